@@ -142,9 +142,17 @@ int signed_check(const struct signed_doc *d, const struct public_key *key, int n
 	}
 	if (good >= threshold)
 		return good;
-	return fail(E_WRONG,
-		    "%d of the %d signatures that are needed: of %d, %d are by other keys and %d are false",
-		    good, threshold, d->n, unknown, d->n - unknown - good);
+	int bad = d->n - unknown - good;
+	if (bad)
+		return fail(E_WRONG,
+			    "%d signature%s of a trusted key %s not match the content: it was changed after "
+			    "signing; fetch it again",
+			    bad, bad == 1 ? "" : "s", bad == 1 ? "does" : "do");
+	if (!good)
+		return fail(E_WRONG,
+			    "not signed by a key that your root file trusts; is this the right server?");
+	return fail(E_WRONG, "%d of the %d keys that must sign %s signed", good, threshold,
+		    good == 1 ? "has" : "have");
 }
 
 static int sign(const struct private_key *key, const struct sha256 *hash, struct signed_by *by)

@@ -105,7 +105,7 @@ static int check_role(const struct root *r, enum trust_role role, const struct s
 {
 	const struct role_keys *its = &r->role[role];
 	return fail_in(signed_check(d, its->key, its->n, its->threshold, NULL),
-		       "by the %s keys of version %lld", role_names[role], (long long)r->version);
+		       "checked with the %s keys of version %lld", role_names[role], (long long)r->version);
 }
 
 int root_read(const void *p, size_t n, struct root *out)
