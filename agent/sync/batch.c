@@ -34,7 +34,7 @@ static int head_read(const json_t *o, struct batch *b)
 static int head_parse(const char *line, size_t n, struct batch *b)
 {
 	json_t *o;
-	int rc = line ? json_read(line, n, &o) : fail(E_CORRUPT, "no line");
+	int rc = line ? json_read(line, n, &o) : fail(E_CORRUPT, "missing first line");
 	if (rc < 0)
 		return rc;
 	rc = head_read(o, b);
@@ -82,7 +82,7 @@ static int check_class(const struct batch *b, const struct exchange_line *l)
 	if (rc >= 0 && class_of[l->type]) {
 		rc = class_of[l->type](l->text, &a, &its);
 		if (rc >= 0 && !key_equal(cls, its))
-			rc = fail(E_CORRUPT, "a record of another class of boards");
+			rc = fail(E_CORRUPT, "the record is of another class of boards");
 	}
 	arena_free(&a);
 	return rc;
@@ -92,7 +92,7 @@ static int check_new(const struct batch *b, int i)
 {
 	for (int j = 0; j < i; j++)
 		if (b->line[j].type == b->line[i].type && key_equal(b->line[j].key, b->line[i].key))
-			return fail(E_CORRUPT, "the record of line %d again", j + 2);
+			return fail(E_CORRUPT, "the same record as in line %d", j + 2);
 	return E_OK;
 }
 
@@ -107,9 +107,9 @@ static bool is_former_choices(const struct exchange_line *l)
 static int record_parse(const char *line, size_t n, struct arena *a, struct batch *b, int i)
 {
 	if (!line)
-		return fail(E_CORRUPT, "no line, where %d records were announced", b->n);
+		return fail(E_CORRUPT, "missing line: %d records were announced", b->n);
 	if (n >= EXCHANGE_LINE_BYTES || memchr(line, 0, n))
-		return fail(E_CORRUPT, "no record");
+		return fail(E_CORRUPT, "not a record");
 	b->line[i] = (struct exchange_line){0};
 	int rc = exchange_parse(line, n, a, &b->line[i]);
 	if (rc == E_CORRUPT && is_former_choices(&b->line[i]))

@@ -57,7 +57,7 @@ int crypto_start(void)
 	pthread_once(&once, psa_start);
 	return psa_started == PSA_SUCCESS
 		   ? E_OK
-		   : fail(E_IO, "cryptography does not start (PSA: %d); is getrandom() permitted?",
+		   : fail(E_IO, "cannot start cryptography (PSA: %d); is getrandom() permitted?",
 			  (int)psa_started);
 }
 
@@ -83,7 +83,7 @@ __attribute__((unused)) static int random_for(void *ctx, unsigned char *p, size_
 static int hash_fail(psa_status_t s)
 {
 	return fail(s == PSA_ERROR_INSUFFICIENT_MEMORY ? E_NOMEM : E_IO,
-		    "SHA-256 fails (PSA: %d); was crypto_start called?", (int)s);
+		    "SHA-256 failed (PSA: %d); was crypto_start called?", (int)s);
 }
 
 int crypto_sha256(const void *p, size_t n, struct sha256 *out)
@@ -188,8 +188,8 @@ int hex_read(const char *text, size_t n, void *out)
 	for (size_t i = 0; i < n; i++) {
 		int hi = digit(text[2 * i]), lo = hi < 0 ? -1 : digit(text[2 * i + 1]);
 		if (lo < 0)
-			return fail(E_CORRUPT, "%zu hex digits are needed; digit %zu is none", 2 * n,
-				    2 * i + (hi >= 0));
+			return fail(E_CORRUPT, "%zu hex digits are needed; character %zu is not a hex digit",
+				    2 * n, 2 * i + (hi >= 0));
 		b[i] = (uint8_t)(hi << 4 | lo);
 	}
 	return text[2 * n] ? fail(E_CORRUPT, "more than %zu hex digits", 2 * n) : E_OK;
@@ -278,7 +278,7 @@ static int key_open(const uint8_t *pem, size_t n, struct private_key **out)
 	int bad = mbedtls_pk_parse_key(&k->pk, pem, n, NULL, 0 RNG_TO_PARSE(random_for));
 	if (bad || !public_of(&k->pk, &k->public)) {
 		private_key_free(k);
-		return fail(E_CORRUPT, "no private key for P-256 (mbedTLS: -0x%04x)", (unsigned)-bad);
+		return fail(E_CORRUPT, "not a private key for P-256 (mbedTLS: -0x%04x)", (unsigned)-bad);
 	}
 	*out = k;
 	return E_OK;
@@ -314,7 +314,7 @@ static int key_bytes(int fd, const char *path, char *pem, size_t room, size_t *n
 		;
 	if (got < 0)
 		return fail(E_IO, "cannot read key %s: %s", path, strerror(errno));
-	return *n < room ? E_OK : fail(E_CORRUPT, "key %s is too long for one", path);
+	return *n < room ? E_OK : fail(E_CORRUPT, "file %s is too long for a key", path);
 }
 
 int private_key_read(const char *path, struct private_key **out)
@@ -344,7 +344,7 @@ static int name_it(const char *temp, const char *path)
 	if (bad)
 		return fail(errno == EEXIST ? E_BUSY : E_IO, "cannot make key %s: %s%s", path,
 			    strerror(errno),
-			    errno == EEXIST ? "; a key is never written over: move it away" : "");
+			    errno == EEXIST ? "; an existing key is never overwritten: move it away" : "");
 	file_sync_folder_of(path);
 	return E_OK;
 }
@@ -440,7 +440,8 @@ static bool name_good(const char *name, size_t n)
 static int subject_of(const char *name, char out[NAME + 3])
 {
 	if (!name_good(name, strlen(name)))
-		return fail(E_USAGE, "'%.80s' names no certificate: 1 to 63 letters, digits, '-', '.', '_'",
+		return fail(E_USAGE,
+			    "'%.80s' cannot name a certificate: use 1 to 63 letters, digits, '-', '.', '_'",
 			    name);
 	snprintf(out, NAME + 3, "CN=%s", name);
 	return E_OK;
@@ -452,10 +453,10 @@ static int name_of(const mbedtls_x509_name *n, char name[NAME])
 	static const uint8_t cn[] = {0x55, 0x04, 0x03};
 	char text[NAME] = "";
 	if (n->next || n->oid.len != sizeof cn || memcmp(n->oid.p, cn, sizeof cn) || n->val.len >= NAME)
-		return fail(E_CORRUPT, "its subject is not a short CN alone");
+		return fail(E_CORRUPT, "its subject must be a short CN alone");
 	memcpy(text, n->val.p, n->val.len);
 	if (!name_good(text, n->val.len))
-		return fail(E_CORRUPT, "its name is not of letters, digits, '-', '.', '_'");
+		return fail(E_CORRUPT, "its name may only have letters, digits, '-', '.', '_'");
 	memcpy(name, text, NAME);
 	return E_OK;
 }
@@ -525,11 +526,11 @@ int csr_read(const char *pem, size_t n, struct public_key *out, char name[64])
 {
 	char *text = pem_text(pem, n);
 	if (!text)
-		return fail(E_CORRUPT, "no signing request in PEM");
+		return fail(E_CORRUPT, "not a signing request in PEM");
 	mbedtls_x509_csr csr;
 	mbedtls_x509_csr_init(&csr);
 	int bad = mbedtls_x509_csr_parse(&csr, (uint8_t *)text, n + 1);
-	int rc = bad ? x509_fail("no signing request in PEM", bad) : csr_check(&csr, out, name);
+	int rc = bad ? x509_fail("not a signing request in PEM", bad) : csr_check(&csr, out, name);
 	mbedtls_x509_csr_free(&csr);
 	free(text);
 	return rc;
@@ -541,11 +542,11 @@ static int cert_open(mbedtls_x509_crt *crt, const char *pem, size_t n)
 	char *text = pem_text(pem, n);
 	mbedtls_x509_crt_init(crt);
 	if (!text)
-		return fail(E_CORRUPT, "no certificate in PEM");
+		return fail(E_CORRUPT, "not a certificate in PEM");
 	int bad = mbedtls_x509_crt_parse(crt, (uint8_t *)text, n + 1);
 	free(text);
 	if (bad)
-		return x509_fail("no certificate in PEM", bad);
+		return x509_fail("not a certificate in PEM", bad);
 	return crt->next ? fail(E_CORRUPT, "more than one certificate") : E_OK;
 }
 
@@ -659,7 +660,7 @@ static int years_from(int64_t now_s, int years, char out[16])
 	struct tm tm;
 	time_t t = (time_t)now_s;
 	if (years < 1 || years > 1000 || now_s < 0 || !gmtime_r(&t, &tm) || tm.tm_year > 8099 - years)
-		return fail(E_USAGE, "a certificate cannot hold for %d years", years);
+		return fail(E_USAGE, "a certificate cannot be valid for %d years", years);
 	tm.tm_year += years;
 	t = timegm(&tm); /* normalizes 29 February */
 	strftime(out, 16, "%Y%m%d%H%M%S", gmtime_r(&t, &tm));
@@ -681,7 +682,7 @@ static int ca_of(const char *ca_pem, const struct private_key *ca, char issuer[2
 	struct public_key its;
 	int rc = fail_in(cert_open(&crt, ca_pem, strlen(ca_pem)), "authority");
 	if (rc >= 0 && (!public_of(&crt.pk, &its) || memcmp(&its, &ca->public, sizeof its)))
-		rc = fail(E_USAGE, "the authority's certificate is of another key");
+		rc = fail(E_USAGE, "the authority's certificate belongs to another key");
 	if (rc >= 0 && mbedtls_x509_dn_gets(issuer, 256, &crt.subject) < 0)
 		rc = fail(E_USAGE, "the authority's name is too long");
 	mbedtls_x509_crt_free(&crt);
@@ -694,7 +695,7 @@ int cert_write(const struct private_key *ca, const char *ca_pem, const struct pu
 	char issuer[256];
 	struct cert c = {.ca = ca, .of = of, .name = name, .host = host, .issuer = issuer};
 	int rc =
-	    host && !host_good(host) ? fail(E_USAGE, "'%.80s' is no host's name or address", host) : E_OK;
+	    host && !host_good(host) ? fail(E_USAGE, "'%.80s' is not a host name or address", host) : E_OK;
 	if (rc >= 0)
 		rc = ca_of(ca_pem, ca, issuer);
 	if (rc >= 0)
@@ -745,12 +746,12 @@ int cert_hosts(const char *pem, size_t n, int (*each)(void *ctx, const char *hos
 	mbedtls_x509_crt crt;
 	int rc = E_OK;
 	if (!text)
-		return fail(E_CORRUPT, "no certificate in PEM");
+		return fail(E_CORRUPT, "not a certificate in PEM");
 	mbedtls_x509_crt_init(&crt);
 	int bad = mbedtls_x509_crt_parse(&crt, (uint8_t *)text, n + 1);
 	free(text);
 	if (bad)
-		rc = x509_fail("no certificate in PEM", bad);
+		rc = x509_fail("not a certificate in PEM", bad);
 	for (const mbedtls_x509_sequence *s = &crt.subject_alt_names; !bad && s && rc >= 0; s = s->next)
 		rc = alt_text(&s->buf, host) ? each(ctx, host) : E_OK;
 	mbedtls_x509_crt_free(&crt);

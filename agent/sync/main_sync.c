@@ -24,19 +24,17 @@ static const char usage[] =
     "       hone-sync --status [--config FILE]\n"
     "       hone-sync --version\n"
     "\n"
-    "Takes what the board's fleet publishes into the cache, as candidates that are timed before they count, "
-    "and\n"
-    "where upload = yes sends what this board measured. Without --now it waits for its turn: it ends at "
-    "once\n"
-    "where that has not come.\n"
+    "Takes what the board's fleet publishes into the cache, as candidates that are timed before they\n"
+    "count, and sends what this board measured if upload = yes. Without --now it ends at once if its\n"
+    "turn has not come yet.\n"
     "\n"
-    "  --now           now, whatever the turn (but not before the time that the server asked for)\n"
-    "  --folder DIR    from a folder of the same files, such as a USB stick; nothing is sent\n"
-    "  --status        what the last run left, as JSON\n"
+    "  --now           do not wait for the turn (but for the time that the server asked for)\n"
+    "  --folder DIR    take from a folder of the same files, such as a USB stick; nothing is sent\n"
+    "  --status        print the result of the last run, as JSON\n"
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
     "  --socket PATH   control socket of honed (default: as configured)\n"
-    "  -q, -v          say less, more\n";
+    "  -q, -v          print less, more\n";
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
@@ -146,7 +144,7 @@ static int be_its_user(const struct sync_conf *c)
 	if (geteuid() != 0 || stat(sync_state_folder(c), &st) < 0 || st.st_uid == 0)
 		return E_OK;
 	if (setgroups(0, NULL) < 0 || setgid(st.st_gid) < 0 || setuid(st.st_uid) < 0)
-		return fail(E_IO, "user %u, whose %s is: %s", (unsigned)st.st_uid, sync_state_folder(c),
+		return fail(E_IO, "cannot switch to user %u, the owner of %s: %s", (unsigned)st.st_uid, sync_state_folder(c),
 			    strerror(errno));
 	return E_OK;
 }
@@ -165,10 +163,10 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
 	if (!c->server)
-		log_more("hone-sync: no server in [sync] of the configuration: nothing to do");
+		log_more("hone-sync: nothing to do: server is not set in [sync] of the configuration");
 	int64_t wait_ns = !c->server ? 1 : w->now || w->folder ? 0 : sync_due(c, now);
 	if (c->server && wait_ns > 0)
-		log_more("hone-sync: not before another %lld s", (long long)(wait_ns / NS_PER_S));
+		log_more("hone-sync: the next run is due in %lld s", (long long)(wait_ns / NS_PER_S));
 	return wait_ns == 0;
 }
 

@@ -54,7 +54,7 @@ static int parse(const json_t *j, struct pack_about *out)
 		    out->code <= out->records;
 	if (!good || !hash || strlen(hash) != 2 * SHA256_BYTES ||
 	    hex_read(hash, SHA256_BYTES, out->sha256.b) < 0)
-		return fail(E_CORRUPT, "the signature does not say what of");
+		return fail(E_CORRUPT, "the signature does not name what it signs");
 	return E_OK;
 }
 
@@ -62,7 +62,7 @@ int pack_about_parse(const void *payload, size_t n, struct pack_about *out)
 {
 	*out = (struct pack_about){0};
 	json_t *j = json_loadb(payload, n, JSON_REJECT_DUPLICATES, NULL);
-	int rc = j ? parse(j, out) : fail(E_CORRUPT, "the signature is of no pack");
+	int rc = j ? parse(j, out) : fail(E_CORRUPT, "the signature is not of a pack");
 	json_decref(j);
 	return rc;
 }
@@ -162,7 +162,7 @@ static int check_keys(const struct signed_doc *d, const struct trust *t, const s
 		return E_OK;
 	if (n && signed_check(d, by, n, 1, NULL) >= 0)
 		return E_OK;
-	return fail(E_WRONG, "signed by no key that counts here; give its maker's with --key");
+	return fail(E_WRONG, "not signed by a key that is trusted here; give its maker's key with --key");
 }
 
 /* Refuses a fleet's pack that is older than the snapshots taken so far, as it may hold records that the fleet
@@ -175,10 +175,11 @@ static int check_age(const struct signed_doc *d, const struct trust *t, const st
 		int64_t taken = trust_floor(t, a->cls, channel_names[i]);
 		floor = taken && (!floor || taken < floor) ? taken : floor;
 	}
-	return a->serial >= floor
-		   ? E_OK
-		   : fail(E_WRONG, "its serial %lld is older than %lld, which was taken: make it anew",
-			  (long long)a->serial, (long long)floor);
+	return a->serial >= floor ? E_OK
+				  : fail(E_WRONG,
+					 "its serial %lld is older than %lld, which was already imported: "
+					 "make the pack again",
+					 (long long)a->serial, (long long)floor);
 }
 
 /* Reads and checks the signature file; the pack's bytes are not compared yet. */
@@ -214,8 +215,8 @@ static int open_checked(const char *path, const struct trust *t, const struct pu
 		return rc;
 	rc = read_sig(path, t, by, n, out);
 	if (rc >= 0 && f->bytes < out->bytes)
-		rc = fail(E_BUSY, "%s: %lld of %lld bytes: copy it to its end", path, (long long)f->bytes,
-			  (long long)out->bytes);
+		rc = fail(E_BUSY, "%s: only %lld of %lld bytes are there: copy it again", path,
+			  (long long)f->bytes, (long long)out->bytes);
 	if (rc >= 0 && f->bytes > out->bytes)
 		rc = fail(E_CORRUPT, "%s: longer than what was signed", path);
 	if (rc >= 0)
@@ -264,7 +265,7 @@ static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int
 	arena_reset(&x->a);
 	int rc = h->n <= TAKEN_BYTES && !memchr(payload, 0, h->n)
 		     ? E_OK
-		     : fail(E_CORRUPT, "it is no text, or longer than %d bytes", TAKEN_BYTES);
+		     : fail(E_CORRUPT, "it is not text, or longer than %d bytes", TAKEN_BYTES);
 	const char *text = rc >= 0 ? text_of(h, payload, &x->a) : "";
 	if (rc >= 0)
 		rc = exchange_read(type_of(h->type, text, &x->a), h->key, text, &x->a, &l);

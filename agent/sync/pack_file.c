@@ -22,10 +22,11 @@ static int open_regular(const char *path, int64_t most, int64_t *bytes)
 					     : E_IO,
 			    "%s: %s", path,
 			    errno == ELOOP ? "it is a link: give the file itself" : strerror(errno));
-	int rc = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? fail(E_CORRUPT, "%s: no regular file", path)
-		 : st.st_size > most ? fail(E_CORRUPT, "%s: longer than the %lld bytes that it may have",
-					    path, (long long)most)
-				     : E_OK;
+	int rc = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)
+		     ? fail(E_CORRUPT, "%s is not a regular file", path)
+		 : st.st_size > most
+		     ? fail(E_CORRUPT, "%s has more than the %lld bytes allowed", path, (long long)most)
+		     : E_OK;
 	*bytes = rc < 0 ? 0 : st.st_size;
 	if (rc >= 0)
 		return fd;
@@ -91,7 +92,7 @@ static int load(struct pack_file *f, int64_t i, struct sha256 *hash)
 	if (got < 0)
 		return fail(E_IO, "%s: %s", f->path, strerror((int)-got));
 	if (got < (int64_t)n)
-		return fail(E_BUSY, "%s: it became shorter while it was read", f->path);
+		return fail(E_BUSY, "%s became shorter while it was read; try again", f->path);
 	return crypto_sha256(f->buf, n, hash);
 }
 
@@ -136,12 +137,13 @@ int pack_file_scan(struct pack_file *f, seg_fn *fn, void *ctx)
 	snprintf(s.name, sizeof s.name, "%.60s", slash ? slash + 1 : f->path);
 	int rc = seg_begin(&s);
 	if (rc < 0)
-		return fail(E_CORRUPT, "%s: no pack of this version of hone", f->path);
+		return fail(E_CORRUPT, "%s is not a pack of this version of hone", f->path);
 	rc = seg_scan(&s, true, fn, ctx);
 	if (rc >= 0 && s.unread)
-		rc = fail(E_CORRUPT, "%s: it changed while it was read", f->path);
+		rc = fail(E_CORRUPT, "%s changed while it was read; try again", f->path);
 	if (rc >= 0 && (s.damaged_bytes || s.end != s.size))
-		rc = fail(E_CORRUPT, "%s: damaged behind byte %lld", f->path, (long long)s.end);
+		rc = fail(E_CORRUPT, "%s is damaged after byte %lld: copy it again", f->path,
+			  (long long)s.end);
 	return rc;
 }
 

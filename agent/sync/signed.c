@@ -37,12 +37,12 @@ static int first_parse(const char *line, size_t n, struct signed_doc *d, size_t 
 {
 	char text[SIGNED_KIND + 64], again[SIGNED_KIND + 64];
 	if (!line || n >= sizeof text - 1 || memchr(line, 0, n))
-		return fail(E_CORRUPT, "no signed document");
+		return fail(E_CORRUPT, "not a signed document");
 	memcpy(text, line, n);
 	memcpy(text + n, "\n", 2);
 	if (sscanf(text, FIRST "%15[" LETTERS "] %15zu", d->kind, length) != 2 ||
 	    first_line(again, sizeof again, d->kind, *length) < 0 || strcmp(text, again))
-		return fail(E_CORRUPT, "no signed document of version 1");
+		return fail(E_CORRUPT, "not a signed document of version 1");
 	return E_OK;
 }
 
@@ -63,7 +63,8 @@ static int sig_parse(const char *line, size_t n, struct signed_doc *d)
 	const char *id = line + 4, *sig = id + KEY_ID_HEX + 1;
 	if (n != SIG_LINE || memcmp(line, "sig ", 4) || sig[-1] != ' ' || !lower_hex(id, KEY_ID_HEX) ||
 	    !lower_hex(sig, SIGNATURE_HEX))
-		return fail(E_CORRUPT, "signature %d is not \"sig KEYID SIGNATURE\" in hex digits", d->n);
+		return fail(E_CORRUPT,
+			    "signature %d is not of the form \"sig KEYID SIGNATURE\" in hex digits", d->n);
 	struct signed_by *by = &d->by[d->n++];
 	memcpy(by->id, id, KEY_ID_HEX);
 	memcpy(hex, sig, SIGNATURE_HEX);
@@ -98,9 +99,9 @@ static int parse(const void *p, size_t n, struct signed_doc *d)
 	if (rc < 0)
 		return rc;
 	if (!line)
-		return fail(E_CORRUPT, "a signed document without an end of its head");
+		return fail(E_CORRUPT, "a signed document without the empty line that ends its head");
 	if (n - at != length)
-		return fail(E_CORRUPT, "a signed document of %zu bytes says that they are %zu", n - at,
+		return fail(E_CORRUPT, "a signed document has %zu bytes, but its first line says %zu", n - at,
 			    length);
 	d->payload = (struct blob){(const char *)p + at, length};
 	return hash_of(p, first_n, &d->payload, &d->hash);
@@ -110,8 +111,8 @@ int signed_parse(const void *p, size_t n, const char *kind, struct signed_doc *o
 {
 	int rc = parse(p, n, out);
 	if (rc >= 0 && strcmp(out->kind, kind))
-		rc = fail(E_CORRUPT, "a signed document of kind %s where one of kind %s is needed", out->kind,
-			  kind);
+		rc = fail(E_CORRUPT, "this is a signed document of kind %s; one of kind %s is needed",
+			  out->kind, kind);
 	return rc;
 }
 
@@ -131,7 +132,8 @@ int signed_check(const struct signed_doc *d, const struct public_key *key, int n
 {
 	int good = 0, unknown = 0;
 	if (threshold < 1)
-		return fail(E_USAGE, "a threshold of %d signatures is none", threshold);
+		return fail(E_USAGE, "a threshold of %d signatures is not possible; it is 1 or more",
+			    threshold);
 	for (int i = 0; i < d->n; i++) {
 		int k = find(d->by[i].id, key, n);
 		unknown += k < 0;
@@ -182,8 +184,8 @@ int signed_write(const char *kind, const void *payload, size_t length, const str
 	char first[SIGNED_KIND + 64];
 	struct signed_doc d = {.payload = {payload, length}};
 	if (!kind_good(kind))
-		return fail(E_USAGE, "'%.40s' is no kind of document: at most %d lower-case letters", kind,
-			    SIGNED_KIND - 1);
+		return fail(E_USAGE, "'%.40s' is not a kind of document: write at most %d lower-case letters",
+			    kind, SIGNED_KIND - 1);
 	if (n < 0 || n > SIGNED_MOST)
 		return fail(E_USAGE, "%d signatures; at most %d are possible", n, SIGNED_MOST);
 	int rc = hash_of(first, (size_t)first_line(first, sizeof first, kind, length), &d.payload, &d.hash);
@@ -204,7 +206,7 @@ int signed_add(const void *p, size_t n, const struct private_key *key, struct bu
 		return rc;
 	for (int i = 0; i < d.n; i++)
 		if (!strcmp(d.by[i].id, by.id))
-			return fail(E_BUSY, "key %s signed it already", by.id);
+			return fail(E_BUSY, "key %s has signed it already", by.id);
 	if (d.n == SIGNED_MOST)
 		return fail(E_USAGE, "it has %d signatures; more are not possible", d.n);
 	d.by[d.n++] = by;

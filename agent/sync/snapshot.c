@@ -19,7 +19,7 @@ int channel_parse(const char *name, enum channel *out)
 			*out = (enum channel)i;
 			return E_OK;
 		}
-	return fail(E_CORRUPT, "'%.40s' is no channel; canary, early and all are", name);
+	return fail(E_CORRUPT, "'%.40s' is not a channel; the channels are canary, early and all", name);
 }
 
 enum channel channel_of(const char *board_id)
@@ -66,7 +66,7 @@ static int revoked_boards(const json_t *o, struct arena *a, struct snapshot *s)
 		return E_NOMEM;
 	for (int i = 0; i < n; i++)
 		if (!json_hex(json_array_get(list, (size_t)i), s->board[i], KEY_ID_HEX))
-			return fail(E_CORRUPT, "revoked board %d is no id of a key", i);
+			return fail(E_CORRUPT, "revoked board %d is not the id of a key", i);
 	s->nboard = n;
 	return E_OK;
 }
@@ -83,7 +83,7 @@ static int revoked_records(const json_t *o, struct arena *a, struct snapshot *s)
 		return E_NOMEM;
 	for (int i = 0; i < n; i++)
 		if (!json_hex(json_array_get(list, (size_t)i), hex, 32) || key_parse(hex, &s->record[i]) < 0)
-			return fail(E_CORRUPT, "revoked record %d is no hash of one", i);
+			return fail(E_CORRUPT, "revoked record %d is not the hash of a record", i);
 	s->nrecord = n;
 	return E_OK;
 }
@@ -92,7 +92,7 @@ static int revoked_records(const json_t *o, struct arena *a, struct snapshot *s)
 static int part_of(const json_t *o, const char *name, const json_t **out)
 {
 	*out = json_object_get(o, name);
-	return *out && !json_is_object(*out) ? fail(E_CORRUPT, "\"%s\" is no object", name) : E_OK;
+	return *out && !json_is_object(*out) ? fail(E_CORRUPT, "\"%s\" is not an object", name) : E_OK;
 }
 
 static int share_parse(const json_t *o, struct snapshot *s)
@@ -132,7 +132,7 @@ static int object_parse(const json_t *o, struct arena *a, struct snapshot *s)
 	int rc = json_read_whole(o, "client", 1, INT32_MAX, &client);
 	if (rc >= 0 && client > SNAPSHOT_CLIENT)
 		rc = fail(E_UNSUPPORTED,
-			  "it is for boards of version %lld, and this one is of %d; update hone",
+			  "it needs version %lld on the board, and this board has version %d; update hone",
 			  (long long)client, SNAPSHOT_CLIENT);
 	s->client = (int)client;
 	if (rc >= 0)
@@ -210,7 +210,7 @@ int snapshot_print(const struct snapshot *s, struct buf *out)
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	json_decref(o);
 	if (!text)
-		return fail(E_NOMEM, "no memory for a snapshot, or no UTF-8 in it");
+		return fail(E_NOMEM, "no memory for a snapshot, or it is not UTF-8");
 	size_t n = strlen(text);
 	int rc = read_again(text, n);
 	if (rc >= 0 && n > SNAPSHOT_BYTES - SIGNED_HEAD)

@@ -58,7 +58,7 @@ static int read_token(const struct run *r, struct arena *a, const char **out)
 		return fail_in(rc, "token in [sync]");
 	const char *p = b.p, *from = p + strspn(p, " \t\r\n");
 	*out = arena_strndup(a, from, strcspn(from, " \t\r\n"));
-	return **out ? E_OK : fail(E_USAGE, "%s: it holds no token", r->c->token);
+	return **out ? E_OK : fail(E_USAGE, "%s does not hold a token", r->c->token);
 }
 
 static int enrol_body(const struct run *r, struct buf *body)
@@ -93,7 +93,7 @@ static int keep_certificate(struct run *r, const struct fetched *got)
 	const char *cert = json_string_value(json_object_get(j, "cert"));
 	int rc = cert && !strncmp(cert, "-----BEGIN CERTIFICATE-----", 27)
 		     ? file_write(state_path(&r->state, "cert.pem"), cert, strlen(cert))
-		     : fail(E_CORRUPT, "%s gives no certificate", r->c->server);
+		     : fail(E_CORRUPT, "%s did not return a certificate", r->c->server);
 	json_decref(j);
 	return rc;
 }
@@ -170,11 +170,11 @@ static int pull_roots(struct run *r)
 			rc = trust_advance(r->trust, got.body.p, got.body.n);
 		buf_free(&got.body);
 		if (rc == 0)
-			rc = fail(E_WRONG, "it is not newer than the one that is known");
+			rc = fail(E_WRONG, "it is not newer than the root that this board has");
 		if (rc < 0)
 			return fail_in(rc, "%s", name);
 		r->sum->roots++;
-		log_info("hone-sync: root %" PRId64 " is taken", trust_root(r->trust)->version);
+		log_info("hone-sync: root %" PRId64 " is now in use", trust_root(r->trust)->version);
 	}
 	return E_OK;
 }
@@ -185,11 +185,12 @@ static int check_snapshot(const struct run *r, const struct snapshot *s)
 {
 	int64_t floor = trust_floor(r->trust, r->to->cls, r->channel), date_s = r->now->date_s;
 	if (strcmp(s->cls, r->to->cls))
-		return fail(E_WRONG, "it is of class %s, not of this board's, %s", s->cls, r->to->cls);
+		return fail(E_WRONG, "it is of class %s, and this board is of class %s", s->cls, r->to->cls);
 	if (strcmp(channel_names[s->channel], r->channel))
-		return fail(E_WRONG, "it is of channel %s, not of %s", channel_names[s->channel], r->channel);
+		return fail(E_WRONG, "it is of channel %s, not %s", channel_names[s->channel], r->channel);
 	if (s->serial < floor)
-		return fail(E_WRONG, "its serial %" PRId64 " is older than %" PRId64 ", which was taken",
+		return fail(E_WRONG,
+			    "its serial %" PRId64 " is older than %" PRId64 ", which this board has already",
 			    s->serial, floor);
 	if (date_s >= s->made_s && date_s > s->expires_s)
 		return fail(E_WRONG, "it has expired %" PRId64 " days ago", (date_s - s->expires_s) / 86400);
@@ -220,7 +221,7 @@ static int fetch_checked(struct run *r, const struct snapshot_blob *b, struct bu
 	if (rc >= 0)
 		rc = crypto_sha256(out->p, out->n, &h);
 	if (rc >= 0 && memcmp(h.b, b->sha256.b, sizeof h.b))
-		rc = fail(E_CORRUPT, "%s/%s: other bytes than those that were signed", r->c->server, name);
+		rc = fail(E_CORRUPT, "%s/%s does not match its signed hash", r->c->server, name);
 	if (rc == E_CORRUPT)
 		unlink(part);
 	return rc;
@@ -307,7 +308,7 @@ static int take_snapshot(struct run *r, const struct snapshot *s)
 	if (rc >= 0)
 		rc = raise_serial(r, s);
 	if (rc >= 0 && r->to->share(r->to->ctx, s, r->state.board) < 0)
-		log_info("hone-sync: each board searches all of it: %s", err_text());
+		log_info("hone-sync: the search is not divided among boards: %s", err_text());
 	return rc < 0 ? rc : state_keep_blobs(&r->state, s);
 }
 
@@ -368,7 +369,7 @@ static void look_for_frost(struct run *r, int64_t use_ns)
 	t->stale = t->serial && (past || use_ns - t->fresh_ns > life_ns);
 	if (t->stale)
 		log_info("hone-sync: %s has had nothing new since serial %" PRId64
-			 " for longer than that was to hold: it may be cut off from its fleet",
+			 " for longer than that snapshot is valid: the server may be cut off from its fleet",
 			 r->c->server, t->serial);
 }
 
@@ -487,8 +488,8 @@ static int push(struct run *r)
 	struct parcel p = {0};
 	int rc = E_OK;
 	if (!r->certified) {
-		log_more(
-		    "hone-sync: this board is not enrolled: nothing is sent; token in [sync] names a file");
+		log_more("hone-sync: this board is not enrolled, so nothing is sent; set token in [sync] to "
+			 "a file with a token");
 		return E_OK;
 	}
 	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
@@ -531,7 +532,7 @@ static int begin_talk(struct run *r, int64_t use_ns)
 	int64_t left =
 	    sync_is_folder(r->c->server) ? INT64_MAX : pace_left(&r->state.pace, use_ns, r->c->day_bytes);
 	return left ? connect_to(r, left)
-		    : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
+		    : fail(E_BUSY, "today's limit of bytes is used up: see day in [sync]");
 }
 
 /* Enrols, then reconnects: the connection that was opened without the certificate cannot use it. */
@@ -615,7 +616,7 @@ static int run_locked(struct run *r)
 	int64_t use_ns = state_use(&r->state, r->now);
 	bool remote = !sync_is_folder(r->c->server);
 	if (remote && r->state.quiet_ns > use_ns)
-		return fail(E_BUSY, "%s asked to be left alone for another %" PRId64 " s", r->c->server,
+		return fail(E_BUSY, "%s asked this board to wait another %" PRId64 " s", r->c->server,
 			    (r->state.quiet_ns - use_ns) / NS_PER_S + 1);
 	rc = identify(r);
 	if (rc >= 0)
@@ -637,7 +638,7 @@ int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struc
 	int fd = -1;
 	*out = (struct sync_sum){0};
 	if (!c->server)
-		return fail(E_USAGE, "no server in [sync] of honed.conf");
+		return fail(E_USAGE, "server is not set in [sync] of honed.conf");
 	snprintf(lock, sizeof lock, "%s/lock", folder(&r));
 	int rc = file_mkdirs(folder(&r), 0755);
 	if (rc >= 0)

@@ -48,7 +48,7 @@ static int again(void *ctx)
  * together with the records that were taken. */
 static struct key id_key(void)
 {
-	return hash_text("the cache that hone-sync brings to");
+	return hash_text("the cache that hone-sync writes");
 }
 
 static void read_id(struct keeper *k)
@@ -134,7 +134,7 @@ static int open_cache(struct keeper *k, const struct sync_cache_options *o)
 		return cache_open_with(&k->cache, o->dir, CACHE_THROUGH, 0, &co);
 	if (file_is_dir(o->dir) && access(o->dir, W_OK) < 0)
 		return fail(E_IO,
-			    "cache %s is not this user's, and no honed that keeps it is there; start honed",
+			    "cache %s belongs to another user, and no honed runs that keeps it; start honed",
 			    o->dir);
 	return cache_open_with(&k->cache, o->dir, CACHE_WRITE, LOCK_WAIT_NS, &co);
 }

@@ -59,7 +59,8 @@ int sync_server_check(const char *server)
 		    "'%.200s': allowed are https://HOST[:PORT][/PATH] and the absolute path of a folder",
 		    server);
 	if (!secure && !is_this_machine(server + at, host))
-		return fail(E_USAGE, "'%.200s': plain http is for this machine alone; use https", server);
+		return fail(E_USAGE, "'%.200s': plain http is only allowed to this machine; use https",
+			    server);
 	return E_OK;
 }
 

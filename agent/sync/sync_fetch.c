@@ -28,7 +28,7 @@ int fetch_open(const struct fetch_options *o, struct fetch **out)
 	f->o = *o;
 	int rc = sync_server_check(o->from);
 	if (rc >= 0 && sync_is_folder(o->from) && !file_is_dir(o->from))
-		rc = fail(E_NOTFOUND, "%s: there is no such folder", o->from);
+		rc = fail(E_NOTFOUND, "%s: no such folder", o->from);
 	if (rc >= 0 && !sync_is_folder(o->from))
 		rc = http_open(o, &f->sum, &f->http);
 	if (rc < 0)
@@ -61,30 +61,31 @@ static int read_regular(const char *path, size_t most, struct buf *out)
 	if (fd < 0)
 		return fail(errno == ENOENT || errno == ENOTDIR ? E_NOTFOUND : E_IO, "%s: %s", path,
 			    strerror(errno));
-	int rc =
-	    fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? fail(E_CORRUPT, "%s: no regular file", path) : 0;
+	int rc = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)
+		     ? fail(E_CORRUPT, "%s is not a regular file", path)
+		     : 0;
 	for (ssize_t n = 1; rc >= 0 && n > 0;) {
 		n = read(fd, part, sizeof part);
 		if (n < 0)
 			rc = fail(E_IO, "%s: %s", path, strerror(errno));
 		else if ((size_t)n > most - out->n)
-			rc = fail(E_CORRUPT, "%s: more than the %zu bytes that it may have", path, most);
+			rc = fail(E_CORRUPT, "%s has more than the %zu bytes allowed", path, most);
 		else
 			buf_add(out, part, (size_t)n);
 	}
 	close(fd);
-	return rc >= 0 && !buf_ok(out) ? fail(E_NOMEM, "%s: no memory for it", path) : rc;
+	return rc >= 0 && !buf_ok(out) ? fail(E_NOMEM, "no memory for %s", path) : rc;
 }
 
 static int from_folder(struct fetch *f, const char *name, size_t most, struct buf *out)
 {
 	char path[PATH_MAX];
 	if (f->o.stop && *f->o.stop)
-		return fail(E_STOPPED, "asked to stop");
+		return fail(E_STOPPED, "stopped");
 	if (clock_now(f->o.clock) >= f->o.deadline_ns)
-		return fail(E_TIMEOUT, "%s/%s: the time of this run is over", f->o.from, name);
+		return fail(E_TIMEOUT, "%s/%s: the time limit of this run has passed", f->o.from, name);
 	if (snprintf(path, sizeof path, "%s/%s", f->o.from, name) >= (int)sizeof path)
-		return fail(E_USAGE, "%s: too long a name", name);
+		return fail(E_USAGE, "%s: the name is too long", name);
 	int rc = read_regular(path, most, out);
 	f->sum.answered |= rc >= 0;
 	return rc;
@@ -129,7 +130,8 @@ int fetch_post(struct fetch *f, const char *name, const char *type, const void *
 				   .take = keep_body,
 				   .ctx = out};
 	int rc = f->http ? http_ask(f->http, &q)
-			 : fail(E_UNSUPPORTED, "%s: a folder takes nothing; use a server", f->o.from);
+			 : fail(E_UNSUPPORTED, "%s is a folder, and records can only be sent to a server",
+				f->o.from);
 	if (rc < 0)
 		buf_free(&out->body);
 	return rc < 0 ? rc : E_OK;
@@ -164,7 +166,7 @@ static int part_read(struct part *p, const char *path)
 		buf_add(p->body, all.p + FETCH_HEAD, all.n - FETCH_HEAD);
 	}
 	buf_free(&all);
-	return buf_ok(p->body) ? E_OK : fail(E_NOMEM, "%s: no memory for it", path);
+	return buf_ok(p->body) ? E_OK : fail(E_NOMEM, "no memory for %s", path);
 }
 
 static int part_open(struct part *p, const char *path)
@@ -180,7 +182,7 @@ static int put_all(int fd, const char *p, size_t n, off_t at)
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k <= 0)
-			return fail(E_IO, "a part of a blob: %s; make room for it",
+			return fail(E_IO, "cannot keep a part of a blob: %s; free some space",
 				    k < 0 ? strerror(errno) : "no room");
 		done += (size_t)k;
 	}
@@ -208,7 +210,7 @@ static int part_take(void *ctx, const void *bytes, size_t n)
 	struct part *p = ctx;
 	size_t at = p->body->n;
 	if (n > p->n - at)
-		return fail(E_CORRUPT, "an answer of more than the %zu bytes that it may have", p->n);
+		return fail(E_CORRUPT, "the answer has more than the %zu bytes allowed", p->n);
 	buf_add(p->body, bytes, n);
 	if (!buf_ok(p->body))
 		return fail(E_NOMEM, "no memory for a blob");
@@ -247,7 +249,6 @@ int fetch_blob(struct fetch *f, const char *name, size_t n, const char *part, st
 			close(p.fd);
 	}
 	if (rc >= 0 && out->n != n)
-		rc = fail(E_CORRUPT, "%s/%s: %zu bytes, not the %zu that it shall have", f->o.from, name,
-			  out->n, n);
+		rc = fail(E_CORRUPT, "%s/%s has %zu bytes instead of %zu", f->o.from, name, out->n, n);
 	return rc < 0 ? rc : E_OK;
 }

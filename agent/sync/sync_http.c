@@ -144,7 +144,7 @@ static size_t on_header(char *p, size_t one, size_t n, void *ctx)
 	n *= one;
 	h->head_bytes += n;
 	if (h->head_bytes > FETCH_HEADERS) {
-		h->rc = fail(E_CORRUPT, "an answer with more than %d bytes of headers", FETCH_HEADERS);
+		h->rc = fail(E_CORRUPT, "the answer has more than %d bytes of headers", FETCH_HEADERS);
 		return 0;
 	}
 	if (n >= 5 && !memcmp(p, "HTTP/", 5))
@@ -170,9 +170,9 @@ static int begin(struct http *h)
 	bool part = h->status == 206;
 	h->begun = true;
 	if (h->encoding[0] && strcasecmp(h->encoding, "identity"))
-		return fail(E_CORRUPT, "an answer in encoding %s, which was not asked for", h->encoding);
+		return fail(E_CORRUPT, "the answer has encoding %s, which was not requested", h->encoding);
 	if (part && (!q->from || h->range_from != (int64_t)q->from))
-		return fail(E_CORRUPT, "an answer of other bytes than those that were asked for");
+		return fail(E_CORRUPT, "the answer has other bytes than those requested");
 	return q->begin ? q->begin(q->ctx, h->status, h->etag, part ? q->from : 0) : E_OK;
 }
 
@@ -183,11 +183,11 @@ static int take(struct http *h, const void *p, size_t n)
 	h->status = (int)status;
 	h->body_bytes += n;
 	if (moved(h) + (int64_t)(h->head_bytes + h->body_bytes) > h->o.most_bytes)
-		return fail(E_BUSY, "the bytes that may be moved today are used up");
+		return fail(E_BUSY, "today's limit of bytes is used up: see day in [sync]");
 	if (!is_good(h->status))
 		return h->body_bytes > REFUSED_BYTES ? E_IO : E_OK; /* the status is enough for the error */
 	if (h->body_bytes > h->ask->most)
-		return fail(E_CORRUPT, "an answer of more than the %zu bytes that it may have", h->ask->most);
+		return fail(E_CORRUPT, "the answer has more than the %zu bytes allowed", h->ask->most);
 	int rc = h->begun ? E_OK : begin(h);
 	return rc < 0 ? rc : h->ask->take(h->ask->ctx, p, n);
 }
@@ -324,14 +324,14 @@ static const struct {
 	int rc;
 	const char *words;
 } failures[] = {
-    {CURLE_OPERATION_TIMEDOUT, E_TIMEOUT, "too slow"},
-    {CURLE_PEER_FAILED_VERIFICATION, E_WRONG, "its certificate is not right: see ca in [sync]"},
+    {CURLE_OPERATION_TIMEDOUT, E_TIMEOUT, "the connection is too slow"},
+    {CURLE_PEER_FAILED_VERIFICATION, E_WRONG, "its certificate is not trusted: see ca in [sync]"},
     {CURLE_SSL_CACERT_BADFILE, E_WRONG, "the file of ca in [sync] cannot be used"},
-    {CURLE_SSL_ISSUER_ERROR, E_WRONG, "its certificate is not right: see ca in [sync]"},
+    {CURLE_SSL_ISSUER_ERROR, E_WRONG, "its certificate is not trusted: see ca in [sync]"},
     {CURLE_SSL_CERTPROBLEM, E_WRONG, "this board's certificate cannot be used"},
-    {CURLE_FILESIZE_EXCEEDED, E_CORRUPT, "an answer that is too long"},
-    {CURLE_UNSUPPORTED_PROTOCOL, E_CORRUPT, "that is no HTTP server"},
-    {CURLE_WEIRD_SERVER_REPLY, E_CORRUPT, "that is no HTTP server"},
+    {CURLE_FILESIZE_EXCEEDED, E_CORRUPT, "the answer is too long"},
+    {CURLE_UNSUPPORTED_PROTOCOL, E_CORRUPT, "it is not an HTTP server"},
+    {CURLE_WEIRD_SERVER_REPLY, E_CORRUPT, "it is not an HTTP server"},
     {CURLE_PARTIAL_FILE, E_IO, "the connection was cut"},
     {CURLE_COULDNT_RESOLVE_HOST, E_IO, "no network, or no such host"},
     {CURLE_COULDNT_RESOLVE_PROXY, E_IO, "no network, or no such proxy"},
@@ -342,7 +342,7 @@ static int failed(const struct http *h, CURLcode code)
 {
 	const char *more = h->error[0] ? h->error : curl_easy_strerror(code);
 	if (h->o.stop && *h->o.stop)
-		return fail(E_STOPPED, "asked to stop");
+		return fail(E_STOPPED, "stopped");
 	for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
 		if (failures[i].code == code)
 			return fail(failures[i].rc, "%s (%s)", failures[i].words, more);
@@ -353,19 +353,19 @@ static const struct {
 	int from, to, rc;
 	const char *words;
 } statuses[] = {
-    {300, 399, E_WRONG, "it sends elsewhere, which is not followed; set server in [sync]"},
+    {300, 399, E_WRONG, "it redirects elsewhere, and redirects are not followed; set server in [sync]"},
     {404, 404, E_NOTFOUND, "there is no such file; does `server` end with /v1?"},
     {410, 410, E_NOTFOUND, "there is no such file"},
     {401, 401, E_WRONG, "it does not know this board"},
     {403, 403, E_WRONG, "it refuses this board"},
-    {429, 429, E_BUSY, "it asks to come later"},
-    {503, 503, E_BUSY, "it asks to come later"},
-    {400, 400, E_UNSUPPORTED, "it does not take that"},
-    {413, 413, E_UNSUPPORTED, "it does not take that"},
-    {422, 422, E_UNSUPPORTED, "it does not take that"},
-    {421, 421, E_WRONG, "it does not answer by this name; its operator adds the name to `names`"},
-    {400, 499, E_WRONG, "it refuses that"},
-    {100, 999, E_IO, "it has a fault"},
+    {429, 429, E_BUSY, "it asks to try again later"},
+    {503, 503, E_BUSY, "it asks to try again later"},
+    {400, 400, E_UNSUPPORTED, "it does not accept the request"},
+    {413, 413, E_UNSUPPORTED, "it does not accept the request"},
+    {422, 422, E_UNSUPPORTED, "it does not accept the request"},
+    {421, 421, E_WRONG, "it does not answer to this name; its operator must add the name to `names`"},
+    {400, 499, E_WRONG, "it refuses the request"},
+    {100, 999, E_IO, "it has an internal error"},
 };
 
 static int judge(const struct http *h)
@@ -400,11 +400,11 @@ int http_ask(struct http *h, const struct http_ask *q)
 	char url[MOST_URL];
 	int64_t left_ns = h->o.deadline_ns - clock_now(h->o.clock);
 	if (snprintf(url, sizeof url, "%s/%s", h->o.from, q->name) >= (int)sizeof url)
-		return fail(E_USAGE, "%s: too long a name", q->name);
+		return fail(E_USAGE, "%s: the name is too long", q->name);
 	if (left_ns <= 0)
-		return fail(E_TIMEOUT, "%s: the time of this run is over", url);
+		return fail(E_TIMEOUT, "%s: the time limit of this run has passed", url);
 	if (moved(h) + (int64_t)q->n >= h->o.most_bytes)
-		return fail(E_BUSY, "%s: the bytes that may be moved today are used up", url);
+		return fail(E_BUSY, "%s: today's limit of bytes is used up: see day in [sync]", url);
 	h->ask = q;
 	h->rc = h->status = 0;
 	h->begun = false;

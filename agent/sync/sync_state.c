@@ -93,7 +93,7 @@ void state_glance(struct sync_state *s, const char *folder)
 	int rc = file_read(&a, state_path(s, "sync.json"), MOST_JSON, &b);
 	json_t *j = rc < 0 ? NULL : json_loadb(b.p, b.n, JSON_REJECT_DUPLICATES, NULL);
 	if (!j && rc != E_NOTFOUND)
-		log_info("hone-sync: %s cannot be read: it is begun anew", state_path(s, "sync.json"));
+		log_info("hone-sync: cannot read %s: starting a new one", state_path(s, "sync.json"));
 	for (int i = 0; i < NFIELDS; i++)
 		field_read(s, i, json_object_get(j, fields[i].name));
 	json_int_t failures = json_integer_value(json_object_get(j, "failures"));
@@ -113,7 +113,7 @@ int state_save(const struct sync_state *s)
 	char *text = bad ? NULL : json_dumps(j, JSON_COMPACT);
 	json_decref(j);
 	int rc = text ? file_write(state_path(s, "sync.json"), text, strlen(text))
-		      : fail(E_NOMEM, "no memory for what this run leaves");
+		      : fail(E_NOMEM, "no memory for the result of this run");
 	free(text);
 	return rc;
 }
@@ -139,7 +139,7 @@ int state_open(struct sync_state *s, const char *folder)
 	struct arena a = {0};
 	char blobs[PATH_MAX];
 	if (strlen(folder) >= sizeof s->folder)
-		return fail(E_USAGE, "%s: too long a path", folder);
+		return fail(E_USAGE, "the path %s is too long", folder);
 	state_glance(s, folder);
 	int rc = file_mkdirs(folder, 0755);
 	snprintf(blobs, sizeof blobs, "%s", state_path(s, "blob"));
@@ -186,7 +186,7 @@ static int write_taken(const struct sync_state *s)
 		buf_printf(&b, "%s\n", hex);
 	}
 	int rc = buf_ok(&b) ? file_write(state_path(s, "taken"), buf_str(&b), b.n)
-			    : fail(E_NOMEM, "no memory for the list of what was taken");
+			    : fail(E_NOMEM, "no memory for the list of imported records");
 	buf_free(&b);
 	return rc;
 }
@@ -196,7 +196,7 @@ int state_add_blob(struct sync_state *s, const struct sha256 *h)
 	if (!s->blob)
 		s->blob = malloc(sizeof *s->blob * SNAPSHOT_BLOBS);
 	if (!s->blob)
-		return fail(E_NOMEM, "no memory for the list of what was taken");
+		return fail(E_NOMEM, "no memory for the list of imported records");
 	if (s->nblob == SNAPSHOT_BLOBS) { /* full of blobs from unfinished snapshots: drops the oldest */
 		memmove(s->blob, s->blob + 1, sizeof *s->blob * (SNAPSHOT_BLOBS - 1));
 		s->nblob--;

@@ -20,7 +20,7 @@ static int key_parse_hex(const json_t *j, struct public_key *k)
 	char hex[KEY_HEX + 1];
 	if (!json_hex(j, hex, KEY_HEX) || hex_read(hex, PUBLIC_KEY_BYTES, k->b) < 0)
 		return fail(E_CORRUPT, "a key is not %d hex digits", KEY_HEX);
-	return public_key_good(k) ? E_OK : fail(E_CORRUPT, "a key is no point of the curve");
+	return public_key_good(k) ? E_OK : fail(E_CORRUPT, "a key is not a point of the curve");
 }
 
 static int role_parse(const json_t *o, const char *name, struct role_keys *r)
@@ -52,7 +52,7 @@ static int keys_differ(const struct root *r)
 			for (int other = 0; other <= role; other++)
 				if (has_key(&r->role[other], other < role ? r->role[other].n : i,
 					    &r->role[role].key[i]))
-					return fail(E_CORRUPT, "%s: a key is there twice", role_names[role]);
+					return fail(E_CORRUPT, "%s: a key is listed twice", role_names[role]);
 	return E_OK;
 }
 
@@ -123,7 +123,7 @@ int root_follows(const struct root *now, const void *p, size_t n, struct root *n
 	int rc = open_root(p, n, &d, next);
 	if (rc >= 0 && next->version != now->version + 1)
 		rc = fail(E_UNSUPPORTED,
-			  "root: version %lld does not follow version %lld; take version %lld first",
+			  "root: version %lld does not follow version %lld; install version %lld first",
 			  (long long)next->version, (long long)now->version, (long long)now->version + 1);
 	if (rc >= 0)
 		rc = check_role(now, ROLE_ROOT, &d);
@@ -186,9 +186,10 @@ static int floor_check(const struct floor *f)
 {
 	enum channel c;
 	if (strlen(f->cls) != CLASS_HEX || strspn(f->cls, "0123456789abcdef") != CLASS_HEX)
-		return fail(E_USAGE, "'%.40s' is no class of boards: %d hex digits", f->cls, CLASS_HEX);
+		return fail(E_USAGE, "'%.40s' is not a class of boards: write %d hex digits", f->cls,
+			    CLASS_HEX);
 	if (f->serial < 1 || f->serial > whole_most)
-		return fail(E_USAGE, "%lld is no serial", (long long)f->serial);
+		return fail(E_USAGE, "%lld is not a serial", (long long)f->serial);
 	return channel_parse(f->channel, &c);
 }
 
@@ -200,7 +201,7 @@ static int floor_parse(const char *line, size_t n, struct floors *f)
 	long long serial;
 	int end = 0;
 	if (n > LINE || memchr(line, 0, n))
-		return fail(E_CORRUPT, "no line of serials");
+		return fail(E_CORRUPT, "a line of serials is too long or has a NUL byte");
 	memcpy(text, line, n);
 	text[n] = 0;
 	if (sscanf(text, "%32s %15s %16lld%n", one.cls, one.channel, &serial, &end) != 3 || text[end])
@@ -234,14 +235,14 @@ static int state_parse(const struct blob *b, struct floors *f, struct blob *doc,
 	char first[FIRST_BYTES + 1] = FIRST;
 	struct sha256 h;
 	if (b->n < FIRST_BYTES)
-		return fail(E_CORRUPT, "it is cut");
+		return fail(E_CORRUPT, "it is cut short");
 	int rc = crypto_sha256(p + FIRST_BYTES, b->n - FIRST_BYTES, &h);
 	if (rc < 0)
 		return rc;
 	hex_write(h.b, SHA256_BYTES, first + sizeof FIRST - 1);
 	first[FIRST_BYTES - 1] = '\n';
 	if (memcmp(p, first, FIRST_BYTES))
-		return fail(E_CORRUPT, "its hash is not its own");
+		return fail(E_CORRUPT, "its hash does not match");
 	p = floors_parse(p + FIRST_BYTES, end, f);
 	if (!p)
 		return E_CORRUPT;
@@ -319,9 +320,10 @@ static int open_image(struct trust *t, const char *image, struct arena *a)
 	struct blob doc;
 	int rc = file_read(a, image, TRUST_BYTES, &doc);
 	if (rc == E_NOTFOUND)
-		return fail(
-		    rc, "no root of trust: %s is not there; whoever makes the image puts the fleet's there",
-		    image);
+		return fail(rc,
+			    "no root of trust: %s is missing; whoever makes the image must install the "
+			    "fleet's root there",
+			    image);
 	if (rc >= 0)
 		rc = root_read(doc.p, doc.n, &t->root);
 	if (rc >= 0)
@@ -363,7 +365,7 @@ static int open_state(struct trust *t, struct arena *a)
 		rc = take_state(t, &b);
 	if (rc != E_CORRUPT && rc != E_WRONG)
 		return rc;
-	log_error("%s is damaged (%s): the root and the serials of the image count instead", t->path,
+	log_error("%s is damaged (%s): using the root and the serials of the image instead", t->path,
 		  err_text());
 	t->taken.n = 0;
 	return 1;
@@ -452,10 +454,10 @@ int trust_raise(struct trust *t, const char *cls, const char *channel, int64_t s
 	int64_t is = trust_floor(t, cls, channel);
 	if (snprintf(to.cls, sizeof to.cls, "%s", cls) >= (int)sizeof to.cls ||
 	    snprintf(to.channel, sizeof to.channel, "%s", channel) >= (int)sizeof to.channel)
-		return fail(E_USAGE, "no class and channel: %.40s %.40s", cls, channel);
+		return fail(E_USAGE, "not a class and channel: %.40s %.40s", cls, channel);
 	int rc = floor_check(&to);
 	if (rc >= 0 && serial < is)
-		rc = fail(E_WRONG, "serial %lld of %s %s is older than %lld, which was taken",
+		rc = fail(E_WRONG, "serial %lld of %s %s is older than %lld, which this board has already",
 			  (long long)serial, cls, channel, (long long)is);
 	if (rc < 0 || serial == is)
 		return rc;

@@ -134,10 +134,10 @@ TEST(records)
 	const char **line = lines(&a, 4);
 	struct rec other = record(&a, 1, (struct key){1, 1}, 1000), fast = record(&a, 1, cls_key, -1);
 	CHECK_OK(with_lines(line, 4, 4));
-	CHECK_FAILS(with_lines(line, 3, 4), E_CORRUPT, "line 5: no line, where 4");
+	CHECK_FAILS(with_lines(line, 3, 4), E_CORRUPT, "line 5: missing line: 4");
 	CHECK_FAILS(with_lines(line, 4, 3), E_CORRUPT, "more than the 3");
 	CHECK_FAILS(with_lines((const char *const[]){line[0], line[1], line[0]}, 3, 3), E_CORRUPT,
-		    "line 4: the record of line 2 again");
+		    "line 4: the same record as in line 2");
 	CHECK_FAILS(with_lines((const char *const[]){line[0], ""}, 2, 2), E_CORRUPT, "line 3");
 	CHECK_FAILS(with_lines((const char *const[]){line[0], "{}"}, 2, 2), E_CORRUPT, "line 3");
 	CHECK_FAILS(with_lines((const char *const[]){record_line(&a, &other)}, 1, 1), E_CORRUPT,

@@ -253,7 +253,7 @@ TEST(key_files)
 	REQUIRE_OK(private_key_write(k, path));
 	REQUIRE(stat(path, &st) == 0);
 	CHECK((st.st_mode & 07777) == 0600 && st.st_nlink == 1);
-	CHECK_FAILS(private_key_write(k, path), E_BUSY, "never written over");
+	CHECK_FAILS(private_key_write(k, path), E_BUSY, "never overwritten");
 	REQUIRE_OK(private_key_read(path, &again));
 	private_key_public(k, &p);
 	private_key_public(again, &q);
@@ -386,8 +386,8 @@ TEST(names_of_certificates)
 	longest[64] = 0;
 	static const char *const bad[] = {"", "a,CN=b", "a b", "a\n", "a/b", "\xc3\xa4", "a=b", "a+b", "*"};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		CHECK_FAILS(csr_write(k, bad[i], &pem), E_USAGE, "names no certificate");
-	CHECK_FAILS(csr_write(k, longest, &pem), E_USAGE, "names no certificate");
+		CHECK_FAILS(csr_write(k, bad[i], &pem), E_USAGE, "cannot name a certificate");
+	CHECK_FAILS(csr_write(k, longest, &pem), E_USAGE, "cannot name a certificate");
 	CHECK_OK(csr_write(k, longest + 1, &pem));
 	struct public_key q;
 	char name[64];
@@ -434,9 +434,9 @@ TEST(certificates_go_and_come)
 	CHECK_FAILS(cert_read(pem.p, pem.n, b.pem.p, &q, name), E_WRONG, "not of this authority");
 	CHECK_FAILS(cert_write(b.key, a.pem.p, &p, "x", NULL, 0, 10, &pem), E_USAGE, "another key");
 	CHECK_FAILS(cert_write(a.key, "", &p, "x", NULL, 0, 10, &pem), E_CORRUPT, "authority");
-	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x y", NULL, 0, 10, &pem), E_USAGE, "names no");
-	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", "a host", 0, 10, &pem), E_USAGE, "no host");
-	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", "", 0, 10, &pem), E_USAGE, "no host");
+	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x y", NULL, 0, 10, &pem), E_USAGE, "cannot name");
+	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", "a host", 0, 10, &pem), E_USAGE, "not a host");
+	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", "", 0, 10, &pem), E_USAGE, "not a host");
 	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", NULL, 0, 0, &pem), E_USAGE, "0 years");
 	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", NULL, INT64_MAX, 1, &pem), E_USAGE, "1 years");
 	memset(&q, 0, sizeof q);

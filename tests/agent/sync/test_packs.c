@@ -153,7 +153,7 @@ TEST(who_signed)
 	struct taken_sum sum;
 	open_cache();
 	CHECK_FAILS(take(path, &keys(2)->public[1], &sum), E_WRONG, "--key");
-	CHECK_FAILS(take(path, NULL, &sum), E_WRONG, "no key");
+	CHECK_FAILS(take(path, NULL, &sum), E_WRONG, "not signed by a key");
 	CHECK_OK(take(path, &keys(2)->public[0], &sum));
 	struct root root = {.version = 1, .role = {{1, 1}, {1, 1}}};
 	root.role[ROLE_ROOT].key[0] = keys(2)->public[1];
@@ -174,7 +174,7 @@ TEST(who_signed)
 	    pack_verify(path, NULL, keys(2)->public, 1, &about)); /* keys of a maker know no oldest serial */
 	CHECK_OK(pack_describe(path, &about));                    /* a root key signs no packs */
 	CHECK_OK(pack_sign(path, &about, keys(2)->private[1]));
-	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "no key");
+	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "not signed by a key");
 	trust_close(t);
 	char sig[300];
 	snprintf(sig, sizeof sig, "%s" PACK_SIG, path);

@@ -115,7 +115,7 @@ TEST(kinds_do_not_mix)
 	struct buf b = doc_by("records", 1);
 	struct signed_doc d;
 	CHECK_FAILS(signed_parse(b.p, b.n, "snapshot", &d), E_CORRUPT,
-		    "of kind records where one of kind snapshot");
+		    "of kind records; one of kind snapshot");
 	struct buf other = {0};
 	buf_printf(&other, "hone-signed 1 snapshot %s", b.p + strlen("hone-signed 1 records "));
 	REQUIRE_OK(signed_parse(other.p, other.n, "snapshot", &d));
@@ -145,7 +145,7 @@ TEST(added_signatures)
 	CHECK(signed_check(&d, k->public, 8, 8, NULL) == 8);
 	CHECK_FAILS(signed_add(b.p, b.n, k->private[3], &more), E_BUSY, "already");
 	CHECK_FAILS(signed_add(b.p, b.n, k->private[8], &more), E_USAGE, "8 signatures");
-	CHECK_FAILS(signed_add("x", 1, k->private[0], &more), E_CORRUPT, "no signed document");
+	CHECK_FAILS(signed_add("x", 1, k->private[0], &more), E_CORRUPT, "not a signed document");
 	CHECK(!more.n);
 	buf_free(&more);
 	buf_free(&b);

@@ -238,7 +238,7 @@ TEST(channels)
 		CHECK_OK(channel_parse(channel_names[i], &c));
 		CHECK((int)c == i);
 	}
-	CHECK_FAILS(channel_parse("beta", &c), E_CORRUPT, "no channel");
+	CHECK_FAILS(channel_parse("beta", &c), E_CORRUPT, "not a channel");
 	int count[CHANNELS] = {0};
 	for (int i = 0; i < 10000; i++) {
 		char id[KEY_ID_HEX + 1];

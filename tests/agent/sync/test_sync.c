@@ -283,7 +283,7 @@ TEST(no_root_of_trust_no_sync)
 	CHECK(unlink(tree.image) == 0);
 	CHECK_FAILS(tree_sync(&tree, &sum), E_NOTFOUND, "root");
 	tree.conf.server = NULL;
-	CHECK_FAILS(tree_sync(&tree, &sum), E_USAGE, "no server");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_USAGE, "server is not set");
 	tree_close(&tree);
 }
 
@@ -328,11 +328,11 @@ TEST(a_server_that_asked_to_be_left_alone_is)
 	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "later");
 	CHECK(sync_due(&tree.conf, &tree.now) >= 500 * NS_PER_S);
 	int asked = atomic_load(&w.asked);
-	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 5");
 	tree.conf.server = tree.www; /* a stick does not change the server's Retry-After */
 	CHECK_OK(tree_sync(&tree, &sum));
 	tree.conf.server = w.url;
-	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 5");
 	CHECK(atomic_load(&w.asked) == asked);
 	tree.s.serial++;
 	tree_add_records(&tree, 3, 4);

@@ -464,7 +464,7 @@ static const struct attack attacks[] = {
     {"blob: oversized", padded, E_CORRUPT, "blob/", .n = SNAPSHOT_BLOB + 1000},
     {"blob: gone", b_gone, E_NOTFOUND, "blob/"},
     {"blob: of the snapshot before", b_mixed, E_CORRUPT, "blob/"},
-    {"blob: other bytes, as many", b_same_length, E_CORRUPT, "other bytes"},
+    {"blob: other bytes, as many", b_same_length, E_CORRUPT, "does not match its signed hash"},
     {"root: signed by one of three", r_one_of_three, E_WRONG, "root/2"},
     {"root: signed by one of three, twice", r_one_twice, E_CORRUPT, "root/2"},
     {"root: signed by strangers", r_strangers, E_WRONG, "root/2"},
@@ -540,7 +540,7 @@ static const struct answer answers[] = {
      E_CORRUPT, "encoding gzip"},
     {"a part that was not asked for",
      "HTTP/1.1 206 x\r\nContent-Range: bytes 5-9/10\r\nContent-Length: 5\r\n\r\nxxxxx", 0, false, E_CORRUPT,
-     "other bytes"},
+     "does not match its signed hash"},
     {"500", "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n", 0, false, E_IO, "500"},
     {"500 with an endless page", "HTTP/1.1 500 x\r\n\r\n", 'x', false, E_IO, "500"},
     {"503, later", "HTTP/1.1 503 x\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n", 0, false, E_BUSY,
@@ -650,7 +650,7 @@ TEST(lies_on_resumption)
 	} want[LIES] = {[LIE_BYTES] = {"other bytes in the rest", E_CORRUPT, "other bytes"},
 			[LIE_RANGE] = {"another range than asked for", E_CORRUPT, "other bytes"},
 			[LIE_416] = {"416 in mid-resume", E_OK, ""},
-			[LIE_SHORT] = {"a rest that is short", E_CORRUPT, "bytes, not the"},
+			[LIE_SHORT] = {"a rest that is short", E_CORRUPT, "bytes instead of"},
 			[LIE_CHANGED] = {"another file under another tag", E_CORRUPT, "other bytes"}};
 	for (int i = 0; i < LIES; i++) {
 		begin(true);

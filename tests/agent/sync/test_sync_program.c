@@ -93,14 +93,14 @@ TEST(exit_codes)
 {
 	tree_open(&tree);
 	configure("");
-	CHECK(run(WORDS("-v")) == 0 && says("no server"));
+	CHECK(run(WORDS("-v")) == 0 && says("server is not set"));
 	CHECK(run(WORDS("--nonsense")) == 2);
 	CHECK(run(WORDS("word")) == 2 && says("unexpected argument 'word'"));
 	configure("servre = x\n");
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
-	CHECK(run(WORDS("-v")) == 0 && says("not before another"));
+	CHECK(run(WORDS("-v")) == 0 && says("the next run is due in"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1"); /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */

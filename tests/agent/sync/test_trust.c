@@ -136,7 +136,7 @@ TEST(keys_off_the_curve)
 	struct buf b = {0};
 	r.role[ROLE_FLEET].key[0].b[40] ^= 1;
 	root_print(&r, &b);
-	CHECK_FAILS(root_parse(b.p, b.n, &s), E_CORRUPT, "no point of the curve");
+	CHECK_FAILS(root_parse(b.p, b.n, &s), E_CORRUPT, "not a point of the curve");
 	buf_free(&b);
 }
 
@@ -183,9 +183,9 @@ TEST(roots_that_follow)
 	    {2, "567", "015", E_WRONG, "root keys of version 2: 1 of the 2"},
 	    {2, "567", "056", E_WRONG, "root keys of version 1: 1 of the 2"},
 	    {2, "567", "3456", E_WRONG, "root keys of version 1: not signed by a key"},
-	    {3, "125", "012", E_UNSUPPORTED, "take version 2 first"},
+	    {3, "125", "012", E_UNSUPPORTED, "install version 2 first"},
 	    {1, "012", "012", E_UNSUPPORTED, "does not follow"},
-	    {9007199254740992, "125", "012", E_UNSUPPORTED, "take version 2 first"},
+	    {9007199254740992, "125", "012", E_UNSUPPORTED, "install version 2 first"},
 	};
 	struct root one = root_of(1, "012", 2, "3"), next;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -331,13 +331,13 @@ TEST(serials_never_fall)
 		CHECK_OK(trust_raise(t, cls, "all", was + 10));
 		CHECK_FAILS(trust_raise(t, cls, "all", was + 9), E_WRONG, "older than");
 		CHECK_FAILS(trust_raise(t, cls, "all", 1), E_WRONG, "older than");
-		CHECK_FAILS(trust_raise(t, cls, "all", 0), E_USAGE, "no serial");
-		CHECK_FAILS(trust_raise(t, cls, "all", -1), E_USAGE, "no serial");
-		CHECK_FAILS(trust_raise(t, cls, "all", INT64_MAX), E_USAGE, "no serial");
-		CHECK_FAILS(trust_raise(t, "x", "all", 99), E_USAGE, "no class");
+		CHECK_FAILS(trust_raise(t, cls, "all", 0), E_USAGE, "not a serial");
+		CHECK_FAILS(trust_raise(t, cls, "all", -1), E_USAGE, "not a serial");
+		CHECK_FAILS(trust_raise(t, cls, "all", INT64_MAX), E_USAGE, "not a serial");
+		CHECK_FAILS(trust_raise(t, "x", "all", 99), E_USAGE, "not a class");
 		CHECK_FAILS(trust_raise(t, "0123456789abcdef0123456789abcdef0", "all", 99), E_USAGE,
-			    "no class");
-		CHECK_FAILS(trust_raise(t, cls, "all 7\n", 99), E_CORRUPT, "no channel");
+			    "not a class");
+		CHECK_FAILS(trust_raise(t, cls, "all 7\n", 99), E_CORRUPT, "not a channel");
 		CHECK(trust_floor(t, cls, "all") == was + 10);
 		trust_close(t);
 	}
