@@ -47,7 +47,7 @@ static int connect_to(int fd, const struct sockaddr_un *at, int64_t deadline_ns)
 		if (e != EAGAIN && e != EINTR)
 			return fail(E_IO, "%s: %s", at->sun_path, strerror(e));
 		if (clock_now(&clock_real) >= deadline_ns)
-			return fail(E_TIMEOUT, "%s: honed takes no more connections; try again later",
+			return fail(E_TIMEOUT, "%s: honed has no free connection; try again later",
 				    at->sun_path);
 		clock_real.sleep(&clock_real, AGAIN_NS);
 	}
@@ -75,7 +75,10 @@ static int send_all(int fd, const char *p, size_t n, int64_t deadline_ns)
 static int receive(struct client *c, int64_t deadline_ns)
 {
 	if (c->n == CONTROL_SAID)
-		return fail(E_CORRUPT, "a line of more than %d bytes; that is no honed", CONTROL_SAID);
+		return fail(E_CORRUPT,
+			    "the answer has a line of more than %d bytes, so this is not honed; check the "
+			    "path of the socket",
+			    CONTROL_SAID);
 	for (;;) {
 		ssize_t k = recv(c->fd, c->in + c->n, CONTROL_SAID - c->n, 0);
 		if (k > 0) {
@@ -107,7 +110,9 @@ static int next_line(struct client *c, int64_t deadline_ns, char **line)
 	c->read = (size_t)(end - c->in) + 1;
 	*line = c->in;
 	/* A peer that sends without end must not exceed the deadline either. */
-	return clock_now(&clock_real) > deadline_ns ? fail(E_TIMEOUT, "honed does not come to the point") : 0;
+	return clock_now(&clock_real) > deadline_ns
+		   ? fail(E_TIMEOUT, "honed sent no complete answer in time; see systemctl status honed")
+		   : 0;
 }
 
 /* Classifies a line: 1 the reply to id, 0 an event, 2 neither; refused: honed's error. */
@@ -117,7 +122,10 @@ static int what_is(const char *line, int64_t id)
 	json_t *j = json_loads(line, JSON_DECODE_ANY, &e);
 	if (!json_is_object(j)) {
 		json_decref(j);
-		return fail(E_CORRUPT, "a line that is no JSON object (%s); that is no honed", e.text);
+		return fail(E_CORRUPT,
+			    "the answer is not a JSON object (%s), so this is not honed; check the path of "
+			    "the socket",
+			    e.text);
 	}
 	const json_t *got = json_object_get(j, "id");
 	const char *code = json_string_value(json_object_get(j, "code"));
@@ -126,7 +134,7 @@ static int what_is(const char *line, int64_t id)
 	    json_is_integer(got) ? json_integer_value(got) == id : !got; /* honed could not read the id */
 	int rc = json_object_get(j, "event") ? 0 : ours ? 1 : 2;
 	if (rc == 1 && !json_is_true(json_object_get(j, "ok")))
-		rc = fail(control_code(code), "%s", text ? text : "honed refused and did not say why");
+		rc = fail(control_code(code), "%s", text ? text : "honed refused and gave no reason");
 	json_decref(j);
 	return rc;
 }
@@ -171,11 +179,10 @@ static int hello(struct client *c, int64_t deadline_ns)
 	json_int_t version = json_integer_value(json_object_get(j, "version"));
 	json_decref(j);
 	if (version != CONTROL_VERSION)
-		return fail(
-		    E_UNSUPPORTED,
-		    "it speaks version %lld of the control socket, this hone version %d; install both from "
-		    "one package, then systemctl restart honed",
-		    (long long)version, CONTROL_VERSION);
+		return fail(E_UNSUPPORTED,
+			    "it uses version %lld of the control protocol, and this hone uses version %d; "
+			    "install both from one package, then systemctl restart honed",
+			    (long long)version, CONTROL_VERSION);
 	return 0;
 }
 
@@ -186,7 +193,7 @@ int client_open(const char *socket_path, int64_t deadline_ns, struct client **ou
 	if (!path || !*path)
 		path = CONTROL_SOCKET;
 	if (strlen(path) >= sizeof at.sun_path)
-		return fail(E_USAGE, "socket %s: longer than the %zu bytes that such a name can have", path,
+		return fail(E_USAGE, "socket %s: the path is longer than the %zu bytes allowed", path,
 			    sizeof at.sun_path - 1);
 	strcpy(at.sun_path, path);
 	struct client *c = calloc(1, sizeof *c);

@@ -299,7 +299,8 @@ static int model_section(struct reading *r, const char *name)
 	size_t n = strlen(name);
 	if (n < 1 || n > MOST_NAME || strpbrk(name, "\"\\/\t"))
 		return refuse(
-		    r, "[model %s]: no name for a model; allowed are 1 to %d bytes without \" \\ / and tabs",
+		    r,
+		    "[model %s]: not a valid model name; allowed are 1 to %d bytes without \" \\ / and tabs",
 		    name, MOST_NAME);
 	for (int i = 0; i < c->nmodels; i++)
 		if (!strcmp(c->model[i].name, name)) {
@@ -391,7 +392,8 @@ static int on_key(void *user, const char *section, const char *name, const char 
 	if (!strcmp(name, SECTION_SEEN))
 		return begin_section(r, section) >= 0;
 	if (!*section)
-		return refuse(r, "%s: a key before any section; begin with one, such as [boot]", name) >= 0;
+		return refuse(r, "%s: this key is before any section; begin with a section, such as [boot]",
+			      name) >= 0;
 	return find_key(r, section, name, value) >= 0;
 }
 
@@ -420,7 +422,7 @@ static int check_section_line(struct reading *r, const char *s)
 {
 	const char *end = strchr(s, ']');
 	if (end && end[1 + strspn(end + 1, " \t")] && !strchr(";#", end[1 + strspn(end + 1, " \t")]))
-		return refuse(r, "words behind [%.*s]; each key has a line of its own", (int)(end - s - 1),
+		return refuse(r, "text after [%.*s]; write each key on a line of its own", (int)(end - s - 1),
 			      s + 1);
 	if (end && end - s - 1 > MOST_NAME + 6)
 		return refuse(r, "a section's name is too long; a model's has at most %d bytes", MOST_NAME);
@@ -435,7 +437,7 @@ static int check_line(struct reading *r, const char *s, size_t n)
 	memcpy(plain, s, n + 1);
 	log_plain(plain);
 	if (strcmp(plain, s))
-		return refuse(r, "no UTF-8, or a control character; only UTF-8 text is allowed");
+		return refuse(r, "not UTF-8, or a control character; only UTF-8 text is allowed");
 	return *s == '[' ? check_section_line(r, s) : 0;
 }
 
@@ -484,8 +486,7 @@ static int models_have_paths(struct reading *r)
 	for (int i = 0; i < r->c->nmodels; i++) {
 		r->line = r->c->model[i].line;
 		if (!r->c->model[i].path)
-			return refuse(r, "[model %s]: no path; path = FILE says where the model is",
-				      r->c->model[i].name);
+			return refuse(r, "[model %s]: path is missing; set path = FILE", r->c->model[i].name);
 	}
 	return 0;
 }
@@ -516,7 +517,7 @@ int conf_text(const char *name, const char *text, size_t n, struct arena *a, str
 	struct reading r = {.file = name, .text = text, .n = n, .a = a, .c = c};
 	int nth = ini_parse_stream(read_line, &r, on_key, &r);
 	if (nth == -2)
-		return fail(E_NOMEM, "%s: no memory to read it", name);
+		return fail(E_NOMEM, "no memory to read %s", name);
 	int line = nth > 0 ? line_of(&r, nth) : 0;
 	if (nth > 0 && (r.rc >= 0 || line < r.bad_line)) {
 		r.line = line;

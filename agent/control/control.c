@@ -115,7 +115,7 @@ const char *const lease_words[LEASES] = {
 static int get_whole(enum name i, const json_t *j, struct request *out)
 {
 	if (!json_is_integer(j))
-		return fail(E_CORRUPT, "'%s' is no whole number", names[i].name);
+		return fail(E_CORRUPT, "'%s' is not a whole number", names[i].name);
 	json_int_t v = json_integer_value(j);
 	if (v < (json_int_t)names[i].least || v > (json_int_t)names[i].most)
 		return fail(E_CORRUPT, "'%s': %" JSON_INTEGER_FORMAT " is not within %.0f to %.0f",
@@ -132,7 +132,7 @@ static int get_real(enum name i, const json_t *j, struct request *out)
 {
 	double v = json_number_value(j);
 	if (!json_is_number(j) || !(v >= names[i].least && v <= names[i].most))
-		return fail(E_CORRUPT, "'%s' is no number within %g to %g", names[i].name, names[i].least,
+		return fail(E_CORRUPT, "'%s' is not a number within %g to %g", names[i].name, names[i].least,
 			    names[i].most);
 	*(double *)(void *)((char *)out + names[i].at) = v + 0.0; /* -0 is 0 */
 	return E_OK;
@@ -141,7 +141,7 @@ static int get_real(enum name i, const json_t *j, struct request *out)
 static int get_text(enum name i, const json_t *j, struct request *out)
 {
 	if (!json_is_string(j) || json_string_length(j) >= names[i].room)
-		return fail(E_CORRUPT, "'%s' is no text of at most %zu bytes", names[i].name,
+		return fail(E_CORRUPT, "'%s' is not a text of at most %zu bytes", names[i].name,
 			    names[i].room - 1);
 	strcpy((char *)out + names[i].at, json_string_value(j));
 	return E_OK;
@@ -154,7 +154,7 @@ static int get_lease(const json_t *j, struct request *out)
 			out->lease = (enum lease)i;
 			return E_OK;
 		}
-	return fail(E_CORRUPT, "'kind' is compute, measure or quiet");
+	return fail(E_CORRUPT, "'kind' must be compute, measure or quiet");
 }
 
 static int get(enum name i, const json_t *j, struct request *out)
@@ -172,10 +172,10 @@ static int get(enum name i, const json_t *j, struct request *out)
 	case K_KEY:
 		return json_is_string(j) && key_parse(json_string_value(j), &out->key) >= 0
 			   ? E_OK
-			   : fail(E_CORRUPT, "'key' is not of 32 hex digits");
+			   : fail(E_CORRUPT, "'key' must be 32 hex digits");
 	case K_BOOL:
 		*(bool *)((char *)out + names[i].at) = json_is_true(j);
-		return json_is_boolean(j) ? E_OK : fail(E_CORRUPT, "'%s' is true or false", names[i].name);
+		return json_is_boolean(j) ? E_OK : fail(E_CORRUPT, "'%s' must be true or false", names[i].name);
 	}
 	return E_OK;
 }
@@ -184,13 +184,13 @@ static int get_op(const json_t *o, struct request *out)
 {
 	const char *op = json_string_value(json_object_get(o, "op"));
 	if (!op)
-		return fail(E_CORRUPT, "a request has an \"op\"");
+		return fail(E_CORRUPT, "'op' is missing");
 	for (int i = 0; i < OP_COUNT; i++)
 		if (!strcmp(ops[i].name, op)) {
 			out->op = (enum control_op)i;
 			return E_OK;
 		}
-	return fail(E_UNSUPPORTED, "there is no op '%.32s' in version %d", op, CONTROL_VERSION);
+	return fail(E_UNSUPPORTED, "unknown op '%.32s' in version %d", op, CONTROL_VERSION);
 }
 
 static int get_id(const json_t *o, struct request *out)
@@ -198,7 +198,7 @@ static int get_id(const json_t *o, struct request *out)
 	const json_t *id = json_object_get(o, "id");
 	out->has_id = json_is_integer(id);
 	out->id = json_integer_value(id);
-	return !id || out->has_id ? E_OK : fail(E_CORRUPT, "'id' is no whole number");
+	return !id || out->has_id ? E_OK : fail(E_CORRUPT, "'id' is not a whole number");
 }
 
 static int get_all(const json_t *o, struct request *out)
@@ -223,10 +223,10 @@ int control_parse(const char *line, size_t n, struct request *out)
 	json_error_t e;
 	*out = (struct request){.promise = -1};
 	if (n > CONTROL_LINE)
-		return fail(E_CORRUPT, "a line of %zu bytes: at most %d", n, CONTROL_LINE);
+		return fail(E_CORRUPT, "a line of %zu bytes; at most %d are allowed", n, CONTROL_LINE);
 	json_t *o = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
-	int rc = !o                   ? fail(E_CORRUPT, "no JSON at byte %d: %s", e.position, e.text)
-		 : !json_is_object(o) ? fail(E_CORRUPT, "a request is a JSON object")
+	int rc = !o                   ? fail(E_CORRUPT, "not JSON at byte %d: %s", e.position, e.text)
+		 : !json_is_object(o) ? fail(E_CORRUPT, "a request must be a JSON object")
 				      : get_all(o, out);
 	json_decref(o);
 	return rc;

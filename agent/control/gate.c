@@ -147,7 +147,7 @@ static bool out_of_hours(const struct sight *s)
 	int from = s->limit->from_minute, to = s->limit->to_minute, m = s->look->minute;
 	if (from == to || (m >= 0 && (from < to ? m >= from && m < to : m >= from || m < to)))
 		return false;
-	int n = snprintf(s->text, s->room, "tunes from %02d:%02d to %02d:%02d only; ", from / 60, from % 60,
+	int n = snprintf(s->text, s->room, "tuning is only allowed from %02d:%02d to %02d:%02d; ", from / 60, from % 60,
 			 to / 60, to % 60);
 	if (m < 0)
 		snprintf(s->text + n, s->room - (size_t)n, "the time of day is not known");
@@ -163,7 +163,7 @@ static bool throttled(const struct sight *s)
 	if (!(s->v->has & VITAL_THROTTLE) || (!s->v->throttle && events <= 0))
 		return false;
 	if (s->v->throttle)
-		snprintf(s->text, s->room, "the board throttles: %s; tuning goes on once it does not",
+		snprintf(s->text, s->room, "the board throttles: %s; tuning goes on when that ends",
 			 vitals_throttle_text(s->v->throttle, what, sizeof what));
 	else
 		snprintf(s->text, s->room, "the board throttled since the last look");
@@ -180,7 +180,7 @@ static bool hot(const struct sight *s)
 		 "zone %.31s is at %.1f C, %.1f C %s its limit%s; tuning goes on at %.0f C below it", v->zone,
 		 v->temp_mc / 1e3, (v->headroom_mc < 0 ? -v->headroom_mc : v->headroom_mc) / 1e3,
 		 v->headroom_mc < 0 ? "above" : "below",
-		 v->trip_assumed ? " (85 C: the board tells none)" : "",
+		 v->trip_assumed ? " (85 C: the board reports none)" : "",
 		 (s->limit->headroom_mc + HEADROOM_MORE_MC) / 1e3);
 	return true;
 }
@@ -310,13 +310,13 @@ static void say_well(const struct gate *g, int64_t now_ns, const struct vitals *
 {
 	int n = 0;
 	if (!g->open)
-		n = snprintf(out->text, sizeof out->text, "all is well; tuning goes on in %.0f s; ",
+		n = snprintf(out->text, sizeof out->text, "no reason to wait any more; tuning goes on in %.0f s; ",
 			     (double)(g->well_since_ns + g->limits.settle_ns - now_ns) / 1e9);
 	if (g->load_pct >= 0)
 		n += snprintf(out->text + n, sizeof out->text - (size_t)n,
 			      "others use %.0f %% of %d processors", g->load_pct, v->cpus);
 	else
-		n += snprintf(out->text + n, sizeof out->text - (size_t)n, "load is not known");
+		n += snprintf(out->text + n, sizeof out->text - (size_t)n, "the load is not known");
 	if (v->has & VITAL_HEAT)
 		snprintf(out->text + n, sizeof out->text - (size_t)n,
 			 ", zone %.31s is %.1f C below its limit", v->zone, v->headroom_mc / 1e3);

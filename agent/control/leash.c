@@ -73,7 +73,7 @@ static int ask(struct leash *l, struct request *r, const void *payload, int64_t 
 					   end */
 	*reply = NULL;
 	if (!l->link)
-		return fail(E_IO, "there is no honed");
+		return fail(E_IO, "honed does not run");
 	return link_ask(l->link, r, payload, stops ? l->stop : NULL, deadline_ns, reply);
 }
 
@@ -93,7 +93,7 @@ static int say_hello(struct leash *l)
 	int rc = ask(l, &r, NULL, clock_now(l->clock) + HELLO_NS, &reply);
 	json_int_t version = rc < 0 ? 0 : json_integer_value(json_object_get(reply, "version"));
 	if (rc >= 0 && version != CONTROL_VERSION)
-		rc = fail(E_UNSUPPORTED, "honed speaks version %d of the control language, not %d",
+		rc = fail(E_UNSUPPORTED, "honed uses version %d of the control protocol, not %d",
 			  (int)version, CONTROL_VERSION);
 	json_decref(reply);
 	return rc;
@@ -109,7 +109,8 @@ static int be_a_job(struct leash *l)
 	const char *cache = json_string_value(json_object_get(reply, "cache"));
 	bool same = cache && same_folder(cache, l->cache);
 	if (rc >= 0 && !same)
-		log_more("honed keeps cache %s: it has no part in this one", cache ? cache : "(none)");
+		log_more("honed keeps cache %s, so this job does not go through honed",
+			 cache ? cache : "(none)");
 	json_decref(reply);
 	return rc < 0 ? rc : same;
 }
@@ -138,7 +139,7 @@ static int reach(const char *path)
 		return -1;
 	if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || fcntl(fd, F_SETFL, 0) < 0) {
 		if (errno == EACCES)
-			log_more("honed's socket %s is not for this user", path);
+			log_more("this user may not use honed's socket %s", path);
 		close(fd);
 		return -1;
 	}
@@ -153,7 +154,7 @@ static int join(struct leash *l, int fd)
 	if (rc >= 0 && !l->child)
 		rc = be_a_job(l);
 	if (rc > 0)
-		log_more("%s through honed, which keeps cache %s", l->syncs ? "records go" : "tuning",
+		log_more("%s honed, which keeps cache %s", l->syncs ? "sending records to" : "tuning through",
 			 l->cache);
 	if (rc > 0 || (rc >= 0 && l->child))
 		return E_OK;
@@ -185,7 +186,7 @@ int leash_again(struct leash *l)
 	int fd = reach(l->socket), rc = fd < 0 ? E_OK : join(l, fd);
 	if (rc < 0)
 		log_more("%s", err_text());
-	return l->link ? E_OK : fail(E_NOTFOUND, "there is no honed");
+	return l->link ? E_OK : fail(E_NOTFOUND, "honed does not run");
 }
 
 int leash_open(const struct leash_options *o, struct leash **out)
@@ -196,7 +197,7 @@ int leash_open(const struct leash_options *o, struct leash **out)
 	keep_options(l, o);
 	const char *root = o->sysroot ? o->sysroot : getenv("HONE_SYSROOT");
 	if (!o->syncs && vitals_open(root ? root : "", &l->vitals) < 0)
-		log_more("nothing is known of throttling and clocks: %s", err_text());
+		log_more("throttling and clocks cannot be watched: %s", err_text());
 	int fd = o->socket || o->syncs ? -1 : inherited();
 	l->child = fd >= 0;
 	if (fd < 0)
@@ -208,7 +209,8 @@ int leash_open(const struct leash_options *o, struct leash **out)
 		return fail_in(rc, "honed, which started this job");
 	}
 	if (rc < 0)
-		log_info("hone: not through honed: %s; --cache DIR names a folder of your own", err_text());
+		log_info("hone: cannot work through honed: %s; use a folder of your own with --cache DIR",
+			 err_text());
 	*out = l;
 	return E_OK;
 }
@@ -255,18 +257,19 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 	struct request r = {.op = OP_LEASE, .lease = kind, .stops = stops};
 	json_t *reply = NULL;
 	if (told_to_stop(l))
-		return fail(E_STOPPED, "asked to stop");
+		return fail(E_STOPPED, "stopped");
 	if (deadline_ns <= clock_now(l->clock))
 		return fail(E_TIMEOUT, "the deadline has passed");
 	int rc = leash_held(l) ? forgive(l, ask(l, &r, NULL, deadline_ns, &reply)) : E_OK;
 	json_decref(reply);
 	if (rc == E_TIMEOUT || rc == E_STOPPED) { /* it may still be granted later */
 		struct request no = {.op = OP_RELEASE};
-		rc = tell(l, &no, NULL) < 0 ? fail(rc, "no lease, and honed does not hear")
-					    : fail(rc, "no lease in time");
+		rc = tell(l, &no, NULL) < 0 ? fail(rc, "honed granted honed granted no lease in time, and "
+						       "cannot be told that it is no longer needed")
+					    : fail(rc, "honed granted no lease in time");
 	}
 	if (rc < 0)
-		return told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;
+		return told_to_stop(l) ? fail(E_STOPPED, "stopped") : rc;
 	l->held = kind;
 	glance(l, &l->at_lease);
 	return E_OK;
@@ -282,7 +285,7 @@ static int release(struct leash *l)
 	if (json_is_string(tainted))
 		snprintf(l->taint, sizeof l->taint, "%s", json_string_value(tainted));
 	else if (json_is_true(tainted))
-		snprintf(l->taint, sizeof l->taint, "honed says so");
+		snprintf(l->taint, sizeof l->taint, "honed discarded this measurement");
 	json_decref(reply);
 	return forgive(l, rc);
 }
@@ -299,9 +302,9 @@ int leash_release(struct leash *l, const char **taint)
 	if (!l->taint[0] && board)
 		snprintf(l->taint, sizeof l->taint, "%s", board);
 	if (atomic_exchange(&l->rested, false) && !l->taint[0])
-		snprintf(l->taint, sizeof l->taint, "the job rested meanwhile");
+		snprintf(l->taint, sizeof l->taint, "the job was paused meanwhile");
 	*taint = l->taint[0] ? l->taint : NULL;
-	return rc < 0 && told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;
+	return rc < 0 && told_to_stop(l) ? fail(E_STOPPED, "stopped") : rc;
 }
 
 int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n)

@@ -137,7 +137,7 @@ bool link_alive(struct link *k)
 
 static int is_gone(void)
 {
-	return fail(E_IO, "honed is gone");
+	return fail(E_IO, "honed closed the connection");
 }
 
 /* A peer that does not read what is sent counts as gone. */
@@ -156,7 +156,7 @@ static int send_request(struct link *k, const struct request *r, const void *pay
 	control_print(r, &line);
 	buf_add(&line, payload, payload ? (size_t)r->bytes : 0);
 	int rc =
-	    buf_ok(&line) ? send_all(k, line.p, line.n) : fail(E_NOMEM, "no memory for what honed is told");
+	    buf_ok(&line) ? send_all(k, line.p, line.n) : fail(E_NOMEM, "no memory for a message to honed");
 	buf_free(&line);
 	return rc;
 }
@@ -185,9 +185,9 @@ static int await(struct link *k, const volatile sig_atomic_t *stop, int64_t dead
 		if (k->gone)
 			return is_gone();
 		if (stop && *stop)
-			return fail(E_STOPPED, "asked to stop");
+			return fail(E_STOPPED, "stopped");
 		if (left_ns <= 0)
-			return fail(E_TIMEOUT, "the deadline came before honed's answer");
+			return fail(E_TIMEOUT, "honed did not answer before the deadline");
 		if (silence_ns <= 0) {
 			shutdown(k->fd, SHUT_RDWR);
 			return fail(E_IO, "honed does not answer");

@@ -17,7 +17,7 @@ static int slice(const struct contender *c, int n)
 
 const struct policy policy_fifo = {
     .name = "fifo",
-    .summary = "who has waited longest; models in the configuration's order",
+    .summary = "the job that has waited longest; models in the configuration's order",
     .lease = lease,
     .slice = slice,
 };

@@ -60,7 +60,7 @@ static int slice(const struct contender *c, int n)
 
 const struct policy policy_gain = {
     .name = "gain",
-    .summary = "models without kernels, then what saves most run time per second (default)",
+    .summary = "models without kernels, then the job that saves most run time per second (default)",
     .lease = lease,
     .slice = slice,
 };

@@ -26,7 +26,7 @@ static int slice(const struct contender *c, int n)
 
 const struct policy policy_shortest = {
     .name = "shortest",
-    .summary = "who is thought to be done first",
+    .summary = "the job that is expected to end first",
     .lease = lease,
     .slice = slice,
 };

@@ -199,8 +199,9 @@ static int refuse_other(struct store *s)
 	if (!strcmp(cache_dir(s->cache), s->dir))
 		return E_OK;
 	cache_close(s->cache);
-	return fail(E_IO, "cache %s: user %u may not write it: chown or mount it so, or name another folder",
-		    s->dir, (unsigned)geteuid());
+	return fail(
+	    E_IO, "cache %s: user %u cannot write to it: chown it, mount it writable, or use another folder",
+	    s->dir, (unsigned)geteuid());
 }
 
 static int open_cache(struct store *s)
@@ -262,7 +263,7 @@ static void commit(struct store *s, struct task *t)
 		cache_state(s->cache, &state);
 	}
 	if (t->lost)
-		rc = fail(E_NOMEM, "no memory for what was put");
+		rc = fail(E_NOMEM, "no memory for a record");
 	snprintf(out->text, sizeof out->text, "%s", s->bad < 0 ? s->why : rc < 0 ? err_text() : "");
 	out->rc = s->bad < 0 ? s->bad : rc;
 	out->lost = s->bad < 0 || t->lost;

@@ -137,7 +137,7 @@ static int try_once(struct leashed *w, struct call *c, const char **taint)
 	int64_t now_ns = clock_now(w->base.clock);
 	bool early = did == E_TIMEOUT && now_ns < c->deadline_ns; /* the worker was resting */
 	if (!*taint && early && child_stood_ns() - stood_ns > (now_ns - start_ns) / 2)
-		*taint = "this process stood still meanwhile";
+		*taint = "this process was stopped meanwhile";
 	if (*taint && (did == E_CHILD || early)) {
 		lose_all(w);
 		return 0;

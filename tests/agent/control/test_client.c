@@ -88,9 +88,9 @@ TEST(refusals_are_errors_of_their_code)
 	    {"{\"id\":2,\"ok\":false,\"code\":\"busy\",\"error\":\"three jobs run\"}\n", E_BUSY,
 	     "three jobs run"},
 	    {"{\"ok\":false,\"code\":\"corrupt\",\"error\":\"what was that\"}\n", E_CORRUPT, "what was that"},
-	    {"{\"id\":2,\"ok\":false,\"code\":\"good\"}\n", E_IO, "did not say why"},
-	    {"{\"id\":2,\"ok\":\"true\",\"code\":7,\"error\":[]}\n", E_IO, "did not say why"},
-	    {"{\"id\":2}\n", E_IO, "did not say why"}};
+	    {"{\"id\":2,\"ok\":false,\"code\":\"good\"}\n", E_IO, "gave no reason"},
+	    {"{\"id\":2,\"ok\":\"true\",\"code\":7,\"error\":[]}\n", E_IO, "gave no reason"},
+	    {"{\"id\":2}\n", E_IO, "gave no reason"}};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct fake f = {.answer = says, .said = row[i].said};
 		struct client *c;
@@ -124,7 +124,7 @@ TEST(another_program_at_the_socket)
 		fake_folder(&f);
 		fake_listen(&f);
 		REQUIRE_OK(client_open(NULL, in_ms(5000), &c));
-		CHECK_FAILS(client_ask(c, &status, in_ms(5000), &line), E_CORRUPT, "no honed");
+		CHECK_FAILS(client_ask(c, &status, in_ms(5000), &line), E_CORRUPT, "not honed");
 		client_close(c);
 		fake_hush(&f);
 		fake_remove(&f);
@@ -151,7 +151,7 @@ TEST(another_version_is_refused)
 		fake_folder(&f);
 		fake_listen(&f);
 		CHECK_FAILS(client_open(NULL, in_ms(5000), &c), E_UNSUPPORTED,
-			    said[i] ? "hone version 1" : "only 9");
+			    said[i] ? "this hone uses version 1" : "only 9");
 		fake_hush(&f);
 		fake_remove(&f);
 	}

@@ -64,16 +64,16 @@ static const struct {
     {"\n[boots] ; x\nbudget = 2s\n", "2: [boots]"},
     {"[model]\n", "1: [model]: no such section"},
     {"[model ]\n", "1: [model"},
-    {"[boot] budget = 2s\n", "1: words behind [boot]"},
+    {"[boot] budget = 2s\n", "1: text after [boot]"},
     {"[boot\nbudget = 2s\n", "1: neither a [section] nor key = value"},
-    {"budget = 2s\n", "1: budget: a key before any section"},
+    {"budget = 2s\n", "1: budget: this key is before any section"},
     {"[boot]\nbudget = 2s\nwhat\njobs = 99\n", "3: neither"},
     {"[boot]\njobs = 99\nwhat\n", "2: [boot] jobs"},
     {"[idle]\ntune = true\n", "2: [idle] tune = true: not possible; allowed: yes or no"},
     {"[idle]\nhours = 24:00-06:00\n", "2: [idle] hours"},
     {"[idle]\nhours = 2:00-06:00\n", "2: [idle] hours"},
     {"[idle]\nhours = 06:00-06:00\n", "2: [idle] hours"},
-    {"[idle]\nhours = 06:00-07:00 \x7f\n", "2: no UTF-8, or a control character"},
+    {"[idle]\nhours = 06:00-07:00 \x7f\n", "2: not UTF-8, or a control character"},
     {"[idle]\nload = 0%\n", "2: [idle] load"},
     {"[idle]\nload = 101%\n", "2: [idle] load"},
     {"[idle]\nbattery = %\n", "2: [idle] battery"},
@@ -85,14 +85,14 @@ static const struct {
     {"[honed]\npolicy = best\n", "2: [honed] policy = best: not possible; allowed: "},
     {"[honed]\nlog = loud\n", "2: [honed] log"},
     {"[inhibit]\nfile = x\n", "2: [inhibit] file"},
-    {"[model x]\nthreads = 2\n\n", "1: [model x]: no path"},
-    {"[model x]\n[model y]\npath = /y\n", "1: [model x]: no path"},
-    {"[model x/y]\npath = /y\n", "1: [model x/y]: no name for a model"},
+    {"[model x]\nthreads = 2\n\n", "1: [model x]: path is missing"},
+    {"[model x]\n[model y]\npath = /y\n", "1: [model x]: path is missing"},
+    {"[model x/y]\npath = /y\n", "1: [model x/y]: not a valid model name"},
     {"[model x]\npath = /y\nshape = 1x3\n", "3: [model x] shape"},
     {"[model x]\npath = /y\nshape = a:1x\n", "3: [model x] shape"},
     {"[model x]\npath = /y\nshape = a:0123456789\n", "3: [model x] shape"},
     {"[model x]\npath = /y\nmodel = a\n", "3: [model x] model: no such key; there are: path, threads"},
-    {"[boot]\nbudget = 2s\nb\xff = 1\n", "3: no UTF-8"},
+    {"[boot]\nbudget = 2s\nb\xff = 1\n", "3: not UTF-8"},
 };
 
 TEST(mistakes_are_reported_with_their_line)
@@ -170,7 +170,7 @@ TEST(drop_ins_come_by_name_and_win)
 	CHECK(c.boot_budget_ns == 20 * NS_PER_S && c.nmodels == 0);
 	REQUIRE(mkdir(folder, 0755) == 0);
 	put(folder, "10-a.conf", "[boot]\nbudget = 3s\njobs = 4\n[model m]\nthreads = 2\n");
-	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE, "10-a.conf:4: [model m]: no path");
+	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE, "10-a.conf:4: [model m]: path is missing");
 	put(top, "honed.conf",
 	    "[boot]\nbudget = 2s\nunclean = 9\n[model m]\npath = /m\n[inhibit]\nfile = /x\n");
 	put(folder, "20-b.conf", "[boot]\nbudget = 4s\n[inhibit]\nfile = /y\n");

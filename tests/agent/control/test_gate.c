@@ -340,7 +340,7 @@ TEST(heat)
 	v.headroom_mc = -2500;
 	v.trip_assumed = true;
 	CHECK(later(50 * MS) == GATE_HOT &&
-	      strstr(said.text, "2.5 C above its limit (85 C: the board tells none)"));
+	      strstr(said.text, "2.5 C above its limit (85 C: the board reports none)"));
 	begin_open(&(struct gate_limits){.headroom_mc = 5000});
 	v.headroom_mc = 6000;
 	CHECK(later(50 * MS) == GATE_OPEN);
@@ -416,7 +416,7 @@ TEST(hours)
 	      !open_at(480, 1080, 1080));
 	CHECK(open_at(1320, 360, 1320) && open_at(1320, 360, 1439) && open_at(1320, 360, 0) &&
 	      open_at(1320, 360, 359) && !open_at(1320, 360, 360) && !open_at(1320, 360, 1319));
-	CHECK(strstr(said.text, "from 22:00 to 06:00 only; it is 21:59"));
+	CHECK(strstr(said.text, "allowed from 22:00 to 06:00; it is 21:59"));
 	CHECK(!open_at(480, 1080, -1) && strstr(said.text, "not known"));
 }
 

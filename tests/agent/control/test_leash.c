@@ -42,7 +42,7 @@ TEST(without_honed_all_is_granted)
 	CHECK_OK(leash_release(l, &taint));
 	CHECK(!taint);
 	CHECK_FAILS(leash_lease(l, LEASE_COMPUTE, in_ms(-1)), E_TIMEOUT, "deadline");
-	CHECK_FAILS(leash_commit(l), E_IO, "no honed");
+	CHECK_FAILS(leash_commit(l), E_IO, "honed does not run");
 	stop = 1;
 	CHECK_FAILS(leash_lease(l, LEASE_COMPUTE, INT64_MAX), E_STOPPED, "stop");
 	leash_say(l, &(struct request){.op = OP_PROGRESS});
@@ -192,7 +192,7 @@ TEST(a_yield_rests_workers_and_taints)
 	FAKE_WAIT(state_of(before.pid) != 'T' && state_of(after.pid) != 'T');
 	CHECK(state_of(before.pid) != 'T' && state_of(after.pid) != 'T');
 	CHECK_OK(leash_release(l, &taint));
-	CHECK(taint && strstr(taint, "rested"));
+	CHECK(taint && strstr(taint, "paused"));
 	CHECK_OK(leash_lease(l, LEASE_MEASURE, INT64_MAX));
 	CHECK_OK(leash_release(l, &taint));
 	CHECK(!taint);
@@ -218,7 +218,7 @@ TEST(a_job_that_began_without_honed_stays_without)
 	CHECK_OK(leash_release(l, &taint));
 	CHECK_OK(leash_lease(l, LEASE_QUIET, INT64_MAX));
 	CHECK_OK(leash_release(l, &taint));
-	CHECK_FAILS(leash_put(l, 1, hash_text("k"), "x", 1), E_IO, "gone");
+	CHECK_FAILS(leash_put(l, 1, hash_text("k"), "x", 1), E_IO, "closed the connection");
 	CHECK(!stop && !leash_held(l));
 	leash_close(l);
 }

@@ -63,7 +63,7 @@ static int write_elsewhere(const char *cache)
 	store_keep(s, 7);
 	work_off(s);
 	struct stored d = next(s);
-	bool good = d.rc == E_IO && strstr(d.text, "may not write it");
+	bool good = d.rc == E_IO && strstr(d.text, "cannot write to it");
 	store_close(s);
 	return good && access(getenv("HOME"), F_OK) == 0 ? 0 : 1;
 }

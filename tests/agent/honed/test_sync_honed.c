@@ -45,7 +45,7 @@ TEST(through_honed)
 	REQUIRE(start_honed("[idle]\ntune = no\n", program("hone")));
 	snprintf(tree.cache, sizeof tree.cache, "%s", in_folder("state/cache"));
 	snprintf(words, sizeof words, "-v --now --cache %s --socket %s", tree.cache, own("run/honed.sock"));
-	CHECK(run("hone-sync", words) == 0 && has("said", "records go through honed") &&
+	CHECK(run("hone-sync", words) == 0 && has("said", "sending records to honed") &&
 	      has("said", "3 records taken"));
 	CHECK(tree_has(&tree, 0, 3) == 3);
 	/* Once more, with new records, without and with a honed. */

@@ -490,7 +490,7 @@ static void by_honed(const struct lie *l, int n, const char *cache)
 	copy_folder(cache, theirs);
 	CHECK(start_honed("[idle]\ntune = no\n", program("hone")));
 	sync_once(l, n, theirs, socket);
-	CHECK(strstr(cli_err, "records go through honed") != NULL);
+	CHECK(strstr(cli_err, "sending records to honed") != NULL);
 	CHECK(end_honed(SIGTERM) == 0);
 	copy_folder(theirs, cache);
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", at);
