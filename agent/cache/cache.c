@@ -64,7 +64,7 @@ static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 	    !strcmp(user, dir))
 		return rc;
 	if (mode == CACHE_WRITE)
-		log_info("hone: %s cannot be written: results are kept in %s", dir, user);
+		log_info("hone: cannot write to %s: results are kept in %s", dir, user);
 	rc = add_layer(c, user, strlen(user), false);
 	c->layer[c->nlayers - 1].implied = true;
 	return rc;
@@ -78,7 +78,7 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 		rc = add_folders(c, dir, mode);
 	if (rc >= 0 && c->left_out)
 		log_info(
-		    "hone: cache %s: %d of its seeds, the lowest, are passed over: %d layers are what it has",
+		    "hone: cache %s: its %d lowest seed layers are ignored: at most %d layers are possible",
 		    dir, c->left_out, MAX_LAYERS);
 	if (rc >= 0 && writes)
 		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
@@ -114,7 +114,8 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 		c->active[kind] = -1;
 	int rc = c->o.cap_bytes >= LEAST_CAP && c->o.cap_bytes <= CACHE_MOST_BYTES
 		     ? open_cache(c, dir, mode, wait_ns)
-		     : fail(E_USAGE, "a cache has %d KiB to %d MiB", LEAST_CAP >> 10, CACHE_MOST_BYTES >> 20);
+		     : fail(E_USAGE, "the limit of a cache must be %d KiB to %d MiB", LEAST_CAP >> 10,
+			    CACHE_MOST_BYTES >> 20);
 	if (rc < 0)
 		cache_close(c);
 	else
@@ -145,7 +146,7 @@ static void close_cache(struct cache *c, int *lock_fd)
 {
 	bool told = c->told;
 	if (CACHE_WRITES && cache_commit(c) < 0 && !told)
-		log_error("%s: what this process found may be lost", err_text());
+		log_error("%s: the results of this process may be lost", err_text());
 	cache_layers_close(c);
 	if (CACHE_WRITES && lock_fd)
 		*lock_fd = c->lock_fd;
@@ -265,13 +266,14 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 	if (c->lock_fd < 0 && !c->memory)
 		return fail(E_USAGE, "cache %s was opened for reading", cache_dir(c));
 	if (!cache_keeps((int)t))
-		return fail(E_USAGE, "no records of type %d are kept", (int)t);
+		return fail(E_USAGE, "records of type %d cannot be kept", (int)t);
 	if (n > MAX_PAYLOAD)
 		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
 	if (!c->memory && (int64_t)n > c->o.cap_bytes / 4) /* it would evict everything else */
-		return fail(E_UNSUPPORTED,
-			    "a record of %zu bytes is too large for a cache of %lld: raise --cache-limit", n,
-			    (long long)c->o.cap_bytes);
+		return fail(
+		    E_UNSUPPORTED,
+		    "a record of %zu bytes is too large for a cache of %lld bytes: raise --cache-limit", n,
+		    (long long)c->o.cap_bytes);
 	uint8_t of = t == CACHE_FORGET && n == 1 ? *(const uint8_t *)p : CACHE_REC;
 	if ((t == CACHE_FORGET && n != 1) || !cache_keeps(of) || of == CACHE_FORGET)
 		return fail(E_USAGE, "one type is forgotten at a time");

@@ -148,13 +148,13 @@ int cache_nothing_unread(const struct cache *c)
 {
 	const struct layer *top = &c->layer[c->nlayers - 1];
 	if (top->unopened)
-		return fail(
-		    E_IO,
-		    "cache %s: %d of its files could not be opened: nothing of it is thrown away; make "
-		    "them readable, or remove them",
-		    top->dir, top->unopened);
-	return top->unread ? fail(E_IO, "cache %s could not be read in full: it stays as it is", top->dir)
-			   : E_OK;
+		return fail(E_IO,
+			    "cache %s: cannot open %d of its files, so none is compacted; make them "
+			    "readable, or remove them",
+			    top->dir, top->unopened);
+	return top->unread
+		   ? fail(E_IO, "cache %s could not be read in full, so it is not compacted", top->dir)
+		   : E_OK;
 }
 
 bool cache_has_mixed(const struct cache *c)
@@ -213,5 +213,5 @@ void cache_compact_at_open(struct cache *c)
 			rc = cache_compact_kind(c, (enum seg_kind)kind, &no_room);
 	}
 	if (rc < 0)
-		log_more("%s: it stays as it is", err_text());
+		log_more("%s: the cache is not compacted", err_text());
 }

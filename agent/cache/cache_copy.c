@@ -78,10 +78,11 @@ static int check_size(const struct copy *w)
 	int64_t bytes = SEG_HEAD + REC_HEAD + MARK_BYTES + REC_CRC;
 	for (int i = 0; i < w->n; i++)
 		bytes += cache_slot_bytes(w->slot[i]);
-	return bytes <= MAX_FILE
-		   ? E_OK
-		   : fail(E_UNSUPPORTED, "cache %s: %lld MiB do not fit into one file of %d MiB; forget some",
-			  cache_dir(w->c), (long long)(bytes >> 20), MAX_FILE >> 20);
+	return bytes <= MAX_FILE ? E_OK
+				 : fail(E_UNSUPPORTED,
+					"cache %s: its %lld MiB do not fit into one file of at most %d MiB; "
+					"remove records with hone forget",
+					cache_dir(w->c), (long long)(bytes >> 20), MAX_FILE >> 20);
 }
 
 int cache_copy(struct copy *w)
@@ -113,10 +114,12 @@ static int split_path(const char *path, char dir[PATH_MAX], const char **name)
 	*name = slash ? slash + 1 : path;
 	size_t n = slash ? (size_t)(slash - path) : 0, end = strlen(*name);
 	if (n >= PATH_MAX - 100 || end < 5 || end > 60 || strcmp(*name + end - 4, ".seg") || **name == '.')
-		return fail(E_USAGE, "%.80s: a pack is a file NAME.seg, of 60 letters at most", path);
+		return fail(E_USAGE, "%.80s: a pack's name must be NAME.seg, with at most 60 letters", path);
 	if (cache_own_name(*name))
-		return fail(E_USAGE, "%.80s: a cache's own files have such names: give the pack another one",
-			    path);
+		return fail(
+		    E_USAGE,
+		    "%.80s: this name is reserved for a cache's own files: choose another one for the pack",
+		    path);
 	snprintf(dir, PATH_MAX, "%.*s", slash == path ? 1 : (int)n, slash ? path : "");
 	if (!slash)
 		snprintf(dir, PATH_MAX, ".");
@@ -128,7 +131,7 @@ static int not_its_own(const struct cache *c, const char *dir)
 {
 	struct stat a, b;
 	if (stat(dir, &a) == 0 && stat(cache_dir(c), &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
-		return fail(E_USAGE, "%s is the cache's own folder: pack it to another one", dir);
+		return fail(E_USAGE, "%s is the cache's own folder: write the pack to another one", dir);
 	return E_OK;
 }
 

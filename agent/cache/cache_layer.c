@@ -206,7 +206,7 @@ static int open_layer(struct cache *c, int layer)
 	free(l.name);
 	free(again.name);
 	if (rc >= 0 && p.n && !of->told++)
-		log_info("hone: cache %s: %d of its files are passed over: %s", of->dir, p.n, p.why);
+		log_info("hone: cache %s: %d of its files ignored: %s", of->dir, p.n, p.why);
 	if (rc >= 0 && !p.n && !of->not_now)
 		of->told = 0;
 	return rc;
@@ -302,7 +302,7 @@ static int open_all(struct cache *c)
 			return rc == E_BUSY ? E_IO : rc;
 		if (rc >= 0)
 			continue;
-		log_info("hone: %s: it is passed over", err_text());
+		log_info("hone: %s: this folder is ignored", err_text());
 	}
 	return E_OK;
 }
@@ -314,8 +314,7 @@ static void tell(struct cache *c)
 		if (c->seg[i].fd < 0 || !c->seg[i].foreign || of->told_foreign)
 			continue;
 		of->told_foreign = true;
-		log_info("hone: %s can be written by others: its records are hints, and its code is not run; "
-			 "chmod go-w",
+		log_info("hone: others can write to %s, so its records count as hints and its code is not run; chmod go-w it",
 			 of->dir);
 	}
 	if (c->damaged_bytes)

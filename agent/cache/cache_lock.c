@@ -48,7 +48,7 @@ static void let_writers_lock(int fd, const char *dir)
 	if (groups ? group_writes : others_write)
 		mode |= 060;
 	if ((file.st_mode & 07777) != mode && fchmod(fd, (mode_t)mode) < 0)
-		log_more("the mode of the cache's lock file stays: %s", strerror(errno));
+		log_more("cannot change the mode of the cache's lock file: %s", strerror(errno));
 }
 
 /* Writes the process ID into the lock file, for the error message of a process that is refused. A file that
@@ -61,7 +61,7 @@ static void write_holder(int fd)
 	if (fstat(fd, &st) < 0 || st.st_nlink > 1)
 		return;
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-		log_more("the cache's lock file does not say who holds it: %s", strerror(errno));
+		log_more("cannot write the process id to the cache's lock file: %s", strerror(errno));
 }
 
 static int busy(const char *dir, const char *path)
@@ -83,7 +83,8 @@ static int left(int rc, const char *dir, const char *path)
 {
 	if (access(path, R_OK) == 0 || access(dir, W_OK) < 0 || access(path, F_OK) < 0)
 		return rc;
-	return fail(rc, "%s is of another user; if no hone of theirs runs, remove it: rm -f %s", path, path);
+	return fail(rc, "%s belongs to another user; if that user runs no hone, remove it: rm -f %s", path,
+		    path);
 }
 
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
@@ -116,7 +117,7 @@ void cache_unlock(const char *dir, int fd)
 {
 	char path[PATH_MAX];
 	if (is_named(dir, fd, path) == 1 && unlink(path) < 0)
-		log_more("the cache's lock file stays: %s", strerror(errno));
+		log_more("cannot remove the cache's lock file: %s", strerror(errno));
 	file_unlock(fd);
 }
 
@@ -133,9 +134,9 @@ int cache_hold(struct cache *c)
 		char why[512];
 		snprintf(why, sizeof why, "%s", err_text());
 		c->lock_fd = old;
-		return fail(E_IO, "cache %s was taken away, or moved: %s", dir, why);
+		return fail(E_IO, "cache %s was removed or moved: %s", dir, why);
 	}
 	cache_unlock(dir, old);
-	log_info("hone: cache %s was taken away, or moved: what comes from now on is kept in a new one", dir);
+	log_info("hone: cache %s was removed or moved: new results go to a new one", dir);
 	return cache_reload(c);
 }

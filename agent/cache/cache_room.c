@@ -85,8 +85,9 @@ static void evict_records(struct cache *c, int64_t live, int64_t left)
 	int n;
 	struct slot **list = cache_to_keep(c, SEG_RECORDS, &a, &n);
 	struct eviction e = {.live = live, .left = left, .durable = true};
-	log_info("hone: cache %s is full of records (%lld of %lld bytes): the oldest go", cache_dir(c),
-		 (long long)live, (long long)c->o.cap_bytes);
+	log_info("hone: cache %s is full (%lld of %lld bytes are records): removing the oldest records; see "
+		 "--cache-limit",
+		 cache_dir(c), (long long)live, (long long)c->o.cap_bytes);
 	evict(&e, list, n);
 	c->evicted[SEG_RECORDS] += e.n;
 	arena_free(&a);
@@ -192,7 +193,7 @@ static bool drop_too_large(struct cache *c, int64_t left)
 		return false;
 	c->evicted[SEG_CODE] += n;
 	cache_have_left(c, SEG_CODE, true);
-	log_more("cache %s: its records leave %lld bytes for code: %d larger pieces are not kept",
+	log_more("cache %s: its records leave %lld bytes for code: larger code is not kept (kernels: %d)",
 		 cache_dir(c), (long long)left, n);
 	return true;
 }
@@ -213,10 +214,11 @@ static void tell_evicted(struct cache *c)
 {
 	int n = c->evicted[SEG_CODE];
 	if (n && !c->told_evicted++)
-		log_info("hone: cache %s is at its limit of %lld bytes: code goes, the oldest first",
+		log_info("hone: cache %s is at its limit of %lld bytes: removing the oldest code; see "
+			 "--cache-limit",
 			 cache_dir(c), (long long)c->o.cap_bytes);
 	if (n)
-		log_more("cache %s: %d pieces of code are evicted", cache_dir(c), n);
+		log_more("cache %s: removed the code of %d kernel%s", cache_dir(c), n, n == 1 ? "" : "s");
 }
 
 static int make_room(struct cache *c, enum seg_kind kind, int64_t need)
@@ -237,7 +239,7 @@ static int make_room(struct cache *c, enum seg_kind kind, int64_t need)
 		return rc;
 	int64_t live = recs.live + recs.waiting, left = c->o.cap_bytes / 4 * 3 - need;
 	if (unread)
-		log_info("hone: cache %s: what cannot be read is given up", cache_dir(c));
+		log_info("hone: cache %s: removing records that cannot be read, to make room", cache_dir(c));
 	if (kind == SEG_RECORDS && live > left && !has_code(c))
 		evict_records(c, live, left < 0 ? 0 : left);
 	int copied = cache_compact_kind(c, SEG_RECORDS, &no_room);
@@ -262,7 +264,7 @@ int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	rc = make_room(c, kind, need);
 	tell_evicted(c);
 	if (rc < 0)
-		log_more("%s: it stays as it is", err_text());
+		log_more("%s: the cache is not compacted", err_text());
 	bool room = rc >= 0 || c->waiting < waiting || has_room(c, need);
 	bool hid = (c->evicted[SEG_CODE] || c->evicted[SEG_RECORDS]) && cache_has_lower(c);
 	cache_index_tidy(c);

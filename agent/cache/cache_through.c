@@ -23,7 +23,7 @@ static bool is_only_ours(struct cache *c, struct put *p, int rc)
 	if (rc == E_IO || rc == E_BUSY || rc == E_NOMEM || is_gone(c))
 		return false;
 	if (p->of == CACHE_CODE && !c->told_code) {
-		log_info("hone: %s; it is made again from the records that are kept", err_text());
+		log_info("hone: %s; the code is built again from its records when it is needed", err_text());
 		c->told_code = true;
 	}
 	return p->ours = true;
@@ -87,8 +87,8 @@ static int take_over(struct cache *c)
 	const char *dir = cache_dir(c);
 	int rc = cache_lock(c, dir, LOCK_WAIT_NS);
 	if (rc < 0)
-		return fail_in(E_IO, "who kept this cache is gone");
-	log_info("hone: who kept cache %s is gone: this process writes it from now on", dir);
+		return fail_in(E_IO, "honed, which wrote this cache, has ended");
+	log_info("hone: honed, which wrote cache %s, has ended: this process writes it from now on", dir);
 	c->through = NULL;
 	c->memory = false;
 	for (int i = 0; i < c->nputs; i++)

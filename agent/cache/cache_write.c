@@ -58,7 +58,7 @@ static int make_room_for_put(struct cache *c, size_t bytes)
 	int cap = c->put_cap ? c->put_cap * 2 : BATCH_RECORDS;
 	struct put *more = realloc(c->put, (size_t)cap * sizeof *more);
 	if (!more)
-		return fail(E_NOMEM, "no memory for what the cache is to keep");
+		return fail(E_NOMEM, "no memory for the cache's waiting records");
 	c->put = more;
 	c->put_cap = cap;
 	return E_OK;
@@ -70,8 +70,8 @@ int cache_wait(struct cache *c, const struct head *h, const void *payload)
 	if (rc < 0)
 		return rc;
 	if (c->bytes.n + h->n > MAX_WAITING_BYTES)
-		return fail(E_NOMEM, "cache %s: %zu MiB wait to be written: no more is kept", cache_dir(c),
-			    c->bytes.n >> 20);
+		return fail(E_NOMEM, "cache %s: %zu MiB wait to be written, and no more can wait",
+			    cache_dir(c), c->bytes.n >> 20);
 	struct put p = {.h = *h, .of = h->type, .at = c->bytes.n};
 	if (h->type == CACHE_FORGET)
 		p.of = *(const uint8_t *)payload;
@@ -117,8 +117,7 @@ int cache_next_number(struct cache *c, struct seg *s)
 	struct stat st;
 	do {
 		if (top->last + 1 >= SEG_NUMBERS)
-			return fail(E_IO,
-				    "cache %s: its files leave no number for another one: use another folder",
+			return fail(E_IO, "cache %s: no free number for another file: use another folder",
 				    top->dir);
 		s->number = ++top->last;
 		if (snprintf(path, sizeof path, "%s/%08llx.seg", top->dir, (unsigned long long)s->number) >=

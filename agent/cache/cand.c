@@ -22,6 +22,6 @@ int cand_check(const char *task_text, const char *cand)
 		    sched_text(&p->task, &p->sched, p->again) >= 0 && !strcmp(p->again, cand);
 	free(p);
 	return good     ? E_OK
-	       : rc < 0 ? fail(E_CORRUPT, "its task's text is no task")
-			: fail(E_CORRUPT, "its candidate is no schedule of its task");
+	       : rc < 0 ? fail(E_CORRUPT, "its task is not valid")
+			: fail(E_CORRUPT, "its candidate is not a schedule of its task");
 }

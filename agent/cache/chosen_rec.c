@@ -44,7 +44,8 @@ int chosen_rec_parse(const char *text, struct chosen_rec *out)
 {
 	*out = (struct chosen_rec){0};
 	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
-		return fail(E_CORRUPT, "not choices of this version, which say what they were made for");
+		return fail(E_CORRUPT,
+			    "not choices of this version, which name their model, device and threads");
 	text += strlen(FIRST_LINE);
 	struct arena scratch = {0}; /* no field of this struct points into it */
 	int rc = fields_parse(fields, NFIELDS, &text, &scratch, out);

@@ -42,7 +42,7 @@ static int check_names(const char *text, struct key k, struct arena *a, struct r
 	if (rc < 0)
 		return rc;
 	if (!key_equal(rec_key(&r), k) || !key_equal(hash_text(r.task_text), r.task))
-		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+		return fail(E_CORRUPT, "its key and its task's text do not belong together");
 	if (!rec_is_plain(&r))
 		return fail(E_CORRUPT, "its names are not plain text");
 	return cand_check(r.task_text, r.cand);
@@ -61,7 +61,7 @@ static int check_hint(const char *text, struct key k, struct arena *a)
 	struct rec r;
 	int rc = check_names(text, k, a, &r);
 	if (rc >= 0 && r.kind != REC_HINT)
-		rc = fail(E_CORRUPT, "it is no hint");
+		rc = fail(E_CORRUPT, "it is not a hint");
 	r.meas.runs += rc >= 0 && hint_open(&r);
 	r.meas.min_ns = r.meas.median_ns;
 	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
@@ -73,7 +73,7 @@ static int check_choices(const char *text, struct key k, struct arena *a)
 	struct choices c;
 	int rc = chosen_rec_parse(text, &r);
 	if (rc >= 0 && (!key_equal(chosen_rec_key(&r), k) || !rec_is_device(r.device) || r.threads < 1))
-		rc = fail(E_CORRUPT, "its key is not of what it says it was chosen for");
+		rc = fail(E_CORRUPT, "its key does not match the model, device and threads that it names");
 	return rc < 0 ? rc : choices_parse(r.choices, a, &c);
 }
 
@@ -89,7 +89,7 @@ static int check_trials(const char *text, struct key k, struct arena *a)
 	struct trials *l = ARENA_NEW(a, struct trials);
 	int rc = trials_parse(text, l);
 	if (rc >= 0 && (!key_equal(trials_key(l), k) || !is_task(l->task_text, l->task)))
-		rc = fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+		rc = fail(E_CORRUPT, "its key and its task's text do not belong together");
 	trials_free(l);
 	return rc;
 }
@@ -144,8 +144,8 @@ int exchange_read(enum cache_type t, struct key k, const char *text, struct aren
 		  struct exchange_line *out)
 {
 	*out = (struct exchange_line){t, former_key(t, text, k, a), arena_strdup(a, text)};
-	int rc =
-	    check[t] ? check[t](out->text, out->key, a) : fail(E_CORRUPT, "records of its type stay here");
+	int rc = check[t] ? check[t](out->text, out->key, a)
+			  : fail(E_CORRUPT, "records of its type are never exchanged");
 	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
 }
 
@@ -159,9 +159,9 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 	out->type = type_of(json_string_value(json_object_get(j, "type")));
 	log_one_line(e.text); /* it quotes the input */
 	if (!j)
-		rc = fail(E_CORRUPT, "no JSON: %s", e.text);
+		rc = fail(E_CORRUPT, "not JSON: %s", e.text);
 	else if (!out->type || !key || !text)
-		rc = fail(E_CORRUPT, "no type of a record, key and text");
+		rc = fail(E_CORRUPT, "\"type\", \"key\" or \"text\" is missing");
 	if (rc >= 0)
 		rc = key_parse(key, &out->key);
 	if (rc >= 0)
@@ -204,8 +204,7 @@ int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a
 void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
 {
 	if (sum->left_out)
-		log_info("hone: cache %s is full: %d record%s left out, so that nothing goes for them; "
-			 "--cache-limit makes room",
+		log_info("hone: cache %s is full: %d record%s not imported; raise --cache-limit",
 			 cache_dir(c), sum->left_out, sum->left_out == 1 ? " is" : "s are");
 }
 

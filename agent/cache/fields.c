@@ -155,7 +155,7 @@ int fields_parse(const struct field *f, int n, const char **text, struct arena *
 		size_t name = strlen(f[i].name), line = strcspn(at, "\n");
 		if (line > MAX_LINE || line <= name || strncmp(at, f[i].name, name) || at[name] != ' ' ||
 		    !at[line])
-			return fail(E_CORRUPT, "no line '%s'", f[i].name);
+			return fail(E_CORRUPT, "missing line '%s'", f[i].name);
 		const char *s = unescape(a, at + name + 1, line - name - 1);
 		if (!s || !parse_field(&f[i], s, (char *)value + f[i].at))
 			return fail(E_CORRUPT, "bad value of '%s'", f[i].name);

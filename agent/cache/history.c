@@ -80,7 +80,7 @@ int history_parse(const char *text, size_t n, struct history *out)
 	size_t at = sizeof head - 1;
 	*out = (struct history){0};
 	if (n < at || memcmp(text, head, at))
-		return fail(E_CORRUPT, "history: does not begin with \"hone-history 1\"");
+		return fail(E_CORRUPT, "history: the first line is not \"hone-history 1\"");
 	while (at < n) {
 		if (out->n == HISTORY_MAX)
 			return fail(E_CORRUPT, "history: more than %d points", HISTORY_MAX);

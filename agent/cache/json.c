@@ -48,10 +48,10 @@ int json_read(const void *p, size_t n, json_t **out)
 	log_one_line(e.text);
 	if (!j)
 		return fail(json_error_code(&e) == json_error_out_of_memory ? E_NOMEM : E_CORRUPT,
-			    "no JSON: %s", e.text);
+			    "not JSON: %s", e.text);
 	if (!json_is_object(j)) {
 		json_decref(j);
-		return fail(E_CORRUPT, "no JSON object");
+		return fail(E_CORRUPT, "not a JSON object");
 	}
 	*out = j;
 	return E_OK;
@@ -62,8 +62,8 @@ int json_read_whole(const json_t *o, const char *name, int64_t least, int64_t mo
 	const json_t *j = json_object_get(o, name);
 	int64_t v = json_integer_value(j);
 	if (!json_is_integer(j) || v < least || v > most)
-		return fail(E_CORRUPT, "\"%s\" is no whole number from %lld to %lld", name, (long long)least,
-			    (long long)most);
+		return fail(E_CORRUPT, "\"%s\" is not a whole number from %lld to %lld", name,
+			    (long long)least, (long long)most);
 	*out = v;
 	return E_OK;
 }
@@ -74,7 +74,7 @@ int json_read_text(const json_t *o, const char *name, char *out, size_t room)
 	const char *text = json_string_value(j);
 	size_t n = json_string_length(j);
 	if (!text || !n || n >= room)
-		return fail(E_CORRUPT, "\"%s\" is no text of at most %zu bytes", name, room - 1);
+		return fail(E_CORRUPT, "\"%s\" is not a text of at most %zu bytes", name, room - 1);
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
 			return fail(E_CORRUPT, "\"%s\" has control characters", name);
@@ -105,6 +105,6 @@ int json_read_list(const json_t *o, const char *name, int most, const json_t **o
 	if (!j)
 		return 0;
 	if (!json_is_array(j) || json_array_size(j) > (size_t)most)
-		return fail(E_CORRUPT, "\"%s\" is no list of at most %d", name, most);
+		return fail(E_CORRUPT, "\"%s\" is not a list of at most %d", name, most);
 	return (int)json_array_size(j);
 }

@@ -57,7 +57,7 @@ static int read_header(struct seg *s, const char *path)
 		return fail(E_IO, "%s: %s", path, strerror((int)-n));
 	return n == SEG_HEAD && parse_header(s, p)
 		   ? E_OK
-		   : fail(E_CORRUPT, "%s is damaged, or of another version of hone", path);
+		   : fail(E_CORRUPT, "%s is damaged, or was written by another version of hone", path);
 }
 
 /* O_NONBLOCK: opening a FIFO would block a reader for ever. A file that may not be written (another user's, a

@@ -48,13 +48,13 @@ int share_kept_parse(const char *text, size_t n, const char *cls, struct arena *
 	*out = (struct share){0};
 	for (int i = 0; i < 4; i++)
 		if (!(w[i] = word(&at, last, ends[i], &len[i])))
-			return fail(E_CORRUPT, "not CLASS PARTS SALT BOARD");
+			return fail(E_CORRUPT, "not of the form CLASS PARTS SALT BOARD");
 	if (at != last || !is_id(w[0], len[0]) || !is_word(w[1], len[1], "0123456789", 1, 7) ||
 	    !is_word(w[2], len[2], salty, 1, 32) || !is_id(w[3], len[3]))
-		return fail(E_CORRUPT, "not CLASS PARTS SALT BOARD");
+		return fail(E_CORRUPT, "not of the form CLASS PARTS SALT BOARD");
 	long parts = strtol(w[1], NULL, 10);
 	if (parts > SHARE_MOST_PARTS)
-		return fail(E_CORRUPT, "%ld parts: at most %d", parts, SHARE_MOST_PARTS);
+		return fail(E_CORRUPT, "%ld parts; at most %d are possible", parts, SHARE_MOST_PARTS);
 	if (strlen(cls) != len[0] || memcmp(w[0], cls, len[0]))
 		return fail(E_NOTFOUND, "it is of another class of boards");
 	if (parts > 1)
@@ -80,7 +80,7 @@ int share_kept_put(const char *dir, const char *cls, const struct share *s)
 		    s->parts <= SHARE_MOST_PARTS &&
 		    (!s->parts || is_word(s->salt, strlen(s->salt), salty, 1, 32));
 	if (snprintf(path, sizeof path, "%s/" SHARE_FILE, dir) >= (int)sizeof path)
-		return fail(E_USAGE, "%s: the path is too long", dir);
+		return fail(E_USAGE, "the path %s is too long", dir);
 	if (!good) {
 		unlink(path);
 		return fail(E_USAGE, "the search's division among boards cannot be kept: %d parts, salt '%s'",
@@ -109,10 +109,10 @@ void share_kept_get(const char *cache, struct key cls, struct arena *a, struct s
 		if (rc >= 0)
 			rc = share_kept_parse(b.p, b.n, own, a, out);
 		if (rc < 0)
-			log_more("%s is passed over: %s", path, err_text());
+			log_more("%s is ignored: %s", path, err_text());
 		break;
 	}
 	if (out->parts)
-		log_more("the search is divided into %d parts", out->parts);
+		log_more("the search is divided into %d parts among boards", out->parts);
 	arena_free(&scratch);
 }

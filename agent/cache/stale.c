@@ -19,7 +19,7 @@ static const struct {
     [STALE_EMITTER] = {"emitter", "made by another version of the emitter"},
     [STALE_CODE] = {"code", "its code is missing"},
     [STALE_CLOCK] = {"clock", "measured at another clock frequency"},
-    [STALE_AGE] = {"age", "not timed for many boxes"},
+    [STALE_AGE] = {"age", "not timed again for many boxes"},
 };
 
 const char *stale_name(enum stale s)

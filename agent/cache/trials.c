@@ -289,14 +289,14 @@ static int parse_entries(const char *text, struct trials *l)
 		size_t n = strcspn(text, "\n");
 		struct trials_entry e;
 		if (l->n == TRIALS_MAX)
-			return fail(E_CORRUPT, "more than %d", TRIALS_MAX);
+			return fail(E_CORRUPT, "more than %d lines", TRIALS_MAX);
 		if (!text[n] || n >= sizeof line)
-			return fail(E_CORRUPT, "line %d of the trials has no end", i);
+			return fail(E_CORRUPT, "line %d is too long or without an end", i);
 		memcpy(line, text, n);
 		line[n] = 0;
 		if (strlen(line) != n || !parse_entry(line, &e) || e.box < 1 || e.box > l->boxes ||
 		    find(l, e.t.cand) >= 0)
-			return fail(E_CORRUPT, "line %d of the trials is none", i);
+			return fail(E_CORRUPT, "line %d is not a valid trial", i);
 		l->cand_bytes += strlen(e.t.cand);
 		e.t.cand = arena_strdup(&l->arena, e.t.cand);
 		l->entry[l->n++] = e;
@@ -329,7 +329,7 @@ int trials_parse(const char *text, struct trials *out)
 	if (rc >= 0 && former)
 		out->task = hash_text(out->task_text);
 	if (rc >= 0 && !in_range(out))
-		rc = fail(E_CORRUPT, "counts that cannot be");
+		rc = fail(E_CORRUPT, "its counts are out of range");
 	if (rc >= 0)
 		rc = parse_entries(text, out);
 	if (rc < 0)

@@ -193,6 +193,7 @@ static int read_sig(const char *path, const struct trust *t, const struct public
 	int rc = sig_path(path, sig);
 	if (rc >= 0)
 		rc = pack_file_small(sig, PACK_SIG_BYTES, &a, &b);
+	bool read = rc >= 0; /* else the text names the file already */
 	if (rc >= 0)
 		rc = signed_parse(b.p, b.n, KIND, &d);
 	if (rc >= 0)
@@ -202,7 +203,7 @@ static int read_sig(const char *path, const struct trust *t, const struct public
 	if (rc >= 0)
 		rc = check_age(&d, t, out);
 	arena_free(&a);
-	return fail_in(rc, "%s" PACK_SIG, path);
+	return read ? fail_in(rc, "%s" PACK_SIG, path) : rc;
 }
 
 /* *f is open when it returns good. */

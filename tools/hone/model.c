@@ -30,7 +30,7 @@ static bool daemons_cache(char *out, size_t n)
 		status = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
 		cache = json_string_value(json_object_get(status, "cache"));
 	} else if (rc != E_NOTFOUND) {
-		log_more("honed's cache is passed over: %s", err_text());
+		log_more("honed's cache is not used: %s", err_text());
 	}
 	/* honed's cache folder may not exist yet. */
 	bool good = cache && strlen(cache) < n && (access(cache, R_OK | X_OK) == 0 || errno == ENOENT);

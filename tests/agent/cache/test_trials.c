@@ -233,11 +233,11 @@ TEST(hostile_text)
 	log_a.count[MEAS_BUILD] = -1;
 	buf_clear(&head);
 	trials_text(&log_a, &head);
-	refuses(buf_str(&head), "", "cannot be");
+	refuses(buf_str(&head), "", "out of range");
 	log_a.count[MEAS_BUILD] = INT32_MAX;
 	buf_clear(&head);
 	trials_text(&log_a, &head);
-	refuses(buf_str(&head), "", "cannot be");
+	refuses(buf_str(&head), "", "out of range");
 	buf_free(&head);
 	buf_free(&text);
 	trials_free(&log_a);

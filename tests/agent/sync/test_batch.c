@@ -141,9 +141,9 @@ TEST(records)
 	CHECK_FAILS(with_lines((const char *const[]){line[0], ""}, 2, 2), E_CORRUPT, "line 3");
 	CHECK_FAILS(with_lines((const char *const[]){line[0], "{}"}, 2, 2), E_CORRUPT, "line 3");
 	CHECK_FAILS(with_lines((const char *const[]){record_line(&a, &other)}, 1, 1), E_CORRUPT,
-		    "line 2: a record of another class");
+		    "line 2: the record is of another class");
 	CHECK_FAILS(with_lines((const char *const[]){record_trials_line(&a, &other)}, 1, 1), E_CORRUPT,
-		    "line 2: a record of another class");
+		    "line 2: the record is of another class");
 	CHECK_FAILS(with_lines((const char *const[]){record_line(&a, &fast)}, 1, 1), E_CORRUPT,
 		    "line 2: record");
 	const struct key model = hash_text("model");
@@ -151,7 +151,7 @@ TEST(records)
 		   *elsewhere = record_choices_line(&a, model, model, "hone-choices 1\njoin 1 Conv_2\n"),
 		   *unnamed = record_as_line(&a, CACHE_CHOICES, cls_key, "hone-choices 1\njoin 1 Conv_2\n");
 	CHECK_OK(with_lines(&chosen, 1, 1));
-	CHECK_FAILS(with_lines(&elsewhere, 1, 1), E_CORRUPT, "line 2: a record of another class");
+	CHECK_FAILS(with_lines(&elsewhere, 1, 1), E_CORRUPT, "line 2: the record is of another class");
 	const char *both[] = {unnamed, chosen};
 	CHECK_OK(with_lines(&unnamed, 1, 1)); /* from a board before its upgrade */
 	CHECK(parsed.n == 0);

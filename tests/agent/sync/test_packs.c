@@ -301,10 +301,10 @@ TEST(hostile_files)
 	CHECK_FAILS(take(scratch_dir, keys(2)->public, &sum), E_CORRUPT, "regular");
 	const char *huge = scratch_text("huge.seg", "", 0644);
 	CHECK(truncate(huge, (off_t)PACK_BYTES + 1) == 0);
-	CHECK_FAILS(take(huge, keys(2)->public, &sum), E_CORRUPT, "longer");
+	CHECK_FAILS(take(huge, keys(2)->public, &sum), E_CORRUPT, "more than");
 	snprintf(sig, sizeof sig, "%s" PACK_SIG, path);
 	CHECK(truncate(sig, PACK_SIG_BYTES + 1) == 0);
-	CHECK_FAILS(take(path, keys(2)->public, &sum), E_CORRUPT, "longer");
+	CHECK_FAILS(take(path, keys(2)->public, &sum), E_CORRUPT, "more than");
 	CHECK(count(CACHE_REC) == 0);
 	close_cache();
 }

@@ -197,14 +197,14 @@ TEST(not_json)
 	struct snapshot s;
 	static char big[SNAPSHOT_BYTES + 1];
 	CHECK_FAILS(snapshot_parse(big, sizeof big, &a, &s), E_CORRUPT, "more than");
-	CHECK_FAILS(snapshot_parse(big, 100, &a, &s), E_CORRUPT, "no JSON"); /* NUL bytes */
+	CHECK_FAILS(snapshot_parse(big, 100, &a, &s), E_CORRUPT, "not JSON"); /* NUL bytes */
 	for (int kind = 0; kind < 3; kind++) { /* the deepest and the widest JSON of this length */
 		memset(big, "[{["[kind], sizeof big);
 		for (size_t i = 0; kind == 1 && i + 6 < sizeof big; i += 5)
 			memcpy(big + i, "{\"a\":", 5);
 		for (size_t i = 1; kind == 2 && i + 2 < sizeof big; i += 2)
 			memcpy(big + i, "0,", 2);
-		CHECK_FAILS(snapshot_parse(big, sizeof big - 1, &a, &s), E_CORRUPT, "no JSON");
+		CHECK_FAILS(snapshot_parse(big, sizeof big - 1, &a, &s), E_CORRUPT, "not JSON");
 	}
 	arena_free(&a);
 }

@@ -126,7 +126,7 @@ TEST(roots_that_are_none)
 	CHECK_FAILS(root_parse(big, sizeof big, &r), E_CORRUPT, "more than");
 	CHECK_FAILS(root_read(big, sizeof big, &r), E_CORRUPT, "more than");
 	memset(big, '[', sizeof big);
-	CHECK_FAILS(root_parse(big, TRUST_BYTES, &r), E_CORRUPT, "no JSON");
+	CHECK_FAILS(root_parse(big, TRUST_BYTES, &r), E_CORRUPT, "not JSON");
 }
 
 /* The changed bytes are no point of the curve. */

@@ -530,7 +530,7 @@ TEST(import_evicts_nothing)
 	int taken = (int)out_number("taken"), left = (int)out_number("left_out");
 	CHECK(taken > 1000 && left > 1000 && taken + left == N);
 	CHECK_RUN(0, "import %s --cache %s", lines, path);
-	CHECK_SAYS(cli_err, "left out");
+	CHECK_SAYS(cli_err, "not imported");
 	CHECK_RUN(0, "status --json --cache %s", path);
 	json_t *j = parse_out(), *records = json_object_get(j, "records");
 	CHECK(json_integer_value(json_object_get(records, "code")) == 4);
