@@ -123,7 +123,7 @@ static void lose(struct builders *b, struct builder *w, enum meas_status status)
 		end_job(w->job, status);
 	stop(w);
 	if (++b->deaths == MOST_DEATHS)
-		log_more("%d builders have died: nothing is built ahead any more", b->deaths);
+		log_more("%d builders have died: candidates are no longer built ahead", b->deaths);
 }
 
 /* As lose(), but the job is not to blame: it is forgotten, and build() does it later. */
@@ -229,7 +229,7 @@ static int read_greeting(struct builders *b, struct builder *w, uint32_t type)
 	struct cur c = {.p = (const uint8_t *)buf_str(&b->reply), .n = b->reply.n};
 	int said = (int)cur_u32(&c);
 	w->greeted = type == (WIRE_HELLO | WIRE_REPLY) && !c.bad && said == E_OK;
-	return w->greeted ? 1 : fail(E_BUSY, "the builder was not let in");
+	return w->greeted ? 1 : fail(E_BUSY, "the builder was not accepted");
 }
 
 static void finish(struct builders *b, struct builder *w)
@@ -241,7 +241,7 @@ static void finish(struct builders *b, struct builder *w)
 	if (rc == 1)
 		return;
 	if (rc >= 0 && (!w->job || type != (WIRE_EMIT | WIRE_REPLY)))
-		rc = fail(E_CHILD, "the builder answers what it was not asked");
+		rc = fail(E_CHILD, "the builder sent an unexpected answer");
 	if (rc >= 0)
 		rc = read_made(b, w->job);
 	if (rc < 0 && left(w))

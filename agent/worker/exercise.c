@@ -268,7 +268,7 @@ int exercise_open(const char *text, struct exercise **out)
 	x->key = hash_text(text);
 	int rc = task_parse(text, &x->task);
 	if (rc >= 0 && x->task.nsyms)
-		rc = fail(E_USAGE, "a generic task cannot be run: it has no sizes");
+		rc = fail(E_USAGE, "a generic task cannot be run, since it has no sizes");
 	if (rc >= 0) {
 		x->out = x->task.stage[x->task.nstages - 1].out.operand;
 		rc = prepare(x);

@@ -40,7 +40,8 @@ static int check_program(const struct hire *h)
 {
 	if (file_exists(h->path))
 		return E_OK;
-	return fail(E_NOTFOUND, "no hone-worker at %s; install it there or set HONE_WORKER", h->path);
+	return fail(E_NOTFOUND, "no hone-worker at %s; install it there, or set HONE_WORKER to its path",
+		    h->path);
 }
 
 int hire_find(struct hire *h, const char *path)

@@ -56,7 +56,7 @@ static int parse_machine(struct lines *l, struct arena *a, struct landscape *out
 	const char *line;
 	size_t n;
 	if (!next_line(l, &line, &n) || n != strlen(first_line) || memcmp(line, first_line, n))
-		return fail(E_CORRUPT, "landscape: does not begin with \"%s\"", first_line);
+		return fail(E_CORRUPT, "landscape: the first line is not \"%s\"", first_line);
 	const char *machine = worded(l, "machine", a);
 	if (!machine)
 		return corrupt(l, "'machine' expected");
@@ -67,11 +67,11 @@ static int parse_machine(struct lines *l, struct arena *a, struct landscape *out
 	char *end = NULL;
 	long t = threads && *threads >= '1' && *threads <= '9' ? strtol(threads, &end, 10) : 0;
 	if (t < 1 || t > 65536 || *end)
-		return corrupt(l, "'threads' and their number expected");
+		return corrupt(l, "expected 'threads' and their number");
 	out->threads = (int)t;
 	const char *weights = worded(l, "weights", a);
 	if (!weights || (strcmp(weights, "cold") && strcmp(weights, "warm")))
-		return corrupt(l, "'weights cold' or 'weights warm' expected");
+		return corrupt(l, "expected 'weights cold' or 'weights warm'");
 	out->cold = !strcmp(weights, "cold");
 	return E_OK;
 }
@@ -85,17 +85,17 @@ static int parse_head(struct lines *l, struct arena *a, struct landscape *out)
 		return rc;
 	out->protocol = worded(l, "protocol", a);
 	if (!out->protocol || strlen(out->protocol) >= LANDSCAPE_WORDS)
-		return corrupt(l, "'protocol' and a few words expected");
+		return corrupt(l, "expected 'protocol' and a few words");
 	out->label = worded(l, "label", a);
 	if (!out->label || strlen(out->label) >= LANDSCAPE_WORDS)
-		return corrupt(l, "'label' and a few words expected");
+		return corrupt(l, "expected 'label' and a few words");
 	const char *task = l->at;
 	do
 		if (!next_line(l, &line, &n))
-			return corrupt(l, "no line 'points' after this");
+			return corrupt(l, "missing line 'points' after this");
 	while (n != strlen(points_line) || memcmp(line, points_line, n));
 	if (line == task)
-		return corrupt(l, "a task expected");
+		return corrupt(l, "expected a task");
 	out->task = arena_strndup(a, task, (size_t)(line - task));
 	return E_OK;
 }
@@ -241,7 +241,7 @@ int landscape_parse(const char *text, size_t n, struct arena *a, struct landscap
 	struct lines l = {text, text + n, 0};
 	*out = (struct landscape){0};
 	if (memchr(text, 0, n))
-		return fail(E_CORRUPT, "landscape: a byte 0 in a text");
+		return fail(E_CORRUPT, "landscape: a text has a NUL byte");
 	int rc = parse_head(&l, a, out);
 	return rc < 0 ? rc : parse_points(&l, a, out);
 }

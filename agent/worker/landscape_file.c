@@ -50,8 +50,8 @@ static int list(const char *dir, struct arena *a, const char ***out)
 			name[n - 1] = arena_strdup(a, e->d_name);
 	closedir(d);
 	if (n > LANDSCAPE_FILES)
-		return fail(E_UNSUPPORTED, "%s holds more than %d landscapes; divide it", dir,
-			    LANDSCAPE_FILES);
+		return fail(E_UNSUPPORTED, "%s holds more than %d landscapes; split it into several folders",
+			    dir, LANDSCAPE_FILES);
 	qsort(name, (size_t)n, sizeof *name, by_name);
 	*out = name;
 	return n;
@@ -118,12 +118,12 @@ static int check_head(int fd, const char *path, const struct landscape *l)
 	ssize_t n = pread(fd, head, HEAD_BYTES, 0);
 	const char *end = n > 0 ? memmem(head, (size_t)n, "\npoints\n", 8) : NULL;
 	int rc = end ? landscape_parse(head, (size_t)(end + 8 - head), &a, &had)
-		     : fail(E_CORRUPT, "not a landscape; remove it");
+		     : fail(E_CORRUPT, "this is not a landscape; remove it");
 	if (rc >= 0 && (strcmp(had.task, l->task) || had.threads != l->threads || had.cold != l->cold ||
 			!key_equal(target_key(&had.target), target_key(&l->target))))
-		rc =
-		    fail(E_USAGE,
-			 "is of another machine, number of threads or state of weights; name another folder");
+		rc = fail(
+		    E_USAGE,
+		    "is from another machine, number of threads or state of weights; name another folder");
 	arena_free(&a);
 	return fail_in(rc, "%s", path);
 }

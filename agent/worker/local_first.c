@@ -129,7 +129,7 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
 	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
 	if (pid < 0)
-		return fail(E_IO, "no process for a candidate: %s; free some memory or processes",
+		return fail(E_IO, "cannot start a process for a candidate: %s; free some memory or processes",
 			    strerror(errno));
 	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
 		;
@@ -137,7 +137,7 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 	if (*status == MEAS_TIMEOUT && WTERMSIG(how) == SIGALRM)
 		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
 	if (WIFEXITED(how) && WEXITSTATUS(how) == UNCAGED)
-		return fail(E_IO, "the kernel takes no system-call filter for a candidate");
+		return fail(E_IO, "cannot set the system-call filter of a candidate's process");
 	return E_OK;
 }
 

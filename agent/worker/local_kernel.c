@@ -18,7 +18,7 @@ static int place_buf(struct local_built *b, int i, void **p, size_t *bytes)
 	const struct code_buf *c = &b->m.buf[i];
 	struct exercise *x = b->x;
 	if (c->operand < 0 || c->operand >= x->task.noperands || !x->data[c->operand].p)
-		return fail(E_CORRUPT, "buffer %s is of no operand", c->name);
+		return fail(E_CORRUPT, "buffer %s does not belong to an operand", c->name);
 	if (c->packed) {
 		int rc = exercise_pack(x, c, &b->packed[i]);
 		if (rc < 0)
@@ -28,8 +28,8 @@ static int place_buf(struct local_built *b, int i, void **p, size_t *bytes)
 		return E_OK;
 	}
 	if (c->elems != x->elems[c->operand])
-		return fail(E_CORRUPT, "buffer %s: %lld elements declared, the operand has %lld", c->name,
-			    (long long)c->elems, (long long)x->elems[c->operand]);
+		return fail(E_CORRUPT, "buffer %s is declared with %lld elements, the operand has %lld",
+			    c->name, (long long)c->elems, (long long)x->elems[c->operand]);
 	*p = x->bufs[c->operand];
 	*bytes = x->data[c->operand].bytes;
 	return E_OK;

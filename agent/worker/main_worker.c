@@ -37,7 +37,7 @@ static const char usage[] =
     "       hone-worker --fallback ISA [--few] -o FILE\n"
     "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
     "       hone-worker --version\n"
-    "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
+    "hone starts it with --serve, and the build of hone with --fallback. --bench-compile times builds.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)

@@ -190,7 +190,7 @@ static int lose(struct apart *w, struct away *e, int rc, int64_t deadline_ns, in
 {
 	bool late = clock_now(w->base.clock) >= deadline_ns || child_stood_ns() != stood_ns;
 	bool rested = child_rests() != e->rests;
-	log_more("a worker apart is stopped: %s", err_text());
+	log_more("a worker for strangers' candidates is stopped: %s", err_text());
 	end_worker(e);
 	if (rc == E_TIMEOUT && late)
 		return rc;
@@ -238,7 +238,7 @@ static int compile(struct apart *w, struct away *e, int64_t deadline_ns, struct 
  * against it. */
 static int not_hired(struct apart *w, struct away *e, struct meas *m)
 {
-	log_more("no worker for a stranger's candidate: %s", err_text());
+	log_more("cannot start a worker for a stranger's candidate: %s", err_text());
 	end_worker(e);
 	set_failed(w, m, MEAS_TIMEOUT);
 	return E_OK;

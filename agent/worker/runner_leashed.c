@@ -115,13 +115,12 @@ static int wait_a_turn(struct leashed *w, int turn, const char *taint, int64_t d
 	int64_t left_ns = deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_now(clock);
 	log_more("tainted result discarded: %s", taint);
 	if (turn + 1 == TAINTED_TRIES)
-		return fail(E_STOPPED, "%d times in a row nothing could be measured: %s", TAINTED_TRIES,
-			    taint);
+		return fail(E_STOPPED, "%d measurements in a row were disturbed: %s", TAINTED_TRIES, taint);
 	if (left_ns > 0)
 		clock->sleep(clock, pause_ns < left_ns ? pause_ns : left_ns);
 	/* no call shortly before the deadline: its timeout would be blamed on the candidate */
 	if (left_ns <= pause_ns)
-		return fail(E_TIMEOUT, "the deadline came before anything could be measured: %s", taint);
+		return fail(E_TIMEOUT, "no undisturbed measurement before the deadline: %s", taint);
 	return 0;
 }
 
@@ -214,8 +213,7 @@ static int revive(struct leashed *w, int handle, int64_t deadline_ns)
 	int inner, rc = build_inner(w, e->task, e->cand, deadline_ns, &inner, &m);
 	if (rc >= 0 && inner < 0) {
 		forget_all(w);
-		rc = fail(E_CHILD, "a kernel that was lost cannot be built again: %s",
-			  meas_status_name(m.status));
+		rc = fail(E_CHILD, "cannot build a lost kernel again: %s", meas_status_name(m.status));
 	}
 	e = find(w, handle);
 	if (rc >= 0 && e)

@@ -435,10 +435,10 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
 		 bool isolate, struct runner **out)
 {
 	if (strcmp(device->emitter, emitter->name) != 0)
-		return fail(E_USAGE, "device %s runs what emitter %s makes, not %s", device->name,
+		return fail(E_USAGE, "device %s runs code of emitter %s, not of %s", device->name,
 			    device->emitter, emitter->name);
 	if (threads < 1)
-		return fail(E_USAGE, "%d threads: at least one is needed", threads);
+		return fail(E_USAGE, "%d threads; at least 1 is needed", threads);
 	struct local *l = calloc(1, sizeof *l);
 	if (!l)
 		return fail(E_NOMEM, "no memory for a runner");

@@ -57,11 +57,11 @@ static int mark(struct marked *w, struct key k, const char *task, const char *ca
 	key_text(hash_text(task), hex);
 	buf_printf(&text, "%s%s\n%s\n%s\n%s\n", first_line, hex, w->device, w->base.emitter, cand);
 	int rc = buf_ok(&text) ? cache_put(w->cache, CACHE_RISK, k, text.p, text.n)
-			       : fail(E_NOMEM, "no memory for a mark");
+			       : fail(E_NOMEM, "no memory for a quarantine mark");
 	buf_free(&text);
 	if (rc >= 0)
 		rc = cache_commit(w->cache);
-	return fail_in(rc, "a candidate of a risky device is not run without a mark in the cache");
+	return fail_in(rc, "a candidate is not run on a risky device without a quarantine mark in the cache");
 }
 
 /* The worker lives, or was told to stop, so the launch did no harm. */
@@ -87,7 +87,7 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 	*m = (struct meas){.threads = r->threads};
 	if (!known && is_marked(w, k)) {
 		m->status = MEAS_CRASH;
-		log_more("not launched: an earlier launch never answered: %s", cand);
+		log_more("not run: an earlier run of it never returned: %s", cand);
 		return E_OK;
 	}
 	int rc = known ? E_OK : mark(w, k, task, cand);

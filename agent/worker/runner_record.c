@@ -80,7 +80,7 @@ static void write_point(struct record *w, int task, struct landscape_point *p)
 	if (landscape_append(w->dir, &l) >= 0)
 		return;
 	w->broken = true;
-	log_info("hone: warning: nothing more is recorded: %s", err_text());
+	log_info("hone: warning: --record stopped: %s", err_text());
 }
 
 static void remember(struct record *w, int handle, const char *cand, int64_t build_ns, int task)

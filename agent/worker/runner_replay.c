@@ -157,7 +157,7 @@ static int find_point(const struct field *x, const char *cand)
 	int i = landscape_find(x->l, cand);
 	if (i < 0)
 		i = nearest(x, cand);
-	return i < 0 ? fail(E_NOTFOUND, "nothing of %s is recorded", x->l->label) : i;
+	return i < 0 ? fail(E_NOTFOUND, "no candidate of %s is recorded", x->l->label) : i;
 }
 
 int replay_point(struct runner *replay, int i, const char *cand)

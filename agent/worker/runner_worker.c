@@ -132,7 +132,7 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 	int said = (int)cur_u32(c);
 	if (got != (type | WIRE_REPLY) || c->bad || said > 0 || said < E_LAST) {
 		stop(w);
-		return fail(E_CHILD, "the worker answered nonsense and was stopped");
+		return fail(E_CHILD, "the worker sent an invalid answer and was stopped");
 	}
 	if (said == E_OK)
 		return E_OK;
@@ -503,7 +503,7 @@ int runner_worker_builders(struct runner *r, int builders)
 	struct remote *w = remote_of(r);
 	int cpus[MOST_BUILDERS], want = builders < 0 ? BUILDERS_ENOUGH : builders;
 	if (want > MOST_BUILDERS)
-		return fail(E_USAGE, "%d builders: at most %d", want, MOST_BUILDERS);
+		return fail(E_USAGE, "%d builders; at most %d are possible", want, MOST_BUILDERS);
 	int n = spare_cores(w, want, cpus);
 	r->builders = builders < 0 ? n : builders;
 	bool bound = n > 0 && n == r->builders;

@@ -40,7 +40,8 @@ typedef int handler(struct server *s, struct cur *c);
 
 static int whole(const struct cur *c)
 {
-	return c->bad || c->at != c->n ? fail(E_CORRUPT, "a request is not what its type says") : E_OK;
+	return c->bad || c->at != c->n ? fail(E_CORRUPT, "the content of a request does not fit its type")
+				       : E_OK;
 }
 
 static int serve_build(struct server *s, struct cur *c)
@@ -61,7 +62,7 @@ static int serve_time(struct server *s, struct cur *c)
 	int64_t left = (int64_t)cur_u64(c), abort_ns = (int64_t)cur_u64(c);
 	uint32_t rounds = cur_u32(c), how = cur_u32(c), n = cur_u32(c);
 	if (n > WIRE_MAX_HANDLES || rounds > WIRE_MAX_ROUNDS)
-		return fail(E_CORRUPT, "a request to time %u kernels in %u rounds", n, rounds);
+		return fail(E_CORRUPT, "cannot time %u kernels in %u rounds", n, rounds);
 	int *handle = ARENA_ARRAY(&s->arena, int, n);
 	struct meas *m = ARENA_ARRAY(&s->arena, struct meas, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -152,7 +153,7 @@ static int answer(struct server *s, uint32_t type)
 	struct cur c = {.p = (const uint8_t *)buf_str(&s->request), .n = s->request.n};
 	buf_u32(&s->reply, 0); /* rc, if good */
 	int rc = type < WIRE_TYPES && handlers[type] ? handlers[type](s, &c)
-						     : fail(E_CORRUPT, "request type %u", type);
+						     : fail(E_CORRUPT, "unknown request type %u", type);
 	if (rc >= 0)
 		return E_OK;
 	buf_clear(&s->reply);
@@ -179,10 +180,11 @@ static int read_hello(struct cur *c, struct arena *a, struct wire_hello *h)
 	if (rc < 0)
 		return rc;
 	if (threads < 1 || threads > MOST_THREADS || nice > MOST_NICE)
-		return fail(E_CORRUPT, "a worker for %u threads at priority %u: 1 to %d and 0 to %d", threads,
-			    nice, MOST_THREADS, MOST_NICE);
+		return fail(E_CORRUPT,
+			    "cannot work with %u threads at priority %u: 1 to %d and 0 to %d are possible",
+			    threads, nice, MOST_THREADS, MOST_NICE);
 	if (h->memory_bytes < 0)
-		return fail(E_CORRUPT, "a worker with less than no memory");
+		return fail(E_CORRUPT, "the memory limit of a worker is negative");
 	snprintf(h->device, sizeof h->device, "%s", device);
 	h->threads = (int)threads;
 	h->nice = (int)nice;
@@ -242,7 +244,7 @@ int wire_watch(int in)
 	int err = pthread_create(&t, NULL, watch, (void *)(intptr_t)in);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
-		return fail(E_IO, "no thread to watch the stream: %s", strerror(err));
+		return fail(E_IO, "cannot start a thread to watch the stream: %s", strerror(err));
 	pthread_detach(t);
 	return E_OK;
 }

@@ -146,7 +146,7 @@ TEST(hostile_points)
 	buf_puts(&text, "\n");
 	CHECK_FAILS(landscape_parse(text.p, text.n, &a, &back), E_CORRUPT, "bad candidate");
 	buf_add(&text, "\0\n", 2);
-	CHECK_FAILS(landscape_parse(text.p, text.n, &a, &back), E_CORRUPT, "byte 0");
+	CHECK_FAILS(landscape_parse(text.p, text.n, &a, &back), E_CORRUPT, "NUL byte");
 	buf_free(&text);
 	arena_free(&a);
 }

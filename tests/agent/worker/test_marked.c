@@ -207,7 +207,8 @@ TEST(no_launch_without_a_mark)
 	REQUIRE_OK(cache_open(&c, dir, true, 0));
 	open_fake(c);
 	REQUIRE_OK(runner_marked(&fake.base, c, "gpu", &w.r));
-	CHECK_FAILS(w.r->ops->build(w.r, "a task", "x", INT64_MAX, &h, &m), E_USAGE, "without a mark");
+	CHECK_FAILS(w.r->ops->build(w.r, "a task", "x", INT64_MAX, &h, &m), E_USAGE,
+		    "without a quarantine mark");
 	CHECK(fake.launches == 0);
 	w.r->ops->close(w.r);
 	cache_close(c);

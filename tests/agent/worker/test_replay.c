@@ -247,7 +247,7 @@ TEST(hostile_landscapes)
 	w.l[0].point = p;
 	w.l[0].n = 3;
 	REQUIRE_OK(runner_replay(w.l, 1, (struct replay_noise){0}, &r));
-	CHECK_FAILS(r->ops->build(r, texts[0], cand, INT64_MAX, &handle, &m), E_NOTFOUND, "nothing of conv");
+	CHECK_FAILS(r->ops->build(r, texts[0], cand, INT64_MAX, &handle, &m), E_NOTFOUND, "no candidate of conv");
 	for (int i = 0; i < 3; i++) {
 		CHECK_OK(r->ops->build(r, texts[0], p[i].cand, INT64_MAX, &handle, &m));
 		CHECK(handle == -1 && m.status == MEAS_INFEASIBLE);
