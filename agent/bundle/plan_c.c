@@ -339,7 +339,7 @@ static int check(const struct plan *p)
 	if (!p->whole)
 		return fail(E_USAGE, "the plan was not built to be written as C");
 	if (!elf_knows(elf_machine()))
-		return fail(E_UNSUPPORTED, "it is written for x86-64 and AArch64, and this is neither");
+		return fail(E_UNSUPPORTED, "C is written for x86-64 and AArch64 only");
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;
 		if (s->kind != STEP_HOST || step_any_layout(p->g, s->node) || c_node_has_form(&p->step[i]))
@@ -349,9 +349,8 @@ static int check(const struct plan *p)
 	}
 	int rc = !n ? E_OK
 		    : fail(E_UNSUPPORTED,
-			   "%d node%s no form in C: %s; end the model before %s, and do that work in the "
-			   "application, or "
-			   "run the model with libhone",
+			   "%d node%s no form in C: %s; cut the model before %s and do that work in the "
+			   "application, or run the model with libhone",
 			   n, n > 1 ? "s have" : " has", buf_str(&list), n > 1 ? "them" : "it");
 	buf_free(&list);
 	return rc;

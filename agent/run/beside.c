@@ -100,8 +100,8 @@ int beside_read(const struct beside *b, const struct target *here, struct pool *
 	if (rc >= 0 && !key_equal(now, im->same) && (rc = beside_key(b, &now)) >= 0 &&
 	    !key_equal(now, im->key))
 		rc = fail(E_NOTFOUND,
-			  "%s was compiled of another model, or for other shapes, threads or exactness: "
-			  "it is not used; compile it again",
+			  "%s is not used: it was compiled from another model, or for other shapes, threads "
+			  "or exactness; compile it again",
 			  path);
 	return rc < 0 ? rc : image_read(path, &im->key, here, pool, im, out);
 }

@@ -179,7 +179,7 @@ int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_
 	const struct stage *s = &t->stage[0];
 	memset(out, 0, sizeof *out);
 	if ((t->nstages == 1 && s->comb == COMB_NONE) || (t->nstages > 1 && !whole) || t->nsyms)
-		return fail(E_UNSUPPORTED, "no fallback kernel for maps, and for parts of chains");
+		return fail(E_UNSUPPORTED, "there are no fallback kernels for maps and for parts of chains");
 	if (t->nstages > 1) {
 		make_chain(t, out);
 		return E_OK;
@@ -245,7 +245,7 @@ static int find_in(const struct isa *i, struct key key, const struct target *hos
 	struct blob archive, found = {0};
 	int rc = target_baseline(i->name, &need);
 	if (rc >= 0 && !target_runs(host, &need))
-		return fail(E_NOTFOUND, "%s is not this machine's", i->name);
+		return fail(E_NOTFOUND, "this machine does not run %s", i->name);
 	if (rc >= 0)
 		rc = fallback_archive(i->name, &archive);
 	if (rc < 0)

@@ -25,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int unpack(const void *packed, size_t n, uint64_t bytes, struct blob *out)
 {
 	if (!bytes || bytes > most_bytes)
-		return fail(E_CORRUPT, "an archive of fallback kernels does not say its size");
+		return fail(E_CORRUPT, "an archive of fallback kernels does not state its size");
 	void *p = malloc((size_t)bytes);
 	if (!p)
 		return fail(E_NOMEM, "no memory to unpack fallback kernels");
@@ -53,7 +53,7 @@ static int linked(const char *isa, struct blob *out)
 			return unpack(packed, (size_t)n, bytes, out);
 		(void)cur_bytes(&c, (size_t)(-n % 8));
 	}
-	return fail(E_NOTFOUND, "no fallback kernels for %s are linked", isa);
+	return fail(E_NOTFOUND, "no fallback kernels for %s are linked into this program", isa);
 }
 
 static int read_in(const char *dir, int n, const char *isa, struct blob *out)

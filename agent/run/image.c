@@ -87,9 +87,9 @@ static int check_described(const char *path, const struct plan *p, const struct 
 		rc = plan_check(again);
 		plan_free(again);
 	}
-	return rc < 0
-		   ? fail_in(rc == E_CORRUPT ? E_UNSUPPORTED : rc, "%s: this plan cannot be an image", path)
-		   : E_OK;
+	return rc < 0 ? fail_in(rc == E_CORRUPT ? E_UNSUPPORTED : rc,
+				"%s: this plan cannot be written as an image", path)
+		      : E_OK;
 }
 
 int image_write(const char *path, const struct image *im, const struct plan *p, const struct buf *meta)
@@ -117,7 +117,7 @@ static bool others_write(const struct stat *st)
 static int not_ours(const char *path)
 {
 	return fail(E_USAGE,
-		    "%s holds machine code, and others than root and you can write it or its folder: "
+		    "%s holds machine code, and users other than you and root can write to it or its folder: "
 		    "chown and chmod go-w both",
 		    path);
 }
@@ -138,7 +138,8 @@ static int cannot_open(const char *path)
 	if (why == ENOENT || why == ENOTDIR)
 		return fail(E_NOTFOUND, "no image %s", path);
 	if (why == ELOOP)
-		return fail(E_USAGE, "%s is a link, and holds machine code: name the file itself", path);
+		return fail(E_USAGE, "%s is a link, which is refused for machine code: name the file itself",
+			    path);
 	return fail(E_IO, "cannot open the image %s: %s", path, strerror(why));
 }
 
@@ -162,7 +163,7 @@ static int open_own(const char *path, uint64_t *bytes)
 
 static int damaged(const char *path)
 {
-	return fail(E_CORRUPT, "%s is damaged: compile it again, or copy it again", path);
+	return fail(E_CORRUPT, "%s is damaged: copy it again, or compile it again", path);
 }
 
 static struct key get_key(struct cur *c)
@@ -181,16 +182,17 @@ static int read_label(const char *path, char *text, const struct target *here, s
 		return damaged(path);
 	*target++ = *last++ = 0;
 	put_version(&mine);
-	int rc = strcmp(text, buf_str(&mine)) == 0
-		     ? E_OK
-		     : fail(E_UNSUPPORTED, "%s was compiled by hone %.40s, and this is %s: compile it again",
-			    path, text, buf_str(&mine));
+	int rc =
+	    strcmp(text, buf_str(&mine)) == 0
+		? E_OK
+		: fail(E_UNSUPPORTED, "%s was compiled by hone %.40s, and this is hone %s: compile it again",
+		       path, text, buf_str(&mine));
 	buf_free(&mine);
 	if (rc < 0 || (rc = target_parse(target, &im->target)) < 0)
 		return fail_in(rc, "%s", path);
 	if (!target_runs(here, &im->target))
 		return fail(E_UNSUPPORTED,
-			    "%s was compiled for %s (%s), and this is %s (%s): compile it here", path,
+			    "%s was compiled for %s (%s), and this machine is %s (%s): compile it here", path,
 			    im->target.isa, im->target.soc, here->isa, here->soc);
 	im->threads = (int)strtol(last, &end, 10);
 	im->exact = strtol(end, &end, 10) != 0;
@@ -212,7 +214,8 @@ static int read_start(int fd, const char *path, struct image *im, struct head *h
 	if (!read_all(fd, bytes, sizeof bytes, 0) || memcmp(bytes, magic, 3))
 		return damaged(path);
 	if (memcmp(bytes, magic, 4))
-		return fail(E_UNSUPPORTED, "%s is of another version of hone: compile it again", path);
+		return fail(E_UNSUPPORTED, "%s was compiled by another version of hone: compile it again",
+			    path);
 	h->crc = cur_u32(&c);
 	im->key = get_key(&c);
 	im->same = get_key(&c);
@@ -283,7 +286,7 @@ int image_read(const char *path, const struct key *key, const struct target *her
 		return fd;
 	int rc = read_start(fd, path, im, &h);
 	if (rc >= 0 && key && !key_equal(*key, im->key))
-		rc = fail(E_NOTFOUND, "%s is of something else", path);
+		rc = fail(E_NOTFOUND, "%s was compiled for another model or other options", path);
 	if (rc >= 0)
 		rc = read_head(fd, path, &h, bytes, &head, &n);
 	if (rc >= 0)
@@ -339,6 +342,8 @@ int image_is_no_model(const char *path)
 {
 	char file[4096];
 	return image_find(path, file, sizeof file)
-		   ? fail(E_USAGE, "%s is compiled, or no model: give the model that it is of", path)
+		   ? fail(E_USAGE,
+			  "%s is a compiled model or a folder; name the model file that it was compiled from",
+			  path)
 		   : E_OK;
 }

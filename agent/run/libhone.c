@@ -28,7 +28,7 @@ int hone_give(void *out, const void *from, size_t bytes, size_t least)
 	if (out)
 		memcpy(&theirs, out, sizeof theirs);
 	if (theirs < least)
-		return fail(E_USAGE, "the structure has no size: begin with HONE_INIT");
+		return fail(E_USAGE, "the structure's size is not set: initialise it with HONE_INIT");
 	size_t n = theirs < bytes ? theirs : bytes;
 	memcpy((char *)out + sizeof n, (const char *)from + sizeof n, n - sizeof n);
 	return E_OK;
@@ -42,10 +42,11 @@ int hone_take(void *out, const void *from, size_t bytes, size_t least)
 	size_t theirs;
 	memcpy(&theirs, from, sizeof theirs);
 	if (theirs < least || theirs > 65536)
-		return fail(E_USAGE, "the structure has no size: begin with HONE_INIT");
+		return fail(E_USAGE, "the structure's size is not set: initialise it with HONE_INIT");
 	for (size_t i = bytes; i < theirs; i++)
 		if (((const char *)from)[i])
-			return fail(E_USAGE, "an option of a newer version is asked for: this is hone %s",
+			return fail(E_USAGE,
+				    "an option is set that only a newer version has: this is hone %s",
 				    HONE_VERSION);
 	memcpy(out, from, theirs < bytes ? theirs : bytes);
 	return E_OK;
@@ -97,7 +98,7 @@ static void add_cache(struct hone_handle *h, const char *given)
 		rc = cache_source(c, &h->target, h->threads, h->flags & HONE_EXACT, REC_BEST,
 				  &h->source[h->ncaches]);
 	if (rc < 0) {
-		log_info("hone: %s: it counts as empty", err_text());
+		log_info("hone: %s: this cache counts as empty", err_text());
 		cache_close(c);
 		return;
 	}
@@ -127,10 +128,10 @@ static int open_caches(struct hone_handle *h, const struct hone_options *o)
 		dir = usual;
 	}
 	if (n < 0 || n > MAX_CACHES)
-		return fail(E_USAGE, "%d cache folders: 0 to %d", n, MAX_CACHES);
+		return fail(E_USAGE, "ncaches is %d; it must be 0 to %d", n, MAX_CACHES);
 	for (int i = 0; i < n; i++) {
 		if (!dir[i] || !*dir[i] || strlen(dir[i]) >= sizeof *h->dir)
-			return fail(E_USAGE, "cache folder %d has no name, or one that is too long", i);
+			return fail(E_USAGE, "the name of cache folder %d is missing or too long", i);
 		if (!h->target.fma_gflops)
 			(void)target_recall(dir[i], &h->target);
 	}
@@ -143,7 +144,7 @@ static int open_threads(struct hone_handle *h, const struct hone_options *o)
 {
 	int n = o->threads ? o->threads : h->target.cores < 64 ? h->target.cores : 64;
 	if (n < 1 || n > 64)
-		return fail(E_USAGE, "%d threads: 1 to 64, or 0 for as many as there are cores", n);
+		return fail(E_USAGE, "%d threads: must be 1 to 64, or 0 for as many as there are cores", n);
 	h->threads = n;
 	return n == 1 ? E_OK : machine_pool(n, !(h->flags & HONE_NO_PIN), &h->pool);
 }
@@ -173,12 +174,12 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	enum { KNOWN = HONE_EXACT | HONE_NO_PIN | HONE_KEEP_IMAGES | HONE_VERBOSE };
 	struct hone_options o;
 	if (!out)
-		return fail(E_USAGE, "hone_open: nowhere to put the handle");
+		return fail(E_USAGE, "hone_open: out is NULL");
 	*out = NULL;
 	int rc = hone_take(&o, options, sizeof o, offsetof(struct hone_options, caches));
 	if (rc >= 0 && o.flags & ~(unsigned)KNOWN)
-		rc = fail(E_USAGE, "hone_open: flags %#x are not known to hone %s",
-			  o.flags & ~(unsigned)KNOWN, HONE_VERSION);
+		rc = fail(E_USAGE, "hone_open: unknown flags %#x for hone %s", o.flags & ~(unsigned)KNOWN,
+			  HONE_VERSION);
 	struct hone_handle *h = rc < 0 ? NULL : calloc(1, sizeof *h);
 	if (!h)
 		return rc < 0 ? rc : fail(E_NOMEM, "hone_open: no memory");

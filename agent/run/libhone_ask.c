@@ -39,7 +39,8 @@ static int by_name(const struct hone_tensor *t, int n, const char *kind, const c
 			return i;
 		buf_printf(&names, "%s%.200s", i ? ", " : "", t[i].name);
 	}
-	int rc = fail(E_NOTFOUND, "no %s '%.200s'; there are: %s", kind, name ? name : "", buf_str(&names));
+	int rc =
+	    fail(E_NOTFOUND, "no %s '%.200s'; the model has: %s", kind, name ? name : "", buf_str(&names));
 	buf_free(&names);
 	return rc;
 }
@@ -136,14 +137,14 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 {
 	const struct hone_handle *h = m->h;
 	if (compiled) {
-		buf_puts(b, "hone tune the model that it was compiled from, and hone compile that again");
+		buf_puts(b, "run hone tune on the model that it was compiled from, then hone compile");
 		return;
 	}
 	if (m->from.path) {
 		buf_puts(b, "hone tune ");
 		add_word(b, m->from.path);
 	} else {
-		buf_printf(b, "write the %s to a file F and: hone tune F",
+		buf_printf(b, "write the %s to a file F, then: hone tune F",
 			   m->from.want ? "kernel (hone_kernel_write)" : "model");
 	}
 	buf_printf(b, " --threads %d", h->threads);
@@ -169,9 +170,10 @@ static void add_remedy(const struct hone_model *m, bool compiled, struct hone_mo
 	if (buf_ok(&b) && b.n < sizeof s->remedy)
 		memcpy(s->remedy, buf_str(&b), b.n + 1);
 	else
-		snprintf(s->remedy, sizeof s->remedy,
-			 "hone tune, with the model's file, the first cache folder and --threads %d",
-			 m->h->threads);
+		snprintf(
+		    s->remedy, sizeof s->remedy,
+		    "run hone tune with the model's file, --cache of the first cache folder and --threads %d",
+		    m->h->threads);
 	buf_free(&b);
 }
 

@@ -20,8 +20,8 @@ static int check_all(const struct bounded *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (b[i].v < b[i].least || b[i].v > most)
-			return fail(E_USAGE, "hone_kernel_want: %s is %lld: %lld to %lld", b[i].name,
-				    (long long)b[i].v, (long long)b[i].least, (long long)most);
+			return fail(E_USAGE, "hone_kernel_want: %s is %lld; it must be %lld to %lld",
+				    b[i].name, (long long)b[i].v, (long long)b[i].least, (long long)most);
 	return E_OK;
 }
 
@@ -100,12 +100,12 @@ static int check_conv(const struct hone_kernel_want *w)
 int want_check(const struct hone_kernel_want *w)
 {
 	if (w->activation < HONE_NONE || w->activation > HONE_RELU6)
-		return fail(E_USAGE, "hone_kernel_want: no activation %d", w->activation);
+		return fail(E_USAGE, "hone_kernel_want: unknown activation %d", w->activation);
 	if (w->op == HONE_GEMM)
 		return check_gemm(w);
 	if (w->op == HONE_CONV2D)
 		return check_conv(w);
-	return fail(E_USAGE, "hone_kernel_want: no op %d: HONE_GEMM or HONE_CONV2D", w->op);
+	return fail(E_USAGE, "hone_kernel_want: unknown op %d; use HONE_GEMM or HONE_CONV2D", w->op);
 }
 
 static struct shape weight_shape(const struct hone_kernel_want *w)
@@ -250,7 +250,7 @@ int hone_kernel_find(struct hone_handle *h, const struct hone_kernel_want *want,
 {
 	struct hone_kernel_want w;
 	if (!h || !want || !out)
-		return fail(E_USAGE, "hone_kernel_find: no handle, nothing wanted or nowhere to put it");
+		return fail(E_USAGE, "hone_kernel_find: the handle, the want or out is NULL");
 	*out = NULL;
 	int rc = hone_take(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
 	if (rc >= 0)
@@ -271,7 +271,7 @@ int hone_kernel_write(const struct hone_kernel_want *want, const char *path)
 	struct hone_kernel_want w;
 	struct graph *g;
 	if (!want || !path)
-		return fail(E_USAGE, "hone_kernel_write: nothing wanted, or no path");
+		return fail(E_USAGE, "hone_kernel_write: the want or the path is NULL");
 	int rc = hone_take(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
 	if (rc >= 0)
 		rc = want_check(&w);

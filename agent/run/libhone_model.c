@@ -114,7 +114,8 @@ int model_finish(struct hone_model *m, struct hone_model **out)
 static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 {
 	if (o->nshapes < 0 || o->nshapes > MOST_SHAPES || (o->nshapes && !o->shapes))
-		return fail(E_USAGE, "%d shapes: 0 to %d, and where they are", o->nshapes, MOST_SHAPES);
+		return fail(E_USAGE, "nshapes is %d; it must be 0 to %d, with shapes set", o->nshapes,
+			    MOST_SHAPES);
 	struct import_bind *b = ARENA_ARRAY(&m->a, struct import_bind, o->nshapes + 1);
 	for (int i = 0; i < o->nshapes; i++) {
 		const char *eq = o->shapes[i] ? strrchr(o->shapes[i], '=') : NULL;
@@ -171,10 +172,10 @@ int hone_load(struct hone_handle *h, const char *path, const struct hone_load_op
 	      struct hone_model **out)
 {
 	if (!out)
-		return fail(E_USAGE, "hone_load: nowhere to put the model");
+		return fail(E_USAGE, "hone_load: out is NULL");
 	*out = NULL;
 	if (!h || !path)
-		return fail(E_USAGE, "hone_load: no %s is given", h ? "path" : "handle");
+		return fail(E_USAGE, "hone_load: the %s is NULL", h ? "path" : "handle");
 	return load(h, path, NULL, 0, o, out);
 }
 
@@ -182,10 +183,10 @@ int hone_load_bytes(struct hone_handle *h, const void *model, size_t bytes, cons
 		    struct hone_model **out)
 {
 	if (!out)
-		return fail(E_USAGE, "hone_load_bytes: nowhere to put the model");
+		return fail(E_USAGE, "hone_load_bytes: out is NULL");
 	*out = NULL;
 	if (!h || !model)
-		return fail(E_USAGE, "hone_load_bytes: no %s is given", h ? "model" : "handle");
+		return fail(E_USAGE, "hone_load_bytes: the %s is NULL", h ? "model" : "handle");
 	return load(h, NULL, model, bytes, o, out);
 }
 
@@ -223,7 +224,7 @@ static int replace(struct hone_model *m, unsigned news)
 		return fail_in(rc, "hone_refresh");
 	if (!same_tensors(m, plan_graph(fresh->plan))) {
 		net_free(fresh);
-		return fail(E_CORRUPT, "hone_refresh: %s is another model now: load it again",
+		return fail(E_CORRUPT, "hone_refresh: %s has changed to another model: load it again",
 			    m->from.path ? m->from.path : "the model");
 	}
 	bool changed = !key_equal(fresh->made_of, old->made_of) && !net_worse(fresh, old);

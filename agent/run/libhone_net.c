@@ -135,7 +135,7 @@ static void keep_image(struct kept *k, const struct libhone_net *n, const struct
 	if (rc >= 0)
 		rc = image_write(k->path, &k->image, n->plan, meta);
 	if (rc < 0)
-		log_more("hone: no image is kept: %s", err_text());
+		log_more("hone: the plan is not kept as an image: %s", err_text());
 }
 
 static bool any_code(struct hone_handle *h)
@@ -167,7 +167,7 @@ static struct target choose_target(struct hone_handle *h)
 		    fallback_archive(i->name, &b) < 0)
 			continue;
 		isa_apply(i, &t);
-		log_more("hone: built-in kernels are those of %s", i->name);
+		log_more("hone: using built-in kernels for %s", i->name);
 		break;
 	}
 	return t;
@@ -198,10 +198,10 @@ static int load_compiled(struct hone_handle *h, const struct origin *from, const
 {
 	struct image im;
 	if (from->opts.nbinds)
-		return fail(E_USAGE, "%s is compiled for one shape: none can be given", from->path);
+		return fail(E_USAGE, "%s is compiled for one shape, so shapes cannot be given", from->path);
 	int rc = image_read(path, NULL, &h->target, h->pool, &im, &n->plan);
 	if (rc == E_NOTFOUND)
-		return fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", from->path,
+		return fail(rc, "%s is not a compiled model: hone compile MODEL -o %s makes one", from->path,
 			    from->path);
 	if (rc >= 0 && h->flags & HONE_EXACT && !im.exact)
 		return fail(E_USAGE, "%s was not compiled with --exact, as HONE_EXACT asks for", from->path);

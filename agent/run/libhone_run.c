@@ -75,7 +75,7 @@ static bool misaligned(const void *p, int dtype)
 static int check_buffer(const struct hone_tensor *t, const void *p)
 {
 	if (!p)
-		return fail(E_USAGE, "no buffer for '%s'", t->name);
+		return fail(E_USAGE, "the buffer of '%s' is NULL", t->name);
 	if (misaligned(p, t->dtype))
 		return fail(E_USAGE, "the buffer of '%s' is not aligned to its elements, %zu bytes each",
 			    t->name, hone_dtype_bytes(t->dtype));
@@ -109,7 +109,7 @@ static int bind(struct hone_model *m, bool output, int index, const void *data, 
 		return fail(E_USAGE, "no %s %d: the model has %d", output ? "output" : "input", index, n);
 	const struct hone_tensor *t = output ? &m->out_info[index] : &m->in_info[index];
 	if (data && bytes != t->bytes)
-		return fail(E_USAGE, "'%s' has %zu bytes, not %zu", t->name, t->bytes, bytes);
+		return fail(E_USAGE, "'%s' needs %zu bytes, not %zu", t->name, t->bytes, bytes);
 	int rc = data ? check_buffer(t, data) : E_OK;
 	if (rc < 0)
 		return rc;
@@ -187,7 +187,7 @@ static int start_thread(struct hone_model *m)
 	int why = pthread_create(&m->thread, NULL, later_thread, m);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	m->started = why == 0;
-	return why ? fail(E_NOMEM, "hone_run_async: no thread: %s", strerror(why)) : E_OK;
+	return why ? fail(E_NOMEM, "hone_run_async: cannot start a thread: %s", strerror(why)) : E_OK;
 }
 
 int hone_run_async(struct hone_model *m)
@@ -226,9 +226,9 @@ int hone_wait(struct hone_model *m, int timeout_ms)
 		why = timeout_ms < 0 ? pthread_cond_wait(&m->changed, &m->later)
 				     : pthread_cond_timedwait(&m->changed, &m->later, &until);
 	if (m->state == LATER_IDLE) {
-		rc = fail(E_USAGE, "hone_wait: no run was begun: call hone_run_async");
+		rc = fail(E_USAGE, "hone_wait: no run was started: call hone_run_async first");
 	} else if (m->state == LATER_ASKED) {
-		rc = fail(E_TIMEOUT, "hone_wait: the run goes on after %d ms: wait again", timeout_ms);
+		rc = fail(E_TIMEOUT, "hone_wait: the run has not ended after %d ms: wait again", timeout_ms);
 	} else {
 		m->state = LATER_IDLE;
 		rc = m->status < 0 ? fail(m->status, "%s", m->text) : E_OK;

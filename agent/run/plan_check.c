@@ -60,7 +60,7 @@ static int check_node(struct plan *p, const struct pstep *ps)
 	}
 	int rc = n->op->infer(&c);
 	if (rc >= 0 && (!same_outputs(&ps->ctx, &c) || !outputs_apart(&ps->ctx)))
-		rc = fail(E_CORRUPT, "its outputs are not those that it computes");
+		rc = fail(E_CORRUPT, "its stored outputs do not match those that it computes");
 	return fail_in(rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc, "node '%s' (%s)", n->name, node_type(n));
 }
 

@@ -132,7 +132,7 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 		int v = p->g->input[i];
 		if (inputs[i].dtype != p->in[i].dtype || !shape_equal(&inputs[i].shape, &p->in[i].dims) ||
 		    !inputs[i].data)
-			return fail(E_USAGE, "input '%s' has another dtype or shape than the model",
+			return fail(E_USAGE, "input '%s' has another dtype or shape than in the model",
 				    p->g->value[v].name);
 		if (!p->place[v].p) /* read where the caller has it, or never read */
 			continue;
@@ -161,7 +161,7 @@ int plan_copy_out(struct plan *p, struct tensor *outputs)
 		const void *from = t->data ? t->data : p->place[v].p;
 		if (outputs[i].dtype != t->dtype || !shape_equal(&outputs[i].shape, &t->shape) ||
 		    !outputs[i].data)
-			return fail(E_USAGE, "output '%s' has another dtype or shape than the model",
+			return fail(E_USAGE, "output '%s' has another dtype or shape than in the model",
 				    p->g->value[v].name);
 		if (t->dtype != DT_F32 || t->data) {
 			memcpy(outputs[i].data, from, (size_t)tensor_bytes(t));

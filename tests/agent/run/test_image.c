@@ -347,7 +347,7 @@ TEST(files)
 	write_for(&here, path, key);
 	CHECK(image_find(onnx_tmp_dir(), found, sizeof found) && !strcmp(found, path));
 	CHECK(image_find(path, found, sizeof found) && !strcmp(found, path));
-	CHECK_FAILS(image_read(path, &wrong, &here, NULL, &im, &p), E_NOTFOUND, "something else");
+	CHECK_FAILS(image_read(path, &wrong, &here, NULL, &im, &p), E_NOTFOUND, "another model or other options");
 	REQUIRE(image_read(path, &key, &here, NULL, &im, &p) >= 0);
 	CHECK(im.threads == 2 && !im.exact && im.note.lo == 4 && !strcmp(im.name, "mixed"));
 	CHECK(!strcmp(im.target.soc, here.soc));
@@ -412,7 +412,7 @@ TEST(unreadable_descriptions_are_not_written)
 	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
 	snprintf(path, sizeof path, "%s/none.hone", onnx_tmp_dir());
 	meta.n--;
-	CHECK_FAILS(image_write(path, &im, p, &meta), E_UNSUPPORTED, "cannot be an image");
+	CHECK_FAILS(image_write(path, &im, p, &meta), E_UNSUPPORTED, "cannot be written as an image");
 	CHECK(!file_exists(path));
 	meta.n++;
 	CHECK_OK(image_write(path, &im, p, &meta));

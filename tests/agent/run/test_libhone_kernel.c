@@ -96,11 +96,11 @@ TEST(one_convolution)
 	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "kernel_h is 0");
 	CHECK_FAILS(hone_kernel_write(&want, path), HONE_USAGE, "kernel_h is 0");
 	want.op = 3;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "no op 3");
+	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "unknown op 3");
 	want.activation = 9;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "no activation 9");
-	CHECK_FAILS(hone_kernel_find(h, NULL, &m), HONE_USAGE, "nothing wanted");
-	CHECK_FAILS(hone_kernel_write(NULL, path), HONE_USAGE, "nothing wanted");
+	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "unknown activation 9");
+	CHECK_FAILS(hone_kernel_find(h, NULL, &m), HONE_USAGE, "is NULL");
+	CHECK_FAILS(hone_kernel_write(NULL, path), HONE_USAGE, "is NULL");
 	hone_close(h);
 }
 
