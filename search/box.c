@@ -23,7 +23,7 @@ bool box_over(const struct box *b)
 
 static int stopped(void)
 {
-	return fail(E_STOPPED, "the box is over");
+	return fail(E_STOPPED, "the time box has ended");
 }
 
 /* Decides what a failed call means. E_OK: only this candidate failed, and m->status says how. */

@@ -88,13 +88,15 @@ static int read_tree(struct prior *p, struct tree *t)
 	int rc = prior_read(p, "tree", x, NUMBERS);
 	for (int d = 0; d < DEPTH && rc >= 0; d++) {
 		if (!(x[2 * d] >= 1 && x[2 * d] < FEATURES))
-			return fail(E_CORRUPT, "prior: line %d: no feature %g", p->line, (double)x[2 * d]);
+			return fail(E_CORRUPT, "prior: line %d: %g is not the number of a feature", p->line,
+				    (double)x[2 * d]);
 		t->of[d] = (uint8_t)x[2 * d];
 		t->at[d] = x[2 * d + 1];
 	}
 	for (int l = 0; l < LEAVES && rc >= 0; l++) {
 		if (!(fabsf(leaf[l]) <= INT16_MAX))
-			return fail(E_CORRUPT, "prior: line %d: no leaf %g", p->line, (double)leaf[l]);
+			return fail(E_CORRUPT, "prior: line %d: %g is out of range for a leaf", p->line,
+				    (double)leaf[l]);
 		t->leaf[l] = (int16_t)leaf[l];
 	}
 	return rc;

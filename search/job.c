@@ -253,7 +253,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	if (rc >= 0) {
 		order_tasks(&x, &a);
 		rc = run_defaults(&x);
-		log_more("%.3f s: default kernels are measured", (double)clock_since_start(r->clock) / 1e9);
+		log_more("%.3f s: all default schedules are measured", (double)clock_since_start(r->clock) / 1e9);
 	}
 	if (rc >= 0 && !j->limits.defaults_only)
 		rc = run_told(&x);

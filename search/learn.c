@@ -13,7 +13,7 @@ int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior,
 	const char *name = cost ? cost : "draft";
 	*l = (struct learn){.cost = cost_find(name), .ntasks = ntasks};
 	if (!l->cost)
-		return fail(E_USAGE, "no cost model '%s'", name);
+		return fail(E_USAGE, "unknown cost model '%s'", name);
 	l->count = ARENA_ARRAY(&l->arena, int, ntasks + 1);
 	int rc = l->cost->start(&l->arena, prior, n, seed, &l->model);
 	if (rc != E_CORRUPT && rc != E_UNSUPPORTED)

@@ -39,8 +39,9 @@ int prior_open(struct prior *p, const char *text, size_t n, const char *model)
 	if (!to || (size_t)(to - at) < strlen("hone-prior ") || memcmp(at, "hone-prior ", 11) != 0)
 		return fail(E_CORRUPT, "not a prior");
 	if ((size_t)(to - at) != length || memcmp(at, want, length) != 0)
-		return fail(E_UNSUPPORTED,
-			    "a prior of another model or other features: make one with hone train");
+		return fail(
+		    E_UNSUPPORTED,
+		    "the prior is for another cost model or other features: make one with hone train");
 	return E_OK;
 }
 
@@ -63,11 +64,11 @@ int prior_read(struct prior *p, const char *word, float *x, int n)
 	size_t length = strlen(word);
 	const char *at, *to = next_line(p, &at);
 	if (!to || (size_t)(to - at) < length || memcmp(at, word, length) != 0)
-		return fail(E_CORRUPT, "prior: line %d: not '%s'", p->line, word);
+		return fail(E_CORRUPT, "prior: line %d: '%s' expected", p->line, word);
 	at += length;
 	for (int i = 0; i < n; i++)
 		if (at == to || *at != ' ' || !(at = number(at + 1, to, &x[i])))
-			return fail(E_CORRUPT, "prior: line %d: not %d numbers", p->line, n);
+			return fail(E_CORRUPT, "prior: line %d: %d numbers expected", p->line, n);
 	return at == to ? E_OK : fail(E_CORRUPT, "prior: line %d: more than %d numbers", p->line, n);
 }
 
@@ -75,7 +76,7 @@ int prior_end(struct prior *p)
 {
 	const char *at;
 	bool more = next_line(p, &at) || p->at < p->end;
-	return more ? fail(E_CORRUPT, "prior: line %d: more than is asked for", p->line) : E_OK;
+	return more ? fail(E_CORRUPT, "prior: line %d: text after the end", p->line) : E_OK;
 }
 
 void prior_head(struct buf *out, const char *model)

@@ -47,7 +47,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	    .best = -1,
 	    .known = -1};
 	if (!t->strategy)
-		return fail(E_USAGE, "no search strategy '%s'", b->job->search.strategy);
+		return fail(E_USAGE, "unknown search strategy '%s'", b->job->search.strategy);
 	/* A resumed search advances its random stream, or it would only draw candidates that it already
 	 * knows. */
 	uint64_t seed = share_seed(&b->job->search.share, b->job->search.seed);
@@ -254,7 +254,7 @@ static int dethrone(struct tune *t)
 {
 	struct meas m = {.status = MEAS_CRASH};
 	int next = t->best;
-	log_more("%s: the incumbent does not run any more: %s", t->task->label, t->trial[next].cand);
+	log_more("%s: the incumbent no longer runs; replaced by: %s", t->task->label, t->trial[next].cand);
 	tune_lost(t, next);
 	while (m.status != MEAS_OK) {
 		t->trial[next].ns = INT64_MAX;

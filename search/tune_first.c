@@ -112,7 +112,7 @@ static int find_incumbent(struct tune *t, int *trial, struct meas *m)
 /* Replaces a failed incumbent by the default, whatever its record says and however often it was tried. */
 static int demote(struct tune *t, int standard, const struct meas *m, enum meas_status why)
 {
-	log_more("%s: the incumbent failed (%s), the default takes its place: %s", t->task->label,
+	log_more("%s: the incumbent failed (%s), so the default replaces it: %s", t->task->label,
 		 meas_status_name(why), t->task->incumbent);
 	return tune_save(t, true, standard, m);
 }

@@ -253,12 +253,13 @@ TEST(trees_ask_of_features_only)
 	static const char *const bad[] = {"0", "-1", "0.5", "1000", "1e6"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char *t = with_number(&a, buf_str(&text), "\ntree", 1, bad[i]);
-		CHECK_FAILS(c->start(&a, t, strlen(t), 1, &state), E_CORRUPT, "no feature");
+		CHECK_FAILS(c->start(&a, t, strlen(t), 1, &state), E_CORRUPT,
+			    "is not the number of a feature");
 	}
 	char *good = with_number(&a, buf_str(&text), "\ntree", 1, "2");
 	CHECK_OK(c->start(&a, good, strlen(good), 1, &state));
 	char *heavy = with_number(&a, buf_str(&text), "\ntree", 12, "40000");
-	CHECK_FAILS(c->start(&a, heavy, strlen(heavy), 1, &state), E_CORRUPT, "no leaf");
+	CHECK_FAILS(c->start(&a, heavy, strlen(heavy), 1, &state), E_CORRUPT, "out of range for a leaf");
 	char *wide = with_number(&a, buf_str(&text), "\ntree", 2, "nan");
 	CHECK_FAILS(c->start(&a, wide, strlen(wide), 1, &state), E_CORRUPT, "numbers");
 	buf_free(&text);
