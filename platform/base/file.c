@@ -25,7 +25,7 @@ static const char *remedy(int err)
 	    {EROFS, "the file system is read-only: choose another folder"},
 	    {ENOSPC, "the disk is full: free some space"},
 	    {EDQUOT, "your quota is used up: free some space"},
-	    {EISDIR, "a file is needed"},
+	    {EISDIR, "it is a folder, and a file is needed"},
 	    {ENOTDIR, "a part of the path is not a folder"},
 	    {EMFILE, "raise the limit of open files (ulimit -n)"},
 	};
@@ -56,7 +56,7 @@ static int open_regular(const char *path, size_t *n)
 	}
 	if (!S_ISREG(st.st_mode)) {
 		close(fd);
-		return fail(E_IO, "%s is not a regular file; a file is needed", path);
+		return fail(E_IO, "%s is not a regular file; name a file", path);
 	}
 	*n = (size_t)st.st_size;
 	return fd;
@@ -105,7 +105,7 @@ static int write_all(int fd, const char *path, const struct blob *b)
 		if (put < 0)
 			return io_fail(path, "write");
 		if (put == 0)
-			return fail(E_IO, "%s: nothing more can be written", path);
+			return fail(E_IO, "%s: cannot write any more", path);
 		at += (size_t)put;
 	}
 	return E_OK;
@@ -188,7 +188,7 @@ int file_mkdirs(const char *path, unsigned mode)
 {
 	char part[PATH_MAX];
 	if (!*path)
-		return fail(E_IO, "'' is not a folder's name");
+		return fail(E_IO, "the name of the folder is empty");
 	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
 		return fail(E_IO, "the path %.60s... is too long", path);
 	for (char *at = part + 1;; at++) {

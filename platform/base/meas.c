@@ -19,7 +19,7 @@ int meas_status_parse(const char *name, enum meas_status *out)
 			*out = (enum meas_status)i;
 			return E_OK;
 		}
-	return fail(E_CORRUPT, "no such status of a measurement");
+	return fail(E_CORRUPT, "unknown status of a measurement");
 }
 
 static int ascending(const void *a, const void *b)

@@ -209,15 +209,12 @@ const char *mount_words(enum mount_kind k)
 {
 	static const char *const words[] = {
 	    [MOUNT_KEEPS] = "",
-	    [MOUNT_MEMORY] =
-		"its file system is in memory: what is learnt is lost when power goes; put it on a "
-		"writable partition (--cache, or a mount there)",
-	    [MOUNT_OVERLAY] =
-		"it is on an overlay whose upper folder cannot be seen: if that is in memory, what "
-		"is learnt is lost when power goes; put it on a writable partition",
-	    [MOUNT_READ_ONLY] =
-		"its file system is read-only: what is there serves, what is learnt goes to the "
-		"user's cache folder; mount it writable to keep it here",
+	    [MOUNT_MEMORY] = "its file system is in memory: tuning results are lost at power-off; put it on "
+			     "a writable partition (--cache, or a mount there)",
+	    [MOUNT_OVERLAY] = "it is on an overlay whose upper folder cannot be seen: if that is in memory, "
+			      "tuning results are lost at power-off; put it on a writable partition",
+	    [MOUNT_READ_ONLY] = "its file system is read-only: its kernels are used, but new results go to "
+				"the user's cache folder; mount it writable to keep them here",
 	};
 	return words[k];
 }
@@ -260,5 +257,5 @@ int flash_life(const char *root, dev_t device, struct flash_life *out)
 		snprintf(out->device, sizeof out->device, "%.31s", strrchr(at, '/') + 1);
 		return E_OK;
 	}
-	return fail(E_NOTFOUND, "device %u:%u does not say how worn it is", major(device), minor(device));
+	return fail(E_NOTFOUND, "device %u:%u does not report its wear", major(device), minor(device));
 }

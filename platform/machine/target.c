@@ -44,7 +44,7 @@ int target_baseline(const char *isa, struct target *t)
 		struct buf names = {0};
 		for (i = isa_table; i->name; i++)
 			buf_printf(&names, " %s", i->name);
-		int rc = fail(E_NOTFOUND, "no baseline '%s'; there are:%s", isa, buf_str(&names));
+		int rc = fail(E_NOTFOUND, "unknown baseline '%s'; there are:%s", isa, buf_str(&names));
 		buf_free(&names);
 		return rc;
 	}
@@ -246,8 +246,8 @@ int target_parse(const char *text, struct target *t)
 	if (*at)
 		return fail(E_CORRUPT, "target: unexpected bytes after its end");
 	if (t->lanes < 1 || t->regs < 4 || (t->lanes & (t->lanes - 1)))
-		return fail(E_CORRUPT, "target: %d lanes and %d registers are no vector unit", t->lanes,
-			    t->regs);
+		return fail(E_CORRUPT, "target: a vector unit cannot have %d lanes and %d registers",
+			    t->lanes, t->regs);
 	return E_OK;
 }
 
@@ -294,7 +294,7 @@ static void write_kept(const char *dir, const char *path, const struct target *t
 	target_text(t, &b);
 	buf_puts(&b, "\n");
 	if (file_mkdirs(dir, 0755) < 0 || file_write_soon(path, b.p, b.n) < 0)
-		log_more("the target is not kept: %s", err_text());
+		log_more("cannot keep the target's measured peaks: %s", err_text());
 	buf_free(&b);
 }
 

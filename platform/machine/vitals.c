@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const char *const throttle_words[] = {
-    "under-voltage", "clock capped by the firmware",  "slowed down by the firmware", "soft limit of heat",
+    "under-voltage", "clock capped by the firmware",  "slowed down by the firmware", "soft temperature limit",
     "over-current",  "cooling holds a processor back"};
 enum { THROTTLES = sizeof throttle_words / sizeof *throttle_words };
 
@@ -38,7 +38,7 @@ int vitals_open(const char *sysroot, struct vitals_reader **out)
 {
 	struct vitals_reader *r = calloc(1, sizeof *r);
 	if (!r)
-		return fail(E_NOMEM, "no memory to look at the board");
+		return fail(E_NOMEM, "no memory to read the board's sensors");
 	load_open(&r->load, sysroot);
 	brakes_open(&r->brakes, sysroot);
 	heat_open(&r->heat, sysroot, r->brakes.firmware >= 0 || r->brakes.alarm >= 0);

@@ -185,7 +185,8 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 	*c = (struct child){.pid = 0, .in = -1, .out = -1};
 	for (int i = 0; i < 6; i += 2) {
 		if (pipe2(fd + i, O_CLOEXEC) < 0) {
-			int rc = fail(E_IO, "cannot start %s: no pipe: %s", argv[0], strerror(errno));
+			int rc =
+			    fail(E_IO, "cannot start %s: cannot make a pipe: %s", argv[0], strerror(errno));
 			close_all(fd, 6);
 			return rc;
 		}
@@ -358,7 +359,9 @@ int child_connect(struct child *c, const char *path, struct clock *clock, int64_
 		return E_OK;
 	}
 	close_all((int[]){fd, other}, 2);
-	return fail(E_CHILD, "a connection to %s was given up as soon as it was made", path);
+	return fail(E_CHILD,
+		    "the connection to %s was closed at once, since this process is stopping its workers",
+		    path);
 }
 
 int child_stop(struct child *c, int64_t grace_ns)

@@ -14,7 +14,7 @@ const struct dev *dev_find(const char *name)
 		}
 		buf_printf(&known, " %s", (*d)->name);
 	}
-	(void)fail(E_NOTFOUND, "no device '%s'; this program has:%s", name, buf_str(&known));
+	(void)fail(E_NOTFOUND, "unknown device '%s'; this program has:%s", name, buf_str(&known));
 	buf_free(&known);
 	return NULL;
 }

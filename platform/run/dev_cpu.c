@@ -171,7 +171,7 @@ static int entry(struct dev_code *c, const char *symbol)
 	for (int i = 0; i < c->nentries; i++)
 		if (strcmp(c->entry[i].name, symbol) == 0)
 			return i;
-	return fail(E_NOTFOUND, "the code has no entry '%s'", symbol);
+	return fail(E_NOTFOUND, "the code has no entry point '%s'", symbol);
 }
 
 static void run(struct dev_code *c, int number, void *const *buf, const int64_t *param, int64_t begin,

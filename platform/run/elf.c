@@ -53,7 +53,7 @@ static int read_header(struct elf *e)
 	if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_REL)
 		return fail(E_UNSUPPORTED, "object: not a 64-bit little-endian relocatable file");
 	if (!elf_knows(e->machine))
-		return fail(E_UNSUPPORTED, "object: machine code is of x86-64 and AArch64 only");
+		return fail(E_UNSUPPORTED, "object: machine code can only be for x86-64 and AArch64");
 	if (h.e_machine != e->machine)
 		return fail(E_UNSUPPORTED, "object: made for machine %u, not %d; build it for this processor",
 			    h.e_machine, e->machine);
@@ -256,7 +256,7 @@ static int symbol_address(const struct elf *e, uint64_t i, uint64_t base, uint64
 			    name ? name : "?");
 	}
 	if (s.st_shndx >= e->nsections || e->at[s.st_shndx] == SIZE_MAX)
-		return fail(E_UNSUPPORTED, "object: relocation against something that is not loaded");
+		return fail(E_UNSUPPORTED, "object: relocation against a section that is not loaded");
 	if (s.st_value > section(e, s.st_shndx).sh_size)
 		return fail(E_CORRUPT, "object: symbol %llu lies outside its section", (unsigned long long)i);
 	*out = base + e->at[s.st_shndx] + s.st_value;

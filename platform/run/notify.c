@@ -83,7 +83,7 @@ int notify_send(const struct notify *n, const char *lines)
 	if (fd >= 0)
 		close(fd);
 	return sent ? 1
-		    : fail(E_IO, "the service manager at %s is not told '%.40s': %s", n->path, lines,
+		    : fail(E_IO, "cannot tell the service manager at %s '%.40s': %s", n->path, lines,
 			   strerror(err));
 }
 

@@ -266,7 +266,7 @@ static int start_worker(struct pool *p, int thread, const int *cpus)
 int pool_open(struct pool **out, int threads, const int *cpus)
 {
 	if (threads < 1 || threads > 1024)
-		return fail(E_USAGE, "%d threads: 1 to 1024 are possible", threads);
+		return fail(E_USAGE, "%d threads are not possible; 1 to 1024 are", threads);
 	struct pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
 	struct worker *w = calloc((size_t)threads, sizeof *w);
 	struct share *share = aligned_alloc(64, sizeof *share * (size_t)threads);

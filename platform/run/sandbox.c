@@ -191,7 +191,7 @@ static int make(uint32_t otherwise, const struct rule *r, size_t n, const struct
 		rc = otherwise == SCMP_ACT_KILL_PROCESS
 			 ? 0
 			 : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	rc = rc < 0 ? fail(E_IO, "no system-call filter can be made: %s", strerror(-rc)) : export(f, out);
+	rc = rc < 0 ? fail(E_IO, "cannot make a system-call filter: %s", strerror(-rc)) : export(f, out);
 	if (f)
 		seccomp_release(f);
 	return rc;
@@ -223,13 +223,15 @@ int sandbox_enter(void)
 {
 	struct sandbox_cage *c;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(E_UNSUPPORTED, "the kernel has no system-call filters: %s", strerror(errno));
+		return fail(E_UNSUPPORTED, "the Linux kernel has no system-call filters: %s",
+			    strerror(errno));
 	int rc = make(SCMP_ACT_ERRNO(EPERM), rules, sizeof rules / sizeof *rules, more_rules,
 		      sizeof more_rules / sizeof *more_rules, &c);
 	if (rc < 0)
 		return rc;
 	if (!put_on(c, SECCOMP_FILTER_FLAG_TSYNC))
-		rc = fail(E_UNSUPPORTED, "the kernel takes no system-call filter: %s", strerror(errno));
+		rc = fail(E_UNSUPPORTED, "the Linux kernel refused the system-call filter: %s",
+			  strerror(errno));
 	free(c);
 	return rc;
 }

@@ -147,7 +147,8 @@ static int read_header(struct cur *c, size_t n, struct vm_object *o)
 	    o->nints < (uint32_t)o->nparams + 2)
 		return fail(E_CORRUPT, "simulator object: a count is out of range");
 	if (n != HEADER_BYTES + (size_t)o->nentries * ENTRY_BYTES + (size_t)o->ncode * INS_BYTES)
-		return fail(E_CORRUPT, "simulator object: %zu bytes do not hold what it claims", n);
+		return fail(E_CORRUPT, "simulator object: %zu bytes are too few or too many for its counts",
+			    n);
 	return E_OK;
 }
 

@@ -115,8 +115,9 @@ static void time_access(struct vm *vm, const struct vm_ins *s, int64_t at, int n
 
 static int outside(const struct vm *vm, const struct vm_ins *s, int64_t at)
 {
-	return fail(E_CORRUPT, "instruction %td: element %lld of buffer %d, which has %lld", s - vm->code,
-		    (long long)at, s->b, (long long)vm->elems[s->b]);
+	return fail(E_CORRUPT,
+		    "instruction %td reads or writes element %lld of buffer %d, which has %lld elements",
+		    s - vm->code, (long long)at, s->b, (long long)vm->elems[s->b]);
 }
 
 /* The number of lanes that an access touches; < 0: one of them is outside the buffer. */

@@ -541,7 +541,7 @@ TEST(a_raspberry_pi_in_the_sun)
 	CHECK(of_board(r, 50 * MS) == GATE_HOT);
 	sysroot_temp(&b, 0, 80100);
 	sysroot_set(&b, PI_THROTTLED, "80008\n");
-	CHECK(of_board(r, 50 * MS) == GATE_THROTTLED && strstr(said.text, "soft limit of heat"));
+	CHECK(of_board(r, 50 * MS) == GATE_THROTTLED && strstr(said.text, "soft temperature limit"));
 	sysroot_temp(&b, 0, 60000);
 	sysroot_set(&b, PI_THROTTLED, "80000\n");
 	CHECK(of_board(r, 50 * MS) == GATE_SETTLING);

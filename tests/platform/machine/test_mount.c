@@ -118,7 +118,7 @@ TEST(life_of_an_emmc)
 	CHECK(symlink("../../devices/sda", link) == 0);
 	CHECK_OK(flash_life(root, makedev(179, 2), &l));
 	CHECK(l.tenths == 3 && !l.near_end && !strcmp(l.device, "mmcblk0"));
-	CHECK_FAILS(flash_life(root, makedev(8, 0), &l), E_NOTFOUND, "does not say");
+	CHECK_FAILS(flash_life(root, makedev(8, 0), &l), E_NOTFOUND, "does not report");
 	CHECK_FAILS(flash_life(root, makedev(9, 9), &l), E_NOTFOUND, "9:9");
 	put("sys/devices/mmcblk0/device", "pre_eol_info", "0x03\n");
 	put("sys/devices/mmcblk0/device", "life_time", "what?\n");

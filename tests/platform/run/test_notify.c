@@ -101,7 +101,7 @@ TEST(a_manager_that_is_gone_or_reads_nothing)
 		rc = notify_send(&n, "WATCHDOG=1");
 	CHECK(rc == E_IO);
 	end(fd);
-	CHECK_FAILS(notify_send(&n, "READY=1"), E_IO, "is not told 'READY=1'");
+	CHECK_FAILS(notify_send(&n, "READY=1"), E_IO, "'READY=1'");
 }
 
 TEST(watchdog)

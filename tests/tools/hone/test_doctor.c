@@ -92,7 +92,7 @@ TEST(power_and_heat)
 	sysroot_set(&b, PI_THROTTLED, "80000\n");
 	sysroot_temp(&b, 0, 50000);
 	examine(&b, b.root);
-	CHECK(is("throttle", FINDING_WARNING, "soft limit", "too hot"));
+	CHECK(is("throttle", FINDING_WARNING, "soft temperature limit", "too hot"));
 	CHECK(is("gate", FINDING_OK, "can be tuned on now", ""));
 	sysroot_end(&b);
 }
