@@ -157,7 +157,7 @@ static int make_machine(const struct isa_llvm *isa, const struct target *t, stru
 	m->disassembler = LLVMCreateDisasmCPUFeatures(isa->triple, m->cpu, m->features, NULL, 0, NULL, NULL);
 	return m->tm && m->disassembler
 		   ? E_OK
-		   : fail(E_UNSUPPORTED, "LLVM makes no machine for %s (%s)", t->isa, t->cpu);
+		   : fail(E_UNSUPPORTED, "LLVM cannot generate code for %s (%s)", t->isa, t->cpu);
 }
 
 static void drop_machine(struct machine *m)
@@ -188,7 +188,7 @@ static int check_spills(const struct target *t, unsigned frame, const struct blo
 		return E_OK;
 	int n = object_vector_spills(o, kept.disassembler, strncmp(t->isa, "x86", 3) == 0);
 	if (n > 0)
-		return fail(E_SPILL, "spill: frame of %u bytes, %d vector moves to or from it", frame,
+		return fail(E_SPILL, "spill: the stack frame has %u bytes, with %d vector moves to or from it", frame,
 			    n);
 	return E_OK;
 }
@@ -226,7 +226,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	struct arena tmp = {0};
 	struct diag d = {0};
 	if (!isa)
-		return fail(E_UNSUPPORTED, "emitter llvm: no code for ISA %s", t->isa);
+		return fail(E_UNSUPPORTED, "emitter llvm cannot generate code for ISA %s", t->isa);
 	int rc = loops_check(l);
 	if (rc < 0)
 		return rc;

@@ -336,9 +336,10 @@ static void emit_entry(struct sim_emit *e, const struct entry *en, struct seq *o
 static int check_limits(const struct loops *l, const struct target *t, int pressure)
 {
 	if (l->failed || l->nvars > VM_MAX_REGS || l->nbufs > VM_MAX_BUFS || l->nentries > VM_MAX_ENTRIES)
-		return fail(E_INFEASIBLE, "the kernel is over the simulator's limits");
+		return fail(E_INFEASIBLE, "the kernel exceeds the simulator's limits");
 	if (pressure > t->regs + SPILLED)
-		return fail(E_SPILL, "spill: %d vector registers live, %d there", pressure, t->regs);
+		return fail(E_SPILL, "spill: the kernel needs %d vector registers, the target has %d",
+			    pressure, t->regs);
 	return E_OK;
 }
 
@@ -368,7 +369,7 @@ static int sim_emit(const struct loops *l, const struct target *t, struct arena 
 		o.nints = e->nregs > o.nints ? e->nregs : o.nints;
 	}
 	if (e->over)
-		return fail(E_INFEASIBLE, "the kernel is over the simulator's limits");
+		return fail(E_INFEASIBLE, "the kernel exceeds the simulator's limits");
 	o.code = code.p;
 	o.ncode = code.n;
 	struct buf bytes = {0};

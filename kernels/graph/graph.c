@@ -94,7 +94,7 @@ int graph_add_node(struct graph *g, const char *op_type, const char *name, int o
 	int row;
 	const struct op *op = op_find(op_type, opset, &row);
 	if (!op)
-		return fail(E_NOTFOUND, "operator %s of opset %d is not known", op_type, opset);
+		return fail(E_NOTFOUND, "unknown operator %s of opset %d", op_type, opset);
 	struct arena *a = &g->arena;
 	int rc = grow(a, &g->node, g->nnodes, &g->cap_nodes, sizeof *g->node);
 	if (rc < 0)

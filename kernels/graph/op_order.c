@@ -34,7 +34,7 @@ static int top_count(const struct opctx *c, struct lines *l)
 	if (c->code == O_TOPK) {
 		rc = in_list(c, 1, &l->k, 1);
 		if (rc == 0)
-			return fail(E_CORRUPT, "k is empty");
+			return fail(E_CORRUPT, "input k is empty");
 	}
 	if (rc >= 0 && (l->k < 0 || l->k > l->n))
 		return fail(E_CORRUPT, "k %lld of %lld elements", (long long)l->k, (long long)l->n);

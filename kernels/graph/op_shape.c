@@ -37,7 +37,7 @@ static int reshape(const struct opctx *c, struct shape *out)
 		if (want[i] == -1 && unknown >= 0)
 			return fail(E_CORRUPT, "shape has -1 twice");
 		if (want[i] < -1 || (want[i] == 0 && !keep_zero && i >= x->rank))
-			return fail(E_CORRUPT, "shape entry %lld at %d makes no sense", (long long)want[i],
+			return fail(E_CORRUPT, "shape entry %lld at %d is not possible", (long long)want[i],
 				    i);
 		if (want[i] == -1) {
 			unknown = i;

@@ -40,7 +40,7 @@ int in_list(const struct opctx *c, int i, int64_t *out, int max)
 	if (t->shape.rank > 1)
 		return fail(E_CORRUPT, "input %d of rank %d is not a list", i, t->shape.rank);
 	if (n > max)
-		return fail(E_CORRUPT, "input %d has %lld entries, at most %d make sense", i, (long long)n,
+		return fail(E_CORRUPT, "input %d has %lld entries; at most %d are possible", i, (long long)n,
 			    max);
 	if (n && !t->data)
 		return fail(
@@ -99,7 +99,8 @@ int attr_some(const struct opctx *c, const char *name, int64_t *out, int max, bo
 	if (a->kind != ATTR_INTS)
 		return fail(E_CORRUPT, "attribute %s is not a list of integers", name);
 	if (a->n > max)
-		return fail(E_CORRUPT, "attribute %s has %d entries, at most %d make sense", name, a->n, max);
+		return fail(E_CORRUPT, "attribute %s has %d entries; at most %d are possible", name, a->n,
+			    max);
 	for (int i = 0; i < a->n; i++)
 		out[i] = a->ints[i];
 	return a->n;

@@ -90,7 +90,8 @@ int structure_operand(struct task *t, const struct opctx *c, char kind, int k, i
 	const struct tensor *x = kind == 'i' ? &c->in[k] : kind == 'o' ? &c->out[k] : &c->made[k];
 	struct operand *o = &t->operand[t->noperands];
 	if (t->noperands == MAX_OPERANDS || k > 9)
-		return fail(E_UNSUPPORTED, "more than %d operands, or 10 of a kind", MAX_OPERANDS);
+		return fail(E_UNSUPPORTED, "more than %d operands, or more than 10 of one kind",
+			    MAX_OPERANDS);
 	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32))
 		return fail(E_UNSUPPORTED, "no structured form for dtype %s", dtype_name(x->dtype));
 	for (int d = 0; d < x->shape.rank; d++)

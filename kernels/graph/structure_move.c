@@ -138,7 +138,8 @@ static int separable(const struct probe *p, const int *dim)
 		for (int64_t i = 0; i < row; i++)
 			same &= (int64_t)p->src[begin + i] == from + part[last][i];
 		if (!same)
-			return fail(E_UNSUPPORTED, "%s is no move of single dims", node_type(p->c->node));
+			return fail(E_UNSUPPORTED, "%s does not move elements by single dims",
+				    node_type(p->c->node));
 		for (int d = last - 1; d >= 0 && ++at[d] == y->d[d]; d--)
 			at[d] = 0;
 	}
@@ -241,7 +242,7 @@ int structure_pad(const struct opctx *c, struct task *t)
 		fill = (float)tensor_get(&c->in[2], 0);
 	}
 	if (!isfinite(fill) || (a && a->n != 2 * rank) || !rank)
-		return fail(E_UNSUPPORTED, "Pad value or rank");
+		return fail(E_UNSUPPORTED, "Pad of this value or rank");
 	struct stage *s = structure_stage(t);
 	structure_axes(s, &c->out[0].shape);
 	struct read *r = structure_read(s, ix);

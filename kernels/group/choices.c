@@ -145,7 +145,7 @@ int choices_parse(const char *text, struct arena *a, struct choices *out)
 {
 	*out = (struct choices){0};
 	if (strncmp(text, head, sizeof head - 1) != 0)
-		return fail(E_CORRUPT, "choices of another format");
+		return fail(E_CORRUPT, "choices: not of this format");
 	text += sizeof head - 1;
 	size_t len = strlen(text);
 	struct choice *c = arena_try(a, (size_t)count_lines(text) + 1, sizeof *c);

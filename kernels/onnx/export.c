@@ -198,7 +198,8 @@ static int write_model(struct exporter *x, const char *path)
 	m.graph = put_graph(x);
 	size_t n = onnx__model_proto__get_packed_size(&m);
 	if (n > INT_MAX)
-		return fail(E_UNSUPPORTED, "%zu bytes: an ONNX file with inline weights ends at 2 GiB", n);
+		return fail(E_UNSUPPORTED,
+			    "%zu bytes are too many: an ONNX file with inline weights has at most 2 GiB", n);
 	uint8_t *bytes = arena_try(&x->a, n + 1, 1);
 	if (!bytes)
 		return E_NOMEM;

@@ -27,7 +27,7 @@ static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 		*out = s.d[0];
 	} else if (d->has_dim_value && d->dim_value != -1) { /* some exporters write -1 for unknown */
 		if (d->dim_value < 0)
-			return fail(E_CORRUPT, "a dimension of %" PRId64, d->dim_value);
+			return fail(E_CORRUPT, "a dimension is %" PRId64, d->dim_value);
 		*out = d->dim_value;
 	}
 	return E_OK;
@@ -42,7 +42,7 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 			    "its shape is not in the file: give it, as in --shape %.100s=1x3x224x224",
 			    p->name);
 	if (dims && dims->n_dim > MAX_RANK)
-		return fail(E_UNSUPPORTED, "rank %zu is over %d", dims->n_dim, MAX_RANK);
+		return fail(E_UNSUPPORTED, "rank %zu exceeds %d", dims->n_dim, MAX_RANK);
 	*s = (struct shape){.rank = dims ? (int)dims->n_dim : 0};
 	for (int i = 0; i < s->rank; i++) {
 		int rc = bind_dim(im, dims->dim[i], &s->d[i]);

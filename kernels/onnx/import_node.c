@@ -240,7 +240,7 @@ static int resolve(struct importer *im, size_t n, char *const *names, int **out)
 	for (size_t i = 0; v && i < n; i++) {
 		int *found = *names[i] ? names_find(&im->names, names[i]) : NULL;
 		if (*names[i] && !found)
-			return fail(E_CORRUPT, "it reads '%.200s', which no node makes", names[i]);
+			return fail(E_CORRUPT, "it reads '%.200s', which no node writes", names[i]);
 		v[i] = found ? *found : -1;
 		count = found ? (int)i + 1 : count;
 	}

@@ -159,7 +159,7 @@ static int widened(struct arena *a, struct tensor *t)
 static int read_shape(const Onnx__TensorProto *p, struct shape *s)
 {
 	if (p->n_dims > MAX_RANK)
-		return fail(E_UNSUPPORTED, "rank %zu is over %d", p->n_dims, MAX_RANK);
+		return fail(E_UNSUPPORTED, "rank %zu exceeds %d", p->n_dims, MAX_RANK);
 	*s = (struct shape){.rank = (int)p->n_dims};
 	for (int i = 0; i < s->rank; i++)
 		s->d[i] = p->dims[i];

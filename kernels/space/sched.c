@@ -209,13 +209,13 @@ static int word(struct parser *ps, char out[16])
 	while (n < 15 && (isalnum((unsigned char)*ps->p) || *ps->p == '_'))
 		out[n++] = *ps->p++;
 	out[n] = 0;
-	return n ? E_OK : fail(E_CORRUPT, "schedule: a name expected at \"%.12s\"", ps->p);
+	return n ? E_OK : fail(E_CORRUPT, "schedule: expected a name at \"%.12s\"", ps->p);
 }
 
 static int number(struct parser *ps, int64_t max, int64_t *out)
 {
 	if (!isdigit((unsigned char)*ps->p))
-		return fail(E_CORRUPT, "schedule: a number expected at \"%.12s\"", ps->p);
+		return fail(E_CORRUPT, "schedule: expected a number at \"%.12s\"", ps->p);
 	int64_t v = 0;
 	while (isdigit((unsigned char)*ps->p) && v <= max)
 		v = v * 10 + (*ps->p++ - '0');
@@ -232,7 +232,7 @@ static int axis_name(struct parser *ps, int *axis)
 	for (*axis = 0; *axis < ps->st->naxes; ++*axis)
 		if (!strcmp(ps->st->axis[*axis].name, name))
 			return E_OK;
-	return fail(E_CORRUPT, "schedule: no axis \"%s\" in the task", name);
+	return fail(E_CORRUPT, "schedule: the task has no axis \"%s\"", name);
 }
 
 /* axis:number */
@@ -356,7 +356,7 @@ static int key_gemm(struct parser *ps, struct sstage *s)
 {
 	int rc = whole(ps, 1, SCHED_TILE, &s->wino.px);
 	if (rc >= 0 && *ps->p++ != 'x')
-		return fail(E_CORRUPT, "schedule: gemm is no TILESxVECTORS");
+		return fail(E_CORRUPT, "schedule: gemm is not of the form TILESxVECTORS");
 	return rc < 0 ? rc : whole(ps, 1, SCHED_TILE, &s->wino.kv);
 }
 
@@ -472,6 +472,6 @@ int sched_parse(const struct task *t, const char *text, struct sched *out)
 	if (*ps.p)
 		return fail(E_CORRUPT, "schedule: rest \"%.16s\" does not parse", ps.p);
 	if (sched_text(t, out, again) < 0 || strcmp(again, text) != 0)
-		return fail(E_CORRUPT, "schedule: not canonical, \"%.80s\" is", again);
+		return fail(E_CORRUPT, "schedule: not canonical; the canonical text is \"%.80s\"", again);
 	return E_OK;
 }

@@ -9,7 +9,8 @@ static int check_order(const struct stage *st, const struct sstage *s, int ns)
 	for (int i = 0; i < st->naxes; i++) {
 		int a = s->order[i];
 		if (a >= st->naxes || seen >> a & 1 || (i < ns) != (a < ns))
-			return fail(E_INFEASIBLE, "order: not spatial axes, then reduction axes, each once");
+			return fail(E_INFEASIBLE,
+				    "order: must name the spatial axes, then the reduction axes, each once");
 		seen |= 1u << a;
 	}
 	return E_OK;
@@ -52,7 +53,7 @@ static int check_unroll(const struct task *t, const struct stage *st, const stru
 	if (IS_SYM(e))
 		return fail(E_INFEASIBLE, "unroll of %s, whose extent is not known", name);
 	if (u > e)
-		return fail(E_INFEASIBLE, "unroll of %s over its extent", name);
+		return fail(E_INFEASIBLE, "unroll of %s exceeds its extent", name);
 	if (a == s->lane ? u > e / s->lanes : u < e && b > 1 && e > b && (b % u || e % b % u))
 		return fail(E_INFEASIBLE, "unroll of %s does not divide its blocks", name);
 	return E_OK;
@@ -95,12 +96,13 @@ static int check_tile(const struct task *t, const struct stage *st, const struct
 		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
 		if (s->tile[a] < 1 || s->tile[a] > SCHED_TILE ||
 		    (a < first && (s->tile[a] > 1 || a == s->lane)))
-			return fail(E_INFEASIBLE, "tile of %s: over %d, or of an axis the stages share",
+			return fail(E_INFEASIBLE,
+				    "tile of %s: more than %d, or of an axis that the stages share",
 				    st->axis[a].name, SCHED_TILE);
 		if (!IS_SYM(e) && s->tile[a] > 1 && (s->tile[a] - 1) * unit >= e)
-			return fail(E_INFEASIBLE, "tile of %s over its extent", st->axis[a].name);
+			return fail(E_INFEASIBLE, "tile of %s exceeds its extent", st->axis[a].name);
 		if ((points *= s->tile[a]) > SCHED_TILE)
-			return fail(E_INFEASIBLE, "register tile over %d points", SCHED_TILE);
+			return fail(E_INFEASIBLE, "register tile of more than %d points", SCHED_TILE);
 	}
 	for (int a = ns; a < st->naxes; a++)
 		steps *= s->unroll[a] > SCHED_POINTS ? SCHED_POINTS : s->unroll[a];
@@ -122,11 +124,11 @@ static int check_par(const struct task *t, const struct stage *st, const struct 
 		if (!s->outer[a])
 			continue;
 		if (a >= ns || t->nstages > 1)
-			return fail(E_INFEASIBLE, "outer: only spatial axes of a single stage");
+			return fail(E_INFEASIBLE, "outer: only possible for spatial axes of a single stage");
 		nouter++;
 	}
 	if (s->par > nouter + ns || (t->nstages > 1 && s->par))
-		return fail(E_INFEASIBLE, "par: more loops than there are");
+		return fail(E_INFEASIBLE, "par: more loops than the schedule has");
 	for (int i = 0; i < s->par - nouter; i++)
 		if (s->outer[s->order[i]])
 			return fail(E_INFEASIBLE, "par: tiles of %s lie in a block",

@@ -204,13 +204,14 @@ static int check_sizes(const struct task *t, const struct sstage *s)
 	const struct winograd *w = &s->wino;
 	struct winograd_sizes z = winograd_sizes(t, s);
 	if (w->tiles > z.tiles || w->px > w->tiles || w->px * w->kv > SCHED_TILE)
-		return not_one("more tiles than there are, or in registers");
+		return not_one("more tiles than the output or the registers have");
 	if (w->chunk % w->kv || w->chunk - w->kv >= z.vectors || w->parts > z.chunks)
-		return not_one("chunks that are no panels, or more parts than chunks");
+		return not_one("chunks are not whole panels, or there are more parts than chunks");
 	if (w->raw && (w->raw > z.cblocks || w->kv > 1 || w->px * z.points > SCHED_TILE))
-		return not_one("filters as they are: one vector of outputs, channels that there are");
+		return not_one("untransformed filters need one vector of outputs and not more channels than "
+			       "the input has");
 	if (w->raw && w->pixels)
-		return not_one("filters as they are, and pixels that are fetched");
+		return not_one("untransformed filters exclude fetched pixels");
 	if (z.v_elems > MAX_SCRATCH || z.m_elems > MAX_SCRATCH || z.u_elems > MAX_WEIGHTS)
 		return not_one("scratch or weights are too large");
 	return E_OK;
@@ -226,9 +227,9 @@ int winograd_check(const struct task *t, const struct target *tg, const struct s
 		return rc;
 	if ((w->m != 2 && w->m != 4) || w->tiles < 1 || w->px < 1 || w->kv < 1 || w->chunk < 1 ||
 	    w->parts < 1)
-		return not_one("m is not 2 or 4, or keys are left out");
+		return not_one("m is not 2 or 4, or keys are missing");
 	if (s->lane != f.k || !others_default(t, s))
-		return not_one("lanes are not output channels, or keys that do not belong here");
+		return not_one("lanes are not output channels, or there are keys that do not belong here");
 	if ((rc = sched_check_lane(t, tg, st, s)) < 0 || (rc = check_inputs(t, st, s, &f)) < 0)
 		return rc;
 	return check_sizes(t, s);

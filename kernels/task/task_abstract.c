@@ -111,7 +111,7 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 {
 	struct syms y = {generic, params, false};
 	if (t->nsyms)
-		return fail(E_USAGE, "task is generic already");
+		return fail(E_USAGE, "the task is already generic");
 	*generic = *t;
 	for (int k = 0; k < t->nstages; k++)
 		name_sizes(&y, t, &t->stage[k], &generic->stage[k]);

@@ -91,14 +91,15 @@ static int check_operand(const struct task *t, int i)
 		return fail(E_CORRUPT, "operand %d: bad name", i);
 	for (int j = 0; j < i; j++)
 		if (!strcmp(o->name, t->operand[j].name))
-			return fail(E_CORRUPT, "two operands %s", o->name);
+			return fail(E_CORRUPT, "two operands are called %s", o->name);
 	if (o->role > ROLE_TMP || (o->dtype != DT_F32 && o->dtype != DT_I32))
-		return fail(E_CORRUPT, "operand %s: role or dtype", o->name);
+		return fail(E_CORRUPT, "operand %s: bad role or dtype", o->name);
 	if (o->dtype == DT_I32 && (o->dims.rank != 1 || o->layout.n || o->layout.lo[0] || o->layout.hi[0] ||
 				   o->role == ROLE_OUT || o->role == ROLE_TMP))
-		return fail(E_CORRUPT, "operand %s: a table is a plain vector that is read", o->name);
+		return fail(E_CORRUPT, "operand %s: a table must be a plain vector that is only read",
+			    o->name);
 	if (o->dims.rank < 0 || o->dims.rank > MAX_RANK || !isfinite(o->fill))
-		return fail(E_CORRUPT, "operand %s: rank or fill", o->name);
+		return fail(E_CORRUPT, "operand %s: bad rank or fill", o->name);
 	for (int d = 0; d < o->dims.rank; d++)
 		if (!in_range(t, o->dims.d[d], 1, MAX_EXTENT))
 			return fail(E_CORRUPT, "operand %s: dim %d is out of range", o->name, d);
@@ -242,7 +243,7 @@ static int check_index(const struct task *t, const struct stage *s, const struct
 	    x->mod > MAX_EXTENT || (x->guard && !t->nsyms))
 		return fail(E_CORRUPT, "offset, div, mod or guard is out of range");
 	if (out && (x->div > 1 || x->mod > 1 || x->table >= 0 || x->guard))
-		return fail(E_CORRUPT, "an output's index is affine");
+		return fail(E_CORRUPT, "an output's index must be affine");
 	if (x->table < -1 || x->table >= t->noperands)
 		return fail(E_CORRUPT, "no such table");
 	if (x->table < 0)
@@ -281,12 +282,15 @@ static int check_prog(const struct stage *s, const struct prog *p, bool post)
 	for (int i = 0; i < p->n; i++) {
 		int op = p->at[i].op;
 		if (op >= P_OPS || depth < prog_op_arity(op))
-			return fail(E_CORRUPT, "program step %d: operator or stack", i);
+			return fail(E_CORRUPT,
+				    "program step %d: unknown operator, or too few values on the stack", i);
 		depth += 1 - prog_op_arity(op);
 		if (depth > MAX_STACK)
 			return fail(E_CORRUPT, "program needs more than %d values at once", MAX_STACK);
 		if ((op == P_ACC && !post) || (op == P_IMM && isnan(p->at[i].imm)))
-			return fail(E_CORRUPT, "program step %d: acc in a body, or NaN", i);
+			return fail(E_CORRUPT,
+				    "program step %d: acc is not possible in a body, or the number is NaN",
+				    i);
 		if (op != P_READ)
 			continue;
 		if (p->at[i].arg >= s->nreads)
@@ -298,7 +302,9 @@ static int check_prog(const struct stage *s, const struct prog *p, bool post)
 					return fail(E_CORRUPT, "post reads r%d over a reduction axis",
 						    p->at[i].arg);
 	}
-	return depth == 1 || (post && !p->n) ? E_OK : fail(E_CORRUPT, "program leaves %d values", depth);
+	return depth == 1 || (post && !p->n)
+		   ? E_OK
+		   : fail(E_CORRUPT, "program leaves %d values instead of 1", depth);
 }
 
 /* Checks that the output is written once and completely: in each dim the coefficients are a mixed radix, and
@@ -315,8 +321,10 @@ static int check_out(const struct task *t, const struct stage *s)
 		for (int a = 0; a < s->naxes; a++)
 			if (x->coef[a] &&
 			    (s->axis[a].kind == AXIS_REDUCTION || (x->coef[a] < 0 && !IS_SYM(x->coef[a]))))
-				return fail(E_CORRUPT, "output %s: dim %d: reduction axis or negative",
-					    o->name, d);
+				return fail(
+				    E_CORRUPT,
+				    "output %s: dim %d: its index uses a reduction axis or is negative",
+				    o->name, d);
 		fixed &= !has_syms(s, x) && !IS_SYM(o->dims.d[d]);
 		for (bool more = fixed; more;) { /* the next larger coefficient must step over all smaller
 						  * ones */
@@ -359,10 +367,10 @@ static int check_axes(const struct task *t, const struct stage *s)
 		points *= IS_SYM(x->extent) ? 1 : (double)x->extent;
 		if (!name_good(x->name, sizeof x->name) || x->kind > AXIS_REDUCTION ||
 		    !in_range(t, x->extent, 1, MAX_EXTENT))
-			return fail(E_CORRUPT, "axis %d: name, kind or extent", a);
+			return fail(E_CORRUPT, "axis %d: bad name, kind or extent", a);
 		for (int b = 0; b < a; b++)
 			if (!strcmp(x->name, s->axis[b].name))
-				return fail(E_CORRUPT, "two axes %s", x->name);
+				return fail(E_CORRUPT, "two axes are called %s", x->name);
 		if (x->kind == AXIS_SPATIAL && nred)
 			return fail(E_CORRUPT, "spatial axis %s after a reduction axis", x->name);
 		nred += x->kind == AXIS_REDUCTION;
@@ -370,7 +378,8 @@ static int check_axes(const struct task *t, const struct stage *s)
 	if (points > MAX_POINTS)
 		return fail(E_CORRUPT, "too many points");
 	if (s->comb > COMB_PROD || (s->comb == COMB_NONE) != (nred == 0))
-		return fail(E_CORRUPT, "combiner without reduction axes, or the other way round");
+		return fail(E_CORRUPT,
+			    "a combiner without reduction axes, or reduction axes without a combiner");
 	return E_OK;
 }
 
@@ -386,7 +395,7 @@ static int check_stage(const struct task *t, const struct stage *s, uint32_t *wr
 		bool out = i == s->nreads, was = *written >> r->operand & 1;
 		if (o->dtype != DT_F32 || (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
 					       : o->role == ROLE_OUT || (o->role == ROLE_TMP && !was)))
-			return fail(E_CORRUPT, "operand %s cannot be used so here", o->name);
+			return fail(E_CORRUPT, "operand %s cannot be used here in its role", o->name);
 		for (int d = 0; d < MAX_RANK && rc >= 0; d++)
 			rc = check_dim(t, s, r, d, out);
 		rc = fail_in(rc, "operand %s", o->name);

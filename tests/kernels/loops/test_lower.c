@@ -136,7 +136,8 @@ TEST(schedules_that_do_not_fit)
 	CHECK_FAILS(lower(&c.t, "lane=k:16  tile=x:7", &tg, &c.a, &l, &m), E_CORRUPT, "not canonical");
 	CHECK_FAILS(lower(&c.t, "lane=k:16 | block=y:2", &tg, &c.a, &l, &m), E_CORRUPT, "no outer loop");
 	CHECK_FAILS(lower(&c.t, "lane=x:5", &tg, &c.a, &l, &m), E_INFEASIBLE, "lanes");
-	CHECK_FAILS(lower(&c.t, "lane=k:16 tile=x:14", &tg, &c.a, &l, &m), E_INFEASIBLE, "over its extent");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 tile=x:14", &tg, &c.a, &l, &m), E_INFEASIBLE,
+		    "exceeds its extent");
 	CHECK_FAILS(lower(&c.t, "lane=k:16 unroll=c:3", &tg, &c.a, &l, &m), E_INFEASIBLE, "unroll");
 	CHECK_FAILS(lower(&c.t, "lane=k:16 split=c:8", &tg, &c.a, &l, &m), E_INFEASIBLE, "split");
 	CHECK_FAILS(lower(&c.t, "lane=k:16 par=2 outer=c", &tg, &c.a, &l, &m), E_INFEASIBLE, "outer");

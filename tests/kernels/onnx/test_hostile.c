@@ -42,8 +42,8 @@ TEST(huge_and_negative_dimensions)
 	    {"9223372036854775807 9223372036854775807 3", "more than"},
 	    {"4294967296 4294967296 3", "more than"},
 	    {"0 9223372036854775807 9223372036854775807 3", "more than"},
-	    {"-2 3", "dimension of -2"},
-	    {"-9223372036854775808 3", "dimension of"},
+	    {"-2 3", "dimension is -2"},
+	    {"-9223372036854775808 3", "dimension is"},
 	    {"2147483647 3", "more than"},
 	};
 	struct onnx_maker k;

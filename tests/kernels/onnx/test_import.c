@@ -184,7 +184,7 @@ TEST(structure_errors)
 	struct graph *g;
 	small_model(&k);
 	mk_node(&k, "Relu", "nowhere", "z");
-	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "'nowhere', which no node makes");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "'nowhere', which no node writes");
 	small_model(&k);
 	mk_node(&k, "Relu", "x", "y");
 	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "'y' is used twice");
