@@ -219,11 +219,11 @@ static int open_checked(const char *path, const struct trust *t, const struct pu
 		rc = fail(E_BUSY, "%s: only %lld of %lld bytes are there: copy it again", path,
 			  (long long)f->bytes, (long long)out->bytes);
 	if (rc >= 0 && f->bytes > out->bytes)
-		rc = fail(E_CORRUPT, "%s: longer than what was signed", path);
+		rc = fail(E_CORRUPT, "%s is longer than the pack that was signed: copy it again", path);
 	if (rc >= 0)
 		rc = pack_file_hash(f, &hash);
 	if (rc >= 0 && memcmp(hash.b, out->sha256.b, sizeof hash.b))
-		rc = fail(E_CORRUPT, "%s: not the bytes that were signed: copy it again", path);
+		rc = fail(E_CORRUPT, "%s does not match its signed hash: copy it again", path);
 	if (rc < 0)
 		pack_file_close(f);
 	return rc;

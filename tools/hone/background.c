@@ -17,10 +17,10 @@ int background_asked(const struct args *a)
 		while (with[i] && strcmp(with[i], o->name))
 			i++;
 		if (!with[i] && arg_given(a, o->name))
-			return fail(E_USAGE,
-				    "--background: --%s is not for it; name the model in honed.conf with "
-				    "what it needs",
-				    o->name);
+			return fail(
+			    E_USAGE,
+			    "--background cannot be combined with --%s; set it for the model in honed.conf",
+			    o->name);
 	}
 	return 1;
 }
@@ -32,8 +32,8 @@ static int name_model(const char *model, struct request *r)
 	char path[PATH_MAX];
 	const char *name = realpath(model, path) ? path : model;
 	if (strlen(name) >= sizeof r->model)
-		return fail(E_USAGE, "%.40s...: longer than the %zu bytes that honed takes", name,
-			    sizeof r->model - 1);
+		return fail(E_USAGE, "%.40s...: the path is longer than the %zu bytes that honed accepts",
+			    name, sizeof r->model - 1);
 	strcpy(r->model, name);
 	return 0;
 }
@@ -50,9 +50,10 @@ int background_tune(const struct args *a)
 	if (rc >= 0)
 		rc = daemon_open(NULL, &c);
 	if (rc <= 0)
-		return rc < 0 ? rc
-			      : fail(E_NOTFOUND, "no daemon runs that could; tune without --background, or "
-						 "systemctl start honed");
+		return rc < 0
+			   ? rc
+			   : fail(E_NOTFOUND,
+				  "honed does not run; tune without --background, or systemctl start honed");
 	rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
 	client_close(c);
 	int job = (int)daemon_num(reply, "job", 0);

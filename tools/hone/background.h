@@ -9,12 +9,12 @@
 #define OPT_BACKGROUND                                                                                       \
 	{                                                                                                    \
 		"background", OPT_FLAG, NULL,                                                                \
-		    "ask honed to do it when the board has time, and return; goes with --budget and "        \
+		    "let honed tune when the board is idle, and return at once; goes with --budget and "     \
 		    "--threads"                                                                              \
 	}
 #define OPT_NOW                                                                                              \
 	{                                                                                                    \
-		"now", OPT_FLAG, NULL, "with --background: at once, also on a busy board"                    \
+		"now", OPT_FLAG, NULL, "with --background: start at once, even on a busy board"              \
 	}
 
 /* Whether --background was given. E_USAGE: with options that honed does not take. */

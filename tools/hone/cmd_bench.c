@@ -444,7 +444,7 @@ static int run_bench(const struct args *a)
 
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
-    {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; tells the late ones and CPU time"},
+    {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; shows late runs and CPU time"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
     OPT_REQUIRE_CACHE,
@@ -458,7 +458,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_bench = {
     .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--exact]",
-    .summary = "how fast a model runs, as a whole and per kernel",
+    .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"
 	       "the ratios of neighbouring runs, with its 95 % interval.",

@@ -45,7 +45,7 @@ static void status(struct report *r, struct buf *out)
 	char *text = r->status ? json_dumps(r->status, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
 	struct daemon_inhibit *file;
 	int n = inhibit_list(&r->arena, &file);
-	buf_printf(out, "%s\n", text ? text : "no daemon runs");
+	buf_printf(out, "%s\n", text ? text : "honed does not run");
 	for (int i = 0; i < n; i++)
 		buf_printf(out, "inhibit file %s: %s\n", file[i].name, file[i].why);
 	free(text);
@@ -82,7 +82,7 @@ static void vitals(struct report *r, struct buf *out)
 	vitals_close(reader);
 	buf_printf(
 	    out,
-	    "told: %#x; cpus %d, busy %.1f of %.1f s since boot; stalled %.1f s (cpu), %.1f s (io), %.1f s "
+	    "known: %#x; cpus %d, busy %.1f of %.1f s since boot; stalled %.1f s (cpu), %.1f s (io), %.1f s "
 	    "(memory)\n",
 	    v.has, v.cpus, (double)v.busy_ns / 1e9, (double)v.total_ns / 1e9, (double)v.stalled_ns[0] / 1e9,
 	    (double)v.stalled_ns[1] / 1e9, (double)v.stalled_ns[2] / 1e9);
@@ -139,7 +139,8 @@ static void configuration(struct report *r, struct buf *out)
 	if (n >= 0)
 		free(e);
 	buf_printf(out, "-- %s\n",
-		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text() : "it can be read");
+		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text()
+									: "the configuration is valid");
 }
 
 static void target(struct report *r, struct buf *out)
@@ -274,16 +275,17 @@ static void kernel(struct report *r, struct buf *out)
 }
 
 static const struct section sections[] = {
-    {"version", "of hone, and of the honed that runs", version},
-    {"status", "what honed says of itself, and the inhibit files", status},
-    {"findings", "of hone doctor: what stands in the way of good tuning", findings},
+    {"version", "version of hone and of the running honed", version},
+    {"status", "status that honed reports, and the inhibit files", status},
+    {"findings", "problems that hone doctor finds", findings},
     {"configuration", "honed.conf and its drop-ins, without the values of [sync]", configuration},
     {"vitals", "load, pressure, heat, throttling, clocks, memory and battery now", vitals},
-    {"target", "the processor, as kernels are made for it", target},
-    {"cache", "how much is in it, not what", cache},
-    {"log", "the last 300 lines that the journal has of honed, hone-boot and hone-worker", journal},
-    {"mounts", "file systems of the folders that hone uses: type and options", mounts},
-    {"kernel", "its version, the board's model, and of its command line what is about hone", kernel},
+    {"target", "the processor that kernels are made for", target},
+    {"cache", "size of the cache, without its content", cache},
+    {"log", "the last 300 lines of honed, hone-boot and hone-worker in the journal", journal},
+    {"mounts", "type and options of the file systems that hone uses", mounts},
+    {"kernel", "Linux version, board model, and the part of the kernel command line that concerns hone",
+     kernel},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -335,11 +337,10 @@ static void list(const char *path)
 	log_info("The report holds:");
 	for (int i = 0; i < SECTIONS; i++)
 		log_info("  %-14s %s", sections[i].name, sections[i].what);
-	log_info(
-	    "In it, names of this board and its users are HOST and USER, and values of keys, tokens, "
-	    "passwords and "
-	    "secrets are left out; of models and kernels it has names alone. Read it before you send it%s%s.",
-	    path ? ": " : "", path ? path : "");
+	log_info("The names of this board and its users are replaced by HOST and USER. Values of keys, "
+		 "tokens, passwords and secrets are left out. Models and kernels appear by name only. Read "
+		 "the report before you send it%s%s.",
+		 path ? ": " : "", path ? path : "");
 }
 
 static int run_bugreport(const struct args *a)
@@ -365,7 +366,8 @@ static int run_bugreport(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"output", OPT_STR, "FILE", "into this file, for its owner alone (default: standard output)", 'o'},
+    {"output", OPT_STR, "FILE", "write to this file, readable by its owner only (default: standard output)",
+     'o'},
     OPT_CACHE,
     OPT_SOCKET,
     {NULL},
@@ -373,16 +375,13 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_bugreport = {
     .usage = "[-o FILE]",
-    .summary = "one text of what somebody who helps has to know of this board",
+    .summary = "collect information about this board for a bug report",
     .details = "Sections: version, status, findings (of hone doctor), configuration (without the values of "
-	       "[sync]),\n"
-	       "vitals, target, cache (how much, not what), log (the journal's last lines of honed), mounts, "
-	       "kernel.\n"
-	       "What it holds is listed first, and nothing is sent. The board's name and its users' become "
-	       "HOST and\n"
-	       "USER; values of keys, tokens, passwords and secrets are left out; of models and kernels it "
-	       "has names\n"
-	       "and paths alone. As root it sees the journal and honed's cache.",
+	       "[sync]),\nvitals, target, cache (its size, not its content), log (the last lines of honed in "
+	       "the journal),\nmounts, kernel. It first lists what the report holds, and sends nothing. The "
+	       "names of the board and\nits users are replaced by HOST and USER. Values of keys, tokens, "
+	       "passwords and secrets are left out.\nModels and kernels appear by name and path only. Run it "
+	       "as root to include the journal and honed's\ncache.",
     .opts = opts,
     .run = run_bugreport,
     .name = "bugreport",

@@ -103,11 +103,11 @@ static int write_image(struct compile *c, const char *path)
 	struct plan *p = NULL;
 	int rc = image_write(path, &c->image, c->plan, &c->meta);
 	if (rc >= 0 && stat(path, &st) < 0)
-		rc = fail(E_IO, "%s: it was written, and is gone", path);
+		rc = fail(E_IO, "%s was written, but has been removed since; compile again", path);
 	if (rc >= 0)
 		rc = image_read(path, &c->image.key, &c->host.target, c->host.pool, &im, &p);
 	if (rc == E_USAGE) {
-		log_info("hone: as it is, nothing loads it: %s", err_text());
+		log_info("hone: the image cannot be loaded as it is: %s", err_text());
 		rc = E_OK;
 	}
 	plan_free(p);
@@ -193,7 +193,7 @@ static int write_c(struct compile *c, const char *dir)
 		struct stat st = {0};
 		const char *path = arena_printf(&c->arena, "%s/%s%s", dir, c->c_name, suffix[i]);
 		if (stat(path, &st) < 0)
-			rc = fail(E_IO, "%s: it was written, and is gone", path);
+			rc = fail(E_IO, "%s was written, but has been removed since; compile again", path);
 		add_file(c, path, (size_t)st.st_size);
 	}
 	return rc;
@@ -227,7 +227,7 @@ static int write_beside(struct compile *c)
 		return fail(E_UNSUPPORTED,
 			    "%s has its data in other files: compile it into a folder (-o DIR)", model);
 	if (!beside_path(model, path, sizeof path))
-		return fail(E_USAGE, "%s: too long a name", model);
+		return fail(E_USAGE, "the name %s is too long", model);
 	int rc = beside_same(&c->beside, &now);
 	if (rc >= 0 && !key_equal(now, c->image.same))
 		rc = fail(E_BUSY, "%s changed while it was compiled: compile it again", model);
@@ -253,7 +253,7 @@ static int report(const struct compile *c)
 	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
 	json_decref(origins);
 	if (*c->c_name)
-		printf("%.1f KiB of RAM\nNext: cc -O3 -c %s/%s.c; %s.h says how it is used\n",
+		printf("%.1f KiB of RAM\nNext: cc -O3 -c %s/%s.c; see %s.h for its use\n",
 		       (double)c->sizes.arena_bytes / 1024, dir, c->c_name, c->c_name);
 	else if (dir)
 		printf("Next: hone bench %s\n", dir);
@@ -284,11 +284,12 @@ static int run_compile(const struct args *a)
 {
 	char dir[4096];
 	if (!arg_str(a, "output", NULL) && !arg_flag(a, "beside"))
-		return fail(E_USAGE, "where does it go? hone compile %s -o DIR, or --beside", a->pos[0]);
+		return fail(E_USAGE, "missing option -o DIR or --beside; usage: hone compile %s -o DIR",
+			    a->pos[0]);
 	if (arg_flag(a, "c") && (arg_flag(a, "beside") || !arg_str(a, "output", NULL)))
-		return fail(E_USAGE, "--c goes into a folder: hone compile %s --c -o DIR", a->pos[0]);
+		return fail(E_USAGE, "--c needs a folder: hone compile %s --c -o DIR", a->pos[0]);
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
-		return fail(E_USAGE, "--name is for --c");
+		return fail(E_USAGE, "--name goes with --c");
 	int rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
 	if (rc < 0)
 		return rc;
@@ -310,12 +311,11 @@ static int run_compile(const struct args *a)
 
 static const struct opt opts[] = {
     {"output", OPT_STR, "DIR",
-     "write a bundle: DIR/" IMAGE_FILE " and DIR/bundle.json, which says what is in it", 'o'},
-    {"beside", OPT_FLAG, NULL,
-     "write MODEL.hone, which libhone loads instead of MODEL while that is the same"},
+     "write a bundle: DIR/" IMAGE_FILE " and DIR/bundle.json, which lists its files", 'o'},
+    {"beside", OPT_FLAG, NULL, "write MODEL.hone, which libhone loads instead of MODEL until MODEL changes"},
     {"c", OPT_FLAG, NULL,
      "write C for firmware instead: DIR/NAME.h, NAME.c, NAME_kernels.o and NAME_weights.o"},
-    {"name", OPT_STR, "NAME", "with --c: what the files and all their C names begin with; else the model's"},
+    {"name", OPT_STR, "NAME", "with --c: prefix of the files and of all C names (default: the model's name)"},
     OPT_CACHE,
     OPT_THREADS,
     OPT_EXACT,
@@ -325,15 +325,14 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_compile = {
     .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--exact]",
-    .summary = "a model with its kernels and packed weights, in a folder to move",
-    .details =
-	"hone run, hone bench and libhone take DIR as a model: they need no cache, no model file and no\n"
-	"compiler then. Kernels are those of the cache; code that is missing is made by hone-worker,\n"
-	"at the schedule that is known, else at the default one. It runs on\n"
-	"processors that have all features of this one, with this version.\n"
-	"It holds machine code: DIR must be of root or of who runs it, and writable for nobody else.\n"
-	"With --c, a program needs nothing of hone: C99, the kernels and the packed weights as objects to\n"
-	"link, one block of RAM from the caller. NAME.h says how. Several networks link into one program.",
+    .summary = "write a model with its kernels and packed weights into a folder",
+    .details = "hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
+	       "compiler. The\nkernels come from the cache; hone-worker builds missing code, with the known "
+	       "schedule or the default\none. DIR runs with this version of hone, on processors that have "
+	       "all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "
+	       "runs it, and nobody else may write to it.\nWith --c, a program needs nothing of hone: it "
+	       "compiles C99, links the kernels and packed weights as\nobjects, and provides one block of "
+	       "RAM. NAME.h says how. A program may link several networks.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -78,7 +78,7 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 
 const struct cmd cmd_devices = {
     .usage = "[--cache DIR]",
-    .summary = "what is usable on this machine, and how fast it is",
+    .summary = "list the devices of this machine, and how fast they are",
     .details = "Peaks are measured once, in under a second, and kept in the cache folder.",
     .opts = opts,
     .run = run_devices,

@@ -46,8 +46,8 @@ static void report_text(const struct report *r, bool color)
 		for (int i = 0; i < r->n; i++)
 			if ((int)r->f[i].kind == k)
 				print_finding(&r->f[i], color);
-	printf("Next: %s\n",
-	       n[FINDING_PROBLEM] ? "mend the problems, then hone doctor" : "hone tune MODEL --budget 20s");
+	printf("Next: %s\n", n[FINDING_PROBLEM] ? "solve the problems, then run hone doctor again"
+						: "hone tune MODEL --budget 20s");
 }
 
 static int run_doctor(const struct args *a)
@@ -72,12 +72,12 @@ static int run_doctor(const struct args *a)
 
 static const struct opt opts[] = {
     OPT_CACHE,
-    {"sysroot", OPT_STR, "DIR", "a folder that stands for the root of the board (default: $HONE_SYSROOT)"},
+    {"sysroot", OPT_STR, "DIR", "folder to use as the root of the board (default: $HONE_SYSROOT)"},
     {NULL}};
 
 const struct cmd cmd_doctor = {
     .usage = "[--cache DIR] [--sysroot DIR]",
-    .summary = "what stands in the way of good tuning here, and what to do about it",
+    .summary = "find problems that prevent good tuning here, and how to solve them",
     .details =
 	"Checks governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
 	"flash, honed, its configuration and units, hone-worker and devices. Changes nothing: hone never\n"

@@ -190,7 +190,7 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
-	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
+	printf("  roofline %.4f ms on one core, limited by %s", w->roofline_ns / 1e6,
 	       w->memory_bound ? "memory" : "arithmetic");
 	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
 	if (w->logged)
@@ -253,8 +253,8 @@ static int dump_stages(struct explain *e, const struct why *w)
 
 static int explain_tasks(struct explain *e, const char *word)
 {
-	static const char *const head[] = {"task",        "uses",     "default ms", "ms",
-					   "of roofline", "bound by", "chosen"};
+	static const char *const head[] = {"task",        "uses",       "default ms", "ms",
+					   "of roofline", "limited by", "chosen"};
 	struct table t = {.align = "lrrrrll"};
 	json_t *list = json_array();
 	struct payback all = {0};
@@ -343,7 +343,7 @@ static int run_explain(const struct args *a)
 
 static const struct opt opts[] = {
     {"device", OPT_STR, "NAME", "device (default: cpu)"},
-    {"exact", OPT_FLAG, NULL, "what --exact tuning chose"},
+    {"exact", OPT_FLAG, NULL, "show what tuning with --exact chose"},
     {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
     OPT_THREADS,
     OPT_CACHE,
@@ -353,7 +353,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_explain = {
     .usage = "MODEL [TASK]",
-    .summary = "why a kernel was chosen",
+    .summary = "show why a kernel was chosen",
     .details =
 	"TASK: part of the name of a task or a node, or of its key. It shows the task's text, the default\n"
 	"schedule, the chosen one, what was measured, what bounds it, what was tried and predicted, how the\n"

@@ -41,8 +41,8 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 const struct cmd cmd_export = {
     .usage = "[--cache DIR]",
     .summary = "the cache's records as JSON lines",
-    .details = "One object a line, also with --json: type, key and text. Machine code stays where it is: "
-	       "hone pack takes it.",
+    .details = "One object a line, also with --json: type, key and text. Machine code is not exported; use "
+	       "hone pack for it.",
     .opts = opts,
     .run = run_export,
     .name = "export",

@@ -170,9 +170,11 @@ static int run_forget(const struct args *a)
 	char dir[4096];
 	struct forget f = {.task = arg_str(a, "task", NULL), .all = arg_flag(a, "all")};
 	if (!!f.task + f.all + !!arg_str(a, "model", NULL) != 1)
-		return fail(E_USAGE, "hone forget: give exactly one of --task KEY, --model MODEL and --all");
+		return fail(E_USAGE,
+			    "missing option: give exactly one of --task KEY, --model MODEL and --all");
 	if (f.task && strlen(f.task) < 4)
-		return fail(E_USAGE, "--task %s: at least four digits of a key, as hone tasks shows them",
+		return fail(E_USAGE,
+			    "--task %s: give at least four digits of a key, as hone tasks shows them",
 			    f.task);
 	int rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc >= 0 && !file_is_dir(dir))
@@ -188,21 +190,22 @@ static int run_forget(const struct args *a)
 	if (f.task && !f.kernels && !f.logs && !f.marks)
 		return fail(
 		    E_NOTFOUND,
-		    "no task of %s has a key that begins with %s; hone show --json --cache %s has them", dir,
-		    f.task, dir);
+		    "no task of %s has a key that begins with %s; hone show --json --cache %s lists the keys",
+		    dir, f.task, dir);
 	if (a->json)
 		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
 					  "logs", f.logs, "marks", f.marks));
-	printf("%d kernel%s and %d log%s are forgotten in %s. Next: hone tune MODEL --cache %s\n", f.kernels,
+	printf("removed %d kernel%s and %d log%s from %s. Next: hone tune MODEL --cache %s\n", f.kernels,
 	       plural_s(f.kernels), f.logs, plural_s(f.logs), dir, dir);
 	return 0;
 }
 
 static const struct opt opts[] = {
-    {"task", OPT_STR, "KEY", "of one task: the first digits of its key, as hone tasks shows it"},
+    {"task", OPT_STR, "KEY", "records of one task: the first digits of its key, as hone tasks shows it"},
     {"model", OPT_STR, "MODEL",
-     "of a model, for any number of threads: its tasks' kernels and logs, how it is divided, its history"},
-    {"all", OPT_FLAG, NULL, "everything, also what its files still hold of it"},
+     "records of a model, for any number of threads: kernels and logs of its tasks, its choices and its "
+     "history"},
+    {"all", OPT_FLAG, NULL, "all records, and what the files still hold of older ones"},
     OPT_SHAPE,
     OPT_CACHE,
     OPT_CACHE_LIMIT,
@@ -211,10 +214,10 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
-    .summary = "make the cache forget",
-    .details =
-	"Removes kernels, their code, the logs of tuning and the marks of candidates that never returned.\n"
-	"Records in a read-only layer are hidden.",
+    .summary = "remove records from the cache",
+    .details = "Removes kernels, their code, the logs of tuning and the quarantine marks of candidates that "
+	       "never\nreturned.\n"
+	       "Records in a read-only layer are hidden.",
     .opts = opts,
     .run = run_forget,
     .name = "forget",

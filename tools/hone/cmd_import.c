@@ -73,7 +73,7 @@ static int import_line(struct cache *c, const char *path, const struct lines *in
 		rc = put_line(c, &l, &a, s);
 	if (rc == E_CORRUPT) {
 		if (!s->strangers.refused++)
-			log_info("hone: %s:%" PRId64 " is refused: %s", path, in->number, err_text());
+			log_info("hone: %s:%" PRId64 " refused: %s", path, in->number, err_text());
 		rc = 0;
 	}
 	arena_free(&a);
@@ -92,7 +92,7 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 		if (!is_blank(&l))
 			rc = import_line(c, path, &l, s);
 	if (rc >= 0 && ferror(l.file))
-		rc = fail(E_IO, "%s: %s after line %" PRId64 "; what came before is taken", path,
+		rc = fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
 			  strerror(errno), l.number);
 	free(l.text);
 	if (l.file != stdin)
@@ -115,8 +115,8 @@ static int import_pack(struct cache *c, const struct args *a, const char *path, 
 	int rc = pack_take(c, path, t->trust, t->key, t->n, &s->strangers);
 	return rc == E_NOTFOUND && file_exists(path)
 		   ? fail_in(rc,
-			     "it is not signed: ask its maker for %s" PACK_SIG
-			     ", or take it as it is with --unsigned",
+			     "it is not signed: ask its maker for the signature %s" PACK_SIG
+			     ", or import it without a signature with --unsigned",
 			     path)
 		   : rc;
 }
@@ -150,8 +150,7 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 					"known", known, "refused", t->refused, "left_out", left_out, "begin",
 					t->incumbents, "hints", t->hints, "choices", t->choices));
 	else
-		printf("%d record%s taken into %s, %d known, %d refused. Next: hone tune MODEL --cache "
-		       "%s\n",
+		printf("%d record%s imported into %s, %d known, %d refused. Next: hone tune MODEL --cache %s\n",
 		       taken, plural_s(taken), dir, known, t->refused, dir);
 	return rc < 0 ? rc : (t->refused || left_out) && !taken && !known;
 }
@@ -176,24 +175,21 @@ static int run_import(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"key", OPT_LIST, "KEY", "a pack's maker: a public key, 130 hex digits, or a file with it"},
+    {"key", OPT_LIST, "KEY", "public key of a pack's maker: 130 hex digits, or a file with them"},
     OPT_ROOT,
-    {"unsigned", OPT_FLAG, NULL, "take packs that nobody signed"},
-    {"logs", OPT_FLAG, NULL, "take logs of tuning, too; only from boards that you trust: a search believes them"},
+    {"unsigned", OPT_FLAG, NULL, "import packs that are not signed"},
+    {"logs", OPT_FLAG, NULL, "also import logs of tuning; only from boards that you trust, since a search believes them"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
     {NULL}};
 
 const struct cmd cmd_import = {
     .usage = "FILE... [--key KEY] [--cache DIR]",
-    .summary = "take records that hone export or hone pack wrote",
+    .summary = "import records that hone export or hone pack wrote",
     .details =
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
-	"MiB, is refused, and the others are taken. A record is a hint: the next box compiles, checks and\n"
-	"times its candidate once before it may be used. Logs of tuning are only taken with --logs. Code is\n"
-	"never taken, and records of this cache are neither replaced nor evicted: a full cache takes no\n"
-	"more.",
+	"MiB, is refused, and the others are imported. A record is a hint: the next box compiles, checks and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs. Code\nis never imported, and records of this cache are neither replaced nor evicted: into a full cache\nnothing is imported.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

@@ -90,7 +90,8 @@ static int hold_begin(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
 	if (rc == 0 && write_file(h, HOLD_NS, false) < 0)
-		log_info("hone: warning: no daemon runs, and one that starts meanwhile will not know: %s",
+		log_info("hone: warning: honed does not run, and if it starts meanwhile, it will not know of "
+			 "this inhibit: %s",
 			 err_text());
 	return rc;
 }
@@ -153,14 +154,14 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	bool honed = rc > 0;
 	if (rc == 0)
 		rc = fail_in(write_file(h, ns, true),
-			     "no daemon runs, and no inhibit file can be written for the next one");
+			     "honed does not run, and the inhibit file for its next start cannot be written");
 	if (rc < 0)
 		return rc;
 	const char *name = honed ? h->name : h->file;
 	if (a->json)
 		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
 	printf("%s%s. End it%s with: hone resume %s\n",
-	       honed ? "honed tunes nothing" : "no daemon runs; one that starts tunes nothing",
+	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",
 	       ns ? " until then" : "", ns ? " earlier" : "", name);
 	return 0;
 }
@@ -172,22 +173,23 @@ static int run_inhibit(const struct args *a)
 	if (!h.why || !*h.why)
 		return fail(
 		    E_USAGE,
-		    "--why is missing: hone status shows it to whoever wonders, as in --why 'arm moves'");
+		    "missing option --why TEXT, the reason that hone status shows, as in --why 'arm moves'");
 	if (a->npos && ns)
-		return fail(E_USAGE, "--for or a command: it inhibits for as long as the command runs");
+		return fail(E_USAGE,
+			    "--for and a command exclude each other: a command inhibits as long as it runs");
 	return a->npos ? run_held(&h, a->pos) : run_alone(a, &h, ns);
 }
 
 static const struct opt opts[] = {
-    {"why", OPT_STR, "TEXT", "what for: hone status and the journal show it"},
-    {"for", OPT_DURATION, "10m", "for so long (default: until hone resume)"},
+    {"why", OPT_STR, "TEXT", "the reason, which hone status and the journal show"},
+    {"for", OPT_DURATION, "10m", "how long (default: until hone resume)"},
     OPT_SOCKET,
     {NULL},
 };
 
 const struct cmd cmd_inhibit = {
     .usage = "--why TEXT [--for 10m] [-- COMMAND...]",
-    .summary = "honed tunes nothing, for a time or while a command runs",
+    .summary = "stop honed from tuning, for a time or while a command runs",
     .details =
 	"Running jobs stop within 50 ms. With a command, its exit status is this command's, and the inhibit\n"
 	"ends with it, or within a minute if this process is killed. If honed runs and refuses, the command\n"

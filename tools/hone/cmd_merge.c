@@ -19,8 +19,7 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	refused = all->refused - refused;
 	cache_close(from);
 	if (refused)
-		log_info("hone: %d record%s of %s left out because they are invalid", refused,
-			 plural_s(refused), path);
+		log_info("hone: %d invalid record%s of %s left out", refused, plural_s(refused), path);
 	return rc;
 }
 
@@ -43,8 +42,8 @@ static int run_merge(const struct args *a)
 		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
 					  s.left_out));
-	printf("%d record%s taken into %s, %d with code; %d known or slower. Next: hone bench MODEL "
-	       "--cache %s\n",
+	printf("%d record%s merged into %s, %d with code; %d known or slower. Next: hone bench MODEL --cache "
+	       "%s\n",
 	       s.taken, plural_s(s.taken), dir, s.code, s.known, dir);
 	return 0;
 }
@@ -53,10 +52,10 @@ static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
 
 const struct cmd cmd_merge = {
     .usage = "DIR... [--cache DIR]",
-    .summary = "take over what other caches of this machine hold",
+    .summary = "merge other caches of this machine into this one",
     .details =
 	"Of two kernels for one task the faster one stays, with its code if nobody else can write the\n"
-	"folder that it comes from. Nothing is evicted: a full cache takes no more.",
+	"folder that it comes from. Nothing is evicted: into a full cache nothing more is merged.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

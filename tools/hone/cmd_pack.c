@@ -35,7 +35,7 @@ static int find_class(const struct args *a, struct pack *p)
 		return E_OK;
 	}
 	if (strcmp(cls, "any") && (strlen(cls) != 32 || strspn(cls, "0123456789abcdef") != 32))
-		return fail(E_USAGE, "--class: 32 hex digits, or 'any'");
+		return fail(E_USAGE, "--class must be 32 hex digits or 'any'");
 	snprintf(p->cls, sizeof p->cls, "%s", cls);
 	return E_OK;
 }
@@ -65,7 +65,7 @@ static int describe(const struct args *a, struct pack *p)
 		return rc;
 	bool given = arg_given(a, "class"), same = !strcmp(p->about.cls, p->cls);
 	if (given && !same && strcmp(p->cls, "any"))
-		return fail(E_USAGE, "--class: there are records of other classes: give --class any");
+		return fail(E_USAGE, "the cache has records of other classes: give --class any");
 	if (given)
 		memcpy(p->about.cls, p->cls, sizeof p->about.cls);
 	if (same)
@@ -125,12 +125,12 @@ static int run_pack(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"output", OPT_STR, "FILE.seg", "the file (default cache.seg)", 'o'},
-    {"no-code", OPT_FLAG, NULL, "records alone: for boards of another kind"},
+    {"output", OPT_STR, "FILE.seg", "the file to write (default cache.seg)", 'o'},
+    {"no-code", OPT_FLAG, NULL, "write records without code, for boards of another kind"},
     {"key", OPT_STR, "FILE", "sign it, as FILE.seg.sig, with a private key in PEM"},
-    {"class", OPT_STR, "CLASS", "the boards that it is for (default: this machine's; any)"},
-    {"from", OPT_STR, "FOLDER", "make it of the files that a fleet published, not of the cache"},
-    {"channel", OPT_STR, "NAME", "... of this channel: canary, early or all (default)"},
+    {"class", OPT_STR, "CLASS", "class of boards that it is for, or any (default: this machine's class)"},
+    {"from", OPT_STR, "FOLDER", "make the pack from the files that a fleet published, not from the cache"},
+    {"channel", OPT_STR, "NAME", "with --from: channel canary, early or all (default)"},
     OPT_ROOT,
     OPT_CACHE,
     {NULL},
@@ -138,12 +138,12 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_pack = {
     .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
-    .summary = "the cache as one file, to ship in an image",
+    .summary = "write the cache as one file, to ship in an image",
     .details =
 	"Superseded records are left out. Put into any folder of seeds (" CACHE_SEED
 	", or $HONE_SEEDS), the file is\n"
 	"used below the board's own records; its code is only run if nobody but root can write the file.\n"
-	"hone import takes the records of a signed pack, never its code. With --from, everything that the\n"
+	"hone import reads the records of a signed pack, never its code. With --from, everything that the\n"
 	"fleet signed is checked as on a board.",
     .opts = opts,
     .run = run_pack,

@@ -275,7 +275,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_report = {
     .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--exact]",
-    .summary = "one page of where the time goes, before and after tuning",
+    .summary = "write an HTML page that shows where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"
 	"went, every kernel. Kernels are measured now, with what the cache holds.",

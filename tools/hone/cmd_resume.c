@@ -60,7 +60,7 @@ static int run_resume(const struct args *a)
 	if (n)
 		printf("%d inhibit%s gone\n", n, n == 1 ? " is" : "s are");
 	else
-		printf("you inhibit nothing; hone status shows who does\n");
+		printf("this user inhibits nothing; hone status shows all inhibits\n");
 	return 0;
 }
 
@@ -69,9 +69,8 @@ static const struct opt opts[] = {OPT_SOCKET, {NULL}};
 const struct cmd cmd_resume = {
     .usage = "[NAME]",
     .summary = "let honed tune again: the end of hone inhibit",
-    .details = "Without a name, all that this user inhibits; for root, all. Without a daemon, the files in "
-	       "the run folder "
-	       "go ($HONE_RUN,\nelse /run/hone).",
+    .details = "Without a name, it ends all inhibits of this user, or all inhibits if run by root. If honed "
+	       "does not run, it removes\nthe inhibit files in the run folder ($HONE_RUN, else /run/hone).",
     .max_pos = 1,
     .opts = opts,
     .run = run_resume,

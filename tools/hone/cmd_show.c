@@ -130,14 +130,14 @@ static int run_show(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"lines", OPT_FLAG, NULL, "one JSON object a record, a line each"},
+    {"lines", OPT_FLAG, NULL, "print one JSON object per record, one per line"},
     OPT_CACHE,
     {NULL},
 };
 
 const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
-    .summary = "what the cache holds",
+    .summary = "list the records of the cache",
     .details =
 	"With WORD: the records whose task or candidate contains it. Column stale says why a time must be\n"
 	"measured again before it is trusted: code (missing), emitter (made by another version), clock\n"

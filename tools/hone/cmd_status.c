@@ -67,7 +67,7 @@ static void look(struct status *s, const char *dir)
 	if (stat(s->s.dir, &st) < 0 || flash_life(root ? root : "", st.st_dev, &s->life) < 0)
 		return;
 	if (s->life.near_end || s->life.tenths > 9)
-		warn(s, "the flash says that it is near the end of its life: replace it");
+		warn(s, "the flash reports that it is near the end of its life: replace it");
 }
 
 static json_t *cache_json(const struct status *s)
@@ -108,7 +108,7 @@ static void cache_text(const struct status *s)
 	       (double)c->written_bytes / (1 << 20), (unsigned long long)c->generation, 100 * s->worn,
 	       WRITES_A_BLOCK);
 	if (s->life.tenths)
-		printf("flash      %s says: %d to %d %% of its life are used\n", s->life.device,
+		printf("flash      %s reports that %d to %d %% of its life are used\n", s->life.device,
 		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
 	for (int i = 0; i < s->nwarnings; i++)
 		printf("warning    %s\n", s->warning[i]);
@@ -139,8 +139,7 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 		return d;
 	return without_daemon(
 	    rc < 0 ? err_text()
-		   : "no daemon runs: nothing is tuned but by hone tune; models run with what the "
-		     "cache holds");
+		   : "honed does not run: only hone tune tunes; models run with the kernels of the cache");
 }
 
 /* Adds the result of hone-sync's last run, if there was one. */
@@ -227,7 +226,7 @@ static int run_status(const struct args *a)
 
 static const struct opt opts[] = {
     {"watch", OPT_FLAG, NULL,
-     "go on showing: live on a terminal, else a line for each change; --json: JSON lines"},
+     "keep showing it: live on a terminal, else a line for each change; --json: JSON lines"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
     OPT_SOCKET,
@@ -236,7 +235,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_status = {
     .usage = "[--watch] [--cache DIR]",
-    .summary = "what honed does and why, what the cache holds and cost the flash",
+    .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
 	"The first line says what honed does, and why. Then come its models (before: time when honed first\n"
 	"saw the model; now), the gate, its jobs, its inhibits and the cache. Without a daemon it shows\n"

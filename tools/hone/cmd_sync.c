@@ -79,7 +79,8 @@ static int run_sync(const struct args *a)
 	if (rc >= 0 && !nothing && ours)
 		rc = start(a, &arena);
 	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
-		rc = fail(E_IO, "%s is not this user's; start it as root, or as the user hone-sync",
+		rc = fail(E_IO,
+			  "%s belongs to another user; start hone sync as root, or as the user hone-sync",
 			  sync_state_folder(&c));
 	json_t *j = rc < 0 ? NULL : synced_status(&c);
 	if (j && a->json) {
@@ -94,8 +95,9 @@ static int run_sync(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"now", OPT_FLAG, NULL, "now, whatever its turn (but not before the time that the server asked for)"},
-    {"folder", OPT_STR, "DIR", "from a folder of the fleet's files, such as a USB stick; nothing is sent"},
+    {"now", OPT_FLAG, NULL, "do not wait for the turn (but for the time that the server asked for)"},
+    {"folder", OPT_STR, "DIR",
+     "take from a folder of the fleet's files, such as a USB stick; nothing is sent"},
     {"config", OPT_STR, "FILE", "honed's configuration (default: " CONF_FILE ")"},
     OPT_CACHE,
     OPT_SOCKET,
@@ -104,7 +106,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_sync = {
     .usage = "[--now] [--folder DIR]",
-    .summary = "take what the fleet publishes, or say when that is next",
+    .summary = "take what the fleet publishes, or show when that is next due",
     .details =
 	"Starts hone-sync, which otherwise a timer starts. When it is due, or with --now, it takes what the\n"
 	"server in [sync] of honed.conf publishes for boards of this class and, with upload = yes, sends\n"

@@ -111,14 +111,15 @@ static int run_tasks(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"unsupported", OPT_FLAG, NULL, "list the nodes that hone refuses, and those that it does not tune"},
+    {"unsupported", OPT_FLAG, NULL,
+     "list the nodes that hone does not support, and those that it does not tune"},
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_tasks = {
     .usage = "MODEL [--unsupported]",
-    .summary = "the tuning tasks of a model",
+    .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",
     .min_pos = 1,

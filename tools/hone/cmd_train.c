@@ -94,7 +94,7 @@ static int run_train(const struct args *a)
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "where to write the prior", 'o'},
     {"cost", OPT_STR, "NAME", "the cost model that learns: mlp (default) or trees"},
-    {"seed", OPT_INT, "N", "what it begins with (default 1)"},
+    {"seed", OPT_INT, "N", "seed of the cost model's random numbers (default 1)"},
     {NULL},
 };
 

@@ -128,7 +128,7 @@ static int check_passes(struct verify *v, const struct tensor *in, const struct 
 		bool good;
 		double rel = compare(&t[m->g->output[i]], &ref[g->output[i]], &good);
 		if (!good)
-			count(v, "passes at output", g->value[g->output[i]].name, rel, good);
+			count(v, "output after the graph passes", g->value[g->output[i]].name, rel, good);
 	}
 	graph_free(g);
 	arena_free(&a);
@@ -254,7 +254,7 @@ static int run_verify(const struct args *a)
 static const struct opt opts[] = {
     {"against", OPT_STR, "DIR", "compare with the outputs in DIR/test_data_set_N instead of the reference"},
     {"bisect", OPT_FLAG, NULL, "write the first wrong kernel as a model with its data"},
-    {"output", OPT_STR, "DIR", "where --bisect writes (default: MODEL-failing)", 'o'},
+    {"output", OPT_STR, "DIR", "folder that --bisect writes (default: MODEL-failing)", 'o'},
     {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     OPT_THREADS,
     OPT_EXACT,

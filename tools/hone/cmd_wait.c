@@ -37,9 +37,9 @@ static int wait_ready(struct waiting *w)
 		if (rc != 0)
 			return rc;
 		if (clock_now(&clock_real) >= w->deadline_ns)
-			return fail(E_TIMEOUT, "the time is over");
+			return fail(E_TIMEOUT, "the time has passed");
 		if (!w->met && !w->absent)
-			log_info("no daemon runs as yet; waiting for it");
+			log_info("honed does not run yet; waiting for it");
 		w->absent = true;
 		clock_real.sleep(&clock_real, TRY_NS);
 	}
@@ -55,14 +55,15 @@ static int late(const struct waiting *w, const char *waited)
 	const json_t *models = json_object_get(s, "models");
 	json_array_foreach(models, i, m) ready += daemon_flag(m, "ready");
 	if (rc <= 0)
-		rc = fail(E_TIMEOUT, "after %s no daemon %s: systemctl status honed, or longer --timeout",
-			  waited, w->met ? "runs any more" : "runs");
+		rc = fail(E_TIMEOUT,
+			  "after %s honed %s: see systemctl status honed, or wait with a longer --timeout",
+			  waited, w->met ? "no longer runs" : "does not run");
 	else
 		rc = fail(E_TIMEOUT,
 			  "after %s %d of %zu models are ready: %s; see hone status, or wait with a longer "
 			  "--timeout",
 			  waited, ready, json_array_size(models),
-			  daemon_text(s, "verdict", "honed is at work"));
+			  daemon_text(s, "verdict", "honed is working"));
 	json_decref(s);
 	return rc;
 }
@@ -73,7 +74,7 @@ static int run_wait(const struct args *a)
 	int64_t timeout_ns = arg_duration(a, "timeout", 30 * NS_PER_S);
 	struct waiting w = {.socket = arg_str(a, "socket", NULL), .deadline_ns = daemon_deadline(timeout_ns)};
 	if (!arg_flag(a, "ready"))
-		return fail(E_USAGE, "for what? hone wait --ready");
+		return fail(E_USAGE, "missing option --ready; usage: hone wait --ready");
 	int rc = wait_ready(&w);
 	snprintf(waited, sizeof waited, "%.3g s", (double)timeout_ns / 1e9);
 	if (rc == E_TIMEOUT)
@@ -81,7 +82,7 @@ static int run_wait(const struct args *a)
 	if (rc < 0 && !a->json)
 		return rc;
 	if (rc >= 0 && !a->json)
-		return log_info("every model that honed has to keep tuned is ready"), 0;
+		return log_info("every model of honed.conf is ready"), 0;
 	json_t *j =
 	    json_pack("{sb so}", "ready", rc >= 0, "why", rc < 0 ? json_text(err_text()) : json_null());
 	int printed = json_out(j);
@@ -90,18 +91,18 @@ static int run_wait(const struct args *a)
 
 static const struct opt opts[] = {
     {"ready", OPT_FLAG, NULL,
-     "until every model of honed.conf has its kernels, or nothing can be done for it"},
-    {"timeout", OPT_DURATION, "30s", "at most so long (default 30s)"},
+     "wait until every model of honed.conf has its kernels, or nothing more can be done for it"},
+    {"timeout", OPT_DURATION, "30s", "longest time to wait (default 30s)"},
     OPT_SOCKET,
     {NULL},
 };
 
 const struct cmd cmd_wait = {
     .usage = "--ready [--timeout 30s]",
-    .summary = "wait until honed has what it needs",
+    .summary = "wait until honed has tuned its models",
     .details =
-	"Exit status 0: ready. 1: not ready in time; the message says why. It also waits for a daemon that\n"
-	"does not run yet. For a unit that should rather start late than run slowly: ExecStartPre=-hone\n"
+	"Exit status 0: ready. 1: not ready in time; the message says why. It also waits for honed if "
+	"it\ndoes not run yet. For a unit that should rather start late than run slowly: ExecStartPre=-hone\n"
 	"wait --ready --timeout 20s (the minus lets it start in any case).",
     .opts = opts,
     .run = run_wait,

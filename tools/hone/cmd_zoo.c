@@ -27,7 +27,7 @@ static int run_zoo(const struct args *a)
 		return list(a);
 	const char *name = a->pos[0], *path = arg_str(a, "output", NULL);
 	if (!path)
-		return fail(E_USAGE, "where to? hone zoo %s -o %s.onnx", name, name);
+		return fail(E_USAGE, "missing option -o; usage: hone zoo %s -o %s.onnx", name, name);
 	struct graph *g;
 	uint64_t seed;
 	int rc = arg_seed(a, &seed);

@@ -114,7 +114,7 @@ int cut_graph(const struct graph *g, int out, const bool *stop, struct graph **p
 	add_inputs(&c, stop);
 	int rc = add_nodes(&c, stop);
 	if (rc >= 0 && p->nnodes == 0)
-		rc = fail(E_NOTFOUND, "'%s' is made by no node", g->value[out].name);
+		rc = fail(E_NOTFOUND, "no node writes '%s'", g->value[out].name);
 	if (rc >= 0)
 		set_output(&c, out);
 	arena_free(&scratch);

@@ -150,9 +150,9 @@ int inhibit_remove(const char *name)
 		if (rc < 0 || unlink(path) == 0)
 			return rc < 0 ? rc : 0;
 		if (errno != ENOENT && errno != ENOTDIR)
-			return fail(E_IO, "%s: %s; be root, or who made it", path, strerror(errno));
+			return fail(E_IO, "%s: %s; be root, or the user who made it", path, strerror(errno));
 	}
-	return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
+	return fail(E_NOTFOUND, "there is no inhibit '%s'; hone status shows all inhibits", name);
 }
 
 /* The first line of a file, without characters that control a terminal. */

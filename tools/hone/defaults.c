@@ -79,7 +79,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	if (!d->worker && !d->no_worker) {
 		d->no_worker = runner_worker(NULL, "cpu", d->target, d->threads, &d->worker) < 0;
 		if (d->no_worker)
-			log_info("hone: warning: default kernels cannot be made: %s", err_text());
+			log_info("hone: warning: cannot build default kernels: %s", err_text());
 	}
 	int rc = d->no_worker ? E_NOTFOUND : make(d, t, text, a, out, origin);
 	if (rc < 0 && !d->no_worker)

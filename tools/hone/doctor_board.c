@@ -31,11 +31,11 @@ void doctor_gate(struct doctor *d)
 	look.v = &d->later;
 	gate_look(&g, d->later.at_ns, &look, &v);
 	if (v.open)
-		doctor_good(d, "the board can be tuned on now: %s", v.text);
+		doctor_good(d, "honed would tune on the board now: %s", v.text);
 	else
 		doctor_say(d, FINDING_NOTE,
 			   "honed waits for this by itself; its limits are in honed.conf [idle]",
-			   "the board would not be tuned on now: %s", v.text);
+			   "honed would not tune on the board now: %s", v.text);
 }
 
 /* ---- clocks */
@@ -77,7 +77,7 @@ static int64_t policy_number(const struct doctor *d, const char *policy, const c
 /* Processors that choose their clock themselves name every governor that follows the load "powersave". */
 static const struct governor *governor_of(const struct doctor *d, const char *policy, char word[32])
 {
-	static const struct governor unknown = {"", FINDING_NOTE, "is not one that hone knows"};
+	static const struct governor unknown = {"", FINDING_NOTE, "is unknown to hone"};
 	char driver[32];
 	if (!policy_line(d, policy, "scaling_governor", word, 32))
 		return NULL;
@@ -124,17 +124,17 @@ void doctor_clock(struct doctor *d)
 		capped = allowed > 0 && allowed < able;
 	}
 	if (capped)
-		doctor_say(d, FINDING_NOTE,
-			   d->jetson
-			       ? "a power mode does this: sudo nvpmodel -q; results are kept for each mode"
-			       : "if that is not meant: cpupower frequency-info tells who does it",
-			   "the clock may go to %" PRId64 " of %" PRId64 " MHz", allowed / 1000, able / 1000);
+		doctor_say(
+		    d, FINDING_NOTE,
+		    d->jetson ? "a power mode does this: sudo nvpmodel -q; results are kept for each mode"
+			      : "if that is not intended: cpupower frequency-info shows which limit applies",
+		    "the clock may reach only %" PRId64 " of %" PRId64 " MHz", allowed / 1000, able / 1000);
 	else if (d->v.clock_held && d->v.clock_khz < d->v.clock_most_khz / 10 * 9)
 		doctor_say(d, FINDING_WARNING, "something else holds it down: see heat and throttle",
 			   "the clock is held at %" PRId64 " of %" PRId64 " MHz (all policies)",
 			   d->v.clock_khz / 1000, d->v.clock_most_khz / 1000);
 	else if (n)
-		doctor_good(d, "the clock may go to its maximum");
+		doctor_good(d, "the clock may reach its maximum");
 }
 
 void doctor_mode(struct doctor *d)
@@ -157,7 +157,7 @@ void doctor_cores(struct doctor *d)
 	if (on && sysfile_line(d->root, CPU "/present", present, sizeof present) && strcmp(online, present))
 		doctor_say(d, FINDING_NOTE,
 			   d->jetson ? "the power mode does this (nvpmodel -q)"
-				     : "if that is not meant: chcpu -e CPUS",
+				     : "if that is not intended: chcpu -e CPUS",
 			   "cores %s of %s are online; threads are chosen for those", online, present);
 	if (sysfile_line(d->root, CPU "/isolated", isolated, sizeof isolated))
 		doctor_say(d, FINDING_NOTE, "to use them, take isolcpus= off the kernel's command line",
@@ -214,7 +214,7 @@ void doctor_throttle(struct doctor *d)
 			   "the board throttled since it was started: %s",
 			   vitals_throttle_text(v->throttled_by, what, sizeof what));
 	else if (v->has & VITAL_THROTTLE)
-		doctor_good(d, "the board does not throttle, nor did since it was started");
+		doctor_good(d, "the board does not throttle, and has not since it was started");
 }
 
 void doctor_battery(struct doctor *d)

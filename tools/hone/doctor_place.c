@@ -74,12 +74,12 @@ void doctor_cache(struct doctor *d)
 	struct stat st;
 	if (!d->o->cache) {
 		doctor_say(d, FINDING_PROBLEM, "set HOME or XDG_CACHE_HOME, or give --cache DIR",
-			   "no cache folder is known: what is learnt is forgotten");
+			   "no cache folder is known: tuning results are lost");
 		return;
 	}
 	if (!whose(d, dir) || stat(dir, &st) < 0) {
 		doctor_say(d, FINDING_PROBLEM, "give --cache DIR, a folder that can be made",
-			   "the cache folder %s cannot be looked at", d->o->cache);
+			   "cannot access the cache folder %s", d->o->cache);
 		return;
 	}
 	enum mount_kind kind = kind_of_place(d, d->o->cache);
@@ -91,15 +91,15 @@ void doctor_cache(struct doctor *d)
 		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or give --cache DIR", (uintmax_t)getuid(),
 			 dir);
 		doctor_say(d, FINDING_PROBLEM, fix,
-			   "you may not write the cache folder %s: each start would tune anew", dir);
+			   "you cannot write to the cache folder %s: each start would tune again", dir);
 	} else if (!strcmp(dir, d->o->cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
-		doctor_say(
-		    d, FINDING_WARNING, fix,
-		    "others can write the cache folder %s: its records are hints, and its code is not run",
-		    dir);
+		doctor_say(d, FINDING_WARNING, fix,
+			   "others can write to the cache folder %s: its records count as hints, and its "
+			   "code is not run",
+			   dir);
 	} else if (kind == MOUNT_KEEPS) {
-		doctor_good(d, "the cache %s can be written and keeps what it is given", d->o->cache);
+		doctor_good(d, "the cache %s is writable and survives a restart", d->o->cache);
 	}
 }
 
@@ -111,7 +111,7 @@ void doctor_store(struct doctor *d)
 		return;
 	if (!forgets(d, "honed's cache", dir, kind_of_place(d, dir),
 		     "put it on a writable partition: cache= in honed.conf, or a mount there"))
-		doctor_good(d, "honed's cache %s keeps what it is given", dir);
+		doctor_good(d, "honed's cache %s survives a restart", dir);
 }
 
 void doctor_space(struct doctor *d)
@@ -124,13 +124,14 @@ void doctor_space(struct doctor *d)
 	if (mb < SOME_MB)
 		doctor_say(d, mb < LEAST_MB ? FINDING_PROBLEM : FINDING_WARNING,
 			   "free some space, or give the cache less (--cache-limit, cache_limit=)",
-			   "%" PRId64 " MiB are free where the cache lies; it may take 64 MiB", mb);
+			   "%" PRId64 " MiB are free in the cache's file system; the cache may need 64 MiB",
+			   mb);
 	else if (v.f_files && v.f_favail < LEAST_FILES)
 		doctor_say(d, v.f_favail < 4 ? FINDING_PROBLEM : FINDING_WARNING,
-			   "remove small files: the file system has no room for more of them",
-			   "%ju files can be made where the cache lies", (uintmax_t)v.f_favail);
+			   "remove small files: the file system has few inodes left",
+			   "the cache's file system has room for only %ju more files", (uintmax_t)v.f_favail);
 	else
-		doctor_good(d, "%" PRId64 " MiB are free where the cache lies", mb);
+		doctor_good(d, "%" PRId64 " MiB are free in the cache's file system", mb);
 }
 
 void doctor_flash(struct doctor *d)
@@ -141,14 +142,14 @@ void doctor_flash(struct doctor *d)
 	if (!whose(d, dir) || stat(dir, &st) < 0 || flash_life(d->root, st.st_dev, &life) < 0)
 		return;
 	if (life.near_end || life.tenths > 9)
-		doctor_say(d, FINDING_PROBLEM, "replace it; until then give --cache DIR elsewhere",
-			   "the flash %s says that it is near the end of its life", life.device);
+		doctor_say(d, FINDING_PROBLEM, "replace it; until then use another place with --cache DIR",
+			   "the flash %s reports that it is near the end of its life", life.device);
 	else if (life.tenths > 7)
-		doctor_say(d, FINDING_WARNING, "plan to replace it; writes= in honed.conf spares it",
-			   "the flash %s says that %d to %d %% of its life are used", life.device,
+		doctor_say(d, FINDING_WARNING, "plan to replace it; writes= in honed.conf limits wear",
+			   "the flash %s reports that %d to %d %% of its life are used", life.device,
 			   (life.tenths - 1) * 10, life.tenths * 10);
 	else if (life.tenths)
-		doctor_good(d, "the flash %s says that %d to %d %% of its life are used", life.device,
+		doctor_good(d, "the flash %s reports that %d to %d %% of its life are used", life.device,
 			    (life.tenths - 1) * 10, life.tenths * 10);
 }
 
@@ -163,23 +164,24 @@ void doctor_configuration(struct doctor *d)
 		return;
 	bool here = file_exists(path) || file_exists(drop_ins);
 	if (conf_read(path, d->a, &c) < 0) {
-		doctor_say(d, FINDING_PROBLEM, "honed keeps the old one, or does not start: mend that line",
-			   "honed's configuration is refused: %s", err_text());
+		doctor_say(d, FINDING_PROBLEM,
+			   "honed keeps the old configuration, or does not start: correct that line",
+			   "honed's configuration is not valid: %s", err_text());
 		return;
 	}
 	d->limits = c.gate;
 	d->store = !here ? NULL : c.cache ? c.cache : STORE;
 	if (!here)
 		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
-			   "honed has no configuration: it keeps no model tuned by itself");
+			   "honed has no configuration, so it tunes no models by itself");
 	else
-		doctor_good(d, "honed's configuration is good: %d model%s", c.nmodels,
+		doctor_good(d, "honed's configuration is valid: %d model%s", c.nmodels,
 			    c.nmodels == 1 ? "" : "s");
 	for (int i = 0; i < c.nmodels; i++)
 		if (!file_exists(c.model[i].path))
 			doctor_say(d, FINDING_WARNING,
 				   "correct its path= in honed.conf, or put the file there",
-				   "model %s: there is no %s", c.model[i].name, c.model[i].path);
+				   "model %s: no such file: %s", c.model[i].name, c.model[i].path);
 }
 
 static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
@@ -199,14 +201,14 @@ void doctor_honed(struct doctor *d)
 	const char *reply;
 	int64_t end_ns = clock_now(&clock_real) + ANSWER_NS;
 	if (!file_exists(socket_of(d, path))) {
-		doctor_say(
-		    d, FINDING_NOTE, "sudo systemctl enable --now honed.socket honed, if it should",
-		    "no honed runs: nothing is tuned while the board is idle; hone tune works without");
+		doctor_say(d, FINDING_NOTE, "sudo systemctl enable --now honed.socket honed, if it should",
+			   "honed does not run: nothing is tuned while the board is idle; hone tune works "
+			   "without it");
 		return;
 	}
 	if (access(path, W_OK) < 0) {
 		doctor_say(d, FINDING_WARNING, "sudo usermod -aG hone $USER, and log in again",
-			   "you may not speak to honed (%s: %s)", path, strerror(errno));
+			   "this user may not connect to honed (%s: %s)", path, strerror(errno));
 		return;
 	}
 	int rc = client_open(path, end_ns, &c);
@@ -215,7 +217,8 @@ void doctor_honed(struct doctor *d)
 	if (rc >= 0)
 		doctor_good(d, "honed answers at %s", path);
 	else
-		doctor_say(d, FINDING_PROBLEM, "journalctl -u honed tells why; sudo systemctl restart honed",
+		doctor_say(d, FINDING_PROBLEM,
+			   "see journalctl -u honed for the reason; sudo systemctl restart honed",
 			   "honed does not answer at %s: %s", path, err_text());
 	client_close(c);
 }
@@ -289,8 +292,7 @@ void doctor_worker(struct doctor *d)
 	int rc = find_worker(d, path);
 	if (rc < 0 || !file_exists(path)) {
 		doctor_say(d, FINDING_PROBLEM, "install it beside hone, or set HONE_WORKER",
-			   "there is no hone-worker (%s): nothing can be measured",
-			   rc < 0 ? err_text() : path);
+			   "no hone-worker found (%s): nothing can be measured", rc < 0 ? err_text() : path);
 		return;
 	}
 	rc = ask_version(path, said, sizeof said);
@@ -315,8 +317,8 @@ void doctor_devices(struct doctor *d)
 				    t.cores);
 		else if (rc < 0)
 			doctor_say(d, strcmp(dev_table[i]->name, "cpu") ? FINDING_WARNING : FINDING_PROBLEM,
-				   "hone devices tells more", "device %s is of no use: %s",
-				   dev_table[i]->name, err_text());
+				   "see hone devices", "device %s cannot be used: %s", dev_table[i]->name,
+				   err_text());
 	}
 }
 
@@ -330,11 +332,12 @@ void doctor_code(struct doctor *d)
 	bool wrote = fd >= 0 && write(fd, code, sizeof code) == (ssize_t)sizeof code;
 	void *p = wrote ? mmap(NULL, sizeof code, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) : MAP_FAILED;
 	if (p == MAP_FAILED)
-		doctor_say(
-		    d, FINDING_PROBLEM, "sysctl vm.memfd_noexec=0, and no rule that forbids memory files",
-		    "code from memory may not be run here (%s): kernels cannot be loaded", strerror(errno));
+		doctor_say(d, FINDING_PROBLEM,
+			   "sysctl vm.memfd_noexec=0, and no rule that forbids memory files",
+			   "running code from memory is forbidden here (%s): kernels cannot be loaded",
+			   strerror(errno));
 	else
-		doctor_good(d, "kernels can be loaded: memory files may be run");
+		doctor_good(d, "kernels can be loaded: running code from memory is allowed");
 	if (p != MAP_FAILED)
 		munmap(p, sizeof code);
 	if (fd >= 0)
@@ -367,5 +370,5 @@ void doctor_limits(struct doctor *d)
 				   limits[i].name, (uintmax_t)(l.rlim_cur / limits[i].per), limits[i].unit);
 	}
 	if (d->n == before)
-		doctor_good(d, "no limit of this shell stands in the way");
+		doctor_good(d, "the limits of this shell are high enough");
 }

@@ -65,7 +65,7 @@ static int dump_code(struct stages *s)
 		     kept_code_get(s->d->cache, s->d->best, &s->a, &bytes) >= 0 &&
 		     code_parse(bytes.p, bytes.n, &s->a, &code) >= 0;
 	if (!there) {
-		buf_puts(s->out, "== code: none in the cache; hone tune makes it\n");
+		buf_puts(s->out, "== code: none in the cache; hone tune builds it\n");
 		return E_OK;
 	}
 	const struct manifest *m = &code.m;
@@ -93,7 +93,7 @@ static int dump_measurements(struct stages *s)
 			   meas_status_name(t->status), t->ns, t->lost ? ", lost a race" : "", t->cand);
 	}
 	if (!r && !(l && l->n))
-		buf_puts(s->out, "none in the cache; hone tune makes them\n");
+		buf_puts(s->out, "none in the cache; hone tune takes them\n");
 	return E_OK;
 }
 

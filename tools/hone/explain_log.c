@@ -112,7 +112,7 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 			before = ", ";
 		}
 	printf("%s", *before == ',' ? ")" : "");
-	printf(l->count[MEAS_ABORTED] ? ", %d were cut short as far too slow\n" : "\n",
+	printf(l->count[MEAS_ABORTED] ? ", %d were stopped early because they were far too slow\n" : "\n",
 	       l->count[MEAS_ABORTED]);
 }
 
@@ -145,15 +145,15 @@ static void belief(const char *who, double rank, double error)
 {
 	printf("  %-8s ", who);
 	if (isnan(rank))
-		printf("too few were timed to judge it\n");
+		printf("too few candidates were timed to judge it\n");
 	else
-		printf("rank correlation %.2f with what was measured, off by %.0f %% (median)\n", rank,
+		printf("rank correlation %.2f with the measured times, median error %.0f %%\n", rank,
 		       100 * error);
 }
 
 static void steps_words(const struct trials_sum *s)
 {
-	printf("  search   by a few runs each, where races decide:");
+	printf("  search   by times of a few runs each; races decide:");
 	for (int i = 0; i < s->nsteps; i++) {
 		bool other = s->step[i].box > 1 && (i == 0 || s->step[i - 1].box != s->step[i].box);
 		if (other)

@@ -66,7 +66,7 @@ int problems_of(const struct landscape *l, int n, struct arena *a, struct proble
 		if (rc >= 2)
 			made++;
 		else
-			log_info("%s is left out: %s", l[i].label, rc < 0 ? err_text() : "nothing was timed");
+			log_info("%s is left out: %s", l[i].label, rc < 0 ? err_text() : "it has no times");
 	}
 	*out = p;
 	return made;

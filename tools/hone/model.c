@@ -91,7 +91,7 @@ int model_cache_or_none(int rc, char *dir)
 {
 	if (rc != E_NOTFOUND)
 		return rc;
-	log_info("hone: warning: %s; without it nothing tuned is found", err_text());
+	log_info("hone: warning: %s; so no tuned kernels are used", err_text());
 	*dir = 0;
 	return 0;
 }

@@ -22,13 +22,13 @@
 #define OPT_CACHE                                                                                            \
 	{                                                                                                    \
 		"cache", OPT_STR, "DIR",                                                                     \
-		    "where results are kept (default: honed's where it runs, else $XDG_CACHE_HOME/hone)"     \
+		    "cache folder (default: honed's if it runs, else $XDG_CACHE_HOME/hone)"                  \
 	}
 #define OPT_CACHE_LIMIT                                                                                      \
 	{                                                                                                    \
 		"cache-limit", OPT_SIZE, "32M",                                                              \
-		    "what the cache's files may take; code goes first (default: $HONE_CACHE_LIMIT, else "    \
-		    "what the last writer was given, at least 64M)"                                          \
+		    "limit of the cache's size; code is removed first (default: $HONE_CACHE_LIMIT, else "    \
+		    "the last writer's limit, at least 64M)"                                                 \
 	}
 
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither

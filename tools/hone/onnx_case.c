@@ -243,7 +243,7 @@ static int add_dir(struct walk *w, const char *path, int depth)
 static int add_subfolders(struct walk *w, const char *path, int depth)
 {
 	DIR *d = opendir(path);
-	int rc = d ? E_OK : fail(E_IO, "%s: cannot be read", path);
+	int rc = d ? E_OK : fail(E_IO, "cannot read %s", path);
 	for (struct dirent *e; rc >= 0 && (e = readdir(d));) {
 		if (e->d_name[0] == '.' || !strncmp(e->d_name, "test_data_set_", 14))
 			continue;

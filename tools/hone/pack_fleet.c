@@ -77,7 +77,7 @@ static int take_blob(const char *folder, const struct snapshot *s, const struct 
 	if (rc >= 0)
 		rc = crypto_sha256(b.p, b.n, &hash);
 	if (rc >= 0 && ((int64_t)b.n != blob->bytes || memcmp(hash.b, blob->sha256.b, sizeof hash.b)))
-		rc = fail(E_CORRUPT, "%s: not the bytes that were signed: copy it again", path);
+		rc = fail(E_CORRUPT, "%s does not match its signed hash: copy it again", path);
 	if (rc >= 0)
 		rc = taken_lines(to, b.p, b.n, s, path, sum);
 	arena_free(&a);

@@ -110,7 +110,7 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	r->model.path = path;
 	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
 		return fail(E_USAGE,
-			    "%s is compiled: its kernels and shapes are its own (no --kernels, --shape)",
+			    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
 			    path);
 	int rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
 	if (rc >= 0 && r->host->exact && !im.exact)
@@ -174,10 +174,10 @@ int ready_require(const struct args *a, const struct ready *r)
 	int n = plan_kernels(r->plan, &k), missing = 0;
 	if (!r->model.g)
 		return fail(E_USAGE,
-			    "%s is compiled: it takes nothing from a cache (no --require-cache)",
+			    "%s is compiled and uses no cache: --require-cache is not possible",
 			    r->model.path);
 	if (r->kernels != KERNELS_BEST)
-		return fail(E_USAGE, "--require-cache is for the best kernels, not for --kernels %s",
+		return fail(E_USAGE, "--require-cache goes with --kernels best, not with --kernels %s",
 			    ready_kernels_name(r->kernels));
 	for (int i = 0; i < n; i++) {
 		if (!ready_missing(r, &k[i]) || missing++ >= NAMED)

@@ -18,13 +18,13 @@ struct host {
 
 #define OPT_EXACT                                                                                            \
 	{                                                                                                    \
-		"exact", OPT_FLAG, NULL, "no kernel that changes the set of multiplications (Winograd)"      \
+		"exact", OPT_FLAG, NULL, "use no kernel that changes the set of multiplications (Winograd)"  \
 	}
 
 #define OPT_REQUIRE_CACHE                                                                                    \
 	{                                                                                                    \
 		"require-cache", OPT_FLAG, NULL,                                                             \
-		    "fail, and name what is missing, unless every kernel comes from the cache"               \
+		    "fail if a kernel is not in the cache, and list the missing ones"                        \
 	}
 
 struct ready {

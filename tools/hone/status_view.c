@@ -47,7 +47,7 @@ static void next_of(const json_t *m, struct buf *b)
 	else if (missing > 0)
 		buf_printf(b, "%.0f kernels without code", missing);
 	else if (promise > 0.005)
-		buf_printf(b, "%.0f %% promised", 100 * promise);
+		buf_printf(b, "%.0f %% faster expected", 100 * promise);
 	if (daemon_num(m, "next_s", 0) > 0) {
 		buf_puts(b, b->n ? "; in " : "in ");
 		add_span(b, daemon_num(m, "next_s", 0));
@@ -91,7 +91,7 @@ static void gate_line(const json_t *g)
 		buf_printf(&b, ": %s", text);
 	double load = daemon_num(g, "load_pct", -1), temp = daemon_num(g, "temp_c", NAN);
 	if (load >= 0 && !strstr(text, "others use"))
-		buf_printf(&b, "; load of others %.0f %%", load);
+		buf_printf(&b, "; other processes use %.0f %%", load);
 	if (isfinite(temp))
 		buf_printf(&b, "; %.1f C in %s, %.1f C below its limit", temp, daemon_text(g, "zone", "?"),
 			   daemon_num(g, "headroom_c", 0));
@@ -132,9 +132,9 @@ static void inhibit_line(const json_t *h)
 	const char *name = daemon_text(h, "name", ""); /* "": the inhibit is a file that honed.conf names */
 	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
 	if (json_is_number(json_object_get(h, "left_s"))) {
-		buf_puts(&b, " (for ");
+		buf_puts(&b, " (for another ");
 		add_span(&b, daemon_num(h, "left_s", 0));
-		buf_puts(&b, " more)");
+		buf_puts(&b, ")");
 	}
 	say("inhibit", &b);
 }
@@ -147,7 +147,7 @@ static void flash_line(const json_t *f)
 		return;
 	buf_printf(&b, "%.2f MiB today", daemon_num(f, "today_bytes", 0) / (1 << 20));
 	if (limit > 0)
-		buf_printf(&b, " of %.0f MiB that it may", limit / (1 << 20));
+		buf_printf(&b, " of at most %.0f MiB a day", limit / (1 << 20));
 	say("flash", &b);
 }
 

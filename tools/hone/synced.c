@@ -38,7 +38,7 @@ static void tell_last(const json_t *s)
 		printf("last run   %s%s\n", *error ? "failed: " : "good", error);
 	printf("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent\n",
 	       daemon_num(s, "serial", 0),
-	       daemon_flag(s, "stale") ? ", and nothing new for too long: it may be cut off" : "",
+	       daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
 	       daemon_num(s, "taken", 0), daemon_num(s, "refused", 0), daemon_num(s, "sent", 0));
 	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
 	       daemon_num(s, "up_bytes", 0) / 1024);
@@ -48,7 +48,7 @@ void synced_tell(const json_t *s, bool nothing)
 {
 	double next_s = daemon_num(s, "next_s", -1);
 	if (nothing)
-		printf("no fleet is configured: server in [sync] of %s names one\n", CONF_FILE);
+		printf("no fleet is configured: set server in [sync] of %s\n", CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)
@@ -56,7 +56,7 @@ void synced_tell(const json_t *s, bool nothing)
 	if (nothing)
 		printf("Next: hone sync --folder DIR\n");
 	else if (next_s > 0)
-		printf("Next: by itself in %.0f min; at once: hone sync --now\n", next_s / 60);
+		printf("Next: the timer starts it in %.0f min; or now: hone sync --now\n", next_s / 60);
 	else
 		printf("Next: hone sync --now\n");
 }

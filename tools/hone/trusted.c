@@ -20,7 +20,7 @@ static int make_temp(struct trusted *t)
 	if (mkdtemp(t->temp))
 		return E_OK;
 	t->temp[0] = 0;
-	return fail(E_IO, "/tmp: no folder can be made there");
+	return fail(E_IO, "cannot make a folder in /tmp");
 }
 
 int trusted_open(const struct args *a, bool own_state, struct trusted *t)
@@ -44,7 +44,8 @@ static int read_key(const char *text, struct public_key *out)
 	size_t n = strcspn(text, " \t\r\n");
 	if (n != HEX || hex_read(text, PUBLIC_KEY_BYTES, out->b) < 0 || !public_key_good(out))
 		return fail(E_USAGE,
-			    "--key: no public key: give %d hex digits, or a file that begins with them", HEX);
+			    "--key: not a public key: give %d hex digits, or a file that begins with them",
+			    HEX);
 	return E_OK;
 }
 
@@ -54,7 +55,7 @@ int trusted_keys(const struct args *a, struct trusted *t)
 	const char *const *list;
 	int n = arg_list(a, "key", &list), rc = E_OK;
 	if (n > TRUSTED_KEYS)
-		return fail(E_USAGE, "--key: at most %d", TRUSTED_KEYS);
+		return fail(E_USAGE, "--key: at most %d keys are possible", TRUSTED_KEYS);
 	for (t->n = 0; t->n < n && rc >= 0; t->n++) {
 		const char *text = list[t->n];
 		struct blob b = {.p = text};

@@ -45,7 +45,7 @@ static int show(struct watch *w, json_t *status)
 	} else if (w->live) {
 		printf("\033[H\033[2J");
 		status_view(status, w->color);
-		printf("Ctrl-C ends this\n");
+		printf("press Ctrl-C to end\n");
 	} else {
 		status_line(status, &line);
 		put_line(w, &line);
@@ -56,7 +56,7 @@ static int show(struct watch *w, json_t *status)
 
 static int show_absent(struct watch *w)
 {
-	static const char text[] = "no daemon runs; waiting for it";
+	static const char text[] = "honed does not run; waiting for it";
 	struct buf line = {0};
 	int rc = 0;
 	buf_puts(&line, text);

@@ -22,7 +22,7 @@ static int zoo_unknown(const char *name)
 	char names[512] = "";
 	for (const struct zoo_net *n = zoo_nets; n->name; n++)
 		snprintf(names + strlen(names), sizeof names - strlen(names), " %s", n->name);
-	return fail(E_NOTFOUND, "the zoo has no '%s'; it has%s", name, names);
+	return fail(E_NOTFOUND, "unknown network '%s'; the zoo has%s", name, names);
 }
 
 /* Makes a graph that lies in its own arena. */

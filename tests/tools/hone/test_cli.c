@@ -130,7 +130,7 @@ TEST(zoo_needs_a_place_and_a_name)
 	CHECK_RUN(2, "zoo steering");
 	CHECK_SAYS(cli_err, "hone zoo steering -o steering.onnx");
 	CHECK_RUN(1, "zoo lenet -o %s", in_dir("x.onnx"));
-	CHECK_SAYS(cli_err, "hone: error: the zoo has no 'lenet'; it has");
+	CHECK_SAYS(cli_err, "hone: error: unknown network 'lenet'; the zoo has");
 	CHECK_RUN(1, "zoo steering -o /nowhere/x.onnx");
 	CHECK_SAYS(cli_err, "/nowhere/x.onnx");
 	CHECK_SAYS(cli_err, "No such file");

@@ -109,7 +109,7 @@ TEST(options_that_bundles_refuse)
 	snprintf(b, sizeof b, "%s", in_dir("refused"));
 	snprintf(file, sizeof file, "%s/plan.hone", b);
 	CHECK_RUN(2, "compile %s", steering());
-	CHECK_SAYS(cli_err, "-o DIR, or --beside");
+	CHECK_SAYS(cli_err, "missing option -o DIR or --beside");
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
 	CHECK_RUN(2, "run %s --random -o %s --shape camera=1x3x66x200", b, in_dir("no"));
 	CHECK_SAYS(cli_err, "compiled");
@@ -214,11 +214,11 @@ TEST(a_folder_of_others)
 	log_level_set(LOG_NORMAL); /* libhone in the cases before lowers it */
 	REQUIRE(mkdir(b, 0700) == 0 && chmod(b, 0775) == 0);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
-	CHECK_SAYS(cli_err, "nothing loads it");
+	CHECK_SAYS(cli_err, "cannot be loaded as it is");
 	CHECK_SAYS(cli_err, "chmod go-w");
 	REQUIRE(chmod(b, 0755) == 0);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
-	CHECK(!strstr(cli_err, "nothing loads it"));
+	CHECK(!strstr(cli_err, "cannot be loaded as it is"));
 }
 
 /* The model's file changes during the compilation, when the worker starts. */

@@ -59,7 +59,7 @@ TEST(without_a_daemon_status_says_what_holds)
 	struct fake f = {0};
 	fake_folder(&f);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK(!strncmp(cli_out, "honed      no daemon runs", 25));
+	CHECK(!strncmp(cli_out, "honed      honed does not run", 29));
 	CHECK_SAYS(cli_out, "0 kernels");
 	CHECK_SAYS(cli_out, "Next: hone tune MODEL");
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
@@ -85,16 +85,17 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
 	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
 	static const char *const parts[] = {
-	    "\nsteering       resting     12.500   5.000  2.50x  12 % promised; in 90 s\n",
+	    "\nsteering       resting     12.500   5.000  2.50x  12 % faster expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
-	    "closed (hot): zone cpu is at 71 C; load of others 3 %; 71.0 C in cpu, 14.0 C below its limit",
+	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
+	    "limit",
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
 	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
-	    "a1: arm ?[31mmoves (for 9 min more)\ninhibit    moving\n",
+	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
 	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
 	    "\nmodels     and 3 more\n",
-	    "2.00 MiB today of 20 MiB",
+	    "2.00 MiB today of at most 20 MiB a day",
 	    "in 2 h",
 	    "cache  ",
 	    "Next: hone status --watch",
@@ -196,7 +197,7 @@ TEST(watch_prints_a_line_for_each_change)
 	/* The stand-in hangs up after two equal events; the watching command sees a restart. */
 	watch_until("waiting for it\n", false);
 	CHECK(!strncmp(cli_out, want, strlen(want)) &&
-	      !strncmp(cli_out + strlen(want), "no daemon runs", 14));
+	      !strncmp(cli_out + strlen(want), "honed does not run", 18));
 	CHECK(!no_control_in(cli_out));
 	fake_hush(&f);
 	fake_remove(&f);
@@ -207,7 +208,7 @@ TEST(watch_outlives_the_daemon)
 	struct fake f = {.answer = daemon_of, .said = full};
 	fake_folder(&f);
 	fake_listen(&f);
-	watch_until("no daemon runs; waiting for it\ngate hot", false);
+	watch_until("honed does not run; waiting for it\ngate hot", false);
 	watch_until("\"daemon\":false", true);
 	json_t *j = json_loads(cli_out, JSON_DISABLE_EOF_CHECK, NULL);
 	CHECK(json_is_true(json_object_get(j, "daemon")));
@@ -222,8 +223,8 @@ TEST(wait_is_over_when_it_is_ready)
 	fake_folder(&f);
 	CHECK_RUN(2, "wait");
 	CHECK_RUN(1, "wait --ready --timeout 150ms");
-	CHECK_SAYS(cli_err, "no daemon runs as yet; waiting for it\n");
-	CHECK_SAYS(cli_err, "after 0.15 s no daemon runs: systemctl status honed");
+	CHECK_SAYS(cli_err, "honed does not run yet; waiting for it\n");
+	CHECK_SAYS(cli_err, "after 0.15 s honed does not run: see systemctl status honed");
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
@@ -258,12 +259,12 @@ TEST(without_a_daemon_a_file_inhibits)
 	struct fake f = {0};
 	fake_folder(&f);
 	CHECK_RUN(2, "inhibit");
-	CHECK_SAYS(cli_err, "--why is missing");
+	CHECK_SAYS(cli_err, "missing option --why");
 	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
-	CHECK_SAYS(cli_out, "no daemon runs; one that starts tunes nothing until then");
+	CHECK_SAYS(cli_out, "honed does not run; when it starts, it tunes nothing until then");
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, " (for 10 min more)\n");
+	CHECK_SAYS(cli_out, " (for another 10 min)\n");
 	CHECK_RUN(0, "resume");
 	CHECK_RUN(0, "inhibit --why soon --for 1ms");
 	usleep(2000);
@@ -281,13 +282,13 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(0, "resume %s", name);
 	CHECK_SAYS(cli_out, "1 inhibit is gone");
 	CHECK_RUN(1, "resume %s", name);
-	CHECK_SAYS(cli_err, "nobody inhibits as");
+	CHECK_SAYS(cli_err, "there is no inhibit");
 	CHECK_RUN(0, "inhibit --why one");
 	CHECK_RUN(0, "inhibit --why two");
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":2}");
 	CHECK_RUN(0, "resume");
-	CHECK_SAYS(cli_out, "you inhibit nothing");
+	CHECK_SAYS(cli_out, "this user inhibits nothing");
 	CHECK_RUN(2, "resume ../../etc/passwd");
 	CHECK_RUN(2, "resume .hidden");
 	CHECK_RUN(1, "resume 1-2-x");
@@ -296,7 +297,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
 	CHECK_RUN(3, "inhibit --why arm -- sh %s",
 		  "-c exit\t3"); /* one argument: the shell reads a tab as a blank */
-	CHECK_SAYS(cli_err, "one that starts meanwhile will not know");
+	CHECK_SAYS(cli_err, "if it starts meanwhile, it will not know");
 	fake_remove(&f);
 }
 
@@ -409,11 +410,11 @@ TEST(honed_tunes_in_the_background)
 	char want[300];
 	fake_folder(&f);
 	CHECK_RUN(1, "tune /m.onnx --background");
-	CHECK_SAYS(cli_err, "no daemon runs that could");
+	CHECK_SAYS(cli_err, "honed does not run; tune without");
 	CHECK_RUN(2, "tune /m.onnx --now");
 	CHECK_SAYS(cli_err, "--now goes with --background");
 	CHECK_RUN(2, "tune /m.onnx --background --exact");
-	CHECK_SAYS(cli_err, "--exact is not for it");
+	CHECK_SAYS(cli_err, "cannot be combined with --exact");
 	fake_listen(&f);
 	CHECK_RUN(0, "tune %s --background --budget 3s --threads 2 --now", steering());
 	CHECK_SAYS(cli_out, "honed tunes it as job 7. Next: hone status --watch");
@@ -585,7 +586,7 @@ TEST(a_real_honed_without_models)
 	CHECK_SAYS(cli_out, "honed " HONE_VERSION "\n");
 	stop_honed();
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, "no daemon runs");
+	CHECK_SAYS(cli_out, "honed does not run");
 	snprintf(path, sizeof path, "%s/log", f.dir);
 	slurp(path, cli_out, sizeof cli_out);
 	CHECK_SAYS(cli_out, "?[2Jarm");

@@ -113,12 +113,12 @@ TEST(signed_and_taken)
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, path, to);
 	CHECK(out_number("taken") == 0 && out_number("known") == RECORDS);
 	CHECK_RUN(2, "import %s --key %s --cache %s", file, key, to); /* a private key instead */
-	CHECK_SAYS(cli_err, "no public key");
+	CHECK_SAYS(cli_err, "not a public key");
 	REQUIRE_OK(file_read(&a, file, 0, &b));
 	((char *)(uintptr_t)b.p)[b.n / 2] ^= 1;
 	REQUIRE_OK(file_write(file, b.p, b.n));
 	CHECK_RUN(1, "import %s --key %s --cache %s", file, hex, to);
-	CHECK_SAYS(cli_err, "not the bytes");
+	CHECK_SAYS(cli_err, "does not match its signed hash");
 	/* Imported records are exported without the hints. */
 	CHECK_RUN(0, "export -q --cache %s", to);
 	CHECK(!strstr(cli_out, "kind hint"));
@@ -278,7 +278,7 @@ TEST(a_pack_of_what_a_fleet_published)
 	REQUIRE_OK(file_read(&a, in_fleet(blob), 0, &b));
 	CHECK_OK(file_write(in_fleet(blob), b.p, b.n - 1));
 	CHECK_RUN(1, "%s", words);
-	CHECK_SAYS(cli_err, "not the bytes");
+	CHECK_SAYS(cli_err, "does not match its signed hash");
 	CHECK(unlink(in_fleet(blob)) == 0);
 	CHECK_RUN(1, "%s", words);
 	arena_free(&a);

@@ -373,7 +373,7 @@ TEST(rigor_from_nothing_to_all)
 		  in_dir("pinned"), cache);
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
 	CHECK_RUN(2, "bench %s --runs 1 --require-cache --kernels default --cache %s", steering(), cache);
-	CHECK_SAYS(cli_err, "--require-cache is for the best kernels");
+	CHECK_SAYS(cli_err, "--require-cache goes with --kernels best");
 	CHECK_RUN(0, "tune %s --json --rigor quick --budget 1s --threads 1 --cache %s", steering(), cache);
 	j = parse_out();
 	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "quick"));
@@ -682,7 +682,7 @@ TEST(train_makes_a_prior)
 	CHECK_RUN(0, "train %s -o %s --cost trees -q", folder, prior);
 	REQUIRE_OK(file_read(&a, prior, 0, &made));
 	CHECK_OK(cost_find("trees")->start(&a, made.p, made.n, 1, &state));
-	CHECK_FAILS(cost_find("mlp")->start(&a, made.p, made.n, 1, &state), E_UNSUPPORTED, "another model");
+	CHECK_FAILS(cost_find("mlp")->start(&a, made.p, made.n, 1, &state), E_UNSUPPORTED, "another cost model");
 	CHECK_RUN(2, "train %s -o %s --cost draft", folder, prior);
 	buf_free(&text);
 	arena_free(&a);

@@ -62,7 +62,7 @@ TEST(raspberry_pi)
 	CHECK(is("swap", FINDING_NOTE, "", "zram"));
 	CHECK(is("time", FINDING_NOTE, "after a start", "hours="));
 	CHECK(is("configuration", FINDING_NOTE, "", "honed.conf"));
-	CHECK(is("honed", FINDING_NOTE, "no honed runs", "systemctl"));
+	CHECK(is("honed", FINDING_NOTE, "honed does not run", "systemctl"));
 	CHECK(!nth("units", 0) && !nth("worker", 0) && !nth("limits", 0)); /* skipped for another root */
 	sysroot_end(&b);
 	sysroot_pi4_psi(&b);
@@ -93,7 +93,7 @@ TEST(power_and_heat)
 	sysroot_temp(&b, 0, 50000);
 	examine(&b, b.root);
 	CHECK(is("throttle", FINDING_WARNING, "soft temperature limit", "too hot"));
-	CHECK(is("gate", FINDING_OK, "can be tuned on now", ""));
+	CHECK(is("gate", FINDING_OK, "would tune on the board now", ""));
 	sysroot_end(&b);
 }
 
@@ -125,7 +125,7 @@ TEST(jetson)
 	CHECK(is("governor", FINDING_WARNING, "powersave holds the lowest clock", "performance"));
 	sysroot_clock(&b, 2, "tuneful\033[2J", 700000, 1510400, 1510400);
 	examine(&b, b.root);
-	CHECK(is("governor", FINDING_NOTE, "tuneful?[2J is not one", ""));
+	CHECK(is("governor", FINDING_NOTE, "tuneful?[2J is unknown", ""));
 	sysroot_end(&b);
 }
 
@@ -179,10 +179,10 @@ TEST(configuration)
 	sysroot_set(&b, "/etc/hone/honed.conf", "[model a]\npath = /nowhere/a.onnx\n");
 	examine(&b, b.root);
 	CHECK(is("configuration", FINDING_OK, "1 model", ""));
-	CHECK(is("configuration", FINDING_WARNING, "there is no /nowhere/a.onnx", "path="));
+	CHECK(is("configuration", FINDING_WARNING, "no such file: /nowhere/a.onnx", "path="));
 	sysroot_set(&b, "/etc/hone/honed.conf", "[idle]\nloud = yes\n");
 	examine(&b, b.root);
-	CHECK(is("configuration", FINDING_PROBLEM, "loud", "mend"));
+	CHECK(is("configuration", FINDING_PROBLEM, "loud", "correct"));
 	sysroot_set(&b, "/etc/hone/honed.conf", "%s", "");
 	sysroot_set(&b, "/etc/hone/honed.conf.d/50.conf", "[idle]\nload = 900%%\n");
 	examine(&b, b.root);
@@ -276,9 +276,9 @@ TEST(cache_of_another_user)
 		chmod(in_dir("stdout"), 0666) == 0);
 	CHECK_RUN(1, "doctor --sysroot %s --cache %s", b.root, cache);
 	nobody = false;
-	CHECK_SAYS(cli_out, "you may not write the cache folder");
+	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
-	CHECK_SAYS(cli_out, "Next: mend the problems");
+	CHECK_SAYS(cli_out, "Next: solve the problems");
 	sysroot_end(&b);
 }
 

@@ -94,7 +94,7 @@ TEST(a_piece_computes_the_same)
 	CHECK(case_check(dir, &case_reference, &case_gate_fp32, why, NULL) == CASE_FAILED);
 	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
 	CHECK(system(cmd) == 0);
-	CHECK_FAILS(cut_graph(g, g->input[0], stop, &piece, &from), E_NOTFOUND, "made by no node");
+	CHECK_FAILS(cut_graph(g, g->input[0], stop, &piece, &from), E_NOTFOUND, "no node writes");
 	graph_free(piece);
 	graph_free(g);
 	arena_free(&a);
