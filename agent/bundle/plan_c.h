@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan as C source for firmware: no file system, no allocator, nothing of hone behind it.
+/* Writes a plan as C source for firmware, which needs no file system, no allocator and nothing of hone.
  *
- * Into the folder (made where it is not there) go, as one set, all or none:
- *   NAME.h          what the application includes: tensors, memory, functions, how to build
- *   NAME.c          C99: the calls in order, copies, halos and, in plain C, the steps that no kernel covers;
- * it calls nothing but memcpy, memset and the kernels (and the library's mathematics where the header says
- * so) NAME_kernels.o  the kernels' machine code, linked among itself: one section without relocations, no
- * data NAME_weights.o  packed weights: one section to be read only, aligned to 64 bytes Names in the objects,
- * and the header, have a hash of all four: files of different plans do not link. What was there of that NAME
- * stays where a file cannot be replaced. The objects are written here and not by a compiler: a board may have
- * none, and what was measured is what runs. NAME begins all names that others see, so that several networks
- * link into one program. The same plan gives the same bytes.
+ * It writes four files into the folder, which is made if it is missing; either all of them or none:
  *
- * Nodes that only hone's own C evaluates cannot be written, but for those of plan_c_node.c; E_UNSUPPORTED
- * lists all that were met. */
+ *   NAME.h          for the application to include: tensors, memory, functions, how to build
+ *   NAME.c          C99: the calls in order, copies, halos and, in plain C, the steps that no kernel covers.
+ *                   It calls only memcpy, memset and the kernels, and functions of <math.h> if the header
+ *                   says so
+ *   NAME_kernels.o  the kernels' machine code, already linked: one section without relocations and data
+ *   NAME_weights.o  packed weights: one read-only section, aligned to 64 bytes
+ *
+ * The symbols of the objects and the header contain a hash of all four files, so that files of different
+ * plans do not link. If a file cannot be replaced, the old set stays. hone writes the objects without a
+ * compiler: a board may have none, and the code that runs is the code that was measured. All public names
+ * begin with NAME, so that several networks link into one program. The same plan gives the same bytes.
+ *
+ * Nodes that only hone's own C evaluates cannot be written, except those of plan_c_node.c; the text of
+ * E_UNSUPPORTED lists all such nodes of the plan. */
 #ifndef AGENT_PLAN_C_H
 #define AGENT_PLAN_C_H
 

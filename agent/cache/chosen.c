@@ -32,8 +32,8 @@ static int load_one(const struct chosen_for *f, enum cache_type t, const struct 
 	return rc == E_CORRUPT ? E_NOTFOUND : rc;
 }
 
-/* 0: libhone. It ignores the former version's choices, since the code of that version's records must be
- * compiled again anyway. */
+/* Whether chosen_load also reads choices of the former version. The build sets it to 0 for libhone: the code
+ * of that version's records must be compiled again, so libhone has no kernels for those choices. */
 #ifndef CHOSEN_FORMER
 #define CHOSEN_FORMER 1
 #endif
@@ -45,15 +45,15 @@ static struct key former_key(const struct chosen_rec *r)
 	return mix_join(mix_join(r->model, r->target_key), mix_text(options));
 }
 
-/* Loads the former version's record, which has only choices. Choices that it took from strangers are marked
- * and skipped. */
+/* Loads the former version's record, which has only choices. Choices that it took from strangers have a
+ * CACHE_SHARED record beside them, and are skipped. */
 static int load_former(const struct chosen_for *f, const struct chosen_rec *r, struct arena *a,
 		       struct choices *out)
 {
 	struct blob b;
 	struct key k = former_key(r);
-	struct key mark = mix_join(mix_text("strangers"), mix_join(mix_text("choices"), k));
-	int rc = cache_get(f->cache, CACHE_SHARED, mark, a, &b) >= 0
+	struct key strangers = mix_join(mix_text("strangers"), mix_join(mix_text("choices"), k));
+	int rc = cache_get(f->cache, CACHE_SHARED, strangers, a, &b) >= 0
 		     ? E_NOTFOUND
 		     : cache_get(f->cache, CACHE_CHOICES, k, a, &b);
 	if (rc >= 0)

@@ -441,8 +441,9 @@ static int check_line(struct reading *r, const char *s, size_t n)
 	return *s == '[' ? check_section_line(r, s) : 0;
 }
 
-/* fgets for inih, which strips a line's blanks: inih would take an indented line as a continuation of the
- * value before it. */
+/* Replaces fgets for inih. It returns lines without leading and trailing blanks, because inih would take an
+ * indented line as a continuation of the value before it. After the line of a section it inserts
+ * SECTION_SEEN. */
 static char *read_line(char *out, int size, void *stream)
 {
 	struct reading *r = stream;

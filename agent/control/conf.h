@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honed's configuration: /etc/hone/honed.conf, then the files honed.conf.d/NAME.conf beside it by name; later
- * lines win. INI, with comments after # or ; at the start of a line, or after a blank and ; behind a value:
+/* honed's configuration: /etc/hone/honed.conf, then the files honed.conf.d/NAME.conf beside it in the order
+ * of their names; a later line overrides an earlier one. The format is INI. A comment begins with # or ; at
+ * the start of a line, or with a blank and ; after a value:
  *
  *   [honed]       cache = DIR, cache_limit = 64M, socket = PATH, policy = NAME, log = quiet|normal|verbose
- *   [boot]        budget = 20s (0s: no box), jobs = N (at once; 0: as many as its cores and memory
- *                 are best used by), unclean = 3 (boxes in a row that did not end, then none)
+ *   [boot]        budget = 20s (0s: no box), jobs = N (at once; 0: honed chooses by cores and memory),
+ *                 unclean = 3 (after so many boot boxes in a row that did not end, there are no more)
  *   [idle]        tune = yes|no, slice = 30s, hours = 22:00-06:00 (local time; always), load = 25%,
  *                 pressure = 10%, headroom = 15 (degrees C), battery = 30%, memory = 128M, settle = 10s,
- *                 rest = 10m (after a slice that won nothing; twice as long each time, a day at most)
- *   [limits]      memory = 0 (that each process of a job may write to; 0: half of the board's, 512M at
- *                 least), jobs = 1, writes = 20M (a day, to flash)
- *   [inhibit]     file = PATH (as often as wanted)
+ *                 rest = 10m (pause after a slice without gain; it doubles each time, up to a day)
+ *   [limits]      memory = 0 (writable memory of each process of a job; 0: half of the board's memory, at
+ *                 least 512M), jobs = 1, writes = 20M (to flash, per day)
+ *   [inhibit]     file = PATH (this key may be repeated)
  *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = INPUT:1x3x224x224
- *   [sync]        any keys: they are kept, and hone-sync says what is wrong with them (agent/sync/sync.h)
+ *   [sync]        any keys: they are kept, and hone-sync checks them (agent/sync/sync.h)
  *
- * configs/honed.conf shows each with its default. A line has at most 197 bytes of UTF-8. An unknown section
- * or key, or a value out of range, refuses everything: E_USAGE, "FILE:LINE: what; what is allowed". No file
- * at all is the defaults. */
+ * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
+ * key is unknown, or a value is out of range, the whole configuration is refused: E_USAGE, "FILE:LINE: what;
+ * what is allowed". Without any file the defaults apply. */
 #ifndef AGENT_CONF_H
 #define AGENT_CONF_H
 

@@ -1,67 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control socket's language, version 1: what honed, its jobs and `hone status` and friends say to each
- * other.
+/* The control protocol, version 1, which honed speaks with its jobs and with commands such as `hone status`.
  *
  * A Unix stream socket ($HONE_SOCKET, else /run/hone/honed.sock). Each message is one JSON object on a line
- * of at most CONTROL_LINE bytes, UTF-8, ended by \n; `put` alone is followed by as many raw bytes as its
- * "bytes" says. A request has "op" and may have "id" (a whole number), which its reply repeats:
+ * of at most CONTROL_LINE bytes, UTF-8, ended by \n. After `put`, and only there, the raw bytes follow that
+ * its "bytes" counts. A request has "op" and may have "id" (a whole number), which its reply repeats:
  * {"id":1,"ok":true,...} or
  * {"id":1,"ok":false,"code":"busy","error":"what, why, what to do"} (codes: err_name). Unknown keys are
- * ignored, unknown ops refused ("unsupported"). Replies come in the order of their requests but for lease,
- * release, commit, status, reload and wait, which come when they can. What honed says of itself has "event"
- * and no "id".
+ * ignored; unknown ops are refused ("unsupported"). Replies come in the order of their requests, except those
+ * to lease, release, commit, status, reload and wait, which come when the operation is done. Messages that
+ * honed sends unasked have "event" and no "id".
  *
  *   op        who    keys                                     reply
  *   hello     all    version (1)                              version, honed (its version), mode, ready
  *   status    all    -                                        as `hone status --json` prints it
  *   watch     all    -                                        ok; then {"event":"status",...}, 1/s at most
  *   wait      all    for: "ready"                             ok, once every configured model has its
- *                                                             kernels, or nothing can be done for it
+ *                                                             kernels, or nothing more can be done for it
  *   inhibit   all    why, ms (0 or absent: until resume)      name: for resume
- *   resume    all    name (absent: all of this user's;        resumed (how many)
- *                    root's and honed's own user's: all); an
- *                    owner's has boot boxes tried again
+ *   resume    all    name (absent: all inhibits of this       resumed (how many)
+ *                    user; for root and honed's own user:
+ *                    all inhibits). From an owner, it also
+ *                    allows boot boxes again
  *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
  *                    absolute path), ms (box), threads, now   ...} with the keys of `done`, or "error"
  *                    (true: at any load, at any hour)
  *   cancel    owner  job                                      ok
  *   reload    owner  -                                        ok, or what is wrong with the file
- *   job       owner  model, threads, pid: "I am a job"        job, cache, cpus (list)
- *   sync      owner, -: "I bring records, and am no job"      cache
- *             bringer
+ *   job       owner  model, threads, pid; makes this          job, cache, cpus (list)
+ *                    connection a job
+ *   sync      owner, -; makes this connection one that only   cache
+ *             bringer brings records
  *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
  *                    stops
  *   release   job    -                                        tainted (false, or the reason as text)
- *   put       job,   type, key (32 hex digits), bytes; then   ok (it is in memory); code: from root and
- *             sync   the bytes                                honed's own user alone
+ *   put       job,   type, key (32 hex digits), bytes; then   ok (it is in memory); code is accepted only
+ *             sync   the bytes                                from root and honed's own user
  *   forget    job,   type, key                                ok
  *             sync
- *   commit    job,   -                                        generation; once all put is durable
+ *   commit    job,   -                                        generation, once all puts are durable
  *             sync
  *   progress  job    task, ntasks, trials, before_ms, now_ms, none
  *                    left_ms, label
  *   done      job    trials, before_ms, default_ms, after_ms, none
  *                    kept, missing (kernels without code),
  *                    promise (share of the run time that more
- *                    search may win; 0: exhausted)
+ *                    search is expected to save; 0: none)
  *
- * A release of a lease that is only waited for ends the wait. What an inhibit, heat, throttling, the battery
- * and memory forbid holds for every job; load, pressure and hours for slices and `tune` without now.
+ * `release` also cancels a lease that the job still waits for. The gate closes for every job because of an
+ * inhibit, heat, throttling, the battery or memory; because of load, pressure or hours it closes only for
+ * slices and for `tune` without now.
  *
- * To a job:  {"event":"yield"}: stop at once whatever uses a processor; honed stops the process itself a
- * moment later; {"event":"go on"}; {"event":"stop"}: end, with everything saved.
+ * Events to a job: {"event":"yield"}: the job must stop at once everything that uses a processor; a moment
+ * later honed stops its process. {"event":"go on"}: the job may continue. {"event":"stop"}: the job must save
+ * everything and end.
  *
- * owner: root, honed's own user, and members of the socket's group. job: a connection that said `job`, or the
- * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread: one lease at a time.
- * bringer: the user whose folder hone-sync's state is (agent/sync/sync.h). sync: a connection that said
- * `sync`; it puts and forgets hints, and puts marks of what was sent, no more (agent/cache/hint.h), whoever
- * it is.
+ * owner: root, honed's own user, and members of the socket's group. job: a connection that sent `job`, or the
+ * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread and holds one lease at a
+ * time. bringer: the user who owns hone-sync's state folder (agent/sync/sync.h). sync: a connection that sent
+ * `sync`. Whoever its user is, it may only put and forget hints, and put sent marks (agent/cache/hint.h).
  *
- * lease: "compute" is shared: import, search, compile, check. "measure": nothing else runs on the job's cpus.
- * "quiet": no other job runs at all. Whoever waits for one of the latter two is chosen by policy
- * (agent/control/policy.h). "stops": true says that a SIGSTOP of the job's process group stops all that it
- * does: for another's exclusive lease a child of honed that computes is then stopped midway, not waited for.
- */
+ * lease: jobs share "compute" (import, search, compile, check). "measure": nothing else runs on the job's
+ * cpus. "quiet": no other job runs at all. If several jobs wait for one of the latter two, the policy chooses
+ * one (agent/control/policy.h). "stops": true says that a SIGSTOP to the job's process group stops everything
+ * that it does. honed then stops such a job, if it is its child and computes, when another job is to get an
+ * exclusive lease; otherwise that job waits until it releases its lease. */
 #ifndef AGENT_CONTROL_H
 #define AGENT_CONTROL_H
 

@@ -20,22 +20,22 @@ struct leash;
 
 struct leash_options {
 	const char *socket; /* NULL: $HONE_CONTROL_FD, else $HONE_SOCKET, else CONTROL_SOCKET */
-	const char *cache;  /* folder that the job uses: a honed that owns another one is not used */
+	const char *cache;  /* folder that the job uses; a honed that owns another folder is not used */
 	const char *model;
 	bool syncs; /* true: it only brings records (put, forget, commit), and is not a job */
 	int threads;
 	struct clock *clock;
 	const char *sysroot;         /* root of the system files for the vitals; NULL: $HONE_SYSROOT */
-	volatile sig_atomic_t *stop; /* set when honed says stop, or when the honed that started this process
-					is gone */
+	volatile sig_atomic_t *stop; /* set when honed sends "stop", or when the connection to the honed that
+					started this process ends */
 };
 
 /* Succeeds without a honed, too. */
 int leash_open(const struct leash_options *o, struct leash **out) MUST_CHECK;
 void leash_close(struct leash *l);
-bool leash_held(const struct leash *l); /* true: a honed is at the other end, and owns the cache */
-/* Call when the honed is gone. E_OK: connected to a new one; E_NOTFOUND: there is none; E_STOPPED: the old
- * one had started this process. */
+bool leash_held(const struct leash *l); /* true: connected to a honed, which owns the cache */
+/* Call when honed has closed the connection. E_OK: connected to a new honed; E_NOTFOUND: none runs;
+ * E_STOPPED: the old one had started this process, which must end. */
 int leash_again(struct leash *l) MUST_CHECK;
 /* Waits until the lease is granted; E_TIMEOUT at deadline_ns, E_STOPPED when told to stop. */
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHECK;
@@ -47,11 +47,12 @@ int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
 int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns >= 0 */
 void leash_say(struct leash *l, const struct request *progress_or_done);
 
-/* A runner under a leash: builds hold LEASE_COMPUTE, timings LEASE_MEASURE, or LEASE_QUIET if TIME_QUIET says
- * so. Tainted times, builds that failed meanwhile, and timeouts while this process was stopped (SIGSTOP, from
- * any sender) are discarded and repeated, with pauses that double (1 s at most) until the deadline:
- * E_TIMEOUT; after TAINTED_TRIES in a row: E_STOPPED. They never count against a candidate. Deadlines are on
- * the leash's clock. Closes inner. */
+/* A runner that takes a lease for each call: LEASE_COMPUTE for a build, LEASE_MEASURE for timing, or
+ * LEASE_QUIET with TIME_QUIET. A result is discarded, and the call repeated, if the lease was tainted (unless
+ * it is a build that succeeded), or if a worker timed out before the deadline while this process was stopped
+ * for most of the call (SIGSTOP, from any sender). Pauses between the calls double, up to 1 s. E_TIMEOUT: the
+ * deadline came first; E_STOPPED: TAINTED_TRIES calls in a row were tainted. Neither counts against a
+ * candidate. Deadlines are on the leash's clock. Closes inner. */
 enum { TAINTED_TRIES = 100 };
 int runner_leashed(struct runner *inner, struct leash *l, struct runner **out) MUST_CHECK;
 

@@ -37,8 +37,9 @@ void store_forget(struct store *s, int type, struct key k);
 /* The same for hone-sync's records, with hint_bring and hint_drop (agent/cache/hint.h). */
 void store_bring(struct store *s, int type, struct key k, struct blob payload);
 void store_drop(struct store *s, int type, struct key k);
-void store_keep(struct store *s, int64_t ticket); /* commits; with nothing put it takes the lock and reports
-						     the state */
+/* Queues a commit, whose result store_told returns with this ticket. If nothing was put, it still opens the
+ * cache, takes its lock and reports its state. */
+void store_keep(struct store *s, int64_t ticket);
 /* Makes the files that the first commit needs; reported as a commit with ticket 0. */
 void store_prepare(struct store *s);
 /* Closes the cache when all that waits is written. */

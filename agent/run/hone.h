@@ -10,30 +10,32 @@
  *	if (hone_run(m) < 0)
  *		errx(1, "%s", hone_error());
  *
- * The library never compiles, never tunes and prints nothing; it asks no daemon and no network, so it waits
- * for neither. A kernel comes from a cache that `hone tune model.onnx` filled, else it is one that was built
- * in; hone_summary says which run. Without a cache, or with one that is damaged or may not be written, models
- * run all the same.
+ * The library never compiles, never tunes and prints nothing; it talks to no daemon and no network, so it
+ * never waits for them. A kernel comes from a cache that `hone tune model.onnx` filled, else it is a built-in
+ * one; hone_summary says which ones run. Models also run without a cache, and with one that is damaged or
+ * cannot be written.
  *
- * Errors. What can fail returns a count or HONE_OK, or a negative enum hone_status; hone_error() is then the
- * text of the failure, with cause and remedy, for the same thread until its next call of the library.
+ * Errors. A function that can fail returns a count or HONE_OK, or a negative enum hone_status. After a
+ *failure hone_error() returns its text, with cause and remedy, in the same thread until its next call of the
+ *library.
  *
- * Arguments. Handles and models are those that were given out, NULL only where that is spoken of.
+ * Arguments. Handles and models must be those that the library returned; NULL is only allowed where the
+ * function's comment says so.
  *
- * Threads. Every function may be called from any thread at any time, but for hone_model_close, which must be
- * the last call with its model, and hone_close with its handle. Runs of one model take turns as they were
- * asked for, each with what is bound when it begins; so do runs of all models of one handle where it has more
- * threads than one, because they share them. Refreshing and asking disturb no run. After fork() only the
- * parent may go on with a handle and its models, or close them; a child opens its own. No function may be
- * called in a signal's handler.
+ * Threads. Every function may be called from any thread at any time, except that hone_model_close must be the
+ * last call with its model, and hone_close with its handle. Runs of one model take turns in the order of
+ *their calls, each with the buffers that are bound when it begins. If a handle has more than one thread, runs
+ *of all its models take turns, because they share the threads. Refreshing a model and asking about it do not
+ * disturb a run. After fork() only the parent may use or close a handle and its models; a child must open its
+ * own. No function may be called in a signal handler.
  *
- * Memory. A model that is loaded runs without allocating (the first hone_run_async starts a thread). What is
- * large and cannot be had is HONE_NOMEM; a process that is out of memory for small things while it loads is
- * ended by abort(), with a line on standard error. Names that are given out live as long as the model.
- * dlclose() leaves the library where it is.
+ * Memory. A loaded model runs without allocating (except that the first hone_run_async starts a thread).
+ * HONE_NOMEM: a large block cannot be allocated. If memory for small blocks runs out during loading, abort()
+ * ends the process, with a line on standard error. Names that the library returns live as long as the model.
+ * dlclose() does not unload the library.
  *
- * Structures begin with their size, which the caller sets (HONE_INIT does): a newer library fills in, and
- * reads, no more than the caller knows of. The rest of what the caller passes in shall be zero. */
+ * Structures begin with their size, which the caller sets (HONE_INIT does): a newer library reads and fills
+ *in only the members that the caller knows. All other members that the caller passes in must be zero. */
 #ifndef HONE_H
 #define HONE_H
 
@@ -50,11 +52,11 @@ extern "C" {
 
 enum hone_status {
 	HONE_OK = 0,
-	HONE_USAGE = -1,       /* what the caller asked for makes no sense */
+	HONE_USAGE = -1,       /* an argument is wrong */
 	HONE_NOMEM = -2,       /* no memory */
 	HONE_IO = -3,          /* the system refused */
 	HONE_CORRUPT = -4,     /* a file is not what it claims to be */
-	HONE_UNSUPPORTED = -5, /* right, but not known to this version or processor */
+	HONE_UNSUPPORTED = -5, /* valid, but this version or processor does not support it */
 	HONE_NOTFOUND = -6,    /* no such file, input, output */
 	HONE_TIMEOUT = -7,     /* not ended yet */
 	HONE_BUSY = -8,        /* a run is under way */
@@ -92,21 +94,21 @@ HONE_API size_t hone_dtype_bytes(int dtype);       /* 0: none */
 /* flags of struct hone_options */
 enum {
 	HONE_EXACT = 1,       /* no kernel that changes the set of multiplications (Winograd) */
-	HONE_NO_PIN = 2,      /* threads go where the system puts them, not one to a core */
-	HONE_KEEP_IMAGES = 4, /* keep a loaded model, packed and with its kernels, in the first cache folder,
-				 where that can be written; the next load of the same file takes it from
-				 there. As large as the model's weights. See also what hone_load says of
-				 compiled models */
+	HONE_NO_PIN = 2,      /* the system places threads; else each is pinned to a core */
+	HONE_KEEP_IMAGES = 4, /* keep a loaded model, packed and with its kernels, in the first cache folder
+				 if it can be written; the next load of the same file reads it from there.
+				 It takes as much space as the model's weights. See also "Compiled models"
+				 at hone_load */
 	HONE_VERBOSE = 8      /* log skipped files and the reasons on standard error, for the whole process */
 };
 
 struct hone_options {
 	size_t size;
-	const char *const *caches; /* folders, the first one that has a kernel counts; NULL: the user's own,
-				      $XDG_CACHE_HOME/hone or ~/.cache/hone, then honed's where there is one,
-				      $HONE_DAEMON_CACHE or /var/lib/hone/cache */
-	int ncaches;               /* with caches; 0 and caches not NULL: none at all */
-	int threads; /* of a run, the caller's among them, 1 to 64; 0: as many as there are cores */
+	const char *const *caches; /* folders; a kernel comes from the first one that has it. NULL: the
+				      user's, $XDG_CACHE_HOME/hone or ~/.cache/hone, then honed's if it
+				      exists, $HONE_DAEMON_CACHE or /var/lib/hone/cache */
+	int ncaches;               /* number of caches; 0 with caches not NULL: no cache */
+	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores */
 	unsigned flags;
 };
 
@@ -123,27 +125,30 @@ struct hone_load_options {
 	int nshapes;
 };
 
-/* The file is read again by hone_refresh and must not change until hone_model_close; a path that does not
- * begin at the root is one of the folder that the process is in now. HONE_UNSUPPORTED names every node that
- * cannot be used, a line each.
+/* Loads a model. hone_refresh reads the file again, so it must not change until hone_model_close. A relative
+ * path is resolved now, against the current folder. The text of HONE_UNSUPPORTED names every node that cannot
+ * be used, one per line.
  *
- * Compiled models. What `hone compile MODEL -o DIR` wrote is loaded by the name of its folder, wherever that
- * was moved to: no model, no cache, no import; kernels, shapes (options' must be none) and exactness are its
- * own, and hone_refresh finds nothing newer. `hone compile MODEL --beside` writes MODEL.hone, which is loaded
- * in place of MODEL while that has the bytes that it was compiled of (they are read, unless the file is the
- * very one) and shapes, threads and exactness are those of then, else passed over; hone_refresh then goes by
- * MODEL and caches, unless more of the work would be done by kernels that nobody tuned. Checked when loaded:
- * HONE_CORRUPT: damaged; HONE_UNSUPPORTED: of another version of hone, or of a processor with features that
- * this one has not. A compiled model holds machine code, and whoever can write it runs code in this process:
- * one that does not belong to root or the process's user, or that others may write, itself or its folder, is
- * refused (HONE_USAGE). Links are not followed to the file. It is read, not mapped: it may be replaced at any
- * time. */
+ * Compiled models. To load the output of `hone compile MODEL -o DIR`, pass the path of the folder, which may
+ * have been moved. This needs no model, no cache and no import. The compiled model has its own kernels,
+ * shapes (so o->nshapes must be 0) and exactness, and hone_refresh finds nothing newer.
+ *
+ * `hone compile MODEL --beside` writes MODEL.hone. It is loaded in place of MODEL if it was compiled from the
+ * same bytes, for the same shapes, threads and exactness; else it is ignored. To compare the bytes, MODEL is
+ * read, unless the file itself is unchanged. hone_refresh then looks at MODEL and the caches, but does not
+ * switch to a model in which more of the work is done by untuned kernels.
+ *
+ * A compiled model is checked when it is loaded. HONE_CORRUPT: it is damaged. HONE_UNSUPPORTED: another
+ * version of hone compiled it, or it needs features that this processor lacks. It holds machine code, so a
+ * user who can write it can run code in this process. It is therefore refused (HONE_USAGE) if it belongs to a
+ * user other than root and the process's user, if others can write it or its folder, or if it is a symbolic
+ * link. It is read, not mapped, so it may be replaced at any time. */
 HONE_API int hone_load(struct hone_handle *h, const char *path, const struct hone_load_options *o,
 		       struct hone_model **out);
 /* An ONNX model in memory, without external data; it is copied. */
 HONE_API int hone_load_bytes(struct hone_handle *h, const void *model, size_t bytes,
 			     const struct hone_load_options *o, struct hone_model **out);
-/* Cancels a run that was begun by hone_run_async, and waits for its end. NULL: nothing. */
+/* Cancels a run that hone_run_async started, and waits for its end. NULL: does nothing. */
 HONE_API void hone_model_close(struct hone_model *m);
 
 /* An input or output. Tensors are row-major without gaps. */
@@ -160,46 +165,49 @@ HONE_API int hone_inputs(const struct hone_model *m); /* how many */
 HONE_API int hone_outputs(const struct hone_model *m);
 HONE_API int hone_input(const struct hone_model *m, int index, struct hone_tensor *out);
 HONE_API int hone_output(const struct hone_model *m, int index, struct hone_tensor *out);
-/* The index of the name; HONE_NOTFOUND lists those there are. */
+/* Returns the index of the name; the text of HONE_NOTFOUND lists all names. */
 HONE_API int hone_find_input(const struct hone_model *m, const char *name);
 HONE_API int hone_find_output(const struct hone_model *m, const char *name);
 
-/* Runs that begin from now on read the input here, and write the output there. `bytes` must be the tensor's;
- * its alignment that of its elements. The caller's buffers stay the caller's: they must outlive the runs that
- * use them, and not be touched while one is under way; an output overlaps no other buffer. NULL: the model's
- * own buffer again, which is used where nothing is bound. */
+/* Runs that begin from now on read the input from this buffer, or write the output to it. `bytes` must be the
+ * tensor's size; the buffer must be aligned to its elements. The caller keeps its buffers: they must outlive
+ * the runs that use them, and must not be touched during a run; an output must not overlap another buffer.
+ * NULL: use the model's own buffer again, as before the first call. */
 HONE_API int hone_bind_input(struct hone_model *m, int index, const void *data, size_t bytes);
 HONE_API int hone_bind_output(struct hone_model *m, int index, void *data, size_t bytes);
-/* The model's own buffer, zeroed at first, 64-byte aligned; NULL with hone_error(): no such. */
+/* The model's own buffer, zeroed at first, 64-byte aligned. NULL: there is no such input or output; see
+ * hone_error(). */
 HONE_API void *hone_input_buffer(struct hone_model *m, int index);
 HONE_API void *hone_output_buffer(struct hone_model *m, int index);
 
 /* Runs once and returns when the outputs are written. */
 HONE_API int hone_run(struct hone_model *m);
-/* As hone_run, on these buffers, one for each input and output in order, whatever is bound: for threads that
- * share a model. */
+/* As hone_run, but on these buffers, one for each input and output in order, instead of the bound ones: for
+ * threads that share a model. */
 HONE_API int hone_run_on(struct hone_model *m, const void *const *inputs, void *const *outputs);
-/* Begins a run in a thread of the library's and returns at once. HONE_BUSY: the last one has not been waited
- * for. */
+/* Starts a run in a thread of the library and returns at once. HONE_BUSY: hone_wait has not yet returned the
+ * status of the last one. */
 HONE_API int hone_run_async(struct hone_model *m);
-/* 1: no run that was begun is under way (hone_wait has its status); 0: it is. */
+/* 0: the run that hone_run_async started has not ended; 1: it has ended (hone_wait returns its status), or
+ * none was started. */
 HONE_API int hone_poll(struct hone_model *m);
-/* Waits for the end of the run that was begun and returns its status; HONE_TIMEOUT: not yet, wait again;
- * HONE_USAGE: none was begun, or another thread that waited has its status. timeout_ms < 0: for ever. */
+/* Waits for the end of the run that hone_run_async started, and returns its status. HONE_TIMEOUT: it has not
+ * ended, wait again; HONE_USAGE: none was started, or another thread's hone_wait has returned its status.
+ * timeout_ms < 0: wait without limit. */
 HONE_API int hone_wait(struct hone_model *m, int timeout_ms);
-/* Asks the run that was begun to end after the kernel that it is at: it then ends with HONE_STOPPED, its
- * outputs undefined, unless it ended well before. Returns at once. */
+/* Asks the run that hone_run_async started to end after its present kernel, and returns at once. The run ends
+ * with HONE_STOPPED and undefined outputs, unless it was already complete. */
 HONE_API void hone_cancel(struct hone_model *m);
 
-/* Looks for kernels that came into the caches since, or left them. If there are such, makes the model ready a
- * second time beside the first, which runs on meanwhile, and puts it in its place between two runs. 1:
- * changed; 0: nothing new; < 0: the model stays as it was. Takes as long, and for that time as much memory,
- * as loading. */
+/* Looks for kernels that were added to the caches or removed from them since the model was loaded. If there
+ * are any, it prepares the model a second time while the first continues to run, and replaces it between two
+ * runs. 1: changed; 0: nothing new; < 0: the model stays as it was. This takes as much time and additional
+ * memory as loading. */
 HONE_API int hone_refresh(struct hone_model *m);
 
 enum hone_origin {
-	HONE_TUNED = 0,    /* from a cache, the best that was found */
-	HONE_DEFAULT = 1,  /* from a cache, as it was before the search */
+	HONE_TUNED = 0,    /* from a cache: the best kernel that tuning found */
+	HONE_DEFAULT = 1,  /* from a cache: the untuned default schedule */
 	HONE_FALLBACK = 2, /* built in, for any size */
 	HONE_PORTABLE = 3  /* plain C */
 };
@@ -207,7 +215,7 @@ enum hone_origin {
 struct hone_kernel_info {
 	size_t size;
 	int origin;     /* enum hone_origin */
-	char name[128]; /* the node that it began as, cut to fit */
+	char name[128]; /* name of its main node, cut to fit */
 	char what[128]; /* "conv 3x3 s2 32x112x112" */
 	double flops;   /* operations of one run */
 	double bytes;   /* bytes that it must read and write */
@@ -222,19 +230,20 @@ struct hone_model_info {
 	int64_t load_us;     /* duration of loading */
 	size_t weight_bytes; /* packed weights */
 	size_t tensor_bytes; /* memory of all values between input and output */
-	char target[160];    /* "x86-64-v4 cascadelake Intel(R)_Xeon(R)": what kernels are looked up for */
+	char target[160];    /* processor that kernels are looked up for: "x86-64-v4 cascadelake
+				Intel(R)_Xeon(R)" */
 	char remedy[512];    /* a command that would tune the rest; "": all is tuned */
 };
 
 HONE_API int hone_summary(const struct hone_model *m, struct hone_model_info *out);
-HONE_API int hone_kernels(const struct hone_model *m); /* how many there are now */
-/* HONE_USAGE: there are fewer kernels, perhaps since a refresh. */
+HONE_API int hone_kernels(const struct hone_model *m); /* their number now */
+/* HONE_USAGE: there is no kernel `index`; a refresh may have changed their number. */
 HONE_API int hone_kernel(const struct hone_model *m, int index, struct hone_kernel_info *out);
 HONE_API const char *
 hone_origin_name(int origin); /* "tuned", "default", "fallback", "portable"; NULL: none */
 
-/* One kernel, for programs that have their own network. It is a model of one or two inputs and one output,
- * found, bound, run, refreshed and asked as any other. */
+/* One kernel, for programs that implement their own network. It is a model with one or two inputs and one
+ * output, for which all functions of models work. */
 enum hone_kernel_op {
 	HONE_GEMM = 1,  /* c[m][n] = a[m][k] b[k][n] + bias[n]; inputs a, b */
 	HONE_CONV2D = 2 /* y[n][f][p][q] = x[n][c][h][w] * w[f][c / groups][r][s] + bias[f]; inputs x, w */
@@ -246,7 +255,7 @@ struct hone_kernel_want {
 	size_t size;
 	int op;               /* enum hone_kernel_op */
 	int activation;       /* enum hone_activation */
-	const float *weights; /* b or w; copied; NULL: a second input of every run */
+	const float *weights; /* b or w; copied; NULL: the second input of each run */
 	const float *bias;    /* NULL: none; copied */
 	int64_t m, n, k;      /* HONE_GEMM */
 	int64_t batch, channels, height, width, filters, kernel_h, kernel_w; /* HONE_CONV2D */
@@ -256,7 +265,7 @@ struct hone_kernel_want {
 
 HONE_API int hone_kernel_find(struct hone_handle *h, const struct hone_kernel_want *want,
 			      struct hone_model **out);
-/* The same as an ONNX file, which `hone tune FILE` makes a tuned kernel for. */
+/* Writes the same kernel as an ONNX file, for `hone tune FILE`. */
 HONE_API int hone_kernel_write(const struct hone_kernel_want *want, const char *path);
 
 #ifdef __cplusplus
