@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The winners of a job's tasks, as seeds for its other tasks of the same kind. A task gets the winners of the
- * tasks nearest to it in size first; kernels/space/transfer.h says how their schedules are fitted to it. */
+/* The winners of a job's tasks, as known candidates for its other tasks of the same kind. A task gets the
+ * winners of the tasks nearest to it in size first; kernels/space/transfer.h says how their schedules are
+ * fitted to it. */
 #ifndef SEARCH_AKIN_H
 #define SEARCH_AKIN_H
 

@@ -3,7 +3,7 @@
  * numbers of a candidate become continuous, and Adam moves them downhill on the smooth draft. Constraints
  * push back five times as hard as the cost pulls, whatever their units. Every point of a path is rounded, by
  * each of the roundings in turn, and new candidates go into the pool. Moments and rates start again with each
- * seed.
+ * candidate that a descent starts from (a seed).
  *
  * Unlike Felix's, our sketches are many (orders, lanes, algorithms), so most draws are of a sketch in which
  * no numbers help: starting from the best 12 of 256 needs half as many measurements as starting from 12

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Prior variance of a weight: a candidate's squared length is about 6, so that times are off by a quarter.
- * Variance of a sample: the error that remains in a model that fits well. */
+/* WEIGHT_VAR: prior variance of a weight. The features of a candidate have a squared length of about 130, so
+ * before the first sample the standard deviation of a log time is above 1, the cap of evidence_sd.
+ * SAMPLE_VAR: variance of a sample's log time around a model that fits well, as evidence_add assumes it. NOISE:
+ * the standard deviation that evidence_sd adds, unless a prior gives another one. */
 #define WEIGHT_VAR 0.01f
 #define SAMPLE_VAR 0.01f
 #define NOISE 0.05f

@@ -178,9 +178,9 @@ static bool dried_up(const struct tune *t, double all_ns)
 	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
 }
 
-/* First slices go before all others: they try the rules and the seeds, and show what to expect. If not all of
- * them fit in the box, boards that divide the search begin with different tasks, drawn in proportion to the
- * promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir"). */
+/* First slices go before all others: they try the rules and the known candidates, and show what to expect. If
+ * not all of them fit in the box, boards that divide the search begin with different tasks, drawn in
+ * proportion to the promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir"). */
 static bool comes_before(const struct tune *t, double promise, const struct tune *next, double most)
 {
 	if (!next || !t->slices != !next->slices)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tuning job takes tasks, a hard box, a runner and seeds; it hands over records as soon as they are
- * certain.
+/* A tuning job takes tasks, a hard box, a runner and known candidates (seeds); it hands over records as soon
+ * as they are certain.
  *
  * Candidate 0 of every task is the default schedule, measured first, so the result is never worse than not
  * tuning. Challengers are raced interleaved against the incumbent, and replace it only on a gain above the

@@ -4,12 +4,13 @@
  * Structures of candidates (what needs a compile of its own: sketch, register tile, vector axis) are dealt to
  * `parts` parts by hash of salt, task and structure; a board's part is hash of salt, board and task, so that
  * each task is divided anew and no board depends on another. A board first tries the default, the
- * incumbent, the seeds and the rules, which are few and for every board; then its own part; and the rest only
- * once that is dry: a board that is alone, or whose fleet is gone, searches the whole space. Numbers of a
- * structure that is good here are varied even if the structure is in another board's part.
+ * incumbent, the known candidates and the rules, which are few and for every board; then its own part; and
+ * the rest only once that is dry: a board that is alone, or whose fleet is gone, searches the whole space.
+ * Numbers of a structure that is good here are varied even if the structure is in another board's part.
  *
  * Short boxes do not reach every task of a network. So boards also begin with different tasks, drawn in
- * proportion to their promise; and before all that, each board tries the first seed of every task. */
+ * proportion to their promise; and before all that, each board tries the first known candidate of every task.
+ */
 #ifndef SEARCH_SHARE_H
 #define SEARCH_SHARE_H
 
@@ -37,7 +38,7 @@ struct portion {
 struct portion share_portion(const struct share *s, const char *task); /* s NULL: not divided */
 /* structure: mix_text(space_structure).lo */
 bool portion_has(const struct portion *p, uint64_t structure);
-/* Makes boards with the same seed draw differently if the search is divided. */
+/* Makes boards with the same random seed draw differently if the search is divided. */
 uint64_t share_seed(const struct share *s, uint64_t seed);
 
 #endif

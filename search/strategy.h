@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies propose candidates; they know no device and no operator, only the space's text and a model's
- * guesses. One file strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes
- * strategy_table[].
+/* A strategy proposes candidates of a task. To add one, add a file strategy_NAME.c that defines
+ * `const struct strategy strategy_NAME`, with all four members set; the Makefile writes strategy_table[].
+ * Then it is `hone tune --strategy NAME`. What must hold:
+ * - It knows only the guide: the space (candidates are text) and the predictions of the cost model; it knows
+ *   no device and no operator.
+ * - Every proposal is legal in the space, and the same seed and measurements give the same proposals.
+ * - While guide.portion is set, it proposes only structures of that portion.
+ * - State lives in the arena given to start(), which the strategy may go on using; the guide outlives it.
+ * tests/search/test_strategy.c checks every strategy of the table.
  *
- * search/tune.c calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with its
- * measurement. The caller filters out candidates that this task has already measured. State lives in the
- * arena given to start(), which the strategy may go on using; the guide outlives it. */
+ * search/tune.c calls ask() for the next candidate (E_NOTFOUND: nothing is left to propose) and tell() with
+ * its measurement. The caller skips candidates that this task has already measured. */
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 

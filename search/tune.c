@@ -106,7 +106,7 @@ void tune_progress(const struct tune *t)
 	j->calls.progress(j->calls.ctx, &p);
 }
 
-/* Takes a seed as it is, or fitted to this task and board. */
+/* Takes a known candidate as it is, or fitted to this task and board. */
 static int take_seed(const struct tune *t, const struct job_seed *seed, char cand[CAND_MAX])
 {
 	if (!seed->task && !seed->lanes) {
@@ -122,8 +122,8 @@ static int take_seed(const struct tune *t, const struct job_seed *seed, char can
 	return rc;
 }
 
-/* Proposes the next candidate: first seeds of this task, then winners of tasks of its kind, then rules, then
- * the strategy, which begins with this board's part. */
+/* Proposes the next candidate: first known candidates of this task, then winners of tasks of its kind, then
+ * rules, then the strategy, which begins with this board's part. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {

@@ -247,7 +247,7 @@ int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a,
 }
 
 /* True: the record is stored already, in the folder that is written or waiting. A copy in a lower layer does
- * not count, since a seed may go away. */
+ * not count, since that layer may go away. */
 static bool is_there(struct cache *c, const struct head *h, const void *p)
 {
 	const struct slot *s = cache_slot(c, h->type, h->key);

@@ -7,10 +7,10 @@
  * process writes: until they are an eighth of the cap). A commit writes batches of at most 64 records (honed:
  * 1,024), each with one write and one sync. Code is written first, so that no record is durable before its
  * code. What a successful commit wrote survives a power cut; a batch that was cut is there in parts or not at
- * all, and each part is a whole record. The last record of a batch, CACHE_MARK, holds counts: u64 generation
- * (batches so far), u64 bytes written over the cache's life, in blocks, by everything that this cache does
- * (without the file system's own journal), u64 its writer's cap (it may be missing). The first two stop at
- * 2^53, and a mark that claims more is ignored. The marks of a pack are ignored.
+ * all, and each part is a whole record. The last record of a batch, its batch mark (CACHE_MARK), holds u64
+ * generation (batches so far), u64 bytes written over the cache's life, in blocks, by everything that this
+ * cache does (without the file system's own journal), u64 its writer's cap (it may be missing). The first two
+ * stop at 2^53; a batch mark that claims more is ignored, and so are those of a pack.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is dead (superseded, or damaged), the next writer copies the live records to a new segment that
@@ -21,7 +21,8 @@
  * evicted only to make room for records, when no code is left, and this is logged. A record of more than a
  * fourth of the cap is refused (E_UNSUPPORTED). Until it is evicted, code of another emitter or candidate
  * than its record's stays: the record may come back to it. The cache remembers what was forgotten, since a
- * seed that holds it may be mounted later: all of it while a seed lies below, else 16,384 keys of each kind.
+ * seed layer that holds it may be mounted later: all of it while such a layer lies below, else 16,384 keys of
+ * each kind.
  * DIR/lock exists while there is a writer; any process that may write DIR may lock it.
  *
  * A file that cannot be opened (no descriptor is left, no permission) is skipped with one line in the log.
@@ -30,10 +31,10 @@
  * away as long as there is code to evict. After that all files are read again, and the parts that still
  * cannot be read are given up, which is logged.
  *
- * Layers: below DIR lie seeds, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
+ * Layers: below DIR lie seed layers, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps the records that it ships. A folder that this process may not write is
- * itself a seed, and the user's cache folder lies above it (for a reader, if it can be listed). Of more than
- * eight layers the lowest are skipped, with one line in the log. The uppermost record of a (type, key)
+ * itself a seed layer, and the user's cache folder lies above it (for a reader, if it can be listed). Of more
+ * than eight layers the lowest are skipped, with one line in the log. The uppermost record of a (type, key)
  * counts, within one layer the last; CACHE_FORGET (payload: u8 type) makes one absent.
  *
  * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, exactness, kind);
@@ -155,7 +156,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out) MUST_CHECK;
 /* Returns whether n more bytes of any type can be put without evicting anything. May compact the cache. */
 int cache_has_room(struct cache *c, size_t n) MUST_CHECK;
-/* True: the record lies in the folder that is written, or waits; it does not come from a seed. */
+/* True: the record lies in the folder that is written, or waits; it does not come from a seed layer. */
 bool cache_is_own(const struct cache *c, enum cache_type t, struct key k);
 int cache_forget(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 /* Calls fn for each record: lower layers first, within a layer oldest first; bad records are skipped. `r`
@@ -169,7 +170,7 @@ int cache_refresh(struct cache *c) MUST_CHECK;
 /* Writes all that waits and removes dead records: one segment of records and one of code stay. */
 int cache_compact(struct cache *c) MUST_CHECK;
 /* Writes all records of all layers that are not forgotten to one file NAME.seg, which any cache folder may
- * hold, typically a seed; it atomically replaces an existing file. E_USAGE: the name looks like one that
+ * hold, typically a seed layer; it atomically replaces a file. E_USAGE: the name looks like one that
  * writers give, or the folder is DIR itself. Returns the number of records. */
 int cache_pack(struct cache *c, const char *path, bool with_code) MUST_CHECK;
 
@@ -178,7 +179,7 @@ struct cache_state {
 	int layers, segments;             /* existing folders; open files */
 	int count[CACHE_TYPES];           /* records that can be read, by type */
 	int64_t record_bytes, code_bytes; /* of live records, all layers */
-	int64_t strangers_bytes;          /* of hints, of both types, and of marks (CACHE_SHARED) */
+	int64_t strangers_bytes;          /* of hints, of both types, and of sent marks (CACHE_SHARED) */
 	int64_t file_bytes, dead_bytes; /* of the folder that is written: its segments; superseded records in
 					   them */
 	int64_t damaged_bytes;          /* without zeros at a file's end */

@@ -79,9 +79,9 @@ static void take_cap(struct cache *c, struct cur *m)
 		c->o.cap_bytes = (int64_t)cap > CAP_BYTES ? (int64_t)cap : CAP_BYTES;
 }
 
-/* Takes a mark's counts. A pack's mark is ignored: it counts another cache's batches. A folder that this
- * process may not write counts for the generation, so that the generation does not fall when the user's
- * folder lies above it. */
+/* Takes the counts of a batch mark. A pack's mark is ignored: it counts another cache's batches. A folder
+ * that this process may not write counts for the generation, so that the generation does not fall when the
+ * user's folder lies above it. */
 static void take_mark(struct cache *c, int seg, const struct head *h, const uint8_t *payload)
 {
 	struct cur m = {.p = payload, .n = h->n};

@@ -23,7 +23,9 @@ enum { CAP_BYTES = 64 << 20 /* unless the caller or the last writer set another 
 enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };
 #define GONE UINT32_MAX
 
-#define MOST_COUNTED (INT64_C(1) << 53) /* limit of a mark's counts; a mark that claims more is ignored */
+#define MOST_COUNTED                                                                                         \
+	(INT64_C(1) << 53) /* limit of a batch mark's counts; one that claims more is ignored                \
+			    */
 
 /* One per (type, key): where its newest record is. */
 struct slot {
@@ -187,7 +189,7 @@ struct copy {
 	struct slot *const *slot;
 	int n;
 	int64_t *at;
-	bool marks;      /* the copy belongs to the cache itself and gets a mark */
+	bool marks;      /* the copy belongs to the cache itself and gets a batch mark */
 	bool named;      /* the file was renamed to its name, perhaps not durably */
 	int64_t written; /* bytes of flash that the copy wrote */
 	struct seg s;
@@ -203,8 +205,8 @@ struct cache_bytes {
 /* Counts the uppermost layer. */
 struct cache_bytes cache_count(const struct cache *c, enum seg_kind kind);
 /* Returns the slots of a kind that a copy of the uppermost layer keeps, in order: live records, tombstones
- * (the seed with the forgotten record may be mounted later), and waiting puts, which the copy writes in place
- * of the records that they supersede. */
+ * (the layer with the forgotten record may be mounted later), and waiting puts, which the copy writes in
+ * place of the records that they supersede. */
 struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a, int *n);
 /* Copies the slots to keep to a new segment that replaces the others; slots with `leaves` are evicted with
  * it, or stay if the copy fails. *no_room: the disk had no room for it. */

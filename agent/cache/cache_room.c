@@ -269,7 +269,7 @@ int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	bool hid = (c->evicted[SEG_CODE] || c->evicted[SEG_RECORDS]) && cache_has_lower(c);
 	cache_index_tidy(c);
 	rc = room ? E_OK : fail_in(E_IO, "full");
-	return rc >= 0 && hid ? cache_reload(c) : rc; /* evicted records hid those of a seed */
+	return rc >= 0 && hid ? cache_reload(c) : rc; /* evicted records hid those of a lower layer */
 }
 
 /* An upper bound: waiting puts may be of either kind. */

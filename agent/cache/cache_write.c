@@ -226,7 +226,7 @@ void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t a
 /* Waiting puts of one kind, as many as fit into one batch. */
 struct batch {
 	int put[CACHE_MOST_BATCH], n;
-	int64_t bytes; /* with the mark */
+	int64_t bytes; /* with the batch mark */
 };
 
 static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)

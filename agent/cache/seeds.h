@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects candidates to try first from the cache's records of a job's tasks and of other tasks of the same
- * kinds. */
+/* Collects known candidates to try first (the seeds of struct job_task) from the cache's records of a job's
+ * tasks and of other tasks of the same kinds. */
 #ifndef AGENT_SEEDS_H
 #define AGENT_SEEDS_H
 

@@ -11,7 +11,7 @@ struct sync_cache_options {
 	const char *dir;    /* folder of the cache */
 	const char *socket; /* NULL: as agent/control/leash.h says */
 	const char *state;  /* hone-sync's state folder */
-	const char *server; /* names the marks of lines that were sent */
+	const char *server; /* part of the keys of sent marks (CACHE_SHARED) */
 	struct clock *clock;
 };
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Risky launches: on some devices a candidate may take the machine down (a GPU whose driver hangs, a board
- * that browns out). There, a candidate is marked on flash before it runs for the first time, and the mark is
- * removed after the first answer, whatever it is. A candidate that is still marked when it is met again did
- * not answer: it is not launched again, and every log records it as MEAS_CRASH. hone forget removes marks,
- * too.
+ * that browns out). There, a candidate gets a quarantine mark on flash before it runs for the first time,
+ * which is removed after the first answer, whatever that is. A candidate that still has its mark when it is
+ * proposed again did not answer: it is not launched again, and every log records it as MEAS_CRASH. hone
+ * forget removes these marks, too.
  *
- * A mark is a CACHE_RISK record, durable before the launch, written through honed if honed writes the cache.
- * Its key is made of task, candidate, target, device and emitter's version, so that kernels of a new driver
- * get a new chance. Its text: "hone-risk 1\n", the task's key, device, emitter and candidate, a line each.
+ * A quarantine mark is a CACHE_RISK record, durable before the launch, written through honed if honed writes
+ * the cache. Its key is made of task, candidate, target, device and emitter's version, so that kernels of a
+ * new driver get a new chance. Its text: "hone-risk 1\n", the task's key, device, emitter and candidate, a
+ * line each.
  *
  * Cost: one commit (a sync, some 4 KiB of flash) for each candidate that has not answered in this process
  * yet. Marks are removed with the next commit. A run that is interrupted from outside (power, the end of the
@@ -21,7 +22,7 @@
 /* Closes inner. The cache stays the caller's and must outlive the runner; if it cannot be written, builds
  * fail. */
 int runner_marked(struct runner *inner, struct cache *c, const char *device, struct runner **out) MUST_CHECK;
-/* Removes the marks of the tasks that are wanted. Returns how many. */
+/* Removes the quarantine marks of the tasks that are wanted. Returns how many. */
 int marked_forget(struct cache *c, bool (*wanted)(void *ctx, struct key task), void *ctx) MUST_CHECK;
 
 #endif

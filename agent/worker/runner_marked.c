@@ -164,7 +164,7 @@ int runner_marked(struct runner *inner, struct cache *c, const char *device, str
 	return E_OK;
 }
 
-/* Reads the task's key of a mark that may be damaged. */
+/* Reads the task's key of a quarantine mark that may be damaged. */
 static bool read_task(struct blob b, struct key *task)
 {
 	const size_t head = sizeof first_line - 1;

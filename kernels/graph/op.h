@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX operators. A family of operators is one file op_NAME.c that defines `const struct op op_NAME`; the
  * Makefile writes op_table[]. To add an operator, add a row to its family, or a new file with rows, infer,
- * eval and, if the operator has a structured form, task. Nothing else changes.
+ * eval and, if the operator has a structured form, task. A new structured form also needs a row in forms[]
+ * of kernels/graph/structure.c, or in the table of structure_map.c if it maps element by element; nothing
+ * else changes.
  *
  * infer: sets out[i].dtype and .shape from in[] (in[i].data != NULL: constant). It checks everything that it
  * relies on, and fails with a text that starts with the problem ("axis 7 of rank 4"); the caller adds node

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the passes of graph_optimize. A pass walks the nodes in order, rewrites where it can prove that
- * results stay the same, marks nodes dead, and returns the number of changed places (or an error). Constants
- * that it makes are new values in the graph's arena: a weight that several nodes share is never changed in
- * place. */
+/* The passes of graph_optimize, and functions that they share. To add a pass, add a file pass_NAME.c that
+ * defines pass_NAME, declare it here, and put it into pass[] of kernels/graph/optimize.c, which runs the
+ * passes once, in that order. What must hold: a pass walks the nodes in order, rewrites only where it can
+ * prove that results stay the same, sets `dead` of nodes that it replaces, and returns the number of changed
+ * places, or an error. Constants that it makes are new values in the graph's arena; a weight that several
+ * nodes share is never changed in place. `scratch` is reset after each pass.
+ * tests/kernels/graph/test_optimize.c compares results before and after. */
 #ifndef KERNELS_PASS_H
 #define KERNELS_PASS_H
 

@@ -228,8 +228,9 @@ static bool share_halo(struct variant *v, struct variant *x)
 	return changed;
 }
 
-/* A whole and its parts share halos if they have the same layout, so that they need not be copied. A part's
- * halo may overlap the other parts of the whole. */
+/* Gives the output of a Concat and its inputs, and the input of a Split and its outputs, the same halo if
+ * their layouts are otherwise equal. Then a part can be a view of the whole (group_views.c) and is not
+ * copied. */
 static void share_halos(struct layer *l)
 {
 	bool changed = true;

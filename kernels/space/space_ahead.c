@@ -13,10 +13,11 @@ enum {
 			    * from the L2 */
 	FED_TILES = 4      /* tiles of outputs; one tile would fetch a line for every vector that it loads */
 };
-/* Shares of the arithmetic's time: shorter waits for memory do not matter. If inputs are prefetched,
- * outermost panels gain more: outputs are written in order, and only one panel at a time is used. From TO_L2
- * on, weights are fetched into the L2, as lines on their way from memory to the L1 would delay its other
- * misses. */
+/* Times to load the weights from memory, as shares of the time of the arithmetic. Up to SHARE the rule for
+ * weights from memory is not worth its cost. FED_SHARE holds instead if inputs are prefetched too (feed): then
+ * outermost panels gain more, as outputs are written in order and only one panel at a time is used. Above
+ * TO_L2 weights are prefetched into the L2, because lines on their way from memory to the L1 would delay its
+ * other misses. */
 static const double SHARE = .03, FED_SHARE = .005, TO_L2 = .25,
 		    PART = 1.25 /* of the L1, for a part and its inputs */;
 

@@ -23,7 +23,7 @@ struct dev_code; /* loaded code; the device defines it */
 struct dev {
 	const char *name;    /* "cpu", "sim" */
 	const char *emitter; /* the emitter whose objects it loads: "llvm", "sim" */
-	bool risky;          /* a launch may take the machine down: marked.h marks it first */
+	bool risky;          /* a launch may take the machine down: see agent/worker/marked.h */
 	int (*probe)(struct target *t); /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
 	/* Loads a copy. Refuses objects that it cannot run: E_CORRUPT, E_UNSUPPORTED. */
 	int (*load)(const void *obj, size_t n, struct dev_code **out);

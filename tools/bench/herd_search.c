@@ -24,7 +24,7 @@ struct known {
 	int64_t best_ns;  /* measured time of `best` */
 	int n, cap;
 	struct tried *tried;
-	const char *seed; /* first seed of this boot; NULL: none */
+	const char *seed; /* first known candidate of this boot; NULL: none */
 };
 
 struct board {

@@ -4,12 +4,12 @@
  * boots (tools/fleet/aggregate.h).
  *
  * At a boot, a board tunes all tasks of the network from its incumbents, knows what it tried in earlier
- * boots, and takes its channel's candidate as the first seed of a task, unless it tried that before. Then it
- * reports the best of each task and the results of those seeds. After all boards have booted, a day has
- * passed and the server aggregates. One board in ten by number is in the canary channel, and all boards of a
- * fleet smaller than CANARY_FLEET; the others are in early or all by the hash of their id, as real boards
- * are. A liar reports a random candidate, another one each boot, with half of the best time that exists; its
- * own kernels are not counted in any figure.
+ * boots, and takes its channel's candidate as the first known candidate of a task, unless it tried that
+ * before. Then it reports the best of each task and the results of those candidates. After all boards have
+ * booted, a day has passed and the server aggregates. One board in ten by number is in the canary channel,
+ * and all boards of a fleet smaller than CANARY_FLEET; the others are in early or all by the hash of their
+ * id, as real boards are. A liar reports a random candidate, another one each boot, with half of the best
+ * time that exists; its own kernels are not counted in any figure.
  *
  * Boards run in threads; the result depends on the description alone. */
 #ifndef TOOLS_HERD_SEARCH_H

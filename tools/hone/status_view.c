@@ -47,7 +47,7 @@ static void next_of(const json_t *m, struct buf *b)
 	else if (missing > 0)
 		buf_printf(b, "%.0f kernels without code", missing);
 	else if (promise > 0.005)
-		buf_printf(b, "%.0f %% faster expected", 100 * promise);
+		buf_printf(b, "%.0f %% less time expected", 100 * promise);
 	if (daemon_num(m, "next_s", 0) > 0) {
 		buf_puts(b, b->n ? "; in " : "in ");
 		add_span(b, daemon_num(m, "next_s", 0));

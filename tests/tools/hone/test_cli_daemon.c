@@ -85,7 +85,7 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
 	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
 	static const char *const parts[] = {
-	    "\nsteering       resting     12.500   5.000  2.50x  12 % faster expected; in 90 s\n",
+	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
 	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
