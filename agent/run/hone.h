@@ -16,18 +16,18 @@
  * cannot be written.
  *
  * Errors. A function that can fail returns a count or HONE_OK, or a negative enum hone_status. After a
- *failure hone_error() returns its text, with cause and remedy, in the same thread until its next call of the
- *library.
+ * failure hone_error() returns its text, with cause and remedy, in the same thread until its next call of the
+ * library.
  *
  * Arguments. Handles and models must be those that the library returned; NULL is only allowed where the
  * function's comment says so.
  *
  * Threads. Every function may be called from any thread at any time, except that hone_model_close must be the
  * last call with its model, and hone_close with its handle. Runs of one model take turns in the order of
- *their calls, each with the buffers that are bound when it begins. If a handle has more than one thread, runs
- *of all its models take turns, because they share the threads. Refreshing a model and asking about it do not
- * disturb a run. After fork() only the parent may use or close a handle and its models; a child must open its
- * own. No function may be called in a signal handler.
+ * their calls, each with the buffers that are bound when it begins. If a handle has more than one thread,
+ *runs of all its models take turns, because they share the threads. Refreshing a model and asking about it do
+ *not disturb a run. After fork() only the parent may use or close a handle and its models; a child must open
+ *its own. No function may be called in a signal handler.
  *
  * Memory. A loaded model runs without allocating (except that the first hone_run_async starts a thread).
  * HONE_NOMEM: a large block cannot be allocated. If memory for small blocks runs out during loading, abort()
@@ -35,7 +35,7 @@
  * dlclose() does not unload the library.
  *
  * Structures begin with their size, which the caller sets (HONE_INIT does): a newer library reads and fills
- *in only the members that the caller knows. All other members that the caller passes in must be zero. */
+ * in only the members that the caller knows. All other members that the caller passes in must be zero. */
 #ifndef HONE_H
 #define HONE_H
 
