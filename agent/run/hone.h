@@ -22,12 +22,12 @@
  * Arguments. Handles and models must be those that the library returned; NULL is only allowed where the
  * function's comment says so.
  *
- * Threads. Every function may be called from any thread at any time, except that hone_model_close must be the
- * last call with its model, and hone_close with its handle. Runs of one model take turns in the order of
- * their calls, each with the buffers that are bound when it begins. If a handle has more than one thread,
- *runs of all its models take turns, because they share the threads. Refreshing a model and asking about it do
- *not disturb a run. After fork() only the parent may use or close a handle and its models; a child must open
- *its own. No function may be called in a signal handler.
+ * Threads. Every function may be called from any thread at any time, except that hone_model_close must be
+ * the last call with its model, and hone_close with its handle. Runs of one model take turns in the order
+ * of their calls, each with the buffers that are bound when it begins. If a handle has more than one
+ * thread, runs of all its models take turns, because they share the threads. Refreshing a model and asking
+ * about it do not disturb a run. After fork() only the parent may use or close a handle and its models; a
+ * child must open its own. No function may be called in a signal handler.
  *
  * Memory. A loaded model runs without allocating (except that the first hone_run_async starts a thread).
  * HONE_NOMEM: a large block cannot be allocated. If memory for small blocks runs out during loading, abort()

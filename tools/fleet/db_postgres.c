@@ -403,7 +403,7 @@ static int postgres_exec(struct db_conn *base, const char *sql, const struct db_
 {
 	struct conn *c = (struct conn *)base;
 	if (c->reading)
-		return fail(E_USAGE, "database %s: a statement amid another's rows: %s", c->name, sql);
+		return fail(E_USAGE, "database %s: a statement was started before all rows of another were read: %s", c->name, sql);
 	int rc = c->stale && !c->transaction ? forget_prepared(c) : E_OK;
 	return rc < 0 ? rc : run(c, sql, param, n, fn, ctx);
 }
@@ -415,7 +415,7 @@ static int postgres_begin(struct db_conn *base)
 	static const char sql[] = "BEGIN ISOLATION LEVEL REPEATABLE READ";
 	struct conn *c = (struct conn *)base;
 	if (c->transaction)
-		return fail(E_USAGE, "database %s: a transaction within another", c->name);
+		return fail(E_USAGE, "database %s: a transaction is already open", c->name);
 	int rc = is_lost(c) ? connect_again(c) : c->stale ? forget_prepared(c) : E_OK;
 	if (rc >= 0)
 		rc = plain(c, sql);
@@ -440,7 +440,7 @@ static int postgres_commit(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
 	if (!c->transaction)
-		return fail(E_USAGE, "database %s: no transaction to commit", c->name);
+		return fail(E_USAGE, "database %s: no transaction is open", c->name);
 	c->transaction = false;
 	PGresult *r = PQexec(c->h, "COMMIT");
 	int rc = PQresultStatus(r) != PGRES_COMMAND_OK ? failed(c, r, "COMMIT") : E_OK;

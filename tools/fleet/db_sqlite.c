@@ -131,7 +131,7 @@ static int make_prepared(struct shared *s, const char *sql, struct prepared *p)
 	    text ? sqlite3_prepare_v3(s->h, text, -1, SQLITE_PREPARE_PERSISTENT, &p->st, NULL) : SQLITE_NOMEM;
 	free(text);
 	if (rc != SQLITE_OK || !p->st)
-		return rc == SQLITE_OK ? fail(E_USAGE, "database %s: an empty statement", s->path)
+		return rc == SQLITE_OK ? fail(E_USAGE, "database %s: the statement is empty", s->path)
 				       : failed(s, sql);
 	for (int i = 1; i <= PARAMS; i++) {
 		char name[8];
@@ -153,10 +153,11 @@ static int prepared(struct shared *s, const char *sql, struct prepared **out)
 	for (int i = 0; i < s->nprepared; i++)
 		if (s->prepared[i].sql == sql) {
 			*out = &s->prepared[i];
-			return sqlite3_stmt_busy((*out)->st)
-				   ? fail(E_USAGE, "database %s: a statement amid its own rows: %s", s->path,
-					  sql)
-				   : E_OK;
+			return sqlite3_stmt_busy((*out)->st) ? fail(E_USAGE,
+								    "database %s: a statement was started "
+								    "again before all its rows were read: %s",
+								    s->path, sql)
+							     : E_OK;
 		}
 	for (int i = 0; s->nprepared == STATEMENTS && i < STATEMENTS; i++)
 		if (!sqlite3_stmt_busy(s->prepared[i].st)) {
@@ -281,7 +282,7 @@ static int sqlite_begin(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
 	if (c->depth)
-		return fail(E_USAGE, "database %s: a transaction within another", c->s->path);
+		return fail(E_USAGE, "database %s: a transaction is already open", c->s->path);
 	int rc = take_turn(c);
 	if (rc < 0)
 		return rc;
@@ -296,7 +297,7 @@ static int sqlite_commit(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
 	if (!c->transaction)
-		return fail(E_USAGE, "database %s: no transaction to commit", c->s->path);
+		return fail(E_USAGE, "database %s: no transaction is open", c->s->path);
 	int rc = run(c->s, "COMMIT", NULL, 0, NULL, NULL);
 	if (rc < 0) {
 		sqlite_rollback(base);

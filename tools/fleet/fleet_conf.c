@@ -36,7 +36,7 @@ const struct opt fleet_conf_opts[] = {
     {"board-bytes", OPT_STR, "16M",
      "bytes that a board may send in a day; above that, it is told when to try again"},
     {"all-bytes", OPT_STR, "4G", "bytes that all boards together may send in a day"},
-    {"parts-min", OPT_STR, "4", "divide the search in classes of at least so many boards"},
+    {"parts-min", OPT_STR, "4", "divide the search among boards in classes of at least so many boards"},
     {NULL},
 };
 

@@ -125,7 +125,7 @@ static int add_word(struct host_names *h, const char *word)
 	return parse_own(word, &h->host[h->n])
 		   ? h->n++
 		   : fail(E_USAGE,
-			  "names: '%.100s' is no host; write names or addresses, without ports: "
+			  "names: '%.100s' is not a host; write names or addresses, without ports: "
 			  "fleet.example.org, 192.0.2.7",
 			  word);
 }

@@ -45,7 +45,7 @@ static void say_limit(struct coming *in, struct db_conn *c, bool all, struct fle
 	}
 	fleet_say(r, 429, "%s", why);
 	if (first) {
-		log_error("hone-fleet: board %s may send no more today: %s", id, why);
+		log_error("hone-fleet: board %s has reached its limit of today: %s", id, why);
 		fleet_refused(in->f, COUNT_LIMIT, in->q, id, why);
 	} else {
 		fleet_count(in->f, COUNT_LIMIT, 1);

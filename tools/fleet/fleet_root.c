@@ -73,7 +73,7 @@ static int add_key(struct role_keys *r, const char *hex)
 	if (r->n == TRUST_KEYS)
 		return fail(E_USAGE, "a role has at most %d keys", TRUST_KEYS);
 	if (hex_read(hex, PUBLIC_KEY_BYTES, r->key[r->n].b) < 0 || !public_key_good(&r->key[r->n]))
-		return fail(E_USAGE, "'%.20s...' is no public key; `hone-fleet root key FILE` prints one",
+		return fail(E_USAGE, "'%.20s...' is not a public key; `hone-fleet root key FILE` prints one",
 			    hex);
 	r->n++;
 	return E_OK;

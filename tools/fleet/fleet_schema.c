@@ -190,7 +190,8 @@ static int make_schema(struct db_conn *c, void *ctx)
 		rc = store_get_int(c, "schema", 0, &has);
 	if (rc >= 0 && has > SCHEMA)
 		rc = fail(E_UNSUPPORTED,
-			  "the database is of a newer hone-fleet (schema %lld, this one knows %d)",
+			  "a newer hone-fleet made the database (schema %lld, this one knows %d); update "
+			  "hone-fleet",
 			  (long long)has, SCHEMA);
 	for (size_t i = 1; i < sizeof schema / sizeof *schema && rc >= 0; i++)
 		if (schema[i].since > has)

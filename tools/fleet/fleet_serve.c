@@ -83,7 +83,7 @@ static int on_step(void *ctx)
 	pthread_mutex_lock(&r->mutex);
 	bool ends = r->ends;
 	pthread_mutex_unlock(&r->mutex);
-	return ends ? fail(E_STOPPED, "told to end") : E_OK;
+	return ends ? fail(E_STOPPED, "stopped") : E_OK;
 }
 
 static void *do_rounds(void *ctx)

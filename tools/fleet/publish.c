@@ -46,7 +46,7 @@ static int check_name(const char *name)
 	size_t n = strlen(name);
 	if (!n || n >= PUBLISH_NAME || strspn(name, letters) != n || name[0] == '/' || name[n - 1] == '/' ||
 	    strstr(name, "//"))
-		return fail(E_USAGE, "'%.80s' is no name of a published file", name);
+		return fail(E_USAGE, "'%.80s' is not the name of a published file", name);
 	return E_OK;
 }
 

@@ -57,7 +57,7 @@ static int find_endpoint(struct s3 *s)
 	const char *host = strstr(buf_str(&s->url), "://");
 	s->host = host ? host + 3 : NULL;
 	if (!host || strncmp(s->url.p, "http", 4) || strpbrk(s->host, "/?#@"))
-		return fail(E_USAGE, "AWS_ENDPOINT_URL=%s: wanted http[s]://HOST[:PORT]", buf_str(&s->url));
+		return fail(E_USAGE, "AWS_ENDPOINT_URL=%s: must be http[s]://HOST[:PORT]", buf_str(&s->url));
 	return E_OK;
 }
 
@@ -68,7 +68,7 @@ static int find_prefix(struct s3 *s, const char *url)
 	while (n && bucket[n - 1] == '/')
 		n--;
 	if (!n || *bucket == '/' || strstr(bucket, ".."))
-		return fail(E_USAGE, "publish = %s: wanted s3://BUCKET or s3://BUCKET/PREFIX", url);
+		return fail(E_USAGE, "publish = %s: must be s3://BUCKET or s3://BUCKET/PREFIX", url);
 	struct buf plain = {0};
 	buf_add(&plain, bucket, n);
 	buf_puts(&s->prefix, "/");
@@ -98,14 +98,13 @@ static int s3_open(const char *url, void **place)
 	s->token = env("AWS_SESSION_TOKEN", NULL, NULL);
 	int rc = crypto_start();
 	if (rc >= 0 && (!s->key_id || !s->secret))
-		rc = fail(E_USAGE,
-			  "publish = %s: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set", url);
+		rc = fail(E_USAGE, "publish = %s: set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", url);
 	if (rc >= 0)
 		rc = find_endpoint(s);
 	if (rc >= 0)
 		rc = find_prefix(s, url);
 	if (rc >= 0 && !(s->curl = curl_easy_init()))
-		rc = fail(E_NOMEM, "libcurl does not start");
+		rc = fail(E_NOMEM, "cannot start libcurl");
 	if (rc < 0)
 		s3_close(s);
 	else

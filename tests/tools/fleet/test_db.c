@@ -438,7 +438,7 @@ TEST(a_lock_that_is_held_is_busy)
 	REQUIRE_OK(fresh(name, &a));
 	REQUIRE_OK(db_open(name, &b));
 	CHECK_OK(db_begin(a));
-	CHECK_FAILS(db_begin(a), E_USAGE, "within another");
+	CHECK_FAILS(db_begin(a), E_USAGE, "already open");
 	int64_t began = clock_now(&clock_real);
 	CHECK_FAILS(db_begin(b), E_BUSY, "busy");
 	CHECK(clock_now(&clock_real) - began < 60 * NS_PER_S);
@@ -563,7 +563,7 @@ TEST(errors_of_postgres_are_reported)
 	CHECK(db_exec(c, "SELECT name, i, b, t FROM hone_test WHERE i > 0 ORDER BY name DESC", NULL, 0, see,
 		      &s) == 2 &&
 	      !strcmp(s.text, "?=1"));
-	CHECK_FAILS(db_exec(c, "SELECT name, i FROM hone_test", NULL, 0, again, c), E_USAGE, "amid");
+	CHECK_FAILS(db_exec(c, "SELECT name, i FROM hone_test", NULL, 0, again, c), E_USAGE, "before all");
 	CHECK(put(c, "z", 1) == 1 && sum(c) == 3);
 	CHECK_FAILS(db_open("postgresql://u:secret@/x?host=/nowhere", &other), E_IO, "connect");
 	CHECK(!strstr(err_text(), "secret") && !other);

@@ -335,7 +335,7 @@ TEST(the_program_says_when_to_come_again)
 		if (turn == 0)
 			CHECK(post(&s, b.p, b.n) == 202);
 		server_text(&s, text, sizeof text);
-		CHECK((strstr(text, "may send no more today") != NULL) == (turn == 0));
+		CHECK((strstr(text, "has reached its limit of today") != NULL) == (turn == 0));
 		if (turn == 0) {
 			CHECK(server_stop(&s, SIGKILL) == 128 + SIGKILL);
 			REQUIRE(start(&s, db));

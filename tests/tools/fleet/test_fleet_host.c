@@ -180,7 +180,7 @@ TEST(names_are_hosts)
 	struct host_names *h;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		c.names = bad[i];
-		CHECK_FAILS(host_names_open(&c, &h), E_USAGE, "is no host");
+		CHECK_FAILS(host_names_open(&c, &h), E_USAGE, "is not a host");
 	}
 	struct buf many = {0};
 	for (int i = 0; i <= HOST_NAMES; i++)

@@ -751,7 +751,7 @@ static int steps_left;
 static int on_step(void *ctx)
 {
 	(void)ctx;
-	return steps_left-- > 0 ? E_OK : fail(E_STOPPED, "told to end");
+	return steps_left-- > 0 ? E_OK : fail(E_STOPPED, "stopped");
 }
 
 TEST(a_round_ends_when_it_is_told)
@@ -767,7 +767,7 @@ TEST(a_round_ends_when_it_is_told)
 		check_place(w, last);
 		if (rc == 1)
 			break;
-		CHECK_FAILS(rc, E_STOPPED, "told to end");
+		CHECK_FAILS(rc, E_STOPPED, "stopped");
 		stopped++;
 		honest(w, 3, 10 + n, 11 + n, 1, MS);
 	}

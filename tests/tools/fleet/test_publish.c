@@ -90,12 +90,12 @@ TEST(names_that_are_none)
 	const char *const bad[] = {"",       "/",   "/x", "x/",  "a//b", "..",  "../x",
 				   "a/../b", "a.b", "A",  "a b", "a\n",  "a%2f"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK_FAILS(put_text(p, bad[i], "x", false), E_USAGE, "is no name");
-		CHECK_FAILS(place_drop(p, bad[i]), E_USAGE, "is no name");
+		CHECK_FAILS(put_text(p, bad[i], "x", false), E_USAGE, "is not the name");
+		CHECK_FAILS(place_drop(p, bad[i]), E_USAGE, "is not the name");
 	}
 	memset(name, 'a', sizeof name);
 	name[PUBLISH_NAME] = 0;
-	CHECK_FAILS(put_text(p, name, "x", false), E_USAGE, "is no name");
+	CHECK_FAILS(put_text(p, name, "x", false), E_USAGE, "is not the name");
 	name[PUBLISH_NAME - 1] = 0;
 	CHECK(put_text(p, name, "x", false) == 1);
 	place_close(p);
