@@ -188,7 +188,7 @@ behind_nginx() {
 	start_postgres && start_one && start_two && start_nginx "$1" && token=$(token "$(url)") && server_url=https://localhost:$tls/v1
 }
 load() { "$b/tools/bench_load" --server "$server_url" --ca "$dir/keys/ca.pem" --token "$token" --names "$dir/names" "$@"; }
-without_certificate() { ! load --bare --boards 1 --time 1s && grep -q 'nothing was acknowledged' "$dir/said"; }
+without_certificate() { ! load --bare --boards 1 --time 1s && grep -q 'no batch was acknowledged' "$dir/said"; }
 status_of() { curl -s -o /dev/null -w '%{http_code}' --cacert "$dir/keys/ca.pem" "https://localhost:$tls$1"; }
 denied() { # what operators see, also to this machine; what boards and monitors need is there
 	for path in / /page/boards /page/sign-in /v1/api/boards /v1/admin/stop /openapi.json; do

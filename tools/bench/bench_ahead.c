@@ -126,7 +126,7 @@ static int run_subject(struct bench *b, const struct subject *s, int pairs)
 	memcpy(copy, b->ns[1], sizeof copy);
 	printf("%-44s %9.1f us", s->name, quantile(copy, pairs, .5) / 1e3);
 	show_ratio(b, pairs, .5, "medians");
-	show_ratio(b, pairs, .1, "lower tenths");
+	show_ratio(b, pairs, .1, "10th percentiles");
 	show_ratio(b, pairs, 0, "minimums");
 	printf("\n");
 	fflush(stdout);
@@ -148,7 +148,8 @@ int main(int argc, char **argv)
 		rc = runner_worker_builders(b.r, builders);
 	if (rc >= 0)
 		rc = make_space(&b, subjects[0].text, &b.work);
-	printf("busy over stopped, %d pairs, %d builders\n", pairs, builders);
+	printf("time with busy builders over time with stopped builders, %d pairs, %d builders\n", pairs,
+	       builders);
 	for (size_t i = 0; i < sizeof subjects / sizeof *subjects && rc >= 0; i++)
 		rc = run_subject(&b, &subjects[i], pairs);
 	if (rc < 0)

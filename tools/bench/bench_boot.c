@@ -50,7 +50,7 @@ static int prepare(struct bench *b, const struct args *a)
 	int n = a->npos ? a->npos : 2, rc = file_self_dir(b->honed, sizeof b->honed - 16);
 	strcat(b->honed, "/../honed");
 	if (rc >= 0 && access(b->honed, X_OK) < 0)
-		rc = fail(E_NOTFOUND, "no %s; `make` builds it", b->honed);
+		rc = fail(E_NOTFOUND, "%s is missing; `make` builds it", b->honed);
 	if (rc >= 0)
 		rc = file_mkdirs(in(b, "sys/proc"), 0755);
 	buf_printf(&conf,
@@ -86,8 +86,8 @@ static int boot(struct bench *b, double *ms)
 		return fail(E_CHILD, "cannot start %s: %s", b->honed, strerror(errno));
 	*ms = (double)(clock_now(&clock_real) - start_ns) / 1e6;
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		return fail(E_CHILD, "%s --boot ended with %#x; see %s/log", b->honed, (unsigned)status,
-			    b->top);
+		return fail(E_CHILD, "%s --boot ended with wait status %#x; see %s/log", b->honed,
+			    (unsigned)status, b->top);
 	return 0;
 }
 
@@ -107,8 +107,8 @@ static int measure(struct bench *b, const struct args *a)
 	if (rc < 0)
 		return rc;
 	qsort(ms, (size_t)runs, sizeof *ms, by_size);
-	printf("first boot %.0f ms\n%d more: least %.1f ms, median %.1f ms, most %.1f ms\n", first_ms, runs,
-	       ms[0], ms[runs / 2], ms[runs - 1]);
+	printf("first boot %.0f ms\n%d more boots: minimum %.1f ms, median %.1f ms, maximum %.1f ms\n",
+	       first_ms, runs, ms[0], ms[runs / 2], ms[runs - 1]);
 	return 0;
 }
 
@@ -129,15 +129,15 @@ static int run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"budget", OPT_DURATION, "TIME", "the first box (default: 20s)"},
-    {"runs", OPT_INT, "N", "boots with nothing to do (default: 20)"},
+    {"budget", OPT_DURATION, "TIME", "length of the first box (default: 20s)"},
+    {"runs", OPT_INT, "N", "number of boots with nothing to do (default: 20)"},
     {NULL},
 };
 
 int main(int argc, char **argv)
 {
 	static const struct cmd cmd = {.usage = "[NET...]",
-				       .summary = "what the boot box costs, and a boot with nothing to do",
+				       .summary = "measure the boot box, and boots with nothing to do",
 				       .details = "",
 				       .max_pos = 16,
 				       .opts = opts,

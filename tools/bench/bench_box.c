@@ -92,7 +92,7 @@ static struct outcome run(const char *hone, const struct box_run *b)
 	o.records = records_in(dir);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
 	if (system(cmd) != 0)
-		fprintf(stderr, "%s stays behind\n", dir);
+		fprintf(stderr, "cannot remove %s\n", dir);
 	return o;
 }
 
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	}
 	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
 	if (system(cmd) != 0)
-		fprintf(stderr, "%s stays behind\n", dir);
+		fprintf(stderr, "cannot remove %s\n", dir);
 	printf("%d boxes, %d bad\n", boxes, bad);
 	return bad != 0;
 }

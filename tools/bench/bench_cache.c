@@ -151,7 +151,7 @@ static int run_bench(const struct args *a)
 	struct device d = {.dir = "/tmp/hone-bench-XXXXXX"};
 	struct figures f = {0};
 	if (!mkdtemp(d.dir))
-		return fail(E_IO, "no folder in /tmp");
+		return fail(E_IO, "cannot make a folder in /tmp");
 	setenv("HONE_SEEDS", "", 1);
 	mount_device(&d);
 	int rc = measure_bytes(&d, &f);
@@ -160,14 +160,16 @@ static int run_bench(const struct args *a)
 	unmount_device(&d);
 	if (rc < 0)
 		return rc;
-	const char *where = d.loop[0] ? "ext4 on a loop device, its journal included" : "/proc/self/io";
+	const char *where = d.loop[0] ? "ext4 on a loop device, with its journal" : "/proc/self/io";
 	if (a->json)
 		return json_out(json_pack("{ss sf sf sf sf sf}", "where", where, "bytes", f.bytes,
 					  "own_bytes", f.own_bytes, "open_ms", f.open_ms, "find_us",
 					  f.find_us, "index_mb", f.index_mb));
-	printf("written    %.0f bytes a record of %d at batch %d: %.2f times (%s); own count %.0f\n", f.bytes,
-	       RECORD_BYTES, BATCH, f.bytes / RECORD_BYTES, where, f.own_bytes);
-	printf("open       %.1f ms for %d records, warm; index %.1f MB\n", f.open_ms, MANY, f.index_mb);
+	printf("written    %.0f bytes for a record of %d bytes, in batches of %d: %.2f times its size (%s); "
+	       "counted by the cache: %.0f\n",
+	       f.bytes, RECORD_BYTES, BATCH, f.bytes / RECORD_BYTES, where, f.own_bytes);
+	printf("open       %.1f ms for %d records, with warm page cache; index %.1f MB\n", f.open_ms, MANY,
+	       f.index_mb);
 	printf("look-up    %.2f us\n", f.find_us);
 	return 0;
 }
@@ -176,7 +178,7 @@ static const struct opt opts[] = {{NULL}};
 
 static const struct cmd bench_cache = {
     .usage = "",
-    .summary = "bytes written for a record, times to open and to find",
+    .summary = "measure bytes written per record, and the times to open a cache and to find a record",
     .details = "",
     .opts = opts,
     .run = run_bench,

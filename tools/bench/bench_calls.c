@@ -114,7 +114,7 @@ static int calls(struct bench *b)
 	if (rc >= 0)
 		rc = time_chain(b, LONG, &many);
 	if (rc >= 0)
-		printf("call: %.0f ns a kernel, its own 16 FMAs included\n", (many - few) / (LONG - SHORT));
+		printf("call: %.0f ns per kernel, including its 16 FMAs\n", (many - few) / (LONG - SHORT));
 	return rc;
 }
 
@@ -144,7 +144,7 @@ static void ranges(struct bench *b, struct pool *p, const char *what, int64_t ex
 			b->ns[i] = since(start) / batch;
 	}
 	pool_end(p);
-	printf("range, %s: %.0f ns (%.0f)\n", what, stats_median(b->ns, ROUNDS),
+	printf("pool_run, %s: %.0f ns (%.0f)\n", what, stats_median(b->ns, ROUNDS),
 	       stats_quantile(b->ns, ROUNDS, .9));
 }
 
@@ -174,7 +174,7 @@ static void asleep(struct bench *b, struct pool *p, const char *what, bool all)
 		b->ns[i] = since(start);
 		pool_end(p);
 	}
-	printf("asleep, %s: %.1f us (%.1f)\n", what, stats_median(b->ns, SLEEPS) / 1e3,
+	printf("from sleep, %s: %.1f us (%.1f)\n", what, stats_median(b->ns, SLEEPS) / 1e3,
 	       stats_quantile(b->ns, SLEEPS, .9) / 1e3);
 }
 
@@ -184,12 +184,12 @@ static int pools(struct bench *b, int threads)
 	int rc = machine_pool(threads, true, &p);
 	if (rc < 0)
 		return rc;
-	printf("%d threads, as medians (90th percentiles):\n", threads);
-	ranges(b, p, "an index a thread", threads, 0);
+	printf("%d threads, medians (90th percentiles):\n", threads);
+	ranges(b, p, "one index per thread", threads, 0);
 	ranges(b, p, "1000 indexes", 1000, 0);
 	ranges(b, p, "after 2 us of one thread", threads, SERIAL_NS);
-	asleep(b, p, "a first range", false);
-	asleep(b, p, "every thread in it", true);
+	asleep(b, p, "first range", false);
+	asleep(b, p, "all threads in it", true);
 	pool_close(p);
 	return E_OK;
 }

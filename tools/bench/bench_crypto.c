@@ -29,7 +29,7 @@ static int do_sign(void)
 
 static int do_verify(void)
 {
-	return crypto_verified(&public, &hash, &sig) ? E_OK : fail(E_WRONG, "a signature is not taken");
+	return crypto_verified(&public, &hash, &sig) ? E_OK : fail(E_WRONG, "a signature is refused");
 }
 
 static int do_hash(void)

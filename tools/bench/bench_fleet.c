@@ -88,7 +88,7 @@ static int wait_port(struct bench *b)
 		}
 		clock_real.sleep(&clock_real, 10 * NS_PER_MS);
 	}
-	return fail(E_CHILD, "hone-fleet does not serve: %s", text);
+	return fail(E_CHILD, "hone-fleet does not answer: %s", text);
 }
 
 static int start(struct bench *b, const char *program, int cpus, int threads)
@@ -189,7 +189,7 @@ static void drive(struct bench *b, int64_t box_ns)
 	double cpu_s = (double)(cpu1.tv_sec - cpu0.tv_sec) + 1e-9 * (double)(cpu1.tv_nsec - cpu0.tv_nsec);
 	long long good = atomic_load(&b->good);
 	printf(
-	    "%lld batches, %lld refused or lost, %.1f s: %.0f records/s; the server used %.2f processors\n",
+	    "%lld batches, %lld refused or lost, in %.1f s: %.0f records/s; the server used %.2f processors\n",
 	    good, (long long)atomic_load(&b->bad), s, (double)good * BATCH_RECORDS / s, cpu_s / s);
 }
 
@@ -227,14 +227,14 @@ static int run(const struct args *args)
 }
 
 static const struct opt opts[] = {
-    {"time", OPT_DURATION, "10s", "for how long"}, {"batches", OPT_INT, "3000", "that are signed before"},
-    {"boards", OPT_INT, "16", "connections"},      {"cpus", OPT_INT, "2", "processors of the server"},
-    {"threads", OPT_INT, "4", "of the server"},    {NULL}};
+    {"time", OPT_DURATION, "10s", "duration"}, {"batches", OPT_INT, "3000", "batches that are signed before the start"},
+    {"boards", OPT_INT, "16", "connections"},      {"cpus", OPT_INT, "2", "processors for the server"},
+    {"threads", OPT_INT, "4", "options of the server"},    {NULL}};
 
 int main(int argc, char **argv)
 {
 	static const struct cmd fleet = {.usage = "[options]",
-					 .summary = "what a fleet's server takes in",
+					 .summary = "measure how many records a second a fleet's server accepts",
 					 .opts = opts,
 					 .run = run,
 					 .name = "fleet"};

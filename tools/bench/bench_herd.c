@@ -109,7 +109,7 @@ static int run_power(const struct args *a)
 		rc = json_out(json_pack("{so si}", "rows", rows, "beyond", beyond));
 	else
 		table_print(&t, a->color);
-	return rc < 0 ? rc : beyond ? fail(E_WRONG, "%d cases are beyond twice the plan", beyond) : 0;
+	return rc < 0 ? rc : beyond ? fail(E_WRONG, "%d cases exceed twice the planned load", beyond) : 0;
 }
 
 /* ---- search ---- */
@@ -227,7 +227,7 @@ static int run_search(const struct args *a)
 				.threads = (int)arg_int(a, "threads", 4)};
 	int points = 0, slower = (int)arg_int(a, "slower", 5), rc = arg_seed(a, &c.seed);
 	if (!folder)
-		return fail(E_NOTFOUND, "no recorded schedules: set HONE_DATA to the data folder");
+		return fail(E_NOTFOUND, "no recorded schedules found: set HONE_DATA to the data folder");
 	if (slower < 1 || slower > 1000 || c.boots < 1 || c.boots > HERD_BOOTS)
 		return fail(E_USAGE, "--slower: 1 to 1000, --boots: 1 to %d", HERD_BOOTS);
 	if (rc >= 0)
@@ -267,10 +267,10 @@ static int run_herd(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"power", OPT_FLAG, NULL, "a million boards get power at one moment"},
-    {"boards", OPT_INT, "N", "so many (1000000)"},
+    {"power", OPT_FLAG, NULL, "a million boards are switched on at the same moment"},
+    {"boards", OPT_INT, "N", "number of boards (1000000)"},
     {"every", OPT_DURATION, "6h", "the boards' pace; all else in proportion"},
-    {"search", OPT_FLAG, NULL, "fleets that search"},
+    {"search", OPT_FLAG, NULL, "simulate fleets that search"},
     {"mode", OPT_STR, "MODE", "alone, shared or divided"},
     {"boots", OPT_INT, "N", "at most (8)"},
     {"box", OPT_DURATION, "5s", "of a boot"},
@@ -284,7 +284,7 @@ static const struct opt opts[] = {
 
 static const struct cmd herd = {
     .usage = "--power | --search [--boards N]",
-    .summary = "a fleet in virtual time",
+    .summary = "simulate a fleet in virtual time",
     .details = "",
     .opts = opts,
     .run = run_herd,

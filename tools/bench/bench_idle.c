@@ -119,7 +119,7 @@ static int manager(void)
 	snprintf(at.sun_path, sizeof at.sun_path, "%s/manager", dir);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0)
-		return fail(E_IO, "no socket: %s", strerror(errno));
+		return fail(E_IO, "cannot make a socket: %s", strerror(errno));
 	setenv("NOTIFY_SOCKET", at.sun_path, 1);
 	snprintf(usec, sizeof usec, "%d000000", WATCHDOG_S);
 	setenv("WATCHDOG_USEC", usec, 1);
@@ -229,13 +229,13 @@ static int report(const struct sample *a, const struct sample *b, int seconds)
 	printf("  unshared %ld KB (dirty %ld), PSS %ld KB, RSS %ld KB\n", uss, kb_of("Private_Dirty:"),
 	       kb_of("Pss:"), kb_of("Rss:"));
 	printf("  wake-ups %.2f a minute, read calls %ld\n", wakes, b->read_calls - a->read_calls);
-	printf("  written %lld bytes; files %s\n", b->bytes - a->bytes, touched ? "changed" : "untouched");
-	printf("  mapped of LLVM, hwloc, TLS, GPU: %d\n", nheavy);
+	printf("  wrote %lld bytes; files %s\n", b->bytes - a->bytes, touched ? "changed" : "untouched");
+	printf("  mappings of LLVM, hwloc, TLS or GPU libraries: %d\n", nheavy);
 	/* A context switch is counted when it begins, so one may belong to the time before. */
 	bool good = uss > 0 && uss <= MOST_KB && b->wakes - a->wakes <= MOST_WAKES * seconds / 60 + 1 &&
 		    b->bytes == a->bytes && !touched && !nheavy;
-	printf("%s\n", good ? "within bounds" : "OVER BOUNDS");
-	return good ? E_OK : fail(E_WRONG, "an idle honed costs more than it may");
+	printf("%s\n", good ? "within the limits" : "OVER THE LIMITS");
+	return good ? E_OK : fail(E_WRONG, "an idle honed exceeds its limits");
 }
 
 static int run(int seconds)
@@ -252,7 +252,7 @@ static int run(int seconds)
 	hear(fd, seconds);
 	look(&b);
 	int rc = waitpid(honed, NULL, WNOHANG) == 0 ? report(&a, &b, seconds)
-						    : fail(E_CHILD, "honed ended before its time");
+						    : fail(E_CHILD, "honed ended too early");
 	kill(honed, SIGTERM);
 	waitpid(honed, NULL, 0);
 	close(fd);

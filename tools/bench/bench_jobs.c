@@ -300,8 +300,9 @@ static int tell_records(const char *name, const struct records *x)
 		noise[n++] = fabs(ns[0] / ns[1] - 1);
 	}
 	if (!n)
-		return fail(E_NOTFOUND, "no record could be timed again");
-	printf("%s: %d records, of undisturbed times %.4f, off by %.2f %% (these from each other: %.2f %%)\n",
+		return fail(E_NOTFOUND, "none of the records could be timed again");
+	printf("%s: %d records, %.4f of their undisturbed times, difference %.2f %% (two undisturbed times "
+	       "differ by %.2f %%)\n",
 	       name, n, stats_median(ratio, n), 100 * stats_median(off, n), 100 * stats_median(noise, n));
 	return E_OK;
 }
@@ -339,9 +340,9 @@ static int run_program(char *const argv[], int cpu)
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return fail(E_CHILD, "%s: cannot be started", argv[0]);
+		return fail(E_CHILD, "cannot start %s", argv[0]);
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		return fail(E_CHILD, "%s %s: status %d", argv[0], argv[1], status);
+		return fail(E_CHILD, "%s %s ended with status %d", argv[0], argv[1], status);
 	return E_OK;
 }
 
@@ -412,7 +413,7 @@ static int tune_together(struct bench *b)
 	if (f)
 		count_jobs(b, f);
 	int status = f ? pclose(f) : -1;
-	return status ? fail(E_CHILD, "%s: status %d", cmd, status) : E_OK;
+	return status ? fail(E_CHILD, "%s ended with status %d", cmd, status) : E_OK;
 }
 
 static int run_way(struct bench *b, enum way way)
@@ -477,7 +478,7 @@ static int race_networks(struct bench *b, int model)
 		c->ratio = way ? json_number_value(json_object_get(r, "ratio")) : 1;
 	}
 	json_decref(all);
-	return status ? fail(E_CHILD, "%s: status %d", cmd, status) : E_OK;
+	return status ? fail(E_CHILD, "%s ended with status %d", cmd, status) : E_OK;
 }
 
 /* Seconds until the search had done as many trials as the one that ran alone; NAN: never. */
@@ -539,16 +540,15 @@ static void tell_sums(const struct bench *b)
 	double box_s[WAYS];
 	for (int way = 0; way < WAYS; way++)
 		box_s[way] = (double)b->box_ns[way] / 1e9 * (way == TOGETHER ? 1 : b->nmodels);
-	printf("%d jobs at once\n", b->at_once);
+	printf("%d jobs at the same time\n", b->at_once);
 	printf("boxes: alone %.1f s, ahead %.1f s, together %.1f s: %.3f of alone, %.3f of ahead\n",
 	       box_s[ALONE], box_s[AHEAD], box_s[TOGETHER], box_s[TOGETHER] / box_s[ALONE],
 	       box_s[TOGETHER] / box_s[AHEAD]);
-	printf("networks at their ends, of alone's time: ahead %.4f, together %.4f\n", exp(better[AHEAD]),
-	       exp(better[TOGETHER]));
-	printf(
-	    "to as many trials as alone: %.1f s alone, %.1f s ahead, %.1f s together: %.3f of alone, %.3f of "
-	    "ahead\n",
-	    sum[ALONE], sum[AHEAD], last, last / sum[ALONE], last / sum[AHEAD]);
+	printf("run times of the networks at the end, relative to alone: ahead %.4f, together %.4f\n",
+	       exp(better[AHEAD]), exp(better[TOGETHER]));
+	printf("time to as many trials as alone: %.1f s alone, %.1f s ahead, %.1f s together: %.3f of alone, "
+	       "%.3f of ahead\n",
+	       sum[ALONE], sum[AHEAD], last, last / sum[ALONE], last / sum[AHEAD]);
 }
 
 static int for_real(struct bench *b)
@@ -577,7 +577,7 @@ static int find_models(struct bench *b)
 	int given = b->args->npos, rc = E_OK;
 	b->nmodels = given ? given : (int)(sizeof zoo / sizeof *zoo);
 	if (b->nmodels > MODELS)
-		return fail(E_USAGE, "at most %d models", MODELS);
+		return fail(E_USAGE, "at most %d models are possible", MODELS);
 	for (int i = 0; i < b->nmodels && rc >= 0; i++) {
 		if (given) {
 			if (!realpath(b->args->pos[i], b->model[i]))
@@ -609,7 +609,7 @@ static int bench_real(const struct args *a)
 	     worker[PATH_MAX], cmd[64];
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b || !mkdtemp(dir))
-		return fail(E_IO, "no folder in /tmp");
+		return fail(E_IO, "cannot make a folder in /tmp");
 	int rc = file_self_dir(self, sizeof self);
 	snprintf(hone, sizeof hone, "%s/../hone", self);
 	snprintf(honed, sizeof honed, "%s/../honed", self);
@@ -635,7 +635,7 @@ static int bench_real(const struct args *a)
 			close_records(b->records[way]);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
 	if (!arg_flag(a, "keep") && system(cmd) != 0)
-		fprintf(stderr, "%s stays behind\n", dir);
+		fprintf(stderr, "cannot remove %s\n", dir);
 	free(b);
 	return rc;
 }
@@ -646,21 +646,21 @@ static int run_jobs(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"sim", OPT_FLAG, NULL, "policies in simulation, nothing for real"},
+    {"sim", OPT_FLAG, NULL, "simulate the policies instead of running jobs"},
     {"alone", OPT_DURATION, "20s", "box of each model alone, without builders (20s)"},
     {"ahead", OPT_DURATION, "16s", "box of each model alone, with builders (16s)"},
     {"together", OPT_DURATION, "42s", "box of all of them (42s)"},
-    {"jobs", OPT_INT, "N", "of them at once (0: as honed has it)"},
+    {"jobs", OPT_INT, "N", "jobs at the same time (0: as honed chooses)"},
     {"hone", OPT_STR, "FILE", "program that tunes (hone of the build)"},
     {"policy", OPT_STR, "NAME", "of honed, for real (" POLICY_DEFAULT ")"},
     {"seed", OPT_INT, "N", "seed of the searches (1)"},
-    {"keep", OPT_FLAG, NULL, "the folder of caches stays"},
+    {"keep", OPT_FLAG, NULL, "keep the folder of caches"},
     {NULL},
 };
 
 static const struct cmd jobs = {
     .usage = "[--sim] [--alone 20s] [--ahead 16s] [--together 42s] [--seed N] [MODEL]...",
-    .summary = "several models at once against one after another",
+    .summary = "compare tuning several models at the same time with tuning them one after another",
     .details = "",
     .max_pos = -1,
     .opts = opts,

@@ -302,7 +302,7 @@ static int make_copy(struct bench *b, const struct task *t)
 static int make_subject(struct bench *b, struct subject_text text)
 {
 	if (b->nsubjects == MAX_SUBJECTS)
-		return fail(E_USAGE, "more than %d tasks", MAX_SUBJECTS);
+		return fail(E_USAGE, "more than %d tasks; give fewer", MAX_SUBJECTS);
 	struct subject *s = &b->subject[b->nsubjects++];
 	void *plain[MAX_OPERANDS];
 	s->text = text;
@@ -311,7 +311,7 @@ static int make_subject(struct bench *b, struct subject_text text)
 		return fail_in(rc, "%s", text.name);
 	for (int i = 0; i < s->t.noperands; i++)
 		if (s->t.nsyms || s->t.operand[i].dtype != DT_F32)
-			return fail(E_UNSUPPORTED, "%s: not of constant shape and f32", text.name);
+			return fail(E_UNSUPPORTED, "%s does not have constant shapes and f32", text.name);
 	if ((rc = fill(b, &s->t, plain)) >= 0 && (!text.copies || (rc = make_copy(b, &s->t)) >= 0))
 		rc = candidates(b, s, plain);
 	return rc < 0 ? fail_in(rc, "%s", text.name) : E_OK;
@@ -381,7 +381,7 @@ static int open_bench(struct bench *b)
 	b->emit = emit_find("llvm");
 	b->dev = dev_find("cpu");
 	if (!b->emit || !b->dev)
-		return fail(E_NOTFOUND, "no llvm emitter or no cpu device in this build");
+		return fail(E_NOTFOUND, "this build has no llvm emitter or no cpu device");
 	b->clock = b->dev->clock();
 	int rc = b->dev->probe(&b->tg);
 	if (rc < 0 || (rc = load_loops(b, peak_loops(b), &b->peak)) < 0)

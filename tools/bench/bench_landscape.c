@@ -318,7 +318,7 @@ static int read_options(struct bench *b, const struct args *a)
 	b->spread_ns = arg_duration(a, "spread", 200 * NS_PER_MS);
 	b->end_ns = clock_now(&clock_real) + arg_duration(a, "limit", 24 * 3600 * NS_PER_S);
 	if (!b->dir)
-		return fail(E_USAGE, "name the folder for landscapes with --output DIR");
+		return fail(E_USAGE, "missing option --output DIR, the folder for landscapes");
 	if (b->samples < 1 || b->samples > SHOTS_MOST || b->rounds < 1 || b->rounds > SHOTS_ROUNDS)
 		return fail(E_USAGE, "--samples: 1 to %d, --rounds: 1 to %d", SHOTS_MOST, SHOTS_ROUNDS);
 	return E_OK;
@@ -359,13 +359,13 @@ static int run_landscape(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"output", OPT_STR, "DIR", "folder for the landscapes", 'o'},
-    {"samples", OPT_INT, "N", "candidates of a task (150)"},
+    {"output", OPT_STR, "DIR", "folder to write landscapes to", 'o'},
+    {"samples", OPT_INT, "N", "candidates for each task (150)"},
     {"rounds", OPT_INT, "R", "clean runs of each (6)"},
-    {"spread", OPT_DURATION, "200ms", "a round takes this long at least"},
-    {"limit", OPT_DURATION, "150s", "begin no task after that"},
+    {"spread", OPT_DURATION, "200ms", "shortest duration of a round"},
+    {"limit", OPT_DURATION, "150s", "start no task after this time"},
     {"task", OPT_STR, "KEYS", "only tasks whose key begins with one of these, separated by commas"},
-    {"warm", OPT_FLAG, NULL, "weights stay in the cache"},
+    {"warm", OPT_FLAG, NULL, "keep weights in the processor's cache between runs"},
     OPT_THREADS,
     OPT_SHAPE,
     {NULL},
@@ -373,7 +373,7 @@ static const struct opt opts[] = {
 
 static const struct cmd landscape = {
     .usage = "MODEL... -o DIR [--samples N] [--rounds R] [--task KEYS] [--limit 150s]",
-    .summary = "record what candidates of models' tasks take",
+    .summary = "record the times of candidates of models' tasks",
     .details = "",
     .min_pos = 1,
     .max_pos = -1,

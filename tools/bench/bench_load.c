@@ -82,7 +82,7 @@ static int enrol(struct board *b)
 	if (rc >= 0)
 		rc = status == 200 && cert
 			 ? file_write(b->cert_path, cert, strlen(cert))
-			 : fail(E_WRONG, "not enrolled: status %ld: %s", status, buf_str(&b->said));
+			 : fail(E_WRONG, "cannot enrol: status %ld: %s", status, buf_str(&b->said));
 	json_decref(said);
 	json_decref(j);
 	free(text);
@@ -175,26 +175,26 @@ static int run(const struct args *args)
 	for (int i = 0; i < n && rc >= 0; i++)
 		pthread_join(board[i].thread, NULL);
 	double s = (double)(clock_now(&clock_real) - start_ns) * 1e-9;
-	printf("%d boards: %d batches acknowledged in %.1f s (%.0f records/s), %d answers were not good\n",
+	printf("%d boards: %d batches acknowledged in %.1f s (%.0f records/s), %d other answers\n",
 	       l.enrolled, l.good, s, (double)l.good * BATCH_RECORDS / s, l.tries);
 	if (fclose(l.names) != 0 && rc >= 0)
 		rc = fail(E_IO, "%s: %s", names, strerror(errno));
-	return rc < 0 ? rc : l.good ? E_OK : fail(E_WRONG, "nothing was acknowledged");
+	return rc < 0 ? rc : l.good ? E_OK : fail(E_WRONG, "no batch was acknowledged");
 }
 
 static const struct opt opts[] = {{"server", OPT_STR, "URL", "https://HOST:PORT/v1"},
-				  {"ca", OPT_STR, "FILE", "authority of its certificate"},
-				  {"token", OPT_STR, "TEXT", "with which boards join"},
-				  {"names", OPT_STR, "FILE", "gets the names of acknowledged batches"},
-				  {"time", OPT_DURATION, "10s", "for how long"},
-				  {"boards", OPT_INT, "8", "at once"},
-				  {"bare", OPT_FLAG, NULL, "without the certificate that enrolment gave"},
+				  {"ca", OPT_STR, "FILE", "certificate authority of the server"},
+				  {"token", OPT_STR, "TEXT", "token for boards to join"},
+				  {"names", OPT_STR, "FILE", "file for the names of acknowledged batches"},
+				  {"time", OPT_DURATION, "10s", "duration"},
+				  {"boards", OPT_INT, "8", "boards at the same time"},
+				  {"bare", OPT_FLAG, NULL, "do not use the certificate from enrolment"},
 				  {NULL}};
 
 int main(int argc, char **argv)
 {
 	static const struct cmd load = {.usage = "--server URL --ca FILE --token TEXT [options]",
-					.summary = "boards that send to a fleet",
+					.summary = "simulate boards that send to a fleet",
 					.opts = opts,
 					.run = run,
 					.name = "load"};

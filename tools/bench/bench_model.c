@@ -281,7 +281,7 @@ static int run_model(const struct args *a)
 	b.nonly = arg_list(a, "cost", &b.only);
 	for (int i = 0; i < b.nonly; i++)
 		if (!cost_find(b.only[i]))
-			return fail(E_USAGE, "no cost model '%s'", b.only[i]);
+			return fail(E_USAGE, "unknown cost model '%s'", b.only[i]);
 	if (b.seeds < 1 || b.seeds > 1000 || b.folds < 2 || b.folds > LANDSCAPE_FILES)
 		return fail(E_USAGE, "--seeds: 1 to 1000, --folds: 2 to %d", LANDSCAPE_FILES);
 	b.table.align = "llllrrrrrrrrrr";
@@ -291,7 +291,8 @@ static int run_model(const struct args *a)
 	if (rc >= 0 && data)
 		rc = judge_recorded(&b, data);
 	if (rc >= 0 && !a->npos && !data)
-		rc = fail(E_USAGE, "name a folder of landscapes: there is no data folder either");
+		rc = fail(E_USAGE,
+			  "missing argument DIR, a folder of landscapes; the default needs HONE_DATA");
 	if (rc >= 0 && a->json)
 		rc = json_out(json_pack("{so}", "rows", b.rows));
 	else if (rc >= 0)
@@ -301,16 +302,17 @@ static int run_model(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"cost", OPT_LIST, "NAME", "that model, and others so named (all but none)"},
-    {"seeds", OPT_INT, "N", "runs of each, with different seeds (1)"},
-    {"folds", OPT_INT, "N", "parts of the tasks, each asked of a model that learnt the others (10)"},
-    {"tasks", OPT_FLAG, NULL, "a row for each task"},
+    {"cost", OPT_LIST, "NAME", "cost model to judge; may be repeated (default: all except none)"},
+    {"seeds", OPT_INT, "N", "runs of each model, with different random seeds (1)"},
+    {"folds", OPT_INT, "N",
+     "parts of the tasks; each part is predicted by a model that learnt the others (10)"},
+    {"tasks", OPT_FLAG, NULL, "print a row for each task"},
     {NULL},
 };
 
 static const struct cmd model = {
     .usage = "[DIR] [--cost NAME]... [--seeds N] [--folds N] [--tasks]",
-    .summary = "how well cost models rank candidates of tasks that they never saw",
+    .summary = "measure how well cost models rank candidates of tasks that they never saw",
     .details = "",
     .max_pos = 1,
     .opts = opts,

@@ -36,8 +36,8 @@ static int turns(struct ready *r)
 	double ms;
 	while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0) {
 		if (sscanf(line, "turn %lf", &ms) != 1 || !(ms >= 0 && ms < 1e6))
-			return fail(E_USAGE, "'%.*s': a line is `turn MS` or `quit`",
-				    (int)strcspn(line, "\n"), line);
+			return fail(E_USAGE, "'%.*s': write `turn MS` or `quit`", (int)strcspn(line, "\n"),
+				    line);
 		int rc = turn(r, ms);
 		if (rc < 0)
 			return rc;
@@ -113,7 +113,7 @@ static const struct opt opts[] = {
 
 static const struct cmd net = {
     .usage = "MODEL [--kernels KIND] [--input NAME=FILE]... [--output DIR] [--exact]",
-    .summary = "keeps a model ready and runs it as standard input says",
+    .summary = "keep a model loaded and run it on commands from standard input",
     .details = "Lines: turn MS, quit.",
     .min_pos = 1,
     .max_pos = 1,

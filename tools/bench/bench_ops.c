@@ -260,7 +260,7 @@ static int run_ops(const struct args *a)
 	struct bench b = {.runs = (int)arg_int(a, "runs", 60), .verbose = arg_flag(a, "verbose")};
 	char dir[4096];
 	if (b.runs < 1 || b.runs > MAX_RUNS)
-		return fail(E_USAGE, "--runs %d: 1 to %d", b.runs, MAX_RUNS);
+		return fail(E_USAGE, "--runs %d: must be 1 to %d", b.runs, MAX_RUNS);
 	int rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = host_open(a, dir, true, &b.host);
@@ -278,9 +278,9 @@ static int run_ops(const struct args *a)
 
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs of each case (60)"},
-    {"case", OPT_STR, "TEXT", "only cases whose name has it"},
-    {"fallback", OPT_FLAG, NULL, "built-in kernels"},
-    {"verbose", OPT_FLAG, NULL, "say every kernel"},
+    {"case", OPT_STR, "TEXT", "only cases whose name contains this text"},
+    {"fallback", OPT_FLAG, NULL, "use built-in kernels"},
+    {"verbose", OPT_FLAG, NULL, "print every kernel"},
     OPT_THREADS,
     OPT_EXACT,
     OPT_CACHE,
@@ -289,7 +289,7 @@ static const struct opt opts[] = {
 
 static const struct cmd ops = {
     .usage = "[--runs N] [--case TEXT] [--fallback] [--verbose] [--threads N]",
-    .summary = "how near everything that is not a convolution comes to its roofline",
+    .summary = "compare all operators except convolutions with their rooflines",
     .details = "",
     .max_pos = 0,
     .opts = opts,

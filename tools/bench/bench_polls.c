@@ -126,7 +126,7 @@ static int find_etag(int port, const char *path, char *out, size_t n)
 	text[got > 0 ? got : 0] = 0;
 	const char *etag = strstr(text, "ETag: ");
 	if (strncmp(text, "HTTP/1.1 200 ", 13) != 0 || !etag)
-		return fail(E_WRONG, "%s: not there, or without an ETag: %.40s", path, text);
+		return fail(E_WRONG, "%s: no such file, or no ETag: %.40s", path, text);
 	snprintf(out, n, "%.*s", (int)strcspn(etag + 6, "\r"), etag + 6);
 	return E_OK;
 }
@@ -179,23 +179,24 @@ static int run(const struct args *args)
 	printf("%d connections, %.1f s: %.0f polls/s answered by 304, %lld otherwise; this client used %.2f "
 	       "processors\n",
 	       connections, s, (double)good / s, (long long)bad, cpu_s() / s);
-	return good && !bad ? E_OK : fail(E_WRONG, "answers that were no 304");
+	return good && !bad ? E_OK : fail(E_WRONG, "some answers were not 304");
 }
 
 static const struct opt opts[] = {
-    {"port", OPT_INT, "80", "of this machine"},
+    {"port", OPT_INT, "80", "port of the server on this machine"},
     {"tls", OPT_INT, "443", "port of HTTPS, with --ca"},
-    {"ca", OPT_STR, "FILE", "authority of its certificate: by HTTPS, a connection a thread"},
-    {"path", OPT_STR, "PATH", "that is asked for (/v1/root/1)"},
-    {"time", OPT_DURATION, "10s", "for how long"},
-    {"connections", OPT_INT, "64", "kept alive"},
-    {"threads", OPT_INT, "1", "of this client"},
+    {"ca", OPT_STR, "FILE",
+     "certificate authority of the server: uses HTTPS, with one connection per thread"},
+    {"path", OPT_STR, "PATH", "path to poll (/v1/root/1)"},
+    {"time", OPT_DURATION, "10s", "duration"},
+    {"connections", OPT_INT, "64", "connections, kept alive"},
+    {"threads", OPT_INT, "1", "threads of this client"},
     {NULL}};
 
 int main(int argc, char **argv)
 {
 	static const struct cmd polls = {.usage = "[options]",
-					 .summary = "conditional polls a second",
+					 .summary = "measure conditional polls per second",
 					 .opts = opts,
 					 .run = run,
 					 .name = "polls"};

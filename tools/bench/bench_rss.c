@@ -106,7 +106,7 @@ static int run_engine(const struct args *a, const char *engine)
 	int runs = (int)arg_int(a, "runs", 20);
 	bool hone = !strcmp(engine, "hone");
 	if (a->npos != 1 || (!hone && strcmp(engine, "ort") != 0))
-		return fail(E_USAGE, "--engine hone or ort, and one model");
+		return fail(E_USAGE, "--engine needs hone or ort, and one model");
 	int rc = hone ? run_hone(a, runs, &g) : run_ort(a, runs, &g);
 	if (rc >= 0)
 		printf("%10ld %10ld %10ld\n", g.library, g.peak, g.stays); /* at most LINE bytes */
@@ -141,7 +141,7 @@ static int in_child(const struct args *a, const char *engine, const char *ort, c
 	rc = fd_read_full(c.out, line, LINE, &clock_real, clock_now(&clock_real) + 600 * NS_PER_S);
 	int status = child_stop(&c, 10 * NS_PER_S);
 	if (rc < 0 || status || sscanf(line, "%ld %ld %ld", &g->library, &g->peak, &g->stays) != 3)
-		return fail(E_CHILD, "%s did not run %s", engine, model);
+		return fail(E_CHILD, "%s failed to run %s", engine, model);
 	return 0;
 }
 
@@ -203,7 +203,7 @@ static int measure_data(struct rss *r)
 {
 	const char *data = getenv("HONE_DATA");
 	if (!data || !*data) {
-		fprintf(stderr, "skip: published networks (set HONE_DATA)\n");
+		fprintf(stderr, "skipped: published networks (set HONE_DATA)\n");
 		return 0;
 	}
 	int rc = 0;
@@ -226,7 +226,8 @@ static const char *find_ort(struct rss *r)
 		found = arena_strdup(&r->arena, g.gl_pathv[0]);
 		globfree(&g);
 	} else {
-		fprintf(stderr, "skip: no ONNX Runtime (make bench-peers installs it; or --ort LIBRARY)\n");
+		fprintf(stderr,
+			"skipped: no ONNX Runtime (make bench-peers installs it; or give --ort LIBRARY)\n");
 	}
 	return found;
 }
@@ -260,8 +261,8 @@ static int run_rss(const struct args *a)
 		rc = json_out(json_incref(r.list));
 	} else if (rc >= 0) {
 		table_print(&r.table, a->color);
-		printf(
-		    "MiB that the resident set grew by, one process each; ONNX Runtime's library apart.\n");
+		printf("Growth of the resident set in MiB, each in a process of its own; without ONNX "
+		       "Runtime's library.\n");
 	}
 	json_decref(r.list);
 	arena_free(&r.arena);
@@ -270,7 +271,7 @@ static int run_rss(const struct args *a)
 
 static const struct opt opts[] = {
     {"engine", OPT_STR, "NAME",
-     "measure hone or ort in this process and print KiB: library, peak, in the end"},
+     "measure hone or ort in this process and print KiB: library, peak, at the end"},
     {"ort", OPT_STR, "LIBRARY", "libonnxruntime.so (default: that of make bench-peers)"},
     {"runs", OPT_INT, "N", "runs (default: 20)"},
     {"kernels", OPT_STR, "KIND", "best (default), default or fallback"},
@@ -283,7 +284,7 @@ static const struct opt opts[] = {
 
 static const struct cmd rss = {
     .usage = "[MODEL...] [--kernels KIND] [--cache DIR] [--ort LIBRARY] [--exact]",
-    .summary = "memory of a process that runs a model, beside ONNX Runtime's",
+    .summary = "measure the memory of a process that runs a model, and compare with ONNX Runtime",
     .details = "",
     .min_pos = 0,
     .max_pos = -1,

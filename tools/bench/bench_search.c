@@ -143,7 +143,7 @@ static int standard_nets(struct bench *b)
 	if (file_exists(yunet))
 		add_net(b, yunet);
 	else
-		log_info("no %s (optional data folder, HONE_DATA): YuNet is left out", yunet);
+		log_info("%s is missing (optional data folder, HONE_DATA): YuNet is left out", yunet);
 	return 0;
 }
 
@@ -273,7 +273,7 @@ static int refer(struct bench *b, struct search_net *net)
 			       .at_s = {seconds}};
 	int rc = resumes(b) ? trajectory_read(&t, &b->arena, &done) : E_NOTFOUND;
 	if (rc == E_NOTFOUND) {
-		log_info("%s: %g s for the best that can be found", net->name, seconds);
+		log_info("%s: a reference box of %g s", net->name, seconds);
 		rc = trajectory_run(&t);
 	}
 	const struct claim c = {last_folder(b, &t), arena_printf(&b->arena, "a box of %g s", seconds)};
@@ -355,7 +355,7 @@ static int run_all(struct bench *b)
 	struct course there;
 	for (int i = 0; i < b->report.n; i++)
 		b->ntodo += read_before(b, &b->search[i], &there) < 0;
-	log_info("%d searches of %g s, %d of them there already: about %s%s", b->report.n, search_s(b),
+	log_info("%d searches of %g s, %d of them done already: about %s%s", b->report.n, search_s(b),
 		 b->report.n - b->ntodo, left(b),
 		 b->reference_ns ? arena_printf(&b->arena, ", and %s for references",
 						duration(b, nnets * (double)b->reference_ns / 1e9))
@@ -444,15 +444,15 @@ static const struct opt opts[] = {
     {"strategy", OPT_LIST, "NAME", "strategies (default: the tuner's own; --full: all)"},
     {"seeds", OPT_INT, "N", "searches for each network and strategy (default 1; --full: 5)"},
     {"seed", OPT_INT, "N", "the first seed (default 1)"},
-    {"budget", OPT_DURATION, "60s", "box of a search (default 60s)"},
-    {"boxes", OPT_FLAG, NULL, "a box of its own for each time, instead of snapshots of one search"},
-    {"reference", OPT_DURATION, "600s", "first a long box for each network, from the best found so far"},
-    {"resume", OPT_FLAG, NULL, "do not repeat what these programs searched to the end (--full does so)"},
-    {"keep", OPT_FLAG, NULL, "nor what others did"},
+    {"budget", OPT_DURATION, "60s", "length of the box of a search (default 60s)"},
+    {"boxes", OPT_FLAG, NULL, "run a separate box for each time, instead of taking snapshots of one search"},
+    {"reference", OPT_DURATION, "600s", "first run a long box for each network, starting from the best found so far"},
+    {"resume", OPT_FLAG, NULL, "do not repeat searches that these programs have completed (--full repeats them)"},
+    {"keep", OPT_FLAG, NULL, "nor searches that other programs have completed"},
     {"full", OPT_FLAG, NULL, "all strategies, five seeds, a reference of 600s"},
     {"cpu", OPT_INT, "N", "processor to search and measure on (default: the last)"},
-    {"work", OPT_STR, "DIR", "where models, snapshots and results go (default build/search)"},
-    {"best", OPT_STR, "DIR", "the best caches ever found (default WORK/best)"},
+    {"work", OPT_STR, "DIR", "folder for models, snapshots and results (default build/search)"},
+    {"best", OPT_STR, "DIR", "folder of the best caches ever found (default WORK/best)"},
     OPT_EXACT,
     OPT_SHAPE,
     {NULL},
@@ -460,7 +460,7 @@ static const struct opt opts[] = {
 
 static const struct cmd search_cmd = {
     .usage = "[MODEL...] [--strategy NAME]... [--seeds N] [--full] [--reference 600s] [--resume]",
-    .summary = "how good a search's kernels are after 2, 5, 10, 20 and 60 seconds",
+    .summary = "measure how good a search's kernels are after 2, 5, 10, 20 and 60 seconds",
     .details = "",
     .max_pos = -1,
     .opts = opts,

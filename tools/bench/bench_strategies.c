@@ -13,7 +13,7 @@
  *	--strategy NAME, --cost NAME   that one alone
  *	--trials N   measurements of a search (100)   --seeds N  searches of a task (3)
  *	--noise X    sigma of a run's logarithm, with slow phases (0: none)
- *	--rules      the default and the rules come first, and count
+ *	--rules      try the default and the rules first; they count as measurements
  *	--akin N     the best of the N nearest of the folder's other tasks of the same kind come before the
  *	             rules, transferred to the task (kernels/space/transfer.h); 0: none are tried, but
  *	             tasks that have no such neighbour are still left out
@@ -388,7 +388,7 @@ static int run_strategies(const struct args *a)
 	const char *strategy = arg_str(a, "strategy", NULL), *cost = arg_str(a, "cost", NULL),
 		   *prior = arg_str(a, "prior", NULL);
 	if ((strategy && !strategy_find(strategy)) || (cost && !cost_find(cost)))
-		return fail(E_USAGE, "no such strategy or cost model (hone tune --help lists them)");
+		return fail(E_USAGE, "unknown strategy or cost model (hone tune --help lists them)");
 	if (b.trials < 1 || b.trials > MOST_TRIALS || b.seeds < 1 || b.seeds > 1000)
 		return fail(E_USAGE, "--trials: 1 to %d, --seeds: 1 to 1000", MOST_TRIALS);
 	if (b.akin < -1 || b.akin > MOST_AKIN)
@@ -412,21 +412,22 @@ static int run_strategies(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"strategy", OPT_STR, "NAME", "that strategy alone"},
-    {"cost", OPT_STR, "NAME", "that cost model alone"},
+    {"strategy", OPT_STR, "NAME", "only this strategy"},
+    {"cost", OPT_STR, "NAME", "only this cost model"},
     {"trials", OPT_INT, "N", "measurements of a search (100)"},
     {"seeds", OPT_INT, "N", "searches of each task (3)"},
     {"noise", OPT_STR, "X", "sigma of the logarithm of a run's time (0)"},
-    {"rules", OPT_FLAG, NULL, "the default and the rules come first, and count"},
-    {"akin", OPT_INT, "N", "the best of the N nearest tasks akin come before the rules"},
-    {"prior", OPT_STR, "FILE", "what cost models begin with (hone train)"},
-    {"tasks", OPT_FLAG, NULL, "a row for each task"},
+    {"rules", OPT_FLAG, NULL, "try the default and the rules first; they count as measurements"},
+    {"akin", OPT_INT, "N",
+     "before the rules, try the best candidates of the N nearest tasks of the same kind"},
+    {"prior", OPT_STR, "FILE", "prior of the cost models (hone train)"},
+    {"tasks", OPT_FLAG, NULL, "print a row for each task"},
     {NULL},
 };
 
 static const struct cmd strategies = {
     .usage = "DIR [--strategy NAME] [--cost NAME] [--trials N] [--seeds N] [--noise X] [--prior FILE]",
-    .summary = "how soon strategies find what is recorded to be fast",
+    .summary = "measure how soon strategies find fast recorded candidates",
     .details = "",
     .min_pos = 1,
     .max_pos = 1,

@@ -253,7 +253,7 @@ static int yields(struct bench *b)
 		n += rc >= 0;
 	}
 	if (rc >= 0 && n)
-		printf("yield, ms of %d: median %.1f, 90th percentile %.1f, longest %.1f (50 at most)\n", n,
+		printf("ms of %d yields: median %.1f, 90th percentile %.1f, longest %.1f (limit 50)\n", n,
 		       quantile(ns, n, 0.5) / 1e6, quantile(ns, n, 0.9) / 1e6, quantile(ns, n, 1) / 1e6);
 	free(ns);
 	return rc;
@@ -429,7 +429,7 @@ static int rise(int priority)
 {
 	const struct sched_param p = {.sched_priority = priority};
 	if (sched_setscheduler(0, priority ? SCHED_FIFO : SCHED_OTHER, &p) < 0)
-		return fail(E_IO, "--fifo: %s; be root", strerror(errno));
+		return fail(E_IO, "--fifo: %s; run as root", strerror(errno));
 	return E_OK;
 }
 

@@ -23,14 +23,14 @@ int contest_open(struct contest *c, const struct args *a, struct arena *arena, c
 {
 	*c = (struct contest){.args = a, .arena = arena, .work = work};
 	if (sched_getaffinity(0, sizeof c->allowed, &c->allowed) < 0)
-		return fail(E_IO, "cannot ask which processors there are");
+		return fail(E_IO, "cannot list the processors");
 	int last = 0;
 	for (int i = 0; i < CPU_SETSIZE; i++)
 		if (CPU_ISSET((unsigned)i, &c->allowed))
 			last = i;
 	int64_t cpu = arg_int(c->args, "cpu", last);
 	if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET((unsigned)cpu, &c->allowed))
-		return fail(E_USAGE, "--cpu %lld: not one that this process may use", (long long)cpu);
+		return fail(E_USAGE, "--cpu %lld: this process may not use that processor", (long long)cpu);
 	c->cpu = (int)cpu;
 	return 0;
 }

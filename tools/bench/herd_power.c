@@ -101,7 +101,8 @@ int herd_power(const struct herd_power *c, struct herd_peak *out)
 {
 	*out = (struct herd_peak){.planned = planned_at(c, c->run_s)};
 	if (!(c->run_s > 0 && c->run_s <= MOST_S && c->every_s >= 1))
-		return fail(E_USAGE, "a simulation of %.0f s: at most a week", c->run_s);
+		return fail(E_USAGE, "a simulation of %.0f s is too long; at most a week is possible",
+			    c->run_s);
 	struct power p = {c, out, ns_of(c->run_s), NULL, (int)(c->run_s * BINS_OF_1_S) + 1};
 	p.bin = calloc((size_t)p.nbins, sizeof *p.bin);
 	if (!p.bin)

@@ -607,10 +607,10 @@ static int run(struct sim *s)
 {
 	for (int step = 0; !over(s); step++) {
 		if (step == STEPS)
-			return fail(E_TIMEOUT, "the jobs do not end");
+			return fail(E_TIMEOUT, "the simulated jobs do not end");
 		int64_t to_ns = next_ns(s);
 		if (to_ns == INT64_MAX)
-			return fail(E_TIMEOUT, "nothing goes on");
+			return fail(E_TIMEOUT, "no simulated job can go on");
 		pass(s, to_ns);
 		for (int i = 0; i < s->want->jobs; i++)
 			due(s, &s->job[i]);
@@ -691,7 +691,7 @@ static int simulate(const struct sim_want *w, struct sim_told *out)
 	for (int i = 0; i < w->cores; i++)
 		o.cpus[i] = i;
 	int rc = w->cores < 1 || w->cores > 8 || w->jobs < 1 || w->jobs > SIM_JOBS
-		     ? fail(E_USAGE, "1 to 8 cores, 1 to %d jobs", SIM_JOBS)
+		     ? fail(E_USAGE, "the number of cores must be 1 to 8, of jobs 1 to %d", SIM_JOBS)
 		     : honed_open(&o, &s->honed);
 	if (rc >= 0) {
 		tell(s, (struct honed_event){

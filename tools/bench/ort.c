@@ -61,7 +61,8 @@ int ort_open(struct ort *o, const char *library, int threads)
 	const struct api_base *(*base)(void);
 	memcpy(&base, &symbol, sizeof base);
 	if (!(o->f = base()->table(VERSION)))
-		return fail(E_UNSUPPORTED, "%s: another interface (version %s)", library, base()->version());
+		return fail(E_UNSUPPORTED, "%s has another interface (version %s)", library,
+			    base()->version());
 	int rc =
 	    check(o, CALL(o, CREATE_ENV, (int, const char *, void **))(WARNING, "hone", &o->env), "start");
 	if (rc >= 0)
@@ -86,7 +87,7 @@ static int make_input(struct ort *o, size_t i)
 	if (rc >= 0)
 		rc = check(o, CALL(o, AS_TENSOR_TYPE, (void *, void **))(type, &tensor), "input");
 	if (rc >= 0 && !tensor)
-		rc = fail(E_UNSUPPORTED, "input %zu is no tensor", i);
+		rc = fail(E_UNSUPPORTED, "input %zu is not a tensor", i);
 	if (rc >= 0)
 		rc = check(o, CALL(o, ELEMENT_TYPE, (void *, int *))(tensor, &kind), "input");
 	if (rc >= 0)

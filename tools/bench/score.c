@@ -43,7 +43,8 @@ static int count_kernels(struct heat *t, int i)
 		make_side(t, t->ready[i].plan, &t->other[i]);
 	}
 	if (t->other[i].nkernels != n || t->first[i].nkernels != first)
-		return fail(E_WRONG, "cache %s: another plan than a moment ago; is it being written?",
+		return fail(E_WRONG,
+			    "cache %s: the plan has changed meanwhile; is another process writing it?",
 			    s->cache);
 	plan_kernels(t->ready[i].plan, &k);
 	for (int o = 0; o <= FROM_HOST; o++)

@@ -40,7 +40,7 @@ static int copy_file(const char *from, const char *to)
 		rc = out < 0 ? E_IO : copy_bytes(in, out);
 	}
 	if (rc < 0)
-		rc = fail(E_IO, "copying %s to %s: %s", from, to, strerror(errno));
+		rc = fail(E_IO, "cannot copy %s to %s: %s", from, to, strerror(errno));
 	if (out >= 0)
 		close(out);
 	close(in);

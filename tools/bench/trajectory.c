@@ -255,7 +255,7 @@ int trajectory_read(const struct trajectory *t, struct arena *a, struct course *
 	double trials = number(j, "trials"), elapsed_s = number(j, "elapsed_s");
 	if (!strategy || !(trials >= 0 && trials < INT_MAX)) {
 		json_decref(j);
-		return fail(E_CORRUPT, "%s: not what hone tune --json says (%s)", path, e.text);
+		return fail(E_CORRUPT, "%s is not output of hone tune --json (%s)", path, e.text);
 	}
 	*out = (struct course){.strategy = arena_strdup(a, strategy),
 			       .seed = t->seed,
