@@ -264,7 +264,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 	json_decref(reply);
 	if (rc == E_TIMEOUT || rc == E_STOPPED) { /* it may still be granted later */
 		struct request no = {.op = OP_RELEASE};
-		rc = tell(l, &no, NULL) < 0 ? fail(rc, "honed granted honed granted no lease in time, and "
+		rc = tell(l, &no, NULL) < 0 ? fail(rc, "honed granted no lease in time, and "
 						       "cannot be told that it is no longer needed")
 					    : fail(rc, "honed granted no lease in time");
 	}

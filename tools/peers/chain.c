@@ -53,7 +53,7 @@ static void read_layers(const char *path)
 	FILE *f = fopen(path, "r");
 	while (f && nlayers < MAX_LAYERS && fgets(line, sizeof line, f))
 		if (!parse(line, &layers[nlayers++]))
-			die("a line that is no layer", nlayers);
+			die("a line is not a layer", nlayers);
 	if (!f || !nlayers)
 		die("no layers", 0);
 	fclose(f);
