@@ -57,7 +57,8 @@
  * owner: root, honed's own user, and members of the socket's group. job: a connection that sent `job`, or the
  * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread and holds one lease at a
  * time. bringer: the user who owns hone-sync's state folder (agent/sync/sync.h). sync: a connection that sent
- * `sync`. Whoever its user is, it may only put and forget hints, and put sent marks (agent/cache/hint.h).
+ * `sync`. Whoever its user is, it may only put and forget hints, forget records that came from hints, and put
+ * sent marks (agent/cache/hint.h).
  *
  * lease: jobs share "compute" (import, search, compile, check). "measure": nothing else runs on the job's
  * cpus. "quiet": no other job runs at all. If several jobs wait for one of the latter two, the policy chooses
