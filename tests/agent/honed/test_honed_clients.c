@@ -85,7 +85,6 @@ TEST(who_brings_records_is_no_job)
 	    "{\"op\":\"put\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
 	    "{\"op\":\"put\",\"id\":9,\"type\":4,\"key\":\"00000000000000000000000000000001\",\"bytes\":1}",
 	    "{\"op\":\"put\",\"id\":9,\"type\":8,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
-	    "{\"op\":\"forget\",\"id\":9,\"type\":1,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"forget\",\"id\":9,\"type\":2,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"forget\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"forget\",\"id\":9,\"type\":6,\"key\":\"00000000000000000000000000000001\"}",
@@ -116,6 +115,10 @@ TEST(who_brings_records_is_no_job)
 	board_ask(b, 3,
 		  "{\"op\":\"forget\",\"id\":5,\"type\":10,\"key\":\"00000000000000000000000000000001\"}");
 	CHECK(board_says(b, "forget 10"));
+	board_read(b);
+	board_ask(b, 3, /* honed's store forgets it only if it came from a hint */
+		  "{\"op\":\"forget\",\"id\":5,\"type\":1,\"key\":\"00000000000000000000000000000001\"}");
+	CHECK(board_says(b, "forget 1"));
 	board_read(b);
 	board_ask(b, 3, "{\"op\":\"commit\",\"id\":6}");
 	CHECK(board_says(b, "commit 1") && !board_says(b, "\"id\":6"));

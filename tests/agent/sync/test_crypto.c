@@ -135,8 +135,8 @@ TEST(hex)
 	CHECK_OK(hex_read("00fFa9", 3, b));
 	hex_write(b, 3, text);
 	CHECK(!strcmp(text, "00ffa9"));
-	CHECK_FAILS(hex_read("00ffa", 3, b), E_CORRUPT, "digit 5");
-	CHECK_FAILS(hex_read("", 3, b), E_CORRUPT, "digit 0");
+	CHECK_FAILS(hex_read("00ffa", 3, b), E_CORRUPT, "character 5 is not");
+	CHECK_FAILS(hex_read("", 3, b), E_CORRUPT, "character 0 is not");
 	CHECK_FAILS(hex_read("00ffa9a", 3, b), E_CORRUPT, "more than");
 	static const char bad[] = "/:@G`g \x80";
 	for (const char *c = bad; *c; c++)
