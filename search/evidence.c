@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* WEIGHT_VAR: prior variance of a weight. The features of a candidate have a squared length of about 130, so
- * before the first sample the standard deviation of a log time is above 1, the cap of evidence_sd.
+/* WEIGHT_VAR: prior variance of a weight. The features of a candidate, as rows_pick gives them, have a squared
+ * length of about 6, so before the first sample the standard deviation of a log time is about a quarter.
  * SAMPLE_VAR: variance of a sample's log time around a model that fits well, as evidence_add assumes it. NOISE:
  * the standard deviation that evidence_sd adds, unless a prior gives another one. */
 #define WEIGHT_VAR 0.01f

@@ -254,7 +254,7 @@ static int dethrone(struct tune *t)
 {
 	struct meas m = {.status = MEAS_CRASH};
 	int next = t->best;
-	log_more("%s: the incumbent no longer runs; replaced by: %s", t->task->label, t->trial[next].cand);
+	log_more("%s: the incumbent no longer runs: %s", t->task->label, t->trial[next].cand);
 	tune_lost(t, next);
 	while (m.status != MEAS_OK) {
 		t->trial[next].ns = INT64_MAX;

@@ -218,7 +218,7 @@ static void tell_evicted(struct cache *c)
 			 "--cache-limit",
 			 cache_dir(c), (long long)c->o.cap_bytes);
 	if (n)
-		log_more("cache %s: removed the code of %d kernel%s", cache_dir(c), n, n == 1 ? "" : "s");
+		log_more("cache %s: removed the code of %d kernel%s", cache_dir(c), n, plural_s(n));
 }
 
 static int make_room(struct cache *c, enum seg_kind kind, int64_t need)

@@ -99,11 +99,23 @@ static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct ar
     [CACHE_TRIALS] = check_trials, [CACHE_HINT] = check_hint,       [CACHE_HINT_CHOICES] = check_choices,
 };
 
+/* Length of a text without the line of a record's origin, which is of no use to others, and which former
+ * versions do not read. */
+static size_t length_for_others(enum cache_type t, const char *text)
+{
+	const char *last = t == CACHE_REC ? strstr(text, "\norigin ") : NULL;
+	return last ? (size_t)(last + 1 - text) : strlen(text);
+}
+
 json_t *exchange_record(enum cache_type t, struct key k, const char *text)
 {
 	char key[33];
 	key_text(k, key);
-	return json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(text));
+	struct arena a = {0};
+	const char *sent = arena_strndup(&a, text, length_for_others(t, text));
+	json_t *j = json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(sent));
+	arena_free(&a);
+	return j;
 }
 
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)

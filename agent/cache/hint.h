@@ -36,9 +36,10 @@ int hint_put(struct cache *c, const struct rec *of) MUST_CHECK;
 bool hint_is_known(struct cache *c, const struct rec *of);
 /* Answers the open hint of the log's key, if its candidate was tried. */
 int hint_learn(struct cache *c, const struct trials *l) MUST_CHECK;
-/* Forgets a hint and what came of it: the best record with its candidate, that record's code, and then its
- * trial. The trial of a candidate that serves nobody stays, so that the same hint costs no second
- * measurement. h may also be a best record whose origin is a hint that another has replaced since. */
+/* Forgets a hint and what came of it: the best record with its candidate (whatever its origin, since records
+ * of former versions do not tell it), that record's code, and then its trial. The trial of a candidate that
+ * serves nobody stays, so that the same hint costs no second measurement. h may also be a best record whose
+ * origin is a hint that another has replaced since. */
 int hint_take_back(struct cache *c, const struct rec *h) MUST_CHECK;
 
 enum {
@@ -55,10 +56,11 @@ int hint_check(enum cache_type t, struct key k, const void *p, size_t n) MUST_CH
 /* Checks the record and puts it. Skips a hint whose candidate is this board's best already, and one without
  * room. */
 int hint_bring(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
+/* True: hone-sync may ask to forget some records of this type. */
+bool hint_may_drop(enum cache_type t);
 /* Forgets a hint; one of CACHE_HINT as hint_take_back does, and so a record (CACHE_REC) that came from a
  * hint. A record that this board's search found stays. Any other type: E_USAGE. Marks stay, since some
  * mark choices of the former version as a stranger's (agent/cache/chosen.c). */
-bool hint_may_drop(enum cache_type t); /* hone-sync may ask to forget some records of this type */
 int hint_drop(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 
 #endif

@@ -18,7 +18,7 @@ enum rec_kind {
 
 /* Who proposed a record's candidate. This board has checked and timed it in either case. */
 enum rec_origin {
-	ORIGIN_SEARCH, /* a search on this board */
+	ORIGIN_SEARCH, /* a search on this board; also one that found a hint's candidate again later */
 	ORIGIN_HINT,   /* a stranger's hint (agent/cache/hint.h) */
 	REC_ORIGINS
 };

@@ -64,7 +64,7 @@
  * cpus. "quiet": no other job runs at all. If several jobs wait for one of the latter two, the policy chooses
  * one (agent/control/policy.h). "stops": true says that a SIGSTOP to the job's process group stops everything
  * that it does. honed then stops such a job, if it is its child and computes, when another job is to get an
- * exclusive lease; otherwise that job waits until it releases its lease. */
+ * exclusive lease; otherwise the other job waits until this one releases its lease. */
 #ifndef AGENT_CONTROL_H
 #define AGENT_CONTROL_H
 

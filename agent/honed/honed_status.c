@@ -466,7 +466,7 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 	     (double)h->counts.yields},
 	    {"hone_tainted_total", "counter", "Leases whose measurements were discarded.",
 	     (double)h->counts.tainted},
-	    {"hone_cache_generation", "gauge", "Number of commits of the cache.",
+	    {"hone_cache_generation", "gauge", "Batches of records that the cache has committed.",
 	     (double)h->commits.generation},
 	    {"hone_cache_failed", "gauge", "1 if the last write of the cache failed.",
 	     h->commits.error[0] != 0},

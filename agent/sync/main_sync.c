@@ -100,7 +100,7 @@ static void tell(const struct sync_sum *s, const char *server)
 		 (long long)s->down_bytes, (long long)s->up_bytes);
 	if (s->taken)
 		log_info("hone-sync: %d record%s taken; this board times records before it uses them",
-			 s->taken, s->taken == 1 ? "" : "s");
+			 s->taken, plural_s(s->taken));
 }
 
 /* Takes the packs of the watched folder; a pack that none of the fleet's keys signed is refused. */
@@ -119,7 +119,7 @@ static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 	trust_close(t);
 	if (sum.packs || sum.refused)
 		log_info("hone-sync: %s: %d pack%s taken, %d refused", c->watch, sum.packs,
-			 sum.packs == 1 ? "" : "s", sum.refused);
+			 plural_s(sum.packs), sum.refused);
 	return fail_in(rc, "packs");
 }
 

@@ -149,7 +149,7 @@ int signed_check(const struct signed_doc *d, const struct public_key *key, int n
 		return fail(E_WRONG,
 			    "%d signature%s of a trusted key %s not match the content: it was changed after "
 			    "signing; fetch it again",
-			    bad, bad == 1 ? "" : "s", bad == 1 ? "does" : "do");
+			    bad, plural_s(bad), bad == 1 ? "does" : "do");
 	if (!good)
 		return fail(E_WRONG,
 			    "not signed by a key that your root file trusts; is this the right server?");

@@ -462,8 +462,7 @@ static int send_batch(struct run *r, const struct parcel *p)
 	buf_free(&got.body);
 	bool taken = rc >= 0;
 	if (rc == E_UNSUPPORTED) {
-		log_info("hone-sync: the server rejected %d record%s: %s", p->n, p->n == 1 ? "" : "s",
-			 err_text());
+		log_info("hone-sync: the server rejected %d record%s: %s", p->n, plural_s(p->n), err_text());
 		rc = E_OK;
 	}
 	if (rc >= 0 && !p->next)

@@ -48,7 +48,8 @@ static int again(void *ctx)
  * together with the records that were taken. */
 static struct key id_key(void)
 {
-	return hash_text("the cache that hone-sync writes");
+	return hash_text(
+	    "the cache that hone-sync brings to"); /* stored keys are made of it: never change it */
 }
 
 static void read_id(struct keeper *k)
@@ -89,7 +90,7 @@ static int take_back(void *ctx, const struct snapshot *s)
 	struct keeper *k = ctx;
 	int n = taken_revoke(k->cache, s);
 	if (n > 0)
-		log_info("hone-sync: removed %d record%s that the fleet revoked", n, n == 1 ? "" : "s");
+		log_info("hone-sync: removed %d record%s that the fleet revoked", n, plural_s(n));
 	return n;
 }
 

@@ -197,7 +197,7 @@ void taken_tell(const struct cache *c, const struct taken_sum *sum)
 		log_info(
 		    "hone: cache %s has no room for %d record%s of strangers: a %dth of its limit is theirs, "
 		    "and nothing goes for them; --cache-limit makes room",
-		    cache_dir(c), sum->left_out, sum->left_out == 1 ? "" : "s", TAKEN_SHARE);
+		    cache_dir(c), sum->left_out, plural_s(sum->left_out), TAKEN_SHARE);
 }
 
 struct revoking {
@@ -225,10 +225,13 @@ static int revoke_hint(void *ctx, const struct rec *h)
 static int revoke_rec(struct revoking *x, struct key k)
 {
 	struct arena a = {0};
-	struct rec r;
+	struct rec r, h;
 	int rc = cache_get_rec(x->c, k, &a, &r);
+	/* its hint, if it is still there, was revoked already, and honed forgets the record with it */
+	bool left = rc >= 0 && r.kind == REC_BEST && r.origin == ORIGIN_HINT &&
+		    (hint_get(x->c, &r, &a, &h) < 0 || strcmp(h.cand, r.cand));
 	if (rc >= 0)
-		rc = r.kind == REC_BEST && r.origin == ORIGIN_HINT ? revoke_one(x, &r) : E_OK;
+		rc = left ? revoke_one(x, &r) : E_OK;
 	arena_free(&a);
 	return rc == E_NOTFOUND ? E_OK : rc;
 }

@@ -62,7 +62,7 @@ static int reduced_axes(const struct opctx *c, bool *red, int rank)
 	if (input && !c->in[1].data)
 		return fail(E_UNSUPPORTED, "computed axes");
 	if (!n && node_int(c->node, "noop_with_empty_axes", 0))
-		return fail(E_UNSUPPORTED, "reduction of an empty tensor");
+		return fail(E_UNSUPPORTED, "reduction over no axes");
 	for (int64_t i = 0; i < n && rc >= 0; i++)
 		rc = mark(red, input ? tensor_get_i64(&c->in[1], i) : a->ints[i], rank);
 	for (int d = 0; d < rank; d++)

@@ -80,7 +80,7 @@ static int resample(const struct opctx *c, struct task *t)
 		if ((rc = read_tables(t, c, s, &r[k], k, dim[k])) < 0)
 			return rc;
 	if (!n || (rc = structure_operand(t, c, 'o', 0, &iy)) < 0)
-		return n ? rc : fail(E_UNSUPPORTED, "Resize of an empty tensor");
+		return n ? rc : fail(E_UNSUPPORTED, "Resize that changes no dim");
 	structure_out(t, s, iy);
 	return E_OK;
 }

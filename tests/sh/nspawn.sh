@@ -251,7 +251,7 @@ skips_after_three() {
 	in_board touch /opt/robot/net.onnx
 	cut_box && cut_box && cut_box || return
 	sc stop hone-boot.service
-	sc start hone-boot.service && is hone-boot.service Result success && journal hone-boot.service | tail -n 3 | grep -q 'did not come to their end'
+	sc start hone-boot.service && is hone-boot.service Result success && journal hone-boot.service | tail -n 3 | grep -q 'boot boxes were interrupted'
 }
 
 prepare || skip "cannot prepare a root"

@@ -427,7 +427,7 @@ static void tell_left(const struct class_words *s)
 		snprintf(why, sizeof why,
 			 "class %s has no room for %" PRId64 " more record%s of this board (%" PRId64
 			 " bytes)",
-			 s->cls, x->left, x->left == 1 ? "" : "s", x->left_bytes);
+			 s->cls, x->left, plural_s(x->left), x->left_bytes);
 		log_error("hone-fleet: board %s: %s: they are left out; revoke it if they are nonsense",
 			  s->r->board[i].id, why);
 		fleet_refused(s->r->f, COUNT_ROOM, NULL, s->r->board[i].id, why);

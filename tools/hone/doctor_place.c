@@ -175,8 +175,7 @@ void doctor_configuration(struct doctor *d)
 		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
 			   "honed has no configuration, so it tunes no models by itself");
 	else
-		doctor_good(d, "honed's configuration is valid: %d model%s", c.nmodels,
-			    c.nmodels == 1 ? "" : "s");
+		doctor_good(d, "honed's configuration is valid: %d model%s", c.nmodels, plural_s(c.nmodels));
 	for (int i = 0; i < c.nmodels; i++)
 		if (!file_exists(c.model[i].path))
 			doctor_say(d, FINDING_WARNING,

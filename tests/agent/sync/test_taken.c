@@ -769,6 +769,18 @@ TEST(records_of_replaced_hints_are_revoked)
 	CHECK(!get(&b, 2, REC_BEST, &r) && get(&b, 1, REC_BEST, &got));
 	CHECK_OK(hint_drop(b.cache, CACHE_REC, rec_key(&got)));
 	CHECK(get(&b, 1, REC_BEST, &got)); /* not from a hint */
+	/* Others do not get the line of the origin, which former versions do not read. */
+	struct buf text = {0};
+	r.kind = REC_BEST;
+	r.origin = ORIGIN_HINT;
+	rec_text(&r, &text);
+	json_t *j = exchange_record(CACHE_REC, rec_key(&r), buf_str(&text));
+	const char *sent = json_string_value(json_object_get(j, "text"));
+	CHECK(strstr(buf_str(&text), "\norigin hint\n") && !strstr(sent, "\norigin "));
+	REQUIRE_OK(rec_parse(sent, &b.a, &got));
+	CHECK(!strcmp(got.cand, r.cand) && got.origin == ORIGIN_SEARCH);
+	json_decref(j);
+	buf_free(&text);
 	close_board(&b);
 }
 
