@@ -62,8 +62,9 @@ table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
 link     = $(call say,LD)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
+BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync hone-fleet)
-programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a
+programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
 	$(link) $(LDLIBS)
 $(B)/honed: $(B)/agent/honed/main_honed.o $(call table_o,agent/control/policy) $(call in,$(in_honed))
@@ -84,8 +85,8 @@ $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
 # ---- objects ----
 # Loops over floats: vectorised, and no errno or traps to keep.
-FLOATS = agent/run/host_math kernels/task/runs search/cost_mlp search/cost_trees search/rows
-$(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math
+FLOATS = agent/run/host_math agent/run/host_tile kernels/task/runs search/cost_mlp search/cost_trees search/rows
+$(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 PROTO  = $(B)/gen/kernels/onnx/onnx.pb-c.c
 $(B)/tools/fleet/fleet_data.o: $(call src,configs/fleet/*)
 $(B)/%.o: %.c | $(PROTO)
@@ -111,12 +112,13 @@ $(B)/gen/kernels/emit/emit_table_worker.c: $(call src,kernels/emit/emit_*.c) Mak
 	$(call say,GEN)$(call table,kernels/emit/emit,$(call rows,kernels/emit/emit)) > $@
 
 # Fallback kernels: made by hone-worker from the same operators and IR, one archive per ISA baseline, linked as data.
-BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 $(B)/gen/%.fallback: $(B)/hone-worker
 	@mkdir -p $(@D)
 	$(call say,GEN)$(B)/hone-worker --fallback $(*F) $(if $(findstring few/,$@),--few) -o $@
 $(B)/gen/%.fallback.zst: $(B)/gen/%.fallback
 	$(call say,ZSTD)zstd -q -f -19 -o $@ $<
+$(B)/fallback/%.zst: $(B)/gen/%.zst # where libhone.so looks in a build folder
+	@mkdir -p $(@D) && cp $< $@
 $(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback.zst) $(call src,configs/priors/*.txt) tools/build/fallback.sh Makefile
 	$(call say,GEN){ sh tools/build/fallback.sh $(filter %.zst,$^); sh tools/build/priors.sh $(call src,configs/priors/*.txt); } > $@
 $(B)/gen/libhone_fallback.s: $(B)/gen/few/$(firstword $(BASELINES)).fallback.zst tools/build/fallback.sh
@@ -138,6 +140,8 @@ SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/run/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
+$(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O2
+$(B)/lib/agent/run/host_tile.o: FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(B)/lib/%.o: %.c | $(PROTO)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Portable tasks as plain C: loops with constant bounds around straight-line code, so that the target's
  * compiler makes the best of them. The same sums in the same order, and the same formulas, as
- * agent/run/host_run.c and agent/run/host_math.c. */
+ * agent/run/host_run.c and agent/run/host_math.c, which fuse multiplications and additions where the machine
+ * can. */
 #include "agent/run/host_parts.h"
 #include "agent/bundle/plan_c_parts.h"
 
@@ -373,7 +374,8 @@ static void put_reduction(struct fn *f)
 	buf_printf(f->b, "%d];\n", BLOCK);
 	line(f, "for (int k = 0; k < n; k++)\n\t");
 	line(f, "acc[k] = ");
-	buf_printf(f->b, "%s;\n", h->product ? "0.0f" : combiners[s->comb].first);
+	buf_printf(f->b, "%s;\n",
+		   h->how == BY_OUTER || h->how == BY_ROWS ? "0.0f" : combiners[s->comb].first);
 	for (int a = h->nspatial; a < s->naxes; a++)
 		if (s->axis[a].extent != 1)
 			put_loop(f, "a", a, s->axis[a].extent);

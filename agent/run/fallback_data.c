@@ -71,17 +71,19 @@ static int read_in(const char *dir, int n, const char *isa, struct blob *out)
 	return rc;
 }
 
-/* Looks beside the library. Trusting that folder adds no risk: whoever can write there can replace the
- * library. */
+/* Looks beside the library: in hone/, or, in a build folder, in fallback/. Trusting these folders adds no
+ * risk: whoever can write there can replace the library. */
 static int beside(const char *isa, struct blob *out)
 {
+	static const char *const names[] = {"hone", "fallback"};
 	Dl_info self;
 	char dir[4096];
 	int rc = E_NOTFOUND;
-	if (dladdr((void *)(uintptr_t)fallback_archive, &self) && self.dli_fname) {
+	bool known = dladdr((void *)(uintptr_t)fallback_archive, &self) && self.dli_fname;
+	for (int i = 0; i < 2 && known && rc < 0; i++) {
 		const char *slash = strrchr(self.dli_fname, '/');
-		int n = snprintf(dir, sizeof dir, "%.*s/hone", slash ? (int)(slash - self.dli_fname) : 1,
-				 slash ? self.dli_fname : ".");
+		int n = snprintf(dir, sizeof dir, "%.*s/%s", slash ? (int)(slash - self.dli_fname) : 1,
+				 slash ? self.dli_fname : ".", names[i]);
 		rc = n < (int)sizeof dir ? read_in(dir, n, isa, out) : rc;
 	}
 	return rc >= 0 ? rc : read_in(HONE_LIBDIR, (int)strlen(HONE_LIBDIR), isa, out);

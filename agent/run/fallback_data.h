@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where archives of fallback kernels are kept: linked as data, one for each ISA baseline, packed by zstd.
- * Before them those count that lie as ISA.fallback.zst in the folder hone/ beside the library (or program)
- * itself, else in HONE_LIBDIR, where they are installed. libhone.so has the commonest kernels of the lowest
- * baseline in it, so that it runs alone.
+/* Where archives of fallback kernels are kept: linked as data, one for each ISA baseline, packed by zstd. A
+ * file ISA.fallback.zst is used before the linked archive: in the folder hone/ beside the library (in a build
+ * folder: fallback/), else in HONE_LIBDIR, where it is installed. libhone.so has the commonest kernels of the
+ * lowest baseline in it, so that it runs alone.
  *
  * The linked data (tools/build/fallback.sh), from hone_fallback_data to hone_fallback_end, is of each
  * archive: ISA in 24 bytes, its bytes in 8 (little endian), the packed ones in 8, the zstd frame, zeros up to

@@ -3,9 +3,10 @@
  * one.
  *
  * A stage is an entry (a barrier lies between two). Maps over plain loops go through agent/run/host_flat.h.
- * Else its extent counts rows: runs along the axis that is innermost in the output's memory. Rows are
- * computed a few at a time: products are summed directly, any other program is interpreted over blocks of up
- * to HOST_BLOCK floats. f32 arithmetic. */
+ * Else its extent counts rows: runs along one axis, mostly the one that is innermost in the output's memory.
+ * Sums of products, and reductions of one read, are made of tiles (agent/run/host_tile.h), whose addresses
+ * come from tables; any other program is interpreted over blocks of up to HOST_BLOCK floats. f32 arithmetic.
+ */
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 
@@ -19,6 +20,9 @@ struct host_task;
  * operand i must have in memory. */
 int host_make(const struct task *t, struct arena *a, struct operand packed[MAX_OPERANDS],
 	      struct host_task **out) MUST_CHECK;
+/* True: tiles of the portable path do this task as fast as a fallback kernel or faster: a product with
+ * constants that sums up many points for each output. */
+bool host_suits(const struct task *t);
 int host_entries(const struct host_task *h);
 int64_t host_extent(const struct host_task *h, int entry);
 size_t host_scratch_bytes(void); /* per thread */

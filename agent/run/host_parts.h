@@ -5,8 +5,15 @@
 
 #include "agent/run/host.h"
 #include "agent/run/host_flat.h"
+#include "agent/run/host_tile.h"
 
-enum { ROWS = 8, RUN = HOST_BLOCK / ROWS, GUARDS = 3 };
+enum {
+	RUN = TILE_WIDTH,  /* longest run */
+	ROWS = 32,         /* rows that a program runs on at once: fewer, if they do not fit HOST_BLOCK */
+	GUARDS = 3,        /* guarded dims of a read that is fast */
+	CHUNK = 256,       /* reduction points of a packed panel */
+	SEGMENT = RUN * 96 /* accumulators that one panel serves */
+};
 
 /* A read. Offset of a row at reduction point p: offset of the row's first element at p = 0, plus delta[p], if
  * every dim is affine or of one kind of axes ("fast"); else element by element. */
@@ -16,21 +23,43 @@ struct view {
 	int naxes;
 	struct phys_axis ax[MAX_SPLITS];
 	bool fast;
-	int64_t step;   /* elements per step along the run */
+	int64_t step; /* elements per step along the run */
+	int64_t block,
+	    block_step; /* a run crosses blocks of so many elements, which lie block_step apart; 0: not */
 	int64_t *delta; /* per reduction point; NULL: all 0 */
 	int nguards, guard_dim[GUARDS];
 	int64_t *guard_delta[GUARDS]; /* index of the guarded dim moves by */
+	/* Offset of a row: base, plus table[a][i] for each spatial axis a at i; guard indexes alike. NULL
+	 * tables: the axis adds nothing. */
+	bool tabled;
+	int64_t base, *table[MAX_AXES];
+	int64_t guard_base[GUARDS], *guard_table[GUARDS][MAX_AXES];
+	bool even; /* the offset grows by `next` from row to row along the innermost axis of rows */
+	int64_t next, guard_next[GUARDS];
+};
+
+/* How the rows of a stage are computed. */
+enum how {
+	BY_PROGRAM, /* any program: interpreted at each reduction point */
+	BY_OUTER, /* sum of products: rows share a vector of one factor, the other is a scalar of each row */
+	BY_ROWS,  /* sum of products: rows share one factor, the other is a vector of each row */
+	BY_FOLD,  /* one read, combined */
 };
 
 struct hstage {
 	const struct stage *s;
 	int nspatial, axis; /* axis: the run's */
 	int64_t run, extent, points;
+	int pitch;           /* run, in whole vectors */
+	int order[MAX_AXES]; /* spatial axes as rows count them, innermost last */
+	bool slow;           /* a read goes element by element */
 	struct view view[MAX_OPERANDS];
 	const struct operand *out;
 	struct view to;
 	int64_t out_step;
-	bool product;      /* body is r0 r1 mul, summed, both fast */
+	enum how how;
+	int shared, own;   /* reads: the factor that rows share, and the other */
+	int64_t inner;     /* rows in sequence that share it */
 	struct flat *flat; /* if set, only s and extent of the above are used */
 };
 

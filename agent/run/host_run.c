@@ -2,18 +2,25 @@
 #include "agent/run/host_math.h"
 #include "agent/run/host_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { STACK = 20 };
 
 _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
+_Static_assert(RUN % TILE_LANES == 0 && RUN <= (int)HOST_BLOCK, "a row is whole vectors, and fits a block");
 
 struct scratch {
 	float stack[STACK][HOST_BLOCK];
 	float acc[HOST_BLOCK];
-	int64_t at[ROWS][MAX_AXES];
+	int64_t at[ROWS][MAX_AXES];        /* only the first row's, unless a view is slow */
+	int64_t len[ROWS];                 /* elements of each row */
 	int64_t first[MAX_OPERANDS][ROWS]; /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
+	float sum[SEGMENT];           /* accumulators of a segment, row by row */
+	float panel[CHUNK * RUN];     /* packed vectors that rows share */
+	float own[CHUNK * TILE_ROWS]; /* packed scalars of rows */
+	int64_t panel_at[CHUNK], own_at[CHUNK];
 };
 
 size_t host_scratch_bytes(void)
@@ -31,44 +38,127 @@ static bool inside(const struct operand *o, int d, int64_t i)
 	return i >= -o->layout.lo[d] && i < o->dims.d[d] + o->layout.hi[d];
 }
 
-/* Rows begin + j: their axes, and each fast view's offsets at reduction point 0. */
-static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+/* The axes of a row. */
+static void row_axes(const struct hstage *h, int64_t row, int64_t at[MAX_AXES])
 {
-	for (int j = 0; j < n; j++) {
-		int64_t left = begin + j;
-		memset(w->at[j], 0, sizeof w->at[j]);
-		for (int a = h->nspatial - 1; a >= 0; a--) {
-			int64_t e = h->s->axis[a].extent, size = a == h->axis ? (e + h->run - 1) / h->run : e;
-			w->at[j][a] = left % size * (a == h->axis ? h->run : 1);
-			left /= size;
-		}
-		for (int i = 0; i < h->s->nreads; i++) {
-			const struct view *v = &h->view[i];
-			w->first[i][j] = 0;
-			int g = 0;
-			for (int d = 0; v->fast && d < v->o->dims.rank; d++) {
-				int64_t x = index_value(h->s, &v->r->dim[d], bufs, w->at[j]);
-				if (g < v->nguards && v->guard_dim[g] == d) {
-					w->guard[i][g++][j] = x;
-					int64_t one = view_offset(v, d, 1) - view_offset(v, d, 0);
-					w->first[i][j] +=
-					    host_is_split(v->o, d)
-						? (inside(v->o, d, x) ? view_offset(v, d, x) : 0)
-						: view_offset(v, d, 0) + x * one;
-					continue;
-				}
-				w->first[i][j] += view_offset(v, d, x);
-			}
-		}
+	memset(at, 0, sizeof *at * MAX_AXES);
+	for (int k = h->nspatial - 1; k >= 0; k--) {
+		int a = h->order[k];
+		int64_t e = h->s->axis[a].extent, size = a == h->axis ? (e + h->run - 1) / h->run : e;
+		at[a] = row % size * (a == h->axis ? h->run : 1);
+		row /= size;
 	}
 }
 
-static int64_t run_length(const struct hstage *h, const struct scratch *w, int j)
+static void next_row(const struct hstage *h, int64_t at[MAX_AXES])
+{
+	for (int k = h->nspatial - 1; k >= 0; k--) {
+		int a = h->order[k];
+		at[a] += a == h->axis ? h->run : 1;
+		if (at[a] < h->s->axis[a].extent)
+			return;
+		at[a] = 0;
+	}
+}
+
+static int64_t by_tables(const struct hstage *h, int64_t base, int64_t *const table[MAX_AXES],
+			 const int64_t at[MAX_AXES])
+{
+	for (int a = 0; a < h->nspatial; a++)
+		base += table[a] ? table[a][at[a]] : 0;
+	return base;
+}
+
+/* Offset of a row at reduction point 0. guard: gets the guarded dims' indexes. */
+static int64_t row_offset(const struct hstage *h, const struct view *v, void *const *bufs,
+			  const int64_t at[MAX_AXES], int64_t guard[GUARDS])
+{
+	int64_t off = 0;
+	if (v->tabled) {
+		for (int g = 0; g < v->nguards; g++)
+			guard[g] = by_tables(h, v->guard_base[g], v->guard_table[g], at);
+		return by_tables(h, v->base, v->table, at);
+	}
+	for (int d = 0, g = 0; d < v->o->dims.rank; d++) {
+		int64_t x = index_value(h->s, &v->r->dim[d], bufs, at);
+		if (g == v->nguards || v->guard_dim[g] != d) {
+			off += view_offset(v, d, x);
+			continue;
+		}
+		guard[g++] = x;
+		int64_t one = view_offset(v, d, 1) - view_offset(v, d, 0);
+		off += host_is_split(v->o, d) ? (inside(v->o, d, x) ? view_offset(v, d, x) : 0)
+					      : view_offset(v, d, 0) + x * one;
+	}
+	return off;
+}
+
+static int64_t length_at(const struct hstage *h, const int64_t at[MAX_AXES])
 {
 	if (h->axis < 0)
 		return 1;
-	int64_t left = h->s->axis[h->axis].extent - w->at[j][h->axis];
+	int64_t left = h->s->axis[h->axis].extent - at[h->axis];
 	return left < h->run ? left : h->run;
+}
+
+/* A line: rows that follow each other along their innermost axis. Returns how many of n rows from `at` on are
+ * in it, and moves `at` behind them. */
+static int line_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
+{
+	int a = h->nspatial ? h->order[h->nspatial - 1] : -1;
+	if (a < 0)
+		return 1;
+	int64_t by = a == h->axis ? h->run : 1, left = (h->s->axis[a].extent - at[a] + by - 1) / by;
+	int k = left < n ? (int)left : n;
+	at[a] += by * (k - 1);
+	next_row(h, at);
+	return k;
+}
+
+/* Offsets of n rows from `at` on, and the indexes of guarded dims: guard[g * stride + row]. */
+static void row_offsets(const struct hstage *h, const struct view *v, void *const *bufs,
+			const int64_t first[MAX_AXES], int n, int64_t *off, int64_t *guard, int stride)
+{
+	int64_t at[MAX_AXES], now[GUARDS];
+	memcpy(at, first, sizeof at);
+	for (int j = 0, k; j < n; j += k) {
+		off[j] = row_offset(h, v, bufs, at, now);
+		for (int g = 0; g < v->nguards; g++)
+			guard[g * stride + j] = now[g];
+		if (v->even)
+			k = line_rows(h, at, n - j);
+		else
+			next_row(h, at), k = 1;
+		for (int i = 1; i < k; i++)
+			off[j + i] = off[j + i - 1] + v->next;
+		for (int g = 0; g < v->nguards; g++)
+			for (int i = 1; i < k; i++)
+				guard[g * stride + j + i] = now[g] + i * v->guard_next[g];
+	}
+}
+
+/* Rows begin + j: their lengths, each fast view's offsets at reduction point 0, and, for slow views, their
+ * axes. */
+static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+{
+	int64_t at[MAX_AXES];
+	row_axes(h, begin, w->at[0]);
+	memcpy(at, w->at[0], sizeof at);
+	for (int j = 0, k; j < n; j += k) {
+		int64_t len = length_at(h, at);
+		k = 1;
+		if (h->slow)
+			memcpy(w->at[j], at, sizeof at);
+		if (h->slow || (h->nspatial && h->order[h->nspatial - 1] == h->axis))
+			next_row(h, at);
+		else
+			k = line_rows(h, at, n - j);
+		for (int i = 0; i < k; i++)
+			w->len[j + i] = len;
+	}
+	for (int i = 0; i < h->s->nreads; i++)
+		if (h->view[i].fast)
+			row_offsets(h, &h->view[i], bufs, w->at[0], n, w->first[i], w->guard[i][0], ROWS);
 }
 
 static bool guards_hold(const struct view *v, const struct scratch *w, int i, int j, int64_t p)
@@ -84,7 +174,7 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 {
 	const struct view *v = &h->view[i];
 	const float *src = bufs[v->r->operand];
-	int64_t at[MAX_AXES], n = run_length(h, w, j);
+	int64_t at[MAX_AXES], n = w->len[j];
 	memcpy(at, w->at[j], sizeof at);
 	for (int a = h->s->naxes - 1; a >= h->nspatial; a--) {
 		at[a] = p % h->s->axis[a].extent;
@@ -104,23 +194,29 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 	}
 }
 
-/* Read i of n rows at reduction point p into out[row * RUN ..]. */
+/* Read i of n rows at reduction point p into out[row * pitch ..]. */
 static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, struct scratch *w, int n,
 		 float *out)
 {
 	const struct view *v = &h->view[i];
-	for (int j = 0; j < n; j++, out += RUN) {
+	for (int j = 0; j < n; j++, out += h->pitch) {
 		if (!v->fast) {
 			load_slow(h, i, bufs, p, w, j, out);
 			continue;
 		}
-		int64_t len = run_length(h, w, j), step = v->step;
+		int64_t len = w->len[j], step = v->step;
 		bool good = !v->nguards || guards_hold(v, w, i, j, p);
 		const float *src = (const float *)bufs[v->r->operand] +
 				   (good ? w->first[i][j] + (v->delta ? v->delta[p] : 0) : 0);
 		if (!good)
 			for (int64_t x = 0; x < len; x++)
 				out[x] = v->o->fill;
+		else if (step == 1 && len == TILE_LANES)
+			memcpy(out, src, sizeof *out * TILE_LANES);
+		else if (v->block)
+			for (int64_t x = 0; x < len; x += v->block)
+				memcpy(out + x, src + x / v->block * v->block_step,
+				       sizeof *out * (size_t)(len - x < v->block ? len - x : v->block));
 		else if (step == 1)
 			memcpy(out, src, sizeof *out * (size_t)len);
 		else
@@ -133,7 +229,7 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 static void run_prog(const struct hstage *h, const struct prog *q, void *const *bufs, int64_t p,
 		     struct scratch *w, int n)
 {
-	int top = 0, count = n * RUN;
+	int top = 0, count = n * h->pitch;
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
 		top -= prog_op_arity(op);
@@ -151,93 +247,260 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 	}
 }
 
-typedef float v4 __attribute__((vector_size(16), aligned(4)));
+/* ---- reductions by tiles ---- */
 
-/* acc[x] += s * b[x] */
-static inline void axpy(float *acc, float s, const float *b, int64_t n)
+/* What one read needs of a row. */
+struct row {
+	const float *p; /* at reduction point 0 */
+	int64_t guard[GUARDS];
+};
+
+static struct row row_of(const struct hstage *h, int i, void *const *bufs, const int64_t at[MAX_AXES])
 {
-	int64_t x = 0;
-	for (; x + 4 <= n; x += 4)
-		*(v4 *)(acc + x) += *(const v4 *)(b + x) * s;
-	for (; x < n; x++)
-		acc[x] += s * b[x];
+	struct row r = {0};
+	const struct view *v = &h->view[i];
+	r.p = (const float *)bufs[v->r->operand] + row_offset(h, v, bufs, at, r.guard);
+	return r;
 }
 
-static inline void multiply(float *acc, const float *a, int64_t sa, const float *b, int64_t sb, int64_t n)
+static bool point_holds(const struct view *v, const struct row *r, int64_t p)
 {
-	if (sa == 0 && sb == 1) {
-		axpy(acc, *a, b, n);
-	} else if (sa == 1 && sb == 0) {
-		axpy(acc, *b, a, n);
-	} else if (sa == 1 && sb == 1) {
-		int64_t x = 0;
-		for (; x + 4 <= n; x += 4)
-			*(v4 *)(acc + x) += *(const v4 *)(a + x) * *(const v4 *)(b + x);
-		for (; x < n; x++)
-			acc[x] += a[x] * b[x];
-	} else {
-		for (int64_t x = 0; x < n; x++)
-			acc[x] += a[x * sa] * b[x * sb];
+	for (int g = 0; g < v->nguards; g++)
+		if (!inside(v->o, v->guard_dim[g], r->guard[g] + v->guard_delta[g][p]))
+			return false;
+	return true;
+}
+
+/* The value of read i at a point that is given by all axes. */
+static float value_at(const struct hstage *h, int i, void *const *bufs, const int64_t at[MAX_AXES])
+{
+	const struct view *v = &h->view[i];
+	int64_t off = 0;
+	for (int d = 0; d < v->o->dims.rank; d++) {
+		int64_t x = index_value(h->s, &v->r->dim[d], bufs, at);
+		if (!inside(v->o, d, x))
+			return v->o->fill;
+		off += view_offset(v, d, x);
+	}
+	return ((const float *)bufs[v->r->operand])[off];
+}
+
+/* Sets the reduction axes of `at` to point p. */
+static void point_axes(const struct hstage *h, int64_t p, int64_t at[MAX_AXES])
+{
+	for (int a = h->s->naxes - 1; a >= h->nspatial; a--) {
+		at[a] = p % h->s->axis[a].extent;
+		p /= h->s->axis[a].extent;
 	}
 }
 
-typedef float v16 __attribute__((vector_size(64), aligned(4)));
-
-/* Two rows of 16: acc0 += s0[ds[p]] * b[db[p] ..], acc1 likewise from s1; accumulators stay in registers. */
-static void two_rows(const float *s0, const float *s1, const int64_t *ds, const float *b, const int64_t *db,
-		     int64_t points, float *acc0, float *acc1)
+/* Packs read i along the run of the row at `at`, at points p0 .. p0 + n, into to[point * pitch], padded with
+ * zeros. */
+static void pack_vectors(const struct hstage *h, int i, void *const *bufs, const int64_t row[MAX_AXES],
+			 int64_t p0, int64_t n, float *to)
 {
-	v16 x0 = {0}, x1 = {0};
-	for (int64_t p = 0; p < points; p++) {
-		v16 v = *(const v16 *)(b + db[p]);
-		x0 += v * s0[ds[p]];
-		x1 += v * s1[ds[p]];
+	const struct view *v = &h->view[i];
+	int64_t len = length_at(h, row), at[MAX_AXES];
+	struct row r = {0};
+	memcpy(at, row, sizeof at);
+	if (v->fast)
+		r = row_of(h, i, bufs, at);
+	for (int64_t p = p0; p < p0 + n; p++, to += h->pitch) {
+		if (!v->fast) {
+			point_axes(h, p, at);
+			for (int64_t x = 0; x < len; x++, at[h->axis]++)
+				to[x] = value_at(h, i, bufs, at);
+			at[h->axis] -= len;
+		} else if (!point_holds(v, &r, p)) {
+			for (int64_t x = 0; x < len; x++)
+				to[x] = v->o->fill;
+		} else {
+			const float *from = r.p + v->delta[p];
+			for (int64_t x = 0, b = 0; x < len; x++) {
+				to[x] = from[x * v->step + b];
+				if (v->block && (x + 1) % v->block == 0)
+					b += v->block_step - v->block * v->step;
+			}
+		}
+		for (int64_t x = len; x < h->pitch; x++)
+			to[x] = 0;
 	}
-	*(v16 *)acc0 = x0;
-	*(v16 *)acc1 = x1;
 }
 
-/* Rows j and j + 1 where one factor is a scalar per row and the other is shared by both. */
-static bool run_pair(const struct hstage *h, void *const *bufs, struct scratch *w, int j, int64_t len)
+/* Packs read i of a row at points p0 .. p0 + n into to[point * TILE_ROWS]. */
+static void pack_scalars(const struct hstage *h, int i, void *const *bufs, const int64_t row[MAX_AXES],
+			 int64_t p0, int64_t n, float *to)
 {
-	for (int scalar = 0; scalar < 2; scalar++) {
-		const struct view *s = &h->view[scalar], *b = &h->view[!scalar];
-		const int64_t *sf = w->first[scalar], *bf = w->first[!scalar];
-		if (s->step != 0 || b->step != 1 || bf[j] != bf[j + 1] || len % 16)
+	const struct view *v = &h->view[i];
+	int64_t at[MAX_AXES];
+	struct row r = {0};
+	memcpy(at, row, sizeof at);
+	if (v->fast)
+		r = row_of(h, i, bufs, at);
+	for (int64_t p = p0; p < p0 + n; p++, to += TILE_ROWS) {
+		if (v->fast) {
+			*to = point_holds(v, &r, p) ? r.p[v->delta[p]] : v->o->fill;
 			continue;
-		const float *sp = bufs[s->r->operand], *bp = bufs[b->r->operand];
-		for (int64_t x = 0; x < len; x += 16)
-			two_rows(sp + sf[j], sp + sf[j + 1], s->delta, bp + bf[j] + x, b->delta, h->points,
-				 w->acc + j * RUN + x, w->acc + (j + 1) * RUN + x);
-		return true;
-	}
-	return false;
-}
-
-static void run_row(const struct hstage *h, void *const *bufs, struct scratch *w, int j, int64_t len)
-{
-	const struct view *va = &h->view[0], *vb = &h->view[1];
-	const float *a = bufs[va->r->operand], *b = bufs[vb->r->operand];
-	float *acc = w->acc + j * RUN, fa = va->o->fill, fb = vb->o->fill;
-	memset(acc, 0, sizeof *acc * RUN);
-	for (int64_t p = 0; p < h->points; p++) {
-		bool ga = !va->nguards || guards_hold(va, w, 0, j, p),
-		     gb = !vb->nguards || guards_hold(vb, w, 1, j, p);
-		multiply(acc, ga ? a + w->first[0][j] + va->delta[p] : &fa, ga ? va->step : 0,
-			 gb ? b + w->first[1][j] + vb->delta[p] : &fb, gb ? vb->step : 0, len);
+		}
+		point_axes(h, p, at);
+		*to = value_at(h, i, bufs, at);
 	}
 }
 
-/* Sum of products over all reduction points, straight into the accumulators. */
-static void run_product(const struct hstage *h, void *const *bufs, struct scratch *w, int n)
+/* Rows of a segment as one tile: those whose scalars lie at a constant step. */
+static int same_step(const int64_t row[], int n, int64_t *step)
 {
-	bool free = !h->view[0].nguards && !h->view[1].nguards;
-	for (int j = 0; j < n; j++) {
-		int64_t len = run_length(h, w, j);
-		if (free && j + 1 < n && run_length(h, w, j + 1) == len && run_pair(h, bufs, w, j, len))
-			j++;
-		else
-			run_row(h, bufs, w, j, len);
+	int k = 1;
+	*step = n > 1 ? row[1] - row[0] : 0;
+	while (k < n && k < TILE_ROWS && row[k] - row[k - 1] == *step)
+		k++;
+	return k;
+}
+
+/* Points p0 .. p0 + n of `rows` rows that share a vector; `at`: the first row's axes. */
+static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
+			int64_t p0, int64_t n, const int64_t row[], struct scratch *w)
+{
+	const struct view *shared = &h->view[h->shared], *own = &h->view[h->own];
+	bool plain = own->fast && !own->nguards;
+	const float *v = w->panel;
+	const int64_t *dv = w->panel_at;
+	int64_t step = 1, axes[MAX_AXES];
+	if (shared->fast && !shared->nguards && shared->step == 1 && !shared->block &&
+	    length_at(h, at) == h->pitch) {
+		v = row_of(h, h->shared, bufs, at).p;
+		dv = shared->delta + p0;
+	} else {
+		pack_vectors(h, h->shared, bufs, at, p0, n, w->panel);
+	}
+	memcpy(axes, at, sizeof axes);
+	for (int j = 0, k; j < rows; j += k) {
+		struct tile t = {
+		    .acc = w->sum + j * h->pitch, .pitch = h->pitch, .width = h->pitch, .points = n};
+		if (plain) {
+			t.rows = k = same_step(row + j, rows - j, &step);
+			tile_outer(&t, (const float *)bufs[own->r->operand] + row[j], step, own->delta + p0,
+				   v, dv);
+			continue;
+		}
+		t.rows = k = rows - j < TILE_ROWS ? rows - j : TILE_ROWS;
+		for (int r = 0; r < k; r++, next_row(h, axes))
+			pack_scalars(h, h->own, bufs, axes, p0, n, w->own + r);
+		tile_outer(&t, w->own, 1, w->own_at, v, dv);
+	}
+}
+
+static void run_outer(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
+		      struct scratch *w)
+{
+	int64_t row[SEGMENT / TILE_LANES];
+	const struct view *own = &h->view[h->own];
+	memset(w->sum, 0, sizeof *w->sum * (size_t)(rows * h->pitch));
+	if (own->fast && !own->nguards)
+		row_offsets(h, own, bufs, at, rows, row, NULL, 0);
+	for (int64_t p = 0; p < h->points; p += CHUNK) {
+		int64_t n = h->points - p < CHUNK ? h->points - p : CHUNK;
+		outer_chunk(h, bufs, at, rows, p, n, row, w);
+	}
+}
+
+static float folded(enum combiner c, float a, float b)
+{
+	return c == COMB_MAX    ? (a > b ? a : b)
+	       : c == COMB_MIN  ? (a < b ? a : b)
+	       : c == COMB_PROD ? a * b
+				: a + b;
+}
+
+/* The lanes of a row that fill no whole vector. */
+static void run_tail(const struct hstage *h, const struct row *own, const float *shared, int64_t x0,
+		     int64_t x1, int64_t p0, int64_t p1, float *acc)
+{
+	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
+	for (int64_t p = p0; p < p1; p++) {
+		const float *from = own->p + v->delta[p];
+		const float *by = shared ? shared + s->delta[p] : NULL;
+		for (int64_t x = x0; x < x1; x++)
+			acc[x] = by ? acc[x] + from[x * v->step] * by[x * s->step]
+				    : folded(h->s->comb, acc[x], from[x * v->step]);
+	}
+}
+
+/* Points p0 .. p1 of rows that have all of them, with `len` lanes. */
+static void run_points(const struct hstage *h, const struct row own[], int rows, const float *shared,
+		       int64_t len, int64_t p0, int64_t p1, float *acc)
+{
+	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
+	const float *p[TILE_ROWS];
+	int whole = (int)(len / TILE_LANES) * TILE_LANES;
+	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = whole, .points = p1 - p0};
+	for (int j = 0; j < rows; j++)
+		p[j] = own[j].p;
+	if (whole && shared)
+		tile_rows(&t, p, v->delta + p0, v->step, shared, s->delta + p0, s->step == 1);
+	else if (whole)
+		tile_fold(&t, h->s->comb, p, v->delta + p0, v->step);
+	for (int j = 0; j < rows && whole < len; j++)
+		run_tail(h, &own[j], shared, whole, len, p0, p1, acc + j * h->pitch);
+}
+
+/* A row some of whose points lie outside of the operand: these count with its fill value. */
+static void run_guarded(const struct hstage *h, const struct row *own, const float *shared, int64_t len,
+			float *acc)
+{
+	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
+	for (int64_t p = 0, q; p < h->points; p = q) {
+		bool in = point_holds(v, own, p);
+		for (q = p + 1; q < h->points && point_holds(v, own, q) == in; q++)
+			;
+		if (in)
+			run_points(h, own, 1, shared, len, p, q, acc);
+		for (int64_t x = 0; x < len && !in; x++)
+			for (int64_t k = p; k < q && (!shared || v->o->fill != 0); k++)
+				acc[x] = shared ? acc[x] + v->o->fill * shared[s->delta[k] + x * s->step]
+						: folded(h->s->comb, acc[x], v->o->fill);
+	}
+}
+
+/* The rows from `at` on along the run's axis that have the same length. */
+static int whole_rows(const struct hstage *h, const int64_t at[MAX_AXES])
+{
+	int64_t n = (h->s->axis[h->axis].extent - at[h->axis]) / h->run;
+	return n < 1 ? 1 : n < TILE_ROWS ? (int)n : TILE_ROWS;
+}
+
+/* By rows, or by folding: rows whose first is at `at`. */
+static void run_rows(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
+		     struct scratch *w)
+{
+	static const float start[] = {[COMB_MAX] = -INFINITY, [COMB_MIN] = INFINITY, [COMB_PROD] = 1};
+	const float *shared = h->how == BY_ROWS ? row_of(h, h->shared, bufs, at).p : NULL;
+	float first = h->how == BY_FOLD && h->s->comb != COMB_SUM ? start[h->s->comb] : 0;
+	const struct view *v = &h->view[h->own];
+	struct row own[TILE_ROWS];
+	int64_t axes[MAX_AXES];
+	for (int k = 0; k < rows * h->pitch; k++)
+		w->sum[k] = first;
+	memcpy(axes, at, sizeof axes);
+	for (int j = 0, n; j < rows; j += n) {
+		int64_t len = length_at(h, axes), off[TILE_ROWS], guard[GUARDS * TILE_ROWS],
+			first_of[MAX_AXES];
+		memcpy(first_of, axes, sizeof axes);
+		n = rows - j < TILE_ROWS ? rows - j : TILE_ROWS;
+		if (h->order[h->nspatial - 1] == h->axis && (n > whole_rows(h, axes)))
+			n = whole_rows(h, axes);
+		n = line_rows(h, axes, n);
+		row_offsets(h, v, bufs, first_of, n, off, guard, TILE_ROWS);
+		for (int k = 0; k < n; k++) {
+			own[k].p = (const float *)bufs[v->r->operand] + off[k];
+			for (int g = 0; g < v->nguards; g++)
+				own[k].guard[g] = guard[g * TILE_ROWS + k];
+		}
+		float *acc = w->sum + j * h->pitch;
+		if (!v->nguards)
+			run_points(h, own, n, shared, len, 0, h->points, acc);
+		for (int k = 0; k < n && v->nguards; k++)
+			run_guarded(h, &own[k], shared, len, acc + k * h->pitch);
 	}
 }
 
@@ -268,15 +531,58 @@ static void combine(enum combiner c, float *acc, const float *v, int n)
 static void store(const struct hstage *h, void *const *bufs, struct scratch *w, int n, const float *v)
 {
 	float *out = bufs[h->s->out.operand];
-	for (int j = 0; j < n; j++, v += RUN) {
-		int64_t off = 0, len = run_length(h, w, j);
-		for (int d = 0; d < h->out->dims.rank; d++)
-			off += view_offset(&h->to, d, index_value(h->s, &h->s->out.dim[d], bufs, w->at[j]));
-		if (h->out_step == 1)
-			memcpy(out + off, v, sizeof *v * (size_t)len);
+	int64_t off[ROWS];
+	row_offsets(h, &h->to, bufs, w->at[0], n, off, NULL, 0);
+	for (int j = 0; j < n; j++, v += h->pitch) {
+		int64_t len = w->len[j];
+		float *to = out + off[j];
+		if (h->out_step == 1 && len == TILE_LANES)
+			memcpy(to, v, sizeof *v * TILE_LANES);
+		else if (h->to.block)
+			for (int64_t x = 0; x < len; x += h->to.block)
+				memcpy(to + x / h->to.block * h->to.block_step, v + x,
+				       sizeof *v * (size_t)(len - x < h->to.block ? len - x : h->to.block));
+		else if (h->out_step == 1)
+			memcpy(to, v, sizeof *v * (size_t)len);
 		else
 			for (int64_t x = 0; x < len; x++)
-				out[off + x * h->out_step] = v[x];
+				to[x * h->out_step] = v[x];
+	}
+}
+
+/* Rows that a program runs on at once. */
+static int block_rows(const struct hstage *h)
+{
+	int n = HOST_BLOCK / h->pitch;
+	return n < ROWS ? n : ROWS;
+}
+
+static void run_programs(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+{
+	start_rows(h, bufs, begin, n, w);
+	for (int64_t p = 0; p < h->points; p++) {
+		run_prog(h, &h->s->body, bufs, p, w, n);
+		combine(p ? h->s->comb : COMB_NONE, w->acc, w->stack[0], n * h->pitch);
+	}
+	if (h->s->post.n)
+		run_prog(h, &h->s->post, bufs, 0, w, n);
+	store(h, bufs, w, n, h->s->post.n ? w->stack[0] : w->acc);
+}
+
+/* The epilogue of `rows` rows whose sums are ready. */
+static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int rows, struct scratch *w)
+{
+	int most = block_rows(h);
+	for (int j = 0; j < rows; j += most) {
+		int n = rows - j < most ? rows - j : most;
+		const float *sum = w->sum + j * h->pitch;
+		start_rows(h, bufs, begin + j, n, w);
+		if (h->s->post.n) {
+			memcpy(w->acc, sum, sizeof *sum * (size_t)(n * h->pitch));
+			run_prog(h, &h->s->post, bufs, 0, w, n);
+			sum = w->stack[0];
+		}
+		store(h, bufs, w, n, sum);
 	}
 }
 
@@ -289,19 +595,26 @@ void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t b
 		flat_run(s->flat, bufs, begin, end, scratch);
 		return;
 	}
-	for (; begin < end; begin += ROWS) {
-		int n = end - begin < ROWS ? (int)(end - begin) : ROWS;
-		start_rows(s, bufs, begin, n, w);
-		if (s->product) {
-			run_product(s, bufs, w, n);
-		} else {
-			for (int64_t p = 0; p < s->points; p++) {
-				run_prog(s, &s->s->body, bufs, p, w, n);
-				combine(p ? s->s->comb : COMB_NONE, w->acc, w->stack[0], n * RUN);
-			}
+	for (int k = 0; k < CHUNK && s->how == BY_OUTER; k++) {
+		w->panel_at[k] = (int64_t)k * s->pitch;
+		w->own_at[k] = (int64_t)k * TILE_ROWS;
+	}
+	int64_t most = s->how == BY_PROGRAM ? block_rows(s) : SEGMENT / s->pitch;
+	while (begin < end) {
+		int64_t n = end - begin, together = s->inner - begin % s->inner, at[MAX_AXES];
+		n = n < most ? n : most;
+		if (s->how == BY_PROGRAM) {
+			run_programs(s, bufs, begin, (int)n, w);
+			begin += n;
+			continue;
 		}
-		if (s->s->post.n)
-			run_prog(s, &s->s->post, bufs, 0, w, n);
-		store(s, bufs, w, n, s->s->post.n ? w->stack[0] : w->acc);
+		n = n < together ? n : together;
+		row_axes(s, begin, at);
+		if (s->how == BY_OUTER)
+			run_outer(s, bufs, at, (int)n, w);
+		else
+			run_rows(s, bufs, at, (int)n, w);
+		finish(s, bufs, begin, (int)n, w);
+		begin += n;
 	}
 }

@@ -177,7 +177,7 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 			add_kernel(p, ps, ps->origin, t);
 		return rc;
 	}
-	if (find_fallback(p, ps, t) >= 0) {
+	if (!host_suits(ps->step->task) && find_fallback(p, ps, t) >= 0) {
 		add_kernel(p, ps, FROM_FALLBACK, t);
 		return E_OK;
 	}

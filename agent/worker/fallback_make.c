@@ -92,7 +92,7 @@ static void image(struct buf *b, const char *name, const char *role, int c, int 
 	buf_puts(b, "\n");
 }
 
-enum kind { DENSE, SINGLE /* one input channel */, GROUPED, DEPTHWISE, MAXIMUM, MEAN };
+enum kind { DENSE, SINGLE /* one input channel */, DEPTHWISE, MAXIMUM, MEAN };
 enum { OUT = 37, IN = 41 };
 
 struct window {
@@ -129,32 +129,30 @@ static void pixels(struct buf *b, const struct window *w)
 
 static void operands(struct buf *b, const struct window *w, int lanes)
 {
-	static const int out[] = {23, 29, 31}, groups = 3;
+	static const int out[] = {23, 29, 31};
 	const int *y = out + MAX_DIMS - w->rank;
 	int x[MAX_DIMS], block = w->plain_out ? 0 : lanes;
 	bool pools = w->kind >= MAXIMUM, halo = !w->flat;
-	int g = w->kind == GROUPED ? groups : 1;
 	int channels = w->kind == SINGLE ? 1 : w->kind >= DEPTHWISE ? OUT : IN;
 	for (int d = 0; d < w->rank; d++)
 		x[d] = (y[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation + 1;
-	image(b, "X", "in", g * channels, w->rank, x, w->block ? lanes : 0, halo);
+	image(b, "X", "in", channels, w->rank, x, w->block ? lanes : 0, halo);
 	if (!pools) {
-		buf_printf(b, "operand W const f32 [%d,%d", g * OUT, w->kind == DEPTHWISE ? 1 : channels);
+		buf_printf(b, "operand W const f32 [%d,%d", OUT, w->kind == DEPTHWISE ? 1 : channels);
 		for (int d = 0; d < w->rank; d++)
 			buf_printf(b, ",%d", w->kernel[d]);
 		buf_puts(b, "] plain\n");
 	}
 	if (strstr(w->post, "r2"))
-		buf_printf(b, "operand B const f32 [%d] plain\n", g * OUT);
+		buf_printf(b, "operand B const f32 [%d] plain\n", OUT);
 	if (strstr(w->post, "r3"))
-		image(b, "Z", "in", g * OUT, w->rank, y, block, halo);
-	image(b, "Y", "out", g * OUT, w->rank, y, block, halo);
-	buf_puts(b, w->kind == GROUPED ? "stage n:3 g:3" : "stage n:3");
-	buf_printf(b, " k:%d", OUT);
+		image(b, "Z", "in", OUT, w->rank, y, block, halo);
+	image(b, "Y", "out", OUT, w->rank, y, block, halo);
+	buf_printf(b, "stage n:3 k:%d", OUT);
 	for (int d = 0; d < w->rank; d++)
 		buf_printf(b, " %s:%d", pixel_names[MAX_DIMS - w->rank + d], y[d]);
 	buf_puts(b, " |");
-	if (w->kind == DENSE || w->kind == GROUPED)
+	if (w->kind == DENSE)
 		buf_printf(b, " c:%d", IN);
 	for (int d = 0; d < w->rank; d++)
 		buf_printf(b, " %s:%d", tap_names[MAX_DIMS - w->rank + d], w->kernel[d]);
@@ -163,24 +161,22 @@ static void operands(struct buf *b, const struct window *w, int lanes)
 /* Adds a convolution, depthwise convolution or pooling, in the form that groups write. */
 static int add_window(struct maker *m, const struct window *w)
 {
-	static const char *const channel[] = {"c", "0", "41*g+c", "k", "k", "k"}, *const of_weights[] = {
-										      "c", "0", "c", "0"};
-	const char *k = w->kind == GROUPED ? "37*g+k" : "k";
+	static const char *const channel[] = {"c", "0", "k", "k", "k"}, *const of_weights[] = {"c", "0", "0"};
 	struct buf b = {0};
 	buf_puts(&b, "task syms=0\n");
 	operands(&b, w, m->target.lanes);
 	buf_printf(&b, "\nread X [n,%s,", channel[w->kind]);
 	read_pixels(&b, w);
 	if (w->kind < MAXIMUM) {
-		buf_printf(&b, "read W [%s,%s", k, of_weights[w->kind]);
+		buf_printf(&b, "read W [k,%s", of_weights[w->kind]);
 		for (int d = MAX_DIMS - w->rank; d < MAX_DIMS; d++)
 			buf_printf(&b, ",%s", tap_names[d]);
 		buf_puts(&b, "]\n");
 	}
 	if (strstr(w->post, "r2"))
-		buf_printf(&b, "read B [%s]\n", k);
+		buf_puts(&b, "read B [k]\n");
 	if (strstr(w->post, "r3")) {
-		buf_printf(&b, "read Z [n,%s", k);
+		buf_puts(&b, "read Z [n,k");
 		pixels(&b, w);
 	}
 	buf_puts(&b, w->kind < MAXIMUM ? "body r0 r1 mul\nsum\n" : "body r0\n");
@@ -188,7 +184,7 @@ static int add_window(struct maker *m, const struct window *w)
 		buf_puts(&b, w->kind == MEAN ? "sum\n" : "max\n");
 	if (w->post[0])
 		buf_printf(&b, "post acc %s\n", w->post);
-	buf_printf(&b, "write Y [n,%s", k);
+	buf_puts(&b, "write Y [n,k");
 	pixels(&b, w);
 	int rc = add(m, buf_str(&b));
 	buf_free(&b);
@@ -223,7 +219,7 @@ static int add_windows(struct maker *m)
 	    {1, BIAS, {DENSE, 2, .block = true, .plain_out = true, .kernel = {1, 1}}},
 	    {1, BIAS, {DENSE, 2, .block = true, .plain_out = true, .kernel = {1, 1}, .flat = true}},
 	    {1, BIAS, {DENSE, 2, .block = true, .plain_out = true, .kernel = {5, 1}}},
-	    {2, CLAMPS, {DENSE, 2, .plain_out = true, .kernel = {5, 5}}},
+	    {1, CLAMPS, {DENSE, 2, .plain_out = true, .kernel = {5, 5}}},
 	    {1, CLAMPS, {DENSE, 2, .plain_out = true, .kernel = {1, 1}}},
 	    {1, CLAMPS, {DENSE, 2, .plain_out = true, .kernel = {1, 1}, .flat = true}},
 	    {1, CLAMPS, {DENSE, 2, .kernel = {1, 1}}},
@@ -233,9 +229,6 @@ static int add_windows(struct maker *m)
 	    {2, NOTHING, {MAXIMUM, 2, .plain_out = true, .kernel = {5, 5}}},
 	    {2, NOTHING, {MEAN, 2, .plain_out = true, .kernel = {5, 5}}},
 	    {2, NOTHING, {MAXIMUM, 2, .block = true, .kernel = {1, 5}, .stride = {1}}},
-	    {2, CLAMPS, {GROUPED, 2, .plain_out = true, .kernel = {5, 5}}},
-	    {1, ALL, {GROUPED, 2, .plain_out = true, .kernel = {1, 1}}},
-	    {1, ALL, {GROUPED, 2, .plain_out = true, .kernel = {1, 1}, .flat = true}},
 	    /* other ranks */
 	    {2, BIAS, {DENSE, 1, .block = true, .kernel = {5}}},
 	    {2, BIAS, {DENSE, 1, .block = true, .plain_out = true, .kernel = {5}}},
@@ -343,40 +336,30 @@ static int add_global(struct maker *m)
 	return rc;
 }
 
-/* Adds ConvTranspose with stride 2, with windows that overlap (by halves of indexes) and that do not; and
- * with stride 1. */
+/* Adds ConvTranspose with stride 1; the portable path does other strides as fast. */
 static int add_transposed(struct maker *m)
 {
-	static const int in[] = {29, 31}, out[] = {58, 62};
-	static const struct {
-		const char *weights, *axes, *reads, *write;
-		int stride;
-	} form[] = {
-	    {"2,2,1,1", "yp:2 xp:2 y:29 x:31 | c:41", "y,x]\nread W [c,yp,xp,0,0,k]", "yp+2*y,xp+2*x]", 2},
-	    {"2,2,3,3", "yp:2 xp:2 y:29 x:31 | c:41 r:3 s:3",
-	     "(yp+2*y-2*r+1)/2,(xp+2*x-2*s+1)/2]\nread W [c,yp,xp,r,s,k]", "yp+2*y,xp+2*x]", 2},
-	    {"1,1,3,3", "y:29 x:31 | c:41 r:3 s:3", "y-r+1,x-s+1]\nread W [c,0,0,r,s,k]", "y,x]", 1}};
+	static const int image_of[] = {29, 31};
 	struct buf b = {0};
 	int rc = E_OK;
-	for (int i = 0; i < 36 && rc >= 0; i++) {
+	for (int i = 0; i < 12 && rc >= 0; i++) {
 		bool block = i & 1, plain_out = i >> 1 & 1;
-		const char *post = posts[i / 4 % 3];
-		int k = i / 12;
-		if (m->few && i / 4 % 3 > BIAS)
+		const char *post = posts[i / 4];
+		if (m->few && i / 4 > BIAS)
 			continue;
 		buf_clear(&b);
 		buf_puts(&b, "task syms=0\n");
-		image(&b, "X", "in", 41, 2, in, block ? m->target.lanes : 0, true);
-		buf_printf(&b, "operand W const f32 [41,%s,37] plain\n", form[k].weights);
+		image(&b, "X", "in", 41, 2, image_of, block ? m->target.lanes : 0, true);
+		buf_puts(&b, "operand W const f32 [41,1,1,3,3,37] plain\n");
 		if (post[0])
 			buf_puts(&b, "operand B const f32 [37] plain\n");
-		image(&b, "Y", "out", 37, 2, form[k].stride == 1 ? in : out, plain_out ? 0 : m->target.lanes,
-		      true);
-		buf_printf(&b, "stage n:3 k:37 %s\nread X [n,c,%s\n%sbody r0 r1 mul\nsum\n", form[k].axes,
-			   form[k].reads, post[0] ? "read B [k]\n" : "");
+		image(&b, "Y", "out", 37, 2, image_of, plain_out ? 0 : m->target.lanes, true);
+		buf_puts(&b, "stage n:3 k:37 y:29 x:31 | c:41 r:3 s:3\nread X [n,c,y-r+1,x-s+1]\n"
+			     "read W [c,0,0,r,s,k]\n");
+		buf_printf(&b, "%sbody r0 r1 mul\nsum\n", post[0] ? "read B [k]\n" : "");
 		if (post[0])
 			buf_printf(&b, "post acc %s\n", post);
-		buf_printf(&b, "write Y [n,k,%s\n", form[k].write);
+		buf_puts(&b, "write Y [n,k,y,x]\n");
 		rc = add(m, buf_str(&b));
 	}
 	buf_free(&b);

@@ -116,6 +116,151 @@ TEST(random_tasks)
 	}
 }
 
+static int any(struct rng *r, int lo, int hi)
+{
+	return lo + (int)rng_below(r, (uint32_t)(hi - lo + 1));
+}
+
+/* " [n,c,h,w] plain", or in blocks of channels, with halos of lo and hi. */
+static void put_image(struct buf *b, struct rng *r, const char *head, int c, int h, int w, const int lo[2],
+		      const int hi[2])
+{
+	static const int blocks[] = {0, 0, 4, 8, 16};
+	int block = blocks[any(r, 0, 4)];
+	buf_printf(b, "%s f32 [2,%d,%d,%d] ", head, c, h, w);
+	if (block)
+		buf_printf(b, "0.1/%d.2.3.1", block);
+	else
+		buf_puts(b, "plain");
+	for (int d = 0; d < 2; d++)
+		if (lo[d] || hi[d])
+			buf_printf(b, ";%d+%d+%d", 2 + d, lo[d], hi[d]);
+	buf_puts(b, "\n");
+}
+
+enum { DENSE, GROUPED, DEPTHWISE, POOL, TRANSPOSED, KINDS };
+
+/* "2*y", or "y" for one. */
+static void put_term(struct buf *b, int factor, const char *axis)
+{
+	if (factor > 1)
+		buf_printf(b, "%d*", factor);
+	buf_puts(b, axis);
+}
+
+/* "2*y+3*r-1" */
+static void put_index(struct buf *b, int stride, const char *y, int dilation, const char *tap, int pad)
+{
+	put_term(b, stride, y);
+	buf_puts(b, "+");
+	put_term(b, dilation, tap);
+	if (pad)
+		buf_printf(b, "-%d", pad);
+}
+
+/* A reduction over windows: any stride, dilation and padding, by halos or guards, any layout, with a random
+ * epilogue. */
+static void put_window(struct rng *r, struct buf *b)
+{
+	static const char *const combs[] = {"sum", "max", "min"};
+	int kind = any(r, 0, KINDS - 1), c = any(r, 1, 37), k = any(r, 1, 40), g = any(r, 2, 3);
+	int y[2], taps[2], stride[2], dilation[2], pad[2], x[2], lo[2], hi[2];
+	bool halo = any(r, 0, 1), bias = any(r, 0, 1), sum = any(r, 0, 1), weights_in = any(r, 0, 3) == 0;
+	for (int d = 0; d < 2; d++) {
+		y[d] = any(r, 1, 21);
+		taps[d] = any(r, 1, 4);
+		stride[d] = kind == TRANSPOSED ? 1 : any(r, 1, 3);
+		dilation[d] = any(r, 1, 2);
+		pad[d] = any(r, 0, taps[d] - 1);
+		x[d] = (y[d] - 1) * stride[d] + (taps[d] - 1) * dilation[d] + 1 - pad[d];
+		x[d] = x[d] < 1 ? 1 : x[d] - (x[d] > 1 ? any(r, 0, 1) : 0);
+		lo[d] = halo ? 8 : 0;
+		hi[d] = halo ? 30 : 0;
+	}
+	if (kind == DEPTHWISE || kind == POOL)
+		k = c;
+	if (kind == GROUPED)
+		k *= g;
+	buf_puts(b, "task syms=0\n");
+	put_image(b, r, "operand X in", kind == GROUPED ? c * g : c, x[0], x[1], lo, hi);
+	if (kind != POOL)
+		buf_printf(b, "operand W %s f32 [%d,%d,%d,%d] plain\n", weights_in ? "in" : "const", k,
+			   kind == DEPTHWISE ? 1 : c, taps[0], taps[1]);
+	if (bias)
+		buf_printf(b, "operand B const f32 [%d] plain\n", k);
+	const int none[2] = {0}, some[2] = {any(r, 0, 1), any(r, 0, 2)};
+	int up = kind == TRANSPOSED ? 2 : 1;
+	if (sum)
+		put_image(b, r, "operand Z in", k, up * y[0], y[1], some, some);
+	put_image(b, r, "operand Y out", k, up * y[0], y[1], none, none);
+	if (kind == GROUPED)
+		buf_printf(b, "stage n:2 g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\n", g, k / g, y[0], y[1], c, taps[0],
+			   taps[1]);
+	else if (kind == TRANSPOSED)
+		buf_printf(b, "stage n:2 k:%d p:2 y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0], taps[1]);
+	else if (kind == DENSE)
+		buf_printf(b, "stage n:2 k:%d y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0], taps[1]);
+	else
+		buf_printf(b, "stage n:2 k:%d y:%d x:%d | r:%d s:%d\n", k, y[0], y[1], taps[0], taps[1]);
+	const char *channel = kind == GROUPED ? "c" : kind == DENSE || kind == TRANSPOSED ? "c" : "k";
+	char of[32] = "k";
+	buf_puts(b, "read X [n,");
+	if (kind == GROUPED) {
+		put_term(b, c, "g+c");
+		snprintf(of, sizeof of, k / g > 1 ? "%d*g+k" : "g+k", k / g);
+	} else {
+		buf_puts(b, channel);
+	}
+	buf_puts(b, ",");
+	if (kind == TRANSPOSED)
+		buf_printf(b, "(p+2*y-2*r+%d)/2", 2 * pad[0] + 1);
+	else
+		put_index(b, stride[0], "y", dilation[0], "r", pad[0]);
+	buf_puts(b, ",");
+	put_index(b, stride[1], "x", dilation[1], "s", pad[1]);
+	buf_puts(b, "]\n");
+	if (kind != POOL)
+		buf_printf(b, "read W [%s,%s,r,s]\n", of, kind == DEPTHWISE ? "0" : "c");
+	if (bias)
+		buf_printf(b, "read B [%s]\n", of);
+	const char *line = kind == TRANSPOSED ? "p+2*y" : "y";
+	if (sum)
+		buf_printf(b, "read Z [n,%s,%s,x]\n", of, line);
+	int next = kind == POOL ? 1 : 2;
+	buf_puts(b, kind == POOL ? "body r0\n" : "body r0 r1 mul\n");
+	buf_printf(b, "%s\n", kind == POOL ? combs[any(r, 0, 2)] : "sum");
+	if (bias || sum) {
+		buf_puts(b, "post acc");
+		for (int i = 0; i < bias + sum; i++)
+			buf_printf(b, " r%d add", next + i);
+		buf_puts(b, any(r, 0, 1) ? " 0.1 mul tanh\n" : "\n");
+	}
+	buf_printf(b, "write Y [n,%s,%s,x]\n", of, line);
+}
+
+TEST(random_windows)
+{
+	struct rng r;
+	int made = 0;
+	rng_seed(&r, 31);
+	for (int i = 0; i < 1200; i++) {
+		struct buf b = {0};
+		put_window(&r, &b);
+		if (task_parse(buf_str(&b), &task) >= 0) { /* some windows lie outside of their halos */
+			bool good = agree(&r);
+			if (!good)
+				printf("window %d:\n%s", i, buf_str(&b));
+			REQUIRE(good);
+			made++;
+		} else if (i < 3) {
+			printf("%s\n%s", err_text(), buf_str(&b));
+		}
+		buf_free(&b);
+	}
+	printf("%d windows\n", made);
+	CHECK(made > 600);
+}
+
 TEST(products_and_chains)
 {
 	struct rng r;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inner loops of reductions in the portable path, compiled for several vector widths; the best that the
+ * machine has is taken. Each works on a tile of accumulators in registers: a few rows of up to TILE_WIDTH
+ * floats. Addresses come from tables of offsets, one entry for each reduction point, so that a window of any
+ * shape, stride and dilation, and any layout, is one loop. */
+#ifndef AGENT_HOST_TILE_H
+#define AGENT_HOST_TILE_H
+
+#include "kernels/task/task.h"
+
+enum { TILE_ROWS = 16, TILE_LANES = 16, TILE_WIDTH = 64 };
+
+/* A tile: `rows` <= TILE_ROWS rows of `width` accumulators, a multiple of TILE_LANES up to TILE_WIDTH, each
+ * row `pitch` floats behind the one before. Each call adds `points` reduction points. */
+struct tile {
+	float *acc;
+	int rows, pitch, width;
+	int64_t points;
+};
+
+/* acc[r][x] += s[r * step + ds[p]] * v[dv[p] + x]: all rows share a vector, each has a scalar of its own. */
+void tile_outer(const struct tile *t, const float *s, int64_t step, const int64_t *ds, const float *v,
+		const int64_t *dv);
+/* acc[r][x] += v[r][dv[p] + x * along] * w[dw[p] + x], or, if !vector, * w[dw[p]]: all rows share w. */
+void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,
+	       const int64_t *dw, bool vector);
+/* acc[r][x] = acc[r][x] comb v[r][dv[p] + x * along]. */
+void tile_fold(const struct tile *t, enum combiner comb, const float *const v[], const int64_t *dv,
+	       int64_t along);
+
+#endif
