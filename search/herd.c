@@ -245,7 +245,7 @@ int herd_best(struct herd *h, double blind)
 	return best;
 }
 
-int herd_take(struct herd *h, int i, char cand[CAND_MAX])
+int herd_propose(struct herd *h, int i, char cand[CAND_MAX])
 {
 	if (i < 0)
 		return fail(E_NOTFOUND, "nothing new is left to propose");

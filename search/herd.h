@@ -79,6 +79,6 @@ bool herd_in_round(const struct herd *h, uint64_t unit); /* proposed in it */
  * probability `blind` any member. -1: the pool is empty. */
 int herd_best(struct herd *h, double blind);
 /* Proposes the pool's i-th member and removes it from the pool. i < 0: E_NOTFOUND. */
-int herd_take(struct herd *h, int i, char cand[CAND_MAX]) MUST_CHECK;
+int herd_propose(struct herd *h, int i, char cand[CAND_MAX]) MUST_CHECK;
 
 #endif

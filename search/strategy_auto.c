@@ -103,7 +103,7 @@ static int auto_ask(void *state, char cand[CAND_MAX])
 		next_round(x);
 		best = most_worth(x);
 	}
-	return herd_take(&x->herd, best, cand);
+	return herd_propose(&x->herd, best, cand);
 }
 
 static void auto_tell(void *state, const char *cand, const struct meas *m)

@@ -197,7 +197,7 @@ static int cluster_ask(void *state, char cand[CAND_MAX])
 		correct(c);
 		i = herd_best(h, 0);
 	}
-	return herd_take(h, i, cand);
+	return herd_propose(h, i, cand);
 }
 
 static void cluster_tell(void *state, const char *cand, const struct meas *m)

@@ -97,7 +97,7 @@ static int evolve_ask(void *state, char cand[CAND_MAX])
 		if (rc < 0)
 			return rc;
 	}
-	return herd_take(h, herd_best(h, BLIND), cand);
+	return herd_propose(h, herd_best(h, BLIND), cand);
 }
 
 static void evolve_tell(void *state, const char *cand, const struct meas *m)

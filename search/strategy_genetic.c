@@ -82,7 +82,7 @@ static int genetic_ask(void *state, char cand[CAND_MAX])
 		select_parents(x);
 		x->nnow = 0;
 	}
-	int rc = herd_take(h, herd_fill(h, 1, child, x) - 1, cand);
+	int rc = herd_propose(h, herd_fill(h, 1, child, x) - 1, cand);
 	if (rc < 0)
 		return rc;
 	x->timed[x->nnow] = false;

@@ -76,7 +76,7 @@ static int gradient_ask(void *state, char cand[CAND_MAX])
 	struct herd *h = &n->herd;
 	if (h->npool == 0 || h->nround == HERD_ROUND)
 		next_round(n);
-	return herd_take(h, pick(n), cand);
+	return herd_propose(h, pick(n), cand);
 }
 
 static void gradient_tell(void *state, const char *cand, const struct meas *m)

@@ -20,7 +20,7 @@ static int draw(void *state, char cand[CAND_MAX])
 static int random_ask(void *state, char cand[CAND_MAX])
 {
 	struct herd *h = state;
-	return herd_take(h, herd_fill(h, 1, draw, h) - 1, cand);
+	return herd_propose(h, herd_fill(h, 1, draw, h) - 1, cand);
 }
 
 static void random_tell(void *state, const char *cand, const struct meas *m)

@@ -55,7 +55,7 @@ static void list_add(struct list *l, struct task *t)
 	l->bytes += sizeof *t + t->n;
 }
 
-static struct task *list_take(struct list *l)
+static struct task *list_pop(struct list *l)
 {
 	struct task *t = l->first;
 	if (!t)
@@ -87,7 +87,7 @@ int store_open(const char *dir, int64_t cap_bytes, struct store **out)
 
 void store_abandon(struct store *s)
 {
-	for (struct task *t; s && (t = list_take(&s->waits));)
+	for (struct task *t; s && (t = list_pop(&s->waits));)
 		free(t);
 }
 
@@ -102,7 +102,7 @@ void store_close(struct store *s)
 	cache_close(s->cache);
 	if (s->lock_fd >= 0)
 		cache_let_go(s->lock_dir, s->lock_fd);
-	for (struct task *t; (t = list_take(&s->done));)
+	for (struct task *t; (t = list_pop(&s->done));)
 		free(t);
 	free(s->lock_dir);
 	free(s->dir);
@@ -175,7 +175,7 @@ bool store_begin(struct store *s)
 
 void store_end(struct store *s)
 {
-	for (struct task *t; (t = list_take(&s->works));)
+	for (struct task *t; (t = list_pop(&s->works));)
 		if (t->what == DO_COMMIT || t->what == DO_PREPARE)
 			list_add(&s->done, t);
 		else
@@ -185,7 +185,7 @@ void store_end(struct store *s)
 
 bool store_told(struct store *s, struct stored *out)
 {
-	struct task *t = list_take(&s->done);
+	struct task *t = list_pop(&s->done);
 	if (!t)
 		return false;
 	*out = t->stored;

@@ -252,7 +252,7 @@ static int run(int argc, char **argv)
 		return rc;
 	l.o = w.o;
 	choose_folders(&l.o);
-	notify_take(&l.notify);
+	notify_init(&l.notify);
 	if (*l.o.sysroot)
 		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* so that jobs look at the same board */
 	if (w.help)

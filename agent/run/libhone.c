@@ -22,7 +22,7 @@ void hone_init(void *structure, size_t size)
 	memcpy(structure, &size, sizeof size);
 }
 
-int hone_give(void *out, const void *from, size_t bytes, size_t least)
+int hone_copy_out(void *out, const void *from, size_t bytes, size_t least)
 {
 	size_t theirs = 0;
 	if (out)
@@ -34,7 +34,7 @@ int hone_give(void *out, const void *from, size_t bytes, size_t least)
 	return E_OK;
 }
 
-int hone_take(void *out, const void *from, size_t bytes, size_t least)
+int hone_copy_in(void *out, const void *from, size_t bytes, size_t least)
 {
 	memset(out, 0, bytes);
 	if (!from)
@@ -176,7 +176,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	if (!out)
 		return fail(E_USAGE, "hone_open: out is NULL");
 	*out = NULL;
-	int rc = hone_take(&o, options, sizeof o, offsetof(struct hone_options, caches));
+	int rc = hone_copy_in(&o, options, sizeof o, offsetof(struct hone_options, caches));
 	if (rc >= 0 && o.flags & ~(unsigned)KNOWN)
 		rc = fail(E_USAGE, "hone_open: unknown flags %#x for hone %s", o.flags & ~(unsigned)KNOWN,
 			  HONE_VERSION);

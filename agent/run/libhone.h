@@ -95,9 +95,9 @@ struct hone_model {
 void hone_keep(struct hone_handle *h);
 /* Copies `bytes` of a structure to a caller who knows out->size bytes of it; E_USAGE if that size is
  * impossible. */
-int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+int hone_copy_out(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
 /* Copies from the caller's structure; fields that the caller does not know become 0. from NULL: all zero. */
-int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+int hone_copy_in(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
 
 /* Makes the path absolute, as the program may change its folder before hone_refresh reads the path again. */
 int hone_absolute(const char *path, char *out, size_t n) MUST_CHECK;
@@ -123,8 +123,8 @@ struct hone_model *model_new(struct hone_handle *h);
 
 /* libhone_run.c */
 void turns_open(struct turns *t);
-void turns_take(struct turns *t);
-void turns_give(struct turns *t);
+void turns_enter(struct turns *t);
+void turns_leave(struct turns *t);
 void turns_close(struct turns *t);
 /* Ends the model's thread. */
 void later_close(struct hone_model *m);

@@ -18,7 +18,7 @@ static int tensor_at(const struct hone_tensor *t, int n, const char *kind, int i
 {
 	if (index < 0 || index >= n)
 		return fail(E_USAGE, "no %s %d: the model has %d", kind, index, n);
-	return hone_give(out, &t[index], sizeof *out, offsetof(struct hone_tensor, name));
+	return hone_copy_out(out, &t[index], sizeof *out, offsetof(struct hone_tensor, name));
 }
 
 int hone_input(const struct hone_model *m, int index, struct hone_tensor *out)
@@ -105,7 +105,7 @@ int hone_kernel(const struct hone_model *m, int index, struct hone_kernel_info *
 	pthread_mutex_unlock(lock);
 	if (index < 0 || index >= n)
 		return fail(E_USAGE, "no kernel %d: the model has %d now", index, n);
-	return hone_give(out, &one, sizeof one, offsetof(struct hone_kernel_info, origin));
+	return hone_copy_out(out, &one, sizeof one, offsetof(struct hone_kernel_info, origin));
 }
 
 /* Counts kernels. A step without a task cannot be tuned and has no flops. */
@@ -194,5 +194,5 @@ int hone_summary(const struct hone_model *m, struct hone_model_info *out)
 	snprintf(s.target, sizeof s.target, "%s %s %s", t->isa, t->cpu, t->soc);
 	if (missing)
 		add_remedy(m, compiled, &s);
-	return hone_give(out, &s, sizeof s, offsetof(struct hone_model_info, kernels));
+	return hone_copy_out(out, &s, sizeof s, offsetof(struct hone_model_info, kernels));
 }

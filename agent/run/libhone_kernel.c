@@ -252,7 +252,7 @@ int hone_kernel_find(struct hone_handle *h, const struct hone_kernel_want *want,
 	if (!h || !want || !out)
 		return fail(E_USAGE, "hone_kernel_find: the handle, the want or out is NULL");
 	*out = NULL;
-	int rc = hone_take(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
+	int rc = hone_copy_in(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
 	if (rc >= 0)
 		rc = want_check(&w);
 	struct hone_model *m = rc < 0 ? NULL : model_new(h);
@@ -272,7 +272,7 @@ int hone_kernel_write(const struct hone_kernel_want *want, const char *path)
 	struct graph *g;
 	if (!want || !path)
 		return fail(E_USAGE, "hone_kernel_write: the want or the path is NULL");
-	int rc = hone_take(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
+	int rc = hone_copy_in(&w, want, sizeof w, offsetof(struct hone_kernel_want, op));
 	if (rc >= 0)
 		rc = want_check(&w);
 	if (rc >= 0)

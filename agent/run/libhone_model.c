@@ -152,7 +152,7 @@ static int load(struct hone_handle *h, const char *path, const void *bytes, size
 		const struct hone_load_options *options, struct hone_model **out)
 {
 	struct hone_load_options o;
-	int rc = hone_take(&o, options, sizeof o, offsetof(struct hone_load_options, shapes));
+	int rc = hone_copy_in(&o, options, sizeof o, offsetof(struct hone_load_options, shapes));
 	struct hone_model *m = rc < 0 ? NULL : model_new(h);
 	if (!m)
 		return rc < 0 ? rc : fail(E_NOMEM, "no memory for a model");
@@ -233,12 +233,12 @@ static int replace(struct hone_model *m, unsigned news)
 		net_free(fresh);
 		return 0;
 	}
-	turns_take(&m->run);
+	turns_enter(&m->run);
 	pthread_mutex_lock(&m->now);
 	m->net = fresh;
 	m->refreshed++;
 	pthread_mutex_unlock(&m->now);
-	turns_give(&m->run);
+	turns_leave(&m->run);
 	net_free(old);
 	return 1;
 }

@@ -13,7 +13,7 @@ void turns_open(struct turns *t)
 	pthread_cond_init(&t->moved, NULL);
 }
 
-void turns_take(struct turns *t)
+void turns_enter(struct turns *t)
 {
 	pthread_mutex_lock(&t->lock);
 	for (unsigned mine = t->given++; mine != t->now;)
@@ -21,7 +21,7 @@ void turns_take(struct turns *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void turns_give(struct turns *t)
+void turns_leave(struct turns *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->now++;
@@ -42,10 +42,10 @@ static int run_tensors(struct hone_model *m, const struct tensor *in, struct ten
 	struct plan *p = m->net->plan; /* nobody replaces it while `run` is held */
 	plan_stop_on(p, stop);
 	if (m->h->pool)
-		turns_take(&m->h->pool_turns);
+		turns_enter(&m->h->pool_turns);
 	int rc = plan_run(p, in, out);
 	if (m->h->pool)
-		turns_give(&m->h->pool_turns);
+		turns_leave(&m->h->pool_turns);
 	return rc;
 }
 
@@ -60,10 +60,10 @@ static void snap(struct hone_model *m, struct tensor *in, struct tensor *out)
 
 int hone_run(struct hone_model *m)
 {
-	turns_take(&m->run);
+	turns_enter(&m->run);
 	snap(m, m->run_in, m->run_out);
 	int rc = run_tensors(m, m->run_in, m->run_out, NULL);
-	turns_give(&m->run);
+	turns_leave(&m->run);
 	return rc;
 }
 
@@ -91,14 +91,14 @@ int hone_run_on(struct hone_model *m, const void *const *inputs, void *const *ou
 		rc = check_buffer(&m->out_info[i], outputs ? outputs[i] : NULL);
 	if (rc < 0)
 		return rc;
-	turns_take(&m->run);
+	turns_enter(&m->run);
 	snap(m, m->run_in, m->run_out);
 	for (int i = 0; i < m->nin; i++)
 		memcpy(&m->run_in[i].data, &inputs[i], sizeof(void *)); /* a run does not write there */
 	for (int i = 0; i < m->nout; i++)
 		m->run_out[i].data = outputs[i];
 	rc = run_tensors(m, m->run_in, m->run_out, NULL);
-	turns_give(&m->run);
+	turns_leave(&m->run);
 	return rc;
 }
 
@@ -151,11 +151,11 @@ void *hone_output_buffer(struct hone_model *m, int index)
 static void run_later(struct hone_model *m)
 {
 	pthread_mutex_unlock(&m->later);
-	turns_take(&m->run);
+	turns_enter(&m->run);
 	int rc = atomic_load(&m->cancel) ? fail(E_STOPPED, "the run was cancelled")
 					 : run_tensors(m, m->later_in, m->later_out, &m->cancel);
 	plan_stop_on(m->net->plan, NULL);
-	turns_give(&m->run);
+	turns_leave(&m->run);
 	pthread_mutex_lock(&m->later);
 	m->status = rc;
 	snprintf(m->text, sizeof m->text, "%s", rc < 0 ? err_text() : "");

@@ -302,8 +302,8 @@ static int take_all(struct cache *c, struct pack_file *f, const char *cls, struc
 	return rc;
 }
 
-int pack_take(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
-	      struct taken_sum *sum)
+int pack_import(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
+		struct taken_sum *sum)
 {
 	struct pack_file f;
 	struct pack_about about;
@@ -315,7 +315,7 @@ int pack_take(struct cache *c, const char *path, const struct trust *t, const st
 	return rc;
 }
 
-int pack_take_unsigned(struct cache *c, const char *path, struct taken_sum *sum)
+int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum)
 {
 	struct pack_file f;
 	struct sha256 hash;

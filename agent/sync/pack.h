@@ -53,10 +53,10 @@ int pack_sign(const char *path, const struct pack_about *a, const struct private
 int pack_verify(const char *path, const struct trust *t, const struct public_key *by, int n,
 		struct pack_about *out) MUST_CHECK;
 /* Verifies a pack and puts its records into the cache as candidates, without code. Does not commit. */
-int pack_take(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
-	      struct taken_sum *sum) MUST_CHECK;
-/* Takes a pack without a signature, when the user asks for it. */
-int pack_take_unsigned(struct cache *c, const char *path, struct taken_sum *sum) MUST_CHECK;
+int pack_import(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
+		struct taken_sum *sum) MUST_CHECK;
+/* Imports a pack without a signature, when the user asks for it. */
+int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum) MUST_CHECK;
 
 struct pack_watched {
 	int packs, refused;      /* taken now, refused now */

@@ -349,7 +349,7 @@ enum ahead builders_add(struct builders *b, struct key k, const char *task, cons
 	return builders_progress(b, k);
 }
 
-int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct made *out)
+int builders_collect(struct builders *b, struct key k, int64_t deadline_ns, struct made *out)
 {
 	struct job *j;
 	while ((j = find(b, k)) && j->state == AHEAD_RUNNING) {

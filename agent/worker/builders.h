@@ -3,7 +3,7 @@
  * the worker's client (runner_worker.c); not for others.
  *
  * Jobs begin in the order in which they were added. A result stays until it is taken or its slot is needed.
- * Only builders_take and builders_wait block; they also move the jobs along. A builder that dies, hangs or
+ * Only builders_collect and builders_wait block; they also move the jobs along. A builder that dies, hangs or
  * sends nonsense is stopped, and its job fails (MEAS_CRASH, MEAS_TIMEOUT); the job of a builder that cannot
  * be started or talked to is forgotten. After eight such builders nothing is built ahead any more. */
 #ifndef AGENT_BUILDERS_H
@@ -35,7 +35,7 @@ enum ahead builders_progress(struct builders *b, struct key k);
 void builders_forget(struct builders *b, struct key k); /* its job, unless it is under way */
 void builders_clear(struct builders *b);                /* all jobs; a job under way is aborted */
 /* Waits for a job that is under way. E_NOTFOUND: the job is AHEAD_NOT. The caller frees out->code. */
-int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct made *out) MUST_CHECK;
+int builders_collect(struct builders *b, struct key k, int64_t deadline_ns, struct made *out) MUST_CHECK;
 /* Waits until fd can be read. */
 int builders_wait(struct builders *b, int fd, int64_t deadline_ns) MUST_CHECK;
 /* Stops builders by SIGSTOP, or lets them go on. Those that are not our children may finish their job first,

@@ -217,7 +217,7 @@ static int take_made(struct remote *w, const char *task, const char *cand, int64
 		     struct made *out)
 {
 	struct key k = build_key(task, cand);
-	int rc = w->builders ? builders_take(w->builders, k, deadline_ns, out) : E_NOTFOUND;
+	int rc = w->builders ? builders_collect(w->builders, k, deadline_ns, out) : E_NOTFOUND;
 	if (rc < 0 && w->builders)
 		builders_forget(w->builders, k);
 	return rc;

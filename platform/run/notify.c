@@ -43,7 +43,7 @@ static int take_fds(void)
 	return n;
 }
 
-void notify_take(struct notify *n)
+void notify_init(struct notify *n)
 {
 	static const char *const names[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 					    "LISTEN_PID",    "LISTEN_FDS",    "LISTEN_FDNAMES"};

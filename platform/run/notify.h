@@ -18,7 +18,7 @@ enum { NOTIFY_FIRST_FD = 3 };
 
 /* Reads these variables and removes them from the environment, so that children do not see them. Variables
  * for another process are ignored. The descriptors become close-on-exec. */
-void notify_take(struct notify *n);
+void notify_init(struct notify *n);
 /* Sends lines of NAME=VALUE: "READY=1\nSTATUS=tuning". 1: sent; 0: no manager listens. */
 int notify_send(const struct notify *n, const char *lines) MUST_CHECK;
 /* Sends STATUS= and a text, which is made one plain line. */

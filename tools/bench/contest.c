@@ -61,7 +61,7 @@ int contest_heat(struct contest *c, const char *model, int n, struct net_score *
 static int crown(struct contest *c, const struct search_net *net, const char *cache, const char *who)
 {
 	log_info("%s: the best ever found is now by %s", net->name, who);
-	int rc = snap_take(cache, net->best);
+	int rc = snap_copy(cache, net->best);
 	const char *path = arena_printf(c->arena, "%s/origin", net->best);
 	return rc < 0 ? rc : file_write(path, who, strlen(who));
 }

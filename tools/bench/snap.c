@@ -132,7 +132,7 @@ uint64_t snap_generation(const char *dir)
 	return generation;
 }
 
-int snap_take(const char *dir, const char *to)
+int snap_copy(const char *dir, const char *to)
 {
 	int rc = snap_remove(to);
 	if (rc >= 0)

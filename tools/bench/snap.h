@@ -11,7 +11,7 @@
 
 /* Copies the cache in `dir`, and the folder's other files except the lock, to `to`, which is emptied first or
  * created. If `dir` does not exist, the cache is empty. */
-int snap_take(const char *dir, const char *to) MUST_CHECK;
+int snap_copy(const char *dir, const char *to) MUST_CHECK;
 /* Generation of the cache in a folder: for caches of one tuner, equal generations mean equal contents; 0:
  * there is no cache. */
 uint64_t snap_generation(const char *dir);

@@ -153,7 +153,7 @@ static int begin(const struct trajectory *t, char cache[PATH_MAX])
 	if (rc >= 0)
 		rc = forget_done(t);
 	if (rc >= 0)
-		rc = t->from ? snap_take(t->from, cache) : snap_remove(cache);
+		rc = t->from ? snap_copy(t->from, cache) : snap_remove(cache);
 	return rc;
 }
 
@@ -161,7 +161,7 @@ static int snapshot(const struct trajectory *t, int moment, const char *cache)
 {
 	char to[PATH_MAX];
 	trajectory_folder(t, moment, to, sizeof to);
-	return snap_take(cache, to);
+	return snap_copy(cache, to);
 }
 
 /* Takes the snapshots of a box. The last moment is after the end of the box, with what the tuner writes

@@ -99,7 +99,7 @@ static int take_one(struct db_conn *c, struct sent *s, struct arena *a)
 	for (int i = 0; counts && i < s->nword && rc >= 0; i++)
 		rc = store_word(c, s->board, s->cls, &s->word[i], s->line[i], s->came_s);
 	for (int i = 0; counts && i < s->nall && rc >= 0; i++)
-		rc = gain_take(c, s->cls, s->board, &s->all[i], a, s->came_s);
+		rc = gain_add(c, s->cls, s->board, &s->all[i], a, s->came_s);
 	if (counts && rc >= 0)
 		rc = store_trim_words(c, s->board);
 	return rc < 0 ? rc : store_taken(c, s->name);

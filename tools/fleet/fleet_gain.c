@@ -134,8 +134,8 @@ static int sum_up(struct db_conn *c, const char *cls, const struct gain *g)
 	    NULL, NULL);
 }
 
-int gain_take(struct db_conn *c, const char *cls, const char *board, const struct exchange_line *l,
-	      struct arena *a, int64_t now_s)
+int gain_add(struct db_conn *c, const char *cls, const char *board, const struct exchange_line *l,
+	     struct arena *a, int64_t now_s)
 {
 	struct gain g = {.type = l->type};
 	int rc = l->type == CACHE_REC       ? of_rec(l, a, &g)

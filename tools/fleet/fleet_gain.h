@@ -17,9 +17,9 @@ enum {
 	GAIN_MOST = 4096, /* rows of one board */
 };
 
-/* Takes a checked line of a board's batch, in a transaction. Lines that are neither a kernel nor a history
+/* Adds a checked line of a board's batch, in a transaction. Lines that are neither a kernel nor a history
  * are ignored. */
-int gain_take(struct db_conn *c, const char *cls, const char *board, const struct exchange_line *l,
-	      struct arena *a, int64_t now_s) MUST_CHECK;
+int gain_add(struct db_conn *c, const char *cls, const char *board, const struct exchange_line *l,
+	     struct arena *a, int64_t now_s) MUST_CHECK;
 
 #endif

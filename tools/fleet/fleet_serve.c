@@ -171,7 +171,7 @@ static int run_with(const struct fleet_conf *c)
 	struct rounds r;
 	sigset_t ends = hold_signals();
 	many_files();
-	notify_take(&n);
+	notify_init(&n);
 	int rc = fleet_open(c, &clock_real, date_s, &f);
 	if (rc >= 0)
 		rc = fleet_http_open(f, &h);

@@ -111,8 +111,8 @@ static int import_pack(struct cache *c, const struct args *a, const char *path, 
 		       struct sums *s)
 {
 	if (arg_flag(a, "unsigned"))
-		return pack_take_unsigned(c, path, &s->strangers);
-	int rc = pack_take(c, path, t->trust, t->key, t->n, &s->strangers);
+		return pack_import_unsigned(c, path, &s->strangers);
+	int rc = pack_import(c, path, t->trust, t->key, t->n, &s->strangers);
 	return rc == E_NOTFOUND && file_exists(path)
 		   ? fail_in(rc,
 			     "it is not signed: ask its maker for the signature %s" PACK_SIG

@@ -46,7 +46,7 @@ static void take(const char *path)
 	const struct cache_options o = {.seeds = ""};
 	if (cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &o) < 0)
 		abort();
-	int rc = pack_take_unsigned(c, path, &sum);
+	int rc = pack_import_unsigned(c, path, &sum);
 	cache_state(c, &st);
 	if (st.count[CACHE_CODE] || st.count[CACHE_TRIALS] || st.count[CACHE_HISTORY] ||
 	    (rc < 0 && st.count[CACHE_REC]) || cache_each_rec(c, &a, check_rec, NULL) < 0)

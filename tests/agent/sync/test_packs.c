@@ -72,7 +72,7 @@ static const char *make_pack(const char *name)
 static int take(const char *path, const struct public_key *by, struct taken_sum *sum)
 {
 	*sum = (struct taken_sum){0};
-	return pack_take(cache, path, NULL, by, by ? 1 : 0, sum);
+	return pack_import(cache, path, NULL, by, by ? 1 : 0, sum);
 }
 
 static int count(enum cache_type t)
@@ -181,7 +181,7 @@ TEST(who_signed)
 	CHECK(unlink(sig) == 0);
 	CHECK_FAILS(take(path, &keys(2)->public[0], &sum), E_NOTFOUND, PACK_SIG);
 	sum = (struct taken_sum){0};
-	CHECK_OK(pack_take_unsigned(cache, path, &sum));
+	CHECK_OK(pack_import_unsigned(cache, path, &sum));
 	CHECK(sum.known == RECORDS + 1);
 	buf_free(&text);
 	buf_free(&doc);
@@ -277,7 +277,7 @@ TEST(unsigned_damage)
 		struct taken_sum sum = {0};
 		copy[i] ^= 4;
 		write_raw(path, copy, whole.n);
-		int rc = pack_take_unsigned(cache, path, &sum);
+		int rc = pack_import_unsigned(cache, path, &sum);
 		copy[i] ^= 4;
 		CHECK(rc == E_CORRUPT || (i >= 40 && i < SEG_HEAD && rc >= 0));
 	}

@@ -53,7 +53,7 @@ static void tells(bool abstract)
 {
 	struct notify n;
 	int fd = manager(abstract);
-	notify_take(&n);
+	notify_init(&n);
 	CHECK(!getenv("NOTIFY_SOCKET"));
 	CHECK(notify_send(&n, "READY=1") == 1);
 	CHECK(!strcmp(heard(fd), "READY=1"));
@@ -78,17 +78,17 @@ TEST(no_listener)
 {
 	struct notify n;
 	unsetenv("NOTIFY_SOCKET");
-	notify_take(&n);
+	notify_init(&n);
 	CHECK(notify_send(&n, "READY=1") == 0);
 	setenv("NOTIFY_SOCKET", "vsock:2:1234", 1);
-	notify_take(&n);
+	notify_init(&n);
 	CHECK(notify_send(&n, "READY=1") == 0);
 	char path[200];
 	memset(path, 'x', sizeof path);
 	path[0] = '/';
 	path[sizeof path - 1] = 0;
 	setenv("NOTIFY_SOCKET", path, 1);
-	notify_take(&n);
+	notify_init(&n);
 	CHECK(notify_send(&n, "READY=1") == 0);
 }
 
@@ -96,7 +96,7 @@ TEST(a_manager_that_is_gone_or_reads_nothing)
 {
 	struct notify n;
 	int fd = manager(false), rc = 1;
-	notify_take(&n);
+	notify_init(&n);
 	for (int i = 0; i < 10000 && rc == 1; i++)
 		rc = notify_send(&n, "WATCHDOG=1");
 	CHECK(rc == E_IO);
@@ -125,7 +125,7 @@ TEST(watchdog)
 			setenv("WATCHDOG_USEC", cases[i].usec, 1);
 		if (cases[i].pid)
 			setenv("WATCHDOG_PID", cases[i].pid, 1);
-		notify_take(&n);
+		notify_init(&n);
 		CHECK(n.watchdog_ns == cases[i].ns);
 		CHECK(!getenv("WATCHDOG_USEC") && !getenv("WATCHDOG_PID"));
 	}
@@ -146,7 +146,7 @@ static int taken(const char *fds, bool ours, int open_fds)
 		snprintf(self, sizeof self, "%d", ours ? (int)getpid() : 1);
 		setenv("LISTEN_FDS", fds, 1);
 		setenv("LISTEN_PID", self, 1);
-		notify_take(&n);
+		notify_init(&n);
 		for (int i = 0; i < n.listen_fds; i++)
 			if (!(fcntl(NOTIFY_FIRST_FD + i, F_GETFD) & FD_CLOEXEC))
 				_exit(100);

@@ -88,9 +88,9 @@ TEST(proposed_and_measured_candidates_do_not_return)
 {
 	char cand[CAND_MAX], other[CAND_MAX];
 	open_herd(16);
-	CHECK_FAILS(herd_take(&u.h, herd_best(&u.h, 0), cand), E_NOTFOUND, "nothing new");
+	CHECK_FAILS(herd_propose(&u.h, herd_best(&u.h, 0), cand), E_NOTFOUND, "nothing new");
 	herd_fill(&u.h, 8, draw, NULL);
-	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
+	REQUIRE_OK(herd_propose(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(u.h.npool == 7 && herd_knows(&u.h, cand));
 	strcpy(other, u.h.pool[3].cand);
 	tell(other, MEAS_OK, 1000);
@@ -157,11 +157,11 @@ TEST(one_of_each_structure_first)
 	}
 	member_set(&u.h, &m, "");
 	CHECK(herd_add(&u.h, &m)); /* scalar: predicted to be the slowest */
-	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
+	REQUIRE_OK(herd_propose(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!strncmp(cand, twins[0], 16) && herd_in_round(&u.h, mix_text(twins[0]).lo));
-	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
+	REQUIRE_OK(herd_propose(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!cand[0]);
-	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
+	REQUIRE_OK(herd_propose(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!strncmp(cand, twins[0], 16));
 	herd_round(&u.h);
 	CHECK(!herd_in_round(&u.h, mix_text(twins[0]).lo));

@@ -76,7 +76,7 @@ TEST(everything_but_the_lock)
 	CHECK_OK(cache_commit(c));
 	snprintf(path, sizeof path, "%s/target", from);
 	CHECK_OK(file_write(path, "peaks", 5));
-	REQUIRE_OK(snap_take(from, to));
+	REQUIRE_OK(snap_copy(from, to));
 	uint64_t before = snap_generation(to);
 	CHECK(whole(to) == 20 && before);
 	snprintf(path, sizeof path, "%s/lock", to);
@@ -87,7 +87,7 @@ TEST(everything_but_the_lock)
 	CHECK_OK(cache_commit(
 	    c)); /* later records are not in the snapshot, and the next snapshot replaces it */
 	CHECK(whole(to) == 20);
-	REQUIRE_OK(snap_take(from, to));
+	REQUIRE_OK(snap_copy(from, to));
 	CHECK(whole(to) == 21 && snap_generation(to) > before);
 	cache_close(c);
 }
@@ -96,19 +96,19 @@ TEST(everything_but_the_lock)
 TEST(nothing_there)
 {
 	fresh();
-	REQUIRE_OK(snap_take(from, to));
+	REQUIRE_OK(snap_copy(from, to));
 	CHECK(whole(to) == 0 && !snap_generation(to));
 	CHECK_OK(snap_remove(to));
 	CHECK(!file_is_dir(to));
 	CHECK_OK(snap_remove(to));
 	REQUIRE_OK(file_write(to, "x", 1));
-	CHECK(snap_take(from, to) < 0);
+	CHECK(snap_copy(from, to) < 0);
 	CHECK_OK(file_mkdirs(from, 0755));
 	char path[128];
 	snprintf(path, sizeof path, "%s/below/deeper", from);
 	CHECK_OK(file_mkdirs(path, 0755));
 	snprintf(path, sizeof path, "%s/copy", root);
-	CHECK_OK(snap_take(from, path)); /* subfolders are not part of the cache */
+	CHECK_OK(snap_copy(from, path)); /* subfolders are not part of the cache */
 	CHECK_FAILS(snap_remove(from), E_IO, "below");
 }
 
@@ -139,7 +139,7 @@ TEST(snapshots_of_a_growing_file)
 		write_on();
 	for (bool ended = false; !ended && !test_bad;) {
 		ended = waitpid(pid, &status, WNOHANG) == pid;
-		CHECK_OK(snap_take(from, to));
+		CHECK_OK(snap_copy(from, to));
 		int n = whole(to);
 		CHECK(n >= last && snap_generation(to) >= generation);
 		generation = snap_generation(to);
