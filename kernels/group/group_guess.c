@@ -37,14 +37,14 @@ static double used(const struct decider *l, int64_t n)
 	return (double)n / (double)((n + l->lanes - 1) / l->lanes * l->lanes);
 }
 
-/* The block size of value v if the rules ask for `rule`; a choice overrides it. */
+/* The lanes of value v if the rules ask for `rule`; a choice overrides it. */
 static int chosen(const struct decider *l, int v, int rule)
 {
 	const struct value *x = &l->g->value[v];
-	int block = choices_get(l->choices, CHOICE_LANES, x->name, 0);
-	if (block < 1 || l->form[v].exact || !wide(l, &x->t.shape))
+	int lanes = choices_get(l->choices, CHOICE_LANES, x->name, 0);
+	if (lanes < 1 || l->form[v].exact || !wide(l, &x->t.shape))
 		return rule;
-	return block > 1 ? l->lanes : 1;
+	return lanes > 1 ? l->lanes : 1;
 }
 
 /* The axis that covers all of dim d, from its first element to its last; -1: none. */
@@ -88,7 +88,7 @@ static bool needs_pixels(const struct decider *l, const struct task *t)
 	return !wide(l, out) && stage_long_post(s) && in->rank >= 3 && used(l, in->d[in->rank - 1]) > .5;
 }
 
-/* The block size of operand i of a group, an input, before its own channels are considered. */
+/* The lanes of operand i of a group, an input, before its own channels are considered. */
 static int decide_input(struct decider *l, const struct group *p, int i, bool conv)
 {
 	const struct task *t = p->task;
@@ -102,22 +102,22 @@ static int decide_input(struct decider *l, const struct group *p, int i, bool co
 	struct form *v = &l->form[p->value[i]];
 	if (reduced && (!conv || (first && needs_pixels(l, t))))
 		return 1;
-	if (!first || v->block > 1 ||
+	if (!first || v->lanes > 1 ||
 	    choices_get(l->choices, CHOICE_LANES, l->g->value[p->value[i]].name, 0) == 1)
-		return v->block;
+		return v->lanes;
 	bool few = reduced && o->dims.d[1] <= MAX_PLANES;
 	if (l->g->value[p->value[i]].is_input)
-		v->block = chosen(l, p->value[i], few ? 1 : l->lanes);
-	return few ? v->block : l->lanes;
+		v->lanes = chosen(l, p->value[i], few ? 1 : l->lanes);
+	return few ? v->lanes : l->lanes;
 }
 
-/* The block of each operand of a task group. */
+/* The lanes of each operand of a task group. */
 static void decide_task(struct decider *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
 	const struct task *t = p->task;
 	const struct stage *s = &t->stage[0];
-	int *want = l->want[group], block = 1, rule = 1;
+	int *want = l->want[group], lanes = 1, rule = 1;
 	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
 	bool conv = is_conv(l, p);
 	for (int i = 0; i < t->noperands; i++)
@@ -126,32 +126,32 @@ static void decide_task(struct decider *l, int group)
 		return;
 	for (int i = 0; i < t->noperands; i++) {
 		want[i] = decide_input(l, p, i, conv);
-		if (want[i] > block && channel_axis(t, i) == out_axis)
-			block = want[i];
+		if (want[i] > lanes && channel_axis(t, i) == out_axis)
+			lanes = want[i];
 	}
 	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
-		block = l->lanes;
+		lanes = l->lanes;
 	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
-		rule = block;
+		rule = lanes;
 	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;
 	for (int i = 0; i < t->noperands; i++)
 		if (t->operand[i].role == ROLE_IN && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
 		    channel_axis(t, i) == out_axis && wide(l, &t->operand[out].dims))
 			want[i] = want[out];
-	l->form[p->out].block = want[out];
+	l->form[p->out].lanes = want[out];
 }
 
 /* Concat and Split accept any form; their outputs are blocked if an input is. */
 static void decide_host(struct decider *l, const struct node *n)
 {
-	int block = 1;
+	int lanes = 1;
 	for (int i = 0; i < n->nin; i++)
-		if (n->in[i] >= 0 && l->form[n->in[i]].block > block)
-			block = l->form[n->in[i]].block;
+		if (n->in[i] >= 0 && l->form[n->in[i]].lanes > lanes)
+			lanes = l->form[n->in[i]].lanes;
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] >= 0)
-			l->form[n->out[i]].block =
-			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? block : 1);
+			l->form[n->out[i]].lanes =
+			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? lanes : 1);
 }
 
 static void decide_forwards(struct decider *l)
@@ -171,12 +171,12 @@ static void decide_forwards(struct decider *l)
 	}
 }
 
-void groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
-		   struct form *form, int (*want)[MAX_OPERANDS])
+void groups_guess_layout(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+			 struct form *form, int (*want)[MAX_OPERANDS])
 {
 	struct decider l = {.g = g, .gr = gr, .choices = c, .lanes = lanes, .form = form, .want = want};
 	for (int v = 0; v < g->nvalues; v++)
 		form[v] =
-		    (struct form){.block = 1, .exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32};
+		    (struct form){.lanes = 1, .exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32};
 	decide_forwards(&l);
 }

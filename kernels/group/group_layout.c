@@ -3,7 +3,7 @@
  * step (or, for a constant, packed when the plan is built). A form is plain or blocked by channels, with or
  * without a halo.
  *
- * group_decide.c and layout_graph.c decide which native forms are blocked. A form gets the largest halo that
+ * group_guess.c and layout_graph.c decide which native forms are blocked. A form gets the largest halo that
  * the windows over it need; the inputs of a Concat and the outputs of a Split share the halo of the whole.
  * Forms that are `exact` (host nodes, aliases) have no halo. */
 #include "kernels/group/compose.h"
@@ -19,7 +19,7 @@ enum {
 
 struct variant {
 	int of;    /* graph value; variants v < nvalues are the native forms of value v */
-	int block; /* channels of a block; 1: plain */
+	int lanes; /* channels that lie together in memory; 1: plain */
 	bool exact, haloed, made;
 	float fill;
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
@@ -37,7 +37,7 @@ struct layer {
 	struct arena *a;
 	int lanes, nv, cap;
 	struct variant *v;
-	int (*want)[MAX_OPERANDS]; /* per group and operand: block size */
+	int (*want)[MAX_OPERANDS]; /* per group and operand: as in struct form */
 	int (*use)[MAX_OPERANDS];  /* per group and operand: variant */
 	int **host_in;             /* per group */
 	int *ingests;              /* per group: the variant that it makes directly from an input of the
@@ -46,26 +46,26 @@ struct layer {
 	struct steps *out;
 };
 
-static int add_variant(struct layer *l, int of, int block)
+static int add_variant(struct layer *l, int of, int lanes)
 {
 	if (l->nv == l->cap)
 		return fail(E_NOMEM, "too many layouts");
-	l->v[l->nv] = (struct variant){.of = of, .block = block};
+	l->v[l->nv] = (struct variant){.of = of, .lanes = lanes};
 	return l->nv++;
 }
 
 /* Finds or adds a form of value `of`. halo: it may get a halo with this fill; exact: it must have none. */
-static int find(struct layer *l, int of, int block, bool halo, bool exact, float fill)
+static int find(struct layer *l, int of, int lanes, bool halo, bool exact, float fill)
 {
 	for (int i = of; i < l->nv; i = i == of ? l->g->nvalues : i + 1) {
 		const struct variant *v = &l->v[i];
-		if (v->of != of || v->block != block || (exact && v->haloed))
+		if (v->of != of || v->lanes != lanes || (exact && v->haloed))
 			continue;
 		if (halo && (v->exact || (v->haloed && v->fill != fill)))
 			continue;
 		return i;
 	}
-	return add_variant(l, of, block);
+	return add_variant(l, of, lanes);
 }
 
 enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi)
@@ -129,8 +129,8 @@ static void fill_value(const struct layer *l, int i, struct step_value *out)
 	out->buf.role = x->data ? ROLE_CONST : ROLE_IN;
 	out->buf.dims.rank = x->shape.rank;
 	memcpy(out->buf.dims.d, x->shape.d, sizeof *x->shape.d * (size_t)x->shape.rank);
-	if (v->block > 1)
-		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->block);
+	if (v->lanes > 1)
+		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->lanes);
 	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
 	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
 	out->buf.fill = v->haloed ? v->fill : 0;
@@ -138,7 +138,7 @@ static void fill_value(const struct layer *l, int i, struct step_value *out)
 
 static bool same_form(const struct variant *x, const struct variant *y)
 {
-	return x->block == y->block && !memcmp(x->lo, y->lo, sizeof x->lo) &&
+	return x->lanes == y->lanes && !memcmp(x->lo, y->lo, sizeof x->lo) &&
 	       !memcmp(x->hi, y->hi, sizeof x->hi) && (x->haloed ? x->fill : 0) == (y->haloed ? y->fill : 0);
 }
 
@@ -155,7 +155,7 @@ static int choose_part(struct layer *l, int v, int whole, int axis, int64_t at)
 	for (int i = l->g->nvalues; i < l->nv; i++)
 		if (l->v[i].of == v && same_form(&l->v[i], &form))
 			return i;
-	int i = add_variant(l, v, form.block);
+	int i = add_variant(l, v, form.lanes);
 	if (i < 0)
 		return i;
 	l->v[i] = form;
@@ -208,7 +208,7 @@ static int choose_host(struct layer *l, int group)
  * halo. */
 static bool may_share(const struct variant *v, const struct variant *x)
 {
-	return !v->exact && !x->exact && v->block == x->block &&
+	return !v->exact && !x->exact && v->lanes == x->lanes &&
 	       (!v->haloed || !x->haloed || v->fill == x->fill);
 }
 
@@ -449,10 +449,10 @@ static int decide(struct layer *l, const struct target *t, const struct choices 
 	struct form *form = arena_try(l->a, (size_t)l->g->nvalues + 1, sizeof *form);
 	if (!form)
 		return E_NOMEM;
-	groups_decide(l->g, l->gr, l->lanes, c, form, l->want);
-	int rc = groups_weigh(l->g, l->gr, t, c, form, l->want);
+	groups_guess_layout(l->g, l->gr, l->lanes, c, form, l->want);
+	int rc = groups_choose_layout(l->g, l->gr, t, c, form, l->want);
 	for (int v = 0; v < l->g->nvalues && rc >= 0; v++)
-		l->v[v] = (struct variant){.of = v, .block = form[v].block, .exact = form[v].exact};
+		l->v[v] = (struct variant){.of = v, .lanes = form[v].lanes, .exact = form[v].exact};
 	return rc;
 }
 
@@ -463,7 +463,7 @@ static void begin_ingests(struct layer *l)
 		l->ingests[i] = -1;
 	for (int k = 0; k < l->g->ninputs; k++) {
 		int v = l->g->input[k], operand, i = group_ingests(l->g, l->gr, v, &operand);
-		if (i < 0 || l->v[v].block > 1 || l->want[i][operand] > 1)
+		if (i < 0 || l->v[v].lanes > 1 || l->want[i][operand] > 1)
 			continue;
 		l->v[v].exact = true;
 		l->ingests[i] = operand;

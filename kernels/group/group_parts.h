@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the group module: group.c finds groups, group_views.c removes copies, group_fuse.c,
- * group_attention.c and group_chain.c find blocks of groups, group_decide.c guesses which values are blocked,
- * layout_graph.c decides that by cost, group_ingest.c finds inputs that need no copy, group_layout.c chooses
- * layouts and makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
+ * group_attention.c and group_chain.c find blocks of groups, group_guess.c guesses by rule which values are
+ * blocked by channels, layout_graph.c chooses that by cost, group_ingest.c finds inputs that need no copy,
+ * group_layout.c makes the steps with these layouts, group_collapse.c simplifies the tasks, group_order.c
+ * orders the steps.
+ *
+ * A `block` is a number of groups that one kernel could do. A value that is blocked has its channels in
+ * blocks of `lanes`, which is not the same. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -50,17 +54,18 @@ enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
 enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi);
 /* The native form of a value. */
 struct form {
-	int block;  /* channels of a block; 1: plain */
+	int lanes;  /* channels that lie together in memory; 1: plain */
 	bool exact; /* plain, without halo */
 };
 
-/* form: per value of g; want: per group and operand, the block size that its task reads or writes. */
-void groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
-		   struct form *form, int (*want)[MAX_OPERANDS]);
-/* The same by cost: the rules' answer is the first guess, and blocks have t->lanes channels. Measured
- * properties of the target are ignored. Costs are kept in g. */
-int groups_weigh(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
-		 struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
+/* Guesses the forms by rule. form: per value of g; want: per group and operand, the lanes of the form that
+ * its task reads or writes. */
+void groups_guess_layout(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+			 struct form *form, int (*want)[MAX_OPERANDS]);
+/* Chooses the forms by cost. form and want hold the guess, and then the result; forms that are not plain have
+ * t->lanes. Measured properties of the target are ignored. Costs are kept in g. */
+int groups_choose_layout(struct graph *g, const struct groups *gr, const struct target *t,
+			 const struct choices *c, struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
 /* Returns the group whose kernel may read v, an input of the model, directly from the caller's tensor, and
  * the group's operand; -1: none. */
 int group_ingests(const struct graph *g, const struct groups *gr, int v, int *operand);

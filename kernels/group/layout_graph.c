@@ -380,7 +380,7 @@ static void add_value(struct weigher *w, int v)
 	int chosen = choices_get(w->choices, CHOICE_LANES, x->name, 0);
 	w->value[v] = n;
 	w->states[n] = VALUE_STATES;
-	w->state[n] = f->block > 1 ? BLOCKED : 0;
+	w->state[n] = f->lanes > 1 ? BLOCKED : 0;
 	for (int s = 0; s < VALUE_STATES; s++) {
 		bool unwanted = chosen > 0 && native(s) != (chosen > 1);
 		w->cost[n][s] = (unwanted ? UNWANTED : 0) + (s & COPIED ? c : 0) +
@@ -441,7 +441,7 @@ static void take(const struct weigher *w)
 {
 	for (int v = 0; v < w->g->nvalues; v++)
 		if (w->value[v] >= 0)
-			w->form[v].block = native(w->state[w->value[v]]) ? w->lanes : 1;
+			w->form[v].lanes = native(w->state[w->value[v]]) ? w->lanes : 1;
 	for (int i = 0; i < w->gr->n; i++) {
 		const struct group *p = &w->gr->group[i];
 		for (int k = 0; w->group[i] >= 0 && k < p->task->noperands; k++)
@@ -449,8 +449,8 @@ static void take(const struct weigher *w)
 	}
 }
 
-int groups_weigh(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
-		 struct form *form, int (*want)[MAX_OPERANDS])
+int groups_choose_layout(struct graph *g, const struct groups *gr, const struct target *t,
+			 const struct choices *c, struct form *form, int (*want)[MAX_OPERANDS])
 {
 	struct weigher w = {.g = g, .gr = gr, .choices = c, .lanes = t->lanes, .form = form, .want = want};
 	int rc = begin(&w, t);
