@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over the graph: constant folding, dead code, identity removal, BatchNorm and scale folding into
- * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Each pass
- * is one file pass_*.c (kernels/graph/pass.h). */
+/* Passes over the graph. Constant folding and the removal of identities and of dead nodes are in optimize.c;
+ * every other pass is one file pass_*.c (kernels/graph/pass.h says what each one does). */
 #ifndef KERNELS_OPTIMIZE_H
 #define KERNELS_OPTIMIZE_H
 
 #include "kernels/graph/graph.h"
 
-/* Runs the passes until none changes anything. Results stay within fp32 rounding. Errors: E_NOMEM, or those
- * of an operator that is evaluated. */
+/* Runs each pass once, in the order of pass[] in optimize.c, and then removes dead nodes. Results stay within
+ * fp32 rounding. Errors: E_NOMEM, or those of an operator that is evaluated. */
 int graph_optimize(struct graph *g) MUST_CHECK;
 
 #endif
