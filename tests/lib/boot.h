@@ -8,6 +8,7 @@
 #include "kernels/onnx/import.h"
 #include "platform/base/buf.h"
 #include "platform/base/clock.h"
+#include "platform/base/sanitized.h"
 #include "tests/lib/test.h"
 #include "tools/hone/zoo.h"
 
@@ -107,11 +108,7 @@ static inline void boot_close(struct boot *b)
 	buf_free(&b->said);
 }
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { BOOT_PLAIN_JOBS = 1 }; /* a job's memory limit is too small for a sanitizer */
-#else
-enum { BOOT_PLAIN_JOBS = 0 };
-#endif
+enum { BOOT_PLAIN_JOBS = SANITIZED }; /* a job's memory limit is too small for a sanitizer */
 
 /* Path of honed, hone or hone-worker, which lie beside $HONE_WORKER; NULL: not built. With a sanitizer, all
  * but honed come from the plain build. */

@@ -5,6 +5,7 @@
 
 #include "agent/control/control.h"
 #include "platform/base/file.h"
+#include "platform/base/sanitized.h"
 #include "tests/lib/test.h"
 
 #include <errno.h>
@@ -19,14 +20,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 };
-#elif defined __SANITIZE_THREAD__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 static char at[64]; /* folder of honed's run and state folders, configuration and log */
 static pid_t honed;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone_kernel_find: one product or convolution. */
+#include "platform/base/sanitized.h"
 #include "tests/lib/libhone.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 TEST(one_kernel)
 {
