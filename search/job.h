@@ -2,14 +2,15 @@
 /* A tuning job takes tasks, a hard box, a runner and known candidates (seeds); it hands over records as soon
  * as they are certain.
  *
- * Candidate 0 of every task is the default schedule, measured first, so the result is never worse than not
- * tuning. Challengers are raced interleaved against the incumbent, and replace it only on a gain above the
- * race's own noise (at least 1 %). The next slice goes to the task that promises most (search/promise.h),
- * first slices before all others. The sink gets every accepted incumbent (first the default, checked), so a
- * stop at any instant loses nothing. The box is a deadline on the runner's clock: job_run returns before it.
- * Tasks without a kernel come first, the most expensive of them before all, with one build each: the
- * incumbent's if the cache lost only its code (an upgrade, an import), else the default's. Only they may take
- * longer, because a network that lacks a kernel loses more than any search gains. */
+ * Candidate 0 of every task, the default (space_default), is measured first, so the result is never worse
+ * than not tuning. Challengers are raced interleaved against the incumbent, and replace it only on a gain
+ * above the race's own noise (at least 1 %). The next slice goes to the task that promises most
+ * (search/promise.h), first slices before all others. The sink gets every accepted incumbent (first the
+ * default, checked), so a stop at any instant loses nothing. The box is a deadline on the runner's clock:
+ * job_run returns before it. Tasks without a kernel come first, the most expensive of them before all, with
+ * one build each: the incumbent's if the cache lost only its code (an upgrade, an import), else the
+ * default's. Only they may take longer, because a network that lacks a kernel loses more than any search
+ * gains. */
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
@@ -56,7 +57,7 @@ enum { JOB_LIES = 3 };
 
 struct job_result {         /* one per task, also while running */
 	int64_t before_ns;  /* the incumbent at the start (0: none) */
-	int64_t default_ns; /* candidate 0 (0: not measured) */
+	int64_t default_ns; /* the default (0: not measured) */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
@@ -64,7 +65,7 @@ struct job_result {         /* one per task, also while running */
 	double promise;     /* predicted saving of another slice: ns of the network's time per ns spent; 0:
 			       done */
 	char best[512];     /* candidate text; "" = nothing yet */
-	char standard[512]; /* candidate 0; "": the task cannot be tuned */
+	char standard[512]; /* the default; "": the task cannot be tuned */
 };
 
 struct job_progress {
@@ -102,7 +103,7 @@ struct job_limits {
 	int64_t deadline_ns;         /* on the runner's clock */
 	int64_t missing_by_ns;       /* tasks without a kernel may get their first until then; 0: no extra
 					time */
-	bool defaults_only;          /* only candidate 0 of every task and its incumbent, no search */
+	bool defaults_only;          /* only the default and the incumbent of every task, no search */
 	bool quick;                  /* end the search when gains dry up, even before the box is over */
 	double least;                /* end it when no task promises more than this; 0: no limit */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
@@ -111,7 +112,7 @@ struct job_limits {
 /* Functions of the caller, which a job calls with ctx. */
 struct job_calls {
 	void *ctx;
-	/* Takes a new certain result: the best candidate so far, or (best false) candidate 0, with its
+	/* Takes a new certain result: the best candidate so far, or (best false) the default, with its
 	 * measurement and the bytes of its code. It must copy what it keeps. < 0 stops the job with that
 	 * error. */
 	int (*sink)(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 enum tried_by {
-	TRIED_DEFAULT,   /* candidate 0 */
+	TRIED_DEFAULT,   /* the default */
 	TRIED_INCUMBENT, /* the candidate of the cache */
 	TRIED_SEED, /* a known candidate: of another thread count, target or cache, or of a task of the same
 		       kind */
@@ -24,7 +24,7 @@ struct tried {
 	enum meas_status status;
 	bool lost;          /* it lost a race against the incumbent */
 	int64_t ns;         /* fastest run; if aborted, the first run; 0: not timed */
-	int64_t default_ns; /* candidate 0's fastest run in the same box; 0: not known */
+	int64_t default_ns; /* the default's fastest run in the same box; 0: not known */
 	int64_t at_ns;      /* end of the trial, on the runner's clock */
 	int64_t spent_ns;   /* duration of the whole trial, */
 	int64_t build_ns;   /* of which building took so long */

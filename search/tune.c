@@ -22,7 +22,7 @@ enum {
 #define NO_GAIN 0.005
 #define DENSE 8 /* flops per byte */
 
-/* Finds candidate 0. Rules take their time, so a default that an earlier job of this box made is used
+/* Finds the default. Rules take their time, so a default that an earlier job of this box made is used
  * again. */
 static void find_standard(struct tune *t)
 {

@@ -25,7 +25,7 @@ struct tune {
 	int index; /* of the task in the job */
 	struct arena arena;
 	struct space *space;
-	const char *standard; /* candidate 0, in the result */
+	const char *standard; /* the default, in the result */
 	struct learn *learn;  /* the job's */
 	struct guide guide;
 	const struct strategy *strategy;
@@ -38,7 +38,7 @@ struct tune {
 	struct meas known_meas; /* result of that trial, */
 	int64_t known_ns;       /* and how long it took */
 	float f[FEATURES];      /* the incumbent's */
-	int64_t default_ns;     /* fastest run of candidate 0; 0: none */
+	int64_t default_ns;     /* fastest run of the default; 0: none */
 	enum tried_by by;       /* where the candidate that is tried next comes from */
 	int seeds, rules;       /* known candidates and portfolio rules already proposed */
 	struct heard heard;     /* winners of its kind that it was given */
@@ -67,7 +67,7 @@ const char *tune_ahead(struct tune *t);
 /* Builds, checks and times the caller's incumbent alone and hands it to the sink. tune_default compares
  * it. */
 int tune_known(struct tune *t) MUST_CHECK;
-/* Builds, checks and times candidate 0, and the caller's incumbent if there is one, and hands the faster of
+/* Builds, checks and times the default, and the caller's incumbent if there is one, and hands the faster of
  * them to the sink. */
 int tune_default(struct tune *t) MUST_CHECK;
 /* Whether boards divide the search, and the best that is known of this task was not tried or raced yet.

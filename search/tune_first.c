@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first kernels of a task: candidate 0, known candidates, or if neither works a rule. */
+/* The first kernels of a task: the default, the incumbent, or if neither works a rule. */
 #include "search/tune_parts.h"
 
 #include "platform/base/log.h"

@@ -10,7 +10,7 @@
 #include "platform/base/meas.h"
 
 enum rec_kind {
-	REC_DEFAULT, /* candidate 0 */
+	REC_DEFAULT, /* the default */
 	REC_BEST,    /* the fastest candidate that this board measured */
 	REC_HINT,    /* a stranger's candidate (agent/cache/hint.h) */
 	REC_KINDS

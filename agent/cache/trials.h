@@ -4,7 +4,7 @@
  * exactness; it continues from box to box. It explains a tuning, lets the next one continue, and teaches cost
  * models.
  *
- * It is bounded: when TRIALS_MAX or TRIALS_BYTES are reached, a third of the trials is removed. Candidate 0,
+ * It is bounded: when TRIALS_MAX or TRIALS_BYTES are reached, a third of the trials is removed. The default,
  * the incumbent, the fastest and the newest stay, and every second one of the rest, so that old trials are
  * sparse. Counts include the removed ones.
  *
@@ -34,9 +34,9 @@ struct trials {
 	char emitter[32];         /* name and version; times of another emitter's code do not count */
 	int boxes;                /* so far */
 	int64_t spent_ns;         /* of all boxes, on this task */
-	int64_t fallback_ns;      /* one use, in the network, with the built-in kernels; 0: not known */
+	int64_t fallback_ns;      /* one use, in the network, with fallback kernels; 0: not known */
 	int64_t best_ns;          /* the incumbent, as the last box's races chained it; 0: none, */
-	int64_t default_ns;       /* and candidate 0, on the same scale */
+	int64_t default_ns;       /* and the default, on the same scale */
 	int count[MEAS_STATUSES]; /* of all trials ever */
 	const char *label, *task_text;
 	int n;

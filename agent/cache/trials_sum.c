@@ -99,7 +99,7 @@ static void find_best(const struct trials *l, struct trials_sum *s)
 	}
 }
 
-/* Steps compare single runs, so the first steps below candidate 0 may be noise. */
+/* Steps compare single runs, so the first steps below the default may be noise. */
 static void find_steps(const struct trials *l, struct trials_sum *s)
 {
 	double least = HUGE_VAL;

@@ -11,7 +11,7 @@ enum { SUM_BEST = 5, SUM_STEPS = 8 };
 struct trials_step {
 	int box;
 	int64_t at_ns; /* since the start of its process */
-	double ratio;  /* fastest run so far over candidate 0's */
+	double ratio;  /* fastest run so far over the default's */
 };
 
 struct trials_sum {
@@ -22,13 +22,13 @@ struct trials_sum {
 	double draft_rank, model_rank;
 	double draft_error, model_error;
 	int nbest;
-	int best[SUM_BEST]; /* entries, fastest first in proportion to candidate 0 in the same box */
+	int best[SUM_BEST]; /* entries, fastest first in proportion to the default in the same box */
 	int nsteps;
 	struct trials_step step[SUM_STEPS]; /* each faster than the one before; the last ones */
 };
 
 void trials_sum(const struct trials *l, struct trials_sum *out);
-/* The candidate's fastest run over candidate 0's in the same box; NAN: one of them is not known. */
+/* The candidate's fastest run over the default's in the same box; NAN: one of them is not known. */
 double trials_ratio(const struct trials_entry *e);
 /* Inferences until `spent` is earned back, where each is faster by `saved`, both ns; NAN: never. */
 double trials_payback(double spent_ns, double saved_ns);

@@ -213,7 +213,7 @@ TEST(known_trials_are_not_repeated)
 	end_box(&one);
 }
 
-/* The best of one box's first task, its time and candidate 0's. */
+/* The best of one box's first task, its time and the default's. */
 static bool best_of(const struct told *o, char good[CAND_MAX], int64_t *least, int64_t *standard)
 {
 	*least = INT64_MAX;
