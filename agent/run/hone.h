@@ -11,9 +11,9 @@
  *		errx(1, "%s", hone_error());
  *
  * The library never compiles, never tunes and prints nothing; it talks to no daemon and no network, so it
- * never waits for them. A kernel comes from a cache that `hone tune model.onnx` filled, else it is a built-in
- * one; hone_summary says which ones run. Models also run without a cache, and with one that is damaged or
- * cannot be written.
+ * never waits for them. A kernel comes from a cache that `hone tune model.onnx` filled, else it is a fallback
+ * kernel of the library, else plain C; hone_summary says which ones run. Models also run without a cache, and
+ * with one that is damaged or cannot be written.
  *
  * Errors. A function that can fail returns a count or HONE_OK, or a negative enum hone_status. After a
  * failure hone_error() returns its text, with cause and remedy, in the same thread until its next call of the
@@ -208,7 +208,7 @@ HONE_API int hone_refresh(struct hone_model *m);
 enum hone_origin {
 	HONE_TUNED = 0,    /* from a cache: the best kernel that tuning found */
 	HONE_DEFAULT = 1,  /* from a cache: the untuned default schedule */
-	HONE_FALLBACK = 2, /* built in, for any size */
+	HONE_FALLBACK = 2, /* made with the library, for any size */
 	HONE_PORTABLE = 3  /* plain C */
 };
 

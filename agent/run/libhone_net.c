@@ -151,8 +151,8 @@ static bool any_code(struct hone_handle *h)
 	return n > 0;
 }
 
-/* Where nothing is tuned and no built-in kernels of this processor are there either, a model is made for an
- * older one that has some: layouts go by its vectors. */
+/* If nothing is tuned and there are no fallback kernels for this processor, a model is made for an older one
+ * that has some, with layouts for its vectors. */
 static struct target choose_target(struct hone_handle *h)
 {
 	struct blob b;
@@ -167,7 +167,7 @@ static struct target choose_target(struct hone_handle *h)
 		    fallback_archive(i->name, &b) < 0)
 			continue;
 		isa_apply(i, &t);
-		log_more("hone: using built-in kernels for %s", i->name);
+		log_more("hone: using fallback kernels for %s", i->name);
 		break;
 	}
 	return t;

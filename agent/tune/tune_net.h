@@ -45,7 +45,7 @@ int net_served(const struct net *standard, const struct net *best, const struct 
 	       struct served **out) MUST_CHECK;
 /* Records the times of both networks' last net_run_kernels as a round; only SERVED_ROUNDS rounds are kept. */
 void net_served_round(const struct net *standard, const struct net *best, int n, struct served *k);
-/* Times of the tasks that run only on built-in kernels, of a net with these steps. Returns their number; a
+/* Times of the tasks that run only on fallback kernels, of a net with these steps. Returns their number; a
  * task may come twice. */
 struct built_in {
 	struct key task;

@@ -279,7 +279,7 @@ static int run_ops(const struct args *a)
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs of each case (60)"},
     {"case", OPT_STR, "TEXT", "only cases whose name contains this text"},
-    {"fallback", OPT_FLAG, NULL, "use built-in kernels"},
+    {"fallback", OPT_FLAG, NULL, "use fallback kernels"},
     {"verbose", OPT_FLAG, NULL, "print every kernel"},
     OPT_THREADS,
     OPT_EXACT,

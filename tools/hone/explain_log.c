@@ -58,7 +58,7 @@ void explain_payback_words(const struct payback *p, const char *before)
 	printf("%stuning took %.2f s; it is paid back ", before, p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, "against default schedules");
 	printf(", ");
-	after(p->spent_ns, p->fallback_ns, "against built-in kernels");
+	after(p->spent_ns, p->fallback_ns, "against fallback kernels");
 	printf("\n");
 }
 
