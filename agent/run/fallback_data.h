@@ -4,9 +4,9 @@
  * folder: fallback/), else in HONE_LIBDIR, where it is installed. libhone.so has the commonest kernels of the
  * lowest baseline in it, so that it runs alone.
  *
- * The linked data (tools/build/fallback.sh), from hone_fallback_data to hone_fallback_end, is of each
- * archive: ISA in 24 bytes, its bytes in 8 (little endian), the packed ones in 8, the zstd frame, zeros up to
- * a multiple of 8. */
+ * The linked data (tools/build/fallback.sh) reaches from hone_fallback_data to hone_fallback_end. For each
+ * archive it has: the ISA in 24 bytes, the unpacked size and the packed size in 8 bytes each (little endian),
+ * the zstd frame, zeros up to a multiple of 8. */
 #ifndef AGENT_FALLBACK_DATA_H
 #define AGENT_FALLBACK_DATA_H
 

@@ -2,8 +2,9 @@
 /* A plan: a model ready to run. Kernels in order, arena map with dead tensors reused, packed weights, halos
  * kept filled.
  *
- * The source decides where kernels come from (cache, defaults in memory, fallback); the plan loads
- * their code on the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors
+ * The source gives the code of each kernel: from a cache, or made now by a worker. If it has none, the plan
+ * takes a fallback kernel (agent/run/fallback.h), else portable C (agent/run/host.h). The plan loads code on
+ * the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors
  * are plain row-major f32 (or the model's dtype) with natural alignment; inputs that kernels alone read are
  * not copied, so they stay as they are until the run ends. One plan runs one inference at a time; the graph
  * must outlive the plan. */
@@ -16,10 +17,15 @@
 
 #include <stdatomic.h>
 
-enum kernel_origin { FROM_CACHE, FROM_DEFAULT, FROM_FALLBACK, FROM_HOST };
+enum kernel_origin {
+	FROM_CACHE,    /* the best schedule of the cache's record */
+	FROM_DEFAULT,  /* the default schedule: from the cache, or compiled now */
+	FROM_FALLBACK, /* made during the build, for any size */
+	FROM_HOST,     /* portable C: no machine code was found, or the node has no task */
+};
 
-/* Finds code for a task: E_NOTFOUND falls through to the built-in fallback kernels, then to the portable
- * reference. */
+/* Gives code for a task and says in *origin where it is from: FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none;
+ * the plan then looks for a fallback kernel. */
 struct kernel_source {
 	void *ctx;
 	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,

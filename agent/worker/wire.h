@@ -12,13 +12,14 @@
 #include <stdbool.h>
 
 /* A runner in this process: parses, lowers, emits with `emitter`, loads on `device`, checks and times. The
- * worker serves it; tests use it with the simulator. Candidates run in child processes if `isolate`. */
+ * worker serves it; tests use it with the simulator. If `isolate`, the first run of each candidate is in a
+ * child process, so that a crash or hang is data; timed runs are in this process. */
 struct dev;
 struct emit;
 int runner_local(const struct dev *device, const struct emit *emitter, const struct target *t, int threads,
 		 bool isolate, struct runner **out) MUST_CHECK;
-/* The process of each candidate calls cage(ctx) before the candidate runs; false ends it. r: of
- * runner_local. */
+/* The child process of each first run calls cage(ctx) before the candidate runs; false ends it. Timed runs,
+ * which are in this process, do not. r: of runner_local. */
 void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx);
 /* A runner over a hone-worker: the program `path`, or (NULL) the worker that agent/worker/hire.h finds. It
  * starts a new worker when one dies. */

@@ -9,9 +9,9 @@
  * deadline_ns on the runner's clock (INT64_MAX: none) and returns E_TIMEOUT soon after it. One caller at a
  * time.
  *
- * Builds may run ahead on other cores: ahead() begins one and returns at once, build() of the same takes what
- * came of it, and has only to load and check it. A build ahead that fails is what build() says then; one
- * whose builder died, too. */
+ * Builds may run ahead on other cores: ahead() begins one and returns at once; build() of the same candidate
+ * takes the code and only has to load and check it. If a build ahead failed, or its builder died, build()
+ * returns that failure. */
 #ifndef PLATFORM_RUNNER_H
 #define PLATFORM_RUNNER_H
 
