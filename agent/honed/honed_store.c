@@ -11,7 +11,6 @@ enum { SYNCS = 2 /* of a commit: code first, then records */ };
 /* pause between such commits, in multiples of the last one's time, because the flash is the robot's */
 enum { RESIDENT_REST = 9 };
 
-/* Begins a commit for everybody who waits for the next one. */
 /* Calls fn for what each job, and the connection that syncs, waits to be committed. */
 static void each_saving(struct honed *h, void (*fn)(struct honed *h, struct saving *s))
 {
@@ -28,6 +27,7 @@ static void saving_begin(struct honed *h, struct saving *s)
 		s->ticket = h->commits.ticket;
 }
 
+/* Begins a commit for all that wait for the next one. */
 static void begin(struct honed *h)
 {
 	h->commits.under_way = true;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of a tuning job: tune_model.c opens, divides, searches and saves; tune_measure.c
  * measures the whole network before and after; tune_apart.c keeps strangers' candidates away from the worker
- * whose code is kept. */
+ * whose code is kept; tune_leash.c opens the cache and reports to honed; tune_log.c keeps the logs of trials.
+ * tune_graph.c (compares divisions), tune_net.c (one network, ready to run) and priors.c have headers of
+ * their own, as tune_replay.c has, which tunes from recorded times instead. */
 #ifndef AGENT_TUNE_PARTS_H
 #define AGENT_TUNE_PARTS_H
 
@@ -68,7 +70,7 @@ struct box_start {
 	const char **name, **label; /* per kernel of it */
 	int64_t ran_ns;             /* what its last run, kernels timed, took */
 	int nbuilt_in;
-	struct built_in *built_in; /* times of the tasks on built-in kernels */
+	struct built_in *built_in; /* times of the tasks on fallback kernels */
 };
 
 struct session {

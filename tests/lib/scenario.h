@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scenario runner: honed's own decisions (agent/honed/honed.h), the real cache and real searches over a
- * virtual board, flash and clock. It carries out honed's actions, as agent/honed/main_honed.c does on a
+ * virtual board, flash and clock. It carries out honed's actions, as agent/honed/honed_loop.c does on a
  * board, and checks honed's laws (honed.h) meanwhile.
  *
  * Jobs are threads, of which one runs at a time; the others wait for virtual time to pass or for honed to

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of a program: hone, or hone-fleet (tools/fleet/main_fleet.c). For hone, each file cmd_NAME.c
- * defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores in NAME are dashes on the
- * command line (cmd_onnx_test.c is `hone onnx-test`).
+/* Commands of a program: hone, or hone-fleet (tools/fleet/main_fleet.c). To add a command to hone, add a file
+ * cmd_NAME.c that defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores in NAME
+ * are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
  *
  * The framework parses options by the table, handles --help, --json, -q, -v, --no-color and --version, and
  * turns an error into one line on stderr and exit status 1. Exit status: 0 success, 1 failure, 2 usage error.
