@@ -36,7 +36,7 @@ enum {
 #define RATE 0.15f    /* of a step */
 #define RIDGE 0.04f   /* L2 regularisation, against leaves of few samples */
 #define LIMIT 1.5f    /* largest correction, of log time */
-#define UNIT 0x1p-18f /* of leaf values: the longest step is RATE times a pair's largest pull, 0.06 */
+#define UNIT 0x1p-18f /* of leaf values, which are at most RATE x FAR (search/lesson.c) = 0.06 */
 #define NEVER 1e6f    /* above every feature */
 
 struct tree {

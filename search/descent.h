@@ -2,12 +2,12 @@
 /* Gradient descent in relaxed schedules (kernels/space/relax.h), as in Felix (Zhao et al., ASPLOS 2024): the
  * numbers of a candidate become continuous, and Adam moves them downhill on the smooth draft. Constraints
  * push back five times as hard as the cost pulls, whatever their units. Every point of a path is rounded, by
- * each of the roundings in turn, and new candidates go into the pool. Moments and rates start again with each
- * candidate that a descent starts from (a seed).
+ * each of the roundings in turn, and new candidates go into the pool. Each descent starts from a candidate
+ * (its seed) with Adam's moments at zero and the first step size.
  *
- * Unlike Felix's, our sketches are many (orders, lanes, algorithms), so most draws are of a sketch in which
- * no numbers help: starting from the best 12 of 256 needs half as many measurements as starting from 12
- * random ones. */
+ * There are many more sketches than in Felix (orders, lanes, algorithms), and in most of them no numbers give
+ * a good kernel. So descents start from the best 12 of 256 draws: that needs half as many measurements as
+ * starting from 12 random ones. */
 #ifndef SEARCH_DESCENT_H
 #define SEARCH_DESCENT_H
 

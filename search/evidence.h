@@ -12,8 +12,7 @@ enum { EVIDENCE_COLUMNS = (FEATURES + ROW - 1) / ROW * ROW };
 struct evidence {
 	float cov[FEATURES][EVIDENCE_COLUMNS]; /* feature 0 stands for a constant; columns beyond FEATURES are
 						  0; 15 KB */
-	float noise;                           /* sd of the log of a time that remains when the weights are
-						  known */
+	float noise;                           /* sd of the log of a time if the weights were known exactly */
 };
 
 void evidence_init(struct evidence *e);

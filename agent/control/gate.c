@@ -14,7 +14,7 @@
 					  none of them runs */
 #define OPEN_AGAIN_NS (25 * NS_PER_MS) /* so that any 100 ms contain a full window, less one tick */
 #define CLOSED_MOST_NS (60 * NS_PER_S)
-#define EASIER 0.8 /* factor for the limits of load and pressure to open again */
+#define REOPEN 0.8 /* share of the limits of load and pressure below which a closed gate opens again */
 
 enum { HEADROOM_MORE_MC = 3000, BATTERY_MORE_PCT = 5, DAY_MINUTES = 24 * 60, CPU = 0, IO = 1, MEMORY = 2 };
 
@@ -76,7 +76,7 @@ static bool judge_load(struct gate *g, int64_t now_ns, const struct gate_look *l
 	if (from) {
 		int64_t others = now.others_ns - from->others_ns, total = now.total_ns - from->total_ns;
 		int64_t slack = now_ns - from->at_ns < NS_PER_S ? LOAD_SLACK_NS : 0;
-		double limit = g->limits.load_pct * (g->open ? 1 : EASIER) / 100;
+		double limit = g->limits.load_pct * (g->open ? 1 : REOPEN) / 100;
 		g->load_pct = total > 0 ? pct(others, total) : -1;
 		over = g->limits.load_pct < 100 && total > 0 && others >= LOAD_LEAST_NS &&
 		       (double)(others + slack) >= limit * (double)total;
@@ -221,7 +221,7 @@ static bool loaded(const struct sight *s)
 		    "others use %.0f %% of %d processors, the limit is %s%.0f %%; tuning goes on below %.0f "
 		    "%%",
 		    s->g->load_pct, s->v->cpus, s->g->load_pct < limit ? "about " : "", limit,
-		    limit * EASIER);
+		    limit * REOPEN);
 	return s->over;
 }
 
@@ -230,13 +230,13 @@ static bool pressed(const struct sight *s)
 	static const char *const what[] = {"a processor", "io", "memory"};
 	double limit = s->limit->pressure_pct;
 	for (int i = 2; limit < 100 && i >= 0; i--) {
-		double most = s->g->open ? limit * (i == IO ? 4 : 1) : limit * EASIER;
+		double most = s->g->open ? limit * (i == IO ? 4 : 1) : limit * REOPEN;
 		if (s->stalled[i] < most)
 			continue;
 		snprintf(s->text, s->room,
 			 "tasks wait for %s %.0f %% of the time, the limit is %.0f %%; tuning goes on below "
 			 "%.0f %%",
-			 what[i], s->stalled[i], limit, limit * EASIER);
+			 what[i], s->stalled[i], limit, limit * REOPEN);
 		return true;
 	}
 	return false;

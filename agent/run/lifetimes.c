@@ -7,14 +7,14 @@
 
 enum {
 	ALIGN = 64,
-	TRIES = 64,          /* with those at the top moved forward */
-	MOST_WORK = 1 << 24, /* pairs compared in all tries: 50 ms */
+	TRIES = 64, /* more maps per order; before each, the buffer that ends the last map moves forward */
+	MOST_WORK = 1 << 24, /* pairs compared in all of them: 50 ms */
 };
 
 struct item {
 	struct lifetime *l;
 	int64_t bytes; /* in whole lines */
-	int64_t crowd; /* the most that lives at one of its steps */
+	int64_t crowd; /* most bytes alive at once during its life */
 	int64_t at, best_at;
 };
 

@@ -3,10 +3,11 @@
  * multiples of 64.
  *
  * Greedy, as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020): in
- * some order, each into the smallest gap that fits among those placed already that overlap in time; among
- * equal gaps the one freed last, whose bytes are warm. The orders are by size, by the step at which most
- * lives, and by time; where none comes within 5 % of what lives at once, those at the top are moved forward
- * and it is tried again, a bounded number of times. The smallest map is taken. */
+ * some order, each buffer goes into the smallest gap that fits among the placed buffers that overlap it in
+ * time; among equal gaps it goes into the one freed last, whose bytes are warm. The orders are by size, by
+ * the most bytes alive during the buffer's life, and by time. While the smallest map is more than 5 % above
+ * what lives at once, the buffer that ends the map is moved forward in the order and all are placed again, a
+ * bounded number of times. The smallest map is taken. */
 #ifndef AGENT_LIFETIMES_H
 #define AGENT_LIFETIMES_H
 

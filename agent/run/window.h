@@ -22,8 +22,10 @@ struct window {
 	int nloops;
 	struct window_loop loop[2 * MAX_RANK]; /* outermost first */
 	int64_t s0, b0;                        /* offsets of the first element */
-	int nodd; /* dims that go element by element: split in one tensor only, or */
-	struct {  /* out of step; a layout splits one dim at most, so two at most are */
+	/* Dims that are copied element by element, because the two tensors split them into blocks
+	 * differently, or because the window does not begin at a block. A layout splits at most one dim. */
+	int nodd;
+	struct {
 		int64_t n;
 		struct window_dim s, b;
 	} odd[2];

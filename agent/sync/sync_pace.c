@@ -19,7 +19,7 @@ static int64_t after(int64_t now_ns, int64_t wait_ns)
 	return now_ns > INT64_MAX - wait_ns ? INT64_MAX : now_ns + wait_ns;
 }
 
-/* n >= 1 */
+/* The largest wait after so many failures in a row, >= 1. */
 static int64_t back_off(int failures, int64_t every_ns)
 {
 	int64_t span = every_ns > PACE_BASE_NS ? every_ns : PACE_BASE_NS;
@@ -29,8 +29,8 @@ static int64_t back_off(int failures, int64_t every_ns)
 	return span < most ? span : most;
 }
 
-/* Draws the rest of a wait that is uniform in [0, span], seen at a random moment in a series of such
- * waits. */
+/* In a series of waits, each uniform in [0, span], draws the time from a random moment to the end of the wait
+ * that it falls into. */
 static int64_t draw_rest(struct rng *r, int64_t span)
 {
 	return (int64_t)((1 - sqrt(1 - rng_unit(r))) * (double)span);

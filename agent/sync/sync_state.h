@@ -13,16 +13,18 @@ enum { STATE_TEXT = 400 };
 
 struct sync_state {
 	char folder[512];
-	/* Fields of sync.json. The clock of use counts while the board is on, over all boots. */
-	char boot[64];
-	int64_t before_ns, seen_ns; /* use before this boot; clock since boot at the last write */
-	struct sync_pace pace;           /* next_ns counts on the clock of use */
-	bool chosen;                /* pace.next_ns was chosen since this boot */
-	int64_t quiet_ns;           /* no run before (Retry-After), clock of use */
-	char of[200];               /* server, class and channel of the fields below */
+	/* Fields of sync.json. The clock of use is the time for which the board was on, summed over all
+	 * boots. */
+	char boot[64];         /* id of the last boot that was seen */
+	int64_t before_ns;     /* use before that boot */
+	int64_t seen_ns;       /* time since that boot when the clock of use was last read */
+	struct sync_pace pace; /* next_ns: on the clock of use */
+	bool chosen;           /* pace.next_ns was chosen during that boot */
+	int64_t quiet_ns;      /* clock of use: the server is not asked before (Retry-After) */
+	char of[200];          /* server, class and channel of the fields below */
 	char etag[FETCH_ETAG], doc[65];
 	char cache[33];                                      /* id of the cache with the taken records */
-	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: time of use of the last rise */
+	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: use when serial last rose */
 	int64_t ran_s;                                       /* date of the last run, seconds since 1970 */
 	bool offline, stale;
 	char error[STATE_TEXT]; /* of the last run; "": it was good */

@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tasks are tuned until their promise falls below this share of the next division's: a turn costs 50 to 100
- * ms. */
+/* A turn tunes the tasks until none promises more than this share of what the next division promises. The
+ * share is below 1 because changing between the two costs 50 to 100 ms. */
 #define TURN 0.5
 #define LEAST_TURN_NS (300 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S

@@ -16,12 +16,12 @@
  *	ok 32160 32310 10 8123456 1.0130 lane=k:16 tile=x:14,k:2 | block=y:8
  *	spill 0 0 0 9000123 0.0000 lane=k:16 tile=x:28,k:4
  *
- * A point is: status (platform/base/meas.h); fastest run; low time (the lower quartile, or as the protocol
- * says: the time without disturbance; both ns); number of runs; ns of the build; ratio to the file's first
- * candidate (median over rounds in which both ran next to each other; 0: not known); candidate. Lines are
- * only added, each by one write; a line without its end is ignored. Of several lines about one candidate the
- * one that says most counts: the one with more runs, else one that was timed, else the later one. Converting
- * text to values and back loses nothing. */
+ * A point is: status (platform/base/meas.h); ns of the fastest run; low time, ns (an estimate of the time
+ * without disturbance: the lower quartile, or what the protocol says); number of runs; ns of the build; ratio
+ * to the file's first candidate (median over rounds in which both ran next to each other; 0: not known);
+ * candidate. Lines are only added, each by one write; a line without its end is ignored. If several lines are
+ * about one candidate, the one with most runs counts; of those with equally many, one that was timed; else
+ *the last one. Converting text to values and back loses nothing. */
 #ifndef AGENT_LANDSCAPE_H
 #define AGENT_LANDSCAPE_H
 

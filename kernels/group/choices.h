@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choices: decisions by cost on how a graph is divided. A tuning job compares other choices, which
  * kernels/group/alternatives.h proposes, by timing the network (agent/tune/tune_graph.h); the cache keeps the
- * winner (agent/cache/chosen.h); graph_steps reads it, so that a process that does not tune divides a model in
- * the same way. A plain value.
+ * winner (agent/cache/chosen.h); graph_steps reads it, so that a process that does not tune divides a model
+ * in the same way. A plain value.
  *
  * A choice is (kind, name of a node or value, number). Without a choice a pass's rule decides. A choice that
  * names nothing, or asks for something impossible, is ignored. Any set of choices gives right answers.

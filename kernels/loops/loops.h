@@ -31,8 +31,9 @@
  *
  * TRN0(a,b)[j] = j & s ? b[j-s] : a[j] and TRN1(a,b)[j] = j & s ? b[j] : a[j+s], s = imm a power of two below
  * the lanes: a step of transposing. LACE(a,b)[j] = i % n == m ? b[i / n] : a[j], i = k * lanes + j, m < n, k
- * < n, 2 <= n <= lanes: of n vectors whose elements go into memory in turn (the first of each, then the
- * second of each, ...) the m-th one's share of the k-th n-th of it; imm is lace_imm(n, k, m). They move bits.
+ * < n, 2 <= n <= lanes, imm = lace_imm(n, k, m), interleaves n vectors: their elements go into memory in turn
+ * (the first of each, then the second of each, ...), which fills n vectors of memory, and LACE puts the
+ * elements of the m-th vector, b, into the k-th of those. TRN0, TRN1 and LACE move bits.
  *
  * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded
  * elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no

@@ -43,7 +43,8 @@ int space_legal(const struct space *s,
 double space_draft(const struct space *s, const char *cand);
 double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns; of the
 						 algorithm that has the lowest */
-void space_structure(const char *cand,
-		     char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
+/* The part of a candidate before " | ": candidates with the same structure share compiled code and differ in
+ * run-time numbers alone. */
+void space_structure(const char *cand, char out[CAND_MAX]);
 
 #endif

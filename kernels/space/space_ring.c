@@ -30,11 +30,12 @@ static double scratch(const struct task *t, const struct ring *r, bool whole)
 	return bytes;
 }
 
-/* Whether to compute several rows at a time: the rows are short and shared by all stages. The sums of a
- * single row wait for each other, and a vector of sums ends as fast as one sum (LayerNormalization of 48 and
- * 192 elements: 8 rows take 64 and 68 % of the time of one, 16 rows 53 and 60 %). Not if rows come from
- * beyond the L2: there one row's waits are hidden, but alternating reads and writes are not (4x784 rows of
- * 512: 24 % longer). */
+/* Whether to compute several rows at a time: the rows are short and shared by all stages. In a single row
+ * each addition waits for the one before it, and summing a vector of rows takes no longer than summing one
+ * (LayerNormalization of 48 and 192 elements: per row, 8 rows at a time take 64 and 68 % of the time of
+ * single rows, 16 rows 53 and 60 %). Not if the tensors exceed the L2: the additions of single rows then
+ * overlap with memory accesses, and several rows at a time only alternate between reading and writing memory
+ * (4x784 rows of 512: 24 % longer). */
 static bool short_rows(struct space *s, int rows)
 {
 	const struct task *t = s->t;

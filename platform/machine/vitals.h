@@ -46,10 +46,11 @@ enum throttle { /* now, or reported for the first time since this reader last lo
 struct vitals {
 	unsigned has; /* enum vital, or-ed */
 	int64_t at_ns;
-	int cpus;                  /* online */
-	int64_t busy_ns, total_ns; /* since boot, of all cpus, in steps of 10 ms; with what our own took (gate
-				      subtracts it) and what a hypervisor took, without waiting for io */
-	int64_t stalled_ns[3];     /* since boot, some task: cpu, io, memory */
+	int cpus; /* online */
+	/* Processor time of all cpus since boot, in steps of 10 ms. busy_ns includes honed's own processes,
+	 * which the gate subtracts, and what a hypervisor took; it does not include waiting for io. */
+	int64_t busy_ns, total_ns;
+	int64_t stalled_ns[3]; /* since boot, some task: cpu, io, memory */
 	int headroom_mc; /* least distance of a zone from its lowest passive, hot or critical trip point */
 	int temp_mc;     /* of that zone */
 	char zone[32];
@@ -58,8 +59,8 @@ struct vitals {
 	unsigned throttled_by; /* the same, everything since boot that the board reports */
 	int64_t throttled;     /* events since boot; a change taints what was measured meanwhile */
 	int64_t clock_khz, clock_most_khz; /* sums over policies: now, and the highest allowed now */
-	bool clock_held;                   /* by the governor of each policy (performance, userspace); no
-					      processor chooses its clock itself (intel, amd) */
+	bool clock_held;                   /* every policy's governor is performance or userspace, and no
+					      driver lets the processor choose its clock (intel, amd) */
 	int64_t gpu_khz, gpu_most_khz;     /* 0: not known */
 	int64_t memory_free_bytes, memory_bytes; /* MemAvailable, MemTotal */
 	int battery_pct;                         /* of the emptiest battery */

@@ -15,9 +15,11 @@ enum { MOMENTS_MAX = 16 };
 struct moment {
 	double at_s;                 /* since the start of the search's process */
 	double ms;                   /* time of the network: tenth percentile of whole runs, for display */
-	double quality, least, most; /* least, most: over the openings, each evaluated by itself */
+	double quality, least, most; /* least, most: when each opening of the plans (tools/bench/score.h) is
+					evaluated by itself */
 	double median;               /* median of the ratios of neighbouring whole runs */
-	int tuned, standard, fallback, portable; /* number of kernels, by origin */
+	/* number of kernels by origin; standard: default schedules */
+	int tuned, standard, fallback, portable;
 };
 
 /* The course of one search. */
