@@ -85,7 +85,7 @@ $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
 # ---- objects ----
 # Loops over floats: vectorised, and no errno or traps to keep.
-FLOATS = agent/run/host_math agent/run/host_tile kernels/task/runs search/cost_mlp search/cost_trees search/rows
+FLOATS = agent/run/host_math agent/run/host_tile agent/run/host_run agent/run/host_flat kernels/task/runs search/cost_mlp search/cost_trees search/rows
 $(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 PROTO  = $(B)/gen/kernels/onnx/onnx.pb-c.c
 $(B)/tools/fleet/fleet_data.o: $(call src,configs/fleet/*)
@@ -139,8 +139,8 @@ LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kerne
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-$(B)/lib/agent/run/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
-$(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O2
+$(B)/lib/agent/run/host_math.o: FAST = -O3 -fno-math-errno -fno-trapping-math
+$(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3
 $(B)/lib/agent/run/host_tile.o: FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0

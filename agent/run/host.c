@@ -96,7 +96,7 @@ static void classify(const struct task *t, struct hstage *h, struct view *v)
 		if (spatial && reduction && (!plain || host_is_split(v->o, d)))
 			v->fast = false;
 		if (run && !run_step(h, v, d, &v->step))
-			v->fast = false;
+			v->gather = true;
 		if (guarded && (run || !spatial || v->nguards == GUARDS))
 			v->fast = false;
 		else if (guarded)
@@ -188,7 +188,7 @@ static double rate_axis(const struct host_task *t, const struct hstage *h, int a
 	double rate = (double)n / (double)whole;
 	int users = 0;
 	for (int d = 0; d < h->out->dims.rank; d++)
-		if (h->s->out.dim[d].coef[a] && (h->s->out.dim[d].coef[a] != 1 || host_is_split(h->out, d)))
+		if (h->s->out.dim[d].coef[a] && host_is_split(h->out, d))
 			return 0;
 	for (int i = 0; i < 2; i++) {
 		const struct read *r = &h->s->read[i];
@@ -278,7 +278,7 @@ static int64_t order_rows(struct hstage *h, int shared)
 /* Whether the read can be the vectors of rows, or what rows share. */
 static bool is_direct(const struct view *v)
 {
-	return v->fast && v->delta && !v->block;
+	return v->fast && !v->gather && v->delta && !v->block;
 }
 
 static void choose_how(struct hstage *h)
@@ -494,9 +494,11 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 		v->naxes = operand_axes(v->o, v->ax);
 		classify(h->t, s, v);
 		if (v->fast)
-			rc = make_deltas(s, v, a);
-		if (v->fast && rc >= 0)
 			rc = make_tables(s, v, a);
+		v->fast &= !v->gather || (v->tabled && !v->block && v->table[s->axis]);
+		v->gather &= v->fast;
+		if (v->fast && rc >= 0)
+			rc = make_deltas(s, v, a);
 	}
 	if (rc < 0)
 		return rc;

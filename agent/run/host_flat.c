@@ -377,6 +377,7 @@ static void run_prog(const struct flat *f, const struct flat_nest *n, const stru
 	int top = 0, count = (int)(rows * n->piece);
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
+		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
 		top -= prog_op_arity(op);
 		float *a = w->stack[top];
 		int r = q->at[i].arg;
@@ -389,7 +390,7 @@ static void run_prog(const struct flat *f, const struct flat_nest *n, const stru
 			memcpy(a, w->acc, sizeof *a * (size_t)count);
 		else if (op == P_IMM)
 			for (int k = 0; k < count; k++)
-				a[k] = q->at[i].imm;
+				a[k] = imm;
 		else
 			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
 		top++;

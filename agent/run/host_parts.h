@@ -23,10 +23,11 @@ struct view {
 	int naxes;
 	struct phys_axis ax[MAX_SPLITS];
 	bool fast;
-	int64_t step; /* elements per step along the run */
-	int64_t block,
-	    block_step; /* a run crosses blocks of so many elements, which lie block_step apart; 0: not */
-	int64_t *delta; /* per reduction point; NULL: all 0 */
+	bool gather;        /* fast, but its steps along the run differ: table[run's axis] has the offsets */
+	int64_t step;       /* elements per step along the run */
+	int64_t block;      /* a run crosses blocks of so many elements, ... */
+	int64_t block_step; /* ... which lie so far apart; block 0: it does not */
+	int64_t *delta;     /* per reduction point; NULL: all 0 */
 	int nguards, guard_dim[GUARDS];
 	int64_t *guard_delta[GUARDS]; /* index of the guarded dim moves by */
 	/* Offset of a row: base, plus table[a][i] for each spatial axis a at i; guard indexes alike. NULL

@@ -15,6 +15,7 @@ struct scratch {
 	float acc[HOST_BLOCK];
 	int64_t at[ROWS][MAX_AXES];        /* only the first row's, unless a view is slow */
 	int64_t len[ROWS];                 /* elements of each row */
+	int64_t start[ROWS];               /* where each row begins along the run\'s axis */
 	int64_t first[MAX_OPERANDS][ROWS]; /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
 	float sum[SEGMENT];           /* accumulators of a segment, row by row */
@@ -145,7 +146,7 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 	row_axes(h, begin, w->at[0]);
 	memcpy(at, w->at[0], sizeof at);
 	for (int j = 0, k; j < n; j += k) {
-		int64_t len = length_at(h, at);
+		int64_t len = length_at(h, at), start = h->axis < 0 ? 0 : at[h->axis];
 		k = 1;
 		if (h->slow)
 			memcpy(w->at[j], at, sizeof at);
@@ -153,8 +154,10 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 			next_row(h, at);
 		else
 			k = line_rows(h, at, n - j);
-		for (int i = 0; i < k; i++)
+		for (int i = 0; i < k; i++) {
 			w->len[j + i] = len;
+			w->start[j + i] = start;
+		}
 	}
 	for (int i = 0; i < h->s->nreads; i++)
 		if (h->view[i].fast)
@@ -194,6 +197,12 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 	}
 }
 
+static void load_steps(const float *src, const int64_t *at, int64_t len, float *out)
+{
+	for (int64_t x = 0; x < len; x++)
+		out[x] = src[at[x] - at[0]];
+}
+
 /* Read i of n rows at reduction point p into out[row * pitch ..]. */
 static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, struct scratch *w, int n,
 		 float *out)
@@ -211,6 +220,8 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 		if (!good)
 			for (int64_t x = 0; x < len; x++)
 				out[x] = v->o->fill;
+		else if (v->gather)
+			load_steps(src, v->table[h->axis] + w->start[j], len, out);
 		else if (step == 1 && len == TILE_LANES)
 			memcpy(out, src, sizeof *out * TILE_LANES);
 		else if (v->block)
@@ -232,6 +243,7 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 	int top = 0, count = n * h->pitch;
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
+		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
 		top -= prog_op_arity(op);
 		float *a = w->stack[top];
 		if (op == P_READ)
@@ -240,7 +252,7 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 			memcpy(a, w->acc, sizeof *a * (size_t)count);
 		else if (op == P_IMM)
 			for (int k = 0; k < count; k++)
-				a[k] = q->at[i].imm;
+				a[k] = imm;
 		else
 			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
 		top++;
@@ -316,7 +328,9 @@ static void pack_vectors(const struct hstage *h, int i, void *const *bufs, const
 				to[x] = v->o->fill;
 		} else {
 			const float *from = r.p + v->delta[p];
-			for (int64_t x = 0, b = 0; x < len; x++) {
+			if (v->gather)
+				load_steps(from, v->table[h->axis] + row[h->axis], len, to);
+			for (int64_t x = 0, b = 0; x < len && !v->gather; x++) {
 				to[x] = from[x * v->step + b];
 				if (v->block && (x + 1) % v->block == 0)
 					b += v->block_step - v->block * v->step;
