@@ -281,6 +281,39 @@ static bool is_direct(const struct view *v)
 	return v->fast && !v->gather && v->delta && !v->block;
 }
 
+static bool is_read(const struct prog *q, int r)
+{
+	for (int i = 0; i < q->n; i++)
+		if (q->at[i].op == P_READ && q->at[i].arg == r)
+			return true;
+	return false;
+}
+
+/* Whether blocks of reduction points lie in sequence in all that the body reads, while outputs do not. */
+static bool points_suit(struct hstage *h)
+{
+	enum { LEAST = 48 }; /* shorter blocks cost more than vectors across outputs */
+	int64_t inner = h->s->axis[h->s->naxes - 1].extent;
+	bool apart = false;
+	if (h->s->comb == COMB_NONE || inner < LEAST)
+		return false;
+	for (int i = 0; i < h->s->nreads; i++) {
+		struct view *v = &h->view[i];
+		if (!is_read(&h->s->body, i))
+			continue;
+		if (!is_direct(v) || v->nguards)
+			return false;
+		v->point_step = v->delta[1] - v->delta[0];
+		if (v->point_step != 0 && v->point_step != 1)
+			return false;
+		for (int64_t p = 1; p < h->points; p++)
+			if (p % inner && v->delta[p] - v->delta[p - 1] != v->point_step)
+				return false;
+		apart |= v->point_step == 1 && v->step != 1;
+	}
+	return apart;
+}
+
 static void choose_how(struct hstage *h)
 {
 	int n = factors(h);
@@ -288,13 +321,16 @@ static void choose_how(struct hstage *h)
 	h->shared = h->own = 0;
 	h->inner = INT64_MAX;
 	(void)order_rows(h, -1);
-	if (!n || h->axis < 0)
+	if (h->axis < 0)
 		return;
-	if (n == 1) {
-		if (is_direct(&h->view[0]) && h->view[0].step > 0)
-			h->how = BY_FOLD;
+	if (n < 2 && points_suit(h)) {
+		h->how = BY_POINTS;
 		return;
 	}
+	if (n == 1 && is_direct(&h->view[0]) && h->view[0].step > 0)
+		h->how = BY_FOLD;
+	if (n < 2)
+		return;
 	bool along[2];
 	for (int i = 0; i < 2; i++)
 		along[i] = uses_axis(&h->s->read[i], h->view[i].o, h->axis);

@@ -35,7 +35,8 @@ struct view {
 	bool tabled;
 	int64_t base, *table[MAX_AXES];
 	int64_t guard_base[GUARDS], *guard_table[GUARDS][MAX_AXES];
-	bool even; /* the offset grows by `next` from row to row along the innermost axis of rows */
+	int64_t point_step; /* BY_POINTS: elements per step of the innermost reduction axis, 0 or 1 */
+	bool even;          /* the offset grows by `next` from row to row along the innermost axis of rows */
 	int64_t next, guard_next[GUARDS];
 };
 
@@ -45,6 +46,7 @@ enum how {
 	BY_OUTER, /* sum of products: rows share a vector of one factor, the other is a scalar of each row */
 	BY_ROWS,  /* sum of products: rows share one factor, the other is a vector of each row */
 	BY_FOLD,  /* one read, combined */
+	BY_POINTS /* any program, over blocks of reduction points in sequence, for one output at a time */
 };
 
 struct hstage {

@@ -483,13 +483,17 @@ static int whole_rows(const struct hstage *h, const int64_t at[MAX_AXES])
 	return n < 1 ? 1 : n < TILE_ROWS ? (int)n : TILE_ROWS;
 }
 
+static float neutral_of(enum combiner c)
+{
+	return c == COMB_MAX ? -INFINITY : c == COMB_MIN ? INFINITY : c == COMB_PROD ? 1 : 0;
+}
+
 /* By rows, or by folding: rows whose first is at `at`. */
 static void run_rows(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
 		     struct scratch *w)
 {
-	static const float start[] = {[COMB_MAX] = -INFINITY, [COMB_MIN] = INFINITY, [COMB_PROD] = 1};
 	const float *shared = h->how == BY_ROWS ? row_of(h, h->shared, bufs, at).p : NULL;
-	float first = h->how == BY_FOLD && h->s->comb != COMB_SUM ? start[h->s->comb] : 0;
+	float first = h->how == BY_FOLD ? neutral_of(h->s->comb) : 0;
 	const struct view *v = &h->view[h->own];
 	struct row own[TILE_ROWS];
 	int64_t axes[MAX_AXES];
@@ -540,6 +544,75 @@ static void combine(enum combiner c, float *acc, const float *v, int n)
 	default:
 		memcpy(acc, v, sizeof *acc * (size_t)n);
 	}
+}
+
+/* ---- reductions by points ---- */
+
+static float folded_block(enum combiner c, float start, const float *v, int n)
+{
+	float part[HOST_LANES];
+	int k = 0;
+	for (int x = 0; x < HOST_LANES; x++)
+		part[x] = start;
+	for (; k + HOST_LANES <= n; k += HOST_LANES)
+		combine(c, part, v + k, HOST_LANES);
+	for (int x = 1; x < HOST_LANES; x++)
+		part[0] = folded(c, part[0], part[x]);
+	for (; k < n; k++)
+		part[0] = folded(c, part[0], v[k]);
+	return part[0];
+}
+
+/* The body at n points in sequence; at[i]: where read i is at the first. Returns stack[0]. */
+static const float *run_body(const struct hstage *h, const float *const at[MAX_OPERANDS], int n,
+			     struct scratch *w)
+{
+	int top = 0;
+	const struct prog *q = &h->s->body;
+	for (int i = 0; i < q->n; i++) {
+		enum prog_op op = q->at[i].op;
+		const float imm = op == P_READ ? *at[q->at[i].arg] : q->at[i].imm;
+		top -= prog_op_arity(op);
+		float *a = w->stack[top];
+		if (op == P_READ && h->view[q->at[i].arg].point_step)
+			memcpy(a, at[q->at[i].arg], sizeof *a * (size_t)n);
+		else if (op == P_READ || op == P_IMM)
+			for (int k = 0; k < n; k++)
+				a[k] = imm;
+		else
+			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], n);
+		top++;
+	}
+	return w->stack[0];
+}
+
+/* One output: element x of row j of those that start_rows started. */
+static float run_output(const struct hstage *h, void *const *bufs, int j, int64_t x, struct scratch *w)
+{
+	int64_t inner = h->s->axis[h->s->naxes - 1].extent;
+	float neutral = neutral_of(h->s->comb), all = neutral;
+	const float *at[MAX_OPERANDS] = {0};
+	for (int64_t p = 0; p < h->points; p += inner)
+		for (int64_t c = 0; c < inner; c += HOST_BLOCK) {
+			int n = (int)(inner - c < HOST_BLOCK ? inner - c : HOST_BLOCK);
+			for (int i = 0; i < h->s->nreads; i++) {
+				const struct view *v = &h->view[i];
+				if (v->fast && v->delta)
+					at[i] = (const float *)bufs[v->r->operand] + w->first[i][j] +
+						x * v->step + v->delta[p + c];
+			}
+			const float *v = run_body(h, at, n, w);
+			all = folded(h->s->comb, all, folded_block(h->s->comb, neutral, v, n));
+		}
+	return all;
+}
+
+static void run_by_points(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+{
+	start_rows(h, bufs, begin, n, w);
+	for (int j = 0; j < n; j++)
+		for (int64_t x = 0; x < h->pitch; x++)
+			w->sum[j * h->pitch + x] = x < w->len[j] ? run_output(h, bufs, j, x, w) : 0;
 }
 
 static void store(const struct hstage *h, void *const *bufs, struct scratch *w, int n, const float *v)
@@ -613,7 +686,8 @@ void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t b
 		w->panel_at[k] = (int64_t)k * s->pitch;
 		w->own_at[k] = (int64_t)k * TILE_ROWS;
 	}
-	int64_t most = s->how == BY_PROGRAM ? block_rows(s) : SEGMENT / s->pitch;
+	bool blocks = s->how == BY_PROGRAM || s->how == BY_POINTS;
+	int64_t most = blocks ? block_rows(s) : SEGMENT / s->pitch;
 	while (begin < end) {
 		int64_t n = end - begin, together = s->inner - begin % s->inner, at[MAX_AXES];
 		n = n < most ? n : most;
@@ -624,7 +698,9 @@ void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t b
 		}
 		n = n < together ? n : together;
 		row_axes(s, begin, at);
-		if (s->how == BY_OUTER)
+		if (s->how == BY_POINTS)
+			run_by_points(s, bufs, begin, (int)n, w);
+		else if (s->how == BY_OUTER)
 			run_outer(s, bufs, at, (int)n, w);
 		else
 			run_rows(s, bufs, at, (int)n, w);

@@ -194,12 +194,14 @@ static void put_window(struct rng *r, struct buf *b)
 		put_image(b, r, "operand Z in", k, up * y[0], y[1], some, some);
 	put_image(b, r, "operand Y out", k, up * y[0], y[1], none, none);
 	if (kind == GROUPED)
-		buf_printf(b, "stage n:2 g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\n", g, k / g, y[0], y[1], c, taps[0],
-			   taps[1]);
+		buf_printf(b, "stage n:2 g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\n", g, k / g, y[0], y[1], c,
+			   taps[0], taps[1]);
 	else if (kind == TRANSPOSED)
-		buf_printf(b, "stage n:2 k:%d p:2 y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0], taps[1]);
+		buf_printf(b, "stage n:2 k:%d p:2 y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0],
+			   taps[1]);
 	else if (kind == DENSE)
-		buf_printf(b, "stage n:2 k:%d y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0], taps[1]);
+		buf_printf(b, "stage n:2 k:%d y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0],
+			   taps[1]);
 	else
 		buf_printf(b, "stage n:2 k:%d y:%d x:%d | r:%d s:%d\n", k, y[0], y[1], taps[0], taps[1]);
 	const char *channel = kind == GROUPED ? "c" : kind == DENSE || kind == TRANSPOSED ? "c" : "k";
@@ -269,6 +271,28 @@ TEST(products_and_chains)
 	CHECK(agree(&r));
 	REQUIRE_OK(task_parse(task_softmax, &task));
 	CHECK(agree(&r));
+}
+
+/* Reductions whose points lie in sequence in memory: longer than a block, of two axes, with a shared mean. */
+TEST(norms)
+{
+	static const char *const form[] = {
+	    "task syms=0\noperand X in f32 [3,5,700] plain\noperand U tmp f32 [3,5,1] plain\n"
+	    "operand Y out f32 [3,5,1] plain\nstage a:3 b:5 | x:700\nread X [a,b,x]\nbody r0\nsum\n"
+	    "post acc 0.00142857141 mul\nwrite U [a,b,0]\nstage a:3 b:5 | x:700\nread X [a,b,x]\n"
+	    "read U [a,b,0]\nbody r0 r1 sub square\nsum\npost acc sqrt\nwrite Y [a,b,0]\n",
+	    "task syms=0\noperand X in f32 [2,37,9,17] plain\noperand B const f32 [17] plain\n"
+	    "operand Y out f32 [2,37] plain\nstage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nread B [x]\n"
+	    "body r0 r1 max\nmin\npost acc 2 mul\nwrite Y [n,k]\n",
+	    "task syms=0\noperand X in f32 [2,37,9,17] 0.1/16.2.3.1\noperand Y out f32 [2,37] plain\n"
+	    "stage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nbody r0\nmax\nwrite Y [n,k]\n"};
+	struct rng r;
+	rng_seed(&r, 27);
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		REQUIRE_OK(task_parse(form[i], &task));
+		for (int k = 0; k < 4; k++)
+			CHECK(agree(&r));
+	}
 }
 
 /* Maps whose operands are loops in memory: in parts of blocks, between layouts, with halos and broadcasts. */
