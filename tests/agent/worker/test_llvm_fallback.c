@@ -60,18 +60,18 @@ TEST(archive_of_each_baseline)
 	CHECK(found.gl_pathc == 3);
 #endif
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		check_archive(found.gl_pathv[i], 250, 1024);
+		check_archive(found.gl_pathv[i], 230, 1024);
 	globfree(&found);
 	made("few/*.fallback", path); /* the archive of libhone */
 	REQUIRE(glob(path, 0, NULL, &found) == 0);
 	CHECK(found.gl_pathc == 1);
-	check_archive(found.gl_pathv[0], 150, 220);
+	check_archive(found.gl_pathv[0], 140, 220);
 	globfree(&found);
 	CHECK_FAILS(fallback_make("vax", emit_find("llvm"), false, "/dev/null"), E_NOTFOUND, "vax");
 }
 
 /* Tasks as steps write them, with other sizes: halos on one side or none, channels that fill a block only
- * partly. */
+ * partly. Grouped and transposed convolutions are the portable path's (agent/run/host_tile.h). */
 static const char *const forms[] = {
     "operand X in f32 [1,24,9,12,10] 0.1/16.2.3.4.1;2+1+1;3+1+1;4+1+1\noperand W const f32 [20,24,3,3,3] "
     "plain\n"
@@ -80,16 +80,6 @@ static const char *const forms[] = {
     "c:24 q:3 r:3 s:3\nread X [n,c,z+q-1,y+r-1,x+s-1]\nread W [k,c,q,r,s]\nread B [k]\nbody r0 r1 "
     "mul\nsum\npost acc "
     "r2 add 0 max\nwrite Y [n,k,z,y,x]\n",
-    "operand X in f32 [1,12,6,7] plain\noperand W const f32 [20,6,3,3] plain\noperand B const f32 [20] "
-    "plain\n"
-    "operand Y out f32 [1,20,4,5] plain;2+1+1;3+1+1\nstage n:1 g:2 k:10 y:4 x:5 | c:6 r:3 s:3\nread X "
-    "[n,6*g+c,y+r,x+s]\nread W [10*g+k,c,r,s]\nread B [10*g+k]\nbody r0 r1 mul\nsum\npost acc r2 add\nwrite "
-    "Y "
-    "[n,10*g+k,y,x]\n",
-    "operand X in f32 [1,24,6,7] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const f32 [24,2,2,2,2,20] plain\n"
-    "operand Y out f32 [1,20,12,14] 0.1/16.2.3.1\nstage n:1 k:20 p:2 q:2 y:6 x:7 | c:24 r:2 s:2\nread X "
-    "[n,c,(p+2*y-2*r+1)/2,(q+2*x-2*s+1)/2]\nread W [c,p,q,r,s,k]\nbody r0 r1 mul\nsum\nwrite Y "
-    "[n,k,p+2*y,q+2*x]\n",
     "operand X in f32 [1,7,9,9] plain;2+1+1;3+1+1\noperand W const f32 [5,7,3,3] plain\noperand B const f32 "
     "[5] "
     "plain\noperand Y out f32 [1,5,9,9] plain\nstage n:1 k:5 y:9 x:9 | c:7 r:3 s:3\nread X "
