@@ -97,10 +97,12 @@ static void classify(const struct task *t, struct hstage *h, struct view *v)
 			v->fast = false;
 		if (run && !run_step(h, v, d, &v->step))
 			v->gather = true;
-		if (guarded && (run || !spatial || v->nguards == GUARDS))
+		if (guarded && (!spatial || v->nguards == GUARDS))
 			v->fast = false;
 		else if (guarded)
 			v->guard_dim[v->nguards++] = d;
+		if (guarded && run)
+			v->gather = v->edge = true;
 	}
 }
 
@@ -238,9 +240,10 @@ static void choose_run(const struct host_task *t, struct hstage *h)
 	if (h->axis < 0)
 		h->axis = h->nspatial ? h->nspatial - 1 : -1;
 	else if (!blocked && factors(h) == 2) {
-		double best = rate_axis(t, h, h->axis) * 1.2;
+		/* other axes store element by element, which costs as much as some 48 points */
+		double best = rate_axis(t, h, h->axis), apart = (double)h->points / (double)(h->points + 48);
 		for (int a = 0; a < h->nspatial; a++) {
-			double rate = rate_axis(t, h, a);
+			double rate = rate_axis(t, h, a) * apart;
 			if (rate > best) {
 				best = rate;
 				h->axis = a;
@@ -341,7 +344,8 @@ static void choose_how(struct hstage *h)
 		h->own = !h->shared;
 		h->inner = served;
 		const struct view *own = &h->view[h->shared], *shared = &h->view[h->own];
-		if (served >= 3 || !is_direct(own) || own->step <= 0 || !is_direct(shared) || shared->nguards)
+		if (served >= 3 || h->run < TILE_LANES || !is_direct(own) || own->step <= 0 ||
+		    !is_direct(shared) || shared->nguards)
 			return;
 		h->how = BY_ROWS;
 		h->own = h->shared;
@@ -406,10 +410,7 @@ static int make_tables(const struct hstage *h, struct view *v, struct arena *a)
 		for (int b = 0; b < h->nspatial; b++)
 			axes += x->coef[b] != 0;
 		bool linear = !host_is_split(v->o, d) && is_sum(h, x);
-		bool guarded = false;
-		for (int g = 0; g < v->nguards; g++)
-			guarded |= v->guard_dim[g] == d;
-		good = x->table < 0 && (linear || (axes <= 1 && !guarded));
+		good = x->table < 0 && (linear || axes <= 1);
 	}
 	v->tabled = good;
 	for (int d = 0, g = 0; d < v->o->dims.rank && rc >= 0 && good; d++) {

@@ -24,6 +24,7 @@ struct view {
 	struct phys_axis ax[MAX_SPLITS];
 	bool fast;
 	bool gather;        /* fast, but its steps along the run differ: table[run's axis] has the offsets */
+	bool edge;          /* gather, and guarded along the run: some elements of a run may be outside */
 	int64_t step;       /* elements per step along the run */
 	int64_t block;      /* a run crosses blocks of so many elements, ... */
 	int64_t block_step; /* ... which lie so far apart; block 0: it does not */

@@ -203,6 +203,24 @@ static void load_steps(const float *src, const int64_t *at, int64_t len, float *
 		out[x] = src[at[x] - at[0]];
 }
 
+/* As load_steps at reduction point p; elements outside of the operand are its fill value. guard: of the run's
+ * first element, which is at `start` of the run's axis. */
+static void load_edge(const struct hstage *h, const struct view *v, const float *src, const int64_t *guard,
+		      int stride, int64_t p, int64_t start, int64_t len, float *out)
+{
+	const int64_t *at = v->table[h->axis] + start;
+	for (int64_t x = 0; x < len; x++) {
+		bool good = true;
+		for (int g = 0; g < v->nguards; g++) {
+			const int64_t *move = v->guard_table[g][h->axis];
+			good &= inside(v->o, v->guard_dim[g],
+				       guard[g * stride] + (move ? move[start + x] - move[start] : 0) +
+					   (v->delta ? v->guard_delta[g][p] : 0));
+		}
+		out[x] = good ? src[at[x] - at[0]] : v->o->fill;
+	}
+}
+
 /* Read i of n rows at reduction point p into out[row * pitch ..]. */
 static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, struct scratch *w, int n,
 		 float *out)
@@ -214,6 +232,12 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 			continue;
 		}
 		int64_t len = w->len[j], step = v->step;
+		if (v->edge) {
+			const float *from = (const float *)bufs[v->r->operand] + w->first[i][j] +
+					    (v->delta ? v->delta[p] : 0);
+			load_edge(h, v, from, &w->guard[i][0][j], ROWS, p, w->start[j], len, out);
+			continue;
+		}
 		bool good = !v->nguards || guards_hold(v, w, i, j, p);
 		const float *src = (const float *)bufs[v->r->operand] +
 				   (good ? w->first[i][j] + (v->delta ? v->delta[p] : 0) : 0);
@@ -323,6 +347,8 @@ static void pack_vectors(const struct hstage *h, int i, void *const *bufs, const
 			for (int64_t x = 0; x < len; x++, at[h->axis]++)
 				to[x] = value_at(h, i, bufs, at);
 			at[h->axis] -= len;
+		} else if (v->edge) {
+			load_edge(h, v, r.p + v->delta[p], r.guard, 1, p, row[h->axis], len, to);
 		} else if (!point_holds(v, &r, p)) {
 			for (int64_t x = 0; x < len; x++)
 				to[x] = v->o->fill;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make bench-peers, bench-tvm: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the
+# make bench-peers, bench-untuned, bench-tvm: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the
 # benchmark. A library that cannot be had is noted in $BUILD/peers/missing and left out. --tvm: bench-tvm; --test: only the part
 # that needs none of them.
 here=tools/peers
@@ -13,6 +13,7 @@ if [ "$1" = --test ]; then
 fi
 tool=bench_peers.py
 [ "$1" = --tvm ] && shift && tool=bench_tvm.py
+[ "$1" = --untuned ] && shift && tool=bench_untuned.py && only=onnxruntime
 for a in "$@"; do # what needs no library
 	case $a in -h | --help) exec python3 -B $here/$tool "$a" ;; esac
 done
@@ -26,6 +27,7 @@ mkdir -p "$B/peers"
 # package, and what pip is to install where that is not its name alone: the wheel of pnnx asks for PyTorch, which converting
 # ONNX does not need; TVM's tuner crashes with later versions of its FFI.
 while read -r package what; do
+	[ -n "$only" ] && [ "$package" != numpy ] && [ "$package" != onnx ] && [ "$package" != "$only" ] && continue
 	case $what in
 	*==*) ;; # of that version
 	*) "$venv/bin/pip" show -q "$package" 2>/dev/null && continue ;;
@@ -48,6 +50,7 @@ xgboost-cpu
 psutil
 cloudpickle
 END
+[ -n "$only" ] && exec "$venv/bin/python" -B $here/$tool --build "$B" "$@"
 sh tools/build/deps.sh libdnnl-dev libxnnpack-dev libpthreadpool-dev libopenblas-dev || true
 while read -r name libs; do
 	# shellcheck disable=SC2086

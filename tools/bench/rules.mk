@@ -10,6 +10,8 @@ bench-%: $(B)/tools/bench_% $(PROGRAMS)
 # Comparison with other libraries, installed from PyPI in a virtual environment; see tools/peers/bench_peers.py.
 bench-peers: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh $(ARGS)
+bench-untuned: all
+	@BUILD=$(B) sh tests/sh/peers.sh --untuned $(ARGS)
 bench-tvm: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh --tvm $(ARGS)
 # Time from a process's start to its first answer: ARGS="--model M --cache DIR"; also for ONNX Runtime if
@@ -18,4 +20,4 @@ bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
 		--out $(B)/start $(ARGS)
-.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-start bench-peers bench-tvm
+.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-start bench-peers bench-untuned bench-tvm

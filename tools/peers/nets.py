@@ -33,7 +33,11 @@ def source(name, folder, hone):
         path = os.path.join(folder, "zoo.onnx")
         subprocess.run([hone, "-q", "zoo", name, "-o", path], check=True)
         return path
-    where = os.path.join(data_folder(), DATA[name])
+    return filled(os.path.join(data_folder(), DATA[name]), folder)
+
+
+def filled(where, folder):
+    """The model of a folder of the data folder; weights that are only described are filled in, in `folder`."""
     if not os.path.exists(os.path.join(where, "weights.fill")):
         return os.path.join(where, "model.onnx")
     copy = os.path.join(folder, "filled")
