@@ -2,7 +2,11 @@
 #include "agent/run/host_tile.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 typedef float v16 __attribute__((vector_size(64), aligned(4)));
 
@@ -199,7 +203,7 @@ INLINE void fold_all(const struct tile *t, enum combiner comb, const float *cons
 
 VERSION(base, 3, 1, )
 VERSION(avx2, 6, 1, __attribute__((target("avx2,fma"))))
-VERSION(avx512, 6, 2, __attribute__((target("avx512f,prefer-vector-width=512"))))
+VERSION(avx512, 6, 2, __attribute__((target("avx512f"))))
 
 #define BEST(name, ...)                                                                                      \
 	do {                                                                                                 \

@@ -277,15 +277,15 @@ TEST(products_and_chains)
 TEST(norms)
 {
 	static const char *const form[] = {
-	    "task syms=0\noperand X in f32 [3,5,700] plain\noperand U tmp f32 [3,5,1] plain\n"
+	    ("task syms=0\noperand X in f32 [3,5,700] plain\noperand U tmp f32 [3,5,1] plain\n"
 	    "operand Y out f32 [3,5,1] plain\nstage a:3 b:5 | x:700\nread X [a,b,x]\nbody r0\nsum\n"
 	    "post acc 0.00142857141 mul\nwrite U [a,b,0]\nstage a:3 b:5 | x:700\nread X [a,b,x]\n"
-	    "read U [a,b,0]\nbody r0 r1 sub square\nsum\npost acc sqrt\nwrite Y [a,b,0]\n",
-	    "task syms=0\noperand X in f32 [2,37,9,17] plain\noperand B const f32 [17] plain\n"
+	    "read U [a,b,0]\nbody r0 r1 sub square\nsum\npost acc sqrt\nwrite Y [a,b,0]\n"),
+	    ("task syms=0\noperand X in f32 [2,37,9,17] plain\noperand B const f32 [17] plain\n"
 	    "operand Y out f32 [2,37] plain\nstage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nread B [x]\n"
-	    "body r0 r1 max\nmin\npost acc 2 mul\nwrite Y [n,k]\n",
-	    "task syms=0\noperand X in f32 [2,37,9,17] 0.1/16.2.3.1\noperand Y out f32 [2,37] plain\n"
-	    "stage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nbody r0\nmax\nwrite Y [n,k]\n"};
+	    "body r0 r1 max\nmin\npost acc 2 mul\nwrite Y [n,k]\n"),
+	    ("task syms=0\noperand X in f32 [2,37,9,17] 0.1/16.2.3.1\noperand Y out f32 [2,37] plain\n"
+	    "stage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nbody r0\nmax\nwrite Y [n,k]\n")};
 	struct rng r;
 	rng_seed(&r, 27);
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
