@@ -331,10 +331,18 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 
 /* ---- running ---- */
 
+static void fill_row(float *to, float value, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = value;
+}
+
 static void copy_row(float *restrict to, int64_t st, const float *restrict from, int64_t sf, int64_t n)
 {
 	if (st == 1 && sf == 1)
 		memcpy(to, from, sizeof *to * (size_t)n);
+	else if (st == 1 && sf == 0)
+		fill_row(to, *from, n);
 	else
 		for (int64_t i = 0; i < n; i++)
 			to[i * st] = from[i * sf];
@@ -378,6 +386,10 @@ static void run_prog(const struct flat *f, const struct flat_nest *n, const stru
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
 		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
+		if (op == P_IMM && top > 0 && i + 1 < q->n && host_takes_value(q->at[i + 1].op)) {
+			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
+			continue;
+		}
 		top -= prog_op_arity(op);
 		float *a = w->stack[top];
 		int r = q->at[i].arg;

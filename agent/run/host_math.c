@@ -142,9 +142,40 @@ INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, c
 	}
 }
 
+bool host_takes_value(enum prog_op op)
+{
+	return op == P_ADD || op == P_SUB || op == P_MUL || op == P_DIV || op == P_MIN || op == P_MAX;
+}
+
+INLINE void apply_value(enum prog_op op, float *a, float value, int n)
+{
+	n = (n + HOST_LANES - 1) & -HOST_LANES;
+	switch (op) {
+	case P_ADD:
+		EACH(a[k] + value);
+	case P_SUB:
+		EACH(a[k] - value);
+	case P_MUL:
+		EACH(a[k] * value);
+	case P_DIV:
+		EACH(a[k] / value);
+	case P_MIN:
+		EACH(a[k] < value ? a[k] : value);
+	case P_MAX:
+		EACH(a[k] > value ? a[k] : value);
+	default:
+		break;
+	}
+}
+
 static void apply_base(enum prog_op op, float *a, const float *b, const float *c, int n)
 {
 	apply(op, a, b, c, n);
+}
+
+static void value_base(enum prog_op op, float *a, float value, int n)
+{
+	apply_value(op, a, value, n);
 }
 
 #if defined(__x86_64__)
@@ -166,6 +197,26 @@ static __attribute__((target("avx512f"))) void apply_avx512(enum prog_op op, flo
 	apply(op, a, b, c, n);
 }
 
+static __attribute__((target("avx2,fma"))) void value_avx2(enum prog_op op, float *a, float value, int n)
+{
+	apply_value(op, a, value, n);
+}
+
+static __attribute__((target("avx512f"))) void value_avx512(enum prog_op op, float *a, float value, int n)
+{
+	apply_value(op, a, value, n);
+}
+
+void host_apply_value(enum prog_op op, float *a, float value, int n)
+{
+	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
+		value_avx512(op, a, value, n);
+	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		value_avx2(op, a, value, n);
+	else
+		value_base(op, a, value, n);
+}
+
 void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
 {
 	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
@@ -181,6 +232,11 @@ void host_apply(enum prog_op op, float *restrict a, const float *restrict b, con
 void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
 {
 	apply_base(op, a, b, c, n);
+}
+
+void host_apply_value(enum prog_op op, float *a, float value, int n)
+{
+	value_base(op, a, value, n);
 }
 
 #endif

@@ -268,6 +268,10 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
 		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
+		if (op == P_IMM && top > 0 && i + 1 < q->n && host_takes_value(q->at[i + 1].op)) {
+			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
+			continue;
+		}
 		top -= prog_op_arity(op);
 		float *a = w->stack[top];
 		if (op == P_READ)
