@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Portable tasks as plain C: loops with constant bounds around straight-line code, so that the target's
- * compiler makes the best of them. The same sums in the same order, and the same formulas, as
- * agent/run/host_run.c and agent/run/host_math.c, which fuse multiplications and additions where the machine
- * can. */
+ * compiler makes the best of them. The formulas are those of agent/run/host_run.c and
+ * agent/run/host_math.c; answers differ by rounding, because those fuse multiplications and additions where
+ * the machine can, and sum what lies in sequence in several parts. */
 #include "agent/run/host_parts.h"
 #include "agent/bundle/plan_c_parts.h"
 

@@ -16,7 +16,7 @@ enum rec_kind {
 	REC_KINDS
 };
 
-/* Who proposed a record's candidate. This board has checked and timed it in either case. */
+/* The source of a record's candidate. This board has checked and timed it in either case. */
 enum rec_origin {
 	ORIGIN_SEARCH, /* a search on this board; also one that found a hint's candidate again later */
 	ORIGIN_HINT,   /* a stranger's hint (agent/cache/hint.h) */

@@ -412,7 +412,7 @@ static int do_release(const struct call *k)
 	return E_OK;
 }
 
-/* What the caller, a job or a connection that syncs, waits to be committed. */
+/* The uncommitted records of the caller, which is a job or a connection that syncs. */
 static struct saving *saving_of(const struct call *k)
 {
 	return k->j ? &k->j->saving : &k->h->commits.sync;

@@ -31,8 +31,8 @@
 #define MORE_NS (3 * NS_PER_S)
 #define NEVER INT64_MAX
 #define LONG_AGO (INT64_MIN / 4)
-#define PROMISE_LEAST 0.001            /* a smaller promise counts as none */
-#define WON_LEAST 0.005                /* share of the run time; a slice that gained less gained nothing */
+#define PROMISE_LEAST 0.001 /* a smaller promise counts as none */
+#define WON_LEAST 0.005     /* share of the run time; a slice that gained less gained nothing */
 /* bytes that a job takes, roughly, if the configuration does not say */
 #define JOB_BYTES (INT64_C(512) << 20)
 enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
@@ -111,7 +111,8 @@ struct hushed {
 	bool stopped;     /* by SIGSTOP, for this or another reason */
 };
 
-/* What a job, or a connection that syncs, has put into the cache and waits to be committed. */
+/* State of the records that a job, or a connection that syncs, has put into the cache until they are
+ * committed. */
 struct saving {
 	struct ask ask;
 	int64_t ticket; /* the commit that it waits for; 0: the next */
@@ -120,7 +121,7 @@ struct saving {
 	bool lost;      /* some of what it put could not be kept */
 };
 
-/* What a job said of its progress. */
+/* The last progress that a job reported. */
 struct progress {
 	bool done;
 	int task, ntasks, trials;
@@ -298,8 +299,8 @@ void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
 /* threads < 0: any number. Returns -1: none */
 int models_find(const struct honed *h, const char *path, int threads);
-bool model_wants(const struct kept_model *m);                          /* there may be something to gain */
-bool model_may(const struct honed *h, int i);                          /* a slice of it may start now */
+bool model_wants(const struct kept_model *m); /* there may be something to gain */
+bool model_may(const struct honed *h, int i); /* a slice of it may start now */
 /* when one may start; NEVER: not known */
 int64_t model_when(const struct honed *h, int i);
 /* the model whose slice is next; -1: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where archives of fallback kernels are kept: linked as data, one for each ISA baseline, packed by zstd. A
+/* Finds archives of fallback kernels. They are linked as data, one for each ISA baseline, packed by zstd. A
  * file ISA.fallback.zst is used before the linked archive: in the folder hone/ beside the library (in a build
  * folder: fallback/), else in HONE_LIBDIR, where it is installed. libhone.so has the commonest kernels of the
  * lowest baseline in it, so that it runs alone.

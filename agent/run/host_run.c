@@ -289,7 +289,7 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 
 /* ---- reductions by tiles ---- */
 
-/* What one read needs of a row. */
+/* Where a read finds a row, and the indexes of its guarded dims there. */
 struct row {
 	const float *p; /* at reduction point 0 */
 	int64_t guard[GUARDS];

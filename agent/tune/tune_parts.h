@@ -40,7 +40,7 @@ struct box_times {
 	int64_t defaults_ns;   /* time that making all default kernels took */
 };
 
-/* Where results are kept. */
+/* The cache that keeps the results, and what waits to be put into it. */
 struct box_store {
 	char dir[PATH_MAX];
 	struct leash *leash;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests on the simulator which records of strangers a board takes, and how much a lie costs it. */
+/* Tests on the simulator which records of strangers a board takes, and how much a lie costs it.
+ * Past 800 lines because every case is told with the same simulated board. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/hint.h"
