@@ -5,7 +5,8 @@
 
 enum {
 	MOST_DELTAS = 1 << 24, /* reduction points that have a row of tables: 128 MiB each */
-	MOST_ROWS = 1 << 20    /* values of spatial axes that have tables of offsets */
+	MOST_ROWS = 1 << 20,   /* values of spatial axes that have tables of offsets */
+	WEIGHTS_RUN = 32       /* a run of constants alone that crosses blocks */
 };
 
 int host_entries(const struct host_task *h)
@@ -73,9 +74,11 @@ static bool run_step(const struct hstage *h, struct view *v, int d, int64_t *ste
 		if (x->coef[a] && a != h->axis)
 			return false;
 	*step += dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0);
-	if (c != 1 || x->off || block <= 0 || (block % h->run && h->run % block))
+	bool whole = block >= h->s->axis[h->axis].extent;
+	if (c != 1 || x->off || block <= 0 || (!whole && block % h->run && h->run % block))
 		return false;
-	if (block < h->run) {
+	v->padded = block % h->pitch == 0 && (whole || h->run == h->pitch);
+	if (block < h->run && !whole) {
 		v->block = block;
 		v->block_step = dim_offset(v->o, d, block) - dim_offset(v->o, d, 0);
 	}
@@ -177,7 +180,7 @@ static int innermost(const struct hstage *h, int64_t *run)
  * can be packed. 0: not at all. */
 static double rate_axis(const struct host_task *t, const struct hstage *h, int a)
 {
-	int64_t n = h->s->axis[a].extent, whole = (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+	int64_t n = h->s->axis[a].extent, whole = (n + h->lanes - 1) / h->lanes * h->lanes;
 	double rate = (double)n / (double)whole;
 	int users = 0;
 	for (int d = 0; d < h->out->dims.rank; d++)
@@ -225,6 +228,7 @@ static bool weights_run(const struct host_task *t, const struct hstage *h)
 static void choose_run(const struct host_task *t, struct hstage *h)
 {
 	h->run = 1;
+	h->lanes = tile_lanes();
 	h->axis = innermost(h, &h->run);
 	bool blocked = h->axis >= 0 && h->run < RUN;
 	if (h->axis < 0)
@@ -240,14 +244,14 @@ static void choose_run(const struct host_task *t, struct hstage *h)
 			}
 		}
 	}
-	int64_t extent = h->axis < 0 ? 1 : h->s->axis[h->axis].extent;
+	int64_t extent = h->axis < 0 ? 1 : h->s->axis[h->axis].extent, block = h->run;
 	h->run = h->run > RUN ? RUN : h->run;
 	for (int i = 0; i < h->s->nreads && h->axis >= 0; i++)
 		h->run = shorter_run(h, &h->s->read[i], &t->operand[h->s->read[i].operand]);
 	h->run = !blocked && h->run > extent ? extent : h->run;
-	if (blocked && h->run == TILE_LANES && extent > TILE_LANES && weights_run(t, h))
-		h->run = 2 * TILE_LANES;
-	h->pitch = (int)(h->run + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+	if (blocked && WEIGHTS_RUN % block == 0 && block % h->run == 0 && weights_run(t, h))
+		h->run = extent < WEIGHTS_RUN ? (extent + block - 1) / block * block : WEIGHTS_RUN;
+	h->pitch = (int)(h->run + h->lanes - 1) / h->lanes * h->lanes;
 }
 
 /* Rows that one factor serves lie in sequence: the axes that it does not use are innermost. Returns their
@@ -335,7 +339,7 @@ static void choose_how(struct hstage *h)
 		h->shared = vectors;
 		h->own = scalars;
 		h->inner = order_rows(h, vectors);
-		if (h->inner >= 3 || h->run < TILE_LANES || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
+		if (h->inner >= 3 || h->run < h->lanes || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
 		    s->nguards)
 			return;
 		h->how = BY_ROWS; /* a vector serves too few rows to be packed or loaded for them */
@@ -419,24 +423,36 @@ static int make_tables(const struct hstage *h, struct view *v, struct arena *a)
 	return rc;
 }
 
-/* A constant that the run crosses in steps other than 1 is packed with that dim innermost. */
+static void add_split(struct layout *l, int dim, int div)
+{
+	l->ax[l->n].dim = (uint8_t)dim;
+	l->ax[l->n++].div = div;
+}
+
+/* A constant of a product is packed in runs: those of all reduction points follow each other, and the last
+ * run is padded to whole vectors. Any other constant that the run crosses in steps other than 1 is packed
+ * with that dim innermost. */
 static void choose_packing(const struct hstage *h, const struct read *r, struct operand *o)
 {
-	int along = -1;
-	for (int d = 0; d < o->dims.rank; d++)
+	int along = -1, used = 0;
+	for (int d = 0; d < o->dims.rank; d++) {
+		for (int a = 0; a < h->s->naxes; a++)
+			used += h->s->axis[a].kind == AXIS_REDUCTION && r->dim[d].coef[a];
 		if (h->axis >= 0 && r->dim[d].coef[h->axis] == 1)
 			along = along < 0 ? d : -2;
-	if (o->role != ROLE_CONST || o->dtype != DT_F32 || along < 0 || o->layout.n ||
-	    along == o->dims.rank - 1)
-		return;
-	for (int d = 0; d < o->dims.rank; d++) {
-		if (d == along)
-			continue;
-		o->layout.ax[o->layout.n].dim = (uint8_t)d;
-		o->layout.ax[o->layout.n++].div = 1;
 	}
-	o->layout.ax[o->layout.n].dim = (uint8_t)along;
-	o->layout.ax[o->layout.n++].div = 1;
+	if (o->role != ROLE_CONST || o->dtype != DT_F32 || along < 0 || o->layout.n)
+		return;
+	bool runs = used && factors(h) == 2 && o->dims.rank < MAX_SPLITS && o->dims.d[along] != h->pitch &&
+		    index_axis(h->s, &r->dim[along]) == h->axis;
+	if (!runs && along == o->dims.rank - 1)
+		return;
+	if (runs)
+		add_split(&o->layout, along, h->pitch);
+	for (int d = 0; d < o->dims.rank; d++)
+		if (d != along)
+			add_split(&o->layout, d, 1);
+	add_split(&o->layout, along, 1);
 }
 
 /* Finds the step that a table adds from row to row along axis a; false: the steps differ. */

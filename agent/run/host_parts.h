@@ -28,6 +28,7 @@ struct view {
 	int64_t step;       /* elements per step along the run */
 	int64_t block;      /* a run crosses blocks of so many elements, ... */
 	int64_t block_step; /* ... which lie so far apart; block 0: it does not */
+	bool padded;        /* the last run is as long as the others in memory */
 	int64_t *delta;     /* per reduction point; NULL: all 0 */
 	int nguards, guard_dim[GUARDS];
 	int64_t *guard_delta[GUARDS]; /* index of the guarded dim moves by */
@@ -54,7 +55,7 @@ struct hstage {
 	const struct stage *s;
 	int nspatial, axis; /* axis: the run's */
 	int64_t run, extent, points;
-	int pitch;           /* run, in whole vectors */
+	int lanes, pitch;    /* of a vector; run, in whole vectors */
 	int order[MAX_AXES]; /* spatial axes as rows count them, innermost last */
 	bool slow;           /* a read goes element by element */
 	struct view view[MAX_OPERANDS];

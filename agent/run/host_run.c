@@ -246,7 +246,7 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 				out[x] = v->o->fill;
 		else if (v->gather)
 			load_steps(src, v->table[h->axis] + w->start[j], len, out);
-		else if (step == 1 && len == TILE_LANES)
+		else if (step == 1 && len == TILE_LANES && !v->block)
 			memcpy(out, src, sizeof *out * TILE_LANES);
 		else if (v->block)
 			for (int64_t x = 0; x < len; x += v->block)
@@ -391,53 +391,41 @@ static void pack_scalars(const struct hstage *h, int i, void *const *bufs, const
 	}
 }
 
-/* Rows of a segment as one tile: those whose scalars lie at a constant step. */
-static int same_step(const int64_t row[], int n, int64_t *step)
-{
-	int k = 1;
-	*step = n > 1 ? row[1] - row[0] : 0;
-	while (k < n && k < TILE_ROWS && row[k] - row[k - 1] == *step)
-		k++;
-	return k;
-}
-
 /* Points p0 .. p0 + n of `rows` rows that share a vector; `at`: the first row's axes. */
 static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
 			int64_t p0, int64_t n, const int64_t row[], struct scratch *w)
 {
 	const struct view *shared = &h->view[h->shared], *own = &h->view[h->own];
-	bool plain = own->fast && !own->nguards;
+	struct tile t = {.acc = w->sum, .rows = rows, .pitch = h->pitch, .width = h->pitch, .points = n};
 	const float *v = w->panel;
 	const int64_t *dv = w->panel_at;
-	int64_t step = 1, axes[MAX_AXES];
+	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
 	if (shared->fast && !shared->nguards && shared->step == 1 && !shared->block &&
-	    length_at(h, at) == h->pitch) {
+	    (shared->padded || length_at(h, at) == h->pitch)) {
 		v = row_of(h, h->shared, bufs, at).p;
 		dv = shared->delta + p0;
 	} else {
 		pack_vectors(h, h->shared, bufs, at, p0, n, w->panel);
 	}
+	if (own->fast && !own->nguards) {
+		tile_outer(&t, bufs[own->r->operand], row, own->delta + p0, v, dv);
+		return;
+	}
 	memcpy(axes, at, sizeof axes);
-	for (int j = 0, k; j < rows; j += k) {
-		struct tile t = {
-		    .acc = w->sum + j * h->pitch, .pitch = h->pitch, .width = h->pitch, .points = n};
-		if (plain) {
-			t.rows = k = same_step(row + j, rows - j, &step);
-			tile_outer(&t, (const float *)bufs[own->r->operand] + row[j], step, own->delta + p0,
-				   v, dv);
-			continue;
-		}
-		t.rows = k = rows - j < TILE_ROWS ? rows - j : TILE_ROWS;
-		for (int r = 0; r < k; r++, next_row(h, axes))
+	for (int j = 0; j < rows; j += t.rows, t.acc += t.rows * h->pitch) {
+		t.rows = rows - j < TILE_ROWS ? rows - j : TILE_ROWS;
+		for (int r = 0; r < t.rows; r++, next_row(h, axes)) {
 			pack_scalars(h, h->own, bufs, axes, p0, n, w->own + r);
-		tile_outer(&t, w->own, 1, w->own_at, v, dv);
+			of_row[r] = r;
+		}
+		tile_outer(&t, w->own, of_row, w->own_at, v, dv);
 	}
 }
 
 static void run_outer(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
 		      struct scratch *w)
 {
-	int64_t row[SEGMENT / TILE_LANES];
+	int64_t row[SEGMENT / TILE_LEAST];
 	const struct view *own = &h->view[h->own];
 	memset(w->sum, 0, sizeof *w->sum * (size_t)(rows * h->pitch));
 	if (own->fast && !own->nguards)
@@ -476,7 +464,7 @@ static void run_points(const struct hstage *h, const struct row own[], int rows,
 {
 	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
 	const float *p[TILE_ROWS];
-	int whole = (int)(len / TILE_LANES) * TILE_LANES;
+	int whole = (int)(len / h->lanes) * h->lanes;
 	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = whole, .points = p1 - p0};
 	for (int j = 0; j < rows; j++)
 		p[j] = own[j].p;
@@ -653,7 +641,7 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 	for (int j = 0; j < n; j++, v += h->pitch) {
 		int64_t len = w->len[j];
 		float *to = out + off[j];
-		if (h->out_step == 1 && len == TILE_LANES)
+		if (h->out_step == 1 && len == TILE_LANES && !h->to.block)
 			memcpy(to, v, sizeof *v * TILE_LANES);
 		else if (h->to.block)
 			for (int64_t x = 0; x < len; x += h->to.block)

@@ -8,9 +8,12 @@
 
 #include "kernels/task/task.h"
 
-enum { TILE_ROWS = 16, TILE_LANES = 16, TILE_WIDTH = 64 };
+enum { TILE_ROWS = 16, TILE_LEAST = 4, TILE_LANES = 16, TILE_WIDTH = 64 }; /* lanes: at least, at most */
 
-/* A tile: `rows` <= TILE_ROWS rows of `width` accumulators, a multiple of TILE_LANES up to TILE_WIDTH, each
+/* Floats of this machine's vectors: 4, 8 or 16. */
+int tile_lanes(void);
+
+/* A tile: `rows` <= TILE_ROWS rows of `width` accumulators, a multiple of tile_lanes() up to TILE_WIDTH, each
  * row `pitch` floats behind the one before. Each call adds `points` reduction points. */
 struct tile {
 	float *acc;
@@ -18,8 +21,9 @@ struct tile {
 	int64_t points;
 };
 
-/* acc[r][x] += s[r * step + ds[p]] * v[dv[p] + x]: all rows share a vector, each has a scalar of its own. */
-void tile_outer(const struct tile *t, const float *s, int64_t step, const int64_t *ds, const float *v,
+/* acc[r][x] += s[row[r] + ds[p]] * v[dv[p] + x]: all rows share a vector, each has a scalar of its own. There
+ * may be any number of rows. */
+void tile_outer(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds, const float *v,
 		const int64_t *dv);
 /* acc[r][x] += v[r][dv[p] + x * along] * w[dw[p] + x], or, if !vector, * w[dw[p]]: all rows share w. */
 void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of host_tile.c for one vector width, included once for each. Before, the includer defines:
+ *   NAME(x)      x with the width's suffix
+ *   LANES        floats of a vector, a divisor of TILE_LANES
+ *   MOST, WIDE   rows and vectors of an outer product's accumulators that fit the registers
+ *   WALK         vectors of a row that the other loops work on at once, if it has so many
+ *   EVEN(a, b)   the even elements of a, then those of b that continue them when b begins at a's last
+ *   VERSION      attributes of the functions: the instructions they may use
+ * A vector is never longer than the machine's: compilers keep longer ones in memory. No include guard. */
+
+typedef float NAME(vec) __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef int32_t NAME(mask) __attribute__((vector_size(LANES * 4)));
+#define VEC NAME(vec)
+#define MASK NAME(mask)
+
+/* rows and vectors are constants where this is used, so that the accumulators stay in registers. */
+INLINE void NAME(outer_tile)(int rows, int vectors, const struct tile *t, int r0, int x0, const float *s,
+			     const int64_t *row, const int64_t *ds, const float *v, const int64_t *dv)
+{
+	VEC c[8][WIDE];
+	float *acc = t->acc + r0 * t->pitch + x0;
+	const float *sr[8];
+	UNROLL
+	for (int r = 0; r < rows; r++) {
+		sr[r] = s + row[r0 + r];
+		UNROLL
+		for (int x = 0; x < vectors; x++)
+			c[r][x] = *(const VEC *)(acc + r * t->pitch + x * LANES);
+	}
+	for (int64_t p = 0; p < t->points; p++) {
+		const float *at = v + dv[p] + x0;
+		int64_t d = ds[p];
+		VEC b[WIDE];
+		UNROLL
+		for (int x = 0; x < vectors; x++)
+			b[x] = *(const VEC *)(at + x * LANES);
+		UNROLL
+		for (int r = 0; r < rows; r++) {
+			float f = sr[r][d];
+			UNROLL
+			for (int x = 0; x < vectors; x++)
+				c[r][x] += b[x] * f;
+		}
+	}
+	UNROLL
+	for (int r = 0; r < rows; r++) {
+		UNROLL
+		for (int x = 0; x < vectors; x++)
+			*(VEC *)(acc + r * t->pitch + x * LANES) = c[r][x];
+	}
+}
+
+#define OUTER_CASE(n)                                                                                        \
+	case n:                                                                                              \
+		NAME(outer_tile)(n, vectors, t, r, x, s, row, ds, v, dv);                                    \
+		break
+
+/* most: rows whose accumulators fit the registers. The last tiles share the rows that are left. */
+INLINE void NAME(outer_rows)(int most, int vectors, const struct tile *t, int x, const float *s,
+			     const int64_t *row, const int64_t *ds, const float *v, const int64_t *dv)
+{
+	for (int r = 0; r < t->rows;) {
+		int left = t->rows - r, n = left <= most ? left : left < 2 * most ? (left + 1) / 2 : most;
+		switch (n) {
+			OUTER_CASE(1);
+			OUTER_CASE(2);
+			OUTER_CASE(3);
+			OUTER_CASE(4);
+			OUTER_CASE(5);
+			OUTER_CASE(6);
+			OUTER_CASE(7);
+		default:
+			NAME(outer_tile)(most, vectors, t, r, x, s, row, ds, v, dv);
+		}
+		r += n;
+	}
+}
+
+#undef OUTER_CASE
+
+static VERSION void NAME(outer)(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds,
+				const float *v, const int64_t *dv)
+{
+	int x = 0;
+	for (; x + WIDE * LANES <= t->width; x += WIDE * LANES)
+		NAME(outer_rows)(MOST, WIDE, t, x, s, row, ds, v, dv);
+	for (; x < t->width; x += LANES)
+		NAME(outer_rows)(8, 1, t, x, s, row, ds, v, dv);
+}
+
+/* *v = p[0], p[along], p[2 * along] ... Nothing behind the last of these is read. */
+INLINE void NAME(load)(VEC *v, const float *p, int64_t along)
+{
+	if (along == 1) {
+		*v = *(const VEC *)p;
+	} else if (along == 2) {
+		VEC a = *(const VEC *)p, b = *(const VEC *)(p + LANES - 1);
+		*v = EVEN(a, b);
+	} else {
+		UNROLL
+		for (int x = 0; x < LANES; x++)
+			(*v)[x] = p[x * along];
+	}
+}
+
+/* rows, vectors: constants, as in outer_tile. */
+INLINE void NAME(walk)(int rows, int vectors, enum shared shared, enum combiner comb, const struct tile *t,
+		       int r0, int x0, const float *const v[], const int64_t *dv, int64_t along,
+		       const float *w, const int64_t *dw)
+{
+	VEC c[4][WALK];
+	float *acc = t->acc + r0 * t->pitch + x0;
+	const float *vr[4];
+	UNROLL
+	for (int r = 0; r < rows; r++) {
+		vr[r] = v[r0 + r] + x0 * along;
+		UNROLL
+		for (int k = 0; k < vectors; k++)
+			c[r][k] = *(const VEC *)(acc + r * t->pitch + k * LANES);
+	}
+	for (int64_t p = 0; p < t->points; p++) {
+		int64_t d = dv[p];
+		VEC b[WALK] = {0};
+		float f = shared == SHARED_SCALAR ? w[dw[p]] : 0;
+		UNROLL
+		for (int k = 0; shared == SHARED_VECTOR && k < vectors; k++)
+			b[k] = *(const VEC *)(w + dw[p] + x0 + k * LANES);
+		UNROLL
+		for (int r = 0; r < rows; r++) {
+			UNROLL
+			for (int k = 0; k < vectors; k++) {
+				VEC x, *at = &c[r][k];
+				NAME(load)(&x, vr[r] + d + k * LANES * along, along);
+				if (shared == SHARED_SCALAR)
+					*at += x * f;
+				else if (shared == SHARED_VECTOR)
+					*at += x * b[k];
+				else if (comb == COMB_MAX)
+					*at = SELECT(*at > x, *at, x);
+				else if (comb == COMB_MIN)
+					*at = SELECT(*at < x, *at, x);
+				else
+					*at = comb == COMB_PROD ? *at * x : *at + x;
+			}
+		}
+	}
+	UNROLL
+	for (int r = 0; r < rows; r++) {
+		UNROLL
+		for (int k = 0; k < vectors; k++)
+			*(VEC *)(acc + r * t->pitch + k * LANES) = c[r][k];
+	}
+}
+
+INLINE void NAME(walk_rows)(int vectors, enum shared shared, enum combiner comb, const struct tile *t, int x,
+			    const float *const v[], const int64_t *dv, int64_t along, const float *w,
+			    const int64_t *dw)
+{
+	int r = 0;
+	for (; along == 1 && r + 4 <= t->rows; r += 4)
+		NAME(walk)(4, vectors, shared, comb, t, r, x, v, dv, 1, w, dw);
+	for (; along == 2 && r + 2 <= t->rows; r += 2)
+		NAME(walk)(2, vectors, shared, comb, t, r, x, v, dv, 2, w, dw);
+	for (; r < t->rows; r++) {
+		if (along == 1)
+			NAME(walk)(1, vectors, shared, comb, t, r, x, v, dv, 1, w, dw);
+		else
+			NAME(walk)(1, vectors, shared, comb, t, r, x, v, dv, along, w, dw);
+	}
+}
+
+INLINE void NAME(walk_all)(enum shared shared, enum combiner comb, const struct tile *t,
+			   const float *const v[], const int64_t *dv, int64_t along, const float *w,
+			   const int64_t *dw)
+{
+	int x = 0;
+	for (; x + WALK * LANES <= t->width; x += WALK * LANES)
+		NAME(walk_rows)(WALK, shared, comb, t, x, v, dv, along, w, dw);
+	for (; WALK > 1 && x < t->width; x += LANES)
+		NAME(walk_rows)(1, shared, comb, t, x, v, dv, along, w, dw);
+}
+
+static VERSION void NAME(rows)(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along,
+			       const float *w, const int64_t *dw, bool vector)
+{
+	if (vector)
+		NAME(walk_all)(SHARED_VECTOR, COMB_SUM, t, v, dv, along, w, dw);
+	else
+		NAME(walk_all)(SHARED_SCALAR, COMB_SUM, t, v, dv, along, w, dw);
+}
+
+static VERSION void NAME(fold)(const struct tile *t, enum combiner comb, const float *const v[],
+			       const int64_t *dv, int64_t along)
+{
+	if (comb == COMB_MAX)
+		NAME(walk_all)(NO_SHARED, COMB_MAX, t, v, dv, along, NULL, NULL);
+	else if (comb == COMB_SUM)
+		NAME(walk_all)(NO_SHARED, COMB_SUM, t, v, dv, along, NULL, NULL);
+	else
+		NAME(walk_all)(NO_SHARED, comb, t, v, dv, along, NULL, NULL);
+}
+
+static void NAME(lanes)(int *lanes)
+{
+	*lanes = LANES;
+}
+
+#undef VEC
+#undef MASK
+#undef NAME
+#undef LANES
+#undef MOST
+#undef WIDE
+#undef WALK
+#undef EVEN
+#undef VERSION
