@@ -458,11 +458,11 @@ static int64_t put_nest(struct fn *f)
 }
 
 /* In a map, the program's value takes the place of the accumulator. */
-static void put_function(struct plan_c *c, const struct host_task *h, int k, const struct flat_nest *nest,
-			 int in_place, struct c_call *call)
+static void put_function(struct plan_c *c, const struct host_task *h, const struct hstage *s,
+			 const struct flat_nest *nest, int in_place, struct c_call *call)
 {
 	struct buf body = {0};
-	struct fn f = {c, &body, &h->stage[k], h->operand, h->t, nest, in_place, 1, 0};
+	struct fn f = {c, &body, s, h->operand, h->t, nest, in_place, 1, 0};
 	put_pointers(&f);
 	call->extent = nest ? put_nest(&f) : put_by_axes(&f);
 	close_blocks(&f, 1);
@@ -472,16 +472,17 @@ static void put_function(struct plan_c *c, const struct host_task *h, int k, con
 
 void c_stage(struct plan_c *c, const struct host_task *h, int k, void *const *buf, int in_place)
 {
-	const struct hstage *s = &h->stage[k];
+	const struct flat *flat = h->stage[k].part->flat;
 	struct c_place place[MAX_OPERANDS];
 	struct c_call call = {.param = -1, .edge = -1, .nplaces = h->t->noperands};
 	for (int i = 0; i < h->t->noperands; i++)
 		place[i] = c_place_of(c, &buf[i]);
 	call.place = c_places(c, place, h->t->noperands);
-	for (int i = 0; i < (s->flat ? 2 : 1); i++) {
-		if (s->flat ? !s->flat->nest[i].pieces : !s->extent)
+	for (int i = 0; i < (flat ? 2 : h->stage[k].n); i++) {
+		const struct hstage *s = &h->stage[k].part[flat ? 0 : i];
+		if (flat ? !flat->nest[i].pieces : !s->extent)
 			continue;
-		put_function(c, h, k, s->flat ? &s->flat->nest[i] : NULL, in_place, &call);
+		put_function(c, h, s, flat ? &flat->nest[i] : NULL, in_place, &call);
 		c_call(c, &call);
 	}
 }

@@ -432,7 +432,7 @@ static void add_split(struct layout *l, int dim, int div)
 /* A constant of a product is packed in runs: those of all reduction points follow each other, and the last
  * run is padded to whole vectors. Any other constant that the run crosses in steps other than 1 is packed
  * with that dim innermost. */
-static void choose_packing(const struct hstage *h, const struct read *r, struct operand *o)
+static void choose_packing(const struct hstage *h, enum host_use use, const struct read *r, struct operand *o)
 {
 	int along = -1, used = 0;
 	for (int d = 0; d < o->dims.rank; d++) {
@@ -443,7 +443,7 @@ static void choose_packing(const struct hstage *h, const struct read *r, struct 
 	}
 	if (o->role != ROLE_CONST || o->dtype != DT_F32 || along < 0 || o->layout.n)
 		return;
-	bool runs = used && factors(h) == 2 && o->dims.rank < MAX_SPLITS && o->dims.d[along] != h->pitch &&
+	bool runs = use == HOST_RUNS && used && factors(h) == 2 && o->dims.rank < MAX_SPLITS && o->dims.d[along] != h->pitch &&
 		    index_axis(h->s, &r->dim[along]) == h->axis;
 	if (!runs && along == o->dims.rank - 1)
 		return;
@@ -501,16 +501,11 @@ bool host_suits(const struct task *t)
 	return false;
 }
 
-static int make_stage(struct host_task *h, int k, struct arena *a)
+/* Makes a phase ready whose stage is set; `alone`: constants may be packed as it wants them. */
+static int make_part(struct host_task *h, struct hstage *s, bool alone, struct arena *a)
 {
-	struct hstage *s = &h->stage[k];
-	s->s = &h->t->stage[k];
+	int rc;
 	s->out = &h->operand[s->s->out.operand];
-	int rc = flat_make(h->t, k, h->operand, h->t->nstages == 1, a, &s->flat);
-	if (rc < 0 || s->flat) {
-		s->extent = s->flat ? flat_extent(s->flat) : 0;
-		return rc;
-	}
 	s->points = 1;
 	for (int x = 0; x < s->s->naxes; x++) {
 		s->nspatial += s->s->axis[x].kind == AXIS_SPATIAL;
@@ -522,8 +517,8 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 		s->extent *=
 		    x == s->axis ? (s->s->axis[x].extent + s->run - 1) / s->run : s->s->axis[x].extent;
 	for (int i = 0; i < s->s->nreads; i++)
-		if (k == 0 && h->t->nstages == 1)
-			choose_packing(s, &s->s->read[i], &h->operand[s->s->read[i].operand]);
+		if (alone)
+			choose_packing(s, h->use, &s->s->read[i], &h->operand[s->s->read[i].operand]);
 	struct view out = {.r = &s->s->out, .o = s->out};
 	if (s->axis >= 0)
 		for (int d = 0; d < s->out->dims.rank; d++)
@@ -556,13 +551,39 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 	return E_OK;
 }
 
-int host_make(const struct task *t, struct arena *a, struct operand packed[MAX_OPERANDS],
+static int make_stage(struct host_task *h, int k, struct arena *a)
+{
+	const struct stage *s;
+	struct flat *flat;
+	struct phases *to = &h->stage[k];
+	int rc = flat_make(h->t, k, h->operand, h->t->nstages == 1, a, &flat);
+	to->n = rc < 0 || flat ? 1 : host_phases(h->t, k, a, &s);
+	if (rc < 0 || to->n < 0)
+		return rc < 0 ? rc : to->n;
+	to->part = arena_try(a, (size_t)to->n, sizeof *to->part);
+	if (!to->part)
+		return E_NOMEM;
+	if (flat) {
+		*to->part = (struct hstage){.s = &h->t->stage[k], .flat = flat};
+		to->extent = to->part->extent = flat_extent(flat);
+		return E_OK;
+	}
+	for (int i = 0; i < to->n && rc >= 0; i++) {
+		to->part[i].s = &s[i];
+		rc = make_part(h, &to->part[i], h->t->nstages == 1, a);
+		to->extent += to->part[i].extent;
+	}
+	return rc;
+}
+
+int host_make(const struct task *t, enum host_use use, struct arena *a, struct operand packed[MAX_OPERANDS],
 	      struct host_task **out)
 {
 	struct host_task *h = arena_try(a, 1, sizeof *h);
 	if (!h)
 		return E_NOMEM;
 	h->t = t;
+	h->use = use;
 	memcpy(h->operand, t->operand, sizeof h->operand);
 	int rc = E_OK;
 	for (int k = 0; k < t->nstages && rc >= 0; k++)

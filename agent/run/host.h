@@ -16,9 +16,13 @@ enum { HOST_BLOCK = 512 };
 
 struct host_task;
 
+/* What host_run is for: here; or nothing, because the task is written as C, whose compiler wants indexes
+ * that are not divided. */
+enum host_use { HOST_RUNS, HOST_TEXT };
+
 /* `t` is kept: the caller owns it, and it must outlive the result. packed[i]: the layout that constant
  * operand i must have in memory. */
-int host_make(const struct task *t, struct arena *a, struct operand packed[MAX_OPERANDS],
+int host_make(const struct task *t, enum host_use use, struct arena *a, struct operand packed[MAX_OPERANDS],
 	      struct host_task **out) MUST_CHECK;
 /* True: tiles of the portable path do this task as fast as a fallback kernel or faster: a product with
  * constants that sums up many points for each output. */

@@ -68,10 +68,18 @@ struct hstage {
 	struct flat *flat; /* if set, only s and extent of the above are used */
 };
 
+/* A stage as parts whose rows are regular, one behind the other. */
+struct phases {
+	int n;
+	struct hstage *part;
+	int64_t extent;
+};
+
 struct host_task {
 	const struct task *t;
+	enum host_use use;
 	struct operand operand[MAX_OPERANDS]; /* with constants as they are packed */
-	struct hstage stage[MAX_STAGES];
+	struct phases stage[MAX_STAGES];
 };
 
 /* The part of an offset that dim d gives at logical index i, of n physical axes of o. */
@@ -89,6 +97,9 @@ static inline int64_t host_offset(const struct phys_axis *ax, int n, const struc
 	}
 	return off;
 }
+
+/* The phases of stage k, in the arena; *out is the stage itself if it has one phase. Returns their number. */
+int host_phases(const struct task *t, int k, struct arena *a, const struct stage **out);
 
 bool host_is_split(const struct operand *o, int d); /* dim d is more than one physical axis */
 

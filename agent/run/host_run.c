@@ -691,15 +691,9 @@ static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int
 	}
 }
 
-void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t begin, int64_t end,
-	      void *scratch)
+static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, int64_t end,
+		     struct scratch *w)
 {
-	const struct hstage *s = &h->stage[entry];
-	struct scratch *w = scratch;
-	if (s->flat) {
-		flat_run(s->flat, bufs, begin, end, scratch);
-		return;
-	}
 	for (int k = 0; k < CHUNK && s->how == BY_OUTER; k++) {
 		w->panel_at[k] = (int64_t)k * s->pitch;
 		w->own_at[k] = (int64_t)k * TILE_ROWS;
@@ -724,5 +718,22 @@ void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t b
 			run_rows(s, bufs, at, (int)n, w);
 		finish(s, bufs, begin, (int)n, w);
 		begin += n;
+	}
+}
+
+void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t begin, int64_t end,
+	      void *scratch)
+{
+	const struct phases *all = &h->stage[entry];
+	if (all->part->flat) {
+		flat_run(all->part->flat, bufs, begin, end, scratch);
+		return;
+	}
+	for (int i = 0; i < all->n; i++) {
+		int64_t n = all->part[i].extent;
+		if (begin < n && end > 0)
+			run_part(&all->part[i], bufs, begin > 0 ? begin : 0, end < n ? end : n, scratch);
+		begin -= n;
+		end -= n;
 	}
 }

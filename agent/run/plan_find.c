@@ -82,7 +82,7 @@ static int make_host(struct plan *p, const struct task *t, const struct operand 
 {
 	struct operand *o = arena_try(&p->making, MAX_OPERANDS, sizeof *o);
 	*packed = o;
-	return o ? host_make(t, &p->a, o, out) : E_NOMEM;
+	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, &p->a, o, out) : E_NOMEM;
 }
 
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */

@@ -51,7 +51,7 @@ static bool agree(struct rng *r)
 	void *bufs[MAX_OPERANDS] = {0}, *ref[MAX_OPERANDS] = {0};
 	struct host_task *h;
 	int out = task.stage[task.nstages - 1].out.operand;
-	if (host_make(&task, &a, packed, &h) < 0)
+	if (host_make(&task, rng_below(r, 2) ? HOST_RUNS : HOST_TEXT, &a, packed, &h) < 0)
 		return false;
 	for (int i = 0; i < task.noperands; i++) {
 		int64_t n = operand_elems(&packed[i]);
@@ -138,7 +138,7 @@ static void put_image(struct buf *b, struct rng *r, const char *head, int c, int
 	buf_puts(b, "\n");
 }
 
-enum { DENSE, GROUPED, DEPTHWISE, POOL, TRANSPOSED, KINDS };
+enum { DENSE, GROUPED, DEPTHWISE, POOL, TRANSPOSED, PHASES, KINDS };
 
 /* "2*y", or "y" for one. */
 static void put_term(struct buf *b, int factor, const char *axis)
@@ -177,6 +177,13 @@ static void put_window(struct rng *r, struct buf *b)
 		lo[d] = halo ? 8 : 0;
 		hi[d] = halo ? 30 : 0;
 	}
+	char phases[32] = "", phase[32] = "";
+	if (kind == PHASES) { /* other weights at each remainder of y, or of both axes */
+		bool both = any(r, 0, 1);
+		snprintf(phases, sizeof phases, "%d,%s", g, both ? "3," : "");
+		snprintf(phase, sizeof phase, "(y)%%%d,%s", g, both ? "(x)%3," : "");
+		stride[0] = 1;
+	}
 	if (kind == DEPTHWISE || kind == POOL)
 		k = c;
 	if (kind == GROUPED)
@@ -184,8 +191,8 @@ static void put_window(struct rng *r, struct buf *b)
 	buf_puts(b, "task syms=0\n");
 	put_image(b, r, "operand X in", kind == GROUPED ? c * g : c, x[0], x[1], lo, hi);
 	if (kind != POOL)
-		buf_printf(b, "operand W %s f32 [%d,%d,%d,%d] plain\n", weights_in ? "in" : "const", k,
-			   kind == DEPTHWISE ? 1 : c, taps[0], taps[1]);
+		buf_printf(b, "operand W %s f32 [%s%d,%d,%d,%d] plain\n", weights_in ? "in" : "const",
+			   phases, k, kind == DEPTHWISE ? 1 : c, taps[0], taps[1]);
 	if (bias)
 		buf_printf(b, "operand B const f32 [%d] plain\n", k);
 	const int none[2] = {0}, some[2] = {any(r, 0, 1), any(r, 0, 2)};
@@ -199,12 +206,12 @@ static void put_window(struct rng *r, struct buf *b)
 	else if (kind == TRANSPOSED)
 		buf_printf(b, "stage n:2 k:%d p:2 y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0],
 			   taps[1]);
-	else if (kind == DENSE)
+	else if (kind == DENSE || kind == PHASES)
 		buf_printf(b, "stage n:2 k:%d y:%d x:%d | c:%d r:%d s:%d\n", k, y[0], y[1], c, taps[0],
 			   taps[1]);
 	else
 		buf_printf(b, "stage n:2 k:%d y:%d x:%d | r:%d s:%d\n", k, y[0], y[1], taps[0], taps[1]);
-	const char *channel = kind == GROUPED ? "c" : kind == DENSE || kind == TRANSPOSED ? "c" : "k";
+	const char *channel = kind == GROUPED ? "c" : kind == DENSE || kind == TRANSPOSED || kind == PHASES ? "c" : "k";
 	char of[32] = "k";
 	buf_puts(b, "read X [n,");
 	if (kind == GROUPED) {
@@ -216,13 +223,15 @@ static void put_window(struct rng *r, struct buf *b)
 	buf_puts(b, ",");
 	if (kind == TRANSPOSED)
 		buf_printf(b, "(p+2*y-2*r+%d)/2", 2 * pad[0] + 1);
+	else if (kind == PHASES)
+		buf_printf(b, "(y-%d*r+%d)/%d", g, g * pad[0], g);
 	else
 		put_index(b, stride[0], "y", dilation[0], "r", pad[0]);
 	buf_puts(b, ",");
 	put_index(b, stride[1], "x", dilation[1], "s", pad[1]);
 	buf_puts(b, "]\n");
 	if (kind != POOL)
-		buf_printf(b, "read W [%s,%s,r,s]\n", of, kind == DEPTHWISE ? "0" : "c");
+		buf_printf(b, "read W [%s%s,%s,r,s]\n", phase, of, kind == DEPTHWISE ? "0" : "c");
 	if (bias)
 		buf_printf(b, "read B [%s]\n", of);
 	const char *line = kind == TRANSPOSED ? "p+2*y" : "y";
@@ -353,7 +362,7 @@ static void check_far(const char *op, const float *want)
 		 op);
 	REQUIRE_OK(task_parse(text, &task));
 	REQUIRE_OK(task_reference(&task, (void *[]){x, y}, &a));
-	REQUIRE_OK(host_make(&task, &a, packed, &h));
+	REQUIRE_OK(host_make(&task, HOST_RUNS, &a, packed, &h));
 	host_run(h, 0, (void *[]){x, z}, 0, host_extent(h, 0), arena_aligned(&a, host_scratch_bytes(), 64));
 	for (int i = 0; i < 7; i++)
 		for (int path = 0; path < 2; path++) {
