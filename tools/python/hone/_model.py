@@ -5,7 +5,7 @@ import os
 from collections import namedtuple
 
 from ._library import Info, Kernel, LoadOptions, Options, Tensor, check, lib, made
-from ._tensors import address_of, new_output
+from ._tensors import Places
 
 TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
@@ -16,9 +16,19 @@ ModelInfo = namedtuple(
 EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
 
 
-def _own(pid):
+_forks = [0]  # how often this process was forked off since the first model
+
+
+def _forked():
+    _forks[0] += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _own(forks):
     """After os.fork() threads and locks are the parent's: a child would wait for them for ever."""
-    if os.getpid() != pid:
+    if _forks[0] != forks:
         raise RuntimeError("this model was loaded before os.fork(): load it again in the child")
 
 
@@ -40,7 +50,7 @@ class Handle:
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
-        self._pid = os.getpid()
+        self._forks = _forks[0]
 
     @property
     def threads(self):
@@ -51,7 +61,7 @@ class Handle:
         return Model(self, model, shapes)
 
     def __del__(self):
-        if getattr(self, "_h", None) and self._pid == os.getpid():
+        if getattr(self, "_h", None) and self._forks == _forks[0]:
             lib.hone_close(self._h)
 
 
@@ -65,7 +75,7 @@ class Model:
 
     def __init__(self, handle, model, shapes=None):
         self._m = None
-        _own(handle._pid)
+        _own(handle._forks)
         o = made(LoadOptions)
         words = []
         for name, dims in (shapes or {}).items():
@@ -79,9 +89,10 @@ class Model:
             check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
         self._m = m
         self._handle = handle
-        self._pid = handle._pid
+        self._forks = handle._forks
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
         self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
+        self._ins, self._outs = Places(self.inputs), Places(self.outputs)
 
     def _tensors(self, count, get):
         all_of = []
@@ -112,13 +123,14 @@ class Model:
 
     def run(self, *arrays, **named):
         """The outputs, a list in the model's order."""
-        _own(self._pid)
-        held = [address_of(x, t) for x, t in zip(self._ordered(arrays, named), self.inputs)]
-        made_outputs = [new_output(t) for t in self.outputs]
-        ins = (ctypes.c_void_p * max(len(held), 1))(*[h[0] for h in held])
-        outs = (ctypes.c_void_p * max(len(made_outputs), 1))(*[o[1] for o in made_outputs])
+        if _forks[0] != self._forks:
+            _own(self._forks)
+        if named or len(arrays) != len(self.inputs):
+            arrays = self._ordered(arrays, named)
+        ins, _held = self._ins.of(arrays)
+        outs, made_outputs = self._outs.new()
         check(lib.hone_run_on(self._m, ins, outs))
-        return [o[0] for o in made_outputs]
+        return made_outputs
 
     def __call__(self, *arrays, **named):
         """As run; of a model with one output that output alone."""
@@ -127,7 +139,7 @@ class Model:
 
     def refresh(self):
         """Picks up better kernels from the caches, while other threads run on. True: something changed."""
-        _own(self._pid)
+        _own(self._forks)
         return check(lib.hone_refresh(self._m)) > 0
 
     @property
@@ -159,5 +171,5 @@ class Model:
         return all_of
 
     def __del__(self):
-        if getattr(self, "_m", None) and self._pid == os.getpid():
+        if getattr(self, "_m", None) and self._forks == _forks[0]:
             lib.hone_model_close(self._m)
