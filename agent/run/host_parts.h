@@ -52,16 +52,20 @@ enum how {
 };
 
 struct hstage {
+	const struct task *t;
+	const struct operand *operand; /* of the task, with constants as they are packed */
 	const struct stage *s;
 	int nspatial, axis; /* axis: the run's */
+	/* Spatial axes that the run's axis counts as well, outermost first. */
+	int nmerged, merged[MAX_AXES];
+	int64_t size[MAX_AXES]; /* values that rows count of each spatial axis; of a merged one 1 */
 	int64_t run, extent, points;
 	int lanes, pitch;    /* of a vector; run, in whole vectors */
 	int order[MAX_AXES]; /* spatial axes as rows count them, innermost last */
 	bool slow;           /* a read goes element by element */
 	struct view view[MAX_OPERANDS];
 	const struct operand *out;
-	struct view to;
-	int64_t out_step;
+	struct view to; /* of the output; `step` and `gather` are along the run */
 	enum how how;
 	int shared, own;   /* reads: the factor that rows share, and the other */
 	int64_t inner;     /* rows in sequence that share it */
@@ -98,9 +102,67 @@ static inline int64_t host_offset(const struct phys_axis *ax, int n, const struc
 	return off;
 }
 
+/* Splits the run's axis of `at` into the axes that it counts. */
+static inline void host_axes(const struct hstage *h, const int64_t at[MAX_AXES], int64_t out[MAX_AXES])
+{
+	for (int a = 0; a < h->s->naxes; a++)
+		out[a] = at[a];
+	int64_t left = h->nmerged ? at[h->axis] : 0;
+	for (int k = h->nmerged; k >= 0 && h->nmerged; k--) {
+		int a = k == h->nmerged ? h->axis : h->merged[k];
+		out[a] = left % h->s->axis[a].extent;
+		left /= h->s->axis[a].extent;
+	}
+}
+
+/* index_value where `at` counts as rows do. */
+static inline int64_t host_index(const struct hstage *h, const struct index *x, void *const *bufs,
+				 const int64_t at[MAX_AXES])
+{
+	int64_t axes[MAX_AXES];
+	if (!h->nmerged)
+		return index_value(h->s, x, bufs, at);
+	host_axes(h, at, axes);
+	return index_value(h->s, x, bufs, axes);
+}
+
+/* Whether an index depends on an axis as rows count it. */
+static inline bool host_uses(const struct hstage *h, const struct index *x, int a)
+{
+	bool uses = x->coef[a] != 0;
+	for (int k = 0; a == h->axis && k < h->nmerged; k++)
+		uses |= x->coef[h->merged[k]] != 0;
+	return uses;
+}
+
 /* The phases of stage k, in the arena; *out is the stage itself if it has one phase. Returns their number. */
 int host_phases(const struct task *t, int k, struct arena *a, const struct stage **out);
 
+/* host_view.c */
 bool host_is_split(const struct operand *o, int d); /* dim d is more than one physical axis */
+/* What dim d at logical index i adds to an offset. */
+int64_t host_dim_offset(const struct operand *o, int d, int64_t i);
+/* Whether an index is a sum of what each axis adds: it is not divided, or all axes but one add multiples of
+ * the divisor. */
+bool host_is_sum(const struct hstage *h, const struct index *x);
+/* Whether rows of a read or an output can be found by tables. */
+bool host_can_table(const struct hstage *h, const struct read *r, const struct operand *o);
+/* Makes the view of a read, and that of the output, when the run is chosen. */
+int host_view_make(struct hstage *h, struct view *v, const struct read *r, const struct operand *o,
+		   struct arena *a) MUST_CHECK;
+int host_view_out(struct hstage *h, struct arena *a) MUST_CHECK;
+/* Finds whether a view's offsets grow evenly from row to row; call it when the rows' order is chosen. */
+void host_view_step(const struct hstage *h, struct view *v);
+
+/* host_choose.c */
+/* The reads whose product or value is summed: 2, 1, or 0 if the body is another program. */
+int host_factors(const struct hstage *h);
+bool host_read_uses(const struct hstage *h, const struct read *r, const struct operand *o, int a);
+/* Chooses the run: its axis, the axes merged into it, its length. */
+void host_choose_run(struct hstage *h, enum host_use use);
+/* Chooses the layout of a constant, when the run is chosen. */
+void host_choose_packing(const struct hstage *h, enum host_use use, const struct read *r, struct operand *o);
+/* Decides how rows are computed, and orders them, when the views are made. */
+void host_choose_how(struct hstage *h);
 
 #endif

@@ -45,7 +45,7 @@ static void row_axes(const struct hstage *h, int64_t row, int64_t at[MAX_AXES])
 	memset(at, 0, sizeof *at * MAX_AXES);
 	for (int k = h->nspatial - 1; k >= 0; k--) {
 		int a = h->order[k];
-		int64_t e = h->s->axis[a].extent, size = a == h->axis ? (e + h->run - 1) / h->run : e;
+		int64_t e = h->size[a], size = a == h->axis ? (e + h->run - 1) / h->run : e;
 		at[a] = row % size * (a == h->axis ? h->run : 1);
 		row /= size;
 	}
@@ -56,7 +56,7 @@ static void next_row(const struct hstage *h, int64_t at[MAX_AXES])
 	for (int k = h->nspatial - 1; k >= 0; k--) {
 		int a = h->order[k];
 		at[a] += a == h->axis ? h->run : 1;
-		if (at[a] < h->s->axis[a].extent)
+		if (at[a] < h->size[a])
 			return;
 		at[a] = 0;
 	}
@@ -81,7 +81,7 @@ static int64_t row_offset(const struct hstage *h, const struct view *v, void *co
 		return by_tables(h, v->base, v->table, at);
 	}
 	for (int d = 0, g = 0; d < v->o->dims.rank; d++) {
-		int64_t x = index_value(h->s, &v->r->dim[d], bufs, at);
+		int64_t x = host_index(h, &v->r->dim[d], bufs, at);
 		if (g == v->nguards || v->guard_dim[g] != d) {
 			off += view_offset(v, d, x);
 			continue;
@@ -98,7 +98,7 @@ static int64_t length_at(const struct hstage *h, const int64_t at[MAX_AXES])
 {
 	if (h->axis < 0)
 		return 1;
-	int64_t left = h->s->axis[h->axis].extent - at[h->axis];
+	int64_t left = h->size[h->axis] - at[h->axis];
 	return left < h->run ? left : h->run;
 }
 
@@ -109,7 +109,7 @@ static int line_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 	int a = h->nspatial ? h->order[h->nspatial - 1] : -1;
 	if (a < 0)
 		return 1;
-	int64_t by = a == h->axis ? h->run : 1, left = (h->s->axis[a].extent - at[a] + by - 1) / by;
+	int64_t by = a == h->axis ? h->run : 1, left = (h->size[a] - at[a] + by - 1) / by;
 	int k = left < n ? (int)left : n;
 	at[a] += by * (k - 1);
 	next_row(h, at);
@@ -187,7 +187,7 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 		int64_t off = 0;
 		bool good = true;
 		for (int d = 0; d < v->o->dims.rank && good; d++) {
-			int64_t idx = index_value(h->s, &v->r->dim[d], bufs, at);
+			int64_t idx = host_index(h, &v->r->dim[d], bufs, at);
 			good = inside(v->o, d, idx);
 			off += good ? view_offset(v, d, idx) : 0;
 		}
@@ -317,7 +317,7 @@ static float value_at(const struct hstage *h, int i, void *const *bufs, const in
 	const struct view *v = &h->view[i];
 	int64_t off = 0;
 	for (int d = 0; d < v->o->dims.rank; d++) {
-		int64_t x = index_value(h->s, &v->r->dim[d], bufs, at);
+		int64_t x = host_index(h, &v->r->dim[d], bufs, at);
 		if (!inside(v->o, d, x))
 			return v->o->fill;
 		off += view_offset(v, d, x);
@@ -400,7 +400,7 @@ static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t
 	const float *v = w->panel;
 	const int64_t *dv = w->panel_at;
 	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
-	if (shared->fast && !shared->nguards && shared->step == 1 && !shared->block &&
+	if (shared->fast && !shared->nguards && !shared->gather && shared->step == 1 && !shared->block &&
 	    (shared->padded || length_at(h, at) == h->pitch)) {
 		v = row_of(h, h->shared, bufs, at).p;
 		dv = shared->delta + p0;
@@ -497,7 +497,7 @@ static void run_guarded(const struct hstage *h, const struct row *own, const flo
 /* The rows from `at` on along the run's axis that have the same length. */
 static int whole_rows(const struct hstage *h, const int64_t at[MAX_AXES])
 {
-	int64_t n = (h->s->axis[h->axis].extent - at[h->axis]) / h->run;
+	int64_t n = (h->size[h->axis] - at[h->axis]) / h->run;
 	return n < 1 ? 1 : n < TILE_ROWS ? (int)n : TILE_ROWS;
 }
 
@@ -633,6 +633,12 @@ static void run_by_points(const struct hstage *h, void *const *bufs, int64_t beg
 			w->sum[j * h->pitch + x] = x < w->len[j] ? run_output(h, bufs, j, x, w) : 0;
 }
 
+static void store_steps(const int64_t *at, const float *v, int64_t len, float *to)
+{
+	for (int64_t x = 0; x < len; x++)
+		to[at[x] - at[0]] = v[x];
+}
+
 static void store(const struct hstage *h, void *const *bufs, struct scratch *w, int n, const float *v)
 {
 	float *out = bufs[h->s->out.operand];
@@ -641,17 +647,19 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 	for (int j = 0; j < n; j++, v += h->pitch) {
 		int64_t len = w->len[j];
 		float *to = out + off[j];
-		if (h->out_step == 1 && len == TILE_LANES && !h->to.block)
+		if (h->to.gather)
+			store_steps(h->to.table[h->axis] + w->start[j], v, len, to);
+		else if (h->to.step == 1 && len == TILE_LANES && !h->to.block)
 			memcpy(to, v, sizeof *v * TILE_LANES);
 		else if (h->to.block)
 			for (int64_t x = 0; x < len; x += h->to.block)
 				memcpy(to + x / h->to.block * h->to.block_step, v + x,
 				       sizeof *v * (size_t)(len - x < h->to.block ? len - x : h->to.block));
-		else if (h->out_step == 1)
+		else if (h->to.step == 1)
 			memcpy(to, v, sizeof *v * (size_t)len);
 		else
 			for (int64_t x = 0; x < len; x++)
-				to[x * h->out_step] = v[x];
+				to[x * h->to.step] = v[x];
 	}
 }
 
