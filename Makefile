@@ -139,9 +139,8 @@ LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kerne
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-$(B)/lib/agent/run/host_math.o: FAST = -O3 -fno-math-errno -fno-trapping-math
 $(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3
-$(B)/lib/agent/run/host_tile.o: FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
+$(patsubst %,$(B)/lib/agent/run/%.o,host_math host_tile): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(B)/lib/%.o: %.c | $(PROTO)

@@ -66,7 +66,7 @@ static enum lie lie_of(const struct hstage *h, const struct read *r, const struc
 /* Cycles to make a vector of what lies so, roughly. */
 static double load_cycles(const struct hstage *h, enum lie lie)
 {
-	return lie == LIE_SEQUENCE ? 1 : lie == LIE_STEPS ? 2 : lie == LIE_SAME ? 0 : 1.2 * h->lanes;
+	return lie == LIE_SEQUENCE ? 1 : lie == LIE_STEPS ? 2 : lie == LIE_SAME ? 0 : 2 * h->lanes;
 }
 
 static bool read_guarded(const struct hstage *h, const struct read *r, const struct operand *o)
@@ -108,7 +108,7 @@ static double point_cycles(const struct hstage *h, double vectors)
 									: .5 + load[0] + load[1] - 1 + 2 * (guard[0] + guard[1]);
 	int vector = lie[1] != LIE_SAME, scalar = !vector;
 	double rows = served_rows(h, vector), alone = .5 + load[vector] + 2 * guard[vector];
-	double pack = (load[vector] + 1) * (guard[vector] ? 3 : 1) + ROW / vectors;
+	double pack = (load[vector] + 1) * (guard[vector] ? 4 : 2) + ROW / vectors;
 	double outer = .7 + pack / rows + guard[scalar] * GUARDED / 8 / vectors;
 	bool direct = lie[vector] == LIE_SEQUENCE && !guard[vector];
 	if (direct)
@@ -381,7 +381,7 @@ void host_choose_how(struct hstage *h)
 		h->shared = vectors;
 		h->own = scalars;
 		h->inner = order_rows(h, vectors);
-		if (h->inner >= 3 || h->run < h->lanes || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
+		if (h->inner >= 3 || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
 		    s->nguards)
 			return;
 		h->how = BY_ROWS; /* a vector serves too few rows to be packed or loaded for them */

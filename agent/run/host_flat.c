@@ -5,7 +5,14 @@
 
 #include <string.h>
 
-enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS, MOST_BLOCK = 4096 /* of a layout */ };
+enum {
+	ROWS = 32,
+	STACK = 20,
+	OUT = FLAT_OUT,
+	REFS = FLAT_REFS,
+	MOST_BLOCK = 4096, /* of a layout */
+	LONG = 4 * HOST_LANES
+};
 
 _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
 
@@ -259,6 +266,7 @@ static void cut_rows(struct flat_nest *n)
 	memcpy(n->step, l->step, sizeof n->step);
 	n->row = l->n;
 	n->piece = n->row < HOST_BLOCK ? n->row : HOST_BLOCK;
+	n->pitch = n->piece < LONG ? n->piece : (n->piece + HOST_LANES - 1) & -HOST_LANES;
 	l->n = n->piece ? (n->row + n->piece - 1) / n->piece : 0;
 	for (int i = 0; i < REFS; i++)
 		l->step[i] *= n->piece;
@@ -379,10 +387,19 @@ static void advance(const struct flat_nest *n, int nreads, struct odometer *o)
 	}
 }
 
+/* Applies read r, one value for each row, to a[]. */
+static void apply_rows(const struct flat *f, const struct flat_nest *n, enum prog_op op, int r, void *const *bufs,
+		       const struct flat_scratch *w, int rows, float *a)
+{
+	const float *from = bufs[f->s->read[r].operand];
+	for (int j = 0; j < rows; j++)
+		host_apply_value(op, a + j * n->pitch, from[w->at[j][r]], (int)w->len[j]);
+}
+
 static void run_prog(const struct flat *f, const struct flat_nest *n, const struct prog *q, void *const *bufs,
 		     struct flat_scratch *w, int rows)
 {
-	int top = 0, count = (int)(rows * n->piece);
+	int top = 0, count = (int)(rows * n->pitch);
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = q->at[i].op;
 		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
@@ -390,12 +407,17 @@ static void run_prog(const struct flat *f, const struct flat_nest *n, const stru
 			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
 			continue;
 		}
+		int r = q->at[i].arg;
+		if (op == P_READ && top > 0 && i + 1 < q->n && n->step[r] == 0 && n->piece >= LONG &&
+		    host_takes_value(q->at[i + 1].op)) {
+			apply_rows(f, n, q->at[++i].op, r, bufs, w, rows, w->stack[top - 1]);
+			continue;
+		}
 		top -= prog_op_arity(op);
 		float *a = w->stack[top];
-		int r = q->at[i].arg;
 		if (op == P_READ)
 			for (int j = 0; j < rows; j++)
-				copy_row(a + j * n->piece, 1,
+				copy_row(a + j * n->pitch, 1,
 					 (const float *)bufs[f->s->read[r].operand] + w->at[j][r], n->step[r],
 					 w->len[j]);
 		else if (op == P_ACC)
@@ -427,14 +449,14 @@ static void run_rows(const struct flat *f, const struct flat_nest *n, void *cons
 		run_prog(f, n, &f->s->post, bufs, w, rows);
 	}
 	for (int j = 0; j < rows; j++)
-		copy_row(out + w->at[j][OUT], n->step[OUT], w->stack[0] + j * n->piece, 1, w->len[j]);
+		copy_row(out + w->at[j][OUT], n->step[OUT], w->stack[0] + j * n->pitch, 1, w->len[j]);
 }
 
 static void run_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,
 		     int64_t end, struct flat_scratch *w)
 {
 	struct odometer o;
-	int64_t most = HOST_BLOCK / n->piece;
+	int64_t most = HOST_BLOCK / n->pitch;
 	most = most > ROWS ? ROWS : most;
 	start_at(n, begin, &o);
 	while (begin < end) {

@@ -20,6 +20,7 @@ struct flat_nest {
 	struct flat_loop loop[FLAT_LOOPS];
 	int64_t base[FLAT_REFS], step[FLAT_REFS]; /* of a piece's elements */
 	int64_t row, piece;                       /* elements */
+	int64_t pitch;                            /* of pieces in a block: whole vectors, if they are long */
 	int64_t pieces;                           /* in total */
 };
 

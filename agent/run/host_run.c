@@ -197,6 +197,14 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 	}
 }
 
+/* The pitch is whole vectors of 4 floats or more, so that the loop is. */
+static void fill_row(float *out, float value, int pitch)
+{
+	for (int x = 0; x < pitch; x += TILE_LEAST)
+		for (int k = 0; k < TILE_LEAST; k++)
+			out[x + k] = value;
+}
+
 static void load_steps(const float *src, const int64_t *at, int64_t len, float *out)
 {
 	for (int64_t x = 0; x < len; x++)
@@ -241,9 +249,8 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 		bool good = !v->nguards || guards_hold(v, w, i, j, p);
 		const float *src = (const float *)bufs[v->r->operand] +
 				   (good ? w->first[i][j] + (v->delta ? v->delta[p] : 0) : 0);
-		if (!good)
-			for (int64_t x = 0; x < len; x++)
-				out[x] = v->o->fill;
+		if (!good || (step == 0 && !v->gather && !v->block))
+			fill_row(out, good ? *src : v->o->fill, h->pitch);
 		else if (v->gather)
 			load_steps(src, v->table[h->axis] + w->start[j], len, out);
 		else if (step == 1 && len == TILE_LANES && !v->block)
@@ -260,6 +267,20 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 	}
 }
 
+/* Applies read i, one value for each of n rows, to a[]. False: it is no such read, or rows are short. */
+static bool apply_rows(const struct hstage *h, enum prog_op op, int i, void *const *bufs, const struct scratch *w,
+		       int n, float *a)
+{
+	const struct view *v = &h->view[i];
+	bool same = v->fast && !v->gather && !v->block && !v->nguards && v->step == 0;
+	if (!same || h->pitch < 2 * HOST_LANES || h->pitch % HOST_LANES || !host_takes_value(op))
+		return false;
+	const float *from = bufs[v->r->operand];
+	for (int j = 0; j < n; j++, a += h->pitch)
+		host_apply_value(op, a, from[w->first[i][j] + (v->delta ? v->delta[0] : 0)], h->pitch);
+	return true;
+}
+
 /* Interprets a program over n rows; the result is stack[0]. */
 static void run_prog(const struct hstage *h, const struct prog *q, void *const *bufs, int64_t p,
 		     struct scratch *w, int n)
@@ -270,6 +291,11 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
 		if (op == P_IMM && top > 0 && i + 1 < q->n && host_takes_value(q->at[i + 1].op)) {
 			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
+			continue;
+		}
+		if (op == P_READ && p == 0 && top > 0 && i + 1 < q->n &&
+		    apply_rows(h, q->at[i + 1].op, q->at[i].arg, bufs, w, n, w->stack[top - 1])) {
+			i++;
 			continue;
 		}
 		top -= prog_op_arity(op);
@@ -400,8 +426,8 @@ static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t
 	const float *v = w->panel;
 	const int64_t *dv = w->panel_at;
 	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
-	if (shared->fast && !shared->nguards && !shared->gather && shared->step == 1 && !shared->block &&
-	    (shared->padded || length_at(h, at) == h->pitch)) {
+	if (shared->fast && !shared->nguards && !shared->gather && shared->step == 1 && !shared->block) {
+		t.width = shared->padded ? h->pitch : (int)length_at(h, at);
 		v = row_of(h, h->shared, bufs, at).p;
 		dv = shared->delta + p0;
 	} else {
@@ -444,36 +470,19 @@ static float folded(enum combiner c, float a, float b)
 				: a + b;
 }
 
-/* The lanes of a row that fill no whole vector. */
-static void run_tail(const struct hstage *h, const struct row *own, const float *shared, int64_t x0,
-		     int64_t x1, int64_t p0, int64_t p1, float *acc)
-{
-	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
-	for (int64_t p = p0; p < p1; p++) {
-		const float *from = own->p + v->delta[p];
-		const float *by = shared ? shared + s->delta[p] : NULL;
-		for (int64_t x = x0; x < x1; x++)
-			acc[x] = by ? acc[x] + from[x * v->step] * by[x * s->step]
-				    : folded(h->s->comb, acc[x], from[x * v->step]);
-	}
-}
-
 /* Points p0 .. p1 of rows that have all of them, with `len` lanes. */
 static void run_points(const struct hstage *h, const struct row own[], int rows, const float *shared,
 		       int64_t len, int64_t p0, int64_t p1, float *acc)
 {
 	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
 	const float *p[TILE_ROWS];
-	int whole = (int)(len / h->lanes) * h->lanes;
-	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = whole, .points = p1 - p0};
+	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = (int)len, .points = p1 - p0};
 	for (int j = 0; j < rows; j++)
 		p[j] = own[j].p;
-	if (whole && shared)
+	if (shared)
 		tile_rows(&t, p, v->delta + p0, v->step, shared, s->delta + p0, s->step == 1);
-	else if (whole)
+	else
 		tile_fold(&t, h->s->comb, p, v->delta + p0, v->step);
-	for (int j = 0; j < rows && whole < len; j++)
-		run_tail(h, &own[j], shared, whole, len, p0, p1, acc + j * h->pitch);
 }
 
 /* A row some of whose points lie outside of the operand: these count with its fill value. */

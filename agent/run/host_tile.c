@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/host_tile.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -12,6 +16,16 @@
 #define EVEN4(a, b) SHUFFLE(a, b, 0, 2, 5, 7)
 #define SELECT(c, a, b) (VEC)(((c) & (MASK)(a)) | (~(c) & (MASK)(b)))
 
+#if defined(__x86_64__)
+
+/* -1 for the lanes that are read: a mask of n of 8 begins at 8 - n. */
+static const int32_t first_lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+#define SOME8(p, n)                                                                                          \
+	((NAME(vec))_mm256_maskload_ps(p, _mm256_loadu_si256((const __m256i *)(first_lanes + 8 - (n)))))
+#define SOME16(p, n) ((NAME(vec))_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p))
+
+#endif
+
 enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 
 #if defined(__x86_64__)
@@ -22,6 +36,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 2
 #define EVEN EVEN4
+#define SOME(p, n) NAME(some)(p, n)
 #define VERSION
 #include "agent/run/host_tile_width.h"
 
@@ -31,6 +46,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 2
 #define EVEN(a, b) SHUFFLE(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#define SOME(p, n) ((n) == LANES ? *(const VEC *)(p) : SOME8(p, n))
 #define VERSION __attribute__((target("avx2,fma")))
 #include "agent/run/host_tile_width.h"
 
@@ -40,6 +56,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 1
 #define EVEN(a, b) SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#define SOME SOME16
 #define VERSION __attribute__((target("avx512f")))
 #include "agent/run/host_tile_width.h"
 
@@ -66,6 +83,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #endif
 #define WALK 2
 #define EVEN EVEN4
+#define SOME(p, n) NAME(some)(p, n)
 #define VERSION
 #include "agent/run/host_tile_width.h"
 

@@ -5,6 +5,7 @@
  *   MOST, WIDE   rows and vectors of an outer product's accumulators that fit the registers
  *   WALK         vectors of a row that the other loops work on at once, if it has so many
  *   EVEN(a, b)   the even elements of a, then those of b that continue them when b begins at a's last
+ *   SOME(p, n)   a vector of the n <= LANES floats at p, and zeros; reads nothing behind them
  *   VERSION      attributes of the functions: the instructions they may use
  * A vector is never longer than the machine's: compilers keep longer ones in memory. No include guard. */
 
@@ -13,9 +14,22 @@ typedef int32_t NAME(mask) __attribute__((vector_size(LANES * 4)));
 #define VEC NAME(vec)
 #define MASK NAME(mask)
 
-/* rows and vectors are constants where this is used, so that the accumulators stay in registers. */
-INLINE void NAME(outer_tile)(int rows, int vectors, const struct tile *t, int r0, int x0, const float *s,
-			     const int64_t *row, const int64_t *ds, const float *v, const int64_t *dv)
+/* What SOME is where there are no masks. */
+INLINE VERSION VEC NAME(some)(const float *p, int n)
+{
+	VEC v = {0};
+	if (n >= LANES)
+		return *(const VEC *)p;
+	for (int x = 0; x < n; x++)
+		v[x] = p[x];
+	return v;
+}
+
+/* rows and vectors are constants where this is used, so that the accumulators stay in registers. some: the
+ * lanes of a single vector. */
+INLINE VERSION void NAME(outer_tile)(int rows, int vectors, int some, const struct tile *t, int r0, int x0,
+				     const float *s, const int64_t *row, const int64_t *ds, const float *v,
+				     const int64_t *dv)
 {
 	VEC c[8][WIDE];
 	float *acc = t->acc + r0 * t->pitch + x0;
@@ -33,7 +47,7 @@ INLINE void NAME(outer_tile)(int rows, int vectors, const struct tile *t, int r0
 		VEC b[WIDE];
 		UNROLL
 		for (int x = 0; x < vectors; x++)
-			b[x] = *(const VEC *)(at + x * LANES);
+			b[x] = vectors == 1 ? SOME(at, some) : *(const VEC *)(at + x * LANES);
 		UNROLL
 		for (int r = 0; r < rows; r++) {
 			float f = sr[r][d];
@@ -52,12 +66,13 @@ INLINE void NAME(outer_tile)(int rows, int vectors, const struct tile *t, int r0
 
 #define OUTER_CASE(n)                                                                                        \
 	case n:                                                                                              \
-		NAME(outer_tile)(n, vectors, t, r, x, s, row, ds, v, dv);                                    \
+		NAME(outer_tile)(n, vectors, some, t, r, x, s, row, ds, v, dv);                              \
 		break
 
 /* most: rows whose accumulators fit the registers. The last tiles share the rows that are left. */
-INLINE void NAME(outer_rows)(int most, int vectors, const struct tile *t, int x, const float *s,
-			     const int64_t *row, const int64_t *ds, const float *v, const int64_t *dv)
+INLINE VERSION void NAME(outer_rows)(int most, int vectors, int some, const struct tile *t, int x,
+				     const float *s, const int64_t *row, const int64_t *ds, const float *v,
+				     const int64_t *dv)
 {
 	for (int r = 0; r < t->rows;) {
 		int left = t->rows - r, n = left <= most ? left : left < 2 * most ? (left + 1) / 2 : most;
@@ -70,7 +85,7 @@ INLINE void NAME(outer_rows)(int most, int vectors, const struct tile *t, int x,
 			OUTER_CASE(6);
 			OUTER_CASE(7);
 		default:
-			NAME(outer_tile)(most, vectors, t, r, x, s, row, ds, v, dv);
+			NAME(outer_tile)(most, vectors, some, t, r, x, s, row, ds, v, dv);
 		}
 		r += n;
 	}
@@ -83,28 +98,34 @@ static VERSION void NAME(outer)(const struct tile *t, const float *s, const int6
 {
 	int x = 0;
 	for (; x + WIDE * LANES <= t->width; x += WIDE * LANES)
-		NAME(outer_rows)(MOST, WIDE, t, x, s, row, ds, v, dv);
+		NAME(outer_rows)(MOST, WIDE, LANES, t, x, s, row, ds, v, dv);
 	for (; x < t->width; x += LANES)
-		NAME(outer_rows)(8, 1, t, x, s, row, ds, v, dv);
+		NAME(outer_rows)(8, 1, t->width - x < LANES ? t->width - x : LANES, t, x, s, row, ds, v, dv);
 }
 
-/* *v = p[0], p[along], p[2 * along] ... Nothing behind the last of these is read. */
-INLINE void NAME(load)(VEC *v, const float *p, int64_t along)
+/* *v = p[0], p[along], p[2 * along] ..., `some` of them. Nothing behind the last of these is read. */
+INLINE VERSION void NAME(load)(VEC *v, const float *p, int64_t along, int some)
 {
 	if (along == 1) {
-		*v = *(const VEC *)p;
+		*v = SOME(p, some);
 	} else if (along == 2) {
-		VEC a = *(const VEC *)p, b = *(const VEC *)(p + LANES - 1);
+		int n = 2 * some - 1, behind = 2 * some - LANES;
+		VEC a = SOME(p, n < LANES ? n : LANES), b = SOME(p + LANES - 1, behind > 0 ? behind : 0);
 		*v = EVEN(a, b);
-	} else {
+	} else if (some == LANES) {
 		UNROLL
 		for (int x = 0; x < LANES; x++)
 			(*v)[x] = p[x * along];
+	} else {
+		float at[LANES] = {0};
+		for (int x = 0; x < some; x++)
+			at[x] = p[x * along];
+		*v = *(const VEC *)at;
 	}
 }
 
 /* rows, vectors: constants, as in outer_tile. */
-INLINE void NAME(walk)(int rows, int vectors, enum shared shared, enum combiner comb, const struct tile *t,
+INLINE VERSION void NAME(walk)(int rows, int vectors, int some, enum shared shared, enum combiner comb, const struct tile *t,
 		       int r0, int x0, const float *const v[], const int64_t *dv, int64_t along,
 		       const float *w, const int64_t *dw)
 {
@@ -124,13 +145,13 @@ INLINE void NAME(walk)(int rows, int vectors, enum shared shared, enum combiner 
 		float f = shared == SHARED_SCALAR ? w[dw[p]] : 0;
 		UNROLL
 		for (int k = 0; shared == SHARED_VECTOR && k < vectors; k++)
-			b[k] = *(const VEC *)(w + dw[p] + x0 + k * LANES);
+			b[k] = SOME(w + dw[p] + x0 + k * LANES, some);
 		UNROLL
 		for (int r = 0; r < rows; r++) {
 			UNROLL
 			for (int k = 0; k < vectors; k++) {
 				VEC x, *at = &c[r][k];
-				NAME(load)(&x, vr[r] + d + k * LANES * along, along);
+				NAME(load)(&x, vr[r] + d + k * LANES * along, along, some);
 				if (shared == SHARED_SCALAR)
 					*at += x * f;
 				else if (shared == SHARED_VECTOR)
@@ -152,32 +173,36 @@ INLINE void NAME(walk)(int rows, int vectors, enum shared shared, enum combiner 
 	}
 }
 
-INLINE void NAME(walk_rows)(int vectors, enum shared shared, enum combiner comb, const struct tile *t, int x,
+INLINE VERSION void NAME(walk_rows)(int vectors, int some, enum shared shared, enum combiner comb, const struct tile *t, int x,
 			    const float *const v[], const int64_t *dv, int64_t along, const float *w,
 			    const int64_t *dw)
 {
 	int r = 0;
 	for (; along == 1 && r + 4 <= t->rows; r += 4)
-		NAME(walk)(4, vectors, shared, comb, t, r, x, v, dv, 1, w, dw);
+		NAME(walk)(4, vectors, some, shared, comb, t, r, x, v, dv, 1, w, dw);
 	for (; along == 2 && r + 2 <= t->rows; r += 2)
-		NAME(walk)(2, vectors, shared, comb, t, r, x, v, dv, 2, w, dw);
+		NAME(walk)(2, vectors, some, shared, comb, t, r, x, v, dv, 2, w, dw);
 	for (; r < t->rows; r++) {
 		if (along == 1)
-			NAME(walk)(1, vectors, shared, comb, t, r, x, v, dv, 1, w, dw);
+			NAME(walk)(1, vectors, some, shared, comb, t, r, x, v, dv, 1, w, dw);
 		else
-			NAME(walk)(1, vectors, shared, comb, t, r, x, v, dv, along, w, dw);
+			NAME(walk)(1, vectors, some, shared, comb, t, r, x, v, dv, along, w, dw);
 	}
 }
 
-INLINE void NAME(walk_all)(enum shared shared, enum combiner comb, const struct tile *t,
+INLINE VERSION void NAME(walk_all)(enum shared shared, enum combiner comb, const struct tile *t,
 			   const float *const v[], const int64_t *dv, int64_t along, const float *w,
 			   const int64_t *dw)
 {
 	int x = 0;
 	for (; x + WALK * LANES <= t->width; x += WALK * LANES)
-		NAME(walk_rows)(WALK, shared, comb, t, x, v, dv, along, w, dw);
-	for (; WALK > 1 && x < t->width; x += LANES)
-		NAME(walk_rows)(1, shared, comb, t, x, v, dv, along, w, dw);
+		NAME(walk_rows)(WALK, LANES, shared, comb, t, x, v, dv, along, w, dw);
+	if (WALK > 1 && x + LANES <= t->width) {
+		NAME(walk_rows)(1, LANES, shared, comb, t, x, v, dv, along, w, dw);
+		x += LANES;
+	}
+	if (x < t->width)
+		NAME(walk_rows)(1, t->width - x, shared, comb, t, x, v, dv, along, w, dw);
 }
 
 static VERSION void NAME(rows)(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along,
@@ -213,4 +238,5 @@ static void NAME(lanes)(int *lanes)
 #undef WIDE
 #undef WALK
 #undef EVEN
+#undef SOME
 #undef VERSION
