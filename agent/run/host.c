@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/host_math.h"
 #include "agent/run/host_parts.h"
 
 #include <string.h>
@@ -58,6 +59,20 @@ static void choose_part(struct host_task *h, struct hstage *s, bool alone)
 		host_choose_packing(s, h->use, &s->s->read[i], &h->operand[s->s->read[i].operand]);
 }
 
+/* Reads that are one value of each row are applied as scalars, if rows are whole blocks of the operators. */
+static int make_programs(struct hstage *s, struct arena *a)
+{
+	bool row[MAX_OPERANDS] = {false}, point[MAX_OPERANDS] = {false};
+	for (int i = 0; i < s->s->nreads; i++) {
+		const struct view *v = &s->view[i];
+		row[i] = v->fast && !v->gather && !v->block && !v->nguards && v->step == 0 &&
+			 s->pitch >= 2 * HOST_LANES && s->pitch % HOST_LANES == 0;
+		point[i] = s->how == BY_POINTS ? v->point_step == 0 : row[i] && s->points == 1;
+	}
+	int rc = host_prog_make(&s->s->body, point, a, &s->body);
+	return rc < 0 ? rc : host_prog_make(&s->s->post, row, a, &s->post);
+}
+
 /* Makes a phase ready, when the constants of all are packed. */
 static int make_part(struct host_task *h, struct hstage *s, struct arena *a)
 {
@@ -69,12 +84,13 @@ static int make_part(struct host_task *h, struct hstage *s, struct arena *a)
 	if (rc < 0)
 		return rc;
 	host_choose_how(s);
+	rc = make_programs(s, a);
 	host_view_step(s, &s->to);
 	for (int i = 0; i < s->s->nreads; i++) {
 		s->slow |= !s->view[i].fast;
 		host_view_step(s, &s->view[i]);
 	}
-	return E_OK;
+	return rc;
 }
 
 static int make_stage(struct host_task *h, int k, struct arena *a)

@@ -7,7 +7,6 @@
 
 enum {
 	ROWS = 32,
-	STACK = 20,
 	OUT = FLAT_OUT,
 	REFS = FLAT_REFS,
 	MOST_BLOCK = 4096, /* of a layout */
@@ -17,7 +16,7 @@ enum {
 _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
 
 struct flat_scratch {
-	float stack[STACK][HOST_BLOCK], acc[HOST_BLOCK];
+	float slot[PROG_PLACES][HOST_BLOCK];
 	int64_t at[ROWS][REFS], len[ROWS];
 };
 
@@ -275,15 +274,14 @@ static void cut_rows(struct flat_nest *n)
 		n->pieces *= n->loop[i].n;
 }
 
-static bool fits_stack(const struct prog *p)
+/* Reads that stay the same along long rows are applied as scalars. */
+static int make_programs(const struct stage *s, struct flat_nest *n, struct arena *a)
 {
-	int top = 0;
-	for (int i = 0; i < p->n; i++) {
-		top += 1 - prog_op_arity((enum prog_op)p->at[i].op);
-		if (top > STACK - 2)
-			return false;
-	}
-	return true;
+	bool row[MAX_OPERANDS] = {false};
+	for (int i = 0; i < s->nreads; i++)
+		row[i] = n->step[i] == 0 && n->piece >= LONG;
+	int rc = host_prog_make(&s->body, row, a, &n->body);
+	return rc < 0 ? rc : host_prog_make(&s->post, row, a, &n->post);
 }
 
 /* Decides how axes are walked; false: the stage has no such form. */
@@ -320,17 +318,19 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 	for (int x = 0; x < m.s->naxes; x++)
 		if (m.s->axis[x].kind != AXIS_SPATIAL)
 			return E_OK;
-	if (!fits_stack(&m.s->body) || !fits_stack(&m.s->post) || !split_axes(&m, may_pack, &tail))
+	if (!split_axes(&m, may_pack, &tail))
 		return E_OK;
 	struct flat *f = arena_try(a, 1, sizeof *f);
 	if (!f)
 		return E_NOMEM;
 	f->s = m.s;
 	f->copy = m.s->body.n == 1 && m.s->body.at[0].op == P_READ && !m.s->post.n;
-	for (int i = 0; i < (tail < 0 ? 1 : 2); i++) {
+	for (int i = 0, rc; i < (tail < 0 ? 1 : 2); i++) {
 		add_loops(&m, &f->nest[i], i ? tail : -1);
 		order_loops(&f->nest[i]);
 		cut_rows(&f->nest[i]);
+		if ((rc = make_programs(m.s, &f->nest[i], a)) < 0)
+			return rc == E_UNSUPPORTED ? E_OK : rc;
 	}
 	memcpy(operand, own, sizeof own);
 	*out = f;
@@ -387,69 +387,92 @@ static void advance(const struct flat_nest *n, int nreads, struct odometer *o)
 	}
 }
 
-/* Applies read r, one value for each row, to a[]. */
-static void apply_rows(const struct flat *f, const struct flat_nest *n, enum prog_op op, int r, void *const *bufs,
-		       const struct flat_scratch *w, int rows, float *a)
+/* Rows that are worked on at once; `slot`: where each value is. */
+struct block {
+	const struct flat *f;
+	const struct flat_nest *n;
+	void *const *bufs;
+	struct flat_scratch *w;
+	int rows, count;
+	float *slot[PROG_PLACES];
+};
+
+static const float *source(const struct block *b, int r, int row)
 {
-	const float *from = bufs[f->s->read[r].operand];
-	for (int j = 0; j < rows; j++)
-		host_apply_value(op, a + j * n->pitch, from[w->at[j][r]], (int)w->len[j]);
+	return (const float *)b->bufs[b->f->s->read[r].operand] + b->w->at[row][r];
 }
 
-static void run_prog(const struct flat *f, const struct flat_nest *n, const struct prog *q, void *const *bufs,
-		     struct flat_scratch *w, int rows)
+/* Whether a single row of whole vectors lies in sequence: it is used where it is. */
+static bool in_place(const struct block *b, int ref)
 {
-	int top = 0, count = (int)(rows * n->pitch);
-	for (int i = 0; i < q->n; i++) {
-		enum prog_op op = q->at[i].op;
-		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
-		if (op == P_IMM && top > 0 && i + 1 < q->n && host_takes_value(q->at[i + 1].op)) {
-			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
-			continue;
-		}
-		int r = q->at[i].arg;
-		if (op == P_READ && top > 0 && i + 1 < q->n && n->step[r] == 0 && n->piece >= LONG &&
-		    host_takes_value(q->at[i + 1].op)) {
-			apply_rows(f, n, q->at[++i].op, r, bufs, w, rows, w->stack[top - 1]);
-			continue;
-		}
-		top -= prog_op_arity(op);
-		float *a = w->stack[top];
-		if (op == P_READ)
-			for (int j = 0; j < rows; j++)
-				copy_row(a + j * n->pitch, 1,
-					 (const float *)bufs[f->s->read[r].operand] + w->at[j][r], n->step[r],
-					 w->len[j]);
-		else if (op == P_ACC)
-			memcpy(a, w->acc, sizeof *a * (size_t)count);
-		else if (op == P_IMM)
-			for (int k = 0; k < count; k++)
-				a[k] = imm;
-		else
-			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
-		top++;
+	return b->rows == 1 && b->n->step[ref] == 1 && b->w->len[0] % HOST_LANES == 0;
+}
+
+static void load_read(struct block *b, int r, int slot)
+{
+	const struct flat_nest *n = b->n;
+	if (in_place(b, r)) {
+		const float *from = source(b, r, 0);
+		memcpy(&b->slot[slot], &from, sizeof from); /* nothing writes there */
+		return;
 	}
+	b->slot[slot] = b->w->slot[slot];
+	for (int j = 0; j < b->rows; j++)
+		copy_row(b->slot[slot] + j * n->pitch, 1, source(b, r, j), n->step[r], b->w->len[j]);
+}
+
+/* Runs a program; `to`: NULL, or where the last value goes instead of its slot. Returns where it is. */
+static const float *run_prog(struct block *b, const struct host_prog *q, float *to)
+{
+	for (int i = 0; i < q->n; i++) {
+		const struct host_ins *ins = &q->ins[i];
+		const float *a = b->slot[ins->a], *second = b->slot[ins->b], *third = b->slot[ins->c];
+		if (ins->op == P_READ) {
+			load_read(b, ins->read, ins->to);
+			continue;
+		}
+		float *out = b->slot[ins->to] = i == q->n - 1 && to ? to : b->w->slot[ins->to];
+		if (ins->op == P_IMM)
+			fill_row(out, ins->imm, b->count);
+		else if (ins->by_imm)
+			host_apply_value(ins->op, out, a, ins->imm, b->count);
+		else if (ins->by_row)
+			for (int j = 0; j < b->rows; j++)
+				host_apply_value(ins->op, out + j * b->n->pitch, a + j * b->n->pitch,
+						 *source(b, ins->read, j), (int)b->w->len[j]);
+		else
+			host_apply(ins->op, out, a, second, third, b->count);
+	}
+	return b->slot[q->result];
+}
+
+static void copy_rows(const struct block *b)
+{
+	int r = b->f->s->body.at[0].arg;
+	float *out = b->bufs[b->f->s->out.operand];
+	for (int j = 0; j < b->rows; j++)
+		copy_row(out + b->w->at[j][OUT], b->n->step[OUT], source(b, r, j), b->n->step[r], b->w->len[j]);
 }
 
 static void run_rows(const struct flat *f, const struct flat_nest *n, void *const *bufs,
 		     struct flat_scratch *w, int rows)
 {
+	struct block b = {f, n, bufs, w, rows, rows == 1 ? (int)w->len[0] : (int)(rows * n->pitch), {NULL}};
 	float *out = bufs[f->s->out.operand];
 	if (f->copy) {
-		int r = f->s->body.at[0].arg;
-		const float *from = bufs[f->s->read[r].operand];
-		for (int j = 0; j < rows; j++)
-			copy_row(out + w->at[j][OUT], n->step[OUT], from + w->at[j][r], n->step[r],
-				 w->len[j]);
+		copy_rows(&b);
 		return;
 	}
-	run_prog(f, n, &f->s->body, bufs, w, rows);
-	if (f->s->post.n) {
-		memcpy(w->acc, w->stack[0], sizeof w->acc);
-		run_prog(f, n, &f->s->post, bufs, w, rows);
-	}
-	for (int j = 0; j < rows; j++)
-		copy_row(out + w->at[j][OUT], n->step[OUT], w->stack[0] + j * n->pitch, 1, w->len[j]);
+	for (int i = 0; i < PROG_PLACES; i++)
+		b.slot[i] = w->slot[i];
+	float *to = in_place(&b, OUT) ? out + w->at[0][OUT] : NULL;
+	const float *v = run_prog(&b, &n->body, n->post.n ? w->slot[PROG_ACC] : to);
+	if (n->post.n && v != w->slot[PROG_ACC])
+		memcpy(w->slot[PROG_ACC], v, sizeof *v * (size_t)b.count);
+	if (n->post.n)
+		v = run_prog(&b, &n->post, to);
+	for (int j = 0; j < rows && v != to; j++)
+		copy_row(out + w->at[j][OUT], n->step[OUT], v + j * n->pitch, 1, w->len[j]);
 }
 
 static void run_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,

@@ -5,7 +5,7 @@
 #ifndef AGENT_HOST_FLAT_H
 #define AGENT_HOST_FLAT_H
 
-#include "kernels/task/task.h"
+#include "agent/run/host_prog.h"
 
 enum { FLAT_LOOPS = 2 * MAX_AXES, FLAT_OUT = MAX_OPERANDS, FLAT_REFS };
 
@@ -22,6 +22,7 @@ struct flat_nest {
 	int64_t row, piece;                       /* elements */
 	int64_t pitch;                            /* of pieces in a block: whole vectors, if they are long */
 	int64_t pieces;                           /* in total */
+	struct host_prog body, post;
 };
 
 struct flat {

@@ -74,12 +74,18 @@ INLINE float fast_gelu(float x)
 	return low * 0.5f * (1 + fast_erf(in * 0.707106781f));
 }
 
+#ifdef __clang__
+#define APART _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define APART _Pragma("GCC ivdep")
+#endif
 #define EACH(expr)                                                                                           \
+	APART                                                                                                \
 	for (int k = 0; k < n; k++)                                                                          \
-		a[k] = (expr);                                                                               \
+		out[k] = (expr);                                                                             \
 	break
 
-INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
+INLINE void apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
 	n = (n + HOST_LANES - 1) & -HOST_LANES; /* so that no loop needs a remainder */
 	switch (op) {
@@ -147,7 +153,7 @@ bool host_takes_value(enum prog_op op)
 	return op == P_ADD || op == P_SUB || op == P_MUL || op == P_DIV || op == P_MIN || op == P_MAX;
 }
 
-INLINE void apply_value(enum prog_op op, float *a, float value, int n)
+INLINE void apply_value(enum prog_op op, float *out, const float *a, float value, int n)
 {
 	n = (n + HOST_LANES - 1) & -HOST_LANES;
 	switch (op) {
@@ -168,14 +174,14 @@ INLINE void apply_value(enum prog_op op, float *a, float value, int n)
 	}
 }
 
-static void apply_base(enum prog_op op, float *a, const float *b, const float *c, int n)
+static void apply_base(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
-	apply(op, a, b, c, n);
+	apply(op, out, a, b, c, n);
 }
 
-static void value_base(enum prog_op op, float *a, float value, int n)
+static void value_base(enum prog_op op, float *out, const float *a, float value, int n)
 {
-	apply_value(op, a, value, n);
+	apply_value(op, out, a, value, n);
 }
 
 #if defined(__x86_64__)
@@ -185,58 +191,60 @@ static void value_base(enum prog_op op, float *a, float value, int n)
 #define HOST_MATH_AVX512 1
 #endif
 
-static __attribute__((target("avx2,fma"))) void apply_avx2(enum prog_op op, float *a, const float *b,
-							   const float *c, int n)
+static __attribute__((target("avx2,fma"))) void
+apply_avx2(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
-	apply(op, a, b, c, n);
+	apply(op, out, a, b, c, n);
 }
 
-static __attribute__((target("avx512f"))) void apply_avx512(enum prog_op op, float *a, const float *b,
-							    const float *c, int n)
+static __attribute__((target("avx512f"))) void
+apply_avx512(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
-	apply(op, a, b, c, n);
+	apply(op, out, a, b, c, n);
 }
 
-static __attribute__((target("avx2,fma"))) void value_avx2(enum prog_op op, float *a, float value, int n)
+static __attribute__((target("avx2,fma"))) void
+value_avx2(enum prog_op op, float *out, const float *a, float value, int n)
 {
-	apply_value(op, a, value, n);
+	apply_value(op, out, a, value, n);
 }
 
-static __attribute__((target("avx512f"))) void value_avx512(enum prog_op op, float *a, float value, int n)
+static __attribute__((target("avx512f"))) void
+value_avx512(enum prog_op op, float *out, const float *a, float value, int n)
 {
-	apply_value(op, a, value, n);
+	apply_value(op, out, a, value, n);
 }
 
-void host_apply_value(enum prog_op op, float *a, float value, int n)
+void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n)
 {
 	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
-		value_avx512(op, a, value, n);
+		value_avx512(op, out, a, value, n);
 	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		value_avx2(op, a, value, n);
+		value_avx2(op, out, a, value, n);
 	else
-		value_base(op, a, value, n);
+		value_base(op, out, a, value, n);
 }
 
-void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
+void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
 	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
-		apply_avx512(op, a, b, c, n);
+		apply_avx512(op, out, a, b, c, n);
 	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		apply_avx2(op, a, b, c, n);
+		apply_avx2(op, out, a, b, c, n);
 	else
-		apply_base(op, a, b, c, n);
+		apply_base(op, out, a, b, c, n);
 }
 
 #else
 
-void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
+void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
-	apply_base(op, a, b, c, n);
+	apply_base(op, out, a, b, c, n);
 }
 
-void host_apply_value(enum prog_op op, float *a, float value, int n)
+void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n)
 {
-	value_base(op, a, value, n);
+	value_base(op, out, a, value, n);
 }
 
 #endif

@@ -8,11 +8,11 @@
 
 enum { HOST_LANES = 16 };
 
-/* a[k] = op(a[k], b[k], c[k]), with as many operands as the operator has; no overlap. The arrays have room
- * for n rounded up to HOST_LANES: elements behind n are read and written, too. */
-void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n);
-/* a[k] = op(a[k], value), for the operators of host_takes_value; the same room. */
-void host_apply_value(enum prog_op op, float *a, float value, int n);
+/* out[k] = op(a[k], b[k], c[k]), with as many operands as the operator has; out may be one of these, and overlaps
+ * none otherwise. The arrays have room for n rounded up to HOST_LANES: elements behind n are read and written, too. */
+void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n);
+/* out[k] = op(a[k], value), for the operators of host_takes_value; the same room. */
+void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n);
 bool host_takes_value(enum prog_op op);
 
 #endif

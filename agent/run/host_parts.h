@@ -5,6 +5,7 @@
 
 #include "agent/run/host.h"
 #include "agent/run/host_flat.h"
+#include "agent/run/host_prog.h"
 #include "agent/run/host_tile.h"
 
 enum {
@@ -69,6 +70,7 @@ struct hstage {
 	enum how how;
 	int shared, own;   /* reads: the factor that rows share, and the other */
 	int64_t inner;     /* rows in sequence that share it */
+	struct host_prog body, post;
 	struct flat *flat; /* if set, only s and extent of the above are used */
 };
 

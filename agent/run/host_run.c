@@ -5,14 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { STACK = 20 };
-
 _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
 _Static_assert(RUN % TILE_LANES == 0 && RUN <= (int)HOST_BLOCK, "a row is whole vectors, and fits a block");
 
 struct scratch {
-	float stack[STACK][HOST_BLOCK];
-	float acc[HOST_BLOCK];
+	float slot[PROG_PLACES][HOST_BLOCK]; /* PROG_ACC: what is reduced */
 	int64_t at[ROWS][MAX_AXES];        /* only the first row's, unless a view is slow */
 	int64_t len[ROWS];                 /* elements of each row */
 	int64_t start[ROWS];               /* where each row begins along the run\'s axis */
@@ -267,50 +264,38 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 	}
 }
 
-/* Applies read i, one value for each of n rows, to a[]. False: it is no such read, or rows are short. */
-static bool apply_rows(const struct hstage *h, enum prog_op op, int i, void *const *bufs, const struct scratch *w,
-		       int n, float *a)
+/* Applies read i, one value of each row, to n rows. */
+static void apply_rows(const struct hstage *h, const struct host_ins *ins, void *const *bufs,
+		       const struct scratch *w, int n, float *to, const float *a)
 {
-	const struct view *v = &h->view[i];
-	bool same = v->fast && !v->gather && !v->block && !v->nguards && v->step == 0;
-	if (!same || h->pitch < 2 * HOST_LANES || h->pitch % HOST_LANES || !host_takes_value(op))
-		return false;
+	const struct view *v = &h->view[ins->read];
 	const float *from = bufs[v->r->operand];
-	for (int j = 0; j < n; j++, a += h->pitch)
-		host_apply_value(op, a, from[w->first[i][j] + (v->delta ? v->delta[0] : 0)], h->pitch);
-	return true;
+	for (int j = 0; j < n; j++, to += h->pitch, a += h->pitch)
+		host_apply_value(ins->op, to, a, from[w->first[ins->read][j] + (v->delta ? v->delta[0] : 0)],
+				 h->pitch);
 }
 
-/* Interprets a program over n rows; the result is stack[0]. */
-static void run_prog(const struct hstage *h, const struct prog *q, void *const *bufs, int64_t p,
-		     struct scratch *w, int n)
+/* Runs a program over n rows at reduction point p; returns where the result is. */
+static const float *run_prog(const struct hstage *h, const struct host_prog *q, void *const *bufs, int64_t p,
+			     struct scratch *w, int n)
 {
-	int top = 0, count = n * h->pitch;
+	int count = n * h->pitch;
 	for (int i = 0; i < q->n; i++) {
-		enum prog_op op = q->at[i].op;
-		const float imm = q->at[i].imm; /* the program could lie where a[] is written */
-		if (op == P_IMM && top > 0 && i + 1 < q->n && host_takes_value(q->at[i + 1].op)) {
-			host_apply_value(q->at[++i].op, w->stack[top - 1], imm, count);
-			continue;
-		}
-		if (op == P_READ && p == 0 && top > 0 && i + 1 < q->n &&
-		    apply_rows(h, q->at[i + 1].op, q->at[i].arg, bufs, w, n, w->stack[top - 1])) {
-			i++;
-			continue;
-		}
-		top -= prog_op_arity(op);
-		float *a = w->stack[top];
-		if (op == P_READ)
-			load(h, q->at[i].arg, bufs, p, w, n, a);
-		else if (op == P_ACC)
-			memcpy(a, w->acc, sizeof *a * (size_t)count);
-		else if (op == P_IMM)
-			for (int k = 0; k < count; k++)
-				a[k] = imm;
+		const struct host_ins *ins = &q->ins[i];
+		float *to = w->slot[ins->to];
+		const float *a = w->slot[ins->a];
+		if (ins->op == P_READ)
+			load(h, ins->read, bufs, p, w, n, to);
+		else if (ins->op == P_IMM)
+			fill_row(to, ins->imm, count);
+		else if (ins->by_imm)
+			host_apply_value(ins->op, to, a, ins->imm, count);
+		else if (ins->by_row)
+			apply_rows(h, ins, bufs, w, n, to, a);
 		else
-			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
-		top++;
+			host_apply(ins->op, to, a, w->slot[ins->b], w->slot[ins->c], count);
 	}
+	return w->slot[q->result];
 }
 
 /* ---- reductions by tiles ---- */
@@ -590,27 +575,25 @@ static float folded_block(enum combiner c, float start, const float *v, int n)
 	return part[0];
 }
 
-/* The body at n points in sequence; at[i]: where read i is at the first. Returns stack[0]. */
+/* The body at n points in sequence; at[i]: where read i is at the first. Returns where the result is. */
 static const float *run_body(const struct hstage *h, const float *const at[MAX_OPERANDS], int n,
 			     struct scratch *w)
 {
-	int top = 0;
-	const struct prog *q = &h->s->body;
+	const struct host_prog *q = &h->body;
 	for (int i = 0; i < q->n; i++) {
-		enum prog_op op = q->at[i].op;
-		const float imm = op == P_READ ? *at[q->at[i].arg] : q->at[i].imm;
-		top -= prog_op_arity(op);
-		float *a = w->stack[top];
-		if (op == P_READ && h->view[q->at[i].arg].point_step)
-			memcpy(a, at[q->at[i].arg], sizeof *a * (size_t)n);
-		else if (op == P_READ || op == P_IMM)
-			for (int k = 0; k < n; k++)
-				a[k] = imm;
+		const struct host_ins *ins = &q->ins[i];
+		float *to = w->slot[ins->to];
+		const float *a = w->slot[ins->a];
+		if (ins->op == P_READ && h->view[ins->read].point_step)
+			memcpy(to, at[ins->read], sizeof *to * (size_t)n);
+		else if (ins->op == P_READ || ins->op == P_IMM)
+			fill_row(to, ins->op == P_READ ? *at[ins->read] : ins->imm, n);
+		else if (ins->by_imm || ins->by_row)
+			host_apply_value(ins->op, to, a, ins->by_row ? *at[ins->read] : ins->imm, n);
 		else
-			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], n);
-		top++;
+			host_apply(ins->op, to, a, w->slot[ins->b], w->slot[ins->c], n);
 	}
-	return w->stack[0];
+	return w->slot[q->result];
 }
 
 /* One output: element x of row j of those that start_rows started. */
@@ -681,14 +664,19 @@ static int block_rows(const struct hstage *h)
 
 static void run_programs(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
 {
+	float *acc = w->slot[PROG_ACC];
+	const float *v = acc;
 	start_rows(h, bufs, begin, n, w);
 	for (int64_t p = 0; p < h->points; p++) {
-		run_prog(h, &h->s->body, bufs, p, w, n);
-		combine(p ? h->s->comb : COMB_NONE, w->acc, w->stack[0], n * h->pitch);
+		v = run_prog(h, &h->body, bufs, p, w, n);
+		if (h->points > 1 || h->post.n)
+			combine(p ? h->s->comb : COMB_NONE, acc, v, n * h->pitch);
 	}
-	if (h->s->post.n)
-		run_prog(h, &h->s->post, bufs, 0, w, n);
-	store(h, bufs, w, n, h->s->post.n ? w->stack[0] : w->acc);
+	if (h->post.n)
+		v = run_prog(h, &h->post, bufs, 0, w, n);
+	else if (h->points > 1)
+		v = acc;
+	store(h, bufs, w, n, v);
 }
 
 /* The epilogue of `rows` rows whose sums are ready. */
@@ -699,10 +687,9 @@ static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int
 		int n = rows - j < most ? rows - j : most;
 		const float *sum = w->sum + j * h->pitch;
 		start_rows(h, bufs, begin + j, n, w);
-		if (h->s->post.n) {
-			memcpy(w->acc, sum, sizeof *sum * (size_t)(n * h->pitch));
-			run_prog(h, &h->s->post, bufs, 0, w, n);
-			sum = w->stack[0];
+		if (h->post.n) {
+			memcpy(w->slot[PROG_ACC], sum, sizeof *sum * (size_t)(n * h->pitch));
+			sum = run_prog(h, &h->post, bufs, 0, w, n);
 		}
 		store(h, bufs, w, n, sum);
 	}
