@@ -232,6 +232,31 @@ static bool continues(const struct flat_loop *outer, const struct flat_loop *inn
 	return true;
 }
 
+/* Cycles for an element if the loop makes the rows, roughly. Steps beyond a cache line cost more than what long rows
+ * save. */
+static double row_cycles(const struct flat_loop *l, int nreads)
+{
+	enum { PER_ROW = 16, LINE = 16 };
+	double cycles = (double)PER_ROW / (double)l->n + (l->step[OUT] > LINE ? 4 : l->step[OUT] == 1 ? 0 : 1);
+	for (int i = 0; i < nreads; i++)
+		cycles += l->step[i] > LINE ? 2 : l->step[i] > 1 ? 1 : 0;
+	return cycles;
+}
+
+/* Moves the loop that makes the best rows innermost. */
+static void choose_rows(struct flat_nest *n, int nreads)
+{
+	int best = n->nloops - 1;
+	for (int k = best - 1; k >= 0; k--)
+		if (row_cycles(&n->loop[k], nreads) < row_cycles(&n->loop[best], nreads))
+			best = k;
+	struct flat_loop l = n->loop[n->nloops ? best : 0];
+	for (int k = best; k + 1 < n->nloops; k++)
+		n->loop[k] = n->loop[k + 1];
+	if (n->nloops)
+		n->loop[n->nloops - 1] = l;
+}
+
 /* Largest steps of the output outermost; loops that continue each other become one. */
 static void order_loops(struct flat_nest *n)
 {
@@ -328,6 +353,7 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 	for (int i = 0, rc; i < (tail < 0 ? 1 : 2); i++) {
 		add_loops(&m, &f->nest[i], i ? tail : -1);
 		order_loops(&f->nest[i]);
+		choose_rows(&f->nest[i], m.s->nreads);
 		cut_rows(&f->nest[i]);
 		if ((rc = make_programs(m.s, &f->nest[i], a)) < 0)
 			return rc == E_UNSUPPORTED ? E_OK : rc;
