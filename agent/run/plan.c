@@ -225,7 +225,9 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 	unsigned old = fpu_flush();
 	if (p->pool && !p->alone)
 		pool_begin(p->pool);
-	int rc = plan_copy_in(p, inputs);
+	int rc = plan_take_outputs(p, outputs);
+	if (rc >= 0)
+		rc = plan_copy_in(p, inputs);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
 		int64_t begin = clock ? clock_now(clock) : 0;
@@ -241,7 +243,7 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 			rc = fail(E_STOPPED, "the run was cancelled");
 	}
 	if (rc >= 0)
-		rc = plan_copy_out(p, outputs);
+		plan_copy_out(p, outputs);
 	if (p->pool && !p->alone)
 		pool_end(p->pool);
 	fpu_restore(old);

@@ -47,8 +47,8 @@ enum image_region plan_region(const struct plan *p, void *const *at, int64_t *of
 {
 	for (int i = 0; i < p->ngiven; i++)
 		if (p->given[i].at == at) {
-			*offset = p->given[i].input;
-			return GIVEN;
+			*offset = p->given[i].tensor;
+			return p->given[i].output ? TAKEN : GIVEN;
 		}
 	return find_region(p, *at, offset);
 }

@@ -22,12 +22,13 @@ struct place { /* where a step value lies */
 	struct segment *halo; /* of values with halos */
 	int nhalo;
 	bool refill; /* shares bytes with other values: the halo is filled again before each write */
-	bool given;  /* an input that kernels read where the caller has it */
+	bool given;  /* an input or output that kernels read and write where the caller has it */
 };
 
 struct given { /* an address that kernels are called with, set by each run */
 	void **at;
-	int input;
+	int tensor; /* index of the input or output */
+	bool output;
 };
 
 struct part { /* of a Concat or Split */
@@ -113,10 +114,10 @@ struct plan {
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
 
 /* plan_image.c: describes a built plan before what it was built from is freed. */
-enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, IMAGE_REGIONS };
+enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, TAKEN, IMAGE_REGIONS };
 enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
-/* Returns the region in which the operand lies whose address is held at `at`, and its byte there; for GIVEN,
- * the input's number. */
+/* Returns the region in which the operand lies whose address is held at `at`, and its byte there; for GIVEN and
+ * TAKEN, the number of the caller's input or output. */
 enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset);
 void plan_describe(struct plan *p, struct buf *out);
 /* plan_restore.c: makes a plan from that description; its weights are still zero. Hostile bytes cause an
@@ -145,7 +146,10 @@ void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int6
 /* plan_copy.c: the data that is copied rather than computed. */
 int plan_copies(struct plan *p) MUST_CHECK; /* called when all is placed */
 int plan_copy_in(struct plan *p, const struct tensor *inputs) MUST_CHECK;
-int plan_copy_out(struct plan *p, struct tensor *outputs) MUST_CHECK;
+/* Checks outputs, and has kernels write where the caller has them, if they can. Called before a run; copy_out after
+ * it copies the others. */
+int plan_take_outputs(struct plan *p, const struct tensor *outputs) MUST_CHECK;
+void plan_copy_out(struct plan *p, struct tensor *outputs);
 void plan_copy_parts(struct plan *p, struct pstep *ps); /* a Concat or Split on buffers of any layout */
 /* Fills a value's halo again, with all threads if it is large enough. */
 void plan_refill(struct plan *p, int v);

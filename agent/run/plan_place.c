@@ -136,15 +136,18 @@ static void size_values(struct plan *p)
 	}
 }
 
-/* Returns whether kernels read an input in the caller's memory: only kernels read it, in its plain layout,
- * and not past its end. */
-static bool is_given(const struct plan *p, int v)
+/* Returns whether kernels use an input or output in the caller's memory: only kernels touch it, in its plain
+ * layout, and not past its end. */
+static bool is_given(const struct plan *p, int v, bool output)
 {
+	int outputs = 0;
+	for (int i = 0; i < p->g->noutputs; i++)
+		outputs += p->g->output[i] == v;
 	const struct operand *o = &p->s->value[v].buf;
 	const struct place *x = &p->place[v];
 	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
 	if (p->keep || o->dtype != DT_F32 || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
-	    p->g->value[v].is_output || p->s->value[v].constant)
+	    outputs != output || p->s->value[v].constant || (output && (p->whole || p->g->value[v].is_input)))
 		return false;
 	for (int i = 0; i < p->s->nvalues; i++)
 		if (i != v && p->place[i].root == v)
@@ -379,24 +382,32 @@ static int64_t bind_temporaries(struct pstep *ps, char *at)
 	return own;
 }
 
+static int add_given(struct plan *p, void **at, int tensor, bool output)
+{
+	if (p->ngiven % 16 == 0) {
+		struct given *more = arena_try(&p->a, (size_t)p->ngiven + 16, sizeof *more);
+		if (!more)
+			return E_NOMEM;
+		for (int k = 0; k < p->ngiven; k++)
+			more[k] = p->given[k];
+		p->given = more;
+	}
+	p->given[p->ngiven++] = (struct given){at, tensor, output};
+	return E_OK;
+}
+
 /* Sets *at to value v's address. */
 static int bind(struct plan *p, int v, void **at)
 {
+	int rc = E_OK;
 	*at = p->place[v].p;
-	for (int i = 0; i < p->g->ninputs && p->place[v].given; i++) {
-		if (p->g->input[i] != v)
-			continue;
-		if (p->ngiven % 16 == 0) {
-			struct given *more = arena_try(&p->a, (size_t)p->ngiven + 16, sizeof *more);
-			if (!more)
-				return E_NOMEM;
-			for (int k = 0; k < p->ngiven; k++)
-				more[k] = p->given[k];
-			p->given = more;
-		}
-		p->given[p->ngiven++] = (struct given){at, i};
-	}
-	return E_OK;
+	for (int i = 0; i < p->g->ninputs && p->place[v].given && rc >= 0; i++)
+		if (p->g->input[i] == v)
+			rc = add_given(p, at, i, false);
+	for (int i = 0; i < p->g->noutputs && p->place[v].given && rc >= 0; i++)
+		if (p->g->output[i] == v)
+			rc = add_given(p, at, i, true);
+	return rc;
 }
 
 static int bind_task(struct plan *p, struct pstep *ps)
@@ -465,7 +476,9 @@ int plan_place(struct plan *p)
 		return rc;
 	size_values(p);
 	for (int i = 0; i < p->g->ninputs; i++)
-		p->place[p->g->input[i]].given = is_given(p, p->g->input[i]);
+		p->place[p->g->input[i]].given = is_given(p, p->g->input[i], false);
+	for (int i = 0; i < p->g->noutputs; i++)
+		p->place[p->g->output[i]].given |= is_given(p, p->g->output[i], true);
 	if ((rc = place_values(p)) < 0 || (rc = place_weights(p)) < 0)
 		return rc;
 	rc = bind_buffers(p);

@@ -60,7 +60,7 @@ static void *room(struct reader *r, size_t n, size_t bytes)
 	return p;
 }
 
-static void add_given(struct reader *r, void **at, int input)
+static void add_given(struct reader *r, void **at, int tensor, bool output)
 {
 	struct plan *p = r->p;
 	if (p->ngiven % 16 == 0) {
@@ -72,17 +72,23 @@ static void add_given(struct reader *r, void **at, int input)
 			memcpy(more, p->given, sizeof *more * (size_t)p->ngiven);
 		p->given = more;
 	}
-	p->given[p->ngiven++] = (struct given){at, input};
+	p->given[p->ngiven++] = (struct given){at, tensor, output};
 }
 
 enum need { MAY_MISS, READ, WRITTEN };
 
-/* Returns the bytes of a caller's input. */
-static uint64_t input_bytes(const struct plan *p, uint64_t input)
+/* Returns the bytes of a caller's input or output. */
+static uint64_t given_bytes(const struct plan *p, enum image_region region, uint64_t i)
 {
-	return input < (uint64_t)p->g->ninputs
-		   ? (uint64_t)shape_count(&p->in[input].dims) * dtype_bytes(p->in[input].dtype)
+	const struct operand *o = region == GIVEN ? p->in : p->out;
+	return i < (uint64_t)(region == GIVEN ? p->g->ninputs : p->g->noutputs)
+		   ? (uint64_t)shape_count(&o[i].dims) * dtype_bytes(o[i].dtype)
 		   : 0;
+}
+
+static bool is_callers(enum image_region region)
+{
+	return region == GIVEN || region == TAKEN;
 }
 
 /* Reads a place of `bytes`, in elements of `unit` bytes. Weights and inputs may not be written. */
@@ -91,7 +97,7 @@ static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need n
 	struct plan *p = r->p;
 	size_t own = p->scratch_bytes - r->temporary_bytes;
 	enum image_region region = (enum image_region)get_below(r, IMAGE_REGIONS);
-	uint64_t offset = cur_u64(&r->c), begin = region == GIVEN ? 0 : offset;
+	uint64_t offset = cur_u64(&r->c), begin = is_callers(region) ? 0 : offset;
 	const struct {
 		char *p;
 		uint64_t n;
@@ -99,7 +105,8 @@ static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need n
 	    [IN_MEMORY] = {p->memory.p, p->memory.bytes},
 	    [IN_WEIGHTS] = {p->weights.p, p->weights.bytes},
 	    [IN_TEMPORARY] = {(char *)p->threads.p + own, r->temporary_bytes},
-	    [GIVEN] = {NULL, input_bytes(p, offset)},
+	    [GIVEN] = {NULL, given_bytes(p, GIVEN, offset)},
+	    [TAKEN] = {NULL, given_bytes(p, TAKEN, offset)},
 	};
 	*at = NULL;
 	if (region == NOWHERE) {
@@ -108,11 +115,12 @@ static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need n
 	}
 	r->c.bad |= bytes > in[region].n || begin > in[region].n - bytes || begin % unit ||
 		    (region == GIVEN && offset >= (uint64_t)p->g->ninputs) ||
+		    (region == TAKEN && offset >= (uint64_t)p->g->noutputs) ||
 		    (need == WRITTEN && (region == GIVEN || region == IN_WEIGHTS));
 	if (r->c.bad)
 		return;
-	if (region == GIVEN)
-		add_given(r, at, (int)offset);
+	if (is_callers(region))
+		add_given(r, at, (int)offset, region == TAKEN);
 	else
 		*at = in[region].p + offset;
 }
@@ -126,9 +134,9 @@ static int64_t elems_from(const struct reader *r, void *const *at)
 	uint64_t n = region == IN_MEMORY      ? p->memory.bytes
 		     : region == IN_WEIGHTS   ? p->weights.bytes
 		     : region == IN_TEMPORARY ? r->temporary_bytes
-		     : region == GIVEN        ? input_bytes(p, (uint64_t)offset)
+		     : is_callers(region)     ? given_bytes(p, region, (uint64_t)offset)
 					      : 0;
-	return (int64_t)((n - (region == GIVEN || region == NOWHERE ? 0 : (uint64_t)offset)) / sizeof(float));
+	return (int64_t)((n - (is_callers(region) || region == NOWHERE ? 0 : (uint64_t)offset)) / sizeof(float));
 }
 
 static void get_shape(struct reader *r, struct tensor *t)
@@ -414,7 +422,7 @@ static void check_copy(struct reader *r, const struct value *x, int v, const str
 {
 	const struct place *at = &r->p->place[v];
 	uint64_t left = at->p ? r->p->memory.bytes - (uint64_t)(at->p - (char *)r->p->memory.p) : 0;
-	if (output ? x->t.data != NULL : !at->p)
+	if (!at->p || (output && x->t.data))
 		return;
 	r->c.bad |= at->p && (uintptr_t)at->p % (dtype_bytes(x->t.dtype) ? dtype_bytes(x->t.dtype) : 1);
 	r->c.bad |= x->t.dtype == DT_F32
@@ -471,6 +479,20 @@ static int open_memory(struct reader *r)
 	return rc;
 }
 
+/* Whether something makes every output: a constant, a copy, or a step that writes it where the caller has it. */
+static bool outputs_made(const struct plan *p)
+{
+	for (int i = 0; i < p->g->noutputs; i++) {
+		int v = p->g->output[i];
+		bool made = p->g->value[v].t.data || p->place[v].p;
+		for (int k = 0; k < p->ngiven; k++)
+			made |= p->given[k].output && p->given[k].tensor == i;
+		if (!made)
+			return false;
+	}
+	return true;
+}
+
 static int restore(struct reader *r)
 {
 	struct plan *p = r->p;
@@ -492,7 +514,9 @@ static int restore(struct reader *r)
 		p->nsteps = p->nkernels = r->s->nsteps = r->g->nnodes = (int)i + 1;
 		rc = get_step(r, (int)i);
 	}
-	return rc < 0 ? rc : r->c.bad || r->c.at != r->c.n ? E_CORRUPT : E_OK;
+	if (rc < 0)
+		return rc;
+	return r->c.bad || r->c.at != r->c.n || !outputs_made(p) ? E_CORRUPT : E_OK;
 }
 
 int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out)
