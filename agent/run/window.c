@@ -171,7 +171,79 @@ static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int6
 		to[i * st] = from[i * sf];
 }
 
-static void run_loops(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
+/* Lines that lie beside each other: element i of line k is at i * step + k * line. */
+struct lines {
+	int64_t step, line;
+};
+
+/* Pieces of m elements that lie in sequence on both sides. */
+static void copy_pieces(const float *from, int64_t sf, float *to, int64_t st, int64_t n, int64_t m)
+{
+	if (m == 4)
+		for (int64_t i = 0; i < n; i++)
+			memcpy(to + i * st, from + i * sf, 4 * sizeof *to);
+	else if (m == 8)
+		for (int64_t i = 0; i < n; i++)
+			memcpy(to + i * st, from + i * sf, 8 * sizeof *to);
+	else if (m == 16)
+		for (int64_t i = 0; i < n; i++)
+			memcpy(to + i * st, from + i * sf, 16 * sizeof *to);
+	else
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t k = 0; k < m; k++)
+				to[i * st + k] = from[i * sf + k];
+}
+
+typedef float vec4 __attribute__((vector_size(16), aligned(4)));
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t mask4 __attribute__((vector_size(16)));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (mask4){__VA_ARGS__})
+#endif
+
+/* to[4][4] = the transpose of from[4][4], rows `fr` and `tr` elements apart. */
+static void transpose4(const float *from, int64_t fr, float *to, int64_t tr)
+{
+	vec4 a = *(const vec4 *)from, b = *(const vec4 *)(from + fr), c = *(const vec4 *)(from + 2 * fr),
+	     d = *(const vec4 *)(from + 3 * fr);
+	vec4 ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
+	vec4 ef = SHUFFLE(a, b, 2, 6, 3, 7), gh = SHUFFLE(c, d, 2, 6, 3, 7);
+	*(vec4 *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
+	*(vec4 *)(to + tr) = SHUFFLE(ab, cd, 2, 3, 6, 7);
+	*(vec4 *)(to + 2 * tr) = SHUFFLE(ef, gh, 0, 1, 4, 5);
+	*(vec4 *)(to + 3 * tr) = SHUFFLE(ef, gh, 2, 3, 6, 7);
+}
+
+/* m lines of n elements. Where lines run along memory on one side and across it on the other, in tiles of 4 by 4. */
+static void copy_lines(const float *from, struct lines f, float *to, struct lines t, int64_t n, int64_t m)
+{
+	bool in = f.step == 1 && t.line == 1, out = f.line == 1 && t.step == 1;
+	int64_t k = 0;
+	if (m > 1 && f.line == 1 && t.line == 1) {
+		copy_pieces(from, f.step, to, t.step, n, m);
+		return;
+	}
+	for (; (in || out) && k + 4 <= m; k += 4) {
+		const float *a = from + k * f.line;
+		float *b = to + k * t.line;
+		int64_t i = 0;
+		for (; i + 4 <= n; i += 4)
+			transpose4(a + i * f.step, in ? f.line : f.step, b + i * t.step, in ? t.step : t.line);
+		for (int64_t x = 0; x < 4 && i < n; x++)
+			copy_line(a + i * f.step + x * f.line, f.step, b + i * t.step + x * t.line, t.step, n - i);
+	}
+	for (; k < m; k++)
+		copy_line(from + k * f.line, f.step, to + k * t.line, t.step, n);
+}
+
+/* Slices along an odd dim whose offsets grow evenly. */
+struct group {
+	int64_t m, s, b; /* of them; elements from slice to slice */
+};
+
+static void run_loops(const struct window *c, float *sp, float *bp, struct group g, bool into, int64_t begin,
+		      int64_t end)
 {
 	struct window_loop l[2 * MAX_RANK];
 	int64_t i[2 * MAX_RANK] = {0}, last = c->nloops - 1;
@@ -182,14 +254,15 @@ static void run_loops(const struct window *c, float *sp, float *bp, bool into, i
 		bp += begin * l[c->shared].b;
 	}
 	struct window_loop in = last >= 0 ? l[last] : (struct window_loop){1, 1, 1};
+	const struct lines small = {in.s, g.s}, big = {in.b, g.b};
 	for (int k = 0; k < c->nloops; k++)
 		if (!l[k].n)
 			return;
 	for (;;) {
 		if (into)
-			copy_line(sp, in.s, bp, in.b, in.n);
+			copy_lines(sp, small, bp, big, in.n, g.m);
 		else
-			copy_line(bp, in.b, sp, in.s, in.n);
+			copy_lines(bp, big, sp, small, in.n, g.m);
 		int64_t k = last - 1;
 		for (; k >= 0; k--) {
 			sp += l[k].s;
@@ -205,17 +278,31 @@ static void run_loops(const struct window *c, float *sp, float *bp, bool into, i
 	}
 }
 
-/* One slice after the other along the odd dims. */
+/* Slices from the i-th on that stay inside of a block on both sides. */
+static struct group group_at(const struct window *c, int64_t i)
+{
+	const struct window_dim *s = &c->odd[0].s, *b = &c->odd[0].b;
+	int64_t m = c->odd[0].n - i;
+	if (s->block > 1 && m > s->block - (i + s->first) % s->block)
+		m = s->block - (i + s->first) % s->block;
+	if (b->block > 1 && m > b->block - (i + b->first) % b->block)
+		m = b->block - (i + b->first) % b->block;
+	return (struct group){m, s->inner, b->inner};
+}
+
+/* One group of slices after the other along the odd dims. */
 static void run_odd(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
 {
 	int64_t n0 = c->nodd > 0 ? c->odd[0].n : 1, n1 = c->nodd > 1 ? c->odd[1].n : 1;
-	for (int64_t i = 0; i < n0 * n1; i++) {
+	struct group g;
+	for (int64_t i = 0; i < n0 * n1; i += g.m) {
 		int64_t at[2] = {i / n1, i % n1}, s = c->s0, b = c->b0;
 		for (int k = 0; k < c->nodd; k++) {
 			s += offset_in(&c->odd[k].s, at[k]);
 			b += offset_in(&c->odd[k].b, at[k]);
 		}
-		run_loops(c, sp + s, bp + b, into, begin, end);
+		g = c->nodd == 1 ? group_at(c, i) : (struct group){1, 1, 1};
+		run_loops(c, sp + s, bp + b, g, into, begin, end);
 	}
 }
 
