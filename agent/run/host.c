@@ -14,6 +14,24 @@ int64_t host_extent(const struct host_task *h, int entry)
 	return h->stage[entry].extent;
 }
 
+/* Whether neighbours in a plain output read elements that lie two or more apart: fallback kernels load these one by
+ * one, tiles by vectors. */
+static bool strided_rows(const struct stage *s, const struct task *t)
+{
+	enum { LONG = 8 };
+	const struct operand *out = &t->operand[s->out.operand];
+	int d = out->dims.rank - 1, a = d < 0 ? -1 : index_axis(s, &s->out.dim[d]);
+	if (out->layout.n || a < 0 || s->axis[a].extent < LONG)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const struct operand *o = &t->operand[s->read[i].operand];
+		int last = o->dims.rank - 1;
+		if (o->role != ROLE_CONST && (o->layout.n || last < 0 || s->read[i].dim[last].coef[a] < 2))
+			return false;
+	}
+	return true;
+}
+
 bool host_suits(const struct task *t)
 {
 	/* Convolutions of five networks, with AVX-512, against fallback kernels: as fast from 512 points
@@ -34,6 +52,8 @@ bool host_suits(const struct task *t)
 		for (int i = 0; i < 2; i++)
 			lanes[i] *= host_read_uses(&h, &h.s->read[i], &t->operand[h.s->read[i].operand], a) ? n : 1;
 	}
+	if (lanes[0] == all && strided_rows(h.s, t))
+		return true;
 	for (int i = 0; i < 2; i++)
 		if (t->operand[h.s->read[i].operand].role == ROLE_CONST &&
 		    points >= (lanes[i] >= LANES ? POINTS : NARROW_POINTS) && all / lanes[i] >= SHARE &&

@@ -472,23 +472,11 @@ static const float *run_prog(struct block *b, const struct host_prog *q, float *
 	return b->slot[q->result];
 }
 
-static void copy_rows(const struct block *b)
-{
-	int r = b->f->s->body.at[0].arg;
-	float *out = b->bufs[b->f->s->out.operand];
-	for (int j = 0; j < b->rows; j++)
-		copy_row(out + b->w->at[j][OUT], b->n->step[OUT], source(b, r, j), b->n->step[r], b->w->len[j]);
-}
-
 static void run_rows(const struct flat *f, const struct flat_nest *n, void *const *bufs,
 		     struct flat_scratch *w, int rows)
 {
 	struct block b = {f, n, bufs, w, rows, rows == 1 ? (int)w->len[0] : (int)(rows * n->pitch), {NULL}};
 	float *out = bufs[f->s->out.operand];
-	if (f->copy) {
-		copy_rows(&b);
-		return;
-	}
 	for (int i = 0; i < PROG_PLACES; i++)
 		b.slot[i] = w->slot[i];
 	float *to = in_place(&b, OUT) ? out + w->at[0][OUT] : NULL;
@@ -501,11 +489,40 @@ static void run_rows(const struct flat *f, const struct flat_nest *n, void *cons
 		copy_row(out + w->at[j][OUT], n->step[OUT], v + j * n->pitch, 1, w->len[j]);
 }
 
+/* A copy needs no block: rows of the innermost loop but one follow each other. */
+static void copy_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,
+		      int64_t end)
+{
+	struct odometer o;
+	int r = f->s->body.at[0].arg, last = n->nloops - 1, outer = last - 1;
+	float *out = bufs[f->s->out.operand];
+	const float *from = bufs[f->s->read[r].operand];
+	bool lines = n->loop[last].n == 1 && outer >= 0; /* a row is one piece */
+	start_at(n, begin, &o);
+	while (begin < end) {
+		int64_t left = n->row - o.i[last] * n->piece, len = left < n->piece ? left : n->piece, rows = 1;
+		if (lines)
+			rows = n->loop[outer].n - o.i[outer] < end - begin ? n->loop[outer].n - o.i[outer] : end - begin;
+		int64_t st = lines ? n->loop[outer].step[OUT] : 0, sf = lines ? n->loop[outer].step[r] : 0;
+		for (int64_t j = 0; j < rows; j++)
+			copy_row(out + o.at[OUT] + j * st, n->step[OUT], from + o.at[r] + j * sf, n->step[r], len);
+		begin += rows;
+		if (rows > 1)
+			start_at(n, begin, &o);
+		else
+			advance(n, f->s->nreads, &o);
+	}
+}
+
 static void run_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,
 		     int64_t end, struct flat_scratch *w)
 {
 	struct odometer o;
 	int64_t most = HOST_BLOCK / n->pitch;
+	if (f->copy) {
+		copy_nest(f, n, bufs, begin, end);
+		return;
+	}
 	most = most > ROWS ? ROWS : most;
 	start_at(n, begin, &o);
 	while (begin < end) {
