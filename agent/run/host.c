@@ -98,6 +98,7 @@ static int make_programs(struct hstage *s, struct arena *a)
 /* Makes a phase ready, when the constants of all are packed. */
 static int make_part(struct host_task *h, struct hstage *s, struct arena *a)
 {
+	s->known = h->known; /* not before: how constants are packed must not depend on it */
 	int rc = host_view_out(s, a);
 	for (int i = 0; i < s->s->nreads && rc >= 0; i++) {
 		const struct read *r = &s->s->read[i];
@@ -143,14 +144,17 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 	return rc;
 }
 
-int host_make(const struct task *t, enum host_use use, struct arena *a, struct operand packed[MAX_OPERANDS],
-	      struct host_task **out)
+int host_make(const struct task *t, enum host_use use, const int32_t *const *table, struct arena *a,
+	      struct operand packed[MAX_OPERANDS], struct host_task **out)
 {
 	struct host_task *h = arena_try(a, 1, sizeof *h);
 	if (!h)
 		return E_NOMEM;
 	h->t = t;
 	h->use = use;
+	for (int i = 0; i < t->noperands && table; i++)
+		if (table[i])
+			memcpy(&h->known[i], &table[i], sizeof h->known[i]); /* nothing writes there */
 	memcpy(h->operand, t->operand, sizeof h->operand);
 	int rc = E_OK;
 	for (int k = 0; k < t->nstages && rc >= 0; k++)

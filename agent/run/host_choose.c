@@ -258,6 +258,16 @@ static int64_t shorter_run(const struct hstage *h, const struct read *r, const s
 	return h->run;
 }
 
+/* Whether a constant can be packed in runs of WEIGHTS_RUN, or another phase has packed it so. */
+static bool packs_runs(const struct operand *o)
+{
+	int least = WEIGHTS_RUN;
+	for (int j = 0; j < o->layout.n; j++)
+		if (o->layout.ax[j].div > 1)
+			least = o->layout.ax[j].div;
+	return o->role == ROLE_CONST && (!o->layout.n || least == WEIGHTS_RUN);
+}
+
 /* Whether only constants of a product lie along the run: they are packed, so that a run may cross the blocks
  * of the output. */
 static bool weights_run(const struct hstage *h)
@@ -266,7 +276,7 @@ static bool weights_run(const struct hstage *h)
 	for (int i = 0; i < 2 && host_factors(h) == 2; i++) {
 		const struct operand *o = &h->operand[h->s->read[i].operand];
 		if (host_read_uses(h, &h->s->read[i], o, h->axis))
-			*(o->role == ROLE_CONST && !o->layout.n ? &constant : &other) = true;
+			*(packs_runs(o) ? &constant : &other) = true;
 	}
 	return constant && !other;
 }

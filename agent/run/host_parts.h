@@ -55,6 +55,7 @@ enum how {
 struct hstage {
 	const struct task *t;
 	const struct operand *operand; /* of the task, with constants as they are packed */
+	void *const *known;            /* while it is made: contents of tables that are known, by operand */
 	const struct stage *s;
 	int nspatial, axis; /* axis: the run's */
 	/* Spatial axes that the run's axis counts as well, outermost first. */
@@ -84,6 +85,7 @@ struct phases {
 struct host_task {
 	const struct task *t;
 	enum host_use use;
+	void *known[MAX_OPERANDS];
 	struct operand operand[MAX_OPERANDS]; /* with constants as they are packed */
 	struct phases stage[MAX_STAGES];
 };

@@ -130,7 +130,7 @@ static int add_table(const struct hstage *h, const struct view *v, int d, bool o
 	int64_t at[MAX_AXES] = {0};
 	const struct index *x = &v->r->dim[d];
 	bool linear = !host_is_split(v->o, d) && host_is_sum(h, x);
-	int64_t i0 = index_value(h->s, x, NULL, at), one = host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0);
+	int64_t i0 = index_value(h->s, x, h->known, at), one = host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0);
 	for (int b = 0; b < h->nspatial; b++) {
 		if (!host_uses(h, x, b) || (h->size[b] == 1 && b != h->axis))
 			continue;
@@ -140,7 +140,7 @@ static int add_table(const struct hstage *h, const struct view *v, int d, bool o
 			return E_NOMEM;
 		for (int64_t k = 0; k < h->size[b]; k++) {
 			at[b] = k;
-			int64_t i = host_index(h, x, NULL, at);
+			int64_t i = host_index(h, x, h->known, at);
 			table[b][k] += !offsets ? i - i0
 				       : linear ? (i - i0) * one
 						: host_dim_offset(v->o, d, i) - host_dim_offset(v->o, d, i0);
@@ -163,7 +163,8 @@ bool host_can_table(const struct hstage *h, const struct read *r, const struct o
 		for (int b = 0; b < h->nspatial; b++)
 			axes += h->size[b] > 1 && host_uses(h, x, b);
 		bool linear = !host_is_split(o, d) && host_is_sum(h, x);
-		if (x->table >= 0 || (!linear && axes > 1))
+		bool known = x->table < 0 || (h->known && h->known[x->table]);
+		if (!known || (!linear && axes > 1))
 			return false;
 	}
 	return true;
@@ -188,7 +189,7 @@ static int make_tables(const struct hstage *h, struct view *v, struct arena *a)
 	int rc = E_OK;
 	v->tabled = host_can_table(h, v->r, v->o);
 	for (int d = 0, g = 0; d < v->o->dims.rank && rc >= 0 && v->tabled; d++) {
-		int64_t i0 = index_value(h->s, &v->r->dim[d], NULL, zero);
+		int64_t i0 = index_value(h->s, &v->r->dim[d], h->known, zero);
 		bool linear = !host_is_split(v->o, d);
 		v->base +=
 		    linear ? host_dim_offset(v->o, d, 0) + i0 * (host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0))

@@ -77,12 +77,21 @@ static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
 }
 
-static int make_host(struct plan *p, const struct task *t, const struct operand **packed,
+/* value: the step's, of each operand; NULL: not looked at. */
+static int make_host(struct plan *p, const struct task *t, const int *value, const struct operand **packed,
 		     struct host_task **out)
 {
+	const int32_t *table[MAX_OPERANDS] = {NULL};
+	for (int i = 0; i < t->noperands && value; i++) {
+		const struct step_value *v = value[i] < 0 ? NULL : &p->s->value[value[i]];
+		const struct tensor *x = v && v->constant ? &p->g->value[v->of].t : NULL;
+		if (x && x->data && x->dtype == DT_I32 && t->operand[i].dtype == DT_I32 &&
+		    shape_count(&x->shape) == shape_count(&t->operand[i].dims))
+			table[i] = x->data;
+	}
 	struct operand *o = arena_try(&p->making, MAX_OPERANDS, sizeof *o);
 	*packed = o;
-	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, &p->a, o, out) : E_NOMEM;
+	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, table, &p->a, o, out) : E_NOMEM;
 }
 
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */
@@ -127,7 +136,7 @@ static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_pa
 	struct task *rest = arena_memdup(&p->a, &parts->rest, sizeof *rest);
 	ps->nrest = rest->noperands;
 	ps->tail_task = rest;
-	return make_host(p, rest, &ps->rest, &ps->tail);
+	return make_host(p, rest, NULL, &ps->rest, &ps->tail);
 }
 
 /* Takes a kernel from the archives for the task's core; the manifest then describes the whole task's
@@ -182,7 +191,7 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 		return E_OK;
 	}
 	add_kernel(p, ps, FROM_HOST, t);
-	return make_host(p, ps->step->task, &ps->packed, &ps->host);
+	return make_host(p, ps->step->task, ps->step->value, &ps->packed, &ps->host);
 }
 
 /* Memory of rejected kernels is freed, that of the found one is kept; a loaded kernel's object is kept only

@@ -175,7 +175,7 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	const char *text = get_text(r);
 	if (r->c.bad || task_parse(text, t) < 0 || t->nsyms || r->p->thread_bytes < host_scratch_bytes())
 		return E_CORRUPT;
-	int rc = host_make(t, HOST_RUNS, &r->p->a, packed, host);
+	int rc = host_make(t, HOST_RUNS, NULL, &r->p->a, packed, host);
 	for (int i = 0; i < t->noperands && rc >= 0; i++) {
 		bool written = packed[i].role == ROLE_OUT || packed[i].role == ROLE_TMP;
 		get_place(r, (uint64_t)operand_elems(&packed[i]) * dtype_bytes(packed[i].dtype),
