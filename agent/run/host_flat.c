@@ -341,7 +341,7 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 	*out = NULL;
 	memcpy(own, operand, sizeof own);
 	for (int x = 0; x < m.s->naxes; x++)
-		if (m.s->axis[x].kind != AXIS_SPATIAL)
+		if (m.s->axis[x].kind != AXIS_SPATIAL && m.s->axis[x].extent > 1)
 			return E_OK;
 	if (!split_axes(&m, may_pack, &tail))
 		return E_OK;

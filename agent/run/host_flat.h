@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Map stages of the portable path whose operands all lie in memory as loops with constant steps: the same or
- * another order of axes, blocked or plain, halos, broadcasts, nearest-neighbour factors; no tables and no
- * guards. Loops that continue each other are one; programs run over blocks of up to HOST_BLOCK floats. */
+/* Stages of the portable path that reduce nothing, or over one point, and whose operands all lie in memory as
+ * loops with constant steps: the same or another order of axes, blocked or plain, halos, broadcasts,
+ * nearest-neighbour factors; no tables and no guards. Loops that continue each other are one; programs run
+ * over blocks of up to HOST_BLOCK floats. */
 #ifndef AGENT_HOST_FLAT_H
 #define AGENT_HOST_FLAT_H
 
