@@ -10,6 +10,7 @@ enum {
 	OUT = FLAT_OUT,
 	REFS = FLAT_REFS,
 	MOST_BLOCK = 4096, /* of a layout */
+	SHORT = 32,
 	LONG = 4 * HOST_LANES
 };
 
@@ -371,9 +372,23 @@ static void fill_row(float *to, float value, int64_t n)
 		to[i] = value;
 }
 
+typedef float vec4 __attribute__((vector_size(16), aligned(4)));
+
+/* Copies n elements in sequence: a call of memcpy costs more than a short row. */
+static void copy_short(float *to, const float *from, int64_t n)
+{
+	int64_t i = 0;
+	for (; i + 4 <= n; i += 4)
+		*(vec4 *)(to + i) = *(const vec4 *)(from + i);
+	for (; i < n; i++)
+		to[i] = from[i];
+}
+
 static void copy_row(float *restrict to, int64_t st, const float *restrict from, int64_t sf, int64_t n)
 {
-	if (st == 1 && sf == 1)
+	if (st == 1 && sf == 1 && n <= SHORT)
+		copy_short(to, from, n);
+	else if (st == 1 && sf == 1)
 		memcpy(to, from, sizeof *to * (size_t)n);
 	else if (st == 1 && sf == 0)
 		fill_row(to, *from, n);

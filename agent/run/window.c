@@ -188,10 +188,13 @@ static void copy_pieces(const float *from, int64_t sf, float *to, int64_t st, in
 	else if (m == 16)
 		for (int64_t i = 0; i < n; i++)
 			memcpy(to + i * st, from + i * sf, 16 * sizeof *to);
-	else
+	else if (m < 16)
 		for (int64_t i = 0; i < n; i++)
 			for (int64_t k = 0; k < m; k++)
 				to[i * st + k] = from[i * sf + k];
+	else
+		for (int64_t i = 0; i < n; i++)
+			memcpy(to + i * st, from + i * sf, sizeof *to * (size_t)m);
 }
 
 typedef float vec4 __attribute__((vector_size(16), aligned(4)));
@@ -224,6 +227,10 @@ static void copy_lines(const float *from, struct lines f, float *to, struct line
 		copy_pieces(from, f.step, to, t.step, n, m);
 		return;
 	}
+	if (m > 1 && f.step == 1 && t.step == 1) {
+		copy_pieces(from, f.line, to, t.line, m, n);
+		return;
+	}
 	for (; (in || out) && k + 4 <= m; k += 4) {
 		const float *a = from + k * f.line;
 		float *b = to + k * t.line;
@@ -254,6 +261,10 @@ static void run_loops(const struct window *c, float *sp, float *bp, struct group
 		bp += begin * l[c->shared].b;
 	}
 	struct window_loop in = last >= 0 ? l[last] : (struct window_loop){1, 1, 1};
+	if (g.m == 1 && last > 0) { /* the lines of the loop around it are a group, too */
+		g = (struct group){l[last - 1].n, l[last - 1].s, l[last - 1].b};
+		last--;
+	}
 	const struct lines small = {in.s, g.s}, big = {in.b, g.b};
 	for (int k = 0; k < c->nloops; k++)
 		if (!l[k].n)
