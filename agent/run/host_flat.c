@@ -377,14 +377,17 @@ typedef float vec4 __attribute__((vector_size(16), aligned(4)));
 /* Copies n elements in sequence: a call of memcpy costs more than a short row. */
 static void copy_short(float *to, const float *from, int64_t n)
 {
-	int64_t i = 0;
-	for (; i + 4 <= n; i += 4)
-		*(vec4 *)(to + i) = *(const vec4 *)(from + i);
-	for (; i < n; i++)
+	if (n >= 4) {
+		for (int64_t i = 0; i + 4 < n; i += 4)
+			*(vec4 *)(to + i) = *(const vec4 *)(from + i);
+		*(vec4 *)(to + n - 4) = *(const vec4 *)(from + n - 4);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++)
 		to[i] = from[i];
 }
 
-static void copy_row(float *restrict to, int64_t st, const float *restrict from, int64_t sf, int64_t n)
+static void copy_row(float *to, int64_t st, const float *from, int64_t sf, int64_t n)
 {
 	if (st == 1 && sf == 1 && n <= SHORT)
 		copy_short(to, from, n);
