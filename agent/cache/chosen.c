@@ -2,6 +2,7 @@
 #include "agent/cache/chosen.h"
 
 #include "agent/cache/chosen_rec.h"
+#include "agent/cache/lookup.h"
 #include "kernels/graph/optimize.h"
 #include "platform/base/mix.h"
 
@@ -64,10 +65,11 @@ static int load_former(const struct chosen_for *f, const struct chosen_rec *r, s
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a, struct choices *out)
 {
 	struct key model = graph_key(g);
+	int threads[LOOKUP_THREADS], n = lookup_threads(f->threads, threads);
 	*out = (struct choices){0};
 	for (int exact = f->exact; f->cache && exact <= 1; exact++)
-		for (int one = 0; one <= (f->threads != 1); one++) {
-			const struct chosen_rec r = rec_for(f, model, one ? 1 : f->threads, exact);
+		for (int i = 0; i < n; i++) {
+			const struct chosen_rec r = rec_for(f, model, threads[i], exact);
 			int rc = load_one(f, CACHE_CHOICES, &r, a, out);
 			if (CHOSEN_FORMER && rc == E_NOTFOUND)
 				rc = load_former(f, &r, a, out);

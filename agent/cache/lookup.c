@@ -3,6 +3,7 @@
 
 #include "agent/cache/kept_code.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Gets the code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
@@ -27,16 +28,34 @@ static int get_rec(struct cache *c, const struct rec *want, const char *text, st
 		   : rc;
 }
 
+int lookup_threads(int own, int out[LOOKUP_THREADS])
+{
+	static const int usual[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64};
+	int n = 0;
+	out[n++] = own;
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+		int k = n;
+		if (usual[i] == own)
+			continue;
+		for (; k > 1 && abs(out[k - 1] - own) > abs(usual[i] - own); k--)
+			out[k] = out[k - 1];
+		out[k] = usual[i];
+		n++;
+	}
+	return n;
+}
+
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a, struct rec *out,
 		struct code *code)
 {
 	struct rec want = {.task = task, .target_key = l->target_key, .device = "cpu"};
+	int threads[LOOKUP_THREADS], n = lookup_threads(l->threads, threads);
 	for (int kind = (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
 		for (int exact = l->exact; exact <= 1; exact++)
-			for (int one = 0; one <= (l->threads != 1); one++) {
+			for (int i = 0; i < n; i++) {
 				want.kind = kind;
 				want.exact = exact;
-				want.threads = one ? 1 : l->threads;
+				want.threads = threads[i];
 				int rc = get_rec(c, &want, text, a, out);
 				if (rc >= 0 && code)
 					rc = find_code(c, out, a, code);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the record of the cache that serves a task. If none was tuned for this number of threads, the record
- * for one thread serves; if no inexact one was tuned, the exact record does; if there is no REC_BEST, the
+/* Finds the record of the cache that serves a task. If none was tuned for this number of threads, the one for
+ * the nearest number serves; if no inexact one was tuned, the exact record does; if there is no REC_BEST, the
  * REC_DEFAULT. */
 #ifndef AGENT_LOOKUP_H
 #define AGENT_LOOKUP_H
@@ -8,6 +8,12 @@
 #include "agent/cache/cache.h"
 #include "kernels/loops/code.h"
 #include "platform/machine/target.h"
+
+enum { LOOKUP_THREADS = 16 };
+
+/* Numbers of threads that records are looked for, nearest to `own` first, the smaller one of two as near: own, and
+ * those that processors have. Returns how many. */
+int lookup_threads(int own, int out[LOOKUP_THREADS]);
 
 struct lookup {
 	struct key target_key;

@@ -169,6 +169,9 @@ TEST(the_faster_division_is_taken)
 	choices_set(&c, &a, CHOICE_JOIN, "conv", 0);
 	set_up(&b, &c);
 	CHECK(b.choices.n == 1 && kept(&b) == 1);
+	b.chosen.threads = 3; /* another number of threads takes the choices of the nearest */
+	CHECK(kept(&b) == 1);
+	b.chosen.threads = 1;
 	int before = b.steps->nsteps;
 	CHECK(tune(&b, 1000000) == 1);
 	CHECK(b.choices.n == 0 && b.steps->nsteps < before && kept(&b) == 1);
