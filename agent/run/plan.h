@@ -58,8 +58,8 @@ int plan_build_described(struct graph *g, const struct steps *s, const struct ta
  * can write it as C. */
 int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t,
 		     const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
-/* Builds a plan. Of a fused step and its parts, the fused step runs if src has a kernel for it, else the
- * parts run. */
+/* Builds a plan within the thread's limit (platform/base/until.h). Of a fused step and its parts, the fused
+ * step runs if src has a kernel for it, else the parts run. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs,

@@ -2,6 +2,7 @@
 #include "agent/run/plan_parts.h"
 #include "agent/run/halo.h"
 #include "agent/run/lifetimes.h"
+#include "platform/base/until.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -322,12 +323,13 @@ static int64_t node_weights(struct plan *p, struct pstep *ps, char *weights, int
 
 /* Gives every constant operand of a kernel its packed copy. The copy of the last kernel that read the same
  * constant is shared if it suits: the steps of a recurrent cell keep one in cache. Returns the total bytes.
- * weights NULL: only counts. last[]: per value of the graph. */
+ * Weights are packed until the thread's limit ends. weights NULL: only counts. last[]: per value of the
+ * graph. */
 static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 {
 	int64_t total = 0;
 	memset(last, 0, sizeof *last * (size_t)p->g->nvalues);
-	for (int s = 0; s < p->nsteps; s++) {
+	for (int s = 0; s < p->nsteps && !(weights && until_over()); s++) {
 		struct pstep *ps = &p->step[s];
 		total = node_weights(p, ps, weights, total);
 		for (int i = 0; ps->step->kind == STEP_TASK && i < ps->step->task->noperands; i++) {
@@ -364,7 +366,7 @@ static int place_weights(struct plan *p)
 	if (p->take && (rc = plan_take_begin(p)) < 0)
 		return rc;
 	each_weight(p, p->weights.p, last);
-	return rc;
+	return until_check();
 }
 
 /* Returns the bytes of a host task's temporaries; sets their addresses in its buf from `at` on, unless `at`

@@ -3,6 +3,7 @@
 
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
+#include "platform/base/until.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,12 +14,14 @@
 static void fill_input(struct tensor *t, struct rng *r)
 {
 	int64_t n = shape_count(&t->shape);
-	if (t->dtype == DT_F32) {
-		rng_fill(r, t->data, (size_t)n);
-		return;
+	for (int64_t i = 0, next = 0; i < n && !until_over_at(i, &next);) {
+		int64_t end = n - i < UNTIL_PIECE ? n : i + UNTIL_PIECE;
+		if (t->dtype == DT_F32)
+			rng_fill(r, (float *)t->data + i, (size_t)(end - i));
+		for (; t->dtype != DT_F32 && i < end; i++)
+			tensor_set(t, i, (double)rng_below(r, 2));
+		i = end;
 	}
-	for (int64_t i = 0; i < n; i++)
-		tensor_set(t, i, (double)rng_below(r, 2));
 }
 
 static int make_tensors(struct net *n, const struct graph *g)
@@ -48,6 +51,8 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 	*n = (struct net){0};
 	int64_t start_ns = clock_now(clock);
 	int rc = make_tensors(n, g);
+	if (rc >= 0)
+		rc = until_check();
 	if (rc >= 0)
 		rc = plan_build(g, s, t, src, pool, &n->plan);
 	if (rc < 0) {

@@ -23,7 +23,8 @@ struct net {
 	int64_t kept_sample_ns; /* the sample that the first run of net_quietly replaced */
 };
 
-/* src: not kept. The graph, the steps and the pool must outlive the net. */
+/* src: not kept. The graph, the steps and the pool must outlive the net. Ends with the thread's limit
+ * (platform/base/until.h). */
 int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
 	     const struct kernel_source *src, struct pool *pool, struct clock *clock) MUST_CHECK;
 int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample (none if it fails) */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/graph/eval.h"
 #include "kernels/graph/op.h"
+#include "platform/base/until.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,11 +137,13 @@ int graph_infer_lines(struct graph *g, struct buf *lines, int *worst)
 		const struct node *n = &g->node[i];
 		if (n->dead || !inputs_known(g, n))
 			continue;
-		int rc = infer_node(g, n, &f, &scratch);
+		int rc = until_check();
+		if (rc >= 0)
+			rc = infer_node(g, n, &f, &scratch);
 		arena_reset(&scratch);
 		if (rc >= 0)
 			continue;
-		if (rc == E_NOMEM) {
+		if (rc == E_NOMEM || rc == E_TIMEOUT || rc == E_STOPPED) {
 			count = fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
 			break;
 		}

@@ -12,7 +12,7 @@
  * any node is unsupported. */
 int graph_infer(struct graph *g) MUST_CHECK;
 /* The same, for callers that add lines of their own: appends the lines to `lines` and returns their number or
- * E_NOMEM; *worst is the error code. */
+ * E_NOMEM, or the error of the thread's limit (platform/base/until.h); *worst is the error code. */
 int graph_infer_lines(struct graph *g, struct buf *lines, int *worst) MUST_CHECK;
 /* Evaluates one node on given tensors (by value index: t[v].data). Output data is allocated in `arena`;
  * dtypes and shapes are the graph's. */

@@ -4,6 +4,7 @@
 #include "kernels/graph/eval.h"
 #include "kernels/graph/pass.h"
 #include "platform/base/sanitized.h"
+#include "platform/base/until.h"
 
 #include <assert.h>
 #include <string.h>
@@ -39,7 +40,9 @@ static int fold_constants(struct graph *g, struct arena *scratch)
 		bool known = all_constant(g, n->out, n->nout);
 		if (n->dead || (!known && !all_constant(g, n->in, n->nin)))
 			continue;
-		int rc = known ? E_OK : eval_node(g, i, t, &g->arena);
+		int rc = known ? E_OK : until_check();
+		if (rc >= 0 && !known)
+			rc = eval_node(g, i, t, &g->arena);
 		if (rc < 0)
 			return fail_in(rc, "folding node '%s'", n->name);
 		now_constant(g, n, t);
@@ -110,7 +113,9 @@ int graph_optimize(struct graph *g)
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {
-		rc = pass[i](g, &scratch);
+		rc = until_check();
+		if (rc >= 0)
+			rc = pass[i](g, &scratch);
 		assert(!SANITIZED_ADDRESS || rc < 0 || graph_check(g, false) >= 0);
 		arena_reset(&scratch);
 	}

@@ -2,9 +2,11 @@
 #include "kernels/onnx/import.h"
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import_parts.h"
+#include "platform/base/until.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { OPSET_MIN = 7, OPSET_MAX = 28, MAX_LINES = 64 };
 
@@ -53,10 +55,25 @@ static int read_opset(const Onnx__ModelProto *m)
 	return (int)opset;
 }
 
+/* Adds to *all_bytes what the initializers have in other files. */
+static void count_external(const struct importer *im, const Onnx__GraphProto *p)
+{
+	for (size_t i = 0; i < p->n_initializer && im->o->all_bytes; i++) {
+		const Onnx__TensorProto *t = p->initializer[i];
+		struct tensor x = {.dtype = pb_dtype(t->data_type)};
+		if (t->data_location == 1 && x.dtype != DT_NONE && pb_shape(t, &x.shape) >= 0)
+			*im->o->all_bytes += shape_count(&x.shape) * (int64_t)dtype_bytes(x.dtype);
+	}
+}
+
 static int import_constants(struct importer *im, const Onnx__GraphProto *p)
 {
 	struct graph *g = im->g;
+	count_external(im, p);
 	for (size_t i = 0; i < p->n_initializer; i++) {
+		int over = until_check();
+		if (over < 0)
+			return over;
 		const Onnx__TensorProto *t = p->initializer[i];
 		if (!t->name || !*t->name) /* without a name nothing can read it */
 			continue;
@@ -166,6 +183,9 @@ int import_file(const char *path, const struct import_opts *o, struct graph **ou
 {
 	struct arena a = {0};
 	struct blob file;
+	struct stat st;
+	if (o && o->all_bytes && stat(path, &st) == 0)
+		*o->all_bytes = st.st_size;
 	int rc = file_read(&a, path, 0, &file);
 	if (rc >= 0) {
 		const char *slash = strrchr(path, '/');

@@ -4,6 +4,8 @@
  * overflow or unbounded memory use: sizes are checked against the file, memory is limited, and recursion does
  * not follow the file's depth.
  *
+ * An import ends with its thread's limit (platform/base/until.h).
+ *
  * Symbolic dimensions are bound to 1 or by `binds` ("images" = "1x3x320x320", by input name; or by dimension
  * name "N"="4"). All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line:
  * "node 'x' (Type, opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every
@@ -31,6 +33,9 @@ struct import_opts {
 	int nfixed;
 	const struct import_fixed *fixed;
 	int64_t max_bytes; /* memory limit of the import; 0: 4 GiB */
+	/* Set as soon as it is known to what is read in all: the file and its external data. May be NULL;
+	 * other threads may look. */
+	_Atomic int64_t *all_bytes;
 };
 
 int import_file(const char *path, const struct import_opts *o, struct graph **out) MUST_CHECK;

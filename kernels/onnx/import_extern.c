@@ -4,6 +4,7 @@
  * Data is read, not mapped: a file that shrinks later is an error here and not a SIGBUS in the
  * application. */
 #include "kernels/onnx/onnx_pb.h"
+#include "platform/base/until.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -97,7 +98,11 @@ static int open_below(const char *folder, const char *location)
 static int read_at(int fd, const char *location, void *data, size_t bytes, int64_t offset)
 {
 	for (size_t done = 0; done < bytes;) {
-		ssize_t n = pread(fd, (char *)data + done, bytes - done, (off_t)offset + (off_t)done);
+		size_t most = bytes - done < UNTIL_PIECE ? bytes - done : UNTIL_PIECE;
+		int rc = until_check();
+		if (rc < 0)
+			return fail_in(rc, "external data '%.200s'", location);
+		ssize_t n = pread(fd, (char *)data + done, most, (off_t)offset + (off_t)done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -106,6 +111,7 @@ static int read_at(int fd, const char *location, void *data, size_t bytes, int64
 			return fail(E_CORRUPT, "external data '%.200s' became shorter while it was read",
 				    location);
 		done += (size_t)n;
+		until_read(n);
 	}
 	return E_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes: their values and attributes, and whether these are supported. */
 #include "kernels/onnx/import_parts.h"
+#include "platform/base/until.h"
 #include "kernels/graph/op.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -312,8 +313,11 @@ int import_nodes(struct importer *im, const Onnx__GraphProto *p)
 	for (size_t i = 0; i < p->n_node; i++) {
 		if (is_constant(p->node[i]))
 			continue;
+		int rc = until_check();
+		if (rc < 0)
+			return rc;
 		node_name(p->node[i], i, name);
-		int rc = import_node(im, p->node[i], i, name);
+		rc = import_node(im, p->node[i], i, name);
 		if (rc < 0)
 			return fail_in(rc, "node '%s' (%.100s, opset %d)", name, text_of(p->node[i]->op_type),
 				       im->opset);

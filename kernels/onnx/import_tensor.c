@@ -156,7 +156,7 @@ static int widened(struct arena *a, struct tensor *t)
 	return E_OK;
 }
 
-static int read_shape(const Onnx__TensorProto *p, struct shape *s)
+int pb_shape(const Onnx__TensorProto *p, struct shape *s)
 {
 	if (p->n_dims > MAX_RANK)
 		return fail(E_UNSUPPORTED, "rank %zu exceeds %d", p->n_dims, MAX_RANK);
@@ -179,7 +179,7 @@ int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, b
 	*out = (struct tensor){.dtype = pb_dtype(p->data_type)};
 	if (out->dtype == DT_NONE)
 		return fail(E_UNSUPPORTED, "tensor type %s is not supported", pb_type_name(p->data_type));
-	int rc = read_shape(p, &out->shape);
+	int rc = pb_shape(p, &out->shape);
 	if (rc < 0)
 		return rc;
 	if (p->data_location == 1)

@@ -25,6 +25,7 @@ int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *
  * f16 and bf16 become f32. folder: where external data lies; NULL: none allowed. */
 int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, bool widen,
 	      struct tensor *out) MUST_CHECK;
+int pb_shape(const Onnx__TensorProto *p, struct shape *s) MUST_CHECK;
 /* Reads p's external data (kernels/onnx/import_extern.c) into `data`, which has exactly `bytes`. */
 int pb_external(const Onnx__TensorProto *p, const char *folder, void *data, size_t bytes) MUST_CHECK;
 /* Makes the message of a tensor; it points to t's data. dims: memory of the caller for MAX_RANK entries. */

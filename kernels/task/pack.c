@@ -2,6 +2,7 @@
 /* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim;
  * a Winograd transform comes before these: " winograd=M,DIM,DIM,LOOP,LOOP". */
 #include "kernels/task/pack.h"
+#include "platform/base/until.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -184,7 +185,7 @@ static void run_winograd(const struct packing *p, const float *src, float *dst)
 		rounds *= j == p->n - 1 ? 1 : extent[j];
 	}
 	const int64_t step[2] = {to[p->winograd.loop[0]], to[p->winograd.loop[1]]};
-	for (int64_t done = 0; done < rounds; done++) {
+	for (int64_t done = 0, next = 0; done < rounds && !until_over_at(done * inner * 9, &next); done++) {
 		float *out = dst;
 		for (int j = 0; j < p->n - 1; j++)
 			out += to[j] * at[j];
@@ -212,7 +213,8 @@ void pack_run(const struct packing *p, const float *src, float *dst)
 		return;
 	}
 	source_strides(p, stride);
-	for (int64_t done = 0; done < total; done += inner, dst += inner) {
+	for (int64_t next = 0, done = 0; done < total && !until_over_at(done, &next);
+	     done += inner, dst += inner) {
 		for (int d = 0; d < p->src.rank; d++) {
 			index[d] = p->off[d];
 			for (int j = 0; j < p->n - 1; j++)

@@ -33,6 +33,7 @@ struct packing {
 int64_t pack_elems(const struct packing *p);
 bool pack_same(const struct packing *a, const struct packing *b); /* equal elements from equal places */
 int pack_check(const struct packing *p) MUST_CHECK;
+/* Ends early if the thread's limit does (platform/base/until.h). */
 void pack_run(const struct packing *p, const float *src, float *dst);
 void pack_text(const struct packing *p, struct buf *out);
 int pack_parse(const char *text, struct packing *out) MUST_CHECK;

@@ -4,6 +4,7 @@
  * task_abstract.c. */
 #include "kernels/task/task.h"
 #include "kernels/task/task_stage.h"
+#include "platform/base/until.h"
 
 #include <string.h>
 
@@ -293,7 +294,7 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 			step = ax[j].stride;
 		}
 	}
-	while (plain < total) {
+	for (int64_t next = 0; plain < total && !until_over_at(plain, &next);) {
 		float *row = physical;
 		for (int d = 0; d <= last; d++)
 			row += part[d];
@@ -329,8 +330,11 @@ static void copy(const struct operand *o, const float *from_plain, float *to_pla
 void operand_pack(const struct operand *o, const float *plain, float *physical)
 {
 	int64_t n = operand_elems(o);
-	for (int64_t i = 0; i < n; i++)
-		physical[i] = o->fill;
+	for (int64_t i = 0, next = 0; i < n && !until_over_at(i, &next);) {
+		int64_t end = n - i < UNTIL_PIECE ? n : i + UNTIL_PIECE;
+		while (i < end)
+			physical[i++] = o->fill;
+	}
 	copy(o, plain, NULL, physical);
 }
 

@@ -225,7 +225,8 @@ double task_point(const struct task *t, void *const *bufs, const int64_t *spatia
 /* Computes the whole task with every stage; tmp operands are computed internally. Sums have their addresses
  * in tables, as in kernels/task/reference.h. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
-/* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. */
+/* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. Both end
+ * early if the thread's limit does (platform/base/until.h). */
 void operand_pack(const struct operand *o, const float *plain, float *physical);
 void operand_unpack(const struct operand *o, const float *physical, float *plain);
 

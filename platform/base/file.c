@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/file.h"
 #include "platform/base/clock.h"
+#include "platform/base/until.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +66,10 @@ static int open_regular(const char *path, size_t *n)
 static int read_all(int fd, const char *path, char *p, size_t n)
 {
 	for (size_t at = 0; at < n;) {
-		ssize_t got = read(fd, p + at, n - at);
+		int rc = n > UNTIL_PIECE ? until_check() : E_OK;
+		if (rc < 0)
+			return fail_in(rc, "%s", path);
+		ssize_t got = read(fd, p + at, n - at < UNTIL_PIECE ? n - at : UNTIL_PIECE);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -73,6 +77,7 @@ static int read_all(int fd, const char *path, char *p, size_t n)
 		if (got == 0)
 			return fail(E_IO, "%s became shorter while it was read; try again", path);
 		at += (size_t)got;
+		until_read(got);
 	}
 	return E_OK;
 }
