@@ -47,21 +47,23 @@ static int open_leash(struct session *s)
 	return rc;
 }
 
-int tune_cache_open(struct session *s)
+int tune_leash_open(struct session *s)
 {
 	int rc = E_OK;
 	if (s->o->cache)
 		snprintf(s->store.dir, sizeof s->store.dir, "%s", s->o->cache);
 	else
 		rc = file_cache_dir(s->store.dir, sizeof s->store.dir);
-	if (rc >= 0)
-		rc = open_leash(s);
-	if (rc < 0)
-		return rc;
+	return rc < 0 ? rc : open_leash(s);
+}
+
+int tune_cache_open(struct session *s)
+{
+	int64_t left_ns = tune_left_ns(s), wait_ns = left_ns / 2 < LOCK_WAIT_NS ? left_ns / 2 : LOCK_WAIT_NS;
 	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->store.through};
 	if (leash_held(s->store.leash))
 		return cache_open_with(&s->store.cache, s->store.dir, CACHE_THROUGH, 0, &o);
-	rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
+	int rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, wait_ns > 0 ? wait_ns : 0, &o);
 	if (rc >= 0) /* if the folder is not writable, the cache is in another one */
 		snprintf(s->store.dir, sizeof s->store.dir, "%s", cache_dir(s->store.cache));
 	if (rc != E_IO && rc != E_NOTFOUND)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/revert.h"
 #include "agent/tune/tune_parts.h"
+#include "platform/base/log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@ enum {
 	POOR = 6,            /* a default schedule takes at most so many times its roofline */
 	BEFORE_PART = 25,    /* part of the box in which the network runs as it is: 1/25 */
 	FALLBACK_PART = 100, /* part if none of its kernels are worth comparing with: 1/100 */
+	FIRST_PART = 2,      /* part of what is left of the box after which its first run is cut off: 1/2 */
 };
 
 #define SAVING_NS (60 * NS_PER_MS) /* time to make the search's results durable, even on a slow disk */
@@ -49,15 +51,10 @@ static int64_t tuned_run_ns(const struct net *n)
 	for (int i = 0; i < n->nkernels; i++) {
 		int64_t poor_ns = (int64_t)(POOR * k[i].roofline_ns);
 		bool tuned = k[i].origin == FROM_CACHE || poor_ns <= 0;
-		sum_ns += tuned ? n->kernel_ns[i] : least(n->kernel_ns[i], poor_ns);
+		bool cut = n->kernel_ns[i] <= 0; /* the first run did not come to it */
+		sum_ns += cut ? poor_ns : tuned ? n->kernel_ns[i] : least(n->kernel_ns[i], poor_ns);
 	}
 	return sum_ns;
-}
-
-/* Time to release everything, even on a busy machine. */
-static int64_t closing_ns(const struct session *s)
-{
-	return 40 * NS_PER_MS + s->o->budget_ns / 200;
 }
 
 static bool from_cache(const struct net *n)
@@ -75,31 +72,36 @@ static bool from_cache(const struct net *n)
  * have this problem, and its memory is needed. */
 static bool worth_measuring_again(const struct net *n)
 {
-	return from_cache(n) && net_median_ns(n) <= 4 * tuned_run_ns(n);
+	return from_cache(n) && net_median_ns(n) > 0 && net_median_ns(n) <= 4 * tuned_run_ns(n);
 }
 
 /* Reserves time at the end of the box: two plans are built and raced, one is built again, then they run in
  * turns (with the network before, if again_ns > 0): AFTER_RUNS times each, or as often as fits in a 25th of
- * the box, but at least once. If that takes more than an eighth of the box, there is no race; if it still
- * does, nothing is reserved for measuring, and only the time that remains is used. */
+ * the box, but at least once. If that takes more than an eighth of the box, there is no race. If it still
+ * takes more than a sixth of what is left, only the best kernels are measured, in one run; that is reserved
+ * even if it takes half of what is left, and not for missing kernels either. */
 static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
 {
+	struct box_times *t = &s->times;
 	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
 	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
-	s->times.race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
-	if (s->times.race_ns < RACE_LEAST * 2 * run_ns)
-		s->times.race_ns = 0;
-	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) +
-			  s->times.race_ns;
-	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS), saving_ns = closing_ns(s) + SAVING_NS;
-	s->times.round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
-	s->times.least_ns = 2 * n->build_ns + s->times.round_ns + closing_ns(s);
-	s->times.run_ns = 2 * run_ns;
-	s->times.alone_ns = n->build_ns + s->times.run_ns + closing_ns(s);
-	s->times.missing_by_ns = s->times.end_ns - saving_ns;
-	s->times.reserve_ns = want_ns <= most_ns                         ? want_ns
-			      : s->times.least_ns + SAVING_NS <= most_ns ? s->times.least_ns + SAVING_NS
-									 : saving_ns;
+	int64_t closing_ns = tune_closing_ns(s, n->plan ? 2 * plan_bytes(n->plan) : 0);
+	int64_t left_ns = t->end_ns - clock_now(s->clock);
+	t->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
+	if (t->race_ns < RACE_LEAST * 2 * run_ns)
+		t->race_ns = 0;
+	int64_t want_ns =
+	    100 * NS_PER_MS + closing_ns + 4 * n->build_ns + most(some_ns, 2 * round_ns) + t->race_ns;
+	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS);
+	t->round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
+	t->least_ns = 2 * n->build_ns + t->round_ns + closing_ns;
+	t->run_ns = 2 * run_ns;
+	t->alone_ns = n->build_ns + n->build_ns / 4 + t->run_ns + closing_ns;
+	int64_t alone_ns = t->alone_ns <= left_ns / 2 ? t->alone_ns : closing_ns;
+	t->missing_by_ns = t->end_ns - alone_ns - SAVING_NS;
+	t->reserve_ns = want_ns <= most_ns                                      ? want_ns
+			: t->least_ns + SAVING_NS <= most(most_ns, left_ns / 6) ? t->least_ns + SAVING_NS
+										: alone_ns + SAVING_NS;
 }
 
 static int run_before(void *ctx)
@@ -124,35 +126,43 @@ static int quietly(struct session *s, int (*fn)(void *ctx))
 	return net_quietly(s->store.leash, s->times.end_ns, net, 1, fn, s);
 }
 
-/* Runs the network at least once with every kernel timed, which warms up. A long run counts as a sample too,
- * but waiting for its lease does not. This run also estimates how long measuring at the end takes, so it is
- * used for that even if all runs were tainted. */
-int tune_measure_before(struct session *s)
+/* The first runs of the network as it is. 1: a run counts. 0: none does, as all were tainted, or the first
+ * one took more than its share of the box and was cut off; it gives rough times of kernels to plan the box
+ * with. */
+static int run_first(struct session *s)
 {
 	struct net *n = &s->start.net;
-	int rc = open_net(s, REC_BEST, n);
-	int64_t part_ns = s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
+	int64_t from_ns = clock_now(s->clock);
+	plan_deadline(n->plan, s->clock, from_ns + tune_left_ns(s) / FIRST_PART);
+	int rc = 0;
 	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
 		rc = quietly(s, run_before_kernels);
-	bool counts = rc > 0;
-	if (rc == 0) /* a rough time to plan the box with; it is no sample */
-		rc = run_before_kernels(s);
-	if (counts && s->start.ran_ns > part_ns)
-		n->sample_ns[n->nsamples++] = s->start.ran_ns;
-	int64_t limit_ns = clock_now(s->clock) + part_ns - s->start.ran_ns;
+	if (rc == 0)
+		rc = run_before_kernels(s) < 0 ? E_TIMEOUT : 0;
+	if (rc != E_TIMEOUT)
+		return rc;
+	log_more("the first run of the network was cut off after %.0f ms",
+		 (double)(clock_now(s->clock) - from_ns) / 1e6);
+	return until_check();
+}
+
+/* More runs, until `limit_ns`. */
+static int run_more(struct session *s, int64_t limit_ns)
+{
+	int rc = E_OK;
 	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
 		rc = quietly(s, run_before);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = quietly(s, run_before_kernels);
 	}
-	if (rc < 0)
-		return rc;
-	s->model.warm = net_fits(n, &s->target);
-	s->start.nbuilt_in = net_built_in(n, s->model.steps, s->a, &s->start.built_in);
-	s->report->before_ms = (double)net_median_ns(n) / 1e6;
-	bool again = worth_measuring_again(n);
-	reserve_end(s, n, again ? net_median_ns(n) : 0);
+	return rc;
+}
+
+/* Keeps what the report says of the network before, whose plan may be closed then. */
+static void keep_kernels(struct session *s)
+{
 	const struct plan_kernel *k;
+	const struct net *n = &s->start.net;
 	plan_kernels(n->plan, &k);
 	s->start.origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
 	s->start.name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
@@ -162,52 +172,38 @@ int tune_measure_before(struct session *s)
 		s->start.name[i] = arena_strdup(s->a, k[i].name);
 		s->start.label[i] = arena_strdup(s->a, k[i].label);
 	}
+}
+
+/* Runs the network at least once with every kernel timed, which warms up. A long run counts as a sample too,
+ * but waiting for its lease does not. This run also estimates how long measuring at the end takes, so it is
+ * used for that even if all runs were tainted. */
+int tune_measure_before(struct session *s)
+{
+	struct net *n = &s->start.net;
+	tune_limit(s);
+	int rc = open_net(s, REC_BEST, n);
+	if (rc < 0)
+		return rc;
+	int64_t part_ns = s->o->budget_ns / (from_cache(n) ? BEFORE_PART : FALLBACK_PART);
+	keep_kernels(s);
+	tune_limit(s);
+	int counts = rc = run_first(s);
+	if (counts > 0 && s->start.ran_ns > part_ns)
+		n->sample_ns[n->nsamples++] = s->start.ran_ns;
+	if (counts > 0)
+		rc = run_more(s, clock_now(s->clock) + part_ns - s->start.ran_ns);
+	if (rc < 0)
+		return rc;
+	s->model.warm = net_fits(n, &s->target);
+	s->start.nbuilt_in = net_built_in(n, s->model.steps, s->a, &s->start.built_in);
+	s->report->before_ms = (double)net_median_ns(n) / 1e6;
+	bool again = worth_measuring_again(n);
+	reserve_end(s, n, again ? net_median_ns(n) : 0);
 	if (!again)
 		net_close_plan(n);
+	tune_rows_make(s);
+	tune_publish(s, 0);
 	return E_OK;
-}
-
-/* Whether both labels name the same work, by whatever algorithm: " F(4,3)" at the end of a label means
- * Winograd. */
-static bool same_work(const char *a, const char *b)
-{
-	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
-	size_t n = f ? (size_t)(f - a) : strlen(a), m = g ? (size_t)(g - b) : strlen(b);
-	return n == m && !memcmp(a, b, n);
-}
-
-/* Finds the kernel of the network before that did the same work for the same node, searching from `from` on;
- * -1: there was none, for example because a fused block ran in parts. */
-static int before_of(const struct session *s, const struct plan_kernel *k, int from)
-{
-	int n = s->start.net.nkernels;
-	for (int i = 0; i < n; i++) {
-		int at = (from + i) % n;
-		if (!strcmp(s->start.name[at], k->name) && same_work(s->start.label[at], k->label))
-			return at;
-	}
-	return -1;
-}
-
-static void make_rows(struct session *s, struct net *after)
-{
-	const struct plan_kernel *k;
-	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
-	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
-	for (int i = 0, j = 0; i < n; i++, j++) {
-		int b = before_of(s, &k[i], j);
-		j = b < 0 ? j : b;
-		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
-					      .label = arena_strdup(s->a, k[i].label),
-					      .after = k[i].origin,
-					      .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
-					      .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0,
-					      .after_ns = after->kernel_ns[i]};
-		if (row[i].after_ns > 0)
-			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
-	}
-	s->report->nkernels = n;
-	s->report->kernel = row;
 }
 
 struct round {
@@ -217,12 +213,13 @@ struct round {
 	int64_t took_ns;
 };
 
-/* Runs each open network once; those of before and after also with their kernels timed. */
+/* Runs each open network once; those of before and after also with their kernels timed. The one after comes
+ * first, as it may be the only one for which there is time. */
 static int run_round(void *ctx)
 {
 	struct round *r = ctx;
 	struct session *s = r->s;
-	struct net *const turn[] = {&s->start.net, r->standard, r->after};
+	struct net *const turn[] = {r->after, r->standard, &s->start.net};
 	int64_t start_ns = clock_now(s->clock);
 	int rc = E_OK;
 	for (int i = 0; i < 3 && rc >= 0; i++) {
@@ -244,16 +241,17 @@ static int ended(int rc)
 	return rc == E_TIMEOUT || rc == E_STOPPED ? E_OK : rc;
 }
 
-/* Runs rounds until the box ends, or for as long as was reserved if the search ended early. */
+/* Runs rounds until the box ends, or for as long as was reserved if the search ended early. The first round
+ * is begun in any case. */
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
-	int64_t until_ns = least(s->times.end_ns - closing_ns(s), clock_now(s->clock) + s->times.reserve_ns);
+	int64_t until_ns = least(s->until.end_ns, clock_now(s->clock) + s->times.reserve_ns);
 	int64_t round_ns = standard->plan ? s->times.round_ns : s->times.run_ns;
 	int rc = E_OK;
 	if (s->start.net.plan)
 		net_forget(&s->start.net);
 	struct net *const all[] = {&s->start.net, standard, after};
-	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns<until_ns; i += rc> 0) {
+	for (int i = 0; rc >= 0 && clock_now(s->clock) + (i ? round_ns : 0) < until_ns; i += rc > 0) {
 		struct round r = {s, standard, after, .timed = i < 3 || i % 4 == 0};
 		rc = net_quietly(s->store.leash, until_ns, all, 3, run_round, &r);
 		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, r.took_ns);
@@ -310,7 +308,7 @@ static int open_late(struct session *s, enum rec_kind kind, struct net *n)
 {
 	int rc = open_net(s, kind, n);
 	if (rc >= 0)
-		plan_deadline(n->plan, s->clock, s->times.end_ns - closing_ns(s) / 2);
+		plan_deadline(n->plan, s->clock, s->times.end_ns - tune_closing_ns(s, 0) / 2);
 	return rc;
 }
 
@@ -336,10 +334,11 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 int tune_measure_after(struct session *s)
 {
 	struct net standard = {0}, after = {0};
-	if (tune_stopped(s) || clock_now(s->clock) + s->times.alone_ns > s->times.end_ns)
+	tune_limit(s);
+	if (tune_stopped(s) || clock_now(s->clock) + s->start.net.build_ns > s->until.end_ns)
 		return E_OK;
 	if (s->start.net.plan)
-		plan_deadline(s->start.net.plan, s->clock, s->times.end_ns - closing_ns(s) / 2);
+		plan_deadline(s->start.net.plan, s->clock, s->times.end_ns - tune_closing_ns(s, 0) / 2);
 	int rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);
@@ -349,9 +348,10 @@ int tune_measure_after(struct session *s)
 			s->report->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
 		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
 		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
-		make_rows(s, &after);
+		tune_rows_after(s, &after);
+		tune_publish(s, s->report->trials);
 	}
 	net_close(&after);
 	net_close(&standard);
-	return rc;
+	return ended(rc);
 }

@@ -15,15 +15,18 @@
 #include "agent/worker/wire.h"
 #include "platform/run/dev.h"
 #include "platform/base/log.h"
+#include "platform/machine/room.h"
 #include "search/strategy.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A turn tunes the tasks until none promises more than this share of what the next division promises. The
  * share is below 1 because changing between the two costs 50 to 100 ms. */
 #define TURN 0.5
 #define LEAST_TURN_NS (300 * NS_PER_MS)
+#define LEAST_SEARCH_NS (120 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S
 enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
 #define LEAST_TO_DIVIDE_NS                                                                                   \
@@ -31,6 +34,8 @@ enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow
 					*/
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
+#define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
+#define QUICK_FROM_NS (200 * NS_PER_MS)  /* or none at all */
 
 void tune_warn(struct session *s)
 {
@@ -47,50 +52,106 @@ static int mark(const struct session *s, int rc, const char *what)
 	return rc;
 }
 
+/* Measures the machine's peaks, as well as the time allows. */
+static int measure_target(struct session *s, bool known, bool quiet)
+{
+	bool fresh = target_is_fresh(s->store.dir); /* another job has just measured the peaks */
+	int64_t left_ns = tune_left_ns(s);
+	if (left_ns < PEAKS_FROM_NS)
+		return known || left_ns < QUICK_FROM_NS ? E_OK : target_quick(&s->target, s->clock);
+	int rc = target_kept(s->store.dir, s->clock, &s->target);
+	if (rc >= 0 && quiet && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
+		rc = target_measure_again(s->store.dir, s->clock, &s->target);
+	return rc;
+}
+
 /* Measures the machine's peaks if they are not known, while no other job measures. */
 static int know_target(struct session *s)
 {
 	const char *taint;
-	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->times.end_ns);
-	bool fresh = target_is_fresh(s->store.dir); /* another job has just measured the peaks */
-	int rc =
-	    /* also if the box is over, because its report names the target */
-	    target_kept(s->store.dir, s->clock, &s->target);
-	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
-		rc = target_measure_again(s->store.dir, s->clock, &s->target);
+	bool known = target_recall(s->store.dir, &s->target);
+	if (known && s->o->budget_ns < PEAKS_AGAIN_NS)
+		return E_OK;
+	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
+	int rc = measure_target(s, known, leased >= 0);
 	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
+}
+
+/* What every report says, also that of a box that is stopped at once. */
+static int name_machine(struct session *s)
+{
+	int rc = target_host(&s->target);
+	if (rc >= 0)
+		rc = tune_leash_open(s);
+	s->report->cache = arena_strdup(s->a, s->store.dir);
+	s->report->target =
+	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
+	return rc;
 }
 
 static int open_machine(struct session *s)
 {
 	int rc = tune_cache_open(s);
+	s->report->cache = arena_strdup(s->a, s->store.dir);
+	tune_publish(s, 0);
 	if (rc >= 0)
 		rc = know_target(s);
 	if (rc >= 0)
+		share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
+	if (rc >= 0)
 		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
-	if (rc < 0)
-		return rc;
-	share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
-	s->report->cache = arena_strdup(s->a, s->store.dir);
-	s->report->target =
-	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
-	return E_OK;
+	return rc < 0 ? rc : until_check();
 }
 
+/* Changes no file. */
 static int read_model(struct session *s)
 {
-	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
+	const struct import_opts io = {
+	    .nbinds = s->o->nbinds, .binds = s->o->binds, .all_bytes = &s->all_bytes};
 	int rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
+		rc = name_machine(s);
+	s->times.reading_ns = clock_now(s->clock);
+	if (rc >= 0)
 		rc = import_file(s->o->model, &io, &s->model.graph);
-	if (rc < 0)
-		return rc;
+	return rc == E_TIMEOUT ? tune_too_short(s) : rc;
+}
+
+/* Memory that running the network takes besides the graph: its values, the caller's copies of inputs and
+ * outputs, and packed weights. */
+static int64_t network_bytes(const struct session *s)
+{
+	const struct graph *g = s->model.graph;
+	int64_t bytes = s->model.steps->peak_bytes;
+	for (int i = 0; i < g->nvalues; i++) {
+		const struct value *v = &g->value[i];
+		if (v->is_input || v->is_output || v->t.data)
+			bytes += shape_count(&v->t.shape) * (int64_t)dtype_bytes(v->t.dtype);
+	}
+	return bytes;
+}
+
+/* A network that does not fit into the memory would not fail, but bring down the board. */
+static int check_memory(const struct session *s)
+{
+	const char *root = getenv("HONE_SYSROOT");
+	int64_t need = network_bytes(s), room = room_bytes(root ? root : "");
+	if (need <= room)
+		return E_OK;
+	return fail(E_NOMEM,
+		    "%s: running this network takes %.1f GB of memory, and %.1f GB are free; give smaller "
+		    "sizes with --shape, or free some",
+		    s->o->model, (double)need / 1e9, (double)room / 1e9);
+}
+
+static int divide_model(struct session *s)
+{
 	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->exact};
-	rc = chosen_steps(&s->model.chosen, s->model.graph, s->a, &s->model.choices, &s->model.steps);
+	int rc = chosen_steps(&s->model.chosen, s->model.graph, s->a, &s->model.choices, &s->model.steps);
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
-	return fail_in(rc, "%s", s->o->model);
+	return rc < 0 ? fail_in(rc, "%s", s->o->model) : check_memory(s);
 }
 
 /* Takes the cache's record of task i as the incumbent, and returns why it is stale, if it is. If there is no
@@ -215,6 +276,8 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 	double at_ms = (double)clock_since_start(s->clock) / 1e6;
 	if (p->measured == p->ntasks) /* before that the sum grows with every new task */
 		history_add(&s->store.history, (struct history_point){at_ms, all.trials, p->now_ms});
+	tune_rows_update(s);
+	tune_publish(s, all.trials);
 	tune_say_progress(s, &all);
 	if (s->o->progress)
 		s->o->progress(s->o->ctx, &all);
@@ -358,8 +421,10 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .calls.tried = tune_log_add,
 			      .spent = &s->report->spent.job};
 	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
+	tune_rows_make(s);
 	int rc = job_run(&j, s->runner, s->result);
 	s->report->trials += rc < 0 ? 0 : rc;
+	tune_rows_make(s); /* fused tasks that found no kernel run in parts */
 	return rc < 0 ? rc : save(s, s->result);
 }
 
@@ -481,19 +546,28 @@ static int open_worker(struct session *s)
 	return fail(E_STOPPED, "no worker could start: %s", taint);
 }
 
+/* Whether a worker can start, and build something, before the part of the box that is reserved. */
+static bool worth_searching(const struct session *s)
+{
+	return !tune_stopped(s) && clock_now(s->clock) + LEAST_SEARCH_NS < s->times.missing_by_ns;
+}
+
 /* Everything up to the end of the search. *now_ns: the report accounts for the time up to here. */
 static int find_kernels(struct session *s, int64_t *now_ns)
 {
 	struct tune_spent *spent = &s->report->spent;
-	int rc = mark(s, open_machine(s), "the machine is known");
+	int rc = mark(s, read_model(s), "the model is read");
 	if (rc >= 0)
-		rc = mark(s, read_model(s), "the model is read");
+		rc = mark(s, open_machine(s), "the machine is known");
+	if (rc >= 0)
+		rc = mark(s, divide_model(s), "the model is divided");
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune_measure_before(s), "the network was measured as it is");
 	spend(s, &spent->network_ns, now_ns);
-	if (rc >= 0)
-		rc = open_worker(s);
+	if (rc < 0 || !worth_searching(s))
+		return rc;
+	rc = open_worker(s);
 	if (rc >= 0)
 		rc = tune_apart(s);
 	if (rc >= 0)
@@ -506,6 +580,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc >= 0)
 		rc = mark(s, tune(s), "the search is over");
 	close_worker(s);
+	rc = mark(s, rc, "the worker has ended");
 	const struct job_spent *j = &spent->job;
 	spent->job.own_ns =
 	    -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns + spent->graph_ns);
@@ -520,19 +595,21 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 				    .budget_s = (double)o->budget_ns / 1e9};
 	s.times.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
 	int64_t now_ns = s.times.end_ns - o->budget_ns; /* start of the process */
-	int rc = find_kernels(&s, &now_ns);
+	int rc = tune_box_open(&s);
 	if (rc >= 0)
-		rc = tune_measure_after(&s);
+		rc = find_kernels(&s, &now_ns);
+	if (rc >= 0)
+		rc = mark(&s, tune_measure_after(&s), "the network was measured again");
 	spend(&s, &out->spent.network_ns, &now_ns);
 	tell_spent(&out->spent);
-	/* E_TIMEOUT of a lease: the box ended before it was granted */
-	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target)
+	if ((rc == E_STOPPED && s.store.leash) || (rc == E_TIMEOUT && s.model.graph))
 		rc = E_OK;
-	if (rc >= 0 && cache_commit(s.store.cache) < 0)
+	if (rc >= 0 && s.store.cache && cache_commit(s.store.cache) < 0)
 		tune_warn(&s);
 	if (rc >= 0)
 		tune_say_done(&s);
 	close_session(&s);
+	tune_box_close(&s);
 	out->stopped = tune_stopped(&s);
 	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;
 	return rc < 0 ? rc : E_OK;

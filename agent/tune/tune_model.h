@@ -5,7 +5,12 @@
  *
  * model -> graph -> steps -> tasks -> job -> cache -> plan. The job puts results into the cache at once; if
  * the cache's folder cannot be written, tuning goes on in memory, and `warning` and the log say so. The
- * worker builds and times candidates. */
+ * worker builds and times candidates.
+ *
+ * The model is read first: a box that is too short for that changes nothing and fails with E_TIMEOUT. A box
+ * that is long enough ends well, whatever it had time for. Its end is reserved for measuring the network
+ * again; whatever could take longer is cancelled (platform/base/until.h), and in the worst case abandoned
+ * (`late`). */
 #ifndef AGENT_TUNE_MODEL_H
 #define AGENT_TUNE_MODEL_H
 
@@ -22,6 +27,8 @@ enum rigor {
 	RIGOR_ESTIMATE,
 	RIGOR_CACHED,   /* nothing is built or measured: not for tune_model */
 };
+
+struct tune_report;
 
 struct tune_options {
 	const char *model; /* path of an ONNX file */
@@ -45,6 +52,10 @@ struct tune_options {
 	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */
 	void *ctx;
 	void (*progress)(void *ctx, const struct job_progress *p); /* may be NULL */
+	/* Called on another thread if the box is over and the job, which still runs, can neither end nor be
+	 * cancelled. It must answer with the report (rc < 0: with err_text()), and end the process at once.
+	 * Records of the last second may be lost. NULL: such a box ends late. */
+	void (*late)(void *ctx, int rc, const struct tune_report *r);
 };
 
 struct tune_kernel {
@@ -52,6 +63,7 @@ struct tune_kernel {
 	const char *label; /* what it computes */
 	enum kernel_origin before, after;
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
+	bool searched;               /* after_ns is the search's: of the task alone, not in the network */
 	double roofline;             /* share of the roofline that `after` reaches; 0: unknown */
 };
 
@@ -77,6 +89,7 @@ struct tune_report {
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
 	bool stopped;                     /* by o->stop */
+	bool late;                        /* o->late was called */
 	const char *warning;              /* NULL: everything is saved */
 };
 

@@ -125,13 +125,13 @@ int net_run_kernels(struct net *n, struct clock *clock)
 {
 	const struct plan_kernel *k;
 	int rc = plan_run_timed(n->plan, n->in, n->out, clock);
-	if (rc < 0)
+	if (rc < 0 && rc != E_TIMEOUT)
 		return rc;
 	plan_kernels(n->plan, &k);
 	for (int i = 0; i < n->nkernels; i++)
-		if (n->kernel_ns[i] == 0 || k[i].ns < n->kernel_ns[i])
+		if (n->kernel_ns[i] == 0 || (k[i].ns > 0 && k[i].ns < n->kernel_ns[i]))
 			n->kernel_ns[i] = k[i].ns;
-	return E_OK;
+	return rc;
 }
 
 int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,

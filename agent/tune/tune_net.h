@@ -18,8 +18,8 @@ struct net {
 	int nsamples;
 	int64_t sample_ns[NET_SAMPLES]; /* the newest of them */
 	int nkernels;
-	int64_t *kernel_ns;     /* fastest of the timed runs; 0: none yet */
-	int64_t *kept_ns;       /* kernel_ns before the last net_quietly */
+	int64_t *kernel_ns; /* fastest of the timed runs, also of one that a deadline cut off; 0: none yet */
+	int64_t *kept_ns;   /* kernel_ns before the last net_quietly */
 	int64_t kept_sample_ns; /* the sample that the first run of net_quietly replaced */
 };
 

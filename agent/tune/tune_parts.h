@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of a tuning job: tune_model.c opens, divides, searches and saves; tune_measure.c
- * measures the whole network before and after; tune_apart.c keeps strangers' candidates away from the worker
+ * measures the whole network before and after; tune_box.c ends the box in time; tune_rows.c makes the rows of
+ * the report; tune_apart.c keeps strangers' candidates away from the worker
  * whose code is kept; tune_leash.c opens the cache and reports to honed; tune_log.c keeps the logs of trials.
  * tune_graph.c (compares divisions), tune_net.c (one network, ready to run) and priors.c have headers of
  * their own, as tune_replay.c has, which tunes from recorded times instead. */
@@ -11,10 +12,13 @@
 #include "agent/cache/history.h"
 #include "agent/control/leash.h"
 #include "agent/cache/trials.h"
+#include "agent/tune/guard.h"
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_net.h"
+#include "platform/base/until.h"
 
 #include <limits.h>
+#include <pthread.h>
 
 struct task_log {
 	struct trials trials;
@@ -30,6 +34,7 @@ struct foreign {
 /* When the parts of the box end, and what they are expected to take. */
 struct box_times {
 	int64_t end_ns;        /* end of the box */
+	int64_t reading_ns;    /* when reading the model began */
 	int64_t reserve_ns;    /* reserved at the end for measuring the whole network */
 	int64_t race_ns;       /* part of that for the race against default kernels */
 	int64_t round_ns;      /* estimated time of a round */
@@ -73,6 +78,21 @@ struct box_start {
 	struct built_in *built_in; /* times of the tasks on fallback kernels */
 };
 
+/* What the guard answers with if the job does not end in time. */
+struct box_late {
+	struct guard *guard;
+	pthread_mutex_t mutex;     /* guards the report, and the rows it points to */
+	bool read;                 /* the model; before that there is nothing to report */
+	struct tune_report report; /* as it was last published */
+};
+
+/* The rows of the report for which the search has times of tasks. */
+struct box_rows {
+	int n;
+	struct tune_kernel *row;
+	int *task; /* index of the task; -1: none */
+};
+
 struct session {
 	const struct tune_options *o;
 	struct arena *a; /* the caller's: what the report points to */
@@ -82,7 +102,11 @@ struct session {
 	struct share share; /* this board's share of the fleet's search */
 	struct pool *pool;
 	struct runner *runner;
+	struct until until;        /* the limit of the job's thread */
+	_Atomic int64_t all_bytes; /* of the model's files */
 	struct box_times times;
+	struct box_late late;
+	struct box_rows rows;
 	struct box_store store;
 	struct box_model model;
 	struct box_start start;
@@ -120,11 +144,33 @@ bool tune_is_foreign(const struct session *s, const char *task, const char *cand
 /* Puts the logs that changed into the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;
 
-/* Opens the leash, then the cache, through honed if honed holds it. */
+/* Opens the leash; it changes no file. */
+int tune_leash_open(struct session *s) MUST_CHECK;
+/* Opens the cache, through honed if honed holds it. */
 int tune_cache_open(struct session *s) MUST_CHECK;
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
 void tune_say_done(struct session *s);
+
+/* The box begins: from now on the job's thread has a limit, and the guard watches. */
+int tune_box_open(struct session *s) MUST_CHECK;
+void tune_box_close(struct session *s);
+/* Sets the limit anew, as the process may have grown. */
+void tune_limit(struct session *s);
+/* The part of the box in which the job only ends, if its memory grows by so much. */
+int64_t tune_closing_ns(const struct session *s, size_t more_bytes);
+int64_t tune_left_ns(const struct session *s); /* until that part begins */
+/* Gives the report to the guard as it is, with the trials so far. */
+void tune_publish(struct session *s, int trials);
+/* The error of a box that ended before the model was read. */
+int tune_too_short(const struct session *s) MUST_CHECK;
+
+/* Makes rows for the present division; their times after are those of the search (tune_rows_update). */
+void tune_rows_make(struct session *s);
+void tune_rows_update(struct session *s); /* the report has them then */
+/* Makes the rows of a network that was measured at the end; kernels that were not timed keep the times of the
+ * search. */
+void tune_rows_after(struct session *s, const struct net *after);
 
 /* Measures the network as it is within a small part of the box; reserves the end of the box for
  * tune_measure_after. */

@@ -42,6 +42,8 @@ int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 bool target_runs(const struct target *have, const struct target *need);
 /* Measures the peaks of one core in under a second (pins the calling thread meanwhile, restores its mask). */
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
+/* Measures rough peaks in a tenth of a second: for a hurry, not to be kept. */
+int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
 /* The kept target: reads `dir`/target if it is of this machine, else measures and writes it (a failed write
  * is ignored). */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;

@@ -36,14 +36,14 @@ static inline const char *sysroot_path(const struct sysroot *b, const char *path
 __attribute__((format(printf, 3, 4))) static inline void sysroot_set(const struct sysroot *b,
 								     const char *path, const char *fmt, ...)
 {
-	char dir[512];
-	snprintf(dir, sizeof dir, "%s", sysroot_path(b, path));
-	*strrchr(dir, '/') = 0;
-	for (char *at = dir + strlen(b->root) + 1; (at = strchr(at, '/')); *at++ = '/') {
+	char folder[512];
+	snprintf(folder, sizeof folder, "%s", sysroot_path(b, path));
+	*strrchr(folder, '/') = 0;
+	for (char *at = folder + strlen(b->root) + 1; (at = strchr(at, '/')); *at++ = '/') {
 		*at = 0;
-		mkdir(dir, 0755);
+		mkdir(folder, 0755);
 	}
-	mkdir(dir, 0755);
+	mkdir(folder, 0755);
 	FILE *f = fopen(sysroot_path(b, path), "w");
 	if (!f)
 		abort();

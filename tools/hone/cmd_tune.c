@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
@@ -107,11 +108,11 @@ static json_t *kernels_json(const struct tune_report *r)
 	for (int i = 0; i < r->nkernels; i++) {
 		const struct tune_kernel *k = &r->kernel[i];
 		json_array_append_new(
-		    list, json_pack("{so so ss ss so so so}", "name", json_text(k->name), "label",
+		    list, json_pack("{so so ss ss so so sb so}", "name", json_text(k->name), "label",
 				    json_text(k->label), "before", ready_origin(k->before), "after",
 				    ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
-				    "after_us", json_num((double)k->after_ns / 1e3), "roofline_pct",
-				    json_num(100 * k->roofline)));
+				    "after_us", json_num((double)k->after_ns / 1e3), "searched", k->searched,
+				    "roofline_pct", json_num(100 * k->roofline)));
 	}
 	return list;
 }
@@ -178,7 +179,8 @@ static void kernels_table(const struct tune_report *r, bool color)
 		const struct tune_kernel *k = &r->kernel[i];
 		bool both = k->before_ns > 0 && k->after_ns > 0;
 		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
-		table_cell(&t, k->after_ns > 0 ? "%.1f" : "-", (double)k->after_ns / 1e3);
+		table_cell(&t, k->after_ns <= 0 ? "-" : k->searched ? "~%.1f" : "%.1f",
+			   (double)k->after_ns / 1e3);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, k->roofline > 0 ? "%.0f %%" : "-", 100 * k->roofline);
 		table_cell(&t, "%s", ready_origin(k->after));
@@ -217,6 +219,13 @@ static void network(const struct tune_report *r)
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));
+	bool searched = false;
+	for (int i = 0; i < r->nkernels; i++)
+		searched |= r->kernel[i].searched;
+	if (searched)
+		printf("~: the time that the search measured, of the kernel alone\n");
+	if (r->late && r->trials)
+		printf("the box ended before its last step did; what was found in its last second may be lost\n");
 }
 
 static void next_step(const char *model, const struct tune_report *r)
@@ -257,21 +266,47 @@ static void report_replay(const struct args *a, const char *model, const struct 
 	printf("Next: the same with another --strategy, --cost or --seed\n");
 }
 
+static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
+{
+	if (a->json)
+		return report_json(o->model, r, o->rigor);
+	report(a, o->model, r, o->rigor);
+	return 0;
+}
+
+/* What the answer of a job that cannot be cancelled needs. */
+struct last_words {
+	const struct args *a;
+	const struct tune_options *o;
+};
+
+/* Ends the process; the memory is not given back piece by piece. */
+static void answer_late(void *ctx, int rc, const struct tune_report *r)
+{
+	const struct last_words *w = ctx;
+	log_live(NULL);
+	if (rc >= 0)
+		rc = answer(w->a, w->o, r);
+	if (rc < 0)
+		log_error("%s", err_text());
+	_exit(rc < 0 || fflush(stdout) != 0);
+}
+
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
 {
 	struct tune_report r = {0};
+	struct last_words words = {a, o};
 	catch_signals();
 	const char *replay = replay_folder(arg_str(a, "device", "cpu"));
+	o->ctx = &words;
+	o->late = answer_late;
 	int rc = replay ? tune_replay(o, replay, arena, &r) : tune_model(o, arena, &r);
 	log_live(NULL);
 	if (rc < 0)
 		return rc;
-	if (a->json)
-		return report_json(o->model, &r, o->rigor);
-	if (replay)
-		report_replay(a, o->model, &r);
-	else
-		report(a, o->model, &r, o->rigor);
+	if (!replay || a->json)
+		return answer(a, o, &r);
+	report_replay(a, o->model, &r);
 	return 0;
 }
 

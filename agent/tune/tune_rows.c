@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of the report: a kernel each, with its times in the network before and after. If the network was
+ * not measured after the search, a row has the time that the search found for its task. */
+#include "agent/tune/tune_parts.h"
+
+#include "kernels/graph/graph.h"
+
+#include <string.h>
+
+/* Whether both labels name the same work, by whatever algorithm: " F(4,3)" at the end of a label means
+ * Winograd. */
+static bool same_work(const char *a, const char *b)
+{
+	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
+	size_t n = f ? (size_t)(f - a) : strlen(a), m = g ? (size_t)(g - b) : strlen(b);
+	return n == m && !memcmp(a, b, n);
+}
+
+/* Finds the kernel of the network before that did the same work for the same node, searching from `from` on;
+ * -1: there was none, for example because a fused block ran in parts. */
+static int before_of(const struct session *s, const struct plan_kernel *k, int from)
+{
+	int n = s->start.net.nkernels;
+	for (int i = 0; i < n; i++) {
+		int at = (from + i) % n;
+		if (!strcmp(s->start.name[at], k->name) && same_work(s->start.label[at], k->label))
+			return at;
+	}
+	return -1;
+}
+
+/* Index of a step's task; -1: it is none of the job's. */
+static int task_of(const struct session *s, const struct step *st)
+{
+	if (st->kind != STEP_TASK)
+		return -1;
+	struct key k = task_key(st->task);
+	for (int i = 0; i < s->ntasks; i++)
+		if (key_equal(s->task[i].key, k))
+			return i;
+	return -1;
+}
+
+static const struct job_result *found(const struct session *s, int task)
+{
+	const struct job_result *r = s->result && task >= 0 ? &s->result[task] : NULL;
+	return r && r->best_ns > 0 ? r : NULL;
+}
+
+/* Whether the plan will run this step: of a fused step and its parts, the fused one if it has a kernel. */
+static bool will_run(const struct session *s, const struct step *st)
+{
+	const struct step *whole = st->fused_by >= 0 ? &s->model.steps->step[st->fused_by] : st;
+	if (st->kind != STEP_TASK || !whole->fused)
+		return st->kind != STEP_ALIAS;
+	return (found(s, task_of(s, whole)) != NULL) == (st == whole);
+}
+
+/* A row with its times before; *at: where to look for these, and where the next row's will probably be. */
+static struct tune_kernel row_of(const struct session *s, const struct plan_kernel *k, int *at)
+{
+	int b = before_of(s, k, *at);
+	*at = (b < 0 ? *at : b) + 1;
+	return (struct tune_kernel){.name = arena_strdup(s->a, k->name),
+				    .label = arena_strdup(s->a, k->label),
+				    .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
+				    .after = k->origin,
+				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};
+}
+
+/* Gives a row the time that the search found for its task. */
+static void row_searched(const struct session *s, struct tune_kernel *row, int task)
+{
+	const struct job_result *r = found(s, task);
+	if (!r)
+		return;
+	row->after = strcmp(r->best, r->standard) ? FROM_CACHE : FROM_DEFAULT;
+	row->after_ns = r->best_ns;
+	row->roofline = r->roofline_ns / (double)r->best_ns;
+	row->searched = true;
+}
+
+static struct tune_kernel row_of_step(const struct session *s, const struct step *st, int *at)
+{
+	char label[96];
+	if (st->kind == STEP_TASK)
+		task_label(st->task, label);
+	const struct plan_kernel k = {
+	    .name = st->name,
+	    .label = st->kind == STEP_TASK ? label : node_type(&s->model.graph->node[st->node]),
+	    .origin = st->kind == STEP_TASK ? FROM_FALLBACK : FROM_HOST};
+	return row_of(s, &k, at);
+}
+
+void tune_rows_make(struct session *s)
+{
+	const struct steps *all = s->model.steps;
+	struct box_rows rows = {.row = ARENA_ARRAY(s->a, struct tune_kernel, all->nsteps + 1),
+				.task = ARENA_ARRAY(s->a, int, all->nsteps + 1)};
+	for (int i = 0, at = 0; i < all->nsteps; i++) {
+		const struct step *st = &all->step[i];
+		if (!will_run(s, st))
+			continue;
+		rows.task[rows.n] = task_of(s, st);
+		rows.row[rows.n++] = row_of_step(s, st, &at);
+	}
+	s->rows = rows;
+	tune_rows_update(s);
+}
+
+void tune_rows_update(struct session *s)
+{
+	pthread_mutex_lock(&s->late.mutex);
+	for (int i = 0; i < s->rows.n; i++)
+		row_searched(s, &s->rows.row[i], s->rows.task[i]);
+	s->report->nkernels = s->rows.n;
+	s->report->kernel = s->rows.row;
+	pthread_mutex_unlock(&s->late.mutex);
+}
+
+void tune_rows_after(struct session *s, const struct net *after)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
+	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
+	for (int i = 0, at = 0; i < n; i++) {
+		row[i] = row_of(s, &k[i], &at);
+		row[i].after_ns = after->kernel_ns[i];
+		if (row[i].after_ns > 0)
+			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
+		else
+			row_searched(s, &row[i], task_of(s, &s->model.steps->step[k[i].step]));
+	}
+	s->report->nkernels = n;
+	s->report->kernel = row;
+}

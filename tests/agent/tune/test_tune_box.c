@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How boxes end: too short for their model, with a network that no memory or no time is enough for, stopped
+ * in the search, and with a job that hangs. */
+#include "agent/tune/tune_model.h"
+#include "platform/base/quantity.h"
+#include "tests/lib/cli.h"
+#include "tests/lib/onnx_make.h"
+#include "tests/lib/sysroot.h"
+
+/* Writes y = x * w, with w in a file of zeros that takes no place on the disk, but seconds to read. */
+static const char *large_model(void)
+{
+	static char path[256];
+	struct onnx_maker k;
+	mkdir(in_dir("large"), 0700);
+	snprintf(path, sizeof path, "%s/model.onnx", in_dir("large"));
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 400000");
+	mk_entry(&k, mk_init(&k, "w", 1, "400000 1000", NULL, 0), "location", "w.bin");
+	mk_node(&k, "MatMul", "x w", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	CHECK_OK(file_write(path, b.p, b.n));
+	CHECK_OK(file_write(in_dir("large/w.bin"), "", 0));
+	CHECK(truncate(in_dir("large/w.bin"), 1600000000) == 0);
+	arena_free(&k.a);
+	return path;
+}
+
+/* y = relu(x), of any height. */
+static const char *tall_model(void)
+{
+	static char path[256];
+	struct onnx_maker k;
+	snprintf(path, sizeof path, "%s", in_dir("tall.onnx"));
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 1 height 64");
+	mk_node(&k, "Relu", "x", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&k.a);
+	return path;
+}
+
+/* Names, sizes, times and sums of all files of a folder. */
+static void list_files(const char *folder, char *to, size_t n)
+{
+	char cmd[1024], path[256];
+	snprintf(path, sizeof path, "%s", in_dir("list"));
+	snprintf(cmd, sizeof cmd,
+		 "cd '%s' && find . -printf '%%p %%s %%T@\\n' | sort >'%s' && cat $(find . -type f) | cksum "
+		 ">>'%s'",
+		 folder, path, path);
+	CHECK(system(cmd) == 0);
+	slurp(path, to, n);
+}
+
+static void check_too_short(const char *cache)
+{
+	CHECK_RUN(1, "tune %s --budget 100ms --threads 1 --cache %s", large_model(), cache);
+	CHECK_SAYS(cli_err, "the box of 100 ms ended while the model was read (");
+	CHECK_SAYS(cli_err, " of 1600.0 MB)");
+	CHECK_SAYS(cli_err, "nothing was changed. Give --budget ");
+	CHECK(test_count(cli_err, "\n") == 1 && !cli_out[0]);
+}
+
+TEST(too_short_to_read_the_model)
+{
+	static char before[1 << 16], after[1 << 16];
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("none"));
+	check_too_short(cache);
+	CHECK(!file_exists(cache));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(cache, sizeof cache, "%s", in_dir("some"));
+	CHECK_RUN(0, "tune -q %s --rigor estimate --budget 60s --threads 1 --cache %s", steering(), cache);
+	list_files(cache, before, sizeof before);
+	check_too_short(cache);
+	list_files(cache, after, sizeof after);
+	CHECK(before[0] && !strcmp(before, after));
+}
+
+TEST(gigantic_shapes)
+{
+	struct sysroot b;
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("gigantic"));
+	sysroot_begin(&b);
+	setenv("HONE_SYSROOT", b.root, 1);
+	static const char tune[] = "tune %s --budget 300ms --threads 1 --cache %s --shape height=%s";
+	CHECK_RUN(1, tune, tall_model(), cache, "99999999");
+	CHECK_SAYS(cli_err, "elements");
+	sysroot_memory(&b, 4000, 1000);
+	CHECK_RUN(1, tune, tall_model(), cache, "7000000");
+	CHECK_SAYS(cli_err, "GB of memory, and 1.0 GB are free; give smaller sizes with --shape");
+	sysroot_memory(&b, 400000, 100000);
+	CHECK_RUN(0, tune, tall_model(), cache, "7000000");
+	CHECK_SAYS(cli_out, "not measured: too little time was left");
+	unsetenv("HONE_SYSROOT");
+	sysroot_end(&b);
+}
+
+static volatile sig_atomic_t stop;
+static void (*then)(void);
+
+/* Once all tasks have a time. */
+static void at_progress(void *ctx, const struct job_progress *p)
+{
+	(void)ctx;
+	if (p->measured == p->ntasks)
+		then();
+}
+
+static void answer(void *ctx, int rc, const struct tune_report *r)
+{
+	int searched = 0;
+	(void)ctx;
+	for (int i = 0; i < r->nkernels; i++)
+		searched += r->kernel[i].searched && r->kernel[i].after_ns > 0;
+	_exit(rc == E_OK && r->late && r->trials > 0 && searched > 0 && r->before_ms > 0 && !r->after_ms
+		  ? 42
+		  : 43);
+}
+
+static struct tune_options box_of(const char *cache, const char *budget)
+{
+	struct tune_options o = {.model = steering(),
+				 .threads = 1,
+				 .builders = 0,
+				 .cache = cache,
+				 .seed = 1,
+				 .stop = &stop,
+				 .progress = at_progress,
+				 .late = answer};
+	CHECK_OK(duration_parse(budget, &o.budget_ns));
+	o.budget_ns += clock_since_start(&clock_real);
+	return o;
+}
+
+static void stop_now(void)
+{
+	stop = 1;
+}
+
+TEST(rows_of_the_search)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	struct arena a = {0};
+	struct tune_report r;
+	const struct tune_options o = box_of(in_dir("stopped"), "60s");
+	then = stop_now;
+	REQUIRE_OK(tune_model(&o, &a, &r));
+	CHECK(r.stopped && !r.after_ms && !r.late && r.nkernels > 0);
+	int searched = 0;
+	for (int i = 0; i < r.nkernels; i++)
+		searched += r.kernel[i].searched && r.kernel[i].after_ns > 0 && r.kernel[i].roofline > 0;
+	CHECK(searched >= r.tasks);
+	stop = 0;
+	arena_free(&a);
+}
+
+static void hang(void)
+{
+	for (;;)
+		pause();
+}
+
+TEST(a_job_that_hangs)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	struct arena a = {0};
+	struct tune_report r;
+	const struct tune_options o = box_of(in_dir("hangs"), "8s");
+	int status = 0;
+	then = hang;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(tune_model(&o, &a, &r) >= 0 ? 1 : 2);
+	waitpid(pid, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
+TEST_MAIN
