@@ -5,6 +5,8 @@ bench-search: override ARGS += $(if $(FULL),--full)
 # through nginx.
 bench-fleet-pull bench-fleet-polls bench-fleet-load: bench-fleet-%: all $(B)/tools/bench_load $(B)/tools/bench_polls
 	@sh tests/sh/fleet.sh $(B) --$*
+bench-boxes: $(B)/tools/bench_box $(PROGRAMS) # overruns of short boxes, on a free core and on a half-taken one
+	@$< --overruns $(ARGS)
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
 # Comparison with other libraries, installed from PyPI in a virtual environment; see tools/peers/bench_peers.py.
@@ -20,4 +22,4 @@ bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
 		--out $(B)/start $(ARGS)
-.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-start bench-peers bench-untuned bench-tvm
+.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-start bench-peers bench-untuned bench-tvm
