@@ -327,6 +327,12 @@ int leash_commit(struct leash *l)
 	return tell(l, &r, NULL);
 }
 
+void leash_say_last(struct leash *l, const struct request *done)
+{
+	if (l && leash_held(l))
+		link_say_last(l->link, done);
+}
+
 void leash_say(struct leash *l, const struct request *r)
 {
 	int64_t now_ns = clock_now(l->clock);

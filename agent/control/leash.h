@@ -5,7 +5,8 @@
  *
  * A thread reads the connection, so that a yield takes effect while the job waits for its worker: local
  * workers are in the job's process group, which honed stops; workers behind a socket end because their
- * streams are shut down (child_rest_all does both). All functions are called by the job's one thread. */
+ * streams are shut down (child_rest_all does both). All functions but leash_say_last are called by the job's
+ * one thread. */
 #ifndef AGENT_LEASH_H
 #define AGENT_LEASH_H
 
@@ -46,6 +47,9 @@ int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n) 
 int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
 int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns >= 0 */
 void leash_say(struct leash *l, const struct request *progress_or_done);
+/* For another thread than the job's, whose process then ends at once: sends it unless the job's thread is
+ * sending just now. */
+void leash_say_last(struct leash *l, const struct request *done);
 
 /* A runner that takes a lease for each call: LEASE_COMPUTE for a build, LEASE_MEASURE for timing, or
  * LEASE_QUIET with TIME_QUIET. A result is discarded, and the call repeated, if the lease was tainted (unless

@@ -18,6 +18,7 @@ struct link {
 	link_event *event;
 	void *ctx;
 	pthread_t thread;
+	pthread_mutex_t sending;
 	pthread_mutex_t mutex; /* guards the fields below, except `in` */
 	pthread_cond_t said;
 	bool gone;
@@ -91,6 +92,7 @@ static void free_link(struct link *k)
 {
 	pthread_cond_destroy(&k->said);
 	pthread_mutex_destroy(&k->mutex);
+	pthread_mutex_destroy(&k->sending);
 	json_decref(k->reply);
 	close(k->fd);
 	free(k);
@@ -108,6 +110,7 @@ int link_open(int fd, link_event *event, void *ctx, struct link **out)
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_mutex_init(&k->mutex, NULL);
+	pthread_mutex_init(&k->sending, NULL);
 	pthread_cond_init(&k->said, &a);
 	pthread_condattr_destroy(&a);
 	int rc = start_thread(k);
@@ -155,8 +158,10 @@ static int send_request(struct link *k, const struct request *r, const void *pay
 	struct buf line = {0};
 	control_print(r, &line);
 	buf_add(&line, payload, payload ? (size_t)r->bytes : 0);
+	pthread_mutex_lock(&k->sending);
 	int rc =
 	    buf_ok(&line) ? send_all(k, line.p, line.n) : fail(E_NOMEM, "no memory for a message to honed");
+	pthread_mutex_unlock(&k->sending);
 	buf_free(&line);
 	return rc;
 }
@@ -164,6 +169,18 @@ static int send_request(struct link *k, const struct request *r, const void *pay
 int link_say(struct link *k, const struct request *r)
 {
 	return send_request(k, r, NULL);
+}
+
+/* Keeps the mutex, so that the caller sends nothing behind a part of a message. */
+void link_say_last(struct link *k, const struct request *r)
+{
+	struct buf line = {0};
+	if (pthread_mutex_trylock(&k->sending) != 0)
+		return;
+	control_print(r, &line);
+	if (buf_ok(&line))
+		(void)!send(k->fd, line.p, line.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	buf_free(&line);
 }
 
 /* Waits until the reply is there, or a short time has passed. */

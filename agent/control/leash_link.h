@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to honed that a thread reads: events are passed on at once, replies wait for their caller. One
- * caller at a time. Part of leash.c; not for others. */
+ * caller at a time, besides link_say_last. Part of leash.c; not for others. */
 #ifndef AGENT_LEASH_LINK_H
 #define AGENT_LEASH_LINK_H
 
@@ -28,6 +28,9 @@ int link_ask(struct link *k, struct request *r, const void *payload, const volat
 	     int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Sends a request that has no reply. */
 int link_say(struct link *k, const struct request *r) MUST_CHECK;
+/* The same from another thread than the caller's, without waiting: nothing is sent while the caller sends. It
+ * is the last that is sent. */
+void link_say_last(struct link *k, const struct request *r);
 
 #define LINK_PATIENCE_NS (60 * NS_PER_S)
 

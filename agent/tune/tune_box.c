@@ -75,6 +75,8 @@ static void answer_late(void *session)
 	struct tune_report r = s->late.report;
 	r.elapsed_s = (double)clock_since_start(s->clock) / 1e9;
 	r.late = true;
+	if (s->late.read)
+		tune_say_late(s, &r);
 	s->o->late(s->o->ctx, s->late.read ? E_OK : tune_too_short(s), &r);
 }
 

@@ -130,6 +130,21 @@ static double promise(const struct session *s)
 	return now_ns > 0 ? smaller(1, smaller(best * (double)s->o->budget_ns, above_ns) / now_ns) : 0;
 }
 
+void tune_say_late(struct session *s, const struct tune_report *r)
+{
+	int missing = 0;
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		missing += k->after == FROM_FALLBACK && k->after_ns <= 0;
+	}
+	leash_say_last(s->store.leash, &(struct request){.op = OP_DONE,
+							 .trials = r->trials,
+							 .before_ms = r->before_ms,
+							 .kept = r->kept,
+							 .missing = missing,
+							 .promise = -1});
+}
+
 void tune_say_done(struct session *s)
 {
 	const struct tune_report *t = s->report;

@@ -91,6 +91,7 @@ static int name_machine(struct session *s)
 
 static int open_machine(struct session *s)
 {
+	tune_publish(s, 0);
 	int rc = tune_cache_open(s);
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	tune_publish(s, 0);

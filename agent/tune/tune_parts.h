@@ -151,6 +151,8 @@ int tune_cache_open(struct session *s) MUST_CHECK;
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
 void tune_say_done(struct session *s);
+/* The same from the guard's thread: what the report knows of it. */
+void tune_say_late(struct session *s, const struct tune_report *r);
 
 /* The box begins: from now on the job's thread has a limit, and the guard watches. */
 int tune_box_open(struct session *s) MUST_CHECK;

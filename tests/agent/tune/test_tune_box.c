@@ -124,6 +124,7 @@ static void answer(void *ctx, int rc, const struct tune_report *r)
 		  : 43);
 }
 
+/* From then on, commands that this process runs take its start for theirs. */
 static struct tune_options box_of(const char *cache, const char *budget)
 {
 	struct tune_options o = {.model = steering(),

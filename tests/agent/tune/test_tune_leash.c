@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone tune through a honed that holds the cache: its messages, and where its results go. */
 #include "agent/cache/cache.h"
+#include "agent/tune/tune_model.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
 #include "tests/lib/fake_owner.h"
@@ -88,6 +89,45 @@ TEST(a_box_through_honed)
 	end();
 	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --cache %s", steering(), folder);
 	CHECK(!strstr(cli_err, "warning"));
+}
+
+static void hang(void *ctx, const struct job_progress *p)
+{
+	(void)ctx;
+	while (p->measured == p->ntasks)
+		pause();
+}
+
+static void exit_late(void *ctx, int rc, const struct tune_report *r)
+{
+	(void)ctx;
+	_exit(rc == E_OK && r->late ? 42 : 43);
+}
+
+/* The last words of a job that cannot end in time: honed learns its result. */
+TEST(a_job_that_hangs)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	struct arena a = {0};
+	struct tune_report r;
+	struct tune_options o = {
+	    .model = steering(), .threads = 1, .builders = 0, .seed = 1, .progress = hang, .late = exit_late};
+	int status = 0;
+	o.cache = begin("hangs");
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) { /* only the child, because forks of this process inherit when it started */
+		o.budget_ns = clock_since_start(&clock_real) + 8 * NS_PER_S;
+		_exit(tune_model(&o, &a, &r) >= 0 ? 1 : 2);
+	}
+	waitpid(pid, &status, 0);
+	for (int i = 0; i < 1000 && !said(OP_DONE); i++) /* the fake one reads on its own thread */
+		usleep(1000);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42 && said(OP_DONE) == 1);
+	const struct request *done = &fake.last[OP_DONE];
+	CHECK(done->trials > 0 && done->before_ms > 0 && done->now_ms == 0 && done->missing == 0);
+	end();
 }
 
 /* Tainted runs are repeated; if all runs are tainted, the box still ends in time, with nothing measured. */
