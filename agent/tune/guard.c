@@ -13,6 +13,7 @@
 
 #define ANSWER_NS (4 * NS_PER_MS) /* to wake up, to print the answer, and to end */
 #define EXIT_NS_PER_MIB (90 * NS_PER_US)
+#define MOST_STRETCH 3
 #define LOOK_NS (20 * NS_PER_MS) /* near the end the memory is looked at so often */
 
 struct guard {
@@ -23,18 +24,34 @@ struct guard {
 	bool closing;
 };
 
-int64_t guard_exit_ns(size_t more_bytes)
+/* The first two numbers of a file; false: it cannot be read. */
+static bool two_numbers(const char *path, long long *a, long long *b)
 {
 	char text[128];
-	long long all, resident = 0;
-	int fd = sysfile_open("", "/proc/self/statm");
+	int fd = sysfile_open("", path);
 	int n = fd < 0 ? -1 : sysfile_read(fd, text, sizeof text);
 	if (fd >= 0)
 		close(fd);
-	if (n <= 0 || sscanf(text, "%lld %lld", &all, &resident) != 2)
+	return n > 0 && sscanf(text, "%lld %lld", a, b) == 2;
+}
+
+/* How much longer everything takes, because the job's thread waits for its core so often. */
+static double stretch(void)
+{
+	long long ran_ns, waited_ns;
+	if (!two_numbers("/proc/self/schedstat", &ran_ns, &waited_ns) || ran_ns <= 0 || waited_ns < 0)
+		return 1;
+	double x = 1 + (double)waited_ns / (double)ran_ns;
+	return x < MOST_STRETCH ? x : MOST_STRETCH;
+}
+
+int64_t guard_exit_ns(size_t more_bytes)
+{
+	long long all, resident;
+	if (!two_numbers("/proc/self/statm", &all, &resident))
 		resident = 0;
 	int64_t bytes = resident * sysconf(_SC_PAGESIZE) + (int64_t)more_bytes;
-	return ANSWER_NS + bytes / (1 << 20) * EXIT_NS_PER_MIB;
+	return (int64_t)(stretch() * (double)(ANSWER_NS + bytes / (1 << 20) * EXIT_NS_PER_MIB));
 }
 
 /* Time until the answer is due; a job with much time left is not looked at often. */

@@ -26,7 +26,8 @@ struct guard_options {
 int guard_open(const struct guard_options *o, struct guard **out) MUST_CHECK;
 /* The job ended in time. If `late` runs already, waits for it. NULL: nothing. */
 void guard_close(struct guard *g);
-/* Time that the end of this process takes, given the memory that it has now, and so much more. */
+/* Time that the end of this process takes, given the memory that it has now, and so much more, and the share
+ * that it got of its core. */
 int64_t guard_exit_ns(size_t more_bytes);
 
 #endif
