@@ -57,6 +57,56 @@ static void check_pool(void)
 	}
 }
 
+static double log_draft(int i)
+{
+	return log(space_draft(u.guide.space, u.h.pool[i].cand));
+}
+
+/* Leaves only the slowest of n draws in the pool. */
+static void fill_with_slowest(int n)
+{
+	char worst[CAND_MAX] = "", cand[CAND_MAX];
+	double most = 0;
+	for (int i = 0; i < n; i++) {
+		CHECK_OK(draw(NULL, cand));
+		double ns = space_draft(u.guide.space, cand);
+		if (ns > most)
+			strcpy(worst, cand);
+		most = fmax(most, ns);
+	}
+	member_set(&u.h, &u.h.spare, worst);
+	CHECK(herd_add(&u.h, &u.h.spare));
+}
+
+/* By how much the log of drafted time falls from a slow candidate to the last two points of its path. */
+static double path_falls(const char *text, uint64_t seed)
+{
+	open_herd(text, "draft", seed, 512);
+	fill_with_slowest(24);
+	descend(&u.h, u.relax, 1, DESCENT_STEPS);
+	int n = u.h.npool;
+	double fall = n > 2 ? log_draft(0) - (log_draft(n - 1) + log_draft(n - 2)) / 2 : 0;
+	arena_free(&u.a);
+	return fall;
+}
+
+/* The sign of the gradient. The first steps are large and overshoot, so a path ends about where it began
+ * (-0.02 on average). With the gradient of the penalties reversed it ends at -0.4, with that of the cost
+ * reversed at -0.8, with both at -0.6: the best points of such long paths are no worse than others, so only
+ * the ends of paths show it. */
+TEST(paths_do_not_lead_uphill)
+{
+	enum { SEEDS = 40 };
+	static const char *const texts[] = {task_conv, task_matmul, task_dense};
+	double fall = 0;
+	for (int i = 0; i < 3; i++)
+		for (uint64_t seed = 1; seed <= SEEDS; seed++)
+			fall += path_falls(texts[i], seed) / 3 / SEEDS;
+	if (fall <= -0.2)
+		printf("the log of time rises by %.3f along a path\n", -fall);
+	CHECK(fall > -0.2);
+}
+
 /* Starts from two draws: from many, little can be gained in spaces as small as these. */
 TEST(downhill)
 {
