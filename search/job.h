@@ -36,14 +36,15 @@ struct job_task {
 	int nseeds; /* tried right after the default, best first */
 	const struct job_seed *seed;
 	/* The best candidate by the cache's record; NULL: none. Its recorded time is not trusted: it is
-	 * measured interleaved with the default, which replaces it if it is faster, or if the incumbent no
-	 * longer works. */
+	 * measured interleaved with the default, which replaces it if it wins that race (search/race.h), or
+	 * if the incumbent no longer works. */
 	const char *incumbent;
 	bool codeless; /* no code of the incumbent can run: it is made before any other task's default */
 	/* > 0: the incumbent is a stranger's, and this is the time that he claims. It gets one try. The try
 	 * is aborted if its first run takes more than ten times the larger of the claim and the default's
-	 * draft, or more than three times the default's time if that is known. After JOB_LIES such failures
-	 * in a box, defaults go before strangers' candidates. */
+	 * draft, or more than three times the default's time if that is known. It replaces the default only
+	 * if it wins their race. After JOB_LIES such failures in a box, defaults go before strangers'
+	 * candidates. */
 	int64_t claim_ns;
 	/* Candidates that earlier boxes, or earlier jobs of this box, have tried. The strategy and the model
 	 * learn from them, and they are not measured again. Their times are scaled by the default's. */

@@ -68,16 +68,23 @@ static int rounds_needed(const struct meas pair[2], int asked)
 	return want > least ? (int)want : least < MAX_ROUNDS ? least : MAX_ROUNDS;
 }
 
-/* Races the incumbent against one challenger, with more rounds as long as noise could explain their
- * difference. met: their times in the first race. */
-static int duel(struct box *b, const struct built pair[2], const struct meas met[2], struct verdict *v,
-		int challenger)
+enum decision { UNDECIDED, STAYS, LOSES };
+
+/* The rule by which an incumbent (m[0]) loses to a challenger (m[1]). */
+static enum decision decide(const struct meas m[2], struct verdict *v)
 {
-	struct meas m[2] = {met[0], met[1]};
-	for (int asked = 0;;) {
-		int rounds = rounds_for(2, m[0].median_ns, rounds_needed(m, asked));
-		if (rounds <= asked)
-			break;
+	v->ratio = (double)m[1].median_ns / (double)m[0].median_ns;
+	v->winner = m[1];
+	double gain = 1 - v->ratio, error = RACE_SIGMAS * pair_error(&m[0], &m[1]);
+	if (gain >= RACE_GAIN && gain > error)
+		return LOSES;
+	return gain + error < RACE_GAIN ? STAYS : UNDECIDED;
+}
+
+int race_pair(struct box *b, const struct built pair[2], int rounds, struct meas m[2], struct verdict *v)
+{
+	*v = (struct verdict){.ratio = 1};
+	for (int asked = 0; rounds > asked;) {
 		asked = rounds;
 		int rc = box_time(b, pair, 2, rounds, 0, TIME_QUIET, m);
 		if (rc < 0)
@@ -85,17 +92,30 @@ static int duel(struct box *b, const struct built pair[2], const struct meas met
 		v->lost[0] = fell(m, 2);
 		if (!timed(&m[0]) || !timed(&m[1]))
 			return E_OK;
-		v->ratio = (double)m[1].median_ns / (double)m[0].median_ns;
-		v->winner = m[1];
-		double gain = 1 - v->ratio, error = RACE_SIGMAS * pair_error(&m[0], &m[1]);
-		if (gain >= RACE_GAIN && gain > error) {
-			v->winner_at = challenger;
-			return E_OK;
-		}
-		if (gain + error < RACE_GAIN)
+		enum decision d = decide(m, v);
+		v->winner_at = d == LOSES;
+		if (d != UNDECIDED)
 			break;
+		rounds = rounds_for(2, m[0].median_ns, rounds_needed(m, asked));
 	}
-	v->lost[challenger] = true;
+	v->lost[1] = !v->winner_at;
+	return E_OK;
+}
+
+/* Races the incumbent against one challenger. met: their times in the first race. */
+static int duel(struct box *b, const struct built pair[2], const struct meas met[2], struct verdict *v,
+		int challenger)
+{
+	struct meas m[2];
+	struct verdict d;
+	int rc = race_pair(b, pair, rounds_for(2, met[0].median_ns, rounds_needed(met, 0)), m, &d);
+	if (rc < 0)
+		return rc;
+	v->ratio = d.ratio;
+	v->winner = d.winner;
+	v->winner_at = d.winner_at ? challenger : 0;
+	v->lost[0] = d.lost[0];
+	v->lost[challenger] = d.lost[1];
 	return E_OK;
 }
 

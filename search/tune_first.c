@@ -3,6 +3,7 @@
 #include "search/tune_parts.h"
 
 #include "platform/base/log.h"
+#include "search/race.h"
 
 #include <string.h>
 
@@ -12,8 +13,9 @@ static const int firm_tries[MEAS_STATUSES] = {[MEAS_CRASH] = 3, [MEAS_TIMEOUT] =
 
 /* A stranger's candidate is not tried first if its draft is more than this many times the default's. */
 #define CLAIM_DRAFTS 8
-#define CLAIM_ABORT 10 /* factor for the first run, in whatever state the machine is; beside a measured
-			  default: 3 */
+#define CLAIM_ABORT                                                                                          \
+	10 /* factor for the first run, in whatever state the machine is; beside a measured                  \
+	      default: 3 */
 
 static bool is_claim(const struct tune *t)
 {
@@ -117,31 +119,35 @@ static int demote(struct tune *t, int standard, const struct meas *m, enum meas_
 	return tune_save(t, true, standard, m);
 }
 
-/* Races the caller's incumbent against the default, interleaved; tuning starts from the faster. m: the
- * default's measurement. */
+/* Races the caller's incumbent and the default by the rule of all races (search/race.h), so that no box loses
+ * by one lucky median what earlier boxes proved. The one that this board has proved holds its place until the
+ * other wins: a stranger's candidate is a challenger of the default. m: the default's measurement. */
 static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 {
 	struct meas known, pair[2];
+	struct verdict v;
 	int before, rc = find_incumbent(t, &before, &known);
 	if (rc < 0)
 		return rc;
 	if (known.status != MEAS_OK)
 		return demote(t, standard, m, known.status);
-	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
+	const int first = is_claim(t) ? 1 : 0,
+		  trial[2] = {first ? standard : before, first ? before : standard};
+	const struct built code[2] = {t->trial[trial[0]].code, t->trial[trial[1]].code};
+	const struct meas *before_m = &pair[first], *standard_m = &pair[!first];
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
-	rc = box_time(t->box, code, 2, 4 * tune_rounds(t) + 1, 0, TIME_QUIET, pair);
-	if (rc >= 0 && pair[0].status == MEAS_OK && pair[1].status != MEAS_OK)
-		return demote(t, standard, m, pair[1].status);
+	rc = race_pair(t->box, code, 4 * tune_rounds(t) + 1, pair, &v);
+	if (rc >= 0 && standard_m->status == MEAS_OK && before_m->status != MEAS_OK)
+		return demote(t, standard, m, before_m->status);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
 		return rc;
-	t->result->default_ns = pair[0].median_ns;
-	t->result->before_ns = pair[1].median_ns;
-	bool keep = pair[1].median_ns < pair[0].median_ns;
-	tune_set_best(t, keep ? before : standard, pair[keep].median_ns);
-	if (keep)
+	t->result->before_ns = before_m->median_ns;
+	t->result->default_ns = standard_m->median_ns;
+	tune_set_best(t, trial[v.winner_at], pair[v.winner_at].median_ns);
+	if (t->best == before)
 		tune_tell_akin(t);
-	return tune_save(t, true, t->best, &pair[keep]);
+	return tune_save(t, true, t->best, &pair[v.winner_at]);
 }
 
 /* If the default does not work, starts from the incumbent as long as that works. */

@@ -58,8 +58,7 @@ struct saved {
 	double now_ms;
 };
 
-static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
-		struct blob code)
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
 {
 	struct saved *s = ctx;
 	struct arena a = {0};
@@ -575,6 +574,63 @@ TEST(an_incumbent_that_fails_is_demoted)
 		CHECK(setup.result[i].before_ns == 0);
 		close_setup(&setup);
 	}
+}
+
+/* A candidate of the first task that takes `from` to `to` times as long as the default. */
+static void find_near(double from, double to, const char *standard, char cand[CAND_MAX])
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s = NULL;
+	struct rng r;
+	double ratio = 0;
+	rng_seed(&r, 3);
+	open_setup(&setup, 1, 0, 1, NS_PER_S);
+	CHECK_OK(task_parse(setup.task[0].text, t));
+	CHECK_OK(space_make(&a, t, &setup.s->t, NULL, &s));
+	double base = (double)true_ns(&setup, 0, standard);
+	for (int i = 0; i < 2000 && !(ratio >= from && ratio < to && strcmp(cand, standard)); i++) {
+		CHECK_OK(space_random(s, &r, cand));
+		ratio = (double)true_ns(&setup, 0, cand) / base;
+	}
+	CHECK(ratio >= from && ratio < to);
+	close_setup(&setup);
+	arena_free(&a);
+}
+
+/* In how many of 30 boxes on a noisy machine the incumbent is kept. */
+static int times_kept(const char *incumbent, int64_t claim_ns)
+{
+	int kept = 0;
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		open_setup(&setup, 1, 0.03, 1, 3 * NS_PER_S);
+		dev_sim_reset(0, seed, 0.03);
+		setup.j.limits.defaults_only = true;
+		setup.task[0].incumbent = incumbent;
+		setup.task[0].claim_ns = claim_ns;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(!strcmp(setup.saved.best[0], setup.result[0].best));
+		CHECK(setup.result[0].before_ns > 0 && setup.result[0].default_ns > 0);
+		kept += !strcmp(setup.result[0].best, incumbent);
+		close_setup(&setup);
+	}
+	return kept;
+}
+
+/* The cache's incumbent and the default meet by the rule of races: what takes as long as the other one, give
+ * or take 1 %, replaces nothing, whichever median is smaller. A stranger's candidate has to win against the
+ * default. */
+TEST(a_cached_incumbent_loses_only_a_race)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX], same[CAND_MAX], slow[CAND_MAX];
+	find_known(known, standard);
+	find_near(.99, 1.01, standard[0], same);
+	find_near(1.3, 2, standard[0], slow);
+	int kept[] = {times_kept(same, 0), times_kept(slow, 0), times_kept(same, NS_PER_S),
+		      times_kept(slow, NS_PER_S)};
+	CHECK(kept[0] >= 29 && kept[1] == 0 && kept[2] <= 1 && kept[3] == 0);
+	if (test_bad)
+		printf("kept %d %d %d %d\n", kept[0], kept[1], kept[2], kept[3]);
 }
 
 /* A machine that stands still for a moment loses no tuned kernel; a kernel that hangs a second time is

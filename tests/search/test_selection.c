@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The selection rules of evolution and annealing: a cost model that keeps its guesses shows how fast the
- * candidates are that a strategy draws, in their order. Both strategies mutate candidates, and a mutation makes
- * a candidate slower as often as faster: only selection makes later candidates faster than earlier ones. */
+ * candidates are that a strategy draws, in their order. Both strategies mutate candidates, and a mutation
+ * makes a candidate slower as often as faster: only selection makes later candidates faster than earlier
+ * ones. */
 #include "tests/lib/strategy_setup.h"
 #include "tests/lib/tasks.h"
 
@@ -77,8 +78,8 @@ TEST(evolution_selects_the_fit)
 	check_fall(mean_fall("evolve", 128, 32), 0.2);
 }
 
-/* 16 chains, guessed twice, and six steps of each: a chain that takes every step is a random walk (0.01 instead
- * of 0.19). */
+/* 16 chains, guessed twice, and six steps of each: a chain that takes every step is a random walk (0.01
+ * instead of 0.19). */
 TEST(annealing_refuses_bad_steps)
 {
 	check_fall(mean_fall("anneal", 128, 32), 0.1);
