@@ -17,7 +17,6 @@ enum {
 };
 
 #define RACE_WORK_NS (60 * NS_PER_MS) /* work of one call; kernels too long for it still get MIN_ROUNDS */
-#define NEVER_CERTAIN 1.0
 
 /* How many rounds n candidates that take `ns` each get: at most `want`. */
 static int rounds_for(int n, int64_t ns, int want)
@@ -27,18 +26,9 @@ static int rounds_for(int n, int64_t ns, int want)
 	return rounds < MIN_ROUNDS ? MIN_ROUNDS : (int)rounds;
 }
 
-/* Standard error of a median, relative: 1.4826 MAD estimates sigma, and the median of r normal samples
- * has 1.2533 sigma / sqrt(r). */
-static double median_error(const struct meas *m)
-{
-	if (m->runs < 3 || m->median_ns <= 0)
-		return NEVER_CERTAIN;
-	return 1.4826 * 1.2533 * (double)m->spread_ns / (double)m->median_ns / sqrt(m->runs);
-}
-
 static double pair_error(const struct meas *a, const struct meas *b)
 {
-	double x = median_error(a), y = median_error(b);
+	double x = meas_error(a), y = meas_error(b);
 	return sqrt(x * x + y * y);
 }
 

@@ -40,9 +40,9 @@
  * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, exactness, kind);
  * code = rec key + emitter version + cand, and the payload names what the code was compiled for
  * (agent/cache/kept_code.h); choices: agent/cache/chosen.h; history: agent/cache/history.h; trials:
- * agent/cache/trials.h; risk: agent/worker/marked.h; shared: agent/sync/offered.h. Records and trials of the
- * former version, whose keys were a MurmurHash3, are indexed under their new keys (cache_adopt.c); their code
- * is compiled again.
+ * agent/cache/trials.h; gain: as history (agent/cache/gain.h); risk: agent/worker/marked.h; shared:
+ * agent/sync/offered.h. Records and trials of the former version, whose keys were a MurmurHash3, are indexed
+ * under their new keys (cache_adopt.c); their code is compiled again.
  *
  * Code is machine code, and a record says which code serves. So if, at open, a user other than root, `hone`
  * (the daemon's user) and this process's user can write a file or change its folder, the records and choices
@@ -78,6 +78,7 @@ enum cache_type {
 	CACHE_SHARED = 9,
 	CACHE_HINT = 10,         /* agent/cache/hint.h */
 	CACHE_HINT_CHOICES = 11, /* strangers' choices, until a box on this board has compared them */
+	CACHE_GAIN = 12,         /* agent/cache/gain.h */
 	CACHE_TYPES
 };
 

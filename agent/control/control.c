@@ -42,7 +42,7 @@ enum name {
 };
 
 #define MOST_MS 1e12 /* as ns it is an int64_t */
-enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000, LAST_TYPE = 11 /* of a record: agent/cache/cache.h */ };
+enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000, LAST_TYPE = 12 /* of a record: agent/cache/cache.h */ };
 
 #define AT(field) offsetof(struct request, field)
 static const struct {

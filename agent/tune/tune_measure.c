@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum {
 	AFTER_RUNS = 12,
@@ -251,11 +252,14 @@ static int run_rounds(struct session *s, struct net *standard, struct net *after
 	if (s->start.net.plan)
 		net_forget(&s->start.net);
 	struct net *const all[] = {&s->start.net, standard, after};
+	struct disturb machine;
+	disturb_begin(&machine, NULL);
 	for (int i = 0; rc >= 0 && clock_now(s->clock) + (i ? round_ns : 0) < until_ns; i += rc > 0) {
 		struct round r = {s, standard, after, .timed = i < 3 || i % 4 == 0};
 		rc = net_quietly(s->store.leash, until_ns, all, 3, run_round, &r);
 		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, r.took_ns);
 	}
+	disturb_end(&machine, &s->report->machine);
 	return ended(rc);
 }
 
@@ -331,6 +335,72 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 	return open_late(s, REC_BEST, after);
 }
 
+/* Compares a network with the one of the best kernels; `turns`: they have run in turn. */
+static struct faster compare(const struct net *other, const struct net *after, bool turns)
+{
+	double x[NET_SAMPLES], y[NET_SAMPLES];
+	int nx = net_samples(other, x), ny = net_samples(after, y), n = (int)least(nx, ny);
+	if (!n)
+		return (struct faster){0};
+	return turns ? faster_by_rounds(x, y, n) : faster_apart(x, nx, y, ny);
+}
+
+/* Kernels of a network that neither the cache nor a compiler gave. */
+static int count_fallbacks(const struct net *n)
+{
+	const struct plan_kernel *k;
+	int nkernels = plan_kernels(n->plan, &k), count = 0;
+	for (int i = 0; i < nkernels; i++)
+		count += k[i].origin == FROM_FALLBACK;
+	return count;
+}
+
+static void fill_gain(const struct session *s, const struct net *standard, const struct net *after,
+		      struct gain *g)
+{
+	*g = (struct gain){.threads = s->o->threads,
+			   .exact = s->o->exact,
+			   .default_ms = s->report->default_ms,
+			   .now_ms = s->report->after_ms,
+			   .kernels = standard->nkernels,
+			   .fallbacks = count_fallbacks(standard),
+			   .faster = compare(standard, after, true),
+			   .machine = s->report->machine};
+	size_t n = strlen(s->o->model), room = sizeof g->model - 1;
+	snprintf(g->model, sizeof g->model, "%s", s->o->model + (n > room ? n - room : 0));
+	time_t now = time(NULL);
+	struct tm utc;
+	strftime(g->date, sizeof g->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+}
+
+/* Keeps the headline of this box for other commands. */
+static int put_gain(struct session *s)
+{
+	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->exact);
+	int rc = gain_put(s->store.cache, k, &s->report->gain);
+	if (rc == E_IO)
+		tune_warn(s);
+	return rc == E_IO ? E_OK : rc;
+}
+
+/* Fills in the report after the last round. */
+static int conclude(struct session *s, const struct net *standard, struct net *after)
+{
+	struct tune_report *r = s->report;
+	r->interleaved = s->start.net.plan != NULL;
+	if (r->interleaved)
+		r->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
+	r->default_ms = (double)net_median_ns(standard) / 1e6;
+	r->after_ms = (double)net_median_ns(after) / 1e6;
+	r->before = compare(&s->start.net, after, r->interleaved);
+	tune_rows_after(s, after);
+	tune_publish(s, r->trials);
+	if (!standard->nsamples)
+		return E_OK;
+	fill_gain(s, standard, after, &r->gain);
+	return put_gain(s);
+}
+
 int tune_measure_after(struct session *s)
 {
 	struct net standard = {0}, after = {0};
@@ -342,15 +412,8 @@ int tune_measure_after(struct session *s)
 	int rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);
-	if (rc >= 0 && after.nsamples) {
-		s->report->interleaved = s->start.net.plan != NULL;
-		if (s->start.net.plan)
-			s->report->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
-		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
-		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
-		tune_rows_after(s, &after);
-		tune_publish(s, s->report->trials);
-	}
+	if (rc >= 0 && after.nsamples)
+		rc = conclude(s, &standard, &after);
 	net_close(&after);
 	net_close(&standard);
 	return ended(rc);

@@ -14,6 +14,7 @@
 #ifndef AGENT_TUNE_MODEL_H
 #define AGENT_TUNE_MODEL_H
 
+#include "agent/cache/gain.h"
 #include "agent/run/plan.h"
 #include "kernels/onnx/import.h"
 #include "search/job.h"
@@ -81,6 +82,9 @@ struct tune_report {
 	double budget_s, elapsed_s;
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
+	struct faster before;           /* `after` against it; no rounds: not compared */
+	struct gain gain;               /* `after` against default schedules; no rounds: not compared */
+	struct disturbance machine;     /* during those rounds */
 	int kept;                               /* records put and divisions changed */
 	/* tasks that use default kernels again, because these win inside the network */
 	int reverted;

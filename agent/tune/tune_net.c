@@ -200,6 +200,14 @@ int64_t net_median_ns(const struct net *n)
 	return sorted[count / 2];
 }
 
+int net_samples(const struct net *n, double *ns)
+{
+	int count = n->nsamples < NET_SAMPLES ? n->nsamples : NET_SAMPLES;
+	for (int i = 0; i < count; i++)
+		ns[i] = (double)n->sample_ns[i];
+	return count;
+}
+
 void net_forget(struct net *n)
 {
 	n->nsamples = 0;

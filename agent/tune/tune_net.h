@@ -54,6 +54,9 @@ struct built_in {
 };
 int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out);
 int64_t net_median_ns(const struct net *n); /* 0: no samples */
+/* Copies the samples to ns[NET_SAMPLES]; those of nets that have run in turn have the same order. Returns
+ * their number. */
+int net_samples(const struct net *n, double *ns);
 void net_forget(struct net *n);             /* forgets samples and kernel times, before a new series */
 void net_close_plan(struct net *n);         /* the measurements stay */
 void net_close(struct net *n);

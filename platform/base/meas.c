@@ -2,6 +2,7 @@
 #include "platform/base/meas.h"
 #include "platform/base/err.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,14 @@ static int64_t median(int64_t *v, int n)
 {
 	qsort(v, (size_t)n, sizeof *v, ascending);
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* 1.4826 MAD estimates sigma, and the median of r normal samples has the standard error 1.2533 sigma / sqrt(r). */
+double meas_error(const struct meas *m)
+{
+	if (m->runs < 3 || m->median_ns <= 0)
+		return 1;
+	return 1.4826 * 1.2533 * (double)m->spread_ns / (double)m->median_ns / sqrt(m->runs);
 }
 
 void meas_summarize(int64_t *ns, int n, struct meas *m)

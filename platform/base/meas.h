@@ -34,6 +34,8 @@ struct meas {
 
 const char *meas_status_name(enum meas_status s);
 int meas_status_parse(const char *name, enum meas_status *out); /* E_CORRUPT: no such name */
+/* Relative standard error of the median; 1: too few runs to tell. */
+double meas_error(const struct meas *m);
 /* Sets runs, min_ns, median_ns and spread_ns from the times of n > 0 runs; overwrites the times. */
 void meas_summarize(int64_t *ns, int n, struct meas *m);
 

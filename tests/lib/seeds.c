@@ -6,6 +6,7 @@
 #include "agent/run/image.h"
 #include "agent/worker/landscape.h"
 #include "agent/sync/pack.h"
+#include "agent/cache/gain.h"
 #include "agent/cache/trials.h"
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
@@ -279,6 +280,21 @@ static int seeds_trials(const char *dir)
 	int rc = write_seed(dir, 0, &b);
 	buf_free(&b);
 	trials_free(&l);
+	return rc;
+}
+
+static int seeds_gain(const char *dir)
+{
+	const struct gain g = {.model = "net.onnx",
+			       .date = "2026-01-02 03:04 UTC",
+			       .threads = 1,
+			       .default_ms = 2,
+			       .now_ms = 1,
+			       .faster = {2, 1.9, 2.1, 25, false}};
+	struct buf b = {0};
+	gain_text(&g, &b);
+	int rc = write_seed(dir, 0, &b);
+	buf_free(&b);
 	return rc;
 }
 
@@ -667,7 +683,7 @@ static const struct {
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
     {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},
-    {"fuzz_hint", seeds_hint}};
+    {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain}};
 
 int main(int argc, char **argv)
 {

@@ -7,7 +7,7 @@
 #include "platform/base/mix.h"
 #include "agent/cache/json.h"
 #include "tools/hone/cmd.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 
 #include <stdio.h>
 #include <stdlib.h>

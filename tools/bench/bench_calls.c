@@ -18,7 +18,7 @@
 #include "agent/run/plan.h"
 #include "platform/run/dev.h"
 #include "tools/hone/model.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/zoo.h"
 
 #include <stdatomic.h>

@@ -28,7 +28,7 @@
 #include "tools/hone/cmd.h"
 #include "tools/bench/jobs_sim.h"
 #include "agent/cache/json.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/table.h"
 
 #include <limits.h>

@@ -21,7 +21,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/judge.h"
 #include "tools/bench/recorded.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/table.h"
 #include "tools/hone/cmd.h"
 

@@ -17,7 +17,7 @@
 #include "kernels/graph/optimize.h"
 #include "tools/bench/op_models.h"
 #include "tools/hone/ready.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/table.h"
 
 #include <math.h>

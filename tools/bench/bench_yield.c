@@ -17,7 +17,7 @@
 #include "agent/control/leash.h"
 #include "kernels/onnx/import.h"
 #include "platform/base/file.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/zoo.h"
 
 #include <ctype.h>

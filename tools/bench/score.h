@@ -12,7 +12,7 @@
 #define TOOLS_SCORE_H
 
 #include "tools/hone/ready.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 
 enum { SCORE_MAX = 20 };
 

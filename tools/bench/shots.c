@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/shots.h"
 
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 
 enum { GROUP = 3, SETTLED = 3 };
 

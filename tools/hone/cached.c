@@ -18,6 +18,8 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 	out->tasks = r->model.ntasks;
 	out->nkernels = n;
 	out->kernel = row;
+	if (!gain_get(r->cache, r->history, &out->gain))
+		out->gain = (struct gain){0};
 	int rc = ready_require(a, r);
 	*why = arena_strdup(arena, rc < 0 ? err_text() : "");
 	return rc == E_NOTFOUND ? 0 : rc;
@@ -39,8 +41,7 @@ int cached_report(const struct args *a, struct arena *arena, struct tune_report 
 	if (rc < 0)
 		return rc;
 	out->cache = arena_strdup(arena, dir);
-	out->target =
-	    arena_printf(arena, "%s %s, %d lanes", h.target.soc, h.target.isa, h.target.lanes);
+	out->target = arena_printf(arena, "%s %s, %d lanes", h.target.soc, h.target.isa, h.target.lanes);
 	rc = ready_open(a, a->pos[0], dir, KERNELS_BEST, &h, &r);
 	if (rc >= 0) {
 		rc = fill(a, &r, arena, out, missing, why);

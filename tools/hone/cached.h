@@ -7,8 +7,8 @@
 #include "agent/tune/tune_model.h"
 #include "tools/hone/ready.h"
 
-/* Fills the report, without times, in the arena. *missing: number of kernels that are not in the cache; if it
- * is not 0, *why (in the arena) names them. */
+/* Fills the report in the arena, without times but those of the stored gain. *missing: number of kernels that
+ * are not in the cache; if it is not 0, *why (in the arena) names them. */
 int cached_report(const struct args *a, struct arena *arena, struct tune_report *out, int *missing,
 		  const char **why) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
-#include "agent/cache/json.h"
+#include "tools/hone/headline.h"
 #include "tools/hone/profile.h"
 #include "tools/hone/ready.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,8 +18,9 @@ enum {
 	ROW_RUNS = 300,   /* unpaced runs with --rate, for the CPU time of a run */
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
-#define KERNELS_NS (3 * NS_PER_S) /* no further run of a kernel begins after this time, so slow models get
-				   * fewer runs */
+#define KERNELS_NS                                                                                           \
+	(3 * NS_PER_S) /* no further run of a kernel begins after this time, so slow models get              \
+			* fewer runs */
 
 /* One of the things that are compared: a model with a cache and a kind of kernels. */
 struct variant {
@@ -34,11 +35,12 @@ struct bench {
 	struct arena arena;
 	int n, runs;
 	struct variant variant[MAX_VARIANTS];
-	int64_t period_ns; /* --rate; 0: runs follow each other without a pause */
-	int late;          /* runs that started late by more than a tenth of the period */
-	double cpu_pct;    /* CPU load, in % of one core */
-	double cpu_ns;     /* CPU time of all threads per round */
-	double row_cpu_ns; /* with --rate: the same for rounds without pauses */
+	int64_t period_ns;          /* --rate; 0: runs follow each other without a pause */
+	int late;                   /* runs that started late by more than a tenth of the period */
+	double cpu_pct;             /* CPU load, in % of one core */
+	double cpu_ns;              /* CPU time of all threads per round */
+	double row_cpu_ns;          /* with --rate: the same for rounds without pauses */
+	struct disturbance machine; /* during the rounds */
 };
 
 static int64_t cpu_ns(void)
@@ -107,9 +109,13 @@ static int rounds(struct bench *b, int n, bool rated)
  * between frames. */
 static int all_rounds(struct bench *b)
 {
+	struct disturb machine;
+	disturb_begin(&machine, NULL);
 	int rc = b->period_ns ? rounds(b, b->runs < ROW_RUNS ? b->runs : ROW_RUNS, false) : 0;
 	b->row_cpu_ns = b->cpu_ns;
-	return rc < 0 ? rc : rounds(b, b->runs, b->period_ns > 0);
+	rc = rc < 0 ? rc : rounds(b, b->runs, b->period_ns > 0);
+	disturb_end(&machine, &b->machine);
+	return rc;
 }
 
 static int time_kernels(struct bench *b)
@@ -193,12 +199,14 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 
 struct summary {
 	double median, p90, p99, min; /* ns */
+	struct interval interval;     /* of the median */
 };
 
 static struct summary summarize(const struct bench *b, struct variant *v)
 {
 	return (struct summary){stats_median(v->ns, b->runs), stats_quantile(v->ns, b->runs, 0.9),
-				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0)};
+				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0),
+				stats_interval(v->ns, b->runs)};
 }
 
 static json_t *memory_json(const struct variant *v)
@@ -229,26 +237,37 @@ static void memory_line(const struct variant *v)
 	       (double)m.scratch_bytes / mib);
 }
 
+/* How much faster variant i is than the first. */
+static struct faster against_first(struct bench *b, int i)
+{
+	return faster_by_rounds(b->variant[0].ns, b->variant[i].ns, b->runs);
+}
+
+/* The gain that the last tuning of this model measured with as many threads. False: none is stored. */
+static bool stored_gain(const struct variant *v, struct gain *out)
+{
+	return v->ready.kernels == KERNELS_BEST && v->ready.model.g &&
+	       gain_get(v->ready.cache, v->ready.history, out);
+}
+
 static json_t *variant_json(const struct bench *b, struct variant *v)
 {
 	struct summary s = summarize(b, v);
-	return json_pack("{so ss so si si so so so so so so sI so so}", "model",
-			 json_text(v->ready.model.path), "kernels_from", ready_kernels_name(v->ready.kernels),
-			 "cache", *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(),
-			 "threads", b->host.threads, "runs", b->runs, "median_ms", json_ms(s.median),
-			 "p90_ms", json_ms(s.p90), "p99_ms", json_ms(s.p99), "min_ms", json_ms(s.min),
-			 "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct),
-			 "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v), "kernels",
-			 kernels_json(b, v));
-}
-
-/* Time of variant i over that of the first, from the ratios of each round: below 1 is faster. */
-static struct interval ratio(struct bench *b, int i)
-{
-	double *r = ARENA_ARRAY(&b->arena, double, b->runs);
-	for (int k = 0; k < b->runs; k++)
-		r[k] = b->variant[i].ns[k] / b->variant[0].ns[k];
-	return stats_interval(r, b->runs);
+	struct buf why = {0};
+	struct gain g;
+	disturbance_words(&b->machine, &why);
+	json_t *o = json_pack(
+	    "{so ss so si si so so so so so so sI so so so so so so}", "model",
+	    json_text(v->ready.model.path), "kernels_from", ready_kernels_name(v->ready.kernels), "cache",
+	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
+	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
+	    json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
+	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v),
+	    "kernels", kernels_json(b, v), "median_low_ms", json_ms(s.interval.low), "median_high_ms",
+	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
+	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
+	buf_free(&why);
+	return o;
 }
 
 /* CPU time of a frame over that of a run without pauses. */
@@ -257,7 +276,7 @@ static double cpu_ratio(const struct bench *b)
 	return b->row_cpu_ns > 0 ? b->cpu_ns / b->row_cpu_ns : 0;
 }
 
-static int report_json(struct bench *b, const struct interval *ratios)
+static int report_json(struct bench *b, const struct faster *faster)
 {
 	if (b->n == 1) {
 		json_t *o = variant_json(b, &b->variant[0]);
@@ -273,10 +292,14 @@ static int report_json(struct bench *b, const struct interval *ratios)
 	for (int i = 0; i < b->n; i++)
 		json_array_append_new(models, variant_json(b, &b->variant[i]));
 	for (int i = 1; i < b->n; i++)
-		json_array_append_new(list,
-				      json_pack("{so so so}", "ratio", json_num(ratios[i].median), "low",
-						json_num(ratios[i].low), "high", json_num(ratios[i].high)));
-	return json_out(json_pack("{so so}", "models", models, "ratios", list));
+		json_array_append_new(list, json_pack("{so so so}", "ratio", json_num(1 / faster[i].ratio),
+						      "low", json_num(1 / faster[i].high), "high",
+						      json_num(1 / faster[i].low)));
+	json_t *lines = json_array();
+	for (int i = 1; i < b->n; i++)
+		json_array_append_new(lines, headline_json(&faster[i], &b->machine));
+	return json_out(
+	    json_pack("{so so so}", "models", models, "ratios", list, "faster_than_first", lines));
 }
 
 static void kernels_table(const struct bench *b, const struct variant *v)
@@ -305,17 +328,17 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	table_print(&t, b->args->color);
 }
 
-static void print_ratio(int i, const struct interval *r)
+/* A median's 95 % interval, and whether the machine was disturbed. */
+static void print_certainty(const struct bench *b, const struct interval *median)
 {
-	bool faster = r->median < 1, significant = r->high < 1 || r->low > 1;
-	double by = 100 * fabs(r->median - 1);
-	double low = faster ? 1 - r->high : r->low - 1, high = faster ? 1 - r->low : r->high - 1;
-	printf("#%d takes %.1f %% %s time than #1 (95 %% CI %.1f to %.1f %%)%s\n", i + 1, by,
-	       faster ? "less" : "more", 100 * low, 100 * high,
-	       significant ? "" : ": no significant difference");
+	struct buf why = {0};
+	disturbance_words(&b->machine, &why);
+	printf("  95 %% CI of the median %.3f to %.3f ms%s%s\n", median->low / 1e6, median->high / 1e6,
+	       why.n ? "; disturbed: " : "", buf_str(&why));
+	buf_free(&why);
 }
 
-static void report(struct bench *b, const struct interval *ratios)
+static void report(struct bench *b, const struct faster *faster)
 {
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
@@ -330,14 +353,21 @@ static void report(struct bench *b, const struct interval *ratios)
 		    plural_s(b->host.threads), x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
 		    plural_s(b->runs), (double)v->ready.load_ns / 1e6,
 		    (double)plan_bytes(v->ready.plan) / 1048576);
+		print_certainty(b, &x.interval);
 		memory_line(v);
+		struct gain g;
+		if (stored_gain(v, &g))
+			headline_gain("tuning: ", &g);
 	}
 	if (b->period_ns)
 		printf("%d of %d runs started late; CPU load %.0f %% of a core; CPU time %.2f ms per frame, "
 		       "%.2f ms without pauses (ratio %.2f)\n",
 		       b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
-	for (int i = 1; i < b->n; i++)
-		print_ratio(i, &ratios[i]);
+	for (int i = 1; i < b->n; i++) {
+		char lead[16];
+		snprintf(lead, sizeof lead, "#%d: ", i + 1);
+		headline_print(lead, &faster[i], "#1", &b->machine);
+	}
 	const struct ready *first = &b->variant[0].ready;
 	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;
@@ -406,12 +436,12 @@ static int bench(struct bench *b)
 		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
 	if (rc < 0)
 		return rc;
-	struct interval ratios[MAX_VARIANTS] = {{0}};
+	struct faster faster[MAX_VARIANTS] = {{0}};
 	for (int i = 1; i < b->n; i++)
-		ratios[i] = ratio(b, i);
+		faster[i] = against_first(b, i);
 	if (b->args->json)
-		return report_json(b, ratios);
-	report(b, ratios);
+		return report_json(b, faster);
+	report(b, faster);
 	return 0;
 }
 

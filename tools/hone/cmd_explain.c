@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/history.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/stale.h"
 #include "agent/worker/wire.h"
@@ -6,7 +7,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_log.h"
-#include "agent/cache/json.h"
+#include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
@@ -21,7 +22,8 @@ struct why {
 	char cand[CAND_MAX], def[CAND_MAX];
 	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
 	bool memory_bound;
-	enum stale stale; /* whether the best record is stale, else the default's */
+	struct faster faster; /* the chosen candidate than the default, by their records */
+	enum stale stale;     /* whether the best record is stale, else the default's */
 	bool logged;
 	struct trials log;
 	struct payback payback;
@@ -34,6 +36,8 @@ struct explain {
 	struct cache *cache;
 	char emitter[32];
 	int stale; /* number of stale tasks among those shown */
+	bool has_gain;
+	struct gain gain; /* of the whole network */
 	struct model model;
 	struct arena arena;
 };
@@ -100,6 +104,8 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	w->roofline_ns = space_roofline(s);
 	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
 	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
+	if (w->tuned && w->measured)
+		w->faster = faster_by_records(&w->first.meas, &w->best.meas);
 	find_log(e, w);
 	w->memory_bound =
 	    e->target.fma_gflops > 0 && w->roofline_ns > task_flops(t->task) / e->target.fma_gflops * 1.001;
@@ -152,13 +158,14 @@ static json_t *why_json(const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si so so so so so so so ss sb so so}", "key", key, "label",
+	return json_pack("{ss so so si so so so so so so so ss so sb so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
 			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
 			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
-			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "tuned",
-			 w->tuned, "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
+			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "gain",
+			 headline_json(&w->faster, NULL), "tuned", w->tuned, "stale",
+			 w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
 
@@ -183,9 +190,8 @@ static void why_words(const struct explain *e, const struct why *w)
 	} else {
 		printf("  chosen   %s\n           measured %.4f ms, drafted %.4f ms", w->cand,
 		       w->best_ns / 1e6, w->best_draft_ns / 1e6);
-		double less = w->default_ns > 0 ? 100 - 100 * w->best_ns / w->default_ns : 0;
-		printf(less > 0 ? ": won its races, %.1f %% less than the default\n" : ": won its races\n",
-		       less);
+		printf(": won its races\n");
+		headline_print("           by the records of both: ", &w->faster, "the default", NULL);
 	}
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
@@ -277,6 +283,8 @@ static int explain_tasks(struct explain *e, const char *word)
 			why_row(&t, why);
 		trials_free(&why->log);
 	}
+	if (e->has_gain)
+		explain_payback_of(&all, &e->gain);
 	if (rc >= 0 && n == 0 && word)
 		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
 			  e->model.path, word, e->model.path);
@@ -286,8 +294,9 @@ static int explain_tasks(struct explain *e, const char *word)
 		return rc;
 	}
 	if (rc >= 0 && e->args->json)
-		return json_out(json_pack("{so so so so}", "model", json_text(e->model.path), "choices",
-					  choices_json(&e->model.choices), "payback",
+		return json_out(json_pack("{so so so so so}", "model", json_text(e->model.path), "choices",
+					  choices_json(&e->model.choices), "gain",
+					  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
 					  explain_payback_json(&all), "tasks", list));
 	if (rc >= 0 && !word)
 		table_print(&t, e->args->color);
@@ -295,6 +304,8 @@ static int explain_tasks(struct explain *e, const char *word)
 	json_decref(list);
 	if (rc >= 0 && !word)
 		choices_words(&e->model.choices);
+	if (rc >= 0 && !word && e->has_gain)
+		headline_gain("tuning: ", &e->gain);
 	if (rc >= 0 && !word && all.tasks)
 		explain_payback_words(&all, "");
 	if (rc >= 0 && !word && e->stale)
@@ -322,8 +333,11 @@ static int open_all(struct explain *e)
 		    e->args, e->args->pos[0],
 		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
 		    &e->model);
-	if (rc >= 0)
-		worker_emitter(&e->target, e->emitter);
+	if (rc < 0)
+		return rc;
+	struct key k = history_key(e->model.g, &e->target, e->threads, arg_flag(e->args, "exact"));
+	e->has_gain = gain_get(e->cache, k, &e->gain);
+	worker_emitter(&e->target, e->emitter);
 	return rc;
 }
 

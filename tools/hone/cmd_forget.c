@@ -80,8 +80,12 @@ static int forget_type(struct cache *c, enum cache_type t)
 static int forget_history(struct forget *f, const struct graph *g, const struct target *t)
 {
 	int rc = 0;
-	for (int i = 0; i < 2 * THREADS && rc >= 0; i++)
-		rc = cache_forget(f->cache, CACHE_HISTORY, history_key(g, t, 1 + i / 2, i % 2));
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
+		struct key k = history_key(g, t, 1 + i / 2, i % 2);
+		rc = cache_forget(f->cache, CACHE_HISTORY, k);
+		if (rc >= 0)
+			rc = cache_forget(f->cache, CACHE_GAIN, k);
+	}
 	return rc;
 }
 

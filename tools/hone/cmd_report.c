@@ -2,9 +2,9 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/chart.h"
-#include "agent/cache/json.h"
+#include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,10 @@ struct report {
 	struct ready before, after;
 	enum ready_kernels untuned; /* kind of kernels in `before` */
 	double before_ms, after_ms; /* time of the whole network, medians */
+	struct faster faster;       /* `after` against `before`, measured for this page */
+	struct disturbance machine; /* meanwhile */
+	bool has_gain;
+	struct gain gain; /* what the last tuning measured */
 	int n;
 	struct chart_kernel *kernel; /* kernels of `after`, in the order of execution */
 	const char **origin;
@@ -45,15 +49,20 @@ static int time_networks(struct report *r)
 	double *ns[2];
 	for (int i = 0; i < 2; i++)
 		ns[i] = ARENA_ARRAY(&r->arena, double, RUNS);
-	for (int k = -2; k < 2 * RUNS; k++) { /* the first run of each warms up */
+	struct disturb machine;
+	int rc = 0;
+	disturb_begin(&machine, NULL);
+	for (int k = -2; k < 2 * RUNS && rc >= 0; k++) { /* the first run of each warms up */
 		struct ready *x = net[(k + 2) % 2];
 		int64_t start = clock_now(&clock_real);
-		int rc = plan_run(x->plan, x->in, x->out);
-		if (rc < 0)
-			return rc;
+		rc = plan_run(x->plan, x->in, x->out);
 		if (k >= 0)
 			ns[k % 2][k / 2] = (double)(clock_now(&clock_real) - start);
 	}
+	disturb_end(&machine, &r->machine);
+	if (rc < 0)
+		return rc;
+	r->faster = faster_by_rounds(ns[0], ns[1], RUNS);
 	r->before_ms = stats_median(ns[0], RUNS) / 1e6;
 	r->after_ms = stats_median(ns[1], RUNS) / 1e6;
 	return 0;
@@ -143,6 +152,30 @@ static void write_table(const struct report *r, struct buf *out)
 	buf_puts(out, "</table></div>\n");
 }
 
+static const char *untuned_name(const struct report *r)
+{
+	return r->untuned == KERNELS_DEFAULT ? GAIN_THAN : "fallback kernels";
+}
+
+/* What this page measured, and what the last tuning measured. */
+static void write_headlines(const struct report *r, struct buf *out)
+{
+	struct buf line = {0};
+	buf_puts(&line, "measured for this page: ");
+	faster_words(&r->faster, untuned_name(r), &r->machine, &line);
+	buf_puts(out, "<p>");
+	chart_escape(buf_str(&line), out);
+	if (r->has_gain) {
+		buf_clear(&line);
+		buf_puts(&line, "tuning: ");
+		gain_words(&r->gain, &line);
+		buf_puts(out, "<br>");
+		chart_escape(buf_str(&line), out);
+	}
+	buf_puts(out, "</p>\n");
+	buf_free(&line);
+}
+
 static void write_head(const struct report *r, struct buf *out)
 {
 	const char *name = model_name(r->args->pos[0], (struct arena *)&r->arena);
@@ -153,14 +186,12 @@ static void write_head(const struct report *r, struct buf *out)
 	chart_style(out);
 	buf_puts(out, "</style></head><body>\n<h1>");
 	chart_escape(name, out);
-	buf_printf(
-	    out, "</h1>\n<p><b>%.3f ms</b> an inference; %.3f ms with %s (%.2f times as fast). %d threads, ",
-	    r->after_ms, r->before_ms,
-	    r->untuned == KERNELS_DEFAULT ? "untuned schedules" : "fallback kernels",
-	    r->after_ms > 0 ? r->before_ms / r->after_ms : 0, r->host.threads);
+	buf_printf(out, "</h1>\n<p><b>%.3f ms</b> an inference; %.3f ms with %s. %d threads, ", r->after_ms,
+		   r->before_ms, untuned_name(r), r->host.threads);
 	chart_escape(r->host.target.soc, out);
 	buf_printf(out, ", %s, %.1f GFLOP/s a core. hone %s.</p>\n", r->host.target.isa,
 		   r->host.target.fma_gflops, HONE_VERSION);
+	write_headlines(r, out);
 }
 
 static bool tuned(const struct report *r)
@@ -199,6 +230,7 @@ static int find_history(struct report *r)
 	struct blob text;
 	if (!r->after.cache)
 		return 0;
+	r->has_gain = gain_get(r->after.cache, r->after.history, &r->gain);
 	int rc = cache_get(r->after.cache, CACHE_HISTORY, r->after.history, &r->arena, &text);
 	if (rc >= 0)
 		rc = history_parse((const char *)text.p, text.n, &r->history);
@@ -233,12 +265,17 @@ static int write_page(struct report *r, const char *file)
 static int words(const struct report *r, const char *file)
 {
 	if (r->args->json)
-		return json_out(json_pack("{so so si si so so}", "model", json_text(r->args->pos[0]), "file",
-					  json_text(file), "threads", r->host.threads, "kernels", r->n,
-					  "before_ms", json_num(r->before_ms), "after_ms",
-					  json_num(r->after_ms)));
-	printf("wrote %s: %.3f ms, %.3f ms untuned, %d kernel%s. Next: open it in a browser\n", file,
-	       r->after_ms, r->before_ms, r->n, plural_s(r->n));
+		return json_out(json_pack(
+		    "{so so si si so so so so}", "model", json_text(r->args->pos[0]), "file", json_text(file),
+		    "threads", r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms),
+		    "after_ms", json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine),
+		    "gain", r->has_gain ? headline_gain_json(&r->gain) : json_null()));
+	printf("wrote %s: %.3f ms, %.3f ms with %s, %d kernel%s\n", file, r->after_ms, r->before_ms,
+	       untuned_name(r), r->n, plural_s(r->n));
+	headline_print("measured now: ", &r->faster, untuned_name(r), &r->machine);
+	if (r->has_gain)
+		headline_gain("tuning: ", &r->gain);
+	printf("Next: open it in a browser\n");
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "platform/machine/mount.h"
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
+#include "tools/hone/gains.h"
 #include "tools/hone/model.h"
 #include "tools/hone/status_view.h"
 #include "tools/hone/synced.h"
@@ -211,6 +212,7 @@ static int run_status(const struct args *a)
 		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
 	if (rc >= 0) {
 		cache_state(c, &s.s);
+		gains_add(d, c);
 		look(&s, dir);
 	} else if (there && rc != E_USAGE) { /* we may not be allowed to read honed's cache */
 		log_info("hone: warning: cache: %s", err_text());
@@ -238,7 +240,7 @@ const struct cmd cmd_status = {
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
 	"The first line says what honed does, and why. Then come its models (before: time when honed first\n"
-	"saw the model; now), the gate, its jobs, its inhibits and the cache. Without a daemon it shows\n"
+	"saw the model; now; gain: over default schedules, as tuning measured them in turns), the gate, its jobs, its inhibits and the cache. Without a daemon it shows\n"
 	"what is known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
 	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"

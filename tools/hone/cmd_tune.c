@@ -7,7 +7,7 @@
 #include "search/strategy.h"
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
-#include "agent/cache/json.h"
+#include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
 #include <ctype.h>
@@ -66,8 +66,7 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
 	if (strcmp(device, "cpu") && !replay_folder(device))
-		return fail(E_USAGE,
-			    "--device %s is not supported; use cpu or replay:DIR (see hone devices)",
+		return fail(E_USAGE, "--device %s is not supported; use cpu or replay:DIR (see hone devices)",
 			    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
@@ -92,9 +91,11 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	return 0;
 }
 
+/* The headline's factor; of a replay, which knows no noise, the times' own. */
 static double speedup(const struct tune_report *r)
 {
-	return r->after_ms > 0 && r->default_ms > 0 ? r->default_ms / r->after_ms : NAN;
+	bool both = r->after_ms > 0 && r->default_ms > 0;
+	return r->gain.faster.rounds ? r->gain.faster.ratio : both ? r->default_ms / r->after_ms : NAN;
 }
 
 static json_t *ms_or_null(double ms)
@@ -156,16 +157,18 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 
 static int report_json(const char *model, const struct tune_report *r, enum rigor rigor)
 {
-	return json_out(json_pack(
-	    "{so ss si si si si si so so so so so sb si so so so sb so so so}", "model", json_text(model),
-	    "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known", r->known, "stale",
-	    r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
-	    "before_ms", ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "speedup",
-	    json_num(speedup(r)), "strategy", r->strategy ? json_text(r->strategy) : json_null(), "cache",
-	    json_text(r->cache), "stopped", r->stopped, "warning",
-	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r)));
+	return json_out(
+	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so}", "model",
+		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
+		      "known", r->known, "stale", r->stale, "kept", r->kept, "budget_s",
+		      json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
+		      ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+		      ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted,
+		      "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
+		      "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
+		      r->strategy ? json_text(r->strategy) : json_null(), "cache", json_text(r->cache),
+		      "stopped", r->stopped, "warning", r->warning ? json_text(r->warning) : json_null(),
+		      "spent", spent_json(&r->spent), "kernels", kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -205,17 +208,15 @@ static void network(const struct tune_report *r)
 	if (r->default_ms > 0)
 		printf("default schedules %.3f ms, ", r->default_ms);
 	if (r->after_ms > 0)
-		printf("now %.3f ms", r->after_ms);
+		printf("now %.3f ms\n", r->after_ms);
 	else
-		printf("not measured%s: %s", r->before_ms > 0 ? " again" : "",
+		printf("not measured%s: %s\n", r->before_ms > 0 ? " again" : "",
 		       r->stopped ? "stopped" : "too little time was left");
-	if (r->before_ms > 0 && r->after_ms > 0)
-		print_speedup(" (", r->before_ms / r->after_ms, "before");
-	if (r->before_ms > 0 && r->after_ms > 0 && r->default_ms > 0)
-		print_speedup(", ", speedup(r), "the default");
-	if (r->before_ms > 0 && r->after_ms > 0)
-		printf(")");
-	printf("\n");
+	headline_print("  ", &r->before, r->interleaved ? "before" : "before (not measured in turns)",
+		       &r->machine);
+	char than[96];
+	gain_than(&r->gain, than);
+	headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));
@@ -322,6 +323,8 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		kernels_table(&r, a->color);
 		printf("%s on %s: %d of %d kernels are in cache %s, rigor cached: nothing was measured\n",
 		       o->model, r.target, r.nkernels - missing, r.nkernels, r.cache);
+		if (r.gain.faster.rounds)
+			headline_gain("tuning: ", &r.gain);
 	}
 	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
 }
@@ -421,8 +424,7 @@ static const struct opt opts[] = {
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
      "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "
      "patient: uses the whole box (the default; given by name, a box of 2m)"},
-    {"resume", OPT_FLAG, NULL,
-     "resume from the trials of earlier boxes, logged in the cache (default)"},
+    {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
      "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "

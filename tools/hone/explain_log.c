@@ -35,6 +35,12 @@ void explain_payback_add(struct payback *sum, const struct payback *p)
 	sum->tasks += p->tasks;
 }
 
+void explain_payback_of(struct payback *sum, const struct gain *g)
+{
+	bool wins = faster_significant(&g->faster) && g->faster.ratio > 1;
+	sum->saved_ns = wins ? 1e6 * g->default_ms * (1 - 1 / g->faster.ratio) : 0;
+}
+
 json_t *explain_payback_json(const struct payback *p)
 {
 	return json_pack("{so so so so so}", "spent_s", json_num(p->spent_ns / 1e9), "saved_ms",

@@ -4,6 +4,7 @@
 #ifndef TOOLS_EXPLAIN_LOG_H
 #define TOOLS_EXPLAIN_LOG_H
 
+#include "agent/cache/gain.h"
 #include "agent/cache/trials_sum.h"
 #include <jansson.h>
 
@@ -17,6 +18,8 @@ struct payback {
 
 /* chosen: the candidate in use today, which may be the default. */
 struct payback explain_payback(const struct trials *l, int uses, const char *chosen);
+/* What the whole network saves is what was measured of it, which also counts other divisions of its graph. */
+void explain_payback_of(struct payback *sum, const struct gain *g);
 void explain_payback_add(struct payback *sum, const struct payback *p);
 json_t *explain_payback_json(const struct payback *p);
 void explain_payback_words(const struct payback *p, const char *before);

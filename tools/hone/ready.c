@@ -4,7 +4,7 @@
 #include "agent/run/image.h"
 #include "agent/run/source.h"
 #include "platform/base/log.h"
-#include "tools/hone/stats.h"
+#include "platform/base/stats.h"
 #include <string.h>
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)

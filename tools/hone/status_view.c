@@ -38,6 +38,32 @@ static void cell_ms(struct table *t, double ms)
 		table_cell(t, "-");
 }
 
+/* The stored gain over default schedules. The times beside it are of other moments, and say less. */
+static void cell_gain(struct table *t, const json_t *gain)
+{
+	if (!gain)
+		table_cell(t, "-");
+	else if (!daemon_flag(gain, "significant"))
+		table_cell(t, "not significant");
+	else
+		table_cell(t, "%.2fx", daemon_num(gain, "ratio", 0));
+}
+
+/* A line for each network that the cache has tuned kernels for. */
+static void gain_lines(const json_t *gains)
+{
+	const json_t *g;
+	size_t i;
+	json_array_foreach(gains, i, g)
+	{
+		struct buf b = {0};
+		double threads = daemon_num(g, "threads", 1);
+		buf_printf(&b, "%s, %.0f thread%s: %s", daemon_text(g, "model", "?"), threads,
+			   plural_s((int64_t)threads), daemon_text(g, "words", "?"));
+		say("tuned", &b);
+	}
+}
+
 static void next_of(const json_t *m, struct buf *b)
 {
 	double missing = daemon_num(m, "missing", 0), promise = daemon_num(m, "promise", -1);
@@ -65,12 +91,11 @@ static void models_table(const json_t *models, bool color)
 	json_array_foreach(models, k, m)
 	{
 		struct buf next = {0};
-		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
 		table_cell(&t, "%s", daemon_text(m, "name", "?"));
 		table_cell(&t, "%s", daemon_text(m, "state", "?"));
-		cell_ms(&t, before);
-		cell_ms(&t, now);
-		table_cell(&t, before > 0 && now > 0 ? "%.2fx" : "-", before / now);
+		cell_ms(&t, daemon_num(m, "before_ms", 0));
+		cell_ms(&t, daemon_num(m, "now_ms", 0));
+		cell_gain(&t, json_object_get(m, "gain"));
 		next_of(m, &next);
 		table_cell(&t, "%s", buf_str(&next));
 		buf_free(&next);
@@ -177,6 +202,7 @@ void status_view(const json_t *s, bool color)
 	if (daemon_num(s, "models_left", 0) > 0)
 		buf_printf(&more, "and %.0f more", daemon_num(s, "models_left", 0));
 	say("models", &more);
+	gain_lines(json_object_get(s, "gains"));
 	gate_line(json_object_get(s, "gate"));
 	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x);
 	json_array_foreach(json_object_get(s, "inhibits"), i, x) inhibit_line(x);

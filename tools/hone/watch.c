@@ -2,6 +2,7 @@
 #include "tools/hone/watch.h"
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
+#include "tools/hone/gains.h"
 #include "tools/hone/status_view.h"
 #include <errno.h>
 #include <signal.h>
@@ -44,6 +45,7 @@ static int show(struct watch *w, json_t *status)
 		rc = json_out(json_incref(status));
 	} else if (w->live) {
 		printf("\033[H\033[2J");
+		gains_add_of(status);
 		status_view(status, w->color);
 		printf("press Ctrl-C to end\n");
 	} else {

@@ -20,14 +20,24 @@ def quantile(v, q):
     return s[min(len(s) - 1, max(0, math.ceil(q * len(s)) - 1))]
 
 
+def interval_rank(n):
+    """As interval_rank of platform/base/stats.c."""
+    if n > 1000:
+        return math.floor(n / 2 - 0.98 * math.sqrt(n))
+    p = total = 0.5 ** n
+    r = 0
+    while 2 * total <= 0.05:
+        r += 1
+        p *= (n - r + 1) / r
+        total += p
+    return r
+
+
 def interval(v):
     """Median and its 95 % interval by order statistics; all of them where there are fewer than 6."""
     s = sorted(v)
-    n = len(s)
-    if n < 6:
-        return median(s), s[0], s[-1]
-    half = math.floor(0.98 * math.sqrt(n))
-    return median(s), s[max(0, (n - 1) // 2 - half)], s[min(n - 1, n // 2 + half)]
+    r = max(1, interval_rank(len(s)))
+    return median(s), s[r - 1], s[-r]
 
 
 def geomean(v):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands that talk to honed: without a daemon, with a stand-in, and with the real one. */
+#include "agent/cache/gain.h"
 #include "tests/lib/cli.h"
 #include "tests/lib/fake_honed.h"
 
@@ -76,6 +77,22 @@ static void no_sync(void)
 	setenv("STATE_DIRECTORY", in_dir("no-sync"), 1);
 }
 
+/* A cache with what tuning measured of the first model of the status. */
+static void put_gain(const char *cache)
+{
+	const struct gain g = {.model = "s.onnx",
+			       .date = "2026-01-02 03:04 UTC",
+			       .threads = 2,
+			       .default_ms = 2.64,
+			       .now_ms = 1,
+			       .faster = {2.64, 2.6, 2.68, 25},
+			       .machine = {.share_pct = 95}};
+	struct cache *c;
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	CHECK_OK(gain_put(c, hash_text("steering"), &g));
+	cache_close(c);
+}
+
 TEST(status_of_a_daemon)
 {
 	struct fake f = {.answer = daemon_of, .said = full};
@@ -85,7 +102,7 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
 	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
 	static const char *const parts[] = {
-	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
+	    "\nsteering       resting     12.500   5.000     -  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
 	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its limit",
@@ -107,6 +124,10 @@ TEST(status_of_a_daemon)
 	check_keys(j, "verdict daemon conf_error inhibits models jobs gate flash cache records worn");
 	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
 	json_decref(j);
+	put_gain(in_dir("gained"));
+	CHECK_RUN(0, "status --cache %s", in_dir("gained"));
+	CHECK_SAYS(cli_out, "\nsteering       resting     12.500   5.000  2.64x  12 % less time");
+	CHECK_SAYS(cli_out, "2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
 	fake_hush(&f);
 	fake_remove(&f);
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/gain.h"
+
+#include "agent/cache/fields.h"
+#include "platform/base/stats.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_LINE "hone-gain 1\n"
+#define MOST_MS 1e12 /* thirty years */
+#define MOST_RATIO 1e9
+
+enum { RECORD_RUNS = 5 };
+
+struct faster faster_by_rounds(const double *other_ns, const double *this_ns, int n)
+{
+	double *r = calloc((size_t)n, sizeof *r);
+	struct interval i = {1, 0, MOST_RATIO};
+	for (int k = 0; r && k < n; k++)
+		r[k] = other_ns[k] / this_ns[k];
+	if (r)
+		i = stats_interval(r, n);
+	free(r);
+	return (struct faster){i.median, i.low, i.high, n, n < GAIN_ROUNDS};
+}
+
+struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nthis)
+{
+	struct interval o = stats_interval(other_ns, nother), t = stats_interval(this_ns, nthis);
+	int n = nother < nthis ? nother : nthis;
+	return (struct faster){o.median / t.median, o.low / t.high, o.high / t.low, n, n < GAIN_ROUNDS};
+}
+
+/* Student's t for a 95 % interval from so many runs. */
+static double student(int runs)
+{
+	static const double t[] = {0, 0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31};
+	return runs < (int)(sizeof t / sizeof *t) ? t[runs > 2 ? runs : 2] : 2.26;
+}
+
+struct faster faster_by_records(const struct meas *other, const struct meas *this)
+{
+	if (other->median_ns <= 0 || this->median_ns <= 0)
+		return (struct faster){0};
+	double ratio = (double)other->median_ns / (double)this->median_ns;
+	double x = meas_error(other) * student(other->runs), y = meas_error(this) * student(this->runs);
+	double by = exp(sqrt(x * x + y * y));
+	int n = other->runs < this->runs ? other->runs : this->runs;
+	return (struct faster){ratio, ratio / by, ratio * by, n > 0 ? n : 1, n < RECORD_RUNS};
+}
+
+bool faster_significant(const struct faster *f)
+{
+	return f->rounds > 0 && !f->few && (f->low > 1 || f->high < 1);
+}
+
+static void add_difference(const struct faster *f, const char *than, struct buf *out)
+{
+	bool slower = f->ratio < 1;
+	if (f->few)
+		buf_printf(out,
+			   "%.2fx as fast as %s in %d round%s, too few for a 95 %% interval: no significant "
+			   "difference shown",
+			   f->ratio, than, f->rounds, f->rounds == 1 ? "" : "s");
+	else if (!faster_significant(f))
+		buf_printf(out,
+			   "no significant difference to %s (%.2fx as fast, 95 %% CI %.2f to %.2fx, %d "
+			   "rounds)",
+			   than, f->ratio, f->low, f->high, f->rounds);
+	else
+		buf_printf(out, "%.2fx %s than %s (95 %% CI %.2f to %.2fx, %d rounds)",
+			   slower ? 1 / f->ratio : f->ratio, slower ? "slower" : "faster", than,
+			   slower ? 1 / f->high : f->low, slower ? 1 / f->low : f->high, f->rounds);
+}
+
+void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out)
+{
+	add_difference(f, than, out);
+	if (!d || !disturbed(d))
+		return;
+	buf_puts(out, "; disturbed: ");
+	disturbance_words(d, out);
+}
+
+static const struct field fields[] = {
+    FIELD("model", F_CHARS, struct gain, model),
+    FIELD("date", F_CHARS, struct gain, date),
+    FIELD("threads", F_INT, struct gain, threads),
+    FIELD("exact", F_BOOL, struct gain, exact),
+    FIELD("default_ms", F_REAL, struct gain, default_ms),
+    FIELD("now_ms", F_REAL, struct gain, now_ms),
+    FIELD("kernels", F_INT, struct gain, kernels),
+    FIELD("fallbacks", F_INT, struct gain, fallbacks),
+    FIELD("ratio", F_REAL, struct gain, faster.ratio),
+    FIELD("low", F_REAL, struct gain, faster.low),
+    FIELD("high", F_REAL, struct gain, faster.high),
+    FIELD("rounds", F_INT, struct gain, faster.rounds),
+    FIELD("share_pct", F_INT, struct gain, machine.share_pct),
+    FIELD("others_pct", F_INT, struct gain, machine.others_pct),
+    FIELD("clock", F_CHARS, struct gain, machine.clock),
+};
+
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
+void gain_text(const struct gain *g, struct buf *out)
+{
+	buf_puts(out, FIRST_LINE);
+	fields_text(fields, NFIELDS, g, out);
+}
+
+static bool plausible(const struct gain *g)
+{
+	const struct faster *f = &g->faster;
+	return f->ratio > 0 && f->low > 0 && f->low <= f->ratio && f->ratio <= f->high &&
+	       f->high <= MOST_RATIO && f->rounds > 0 && g->default_ms > 0 && g->default_ms < MOST_MS &&
+	       g->now_ms > 0 && g->now_ms < MOST_MS;
+}
+
+int gain_parse(const char *text, struct gain *out)
+{
+	struct arena a = {0};
+	*out = (struct gain){0};
+	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
+		return fail(E_CORRUPT, "not a gain of this version");
+	text += strlen(FIRST_LINE);
+	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
+	arena_free(&a);
+	out->faster.few = out->faster.rounds < GAIN_ROUNDS;
+	if (rc >= 0 && (*text || !plausible(out)))
+		rc = fail(E_CORRUPT, "values that no measurement gives");
+	return fail_in(rc, "gain");
+}
+
+int gain_put(struct cache *c, struct key k, const struct gain *g)
+{
+	struct buf text = {0};
+	gain_text(g, &text);
+	int rc = buf_ok(&text) ? cache_put(c, CACHE_GAIN, k, text.p, text.n)
+			       : fail(E_NOMEM, "no memory for the gain");
+	buf_free(&text);
+	return rc;
+}
+
+bool gain_get(struct cache *c, struct key k, struct gain *out)
+{
+	struct arena a = {0};
+	struct blob text;
+	bool there = c && cache_get(c, CACHE_GAIN, k, &a, &text) >= 0 && !memchr(text.p, 0, text.n) &&
+		     gain_parse((const char *)text.p, out) >= 0;
+	arena_free(&a);
+	return there;
+}
+
+int gain_all(struct cache *c, struct arena *a, struct gain **out)
+{
+	struct key *k;
+	int n = cache_keys(c, CACHE_GAIN, a, &k), found = 0;
+	*out = ARENA_ARRAY(a, struct gain, n + 1);
+	for (int i = 0; i < n; i++)
+		found += gain_get(c, k[i], &(*out)[found]);
+	return found;
+}
+
+void gain_than(const struct gain *g, char out[96])
+{
+	if (g->fallbacks > 0)
+		snprintf(out, 96, GAIN_THAN " and %d fallback kernels of %d", g->fallbacks, g->kernels);
+	else
+		snprintf(out, 96, GAIN_THAN);
+}
+
+void gain_words(const struct gain *g, struct buf *out)
+{
+	char than[96];
+	gain_than(g, than);
+	faster_words(&g->faster, than, &g->machine, out);
+	buf_printf(out, "; measured %s", g->date);
+}

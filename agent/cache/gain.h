@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much faster one thing is than another, with its uncertainty, and the sentence that says so. All
+ * commands use this sentence, and tuning stores the figure of a network, so that they agree with one another.
+ *
+ * A comparison comes from rounds in which both ran in turn: the median of the rounds' ratios and its 95 %
+ * interval by order statistics (platform/base/stats.h), which needs GAIN_ROUNDS rounds. The difference is not
+ * significant if the interval includes 1, or if there is none.
+ *
+ * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
+ * (agent/cache/fields.h). It stays on this board: it is not exported, and not sent to a fleet. */
+#ifndef AGENT_GAIN_H
+#define AGENT_GAIN_H
+
+#include "agent/cache/cache.h"
+#include "platform/machine/disturb.h"
+
+enum { GAIN_ROUNDS = 6 };
+
+struct faster {
+	double ratio, low, high; /* the other's time over this one's: above 1, this one is faster */
+	int rounds;              /* 0: nothing was compared */
+	bool few;                /* too few rounds for an interval */
+};
+
+/* Compares by n > 0 rounds in which both ran. */
+struct faster faster_by_rounds(const double *other_ns, const double *this_ns, int n);
+/* Compares samples that were not taken in turn: the interval is as wide as those of both medians allow. Sorts
+ * its arguments. */
+struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nthis);
+/* Compares two measurements that were not taken in turn, by the standard errors of their medians; fewer than
+ * five runs are too few. */
+struct faster faster_by_records(const struct meas *other, const struct meas *this);
+bool faster_significant(const struct faster *f);
+/* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
+ * 95 % CI 0.98 to 1.04x, 12 rounds)"; "2.64x as fast as X in 3 rounds, too few for a 95 % interval: no
+ * significant difference shown". If the machine was disturbed (NULL: it is not known), the sentence ends with
+ * "; disturbed: ..." and how. */
+void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out);
+
+/* A network's tuned kernels against default schedules, as the last box measured them. */
+struct gain {
+	char model[160]; /* path, as the user gave it; its end if it is longer */
+	char date[24];   /* UTC */
+	int threads;
+	bool exact;
+	double default_ms, now_ms; /* medians of whole runs */
+	int kernels, fallbacks; /* of the default network; fallbacks: no default schedule of the task works */
+	struct faster faster;
+	struct disturbance machine;
+};
+
+#define GAIN_THAN "default schedules"
+
+/* "default schedules", or if some tasks have none that works, "default schedules and 3 fallback kernels of
+ * 52". */
+void gain_than(const struct gain *g, char out[96]);
+void gain_text(const struct gain *g, struct buf *out);
+int gain_parse(const char *text, struct gain *out) MUST_CHECK; /* E_CORRUPT: it is none. Fuzzed. */
+/* key: history_key of the network. */
+int gain_put(struct cache *c, struct key k, const struct gain *g) MUST_CHECK;
+/* False: nothing (readable) is stored. c NULL: no cache. */
+bool gain_get(struct cache *c, struct key k, struct gain *out);
+/* All gains of the cache, in no order, in the arena. Returns their number. */
+int gain_all(struct cache *c, struct arena *a, struct gain **out);
+/* faster_words for a gain, then when it was measured. */
+void gain_words(const struct gain *g, struct buf *out);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gains: comparisons and their intervals, the sentences, the stored text. */
+#include "agent/cache/gain.h"
+#include "platform/base/rng.h"
+#include "tests/lib/cache_dir.h"
+#include "tests/lib/test.h"
+
+#include <math.h>
+
+static const struct gain known = {.model = "/m/net.onnx",
+				  .date = "2026-01-02 03:04 UTC",
+				  .threads = 2,
+				  .default_ms = 2.64,
+				  .now_ms = 1,
+				  .kernels = 9,
+				  .faster = {2.64, 2.6, 2.68, 25, false},
+				  .machine = {.share_pct = 99, .others_pct = 3}};
+
+static const char *words(const struct faster *f, const struct disturbance *d)
+{
+	static char text[400];
+	struct buf b = {0};
+	faster_words(f, "X", d, &b);
+	snprintf(text, sizeof text, "%s", buf_str(&b));
+	buf_free(&b);
+	return text;
+}
+
+TEST(sentences)
+{
+	static const struct {
+		struct faster f;
+		struct disturbance d;
+		const char *words;
+	} all[] = {
+	    {{2.64, 2.6, 2.68, 25, false},
+	     {100, 0, ""},
+	     "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"},
+	    {{.5, .4, .8, 25, false}, {100, 0, ""}, "2.00x slower than X (95 % CI 1.25 to 2.50x, 25 rounds)"},
+	    {{1.01, .98, 1.04, 12, false},
+	     {-1, -1, ""},
+	     "no significant difference to X (1.01x as fast, 95 % CI 0.98 to 1.04x, 12 rounds)"},
+	    {{2, 1.9, 2.1, 3, true},
+	     {100, 0, ""},
+	     "2.00x as fast as X in 3 rounds, too few for a 95 % interval: no significant difference shown"},
+	    {{2, 1.9, 2.1, 9, false},
+	     {89, 26, ""},
+	     "2.00x faster than X (95 % CI 1.90 to 2.10x, 9 rounds); disturbed: this process got 89 % of the "
+	     "processor time that it wanted; others used 26 % of a processor"},
+	    {{2, 1.9, 2.1, 9, false},
+	     {90, 25, "the clock fell"},
+	     "2.00x faster than X (95 % CI 1.90 to 2.10x, 9 rounds); disturbed: the clock fell"},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (strcmp(words(&all[i].f, &all[i].d), all[i].words)) {
+			printf("%zu: %s\n", i, words(&all[i].f, &all[i].d));
+			test_bad = 1;
+		}
+	CHECK(!strstr(words(&all[4].f, NULL), "disturbed"));
+}
+
+/* A slow phase of the machine changes no ratio of neighbouring rounds. */
+TEST(rounds_are_compared_in_pairs)
+{
+	double other[20], this[20];
+	for (int i = 0; i < 20; i++) {
+		double phase = i < 10 ? 1 : 3;
+		other[i] = 200 * phase + i % 3;
+		this[i] = 100 * phase;
+	}
+	struct faster f = faster_by_rounds(other, this, 20);
+	CHECK(fabs(f.ratio - 2) < .02 && f.low > 1.99 && f.high < 2.03 && f.rounds == 20);
+	CHECK(faster_significant(&f));
+	f = faster_apart(other, 20, this, 20);
+	CHECK(f.low < 1 && f.high > 3 && !faster_significant(&f)); /* apart, nothing is known */
+	f = faster_by_rounds(other, this, GAIN_ROUNDS - 1);
+	CHECK(!faster_significant(&f));
+}
+
+/* Of comparisons without a difference, about one in twenty is called significant. */
+TEST(equals_are_seldom_different)
+{
+	struct rng r;
+	int false_alarms = 0;
+	rng_seed(&r, 1);
+	for (int k = 0; k < 400; k++) {
+		double a[25], b[25];
+		for (int i = 0; i < 25; i++) {
+			a[i] = 100 * exp(.05 * rng_normal(&r));
+			b[i] = 100 * exp(.05 * rng_normal(&r));
+		}
+		struct faster f = faster_by_rounds(a, b, 25);
+		false_alarms += faster_significant(&f);
+	}
+	CHECK(false_alarms < 400 / 14);
+	if (test_bad)
+		printf("%d of 400\n", false_alarms);
+}
+
+TEST(records_of_both)
+{
+	struct meas slow = {.runs = 5, .median_ns = 2000, .spread_ns = 10},
+		    fast = {.runs = 13, .median_ns = 1000, .spread_ns = 10};
+	struct faster f = faster_by_records(&slow, &fast);
+	CHECK(f.ratio == 2 && f.low > 1.9 && f.high < 2.1 && faster_significant(&f));
+	slow.median_ns = 1010;
+	f = faster_by_records(&slow, &fast);
+	CHECK(!faster_significant(&f));
+	slow = (struct meas){.runs = 3, .median_ns = 2000};
+	f = faster_by_records(&slow, &fast);
+	CHECK(!faster_significant(&f) && f.rounds == 3);
+	slow.median_ns = 0;
+	CHECK(faster_by_records(&slow, &fast).rounds == 0);
+}
+
+TEST(text_and_back)
+{
+	struct gain g = known, back;
+	struct buf text = {0}, again = {0};
+	g.machine = (struct disturbance){-1, 40, "the clock\nfell"};
+	gain_text(&g, &text);
+	REQUIRE_OK(gain_parse(buf_str(&text), &back));
+	gain_text(&back, &again);
+	CHECK(!strcmp(buf_str(&text), buf_str(&again)));
+	CHECK(back.faster.ratio == 2.64 && back.faster.rounds == 25 && back.machine.share_pct == -1);
+	for (size_t n = 0; n < text.n; n++) { /* cut anywhere */
+		char cut[1024];
+		snprintf(cut, sizeof cut, "%.*s", (int)n, buf_str(&text));
+		CHECK(gain_parse(cut, &back) == E_CORRUPT);
+	}
+	buf_free(&text);
+	buf_free(&again);
+}
+
+/* Values that would make a sentence absurd. */
+TEST(hostile_values)
+{
+	struct gain bad[6] = {known, known, known, known, known, known}, back;
+	bad[0].faster.low = 3;
+	bad[1].faster.high = 2;
+	bad[2].faster.ratio = 0;
+	bad[3].faster.rounds = 0;
+	bad[4].now_ms = 0;
+	bad[5].faster.high = 1e300;
+	for (int i = 0; i < 6; i++) {
+		struct buf text = {0};
+		gain_text(&bad[i], &text);
+		CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+		buf_free(&text);
+	}
+}
+
+TEST(stored)
+{
+	struct arena a = {0};
+	struct gain back, *all;
+	struct cache *c;
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	CHECK(!gain_get(c, hash_text("one"), &back) && !gain_get(NULL, hash_text("one"), &back));
+	CHECK_OK(gain_put(c, hash_text("one"), &known));
+	CHECK_OK(cache_put(c, CACHE_GAIN, hash_text("two"), "hone-gain 1\nx\n", 14));
+	CHECK(gain_get(c, hash_text("one"), &back) && !strcmp(back.model, known.model));
+	CHECK(!gain_get(c, hash_text("two"), &back));
+	CHECK(gain_all(c, &a, &all) == 1 && all[0].faster.ratio == 2.64);
+	cache_close(c);
+	arena_free(&a);
+	remove_dir();
+}
+
+TEST_MAIN

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/headline.h"
+#include "platform/base/log.h"
+#include <stdio.h>
+
+/* The stored texts may come from anywhere. */
+static void print_line(const char *lead, struct buf *b)
+{
+	if (b->p)
+		log_one_line(b->p);
+	printf("%s%s\n", lead, buf_str(b));
+	buf_free(b);
+}
+
+void headline_print(const char *lead, const struct faster *f, const char *than,
+		    const struct disturbance *machine)
+{
+	struct buf b = {0};
+	if (!f->rounds)
+		return;
+	faster_words(f, than, machine, &b);
+	print_line(lead, &b);
+}
+
+json_t *headline_json(const struct faster *f, const struct disturbance *machine)
+{
+	struct buf why = {0};
+	if (!f->rounds)
+		return json_null();
+	if (machine)
+		disturbance_words(machine, &why);
+	json_t *o =
+	    json_pack("{so so so si sb so}", "ratio", json_num(f->ratio), "low", json_num(f->low), "high",
+		      json_num(f->high), "rounds", f->rounds, "significant", faster_significant(f),
+		      "disturbed", why.n ? json_text(buf_str(&why)) : json_null());
+	buf_free(&why);
+	return o;
+}
+
+void headline_gain(const char *lead, const struct gain *g)
+{
+	struct buf b = {0};
+	gain_words(g, &b);
+	print_line(lead, &b);
+}
+
+json_t *headline_gain_json(const struct gain *g)
+{
+	json_t *o = headline_json(&g->faster, &g->machine);
+	json_object_set_new(o, "model", json_text(g->model));
+	json_object_set_new(o, "threads", json_integer(g->threads));
+	json_object_set_new(o, "default_ms", json_num(g->default_ms));
+	json_object_set_new(o, "now_ms", json_num(g->now_ms));
+	json_object_set_new(o, "date", json_text(g->date));
+	struct buf words = {0};
+	gain_words(g, &words);
+	json_object_set_new(o, "words", json_text(buf_str(&words)));
+	buf_free(&words);
+	return o;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The headline figures of all commands: agent/cache/gain.h as lines and as JSON. */
+#ifndef TOOLS_HEADLINE_H
+#define TOOLS_HEADLINE_H
+
+#include "agent/cache/gain.h"
+#include "agent/cache/json.h"
+
+/* Prints `lead` and the sentence of a comparison as a line; nothing, if nothing was compared. machine: NULL
+ * if it is not known whether it was disturbed. */
+void headline_print(const char *lead, const struct faster *f, const char *than,
+		    const struct disturbance *machine);
+/* {"ratio", "low", "high", "rounds", "significant", "disturbed" (how; null: not, or not known)}; null, if
+ * nothing was compared. */
+json_t *headline_json(const struct faster *f, const struct disturbance *machine);
+/* The same for a stored gain: what tuning gained, and when that was measured. */
+void headline_gain(const char *lead, const struct gain *g);
+/* As headline_json, with "model", "threads", "default_ms", "now_ms", "date" and the sentence as "words". */
+json_t *headline_gain_json(const struct gain *g);
+
+#endif
