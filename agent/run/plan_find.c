@@ -13,13 +13,12 @@ static double level_gbs(const struct target *t, double bytes)
 	return t->bw_gbs[3];
 }
 
-/* The roofline time counts constants as cold, and activations as held by the cache level that they fit in. */
-static double roofline(const struct target *t, const struct plan_kernel *k, double moved)
+double plan_roofline_ns(const struct target *t, double flops, double bytes, double moved)
 {
 	double gbs = level_gbs(t, moved);
 	if (t->fma_gflops <= 0 || gbs <= 0 || t->bw_gbs[3] <= 0)
 		return 0;
-	double compute = k->flops / t->fma_gflops, memory = moved / gbs + (k->bytes - moved) / t->bw_gbs[3];
+	double compute = flops / t->fma_gflops, memory = moved / gbs + (bytes - moved) / t->bw_gbs[3];
 	return compute > memory ? compute : memory;
 }
 
@@ -50,7 +49,7 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
 		count_winograd(p, ps, k);
-		k->roofline_ns = roofline(t, k, task_bytes(s->task, false));
+		k->roofline_ns = plan_roofline_ns(t, k->flops, k->bytes, task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
 	}

@@ -66,6 +66,7 @@ struct tune_kernel {
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
 	bool searched;               /* after_ns is the search's: of the task alone, not in the network */
 	double roofline;             /* share of the roofline that `after` reaches; 0: unknown */
+	bool memory_bound;           /* the roofline is that of the bytes, not of the flops */
 };
 
 struct tune_spent {         /* how the box's time was spent; all except the builders' work adds up to it */

@@ -126,6 +126,7 @@ void tune_rows_after(struct session *s, const struct net *after)
 	for (int i = 0, at = 0; i < n; i++) {
 		row[i] = row_of(s, &k[i], &at);
 		row[i].after_ns = after->kernel_ns[i];
+		row[i].memory_bound = k[i].flops / s->target.fma_gflops * 1.001 < k[i].roofline_ns;
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
 		else

@@ -4,6 +4,7 @@
 #include "tools/hone/profile.h"
 #include "tools/hone/ready.h"
 #include "platform/base/stats.h"
+#include "tools/hone/roof.h"
 #include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
@@ -161,6 +162,7 @@ static int measure(struct bench *b)
 
 struct kernel_row {
 	double us, min_us, gflops, peak_pct, roofline_pct; /* percentages are of the median */
+	struct roof roof;
 };
 
 static struct kernel_row kernel_row(const struct bench *b, const struct variant *v, int i)
@@ -171,12 +173,14 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
 	double peak = b->host.target.fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
+	struct roof roof = roof_of_kernel(&b->host.target, &k[i]);
 	return (struct kernel_row){
+	    .roof = roof,
 	    .us = ns / 1e3,
 	    .min_us = v->kernel[i].min_ns / 1e3,
 	    .gflops = k[i].flops / ns,
 	    .peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0,
-	    .roofline_pct = 100 * k[i].roofline_ns / cores / ns,
+	    .roofline_pct = roof_pct(&roof, cores, ns),
 	};
 }
 
@@ -187,12 +191,13 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++) {
 		struct kernel_row r = kernel_row(b, v, i);
-		json_array_append_new(list,
-				      json_pack("{so so so so so so so ss}", "name", json_text(k[i].name),
-						"label", json_text(k[i].label), "us", json_num(r.us),
-						"min_us", json_num(r.min_us), "gflops", json_num(r.gflops),
-						"peak_pct", json_num(r.peak_pct), "roofline_pct",
-						json_num(r.roofline_pct), "kind", ready_origin(k[i].origin)));
+		const char *why = roof_why(&r.roof, r.roofline_pct);
+		json_array_append_new(
+		    list, json_pack("{so so so so so so so so ss}", "name", json_text(k[i].name), "label",
+				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
+				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
+				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
+				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin)));
 	}
 	return list;
 }
@@ -310,22 +315,26 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	int n = plan_kernels(v->ready.plan, &k);
 	double all = 0;
 	struct table t = {.align = "rrrrrlll"};
+	struct roof_notes notes = {0};
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < n; i++)
 		all += kernel_row(b, v, i).us;
 	for (int i = 0; i < n; i++) {
 		struct kernel_row r = kernel_row(b, v, i);
+		char share[24];
+		roof_cell(&notes, &r.roof, r.roofline_pct, share);
 		table_cell(&t, "%.1f", r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
 		table_cell(&t, "%.1f", r.gflops);
 		table_cell(&t, "%.0f %%", r.peak_pct);
-		table_cell(&t, k[i].roofline_ns > 0 ? "%.0f %%" : "-", r.roofline_pct);
+		table_cell(&t, "%s", share);
 		table_cell(&t, "%s", ready_origin(k[i].origin));
 		table_cell(&t, "%s", k[i].label);
 		table_cell(&t, "%s", k[i].name);
 	}
 	table_print(&t, b->args->color);
+	roof_notes_print(&notes);
 }
 
 /* A median's 95 % interval, and whether the machine was disturbed. */

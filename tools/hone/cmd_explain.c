@@ -9,6 +9,7 @@
 #include "tools/hone/explain_log.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/roof.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,8 @@ struct why {
 	bool tuned, measured; /* whether there is a best record, and a default record */
 	struct rec best, first;
 	char cand[CAND_MAX], def[CAND_MAX];
-	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
-	bool memory_bound;
+	double best_ns, default_ns, best_draft_ns, default_draft_ns;
+	struct roof roof;     /* of the chosen algorithm */
 	struct faster faster; /* the chosen candidate than the default, by their records */
 	enum stale stale;     /* whether the best record is stale, else the default's */
 	bool logged;
@@ -101,14 +102,12 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	e->stale += w->stale != STALE_NOT;
 	w->default_draft_ns = space_draft(s, w->def);
 	w->best_draft_ns = space_legal(s, w->cand) >= 0 ? space_draft(s, w->cand) : 0;
-	w->roofline_ns = space_roofline(s);
+	w->roof = roof_of_task(&e->target, t->task, w->cand);
 	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
 	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
 	if (w->tuned && w->measured)
 		w->faster = faster_by_records(&w->first.meas, &w->best.meas);
 	find_log(e, w);
-	w->memory_bound =
-	    e->target.fma_gflops > 0 && w->roofline_ns > task_flops(t->task) / e->target.fma_gflops * 1.001;
 	return 0;
 }
 
@@ -146,7 +145,7 @@ static double roofline_pct(const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
 	double ns = w->tuned ? w->best_ns : w->default_ns;
-	return ns > 0 ? 100 * w->roofline_ns / (r->meas.threads > 1 ? r->meas.threads : 1) / ns : 0;
+	return roof_pct(&w->roof, r->meas.threads, ns);
 }
 
 static json_t *ms_or_null(double ns)
@@ -163,7 +162,7 @@ static json_t *why_json(const struct why *w)
 			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
 			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
-			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "gain",
+			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
 			 headline_json(&w->faster, NULL), "tuned", w->tuned, "stale",
 			 w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
@@ -196,22 +195,26 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
-	printf("  roofline %.4f ms on one core, limited by %s", w->roofline_ns / 1e6,
-	       w->memory_bound ? "memory" : "arithmetic");
+	printf("  roofline %.4f ms on one core, limited by %s", w->roof.ns / 1e6,
+	       w->roof.memory_bound ? "memory" : "arithmetic");
 	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
+	if (roof_why(&w->roof, roofline_pct(w)))
+		printf("           %s\n", roof_why(&w->roof, roofline_pct(w)));
 	if (w->logged)
 		explain_log_words(&w->log, &w->payback, w->cand);
 }
 
-static void why_row(struct table *t, const struct why *w)
+static void why_row(struct table *t, const struct why *w, struct roof_notes *notes)
 {
+	char share[24];
+	roof_cell(notes, &w->roof, roofline_pct(w), share);
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
 	table_cell(t, "%s", w->label);
 	table_cell(t, "%d", w->task->uses);
 	table_cell(t, w->default_ns > 0 ? "%.4f" : "-", w->default_ns / 1e6);
 	table_cell(t, ns > 0 ? "%.4f" : "-", ns / 1e6);
-	table_cell(t, ns > 0 ? "%.0f %%" : "-", roofline_pct(w));
-	table_cell(t, "%s", w->memory_bound ? "memory" : "arithmetic");
+	table_cell(t, "%s", share);
+	table_cell(t, "%s", w->roof.memory_bound ? "memory" : "arithmetic");
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
 }
 
@@ -264,6 +267,7 @@ static int explain_tasks(struct explain *e, const char *word)
 	struct table t = {.align = "lrrrrll"};
 	json_t *list = json_array();
 	struct payback all = {0};
+	struct roof_notes notes = {0};
 	struct why *why = ARENA_NEW(&e->arena, struct why);
 	int n = 0, rc = 0;
 	for (int i = 0; i < 7; i++)
@@ -280,7 +284,7 @@ static int explain_tasks(struct explain *e, const char *word)
 		else if (word)
 			why_words(e, why);
 		else
-			why_row(&t, why);
+			why_row(&t, why, &notes);
 		trials_free(&why->log);
 	}
 	if (e->has_gain)
@@ -298,8 +302,10 @@ static int explain_tasks(struct explain *e, const char *word)
 					  choices_json(&e->model.choices), "gain",
 					  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
 					  explain_payback_json(&all), "tasks", list));
-	if (rc >= 0 && !word)
+	if (rc >= 0 && !word) {
 		table_print(&t, e->args->color);
+		roof_notes_print(&notes);
+	}
 	arena_free(&t.arena);
 	json_decref(list);
 	if (rc >= 0 && !word)

@@ -4,6 +4,7 @@
 #include "tools/hone/chart.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/roof.h"
 #include "platform/base/stats.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct report {
 	int n;
 	struct chart_kernel *kernel; /* kernels of `after`, in the order of execution */
 	const char **origin;
-	double *roofline_ns;
+	struct roof *roof;
 	struct history history; /* n is 0 if none is kept */
 };
 
@@ -91,13 +92,13 @@ static int time_kernels(struct report *r)
 	r->n = plan_kernels(r->after.plan, &k);
 	r->kernel = ARENA_ARRAY(&r->arena, struct chart_kernel, r->n + 1);
 	r->origin = ARENA_ARRAY(&r->arena, const char *, r->n + 1);
-	r->roofline_ns = ARENA_ARRAY(&r->arena, double, r->n + 1);
+	r->roof = ARENA_ARRAY(&r->arena, struct roof, r->n + 1);
 	for (int i = 0; i < r->n; i++) {
 		r->kernel[i] = (struct chart_kernel){
 		    k[i].name,  k[i].label, find_before(r, &k[i], time[0]), time[1][i].median_ns,
 		    k[i].flops, k[i].bytes};
 		r->origin[i] = ready_origin(k[i].origin);
-		r->roofline_ns[i] = k[i].roofline_ns;
+		r->roof[i] = roof_of_kernel(&r->host.target, &k[i]);
 	}
 	return 0;
 }
@@ -131,6 +132,7 @@ static void write_bars(const struct report *r, struct buf *out)
 static void write_table(const struct report *r, struct buf *out)
 {
 	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
+	struct roof_notes notes = {0};
 	section(out, "Every kernel", "In the order of execution.");
 	buf_puts(out,
 		 "<div class=\"scroll\"><table><tr><th>node</th><th>task</th><th>us before</th><th>us</th>"
@@ -138,6 +140,7 @@ static void write_table(const struct report *r, struct buf *out)
 	for (int i = 0; i < r->n; i++) {
 		const struct chart_kernel *k = &r->kernel[i];
 		double ns = k->after_ns > 0 ? k->after_ns : 1;
+		char share[24];
 		buf_puts(out, "<tr><td>");
 		chart_escape(k->name, out);
 		buf_puts(out, "</td><td>");
@@ -145,11 +148,12 @@ static void write_table(const struct report *r, struct buf *out)
 		buf_printf(out, k->before_ns > 0 ? "</td><td>%.1f</td>" : "</td><td>-</td>",
 			   k->before_ns / 1e3);
 		buf_printf(out, "<td>%.1f</td><td>%.1f</td>", ns / 1e3, k->flops / ns);
-		buf_printf(out, r->roofline_ns[i] > 0 ? "<td>%.0f %%</td>" : "<td>-</td>",
-			   100 * r->roofline_ns[i] / cores / ns);
+		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], cores, ns), share);
+		buf_printf(out, "<td>%s</td>", share);
 		buf_printf(out, "<td>%s</td></tr>\n", r->origin[i]);
 	}
 	buf_puts(out, "</table></div>\n");
+	roof_notes_text(&notes, "<p class=\"dim\">", "</p>\n", out);
 }
 
 static const char *untuned_name(const struct report *r)

@@ -9,6 +9,7 @@
 #include "tools/hone/cached.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/roof.h"
 #include "tools/hone/table.h"
 #include <ctype.h>
 #include <errno.h>
@@ -103,17 +104,25 @@ static json_t *ms_or_null(double ms)
 	return ms > 0 ? json_num(ms) : json_null();
 }
 
+static json_t *note_json(const struct roof *r, double pct)
+{
+	const char *why = roof_why(r, pct);
+	return why ? json_text(why) : json_null();
+}
+
 static json_t *kernels_json(const struct tune_report *r)
 {
 	json_t *list = json_array();
 	for (int i = 0; i < r->nkernels; i++) {
 		const struct tune_kernel *k = &r->kernel[i];
 		json_array_append_new(
-		    list, json_pack("{so so ss ss so so sb so}", "name", json_text(k->name), "label",
-				    json_text(k->label), "before", ready_origin(k->before), "after",
-				    ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
-				    "after_us", json_num((double)k->after_ns / 1e3), "searched", k->searched,
-				    "roofline_pct", json_num(100 * k->roofline)));
+		    list,
+		    json_pack("{so so ss ss so so sb so so}", "name", json_text(k->name), "label",
+			      json_text(k->label), "before", ready_origin(k->before), "after",
+			      ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
+			      "after_us", json_num((double)k->after_ns / 1e3), "searched", k->searched,
+			      "roofline_pct", json_num(100 * k->roofline), "roofline_note",
+			      note_json(&(struct roof){.memory_bound = k->memory_bound}, 100 * k->roofline)));
 	}
 	return list;
 }
@@ -176,21 +185,29 @@ static void kernels_table(const struct tune_report *r, bool color)
 	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
 					   "kernels",   "task",     "node"};
 	struct table t = {.align = "rrrrlll"};
+	struct roof_notes notes = {0};
+	bool shares = false;
 	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < r->nkernels; i++) {
 		const struct tune_kernel *k = &r->kernel[i];
+		const struct roof roof = {.memory_bound = k->memory_bound};
+		char share[24];
+		roof_cell(&notes, &roof, 100 * k->roofline, share);
+		shares |= k->roofline > 0;
 		bool both = k->before_ns > 0 && k->after_ns > 0;
 		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
 		table_cell(&t, k->after_ns <= 0 ? "-" : k->searched ? "~%.1f" : "%.1f",
 			   (double)k->after_ns / 1e3);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
-		table_cell(&t, k->roofline > 0 ? "%.0f %%" : "-", 100 * k->roofline);
+		table_cell(&t, "%s", share);
 		table_cell(&t, "%s", ready_origin(k->after));
 		table_cell(&t, "%s", k->label);
 		table_cell(&t, "%s", k->name);
 	}
 	table_print(&t, color);
+	if (shares)
+		roof_notes_print(&notes);
 }
 
 static void print_speedup(const char *lead, double ratio, const char *than)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/roof.h"
+#include "kernels/space/winograd.h"
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_PCT 100.5 /* shown as 100 % */
+
+static const char counts[] =
+    "of roofline: share of the speed that the measured peaks allow, counting the kernel's own "
+    "multiplications, "
+    "constants as read from memory, and activations as held by the smallest cache that they fit in";
+static const char from_cache[] =
+    "above 100 %: a cache kept data between the runs that the roofline counts as read from a slower level";
+static const char faster_clock[] =
+    "above 100 %: the processor ran faster than when its peak was measured; hone devices shows the peak";
+
+static struct roof roof_of(const struct target *t, double flops, double bytes, double moved)
+{
+	struct roof r = {.ns = plan_roofline_ns(t, flops, bytes, moved)};
+	r.memory_bound = r.ns > 0 && r.ns > flops / t->fma_gflops * 1.001;
+	return r;
+}
+
+struct roof roof_of_task(const struct target *t, const struct task *task, const char *cand)
+{
+	struct sched s;
+	int m = sched_parse(task, cand, &s) >= 0 ? s.st[0].wino.m : 0;
+	double flops = task_flops(task) * (m ? winograd_share(m).flops : 1);
+	return roof_of(t, flops, task_bytes(task, true), task_bytes(task, false));
+}
+
+struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k)
+{
+	struct roof r = {.ns = k->roofline_ns};
+	r.memory_bound = r.ns > 0 && t->fma_gflops > 0 && r.ns > k->flops / t->fma_gflops * 1.001;
+	return r;
+}
+
+double roof_pct(const struct roof *r, int cores, double ns)
+{
+	return ns > 0 ? 100 * r->ns / (cores > 1 ? cores : 1) / ns : 0;
+}
+
+const char *roof_why(const struct roof *r, double pct)
+{
+	return pct < MOST_PCT ? NULL : r->memory_bound ? from_cache : faster_clock;
+}
+
+void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24])
+{
+	const char *why = roof_why(r, pct);
+	int i = 0;
+	snprintf(out, 24, pct > 0 ? "%.0f %%" : "-", pct);
+	if (!why)
+		return;
+	while (i < n->n && n->why[i] != why)
+		i++;
+	n->why[i] = why;
+	n->n = i == n->n ? i + 1 : n->n;
+	snprintf(out, 24, "%.0f %% [%d]", pct, i + 1);
+}
+
+void roof_notes_text(const struct roof_notes *n, const char *before, const char *after, struct buf *out)
+{
+	buf_printf(out, "%s%s%s", before, counts, after);
+	for (int i = 0; i < n->n; i++)
+		buf_printf(out, "%s[%d] %s%s", before, i + 1, n->why[i], after);
+}
+
+void roof_notes_print(const struct roof_notes *n)
+{
+	struct buf b = {0};
+	roof_notes_text(n, "", "\n", &b);
+	printf("%s", buf_str(&b));
+	buf_free(&b);
+}
