@@ -5,7 +5,9 @@
  * robot: the 99.9th percentile of the delay of its wake-up, and of its completion, in us after the due time,
  * without and with tuning; the median of all pairs' differences is within 5 % or 50 us
  *
- * yield: ms from `inhibit` until no process of the job uses processor time any more; 50 at most
+ * yield: for each signal that the board may give, ms until no process of the job uses processor time any
+ * more. The board (tools/bench/yield_board.h) is pretended: `1 of 4` means that a robot begins to use one of
+ * four processors, of which the gate sees what the kernel counts, in steps of 10 ms
  *
  * lease: extra us per build or timing for its lease, without honed (the board is checked before and after)
  * and through honed; as a share of a box with a hundred of them per second
@@ -18,6 +20,7 @@
 #include "kernels/onnx/import.h"
 #include "platform/base/file.h"
 #include "platform/base/stats.h"
+#include "tools/bench/yield_board.h"
 #include "tools/hone/zoo.h"
 
 #include <ctype.h>
@@ -52,6 +55,7 @@ struct bench {
 	char dir[64], log[80], honed[PATH_MAX], socket[128];
 	pid_t pid;
 	struct client *client;
+	struct board board;
 };
 
 struct robot { /* one phase; ns after the due time */
@@ -206,31 +210,94 @@ static int64_t used(int n, char pid[MOST_OF_JOB][24])
 	return sum;
 }
 
-/* Releases the inhibit and waits until the job uses processor time. */
-static int let_go(struct bench *b)
+/* The processes of the job, whose processor time the board counts. */
+static struct {
+	pthread_mutex_t lock;
+	int n;
+	char pid[MOST_OF_JOB][24];
+} job = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int64_t job_used(void *ctx)
+{
+	(void)ctx;
+	pthread_mutex_lock(&job.lock);
+	int64_t ns = used(job.n, job.pid);
+	pthread_mutex_unlock(&job.lock);
+	return ns;
+}
+
+static void know_job(int n, char pid[MOST_OF_JOB][24])
+{
+	pthread_mutex_lock(&job.lock);
+	job.n = n;
+	memcpy(job.pid, pid, sizeof job.pid);
+	pthread_mutex_unlock(&job.lock);
+}
+
+/* Waits until the job uses processor time. */
+static int await_job(struct bench *b)
 {
 	char pid[MOST_OF_JOB][24];
-	int rc = inhibit(b, false);
-	int64_t end = now() + 60 * NS_PER_S;
-	while (rc >= 0 && now() < end) {
-		pid_t job = job_pid(b);
-		int n = job > 0 ? members(job, pid) : 0;
+	for (int64_t end = now() + 60 * NS_PER_S; now() < end;) {
+		pid_t leader = job_pid(b);
+		int n = leader > 0 ? members(leader, pid) : 0;
+		know_job(n, pid);
 		int64_t before = used(n, pid);
 		clock_real.sleep(&clock_real, SETTLE_NS);
 		if (n && used(n, pid) > before + SETTLE_NS / 20)
 			return E_OK;
 	}
-	return rc < 0 ? rc : fail(E_TIMEOUT, "honed does not tune; see its status");
+	return fail(E_TIMEOUT, "honed does not tune; see its status");
 }
 
-/* Inhibits; *out: ns until the last processor time that was seen. */
-static int yield_ns(struct bench *b, double *out)
+static int let_go(struct bench *b)
+{
+	int rc = inhibit(b, false);
+	return rc < 0 ? rc : await_job(b);
+}
+
+static int make_busy(struct bench *b, bool on)
+{
+	b->board.busy = on;
+	return E_OK;
+}
+
+static int make_hot(struct bench *b, bool on)
+{
+	board_heat(&b->board, on);
+	return E_OK;
+}
+
+static int throttle(struct bench *b, bool on)
+{
+	board_throttle(&b->board, on);
+	return E_OK;
+}
+
+static int take_memory(struct bench *b, bool on)
+{
+	board_memory(&b->board, on);
+	return E_OK;
+}
+
+static const struct signal_kind {
+	const char *name;
+	int cpus; /* of the board */
+	int (*set)(struct bench *b, bool on);
+} signals[] = {
+    {"hone inhibit", 1, inhibit},   {"heat", 1, make_hot},          {"throttling", 1, throttle},
+    {"memory", 1, take_memory},     {"load, 1 of 1", 1, make_busy}, {"load, 1 of 2", 2, make_busy},
+    {"load, 1 of 4", 4, make_busy},
+};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+/* Gives the signal; *out: ns until the last processor time that was seen. */
+static int yield_ns(struct bench *b, const struct signal_kind *s, double *out)
 {
 	char pid[MOST_OF_JOB][24];
-	pid_t job = job_pid(b);
-	int n = members(job, pid), rc;
+	int n = members(job_pid(b), pid), rc;
 	int64_t start = now(), last = start, before = used(n, pid);
-	rc = inhibit(b, true);
+	rc = s->set(b, true);
 	for (int64_t at = now(); rc >= 0 && at - last < QUIET_NS; at = now()) {
 		int64_t sum = used(n, pid);
 		if (sum != before)
@@ -242,20 +309,34 @@ static int yield_ns(struct bench *b, double *out)
 	return rc;
 }
 
-static int yields(struct bench *b)
+static int yields_to(struct bench *b, const struct signal_kind *s)
 {
 	double *ns = malloc(sizeof *ns * (size_t)(b->yields + 1));
 	int rc = ns ? E_OK : E_NOMEM, n = 0;
+	b->board.cpus = s->cpus;
 	while (rc >= 0 && n < b->yields) {
-		rc = let_go(b);
+		rc = s->set(b, false);
 		if (rc >= 0)
-			rc = yield_ns(b, &ns[n]);
+			rc = await_job(b);
+		/* signals come at any moment between two looks of the gate */
+		clock_real.sleep(&clock_real, (int64_t)n * 7 % 25 * NS_PER_MS);
+		if (rc >= 0)
+			rc = yield_ns(b, s, &ns[n]);
 		n += rc >= 0;
 	}
 	if (rc >= 0 && n)
-		printf("ms of %d yields: median %.1f, 90th percentile %.1f, longest %.1f (limit 50)\n", n,
-		       quantile(ns, n, 0.5) / 1e6, quantile(ns, n, 0.9) / 1e6, quantile(ns, n, 1) / 1e6);
+		printf("ms of %d yields to %-12s: median %.1f, 90th percentile %.1f, longest %.1f\n", n,
+		       s->name, quantile(ns, n, 0.5) / 1e6, quantile(ns, n, 0.9) / 1e6,
+		       quantile(ns, n, 1) / 1e6);
 	free(ns);
+	return rc < 0 ? rc : s->set(b, false);
+}
+
+static int yields(struct bench *b)
+{
+	int rc = inhibit(b, false);
+	for (int i = 0; i < SIGNALS && rc >= 0; i++)
+		rc = yields_to(b, &signals[i]);
 	return rc;
 }
 
@@ -352,11 +433,10 @@ static int pairs(struct bench *b, struct robot *r, uint32_t *p)
 static int write_conf(const struct bench *b, const char *path)
 {
 	struct buf t = {0};
-	buf_printf(
-	    &t,
-	    "[honed]\ncache = %s/cache\n[idle]\nsettle = 1s\nslice = 10m\nload = 100%%\npressure = 100%%\n"
-	    "memory = 1M\n[limits]\nwrites = 1G\n[model it]\npath = %s\nthreads = 1\n",
-	    b->dir, b->model);
+	buf_printf(&t,
+		   "[honed]\ncache = %s/cache\n[idle]\nsettle = 1s\nslice = 10m\npressure = "
+		   "100%%\n[limits]\nwrites = 1G\n[model it]\npath = %s\nthreads = 1\n",
+		   b->dir, b->model);
 	int rc = buf_ok(&t) ? file_write(path, t.p, t.n) : E_NOMEM;
 	buf_free(&t);
 	return rc;
@@ -370,7 +450,9 @@ static int start(struct bench *b)
 	snprintf(b->socket, sizeof b->socket, "%s/honed.sock", b->dir);
 	int rc = write_conf(b, conf);
 	if (rc >= 0)
-		rc = file_mkdirs(board, 0755);
+		rc = board_open(&b->board, board);
+	if (rc >= 0)
+		rc = board_start(&b->board, job_used, NULL);
 	if (rc < 0)
 		return rc;
 	b->pid = fork();
@@ -415,6 +497,7 @@ static void finish(struct bench *b)
 {
 	char words[96];
 	client_close(b->client);
+	board_end(&b->board);
 	if (b->pid > 0) {
 		kill(b->pid, SIGTERM);
 		waitpid(b->pid, NULL, 0);
