@@ -98,6 +98,15 @@ bool disturbed(const struct disturbance *d)
 	return short_of_time(d) || d->others_pct > DISTURB_OTHERS_PCT || *d->clock;
 }
 
+void disturbance_add(struct disturbance *worst, const struct disturbance *d)
+{
+	if (d->share_pct >= 0 && (worst->share_pct < 0 || d->share_pct < worst->share_pct))
+		worst->share_pct = d->share_pct;
+	worst->others_pct = d->others_pct > worst->others_pct ? d->others_pct : worst->others_pct;
+	if (*d->clock)
+		memcpy(worst->clock, d->clock, sizeof worst->clock);
+}
+
 void disturbance_words(const struct disturbance *d, struct buf *out)
 {
 	const char *before = "";

@@ -34,6 +34,9 @@ void disturb_begin(struct disturb *d, const char *root);
 void disturb_end(struct disturb *d, struct disturbance *out);
 
 bool disturbed(const struct disturbance *d);
+/* Makes *worst the worse of both in each respect. Begin with DISTURBANCE_NONE. */
+#define DISTURBANCE_NONE ((struct disturbance){-1, -1, ""})
+void disturbance_add(struct disturbance *worst, const struct disturbance *d);
 /* "this process got 82 % of the processor time that it wanted; others used 140 % of a processor"; nothing, if
  * nothing disturbed the measurement. */
 void disturbance_words(const struct disturbance *d, struct buf *out);

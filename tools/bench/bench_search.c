@@ -321,8 +321,8 @@ static int score_course(struct bench *b, struct search_net *net, const struct tr
 static int score_floor(struct bench *b, struct search_net *net)
 {
 	struct net_score s[] = {{.cache = net->best},
-			    {.cache = net->best, .kernels = KERNELS_DEFAULT},
-			    {.cache = net->best, .kernels = KERNELS_FALLBACK}};
+				{.cache = net->best, .kernels = KERNELS_DEFAULT},
+				{.cache = net->best, .kernels = KERNELS_FALLBACK}};
 	int rc = contest_heat(&b->contest, net->path, 3, s);
 	net->ms = s[0].low_ns / 1e6;
 	net->median_ms = s[0].median_ns / 1e6;
@@ -403,6 +403,8 @@ static int prepare(struct bench *b)
 	if (rc < 0)
 		return rc;
 	b->report.boxes = b->boxes;
+	b->report.reference_s = (double)b->reference_ns / 1e9;
+	b->report.best = b->best;
 	b->report.cpu = b->contest.cpu;
 	choose_moments(b);
 	choose_strategies(b);
@@ -417,6 +419,7 @@ static int bench(struct bench *b)
 		rc = run_all(b);
 	if (rc >= 0)
 		b->report.target = b->contest.target;
+	b->report.machine = b->contest.machine;
 	if (rc >= 0)
 		rc = search_write(&b->report, b->work);
 	if (rc < 0)
@@ -446,8 +449,10 @@ static const struct opt opts[] = {
     {"seed", OPT_INT, "N", "the first seed (default 1)"},
     {"budget", OPT_DURATION, "60s", "length of the box of a search (default 60s)"},
     {"boxes", OPT_FLAG, NULL, "run a separate box for each time, instead of taking snapshots of one search"},
-    {"reference", OPT_DURATION, "600s", "first run a long box for each network, starting from the best found so far"},
-    {"resume", OPT_FLAG, NULL, "do not repeat searches that these programs have completed (--full repeats them)"},
+    {"reference", OPT_DURATION, "600s",
+     "first run a long box for each network, starting from the best found so far"},
+    {"resume", OPT_FLAG, NULL,
+     "do not repeat searches that these programs have completed (--full repeats them)"},
     {"keep", OPT_FLAG, NULL, "nor searches that other programs have completed"},
     {"full", OPT_FLAG, NULL, "all strategies, five seeds, a reference of 600s"},
     {"cpu", OPT_INT, "N", "processor to search and measure on (default: the last)"},

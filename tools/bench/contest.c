@@ -21,7 +21,7 @@ static int pin(struct contest *c, bool on)
 
 int contest_open(struct contest *c, const struct args *a, struct arena *arena, const char *work)
 {
-	*c = (struct contest){.args = a, .arena = arena, .work = work};
+	*c = (struct contest){.args = a, .arena = arena, .work = work, .machine = DISTURBANCE_NONE};
 	if (sched_getaffinity(0, sizeof c->allowed, &c->allowed) < 0)
 		return fail(E_IO, "cannot list the processors");
 	int last = 0;
@@ -42,19 +42,31 @@ static int open_host(struct contest *c, struct host *h)
 	return rc < 0 ? rc : machine_pool(1, true, &h->pool);
 }
 
-int contest_heat(struct contest *c, const char *model, int n, struct net_score *s)
+/* *machine: what disturbed this heat. */
+static int run_heat(struct contest *c, const char *model, int n, struct net_score *s,
+		    struct disturbance *machine)
 {
 	struct host h = {0};
+	struct disturb d;
 	int rc = pin(c, true);
 	if (rc >= 0)
 		rc = open_host(c, &h);
+	disturb_begin(&d, NULL);
 	if (rc >= 0)
 		rc = score_run(c->args, model, &h, CONTEST_OPENINGS, CONTEST_ROUNDS, n, s);
+	disturb_end(&d, machine);
+	disturbance_add(&c->machine, machine);
 	if (h.target.fma_gflops > 0)
 		c->target = h.target;
 	host_close(&h);
 	int back = pin(c, false);
 	return rc < 0 ? rc : back;
+}
+
+int contest_heat(struct contest *c, const char *model, int n, struct net_score *s)
+{
+	struct disturbance machine;
+	return run_heat(c, model, n, s, &machine);
 }
 
 /* Copies the cache to the folder of the best, with a note of the search that made it. */
@@ -102,8 +114,9 @@ int contest_run(struct contest *c, const struct search_net *net, const struct cl
 		int m = n - i < HEAT ? n - i : HEAT;
 		for (int k = 0; k < m; k++)
 			s[k + 1] = (struct net_score){.cache = claim[i + k].cache};
-		rc = contest_heat(c, net->path, m + 1, s);
-		int win = rc < 0 ? 0 : fastest(m + 1, s);
+		struct disturbance machine;
+		rc = run_heat(c, net->path, m + 1, s, &machine);
+		int win = rc < 0 || disturbed(&machine) ? 0 : fastest(m + 1, s);
 		if (win)
 			rc = crown(c, net, claim[i + win - 1].cache, claim[i + win - 1].who);
 	}

@@ -17,8 +17,9 @@ struct contest {
 	struct arena *arena;
 	const char *work; /* folder where the machine's peaks are kept */
 	int cpu;
-	cpu_set_t allowed;    /* all processors that this process may use */
-	struct target target; /* valid after a heat */
+	cpu_set_t allowed;          /* all processors that this process may use */
+	struct target target;       /* valid after a heat */
+	struct disturbance machine; /* the worst of all heats */
 };
 
 struct claim {
@@ -30,7 +31,7 @@ int contest_open(struct contest *c, const struct args *a, struct arena *arena, c
 /* Times the first of the caches against the others. */
 int contest_heat(struct contest *c, const char *model, int n, struct net_score *s) MUST_CHECK;
 /* A cache that is faster than the best, in every opening, replaces it, with a note of the search that made
- * it. */
+ * it; not if the machine was busy meanwhile. */
 int contest_run(struct contest *c, const struct search_net *net, const struct claim *claim, int n) MUST_CHECK;
 /* Reads into net->origin the search that found the best. */
 int contest_origin(struct contest *c, struct search_net *net) MUST_CHECK;

@@ -59,6 +59,15 @@ static json_t *net_json(const struct search_net *n)
 			 "default_quality", json_num(n->standard), "fallback_quality", json_num(n->fallback));
 }
 
+static json_t *busy_json(const struct search_report *r)
+{
+	struct buf why = {0};
+	disturbance_words(&r->machine, &why);
+	json_t *o = why.n ? json_text(buf_str(&why)) : json_null();
+	buf_free(&why);
+	return o;
+}
+
 json_t *search_json(const struct search_report *r)
 {
 	json_t *nets = json_array(), *courses = json_array();
@@ -66,12 +75,13 @@ json_t *search_json(const struct search_report *r)
 		json_array_append_new(nets, net_json(&r->net[i]));
 	for (int i = 0; i < r->n; i++)
 		json_array_append_new(courses, quality_json(&r->course[i]));
-	return json_pack("{s{so ss so so si si ss} si ss si so so so}", "machine", "soc",
+	return json_pack("{s{so ss so so si si ss} si ss si so so so so so so}", "machine", "soc",
 			 json_text(r->target.soc), "isa", r->target.isa, "fma_gflops",
 			 json_num(r->target.fma_gflops), "dram_gbs", json_num(r->target.bw_gbs[3]), "threads",
 			 1, "cpu", r->cpu, "hone", HONE_VERSION, "rounds", r->openings * r->rounds, "date",
 			 r->date, "boxes", r->boxes, "networks", nets, "courses", courses, "sums",
-			 sums_json(r));
+			 sums_json(r), "reference_s", json_num(r->reference_s), "reference",
+			 json_text(r->best ? r->best : ""), "busy", busy_json(r));
 }
 
 static void percent(struct table *t, double v)
@@ -158,6 +168,30 @@ static void sums_table(const struct search_report *r, bool color)
 	table_print(&t, color);
 }
 
+/* What 100 % means. */
+static void print_reference(const struct search_report *r)
+{
+	printf("reference: for each network, the fastest kernels that any search kept in %s has found",
+	       r->best);
+	if (r->reference_s > 0)
+		printf(", among them a box of %g s\n", r->reference_s);
+	else
+		printf("; no long box was run for it, so a search that is the best so far has 100 %%: "
+		       "--reference "
+		       "600s or FULL=1 runs one\n");
+}
+
+static void print_no_verdict(const struct search_report *r)
+{
+	struct buf why = {0};
+	disturbance_words(&r->machine, &why);
+	printf("no verdict: the machine was busy while the kernels were timed (%s); run it again with --keep "
+	       "when "
+	       "the machine is idle\n",
+	       buf_str(&why));
+	buf_free(&why);
+}
+
 void search_print(const struct search_report *r, bool color)
 {
 	printf("%% of the best ever found, by %d neighbouring runs kernel by kernel (at the end, from-to: %d "
@@ -165,8 +199,12 @@ void search_print(const struct search_report *r, bool color)
 	       "of %d runs; median: of whole runs); %s\n",
 	       r->openings * r->rounds, r->openings, r->rounds,
 	       r->boxes ? "a box of its own for each time" : "snapshots of one search");
+	print_reference(r);
 	courses_table(r, color);
-	sums_table(r, color);
+	if (disturbed(&r->machine))
+		print_no_verdict(r);
+	else
+		sums_table(r, color);
 	for (int i = 0; i < r->nnets; i++)
 		printf("%s: best %.3f ms (median %.3f) by %s; default schedules %.1f %%, fallback kernels "
 		       "%.1f %%\n",

@@ -3,6 +3,7 @@
 #ifndef TOOLS_SEARCH_REPORT_H
 #define TOOLS_SEARCH_REPORT_H
 
+#include "platform/machine/disturb.h"
 #include "platform/machine/target.h"
 #include "tools/hone/quality.h"
 
@@ -19,7 +20,11 @@ struct search_report {
 	struct target target;
 	int cpu, openings, rounds;
 	bool boxes;
-	const char *date; /* UTC */
+	double
+	    reference_s;  /* length of the box that was run first for each network, as a reference; 0: none */
+	const char *best; /* folder of the best kernels ever found */
+	struct disturbance machine; /* while the scores were measured: if disturbed, there is no verdict */
+	const char *date;           /* UTC */
 	int nnets, n;
 	const struct search_net *net;
 	const struct course *course; /* grouped by network, then by strategy */

@@ -3,7 +3,10 @@
 
 Every library keeps the model ready in a process of its own, pinned to the same processors, and they take turns in
 short slices, so that a neighbour's load hits all alike; what is compared are ratios of neighbouring turns. Each runs
-at its best settings (peer_*.py). Writes BUILD/peers/peers.json and peers.svg and prints a table."""
+at its best settings (peer_*.py). The peers are called through their Python packages; so is hone, where a run takes less
+than 0.1 ms and the call counts (binding_hone.py), else from C. Writes BUILD/peers/peers.json and peers.svg and the page
+of results (--page; tools/peers/RESULTS.md is one of them), and prints a table. Networks that were measured while the
+machine was busy get no verdict."""
 import argparse
 import json
 import os
@@ -21,6 +24,8 @@ KERNELS = ["onednn", "xnnpack", "openblas"]  # have kernels: chain_NAME.c runs a
 PEERS = NETWORK + KERNELS
 KINDS = ["best", "exact", "default", "fallback"]
 TUNED = KINDS[:2]
+BOUND = ["best", "exact", "fallback"]  # what hone's Python package can run
+SMALL_NS = 1e5
 PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -37,6 +42,7 @@ def options(argv):
                    "tuned with --exact, at the same time on other processors, where there are as many (default " + ",".join(KINDS) + ")")
     p.add_argument("--short", action="store_true", help="fewer networks, small budgets, no TVM")
     p.add_argument("--keep", action="store_true", help="keep what hone tuned in an earlier run, tune nothing")
+    p.add_argument("--page", help="page of results to write (default BUILD/peers/RESULTS.md)")
     p.add_argument("--build", default=os.environ.get("BUILD", "build"), help="build folder (default build)")
     a = p.parse_args(argv)
     a.threads = [int(t) for t in a.threads.split(",")]
@@ -72,6 +78,11 @@ def runner_name(kind):
 def plan(kind):
     """What hone's commands call these kernels."""
     return "best" if kind in TUNED else kind
+
+
+def small(ns):
+    """Whether the runs of a turn are so short that the call from Python counts."""
+    return measure.median(ns[1:] or ns) < SMALL_NS
 
 
 def exact(kind):
@@ -136,6 +147,34 @@ class Bench:
         return measure.Runner(name, cmd, cpus, {"HONE_WORKER": self.hone + "-worker"},
                               os.path.join(job["folder"], name + ".log"))
 
+    def start_binding(self, job, kind, threads, cpus):
+        """hone's Python package instead of bench_net."""
+        scratch = os.path.join(job["folder"], "binding-" + kind)
+        os.makedirs(scratch, exist_ok=True)
+        path = os.path.join(scratch, f"job-{threads}.json")
+        with open(path, "w") as f:
+            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "exact": kind == "exact",
+                       "cache": self.cache(job, threads, kind) if kind in TUNED else None}, f)
+        env = {"HONE_LIBRARY": os.path.abspath(os.path.join(self.a.build, "libhone.so")), "PYTHONDONTWRITEBYTECODE": "1"}
+        return measure.Runner(runner_name(kind), [sys.executable, os.path.join(HERE, "binding_hone.py"), path], cpus, env,
+                              os.path.join(scratch, "log"))
+
+    def by_binding(self, job, hones, threads, cpus, row):
+        """For a small model: [(kind, runner)] through the Python package; the first kind also as called from C, and those
+        that the package cannot run only so, under names that no verdict counts."""
+        out = []
+        for i, (kind, r) in enumerate(hones):
+            b = self.ready(self.start_binding(job, kind, threads, cpus), 120, row) if kind in BOUND else None
+            if b:
+                out.append(b)
+            if i == 0 or kind not in BOUND:
+                r.name += " in C"
+                out.append(r)
+            else:
+                r.close()
+        row["called"] = "Python"
+        return out
+
     def start_peer(self, job, peer, threads, cpus):
         scratch = os.path.join(job["folder"], peer)
         os.makedirs(scratch, exist_ok=True)
@@ -153,20 +192,29 @@ class Bench:
         return measure.Runner(peer + " kernels", [os.path.join(self.root, "chain_" + peer), job["layers"], str(threads)], cpus,
                               env, os.path.join(job["folder"], peer + ".log"))
 
+    def ready(self, r, timeout_s, row):
+        """The runner, once it is ready; None: it failed."""
+        try:
+            r.wait_ready(timeout_s)
+            return r
+        except measure.Dead as e:
+            row["failed"][r.name] = str(e)
+            r.close()
+            return None
+
     def start(self, job, threads, cpus, row):
         """Everything that becomes ready, one after the other: loading is not measured and must not disturb."""
-        runners = []
-        todo = [(self.start_hone, k) for k in self.kinds(threads)] + \
-            [(self.start_peer if p in NETWORK else self.start_chain, p) for p in self.a.peers if p not in self.missing]
-        for start, what in todo:
-            r = start(job, what, threads, cpus)
-            try:
-                r.wait_ready(120 + (self.a.tvm_budget * 1.5 if what == "tvm" else 0))
-                runners.append(r)
-            except measure.Dead as e:
-                row["failed"][r.name] = str(e)
-                r.close()
-        return runners
+        hones = [(k, self.ready(self.start_hone(job, k, threads, cpus), 120, row)) for k in self.kinds(threads)]
+        hones = [(k, r) for k, r in hones if r]
+        row["called"] = "C"
+        if hones and small(hones[0][1].turn(30)):
+            runners = self.by_binding(job, hones, threads, cpus, row)
+        else:
+            runners = [r for _, r in hones]
+        for p in [p for p in self.a.peers if p not in self.missing]:
+            start = self.start_peer if p in NETWORK else self.start_chain
+            runners.append(self.ready(start(job, p, threads, cpus), 120 + (self.a.tvm_budget * 1.5 if p == "tvm" else 0), row))
+        return [r for r in runners if r]
 
     def errors(self, job, runners):
         files = {r.name: [o["file"] if isinstance(o, dict) else o for o in r.ready["outputs"]] for r in runners}
@@ -190,7 +238,9 @@ class Bench:
                 if "peak_gflops" in r.ready:
                     row["peak_gflops"] = r.ready["peak_gflops"]
             # Threads of a library that spin after a call would take the next one's time.
+            watch = measure.Watch([r.p.pid for r in runners])
             turns, dead = measure.interleave(runners, self.a.seconds, 30, 0.01 if threads > 1 else 0)
+            row["machine"] = watch.end()
             row["failed"].update(dead)
             row["runs"] = measure.summary(turns, next((r.name for r in runners if not report.is_peer(r.name)), ""))
             for n, e in errors.items():
@@ -258,10 +308,12 @@ def main():
     b = Bench(a)
     out = b.run()
     print(report.summary_text(out))
-    for name, text in (("peers.json", json.dumps(out, indent=1)), ("peers.svg", report.svg(out))):
-        with open(os.path.join(b.root, name), "w") as f:
+    page = a.page or os.path.join(b.root, "RESULTS.md")
+    for path, text in ((os.path.join(b.root, "peers.json"), json.dumps(out, indent=1)),
+                       (os.path.join(b.root, "peers.svg"), report.svg(out)), (page, report.page(out))):
+        with open(path, "w") as f:
             f.write(text + "\n")
-    say(f"wrote {b.root}/peers.json and {b.root}/peers.svg")
+    say(f"wrote {b.root}/peers.json, {b.root}/peers.svg and {page}")
 
 
 if __name__ == "__main__":

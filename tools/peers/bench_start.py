@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import measure
+
 ORT = """
 import sys, time
 import onnxruntime as ort
@@ -35,13 +37,8 @@ print(made - begin, first - before, best)
 """
 
 
-def median(v):
-    v = sorted(v)
-    return (v[(len(v) - 1) // 2] + v[len(v) // 2]) / 2
-
-
 def row(name, values, unit="ms"):
-    print(f"{name:46} {min(values):8.2f} {median(values):8.2f}  {unit}")
+    print(f"{name:46} {min(values):8.2f} {measure.median(values):8.2f}  {unit}")
 
 
 def start_hone(a):
@@ -62,10 +59,23 @@ def read_ms(path):
 def image_file(a):
     if os.path.isdir(a.model):
         return os.path.join(a.model, "plan.hone")
-    return max(glob.glob(os.path.join(a.cache, "images", "*.image")), key=os.path.getmtime)
+    return max(glob.glob(os.path.join(a.cache, "images", "*.image")), key=os.path.getmtime, default=None)
 
 
-def main():
+def verdict(ours, theirs, busy):
+    """How much sooner libhone has answered; nothing, if the machine was busy."""
+    if busy:
+        return f"no verdict: the machine was busy ({busy}); run it again when the machine is idle"
+    if not theirs:
+        return None
+    mid, low, high = measure.interval([(t[0] + t[1]) / o[0] for o, t in zip(ours, theirs)])
+    figure = f"95 % interval {low:.2f} to {high:.2f}, {len(theirs)} rounds"
+    if len(theirs) < 6 or low <= 1 <= high:
+        return f"no significant difference between libhone's first answer and ONNX Runtime's ({mid:.2f} times as soon, {figure})"
+    return f"libhone's first answer comes {mid:.2f} times as soon as ONNX Runtime's ({figure})"
+
+
+def options():
     p = argparse.ArgumentParser()
     for name in ("--program", "--hone", "--out"):
         p.add_argument(name, required=True)
@@ -73,7 +83,10 @@ def main():
     p.add_argument("--cache")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--box", default="20s")
-    a = p.parse_args()
+    return p.parse_args()
+
+
+def bench(a):
     os.makedirs(a.out, exist_ok=True)
     if not a.model:
         a.model = os.path.join(a.out, "mobilenet_v2.onnx")
@@ -91,20 +104,27 @@ def main():
     image = image_file(a)
     peer = not compiled and subprocess.run([sys.executable, "-c", "import onnxruntime"], stderr=subprocess.DEVNULL).returncode == 0
     ours, theirs, read = [], [], []
+    watch = measure.Watch()
     for _ in range(a.rounds):
         ours.append(start_hone(a))
-        read.append(read_ms(image))
+        if image:
+            read.append(read_ms(image))
         if peer:
             out = subprocess.run([sys.executable, "-c", ORT, a.model], check=True, stdout=subprocess.PIPE).stdout
             theirs.append([float(x) * 1e3 for x in out.split()])
+    busy = watch.end()["busy"]
     print(f"{a.model}, one core, {a.rounds} rounds by turns{'':8} least   median")
     row("libhone: process start to end of inference 1", [o[0] for o in ours])
     row("libhone: of it, hone_load", [o[5] for o in ours])
     row("libhone: one steady inference", [o[1] for o in ours])
     row("libhone: start less one steady inference", [o[0] - o[1] for o in ours])
-    mb = os.path.getsize(image) / 1e6
-    row(f"reading the image's {mb:.1f} MB", read)
-    row("hone_load against that", [o[5] / r for o, r in zip(ours, read)], "times")
+    if image:
+        mb = os.path.getsize(image) / 1e6
+        row(f"reading the image's {mb:.1f} MB", read)
+        row("hone_load against that", [o[5] / r for o, r in zip(ours, read)], "times")
+    else:
+        print(f"cache {a.cache} holds no image of the model, so each start made the model anew: is the folder writable, and "
+              f"has it kernels for this machine? hone tune {a.model} --cache {a.cache} --threads 1 makes them")
     if not no_image[2]:
         row("libhone: the same without an image, once", [no_image[0]])
     if peer:
@@ -115,6 +135,17 @@ def main():
         print("ONNX Runtime is not there: make bench-peers installs it")
     print(f"from an image {sum(o[2] for o in ours)}/{len(ours)}, kernels not tuned {ours[-1][3]}, "
           f"LLVM, hwloc or a worker mapped: {'yes' if any(o[4] for o in ours) else 'no'}")
+    say = verdict(ours, theirs, busy)
+    if say:
+        print(say)
 
 
-main()
+def main():
+    try:
+        bench(options())
+    except (OSError, subprocess.CalledProcessError) as e:
+        sys.exit(f"bench-start: {e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import select
 import subprocess
 import time
@@ -48,6 +49,70 @@ def geomean(v):
 def ratios(base, other):
     """Per round: median of other's turn / median of base's turn. Rounds that either missed are left out."""
     return [median(o) / median(b) for b, o in zip(base, other) if b and o]
+
+
+SHARE_PCT, OTHERS_PCT = 90, 25  # as platform/machine/disturb.h
+
+
+def stat_busy(text):
+    """Seconds of processor time of all processors in /proc/stat, and how long they idled or waited for io."""
+    f = [int(x) for x in text.split("\n", 1)[0].split()[1:9]] + [0] * 8
+    return (sum(f[:8]) - f[3] - f[4]) / 100
+
+
+class Watch:
+    """What disturbs a measurement of these processes, and of children that end meanwhile: the share of the processor
+    time that the processes wanted and got, and what others used, in % of one processor. root stands for the machine."""
+
+    def __init__(self, pids=(), root=""):
+        self.pids, self.root = list(pids), root
+        self.at, self.began = time.monotonic(), self.look()
+
+    def read(self, path):
+        try:
+            with open(self.root + path) as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def threads(self):
+        """ns that the threads of the processes ran, and that they waited for a processor."""
+        ran = waited = 0
+        for pid in self.pids:
+            try:
+                tasks = os.listdir(f"{self.root}/proc/{pid}/task")
+            except OSError:
+                continue
+            for t in tasks:
+                v = self.read(f"/proc/{pid}/task/{t}/schedstat").split()
+                if len(v) >= 2:
+                    ran, waited = ran + int(v[0]), waited + int(v[1])
+        return ran, waited
+
+    def look(self):
+        stat, own = self.read("/proc/stat"), resource.getrusage(resource.RUSAGE_SELF)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran, waited = self.threads()
+        return {"busy": stat_busy(stat) if stat.startswith("cpu ") else None, "ran": ran, "waited": waited,
+                "own": own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime + ran / 1e9}
+
+    def end(self):
+        """{"share_pct", "others_pct", "busy"}: None where it is not known; busy says in words what is too much, or is None."""
+        now, then, wall = self.look(), self.began, time.monotonic() - self.at
+        ran, waited = now["ran"] - then["ran"], max(0, now["waited"] - then["waited"])
+        share = 100 * ran / (ran + waited) if ran > 0 else None
+        known = now["busy"] is not None and then["busy"] is not None and wall >= 0.2
+        others = max(0, 100 * (now["busy"] - then["busy"] - (now["own"] - then["own"])) / wall) if known else None
+        return {"share_pct": share, "others_pct": others, "busy": busy_words(share, others)}
+
+
+def busy_words(share, others):
+    words = []
+    if share is not None and share < SHARE_PCT:
+        words.append(f"the measured processes got {share:.0f} % of the processor time that they wanted")
+    if others is not None and others > OTHERS_PCT:
+        words.append(f"others used {others:.0f} % of a processor")
+    return "; ".join(words) or None
 
 
 class Dead(Exception):

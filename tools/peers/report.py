@@ -10,6 +10,11 @@ import measure
 WRONG = 1e-2  # error from which an answer does not count: another computation, not another rounding
 
 
+def busy(row):
+    """Why a network's figures give no verdict: what disturbed the machine; None: nothing did."""
+    return row.get("machine", {}).get("busy")
+
+
 def is_peer(name):
     return not name.startswith("hone")
 
@@ -66,6 +71,8 @@ def network_text(row):
     if any(kernels_only(n) for n in row["runs"]):
         out.append("  (kernels: the convolutions and matrix products alone, nothing between them)")
     out += [f"  {n:17}failed: {why}" for n, why in row["failed"].items()]
+    if busy(row):
+        out.append(f"  the machine was busy: {busy(row)}")
     if row.get("kernels"):
         out.append("  above the roofline: " + "; ".join(
             f"{k['above_us']:.0f} us {k['label'] or k['name']}" + (f" ({k['roofline_pct']:.0f} %)" if k["roofline_pct"] else "")
@@ -75,14 +82,62 @@ def network_text(row):
 
 def totals(results, threads, hone="hone"):
     """(geometric mean over the best peers, count, networks where hone, with these kernels, is not ahead)."""
-    best = [(r["network"], best_peer(r, hone)) for r in results if r["threads"] == threads]
+    best = [(r["network"], best_peer(r, hone)) for r in results if r["threads"] == threads and not busy(r)]
     best = [(n, b) for n, b in best if b]
     return (measure.geomean(b[1] for _, b in best), len(best), [(n, *b) for n, b in best if b[1] <= 1])
 
 
+def spread(results, threads, hone="hone"):
+    """The 95 % interval of that mean, as wide as the networks' own intervals allow: (low, high); None: unknown."""
+    ends = []
+    for r in results:
+        best = best_peer(r, hone) if r["threads"] == threads and not busy(r) else None
+        if best:
+            v, h = r["runs"][best[0]], r["runs"][hone]
+            ends.append((v.get("ratio_low", 0) / h.get("ratio_high", 1), v.get("ratio_high", 0) / h.get("ratio_low", 1)))
+    return (measure.geomean(e[0] for e in ends), measure.geomean(e[1] for e in ends)) if ends and min(ends)[0] > 0 else None
+
+
+def headline(results, threads, kind):
+    """One sentence, or None."""
+    mean, n, behind = totals(results, threads, kind)
+    ends = spread(results, threads, kind)
+    if not mean:
+        return None
+    interval = f", 95 % interval {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
+    lead = f"{threads} thread{'s' * (threads > 1)}: {kind} "
+    if ends and ends[0] <= 1 <= ends[1]:
+        figure = f"shows no significant difference to the best peer of each network ({mean:.2f} times as fast"
+    else:
+        figure = f"is {mean:.2f} times as fast as the best peer of each network ("
+        interval = interval[2:]
+    return (lead + figure + interval + f"{', ' if interval else ''}geometric mean of {n}); behind on {len(behind)}: " +
+            (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+
+
+def page(out):
+    """The page of results, in Markdown: machine, date, versions, headlines, a table for each network."""
+    lines = ["# hone beside other libraries", "",
+             "Written by `make bench-peers`; do not edit. Times of neighbouring turns are compared: a ratio is that library's time over "
+             "hone's, with its 95 % interval. A library's `kernels` are its convolutions and matrix products alone.", "",
+             "```"] + summary_text(out).strip().splitlines() + ["```"]
+    for row in out["results"]:
+        called = "called from Python, as the peers are" if row.get("called") == "Python" else "called from C, the peers from Python"
+        lines += ["", f"## {row['network']}, {row['threads']} thread{'s' * (row['threads'] > 1)}", "", f"hone is {called}."]
+        if busy(row):
+            lines += ["", f"No verdict: the machine was busy ({busy(row)})."]
+        lines += ["", "| | median ms | ratio | 95 % interval | largest error |", "|---|---|---|---|---|"]
+        for n, v in sorted(row["runs"].items(), key=lambda x: x[1]["p50_ms"]):
+            err = v.get("max_error")
+            lines.append(f"| {n} | {v['p50_ms']:.3f} | {v.get('ratio', 0):.2f} | {v.get('ratio_low', 0):.2f} to {v.get('ratio_high', 0):.2f} | "
+                         + ("" if err is None else f"{err:.1e}" + (" (wrong)" if err >= WRONG else "")) + " |")
+        lines += [f"| {n} | failed: {why} | | | |" for n, why in row["failed"].items()]
+    return "\n".join(lines)
+
+
 def against(results, threads, kind, peer):
     """hone's time with these kernels over one peer's: (geometric mean, count)."""
-    runs = [r["runs"] for r in results if r["threads"] == threads]
+    runs = [r["runs"] for r in results if r["threads"] == threads and not busy(r)]
     v = [r[kind]["p50_ms"] / r[peer]["p50_ms"] for r in runs if kind in r and peer in r and not wrong(r[peer])]
     return measure.geomean(v), len(v)
 
@@ -105,17 +160,15 @@ def summary_text(out):
              "tuning: hone " + (f"{out['budget_s']:g} s a network" if out["budget_s"] else "as an earlier run left it")]
     for threads in sorted({r["threads"] for r in out["results"]}):
         for kind in ("hone", "hone exact"):
-            mean, n, behind = totals(out["results"], threads, kind)
-            if mean:
-                lines.append(f"{threads} thread{'s' * (threads > 1)}: {kind} is {mean:.2f} times as fast as the best peer of each "
-                             f"network (geometric mean of {n}); behind on {len(behind)}: " +
-                             (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+            line = headline(out["results"], threads, kind)
+            lines += [line] if line else []
         for kind in ("hone", "hone default", "hone fallback"):
             v, n = against(out["results"], threads, kind, "onnxruntime")
             lines += [f"  {kind} takes {v:.2f} of ONNX Runtime's time (geometric mean of {n})"] if v else []
         lines += roofline_text(out["results"], threads)
     lines += [f"not counted: {r['network']}, {r['threads']} threads: no right answers to compare"
-              for r in out["results"] if not best_peer(r)]
+              for r in out["results"] if not best_peer(r) and not busy(r)]
+    lines += [f"no verdict: {r['network']}, {r['threads']} threads: the machine was busy ({busy(r)})" for r in out["results"] if busy(r)]
     lines += [f"left out: {n}: {why}" for n, why in out["left_out"].items()]
     return "\n".join(lines)
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics, line protocol, report and options of make bench-peers, without any of the libraries. Run by make test."""
+import argparse
 import os
 import sys
+import tempfile
+import time
 import xml.dom.minidom
 
 import bench_peers
+import bench_start
 import bench_tvm
 import measure
 import report
@@ -64,6 +68,44 @@ def test_turns_survive_a_crash():
     assert turns["bad"] == [[400] * 3, [], []] and "status 3" in dead["bad"]
 
 
+def machine(root, ran_ms, waited_ms, busy_ticks):
+    for path, text in (("proc/7/task/7/schedstat", f"{ran_ms}000000 {waited_ms}000000 1\n"), ("proc/stat", f"cpu  {busy_ticks} 0 0 900 0 0 0 0 0 0\n")):
+        os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+        with open(os.path.join(root, path), "w") as f:
+            f.write(text)
+
+
+def test_busy_machines():
+    for ran, waited, ticks, words in ((200, 0, 20, None), (200, 40, 20, "the measured processes got 83 %"), (100, 0, 90, "others used ")):
+        with tempfile.TemporaryDirectory() as root:
+            machine(root, 0, 0, 0)
+            w = measure.Watch([7], root)
+            time.sleep(0.25)
+            machine(root, ran, waited, ticks)
+            busy = w.end()["busy"]
+            assert (busy is None) if words is None else busy.startswith(words), busy
+    assert measure.Watch([1], "/nowhere").end() == {"share_pct": None, "others_pct": None, "busy": None}
+
+
+def test_start_without_an_image():
+    a = argparse.Namespace(model="net.onnx", cache="/nowhere")
+    assert bench_start.image_file(a) is None
+    ours, theirs = [(1, 0)] * 9, [(1.5, 0.5)] * 9
+    assert "2.00 times as soon" in bench_start.verdict(ours, theirs, None) and bench_start.verdict(ours, [], None) is None
+    assert "no significant difference" in bench_start.verdict(ours[:4], theirs[:4], None)
+    assert bench_start.verdict(ours, theirs, "others").startswith("no verdict") and bench_start.verdict(ours, [], "x")
+
+
+def test_no_verdict_of_a_busy_machine():
+    row = result(hone=(1, 0), openvino=(1.5, 1e-6))
+    out = {"results": [dict(row, machine={"busy": "others used 90 % of a processor"})], "cpu": "", "system": "", "date": "",
+           "machine": {}, "versions": {}, "budget_s": 5, "cpus": [0], "left_out": {}}
+    text = report.summary_text(out)
+    assert "times as fast" not in text and "no verdict: a<b" in text and "others used 90 %" in report.network_text(out["results"][0])
+    out["results"][0]["machine"]["busy"] = None
+    assert "times as fast" in report.summary_text(out) and "no verdict" not in report.summary_text(out)
+
+
 def result(**runs):
     rows = {n.replace("_", " "): {"p50_ms": r, "p90_ms": r, "min_ms": r, "ratio": r, "ratio_low": r, "ratio_high": r,
                                   "runs": 9, "max_error": e} for n, (r, e) in runs.items()}
@@ -84,6 +126,38 @@ def test_report():
            "budget_s": 5, "cpus": [0], "left_out": {"tvm": "no wheel"}}
     assert "left out: tvm: no wheel" in report.summary_text(out)
     xml.dom.minidom.parseString(report.svg(out))
+
+
+def test_headline_and_page():
+    row = dict(result(hone=(1, 0), openvino=(1.5, 1e-6)), called="Python")
+    row["runs"]["openvino"].update(ratio_low=1.4, ratio_high=1.6)
+    assert "is 1.50 times as fast" in report.headline([row], 1, "hone") and "95 % interval 1.40 to 1.60" in report.headline([row], 1, "hone")
+    row["runs"]["openvino"].update(ratio_low=0.9)
+    assert "no significant difference" in report.headline([row], 1, "hone")
+    out = {"results": [row], "cpu": "x & y", "system": "s", "date": "2026-01-02", "machine": {}, "versions": {"hone": "1"},
+           "budget_s": 5, "cpus": [0], "left_out": {}}
+    text = report.page(out)
+    assert "x & y" in text and "2026-01-02" in text and "called from Python" in text and "| openvino | 1.500 | 1.50 | 0.90 to 1.60 | 1.0e-06 |" in text
+    row["machine"] = {"busy": "others"}
+    assert "No verdict: the machine was busy (others)" in report.page(out)
+
+
+def test_small_models_are_called_alike():
+    assert bench_peers.small([5e5] + [9e4] * 9) and not bench_peers.small([9e4] + [2e5] * 9)
+    b = bench_peers.Bench(bench_peers.options([]))
+
+    class Fake:
+        def __init__(self, name):
+            self.name, self.closed = name, False
+
+        def close(self):
+            self.closed = True
+
+    b.start_binding = lambda job, kind, threads, cpus: Fake(bench_peers.runner_name(kind))
+    b.ready = lambda r, timeout_s, row: r
+    row, hones = {"failed": {}}, [(k, Fake(bench_peers.runner_name(k))) for k in ("best", "default", "fallback")]
+    names = [r.name for r in b.by_binding({}, hones, 1, [0], row)]
+    assert names == ["hone", "hone in C", "hone default in C", "hone fallback"] and row["called"] == "Python" and hones[2][1].closed
 
 
 def test_far_kernels():

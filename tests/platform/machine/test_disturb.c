@@ -130,4 +130,14 @@ TEST(the_real_machine)
 	CHECK(out.share_pct >= -1 && out.share_pct <= 100 && out.others_pct == -1);
 }
 
+TEST(the_worst_of_several)
+{
+	struct disturbance worst = DISTURBANCE_NONE;
+	CHECK(!disturbed(&worst));
+	disturbance_add(&worst, &(struct disturbance){95, 3, ""});
+	disturbance_add(&worst, &(struct disturbance){-1, -1, "it throttled"});
+	disturbance_add(&worst, &(struct disturbance){99, 40, ""});
+	CHECK(worst.share_pct == 95 && worst.others_pct == 40 && !strcmp(worst.clock, "it throttled"));
+}
+
 TEST_MAIN

@@ -4,6 +4,7 @@
 #include "tests/lib/test.h"
 #include "tools/hone/search_report.h"
 #include <math.h>
+#include <unistd.h>
 
 static struct course course(const char *network, const char *strategy, uint64_t seed, double final)
 {
@@ -105,6 +106,45 @@ TEST(one_json_object)
 	CHECK(text && !strstr(text, "nan"));
 	free(text);
 	json_decref(j);
+}
+
+/* What the report prints. */
+static const char *printed(const struct search_report *r)
+{
+	static char text[1 << 14];
+	char path[] = "/tmp/hone-report-XXXXXX";
+	int fd = mkstemp(path), out = dup(1);
+	fflush(stdout);
+	CHECK(fd >= 0 && out >= 0 && dup2(fd, 1) == 1);
+	search_print(r, false);
+	fflush(stdout);
+	dup2(out, 1);
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	close(fd);
+	close(out);
+	unlink(path);
+	return text;
+}
+
+/* Without a long box the best search is its own reference, which has to be said; a busy machine gives no
+ * verdict. */
+TEST(names_its_reference)
+{
+	const struct course c[] = {course("a", "evolve", 1, 0.9)};
+	struct search_report r = report(c, 1);
+	r.best = "build/search/best";
+	r.machine = (struct disturbance){100, 0, ""};
+	const char *text = printed(&r);
+	CHECK(strstr(text, "reference: ") && strstr(text, "build/search/best") &&
+	      strstr(text, "no long box was run"));
+	CHECK(strstr(text, "mean of") && !strstr(text, "no verdict"));
+	r.reference_s = 600;
+	CHECK(strstr(printed(&r), "among them a box of 600 s"));
+	r.machine.others_pct = 90;
+	text = printed(&r);
+	CHECK(!strstr(text, "mean of") && strstr(text, "no verdict: the machine was busy"));
+	CHECK(strstr(text, "others used 90 % of a processor"));
 }
 
 TEST(one_picture)
