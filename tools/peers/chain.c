@@ -14,7 +14,7 @@
 enum { MAX_LAYERS = 1024, MAX_RUNS = 4000 };
 
 static void *chain[MAX_LAYERS];
-static struct layer layers[MAX_LAYERS];
+static struct chain_layer layers[MAX_LAYERS];
 static int nlayers, nchain;
 
 void die(const char *what, int code)
@@ -36,9 +36,9 @@ float *random_floats(long count)
 	return p;
 }
 
-static bool parse(const char *line, struct layer *l)
+static bool parse(const char *line, struct chain_layer *l)
 {
-	*l = (struct layer){.conv = true};
+	*l = (struct chain_layer){.conv = true};
 	if (sscanf(line, "conv %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", &l->n, &l->c, &l->h,
 		   &l->w, &l->k, &l->r, &l->s, &l->stride_h, &l->stride_w, &l->top, &l->left, &l->bottom,
 		   &l->right, &l->dil_h, &l->dil_w, &l->groups, &l->oh, &l->ow) == 18)
@@ -68,7 +68,7 @@ static struct buffers make_buffers(void)
 {
 	long in = 0, out = 0;
 	for (int i = 0; i < nlayers; i++) {
-		const struct layer *l = &layers[i];
+		const struct chain_layer *l = &layers[i];
 		/* Channels of blocked layouts are padded to 16. */
 		in = most(in,
 			  l->conv ? (long)l->n * (l->c + 16) * l->h * l->w : (long)l->batch * l->mm * l->mk);

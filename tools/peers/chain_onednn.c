@@ -72,7 +72,7 @@ static struct node *finish(const_dnnl_op_desc_t d, const struct buffers *b, bool
 	return n;
 }
 
-static struct node *conv(const struct layer *l, const struct buffers *b)
+static struct node *conv(const struct chain_layer *l, const struct buffers *b)
 {
 	int g = l->groups;
 	dnnl_dim_t x[] = {l->n, l->c, l->h, l->w}, y[] = {l->n, l->k, l->oh, l->ow}, bias[] = {l->k};
@@ -88,7 +88,7 @@ static struct node *conv(const struct layer *l, const struct buffers *b)
 	return finish(&d, b, true);
 }
 
-static struct node *product(const struct layer *l, const struct buffers *b)
+static struct node *product(const struct chain_layer *l, const struct buffers *b)
 {
 	dnnl_dim_t x[] = {l->batch, l->mm, l->mk}, w[] = {l->batch, l->mk, l->mn},
 		   y[] = {l->batch, l->mm, l->mn};
@@ -99,7 +99,7 @@ static struct node *product(const struct layer *l, const struct buffers *b)
 	return finish(&d, b, false);
 }
 
-void *chain_make(const struct layer *l, const struct buffers *b)
+void *chain_make(const struct chain_layer *l, const struct buffers *b)
 {
 	return l->conv ? conv(l, b) : product(l, b);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct node {
-	struct layer l;
+	struct chain_layer l;
 	int m, n, k, times;
 	float *w, *x, *y;
 };
@@ -22,7 +22,7 @@ void chain_open(int threads)
 	openblas_set_num_threads(threads);
 }
 
-void *chain_make(const struct layer *l, const struct buffers *b)
+void *chain_make(const struct chain_layer *l, const struct buffers *b)
 {
 	if (l->conv && l->groups > 1)
 		return NULL;

@@ -27,7 +27,7 @@ struct node {
 	int times;
 };
 
-static bool conv(const struct layer *l, const struct buffers *b, struct node *n)
+static bool conv(const struct chain_layer *l, const struct buffers *b, struct node *n)
 {
 	size_t g = (size_t)l->groups, c = (size_t)l->c, k = (size_t)l->k;
 	float *w = random_floats((long)k * l->r * l->s * (l->c / l->groups)), *bias = random_floats(l->k);
@@ -40,7 +40,7 @@ static bool conv(const struct layer *l, const struct buffers *b, struct node *n)
 						b->out, pool) == xnn_status_success;
 }
 
-static bool product(const struct layer *l, const struct buffers *b, struct node *n)
+static bool product(const struct chain_layer *l, const struct buffers *b, struct node *n)
 {
 	size_t k = (size_t)l->mk, out = (size_t)l->mn;
 	float *w = random_floats((long)l->mk * l->mn);
@@ -51,7 +51,7 @@ static bool product(const struct layer *l, const struct buffers *b, struct node 
 		   xnn_status_success;
 }
 
-void *chain_make(const struct layer *l, const struct buffers *b)
+void *chain_make(const struct chain_layer *l, const struct buffers *b)
 {
 	struct node *n = calloc(1, sizeof *n);
 	if (!n)
