@@ -16,8 +16,8 @@ struct chosen_for {
 	bool exact;
 };
 
-/* Loads the choices for `threads`, else those for the nearest number (agent/cache/lookup.h); if there are no inexact ones, the exact ones.
- * If there are none, *out is empty. */
+/* Loads the choices for `threads`, else those for the nearest number (agent/cache/lookup.h); if there are
+ * no inexact ones, the exact ones. If there are none, *out is empty. */
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
 /* Loads strangers' choices for exactly these threads and this exactness (agent/cache/hint.h). They are only

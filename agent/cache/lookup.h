@@ -11,8 +11,8 @@
 
 enum { LOOKUP_THREADS = 16 };
 
-/* Numbers of threads that records are looked for, nearest to `own` first, the smaller one of two as near: own, and
- * those that processors have. Returns how many. */
+/* Numbers of threads that records are looked for, nearest to `own` first, the smaller one of two as near:
+ * own, and those that processors have. Returns how many. */
 int lookup_threads(int own, int out[LOOKUP_THREADS]);
 
 struct lookup {

@@ -14,8 +14,8 @@ int64_t host_extent(const struct host_task *h, int entry)
 	return h->stage[entry].extent;
 }
 
-/* Whether neighbours in a plain output read elements that lie two or more apart: fallback kernels load these one by
- * one, tiles by vectors. */
+/* Whether neighbours in a plain output read elements that lie two or more apart: fallback kernels load
+ * these one by one, tiles by vectors. */
 static bool strided_rows(const struct stage *s, const struct task *t)
 {
 	enum { LONG = 8 };
@@ -35,8 +35,8 @@ static bool strided_rows(const struct stage *s, const struct task *t)
 bool host_suits(const struct task *t)
 {
 	/* Convolutions of five networks, with AVX-512, against fallback kernels: as fast from 512 points
-	 * on, 1.3 times as fast from 1,024, 1.8 times from 2,048. These compute whole vectors of output channels:
-	 * for fewer channels tiles are up to 7 times as fast. */
+	 * on, 1.3 times as fast from 1,024, 1.8 times from 2,048. These compute whole vectors of output
+	 * channels: for fewer channels tiles are up to 7 times as fast. */
 	enum { POINTS = 512, NARROW_POINTS = 96, LANES = TILE_LANES, SHARE = 4 };
 	const struct hstage h = {.t = t, .operand = t->operand, .s = &t->stage[0], .axis = -1};
 	int64_t points = 1, lanes[2] = {1, 1}, all = 1;
@@ -50,7 +50,8 @@ bool host_suits(const struct task *t)
 		}
 		all *= n;
 		for (int i = 0; i < 2; i++)
-			lanes[i] *= host_read_uses(&h, &h.s->read[i], &t->operand[h.s->read[i].operand], a) ? n : 1;
+			lanes[i] *=
+			    host_read_uses(&h, &h.s->read[i], &t->operand[h.s->read[i].operand], a) ? n : 1;
 	}
 	if (lanes[0] == all && strided_rows(h.s, t))
 		return true;

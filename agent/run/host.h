@@ -20,9 +20,9 @@ struct host_task;
  * that are not divided. */
 enum host_use { HOST_RUNS, HOST_TEXT };
 
-/* `t` is kept: the caller owns it, and it must outlive the result. table[i]: what is in i32 constant i, or NULL;
- * table NULL: nothing is known. It serves host_make only: runs that look indexes up there are faster if it is known.
- * packed[i]: the layout that constant operand i must have in memory. */
+/* `t` is kept: the caller owns it, and it must outlive the result. table[i]: what is in i32 constant i, or
+ * NULL; table NULL: nothing is known. It serves host_make only: runs that look indexes up there are faster
+ * if it is known. packed[i]: the layout that constant operand i must have in memory. */
 int host_make(const struct task *t, enum host_use use, const int32_t *const *table, struct arena *a,
 	      struct operand packed[MAX_OPERANDS], struct host_task **out) MUST_CHECK;
 /* True: tiles of the portable path do this task as fast as a fallback kernel or faster: a product with

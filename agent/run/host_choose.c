@@ -34,7 +34,8 @@ int host_factors(const struct hstage *h)
 enum lie { LIE_APART, LIE_SEQUENCE, LIE_STEPS /* of 2 */, LIE_SAME };
 
 /* What a step along axis a adds to the offset of a plain dim's read or output; *split: it is in blocks. */
-static int64_t axis_step(const struct hstage *h, const struct read *r, const struct operand *o, int a, bool *split)
+static int64_t axis_step(const struct hstage *h, const struct read *r, const struct operand *o, int a,
+			 bool *split)
 {
 	int64_t step = 0;
 	*split = false;
@@ -43,7 +44,8 @@ static int64_t axis_step(const struct hstage *h, const struct read *r, const str
 		if (!x->coef[a])
 			continue;
 		*split |= host_is_split(o, d);
-		step += x->coef[a] * (host_dim_offset(o, d, 1) - host_dim_offset(o, d, 0)) / (x->div > 1 ? x->div : 1);
+		step += x->coef[a] * (host_dim_offset(o, d, 1) - host_dim_offset(o, d, 0)) /
+			(x->div > 1 ? x->div : 1);
 		if (!host_is_sum(h, x))
 			step = INT32_MAX;
 	}
@@ -60,7 +62,11 @@ static enum lie lie_of(const struct hstage *h, const struct read *r, const struc
 		even &= axis_step(h, r, o, a, &other) == size * step && !other;
 		size *= h->s->axis[a].extent;
 	}
-	return same ? LIE_SAME : !even ? LIE_APART : step == 1 ? LIE_SEQUENCE : step == 2 ? LIE_STEPS : LIE_APART;
+	return same        ? LIE_SAME
+	       : !even     ? LIE_APART
+	       : step == 1 ? LIE_SEQUENCE
+	       : step == 2 ? LIE_STEPS
+			   : LIE_APART;
 }
 
 /* Cycles to make a vector of what lies so, roughly. */
@@ -104,8 +110,9 @@ static double point_cycles(const struct hstage *h, double vectors)
 	}
 	bool both = lie[0] != LIE_SAME && lie[1] != LIE_SAME;
 	if (both) /* rows share the one in sequence; if there is none, a program is interpreted */
-		return lie[0] != LIE_SEQUENCE && lie[1] != LIE_SEQUENCE ? INTERPRETED + load[0] + load[1]
-									: .5 + load[0] + load[1] - 1 + 2 * (guard[0] + guard[1]);
+		return lie[0] != LIE_SEQUENCE && lie[1] != LIE_SEQUENCE
+			   ? INTERPRETED + load[0] + load[1]
+			   : .5 + load[0] + load[1] - 1 + 2 * (guard[0] + guard[1]);
 	int vector = lie[1] != LIE_SAME, scalar = !vector;
 	double rows = served_rows(h, vector), alone = .5 + load[vector] + 2 * guard[vector];
 	double pack = (load[vector] + 1) * (guard[vector] ? 4 : 2) + ROW / vectors;
@@ -178,8 +185,8 @@ static bool all_tabled(const struct hstage *h)
 	return host_can_table(h, &h->s->out, h->out);
 }
 
-/* Merges the axes around `a` into a run from it while that is shorter than `enough`, as they lie in the output.
- * Returns false when there is no other axis. */
+/* Merges the axes around `a` into a run from it while that is shorter than `enough`, as they lie in the
+ * output. Returns false when there is no other axis. */
 static bool merge_next(struct hstage *h, int64_t *step, int64_t enough)
 {
 	int a = next_axis(h, *step, step);
@@ -239,7 +246,8 @@ static int innermost(const struct hstage *h, int64_t *run)
 		for (int a = 0; a < h->nspatial; a++)
 			if (h->s->out.dim[ax[j].dim].coef[a] && h->s->axis[a].extent > 1 &&
 			    (!host_is_split(h->out, ax[j].dim) ||
-			     (index_axis(h->s, &h->s->out.dim[ax[j].dim]) == a && h->s->out.dim[ax[j].dim].coef[a] == 1))) {
+			     (index_axis(h->s, &h->s->out.dim[ax[j].dim]) == a &&
+			      h->s->out.dim[ax[j].dim].coef[a] == 1))) {
 				*run = ax[j].mod ? ax[j].mod : RUN;
 				return a;
 			}
@@ -391,8 +399,7 @@ void host_choose_how(struct hstage *h)
 		h->shared = vectors;
 		h->own = scalars;
 		h->inner = order_rows(h, vectors);
-		if (h->inner >= 3 || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
-		    s->nguards)
+		if (h->inner >= 3 || !is_direct(v) || v->step <= 0 || !is_direct(s) || s->nguards)
 			return;
 		h->how = BY_ROWS; /* a vector serves too few rows to be packed or loaded for them */
 		h->shared = scalars;
@@ -436,8 +443,9 @@ void host_choose_packing(const struct hstage *h, enum host_use use, const struct
 	}
 	if (o->role != ROLE_CONST || o->dtype != DT_F32 || along < 0 || o->layout.n)
 		return;
-	bool runs = use == HOST_RUNS && used && host_factors(h) == 2 && o->dims.rank < MAX_SPLITS && o->dims.d[along] != h->pitch &&
-		    !h->nmerged && index_axis(h->s, &r->dim[along]) == h->axis;
+	bool runs = use == HOST_RUNS && used && host_factors(h) == 2 && o->dims.rank < MAX_SPLITS &&
+		    o->dims.d[along] != h->pitch && !h->nmerged &&
+		    index_axis(h->s, &r->dim[along]) == h->axis;
 	if (!runs && along == o->dims.rank - 1)
 		return;
 	if (runs)
@@ -447,4 +455,3 @@ void host_choose_packing(const struct hstage *h, enum host_use use, const struct
 			add_split(&o->layout, d, 1);
 	add_split(&o->layout, along, 1);
 }
-

@@ -233,12 +233,14 @@ static bool continues(const struct flat_loop *outer, const struct flat_loop *inn
 	return true;
 }
 
-/* Cycles for an element if the loop makes the rows, roughly. Steps beyond a cache line cost more than what long rows
- * save. */
+/* Cycles for an element if the loop makes the rows, roughly. Steps beyond a cache line cost more than what
+ * long rows save. */
 static double row_cycles(const struct flat_loop *l, int nreads)
 {
 	enum { PER_ROW = 16, LINE = 16 };
-	double cycles = (double)PER_ROW / (double)l->n + (l->step[OUT] > LINE ? 4 : l->step[OUT] == 1 ? 0 : 1);
+	double cycles = (double)PER_ROW / (double)l->n + (l->step[OUT] > LINE ? 4
+							  : l->step[OUT] == 1 ? 0
+									      : 1);
 	for (int i = 0; i < nreads; i++)
 		cycles += l->step[i] > LINE ? 2 : l->step[i] > 1 ? 1 : 0;
 	return cycles;
@@ -518,12 +520,15 @@ static void copy_nest(const struct flat *f, const struct flat_nest *n, void *con
 	bool lines = n->loop[last].n == 1 && outer >= 0; /* a row is one piece */
 	start_at(n, begin, &o);
 	while (begin < end) {
-		int64_t left = n->row - o.i[last] * n->piece, len = left < n->piece ? left : n->piece, rows = 1;
+		int64_t left = n->row - o.i[last] * n->piece, len = left < n->piece ? left : n->piece,
+			rows = 1;
 		if (lines)
-			rows = n->loop[outer].n - o.i[outer] < end - begin ? n->loop[outer].n - o.i[outer] : end - begin;
+			rows = n->loop[outer].n - o.i[outer] < end - begin ? n->loop[outer].n - o.i[outer]
+									   : end - begin;
 		int64_t st = lines ? n->loop[outer].step[OUT] : 0, sf = lines ? n->loop[outer].step[r] : 0;
 		for (int64_t j = 0; j < rows; j++)
-			copy_row(out + o.at[OUT] + j * st, n->step[OUT], from + o.at[r] + j * sf, n->step[r], len);
+			copy_row(out + o.at[OUT] + j * st, n->step[OUT], from + o.at[r] + j * sf, n->step[r],
+				 len);
 		begin += rows;
 		if (rows > 1)
 			start_at(n, begin, &o);

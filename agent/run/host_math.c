@@ -191,26 +191,26 @@ static void value_base(enum prog_op op, float *out, const float *a, float value,
 #define HOST_MATH_AVX512 1
 #endif
 
-static __attribute__((target("avx2,fma"))) void
-apply_avx2(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
+static __attribute__((target("avx2,fma"))) void apply_avx2(enum prog_op op, float *out, const float *a,
+							   const float *b, const float *c, int n)
 {
 	apply(op, out, a, b, c, n);
 }
 
-static __attribute__((target("avx512f"))) void
-apply_avx512(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
+static __attribute__((target("avx512f"))) void apply_avx512(enum prog_op op, float *out, const float *a,
+							    const float *b, const float *c, int n)
 {
 	apply(op, out, a, b, c, n);
 }
 
-static __attribute__((target("avx2,fma"))) void
-value_avx2(enum prog_op op, float *out, const float *a, float value, int n)
+static __attribute__((target("avx2,fma"))) void value_avx2(enum prog_op op, float *out, const float *a,
+							   float value, int n)
 {
 	apply_value(op, out, a, value, n);
 }
 
-static __attribute__((target("avx512f"))) void
-value_avx512(enum prog_op op, float *out, const float *a, float value, int n)
+static __attribute__((target("avx512f"))) void value_avx512(enum prog_op op, float *out, const float *a,
+							    float value, int n)
 {
 	apply_value(op, out, a, value, n);
 }

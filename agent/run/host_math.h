@@ -8,8 +8,9 @@
 
 enum { HOST_LANES = 16 };
 
-/* out[k] = op(a[k], b[k], c[k]), with as many operands as the operator has; out may be one of these, and overlaps
- * none otherwise. The arrays have room for n rounded up to HOST_LANES: elements behind n are read and written, too. */
+/* out[k] = op(a[k], b[k], c[k]), with as many operands as the operator has; out may be one of these, and
+ * overlaps none otherwise. The arrays have room for n rounded up to HOST_LANES: elements behind n are read
+ * and written, too. */
 void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n);
 /* out[k] = op(a[k], value), for the operators of host_takes_value; the same room. */
 void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n);

@@ -69,8 +69,8 @@ struct hstage {
 	const struct operand *out;
 	struct view to; /* of the output; `step` and `gather` are along the run */
 	enum how how;
-	int shared, own;   /* reads: the factor that rows share, and the other */
-	int64_t inner;     /* rows in sequence that share it */
+	int shared, own; /* reads: the factor that rows share, and the other */
+	int64_t inner;   /* rows in sequence that share it */
 	struct host_prog body, post;
 	struct flat *flat; /* if set, only s and extent of the above are used */
 };

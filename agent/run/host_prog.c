@@ -61,7 +61,8 @@ static int number_values(struct maker *m, const struct prog *p)
 static bool scalar_input(const struct maker *m, int i, int k)
 {
 	const struct value *v = &m->v[i], *in = v->in[k] < 0 ? NULL : &m->v[v->in[k]];
-	return k == 1 && in && host_takes_value(v->op) && (in->op == P_IMM || (in->op == P_READ && m->row[in->read]));
+	return k == 1 && in && host_takes_value(v->op) &&
+	       (in->op == P_IMM || (in->op == P_READ && m->row[in->read]));
 }
 
 /* A scalar can only be the second input. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of the portable path as instructions between buffers: equal subexpressions are computed once, reads
- * that lie as they are needed are used in place, and one value of a row is applied as a scalar. */
+/* Programs of the portable path as instructions between buffers: equal subexpressions are computed once,
+ * reads that lie as they are needed are used in place, and one value of a row is applied as a scalar. */
 #ifndef AGENT_HOST_PROG_H
 #define AGENT_HOST_PROG_H
 
@@ -27,8 +27,9 @@ struct host_prog {
 	struct host_ins *ins;
 };
 
-/* row[r]: read r is one value of each row. Makes a program whose every value is computed once, or, if that needs
- * too many slots, as it is written. E_UNSUPPORTED: the stack is too deep even so. */
-int host_prog_make(const struct prog *p, const bool row[MAX_OPERANDS], struct arena *a, struct host_prog *out) MUST_CHECK;
+/* row[r]: read r is one value of each row. Makes a program whose every value is computed once, or, if that
+ * needs too many slots, as it is written. E_UNSUPPORTED: the stack is too deep even so. */
+int host_prog_make(const struct prog *p, const bool row[MAX_OPERANDS], struct arena *a,
+		   struct host_prog *out) MUST_CHECK;
 
 #endif

@@ -10,10 +10,10 @@ _Static_assert(RUN % TILE_LANES == 0 && RUN <= (int)HOST_BLOCK, "a row is whole 
 
 struct scratch {
 	float slot[PROG_PLACES][HOST_BLOCK]; /* PROG_ACC: what is reduced */
-	int64_t at[ROWS][MAX_AXES];        /* only the first row's, unless a view is slow */
-	int64_t len[ROWS];                 /* elements of each row */
-	int64_t start[ROWS];               /* where each row begins along the run\'s axis */
-	int64_t first[MAX_OPERANDS][ROWS]; /* offset of each row of each view */
+	int64_t at[ROWS][MAX_AXES];          /* only the first row's, unless a view is slow */
+	int64_t len[ROWS];                   /* elements of each row */
+	int64_t start[ROWS];                 /* where each row begins along the run\'s axis */
+	int64_t first[MAX_OPERANDS][ROWS];   /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
 	float sum[SEGMENT];           /* accumulators of a segment, row by row */
 	float panel[CHUNK * RUN];     /* packed vectors that rows share */
@@ -695,8 +695,7 @@ static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int
 	}
 }
 
-static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, int64_t end,
-		     struct scratch *w)
+static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, int64_t end, struct scratch *w)
 {
 	for (int k = 0; k < CHUNK && s->how == BY_OUTER; k++) {
 		w->panel_at[k] = (int64_t)k * s->pitch;

@@ -13,9 +13,9 @@ enum { TILE_ROWS = 16, TILE_LEAST = 4, TILE_LANES = 16, TILE_WIDTH = 64 }; /* la
 /* Floats of this machine's vectors: 4, 8 or 16. */
 int tile_lanes(void);
 
-/* A tile: `rows` <= TILE_ROWS rows of `width` <= TILE_WIDTH accumulators, each row `pitch` floats, a multiple of
- * tile_lanes(), behind the one before; those behind `width` become anything. Each call adds `points` reduction
- * points. */
+/* A tile: `rows` <= TILE_ROWS rows of `width` <= TILE_WIDTH accumulators, each row `pitch` floats, a
+ * multiple of tile_lanes(), behind the one before; those behind `width` become anything. Each call adds
+ * `points` reduction points. */
 struct tile {
 	float *acc;
 	int rows, pitch, width;

@@ -125,9 +125,9 @@ INLINE VERSION void NAME(load)(VEC *v, const float *p, int64_t along, int some)
 }
 
 /* rows, vectors: constants, as in outer_tile. */
-INLINE VERSION void NAME(walk)(int rows, int vectors, int some, enum shared shared, enum combiner comb, const struct tile *t,
-		       int r0, int x0, const float *const v[], const int64_t *dv, int64_t along,
-		       const float *w, const int64_t *dw)
+INLINE VERSION void NAME(walk)(int rows, int vectors, int some, enum shared shared, enum combiner comb,
+			       const struct tile *t, int r0, int x0, const float *const v[],
+			       const int64_t *dv, int64_t along, const float *w, const int64_t *dw)
 {
 	VEC c[4][WALK];
 	float *acc = t->acc + r0 * t->pitch + x0;
@@ -173,9 +173,9 @@ INLINE VERSION void NAME(walk)(int rows, int vectors, int some, enum shared shar
 	}
 }
 
-INLINE VERSION void NAME(walk_rows)(int vectors, int some, enum shared shared, enum combiner comb, const struct tile *t, int x,
-			    const float *const v[], const int64_t *dv, int64_t along, const float *w,
-			    const int64_t *dw)
+INLINE VERSION void NAME(walk_rows)(int vectors, int some, enum shared shared, enum combiner comb,
+				    const struct tile *t, int x, const float *const v[], const int64_t *dv,
+				    int64_t along, const float *w, const int64_t *dw)
 {
 	int r = 0;
 	for (; along == 1 && r + 4 <= t->rows; r += 4)

@@ -111,8 +111,9 @@ static int make_deltas(struct hstage *h, struct view *v, struct arena *a)
 			if (!reduction)
 				continue;
 			int64_t i = index_value(h->s, x, NULL, at), i0 = index_value(h->s, x, NULL, zero);
-			v->delta[p] += spatial ? (i - i0) * (host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0))
-					       : host_dim_offset(v->o, d, i) - host_dim_offset(v->o, d, i0);
+			v->delta[p] +=
+			    spatial ? (i - i0) * (host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0))
+				    : host_dim_offset(v->o, d, i) - host_dim_offset(v->o, d, i0);
 			for (int g = 0; g < v->nguards; g++)
 				if (v->guard_dim[g] == d)
 					v->guard_delta[g][p] = i - i0;
@@ -130,7 +131,8 @@ static int add_table(const struct hstage *h, const struct view *v, int d, bool o
 	int64_t at[MAX_AXES] = {0};
 	const struct index *x = &v->r->dim[d];
 	bool linear = !host_is_split(v->o, d) && host_is_sum(h, x);
-	int64_t i0 = index_value(h->s, x, h->known, at), one = host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0);
+	int64_t i0 = index_value(h->s, x, h->known, at),
+		one = host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0);
 	for (int b = 0; b < h->nspatial; b++) {
 		if (!host_uses(h, x, b) || (h->size[b] == 1 && b != h->axis))
 			continue;
@@ -191,9 +193,9 @@ static int make_tables(const struct hstage *h, struct view *v, struct arena *a)
 	for (int d = 0, g = 0; d < v->o->dims.rank && rc >= 0 && v->tabled; d++) {
 		int64_t i0 = index_value(h->s, &v->r->dim[d], h->known, zero);
 		bool linear = !host_is_split(v->o, d);
-		v->base +=
-		    linear ? host_dim_offset(v->o, d, 0) + i0 * (host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0))
-			   : host_dim_offset(v->o, d, i0);
+		v->base += linear ? host_dim_offset(v->o, d, 0) +
+					i0 * (host_dim_offset(v->o, d, 1) - host_dim_offset(v->o, d, 0))
+				  : host_dim_offset(v->o, d, i0);
 		rc = add_table(h, v, d, true, a, v->table);
 		if (rc >= 0 && g < v->nguards && v->guard_dim[g] == d) {
 			v->guard_base[g] = i0;
@@ -221,7 +223,6 @@ void host_view_step(const struct hstage *h, struct view *v)
 	for (int g = 0; g < v->nguards && v->even; g++)
 		v->even = even_step(h, v->guard_table[g][a], a, &v->guard_next[g]);
 }
-
 
 int host_view_make(struct hstage *h, struct view *v, const struct read *r, const struct operand *o,
 		   struct arena *a)

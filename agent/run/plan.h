@@ -46,9 +46,9 @@ struct plan_kernel {
 	int64_t ns;         /* time of the last timed run */
 };
 
-/* The time that one core needs at its measured peaks: for the flops, or for the bytes if that is longer. Of the
- * bytes, `moved` are activations, held by the smallest cache that they fit in; the rest are constants, which
- * are read from memory. 0: a peak is not known. */
+/* The time that one core needs at its measured peaks: for the flops, or for the bytes if that is longer. Of
+ * the bytes, `moved` are activations, held by the smallest cache that they fit in; the rest are constants,
+ * which are read from memory. 0: a peak is not known. */
 double plan_roofline_ns(const struct target *t, double flops, double bytes, double moved);
 /* take: once the graph's constants are packed, their memory goes back to the system; the graph then serves
  * this plan only. */

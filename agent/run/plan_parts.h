@@ -116,8 +116,8 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 /* plan_image.c: describes a built plan before what it was built from is freed. */
 enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, TAKEN, IMAGE_REGIONS };
 enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
-/* Returns the region in which the operand lies whose address is held at `at`, and its byte there; for GIVEN and
- * TAKEN, the number of the caller's input or output. */
+/* Returns the region in which the operand lies whose address is held at `at`, and its byte there; for GIVEN
+ * and TAKEN, the number of the caller's input or output. */
 enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset);
 void plan_describe(struct plan *p, struct buf *out);
 /* plan_restore.c: makes a plan from that description; its weights are still zero. Hostile bytes cause an
@@ -146,8 +146,8 @@ void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int6
 /* plan_copy.c: the data that is copied rather than computed. */
 int plan_copies(struct plan *p) MUST_CHECK; /* called when all is placed */
 int plan_copy_in(struct plan *p, const struct tensor *inputs) MUST_CHECK;
-/* Checks outputs, and has kernels write where the caller has them, if they can. Called before a run; copy_out after
- * it copies the others. */
+/* Checks outputs, and has kernels write where the caller has them, if they can. Called before a run;
+ * copy_out after it copies the others. */
 int plan_take_outputs(struct plan *p, const struct tensor *outputs) MUST_CHECK;
 void plan_copy_out(struct plan *p, struct tensor *outputs);
 void plan_copy_parts(struct plan *p, struct pstep *ps); /* a Concat or Split on buffers of any layout */

@@ -218,7 +218,8 @@ static void transpose4(const float *from, int64_t fr, float *to, int64_t tr)
 	*(vec4 *)(to + 3 * tr) = SHUFFLE(ef, gh, 2, 3, 6, 7);
 }
 
-/* m lines of n elements. Where lines run along memory on one side and across it on the other, in tiles of 4 by 4. */
+/* m lines of n elements. Where lines run along memory on one side and across it on the other, in tiles of 4
+ * by 4. */
 static void copy_lines(const float *from, struct lines f, float *to, struct lines t, int64_t n, int64_t m)
 {
 	bool in = f.step == 1 && t.line == 1, out = f.line == 1 && t.step == 1;
@@ -236,9 +237,11 @@ static void copy_lines(const float *from, struct lines f, float *to, struct line
 		float *b = to + k * t.line;
 		int64_t i = 0;
 		for (; i + 4 <= n; i += 4)
-			transpose4(a + i * f.step, in ? f.line : f.step, b + i * t.step, in ? t.step : t.line);
+			transpose4(a + i * f.step, in ? f.line : f.step, b + i * t.step,
+				   in ? t.step : t.line);
 		for (int64_t x = 0; x < 4 && i < n; x++)
-			copy_line(a + i * f.step + x * f.line, f.step, b + i * t.step + x * t.line, t.step, n - i);
+			copy_line(a + i * f.step + x * f.line, f.step, b + i * t.step + x * t.line, t.step,
+				  n - i);
 	}
 	for (; k < m; k++)
 		copy_line(from + k * f.line, f.step, to + k * t.line, t.step, n);

@@ -55,7 +55,7 @@ struct bench {
 	char dir[64], log[80], honed[PATH_MAX], socket[128];
 	pid_t pid;
 	struct client *client;
-	struct board board;
+	struct yield_board board;
 };
 
 struct robot { /* one phase; ns after the due time */

@@ -18,13 +18,13 @@ static const char throttled[] = "/sys/devices/platform/soc/soc:firmware/get_thro
 #define ZONE "/sys/class/thermal/thermal_zone0/"
 
 struct ticker {
-	struct board *b;
+	struct yield_board *b;
 	int64_t (*used)(void *ctx);
 	void *ctx;
 };
 
 /* Changes an existing file in place: honed keeps it open. */
-static int set(const struct board *b, const char *path, const char *text)
+static int set(const struct yield_board *b, const char *path, const char *text)
 {
 	char at[256], dir[256];
 	snprintf(at, sizeof at, "%s%s", b->root, path);
@@ -38,17 +38,17 @@ static int set(const struct board *b, const char *path, const char *text)
 	return rc < 0 || good ? rc : fail(E_IO, "%s: %s", at, strerror(errno));
 }
 
-void board_heat(const struct board *b, bool on)
+void board_heat(const struct yield_board *b, bool on)
 {
 	(void)set(b, ZONE "temp", on ? "95000\n" : "45000\n");
 }
 
-void board_throttle(const struct board *b, bool on)
+void board_throttle(const struct yield_board *b, bool on)
 {
 	(void)set(b, throttled, on ? "50005\n" : "0\n");
 }
 
-void board_memory(const struct board *b, bool on)
+void board_memory(const struct yield_board *b, bool on)
 {
 	(void)set(b, "/proc/meminfo",
 		  on ? "MemTotal:  4000000 kB\nMemFree:    50000 kB\nMemAvailable:  100000 kB\n"
@@ -56,7 +56,7 @@ void board_memory(const struct board *b, bool on)
 }
 
 /* All lines have a fixed length, so that a reader never sees a part of an old one. */
-static int put_stat(const struct board *b, int64_t busy_ns, int64_t total_ns)
+static int put_stat(const struct yield_board *b, int64_t busy_ns, int64_t total_ns)
 {
 	char text[512];
 	long long busy = busy_ns / TICK_NS, idle = (total_ns - busy_ns) / TICK_NS;
@@ -68,7 +68,7 @@ static int put_stat(const struct board *b, int64_t busy_ns, int64_t total_ns)
 	return pwrite(b->stat, text, (size_t)n, 0) == n && ftruncate(b->stat, n) == 0 ? E_OK : E_IO;
 }
 
-int board_open(struct board *b, const char *root)
+int board_open(struct yield_board *b, const char *root)
 {
 	char path[160];
 	snprintf(b->root, sizeof b->root, "%s", root);
@@ -93,7 +93,7 @@ int board_open(struct board *b, const char *root)
 static void *tick(void *ctx)
 {
 	struct ticker t = *(struct ticker *)ctx;
-	struct board *b = t.b;
+	struct yield_board *b = t.b;
 	int64_t used_ns = t.used(t.ctx);
 	b->over = false;
 	b->at_ns = clock_now(&clock_real);
@@ -111,7 +111,7 @@ static void *tick(void *ctx)
 	return NULL;
 }
 
-int board_start(struct board *b, int64_t (*used)(void *ctx), void *ctx)
+int board_start(struct yield_board *b, int64_t (*used)(void *ctx), void *ctx)
 {
 	static struct ticker t;
 	t = (struct ticker){b, used, ctx};
@@ -123,7 +123,7 @@ int board_start(struct board *b, int64_t (*used)(void *ctx), void *ctx)
 	return E_OK;
 }
 
-void board_end(struct board *b)
+void board_end(struct yield_board *b)
 {
 	if (!b->over) {
 		b->over = true;

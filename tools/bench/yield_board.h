@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct board {
+struct yield_board {
 	char root[128];
 	int stat;        /* its /proc/stat */
 	atomic_int cpus; /* of the board: its load is a share of them */
@@ -21,12 +21,12 @@ struct board {
 };
 
 /* Makes the folder and its files: cool, idle, with memory to spare. */
-int board_open(struct board *b, const char *root);
+int board_open(struct yield_board *b, const char *root);
 /* used: returns the job's processor time so far, in ns. */
-int board_start(struct board *b, int64_t (*used)(void *ctx), void *ctx);
-void board_end(struct board *b);
-void board_heat(const struct board *b, bool on);
-void board_throttle(const struct board *b, bool on);
-void board_memory(const struct board *b, bool on); /* on: little is free */
+int board_start(struct yield_board *b, int64_t (*used)(void *ctx), void *ctx);
+void board_end(struct yield_board *b);
+void board_heat(const struct yield_board *b, bool on);
+void board_throttle(const struct yield_board *b, bool on);
+void board_memory(const struct yield_board *b, bool on); /* on: little is free */
 
 #endif

@@ -8,16 +8,17 @@
 
 static void put(int threads)
 {
-	struct rec r = {.task = hash_text(task_conv),
-			.kind = REC_BEST,
-			.target_key = target_key(&target),
-			.device = "cpu",
-			.emitter = "llvm-19/1",
-			.threads = threads,
-			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = 900, .median_ns = 900, .threads = threads},
-			.task_text = task_conv,
-			.label = "kernel",
-			.cand = "candidate"};
+	struct rec r = {
+	    .task = hash_text(task_conv),
+	    .kind = REC_BEST,
+	    .target_key = target_key(&target),
+	    .device = "cpu",
+	    .emitter = "llvm-19/1",
+	    .threads = threads,
+	    .meas = {.status = MEAS_OK, .runs = 3, .min_ns = 900, .median_ns = 900, .threads = threads},
+	    .task_text = task_conv,
+	    .label = "kernel",
+	    .cand = "candidate"};
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
