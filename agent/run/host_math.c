@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/host_math.h"
+#include "agent/run/host_tile.h"
 
 #include <math.h>
 #include <string.h>
@@ -217,9 +218,9 @@ static __attribute__((target("avx512f"))) void value_avx512(enum prog_op op, flo
 
 void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n)
 {
-	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
+	if (HOST_MATH_AVX512 && tile_lanes() >= 16)
 		value_avx512(op, out, a, value, n);
-	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	else if (tile_lanes() >= 8)
 		value_avx2(op, out, a, value, n);
 	else
 		value_base(op, out, a, value, n);
@@ -227,9 +228,9 @@ void host_apply_value(enum prog_op op, float *out, const float *a, float value, 
 
 void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n)
 {
-	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
+	if (HOST_MATH_AVX512 && tile_lanes() >= 16)
 		apply_avx512(op, out, a, b, c, n);
-	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	else if (tile_lanes() >= 8)
 		apply_avx2(op, out, a, b, c, n);
 	else
 		apply_base(op, out, a, b, c, n);

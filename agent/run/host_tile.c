@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/host_tile.h"
+#include "platform/machine/target.h"
+
+#include <stdatomic.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -62,9 +65,10 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 
 #define BEST(name, ...)                                                                                      \
 	do {                                                                                                 \
-		if (__builtin_cpu_supports("avx512f"))                                                       \
+		int lanes_ = tile_lanes();                                                                   \
+		if (lanes_ >= 16)                                                                            \
 			name##_avx512(__VA_ARGS__);                                                          \
-		else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))                    \
+		else if (lanes_ >= 8)                                                                        \
 			name##_avx2(__VA_ARGS__);                                                            \
 		else                                                                                         \
 			name##_base(__VA_ARGS__);                                                            \
@@ -93,8 +97,13 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 
 int tile_lanes(void)
 {
-	int lanes = 0;
-	BEST(lanes, &lanes);
+	static atomic_int known;
+	int lanes = atomic_load_explicit(&known, memory_order_relaxed);
+	struct target t;
+	if (!lanes) {
+		lanes = target_host(&t) >= 0 && t.lanes > TILE_LEAST ? t.lanes : TILE_LEAST;
+		atomic_store_explicit(&known, lanes, memory_order_relaxed);
+	}
 	return lanes;
 }
 

@@ -10,7 +10,8 @@
 
 enum { TILE_ROWS = 16, TILE_LEAST = 4, TILE_LANES = 16, TILE_WIDTH = 64 }; /* lanes: at least, at most */
 
-/* Floats of this machine's vectors: 4, 8 or 16. */
+/* Floats of the vectors that this process may use: 4, 8 or 16; fewer than the machine has with $HONE_ISA
+ * (platform/machine/target.h). */
 int tile_lanes(void);
 
 /* A tile: `rows` <= TILE_ROWS rows of `width` <= TILE_WIDTH accumulators, each row `pitch` floats, a

@@ -225,11 +225,6 @@ static VERSION void NAME(fold)(const struct tile *t, enum combiner comb, const f
 		NAME(walk_all)(NO_SHARED, comb, t, v, dv, along, NULL, NULL);
 }
 
-static void NAME(lanes)(int *lanes)
-{
-	*lanes = LANES;
-}
-
 #undef VEC
 #undef MASK
 #undef NAME

@@ -5,8 +5,11 @@
 #include "agent/run/host.h"
 #include "agent/run/lifetimes.h"
 #include "agent/run/window.h"
+#include "platform/machine/target.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static struct task task;
 
@@ -452,6 +455,22 @@ TEST(lifetimes_never_share)
 		close += total <= least + least / 20;
 	}
 	CHECK(close >= 180);
+}
+
+/* Runs the random windows again with the narrower vectors of older processors. */
+TEST(every_width_of_vectors)
+{
+	static const char *const isa[] = {"x86-64-v2", "x86-64-v3"};
+	struct target own, older;
+	REQUIRE_OK(target_host(&own));
+	for (size_t i = 0; i < sizeof isa / sizeof *isa; i++) {
+		char cmd[128];
+		if (getenv("HONE_ISA") || strncmp(own.isa, "x86", 3) || target_baseline(isa[i], &older) < 0 ||
+		    older.lanes >= own.lanes)
+			continue;
+		snprintf(cmd, sizeof cmd, "HONE_ISA=%s /proc/%d/exe random_windows >/dev/null", isa[i], (int)getpid());
+		CHECK(system(cmd) == 0);
+	}
 }
 
 TEST_MAIN
