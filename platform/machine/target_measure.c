@@ -244,16 +244,16 @@ static void measure(struct bench *b, struct target *t, size_t bytes)
 	size_t last = (size_t)(t->l3_bytes ? t->l3_bytes : t->l2_bytes);
 	(void)best_turn_ns(b, turn_fma, 10 * NS_PER_MS); /* lets clocks rise and vector units wake up */
 	t->fma_gflops =
-	    rounded(per_ns(2.0 * l->lanes * l->chains, best_turn_ns(b, turn_fma, 40 * NS_PER_MS)));
-	t->bw_gbs[0] = read_gbs(b, (size_t)t->l1_bytes / 2, 10 * NS_PER_MS);
-	t->bw_gbs[1] = t->l2_bytes ? read_gbs(b, (size_t)t->l2_bytes / 2, 20 * NS_PER_MS) : 0;
-	t->bw_gbs[2] = t->l3_bytes ? read_gbs(b, last / 2 < bytes ? last / 2 : bytes, 40 * NS_PER_MS) : 0;
-	t->bw_gbs[3] = read_gbs(b, bytes, 60 * NS_PER_MS);
+	    rounded(per_ns(2.0 * l->lanes * l->chains, best_turn_ns(b, turn_fma, 25 * NS_PER_MS)));
+	t->bw_gbs[0] = read_gbs(b, (size_t)t->l1_bytes / 2, 6 * NS_PER_MS);
+	t->bw_gbs[1] = t->l2_bytes ? read_gbs(b, (size_t)t->l2_bytes / 2, 10 * NS_PER_MS) : 0;
+	t->bw_gbs[2] = t->l3_bytes ? read_gbs(b, last / 2 < bytes ? last / 2 : bytes, 15 * NS_PER_MS) : 0;
+	t->bw_gbs[3] = read_gbs(b, bytes, 30 * NS_PER_MS);
 	/* source and destination together fill half of the last cache */
 	b->n = (last / 4 < bytes / 2 ? last / 4 : bytes / 2) / sizeof(float) / 1024 * 1024;
 	b->dst = b->src + b->n;
 	t->copy_gbs =
-	    rounded(per_ns(2.0 * (double)(b->n * sizeof(float)), best_turn_ns(b, turn_copy, 40 * NS_PER_MS)));
+	    rounded(per_ns(2.0 * (double)(b->n * sizeof(float)), best_turn_ns(b, turn_copy, 15 * NS_PER_MS)));
 }
 
 static int loops_for(const struct target *t, const struct loops_of **out)
