@@ -81,28 +81,38 @@ static bool worth_measuring_again(const struct net *n)
  * the box, but at least once. If that takes more than an eighth of the box, there is no race. If it still
  * takes more than a sixth of what is left, only the best kernels are measured, in one run; that is reserved
  * even if it takes half of what is left, and not for missing kernels either. */
-static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
+void tune_reserve(struct box_times *t, const struct box_costs *c)
 {
-	struct box_times *t = &s->times;
-	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
-	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
-	int64_t closing_ns = tune_closing_ns(s, n->plan ? 2 * plan_bytes(n->plan) : 0);
-	int64_t left_ns = t->end_ns - clock_now(s->clock);
-	t->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
-	if (t->race_ns < RACE_LEAST * 2 * run_ns)
+	int64_t round_ns = 2 * c->run_ns + c->again_ns;
+	int64_t some_ns = least(AFTER_RUNS * round_ns, c->budget_ns / 25);
+	t->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * c->run_ns), c->budget_ns / 25);
+	if (t->race_ns < RACE_LEAST * 2 * c->run_ns)
 		t->race_ns = 0;
 	int64_t want_ns =
-	    100 * NS_PER_MS + closing_ns + 4 * n->build_ns + most(some_ns, 2 * round_ns) + t->race_ns;
-	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS);
-	t->round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
-	t->least_ns = 2 * n->build_ns + t->round_ns + closing_ns;
-	t->run_ns = 2 * run_ns;
-	t->alone_ns = n->build_ns + n->build_ns / 4 + t->run_ns + closing_ns;
-	int64_t alone_ns = t->alone_ns <= left_ns / 2 ? t->alone_ns : closing_ns;
+	    100 * NS_PER_MS + c->closing_ns + 4 * c->build_ns + most(some_ns, 2 * round_ns) + t->race_ns;
+	int64_t most_ns = most(c->budget_ns / 8, 100 * NS_PER_MS);
+	t->round_ns = round_ns + c->run_ns + c->again_ns; /* the kernels are timed too */
+	t->least_ns = 2 * c->build_ns + t->round_ns + c->closing_ns;
+	t->run_ns = 2 * c->run_ns;
+	t->alone_ns = c->build_ns + c->build_ns / 4 + t->run_ns + c->closing_ns;
+	int64_t alone_ns = t->alone_ns <= c->left_ns / 2 ? t->alone_ns : c->closing_ns;
 	t->missing_by_ns = t->end_ns - alone_ns - SAVING_NS;
-	t->reserve_ns = want_ns <= most_ns                                      ? want_ns
-			: t->least_ns + SAVING_NS <= most(most_ns, left_ns / 6) ? t->least_ns + SAVING_NS
-										: alone_ns + SAVING_NS;
+	t->reserve_ns = want_ns <= most_ns                                         ? want_ns
+			: t->least_ns + SAVING_NS <= most(most_ns, c->left_ns / 6) ? t->least_ns + SAVING_NS
+										   : alone_ns + SAVING_NS;
+}
+
+static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
+{
+	const struct box_costs c = {
+	    .budget_ns = s->o->budget_ns,
+	    .left_ns = s->times.end_ns - clock_now(s->clock),
+	    .build_ns = n->build_ns,
+	    .run_ns = tuned_run_ns(n),
+	    .again_ns = again_ns,
+	    .closing_ns = tune_closing_ns(s, 2 * plan_bytes(n->plan)),
+	};
+	tune_reserve(&s->times, &c);
 }
 
 static int run_before(void *ctx)

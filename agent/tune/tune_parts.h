@@ -45,6 +45,14 @@ struct box_times {
 	int64_t defaults_ns;   /* time that making all default kernels took */
 };
 
+/* What is known once the network ran as it is. */
+struct box_costs {
+	int64_t budget_ns, left_ns; /* the whole box, and what is left of it */
+	int64_t build_ns, run_ns;   /* building a plan, and a run with tuned kernels */
+	int64_t again_ns;           /* a run of the network before, if it is measured again; else 0 */
+	int64_t closing_ns;         /* tune_closing_ns, for the memory that the process will have then */
+};
+
 /* The cache that keeps the results, and what waits to be put into it. */
 struct box_store {
 	char dir[PATH_MAX];
@@ -174,6 +182,8 @@ void tune_rows_update(struct session *s); /* the report has them then */
  * search. */
 void tune_rows_after(struct session *s, const struct net *after);
 
+/* Divides what is left of the box: sets all but end_ns, reading_ns and defaults_ns. */
+void tune_reserve(struct box_times *t, const struct box_costs *c);
 /* Measures the network as it is within a small part of the box; reserves the end of the box for
  * tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How boxes end: too short for their model, with a network that no memory or no time is enough for, stopped
  * in the search, and with a job that hangs. */
-#include "agent/tune/tune_model.h"
+#include "agent/tune/tune_parts.h"
+#include "platform/base/rng.h"
 #include "platform/base/quantity.h"
 #include "tests/lib/cli.h"
 #include "tests/lib/onnx_make.h"
@@ -100,6 +101,48 @@ TEST(gigantic_shapes)
 	CHECK_SAYS(cli_out, "not measured: too little time was left");
 	unsetenv("HONE_SYSROOT");
 	sysroot_end(&b);
+}
+
+static struct box_times reserved(const struct box_costs *c)
+{
+	struct box_times t = {.end_ns = 1000 * NS_PER_S};
+	tune_reserve(&t, c);
+	return t;
+}
+
+/* Whenever a run of the network alone fits into half of what is left, the search leaves time for it, and so
+ * do kernels that are missing. */
+TEST(measuring_at_the_end_is_reserved)
+{
+	struct rng r;
+	rng_seed(&r, 1);
+	for (int i = 0; i < 100000 && !test_bad; i++) {
+		struct box_costs c = {.budget_ns = (100 + rng_below(&r, 30000)) * NS_PER_MS,
+				      .build_ns = rng_below(&r, 1000) * NS_PER_MS,
+				      .run_ns = rng_below(&r, 500) * NS_PER_MS,
+				      .closing_ns = (15 + rng_below(&r, 200)) * NS_PER_MS};
+		c.left_ns = c.budget_ns * (int64_t)(1 + rng_below(&r, 100)) / 100;
+		c.again_ns = rng_below(&r, 2) ? c.run_ns : 0;
+		struct box_times t = reserved(&c);
+		bool fits = c.build_ns + c.build_ns / 4 + 2 * c.run_ns + c.closing_ns <= c.left_ns / 2;
+		int64_t need_ns = fits ? c.build_ns + 2 * c.run_ns + c.closing_ns : c.closing_ns;
+		CHECK(t.reserve_ns > need_ns && t.end_ns - t.missing_by_ns > need_ns);
+		CHECK(!fits || t.alone_ns >= need_ns);
+	}
+}
+
+/* ResNet-50 on a core of which other work takes half: its runs were never repeated. */
+TEST(a_large_network_in_a_short_box)
+{
+	const struct box_costs c = {.budget_ns = 20 * NS_PER_S,
+				    .left_ns = 18 * NS_PER_S,
+				    .build_ns = 700 * NS_PER_MS,
+				    .run_ns = 260 * NS_PER_MS,
+				    .again_ns = 400 * NS_PER_MS,
+				    .closing_ns = 200 * NS_PER_MS};
+	struct box_times t = reserved(&c);
+	CHECK(t.reserve_ns > t.alone_ns && t.alone_ns > c.build_ns + 2 * c.run_ns + c.closing_ns);
+	CHECK(t.reserve_ns <= c.left_ns / 5);
 }
 
 static volatile sig_atomic_t stop;
