@@ -476,7 +476,11 @@ const struct cmd cmd_tune = {
 	"The untuned schedule of every task is measured first, so the result is never slower than that.\n"
 	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
 	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"
-	"--rigor cached the exit status is 1 if kernels are missing.",
+	"--rigor cached the exit status is 1 if kernels are missing.\n"
+	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
+	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
+	"(\"searched\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
+	"measured again.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,
