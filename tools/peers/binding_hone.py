@@ -17,12 +17,8 @@ SETTINGS = ["default"]
 def load(job, setting):
     model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [], exact=job["exact"])
     given = dict(peer.job_inputs(job))
-    values, last = [given[t.name] for t in model.inputs], []
-
-    def run():
-        last[:] = model.run(*values)
-
-    return run, lambda: last
+    run = model.bind(*[given[t.name] for t in model.inputs])
+    return run, run
 
 
 if __name__ == "__main__":

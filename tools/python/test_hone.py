@@ -170,6 +170,16 @@ def test_numpy(path):
     again = model(x)
     model(x * 0)
     expect("outputs are the caller's", numpy.array_equal(kept, value) and numpy.array_equal(again, value))
+    own = x.copy()
+    bound = model.bind(own)
+    first = bound()
+    expect("bound", numpy.array_equal(first[0], y))
+    own *= 0
+    expect("bound to the arrays", bound()[0] is first[0] and numpy.array_equal(first[0], model(own)))
+    del model
+    expect("a bound function holds its model", numpy.array_equal(bound()[0], first[0]))
+    model = hone.load(path, caches=[], threads=1)
+    fails("bound shape", ValueError, "(1, 3, 66, 200)", lambda: model.bind(x[:, :, :60]))
     other = hone.load(path, caches=[], threads=2, pin=False)
     mine = other(x)
     del other

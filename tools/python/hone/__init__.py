@@ -5,6 +5,7 @@
     model = hone.load("model.onnx")
     scores = model(image)                   # arrays in, arrays out, in the model's order
     out = model(camera=image)               # or by name
+    again = model.bind(image)               # again() runs on the same arrays, without looking at them anew
 
 Inputs are numpy arrays, or anything else on the CPU that has __dlpack__ (PyTorch, JAX, CuPy on the host) or the buffer
 protocol; what has the model's dtype and lies row-major is not copied. Outputs are numpy arrays, which have __dlpack__

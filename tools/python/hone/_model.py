@@ -123,14 +123,31 @@ class Model:
 
     def run(self, *arrays, **named):
         """The outputs, a list in the model's order."""
+        ins, outs, _held, outputs = self._places(arrays, named)
+        check(lib.hone_run_on(self._m, ins, outs))
+        return outputs
+
+    def _places(self, arrays, named):
         if _forks[0] != self._forks:
             _own(self._forks)
         if named or len(arrays) != len(self.inputs):
             arrays = self._ordered(arrays, named)
-        ins, _held = self._ins.of(arrays)
-        outs, made_outputs = self._outs.new()
-        check(lib.hone_run_on(self._m, ins, outs))
-        return made_outputs
+        ins, held = self._ins.of(arrays)
+        outs, outputs = self._outs.new()
+        return ins, outs, held, outputs
+
+    def bind(self, *arrays, **named):
+        """A function without arguments that runs the model on these inputs and returns its outputs, the same arrays at
+        each call: for small models, where looking at the arrays takes longer than the run. It reads what is in the
+        inputs when it is called; an input that had to be converted stays as it was at the bind."""
+        ins, outs, held, outputs = self._places(arrays, named)
+
+        def run_bound(held=held):
+            _own(self._forks)
+            check(lib.hone_run_on(self._m, ins, outs))
+            return outputs
+
+        return run_bound
 
     def __call__(self, *arrays, **named):
         """As run; of a model with one output that output alone."""
