@@ -274,15 +274,23 @@ static bool is_plain(const struct operand *o, const struct phys_axis *ax, int n)
 	return plain;
 }
 
-/* Visits the rows of the innermost logical dim: for each, the row's first physical offset and its plain
- * offset. A split dim is walked block by block, each block with one stride. */
+static void copy_run(float *to, int64_t st, const float *from, int64_t sf, int64_t n)
+{
+	for (int64_t x = 0; x < n; x++)
+		to[x * st] = from[x * sf];
+}
+
+/* Visits the rows of the innermost logical dim that is longer than 1: for each, the row's first physical offset
+ * and its plain offset. A split dim is walked block by block, each block with one stride. */
 static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n, const float *from_plain,
 		      float *to_plain, float *physical, int64_t total)
 {
 	int last = o->dims.rank - 1;
+	while (last > 0 && o->dims.d[last] == 1)
+		last--;
 	int64_t i[MAX_RANK] = {0}, part[MAX_RANK], plain = 0, width = last < 0 ? 1 : o->dims.d[last];
 	int64_t block = width, step = 1, jump = 0;
-	for (int d = 0; d <= last; d++)
+	for (int d = 0; d < o->dims.rank; d++)
 		part[d] = dim_offset(o, ax, n, d, 0);
 	for (int j = 0; j < n; j++) {
 		if (ax[j].dim != last)
@@ -296,14 +304,16 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 	}
 	for (int64_t next = 0; plain < total && !until_over_at(plain, &next);) {
 		float *row = physical;
-		for (int d = 0; d <= last; d++)
+		for (int d = 0; d < o->dims.rank; d++)
 			row += part[d];
-		for (int64_t b = 0; b < width; b += block, row += jump)
-			for (int64_t x = 0, w = width - b < block ? width - b : block; x < w; x++, plain++)
-				if (from_plain)
-					row[x * step] = from_plain[plain];
-				else
-					to_plain[plain] = row[x * step];
+		for (int64_t b = 0; b < width; b += block, row += jump) {
+			int64_t w = width - b < block ? width - b : block;
+			if (from_plain)
+				copy_run(row, step, from_plain + plain, 1, w);
+			else
+				copy_run(to_plain + plain, 1, row, step, w);
+			plain += w;
+		}
 		for (int d = last - 1; d >= 0; d--) {
 			bool carry = ++i[d] == o->dims.d[d];
 			i[d] = carry ? 0 : i[d];
