@@ -25,9 +25,11 @@ enum host_use { HOST_RUNS, HOST_TEXT };
  * if it is known. packed[i]: the layout that constant operand i must have in memory. */
 int host_make(const struct task *t, enum host_use use, const int32_t *const *table, struct arena *a,
 	      struct operand packed[MAX_OPERANDS], struct host_task **out) MUST_CHECK;
-/* True: tiles of the portable path do this task as fast as a fallback kernel or faster: a product with
- * constants that sums up many points for each output. */
-bool host_suits(const struct task *t);
+/* How tiles of the portable path do this task, compared to a fallback kernel. As well as or better than that they
+ * do products with constants that sum up many points for each output; rows of theirs are shared among threads
+ * better. */
+enum host_fit { FITS_NOT, FITS_AS_WELL, FITS_BETTER };
+enum host_fit host_fit(const struct task *t);
 int host_entries(const struct host_task *h);
 int64_t host_extent(const struct host_task *h, int entry);
 size_t host_scratch_bytes(void); /* per thread */

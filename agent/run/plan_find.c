@@ -138,6 +138,22 @@ static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_pa
 	return make_host(p, rest, NULL, &ps->rest, &ps->tail);
 }
 
+/* Whether all threads get nearly the same part of a kernel's first entry. */
+static bool shares_well(const struct plan *p, const struct pstep *ps)
+{
+	int64_t n = p->pool ? pool_threads(p->pool) : 1, extent = ps->entry[0].extent;
+	return 4 * n * ((extent + n - 1) / n) <= 5 * extent;
+}
+
+static void drop_fallback(struct plan *p, struct pstep *ps)
+{
+	if (ps->code)
+		p->dev->unload(ps->code);
+	ps->code = NULL;
+	ps->ncore = ps->nrest = 0;
+	ps->tail = NULL;
+}
+
 /* Takes a kernel from the archives for the task's core; the manifest then describes the whole task's
  * operands. */
 static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
@@ -155,10 +171,8 @@ static int find_fallback(struct plan *p, struct pstep *ps, const struct target *
 	}
 	if (rc >= 0 && (rc = keep_parts(p, ps, parts)) >= 0)
 		rc = take_code(p, ps);
-	if (rc < 0) {
-		ps->ncore = ps->nrest = 0;
-		ps->tail = NULL;
-	}
+	if (rc < 0)
+		drop_fallback(p, ps);
 	return rc;
 }
 
@@ -185,9 +199,13 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 			add_kernel(p, ps, ps->origin, t);
 		return rc;
 	}
-	if (!host_suits(ps->step->task) && find_fallback(p, ps, t) >= 0) {
-		add_kernel(p, ps, FROM_FALLBACK, t);
-		return E_OK;
+	enum host_fit fit = host_fit(ps->step->task);
+	if (fit != FITS_BETTER && find_fallback(p, ps, t) >= 0) {
+		if (fit != FITS_AS_WELL || shares_well(p, ps)) {
+			add_kernel(p, ps, FROM_FALLBACK, t);
+			return E_OK;
+		}
+		drop_fallback(p, ps);
 	}
 	add_kernel(p, ps, FROM_HOST, t);
 	return make_host(p, ps->step->task, ps->step->value, &ps->packed, &ps->host);

@@ -30,8 +30,9 @@ def options(argv):
     return p.parse_args(argv)
 
 
-def turns(run, seconds):
-    """Medians of each function's time over interleaved turns."""
+def turns(run, seconds, threads):
+    """Medians of each function's time over interleaved turns. Threads of the other library spin for a while after its turn:
+    before a turn of several threads they get time to sleep, and a call that is not counted wakes the own ones."""
     once = []
     for f in run:
         f()
@@ -42,6 +43,9 @@ def turns(run, seconds):
     times = [[] for _ in run]
     for _ in range(max(3, min(200, int(seconds / sum(t * n for t, n in zip(once, again)))))):
         for f, n, out in zip(run, again, times):
+            if threads > 1:
+                time.sleep(.02)
+                f()
             begin = time.perf_counter()
             for _ in range(n):
                 f()
@@ -75,7 +79,7 @@ class Bench:
             worst = self.np.abs(self.np.asarray(got, "f8") - w).max() if w.size else 0
             if not worst <= 2e-4 * self.np.abs(w).max() + 1e-6:
                 return {"wrong": f"differs by {worst:.3g}"}
-        hone, ort = turns([lambda: mine.run(*inputs), lambda: session.run(None, feed)], seconds)
+        hone, ort = turns([lambda: mine.run(*inputs), lambda: session.run(None, feed)], seconds, self.a.threads)
         return {"hone_ms": hone * 1e3, "ort_ms": ort * 1e3, "load_ms": load * 1e3, "ratio": hone / ort}
 
     def disturbed(self):
