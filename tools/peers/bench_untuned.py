@@ -31,7 +31,7 @@ def options(argv):
 
 
 def turns(run, seconds, threads):
-    """Medians of each function's time over interleaved turns. Threads of the other library spin for a while after its turn:
+    """Medians of each function's time over interleaved turns. Threads of the other library spin for some 50 ms after its turn:
     before a turn of several threads they get time to sleep, and a call that is not counted wakes the own ones."""
     once = []
     for f in run:
@@ -41,10 +41,11 @@ def turns(run, seconds, threads):
         once.append(time.perf_counter() - begin)
     again = [max(1, int(2e-4 / max(t, 1e-7))) for t in once]
     times = [[] for _ in run]
-    for _ in range(max(3, min(200, int(seconds / sum(t * n for t, n in zip(once, again)))))):
+    gap = .1 if threads > 1 and max(once) > 1e-4 else 0  # shorter runs wake no threads
+    for _ in range(max(5, min(200, int(seconds / sum(gap + t * n for t, n in zip(once, again)))))):
         for f, n, out in zip(run, again, times):
-            if threads > 1:
-                time.sleep(.02)
+            if gap:
+                time.sleep(gap)
                 f()
             begin = time.perf_counter()
             for _ in range(n):
