@@ -265,6 +265,16 @@ static int64_t dim_offset(const struct operand *o, const struct phys_axis *ax, i
 	return off;
 }
 
+/* The elements that a step along dim d moves, if it is one physical axis; 0: it is split. */
+static int64_t dim_stride(const struct phys_axis *ax, int n, int d)
+{
+	int64_t stride = 0;
+	for (int j = 0; j < n; j++)
+		if (ax[j].dim == d)
+			stride = stride || ax[j].div > 1 || ax[j].mod ? 0 : ax[j].stride;
+	return stride;
+}
+
 /* Whether the physical order is the plain one, without gaps. */
 static bool is_plain(const struct operand *o, const struct phys_axis *ax, int n)
 {
@@ -290,8 +300,11 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 		last--;
 	int64_t i[MAX_RANK] = {0}, part[MAX_RANK], plain = 0, width = last < 0 ? 1 : o->dims.d[last];
 	int64_t block = width, step = 1, jump = 0;
-	for (int d = 0; d < o->dims.rank; d++)
+	int64_t stride[MAX_RANK];
+	for (int d = 0; d < o->dims.rank; d++) {
 		part[d] = dim_offset(o, ax, n, d, 0);
+		stride[d] = dim_stride(ax, n, d);
+	}
 	for (int j = 0; j < n; j++) {
 		if (ax[j].dim != last)
 			continue;
@@ -317,7 +330,8 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 		for (int d = last - 1; d >= 0; d--) {
 			bool carry = ++i[d] == o->dims.d[d];
 			i[d] = carry ? 0 : i[d];
-			part[d] = dim_offset(o, ax, n, d, i[d]);
+			part[d] = stride[d] ? (i[d] + o->layout.lo[d]) * stride[d]
+					    : dim_offset(o, ax, n, d, i[d]);
 			if (!carry)
 				break;
 		}
