@@ -71,6 +71,7 @@ static void choose_part(struct host_task *h, struct hstage *s, bool alone)
 {
 	s->t = h->t;
 	s->operand = h->operand;
+	s->lanes = h->lanes;
 	s->out = &h->operand[s->s->out.operand];
 	s->points = 1;
 	for (int x = 0; x < s->s->naxes; x++) {
@@ -148,14 +149,15 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 	return rc;
 }
 
-int host_make(const struct task *t, enum host_use use, const int32_t *const *table, struct arena *a,
-	      struct operand packed[MAX_OPERANDS], struct host_task **out)
+int host_make(const struct task *t, enum host_use use, int lanes, const int32_t *const *table,
+	      struct arena *a, struct operand packed[MAX_OPERANDS], struct host_task **out)
 {
 	struct host_task *h = arena_try(a, 1, sizeof *h);
 	if (!h)
 		return E_NOMEM;
 	h->t = t;
 	h->use = use;
+	h->lanes = lanes;
 	for (int i = 0; i < t->noperands && table; i++)
 		if (table[i])
 			memcpy(&h->known[i], &table[i], sizeof h->known[i]); /* nothing writes there */

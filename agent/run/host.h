@@ -20,14 +20,14 @@ struct host_task;
  * that are not divided. */
 enum host_use { HOST_RUNS, HOST_TEXT };
 
-/* `t` is kept: the caller owns it, and it must outlive the result. table[i]: what is in i32 constant i, or
- * NULL; table NULL: nothing is known. It serves host_make only: runs that look indexes up there are faster
- * if it is known. packed[i]: the layout that constant operand i must have in memory. */
-int host_make(const struct task *t, enum host_use use, const int32_t *const *table, struct arena *a,
-	      struct operand packed[MAX_OPERANDS], struct host_task **out) MUST_CHECK;
-/* How tiles of the portable path do this task, compared to a fallback kernel. As well as or better than that they
- * do products with constants that sum up many points for each output; rows of theirs are shared among threads
- * better. */
+/* `t` is kept: the caller owns it, and it must outlive the result. lanes: tile_lanes() of
+ * agent/run/host_tile.h, or fewer; constants are packed for that many. table[i]: what is in i32 constant i, or
+ * NULL; table NULL: nothing is known. It serves host_make only: without it, runs that look indexes up there are
+ * slower, but constants are packed alike. packed[i]: the layout that constant operand i must have in memory. */
+int host_make(const struct task *t, enum host_use use, int lanes, const int32_t *const *table,
+	      struct arena *a, struct operand packed[MAX_OPERANDS], struct host_task **out) MUST_CHECK;
+/* How fast tiles of the portable path are, compared to a fallback kernel. They are as fast or faster for
+ * products with constants that sum up many points for each output, and threads share their rows better. */
 enum host_fit { FITS_NOT, FITS_AS_WELL, FITS_BETTER };
 enum host_fit host_fit(const struct task *t);
 int host_entries(const struct host_task *h);

@@ -293,7 +293,6 @@ static bool weights_run(const struct hstage *h)
  * another one, or along several as one. */
 void host_choose_run(struct hstage *h, enum host_use use)
 {
-	h->lanes = tile_lanes();
 	h->run = 1;
 	int axis = innermost(h, &h->run);
 	bool blocked = axis >= 0 && h->run < RUN;

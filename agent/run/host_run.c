@@ -12,7 +12,7 @@ struct scratch {
 	float slot[PROG_PLACES][HOST_BLOCK]; /* PROG_ACC: what is reduced */
 	int64_t at[ROWS][MAX_AXES];          /* only the first row's, unless a view is slow */
 	int64_t len[ROWS];                   /* elements of each row */
-	int64_t start[ROWS];                 /* where each row begins along the run\'s axis */
+	int64_t start[ROWS];                 /* where each row begins along the run's axis */
 	int64_t first[MAX_OPERANDS][ROWS];   /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
 	float sum[SEGMENT];           /* accumulators of a segment, row by row */
@@ -194,7 +194,7 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 	}
 }
 
-/* The pitch is whole vectors of 4 floats or more, so that the loop is. */
+/* Fills n elements, rounded up to TILE_LEAST: so the inner loop is a vector. */
 static void fill_row(float *out, float value, int pitch)
 {
 	for (int x = 0; x < pitch; x += TILE_LEAST)
@@ -407,7 +407,7 @@ static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t
 			int64_t p0, int64_t n, const int64_t row[], struct scratch *w)
 {
 	const struct view *shared = &h->view[h->shared], *own = &h->view[h->own];
-	struct tile t = {.acc = w->sum, .rows = rows, .pitch = h->pitch, .width = h->pitch, .points = n};
+	struct tile t = {.acc = w->sum, .rows = rows, .pitch = h->pitch, .width = h->pitch, .lanes = h->lanes, .points = n};
 	const float *v = w->panel;
 	const int64_t *dv = w->panel_at;
 	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
@@ -461,7 +461,7 @@ static void run_points(const struct hstage *h, const struct row own[], int rows,
 {
 	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
 	const float *p[TILE_ROWS];
-	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = (int)len, .points = p1 - p0};
+	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = (int)len, .lanes = h->lanes, .points = p1 - p0};
 	for (int j = 0; j < rows; j++)
 		p[j] = own[j].p;
 	if (shared)

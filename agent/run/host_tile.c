@@ -63,12 +63,11 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define VERSION __attribute__((target("avx512f")))
 #include "agent/run/host_tile_width.h"
 
-#define BEST(name, ...)                                                                                      \
+#define BEST(lanes, name, ...)                                                                               \
 	do {                                                                                                 \
-		int lanes_ = tile_lanes();                                                                   \
-		if (lanes_ >= 16)                                                                            \
+		if ((lanes) >= 16)                                                                           \
 			name##_avx512(__VA_ARGS__);                                                          \
-		else if (lanes_ >= 8)                                                                        \
+		else if ((lanes) >= 8)                                                                       \
 			name##_avx2(__VA_ARGS__);                                                            \
 		else                                                                                         \
 			name##_base(__VA_ARGS__);                                                            \
@@ -91,7 +90,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define VERSION
 #include "agent/run/host_tile_width.h"
 
-#define BEST(name, ...) name##_base(__VA_ARGS__)
+#define BEST(lanes, name, ...) name##_base(__VA_ARGS__)
 
 #endif
 
@@ -110,17 +109,17 @@ int tile_lanes(void)
 void tile_outer(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds, const float *v,
 		const int64_t *dv)
 {
-	BEST(outer, t, s, row, ds, v, dv);
+	BEST(t->lanes, outer, t, s, row, ds, v, dv);
 }
 
 void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,
 	       const int64_t *dw, bool vector)
 {
-	BEST(rows, t, v, dv, along, w, dw, vector);
+	BEST(t->lanes, rows, t, v, dv, along, w, dw, vector);
 }
 
 void tile_fold(const struct tile *t, enum combiner comb, const float *const v[], const int64_t *dv,
 	       int64_t along)
 {
-	BEST(fold, t, comb, v, dv, along);
+	BEST(t->lanes, fold, t, comb, v, dv, along);
 }

@@ -20,6 +20,7 @@ int tile_lanes(void);
 struct tile {
 	float *acc;
 	int rows, pitch, width;
+	int lanes; /* of the vectors: tile_lanes() or fewer */
 	int64_t points;
 };
 

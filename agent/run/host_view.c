@@ -62,7 +62,7 @@ static bool run_step(const struct hstage *h, struct view *v, int d, int64_t *ste
 	bool whole = block >= h->size[h->axis];
 	if (c != 1 || x->off || block <= 0 || (!whole && block % h->run && h->run % block))
 		return false;
-	v->padded = block % h->pitch == 0 && (whole || h->run == h->pitch);
+	v->padded = block % h->pitch == 0 && ((whole && h->size[h->axis] <= h->run) || h->run == h->pitch);
 	if (block < h->run && !whole) {
 		v->block = block;
 		v->block_step = host_dim_offset(v->o, d, block) - host_dim_offset(v->o, d, 0);

@@ -67,14 +67,14 @@ int plan_build_whole(struct graph *g, const struct steps *s, const struct target
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs,
-	     struct tensor *outputs /* data allocated by the caller */) MUST_CHECK;
+	     struct tensor *outputs /* data of the caller, apart from all inputs */) MUST_CHECK;
 /* As plan_run, with every kernel timed on `clock`. */
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs,
 		   struct clock *clock) MUST_CHECK;
-/* Runs from now on end with E_TIMEOUT, outputs unset, after the first step that ends past deadline_ns of
+/* Runs from now on end with E_TIMEOUT, outputs undefined, after the first step that ends past deadline_ns of
  * `clock`. */
 void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
-/* Runs from now on end with E_STOPPED, outputs unset, after the step during which *stop becomes true; NULL:
+/* Runs from now on end with E_STOPPED, outputs undefined, after the step during which *stop becomes true; NULL:
  * no more. */
 void plan_stop_on(struct plan *p, const atomic_bool *stop);
 /* Runs from now on record in `t` (made for at least the pool's threads) what each thread does; NULL: stop

@@ -90,7 +90,8 @@ static int make_host(struct plan *p, const struct task *t, const int *value, con
 	}
 	struct operand *o = arena_try(&p->making, MAX_OPERANDS, sizeof *o);
 	*packed = o;
-	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, table, &p->a, o, out) : E_NOMEM;
+	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, tile_lanes(), table, &p->a, o, out)
+		 : E_NOMEM;
 }
 
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */

@@ -256,6 +256,7 @@ void plan_describe(struct plan *p, struct buf *b)
 	buf_u64(b, p->thread_bytes);
 	buf_u64(b, p->scratch_bytes - own);
 	buf_u32(b, p->alone);
+	buf_u32(b, (uint32_t)tile_lanes());
 	put_values(p, b);
 	buf_u32(b, (uint32_t)p->g->ninputs);
 	for (int i = 0; i < p->g->ninputs; i++)

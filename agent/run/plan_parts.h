@@ -5,6 +5,7 @@
 
 #include "agent/run/fallback.h"
 #include "agent/run/host.h"
+#include "agent/run/host_tile.h"
 #include "agent/run/plan.h"
 #include "agent/run/window.h"
 #include "kernels/graph/op.h"

@@ -18,6 +18,7 @@ struct reader {
 	struct step_value *value;
 	struct step *step;
 	size_t temporary_bytes;
+	int lanes; /* that the portable steps packed constants for */
 };
 
 static void get(struct reader *r, void *to, size_t n)
@@ -136,7 +137,8 @@ static int64_t elems_from(const struct reader *r, void *const *at)
 		     : region == IN_TEMPORARY ? r->temporary_bytes
 		     : is_callers(region)     ? given_bytes(p, region, (uint64_t)offset)
 					      : 0;
-	return (int64_t)((n - (is_callers(region) || region == NOWHERE ? 0 : (uint64_t)offset)) / sizeof(float));
+	return (int64_t)((n - (is_callers(region) || region == NOWHERE ? 0 : (uint64_t)offset)) /
+			 sizeof(float));
 }
 
 static void get_shape(struct reader *r, struct tensor *t)
@@ -175,7 +177,7 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	const char *text = get_text(r);
 	if (r->c.bad || task_parse(text, t) < 0 || t->nsyms || r->p->thread_bytes < host_scratch_bytes())
 		return E_CORRUPT;
-	int rc = host_make(t, HOST_RUNS, NULL, &r->p->a, packed, host);
+	int rc = host_make(t, HOST_RUNS, r->lanes, NULL, &r->p->a, packed, host);
 	for (int i = 0; i < t->noperands && rc >= 0; i++) {
 		bool written = packed[i].role == ROLE_OUT || packed[i].role == ROLE_TMP;
 		get_place(r, (uint64_t)operand_elems(&packed[i]) * dtype_bytes(packed[i].dtype),
@@ -339,10 +341,12 @@ static int get_node(struct reader *r, struct pstep *ps, int i)
 	for (int k = 0; k < n->nin + n->nout && !r->c.bad; k++) {
 		struct tensor *t = k < n->nin ? &c->in[k] : &c->out[k - n->nin];
 		get_shape(r, t);
+		int given = r->p->ngiven;
 		get_place(r, tensor_bytes(t), dtype_bytes(t->dtype) ? dtype_bytes(t->dtype) : 1,
 			  k < n->nin ? READ : WRITTEN, &t->data);
+		r->c.bad |= r->p->ngiven != given; /* plan_check must know where its operands lie */
 		if (k < n->nin)
-			n->in[k] = -1; /* nobody asks */
+			n->in[k] = -1; /* eval does not read it */
 	}
 	for (int k = 0; k < n->nout && !r->c.bad; k++)
 		n->out[k] = (int)get_below(r, (uint64_t)r->s->nvalues + 1) - 1;
@@ -425,9 +429,9 @@ static void check_copy(struct reader *r, const struct value *x, int v, const str
 	if (!at->p || (output && x->t.data))
 		return;
 	r->c.bad |= at->p && (uintptr_t)at->p % (dtype_bytes(x->t.dtype) ? dtype_bytes(x->t.dtype) : 1);
-	r->c.bad |= x->t.dtype == DT_F32
-			? !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / sizeof(float)), WINDOW_APART)
-			: tensor_bytes(&x->t) > left;
+	r->c.bad |= x->t.dtype == DT_F32 ? !window_fits(w, shape_count(&x->t.shape),
+							(int64_t)(left / sizeof(float)), WINDOW_APART)
+					 : tensor_bytes(&x->t) > left;
 }
 
 static void get_tensors(struct reader *r, int *n, int **index, struct operand **o, struct window **w,
@@ -466,6 +470,8 @@ static int open_memory(struct reader *r)
 	p->thread_bytes = get_bytes(r);
 	r->temporary_bytes = get_bytes(r);
 	p->alone = cur_u32(&r->c) != 0;
+	r->lanes = (int)get_below(r, TILE_LANES + 1);
+	r->c.bad |= r->lanes < TILE_LEAST || r->lanes > tile_lanes() || (r->lanes & (r->lanes - 1));
 	uint64_t threads = (uint64_t)(p->pool ? pool_threads(p->pool) : 1);
 	r->c.bad |= p->thread_bytes > (SIZE_MAX / 2 - r->temporary_bytes) / threads;
 	if (r->c.bad)
@@ -479,7 +485,7 @@ static int open_memory(struct reader *r)
 	return rc;
 }
 
-/* Whether something makes every output: a constant, a copy, or a step that writes it where the caller has it. */
+/* Whether every output is a constant, copied at the end, or used by a kernel where the caller has it. */
 static bool outputs_made(const struct plan *p)
 {
 	for (int i = 0; i < p->g->noutputs; i++) {

@@ -96,7 +96,8 @@ static int missing(struct session *s)
 			continue;
 		int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads,
 					s->o->exact, REC_BEST, &scratch, &r);
-		n += rc < 0 || !cache_has_code(s->store.cache, &r);
+		bool own = rc >= 0 && (r.threads == s->o->threads || r.threads == 1);
+		n += !own || !cache_has_code(s->store.cache, &r);
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);

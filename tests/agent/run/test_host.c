@@ -3,6 +3,7 @@
 #include "tests/lib/test.h"
 #include "tests/lib/tasks.h"
 #include "agent/run/host.h"
+#include "agent/run/host_tile.h"
 #include "agent/run/lifetimes.h"
 #include "agent/run/window.h"
 #include "platform/machine/target.h"
@@ -68,7 +69,9 @@ static bool agree(struct rng *r)
 	for (int i = 0; i < task.noperands && known; i++)
 		if (task.operand[i].dtype == DT_I32)
 			table[i] = halves(&a, operand_elems(&task.operand[i]));
-	if (host_make(&task, rng_below(r, 2) ? HOST_RUNS : HOST_TEXT, table, &a, packed, &h) < 0)
+	int lanes = tile_lanes() >> rng_below(r, 3); /* those of an image may be fewer */
+	lanes = lanes < TILE_LEAST ? TILE_LEAST : lanes;
+	if (host_make(&task, rng_below(r, 2) ? HOST_RUNS : HOST_TEXT, lanes, table, &a, packed, &h) < 0)
 		return false;
 	for (int i = 0; i < task.noperands; i++) {
 		int64_t n = operand_elems(&packed[i]);
@@ -379,7 +382,7 @@ static void check_far(const char *op, const float *want)
 		 op);
 	REQUIRE_OK(task_parse(text, &task));
 	REQUIRE_OK(task_reference(&task, (void *[]){x, y}, &a));
-	REQUIRE_OK(host_make(&task, HOST_RUNS, NULL, &a, packed, &h));
+	REQUIRE_OK(host_make(&task, HOST_RUNS, tile_lanes(), NULL, &a, packed, &h));
 	host_run(h, 0, (void *[]){x, z}, 0, host_extent(h, 0), arena_aligned(&a, host_scratch_bytes(), 64));
 	for (int i = 0; i < 7; i++)
 		for (int path = 0; path < 2; path++) {

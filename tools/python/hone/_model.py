@@ -16,7 +16,7 @@ ModelInfo = namedtuple(
 EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
 
 
-_forks = [0]  # how often this process was forked off since the first model
+_forks = [0]  # forks by Python that led to this process since the import; a fork by C code is not noticed
 
 
 def _forked():
