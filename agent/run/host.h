@@ -21,9 +21,10 @@ struct host_task;
 enum host_use { HOST_RUNS, HOST_TEXT };
 
 /* `t` is kept: the caller owns it, and it must outlive the result. lanes: tile_lanes() of
- * agent/run/host_tile.h, or fewer; constants are packed for that many. table[i]: what is in i32 constant i, or
- * NULL; table NULL: nothing is known. It serves host_make only: without it, runs that look indexes up there are
- * slower, but constants are packed alike. packed[i]: the layout that constant operand i must have in memory. */
+ * agent/run/host_tile.h, or fewer; constants are packed for that many. table[i]: what is in i32 constant i,
+ * or NULL; table NULL: nothing is known. It serves host_make only: without it, runs that look indexes up
+ * there are slower, but constants are packed alike. packed[i]: the layout that constant operand i must have
+ * in memory. */
 int host_make(const struct task *t, enum host_use use, int lanes, const int32_t *const *table,
 	      struct arena *a, struct operand packed[MAX_OPERANDS], struct host_task **out) MUST_CHECK;
 /* How fast tiles of the portable path are, compared to a fallback kernel. They are as fast or faster for

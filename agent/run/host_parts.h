@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the portable path share: host.c makes stages ready with host_phases.c (parts of a stage),
- * host_choose.c (decisions), host_view.c (tables of offsets) and host_prog.c (programs); host_run.c runs them. */
+/* What the parts of the portable path share: host.c makes stages ready with host_phases.c (parts of a
+ * stage), host_choose.c (decisions), host_view.c (tables of offsets) and host_prog.c (programs); host_run.c
+ * runs them. */
 #ifndef AGENT_HOST_PARTS_H
 #define AGENT_HOST_PARTS_H
 

@@ -74,8 +74,8 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 /* Runs from now on end with E_TIMEOUT, outputs undefined, after the first step that ends past deadline_ns of
  * `clock`. */
 void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
-/* Runs from now on end with E_STOPPED, outputs undefined, after the step during which *stop becomes true; NULL:
- * no more. */
+/* Runs from now on end with E_STOPPED, outputs undefined, after the step during which *stop becomes true;
+ * NULL: no more. */
 void plan_stop_on(struct plan *p, const atomic_bool *stop);
 /* Runs from now on record in `t` (made for at least the pool's threads) what each thread does; NULL: stop
  * recording. Not kept beyond the plan. */
