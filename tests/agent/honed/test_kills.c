@@ -219,7 +219,7 @@ static void last_box(struct stream *s)
 	int64_t now_ns = 0, best_ns = 0;
 	CHECK(nothing_runs(20));
 	s->before = s->after;
-	boot_write(&s->b, "sys/proc/cmdline", "hone.budget=6s\n");
+	boot_write(&s->b, "sys/proc/cmdline", "hone.budget=9s\n");
 	boot_start(&s->b, "--boot");
 	CHECK(boot_wait(&s->b, 60) == 0);
 	look(&s->b, &s->after);
