@@ -45,8 +45,8 @@ int lookup_threads(int own, int out[LOOKUP_THREADS])
 	return n;
 }
 
-int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a, struct rec *out,
-		struct code *code)
+int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
+		struct rec *out, struct code *code)
 {
 	struct rec want = {.task = task, .target_key = l->target_key, .device = "cpu"};
 	int threads[LOOKUP_THREADS], n = lookup_threads(l->threads, threads);

@@ -28,8 +28,7 @@ struct flat_nest {
 
 struct flat {
 	const struct stage *s;
-	struct flat_nest
-	    nest[2]; /* whole blocks; rest of the split axis (no pieces: none) */
+	struct flat_nest nest[2]; /* whole blocks; rest of the split axis (no pieces: none) */
 	bool copy;
 };
 

@@ -139,7 +139,8 @@ class Model:
     def bind(self, *arrays, **named):
         """A function without arguments that runs the model on these inputs and returns its outputs, the same arrays at
         each call: for small models, where looking at the arrays takes longer than the run. It reads what is in the
-        inputs when it is called; an input that had to be converted stays as it was at the bind."""
+        inputs when it is called; an input that had to be converted stays as it was at the bind. Threads that share the
+        function share the outputs."""
         ins, outs, held, outputs = self._places(arrays, named)
 
         def run_bound(held=held):
