@@ -33,7 +33,8 @@ int host_factors(const struct hstage *h)
 /* How the elements of a read lie along the run. */
 enum lie { LIE_APART, LIE_SEQUENCE, LIE_STEPS /* of 2 */, LIE_SAME };
 
-/* What a step along axis a adds to the offset of a plain dim's read or output; *split: it is in blocks. */
+/* Returns how far a step along axis a moves the offset of a read or output whose dims are plain. *split: the
+ * axis indexes a dim that is split into blocks. */
 static int64_t axis_step(const struct hstage *h, const struct read *r, const struct operand *o, int a,
 			 bool *split)
 {
@@ -69,7 +70,7 @@ static enum lie lie_of(const struct hstage *h, const struct read *r, const struc
 			   : LIE_APART;
 }
 
-/* Cycles to make a vector of what lies so, roughly. */
+/* Estimates the cycles that loading a vector of such elements takes. */
 static double load_cycles(const struct hstage *h, enum lie lie)
 {
 	return lie == LIE_SEQUENCE ? 1 : lie == LIE_STEPS ? 2 : lie == LIE_SAME ? 0 : 2 * h->lanes;
@@ -93,7 +94,7 @@ static double served_rows(const struct hstage *h, int i)
 	return rows;
 }
 
-/* Cycles for a vector of products at one reduction point, roughly; `vectors`: of a run. */
+/* Estimates the cycles of a vector of products at one reduction point. vectors: how many a run has. */
 static double point_cycles(const struct hstage *h, double vectors)
 {
 	enum { ROW = 8, GUARDED = 40, INTERPRETED = 12 };
@@ -123,7 +124,7 @@ static double point_cycles(const struct hstage *h, double vectors)
 	return rows < 3 && alone < outer && !h->nmerged ? alone : outer;
 }
 
-/* Cycles for an element of the output with the run that `h` has, roughly: of a product. */
+/* Estimates the cycles of a product for each element of the output, with the run that `h` has. */
 static double run_cycles(const struct hstage *h)
 {
 	enum { PER_ROW = 60 };

@@ -2,6 +2,7 @@
 #include "agent/run/host_flat.h"
 #include "agent/run/host.h"
 #include "agent/run/host_math.h"
+#include "agent/run/vec4.h"
 
 #include <string.h>
 
@@ -368,14 +369,6 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 
 /* ---- running ---- */
 
-static void fill_row(float *to, float value, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		to[i] = value;
-}
-
-typedef float vec4 __attribute__((vector_size(16), aligned(4)));
-
 /* Copies n elements in sequence: a call of memcpy costs more than a short row. */
 static void copy_short(float *to, const float *from, int64_t n)
 {
@@ -396,7 +389,7 @@ static void copy_row(float *to, int64_t st, const float *from, int64_t sf, int64
 	else if (st == 1 && sf == 1)
 		memcpy(to, from, sizeof *to * (size_t)n);
 	else if (st == 1 && sf == 0)
-		fill_row(to, *from, n);
+		host_fill(to, *from, n);
 	else
 		for (int64_t i = 0; i < n; i++)
 			to[i * st] = from[i * sf];
@@ -479,7 +472,7 @@ static const float *run_prog(struct block *b, const struct host_prog *q, float *
 		}
 		float *out = b->slot[ins->to] = i == q->n - 1 && to ? to : b->w->slot[ins->to];
 		if (ins->op == P_IMM)
-			fill_row(out, ins->imm, b->count);
+			host_fill(out, ins->imm, b->count);
 		else if (ins->by_imm)
 			host_apply_value(ins->op, out, a, ins->imm, b->count);
 		else if (ins->by_row)

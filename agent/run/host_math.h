@@ -14,6 +14,11 @@ enum { HOST_LANES = 16 };
 void host_apply(enum prog_op op, float *out, const float *a, const float *b, const float *c, int n);
 /* out[k] = op(a[k], value), for the operators of host_takes_value; the same room. */
 void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n);
+static inline void host_fill(float *out, float value, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++)
+		out[k] = value;
+}
 bool host_takes_value(enum prog_op op);
 
 #endif

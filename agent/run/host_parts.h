@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the portable path share: host.c makes stages ready with host_phases.c (parts of a
- * stage), host_choose.c (decisions), host_view.c (tables of offsets) and host_prog.c (programs); host_run.c
- * runs them. */
+/* Structures and functions that the files of the portable path share. host.c makes stages ready with
+ * host_phases.c (divides a stage into parts), host_choose.c (decides), host_view.c (makes tables of offsets)
+ * and host_prog.c (makes programs); host_run.c runs them. */
 #ifndef AGENT_HOST_PARTS_H
 #define AGENT_HOST_PARTS_H
 
@@ -147,7 +147,7 @@ int host_phases(const struct task *t, int k, struct arena *a, const struct stage
 
 /* host_view.c */
 bool host_is_split(const struct operand *o, int d); /* dim d is more than one physical axis */
-/* What dim d at logical index i adds to an offset. */
+/* Returns the share of logical index i of dim d in an offset. */
 int64_t host_dim_offset(const struct operand *o, int d, int64_t i);
 /* Whether an index is a sum of what each axis adds: it is not divided, or all axes but one add multiples of
  * the divisor. */

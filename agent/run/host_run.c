@@ -194,14 +194,6 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 	}
 }
 
-/* Fills n elements, rounded up to TILE_LEAST: so the inner loop is a vector. */
-static void fill_row(float *out, float value, int pitch)
-{
-	for (int x = 0; x < pitch; x += TILE_LEAST)
-		for (int k = 0; k < TILE_LEAST; k++)
-			out[x + k] = value;
-}
-
 static void load_steps(const float *src, const int64_t *at, int64_t len, float *out)
 {
 	for (int64_t x = 0; x < len; x++)
@@ -247,7 +239,7 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 		const float *src = (const float *)bufs[v->r->operand] +
 				   (good ? w->first[i][j] + (v->delta ? v->delta[p] : 0) : 0);
 		if (!good || (step == 0 && !v->gather && !v->block))
-			fill_row(out, good ? *src : v->o->fill, h->pitch);
+			host_fill(out, good ? *src : v->o->fill, h->pitch);
 		else if (v->gather)
 			load_steps(src, v->table[h->axis] + w->start[j], len, out);
 		else if (step == 1 && len == TILE_LANES && !v->block)
@@ -287,7 +279,7 @@ static const float *run_prog(const struct hstage *h, const struct host_prog *q, 
 		if (ins->op == P_READ)
 			load(h, ins->read, bufs, p, w, n, to);
 		else if (ins->op == P_IMM)
-			fill_row(to, ins->imm, count);
+			host_fill(to, ins->imm, count);
 		else if (ins->by_imm)
 			host_apply_value(ins->op, to, a, ins->imm, count);
 		else if (ins->by_row)
@@ -587,7 +579,7 @@ static const float *run_body(const struct hstage *h, const float *const at[MAX_O
 		if (ins->op == P_READ && h->view[ins->read].point_step)
 			memcpy(to, at[ins->read], sizeof *to * (size_t)n);
 		else if (ins->op == P_READ || ins->op == P_IMM)
-			fill_row(to, ins->op == P_READ ? *at[ins->read] : ins->imm, n);
+			host_fill(to, ins->op == P_READ ? *at[ins->read] : ins->imm, n);
 		else if (ins->by_imm || ins->by_row)
 			host_apply_value(ins->op, to, a, ins->by_row ? *at[ins->read] : ins->imm, n);
 		else

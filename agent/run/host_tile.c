@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/host_tile.h"
+#include "agent/run/vec4.h"
 #include "platform/machine/target.h"
 
 #include <stdatomic.h>
@@ -11,11 +12,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define UNROLL _Pragma("GCC unroll 16")
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (MASK){__VA_ARGS__})
 #endif
+#define SHUFFLE(a, b, ...) VEC_SHUFFLE(MASK, a, b, __VA_ARGS__)
 #define EVEN4(a, b) SHUFFLE(a, b, 0, 2, 5, 7)
 #define SELECT(c, a, b) (VEC)(((c) & (MASK)(a)) | (~(c) & (MASK)(b)))
 

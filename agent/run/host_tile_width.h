@@ -14,7 +14,7 @@ typedef int32_t NAME(mask) __attribute__((vector_size(LANES * 4)));
 #define VEC NAME(vec)
 #define MASK NAME(mask)
 
-/* What SOME is where there are no masks. */
+/* Implements SOME without masks. */
 INLINE VERSION VEC NAME(some)(const float *p, int n)
 {
 	VEC v = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the portable path finds the elements of a read or an output: tables of offsets. */
+/* Makes the tables of offsets by which the portable path finds the elements of a read or an output. */
 #include "agent/run/host_parts.h"
 
 enum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/window.h"
+#include "agent/run/vec4.h"
 
 #include <assert.h>
 #include <string.h>
@@ -197,25 +198,17 @@ static void copy_pieces(const float *from, int64_t sf, float *to, int64_t st, in
 			memcpy(to + i * st, from + i * sf, sizeof *to * (size_t)m);
 }
 
-typedef float vec4 __attribute__((vector_size(16), aligned(4)));
-#ifdef __clang__
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-typedef int32_t mask4 __attribute__((vector_size(16)));
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (mask4){__VA_ARGS__})
-#endif
-
 /* to[4][4] = the transpose of from[4][4], rows `fr` and `tr` elements apart. */
 static void transpose4(const float *from, int64_t fr, float *to, int64_t tr)
 {
 	vec4 a = *(const vec4 *)from, b = *(const vec4 *)(from + fr), c = *(const vec4 *)(from + 2 * fr),
 	     d = *(const vec4 *)(from + 3 * fr);
-	vec4 ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
-	vec4 ef = SHUFFLE(a, b, 2, 6, 3, 7), gh = SHUFFLE(c, d, 2, 6, 3, 7);
-	*(vec4 *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
-	*(vec4 *)(to + tr) = SHUFFLE(ab, cd, 2, 3, 6, 7);
-	*(vec4 *)(to + 2 * tr) = SHUFFLE(ef, gh, 0, 1, 4, 5);
-	*(vec4 *)(to + 3 * tr) = SHUFFLE(ef, gh, 2, 3, 6, 7);
+	vec4 ab = VEC_SHUFFLE(mask4, a, b, 0, 4, 1, 5), cd = VEC_SHUFFLE(mask4, c, d, 0, 4, 1, 5);
+	vec4 ef = VEC_SHUFFLE(mask4, a, b, 2, 6, 3, 7), gh = VEC_SHUFFLE(mask4, c, d, 2, 6, 3, 7);
+	*(vec4 *)to = VEC_SHUFFLE(mask4, ab, cd, 0, 1, 4, 5);
+	*(vec4 *)(to + tr) = VEC_SHUFFLE(mask4, ab, cd, 2, 3, 6, 7);
+	*(vec4 *)(to + 2 * tr) = VEC_SHUFFLE(mask4, ef, gh, 0, 1, 4, 5);
+	*(vec4 *)(to + 3 * tr) = VEC_SHUFFLE(mask4, ef, gh, 2, 3, 6, 7);
 }
 
 /* m lines of n elements. Where lines run along memory on one side and across it on the other, in tiles of 4

@@ -77,7 +77,7 @@ static int know_target(struct session *s)
 	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
 }
 
-/* What every report says, also that of a box that is stopped at once. */
+/* Names the machine and the cache in the report: a box that is stopped at once reports them, too. */
 static int name_machine(struct session *s)
 {
 	int rc = target_host(&s->target);

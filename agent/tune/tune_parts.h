@@ -45,7 +45,7 @@ struct box_times {
 	int64_t defaults_ns;   /* time that making all default kernels took */
 };
 
-/* What is known once the network ran as it is. */
+/* Measured costs from which tune_reserve plans the end of the box, after the first run of the network. */
 struct box_costs {
 	int64_t budget_ns, left_ns; /* the whole box, and what is left of it */
 	int64_t build_ns, run_ns;   /* building a plan, and a run with tuned kernels */
@@ -86,7 +86,7 @@ struct box_start {
 	struct built_in *built_in; /* times of the tasks on fallback kernels */
 };
 
-/* What the guard answers with if the job does not end in time. */
+/* The guard and the report that it prints if the job does not end in time. */
 struct box_late {
 	struct guard *guard;
 	pthread_mutex_t mutex;     /* guards the report, and the rows it points to */

@@ -16,6 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Ends when each task has a kernel, so that neither result nor time depends on the load of the machine.
+ * Arguments: a model, more options, a cache. */
+#define KERNELS_ONCE "tune %s --json --rigor estimate --budget 60s --threads 1 %s --cache %s"
+
 static char cli_out[1 << 20], cli_err[1 << 16]; /* of the last run */
 static pid_t last_child;                        /* of the last run */
 static char dir[128];                           /* a folder of this process, made on first use */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: all commands print the same gain of tuning, from the record in the cache. */
+#include "agent/cache/gain.h"
+#include "tests/lib/cli.h"
+
+/* Replaces the only stored gain of a cache by one made by hand. */
+static void put_gain(const char *cache, const struct gain *g)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct key *k;
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	CHECK(cache_keys(c, CACHE_GAIN, &a, &k) == 1);
+	CHECK_OK(gain_put(c, k[0], g));
+	CHECK_OK(cache_commit(c));
+	cache_close(c);
+	arena_free(&a);
+}
+
+/* All commands that tell what tuning gained say `words`. */
+static void check_all_say(const char *cache, const char *words)
+{
+	char page[256], html[1 << 16];
+	snprintf(page, sizeof page, "%s", in_dir("gain.html"));
+	CHECK_RUN(0, "tune %s --rigor cached --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, words);
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, words);
+	CHECK_RUN(0, "report %s --threads 1 -o %s --cache %s", steering(), page, cache);
+	CHECK_SAYS(cli_out, words);
+	slurp(page, html, sizeof html);
+	CHECK_SAYS(html, words);
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, words);
+	CHECK_RUN(0, "status --cache %s", cache);
+	CHECK_SAYS(cli_out, words);
+}
+
+static double payback(const char *cache)
+{
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	json_t *j = parse_out(), *p = json_object_get(j, "payback");
+	double saved_ms = json_number_value(json_object_get(p, "saved_ms"));
+	json_decref(j);
+	return saved_ms;
+}
+
+/* tune, bench, report, explain and status tell the same figure, with its uncertainty and disturbances. */
+TEST(all_commands_tell_the_same_gain)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("gains"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	json_t *j = parse_out(), *own = json_object_get(j, "gain");
+	check_keys(own, "ratio low high rounds significant disturbed");
+	CHECK(json_number_value(json_object_get(own, "low")) <= json_number_value(json_object_get(j, "speedup")));
+	json_decref(j);
+	struct gain g = {.model = "net.onnx",
+			 .date = "2026-01-02 03:04 UTC",
+			 .threads = 1,
+			 .default_ms = 2.64,
+			 .now_ms = 1,
+			 .faster = {2.64, 2.6, 2.68, 25},
+			 .machine = {100, 0, ""}};
+	put_gain(cache, &g);
+	check_all_say(cache, "2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds); measured 2026");
+	double saved_ms = payback(cache);
+	CHECK(saved_ms > 1.639 && saved_ms < 1.641);
+	g.faster = (struct faster){1.01, .98, 1.04, 12};
+	g.machine.share_pct = 70;
+	put_gain(cache, &g);
+	check_all_say(cache, "no significant difference to default schedules (1.01x as fast, 95 % CI 0.98 to 1.04x, "
+			     "12 rounds); disturbed: this process got 70 % of the processor time that it wanted");
+	CHECK(payback(cache) == 0);
+	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
+	CHECK_RUN(0, "status --json --cache %s", cache);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "gains")) == 0);
+	json_decref(j);
+}
+
+TEST_MAIN
