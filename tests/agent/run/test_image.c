@@ -240,6 +240,35 @@ static struct pstep *find_step(struct plan *p, bool host)
 		(lvalue) = was_;                                                                             \
 	} while (0)
 
+/* An operator that is no kernel may not work in the caller's memory, where checks do not see its operands. */
+static void refuse_callers_memory(struct plan *p, void **at, bool output)
+{
+	struct given *was = p->given, more[64];
+	REQUIRE(p->ngiven < 64);
+	memcpy(more, was, sizeof *more * (size_t)p->ngiven);
+	more[p->ngiven++] = (struct given){at, 0, output};
+	p->given = more;
+	CHECK_FAILS(redescribed(p), E_CORRUPT, "");
+	p->given = was;
+	p->ngiven--;
+}
+
+/* Constants must be packed for lanes that this machine has. */
+static void refuse_lanes(struct buf *meta)
+{
+	enum { AT = 5 * sizeof(uint64_t) + sizeof(uint32_t) };
+	const uint32_t bad[] = {0, 1, 3, TILE_LEAST + 1, 2 * (uint32_t)tile_lanes(), UINT32_MAX};
+	uint32_t own;
+	struct plan *q;
+	memcpy(&own, meta->p + AT, sizeof own);
+	CHECK(own == (uint32_t)tile_lanes());
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		memcpy(meta->p + AT, &bad[i], sizeof own);
+		CHECK_FAILS(plan_restore(meta->p, meta->n, NULL, &q), E_CORRUPT, "damaged");
+	}
+	memcpy(meta->p + AT, &own, sizeof own);
+}
+
 /* Changes each number that a run without machine code relies on. */
 TEST(descriptions_that_reach_too_far)
 {
@@ -304,6 +333,9 @@ TEST(descriptions_that_reach_too_far)
 	REFUSED(node->ctx.out[0].data, node->ctx.in[0].data);
 	REFUSED(node->ctx.out[0].data, NULL);
 	REFUSED(node->ctx.in[0].data, NULL);
+	refuse_callers_memory(p, &node->ctx.in[0].data, false);
+	refuse_callers_memory(p, &node->ctx.out[0].data, true);
+	refuse_lanes(&meta);
 	CHECK_OK(redescribed(p));
 	plan_free(p);
 	buf_free(&meta);
