@@ -112,12 +112,13 @@ static int make_part(struct host_task *h, struct hstage *s, struct arena *a)
 	if (rc < 0)
 		return rc;
 	host_choose_how(s);
+	s->line = -1;
+	for (int k = 0; k < s->nspatial; k++)
+		if (s->size[s->order[k]] > (s->order[k] == s->axis ? s->run : 1))
+			s->line = s->order[k];
 	rc = make_programs(s, a);
-	host_view_step(s, &s->to);
-	for (int i = 0; i < s->s->nreads; i++) {
+	for (int i = 0; i < s->s->nreads; i++)
 		s->slow |= !s->view[i].fast;
-		host_view_step(s, &s->view[i]);
-	}
 	return rc;
 }
 

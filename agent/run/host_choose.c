@@ -322,12 +322,12 @@ static int64_t order_rows(struct hstage *h, int shared)
 	int64_t inner = 1;
 	for (int used = 1; used >= 0; used--)
 		for (int a = 0; a < h->nspatial; a++) {
-			bool uses = a == h->axis || shared < 0 ||
-				    host_read_uses(h, &h->s->read[shared], h->view[shared].o, a);
+			bool uses =
+			    shared < 0 || host_read_uses(h, &h->s->read[shared], h->view[shared].o, a);
 			if (uses != (bool)used)
 				continue;
 			h->order[n++] = a;
-			inner *= used ? 1 : h->size[a];
+			inner *= used ? 1 : a == h->axis ? (h->size[a] + h->run - 1) / h->run : h->size[a];
 		}
 	return inner;
 }

@@ -41,8 +41,9 @@ struct view {
 	int64_t base, *table[MAX_AXES];
 	int64_t guard_base[GUARDS], *guard_table[GUARDS][MAX_AXES];
 	int64_t point_step; /* BY_POINTS: elements per step of the innermost reduction axis, 0 or 1 */
-	bool even;          /* the offset grows by `next` from row to row along the innermost axis of rows */
-	int64_t next, guard_next[GUARDS];
+	bool even; /* `edge`, but the offset grows by `step` along the run, and guarded indexes by guard_step
+		      >= 0 */
+	int64_t guard_step[GUARDS];
 };
 
 /* How the rows of a stage are computed. */
@@ -66,7 +67,8 @@ struct hstage {
 	int64_t run, extent, points;
 	int lanes, pitch;    /* of a vector; run, in whole vectors */
 	int order[MAX_AXES]; /* spatial axes as rows count them, innermost last */
-	bool slow;           /* a read goes element by element */
+	int line;  /* the innermost of these along which there are several rows; -1: there is none */
+	bool slow; /* a read goes element by element */
 	struct view view[MAX_OPERANDS];
 	const struct operand *out;
 	struct view to; /* of the output; `step` and `gather` are along the run */
@@ -158,8 +160,6 @@ bool host_can_table(const struct hstage *h, const struct read *r, const struct o
 int host_view_make(struct hstage *h, struct view *v, const struct read *r, const struct operand *o,
 		   struct arena *a) MUST_CHECK;
 int host_view_out(struct hstage *h, struct arena *a) MUST_CHECK;
-/* Finds whether a view's offsets grow evenly from row to row; call it when the rows' order is chosen. */
-void host_view_step(const struct hstage *h, struct view *v);
 
 /* host_choose.c */
 /* The reads whose product or value is summed: 2, 1, or 0 if the body is another program. */

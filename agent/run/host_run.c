@@ -99,11 +99,10 @@ static int64_t length_at(const struct hstage *h, const int64_t at[MAX_AXES])
 	return left < h->run ? left : h->run;
 }
 
-/* A line: rows that follow each other along their innermost axis. Returns how many of n rows from `at` on are
- * in it, and moves `at` behind them. */
+/* Returns how many of n rows from `at` on follow each other along h->line, and moves `at` behind them. */
 static int line_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 {
-	int a = h->nspatial ? h->order[h->nspatial - 1] : -1;
+	int a = h->line;
 	if (a < 0)
 		return 1;
 	int64_t by = a == h->axis ? h->run : 1, left = (h->size[a] - at[a] + by - 1) / by;
@@ -113,25 +112,44 @@ static int line_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 	return k;
 }
 
+/* As line_rows, but all of these rows have the length of the first one. */
+static int equal_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
+{
+	int64_t whole = h->axis < 0 ? n : (h->size[h->axis] - at[h->axis]) / h->run;
+	if (h->line == h->axis && n > whole)
+		n = whole < 1 ? 1 : (int)whole;
+	return line_rows(h, at, n);
+}
+
+/* What `table` adds to rows 1 .. n of a line; row 0 is at i of the table's axis, and `by` lies between rows.
+ */
+static void add_steps(const int64_t *table, int64_t i, int64_t by, int n, int64_t *to)
+{
+	for (int k = 1; k < n; k++)
+		to[k] = to[0] + (table ? table[i + k * by] - table[i] : 0);
+}
+
 /* Offsets of n rows from `at` on, and the indexes of guarded dims: guard[g * stride + row]. */
 static void row_offsets(const struct hstage *h, const struct view *v, void *const *bufs,
 			const int64_t first[MAX_AXES], int n, int64_t *off, int64_t *guard, int stride)
 {
 	int64_t at[MAX_AXES], now[GUARDS];
+	int a = v->tabled ? h->line : -1;
+	int64_t by = a == h->axis ? h->run : 1;
 	memcpy(at, first, sizeof at);
-	for (int j = 0, k; j < n; j += k) {
+	for (int j = 0, k = 1; j < n; j += k) {
+		int64_t i = a < 0 ? 0 : at[a];
 		off[j] = row_offset(h, v, bufs, at, now);
 		for (int g = 0; g < v->nguards; g++)
 			guard[g * stride + j] = now[g];
-		if (v->even)
-			k = line_rows(h, at, n - j);
-		else
-			next_row(h, at), k = 1;
-		for (int i = 1; i < k; i++)
-			off[j + i] = off[j + i - 1] + v->next;
+		if (a < 0) {
+			next_row(h, at);
+			continue;
+		}
+		k = line_rows(h, at, n - j);
+		add_steps(v->table[a], i, by, k, off + j);
 		for (int g = 0; g < v->nguards; g++)
-			for (int i = 1; i < k; i++)
-				guard[g * stride + j + i] = now[g] + i * v->guard_next[g];
+			add_steps(v->guard_table[g][a], i, by, k, guard + g * stride + j);
 	}
 }
 
@@ -142,18 +160,18 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 	int64_t at[MAX_AXES];
 	row_axes(h, begin, w->at[0]);
 	memcpy(at, w->at[0], sizeof at);
-	for (int j = 0, k; j < n; j += k) {
+	for (int j = 0, k = 1; j < n; j += k) {
 		int64_t len = length_at(h, at), start = h->axis < 0 ? 0 : at[h->axis];
-		k = 1;
-		if (h->slow)
+		int64_t by = h->axis >= 0 && h->line == h->axis ? h->run : 0;
+		if (h->slow) {
 			memcpy(w->at[j], at, sizeof at);
-		if (h->slow || (h->nspatial && h->order[h->nspatial - 1] == h->axis))
 			next_row(h, at);
-		else
-			k = line_rows(h, at, n - j);
+		} else {
+			k = equal_rows(h, at, n - j);
+		}
 		for (int i = 0; i < k; i++) {
 			w->len[j + i] = len;
-			w->start[j + i] = start;
+			w->start[j + i] = start + i * by;
 		}
 	}
 	for (int i = 0; i < h->s->nreads; i++)
@@ -200,12 +218,59 @@ static void load_steps(const float *src, const int64_t *at, int64_t len, float *
 		out[x] = src[at[x] - at[0]];
 }
 
+static void copy_row(float *to, const float *from, int64_t len)
+{
+	if (len == TILE_LANES)
+		memcpy(to, from, sizeof *to * TILE_LANES);
+	else if (len == TILE_LANES / 2)
+		memcpy(to, from, sizeof *to * (TILE_LANES / 2));
+	else
+		memcpy(to, from, sizeof *to * (size_t)len);
+}
+
+/* Finds the elements *begin .. *end of a row of `len` whose guarded dims are inside at reduction point p,
+ * where the view's indexes grow evenly along the run. guard: as load_edge has it. */
+static void part_inside(const struct view *v, const int64_t *guard, int stride, int64_t p, int64_t len,
+			int64_t *begin, int64_t *end)
+{
+	*begin = 0;
+	*end = len;
+	for (int g = 0; g < v->nguards; g++) {
+		int d = v->guard_dim[g];
+		int64_t at = guard[g * stride] + (v->delta ? v->guard_delta[g][p] : 0), by = v->guard_step[g];
+		int64_t low = -v->o->layout.lo[d] - at, high = v->o->dims.d[d] + v->o->layout.hi[d] - at;
+		if (by == 0) {
+			*end = low <= 0 && high > 0 ? *end : 0;
+			continue;
+		}
+		int64_t first = low > 0 ? (low + by - 1) / by : 0,
+			after = high > 0 ? (high + by - 1) / by : 0;
+		*begin = first > *begin ? first : *begin;
+		*end = after < *end ? after : *end;
+	}
+	*end = *end < 0 ? 0 : *end;
+	*begin = *begin > *end ? *end : *begin;
+}
+
 /* As load_steps at reduction point p; elements outside of the operand are its fill value. guard: of the run's
  * first element, which is at `start` of the run's axis. */
 static void load_edge(const struct hstage *h, const struct view *v, const float *src, const int64_t *guard,
 		      int stride, int64_t p, int64_t start, int64_t len, float *out)
 {
 	const int64_t *at = v->table[h->axis] + start;
+	int64_t begin, end;
+	if (v->even) {
+		part_inside(v, guard, stride, p, len, &begin, &end);
+		for (int64_t x = 0; x < begin; x++)
+			out[x] = v->o->fill;
+		for (int64_t x = begin; x < end && v->step != 1; x++)
+			out[x] = src[x * v->step];
+		if (v->step == 1 && begin < end)
+			copy_row(out + begin, src + begin, end - begin);
+		for (int64_t x = end; x < len; x++)
+			out[x] = v->o->fill;
+		return;
+	}
 	for (int64_t x = 0; x < len; x++) {
 		bool good = true;
 		for (int g = 0; g < v->nguards; g++) {
@@ -242,14 +307,12 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 			host_fill(out, good ? *src : v->o->fill, h->pitch);
 		else if (v->gather)
 			load_steps(src, v->table[h->axis] + w->start[j], len, out);
-		else if (step == 1 && len == TILE_LANES && !v->block)
-			memcpy(out, src, sizeof *out * TILE_LANES);
+		else if (step == 1 && !v->block)
+			copy_row(out, src, len);
 		else if (v->block)
 			for (int64_t x = 0; x < len; x += v->block)
 				memcpy(out + x, src + x / v->block * v->block_step,
 				       sizeof *out * (size_t)(len - x < v->block ? len - x : v->block));
-		else if (step == 1)
-			memcpy(out, src, sizeof *out * (size_t)len);
 		else
 			for (int64_t x = 0; x < len; x++)
 				out[x] = src[x * step];
@@ -399,7 +462,12 @@ static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t
 			int64_t p0, int64_t n, const int64_t row[], struct scratch *w)
 {
 	const struct view *shared = &h->view[h->shared], *own = &h->view[h->own];
-	struct tile t = {.acc = w->sum, .rows = rows, .pitch = h->pitch, .width = h->pitch, .lanes = h->lanes, .points = n};
+	struct tile t = {.acc = w->sum,
+			 .rows = rows,
+			 .pitch = h->pitch,
+			 .width = h->pitch,
+			 .lanes = h->lanes,
+			 .points = n};
 	const float *v = w->panel;
 	const int64_t *dv = w->panel_at;
 	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
@@ -453,7 +521,12 @@ static void run_points(const struct hstage *h, const struct row own[], int rows,
 {
 	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
 	const float *p[TILE_ROWS];
-	struct tile t = {.acc = acc, .rows = rows, .pitch = h->pitch, .width = (int)len, .lanes = h->lanes, .points = p1 - p0};
+	struct tile t = {.acc = acc,
+			 .rows = rows,
+			 .pitch = h->pitch,
+			 .width = (int)len,
+			 .lanes = h->lanes,
+			 .points = p1 - p0};
 	for (int j = 0; j < rows; j++)
 		p[j] = own[j].p;
 	if (shared)
@@ -480,13 +553,6 @@ static void run_guarded(const struct hstage *h, const struct row *own, const flo
 	}
 }
 
-/* The rows from `at` on along the run's axis that have the same length. */
-static int whole_rows(const struct hstage *h, const int64_t at[MAX_AXES])
-{
-	int64_t n = (h->size[h->axis] - at[h->axis]) / h->run;
-	return n < 1 ? 1 : n < TILE_ROWS ? (int)n : TILE_ROWS;
-}
-
 static float neutral_of(enum combiner c)
 {
 	return c == COMB_MAX ? -INFINITY : c == COMB_MIN ? INFINITY : c == COMB_PROD ? 1 : 0;
@@ -509,9 +575,7 @@ static void run_rows(const struct hstage *h, void *const *bufs, const int64_t at
 			first_of[MAX_AXES];
 		memcpy(first_of, axes, sizeof axes);
 		n = rows - j < TILE_ROWS ? rows - j : TILE_ROWS;
-		if (h->order[h->nspatial - 1] == h->axis && (n > whole_rows(h, axes)))
-			n = whole_rows(h, axes);
-		n = line_rows(h, axes, n);
+		n = equal_rows(h, axes, n);
 		row_offsets(h, v, bufs, first_of, n, off, guard, TILE_ROWS);
 		for (int k = 0; k < n; k++) {
 			own[k].p = (const float *)bufs[v->r->operand] + off[k];
@@ -633,14 +697,12 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 		float *to = out + off[j];
 		if (h->to.gather)
 			store_steps(h->to.table[h->axis] + w->start[j], v, len, to);
-		else if (h->to.step == 1 && len == TILE_LANES && !h->to.block)
-			memcpy(to, v, sizeof *v * TILE_LANES);
+		else if (h->to.step == 1 && !h->to.block)
+			copy_row(to, v, len);
 		else if (h->to.block)
 			for (int64_t x = 0; x < len; x += h->to.block)
 				memcpy(to + x / h->to.block * h->to.block_step, v + x,
 				       sizeof *v * (size_t)(len - x < h->to.block ? len - x : h->to.block));
-		else if (h->to.step == 1)
-			memcpy(to, v, sizeof *v * (size_t)len);
 		else
 			for (int64_t x = 0; x < len; x++)
 				to[x * h->to.step] = v[x];

@@ -70,6 +70,18 @@ static bool run_step(const struct hstage *h, struct view *v, int d, int64_t *ste
 	return true;
 }
 
+/* Whether an index from a table may be outside of dim d: it may if the table is not known. */
+static bool table_strays(const struct hstage *h, const struct view *v, int d)
+{
+	int table = v->r->dim[d].table;
+	const int32_t *value = h->known ? h->known[table] : NULL;
+	int64_t n = shape_count(&h->operand[table].dims);
+	for (int64_t i = 0; value && i < n; i++)
+		if (value[i] < -v->o->layout.lo[d] || value[i] >= v->o->dims.d[d] + v->o->layout.hi[d])
+			return true;
+	return !value;
+}
+
 /* Decides whether a read is fast, and its guards. */
 static void classify(const struct task *t, struct hstage *h, struct view *v)
 {
@@ -80,7 +92,7 @@ static void classify(const struct task *t, struct hstage *h, struct view *v)
 		bool spatial, reduction, run, plain = host_is_sum(h, x);
 		kinds(h, x, &spatial, &reduction, &run);
 		struct read r = *v->r;
-		bool guarded = x->table >= 0 || index_guarded(t, h->s, &r, d);
+		bool guarded = x->table >= 0 ? table_strays(h, v, d) : index_guarded(t, h->s, &r, d);
 		if (spatial && reduction && (!plain || host_is_split(v->o, d)))
 			v->fast = false;
 		if (run && !run_step(h, v, d, &v->step))
@@ -172,16 +184,27 @@ bool host_can_table(const struct hstage *h, const struct read *r, const struct o
 	return true;
 }
 
-/* A run whose offsets grow evenly needs no table. */
+/* Finds the step of a table along the run; false: its steps differ. */
+static bool even_step(const struct hstage *h, const int64_t *table, int64_t *step)
+{
+	*step = table && h->size[h->axis] > 1 ? table[1] - table[0] : 0;
+	for (int64_t i = 1; table && i < h->size[h->axis]; i++)
+		if (table[i] - table[i - 1] != *step)
+			return false;
+	return true;
+}
+
+/* A run whose offsets grow evenly needs no table; one with an edge neither, if its indexes do, too. */
 static void step_of_table(const struct hstage *h, struct view *v)
 {
-	const int64_t *table = h->axis < 0 ? NULL : v->table[h->axis];
-	if (!v->gather || v->edge || !v->tabled)
+	int64_t *const *table = v->table;
+	if (!v->gather || !v->tabled)
 		return;
-	v->step = table && h->size[h->axis] > 1 ? table[1] - table[0] : 0;
-	v->gather = false;
-	for (int64_t i = 1; table && i < h->size[h->axis]; i++)
-		v->gather |= table[i] - table[i - 1] != v->step;
+	bool even = even_step(h, h->axis < 0 ? NULL : table[h->axis], &v->step);
+	v->gather = v->edge || !even;
+	for (int g = 0; g < v->nguards && v->edge && even; g++)
+		even = even_step(h, v->guard_table[g][h->axis], &v->guard_step[g]) && v->guard_step[g] >= 0;
+	v->even = v->edge && even;
 }
 
 /* Makes the tables of rows' offsets, if each dim is linear or of one spatial axis alone. */
@@ -203,25 +226,6 @@ static int make_tables(const struct hstage *h, struct view *v, struct arena *a)
 		}
 	}
 	return rc;
-}
-
-/* Finds the step that a table adds from row to row along axis a; false: the steps differ. */
-static bool even_step(const struct hstage *h, const int64_t *table, int a, int64_t *step)
-{
-	int64_t by = a == h->axis ? h->run : 1;
-	*step = table && h->size[a] > by ? table[by] - table[0] : 0;
-	for (int64_t i = by; table && i < h->size[a]; i += by)
-		if (table[i] - table[i - by] != *step)
-			return false;
-	return true;
-}
-
-void host_view_step(const struct hstage *h, struct view *v)
-{
-	int a = h->nspatial ? h->order[h->nspatial - 1] : -1;
-	v->even = v->tabled && a >= 0 && even_step(h, v->table[a], a, &v->next);
-	for (int g = 0; g < v->nguards && v->even; g++)
-		v->even = even_step(h, v->guard_table[g][a], a, &v->guard_next[g]);
 }
 
 int host_view_make(struct hstage *h, struct view *v, const struct read *r, const struct operand *o,
