@@ -5,7 +5,6 @@
 #include <math.h>
 
 enum {
-	WEIGHTS_RUN = 32,     /* a run of constants alone that crosses blocks */
 	MOST_MERGED = 1 << 16 /* values of axes that are merged: each has an entry in tables */
 };
 
@@ -267,14 +266,14 @@ static int64_t shorter_run(const struct hstage *h, const struct read *r, const s
 	return h->run;
 }
 
-/* Whether a constant can be packed in runs of WEIGHTS_RUN, or another phase has packed it so. */
-static bool packs_runs(const struct operand *o)
+/* Whether a constant can be packed in runs of tile_wide(), or another phase has packed it so. */
+static bool packs_runs(const struct hstage *h, const struct operand *o)
 {
-	int least = WEIGHTS_RUN;
+	int wide = tile_wide(h->lanes), least = wide;
 	for (int j = 0; j < o->layout.n; j++)
 		if (o->layout.ax[j].div > 1)
 			least = o->layout.ax[j].div;
-	return o->role == ROLE_CONST && (!o->layout.n || least == WEIGHTS_RUN);
+	return o->role == ROLE_CONST && (!o->layout.n || least == wide);
 }
 
 /* Whether only constants of a product lie along the run: they are packed, so that a run may cross the blocks
@@ -285,7 +284,7 @@ static bool weights_run(const struct hstage *h)
 	for (int i = 0; i < 2 && host_factors(h) == 2; i++) {
 		const struct operand *o = &h->operand[h->s->read[i].operand];
 		if (host_read_uses(h, &h->s->read[i], o, h->axis))
-			*(packs_runs(o) ? &constant : &other) = true;
+			*(packs_runs(h, o) ? &constant : &other) = true;
 	}
 	return constant && !other;
 }
@@ -304,13 +303,13 @@ void host_choose_run(struct hstage *h, enum host_use use)
 		else
 			choose_merges(h);
 	}
-	int64_t extent = h->axis < 0 ? 1 : h->size[h->axis], block = h->run;
+	int64_t extent = h->axis < 0 ? 1 : h->size[h->axis], block = h->run, wide = tile_wide(h->lanes);
 	h->run = h->run > RUN ? RUN : h->run;
 	for (int i = 0; i < h->s->nreads && h->axis >= 0; i++)
 		h->run = shorter_run(h, &h->s->read[i], &h->operand[h->s->read[i].operand]);
 	h->run = !blocked && h->run > extent ? extent : h->run;
-	if (blocked && WEIGHTS_RUN % block == 0 && block % h->run == 0 && weights_run(h))
-		h->run = extent < WEIGHTS_RUN ? (extent + block - 1) / block * block : WEIGHTS_RUN;
+	if (blocked && wide % block == 0 && block % h->run == 0 && weights_run(h))
+		h->run = extent < wide ? (extent + block - 1) / block * block : wide;
 	h->pitch = (int)(h->run + h->lanes - 1) / h->lanes * h->lanes;
 }
 

@@ -106,6 +106,15 @@ int tile_lanes(void)
 	return lanes;
 }
 
+int tile_wide(int lanes)
+{
+#if defined(__aarch64__)
+	return 4 * lanes;
+#else
+	return 2 * lanes;
+#endif
+}
+
 void tile_outer(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds, const float *v,
 		const int64_t *dv)
 {

@@ -13,6 +13,9 @@ enum { TILE_ROWS = 16, TILE_LEAST = 4, TILE_LANES = 16, TILE_WIDTH = 64 }; /* la
 /* Floats of the vectors that this process may use: 4, 8 or 16; fewer than the machine has with $HONE_ISA
  * (platform/machine/target.h). */
 int tile_lanes(void);
+/* Floats of a row that tile_outer works on at once, with so many lanes: vectors that rows share are fetched
+ * best from where so many of each point follow those of the point before. */
+int tile_wide(int lanes);
 
 /* A tile: `rows` <= TILE_ROWS rows of `width` <= TILE_WIDTH accumulators, each row `pitch` floats, a
  * multiple of tile_lanes(), behind the one before; those behind `width` become anything. Each call adds

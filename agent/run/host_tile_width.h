@@ -191,8 +191,8 @@ INLINE VERSION void NAME(walk_rows)(int vectors, int some, enum shared shared, e
 }
 
 INLINE VERSION void NAME(walk_all)(enum shared shared, enum combiner comb, const struct tile *t,
-			   const float *const v[], const int64_t *dv, int64_t along, const float *w,
-			   const int64_t *dw)
+				   const float *const v[], const int64_t *dv, int64_t along, const float *w,
+				   const int64_t *dw)
 {
 	int x = 0;
 	for (; x + WALK * LANES <= t->width; x += WALK * LANES)
