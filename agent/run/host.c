@@ -81,7 +81,7 @@ enum host_fit host_fit(const struct task *t)
 			lanes[i] *=
 			    host_read_uses(&h, &h.s->read[i], &t->operand[h.s->read[i].operand], a) ? n : 1;
 	}
-	if (lanes[0] == all && strided_rows(h.s, t))
+	if (strided_rows(h.s, t))
 		return FITS_BETTER;
 	for (int i = 0; i < 2; i++) {
 		bool product = t->operand[h.s->read[i].operand].role == ROLE_CONST &&
