@@ -47,12 +47,12 @@ static bool same_values(const struct operand *o, const float *a, const float *b)
 	return same;
 }
 
-/* What tables of indexes hold. */
-static int32_t *halves(struct arena *a, int64_t n)
+/* What tables of indexes hold. stray: some are outside of every operand. */
+static int32_t *halves(struct arena *a, int64_t n, bool stray)
 {
 	int32_t *table = arena_alloc(a, sizeof *table * (size_t)n);
 	for (int64_t k = 0; k < n; k++)
-		table[k] = (int32_t)(k / 2);
+		table[k] = stray && k % 3 == 1 ? -1 : stray && k % 5 == 2 ? INT32_MAX : (int32_t)(k / 2);
 	return table;
 }
 
@@ -65,10 +65,10 @@ static bool agree(struct rng *r)
 	struct host_task *h;
 	int out = task.stage[task.nstages - 1].out.operand;
 	const int32_t *table[MAX_OPERANDS] = {NULL};
-	bool known = rng_below(r, 2);
+	bool known = rng_below(r, 2), stray = rng_below(r, 2);
 	for (int i = 0; i < task.noperands && known; i++)
 		if (task.operand[i].dtype == DT_I32)
-			table[i] = halves(&a, operand_elems(&task.operand[i]));
+			table[i] = halves(&a, operand_elems(&task.operand[i]), stray);
 	int lanes = tile_lanes() >> rng_below(r, 3); /* those of an image may be fewer */
 	lanes = lanes < TILE_LEAST ? TILE_LEAST : lanes;
 	if (host_make(&task, rng_below(r, 2) ? HOST_RUNS : HOST_TEXT, lanes, table, &a, packed, &h) < 0)
@@ -79,7 +79,7 @@ static bool agree(struct rng *r)
 		ref[i] = arena_alloc(&a, sizeof(float) * (size_t)n);
 		struct rng same = *r;
 		if (task.operand[i].dtype == DT_I32) {
-			memcpy(bufs[i], halves(&a, n), sizeof(int32_t) * (size_t)n);
+			memcpy(bufs[i], halves(&a, n, stray), sizeof(int32_t) * (size_t)n);
 			memcpy(ref[i], bufs[i], sizeof(int32_t) * (size_t)n);
 		} else if (task.operand[i].role == ROLE_IN || task.operand[i].role == ROLE_CONST) {
 			fill(r, &packed[i], bufs[i]);
