@@ -391,9 +391,9 @@ TEST(files)
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "compile it here");
 	/* From another version; in a future format. */
 	write_for(&here, path, key);
-	patch(path, "^HIM3", "HIM4");
+	patch(path, "^HIM4", "HIM3");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "another version");
-	patch(path, "^HIM4", "HUM4");
+	patch(path, "^HIM", "HUM");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_CORRUPT, "damaged");
 	CHECK(!image_find(path, found, sizeof found));
 	/* Other users can write it, or change its folder. */
