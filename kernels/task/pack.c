@@ -78,6 +78,44 @@ int pack_check(const struct packing *p)
 	return check_winograd(p);
 }
 
+/* The source as it is walked when no index is ever outside of it: plain offsets, without bounds. */
+struct walk {
+	int64_t begin;          /* offset of the first element */
+	int64_t step[PACK_MAX]; /* that an index of loop j moves */
+};
+
+/* Row-major strides of the source's dims. */
+static void source_strides(const struct packing *p, int64_t *stride)
+{
+	for (int d = p->src.rank - 1; d >= 0; d--)
+		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
+}
+
+/* Returns whether every index lies inside of the source, a filter's taps included: most packings have no
+ * padding, and the tests of each index cost several times what the copy does. */
+static bool walks_inside(const struct packing *p, struct walk *w)
+{
+	int64_t stride[MAX_RANK];
+	source_strides(p, stride);
+	*w = (struct walk){0};
+	for (int d = 0; d < p->src.rank; d++) {
+		int64_t lo = p->off[d], hi = p->off[d];
+		for (int j = 0; j < p->n; j++) {
+			int64_t span = p->coef[d][j] * (p->extent[j] - 1);
+			lo += span < 0 ? span : 0;
+			hi += span > 0 ? span : 0;
+		}
+		if (p->winograd.m && (d == p->winograd.dim[0] || d == p->winograd.dim[1]))
+			hi += 2;
+		if (lo < 0 || hi >= p->src.d[d])
+			return false;
+		w->begin += p->off[d] * stride[d];
+		for (int j = 0; j < p->n; j++)
+			w->step[j] += p->coef[d][j] * stride[d];
+	}
+	return true;
+}
+
 /* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
  * source dim are intersected, so the loop has no tests. */
 static void run_inner(const struct packing *p, const int64_t *index, const int64_t *stride, const float *src,
@@ -111,13 +149,6 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 		dst[i] = p->fill;
 }
 
-/* Row-major strides of the source's dims. */
-static void source_strides(const struct packing *p, int64_t *stride)
-{
-	for (int d = p->src.rank - 1; d >= 0; d--)
-		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
-}
-
 /* Rows of G: points 0, 1, -1, (2, -2,) infinity. */
 static const double filter2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 static const double filter4[6][3] = {{1. / 4, 0, 0},
@@ -127,31 +158,52 @@ static const double filter4[6][3] = {{1. / 4, 0, 0},
 				     {1. / 24, -1. / 12, 1. / 6},
 				     {0, 0, 1}};
 
-enum { FILTERS = 16 }; /* filters transformed together, so that the compiler can vectorise */
+enum {
+	FILTERS = 16, /* filters transformed together, so that the compiler can vectorise */
+	HELD = 64
+};
 
-/* Transforms FILTERS filters: g[tap][filter] to dst[row * step[0] + column * step[1] + filter], for the first
- * n of them. */
-static void transform(int m, double (*g)[FILTERS], float *dst, const int64_t *step, int64_t n)
+/* Filters on their way to the destination, in the order of it. Its 16 or 36 points lie far apart, often by a
+ * multiple of a cache way's size: a line that is written in several parts would be evicted in between. */
+struct held {
+	int n;             /* filters */
+	float *to;         /* where the first point of the first one goes */
+	double g[9][HELD]; /* their taps */
+	float v[36][HELD]; /* transformed */
+};
+
+/* Transforms filters at to at + FILTERS - 1. */
+static void transform(int m, struct held *h, int at)
 {
 	const double(*G)[3] = m == 2 ? filter2 : filter4;
 	for (int i = 0; i < m + 2; i++) {
 		double row[3][FILTERS];
 		for (int s = 0; s < 3; s++)
 			for (int f = 0; f < FILTERS; f++)
-				row[s][f] = G[i][0] * g[s][f] + G[i][1] * g[3 + s][f] + G[i][2] * g[6 + s][f];
-		for (int j = 0; j < m + 2; j++) {
-			float *to = dst + i * step[0] + j * step[1], v[FILTERS];
+				row[s][f] = G[i][0] * h->g[s][at + f] + G[i][1] * h->g[3 + s][at + f] +
+					    G[i][2] * h->g[6 + s][at + f];
+		for (int j = 0; j < m + 2; j++)
 			for (int f = 0; f < FILTERS; f++)
-				v[f] =
+				h->v[i * (m + 2) + j][at + f] =
 				    (float)(G[j][0] * row[0][f] + G[j][1] * row[1][f] + G[j][2] * row[2][f]);
-			memcpy(to, v, (size_t)n * sizeof *v);
-		}
 	}
+}
+
+/* Transforms the filters and writes point (i, j) of them to to + i * step[0] + j * step[1]. */
+static void flush_held(struct held *h, int m, const int64_t *step)
+{
+	for (int at = 0; at < h->n; at += FILTERS)
+		transform(m, h, at);
+	for (int i = 0; i < m + 2 && h->n; i++)
+		for (int j = 0; j < m + 2; j++)
+			memcpy(h->to + i * step[0] + j * step[1], h->v[i * (m + 2) + j],
+			       (size_t)h->n * sizeof *h->to);
+	h->n = 0;
 }
 
 /* Reads, tap by tap, the filters at index[] + i * coef[.][last]; outside of the source: fill. */
 static void read_filters(const struct packing *p, const int64_t *index, const int64_t *stride,
-			 const float *src, double (*g)[FILTERS], int64_t n)
+			 const float *src, struct held *h, int64_t n)
 {
 	int last = p->n - 1;
 	for (int64_t f = 0; f < n; f++) {
@@ -168,16 +220,32 @@ static void read_filters(const struct packing *p, const int64_t *index, const in
 				in &= i >= 0 && i < p->src.d[d];
 				at += in ? i * stride[d] : 0;
 			}
-			g[tap][f] = (double)(in ? src[at] : p->fill);
+			h->g[tap][h->n + f] = (double)(in ? src[at] : p->fill);
 		}
 	}
+}
+
+/* The same where all filters lie inside: filter f begins at src[f * step]. */
+static void read_inside(const float *src, int64_t step, const int64_t *tap, struct held *h, int64_t n)
+{
+	for (int64_t f = 0; f < n; f++)
+		for (int k = 0; k < 9; k++)
+			h->g[k][h->n + f] = (double)src[f * step + tap[k]];
+}
+
+/* Makes room for n filters whose first point goes to `to`. */
+static void make_room(struct held *h, int m, const int64_t *step, float *to, int64_t n)
+{
+	if (h->n + n > HELD || (h->n && h->to + h->n != to))
+		flush_held(h, m, step);
+	if (!h->n)
+		h->to = to;
 }
 
 static void run_winograd(const struct packing *p, const float *src, float *dst)
 {
 	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], to[PACK_MAX] = {0}, extent[PACK_MAX], index[MAX_RANK];
 	int64_t inner = p->extent[p->n - 1], rounds = 1;
-	double g[9][FILTERS] = {{0}};
 	source_strides(p, stride);
 	for (int j = p->n - 1; j >= 0; j--) {
 		to[j] = j == p->n - 1 ? 1 : to[j + 1] * p->extent[j + 1];
@@ -185,33 +253,63 @@ static void run_winograd(const struct packing *p, const float *src, float *dst)
 		rounds *= j == p->n - 1 ? 1 : extent[j];
 	}
 	const int64_t step[2] = {to[p->winograd.loop[0]], to[p->winograd.loop[1]]};
+	struct walk walk;
+	struct held h = {0};
+	bool inside = walks_inside(p, &walk);
+	int64_t tap[9];
+	for (int k = 0; k < 9; k++)
+		tap[k] = k / 3 * stride[p->winograd.dim[0]] + k % 3 * stride[p->winograd.dim[1]];
 	for (int64_t done = 0, next = 0; done < rounds && !until_over_at(done * inner * 9, &next); done++) {
 		float *out = dst;
-		for (int j = 0; j < p->n - 1; j++)
+		int64_t from = walk.begin;
+		for (int j = 0; j < p->n - 1; j++) {
 			out += to[j] * at[j];
+			from += walk.step[j] * at[j];
+		}
 		for (int64_t f = 0; f < inner; f += FILTERS) {
 			int64_t n = inner - f < FILTERS ? inner - f : FILTERS;
-			for (int d = 0; d < p->src.rank; d++) {
+			make_room(&h, p->winograd.m, step, out + f, n);
+			for (int d = 0; d < p->src.rank && !inside; d++) {
 				index[d] = p->off[d] + p->coef[d][p->n - 1] * f;
 				for (int j = 0; j < p->n - 1; j++)
 					index[d] += p->coef[d][j] * at[j];
 			}
-			read_filters(p, index, stride, src, g, n);
-			transform(p->winograd.m, g, out + f, step, n);
+			if (inside)
+				read_inside(src + from + walk.step[p->n - 1] * f, walk.step[p->n - 1], tap,
+					    &h, n);
+			else
+				read_filters(p, index, stride, src, &h, n);
+			h.n += (int)n;
 		}
 		for (int j = p->n - 2; j >= 0 && ++at[j] == extent[j]; j--)
 			at[j] = 0;
 	}
+	flush_held(&h, p->winograd.m, step);
 }
 
-void pack_run(const struct packing *p, const float *src, float *dst)
+static void run_inside(const struct packing *p, const struct walk *w, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, from = w->begin;
+	int64_t inner = p->n ? p->extent[p->n - 1] : 1, step = p->n ? w->step[p->n - 1] : 0;
+	int64_t total = pack_elems(p);
+	for (int64_t next = 0, done = 0; done < total && !until_over_at(done, &next);
+	     done += inner, dst += inner) {
+		for (int64_t i = 0; i < inner; i++)
+			dst[i] = src[from + i * step];
+		for (int j = p->n - 2; j >= 0; j--) {
+			from += w->step[j];
+			if (++at[j] < p->extent[j])
+				break;
+			from -= w->step[j] * p->extent[j];
+			at[j] = 0;
+		}
+	}
+}
+
+static void run_bounded(const struct packing *p, const float *src, float *dst)
 {
 	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], index[MAX_RANK];
 	int64_t inner = p->n ? p->extent[p->n - 1] : 1, total = pack_elems(p);
-	if (p->winograd.m) {
-		run_winograd(p, src, dst);
-		return;
-	}
 	source_strides(p, stride);
 	for (int64_t next = 0, done = 0; done < total && !until_over_at(done, &next);
 	     done += inner, dst += inner) {
@@ -224,6 +322,17 @@ void pack_run(const struct packing *p, const float *src, float *dst)
 		for (int j = p->n - 2; j >= 0 && ++at[j] == p->extent[j]; j--)
 			at[j] = 0;
 	}
+}
+
+void pack_run(const struct packing *p, const float *src, float *dst)
+{
+	struct walk walk;
+	if (p->winograd.m)
+		run_winograd(p, src, dst);
+	else if (walks_inside(p, &walk))
+		run_inside(p, &walk, src, dst);
+	else
+		run_bounded(p, src, dst);
 }
 
 static void put_list(struct buf *out, const int64_t *v, int n)

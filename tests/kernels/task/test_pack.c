@@ -107,6 +107,30 @@ TEST(weights_to_blocks_of_outputs)
 	CHECK(!memcmp(dst, want, sizeof dst));
 }
 
+/* Winograd filters of a source that ends within the last block are read with bounds, those of a source of
+ * whole blocks without: the filters that both have must become the same. */
+TEST(winograd_with_and_without_padding)
+{
+	/* [k 32 or 27][c 5][3][3] -> [k/16 2][c 5][6][6][16] */
+	static const char text[] = "2,5,6,6,16 < %d,5,3,3 fill=0 winograd=4,2,3,2,3 | 0 16,0,0,0,1 | 0 "
+				   "0,1,0,0,0 | 0 0,0,0,0,0 | 0 0,0,0,0,0";
+	static float src[32 * 45], whole[2 * 5 * 36 * 16], part[2 * 5 * 36 * 16];
+	struct packing p;
+	struct rng r;
+	rng_seed(&r, 4);
+	rng_fill(&r, src, 32 * 45);
+	for (int k = 32; k >= 27; k -= 5) {
+		char one[sizeof text + 8];
+		snprintf(one, sizeof one, text, k);
+		REQUIRE_OK(pack_parse(one, &p));
+		pack_run(&p, src, k == 32 ? whole : part);
+	}
+	for (int i = 0; i < 2 * 5 * 36 * 16; i++) {
+		int k = i / (5 * 36 * 16) * 16 + i % 16;
+		REQUIRE(part[i] == (k < 27 ? whole[i] : 0));
+	}
+}
+
 TEST(hostile_text_is_corrupt)
 {
 	static const char good[] = "2,2,4 < 5,2 fill=0 | 0 4,0,1 | 0 0,1,0";
