@@ -68,6 +68,11 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 		rng_fill(r, x->bufs[i], (size_t)plain_n);
 		return E_OK;
 	}
+	if (o->role == ROLE_CONST && plain_n == x->elems[i] && !o->layout.n) {
+		rng_fill(r, x->bufs[i], (size_t)plain_n);
+		x->plain[i] = x->bufs[i]; /* the order is the same */
+		return E_OK;
+	}
 	float *plain = malloc(((size_t)plain_n + 1) * sizeof *plain);
 	if (!plain)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
@@ -290,8 +295,9 @@ void exercise_close(struct exercise *x)
 		exercise_unpack(x, x->packed);
 	}
 	for (int i = 0; i < MAX_OPERANDS; i++) {
+		if (x->plain[i] != x->bufs[i])
+			free(x->plain[i]);
 		pages_close(&x->data[i]);
-		free(x->plain[i]);
 	}
 	free(x->kind);
 	free(x->sample);

@@ -24,7 +24,7 @@ struct exercise {
 	struct task task;
 	int out;                         /* operand that the last stage writes */
 	int64_t elems[MAX_OPERANDS];     /* physical */
-	float *plain[MAX_OPERANDS];      /* constants, row-major; malloc'd */
+	float *plain[MAX_OPERANDS];      /* constants, row-major: bufs[i] if that is too, else malloc'd */
 	struct pages data[MAX_OPERANDS]; /* physical, except tmp; the output shared with children */
 	void *bufs[MAX_OPERANDS];        /* data[i].p, in the form that the reference takes */
 	unsigned char *kind;             /* enum elem_kind per physical element of the output */
