@@ -64,16 +64,19 @@ void rules_winograd(struct space *s)
 static int most_tiles(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
 {
 	int spare = w->kv > 2 ? 2 : 1; /* as in the rules for other tiles: with three vectors one more
-				        * register is live */
+					* register is live */
 	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv);
 	/* AArch64: constants and address sums that the transforms hoist take registers from the products. */
 	if (s->tg.lanes == 4)
 		most = least(most, (w->m == 4 ? 18 : 21) / w->kv);
+	/* Without FMA each product needs a register until it is added, and LLVM computes several ahead: with
+	 * 16 registers 2x4, 3x3 and 4x2 tiles fit, all of 5x2, 6x2 and 8x1 spill. */
+	if (!s->tg.fma)
+		most = least(most, (s->tg.regs / 2 + 1 - (w->kv == 1 ? 3 : 0)) / w->kv);
 	if (w->raw)
 		most = (s->tg.regs - 8) / z->points;
-	else if (z->cblocks ==
-		 1) /* one loop over the channels instead of two: LLVM spills values around it that it
-		     * could keep */
+	else if (z->cblocks == 1) /* one loop over the channels instead of two: LLVM spills values around it
+				   * that it could keep */
 		most = most * 3 / 4;
 	return most < 1 ? 1 : most;
 }

@@ -373,6 +373,54 @@ TEST(windows_keep_to_the_registers)
 			window_on(&cases[j], names[i]);
 }
 
+/* Of a 3x3 convolution, the default and the Winograd schedules among the rules: none may spill, as a board
+ * without FMA would begin with a failed compile, and with the direct form. Returns how many use Winograd. */
+static int winograds_on(int c, int k, int side, const char *isa)
+{
+	char text[1024], cand[CAND_MAX];
+	struct target tg;
+	struct task t;
+	struct space *s;
+	int n = 0, pos = 0, rc;
+	arena_reset(&objects);
+	CHECK_OK(target_baseline(isa, &tg));
+	snprintf(text, sizeof text,
+		 "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/%d.2.3.1;2+1+1;3+1+1\n"
+		 "operand W const f32 [%d,%d,3,3] plain\noperand B const f32 [%d] plain\n"
+		 "operand Y out f32 [1,%d,%d,%d] 0.1/%d.2.3.1\n"
+		 "stage n:1 k:%d y:%d x:%d | c:%d r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\n"
+		 "read B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
+		 c, side, side, tg.lanes, k, c, k, k, side, side, tg.lanes, k, side, side, c);
+	CHECK_OK(task_parse(text, &t));
+	if (space_make(&objects, &t, &tg, NULL, &s) < 0)
+		return 0;
+	space_default(s, cand);
+	do {
+		struct loops *loops;
+		struct manifest m;
+		struct blob o;
+		if (!strstr(cand, "winograd="))
+			continue;
+		n++;
+		CHECK_OK(lower(&t, cand, &tg, &objects, &loops, &m));
+		rc = emit_find("llvm")->emit(loops, &tg, &objects, &o);
+		if (rc < 0)
+			printf("%s, %d to %d channels, side %d: %s\n", isa, c, k, side, cand);
+		CHECK_OK(rc);
+	} while (space_portfolio(s, &pos, cand) >= 0);
+	return n;
+}
+
+TEST(winograd_keeps_to_the_registers)
+{
+	static const int cases[][3] = {
+	    {64, 64, 56}, {256, 256, 14}, {512, 512, 7}, {16, 64, 55}, {48, 192, 13}};
+	for (int i = 0; i < 5; i++) {
+		CHECK(winograds_on(cases[i][0], cases[i][1], cases[i][2], "x86-64-v2") > 0);
+		CHECK(winograds_on(cases[i][0], cases[i][1], cases[i][2], "x86-64-v3") > 0);
+	}
+}
+
 TEST(failures_say_why)
 {
 	struct target t;
