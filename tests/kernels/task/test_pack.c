@@ -107,28 +107,51 @@ TEST(weights_to_blocks_of_outputs)
 	CHECK(!memcmp(dst, want, sizeof dst));
 }
 
-/* Winograd filters of a source that ends within the last block are read with bounds, those of a source of
- * whole blocks without: the filters that both have must become the same. */
-TEST(winograd_with_and_without_padding)
+/* Point (i, j) of G g G' for F(4x4, 3x3). */
+static double winograd_point(const float *g, int i, int j)
 {
-	/* [k 32 or 27][c 5][3][3] -> [k/16 2][c 5][6][6][16] */
-	static const char text[] = "2,5,6,6,16 < %d,5,3,3 fill=0 winograd=4,2,3,2,3 | 0 16,0,0,0,1 | 0 "
-				   "0,1,0,0,0 | 0 0,0,0,0,0 | 0 0,0,0,0,0";
-	static float src[32 * 45], whole[2 * 5 * 36 * 16], part[2 * 5 * 36 * 16];
-	struct packing p;
+	static const double G[6][3] = {{1. / 4, 0, 0},
+				       {-1. / 6, -1. / 6, -1. / 6},
+				       {-1. / 6, 1. / 6, -1. / 6},
+				       {1. / 24, 1. / 12, 1. / 6},
+				       {1. / 24, -1. / 12, 1. / 6},
+				       {0, 0, 1}};
+	double sum = 0;
+	for (int r = 0; r < 3; r++)
+		for (int s = 0; s < 3; s++)
+			sum += G[i][r] * G[j][s] * (double)g[r * 3 + s];
+	return sum;
+}
+
+/* Filters of whole blocks are read without bounds, those of a source that ends within the last block with
+ * them; blocks of 4 to 24 are gathered in different pieces. */
+TEST(winograd_follows_the_definition)
+{
+	enum { C = 5, BLOCKS = 3 };
+	static float src[24 * BLOCKS * C * 9], dst[24 * BLOCKS * C * 36];
 	struct rng r;
 	rng_seed(&r, 4);
-	rng_fill(&r, src, 32 * 45);
-	for (int k = 32; k >= 27; k -= 5) {
-		char one[sizeof text + 8];
-		snprintf(one, sizeof one, text, k);
-		REQUIRE_OK(pack_parse(one, &p));
-		pack_run(&p, src, k == 32 ? whole : part);
-	}
-	for (int i = 0; i < 2 * 5 * 36 * 16; i++) {
-		int k = i / (5 * 36 * 16) * 16 + i % 16;
-		REQUIRE(part[i] == (k < 27 ? whole[i] : 0));
-	}
+	rng_fill(&r, src, sizeof src / sizeof *src);
+	for (int lanes = 4; lanes <= 24; lanes += 4)
+		for (int missing = 0; missing < 4; missing += 3) {
+			char text[128];
+			struct packing p;
+			int n = BLOCKS * lanes - missing;
+			snprintf(
+			    text, sizeof text,
+			    "%d,6,6,%d,%d < %d,%d,3,3 fill=0 winograd=4,2,3,1,2 | 0 %d,0,0,0,1 | 0 0,0,0,1,0"
+			    " | 0 0,0,0,0,0 | 0 0,0,0,0,0",
+			    BLOCKS, C, lanes, n, C, lanes);
+			REQUIRE_OK(pack_parse(text, &p));
+			pack_run(&p, src, dst);
+			for (int i = 0; i < BLOCKS * 36 * C * lanes; i++) {
+				int c = i / lanes % C, point = i / lanes / C % 36;
+				int k = i / lanes / C / 36 * lanes + i % lanes;
+				double want =
+				    k < n ? winograd_point(src + (k * C + c) * 9, point / 6, point % 6) : 0;
+				REQUIRE(fabs((double)dst[i] - want) < 1e-6);
+			}
+		}
 }
 
 TEST(hostile_text_is_corrupt)
