@@ -154,6 +154,23 @@ TEST(winograd_follows_the_definition)
 		}
 }
 
+/* Taps that an offset moves out of the source are filled. */
+TEST(winograd_taps_outside)
+{
+	static const char text[] = "1,6,6,1,4 < 4,1,3,3 fill=0 winograd=4,2,3,1,2 | 0 4,0,0,0,1 | 0 0,0,0,1,0"
+				   " | 1 0,0,0,0,0 | 0 0,0,0,0,0";
+	float src[36], moved[36] = {0}, dst[4 * 36];
+	struct packing p;
+	for (int i = 0; i < 36; i++)
+		src[i] = (float)(i + 1);
+	for (int k = 0; k < 4; k++)
+		memcpy(moved + k * 9, src + k * 9 + 3, 6 * sizeof *src);
+	REQUIRE_OK(pack_parse(text, &p));
+	pack_run(&p, src, dst);
+	for (int i = 0; i < 4 * 36; i++)
+		CHECK(fabs((double)dst[i] - winograd_point(moved + i % 4 * 9, i / 4 / 6, i / 4 % 6)) < 1e-5);
+}
+
 TEST(hostile_text_is_corrupt)
 {
 	static const char good[] = "2,2,4 < 5,2 fill=0 | 0 4,0,1 | 0 0,1,0";
