@@ -70,7 +70,7 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 	if (s->tg.lanes == 4)
 		most = least(most, (w->m == 4 ? 18 : 21) / w->kv);
 	/* Without FMA each product needs a register until it is added, and LLVM computes several ahead: with
-	 * 16 registers 2x4, 3x3 and 4x2 tiles fit, all of 5x2, 6x2 and 8x1 spill. */
+	 * 16 registers 2x4 and 4x2 tiles fit, 3x3 mostly, and all of 5x2, 6x2 and 8x1 spill. */
 	if (!s->tg.fma)
 		most = least(most, (s->tg.regs / 2 + 1 - (w->kv == 1 ? 3 : 0)) / w->kv);
 	if (w->raw)
