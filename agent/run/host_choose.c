@@ -370,6 +370,27 @@ static bool points_suit(struct hstage *h)
 	return apart;
 }
 
+/* Counts the outer products in sequence that have their scalars in common: they differ in the axes, innermost
+ * of those that the vectors use, that the scalars do not use. 0: they are too large to be worked on together,
+ * or not direct. */
+static int64_t groups_alike(const struct hstage *h)
+{
+	const struct view *v = &h->view[h->shared], *own = &h->view[h->own];
+	int64_t n = 1;
+	bool vectors = false;
+	if (h->inner > TILE_GROUP_ROWS || h->size[h->axis] > h->lanes || !is_direct(v) || v->step != 1 ||
+	    v->nguards || !is_direct(own) || own->nguards)
+		return 0;
+	for (int k = h->nspatial - 1; k >= 0; k--) {
+		int a = h->order[k];
+		vectors |= host_read_uses(h, v->r, v->o, a);
+		if (vectors && a != h->axis && h->size[a] > 1 && host_read_uses(h, own->r, own->o, a))
+			break;
+		n *= vectors && a != h->axis ? h->size[a] : 1;
+	}
+	return n;
+}
+
 /* Rows that share a factor follow each other. */
 void host_choose_how(struct hstage *h)
 {
@@ -398,8 +419,11 @@ void host_choose_how(struct hstage *h)
 		h->shared = vectors;
 		h->own = scalars;
 		h->inner = order_rows(h, vectors);
-		if (h->inner >= 3 || !is_direct(v) || v->step <= 0 || !is_direct(s) || s->nguards)
+		h->alike = groups_alike(h);
+		if (h->alike > 1 || h->inner >= 3 || !is_direct(v) || v->step <= 0 || !is_direct(s) ||
+		    s->nguards)
 			return;
+		h->alike = 0;
 		h->how = BY_ROWS; /* a vector serves too few rows to be packed or loaded for them */
 		h->shared = scalars;
 		h->own = vectors;

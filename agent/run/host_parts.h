@@ -75,6 +75,7 @@ struct hstage {
 	enum how how;
 	int shared, own; /* reads: the factor that rows share, and the other */
 	int64_t inner;   /* rows in sequence that share it */
+	int64_t alike; /* outer products in sequence that have their scalars in common, and are small; or 0 */
 	struct host_prog body, post;
 	struct flat *flat; /* if set, only s and extent of the above are used */
 };

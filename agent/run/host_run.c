@@ -507,6 +507,28 @@ static void run_outer(const struct hstage *h, void *const *bufs, const int64_t a
 	}
 }
 
+/* As run_outer, where few rows share a vector: groups of them are worked on together. */
+static void run_groups(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
+		       struct scratch *w)
+{
+	enum { MOST = SEGMENT / TILE_LEAST };
+	const struct view *shared = &h->view[h->shared], *own = &h->view[h->own];
+	int64_t row[MOST], of_vector[MOST];
+	const float *v[MOST];
+	struct tile t = {.acc = w->sum,
+			 .rows = (int)h->inner,
+			 .pitch = h->pitch,
+			 .width = (int)length_at(h, at),
+			 .lanes = h->lanes,
+			 .points = h->points};
+	memset(w->sum, 0, sizeof *w->sum * (size_t)(rows * h->pitch));
+	row_offsets(h, own, bufs, at, t.rows, row, NULL, 0);
+	row_offsets(h, shared, bufs, at, rows, of_vector, NULL, 0);
+	for (int g = 0; g < rows / t.rows; g++)
+		v[g] = (const float *)bufs[shared->r->operand] + of_vector[g * t.rows];
+	tile_groups(&t, rows / t.rows, bufs[own->r->operand], row, own->delta, v, shared->delta);
+}
+
 static float folded(enum combiner c, float a, float b)
 {
 	return c == COMB_MAX    ? (a > b ? a : b)
@@ -765,9 +787,16 @@ static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, i
 			begin += n;
 			continue;
 		}
-		n = n < together ? n : together;
+		bool groups = s->alike && together == s->inner && n >= 2 * together;
+		int64_t alike = groups ? s->inner * (s->alike - begin / s->inner % s->alike) : 0;
+		if (groups)
+			n = n < alike ? n - n % together : alike;
+		else
+			n = n < together ? n : together;
 		row_axes(s, begin, at);
-		if (s->how == BY_POINTS)
+		if (groups)
+			run_groups(s, bufs, at, (int)n, w);
+		else if (s->how == BY_POINTS)
 			run_by_points(s, bufs, begin, (int)n, w);
 		else if (s->how == BY_OUTER)
 			run_outer(s, bufs, at, (int)n, w);

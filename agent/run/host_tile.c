@@ -121,6 +121,12 @@ void tile_outer(const struct tile *t, const float *s, const int64_t *row, const 
 	BEST(t->lanes, outer, t, s, row, ds, v, dv);
 }
 
+void tile_groups(const struct tile *t, int groups, const float *s, const int64_t *row, const int64_t *ds,
+		 const float *const v[], const int64_t *dv)
+{
+	BEST(t->lanes, groups, t, groups, s, row, ds, v, dv);
+}
+
 void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,
 	       const int64_t *dw, bool vector)
 {

@@ -8,7 +8,8 @@
 
 #include "kernels/task/task.h"
 
-enum { TILE_ROWS = 16, TILE_LEAST = 4, TILE_LANES = 16, TILE_WIDTH = 64 }; /* lanes: at least, at most */
+enum { TILE_ROWS = 16, TILE_GROUP_ROWS = 5, TILE_WIDTH = 64 };
+enum { TILE_LEAST = 4, TILE_LANES = 16 }; /* lanes: at least, at most */
 
 /* Floats of the vectors that this process may use: 4, 8 or 16; fewer than the machine has with $HONE_ISA
  * (platform/machine/target.h). */
@@ -31,6 +32,11 @@ struct tile {
  * may be any number of rows. */
 void tile_outer(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds, const float *v,
 		const int64_t *dv);
+/* acc[g * rows + r][x] += s[row[r] + ds[p]] * v[g][dv[p] + x]: each group of rows has a vector of its own,
+ * and the groups have their scalars in common. rows <= TILE_GROUP_ROWS, width <= lanes; there may be any
+ * number of groups. */
+void tile_groups(const struct tile *t, int groups, const float *s, const int64_t *row, const int64_t *ds,
+		 const float *const v[], const int64_t *dv);
 /* acc[r][x] += v[r][dv[p] + x * along] * w[dw[p] + x], or, if !vector, * w[dw[p]]: all rows share w. */
 void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,
 	       const int64_t *dw, bool vector);

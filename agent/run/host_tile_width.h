@@ -103,6 +103,77 @@ static VERSION void NAME(outer)(const struct tile *t, const float *s, const int6
 		NAME(outer_rows)(8, 1, t->width - x < LANES ? t->width - x : LANES, t, x, s, row, ds, v, dv);
 }
 
+/* rows and groups are constants where this is used. */
+INLINE VERSION void NAME(group_tile)(int rows, int groups, int some, const struct tile *t, float *acc,
+				     const float *s, const int64_t *row, const int64_t *ds,
+				     const float *const v[], const int64_t *dv)
+{
+	VEC c[8][TILE_GROUP_ROWS];
+	UNROLL
+	for (int g = 0; g < groups; g++) {
+		UNROLL
+		for (int r = 0; r < rows; r++)
+			c[g][r] = *(const VEC *)(acc + (g * rows + r) * t->pitch);
+	}
+	for (int64_t p = 0; p < t->points; p++) {
+		const float *from = s + ds[p];
+		int64_t d = dv[p];
+		VEC b[8];
+		UNROLL
+		for (int g = 0; g < groups; g++)
+			b[g] = SOME(v[g] + d, some);
+		UNROLL
+		for (int r = 0; r < rows; r++) {
+			float f = from[row[r]];
+			UNROLL
+			for (int g = 0; g < groups; g++)
+				c[g][r] += b[g] * f;
+		}
+	}
+	UNROLL
+	for (int g = 0; g < groups; g++) {
+		UNROLL
+		for (int r = 0; r < rows; r++)
+			*(VEC *)(acc + (g * rows + r) * t->pitch) = c[g][r];
+	}
+}
+
+/* most: groups whose accumulators fit the registers. */
+INLINE VERSION void NAME(group_tiles)(int rows, int most, const struct tile *t, int groups, const float *s,
+				      const int64_t *row, const int64_t *ds, const float *const v[],
+				      const int64_t *dv)
+{
+	float *acc = t->acc;
+	int g = 0;
+	for (; t->width == LANES && g + most <= groups; g += most, acc += most * rows * t->pitch)
+		NAME(group_tile)(rows, most, LANES, t, acc, s, row, ds, v + g, dv);
+	for (; g + most <= groups; g += most, acc += most * rows * t->pitch)
+		NAME(group_tile)(rows, most, t->width, t, acc, s, row, ds, v + g, dv);
+	for (; g < groups; g++, acc += rows * t->pitch)
+		NAME(group_tile)(rows, 1, t->width, t, acc, s, row, ds, v + g, dv);
+}
+
+static VERSION void NAME(groups)(const struct tile *t, int groups, const float *s, const int64_t *row,
+				 const int64_t *ds, const float *const v[], const int64_t *dv)
+{
+	switch (t->rows) {
+	case 1:
+		NAME(group_tiles)(1, 8, t, groups, s, row, ds, v, dv);
+		break;
+	case 2:
+		NAME(group_tiles)(2, 4, t, groups, s, row, ds, v, dv);
+		break;
+	case 3:
+		NAME(group_tiles)(3, 3, t, groups, s, row, ds, v, dv);
+		break;
+	case 4:
+		NAME(group_tiles)(4, 2, t, groups, s, row, ds, v, dv);
+		break;
+	default:
+		NAME(group_tiles)(5, 2, t, groups, s, row, ds, v, dv);
+	}
+}
+
 /* *v = p[0], p[along], p[2 * along] ..., `some` of them. Nothing behind the last of these is read. */
 INLINE VERSION void NAME(load)(VEC *v, const float *p, int64_t along, int some)
 {
