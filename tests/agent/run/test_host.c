@@ -211,8 +211,8 @@ static void put_window(struct rng *r, struct buf *b)
 	buf_puts(b, "task syms=0\n");
 	put_image(b, r, "operand X in", kind == GROUPED ? c * g : c, x[0], x[1], lo, hi);
 	if (kind != POOL)
-		buf_printf(b, "operand W %s f32 [%s%d,%d,%d,%d] plain\n", weights_in ? "in" : "const",
-			   phases, k, kind == DEPTHWISE ? 1 : c, taps[0], taps[1]);
+		buf_printf(b, "operand W %s f32 [%s%d,%d,%d,%d] plain\n", weights_in ? "in" : "const", phases,
+			   k, kind == DEPTHWISE ? 1 : c, taps[0], taps[1]);
 	if (bias)
 		buf_printf(b, "operand B const f32 [%d] plain\n", k);
 	const int none[2] = {0}, some[2] = {any(r, 0, 1), any(r, 0, 2)};
@@ -231,7 +231,9 @@ static void put_window(struct rng *r, struct buf *b)
 			   taps[1]);
 	else
 		buf_printf(b, "stage n:2 k:%d y:%d x:%d | r:%d s:%d\n", k, y[0], y[1], taps[0], taps[1]);
-	const char *channel = kind == GROUPED ? "c" : kind == DENSE || kind == TRANSPOSED || kind == PHASES ? "c" : "k";
+	const char *channel = kind == GROUPED                                         ? "c"
+			      : kind == DENSE || kind == TRANSPOSED || kind == PHASES ? "c"
+										      : "k";
 	char of[32] = "k";
 	buf_puts(b, "read X [n,");
 	if (kind == GROUPED) {
@@ -292,6 +294,34 @@ TEST(random_windows)
 	CHECK(made > 600);
 }
 
+/* Convolutions of plain images with short lines and few channels for each group: lines that have weights in
+ * common are worked on together, those of other groups are not. */
+TEST(short_lines)
+{
+	struct rng r;
+	rng_seed(&r, 33);
+	for (int i = 0; i < 400; i++) {
+		struct buf b = {0};
+		int g = any(&r, 1, 3), k = any(&r, 1, 6), c = any(&r, 1, 9), y = any(&r, 1, 9),
+		    x = any(&r, 1, 17);
+		int taps = any(&r, 1, 3);
+		buf_printf(&b, "task syms=0\noperand X in f32 [1,%d,%d,%d] plain\n", g * c, y + taps - 1,
+			   x + taps - 1);
+		buf_printf(&b, "operand W const f32 [%d,%d,%d,%d] plain\n", g * k, c, taps, taps);
+		buf_printf(&b, "operand Y out f32 [1,%d,%d,%d] plain\n", g * k, y, x);
+		buf_printf(&b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\n", g, k, y, x, c, taps, taps);
+		char of_c[16], of_k[16];
+		snprintf(of_c, sizeof of_c, c > 1 ? "%d*g" : "g", c);
+		snprintf(of_k, sizeof of_k, k > 1 ? "%d*g" : "g", k);
+		buf_printf(&b, "read X [0,%s+c,y+r,x+s]\nread W [%s+k,c,r,s]\nbody r0 r1 mul\nsum\n", of_c,
+			   of_k);
+		buf_printf(&b, "%swrite Y [0,%s+k,y,x]\n", any(&r, 0, 1) ? "post acc tanh\n" : "", of_k);
+		REQUIRE_OK(task_parse(buf_str(&b), &task));
+		CHECK(agree(&r));
+		buf_free(&b);
+	}
+}
+
 TEST(products_and_chains)
 {
 	struct rng r;
@@ -307,14 +337,14 @@ TEST(norms)
 {
 	static const char *const form[] = {
 	    ("task syms=0\noperand X in f32 [3,5,700] plain\noperand U tmp f32 [3,5,1] plain\n"
-	    "operand Y out f32 [3,5,1] plain\nstage a:3 b:5 | x:700\nread X [a,b,x]\nbody r0\nsum\n"
-	    "post acc 0.00142857141 mul\nwrite U [a,b,0]\nstage a:3 b:5 | x:700\nread X [a,b,x]\n"
-	    "read U [a,b,0]\nbody r0 r1 sub square\nsum\npost acc sqrt\nwrite Y [a,b,0]\n"),
+	     "operand Y out f32 [3,5,1] plain\nstage a:3 b:5 | x:700\nread X [a,b,x]\nbody r0\nsum\n"
+	     "post acc 0.00142857141 mul\nwrite U [a,b,0]\nstage a:3 b:5 | x:700\nread X [a,b,x]\n"
+	     "read U [a,b,0]\nbody r0 r1 sub square\nsum\npost acc sqrt\nwrite Y [a,b,0]\n"),
 	    ("task syms=0\noperand X in f32 [2,37,9,17] plain\noperand B const f32 [17] plain\n"
-	    "operand Y out f32 [2,37] plain\nstage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nread B [x]\n"
-	    "body r0 r1 max\nmin\npost acc 2 mul\nwrite Y [n,k]\n"),
+	     "operand Y out f32 [2,37] plain\nstage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nread B [x]\n"
+	     "body r0 r1 max\nmin\npost acc 2 mul\nwrite Y [n,k]\n"),
 	    ("task syms=0\noperand X in f32 [2,37,9,17] 0.1/16.2.3.1\noperand Y out f32 [2,37] plain\n"
-	    "stage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nbody r0\nmax\nwrite Y [n,k]\n")};
+	     "stage n:2 k:37 | y:9 x:17\nread X [n,k,y,x]\nbody r0\nmax\nwrite Y [n,k]\n")};
 	struct rng r;
 	rng_seed(&r, 27);
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
@@ -471,7 +501,8 @@ TEST(every_width_of_vectors)
 		if (getenv("HONE_ISA") || strncmp(own.isa, "x86", 3) || target_baseline(isa[i], &older) < 0 ||
 		    older.lanes >= own.lanes)
 			continue;
-		snprintf(cmd, sizeof cmd, "HONE_ISA=%s /proc/%d/exe random_windows >/dev/null", isa[i], (int)getpid());
+		snprintf(cmd, sizeof cmd, "HONE_ISA=%s /proc/%d/exe random_windows >/dev/null", isa[i],
+			 (int)getpid());
 		CHECK(system(cmd) == 0);
 	}
 }
