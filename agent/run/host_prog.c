@@ -136,6 +136,8 @@ static int put_value(struct maker *m, int i, bool used[PROG_SLOTS], struct host_
 		ins.b = 0;
 	}
 	out->ins[out->n++] = ins;
+	if (ins.op == P_READ || ins.by_row)
+		out->reads |= 1u << ins.read;
 	return E_OK;
 }
 
@@ -146,6 +148,7 @@ static int write_program(struct maker *m, const struct prog *p, struct host_prog
 	order_inputs(m);
 	find_last(m, result);
 	out->n = 0;
+	out->reads = 0;
 	for (int i = 0; i < m->n && rc >= 0; i++)
 		rc = put_value(m, i, used, out);
 	out->result = m->v[result].slot;

@@ -23,7 +23,8 @@ struct host_ins {
 };
 
 struct host_prog {
-	int n, result; /* result: a slot */
+	int n, result;  /* result: a slot */
+	uint32_t reads; /* bit i: read i is used */
 	struct host_ins *ins;
 };
 

@@ -112,13 +112,18 @@ static int line_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 	return k;
 }
 
-/* As line_rows, but all of these rows have the length of the first one. */
+/* Returns how many of n rows from `at` on have the length of the first one, and moves `at` behind them. If
+ * runs are whole lines, all rows have. */
 static int equal_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 {
-	int64_t whole = h->axis < 0 ? n : (h->size[h->axis] - at[h->axis]) / h->run;
-	if (h->line == h->axis && n > whole)
-		n = whole < 1 ? 1 : (int)whole;
-	return line_rows(h, at, n);
+	int k = 0;
+	if (h->axis >= 0 && h->size[h->axis] > h->run) {
+		int64_t whole = (h->size[h->axis] - at[h->axis]) / h->run;
+		return line_rows(h, at, h->line == h->axis && n > whole ? (whole < 1 ? 1 : (int)whole) : n);
+	}
+	while (k < n)
+		k += line_rows(h, at, n - k);
+	return n;
 }
 
 /* What `table` adds to rows 1 .. n of a line; row 0 is at i of the table's axis, and `by` lies between rows.
@@ -153,9 +158,10 @@ static void row_offsets(const struct hstage *h, const struct view *v, void *cons
 	}
 }
 
-/* Rows begin + j: their lengths, each fast view's offsets at reduction point 0, and, for slow views, their
- * axes. */
-static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+/* Rows begin + j: their lengths, the offsets at reduction point 0 of each fast view of `reads`, and, for slow
+ * views, their axes. */
+static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, uint32_t reads,
+		       struct scratch *w)
 {
 	int64_t at[MAX_AXES];
 	row_axes(h, begin, w->at[0]);
@@ -175,7 +181,7 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 		}
 	}
 	for (int i = 0; i < h->s->nreads; i++)
-		if (h->view[i].fast)
+		if (h->view[i].fast && reads >> i & 1)
 			row_offsets(h, &h->view[i], bufs, w->at[0], n, w->first[i], w->guard[i][0], ROWS);
 }
 
@@ -697,7 +703,7 @@ static float run_output(const struct hstage *h, void *const *bufs, int j, int64_
 
 static void run_by_points(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
 {
-	start_rows(h, bufs, begin, n, w);
+	start_rows(h, bufs, begin, n, h->body.reads, w);
 	for (int j = 0; j < n; j++)
 		for (int64_t x = 0; x < h->pitch; x++)
 			w->sum[j * h->pitch + x] = x < w->len[j] ? run_output(h, bufs, j, x, w) : 0;
@@ -742,7 +748,7 @@ static void run_programs(const struct hstage *h, void *const *bufs, int64_t begi
 {
 	float *acc = w->slot[PROG_ACC];
 	const float *v = acc;
-	start_rows(h, bufs, begin, n, w);
+	start_rows(h, bufs, begin, n, h->body.reads | h->post.reads, w);
 	for (int64_t p = 0; p < h->points; p++) {
 		v = run_prog(h, &h->body, bufs, p, w, n);
 		if (h->points > 1 || h->post.n)
@@ -762,7 +768,7 @@ static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int
 	for (int j = 0; j < rows; j += most) {
 		int n = rows - j < most ? rows - j : most;
 		const float *sum = w->sum + j * h->pitch;
-		start_rows(h, bufs, begin + j, n, w);
+		start_rows(h, bufs, begin + j, n, h->post.reads, w);
 		if (h->post.n) {
 			memcpy(w->slot[PROG_ACC], sum, sizeof *sum * (size_t)(n * h->pitch));
 			sum = run_prog(h, &h->post, bufs, 0, w, n);
