@@ -184,20 +184,38 @@ static int take_hours(struct reading *r, const struct key_kind *k, const char *v
 	return 0;
 }
 
+/* Whether it is of the form 1x3x224x224. */
+static bool is_dims(const char *p)
+{
+	for (;; p++) {
+		size_t digits = strspn(p, "0123456789");
+		if (digits == 0 || digits > 9)
+			return false;
+		p += digits;
+		if (*p != 'x')
+			return !*p;
+	}
+}
+
+/* NAME=DIMS, as --shape takes it; NAME:DIMS is the old form. A name that was given before, in this file or an
+ * earlier one, gets the new dimensions. */
 static int take_shape(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
-	(void)k;
-	const char *p = strrchr(value, ':');
-	if (!p || p == value)
+	struct conf_shapes *list = at;
+	char *copy = arena_strdup(r->a, value), *sep = strrchr(copy, '=');
+	if (!sep)
+		sep = strrchr(copy, ':');
+	if (!sep || sep == copy || !is_dims(sep + 1))
 		return E_USAGE;
-	do {
-		p++;
-		size_t digits = strspn(p, "0123456789");
-		if (digits == 0 || digits > 9 || (p[digits] && p[digits] != 'x'))
-			return E_USAGE;
-		p += digits;
-	} while (*p);
-	*(const char **)at = arena_strdup(r->a, value);
+	*sep = '=';
+	size_t name = (size_t)(sep - copy) + 1;
+	int i = 0;
+	while (i < list->n && strncmp(list->shape[i], copy, name))
+		i++;
+	if (i >= k->most)
+		return E_USAGE;
+	list->shape[i] = copy;
+	list->n += i == list->n;
 	return 0;
 }
 
@@ -247,7 +265,8 @@ static const struct key_kind keys[] = {
     {"model", "threads", take_int, MODEL(threads), 0, 64, "0 (as hone tune chooses) to 64"},
     {"model", "priority", take_int, MODEL(priority), -100, 100, "-100 to 100"},
     {"model", "exact", take_yes, MODEL(exact), 0, 0, "yes or no"},
-    {"model", "shape", take_shape, MODEL(shape), 0, 0, "an input and its shape, as x:1x3x224x224"},
+    {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
+     "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 

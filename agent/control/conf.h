@@ -12,7 +12,8 @@
  *   [limits]      memory = 0 (writable memory of each process of a job; 0: half of the board's memory, at
  *                 least 512M), jobs = 1, writes = 20M (to flash, per day)
  *   [inhibit]     file = PATH (this key may be repeated)
- *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = INPUT:1x3x224x224
+ *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = NAME=1x3x224x224
+ *                 (as --shape of hone tune; this key may be repeated, once for a name)
  *   [sync]        any keys: they are kept, and hone-sync checks them (agent/sync/sync.h)
  *
  * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
@@ -25,11 +26,16 @@
 #include "platform/base/arena.h"
 
 #define CONF_FILE "/etc/hone/honed.conf"
-enum { CONF_MODELS = 64 };
+enum { CONF_MODELS = 64, CONF_SHAPES = 8 };
+
+struct conf_shapes { /* "NAME=DIMS" each */
+	const char *shape[CONF_SHAPES];
+	int n;
+};
 
 struct conf_model {
 	const char *name, *path;
-	const char *shape; /* NULL: the shape in the model */
+	struct conf_shapes shapes;
 	int threads;       /* 0: the number that hone tune chooses */
 	int priority;      /* -100 to 100 */
 	bool exact;

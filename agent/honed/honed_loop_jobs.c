@@ -23,7 +23,7 @@
 #define NEVER INT64_MAX
 #define ERROR_MARK "hone: error: " /* log_error writes it */
 #define LATE_NS NS_PER_S           /* longest time between a job's end and the end of its connection */
-enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */, IDLE_NICE = 19, MOST_ARGS = 24 };
+enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */, IDLE_NICE = 19, MOST_ARGS = 24 + 2 * CONF_SHAPES };
 
 struct words { /* a job's command line */
 	char *arg[MOST_ARGS];
@@ -59,9 +59,9 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 	}
 	if (a->model->exact)
 		word(w, "--exact");
-	if (a->model->shape) {
+	for (int i = 0; i < a->model->shapes.n; i++) {
 		word(w, "--shape");
-		word(w, a->model->shape);
+		word(w, a->model->shapes.shape[i]);
 	}
 	if (a->ncpus > 0) {
 		word(w, "--cpus");

@@ -12,8 +12,11 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 {
-	return a->threads == b->threads && a->exact == b->exact && same_text(a->path, b->path) &&
-	       same_text(a->shape, b->shape);
+	bool same = a->threads == b->threads && a->exact == b->exact && same_text(a->path, b->path) &&
+		    a->shapes.n == b->shapes.n;
+	for (int i = 0; i < a->shapes.n && same; i++)
+		same = same_text(a->shapes.shape[i], b->shapes.shape[i]);
+	return same;
 }
 
 static struct mark_of *mark_of(struct honed *h, struct key k)

@@ -121,7 +121,9 @@ HONE_API int hone_threads(const struct hone_handle *h);
 struct hone_load_options {
 	size_t size;
 	const char *const
-	    *shapes; /* "image=1x3x320x320": an input's; "N=4": a symbolic dimension's (else 1) */
+	    *shapes; /* "image=1x3x320x320": an input's; "N=4": a symbolic dimension's. A batch size that
+			the model leaves free is 1 unless it is given; any other free size must be given:
+			HONE_USAGE names it */
 	int nshapes;
 };
 

@@ -125,7 +125,8 @@ static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 		b[i] = (struct import_bind){arena_strndup(&m->a, o->shapes[i], (size_t)(eq - o->shapes[i])),
 					    arena_strdup(&m->a, eq + 1)};
 	}
-	m->from.opts = (struct import_opts){.nbinds = o->nshapes, .binds = b};
+	m->from.opts = (struct import_opts){
+	    .nbinds = o->nshapes, .binds = b, .shape_option = "(shapes of hone_load_options) "};
 	return E_OK;
 }
 

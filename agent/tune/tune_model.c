@@ -107,14 +107,20 @@ static int open_machine(struct session *s)
 /* Changes no file. */
 static int read_model(struct session *s)
 {
-	const struct import_opts io = {
-	    .nbinds = s->o->nbinds, .binds = s->o->binds, .all_bytes = &s->all_bytes};
+	struct buf notes = {0};
+	const struct import_opts io = {.nbinds = s->o->nbinds,
+				       .binds = s->o->binds,
+				       .all_bytes = &s->all_bytes,
+				       .notes = &notes};
 	int rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
 		rc = name_machine(s);
 	s->times.reading_ns = clock_now(s->clock);
 	if (rc >= 0)
 		rc = import_file(s->o->model, &io, &s->model.graph);
+	if (rc >= 0 && notes.n)
+		log_info("%s: %s", s->o->model, buf_str(&notes));
+	buf_free(&notes);
 	return rc == E_TIMEOUT ? tune_too_short(s) : rc;
 }
 

@@ -66,11 +66,10 @@ static int keep_recorded(struct session *s, const struct step_task *all, int n)
 		    .text = all[i].text, .label = arena_strdup(s->a, label), .uses = all[i].uses};
 	}
 	if (s->ntasks == 0)
-		return fail(
-		    E_NOTFOUND,
-		    "DIR holds no record of the %d tasks of this model; hone tune MODEL --record DIR "
-		    "records them",
-		    n);
+		return fail(E_NOTFOUND,
+			    "DIR holds no record of the %d tasks of this model; hone tune MODEL --record DIR "
+			    "records them",
+			    n);
 	if (s->ntasks < n)
 		log_info("hone: %d of %d tasks are not recorded, so they are left out", n - s->ntasks, n);
 	s->report->tasks = s->ntasks;
@@ -79,7 +78,8 @@ static int keep_recorded(struct session *s, const struct step_task *all, int n)
 
 static int read_model(struct session *s)
 {
-	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
+	struct buf notes = {0};
+	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds, .notes = &notes};
 	const struct chosen_for f = {
 	    .target = s->runner->target, .threads = s->runner->threads, .exact = s->o->exact};
 	struct choices none;
@@ -88,6 +88,9 @@ static int read_model(struct session *s)
 	int n = 0, rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
 		rc = import_file(s->o->model, &io, &s->graph);
+	if (rc >= 0 && notes.n)
+		log_info("%s: %s", s->o->model, buf_str(&notes));
+	buf_free(&notes);
 	if (rc >= 0)
 		rc = chosen_steps(&f, s->graph, s->a, &none, &steps);
 	if (rc >= 0)
@@ -97,8 +100,7 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
-static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
-		struct blob code)
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
 {
 	struct session *s = ctx;
 	const struct target *t = s->runner->target;

@@ -109,7 +109,7 @@ static int finish(struct importer *im)
 static int check_binds(const struct importer *im)
 {
 	for (int i = 0; i < im->o->nbinds; i++)
-		if (!im->bind_used[i])
+		if (!im->bind_used[i] && !im->o->binds[i].weak)
 			return fail(E_USAGE,
 				    "the model has no input or symbolic dimension '%.100s'; its first input "
 				    "is '%.200s'",
@@ -120,7 +120,7 @@ static int check_binds(const struct importer *im)
 
 static int build(struct importer *im, const Onnx__GraphProto *p)
 {
-	im->names.a = &im->scratch;
+	im->names.a = im->sizes.a = &im->scratch;
 	im->bind_used = arena_try(&im->scratch, (size_t)im->o->nbinds + 1, 1);
 	int rc = im->bind_used ? E_OK : E_NOMEM;
 	if (rc >= 0)
@@ -129,6 +129,8 @@ static int build(struct importer *im, const Onnx__GraphProto *p)
 		rc = import_inputs(im, p);
 	if (rc >= 0)
 		rc = check_binds(im);
+	if (rc >= 0)
+		rc = import_free_finish(im);
 	if (rc >= 0)
 		rc = import_declare(im, p);
 	if (rc >= 0)
@@ -171,6 +173,8 @@ int import_bytes(const void *p, size_t n, const char *folder, const struct impor
 				 * later */
 	arena_free(&im.scratch);
 	buf_free(&im.lines);
+	buf_free(&im.free);
+	buf_free(&im.give);
 	if (rc < 0) {
 		graph_free(g);
 		return rc;

@@ -6,18 +6,24 @@
  *
  * An import ends with its thread's limit (platform/base/until.h).
  *
- * Symbolic dimensions are bound to 1 or by `binds` ("images" = "1x3x320x320", by input name; or by dimension
- * name "N"="4"). All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line:
+ * Free dimensions, symbolic or unknown ones, are bound by `binds` ("images" = "1x3x320x320", by input name; or
+ * by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
+ * dimensions are batch sizes); any other makes the import fail with E_USAGE, whose text names the inputs and
+ * the options that would give their sizes. All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line:
  * "node 'x' (Type, opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every
  * value has its shape. */
 #ifndef KERNELS_IMPORT_H
 #define KERNELS_IMPORT_H
 
 #include "kernels/graph/graph.h"
+#include "platform/base/buf.h"
 #include "platform/base/file.h"
 
 struct import_bind {
 	const char *name, *value;
+	/* The value is the shape of an input's file: it gives free dimensions only, and it is ignored if it
+	 * does not fit. `name` may be "": the model's only input. */
+	bool weak;
 };
 
 /* An input whose value is known in advance: it becomes a constant instead of an input (its data is
@@ -36,6 +42,9 @@ struct import_opts {
 	/* Set as soon as it is known to what is read in all: the file and its external data. May be NULL;
 	 * other threads may look. */
 	_Atomic int64_t *all_bytes;
+	/* Gets a line, without its end, about batch sizes that are taken as 1. NULL: not wanted. */
+	struct buf *notes;
+	const char *shape_option; /* goes before NAME=DIMS in errors; NULL: "--shape " */
 };
 
 int import_file(const char *path, const struct import_opts *o, struct graph **out) MUST_CHECK;

@@ -8,23 +8,38 @@
 static const char *bound(struct importer *im, const char *name)
 {
 	for (int i = 0; i < im->o->nbinds; i++)
-		if (name && !strcmp(im->o->binds[i].name, name)) {
+		if (name && !im->o->binds[i].weak && !strcmp(im->o->binds[i].name, name)) {
 			im->bind_used[i] = true;
 			return im->o->binds[i].value;
 		}
 	return NULL;
 }
 
+/* Returns the shape of the input's file, or NULL. */
+static const char *file_shape(const struct importer *im, const char *name)
+{
+	for (int i = 0; i < im->o->nbinds; i++) {
+		const struct import_bind *b = &im->o->binds[i];
+		if (b->weak && (!strcmp(b->name, name) || (!*b->name && im->only_input)))
+			return b->value;
+	}
+	return NULL;
+}
+
+/* *out is -1 for a free dimension that is not bound. */
 static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 {
-	*out = 1;
+	*out = -1;
 	const char *text = d->has_dim_value ? NULL : bound(im, d->dim_param);
+	const int *same = d->has_dim_value || !d->dim_param ? NULL : names_find(&im->sizes, d->dim_param);
 	if (text) {
 		struct shape s;
 		int rc = shape_parse(text, &s);
 		if (rc < 0 || s.rank != 1)
 			return fail(E_USAGE, "dimension %s=%.40s is not a number", d->dim_param, text);
 		*out = s.d[0];
+	} else if (same) {
+		*out = *same;
 	} else if (d->has_dim_value && d->dim_value != -1) { /* some exporters write -1 for unknown */
 		if (d->dim_value < 0)
 			return fail(E_CORRUPT, "a dimension is %" PRId64, d->dim_value);
@@ -33,31 +48,49 @@ static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 	return E_OK;
 }
 
+/* Reads the shape in the file, its symbolic dimensions bound. */
+static int declared_shape(struct importer *im, const Onnx__ShapeProto *dims, struct free_shape *f)
+{
+	if (dims->n_dim > MAX_RANK)
+		return fail(E_UNSUPPORTED, "rank %zu exceeds %d", dims->n_dim, MAX_RANK);
+	*f = (struct free_shape){.s.rank = (int)dims->n_dim};
+	for (int i = 0; i < f->s.rank; i++) {
+		f->name[i] = dims->dim[i]->dim_param;
+		int rc = bind_dim(im, dims->dim[i], &f->s.d[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
 static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
 {
 	const Onnx__ShapeProto *dims = p->type->tensor_type->shape;
-	const char *text = bound(im, p->name);
+	const char *text = bound(im, p->name), *file = file_shape(im, p->name);
+	struct free_shape f = {0};
+	struct shape given;
+	if (!text && !dims)
+		text = file;
 	if (!text && !dims)
 		return fail(E_UNSUPPORTED,
 			    "its shape is not in the file: give it, as in --shape %.100s=1x3x224x224",
 			    p->name);
-	if (dims && dims->n_dim > MAX_RANK)
-		return fail(E_UNSUPPORTED, "rank %zu exceeds %d", dims->n_dim, MAX_RANK);
-	*s = (struct shape){.rank = dims ? (int)dims->n_dim : 0};
-	for (int i = 0; i < s->rank; i++) {
-		int rc = bind_dim(im, dims->dim[i], &s->d[i]);
-		if (rc < 0)
-			return rc;
-	}
-	struct shape given;
-	int rc = text ? shape_parse(text, &given) : E_OK;
+	int rc = dims ? declared_shape(im, dims, &f) : E_OK;
 	if (rc < 0)
 		return rc;
-	if (text && dims && given.rank != s->rank)
+	rc = text ? shape_parse(text, &given) : E_OK;
+	if (rc < 0)
+		return rc;
+	if (text && dims && given.rank != f.s.rank)
 		return fail(E_USAGE, "the given shape %.100s has rank %d, the model's has %d", text,
-			    given.rank, s->rank);
+			    given.rank, f.s.rank);
 	if (text)
-		*s = given;
+		f.s = given;
+	if (!text && file && shape_parse(file, &given) >= 0 && given.rank == f.s.rank)
+		for (int i = 0; i < given.rank; i++)
+			f.s.d[i] = f.s.d[i] < 0 ? given.d[i] : f.s.d[i];
+	import_free(im, p->name, &f);
+	*s = f.s;
 	return shape_check(s, PB_MAX_ELEMS);
 }
 
@@ -91,6 +124,28 @@ static int fix(struct importer *im, struct value *v, const struct tensor *t)
 	return E_OK;
 }
 
+/* The shape that the caller gives for an input also gives the symbolic dimensions that other inputs have in
+ * common with it. */
+static int learn_sizes(struct importer *im, const Onnx__ValueInfoProto *p)
+{
+	const Onnx__ShapeProto *dims = p->type && p->type->tensor_type ? p->type->tensor_type->shape : NULL;
+	const char *text = bound(im, p->name);
+	struct shape s;
+	text = text ? text : file_shape(im, p->name);
+	if (!text || !dims || shape_parse(text, &s) < 0 || (size_t)s.rank != dims->n_dim)
+		return E_OK;
+	for (int i = 0; i < s.rank; i++) {
+		const Onnx__DimProto *d = dims->dim[i];
+		if (d->has_dim_value || !d->dim_param || !*d->dim_param ||
+		    names_find(&im->sizes, d->dim_param))
+			continue;
+		int rc = names_add(&im->sizes, d->dim_param, (int)s.d[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
 static int add_input(struct importer *im, const Onnx__ValueInfoProto *p)
 {
 	struct graph *g = im->g;
@@ -112,11 +167,26 @@ static int add_input(struct importer *im, const Onnx__ValueInfoProto *p)
 	return E_OK;
 }
 
+/* The number of inputs that are not constants. */
+static size_t count_inputs(const struct importer *im, const Onnx__GraphProto *p)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < p->n_input; i++)
+		n += p->input[i]->name && !names_find(&im->names, p->input[i]->name);
+	return n;
+}
+
 int import_inputs(struct importer *im, const Onnx__GraphProto *p)
 {
 	im->g->input = arena_try(&im->g->arena, p->n_input + 1, sizeof *im->g->input);
 	if (!im->g->input)
 		return E_NOMEM;
+	im->only_input = count_inputs(im, p) == 1;
+	for (size_t i = 0; i < p->n_input; i++) {
+		int rc = p->input[i]->name ? learn_sizes(im, p->input[i]) : E_OK;
+		if (rc < 0)
+			return rc;
+	}
 	for (size_t i = 0; i < p->n_input; i++) {
 		const char *name = p->input[i]->name;
 		if (!name || !*name)

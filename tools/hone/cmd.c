@@ -75,6 +75,11 @@ static const struct opt_value *value(const struct args *a, const char *name, enu
 	return &a->val[i];
 }
 
+bool arg_has(const struct args *a, const char *name)
+{
+	return opt_find(own_opts(a->cmd), name, strlen(name), 0) >= 0;
+}
+
 bool arg_given(const struct args *a, const char *name)
 {
 	return a->val[opt_find(own_opts(a->cmd), name, strlen(name), 0)].given;

@@ -44,6 +44,7 @@ struct args {
 /* An option that was not given yields the fallback. Asking for a name that is not in the table is a
  * programming error. */
 bool arg_flag(const struct args *a, const char *name);
+bool arg_has(const struct args *a, const char *name);   /* whether the command takes such an option */
 bool arg_given(const struct args *a, const char *name); /* an option of any kind */
 int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);

@@ -103,16 +103,38 @@ int model_threads(const struct args *a, const struct target *t)
 		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d cores)", (long long)n,
 			    t->cores);
 	if (n > t->cores)
-		log_info("%lld threads on %d cores: they will wait for each other", (long long)n,
-			 t->cores);
+		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
 	return (int)n;
+}
+
+/* Adds the shapes of the input files, for commands with --input: they give the model's free dimensions. A
+ * file that cannot be read gives none; feed_inputs reports it. */
+static int add_file_shapes(const struct args *a, struct arena *arena, struct import_bind *bind)
+{
+	const char *const *input;
+	int n = 0, words = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
+	for (int i = 0; i < words; i++) {
+		const char *eq = strchr(input[i], '=');
+		bool bare = !eq || file_exists(input[i]);
+		char shape[160];
+		struct arena scratch = {0};
+		struct tensor t;
+		if (tensor_read(&scratch, bare ? input[i] : eq + 1, &t, NULL) >= 0) {
+			shape_text(&t.shape, shape);
+			bind[n++] = (struct import_bind){
+			    bare ? "" : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
+			    arena_strdup(arena, shape), true};
+		}
+		arena_free(&scratch);
+	}
+	return n;
 }
 
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out)
 {
-	const char *const *shape;
-	int n = arg_list(a, "shape", &shape);
-	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + 1);
+	const char *const *shape, *const *input;
+	int n = arg_list(a, "shape", &shape), files = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files + 1);
 	for (int i = 0; i < n; i++) {
 		const char *eq = strrchr(shape[i], '=');
 		if (!eq || eq == shape[i] || !eq[1])
@@ -122,18 +144,35 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 		    (struct import_bind){arena_strndup(arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
 	}
 	*out = bind;
-	return n;
+	return n + add_file_shapes(a, arena, bind + n);
+}
+
+/* A command that reads a model several times says this once. */
+static void say_notes(const char *path, const struct buf *notes)
+{
+	static struct key said;
+	struct buf line = {0};
+	buf_printf(&line, "%s: %s", path, buf_str(notes));
+	struct key k = hash_text(buf_str(&line));
+	if (notes->n && !key_equal(k, said))
+		log_info("%s", buf_str(&line));
+	said = notes->n ? k : said;
+	buf_free(&line);
 }
 
 int model_import(const struct args *a, const char *path, struct graph **out)
 {
 	struct arena arena = {0};
-	struct import_opts o = {0};
+	struct buf notes = {0};
+	struct import_opts o = {.notes = &notes};
 	int rc = image_is_no_model(path);
 	if (rc >= 0)
 		rc = o.nbinds = model_binds(a, &arena, &o.binds);
 	if (rc >= 0)
 		rc = import_file(path, &o, out);
+	if (rc >= 0)
+		say_notes(path, &notes);
+	buf_free(&notes);
 	arena_free(&arena);
 	return rc;
 }

@@ -28,7 +28,7 @@ TEST(every_key_is_taken)
 		      "[limits]\nmemory = 64M\njobs = 3\nwrites = 1M\n"
 		      "[inhibit]\nfile = /a\n  file = /b\n"
 		      "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nexact = yes\n"
-		      "shape = in:put:1x3x224x224\n[model two]\npath = /2\n"
+		      "shape = in:put=1x3x224x224\nshape = N:4\nshape = in:put=2x3\n[model two]\npath = /2\n"
 		      "[sync]\nserver = https://x\nevery = 1h\nserver = https://y\n",
 		      &c));
 	CHECK(!strcmp(c.cache, "/c") && c.cache_bytes == 32 << 20 && !strcmp(c.socket, "/s"));
@@ -44,8 +44,10 @@ TEST(every_key_is_taken)
 	CHECK(!strcmp(c.model[0].name, "gr\xc3\xbcn 1") && !strcmp(c.model[0].path, "/m.onnx"));
 	CHECK(c.model[0].threads == 4 && c.model[0].priority == -7 && c.model[0].exact &&
 	      c.model[0].line == 30);
-	CHECK(!strcmp(c.model[0].shape, "in:put:1x3x224x224"));
-	CHECK(!c.model[1].shape && !c.model[1].exact && !strcmp(c.model[1].path, "/2"));
+	REQUIRE(c.model[0].shapes.n == 2);
+	CHECK(!strcmp(c.model[0].shapes.shape[0], "in:put=2x3")); /* a later line overrides an earlier one */
+	CHECK(!strcmp(c.model[0].shapes.shape[1], "N=4"));        /* the old form */
+	CHECK(!c.model[1].shapes.n && !c.model[1].exact && !strcmp(c.model[1].path, "/2"));
 	REQUIRE(c.nsync == 2 && !strcmp(c.sync[0].value, "https://y") && !strcmp(c.sync[1].key, "every"));
 	arena_free(&a);
 }
@@ -89,7 +91,12 @@ static const struct {
     {"[model x]\n[model y]\npath = /y\n", "1: [model x]: path is missing"},
     {"[model x/y]\npath = /y\n", "1: [model x/y]: not a valid model name"},
     {"[model x]\npath = /y\nshape = 1x3\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nshape = a=1x\n", "3: [model x] shape"},
     {"[model x]\npath = /y\nshape = a:1x\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nshape = =1\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nshape = a=1\nshape = b=1\nshape = c=1\nshape = d=1\nshape = e=1\nshape = f=1\n"
+     "shape = g=1\nshape = h=1\nshape = h=2\nshape = i=1\n",
+     "12: [model x] shape = i=1: not possible; allowed: as --shape of hone tune: x=1x3x224x224"},
     {"[model x]\npath = /y\nshape = a:0123456789\n", "3: [model x] shape"},
     {"[model x]\npath = /y\nmodel = a\n", "3: [model x] model: no such key; there are: path, threads"},
     {"[boot]\nbudget = 2s\nb\xff = 1\n", "3: not UTF-8"},
@@ -242,7 +249,7 @@ TEST(the_example_says_every_default)
 	CHECK(same_rest(&all, &defaults) && same_limits(&all.gate, &defaults.gate));
 	CHECK(all.cache && all.ninhibit == 1);
 	REQUIRE(all.nmodels == 1);
-	CHECK(all.model[0].path && all.model[0].shape && !all.model[0].exact && !all.model[0].threads);
+	CHECK(all.model[0].path && all.model[0].shapes.n && !all.model[0].exact && !all.model[0].threads);
 	for (int i = 0; policy_table[i]; i++)
 		CHECK(strstr(buf_str(&text), policy_table[i]->name));
 	buf_free(&text);
@@ -255,7 +262,7 @@ TEST(the_robots_example_holds)
 	struct conf c;
 	CHECK_OK(conf_read("configs/examples/robot.conf", &a, &c));
 	REQUIRE(c.nmodels == 2 && c.ninhibit == 1);
-	CHECK(c.model[0].threads == 2 && c.model[0].priority == 10 && c.model[1].shape);
+	CHECK(c.model[0].threads == 2 && c.model[0].priority == 10 && c.model[1].shapes.n);
 	CHECK(c.boot_budget_ns == 30 * NS_PER_S && c.gate.from_minute == 22 * 60);
 	arena_free(&a);
 }

@@ -70,6 +70,113 @@ TEST(binds_shapes)
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_CORRUPT, "node 'Add_0' (Add, opset 17)");
 }
 
+/* Imports a model of inputs "a" (and "b", unless it is NULL) with these dimensions. */
+static int import_free_dims(const char *a, const char *b, const struct import_opts *o, struct graph **g)
+{
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "a", 1, a);
+	mk_node(&k, "Relu", "a", "y");
+	mk_output(&k, "y");
+	if (b) {
+		mk_input(&k, "b", 1, b);
+		mk_node(&k, "Relu", "b", "z");
+		mk_output(&k, "z");
+	}
+	return mk_import(&k, NULL, o, g);
+}
+
+TEST(a_free_batch_size_is_1)
+{
+	static const struct {
+		const char *dims, *shape;
+	} good[] = {
+	    {"batch_size 3 32 32", "1x3x32x32"},
+	    {"N 5", "1x5"},
+	    {"unk__314 76 32 1", "1x76x32x1"},
+	    {"-1 8", "1x8"},
+	    {"2 Batch 128", "2x1x128"},
+	    {"batch", "1"},
+	    {"2 3", NULL}, /* nothing is free, so nothing is said */
+	};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		struct buf notes = {0};
+		const struct import_opts o = {.notes = &notes};
+		struct graph *g;
+		char shape[160], dims[64];
+		REQUIRE_OK(import_free_dims(good[i].dims, NULL, &o, &g));
+		shape_text(&g->value[g->input[0]].t.shape, shape);
+		CHECK(!strcmp(shape, good[i].shape ? good[i].shape : "2x3"));
+		snprintf(dims, sizeof dims, "input 'a' is [%s", good[i].dims[0] == '-' ? "?" : good[i].dims);
+		dims[strlen("input 'a' is [") + 1] = 0; /* the first letter of its first dimension */
+		CHECK(!good[i].shape == !notes.n);
+		CHECK(!good[i].shape || strstr(buf_str(&notes), dims));
+		buf_free(&notes);
+		graph_free(g);
+	}
+}
+
+TEST(other_free_sizes_are_errors)
+{
+	static const struct {
+		const char *dims, *example;
+	} bad[] = {
+	    {"1 3 h w",
+	     "input 'a' is [1, 3, h, w]; give the sizes that you use, for example --shape a=1x3x224x224"},
+	    {"-1 3 -1 -1", "input 'a' is [?, 3, ?, ?]"},
+	    {"n height width 3", "--shape a=1x224x224x3"},
+	    {"batch samples",
+	     "input 'a' is [batch, samples]; give the sizes that you use, for example --shape a=1x128"},
+	    {"seq_len 80", "--shape a=1x80"},
+	    {"x", "--shape a=1"},
+	};
+	struct graph *g;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(import_free_dims(bad[i].dims, NULL, &none, &g), E_USAGE, bad[i].example);
+	CHECK_FAILS(import_free_dims("1 t", "u 3 v", &none, &g), E_USAGE,
+		    "--shape a=1x128 --shape b=1x3x128");
+	const struct import_opts lib = {.shape_option = "shapes of x: "};
+	CHECK_FAILS(import_free_dims("1 t", NULL, &lib, &g), E_USAGE, "for example shapes of x: a=1x128");
+}
+
+TEST(free_sizes_that_are_given)
+{
+	struct graph *g;
+	struct import_bind b[2] = {{"h", "8"}, {"w", "9"}};
+	struct import_opts o = {.nbinds = 2, .binds = b};
+	REQUIRE_OK(import_free_dims("batch 3 h w", NULL, &o, &g));
+	CHECK(g->value[g->input[0]].t.shape.d[2] == 8 && g->value[g->input[0]].t.shape.d[3] == 9);
+	graph_free(g);
+	o.nbinds = 1;
+	CHECK_FAILS(import_free_dims("batch 3 h w", NULL, &o, &g), E_USAGE, "[batch, 3, 8, w]");
+	/* One input's shape gives the sizes that another shares with it. */
+	b[0] = (struct import_bind){"a", "4x20"};
+	REQUIRE_OK(import_free_dims("n t", "n t 7", &o, &g));
+	CHECK(shape_count(&g->value[g->input[1]].t.shape) == 4 * 20 * 7);
+	graph_free(g);
+}
+
+TEST(files_give_free_sizes_only)
+{
+	struct graph *g;
+	struct import_bind b = {"a", "5x6", true};
+	struct import_opts o = {.nbinds = 1, .binds = &b};
+	REQUIRE_OK(import_free_dims("1 t", NULL, &o, &g));
+	CHECK(g->value[g->input[0]].t.shape.d[0] == 1 && g->value[g->input[0]].t.shape.d[1] == 6);
+	graph_free(g);
+	b.name = "";
+	REQUIRE_OK(import_free_dims("1 t", NULL, &o, &g));
+	CHECK(g->value[g->input[0]].t.shape.d[1] == 6);
+	graph_free(g);
+	CHECK_FAILS(import_free_dims("1 t", "2", &o, &g), E_USAGE,
+		    "input 'a' is [1, t]"); /* of which input? */
+	b = (struct import_bind){"a", "5x6x7", true};
+	CHECK_FAILS(import_free_dims("1 t", NULL, &o, &g), E_USAGE, "input 'a' is [1, t]");
+	b = (struct import_bind){"elsewhere", "5x6", true};
+	REQUIRE_OK(import_free_dims("1 2", NULL, &o, &g));
+	graph_free(g);
+}
+
 TEST(fixed_inputs_are_constants)
 {
 	struct onnx_maker k;

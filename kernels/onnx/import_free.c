@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Free dimensions of inputs: those without a number in the file. Only a batch size has a default, 1; the
+ * sizes of the others are the caller's to give, because no default is right: a text detector of size 1x3x1x1
+ * imports without an error, and what is tuned then is of no use.
+ *
+ * A batch size is a dimension whose name says so ("batch_size"), or the first one of an input with two or
+ * more dimensions whose others are known, unless its name says that it is something else ("seq_len"). */
+#include "kernels/onnx/import_parts.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_NAMED = 8 }; /* inputs that a message names */
+
+static bool holds(const char *name, const char *part)
+{
+	size_t n = strlen(part);
+	for (; *name; name++)
+		if (!strncasecmp(name, part, n))
+			return true;
+	return false;
+}
+
+static bool one_of(const char *name, const char *const *list)
+{
+	while (*list && strcasecmp(name, *list))
+		list++;
+	return *list != NULL;
+}
+
+static bool named_batch(const char *name, bool first)
+{
+	static const char *const letters[] = {"n", "b", "bs", "bsz", NULL};
+	return holds(name, "batch") || (first && one_of(name, letters));
+}
+
+static bool named_otherwise(const char *name)
+{
+	static const char *const parts[] = {"seq",   "len",    "time",  "frame",   "height",
+					    "width", "sample", "token", "channel", NULL};
+	static const char *const letters[] = {"h", "w", "c", "t", "s", "l", NULL};
+	for (int i = 0; parts[i]; i++)
+		if (holds(name, parts[i]))
+			return true;
+	return one_of(name, letters);
+}
+
+/* A size for the example: that of an image in the places of an image's height and width. */
+static int64_t example(const struct free_shape *f, int i)
+{
+	bool image = f->s.rank == 4, last = image && f->s.d[3] > 0 && f->s.d[3] <= 4; /* nhwc */
+	if (i == 0)
+		return 1;
+	if (image && i == (last ? 3 : 1))
+		return 3;
+	return image ? 224 : 128;
+}
+
+/* A word for the shell. */
+static void put_word(struct buf *b, const char *s)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:,+@%";
+	if (!s[strspn(s, plain)]) {
+		buf_printf(b, "%.200s", s);
+		return;
+	}
+	buf_puts(b, "'");
+	for (int i = 0; s[i] && i < 200; i++)
+		buf_printf(b, s[i] == '\'' ? "'\\''" : "%c", s[i]);
+	buf_puts(b, "'");
+}
+
+/* "1x3x224x224". */
+static void put_example(struct buf *b, const struct free_shape *f)
+{
+	for (int i = 0; i < f->s.rank; i++) {
+		buf_puts(b, i ? "x" : "");
+		buf_printf(b, "%lld", (long long)(f->s.d[i] >= 0 ? f->s.d[i] : example(f, i)));
+	}
+}
+
+/* "[batch, 3, ?, ?]". */
+static void put_dims(struct buf *b, const struct free_shape *f)
+{
+	for (int i = 0; i < f->s.rank; i++) {
+		buf_puts(b, i ? ", " : "[");
+		if (f->s.d[i] >= 0)
+			buf_printf(b, "%lld", (long long)f->s.d[i]);
+		else
+			buf_printf(b, "%.60s", f->name[i] && *f->name[i] ? f->name[i] : "?");
+	}
+	buf_puts(b, "]");
+}
+
+/* Notes an input whose batch size is taken as 1. */
+static void note_batch(struct importer *im, const char *input, const struct free_shape *f)
+{
+	struct buf *b = im->o->notes;
+	if (!b || im->nbatch++ >= MOST_NAMED)
+		return;
+	buf_printf(b, b->n ? ", " : "the model leaves its batch size free, so 1 is taken: input ");
+	buf_printf(b, "'%.100s' is ", input);
+	put_dims(b, f);
+}
+
+/* Adds the input to the error's list, and to the command that it shows. */
+static void ask_for(struct importer *im, const char *input, const struct free_shape *f)
+{
+	if (im->nfree++ >= MOST_NAMED)
+		return;
+	buf_printf(&im->free, "%sinput '%.100s' is ", im->free.n ? ", " : "", input);
+	put_dims(&im->free, f);
+	buf_printf(&im->give, " %s", im->o->shape_option ? im->o->shape_option : "--shape ");
+	put_word(&im->give, input);
+	buf_puts(&im->give, "=");
+	put_example(&im->give, f);
+}
+
+static bool batch_at(const struct free_shape *f, int i)
+{
+	return f->s.d[i] < 0 && named_batch(f->name[i] ? f->name[i] : "", i == 0);
+}
+
+/* Whether the first dimension is a batch size because the other ones are known. */
+static bool first_is_batch(const struct free_shape *f)
+{
+	bool known = f->s.rank > 1 && f->s.d[0] < 0 && !named_otherwise(f->name[0] ? f->name[0] : "");
+	for (int i = 1; i < f->s.rank; i++)
+		known = known && (f->s.d[i] >= 0 || batch_at(f, i));
+	return known;
+}
+
+void import_free(struct importer *im, const char *input, struct free_shape *f)
+{
+	bool first = first_is_batch(f), defaults = false, unknown = false;
+	for (int i = 0; i < f->s.rank; i++) {
+		bool batch = batch_at(f, i) || (first && i == 0);
+		defaults |= batch;
+		unknown |= f->s.d[i] < 0 && !batch;
+	}
+	if (unknown) {
+		ask_for(im, input, f);
+	} else if (defaults) {
+		note_batch(im, input, f);
+	}
+	for (int i = 0; i < f->s.rank; i++) /* the error of import_free_finish covers the unknown ones */
+		f->s.d[i] = f->s.d[i] < 0 ? 1 : f->s.d[i];
+}
+
+int import_free_finish(struct importer *im)
+{
+	struct buf *b = im->o->notes;
+	if (b && im->nbatch > MOST_NAMED)
+		buf_printf(b, " and %d more", im->nbatch - MOST_NAMED);
+	if (b && im->nbatch)
+		buf_puts(b, "; --shape NAME=DIMS gives another size");
+	char more[32] = "";
+	if (im->nfree > MOST_NAMED)
+		snprintf(more, sizeof more, " and %d more", im->nfree - MOST_NAMED);
+	if (!im->nfree)
+		return E_OK;
+	return fail(E_USAGE, "the model leaves sizes free: %s%s; give the sizes that you use, for example%s",
+		    buf_str(&im->free), more, buf_str(&im->give));
+}
