@@ -5,6 +5,7 @@
 #include "agent/sync/pack.h"
 #include "agent/sync/sync_cache.h"
 #include "platform/base/log.h"
+#include "platform/base/near.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 static const char usage[] =
     "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH] [-q] [-v]\n"
     "       hone-sync --status [--config FILE]\n"
-    "       hone-sync --version\n"
+    "       hone-sync --version | version | --help | help\n"
     "\n"
     "Takes what the board's fleet publishes into the cache, as candidates that are timed before they\n"
     "count, and sends what this board measured if upload = yes. Without --now it ends at once if its\n"
@@ -49,6 +50,41 @@ static void on_signal(int sig)
 	stop = 1;
 }
 
+static int unknown_option(const char *word, const struct option *options)
+{
+	struct near n;
+	char name[64];
+	snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
+	name[strcspn(name, "=")] = 0;
+	near_begin(&n, name);
+	for (const struct option *o = options; o->name; o++) {
+		near_add(&n, o->name);
+		if (!strcmp(name, o->name))
+			return fail(E_USAGE, o->has_arg ? "--%s needs a value; see hone-sync --help"
+							: "--%s takes no value; see hone-sync --help",
+				    name);
+	}
+	if (n.best)
+		return fail(E_USAGE, "unknown option %s; did you mean --%s?", word, n.best);
+	return fail(E_USAGE, "unknown option %s; see hone-sync --help", word);
+}
+
+/* `help` and `version`, as hone and hone-fleet take them. */
+static int word_alone(const char *word, struct words *w)
+{
+	struct near n;
+	near_begin(&n, word);
+	near_add(&n, "help");
+	near_add(&n, "version");
+	w->help = !strcmp(word, "help");
+	w->version = !strcmp(word, "version");
+	if (w->help || w->version)
+		return E_OK;
+	if (n.best)
+		return fail(E_USAGE, "unexpected argument '%s'; did you mean '%s'?", word, n.best);
+	return fail(E_USAGE, "unexpected argument '%s'; see hone-sync --help", word);
+}
+
 static int parse(int argc, char **argv, struct words *w)
 {
 	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, VERSION, HELP };
@@ -65,7 +101,8 @@ static int parse(int argc, char **argv, struct words *w)
 						{0}};
 	const char **const text[] = {&w->conf, &w->folder, &w->cache, &w->socket};
 	bool *const flag[] = {&w->now, &w->status, &w->version, &w->help};
-	for (int c; (c = getopt_long(argc, argv, "qv", options, NULL)) != -1;) {
+	opterr = 0; /* unknown_option says it */
+	for (int c, at = 1; (c = getopt_long(argc, argv, "qv", options, NULL)) != -1; at = optind) {
 		if (c >= CONFIG && c <= SOCKET)
 			*text[c - CONFIG] = optarg;
 		else if (c >= NOW && c <= HELP)
@@ -73,9 +110,9 @@ static int parse(int argc, char **argv, struct words *w)
 		else if (c == 'q' || c == 'v')
 			log_level_set(c == 'q' ? LOG_QUIET : LOG_VERBOSE);
 		else
-			return fail(E_USAGE, "see hone-sync --help");
+			return unknown_option(argv[at < argc ? at : argc - 1], options);
 	}
-	return optind < argc ? fail(E_USAGE, "unexpected argument '%s'; see hone-sync --help", argv[optind]) : E_OK;
+	return optind < argc ? word_alone(argv[optind], w) : E_OK;
 }
 
 /* With --folder, a run by hand neither enrols nor sends anything. */

@@ -2,6 +2,7 @@
 #include "kernels/onnx/import.h"
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import_parts.h"
+#include "platform/base/near.h"
 #include "platform/base/until.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,15 +107,39 @@ static int finish(struct importer *im)
 	return fail(worst, "%d nodes cannot be used:\n%s", n, buf_str(&im->lines));
 }
 
-static int check_binds(const struct importer *im)
+/* The input or symbolic dimension that is spelled most like `name`. */
+static const char *near_bind(const struct importer *im, const Onnx__GraphProto *p, const char *name)
 {
-	for (int i = 0; i < im->o->nbinds; i++)
-		if (!im->bind_used[i] && !im->o->binds[i].weak)
+	struct near n;
+	near_begin(&n, name);
+	for (int i = 0; i < im->g->ninputs; i++)
+		near_add(&n, im->g->value[im->g->input[i]].name);
+	for (size_t i = 0; i < p->n_input; i++) {
+		const Onnx__TypeProto *t = p->input[i]->type;
+		const Onnx__ShapeProto *s = t && t->tensor_type ? t->tensor_type->shape : NULL;
+		for (size_t k = 0; s && k < s->n_dim; k++)
+			if (!s->dim[k]->has_dim_value && s->dim[k]->dim_param && *s->dim[k]->dim_param)
+				near_add(&n, s->dim[k]->dim_param);
+	}
+	return n.best;
+}
+
+static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
+{
+	for (int i = 0; i < im->o->nbinds; i++) {
+		if (im->bind_used[i] || im->o->binds[i].weak)
+			continue;
+		const char *name = im->o->binds[i].name, *near = near_bind(im, p, name);
+		if (near)
 			return fail(E_USAGE,
-				    "the model has no input or symbolic dimension '%.100s'; its first input "
-				    "is '%.200s'",
-				    im->o->binds[i].name,
-				    im->g->ninputs ? im->g->value[im->g->input[0]].name : "");
+				    "the model has no input or symbolic dimension '%.100s'; did you mean "
+				    "'%.100s'?",
+				    name, near);
+		return fail(E_USAGE,
+			    "the model has no input or symbolic dimension '%.100s'; its first input is "
+			    "'%.200s'",
+			    name, im->g->ninputs ? im->g->value[im->g->input[0]].name : "");
+	}
 	return E_OK;
 }
 
@@ -128,7 +153,7 @@ static int build(struct importer *im, const Onnx__GraphProto *p)
 	if (rc >= 0)
 		rc = import_inputs(im, p);
 	if (rc >= 0)
-		rc = check_binds(im);
+		rc = check_binds(im, p);
 	if (rc >= 0)
 		rc = import_free_finish(im);
 	if (rc >= 0)

@@ -3,6 +3,7 @@
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_replay.h"
 #include "platform/base/log.h"
+#include "platform/base/near.h"
 #include "platform/machine/topo.h"
 #include "search/strategy.h"
 #include "tools/hone/background.h"
@@ -50,10 +51,35 @@ static void progress(void *ctx, const struct job_progress *p)
 		 p->label);
 }
 
-static void add_name(char *names, size_t size, const char *name)
+/* A word that must be one of some names. */
+struct one_of {
+	struct near near; /* word NULL: the word was not given */
+	char names[256];
+	bool known;
+};
+
+static void one_of_begin(struct one_of *c, const char *word)
 {
-	size_t n = strlen(names);
-	snprintf(names + n, size - n, " %s", name);
+	*c = (struct one_of){.known = !word};
+	near_begin(&c->near, word ? word : "");
+}
+
+static void one_of_add(struct one_of *c, const char *name)
+{
+	size_t n = strlen(c->names);
+	c->known |= !strcmp(c->near.word, name);
+	near_add(&c->near, name);
+	snprintf(c->names + n, sizeof c->names - n, " %s", name);
+}
+
+static int one_of_check(const struct one_of *c, const char *what)
+{
+	if (c->known)
+		return E_OK;
+	if (c->near.best)
+		return fail(E_USAGE, "%s '%s'; did you mean '%s'? Choose one of:%s", what, c->near.word,
+			    c->near.best, c->names);
+	return fail(E_USAGE, "%s '%s'; choose one of:%s", what, c->near.word, c->names);
 }
 
 /* DIR of "replay:DIR"; NULL: another device. */
@@ -77,19 +103,15 @@ static int check_options(const struct tune_options *o, const char *device, int64
 		return fail(E_USAGE, "--budget must be at least 100ms");
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
-	char names[256] = "";
-	if (o->strategy && !strategy_find(o->strategy)) {
-		for (int i = 0; strategy_table[i]; i++)
-			add_name(names, sizeof names, strategy_table[i]->name);
-		return fail(E_USAGE, "--strategy: unknown strategy '%s'; choose one of:%s", o->strategy,
-			    names);
-	}
-	if (o->cost && !cost_find(o->cost)) {
-		for (int i = 0; cost_table[i]; i++)
-			add_name(names, sizeof names, cost_table[i]->name);
-		return fail(E_USAGE, "--cost: unknown cost model '%s'; choose one of:%s", o->cost, names);
-	}
-	return 0;
+	struct one_of word;
+	one_of_begin(&word, o->strategy);
+	for (int i = 0; strategy_table[i]; i++)
+		one_of_add(&word, strategy_table[i]->name);
+	int rc = one_of_check(&word, "--strategy: unknown strategy");
+	one_of_begin(&word, o->cost);
+	for (int i = 0; cost_table[i]; i++)
+		one_of_add(&word, cost_table[i]->name);
+	return rc < 0 ? rc : one_of_check(&word, "--cost: unknown cost model");
 }
 
 /* The headline's factor; of a replay, which knows no noise, the times' own. */
@@ -197,7 +219,10 @@ static void kernels_table(const struct tune_report *r, bool color)
 		shares |= k->roofline > 0;
 		bool both = k->before_ns > 0 && k->after_ns > 0;
 		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
-		table_cell(&t, k->after_ns <= 0 ? "-" : k->searched ? "~%.1f" : "%.1f",
+		table_cell(&t,
+			   k->after_ns <= 0 ? "-"
+			   : k->searched    ? "~%.1f"
+					    : "%.1f",
 			   (double)k->after_ns / 1e3);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, "%s", share);
@@ -243,7 +268,8 @@ static void network(const struct tune_report *r)
 	if (searched)
 		printf("~: the time that the search measured, of the kernel alone\n");
 	if (r->late && r->trials)
-		printf("the box ended before its last step did; what was found in its last second may be lost\n");
+		printf("the box ended before its last step did; what was found in its last second may be "
+		       "lost\n");
 }
 
 static void next_step(const char *model, const struct tune_report *r)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/feed.h"
 #include "platform/base/log.h"
+#include "platform/base/near.h"
 #include "agent/cache/json.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -32,9 +33,18 @@ static int find_input(const struct graph *g, const char *word, const char **file
 	if (g->ninputs == 1 && (!eq || file_exists(word)))
 		return 0;
 	struct buf known = {0};
+	char given[128];
+	struct near near;
+	snprintf(given, sizeof given, "%.*s", eq ? (int)(eq - word) : 0, word);
+	near_begin(&near, given);
+	for (int i = 0; i < g->ninputs && eq; i++)
+		near_add(&near, g->value[g->input[i]].name);
 	list_inputs(g, &known);
-	int rc =
-	    fail(E_USAGE, "--input %s: write NAME=FILE; the model's inputs are: %s", word, buf_str(&known));
+	int rc = near.best
+		     ? fail(E_USAGE, "the model has no input '%s'; did you mean '%s'? Its inputs are: %s",
+			    given, near.best, buf_str(&known))
+		     : fail(E_USAGE, "--input %s: write NAME=FILE; the model's inputs are: %s", word,
+			    buf_str(&known));
 	buf_free(&known);
 	return rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/help.h"
+#include "platform/base/near.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,58 +197,22 @@ void help_completion(const struct program *p, struct buf *out)
 		   word, p->name);
 }
 
-/* Edit distance (insert, delete, replace, swap of neighbours) between two words of at most 31 letters. */
-static int distance(const char *a, const char *b)
-{
-	int la = (int)strnlen(a, 31), lb = (int)strnlen(b, 31), d[32][32];
-	for (int i = 0; i <= la; i++)
-		for (int j = 0; j <= lb; j++) {
-			int best = i + j;
-			if (i && j) {
-				best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-				best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-				best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
-			}
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	return d[la][lb];
-}
-
-/* The largest distance at which a word still counts as a misspelling. */
-static int reach(const char *word)
-{
-	return (int)strlen(word) / 3 + 2;
-}
-
-static void consider(const char *word, const char *name, const char **best, int *least)
-{
-	bool prefix = strlen(word) > 1 && !strncmp(word, name, strlen(word));
-	int d = prefix ? 1 : distance(word, name);
-	if (d < *least) {
-		*least = d;
-		*best = name;
-	}
-}
-
 const char *help_near_cmd(const struct program *p, const char *word)
 {
-	const char *best = NULL;
-	int least = reach(word);
+	struct near n;
+	near_begin(&n, word);
 	for (int i = 0; p->cmds[i]; i++)
-		consider(word, p->cmds[i]->name, &best, &least);
-	return best;
+		near_add(&n, p->cmds[i]->name);
+	return n.best;
 }
 
 const char *help_near_opt(const struct cmd *c, const char *word)
 {
-	const char *best = NULL;
-	int least = reach(word);
+	struct near n;
+	near_begin(&n, word);
 	for (const struct opt *o = c ? c->opts : NULL; o && o->name; o++)
-		consider(word, o->name, &best, &least);
+		near_add(&n, o->name);
 	for (const struct opt *o = cmd_common; o->name; o++)
-		consider(word, o->name, &best, &least);
-	return best;
+		near_add(&n, o->name);
+	return n.best;
 }

@@ -13,8 +13,8 @@
 #define OPT_SHAPE                                                                                            \
 	{                                                                                                    \
 		"shape", OPT_LIST, "NAME=DIMS",                                                              \
-		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed where the "       \
-		    "model leaves a size free, except for a batch size, which is 1"                  \
+		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed where "        \
+		    "the model leaves a size free, except for a batch size, which is 1"                  \
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \
@@ -62,8 +62,8 @@ struct model {
 /* The values of --shape and the shapes of the files of --input as the importer takes them, in the arena.
  * Returns the count. */
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out) MUST_CHECK;
-/* Reads the graph from the file and applies --shape; no passes. If the batch size is taken as 1, it says so on
- * standard error. */
+/* Reads the graph from the file and applies --shape; no passes. If the batch size is taken as 1, standard
+ * error gets a line that says so. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;

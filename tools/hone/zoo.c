@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/zoo.h"
+#include "platform/base/near.h"
 #include "kernels/graph/eval.h"
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +21,14 @@ const struct zoo_net zoo_nets[] = {
 static int zoo_unknown(const char *name)
 {
 	char names[512] = "";
-	for (const struct zoo_net *n = zoo_nets; n->name; n++)
+	struct near near;
+	near_begin(&near, name);
+	for (const struct zoo_net *n = zoo_nets; n->name; n++) {
 		snprintf(names + strlen(names), sizeof names - strlen(names), " %s", n->name);
+		near_add(&near, n->name);
+	}
+	if (near.best)
+		return fail(E_NOTFOUND, "unknown network '%s'; did you mean '%s'?", name, near.best);
 	return fail(E_NOTFOUND, "unknown network '%s'; the zoo has%s", name, names);
 }
 

@@ -55,7 +55,7 @@ TEST(every_key_is_taken)
 static const struct {
 	const char *text, *said; /* after "honed.conf:" */
 } refused[] = {
-    {"[boot]\nbudget = 20\n", "2: [boot] budget = 20: not possible; allowed: 0s to 1h"},
+    {"[boot]\nbudget = 20x\n", "2: [boot] budget = 20x: not possible; allowed: 0s to 1h"},
     {"[boot]\nbudget = 2h\n", "2: [boot] budget"},
     {"[boot]\n\n# x\njobs = 17\n", "4: [boot] jobs = 17"},
     {"[boot]\njobs = 1x\n", "2: [boot] jobs"},
@@ -275,10 +275,11 @@ TEST(budget_of_a_kernel_command_line)
 	CHECK(conf_cmdline_budget("xhone.budget=5s hone.budgets=5s\n", &ns) == 0);
 	CHECK(conf_cmdline_budget("quiet hone.budget=5s hone.budget=500ms\n", &ns) == 1 &&
 	      ns == 500 * NS_PER_MS);
+	CHECK(conf_cmdline_budget("hone.budget=20", &ns) == 1 && ns == 20 * NS_PER_S);
 	CHECK(conf_cmdline_budget("hone.budget=0s", &ns) == 1 && ns == 0);
 	CHECK_FAILS(conf_cmdline_budget("hone.budget=", &ns), E_USAGE,
 		    "kernel command line: hone.budget=: not possible");
-	CHECK_FAILS(conf_cmdline_budget("hone.budget=20", &ns), E_USAGE, "allowed: 0s to 1h");
+	CHECK_FAILS(conf_cmdline_budget("hone.budget=20x", &ns), E_USAGE, "allowed: 0s to 1h");
 	CHECK_FAILS(conf_cmdline_budget("hone.budget=2h x", &ns), E_USAGE, "hone.budget=2h");
 	CHECK_FAILS(conf_cmdline_budget("hone.budget=1111111111111111111111111111111111s", &ns), E_USAGE,
 		    "1111");

@@ -96,6 +96,13 @@ TEST(exit_codes)
 	CHECK(run(WORDS("-v")) == 0 && says("server is not set"));
 	CHECK(run(WORDS("--nonsense")) == 2);
 	CHECK(run(WORDS("word")) == 2 && says("unexpected argument 'word'"));
+	CHECK(run(WORDS("vresion")) == 2 && says("did you mean 'version'?"));
+	CHECK(run(WORDS("-q", "--foldr", "x")) == 2 && says("unknown option --foldr; did you mean --folder?"));
+	CHECK(run(WORDS("--foldr=x")) == 2 && says("did you mean --folder?"));
+	CHECK(run(WORDS("--folder")) == 2 && says("--folder needs a value"));
+	CHECK(run(WORDS("-x")) == 2 && says("unknown option -x"));
+	CHECK(run(WORDS("version")) == 0 && says("hone-sync " HONE_VERSION));
+	CHECK(run(WORDS("help")) == 0 && says("usage: hone-sync"));
 	configure("servre = x\n");
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);

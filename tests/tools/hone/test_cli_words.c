@@ -88,4 +88,24 @@ TEST(an_input_file_gives_free_sizes)
 	CHECK_SAYS(cli_err, "input 'x' is f32 1x3x1x1");
 }
 
+TEST(misspelt_words_have_a_suggestion)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", relu_model("one.onnx", "batch 6"));
+	CHECK_RUN(2, "tuen %s", model);
+	CHECK_SAYS(cli_err, "did you mean 'tune'?");
+	CHECK_RUN(2, "tune %s --buget 3s", model);
+	CHECK_SAYS(cli_err, "did you mean --budget?");
+	CHECK_RUN(1, "zoo mobilenetv2 -o %s", in_dir("m.onnx"));
+	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
+	CHECK_RUN(2, "tune %s --strategy aneal --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "did you mean 'anneal'? Choose one of:");
+	CHECK_RUN(2, "tune %s --cost tres --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "did you mean 'trees'?");
+	CHECK_RUN(2, "tasks %s --shape bacth=3", model);
+	CHECK_SAYS(cli_err, "did you mean 'batch'?");
+	CHECK_RUN(2, "run %s --input camera_=x.npy --output %s", steering(), in_dir("o"));
+	CHECK_SAYS(cli_err, "the model has no input 'camera_'; did you mean 'camera'?");
+}
+
 TEST_MAIN
