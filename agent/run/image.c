@@ -2,6 +2,7 @@
 #include "agent/run/image.h"
 #include "agent/run/halo.h"
 #include "agent/run/plan_parts.h"
+#include "kernels/onnx/foreign.h"
 #include "platform/base/file.h"
 #include "platform/base/mix.h"
 
@@ -341,6 +342,9 @@ bool image_find(const char *path, char *out, size_t n)
 int image_is_no_model(const char *path)
 {
 	char file[4096];
+	int rc = foreign_folder(path);
+	if (rc < 0)
+		return rc;
 	return image_find(path, file, sizeof file)
 		   ? fail(E_USAGE,
 			  "%s is a compiled model or a folder; name the model file that it was compiled from",

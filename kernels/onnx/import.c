@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/onnx/import.h"
 #include "kernels/graph/eval.h"
+#include "kernels/onnx/foreign.h"
 #include "kernels/onnx/import_parts.h"
 #include "platform/base/near.h"
 #include "platform/base/until.h"
@@ -177,7 +178,8 @@ static int unpack(struct graph *g, const void *p, size_t n, size_t max_bytes, On
 	return rc;
 }
 
-int import_bytes(const void *p, size_t n, const char *folder, const struct import_opts *o, struct graph **out)
+static int import_named(const void *p, size_t n, const char *path, const char *folder,
+			const struct import_opts *o, struct graph **out)
 {
 	static const struct import_opts plain = {0};
 	struct importer im = {.folder = folder, .o = o ? o : &plain};
@@ -190,6 +192,8 @@ int import_bytes(const void *p, size_t n, const char *folder, const struct impor
 	int rc = unpack(g, p, n, max_bytes, &m);
 	if (rc >= 0)
 		rc = im.opset = read_opset(m);
+	if (rc == E_CORRUPT)
+		rc = foreign_explain(rc, p, n, path);
 	if (rc >= 0) {
 		g->name = m->graph->name ? m->graph->name : "";
 		rc = build(&im, m->graph);
@@ -208,6 +212,11 @@ int import_bytes(const void *p, size_t n, const char *folder, const struct impor
 	return E_OK;
 }
 
+int import_bytes(const void *p, size_t n, const char *folder, const struct import_opts *o, struct graph **out)
+{
+	return import_named(p, n, NULL, folder, o, out);
+}
+
 int import_file(const char *path, const struct import_opts *o, struct graph **out)
 {
 	struct arena a = {0};
@@ -221,7 +230,7 @@ int import_file(const char *path, const struct import_opts *o, struct graph **ou
 		const char *folder = !slash          ? "."
 				     : slash == path ? "/"
 						     : arena_strndup(&a, path, (size_t)(slash - path));
-		rc = fail_in(import_bytes(file.p, file.n, folder, o, out), "%s", path);
+		rc = fail_in(import_named(file.p, file.n, path, folder, o, out), "%s", path);
 	}
 	arena_free(&a);
 	return rc;

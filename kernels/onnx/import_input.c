@@ -136,10 +136,10 @@ static int learn_sizes(struct importer *im, const Onnx__ValueInfoProto *p)
 		return E_OK;
 	for (int i = 0; i < s.rank; i++) {
 		const Onnx__DimProto *d = dims->dim[i];
-		if (d->has_dim_value || !d->dim_param || !*d->dim_param ||
-		    names_find(&im->sizes, d->dim_param))
+		const char *name = d->has_dim_value || !d->dim_param ? "" : d->dim_param;
+		if (!*name || !strcmp(name, "?") || names_find(&im->sizes, name)) /* "?" names no size */
 			continue;
-		int rc = names_add(&im->sizes, d->dim_param, (int)s.d[i]);
+		int rc = names_add(&im->sizes, name, (int)s.d[i]);
 		if (rc < 0)
 			return rc;
 	}
@@ -183,7 +183,8 @@ int import_inputs(struct importer *im, const Onnx__GraphProto *p)
 		return E_NOMEM;
 	im->only_input = count_inputs(im, p) == 1;
 	for (size_t i = 0; i < p->n_input; i++) {
-		int rc = p->input[i]->name ? learn_sizes(im, p->input[i]) : E_OK;
+		const char *name = p->input[i]->name;
+		int rc = name && !names_find(&im->names, name) ? learn_sizes(im, p->input[i]) : E_OK;
 		if (rc < 0)
 			return rc;
 	}

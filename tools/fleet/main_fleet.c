@@ -8,6 +8,8 @@ static const struct cmd *const cmds[] = {&fleet_cmd_init,
 					 &fleet_cmd_boards,
 					 &fleet_cmd_revoke,
 					 &fleet_cmd_root,
+					 &cmd_help,
+					 &cmd_version,
 					 NULL};
 
 static const struct program fleet = {

@@ -219,12 +219,8 @@ static void set_command(struct parse *p, const struct cmd *c)
 static int name_command(struct parse *p, const char *name)
 {
 	const struct cmd *c = cmd_find(p->program, name);
-	if (!c) {
-		const char *near = help_near_cmd(p->program, name);
-		if (near)
-			return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", name, near);
-		return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", name, p->program->name);
-	}
+	if (!c)
+		return help_unknown_cmd(p->program, name);
 	set_command(p, c);
 	return 0;
 }
@@ -368,7 +364,7 @@ static int finish(struct parse *p, int status)
 
 int program_main(const struct program *program, int argc, char **argv)
 {
-	struct parse p = {.program = program, .argc = argc, .argv = argv};
+	struct parse p = {.program = program, .argc = argc, .argv = argv, .args.program = program};
 	return finish(&p, dispatch(&p));
 }
 
@@ -376,7 +372,7 @@ int cmd_main(const struct cmd *only, int argc, char **argv)
 {
 	const struct cmd *const cmds[] = {only, NULL};
 	const struct program program = {"hone", "", "", cmds, NULL, "", ""};
-	struct parse p = {.program = &program, .argc = argc, .argv = argv};
+	struct parse p = {.program = &program, .argc = argc, .argv = argv, .args.program = &program};
 	set_command(&p, only);
 	return finish(&p, dispatch(&p));
 }

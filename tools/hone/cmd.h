@@ -39,6 +39,7 @@ struct args {
 	/* Values by name; an option that was not given has its fallback. */
 	const struct cmd *cmd;
 	struct opt_value *val;
+	const struct program *program;
 };
 
 /* An option that was not given yields the fallback. Asking for a name that is not in the table is a
@@ -79,6 +80,7 @@ extern const struct program hone_program;
 extern const struct cmd *const cmd_table[]; /* hone's commands, by file name */
 extern const struct opt cmd_common[];       /* options that every command takes; ends with name NULL */
 const struct cmd *cmd_find(const struct program *p, const char *name); /* NULL: unknown */
+extern const struct cmd cmd_help, cmd_version; /* for every program that consists of commands */
 /* main() calls this. Returns the exit status. */
 int program_main(const struct program *p, int argc, char **argv);
 int hone_main(int argc, char **argv); /* hone's main; tests call it in a child */

@@ -35,7 +35,7 @@ void help_all(const struct program *p, struct buf *out)
 	const struct cmd *c;
 	for (int i = 0; (c = nth_cmd(p, i)); i++)
 		buf_printf(out, "  %-12s %s\n", c->name, c->summary);
-	buf_printf(out, "\nStart with: %s\n`%s COMMAND --help` says more.\n", p->start, p->name);
+	buf_printf(out, "\nStart with: %s\n`%s help COMMAND` says more.\n", p->start, p->name);
 }
 
 static void put_opts(const struct opt *o, struct buf *out)
@@ -197,13 +197,15 @@ void help_completion(const struct program *p, struct buf *out)
 		   word, p->name);
 }
 
-const char *help_near_cmd(const struct program *p, const char *word)
+int help_unknown_cmd(const struct program *p, const char *word)
 {
 	struct near n;
 	near_begin(&n, word);
 	for (int i = 0; p->cmds[i]; i++)
 		near_add(&n, p->cmds[i]->name);
-	return n.best;
+	if (n.best)
+		return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", word, n.best);
+	return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", word, p->name);
 }
 
 const char *help_near_opt(const struct cmd *c, const char *word)

@@ -12,9 +12,10 @@ void help_cmd(const struct program *p, const struct cmd *c, struct buf *out); /*
 /* Manual page in troff; c NULL: of the program itself. */
 void help_man(const struct program *p, const struct cmd *c, struct buf *out);
 void help_completion(const struct program *p, struct buf *out); /* for bash */
-/* The command, or the option of c (NULL: of the options of every command), that is spelled most like `word`;
- * NULL: none is close. */
-const char *help_near_cmd(const struct program *p, const char *word);
+/* E_USAGE: there is no such command; names the one that is spelled most like it. */
+int help_unknown_cmd(const struct program *p, const char *word) MUST_CHECK;
+/* The option of c (NULL: of the options of every command) that is spelled most like `word`; NULL: none is
+ * close. */
 const char *help_near_opt(const struct cmd *c, const char *word);
 
 #endif

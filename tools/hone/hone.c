@@ -3,9 +3,9 @@
 #include "tools/hone/cmd.h"
 #include <stddef.h>
 
-static const char *const order[] = {"zoo",     "tune",    "bench",  "run",       "verify", "tasks",
-				    "explain", "report",  "show",   "devices",   "doctor", "status",
-				    "wait",    "inhibit", "resume", "bugreport", NULL};
+static const char *const order[] = {
+    "zoo",     "inspect", "tune",   "bench", "run",     "verify", "tasks",     "explain", "report",  "show",
+    "devices", "doctor",  "status", "wait",  "inhibit", "resume", "bugreport", "help",    "version", NULL};
 
 const struct program hone_program = {
     .name = "hone",

@@ -3,6 +3,7 @@
 #include "agent/cache/history.h"
 #include "agent/run/image.h"
 #include "agent/run/source.h"
+#include "kernels/onnx/foreign.h"
 #include "platform/base/log.h"
 #include "platform/base/stats.h"
 #include <string.h>
@@ -108,11 +109,14 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	struct image im;
 	const char *const *shape;
 	r->model.path = path;
+	int rc = foreign_folder(path);
+	if (rc < 0)
+		return rc;
 	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
 		return fail(E_USAGE,
 			    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
 			    path);
-	int rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
+	rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
 	if (rc >= 0 && r->host->exact && !im.exact)
 		return fail(E_USAGE, "%s was not compiled with --exact", path);
 	return rc == E_NOTFOUND

@@ -3,6 +3,7 @@
  * run. */
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import.h"
+#include "kernels/onnx/look.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -37,6 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	const struct import_opts o = {.max_bytes = 256 << 20};
 	struct graph *g;
+	struct arena seen = {0};
+	struct look look;
+	(void)!look_bytes(p, n, NULL, &seen, &look);
+	arena_free(&seen);
 	if (import_bytes(p, n, NULL, &o, &g) < 0)
 		return 0;
 	struct buf b = {0};

@@ -24,7 +24,7 @@ static const char *relu_model(const char *name, const char *dims)
 TEST(free_sizes_must_be_given)
 {
 	static const char *const with_model[] = {
-	    "tasks",   "tune",    "bench",  "run --random --output /tmp/none", "verify",
+	    "tasks",   "tune",    "bench",          "run --random --output /tmp/none", "verify",
 	    "compile", "explain", "forget --model", "report -o /tmp/none.html"};
 	char model[256];
 	snprintf(model, sizeof model, "%s", relu_model("detector.onnx", "batch 3 h w"));
@@ -106,6 +106,153 @@ TEST(misspelt_words_have_a_suggestion)
 	CHECK_SAYS(cli_err, "did you mean 'batch'?");
 	CHECK_RUN(2, "run %s --input camera_=x.npy --output %s", steering(), in_dir("o"));
 	CHECK_SAYS(cli_err, "the model has no input 'camera_'; did you mean 'camera'?");
+}
+
+/* With an unknown operator, and one that runs in portable C. */
+static void odd_model(const char *path)
+{
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "batch 6");
+	mk_node(&k, "Relu", "x", "r");
+	mk_node(&k, "Relu", "r", "s");
+	mk_node(&k, "Frobnicate", "s", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	REQUIRE_OK(file_write(path, b.p, b.n));
+	arena_free(&k.a);
+}
+
+TEST(inspect_as_json)
+{
+	char odd[256];
+	CHECK_RUN(0, "inspect %s --json", steering());
+	json_t *j = parse_out(), *in = json_array_get(json_object_get(j, "inputs"), 0);
+	check_keys(j, "model inputs outputs opset free unsupported operators untuned nodes weights ir");
+	CHECK(json_integer_value(json_object_get(j, "opset")) >= 7);
+	CHECK(!strcmp(json_string_value(json_object_get(in, "name")), "camera"));
+	CHECK(!strcmp(json_string_value(json_object_get(in, "type")), "f32"));
+	CHECK(json_integer_value(json_array_get(json_object_get(in, "shape"), 3)) == 200);
+	CHECK(json_array_size(json_object_get(j, "free")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "weights")) > 100000);
+	json_decref(j);
+	CHECK_RUN(0, "inspect %s --json", relu_model("detector.onnx", "batch 3 h w"));
+	j = parse_out();
+	json_t *free_dims = json_object_get(j, "free");
+	REQUIRE(json_array_size(free_dims) == 3);
+	CHECK(json_integer_value(json_object_get(json_array_get(free_dims, 2), "axis")) == 3);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(free_dims, 2), "name")), "w"));
+	CHECK(json_is_null(json_object_get(j, "untuned")));
+	CHECK(strstr(json_string_value(json_object_get(j, "needs_sizes")), "--shape x=1x3x224x224"));
+	json_decref(j);
+	snprintf(odd, sizeof odd, "%s", in_dir("odd.onnx"));
+	odd_model(odd);
+	CHECK_RUN(0, "inspect %s --json", odd);
+	j = parse_out();
+	json_t *ops = json_object_get(j, "operators"), *bad = json_object_get(j, "unsupported");
+	REQUIRE(json_array_size(ops) == 2 && json_array_size(bad) == 1);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(ops, 0), "type")), "Relu"));
+	CHECK(json_integer_value(json_object_get(json_array_get(ops, 0), "nodes")) == 2);
+	CHECK(strstr(json_string_value(json_array_get(bad, 0)), "Frobnicate"));
+	json_decref(j);
+}
+
+TEST(inspect_for_people)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", relu_model("detector.onnx", "batch 3 h w"));
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_out, "opset 17");
+	CHECK_SAYS(cli_out, "[batch, 3, h, w]");
+	CHECK_SAYS(cli_out, "--shape x=1x3x224x224");
+	CHECK_RUN(0, "inspect %s --shape x=1x3x8x8", model);
+	CHECK_SAYS(cli_out, "Every operator has kernels that can be tuned");
+	CHECK_SAYS(cli_out, "--budget 20s --shape x=1x3x8x8\n");
+	CHECK_RUN(2, "inspect %s --shape x=1x3x8", model);
+	CHECK_SAYS(cli_err, "has rank 3");
+	CHECK(!cli_out[0]);
+	CHECK_RUN(1, "inspect /nowhere/m.onnx");
+	CHECK_SAYS(cli_err, "/nowhere/m.onnx");
+}
+
+/* "untuned" is what `hone tasks --unsupported` lists as portable. */
+TEST(inspect_counts_portable_operators)
+{
+	char model[256];
+	struct onnx_maker k;
+	const int64_t two[] = {2};
+	snprintf(model, sizeof model, "%s", in_dir("topk.onnx"));
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 6");
+	mk_init(&k, "k", 7, "1", two, sizeof two);
+	mk_node(&k, "Relu", "x", "r");
+	mk_node(&k, "TopK", "r k", "y i");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	REQUIRE_OK(file_write(model, b.p, b.n));
+	arena_free(&k.a);
+	CHECK_RUN(0, "inspect %s --json", model);
+	json_t *j = parse_out(), *untuned = json_object_get(j, "untuned");
+	REQUIRE(json_array_size(untuned) == 1);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(untuned, 0), "type")), "TopK"));
+	json_decref(j);
+	CHECK_RUN(0, "inspect %s", model);
+	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
+}
+
+TEST(formats_of_others_name_the_converter)
+{
+	static const char *const commands[] = {"tasks", "inspect", "tune", "bench", "verify"};
+	static const char flat[] = "\x1c\0\0\0TFL3\x14\0\x20\0";
+	char path[256], folder[256];
+	snprintf(path, sizeof path, "%s", in_dir("m.tflite"));
+	snprintf(folder, sizeof folder, "%s", in_dir("saved"));
+	REQUIRE_OK(file_write(path, flat, sizeof flat - 1));
+	REQUIRE_OK(file_mkdirs(folder, 0755));
+	REQUIRE_OK(file_write(in_dir("saved/saved_model.pb"), "x", 1));
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		const char *cache = i > 1 ? in_dir("cache") : "";
+		CHECK_RUN(1, "%s %s %s %s", commands[i], path, i > 1 ? "--cache" : "", cache);
+		CHECK_SAYS(cli_err,
+			   "it is a TensorFlow Lite model; convert it: python3 -m tf2onnx.convert --tflite ");
+		CHECK_SAYS(cli_err, path);
+		CHECK(strchr(cli_err, '\n') == cli_err + strlen(cli_err) - 1);
+		CHECK(!cli_out[0]);
+		CHECK_RUN(1, "%s %s %s %s", commands[i], folder, i > 1 ? "--cache" : "", cache);
+		CHECK_SAYS(cli_err, "tf2onnx.convert --saved-model ");
+	}
+}
+
+TEST(help_and_version_are_commands)
+{
+	static char by_option[sizeof cli_out];
+	CHECK_RUN(0, "tune --help");
+	snprintf(by_option, sizeof by_option, "%s", cli_out);
+	CHECK_RUN(0, "help tune");
+	CHECK(!strcmp(by_option, cli_out));
+	CHECK_RUN(0, "help");
+	CHECK_SAYS(cli_out, "commands:");
+	CHECK_RUN(2, "help tuen");
+	CHECK_SAYS(cli_err, "did you mean 'tune'?");
+	CHECK_RUN(0, "help --json");
+	json_t *j = parse_out();
+	int n = 0;
+	while (cmd_table[n])
+		n++;
+	CHECK(json_array_size(json_object_get(j, "commands")) == (size_t)n);
+	json_decref(j);
+	CHECK_RUN(0, "help tune --json");
+	j = parse_out();
+	CHECK(!strcmp(
+	    json_string_value(json_object_get(json_array_get(json_object_get(j, "options"), 0), "name")),
+	    "budget"));
+	json_decref(j);
+	CHECK_RUN(0, "version");
+	CHECK(!strcmp(cli_out, "hone " HONE_VERSION "\n"));
+	CHECK_RUN(0, "version --json");
+	j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "version")), HONE_VERSION));
+	json_decref(j);
 }
 
 TEST_MAIN

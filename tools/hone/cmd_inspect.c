@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/json.h"
+#include "kernels/onnx/look.h"
+#include "tools/hone/model.h"
+#include "tools/hone/table.h"
+#include <stdio.h>
+#include <string.h>
+
+struct inspect {
+	const char *path;
+	struct look look;
+	struct arena arena;
+	/* The import, if it is possible: it says which nodes run without tuned kernels. */
+	bool imported;
+	struct model model;
+	int nuntuned;
+	struct look_op *untuned; /* by type */
+	char *problem;           /* why it is not possible; NULL: it is */
+	bool needs_sizes;        /* the problem is that sizes are missing */
+};
+
+static void count_untuned(struct inspect *in)
+{
+	const struct steps *s = in->model.steps;
+	in->untuned = ARENA_ARRAY(&in->arena, struct look_op, s->nsteps + 1);
+	for (int i = 0; i < s->nsteps; i++) {
+		if (s->step[i].kind != STEP_HOST)
+			continue;
+		const char *type = node_type(&in->model.g->node[s->step[i].node]);
+		int k = 0;
+		while (k < in->nuntuned && strcmp(in->untuned[k].type, type))
+			k++;
+		in->untuned[k].type = type;
+		in->untuned[k].uses++;
+		in->nuntuned += k == in->nuntuned;
+	}
+}
+
+/* The structure is shown even if the model cannot be imported. */
+static int try_import(const struct args *a, struct inspect *in)
+{
+	struct target t;
+	int rc = target_host(&t);
+	if (rc < 0)
+		return rc;
+	rc = model_open(a, in->path, &(struct chosen_for){.target = &t}, &in->model);
+	if (rc >= 0) {
+		in->imported = true;
+		count_untuned(in);
+		return E_OK;
+	}
+	const char *const *shape;
+	if (rc == E_NOMEM || (rc == E_USAGE && arg_list(a, "shape", &shape)))
+		return rc; /* the caller's --shape is wrong */
+	in->needs_sizes = rc == E_USAGE;
+	in->problem = arena_strdup(&in->arena, err_text());
+	size_t path = strlen(in->path);
+	if (!strncmp(in->problem, in->path, path) && !strncmp(in->problem + path, ": ", 2))
+		in->problem += path + 2;
+	return E_OK;
+}
+
+static void dims_text(const struct look_value *v, struct buf *b)
+{
+	for (int i = 0; i < v->rank; i++) {
+		const struct look_dim *d = &v->dim[i];
+		buf_puts(b, i ? ", " : "[");
+		if (d->size >= 0)
+			buf_printf(b, "%lld", (long long)d->size);
+		else
+			buf_puts(b, *d->name ? d->name : "?");
+	}
+	buf_puts(b, !v->ranked ? "not said" : v->rank ? "]" : "scalar");
+}
+
+static void values_rows(struct table *t, const char *what, const struct look_value *v, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct buf b = {0};
+		dims_text(&v[i], &b);
+		table_cell(t, "%s", what);
+		table_cell(t, "%s", v[i].name);
+		table_cell(t, "%s", *v[i].type ? v[i].type : "not a tensor");
+		table_cell(t, "%s", buf_str(&b));
+		buf_free(&b);
+	}
+}
+
+static void print_values(const struct args *a, const struct inspect *in)
+{
+	struct table t = {.align = "llll"};
+	const char *const head[] = {"", "name", "type", "shape"};
+	for (int i = 0; i < 4; i++)
+		table_cell(&t, "%s", head[i]);
+	values_rows(&t, "input", in->look.in, in->look.nin);
+	values_rows(&t, "output", in->look.out, in->look.nout);
+	table_print(&t, a->color);
+}
+
+static void print_ops(const struct args *a, const struct inspect *in)
+{
+	struct table t = {.align = "rl"};
+	table_cell(&t, "nodes");
+	table_cell(&t, "operator");
+	for (int i = 0; i < in->look.nops; i++) {
+		const struct look_op *o = &in->look.op[i];
+		table_cell(&t, "%d", o->uses);
+		table_cell(&t, "%s%s%s", o->domain, *o->domain ? "." : "", o->type);
+	}
+	table_print(&t, a->color);
+}
+
+static void print_next(const struct args *a, const struct inspect *in)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	printf("%d task%s, %.3f GFLOP. Next: hone tune %s --budget 20s", in->model.ntasks,
+	       plural_s(in->model.ntasks), in->model.steps->flops / 1e9, in->path);
+	for (int i = 0; i < n; i++)
+		printf(" --shape %s", shape[i]);
+	printf("\n");
+}
+
+static void print_use(const struct args *a, const struct inspect *in)
+{
+	if (in->imported && !in->nuntuned)
+		printf("Every operator has kernels that can be tuned.\n");
+	else if (in->imported)
+		printf("Without tuned kernels, in portable C:");
+	for (int i = 0; in->imported && i < in->nuntuned; i++)
+		printf("%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
+	if (in->imported && in->nuntuned)
+		printf("\n");
+	if (in->imported)
+		print_next(a, in);
+	else
+		printf("%s: %s\n", in->needs_sizes ? "Sizes are needed" : "hone cannot use this model",
+		       in->problem);
+}
+
+static void print_all(const struct args *a, const struct inspect *in)
+{
+	const struct look *l = &in->look;
+	printf("%s: ", in->path);
+	for (int i = 0; i < l->nopsets; i++)
+		printf("%s%s opset %lld", i ? ", " : "", l->opset[i].domain, (long long)l->opset[i].version);
+	printf("%sIR %lld%s%s; %d node%s, %.3f million weights\n", l->nopsets ? ", " : "", (long long)l->ir,
+	       *l->producer ? ", by " : "", l->producer, l->nodes, plural_s(l->nodes),
+	       (double)l->weights / 1e6);
+	print_values(a, in);
+	print_ops(a, in);
+	print_use(a, in);
+}
+
+static json_t *values_json(const struct look_value *v, int n)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < n; i++) {
+		json_t *shape = v[i].ranked ? json_array() : json_null();
+		for (int k = 0; k < v[i].rank; k++) {
+			const struct look_dim *d = &v[i].dim[k];
+			json_array_append_new(shape, d->size >= 0 ? json_integer(d->size)
+						     : *d->name   ? json_text(d->name)
+								  : json_null());
+		}
+		json_array_append_new(list, json_pack("{so so so}", "name", json_text(v[i].name), "type",
+						      *v[i].type ? json_text(v[i].type) : json_null(),
+						      "shape", shape));
+	}
+	return list;
+}
+
+/* Free dimensions of the inputs. */
+static json_t *free_json(const struct look *l)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < l->nin; i++)
+		for (int k = 0; k < l->in[i].rank; k++) {
+			const struct look_dim *d = &l->in[i].dim[k];
+			if (d->size < 0)
+				json_array_append_new(
+				    list, json_pack("{so si so}", "input", json_text(l->in[i].name), "axis",
+						    k, "name", *d->name ? json_text(d->name) : json_null()));
+		}
+	return list;
+}
+
+static json_t *ops_json(const struct look_op *o, int n)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("{so so si}", "type", json_text(o[i].type), "domain",
+						      json_text(o[i].domain ? o[i].domain : ""), "nodes",
+						      o[i].uses));
+	return list;
+}
+
+/* Each line of the import's error is a node. */
+static json_t *lines_json(const struct inspect *in)
+{
+	json_t *list = json_array();
+	char *save = NULL, *copy = in->problem ? strdup(in->problem) : NULL;
+	for (char *line = copy ? strtok_r(copy, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+		json_array_append_new(list, json_text(line));
+	free(copy);
+	return list;
+}
+
+static json_t *opsets_json(const struct look *l, json_int_t *own)
+{
+	json_t *o = json_object();
+	*own = 0;
+	for (int i = 0; i < l->nopsets; i++) {
+		json_object_set_new(o, l->opset[i].domain, json_integer(l->opset[i].version));
+		if (!strcmp(l->opset[i].domain, "ai.onnx") && l->opset[i].version > *own)
+			*own = l->opset[i].version;
+	}
+	return o;
+}
+
+static int print_json(const struct inspect *in)
+{
+	const struct look *l = &in->look;
+	json_int_t opset;
+	json_t *opsets = opsets_json(l, &opset);
+	json_t *unsupported = in->needs_sizes ? json_array() : lines_json(in);
+	return json_out(json_pack(
+	    "{so sI so sI so si sI so so so so so so so}", "model", json_text(in->path), "opset", opset,
+	    "opsets", opsets, "ir", (json_int_t)l->ir, "producer", json_text(l->producer), "nodes", l->nodes,
+	    "weights", (json_int_t)l->weights, "inputs", values_json(l->in, l->nin), "outputs",
+	    values_json(l->out, l->nout), "free", free_json(l), "operators", ops_json(l->op, l->nops),
+	    "untuned", in->imported ? ops_json(in->untuned, in->nuntuned) : json_null(), "unsupported",
+	    unsupported, "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
+}
+
+static int run_inspect(const struct args *a)
+{
+	struct inspect in = {.path = a->pos[0]};
+	int rc = look_file(in.path, &in.arena, &in.look);
+	if (rc >= 0)
+		rc = try_import(a, &in);
+	if (rc >= 0 && a->json)
+		rc = print_json(&in);
+	else if (rc >= 0)
+		print_all(a, &in);
+	if (in.imported)
+		model_close(&in.model);
+	arena_free(&in.arena);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_inspect = {
+    .usage = "MODEL [--shape NAME=DIMS]",
+    .summary = "show a model's inputs, outputs, free sizes and operators",
+    .details =
+	"Also of a model that hone cannot run: it says why. Which operators run without tuned kernels is\n"
+	"known once all sizes are: where the model leaves sizes free, give them with --shape.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_inspect,
+    .name = "inspect",
+};
