@@ -6,12 +6,14 @@
  *
  * An import ends with its thread's limit (platform/base/until.h).
  *
- * Free dimensions, symbolic or unknown ones, are bound by `binds` ("images" = "1x3x320x320", by input name; or
- * by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
+ * Free dimensions, symbolic or unknown ones, are bound by `binds` ("images" = "1x3x320x320", by input name;
+ * or by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
  * dimensions are batch sizes); any other makes the import fail with E_USAGE, whose text names the inputs and
- * the options that would give their sizes. All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line:
- * "node 'x' (Type, opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every
- * value has its shape. */
+ * the options that would give their sizes.
+ *
+ * All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line: "node 'x' (Type,
+ * opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every value has its
+ * shape. A file of another program is E_CORRUPT, and the text names its format (kernels/onnx/foreign.h). */
 #ifndef KERNELS_IMPORT_H
 #define KERNELS_IMPORT_H
 

@@ -73,7 +73,7 @@ static int64_t node_weights(const Onnx__NodeProto *n)
 	return sum;
 }
 
-static int look_ops(const Onnx__GraphProto *g, struct arena *a, struct look *out)
+static int look_ops(const Onnx__GraphProto *g, struct arena *a, struct onnx_look *out)
 {
 	struct arena scratch = {.cap_bytes = a->cap_bytes};
 	struct names known = {.a = &scratch};
@@ -105,7 +105,7 @@ static int look_ops(const Onnx__GraphProto *g, struct arena *a, struct look *out
 	return rc;
 }
 
-static int look_constants(const Onnx__GraphProto *g, struct names *constants, struct look *out)
+static int look_constants(const Onnx__GraphProto *g, struct names *constants, struct onnx_look *out)
 {
 	for (size_t i = 0; i < g->n_initializer; i++) {
 		const Onnx__TensorProto *t = g->initializer[i];
@@ -121,7 +121,7 @@ static int look_constants(const Onnx__GraphProto *g, struct names *constants, st
 	return E_OK;
 }
 
-static int look_opsets(const Onnx__ModelProto *m, struct arena *a, struct look *out)
+static int look_opsets(const Onnx__ModelProto *m, struct arena *a, struct onnx_look *out)
 {
 	out->opset = arena_try(a, m->n_opset_import + 1, sizeof *out->opset);
 	if (!out->opset)
@@ -140,7 +140,7 @@ static int look_opsets(const Onnx__ModelProto *m, struct arena *a, struct look *
 	return E_OK;
 }
 
-static int look_graph(const Onnx__GraphProto *g, struct arena *a, struct look *out)
+static int look_graph(const Onnx__GraphProto *g, struct arena *a, struct onnx_look *out)
 {
 	struct arena scratch = {.cap_bytes = a->cap_bytes};
 	struct names constants = {.a = &scratch};
@@ -155,11 +155,11 @@ static int look_graph(const Onnx__GraphProto *g, struct arena *a, struct look *o
 	return rc;
 }
 
-int look_bytes(const void *p, size_t n, const char *path, struct arena *a, struct look *out)
+int look_bytes(const void *p, size_t n, const char *path, struct arena *a, struct onnx_look *out)
 {
 	Onnx__ModelProto *m;
 	size_t before = a->cap_bytes, most = ((size_t)64 << 20) + n * MOST_BYTES_EACH;
-	*out = (struct look){.producer = ""};
+	*out = (struct onnx_look){.producer = ""};
 	a->cap_bytes = most < most_memory ? most : most_memory;
 	int rc = pb_unpack(a, &onnx__model_proto__descriptor, p, n, &m);
 	if (rc >= 0 && !m->graph)
@@ -177,7 +177,7 @@ int look_bytes(const void *p, size_t n, const char *path, struct arena *a, struc
 	return rc;
 }
 
-int look_file(const char *path, struct arena *a, struct look *out)
+int look_file(const char *path, struct arena *a, struct onnx_look *out)
 {
 	struct blob file;
 	int rc = foreign_folder(path);

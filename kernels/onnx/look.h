@@ -34,7 +34,7 @@ struct look_opset {
 	int64_t version;
 };
 
-struct look {
+struct onnx_look {
 	const char *producer; /* "": not said */
 	int64_t ir;
 	int nopsets, nin, nout, nops, nodes;
@@ -45,7 +45,7 @@ struct look {
 };
 
 /* Everything lives in the arena. */
-int look_file(const char *path, struct arena *a, struct look *out) MUST_CHECK;
-int look_bytes(const void *p, size_t n, const char *path, struct arena *a, struct look *out) MUST_CHECK;
+int look_file(const char *path, struct arena *a, struct onnx_look *out) MUST_CHECK;
+int look_bytes(const void *p, size_t n, const char *path, struct arena *a, struct onnx_look *out) MUST_CHECK;
 
 #endif

@@ -6,7 +6,7 @@
 #include "platform/base/err.h"
 #include <stdint.h>
 
-/* "20s", "500ms", "2m", "1.5h", "7d", "1m30s" (each unit shorter than the one before), "5" (seconds) -> ns. */
+/* "20s", "500ms", "2m", "1.5h", "7d", "1m30s" (from long units to short ones), "5" (seconds) -> ns. */
 int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
 /* "32M", "512K", "1.5G" -> bytes, in powers of 1024. */
 int size_parse(const char *text, int64_t *bytes) MUST_CHECK;

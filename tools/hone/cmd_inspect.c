@@ -8,7 +8,7 @@
 
 struct inspect {
 	const char *path;
-	struct look look;
+	struct onnx_look look;
 	struct arena arena;
 	/* The import, if it is possible: it says which nodes run without tuned kernels. */
 	bool imported;
@@ -140,7 +140,7 @@ static void print_use(const struct args *a, const struct inspect *in)
 
 static void print_all(const struct args *a, const struct inspect *in)
 {
-	const struct look *l = &in->look;
+	const struct onnx_look *l = &in->look;
 	printf("%s: ", in->path);
 	for (int i = 0; i < l->nopsets; i++)
 		printf("%s%s opset %lld", i ? ", " : "", l->opset[i].domain, (long long)l->opset[i].version);
@@ -171,7 +171,7 @@ static json_t *values_json(const struct look_value *v, int n)
 }
 
 /* Free dimensions of the inputs. */
-static json_t *free_json(const struct look *l)
+static json_t *free_json(const struct onnx_look *l)
 {
 	json_t *list = json_array();
 	for (int i = 0; i < l->nin; i++)
@@ -206,7 +206,7 @@ static json_t *lines_json(const struct inspect *in)
 	return list;
 }
 
-static json_t *opsets_json(const struct look *l, json_int_t *own)
+static json_t *opsets_json(const struct onnx_look *l, json_int_t *own)
 {
 	json_t *o = json_object();
 	*own = 0;
@@ -220,7 +220,7 @@ static json_t *opsets_json(const struct look *l, json_int_t *own)
 
 static int print_json(const struct inspect *in)
 {
-	const struct look *l = &in->look;
+	const struct onnx_look *l = &in->look;
 	json_int_t opset;
 	json_t *opsets = opsets_json(l, &opset);
 	json_t *unsupported = in->needs_sizes ? json_array() : lines_json(in);

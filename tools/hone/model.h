@@ -13,8 +13,8 @@
 #define OPT_SHAPE                                                                                            \
 	{                                                                                                    \
 		"shape", OPT_LIST, "NAME=DIMS",                                                              \
-		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed where "        \
-		    "the model leaves a size free, except for a batch size, which is 1"                  \
+		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed "     \
+		    "where the model leaves a size free, except for a batch size, which is 1"                  \
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \

@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	const struct import_opts o = {.max_bytes = 256 << 20};
 	struct graph *g;
 	struct arena seen = {0};
-	struct look look;
+	struct onnx_look look;
 	(void)!look_bytes(p, n, NULL, &seen, &look);
 	arena_free(&seen);
 	if (import_bytes(p, n, NULL, &o, &g) < 0)

@@ -23,7 +23,7 @@ TEST(what_a_file_declares)
 {
 	struct onnx_maker k;
 	struct arena a = {0};
-	struct look l;
+	struct onnx_look l;
 	struct blob b = sample(&k);
 	REQUIRE_OK(look_bytes(b.p, b.n, NULL, &a, &l));
 	CHECK(!strcmp(l.producer, "maker") && l.ir == 8 && l.nodes == 4 && l.weights == 3);
@@ -49,7 +49,7 @@ TEST(damaged_files)
 	for (size_t i = 0; i < b.n * 8 + b.n; i++) {
 		size_t n = i < b.n * 8 ? b.n : i - b.n * 8;
 		struct arena a = {0};
-		struct look l;
+		struct onnx_look l;
 		unsigned char *copy = malloc(n ? n : 1);
 		memcpy(copy, b.p, n);
 		if (n == b.n)
