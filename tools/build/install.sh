@@ -16,7 +16,7 @@ sed -i "s|/usr/local/|$prefix/|" "$root/share/man/man8/honed.8"
 install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
 install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
-"$b/hone" --bash-completion > "$root/share/bash-completion/completions/hone"
+for p in hone hone-fleet; do "$b/$p" --bash-completion > "$root/share/bash-completion/completions/$p"; done
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
 install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"

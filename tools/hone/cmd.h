@@ -10,6 +10,7 @@
 #ifndef TOOLS_CMD_H
 #define TOOLS_CMD_H
 
+#include "platform/base/buf.h"
 #include "platform/base/err.h"
 #include "platform/base/quantity.h"
 #include <stdbool.h>
@@ -30,6 +31,11 @@ struct opt {
 	const char *arg;  /* "20s": the value's placeholder in help */
 	const char *help; /* one line */
 	char letter;      /* 'o': also -o; 0: none */
+	/* For the bash completion: the words that a value may be, as a list with blanks between them, or added
+	 * by a function, each with a blank behind it. If there are none of both, a value whose `arg` ends with
+	 * DIR, FOLDER, FILE or MODEL is the name of such a thing, and any other is free text. */
+	const char *values;
+	void (*words)(struct buf *out);
 };
 
 struct args {
@@ -63,6 +69,7 @@ struct cmd {
 	const struct opt *opts;           /* ends with name NULL */
 	int (*run)(const struct args *a); /* returns the exit status 0..2 or enum err */
 	const char *name;                 /* "onnx-test" */
+	void (*words)(struct buf *out);   /* adds the words that an argument may be; NULL: `usage` says it */
 };
 
 /* A program that consists of commands. */

@@ -484,7 +484,8 @@ static int run_bench(const struct args *a)
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
     {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; shows late runs and CPU time"},
-    {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
+    {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
+     .values = "best default fallback"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
     OPT_REQUIRE_CACHE,
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},

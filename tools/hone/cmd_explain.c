@@ -362,7 +362,7 @@ static int run_explain(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"device", OPT_STR, "NAME", "device (default: cpu)"},
+    {"device", OPT_STR, "NAME", "device (default: cpu)", .words = model_devices},
     {"exact", OPT_FLAG, NULL, "show what tuning with --exact chose"},
     {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
     OPT_THREADS,

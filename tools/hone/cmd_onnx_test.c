@@ -79,7 +79,8 @@ static int run_onnx_test(const struct args *a)
 
 static const struct opt opts[] = {
     {"reference", OPT_FLAG, NULL, "run the operators' reference instead of the network's plan"},
-    {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best"},
+    {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best",
+     .values = "best default fallback"},
     OPT_THREADS,
     OPT_EXACT,
     OPT_CACHE,

@@ -130,7 +130,7 @@ static const struct opt opts[] = {
     {"key", OPT_STR, "FILE", "sign it, as FILE.seg.sig, with a private key in PEM"},
     {"class", OPT_STR, "CLASS", "class of boards that it is for, or any (default: this machine's class)"},
     {"from", OPT_STR, "FOLDER", "make the pack from the files that a fleet published, not from the cache"},
-    {"channel", OPT_STR, "NAME", "with --from: channel canary, early or all (default)"},
+    {"channel", OPT_STR, "NAME", "with --from: channel canary, early or all (default)", .values = "canary early all"},
     OPT_ROOT,
     OPT_CACHE,
     {NULL},

@@ -93,7 +93,7 @@ static int run_train(const struct args *a)
 
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "where to write the prior", 'o'},
-    {"cost", OPT_STR, "NAME", "the cost model that learns: mlp (default) or trees"},
+    {"cost", OPT_STR, "NAME", "the cost model that learns: mlp (default) or trees", .values = "mlp trees"},
     {"seed", OPT_INT, "N", "seed of the cost model's random numbers (default 1)"},
     {NULL},
 };

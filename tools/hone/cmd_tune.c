@@ -461,22 +461,38 @@ static int run_tune(const struct args *a)
 	return rc < 0 ? rc : rc ? background_tune(a) : run_here(a);
 }
 
+static void strategies(struct buf *out)
+{
+	for (int i = 0; strategy_table[i]; i++)
+		buf_printf(out, "%s ", strategy_table[i]->name);
+}
+
+static void cost_models(struct buf *out)
+{
+	for (int i = 0; cost_table[i]; i++)
+		buf_printf(out, "%s ", cost_table[i]->name);
+}
+
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
      "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "
-     "patient: uses the whole box (the default; given by name, a box of 2m)"},
+     "patient: uses the whole box (the default; given by name, a box of 2m)",
+     .values = "cached estimate quick patient"},
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
      "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
-     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
+     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given",
+     .values = "replay:", .words = model_devices},
     {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
     {"strategy", OPT_STR, "NAME",
-     "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random"},
+     "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random",
+     .words = strategies},
     {"cost", OPT_STR, "NAME",
-     "cost model that predicts times of candidates: draft (default), mlp, trees or none"},
+     "cost model that predicts times of candidates: draft (default), mlp, trees or none",
+     .words = cost_models},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"builders", OPT_INT, "N",
      "cores that build while others measure (default: what --threads leaves, at most 2)"},

@@ -47,6 +47,12 @@ static int run_zoo(const struct args *a)
 	return 0;
 }
 
+static void networks(struct buf *out)
+{
+	for (const struct zoo_net *n = zoo_nets; n->name; n++)
+		buf_printf(out, "%s ", n->name);
+}
+
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "where to write the model", 'o'},
     {"seed", OPT_INT, "N", "seed of the random weights (default 1)"},
@@ -61,4 +67,5 @@ const struct cmd cmd_zoo = {
     .opts = opts,
     .run = run_zoo,
     .name = "zoo",
+    .words = networks,
 };

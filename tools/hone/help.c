@@ -171,6 +171,67 @@ static void completion_opts(const struct opt *o, struct buf *out)
 		buf_printf(out, " --%s", o->name);
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+/* The kind of thing that a placeholder names, as _complete_as of the script knows it; NULL: free text. */
+static const char *kind_of_arg(const char *arg)
+{
+	static const char *const kinds[][2] = {{"DIR", "dir"},       {"FOLDER", "dir"},
+					       {"FILE", "file"},     {"MODEL", "model"},
+					       {"FILE.seg", "file"}, {"FILE.html", "file"}};
+	for (size_t i = 0; arg && i < sizeof kinds / sizeof *kinds; i++)
+		if (ends_with(arg, kinds[i][0]))
+			return kinds[i][1];
+	return NULL;
+}
+
+/* A pattern and what completes it, as "tune:--cache) takes=dir ;;". */
+static void completion_value(const char *cmd, const struct opt *o, struct buf *out)
+{
+	const char *kind = kind_of_arg(o->arg);
+	if (o->kind == OPT_FLAG)
+		return;
+	buf_printf(out, "\t%s:--%s", cmd, o->name);
+	if (o->letter)
+		buf_printf(out, "|%s:-%c", cmd, o->letter);
+	buf_printf(out, ") takes=%s", o->values || o->words ? "words" : kind ? kind : "text");
+	if (o->values || o->words)
+		buf_printf(out, " words=\"%s%s", o->values ? o->values : "", o->values ? " " : "");
+	if (o->words)
+		o->words(out);
+	buf_puts(out, o->values || o->words ? "\" ;;\n" : " ;;\n");
+}
+
+static void completion_names(const struct program *p, struct buf *out)
+{
+	for (int i = 0; p->cmds[i]; i++)
+		buf_printf(out, "%s%s", i ? " " : "", p->cmds[i]->name);
+}
+
+/* What completes the arguments of a command: the first word of its usage says it. */
+static void completion_args(const struct program *p, const struct cmd *c, struct buf *out)
+{
+	char first[32];
+	snprintf(first, sizeof first, "%.*s", (int)strcspn(c->usage, " .]"), c->usage + (c->usage[0] == '['));
+	first[strcspn(first, " .]")] = 0;
+	const char *kind = kind_of_arg(first);
+	bool commands = !strcmp(first, "COMMAND");
+	buf_printf(out, " takes=%s",
+		   c->words || commands ? "words"
+		   : !c->max_pos        ? "text"
+		   : kind               ? kind
+					: "file");
+	if (!c->words && !commands)
+		return;
+	buf_puts(out, " words=\"");
+	c->words ? c->words(out) : completion_names(p, out);
+	buf_puts(out, "\"");
+}
+
 void help_completion(const struct program *p, struct buf *out)
 {
 	char word[32] = ""; /* name of the shell function */
@@ -178,22 +239,37 @@ void help_completion(const struct program *p, struct buf *out)
 		word[i] = p->name[i] == '-' ? '_' : p->name[i];
 	buf_printf(out,
 		   "# made by %s --bash-completion\n_%s() {\n"
-		   "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} opts=\n\tcase $cmd in\n",
+		   "\tlocal n=$COMP_CWORD cmd=${COMP_WORDS[1]} opts= takes= words=\n"
+		   "\tlocal cur=${COMP_WORDS[n]} prev=${COMP_WORDS[n-1]}\n"
+		   "\t# bash takes = as a word of its own: --option = value, --input NAME = FILE\n"
+		   "\tif [ \"$cur\" = = ]; then cur=; prev==; n=$((n + 1)); fi\n"
+		   "\tif [ \"$prev\" = = ]; then\n\t\tprev=${COMP_WORDS[n-2]}\n"
+		   "\t\t[ \"${prev#-}\" != \"$prev\" ] || prev=${COMP_WORDS[n-3]}\n\tfi\n"
+		   "\tcase $cmd in\n",
 		   p->name, word);
 	for (int i = 0; p->cmds[i]; i++) {
 		buf_printf(out, "\t%s) opts=\"", p->cmds[i]->name);
 		completion_opts(p->cmds[i]->opts, out);
-		buf_puts(out, "\" ;;\n");
+		buf_puts(out, "\"");
+		completion_args(p, p->cmds[i], out);
+		buf_puts(out, " ;;\n");
 	}
-	buf_puts(out, "\tesac\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W \"");
+	buf_puts(out, "\tesac\n\tcase $cmd:$prev in\n");
 	for (int i = 0; p->cmds[i]; i++)
-		buf_printf(out, "%s%s", i ? " " : "", p->cmds[i]->name);
-	buf_puts(out, "\" -- \"$cur\"))\n\telif [ \"${cur#-}\" != \"$cur\" ]; then\n\t\tCOMPREPLY=($(compgen "
-		      "-W \"$opts");
+		for (const struct opt *o = p->cmds[i]->opts; o && o->name; o++)
+			completion_value(p->cmds[i]->name, o, out);
+	buf_puts(out, "\t*) if [ \"${cur#-}\" != \"$cur\" ]; then takes=words words=\"$opts");
 	completion_opts(cmd_common, out);
+	buf_puts(out, "\"; fi ;;\n\tesac\n\tif [ \"$COMP_CWORD\" = 1 ]; then takes=words words=\"");
+	completion_names(p, out);
 	buf_printf(out,
-		   "\" -- \"$cur\"))\n\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
-		   "complete -o filenames -F _%s %s\n",
+		   "\"; fi\n\tCOMPREPLY=()\n\tcase $takes in\n"
+		   "\twords) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
+		   "\tdir) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+		   "\tfile) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
+		   "\tmodel) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"; compgen -f -X '!*.onnx' -- "
+		   "\"$cur\") ;;\n"
+		   "\tesac\n}\ncomplete -o filenames -F _%s %s\n",
 		   word, p->name);
 }
 

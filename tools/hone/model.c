@@ -4,6 +4,7 @@
 #include "agent/run/image.h"
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
+#include "platform/run/dev.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -94,6 +95,12 @@ int model_cache_or_none(int rc, char *dir)
 	log_info("hone: warning: %s; so no tuned kernels are used", err_text());
 	*dir = 0;
 	return 0;
+}
+
+void model_devices(struct buf *out)
+{
+	for (int i = 0; dev_table[i]; i++)
+		buf_printf(out, "%s ", dev_table[i]->name);
 }
 
 int model_threads(const struct args *a, const struct target *t)

@@ -13,8 +13,8 @@
 #define OPT_SHAPE                                                                                            \
 	{                                                                                                    \
 		"shape", OPT_LIST, "NAME=DIMS",                                                              \
-		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed "     \
-		    "where the model leaves a size free, except for a batch size, which is 1"                  \
+		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed where a " \
+		    "size is free, except for a batch size, which is 1"                                      \
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \
@@ -48,6 +48,8 @@ int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, s
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;
 /* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
+/* Adds the names of the devices, for the bash completion. */
+void model_devices(struct buf *out);
 struct model {
 	const char *path;
 	struct graph *g; /* optimised */

@@ -100,6 +100,7 @@ TEST(every_command_has_help_a_manual_page_and_completion)
 		for (const struct opt *o = c->opts; o && o->name; o++) {
 			CHECK_SAYS(cli_out, o->help);
 			CHECK(o->kind == OPT_FLAG || o->arg);
+			CHECK(o->kind == OPT_STR || o->kind == OPT_LIST || (!o->values && !o->words));
 			snprintf(line, sizeof line, " --%s", o->name);
 			CHECK_SAYS(buf_str(&complete), line);
 		}
@@ -120,12 +121,45 @@ TEST(completion_is_valid_bash)
 		SKIP("no bash");
 	CHECK_RUN(0, "--bash-completion");
 	char path[256], cmd[1024];
-	snprintf(path, sizeof path, "%s", in_dir("stdout"));
-	snprintf(cmd, sizeof cmd,
-		 "bash -c '. %s; COMP_WORDS=(hone zoo --se); COMP_CWORD=2; _hone; [ \"${COMPREPLY[*]}\" = "
-		 "--seed ]'",
-		 path);
-	CHECK(system(cmd) == 0);
+	static const struct {
+		const char *words, *reply;
+	} cases[] = {
+	    {"zoo --se", "--seed"},
+	    {"inspe", "inspect"},
+	    {"zoo mobilenet_v", "mobilenet_v2 mobilenet_v1"},
+	    {"tune --strategy gen", "genetic"},
+	    {"tune --strategy = gen", "genetic"},
+	    {"tune --strategy =", "anneal auto cluster evolve genetic gradient random"},
+	    {"tune m --cost t", "trees"},
+	    {"tune m --rigor c", "cached"},
+	    {"tune m --device c", "cpu"},
+	    {"bench m --kernels f", "fallback"},
+	    {"bench m --runs 1", ""}, /* a number */
+	    {"tune two", "two words.onnx"},
+	    {"tune fo", "folder"},
+	    {"tune m", ""}, /* model.txt is not a model */
+	    {"tune x --cache fo", "folder"},
+	    {"tune x --cache mo", ""},
+	    {"run x -o fo", "folder"},
+	    {"run x --input mo", "model.txt"},
+	    {"run x --input x = mo", "model.txt"},
+	    {"report x -o mo", "model.txt"},
+	    {"help tun", "tune"},
+	    {"devices mo", ""}, /* it takes no arguments */
+	};
+	snprintf(path, sizeof path, "%s", in_dir("completion"));
+	REQUIRE_OK(file_write(path, cli_out, strlen(cli_out)));
+	REQUIRE_OK(file_mkdirs(in_dir("place/folder"), 0755));
+	REQUIRE_OK(file_write(in_dir("place/two words.onnx"), "", 0));
+	REQUIRE_OK(file_write(in_dir("place/model.txt"), "", 0));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(cmd, sizeof cmd,
+			 "cd %s && bash -c '. %s; COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
+			 "1)); _hone; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"%s: ${COMPREPLY[*]}\"; "
+			 "false; }'",
+			 in_dir("place"), path, cases[i].words, cases[i].reply, cases[i].words);
+		CHECK(system(cmd) == 0);
+	}
 }
 
 TEST(zoo_lists_as_json)
