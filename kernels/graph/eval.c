@@ -19,10 +19,6 @@ enum {
  * outputs. */
 #define FOLD_WORK (INT64_C(1) << 34)
 
-struct folder {
-	int64_t work, bytes; /* used so far */
-};
-
 /* One operator call: its tensors live in `scratch` until the next call. */
 static int bind_call(struct opctx *c, const struct graph *g, const struct node *n, struct arena *scratch)
 {
@@ -56,7 +52,7 @@ static bool reads_shape_only(const struct node *n)
 	return !strcmp(node_type(n), "Shape") || !strcmp(node_type(n), "Size");
 }
 
-static bool may_fold(struct folder *f, const struct opctx *c)
+static bool may_fold(struct infer *f, const struct opctx *c)
 {
 	int64_t in = 1, out = 0, bytes = 0;
 	bool shape_only = reads_shape_only(c->node);
@@ -100,10 +96,10 @@ static int check_outputs(const struct opctx *c)
 	return E_OK;
 }
 
-static int infer_node(struct graph *g, const struct node *n, struct folder *f, struct arena *scratch)
+static int infer_node(struct graph *g, const struct node *n, struct infer *f)
 {
 	struct opctx c;
-	int rc = bind_call(&c, g, n, scratch);
+	int rc = bind_call(&c, g, n, &f->scratch);
 	if (rc >= 0)
 		rc = n->op->infer(&c);
 	if (rc >= 0)
@@ -128,32 +124,35 @@ static bool inputs_known(const struct graph *g, const struct node *n)
 	return true;
 }
 
+int graph_infer_node(struct graph *g, int node, struct infer *s)
+{
+	const struct node *n = &g->node[node];
+	int rc = until_check();
+	s->scratch.cap_bytes = g->arena.cap_bytes;
+	if (rc >= 0)
+		rc = infer_node(g, n, s);
+	arena_reset(&s->scratch);
+	if (rc >= 0)
+		return 1;
+	if (rc == E_NOMEM || rc == E_TIMEOUT || rc == E_STOPPED)
+		return fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
+	s->worst = s->worst == E_UNSUPPORTED ? s->worst : rc;
+	if (s->count++ < MAX_LINES)
+		buf_printf(s->lines, "%snode '%s' (%s, opset %d): %s", s->lines->n ? "\n" : "", n->name,
+			   node_type(n), n->opset, err_text());
+	return 0;
+}
+
 int graph_infer_lines(struct graph *g, struct buf *lines, int *worst)
 {
-	struct arena scratch = {.cap_bytes = g->arena.cap_bytes};
-	struct folder f = {0};
-	int count = 0;
-	for (int i = 0; i < g->nnodes; i++) {
-		const struct node *n = &g->node[i];
-		if (n->dead || !inputs_known(g, n))
-			continue;
-		int rc = until_check();
-		if (rc >= 0)
-			rc = infer_node(g, n, &f, &scratch);
-		arena_reset(&scratch);
-		if (rc >= 0)
-			continue;
-		if (rc == E_NOMEM || rc == E_TIMEOUT || rc == E_STOPPED) {
-			count = fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
-			break;
-		}
-		*worst = *worst == E_UNSUPPORTED ? *worst : rc;
-		if (count++ < MAX_LINES)
-			buf_printf(lines, "%snode '%s' (%s, opset %d): %s", lines->n ? "\n" : "", n->name,
-				   node_type(n), n->opset, err_text());
-	}
-	arena_free(&scratch);
-	return count;
+	struct infer s = {.lines = lines, .worst = *worst};
+	int rc = E_OK;
+	for (int i = 0; rc >= 0 && i < g->nnodes; i++)
+		if (!g->node[i].dead && inputs_known(g, &g->node[i]))
+			rc = graph_infer_node(g, i, &s);
+	arena_free(&s.scratch);
+	*worst = s.worst;
+	return rc < 0 ? rc : s.count;
 }
 
 int graph_infer(struct graph *g)

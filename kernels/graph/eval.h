@@ -14,6 +14,16 @@ int graph_infer(struct graph *g) MUST_CHECK;
 /* The same, for callers that add lines of their own: appends the lines to `lines` and returns their number or
  * E_NOMEM, or the error of the thread's limit (platform/base/until.h); *worst is the error code. */
 int graph_infer_lines(struct graph *g, struct buf *lines, int *worst) MUST_CHECK;
+/* The state of a graph's inference that goes node by node. Zeroed at first, but for lines and worst. */
+struct infer {
+	struct buf *lines;   /* one for each node without a shape */
+	int count, worst;    /* number of these nodes, including those whose lines were cut off; error code */
+	int64_t work, bytes; /* used so far for folding */
+	struct arena scratch; /* freed by the caller */
+};
+/* Infers one node as graph_infer does. Its inputs must have types. Returns whether its outputs have now; 0: a
+ * line says why not. E_NOMEM, or the error of the thread's limit. */
+int graph_infer_node(struct graph *g, int node, struct infer *s) MUST_CHECK;
 /* Evaluates one node on given tensors (by value index: t[v].data). Output data is allocated in `arena`;
  * dtypes and shapes are the graph's. */
 int eval_node(const struct graph *g, int node, struct tensor *t, struct arena *arena) MUST_CHECK;
