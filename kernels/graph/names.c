@@ -21,7 +21,7 @@ static struct names_slot *probe(const struct names *m, const char *name, uint64_
 
 static int grow(struct names *m)
 {
-	struct names bigger = {m->a, m->n, m->cap ? m->cap * 2 : 64, NULL};
+	struct names bigger = {m->a, m->n, m->cap ? m->cap * 2 : 16, NULL};
 	bigger.slot = arena_try(m->a, bigger.cap, sizeof *bigger.slot);
 	if (!bigger.slot)
 		return E_NOMEM;

@@ -6,6 +6,7 @@
 #include "platform/base/near.h"
 #include "platform/base/until.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,13 +22,46 @@ void import_complain(struct importer *im, const char *where, const char *remedy)
 			   *remedy ? "; " : "", remedy);
 }
 
+int import_find(const struct importer *im, const char *name)
+{
+	for (const struct import_scope *s = im->scope; s; s = s->outer) {
+		const int *v = names_find(&s->names, name);
+		if (v)
+			return *v;
+	}
+	return -1;
+}
+
+int import_alias(struct importer *im, const char *name, int value)
+{
+	if (im->scope->outer && import_find(im, name) >= 0)
+		return fail(E_CORRUPT,
+			    "the name '%.200s' is used twice: names in a subgraph must differ from each "
+			    "other and from those around it",
+			    name);
+	int rc = names_add(&im->scope->names, name, value);
+	return rc < 0 ? rc : value;
+}
+
+/* The names of values differ in the whole graph: a subgraph's get its number, which is skipped if the model
+ * has such a name. */
+static int add_unique(struct importer *im, const char *name)
+{
+	char unique[256];
+	do
+		snprintf(unique, sizeof unique, "%.200s.%d", name, im->scope->id);
+	while (names_find(&im->root.names, unique) && ++im->last_id && (im->scope->id = im->last_id));
+	return graph_add_value(im->g, unique);
+}
+
 int import_value(struct importer *im, const char *name)
 {
+	if (im->scope->outer) {
+		int v = add_unique(im, name);
+		return v < 0 ? v : import_alias(im, name, v);
+	}
 	int v = graph_add_value(im->g, name);
-	if (v < 0)
-		return v;
-	int rc = names_add(&im->names, im->g->value[v].name, v);
-	return rc < 0 ? rc : v;
+	return v < 0 ? v : import_alias(im, im->g->value[v].name, v);
 }
 
 /* A model's messages take many times their size in the file (a node of 30 bytes takes 250 in memory), but
@@ -68,7 +102,7 @@ static void count_external(const struct importer *im, const Onnx__GraphProto *p)
 	}
 }
 
-static int import_constants(struct importer *im, const Onnx__GraphProto *p)
+int import_constants(struct importer *im, const Onnx__GraphProto *p)
 {
 	struct graph *g = im->g;
 	count_external(im, p);
@@ -97,7 +131,12 @@ static int import_constants(struct importer *im, const Onnx__GraphProto *p)
 static int finish(struct importer *im)
 {
 	int worst = im->nlines ? E_UNSUPPORTED : E_OK;
-	int more = graph_infer_lines(im->g, &im->lines, &worst);
+	int more = im->flows ? import_flow_run(im, &worst) : E_OK;
+	int rc = more < 0 ? more : graph_sort(im->g);
+	if (rc < 0)
+		return rc;
+	if (!im->flows)
+		more = graph_infer_lines(im->g, &im->lines, &worst);
 	if (more < 0)
 		return more;
 	int n = im->nlines + more;
@@ -146,7 +185,9 @@ static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
 
 static int build(struct importer *im, const Onnx__GraphProto *p)
 {
-	im->names.a = im->sizes.a = &im->scratch;
+	struct import_body b = {p, NULL};
+	im->root.names.a = im->sizes.a = &im->scratch;
+	im->scope = &im->root;
 	im->bind_used = arena_try(&im->scratch, (size_t)im->o->nbinds + 1, 1);
 	int rc = im->bind_used ? E_OK : E_NOMEM;
 	if (rc >= 0)
@@ -160,11 +201,9 @@ static int build(struct importer *im, const Onnx__GraphProto *p)
 	if (rc >= 0)
 		rc = import_declare(im, p);
 	if (rc >= 0)
-		rc = import_nodes(im, p);
+		rc = import_nodes(im, &b);
 	if (rc >= 0)
 		rc = import_outputs(im, p);
-	if (rc >= 0)
-		rc = graph_sort(im->g);
 	return rc >= 0 ? finish(im) : rc;
 }
 
@@ -200,6 +239,7 @@ static int import_named(const void *p, size_t n, const char *path, const char *f
 	}
 	g->arena.cap_bytes = 0; /* the limit applies to memory for the file, not to what passes allocate
 				 * later */
+	import_flow_free(&im);
 	arena_free(&im.scratch);
 	buf_free(&im.lines);
 	buf_free(&im.free);

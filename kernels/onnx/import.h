@@ -9,7 +9,15 @@
  * Free dimensions, symbolic or unknown ones, are bound by `binds` ("images" = "1x3x320x320", by input name;
  * or by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
  * dimensions are batch sizes); any other makes the import fail with E_USAGE, whose text names the inputs and
- * the options that would give their sizes.
+ * the options that would give their sizes. A number that is bound to an integer or bool scalar is that
+ * input's value ("sr" = "16000"), and the input becomes a constant.
+ *
+ * If, Loop and Scan are gone after the import: the branch that an If's condition chooses takes the If's
+ * place, and Loop and Scan become copies of their bodies, with IMPORT_MAX_UNROLLED nodes together at most.
+ * Conditions and trip counts must follow from constants and shapes; a Loop also ends when its condition
+ * becomes false. A branch that is not chosen may hold unsupported nodes. Subgraphs are parsed one level at a
+ * time, up to IMPORT_MAX_DEPTH levels. Values and nodes from subgraphs have a number at the end of their
+ * names.
  *
  * All unsupported nodes are collected and listed in ONE E_UNSUPPORTED error, one per line: "node 'x' (Type,
  * opset 13): attribute mode=cubic_foo is not supported; remedy". After the import every value has its
@@ -20,6 +28,11 @@
 #include "kernels/graph/graph.h"
 #include "platform/base/buf.h"
 #include "platform/base/file.h"
+
+enum {
+	IMPORT_MAX_DEPTH = 64,         /* of subgraphs in subgraphs */
+	IMPORT_MAX_UNROLLED = 1 << 16, /* nodes from bodies of Loop and Scan */
+};
 
 struct import_bind {
 	const char *name, *value;

@@ -146,6 +146,27 @@ static int learn_sizes(struct importer *im, const Onnx__ValueInfoProto *p)
 	return E_OK;
 }
 
+/* A scalar has no shape to bind: a number that is bound to an integer one is its value. */
+static int bind_value(struct importer *im, const Onnx__ValueInfoProto *p, struct value *v, bool *known)
+{
+	const Onnx__ShapeProto *dims = p->type && p->type->tensor_type ? p->type->tensor_type->shape : NULL;
+	enum dtype t = dims ? pb_dtype(p->type->tensor_type->elem_type) : DT_NONE;
+	bool integer = t == DT_I64 || t == DT_I32 || t == DT_BOOL;
+	const char *text = dims && !dims->n_dim && integer ? bound(im, p->name) : NULL;
+	struct shape s, scalar = {0};
+	*known = text && strcmp(text, "scalar") != 0;
+	if (!*known)
+		return E_OK;
+	int rc = shape_parse(text, &s);
+	if (rc < 0 || s.rank != 1 || (t == DT_I32 && s.d[0] > INT32_MAX) || (t == DT_BOOL && s.d[0] > 1))
+		return fail(E_USAGE, "input '%.200s' is a scalar of type %s: '%.40s' is not its value",
+			    p->name, dtype_name(t), text);
+	rc = tensor_alloc(&im->g->arena, t, &scalar, &v->t);
+	if (rc >= 0)
+		tensor_set_i64(&v->t, 0, s.d[0]);
+	return rc;
+}
+
 static int add_input(struct importer *im, const Onnx__ValueInfoProto *p)
 {
 	struct graph *g = im->g;
@@ -155,7 +176,11 @@ static int add_input(struct importer *im, const Onnx__ValueInfoProto *p)
 		return v;
 	if (known)
 		return fix(im, &g->value[v], known);
-	int rc = read_type(im, p, &g->value[v].t);
+	bool constant;
+	int rc = bind_value(im, p, &g->value[v], &constant);
+	if (rc < 0 || constant)
+		return rc;
+	rc = read_type(im, p, &g->value[v].t);
 	if (rc == E_UNSUPPORTED) {
 		import_complain(im, p->name, "");
 		return E_OK;
@@ -172,7 +197,7 @@ static size_t count_inputs(const struct importer *im, const Onnx__GraphProto *p)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < p->n_input; i++)
-		n += p->input[i]->name && !names_find(&im->names, p->input[i]->name);
+		n += p->input[i]->name && !names_find(&im->root.names, p->input[i]->name);
 	return n;
 }
 
@@ -184,7 +209,7 @@ int import_inputs(struct importer *im, const Onnx__GraphProto *p)
 	im->only_input = count_inputs(im, p) == 1;
 	for (size_t i = 0; i < p->n_input; i++) {
 		const char *name = p->input[i]->name;
-		int rc = name && !names_find(&im->names, name) ? learn_sizes(im, p->input[i]) : E_OK;
+		int rc = name && !names_find(&im->root.names, name) ? learn_sizes(im, p->input[i]) : E_OK;
 		if (rc < 0)
 			return rc;
 	}
@@ -192,10 +217,10 @@ int import_inputs(struct importer *im, const Onnx__GraphProto *p)
 		const char *name = p->input[i]->name;
 		if (!name || !*name)
 			return fail(E_CORRUPT, "input %zu has no name", i);
-		int *known = names_find(&im->names, name);
-		if (known && im->g->value[*known].is_input)
+		int known = import_find(im, name);
+		if (known >= 0 && im->g->value[known].is_input)
 			return fail(E_CORRUPT, "two inputs are called '%.200s'", name);
-		if (known) /* an initializer that is also listed as an input is still a constant */
+		if (known >= 0) /* an initializer that is also listed as an input is still a constant */
 			continue;
 		int rc = add_input(im, p->input[i]);
 		if (rc < 0)
@@ -214,11 +239,11 @@ int import_outputs(struct importer *im, const Onnx__GraphProto *p)
 		return fail(E_CORRUPT, "the graph has no outputs");
 	for (size_t i = 0; i < p->n_output; i++) {
 		const char *name = p->output[i]->name;
-		int *v = name ? names_find(&im->names, name) : NULL;
-		if (!v)
+		int v = name ? import_find(im, name) : -1;
+		if (v < 0)
 			return fail(E_CORRUPT, "output '%.200s' is made by no node", name ? name : "");
-		g->value[*v].is_output = true;
-		g->output[g->noutputs++] = *v;
+		g->value[v].is_output = true;
+		g->output[g->noutputs++] = v;
 	}
 	return E_OK;
 }

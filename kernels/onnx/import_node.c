@@ -24,18 +24,18 @@ static bool is_constant(const Onnx__NodeProto *p)
 	return default_domain(p) && !strcmp(text_of(p->op_type), "Constant");
 }
 
-static void node_name(const Onnx__NodeProto *p, size_t index, char out[256])
+void import_node_name(const struct importer *im, const Onnx__NodeProto *p, size_t index, char out[256])
 {
-	if (*text_of(p->name))
-		snprintf(out, 256, "%.200s", p->name);
-	else
-		snprintf(out, 256, "%.200s_%zu", text_of(p->op_type), index);
+	int n = *text_of(p->name) ? snprintf(out, 256, "%.200s", p->name)
+				  : snprintf(out, 256, "%.200s_%zu", text_of(p->op_type), index);
+	if (im->scope->id)
+		snprintf(out + n, 256 - (size_t)n, ".%d", im->scope->id);
 }
 
 static void complain(struct importer *im, const Onnx__NodeProto *p, size_t index, const char *remedy)
 {
 	char name[256], where[640];
-	node_name(p, index, name);
+	import_node_name(im, p, index, name);
 	if (default_domain(p))
 		snprintf(where, sizeof where, "node '%s' (%.100s, opset %d)", name, text_of(p->op_type),
 			 im->opset);
@@ -133,7 +133,7 @@ static int read_attr(struct importer *im, const Onnx__AttributeProto *p, struct 
 	}
 }
 
-static bool word_in(const char *words, const char *w)
+bool import_word_in(const char *words, const char *w)
 {
 	size_t n = strlen(w);
 	for (const char *p = words; n && (p = strstr(p, w)); p += n)
@@ -149,7 +149,7 @@ static int read_attrs(struct importer *im, const Onnx__NodeProto *p, size_t inde
 	int bad = 0;
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		int rc = read_attr(im, p->attribute[i], &out[i]);
-		if (rc >= 0 && !word_in(row->attrs ? row->attrs : "", out[i].name))
+		if (rc >= 0 && !import_word_in(row->attrs ? row->attrs : "", out[i].name))
 			rc = fail(E_UNSUPPORTED, "attribute %.100s is not supported", out[i].name);
 		if (rc == E_UNSUPPORTED) {
 			complain(im, p, index, "export the model without it");
@@ -197,37 +197,62 @@ static int constant_value(struct importer *im, const Onnx__NodeProto *p, struct 
 	}
 }
 
+/* Adds the value of a node's output, unless the name is bound to a value around the subgraph. */
+static int declare_output(struct importer *im, const char *name)
+{
+	int *bound = names_find(&im->scope->bound, name);
+	return bound ? import_alias(im, name, *bound) : import_value(im, name);
+}
+
 static int declare_constant(struct importer *im, const Onnx__NodeProto *p, size_t index)
 {
-	int *v = p->n_output == 1 ? names_find(&im->names, p->output[0]) : NULL;
-	if (!v)
+	if (p->n_output != 1 || !*p->output[0])
 		return fail(E_CORRUPT, "a constant has %zu outputs instead of one", p->n_output);
-	int rc = constant_value(im, p, &im->g->value[*v].t);
+	int v = declare_output(im, p->output[0]);
+	struct tensor t = {0};
+	int rc = v < 0 ? v : constant_value(im, p, &t);
+	if (rc >= 0)
+		im->g->value[v].t = t;
 	if (rc == E_UNSUPPORTED) {
-		im->g->value[*v].t = (struct tensor){0};
 		complain(im, p, index, "");
 		rc = E_OK;
 	}
 	return rc;
 }
 
-int import_declare(struct importer *im, const Onnx__GraphProto *p)
+static int declare_outputs(struct importer *im, const Onnx__NodeProto *n)
+{
+	int rc = E_OK;
+	for (size_t k = 0; rc >= 0 && k < n->n_output; k++)
+		if (*n->output[k])
+			rc = declare_output(im, n->output[k]);
+	return rc;
+}
+
+static int declare(struct importer *im, const Onnx__GraphProto *p, bool constants, bool others)
 {
 	char name[256];
 	for (size_t i = 0; i < p->n_node; i++) {
-		const Onnx__NodeProto *n = p->node[i];
-		int rc = E_OK;
-		for (size_t k = 0; rc >= 0 && k < n->n_output; k++)
-			if (*n->output[k])
-				rc = import_value(im, n->output[k]);
-		if (rc >= 0 && is_constant(n))
-			rc = declare_constant(im, n, i);
+		bool c = is_constant(p->node[i]);
+		if (!(c ? constants : others))
+			continue;
+		int rc = c ? declare_constant(im, p->node[i], i) : declare_outputs(im, p->node[i]);
 		if (rc < 0) {
-			node_name(n, i, name);
-			return fail_in(rc, "node '%s' (%.100s)", name, text_of(n->op_type));
+			import_node_name(im, p->node[i], i, name);
+			return fail_in(rc, "node '%s' (%.100s)", name, text_of(p->node[i]->op_type));
 		}
 	}
 	return E_OK;
+}
+
+int import_declare(struct importer *im, const Onnx__GraphProto *p)
+{
+	return declare(im, p, !im->scope->constants_known, true);
+}
+
+int import_declare_constants(struct importer *im, const Onnx__GraphProto *p)
+{
+	return declare(im, p, true, false);
 }
 
 /* ---- nodes ---- */
@@ -239,11 +264,11 @@ static int resolve(struct importer *im, size_t n, char *const *names, int **out)
 	int *v = *out = arena_try(&im->scratch, n + 1, sizeof *v);
 	int count = 0;
 	for (size_t i = 0; v && i < n; i++) {
-		int *found = *names[i] ? names_find(&im->names, names[i]) : NULL;
-		if (*names[i] && !found)
+		int found = *names[i] ? import_find(im, names[i]) : -1;
+		if (*names[i] && found < 0)
 			return fail(E_CORRUPT, "it reads '%.200s', which no node writes", names[i]);
-		v[i] = found ? *found : -1;
-		count = found ? (int)i + 1 : count;
+		v[i] = found;
+		count = found >= 0 ? (int)i + 1 : count;
 	}
 	return v ? count : E_NOMEM;
 }
@@ -284,8 +309,10 @@ static const struct op_row *find_row(struct importer *im, const Onnx__NodeProto 
 	return NULL;
 }
 
-static int import_node(struct importer *im, const Onnx__NodeProto *p, size_t index, const char *name)
+static int import_node(struct importer *im, struct import_body *b, size_t index, const char *name)
 {
+	const Onnx__NodeProto *p = b->p->node[index];
+	const struct flow_kind *kind = import_flow_kind(p);
 	int *in, *out;
 	int nin = resolve(im, p->n_input, p->input, &in);
 	if (nin < 0)
@@ -293,6 +320,16 @@ static int import_node(struct importer *im, const Onnx__NodeProto *p, size_t ind
 	int nout = resolve(im, p->n_output, p->output, &out);
 	if (nout < 0)
 		return nout;
+	if (kind)
+		return import_flow_add(im, &(struct import_flow){.kind = kind,
+								 .p = p,
+								 .around = b,
+								 .index = index,
+								 .name = name,
+								 .nin = nin,
+								 .in = in,
+								 .nout = nout,
+								 .out = out});
 	const struct op_row *row = find_row(im, p, index);
 	if (!row)
 		return E_OK;
@@ -307,8 +344,9 @@ static int import_node(struct importer *im, const Onnx__NodeProto *p, size_t ind
 			      attrs);
 }
 
-int import_nodes(struct importer *im, const Onnx__GraphProto *p)
+int import_nodes(struct importer *im, struct import_body *b)
 {
+	const Onnx__GraphProto *p = b->p;
 	char name[256];
 	for (size_t i = 0; i < p->n_node; i++) {
 		if (is_constant(p->node[i]))
@@ -316,8 +354,8 @@ int import_nodes(struct importer *im, const Onnx__GraphProto *p)
 		int rc = until_check();
 		if (rc < 0)
 			return rc;
-		node_name(p->node[i], i, name);
-		rc = import_node(im, p->node[i], i, name);
+		import_node_name(im, p->node[i], i, name);
+		rc = import_node(im, b, i, name);
 		if (rc < 0)
 			return fail_in(rc, "node '%s' (%.100s, opset %d)", name, text_of(p->node[i]->op_type),
 				       im->opset);
