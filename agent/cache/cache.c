@@ -56,18 +56,32 @@ static bool not_ours_to_write(const char *dir)
 }
 
 /* Adds the folder, and the user's cache folder above it if this process may not write it. */
-static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
+static int add_folders(struct cache *c, const char *dir)
 {
 	char user[PATH_MAX];
 	int rc = add_layer(c, dir, strlen(dir), false);
 	if (rc < 0 || c->memory || !not_ours_to_write(dir) || file_cache_dir(user, sizeof user) < 0 ||
 	    !strcmp(user, dir))
 		return rc;
-	if (mode == CACHE_WRITE)
-		log_info("hone: cannot write to %s: results are kept in %s", dir, user);
 	rc = add_layer(c, user, strlen(user), false);
 	c->layer[c->nlayers - 1].implied = true;
 	return rc;
+}
+
+/* Makes the folder that is written, and takes its lock. */
+static int hold_folder(struct cache *c, const char *dir, int64_t wait_ns)
+{
+	bool implied = c->layer[c->nlayers - 1].implied;
+	char why[64] = "";
+	if (implied && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0)
+		snprintf(why, sizeof why, "%s", strerror(errno));
+	int rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
+	if (rc >= 0 && c->lock_fd < 0)
+		rc = cache_lock(c, cache_dir(c), wait_ns);
+	if (implied && rc >= 0)
+		log_info("hone: cannot write to %s (%s): results are kept in %s", dir, why, cache_dir(c));
+	return implied ? fail_in(rc, "cannot write to %s (%s), nor to the user's cache instead", dir, why)
+		       : rc;
 }
 
 static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, int64_t wait_ns)
@@ -75,15 +89,13 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 	bool writes = CACHE_WRITES && mode == CACHE_WRITE;
 	int rc = add_seeds(c);
 	if (rc >= 0)
-		rc = add_folders(c, dir, mode);
+		rc = add_folders(c, dir);
 	if (rc >= 0 && c->left_out)
 		log_info(
 		    "hone: cache %s: its %d lowest seed layers are ignored: at most %d layers are possible",
 		    dir, c->left_out, MAX_LAYERS);
 	if (rc >= 0 && writes)
-		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
-	if (rc >= 0 && writes && c->lock_fd < 0)
-		rc = cache_lock(c, cache_dir(c), wait_ns);
+		rc = hold_folder(c, dir, wait_ns);
 	if (rc >= 0)
 		rc = cache_index_start(c);
 	if (rc >= 0)

@@ -140,6 +140,10 @@ void cache_let_go(const char *dir, int lock_fd); /* releases that lock; dir: fro
 int cache_commit(struct cache *c) MUST_CHECK;
 /* Makes the files that the first commit would have to make. Returns how often it waited for the disk. */
 int cache_prepare(struct cache *c) MUST_CHECK;
+/* Tries whether a first commit would find room: writes a file of that size and removes it, without waiting
+ * for the disk, so that nothing reaches the flash. E_IO: what is wrong, and what to do. For CACHE_WRITE;
+ * returns E_OK in all other modes. */
+int cache_try(struct cache *c) MUST_CHECK;
 /* As cache_commit. But if another process writes the folder and has received all puts, does not wait: that
  * process commits on its own, and the next cache_commit or cache_close waits for it. */
 int cache_hand_over(struct cache *c) MUST_CHECK;

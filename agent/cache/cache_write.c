@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	MAX_WAITING_BYTES = 64 << 20, /* limit of waiting payloads: with a dead disk results are lost, but the
@@ -204,6 +205,30 @@ int cache_prepare(struct cache *c)
 		return fail(E_IO, "cache %s: %s; %s", dir, strerror(-synced), disk_remedy(synced));
 	}
 	return rc < 0 ? rc : n + (n > 0);
+}
+
+int cache_try(struct cache *c)
+{
+	enum { CODE_BYTES = 64 << 10 }; /* of a few kernels */
+	const char *dir = cache_dir(c);
+	char path[PATH_MAX];
+	if (c->lock_fd < 0)
+		return E_OK;
+	size_t n =
+	    CODE_BYTES + (c->active[SEG_RECORDS] < 0 ? (size_t)cache_segment_bytes(c, SEG_RECORDS) : 0);
+	if (snprintf(path, sizeof path, "%s/" CACHE_TEMP_FILE, dir) >= (int)sizeof path)
+		return fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
+	char *bytes = malloc(n);
+	if (!bytes)
+		return fail(E_NOMEM, "no memory to try the cache's folder");
+	memset(bytes, 0xa5, n); /* zeros might take no room in some file systems */
+	int fd = disk->create(path, 0600), rc = fd < 0 ? fd : disk->write(fd, bytes, n, 0);
+	free(bytes);
+	if (fd >= 0) {
+		close(fd);
+		(void)disk->unlink(path);
+	}
+	return rc < 0 ? fail(E_IO, "cache %s: %s; %s", dir, strerror(-rc), disk_remedy(rc)) : E_OK;
 }
 
 uint64_t cache_next_generation(const struct cache *c)

@@ -37,7 +37,7 @@ static int again(void *ctx)
 static int open_leash(struct session *s)
 {
 	char path[PATH_MAX]; /* absolute, as in honed's configuration */
-	const struct leash_options o = {.cache = s->store.dir,
+	const struct leash_options o = {.cache = s->o->unkept ? "" : s->store.dir,
 					.model = realpath(s->o->model, path) ? path : s->o->model,
 					.threads = s->o->threads,
 					.clock = s->clock,
@@ -57,19 +57,38 @@ int tune_leash_open(struct session *s)
 	return rc < 0 ? rc : open_leash(s);
 }
 
+/* The search would be in vain. */
+static int nowhere_to_keep(int rc)
+{
+	char why[1024];
+	snprintf(why, sizeof why, "%s", err_text());
+	return fail(
+	    rc,
+	    "results could not be kept, so nothing was searched: %s. Name another folder with --cache DIR, "
+	    "or keep nothing with --no-cache",
+	    why);
+}
+
 int tune_cache_open(struct session *s)
 {
+	if (s->o->unkept) {
+		log_info("hone: --no-cache: nothing that is found will be kept");
+		return cache_open_memory(&s->store.cache, s->store.dir);
+	}
 	int64_t left_ns = tune_left_ns(s), wait_ns = left_ns / 2 < LOCK_WAIT_NS ? left_ns / 2 : LOCK_WAIT_NS;
 	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->store.through};
-	if (leash_held(s->store.leash))
+	if (leash_held(s->store.leash)) {
+		int rc = leash_commit(s->store.leash); /* honed opens its cache, and says if it cannot */
+		if (rc == E_IO && leash_held(s->store.leash))
+			return nowhere_to_keep(fail_in(rc, "honed"));
 		return cache_open_with(&s->store.cache, s->store.dir, CACHE_THROUGH, 0, &o);
+	}
 	int rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, wait_ns > 0 ? wait_ns : 0, &o);
 	if (rc >= 0) /* if the folder is not writable, the cache is in another one */
 		snprintf(s->store.dir, sizeof s->store.dir, "%s", cache_dir(s->store.cache));
-	if (rc != E_IO && rc != E_NOTFOUND)
-		return rc;
-	tune_warn(s);
-	return cache_open_memory(&s->store.cache, s->store.dir);
+	if (rc >= 0)
+		rc = cache_try(s->store.cache);
+	return rc == E_IO || rc == E_NOTFOUND ? nowhere_to_keep(rc) : rc;
 }
 
 void tune_say_progress(struct session *s, const struct job_progress *p)

@@ -57,6 +57,8 @@ static int measure_target(struct session *s, bool known, bool quiet)
 {
 	bool fresh = target_is_fresh(s->store.dir); /* another job has just measured the peaks */
 	int64_t left_ns = tune_left_ns(s);
+	if (s->o->unkept && left_ns >= PEAKS_FROM_NS)
+		return known ? E_OK : target_measure(&s->target, s->clock); /* no file keeps them */
 	if (left_ns < PEAKS_FROM_NS)
 		return known || left_ns < QUICK_FROM_NS ? E_OK : target_quick(&s->target, s->clock);
 	int rc = target_kept(s->store.dir, s->clock, &s->target);
@@ -255,7 +257,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 		rc = kept_code_put(s->store.cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
 		rc = put < 0 ? put : rc;
-		s->report->kept += put >= 0;
+		s->report->kept += put >= 0 && !s->o->unkept;
 		/* the code is too large for a small cache: the search goes on without it */
 		if (rc == E_UNSUPPORTED) {
 			log_info("hone: %s", err_text());
@@ -395,7 +397,7 @@ static int divide(struct session *s, struct graph_search *x)
 		rc = graph_search_next(x, &s->model.choices, &s->model.steps);
 		if (rc > 0) {
 			s->model.redivided = true;
-			s->report->kept++;
+			s->report->kept += !s->o->unkept;
 		}
 	}
 	if (rc >= 0 && s->model.redivided)

@@ -3,9 +3,10 @@
  * network before and after, all within a box that begins with the process. If the cache had kernels at the
  * start, `before` is measured again at the end, in turns with `after`.
  *
- * model -> graph -> steps -> tasks -> job -> cache -> plan. The job puts results into the cache at once; if
- * the cache's folder cannot be written, tuning goes on in memory, and `warning` and the log say so. The
- * worker builds and times candidates.
+ * model -> graph -> steps -> tasks -> job -> cache -> plan. The job puts results into the cache at once. A
+ * cache that cannot be written is an error before anything is searched, unless nothing is to be kept
+ * (`unkept`); if it can no longer be written later, tuning goes on in memory, and `warning` and the log say
+ * so. The worker builds and times candidates.
  *
  * The model is read first: a box that is too short for that changes nothing and fails with E_TIMEOUT. A box
  * that is long enough ends well, whatever it had time for. Its end is reserved for measuring the network
@@ -40,6 +41,7 @@ struct tune_options {
 	const int *cpus;      /* one per thread, or NULL: not pinned */
 	int builders;         /* cores that build while others measure; -1: the unused ones, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
+	bool unkept;          /* the cache is only read, and all results are lost at the end */
 	int64_t cache_bytes;  /* its limit; 0: the default of agent/cache/cache.h */
 	const char *record;   /* folder of landscapes in which all measurements are recorded; NULL: none */
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */
@@ -86,7 +88,7 @@ struct tune_report {
 	struct faster before;           /* `after` against it; no rounds: not compared */
 	struct gain gain;               /* `after` against default schedules; no rounds: not compared */
 	struct disturbance machine;     /* during those rounds */
-	int kept;                               /* records put and divisions changed */
+	int kept;                       /* records put and divisions changed; `unkept`: 0 */
 	/* tasks that use default kernels again, because these win inside the network */
 	int reverted;
 	struct tune_spent spent;

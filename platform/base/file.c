@@ -205,6 +205,11 @@ int file_mkdirs(const char *path, unsigned mode)
 		if (!why) {
 			file_sync_folder_of(part);
 		} else if (!file_is_dir(part)) {
+			if (why == EEXIST)
+				return fail(E_IO,
+					    "cannot make the folder %s: %s; a file has that name: name "
+					    "another folder",
+					    part, strerror(ENOTDIR));
 			errno = why;
 			return io_fail(part, "make the folder");
 		}

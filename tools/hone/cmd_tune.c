@@ -103,6 +103,9 @@ static int check_options(const struct tune_options *o, const char *device, int64
 		return fail(E_USAGE, "--budget must be at least 100ms");
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
+	if (o->unkept && (o->careful || o->rigor == RIGOR_CACHED))
+		return fail(E_USAGE,
+			    "--no-cache keeps nothing: it does not go with --careful or --rigor cached");
 	struct one_of word;
 	one_of_begin(&word, o->strategy);
 	for (int i = 0; strategy_table[i]; i++)
@@ -186,20 +189,21 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 	return 0;
 }
 
-static int report_json(const char *model, const struct tune_report *r, enum rigor rigor)
+static int report_json(const char *model, const struct tune_report *r, enum rigor rigor, bool unkept)
 {
-	return json_out(
-	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so}", "model",
-		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
-		      "known", r->known, "stale", r->stale, "kept", r->kept, "budget_s",
-		      json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
-		      ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-		      ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted,
-		      "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
-		      "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
-		      r->strategy ? json_text(r->strategy) : json_null(), "cache", json_text(r->cache),
-		      "stopped", r->stopped, "warning", r->warning ? json_text(r->warning) : json_null(),
-		      "spent", spent_json(&r->spent), "kernels", kernels_json(r)));
+	return json_out(json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so}",
+				  "model", json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks,
+				  "trials", r->trials, "known", r->known, "stale", r->stale, "kept", r->kept,
+				  "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
+				  "before_ms", ms_or_null(r->before_ms), "default_ms",
+				  ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms),
+				  "interleaved", r->interleaved, "reverted", r->reverted, "speedup",
+				  json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
+				  "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
+				  r->strategy ? json_text(r->strategy) : json_null(), "cache",
+				  unkept ? json_null() : json_text(r->cache), "stopped", r->stopped,
+				  "warning", r->warning ? json_text(r->warning) : json_null(), "spent",
+				  spent_json(&r->spent), "kernels", kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -272,9 +276,11 @@ static void network(const struct tune_report *r)
 		       "lost\n");
 }
 
-static void next_step(const char *model, const struct tune_report *r)
+static void next_step(const char *model, const struct tune_report *r, bool unkept)
 {
-	if (r->warning)
+	if (unkept)
+		printf("Nothing is kept (--no-cache). Next: hone tune %s\n", model);
+	else if (r->warning)
 		printf("Next: name a folder that can be written with --cache, and tune again\n");
 	else if (!r->kept)
 		printf("Nothing new was kept. Next: tune again%s\n",
@@ -284,19 +290,20 @@ static void next_step(const char *model, const struct tune_report *r)
 		       r->cache);
 }
 
-static void report(const struct args *a, const char *model, const struct tune_report *r, enum rigor rigor)
+static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
+	const char *model = o->model;
 	kernels_table(r, a->color);
 	printf("%s on %s: %d task%s, %d trial%s", model, r->target, r->tasks, plural_s(r->tasks), r->trials,
 	       plural_s(r->trials));
 	if (r->known)
 		printf(" (%d more known from earlier boxes)", r->known);
-	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
+	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[o->rigor],
 	       r->stopped ? " (stopped)" : "");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	network(r);
-	next_step(model, r);
+	next_step(model, r, o->unkept);
 }
 
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
@@ -313,8 +320,8 @@ static void report_replay(const struct args *a, const char *model, const struct 
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	if (a->json)
-		return report_json(o->model, r, o->rigor);
-	report(a, o->model, r, o->rigor);
+		return report_json(o->model, r, o->rigor, o->unkept);
+	report(a, o, r);
 	return 0;
 }
 
@@ -361,7 +368,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	const char *why;
 	int missing, rc = cached_report(a, arena, &r, &missing, &why);
 	if (rc >= 0 && a->json)
-		rc = report_json(o->model, &r, o->rigor);
+		rc = report_json(o->model, &r, o->rigor, false);
 	if (rc >= 0 && !a->json) {
 		kernels_table(&r, a->color);
 		printf("%s on %s: %d of %d kernels are in cache %s, rigor cached: nothing was measured\n",
@@ -409,7 +416,10 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	if (o->cache || o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu")))
 		return 0;
 	o->cache = dir;
-	return model_cache_dir(a, dir, n);
+	int rc = model_cache_dir(a, dir, n);
+	if (rc < 0 && o->unkept)
+		rc = snprintf(dir, n, "/nonexistent");
+	return rc;
 }
 
 static int run_here(const struct args *a)
@@ -427,6 +437,7 @@ static int run_here(const struct args *a)
 	    .builders = (int)arg_int(a, "builders", -1),
 	    .exact = arg_flag(a, "exact"),
 	    .careful = arg_flag(a, "careful"),
+	    .unkept = arg_flag(a, "no-cache"),
 	    .stop = &stop,
 	    .progress = progress,
 	};
@@ -501,6 +512,7 @@ static const struct opt opts[] = {
     {"careful", OPT_FLAG, NULL,
      "for a board that a kernel can crash: each kernel is marked on flash before its first run, and one that "
      "did not return is never run again"},
+    {"no-cache", OPT_FLAG, NULL, "search and show, but keep nothing: the cache is only read"},
     OPT_BACKGROUND,
     OPT_NOW,
     OPT_THREADS,
@@ -518,7 +530,9 @@ const struct cmd cmd_tune = {
 	"The untuned schedule of every task is measured first, so the result is never slower than that.\n"
 	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
 	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"
-	"--rigor cached the exit status is 1 if kernels are missing.\n"
+	"--rigor cached the exit status is 1 if kernels are missing. A cache that cannot be written is an "
+	"error\n"
+	"before anything is searched; with --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
 	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
 	"(\"searched\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"

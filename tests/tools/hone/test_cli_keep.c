@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: nothing is searched when its result cannot be kept. */
+#include "tests/lib/cli.h"
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+/* Tuning fails before the search, with the reason and the remedies, and prints nothing else. */
+static void check_refused(const char *cache, const char *why)
+{
+	CHECK_RUN(1, "tune %s --json --budget 5s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, why);
+	CHECK_SAYS(cli_err, "nothing was searched");
+	CHECK_SAYS(cli_err, "--cache DIR");
+	CHECK_SAYS(cli_err, "--no-cache");
+	CHECK(!cli_out[0] && strchr(cli_err, '\n') == cli_err + strlen(cli_err) - 1);
+}
+
+TEST(a_file_is_no_cache)
+{
+	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	check_refused(in_dir("file"), "Not a directory");
+	check_refused(in_dir("file/cache"), "Not a directory");
+	check_refused("/proc/nope", "No such file or directory");
+}
+
+TEST(a_folder_of_another_user)
+{
+	if (getuid() != 0)
+		SKIP("not root: there is no other user");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("closed"));
+	steering();
+	REQUIRE(mkdir(cache, 0755) == 0 && chmod(dir, 0755) == 0);
+	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
+	REQUIRE_OK(file_write(in_dir("stdout"), "", 0));
+	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0 &&
+		chmod(steering(), 0644) == 0);
+	setenv("XDG_CACHE_HOME", cache, 1); /* the user's folder, which would lie above, is closed, too */
+	nobody = true;
+	check_refused(cache, "Permission denied");
+	nobody = false;
+	unsetenv("XDG_CACHE_HOME");
+}
+
+/* As a full disk, without a file system for it: no file may grow beyond so many bytes. */
+TEST(no_room_for_the_first_commit)
+{
+	struct rlimit was, small;
+	REQUIRE(getrlimit(RLIMIT_FSIZE, &was) == 0);
+	small = was;
+	small.rlim_cur = 100 << 10;
+	signal(SIGXFSZ, SIG_IGN);
+	steering();
+	REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+	check_refused(in_dir("limited"), "File too large");
+	CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
+	signal(SIGXFSZ, SIG_DFL);
+	CHECK(!file_exists(in_dir("limited/new.tmp")));
+}
+
+/* Mounts, in a namespace of this process: a file system of 128 KiB, and one that is read-only. */
+TEST(a_full_and_a_read_only_file_system)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("mounted"));
+	steering();
+	REQUIRE(mkdir(path, 0755) == 0);
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", path, "tmpfs", 0, "size=128k") < 0)
+		SKIP("no file system can be mounted here");
+	check_refused(path, "No space left on device");
+	CHECK(!file_exists(in_dir("mounted/new.tmp")) && !file_exists(in_dir("mounted/lock")));
+	setenv("XDG_CACHE_HOME", path, 1);
+	CHECK(mount("tmpfs", path, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
+	check_refused(path, "Read-only file system");
+	unsetenv("XDG_CACHE_HOME");
+	CHECK(umount(path) == 0);
+}
+
+TEST(without_a_cache_nothing_is_kept)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("unkept"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "--no-cache", cache);
+	CHECK_SAYS(cli_err, "--no-cache: nothing that is found will be kept");
+	json_t *j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "cache")) && json_is_null(json_object_get(j, "warning")));
+	CHECK(json_integer_value(json_object_get(j, "kept")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "trials")) > 0);
+	CHECK(json_number_value(json_object_get(j, "after_ms")) > 0);
+	json_decref(j);
+	CHECK(!file_exists(cache));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache --cache %s/file/x",
+		  steering(), dir);
+	CHECK_SAYS(cli_out, "Nothing is kept (--no-cache). Next: hone tune ");
+	CHECK(!strstr(cli_out, "hone bench"));
+	homeless = true; /* nowhere to look for a cache */
+	CHECK_RUN(0, "tune -q %s --json --rigor estimate --budget 60s --threads 1 --no-cache", steering());
+	homeless = false;
+	CHECK(!cli_err[0]);
+	CHECK_RUN(2, "tune %s --no-cache --careful", steering());
+	CHECK_RUN(2, "tune %s --no-cache --rigor cached", steering());
+	CHECK_SAYS(cli_err, "--no-cache keeps nothing");
+}
+
+TEST_MAIN
