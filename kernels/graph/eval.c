@@ -222,8 +222,12 @@ static bool is_constant(const struct graph *g, const struct node *n)
 int eval_graph(const struct graph *g, const struct tensor *inputs, struct tensor *t, struct arena *arena)
 {
 	int rc = bind_inputs(g, inputs, t);
-	for (int i = 0; rc >= 0 && i < g->nnodes; i++)
-		if (!g->node[i].dead && !is_constant(g, &g->node[i]))
+	for (int i = 0; rc >= 0 && i < g->nnodes; i++) {
+		if (g->node[i].dead || is_constant(g, &g->node[i]))
+			continue;
+		rc = until_check();
+		if (rc >= 0)
 			rc = eval_node(g, i, t, arena);
+	}
 	return rc;
 }

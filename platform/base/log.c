@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,12 +127,49 @@ void log_error(const char *fmt, ...)
 	va_end(ap);
 }
 
+int log_columns(int fd, int otherwise)
+{
+	struct winsize w;
+	if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col)
+		return w.ws_col;
+	const char *s = getenv("COLUMNS");
+	int n = s ? atoi(s) : 0;
+	return n > 0 && n < 10000 ? n : otherwise;
+}
+
+int log_width(const char *text)
+{
+	int n = 0;
+	for (; *text; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+void log_cut(char *text, int columns)
+{
+	for (int n = 0; *text; text++)
+		if ((*text & 0xc0) != 0x80 && n++ == columns)
+			*text-- = 0;
+}
+
+/* The last column stays free: some terminals begin a new line when it is written. */
+static void put_live(const char *fmt, va_list ap)
+{
+	char *text;
+	if (vasprintf(&text, fmt, ap) < 0)
+		return;
+	log_one_line(text);
+	log_cut(text, log_columns(STDERR_FILENO, 80) - 1);
+	fputs(text, stderr);
+	free(text);
+}
+
 static void live_on_terminal(const char *fmt, va_list ap)
 {
 	flockfile(stderr);
 	erase_live();
 	if (fmt) {
-		put("", fmt, ap, "");
+		put_live(fmt, ap);
 		live_shown = true;
 	}
 	fflush(stderr);

@@ -17,8 +17,10 @@ bool log_to_journal(void);
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
 void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always: "hone: error: ..." */
-/* A live line that overwrites itself on a terminal. Off a terminal it prints nothing, or one line a second at
- * VERBOSE. log_live(NULL) clears it. */
+/* Columns of the terminal at a descriptor; without one $COLUMNS, else `otherwise`. */
+int log_columns(int fd, int otherwise);
+/* A live line that overwrites itself on a terminal, cut to the terminal's columns. Off a terminal it prints
+ * nothing, or one line a second at VERBOSE. log_live(NULL) clears it. */
 void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Text from outside (names of a model, strangers' records) must not control a terminal: invalid UTF-8, and
@@ -26,5 +28,9 @@ void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_plain(char *text);
 /* Like log_plain, but newline and tab become '?' too: the result is one line. */
 void log_one_line(char *text);
+/* Columns that plain text takes on a terminal, a character each. */
+int log_width(const char *text);
+/* Cuts plain text at its end to so many columns. */
+void log_cut(char *text, int columns);
 
 #endif

@@ -65,6 +65,18 @@ static void redirect(int fd, const char *path)
 static bool homeless; /* the child has neither HOME nor XDG_CACHE_HOME */
 static bool nobody;   /* the child of a test that runs as root is another user */
 static int stop_with; /* signal for the child once it catches it; 0: none */
+static const char *stop_once; /* and once its standard error says this; NULL: at once */
+
+static void wait_for_words(pid_t pid)
+{
+	char text[1 << 14];
+	for (int i = 0; stop_once && i < 120000 && kill(pid, 0) == 0; i++) {
+		slurp(in_dir("stderr"), text, sizeof text);
+		if (strstr(text, stop_once))
+			return;
+		usleep(500);
+	}
+}
 
 /* Sends stop_with once the child has a handler for it. */
 static void stop_child(pid_t pid)
@@ -78,6 +90,7 @@ static void stop_child(pid_t pid)
 		caught = at ? strtoull(at + 7, NULL, 16) : 0;
 		usleep(500);
 	}
+	wait_for_words(pid);
 	kill(pid, stop_with);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/background.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include <limits.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ int background_tune(const struct args *a)
 		return rc;
 	if (a->json)
 		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
-	printf("honed tunes it as job %d%s. Next: hone status --watch\n", job,
-	       r.now ? "" : ", once the gate is open");
+	printf("honed tunes it as job %d%s\n", job, r.now ? "" : ", once the gate is open");
+	next_say("hone status --watch");
 	return 0;
 }

@@ -4,7 +4,8 @@
  * are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
  *
  * The framework parses options by the table, handles --help, --json, -q, -v, --no-color and --version, and
- * turns an error into one line on stderr and exit status 1. Exit status: 0 success, 1 failure, 2 usage error.
+ * turns an error into one line on stderr and exit status 1. Exit status: 0 success, 1 failure, 2 usage error,
+ * 130 after Ctrl-C (tools/hone/interrupt.h).
  * Data goes to stdout, messages go to stderr. Help, manual pages and the bash completion are made from the
  * same table (tools/hone/help.h), so none of them can become outdated. */
 #ifndef TOOLS_CMD_H
@@ -67,7 +68,7 @@ struct cmd {
 	const char *details;              /* longer text for --help and the manual page; may be "" */
 	int min_pos, max_pos;             /* max -1: any */
 	const struct opt *opts;           /* ends with name NULL */
-	int (*run)(const struct args *a); /* returns the exit status 0..2 or enum err */
+	int (*run)(const struct args *a); /* returns the exit status or enum err */
 	const char *name;                 /* "onnx-test" */
 	void (*words)(struct buf *out);   /* adds the words that an argument may be; NULL: `usage` says it */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/next.h"
 #include "tools/hone/profile.h"
 #include "tools/hone/ready.h"
 #include "platform/base/stats.h"
@@ -84,11 +86,13 @@ static void wait_until(struct bench *b, int64_t due)
 		b->late++;
 }
 
-/* Runs n rounds. Every variant runs once in each round; a different one begins each time. */
+/* Runs n rounds, or fewer after Ctrl-C. Every variant runs once in each round; a different one begins each
+ * time. Returns how many were run. */
 static int rounds(struct bench *b, int n, bool rated)
 {
 	int64_t start = clock_now(&clock_real), cpu = cpu_ns();
-	for (int r = 0; r < n; r++) {
+	int done = 0;
+	for (int r = 0; r < n && !interrupted(); r++) {
 		if (rated && r)
 			wait_until(b, start + r * b->period_ns);
 		for (int i = 0; i < b->n; i++) {
@@ -98,12 +102,15 @@ static int rounds(struct bench *b, int n, bool rated)
 				return rc;
 		}
 		log_live("run %d of %d", r + 1, n);
+		done = r + 1;
 	}
+	if (!done)
+		return fail(E_STOPPED, "stopped");
 	int64_t wall = clock_now(&clock_real) - start;
 	double spent = (double)(cpu_ns() - cpu);
 	b->cpu_pct = wall > 0 ? 100.0 * spent / (double)wall : 0;
-	b->cpu_ns = spent / n;
-	return 0;
+	b->cpu_ns = spent / done;
+	return done;
 }
 
 /* With --rate, rounds without pauses are measured first; the difference in CPU time shows threads that spin
@@ -114,8 +121,11 @@ static int all_rounds(struct bench *b)
 	disturb_begin(&machine, NULL);
 	int rc = b->period_ns ? rounds(b, b->runs < ROW_RUNS ? b->runs : ROW_RUNS, false) : 0;
 	b->row_cpu_ns = b->cpu_ns;
-	rc = rc < 0 ? rc : rounds(b, b->runs, b->period_ns > 0);
+	if (rc >= 0 && !interrupted())
+		rc = rounds(b, b->runs, b->period_ns > 0);
 	disturb_end(&machine, &b->machine);
+	if (rc > 0)
+		b->runs = rc;
 	return rc;
 }
 
@@ -271,6 +281,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    "kernels", kernels_json(b, v), "median_low_ms", json_ms(s.interval.low), "median_high_ms",
 	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
+	json_object_set_new(o, "stopped", json_boolean(interrupted()));
 	buf_free(&why);
 	return o;
 }
@@ -368,6 +379,8 @@ static void report(struct bench *b, const struct faster *faster)
 		if (stored_gain(v, &g))
 			headline_gain("tuning: ", &g);
 	}
+	if (interrupted())
+		printf("interrupted: only these runs were measured\n");
 	if (b->period_ns)
 		printf("%d of %d runs started late; CPU load %.0f %% of a core; CPU time %.2f ms per frame, "
 		       "%.2f ms without pauses (ratio %.2f)\n",
@@ -380,8 +393,10 @@ static void report(struct bench *b, const struct faster *faster)
 	const struct ready *first = &b->variant[0].ready;
 	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;
-	printf("Next: hone tune %s --budget 20s%s%s\n", first->model.path,
-	       *first->cache_dir ? " --cache " : "", first->cache_dir);
+	if (*first->cache_dir)
+		next_say("hone tune %s --budget 20s --cache %s", first->model.path, first->cache_dir);
+	else
+		next_say("hone tune %s --budget 20s", first->model.path);
 }
 
 /* Opens every model with every cache and every kind of kernels. */
@@ -430,6 +445,7 @@ static int bench(struct bench *b)
 {
 	char dir[4096] = "";
 	const char *const *given;
+	interrupt_catch();
 	int n = arg_list(b->args, "cache", &given),
 	    rc = n ? 0 : model_cache_or_none(model_cache_default(dir, sizeof dir), dir);
 	if (rc >= 0)
@@ -441,7 +457,7 @@ static int bench(struct bench *b)
 	if (rc >= 0)
 		rc = measure(b);
 	const char *trace = arg_str(b->args, "trace", NULL);
-	if (rc >= 0 && trace)
+	if (rc >= 0 && trace && !interrupted())
 		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
 	if (rc < 0)
 		return rc;
@@ -478,7 +494,7 @@ static int run_bench(const struct args *a)
 	host_close(&b->host);
 	arena_free(&b->arena);
 	free(b);
-	return rc < 0 ? rc : 0;
+	return interrupt_status(rc < 0 ? rc : 0);
 }
 
 static const struct opt opts[] = {

@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,11 +253,15 @@ static int report(const struct compile *c)
 	json_object_foreach(origins, name, count) if (json_integer_value(count))
 	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
 	json_decref(origins);
-	if (*c->c_name)
-		printf("%.1f KiB of RAM\nNext: cc -O3 -c %s/%s.c; see %s.h for its use\n",
-		       (double)c->sizes.arena_bytes / 1024, dir, c->c_name, c->c_name);
-	else if (dir)
-		printf("Next: hone bench %s\n", dir);
+	if (*c->c_name) {
+		char file[4096];
+		snprintf(file, sizeof file, "%s/%s.c", dir, c->c_name);
+		printf("%.1f KiB of RAM; %s.h says how to use it\n", (double)c->sizes.arena_bytes / 1024,
+		       c->c_name);
+		next_say("cc -O3 -c %s", file);
+	} else if (dir) {
+		next_say("hone bench %s", dir);
+	}
 	return 0;
 }
 

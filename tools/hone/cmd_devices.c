@@ -2,6 +2,7 @@
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ static int run_devices(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so}", "devices", devices));
 	json_decref(devices);
-	printf("Next: hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --device cpu\n");
+	next_say("hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --device cpu");
 	return 0;
 }
 

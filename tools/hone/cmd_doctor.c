@@ -2,6 +2,8 @@
 #include "tools/hone/doctor.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,9 +22,9 @@ static int report_json(const struct report *r)
 				      json_pack("{ss ss so so}", "check", r->f[i].check, "verdict",
 						finding_word(r->f[i].kind), "what", json_text(r->f[i].what),
 						"remedy", json_text(r->f[i].remedy)));
-	return json_out(json_pack("{si si si si so}", "problems", r->count[FINDING_PROBLEM], "warnings",
+	return json_out(json_pack("{si si si si sb so}", "problems", r->count[FINDING_PROBLEM], "warnings",
 				  r->count[FINDING_WARNING], "notes", r->count[FINDING_NOTE], "ok",
-				  r->count[FINDING_OK], "findings", list));
+				  r->count[FINDING_OK], "stopped", interrupted(), "findings", list));
 }
 
 static void print_finding(const struct finding *f, bool color)
@@ -46,8 +48,12 @@ static void report_text(const struct report *r, bool color)
 		for (int i = 0; i < r->n; i++)
 			if ((int)r->f[i].kind == k)
 				print_finding(&r->f[i], color);
-	printf("Next: %s\n", n[FINDING_PROBLEM] ? "solve the problems, then run hone doctor again"
-						: "hone tune MODEL --budget 20s");
+	if (interrupted())
+		next_say("hone doctor: it was interrupted, and not all was checked");
+	else if (n[FINDING_PROBLEM])
+		next_say("solve the problems, then run hone doctor again");
+	else
+		next_say("hone tune MODEL --budget 20s");
 }
 
 static int run_doctor(const struct args *a)
@@ -56,7 +62,8 @@ static int run_doctor(const struct args *a)
 	const char *env = getenv("HONE_SYSROOT");
 	struct arena arena = {0};
 	struct report r = {0};
-	struct doctor_options o = {.sysroot = arg_str(a, "sysroot", env ? env : "")};
+	struct doctor_options o = {.sysroot = arg_str(a, "sysroot", env ? env : ""), .stop = &interrupt_stop};
+	interrupt_catch();
 	if (model_cache_dir(a, dir, sizeof dir) >= 0)
 		o.cache = dir;
 	int rc = r.n = doctor_look(&o, &arena, &r.f);
@@ -67,7 +74,7 @@ static int run_doctor(const struct args *a)
 	else if (rc >= 0)
 		report_text(&r, a->color);
 	arena_free(&arena);
-	return rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0;
+	return interrupt_status(rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0);
 }
 
 static const struct opt opts[] = {

@@ -8,6 +8,7 @@
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_log.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
@@ -315,12 +316,11 @@ static int explain_tasks(struct explain *e, const char *word)
 	if (rc >= 0 && !word && all.tasks)
 		explain_payback_words(&all, "");
 	if (rc >= 0 && !word && e->stale)
-		printf("stale: %d of these kernels; the next box times them again (hone explain %s TASK "
-		       "says why)\n",
-		       e->stale, e->model.path);
-	if (rc >= 0)
-		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
-		       word ? "" : " TASK");
+		printf("stale: %d of these kernels; the next box times them again\n", e->stale);
+	if (rc >= 0 && word)
+		next_say("hone bench %s", e->model.path);
+	else if (rc >= 0)
+		next_say("hone explain %s TASK", e->model.path);
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 #include "platform/base/log.h"
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 
 static int export_type(struct cache *c, enum cache_type t, int *n)
@@ -31,8 +32,9 @@ static int run_export(const struct args *a)
 	cache_close(c);
 	if (rc < 0)
 		return rc;
-	log_info("%d record%s of %s. Next: hone import FILE --cache DIR on another board", n, plural_s(n),
-		 dir);
+	fflush(stdout);
+	log_info("%d record%s of %s", n, plural_s(n), dir);
+	next_say("hone import FILE --cache DIR on another board");
 	return 0;
 }
 

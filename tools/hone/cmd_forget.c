@@ -6,6 +6,7 @@
 #include "agent/cache/json.h"
 #include "search/job.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,8 +200,9 @@ static int run_forget(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
 					  "logs", f.logs, "marks", f.marks));
-	printf("removed %d kernel%s and %d log%s from %s. Next: hone tune MODEL --cache %s\n", f.kernels,
-	       plural_s(f.kernels), f.logs, plural_s(f.logs), dir, dir);
+	printf("removed %d kernel%s and %d log%s from %s\n", f.kernels, plural_s(f.kernels), f.logs,
+	       plural_s(f.logs), dir);
+	next_say("hone tune MODEL --cache %s", dir);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "agent/sync/pack.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/trusted.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -150,8 +151,10 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 					"known", known, "refused", t->refused, "left_out", left_out, "begin",
 					t->incumbents, "hints", t->hints, "choices", t->choices));
 	else
-		printf("%d record%s imported into %s, %d known, %d refused. Next: hone tune MODEL --cache %s\n",
-		       taken, plural_s(taken), dir, known, t->refused, dir);
+		printf("%d record%s imported into %s, %d known, %d refused\n", taken, plural_s(taken), dir,
+		       known, t->refused);
+	if (!a->json)
+		next_say("hone tune MODEL --cache %s", dir);
 	return rc < 0 ? rc : (t->refused || left_out) && !taken && !known;
 }
 

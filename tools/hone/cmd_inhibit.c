@@ -2,6 +2,7 @@
 #include "tools/hone/cmd.h"
 #include "platform/base/log.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include <errno.h>
 #include <signal.h>
@@ -160,9 +161,13 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	const char *name = honed ? h->name : h->file;
 	if (a->json)
 		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
-	printf("%s%s. End it%s with: hone resume %s\n",
+	printf("%s%s\n",
 	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",
-	       ns ? " until then" : "", ns ? " earlier" : "", name);
+	       ns ? " until then" : "");
+	if (ns)
+		next_say("to end it earlier: hone resume %s", name);
+	else
+		next_say("to end it: hone resume %s", name);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "platform/base/log.h"
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include <stdio.h>
 
 static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
@@ -42,9 +43,9 @@ static int run_merge(const struct args *a)
 		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
 					  s.left_out));
-	printf("%d record%s merged into %s, %d with code; %d known or slower. Next: hone bench MODEL --cache "
-	       "%s\n",
-	       s.taken, plural_s(s.taken), dir, s.code, s.known, dir);
+	printf("%d record%s merged into %s, %d with code; %d known or slower\n", s.taken, plural_s(s.taken),
+	       dir, s.code, s.known);
+	next_say("hone bench MODEL --cache %s", dir);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
 #include "tools/hone/cmd.h"
+#include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
@@ -40,7 +41,7 @@ static int report(const struct args *a, const struct counts *c)
 	}
 	printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
 	if (failed)
-		printf("Next: hone verify MODEL --bisect finds the first wrong operator.\n");
+		next_say("hone verify MODEL --bisect");
 	return failed != 0;
 }
 

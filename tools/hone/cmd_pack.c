@@ -3,6 +3,7 @@
 #include "agent/sync/pack.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/pack_fleet.h"
 #include <stdio.h>
 #include <string.h>
@@ -88,9 +89,14 @@ static int print(const struct args *a, const struct pack *p, int n)
 		    "{so so si sI ss sI ss* ss*}", "cache", json_text(p->dir), "file", json_text(p->out),
 		    "records", n, "bytes", (json_int_t)p->about.bytes, "class", p->about.cls, "code",
 		    (json_int_t)p->about.code, "signed_by", *id ? id : NULL, "public", *hex ? hex : NULL));
-	printf("%s: %d record%s, %lld bytes%s%s. Next: put it into the image, in " CACHE_SEED "%s%s\n",
-	       p->out, n, plural_s(n), (long long)p->about.bytes, *id ? ", signed by " : "", id,
-	       *hex ? ", or on another board: hone import FILE.seg --key " : "", hex);
+	printf("%s: %d record%s, %lld bytes%s%s\n", p->out, n, plural_s(n), (long long)p->about.bytes,
+	       *id ? ", signed by " : "", id);
+	if (*hex)
+		next_say("put it into the image, in " CACHE_SEED
+			 ", or on another board: hone import %s --key %s",
+			 p->out, hex);
+	else
+		next_say("put it into the image, in " CACHE_SEED);
 	return 0;
 }
 

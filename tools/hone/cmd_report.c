@@ -3,6 +3,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/chart.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "platform/base/stats.h"
@@ -279,7 +280,7 @@ static int words(const struct report *r, const char *file)
 	headline_print("measured now: ", &r->faster, untuned_name(r), &r->machine);
 	if (r->has_gain)
 		headline_gain("tuning: ", &r->gain);
-	printf("Next: open it in a browser\n");
+	next_say("open it in a browser");
 	return 0;
 }
 

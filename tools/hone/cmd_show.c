@@ -6,6 +6,7 @@
 #include "search/job.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,10 +94,15 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	if (s->stale)
 		printf("stale: %d of them; hone tune times those again before it believes them\n", s->stale);
 	if (s->word && !s->n)
-		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
+		printf("No record in %s contains '%s'\n", dir, s->word);
 	else
-		printf("%d record%s in %s. Next: hone %s --cache %s\n", s->n, plural_s(s->n), dir,
-		       s->n ? "bench MODEL, or hone explain MODEL," : "tune MODEL --budget 20s", dir);
+		printf("%d record%s in %s\n", s->n, plural_s(s->n), dir);
+	if (s->word && !s->n)
+		next_say("hone show --cache %s", dir);
+	else if (s->n)
+		next_say("hone bench MODEL --cache %s", dir);
+	else
+		next_say("hone tune MODEL --budget 20s --cache %s", dir);
 	return 0;
 }
 

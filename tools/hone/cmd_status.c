@@ -8,6 +8,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/gains.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/status_view.h"
 #include "tools/hone/synced.h"
 #include "tools/hone/watch.h"
@@ -168,10 +169,11 @@ static int cache_folder(const struct args *a, const json_t *d, char *out, size_t
 static void next_step(const struct status *s, const char *dir, bool there)
 {
 	if (there)
-		printf("Next: hone status --watch\n");
+		next_say("hone status --watch");
+	else if (s->s.count[CACHE_REC])
+		next_say("hone show --cache %s", dir);
 	else
-		printf("Next: hone %s --cache %s\n",
-		       s->s.count[CACHE_REC] ? "show" : "tune MODEL --budget 20s", dir);
+		next_say("hone tune MODEL --budget 20s --cache %s", dir);
 }
 
 static int show(const struct args *a, const json_t *d, bool there, const struct status *s, const char *dir)

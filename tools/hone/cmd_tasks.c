@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +43,8 @@ static void tasks_table(const struct args *a, const struct model *m)
 		table_cell(&t, "%s", label);
 	}
 	table_print(&t, a->color);
-	printf("%d task%s, %.3f GFLOP. Next: hone tune %s --budget 20s\n", m->ntasks, plural_s(m->ntasks),
-	       m->steps->flops / 1e9, m->path);
+	printf("%d task%s, %.3f GFLOP\n", m->ntasks, plural_s(m->ntasks), m->steps->flops / 1e9);
+	next_say("hone tune %s --budget 20s", m->path);
 }
 
 /* Prints the nodes that were refused: each line of the import's error is one node. */
@@ -82,8 +83,8 @@ static int portable(const struct args *a, const struct model *m)
 		return json_out(
 		    json_pack("{so s[] so}", "model", json_text(m->path), "unsupported", "portable", nodes));
 	json_decref(nodes);
-	printf("every node is supported, %d of them in portable C. Next: hone tune %s --budget 20s\n", n,
-	       m->path);
+	printf("every node is supported, %d of them in portable C\n", n);
+	next_say("hone tune %s --budget 20s", m->path);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "tools/hone/cmd.h"
 #include "agent/cache/json.h"
 #include "tools/hone/judge.h"
+#include "tools/hone/next.h"
 #include <string.h>
 
 enum { MOST_FOLDERS = 64 };
@@ -85,9 +86,8 @@ static int run_train(const struct args *a)
 	if (a->json)
 		return json_out(
 		    json_pack("{ss ss si si}", "cost", name, "file", path, "tasks", x.tasks, "samples", x.n));
-	log_info("wrote %s (%d candidates of %d tasks). Next: put it into configs/priors as %s-ISA.txt and "
-		 "build again",
-		 path, x.n, x.tasks, name);
+	log_info("wrote %s (%d candidates of %d tasks)", path, x.n, x.tasks);
+	next_say("put it into configs/priors as %s-ISA.txt and build again", name);
 	return 0;
 }
 

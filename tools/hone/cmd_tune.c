@@ -9,6 +9,8 @@
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
@@ -26,27 +28,10 @@
 #define BOX_NS (20 * NS_PER_S)
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	stop = 1;
-}
-
-/* The first signal ends the box, and everything is saved; a second signal of the same kind kills the
- * process. */
-static void catch_signals(void)
-{
-	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-}
-
 static void progress(void *ctx, const struct job_progress *p)
 {
 	(void)ctx;
-	log_live("task %d of %d, %d trials, %.3f -> %.3f ms, %.1f s left: %.28s", p->task + 1, p->ntasks,
+	log_live("task %d of %d, %d trials, %.3f -> %.3f ms, %.1f s left: %s", p->task + 1, p->ntasks,
 		 p->trials, p->before_ms, p->now_ms, (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9,
 		 p->label);
 }
@@ -279,15 +264,15 @@ static void network(const struct tune_report *r)
 static void next_step(const char *model, const struct tune_report *r, bool unkept)
 {
 	if (unkept)
-		printf("Nothing is kept (--no-cache). Next: hone tune %s\n", model);
+		next_say("hone tune %s: --no-cache kept nothing", model);
 	else if (r->warning)
-		printf("Next: name a folder that can be written with --cache, and tune again\n");
+		next_say("name a folder that can be written with --cache, and tune again");
 	else if (!r->kept)
-		printf("Nothing new was kept. Next: tune again%s\n",
-		       r->stopped ? "" : ", with a longer --budget or another --seed");
+		next_say(r->stopped
+			     ? "nothing new was kept: tune again"
+			     : "nothing new was kept: tune again, with a longer --budget or another --seed");
 	else
-		printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model,
-		       r->cache);
+		next_say("hone bench %s --cache %s", model, r->cache);
 }
 
 static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
@@ -314,7 +299,7 @@ static void report_replay(const struct args *a, const char *model, const struct 
 	printf("these tasks: default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
 	print_speedup(" (", speedup(r), "the default");
 	printf(")\n");
-	printf("Next: the same with another --strategy, --cost or --seed\n");
+	next_say("the same with another --strategy, --cost or --seed");
 }
 
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
@@ -340,25 +325,25 @@ static void answer_late(void *ctx, int rc, const struct tune_report *r)
 		rc = answer(w->a, w->o, r);
 	if (rc < 0)
 		log_error("%s", err_text());
-	_exit(rc < 0 || fflush(stdout) != 0);
+	rc = rc < 0 || fflush(stdout) != 0;
+	_exit(rc ? rc : interrupt_status(0));
 }
 
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
 {
 	struct tune_report r = {0};
 	struct last_words words = {a, o};
-	catch_signals();
+	interrupt_catch(); /* everything is saved */
 	const char *replay = replay_folder(arg_str(a, "device", "cpu"));
 	o->ctx = &words;
 	o->late = answer_late;
 	int rc = replay ? tune_replay(o, replay, arena, &r) : tune_model(o, arena, &r);
 	log_live(NULL);
-	if (rc < 0)
-		return rc;
-	if (!replay || a->json)
-		return answer(a, o, &r);
-	report_replay(a, o->model, &r);
-	return 0;
+	if (rc >= 0 && replay && !a->json)
+		report_replay(a, o->model, &r);
+	else if (rc >= 0)
+		rc = answer(a, o, &r);
+	return interrupt_status(rc);
 }
 
 /* Reports what the cache holds. Exit status 1 if something is missing. */
@@ -376,7 +361,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}
-	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
+	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc < 0 ? rc : 0;
 }
 
 /* Reads a number at *p and moves *p behind it; -1: none. */
@@ -438,7 +423,7 @@ static int run_here(const struct args *a)
 	    .exact = arg_flag(a, "exact"),
 	    .careful = arg_flag(a, "careful"),
 	    .unkept = arg_flag(a, "no-cache"),
-	    .stop = &stop,
+	    .stop = &interrupt_stop,
 	    .progress = progress,
 	};
 	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
@@ -463,7 +448,7 @@ static int run_here(const struct args *a)
 	if (rc >= 0)
 		rc = o.rigor == RIGOR_CACHED ? look(a, &o, &arena) : tune(a, &o, &arena);
 	arena_free(&arena);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 static int run_tune(const struct args *a)

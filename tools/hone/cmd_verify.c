@@ -2,6 +2,8 @@
 #include "kernels/graph/eval.h"
 #include "platform/base/log.h"
 #include "tools/hone/cut.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
@@ -100,6 +102,8 @@ static int check_kernels(struct verify *v, struct model *m, struct plan *p, cons
 			break;
 		bool good;
 		const struct tensor *ref = &t[m->steps->value[out].of];
+		if (!ref->data) /* the reference was interrupted before it */
+			continue;
 		if (shape_count(&got.shape) == shape_count(&ref->shape))
 			got.shape = ref->shape; /* steps may merge dimensions */
 		double rel = compare(&got, ref, &good);
@@ -152,16 +156,20 @@ static int check_model(struct verify *v, struct model *m)
 	log_live("reference");
 	if (rc >= 0)
 		rc = eval_graph(m->g, in, t, &a);
+	if (rc == E_STOPPED)
+		rc = E_OK;
 	if (rc >= 0)
 		rc = check_kernels(v, m, p, t);
-	for (int i = 0; i < m->g->noutputs && rc >= 0; i++) {
+	for (int i = 0; i < m->g->noutputs && rc >= 0 && t[m->g->output[i]].data; i++) {
 		bool good;
 		double rel = compare(&out[i], &t[m->g->output[i]], &good);
 		if (!good)
 			count(v, "output", m->g->value[m->g->output[i]].name, rel, good);
 	}
-	if (rc >= 0)
+	if (rc >= 0 && !interrupted())
 		rc = check_passes(v, in, m, t);
+	if (rc == E_STOPPED || (rc >= 0 && interrupted()))
+		rc = v->ok + v->failed ? E_OK : fail(E_STOPPED, "stopped");
 	plan_free(p);
 	arena_free(&a);
 	return rc;
@@ -189,6 +197,8 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 	const struct case_runner run = {ready_run_case, &c};
 	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);
 	v->ok = c.kernels;
+	if (interrupted())
+		return fail(E_STOPPED, "stopped");
 	if (r == CASE_PASSED)
 		return 0;
 	if (v->ok == 0) /* nothing ran, so it is a failure and not a wrong answer */
@@ -204,21 +214,33 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 static int report(struct verify *v, const char *path)
 {
 	int rc = 0;
+	if (!v->args->json && interrupted())
+		printf("interrupted: %d comparisons were made\n", v->ok + v->failed);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si si si so so so}", "model", json_text(path), "kernels",
+		rc = json_out(json_pack("{so si si si so so so sb}", "model", json_text(path), "kernels",
 					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
 					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
-					v->written[0] ? json_text(v->written) : json_null()));
+					v->written[0] ? json_text(v->written) : json_null(), "stopped",
+					interrupted()));
 	else if (v->failed)
-		printf("FAIL: %d of %d comparisons differ; largest error %.2e of the largest value. "
-		       "Next: hone verify MODEL --bisect\n",
+		printf("FAIL: %d of %d comparisons differ; largest error %.2e of the largest value\n",
 		       v->failed, v->ok + v->failed, v->worst);
+	else if (interrupted())
+		printf("good so far: %d kernel%s; largest error %.2e of the largest value\n", v->ok,
+		       plural_s(v->ok), v->worst);
 	else
-		printf("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value. "
-		       "Next: hone bench MODEL\n",
+		printf("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value\n",
 		       v->ok, plural_s(v->ok), v->worst);
 	if (v->written[0] && !v->args->json)
-		printf("the smallest failing model is in %s: hone onnx-test %s\n", v->written, v->written);
+		printf("the smallest failing model is in %s\n", v->written);
+	if (v->args->json)
+		return rc < 0 ? rc : v->failed != 0;
+	if (v->written[0])
+		next_say("hone onnx-test %s", v->written);
+	else if (v->failed || interrupted())
+		next_say(interrupted() ? "hone verify %s" : "hone verify %s --bisect", path);
+	else
+		next_say("hone bench %s", path);
 	return rc < 0 ? rc : v->failed != 0;
 }
 
@@ -239,6 +261,7 @@ static int run_verify(const struct args *a)
 	char dir[4096];
 	const char *against = arg_str(a, "against", NULL);
 	struct verify v = {.args = a, .wrong = json_array()};
+	interrupt_catch();
 	int rc = open_source(&v, dir, sizeof dir);
 	if (rc >= 0)
 		rc = against ? verify_against(&v, a->pos[0], against) : verify_kernels(&v, a->pos[0]);
@@ -248,7 +271,7 @@ static int run_verify(const struct args *a)
 	source_close(v.kernels, &v.cache, &v.source);
 	host_close(&v.host);
 	json_decref(v.wrong);
-	return rc;
+	return interrupt_status(rc);
 }
 
 static const struct opt opts[] = {

@@ -2,6 +2,7 @@
 #include "kernels/onnx/import.h"
 #include "platform/base/log.h"
 #include "tools/hone/cmd.h"
+#include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "tools/hone/zoo.h"
 #include <stdio.h>
@@ -17,7 +18,7 @@ static int list(const struct args *a)
 			printf("%-20s %s\n", n->name, n->summary);
 	}
 	if (!a->json)
-		printf("Next: hone zoo mobilenet_v2 -o mobilenet_v2.onnx\n");
+		next_say("hone zoo mobilenet_v2 -o mobilenet_v2.onnx");
 	return a->json ? json_out(json_pack("{so}", "models", models)) : (json_decref(models), 0);
 }
 
@@ -43,7 +44,8 @@ static int run_zoo(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{s[{ss so si}]}", "models", "name", name, "file", json_text(path),
 					  "nodes", nodes));
-	log_info("wrote %s (%d nodes). Next: hone tune %s --budget 20s", path, nodes, path);
+	log_info("wrote %s (%d nodes)", path, nodes);
+	next_say("hone tune %s --budget 20s", path);
 	return 0;
 }
 

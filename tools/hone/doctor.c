@@ -97,6 +97,8 @@ int doctor_look(const struct doctor_options *o, struct arena *a, const struct fi
 		return rc;
 	for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
 		d.check = checks[i].name;
+		if (o->stop && *o->stop)
+			break;
 		if (!checks[i].live || !*d.root)
 			checks[i].check(&d);
 	}

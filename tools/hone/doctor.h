@@ -9,6 +9,7 @@
 
 #include "platform/base/arena.h"
 #include "platform/base/err.h"
+#include <signal.h>
 #include <stdbool.h>
 
 enum finding_kind {
@@ -30,6 +31,7 @@ struct doctor_options {
 	const char *cache;   /* folder; NULL: not known */
 	const char
 	    *socket; /* of honed; NULL: $HONE_SOCKET (of this machine), else CONTROL_SOCKET below the root */
+	volatile sig_atomic_t *stop; /* set by a signal handler: no further check begins; may be NULL */
 	const char *worker; /* NULL: $HONE_WORKER, else beside this program */
 };
 

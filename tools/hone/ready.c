@@ -6,6 +6,8 @@
 #include "kernels/onnx/foreign.h"
 #include "platform/base/log.h"
 #include "platform/base/stats.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/next.h"
 #include <string.h>
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
@@ -161,13 +163,19 @@ static void add_remedy(const struct args *a, const struct ready *r, struct buf *
 {
 	const char *const *shape;
 	int n = arg_list(a, "shape", &shape);
-	buf_printf(out, "hone tune %s --rigor estimate --threads %d", r->model.path, r->host->threads);
-	if (*r->cache_dir)
-		buf_printf(out, " --cache %s", r->cache_dir);
+	buf_puts(out, "hone tune ");
+	shell_path(out, r->model.path);
+	buf_printf(out, " --rigor estimate --threads %d", r->host->threads);
+	if (*r->cache_dir) {
+		buf_puts(out, " --cache ");
+		shell_path(out, r->cache_dir);
+	}
 	if (r->host->exact)
 		buf_puts(out, " --exact");
-	for (int i = 0; i < n; i++)
-		buf_printf(out, " --shape %s", shape[i]);
+	for (int i = 0; i < n; i++) {
+		buf_puts(out, " --shape ");
+		shell_word(out, shape[i]);
+	}
 }
 
 int ready_require(const struct args *a, const struct ready *r)
@@ -210,7 +218,7 @@ int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns
 	int rc = 0, done = 0;
 	int64_t end = clock_now(&clock_real) + limit_ns;
 	for (int at = 0; at < runs * n && rc >= 0; at++) {
-		if (at % n == 0 && at && clock_now(&clock_real) > end)
+		if (at % n == 0 && at && (clock_now(&clock_real) > end || interrupted()))
 			break;
 		done = at / n + 1;
 		int i = at % n, count = plan_kernels(r[i]->plan, &k);

@@ -73,7 +73,7 @@ struct kernel_time {
 	double median_ns, min_ns;
 };
 /* Times every kernel of n models, which take turns, `runs` times or until limit_ns has passed (at least
- * once). time[i][k] is of model i's kernel k. */
+ * once), or until Ctrl-C. time[i][k] is of model i's kernel k. */
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
 		       struct kernel_time **time) MUST_CHECK;
 /* Context for case_runner: it optimises a case's graph and runs it as a plan. ctx: struct ready_case. */

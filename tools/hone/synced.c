@@ -4,6 +4,7 @@
 #include "agent/control/conf.h"
 #include "platform/base/file.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/next.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +54,10 @@ void synced_tell(const json_t *s, bool nothing)
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)
 		tell_last(s);
+	if (!nothing && next_s > 0)
+		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
 	if (nothing)
-		printf("Next: hone sync --folder DIR\n");
-	else if (next_s > 0)
-		printf("Next: the timer starts it in %.0f min; or now: hone sync --now\n", next_s / 60);
+		next_say("hone sync --folder DIR");
 	else
-		printf("Next: hone sync --now\n");
+		next_say("hone sync --now");
 }

@@ -2,6 +2,7 @@
 #include "tools/hone/watch.h"
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
+#include "platform/base/log.h"
 #include "tools/hone/gains.h"
 #include "tools/hone/status_view.h"
 #include <errno.h>
@@ -47,7 +48,8 @@ static int show(struct watch *w, json_t *status)
 		printf("\033[H\033[2J");
 		gains_add_of(status);
 		status_view(status, w->color);
-		printf("press Ctrl-C to end\n");
+		fflush(stdout);
+		log_info("press Ctrl-C to end");
 	} else {
 		status_line(status, &line);
 		put_line(w, &line);

@@ -68,7 +68,7 @@ TEST(sync_by_hand)
 	configure();
 	snprintf(words, sizeof words, "sync --cache %s", tree.cache);
 	CHECK_OK(file_mkdirs(tree.state, 0755));
-	CHECK(run("hone", words) == 0 && has("printed", "Next: "));
+	CHECK(run("hone", words) == 0 && has("said", "Next: "));
 	snprintf(words, sizeof words, "sync --now --json --cache %s", tree.cache);
 	CHECK(run("hone", words) == 0 && has("printed", "\"serial\":5") && has("printed", "\"next_s\":"));
 	CHECK(tree_has(&tree, 0, 3) == 3);

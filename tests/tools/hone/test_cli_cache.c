@@ -583,7 +583,7 @@ TEST(status)
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "1 layer, 2 files");
 	CHECK_SAYS(cli_out, "3 kernels, 3 with code");
-	CHECK_SAYS(cli_out, "Next: hone show");
+	CHECK_SAYS(cli_err, "Next: hone show");
 	REQUIRE(chmod(path, 0777) == 0);
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "others can write");

@@ -62,7 +62,7 @@ TEST(without_a_daemon_status_says_what_holds)
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
 	CHECK(!strncmp(cli_out, "honed      honed does not run", 29));
 	CHECK_SAYS(cli_out, "0 kernels");
-	CHECK_SAYS(cli_out, "Next: hone tune MODEL");
+	CHECK_SAYS(cli_err, "Next: hone tune MODEL");
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
 	check_keys(j, "verdict daemon inhibits cache records worn");
@@ -105,7 +105,8 @@ TEST(status_of_a_daemon)
 	    "\nsteering       resting     12.500   5.000     -  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
-	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its limit",
+	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
+	    "limit",
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
 	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
@@ -114,10 +115,10 @@ TEST(status_of_a_daemon)
 	    "2.00 MiB today of at most 20 MiB a day",
 	    "in 2 h",
 	    "cache  ",
-	    "Next: hone status --watch",
 	};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		CHECK_SAYS(cli_out, parts[i]);
+	CHECK_SAYS(cli_err, "Next: hone status --watch");
 	CHECK(!no_control_in(cli_out));
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
@@ -403,7 +404,7 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	CHECK(asked_ms == 60000);     /* a minute, so that it ends if the command is killed */
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
 	CHECK(asked_ms == 600000);
-	CHECK_SAYS(cli_out, "hone resume held-1");
+	CHECK_SAYS(cli_err, "hone resume held-1");
 	CHECK_RUN(0, "resume held-1");
 	CHECK_SAYS(cli_out, "1 inhibit is gone");
 	fake_hush(&f);
@@ -437,7 +438,8 @@ TEST(honed_tunes_in_the_background)
 	CHECK_SAYS(cli_err, "cannot be combined with --exact");
 	fake_listen(&f);
 	CHECK_RUN(0, "tune %s --background --budget 3s --threads 2 --now", steering());
-	CHECK_SAYS(cli_out, "honed tunes it as job 7. Next: hone status --watch");
+	CHECK_SAYS(cli_out, "honed tunes it as job 7");
+	CHECK_SAYS(cli_err, "Next: hone status --watch");
 	snprintf(want, sizeof want, "tune %s 3000 2 1", steering());
 	CHECK(!strcmp(tuned, want));
 	CHECK_RUN(0, "tune camera --background --json");

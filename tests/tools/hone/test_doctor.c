@@ -278,7 +278,7 @@ TEST(cache_of_another_user)
 	nobody = false;
 	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
-	CHECK_SAYS(cli_out, "Next: solve the problems");
+	CHECK_SAYS(cli_err, "Next: solve the problems");
 	sysroot_end(&b);
 }
 
@@ -365,7 +365,7 @@ TEST(command_on_a_board)
 	CHECK_RUN(0, "doctor --sysroot %s --cache %s", b.root, b.root);
 	CHECK_SAYS(cli_out, "0 problems, 0 warnings");
 	CHECK_SAYS(cli_out, "psi=1");
-	CHECK_SAYS(cli_out, "\nNext: hone tune MODEL");
+	CHECK_SAYS(cli_err, "Next: hone tune MODEL");
 	CHECK(!cli_err[0]);
 	sysroot_set(&b, PI_THROTTLED, "50005\n");
 	CHECK_RUN(1, "doctor --sysroot %s --cache %s", b.root, b.root);

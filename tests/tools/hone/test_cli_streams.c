@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: data on standard output and words on standard error; -q; Next: lines that can be pasted;
+ * Ctrl-C. */
+#include "platform/base/log.h"
+#include "tests/lib/cli.h"
+#include "tools/hone/next.h"
+
+static char cache[256], model[256]; /* a cache with one kernel, and a model */
+
+/* Makes a cache of the records that an estimate finds; without a worker it stays empty. */
+static void make_cache(void)
+{
+	if (cache[0])
+		return;
+	snprintf(cache, sizeof cache, "%s", in_dir("words-cache"));
+	snprintf(model, sizeof model, "%s", steering());
+	REQUIRE(mkdir(cache, 0755) == 0);
+	if (worker())
+		CHECK_RUN(0, KERNELS_ONCE, model, "-q", cache);
+}
+
+/* M: the model, C: the cache, D: the folder of this test. */
+static void fill(const char *words, char out[1024])
+{
+	size_t n = 0;
+	for (; *words && n < 700; words++) {
+		const char *value = *words == 'M'   ? model
+				    : *words == 'C' ? cache
+				    : *words == 'D' ? dir
+						    : NULL;
+		n += (size_t)snprintf(out + n, 1024 - n, "%.*s", value ? 256 : 1, value ? value : words);
+	}
+	out[n] = 0;
+}
+
+static const struct {
+	const char *words;
+	int status;
+	bool next; /* ends with what to do next */
+	bool worker;
+} cases[] = {
+    {"zoo", 0, true},
+    {"zoo steering -o D/again.onnx", 0, true},
+    {"tasks M", 0, true},
+    {"tasks M --unsupported", 0, true},
+    {"devices --cache C", 0, true},
+    {"show --cache C", 0, true},
+    {"show nonesuch --cache C", 0, true},
+    {"explain M --threads 1 --cache C", 0, true},
+    {"bench M --runs 2 --threads 1 --cache C", 0, true},
+    {"bench M --runs 2 --threads 1 --kernels fallback", 0, true},
+    {"verify M --threads 1 --cache C", 0, true},
+    {"run M --random --threads 1 --cache C --output D/run", 0, false},
+    {"report M -o D/page.html --threads 1 --cache C", 0, true},
+    {"status --cache C", 0, true},
+    {"merge C --cache D/merged", 0, true},
+    {"forget --all --cache D/merged", 0, true},
+    {"resume", 0, false},
+    {"compile M -o D/compiled --threads 1 --cache C", 0, true, true},
+    {"tune M --rigor cached --threads 1 --cache C", 0, false, true},
+    {"tune M --rigor estimate --budget 60s --threads 1 --cache C", 0, true, true},
+    {"tune M --rigor estimate --budget 60s --threads 1 --no-cache", 0, true, true},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Words of progress and hints that must not be among the data. */
+static void check_data_alone(const char *words)
+{
+	static const char *const not_data[] = {"Next",   "--cache DIR", "run 1 of", "trials, ",
+					       "Ctrl-C", "warning:",    "\r"};
+	for (size_t i = 0; i < sizeof not_data / sizeof *not_data; i++)
+		if (strstr(cli_out, not_data[i]) && (i != 3 || strstr(cli_out, " left: "))) {
+			printf("hone %s: '%s' on standard output: %s\n", words, not_data[i], cli_out);
+			test_bad = 1;
+		}
+}
+
+TEST(data_on_stdout_and_words_on_stderr)
+{
+	make_cache();
+	for (int i = 0; i < CASES; i++) {
+		char words[1024];
+		if (cases[i].worker && !worker())
+			continue;
+		fill(cases[i].words, words);
+		CHECK_RUN(cases[i].status, "%s --json", words);
+		json_decref(parse_out());
+		CHECK_RUN(cases[i].status, "%s -v", words);
+		check_data_alone(words);
+		if ((strstr(cli_err, "Next: ") != NULL) != cases[i].next) {
+			printf("hone %s: Next: %s\n", words, cli_err);
+			test_bad = 1;
+		}
+	}
+}
+
+TEST(quiet_says_only_errors)
+{
+	make_cache();
+	for (int i = 0; i < CASES; i++) {
+		char words[1024];
+		if (cases[i].worker && !worker())
+			continue;
+		fill(cases[i].words, words);
+		CHECK_RUN(cases[i].status, "%s -q", words);
+		if (cli_err[0]) {
+			printf("hone %s -q: %s\n", words, cli_err);
+			test_bad = 1;
+		}
+	}
+	CHECK_RUN(1, "tasks -q /nowhere/m.onnx");
+	CHECK_SAYS(cli_err, "hone: error: ");
+}
+
+/* What a shell makes of a quoted word. */
+static void check_word(const char *word)
+{
+	struct buf cmd = {0};
+	char got[512];
+	buf_puts(&cmd, "printf '%s' ");
+	shell_word(&cmd, word);
+	buf_printf(&cmd, " >%s", in_dir("word"));
+	for (const char *p = buf_str(&cmd); *p; p++)
+		CHECK((unsigned char)*p >= ' ' || *p == '\n' || *p == '\t'); /* a terminal may get it */
+	CHECK(system(buf_str(&cmd)) == 0);
+	slurp(in_dir("word"), got, sizeof got);
+	if (strcmp(got, word)) {
+		printf("'%s' came back as '%s': %s\n", word, got, buf_str(&cmd));
+		test_bad = 1;
+	}
+	buf_free(&cmd);
+}
+
+TEST(words_for_a_shell)
+{
+	static const char *const words[] = {"plain.onnx", "",
+					    "a b",        "it's",
+					    "$HOME",      "`id`",
+					    "a\nb",       "a\n",
+					    "back\\s",    "\"q\"",
+					    "*?[a]",      "~root",
+					    "#x",         "a;b&c|d<e>f",
+					    "tab\there",  "\033[31m",
+					    "\x80\xff",   "gr\xc3\xbc\xc3\x9f",
+					    "!x",         "(y)",
+					    "{a,b}",      "-n",
+					    "'",          "''\n''",
+					    "a=b",        "\xe2\x80\xa6 x"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		check_word(words[i]);
+	char far[2400];
+	memset(far, 'x', sizeof far);
+	far[sizeof far - 1] = 0;
+	far[100] = ' ';
+	struct buf b = {0};
+	shell_word(&b, far);
+	CHECK(b.n > sizeof far); /* quoted, in pieces */
+	buf_free(&b);
+	shell_path(&b, "-rf x");
+	CHECK(!strcmp(buf_str(&b), "./'-rf x'"));
+	buf_free(&b);
+	shell_path(&b, "-");
+	CHECK(!strcmp(buf_str(&b), "./-"));
+	buf_free(&b);
+}
+
+/* The Next: line of a model with an awkward name is pasted into a shell, in which `hone` is a function that
+ * writes the path it is given. */
+TEST(next_can_be_pasted)
+{
+	static const char *const names[] = {"a b.onnx",  "it's.onnx", "$HOME.onnx",
+					    "a\nb.onnx", "-x.onnx",   "\"q\"`id`.onnx"};
+	char was[512], cmd[4096], got[512];
+	steering();
+	REQUIRE(getcwd(was, sizeof was) && chdir(dir) == 0);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (symlink("steering.onnx", names[i]) < 0)
+			abort();
+		pid_t pid = fork();
+		if (pid == 0) {
+			char *argv[] = {"hone", "tasks", "--", (char *)names[i], NULL};
+			redirect(1, "next-out");
+			redirect(2, "next-err");
+			_exit(hone_main(4, argv));
+		}
+		int status;
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		slurp("next-err", cli_err, sizeof cli_err);
+		char *next = strstr(cli_err, "Next: ");
+		REQUIRE(next);
+		snprintf(cmd, sizeof cmd,
+			 "hone() { case $2 in -*) return 1;; esac; [ -e \"$2\" ] && printf '%%s' \"$2\" "
+			 ">got; }\n%s",
+			 next + 6);
+		REQUIRE_OK(file_write("pasted.sh", cmd, strlen(cmd)));
+		CHECK(system("sh pasted.sh") == 0);
+		slurp("got", got, sizeof got);
+		CHECK(!strcmp(got[0] == '.' ? got + 2 : got, names[i]));
+		CHECK(unlink("got") == 0);
+	}
+	CHECK(chdir(was) == 0);
+}
+
+/* ---- Ctrl-C */
+
+static bool stopped(void)
+{
+	json_t *j = parse_out();
+	bool is = json_is_true(json_object_get(j, "stopped"));
+	json_decref(j);
+	return is;
+}
+
+TEST(interrupted_tune_prints_what_it_has)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	stop_with = SIGINT;
+	stop_once = "trials,";
+	CHECK_RUN(130, "tune %s -v --json --budget 60s --threads 1 --cache %s", steering(),
+		  in_dir("interrupted"));
+	CHECK(stopped() && out_number("trials") > 0);
+	stop_once = NULL;
+	CHECK_RUN(130, "tune %s --budget 60s --threads 1 --cache %s", steering(), in_dir("at-once"));
+	stop_with = 0;
+}
+
+TEST(interrupted_bench_prints_the_runs_so_far)
+{
+	stop_with = SIGINT;
+	stop_once = "run ";
+	CHECK_RUN(130, "bench %s -v --json --runs 1000000 --threads 1 --cache %s", steering(),
+		  in_dir("none"));
+	CHECK(stopped() && out_number("runs") > 0 && out_number("runs") < 1000000);
+	CHECK_RUN(130, "bench %s -v --rate 1000 --runs 1000000 --threads 1 --cache %s", steering(),
+		  in_dir("none"));
+	CHECK_SAYS(cli_out, "median ");
+	CHECK_SAYS(cli_out, "interrupted: only these runs were measured");
+	stop_once = NULL;
+	CHECK_RUN(130, "bench %s --runs 1000000 --threads 1 --cache %s", steering(), in_dir("none"));
+	stop_with = 0;
+	CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 --cache %s", steering(), in_dir("none"));
+	CHECK(!stopped());
+}
+
+TEST(interrupted_verify_and_doctor)
+{
+	char large[256];
+	snprintf(large, sizeof large, "%s", in_dir("large.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", large);
+	stop_with = SIGINT;
+	stop_once = "reference";
+	CHECK_RUN(130, "verify %s -v --threads 1", large);
+	CHECK(strstr(cli_out, "interrupted: ") || strstr(cli_err, "interrupted; nothing was measured"));
+	CHECK(!strstr(cli_out, "PASS"));
+	stop_once = NULL;
+	CHECK_RUN(130, "doctor --json --cache %s", in_dir("none"));
+	CHECK(stopped());
+	CHECK_RUN(130, "doctor --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_err, "it was interrupted");
+	stop_with = 0;
+	int status = hone("doctor --json --cache %s", in_dir("none"));
+	CHECK(status == 0 || status == 1);
+	CHECK(!stopped());
+}
+
+TEST_MAIN

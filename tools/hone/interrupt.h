@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ctrl-C in commands that measure: the first signal makes them end early, print what was measured so far, and
+ * exit with status 130 after SIGINT. A second signal of the same kind kills the process. SIGTERM, with which
+ * a service manager ends a process, does not change the status. */
+#ifndef TOOLS_INTERRUPT_H
+#define TOOLS_INTERRUPT_H
+
+#include "platform/base/err.h"
+#include <signal.h>
+#include <stdbool.h>
+
+enum { INTERRUPT_STATUS = 130 };
+
+extern volatile sig_atomic_t interrupt_stop; /* 1 after SIGINT or SIGTERM */
+
+/* Handles both signals. The calling thread's long calls end early, too, with E_STOPPED
+ * (platform/base/until.h). */
+void interrupt_catch(void);
+bool interrupted(void);
+/* The command's exit status: rc, or INTERRUPT_STATUS after SIGINT. If it failed because it was stopped, a
+ * line says that nothing was measured. */
+int interrupt_status(int rc) MUST_CHECK;
+
+#endif
