@@ -36,6 +36,9 @@ struct reading {
 	struct conf *c;
 	struct conf_model *model; /* of the section, NULL outside [model ...] */
 	int rc, bad_line;
+	struct buf *mistakes; /* collects them, and reading goes on; NULL: it ends at the first one */
+	int nmistakes;
+	bool skip; /* the section is a mistake: its keys are not looked at */
 };
 
 struct key_kind {
@@ -278,6 +281,12 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct reading *r, const
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	r->bad_line = r->line;
+	if (r->mistakes) {
+		log_plain(what);
+		buf_printf(r->mistakes, "%s:%d: %s\n", r->file, r->line, what);
+		r->nmistakes++;
+		return E_USAGE;
+	}
 	return r->rc = fail(E_USAGE, "%s:%d: %s", r->file, r->line, what);
 }
 
@@ -378,6 +387,8 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	char *base = r->model ? (char *)r->model : (char *)r->c;
 	if (k->take(r, k, value, base + k->at) >= 0)
 		return 0;
+	if (r->mistakes && r->model && k->take == take_path)
+		r->model->path = ""; /* it is not missing */
 	struct buf list = {0};
 	if (!k->allowed)
 		policy_names(&list);
@@ -402,18 +413,28 @@ static int find_key(struct reading *r, const char *section, const char *name, co
 	return refuse_listing(r, &list, what);
 }
 
+static int take_line(struct reading *r, const char *section, const char *name, const char *value)
+{
+	if (!strcmp(name, SECTION_SEEN)) {
+		int rc = begin_section(r, section);
+		r->skip = rc < 0;
+		return rc;
+	}
+	if (r->skip)
+		return 0;
+	if (!*section)
+		return refuse(r, "%s: this key is before any section; begin with a section, such as [boot]",
+			      name);
+	return find_key(r, section, name, value);
+}
+
 /* inih goes on after an error; the first error is kept. */
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct reading *r = user;
 	if (r->rc < 0)
 		return 0;
-	if (!strcmp(name, SECTION_SEEN))
-		return begin_section(r, section) >= 0;
-	if (!*section)
-		return refuse(r, "%s: this key is before any section; begin with a section, such as [boot]",
-			      name) >= 0;
-	return find_key(r, section, name, value) >= 0;
+	return take_line(r, section, name, value) >= 0 || r->mistakes;
 }
 
 /* Finds the next line, without blanks around it; false at the end. */
@@ -460,6 +481,30 @@ static int check_line(struct reading *r, const char *s, size_t n)
 	return *s == '[' ? check_section_line(r, s) : 0;
 }
 
+/* Whether inih can read the line. */
+static bool is_known_form(const char *s)
+{
+	if (!*s || *s == ';' || *s == '#')
+		return true;
+	if (*s == '[')
+		return strchr(s, ']');
+	size_t n = strcspn(s, "=:");
+	const char *comment = strstr(s, " ;"), *tabbed = strstr(s, "\t;");
+	return s[n] && (!comment || comment > s + n) && (!tabbed || tabbed > s + n);
+}
+
+/* Checks the line while mistakes are collected. A line that is a mistake becomes an empty one. */
+static void collect_line(struct reading *r, char *s, size_t n)
+{
+	int rc = check_line(r, s, n);
+	if (rc >= 0 && !is_known_form(s))
+		rc = refuse(r, "neither a [section] nor key = value");
+	if (rc < 0 && *s == '[')
+		r->skip = true;
+	if (rc < 0)
+		*s = 0;
+}
+
 /* Replaces fgets for inih. It returns lines without leading and trailing blanks, because inih would take an
  * indented line as a continuation of the value before it. After the line of a section it inserts
  * SECTION_SEEN. */
@@ -479,12 +524,18 @@ static char *read_line(char *out, int size, void *stream)
 		return NULL;
 	if (n + 3 > (size_t)size || n > MOST_LINE) {
 		refuse(r, "a line of %zu bytes; at most %d are allowed", n, MOST_LINE);
-		return NULL;
+		if (!r->mistakes)
+			return NULL;
+		n = 0;
 	}
 	memcpy(out, line, n);
 	out[n] = 0;
-	if (check_line(r, out, n) < 0)
+	if (r->mistakes) {
+		collect_line(r, out, n);
+		n = strlen(out);
+	} else if (check_line(r, out, n) < 0) {
 		return NULL;
+	}
 	r->tell_section = *out == '[' && strchr(out, ']');
 	memcpy(out + n, "\n", 2);
 	return out;
@@ -505,8 +556,12 @@ static int models_have_paths(struct reading *r)
 {
 	for (int i = 0; i < r->c->nmodels; i++) {
 		r->line = r->c->model[i].line;
-		if (!r->c->model[i].path)
-			return refuse(r, "[model %s]: path is missing; set path = FILE", r->c->model[i].name);
+		if (r->c->model[i].path)
+			continue;
+		int rc = refuse(r, "[model %s]: path is missing; set path = FILE", r->c->model[i].name);
+		if (!r->mistakes)
+			return rc;
+		r->c->model[i].path = ""; /* told */
 	}
 	return 0;
 }
@@ -532,25 +587,41 @@ void conf_defaults(struct conf *c)
 			   .jobs = 1};
 }
 
-int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c)
+/* Returns the number of mistakes if they are collected, else 0 or the first mistake. */
+static int read_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c,
+		     struct buf *mistakes)
 {
-	struct reading r = {.file = name, .text = text, .n = n, .a = a, .c = c};
+	struct reading r = {.file = name, .text = text, .n = n, .a = a, .c = c, .mistakes = mistakes};
 	int nth = ini_parse_stream(read_line, &r, on_key, &r);
 	if (nth == -2)
 		return fail(E_NOMEM, "no memory to read %s", name);
 	int line = nth > 0 ? line_of(&r, nth) : 0;
 	if (nth > 0 && (r.rc >= 0 || line < r.bad_line)) {
 		r.line = line;
-		return refuse(&r, "neither a [section] nor key = value");
+		int rc = refuse(&r, "neither a [section] nor key = value");
+		if (!mistakes)
+			return rc;
 	}
-	return r.rc < 0 ? r.rc : models_have_paths(&r);
+	int rc = r.rc < 0 ? r.rc : models_have_paths(&r);
+	return rc < 0 ? rc : r.nmistakes;
 }
 
-static int read_one(const char *path, struct arena *a, struct conf *c)
+int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c)
+{
+	return read_text(name, text, n, a, c, NULL);
+}
+
+/* A file that cannot be read is a mistake, too, unless it is not there. */
+static int read_one(const char *path, struct arena *a, struct conf *c, struct buf *mistakes)
 {
 	struct blob b;
 	int rc = file_read(a, path, MOST_FILE_BYTES, &b);
-	return rc < 0 ? rc : conf_text(path, b.p, b.n, a, c);
+	if (rc >= 0)
+		return read_text(path, b.p, b.n, a, c, mistakes);
+	if (!mistakes || rc == E_NOTFOUND || rc == E_NOMEM)
+		return rc;
+	buf_printf(mistakes, "%s\n", err_text());
+	return 1;
 }
 
 static int is_dropin(const struct dirent *e)
@@ -564,10 +635,10 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int read_dropins(const char *folder, struct arena *a, struct conf *c)
+static int read_dropins(const char *folder, struct arena *a, struct conf *c, struct buf *mistakes)
 {
 	struct dirent **e;
-	int n = scandir(folder, &e, is_dropin, by_name), rc = 0;
+	int n = scandir(folder, &e, is_dropin, by_name), rc = 0, sum = 0;
 	if (n < 0)
 		return errno == ENOENT ? 0
 				       : fail(E_IO, "cannot read the folder %s: %s; check its permissions",
@@ -576,20 +647,35 @@ static int read_dropins(const char *folder, struct arena *a, struct conf *c)
 		rc = fail(E_USAGE, "%s holds %d files; at most %d are allowed", folder, n, MOST_DROPINS);
 	for (int i = 0; i < n; i++) {
 		if (rc >= 0)
-			rc = read_one(arena_printf(a, "%s/%s", folder, e[i]->d_name), a, c);
+			rc = read_one(arena_printf(a, "%s/%s", folder, e[i]->d_name), a, c, mistakes);
+		sum += rc > 0 ? rc : 0;
 		free(e[i]);
 	}
 	free(e);
-	return rc;
+	return rc < 0 ? rc : sum;
 }
 
 int conf_read(const char *path, struct arena *a, struct conf *out)
 {
 	conf_defaults(out);
-	int rc = read_one(path, a, out);
+	int rc = read_one(path, a, out, NULL);
 	if (rc >= 0 || rc == E_NOTFOUND)
-		rc = read_dropins(arena_printf(a, "%s.d", path), a, out);
+		rc = read_dropins(arena_printf(a, "%s.d", path), a, out, NULL);
 	return rc;
+}
+
+int conf_check(const char *path, struct buf *mistakes)
+{
+	struct arena a = {0};
+	struct conf c;
+	conf_defaults(&c);
+	int n = read_one(path, &a, &c, mistakes);
+	n = n == E_NOTFOUND ? 0 : n;
+	int rc = n < 0 ? n : read_dropins(arena_printf(&a, "%s.d", path), &a, &c, mistakes);
+	arena_free(&a);
+	if (rc >= 0 && !buf_ok(mistakes))
+		rc = fail(E_NOMEM, "no memory for the mistakes");
+	return rc < 0 ? rc : n + rc;
 }
 
 int conf_cmdline_budget(const char *cmdline, int64_t *ns)

@@ -18,12 +18,13 @@
  *
  * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
  * key is unknown, or a value is out of range, the whole configuration is refused: E_USAGE, "FILE:LINE: what;
- * what is allowed". Without any file the defaults apply. */
+ * what is allowed", the first mistake; conf_check finds all. Without any file the defaults apply. */
 #ifndef AGENT_CONF_H
 #define AGENT_CONF_H
 
 #include "agent/control/gate.h"
 #include "platform/base/arena.h"
+#include "platform/base/buf.h"
 
 #define CONF_FILE "/etc/hone/honed.conf"
 enum { CONF_MODELS = 64, CONF_SHAPES = 8 };
@@ -68,6 +69,10 @@ struct conf {
 
 /* Reads the main file `path`, then the drop-ins in path.d. Everything lives in the arena. */
 int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
+/* Reads the same files and appends every mistake as a line "FILE:LINE: what; what is allowed", in the order
+ * of the files and lines; paths that are missing come last in a file. Keys of a section that is itself a
+ * mistake are skipped. Returns the number of mistakes. */
+int conf_check(const char *path, struct buf *mistakes) MUST_CHECK;
 /* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
  * errors. */
 void conf_defaults(struct conf *c);

@@ -31,7 +31,8 @@ static const char usage[] =
     "  --boot          tune in one time box, for use at boot, then exit\n"
     "  --budget TIME   length of the box; overrides hone.budget= of the kernel command line and the "
     "configuration\n"
-    "  --check         read the configuration and print its mistakes; exit 1 if there are any\n"
+    "  --check         read the configuration and print all its mistakes, a line each; exit 1 if there are "
+    "any\n"
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
     "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
@@ -231,8 +232,15 @@ static int serve(struct loop *l)
 static int check(struct loop *l)
 {
 	int bad = 0;
-	if (loop_conf(l, l->o.conf) < 0)
-		return E_CORRUPT; /* not E_USAGE: the command line was right */
+	struct buf mistakes = {0};
+	int n = conf_check(l->o.conf, &mistakes);
+	printf("%s", buf_str(&mistakes));
+	buf_free(&mistakes);
+	if (n > 0)
+		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration; correct the lines above",
+			    l->o.conf, n, plural_s(n)); /* not E_USAGE: the command line was right */
+	if (n < 0 || loop_conf(l, l->o.conf) < 0)
+		return E_CORRUPT;
 	for (int i = 0; i < l->conf->nmodels; i++)
 		if (l->model[i].refused) {
 			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);

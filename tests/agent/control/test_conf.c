@@ -195,6 +195,72 @@ TEST(drop_ins_come_by_name_and_win)
 	arena_free(&a);
 }
 
+static int count_of(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p += strlen(part))
+		n++;
+	return n;
+}
+
+TEST(every_mistake_is_found)
+{
+	char top[] = "/tmp/hone-conf-XXXXXX", path[64], folder[64], bad[300];
+	static const char *const found[] = {
+	    "honed.conf:1: early: this key is before any section",
+	    "honed.conf:3: [boot] budget = soon: not possible",
+	    "honed.conf:4: [boot] wings: no such key; there are: budget",
+	    "honed.conf:5: neither a [section] nor key = value",
+	    "honed.conf:7: [nest]: no such section",
+	    "honed.conf:12: [model n] path = relative: not possible",
+	    "honed.conf:13: not UTF-8",
+	    "honed.conf:14: a line of 250 bytes",
+	    "honed.conf:15: text after [idle]",
+	    "honed.conf:17: [model a/b]: not a valid model name",
+	    "honed.conf:20: [limits] jobs = 0: not possible",
+	    "honed.conf:21: neither a [section] nor key = value",
+	    "honed.conf:10: [model m]: path is missing",
+	    "honed.conf.d/10-a.conf:2: [idle] load = 0%: not possible",
+	    "honed.conf.d/10-a.conf:3: [model o]: path is missing",
+	};
+	struct buf b = {0};
+	REQUIRE(mkdtemp(top));
+	snprintf(path, sizeof path, "%s/honed.conf", top);
+	snprintf(folder, sizeof folder, "%s/honed.conf.d", top);
+	CHECK(conf_check(path, &b) == 0 && !b.n);
+	REQUIRE(mkdir(folder, 0755) == 0);
+	char text[1200];
+	memset(bad, 'x', 250);
+	bad[250] = 0;
+	snprintf(
+	    text, sizeof text,
+	    "early = 1\n[boot]\nbudget = soon\nwings = 2\nwhat\njobs = 2\n[nest]\neggs = 3\n\n[model m]\n"
+	    "[model n]\npath = relative\n\x80 = 1\n%s\n[idle] tune = no\nrest = 1\n[model a/b]\npath = "
+	    "1\n[limits]\n"
+	    "jobs = 0\nwrites ; = 1M\n",
+	    bad);
+	put(top, "honed.conf", text);
+	put(folder, "10-a.conf", "[idle]\nload = 0%\n[model o]\n");
+	int n = conf_check(path, &b);
+	CHECK(n == (int)(sizeof found / sizeof *found) && count_of(buf_str(&b), "\n") == n);
+	const char *last = buf_str(&b);
+	for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+		const char *here = strstr(last, found[i]);
+		if (!here)
+			printf("no '%s' after: %s\n", found[i], last);
+		CHECK(here != NULL);
+		last = here ? here : last;
+	}
+	buf_free(&b);
+	put(folder, "10-a.conf", "[idle]\nload = 10%\n");
+	put(top, "honed.conf", "[boot]\njobs = 2 ; two\nbudget : 3s\n[model n]\npath = /n\n");
+	CHECK(conf_check(path, &b) == 0 && !b.n);
+	CHECK(conf_check("/proc", &b) == 1 && strstr(buf_str(&b), "/proc"));
+	buf_free(&b);
+	snprintf(folder, sizeof folder, "rm -rf %s", top);
+	CHECK(system(folder) == 0);
+}
+
 TEST(a_file_that_cannot_be_read_is_not_the_defaults)
 {
 	struct arena a = {0};

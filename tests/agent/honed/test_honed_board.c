@@ -425,6 +425,10 @@ TEST(checks_its_configuration)
 	write_text(own("honed.conf"), "[model x]\npath = /x\nwings = 2\n");
 	CHECK(run_honed("--check", NULL) == 1);
 	CHECK(strstr(text_of("log"), "honed.conf:3"));
+	write_text(own("honed.conf"), "[boot]\nbudget = soon\n[model x]\nwings = 2\n");
+	CHECK(run_honed("--check", NULL) == 1);
+	CHECK(strstr(text_of("log"), "honed.conf:2: ") && strstr(text_of("log"), "honed.conf:4: ") &&
+	      strstr(text_of("log"), "honed.conf:3: ") && strstr(text_of("log"), "3 mistakes"));
 	CHECK(run_honed("--check", "--wings") == 2);
 	CHECK(run_honed("--version", NULL) == 0 && run_honed("--help", NULL) == 0);
 }
