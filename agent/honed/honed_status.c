@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MODELS_BYTES = 32 << 10 }; /* keeps a status below CONTROL_SAID */
 
@@ -268,7 +269,7 @@ static void put_status(const struct honed *h, struct buf *out)
 	char text[256];
 	const char *state;
 	status_word(h, &state, text, sizeof text);
-	buf_printf(out, "{\"version\":\"%s\"", HONE_VERSION);
+	buf_printf(out, "{\"version\":\"%s\",\"pid\":%d", HONE_VERSION, (int)getpid());
 	put_text(out, "mode", h->o.mode == HONED_BOX ? "box" : "resident");
 	put_text(out, "state", state);
 	buf_printf(out, ",\"ready\":%s", models_ready(h) ? "true" : "false");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/doctor.h"
 #include "agent/cache/json.h"
+#include "agent/control/conf.h"
+#include "tools/hone/daemon.h"
 #include "tools/hone/model.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -58,14 +60,19 @@ static void report_text(const struct report *r, bool color)
 
 static int run_doctor(const struct args *a)
 {
-	char dir[4096];
+	char user[4096];
 	const char *env = getenv("HONE_SYSROOT");
 	struct arena arena = {0};
 	struct report r = {0};
 	struct doctor_options o = {.sysroot = arg_str(a, "sysroot", env ? env : ""), .stop = &interrupt_stop};
 	interrupt_catch();
-	if (model_cache_dir(a, dir, sizeof dir) >= 0)
-		o.cache = dir;
+	o.cache = arg_str(a, "cache", NULL);
+	o.config = arg_str(a, "config", NULL);
+	o.socket = arg_str(a, "socket", NULL);
+	if (file_cache_dir(user, sizeof user) >= 0)
+		o.user_cache = user;
+	if (o.cache && !*o.cache)
+		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	int rc = r.n = doctor_look(&o, &arena, &r.f);
 	for (int i = 0; i < r.n; i++)
 		r.count[r.f[i].kind]++;
@@ -79,16 +86,19 @@ static int run_doctor(const struct args *a)
 
 static const struct opt opts[] = {
     OPT_CACHE,
+    OPT_SOCKET,
+    {"config", OPT_STR, "FILE", "honed's configuration (default: " CONF_FILE ")"},
     {"sysroot", OPT_STR, "DIR", "folder to use as the root of the board (default: $HONE_SYSROOT)"},
     {NULL}};
 
 const struct cmd cmd_doctor = {
-    .usage = "[--cache DIR] [--sysroot DIR]",
+    .usage = "[--cache DIR] [--socket PATH] [--config FILE] [--sysroot DIR]",
     .summary = "find problems that prevent good tuning here, and how to solve them",
     .details =
 	"Checks governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
-	"flash, honed, its configuration and units, hone-worker and devices. Changes nothing: hone never\n"
-	"sets clocks or governors. Exit status 1 if there is a problem: tuning does not work, or its\n"
+	"flash, honed, its configuration and units, hone-worker and devices. If a honed answers, its cache\n"
+	"and the limits of its process are checked, not yours. Changes nothing: hone never sets clocks or\n"
+	"governors. Exit status 1 if there is a problem: tuning does not work, or its\n"
 	"results are lost. With another root, checks of this process are skipped.",
     .opts = opts,
     .run = run_doctor,

@@ -14,6 +14,7 @@ static const struct {
 	bool live; /* concerns this process and the programs beside it: skipped for another root */
 } checks[] = {
     {"configuration", doctor_configuration, false},
+    {"honed", doctor_honed, false}, /* early: its cache and process are looked at */
     {"gate", doctor_gate, false},
     {"governor", doctor_governor, false},
     {"clock", doctor_clock, false},
@@ -31,7 +32,6 @@ static const struct {
     {"honed-cache", doctor_store, false},
     {"space", doctor_space, false},
     {"flash", doctor_flash, false},
-    {"honed", doctor_honed, false},
     {"units", doctor_units, false},
     {"worker", doctor_worker, true},
     {"devices", doctor_devices, true},

@@ -28,15 +28,18 @@ struct finding {
 
 struct doctor_options {
 	const char *sysroot; /* "": this machine. For another root, checks of this process are skipped */
-	const char *cache;   /* folder; NULL: not known */
-	const char
-	    *socket; /* of honed; NULL: $HONE_SOCKET (of this machine), else CONTROL_SOCKET below the root */
+	const char *cache;   /* folder; NULL: that of the honed that answers, else user_cache */
+	const char *user_cache; /* NULL: there is none */
+	const char *config;     /* of honed; NULL: CONF_FILE below the root */
+	const char *socket; /* of honed; NULL: $HONE_SOCKET (of this machine), else the configuration's below
+			       the root */
 	volatile sig_atomic_t *stop; /* set by a signal handler: no further check begins; may be NULL */
 	const char *worker; /* NULL: $HONE_WORKER, else beside this program */
 };
 
-/* Runs all checks. Findings are in the order of the checks, at least one for each check that applies here,
- * and live in the arena. Returns the count. */
+/* Runs all checks. If a honed answers, its cache and its process's limits are looked at, not the caller's.
+ * Findings are in the order of the checks, at least one for each check that applies here, and live in the
+ * arena. Returns the count. */
 int doctor_look(const struct doctor_options *o, struct arena *a, const struct finding **out) MUST_CHECK;
 const char *finding_word(enum finding_kind k); /* "warning" */
 

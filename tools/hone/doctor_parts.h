@@ -21,6 +21,9 @@ struct doctor {
 	bool raspberry, jetson;
 	struct gate_limits limits; /* from the configuration, if there is a valid one */
 	const char *store;         /* folder of honed's cache; NULL: not configured */
+	const char *socket;        /* honed's, from the configuration; NULL: there is none */
+	const char *cache;         /* of the honed that answers; NULL: none does */
+	int pid;                   /* its process; 0: not known */
 };
 
 /* Adds a finding. A finding of kind OK has no remedy. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of folders, programs and this process. */
 #include "agent/control/client.h"
+#include "tools/hone/daemon.h"
 #include "tools/hone/doctor_parts.h"
 #include "platform/run/child.h"
 #include "platform/base/clock.h"
@@ -45,9 +46,38 @@ static bool nearest(const char *dir, char out[PATH_MAX])
 	return true;
 }
 
+/* The cache that is looked at; NULL: none is known. */
+static const char *cache_of(const struct doctor *d)
+{
+	return d->o->cache ? d->o->cache : d->cache ? d->cache : d->o->user_cache;
+}
+
+/* True: honed writes that cache, so the caller need not be able to. */
+static bool is_honeds(const struct doctor *d)
+{
+	return d->cache && d->pid && !strcmp(cache_of(d), d->cache);
+}
+
 static const char *whose(const struct doctor *d, char out[PATH_MAX])
 {
-	return d->o->cache && nearest(d->o->cache, out) ? out : NULL;
+	return cache_of(d) && nearest(cache_of(d), out) ? out : NULL;
+}
+
+/* The user that writes the cache. */
+static uid_t writer(const struct doctor *d)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof path, "/proc/%d", d->pid);
+	return is_honeds(d) && stat(path, &st) == 0 ? st.st_uid : geteuid();
+}
+
+static bool can_write(const struct doctor *d, const char *dir, const struct stat *st)
+{
+	uid_t user = writer(d);
+	if (user == geteuid())
+		return access(dir, W_OK | X_OK) == 0;
+	return user == 0 || (user == st->st_uid ? st->st_mode & S_IWUSR : st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
 /* Another root may have no table of mounts; then the folder counts as one that keeps its files. */
@@ -71,35 +101,36 @@ static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, 
 void doctor_cache(struct doctor *d)
 {
 	char dir[PATH_MAX], fix[PATH_MAX + 64];
+	const char *cache = cache_of(d), *what = cache && is_honeds(d) ? "honed's cache" : "the cache";
 	struct stat st;
-	if (!d->o->cache) {
+	if (!cache) {
 		doctor_say(d, FINDING_PROBLEM, "set HOME or XDG_CACHE_HOME, or give --cache DIR",
 			   "no cache folder is known: tuning results are lost");
 		return;
 	}
 	if (!whose(d, dir) || stat(dir, &st) < 0) {
 		doctor_say(d, FINDING_PROBLEM, "give --cache DIR, a folder that can be made",
-			   "cannot access the cache folder %s", d->o->cache);
+			   "cannot access the cache folder %s", cache);
 		return;
 	}
-	enum mount_kind kind = kind_of_place(d, d->o->cache);
-	if (forgets(d, "the cache", d->o->cache, kind,
-		    "put it on a writable partition: --cache DIR, or a mount there") &&
+	enum mount_kind kind = kind_of_place(d, cache);
+	if (forgets(d, what, cache, kind, "put it on a writable partition: --cache DIR, or a mount there") &&
 	    kind == MOUNT_READ_ONLY)
 		return;
-	if (access(dir, W_OK | X_OK) < 0) {
-		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or give --cache DIR", (uintmax_t)getuid(),
-			 dir);
+	if (!can_write(d, dir, &st)) {
+		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or %s", (uintmax_t)writer(d), dir,
+			 is_honeds(d) ? "set cache= in honed.conf" : "give --cache DIR");
 		doctor_say(d, FINDING_PROBLEM, fix,
-			   "you cannot write to the cache folder %s: each start would tune again", dir);
-	} else if (!strcmp(dir, d->o->cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
+			   "%s cannot write to the cache folder %s: each start would tune again",
+			   is_honeds(d) ? "honed" : "you", dir);
+	} else if (!strcmp(dir, cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
 		doctor_say(d, FINDING_WARNING, fix,
 			   "others can write to the cache folder %s: its records count as hints, and its "
 			   "code is not run",
 			   dir);
 	} else if (kind == MOUNT_KEEPS) {
-		doctor_good(d, "the cache %s is writable and survives a restart", d->o->cache);
+		doctor_good(d, "%s %s is writable and survives a restart", what, cache);
 	}
 }
 
@@ -159,16 +190,21 @@ void doctor_configuration(struct doctor *d)
 {
 	char path[PATH_MAX], drop_ins[PATH_MAX];
 	struct conf c;
-	if (snprintf(path, sizeof path, "%s" CONF_FILE, d->root) >= PATH_MAX ||
+	const char *given = d->o->config;
+	if (snprintf(path, sizeof path, "%s%s", given ? "" : d->root, given ? given : CONF_FILE) >=
+		PATH_MAX ||
 	    snprintf(drop_ins, sizeof drop_ins, "%s.d", path) >= PATH_MAX)
 		return;
 	bool here = file_exists(path) || file_exists(drop_ins);
 	if (conf_read(path, d->a, &c) < 0) {
-		doctor_say(d, FINDING_PROBLEM,
-			   "honed keeps the old configuration, or does not start: correct that line",
-			   "honed's configuration is not valid: %s", err_text());
+		doctor_say(
+		    d, FINDING_PROBLEM,
+		    "honed keeps the old configuration, or does not start: correct that line; honed --check "
+		    "lists all mistakes",
+		    "honed's configuration is not valid: %s", err_text());
 		return;
 	}
+	d->socket = here ? c.socket : NULL;
 	d->limits = c.gate;
 	d->store = !here ? NULL : c.cache ? c.cache : STORE;
 	if (!here)
@@ -188,8 +224,32 @@ static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
 	const char *env = getenv("HONE_SOCKET"), *given = d->o->socket;
 	if (!given && env && env[0] && !*d->root)
 		given = env;
-	snprintf(out, PATH_MAX, "%s%s", given ? "" : d->root, given ? given : CONTROL_SOCKET);
+	const char *otherwise = d->socket ? d->socket : CONTROL_SOCKET;
+	snprintf(out, PATH_MAX, "%s%s", given ? "" : d->root, given ? given : otherwise);
 	return out;
+}
+
+/* What honed says of itself: its cache, its process, and what is wrong. */
+static void take_status(struct doctor *d, const char *path, const char *reply)
+{
+	json_t *s = json_loads(reply, 0, NULL);
+	const char *cache = daemon_text(s, "cache", NULL), *warning = daemon_text(s, "warning", ""),
+		   *conf = daemon_text(s, "conf_error", "");
+	double pid = daemon_num(s, "pid", 0);
+	d->cache = cache ? arena_strdup(d->a, cache) : NULL;
+	d->pid = pid >= 1 && pid < INT_MAX ? (int)pid : 0;
+	if (d->pid)
+		doctor_good(d, "honed answers at %s (process %d)", path, d->pid);
+	else
+		doctor_good(d, "honed answers at %s", path);
+	if (*warning)
+		doctor_say(d, FINDING_PROBLEM, "solve that; honed tries again by itself",
+			   "honed cannot keep results: %s", warning);
+	if (*conf)
+		doctor_say(d, FINDING_PROBLEM,
+			   "correct it (honed --check lists all mistakes), then sudo systemctl reload honed",
+			   "honed goes on with its former configuration: %s", conf);
+	json_decref(s);
 }
 
 void doctor_honed(struct doctor *d)
@@ -214,7 +274,9 @@ void doctor_honed(struct doctor *d)
 	if (rc >= 0)
 		rc = client_ask(c, &hello, end_ns, &reply);
 	if (rc >= 0)
-		doctor_good(d, "honed answers at %s", path);
+		rc = client_ask(c, &(struct request){.op = OP_STATUS}, end_ns, &reply);
+	if (rc >= 0)
+		take_status(d, path, reply);
 	else
 		doctor_say(d, FINDING_PROBLEM,
 			   "see journalctl -u honed for the reason; sudo systemctl restart honed",
@@ -343,6 +405,17 @@ void doctor_code(struct doctor *d)
 		close(fd);
 }
 
+/* The soft limit of honed's process in a row of its limits; RLIM_INFINITY: none, or not known. */
+static rlim_t limit_of(const char *text, const char *row)
+{
+	const char *p = strstr(text, row);
+	p = p ? p + strlen(row) : "";
+	p += strspn(p, " ");
+	return strchr("0123456789", *p) && *p ? (rlim_t)strtoull(p, NULL, 10) : RLIM_INFINITY;
+}
+
+/* The limits under which tuning runs: those of the honed that answers, since its jobs inherit them, else this
+ * shell's. */
 void doctor_limits(struct doctor *d)
 {
 	static const struct {
@@ -351,23 +424,43 @@ void doctor_limits(struct doctor *d)
 		rlim_t least;
 		const char *unit;
 		rlim_t per;
-		const char *remedy;
+		const char *remedy, *row, *directive;
 	} limits[] = {
-	    {RLIMIT_AS, "address space", (rlim_t)LEAST_AS_MB << 20, "MiB", 1 << 20, "ulimit -v unlimited"},
-	    {RLIMIT_DATA, "data", (rlim_t)LEAST_AS_MB << 20, "MiB", 1 << 20, "ulimit -d unlimited"},
-	    {RLIMIT_CPU, "processor time", 600, "s", 1, "ulimit -t unlimited"},
-	    {RLIMIT_NOFILE, "open files", 256, "", 1, "ulimit -n 1024"},
-	    {RLIMIT_NPROC, "processes", 64, "", 1, "ulimit -u 256"},
-	    {RLIMIT_FSIZE, "a file's size", (rlim_t)SOME_MB << 20, "MiB", 1 << 20, "ulimit -f unlimited"},
+	    {RLIMIT_AS, "address space", (rlim_t)LEAST_AS_MB << 20, " MiB", 1 << 20, "ulimit -v unlimited",
+	     "Max address space", "LimitAS=infinity"},
+	    {RLIMIT_DATA, "data", (rlim_t)LEAST_AS_MB << 20, " MiB", 1 << 20, "ulimit -d unlimited",
+	     "Max data size", "LimitDATA=infinity"},
+	    {RLIMIT_CPU, "processor time", 600, " s", 1, "ulimit -t unlimited", "Max cpu time",
+	     "LimitCPU=infinity"},
+	    {RLIMIT_NOFILE, "open files", 256, "", 1, "ulimit -n 1024", "Max open files", "LimitNOFILE=1024"},
+	    {RLIMIT_NPROC, "processes", 64, "", 1, "ulimit -u 256", "Max processes", "LimitNPROC=256"},
+	    {RLIMIT_FSIZE, "a file's size", (rlim_t)SOME_MB << 20, " MiB", 1 << 20, "ulimit -f unlimited",
+	     "Max file size", "LimitFSIZE=infinity"},
 	};
+	char path[64], text[4096] = "", whose_limits[64] = "this shell";
+	snprintf(path, sizeof path, "/proc/%d/limits", d->pid);
+	FILE *f = d->pid ? fopen(path, "re") : NULL;
+	bool theirs = f != NULL;
+	if (f) {
+		text[fread(text, 1, sizeof text - 1, f)] = 0;
+		fclose(f);
+		snprintf(whose_limits, sizeof whose_limits, "honed (process %d)", d->pid);
+	}
 	int before = d->n;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-		struct rlimit l;
-		if (getrlimit(limits[i].what, &l) == 0 && l.rlim_cur != RLIM_INFINITY &&
-		    l.rlim_cur < limits[i].least)
-			doctor_say(d, FINDING_WARNING, limits[i].remedy, "this shell limits %s to %ju %s",
-				   limits[i].name, (uintmax_t)(l.rlim_cur / limits[i].per), limits[i].unit);
+		struct rlimit l = {.rlim_cur = RLIM_INFINITY};
+		char remedy[96];
+		if (theirs)
+			l.rlim_cur = limit_of(text, limits[i].row);
+		else if (getrlimit(limits[i].what, &l) < 0)
+			continue;
+		if (l.rlim_cur == RLIM_INFINITY || l.rlim_cur >= limits[i].least)
+			continue;
+		snprintf(remedy, sizeof remedy, "%s%s", theirs ? limits[i].directive : limits[i].remedy,
+			 theirs ? " in honed.service" : "");
+		doctor_say(d, FINDING_WARNING, remedy, "%s limits %s to %ju%s", whose_limits, limits[i].name,
+			   (uintmax_t)(l.rlim_cur / limits[i].per), limits[i].unit);
 	}
 	if (d->n == before)
-		doctor_good(d, "the limits of this shell are high enough");
+		doctor_good(d, "the limits of %s are high enough", whose_limits);
 }

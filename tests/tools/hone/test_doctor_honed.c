@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone doctor beside the built honed: it looks at honed's cache and process, not at the caller's. */
+#include "tests/lib/cli.h"
+#include "tests/lib/honed.h"
+
+#define WORDS "doctor --json --socket %s --config %s"
+
+/* A finding's verdict; "" if there is none that says `what`. */
+static const char *verdict(const char *check, const char *what)
+{
+	static char out[32];
+	json_t *j = parse_out(), *f;
+	size_t i;
+	out[0] = 0;
+	json_array_foreach(json_object_get(j, "findings"), i,
+			   f) if (!strcmp(json_string_value(json_object_get(f, "check")), check) &&
+				  strstr(json_string_value(json_object_get(f, "what")), what))
+	    snprintf(out, sizeof out, "%s", json_string_value(json_object_get(f, "verdict")));
+	json_decref(j);
+	if (!out[0])
+		printf("no %s '%s': %s\n", check, what, cli_out);
+	return out;
+}
+
+TEST(the_cache_and_the_limits_are_honeds)
+{
+	char cache[256], process[64];
+	setenv("XDG_CACHE_HOME", "/proc/nope", 1); /* the caller's own would be a problem */
+	most_files = 100;
+	REQUIRE(start_honed("[idle]\ntune = no\n", "/bin/true"));
+	snprintf(cache, sizeof cache, "honed's cache %s", in_folder("state/cache"));
+	snprintf(process, sizeof process, "honed (process %d) limits open files to 100", (int)honed);
+	hone(WORDS, own("run/honed.sock"), own("honed.conf"));
+	CHECK(!strcmp(verdict("limits", process), "warning"));
+	snprintf(process, sizeof process, "(process %d)", (int)honed);
+	CHECK(!strcmp(verdict("honed", process), "ok"));
+	CHECK(*verdict("cache", cache));
+	hone(WORDS " --cache /proc/nope", own("run/honed.sock"), own("honed.conf"));
+	CHECK(*verdict("cache", "/proc"));
+	/* The socket is found in the configuration that is given. */
+	char conf[400];
+	snprintf(conf, sizeof conf, "[honed]\nsocket = %s\n[idle]\ntune = no\n", own("run/honed.sock"));
+	write_text(own("other.conf"), conf);
+	unsetenv("HONE_SOCKET");
+	setenv("HONE_SOCKET", "", 1);
+	hone("doctor --json --config %s", own("other.conf"));
+	CHECK(!strcmp(verdict("honed", process), "ok"));
+	unsetenv("HONE_SOCKET");
+	/* A configuration that honed refused. */
+	write_text(own("honed.conf"), "[boot]\nbudget = soon\n");
+	kill(honed, SIGHUP);
+	for (int i = 0; i < 200; i++) {
+		CHECK_RUN(1, WORDS, own("run/honed.sock"), own("other.conf"));
+		if (strstr(cli_out, "former configuration"))
+			break;
+		usleep(10000);
+	}
+	CHECK(!strcmp(verdict("honed", "former configuration: "), "problem"));
+	/* Without honed it is the caller's again. */
+	end_honed(SIGTERM);
+	CHECK_RUN(1, WORDS, own("run/honed.sock"), own("other.conf"));
+	CHECK(*verdict("limits", "this shell"));
+	CHECK(*verdict("cache", "/proc"));
+	unsetenv("XDG_CACHE_HOME");
+}
+
+TEST_MAIN
