@@ -57,6 +57,8 @@ in_fleet  = tools/fleet tools/hone agent/sync agent/control agent/cache search $
 in_worker = $(BOARD) $(MATHS) search $(BASE)
 in_hone   = tools/hone $(BOARD) $(MATHS) search $(BASE)
 LDLIBS  += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto -lpthread -lm
+# Pictures as inputs (tools/hone/picture.h): hone, tests and benchmarks alone.
+PICLIBS  = -lpng -ljpeg
 NETLIBS  = -luv -lcurl -lmicrohttpd -lsqlite3 -lpq
 table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
@@ -66,7 +68,7 @@ BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync hone-fleet)
 programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
-	$(link) $(LDLIBS)
+	$(link) $(PICLIBS) $(LDLIBS)
 $(B)/honed: $(B)/agent/honed/main_honed.o $(call table_o,agent/control/policy) $(call in,$(in_honed))
 	$(link) -luv -linih -ljansson -lpthread -lm
 $(B)/hone-sync: $(B)/agent/sync/main_sync.o $(call table_o,kernels/graph/op agent/control/policy) $(call in,$(in_sync))
@@ -174,12 +176,12 @@ NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle ne
 WITH_LLVM = $(filter-out $(NO_LLVM),$(patsubst %.c,$(B)/tools/%,$(notdir $(BENCHC))) $(filter $(B)/tests/test_llvm_%,$(TEST_BIN)))
 WITHOUT   = $(filter-out $(WITH_LLVM),$(TEST_BIN)) $(patsubst %.c,$(B)/tests/%,$(notdir $(HELPERS)))
 $(WITHOUT): $(TLIBS)
-	$(link) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) $(NETLIBS) $(LDLIBS) $(if $(findstring sandbox,$@),-lseccomp)
+	$(link) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) $(NETLIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring sandbox,$@),-lseccomp)
 # Tests emit for other machines too.
 CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl,-u,LLVMInitialize$(t)$(i)))
 $(WITH_LLVM): LLVM_PARTS = core native aarch64 arm
 $(WITH_LLVM): $(WORKER) $(TLIBS)
-	$(link) -Wl,--gc-sections $(CROSS) $(LLVM_LIBS) $(LDLIBS) $(if $(findstring runner,$@),-lseccomp)
+	$(link) -Wl,--gc-sections $(CROSS) $(LLVM_LIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring runner,$@),-lseccomp)
 include tests/rules.mk tools/build/rules.mk tools/bench/rules.mk
 .PHONY: all programs objects
 .SECONDARY:

@@ -18,6 +18,7 @@
 #include "agent/sync/snapshot.h"
 #include "agent/sync/trust.h"
 #include "tests/lib/keys.h"
+#include "tests/lib/pictures.h"
 #include "tests/lib/records.h"
 #include "tests/lib/tasks.h"
 #include "tools/bench/op_models.h"
@@ -332,14 +333,14 @@ static int put_choices(struct cache *c, struct key model)
 static struct rec seed_rec(void)
 {
 	return (struct rec){.task = hash_text(task_matmul),
-			      .kind = 1,
-			      .device = "cpu",
-			      .threads = 1,
-			      .emitter = "llvm-19/1",
-			      .cand = "",
-			      .meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
-			      .task_text = task_matmul,
-			      .label = "conv"};
+			    .kind = 1,
+			    .device = "cpu",
+			    .threads = 1,
+			    .emitter = "llvm-19/1",
+			    .cand = "",
+			    .meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
+			    .task_text = task_matmul,
+			    .label = "conv"};
 }
 
 /* Puts a record and a log of a task, choices and a history. */
@@ -673,6 +674,23 @@ static int seeds_host(const char *dir)
 	return rc;
 }
 
+static int seeds_picture(const char *dir)
+{
+	static const int types[] = {PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_PALETTE, PNG_COLOR_TYPE_GRAY_ALPHA,
+				    PNG_COLOR_TYPE_RGB_ALPHA};
+	int rc = 0;
+	for (int i = 0; i < 11 && rc >= 0; i++) {
+		struct buf b = {0};
+		if (i < 8)
+			pic_png(9, 7, types[i / 2], i == 7 ? 16 : 8, i & 1, &b);
+		else
+			pic_jpeg(16, 9, i == 8 ? JCS_RGB : JCS_GRAYSCALE, i == 10 ? 64 : 0, &b);
+		rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
@@ -682,7 +700,7 @@ static const struct {
     {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf},
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
-    {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},
+    {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},         {"fuzz_picture", seeds_picture},
     {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain}};
 
 int main(int argc, char **argv)

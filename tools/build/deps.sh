@@ -11,7 +11,7 @@ if [ "$1" = --maybe ]; then
 	fi >/dev/null 2>&1
 	exit 0
 fi
-want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libuv1-dev libinih-dev libseccomp-dev zstd libmbedtls-dev libcurl4-openssl-dev libmicrohttpd-dev libsqlite3-dev libpq-dev"
+want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libuv1-dev libinih-dev libseccomp-dev zstd libmbedtls-dev libcurl4-openssl-dev libmicrohttpd-dev libsqlite3-dev libpq-dev libpng-dev libjpeg-dev"
 # LLVM 19 makes the fastest kernels; an older one serves only where Debian has no 19 or LLVM_CONFIG asks for it.
 llvm=llvm-19-dev
 if [ -n "$LLVM_CONFIG" ] || command -v llvm-config-19 >/dev/null; then

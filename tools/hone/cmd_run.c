@@ -1,20 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/hone/feed.h"
 #include "agent/cache/json.h"
+#include "platform/base/clock.h"
+#include "tools/hone/feed.h"
+#include "tools/hone/outputs.h"
+#include <stdio.h>
+
+/* Adds what the outputs hold to the rows of `list`, or prints it. */
+static void show_outputs(const struct args *a, const struct ready *r, json_t *list)
+{
+	for (int i = 0; i < r->g->noutputs; i++) {
+		struct output_view v;
+		output_look(&r->out[i], &v);
+		if (a->json)
+			output_add(json_array_get(list, (size_t)i), &v);
+		else
+			output_print(r->g->value[r->g->output[i]].name, &r->out[i], &v);
+	}
+}
 
 static int run_ready(const struct args *a, struct ready *r, const char *dir)
 {
 	int rc = arg_flag(a, "require-cache") ? ready_require(a, r) : 0;
 	if (rc >= 0)
 		rc = feed_inputs(a, r);
+	int64_t start = clock_now(&clock_real);
 	if (rc >= 0)
 		rc = plan_run(r->plan, r->in, r->out);
+	int64_t ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		return rc;
 	json_t *list = json_array();
 	rc = feed_outputs(a, r, dir, list);
+	if (rc >= 0)
+		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)
-		return json_out(json_pack("{so}", "outputs", list));
+		return json_out(json_pack("{so so so}", "run_ms", json_ms((double)ns), "load_ms",
+					  json_ms((double)r->load_ns), "outputs", list));
+	if (rc >= 0)
+		printf("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones. Next: "
+		       "hone "
+		       "bench %s\n",
+		       (double)ns / 1e6, (double)r->load_ns / 1e6, r->model.path);
 	json_decref(list);
 	return rc;
 }
@@ -49,10 +75,20 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_run = {
     .usage = "MODEL --input NAME=FILE... --output DIR [--exact]",
-    .summary = "run a model once on given tensors",
+    .summary = "run a model once on given tensors or pictures",
     .details =
 	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"
-	"the cache alone.",
+	"the cache alone.\n\n"
+	"A picture (PNG or JPEG) is resized to the input's size, bilinear with half-pixel centres and "
+	"without\n"
+	"smoothing, and its pixels become (pixel - mean) * scale, with pixels from 0 to 255. Three values "
+	"of\n"
+	"--mean and --scale are for red, green and blue. Many networks of PyTorch want --mean\n"
+	"123.675,116.28,103.53 --scale 1/58.395,1/57.12,1/57.375 and --resize 256x256, whose middle is "
+	"taken.\n"
+	"Alpha, gamma and the orientation in EXIF are ignored.\n\n"
+	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
+	"with their indexes, counted from 0.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -3,6 +3,7 @@
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "agent/cache/json.h"
+#include "tools/hone/feed_file.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static int find_input(const struct graph *g, const char *word, const char **file
 	return rc;
 }
 
-static int read_input(struct ready *r, const char *word, bool *given)
+static int read_input(const struct args *a, struct ready *r, const char *word, bool *given)
 {
 	const struct graph *g = r->g;
 	const char *file;
@@ -57,10 +58,10 @@ static int read_input(struct ready *r, const char *word, bool *given)
 	int i = find_input(g, word, &file);
 	if (i < 0)
 		return i;
-	int rc = tensor_read(&r->arena, file, &t, NULL);
+	const struct value *v = &g->value[g->input[i]];
+	int rc = feed_file(a, &r->arena, file, v->name, &v->t, &t);
 	if (rc < 0)
 		return rc;
-	const struct value *v = &g->value[g->input[i]];
 	if (t.dtype != v->t.dtype || !shape_equal(&t.shape, &v->t.shape)) {
 		char want[160], got[160];
 		shape_text(&v->t.shape, want);
@@ -81,7 +82,7 @@ int feed_inputs(const struct args *a, struct ready *r)
 	int n = arg_list(a, "input", &word);
 	bool *given = ARENA_ARRAY(&r->arena, bool, g->ninputs + 1);
 	for (int i = 0; i < n; i++) {
-		int rc = read_input(r, word[i], given);
+		int rc = read_input(a, r, word[i], given);
 		if (rc < 0)
 			return rc;
 	}
@@ -91,7 +92,8 @@ int feed_inputs(const struct args *a, struct ready *r)
 			list_inputs(g, &known);
 			int rc =
 			    fail(E_USAGE,
-				 "no file for input '%s': --input NAME=FILE (.npy or .pb), or --random; the "
+				 "no file for input '%s': --input NAME=FILE (.npy, .pb, .png or .jpg), or "
+				 "--random; the "
 				 "model's inputs are: %s",
 				 g->value[g->input[i]].name, buf_str(&known));
 			buf_free(&known);

@@ -4,12 +4,15 @@
 #ifndef TOOLS_FEED_H
 #define TOOLS_FEED_H
 
+#include "tools/hone/picture.h"
 #include "tools/hone/ready.h"
 #include <jansson.h>
 
 /* Rows for the table of options: feed_inputs and feed_outputs need them. */
 #define OPT_FEED                                                                                             \
-	{"input", OPT_LIST, "NAME=FILE", "tensor for an input, .npy or ONNX .pb"},                           \
+	{"input", OPT_LIST, "NAME=FILE",                                                                     \
+	 "for an input: a tensor, .npy or ONNX .pb; or a picture, PNG or JPEG"},                             \
+	    OPT_PICTURE,                                                                                     \
 	    {"random", OPT_FLAG, NULL, "seeded random numbers for the inputs that are not given"},           \
 	    {"output", OPT_STR, "DIR", "folder for the outputs, DIR/NAME.npy", 'o'},                         \
 	{                                                                                                    \

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: hone run on pictures and other files that people have, and what it prints. */
+#include "kernels/task/tensor.h"
+#include "platform/base/arena.h"
+#include "tests/lib/cli.h"
+#include "tests/lib/onnx_make.h"
+#include "tests/lib/pictures.h"
+#include <math.h>
+
+/* Writes a model of one node from x to y and returns its path. */
+static const char *one_node(const char *file, const char *type, const char *dims)
+{
+	const char *path = in_dir(file);
+	struct onnx_maker k;
+	mk_start(&k, 13, 4);
+	mk_input(&k, "x", 1, dims);
+	mk_node(&k, type, "x", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&k.a);
+	return path;
+}
+
+static void write_buf(const char *name, struct buf *b)
+{
+	CHECK_OK(file_write(in_dir(name), buf_str(b), b->n));
+	buf_free(b);
+}
+
+/* Runs the model on a file with more options and reads output y. */
+static void run_on(struct arena *a, const char *model, const char *file, const char *options,
+		   struct tensor *y)
+{
+	CHECK_RUN(0, "run %s --json --threads 1 --cache %s --input %s --output %s %s", model, in_dir("cache"),
+		  in_dir(file), in_dir("out"), options);
+	CHECK_OK(tensor_read(a, in_dir("out/y.npy"), y, NULL));
+}
+
+TEST(pictures_as_inputs)
+{
+	struct arena a = {0};
+	struct buf png = {0}, jpeg = {0};
+	struct tensor y;
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("id.onnx", "Identity", "1 3 7 9"));
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	pic_jpeg(9, 7, JCS_RGB, 0, &jpeg);
+	write_buf("a.png", &png);
+	write_buf("a.jpg", &jpeg);
+	run_on(&a, model, "a.png", "", &y);
+	REQUIRE(shape_count(&y.shape) == 189);
+	for (int i = 0; i < 189; i++)
+		CHECK(((float *)y.data)[i] == (float)pic_sample(i % 9, i / 9 % 7, i / 63));
+	run_on(&a, model, "a.jpg", "--mean 1,2,3 --scale=1/2,1/4,-1 --channels bgr", &y);
+	REQUIRE(shape_count(&y.shape) == 189);
+	for (int i = 0; i < 189; i++) {
+		int c = 2 - i / 63;
+		double want =
+		    (pic_sample(i % 9, i / 9 % 7, c) - (double)(c + 1)) * (double[]){0.5, 0.25, -1}[c];
+		CHECK(fabs(((float *)y.data)[i] - want) <= 4);
+	}
+	/* The hint is for words, and only where no scale is given. */
+	CHECK_RUN(0, "run %s --cache %s --input %s --output %s", model, in_dir("cache"), in_dir("a.png"),
+		  in_dir("out"));
+	CHECK_SAYS(cli_err, "9x7, as f32 1x3x7x9");
+	CHECK_SAYS(cli_err, "--scale 1/255");
+	CHECK_RUN(0, "run %s --scale 1/255 --cache %s --input x=%s --output %s", model, in_dir("cache"),
+		  in_dir("a.png"), in_dir("out"));
+	CHECK(!strstr(cli_err, "--scale 1/255"));
+	arena_free(&a);
+}
+
+TEST(resize_takes_the_middle)
+{
+	struct arena a = {0};
+	struct buf png = {0};
+	struct tensor y;
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("nhwc.onnx", "Identity", "1 4 4 3"));
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, true, &png);
+	write_buf("b.png", &png);
+	run_on(&a, model, "b.png", "--resize none", &y);
+	REQUIRE(shape_count(&y.shape) == 48);
+	for (int i = 0; i < 48; i++)
+		CHECK(((float *)y.data)[i] == (float)pic_sample(i / 3 % 4 + 2, i / 12 + 1, i % 3));
+	run_on(&a, model, "b.png", "--resize 18x14 --layout nhwc", &y);
+	/* Output (0, 0) is pixel (7, 5) of 18x14: 3.25, 2.25 in the picture. */
+	double red = 0.75 * 0.75 * pic_sample(3, 2, 0) + 0.25 * 0.75 * pic_sample(4, 2, 0) +
+		     0.75 * 0.25 * pic_sample(3, 3, 0) + 0.25 * 0.25 * pic_sample(4, 3, 0);
+	CHECK(fabs(*(float *)y.data - red) < 1e-4);
+	arena_free(&a);
+}
+
+TEST(wrong_picture_options_are_usage_errors)
+{
+	static const char *const wrong[][2] = {{"--resize 4", "WIDTHxHEIGHT"},
+					       {"--resize 0x4", "1 to 16384"},
+					       {"--resize 4x4x4", "WIDTHxHEIGHT"},
+					       {"--resize 99999x4", "16384"},
+					       {"--resize 2x2", "after --resize"},
+					       {"--mean 1,2", "one number or three"},
+					       {"--mean 1,2,3,4", "one number or three"},
+					       {"--mean 1,,3", "one number or three"},
+					       {"--mean nan", "one number or three"},
+					       {"--scale 1/0", "one number or three"},
+					       {"--scale 0", "all pixels the same"},
+					       {"--scale 1,1,0", "all pixels the same"},
+					       {"--layout hwc", "nchw, nhwc"},
+					       {"--layout nhwc", "1x3x7x9"},
+					       {"--channels cmyk", "rgb, bgr, gray"},
+					       {"--channels gray", "3 channels"}};
+	struct buf png = {0};
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("c.onnx", "Identity", "1 3 7 9"));
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	write_buf("c.png", &png);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		CHECK_RUN(2, "run %s %s --cache %s --input %s --output %s", model, wrong[i][0],
+			  in_dir("cache"), in_dir("c.png"), in_dir("none"));
+		CHECK_SAYS(cli_err, wrong[i][1]);
+	}
+	CHECK(!file_exists(in_dir("none")));
+}
+
+TEST(damaged_pictures_are_named)
+{
+	struct buf png = {0};
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("d.onnx", "Identity", "1 3 7 9"));
+	pic_png(9, 7, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	png.n -= 30;
+	write_buf("cut.png", &png);
+	REQUIRE_OK(file_write(in_dir("text.jpg"), "hello, world", 12));
+	CHECK_RUN(1, "run %s --cache %s --input %s --output %s", model, in_dir("cache"), in_dir("cut.png"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "cut.png");
+	CHECK_SAYS(cli_err, "truncated");
+	CHECK_RUN(1, "run %s --cache %s --input %s --output %s", model, in_dir("cache"), in_dir("text.jpg"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "text.jpg: neither a PNG nor a JPEG");
+	CHECK_RUN(1, "run %s --cache %s --input x=/nowhere.png --output %s", model, in_dir("cache"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "/nowhere.png");
+	CHECK(!file_exists(in_dir("none")));
+}
+
+TEST(float64_becomes_float32_with_a_hint)
+{
+	double eight[8];
+	struct arena a = {0};
+	struct tensor t = {DT_F64, {2, {1, 8}}, eight}, y;
+	char model[256];
+	for (int i = 0; i < 8; i++)
+		eight[i] = 0.1 * i - 0.35;
+	snprintf(model, sizeof model, "%s", one_node("e.onnx", "Neg", "1 8"));
+	REQUIRE_OK(tensor_write(in_dir("wide.npy"), &t, "x"));
+	run_on(&a, model, "wide.npy", "", &y);
+	REQUIRE(y.dtype == DT_F32 && shape_count(&y.shape) == 8);
+	for (int i = 0; i < 8; i++)
+		CHECK(((float *)y.data)[i] == -(float)eight[i]);
+	CHECK_SAYS(cli_err, "is float64");
+	CHECK_SAYS(cli_err, "astype(\"float32\")");
+	int64_t whole[8] = {0};
+	t = (struct tensor){DT_I64, {2, {1, 8}}, whole}; /* integers are still refused */
+	REQUIRE_OK(tensor_write(in_dir("whole.npy"), &t, "x"));
+	CHECK_RUN(2, "run %s --cache %s --input %s --output %s", model, in_dir("cache"), in_dir("whole.npy"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "is i64 1x8");
+	arena_free(&a);
+}
+
+TEST(ranges_and_the_highest_scores)
+{
+	float v[8] = {3, -1, 7, 7, 0.5f, NAN, 2, -4};
+	struct tensor t = {DT_F32, {2, {1, 8}}, v};
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("f.onnx", "Identity", "1 8"));
+	REQUIRE_OK(tensor_write(in_dir("v.npy"), &t, "x"));
+	CHECK_RUN(0, "run %s --json --cache %s --input %s --output %s", model, in_dir("cache"),
+		  in_dir("v.npy"), in_dir("out"));
+	json_t *j = parse_out(), *o = json_array_get(json_object_get(j, "outputs"), 0);
+	static const int top[] = {2, 3, 0, 6, 4};
+	check_keys(j, "run_ms load_ms outputs");
+	check_keys(o, "name shape dtype file min max mean nan top");
+	CHECK(json_number_value(json_object_get(j, "run_ms")) > 0);
+	CHECK(json_number_value(json_object_get(o, "min")) == -4);
+	CHECK(json_number_value(json_object_get(o, "max")) == 7);
+	CHECK(fabs(json_number_value(json_object_get(o, "mean")) - 14.5 / 7) < 1e-4);
+	CHECK(json_integer_value(json_object_get(o, "nan")) == 1);
+	CHECK(json_array_size(json_object_get(o, "top")) == 5);
+	for (int i = 0; i < 5; i++) {
+		json_t *row = json_array_get(json_object_get(o, "top"), (size_t)i);
+		CHECK(json_integer_value(json_object_get(row, "index")) == top[i]);
+		CHECK(json_number_value(json_object_get(row, "value")) == (double)v[top[i]]);
+	}
+	json_decref(j);
+	CHECK_RUN(0, "run %s --cache %s --input %s --output %s", model, in_dir("cache"), in_dir("v.npy"),
+		  in_dir("out"));
+	CHECK_SAYS(cli_out, "output y f32 1x8: -4 to 7, mean 2.07143; 1 of 8 are NaN");
+	CHECK_SAYS(cli_out, "highest: [2] 7, [3] 7, [0] 3, [6] 2, [4] 0.5");
+	CHECK_SAYS(cli_out, "ran once in ");
+	/* Neither a matrix nor nothing but NaN has highest values. */
+	for (int i = 0; i < 8; i++)
+		v[i] = NAN;
+	snprintf(model, sizeof model, "%s", one_node("g.onnx", "Identity", "2 4"));
+	t.shape = (struct shape){2, {2, 4}};
+	REQUIRE_OK(tensor_write(in_dir("m.npy"), &t, "x"));
+	CHECK_RUN(0, "run %s --json --cache %s --input %s --output %s", model, in_dir("cache"),
+		  in_dir("m.npy"), in_dir("out"));
+	j = parse_out();
+	o = json_array_get(json_object_get(j, "outputs"), 0);
+	CHECK(json_is_null(json_object_get(o, "min")) && json_integer_value(json_object_get(o, "nan")) == 8);
+	CHECK(!json_object_get(o, "top"));
+	json_decref(j);
+}
+
+TEST_MAIN

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/feed_file.h"
+#include "platform/base/log.h"
+#include "tools/hone/picture.h"
+#include <math.h>
+#include <stdio.h>
+
+static bool is_real(enum dtype t)
+{
+	return t == DT_F32 || t == DT_F64 || t == DT_F16 || t == DT_BF16;
+}
+
+static void tell(const char *path, const char *name, const struct picture *p, const struct picture_opts *o,
+		 const struct tensor *t)
+{
+	double least = INFINITY, most = -INFINITY;
+	char shape[160];
+	for (int64_t i = 0; i < shape_count(&t->shape); i++) {
+		double v = tensor_get(t, i);
+		least = fmin(least, v);
+		most = fmax(most, v);
+	}
+	shape_text(&t->shape, shape);
+	log_info("%s: %s, %dx%d, as %s %s with values %.4g to %.4g%s", name, path, p->w, p->h,
+		 dtype_name(t->dtype), shape, least, most,
+		 is_real(t->dtype) && !o->nmean && !o->nscale ? "; --scale 1/255 makes them 0 to 1" : "");
+}
+
+static int feed_picture(const struct args *a, struct arena *arena, const char *path, const char *name,
+			const struct tensor *want, struct tensor *out)
+{
+	struct arena scratch = {0};
+	struct picture p;
+	struct picture_opts o;
+	int rc = picture_opts_read(a, &o);
+	if (rc >= 0)
+		rc = picture_read(&scratch, path, &p);
+	if (rc >= 0)
+		rc = tensor_alloc(arena, want->dtype, &want->shape, out);
+	if (rc >= 0)
+		rc = fail_in(picture_put(&p, &o, out), "%s for input '%s'", path, name);
+	if (rc >= 0)
+		tell(path, name, &p, &o, out);
+	arena_free(&scratch);
+	return rc;
+}
+
+/* float64, which numpy makes by default, as float32. */
+static int narrow(struct arena *arena, const char *path, const char *name, struct tensor *t)
+{
+	struct tensor wide = *t;
+	int rc = tensor_alloc(arena, DT_F32, &wide.shape, t);
+	if (rc < 0)
+		return rc;
+	for (int64_t i = 0; i < shape_count(&wide.shape); i++)
+		((float *)t->data)[i] = (float)((const double *)wide.data)[i];
+	log_info(
+	    "%s is float64 and becomes float32, the type of input '%s'; array.astype(\"float32\") in numpy "
+	    "avoids that",
+	    path, name);
+	return E_OK;
+}
+
+int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
+	      const struct tensor *want, struct tensor *out)
+{
+	if (picture_is(path))
+		return feed_picture(a, arena, path, name, want, out);
+	int rc = tensor_read(arena, path, out, NULL);
+	if (rc >= 0 && out->dtype == DT_F64 && want->dtype == DT_F32)
+		rc = narrow(arena, path, name, out);
+	return rc;
+}
