@@ -7,6 +7,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,8 @@ struct verify {
 	double worst;      /* largest max|got - ref| / max|ref| of any kernel */
 	json_t *wrong;     /* names of the kernels that are wrong */
 	char written[512]; /* folder that --bisect wrote */
+	struct arena arena;
+	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
 };
 
 /* Largest difference over the largest value; *good: it is within the gate for networks. Tensors that cannot
@@ -183,6 +186,7 @@ static int verify_kernels(struct verify *v, const char *path)
 	if (rc < 0)
 		return rc;
 	rc = check_model(v, &m);
+	v->nan = m.nan && isinf(v->worst) ? arena_strdup(&v->arena, m.nan) : NULL;
 	model_close(&m);
 	return rc;
 }
@@ -203,6 +207,11 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 		return 0;
 	if (v->ok == 0) /* nothing ran, so it is a failure and not a wrong answer */
 		return fail(r == CASE_SKIPPED ? E_UNSUPPORTED : E_IO, "%s", why);
+	struct graph *g;
+	if (model_import(v->args, path, &g) >= 0) {
+		v->nan = weights_nan(g, &v->arena);
+		graph_free(g);
+	}
 	v->failed = v->ok;
 	v->ok = 0;
 	json_array_append_new(v->wrong, json_text(why));
@@ -217,11 +226,15 @@ static int report(struct verify *v, const char *path)
 	if (!v->args->json && interrupted())
 		printf("interrupted: %d comparisons were made\n", v->ok + v->failed);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si si si so so so sb}", "model", json_text(path), "kernels",
+		rc = json_out(json_pack("{so si si si so so so so sb}", "model", json_text(path), "kernels",
 					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
 					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
-					v->written[0] ? json_text(v->written) : json_null(), "stopped",
-					interrupted()));
+					v->written[0] ? json_text(v->written) : json_null(), "nan",
+					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));
+	else if (v->nan)
+		printf("FAIL: %d of %d comparisons differ, because %s: what Relu, Max or Clip make of NaN "
+		       "differs between kernels\n",
+		       v->failed, v->ok + v->failed, v->nan);
 	else if (v->failed)
 		printf("FAIL: %d of %d comparisons differ; largest error %.2e of the largest value\n",
 		       v->failed, v->ok + v->failed, v->worst);
@@ -237,6 +250,8 @@ static int report(struct verify *v, const char *path)
 		return rc < 0 ? rc : v->failed != 0;
 	if (v->written[0])
 		next_say("hone onnx-test %s", v->written);
+	else if (v->nan)
+		next_say("repair the model's weights");
 	else if (v->failed || interrupted())
 		next_say(interrupted() ? "hone verify %s" : "hone verify %s --bisect", path);
 	else
@@ -270,6 +285,7 @@ static int run_verify(const struct args *a)
 		rc = report(&v, a->pos[0]);
 	source_close(v.kernels, &v.cache, &v.source);
 	host_close(&v.host);
+	arena_free(&v.arena);
 	json_decref(v.wrong);
 	return interrupt_status(rc);
 }

@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/run/dev.h"
+#include "tools/hone/weights.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -199,6 +200,9 @@ int model_open(const struct args *a, const char *path, const struct chosen_for *
 	int rc = model_import(a, path, &m->g);
 	if (rc < 0)
 		return rc;
+	m->nan = weights_nan(m->g, &m->arena);
+	if (m->nan)
+		log_info("hone: warning: %s: %s", path, m->nan);
 	rc = divide(m, f);
 	if (rc < 0)
 		model_close(m);

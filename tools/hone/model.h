@@ -59,6 +59,7 @@ struct model {
 	struct step_task *task; /* no duplicates */
 	int ntasks;
 	int64_t load_ns; /* import and passes */
+	const char *nan; /* says which weight holds NaN (tools/hone/weights.h); NULL: none */
 };
 
 /* The values of --shape and the shapes of the files of --input as the importer takes them, in the arena.

@@ -215,4 +215,50 @@ TEST(ranges_and_the_highest_scores)
 	json_decref(j);
 }
 
+/* Writes Gemm and Relu with NaN in weight w at the index (-1: none). */
+static const char *with_nan(const char *file, int index)
+{
+	static float w[2048 * 2];
+	const char *path = in_dir(file);
+	struct onnx_maker k;
+	for (int i = 0; i < 4096; i++)
+		w[i] = i == index ? NAN : (float)(i % 7) - 3;
+	mk_start(&k, 13, 4);
+	mk_input(&k, "x", 1, "1 2048");
+	mk_init(&k, "w", 1, "2048 2", w, sizeof w);
+	mk_node(&k, "Gemm", "x w", "t");
+	mk_node(&k, "Relu", "t", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&k.a);
+	return path;
+}
+
+TEST(nan_in_a_weight_is_called_that)
+{
+	static const int at[] = {0, 1023, 1024, 4095};
+	char model[256], says[64];
+	for (int i = 0; i < 4; i++) {
+		snprintf(model, sizeof model, "%s", with_nan("nan.onnx", at[i]));
+		snprintf(says, sizeof says, "weight 'w' holds NaN at index %d of 4096", at[i]);
+		CHECK_RUN(0, "run %s --random --cache %s --output %s", model, in_dir("cache"), in_dir("out"));
+		CHECK_SAYS(cli_err, says);
+	}
+	CHECK_RUN(1, "verify %s --threads 1 --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_out, says);
+	CHECK_SAYS(cli_out, "repair the model's weights");
+	CHECK(!strstr(cli_out, "--bisect"));
+	CHECK_RUN(1, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
+	json_t *j = parse_out();
+	CHECK_SAYS(json_string_value(json_object_get(j, "nan")), says);
+	json_decref(j);
+	snprintf(model, sizeof model, "%s", with_nan("good.onnx", -1));
+	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
+	CHECK(!strstr(cli_err, "NaN"));
+	j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "nan")));
+	json_decref(j);
+}
+
 TEST_MAIN

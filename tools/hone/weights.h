@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds NaN in a model's weights. With one, answers differ between correct kernels: what Relu, Max or Clip
+ * make of NaN is not defined (kernels/loops/loops.h), so a wrong kernel would be blamed for a broken model.
+ */
+#ifndef TOOLS_WEIGHTS_H
+#define TOOLS_WEIGHTS_H
+
+#include "kernels/graph/graph.h"
+
+/* Looks at the constants of a graph as it was imported, whose names are the model's. Returns the text "weight
+ * 'NAME' holds NaN at index I of N (and M more weights hold NaN)" in the arena, I counted from 0; NULL: none
+ * holds NaN. Names of hostile models are cut at 200 bytes. */
+const char *weights_nan(const struct graph *g, struct arena *a);
+
+#endif
