@@ -251,6 +251,7 @@ TEST(nan_in_a_weight_is_called_that)
 	CHECK(!strstr(cli_out, "--bisect"));
 	CHECK_RUN(1, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
 	json_t *j = parse_out();
+	REQUIRE(json_is_string(json_object_get(j, "nan")));
 	CHECK_SAYS(json_string_value(json_object_get(j, "nan")), says);
 	json_decref(j);
 	snprintf(model, sizeof model, "%s", with_nan("good.onnx", -1));
