@@ -142,6 +142,7 @@ static int finish(struct importer *im)
 	int n = im->nlines + more;
 	if (n == 0)
 		return E_OK;
+	worst = im->nlines ? E_UNSUPPORTED : worst;
 	if (n == 1)
 		return fail(worst, "%s", buf_str(&im->lines));
 	return fail(worst, "%d nodes cannot be used:\n%s", n, buf_str(&im->lines));

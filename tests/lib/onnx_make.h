@@ -79,6 +79,47 @@ static inline Onnx__AttributeProto *mk_attr(struct onnx_maker *k, Onnx__NodeProt
 	return a;
 }
 
+static inline void mk_attr_int(struct onnx_maker *k, Onnx__NodeProto *n, const char *name, int64_t i)
+{
+	Onnx__AttributeProto *a = mk_attr(k, n, name, 2);
+	a->has_i = 1;
+	a->i = i;
+}
+
+static inline void mk_attr_ints(struct onnx_maker *k, Onnx__NodeProto *n, const char *name, int count,
+				const int64_t *ints)
+{
+	Onnx__AttributeProto *a = mk_attr(k, n, name, 7);
+	a->n_ints = (size_t)count;
+	a->ints = arena_memdup(&k->a, ints, (size_t)count * sizeof *ints);
+}
+
+/* Until mk_sub_end, what is made belongs to a subgraph with room for `n` nodes. Returns the graph around it.
+ */
+static inline Onnx__GraphProto mk_sub(struct onnx_maker *k, int n)
+{
+	Onnx__GraphProto around = k->g;
+	onnx__graph_proto__init(&k->g);
+	k->g.name = mk_text("sub");
+	k->g.node = ARENA_ARRAY(&k->a, Onnx__NodeProto *, n);
+	k->g.initializer = ARENA_ARRAY(&k->a, Onnx__TensorProto *, n);
+	k->g.input = ARENA_ARRAY(&k->a, Onnx__ValueInfoProto *, n);
+	k->g.output = ARENA_ARRAY(&k->a, Onnx__ValueInfoProto *, n);
+	return around;
+}
+
+/* Makes the subgraph an attribute of `node`, which belongs to the graph around it. */
+static inline void mk_sub_end(struct onnx_maker *k, const Onnx__GraphProto *around, Onnx__NodeProto *node,
+			      const char *name)
+{
+	size_t n = onnx__graph_proto__get_packed_size(&k->g);
+	uint8_t *p = arena_alloc(&k->a, n + 1);
+	Onnx__AttributeProto *a = mk_attr(k, node, name, 5);
+	a->has_g = 1;
+	a->g = (ProtobufCBinaryData){onnx__graph_proto__pack(&k->g, p), p};
+	k->g = *around;
+}
+
 /* dims: "2 n 3": numbers or names; NULL: no shape. type: TensorProto.data_type. */
 static inline Onnx__ValueInfoProto *mk_value(struct onnx_maker *k, const char *name, int type,
 					     const char *dims)
