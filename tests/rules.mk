@@ -4,12 +4,12 @@
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 # Tests and benchmarks that run models, and so need the fallback kernels.
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_tune tune_box tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_tune tune_box tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack): | $(B)/hone $(B)/honed $(B)/hone-sync
-$(patsubst %,$(B)/tests/test_fleet_%,http host peers budget): | $(B)/hone-fleet
+$(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words): | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

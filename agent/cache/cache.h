@@ -135,6 +135,10 @@ void cache_close(struct cache *c);
 /* As cache_close, but this process stays the writer. Returns the lock's descriptor, for cache_options; -1:
  * the cache had no lock. */
 int cache_close_held(struct cache *c);
+/* Waits until no other process writes DIR, for wait_ns at most (INT64_MAX: without a limit), and takes its
+ * lock; the log says who is waited for. *lock_fd is for cache_options; -1: DIR has no lock, or cannot be
+ * locked by this user, which cache_open_with deals with. E_BUSY: the time is over. */
+int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd) MUST_CHECK;
 void cache_let_go(const char *dir, int lock_fd); /* releases that lock; dir: from cache_dir */
 /* Makes all puts so far durable. If DIR was removed or moved meanwhile, makes a new one. */
 int cache_commit(struct cache *c) MUST_CHECK;

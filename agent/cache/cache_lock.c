@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One writer: DIR/lock. */
 #include "agent/cache/cache_parts.h"
+#include "platform/base/clock.h"
 #include "platform/base/log.h"
 
 #include <ctype.h>
@@ -64,18 +65,36 @@ static void write_holder(int fd)
 		log_more("cannot write the process id to the cache's lock file: %s", strerror(errno));
 }
 
-static int busy(const char *dir, const char *path)
+/* Writes "PID (COMMAND)" of the lock's holder. */
+static void name_holder(const char *path, char *out, size_t size)
 {
-	char holder[HOLDER] = "";
+	char holder[HOLDER] = "", proc[64], words[80] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
 	if (fd >= 0)
 		close(fd);
 	holder[n > 0 ? n : 0] = 0;
 	holder[strspn(holder, "0123456789")] = 0;
+	snprintf(proc, sizeof proc, "/proc/%s/cmdline", holder);
+	fd = *holder ? open(proc, O_RDONLY | O_CLOEXEC) : -1;
+	n = fd < 0 ? 0 : read(fd, words, sizeof words - 1);
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i + 1 < n; i++) /* its words end with NUL */
+		words[i] = words[i] ? words[i] : ' ';
+	log_one_line(words);
+	snprintf(out, size, "%s%s%s%s", *holder ? holder : "(unknown)", *words ? " (" : "", words,
+		 *words ? ")" : "");
+}
+
+static int busy(const char *dir, const char *path)
+{
+	char holder[160];
+	name_holder(path, holder, sizeof holder);
 	return fail(E_BUSY,
-		    "cache %s is in use by process %s; wait for it to end, or use another --cache folder",
-		    dir, *holder ? holder : "(unknown)");
+		    "cache %s is in use by process %s; wait for it to end (--wait), or use another --cache "
+		    "folder",
+		    dir, holder);
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */
@@ -100,6 +119,35 @@ int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 	let_writers_lock(c->lock_fd, dir);
 	write_holder(c->lock_fd);
 	return rc;
+}
+
+int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd)
+{
+	char path[PATH_MAX], holder[160];
+	int64_t start_ns = clock_now(&clock_real), nap_ns = 5 * NS_PER_MS;
+	int rc = lock_path(dir, path);
+	*lock_fd = -1;
+	if (rc < 0 || access(path, F_OK) < 0)
+		return rc;
+	rc = file_lock(path, 0, lock_fd);
+	if (rc == E_BUSY && wait_ns > 0) {
+		name_holder(path, holder, sizeof holder);
+		log_info("hone: cache %s is in use by process %s; waiting until it ends", dir, holder);
+	}
+	while (rc == E_BUSY && clock_now(&clock_real) - start_ns < wait_ns) {
+		clock_real.sleep(&clock_real, nap_ns);
+		nap_ns = nap_ns < 100 * NS_PER_MS ? nap_ns * 2 : nap_ns;
+		rc = file_lock(path, 0, lock_fd);
+	}
+	if (rc == E_BUSY)
+		return busy(dir, path);
+	if (rc < 0) {
+		*lock_fd = -1;
+		return E_OK;
+	}
+	let_writers_lock(*lock_fd, dir);
+	write_holder(*lock_fd);
+	return E_OK;
 }
 
 /* Returns how many names this file has, if DIR/lock is one of them; else 0. */

@@ -73,7 +73,7 @@ static void answer_late(void *session)
 	struct session *s = session;
 	pthread_mutex_lock(&s->late.mutex);
 	struct tune_report r = s->late.report;
-	r.elapsed_s = (double)clock_since_start(s->clock) / 1e9;
+	r.elapsed_s = (double)(clock_since_start(s->clock) - s->o->waited_ns) / 1e9;
 	r.late = true;
 	if (s->late.read)
 		tune_say_late(s, &r);

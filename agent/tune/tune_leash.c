@@ -76,7 +76,11 @@ int tune_cache_open(struct session *s)
 		return cache_open_memory(&s->store.cache, s->store.dir);
 	}
 	int64_t left_ns = tune_left_ns(s), wait_ns = left_ns / 2 < LOCK_WAIT_NS ? left_ns / 2 : LOCK_WAIT_NS;
-	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->store.through};
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes,
+					.through = &s->store.through,
+					.lock_fd = s->o->lock_fd};
+	if (leash_held(s->store.leash) && o.lock_fd > 0) /* a honed started meanwhile, and writes it */
+		cache_let_go(s->store.dir, o.lock_fd);
 	if (leash_held(s->store.leash)) {
 		int rc = leash_commit(s->store.leash); /* honed opens its cache, and says if it cannot */
 		if (rc == E_IO && leash_held(s->store.leash))

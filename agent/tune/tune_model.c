@@ -282,7 +282,7 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 	struct session *s = ctx;
 	struct job_progress all = *p;
 	all.trials += s->report->trials; /* trials of the job before */
-	double at_ms = (double)clock_since_start(s->clock) / 1e6;
+	double at_ms = (double)(clock_since_start(s->clock) - s->o->waited_ns) / 1e6;
 	if (p->measured == p->ntasks) /* before that the sum grows with every new task */
 		history_add(&s->store.history, (struct history_point){at_ms, all.trials, p->now_ms});
 	tune_rows_update(s);
@@ -602,8 +602,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
 	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
 				    .budget_s = (double)o->budget_ns / 1e9};
-	s.times.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
-	int64_t now_ns = s.times.end_ns - o->budget_ns; /* start of the process */
+	s.times.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->waited_ns + o->budget_ns;
+	int64_t now_ns = s.times.end_ns - o->budget_ns; /* start of the process, or of the box */
 	int rc = tune_box_open(&s);
 	if (rc >= 0)
 		rc = find_kernels(&s, &now_ns);
@@ -620,6 +620,6 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	close_session(&s);
 	tune_box_close(&s);
 	out->stopped = tune_stopped(&s);
-	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;
+	out->elapsed_s = (double)(clock_since_start(s.clock) - o->waited_ns) / 1e9;
 	return rc < 0 ? rc : E_OK;
 }

@@ -42,6 +42,8 @@ struct tune_options {
 	int builders;         /* cores that build while others measure; -1: the unused ones, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
 	bool unkept;          /* the cache is only read, and all results are lost at the end */
+	int lock_fd;          /* > 0: the cache's lock (cache_lock_wait); the job owns it */
+	int64_t waited_ns;    /* what the process waited for it: the box begins so much later */
 	int64_t cache_bytes;  /* its limit; 0: the default of agent/cache/cache.h */
 	const char *record;   /* folder of landscapes in which all measurements are recorded; NULL: none */
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */

@@ -71,7 +71,7 @@ static const struct opt_value *value(const struct args *a, const char *name, enu
 {
 	const struct opt *o = own_opts(a->cmd);
 	int i = opt_find(o, name, strlen(name), 0);
-	assert(i >= 0 && o[i].kind == kind);
+	assert(i >= 0 && (o[i].kind == kind || (kind == OPT_DURATION && o[i].kind == OPT_DURATION_OR_NONE)));
 	return &a->val[i];
 }
 
@@ -138,6 +138,12 @@ static int int_parse(const char *text, int64_t *out)
 	return 0;
 }
 
+static bool needs_value(const struct opt *o)
+{
+	return o->kind != OPT_FLAG && o->kind != OPT_DURATION_OR_NONE;
+}
+
+/* text NULL: the option was given without a value. */
 static int store(struct parse *p, const struct opt *o, struct opt_value *v, const char *text)
 {
 	int rc = 0;
@@ -147,6 +153,12 @@ static int store(struct parse *p, const struct opt *o, struct opt_value *v, cons
 	case OPT_INT:
 		rc = int_parse(text, &v->i);
 		break;
+	case OPT_DURATION_OR_NONE:
+		if (!text) {
+			v->i = INT64_MAX;
+			break;
+		}
+		/* fall through */
 	case OPT_DURATION:
 		rc = duration_parse(text, &v->i);
 		break;
@@ -197,15 +209,15 @@ static int read_option(struct parse *p, int i)
 		val = p->common;
 		k = opt_find(table, name, n, w[1]);
 	}
-	if (k < 0 || (eq && !name && table[k].kind == OPT_FLAG))
+	if (k < 0 || (eq && !name && !needs_value(&table[k])))
 		return unknown_option(p, name ? name : w + 1, name ? n : strlen(w + 1));
 	const struct opt *o = &table[k];
 	if (o->kind == OPT_FLAG && eq)
 		return fail(E_USAGE, "--%s takes no value", o->name);
-	if (o->kind != OPT_FLAG && !eq && i + 1 >= p->argc)
+	if (needs_value(o) && !eq && i + 1 >= p->argc)
 		return fail(E_USAGE, "--%s needs a value, as in --%s %s", o->name, o->name, o->arg);
-	int rc = store(p, o, &val[k], o->kind == OPT_FLAG ? "" : eq ? eq + 1 : p->argv[i + 1]);
-	return rc < 0 ? rc : i + 1 + (o->kind != OPT_FLAG && !eq);
+	int rc = store(p, o, &val[k], eq ? eq + 1 : needs_value(o) ? p->argv[i + 1] : NULL);
+	return rc < 0 ? rc : i + 1 + (needs_value(o) && !eq);
 }
 
 static void set_command(struct parse *p, const struct cmd *c)

@@ -22,6 +22,7 @@ enum opt_kind {
 	OPT_INT,
 	OPT_STR,
 	OPT_DURATION /* ns */,
+	OPT_DURATION_OR_NONE /* ns; a value is given as --NAME=VALUE only; INT64_MAX: --NAME alone */,
 	OPT_SIZE /* bytes */,
 	OPT_LIST /* repeatable string */
 };
@@ -32,9 +33,9 @@ struct opt {
 	const char *arg;  /* "20s": the value's placeholder in help */
 	const char *help; /* one line */
 	char letter;      /* 'o': also -o; 0: none */
-	/* For the bash completion: the words that a value may be, as a list with blanks between them, or added
-	 * by a function, each with a blank behind it. If there are none of both, a value whose `arg` ends with
-	 * DIR, FOLDER, FILE or MODEL is the name of such a thing, and any other is free text. */
+	/* For the bash completion: the words that a value may be, as a list with blanks between them, or
+	 * added by a function, each with a blank behind it. If there are none of both, a value whose `arg`
+	 * ends with DIR, FOLDER, FILE or MODEL names such a thing, and any other is free text. */
 	const char *values;
 	void (*words)(struct buf *out);
 };

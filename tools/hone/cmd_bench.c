@@ -37,6 +37,7 @@ struct bench {
 	struct host host;
 	struct arena arena;
 	int n, runs;
+	int top; /* number of kernels to show; 0: all */
 	struct variant variant[MAX_VARIANTS];
 	int64_t period_ns;          /* --rate; 0: runs follow each other without a pause */
 	int late;                   /* runs that started late by more than a tenth of the period */
@@ -194,12 +195,42 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	};
 }
 
-static json_t *kernels_json(const struct bench *b, const struct variant *v)
+struct ranked {
+	int kernel;
+	double ns;
+};
+
+static int by_cost(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : x->kernel - y->kernel;
+}
+
+/* The kernels to show, in the arena: all in their order or, with --top, the most expensive first. Returns how
+ * many. */
+static int choose_rows(const struct bench *b, const struct variant *v, struct arena *a, struct ranked **out)
 {
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
+	struct ranked *row = *out = ARENA_ARRAY(a, struct ranked, n + 1);
+	for (int i = 0; i < n; i++)
+		row[i] = (struct ranked){i, v->kernel[i].median_ns};
+	if (!b->top)
+		return n;
+	qsort(row, (size_t)n, sizeof *row, by_cost);
+	return n < b->top ? n : b->top;
+}
+
+static json_t *kernels_json(const struct bench *b, const struct variant *v)
+{
+	const struct plan_kernel *k;
+	struct arena a = {0};
+	struct ranked *row;
+	plan_kernels(v->ready.plan, &k);
+	int n = choose_rows(b, v, &a, &row);
 	json_t *list = json_array();
-	for (int i = 0; i < n; i++) {
+	for (int at = 0; at < n; at++) {
+		int i = row[at].kernel;
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
@@ -209,6 +240,7 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
 				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin)));
 	}
+	arena_free(&a);
 	return list;
 }
 
@@ -283,6 +315,10 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
 	buf_free(&why);
+	const struct plan_kernel *k;
+	int n = plan_kernels(v->ready.plan, &k);
+	if (b->top)
+		json_object_set_new(o, "kernels_left_out", json_integer(n > b->top ? n - b->top : 0));
 	return o;
 }
 
@@ -327,13 +363,19 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	double all = 0;
 	struct table t = {.align = "rrrrrlll"};
 	struct roof_notes notes = {0};
+	struct arena a = {0};
+	struct ranked *row;
+	int shown = choose_rows(b, v, &a, &row);
+	double shown_us = 0;
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < n; i++)
 		all += kernel_row(b, v, i).us;
-	for (int i = 0; i < n; i++) {
+	for (int at = 0; at < shown; at++) {
+		int i = row[at].kernel;
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
+		shown_us += r.us;
 		roof_cell(&notes, &r.roof, r.roofline_pct, share);
 		table_cell(&t, "%.1f", r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
@@ -345,7 +387,11 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_cell(&t, "%s", k[i].name);
 	}
 	table_print(&t, b->args->color);
+	if (shown < n)
+		printf("%d of %d rows are left out (%.1f %% of the time); --top N shows more\n", n - shown, n,
+		       100 * (all - shown_us) / (all > 0 ? all : 1));
 	roof_notes_print(&notes);
+	arena_free(&a);
 }
 
 /* A median's 95 % interval, and whether the machine was disturbed. */
@@ -480,6 +526,15 @@ static int choose_rate(struct bench *b)
 	return 0;
 }
 
+static int choose_top(struct bench *b)
+{
+	int64_t top = arg_int(b->args, "top", INT32_MAX);
+	if (top < 1 || top > INT32_MAX)
+		return fail(E_USAGE, "--top %lld: must be 1 or more", (long long)top);
+	b->top = arg_given(b->args, "top") ? (int)top : 0;
+	return 0;
+}
+
 static int run_bench(const struct args *a)
 {
 	struct bench *b = calloc(1, sizeof *b);
@@ -487,6 +542,8 @@ static int run_bench(const struct args *a)
 		return fail(E_NOMEM, "no memory for the benchmark");
 	b->args = a;
 	int rc = choose_rate(b);
+	if (rc >= 0)
+		rc = choose_top(b);
 	if (rc >= 0)
 		rc = bench(b);
 	for (int i = 0; i < b->n; i++)
@@ -500,6 +557,7 @@ static int run_bench(const struct args *a)
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
     {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; shows late runs and CPU time"},
+    {"top", OPT_INT, "N", "show only the N most expensive kernels (default: all, in their order)"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
      .values = "best default fallback"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},

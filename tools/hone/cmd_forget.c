@@ -215,6 +215,7 @@ static const struct opt opts[] = {
     OPT_SHAPE,
     OPT_CACHE,
     OPT_CACHE_LIMIT,
+    OPT_WAIT,
     {NULL},
 };
 

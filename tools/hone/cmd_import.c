@@ -184,6 +184,7 @@ static const struct opt opts[] = {
     {"logs", OPT_FLAG, NULL, "also import logs of tuning; only from boards that you trust, since a search believes them"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
+    OPT_WAIT,
     {NULL}};
 
 const struct cmd cmd_import = {

@@ -49,7 +49,7 @@ static int run_merge(const struct args *a)
 	return 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
+static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, OPT_WAIT, {NULL}};
 
 const struct cmd cmd_merge = {
     .usage = "DIR... [--cache DIR]",

@@ -407,6 +407,18 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	return rc;
 }
 
+/* The box begins after the wait. honed writes its own folder for this process, so nothing waits for honed. */
+static int wait_for_cache(const struct args *a, struct tune_options *o)
+{
+	o->lock_fd = -1;
+	if (!o->cache || !arg_given(a, "wait") || model_cache_is_daemons(o->cache))
+		return 0;
+	int64_t start_ns = clock_now(&clock_real);
+	int rc = o->unkept ? E_OK : model_cache_wait(a, o->cache, &o->lock_fd);
+	o->waited_ns = clock_now(&clock_real) - start_ns;
+	return rc;
+}
+
 static int run_here(const struct args *a)
 {
 	struct target host;
@@ -445,6 +457,8 @@ static int run_here(const struct args *a)
 		rc = o.threads = model_threads(a, &host);
 	if (rc >= 0 && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
+	if (rc >= 0)
+		rc = wait_for_cache(a, &o);
 	if (rc >= 0)
 		rc = o.rigor == RIGOR_CACHED ? look(a, &o, &arena) : tune(a, &o, &arena);
 	arena_free(&arena);
@@ -503,6 +517,7 @@ static const struct opt opts[] = {
     OPT_THREADS,
     OPT_CACHE,
     OPT_CACHE_LIMIT,
+    OPT_WAIT,
     OPT_SHAPE,
     {NULL},
 };

@@ -43,8 +43,8 @@ static void put_opts(const struct opt *o, struct buf *out)
 	for (; o && o->name; o++) {
 		char left[80];
 		snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
-			 o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name, o->arg ? " " : "",
-			 o->arg ? o->arg : "");
+			 o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+			 o->arg && o->arg[0] != '[' ? " " : "", o->arg ? o->arg : "");
 		buf_printf(out, "  %-28s %s%s\n", left, o->help,
 			   o->kind == OPT_LIST ? " (may be repeated)" : "");
 	}
@@ -94,7 +94,7 @@ static void man_opts(const struct opt *o, struct buf *out)
 		buf_puts(out, "\\-\\-");
 		put_troff(o->name, out);
 		if (o->arg)
-			buf_printf(out, o->letter ? " \" %s\"" : " %s", o->arg);
+			buf_printf(out, o->letter ? " \" %s\"" : o->arg[0] == '[' ? "%s" : " %s", o->arg);
 		buf_puts(out, "\n");
 		put_troff(o->help, out);
 		buf_puts(out, o->kind == OPT_LIST ? " (may be repeated)\n" : "\n");
@@ -193,7 +193,7 @@ static const char *kind_of_arg(const char *arg)
 static void completion_value(const char *cmd, const struct opt *o, struct buf *out)
 {
 	const char *kind = kind_of_arg(o->arg);
-	if (o->kind == OPT_FLAG)
+	if (o->kind == OPT_FLAG || o->kind == OPT_DURATION_OR_NONE)
 		return;
 	buf_printf(out, "\t%s:--%s", cmd, o->name);
 	if (o->letter)

@@ -8,6 +8,7 @@
 #include "tools/hone/weights.h"
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,22 @@ int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, s
 	struct cache_options o = {0};
 	if (rc >= 0 && to_write)
 		rc = model_cache_limit(a, &o.cap_bytes);
+	if (rc >= 0 && to_write)
+		rc = model_cache_wait(a, dir, &o.lock_fd);
 	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);
+}
+
+int model_cache_wait(const struct args *a, const char *dir, int *lock_fd)
+{
+	*lock_fd = -1;
+	return arg_given(a, "wait") ? cache_lock_wait(dir, arg_duration(a, "wait", 0), lock_fd) : E_OK;
+}
+
+bool model_cache_is_daemons(const char *dir)
+{
+	char its[PATH_MAX], one[PATH_MAX], other[PATH_MAX];
+	return daemons_cache(its, sizeof its) && realpath(its, one) && realpath(dir, other) &&
+	       !strcmp(one, other);
 }
 
 int model_cache_limit(const struct args *a, int64_t *bytes)

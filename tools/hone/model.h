@@ -32,6 +32,12 @@
 		    "the last writer's limit, at least 64M)"                                                 \
 	}
 
+#define OPT_WAIT                                                                                             \
+	{                                                                                                    \
+		"wait", OPT_DURATION_OR_NONE, "[=5m]",                                                       \
+		    "if another process writes the cache, wait until it ends (for that long at most)"        \
+	}
+
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
  * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;
@@ -41,8 +47,13 @@ int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
  * CACHE_MOST_BYTES. */
 int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
 /* Opens the cache in that folder. For reading it must exist (E_NOTFOUND); for writing it is created, and the
- * command must have OPT_CACHE_LIMIT. */
+ * command must have OPT_CACHE_LIMIT and OPT_WAIT. */
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
+/* If --wait was given: waits until no other process writes the folder, and takes its lock. *lock_fd is for
+ * struct cache_options; -1: there was nothing to wait for. */
+int model_cache_wait(const struct args *a, const char *dir, int *lock_fd) MUST_CHECK;
+/* Whether `dir` is the cache folder of a honed that runs. */
+bool model_cache_is_daemons(const char *dir);
 /* For commands that can do without a cache; rc: result of looking for the folder. If none was found, logs it
  * and sets dir to "". */
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;

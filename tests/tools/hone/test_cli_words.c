@@ -255,4 +255,34 @@ TEST(help_and_version_are_commands)
 	json_decref(j);
 }
 
+/* Runs hone-fleet with its standard error in cli_err. */
+static int fleet(const char *words)
+{
+	char folder[3000], cmd[4096], out[256], err[256];
+	if (file_self_dir(folder, sizeof folder) < 0)
+		return -1;
+	snprintf(out, sizeof out, "%s", in_dir("fleet-out"));
+	snprintf(err, sizeof err, "%s", in_dir("fleet-err"));
+	snprintf(cmd, sizeof cmd, "%s/../hone-fleet %s >%s 2>%s", folder, words, out, err);
+	int status = system(cmd);
+	slurp(out, cli_out, sizeof cli_out);
+	slurp(err, cli_err, sizeof cli_err);
+	return WEXITSTATUS(status);
+}
+
+TEST(hone_fleet_has_the_same_words)
+{
+	CHECK(fleet("help") == 0);
+	CHECK_SAYS(cli_out, "usage: hone-fleet COMMAND");
+	CHECK(fleet("help token") == 0);
+	CHECK_SAYS(cli_out, "hone-fleet token: ");
+	CHECK(fleet("version") == 0 && !strcmp(cli_out, "hone-fleet " HONE_VERSION "\n"));
+	CHECK(fleet("tokne") == 2 && !cli_out[0]);
+	CHECK_SAYS(cli_err, "did you mean 'token'?");
+	CHECK(fleet("token --expirse 5") == 2);
+	CHECK_SAYS(cli_err, "did you mean --expires?");
+	CHECK(fleet("--bash-completion") == 0);
+	CHECK_SAYS(cli_out, "_hone_fleet() {");
+}
+
 TEST_MAIN

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: --wait for a cache that another process writes, bench --top. */
+#include "agent/cache/cache.h"
+#include "platform/base/clock.h"
+#include "tests/lib/cli.h"
+
+/* A child that holds the cache's lock for so long, or until it is killed. */
+static pid_t hold(const char *cache_at, int ms)
+{
+	int ready[2];
+	char one = 0;
+	if (pipe(ready) < 0)
+		abort();
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct cache *c;
+		if (cache_open(&c, cache_at, false, 0) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		usleep((useconds_t)ms * 1000);
+		cache_close(c);
+		_exit(0);
+	}
+	close(ready[1]);
+	CHECK(read(ready[0], &one, 1) == 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void reap(pid_t pid)
+{
+	int status = -1;
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
+TEST(a_locked_cache_is_waited_for)
+{
+	char cache_at[256], holder[64], options[64];
+	snprintf(cache_at, sizeof cache_at, "%s", in_dir("locked"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache_at);
+	pid_t pid = hold(cache_at, 1500);
+	snprintf(holder, sizeof holder, "in use by process %ld (", (long)pid);
+	CHECK_RUN(1, "forget --all --cache %s --wait=10ms", cache_at);
+	CHECK_SAYS(cli_err, holder);
+	CHECK_SAYS(cli_err, "--wait");
+	CHECK_SAYS(cli_err, "waiting until it ends");
+	CHECK_RUN(0, "forget --all --cache %s --wait", cache_at);
+	CHECK_SAYS(cli_err, holder);
+	CHECK_SAYS(cli_err, "waiting until it ends");
+	int status = -1;
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	/* The box begins after the wait: it is shorter than the wait, and kernels are found in it. */
+	pid = hold(cache_at, 3000);
+	snprintf(options, sizeof options, "--wait=1m --budget 1s");
+	CHECK_RUN(0, "tune %s --json --rigor estimate --threads 1 %s --cache %s", steering(), options,
+		  cache_at);
+	CHECK_SAYS(cli_err, "waiting until it ends");
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "kept")) > 0);
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) < 2.5);
+	json_decref(j);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK_RUN(0, "forget --all --cache %s --wait", cache_at); /* the tune has let go of it */
+	CHECK(!strstr(cli_err, "waiting"));
+}
+
+TEST(without_wait_a_locked_cache_fails_as_before)
+{
+	char cache_at[256];
+	snprintf(cache_at, sizeof cache_at, "%s", in_dir("locked2"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache_at);
+	pid_t pid = hold(cache_at, 60000);
+	CHECK_RUN(1, "forget --all --cache %s", cache_at);
+	CHECK_SAYS(cli_err, "is in use by process");
+	CHECK(!strstr(cli_err, "waiting until"));
+	reap(pid);
+	CHECK_RUN(0, "forget --all --cache %s --wait=1s", cache_at); /* a killed holder's lock is free */
+	CHECK(!strstr(cli_err, "waiting"));
+	CHECK_RUN(0, "merge %s --cache %s --wait", cache_at, in_dir("new")); /* there is no lock yet */
+	CHECK_RUN(2, "forget --all --cache %s --wait=soon", cache_at);
+	CHECK_SAYS(cli_err, "'soon' is not a duration");
+}
+
+TEST(bench_shows_the_most_expensive_rows)
+{
+	char all[64], cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("top"));
+	CHECK_RUN(0, "bench %s --runs 3 --kernels fallback --threads 1 --cache %s --json", steering(), cache);
+	json_t *j = parse_out();
+	int n = (int)json_array_size(json_object_get(j, "kernels"));
+	json_decref(j);
+	REQUIRE(n >= 5);
+	CHECK_RUN(0, "bench %s --runs 3 --kernels fallback --threads 1 --cache %s --top 2", steering(),
+		  cache);
+	snprintf(all, sizeof all, "%d of %d rows are left out", n - 2, n);
+	CHECK_SAYS(cli_out, all);
+	double us = 1e18;
+	int rows = 0;
+	for (const char *p = strchr(cli_out, '\n'); p && rows < 2; p = strchr(p + 1, '\n'), rows++) {
+		CHECK(atof(p) > 0 && atof(p) <= us); /* the most expensive first */
+		us = atof(p);
+	}
+	CHECK(rows == 2);
+	CHECK_RUN(0, "bench %s --runs 3 --kernels fallback --threads 1 --cache %s --top 1000", steering(),
+		  cache);
+	CHECK(!strstr(cli_out, "left out"));
+	CHECK_RUN(0, "bench %s --runs 3 --kernels fallback --threads 1 --cache %s --top 2 --json", steering(),
+		  cache);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "kernels")) == 2);
+	CHECK(json_integer_value(json_object_get(j, "kernels_left_out")) == n - 2);
+	json_decref(j);
+	CHECK_RUN(2, "bench %s --top 0 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--top 0: ");
+}
+
+TEST_MAIN
