@@ -92,8 +92,8 @@ static int busy(const char *dir, const char *path)
 	char holder[160];
 	name_holder(path, holder, sizeof holder);
 	return fail(E_BUSY,
-		    "cache %s is in use by process %s; wait for it to end (--wait), or use another --cache "
-		    "folder",
+		    "cache %s is in use by process %s; wait for it to end (hone waits with --wait), or "
+		    "use another --cache folder",
 		    dir, holder);
 }
 

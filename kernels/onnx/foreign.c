@@ -147,7 +147,7 @@ int foreign_explain(int rc, const void *p, size_t n, const char *path)
 {
 	const struct bytes b = {p, n};
 	if (!n)
-		return fail(E_CORRUPT, "the file is empty");
+		return fail(E_CORRUPT, "the file is empty, so it is not ONNX");
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
 		const struct format *f = &formats[i];
 		const char *at = strstr(f->remedy, "%s");

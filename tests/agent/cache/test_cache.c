@@ -119,7 +119,7 @@ TEST(two_writers)
 	struct cache *c, *second;
 	char pid[32];
 	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
-	snprintf(pid, sizeof pid, "process %ld;", (long)getpid());
+	snprintf(pid, sizeof pid, "process %ld (", (long)getpid());
 	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, pid);
 	CHECK_FAILS(cache_open(&second, dir, false, 20000000), E_BUSY, "--cache");
 	CHECK_OK(cache_open(&second, dir, true, 0));

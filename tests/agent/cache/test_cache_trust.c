@@ -389,7 +389,7 @@ TEST(the_lock_names_who_holds_it)
 	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, "(unknown)");
 	close(fd);
 	REQUIRE_OK(cache_open(&c, dir, false, 0));
-	snprintf(name, sizeof name, "process %ld;", (long)getpid());
+	snprintf(name, sizeof name, "process %ld (", (long)getpid());
 	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, name);
 	cache_close(c);
 	remove_dir();
