@@ -6,6 +6,7 @@
 #include "tools/hone/model.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,10 +34,12 @@ static void print_finding(const struct finding *f, bool color)
 {
 	static const char *const paint[KINDS] = {"\033[32m", "", "\033[33m", "\033[31m"};
 	bool painted = color && *paint[f->kind];
-	printf("%s%-8s%s %-14s %s\n", painted ? paint[f->kind] : "", finding_word(f->kind),
-	       painted ? "\033[0m" : "", f->check, f->what);
+	char lead[64];
+	snprintf(lead, sizeof lead, "%s%-8s%s %-14s ", painted ? paint[f->kind] : "", finding_word(f->kind),
+		 painted ? "\033[0m" : "", f->check);
+	table_words(lead, 24, f->what);
 	if (*f->remedy)
-		printf("%24s%s\n", "", f->remedy);
+		table_words("", 24, f->remedy);
 }
 
 /* Prints the worst findings first. */

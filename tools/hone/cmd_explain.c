@@ -265,7 +265,7 @@ static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"task",        "uses",       "default ms", "ms",
 					   "of roofline", "limited by", "chosen"};
-	struct table t = {.align = "lrrrrll"};
+	struct table t = {.align = "lrrrrll", .drop = "0100320"};
 	json_t *list = json_array();
 	struct payback all = {0};
 	struct roof_notes notes = {0};

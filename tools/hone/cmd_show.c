@@ -111,8 +111,9 @@ static int run_show(const struct args *a)
 	static const char *const head[] = {"task", "kind", "threads", "ms", "GFLOP/s", "stale", "candidate"};
 	char dir[4096];
 	struct cache *c;
-	struct show s = {
-	    .word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines"), .table = {.align = "llrrrll"}};
+	struct show s = {.word = a->npos ? a->pos[0] : NULL,
+			 .lines = arg_flag(a, "lines"),
+			 .table = {.align = "llrrrll", .drop = "0230140"}};
 	int rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = target_host(&s.target);

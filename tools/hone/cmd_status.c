@@ -11,7 +11,9 @@
 #include "tools/hone/next.h"
 #include "tools/hone/status_view.h"
 #include "tools/hone/synced.h"
+#include "tools/hone/table.h"
 #include "tools/hone/watch.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,27 +95,38 @@ static json_t *cache_json(const struct status *s)
 	return j;
 }
 
+__attribute__((format(printf, 2, 3))) static void say(const char *what, const char *fmt, ...)
+{
+	char text[6000];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	log_one_line(text);
+	table_words(what, 11, text);
+}
+
 static void cache_text(const struct status *s)
 {
 	const struct cache_state *c = &s->s;
-	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, plural_s(c->layers), c->segments,
-	       plural_s(c->segments));
-	printf("holds      %d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB\n",
-	       c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE],
-	       (double)c->code_bytes / 1024, c->count[CACHE_TRIALS], plural_s(c->count[CACHE_TRIALS]),
-	       (double)c->record_bytes / 1024);
-	printf("files      %.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory\n",
-	       (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20),
-	       (double)c->dead_bytes / 1024, (double)c->index_bytes / 1024);
-	printf("written    %.2f MiB over its life (generation %llu): %.2g %% of what a card of this size "
-	       "endures at %d writes a block\n",
-	       (double)c->written_bytes / (1 << 20), (unsigned long long)c->generation, 100 * s->worn,
-	       WRITES_A_BLOCK);
+	say("cache", "%s, %d layer%s, %d file%s", c->dir, c->layers, plural_s(c->layers), c->segments,
+	    plural_s(c->segments));
+	say("holds", "%d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB", c->count[CACHE_REC],
+	    plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE], (double)c->code_bytes / 1024,
+	    c->count[CACHE_TRIALS], plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
+	say("files", "%.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory",
+	    (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20), (double)c->dead_bytes / 1024,
+	    (double)c->index_bytes / 1024);
+	say("written",
+	    "%.2f MiB over its life (generation %llu): %.2g %% of what a card of this size endures at "
+	    "%d writes a block",
+	    (double)c->written_bytes / (1 << 20), (unsigned long long)c->generation, 100 * s->worn,
+	    WRITES_A_BLOCK);
 	if (s->life.tenths)
-		printf("flash      %s reports that %d to %d %% of its life are used\n", s->life.device,
-		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
+		say("flash", "%s reports that %d to %d %% of its life are used", s->life.device,
+		    (s->life.tenths - 1) * 10, s->life.tenths * 10);
 	for (int i = 0; i < s->nwarnings; i++)
-		printf("warning    %s\n", s->warning[i]);
+		say("warning", "%s", s->warning[i]);
 }
 
 /* The status without honed, in the same format. */

@@ -26,7 +26,7 @@ static int tasks_json(const struct model *m)
 
 static void tasks_table(const struct args *a, const struct model *m)
 {
-	struct table t = {.align = "rrrll"};
+	struct table t = {.align = "rrrll", .drop = "00100"};
 	const char *const head[] = {"uses", "MFLOP", "share", "key", "task"};
 	for (int i = 0; i < 5; i++)
 		table_cell(&t, "%s", head[i]);

@@ -195,7 +195,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 {
 	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
 					   "kernels",   "task",     "node"};
-	struct table t = {.align = "rrrrlll"};
+	struct table t = {.align = "rrrrlll", .drop = "4002103"};
 	struct roof_notes notes = {0};
 	bool shares = false;
 	for (int i = 0; i < 7; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/headline.h"
 #include "platform/base/log.h"
-#include <stdio.h>
+#include "tools/hone/table.h"
 
 /* The stored texts may come from anywhere. */
 static void print_line(const char *lead, struct buf *b)
 {
 	if (b->p)
 		log_one_line(b->p);
-	printf("%s%s\n", lead, buf_str(b));
+	table_words(lead, log_width(lead), buf_str(b));
 	buf_free(b);
 }
 

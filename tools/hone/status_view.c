@@ -26,7 +26,7 @@ static void say(const char *what, struct buf *b)
 	if (b->p)
 		log_one_line(b->p);
 	if (b->n)
-		printf("%-10s %s\n", what, buf_str(b));
+		table_words(what, 11, buf_str(b));
 	buf_free(b);
 }
 
@@ -83,7 +83,7 @@ static void next_of(const json_t *m, struct buf *b)
 static void models_table(const json_t *models, bool color)
 {
 	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
-	struct table t = {.align = "llrrrl"};
+	struct table t = {.align = "llrrrl", .drop = "001000"};
 	const json_t *m;
 	size_t k;
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)

@@ -5,6 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+enum {
+	GAP = 2,
+	READABLE = 20, /* a name that is cut to so many columns can still be told from others */
+	LEAST = 5
+};
 
 static void add(struct table *t, const char *s)
 {
@@ -30,20 +37,132 @@ void table_cell(struct table *t, const char *fmt, ...)
 	add(t, arena_strdup(&t->arena, text));
 }
 
+int table_columns(void)
+{
+	return log_columns(STDOUT_FILENO, 0);
+}
+
+/* The byte at which column n of the text begins. */
+static const char *at_column(const char *text, int n)
+{
+	for (; *text; text++)
+		if ((*text & 0xc0) != 0x80 && n-- == 0)
+			break;
+	return text;
+}
+
+const char *table_cut_middle(const char *text, int columns, struct arena *a)
+{
+	int n = log_width(text), dots = columns > 3 ? 3 : columns > 0 ? columns : 0;
+	if (n <= columns)
+		return text;
+	int head = (columns - dots + 1) / 2, tail = columns - dots - head;
+	return arena_printf(a, "%.*s%.*s%s", (int)(at_column(text, head) - text), text, dots, "...",
+			    at_column(text, n - tail));
+}
+
+/* Widths of a table's columns; 0: the column is left out. */
+struct layout {
+	int n, width[TABLE_COLS], natural[TABLE_COLS];
+};
+
+static int total(const struct layout *l)
+{
+	int sum = 0;
+	for (int c = 0; c < l->n; c++)
+		sum += l->width[c] ? l->width[c] + GAP : 0;
+	return sum - GAP;
+}
+
+/* Cuts the widest names, step by step, but none below `least`, until the table fits. True: it does. */
+static bool cut_names(const struct table *t, struct layout *l, int limit, int least)
+{
+	while (total(l) > limit) {
+		int widest = -1;
+		for (int c = 0; c < l->n; c++)
+			if (t->align[c] == 'l' && l->width[c] > least &&
+			    (widest < 0 || l->width[c] > l->width[widest]))
+				widest = c;
+		if (widest < 0)
+			return false;
+		l->width[widest]--;
+	}
+	return true;
+}
+
+/* Leaves out the column that matters least, and gives the others their full widths again. False: all matter.
+ */
+static bool drop_column(const struct table *t, struct layout *l)
+{
+	int least = -1;
+	for (int c = 0; t->drop && c < l->n; c++)
+		if (l->width[c] && t->drop[c] > '0' && (least < 0 || t->drop[c] < t->drop[least]))
+			least = c;
+	if (least < 0)
+		return false;
+	l->natural[least] = 0;
+	memcpy(l->width, l->natural, sizeof l->width);
+	return true;
+}
+
+static void lay_out(const struct table *t, struct layout *l, int limit)
+{
+	for (int i = 0; i < t->ncells; i++) {
+		int w = log_width(t->cell[i]), *most = &l->natural[i % l->n];
+		*most = w > *most ? w : *most;
+	}
+	for (int c = 0; c < l->n; c++)
+		l->natural[c] = l->natural[c] ? l->natural[c] : 1;
+	memcpy(l->width, l->natural, sizeof l->width);
+	while (limit > 0 && !cut_names(t, l, limit, READABLE))
+		if (!drop_column(t, l)) {
+			(void)cut_names(t, l, limit, LEAST);
+			return;
+		}
+}
+
+static void put_row(struct table *t, const struct layout *l, int row, bool head)
+{
+	bool first = true;
+	int last = l->n - 1;
+	while (last > 0 && !l->width[last])
+		last--;
+	for (int c = 0; c < l->n; c++) {
+		if (!l->width[c])
+			continue;
+		const char *text = table_cut_middle(t->cell[row * l->n + c], l->width[c], &t->arena);
+		int blanks = l->width[c] - log_width(text), before = t->align[c] == 'r' ? blanks : 0;
+		int after = c == last || before ? 0 : blanks;
+		printf("%s%*s%s%s%s%*s", first ? "" : "  ", before, "", head ? "\033[1m" : "", text,
+		       head ? "\033[0m" : "", after, "");
+		first = false;
+	}
+	printf("\n");
+}
+
 void table_print(struct table *t, bool color)
 {
-	int cols = (int)strlen(t->align), width[TABLE_COLS] = {0};
-	assert(cols > 0 && cols <= TABLE_COLS && t->ncells % cols == 0);
-	for (int i = 0; i < t->ncells; i++)
-		if ((int)strlen(t->cell[i]) > width[i % cols])
-			width[i % cols] = (int)strlen(t->cell[i]);
-	for (int i = 0; i < t->ncells; i++) {
-		int c = i % cols, last = c == cols - 1;
-		bool head = color && i < cols;
-		int w = t->align[c] == 'r' ? width[c] : last ? 0 : -width[c];
-		printf("%s%*s%s%s", head ? "\033[1m" : "", w, t->cell[i], head ? "\033[0m" : "",
-		       last ? "\n" : "  ");
-	}
+	struct layout l = {.n = (int)strlen(t->align)};
+	assert(l.n > 0 && l.n <= TABLE_COLS && t->ncells % l.n == 0);
+	assert(!t->drop || (int)strlen(t->drop) == l.n);
+	lay_out(t, &l, table_columns());
+	for (int row = 0; row < t->ncells / l.n; row++)
+		put_row(t, &l, row, color && row == 0);
 	arena_free(&t->arena);
-	*t = (struct table){.align = t->align};
+	*t = (struct table){.align = t->align, .drop = t->drop};
+}
+
+void table_words(const char *lead, int indent, const char *text)
+{
+	int limit = table_columns(), room = limit - indent;
+	printf("%s%*s", lead, indent > log_width(lead) ? indent - log_width(lead) : 0, "");
+	while (limit > 0 && room > LEAST && log_width(text) > room) {
+		const char *end = at_column(text, room), *cut = end;
+		while (cut > text && *cut != ' ')
+			cut--;
+		cut = cut > text ? cut : end;
+		printf("%.*s\n%*s", (int)(cut - text), text, indent, "");
+		text = cut + (*cut == ' ');
+	}
+	printf("%s\n", text);
 }

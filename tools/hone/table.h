@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of text for people, on standard output. Columns are as wide as their widest cell; the last column is
  * not padded if it is left-aligned. Each cell is printed as one line of plain text (platform/base/log.h),
- * whatever it holds. Cells live in the table's arena, which table_print frees. */
+ * whatever it holds. Cells live in the table's arena, which table_print frees.
+ *
+ * No row is wider than the terminal (table_columns): long names, which are the left-aligned columns, are cut
+ * in the middle as long as they stay readable; then columns are left out, by `drop`; then names are cut
+ * further. */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H
 
@@ -12,6 +16,7 @@ enum { TABLE_COLS = 16 };
 
 struct table {
 	const char *align; /* one letter a column: l or r */
+	const char *drop;  /* one digit a column: 1 is left out first, 0 never; NULL: none is */
 	struct arena arena;
 	int ncells, cap;
 	const char **cell;
@@ -20,5 +25,11 @@ struct table {
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the table. The first row is the header, bold if color. */
 void table_print(struct table *t, bool color);
+/* Columns of the terminal on standard output; off a terminal $COLUMNS, else 0: no limit. */
+int table_columns(void);
+/* Prints `lead` and, from column `indent` on, the text, in as many lines as the terminal needs. */
+void table_words(const char *lead, int indent, const char *text);
+/* The text, or a copy in the arena that is cut in the middle to so many columns. */
+const char *table_cut_middle(const char *text, int columns, struct arena *a);
 
 #endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line on terminals of several widths: progress lines, tables, the status. */
+#include "tests/lib/cli_terminal.h"
+#include "tests/lib/fake_honed.h"
+#include "tools/hone/table.h"
+
+static const char long_name[] =
+    "/very/long/path/to/the/folder/of/a/network/whose/name/nobody/wants/to/read/at/all.onnx";
+
+/* shown: the columns that the line should take; 0: it is not cut */
+static void long_progress(int columns, int which, int shown)
+{
+	char name[64], line[4096];
+	int fd = terminal_open(columns, name), slave = open(name, O_RDWR | O_NOCTTY);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		redirect(2, in_dir("stderr"));
+		if (which & ON_ERR && dup2(slave, 2) < 0)
+			_exit(1);
+		for (int i = 0; i < 3; i++)
+			log_live("task %d of 52, \xc3\xbc\xc3\xbc\xc3\xbc %s %s", i, long_name, "a\nb");
+		log_live(NULL);
+		_exit(0);
+	}
+	close(slave);
+	size_t n = 0;
+	for (ssize_t got; (got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n)) > 0;)
+		n += (size_t)got;
+	cli_screen[n] = 0;
+	waitpid(pid, NULL, 0);
+	close(fd);
+	if (!(which & ON_ERR))
+		return;
+	CHECK(!strchr(cli_screen, '\n')); /* one line that is redrawn */
+	CHECK(!shown || screen_widest(line) == shown);
+	CHECK_SAYS(cli_screen, "task 2 of 52");
+}
+
+TEST(a_progress_line_fits_its_terminal)
+{
+	static const int columns[] = {20, 40, 80, 132};
+	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+		long_progress(columns[i], ON_ERR, columns[i] < 110 ? columns[i] - 1 : 0);
+	unsetenv("COLUMNS");
+	long_progress(0, ON_ERR, 79); /* unknown: 80 */
+	setenv("COLUMNS", "50", 1);
+	long_progress(0, ON_ERR, 49);
+	unsetenv("COLUMNS");
+	long_progress(80, 0, 0);
+	slurp(in_dir("stderr"), cli_err, sizeof cli_err);
+	CHECK(!cli_err[0]); /* nothing is redrawn off a terminal */
+}
+
+static void table_of(int columns, const char *drop)
+{
+	char name[64];
+	struct table t = {.align = "lrrl", .drop = drop};
+	int fd = terminal_open(columns, name), slave = open(name, O_RDWR | O_NOCTTY);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (dup2(slave, 1) < 0)
+			_exit(1);
+		static const char *const cells[] = {"node",
+						    "least",
+						    "ms",
+						    "last",
+						    "begin/of/a/very/long/name/of/a/node/end",
+						    "12345678",
+						    "1.250",
+						    "\xc3\xa4 candidate with a long text that ends here"};
+		for (int i = 0; i < 8; i++)
+			table_cell(&t, "%s", cells[i]);
+		table_print(&t, true);
+		fflush(stdout);
+		_exit(0);
+	}
+	close(slave);
+	size_t n = 0;
+	for (ssize_t got; (got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n)) > 0;)
+		n += (size_t)got;
+	cli_screen[n] = 0;
+	waitpid(pid, NULL, 0);
+	close(fd);
+}
+
+TEST(a_table_fits_its_terminal)
+{
+	table_of(200, "0100");
+	CHECK_SAYS(cli_screen, "begin/of/a/very/long/name/of/a/node/end  12345678  1.250  ");
+	table_of(80, "0100"); /* names are cut in the middle, all columns stay */
+	CHECK_FITS(80);
+	CHECK_SAYS(cli_screen, "begin/of");
+	CHECK_SAYS(cli_screen, "node/end  12345678  1.250  ");
+	CHECK_SAYS(cli_screen, "ends here");
+	CHECK_SAYS(cli_screen, "...");
+	table_of(48, "0100"); /* the least important column goes */
+	CHECK_FITS(48);
+	CHECK(!strstr(cli_screen, "12345678") && !strstr(cli_screen, "least") && strstr(cli_screen, "1.250"));
+	table_of(30, "0100");
+	CHECK_FITS(30);
+	CHECK_SAYS(cli_screen, "1.250");
+	table_of(48, NULL);
+	CHECK_FITS(48);
+	CHECK_SAYS(cli_screen, "12345678");
+}
+
+TEST(tables_off_a_terminal_are_whole)
+{
+	char lines[256];
+	unsetenv("COLUMNS");
+	snprintf(lines, sizeof lines, "%s", in_dir("whole.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", lines);
+	CHECK_RUN(0, "tasks %s", lines);
+	CHECK(!strstr(cli_out, "..."));
+	size_t whole = strlen(cli_out);
+	setenv("COLUMNS", "40", 1);
+	CHECK_RUN(0, "tasks %s", lines);
+	CHECK(strlen(cli_out) < whole);
+	unsetenv("COLUMNS");
+}
+
+/* Every command with a table, at 80 and 60 columns. */
+TEST(commands_at_80_columns)
+{
+	char cache[256], large[256];
+	static const char *const words[] = {"tasks L",
+					    "tasks S",
+					    "bench S --runs 2 --threads 1 --cache C",
+					    "show --cache C",
+					    "explain S --threads 1 --cache C",
+					    "bench L --runs 1 --threads 1 --cache C --kernels fallback"};
+	static const char *const tuned[] = {"tune S --rigor cached --threads 1 --cache C",
+					    "tune S --rigor estimate --budget 60s --threads 1 --cache C",
+					    "explain S Conv_2 --threads 1 --cache C"};
+	snprintf(cache, sizeof cache, "%s", in_dir("wide-cache"));
+	snprintf(large, sizeof large, "%s", in_dir("squeezenet-with-quite-a-long-name-of-its-file.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", large);
+	REQUIRE(mkdir(cache, 0755) == 0);
+	if (worker())
+		CHECK_RUN(0, KERNELS_ONCE, steering(), "-q", cache);
+	for (size_t i = 0; i < 6 + (worker() ? 2 : 0); i++)
+		for (int columns = 80; columns >= 60; columns -= 20) {
+			char line[1024];
+			size_t n = 0;
+			for (const char *p = i < 6 ? words[i] : tuned[i - 6]; *p && n < 700; p++) {
+				const char *v = *p == 'L'   ? large
+						: *p == 'S' ? steering()
+						: *p == 'C' ? cache
+							    : NULL;
+				n += (size_t)snprintf(line + n, sizeof line - n, "%.*s", v ? 256 : 1,
+						      v ? v : p);
+			}
+			CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "%s", line) == 0);
+			/* Only rows of tables and progress have to fit: sentences may wrap. */
+			screen_strip();
+			char *save = NULL;
+			int rows = 0;
+			for (char *row = strtok_r(cli_screen, "\r\n", &save); row;
+			     row = strtok_r(NULL, "\r\n", &save)) {
+				bool sentence = strstr(row, "Next: ") || strstr(row, dir) ||
+						strstr(row, ": ") || strstr(row, "; ") ||
+						strstr(row, "stale") == row || *row == '*' ||
+						strstr(row, " on ");
+				rows += !sentence;
+				if (!sentence && log_width(row) > columns) {
+					printf("hone %s at %d columns: %s\n", line, columns, row);
+					test_bad = 1;
+				}
+			}
+			CHECK(rows > 2);
+		}
+	(void)tuned[2];
+}
+
+/* What honed says of a board with long texts. */
+static const char busy[] = "{\"verdict\":\"rests: the zone cpu-thermal-of-the-first-cluster is at 71 C, "
+			   "which is more than its limit of 70 C allows\","
+			   "\"warning\":\"the disk is full: No space left on device; make room there, or "
+			   "choose another folder with --cache\","
+			   "\"models\":[{\"name\":\"a-network-with-a-name-of-forty-bytes-in-all\",\"state\":"
+			   "\"waiting for lease\",\"before_ms\":1234.5,"
+			   "\"now_ms\":1000.25,\"next_s\":90,\"missing\":12}],\"models_left\":3,"
+			   "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone "
+			   "cpu-thermal-of-the-first-cluster is at 71 C\",\"load_pct\":3,"
+			   "\"temp_c\":71,\"zone\":\"cpu-thermal-of-the-first-cluster\",\"headroom_c\":14},"
+			   "\"jobs\":[{\"job\":7,\"model\":\"/srv/models/"
+			   "a-network-with-a-name-of-forty-bytes-in-all.onnx\",\"state\":\"resting\","
+			   "\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"label\":\"conv 3x3 128->256 "
+			   "bias relu add clip\",\"trials\":31,"
+			   "\"before_ms\":12.5,\"now_ms\":5,\"left_s\":8}],\"inhibits\":[],\"flash\":{"
+			   "\"today_bytes\":2097152,\"limit_bytes\":20971520}}";
+
+static bool busy_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f, (void)r;
+	bool watch = !strcmp(op, "watch");
+	buf_printf(out, "{\"id\":%lld,\"ok\":true", id);
+	if (!strcmp(op, "hello"))
+		buf_puts(out, ",\"version\":1");
+	else if (!watch)
+		buf_printf(out, ",%s", busy + 1);
+	buf_puts(out, !strcmp(op, "hello") || watch ? "}\n" : "\n");
+	if (watch)
+		buf_printf(out, "{\"event\":\"status\",%s\n", busy + 1);
+	return true;
+}
+
+TEST(status_at_80_columns)
+{
+	struct fake f = {.answer = busy_honed};
+	fake_folder(&f);
+	fake_listen(&f);
+	for (int columns = 120; columns >= 40; columns -= 40) {
+		CHECK(hone_on_terminal(columns, ON_OUT, "status --cache %s", in_dir("none")) == 0);
+		CHECK(columns < 80 || strstr(cli_screen, "waiting for lease"));
+		CHECK_SAYS(cli_screen, "warning    the disk is full");
+		CHECK(columns < 120 || strstr(cli_screen, "make room there, or choose another"));
+		CHECK_FITS(columns);
+	}
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST_MAIN
