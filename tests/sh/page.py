@@ -80,8 +80,11 @@ class Browser:
         self.events = [e for e in self.events if e.get("method") != event]
 
     def go(self, path):
+        self.load(url + path)
+
+    def load(self, address):
         self.forget("Page.loadEventFired")
-        self.ask("Page.navigate", url=url + path)
+        self.ask("Page.navigate", url=address)
         self.wait("Page.loadEventFired")
 
     def js(self, text):
@@ -153,6 +156,29 @@ def look(b):
     b.size(1280, 900)
 
 
+def report(b):
+    """The page of hone report, which loads nothing."""
+    page = "file://" + folder + "/report.html"
+    for scheme in ("light", "dark"):
+        for width in (320, 360, 400, 1280):
+            b.size(width, 800, scheme)
+            b.load(page)
+            check("no horizontal scroll of the report at %d px (%s)" % (width, scheme), b.js(WIDE) <= 0)
+            check("its charts can be read at %d px" % width, b.js(
+                "[...document.querySelectorAll('svg text')].every(t => t.getBoundingClientRect().height >= 9)"))
+            check("its tables and charts lie in boxes at %d px" % width, b.js(
+                "[...document.querySelectorAll('svg,table')].every(e => e.parentElement.className == 'scroll'"
+                " && e.parentElement.getBoundingClientRect().right <= innerWidth)"))
+            check("no label of a bar is cut at %d px" % width, b.js(
+                "[...document.querySelectorAll('svg')].every(s => [...s.querySelectorAll('text')].every(t =>"
+                " t.getBoundingClientRect().left >= s.getBoundingClientRect().left - 1))"))
+            check("the time of every kernel is in sight at %d px" % width, b.js(
+                "[...document.querySelectorAll('tr td:nth-child(4)')].every(t => t.getBoundingClientRect().right <="
+                " innerWidth && t.getBoundingClientRect().width > 20)"))
+            if width in (360, 1280):
+                b.shot("report-%d%s" % (width, "" if scheme == "light" else "-dark"))
+
+
 def order(b):
     b.go("/")
     check("the rollout goes on", not api("/v1/api/overview")["stopped"])
@@ -204,13 +230,15 @@ def console(b):
     check("no console error", not said)
     asked = [e["params"]["request"]["url"] for e in b.events if e.get("method") == "Network.requestWillBeSent"]
     check("nothing was asked of another server",
-          asked and all(u.startswith(url) or u.startswith("data:") or u == "about:blank" for u in asked))
+          asked and all(u.startswith(url) or u.startswith("data:") or u == "about:blank" or
+                        u == "file://" + folder + "/report.html" for u in asked))
 
 
 b = None
 try:
     b = Browser()
     look(b)
+    report(b)
     order(b)
     console(b)
 except (OSError, RuntimeError, KeyError, IndexError, TypeError, EOFError, urllib.error.URLError) as e:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests the operators' page in a browser: a fleet of made-up boards (tests/tools/fleet/test_fleet_life.c), hone-fleet on a free port,
+# Tests the operators' page, and the page of hone report, in a browser: a fleet of made-up boards (tests/tools/fleet/test_fleet_life.c), hone-fleet on a free port,
 # headless Chromium. Usage: page.sh BUILD [FOLDER for screenshots].
 b=$1 shots=$2
 browser=$(command -v chromium || command -v chromium-browser)
@@ -36,4 +36,7 @@ while [ -z "$url" ] && [ $tries -lt 300 ] && kill -0 "$server" 2>/dev/null; do
 	tries=$((tries + 1))
 done
 [ -n "$url" ] || failed "hone-fleet does not start"
+"$b/hone" zoo -q squeezenet1_1 -o "$dir/a-network-with-a-very-long-name-that-has-no-blank-to-wrap-at.onnx" &&
+	"$b/hone" report -q "$dir"/a-network*.onnx -o "$dir/report.html" --threads 1 --cache "$dir/none" >"$dir/said" 2>&1 ||
+	failed "hone report writes no page"
 HONE_TOKEN=$token python3 -B tests/sh/page.py "$browser" "$url" "$dir" "$shots" || { cat "$dir/log"; exit 1; }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/chart.h"
+#include "tools/hone/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@ enum {
 	TOP = 16,
 	BOTTOM = 44,
 	ROW = 20,
-	NAMES = 260
+	NAMES = 260,
+	LABEL = 38 /* characters that fit beside a bar */
 };
 
 void chart_style(struct buf *out)
@@ -25,7 +27,8 @@ void chart_style(struct buf *out)
 	    "161c22;"
 	    "--old:#5b6975;--new:#5fb0ea;--roof:#e58a73}}"
 	    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:900px;"
-	    "margin:2em auto;padding:0 1em}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}"
+	    "margin:2em auto;padding:0 1em;overflow-wrap:anywhere}*{box-sizing:border-box}h1{font-size:1.5em}"
+	    "h2{font-size:1.15em;margin-top:2em}"
 	    "svg{width:100%;height:auto;font:12px system-ui,sans-serif;fill:var(--ink)}"
 	    ".axis{stroke:var(--line);fill:none}.tick{fill:var(--dim)}.roof{stroke:var(--roof);fill:none}"
 	    ".level{stroke:var(--roof);stroke-dasharray:4 4;fill:none;opacity:.6}.old{fill:var(--old)}"
@@ -33,7 +36,18 @@ void chart_style(struct buf *out)
 	    ".curve{stroke:var(--new);fill:none;stroke-width:2}"
 	    "table{border-collapse:collapse;width:100%}td,th{padding:.15em .5em;text-align:right;"
 	    "border-bottom:1px solid var(--line)}td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}"
-	    ".scroll{overflow-x:auto}.dim{color:var(--dim)}");
+	    "th{white-space:nowrap}.scroll{overflow-x:auto;overflow-wrap:normal}.dim{color:var(--dim)}"
+	    /* on a phone charts keep a size that can be read, and scroll inside of their boxes; each row of a
+	     * table becomes a block of its own, its cells named by data-h */
+	    "@media(max-width:700px){body{margin:1em auto;padding:0 .8em}.scroll>svg{min-width:700px}"
+	    "table,tbody{display:block}tr{display:grid;grid-template-columns:1fr 1fr;gap:0 "
+	    "1.2em;padding:.4em 0;"
+	    "border-bottom:1px solid "
+	    "var(--line)}th{display:none}td{display:flex;justify-content:space-between;"
+	    "gap:.6em;border:0;padding:0;overflow-wrap:anywhere}td::before{content:attr(data-h);color:var(--"
+	    "dim);"
+	    "text-align:left;flex:none}td:nth-child(-n+2){grid-column:1/-1;display:block}"
+	    "td:nth-child(-n+2)::before{content:none}td:first-child{font-weight:600}}");
 }
 
 void chart_escape(const char *text, struct buf *out)
@@ -64,7 +78,8 @@ static double place(const struct scale *s, double v)
 
 static void begin(struct buf *out, int height, const char *what)
 {
-	buf_printf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, height, what);
+	buf_printf(out, "<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
+		   WIDTH, height, what);
 }
 
 static void line(struct buf *out, const char *kind, double x1, double y1, double x2, double y2)
@@ -96,7 +111,7 @@ static void decades(struct buf *out, const struct scale *x, const struct scale *
 		number(out, x->from - 6, place(y, pow(10, d)) + 4, "end", pow(10, d));
 	}
 	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "flops per byte");
-	tick(out, x->from, TOP - 4, "middle", "GFLOP/s");
+	tick(out, x->from + 4, TOP - 4, "start", "GFLOP/s");
 }
 
 /* Draws the slope of one memory level, up to where the roof of arithmetic begins. */
@@ -154,7 +169,7 @@ void chart_roofline(const struct target *t, int cores, const struct chart_kernel
 		chart_escape(k[i].label, out);
 		buf_printf(out, ", %.1f us</title></circle>\n", k[i].after_ns / 1e3);
 	}
-	buf_puts(out, "</svg>\n");
+	buf_puts(out, "</svg></div>\n");
 }
 
 static void bar(struct buf *out, const char *kind, double y, double width, double height)
@@ -168,19 +183,23 @@ void chart_bars(const struct chart_kernel *k, int n, struct buf *out)
 	struct scale x = {0, 1, 0, WIDTH - NAMES - 70, false};
 	for (int i = 0; i < n; i++)
 		x.hi = fmax(x.hi, fmax(k[i].before_ns, k[i].after_ns));
+	struct arena a = {0};
 	begin(out, n * ROW + 4, "time by kernel");
 	for (int i = 0; i < n; i++) {
 		double y = i * ROW + 2, before = place(&x, k[i].before_ns), after = place(&x, k[i].after_ns);
 		bar(out, "old", y, before, 8);
 		bar(out, "new", y + 8, after, 8);
 		buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", NAMES - 6, y + 13);
-		chart_escape(k[i].label, out);
+		chart_escape(table_cut_middle(k[i].label, LABEL, &a), out);
 		buf_puts(out, "<title>");
 		chart_escape(k[i].name, out);
+		buf_puts(out, ": ");
+		chart_escape(k[i].label, out);
 		buf_puts(out, "</title></text>\n");
 		number(out, NAMES + fmax(before, after) + 4, y + 13, "start", k[i].after_ns / 1e3);
 	}
-	buf_puts(out, "</svg>\n");
+	arena_free(&a);
+	buf_puts(out, "</svg></div>\n");
 }
 
 /* Step between ticks: 1, 2 or 5 times a power of ten, at most about six steps up to v. */
@@ -209,12 +228,12 @@ void chart_history(const struct history *h, struct buf *out)
 		number(out, x.from - 6, place(&y, v) + 4, "end", v);
 	}
 	tick(out, (x.from + x.to) / 2, y.from + 34, "middle", "seconds since the start");
-	tick(out, x.from, TOP - 4, "middle", "ms");
+	tick(out, x.from + 4, TOP - 4, "start", "ms");
 	buf_printf(out, "<path class=\"curve\" d=\"M%.1f %.1f", place(&x, p[0].at_ms / 1e3),
 		   place(&y, p[0].total_ms));
 	for (int i = 1; i < h->n; i++)
 		buf_printf(out, "H%.1fV%.1f", place(&x, p[i].at_ms / 1e3), place(&y, p[i].total_ms));
-	buf_puts(out, "\"/>\n</svg>\n");
+	buf_puts(out, "\"/>\n</svg></div>\n");
 }
 
 void chart_file_begin(int height, struct buf *out)

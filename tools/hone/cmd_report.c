@@ -7,6 +7,7 @@
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "platform/base/stats.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,18 @@ static void write_bars(const struct report *r, struct buf *out)
 	chart_bars(sorted, r->n < SHOWN ? r->n : SHOWN, out);
 }
 
+/* A cell of the table that says its column, for pages that are too narrow for columns. */
+__attribute__((format(printf, 3, 4))) static void cell(struct buf *out, const char *column, const char *fmt,
+						       ...)
+{
+	char text[64];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	buf_printf(out, "<td data-h=\"%s\">%s</td>", column, text);
+}
+
 static void write_table(const struct report *r, struct buf *out)
 {
 	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
@@ -146,12 +159,14 @@ static void write_table(const struct report *r, struct buf *out)
 		chart_escape(k->name, out);
 		buf_puts(out, "</td><td>");
 		chart_escape(k->label, out);
-		buf_printf(out, k->before_ns > 0 ? "</td><td>%.1f</td>" : "</td><td>-</td>",
-			   k->before_ns / 1e3);
-		buf_printf(out, "<td>%.1f</td><td>%.1f</td>", ns / 1e3, k->flops / ns);
+		buf_puts(out, "</td>");
+		cell(out, "us before", k->before_ns > 0 ? "%.1f" : "-", k->before_ns / 1e3);
+		cell(out, "us", "%.1f", ns / 1e3);
+		cell(out, "GFLOP/s", "%.1f", k->flops / ns);
 		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], cores, ns), share);
-		buf_printf(out, "<td>%s</td>", share);
-		buf_printf(out, "<td>%s</td></tr>\n", r->origin[i]);
+		cell(out, "of roofline", "%s", share);
+		cell(out, "kernels", "%s", r->origin[i]);
+		buf_puts(out, "</tr>\n");
 	}
 	buf_puts(out, "</table></div>\n");
 	roof_notes_text(&notes, "<p class=\"dim\">", "</p>\n", out);
@@ -185,7 +200,7 @@ static void write_head(const struct report *r, struct buf *out)
 {
 	const char *name = model_name(r->args->pos[0], (struct arena *)&r->arena);
 	buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-		      "<meta name=\"viewport\" content=\"width=device-width\"><title>hone: ");
+		      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>hone: ");
 	chart_escape(name, out);
 	buf_puts(out, "</title><style>");
 	chart_style(out);
