@@ -7,10 +7,21 @@
 #include "tests/lib/cli.h"
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 
 enum { ON_OUT = 1, ON_ERR = 2 };
 
+static int end_after_ms;         /* the next commands get SIGINT then; 0: never */
 static char cli_screen[1 << 20]; /* all bytes that the terminal got in the last run */
+
+static inline void end_later(void)
+{
+	timer_t t;
+	struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGINT};
+	struct itimerspec in = {.it_value = {end_after_ms / 1000, end_after_ms % 1000 * 1000000}};
+	if (end_after_ms && (timer_create(CLOCK_MONOTONIC, &e, &t) < 0 || timer_settime(t, 0, &in, NULL) < 0))
+		_exit(121);
+}
 
 static inline int terminal_open(int columns, char name[64])
 {
@@ -47,6 +58,7 @@ __attribute__((format(printf, 3, 4))) static int hone_on_terminal(int columns, i
 		for (int i = 1; i <= 2; i++)
 			if (which & i && dup2(slave, i) < 0)
 				_exit(120);
+		end_later();
 		_exit(hone_main(argc, argv));
 	}
 	close(slave);

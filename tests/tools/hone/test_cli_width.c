@@ -223,4 +223,24 @@ TEST(status_at_80_columns)
 	fake_remove(&f);
 }
 
+TEST(watch_at_80_columns)
+{
+	struct fake f = {.answer = busy_honed};
+	fake_folder(&f);
+	fake_listen(&f);
+	end_after_ms = 3000;
+	for (int columns = 80; columns >= 40; columns -= 40) {
+		CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "status --watch") == 0);
+		CHECK_SAYS(cli_screen, "\033[H\033[2J");
+		CHECK_SAYS(cli_screen, "warning    the disk is full");
+		CHECK_SAYS(cli_screen, "press Ctrl-C to end");
+		CHECK_FITS(columns);
+	}
+	CHECK(hone_on_terminal(80, ON_OUT, "status --watch -q") == 0);
+	CHECK(!strstr(cli_screen, "Ctrl-C") && !cli_err[0]);
+	end_after_ms = 0;
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 TEST_MAIN
