@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs programs, units, libhone, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
+# Installs programs, units, libhone, its Python package, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
 # hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
 set -e
 b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
@@ -23,6 +23,28 @@ install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
 ln -sf "libhone.so.$version" "$root/lib/$soname"
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"
+# The Python package: PYTHON_SITE, else the folder below the prefix where its python3 (or PYTHON) looks for packages. The
+# package finds libhone.so relative to itself (tools/python/hone/_library.py). Other systems have another python3: PYTHON_SITE.
+python=${PYTHON:-$prefix/bin/python3} site=${PYTHON_SITE-} seen=yes words=
+command -v "$python" >/dev/null || python=python3
+if [ -z "$site" ] && command -v "$python" >/dev/null; then
+	site=$("$python" -I -c 'import site, sys
+prefix, version = sys.argv[1].rstrip("/"), "%d.%d" % sys.version_info[:2]
+known = [d for d in site.getsitepackages() if d.startswith(prefix + "/lib")]
+print(known[0] if known else "%s/lib/python%s/site-packages" % (prefix, version))' "$prefix")
+	seen=$("$python" -I -c 'import site, sys; print("yes" if sys.argv[1] in site.getsitepackages() else "no")' "$site")
+fi
+case $site in
+/*)
+	install -d "$dest$site/hone"
+	install -m 644 tools/python/hone/*.py tools/python/hone/*.pyi tools/python/hone/py.typed "$dest$site/hone"
+	words=", the Python package in $dest$site"
+	[ "$seen" = yes ] || words="$words ($(command -v "$python") does not look there: set PYTHONPATH=$site)" ;;
+"") words="; without its Python package, because there is no python3: PYTHON_SITE=DIR says where it goes" ;;
+*)
+	echo "hone: error: PYTHON_SITE=$site is not an absolute path" >&2
+	exit 1 ;;
+esac
 install -m 644 configs/examples/* "$root/share/doc/hone/examples"
 cat >"$root/lib/pkgconfig/hone.pc" <<END
 prefix=$prefix
@@ -40,4 +62,4 @@ END
 if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
-echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion"
+echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion$words"

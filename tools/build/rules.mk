@@ -16,6 +16,7 @@ $(B)/man: $(PROGRAMS) tools/build/man.sh tools/build/man5.awk $(wildcard configs
 	$(call say,GEN)sh tools/build/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/run/hone.h tools/build/man3.awk
 	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f tools/build/man3.awk $<
+# Knobs: DESTDIR PREFIX, PYTHON=python3 of the Python package, PYTHON_SITE=its folder.
 install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 wheel:

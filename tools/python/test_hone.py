@@ -2,6 +2,7 @@
 """The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
 import array
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,105 @@ def test_errors(path):
     fails("name", TypeError, "there are: camera", lambda: model.run(lidar=pixels(n)))
     fails("size", ValueError, "has shape", lambda: model.run(pixels(n - 1)))
     fails("dtype", TypeError, "f32", lambda: model.run(array.array("d", [0.0] * n)))
+
+
+def test_kinds(path, folder):
+    """Exceptions are hone.Error and Python's own."""
+    bad_file = os.path.join(folder, "bad.onnx")
+    with open(bad_file, "wb") as f:
+        f.write(b"no model at all")
+    model = hone.load(path, caches=[], threads=1)
+    n = 3 * 66 * 200
+    cases = [
+        ("no file", hone.NotFoundError, FileNotFoundError, lambda: hone.load("/nonesuch", caches=[])),
+        ("no model", hone.FormatError, ValueError, lambda: hone.load(bad_file, caches=[])),
+        ("a device", hone.HostError, OSError, lambda: hone.load("/dev/null", caches=[])),
+        ("threads", hone.InputError, ValueError, lambda: hone.Handle(threads=99)),
+        ("size", hone.InputError, ValueError, lambda: model.run(pixels(n - 1))),
+        ("dtype", hone.InputTypeError, TypeError, lambda: model.run(array.array("d", [0.0] * n))),
+        ("count", hone.InputTypeError, TypeError, lambda: model.run(1, 2)),
+    ]
+    for what, ours, standard, call in cases:
+        try:
+            call()
+            expect(f"{what} fails", False)
+        except Exception as e:
+            expect(f"{what} is {ours.__name__}: {e!r}", type(e) is ours)
+            expect(f"{what} is standard", isinstance(e, standard) and isinstance(e, hone.Error) and e.status < 0)
+            expect(f"{what} has one line", "\n" not in repr(e) and repr(e).startswith(f"hone.{ours.__name__}("))
+            again = pickle.loads(pickle.dumps(e))
+            expect(f"{what} survives a pickle", type(again) is ours and str(again) == str(e) and again.status == e.status)
+    for kind, standard in ((hone.OutOfMemoryError, MemoryError), (hone.TimedOutError, TimeoutError),
+                           (hone.UnsupportedError, NotImplementedError), (hone.BusyError, RuntimeError)):
+        e = kind(-1, "a\n" * 500)
+        expect(kind.__name__, isinstance(e, standard) and isinstance(e, hone.Error) and str(e) == "a\n" * 500)
+        expect(f"repr of {kind.__name__}", "\n" not in repr(e) and len(repr(e)) < 500)
+
+
+def test_reprs(path):
+    handle = hone.Handle(caches=[], threads=1)
+    model = handle.load(path)
+    expect(f"handle {handle!r}", repr(handle) == "<hone.Handle: 1 thread>")
+    out = model.outputs[0].name
+    expect(f"model {model!r}",
+           repr(model) == f"<hone.Model steering.onnx: camera f32 1x3x66x200 -> {out} f32 1x1; 1 thread>")
+    expect("tensor", repr(model.inputs[0]).startswith("TensorInfo(name='camera', dtype='f32', shape=(1, 3, 66, 200)"))
+    info = repr(model.info)
+    expect(f"info {info}", "\n" not in info and f"{model.info.fallback} fallback" in info and len(info) < 200)
+    with open(path, "rb") as f:
+        expect("from bytes", "from bytes: camera" in repr(handle.load(f.read())))
+    try:
+        lost = hone.Model.__new__(hone.Model)
+        lost.__init__(handle, "/a\nb")
+    except hone.Error:
+        expect(f"not loaded {lost!r}", repr(lost) == "<hone.Model a\\nb: not loaded>" or "not loaded" in repr(lost))
+        expect("one line", "\n" not in repr(lost))
+
+
+def test_installed(folder, path):
+    """make install's script: the package finds the prefix's library without help, DESTDIR or not."""
+    dest, prefix = os.path.join(folder, "dest"), "/opt/hone"
+    site = "/opt/hone/lib/python3.x/site-packages"  # README.md stands in for the kernels of better processors
+
+    def install(**more):
+        env = {**os.environ, "PYTHON": sys.executable, **more}
+        env.pop("HONE_LIBRARY", None)
+        return subprocess.run(["sh", "tools/build/install.sh", build, dest, prefix, "0.1.0", "libhone.so.0", "README.md"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, env=env,
+                              cwd=os.path.dirname(os.path.dirname(here)))
+
+    if not os.path.isdir(os.path.join(build, "man3")):
+        return skip("no manual pages: make build/man build/man3")
+    out = install(PYTHON_SITE=site)
+    expect(f"installs: {out.stderr}", out.returncode == 0 and dest + site in out.stdout)
+    code = f"import hone; print(hone.__file__, hone._library.lib._name, hone.load({path!r}, caches=[], threads=1))"
+
+    def load(*roots):
+        return subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True, env={"PYTHONPATH": os.pathsep.join(roots)})
+
+    got = load(dest + site)
+    words = got.stdout.split()
+    expect(f"finds its library: {got.stdout}{got.stderr}", len(words) > 2 and words[0].startswith(dest + site) and
+           words[1] == dest + "/opt/hone/lib/libhone.so.0" and "steering.onnx" in got.stdout)
+    expect("all files", sorted(os.listdir(dest + site + "/hone"))
+           == sorted(f for f in os.listdir(os.path.join(here, "hone")) if f != "__pycache__"))
+    out = install()  # where the interpreter looks, or would look
+    version = "%d.%d" % sys.version_info[:2]
+    expect(f"a folder of its own: {out.stdout}", out.returncode == 0 and
+           os.path.exists(f"{dest}/opt/hone/lib/python{version}/site-packages/hone/__init__.py") and
+           "PYTHONPATH=/opt/hone/lib/python" in out.stdout)
+    expect("a relative folder is refused", install(PYTHON_SITE="lib/python").returncode != 0)
+    moved = os.path.join(folder, "plain", "hone")  # a library three folders up is not searched: those may be anyone's
+    os.makedirs(moved)
+    for f in os.listdir(dest + site + "/hone"):
+        if f.endswith(".py"):
+            with open(os.path.join(dest + site, "hone", f)) as a, open(os.path.join(moved, f), "w") as b:
+                b.write(a.read())
+    got = subprocess.run([sys.executable, "-B", "-c", "import hone; print(hone._library._installed())"], cwd=folder,
+                         stdout=subprocess.PIPE, universal_newlines=True,
+                         env={"PYTHONPATH": os.path.dirname(moved), "HONE_LIBRARY": os.path.join(build, "libhone.so")})
+    expect("other folders are not searched", got.stdout.strip() == "None")
 
 
 def test_threads(path):
@@ -239,6 +339,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = zoo("steering", folder)
     test_plain(path)
     test_errors(path)
+    test_kinds(path, folder)
+    test_reprs(path)
+    test_installed(folder, path)
     test_threads(path)
     test_fork(path)
     test_numpy(path)

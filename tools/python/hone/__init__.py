@@ -11,9 +11,47 @@ Inputs are numpy arrays, or anything else on the CPU that has __dlpack__ (PyTorc
 protocol; what has the model's dtype and lies row-major is not copied. Outputs are numpy arrays, which have __dlpack__
 themselves; without numpy, memoryviews. `hone.load` takes what hone.h's structures take: see Handle and Model.
 A call releases the interpreter's lock while the model runs.
+
+What hone raises is a hone.Error, and most are Python's own kinds too: NotFoundError is a FileNotFoundError, InputError a
+ValueError, InputTypeError a TypeError, FormatError a ValueError, HostError an OSError, OutOfMemoryError a MemoryError,
+TimedOutError a TimeoutError, UnsupportedError a NotImplementedError.
 """
-from ._library import Error, version
+from ._library import (
+    BusyError,
+    Error,
+    FormatError,
+    HostError,
+    InputError,
+    InputTypeError,
+    NotFoundError,
+    OutOfMemoryError,
+    TimedOutError,
+    UnsupportedError,
+    version,
+)
 from ._model import Handle, KernelInfo, Model, ModelInfo, TensorInfo, load
 
-__all__ = ["Error", "Handle", "KernelInfo", "Model", "ModelInfo", "TensorInfo", "load", "version"]
+__all__ = [
+    "BusyError",
+    "Error",
+    "FormatError",
+    "Handle",
+    "HostError",
+    "InputError",
+    "InputTypeError",
+    "KernelInfo",
+    "Model",
+    "ModelInfo",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "TensorInfo",
+    "TimedOutError",
+    "UnsupportedError",
+    "load",
+    "version",
+]
+for _kind in (BusyError, Error, FormatError, HostError, InputError, InputTypeError, NotFoundError, OutOfMemoryError,
+              TimedOutError, UnsupportedError, Handle, KernelInfo, Model, ModelInfo, TensorInfo):
+    _kind.__module__ = "hone"  # where users find it, in tracebacks and pickles
+del _kind
 __version__ = "0.1.0"

@@ -7,12 +7,78 @@ import os
 MAX_RANK = 8
 
 
+USAGE = -1
+
+
 class Error(RuntimeError):
-    """What failed, its cause and its remedy; status is one of enum hone_status."""
+    """What failed, its cause and its remedy; status is one of enum hone_status. The base of all that hone raises, most of
+    which are also Python's own exceptions of that kind."""
 
     def __init__(self, status, text):
         super().__init__(text)
         self.status = status
+
+    def __str__(self):
+        return self.args[0]
+
+    def __repr__(self):
+        return f"hone.{type(self).__name__}({cut(self.args[0], 200)!r})"
+
+    def __reduce__(self):
+        return type(self), (self.status, self.args[0])
+
+
+class InputError(Error, ValueError):
+    """An argument, an array's shape or an option is wrong."""
+
+
+class InputTypeError(Error, TypeError):
+    """An array's type, or the names or number of the inputs are wrong."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """No memory, or more than a limit."""
+
+
+class HostError(Error, OSError):
+    """The system refused."""
+
+
+class FormatError(Error, ValueError):
+    """A file is not what it claims to be."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Valid, but not supported by this version or processor."""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """No such file or folder."""
+
+
+class TimedOutError(Error, TimeoutError):
+    """Not ended in time."""
+
+
+class BusyError(Error):
+    """Another thread or process uses it."""
+
+
+_KINDS = {
+    USAGE: InputError,
+    -2: OutOfMemoryError,
+    -3: HostError,
+    -4: FormatError,
+    -5: UnsupportedError,
+    -6: NotFoundError,
+    -7: TimedOutError,
+    -8: BusyError,
+}
+
+
+def cut(text, most):
+    """A text that is not longer than most characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class Options(ctypes.Structure):
@@ -42,6 +108,10 @@ class Tensor(ctypes.Structure):
         ("shape", ctypes.c_int64 * MAX_RANK),
         ("bytes", ctypes.c_size_t),
     ]
+
+    def __repr__(self):
+        name = (self.name or b"").decode("utf-8", "replace")
+        return f"<hone Tensor {cut(name, 40)!r} {list(self.shape[:max(0, min(self.rank, MAX_RANK))])}>"
 
 
 class Kernel(ctypes.Structure):
@@ -102,8 +172,22 @@ _FUNCTIONS = {
 }
 
 
+def _installed():
+    """The library of the prefix that this package was installed in: PREFIX/lib/libhone.so.0 for
+    PREFIX/lib/pythonX/site-packages/hone. None: it lies elsewhere; folders of other names are not searched, because they
+    might be anyone's."""
+    site = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    python = os.path.dirname(site)
+    folder = os.path.dirname(python)
+    names = [os.path.basename(d) for d in (site, python, folder)]
+    if names[0] not in ("site-packages", "dist-packages") or names[1][:6] != "python" or names[2] != "lib":
+        return None
+    path = os.path.join(folder, "libhone.so.0")
+    return path if os.path.exists(path) else None
+
+
 def _open():
-    name = os.environ.get("HONE_LIBRARY") or ctypes.util.find_library("hone") or "libhone.so.0"
+    name = os.environ.get("HONE_LIBRARY") or _installed() or ctypes.util.find_library("hone") or "libhone.so.0"
     try:
         library = ctypes.CDLL(name)
     except OSError as e:
@@ -121,7 +205,7 @@ lib = _open()
 
 def check(rc):
     if rc < 0:
-        raise Error(rc, lib.hone_error().decode("utf-8", "replace"))
+        raise _KINDS.get(rc, Error)(rc, lib.hone_error().decode("utf-8", "replace"))
     return rc
 
 

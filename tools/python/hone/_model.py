@@ -4,15 +4,42 @@ import ctypes
 import os
 from collections import namedtuple
 
-from ._library import Info, Kernel, LoadOptions, Options, Tensor, check, lib, made
+from ._library import USAGE, InputTypeError, Info, Kernel, LoadOptions, Options, Tensor, check, cut, lib, made
 from ._tensors import Places
 
 TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
-ModelInfo = namedtuple(
+_ModelInfo = namedtuple(
     "ModelInfo",
     "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy",
 )
+
+
+class ModelInfo(_ModelInfo):
+    """What a model runs with."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return (
+            f"<hone.ModelInfo: kernels {self.tuned} tuned, {self.default} default, {self.fallback} fallback, "
+            f"{self.portable} portable; {_threads(self.threads)}; loaded in {self.load_ms:.1f} ms; "
+            f"weights {self.weight_bytes / 2**20:.1f} MiB>"
+        )
+
+
+def _threads(n):
+    return f"{n} thread" + "s" * (n != 1)
+
+
+def _brief(tensors):
+    """At most 3 tensors as text, as in camera f32 1x3x66x200; names come from the model, so they are escaped and cut."""
+    words = [
+        f"{cut(repr(t.name)[1:-1], 40)} {t.dtype} {'x'.join(map(str, t.shape)) or 'scalar'}" for t in tensors[:3]
+    ]
+    return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
+
+
 EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
 
 
@@ -56,6 +83,11 @@ class Handle:
     def threads(self):
         return lib.hone_threads(self._h)
 
+    def __repr__(self):
+        if not getattr(self, "_h", None) or self._forks != _forks[0]:
+            return "<hone.Handle: not usable>"
+        return f"<hone.Handle: {_threads(self.threads)}>"
+
     def load(self, model, shapes=None):
         """model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}."""
         return Model(self, model, shapes)
@@ -75,6 +107,7 @@ class Model:
 
     def __init__(self, handle, model, shapes=None):
         self._m = None
+        self._name = "from bytes"
         _own(handle._forks)
         o = made(LoadOptions)
         words = []
@@ -86,6 +119,7 @@ class Model:
             model = bytes(model)
             check(lib.hone_load_bytes(handle._h, model, len(model), ctypes.byref(o), ctypes.byref(m)))
         else:
+            self._name = os.path.basename(os.fsdecode(model))
             check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
         self._m = m
         self._handle = handle
@@ -93,6 +127,13 @@ class Model:
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
         self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
         self._ins, self._outs = Places(self.inputs), Places(self.outputs)
+
+    def __repr__(self):
+        name = cut(repr(self._name)[1:-1], 60)
+        if not getattr(self, "outputs", None) and not getattr(self, "inputs", None):
+            return f"<hone.Model {name}: not loaded>"
+        words = f"{_brief(self.inputs)} -> {_brief(self.outputs)}"
+        return f"<hone.Model {name}: {words}; {_threads(self._handle.threads)}>"
 
     def _tensors(self, count, get):
         all_of = []
@@ -110,15 +151,15 @@ class Model:
         names = [t.name for t in self.inputs]
         for name in named:
             if name not in names:
-                raise TypeError(f"no input '{name}'; there are: {', '.join(names)}")
+                raise InputTypeError(USAGE, f"no input '{name}'; there are: {', '.join(names)}")
         if len(arrays) > len(names):
-            raise TypeError(f"{len(arrays)} inputs are given; the model has {len(names)}: {', '.join(names)}")
+            raise InputTypeError(USAGE, f"{len(arrays)} inputs are given; the model has {len(names)}: {', '.join(names)}")
         for name in names[: len(arrays)]:
             if name in named:
-                raise TypeError(f"input '{name}' is given twice")
+                raise InputTypeError(USAGE, f"input '{name}' is given twice")
         missing = [n for n in names[len(arrays) :] if n not in named]
         if missing:
-            raise TypeError(f"missing inputs: {', '.join(missing)}")
+            raise InputTypeError(USAGE, f"missing inputs: {', '.join(missing)}")
         return arrays + [named[n] for n in names[len(arrays) :]]
 
     def run(self, *arrays, **named):

@@ -4,6 +4,8 @@ import ctypes
 import math
 import sys
 
+from ._library import USAGE, InputError, InputTypeError
+
 try:
     import numpy
 except ImportError:
@@ -62,17 +64,17 @@ def _from_dlpack(x, info):
     """The address and what keeps it; the capsule is not consumed, so that its owner frees it."""
     device = x.__dlpack_device__()[0]
     if int(device) not in _CPU:
-        raise TypeError(f"'{info.name}': the array is not in the processor's memory (DLPack device {int(device)})")
+        raise InputTypeError(USAGE, f"'{info.name}': the array is not in the processor's memory (DLPack device {int(device)})")
     capsule = x.__dlpack__()
     t = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tuple(t.shape[i] for i in range(t.ndim))
     code, bits, _ = _DTYPES[info.dtype]
     if (t.code, t.bits, t.lanes) != (code, bits, 1) and not (info.dtype == "bool" and t.code == 1 and t.bits == 8):
-        raise TypeError(f"'{info.name}' is {info.dtype}, not DLPack type {t.code} of {t.bits} bits")
+        raise InputTypeError(USAGE, f"'{info.name}' is {info.dtype}, not DLPack type {t.code} of {t.bits} bits")
     if shape != info.shape:
-        raise ValueError(f"'{info.name}' has shape {info.shape}, not {shape}")
+        raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, not {shape}")
     if t.strides and not _row_major(shape, [t.strides[i] for i in range(t.ndim)]):
-        raise ValueError(f"'{info.name}' does not lie row-major: make it contiguous")
+        raise InputError(USAGE, f"'{info.name}' does not lie row-major: make it contiguous")
     return (t.data or 0) + t.byte_offset, (capsule, x)
 
 
@@ -81,9 +83,9 @@ def _from_buffer(x, info):
     letters = _DTYPES[info.dtype][2]
     plain = view.format == "B" and view.ndim == 1 and view.nbytes == info.bytes  # bytes as they lie
     if not plain and (view.format.lstrip("@=<") not in letters or view.itemsize * 8 != _DTYPES[info.dtype][1]):
-        raise TypeError(f"'{info.name}' is {info.dtype}, not '{view.format}'")
+        raise InputTypeError(USAGE, f"'{info.name}' is {info.dtype}, not '{view.format}'")
     if not view.c_contiguous or view.nbytes != info.bytes or not (plain or view.ndim == 1 or view.shape == info.shape):
-        raise ValueError(f"'{info.name}' has shape {info.shape}, row-major, not {view.shape}")
+        raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, row-major, not {view.shape}")
     if view.readonly:
         copy = ctypes.create_string_buffer(view.tobytes(), max(view.nbytes, 1))
         return ctypes.addressof(copy), copy
@@ -99,11 +101,11 @@ def address_of(x, info):
     if numpy is not None and isinstance(x, numpy.ndarray):
         if info.dtype == "bf16":
             if x.dtype.itemsize != 2:
-                raise TypeError(f"'{info.name}' is bf16, not {x.dtype}")
+                raise InputTypeError(USAGE, f"'{info.name}' is bf16, not {x.dtype}")
         else:
             x = x.astype(numpy_dtype(info.dtype), casting="same_kind", copy=False)
         if x.shape != info.shape:
-            raise ValueError(f"'{info.name}' has shape {info.shape}, not {x.shape}")
+            raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, not {x.shape}")
         x = numpy.require(x, requirements=["C", "A"]).reshape(info.shape)
         return x.ctypes.data, x
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
@@ -140,6 +142,9 @@ class Places:
     def __init__(self, infos):
         self._array = ctypes.c_void_p * max(len(infos), 1)
         self._expect = [(t, t.shape, numpy_dtype(t.dtype) if numpy is not None else None) for t in infos]
+
+    def __repr__(self):
+        return f"<hone Places of {len(self._expect)} tensors>"
 
     def of(self, arrays):
         """The addresses of inputs, and what must live as long as they are read."""
