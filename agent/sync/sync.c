@@ -66,13 +66,14 @@ static int enrol_body(const struct run *r, struct buf *body)
 	struct arena a = {0};
 	struct buf csr = {0};
 	struct public_key pub;
-	char id[KEY_ID_HEX + 1];
+	char id[KEY_ID_HEX + 1], name[SYNC_NAME];
 	const char *token = "";
 	private_key_public(r->key, &pub);
 	public_key_id(&pub, id);
+	sync_board_name(r->c, NULL, id, name);
 	int rc = read_token(r, &a, &token);
 	if (rc >= 0)
-		rc = csr_write(r->key, id, &csr);
+		rc = csr_write(r->key, name, &csr);
 	json_t *j = rc < 0 ? NULL : json_pack("{so ss}", "token", json_text(token), "csr", buf_str(&csr));
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	buf_puts(body, text ? text : "");
@@ -107,8 +108,14 @@ static int enrol(struct run *r)
 		rc = fetch_post(r->fetch, "enrol", "application/json", body.p, body.n, MOST_REPLY, &got);
 	if (rc >= 0)
 		rc = keep_certificate(r, &got);
-	if (rc >= 0)
-		log_info("hone-sync: this board is enrolled at %s", r->c->server);
+	if (rc >= 0) {
+		struct public_key pub;
+		char id[KEY_ID_HEX + 1], name[SYNC_NAME];
+		private_key_public(r->key, &pub);
+		public_key_id(&pub, id);
+		sync_board_name(r->c, NULL, id, name);
+		log_info("hone-sync: this board is enrolled at %s as %s (%s)", r->c->server, name, id);
+	}
 	r->certified = rc >= 0;
 	buf_free(&got.body);
 	buf_free(&body);

@@ -38,6 +38,7 @@ struct sync_conf {          /* one field for each key of [sync] in honed.conf */
 	const char *root;   /* NULL: TRUST_ROOT */
 	const char *state;  /* NULL: $STATE_DIRECTORY, else SYNC_STATE */
 	const char *token;  /* file with a join token */
+	const char *name;   /* name at which the board joins; NULL: its host name */
 	const char *proxy;  /* NULL: from the environment */
 	enum channel channel;
 	bool has_channel;   /* false: channel_of the board's id */
@@ -50,15 +51,19 @@ struct sync_conf {          /* one field for each key of [sync] in honed.conf */
 };
 
 struct conf;
-/* Reads the keys server, ca, root, state, token, proxy, channel, upload (yes, no), every (6h), run (2m), day
- * (10M), rate (0) and watch; configs/honed.conf shows each. E_USAGE: the text names the key and the allowed
- * values. The texts in *out are owned by c. */
+/* Reads the keys server, ca, root, state, token, name, proxy, channel, upload (yes, no), every (6h), run
+ * (2m), day (10M), rate (0) and watch; configs/honed.conf shows each. E_USAGE: the text names the key and the
+ * allowed values. The texts in *out are owned by c. */
 int sync_conf_read(const struct conf *c, struct sync_conf *out) MUST_CHECK;
 /* Allows https://HOST[:PORT][/PATH] (with the files of agent/sync/snapshot.h, and enrol and records), http://
  * to this machine only, or the absolute path of a folder. Else E_USAGE. */
 int sync_server_check(const char *server) MUST_CHECK;
 bool sync_is_folder(const char *server);
 const char *sync_state_folder(const struct sync_conf *c);
+enum { SYNC_NAME = 64 }; /* bytes of a board's name, with the NUL: letters, digits, '-', '.', '_' */
+/* The board's name: the configured one, else `host` (NULL: this machine's host name), cut, and with '-' for
+ * each other character; if nothing of it names a machine (empty, localhost, all '-'), the board's id. */
+void sync_board_name(const struct sync_conf *c, const char *host, const char *id, char out[SYNC_NAME]);
 
 /* Where a run puts records, and gets those that it sends. */
 struct sync_cache {

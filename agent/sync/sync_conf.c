@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool sync_is_folder(const char *server)
 {
@@ -89,6 +90,36 @@ static int take_server(const struct key_kind *k, const char *value, struct sync_
 	return sync_server_check(value);
 }
 
+static bool in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("-._", c));
+}
+
+static int take_name(const struct key_kind *k, const char *value, struct sync_conf *out)
+{
+	size_t n = 0;
+	while (in_name(value[n]))
+		n++;
+	*(const char **)field(k, out) = value;
+	return n > 0 && n < SYNC_NAME && !value[n] ? E_OK : E_USAGE;
+}
+
+void sync_board_name(const struct sync_conf *c, const char *host, const char *id, char out[SYNC_NAME])
+{
+	char here[HOST_NAME_MAX + 1] = "";
+	if (!host && gethostname(here, sizeof here - 1) < 0)
+		here[0] = 0;
+	snprintf(out, SYNC_NAME, "%s", c->name ? c->name : host ? host : here);
+	bool named = false;
+	for (char *p = out; *p; p++) {
+		*p = in_name(*p) ? *p : '-';
+		named |= !strchr("-._", *p);
+	}
+	if (!named || !strcmp(out, "localhost"))
+		snprintf(out, SYNC_NAME, "%s", id);
+}
+
 static int take_path(const struct key_kind *k, const char *value, struct sync_conf *out)
 {
 	*(const char **)field(k, out) = value;
@@ -150,6 +181,7 @@ static const struct key_kind keys[] = {
     {"root", take_path, AT(root), 0, 0, ABSOLUTE},
     {"state", take_path, AT(state), 0, 0, ABSOLUTE},
     {"token", take_path, AT(token), 0, 0, ABSOLUTE},
+    {"name", take_name, AT(name), 0, 0, "1 to 63 letters, digits, '-', '.' and '_'"},
     {"watch", take_path, AT(watch), 0, 0, ABSOLUTE},
     {"proxy", take_proxy, AT(proxy), 0, 0, "http://HOST:PORT, https://, socks5:// or socks5h://"},
     {"channel", take_channel, 0, 0, 0, "canary, early or all"},

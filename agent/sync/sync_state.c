@@ -239,6 +239,9 @@ void sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 	char *text;
 	if (j) {
 		int64_t wait_ns = s.chosen && at_ns > use_ns ? at_ns - use_ns : 0;
+		char mine[SYNC_NAME];
+		sync_board_name(c, NULL, s.board, mine);
+		json_object_set_new(j, "name", json_text(mine));
 		json_object_set_new(j, "server", c->server ? json_text(c->server) : json_null());
 		json_object_set_new(j, "next_s", s.chosen ? json_integer(wait_ns / NS_PER_S) : json_null());
 		json_object_set_new(j, "good", json_boolean(!s.error[0]));

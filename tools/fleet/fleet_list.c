@@ -167,11 +167,13 @@ const struct fleet_list list_words = {
 const struct fleet_list list_rejects = {
     .name = "rejects",
     .filter = {"what", "who"},
-    .rows = "SELECT at_us, what, who, peer, why " REJECTS " ORDER BY at_us DESC, id DESC LIMIT $3 OFFSET $4",
+    .rows = "SELECT at_us, what, who, COALESCE((SELECT name FROM boards WHERE boards.id = rejects.who), ''), "
+	    "peer, why " REJECTS " ORDER BY at_us DESC, id DESC LIMIT $3 OFFSET $4",
     .count = "SELECT COUNT(*) " REJECTS,
     .col = COLS{{"at_us", "When", CELL_TIME_US},
 		{"what", "What", CELL_TEXT},
 		{"who", "Who", CELL_BOARD},
+		{"name", "Name", CELL_TEXT},
 		{"peer", "From", CELL_TEXT},
 		{"why", "Why", CELL_TEXT},
 		{NULL}},
@@ -197,8 +199,7 @@ const struct fleet_list list_log = {
 		{"what", "What", CELL_TEXT},
 		{"outcome", "Outcome", CELL_TEXT},
 		{NULL}},
-    .empty =
-	"No orders yet. An order needs the admin token, which `hone-fleet init` showed.",
+    .empty = "No orders yet. An order needs the admin token, which `hone-fleet init` showed.",
 };
 
 const struct fleet_list list_revoked = {

@@ -274,6 +274,8 @@ static void put_facts(struct page *p, const struct store_board *k)
 {
 	struct buf *b = &p->r->body;
 	buf_printf(b, "<dl><dt>Id</dt><dd class=\"id\">%s", k->id);
+	put_fact(b, "Name");
+	html_stranger(k->name, b);
 	put_fact(b, "Machine");
 	html_stranger(k->label, b);
 	put_fact(b, "Class");
@@ -291,8 +293,7 @@ static void put_facts(struct page *p, const struct store_board *k)
 	put_fact(b, "Score");
 	if (k->words > 0)
 		buf_printf(b,
-			   "%" PRId64 " of %" PRId64
-			   " words that could be compared agree with other boards",
+			   "%" PRId64 " of %" PRId64 " words that could be compared agree with other boards",
 			   k->good, k->words);
 	else
 		buf_puts(b, "none of its words could be compared yet");

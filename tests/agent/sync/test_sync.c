@@ -386,23 +386,23 @@ struct taking {
 	struct private_key *ca;
 	struct buf ca_pem;
 	int enrolled, batches, records, fail; /* fail: status for the next batch; 0: it is taken */
-	char board[33];
+	char board[33], name[64];
 	struct public_key key;
 };
 
 static int do_enrol(struct web *w, int fd, const struct web_ask *q)
 {
 	struct taking *k = w->ctx;
-	char name[64];
+	char *name = k->name;
 	struct buf cert = {0};
 	json_t *j = json_loadb(q->body, q->n, 0, NULL);
 	const char *csr = json_string_value(json_object_get(j, "csr"));
 	const char *token = json_string_value(json_object_get(j, "token"));
 	int rc = 0;
 	if (csr && token && !strcmp(token, "secret") && csr_read(csr, strlen(csr), &k->key, name) >= 0) {
-		snprintf(k->board, sizeof k->board, "%.32s", name);
+		public_key_id(&k->key, k->board);
 		CHECK_OK(cert_write(k->ca, buf_str(&k->ca_pem), &k->key, name, NULL, TREE_MADE_S, 10, &cert));
-		json_t *out = json_pack("{ss ss}", "cert", buf_str(&cert), "board", name);
+		json_t *out = json_pack("{ss ss}", "cert", buf_str(&cert), "board", k->board);
 		char *text = json_dumps(out, 0);
 		rc = web_reply(w, fd, 200, "", text, strlen(text));
 		free(text);
@@ -479,9 +479,30 @@ TEST(a_token_becomes_a_certificate)
 	json_t *j = status();
 	const char *board = json_string_value(json_object_get(j, "board"));
 	CHECK(board && !strcmp(board, k.board));
+	char name[SYNC_NAME];
+	sync_board_name(&tree.conf, NULL, k.board, name);
+	CHECK(!strcmp(k.name, name)); /* its host name */
+	CHECK(!strcmp(json_string_value(json_object_get(j, "name")), name));
 	json_decref(j);
 	CHECK_OK(tree_sync(&tree, &sum));
 	CHECK(k.enrolled == 1);
+	close_taking(&k, &w);
+}
+
+TEST(a_board_joins_by_its_configured_name)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.name = "arm-3.lab";
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(k.enrolled == 1 && !strcmp(k.name, "arm-3.lab"));
+	json_t *j = status();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "name")), "arm-3.lab"));
+	CHECK(!strcmp(json_string_value(json_object_get(j, "board")),
+		      k.board)); /* the key's id, not the name */
+	json_decref(j);
+	tree.conf.name = NULL;
 	close_taking(&k, &w);
 }
 

@@ -32,14 +32,15 @@ TEST(every_key)
 {
 	struct arena a = {0};
 	struct sync_conf c;
-	CHECK_OK(
-	    read_text("[sync]\nserver = https://fleet.example:8443/v1\nca = /etc/hone/ca.pem\n"
-		      "root = /r\nstate = /s\ntoken = /t\nproxy = http://p:3128\nchannel = canary\n"
-		      "upload = yes\nevery = 2h\nday = 5M\nrate = 64K\nrun = 30s\nwatch = /media/packs\n",
-		      &a, &c));
+	CHECK_OK(read_text("[sync]\nserver = https://fleet.example:8443/v1\nca = /etc/hone/ca.pem\n"
+			   "root = /r\nstate = /s\ntoken = /t\nproxy = http://p:3128\nchannel = canary\n"
+			   "upload = yes\nevery = 2h\nday = 5M\nrate = 64K\nrun = 30s\nwatch = /media/packs\n"
+			   "name = robot-07.lab_2\n",
+			   &a, &c));
 	CHECK(!strcmp(c.server, "https://fleet.example:8443/v1") && !strcmp(c.ca, "/etc/hone/ca.pem"));
 	CHECK(!strcmp(c.root, "/r") && !strcmp(c.state, "/s") && !strcmp(c.token, "/t"));
 	CHECK(!strcmp(c.proxy, "http://p:3128") && !strcmp(c.watch, "/media/packs"));
+	CHECK(!strcmp(c.name, "robot-07.lab_2"));
 	CHECK(c.has_channel && c.channel == CHANNEL_CANARY && c.push);
 	CHECK(c.every_ns == 7200 * NS_PER_S && c.day_bytes == 5 << 20 && c.rate_bytes == 64 << 10);
 	CHECK(c.run_ns == 30 * NS_PER_S && !strcmp(sync_state_folder(&c), "/s"));
@@ -52,22 +53,26 @@ TEST(settings_that_are_refused)
 {
 	static const struct {
 		const char *line, *text;
-	} bad[] = {{"servre = https://a", "servre: no such key"},
-		   {"server = ftp://a", "[sync] server"},
-		   {"server = http://a.example", "plain http"},
-		   {"ca = ca.pem", "absolute"},
-		   {"token = secret", "absolute"},
-		   {"proxy = p:3128", "http://HOST:PORT"},
-		   {"proxy = http://", "http://HOST:PORT"},
-		   {"channel = fast", "canary, early or all"},
-		   {"upload = perhaps", "yes or no"},
-		   {"every = 1s", "1m to"},
-		   {"every = 99999h", "1m to"},
-		   {"every = often", "1m to"},
-		   {"day = 1K", "64K"},
-		   {"day = -5M", "64K"},
-		   {"rate = 12", "1K"},
-		   {"run = 0s", "1s to"}};
+	} bad[] = {
+	    {"servre = https://a", "servre: no such key"},
+	    {"server = ftp://a", "[sync] server"},
+	    {"server = http://a.example", "plain http"},
+	    {"ca = ca.pem", "absolute"},
+	    {"token = secret", "absolute"},
+	    {"proxy = p:3128", "http://HOST:PORT"},
+	    {"proxy = http://", "http://HOST:PORT"},
+	    {"channel = fast", "canary, early or all"},
+	    {"upload = perhaps", "yes or no"},
+	    {"every = 1s", "1m to"},
+	    {"every = 99999h", "1m to"},
+	    {"every = often", "1m to"},
+	    {"day = 1K", "64K"},
+	    {"day = -5M", "64K"},
+	    {"rate = 12", "1K"},
+	    {"name = a b", "1 to 63 letters"},
+	    {"name = <b>", "1 to 63 letters"},
+	    {"name = 1234567890123456789012345678901234567890123456789012345678901234", "1 to 63 letters"},
+	    {"run = 0s", "1s to"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct arena a = {0};
 		struct sync_conf c;
@@ -105,6 +110,36 @@ TEST(servers_and_folders)
 		CHECK_OK(sync_server_check(good[i]));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK(sync_server_check(bad[i]) == E_USAGE);
+}
+
+TEST(names_of_boards)
+{
+	static const char *const hosts[][2] = {{"robot-07", "robot-07"},
+					       {"robot.example.org", "robot.example.org"},
+					       {"a<b>&\"c\n", "a-b---c-"},
+					       {"r\xc3\xb6"
+						"bot",
+						"r--bot"},
+					       {"", "0123"},
+					       {"localhost", "0123"},
+					       {"<>", "0123"},
+					       {"...", "0123"}};
+	struct sync_conf c = {0};
+	char name[SYNC_NAME], longest[100];
+	for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+		sync_board_name(&c, hosts[i][0], "0123", name);
+		CHECK(!strcmp(name, hosts[i][1]));
+	}
+	memset(longest, 'a', 99);
+	longest[99] = 0;
+	sync_board_name(&c, longest, "0123", name);
+	CHECK(strlen(name) == 63);
+	c.name = "arm";
+	sync_board_name(&c, "robot-07", "0123", name);
+	CHECK(!strcmp(name, "arm"));
+	c.name = NULL;
+	sync_board_name(&c, NULL, "0123", name); /* this machine's */
+	CHECK(name[0] && strlen(name) < SYNC_NAME);
 }
 
 TEST_MAIN
