@@ -24,58 +24,74 @@ struct show {
 	int n;
 };
 
-/* 0 if the task's text cannot be parsed. */
-static double gflops(const struct rec *r)
+/* What the task's text says. */
+struct shown {
+	char made[96];
+	const char *label; /* the record's own, or `made` */
+	double gflops;     /* 0: not known, because the text cannot be parsed or there is no time */
+};
+
+/* Records of other boards come without a label, because hone-fleet strips what strangers could write there,
+ * so it is made from the task. */
+static void look(const struct rec *r, struct shown *out)
 {
 	struct task *t = malloc(sizeof *t);
-	double flops = t && task_parse(r->task_text, t) >= 0 ? task_flops(t) : 0;
+	bool good = t && task_parse(r->task_text, t) >= 0;
+	*out = (struct shown){.made = "-", .label = out->made};
+	if (good && r->meas.median_ns > 0)
+		out->gflops = task_flops(t) / (double)r->meas.median_ns;
+	if (*r->label)
+		out->label = r->label;
+	else if (good)
+		task_label(t, out->made);
 	free(t);
-	return r->meas.median_ns > 0 ? flops / (double)r->meas.median_ns : 0;
 }
 
-static json_t *rec_json(const struct rec *r, enum stale stale)
+static json_t *rec_json(const struct rec *r, const struct shown *k, enum stale stale)
 {
 	char key[33];
 	key_text(r->task, key);
 	return json_pack("{ss so so ss ss so so si sb so so ss so so so so si so so}", "task", key, "label",
-			 json_text(r->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind),
+			 json_text(k->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind),
 			 "origin", rec_origin_name(r->origin), "target", json_text(r->target), "device",
 			 json_text(r->device), "threads", r->threads, "exact", r->exact, "emitter",
 			 json_text(r->emitter), "cand", json_text(r->cand), "status",
 			 meas_status_name(r->meas.status), "median_ms", json_ms((double)r->meas.median_ns),
 			 "min_ms", json_ms((double)r->meas.min_ns), "spread_ms",
-			 json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)), "runs",
+			 json_ms((double)r->meas.spread_ns), "gflops", json_num(k->gflops), "runs",
 			 r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
 			 stale ? json_text(stale_name(stale)) : json_null());
 }
 
-static bool wanted(const struct show *s, const struct rec *r)
+static bool wanted(const struct show *s, const struct rec *r, const struct shown *k)
 {
-	return !s->word || strstr(r->label, s->word) || strstr(r->task_text, s->word) ||
+	return !s->word || strstr(k->label, s->word) || strstr(r->task_text, s->word) ||
 	       strstr(r->cand, s->word);
 }
 
 static int show_rec(void *ctx, const struct rec *r)
 {
 	struct show *s = ctx;
-	if (!wanted(s, r))
+	struct shown k;
+	look(r, &k);
+	if (!wanted(s, r, &k))
 		return 0;
 	if (!s->n++)
 		worker_emitter(&s->target, s->emitter);
 	enum stale stale = r->kind == REC_HINT ? STALE_NOT : stale_rec(s->cache, r, &s->target, s->emitter);
 	s->stale += stale != STALE_NOT;
 	if (s->records)
-		return json_array_append_new(s->records, rec_json(r, stale)) < 0
+		return json_array_append_new(s->records, rec_json(r, &k, stale)) < 0
 			   ? fail(E_NOMEM, "no memory for the JSON")
 			   : 0;
 	if (s->lines)
-		return json_out(rec_json(r, stale));
-	table_cell(&s->table, "%s", r->label);
+		return json_out(rec_json(r, &k, stale));
+	table_cell(&s->table, "%s", k.label);
 	table_cell(&s->table, "%s%s", rec_kind_name(r->kind),
 		   r->origin == ORIGIN_HINT ? ", from a hint" : "");
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
-	table_cell(&s->table, "%.1f", gflops(r));
+	table_cell(&s->table, "%.1f", k.gflops);
 	table_cell(&s->table, "%s", hint_open(r) ? "untried" : stale_name(stale));
 	table_cell(&s->table, "%s", r->cand);
 	return 0;

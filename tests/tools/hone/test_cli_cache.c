@@ -260,6 +260,40 @@ TEST(import_of_strangers)
 	buf_free(&all);
 }
 
+/* A fleet strips the labels of records; the task column is then made from the task. */
+TEST(show_names_tasks_without_a_label)
+{
+	char to[256], lines[256], key[33], label[96];
+	struct buf all = {0}, text = {0};
+	load_tasks();
+	snprintf(to, sizeof to, "%s", in_dir("unlabelled"));
+	snprintf(lines, sizeof lines, "%s", in_dir("unlabelled-lines"));
+	task_label(tasks[0].task, label);
+	REQUIRE(strlen(label) > 4);
+	struct rec r = sample(0, 1000);
+	r.label = "";
+	r.target_key = hash_text("another machine");
+	rec_text(&r, &text);
+	key_text(rec_key(&r), key);
+	json_t *j = json_pack("{ss ss ss}", "type", "rec", "key", key, "text", text.p);
+	char *line = json_dumps(j, JSON_COMPACT);
+	buf_printf(&all, "%s\n", line);
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, label);
+	CHECK_RUN(0, "show %.*s --json --cache %s", (int)strcspn(label, " "), label,
+		  to); /* it can be searched */
+	json_t *shown = parse_out(), *first = json_array_get(json_object_get(shown, "records"), 0);
+	REQUIRE(json_is_string(json_object_get(first, "label")));
+	CHECK(!strcmp(json_string_value(json_object_get(first, "label")), label));
+	json_decref(shown);
+	free(line);
+	json_decref(j);
+	buf_free(&text);
+	buf_free(&all);
+}
+
 /* Lines damaged at random: each is taken, known or refused, and counted once. */
 TEST(import_of_damaged_lines)
 {
