@@ -2,6 +2,7 @@
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
 #include "tools/hone/model.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
@@ -114,11 +115,17 @@ static void print_next(const struct args *a, const struct inspect *in)
 {
 	const char *const *shape;
 	int n = arg_list(a, "shape", &shape);
-	printf("%d task%s, %.3f GFLOP. Next: hone tune %s --budget 20s", in->model.ntasks,
-	       plural_s(in->model.ntasks), in->model.steps->flops / 1e9, in->path);
-	for (int i = 0; i < n; i++)
-		printf(" --shape %s", shape[i]);
-	printf("\n");
+	struct buf next = {0};
+	printf("%d task%s, %.3f GFLOP\n", in->model.ntasks, plural_s(in->model.ntasks),
+	       in->model.steps->flops / 1e9);
+	buf_puts(&next, "Next: hone tune ");
+	shell_path(&next, in->path);
+	buf_puts(&next, " --budget 20s");
+	for (int i = 0; i < n; i++) {
+		buf_puts(&next, " --shape ");
+		shell_word(&next, shape[i]);
+	}
+	next_take(&next);
 }
 
 static void print_use(const struct args *a, const struct inspect *in)

@@ -2,6 +2,7 @@
 #include "agent/cache/json.h"
 #include "platform/base/clock.h"
 #include "tools/hone/feed.h"
+#include "tools/hone/next.h"
 #include "tools/hone/outputs.h"
 #include <stdio.h>
 
@@ -36,11 +37,11 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc >= 0 && a->json)
 		return json_out(json_pack("{so so so}", "run_ms", json_ms((double)ns), "load_ms",
 					  json_ms((double)r->load_ns), "outputs", list));
-	if (rc >= 0)
-		printf("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones. Next: "
-		       "hone "
-		       "bench %s\n",
-		       (double)ns / 1e6, (double)r->load_ns / 1e6, r->model.path);
+	if (rc >= 0) {
+		printf("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones\n",
+		       (double)ns / 1e6, (double)r->load_ns / 1e6);
+		next_say("hone bench %s", r->model.path);
+	}
 	json_decref(list);
 	return rc;
 }

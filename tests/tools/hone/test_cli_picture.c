@@ -247,8 +247,8 @@ TEST(nan_in_a_weight_is_called_that)
 	}
 	CHECK_RUN(1, "verify %s --threads 1 --cache %s", model, in_dir("cache"));
 	CHECK_SAYS(cli_out, says);
-	CHECK_SAYS(cli_out, "repair the model's weights");
-	CHECK(!strstr(cli_out, "--bisect"));
+	CHECK_SAYS(cli_err, "repair the model's weights");
+	CHECK(!strstr(cli_err, "--bisect"));
 	CHECK_RUN(1, "verify %s --json --threads 1 --cache %s", model, in_dir("cache"));
 	json_t *j = parse_out();
 	REQUIRE(json_is_string(json_object_get(j, "nan")));

@@ -571,7 +571,7 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_RUN(2, "tune %s --cache=", steering());
 	CHECK_SAYS(cli_err, "--cache");
 	CHECK_RUN(2, "tune %s --budget 20x", steering());
-	CHECK_SAYS(cli_err, "write 20s, 500ms or 2m");
+	CHECK_SAYS(cli_err, "write 20s, 500ms, 2m or 1m30s");
 }
 
 TEST(recordings_are_replayed)

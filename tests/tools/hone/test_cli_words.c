@@ -167,7 +167,7 @@ TEST(inspect_for_people)
 	CHECK_SAYS(cli_out, "--shape x=1x3x224x224");
 	CHECK_RUN(0, "inspect %s --shape x=1x3x8x8", model);
 	CHECK_SAYS(cli_out, "Every operator has kernels that can be tuned");
-	CHECK_SAYS(cli_out, "--budget 20s --shape x=1x3x8x8\n");
+	CHECK_SAYS(cli_err, "--budget 20s --shape x=1x3x8x8\n");
 	CHECK_RUN(2, "inspect %s --shape x=1x3x8", model);
 	CHECK_SAYS(cli_err, "has rank 3");
 	CHECK(!cli_out[0]);
