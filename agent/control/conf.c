@@ -481,16 +481,23 @@ static int check_line(struct reading *r, const char *s, size_t n)
 	return *s == '[' ? check_section_line(r, s) : 0;
 }
 
+/* True: one of the characters comes before the line's end and before a comment, as inih looks for it. */
+static bool has_one_of(const char *s, const char *set)
+{
+	for (bool blank = false; *s && !strchr(set, *s); s++) {
+		if (blank && *s == ';')
+			return false;
+		blank = *s == ' ' || *s == '\t';
+	}
+	return *s;
+}
+
 /* Whether inih can read the line. */
 static bool is_known_form(const char *s)
 {
 	if (!*s || *s == ';' || *s == '#')
 		return true;
-	if (*s == '[')
-		return strchr(s, ']');
-	size_t n = strcspn(s, "=:");
-	const char *comment = strstr(s, " ;"), *tabbed = strstr(s, "\t;");
-	return s[n] && (!comment || comment > s + n) && (!tabbed || tabbed > s + n);
+	return *s == '[' ? has_one_of(s + 1, "]") : has_one_of(s, "=:");
 }
 
 /* Checks the line while mistakes are collected. A line that is a mistake becomes an empty one. */
@@ -596,7 +603,7 @@ static int read_text(const char *name, const char *text, size_t n, struct arena 
 	if (nth == -2)
 		return fail(E_NOMEM, "no memory to read %s", name);
 	int line = nth > 0 ? line_of(&r, nth) : 0;
-	if (nth > 0 && (r.rc >= 0 || line < r.bad_line)) {
+	if (nth > 0 && !r.nmistakes && (r.rc >= 0 || line < r.bad_line)) {
 		r.line = line;
 		int rc = refuse(&r, "neither a [section] nor key = value");
 		if (!mistakes)
