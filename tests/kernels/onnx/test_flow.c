@@ -526,4 +526,29 @@ TEST(no_iterations)
 	}
 }
 
+/* Names of the model that look like those of a copy. */
+TEST(copies_have_names_of_their_own)
+{
+	static const uint8_t yes = 1;
+	struct onnx_maker k;
+	struct graph *g;
+	mk_start(&k, 17, 32);
+	mk_input(&k, "x", 1, "3");
+	mk_init(&k, "c", 9, "", &yes, 1);
+	for (int i = 1; i < 9; i++)
+		mk_node(&k, "Neg", "x", arena_printf(&k.a, "inner.%d", i));
+	Onnx__NodeProto *n = mk_node(&k, "If", "c", "y");
+	for (int i = 0; i < 2; i++) {
+		Onnx__GraphProto around = mk_sub(&k, 4);
+		mk_node(&k, "Neg", "x", "inner");
+		mk_node(&k, "Relu", "inner", "out");
+		mk_output(&k, "out");
+		mk_sub_end(&k, &around, n, i ? "else_branch" : "then_branch");
+	}
+	mk_output(&k, "y");
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	check_names(g);
+	graph_free(g);
+}
+
 TEST_MAIN
