@@ -61,6 +61,7 @@ int sync_server_check(const char *server) MUST_CHECK;
 bool sync_is_folder(const char *server);
 const char *sync_state_folder(const struct sync_conf *c);
 enum { SYNC_NAME = 64 }; /* bytes of a board's name, with the NUL: letters, digits, '-', '.', '_' */
+bool sync_name_good(const char *name);
 /* The board's name: the configured one, else `host` (NULL: this machine's host name), cut, and with '-' for
  * each other character; if nothing of it names a machine (empty, localhost, all '-'), the board's id. */
 void sync_board_name(const struct sync_conf *c, const char *host, const char *id, char out[SYNC_NAME]);

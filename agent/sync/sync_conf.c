@@ -96,13 +96,18 @@ static bool in_name(char c)
 	       (c && strchr("-._", c));
 }
 
-static int take_name(const struct key_kind *k, const char *value, struct sync_conf *out)
+bool sync_name_good(const char *name)
 {
 	size_t n = 0;
-	while (in_name(value[n]))
+	while (in_name(name[n]))
 		n++;
+	return n > 0 && n < SYNC_NAME && !name[n];
+}
+
+static int take_name(const struct key_kind *k, const char *value, struct sync_conf *out)
+{
 	*(const char **)field(k, out) = value;
-	return n > 0 && n < SYNC_NAME && !value[n] ? E_OK : E_USAGE;
+	return sync_name_good(value) ? E_OK : E_USAGE;
 }
 
 void sync_board_name(const struct sync_conf *c, const char *host, const char *id, char out[SYNC_NAME])

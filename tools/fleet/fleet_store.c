@@ -207,6 +207,13 @@ int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_boar
 	return db_exec(c, "SELECT " BOARD_COLUMNS " FROM boards ORDER BY id", NULL, 0, on_each, &e);
 }
 
+int store_rename(struct db_conn *c, const char *id, const char *name)
+{
+	return found(
+	    store_exec(c, "UPDATE boards SET name = $2 WHERE id = $1", V(DB_T(id), DB_T(name)), NULL, NULL),
+	    "board", id);
+}
+
 int store_revoke(struct db_conn *c, const char *id, const char *why, int64_t now_s)
 {
 	return found(store_exec(c, "UPDATE boards SET revoked_s = $2, why = $3 WHERE id = $1",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet token, boards, revoke: they work on the database, whether a server runs or not. */
+/* hone-fleet token, boards, rename, revoke: they work on the database, whether a server runs or not. */
 #include "tools/fleet/fleet_verbs.h"
 #include "agent/cache/json.h"
+#include "agent/sync/sync.h"
 #include "platform/base/log.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_store.h"
@@ -188,6 +189,51 @@ const struct cmd fleet_cmd_boards = {
     .opts = db_opts,
     .run = run_boards,
     .name = "boards",
+};
+
+/* Renaming: boards keep the name with which they joined. */
+
+static int rename_one(const struct args *args, struct work *w)
+{
+	struct key id;
+	char text[33];
+	const char *name = args->pos[1];
+	if (key_parse(args->pos[0], &id) < 0)
+		return fail(E_USAGE, "'%s' is not an id: 32 hex digits, as `hone-fleet boards` shows",
+			    args->pos[0]);
+	if (!sync_name_good(name))
+		return fail(E_USAGE,
+			    "'%.80s' cannot name a board: use 1 to 63 letters, digits, '-', '.', '_'", name);
+	key_text(id, text);
+	int rc = store_rename(w->c, text, name);
+	if (rc >= 0)
+		rc = note(w, "board renamed %s: %s", text, name);
+	if (rc >= 0)
+		log_info("hone-fleet: board %s is now called %s", text, name);
+	return rc;
+}
+
+static int run_rename(const struct args *args)
+{
+	struct work w = {0};
+	int rc = begin(args, &w);
+	if (rc >= 0)
+		rc = rename_one(args, &w);
+	end(&w);
+	return rc < 0 ? rc : 0;
+}
+
+const struct cmd fleet_cmd_rename = {
+    .usage = "ID NAME",
+    .summary = "give a board another name",
+    .details =
+	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
+	"beside the board's id.",
+    .min_pos = 2,
+    .max_pos = 2,
+    .opts = db_opts,
+    .run = run_rename,
+    .name = "rename",
 };
 
 /* Revoking. */

@@ -6,7 +6,7 @@
 
 #include "tools/hone/cmd.h"
 
-extern const struct cmd fleet_cmd_init, fleet_cmd_serve, fleet_cmd_token, fleet_cmd_boards, fleet_cmd_revoke,
-    fleet_cmd_root;
+extern const struct cmd fleet_cmd_init, fleet_cmd_serve, fleet_cmd_token, fleet_cmd_boards, fleet_cmd_rename,
+    fleet_cmd_revoke, fleet_cmd_root;
 
 #endif

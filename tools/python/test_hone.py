@@ -181,8 +181,9 @@ def test_installed(folder, path):
            os.path.exists(f"{dest}/opt/hone/lib/python{version}/site-packages/hone/__init__.py") and
            "PYTHONPATH=/opt/hone/lib/python" in out.stdout)
     expect("a relative folder is refused", install(PYTHON_SITE="lib/python").returncode != 0)
-    moved = os.path.join(folder, "plain", "hone")  # a library three folders up is not searched: those may be anyone's
+    moved = os.path.join(folder, "p", "lib", "python3", "plain", "hone")  # no site folder: above may be anyone's
     os.makedirs(moved)
+    open(os.path.join(folder, "p", "lib", "libhone.so.0"), "w").close()
     for f in os.listdir(dest + site + "/hone"):
         if f.endswith(".py"):
             with open(os.path.join(dest + site, "hone", f)) as a, open(os.path.join(moved, f), "w") as b:

@@ -45,14 +45,15 @@ static int get(const struct server *s, const char *path, const char *headers)
 static int post(const struct server *s, const char *path, const void *body, size_t n)
 {
 	char head[256];
-	snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", path, n);
+	snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+		 path, n);
 	return ask(s, head, body, n);
 }
 
 /* Runs hone-fleet WORDS on the server's database. Returns its first line; NULL: it failed. */
 static const char *try_command(const char *words)
 {
-	static char line[256];
+	static char line[1024];
 	char text[PATH_MAX + 512];
 	snprintf(text, sizeof text, "%s %s --db %s 2>/dev/null", server_program(), words,
 		 fleet_path("fleet.db"));
@@ -105,6 +106,42 @@ TEST(a_board_joins_sends_and_nothing_is_lost)
 	CHECK(strlen(command("boards --json")) > 40);
 	CHECK(server_stop(&s, SIGTERM) == 0);
 	buf_free(&b);
+}
+
+/* The name with which a board joined, and the one that an operator gave it, beside its id. */
+TEST(boards_have_names)
+{
+	static const char *const bad[] = {"'<b>'", "'a b'", "''", "../x",
+					  "1234567890123456789012345678901234567890123456789012345678901234"};
+	struct server s;
+	const struct private_key *key = keys(3)->private[2];
+	struct public_key pub;
+	char id[KEY_ID_HEX + 1], words[256];
+	private_key_public(key, &pub);
+	public_key_id(&pub, id);
+	REQUIRE(start(&s));
+	CHECK(join(&s, key) == 200);
+	json_t *j = json_loads(command("boards --json"), 0, NULL);
+	json_t *b = json_array_get(json_object_get(j, "boards"), 0);
+	CHECK(json_is_string(json_object_get(b, "id")) &&
+	      !strcmp(json_string_value(json_object_get(b, "id")), id));
+	CHECK(json_is_string(json_object_get(b, "name")) &&
+	      !strcmp(json_string_value(json_object_get(b, "name")), "robot"));
+	json_decref(j);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		snprintf(words, sizeof words, "rename %s %s", id, bad[i]);
+		CHECK(!try_command(words));
+	}
+	CHECK(!try_command("rename 00000000000000000000000000000b0a arm"));
+	CHECK(!try_command("rename arm arm"));
+	snprintf(words, sizeof words, "rename %s arm-3.lab", id);
+	CHECK(try_command(words));
+	j = json_loads(command("boards --json"), 0, NULL);
+	b = json_array_get(json_object_get(j, "boards"), 0);
+	CHECK(json_is_string(json_object_get(b, "name")) &&
+	      !strcmp(json_string_value(json_object_get(b, "name")), "arm-3.lab"));
+	json_decref(j);
+	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
 TEST(published_files_come_with_tags_and_ranges)
@@ -186,7 +223,8 @@ TEST(an_oversized_body_is_refused)
 	struct server s;
 	char chunk[65536 + 32], head[160];
 	REQUIRE(start(&s));
-	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
+	snprintf(head, sizeof head,
+		 "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
 		 FLEET_BODY + 1);
 	CHECK(ask(&s, head, "", 0) == 413);
 	int fd = server_connect(&s);
@@ -239,8 +277,8 @@ TEST(a_flood_of_half_bodies_is_bounded)
 	char *half = calloc(1, FLEET_BODY), head[160];
 	REQUIRE(start(&s));
 	long before = rss_kib(s.pid);
-	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
-		 FLEET_BODY);
+	snprintf(head, sizeof head,
+		 "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", FLEET_BODY);
 	for (int i = 0; i < FLOOD; i++) {
 		fd[i] = server_connect(&s);
 		REQUIRE(fd[i] >= 0 && server_put(fd[i], head, strlen(head)));
@@ -315,10 +353,10 @@ TEST(the_end_lets_a_request_end)
 	REQUIRE(start(&s));
 	CHECK(join(&s, key) == 200);
 	fleet_batch(key, 40, 5, 1000, &b);
-	snprintf(
-	    head, sizeof head,
-	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
-	    b.n);
+	snprintf(head, sizeof head,
+		 "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
+		 "%zu\r\n\r\n",
+		 b.n);
 	int fd = server_connect(&s), health = 200;
 	CHECK(server_put(fd, head, strlen(head)));
 	CHECK(server_take(fd, said, sizeof said, false) == 100); /* 100: the request has begun */
@@ -339,7 +377,8 @@ TEST(the_end_lets_a_request_end)
 TEST(slow_requests_are_cut)
 {
 	static const char *const begun[] = {
-	    "", "GET /v1/hea", "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\nab"};
+	    "", "GET /v1/hea",
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\nab"};
 	static struct clock time;
 	struct fleet_conf c = fleet_conf_test();
 	struct fleet *f;

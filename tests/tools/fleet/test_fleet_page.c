@@ -243,6 +243,28 @@ TEST(what_strangers_say_is_escaped)
 	fleet_close(f);
 }
 
+TEST(names_stand_beside_ids)
+{
+	struct fleet *f = begin();
+	char path[96];
+	REQUIRE(f);
+	add_board(f, BOARD, "robot-07", "a board", fleet_now_s);
+	fleet_refused(f, COUNT_BATCH, &(struct fleet_request){.peer = "192.0.2.9"}, BOARD, "too long");
+	CHECK_OK(fleet_flush(f));
+	snprintf(path, sizeof path, "/page/board/%s", BOARD);
+	const char *const with_name[] = {"/page/boards", "/page/rejects", path};
+	for (int i = 0; i < 3; i++) {
+		CHECK(page(f, with_name[i], "") == 200);
+		CHECK(strstr(fleet_text, "<bdi>robot-07</bdi>") && strstr(fleet_text, BOARD));
+	}
+	CHECK(ask(f, "/v1/api/rejects", "") == 200);
+	json_t *j = json_loads(fleet_text, 0, NULL);
+	const json_t *name = json_object_get(json_array_get(json_object_get(j, "rejects"), 0), "name");
+	CHECK(json_is_string(name) && !strcmp(json_string_value(name), "robot-07"));
+	json_decref(j);
+	fleet_close(f);
+}
+
 TEST(pages_and_filters_have_bounds)
 {
 	struct fleet *f = begin();
