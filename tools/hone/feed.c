@@ -81,6 +81,9 @@ int feed_inputs(const struct args *a, struct ready *r)
 	const char *const *word;
 	int n = arg_list(a, "input", &word);
 	bool *given = ARENA_ARRAY(&r->arena, bool, g->ninputs + 1);
+	int checked = feed_check(a, word, n);
+	if (checked < 0)
+		return checked;
 	for (int i = 0; i < n; i++) {
 		int rc = read_input(a, r, word[i], given);
 		if (rc < 0)

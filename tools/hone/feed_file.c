@@ -4,6 +4,7 @@
 #include "tools/hone/picture.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool is_real(enum dtype t)
 {
@@ -61,11 +62,33 @@ static int narrow(struct arena *arena, const char *path, const char *name, struc
 	return E_OK;
 }
 
+int feed_check(const struct args *a, const char *const *word, int n)
+{
+	static const char *const names[] = {"resize", "mean", "scale", "layout", "channels"};
+	for (int i = 0; i < n; i++)
+		if (picture_is(word[i]))
+			return E_OK;
+	for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+		if (arg_given(a, names[i]))
+			return fail(E_USAGE, "--%s is for pictures, and no --input is a .png or .jpg",
+				    names[i]);
+	return E_OK;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), e = strlen(end);
+	return n >= e && !strcmp(s + n - e, end);
+}
+
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out)
 {
 	if (picture_is(path))
 		return feed_picture(a, arena, path, name, want, out);
+	if (!ends_with(path, ".npy") && !ends_with(path, ".pb"))
+		return fail(E_USAGE, "%s: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg",
+			    path);
 	int rc = tensor_read(arena, path, out, NULL);
 	if (rc >= 0 && out->dtype == DT_F64 && want->dtype == DT_F32)
 		rc = narrow(arena, path, name, out);

@@ -6,6 +6,8 @@
 #include "kernels/task/tensor.h"
 #include "tools/hone/cmd.h"
 
+/* E_USAGE: an option of OPT_PICTURE is given, and none of the n values of --input is a picture. */
+int feed_check(const struct args *a, const char *const *word, int n) MUST_CHECK;
 /* Reads a tensor file as it is, except that float64 becomes float32 if that is the input's type, which is
  * logged. A picture becomes a tensor of the input's type and shape by the options OPT_PICTURE. The caller
  * checks type and shape of the result. want: type and shape of the input `name`. */

@@ -120,6 +120,13 @@ TEST(wrong_picture_options_are_usage_errors)
 			  in_dir("cache"), in_dir("c.png"), in_dir("none"));
 		CHECK_SAYS(cli_err, wrong[i][1]);
 	}
+	/* Options of pictures do nothing for tensors, so they are refused there. */
+	CHECK_RUN(2, "run %s --random --scale 1/255 --cache %s --output %s", model, in_dir("cache"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "--scale is for pictures");
+	CHECK_RUN(2, "run %s --cache %s --input x=a.webp --output %s", model, in_dir("cache"),
+		  in_dir("none"));
+	CHECK_SAYS(cli_err, "a.webp: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg");
 	CHECK(!file_exists(in_dir("none")));
 }
 
