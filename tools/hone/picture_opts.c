@@ -17,7 +17,7 @@ static const char *read_number(const char *text, double *out)
 	if (*end == '/') {
 		const char *start = end + 1;
 		under = strtod(start, &end);
-		if (end == start || under == 0)
+		if (end == start)
 			return NULL;
 	}
 	*out /= under;
