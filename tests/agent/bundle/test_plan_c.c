@@ -578,7 +578,7 @@ TEST(command)
 	json_decref(o);
 	CHECK(file_exists(in_dir("c/steering_weights.o")));
 	CHECK_RUN(0, "compile %s --c --name 2nd-eye -o %s", steering(), in_dir("c"));
-	CHECK_SAYS(cli_out, "cc -O3 -c");
+	CHECK_SAYS(cli_err, "cc -O3 -c");
 	CHECK(files_in(in_dir("c")) == 8 && file_exists(in_dir("c/net_2nd_eye.h")));
 	CHECK_RUN(2, "compile %s --c", steering());
 	CHECK_RUN(2, "compile %s --c --beside -o %s", steering(), in_dir("d"));
