@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the parts of a stage, row by row. Past 800 lines because every way to compute rows begins and ends
+ * with the same loads, programs and stores, and all work in one struct scratch; the loops themselves are in
+ * host_tile.c. */
 #include "agent/run/host_math.h"
 #include "agent/run/host_parts.h"
 
@@ -126,8 +129,8 @@ static int equal_rows(const struct hstage *h, int64_t at[MAX_AXES], int n)
 	return n;
 }
 
-/* What `table` adds to rows 1 .. n of a line; row 0 is at i of the table's axis, and `by` lies between rows.
- */
+/* Computes to[1] .. to[n - 1] from to[0]: `table` has what each value of an axis adds. Row 0 of the line is
+ * at value i of that axis, and rows are `by` values apart. */
 static void add_steps(const int64_t *table, int64_t i, int64_t by, int n, int64_t *to)
 {
 	for (int k = 1; k < n; k++)

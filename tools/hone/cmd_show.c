@@ -24,7 +24,7 @@ struct show {
 	int n;
 };
 
-/* What the task's text says. */
+/* Columns of a record that are found from its task: the label, if the record has none, and the speed. */
 struct shown {
 	char made[96];
 	const char *label; /* the record's own, or `made` */

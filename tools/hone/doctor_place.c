@@ -229,7 +229,7 @@ static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
 	return out;
 }
 
-/* What honed says of itself: its cache, its process, and what is wrong. */
+/* Takes from a status reply of honed where its cache is, which process it is, and what it finds wrong. */
 static void take_status(struct doctor *d, const char *path, const char *reply)
 {
 	json_t *s = json_loads(reply, 0, NULL);

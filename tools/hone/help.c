@@ -177,7 +177,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && !strcmp(s + n - m, end);
 }
 
-/* The kind of thing that a placeholder names, as _complete_as of the script knows it; NULL: free text. */
+/* Returns which words complete the value of an option, by its placeholder in help, as the function
+ * _complete_as of the completion script calls them; NULL: any text. */
 static const char *kind_of_arg(const char *arg)
 {
 	static const char *const kinds[][2] = {{"DIR", "dir"},       {"FOLDER", "dir"},
@@ -212,7 +213,7 @@ static void completion_names(const struct program *p, struct buf *out)
 		buf_printf(out, "%s%s", i ? " " : "", p->cmds[i]->name);
 }
 
-/* What completes the arguments of a command: the first word of its usage says it. */
+/* Writes how the arguments of a command are completed; the first word of the command's usage decides it. */
 static void completion_args(const struct program *p, const struct cmd *c, struct buf *out)
 {
 	char first[32];

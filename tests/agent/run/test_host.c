@@ -47,7 +47,8 @@ static bool same_values(const struct operand *o, const float *a, const float *b)
 	return same;
 }
 
-/* What tables of indexes hold. stray: some are outside of every operand. */
+/* Makes a table of n indexes for tasks that look indexes up. stray: some indexes lie outside of every
+ * operand. */
 static int32_t *halves(struct arena *a, int64_t n, bool stray)
 {
 	int32_t *table = arena_alloc(a, sizeof *table * (size_t)n);

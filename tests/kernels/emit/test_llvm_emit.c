@@ -373,7 +373,7 @@ TEST(windows_keep_to_the_registers)
 			window_on(&cases[j], names[i]);
 }
 
-/* Of a 3x3 convolution, the default and the Winograd schedules among the rules: none may spill, as a board
+/* Compiles the default schedule and the Winograd schedules of a 3x3 convolution: none may spill, as a board
  * without FMA would begin with a failed compile, and with the direct form. Returns how many use Winograd. */
 static int winograds_on(int c, int k, int side, const char *isa)
 {

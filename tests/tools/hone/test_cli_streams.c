@@ -113,7 +113,7 @@ TEST(quiet_says_only_errors)
 	CHECK_SAYS(cli_err, "hone: error: ");
 }
 
-/* What a shell makes of a quoted word. */
+/* Checks that a shell reads a quoted word back as the word itself. */
 static void check_word(const char *word)
 {
 	struct buf cmd = {0};

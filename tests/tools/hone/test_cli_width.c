@@ -174,7 +174,7 @@ TEST(commands_at_80_columns)
 	(void)tuned[2];
 }
 
-/* What honed says of a board with long texts. */
+/* A status reply of honed whose texts are longer than a terminal is wide. */
 static const char busy[] = "{\"verdict\":\"rests: the zone cpu-thermal-of-the-first-cluster is at 71 C, "
 			   "which is more than its limit of 70 C allows\","
 			   "\"warning\":\"the disk is full: No space left on device; make room there, or "
