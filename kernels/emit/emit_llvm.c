@@ -26,12 +26,13 @@ static const struct isa_llvm {
 	bool round_libcalls; /* no instruction for floor, ceil and rint */
 	bool masks;          /* mask registers */
 	bool scopes;         /* its instruction scheduler uses alias information */
+	bool half;           /* instructions that convert between f16 and f32 */
 } isa_llvm[] = {
-    {"x86-64-v2", "x86_64-unknown-linux-gnu", false, false, false},
-    {"x86-64-v3", "x86_64-unknown-linux-gnu", false, false, false},
-    {"x86-64-v4", "x86_64-unknown-linux-gnu", false, true, false},
-    {"armv8-a", "aarch64-unknown-linux-gnu", false, false, true},
-    {"armv7-neon", "armv7-unknown-linux-gnueabihf", true, false, true},
+    {"x86-64-v2", "x86_64-unknown-linux-gnu", false, false, false, false},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", false, false, false, true},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", false, true, false, true},
+    {"armv8-a", "aarch64-unknown-linux-gnu", false, false, true, true},
+    {"armv7-neon", "armv7-unknown-linux-gnueabihf", true, false, true, false},
 };
 
 /* Results from the diagnostics of one emit. */
@@ -239,7 +240,8 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 			.a = &tmp,
 			.round_libcalls = isa->round_libcalls,
 			.masks = isa->masks,
-			.scopes = isa->scopes};
+			.scopes = isa->scopes,
+			.half = isa->half};
 	g.ctx = LLVMContextCreate();
 	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);
 	g.b = LLVMCreateBuilderInContext(g.ctx);

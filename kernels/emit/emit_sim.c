@@ -337,6 +337,13 @@ static int check_limits(const struct loops *l, const struct target *t, int press
 {
 	if (l->failed || l->nvars > VM_MAX_REGS || l->nbufs > VM_MAX_BUFS || l->nentries > VM_MAX_ENTRIES)
 		return fail(E_INFEASIBLE, "the kernel exceeds the simulator's limits");
+	for (int i = 0; i < l->nvars; i++)
+		if (l->type[i] != LV_F32)
+			return fail(E_UNSUPPORTED, "the simulator has no integer vectors");
+	for (int i = 0; i < l->nbufs; i++)
+		if (l->buf[i].dtype != DT_F32 && l->buf[i].dtype != DT_I32)
+			return fail(E_UNSUPPORTED, "the simulator has no buffers of %s",
+				    dtype_name(l->buf[i].dtype));
 	if (pressure > t->regs + SPILLED)
 		return fail(E_SPILL, "spill: the kernel needs %d vector registers, the target has %d",
 			    pressure, t->regs);

@@ -272,11 +272,14 @@ void gen_module(struct gen *g)
 	g->f32 = LLVMFloatTypeInContext(g->ctx);
 	g->i1 = LLVMInt1TypeInContext(g->ctx);
 	g->i8 = LLVMInt8TypeInContext(g->ctx);
+	g->i16 = LLVMInt16TypeInContext(g->ctx);
 	g->i32 = LLVMInt32TypeInContext(g->ctx);
 	g->i64 = LLVMInt64TypeInContext(g->ctx);
 	g->ptr = LLVMPointerType(g->i8, 0);
-	for (int i = 0; i < LANE_KINDS; i++)
-		g->vec[i] = i ? LLVMVectorType(g->f32, 1u << i) : g->f32;
+	const LLVMTypeRef unit[UNITS] = {g->f32, g->i32, g->i16, g->i8};
+	for (int u = 0; u < UNITS; u++)
+		for (int i = 0; i < LANE_KINDS; i++)
+			g->vec[u][i] = i ? LLVMVectorType(unit[u], 1u << i) : unit[u];
 	g->cur = ARENA_ARRAY(g->a, LLVMValueRef, l->nvars + 1);
 	g->iv = ARENA_ARRAY(g->a, LLVMValueRef, l->nloopvars + 1);
 	g->scope = ARENA_ARRAY(g->a, struct llvm_scope, LOOPS_MAX_DEPTH + 3);

@@ -30,6 +30,9 @@ enum llvm_intrinsic {
 
 enum { MEMO_BUCKETS = 64, LANE_KINDS = 5 /* 1, 2, 4, 8, 16 */ };
 
+/* The LLVM type of one lane, in memory or in a register. */
+enum unit { UNIT_F32, UNIT_I32, UNIT_I16, UNIT_I8, UNITS };
+
 /* A value known in a scope: an integer expression, the address of buf's element (n terms), or a lane mask. */
 struct memo {
 	struct memo *next;
@@ -60,11 +63,12 @@ struct gen {
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
-	LLVMTypeRef f32, i1, i8, i32, i64, ptr, vec[LANE_KINDS];
+	bool half; /* the target converts between f16 and f32 */
+	LLVMTypeRef f32, i1, i8, i16, i32, i64, ptr, vec[UNITS][LANE_KINDS];
 	struct {
 		LLVMTypeRef type;
 		LLVMValueRef fn;
-	} intrinsic[INTRINSICS][LANE_KINDS];
+	} intrinsic[INTRINSICS][UNITS][LANE_KINDS];
 	LLVMValueRef fn;
 	LLVMValueRef *cur; /* per vector variable: its current value; NULL: not set */
 	LLVMValueRef *iv;  /* per loop variable */
@@ -90,15 +94,30 @@ LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRe
 LLVMValueRef gen_mask(struct gen *g, const struct ix *n, int lanes);
 
 /* llvm_ops.c: vector statements. */
-LLVMTypeRef gen_type(struct gen *g, int lanes); /* float if lanes is 1 */
-int gen_lane_kind(int lanes);
+LLVMTypeRef gen_type(struct gen *g, enum unit u, int lanes); /* the unit itself if lanes is 1 */
 void gen_set(struct gen *g, const struct stmt *s);
-LLVMValueRef gen_call(struct gen *g, enum llvm_intrinsic in, int lanes, LLVMValueRef *args, unsigned n);
+LLVMValueRef gen_call(struct gen *g, enum llvm_intrinsic in, enum unit u, int lanes, LLVMValueRef *args,
+		      unsigned n);
 LLVMValueRef gen_splat(struct gen *g, LLVMValueRef scalar, int lanes);
 LLVMValueRef gen_const(struct gen *g, float v, int lanes);
+LLVMValueRef gen_whole(struct gen *g, uint32_t v, int lanes);                 /* i32 in all lanes */
+LLVMValueRef gen_bits(struct gen *g, LLVMValueRef v, enum unit u, int lanes); /* the same bits */
+/* Lanes first, first + step, ... of v, n of them. */
+LLVMValueRef gen_lanes(struct gen *g, LLVMValueRef v, int first, int step, int n);
+
+/* llvm_types.c: operations of groups, and conversions between lanes and memory. */
+LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes);
+/* The unit in which a lane of this type lies in such elements, g to a lane. */
+enum unit gen_unit(enum lv_type type, enum dtype elem, int group);
+LLVMValueRef gen_widen(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,
+		       int lanes);
+LLVMValueRef gen_narrow(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,
+			int lanes);
+/* The bits of a unit that holds the fill. */
+uint32_t gen_fill_bits(enum lv_type type, enum dtype elem, int group, float fill);
 
 /* llvm_mem.c: loads, stores, prefetches. */
-LLVMValueRef gen_load(struct gen *g, const struct mem *m, int lanes);
+LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int lanes);
 void gen_store(struct gen *g, const struct stmt *s);
 void gen_prefetch(struct gen *g, const struct stmt *s);
 

@@ -212,6 +212,11 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
 	return LLVMBuildICmp(g->b, LLVMIntNE, gen_ix(g, x), gen_i64(g, 0), "");
 }
 
+static int64_t elem_bytes(const struct gen *g, int buf)
+{
+	return (int64_t)dtype_bytes(g->l->buf[buf].dtype);
+}
+
 /* Base plus the first n terms, computed in the head of the loop that the last term depends on. */
 static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, const struct ix *const *atom)
 {
@@ -230,8 +235,10 @@ static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, c
 	v = prefix(g, buf, outer, coef, atom);
 	int back = enter_head(g, depth);
 	LLVMValueRef sum = NULL;
+	int64_t elem = elem_bytes(g, buf);
 	for (int i = outer; i < n; i++) {
-		LLVMValueRef t = LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, 4 * coef[i]), "");
+		LLVMValueRef t =
+		    LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, elem * coef[i]), "");
 		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
 	}
 	v = offset(g, v, sum);
@@ -247,11 +254,12 @@ LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRe
 	const struct ix *atom[IX_MAX_TERMS];
 	if (has_table(x)) {
 		LLVMValueRef at = build_ix(g, x, guard);
-		return offset(g, base(g, buf), LLVMBuildShl(g->b, at, gen_i64(g, 2), ""));
+		return offset(g, base(g, buf),
+			      LLVMBuildShl(g->b, at, gen_i64(g, __builtin_ctzll(elem_bytes(g, buf))), ""));
 	}
 	int n = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
 	LLVMValueRef p = prefix(g, buf, n, coef, atom);
-	return c ? offset(g, p, gen_i64(g, 4 * c)) : p;
+	return c ? offset(g, p, gen_i64(g, elem_bytes(g, buf) * c)) : p;
 }
 
 static LLVMValueRef build_mask(struct gen *g, const struct ix *n, int lanes)

@@ -2,6 +2,8 @@
 /* Memory accesses. A guard or an invalid lane never selects between values, but selects the address of a
  * constant that holds the fill (a select of vectors by a scalar condition would become a branch). */
 #include "kernels/emit/llvm_gen.h"
+#include "kernels/loops/loops_lane.h"
+#include <string.h>
 
 static LLVMValueRef typed(struct gen *g, LLVMValueRef p, LLVMTypeRef t)
 {
@@ -18,19 +20,31 @@ static LLVMValueRef mark(struct gen *g, LLVMValueRef access, int buf)
 	return access;
 }
 
-static LLVMValueRef load_at(struct gen *g, int buf, LLVMValueRef p, int lanes)
+/* One access: where it goes, and the unit that each lane has in memory. */
+struct access {
+	const struct mem *m;
+	struct mem plain; /* m without a guard or a limit that holds always */
+	enum unit unit;
+	int lanes;
+	int64_t elem;       /* bytes */
+	int64_t stride;     /* between lanes, in units; -1: not a whole number of them */
+	LLVMValueRef guard; /* NULL: none */
+	uint32_t fill;      /* a unit's bits if the guard is false */
+};
+
+static LLVMValueRef load_at(struct gen *g, const struct access *x, LLVMValueRef p, int lanes)
 {
-	LLVMTypeRef t = gen_type(g, lanes);
+	LLVMTypeRef t = gen_type(g, x->unit, lanes);
 	LLVMValueRef v = LLVMBuildLoad2(g->b, t, typed(g, p, t), "");
-	LLVMSetAlignment(v, 4);
-	return mark(g, v, buf);
+	LLVMSetAlignment(v, (unsigned)x->elem);
+	return mark(g, v, x->m->buf);
 }
 
-static void store_at(struct gen *g, int buf, LLVMValueRef v, LLVMValueRef p)
+static void store_at(struct gen *g, const struct access *x, LLVMValueRef v, LLVMValueRef p)
 {
 	LLVMValueRef s = LLVMBuildStore(g->b, v, typed(g, p, LLVMTypeOf(v)));
-	LLVMSetAlignment(s, 4);
-	mark(g, s, buf);
+	LLVMSetAlignment(s, (unsigned)x->elem);
+	mark(g, s, x->m->buf);
 }
 
 static LLVMValueRef add_bytes(struct gen *g, LLVMValueRef p, int64_t bytes)
@@ -39,10 +53,22 @@ static LLVMValueRef add_bytes(struct gen *g, LLVMValueRef p, int64_t bytes)
 	return bytes ? LLVMBuildGEP2(g->b, g->i8, p, &k, 1, "") : p;
 }
 
-/* A read-only constant of 16 times `fill`. */
-static LLVMValueRef filled(struct gen *g, float fill)
+/* 16 times a unit of these bits. */
+static LLVMValueRef constant_of(struct gen *g, enum unit u, uint32_t bits)
 {
-	LLVMValueRef c = gen_const(g, fill, 16), v = LLVMGetFirstGlobal(g->mod);
+	LLVMValueRef e[16];
+	float f;
+	memcpy(&f, &bits, 4);
+	for (int i = 0; i < 16; i++)
+		e[i] = u == UNIT_F32 ? LLVMConstReal(g->f32, (double)f)
+				     : LLVMConstInt(gen_type(g, u, 1), bits, false);
+	return LLVMConstVector(e, 16);
+}
+
+/* The address of a read-only constant of 16 times a unit. */
+static LLVMValueRef filled(struct gen *g, const struct access *x, uint32_t bits)
+{
+	LLVMValueRef c = constant_of(g, x->unit, bits), v = LLVMGetFirstGlobal(g->mod);
 	while (v && LLVMGetInitializer(v) != c)
 		v = LLVMGetNextGlobal(v);
 	if (!v) {
@@ -61,32 +87,35 @@ static LLVMValueRef lane_is_valid(struct gen *g, LLVMValueRef valid, int lane)
 	return LLVMBuildICmp(g->b, LLVMIntSGT, valid, gen_i64(g, lane), "");
 }
 
-static LLVMValueRef masked_load(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef mask,
-				LLVMValueRef guard, int lanes)
+static LLVMValueRef masked_load(struct gen *g, const struct access *x, LLVMValueRef p, LLVMValueRef mask)
 {
-	LLVMTypeRef t = gen_type(g, lanes);
-	if (guard) /* guard is false: loads the fill in every lane */
-		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, guard, ""), lanes), "");
-	LLVMValueRef args[4] = {typed(g, p, t), LLVMConstInt(g->i32, 4, false), mask, LLVMConstNull(t)};
-	return mark(g, gen_call(g, IN_MASKED_LOAD, lanes, args, 4), m->buf);
+	LLVMTypeRef t = gen_type(g, x->unit, x->lanes);
+	if (x->guard) /* guard is false: loads the fill in every lane */
+		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, x->guard, ""), x->lanes), "");
+	LLVMValueRef args[4] = {typed(g, p, t), LLVMConstInt(g->i32, (unsigned)x->elem, false), mask,
+				LLVMConstNull(t)};
+	return mark(g, gen_call(g, IN_MASKED_LOAD, x->unit, x->lanes, args, 4), x->m->buf);
 }
 
-/* Loads lane by lane. Lanes beyond `valid` (may be NULL) are 0; if `guard` (may be NULL) is false, all are
- * the fill. */
-static LLVMValueRef gather(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard, int lanes)
+/* The address, or the fill's where the guard is false. */
+static LLVMValueRef guarded(struct gen *g, const struct access *x, LLVMValueRef p)
 {
-	LLVMValueRef valid = m->valid ? gen_ix(g, m->valid) : NULL;
-	LLVMValueRef v = LLVMGetUndef(gen_type(g, lanes));
-	for (int i = 0; i < lanes; i++) {
-		LLVMValueRef q = add_bytes(g, p, 4 * i * m->stride);
+	return x->guard ? LLVMBuildSelect(g->b, x->guard, p, filled(g, x, x->fill), "") : p;
+}
+
+/* Loads lane by lane. Lanes beyond `valid` (may be NULL) are 0; if the guard is false, all are the fill. */
+static LLVMValueRef gather(struct gen *g, const struct access *x, LLVMValueRef p)
+{
+	LLVMValueRef valid = x->plain.valid ? gen_ix(g, x->plain.valid) : NULL;
+	LLVMValueRef v = LLVMGetUndef(gen_type(g, x->unit, x->lanes));
+	for (int i = 0; i < x->lanes; i++) {
+		LLVMValueRef q = add_bytes(g, p, x->elem * i * x->m->stride);
 		if (valid)
-			q = LLVMBuildSelect(g->b, lane_is_valid(g, valid, i), q, filled(g, 0), "");
-		if (guard)
-			q = LLVMBuildSelect(g->b, guard, q, filled(g, m->fill), "");
-		LLVMValueRef x = load_at(g, m->buf, q, 1);
-		v = lanes == 1
-			? x
-			: LLVMBuildInsertElement(g->b, v, x, LLVMConstInt(g->i32, (unsigned)i, false), "");
+			q = LLVMBuildSelect(g->b, lane_is_valid(g, valid, i), q, filled(g, x, 0), "");
+		LLVMValueRef e = load_at(g, x, guarded(g, x, q), 1);
+		v = x->lanes == 1
+			? e
+			: LLVMBuildInsertElement(g->b, v, e, LLVMConstInt(g->i32, (unsigned)i, false), "");
 	}
 	return v;
 }
@@ -98,19 +127,20 @@ static int64_t piece_at(int k, int64_t stride, int lanes)
 	return k + 1 < stride ? (int64_t)k * lanes : (lanes - 1) * (stride - 1);
 }
 
-/* Mask of the elements of piece k that lie before the first invalid lane. */
-static LLVMValueRef piece_mask(struct gen *g, const struct mem *m, int k, int lanes)
+/* Mask of the units of piece k that lie before the first invalid lane. */
+static LLVMValueRef piece_mask(struct gen *g, const struct access *x, int k)
 {
-	LLVMValueRef index[16], most = gen_i64(g, lanes), none = gen_i64(g, 0), n = gen_ix(g, m->valid);
+	LLVMValueRef index[16], most = gen_i64(g, x->lanes), none = gen_i64(g, 0);
+	LLVMValueRef n = gen_ix(g, x->plain.valid);
 	n = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, n, most, ""), n, most, "");
 	n = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSGT, n, none, ""), n, none, "");
-	n = LLVMBuildMul(g->b, n, gen_i64(g, m->stride), "");
+	n = LLVMBuildMul(g->b, n, gen_i64(g, x->stride), "");
 	n = LLVMBuildTrunc(g->b, n, g->i32, "");
-	for (int i = 0; i < lanes; i++)
-		index[i] = LLVMConstInt(g->i32, (unsigned)(i + piece_at(k, m->stride, lanes) + m->stride - 1),
-					false);
-	return LLVMBuildICmp(g->b, LLVMIntSLT, LLVMConstVector(index, (unsigned)lanes),
-			     gen_splat(g, n, lanes), "");
+	for (int i = 0; i < x->lanes; i++)
+		index[i] = LLVMConstInt(
+		    g->i32, (unsigned)(i + piece_at(k, x->stride, x->lanes) + x->stride - 1), false);
+	return LLVMBuildICmp(g->b, LLVMIntSLT, LLVMConstVector(index, (unsigned)x->lanes),
+			     gen_splat(g, n, x->lanes), "");
 }
 
 /* Combines the lanes in pieces up to k - 1 with those in piece k. */
@@ -130,79 +160,99 @@ static LLVMValueRef pick(struct gen *g, LLVMValueRef before, LLVMValueRef piece,
 	return LLVMBuildShuffleVector(g->b, before, piece, LLVMConstVector(index, (unsigned)lanes), "");
 }
 
-/* Loads whole vectors and picks the lanes: all elements between the lanes are in the buffer too. */
-static LLVMValueRef load_picked(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard,
-				int lanes)
+/* Loads whole vectors and picks the lanes: all units between the lanes are in the buffer too. */
+static LLVMValueRef load_picked(struct gen *g, const struct access *x, LLVMValueRef p)
 {
 	LLVMValueRef v = NULL;
-	for (int k = 0; k < m->stride; k++) {
-		LLVMValueRef q = add_bytes(g, p, 4 * piece_at(k, m->stride, lanes)), piece;
-		if (guard)
-			q = LLVMBuildSelect(g->b, guard, q, filled(g, m->fill), "");
-		piece = m->valid ? masked_load(g, m, q, piece_mask(g, m, k, lanes), guard, lanes)
-				 : load_at(g, m->buf, q, lanes);
-		v = k ? pick(g, v, piece, k, m->stride, lanes) : piece;
+	int64_t unit = x->elem * mem_group(x->m);
+	for (int k = 0; k < x->stride; k++) {
+		LLVMValueRef q = guarded(g, x, add_bytes(g, p, unit * piece_at(k, x->stride, x->lanes))),
+			     piece;
+		piece =
+		    x->plain.valid ? masked_load(g, x, q, piece_mask(g, x, k)) : load_at(g, x, q, x->lanes);
+		v = k ? pick(g, v, piece, k, x->stride, x->lanes) : piece;
 	}
 	return v;
 }
 
-static LLVMValueRef broadcast(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard,
-			      int lanes)
+static LLVMValueRef broadcast(struct gen *g, const struct access *x, LLVMValueRef p)
 {
-	if (m->valid)
-		p = LLVMBuildSelect(g->b, lane_is_valid(g, gen_ix(g, m->valid), 0), p, filled(g, 0), "");
-	if (guard)
-		p = LLVMBuildSelect(g->b, guard, p, filled(g, m->fill), "");
-	LLVMValueRef v = gen_splat(g, load_at(g, m->buf, p, 1), lanes);
-	if (!m->valid || lanes == 1)
+	const struct ix *valid = x->plain.valid;
+	if (valid)
+		p = LLVMBuildSelect(g->b, lane_is_valid(g, gen_ix(g, valid), 0), p, filled(g, x, 0), "");
+	LLVMValueRef v = gen_splat(g, load_at(g, x, guarded(g, x, p), 1), x->lanes);
+	if (!valid || x->lanes == 1)
 		return v;
-	LLVMValueRef mask = gen_mask(g, m->valid, lanes);
-	if (guard)
-		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, guard, ""), lanes), "");
+	LLVMValueRef mask = gen_mask(g, valid, x->lanes);
+	if (x->guard)
+		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, x->guard, ""), x->lanes), "");
 	return LLVMBuildSelect(g->b, mask, v, LLVMConstNull(LLVMTypeOf(v)), "");
 }
 
-LLVMValueRef gen_load(struct gen *g, const struct mem *m, int lanes)
+static struct access access_of(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
+{
+	enum dtype d = g->l->buf[m->buf].dtype;
+	int group = mem_group(m);
+	struct access x = {.m = m,
+			   .plain = *m,
+			   .unit = gen_unit(type, d, group),
+			   .lanes = lanes,
+			   .elem = (int64_t)dtype_bytes(d),
+			   .stride = m->stride % group ? -1 : m->stride / group,
+			   .fill = gen_fill_bits(type, d, group, m->fill)};
+	if (m->valid && m->valid->lo >= lanes)
+		x.plain.valid = NULL;
+	return x;
+}
+
+static LLVMValueRef load_units(struct gen *g, const struct access *x, LLVMValueRef p)
+{
+	if (x->stride == 0)
+		return broadcast(g, x, p);
+	if (x->stride > 1 && 2 * x->stride <= x->lanes)
+		return load_picked(g, x, p);
+	if (x->stride != 1 || x->lanes == 1)
+		return gather(g, x, p);
+	p = guarded(g, x, p);
+	return x->plain.valid ? masked_load(g, x, p, gen_mask(g, x->plain.valid, x->lanes))
+			      : load_at(g, x, p, x->lanes);
+}
+
+static LLVMValueRef fill_lanes(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
+{
+	union lane v = lane_fill((struct lane_type){type, g->l->buf[m->buf].dtype, mem_group(m)}, m->fill);
+	return type == LV_S32 ? gen_whole(g, v.u, lanes) : gen_const(g, v.f, lanes);
+}
+
+LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
 {
 	int64_t c;
-	LLVMValueRef guard = NULL;
-	struct mem plain = *m;
+	struct access x = access_of(g, m, type, lanes);
 	if (m->guard && ix_is_const(m->guard, &c)) {
 		if (!c)
-			return gen_const(g, m->fill, lanes);
-		plain.guard = NULL;
+			return fill_lanes(g, m, type, lanes);
+		x.plain.guard = NULL;
 	}
-	if (m->valid && m->valid->lo >= lanes)
-		plain.valid = NULL;
-	if (plain.guard)
-		guard = gen_bool(g, plain.guard);
-	LLVMValueRef p = gen_address(g, m->buf, m->at, guard);
-	if (m->stride == 0)
-		return broadcast(g, &plain, p, guard, lanes);
-	if (m->stride > 1 && 2 * m->stride <= lanes)
-		return load_picked(g, &plain, p, guard, lanes);
-	if (m->stride != 1 || lanes == 1)
-		return gather(g, &plain, p, guard, lanes);
-	if (guard)
-		p = LLVMBuildSelect(g->b, guard, p, filled(g, m->fill), "");
-	return plain.valid ? masked_load(g, &plain, p, gen_mask(g, plain.valid, lanes), guard, lanes)
-			   : load_at(g, m->buf, p, lanes);
+	if (x.plain.guard)
+		x.guard = gen_bool(g, x.plain.guard);
+	LLVMValueRef v = load_units(g, &x, gen_address(g, m->buf, m->at, x.guard));
+	return gen_widen(g, v, type, g->l->buf[m->buf].dtype, mem_group(m), lanes);
 }
 
 /* Stores lane by lane and stops at the first invalid lane. */
-static void scatter(struct gen *g, const struct mem *m, LLVMValueRef v, LLVMValueRef p, int lanes)
+static void scatter(struct gen *g, const struct access *x, LLVMValueRef v, LLVMValueRef p)
 {
-	LLVMValueRef valid = m->valid ? gen_ix(g, m->valid) : NULL;
+	LLVMValueRef valid = x->plain.valid ? gen_ix(g, x->plain.valid) : NULL;
 	LLVMBasicBlockRef done = valid ? gen_block(g, "done") : NULL;
-	for (int i = 0; i < lanes; i++) {
+	for (int i = 0; i < x->lanes; i++) {
 		if (valid) {
 			LLVMBasicBlockRef next = gen_block(g, "lane");
 			LLVMBuildCondBr(g->b, lane_is_valid(g, valid, i), next, done);
 			LLVMPositionBuilderAtEnd(g->b, next);
 		}
 		LLVMValueRef at = LLVMConstInt(g->i32, (unsigned)i, false);
-		LLVMValueRef x = lanes == 1 ? v : LLVMBuildExtractElement(g->b, v, at, "");
-		store_at(g, m->buf, x, add_bytes(g, p, 4 * i * m->stride));
+		LLVMValueRef e = x->lanes == 1 ? v : LLVMBuildExtractElement(g->b, v, at, "");
+		store_at(g, x, e, add_bytes(g, p, x->elem * i * x->m->stride));
 	}
 	if (valid) {
 		LLVMBuildBr(g->b, done);
@@ -212,20 +262,21 @@ static void scatter(struct gen *g, const struct mem *m, LLVMValueRef v, LLVMValu
 
 void gen_store(struct gen *g, const struct stmt *s)
 {
-	struct mem m = s->mem;
 	int lanes = g->l->lanes[s->a];
-	LLVMValueRef v = g->cur[s->a];
-	if (m.valid && m.valid->lo >= lanes)
-		m.valid = NULL;
-	LLVMValueRef p = gen_address(g, m.buf, m.at, NULL);
-	if (m.stride != 1 || lanes == 1) {
-		scatter(g, &m, v, p, lanes);
-	} else if (m.valid) {
-		LLVMValueRef args[4] = {v, typed(g, p, LLVMTypeOf(v)), LLVMConstInt(g->i32, 4, false),
-					gen_mask(g, m.valid, lanes)};
-		mark(g, gen_call(g, IN_MASKED_STORE, lanes, args, 4), m.buf);
+	enum lv_type type = g->l->type[s->a];
+	struct access x = access_of(g, &s->mem, type, lanes);
+	LLVMValueRef v =
+	    gen_narrow(g, g->cur[s->a], type, g->l->buf[s->mem.buf].dtype, mem_group(&s->mem), lanes);
+	LLVMValueRef p = gen_address(g, s->mem.buf, s->mem.at, NULL);
+	if (x.stride != 1 || lanes == 1) {
+		scatter(g, &x, v, p);
+	} else if (x.plain.valid) {
+		LLVMValueRef args[4] = {v, typed(g, p, LLVMTypeOf(v)),
+					LLVMConstInt(g->i32, (unsigned)x.elem, false),
+					gen_mask(g, x.plain.valid, lanes)};
+		mark(g, gen_call(g, IN_MASKED_STORE, x.unit, lanes, args, 4), x.m->buf);
 	} else {
-		store_at(g, m.buf, v, p);
+		store_at(g, &x, v, p);
 	}
 }
 
@@ -234,5 +285,5 @@ void gen_prefetch(struct gen *g, const struct stmt *s)
 	LLVMValueRef args[4] = {gen_address(g, s->mem.buf, s->mem.at, NULL), LLVMConstInt(g->i32, 0, false),
 				LLVMConstInt(g->i32, s->imm == 1 ? 3 : 2, false),
 				LLVMConstInt(g->i32, 1, false)};
-	gen_call(g, IN_PREFETCH, 1, args, 4);
+	gen_call(g, IN_PREFETCH, UNIT_F32, 1, args, 4);
 }

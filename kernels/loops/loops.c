@@ -4,17 +4,37 @@
 #include <string.h>
 
 const struct vop_info vop_info[V_OPS] = {
-    [V_CONST] = {"const", 0},   [V_COPY] = {"copy", 1},       [V_LOAD] = {"load", 0},
-    [V_LANE] = {"lane", 1},     [V_ADD] = {"add", 2},         [V_SUB] = {"sub", 2},
-    [V_MUL] = {"mul", 2},       [V_DIV] = {"div", 2},         [V_MIN] = {"min", 2},
-    [V_MAX] = {"max", 2},       [V_FMA] = {"fma", 3},         [V_NEG] = {"neg", 1},
-    [V_ABS] = {"abs", 1},       [V_SQRT] = {"sqrt", 1},       [V_FLOOR] = {"floor", 1},
-    [V_CEIL] = {"ceil", 1},     [V_RINT] = {"rint", 1},       [V_SEL_LT] = {"sel_lt", 4},
-    [V_SEL_LE] = {"sel_le", 4}, [V_SEL_EQ] = {"sel_eq", 4},   [V_POW2] = {"pow2", 1},
-    [V_GETEXP] = {"getexp", 1}, [V_GETMANT] = {"getmant", 1}, [V_TRN0] = {"trn0", 2},
-    [V_TRN1] = {"trn1", 2},     [V_LACE] = {"lace", 2},       [V_HADD] = {"hadd", 1},
-    [V_HMIN] = {"hmin", 1},     [V_HMAX] = {"hmax", 1},       [V_HMUL] = {"hmul", 1},
+    [V_CONST] = {"const", 0, "x"},       [V_COPY] = {"copy", 1, "xx"},
+    [V_LOAD] = {"load", 0, "x"},         [V_LANE] = {"lane", 1, "xx"},
+    [V_ADD] = {"add", 2, "xxx"},         [V_SUB] = {"sub", 2, "xxx"},
+    [V_MUL] = {"mul", 2, "xxx"},         [V_DIV] = {"div", 2, "fff"},
+    [V_MIN] = {"min", 2, "xxx"},         [V_MAX] = {"max", 2, "xxx"},
+    [V_FMA] = {"fma", 3, "ffff"},        [V_NEG] = {"neg", 1, "ff"},
+    [V_ABS] = {"abs", 1, "ff"},          [V_SQRT] = {"sqrt", 1, "ff"},
+    [V_FLOOR] = {"floor", 1, "ff"},      [V_CEIL] = {"ceil", 1, "ff"},
+    [V_RINT] = {"rint", 1, "ff"},        [V_SEL_LT] = {"sel_lt", 4, "fffff"},
+    [V_SEL_LE] = {"sel_le", 4, "fffff"}, [V_SEL_EQ] = {"sel_eq", 4, "fffff"},
+    [V_POW2] = {"pow2", 1, "ff"},        [V_GETEXP] = {"getexp", 1, "ff"},
+    [V_GETMANT] = {"getmant", 1, "ff"},  [V_TRN0] = {"trn0", 2, "xxx"},
+    [V_TRN1] = {"trn1", 2, "xxx"},       [V_LACE] = {"lace", 2, "xxx"},
+    [V_HADD] = {"hadd", 1, "xx"},        [V_HMIN] = {"hmin", 1, "xx"},
+    [V_HMAX] = {"hmax", 1, "xx"},        [V_HMUL] = {"hmul", 1, "xx"},
+    [V_DOT4U] = {"dot4u", 3, "ssss"},    [V_DOT4S] = {"dot4s", 3, "ssss"},
+    [V_DOT2] = {"dot2", 3, "ssss"},      [V_BDOT2] = {"bdot2", 3, "fssf"},
+    [V_CVT] = {"cvt", 1, "xy"},          [V_QUADU] = {"quadu", 4, "sssss"},
+    [V_QUADS] = {"quads", 4, "sssss"},   [V_BTRN0] = {"btrn0", 2, "sss"},
+    [V_BTRN1] = {"btrn1", 2, "sss"},
 };
+
+bool vop_across(enum vop op)
+{
+	return op >= V_HADD && op <= V_HMUL;
+}
+
+int mem_group(const struct mem *m)
+{
+	return m->group > 1 ? m->group : 1;
+}
 
 void loops_init(struct loops *l, struct arena *a, bool fma)
 {
@@ -65,15 +85,29 @@ static void *grow(struct loops *l, void *old, int n, int *cap, size_t elem_bytes
 	return p;
 }
 
-int lv_new(struct loops *l, int lanes)
+static int new_var(struct loops *l, int lanes, enum lv_type type)
 {
-	if (l->nvars == l->cap_vars && l->cap_vars < LOOPS_MAX_VARS)
+	if (l->nvars == l->cap_vars && l->cap_vars < LOOPS_MAX_VARS) {
+		int cap = l->cap_vars;
+		l->type = grow(l, l->type, l->nvars, &cap, sizeof *l->type);
 		l->lanes = grow(l, l->lanes, l->nvars, &l->cap_vars, sizeof *l->lanes);
+	}
 	if (lanes < 1 || lanes > 16 || (lanes & (lanes - 1)))
 		l->failed = true;
 	int v = take(l, &l->nvars, l->cap_vars);
 	l->lanes[v] = (uint8_t)lanes;
+	l->type[v] = type;
 	return v;
+}
+
+int lv_new(struct loops *l, int lanes)
+{
+	return new_var(l, lanes, LV_F32);
+}
+
+int lv_new_s32(struct loops *l, int lanes)
+{
+	return new_var(l, lanes, LV_S32);
 }
 
 static int loopvar_new(struct loops *l, const struct ix *lo, const struct ix *hi, int depth)
@@ -160,7 +194,7 @@ static struct stmt *append(struct loops *l, enum st_op op)
 	return s;
 }
 
-void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d)
+static struct stmt *set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d)
 {
 	struct stmt *s = append(l, ST_SET);
 	const int arg[4] = {a, b, c, d};
@@ -169,6 +203,12 @@ void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d)
 	s->dst = dst;
 	for (int i = 0; i < vop_info[op].args; i++)
 		*to[i] = arg[i];
+	return s;
+}
+
+void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d)
+{
+	set(l, dst, op, a, b, c, d);
 }
 
 void lv_const(struct loops *l, int dst, float imm)
@@ -177,6 +217,20 @@ void lv_const(struct loops *l, int dst, float imm)
 	s->vop = V_CONST;
 	s->dst = dst;
 	s->imm = imm;
+}
+
+void lv_const_s32(struct loops *l, int dst, int32_t value)
+{
+	struct stmt *s = append(l, ST_SET);
+	s->vop = V_CONST;
+	s->dst = dst;
+	s->whole = value;
+}
+
+void lv_dot4(struct loops *l, int dst, enum vop op, int a, int b, int c, bool narrow)
+{
+	struct stmt *s = set(l, dst, op, a, b, c, -1);
+	s->imm = narrow ? 7 : 0;
 }
 
 void lv_lane(struct loops *l, int dst, int a, int lane)

@@ -9,9 +9,25 @@
  *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
- * are f32 x lanes (1, 2, 4, 8, 16), mutable, assigned by three-address operations; they may be carried
+ * are f32 or s32 x lanes (1, 2, 4, 8, 16), mutable, assigned by three-address operations; they may be carried
  * through any nesting of loops (the emitter makes phis). A variable is defined before use on every path (the
  * checker proves it).
+ *
+ * Types. vop_info says which types an operation takes. An s32 lane is an integer, or a group: four bytes, or
+ * two 16-bit values, the first in the lowest bits. Only memory accesses (mem.group), the products DOT4, DOT2
+ * and BDOT2, and QUAD, BTRN0, BTRN1 see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of s32, and
+ * the dot products are exact: a program whose s32 result overflows is wrong, and the interpreter refuses it
+ * (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
+ *
+ * DOT4U(a,b,c) = c + sum of a's unsigned bytes times b's signed bytes, DOT4S the same with a's bytes signed;
+ * imm 7 promises that b's bytes lie in [-64, 64], which the interpreter verifies and targets with 16-bit sums
+ * of pairs use. DOT2(a,b,c) = c + a0 b0 + a1 b1 of signed 16-bit parts. BDOT2(a,b,c), c and the result f32, a
+ * and b pairs of bf16: fma(a0, b0, fma(a1, b1, c)), each fma with its flushes (below). CVT converts between
+ * s32 and f32, to the nearest, ties to even; f32 outside of
+ * [-2^31, 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d) makes a
+ * group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0 and TRN1
+ * (below) over the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in each
+ * lane.
  *
  * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the
  * same in software, as x86 does it (found by experiment, tests/kernels/emit/test_llvm_emit.c): a subnormal
@@ -35,7 +51,12 @@
  * (the first of each, then the second of each, ...), which fills n vectors of memory, and LACE puts the
  * elements of the m-th vector, b, into the k-th of those. TRN0, TRN1 and LACE move bits.
  *
- * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded
+ * Memory. Buffers hold f32, f16, bf16, s8, u8, s16 or s32; addresses are element indexes. A load into f32
+ * widens f16 and bf16, a load into s32 widens s8, u8 and s16, exactly; a store narrows: f32 to f16 or bf16 to
+ * nearest even (bf16: subnormals become zeros of their sign), s32 to s8, u8 and s16 by clamping. With
+ * mem.group 2 (s16, bf16) or 4 (s8, u8) each lane of an s32 vector is that many consecutive elements, moved
+ * as they are; s8 and u8 with group 2 are loaded as pairs of s16. Stride counts elements between lanes then
+ * too: group is contiguous, 0 broadcasts one group. Every access must lie inside the buffer's declared padded
  * elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no
  * memory for them; a store writes only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes
  * a load give `fill` without touching memory; fill wins over valid. Stride 1 contiguous, 0 broadcast (load:
@@ -110,15 +131,31 @@ enum vop {
 	V_HADD,
 	V_HMIN,
 	V_HMAX,
-	V_HMUL, /* a (any lanes) -> one value splat to the result's lanes */
+	V_HMUL,    /* a (any lanes) -> one value splat to the result's lanes */
+	V_F32_OPS, /* the operations before this one exist for f32 in all places */
+	V_DOT4U = V_F32_OPS,
+	V_DOT4S,
+	V_DOT2,
+	V_BDOT2,
+	V_CVT,
+	V_QUADU,
+	V_QUADS,
+	V_BTRN0,
+	V_BTRN1,
 	V_OPS
 };
 
-/* Name ("fma") and number of variable operands, by enum vop. */
+enum lv_type { LV_F32, LV_S32 };
+
+/* By enum vop: the name ("fma"), the number of variable operands, and the types of the result and of the
+ * operands: f f32, s s32, x any but the same in all places, y the other one than x. */
 extern const struct vop_info {
 	const char *name;
 	int args;
+	const char *types;
 } vop_info[V_OPS];
+/* Whether op makes one value of all lanes of its operand. */
+bool vop_across(enum vop op);
 
 struct mem {
 	int buf;
@@ -126,8 +163,12 @@ struct mem {
 	int64_t stride;         /* between lanes, in elements: 0, 1 or other */
 	const struct ix *valid; /* number of valid lanes; NULL: all */
 	const struct ix *guard; /* NULL: always (loads only) */
-	float fill;             /* value if guard is 0 */
+	float fill;             /* value if guard is 0; a whole number in s32, each part's in a group */
+	int group;              /* elements of one lane: 2 or 4; 0 and 1: one */
 };
+
+/* Elements that one lane has: at least 1. It is also the stride of a contiguous vector. */
+int mem_group(const struct mem *m);
 
 enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF };
 
@@ -138,6 +179,7 @@ struct stmt {
 	enum vop vop;
 	int dst, a, b, c, d; /* variable ids; ST_STORE: a */
 	float imm;
+	int32_t whole;  /* V_CONST of s32 */
 	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (uses `at`; level 1 or 2 in imm) */
 	/* ST_FOR: for (var = lo; var < hi; var += step) body. ST_IF: if (lo) body else other */
 	int var;
@@ -153,7 +195,7 @@ enum buf_role { BUF_IN, BUF_OUT, BUF_CONST, BUF_SCRATCH };
 struct lbuf {
 	char name[8];
 	enum buf_role role;
-	enum dtype dtype;       /* DT_F32 or DT_I32 (tables) */
+	enum dtype dtype;       /* of an element; DT_I32: s32, and tables */
 	const struct ix *elems; /* declared padded elements: constants and parameters only */
 	int64_t lo, hi;         /* i32: range of the values, guaranteed by the caller (loops_table_range) */
 };
@@ -190,7 +232,7 @@ struct loops {
 		char name[12];
 		int64_t lo, hi;
 	} param[LOOPS_MAX_PARAMS]; /* range guaranteed by the caller */
-	uint8_t *lanes;            /* per vector variable */
+	uint8_t *lanes, *type;     /* per vector variable; type: enum lv_type */
 	struct loopvar *loopvar;   /* per loop variable */
 	struct entry entry[LOOPS_MAX_ENTRIES];
 	int cap_vars, cap_loopvars;
@@ -205,13 +247,16 @@ void loops_init(struct loops *l, struct arena *a, bool fma);
 int loops_param(struct loops *l, const char *name, int64_t lo, int64_t hi);
 int loops_buf(struct loops *l, const char *name, enum buf_role role, enum dtype t, const struct ix *elems);
 void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi);
-int loops_entry(struct loops *l,
-		const struct ix *extent); /* opens an entry; statements go into its body until
-					   * loops_entry_end */
+int loops_entry(struct loops *l, const struct ix *extent); /* opens an entry; statements go into its body
+							    * until loops_entry_end */
 void loops_entry_end(struct loops *l);
-int lv_new(struct loops *l, int lanes); /* a vector variable */
+int lv_new(struct loops *l, int lanes); /* a vector variable of f32 */
+int lv_new_s32(struct loops *l, int lanes);
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);
 void lv_const(struct loops *l, int dst, float imm);
+void lv_const_s32(struct loops *l, int dst, int32_t value);
+/* DOT4U or DOT4S; narrow: b's bytes lie in [-64, 64]. */
+void lv_dot4(struct loops *l, int dst, enum vop op, int a, int b, int c, bool narrow);
 void lv_lane(struct loops *l, int dst, int a, int lane);
 void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
 void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m);

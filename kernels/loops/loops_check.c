@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks everything that the emitters and the interpreter rely on. */
 #include "kernels/loops/loops.h"
+#include "kernels/loops/loops_lane.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static int check_ix(const struct check *k, const struct ix *x)
 		return bad(k, "loop variable i%d is used outside its loop", x->id);
 	if (x->op == IX_PARAM && (x->id < 0 || x->id >= l->nparams))
 		return bad(k, "there is no parameter %d", x->id);
-	if (x->op == IX_TABLE && (x->id < 0 || x->id >= l->nbufs || l->buf[x->id].dtype != DT_I32))
+	if (x->op == IX_TABLE && (x->id < 0 || x->id >= l->nbufs || l->buf[x->id].dtype != DT_I32 ||
+				  (l->buf[x->id].role != BUF_CONST && l->buf[x->id].role != BUF_IN)))
 		return bad(k, "buffer %d is no table", x->id);
 	if ((x->op == IX_DIV || x->op == IX_MOD) && x->b->hi < 1)
 		return bad(k, "a division by what is never positive");
@@ -70,7 +72,8 @@ static int check_bounds(const struct check *k, const struct mem *m, int lanes)
 	    !range_is_reached(k->l, m->at))
 		return E_OK;
 	if (__builtin_mul_overflow(m->stride, lanes - 1, &span) ||
-	    __builtin_add_overflow(span < 0 ? lo : hi, span, span < 0 ? &lo : &hi))
+	    __builtin_add_overflow(span < 0 ? lo : hi, span, span < 0 ? &lo : &hi) ||
+	    __builtin_add_overflow(hi, mem_group(m) - 1, &hi))
 		return bad(k, "an address overflows");
 	if (lo < 0 || hi >= elems)
 		return bad(k, "elements %lld to %lld of %s are outside its %lld", (long long)lo,
@@ -78,13 +81,47 @@ static int check_bounds(const struct check *k, const struct mem *m, int lanes)
 	return E_OK;
 }
 
-static int check_mem(const struct check *k, const struct mem *m, int lanes, bool store)
+/* Whether a lane of type t may be read from (or written to) elements of dtype d, g in a lane. */
+static bool moves(enum lv_type t, enum dtype d, int g, bool store)
 {
+	bool byte = d == DT_I8 || d == DT_U8;
+	if (t == LV_F32)
+		return g == 1 && (d == DT_F32 || d == DT_F16 || d == DT_BF16);
+	if (g == 1)
+		return d == DT_I32 || d == DT_I16 || byte;
+	return g == 4 ? byte : g == 2 && (d == DT_I16 || d == DT_BF16 || (byte && !store));
+}
+
+/* Whether elements can hold the fill, so that an emitter may load it from memory. */
+static bool holds(struct lane_type t, float fill)
+{
+	uint32_t bytes = 0;
+	double lo = t.elem == DT_U8    ? 0
+		    : t.elem == DT_I8  ? INT8_MIN
+		    : t.elem == DT_I32 ? INT32_MIN
+				       : INT16_MIN;
+	double hi = t.elem == DT_U8    ? UINT8_MAX
+		    : t.elem == DT_I8  ? INT8_MAX
+		    : t.elem == DT_I32 ? INT32_MAX
+				       : INT16_MAX;
+	if (t.type == LV_S32)
+		return fill >= lo && fill <= hi && fill == (double)(int64_t)fill;
+	lane_store(t, &bytes, 0, (union lane){.f = fill});
+	return lane_load(t, &bytes, 0).f == fill;
+}
+
+static int check_mem(const struct check *k, const struct mem *m, int v, bool store)
+{
+	int lanes = k->l->lanes[v], g = mem_group(m);
 	if (m->buf < 0 || m->buf >= k->l->nbufs)
 		return bad(k, "there is no buffer %d", m->buf);
 	const struct lbuf *b = &k->l->buf[m->buf];
-	if (b->dtype != DT_F32)
-		return bad(k, "%s does not hold f32", b->name);
+	if (!moves(k->l->type[v], b->dtype, g, store))
+		return bad(k, "%s holds %s, which v%d (%s) cannot take %d at a time", b->name,
+			   dtype_name(b->dtype), v, k->l->type[v] == LV_F32 ? "f32" : "s32", g);
+	if (m->guard && !holds((struct lane_type){k->l->type[v], b->dtype, g}, m->fill))
+		return bad(k, "%s, of %s, cannot hold the fill %g", b->name, dtype_name(b->dtype),
+			   (double)m->fill);
 	if (!m->at)
 		return bad(k, "no address in %s", b->name);
 	if (store && b->role != BUF_OUT && b->role != BUF_SCRATCH)
@@ -114,6 +151,23 @@ static int check_use(const struct check *k, int v)
 	return rc;
 }
 
+/* Checks the types of result and operands against vop_info. */
+static int check_types(const struct check *k, const struct stmt *s)
+{
+	const int v[5] = {s->dst, s->a, s->b, s->c, s->d};
+	const char *want = vop_info[s->vop].types;
+	enum lv_type x = k->l->type[s->dst];
+	for (int i = 0; want[i]; i++) {
+		enum lv_type t = want[i] == 'f' ? LV_F32 : want[i] == 's' ? LV_S32 : want[i] == 'x' ? x : !x;
+		if (k->l->type[v[i]] != t)
+			return bad(k, "%s needs v%d to be %s", vop_info[s->vop].name, v[i],
+				   t == LV_F32 ? "f32" : "s32");
+	}
+	if (s->vop == V_BDOT2 && !k->l->fma)
+		return bad(k, "bdot2 needs a fused multiply-add");
+	return E_OK;
+}
+
 static int check_set(struct check *k, const struct stmt *s)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
@@ -123,10 +177,16 @@ static int check_set(struct check *k, const struct stmt *s)
 	int rc = check_var(k, s->dst);
 	for (int i = 0; rc >= 0 && i < vop_info[s->vop].args; i++) {
 		rc = check_use(k, arg[i]);
-		if (rc >= 0 && s->vop < V_HADD && s->vop != V_LANE && lanes[arg[i]] != lanes[s->dst])
+		if (rc >= 0 && !vop_across(s->vop) && s->vop != V_LANE && lanes[arg[i]] != lanes[s->dst])
 			rc = bad(k, "%s of %d lanes from v%d of %d", vop_info[s->vop].name, lanes[s->dst],
 				 arg[i], lanes[arg[i]]);
 	}
+	if (rc >= 0)
+		rc = check_types(k, s);
+	if (rc >= 0 && (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0 && s->imm != 7)
+		rc = bad(k, "%s of %g bits", vop_info[s->vop].name, (double)s->imm);
+	if (rc >= 0 && (s->vop == V_BTRN0 || s->vop == V_BTRN1) && s->imm != 1 && s->imm != 2)
+		rc = bad(k, "step %g of 4 bytes", (double)s->imm);
 	if (rc >= 0 && s->vop == V_LANE &&
 	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
 		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);
@@ -139,7 +199,7 @@ static int check_set(struct check *k, const struct stmt *s)
 	      lace_good(lace_of((int)s->imm), lanes[s->dst])))
 		rc = bad(k, "lace %g of %d lanes", (double)s->imm, lanes[s->dst]);
 	if (rc >= 0 && s->vop == V_LOAD)
-		rc = check_mem(k, &s->mem, lanes[s->dst], false);
+		rc = check_mem(k, &s->mem, s->dst, false);
 	if (rc >= 0)
 		k->defined[s->dst] = 1;
 	return rc;
@@ -148,7 +208,7 @@ static int check_set(struct check *k, const struct stmt *s)
 static int check_store(const struct check *k, const struct stmt *s)
 {
 	int rc = check_use(k, s->a);
-	return rc < 0 ? rc : check_mem(k, &s->mem, k->l->lanes[s->a], true);
+	return rc < 0 ? rc : check_mem(k, &s->mem, s->a, true);
 }
 
 static int check_prefetch(const struct check *k, const struct stmt *s)
@@ -218,13 +278,16 @@ static int check_body(struct check *k, const struct stmt *s, int nest)
 	return rc;
 }
 
+static const bool buf_types[DTYPES] = {[DT_F32] = true, [DT_F16] = true, [DT_BF16] = true, [DT_I8] = true,
+				       [DT_U8] = true,  [DT_I16] = true, [DT_I32] = true};
+
 static int check_bufs(const struct check *k)
 {
 	const struct loops *l = k->l;
 	for (int i = 0; i < l->nbufs; i++) {
 		const struct lbuf *b = &l->buf[i];
-		if (b->dtype != DT_F32 && b->dtype != DT_I32)
-			return bad(k, "buffer %s is neither f32 nor i32", b->name);
+		if (!buf_types[b->dtype])
+			return bad(k, "buffer %s is of %s", b->name, dtype_name(b->dtype));
 		if (!b->elems || b->elems->depth || b->elems->hi < 0)
 			return bad(k, "the size of buffer %s", b->name);
 		int rc = check_ix(k, b->elems);
@@ -232,8 +295,6 @@ static int check_bufs(const struct check *k)
 			return fail_in(rc, "size of %s", b->name);
 		if (b->role == BUF_SCRATCH && i != l->nbufs - 1)
 			return bad(k, "scratch %s is not the last buffer", b->name);
-		if (b->dtype == DT_I32 && b->role != BUF_CONST && b->role != BUF_IN)
-			return bad(k, "table %s would be written", b->name);
 	}
 	return E_OK;
 }

@@ -43,7 +43,9 @@ static void print_mem(const struct loops *l, const struct mem *m, struct buf *ou
 	buf_printf(out, "%s[", l->buf[m->buf].name);
 	ix_print(l, m->at, out);
 	buf_puts(out, "]");
-	if (m->stride != 1)
+	if (mem_group(m) > 1)
+		buf_printf(out, " group %d", m->group);
+	if (m->stride != mem_group(m))
 		buf_printf(out, " stride %lld", (long long)m->stride);
 	if (m->valid) {
 		buf_puts(out, " valid ");
@@ -59,13 +61,19 @@ static void print_mem(const struct loops *l, const struct mem *m, struct buf *ou
 static void print_set(const struct loops *l, const struct stmt *s, struct buf *out)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
-	buf_printf(out, "v%d.%d = %s", s->dst, l->lanes[s->dst], vop_info[s->vop].name);
+	bool whole = l->type[s->dst] == LV_S32;
+	buf_printf(out, "v%d.%s%d = %s", s->dst, whole ? "s" : "", l->lanes[s->dst], vop_info[s->vop].name);
 	for (int i = 0; i < vop_info[s->vop].args; i++)
 		buf_printf(out, " v%d", arg[i]);
-	if (s->vop == V_CONST)
+	if (s->vop == V_CONST && whole)
+		buf_printf(out, " %d", s->whole);
+	else if (s->vop == V_CONST)
 		buf_printf(out, " %.9g", (double)s->imm);
-	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE)
+	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE ||
+	    s->vop == V_BTRN0 || s->vop == V_BTRN1)
 		buf_printf(out, " %d", (int)s->imm);
+	if ((s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0)
+		buf_puts(out, " narrow");
 	if (s->vop == V_LOAD) {
 		buf_puts(out, " ");
 		print_mem(l, &s->mem, out);

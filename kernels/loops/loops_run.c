@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: it walks the tree and is the executable definition of the loop IR. Flush-to-zero is done
- * in software on exact results, whatever mode the calling thread's FPU is in. */
+/* The interpreter: it walks the tree and is the executable definition of the loop IR. One lane's
+ * arithmetic is in loops_lane.c. */
 #include "kernels/loops/loops.h"
+#include "kernels/loops/loops_lane.h"
 #include <fenv.h>
-#include <math.h>
 #include <string.h>
 
 enum { MAX_LANES = 16 };
@@ -13,157 +13,11 @@ struct run {
 	struct ix_env env;
 	int64_t *vars; /* loop variables: env.vars */
 	int64_t elems[LOOPS_MAX_BUFS];
-	float (*v)[MAX_LANES];
-	uint8_t *set; /* per vector variable: assigned */
+	union lane (*v)[MAX_LANES];
+	uint8_t *set;  /* per vector variable: assigned */
+	bool overflow; /* an exact operation was not, or an operand was out of range */
 	const char *entry;
 };
-
-/* The smallest normal number; and 2^-126 - 2^-151: smaller results round (to 24 bits, unbounded exponent) to
- * less than the smallest normal number. */
-#define NORMAL 0x1p-126f
-#define TINY (0x1p-126 - 0x1p-151)
-
-static float flush(float x)
-{
-	return fabsf(x) < NORMAL ? copysignf(0, x) : x;
-}
-
-/* Flushes an IEEE result r. If r is NORMAL, its exact value may be tiny: `tiny` says so. */
-static float result(float r, bool tiny)
-{
-	float m = fabsf(r);
-	return m < NORMAL || (m == NORMAL && tiny) ? copysignf(0, r) : r;
-}
-
-static float f_add(float a, float b)
-{
-	return result(flush(a) + flush(b), false); /* a tiny sum is exact */
-}
-
-static float f_sub(float a, float b)
-{
-	return result(flush(a) - flush(b), false);
-}
-
-static float f_mul(float a, float b)
-{
-	a = flush(a);
-	b = flush(b);
-	return result(a * b, fabs((double)a * b) < TINY); /* 48 bits: exact */
-}
-
-static float f_div(float a, float b)
-{
-	a = flush(a);
-	b = flush(b);
-	return result(a / b, fabs((double)a) < TINY * fabs((double)b)); /* 49 bits: exact */
-}
-
-/* Whether |p + c| < TINY exactly. If the rounded sum is TINY, its error (Knuth's two-sum) decides. */
-static bool sum_is_tiny(double p, double c)
-{
-	double s = p + c, b = s - p, e = (p - (s - b)) + (c - b);
-	if (fabs(s) != TINY)
-		return fabs(s) < TINY;
-	return s > 0 ? e < 0 : e > 0;
-}
-
-static float f_fma(float a, float b, float c)
-{
-	a = flush(a);
-	b = flush(b);
-	c = flush(c);
-	float r = fmaf(a, b, c);
-	return result(r, fabsf(r) == NORMAL && sum_is_tiny((double)a * b, c));
-}
-
-static float f_min(float a, float b)
-{
-	a = flush(a);
-	b = flush(b);
-	return a < b ? a : b;
-}
-
-static float f_max(float a, float b)
-{
-	a = flush(a);
-	b = flush(b);
-	return a > b ? a : b;
-}
-
-static uint32_t bits(float x)
-{
-	uint32_t u;
-	memcpy(&u, &x, 4);
-	return u;
-}
-
-static float of_bits(uint32_t u)
-{
-	float x;
-	memcpy(&x, &u, 4);
-	return x;
-}
-
-static float f_neg(float x)
-{
-	return of_bits(bits(x) ^ 0x80000000u);
-}
-
-static float f_abs(float x)
-{
-	return of_bits(bits(x) & 0x7fffffffu);
-}
-
-static float f_sqrt(float x)
-{
-	return sqrtf(flush(x));
-}
-
-static float f_floor(float x)
-{
-	return floorf(flush(x));
-}
-
-static float f_ceil(float x)
-{
-	return ceilf(flush(x));
-}
-
-static float f_rint(float x)
-{
-	return rintf(flush(x));
-}
-
-static float f_pow2(float x)
-{
-	return of_bits(bits(x) << 23);
-}
-
-static float f_getexp(float x)
-{
-	return (float)((int)(bits(x) >> 23 & 255) - 127);
-}
-
-static float f_getmant(float x)
-{
-	return of_bits((bits(x) & 0x7fffffu) | 0x3f800000u);
-}
-
-static float f_copy(float x)
-{
-	return x;
-}
-
-typedef float f1(float);
-typedef float f2(float, float);
-
-static f1 *const op1[V_OPS] = {
-    [V_COPY] = f_copy, [V_NEG] = f_neg,   [V_ABS] = f_abs,   [V_SQRT] = f_sqrt,     [V_FLOOR] = f_floor,
-    [V_CEIL] = f_ceil, [V_RINT] = f_rint, [V_POW2] = f_pow2, [V_GETEXP] = f_getexp, [V_GETMANT] = f_getmant};
-static f2 *const op2[V_OPS] = {
-    [V_ADD] = f_add, [V_SUB] = f_sub,  [V_MUL] = f_mul,  [V_DIV] = f_div,  [V_MIN] = f_min,
-    [V_MAX] = f_max, [V_HADD] = f_add, [V_HMIN] = f_min, [V_HMAX] = f_max, [V_HMUL] = f_mul};
 
 static int wrong(const struct run *r, const char *what, int var)
 {
@@ -208,7 +62,7 @@ static int locate(struct run *r, const struct mem *m, int n, int64_t *at)
 		int64_t span, k;
 		if (__builtin_mul_overflow(i, m->stride, &span) || __builtin_add_overflow(*at, span, &k))
 			k = -1;
-		if (k < 0 || k >= r->elems[m->buf])
+		if (k < 0 || k >= r->elems[m->buf] - (mem_group(m) - 1))
 			return outside(r, m, k);
 	}
 	return E_OK;
@@ -219,55 +73,66 @@ static int load(struct run *r, const struct stmt *s)
 	const struct mem *m = &s->mem;
 	int lanes = r->l->lanes[s->dst], n = valid_lanes(r, m, lanes);
 	bool off = m->guard && !value(r, m->guard);
-	float out[MAX_LANES];
+	struct lane_type t = {r->l->type[s->dst], r->l->buf[m->buf].dtype, mem_group(m)};
 	int64_t at = 0;
 	if (!off && locate(r, m, n, &at) < 0)
 		return E_CORRUPT;
-	const float *p = r->env.bufs[m->buf];
+	const void *p = r->env.bufs[m->buf];
 	for (int i = 0; i < lanes; i++)
-		out[i] = off ? m->fill : i < n ? p[at + i * m->stride] : 0;
-	memcpy(r->v[s->dst], out, sizeof out);
+		r->v[s->dst][i] = off     ? lane_fill(t, m->fill)
+				  : i < n ? lane_load(t, p, at + i * m->stride)
+					  : (union lane){.u = 0};
 	return check_tables(r);
 }
 
 static int store(struct run *r, const struct stmt *s)
 {
 	const struct mem *m = &s->mem;
+	struct lane_type t = {r->l->type[s->a], r->l->buf[m->buf].dtype, mem_group(m)};
 	int n = valid_lanes(r, m, r->l->lanes[s->a]);
 	int64_t at;
 	if (!r->set[s->a])
 		return wrong(r, "stores the unset", s->a);
 	if (locate(r, m, n, &at) < 0)
 		return E_CORRUPT;
-	float *p = r->env.bufs[m->buf];
 	for (int i = 0; i < n; i++)
-		p[at + i * m->stride] = r->v[s->a][i];
+		lane_store(t, r->env.bufs[m->buf], at + i * m->stride, r->v[s->a][i]);
 	return E_OK;
 }
 
-static float laced(const struct stmt *s, const float *a, const float *b, int j, int lanes)
+static union lane laced(const struct stmt *s, const union lane *a, const union lane *b, int j, int lanes)
 {
 	int from = lace_lane(lace_of((int)s->imm), j, lanes);
 	return from < 0 ? a[j] : b[from];
 }
 
-static float select_lane(enum vop op, float a, float b, float c, float d)
+/* Byte j & 3 of lane j / 4. */
+static uint32_t byte(const union lane *v, int j)
 {
-	a = flush(a);
-	b = flush(b);
-	bool yes = op == V_SEL_LT ? a < b : op == V_SEL_LE ? a <= b : a == b;
-	return yes ? c : d;
+	return v[j / 4].u >> j % 4 * 8 & 255;
+}
+
+/* Lane i of BTRN0 (odd: BTRN1). */
+static union lane bytes_turned(const union lane *a, const union lane *b, int i, int step, bool odd)
+{
+	union lane r = {.u = 0};
+	for (int j = 4 * i; j < 4 * i + 4; j++) {
+		uint32_t x = odd ? (j & step ? byte(b, j) : byte(a, j + step))
+				 : (j & step ? byte(b, j - step) : byte(a, j));
+		r.u |= x << j % 4 * 8;
+	}
+	return r;
 }
 
 /* The tree of HADD and friends: halves i and i + n/2 until one is left. */
-static float across(f2 *op, const float *in, int n)
+static union lane across(struct run *r, enum vop op, enum lv_type type, const union lane *in, int n)
 {
-	float t[MAX_LANES];
+	union lane t[MAX_LANES];
 	memcpy(t, in, sizeof t);
 	while (n > 1) {
 		n /= 2;
 		for (int i = 0; i < n; i++)
-			t[i] = op(t[i], t[i + n]);
+			t[i] = lane_op(op, type, (union lane[]){t[i], t[i + n]}, r->l->fma, 0, &r->overflow);
 	}
 	return t[0];
 }
@@ -275,8 +140,9 @@ static float across(f2 *op, const float *in, int n)
 static int set_var(struct run *r, const struct stmt *s)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
-	float in[4][MAX_LANES], *out = r->v[s->dst];
-	int lanes = r->l->lanes[s->dst];
+	union lane in[4][MAX_LANES], *out = r->v[s->dst], one = {.u = 0};
+	enum lv_type type = r->l->type[s->dst];
+	int lanes = r->l->lanes[s->dst], step = (int)s->imm;
 	for (int i = 0; i < vop_info[s->vop].args; i++) {
 		if (!r->set[arg[i]])
 			return wrong(r, "reads the unset", arg[i]);
@@ -285,32 +151,31 @@ static int set_var(struct run *r, const struct stmt *s)
 	r->set[s->dst] = 1;
 	if (s->vop == V_LOAD)
 		return load(r, s);
-	bool whole = s->vop >= V_HADD;
-	float one = whole ? across(op2[s->vop], in[0], r->l->lanes[s->a]) : 0;
+	if (vop_across(s->vop))
+		one = across(r, s->vop, type, in[0], r->l->lanes[s->a]);
 	for (int i = 0; i < lanes; i++) {
-		if (whole)
+		if (vop_across(s->vop))
 			out[i] = one;
 		else if (s->vop == V_CONST)
-			out[i] = s->imm;
+			out[i] = type == LV_S32 ? (union lane){.s = s->whole} : (union lane){.f = s->imm};
 		else if (s->vop == V_LANE)
-			out[i] = in[0][(int)s->imm];
-		else if (s->vop == V_FMA)
-			out[i] = r->l->fma ? f_fma(in[0][i], in[1][i], in[2][i])
-					   : f_add(f_mul(in[0][i], in[1][i]), in[2][i]);
-		else if (s->vop >= V_SEL_LT && s->vop <= V_SEL_EQ)
-			out[i] = select_lane(s->vop, in[0][i], in[1][i], in[2][i], in[3][i]);
+			out[i] = in[0][step];
 		else if (s->vop == V_TRN0)
-			out[i] = i & (int)s->imm ? in[1][i - (int)s->imm] : in[0][i];
+			out[i] = i & step ? in[1][i - step] : in[0][i];
 		else if (s->vop == V_TRN1)
-			out[i] = i & (int)s->imm ? in[1][i] : in[0][i + (int)s->imm];
+			out[i] = i & step ? in[1][i] : in[0][i + step];
 		else if (s->vop == V_LACE)
 			out[i] = laced(s, in[0], in[1], i, lanes);
-		else if (op2[s->vop])
-			out[i] = op2[s->vop](in[0][i], in[1][i]);
+		else if (s->vop == V_BTRN0 || s->vop == V_BTRN1)
+			out[i] = bytes_turned(in[0], in[1], i, step, s->vop == V_BTRN1);
 		else
-			out[i] = op1[s->vop](in[0][i]);
+			out[i] = lane_op(s->vop, type, (union lane[]){in[0][i], in[1][i], in[2][i], in[3][i]},
+					 r->l->fma, step, &r->overflow);
 	}
-	return E_OK;
+	return r->overflow
+		   ? fail(E_CORRUPT, "loops: entry %s: %s overflows, or an operand is out of its range (v%d)",
+			  r->entry, vop_info[s->vop].name, s->dst)
+		   : E_OK;
 }
 
 static int run_body(struct run *r, const struct stmt *s);
@@ -379,7 +244,7 @@ int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t
 	if (l->failed || entry < 0 || entry >= l->nentries)
 		return fail(E_CORRUPT, "loops: no entry %d", entry);
 	struct run r = {.l = l, .vars = ARENA_ARRAY(&a, int64_t, l->nloopvars + 1)};
-	r.v = arena_alloc(&a, sizeof(float[MAX_LANES]) * (size_t)(l->nvars + 1));
+	r.v = arena_alloc(&a, sizeof(union lane[MAX_LANES]) * (size_t)(l->nvars + 1));
 	r.set = ARENA_ARRAY(&a, uint8_t, l->nvars + 1);
 	r.env = (struct ix_env){params, r.vars, bufs, r.elems, false};
 	/* The default environment: round to nearest, subnormals kept. */

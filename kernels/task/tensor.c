@@ -157,7 +157,7 @@ uint16_t f32_to_f16(float f)
 	return (uint16_t)(sign | (mag - 0x38000000 + 0xfff + odd) >> 13);
 }
 
-static float bf16_to_f32(uint16_t h)
+float bf16_to_f32(uint16_t h)
 {
 	uint32_t bits = (uint32_t)h << 16;
 	float f;
@@ -165,7 +165,7 @@ static float bf16_to_f32(uint16_t h)
 	return f;
 }
 
-static uint16_t f32_to_bf16(float f)
+uint16_t f32_to_bf16(float f)
 {
 	uint32_t x;
 	memcpy(&x, &f, 4);

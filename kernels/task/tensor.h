@@ -57,6 +57,8 @@ int64_t tensor_get_i64(const struct tensor *t, int64_t i);
 void tensor_set_i64(struct tensor *t, int64_t i, int64_t v);
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
+float bf16_to_f32(uint16_t h);
+uint16_t f32_to_bf16(float f); /* to nearest even; a NaN stays one */
 /* max|a-b| and max|ref| over f32/f64 (integers and bools: *diff is the number of differing elements). NaN
  * equals NaN. */
 int tensor_compare(const struct tensor *got, const struct tensor *ref, double *diff,

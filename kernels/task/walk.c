@@ -108,23 +108,6 @@ void walk_copy(struct walk *w, size_t bytes, void *dst, const void *src)
 	}
 }
 
-static float bf16_to_f32(uint16_t h)
-{
-	uint32_t bits = (uint32_t)h << 16;
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-static uint16_t f32_to_bf16(float f)
-{
-	uint32_t bits;
-	memcpy(&bits, &f, sizeof bits);
-	if (isnan(f))
-		return (uint16_t)(bits >> 16 | 0x40);
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* to nearest, ties to even */
-}
-
 /* One case of a switch over dtypes: EXPR of an element x of type T. */
 #define LOAD(D, T, EXPR)                                                                                     \
 	case D:                                                                                              \

@@ -151,7 +151,7 @@ static int tame(struct maker *m, enum vop op, int kind, int v)
 static void some_set(struct maker *m)
 {
 	int kind = pick(m, KINDS), other = pick(m, KINDS), lanes = 1 << kind;
-	int drawn = pick(m, V_OPS - 3); /* trn0, trn1 and lace are drawn below, in place of some abs */
+	int drawn = pick(m, V_F32_OPS - 3); /* trn0, trn1 and lace are drawn below, in place of some abs */
 	enum vop op = (enum vop)(drawn >= V_TRN0 ? drawn + 3 : drawn);
 	int a = some_var(m, kind), b = some_var(m, kind), cc = some_var(m, kind), d = some_var(m, kind);
 	if (op == V_CONST || a < 0)
@@ -165,7 +165,7 @@ static void some_set(struct maker *m)
 				 lanes, true));
 	else if (op == V_LANE && some_var(m, other) >= 0)
 		lv_lane(&l, target_var(m, kind), some_var(m, other), pick(m, 1 << other));
-	else if (op >= V_HADD && some_var(m, other) >= 0)
+	else if (vop_across(op) && some_var(m, other) >= 0)
 		lv_set(&l, target_var(m, kind), op, some_var(m, other), -1, -1, -1);
 	else if (op == V_POW2 || op == V_GETEXP || op == V_GETMANT)
 		lv_set(&l, target_var(m, kind), op, tame(m, op, kind, a), -1, -1, -1);

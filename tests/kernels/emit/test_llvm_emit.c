@@ -7,31 +7,15 @@
 #include "platform/run/dev.h"
 #include "platform/run/pool.h"
 #include "platform/base/rng.h"
+#include "tests/lib/host_targets.h"
 #include "tests/lib/random_program.h"
 #include "tests/lib/test.h"
 #include <malloc.h>
 #include <math.h>
 
-enum { MARGIN = 64, MAX_TARGETS = 4 };
+enum { MARGIN = 64 };
 
 static struct arena objects;
-static struct target targets[MAX_TARGETS];
-static int ntargets;
-
-/* The host first, then baselines that it runs. */
-static void find_targets(void)
-{
-	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a"};
-	if (ntargets)
-		return;
-	CHECK(dev_find("cpu") && dev_find("cpu")->probe(&targets[0]) == 1);
-	ntargets = 1;
-	for (size_t i = 0; i < sizeof names / sizeof *names && ntargets < MAX_TARGETS; i++) {
-		struct target *t = &targets[ntargets];
-		CHECK_OK(target_baseline(names[i], t));
-		ntargets += target_runs(&targets[0], t) && strcmp(t->isa, targets[0].isa) != 0;
-	}
-}
 
 struct memory {
 	float f[NBUFS][ELEMS + 2 * MARGIN];
@@ -188,9 +172,9 @@ static void fill_specials(enum vop op)
 
 TEST(operations_on_special_values)
 {
-	find_targets();
+	find_targets(false);
 	for (int k = 0; k < ntargets && !test_bad; k++)
-		for (enum vop op = V_COPY; op < V_OPS; op++) {
+		for (enum vop op = V_COPY; op < V_F32_OPS; op++) {
 			fill_specials(op);
 			if (op != V_LOAD)
 				for (int lanes = 1; lanes <= 16; lanes *= 2)
@@ -201,7 +185,7 @@ TEST(operations_on_special_values)
 /* Products and quotients on both sides of 2^-126 - 2^-151: x86 detects tininess after rounding. */
 TEST(tiny_results)
 {
-	find_targets();
+	find_targets(false);
 	if (strncmp(targets[0].isa, "x86", 3) != 0)
 		SKIP("this ISA may detect tininess otherwise");
 	fill_memory(&start, 2);
@@ -230,7 +214,7 @@ TEST(tiny_results)
 static void random_programs(uint64_t first, uint64_t last)
 {
 	int ran = 0, made = 0;
-	find_targets();
+	find_targets(false);
 	for (uint64_t seed = first; seed <= last && !test_bad; seed++) {
 		int64_t params[2];
 		const struct target *t = &targets[seed % (uint64_t)ntargets];
@@ -285,7 +269,7 @@ static void tile(const struct target *t, int n)
 TEST(spills_are_infeasible)
 {
 	struct blob o;
-	find_targets();
+	find_targets(false);
 	for (int k = 0; k < ntargets; k++) {
 		begin_program(targets[k].fma);
 		tile(&targets[k], targets[k].regs - 4);
@@ -429,7 +413,7 @@ TEST(failures_say_why)
 	const struct emit *e = emit_find("llvm");
 	REQUIRE(e && !emit_find("lvm"));
 	CHECK(strncmp(e->version(), "llvm-", 5) == 0 && strchr(e->version(), '/'));
-	find_targets();
+	find_targets(false);
 	random_program(1, true, params);
 	t = targets[0];
 	strcpy(t.isa, "sim");
@@ -451,7 +435,7 @@ TEST(same_input_same_bytes_and_no_growth)
 {
 	struct blob o, p;
 	int64_t params[2];
-	find_targets();
+	find_targets(false);
 	random_program(5, targets[0].fma, params);
 	arena_reset(&objects);
 	REQUIRE_OK(emit_find("llvm")->emit(&l, &targets[0], &objects, &o));

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of groups (dot products, bytes), and conversions between lanes and memory. Each has a form that
+ * every target can compile; instructions that do more are used where the target's features name them, since
+ * LLVM would abort on an intrinsic without its feature. */
+#include "kernels/emit/llvm_gen.h"
+#include "kernels/loops/loops_lane.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool is_x86(const struct gen *g)
+{
+	return strncmp(g->t->isa, "x86", 3) == 0;
+}
+
+/* Whether the target's features name this one ("+dotprod"). */
+static bool has(const struct gen *g, const char *feature)
+{
+	size_t n = strlen(feature);
+	for (const char *p = g->t->features; (p = strstr(p, feature)); p += n)
+		if ((p == g->t->features || p[-1] == ',') && (p[n] == ',' || !p[n]))
+			return true;
+	return false;
+}
+
+static LLVMValueRef and_(struct gen *g, LLVMValueRef v, uint32_t mask, int lanes)
+{
+	return LLVMBuildAnd(g->b, v, gen_whole(g, mask, lanes), "");
+}
+
+static LLVMValueRef shl(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
+{
+	return LLVMBuildShl(g->b, v, gen_whole(g, n, lanes), "");
+}
+
+static LLVMValueRef lshr(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
+{
+	return LLVMBuildLShr(g->b, v, gen_whole(g, n, lanes), "");
+}
+
+static LLVMValueRef ashr(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
+{
+	return LLVMBuildAShr(g->b, v, gen_whole(g, n, lanes), "");
+}
+
+static LLVMValueRef choose(struct gen *g, LLVMValueRef yes, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildSelect(g->b, yes, a, b, "");
+}
+
+static LLVMValueRef clamp(struct gen *g, LLVMValueRef v, int32_t lo, int32_t hi, int lanes)
+{
+	LLVMValueRef l = gen_whole(g, (uint32_t)lo, lanes), h = gen_whole(g, (uint32_t)hi, lanes);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntSGT, v, l, ""), v, l);
+	return choose(g, LLVMBuildICmp(g->b, LLVMIntSLT, v, h, ""), v, h);
+}
+
+/* A call of a target's intrinsic that has one form. */
+static LLVMValueRef target_call(struct gen *g, const char *name, LLVMValueRef *args, unsigned n)
+{
+	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+	LLVMTypeRef type = LLVMIntrinsicGetType(g->ctx, id, NULL, 0), want[4];
+	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(g->mod, id, NULL, 0), cast[4];
+	LLVMGetParamTypes(type, want); /* versions of LLVM differ in the element type of vectors */
+	for (unsigned i = 0; i < n; i++)
+		cast[i] = LLVMBuildBitCast(g->b, args[i], want[i], "");
+	return LLVMBuildCall2(g->b, type, fn, cast, n, "");
+}
+
+/* Vectors wider than the target's registers are cut, narrower ones than 128 bits padded with zeros. */
+
+static int piece_lanes(const struct gen *g, int lanes)
+{
+	return lanes < 4 ? 4 : lanes > g->t->lanes ? g->t->lanes : lanes;
+}
+
+static LLVMValueRef cut(struct gen *g, LLVMValueRef v, int at, int have, int want)
+{
+	LLVMValueRef index[16];
+	if (have == want)
+		return v;
+	if (have == 1)
+		return LLVMBuildInsertElement(g->b,
+					      LLVMConstNull(LLVMVectorType(LLVMTypeOf(v), (unsigned)want)), v,
+					      LLVMConstInt(g->i32, 0, false), "");
+	for (int i = 0; i < want; i++)
+		index[i] = LLVMConstInt(g->i32, (unsigned)(at + i < have ? at + i : have), false);
+	return LLVMBuildShuffleVector(g->b, v, LLVMConstNull(LLVMTypeOf(v)),
+				      LLVMConstVector(index, (unsigned)want), "");
+}
+
+static LLVMValueRef join(struct gen *g, LLVMValueRef a, LLVMValueRef b, int lanes)
+{
+	LLVMValueRef index[16];
+	for (int i = 0; i < lanes; i++)
+		index[i] = LLVMConstInt(g->i32, (unsigned)i, false);
+	return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(index, (unsigned)lanes), "");
+}
+
+typedef LLVMValueRef piece_fn(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes);
+
+static LLVMValueRef by_pieces(struct gen *g, piece_fn *fn, const struct stmt *s, const LLVMValueRef *in,
+			      int lanes)
+{
+	int want = piece_lanes(g, lanes), n = 0;
+	LLVMValueRef part[16];
+	for (int at = 0; at < lanes; at += want) {
+		LLVMValueRef v[4] = {NULL};
+		for (int i = 0; i < vop_info[s->vop].args; i++)
+			v[i] = cut(g, in[i], at, lanes, want);
+		part[n++] = fn(g, s, v, want);
+	}
+	if (lanes < want)
+		return gen_lanes(g, part[0], 0, 1, lanes);
+	for (; n > 1; n /= 2, want *= 2)
+		for (int i = 0; i < n / 2; i++)
+			part[i] = join(g, part[2 * i], part[2 * i + 1], 2 * want);
+	return part[0];
+}
+
+/* Even or odd bytes of v, widened to 16 bits: two in each lane. */
+static LLVMValueRef half_bytes(struct gen *g, LLVMValueRef v, bool odd, bool is_signed, int lanes)
+{
+	if (!is_signed)
+		return and_(g, odd ? lshr(g, v, 8, lanes) : v, 0x00ff00ff, lanes);
+	LLVMTypeRef t = LLVMVectorType(g->i16, 2 * (unsigned)lanes);
+	LLVMValueRef e[32], x = LLVMBuildBitCast(g->b, v, t, "");
+	for (int i = 0; i < 2 * lanes; i++)
+		e[i] = LLVMConstInt(g->i16, 8, false);
+	LLVMValueRef eight = LLVMConstVector(e, 2 * (unsigned)lanes);
+	if (!odd)
+		x = LLVMBuildShl(g->b, x, eight, "");
+	return gen_bits(g, LLVMBuildAShr(g->b, x, eight, ""), UNIT_I32, lanes);
+}
+
+/* a0 b0 + a1 b1 of signed 16-bit parts. */
+static LLVMValueRef pair_products(struct gen *g, LLVMValueRef a, LLVMValueRef b, int lanes)
+{
+	LLVMValueRef args[2] = {a, b};
+	if (is_x86(g))
+		return target_call(g,
+				   lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
+				   : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+						: "llvm.x86.avx512.pmaddw.d.512",
+				   args, 2);
+	LLVMValueRef lo = LLVMBuildMul(g->b, ashr(g, shl(g, a, 16, lanes), 16, lanes),
+				       ashr(g, shl(g, b, 16, lanes), 16, lanes), "");
+	LLVMValueRef hi = LLVMBuildMul(g->b, ashr(g, a, 16, lanes), ashr(g, b, 16, lanes), "");
+	return LLVMBuildAdd(g->b, lo, hi, "");
+}
+
+/* Whether instructions of AVX-512 exist for so many lanes: shorter ones need AVX512VL. */
+static bool has_width(const struct gen *g, int lanes)
+{
+	return lanes < 16 ? has(g, "+avx512vl") : g->t->lanes == 16;
+}
+
+/* The processor's own dot product of bytes or pairs: name is "vpdpbusd". NULL: it has none. */
+static LLVMValueRef vnni(struct gen *g, const char *name, LLVMValueRef *in, int lanes)
+{
+	char full[48];
+	bool wide = has(g, "+avx512vnni") && has_width(g, lanes);
+	if (!wide && !(has(g, "+avxvnni") && lanes <= 8))
+		return NULL;
+	snprintf(full, sizeof full, "llvm.x86.avx512.%s.%d", name, lanes * 32);
+	LLVMValueRef args[3] = {in[2], in[0], in[1]};
+	return target_call(g, full, args, 3);
+}
+
+/* Bytes of a, unsigned, times b's, at most 64: sums of pairs fit in 16 bits. */
+static LLVMValueRef narrow_dot(struct gen *g, LLVMValueRef *in, int lanes)
+{
+	LLVMValueRef pairs = target_call(g,
+					 lanes == 4   ? "llvm.x86.ssse3.pmadd.ub.sw.128"
+					 : lanes == 8 ? "llvm.x86.avx2.pmadd.ub.sw"
+						      : "llvm.x86.avx512.pmaddubs.w.512",
+					 in, 2);
+	pairs = gen_bits(g, pairs, UNIT_I32, lanes);
+	return LLVMBuildAdd(g->b, in[2], pair_products(g, pairs, gen_whole(g, 0x00010001, lanes), lanes), "");
+}
+
+/* Products of signed bytes, eight at a time, and their sums by pairs. */
+static LLVMValueRef neon_dot(struct gen *g, LLVMValueRef *in, bool is_signed)
+{
+	LLVMTypeRef i16x16 = LLVMVectorType(g->i16, 16), i32x16 = LLVMVectorType(g->i32, 16);
+	LLVMTypeRef bytes = LLVMVectorType(g->i8, 16);
+	LLVMValueRef a = LLVMBuildBitCast(g->b, in[0], bytes, ""),
+		     b = LLVMBuildBitCast(g->b, in[1], bytes, "");
+	a = is_signed ? LLVMBuildSExt(g->b, a, i16x16, "") : LLVMBuildZExt(g->b, a, i16x16, "");
+	LLVMValueRef p = LLVMBuildMul(g->b, a, LLVMBuildSExt(g->b, b, i16x16, ""), "");
+	LLVMValueRef sum = LLVMBuildSExt(g->b, p, i32x16, ""), r = in[2];
+	for (int k = 0; k < 4; k++)
+		r = LLVMBuildAdd(g->b, r, gen_lanes(g, sum, k, 4, 4), "");
+	return r;
+}
+
+static LLVMValueRef dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	bool is_signed = s->vop == V_DOT4S;
+	if (!is_x86(g)) {
+		LLVMTypeRef bytes = LLVMVectorType(g->i8, 16);
+		if (strcmp(g->t->isa, "armv8-a") != 0 || !is_signed || !has(g, "+dotprod"))
+			return neon_dot(g, in, is_signed);
+		LLVMValueRef args[3] = {in[2], in[0], in[1]};
+		LLVMTypeRef over[2] = {LLVMTypeOf(in[2]), bytes};
+		unsigned id = LLVMLookupIntrinsicID("llvm.aarch64.neon.sdot", 22);
+		for (int i = 1; i < 3; i++)
+			args[i] = LLVMBuildBitCast(g->b, args[i], bytes, "");
+		return LLVMBuildCall2(g->b, LLVMIntrinsicGetType(g->ctx, id, over, 2),
+				      LLVMGetIntrinsicDeclaration(g->mod, id, over, 2), args, 3, "");
+	}
+	if (!is_signed) {
+		LLVMValueRef v = vnni(g, "vpdpbusd", in, lanes);
+		if (v)
+			return v;
+		if (s->imm != 0)
+			return narrow_dot(g, in, lanes);
+	}
+	LLVMValueRef r = in[2];
+	for (int odd = 0; odd < 2; odd++)
+		r = LLVMBuildAdd(g->b, r,
+				 pair_products(g, half_bytes(g, in[0], odd, is_signed, lanes),
+					       half_bytes(g, in[1], odd, true, lanes), lanes),
+				 "");
+	return r;
+}
+
+static LLVMValueRef dot2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMValueRef v = is_x86(g) ? vnni(g, "vpdpwssd", in, lanes) : NULL;
+	(void)s;
+	return v ? v : LLVMBuildAdd(g->b, in[2], pair_products(g, in[0], in[1], lanes), "");
+}
+
+static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	(void)s;
+	if (has(g, "+avx512bf16") && has_width(g, lanes)) {
+		char name[48];
+		LLVMValueRef args[3] = {in[2], in[0], in[1]};
+		snprintf(name, sizeof name, "llvm.x86.avx512bf16.dpbf16ps.%d", lanes * 32);
+		return target_call(g, name, args, 3);
+	}
+	LLVMValueRef r = in[2];
+	for (int odd = 1; odd >= 0; odd--) {
+		LLVMValueRef args[3];
+		for (int i = 0; i < 2; i++)
+			args[i] =
+			    gen_bits(g, odd ? and_(g, in[i], 0xffff0000, lanes) : shl(g, in[i], 16, lanes),
+				     UNIT_F32, lanes);
+		args[2] = r;
+		r = gen_call(g, IN_FMA, UNIT_F32, lanes, args, 3);
+	}
+	return r;
+}
+
+static LLVMValueRef to_whole(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	(void)s;
+	if (is_x86(g) && lanes < 16)
+		return target_call(g, lanes == 4 ? "llvm.x86.sse2.cvtps2dq" : "llvm.x86.avx.cvt.ps2dq.256",
+				   in, 1);
+	if (is_x86(g)) {
+		LLVMValueRef args[4] = {in[0], gen_whole(g, 0, 16), LLVMConstAllOnes(g->i16),
+					LLVMConstInt(g->i32, 4, false)};
+		return target_call(g, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
+	}
+	/* |x| + 2^23 - 2^23 is the nearest whole number; beyond 2^23 there are no others. */
+	LLVMValueRef big = gen_const(g, 0x1p23f, lanes), m = gen_call(g, IN_FABS, UNIT_F32, lanes, in, 1),
+		     sign[2];
+	LLVMValueRef r = LLVMBuildFSub(g->b, LLVMBuildFAdd(g->b, m, big, ""), big, "");
+	r = choose(g, LLVMBuildFCmp(g->b, LLVMRealOLT, m, big, ""), r, m);
+	sign[0] = r;
+	sign[1] = in[0];
+	r = gen_call(g, IN_COPYSIGN, UNIT_F32, lanes, sign, 2);
+	return LLVMBuildFPToSI(g->b, r, gen_type(g, UNIT_I32, lanes), "");
+}
+
+static LLVMValueRef quad(struct gen *g, const LLVMValueRef *in, int32_t lo, int32_t hi, int lanes)
+{
+	LLVMValueRef r = NULL;
+	for (int i = 0; i < 4; i++) {
+		LLVMValueRef v = clamp(g, in[i], lo, hi, lanes);
+		if (lo < 0 && i < 3)
+			v = and_(g, v, 255, lanes);
+		v = i ? shl(g, v, 8 * (uint32_t)i, lanes) : v;
+		r = r ? LLVMBuildOr(g->b, r, v, "") : v;
+	}
+	return r;
+}
+
+static LLVMValueRef bytes_turned(struct gen *g, const LLVMValueRef *in, int step, bool odd, int lanes)
+{
+	LLVMTypeRef bytes = LLVMVectorType(g->i8, 4 * (unsigned)lanes);
+	LLVMValueRef index[64], v[2];
+	for (int i = 0; i < 2; i++)
+		v[i] = LLVMBuildBitCast(g->b, in[i], bytes, "");
+	for (int j = 0; j < 4 * lanes; j++) {
+		int from =
+		    odd ? (j & step ? 4 * lanes + j : j + step) : (j & step ? 4 * lanes + j - step : j);
+		index[j] = LLVMConstInt(g->i32, (unsigned)from, false);
+	}
+	LLVMValueRef r =
+	    LLVMBuildShuffleVector(g->b, v[0], v[1], LLVMConstVector(index, 4 * (unsigned)lanes), "");
+	return gen_bits(g, r, UNIT_I32, lanes);
+}
+
+LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes)
+{
+	switch (s->vop) {
+	case V_DOT4U:
+	case V_DOT4S:
+		return by_pieces(g, dot4, s, in, lanes);
+	case V_DOT2:
+		return by_pieces(g, dot2, s, in, lanes);
+	case V_BDOT2:
+		return by_pieces(g, bdot2, s, in, lanes);
+	case V_CVT:
+		return g->l->type[s->dst] == LV_S32
+			   ? by_pieces(g, to_whole, s, in, lanes)
+			   : LLVMBuildSIToFP(g->b, in[0], gen_type(g, UNIT_F32, lanes), "");
+	case V_QUADU:
+		return quad(g, in, 0, 255, lanes);
+	case V_QUADS:
+		return quad(g, in, -128, 127, lanes);
+	default:
+		return bytes_turned(g, in, (int)s->imm, s->vop == V_BTRN1, lanes);
+	}
+}
+
+enum unit gen_unit(enum lv_type type, enum dtype elem, int group)
+{
+	size_t bytes = dtype_bytes(elem) * (size_t)group;
+	return elem == DT_F32 && type == LV_F32 ? UNIT_F32
+	       : bytes == 4                     ? UNIT_I32
+	       : bytes == 2                     ? UNIT_I16
+						: UNIT_I8;
+}
+
+/* f16 as f32 without an instruction for it. A subnormal is 2^-14 more, less 2^-14. */
+static LLVMValueRef widen_half(struct gen *g, LLVMValueRef h, int lanes)
+{
+	LLVMValueRef m = shl(g, and_(g, h, 0x7fff, lanes), 13, lanes);
+	LLVMValueRef exp = and_(g, m, 0x0f800000, lanes), rebias = gen_whole(g, 112u << 23, lanes);
+	LLVMValueRef v = LLVMBuildAdd(g->b, m, rebias, ""), low = gen_whole(g, 113u << 23, lanes);
+	LLVMValueRef sub = LLVMBuildFSub(g->b, gen_bits(g, LLVMBuildAdd(g->b, m, low, ""), UNIT_F32, lanes),
+					 gen_bits(g, low, UNIT_F32, lanes), "");
+	LLVMValueRef is_inf = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_whole(g, 0x0f800000, lanes), "");
+	LLVMValueRef is_sub = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_whole(g, 0, lanes), "");
+	v = choose(g, is_inf, LLVMBuildAdd(g->b, v, rebias, ""), v);
+	v = choose(g, is_sub, gen_bits(g, sub, UNIT_I32, lanes), v);
+	v = LLVMBuildOr(g->b, v, shl(g, and_(g, h, 0x8000, lanes), 16, lanes), "");
+	return gen_bits(g, v, UNIT_F32, lanes);
+}
+
+static LLVMTypeRef half_type(struct gen *g, int lanes)
+{
+	LLVMTypeRef h = LLVMHalfTypeInContext(g->ctx);
+	return lanes == 1 ? h : LLVMVectorType(h, (unsigned)lanes);
+}
+
+LLVMValueRef gen_widen(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,
+		       int lanes)
+{
+	LLVMTypeRef s32 = gen_type(g, UNIT_I32, lanes);
+	bool is_signed = elem == DT_I8 || elem == DT_I16;
+	if (gen_unit(type, elem, group) == UNIT_F32 || dtype_bytes(elem) * (size_t)group == 4)
+		return v;
+	if (type == LV_F32 && elem == DT_F16 && g->half)
+		return LLVMBuildFPExt(g->b, LLVMBuildBitCast(g->b, v, half_type(g, lanes), ""),
+				      gen_type(g, UNIT_F32, lanes), "");
+	if (group == 2) { /* bytes in pairs */
+		LLVMTypeRef i8s = LLVMVectorType(g->i8, 2 * (unsigned)lanes);
+		LLVMTypeRef i16s = LLVMVectorType(g->i16, 2 * (unsigned)lanes);
+		v = LLVMBuildBitCast(g->b, v, i8s, "");
+		v = is_signed ? LLVMBuildSExt(g->b, v, i16s, "") : LLVMBuildZExt(g->b, v, i16s, "");
+		return LLVMBuildBitCast(g->b, v, s32, "");
+	}
+	v = is_signed ? LLVMBuildSExt(g->b, v, s32, "") : LLVMBuildZExt(g->b, v, s32, "");
+	if (type == LV_S32)
+		return v;
+	return elem == DT_F16 ? widen_half(g, v, lanes) : gen_bits(g, shl(g, v, 16, lanes), UNIT_F32, lanes);
+}
+
+/* f32 as f16 without an instruction for it, in the low bits. 0.5 has the last place of f16's subnormals. */
+static LLVMValueRef narrow_half(struct gen *g, LLVMValueRef x, int lanes)
+{
+	LLVMValueRef m = and_(g, x, 0x7fffffff, lanes), half = gen_const(g, 0.5f, lanes);
+	LLVMValueRef odd = and_(g, lshr(g, m, 13, lanes), 1, lanes);
+	LLVMValueRef v = LLVMBuildAdd(g->b, m, gen_whole(g, 0xfffu - 0x38000000u, lanes), "");
+	v = lshr(g, LLVMBuildAdd(g->b, v, odd, ""), 13, lanes);
+	LLVMValueRef sub = LLVMBuildFAdd(g->b, gen_bits(g, m, UNIT_F32, lanes), half, "");
+	sub = LLVMBuildSub(g->b, gen_bits(g, sub, UNIT_I32, lanes), gen_bits(g, half, UNIT_I32, lanes), "");
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_whole(g, 0x38800000, lanes), ""), sub, v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGE, m, gen_whole(g, 0x477ff000, lanes), ""),
+		   gen_whole(g, 0x7c00, lanes), v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_whole(g, 0x7f800000, lanes), ""),
+		   gen_whole(g, 0x7e00, lanes), v);
+	return LLVMBuildOr(g->b, v, and_(g, lshr(g, x, 16, lanes), 0x8000, lanes), "");
+}
+
+/* f32 as bf16, in the low bits: rounded to even, subnormals flushed, NaN quiet. */
+static LLVMValueRef narrow_bf16(struct gen *g, LLVMValueRef x, int lanes)
+{
+	LLVMValueRef m = and_(g, x, 0x7fffffff, lanes), high = lshr(g, x, 16, lanes);
+	LLVMValueRef v = LLVMBuildAdd(g->b, LLVMBuildAdd(g->b, x, gen_whole(g, 0x7fff, lanes), ""),
+				      and_(g, high, 1, lanes), "");
+	v = lshr(g, v, 16, lanes);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_whole(g, 0x7f800000, lanes), ""),
+		   LLVMBuildOr(g->b, high, gen_whole(g, 0x40, lanes), ""), v);
+	return choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_whole(g, 0x00800000, lanes), ""),
+		      and_(g, high, 0x8000, lanes), v);
+}
+
+LLVMValueRef gen_narrow(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,
+			int lanes)
+{
+	if (gen_unit(type, elem, group) == UNIT_F32 || dtype_bytes(elem) * (size_t)group == 4)
+		return v;
+	if (type == LV_F32 && elem == DT_F16 && g->half)
+		return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, v, half_type(g, lanes), ""),
+					gen_type(g, UNIT_I16, lanes), "");
+	if (type == LV_F32) {
+		v = gen_bits(g, v, UNIT_I32, lanes);
+		v = elem == DT_F16 ? narrow_half(g, v, lanes) : narrow_bf16(g, v, lanes);
+	} else {
+		v = elem == DT_I8   ? clamp(g, v, INT8_MIN, INT8_MAX, lanes)
+		    : elem == DT_U8 ? clamp(g, v, 0, UINT8_MAX, lanes)
+				    : clamp(g, v, INT16_MIN, INT16_MAX, lanes);
+	}
+	return LLVMBuildTrunc(g->b, v, gen_type(g, gen_unit(type, elem, group), lanes), "");
+}
+
+uint32_t gen_fill_bits(enum lv_type type, enum dtype elem, int group, float fill)
+{
+	uint32_t bits = 0;
+	struct lane_type t = {type, elem, group};
+	if (dtype_bytes(elem) * (size_t)group == 2 && group == 2) /* bytes that are widened */
+		return ((uint32_t)(int32_t)fill & 255) * 0x101;
+	lane_store(t, &bits, 0, lane_fill(t, fill));
+	return bits;
+}
