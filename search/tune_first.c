@@ -163,7 +163,8 @@ static int incumbent_alone(struct tune *t)
 	return tune_save(t, true, trial, &m);
 }
 
-/* If no default works (it spills on machines with few registers), starts from the first rule that does. */
+/* If no default works (it spills on machines with few registers), starts from the first rule that does. It is
+ * saved in the default's place, because a network of default schedules uses it, too. */
 static int first_rule(struct tune *t)
 {
 	char cand[CAND_MAX];
@@ -182,7 +183,9 @@ static int first_rule(struct tune *t)
 		if (m.status != MEAS_OK)
 			continue;
 		tune_set_best(t, trial, m.median_ns);
-		return tune_save(t, true, trial, &m);
+		t->result->default_ns = m.median_ns;
+		rc = tune_save(t, false, trial, &m);
+		return rc < 0 ? rc : tune_save(t, true, trial, &m);
 	}
 	return E_OK;
 }

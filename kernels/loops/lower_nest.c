@@ -2,7 +2,7 @@
 /* The spatial loops of a stage: over blocks, and over tiles (full tiles and a smaller last one). */
 #include "kernels/loops/lower_parts.h"
 
-enum { FEW_TILES = 8 };
+enum { FEW_TILES = 8, MANY_POINTS = 8 };
 
 int nest_unit(const struct nest *k, int axis)
 {
@@ -24,8 +24,10 @@ static int runs_const(const struct nest *k, int axis, int64_t extent, int tile, 
 	return n;
 }
 
-/* Runs of a symbolic axis: full tiles, then single points or (masked) vectors; large tiles have a run of
- * tiles of 4 in between. */
+/* Runs of a symbolic axis: full tiles; of a tile of up to 7, one tile with what is left of it, for whose
+ * size there is a run each; of larger ones tiles of 4 and then single points; last a point or (masked)
+ * vector. With 16 registers a tile has 3 to 6 points, and a row of 5 or 7 pixels would mostly be single ones,
+ * whose few sums wait for each other. */
 static int runs_symbolic(const struct nest *k, int axis, const struct ix *extent, int tile, struct run *r)
 {
 	struct loops *l = k->w->l;
@@ -34,14 +36,20 @@ static int runs_symbolic(const struct nest *k, int axis, const struct ix *extent
 	const struct ix *whole =
 	    ragged ? ix_div(l, extent, ix_c(l, u)) : ix_div(l, ix_add(l, extent, ix_c(l, u - 1)), ix_c(l, u));
 	const struct ix *all = ix_div(l, ix_add(l, extent, ix_c(l, u - 1)), ix_c(l, u));
-	const struct ix *done = ix_c(l, 0), *main = ix_div(l, whole, ix_c(l, tile));
+	const struct ix *done = ix_c(l, 0), *main = ix_div(l, whole, ix_c(l, tile)),
+			*rest = ix_mod(l, whole, ix_c(l, tile));
 	int n = 0;
 	if (tile > 1 || !ragged) {
 		r[n++] = (struct run){ix_c(l, 0), main, tile, false, true};
 		done = ix_mul(l, main, ix_c(l, tile));
 	}
-	if (tile >= 8) {
-		const struct ix *four = ix_div(l, ix_mod(l, whole, ix_c(l, tile)), ix_c(l, 4));
+	for (int m = tile - 1; m > 1 && tile < MANY_POINTS && axis < k->ns; m--)
+		r[n++] =
+		    (struct run){ix_mul(l, done, ix_c(l, u)), ix_eq(l, rest, ix_c(l, m)), m, false, false};
+	if (n > 1)
+		done = ix_add(l, done, ix_mul(l, rest, ix_lt(l, ix_c(l, 1), rest)));
+	if (tile >= MANY_POINTS) {
+		const struct ix *four = ix_div(l, rest, ix_c(l, 4));
 		r[n++] = (struct run){ix_mul(l, done, ix_c(l, u)), four, 4, false, false};
 		done = ix_add(l, done, ix_mul(l, four, ix_c(l, 4)));
 	}

@@ -203,7 +203,7 @@ struct run {
 	bool masked; /* the last vector is partial */
 	bool main;
 };
-enum { MAX_RUNS = 3 };
+enum { MAX_RUNS = 8 };
 
 /* State that is restored when a scope ends. */
 struct scope {

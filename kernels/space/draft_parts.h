@@ -25,12 +25,13 @@
 #define ACROSS 16.     /* cost of combining the lanes of one point, or of a vector of points */
 #define WINDOW 4.      /* overhead of a tile whose filters are in registers: it overlaps with the next tile */
 #define WINDOW_LIVE 4. /* vectors of a row that wait for their neighbour */
-#define REST 1.1       /* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 %
-		        * more than by 7 */
-#define BESIDE .25     /* share of the arithmetic that adds to memory time: weights may be in cache */
-#define HELD_SPARE 4   /* registers kept free beside the held filters */
-#define SPILL 3.       /* cycles a step, if any register is spilled */
-#define SPILLED 1.7    /* cycles a step for each spilled register */
+#define REST                                                                                                 \
+	1.1          /* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 %      \
+		      * more than by 7 */
+#define BESIDE .25   /* share of the arithmetic that adds to memory time: weights may be in cache */
+#define HELD_SPARE 4 /* registers kept free beside the held filters */
+#define SPILL 3.     /* cycles a step, if any register is spilled */
+#define SPILLED 1.7  /* cycles a step for each spilled register */
 /* A working set of up to `safe` caches stays in the cache, one of 1 + safe caches is lost, and in between a
  * part of it is lost. L1: a set slightly too large is not all lost, as it would be under strict LRU: 3x3/2
  * convolutions reach 90 % of the peak. L2: code, tables and other hardware threads share it, and weights that
@@ -112,9 +113,11 @@ int draft_window(const struct task *t, int stage, const struct sstage *s);
 #define WINO_LOADS 1.7                 /* vectors a cycle */
 extern const double winograd_along[5]; /* cycles of a transform along one axis, for each m */
 
-/* Room of the caches in bytes, and rates in bytes a cycle. Threads slow each other down in the L3. */
+/* Room of the caches in bytes, and rates in bytes a cycle. Threads slow each other down in the L3. A core
+ * that splits its widest FMAs takes twice as long for them, in which it issues twice as many other
+ * instructions: these count `others` (1 elsewhere). */
 struct winograd_speeds {
-	double l1_room, l2_room, l2, l3, memory;
+	double l1_room, l2_room, l2, l3, memory, others;
 };
 struct winograd_speeds winograd_speeds(const struct target *tg, int threads);
 /* Lanes per pixel that are not contiguous in the output or in an operand that is added to it. */

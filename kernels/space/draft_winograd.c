@@ -6,35 +6,43 @@
 #include "kernels/space/winograd.h"
 
 #include <math.h>
+#include <string.h>
 
 const double winograd_along[5] = {[2] = 6, [4] = 11};
 
 /* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
-static double product(const struct winograd *w, double n, double channels)
+static double product(const struct winograd *w, double n, double channels, double others)
 {
-	double points = n * w->kv, loads = n + w->kv;
-	double step = fmax(4, draft_join(points / 2, draft_join(loads / WINO_LOADS, (points + loads) / 4)));
+	double points = n * w->kv, loads = others * n + w->kv, slots = others * (points + n + w->kv);
+	double step = fmax(4, draft_join(points / 2, draft_join(loads / WINO_LOADS, slots / 4)));
 	return channels * step + WINO_CALL + 1.5 * points;
 }
 
 /* Products of a block of `count` tiles: its last full register tile may reach beyond `count`. */
-static double block(const struct winograd *w, int64_t count, double channels)
+static double block(const struct winograd *w, int64_t count, double channels, double others)
 {
 	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
-	double rest = count > full * w->px ? product(w, w->tiles % w->px, channels) : 0;
-	return (double)(need < full ? need : full) * product(w, w->px, channels) + rest;
+	double rest = count > full * w->px ? product(w, w->tiles % w->px, channels, others) : 0;
+	return (double)(need < full ? need : full) * product(w, w->px, channels, others) + rest;
 }
 
 /* The same with untransformed filters: each step transforms one row of points and uses it. Measured. */
-static double block_raw(const struct winograd *w, int64_t count, double channels)
+static double block_raw(const struct winograd *w, int64_t count, double channels, double others)
 {
-	double points = w->m + 2, steps = points * ceil((double)count / w->px);
-	return steps * (channels * (.75 * points * w->px + 11) + WINO_CALL + 3 * points * w->px);
+	double points = w->m + 2, tile = points * w->px, steps = points * ceil((double)count / w->px);
+	double step = draft_join(tile / 2, others * (.75 * tile + 11));
+	return steps * (channels * step + others * (WINO_CALL + 3 * tile));
 }
 
 static double over(double bytes, double room)
 {
 	return bytes > room ? bytes - room : 0;
+}
+
+/* Zen 4 does a 512-bit FMA in two cycles. */
+static bool splits_vectors(const struct target *tg)
+{
+	return tg->lanes == 16 && strcmp(tg->cpu, "znver4") == 0;
 }
 
 struct winograd_speeds winograd_speeds(const struct target *tg, int threads)
@@ -45,7 +53,8 @@ struct winograd_speeds winograd_speeds(const struct target *tg, int threads)
 					.l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24,
 					.l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1)
 								: memory,
-					.memory = memory};
+					.memory = memory,
+					.others = splits_vectors(tg) ? .5 : 1};
 }
 
 double winograd_apart(const struct task *t, const struct sstage *s)
@@ -85,10 +94,10 @@ static double panels_again(const struct winograd *w, const struct winograd_sizes
 static double products(const struct winograd *w, const struct winograd_sizes *z,
 		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors, int lanes)
 {
-	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
+	double (*cost)(const struct winograd *, int64_t, double, double) = w->raw ? block_raw : block;
 	double points = w->raw ? 1 : z->points * z->points;
 	return points * (double)ceil_div(vectors, w->kv) *
-	       (cost(w, tiles, (double)z->channels) + panels_again(w, z, v, tiles, lanes));
+	       (cost(w, tiles, (double)z->channels, v->others) + panels_again(w, z, v, tiles, lanes));
 }
 
 /* The share of the busiest of `threads` threads in the parallel indexes, which go through the blocks of tiles
@@ -133,7 +142,7 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
 	       far = threads > 1 ? in : 0; /* inputs in other cores' caches */
 	struct draft_terms x = {0};
-	x.of[DRAFT_TRANSFORM] = transforms(t, s, &z, tiles, (double)h.vectors);
+	x.of[DRAFT_TRANSFORM] = v.others * transforms(t, s, &z, tiles, (double)h.vectors);
 	x.of[DRAFT_L2] = (others + lasts) * held / v.l2;
 	x.of[DRAFT_L3] = (others + lasts) * (.5 * missed * moved + far) / v.l3;
 	double rest =
@@ -142,7 +151,7 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;
 	double work = others * products(w, &z, &v, w->tiles, h.vectors, s->lanes) +
 		      lasts * products(w, &z, &v, h.last, h.vectors, s->lanes);
-	double apart = w->raw ? 2 : 1.5;
+	double apart = w->raw || v.others < 1 ? 2 : 1.5;
 	double both =
 	    w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights;
 	x.cycles = rest + both;

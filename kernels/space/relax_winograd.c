@@ -93,8 +93,9 @@ static void open_winograd(struct wino_cost *f, const struct relaxed *x)
 static struct num tile_product(const struct wino_cost *f, struct num kv)
 {
 	struct tape *p = f->p;
-	struct num points = num_mul(p, f->px, kv), loads = num_add(p, f->px, kv);
-	struct num slots = num_scale(p, num_add(p, points, loads), 1. / 4);
+	double others = f->v.others;
+	struct num points = num_mul(p, f->px, kv), loads = num_add(p, num_scale(p, f->px, others), kv);
+	struct num all = num_add(p, points, num_add(p, f->px, kv)), slots = num_scale(p, all, others / 4);
 	struct num step = num_norm(p, num_scale(p, loads, 1 / WINO_LOADS), slots, 6);
 	step = num_norm(p, num_scale(p, points, 1 / FMA_PER_CYCLE), step, 6);
 	step = num_norm(p, step, num(LATENCY), 12);
@@ -104,9 +105,13 @@ static struct num tile_product(const struct wino_cost *f, struct num kv)
 
 static struct num tile_raw(const struct wino_cost *f)
 {
-	double points = f->z.points, channels = (double)f->z.channels;
-	struct num one = num_scale(f->p, f->px, channels * .75 * points + 3 * points);
-	return num_scale(f->p, num_add(f->p, one, num(11 * channels + WINO_CALL)), points);
+	struct tape *p = f->p;
+	double points = f->z.points, channels = (double)f->z.channels, others = f->v.others;
+	struct num tile = num_scale(p, f->px, points),
+		   slots = num_add(p, num_scale(p, tile, .75 * others), num(11 * others));
+	struct num step = num_norm(p, num_scale(p, tile, 1 / FMA_PER_CYCLE), slots, 6);
+	struct num around = num_scale(p, num_add(p, num_scale(p, tile, 3), num(WINO_CALL)), others);
+	return num_scale(p, num_add(p, num_scale(p, step, channels), around), points);
 }
 
 /* Cycles of the products of a block. */
@@ -128,7 +133,8 @@ static struct num transforms(const struct wino_cost *f, const struct task *t)
 	double pixel = WINO_PIXEL + WINO_APART * winograd_apart(t, f->s);
 	double in = (double)f->z.cblocks * (2 * points * along + WINO_AROUND),
 	       out = (points + m) * along + pixel * m * m + WINO_AROUND;
-	return num_mul(f->p, f->tiles, num_add(f->p, num(in), num_scale(f->p, f->vectors, out)));
+	struct num tile = num_add(f->p, num(in), num_scale(f->p, f->vectors, out));
+	return times(f->p, f->tiles, tile, f->v.others);
 }
 
 /* Bytes of a block. */
@@ -174,13 +180,13 @@ static struct num weights(const struct wino_cost *f, const struct block_bytes *b
 }
 
 /* Joins products and weights: their sum without prefetching (weights count 1.2 times), their hypotenuse with
- * raw filters, else (a^(3/2) + b^(3/2))^(2/3). */
+ * raw filters or slots to spare, else (a^(3/2) + b^(3/2))^(2/3). */
 static struct num beside(const struct wino_cost *f, struct num work, struct num weights)
 {
 	struct tape *p = f->p;
 	if (!f->w->prefetch)
 		return num_add(p, work, num_scale(p, weights, 1.2));
-	if (f->w->raw)
+	if (f->w->raw || f->v.others < 1)
 		return num_norm(p, work, weights, 2);
 	struct num a = num_scale(p, num_log(p, work), 1.5), b = num_scale(p, num_log(p, weights), 1.5);
 	return num_exp(p, num_scale(p, num_log(p, num_add(p, num_exp(p, a), num_exp(p, b))), 1 / 1.5));

@@ -7,6 +7,10 @@
 
 enum { MAX_REPEATS = 8 };
 
+/* Points of a generic tile for 16 registers: up to 7, each rest of a row is one tile (lower_nest.c), while
+ * 13 points leave 7 or 14 pixels mostly to single points, whose sums wait for each other. */
+enum { GENERIC_POINTS = 7 };
+
 /* Whether some read of the body has its lanes apart, or a test around each load: then LLVM keeps the values
  * of a whole body alive. */
 static bool odd_reads(const struct space *s, const struct stage *st, const struct sstage *out)
@@ -152,6 +156,19 @@ static bool sums_columns(const struct space *s, const struct stage *st, int lane
 	       stage_steps(st) >= 64;
 }
 
+/* Whether points of a tile share nothing but a vector of weights: windows whose taps are loops, for 16
+ * registers. */
+static bool loose_window(const struct space *s, const struct stage *st, int pixel, int lane)
+{
+	bool taps = st->comb == COMB_SUM && s->tg.regs <= 16 && lane < stage_spatial(st);
+	if (pixel < 0 || !IS_SYM(st->axis[pixel].extent) || stage_contracts(s->t, st, lane) ||
+	    lane_slides(st, lane) || st->nreads < 2)
+		return false;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		taps &= IS_SYM(st->axis[a].extent);
+	return taps;
+}
+
 /* Chooses the (points, vectors) that the draft ranks best among those that fit the registers. */
 static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
 {
@@ -167,6 +184,14 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	bool ring_row = row >= 0 && row == rules_rows(s, stage);
 	int columns = vmax > 1 && sums_columns(s, st, base.lane) ? 4 : 0;
 	bool contracts = stage_contracts(s->t, st, base.lane);
+	if (contracts && pixel >= 0 && IS_SYM(st->axis[pixel].extent) && s->tg.regs <= 16 &&
+	    pmax > GENERIC_POINTS)
+		pmax = GENERIC_POINTS;
+	if (!skip && !stage_long_body(st) && loose_window(s, st, pixel, base.lane)) {
+		out->tile[pixel] = GENERIC_POINTS;
+		rules_finish(s, stage, out);
+		return;
+	}
 	for (int v = 1; v <= vmax && v <= 16; v++)
 		for (int p = 1; p <= pmax * rmax; p++) {
 			struct sstage c = base;
@@ -179,9 +204,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 				c.tile[row] = ring_row ? 1 << (p - 1) / pmax : 1 + (p - 1) / pmax;
 			if (pixel >= 0)
 				c.tile[pixel] = 1 + (p - 1) % pmax;
-			if (contracts &&
-			    v * p >= s->tg.regs) /* accumulators alone need too many registers, so no draft
-						  * is needed */
+			if (contracts && v * p >= s->tg.regs) /* accumulators alone need too many registers,
+							       * so no draft is needed */
 				break;
 			if (!tile_fits(s, stage, &c) ||
 			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))

@@ -73,6 +73,10 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 	 * 16 registers 2x4 and 4x2 tiles fit, 3x3 mostly, and all of 5x2, 6x2 and 8x1 spill. */
 	if (!s->tg.fma)
 		most = least(most, (s->tg.regs / 2 + 1 - (w->kv == 1 ? 3 : 0)) / w->kv);
+	/* The transforms' constants of F(4,3) take registers, too: 14x2 tiles spill with 32 registers, 13x2
+	 * and 28x1 do not. */
+	if (w->m == 4 && w->kv == 2)
+		most = least(most, 13);
 	if (w->raw)
 		most = (s->tg.regs - 8) / z->points;
 	else if (z->cblocks == 1) /* one loop over the channels instead of two: LLVM spills values around it
@@ -81,11 +85,13 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 	return most < 1 ? 1 : most;
 }
 
-/* Lines to prefetch so that the next panel, or the next filters, are there in time. */
+/* Lines to prefetch so that the next panel, or the next filters, are there in time. One more line than
+ * filters have made raw schedules of 512 channels 10 % faster on a Zen 4, and of 256 channels 3 %. */
 static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
 {
 	int64_t lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16), count = ceil_div(w->tiles, w->px);
-	return least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
+	int64_t ahead = w->raw ? ceil_div(18 * lines, z->points * count) + 1 : ceil_div(2 * lines, count);
+	return least(ahead, 64);
 }
 
 /* Completes a schedule whose m, tiles, kv and raw are set: the largest even register tiles that fit, and

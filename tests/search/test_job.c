@@ -657,6 +657,21 @@ TEST(an_incumbent_outlives_a_stall)
 	}
 }
 
+/* If the default does not work and nothing else is known, the first rule that works is saved in its place:
+ * the network of default schedules runs it. */
+TEST(a_rule_stands_for_a_default_that_fails)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+	setup.j.limits.defaults_only = true;
+	setup.s->broken = standard[0];
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.saved.standard[0][0] && strcmp(setup.saved.standard[0], standard[0]));
+	CHECK(!strcmp(setup.saved.standard[0], setup.saved.best[0]) && setup.result[0].default_ns > 0);
+	close_setup(&setup);
+}
+
 /* If the default does not work, an incumbent that works is kept. */
 TEST(an_incumbent_outlives_its_default)
 {

@@ -104,7 +104,7 @@ static struct mem access_in(struct fixture *f, int buf, int n, int lanes)
 
 static void random_set(struct fixture *f)
 {
-	int i = draw(f, 12), n = f->lanes[i], op = draw(f, V_OPS), a[4];
+	int i = draw(f, 12), n = f->lanes[i], op = draw(f, V_F32_OPS), a[4];
 	for (int k = 0; k < 4; k++) {
 		do
 			a[k] = draw(f, 12);

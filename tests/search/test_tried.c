@@ -36,8 +36,7 @@ static void tried(void *ctx, int task, const struct tried *t)
 	o->t[o->n++].cand = arena_strdup(&o->a, t->cand);
 }
 
-static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
-		struct blob code)
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
 {
 	struct told *o = ctx;
 	(void)best, (void)m, (void)code;
@@ -259,16 +258,19 @@ TEST(losers_get_another_chance)
 	int64_t least, standard;
 	run_box(&(struct box_setup){.seed = 3, .box_ns = 2 * NS_PER_S}, &one);
 	REQUIRE(best_of(&one, good, &least, &standard));
-	for (int slow = 0; slow < 2; slow++) {
+	for (int i = 0; i < 6; i++) {
+		bool slow = i % 2;
 		const struct tried known = {.cand = good,
 					    .status = MEAS_OK,
 					    .lost = true,
 					    .ns = slow ? standard - standard / 20 : standard / 2,
 					    .default_ns = standard};
-		run_box(
-		    &(struct box_setup){
-			.seed = 4, .box_ns = NS_PER_S, .nknown = 1, .known = &known, .watch = good},
-		    &two);
+		run_box(&(struct box_setup){.seed = 5 + (uint64_t)i / 2,
+					    .box_ns = NS_PER_S,
+					    .nknown = 1,
+					    .known = &known,
+					    .watch = good},
+			&two);
 		CHECK((two.kept || find(&two, 0, good)) == !slow);
 		end_box(&two);
 	}

@@ -280,4 +280,56 @@ TEST(generic_tasks)
 		one_generic(seed, &tg[seed % 3]);
 }
 
+/* Interprets a generic matrix product by a schedule with tiles of 6 rows and `v` vectors. */
+static void one_rest(int m, int n, int v, const struct target *tg)
+{
+	struct rng r;
+	struct kcase c;
+	struct task g;
+	int64_t syms[MAX_SYMS];
+	char text[400], cand[CAND_MAX];
+	bool infeasible = false;
+	snprintf(text, sizeof text,
+		 "task syms=0\noperand A in f32 [%d,61] plain\noperand B const f32 [61,%d] plain\n"
+		 "operand Y out f32 [%d,%d] plain\nstage m:%d n:%d | k:61\nread A [m,k]\nread B [k,n]\n"
+		 "body r0 r1 mul\nsum\nwrite Y [m,n]\n",
+		 m, n, m, n, m, n);
+	snprintf(cand, sizeof cand, v > 1 ? "lane=n:8 tile=m:6,n:%d" : "lane=n:8 tile=m:6", v);
+	rng_seed(&r, (uint64_t)(m * 100 + n));
+	REQUIRE_OK(case_parse(&c, text, &r));
+	REQUIRE_OK(task_abstract(&c.t, &g, syms));
+	double err = case_interpret_task(&c, &g, syms, cand, tg, &infeasible);
+	CHECK(err >= 0 && err < 1e-5);
+	arena_free(&c.a);
+}
+
+/* The rows and vectors that a generic tile leaves are one tile, of every size: each size has its own code. */
+TEST(rests_of_generic_tiles)
+{
+	const struct target tg = case_board(8, 16);
+	static const char text[] =
+	    "task syms=1\noperand A in f32 [$0,61] plain\noperand B const f32 [61,8] plain\n"
+	    "operand Y out f32 [$0,8] plain\nstage m:$0 n:8 | k:61\nread A [m,k]\nread B [k,n]\n"
+	    "body r0 r1 mul\nsum\nwrite Y [m,n]\n";
+	struct arena a = {0};
+	struct loops *l;
+	struct manifest m;
+	struct task *g = ARENA_NEW(&a, struct task);
+	struct buf b = {0};
+	for (int rows = 1; rows < 15; rows++) {
+		one_rest(rows, 8, 1, &tg);
+		one_rest(rows, 5 + rows * 4, 2, &tg);
+		one_rest(7, rows * 3, 4, &tg);
+	}
+	REQUIRE_OK(task_parse(text, g));
+	REQUIRE_OK(lower(g, "lane=n:8 tile=m:6", &tg, &a, &l, &m));
+	loops_print(l, &b);
+	int fmas = 0;
+	for (const char *p = buf_str(&b); (p = strstr(p, " = fma ")); p++)
+		fmas++;
+	CHECK(fmas == 6 + 5 + 4 + 3 + 2 + 1);
+	buf_free(&b);
+	arena_free(&a);
+}
+
 TEST_MAIN

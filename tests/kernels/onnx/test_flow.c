@@ -462,7 +462,7 @@ TEST(scalar_inputs_get_values)
 	struct onnx_maker k;
 	struct graph *g;
 	struct import_bind b = {"sr", "16000"};
-	const struct import_opts o = {.nbinds = 1, .binds = &b};
+	const struct import_opts o = {.nbinds = 1, .binds = &b, .shape_option = "shapes of x: "};
 	static const struct {
 		const char *value, *error;
 		int rc;
@@ -470,7 +470,7 @@ TEST(scalar_inputs_get_values)
 	    {"16000", NULL, 0},
 	    {"8000", "Nonesuch", E_UNSUPPORTED},
 	    {"scalar", "node 'If_1' (If, opset 17): its condition 'c' depends on data", E_UNSUPPORTED},
-	    {"scalar", "give the scalar input 'sr' a value", E_UNSUPPORTED},
+	    {"scalar", "give the scalar input 'sr' a value, as in shapes of x: NAME=VALUE", E_UNSUPPORTED},
 	    {"2x2", "'2x2' is not its value", E_USAGE},
 	    {"-1", "'-1' is not its value", E_USAGE}};
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

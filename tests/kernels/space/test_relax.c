@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Relaxed schedules: exact gradients, the draft's ranking, and rounding that always gives a legal
  * schedule. */
+#include "kernels/space/draft.h"
 #include "kernels/space/relax.h"
 #include "tests/lib/kernel_cases.h"
 #include "tests/lib/tasks.h"
@@ -223,6 +224,43 @@ TEST(integers_rank_as_the_draft_has_them)
 		if (test_bad)
 			printf("task %d: %d candidates, rank correlation %g\n", i, n, rho);
 		arena_free(&u.a);
+	}
+}
+
+/* Mean of log(cost / draft) over Winograd schedules, raw ones or others. */
+static double mean_error(const struct target *tg, bool raw)
+{
+	struct setup u;
+	double sum = 0;
+	int n = 0;
+	CHECK(open_text(&u, known[0], tg));
+	for (int k = 0; k < 1000 && !test_bad; k++) {
+		char cand[CAND_MAX];
+		double at[RELAX_MAX];
+		CHECK_OK(space_random(u.s, &u.r, cand));
+		if (!strstr(cand, "winograd") || (strstr(cand, "raw=1") != NULL) != raw ||
+		    relax_sketch(u.x, u.s, cand) < 0)
+			continue;
+		relax_start(u.x, at);
+		sum += relax_cost(u.x, at, NULL) - log(draft_ghz(tg) * space_draft(u.s, cand));
+		n++;
+	}
+	CHECK(n > 80);
+	arena_free(&u.a);
+	return sum / n;
+}
+
+/* Costs of Winograd schedules are the draft's, up to the rounding of sizes, and as near to it on a core that
+ * splits its widest vectors. */
+TEST(winograd_costs_as_the_draft)
+{
+	struct target plain = case_board(16, 32), split = plain;
+	snprintf(split.cpu, sizeof split.cpu, "znver4");
+	for (int raw = 0; raw < 2; raw++) {
+		double error = mean_error(&plain, raw), other = mean_error(&split, raw);
+		CHECK(fabs(error) < .06 && fabs(error - other) < .01);
+		if (test_bad)
+			printf("raw %d: mean errors %g and %g\n", raw, error, other);
 	}
 }
 

@@ -264,4 +264,38 @@ TEST(damaged_text)
 	arena_free(&c.a);
 }
 
+/* With 16 registers a generic tile has up to 7 pixels, so that each rest of a row is one tile; with 32 more.
+ * Depthwise it has 7, which are enough sums to hide the latency of an FMA. */
+TEST(pixels_of_generic_tiles)
+{
+	static const char *const text[] = {
+	    "task syms=0\noperand X in f32 [1,48,31,33] 0.1/8.2.3.1\noperand W const f32 [37,48,3,3] plain\n"
+	    "operand Y out f32 [1,37,29,31] 0.1/8.2.3.1\nstage n:1 k:37 y:29 x:31 | c:48 r:3 s:3\n"
+	    "read X [n,c,y+r,x+s]\nread W [k,c,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+	    "task syms=0\noperand X in f32 [1,37,31,33] 0.1/8.2.3.1\noperand W const f32 [37,1,3,3] "
+	    "0/8.1.2.3.0\n"
+	    "operand Y out f32 [1,37,29,31] 0.1/8.2.3.1\nstage n:1 k:37 y:29 x:31 | r:3 s:3\n"
+	    "read X [n,k,y+r,x+s]\nread W [k,0,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n"};
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task), *g = ARENA_NEW(&a, struct task);
+	int64_t params[MAX_SYMS];
+	for (int i = 0; i < 4; i++) {
+		bool few = i < 2, depthwise = i % 2;
+		const struct target tg = case_board(8, few ? 16 : 32);
+		struct space *s;
+		struct sched c;
+		char cand[CAND_MAX];
+		REQUIRE_OK(task_parse(text[i % 2], t));
+		REQUIRE_OK(task_abstract(t, g, params));
+		REQUIRE_OK(space_make(&a, g, &tg, NULL, &s));
+		space_default(s, cand);
+		REQUIRE_OK(sched_parse(g, cand, &c));
+		int pixels = c.st[0].tile[3];
+		CHECK(!few || pixels <= 7);
+		CHECK(!few || !depthwise || (pixels == 7 && c.st[0].tile[2] == 1));
+		CHECK(few || depthwise || pixels > 7);
+	}
+	arena_free(&a);
+}
+
 TEST_MAIN

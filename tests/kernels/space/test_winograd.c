@@ -388,4 +388,66 @@ TEST(weights)
 	arena_free(&c.a);
 }
 
+/* Times of an EPYC of the Zen 4 kind, weights from memory: drafts are within a quarter of them, and defaults
+ * are what was fastest. */
+TEST(split_vectors)
+{
+	static const struct shape_case s512 = {1, 512, 512, 7, 7, 1, 1, 16, ADD},
+				       s256 = {1, 256, 256, 14, 14, 1, 1, 16, ADD},
+				       s64 = {1, 64, 64, 56, 56, 1, 1, 16, ADD};
+	static const struct {
+		const struct shape_case *shape;
+		const char *cand;
+		double us;
+	} timed[] = {
+	    {&s512, "lane=k:16 winograd=4 tiles=4 gemm=4x1 chunk=1 raw=1 prefetch=4", 847},
+	    {&s512, "lane=k:16 winograd=2 tiles=16 gemm=6x4 chunk=16 prefetch=3", 1549},
+	    {&s256, "lane=k:16 winograd=4 tiles=16 gemm=16x1 chunk=4 prefetch=2", 730},
+	    {&s256, "lane=k:16 winograd=4 tiles=16 gemm=8x2 chunk=8 prefetch=2", 807},
+	    {&s256, "lane=k:16 winograd=4 tiles=8 gemm=4x1 chunk=1 raw=1 prefetch=3", 850},
+	    {&s64, "lane=k:16 winograd=4 tiles=28 gemm=28x1 chunk=1 prefetch=2", 571},
+	};
+	struct target tg = case_board(16, 32);
+	snprintf(tg.cpu, sizeof tg.cpu, "znver4");
+	tg.fma_gflops = 118.1;
+	tg.copy_gbs = 80.3;
+	memcpy(tg.bw_gbs, (double[]){212.6, 117.1, 79.5, 26.4}, sizeof tg.bw_gbs);
+	for (size_t i = 0; i < sizeof timed / sizeof *timed; i++) {
+		struct arena a = {0};
+		struct space *s;
+		char text[CAND_MAX];
+		REQUIRE_OK(space_make(&a, open_task(&a, timed[i].shape), &tg, NULL, &s));
+		double us = space_draft(s, timed[i].cand) / 1e3;
+		CHECK(us > .75 * timed[i].us && us < 1.25 * timed[i].us);
+		space_default(s, text);
+		bool fastest = i == 0 || timed[i - 1].shape != timed[i].shape;
+		CHECK(fastest == !strcmp(text, timed[i].cand));
+		if (test_bad)
+			printf("%s: drafted %.1f us, measured %.1f us; default %s\n", timed[i].cand, us,
+			       timed[i].us, text);
+		arena_free(&a);
+	}
+}
+
+/* 28 sums of F(4,3) in two columns spill with 32 registers. */
+TEST(register_tiles_leave_room_for_constants)
+{
+	static const struct shape_case s = {1, 64, 64, 56, 56, 1, 1, 16, ADD};
+	struct target tg = case_board(16, 32);
+	struct arena a = {0};
+	struct rng r;
+	struct space *x;
+	char cand[CAND_MAX];
+	int two = 0;
+	rng_seed(&r, 1);
+	REQUIRE_OK(space_make(&a, open_task(&a, &s), &tg, NULL, &x));
+	for (int i = 0; i < 500; i++) {
+		CHECK_OK(space_random(x, &r, cand));
+		two += strstr(cand, "winograd=4") && strstr(cand, "gemm=13x2");
+		CHECK(!strstr(cand, "winograd=4") || !strstr(cand, "gemm=14x2"));
+	}
+	CHECK(two > 0);
+	arena_free(&a);
+}
+
 TEST_MAIN
