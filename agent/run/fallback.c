@@ -271,15 +271,35 @@ static int find_core(const struct task *t, const struct target *host, struct are
 	return rc < 0 ? fail(E_NOTFOUND, "no fallback kernel for this task") : E_OK;
 }
 
-/* "rK acc add" becomes "acc rK add", as samples write it. */
+/* Returns the index of the addition that adds the read at `i` to an expression of the accumulator; -1: there
+ * is none. */
+static int end_of_sum(const struct prog *p, int i)
+{
+	bool acc = false;
+	for (int k = i + 1, depth = 0; k < p->n; k++) {
+		if (depth == 1 && p->at[k].op == P_ADD)
+			return acc ? k : -1;
+		acc |= p->at[k].op == P_ACC;
+		depth += 1 - prog_op_arity((enum prog_op)p->at[k].op);
+		if (depth < 1)
+			return -1;
+	}
+	return -1;
+}
+
+/* "rK acc add" becomes "acc rK add", and "rK acc rB add add" "acc rB add rK add", as samples write them. */
 static void order_sums(struct prog *p)
 {
-	for (int i = 0; i + 2 < p->n; i++) {
-		if (p->at[i].op != P_READ || p->at[i + 1].op != P_ACC || p->at[i + 2].op != P_ADD)
+	for (int i = 0; i < p->n; i++) {
+		int end = p->at[i].op == P_READ ? end_of_sum(p, i) : -1;
+		if (end < 0)
 			continue;
-		p->at[i + 1] = p->at[i];
-		p->at[i].op = P_ACC;
-		p->at[i].arg = 0;
+		uint8_t read = p->at[i].arg;
+		memmove(&p->at[i], &p->at[i + 1], sizeof p->at[0] * (size_t)(end - i - 1));
+		p->at[end - 1].op = P_READ;
+		p->at[end - 1].arg = read;
+		p->at[end - 1].imm = 0;
+		i--;
 	}
 }
 

@@ -32,11 +32,10 @@ static bool strided_rows(const struct stage *s, const struct task *t)
 	return true;
 }
 
-/* Whether the innermost dim of a factor that is no constant is a window (it steps with a spatial axis and
- * with one that is summed over), and rows of the output are not whole groups of points. */
-static bool odd_window(const struct stage *s, const struct task *t)
+/* Points of a row of the output if the innermost dim of a factor that is no constant is a window (it steps
+ * with a spatial axis and with one that is summed over); 0: none is. */
+static int64_t window_row(const struct stage *s, const struct task *t)
 {
-	enum { GROUP = 8 };
 	for (int i = 0; i < 2; i++) {
 		const struct operand *o = &t->operand[s->read[i].operand];
 		int64_t row = 1, taps = 1;
@@ -44,23 +43,29 @@ static bool odd_window(const struct stage *s, const struct task *t)
 			if (s->read[i].dim[o->dims.rank - 1].coef[a])
 				*(s->axis[a].kind == AXIS_SPATIAL ? &row : &taps) *= s->axis[a].extent;
 		if (o->role != ROLE_CONST && row > 1 && taps > 1)
-			return row % GROUP != 0;
+			return row;
 	}
-	return false;
+	return 0;
 }
 
 /* The least reduction points from which tiles are better than fallback kernels for a product whose constants
  * have `lanes` outputs of each point. With AVX-512, in convolutions and products of six networks: as fast
  * from 144 points on, 1.3 times as fast from 1,024, 1.8 times from 2,048. Fallback kernels compute whole
- * vectors of output channels: for fewer channels tiles are up to 7 times as fast. With AVX2: 1.1 times as
- * fast from 128 points on, and windows whose rows are odd 1.4 times from 64 points on, in the geometric mean
- * of 60 random convolutions. */
+ * vectors of output channels: for fewer channels tiles are up to 7 times as fast. With AVX2, in nine
+ * networks: windows 1.1 to 1.4 times as fast from 128 points on, and from 64 points on where a row's length
+ * is no multiple of 8 (in the geometric mean of 60 random convolutions); products without a window never (0.6
+ * to 0.9 times). */
 static int64_t least_points(const struct stage *s, const struct task *t, int64_t lanes)
 {
-	enum { MANY = 512, SOME = 128, NARROW = 96, WINDOW = 64 };
+	enum { MANY = 512, SOME = 128, NARROW = 96, WINDOW = 64, GROUP = 8 };
+	int64_t row = window_row(s, t);
 	if (tile_lanes() >= TILE_LANES)
 		return lanes >= TILE_LANES ? MANY : NARROW;
-	return odd_window(s, t) ? WINDOW : lanes >= TILE_LANES ? SOME : NARROW;
+	if (row % GROUP)
+		return WINDOW;
+	if (!row && tile_lanes() == GROUP && lanes >= GROUP)
+		return INT64_MAX;
+	return lanes >= TILE_LANES ? SOME : NARROW;
 }
 
 enum host_fit host_fit(const struct task *t)

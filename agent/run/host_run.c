@@ -566,9 +566,29 @@ static void run_points(const struct hstage *h, const struct row own[], int rows,
 		tile_fold(&t, h->s->comb, p, v->delta + p0, v->step);
 }
 
-/* A row some of whose points lie outside of the operand: these count with its fill value. */
-static void run_guarded(const struct hstage *h, const struct row *own, const float *shared, int64_t len,
-			float *acc)
+/* The points of a row that lie inside of the operand, as bits; there are at most 64 points. */
+static uint64_t points_inside(const struct hstage *h, const struct row *own)
+{
+	uint64_t in = 0;
+	for (int64_t p = 0; p < h->points; p++)
+		in |= (uint64_t)point_holds(&h->view[h->own], own, p) << p;
+	return in;
+}
+
+/* Rows that have the same points inside of the operand as the first, from it on, of n. */
+static int rows_inside_alike(const struct hstage *h, const struct row own[], int n)
+{
+	int same = 1;
+	if (h->points > 64)
+		return 1;
+	for (uint64_t in = points_inside(h, own); same < n && points_inside(h, own + same) == in;)
+		same++;
+	return same;
+}
+
+/* Rows that have the same points inside of the operand; the others count with its fill value. */
+static void run_guarded(const struct hstage *h, const struct row own[], int rows, const float *shared,
+			int64_t len, float *acc)
 {
 	const struct view *v = &h->view[h->own], *s = &h->view[h->shared];
 	for (int64_t p = 0, q; p < h->points; p = q) {
@@ -576,11 +596,14 @@ static void run_guarded(const struct hstage *h, const struct row *own, const flo
 		for (q = p + 1; q < h->points && point_holds(v, own, q) == in; q++)
 			;
 		if (in)
-			run_points(h, own, 1, shared, len, p, q, acc);
-		for (int64_t x = 0; x < len && !in; x++)
-			for (int64_t k = p; k < q && (!shared || v->o->fill != 0); k++)
-				acc[x] = shared ? acc[x] + v->o->fill * shared[s->delta[k] + x * s->step]
-						: folded(h->s->comb, acc[x], v->o->fill);
+			run_points(h, own, rows, shared, len, p, q, acc);
+		if (in || (shared && v->o->fill == 0))
+			continue;
+		for (float *a = acc; a < acc + rows * h->pitch; a += h->pitch)
+			for (int64_t x = 0; x < len; x++)
+				for (int64_t k = p; k < q; k++)
+					a[x] = shared ? a[x] + v->o->fill * shared[s->delta[k] + x * s->step]
+						      : folded(h->s->comb, a[x], v->o->fill);
 	}
 }
 
@@ -616,8 +639,10 @@ static void run_rows(const struct hstage *h, void *const *bufs, const int64_t at
 		float *acc = w->sum + j * h->pitch;
 		if (!v->nguards)
 			run_points(h, own, n, shared, len, 0, h->points, acc);
-		for (int k = 0; k < n && v->nguards; k++)
-			run_guarded(h, &own[k], shared, len, acc + k * h->pitch);
+		for (int k = 0, same; k < n && v->nguards; k += same) {
+			same = rows_inside_alike(h, own + k, n - k);
+			run_guarded(h, own + k, same, shared, len, acc + k * h->pitch);
+		}
 	}
 }
 

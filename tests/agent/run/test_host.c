@@ -491,19 +491,52 @@ TEST(lifetimes_never_share)
 	CHECK(close >= 180);
 }
 
-/* Runs the random windows again with the narrower vectors of older processors. */
+/* With 8 lanes host_fit chooses fallback kernels for pixels and matrices, and tiles for windows. */
+TEST(tiles_or_kernels)
+{
+	static const struct {
+		const char *text;
+		enum host_fit with_8;
+	} product[] = {
+	    {"operand X in f32 [1,256,14,14] 0.1/8.2.3.1\noperand W const f32 [256,256,1,1] plain\noperand "
+	     "Y out f32 [1,256,14,14] 0.1/8.2.3.1\nstage n:1 k:256 y:14 x:14 | c:256\nread X [n,c,y,x]\n"
+	     "read W [k,c,0,0]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+	     FITS_AS_WELL},
+	    {"operand X in f32 [1,256,16,16] 0.1/8.2.3.1\noperand W const f32 [256,256,3,3] plain\noperand "
+	     "Y out f32 [1,256,14,14] 0.1/8.2.3.1\nstage n:1 k:256 y:14 x:14 | c:256 r:3 s:3\nread X "
+	     "[n,c,y+r,x+s]\nread W [k,c,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+	     FITS_BETTER},
+	    {"operand X in f32 [1,256,14,14] 0.1/8.2.3.1\noperand W const f32 [4,256,1,1] plain\noperand Y "
+	     "out f32 [1,4,14,14] plain\nstage n:1 k:4 y:14 x:14 | c:256\nread X [n,c,y,x]\nread W "
+	     "[k,c,0,0]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+	     FITS_BETTER}};
+	for (size_t i = 0; i < sizeof product / sizeof *product; i++) {
+		static struct task t;
+		char text[700];
+		snprintf(text, sizeof text, "task syms=0\n%s", product[i].text);
+		REQUIRE_OK(task_parse(text, &t));
+		if (tile_lanes() == 8)
+			CHECK(host_fit(&t) == product[i].with_8);
+		else
+			CHECK(host_fit(&t) != FITS_NOT);
+	}
+}
+
+/* Runs the random windows and the choice again with the narrower vectors of older processors. */
 TEST(every_width_of_vectors)
 {
-	static const char *const isa[] = {"x86-64-v2", "x86-64-v3"};
+	static const char *const isa[] = {"x86-64-v2", "x86-64-v3"}, *const test[] = {"random_windows",
+										      "tiles_or_kernels"};
 	struct target own, older;
 	REQUIRE_OK(target_host(&own));
-	for (size_t i = 0; i < sizeof isa / sizeof *isa; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		char cmd[128];
-		if (getenv("HONE_ISA") || strncmp(own.isa, "x86", 3) || target_baseline(isa[i], &older) < 0 ||
+		const char *name = isa[i % 2];
+		if (getenv("HONE_ISA") || strncmp(own.isa, "x86", 3) || target_baseline(name, &older) < 0 ||
 		    older.lanes >= own.lanes)
 			continue;
-		snprintf(cmd, sizeof cmd, "HONE_ISA=%s /proc/%d/exe random_windows >/dev/null", isa[i],
-			 (int)getpid());
+		snprintf(cmd, sizeof cmd, "HONE_ISA=%s /proc/%d/exe %s >/dev/null", name, (int)getpid(),
+			 test[i / 2]);
 		CHECK(system(cmd) == 0);
 	}
 }

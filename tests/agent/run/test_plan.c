@@ -4,6 +4,7 @@
  * kernels. */
 #include "kernels/graph/optimize.h"
 #include "tests/lib/onnx_data.h"
+#include "agent/run/fallback.h"
 #include "agent/run/plan.h"
 #include "kernels/onnx/import.h"
 #include "tools/hone/onnx_case.h"
@@ -94,6 +95,33 @@ TEST(models_on_fallback_kernels)
 		if (target_baseline(isas[i], &t) >= 0 && target_runs(&host, &t))
 			check_share(dir, &w, i);
 	}
+}
+
+/* A kernel takes the whole epilogue, in whatever order its sums are written. */
+TEST(sums_of_an_epilogue)
+{
+	static const char *const posts[] = {"acc r2 add r3 add", "r3 acc r2 add add", "r3 r2 acc add add",
+					    "r3 acc r2 add add 0 max", "r2 acc add r3 add 0 max"};
+	struct target host;
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct fallback_parts *parts = ARENA_NEW(&a, struct fallback_parts);
+	struct code *code = ARENA_NEW(&a, struct code);
+	char text[700];
+	REQUIRE_OK(target_host(&host));
+	for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [1,32,9,7] 0.1/%d.2.3.1\noperand W const f32 "
+			 "[48,32,1,1] plain\noperand B const f32 [48] plain\noperand Z in f32 [1,48,9,7] "
+			 "0.1/%d.2.3.1\noperand Y out f32 [1,48,9,7] 0.1/%d.2.3.1\nstage n:1 k:48 y:9 x:7 | "
+			 "c:32\nread X [n,c,y,x]\nread W [k,c,0,0]\nread B [k]\nread Z [n,k,y,x]\nbody r0 "
+			 "r1 mul\nsum\npost %s\nwrite Y [n,k,y,x]\n",
+			 host.lanes, host.lanes, host.lanes, posts[i]);
+		REQUIRE_OK(task_parse(text, t));
+		REQUIRE_OK(fallback_find(t, &host, &a, parts, code));
+		CHECK(parts->rest.nstages == 0);
+	}
+	arena_free(&a);
 }
 
 static int broken_find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
