@@ -53,7 +53,7 @@ static const struct feature {
     {ISA_ARM32, 1, "neon", "neon"},
     {ISA_ARM32, 0, "vfpv4", "vfp4"},
 };
-enum { FEATURES = sizeof features / sizeof features[0] };
+enum { FEATURES = sizeof features / sizeof features[0], AVX512_LEVEL = 4 };
 
 /* LLVM's names. x86: vendor by its first letter, family, model range, stepping range. Arm: implementer, part.
  */
@@ -173,7 +173,8 @@ void isa_features(const struct isa *i, struct target *t)
 }
 
 /* Finds the highest level whose features are all here. Missing features are listed too ("-x"), because a
- * CPU's name implies more than a virtual machine may offer. */
+ * CPU's name implies more than a virtual machine may offer. Parts of AVX-512 without the others count as
+ * missing: LLVM cannot compile some operations for such a processor. */
 static int read_isa(const char *flags, enum isa_family family, struct target *t)
 {
 	int level = 99;
@@ -181,9 +182,14 @@ static int read_isa(const char *flags, enum isa_family family, struct target *t)
 		if (features[f].family != family)
 			continue;
 		bool here = has_word(flags, features[f].kernel);
-		add_feature(t, here ? '+' : '-', features[f].llvm);
 		if (!here && features[f].level && features[f].level <= level)
 			level = features[f].level - 1;
+	}
+	for (int f = 0; f < FEATURES; f++) {
+		bool whole = level >= AVX512_LEVEL || strncmp(features[f].llvm, "avx512", 6) != 0;
+		if (features[f].family == family)
+			add_feature(t, whole && has_word(flags, features[f].kernel) ? '+' : '-',
+				    features[f].llvm);
 	}
 	const struct isa *best = NULL;
 	for (const struct isa *i = isa_table; i->name; i++)
