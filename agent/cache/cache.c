@@ -60,8 +60,8 @@ static int add_folders(struct cache *c, const char *dir)
 {
 	char user[PATH_MAX];
 	int rc = add_layer(c, dir, strlen(dir), false);
-	if (rc < 0 || c->memory || !not_ours_to_write(dir) || file_cache_dir(user, sizeof user) < 0 ||
-	    !strcmp(user, dir))
+	if (rc < 0 || c->memory || c->o.only_here || !not_ours_to_write(dir) ||
+	    file_cache_dir(user, sizeof user) < 0 || !strcmp(user, dir))
 		return rc;
 	rc = add_layer(c, user, strlen(user), false);
 	c->layer[c->nlayers - 1].implied = true;

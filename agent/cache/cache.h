@@ -33,7 +33,8 @@
  *
  * Layers: below DIR lie seed layers, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps the records that it ships. A folder that this process may not write is
- * itself a seed layer, and the user's cache folder lies above it (for a reader, if it can be listed). Of more
+ * itself a seed layer, and the user's cache folder lies above it (for a reader, if it can be listed; for a
+ * writer, unless it wants this folder: o->only_here). Of more
  * than eight layers the lowest are skipped, with one line in the log. The uppermost record of a (type, key)
  * counts, within one layer the last; CACHE_FORGET (payload: u8 type) makes one absent.
  *
@@ -115,14 +116,15 @@ struct cache_through {
 struct cache_options {
 	int64_t cap_bytes; /* limit of DIR's segments, 64 KiB to CACHE_MOST_BYTES; 0: the last writer's cap,
 			      but at least 64 MiB, enough for some thousand kernels and 100,000 records */
-	int64_t
-	    segment_bytes; /* size of the first segment of records; 0: 256 KiB. Later ones grow with the
-			      cache. */
+	int64_t segment_bytes; /* size of the first segment of records; 0: 256 KiB. Later ones grow with the
+				  cache. */
 	int batch_records; /* records in a batch at most; so many waiting puts start a commit. 64 (also for 0)
 			      to CACHE_MOST_BATCH; more suits a slow sync and ample memory */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: $HONE_SEEDS, else CACHE_SEED */
 	const struct cache_through *through; /* for CACHE_THROUGH; the cache keeps the pointer */
-	int lock_fd; /* > 0: the writer's lock from cache_close_held; the cache owns it from then on */
+	int lock_fd;    /* > 0: the writer's lock from cache_close_held; the cache owns it from then on */
+	bool only_here; /* the user's cache folder never lies above DIR: a writer that may not write DIR fails
+			 */
 };
 
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;

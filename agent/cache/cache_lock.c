@@ -91,10 +91,11 @@ static int busy(const char *dir, const char *path)
 {
 	char holder[160];
 	name_holder(path, holder, sizeof holder);
-	return fail(E_BUSY,
-		    "cache %s is in use by process %s; wait for it to end (hone waits with --wait), or "
-		    "use another --cache folder",
-		    dir, holder);
+	return fail(
+	    E_BUSY,
+	    "cache %s is in use by process %s; wait for it to end (hone and hone-sync wait with --wait), or "
+	    "use another --cache folder",
+	    dir, holder);
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */

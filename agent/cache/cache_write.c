@@ -211,19 +211,17 @@ int cache_try(struct cache *c)
 {
 	enum { CODE_BYTES = 64 << 10 }; /* of a few kernels */
 	const char *dir = cache_dir(c);
-	char path[PATH_MAX];
+	char path[PATH_MAX], piece[16 << 10]; /* in pieces: honed is to stay small */
 	if (c->lock_fd < 0)
 		return E_OK;
 	size_t n =
 	    CODE_BYTES + (c->active[SEG_RECORDS] < 0 ? (size_t)cache_segment_bytes(c, SEG_RECORDS) : 0);
 	if (snprintf(path, sizeof path, "%s/" CACHE_TEMP_FILE, dir) >= (int)sizeof path)
 		return fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
-	char *bytes = malloc(n);
-	if (!bytes)
-		return fail(E_NOMEM, "no memory to try the cache's folder");
-	memset(bytes, 0xa5, n); /* zeros might take no room in some file systems */
-	int fd = disk->create(path, 0600), rc = fd < 0 ? fd : disk->write(fd, bytes, n, 0);
-	free(bytes);
+	memset(piece, 0xa5, sizeof piece); /* zeros might take no room in some file systems */
+	int fd = disk->create(path, 0600), rc = fd < 0 ? fd : 0;
+	for (size_t at = 0; rc >= 0 && at < n; at += sizeof piece)
+		rc = disk->write(fd, piece, n - at < sizeof piece ? n - at : sizeof piece, (int64_t)at);
 	if (fd >= 0) {
 		close(fd);
 		(void)disk->unlink(path);

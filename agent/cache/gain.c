@@ -58,6 +58,12 @@ bool faster_significant(const struct faster *f)
 	return f->rounds > 0 && !f->few && (f->low > 1 || f->high < 1);
 }
 
+/* Digits after the point that show a significant difference: 2, or more if its end near 1 would be "1.00". */
+static int difference_digits(double near_one)
+{
+	return near_one >= 1.005 ? 2 : near_one >= 1.0005 ? 3 : 4;
+}
+
 static void add_difference(const struct faster *f, const char *than, struct buf *out)
 {
 	bool slower = f->ratio < 1;
@@ -71,10 +77,13 @@ static void add_difference(const struct faster *f, const char *than, struct buf 
 			   "no significant difference to %s (%.2fx as fast, 95 %% CI %.2f to %.2fx, %d "
 			   "rounds)",
 			   than, f->ratio, f->low, f->high, f->rounds);
-	else
-		buf_printf(out, "%.2fx %s than %s (95 %% CI %.2f to %.2fx, %d rounds)",
-			   slower ? 1 / f->ratio : f->ratio, slower ? "slower" : "faster", than,
-			   slower ? 1 / f->high : f->low, slower ? 1 / f->low : f->high, f->rounds);
+	else {
+		double low = slower ? 1 / f->high : f->low, high = slower ? 1 / f->low : f->high;
+		int d = difference_digits(low);
+		buf_printf(out, "%.*fx %s than %s (95 %% CI %.*f to %.*fx, %d rounds)", d,
+			   slower ? 1 / f->ratio : f->ratio, slower ? "slower" : "faster", than, d, low, d,
+			   high, f->rounds);
+	}
 }
 
 void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out)

@@ -2,12 +2,12 @@
 #include "agent/control/conf.h"
 #include "agent/control/control.h"
 #include "agent/control/policy.h"
+#include "agent/control/sync_conf.h"
 #include "platform/base/clock.h"
-#include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/near.h"
 #include "platform/base/quantity.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdio.h>
@@ -15,8 +15,6 @@
 #include <string.h>
 
 enum {
-	MOST_FILE_BYTES = 256 << 10,
-	MOST_DROPINS = 256,
 	MOST_NAME = 40, /* of a model: inih cuts a section's name at 49 bytes */
 	MOST_LISTED = 64,
 	MOST_LINE = 197, /* inih's buffer less \r, \n and NUL */
@@ -38,7 +36,16 @@ struct reading {
 	int rc, bad_line;
 	struct buf *mistakes; /* collects them, and reading goes on; NULL: it ends at the first one */
 	int nmistakes;
-	bool skip; /* the section is a mistake: its keys are not looked at */
+	struct given
+	    *given; /* while mistakes are collected: the sections and keys that the file had so far */
+	bool skip;  /* the section is a mistake: its keys are not looked at */
+};
+
+/* A section, or a key that may be given once in it: its name in messages and its line. */
+struct given {
+	const char *name;
+	int line;
+	struct given *next;
 };
 
 struct key_kind {
@@ -290,21 +297,50 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct reading *r, const
 	return r->rc = fail(E_USAGE, "%s:%d: %s", r->file, r->line, what);
 }
 
-/* Writes lists for messages. */
-static void section_names(struct buf *out)
+/* Reports a section or key that this file gave before, and remembers it otherwise. */
+static void refuse_again(struct reading *r, const char *name, const char *advice)
 {
-	for (int i = 0; i < NKEYS; i++)
-		if (!i || strcmp(keys[i].section, keys[i - 1].section))
-			buf_printf(out, "[%s], ",
-				   strcmp(keys[i].section, "model") ? keys[i].section : "model NAME");
-	buf_puts(out, "[sync]");
+	if (!r->mistakes)
+		return;
+	for (const struct given *g = r->given; g; g = g->next)
+		if (!strcmp(g->name, name)) {
+			refuse(r, "%s is in line %d already; %s", name, g->line, advice);
+			return;
+		}
+	struct given *g = ARENA_NEW(r->a, struct given);
+	*g = (struct given){.name = arena_strdup(r->a, name), .line = r->line, .next = r->given};
+	r->given = g;
 }
 
-static void key_names(const char *section, struct buf *out)
+/* Writes lists for messages, and looks for the name that n's word may have meant. */
+static void section_names(struct buf *out, struct near *n)
 {
 	for (int i = 0; i < NKEYS; i++)
-		if (!strcmp(keys[i].section, section))
+		if (!i || strcmp(keys[i].section, keys[i - 1].section)) {
+			bool model = !strcmp(keys[i].section, "model");
+			buf_printf(out, "[%s], ", model ? "model NAME" : keys[i].section);
+			near_add(n, keys[i].section);
+		}
+	buf_puts(out, "[sync]");
+	near_add(n, "sync");
+}
+
+static void key_names(const char *section, struct buf *out, struct near *n)
+{
+	for (int i = 0; i < NKEYS; i++)
+		if (!strcmp(keys[i].section, section)) {
 			buf_printf(out, "%s%s", out->n ? ", " : "", keys[i].name);
+			near_add(n, keys[i].name);
+		}
+}
+
+/* The section, other than this one, that has a key of this name; NULL: none. */
+static const char *section_of_key(const char *name)
+{
+	for (int i = 0; i < NKEYS; i++)
+		if (!strcmp(keys[i].name, name))
+			return keys[i].section;
+	return NULL;
 }
 
 static void policy_names(struct buf *out)
@@ -315,7 +351,7 @@ static void policy_names(struct buf *out)
 
 static int refuse_listing(struct reading *r, struct buf *list, const char *what)
 {
-	int rc = refuse(r, "%s; there are: %s", what, buf_str(list));
+	int rc = refuse(r, "%s there are: %s", what, buf_str(list));
 	buf_free(list);
 	return rc;
 }
@@ -352,18 +388,33 @@ static const char *kind_of_section(const char *section)
 
 static int begin_section(struct reading *r, const char *section)
 {
+	char name[MOST_LINE];
+	snprintf(name, sizeof name, "[%s]", section);
 	r->model = NULL;
-	if (!strncmp(section, "model ", 6))
-		return model_section(r, section + 6 + strspn(section + 6, " "));
+	if (!strncmp(section, "model ", 6)) {
+		int rc = model_section(r, section + 6 + strspn(section + 6, " "));
+		if (rc >= 0)
+			refuse_again(r, name, "write all its keys there");
+		return rc;
+	}
 	bool known = !strcmp(section, "sync");
 	for (int i = 0; i < NKEYS && !known; i++)
 		known = !strcmp(keys[i].section, section) && strcmp(section, "model");
-	if (known)
+	if (known) {
+		refuse_again(r, name, "write all its keys there");
 		return 0;
+	}
 	struct buf list = {0};
-	char what[128];
-	section_names(&list);
-	snprintf(what, sizeof what, "[%s]: no such section", section);
+	struct near n;
+	char what[160];
+	size_t word = strcspn(section, " ");
+	char first[MOST_NAME];
+	snprintf(first, sizeof first, "%.*s", (int)word, section);
+	near_begin(&n, first);
+	section_names(&list, &n);
+	const char *best = n.best && !strcmp(n.best, "model") ? "model NAME" : n.best;
+	snprintf(what, sizeof what, "[%s]: no such section;%s%s%s", section, best ? " did you mean [" : "",
+		 best ? best : "", best ? "]?" : "");
 	return refuse_listing(r, &list, what);
 }
 
@@ -377,16 +428,40 @@ static int take_sync(struct reading *r, const char *name, const char *value)
 		return refuse(r, "[sync] %s: too many keys; at most %d are kept", name, MOST_LISTED);
 	if (!c->sync)
 		c->sync = ARENA_ARRAY(r->a, struct conf_sync, MOST_LISTED);
-	c->sync[i] = (struct conf_sync){arena_strdup(r->a, name), arena_strdup(r->a, value)};
+	c->sync[i] = (struct conf_sync){arena_strdup(r->a, name), arena_strdup(r->a, value),
+					arena_strdup(r->a, r->file), r->line};
 	c->nsync += i == c->nsync;
+	if (!r->mistakes)
+		return 0;
+	if (sync_conf_check(name, value) < 0)
+		return refuse(r, "%s", err_text());
+	char given[MOST_LINE + 16];
+	snprintf(given, sizeof given, "[sync] %s", name);
+	refuse_again(r, given, "keep one of the two");
 	return 0;
+}
+
+/* Refuses a key that its section already has. A shape may be given again for another name, a file key
+ * always. */
+static void refuse_key_again(struct reading *r, const struct key_kind *k, const char *section,
+			     const char *value)
+{
+	char name[2 * MOST_LINE];
+	int shape = k->take == take_shape ? (int)(strrchr(value, '=') ? strrchr(value, '=') - value
+								      : strrchr(value, ':') - value)
+					  : 0;
+	snprintf(name, sizeof name, "[%s] %s%s%.*s", section, k->name, shape ? " = " : "", shape, value);
+	if (k->take != take_file)
+		refuse_again(r, name, "keep one of the two");
 }
 
 static int take_key(struct reading *r, const struct key_kind *k, const char *section, const char *value)
 {
 	char *base = r->model ? (char *)r->model : (char *)r->c;
-	if (k->take(r, k, value, base + k->at) >= 0)
+	if (k->take(r, k, value, base + k->at) >= 0) {
+		refuse_key_again(r, k, section, value);
 		return 0;
+	}
 	if (r->mistakes && r->model && k->take == take_path)
 		r->model->path = ""; /* it is not missing */
 	struct buf list = {0};
@@ -398,6 +473,22 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	return rc;
 }
 
+static int refuse_unknown_key(struct reading *r, const char *section, const char *kind, const char *name)
+{
+	struct buf list = {0};
+	struct near n;
+	char what[2 * MOST_LINE + 64];
+	const char *home = section_of_key(name);
+	near_begin(&n, name);
+	key_names(kind, &list, &n);
+	int len = snprintf(what, sizeof what, "[%s] %s: no such key;", section, name);
+	if (home)
+		snprintf(what + len, sizeof what - (size_t)len, " it belongs to [%s];", home);
+	else if (n.best)
+		snprintf(what + len, sizeof what - (size_t)len, " did you mean %s?", n.best);
+	return refuse_listing(r, &list, what);
+}
+
 static int find_key(struct reading *r, const char *section, const char *name, const char *value)
 {
 	const char *kind = kind_of_section(section);
@@ -406,11 +497,7 @@ static int find_key(struct reading *r, const char *section, const char *name, co
 	for (int i = 0; i < NKEYS; i++)
 		if (!strcmp(keys[i].section, kind) && !strcmp(keys[i].name, name))
 			return take_key(r, &keys[i], section, value);
-	struct buf list = {0};
-	char what[160];
-	key_names(kind, &list);
-	snprintf(what, sizeof what, "[%s] %s: no such key", section, name);
-	return refuse_listing(r, &list, what);
+	return refuse_unknown_key(r, section, kind, name);
 }
 
 static int take_line(struct reading *r, const char *section, const char *name, const char *value)
@@ -594,9 +681,8 @@ void conf_defaults(struct conf *c)
 			   .jobs = 1};
 }
 
-/* Returns the number of mistakes if they are collected, else 0 or the first mistake. */
-static int read_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c,
-		     struct buf *mistakes)
+int conf_collect(const char *name, const char *text, size_t n, struct arena *a, struct conf *c,
+		 struct buf *mistakes)
 {
 	struct reading r = {.file = name, .text = text, .n = n, .a = a, .c = c, .mistakes = mistakes};
 	int nth = ini_parse_stream(read_line, &r, on_key, &r);
@@ -615,74 +701,7 @@ static int read_text(const char *name, const char *text, size_t n, struct arena 
 
 int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c)
 {
-	return read_text(name, text, n, a, c, NULL);
-}
-
-/* A file that cannot be read is a mistake, too, unless it is not there. */
-static int read_one(const char *path, struct arena *a, struct conf *c, struct buf *mistakes)
-{
-	struct blob b;
-	int rc = file_read(a, path, MOST_FILE_BYTES, &b);
-	if (rc >= 0)
-		return read_text(path, b.p, b.n, a, c, mistakes);
-	if (!mistakes || rc == E_NOTFOUND || rc == E_NOMEM)
-		return rc;
-	buf_printf(mistakes, "%s\n", err_text());
-	return 1;
-}
-
-static int is_dropin(const struct dirent *e)
-{
-	size_t n = strlen(e->d_name);
-	return *e->d_name != '.' && n > 5 && !strcmp(e->d_name + n - 5, ".conf");
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int read_dropins(const char *folder, struct arena *a, struct conf *c, struct buf *mistakes)
-{
-	struct dirent **e;
-	int n = scandir(folder, &e, is_dropin, by_name), rc = 0, sum = 0;
-	if (n < 0)
-		return errno == ENOENT ? 0
-				       : fail(E_IO, "cannot read the folder %s: %s; check its permissions",
-					      folder, strerror(errno));
-	if (n > MOST_DROPINS)
-		rc = fail(E_USAGE, "%s holds %d files; at most %d are allowed", folder, n, MOST_DROPINS);
-	for (int i = 0; i < n; i++) {
-		if (rc >= 0)
-			rc = read_one(arena_printf(a, "%s/%s", folder, e[i]->d_name), a, c, mistakes);
-		sum += rc > 0 ? rc : 0;
-		free(e[i]);
-	}
-	free(e);
-	return rc < 0 ? rc : sum;
-}
-
-int conf_read(const char *path, struct arena *a, struct conf *out)
-{
-	conf_defaults(out);
-	int rc = read_one(path, a, out, NULL);
-	if (rc >= 0 || rc == E_NOTFOUND)
-		rc = read_dropins(arena_printf(a, "%s.d", path), a, out, NULL);
-	return rc;
-}
-
-int conf_check(const char *path, struct buf *mistakes)
-{
-	struct arena a = {0};
-	struct conf c;
-	conf_defaults(&c);
-	int n = read_one(path, &a, &c, mistakes);
-	n = n == E_NOTFOUND ? 0 : n;
-	int rc = n < 0 ? n : read_dropins(arena_printf(&a, "%s.d", path), &a, &c, mistakes);
-	arena_free(&a);
-	if (rc >= 0 && !buf_ok(mistakes))
-		rc = fail(E_NOMEM, "no memory for the mistakes");
-	return rc < 0 ? rc : n + rc;
+	return conf_collect(name, text, n, a, c, NULL);
 }
 
 int conf_cmdline_budget(const char *cmdline, int64_t *ns)

@@ -14,11 +14,12 @@
  *   [inhibit]     file = PATH (this key may be repeated)
  *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = NAME=1x3x224x224
  *                 (as --shape of hone tune; this key may be repeated, once for a name)
- *   [sync]        any keys: they are kept, and hone-sync checks them (agent/sync/sync.h)
+ *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)
  *
  * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
  * key is unknown, or a value is out of range, the whole configuration is refused: E_USAGE, "FILE:LINE: what;
- * what is allowed", the first mistake; conf_check finds all. Without any file the defaults apply. */
+ * what is allowed", the first mistake; conf_check finds all, and those of [sync], and what a file gives
+ * twice. Without any file the defaults apply. */
 #ifndef AGENT_CONF_H
 #define AGENT_CONF_H
 
@@ -27,6 +28,8 @@
 #include "platform/base/buf.h"
 
 #define CONF_FILE "/etc/hone/honed.conf"
+/* How a model's section gives an input's shape, for errors: NAME=DIMS follows. */
+#define SHAPE_OF_CONF "in honed.conf: shape = "
 enum { CONF_MODELS = 64, CONF_SHAPES = 8 };
 
 struct conf_shapes { /* "NAME=DIMS" each */
@@ -37,14 +40,15 @@ struct conf_shapes { /* "NAME=DIMS" each */
 struct conf_model {
 	const char *name, *path;
 	struct conf_shapes shapes;
-	int threads;       /* 0: the number that hone tune chooses */
-	int priority;      /* -100 to 100 */
+	int threads;  /* 0: the number that hone tune chooses */
+	int priority; /* -100 to 100 */
 	bool exact;
 	int line; /* line of its first section */
 };
 
 struct conf_sync {
-	const char *key, *value;
+	const char *key, *value, *file;
+	int line;
 };
 
 struct conf {
@@ -71,12 +75,19 @@ struct conf {
 int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
 /* Reads the same files and appends every mistake as a line "FILE:LINE: what; what is allowed", in the order
  * of the files and lines; paths that are missing come last in a file. Keys of a section that is itself a
- * mistake are skipped. Returns the number of mistakes. */
-int conf_check(const char *path, struct buf *mistakes) MUST_CHECK;
+ * mistake are skipped. A section or key that one file gives twice is a mistake here, although conf_read lets
+ * the later one override the earlier one; so are mistakes in [sync]. Returns the number of mistakes, and in
+ * *out what is good; a model whose path is a mistake has the path "". */
+int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *mistakes) MUST_CHECK;
+/* Checks that a main file that a command line names, or its folder of drop-ins, is there: else E_NOTFOUND. */
+int conf_given(const char *path) MUST_CHECK;
 /* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
  * errors. */
 void conf_defaults(struct conf *c);
 int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c) MUST_CHECK;
+/* The same, but appends mistakes as conf_check does and returns their number; mistakes NULL: as conf_text. */
+int conf_collect(const char *name, const char *text, size_t n, struct arena *a, struct conf *c,
+		 struct buf *mistakes) MUST_CHECK;
 /* Reads the last hone.budget=20s of a kernel command line. Returns 1; 0: there is none; an invalid value is
  * an error. */
 int conf_cmdline_budget(const char *cmdline, int64_t *ns) MUST_CHECK;

@@ -37,6 +37,7 @@ enum name {
 	N_NOW_MS,
 	N_AFTER_MS,
 	N_LEFT_MS,
+	N_NET_MS,
 	N_PROMISE,
 	N_COUNT
 };
@@ -77,6 +78,7 @@ static const struct {
     [N_NOW_MS] = {"now_ms", K_REAL, AT(now_ms), 0, 0, MOST_MS},
     [N_AFTER_MS] = {"after_ms", K_REAL, AT(now_ms), 0, 0, MOST_MS},
     [N_LEFT_MS] = {"left_ms", K_REAL, AT(left_ms), 0, -MOST_MS, MOST_MS},
+    [N_NET_MS] = {"net_ms", K_REAL, AT(net_ms), 0, 0, MOST_MS},
     [N_PROMISE] = {"promise", K_REAL, AT(promise), 0, -1, 1},
 };
 
@@ -103,7 +105,7 @@ static const struct {
     [OP_COMMIT] = {"commit"},
     [OP_PROGRESS] = {"progress", 0,
 		     BIT(N_TASK) | BIT(N_NTASKS) | BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_NOW_MS) |
-			 BIT(N_LEFT_MS) | BIT(N_LABEL)},
+			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS)},
     [OP_DONE] = {"done", 0,
 		 BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_DEFAULT_MS) | BIT(N_AFTER_MS) | BIT(N_KEPT) |
 		     BIT(N_MISSING) | BIT(N_PROMISE)},
@@ -175,7 +177,8 @@ static int get(enum name i, const json_t *j, struct request *out)
 			   : fail(E_CORRUPT, "'key' must be 32 hex digits");
 	case K_BOOL:
 		*(bool *)((char *)out + names[i].at) = json_is_true(j);
-		return json_is_boolean(j) ? E_OK : fail(E_CORRUPT, "'%s' must be true or false", names[i].name);
+		return json_is_boolean(j) ? E_OK
+					  : fail(E_CORRUPT, "'%s' must be true or false", names[i].name);
 	}
 	return E_OK;
 }
@@ -352,8 +355,10 @@ void control_good(const struct request *r, const char *more, struct buf *out)
 
 void control_bad(const struct request *r, int rc, const char *text, struct buf *out)
 {
-	enum { MOST_TEXT = 1000 }; /* worst case: 6 bytes for each, as \u0001; with the rest this fits into a
-				      line */
+	enum {
+		MOST_TEXT = 1000
+	}; /* worst case: 6 bytes for each, as \u0001; with the rest this fits into a
+	      line */
 	reply(r, false, out);
 	buf_printf(out, ",\"code\":\"%s\",\"error\":", err_name(rc));
 	add_text(out, text, MOST_TEXT);

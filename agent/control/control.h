@@ -40,7 +40,8 @@
  *   commit    job,   -                                        generation, once all puts are durable
  *             sync
  *   progress  job    task, ntasks, trials, before_ms, now_ms, none
- *                    left_ms, label
+ *                    left_ms, label, net_ms (whole network
+ *                    as the job found it, once measured)
  *   done      job    trials, before_ms, default_ms, after_ms, none
  *                    kept, missing (kernels without code),
  *                    promise (share of the run time that more
@@ -117,6 +118,7 @@ struct request {
 	struct key key;
 	int task, ntasks, trials, kept, missing;
 	double before_ms, default_ms, now_ms, left_ms, promise; /* done's after_ms is now_ms */
+	double net_ms;
 };
 
 /* Parses one line without its \n. Every number is checked: E_CORRUPT says what is wrong (fuzzed); out has the

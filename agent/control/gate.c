@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/control/gate.h"
+#include "platform/base/buf.h"
 #include "platform/base/clock.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #define LOAD_SLACK_NS (15 * NS_PER_MS) /* one and a half ticks */
 #define LOAD_LEAST_NS (20 * NS_PER_MS)
 #define STALL_WINDOW_NS (2 * NS_PER_S)
-#define RESTING_NS (20 * NS_PER_MS)    /* processor time of honed's children in that window: less means that
+#define RESTING_NS                                                                                           \
+	(20 * NS_PER_MS)               /* processor time of honed's children in that window: less means that \
 					  none of them runs */
 #define OPEN_AGAIN_NS (25 * NS_PER_MS) /* so that any 100 ms contain a full window, less one tick */
 #define CLOSED_MOST_NS (60 * NS_PER_S)
@@ -147,8 +149,8 @@ static bool out_of_hours(const struct sight *s)
 	int from = s->limit->from_minute, to = s->limit->to_minute, m = s->look->minute;
 	if (from == to || (m >= 0 && (from < to ? m >= from && m < to : m >= from || m < to)))
 		return false;
-	int n = snprintf(s->text, s->room, "tuning is only allowed from %02d:%02d to %02d:%02d; ", from / 60, from % 60,
-			 to / 60, to % 60);
+	int n = snprintf(s->text, s->room, "tuning is only allowed from %02d:%02d to %02d:%02d; ", from / 60,
+			 from % 60, to / 60, to % 60);
 	if (m < 0)
 		snprintf(s->text + n, s->room - (size_t)n, "the time of day is not known");
 	else
@@ -218,10 +220,10 @@ static bool loaded(const struct sight *s)
 	if (s->over)
 		snprintf(
 		    s->text, s->room,
-		    "others use %.0f %% of %d processors, the limit is %s%.0f %%; tuning goes on below %.0f "
+		    "others use %.0f %% of %d processor%s, the limit is %s%.0f %%; tuning goes on below %.0f "
 		    "%%",
-		    s->g->load_pct, s->v->cpus, s->g->load_pct < limit ? "about " : "", limit,
-		    limit * REOPEN);
+		    s->g->load_pct, s->v->cpus, plural_s(s->v->cpus), s->g->load_pct < limit ? "about " : "",
+		    limit, limit * REOPEN);
 	return s->over;
 }
 
@@ -310,11 +312,13 @@ static void say_well(const struct gate *g, int64_t now_ns, const struct vitals *
 {
 	int n = 0;
 	if (!g->open)
-		n = snprintf(out->text, sizeof out->text, "no reason to wait any more; tuning goes on in %.0f s; ",
+		n = snprintf(out->text, sizeof out->text,
+			     "no reason to wait any more; tuning goes on in %.0f s; ",
 			     (double)(g->well_since_ns + g->limits.settle_ns - now_ns) / 1e9);
 	if (g->load_pct >= 0)
-		n += snprintf(out->text + n, sizeof out->text - (size_t)n,
-			      "others use %.0f %% of %d processors", g->load_pct, v->cpus);
+		n +=
+		    snprintf(out->text + n, sizeof out->text - (size_t)n,
+			     "others use %.0f %% of %d processor%s", g->load_pct, v->cpus, plural_s(v->cpus));
 	else
 		n += snprintf(out->text + n, sizeof out->text - (size_t)n, "the load is not known");
 	if (v->has & VITAL_HEAT)

@@ -189,6 +189,11 @@ int leash_again(struct leash *l)
 	return l->link ? E_OK : fail(E_NOTFOUND, "honed does not run");
 }
 
+bool leash_is_child(void)
+{
+	return inherited() >= 0;
+}
+
 int leash_open(const struct leash_options *o, struct leash **out)
 {
 	struct leash *l = calloc(1, sizeof *l);

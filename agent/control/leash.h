@@ -31,6 +31,8 @@ struct leash_options {
 					started this process ends */
 };
 
+/* Whether a honed started this process as one of its jobs. */
+bool leash_is_child(void);
 /* Succeeds without a honed, too. */
 int leash_open(const struct leash_options *o, struct leash **out) MUST_CHECK;
 void leash_close(struct leash *l);

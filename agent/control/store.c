@@ -36,6 +36,7 @@ struct store {
 	struct cache *cache;
 	int lock_fd; /* of a closed cache whose lock stays held; -1: none */
 	char *lock_dir;
+	bool unwritten;        /* something was put since the last commit that succeeded */
 	bool opened;           /* the cache was opened at least once */
 	int64_t written_bytes; /* the cache's count when it was first opened */
 	int bad;               /* error of a put since the last commit that no commit can repair; 0: none */
@@ -242,6 +243,7 @@ static void write_one(struct store *s, struct task *t)
 {
 	const enum cache_type type = (enum cache_type)t->type;
 	int rc = open_cache(s);
+	s->unwritten = true;
 	lose(s, rc);
 	if (rc < 0)
 		return;
@@ -259,7 +261,9 @@ static void commit(struct store *s, struct task *t)
 	struct stored *out = &t->stored;
 	int rc = open_cache(s);
 	if (rc >= 0) {
-		rc = cache_commit(s->cache);
+		rc = cache_commit(s->cache); /* makes a folder that was removed, too */
+		if (rc >= 0 && !s->unwritten)
+			rc = cache_try(s->cache);
 		cache_state(s->cache, &state);
 	}
 	if (t->lost)
@@ -270,6 +274,7 @@ static void commit(struct store *s, struct task *t)
 	out->generation = s->cache ? cache_generation(s->cache) : 0;
 	out->written_bytes = state.written_bytes - s->written_bytes;
 	s->bad = 0;
+	s->unwritten = s->unwritten && rc < 0;
 }
 
 /* Errors here are not reported: the first commit fails with them, too, and reports them. */

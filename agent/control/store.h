@@ -38,7 +38,7 @@ void store_forget(struct store *s, int type, struct key k);
 void store_bring(struct store *s, int type, struct key k, struct blob payload);
 void store_drop(struct store *s, int type, struct key k);
 /* Queues a commit, whose result store_told returns with this ticket. If nothing was put, it still opens the
- * cache, takes its lock and reports its state. */
+ * cache, takes its lock, tries whether there is room for results (cache_try), and reports its state. */
 void store_keep(struct store *s, int64_t ticket);
 /* Makes the files that the first commit needs; reported as a commit with ticket 0. */
 void store_prepare(struct store *s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/honed/honed_parts.h"
+#include "agent/cache/cache.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,8 +93,10 @@ static void on_start(struct honed *h, const struct honed_event *e)
 	models_read(h, h->conf, e->nmodels, e->model);
 	h->started = true;
 	if (h->o.mode == HONED_RESIDENT) {
-		honed_log(h, 1, HONE_VERSION " keeps %d model%s tuned; their kernels are in %s", h->models.n,
-			  plural_s(h->models.n), h->o.cache ? h->o.cache : "memory");
+		bool elsewhere = h->o.cache && strcmp(h->o.cache, CACHE_DAEMON) != 0;
+		honed_log(h, 1, HONE_VERSION " keeps %d model%s tuned; their kernels are in %s%s",
+			  h->models.n, plural_s(h->models.n), h->o.cache ? h->o.cache : "memory",
+			  elsewhere ? ", where applications find them with HONE_DAEMON_CACHE" : "");
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	} else {
 		boot_start(h);
@@ -109,6 +112,7 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		h->conf = e->conf;
 		choose_policy(h);
 		gate_reset(h);
+		store_retry(h);
 		h->told.conf_error[0] = 0;
 		honed_log(h, 1, "read the configuration: %d model%s", h->models.n, plural_s(h->models.n));
 	} else {

@@ -23,7 +23,8 @@
  *    YIELD_NS later at the latest). A job that rests for longer than REST_NS is ended, and so are jobs when
  *    memory runs out.
  * 5. A job that dies, hangs (it is silent for HANG_NS while it is not resting) or is refused is started again
- *    after a pause that doubles each time; the status shows its model's last error.
+ *    after a pause that doubles each time; the status shows its model's last error. While the cache cannot be
+ *    written, no job starts; honed tries it again after such pauses, and after a reload.
  * 6. Memory is bounded: the number of clients, what one client may send, and what waits to be sent to it.
  * 7. When nothing can be done, only the timer of the next deadline is set: at most two wake-ups a minute.
  *
@@ -47,6 +48,7 @@ enum {
 	HONED_QUEUE_BYTES = 64 << 10, /* bytes unread by a client; over that its connection is closed */
 	HONED_MODELS = CONF_MODELS,
 	HONED_JOBS = 16,
+	JOB_TEXT = 400, /* bytes of a job's error that are kept; the status has it */
 };
 #define HONED_YIELD_NS                                                                                       \
 	(20 * NS_PER_MS) /* from the event to SIGSTOP; 50 ms in all with the driver's own delays */
@@ -64,8 +66,8 @@ struct marks {
 	struct mark_of {
 		/* hash of path, size, inode, times, threads, exactness, target and emitter */
 		struct key model;
-		bool boxed;       /* a box has made all its kernels, or all that can be made */
-		double promise;   /* as its last job reported; < 0: not known */
+		bool boxed;     /* a box has made all its kernels, or all that can be made */
+		double promise; /* as its last job reported; < 0: not known */
 		/* kernels, as its last job reported; a model with some is boxed all the same if no more gain
 		 * is promised */
 		int missing;
@@ -79,10 +81,10 @@ struct peer {
 };
 
 enum honed_event_kind {
-	HE_START,  /* once: models, marks */
-	HE_TIMER,  /* the time that honed_wakeup returned has come */
-	HE_VITALS, /* after HA_LOOK, and when the driver notices a change (a pressure trigger) */
-	HE_GLANCE, /* after HA_GLANCE: the vitals of vitals_glance */
+	HE_START,   /* once: models, marks */
+	HE_TIMER,   /* the time that honed_wakeup returned has come */
+	HE_VITALS,  /* after HA_LOOK, and when the driver notices a change (a pressure trigger) */
+	HE_GLANCE,  /* after HA_GLANCE: the vitals of vitals_glance */
 	HE_INHIBIT, /* the configuration's inhibit files changed: text of the first, or NULL */
 	/* before HE_START: an inhibit file that an earlier HA_INHIBIT made is there: name, text */
 	HE_KEPT,
@@ -95,10 +97,10 @@ enum honed_event_kind {
 	/* the commit of HA_COMMIT's ticket has ended: rc, text, lost (no later commit can repair that),
 	 * generation, written_bytes (since honed started). Ticket 0: the answer to HA_PREPARE: sync_ns */
 	HE_STORED,
-	HE_MODELS,  /* the models' files changed, or were looked at: model[] */
+	HE_MODELS, /* the models' files changed, or were looked at: model[] */
 	/* the new conf with its model[] (the old one may be freed then); or NULL with rc and text: refused */
 	HE_CONF,
-	HE_STOP,    /* SIGTERM, SIGINT */
+	HE_STOP, /* SIGTERM, SIGINT */
 };
 
 struct honed_model {         /* what the driver knows of a configured model, in the configuration's order */
@@ -127,20 +129,20 @@ struct honed_event {
 };
 
 enum honed_action_kind {
-	HA_SEND,    /* text to client */
-	HA_CLOSE,   /* client; HE_GONE follows */
-	HA_LOOK,    /* look at the vitals: HE_VITALS follows at once */
+	HA_SEND,  /* text to client */
+	HA_CLOSE, /* client; HE_GONE follows */
+	HA_LOOK,  /* look at the vitals: HE_VITALS follows at once */
 	/* look at what may taint a lease: HE_GLANCE follows at once; the answer to a `release` waits for
 	 * it */
 	HA_GLANCE,
 	/* start a job: number, model, threads, exact, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
 	 * follows */
 	HA_START,
-	HA_SIGNAL,  /* send signal to a job's process group */
+	HA_SIGNAL, /* send signal to a job's process group */
 	/* put type, key, payload, brought into the store; the store keeps the order of the actions */
 	HA_PUT,
-	HA_FORGET,  /* forget type, key, brought */
-	HA_COMMIT,  /* ticket, never 0; HE_STORED follows; one commit at a time */
+	HA_FORGET, /* forget type, key, brought */
+	HA_COMMIT, /* ticket, never 0; HE_STORED follows; one commit at a time */
 	/* a box begins: do beforehand what the first commit would have to; HE_STORED reports how long a sync
 	 * took (0: there was none to do) */
 	HA_PREPARE,

@@ -485,6 +485,7 @@ static int do_progress(const struct call *k)
 	j->progress.now_ms = k->r->now_ms;
 	j->progress.left_ms = k->r->left_ms;
 	snprintf(j->progress.label, sizeof j->progress.label, "%.63s", k->r->text);
+	model_measured(k->h, j, k->r->net_ms);
 	honed_changed(k->h);
 	return E_OK;
 }

@@ -485,8 +485,8 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 	char now[32] = "?"; /* not measured */
 	if (r->now_ms > 0)
 		snprintf(now, sizeof now, "%.3f", r->now_ms);
-	honed_log(h, 1, "%s: %.3f -> %s ms, %d trials, promise %.3f", j->name, r->before_ms, now, r->trials,
-		  r->promise);
+	honed_log(h, 1, "%s: %.3f -> %s ms, %d trial%s, promise %.3f", j->name, r->before_ms, now, r->trials,
+		  plural_s(r->trials), r->promise);
 	honed_changed(h);
 }
 

@@ -37,7 +37,7 @@ struct loop_job {
 	int64_t by_ns;            /* when to stop waiting for the end of the process or of the connection */
 	struct loop_words *words; /* its stderr; NULL: not read */
 	int rc;
-	char text[200];
+	char text[JOB_TEXT];
 };
 
 /* Requests of actions, carried out after the state machine has returned. */
@@ -47,7 +47,7 @@ struct loop_later {
 	struct {
 		int job, rc, client;
 		pid_t pid;
-		char text[200];
+		char text[JOB_TEXT];
 	} started[HONED_JOBS]; /* rc < 0: could not be started */
 	int nstarted;
 };
@@ -112,8 +112,8 @@ struct loop {
 	char refused[HONED_MODELS][160];
 
 	int nkept;
-	char kept[LOOP_KEPT][64];              /* names of inhibit files that honed knows of */
-	struct key inhibited;                  /* hash of what honed was last told about other inhibits */
+	char kept[LOOP_KEPT][64]; /* names of inhibit files that honed knows of */
+	struct key inhibited;     /* hash of what honed was last told about other inhibits */
 	/* when to look for other inhibits: due (INT64_MAX: not due); not before this */
 	int64_t inhibits_ns, inhibits_from_ns;
 };

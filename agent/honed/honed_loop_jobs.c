@@ -23,7 +23,11 @@
 #define NEVER INT64_MAX
 #define ERROR_MARK "hone: error: " /* log_error writes it */
 #define LATE_NS NS_PER_S           /* longest time between a job's end and the end of its connection */
-enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */, IDLE_NICE = 19, MOST_ARGS = 24 + 2 * CONF_SHAPES };
+enum {
+	CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */,
+	IDLE_NICE = 19,
+	MOST_ARGS = 24 + 2 * CONF_SHAPES
+};
 
 struct words { /* a job's command line */
 	char *arg[MOST_ARGS];
@@ -199,8 +203,8 @@ struct loop_words {
 	uv_poll_t poll;
 	int fd;
 	size_t n;
-	char line[256]; /* the incomplete line; what does not fit is dropped */
-	char error[200];
+	char line[512]; /* the incomplete line; what does not fit is dropped */
+	char error[JOB_TEXT];
 };
 
 static void keep_error(struct loop_words *w)
@@ -208,7 +212,7 @@ static void keep_error(struct loop_words *w)
 	const size_t mark = strlen(ERROR_MARK);
 	w->line[w->n] = 0;
 	if (!strncmp(w->line, ERROR_MARK, mark)) {
-		snprintf(w->error, sizeof w->error, "%.199s", w->line + mark);
+		snprintf(w->error, sizeof w->error, "%.*s", JOB_TEXT - 1, w->line + mark);
 		log_plain(w->error);
 	}
 	w->n = 0;

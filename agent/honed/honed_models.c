@@ -273,13 +273,23 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
-/* kept: the records that the job found are durable. */
+void model_measured(struct honed *h, const struct honed_job *j, double ms)
+{
+	if (j->model < 0 || !key_equal(j->key, h->models.list[j->model].key))
+		return;
+	struct kept_model *m = &h->models.list[j->model];
+	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
+	m->now_ms = m->now_ms > 0 ? m->now_ms : ms;
+}
+
+/* A job that was cut short measured the network at its start only.
+ * kept: the records that the job found are durable. */
 static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	if (m->before_ms <= 0)
 		m->before_ms = done->before_ms;
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
-	m->now_ms = done->now_ms > 0 ? done->now_ms : m->now_ms;
+	m->now_ms = done->now_ms > 0 ? done->now_ms : done->before_ms > 0 ? done->before_ms : m->now_ms;
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);
@@ -321,10 +331,16 @@ void model_failed(struct honed *h, int i, const char *text)
 		  (long long)(m->pause_step_ns / NS_PER_S));
 }
 
+/* Nothing more can be done now for a model that gains nothing, or while the cache cannot be written: that was
+ * tried twice. */
+static bool is_in_vain(const struct honed *h, const struct kept_model *m)
+{
+	return (m->rest_step_ns && !(m->missing && promises(m))) || h->commits.step_ns > STORE_PAUSE_NS;
+}
+
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
-	bool in_vain = m->rest_step_ns && !(m->missing && promises(m));
-	return m->refused[0] || m->boxed || in_vain || m->fails >= FAILS_MOST || h->models.skips ||
+	return m->refused[0] || m->boxed || is_in_vain(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
 	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 

@@ -168,7 +168,7 @@ struct kept_model {
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails;
-	char refused[128], error[200];
+	char refused[128], error[JOB_TEXT];
 };
 
 struct inhibit {
@@ -305,6 +305,8 @@ bool model_may(const struct honed *h, int i); /* a slice of it may start now */
 int64_t model_when(const struct honed *h, int i);
 /* the model whose slice is next; -1: none */
 int models_next(const struct honed *h);
+/* Takes the time of the network as the job found it, unless one is known; ms 0: it was not measured yet. */
+void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 void model_failed(struct honed *h, int i, const char *text);
 bool models_ready(const struct honed *h);
@@ -318,6 +320,8 @@ void store_event(struct honed *h, const struct honed_event *e);
 void store_unsaved(struct honed *h, struct saving *s);
 /* s: of whoever waits for the commit; NULL: nobody */
 void store_commit(struct honed *h, struct saving *s);
+/* Ends the pause after an error: the reason may be mended. */
+void store_retry(struct honed *h);
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);

@@ -103,7 +103,7 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 		return "waiting";
 	}
 	if (failed) {
-		snprintf(text, n, "model %s: %s", failed->conf->name,
+		snprintf(text, n, "model %s: %.200s", failed->conf->name,
 			 failed->refused[0] ? failed->refused : failed->error);
 		return "failing";
 	}

@@ -98,7 +98,7 @@ bool store_lets_start(const struct honed *h, const char **why)
 	*why = over_limit(h) ? "what may be written to flash in a day is written; tuning goes on tomorrow"
 	       : h->commits.error[0] ? h->commits.error
 				     : NULL;
-	return !over_limit(h) && (!h->commits.error[0] || h->commits.until_ns <= h->now_ns);
+	return !*why;
 }
 
 /* Starts no jobs for a while, because what they found could not be kept. */
@@ -173,6 +173,12 @@ static bool is_waited_for(const struct honed *h)
 		if (h->job[i].saving.ask.is && !h->job[i].saving.ticket)
 			return true;
 	return h->commits.sync.ask.is && !h->commits.sync.ticket;
+}
+
+void store_retry(struct honed *h)
+{
+	h->commits.step_ns = 0;
+	h->commits.until_ns = h->now_ns;
 }
 
 void store_event(struct honed *h, const struct honed_event *e)

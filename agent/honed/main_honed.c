@@ -4,13 +4,14 @@
  * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends
  * without opening the cache. */
 #include "agent/honed/honed_loop.h"
+#include "agent/control/sync_conf.h"
 #include "agent/honed/marks.h"
 #include "platform/base/log.h"
+#include "platform/base/options.h"
 #include "platform/base/quantity.h"
 #include "platform/machine/target.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <malloc.h>
 #include <signal.h>
@@ -31,9 +32,7 @@ static const char usage[] =
     "  --boot          tune in one time box, for use at boot, then exit\n"
     "  --budget TIME   length of the box; overrides hone.budget= of the kernel command line and the "
     "configuration\n"
-    "  --check         read the configuration and print all mistakes outside of [sync], a line each; exit 1 "
-    "if there are "
-    "any\n"
+    "  --check         read the configuration and print all mistakes, a line each; exit 1 if there are any\n"
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
     "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
@@ -45,7 +44,7 @@ static const char usage[] =
     "hone status shows what honed is doing. Manual: honed(8).\n";
 
 struct words {
-	struct loop_options o;
+	struct loop_options o; /* conf NULL: CONF_FILE, which may be missing */
 	bool check, version, help;
 };
 
@@ -73,7 +72,8 @@ static int parse(int argc, char **argv, struct words *w)
 			      [VERSION] = &w->version,
 			      [HELP] = &w->help};
 	int rc = E_OK;
-	for (int c; rc >= 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+	opterr = 0; /* options_refuse says it */
+	for (int c, at = 1; rc >= 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1; at = optind) {
 		if (c >= CONFIG && c <= HONE)
 			*text[c] = optarg;
 		else if (c == BUDGET)
@@ -81,7 +81,7 @@ static int parse(int argc, char **argv, struct words *w)
 		else if (c >= BOOT && c <= HELP)
 			*flag[c] = true;
 		else
-			return fail(E_USAGE, "see honed --help");
+			return options_refuse("honed", argv[at < argc ? at : argc - 1], options);
 	}
 	if (rc >= 0 && optind < argc)
 		rc = fail(E_USAGE, "unexpected argument '%s' (see honed --help)", argv[optind]);
@@ -230,26 +230,43 @@ static int serve(struct loop *l)
 	return rc;
 }
 
-static int check(struct loop *l)
+/* Prints the models whose files cannot be used and returns their number. A path that is itself a mistake was
+ * reported before. */
+static int check_models(struct loop *l, const struct conf *c)
 {
 	int bad = 0;
-	struct buf mistakes = {0};
-	int n = conf_check(l->o.conf, &mistakes);
-	printf("%s", buf_str(&mistakes));
-	buf_free(&mistakes);
-	if (n > 0)
-		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration; correct the lines above",
-			    l->o.conf, n, plural_s(n)); /* not E_USAGE: the command line was right */
-	if (n < 0 || loop_conf(l, l->o.conf) < 0)
-		return E_CORRUPT;
-	for (int i = 0; i < l->conf->nmodels; i++)
-		if (l->model[i].refused) {
-			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);
+	l->conf = c;
+	loop_models_look(l);
+	for (int i = 0; i < c->nmodels; i++)
+		if (l->model[i].refused && *c->model[i].path) {
+			printf("model %s: %s\n", c->model[i].name, l->model[i].refused);
 			bad++;
 		}
-	printf("%s: %d model%s%s\n", l->o.conf, l->conf->nmodels, plural_s(l->conf->nmodels),
-	       bad ? ", some of them unreadable" : "");
-	return bad ? fail(E_NOTFOUND, "model files that cannot be used: %d", bad) : E_OK;
+	return bad;
+}
+
+static int check(struct loop *l)
+{
+	struct arena a = {0};
+	struct conf c;
+	struct buf mistakes = {0};
+	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0;
+	if (n >= 0)
+		n += sync_conf_gaps(&c, &mistakes);
+	printf("%s", buf_str(&mistakes)); /* those found before an error, too */
+	if (n >= 0) {
+		bad = check_models(l, &c);
+		printf("%s: %d model%s\n", l->o.conf, c.nmodels, plural_s(c.nmodels));
+	}
+	fflush(stdout); /* so that it comes before the error where both go into one pipe */
+	buf_free(&mistakes);
+	arena_free(&a);
+	if (n > 0) /* not E_USAGE: the command line was right */
+		return fail(E_CORRUPT, "%s: %d mistake%s in the configuration%s; correct the lines above",
+			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "");
+	if (bad)
+		return fail(E_NOTFOUND, "model files that cannot be used: %d", bad);
+	return n < 0 ? E_CORRUPT : E_OK;
 }
 
 static int run(int argc, char **argv)
@@ -260,6 +277,8 @@ static int run(int argc, char **argv)
 	if (rc < 0)
 		return rc;
 	l.o = w.o;
+	if (w.o.conf && !w.help && !w.version && (rc = conf_given(w.o.conf)) < 0)
+		return rc;
 	choose_folders(&l.o);
 	notify_init(&l.notify);
 	if (*l.o.sysroot)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/libhone.h"
+#include "platform/base/shell.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,21 +119,6 @@ static void count_kernels(const struct libhone_net *n, struct hone_model_info *s
 	}
 }
 
-/* Adds a word of a command, quoted for the shell. */
-static void add_word(struct buf *b, const char *word)
-{
-	static const char plain[] =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+@%-";
-	if (*word && !word[strspn(word, plain)]) {
-		buf_puts(b, word);
-		return;
-	}
-	buf_puts(b, "'");
-	for (; *word; word++)
-		buf_printf(b, *word == '\'' ? "'\\%c'" : "%c", *word);
-	buf_puts(b, "'");
-}
-
 static void describe_remedy(const struct hone_model *m, bool compiled, struct buf *b)
 {
 	const struct hone_handle *h = m->h;
@@ -142,7 +128,7 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 	}
 	if (m->from.path) {
 		buf_puts(b, "hone tune ");
-		add_word(b, m->from.path);
+		shell_path(b, m->from.path);
 	} else {
 		buf_printf(b, "write the %s to a file F, then: hone tune F",
 			   m->from.want ? "kernel (hone_kernel_write)" : "model");
@@ -150,15 +136,15 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 	buf_printf(b, " --threads %d", h->threads);
 	if (h->ncaches) {
 		buf_puts(b, " --cache ");
-		add_word(b, h->dir[0]);
+		shell_path(b, h->dir[0]);
 	}
 	if (h->flags & HONE_EXACT)
 		buf_puts(b, " --exact");
 	for (int i = 0; i < m->from.opts.nbinds; i++) {
 		buf_puts(b, " --shape ");
-		add_word(b, m->from.opts.binds[i].name);
+		shell_word(b, m->from.opts.binds[i].name);
 		buf_puts(b, "=");
-		add_word(b, m->from.opts.binds[i].value);
+		shell_word(b, m->from.opts.binds[i].value);
 	}
 }
 

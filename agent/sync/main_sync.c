@@ -6,11 +6,12 @@
 #include "agent/sync/sync_cache.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "platform/base/options.h"
+#include "platform/base/quantity.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <getopt.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH] [-q] [-v]\n"
+    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH]\n"
+    "                 [--wait[=5m]] [-q] [-v]\n"
     "       hone-sync --status [--config FILE]\n"
     "       hone-sync --version | version | --help | help\n"
     "\n"
@@ -35,11 +37,13 @@ static const char usage[] =
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
     "  --socket PATH   control socket of honed (default: as configured)\n"
+    "  --wait[=5m]     if another process writes the cache, wait until it ends (for that long at most)\n"
     "  -q, -v          print less, more\n";
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
 	bool now, status, version, help;
+	int64_t wait_ns; /* for another writer of the cache; INT64_MAX: without a limit */
 };
 
 static volatile sig_atomic_t stop;
@@ -48,25 +52,6 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	stop = 1;
-}
-
-static int unknown_option(const char *word, const struct option *options)
-{
-	struct near n;
-	char name[64];
-	snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
-	name[strcspn(name, "=")] = 0;
-	near_begin(&n, name);
-	for (const struct option *o = options; o->name; o++) {
-		near_add(&n, o->name);
-		if (!strcmp(name, o->name))
-			return fail(E_USAGE, o->has_arg ? "--%s needs a value; see hone-sync --help"
-							: "--%s takes no value; see hone-sync --help",
-				    name);
-	}
-	if (n.best)
-		return fail(E_USAGE, "unknown option %s; did you mean --%s?", word, n.best);
-	return fail(E_USAGE, "unknown option %s; see hone-sync --help", word);
 }
 
 /* `help` and `version`, as hone and hone-fleet take them. */
@@ -87,7 +72,7 @@ static int word_alone(const char *word, struct words *w)
 
 static int parse(int argc, char **argv, struct words *w)
 {
-	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, VERSION, HELP };
+	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, VERSION, HELP, WAIT };
 	static const struct option options[] = {{"config", required_argument, 0, CONFIG},
 						{"folder", required_argument, 0, FOLDER},
 						{"cache", required_argument, 0, CACHE},
@@ -96,21 +81,28 @@ static int parse(int argc, char **argv, struct words *w)
 						{"status", no_argument, 0, STATUS},
 						{"version", no_argument, 0, VERSION},
 						{"help", no_argument, 0, HELP},
+						{"wait", optional_argument, 0, WAIT},
 						{"verbose", no_argument, 0, 'v'},
 						{"quiet", no_argument, 0, 'q'},
 						{0}};
 	const char **const text[] = {&w->conf, &w->folder, &w->cache, &w->socket};
 	bool *const flag[] = {&w->now, &w->status, &w->version, &w->help};
-	opterr = 0; /* unknown_option says it */
+	opterr = 0; /* options_refuse says it */
 	for (int c, at = 1; (c = getopt_long(argc, argv, "qv", options, NULL)) != -1; at = optind) {
 		if (c >= CONFIG && c <= SOCKET)
 			*text[c - CONFIG] = optarg;
 		else if (c >= NOW && c <= HELP)
 			*flag[c - NOW] = true;
+		else if (c == WAIT && !optarg)
+			w->wait_ns = INT64_MAX;
+		else if (c == WAIT && duration_parse(optarg, &w->wait_ns) < 0)
+			return fail_in(E_USAGE, "--wait");
+		else if (c == WAIT)
+			continue;
 		else if (c == 'q' || c == 'v')
 			log_level_set(c == 'q' ? LOG_QUIET : LOG_VERBOSE);
 		else
-			return unknown_option(argv[at < argc ? at : argc - 1], options);
+			return options_refuse("hone-sync", argv[at < argc ? at : argc - 1], options);
 	}
 	return optind < argc ? word_alone(argv[optind], w) : E_OK;
 }
@@ -181,8 +173,8 @@ static int be_its_user(const struct sync_conf *c)
 	if (geteuid() != 0 || stat(sync_state_folder(c), &st) < 0 || st.st_uid == 0)
 		return E_OK;
 	if (setgroups(0, NULL) < 0 || setgid(st.st_gid) < 0 || setuid(st.st_uid) < 0)
-		return fail(E_IO, "cannot switch to user %u, the owner of %s: %s", (unsigned)st.st_uid, sync_state_folder(c),
-			    strerror(errno));
+		return fail(E_IO, "cannot switch to user %u, the owner of %s: %s", (unsigned)st.st_uid,
+			    sync_state_folder(c), strerror(errno));
 	return E_OK;
 }
 
@@ -199,12 +191,28 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 /* Returns whether a run against the server is due. */
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
-	if (!c->server)
-		log_more("hone-sync: nothing to do: server is not set in [sync] of the configuration");
+	/* systemd, which sets this, starts it often: a person is told also why nothing happens */
+	void (*say)(const char *fmt, ...) = getenv("INVOCATION_ID") ? log_more : log_info;
+	if (!c->server && !w->folder && !c->watch)
+		say("hone-sync: nothing to do: server is not set in [sync] of %s",
+		    w->conf ? w->conf : CONF_FILE);
 	int64_t wait_ns = !c->server ? 1 : w->now || w->folder ? 0 : sync_due(c, now);
 	if (c->server && wait_ns > 0)
-		log_more("hone-sync: the next run is due in %lld s", (long long)(wait_ns / NS_PER_S));
+		say("hone-sync: the next run is due in %lld s; --now does not wait for it",
+		    (long long)(wait_ns / NS_PER_S));
 	return wait_ns == 0;
+}
+
+/* Tries again as long as another process writes the cache, and --wait and signals allow it. */
+static int open_cache(const struct words *w, const struct sync_cache_options *o, struct sync_cache *to)
+{
+	const int64_t start_ns = clock_now(o->clock);
+	int rc = sync_cache_open(o, to);
+	if (rc == E_BUSY && w->wait_ns > 0)
+		log_info("hone-sync: %s; waiting until it ends", err_text());
+	while (rc == E_BUSY && !stop && clock_now(o->clock) - start_ns < w->wait_ns)
+		rc = sync_cache_open(o, to);
+	return rc;
 }
 
 static int do_due(const struct words *w, const struct conf *conf, const struct sync_conf *c,
@@ -223,7 +231,7 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 					     .clock = now->clock};
 	if (!due && !packs)
 		return E_OK;
-	int rc = sync_cache_open(&o, &to);
+	int rc = open_cache(w, &o, &to);
 	if (rc < 0)
 		return rc;
 	int watched = packs ? take_packs(c, &to) : E_OK;
@@ -241,7 +249,9 @@ static int work(const struct words *w, struct arena *a)
 	struct sync_conf c;
 	sync_boot(boot, sizeof boot);
 	const struct sync_now now = {.clock = &clock_real, .date_s = time(NULL), .boot = boot, .stop = &stop};
-	int rc = conf_read(w->conf ? w->conf : CONF_FILE, a, &conf);
+	int rc = w->conf ? conf_given(w->conf) : E_OK;
+	if (rc >= 0)
+		rc = conf_read(w->conf ? w->conf : CONF_FILE, a, &conf);
 	if (rc >= 0)
 		rc = sync_conf_read(&conf, &c);
 	if (rc >= 0)

@@ -10,18 +10,6 @@
 
 static const int64_t whole_most = INT64_C(1) << 53; /* largest integer that every JSON reader keeps exact */
 
-const char *const channel_names[CHANNELS] = {"canary", "early", "all"};
-
-int channel_parse(const char *name, enum channel *out)
-{
-	for (int i = 0; i < CHANNELS; i++)
-		if (!strcmp(name, channel_names[i])) {
-			*out = (enum channel)i;
-			return E_OK;
-		}
-	return fail(E_CORRUPT, "'%.40s' is not a channel; the channels are canary, early and all", name);
-}
-
 enum channel channel_of(const char *board_id)
 {
 	enum { SEED = 0x63686e6c /* used for this draw only */ };

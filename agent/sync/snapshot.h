@@ -20,6 +20,7 @@
 #ifndef AGENT_SNAPSHOT_H
 #define AGENT_SNAPSHOT_H
 
+#include "agent/control/sync_conf.h"
 #include "agent/sync/signed.h"
 #include "platform/base/arena.h"
 #include "platform/base/hash.h"
@@ -32,9 +33,6 @@ enum {
 	SNAPSHOT_REVOKED = 2048, /* boards, and as many records */
 };
 
-enum channel { CHANNEL_CANARY, CHANNEL_EARLY, CHANNEL_ALL, CHANNELS };
-extern const char *const channel_names[CHANNELS]; /* "canary", "early", "all" */
-int channel_parse(const char *name, enum channel *out) MUST_CHECK;
 /* The channel of a board whose configuration names none. */
 enum channel channel_of(const char *board_id);
 

@@ -93,7 +93,7 @@ static int keep_certificate(struct run *r, const struct fetched *got)
 	json_t *j = json_loadb(buf_str(&got->body), got->body.n, JSON_REJECT_DUPLICATES, NULL);
 	const char *cert = json_string_value(json_object_get(j, "cert"));
 	int rc = cert && !strncmp(cert, "-----BEGIN CERTIFICATE-----", 27)
-		     ? file_write(state_path(&r->state, "cert.pem"), cert, strlen(cert))
+		     ? file_write(state_path(&r->state, SYNC_CERT), cert, strlen(cert))
 		     : fail(E_CORRUPT, "%s did not return a certificate", r->c->server);
 	json_decref(j);
 	return rc;
@@ -131,7 +131,7 @@ static int connect_to(struct run *r, int64_t left_bytes)
 		r->end_ns = clock_now(r->now->clock) + r->c->run_ns;
 	fetch_close(r->fetch);
 	r->fetch = NULL;
-	snprintf(cert, sizeof cert, "%s", state_path(&r->state, "cert.pem"));
+	snprintf(cert, sizeof cert, "%s", state_path(&r->state, SYNC_CERT));
 	snprintf(key, sizeof key, "%s", state_path(&r->state, "key.pem"));
 	r->certified = file_exists(cert);
 	const struct fetch_options o = {.from = r->c->server,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define SLOWEST_READ 100 /* bytes per us: flash of a board, while nothing was read yet */
+#define LEAST_READ 2     /* bytes per us: the slowest that is believed */
 #define AFTER_READ_NS NS_PER_S
 #define MOST_CLOSING_NS (60 * NS_PER_MS)
 enum { READS = 4 }; /* import, packing and a first run take about three times as long as reading */
@@ -43,6 +44,8 @@ static int64_t enough_ns(const struct session *s, int64_t read_bytes, int64_t al
 	int64_t took_ns = clock_now(s->clock) - s->times.reading_ns;
 	double whole_ns = read_bytes > 0 ? (double)took_ns * (double)all_bytes / (double)read_bytes
 					 : (double)all_bytes * (double)NS_PER_US / SLOWEST_READ;
+	double most_ns = (double)took_ns + (double)all_bytes * (double)NS_PER_US / LEAST_READ;
+	whole_ns = whole_ns < most_ns ? whole_ns : most_ns; /* the first bytes say little of the others */
 	return before_ns + (int64_t)(READS * (whole_ns > (double)took_ns ? whole_ns : (double)took_ns)) +
 	       AFTER_READ_NS;
 }

@@ -62,11 +62,10 @@ static int nowhere_to_keep(int rc)
 {
 	char why[1024];
 	snprintf(why, sizeof why, "%s", err_text());
-	return fail(
-	    rc,
-	    "results could not be kept, so nothing was searched: %s. Name another folder with --cache DIR, "
-	    "or keep nothing with --no-cache",
-	    why);
+	return fail(rc, "results could not be kept, so nothing was searched: %s. %s", why,
+		    leash_is_child()
+			? "Make room there, or name another folder with cache in [honed] of honed.conf"
+			: "Name another folder with --cache DIR, or keep nothing with --no-cache");
 }
 
 int tune_cache_open(struct session *s)
@@ -78,7 +77,8 @@ int tune_cache_open(struct session *s)
 	int64_t left_ns = tune_left_ns(s), wait_ns = left_ns / 2 < LOCK_WAIT_NS ? left_ns / 2 : LOCK_WAIT_NS;
 	const struct cache_options o = {.cap_bytes = s->o->cache_bytes,
 					.through = &s->store.through,
-					.lock_fd = s->o->lock_fd};
+					.lock_fd = s->o->lock_fd,
+					.only_here = true};
 	if (leash_held(s->store.leash) && o.lock_fd > 0) /* a honed started meanwhile, and writes it */
 		cache_let_go(s->store.dir, o.lock_fd);
 	if (leash_held(s->store.leash)) {
@@ -88,8 +88,6 @@ int tune_cache_open(struct session *s)
 		return cache_open_with(&s->store.cache, s->store.dir, CACHE_THROUGH, 0, &o);
 	}
 	int rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, wait_ns > 0 ? wait_ns : 0, &o);
-	if (rc >= 0) /* if the folder is not writable, the cache is in another one */
-		snprintf(s->store.dir, sizeof s->store.dir, "%s", cache_dir(s->store.cache));
 	if (rc >= 0)
 		rc = cache_try(s->store.cache);
 	return rc == E_IO || rc == E_NOTFOUND ? nowhere_to_keep(rc) : rc;
@@ -103,6 +101,7 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 			    .trials = p->trials,
 			    .before_ms = p->before_ms,
 			    .now_ms = p->now_ms,
+			    .net_ms = s->report->before_ms,
 			    .left_ms = (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e6};
 	snprintf(r.text, sizeof r.text, "%s", p->label ? p->label : "");
 	leash_say(s->store.leash, &r);
@@ -156,7 +155,7 @@ static double promise(const struct session *s)
 
 void tune_say_late(struct session *s, const struct tune_report *r)
 {
-	int missing = 0;
+	int missing = r->nkernels == 0; /* before the kernels are known, one may be missing */
 	for (int i = 0; i < r->nkernels; i++) {
 		const struct tune_kernel *k = &r->kernel[i];
 		missing += k->after == FROM_FALLBACK && k->after_ns <= 0;

@@ -214,6 +214,7 @@ int tune_measure_before(struct session *s)
 		net_close_plan(n);
 	tune_rows_make(s);
 	tune_publish(s, 0);
+	tune_say_progress(s, &(struct job_progress){.left_ns = s->times.end_ns - clock_now(s->clock)});
 	return E_OK;
 }
 

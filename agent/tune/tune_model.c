@@ -30,8 +30,8 @@
 #define COMMIT_EVERY_NS NS_PER_S
 enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
 #define LEAST_TO_DIVIDE_NS                                                                                   \
-	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
-					*/
+	(10 * NS_PER_S) /* in shorter boxes the first division is all that can be tuned                      \
+			 */
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
 #define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
@@ -112,6 +112,7 @@ static int read_model(struct session *s)
 	struct buf notes = {0};
 	const struct import_opts io = {.nbinds = s->o->nbinds,
 				       .binds = s->o->binds,
+				       .shape_option = s->o->shape_option,
 				       .all_bytes = &s->all_bytes,
 				       .notes = &notes};
 	int rc = image_is_no_model(s->o->model);
@@ -149,8 +150,9 @@ static int check_memory(const struct session *s)
 		return E_OK;
 	return fail(E_NOMEM,
 		    "%s: running this network takes %.1f GB of memory, and %.1f GB are free; give smaller "
-		    "sizes with --shape, or free some",
-		    s->o->model, (double)need / 1e9, (double)room / 1e9);
+		    "sizes with %sNAME=DIMS, or free some",
+		    s->o->model, (double)need / 1e9, (double)room / 1e9,
+		    s->o->shape_option ? s->o->shape_option : "--shape ");
 }
 
 static int divide_model(struct session *s)
@@ -170,15 +172,15 @@ static enum stale find_incumbent(struct session *s, int i)
 	struct arena scratch = {0};
 	struct rec r;
 	enum stale stale = STALE_NOT;
-	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->exact, REC_BEST,
-				&scratch, &r);
+	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
+				REC_BEST, &scratch, &r);
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->store.cache, &r);
 		if (!s->turns) /* a record found later was made by this box */
 			stale = stale_rec(s->store.cache, &r, &s->target, s->runner->emitter);
-	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
-			     &scratch, &r) >= 0) {
+	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads,
+			     s->o->exact, &scratch, &r) >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = true;
 		s->job[i].claim_ns = hint_claim_ns(&r);
@@ -244,8 +246,7 @@ static enum rec_origin find_origin(const struct session *s, const struct rec *r)
 
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
-static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
-		struct blob code)
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
 {
 	struct session *s = ctx;
 	struct arena scratch = {0};
@@ -270,7 +271,8 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 		rc = cache_hand_over(s->store.cache);
 		int64_t took_ns = clock_now(s->clock) - now_ns;
 		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
-		s->store.commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
+		s->store.commit_at_ns =
+		    now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
 	}
 	if (rc == E_IO)
 		tune_warn(s);
@@ -375,7 +377,9 @@ static int open_divisions(struct session *s, struct graph_search **out)
 					     .stop = s->o->stop,
 					     .leash = s->store.leash};
 	*out = NULL;
-	return o.run_ns ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices, s->model.steps, out) : E_OK;
+	return o.run_ns ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices,
+					    s->model.steps, out)
+			: E_OK;
 }
 
 /* The highest promise of any task's next slice. */

@@ -22,12 +22,12 @@
 
 /* How much work is done for a network. */
 enum rigor {
-	RIGOR_PATIENT,  /* all of the box, unless every task is at its roofline or exhausted */
-	RIGOR_QUICK,    /* ends by itself when gains dry up */
+	RIGOR_PATIENT, /* all of the box, unless every task is at its roofline or exhausted */
+	RIGOR_QUICK,   /* ends by itself when gains dry up */
 	/* no search: makes default schedules for tasks that the cache lacks, and makes and times again what
 	 * is stale in it (agent/cache/stale.h) */
 	RIGOR_ESTIMATE,
-	RIGOR_CACHED,   /* nothing is built or measured: not for tune_model */
+	RIGOR_CACHED, /* nothing is built or measured: not for tune_model */
 };
 
 struct tune_report;
@@ -36,15 +36,16 @@ struct tune_options {
 	const char *model; /* path of an ONNX file */
 	int nbinds;
 	const struct import_bind *binds;
-	int64_t budget_ns;    /* the box, from the start of the process */
-	int threads;          /* >= 1 */
-	const int *cpus;      /* one per thread, or NULL: not pinned */
-	int builders;         /* cores that build while others measure; -1: the unused ones, 0 to 2 */
-	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
-	bool unkept;          /* the cache is only read, and all results are lost at the end */
-	int lock_fd;          /* > 0: the cache's lock (cache_lock_wait); the job owns it */
-	int64_t waited_ns;    /* what the process waited for it: the box begins so much later */
-	int64_t cache_bytes;  /* its limit; 0: the default of agent/cache/cache.h */
+	const char *shape_option; /* as in struct import_opts */
+	int64_t budget_ns;        /* the box, from the start of the process */
+	int threads;              /* >= 1 */
+	const int *cpus;          /* one per thread, or NULL: not pinned */
+	int builders;             /* cores that build while others measure; -1: the unused ones, 0 to 2 */
+	const char *cache;        /* folder; NULL: the user's (file_cache_dir) */
+	bool unkept;              /* the cache is only read, and all results are lost at the end */
+	int lock_fd;              /* > 0: the cache's lock (cache_lock_wait); the job owns it */
+	int64_t waited_ns;        /* what the process waited for it: the box begins so much later */
+	int64_t cache_bytes;      /* its limit; 0: the default of agent/cache/cache.h */
 	const char *record;   /* folder of landscapes in which all measurements are recorded; NULL: none */
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */
 	const char *cost;     /* cost model of the search; NULL: "draft" */
@@ -68,8 +69,8 @@ struct tune_kernel {
 	const char *label; /* what it computes */
 	enum kernel_origin before, after;
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
-	bool searched;               /* after_ns is the search's: of the task alone, not in the network */
-	double roofline;             /* share of the roofline that `after` reaches; 0: unknown */
+	int64_t alone_ns;            /* of the task alone, as the search timed it; 0: it did not */
+	double roofline;             /* share that `after` reaches, in the network, else alone; 0: unknown */
 	bool memory_bound;           /* the roofline is that of the bytes, not of the flops */
 };
 
@@ -87,10 +88,10 @@ struct tune_report {
 	double budget_s, elapsed_s;
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
-	struct faster before;           /* `after` against it; no rounds: not compared */
-	struct gain gain;               /* `after` against default schedules; no rounds: not compared */
-	struct disturbance machine;     /* during those rounds */
-	int kept;                       /* records put and divisions changed; `unkept`: 0 */
+	struct faster before;                   /* `after` against it; no rounds: not compared */
+	struct gain gain;           /* `after` against default schedules; no rounds: not compared */
+	struct disturbance machine; /* during those rounds */
+	int kept;                   /* records put and divisions changed; `unkept`: 0 */
 	/* tasks that use default kernels again, because these win inside the network */
 	int reverted;
 	struct tune_spent spent;

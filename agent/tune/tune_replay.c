@@ -32,7 +32,7 @@ static int open_replay(struct session *s, const char *dir)
 	int rc = s->nland = landscape_folder(dir, s->a, &s->land);
 	if (rc >= 0)
 		rc = runner_replay(s->land, s->nland, (struct replay_noise){.seed = s->o->seed}, &s->runner);
-	const struct cache_options o = {.cap_bytes = s->o->cache_bytes};
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .only_here = true};
 	if (rc >= 0 && s->o->cache)
 		rc = cache_open_with(&s->cache, s->o->cache, CACHE_WRITE, LOCK_WAIT_NS, &o);
 	if (rc < 0)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the report: a kernel each, with its times in the network before and after. If the network was
- * not measured after the search, a row has the time that the search found for its task. */
+ * not measured after the search, a row has only the time that the search found for its task alone, which is
+ * not comparable with the one before. */
 #include "agent/tune/tune_parts.h"
 
+#include "agent/cache/lookup.h"
 #include "kernels/graph/graph.h"
 
 #include <string.h>
@@ -68,16 +70,32 @@ static struct tune_kernel row_of(const struct session *s, const struct plan_kern
 				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};
 }
 
-/* Gives a row the time that the search found for its task. */
+/* Gives a row the time that the search found for its task. What the search found is the task's best record,
+ * even if that is the default schedule, so a plan says FROM_CACHE of it. */
 static void row_searched(const struct session *s, struct tune_kernel *row, int task)
 {
 	const struct job_result *r = found(s, task);
 	if (!r)
 		return;
-	row->after = strcmp(r->best, r->standard) ? FROM_CACHE : FROM_DEFAULT;
-	row->after_ns = r->best_ns;
+	row->alone_ns = r->best_ns;
+	if (row->after_ns > 0)
+		return;
+	row->after = FROM_CACHE;
 	row->roofline = r->roofline_ns / (double)r->best_ns;
-	row->searched = true;
+}
+
+/* Whether what the search found for a task is what the plan runs: it is not if the network gave the task its
+ * default back (agent/cache/revert.h). */
+static bool still_best(const struct session *s, int task)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	bool same = task >= 0 && s->result &&
+		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->exact,
+				   REC_BEST, &scratch, &r) >= 0 &&
+		    !strcmp(r.cand, s->result[task].best);
+	arena_free(&scratch);
+	return same;
 }
 
 static struct tune_kernel row_of_step(const struct session *s, const struct step *st, int *at)
@@ -129,8 +147,9 @@ void tune_rows_after(struct session *s, const struct net *after)
 		row[i].memory_bound = k[i].flops / s->target.fma_gflops * 1.001 < k[i].roofline_ns;
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
-		else
-			row_searched(s, &row[i], task_of(s, &s->model.steps->step[k[i].step]));
+		int task = task_of(s, &s->model.steps->step[k[i].step]);
+		if (still_best(s, task))
+			row_searched(s, &row[i], task);
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;

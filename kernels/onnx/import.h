@@ -59,7 +59,8 @@ struct import_opts {
 	_Atomic int64_t *all_bytes;
 	/* Gets a line, without its end, about batch sizes that are taken as 1. NULL: not wanted. */
 	struct buf *notes;
-	const char *shape_option; /* goes before NAME=DIMS in errors; NULL: "--shape " */
+	/* Goes before each NAME=DIMS in errors; NULL: "--shape ", and NAME is quoted for a shell. */
+	const char *shape_option;
 };
 
 int import_file(const char *path, const struct import_opts *o, struct graph **out) MUST_CHECK;

@@ -399,7 +399,8 @@ int flow_scalar(struct importer *im, int v, enum dtype t, const char *what, int6
 	const char *input = find_switch(im->g, v);
 	return fail(
 	    E_UNSUPPORTED,
-	    "its %s '%.200s' depends on data; supported is what follows from constants and shapes%s%s%s",
+	    "its %s '%.200s' depends on data; supported is what follows from constants and shapes%s%s%s%s%s",
 	    what, x->name, input ? ": give the scalar input '" : "", input ? input : "",
-	    input ? "' a value, as in --shape NAME=VALUE" : "");
+	    input ? "' a value, as in " : "", input ? import_shape_option(im) : "",
+	    input ? "NAME=VALUE" : "");
 }

@@ -6,6 +6,7 @@
  * A batch size is a dimension whose name says so ("batch_size"), or the first one of an input with two or
  * more dimensions whose others are known, unless its name says that it is something else ("seq_len"). */
 #include "kernels/onnx/import_parts.h"
+#include "platform/base/shell.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -55,20 +56,6 @@ static int64_t example(const struct free_shape *f, int i)
 	return image ? 224 : 128;
 }
 
-/* A word for the shell. */
-static void put_word(struct buf *b, const char *s)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:,+@%";
-	if (!s[strspn(s, plain)]) {
-		buf_printf(b, "%.200s", s);
-		return;
-	}
-	buf_puts(b, "'");
-	for (int i = 0; s[i] && i < 200; i++)
-		buf_printf(b, s[i] == '\'' ? "'\\''" : "%c", s[i]);
-	buf_puts(b, "'");
-}
-
 /* "1x3x224x224". */
 static void put_example(struct buf *b, const struct free_shape *f)
 {
@@ -102,6 +89,11 @@ static void note_batch(struct importer *im, const char *input, const struct free
 	put_dims(b, f);
 }
 
+const char *import_shape_option(const struct importer *im)
+{
+	return im->o->shape_option ? im->o->shape_option : "--shape ";
+}
+
 /* Adds the input to the error's list, and to the command that it shows. */
 static void ask_for(struct importer *im, const char *input, const struct free_shape *f)
 {
@@ -109,8 +101,11 @@ static void ask_for(struct importer *im, const char *input, const struct free_sh
 		return;
 	buf_printf(&im->free, "%sinput '%.100s' is ", im->free.n ? ", " : "", input);
 	put_dims(&im->free, f);
-	buf_printf(&im->give, " %s", im->o->shape_option ? im->o->shape_option : "--shape ");
-	put_word(&im->give, input);
+	buf_printf(&im->give, " %s", import_shape_option(im));
+	if (im->o->shape_option)
+		buf_printf(&im->give, "%.200s", input);
+	else
+		shell_word(&im->give, input);
 	buf_puts(&im->give, "=");
 	put_example(&im->give, f);
 }
@@ -152,7 +147,7 @@ int import_free_finish(struct importer *im)
 	if (b && im->nbatch > MOST_NAMED)
 		buf_printf(b, " and %d more", im->nbatch - MOST_NAMED);
 	if (b && im->nbatch)
-		buf_puts(b, "; --shape NAME=DIMS gives another size");
+		buf_printf(b, "; %sNAME=DIMS gives another size", import_shape_option(im));
 	char more[32] = "";
 	if (im->nfree > MOST_NAMED)
 		snprintf(more, sizeof more, " and %d more", im->nfree - MOST_NAMED);

@@ -73,8 +73,8 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 		text = file;
 	if (!text && !dims)
 		return fail(E_UNSUPPORTED,
-			    "its shape is not in the file: give it, as in --shape %.100s=1x3x224x224",
-			    p->name);
+			    "its shape is not in the file: give it, as in %s%.100s=1x3x224x224",
+			    import_shape_option(im), p->name);
 	int rc = dims ? declared_shape(im, dims, &f) : E_OK;
 	if (rc < 0)
 		return rc;

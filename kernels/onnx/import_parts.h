@@ -71,6 +71,7 @@ int import_outputs(struct importer *im, const Onnx__GraphProto *p) MUST_CHECK;
  * import_free_finish return E_USAGE. */
 void import_free(struct importer *im, const char *input, struct free_shape *f);
 int import_free_finish(struct importer *im) MUST_CHECK;
+const char *import_shape_option(const struct importer *im); /* goes before NAME=DIMS in texts */
 
 /* import_node.c: values of all nodes first (the file need not be in order), then the nodes. */
 int import_declare(struct importer *im, const Onnx__GraphProto *p) MUST_CHECK;

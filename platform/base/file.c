@@ -266,8 +266,10 @@ static int open_lock(const char *path)
 	struct stat st;
 	enum { FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
 	int f = open(path, O_RDWR | O_CREAT | FLAGS, 0600);
-	if (f < 0 && errno == EACCES) /* another user made it; a lock needs only read access */
+	if (f < 0 && errno == EACCES) { /* another user made it; a lock needs only read access */
 		f = open(path, O_RDONLY | FLAGS);
+		errno = f < 0 && errno == ENOENT ? EACCES : errno; /* nobody did: the folder is closed */
+	}
 	if (f < 0)
 		return io_fail(path, "open");
 	if (fstat(f, &st) == 0 && S_ISREG(st.st_mode))

@@ -40,10 +40,12 @@ void near_add(struct near *n, const char *name)
 {
 	size_t len = strlen(n->word);
 	int d = near_distance(n->word, name);
-	if (d > 1 && len > 1 && !strncasecmp(n->word, name, len))
+	bool begins = len > 1 && !strncasecmp(n->word, name, len);
+	if (d > 1 && begins)
 		d = 1;
-	if (d < n->least) {
+	if (d < n->least || (d == n->least && begins && !n->begins)) {
 		n->least = d;
 		n->best = name;
+		n->begins = begins;
 	}
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "Did you mean": finds the known name that is spelled most like a word. The distance counts inserted,
  * deleted and replaced letters and swapped neighbours (Damerau's, each letter moved once), of at most 31
- * letters; upper and lower case are the same letter. A word that a name begins with counts as one mistake. */
+ * letters; upper and lower case are the same letter. A word of two letters or more that a
+ * name begins with counts as one mistake, and that name wins over others with one mistake. */
 #ifndef PLATFORM_NEAR_H
 #define PLATFORM_NEAR_H
+
+#include <stdbool.h>
 
 struct near {
 	const char *word;
 	const char *best; /* NULL: no name is close enough */
+	bool begins;      /* `best` begins with the word */
 	int least;        /* distance of `best`, or the first distance that is too large */
 };
 

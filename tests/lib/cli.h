@@ -22,7 +22,7 @@
 
 static char cli_out[1 << 20], cli_err[1 << 16]; /* of the last run */
 static pid_t last_child;                        /* of the last run */
-static char dir[128];                           /* a folder of this process, made on first use */
+static char dir[128]; /* a folder of this process, made on first use, with an empty folder "cache" */
 
 static const char *in_dir(const char *name)
 {
@@ -30,7 +30,9 @@ static const char *in_dir(const char *name)
 	static int next;
 	if (!dir[0]) {
 		snprintf(dir, sizeof dir, "/tmp/hone-test-cli-XXXXXX");
-		if (!mkdtemp(dir))
+		char empty[160];
+		snprintf(empty, sizeof empty, "%s/cache", mkdtemp(dir));
+		if (mkdir(empty, 0755) < 0)
 			abort();
 	}
 	char *p = path[next++ % 8];
@@ -44,6 +46,18 @@ __attribute__((destructor)) static void remove_dir(void)
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
 	if (dir[0] && system(cmd) != 0)
 		fprintf(stderr, "cannot remove %s\n", dir);
+}
+
+/* Copies words to `out`, with the letters replaced by paths: letters[i] by path[i]. */
+static inline void fill_words(const char *words, const char *letters, const char *const *path, char out[1024])
+{
+	size_t n = 0;
+	for (; *words && n < 700; words++) {
+		const char *at = strchr(letters, *words);
+		n += (size_t)snprintf(out + n, 1024 - n, "%.*s", at ? 256 : 1,
+				      at ? path[at - letters] : words);
+	}
+	out[n] = 0;
 }
 
 static void slurp(const char *path, char *to, size_t cap)
@@ -62,9 +76,9 @@ static void redirect(int fd, const char *path)
 		_exit(120);
 }
 
-static bool homeless; /* the child has neither HOME nor XDG_CACHE_HOME */
-static bool nobody;   /* the child of a test that runs as root is another user */
-static int stop_with; /* signal for the child once it catches it; 0: none */
+static bool homeless;         /* the child has neither HOME nor XDG_CACHE_HOME */
+static bool nobody;           /* the child of a test that runs as root is another user */
+static int stop_with;         /* signal for the child once it catches it; 0: none */
 static const char *stop_once; /* and once its standard error says this; NULL: at once */
 
 static void wait_for_words(pid_t pid)

@@ -58,6 +58,11 @@ else
 fi
 
 root=$dir/root warn="-pedantic -Wall -Wextra -Werror"
+if sh tools/build/install.sh "$b" "$root" usr 0.1.0 libhone.so.0 2>"$dir/log" || ! grep -q "no absolute path" "$dir/log"; then
+	echo "install.sh took a relative PREFIX"
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
 sh tools/build/install.sh "$b" "$root" /usr 0.1.0 libhone.so.0 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || {
 	cat "$dir/log"
 	echo "0 passed, 1 failed, 0 skipped"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Silero VAD 5 and 6, whose sample rate and batch choose branches of If, against ONNX Runtime: silero.sh BUILD.
+# Silero VAD 5 and 6, whose sample rate and batch choose branches of If, against ONNX Runtime: silero.sh BUILD [--time ARGS].
+# --time: make bench-silero, their speed instead of their answers.
 # Models: SILERO, a folder with wheels of silero-vad unpacked (VERSION/silero_vad/data), or from PyPI. ONNX
 # Runtime: that of BUILD/peers-venv (make bench-untuned). Without them the test is skipped.
 build=$1 python=$1/peers-venv/bin/python
@@ -15,5 +16,10 @@ if [ -z "$models" ]; then
 		timeout 60 "$python" -m pip download -q --no-deps -d "$models" silero-vad==$v >/dev/null 2>&1 &&
 			"$python" -m zipfile -e "$models/silero_vad-$v-py3-none-any.whl" "$models/$v" || skip "no silero-vad $v from PyPI"
 	done
+fi
+if [ "$2" = --time ]; then
+	shift 2
+	HONE_LIBRARY=$build/libhone.so BUILD=$build "$python" -B tools/peers/bench_silero.py "$models" "$@"
+	exit
 fi
 HONE_LIBRARY=$build/libhone.so "$python" -B tests/sh/silero.py "$models"

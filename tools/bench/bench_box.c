@@ -17,6 +17,7 @@
 #include "agent/cache/cache.h"
 #include "platform/base/clock.h"
 #include "platform/base/rng.h"
+#include "tools/bench/one_core.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -245,17 +246,6 @@ static bool print_overruns(const char *what, struct overruns *o, int64_t most_ns
 	return !o->failed && percentile_ms(o, 0.99) * 1e6 <= (double)most_ns;
 }
 
-/* Binds this process and its children to one core of those that it may use. */
-static void bind_to_one(void)
-{
-	cpu_set_t set;
-	int cpu = sched_getcpu();
-	CPU_ZERO(&set);
-	CPU_SET((unsigned)(cpu < 0 ? 0 : cpu), &set);
-	if (sched_setaffinity(0, sizeof set, &set) < 0)
-		perror("bench_box: sched_setaffinity");
-}
-
 static void run_overruns(struct overruns *o, int boxes, int argc, char **argv, const char *hone,
 			 const char *dir)
 {
@@ -279,7 +269,8 @@ static int main_overruns(int argc, char **argv, const char *hone, const char *di
 {
 	static struct overruns o;
 	int boxes = argc > 2 ? atoi(argv[2]) : 200;
-	bind_to_one();
+	if (one_core() < 0)
+		fprintf(stderr, "bench_box: %s\n", err_text());
 	run_overruns(&o, boxes, argc, argv, hone, dir);
 	bool good = print_overruns("free core", &o, 20 * NS_PER_MS);
 	fflush(stdout);

@@ -3,6 +3,7 @@
 # Installs programs, units, libhone, its Python package, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
 # hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
 set -e
+case $3 in "" | /*) ;; *) echo "make install: PREFIX='$3' is no absolute path: write PREFIX=$PWD/$3" >&2; exit 1 ;; esac
 b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
 install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
@@ -62,4 +63,6 @@ END
 if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
-echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion$words"
+conf=
+[ ! -e "$dest/etc/hone/honed.conf" ] || conf="; and $dest/etc/hone/honed.conf"
+echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion$words$conf"

@@ -35,7 +35,7 @@ int cached_report(const struct args *a, struct arena *arena, struct tune_report 
 	*missing = 0;
 	int rc = image_is_no_model(a->pos[0]);
 	if (rc >= 0)
-		rc = model_cache_dir(a, dir, sizeof dir);
+		rc = model_cache_to_read(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = host_open(a, dir, false, &h);
 	if (rc < 0)

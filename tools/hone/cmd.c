@@ -2,6 +2,7 @@
 #include "tools/hone/cmd.h"
 #include "platform/base/arena.h"
 #include "platform/base/log.h"
+#include "platform/base/shell.h"
 #include "tools/hone/help.h"
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +25,7 @@ const struct opt cmd_common[] = {
 struct opt_value {
 	bool given;
 	int64_t i;
-	const char *s;
+	const char *s; /* as it was given; a flag, and a value that is left out: NULL */
 	const char **list;
 	int n;
 };
@@ -128,6 +129,23 @@ int arg_list(const struct args *a, const char *name, const char *const **out)
 	return v->n;
 }
 
+void arg_again(const struct args *a, const char *name, const struct cmd *to, struct buf *out)
+{
+	int from = opt_find(own_opts(a->cmd), name, strlen(name), 0);
+	int at = to ? opt_find(own_opts(to), name, strlen(name), 0) : from;
+	if (from < 0 || at < 0 || !a->val[from].given)
+		return;
+	const struct opt_value *v = &a->val[from];
+	bool list = own_opts(a->cmd)[from].kind == OPT_LIST;
+	int n = !list ? 1 : to && own_opts(to)[at].kind != OPT_LIST ? 1 : v->n;
+	for (int i = 0; i < n; i++) {
+		const char *word = list ? v->list[i] : v->s;
+		buf_printf(out, word && *word == '-' ? " --%s=" : word ? " --%s " : " --%s", name);
+		if (word)
+			shell_word(out, word);
+	}
+}
+
 static int int_parse(const char *text, int64_t *out)
 {
 	char *end;
@@ -147,6 +165,8 @@ static bool needs_value(const struct opt *o)
 static int store(struct parse *p, const struct opt *o, struct opt_value *v, const char *text)
 {
 	int rc = 0;
+	if (v->given && o->kind != OPT_FLAG && o->kind != OPT_LIST)
+		return fail(E_USAGE, "--%s is given twice; it takes one value", o->name);
 	switch (o->kind) {
 	case OPT_FLAG:
 		break;
@@ -166,7 +186,6 @@ static int store(struct parse *p, const struct opt *o, struct opt_value *v, cons
 		rc = size_parse(text, &v->i);
 		break;
 	case OPT_STR:
-		v->s = text;
 		break;
 	case OPT_LIST:
 		if (!v->list)
@@ -174,19 +193,44 @@ static int store(struct parse *p, const struct opt *o, struct opt_value *v, cons
 		v->list[v->n++] = text;
 		break;
 	}
+	v->s = text;
 	v->given = true;
 	return fail_in(rc, "--%s", o->name);
+}
+
+/* The option that has `name` among its other names; NULL: none. */
+static const struct opt *also_called(const struct opt *o, const char *name)
+{
+	size_t n = strlen(name);
+	for (; o->name; o++)
+		for (const char *w = o->also; w && *w; w += strcspn(w, " "), w += *w == ' ')
+			if (strcspn(w, " ") == n && !strncmp(w, name, n))
+				return o;
+	return NULL;
 }
 
 static int unknown_option(const struct parse *p, const char *word, size_t n)
 {
 	char name[64];
 	snprintf(name, sizeof name, "%.*s", (int)n, word);
+	const struct opt *meant = also_called(own_opts(p->cmd), name);
 	const char *near = help_near_opt(p->cmd, name);
 	const char *dash = strlen(name) > 1 ? "--" : "-";
+	if (meant)
+		return fail(E_USAGE, "unknown option %s%s; use --%s: %s", dash, name, meant->name,
+			    meant->help);
 	if (near)
 		return fail(E_USAGE, "unknown option %s%s; did you mean --%s?", dash, name, near);
 	return fail(E_USAGE, "unknown option %s%s", dash, name);
+}
+
+/* True for "--", "--anything" and the letter of an option; false for "-" and "-1.5". */
+static bool is_option(const struct parse *p, const char *w)
+{
+	if (w[0] != '-' || !w[1])
+		return false;
+	return w[1] == '-' || (!w[2] && (opt_find(own_opts(p->cmd), NULL, 1, w[1]) >= 0 ||
+					 opt_find(cmd_common, NULL, 1, w[1]) >= 0));
 }
 
 /* Reads the option at argv[i] ("--name", "--name=value", "-x"). Returns the index of the next word. */
@@ -214,9 +258,13 @@ static int read_option(struct parse *p, int i)
 	const struct opt *o = &table[k];
 	if (o->kind == OPT_FLAG && eq)
 		return fail(E_USAGE, "--%s takes no value", o->name);
-	if (needs_value(o) && !eq && i + 1 >= p->argc)
-		return fail(E_USAGE, "--%s needs a value, as in --%s %s", o->name, o->name, o->arg);
-	int rc = store(p, o, &val[k], eq ? eq + 1 : needs_value(o) ? p->argv[i + 1] : NULL);
+	const char *next = i + 1 < p->argc ? p->argv[i + 1] : NULL;
+	if (needs_value(o) && !eq && (!next || is_option(p, next)))
+		return next ? fail(E_USAGE,
+				   "--%s needs a value, as in --%s %s, but %s follows (as a value: --%s=%s)",
+				   o->name, o->name, o->arg, next, o->name, next)
+			    : fail(E_USAGE, "--%s needs a value, as in --%s %s", o->name, o->name, o->arg);
+	int rc = store(p, o, &val[k], eq ? eq + 1 : needs_value(o) ? next : NULL);
 	return rc < 0 ? rc : i + 1 + (needs_value(o) && !eq);
 }
 

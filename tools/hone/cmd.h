@@ -3,11 +3,12 @@
  * cmd_NAME.c that defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores in NAME
  * are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
  *
- * The framework parses options by the table, handles --help, --json, -q, -v, --no-color and --version, and
- * turns an error into one line on stderr and exit status 1. Exit status: 0 success, 1 failure, 2 usage error,
- * 130 after Ctrl-C (tools/hone/interrupt.h).
- * Data goes to stdout, messages go to stderr. Help, manual pages and the bash completion are made from the
- * same table (tools/hone/help.h), so none of them can become outdated. */
+ * An option that takes one value may be given once, flags and lists any number of times. A value that looks
+ * like an option is given as --NAME=VALUE. The framework parses options by the table, handles --help, --json,
+ * -q, -v, --no-color and --version, and turns an error into one line on stderr and exit status 1. Exit
+ * status: 0 success, 1 failure, 2 usage error, 130 after Ctrl-C (tools/hone/interrupt.h). Data goes to
+ * stdout, messages go to stderr. Help, manual pages and the bash completion are made from the same table
+ * (tools/hone/help.h), so none of them can become outdated. */
 #ifndef TOOLS_CMD_H
 #define TOOLS_CMD_H
 
@@ -38,6 +39,8 @@ struct opt {
 	 * ends with DIR, FOLDER, FILE or MODEL names such a thing, and any other is free text. */
 	const char *values;
 	void (*words)(struct buf *out);
+	const char *also; /* other names that people try, with blanks between them: the error explains this
+			   * option; NULL: none */
 };
 
 struct args {
@@ -62,6 +65,9 @@ const char *arg_str(const struct args *a, const char *name, const char *fallback
 /* Value of --seed, 1 if it was not given. */
 int arg_seed(const struct args *a, uint64_t *out) MUST_CHECK;
 int arg_list(const struct args *a, const char *name, const char *const **out); /* returns the count */
+/* Appends " --NAME VALUE" as it was given, quoted for the shell, if `to` (NULL: any command) takes such an
+ * option; of a list only the first value, if `to` takes one. Nothing if it was not given. */
+void arg_again(const struct args *a, const char *name, const struct cmd *to, struct buf *out);
 
 struct cmd {
 	const char *usage;                /* "MODEL [options]" */

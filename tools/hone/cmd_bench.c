@@ -439,10 +439,7 @@ static void report(struct bench *b, const struct faster *faster)
 	const struct ready *first = &b->variant[0].ready;
 	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;
-	if (*first->cache_dir)
-		next_say("hone tune %s --budget 20s --cache %s", first->model.path, first->cache_dir);
-	else
-		next_say("hone tune %s --budget 20s", first->model.path);
+	next_hone(b->args, "tune", first->model.path, " --budget 20s");
 }
 
 /* Opens every model with every cache and every kind of kernels. */
@@ -493,7 +490,9 @@ static int bench(struct bench *b)
 	const char *const *given;
 	interrupt_catch();
 	int n = arg_list(b->args, "cache", &given),
-	    rc = n ? 0 : model_cache_or_none(model_cache_default(dir, sizeof dir), dir);
+	    rc = n ? 0 : model_cache_or_none(b->args, dir, sizeof dir);
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = model_cache_check(given[i]);
 	if (rc >= 0)
 		rc = host_open(b->args, n ? given[0] : dir, true, &b->host);
 	if (rc >= 0)

@@ -295,7 +295,7 @@ static int run_compile(const struct args *a)
 		return fail(E_USAGE, "--c needs a folder: hone compile %s --c -o DIR", a->pos[0]);
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
 		return fail(E_USAGE, "--name goes with --c");
-	int rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
+	int rc = model_cache_or_none(a, dir, sizeof dir);
 	if (rc < 0)
 		return rc;
 	struct compile c = {.args = a, .files = json_array()};

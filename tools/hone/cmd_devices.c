@@ -29,7 +29,8 @@ static void describe(const struct dev *d, const struct target *t)
 		printf("revision %s, ", t->rev);
 	if (t->mode[0])
 		printf("power mode %s, ", t->mode);
-	printf("%s, %d cores, vectors of %d floats, %d registers\n", t->isa, t->cores, t->lanes, t->regs);
+	printf("%s, %d core%s, vectors of %d floats, %d registers\n", t->isa, t->cores, plural_s(t->cores),
+	       t->lanes, t->regs);
 	printf("  caches: %lld KiB, %lld KiB, %lld KiB\n", (long long)t->l1_bytes / 1024,
 	       (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
 	if (t->fma_gflops > 0)

@@ -5,6 +5,7 @@
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
+#include "platform/base/near.h"
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_log.h"
 #include "tools/hone/headline.h"
@@ -22,14 +23,20 @@ struct why {
 	bool tuned, measured; /* whether there is a best record, and a default record */
 	struct rec best, first;
 	char cand[CAND_MAX], def[CAND_MAX];
-	double best_ns, default_ns, best_draft_ns, default_draft_ns;
-	struct roof roof;     /* of the chosen algorithm */
-	struct faster faster; /* the chosen candidate than the default, by their records */
-	enum stale stale;     /* whether the best record is stale, else the default's */
+	double best_draft_ns, default_draft_ns;
+	struct roof roof;        /* of the chosen algorithm */
+	struct task_times times; /* their times */
+	enum stale stale;        /* whether the best record is stale, else the default's */
 	bool logged;
 	struct trials log;
 	struct payback payback;
 };
+
+enum { KEY_DIGITS = 4 /* so many first digits of a key win over parts of names */ };
+
+#define ALONE_WORDS                                                                                          \
+	"alone: as the search timed it, not in the network, whose other kernels leave other data in the "    \
+	"processor's caches; hone bench times it there"
 
 struct explain {
 	const struct args *args;
@@ -80,8 +87,10 @@ static void find_log(struct explain *e, struct why *w)
 			      .exact = arg_flag(e->args, "exact")};
 	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
 	log_plain(w->log.emitter);
+	w->times = explain_times(w->logged ? &w->log : NULL, w->measured ? &w->first : NULL,
+				 w->tuned ? &w->best : NULL, w->def, w->cand);
 	if (w->logged)
-		w->payback = explain_payback(&w->log, uses_served(e, w->task->key), w->cand);
+		w->payback = explain_payback(&w->log, uses_served(e, w->task->key), &w->times);
 }
 
 static int find_out(struct explain *e, const struct step_task *t, struct why *w)
@@ -96,18 +105,17 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	if (rc < 0)
 		return fail_in(rc, "%s", w->label);
 	space_default(s, w->def);
+	if (w->measured) /* if the default schedule does not work, a rule that does stands for it */
+		snprintf(w->def, sizeof w->def, "%s", w->first.cand);
+	log_plain(w->def);
 	snprintf(w->cand, sizeof w->cand, "%s", w->tuned ? w->best.cand : w->def);
 	log_plain(w->cand);
 	if (w->tuned || w->measured)
 		w->stale = stale_rec(e->cache, w->tuned ? &w->best : &w->first, &e->target, e->emitter);
 	e->stale += w->stale != STALE_NOT;
-	w->default_draft_ns = space_draft(s, w->def);
+	w->default_draft_ns = space_legal(s, w->def) >= 0 ? space_draft(s, w->def) : 0;
 	w->best_draft_ns = space_legal(s, w->cand) >= 0 ? space_draft(s, w->cand) : 0;
 	w->roof = roof_of_task(&e->target, t->task, w->cand);
-	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
-	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
-	if (w->tuned && w->measured)
-		w->faster = faster_by_records(&w->first.meas, &w->best.meas);
 	find_log(e, w);
 	return 0;
 }
@@ -126,27 +134,84 @@ static bool used_by(const struct explain *e, const struct step_task *t, const ch
 	return false;
 }
 
-/* If `word` is the whole name of a node, it selects that node's task; else it may be a part of labels, keys
- * and names. */
-static bool wanted(const struct explain *e, const struct step_task *t, const char *word)
+/* Whether a word is a task's number, and not the first digits of a key. */
+static bool is_number(const char *word)
 {
-	char label[96], key[33];
-	if (!word)
-		return true;
-	for (int i = 0; i < e->model.ntasks; i++)
-		if (used_by(e, &e->model.task[i], word, false))
-			return used_by(e, t, word, false);
+	return strlen(word) < KEY_DIGITS && !word[strspn(word, "0123456789")];
+}
+
+/* How well a word fits a task; the tasks that it fits best are meant. */
+enum fit { FIT_NONE, FIT_PART, FIT_KEY, FIT_NUMBER, FIT_NAME };
+
+static enum fit fit_of(const struct explain *e, int i, const char *word)
+{
+	const struct step_task *t = &e->model.task[i];
+	char label[96], key[33], number[12];
 	task_label(t->task, label);
 	key_text(t->key, key);
-	return strstr(label, word) || !strncmp(key, word, strlen(word)) || used_by(e, t, word, true);
+	snprintf(number, sizeof number, "%d", i + 1);
+	if (used_by(e, t, word, false) || !strcmp(label, word))
+		return FIT_NAME;
+	if (!strcmp(number, word))
+		return FIT_NUMBER;
+	if (strlen(word) >= KEY_DIGITS && !strncmp(key, word, strlen(word)))
+		return FIT_KEY;
+	if (is_number(word))
+		return FIT_NONE; /* not a part of sizes and keys */
+	return strstr(label, word) || !strncmp(key, word, strlen(word)) || used_by(e, t, word, true)
+		   ? FIT_PART
+		   : FIT_NONE;
+}
+
+/* The fit of the tasks that are meant; FIT_NONE: there are none. */
+static enum fit best_fit(const struct explain *e, const char *word)
+{
+	enum fit best = FIT_NONE;
+	for (int i = 0; word && i < e->model.ntasks; i++) {
+		enum fit f = fit_of(e, i, word);
+		best = f > best ? f : best;
+	}
+	return best;
+}
+
+static int no_such_task(const struct explain *e, const char *word)
+{
+	if (is_number(word))
+		return fail(E_NOTFOUND, "%s has no task %s: its tasks are 1 to %d", e->model.path, word,
+			    e->model.ntasks);
+	struct near n;
+	struct buf list = {0};
+	struct arena a = {0};
+	const struct steps *s = e->model.steps;
+	near_begin(&n, word);
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_TASK)
+			near_add(&n, s->step[i].name);
+	for (int i = 0; i < e->model.ntasks; i++) {
+		char *label = arena_alloc(&a, 96);
+		task_label(e->model.task[i].task, label);
+		near_add(&n, label);
+	}
+	next_words(e->args, "explain", e->model.path, "", NULL, &list);
+	int rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; %s%s%s%s shows all tasks",
+		      e->model.path, word, n.best ? "did you mean '" : "", n.best ? n.best : "",
+		      n.best ? "'? " : "", buf_str(&list));
+	buf_free(&list);
+	arena_free(&a);
+	return rc;
+}
+
+/* Time of the kernel that runs; 0: not known. */
+static double served_ns(const struct why *w)
+{
+	return w->times.best_ns > 0 ? w->times.best_ns : w->times.default_ns;
 }
 
 /* Share of the roofline, for as many cores as the kernel was measured with. */
 static double roofline_pct(const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
-	double ns = w->tuned ? w->best_ns : w->default_ns;
-	return roof_pct(&w->roof, r->meas.threads, ns);
+	return roof_pct(&w->roof, r->meas.threads, served_ns(w));
 }
 
 static json_t *ms_or_null(double ns)
@@ -160,11 +225,12 @@ static json_t *why_json(const struct why *w)
 	key_text(w->task->key, key);
 	return json_pack("{ss so so si so so so so so so so ss so sb so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
-			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
-			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
+			 json_text(w->cand), "default_cand", json_text(w->def), "ms",
+			 ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
+			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
-			 headline_json(&w->faster, NULL), "tuned", w->tuned, "stale",
+			 headline_json(&w->times.faster, NULL), "tuned", w->tuned, "stale",
 			 w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
@@ -178,8 +244,8 @@ static void why_words(const struct explain *e, const struct why *w)
 		p += n + (p[n] == '\n');
 	}
 	printf("  default  %s\n", w->def);
-	if (w->measured)
-		printf("           measured %.4f ms, drafted %.4f ms\n", w->default_ns / 1e6,
+	if (w->times.default_ns > 0)
+		printf("           alone %.4f ms, drafted %.4f ms\n", w->times.default_ns / 1e6,
 		       w->default_draft_ns / 1e6);
 	if (!w->tuned) {
 		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
@@ -188,14 +254,17 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf(
 		    "  chosen   the default: nothing tried was faster by more than the race's own noise\n");
 	} else {
-		printf("  chosen   %s\n           measured %.4f ms, drafted %.4f ms", w->cand,
-		       w->best_ns / 1e6, w->best_draft_ns / 1e6);
-		printf(": won its races\n");
-		headline_print("           by the records of both: ", &w->faster, "the default", NULL);
+		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
+		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
+		headline_print(w->times.raced ? "           by its races: "
+					      : "           by records of different moments: ",
+			       &w->times.faster, "the default", NULL);
 	}
+	if (served_ns(w) > 0)
+		printf("           " ALONE_WORDS "\n");
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
-	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	double ns = served_ns(w);
 	printf("  roofline %.4f ms on one core, limited by %s", w->roof.ns / 1e6,
 	       w->roof.memory_bound ? "memory" : "arithmetic");
 	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
@@ -205,15 +274,16 @@ static void why_words(const struct explain *e, const struct why *w)
 		explain_log_words(&w->log, &w->payback, w->cand);
 }
 
-static void why_row(struct table *t, const struct why *w, struct roof_notes *notes)
+static void why_row(struct table *t, int number, const struct why *w, struct roof_notes *notes)
 {
 	char share[24];
 	roof_cell(notes, &w->roof, roofline_pct(w), share);
-	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	double ns = served_ns(w), default_ns = w->times.default_ns;
+	table_cell(t, "%d", number);
 	table_cell(t, "%s", w->label);
 	table_cell(t, "%d", w->task->uses);
-	table_cell(t, w->default_ns > 0 ? "%.4f" : "-", w->default_ns / 1e6);
-	table_cell(t, ns > 0 ? "%.4f" : "-", ns / 1e6);
+	table_cell(t, default_ns > 0 ? "%.1f" : "-", default_ns / 1e3);
+	table_cell(t, ns > 0 ? "%.1f" : "-", ns / 1e3);
 	table_cell(t, "%s", share);
 	table_cell(t, "%s", w->roof.memory_bound ? "memory" : "arithmetic");
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
@@ -261,20 +331,39 @@ static int dump_stages(struct explain *e, const struct why *w)
 	return rc;
 }
 
+/* The task that takes most of the time, as an argument of the next command: " KEY". */
+struct slowest {
+	double ns;
+	char more[16];
+};
+
+static void slowest_add(struct slowest *s, const struct why *w)
+{
+	char key[33];
+	double ns = served_ns(w) > 0 ? served_ns(w) : w->default_draft_ns;
+	if (ns * w->task->uses <= s->ns)
+		return;
+	s->ns = ns * w->task->uses;
+	key_text(w->task->key, key);
+	snprintf(s->more, sizeof s->more, " %.8s", key);
+}
+
 static int explain_tasks(struct explain *e, const char *word)
 {
-	static const char *const head[] = {"task",        "uses",       "default ms", "ms",
-					   "of roofline", "limited by", "chosen"};
-	struct table t = {.align = "lrrrrll", .drop = "0100320"};
+	static const char *const head[] = {"#",        "task",        "uses",       "default us alone",
+					   "us alone", "of roofline", "limited by", "chosen"};
+	struct table t = {.align = "rlrrrrll", .drop = "00100320"};
 	json_t *list = json_array();
 	struct payback all = {0};
 	struct roof_notes notes = {0};
 	struct why *why = ARENA_NEW(&e->arena, struct why);
+	struct slowest slowest = {.ns = -1};
+	enum fit fit = best_fit(e, word);
 	int n = 0, rc = 0;
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
-		if (!wanted(e, &e->model.task[i], word) || (rc = find_out(e, &e->model.task[i], why)) < 0)
+		if ((word && fit_of(e, i, word) != fit) || (rc = find_out(e, &e->model.task[i], why)) < 0)
 			continue;
 		n++;
 		explain_payback_add(&all, &why->payback);
@@ -285,14 +374,12 @@ static int explain_tasks(struct explain *e, const char *word)
 		else if (word)
 			why_words(e, why);
 		else
-			why_row(&t, why, &notes);
+			why_row(&t, i + 1, why, &notes);
+		slowest_add(&slowest, why);
 		trials_free(&why->log);
 	}
 	if (e->has_gain)
 		explain_payback_of(&all, &e->gain);
-	if (rc >= 0 && n == 0 && word)
-		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
-			  e->model.path, word, e->model.path);
 	if (arg_given(e->args, "dump")) {
 		json_decref(list);
 		arena_free(&t.arena);
@@ -305,6 +392,7 @@ static int explain_tasks(struct explain *e, const char *word)
 					  explain_payback_json(&all), "tasks", list));
 	if (rc >= 0 && !word) {
 		table_print(&t, e->args->color);
+		printf(ALONE_WORDS "\n");
 		roof_notes_print(&notes);
 	}
 	arena_free(&t.arena);
@@ -318,16 +406,16 @@ static int explain_tasks(struct explain *e, const char *word)
 	if (rc >= 0 && !word && e->stale)
 		printf("stale: %d of these kernels; the next box times them again\n", e->stale);
 	if (rc >= 0 && word)
-		next_say("hone bench %s", e->model.path);
-	else if (rc >= 0)
-		next_say("hone explain %s TASK", e->model.path);
+		next_hone(e->args, "bench", e->model.path, "");
+	else if (rc >= 0 && n)
+		next_hone(e->args, "explain", e->model.path, slowest.more);
 	return rc;
 }
 
 static int open_all(struct explain *e)
 {
 	char dir[4096];
-	int rc = model_cache_dir(e->args, dir, sizeof dir);
+	int rc = model_cache_to_read(e->args, dir, sizeof dir);
 	if (rc >= 0)
 		rc = cache_open(&e->cache, dir, true, 0);
 	if (rc >= 0)
@@ -352,7 +440,9 @@ static int run_explain(const struct args *a)
 	struct explain e = {.args = a};
 	int rc = open_all(&e);
 	if (rc >= 0) {
-		rc = explain_tasks(&e, a->npos > 1 ? a->pos[1] : NULL);
+		const char *word = a->npos > 1 ? a->pos[1] : NULL;
+		rc =
+		    word && best_fit(&e, word) == FIT_NONE ? no_such_task(&e, word) : explain_tasks(&e, word);
 		model_close(&e.model);
 	}
 	if (e.cache)
@@ -375,7 +465,10 @@ const struct cmd cmd_explain = {
     .usage = "MODEL [TASK]",
     .summary = "show why a kernel was chosen",
     .details =
-	"TASK: part of the name of a task or a node, or of its key. It shows the task's text, the default\n"
+	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "
+	"digits "
+	"of\n"
+	"its key; if there is none, a part of names. It shows the task's text, the default\n"
 	"schedule, the chosen one, what was measured, what bounds it, what was tried and predicted, how the\n"
 	"search went, and after how many inferences the tuning has paid for itself. Without TASK it prints\n"
 	"a row for each task, and the choices by which the graph is divided differently from its rules.",

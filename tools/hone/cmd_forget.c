@@ -182,8 +182,8 @@ static int run_forget(const struct args *a)
 			    "--task %s: give at least four digits of a key, as hone tasks shows them",
 			    f.task);
 	int rc = model_cache_dir(a, dir, sizeof dir);
-	if (rc >= 0 && !file_is_dir(dir))
-		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
+	if (rc >= 0)
+		rc = model_cache_check(dir);
 	if (rc >= 0)
 		rc = model_cache_open(a, true, dir, sizeof dir, &f.cache);
 	if (rc < 0)

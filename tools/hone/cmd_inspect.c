@@ -18,6 +18,7 @@ struct inspect {
 	struct look_op *untuned; /* by type */
 	char *problem;           /* why it is not possible; NULL: it is */
 	bool needs_sizes;        /* the problem is that sizes are missing */
+	bool sizes_given;        /* the caller gave sizes with --shape */
 };
 
 static void count_untuned(struct inspect *in)
@@ -41,17 +42,18 @@ static void count_untuned(struct inspect *in)
 static int try_import(const struct args *a, struct inspect *in)
 {
 	struct target t;
+	const char *const *shape;
 	int rc = target_host(&t);
 	if (rc < 0)
 		return rc;
+	in->sizes_given = arg_list(a, "shape", &shape) > 0;
 	rc = model_open(a, in->path, &(struct chosen_for){.target = &t}, &in->model);
 	if (rc >= 0) {
 		in->imported = true;
 		count_untuned(in);
 		return E_OK;
 	}
-	const char *const *shape;
-	if (rc == E_NOMEM || (rc == E_USAGE && arg_list(a, "shape", &shape)))
+	if (rc == E_NOMEM || (rc == E_USAGE && in->sizes_given))
 		return rc; /* the caller's --shape is wrong */
 	in->needs_sizes = rc == E_USAGE;
 	in->problem = arena_strdup(&in->arena, err_text());
@@ -59,6 +61,22 @@ static int try_import(const struct args *a, struct inspect *in)
 	if (!strncmp(in->problem, in->path, path) && !strncmp(in->problem + path, ": ", 2))
 		in->problem += path + 2;
 	return E_OK;
+}
+
+/* Gives the inputs or outputs the shapes that the import found with the sizes of --shape. */
+static void resolve_shapes(struct inspect *in, struct look_value *v, int n, const int *index, int nindex)
+{
+	for (int i = 0; i < n && i < nindex; i++) {
+		const struct value *found = &in->model.g->value[index[i]];
+		const struct shape *s = &found->t.shape;
+		if (strcmp(found->name, v[i].name) != 0)
+			continue;
+		v[i].ranked = true;
+		v[i].rank = s->rank;
+		v[i].dim = ARENA_ARRAY(&in->arena, struct look_dim, s->rank + 1);
+		for (int k = 0; k < s->rank; k++)
+			v[i].dim[k] = (struct look_dim){.size = s->d[k], .name = ""};
+	}
 }
 
 static void dims_text(const struct look_value *v, struct buf *b)
@@ -113,19 +131,9 @@ static void print_ops(const struct args *a, const struct inspect *in)
 
 static void print_next(const struct args *a, const struct inspect *in)
 {
-	const char *const *shape;
-	int n = arg_list(a, "shape", &shape);
-	struct buf next = {0};
 	printf("%d task%s, %.3f GFLOP\n", in->model.ntasks, plural_s(in->model.ntasks),
 	       in->model.steps->flops / 1e9);
-	buf_puts(&next, "Next: hone tune ");
-	shell_path(&next, in->path);
-	buf_puts(&next, " --budget 20s");
-	for (int i = 0; i < n; i++) {
-		buf_puts(&next, " --shape ");
-		shell_word(&next, shape[i]);
-	}
-	next_take(&next);
+	next_hone(a, "tune", in->path, " --budget 20s");
 }
 
 static void print_use(const struct args *a, const struct inspect *in)
@@ -141,7 +149,10 @@ static void print_use(const struct args *a, const struct inspect *in)
 	if (in->imported)
 		print_next(a, in);
 	else
-		printf("%s: %s\n", in->needs_sizes ? "Sizes are needed" : "hone cannot use this model",
+		printf("%s: %s\n",
+		       in->needs_sizes   ? "Sizes are needed"
+		       : in->sizes_given ? "With the sizes given, hone cannot use this model"
+					 : "hone cannot use this model",
 		       in->problem);
 }
 
@@ -240,12 +251,23 @@ static int print_json(const struct inspect *in)
 	    unsupported, "needs_sizes", in->needs_sizes ? json_text(in->problem) : json_null()));
 }
 
+/* Without --shape, the shapes stay as the model declares them: names of free sizes are what --shape takes. */
+static void resolve_all(struct inspect *in)
+{
+	if (!in->imported || !in->sizes_given)
+		return;
+	const struct graph *g = in->model.g;
+	resolve_shapes(in, in->look.in, in->look.nin, g->input, g->ninputs);
+	resolve_shapes(in, in->look.out, in->look.nout, g->output, g->noutputs);
+}
+
 static int run_inspect(const struct args *a)
 {
 	struct inspect in = {.path = a->pos[0]};
 	int rc = look_file(in.path, &in.arena, &in.look);
 	if (rc >= 0)
 		rc = try_import(a, &in);
+	resolve_all(&in);
 	if (rc >= 0 && a->json)
 		rc = print_json(&in);
 	else if (rc >= 0)
@@ -253,7 +275,7 @@ static int run_inspect(const struct args *a)
 	if (in.imported)
 		model_close(&in.model);
 	arena_free(&in.arena);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : in.sizes_given && !in.imported;
 }
 
 static const struct opt opts[] = {
@@ -266,7 +288,9 @@ const struct cmd cmd_inspect = {
     .summary = "show a model's inputs, outputs, free sizes and operators",
     .details =
 	"Also of a model that hone cannot run: it says why. Which operators run without tuned kernels is\n"
-	"known once all sizes are: where the model leaves sizes free, give them with --shape.",
+	"known once all sizes are: where the model leaves sizes free, give them with --shape. If hone "
+	"cannot\n"
+	"use the model with the sizes of --shape, the exit status is 1.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -56,7 +56,7 @@ static int check_plans(const struct args *a, struct counts *c)
 	const struct case_runner run = {ready_run_case, &plan};
 	int rc = ready_kernels_parse(arg_str(a, "kernels", "fallback"), &kernels);
 	if (rc >= 0)
-		rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
+		rc = model_cache_or_none(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = host_open(a, dir, false, &host);
 	if (rc >= 0)

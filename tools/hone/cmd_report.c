@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/image.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/chart.h"
@@ -181,7 +182,7 @@ static const char *untuned_name(const struct report *r)
 static void write_headlines(const struct report *r, struct buf *out)
 {
 	struct buf line = {0};
-	buf_puts(&line, "measured for this page: ");
+	buf_puts(&line, "measured for this page, round by round: ");
 	faster_words(&r->faster, untuned_name(r), &r->machine, &line);
 	buf_puts(out, "<p>");
 	chart_escape(buf_str(&line), out);
@@ -206,8 +207,9 @@ static void write_head(const struct report *r, struct buf *out)
 	chart_style(out);
 	buf_puts(out, "</style></head><body>\n<h1>");
 	chart_escape(name, out);
-	buf_printf(out, "</h1>\n<p><b>%.3f ms</b> an inference; %.3f ms with %s. %d threads, ", r->after_ms,
-		   r->before_ms, untuned_name(r), r->host.threads);
+	buf_printf(out,
+		   "</h1>\n<p><b>%.3f ms</b> an inference, %.3f ms with %s (median times). %d thread%s, ",
+		   r->after_ms, r->before_ms, untuned_name(r), r->host.threads, plural_s(r->host.threads));
 	chart_escape(r->host.target.soc, out);
 	buf_printf(out, ", %s, %.1f GFLOP/s a core. hone %s.</p>\n", r->host.target.isa,
 		   r->host.target.fma_gflops, HONE_VERSION);
@@ -259,7 +261,7 @@ static int find_history(struct report *r)
 
 static int measure(struct report *r)
 {
-	int rc = model_cache_dir(r->args, r->cache_dir, sizeof r->cache_dir);
+	int rc = model_cache_to_read(r->args, r->cache_dir, sizeof r->cache_dir);
 	if (rc >= 0)
 		rc = host_open(r->args, r->cache_dir, true, &r->host);
 	if (rc >= 0)
@@ -290,13 +292,30 @@ static int words(const struct report *r, const char *file)
 		    "threads", r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms),
 		    "after_ms", json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine),
 		    "gain", r->has_gain ? headline_gain_json(&r->gain) : json_null()));
-	printf("wrote %s: %.3f ms, %.3f ms with %s, %d kernel%s\n", file, r->after_ms, r->before_ms,
-	       untuned_name(r), r->n, plural_s(r->n));
-	headline_print("measured now: ", &r->faster, untuned_name(r), &r->machine);
+	printf("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s\n", file, r->after_ms,
+	       r->before_ms, untuned_name(r), r->n, plural_s(r->n));
+	headline_print("measured now, round by round: ", &r->faster, untuned_name(r), &r->machine);
 	if (r->has_gain)
 		headline_gain("tuning: ", &r->gain);
 	next_say("open it in a browser");
 	return 0;
+}
+
+/* A compiled model has its own kernels alone, so there is nothing to compare them with. */
+static int needs_model(const char *path)
+{
+	char file[4096];
+	struct buf bench = {0};
+	int rc = E_OK;
+	shell_path(&bench, path);
+	if (image_find(path, file, sizeof file))
+		rc = fail(
+		    E_UNSUPPORTED,
+		    "%s is a compiled model, and a report compares tuned kernels with untuned ones: give the "
+		    "ONNX model that it was compiled from; hone bench %s times it as it is",
+		    path, buf_str(&bench));
+	buf_free(&bench);
+	return rc;
 }
 
 static int run_report(const struct args *a)
@@ -304,11 +323,14 @@ static int run_report(const struct args *a)
 	const char *file = arg_str(a, "output", NULL);
 	if (!file)
 		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
+	int rc = needs_model(a->pos[0]);
+	if (rc < 0)
+		return rc;
 	struct report *r = calloc(1, sizeof *r);
 	if (!r)
 		return fail(E_NOMEM, "no memory for a report");
 	r->args = a;
-	int rc = measure(r);
+	rc = measure(r);
 	if (rc >= 0)
 		rc = write_page(r, file);
 	if (rc >= 0)

@@ -40,7 +40,10 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc >= 0) {
 		printf("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones\n",
 		       (double)ns / 1e6, (double)r->load_ns / 1e6);
-		next_say("hone bench %s", r->model.path);
+		struct buf shapes = {0};
+		feed_shapes(a, r, &shapes);
+		next_hone(a, "bench", r->model.path, buf_str(&shapes));
+		buf_free(&shapes);
 	}
 	json_decref(list);
 	return rc;
@@ -50,13 +53,11 @@ static int run_run(const struct args *a)
 {
 	char cache[4096];
 	const char *dir = arg_str(a, "output", NULL);
-	if (!dir)
-		return fail(E_USAGE,
-			    "missing option --output; usage: hone run %s --input NAME=FILE --output DIR",
-			    a->pos[0]);
+	if (!dir && arg_flag(a, "pb"))
+		return fail(E_USAGE, "--pb is the format of files: it goes with --output DIR");
 	struct host h;
 	struct ready r;
-	int rc = model_cache_or_none(model_cache_dir(a, cache, sizeof cache), cache);
+	int rc = model_cache_or_none(a, cache, sizeof cache);
 	if (rc >= 0)
 		rc = host_open(a, cache, false, &h);
 	if (rc < 0)
@@ -75,7 +76,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_run = {
-    .usage = "MODEL --input NAME=FILE... --output DIR [--exact]",
+    .usage = "MODEL --input NAME=FILE... [--output DIR] [--exact]",
     .summary = "run a model once on given tensors or pictures",
     .details =
 	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"
@@ -89,7 +90,7 @@ const struct cmd cmd_run = {
 	"taken.\n"
 	"Alpha, gamma and the orientation in EXIF are ignored.\n\n"
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
-	"with their indexes, counted from 0.",
+	"with their indexes, counted from 0. With --output it also writes the outputs to files.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

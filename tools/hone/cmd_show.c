@@ -130,7 +130,7 @@ static int run_show(const struct args *a)
 	struct show s = {.word = a->npos ? a->pos[0] : NULL,
 			 .lines = arg_flag(a, "lines"),
 			 .table = {.align = "llrrrll", .drop = "0230140"}};
-	int rc = model_cache_dir(a, dir, sizeof dir);
+	int rc = model_cache_to_read(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = target_host(&s.target);
 	if (rc >= 0)

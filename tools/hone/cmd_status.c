@@ -26,9 +26,8 @@ enum { WRITES_A_BLOCK = 1000 };
 struct status {
 	struct cache_state s;
 	struct flash_life life;
-	double
-	    worn; /* share of the writes that a card of the file system's size endures, used up by the
-		   * cache */
+	double worn; /* share of the writes that a card of the file system's size endures, used up by the
+		      * cache */
 	char mount[2][5000];
 	const char *warning[6];
 	int nwarnings;
@@ -84,12 +83,12 @@ static json_t *cache_json(const struct status *s)
 	    "{so s{si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
 	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
 	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
-	    "hint", c->count[CACHE_HINT], "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
-	    "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes", (json_int_t)c->damaged_bytes,
-	    "file_bytes", (json_int_t)c->file_bytes, "cap_bytes", (json_int_t)c->cap_bytes, "index_bytes",
-	    (json_int_t)c->index_bytes, "written_bytes", (json_int_t)c->written_bytes, "layers", c->layers,
-	    "segments", c->segments, "generation", (json_int_t)c->generation, "worn", json_num(s->worn),
-	    "warnings", warnings);
+	    "hint", c->count[CACHE_HINT], "record_bytes", (json_int_t)c->record_bytes, "code_bytes",
+	    (json_int_t)c->code_bytes, "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes",
+	    (json_int_t)c->damaged_bytes, "file_bytes", (json_int_t)c->file_bytes, "cap_bytes",
+	    (json_int_t)c->cap_bytes, "index_bytes", (json_int_t)c->index_bytes, "written_bytes",
+	    (json_int_t)c->written_bytes, "layers", c->layers, "segments", c->segments, "generation",
+	    (json_int_t)c->generation, "worn", json_num(s->worn), "warnings", warnings);
 	if (j && s->life.tenths)
 		json_object_set_new(j, "flash_life_tenths", json_integer(s->life.tenths));
 	return j;
@@ -173,8 +172,12 @@ static void add_sync(json_t *d)
 static int cache_folder(const struct args *a, const json_t *d, char *out, size_t n)
 {
 	const char *theirs = daemon_text(d, "cache", NULL);
-	if (arg_str(a, "cache", NULL) || !theirs || strlen(theirs) >= n)
-		return model_cache_dir(a, out, n);
+	if (arg_str(a, "cache", NULL) || !theirs || strlen(theirs) >= n) {
+		int rc = model_cache_to_read(a, out, n);
+		if (rc == E_NOTFOUND && arg_given(a, "cache")) /* before the first box it may be missing */
+			log_info("hone: warning: %s", err_text());
+		return rc == E_NOTFOUND && arg_given(a, "cache") ? E_OK : rc;
+	}
 	snprintf(out, n, "%s", theirs);
 	return 0;
 }
@@ -255,7 +258,8 @@ const struct cmd cmd_status = {
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
 	"The first line says what honed does, and why. Then come its models (before: time when honed first\n"
-	"saw the model; now; gain: over default schedules, as tuning measured them in turns), the gate, its jobs, its inhibits and the cache. Without a daemon it shows\n"
+	"saw the model; now; gain: over default schedules, as tuning measured them in turns), the gate, its "
+	"jobs, its inhibits and the cache. Without a daemon it shows\n"
 	"what is known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
 	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"

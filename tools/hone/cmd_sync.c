@@ -49,7 +49,7 @@ static int run_program(char *const *argv)
 /* Starts hone-sync. Texts of its command line live in the arena. */
 static int start(const struct args *a, struct arena *arena)
 {
-	static char now[] = "--now", loud[] = "-v", quiet[] = "-q";
+	static char now[] = "--now", loud[] = "-v", quiet[] = "-q", wait[] = "--wait";
 	char program[PATH_MAX];
 	char *argv[16] = {program};
 	int n = 1, rc = find(program, sizeof program);
@@ -64,6 +64,11 @@ static int start(const struct args *a, struct arena *arena)
 	}
 	if (arg_flag(a, "now"))
 		argv[n++] = now;
+	int64_t wait_ns = arg_duration(a, "wait", 0);
+	if (arg_given(a, "wait"))
+		argv[n++] = wait_ns == INT64_MAX
+				? wait
+				: arena_printf(arena, "--wait=%lldms", (long long)(wait_ns / NS_PER_MS));
 	if (log_level() == LOG_VERBOSE || log_level() == LOG_QUIET)
 		argv[n++] = log_level() == LOG_VERBOSE ? loud : quiet;
 	return rc < 0 ? rc : run_program(argv);
@@ -73,7 +78,10 @@ static int run_sync(const struct args *a)
 {
 	struct arena arena = {0};
 	struct sync_conf c;
-	int rc = synced_conf(arg_str(a, "config", NULL), &arena, &c);
+	const char *config = arg_str(a, "config", NULL);
+	int rc = config ? conf_given(config) : E_OK;
+	if (rc >= 0)
+		rc = synced_conf(config, &arena, &c);
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
 	bool nothing = rc >= 0 && !c.server && !arg_given(a, "folder") && !c.watch;
 	if (rc >= 0 && !nothing && ours)
@@ -87,7 +95,7 @@ static int run_sync(const struct args *a)
 		int out = json_out(json_incref(j));
 		rc = rc ? rc : out;
 	} else if (j) {
-		synced_tell(j, nothing);
+		synced_tell(j, nothing, config);
 	}
 	json_decref(j);
 	arena_free(&arena);
@@ -100,6 +108,7 @@ static const struct opt opts[] = {
      "take from a folder of the fleet's files, such as a USB stick; nothing is sent"},
     {"config", OPT_STR, "FILE", "honed's configuration (default: " CONF_FILE ")"},
     OPT_CACHE,
+    OPT_WAIT,
     OPT_SOCKET,
     {NULL},
 };

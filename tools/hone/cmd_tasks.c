@@ -44,7 +44,7 @@ static void tasks_table(const struct args *a, const struct model *m)
 	}
 	table_print(&t, a->color);
 	printf("%d task%s, %.3f GFLOP\n", m->ntasks, plural_s(m->ntasks), m->steps->flops / 1e9);
-	next_say("hone tune %s --budget 20s", m->path);
+	next_hone(a, "tune", m->path, " --budget 20s");
 }
 
 /* Prints the nodes that were refused: each line of the import's error is one node. */
@@ -84,7 +84,7 @@ static int portable(const struct args *a, const struct model *m)
 		    json_pack("{so s[] so}", "model", json_text(m->path), "unsupported", "portable", nodes));
 	json_decref(nodes);
 	printf("every node is supported, %d of them in portable C\n", n);
-	next_say("hone tune %s --budget 20s", m->path);
+	next_hone(a, "tune", m->path, " --budget 20s");
 	return 0;
 }
 

@@ -86,7 +86,8 @@ static int run_train(const struct args *a)
 	if (a->json)
 		return json_out(
 		    json_pack("{ss ss si si}", "cost", name, "file", path, "tasks", x.tasks, "samples", x.n));
-	log_info("wrote %s (%d candidates of %d tasks)", path, x.n, x.tasks);
+	log_info("wrote %s (%d candidate%s of %d task%s)", path, x.n, plural_s(x.n), x.tasks,
+		 plural_s(x.tasks));
 	next_say("put it into configs/priors as %s-ISA.txt and build again", name);
 	return 0;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/control/conf.h"
+#include "agent/control/leash.h"
 #include "agent/worker/builders.h"
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_replay.h"
@@ -16,6 +18,7 @@
 #include "tools/hone/table.h"
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
@@ -26,14 +29,15 @@
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
+#define APART 1.15                  /* times of one kernel that differ by more need a reason */
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
 static void progress(void *ctx, const struct job_progress *p)
 {
 	(void)ctx;
-	log_live("task %d of %d, %d trials, %.3f -> %.3f ms, %.1f s left: %s", p->task + 1, p->ntasks,
-		 p->trials, p->before_ms, p->now_ms, (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9,
-		 p->label);
+	log_live("task %d of %d, %d trial%s, %.3f -> %.3f ms, %.1f s left: %s", p->task + 1, p->ntasks,
+		 p->trials, plural_s(p->trials), p->before_ms, p->now_ms,
+		 (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9, p->label);
 }
 
 /* A word that must be one of some names. */
@@ -120,6 +124,11 @@ static json_t *note_json(const struct roof *r, double pct)
 	return why ? json_text(why) : json_null();
 }
 
+static json_t *us_or_null(int64_t ns)
+{
+	return ns > 0 ? json_num((double)ns / 1e3) : json_null();
+}
+
 static json_t *kernels_json(const struct tune_report *r)
 {
 	json_t *list = json_array();
@@ -127,11 +136,11 @@ static json_t *kernels_json(const struct tune_report *r)
 		const struct tune_kernel *k = &r->kernel[i];
 		json_array_append_new(
 		    list,
-		    json_pack("{so so ss ss so so sb so so}", "name", json_text(k->name), "label",
+		    json_pack("{so so ss ss so so so so so}", "name", json_text(k->name), "label",
 			      json_text(k->label), "before", ready_origin(k->before), "after",
-			      ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
-			      "after_us", json_num((double)k->after_ns / 1e3), "searched", k->searched,
-			      "roofline_pct", json_num(100 * k->roofline), "roofline_note",
+			      ready_origin(k->after), "before_us", us_or_null(k->before_ns), "after_us",
+			      us_or_null(k->after_ns), "alone_us", us_or_null(k->alone_ns), "roofline_pct",
+			      json_num(100 * k->roofline), "roofline_note",
 			      note_json(&(struct roof){.memory_bound = k->memory_bound}, 100 * k->roofline)));
 	}
 	return list;
@@ -191,6 +200,44 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 				  spent_json(&r->spent), "kernels", kernels_json(r)));
 }
 
+static bool only_alone(const struct tune_kernel *k)
+{
+	return k->after_ns <= 0 && k->alone_ns > 0;
+}
+
+static void time_cell(struct table *t, const struct tune_kernel *k)
+{
+	int64_t ns = only_alone(k) ? k->alone_ns : k->after_ns;
+	table_cell(t, ns <= 0 ? "-" : only_alone(k) ? "~%.1f" : "%.1f", (double)ns / 1e3);
+}
+
+/* How much longer a kernel takes in the network than alone, or the other way round. */
+static double apart(const struct tune_kernel *k)
+{
+	double x = (double)k->after_ns, y = (double)k->alone_ns;
+	return x <= 0 || y <= 0 ? 1 : x > y ? x / y : y / x;
+}
+
+/* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
+ * shows. */
+static void quantity_notes(const struct tune_report *r)
+{
+	int alone = 0, differ = 0, most = 0;
+	for (int i = 0; i < r->nkernels; i++) {
+		alone += only_alone(&r->kernel[i]);
+		differ += apart(&r->kernel[i]) > APART && r->kernel[i].alone_ns >= NS_PER_US;
+		most = apart(&r->kernel[i]) > apart(&r->kernel[most]) ? i : most;
+	}
+	if (alone)
+		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
+		       "it is not compared with \"before us\"\n");
+	if (differ)
+		printf(
+		    "us: in the network, whose other kernels leave other data in the processor's caches; %d "
+		    "kernel%s took over 15 %% more or less alone, most of all %s (%.1f us alone)\n",
+		    differ, plural_s(differ), r->kernel[most].label, (double)r->kernel[most].alone_ns / 1e3);
+}
+
 static void kernels_table(const struct tune_report *r, bool color)
 {
 	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
@@ -208,11 +255,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		shares |= k->roofline > 0;
 		bool both = k->before_ns > 0 && k->after_ns > 0;
 		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
-		table_cell(&t,
-			   k->after_ns <= 0 ? "-"
-			   : k->searched    ? "~%.1f"
-					    : "%.1f",
-			   (double)k->after_ns / 1e3);
+		time_cell(&t, k);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, "%s", share);
 		table_cell(&t, "%s", ready_origin(k->after));
@@ -220,6 +263,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		table_cell(&t, "%s", k->name);
 	}
 	table_print(&t, color);
+	quantity_notes(r);
 	if (shares)
 		roof_notes_print(&notes);
 }
@@ -251,20 +295,36 @@ static void network(const struct tune_report *r)
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));
-	bool searched = false;
-	for (int i = 0; i < r->nkernels; i++)
-		searched |= r->kernel[i].searched;
-	if (searched)
-		printf("~: the time that the search measured, of the kernel alone\n");
 	if (r->late && r->trials)
 		printf("the box ended before its last step did; what was found in its last second may be "
 		       "lost\n");
 }
 
-static void next_step(const char *model, const struct tune_report *r, bool unkept)
+/* True if the box ended before it could try a kernel, though there are some to be tried. */
+static bool tried_nothing(const struct tune_report *r)
+{
+	bool cached = false, tunable = r->nkernels == 0;
+	for (int i = 0; i < r->nkernels; i++) {
+		cached |= r->kernel[i].after == FROM_CACHE || r->kernel[i].after == FROM_DEFAULT;
+		tunable |= r->kernel[i].after == FROM_FALLBACK;
+	}
+	bool over = r->elapsed_s > r->budget_s / 2; /* else there was nothing to try */
+	return !r->trials && !r->stopped && tunable && !cached && over;
+}
+
+/* The default box, or twice the one that was too short. */
+static void next_longer(const struct args *a, const struct tune_options *o)
+{
+	int64_t ns = 2 * o->budget_ns > BOX_NS ? 2 * o->budget_ns : BOX_NS;
+	char more[48];
+	snprintf(more, sizeof more, " --budget %" PRId64 "s", (ns + NS_PER_S - 1) / NS_PER_S);
+	next_hone(a, "tune", a->pos[0], more);
+}
+
+static void next_step(const struct args *a, const struct tune_report *r, bool unkept)
 {
 	if (unkept)
-		next_say("hone tune %s: --no-cache kept nothing", model);
+		next_hone(a, "tune", a->pos[0], "");
 	else if (r->warning)
 		next_say("name a folder that can be written with --cache, and tune again");
 	else if (!r->kept)
@@ -272,12 +332,20 @@ static void next_step(const char *model, const struct tune_report *r, bool unkep
 			     ? "nothing new was kept: tune again"
 			     : "nothing new was kept: tune again, with a longer --budget or another --seed");
 	else
-		next_say("hone bench %s --cache %s", model, r->cache);
+		next_hone(a, "bench", a->pos[0], "");
 }
 
 static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	const char *model = o->model;
+	if (tried_nothing(r)) {
+		printf("%s on %s: the box of %.1f s ended before a kernel could be tried, so nothing was "
+		       "kept, and the network was not measured: too little time was left; it needs a longer "
+		       "--budget\n",
+		       model, r->target, r->budget_s);
+		next_longer(a, o);
+		return;
+	}
 	kernels_table(r, a->color);
 	printf("%s on %s: %d task%s, %d trial%s", model, r->target, r->tasks, plural_s(r->tasks), r->trials,
 	       plural_s(r->trials));
@@ -288,7 +356,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	network(r);
-	next_step(model, r, o->unkept);
+	next_step(a, r, o->unkept);
 }
 
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
@@ -356,8 +424,8 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		rc = report_json(o->model, &r, o->rigor, false);
 	if (rc >= 0 && !a->json) {
 		kernels_table(&r, a->color);
-		printf("%s on %s: %d of %d kernels are in cache %s, rigor cached: nothing was measured\n",
-		       o->model, r.target, r.nkernels - missing, r.nkernels, r.cache);
+		printf("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured\n",
+		       o->model, r.target, r.nkernels - missing, r.nkernels, plural_s(r.nkernels), r.cache);
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}
@@ -372,6 +440,33 @@ static long number_at(const char **p)
 	if (n >= 0)
 		*p = end;
 	return n;
+}
+
+/* Appends the processors that this process may use: "0-3,6". It asks for all, of which it gets those. */
+static void list_cpus(struct buf *out)
+{
+	cpu_set_t set;
+	memset(&set, 0xff, sizeof set);
+	if (sched_setaffinity(0, sizeof set, &set) < 0 || sched_getaffinity(0, sizeof set, &set) < 0)
+		return;
+	for (int i = 0, from; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &set))
+			continue;
+		for (from = i; i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, &set);)
+			i++;
+		buf_printf(out, out->n ? ",%d" : "%d", from);
+		if (i > from)
+			buf_printf(out, "-%d", i);
+	}
+}
+
+static int no_such_cpu(const char *list)
+{
+	struct buf have = {0};
+	list_cpus(&have);
+	int rc = fail(E_USAGE, "--cpus %s: this process may use the processors %s", list, buf_str(&have));
+	buf_free(&have);
+	return rc;
 }
 
 /* Binds this process and its children to the processors of a list such as "0,2-3". */
@@ -390,9 +485,11 @@ static int keep_to_cpus(const char *list)
 	}
 	if (!list)
 		return 0;
-	return sched_setaffinity(0, sizeof set, &set) < 0
-		   ? fail(E_USAGE, "--cpus %s: %s; see lscpu", list, strerror(errno))
-		   : 0;
+	cpu_set_t got; /* without the processors that do not exist or are not allowed */
+	if (sched_setaffinity(0, sizeof set, &set) < 0)
+		return errno == EINVAL ? no_such_cpu(list)
+				       : fail(E_USAGE, "--cpus %s: %s", list, strerror(errno));
+	return sched_getaffinity(0, sizeof got, &got) >= 0 && CPU_EQUAL(&got, &set) ? 0 : no_such_cpu(list);
 }
 
 /* A replay keeps its results only if a cache is given. */
@@ -427,6 +524,7 @@ static int run_here(const struct args *a)
 	char dir[PATH_MAX];
 	struct tune_options o = {
 	    .model = a->pos[0],
+	    .shape_option = leash_is_child() ? SHAPE_OF_CONF : NULL,
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
@@ -530,12 +628,14 @@ const struct cmd cmd_tune = {
 	"The untuned schedule of every task is measured first, so the result is never slower than that.\n"
 	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
 	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"
-	"--rigor cached the exit status is 1 if kernels are missing. A cache that cannot be written is an "
-	"error\n"
-	"before anything is searched; with --no-cache nothing is kept.\n"
+	"--rigor cached the exit status is 1 if kernels are missing. A cache folder that cannot be written, "
+	"whether\n"
+	"named by --cache or the default one, is an error before anything is searched; no other folder takes "
+	"its\n"
+	"place. With --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
 	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
-	"(\"searched\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
+	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.",
     .min_pos = 1,
     .max_pos = 1,

@@ -220,11 +220,22 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 	return 0;
 }
 
+/* An interrupted check can be made again with all its options. */
+static void next_again(const struct args *a, const char *path)
+{
+	static const char *const more[] = {"against", "bisect", "output"};
+	struct buf b = {0};
+	for (int i = 0; i < 3; i++)
+		arg_again(a, more[i], a->cmd, &b);
+	next_hone(a, "verify", path, buf_str(&b));
+	buf_free(&b);
+}
+
 static int report(struct verify *v, const char *path)
 {
 	int rc = 0;
 	if (!v->args->json && interrupted())
-		printf("interrupted: %d comparisons were made\n", v->ok + v->failed);
+		printf("interrupted: %d comparison%s made\n", v->ok + v->failed, plural_s(v->ok + v->failed));
 	if (v->args->json)
 		rc = json_out(json_pack("{so si si si so so so so sb}", "model", json_text(path), "kernels",
 					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
@@ -232,12 +243,12 @@ static int report(struct verify *v, const char *path)
 					v->written[0] ? json_text(v->written) : json_null(), "nan",
 					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));
 	else if (v->nan)
-		printf("FAIL: %d of %d comparisons differ, because %s: what Relu, Max or Clip make of NaN "
+		printf("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of NaN "
 		       "differs between kernels\n",
-		       v->failed, v->ok + v->failed, v->nan);
+		       v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->nan);
 	else if (v->failed)
-		printf("FAIL: %d of %d comparisons differ; largest error %.2e of the largest value\n",
-		       v->failed, v->ok + v->failed, v->worst);
+		printf("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value\n",
+		       v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);
 	else if (interrupted())
 		printf("good so far: %d kernel%s; largest error %.2e of the largest value\n", v->ok,
 		       plural_s(v->ok), v->worst);
@@ -252,10 +263,12 @@ static int report(struct verify *v, const char *path)
 		next_say("hone onnx-test %s", v->written);
 	else if (v->nan)
 		next_say("repair the model's weights");
-	else if (v->failed || interrupted())
-		next_say(interrupted() ? "hone verify %s" : "hone verify %s --bisect", path);
+	else if (interrupted())
+		next_again(v->args, path);
+	else if (v->failed)
+		next_hone(v->args, "verify", path, " --bisect");
 	else
-		next_say("hone bench %s", path);
+		next_hone(v->args, "bench", path, "");
 	return rc < 0 ? rc : v->failed != 0;
 }
 
@@ -263,7 +276,7 @@ static int open_source(struct verify *v, char *dir, size_t n)
 {
 	int rc = ready_kernels_parse(arg_str(v->args, "kernels", "best"), &v->kernels);
 	if (rc >= 0)
-		rc = model_cache_or_none(model_cache_dir(v->args, dir, n), dir);
+		rc = model_cache_or_none(v->args, dir, n);
 	if (rc >= 0)
 		rc = host_open(v->args, dir, false, &v->host);
 	if (rc >= 0)

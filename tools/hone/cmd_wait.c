@@ -73,8 +73,6 @@ static int run_wait(const struct args *a)
 	char waited[32];
 	int64_t timeout_ns = arg_duration(a, "timeout", 30 * NS_PER_S);
 	struct waiting w = {.socket = arg_str(a, "socket", NULL), .deadline_ns = daemon_deadline(timeout_ns)};
-	if (!arg_flag(a, "ready"))
-		return fail(E_USAGE, "missing option --ready; usage: hone wait --ready");
 	int rc = wait_ready(&w);
 	snprintf(waited, sizeof waited, "%.3g s", (double)timeout_ns / 1e9);
 	if (rc == E_TIMEOUT)
@@ -91,14 +89,15 @@ static int run_wait(const struct args *a)
 
 static const struct opt opts[] = {
     {"ready", OPT_FLAG, NULL,
-     "wait until every model of honed.conf has its kernels, or nothing more can be done for it"},
+     "wait until every model of honed.conf has its kernels, or nothing more can be done for it (the "
+     "default)"},
     {"timeout", OPT_DURATION, "30s", "longest time to wait (default 30s)"},
     OPT_SOCKET,
     {NULL},
 };
 
 const struct cmd cmd_wait = {
-    .usage = "--ready [--timeout 30s]",
+    .usage = "[--ready] [--timeout 30s]",
     .summary = "wait until honed has tuned its models",
     .details =
 	"Exit status 0: ready. 1: not ready in time; the message says why. It also waits for honed if "

@@ -27,11 +27,15 @@ static int run_zoo(const struct args *a)
 	if (a->npos == 0)
 		return list(a);
 	const char *name = a->pos[0], *path = arg_str(a, "output", NULL);
+	const struct zoo_net *net;
+	int rc = zoo_find(name, &net);
+	if (rc < 0)
+		return rc;
 	if (!path)
 		return fail(E_USAGE, "missing option -o; usage: hone zoo %s -o %s.onnx", name, name);
 	struct graph *g;
 	uint64_t seed;
-	int rc = arg_seed(a, &seed);
+	rc = arg_seed(a, &seed);
 	if (rc >= 0)
 		rc = zoo_make(name, seed, &g);
 	if (rc < 0)
@@ -44,7 +48,7 @@ static int run_zoo(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{s[{ss so si}]}", "models", "name", name, "file", json_text(path),
 					  "nodes", nodes));
-	log_info("wrote %s (%d nodes)", path, nodes);
+	log_info("wrote %s (%d node%s)", path, nodes, plural_s(nodes));
 	next_say("hone tune %s --budget 20s", path);
 	return 0;
 }

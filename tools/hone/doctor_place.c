@@ -374,8 +374,8 @@ void doctor_devices(struct doctor *d)
 		struct target t = {0};
 		int rc = !strcmp(dev_table[i]->name, "sim") ? 0 : dev_table[i]->probe(&t);
 		if (rc > 0)
-			doctor_good(d, "device %s: %s, %s, %d cores", dev_table[i]->name, t.soc, t.isa,
-				    t.cores);
+			doctor_good(d, "device %s: %s, %s, %d core%s", dev_table[i]->name, t.soc, t.isa,
+				    t.cores, plural_s(t.cores));
 		else if (rc < 0)
 			doctor_say(d, strcmp(dev_table[i]->name, "cpu") ? FINDING_WARNING : FINDING_PROBLEM,
 				   "see hone devices", "device %s cannot be used: %s", dev_table[i]->name,

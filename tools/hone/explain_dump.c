@@ -85,8 +85,8 @@ static int dump_measurements(struct stages *s)
 	const struct trials *l = s->d->log;
 	buf_puts(s->out, "== measurements\n");
 	if (r)
-		buf_printf(s->out, "best %" PRId64 " ns (fastest %" PRId64 ", %d runs)  %s\n",
-			   r->meas.median_ns, r->meas.min_ns, r->meas.runs, r->cand);
+		buf_printf(s->out, "best %" PRId64 " ns (fastest %" PRId64 ", %d run%s)  %s\n",
+			   r->meas.median_ns, r->meas.min_ns, r->meas.runs, plural_s(r->meas.runs), r->cand);
 	for (int i = 0; l && i < l->n; i++) {
 		const struct tried *t = &l->entry[i].t;
 		buf_printf(s->out, "%-9s %-10s %10" PRId64 " ns%s  %s\n", tried_by_name(t->by),

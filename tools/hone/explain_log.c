@@ -6,24 +6,51 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct trials_entry *find_default(const struct trials *l)
+static bool has_won(const struct trials *l, const char *cand)
 {
-	for (int i = l->n - 1; i >= 0; i--)
-		if (l->entry[i].t.by == TRIED_DEFAULT)
-			return &l->entry[i];
-	return NULL;
+	for (int i = 0; i < l->n; i++)
+		if (!strcmp(l->entry[i].t.cand, cand))
+			return !l->entry[i].t.lost;
+	return false;
 }
 
-struct payback explain_payback(const struct trials *l, int uses, const char *chosen)
+/* The same interval about another ratio. */
+static struct faster moved_to(const struct faster *f, double ratio)
+{
+	return (struct faster){ratio, ratio * (f->low / f->ratio), ratio * (f->high / f->ratio), f->rounds,
+			       f->few};
+}
+
+struct task_times explain_times(const struct trials *l, const struct rec *def, const struct rec *best,
+				const char *def_cand, const char *chosen)
+{
+	bool is_default = !strcmp(def_cand, chosen);
+	bool raced = l && l->default_ns > 0 && (is_default || (l->best_ns > 0 && has_won(l, chosen)));
+	struct task_times b = {.raced = raced};
+	if (raced) {
+		b.default_ns = (double)l->default_ns;
+		b.best_ns = is_default ? b.default_ns : (double)l->best_ns;
+	} else {
+		b.default_ns = def ? (double)def->meas.median_ns : 0;
+		b.best_ns = is_default && def ? b.default_ns : best ? (double)best->meas.median_ns : 0;
+	}
+	if (is_default || !def || !best || b.default_ns <= 0 || b.best_ns <= 0)
+		return b;
+	b.faster = faster_by_records(&def->meas, &best->meas);
+	if (raced && b.faster.rounds)
+		b.faster = moved_to(&b.faster, b.default_ns / b.best_ns);
+	return b;
+}
+
+struct payback explain_payback(const struct trials *l, int uses, const struct task_times *b)
 {
 	struct payback p = {.spent_ns = (double)l->spent_ns, .tasks = 1};
-	const struct trials_entry *first = find_default(l);
-	bool is_default = first && !strcmp(first->t.cand, chosen);
-	double best_ns = (double)(is_default ? l->default_ns : l->best_ns);
-	if (!is_default && l->default_ns > 0 && best_ns > 0)
-		p.saved_ns = uses * ((double)l->default_ns - best_ns);
-	if (l->fallback_ns > 0 && best_ns > 0)
-		p.fallback_ns = uses * ((double)l->fallback_ns - best_ns);
+	bool sure = faster_significant(&b->faster);
+	p.slower = sure && b->faster.ratio < 1;
+	if (sure && !p.slower)
+		p.saved_ns = uses * (b->default_ns - b->best_ns);
+	if (l->fallback_ns > 0 && b->best_ns > 0)
+		p.fallback_ns = uses * ((double)l->fallback_ns - b->best_ns);
 	return p;
 }
 
@@ -37,8 +64,10 @@ void explain_payback_add(struct payback *sum, const struct payback *p)
 
 void explain_payback_of(struct payback *sum, const struct gain *g)
 {
-	bool wins = faster_significant(&g->faster) && g->faster.ratio > 1;
+	bool sure = faster_significant(&g->faster), wins = sure && g->faster.ratio > 1;
 	sum->saved_ns = wins ? 1e6 * g->default_ms * (1 - 1 / g->faster.ratio) : 0;
+	sum->slower = sure && !wins;
+	sum->network = true;
 }
 
 json_t *explain_payback_json(const struct payback *p)
@@ -49,22 +78,26 @@ json_t *explain_payback_json(const struct payback *p)
 			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)));
 }
 
-static void after(double spent_ns, double saved_ns, const char *against)
+static void after(double spent_ns, double saved_ns, const char *by, const char *why_not)
 {
 	double n = trials_payback(spent_ns, saved_ns);
 	if (isnan(n))
-		printf("%s never", against);
+		printf("%s", why_not);
 	else
-		printf("%s after %.0f inference%s (each saves %.4f ms)", against, n, n == 1 ? "" : "s",
-		       saved_ns / 1e6);
+		printf("after %.0f inference%s (each saves %.4f ms, %s)", n, n == 1 ? "" : "s",
+		       saved_ns / 1e6, by);
 }
 
 void explain_payback_words(const struct payback *p, const char *before)
 {
-	printf("%stuning took %.2f s; it is paid back ", before, p->spent_ns / 1e9);
-	after(p->spent_ns, p->saved_ns, "against default schedules");
-	printf(", ");
-	after(p->spent_ns, p->fallback_ns, "against fallback kernels");
+	static const char alone[] = "by times of kernels";
+	printf("%stuning took %.2f s; it is paid back against " GAIN_THAN " ", before, p->spent_ns / 1e9);
+	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
+	      p->slower ? "never: it is slower" : "not yet: no significant difference");
+	if (p->fallback_ns > 0) {
+		printf(", against fallback kernels ");
+		after(p->spent_ns, p->fallback_ns, alone, "never");
+	}
 	printf("\n");
 }
 
@@ -110,8 +143,8 @@ json_t *explain_log_json(const struct trials *l, const struct payback *p)
 static void counts_words(const struct trials *l, const struct trials_sum *s)
 {
 	const char *before = " (";
-	printf("  tried    %d in %d boxes with %s, %d of them failed", s->tried, l->boxes, l->emitter,
-	       s->failed);
+	printf("  tried    %d in %d box%s with %s, %d of them failed", s->tried, l->boxes,
+	       l->boxes == 1 ? "" : "es", l->emitter, s->failed);
 	for (int i = MEAS_INFEASIBLE; i < MEAS_STATUSES; i++)
 		if (i != MEAS_ABORTED && l->count[i]) {
 			printf("%s%d %s", before, l->count[i], meas_status_name((enum meas_status)i));

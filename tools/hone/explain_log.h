@@ -8,16 +8,31 @@
 #include "agent/cache/trials_sum.h"
 #include <jansson.h>
 
+/* The chosen candidate of a task beside its default: times of the kernel alone, on one scale. Whatever is
+ * said of the task (faster or not, what it saves) follows from these. */
+struct task_times {
+	double default_ns, best_ns; /* 0: not known */
+	struct faster faster;       /* rounds 0: nothing to compare, or the default is chosen */
+	bool raced;                 /* the races give the scale; else the two records' own times do */
+};
+
+/* The log's times, whose scale comes from races, if the log knows the chosen candidate, which may be the
+ * default; else those of the records, which were timed at different moments. Either record may be NULL: none.
+ * l NULL: no log. The interval is that of both records' medians. */
+struct task_times explain_times(const struct trials *l, const struct rec *def, const struct rec *best,
+				const char *def_cand, const char *chosen);
+
 /* What tuning costs and saves, summed over the tasks of a network. A task without a log counts as 0. */
 struct payback {
 	double spent_ns;
-	double saved_ns;    /* per inference, against default schedules */
+	double saved_ns;    /* per inference, against default schedules; 0: no significant saving */
 	double fallback_ns; /* per inference, against the fallback kernels, if known */
 	int tasks;          /* tasks that have a log */
+	bool slower;        /* significantly slower than default schedules */
+	bool network;       /* saved_ns was measured of the whole network, not of kernels alone */
 };
 
-/* chosen: the candidate in use today, which may be the default. */
-struct payback explain_payback(const struct trials *l, int uses, const char *chosen);
+struct payback explain_payback(const struct trials *l, int uses, const struct task_times *b);
 /* What the whole network saves is what was measured of it, which also counts other divisions of its graph. */
 void explain_payback_of(struct payback *sum, const struct gain *g);
 void explain_payback_add(struct payback *sum, const struct payback *p);

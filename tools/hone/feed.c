@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/feed.h"
+#include "kernels/onnx/look.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "platform/base/shell.h"
 #include "agent/cache/json.h"
 #include "tools/hone/feed_file.h"
 #include <ctype.h>
@@ -105,6 +107,45 @@ int feed_inputs(const struct args *a, struct ready *r)
 	return 0;
 }
 
+static bool has_free_size(const struct look_value *v)
+{
+	bool any = false;
+	for (int i = 0; i < v->rank; i++)
+		any |= v->dim[i].size < 0;
+	return any;
+}
+
+static bool shape_given(const struct args *a, const char *name)
+{
+	const char *const *word;
+	size_t len = strlen(name);
+	for (int i = 0, n = arg_list(a, "shape", &word); i < n; i++)
+		if (!strncmp(word[i], name, len) && word[i][len] == '=')
+			return true;
+	return false;
+}
+
+void feed_shapes(const struct args *a, const struct ready *r, struct buf *out)
+{
+	struct arena arena = {0};
+	struct onnx_look look = {0};
+	if (!arg_given(a, "input") || !r->model.g || look_file(r->model.path, &arena, &look) < 0)
+		look.nin = 0;
+	for (int i = 0; i < look.nin; i++) {
+		const char *name = look.in[i].name;
+		int at = r->g->ninputs - 1;
+		while (at >= 0 && strcmp(r->g->value[r->g->input[at]].name, name))
+			at--;
+		if (at < 0 || !has_free_size(&look.in[i]) || shape_given(a, name))
+			continue;
+		char shape[160];
+		shape_text(&r->in[at].shape, shape);
+		buf_puts(out, " --shape ");
+		shell_word(out, arena_printf(&arena, "%s=%s", name, shape));
+	}
+	arena_free(&arena);
+}
+
 /* NAME.npy, with characters that a file name cannot hold replaced by _. If at > 0, the number is added to the
  * name. */
 static char *file_name(struct arena *a, const char *name, int at, const char *ending)
@@ -162,19 +203,19 @@ int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t 
 	const struct graph *g = r->g;
 	const char **file;
 	int rc = name_files(&r->arena, g, arg_flag(a, "pb") ? "pb" : "npy", &file);
-	if (rc >= 0)
+	if (rc >= 0 && dir)
 		rc = file_mkdirs(dir, 0755);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		const struct tensor *t = &r->out[i];
 		const char *name = g->value[g->output[i]].name;
-		char *path = arena_printf(&r->arena, "%s/%s", dir, file[i]), shape[160];
-		rc = tensor_write(path, t, name);
+		char *path = dir ? arena_printf(&r->arena, "%s/%s", dir, file[i]) : NULL, shape[160];
+		rc = path ? tensor_write(path, t, name) : E_OK;
 		shape_text(&t->shape, shape);
-		if (rc >= 0 && !a->json)
+		if (rc >= 0 && path && !a->json)
 			log_info("%s: %s %s in %s", name, dtype_name(t->dtype), shape, path);
 		json_array_append_new(list, json_pack("{so so ss so}", "name", json_text(name), "shape",
 						      shape_json(&t->shape), "dtype", dtype_name(t->dtype),
-						      "file", json_text(path)));
+						      "file", path ? json_text(path) : json_null()));
 	}
 	return rc;
 }

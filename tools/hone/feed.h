@@ -14,7 +14,8 @@
 	 "for an input: a tensor, .npy or ONNX .pb; or a picture, PNG or JPEG"},                             \
 	    OPT_PICTURE,                                                                                     \
 	    {"random", OPT_FLAG, NULL, "seeded random numbers for the inputs that are not given"},           \
-	    {"output", OPT_STR, "DIR", "folder for the outputs, DIR/NAME.npy", 'o'},                         \
+	    {"output", OPT_STR, "DIR", "folder for the outputs, DIR/NAME.npy (default: none is written)",    \
+	     'o'},                                                                                           \
 	{                                                                                                    \
 		"pb", OPT_FLAG, NULL, "write outputs as ONNX .pb"                                            \
 	}
@@ -22,8 +23,11 @@
 /* Reads the tensors of --input. Inputs that are not given keep their seeded numbers if --random was given,
  * else E_USAGE. */
 int feed_inputs(const struct args *a, struct ready *r) MUST_CHECK;
+/* Appends " --shape NAME=DIMS" for the inputs whose sizes the model leaves free, if files gave them: a
+ * command without --input needs it. */
+void feed_shapes(const struct args *a, const struct ready *r, struct buf *out);
 /* Writes every output to a file in dir, which is created, and adds a row for each to `list`. Without --json
- * it also names each file on standard error. */
+ * it also names each file on standard error. dir NULL: nothing is written, and the rows name no file. */
 int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t *list) MUST_CHECK;
 
 #endif

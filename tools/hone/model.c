@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LEAST_LIMIT (INT64_C(1) << 20)
@@ -60,11 +61,40 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 	return 0;
 }
 
+int model_cache_check(const char *dir)
+{
+	struct stat st;
+	bool there = stat(dir, &st) == 0;
+	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
+		return fail(E_USAGE, "%s is not a folder, so it is no cache; give --cache DIR", dir);
+	return there
+		   ? E_OK
+		   : fail(E_NOTFOUND, "there is no cache in %s: %s; give --cache DIR", dir, strerror(errno));
+}
+
+int model_cache_to_read(const struct args *a, char *out, size_t n)
+{
+	int rc = model_cache_dir(a, out, n);
+	return rc >= 0 && arg_str(a, "cache", NULL) ? model_cache_check(out) : rc;
+}
+
+int model_cache_or_none(const struct args *a, char *dir, size_t n)
+{
+	if (arg_given(a, "cache"))
+		return model_cache_to_read(a, dir, n);
+	int rc = model_cache_default(dir, n);
+	if (rc != E_NOTFOUND)
+		return rc;
+	log_info("hone: warning: %s; so no tuned kernels are used", err_text());
+	*dir = 0;
+	return E_OK;
+}
+
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out)
 {
 	int rc = model_cache_dir(a, dir, n);
-	if (rc >= 0 && !to_write && !file_is_dir(dir))
-		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
+	if (rc >= 0 && !to_write)
+		rc = model_cache_check(dir);
 	struct cache_options o = {0};
 	if (rc >= 0 && to_write)
 		rc = model_cache_limit(a, &o.cap_bytes);
@@ -105,15 +135,6 @@ int model_cache_limit(const struct args *a, int64_t *bytes)
 	return rc;
 }
 
-int model_cache_or_none(int rc, char *dir)
-{
-	if (rc != E_NOTFOUND)
-		return rc;
-	log_info("hone: warning: %s; so no tuned kernels are used", err_text());
-	*dir = 0;
-	return 0;
-}
-
 void model_devices(struct buf *out)
 {
 	for (int i = 0; dev_table[i]; i++)
@@ -124,10 +145,11 @@ int model_threads(const struct args *a, const struct target *t)
 {
 	int64_t n = arg_int(a, "threads", t->cores);
 	if (n < 1 || n > 64)
-		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d cores)", (long long)n,
-			    t->cores);
+		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d core%s)", (long long)n,
+			    t->cores, plural_s(t->cores));
 	if (n > t->cores)
-		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
+		log_info("%lld threads on %d core%s: they will wait for each other", (long long)n, t->cores,
+			 plural_s(t->cores));
 	return (int)n;
 }
 
@@ -166,6 +188,9 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 				    shape[i]);
 		bind[i] =
 		    (struct import_bind){arena_strndup(arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
+		for (int k = 0; k < i; k++)
+			if (!strcmp(bind[k].name, bind[i].name))
+				return fail(E_USAGE, "--shape gives '%s' twice", bind[i].name);
 	}
 	*out = bind;
 	return n + add_file_shapes(a, arena, bind + n);

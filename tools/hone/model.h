@@ -13,8 +13,9 @@
 #define OPT_SHAPE                                                                                            \
 	{                                                                                                    \
 		"shape", OPT_LIST, "NAME=DIMS",                                                              \
-		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4); needed where a " \
-		    "size is free, except for a batch size, which is 1"                                      \
+		    "free size of an input (image=1x3x320x320) or of a symbolic dimension (N=4), or the "    \
+		    "value of an integer scalar input (sr=16000); needed where the model leaves it free, "   \
+		    "except for a batch size, which is 1"                                                    \
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \
@@ -41,8 +42,13 @@
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
  * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;
-/* Copies the folder of --cache, or the default one, to `out`. */
+/* Copies the folder of --cache, or the default one, to `out`. Neither needs to exist. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
+/* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
+ * something else. */
+int model_cache_check(const char *dir) MUST_CHECK;
+/* As model_cache_dir, but the folder of --cache must exist (model_cache_check); the default one need not. */
+int model_cache_to_read(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* For commands with OPT_CACHE_LIMIT: the option's value, else the environment's, else 0. 1 MiB to
  * CACHE_MOST_BYTES. */
 int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
@@ -54,9 +60,9 @@ int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, s
 int model_cache_wait(const struct args *a, const char *dir, int *lock_fd) MUST_CHECK;
 /* Whether `dir` is the cache folder of a honed that runs. */
 bool model_cache_is_daemons(const char *dir);
-/* For commands that can do without a cache; rc: result of looking for the folder. If none was found, logs it
- * and sets dir to "". */
-int model_cache_or_none(int rc, char *dir) MUST_CHECK;
+/* As model_cache_to_read, for commands that can do without a cache: if neither --cache nor the environment
+ * names a folder, logs it and sets dir to "". */
+int model_cache_or_none(const struct args *a, char *dir, size_t n) MUST_CHECK;
 /* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 /* Adds the names of the devices, for the bash completion. */

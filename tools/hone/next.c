@@ -6,62 +6,49 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
-
-/* Bytes from p on that log_plain would leave as they are. */
-static size_t shown(const char *p)
-{
-	char copy[1024];
-	size_t n = 0, room = sizeof copy - 8; /* so that a character at the end is not cut */
-	snprintf(copy, sizeof copy, "%s", p);
-	log_plain(copy);
-	while (n < room && p[n] && copy[n] == p[n])
-		n++;
-	return n;
-}
-
-static void quote(struct buf *out, const char *p, size_t n)
-{
-	buf_puts(out, "'");
-	for (size_t i = 0; i < n; i++)
-		if (p[i] == '\'')
-			buf_puts(out, "'\\''");
-		else
-			buf_add(out, p + i, 1);
-	buf_puts(out, "'");
-}
-
-void shell_word(struct buf *out, const char *word)
-{
-	if (*word && !word[strspn(word, plain)]) {
-		buf_puts(out, word);
-		return;
-	}
-	if (!*word)
-		buf_puts(out, "''");
-	while (*word) {
-		size_t n = shown(word);
-		if (n)
-			quote(out, word, n);
-		else
-			buf_printf(out, "\"$(printf '\\%03o')\"", (unsigned)(unsigned char)*word);
-		word += n ? n : 1;
-	}
-}
-
-void shell_path(struct buf *out, const char *path)
-{
-	if (*path == '-')
-		buf_puts(out, "./");
-	shell_word(out, path);
-}
-
 void next_take(struct buf *text)
 {
 	fflush(stdout);
 	if (buf_ok(text) && text->n)
 		log_info("%s", buf_str(text));
 	buf_free(text);
+}
+
+/* True if the text has " --NAME ". */
+static bool names(const char *text, const char *name)
+{
+	char option[32];
+	snprintf(option, sizeof option, " --%s ", name);
+	return strstr(text, option) != NULL;
+}
+
+void next_words(const struct args *a, const char *command, const char *model, const char *more,
+		const char *cache, struct buf *out)
+{
+	static const char *const kept[] = {"budget",  "rigor", "threads", "cpus", "exact",
+					   "kernels", "cache", "shape",   NULL};
+	const struct cmd *to = cmd_find(a->program, command); /* NULL in benchmarks */
+	buf_printf(out, "hone %s ", command);
+	shell_path(out, model);
+	buf_puts(out, more);
+	for (int i = 0; kept[i]; i++) {
+		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
+			continue;
+		if (!cache || strcmp(kept[i], "cache")) {
+			arg_again(a, kept[i], to, out);
+			continue;
+		}
+		buf_puts(out, " --cache ");
+		shell_path(out, cache);
+	}
+}
+
+void next_hone(const struct args *a, const char *command, const char *model, const char *more)
+{
+	struct buf b = {0};
+	buf_puts(&b, "Next: ");
+	next_words(a, command, model, more, NULL, &b);
+	next_take(&b);
 }
 
 void next_say(const char *fmt, ...)

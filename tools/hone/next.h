@@ -4,16 +4,21 @@
 #ifndef TOOLS_NEXT_H
 #define TOOLS_NEXT_H
 
-#include "platform/base/buf.h"
+#include "platform/base/shell.h"
+#include "tools/hone/cmd.h"
 
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */
 void next_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Prints "Next: hone COMMAND MODEL", then `more` (" --budget 20s", or ""), then the options of this command
+ * that choose shapes, kernels, threads and the cache, as far as COMMAND takes them and `more` has no others.
+ */
+void next_hone(const struct args *a, const char *command, const char *model, const char *more);
+/* Appends the same command to out, without "Next: ". cache: NULL, or the value of --cache instead of that of
+ * this command. */
+void next_words(const struct args *a, const char *command, const char *model, const char *more,
+		const char *cache, struct buf *out);
 /* Prints the text as it is, as a line; takes it. */
 void next_take(struct buf *text);
-/* Appends a word as a shell reads it back. A control character or a byte that is no UTF-8 is written as
- * $(printf), so that a terminal never gets it. */
-void shell_word(struct buf *out, const char *word);
-void shell_path(struct buf *out, const char *path); /* "-x" becomes "./-x" */
 
 #endif

@@ -50,7 +50,8 @@ struct picture_opts {
 	 "size of a picture before its middle is taken, or none (default: the input's)"},                    \
 	    {"mean", OPT_STR, "R,G,B",                                                                       \
 	     "subtracted from the pixels of a picture, which are 0 to 255 (default: 0)"},                    \
-	    {"scale", OPT_STR, "R,G,B", "then multiplied by this, as 0.017 or 1/255 (default: 1)"},          \
+	    {"scale", OPT_STR, "R,G,B", "then multiplied by this, as 1/255, or 1/STD (default: 1)",          \
+	     .also = "std stddev std-dev"},                                                                  \
 	    {"layout", OPT_STR, "nchw|nhwc", "axes of a picture's input (default: by its shape)"},           \
 	{                                                                                                    \
 		"channels", OPT_STR, "rgb|bgr|gray", "channels of a picture's input (default: rgb, or gray)" \

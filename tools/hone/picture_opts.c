@@ -25,7 +25,7 @@ static const char *read_number(const char *text, double *out)
 }
 
 /* Reads one number or three, which are separated by commas. Returns how many; 0: the option is not given. */
-static int read_numbers(const struct args *a, const char *name, double out[3])
+static int read_numbers(const struct args *a, const char *name, const char *example, double out[3])
 {
 	const char *text = arg_str(a, name, NULL), *p = text;
 	int n = 0;
@@ -38,9 +38,8 @@ static int read_numbers(const struct args *a, const char *name, double out[3])
 		p++;
 	}
 	if (!p || *p || (n != 1 && n != 3))
-		return fail(E_USAGE,
-			    "--%s %s: give one number or three, as in --%s 123.7,116.3,103.5 or 1/255", name,
-			    text, name);
+		return fail(E_USAGE, "--%s %s: give one number or three, all finite, as in --%s %s", name,
+			    text, name, example);
 	return n;
 }
 
@@ -82,9 +81,9 @@ int picture_opts_read(const struct args *a, struct picture_opts *out)
 	*out = (struct picture_opts){0};
 	int rc = read_size(a, &out->w, &out->h);
 	if (rc >= 0)
-		rc = out->nmean = read_numbers(a, "mean", out->mean);
+		rc = out->nmean = read_numbers(a, "mean", "123.675,116.28,103.53", out->mean);
 	if (rc >= 0)
-		rc = out->nscale = read_numbers(a, "scale", out->scale);
+		rc = out->nscale = read_numbers(a, "scale", "1/255 or 1/58.4,1/57.1,1/57.4", out->scale);
 	for (int i = 0; rc >= 0 && i < out->nscale; i++)
 		if (out->scale[i] == 0)
 			return fail(E_USAGE, "--scale 0 makes all pixels the same");

@@ -115,9 +115,10 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	if (rc < 0)
 		return rc;
 	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
-		return fail(E_USAGE,
-			    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
-			    path);
+		return fail(
+		    E_USAGE,
+		    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
+		    path);
 	rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
 	if (rc >= 0 && r->host->exact && !im.exact)
 		return fail(E_USAGE, "%s was not compiled with --exact", path);
@@ -158,26 +159,6 @@ bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 	       k->origin != FROM_DEFAULT;
 }
 
-/* Appends the command that makes the missing kernels, with this command's options. */
-static void add_remedy(const struct args *a, const struct ready *r, struct buf *out)
-{
-	const char *const *shape;
-	int n = arg_list(a, "shape", &shape);
-	buf_puts(out, "hone tune ");
-	shell_path(out, r->model.path);
-	buf_printf(out, " --rigor estimate --threads %d", r->host->threads);
-	if (*r->cache_dir) {
-		buf_puts(out, " --cache ");
-		shell_path(out, r->cache_dir);
-	}
-	if (r->host->exact)
-		buf_puts(out, " --exact");
-	for (int i = 0; i < n; i++) {
-		buf_puts(out, " --shape ");
-		shell_word(out, shape[i]);
-	}
-}
-
 int ready_require(const struct args *a, const struct ready *r)
 {
 	enum { NAMED = 8 };
@@ -185,8 +166,7 @@ int ready_require(const struct args *a, const struct ready *r)
 	struct buf names = {0}, remedy = {0};
 	int n = plan_kernels(r->plan, &k), missing = 0;
 	if (!r->model.g)
-		return fail(E_USAGE,
-			    "%s is compiled and uses no cache: --require-cache is not possible",
+		return fail(E_USAGE, "%s is compiled and uses no cache: --require-cache is not possible",
 			    r->model.path);
 	if (r->kernels != KERNELS_BEST)
 		return fail(E_USAGE, "--require-cache goes with --kernels best, not with --kernels %s",
@@ -198,10 +178,12 @@ int ready_require(const struct args *a, const struct ready *r)
 	}
 	if (missing > NAMED)
 		buf_printf(&names, " and %d more", missing - NAMED);
-	add_remedy(a, r, &remedy);
+	next_words(a, "tune", r->model.path, " --rigor estimate", *r->cache_dir ? r->cache_dir : NULL,
+		   &remedy);
 	int rc = !missing ? 0
-			  : fail(E_NOTFOUND, "%s: %d of %d kernels are not in the cache: %s; %s makes them",
-				 r->model.path, missing, n, buf_str(&names), buf_str(&remedy));
+			  : fail(E_NOTFOUND, "%s: %d of %d kernel%s %s not in the cache: %s; %s makes %s",
+				 r->model.path, missing, n, plural_s(n), missing == 1 ? "is" : "are",
+				 buf_str(&names), buf_str(&remedy), missing == 1 ? "it" : "them");
 	buf_free(&names);
 	buf_free(&remedy);
 	return rc;

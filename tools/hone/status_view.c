@@ -67,9 +67,8 @@ static void gain_lines(const json_t *gains)
 static void next_of(const json_t *m, struct buf *b)
 {
 	double missing = daemon_num(m, "missing", 0), promise = daemon_num(m, "promise", -1);
-	const char *error = daemon_text(m, "error", "");
-	if (*error)
-		buf_printf(b, "%s", error);
+	if (*daemon_text(m, "error", ""))
+		buf_puts(b, "see below");
 	else if (missing > 0)
 		buf_printf(b, "%.0f kernels without code", missing);
 	else if (promise > 0.005)
@@ -78,6 +77,16 @@ static void next_of(const json_t *m, struct buf *b)
 		buf_puts(b, b->n ? "; in " : "in ");
 		add_span(b, daemon_num(m, "next_s", 0));
 	}
+}
+
+/* Why a model failed or cannot be used: in lines of its own, because the table would cut it. */
+static void error_line(const json_t *m)
+{
+	struct buf b = {0};
+	const char *error = daemon_text(m, "error", "");
+	if (*error)
+		buf_printf(&b, "%s: %s", daemon_text(m, "name", "?"), error);
+	say(strcmp(daemon_text(m, "state", ""), "refused") ? "failed" : "refused", &b);
 }
 
 static void models_table(const json_t *models, bool color)
@@ -101,6 +110,7 @@ static void models_table(const json_t *models, bool color)
 		buf_free(&next);
 	}
 	table_print(&t, color);
+	json_array_foreach(models, k, m) error_line(m);
 }
 
 static void gate_line(const json_t *g)

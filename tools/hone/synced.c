@@ -46,19 +46,20 @@ static void tell_last(const json_t *s)
 	       daemon_num(s, "up_bytes", 0) / 1024);
 }
 
-void synced_tell(const json_t *s, bool nothing)
+void synced_tell(const json_t *s, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
 	if (nothing)
-		printf("no fleet is configured: set server in [sync] of %s\n", CONF_FILE);
+		printf("no fleet is configured: set server in [sync] of %s\n", config ? config : CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)
 		tell_last(s);
 	if (!nothing && next_s > 0)
 		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
-	if (nothing)
-		next_say("hone sync --folder DIR");
+	if (config)
+		next_say(nothing ? "hone sync --folder DIR --config %s" : "hone sync --now --config %s",
+			 config);
 	else
-		next_say("hone sync --now");
+		next_say(nothing ? "hone sync --folder DIR" : "hone sync --now");
 }

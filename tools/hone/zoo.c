@@ -42,13 +42,21 @@ static struct graph *new_graph(const char *name)
 	return g;
 }
 
-int zoo_make(const char *name, uint64_t seed, struct graph **out)
+int zoo_find(const char *name, const struct zoo_net **out)
 {
 	const struct zoo_net *net = zoo_nets;
 	while (net->name && strcmp(net->name, name))
 		net++;
-	if (!net->name)
-		return zoo_unknown(name);
+	*out = net;
+	return net->name ? 0 : zoo_unknown(name);
+}
+
+int zoo_make(const char *name, uint64_t seed, struct graph **out)
+{
+	const struct zoo_net *net;
+	int rc = zoo_find(name, &net);
+	if (rc < 0)
+		return rc;
 	struct zoo z = {.g = new_graph(net->name), .opset = 17};
 	rng_seed(&z.rng, seed);
 	net->build(&z);

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
 import array
+import ast
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 
 build = os.path.abspath(sys.argv[1])
 os.environ["HONE_LIBRARY"] = os.path.join(build, "libhone.so")
@@ -92,6 +94,34 @@ def test_errors(path):
     fails("name", TypeError, "there are: camera", lambda: model.run(lidar=pixels(n)))
     fails("size", ValueError, "has shape", lambda: model.run(pixels(n - 1)))
     fails("dtype", TypeError, "f32", lambda: model.run(array.array("d", [0.0] * n)))
+    for what in ("a", None, {}):
+        fails(f"no array {what!r}", hone.InputTypeError, "'camera' takes an array of f32 and shape (1, 3, 66, 200)",
+              lambda: model(what))
+
+
+def test_free_sizes(folder):
+    """A model that leaves sizes free: the error shows the keyword, and the keyword as shown works."""
+    def field(number, body):
+        return bytes([number << 3 | 2, len(body)]) + body
+
+    def value(name, dims):
+        dims = b"".join(field(1, bytes([8, d]) if isinstance(d, int) else field(2, d.encode())) for d in dims)
+        return field(1, name.encode()) + field(2, field(1, bytes([8, 1]) + field(2, dims)))
+
+    for name in ("x", "it's"):
+        node = field(1, name.encode()) + field(2, b"y") + field(4, b"Relu")
+        graph = field(1, node) + field(2, b"g") + field(11, value(name, [1, "height", 4])) + field(12, value("y", [1, "height", 4]))
+        model = bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 17]))
+        try:
+            hone.load(model, caches=[], threads=1)
+            expect("free sizes are an error", False)
+        except hone.InputError as e:
+            shown = str(e).partition("shapes=")[2]
+            expect(f"Python's keyword: {e}", shown.startswith("{") and "hone_load_options" not in str(e) and "--" not in str(e))
+            given = ast.literal_eval(shown)
+            expect(f"works as shown: {shown}", list(given) == [name] and
+                   hone.load(model, given, caches=[], threads=1).inputs[0].shape == given[name])
+
 
 
 def test_kinds(path, folder):
@@ -259,7 +289,18 @@ def test_numpy(path):
     y = model(x)
     expect("array out", isinstance(y, numpy.ndarray) and y.dtype == numpy.float32 and y.shape == (1, 1))
     expect("strides", numpy.array_equal(model(numpy.asfortranarray(x)), y))
-    expect("wider", numpy.array_equal(model(x.astype("f8")), y))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        expect("wider", numpy.array_equal(model(x.astype("f8")), y) and numpy.array_equal(model(x.astype("f8")), y))
+    expect(f"one warning: {[str(w.message) for w in said]}", len(said) == 1 and "astype('float32')" in str(said[0].message)
+           and said[0].filename == __file__)
+    half = x.astype("f2")
+    expect("narrower", numpy.array_equal(model(half), model(half.astype("f4"))))
+    for kind in ("u1", "i8", "?"):
+        fails(f"{kind} for f32", hone.InputTypeError, "x.astype('float32')", lambda: model(x.astype(kind)))
+    fails("bytes of a picture", TypeError, "/ 255", lambda: model(x.astype("u1")))
+    fails("ragged", ValueError, "'camera' takes", lambda: model([[1.0], [1.0, 2.0]]))
+    fails("texts", TypeError, "'camera' takes", lambda: model(["a"]))
     expect("dlpack", numpy.array_equal(model(Borrowed(x)), y) and hasattr(y, "__dlpack__"))
     raw = numpy.frombuffer(b"!" + x.tobytes(), dtype="u1")[1:].view("f4").reshape(x.shape)
     expect("odd address", not raw.flags.aligned and numpy.array_equal(model(raw), y))
@@ -340,6 +381,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = zoo("steering", folder)
     test_plain(path)
     test_errors(path)
+    test_free_sizes(folder)
     test_kinds(path, folder)
     test_reprs(path)
     test_installed(folder, path)

@@ -61,8 +61,12 @@ static const struct {
     {"[boot]\njobs = 1x\n", "2: [boot] jobs"},
     {"[boot]\njobs =\n", "2: [boot] jobs"},
     {"[boot]\nunclean = 99999999999999999999\n", "2: [boot] unclean"},
-    {"[boot]\ncache = /x\n", "2: [boot] cache: no such key; there are: budget, jobs, unclean"},
-    {"[boots]\n", "1: [boots]: no such section; there are: [honed], [boot], [idle]"},
+    {"[boot]\ncache = /x\n",
+     "2: [boot] cache: no such key; it belongs to [honed]; there are: budget, jobs, unclean"},
+    {"[boots]\n", "1: [boots]: no such section; did you mean [boot]? there are: [honed], [boot], [idle]"},
+    {"[modl x]\n", "1: [modl x]: no such section; did you mean [model NAME]? there are: "},
+    {"[camera]\n", "1: [camera]: no such section; there are: "},
+    {"[boot]\nbudgte = 2s\n", "2: [boot] budgte: no such key; did you mean budget? there are: budget, jobs"},
     {"\n[boots] ; x\nbudget = 2s\n", "2: [boots]"},
     {"[model]\n", "1: [model]: no such section"},
     {"[model ]\n", "1: [model"},
@@ -206,6 +210,8 @@ static int count_of(const char *text, const char *part)
 TEST(every_mistake_is_found)
 {
 	char top[] = "/tmp/hone-conf-XXXXXX", path[64], folder[64], bad[300];
+	struct arena a = {0};
+	struct conf c;
 	static const char *const found[] = {
 	    "honed.conf:1: early: this key is before any section",
 	    "honed.conf:3: [boot] budget = soon: not possible",
@@ -227,7 +233,7 @@ TEST(every_mistake_is_found)
 	REQUIRE(mkdtemp(top));
 	snprintf(path, sizeof path, "%s/honed.conf", top);
 	snprintf(folder, sizeof folder, "%s/honed.conf.d", top);
-	CHECK(conf_check(path, &b) == 0 && !b.n);
+	CHECK(conf_check(path, &a, &c, &b) == 0 && !b.n);
 	REQUIRE(mkdir(folder, 0755) == 0);
 	char text[1200];
 	memset(bad, 'x', 250);
@@ -241,7 +247,7 @@ TEST(every_mistake_is_found)
 	    bad);
 	put(top, "honed.conf", text);
 	put(folder, "10-a.conf", "[idle]\nload = 0%\n[model o]\n");
-	int n = conf_check(path, &b);
+	int n = conf_check(path, &a, &c, &b);
 	CHECK(n == (int)(sizeof found / sizeof *found) && count_of(buf_str(&b), "\n") == n);
 	const char *last = buf_str(&b);
 	for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
@@ -254,9 +260,66 @@ TEST(every_mistake_is_found)
 	buf_free(&b);
 	put(folder, "10-a.conf", "[idle]\nload = 10%\n");
 	put(top, "honed.conf", "[boot]\njobs = 2 ; two\nbudget : 3s\n[model n]\npath = /n\n");
-	CHECK(conf_check(path, &b) == 0 && !b.n);
-	CHECK(conf_check("/proc", &b) == 1 && strstr(buf_str(&b), "/proc"));
+	CHECK(conf_check(path, &a, &c, &b) == 0 && !b.n);
+	CHECK(conf_check("/proc", &a, &c, &b) == 1 && strstr(buf_str(&b), "/proc"));
 	buf_free(&b);
+	arena_free(&a);
+	snprintf(folder, sizeof folder, "rm -rf %s", top);
+	CHECK(system(folder) == 0);
+}
+
+/* Mistakes that conf_read leaves alone: a later line of a file wins, and honed runs without hone-sync. */
+TEST(repetitions_and_sync_are_found_by_the_check_alone)
+{
+	static const char text[] =
+	    "[boot]\njobs = 2\n[model m]\npath = /m\nshape = N=1\nshape = N=2\nshape = M=2\n"
+	    "path = /n\n[boot]\njobs = 3\n[model m]\nthreads = 2\n[inhibit]\nfile = /a\n"
+	    "file = /a\n[sync]\nserver = ftp://x\nservr = y\nevery = 1h\nevery = 2h\nday = 1\n"
+	    "name = a b\nca =\n";
+	static const char found[] =
+	    "6: [model m] shape = N is in line 5 already; keep one of the two\n"
+	    "8: [model m] path is in line 4 already; keep one of the two\n"
+	    "9: [boot] is in line 1 already; write all its keys there\n"
+	    "10: [boot] jobs is in line 2 already; keep one of the two\n"
+	    "11: [model m] is in line 3 already; write all its keys there\n"
+	    "17: [sync] server: 'ftp://x': allowed are https://HOST[:PORT][/PATH] and the absolute path of a "
+	    "folder\n"
+	    "18: [sync] servr: no such key; did you mean server? there are: server, ca, root, state, token, "
+	    "name, "
+	    "watch, proxy, channel, upload, every, run, day, rate\n"
+	    "20: [sync] every is in line 19 already; keep one of the two\n"
+	    "21: [sync] day = 1: not possible; allowed: 0 (no limit), or 64K to 1024G a day\n"
+	    "22: [sync] name = a b: not possible; allowed: 1 to 63 letters, digits, '-', '.' and '_'\n"
+	    "23: [sync] ca = : not possible; allowed: an absolute path\n";
+	char top[] = "/tmp/hone-conf-XXXXXX", path[64], folder[64], line[80];
+	struct arena a = {0};
+	struct conf c;
+	struct buf b = {0};
+	REQUIRE(mkdtemp(top));
+	snprintf(path, sizeof path, "%s/honed.conf", top);
+	snprintf(folder, sizeof folder, "%s/honed.conf.d", top);
+	put(top, "honed.conf", text);
+	CHECK(conf_check(path, &a, &c, &b) == count_of(found, "\n"));
+	const char *said = buf_str(&b), *want = found;
+	for (; *want; want = strchr(want, '\n') + 1, said = strchr(said, '\n') + 1) {
+		snprintf(line, sizeof line, "%s:", path);
+		size_t n = (size_t)(strchr(want, '\n') - want) + 1, at = strlen(line);
+		bool same = !strncmp(said, line, at) && !strncmp(said + at, want, n);
+		if (!same)
+			printf("not %.*s but %s", (int)n, want, said);
+		REQUIRE(same);
+	}
+	CHECK_OK(conf_read(path, &a, &c));
+	CHECK(c.boot_jobs == 3 && c.nmodels == 1 && c.model[0].threads == 2 &&
+	      !strcmp(c.model[0].path, "/n"));
+	/* Another file may give a key again: that is how drop-ins override. */
+	buf_free(&b);
+	put(top, "honed.conf", "[boot]\njobs = 2\n[sync]\nday = 0\n");
+	REQUIRE(mkdir(folder, 0755) == 0);
+	put(folder, "10-a.conf", "[boot]\njobs = 3\n[sync]\nday = 1M\n");
+	CHECK(conf_check(path, &a, &c, &b) == 0 && c.boot_jobs == 3);
+	buf_free(&b);
+	arena_free(&a);
 	snprintf(folder, sizeof folder, "rm -rf %s", top);
 	CHECK(system(folder) == 0);
 }

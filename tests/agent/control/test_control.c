@@ -111,6 +111,7 @@ TEST(refused)
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":1e300}", "number"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":true}", "number"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":-1}", "number"},
+	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"net_ms\":-1}", "number"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"done\",\"promise\":1.01}", "number"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -250,6 +250,45 @@ TEST(no_folder)
 	remove_dir();
 }
 
+static bool disk_is_full;
+
+static int full_write(int fd, const void *p, size_t n, int64_t at)
+{
+	return disk_is_full ? -ENOSPC : disk_system.write(fd, p, n, at);
+}
+
+/* A commit without records, as a job makes before it searches, finds a full disk, and room again. */
+TEST(a_full_disk_is_found_before_the_search)
+{
+	struct store *s;
+	struct disk full = disk_system;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	store_keep(s, 1);
+	work_off(s);
+	CHECK(next(s).rc >= 0);
+	full.write = full_write;
+	disk = &full;
+	disk_is_full = true;
+	store_keep(s, 2);
+	work_off(s);
+	struct stored d = next(s);
+	CHECK(d.rc == E_IO && !d.lost && strstr(d.text, "No space left on device"));
+	put(s, 1); /* stays in memory */
+	store_keep(s, 3);
+	store_keep(s, 4);
+	work_off(s);
+	CHECK(next(s).rc == E_IO && next(s).rc == E_IO);
+	disk_is_full = false;
+	store_keep(s, 5);
+	store_keep(s, 6);
+	work_off(s);
+	CHECK(next(s).rc >= 0 && next(s).rc >= 0);
+	CHECK(count() == 1);
+	disk = &disk_system;
+	store_close(s);
+	remove_dir();
+}
+
 static int refuse(const char *folder)
 {
 	(void)folder;

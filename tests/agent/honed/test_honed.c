@@ -165,6 +165,27 @@ TEST(a_slice_cut_short_tells_no_time)
 	board_started(b, 2);
 	board_done(b, 2, 5, 0, 0, 0.4);
 	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
+	board_started(b, 3);
+	board_done(b, 3, 4, 0, 0, 0.4); /* it measured the network at its start */
+	CHECK(strstr(board_status(b), "\"before_ms\":6,") && strstr(board_status(b), "\"now_ms\":4,"));
+	board_free(b);
+}
+
+/* The status has the network's time as soon as the first slice has measured it. */
+TEST(a_first_measurement_is_told)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":3,\"now_ms\":2}"); /* sums of some tasks */
+	CHECK(strstr(board_status(b), "\"before_ms\":null,\"default_ms\":null,\"now_ms\":null"));
+	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":7}");
+	CHECK(strstr(board_status(b), "\"before_ms\":7,\"default_ms\":null,\"now_ms\":7,"));
+	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":8}");
+	CHECK(strstr(board_status(b), "\"before_ms\":7,\"default_ms\":null,\"now_ms\":7,"));
+	board_done(b, 1, 8, 5, 0, 0.4);
+	CHECK(strstr(board_status(b), "\"before_ms\":7,") && strstr(board_status(b), "\"now_ms\":5,"));
+	board_started(b, 2);
+	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":6}"); /* at the start of the next slice */
+	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
 	board_free(b);
 }
 
@@ -333,6 +354,43 @@ TEST(a_full_flash_fails_the_commit_and_waits)
 	board_stored(b, 2);
 	board_run(b, LONG_SETTLED);
 	CHECK(board_says(b, "start 2") && strstr(board_status(b), "\"warning\":null"));
+	board_free(b);
+}
+
+/* The first commit of a job found the disk full, so it ended without a search. */
+TEST(nothing_is_searched_while_flash_is_full)
+{
+	struct board *b = tuning(1);
+	for (int i = 1; i <= 2; i++) {
+		board_ask(b, 1000 + i, "{\"op\":\"commit\",\"id\":5}");
+		board_event(b, (struct honed_event){.kind = HE_STORED,
+						    .ticket = 2 * i - 1,
+						    .rc = E_IO,
+						    .text = "no space left on device"});
+		board_ended(b, i, E_CHILD, "results could not be kept, so nothing was searched");
+		CHECK(strstr(board_status(b), "\"verdict\":\"waits to tune: no space left on device\""));
+		CHECK(strstr(board_status(b), "\"state\":\"failed\",\"ready\":false"));
+		CHECK(strstr(board_status(b), "\"error\":\"results could not be kept"));
+		board_read(b);
+		board_run(b, 20 * NS_PER_S);
+		CHECK(!board_says(b, "start") && !board_says(b, "commit"));
+		if (i == 1) /* there is room: a reload tries it at once */
+			board_event(b,
+				    (struct honed_event){
+					.kind = HE_CONF, .conf = &b->conf, .nmodels = 1, .model = b->file});
+		board_run(b, i == 1 ? NS_PER_S : 41 * NS_PER_S);
+		CHECK(board_says(b, "commit") && !board_says(b, "start"));
+		if (i == 1) {
+			board_stored(b, 2);
+			board_run(b, LONG_SETTLED);
+			REQUIRE(board_says(b, "start 2"));
+			board_started(b, 2);
+		}
+	}
+	/* It is still full: nothing more can be done now, and nobody waits for that. */
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 4, .rc = E_IO, .text = "no space left on device"});
+	CHECK(strstr(board_status(b), "\"ready\":true,\"before_ms\""));
 	board_free(b);
 }
 

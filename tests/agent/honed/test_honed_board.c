@@ -107,7 +107,8 @@ TEST(how_a_job_is_started)
 	CHECK(!strstr(text_of("fds"), "5\n"));
 	const char *limits = text_of("limits");
 	CHECK(strstr(limits, "Max core file size        0 ") && strstr(limits, "\n900\n"));
-	CHECK(SANITIZED || strstr(limits, "Max data size             536870912 ")); /* a sanitizer needs more */
+	CHECK(SANITIZED ||
+	      strstr(limits, "Max data size             536870912 ")); /* a sanitizer needs more */
 	int pid, pgrp, nice = 0, policy = 0, n = 0;
 	const char *p = strrchr(text_of("stat"), ')');
 	REQUIRE(p && sscanf(text_of("stat"), "%d", &pid) == 1);
@@ -429,7 +430,39 @@ TEST(checks_its_configuration)
 	CHECK(run_honed("--check", NULL) == 1);
 	CHECK(strstr(text_of("log"), "honed.conf:2: ") && strstr(text_of("log"), "honed.conf:4: ") &&
 	      strstr(text_of("log"), "honed.conf:3: ") && strstr(text_of("log"), "3 mistakes"));
-	CHECK(run_honed("--check", "--wings") == 2);
+	CHECK(run_honed("--check", "--wings") == 2 && strstr(text_of("log"), "unknown option --wings"));
+	CHECK(run_honed("--chek", NULL) == 2 &&
+	      strstr(text_of("log"), "unknown option --chek; did you mean --check?"));
+	CHECK(run_honed("--budget=", NULL) == 2);
+	CHECK(run_honed("--check=yes", NULL) == 2 && strstr(text_of("log"), "--check takes no value"));
+	/* Mistakes, [sync]'s too, all models' files, and then the error. */
+	write_text(own("honed.conf"),
+		   "[model x]\npath = /no/x\n[model y]\npath = /no/y\n[boot]\njobs = 1\njobs = 2\n"
+		   "[sync]\nserver = ftp://x\nevry = 1h\n");
+	CHECK(run_honed("--check", NULL) == 1);
+	const char *log = text_of("log"), *last = log;
+	static const char *const in_order[] = {"honed.conf:7: [boot] jobs is in line 6 already",
+					       "honed.conf:9: [sync] server: 'ftp://x'",
+					       "honed.conf:10: [sync] evry: no such key; did you mean every?",
+					       "model x: /no/x: No such file",
+					       "model y: /no/y: No such file",
+					       "honed.conf: 2 models\n",
+					       "3 mistakes in the configuration, and model files"};
+	for (size_t i = 0; i < sizeof in_order / sizeof *in_order; i++) {
+		const char *here = strstr(last, in_order[i]);
+		if (!here)
+			printf("no '%s' in order: %s\n", in_order[i], log);
+		CHECK(here != NULL);
+		last = here ? here : last;
+	}
+	write_text(own("honed.conf"), "[sync]\nserver = https://x\ntoken = /no/token\nstate = /no/state\n");
+	CHECK(run_honed("--check", NULL) == 1 &&
+	      strstr(text_of("log"), "honed.conf:3: [sync] token = /no/token: No such"));
+	/* A file that the command line names must be there. */
+	unlink(own("honed.conf"));
+	CHECK(run_honed("--check", NULL) == 1 && strstr(text_of("log"), "there is no configuration /"));
+	CHECK(run_honed("--boot", NULL) == 1 && strstr(text_of("log"), "there is no configuration /"));
+	write_text(own("honed.conf"), "");
 	CHECK(run_honed("--version", NULL) == 0 && run_honed("--help", NULL) == 0);
 }
 

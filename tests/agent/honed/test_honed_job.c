@@ -6,9 +6,12 @@
 #include "agent/cache/lookup.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
+#include "tests/lib/onnx_make.h"
 #include "tests/lib/process.h"
 
 #include <limits.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 
 static pid_t honed_pid;
@@ -95,6 +98,18 @@ static size_t jobs(void)
 	size_t n = json_array_size(json_object_get(j, "jobs"));
 	json_decref(j);
 	return n;
+}
+
+/* Whether the status has the network's time while the first job runs. */
+static bool first_slice_tells_the_time(void)
+{
+	json_t *j = status();
+	const json_t *model = json_array_get(json_object_get(j, "models"), 0);
+	const json_t *job = json_array_get(json_object_get(j, "jobs"), 0);
+	bool is = json_integer_value(json_object_get(job, "job")) == 1 &&
+		  json_number_value(json_object_get(model, "now_ms")) > 0;
+	json_decref(j);
+	return is;
 }
 
 /* Whether honed is still running. */
@@ -234,6 +249,7 @@ TEST(honed_dies_under_its_own_job)
 	int records = 0;
 	for (int i = 0; i < 2; i++) {
 		start();
+		WAIT(first_slice_tells_the_time());
 		WAIT(jobs() == 1 && (uint64_t)count("generation") > generation);
 		usleep((useconds_t)(100000 * i));
 		struct cache_state before = kept();
@@ -248,6 +264,91 @@ TEST(honed_dies_under_its_own_job)
 	CHECK_RUN(0, "wait --ready --timeout 60s");
 	stop_with_signal(SIGTERM);
 	CHECK_RUN(0, "tune --rigor cached --threads 1 --cache %s %s", at("kept"), steering());
+}
+
+/* Whether the first model's error has the text. */
+static bool error_says(const char *text)
+{
+	json_t *j = status();
+	const char *error =
+	    json_string_value(json_object_get(json_array_get(json_object_get(j, "models"), 0), "error"));
+	bool is = error && strstr(error, text);
+	json_decref(j);
+	return is;
+}
+
+/* The error shows the line for honed.conf, not an option, and that line is what the model lacks. */
+TEST(a_model_with_free_sizes_needs_a_line)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	struct onnx_maker k;
+	char models[512], model[256];
+	snprintf(model, sizeof model, "%s", at("free.onnx"));
+	mk_start(&k, 17, 4);
+	mk_input(&k, "camera's", 1, "1 3 h w");
+	mk_node(&k, "Relu", "camera's", "y");
+	mk_output(&k, "y");
+	struct blob b = mk_bytes(&k);
+	CHECK_OK(file_write(model, b.p, b.n));
+	arena_free(&k.a);
+	snprintf(models, sizeof models, "[model free]\npath = %s\nthreads = 1\n", model);
+	configure(models);
+	start();
+	WAIT(error_says("for example in honed.conf: shape = camera's=1x3x224x224"));
+	CHECK(!error_says("--shape"));
+	strcat(models, "shape = camera's=1x3x224x224\n");
+	configure(models);
+	kill(honed_pid, SIGHUP);
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	CHECK(!error_says(""));
+	stop_with_signal(SIGTERM);
+	/* On the command line it is an option, quoted for the shell. */
+	CHECK_RUN(2, "tune --threads 1 --budget 1s --cache %s %s", at("kept"), model);
+	CHECK_SAYS(cli_err, "for example --shape 'camera'\\''s'=1x3x224x224");
+}
+
+/* Whether the status has the text. */
+static bool status_says(const char *text)
+{
+	json_t *j = status();
+	char *line = json_dumps(j, JSON_COMPACT);
+	bool is = line && strstr(line, text);
+	free(line);
+	json_decref(j);
+	return is;
+}
+
+/* A full file system, in a namespace of this process: honed says so and searches nothing until there is room.
+ */
+TEST(a_full_disk)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	char path[256], models[512];
+	snprintf(path, sizeof path, "%s", at("kept"));
+	snprintf(models, sizeof models, "rm -rf %s %s", path, at("state"));
+	CHECK(system(models) == 0 && mkdir(path, 0755) == 0);
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", path, "tmpfs", 0, "size=128k") < 0)
+		SKIP("no file system can be mounted here");
+	snprintf(models, sizeof models, "[model steering]\npath = %s\nthreads = 1\n", steering());
+	configure(models);
+	start();
+	WAIT(jobs() == 0 && status_says("\"verdict\":\"waits to tune: cache ") &&
+	     error_says("nothing was searched"));
+	CHECK(status_says("No space left on device") && count("generation") == 0);
+	slurp(at("run/metrics.prom"), cli_out, sizeof cli_out);
+	CHECK(!strstr(cli_out, "hone_trials_total") || strstr(cli_out, "hone_trials_total 0\n"));
+	sleep(2);
+	CHECK(jobs() == 0);
+	CHECK(mount("tmpfs", path, NULL, MS_REMOUNT, "size=64m") == 0);
+	kill(honed_pid, SIGHUP); /* else honed tries it again a minute after the failure */
+	WAIT(status_says("\"warning\":null"));
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	CHECK(count("generation") > 0 && !error_says(""));
+	stop_with_signal(SIGTERM);
+	CHECK(umount(path) == 0);
 }
 
 static pid_t job_pid(void)

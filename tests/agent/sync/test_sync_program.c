@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests hone-sync as a program: its output, exit codes and memory, and that it survives being killed. */
 #include "agent/sync/pack.h"
+#include "tests/lib/hold_cache.h"
 #include "tests/lib/fleet_tree.h"
 
 #include <fcntl.h>
@@ -97,23 +98,49 @@ TEST(exit_codes)
 	CHECK(run(WORDS("--nonsense")) == 2);
 	CHECK(run(WORDS("word")) == 2 && says("unexpected argument 'word'"));
 	CHECK(run(WORDS("vresion")) == 2 && says("did you mean 'version'?"));
-	CHECK(run(WORDS("-q", "--foldr", "x")) == 2 && says("unknown option --foldr; did you mean --folder?"));
+	CHECK(run(WORDS("-q", "--foldr", "x")) == 2 &&
+	      says("unknown option --foldr; did you mean --folder?"));
 	CHECK(run(WORDS("--foldr=x")) == 2 && says("did you mean --folder?"));
 	CHECK(run(WORDS("--folder")) == 2 && says("--folder needs a value"));
 	CHECK(run(WORDS("-x")) == 2 && says("unknown option -x"));
 	CHECK(run(WORDS("version")) == 0 && says("hone-sync " HONE_VERSION));
 	CHECK(run(WORDS("help")) == 0 && says("usage: hone-sync"));
+	CHECK(run(WORDS("--config", "/nowhere/honed.conf")) == 1 &&
+	      says("there is no configuration /nowhere/"));
 	configure("servre = x\n");
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("-v")) == 0 && says("the next run is due in"));
+	CHECK(run(NULL) == 0 && says("--now does not wait"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
-	configure_server("https://127.0.0.1:1"); /* nobody listens there */
+	configure_server("https://127.0.0.1:1");            /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now")) == 1 && says("snapshot"));
+	tree_close(&tree);
+}
+
+/* Without --wait it gives up after 5 s. */
+TEST(a_locked_cache_is_waited_for)
+{
+	tree_open(&tree);
+	configure_server(tree.www);
+	CHECK(run(WORDS("--wait=soon")) == 2 && says("--wait: 'soon' is not a duration"));
+	pid_t pid = hold_cache(tree.cache, 11000);
+	CHECK(run(WORDS("--now")) == 1 && says("in use by process") && says("hone-sync wait with --wait"));
+	CHECK(run(WORDS("--now", "--wait=1m", "-v")) == 0);
+	CHECK(says("waiting until it ends") && says("3 records taken"));
+	CHECK(status_of(pid) == 0);
+	/* A signal ends the wait. */
+	pid = hold_cache(tree.cache, 60000);
+	pid_t waits = start(false, WORDS("--now", "--wait"));
+	usleep(300000);
+	kill(waits, SIGTERM);
+	CHECK(status_of(waits) == 1);
+	kill(pid, SIGKILL);
+	CHECK(status_of(pid) == -SIGKILL);
 	tree_close(&tree);
 }
 

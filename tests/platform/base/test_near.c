@@ -20,6 +20,9 @@ TEST(the_nearest_name)
 	CHECK(!strcmp(nearest("ver", names), "verify")); /* its beginning */
 	CHECK(!strcmp(nearest("mobilnetv2", names), "mobilenet_v2"));
 	CHECK(!strcmp(nearest("mobilenet_v1", names), "mobilenet_v1"));
+	CHECK(!strcmp(nearest("tun", (const char *const[]){"run", "tune", NULL}), "tune"));
+	CHECK(!strcmp(nearest("tun", (const char *const[]){"tune", "run", NULL}), "tune"));
+	CHECK(!strcmp(nearest("run", (const char *const[]){"runner", "Run", NULL}), "Run"));
 	CHECK(!*nearest("qwertyuiop", names));
 	CHECK(!*nearest("xy", names));
 	CHECK(!*nearest("", names));

@@ -236,15 +236,19 @@ static bool start(struct server *s, const char *option, const char *value)
 			"127.0.0.1:0",
 			"--db",
 			(char *)fleet_path("fleet.db"),
-			"--keys",
-			(char *)fleet_path("keys"),
 			"--publish",
 			(char *)fleet_path("publish"),
 			"--every",
 			"1h",
+			"--keys",
+			(char *)fleet_path("keys"),
 			(char *)option,
 			(char *)value,
 			NULL};
+	if (option && !strcmp(option, "--keys")) {
+		argv[11] = (char *)value;
+		argv[12] = NULL;
+	}
 	return server_start(s, fleet_path("log"), argv);
 }
 

@@ -34,7 +34,59 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_SAYS(cli_err, "unexpected argument 'b'; usage: hone zoo");
 	CHECK_RUN(2, "--json");
 	CHECK_SAYS(cli_err, "missing argument COMMAND");
+	CHECK_RUN(2, "tun m.onnx");
+	CHECK_SAYS(cli_err, "did you mean 'tune'?");
+	CHECK_RUN(1, "zoo mobilenet");
+	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
+	CHECK_RUN(2, "zoo mobilenet_v2");
+	CHECK_SAYS(cli_err, "usage: hone zoo mobilenet_v2 -o mobilenet_v2.onnx");
 	CHECK(!cli_out[0]);
+}
+
+/* The help and the manual page of each command that reads a model say what --shape can give. */
+TEST(shape_is_explained)
+{
+	static const char *const commands[] = {"tune",  "bench",   "run",    "verify",
+					       "tasks", "explain", "inspect"};
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		CHECK_RUN(0, "%s --help", commands[i]);
+		CHECK_SAYS(cli_out, "free size of an input (image=1x3x320x320)");
+		CHECK_SAYS(cli_out, "integer scalar input (sr=16000)");
+		CHECK_RUN(0, "--man %s", commands[i]);
+		CHECK_SAYS(cli_out, "integer scalar input (sr=16000)");
+	}
+}
+
+/* An option that takes one value is given once; flags and lists may be repeated. */
+TEST(an_option_given_twice)
+{
+	char first[256];
+	snprintf(first, sizeof first, "%s", in_dir("a.onnx"));
+	CHECK_RUN(2, "zoo steering -o %s --output=%s", first, in_dir("b.onnx"));
+	CHECK_SAYS(cli_err, "--output is given twice; it takes one value");
+	CHECK(!file_exists(first) && !file_exists(in_dir("b.onnx")));
+	CHECK_RUN(2, "tune %s --budget 1s --budget 1s", steering());
+	CHECK_SAYS(cli_err, "--budget is given twice");
+	CHECK_RUN(2, "tune %s --wait --wait=5s", steering());
+	CHECK_SAYS(cli_err, "--wait is given twice");
+	CHECK_RUN(0, "tasks %s --json --json -q -q --shape camera=1x3x66x200", steering());
+	CHECK_RUN(2, "tasks %s --shape camera=1x3x66x200 --shape camera=1x3x66x200", steering());
+	CHECK_SAYS(cli_err, "--shape gives 'camera' twice");
+}
+
+TEST(an_option_is_no_value)
+{
+	CHECK_RUN(2, "run m.onnx --resize --input x.png");
+	CHECK_SAYS(
+	    cli_err,
+	    "--resize needs a value, as in --resize WxH, but --input follows (as a value: --resize=--input)");
+	CHECK_RUN(2, "zoo steering -o -q");
+	CHECK_SAYS(cli_err, "--output needs a value, as in --output FILE, but -q follows");
+	CHECK_RUN(2, "zoo steering --output --");
+	CHECK_SAYS(cli_err, "but -- follows");
+	CHECK_RUN(2, "zoo steering --seed -1 -o %s", in_dir("none.onnx"));
+	CHECK_SAYS(cli_err, "--seed -1: 0 or more"); /* a number is a value */
+	CHECK_RUN(0, "zoo steering -q -o=%s", in_dir("some.onnx"));
 }
 
 TEST(durations)

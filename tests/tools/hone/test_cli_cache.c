@@ -664,4 +664,39 @@ TEST(status_says_that_it_is_read_only)
 	CHECK(WEXITSTATUS(status) == 0);
 }
 
+/* A command that reads a cache which --cache names says if there is none; the default one may be missing. */
+TEST(a_cache_to_read_must_be_there)
+{
+	static const char *const readers[] = {"bench M --runs 1",
+					      "verify M",
+					      "run M --random",
+					      "show",
+					      "forget --all",
+					      "explain M",
+					      "report M -o D/page",
+					      "export",
+					      "compile M -o D/compiled",
+					      "tune M --rigor cached",
+					      "bench M --runs 1 --cache D/cache"};
+	char words[1024];
+	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	steering();
+	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+		fill_words(readers[i], "MD", (const char *const[]){steering(), dir}, words);
+		CHECK_RUN(1, "%s --cache %s", words, in_dir("absent"));
+		CHECK_SAYS(cli_err, "there is no cache in ");
+		CHECK_SAYS(cli_err, "/absent: No such file or directory; give --cache DIR");
+		CHECK_RUN(2, "%s --cache %s", words, in_dir("file"));
+		CHECK_SAYS(cli_err, "/file is not a folder, so it is no cache");
+		CHECK(!cli_out[0] && !file_exists(in_dir("absent")));
+	}
+	CHECK_RUN(0, "status --cache %s", in_dir("absent"));
+	CHECK_SAYS(cli_err, "warning: there is no cache in ");
+	CHECK_RUN(2, "status --cache %s", in_dir("file"));
+	setenv("XDG_CACHE_HOME", in_dir("no-home"), 1);
+	CHECK_RUN(0, "run %s -q --random", steering());
+	CHECK(!cli_err[0]);
+	unsetenv("XDG_CACHE_HOME");
+}
+
 TEST_MAIN

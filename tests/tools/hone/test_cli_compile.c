@@ -118,6 +118,9 @@ TEST(options_that_bundles_refuse)
 	CHECK_RUN(2, "bench %s --exact", b);
 	CHECK_SAYS(cli_err, "not compiled with --exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
+	CHECK_RUN(1, "report %s -o %s", b, in_dir("none.html"));
+	CHECK_SAYS(cli_err, "give the ONNX model that it was compiled from; hone bench ");
+	CHECK(!strstr(cli_err, "--kernels") && !file_exists(in_dir("none.html")));
 	for (int i = 0; i < 2; i++) {
 		static const char *const rigor[] = {"estimate", "cached"};
 		CHECK_RUN(2, "tune %s --rigor %s --threads 1 --cache %s", b, rigor[i], tuned());
@@ -151,7 +154,7 @@ TEST(missing_kernels_are_made)
 	char log[256], b[256], cache[256];
 	snprintf(log, sizeof log, "%s", in_dir("log"));
 	snprintf(b, sizeof b, "%s", in_dir("made"));
-	snprintf(cache, sizeof cache, "%s", in_dir("empty"));
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --exact --cache %s --json", steering(), b, cache);
 	json_t *j = parse_out();
 	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback"));
@@ -236,11 +239,11 @@ TEST(a_model_that_changes)
 	snprintf(text, sizeof text, "#!/bin/sh\ntouch '%s'\nexec '%s' \"$@\"\n", model, real);
 	CHECK_OK(file_write(script, text, strlen(text)));
 	REQUIRE(chmod(script, 0755) == 0 && setenv("HONE_WORKER", script, 1) == 0);
-	CHECK_RUN(1, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK_RUN(1, "compile %s --beside --threads 1 --cache %s", model, in_dir("cache"));
 	CHECK_SAYS(cli_err, "changed while it was compiled");
 	CHECK(!file_exists(beside));
 	REQUIRE(setenv("HONE_WORKER", real, 1) == 0);
-	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, in_dir("cache"));
 	CHECK(file_exists(beside));
 }
 

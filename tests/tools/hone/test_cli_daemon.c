@@ -241,7 +241,8 @@ TEST(wait_is_over_when_it_is_ready)
 {
 	struct fake f = {.answer = daemon_of, .said = full};
 	fake_folder(&f);
-	CHECK_RUN(2, "wait");
+	CHECK_RUN(1, "wait --timeout 150ms"); /* --ready is the default */
+	CHECK_SAYS(cli_err, "after 0.15 s honed does not run");
 	CHECK_RUN(1, "wait --ready --timeout 150ms");
 	CHECK_SAYS(cli_err, "honed does not run yet; waiting for it\n");
 	CHECK_SAYS(cli_err, "after 0.15 s honed does not run: see systemctl status honed");

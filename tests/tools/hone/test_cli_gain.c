@@ -28,6 +28,8 @@ static void check_all_say(const char *cache, const char *words)
 	CHECK_SAYS(cli_out, words);
 	CHECK_RUN(0, "report %s --threads 1 -o %s --cache %s", steering(), page, cache);
 	CHECK_SAYS(cli_out, words);
+	CHECK_SAYS(cli_out, ": median times ");
+	CHECK_SAYS(cli_out, "measured now, round by round: ");
 	slurp(page, html, sizeof html);
 	CHECK_SAYS(html, words);
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
@@ -55,7 +57,8 @@ TEST(all_commands_tell_the_same_gain)
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
 	json_t *j = parse_out(), *own = json_object_get(j, "gain");
 	check_keys(own, "ratio low high rounds significant disturbed");
-	CHECK(json_number_value(json_object_get(own, "low")) <= json_number_value(json_object_get(j, "speedup")));
+	CHECK(json_number_value(json_object_get(own, "low")) <=
+	      json_number_value(json_object_get(j, "speedup")));
 	json_decref(j);
 	struct gain g = {.model = "net.onnx",
 			 .date = "2026-01-02 03:04 UTC",
@@ -65,15 +68,25 @@ TEST(all_commands_tell_the_same_gain)
 			 .faster = {2.64, 2.6, 2.68, 25},
 			 .machine = {100, 0, ""}};
 	put_gain(cache, &g);
-	check_all_say(cache, "2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds); measured 2026");
+	check_all_say(
+	    cache, "2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds); measured 2026");
 	double saved_ms = payback(cache);
 	CHECK(saved_ms > 1.639 && saved_ms < 1.641);
 	g.faster = (struct faster){1.01, .98, 1.04, 12};
 	g.machine.share_pct = 70;
 	put_gain(cache, &g);
-	check_all_say(cache, "no significant difference to default schedules (1.01x as fast, 95 % CI 0.98 to 1.04x, "
-			     "12 rounds); disturbed: this process got 70 % of the processor time that it wanted");
+	check_all_say(cache,
+		      "no significant difference to default schedules (1.01x as fast, 95 % CI 0.98 to 1.04x, "
+		      "12 rounds); disturbed: this process got 70 % of the processor time that it wanted");
 	CHECK(payback(cache) == 0);
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "paid back against default schedules not yet: no significant difference");
+	g.faster = (struct faster){.8, .7, .9, 12};
+	put_gain(cache, &g);
+	check_all_say(cache, "1.25x slower than default schedules");
+	CHECK(payback(cache) == 0);
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "paid back against default schedules never: it is slower");
 	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
 	CHECK_RUN(0, "status --json --cache %s", cache);
 	j = parse_out();

@@ -24,21 +24,35 @@ TEST(a_file_is_no_cache)
 	check_refused("/proc/nope", "No such file or directory");
 }
 
+/* Lets another user read the model, and write what redirect() needs. */
+static void open_to_nobody(void)
+{
+	steering();
+	REQUIRE(chmod(dir, 0755) == 0 && chmod(steering(), 0644) == 0);
+	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
+	REQUIRE_OK(file_write(in_dir("stdout"), "", 0));
+	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+}
+
+/* Neither a folder that is named nor the user's own is replaced by another one that could be written. */
 TEST(a_folder_of_another_user)
 {
 	if (getuid() != 0)
 		SKIP("not root: there is no other user");
-	char cache[256];
+	char cache[256], home[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("closed"));
-	steering();
-	REQUIRE(mkdir(cache, 0755) == 0 && chmod(dir, 0755) == 0);
-	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
-	REQUIRE_OK(file_write(in_dir("stdout"), "", 0));
-	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0 &&
-		chmod(steering(), 0644) == 0);
-	setenv("XDG_CACHE_HOME", cache, 1); /* the user's folder, which would lie above, is closed, too */
+	snprintf(home, sizeof home, "%s", in_dir("home"));
+	open_to_nobody();
+	REQUIRE(mkdir(cache, 0755) == 0 && mkdir(home, 0777) == 0 && chmod(home, 0777) == 0);
+	setenv("XDG_CACHE_HOME", home, 1);
 	nobody = true;
 	check_refused(cache, "Permission denied");
+	CHECK_SAYS(cli_err, cache);
+	CHECK(!file_exists(in_dir("home/hone")));
+	setenv("XDG_CACHE_HOME", cache, 1);
+	CHECK_RUN(1, "tune %s --budget 5s --threads 1", steering());
+	CHECK_SAYS(cli_err, "nothing was searched");
+	CHECK_SAYS(cli_err, "closed/hone: Permission denied");
 	nobody = false;
 	unsetenv("XDG_CACHE_HOME");
 }
@@ -71,9 +85,10 @@ TEST(a_full_and_a_read_only_file_system)
 		SKIP("no file system can be mounted here");
 	check_refused(path, "No space left on device");
 	CHECK(!file_exists(in_dir("mounted/new.tmp")) && !file_exists(in_dir("mounted/lock")));
-	setenv("XDG_CACHE_HOME", path, 1);
+	setenv("XDG_CACHE_HOME", in_dir("other-home"), 1);
 	CHECK(mount("tmpfs", path, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
 	check_refused(path, "Read-only file system");
+	CHECK(!file_exists(in_dir("other-home")));
 	unsetenv("XDG_CACHE_HOME");
 	CHECK(umount(path) == 0);
 }
@@ -96,7 +111,7 @@ TEST(without_a_cache_nothing_is_kept)
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache --cache %s/file/x",
 		  steering(), dir);
 	CHECK_SAYS(cli_err, "Next: hone tune ");
-	CHECK_SAYS(cli_err, ": --no-cache kept nothing");
+	CHECK_SAYS(cli_err, " --budget 60s --rigor estimate --threads 1 --cache ");
 	CHECK(!strstr(cli_out, "hone bench"));
 	homeless = true; /* nowhere to look for a cache */
 	CHECK_RUN(0, "tune -q %s --json --rigor estimate --budget 60s --threads 1 --no-cache", steering());

@@ -2,25 +2,9 @@
 /* The command line: hone run on pictures and other files that people have, and what it prints. */
 #include "kernels/task/tensor.h"
 #include "platform/base/arena.h"
-#include "tests/lib/cli.h"
-#include "tests/lib/onnx_make.h"
+#include "tests/lib/cli_model.h"
 #include "tests/lib/pictures.h"
 #include <math.h>
-
-/* Writes a model of one node from x to y and returns its path. */
-static const char *one_node(const char *file, const char *type, const char *dims)
-{
-	const char *path = in_dir(file);
-	struct onnx_maker k;
-	mk_start(&k, 13, 4);
-	mk_input(&k, "x", 1, dims);
-	mk_node(&k, type, "x", "y");
-	mk_output(&k, "y");
-	struct blob b = mk_bytes(&k);
-	CHECK_OK(file_write(path, b.p, b.n));
-	arena_free(&k.a);
-	return path;
-}
 
 static void write_buf(const char *name, struct buf *b)
 {
@@ -94,22 +78,24 @@ TEST(resize_takes_the_middle)
 
 TEST(wrong_picture_options_are_usage_errors)
 {
-	static const char *const wrong[][2] = {{"--resize 4", "WIDTHxHEIGHT"},
-					       {"--resize 0x4", "1 to 16384"},
-					       {"--resize 4x4x4", "WIDTHxHEIGHT"},
-					       {"--resize 99999x4", "16384"},
-					       {"--resize 2x2", "after --resize"},
-					       {"--mean 1,2", "one number or three"},
-					       {"--mean 1,2,3,4", "one number or three"},
-					       {"--mean 1,,3", "one number or three"},
-					       {"--mean nan", "one number or three"},
-					       {"--scale 1/0", "one number or three"},
-					       {"--scale 0", "all pixels the same"},
-					       {"--scale 1,1,0", "all pixels the same"},
-					       {"--layout hwc", "nchw, nhwc"},
-					       {"--layout nhwc", "1x3x7x9"},
-					       {"--channels cmyk", "rgb, bgr, gray"},
-					       {"--channels gray", "3 channels"}};
+	static const char *const wrong[][2] = {
+	    {"--resize 4", "WIDTHxHEIGHT"},
+	    {"--resize 0x4", "1 to 16384"},
+	    {"--resize 4x4x4", "WIDTHxHEIGHT"},
+	    {"--resize 99999x4", "16384"},
+	    {"--resize 2x2", "after --resize"},
+	    {"--mean 1,2", "one number or three"},
+	    {"--mean 1,2,3,4", "one number or three"},
+	    {"--mean 1,,3", "one number or three"},
+	    {"--mean nan", "one number or three"},
+	    {"--scale 1/0", "all finite, as in --scale 1/255 or 1/58.4,"},
+	    {"--std 58.4", "use --scale: then multiplied by this, as 1/255, or 1/STD"},
+	    {"--scale 0", "all pixels the same"},
+	    {"--scale 1,1,0", "all pixels the same"},
+	    {"--layout hwc", "nchw, nhwc"},
+	    {"--layout nhwc", "1x3x7x9"},
+	    {"--channels cmyk", "rgb, bgr, gray"},
+	    {"--channels gray", "3 channels"}};
 	struct buf png = {0};
 	char model[256];
 	snprintf(model, sizeof model, "%s", one_node("c.onnx", "Identity", "1 3 7 9"));
@@ -226,7 +212,6 @@ TEST(ranges_and_the_highest_scores)
 static const char *with_nan(const char *file, int index)
 {
 	static float w[2048 * 2];
-	const char *path = in_dir(file);
 	struct onnx_maker k;
 	for (int i = 0; i < 4096; i++)
 		w[i] = i == index ? NAN : (float)(i % 7) - 3;
@@ -236,10 +221,7 @@ static const char *with_nan(const char *file, int index)
 	mk_node(&k, "Gemm", "x w", "t");
 	mk_node(&k, "Relu", "t", "y");
 	mk_output(&k, "y");
-	struct blob b = mk_bytes(&k);
-	CHECK_OK(file_write(path, b.p, b.n));
-	arena_free(&k.a);
-	return path;
+	return write_model(&k, file);
 }
 
 TEST(nan_in_a_weight_is_called_that)

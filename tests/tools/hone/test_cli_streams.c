@@ -22,15 +22,7 @@ static void make_cache(void)
 /* M: the model, C: the cache, D: the folder of this test. */
 static void fill(const char *words, char out[1024])
 {
-	size_t n = 0;
-	for (; *words && n < 700; words++) {
-		const char *value = *words == 'M'   ? model
-				    : *words == 'C' ? cache
-				    : *words == 'D' ? dir
-						    : NULL;
-		n += (size_t)snprintf(out + n, 1024 - n, "%.*s", value ? 256 : 1, value ? value : words);
-	}
-	out[n] = 0;
+	fill_words(words, "MCD", (const char *const[]){model, cache, dir}, out);
 }
 
 static const struct {
@@ -231,16 +223,16 @@ TEST(interrupted_bench_prints_the_runs_so_far)
 	stop_with = SIGINT;
 	stop_once = "run ";
 	CHECK_RUN(130, "bench %s -v --json --runs 1000000 --threads 1 --cache %s", steering(),
-		  in_dir("none"));
+		  in_dir("cache"));
 	CHECK(stopped() && out_number("runs") > 0 && out_number("runs") < 1000000);
 	CHECK_RUN(130, "bench %s -v --rate 1000 --runs 1000000 --threads 1 --cache %s", steering(),
-		  in_dir("none"));
+		  in_dir("cache"));
 	CHECK_SAYS(cli_out, "median ");
 	CHECK_SAYS(cli_out, "interrupted: only these runs were measured");
 	stop_once = NULL;
-	CHECK_RUN(130, "bench %s --runs 1000000 --threads 1 --cache %s", steering(), in_dir("none"));
+	CHECK_RUN(130, "bench %s --runs 1000000 --threads 1 --cache %s", steering(), in_dir("cache"));
 	stop_with = 0;
-	CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 --cache %s", steering(), in_dir("none"));
+	CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 --cache %s", steering(), in_dir("cache"));
 	CHECK(!stopped());
 }
 

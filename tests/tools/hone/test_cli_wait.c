@@ -3,29 +3,7 @@
 #include "agent/cache/cache.h"
 #include "platform/base/clock.h"
 #include "tests/lib/cli.h"
-
-/* A child that holds the cache's lock for so long, or until it is killed. */
-static pid_t hold(const char *cache_at, int ms)
-{
-	int ready[2];
-	char one = 0;
-	if (pipe(ready) < 0)
-		abort();
-	fflush(NULL);
-	pid_t pid = fork();
-	if (pid == 0) {
-		struct cache *c;
-		if (cache_open(&c, cache_at, false, 0) < 0 || write(ready[1], "x", 1) != 1)
-			_exit(1);
-		usleep((useconds_t)ms * 1000);
-		cache_close(c);
-		_exit(0);
-	}
-	close(ready[1]);
-	CHECK(read(ready[0], &one, 1) == 1);
-	close(ready[0]);
-	return pid;
-}
+#include "tests/lib/hold_cache.h"
 
 static void reap(pid_t pid)
 {
@@ -39,7 +17,7 @@ TEST(a_locked_cache_is_waited_for)
 	char cache_at[256], holder[64], options[64];
 	snprintf(cache_at, sizeof cache_at, "%s", in_dir("locked"));
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache_at);
-	pid_t pid = hold(cache_at, 1500);
+	pid_t pid = hold_cache(cache_at, 1500);
 	snprintf(holder, sizeof holder, "in use by process %ld (", (long)pid);
 	CHECK_RUN(1, "forget --all --cache %s --wait=10ms", cache_at);
 	CHECK_SAYS(cli_err, holder);
@@ -51,7 +29,7 @@ TEST(a_locked_cache_is_waited_for)
 	int status = -1;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	/* The box begins after the wait: it is shorter than the wait, and kernels are found in it. */
-	pid = hold(cache_at, 3000);
+	pid = hold_cache(cache_at, 3000);
 	snprintf(options, sizeof options, "--wait=1m --budget 1s");
 	CHECK_RUN(0, "tune %s --json --rigor estimate --threads 1 %s --cache %s", steering(), options,
 		  cache_at);
@@ -70,7 +48,7 @@ TEST(without_wait_a_locked_cache_fails_as_before)
 	char cache_at[256];
 	snprintf(cache_at, sizeof cache_at, "%s", in_dir("locked2"));
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache_at);
-	pid_t pid = hold(cache_at, 60000);
+	pid_t pid = hold_cache(cache_at, 60000);
 	CHECK_RUN(1, "forget --all --cache %s", cache_at);
 	CHECK_SAYS(cli_err, "is in use by process");
 	CHECK(!strstr(cli_err, "waiting until"));
@@ -86,6 +64,7 @@ TEST(bench_shows_the_most_expensive_rows)
 {
 	char all[64], cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("top"));
+	REQUIRE(mkdir(cache, 0700) == 0);
 	CHECK_RUN(0, "bench %s --runs 3 --kernels fallback --threads 1 --cache %s --json", steering(), cache);
 	json_t *j = parse_out();
 	int n = (int)json_array_size(json_object_get(j, "kernels"));

@@ -143,15 +143,8 @@ TEST(commands_at_80_columns)
 	for (size_t i = 0; i < 6 + (worker() ? 2 : 0); i++)
 		for (int columns = 80; columns >= 60; columns -= 20) {
 			char line[1024];
-			size_t n = 0;
-			for (const char *p = i < 6 ? words[i] : tuned[i - 6]; *p && n < 700; p++) {
-				const char *v = *p == 'L'   ? large
-						: *p == 'S' ? steering()
-						: *p == 'C' ? cache
-							    : NULL;
-				n += (size_t)snprintf(line + n, sizeof line - n, "%.*s", v ? 256 : 1,
-						      v ? v : p);
-			}
+			fill_words(i < 6 ? words[i] : tuned[i - 6], "LSC",
+				   (const char *const[]){large, steering(), cache}, line);
 			CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "%s", line) == 0);
 			/* Only rows of tables and progress have to fit: sentences may wrap. */
 			screen_strip();
@@ -174,23 +167,44 @@ TEST(commands_at_80_columns)
 	(void)tuned[2];
 }
 
+/* Why a model failed; no terminal of these tests shows it in one line. */
+#define REASON                                                                                               \
+	"the model has an input of free size: add shape = images=1x3x640x640 to its section in honed.conf, " \
+	"then reload honed"
+
+/* Whether the screen says the text, which may be broken over several lines. */
+static bool screen_reads(const char *text)
+{
+	static char joined[sizeof cli_screen];
+	size_t n = 0;
+	for (const char *p = cli_screen; *p; p++) {
+		bool blank = strchr(" \r\n", *p);
+		if (!blank || (n && joined[n - 1] != ' '))
+			joined[n++] = blank ? ' ' : *p;
+	}
+	joined[n] = 0;
+	return strstr(joined, text);
+}
+
 /* A status reply of honed whose texts are longer than a terminal is wide. */
-static const char busy[] = "{\"verdict\":\"rests: the zone cpu-thermal-of-the-first-cluster is at 71 C, "
-			   "which is more than its limit of 70 C allows\","
-			   "\"warning\":\"the disk is full: No space left on device; make room there, or "
-			   "choose another folder with --cache\","
-			   "\"models\":[{\"name\":\"a-network-with-a-name-of-forty-bytes-in-all\",\"state\":"
-			   "\"waiting for lease\",\"before_ms\":1234.5,"
-			   "\"now_ms\":1000.25,\"next_s\":90,\"missing\":12}],\"models_left\":3,"
-			   "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone "
-			   "cpu-thermal-of-the-first-cluster is at 71 C\",\"load_pct\":3,"
-			   "\"temp_c\":71,\"zone\":\"cpu-thermal-of-the-first-cluster\",\"headroom_c\":14},"
-			   "\"jobs\":[{\"job\":7,\"model\":\"/srv/models/"
-			   "a-network-with-a-name-of-forty-bytes-in-all.onnx\",\"state\":\"resting\","
-			   "\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"label\":\"conv 3x3 128->256 "
-			   "bias relu add clip\",\"trials\":31,"
-			   "\"before_ms\":12.5,\"now_ms\":5,\"left_s\":8}],\"inhibits\":[],\"flash\":{"
-			   "\"today_bytes\":2097152,\"limit_bytes\":20971520}}";
+static const char busy[] =
+    "{\"verdict\":\"rests: the zone cpu-thermal-of-the-first-cluster is at 71 C, "
+    "which is more than its limit of 70 C allows\","
+    "\"warning\":\"the disk is full: No space left on device; make room there, or "
+    "choose another folder with --cache\","
+    "\"models\":[{\"name\":\"a-network-with-a-name-of-forty-bytes-in-all\",\"state\":"
+    "\"waiting for lease\",\"before_ms\":1234.5,"
+    "\"now_ms\":1000.25,\"next_s\":90,\"missing\":12},{\"name\":\"lanes\",\"state\":\"failed\","
+    "\"next_s\":20,\"error\":\"" REASON "\"}],\"models_left\":3,"
+    "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone "
+    "cpu-thermal-of-the-first-cluster is at 71 C\",\"load_pct\":3,"
+    "\"temp_c\":71,\"zone\":\"cpu-thermal-of-the-first-cluster\",\"headroom_c\":14},"
+    "\"jobs\":[{\"job\":7,\"model\":\"/srv/models/"
+    "a-network-with-a-name-of-forty-bytes-in-all.onnx\",\"state\":\"resting\","
+    "\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"label\":\"conv 3x3 128->256 "
+    "bias relu add clip\",\"trials\":31,"
+    "\"before_ms\":12.5,\"now_ms\":5,\"left_s\":8}],\"inhibits\":[],\"flash\":{"
+    "\"today_bytes\":2097152,\"limit_bytes\":20971520}}";
 
 static bool busy_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
@@ -216,6 +230,7 @@ TEST(status_at_80_columns)
 		CHECK(hone_on_terminal(columns, ON_OUT, "status --cache %s", in_dir("none")) == 0);
 		CHECK(columns < 80 || strstr(cli_screen, "waiting for lease"));
 		CHECK_SAYS(cli_screen, "warning    the disk is full");
+		CHECK(screen_reads("failed lanes: " REASON));
 		CHECK(columns < 120 || strstr(cli_screen, "make room there, or choose another"));
 		CHECK_FITS(columns);
 	}
@@ -233,6 +248,7 @@ TEST(watch_at_80_columns)
 		CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "status --watch") == 0);
 		CHECK_SAYS(cli_screen, "\033[H\033[2J");
 		CHECK_SAYS(cli_screen, "warning    the disk is full");
+		CHECK(screen_reads("failed lanes: " REASON));
 		CHECK_SAYS(cli_screen, "press Ctrl-C to end");
 		CHECK_FITS(columns);
 	}

@@ -2,24 +2,7 @@
 /* The command line's words: what it says of free sizes, of files that are no ONNX, of misspelt words. */
 #include "kernels/task/tensor.h"
 #include "platform/base/arena.h"
-#include "tests/lib/cli.h"
-#include "tests/lib/onnx_make.h"
-
-/* A model of one operator whose input "x" has these dimensions. */
-static const char *relu_model(const char *name, const char *dims)
-{
-	struct onnx_maker k;
-	const char *path = in_dir(name);
-	mk_start(&k, 17, 2);
-	mk_input(&k, "x", 1, dims);
-	mk_node(&k, "Relu", "x", "y");
-	mk_output(&k, "y");
-	struct blob b = mk_bytes(&k);
-	if (file_write(path, b.p, b.n) < 0)
-		abort();
-	arena_free(&k.a);
-	return path;
-}
+#include "tests/lib/cli_model.h"
 
 TEST(free_sizes_must_be_given)
 {
@@ -27,7 +10,7 @@ TEST(free_sizes_must_be_given)
 	    "tasks",   "tune",    "bench",          "run --random --output /tmp/none", "verify",
 	    "compile", "explain", "forget --model", "report -o /tmp/none.html"};
 	char model[256];
-	snprintf(model, sizeof model, "%s", relu_model("detector.onnx", "batch 3 h w"));
+	snprintf(model, sizeof model, "%s", one_node("detector.onnx", "Relu", "batch 3 h w"));
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", in_dir("cache")); /* forget needs a cache */
 	for (size_t i = 0; i < sizeof with_model / sizeof *with_model; i++) {
 		char where[300];
@@ -48,7 +31,7 @@ TEST(a_batch_size_that_is_assumed_is_said_once)
 	static const char *const commands[] = {"bench --runs 1 --kernels fallback",
 					       "verify --kernels fallback"};
 	char model[256];
-	snprintf(model, sizeof model, "%s", relu_model("batch.onnx", "batch_size 6"));
+	snprintf(model, sizeof model, "%s", one_node("batch.onnx", "Relu", "batch_size 6"));
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		CHECK_RUN(0, "%s %s --json --threads 1 --cache %s", commands[i], model, in_dir("cache"));
 		const char *at = strstr(cli_err, "so 1 is taken: input 'x' is [batch_size, 6]");
@@ -69,7 +52,7 @@ TEST(an_input_file_gives_free_sizes)
 	char model[256], file[256];
 	float six[6] = {-1, 2, -3, 4, -5, 6};
 	struct tensor t = {DT_F32, {4, {1, 3, 1, 2}}, six};
-	snprintf(model, sizeof model, "%s", relu_model("detector.onnx", "batch 3 h w"));
+	snprintf(model, sizeof model, "%s", one_node("detector.onnx", "Relu", "batch 3 h w"));
 	snprintf(file, sizeof file, "%s", in_dir("image.npy"));
 	REQUIRE_OK(tensor_write(file, &t, "x"));
 	for (int named = 0; named < 2; named++) {
@@ -88,10 +71,93 @@ TEST(an_input_file_gives_free_sizes)
 	CHECK_SAYS(cli_err, "input 'x' is f32 1x3x1x1");
 }
 
+/* Runs the command of the last Next: line, with more options, and checks that it works. */
+static void paste_next(const char *more)
+{
+	char line[1024];
+	const char *next = strstr(cli_err, "Next: hone ");
+	REQUIRE(next);
+	snprintf(line, sizeof line, "%.*s", (int)strcspn(next + 11, "\n"), next + 11);
+	CHECK_RUN(0, "%s%s", line, more);
+}
+
+/* The next command needs the shapes, and works in the same cache with the same kernels. */
+TEST(next_repeats_the_options)
+{
+	static const char *const commands[] = {
+	    "tasks",  "inspect", "tasks --unsupported", "bench --runs 2", "bench --kernels fallback --runs 2",
+	    "explain"};
+	static const char *const checks[] = {"verify", "verify --kernels fallback", "run --random"};
+	char model[256], cache[256], file[256], where[700];
+	float six[6] = {-1, 2, -3, 4, -5, 6};
+	struct tensor t = {DT_F32, {4, {1, 3, 1, 2}}, six};
+	snprintf(model, sizeof model, "%s", one_node("next.onnx", "Relu", "batch 3 h w"));
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
+	snprintf(file, sizeof file, "%s", in_dir("next.npy"));
+	REQUIRE_OK(tensor_write(file, &t, "x"));
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		bool cached = i > 2;
+		snprintf(where, sizeof where, "%s%s", cached ? " --threads 1 --cache " : "",
+			 cached ? cache : "");
+		CHECK_RUN(0, "%s %s --shape h=4 --shape w=5%s", commands[i], model, where);
+		CHECK_SAYS(cli_err, "--shape h=4 --shape w=5\n");
+		CHECK(!cached || strstr(cli_err, where));
+		CHECK(!strstr(cli_err, "Next: hone tune") || strstr(cli_err, " --budget 20s"));
+		if (worker() || !strstr(cli_err, "Next: hone tune"))
+			paste_next(strstr(cli_err, "Next: hone tune") ? " --rigor estimate" : "");
+	}
+	for (int i = 0; i < 3; i++) {
+		CHECK_RUN(0, "%s %s --threads 1 --exact --cache %s --shape x=1x3x4x5", checks[i], model,
+			  cache);
+		CHECK_SAYS(cli_err, "Next: hone bench ");
+		CHECK_SAYS(cli_err, " --threads 1 --exact");
+		CHECK(i != 1 || strstr(cli_err, " --kernels fallback"));
+		CHECK_SAYS(cli_err, " --shape x=1x3x4x5\n");
+		paste_next(" --runs 2");
+	}
+	/* The input's file gave the sizes. */
+	CHECK_RUN(0, "run %s --cache %s --input %s", model, cache, file);
+	CHECK_SAYS(cli_err, " --shape x=1x3x1x2 ");
+	paste_next(" --runs 2");
+	CHECK_RUN(0, "run %s --cache %s --shape batch=1 --input x=%s", model, cache, file);
+	CHECK_SAYS(cli_err, " --shape x=1x3x1x2 ");
+	CHECK_SAYS(cli_err, " --shape batch=1\n");
+	paste_next(" --runs 2");
+	if (!worker())
+		return;
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --shape x=1x3x4x5 --cache %s", model,
+		  in_dir("fresh"));
+	CHECK_SAYS(cli_err, "Next: hone bench ");
+	CHECK_SAYS(cli_err, " --threads 1 --cache ");
+	CHECK_SAYS(cli_err, " --shape x=1x3x4x5\n");
+	paste_next(" --runs 2");
+	CHECK_RUN(1, "bench %s --require-cache --cache %s --shape x=1x3x8x9", model, cache);
+	CHECK_SAYS(cli_err, ": 1 of 1 kernel is not in the cache: ");
+	CHECK_SAYS(cli_err, " --rigor estimate --cache ");
+	CHECK_SAYS(cli_err, " --shape x=1x3x8x9 makes it");
+}
+
+/* Without --output the outputs are shown, and no file is written. */
+TEST(run_without_output)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("six.onnx", "Relu", "batch 6"));
+	CHECK_RUN(0, "run %s --random --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_out, "output y f32 1x6: ");
+	CHECK_SAYS(cli_out, "highest: ");
+	CHECK(!strstr(cli_err, ".npy"));
+	CHECK_RUN(0, "run %s --random --json --cache %s", model, in_dir("cache"));
+	json_t *j = parse_out(), *row = json_array_get(json_object_get(j, "outputs"), 0);
+	CHECK(json_is_null(json_object_get(row, "file")) && json_object_get(row, "file"));
+	json_decref(j);
+	CHECK_RUN(2, "run %s --random --pb --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "it goes with --output DIR");
+}
+
 TEST(misspelt_words_have_a_suggestion)
 {
 	char model[256];
-	snprintf(model, sizeof model, "%s", relu_model("one.onnx", "batch 6"));
+	snprintf(model, sizeof model, "%s", one_node("one.onnx", "Relu", "batch 6"));
 	CHECK_RUN(2, "tuen %s", model);
 	CHECK_SAYS(cli_err, "did you mean 'tune'?");
 	CHECK_RUN(2, "tune %s --buget 3s", model);
@@ -109,7 +175,7 @@ TEST(misspelt_words_have_a_suggestion)
 }
 
 /* With an unknown operator, and one that runs in portable C. */
-static void odd_model(const char *path)
+static const char *odd_model(void)
 {
 	struct onnx_maker k;
 	mk_start(&k, 17, 4);
@@ -118,9 +184,7 @@ static void odd_model(const char *path)
 	mk_node(&k, "Relu", "r", "s");
 	mk_node(&k, "Frobnicate", "s", "y");
 	mk_output(&k, "y");
-	struct blob b = mk_bytes(&k);
-	REQUIRE_OK(file_write(path, b.p, b.n));
-	arena_free(&k.a);
+	return write_model(&k, "odd.onnx");
 }
 
 TEST(inspect_as_json)
@@ -136,7 +200,7 @@ TEST(inspect_as_json)
 	CHECK(json_array_size(json_object_get(j, "free")) == 0);
 	CHECK(json_integer_value(json_object_get(j, "weights")) > 100000);
 	json_decref(j);
-	CHECK_RUN(0, "inspect %s --json", relu_model("detector.onnx", "batch 3 h w"));
+	CHECK_RUN(0, "inspect %s --json", one_node("detector.onnx", "Relu", "batch 3 h w"));
 	j = parse_out();
 	json_t *free_dims = json_object_get(j, "free");
 	REQUIRE(json_array_size(free_dims) == 3);
@@ -145,8 +209,7 @@ TEST(inspect_as_json)
 	CHECK(json_is_null(json_object_get(j, "untuned")));
 	CHECK(strstr(json_string_value(json_object_get(j, "needs_sizes")), "--shape x=1x3x224x224"));
 	json_decref(j);
-	snprintf(odd, sizeof odd, "%s", in_dir("odd.onnx"));
-	odd_model(odd);
+	snprintf(odd, sizeof odd, "%s", odd_model());
 	CHECK_RUN(0, "inspect %s --json", odd);
 	j = parse_out();
 	json_t *ops = json_object_get(j, "operators"), *bad = json_object_get(j, "unsupported");
@@ -160,12 +223,14 @@ TEST(inspect_as_json)
 TEST(inspect_for_people)
 {
 	char model[256];
-	snprintf(model, sizeof model, "%s", relu_model("detector.onnx", "batch 3 h w"));
+	snprintf(model, sizeof model, "%s", one_node("detector.onnx", "Relu", "batch 3 h w"));
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "opset 17");
 	CHECK_SAYS(cli_out, "[batch, 3, h, w]");
 	CHECK_SAYS(cli_out, "--shape x=1x3x224x224");
 	CHECK_RUN(0, "inspect %s --shape x=1x3x8x8", model);
+	CHECK_SAYS(cli_out, "[1, 3, 8, 8]");
+	CHECK(!strstr(cli_out, "[batch") && !strstr(cli_out, "?"));
 	CHECK_SAYS(cli_out, "Every operator has kernels that can be tuned");
 	CHECK_SAYS(cli_err, "--budget 20s --shape x=1x3x8x8\n");
 	CHECK_RUN(2, "inspect %s --shape x=1x3x8", model);
@@ -175,22 +240,37 @@ TEST(inspect_for_people)
 	CHECK_SAYS(cli_err, "/nowhere/m.onnx");
 }
 
+/* Sizes that the model's nodes refuse are the caller's: the text says so, and the command fails. */
+TEST(inspect_fails_with_sizes_that_do_not_fit)
+{
+	char model[256];
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 w");
+	mk_input(&k, "z", 1, "1 v");
+	mk_node(&k, "Add", "x z", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "add.onnx"));
+	CHECK_RUN(1, "inspect %s --shape x=1x3 --shape z=1x5", model);
+	CHECK_SAYS(cli_out, "With the sizes given, hone cannot use this model: ");
+	CHECK_RUN(1, "inspect %s --shape x=1x3 --shape z=1x5 --json", model);
+	CHECK_RUN(0, "inspect %s --shape x=1x5 --shape z=1x5", model);
+	CHECK_RUN(0, "inspect %s", model);
+}
+
 /* "untuned" is what `hone tasks --unsupported` lists as portable. */
 TEST(inspect_counts_portable_operators)
 {
 	char model[256];
 	struct onnx_maker k;
 	const int64_t two[] = {2};
-	snprintf(model, sizeof model, "%s", in_dir("topk.onnx"));
 	mk_start(&k, 17, 4);
 	mk_input(&k, "x", 1, "1 6");
 	mk_init(&k, "k", 7, "1", two, sizeof two);
 	mk_node(&k, "Relu", "x", "r");
 	mk_node(&k, "TopK", "r k", "y i");
 	mk_output(&k, "y");
-	struct blob b = mk_bytes(&k);
-	REQUIRE_OK(file_write(model, b.p, b.n));
-	arena_free(&k.a);
+	snprintf(model, sizeof model, "%s", write_model(&k, "topk.onnx"));
 	CHECK_RUN(0, "inspect %s --json", model);
 	json_t *j = parse_out(), *untuned = json_object_get(j, "untuned");
 	REQUIRE(json_array_size(untuned) == 1);
@@ -283,6 +363,83 @@ TEST(hone_fleet_has_the_same_words)
 	CHECK_SAYS(cli_err, "did you mean --expires?");
 	CHECK(fleet("--bash-completion") == 0);
 	CHECK_SAYS(cli_out, "_hone_fleet() {");
+}
+
+/* A node or a task by its whole name or its number, else by parts of names. */
+TEST(explain_finds_one_task)
+{
+	char model[256], key[16];
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 3 5 7");
+	mk_node(&k, "GlobalAveragePool", "x", "p");
+	mk_node(&k, "Softmax", "p", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "two.onnx"));
+	static const struct {
+		const char *word;
+		size_t tasks;
+	} cases[] = {{"1", 1}, {"2", 1}, {"GlobalAveragePool_0", 1}, {"_", 2}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		CHECK_RUN(0, "explain %s %s --json --cache %s", model, cases[i].word, in_dir("cache"));
+		json_t *j = parse_out(), *list = json_object_get(j, "tasks");
+		CHECK(json_array_size(list) == cases[i].tasks);
+		snprintf(key, sizeof key, "%.8s",
+			 json_string_value(json_object_get(json_array_get(list, 0), "key")));
+		json_decref(j);
+	}
+	CHECK_RUN(0, "explain %s %s --json --cache %s", model, key, in_dir("cache"));
+	json_t *j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "tasks")) == 1);
+	json_decref(j);
+	CHECK_RUN(1, "explain %s GlobalAveragPool_0 --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "did you mean 'GlobalAveragePool_0'? hone explain ");
+	CHECK_RUN(1, "explain %s 3 --cache %s", model, in_dir("cache"));
+	CHECK(!strstr(cli_err, "did you mean") && !cli_out[0]);
+}
+
+TEST(processors_that_are_not_there)
+{
+	static const char *const lists[] = {"1023", "0,1023"};
+	for (int i = 0; i < 2; i++) {
+		CHECK_RUN(2, "tune %s --cpus %s", steering(), lists[i]);
+		CHECK_SAYS(cli_err, "this process may use the processors 0");
+		CHECK(!strstr(cli_err, "Invalid argument"));
+	}
+}
+
+/* It prints no table, and names a box that is long enough. */
+TEST(a_box_that_could_try_nothing)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int ms = 100; ms < 400; ms += 40) {
+		int status =
+		    hone("tune %s --budget %dms --threads 1 --cache %s", steering(), ms, in_dir("short"));
+		if (status == 1) /* it was too short to read the model */
+			CHECK_SAYS(cli_err, "Give --budget ");
+		if (status != 0 || !strstr(cli_out, "ended before a kernel could be tried"))
+			continue;
+		CHECK_SAYS(cli_out, "it needs a longer --budget\n");
+		CHECK(strchr(cli_out, '\n') == cli_out + strlen(cli_out) - 1);
+		CHECK_SAYS(cli_err, "Next: hone tune ");
+		CHECK_SAYS(cli_err, " --budget 20s --threads 1 --cache ");
+		return;
+	}
+	SKIP("every box that could read the model tried a kernel");
+}
+
+TEST(sync_names_the_file_that_was_given)
+{
+	char conf[256];
+	snprintf(conf, sizeof conf, "%s", in_dir("bare.conf"));
+	FILE *f = fopen(conf, "w");
+	REQUIRE(f && fputs("[honed]\n", f) >= 0 && fclose(f) == 0);
+	CHECK_RUN(0, "sync --config %s", conf);
+	CHECK_SAYS(cli_out, conf);
+	CHECK_SAYS(cli_err, "hone sync --folder DIR --config ");
+	CHECK_RUN(1, "sync --config %s.gone", conf);
+	CHECK_SAYS(cli_err, "there is no configuration");
 }
 
 TEST_MAIN

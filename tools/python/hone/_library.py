@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import os
+import re
 
 MAX_RANK = 8
 
@@ -203,9 +204,24 @@ def _open():
 lib = _open()
 
 
+# How the library's errors name the C structure that gives a shape; names may be quoted as for a shell.
+_GIVEN = r" \(shapes of hone_load_options\) ('(?:[^']|'\\'')*'|[^\s=]*)=(\w+)"
+
+
+def _keyword(match):
+    """The keyword of hone.load that does what the C structure would, as in shapes={'image': (1, 3, 224, 224)}."""
+    words = []
+    for name, dims in re.findall(_GIVEN, match.group()):
+        name = name[1:-1].replace("'\\''", "'") if name.startswith("'") else name
+        sizes = dims.split("x") if dims[0].isdigit() else [dims]
+        words.append(f"{name!r}: " + (f"({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]))
+    return " shapes={" + ", ".join(words) + "}"
+
+
 def check(rc):
     if rc < 0:
-        raise _KINDS.get(rc, Error)(rc, lib.hone_error().decode("utf-8", "replace"))
+        text = lib.hone_error().decode("utf-8", "replace")
+        raise _KINDS.get(rc, Error)(rc, re.sub(f"(?:{_GIVEN})+", _keyword, text))
     return rc
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import math
 import sys
+import warnings
 
 from ._library import USAGE, InputError, InputTypeError
 
@@ -78,8 +79,73 @@ def _from_dlpack(x, info):
     return (t.data or 0) + t.byte_offset, (capsule, x)
 
 
+def _wanted(info):
+    """As in: an array of f32 and shape (1, 3, 66, 200)."""
+    return f"an array of {info.dtype} and shape {info.shape}"
+
+
+def _kind_of(x):
+    return "None" if x is None else f"an object of type {type(x).__name__}"
+
+
+def _wrong_type(x, info):
+    """The error for an array whose values would change if its type were converted without a word."""
+    remedy = f"x.astype('{numpy_dtype(info.dtype).name}')"
+    if info.dtype[0] == "f" and x.dtype.kind in "iu":
+        remedy += ", scaled as the model was trained (pictures: often / 255)"
+    return InputTypeError(USAGE, f"'{info.name}' takes {_wanted(info)}, not of {x.dtype}: convert it, as in {remedy}")
+
+
+def _callers_level():
+    """The stacklevel of the first frame outside the package: calls reach this module on ways of different length."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+_narrowed = []  # holds the first input that was narrowed: one warning is enough
+
+
+def _convert(x, info):
+    """A numpy array in the input's type. A wider type of the same kind takes each value as it is; float64, numpy's own
+    default, is rounded, with one warning. All else is an error, as with ONNX Runtime."""
+    want = numpy_dtype(info.dtype)
+    if x.dtype == want:
+        return x.astype(want, copy=False)
+    if x.dtype.kind != want.kind or not (want.kind == "f" or numpy.can_cast(x.dtype, want)):
+        raise _wrong_type(x, info)
+    if x.dtype.itemsize > want.itemsize and not _narrowed:
+        _narrowed.append(info.name)
+        warnings.warn(f"'{info.name}' is {info.dtype}: {x.dtype} is converted at each call; "
+                      f"give x.astype('{want.name}') to save the time", stacklevel=_callers_level())
+    return x.astype(want)
+
+
+def _from_numbers(x, info):
+    """Python's numbers and lists of them, which have no type of their own."""
+    try:
+        x = numpy.asarray(x)
+    except ValueError as e:  # lists of different lengths
+        raise InputError(USAGE, f"'{info.name}' takes {_wanted(info)}: {e}") from None
+    want = numpy_dtype(info.dtype)
+    if info.dtype == "bf16":
+        return x
+    if x.size and x.dtype.kind in "iu" and want.kind in "iu":
+        limits = numpy.iinfo(want)
+        if int(x.min()) < limits.min or int(x.max()) > limits.max:
+            raise InputError(USAGE, f"'{info.name}' is {info.dtype}: its values are {limits.min} to {limits.max}")
+    elif x.size and not numpy.can_cast(x.dtype, want, "same_kind"):
+        raise InputTypeError(USAGE, f"'{info.name}' takes {_wanted(info)}, not a list of {x.dtype}")
+    return x.astype(want)
+
+
 def _from_buffer(x, info):
-    view = memoryview(x)
+    try:
+        view = memoryview(x)
+    except TypeError:
+        raise InputTypeError(USAGE, f"'{info.name}' takes {_wanted(info)} (numpy, DLPack or the buffer protocol), "
+                                    f"not {_kind_of(x)}") from None
     letters = _DTYPES[info.dtype][2]
     plain = view.format == "B" and view.ndim == 1 and view.nbytes == info.bytes  # bytes as they lie
     if not plain and (view.format.lstrip("@=<") not in letters or view.itemsize * 8 != _DTYPES[info.dtype][1]):
@@ -97,13 +163,13 @@ def _from_buffer(x, info):
 def address_of(x, info):
     """Where the bytes of an input lie, and an object that must live as long as they are read."""
     if numpy is not None and not isinstance(x, numpy.ndarray) and isinstance(x, (int, float, list, tuple)):
-        x = numpy.asarray(x)
+        x = _from_numbers(x, info)
     if numpy is not None and isinstance(x, numpy.ndarray):
         if info.dtype == "bf16":
             if x.dtype.itemsize != 2:
                 raise InputTypeError(USAGE, f"'{info.name}' is bf16, not {x.dtype}")
         else:
-            x = x.astype(numpy_dtype(info.dtype), casting="same_kind", copy=False)
+            x = _convert(x, info)
         if x.shape != info.shape:
             raise InputError(USAGE, f"'{info.name}' has shape {info.shape}, not {x.shape}")
         x = numpy.require(x, requirements=["C", "A"]).reshape(info.shape)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/control/conf.h"
 #include "agent/cache/share_kept.h"
-#include "agent/sync/sync.h"
+#include "agent/control/sync_conf.h"
+#include "platform/base/buf.h"
+#include "platform/base/clock.h"
+#include "platform/base/file.h"
 #include "tests/lib/test.h"
+#include <stdlib.h>
+#include <unistd.h>
 
 static int read_text(const char *text, struct arena *a, struct sync_conf *out)
 {
@@ -54,7 +59,8 @@ TEST(settings_that_are_refused)
 	static const struct {
 		const char *line, *text;
 	} bad[] = {
-	    {"servre = https://a", "servre: no such key"},
+	    {"servre = https://a",
+	     "x:2: [sync] servre: no such key; did you mean server? there are: server, ca"},
 	    {"server = ftp://a", "[sync] server"},
 	    {"server = http://a.example", "plain http"},
 	    {"ca = ca.pem", "absolute"},
@@ -81,6 +87,45 @@ TEST(settings_that_are_refused)
 		CHECK_FAILS(read_text(text, &a, &c), E_USAGE, bad[i].text);
 		arena_free(&a);
 	}
+}
+
+/* Returns the gaps that sync_conf_gaps finds in one text, without the state folder's name. */
+static const char *gaps_of(const char *state, const char *text, int n)
+{
+	static char out[1024];
+	struct arena a = {0};
+	struct buf b = {0};
+	struct conf c;
+	const char *all = arena_printf(&a, "[sync]\nstate = %s\n%s", state, text);
+	conf_defaults(&c);
+	CHECK_OK(conf_text("x", all, strlen(all), &a, &c));
+	CHECK(sync_conf_gaps(&c, &b) == n);
+	snprintf(out, sizeof out, "%s", buf_str(&b));
+	buf_free(&b);
+	arena_free(&a);
+	return out;
+}
+
+TEST(keys_and_files_that_are_missing)
+{
+	char state[] = "/tmp/hone-sync-XXXXXX", cert[64];
+	REQUIRE(mkdtemp(state));
+	CHECK(!*gaps_of(state, "", 0));
+	CHECK(!*gaps_of(state, "server = https://x\n", 0));
+	CHECK(!strcmp(gaps_of(state, "server = https://x\nca = /no/ca\ntoken = /no/token\n", 2),
+		      "x:4: [sync] ca = /no/ca: No such file or directory\n"
+		      "x:5: [sync] token = /no/token: No such file or directory\n"));
+	CHECK(!strcmp(gaps_of(state, "token = /no/token\nupload = yes\n", 2),
+		      "x:3: [sync] token = /no/token: it needs server too; set it in [sync]\n"
+		      "x:4: [sync] upload = yes: it needs server too; set it in [sync]\n"));
+	CHECK(!strcmp(gaps_of(state, "server = https://x\nupload = yes\n", 1),
+		      "x:4: [sync] upload = yes: it needs token too; set it in [sync]\n"));
+	CHECK(!*gaps_of(state, "server = /media/stick\nupload = yes\ntoken = /no/token\n", 0));
+	CHECK(!*gaps_of(state, "server = ftp://x\nca = /no/ca\n", 0)); /* conf_check reports this server */
+	snprintf(cert, sizeof cert, "%s/" SYNC_CERT, state);
+	CHECK_OK(file_write(cert, "x", 1)); /* a board that has joined needs no token */
+	CHECK(!*gaps_of(state, "server = https://x\nupload = yes\ntoken = /no/token\n", 0));
+	CHECK(unlink(cert) == 0 && rmdir(state) == 0);
 }
 
 TEST(servers_and_folders)

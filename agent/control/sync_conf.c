@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the keys of [sync]. */
-#include "agent/control/conf.h"
+#include "agent/control/sync_conf.h"
 #include "agent/cache/share_kept.h"
-#include "agent/sync/sync.h"
+#include "agent/control/conf.h"
+#include "platform/base/clock.h"
+#include "platform/base/near.h"
 #include "platform/base/quantity.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+const char *const channel_names[CHANNELS] = {"canary", "early", "all"};
+
+int channel_parse(const char *name, enum channel *out)
+{
+	for (int i = 0; i < CHANNELS; i++)
+		if (!strcmp(name, channel_names[i])) {
+			*out = (enum channel)i;
+			return E_OK;
+		}
+	return fail(E_CORRUPT, "'%.40s' is not a channel; the channels are canary, early and all", name);
+}
 
 bool sync_is_folder(const char *server)
 {
@@ -200,32 +216,101 @@ enum { NKEYS = sizeof keys / sizeof *keys };
 
 static int no_such_key(const char *name)
 {
-	char list[256];
-	size_t n = 0;
-	for (int i = 0; i < NKEYS; i++)
-		n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", keys[i].name);
-	return fail(E_USAGE, "[sync] %.64s: no such key; there are: %s", name, list);
+	struct buf list = {0};
+	struct near n;
+	near_begin(&n, name);
+	for (int i = 0; i < NKEYS; i++) {
+		buf_printf(&list, "%s%s", i ? ", " : "", keys[i].name);
+		near_add(&n, keys[i].name);
+	}
+	int rc =
+	    fail(E_USAGE, "[sync] %.64s: no such key;%s%s%s there are: %s", name,
+		 n.best ? " did you mean " : "", n.best ? n.best : "", n.best ? "?" : "", buf_str(&list));
+	buf_free(&list);
+	return rc;
 }
 
-static int take_key(const struct conf_sync *s, struct sync_conf *out)
+static int take_key(const char *key, const char *value, struct sync_conf *out)
 {
 	const struct key_kind *k = keys;
-	while (k < keys + NKEYS && strcmp(k->name, s->key))
+	while (k < keys + NKEYS && strcmp(k->name, key))
 		k++;
 	if (k == keys + NKEYS)
-		return no_such_key(s->key);
-	if (k->take(k, s->value, out) >= 0)
+		return no_such_key(key);
+	if (k->take(k, value, out) >= 0)
 		return E_OK;
-	return k->allowed ? fail(E_USAGE, "[sync] %s = %.200s: not possible; allowed: %s", k->name, s->value,
+	return k->allowed ? fail(E_USAGE, "[sync] %s = %.200s: not possible; allowed: %s", k->name, value,
 				 k->allowed)
 			  : fail_in(E_USAGE, "[sync] %s", k->name);
+}
+
+int sync_conf_check(const char *key, const char *value)
+{
+	struct sync_conf unused = {0};
+	return take_key(key, value, &unused);
 }
 
 int sync_conf_read(const struct conf *c, struct sync_conf *out)
 {
 	*out = (struct sync_conf){.every_ns = HOURS(6), .day_bytes = 10 << 20, .run_ns = 120 * NS_PER_S};
 	int rc = E_OK;
-	for (int i = 0; i < c->nsync && rc >= 0; i++)
-		rc = take_key(&c->sync[i], out);
+	for (int i = 0; i < c->nsync && rc >= 0; i++) {
+		const struct conf_sync *s = &c->sync[i];
+		rc = fail_in(take_key(s->key, s->value, out), "%s:%d", s->file, s->line);
+	}
 	return rc;
+}
+
+static const struct conf_sync *entry_of(const struct conf *c, const char *key)
+{
+	for (int i = 0; i < c->nsync; i++)
+		if (!strcmp(c->sync[i].key, key))
+			return &c->sync[i];
+	return NULL;
+}
+
+static int gap_of_file(const struct conf *c, const char *key, struct buf *mistakes)
+{
+	const struct conf_sync *s = entry_of(c, key);
+	struct stat st;
+	if (!s || stat(s->value, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+		return 0;
+	buf_printf(mistakes, "%s:%d: [sync] %s = %s: %s\n", s->file, s->line, key, s->value, strerror(errno));
+	return 1;
+}
+
+/* A key that is of no use without another one. */
+static int gap_of_key(const struct conf *c, const char *key, const char *needs, struct buf *mistakes)
+{
+	const struct conf_sync *s = entry_of(c, key);
+	buf_printf(mistakes, "%s:%d: [sync] %s = %s: it needs %s too; set it in [sync]\n", s->file, s->line,
+		   key, s->value, needs);
+	return 1;
+}
+
+/* A user who may not look into the state folder cannot know whether the board has joined. */
+static bool may_have_joined(const struct sync_conf *c)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int n = snprintf(path, sizeof path, "%s/" SYNC_CERT, sync_state_folder(c));
+	return n >= (int)sizeof path || stat(path, &st) == 0 || errno != ENOENT;
+}
+
+int sync_conf_gaps(const struct conf *c, struct buf *mistakes)
+{
+	struct sync_conf s;
+	if (sync_conf_read(c, &s) < 0)
+		return 0;
+	bool joins = s.server && !sync_is_folder(s.server) && !may_have_joined(&s);
+	int n = gap_of_file(c, "ca", mistakes) + gap_of_file(c, "root", mistakes);
+	if (joins)
+		n += gap_of_file(c, "token", mistakes);
+	if (s.token && !s.server)
+		n += gap_of_key(c, "token", "server", mistakes);
+	if (s.push && !s.server)
+		n += gap_of_key(c, "upload", "server", mistakes);
+	if (s.push && joins && !s.token)
+		n += gap_of_key(c, "upload", "token", mistakes);
+	return n;
 }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/options.h"
+#include "platform/base/near.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int options_refuse(const char *program, const char *word, const struct option *options)
+{
+	struct near n;
+	char name[64];
+	snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
+	name[strcspn(name, "=")] = 0;
+	near_begin(&n, name);
+	for (const struct option *o = options; o->name; o++) {
+		near_add(&n, o->name);
+		if (!strcmp(name, o->name))
+			return fail(E_USAGE,
+				    o->has_arg ? "--%s needs a value; see %s --help"
+					       : "--%s takes no value; see %s --help",
+				    name, program);
+	}
+	if (n.best)
+		return fail(E_USAGE, "unknown option %s; did you mean --%s?", word, n.best);
+	return fail(E_USAGE, "unknown option %s; see %s --help", word, program);
+}

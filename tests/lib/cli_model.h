@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small models for tests of the command line. */
+#ifndef TESTS_CLI_MODEL_H
+#define TESTS_CLI_MODEL_H
+
+#include "platform/base/arena.h"
+#include "tests/lib/cli.h"
+#include "tests/lib/onnx_make.h"
+
+/* Writes the model that `k` holds to a file of the test's folder, and frees it. Returns the path. */
+static inline const char *write_model(struct onnx_maker *k, const char *file)
+{
+	const char *path = in_dir(file);
+	struct blob b = mk_bytes(k);
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&k->a);
+	return path;
+}
+
+/* Writes a model of one node from x, with these dimensions, to y. */
+static inline const char *one_node(const char *file, const char *type, const char *dims)
+{
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, dims);
+	mk_node(&k, type, "x", "y");
+	mk_output(&k, "y");
+	return write_model(&k, file);
+}
+
+#endif

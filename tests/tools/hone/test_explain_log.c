@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests that explain takes the verdict and the payback of a task from one pair of times. */
+#include "tools/hone/explain_log.h"
+#include "tests/lib/test.h"
+#include <math.h>
+#include <stdio.h>
+
+#define DEFAULT "x=1"
+#define CHOSEN "x=2"
+
+static struct rec rec_of(const char *cand, int64_t ns)
+{
+	struct rec r = {
+	    .meas = {.status = MEAS_OK, .runs = 9, .median_ns = ns, .min_ns = ns, .spread_ns = ns / 100}};
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+static void add(struct trials *l, const char *cand, enum tried_by by, bool lost)
+{
+	trials_add(
+	    l, &(struct tried){.cand = cand, .status = MEAS_OK, .ns = 900, .default_ns = 1000, .by = by}, 1);
+	if (lost)
+		trials_add(l, &(struct tried){.cand = cand, .lost = true}, 1);
+}
+
+static void start(struct trials *l, int64_t default_ns, int64_t best_ns, bool lost)
+{
+	trials_start(l, hash_text("task"), "task", "task");
+	l->spent_ns = 1000000;
+	l->default_ns = default_ns;
+	l->best_ns = best_ns;
+	l->fallback_ns = 5000;
+	add(l, DEFAULT, TRIED_DEFAULT, false);
+	add(l, CHOSEN, TRIED_STRATEGY, lost);
+}
+
+/* The records say slower, as the machine was slower when the winner was recorded; the races say faster. */
+TEST(races_give_the_scale)
+{
+	static struct trials l;
+	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(CHOSEN, 1100);
+	start(&l, 1000, 800, false);
+	struct task_times t = explain_times(&l, &def, &best, DEFAULT, CHOSEN);
+	CHECK(t.raced && t.default_ns == 1000 && t.best_ns == 800);
+	CHECK(faster_significant(&t.faster) && fabs(t.faster.ratio - 1.25) < 1e-9);
+	struct payback p = explain_payback(&l, 2, &t);
+	CHECK(p.saved_ns == 400 && !p.slower && p.fallback_ns == 8400);
+	trials_free(&l);
+}
+
+/* A difference within the noise of the records saves nothing. */
+TEST(nothing_is_saved_without_a_significant_difference)
+{
+	static struct trials l;
+	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(CHOSEN, 999);
+	start(&l, 1000, 999, false);
+	struct task_times t = explain_times(&l, &def, &best, DEFAULT, CHOSEN);
+	CHECK(t.faster.rounds && !faster_significant(&t.faster));
+	CHECK(explain_payback(&l, 1, &t).saved_ns == 0 && !explain_payback(&l, 1, &t).slower);
+	trials_free(&l);
+}
+
+/* Without a log of the chosen candidate, or if that lost since, the records' own times are all that is known.
+ */
+TEST(records_without_races)
+{
+	static struct trials l;
+	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(CHOSEN, 1100);
+	start(&l, 1000, 800, true);
+	struct task_times t = explain_times(&l, &def, &best, DEFAULT, CHOSEN);
+	CHECK(!t.raced && t.default_ns == 1000 && t.best_ns == 1100 && t.faster.ratio < 1);
+	CHECK(explain_payback(&l, 1, &t).slower && explain_payback(&l, 1, &t).saved_ns == 0);
+	t = explain_times(NULL, &def, &best, DEFAULT, CHOSEN);
+	CHECK(!t.raced && t.best_ns == 1100);
+	t = explain_times(NULL, NULL, &best, DEFAULT, CHOSEN);
+	CHECK(t.default_ns == 0 && t.best_ns == 1100 && !t.faster.rounds);
+	t = explain_times(NULL, NULL, NULL, DEFAULT, DEFAULT);
+	CHECK(t.default_ns == 0 && t.best_ns == 0 && !t.faster.rounds);
+	trials_free(&l);
+}
+
+/* The default that is chosen is one kernel, with one time, and is compared with nothing. */
+TEST(the_default_is_chosen)
+{
+	static struct trials l;
+	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(DEFAULT, 1200);
+	start(&l, 1010, 900, true); /* the winner was reverted */
+	struct task_times t = explain_times(&l, &def, &best, DEFAULT, DEFAULT);
+	CHECK(t.default_ns == 1010 && t.best_ns == 1010 && !t.faster.rounds);
+	CHECK(explain_payback(&l, 1, &t).saved_ns == 0);
+	t = explain_times(NULL, &def, &best, DEFAULT, DEFAULT);
+	CHECK(t.default_ns == 1000 && t.best_ns == 1000);
+	trials_free(&l);
+}
+
+TEST_MAIN
