@@ -81,7 +81,7 @@ static int parse(int argc, char **argv, struct words *w)
 		else if (c >= BOOT && c <= HELP)
 			*flag[c] = true;
 		else
-			return options_refuse("honed", argv[at < argc ? at : argc - 1], options);
+			return options_refuse("honed", argc, argv, at, options);
 	}
 	if (rc >= 0 && optind < argc)
 		rc = fail(E_USAGE, "unexpected argument '%s' (see honed --help)", argv[optind]);

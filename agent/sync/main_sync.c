@@ -102,7 +102,7 @@ static int parse(int argc, char **argv, struct words *w)
 		else if (c == 'q' || c == 'v')
 			log_level_set(c == 'q' ? LOG_QUIET : LOG_VERBOSE);
 		else
-			return options_refuse("hone-sync", argv[at < argc ? at : argc - 1], options);
+			return options_refuse("hone-sync", argc, argv, at, options);
 	}
 	return optind < argc ? word_alone(argv[optind], w) : E_OK;
 }

@@ -94,6 +94,18 @@ const char *import_shape_option(const struct importer *im)
 	return im->o->shape_option ? im->o->shape_option : "--shape ";
 }
 
+void import_shape_for(const struct importer *im, const char *input, struct buf *out)
+{
+	char name[201]; /* names come from the file and may be of any length */
+	snprintf(name, sizeof name, "%s", input);
+	buf_puts(out, import_shape_option(im));
+	if (im->o->shape_option)
+		buf_puts(out, name);
+	else
+		shell_word(out, name);
+	buf_puts(out, "=");
+}
+
 /* Adds the input to the error's list, and to the command that it shows. */
 static void ask_for(struct importer *im, const char *input, const struct free_shape *f)
 {
@@ -101,12 +113,8 @@ static void ask_for(struct importer *im, const char *input, const struct free_sh
 		return;
 	buf_printf(&im->free, "%sinput '%.100s' is ", im->free.n ? ", " : "", input);
 	put_dims(&im->free, f);
-	buf_printf(&im->give, " %s", import_shape_option(im));
-	if (im->o->shape_option)
-		buf_printf(&im->give, "%.200s", input);
-	else
-		shell_word(&im->give, input);
-	buf_puts(&im->give, "=");
+	buf_puts(&im->give, " ");
+	import_shape_for(im, input, &im->give);
 	put_example(&im->give, f);
 }
 

@@ -63,6 +63,16 @@ static int declared_shape(struct importer *im, const Onnx__ShapeProto *dims, str
 	return E_OK;
 }
 
+static int no_shape(const struct importer *im, const char *input)
+{
+	struct buf give = {0};
+	import_shape_for(im, input, &give);
+	int rc = fail(E_UNSUPPORTED, "its shape is not in the file: give it, as in %s1x3x224x224",
+		      buf_str(&give));
+	buf_free(&give);
+	return rc;
+}
+
 static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
 {
 	const Onnx__ShapeProto *dims = p->type->tensor_type->shape;
@@ -72,9 +82,7 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 	if (!text && !dims)
 		text = file;
 	if (!text && !dims)
-		return fail(E_UNSUPPORTED,
-			    "its shape is not in the file: give it, as in %s%.100s=1x3x224x224",
-			    import_shape_option(im), p->name);
+		return no_shape(im, p->name);
 	int rc = dims ? declared_shape(im, dims, &f) : E_OK;
 	if (rc < 0)
 		return rc;

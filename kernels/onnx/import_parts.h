@@ -72,6 +72,8 @@ int import_outputs(struct importer *im, const Onnx__GraphProto *p) MUST_CHECK;
 void import_free(struct importer *im, const char *input, struct free_shape *f);
 int import_free_finish(struct importer *im) MUST_CHECK;
 const char *import_shape_option(const struct importer *im); /* goes before NAME=DIMS in texts */
+/* Appends it and "NAME=" for an input, quoted where the option is one of a command line. */
+void import_shape_for(const struct importer *im, const char *input, struct buf *out);
 
 /* import_node.c: values of all nodes first (the file need not be in order), then the nodes. */
 int import_declare(struct importer *im, const Onnx__GraphProto *p) MUST_CHECK;

@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-int options_refuse(const char *program, const char *word, const struct option *options)
+int options_refuse(const char *program, int argc, char **argv, int at, const struct option *options)
 {
 	struct near n;
 	char name[64];
+	while (at < argc - 1 && (argv[at][0] != '-' || !argv[at][1]))
+		at++;
+	const char *word = argv[at < argc ? at : argc - 1];
 	snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
 	name[strcspn(name, "=")] = 0;
 	near_begin(&n, name);

@@ -6,14 +6,17 @@
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
 
-/* Bytes from p on that log_plain would leave as they are. */
+/* Bytes from p on that log_plain would leave as they are; 0 only if it would change the first one. A long text
+ * is looked at in parts, which end before a character of several bytes. */
 static size_t shown(const char *p)
 {
-	char copy[1024];
-	size_t n = 0, room = sizeof copy - 8; /* so that a character at the end is not cut */
-	snprintf(copy, sizeof copy, "%s", p);
+	char copy[256];
+	size_t n = 0, room = strnlen(p, sizeof copy - 1);
+	while (room == sizeof copy - 1 && ((unsigned char)p[room] & 0xc0) == 0x80)
+		room--;
+	snprintf(copy, sizeof copy, "%.*s", (int)room, p);
 	log_plain(copy);
-	while (n < room && p[n] && copy[n] == p[n])
+	while (n < room && copy[n] == p[n])
 		n++;
 	return n;
 }

@@ -31,7 +31,9 @@ static const char *in_dir(const char *name)
 	if (!dir[0]) {
 		snprintf(dir, sizeof dir, "/tmp/hone-test-cli-XXXXXX");
 		char empty[160];
-		snprintf(empty, sizeof empty, "%s/cache", mkdtemp(dir));
+		if (!mkdtemp(dir))
+			abort();
+		snprintf(empty, sizeof empty, "%s/cache", dir);
 		if (mkdir(empty, 0755) < 0)
 			abort();
 	}

@@ -137,10 +137,11 @@ void arg_again(const struct args *a, const char *name, const struct cmd *to, str
 		return;
 	const struct opt_value *v = &a->val[from];
 	bool list = own_opts(a->cmd)[from].kind == OPT_LIST;
+	bool joined = own_opts(a->cmd)[from].kind == OPT_DURATION_OR_NONE; /* it takes --NAME=VALUE alone */
 	int n = !list ? 1 : to && own_opts(to)[at].kind != OPT_LIST ? 1 : v->n;
 	for (int i = 0; i < n; i++) {
 		const char *word = list ? v->list[i] : v->s;
-		buf_printf(out, word && *word == '-' ? " --%s=" : word ? " --%s " : " --%s", name);
+		buf_printf(out, word && (joined || *word == '-') ? " --%s=" : word ? " --%s " : " --%s", name);
 		if (word)
 			shell_word(out, word);
 	}

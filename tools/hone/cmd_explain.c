@@ -35,8 +35,8 @@ struct why {
 enum { KEY_DIGITS = 4 /* so many first digits of a key win over parts of names */ };
 
 #define ALONE_WORDS                                                                                          \
-	"alone: as the search timed it, not in the network, whose other kernels leave other data in the "    \
-	"processor's caches; hone bench times it there"
+	"Times are of each kernel alone, as the search measured them. In the network, other kernels change " \
+	"what the caches hold: hone bench measures that."
 
 struct explain {
 	const struct args *args;
@@ -207,11 +207,12 @@ static double served_ns(const struct why *w)
 	return w->times.best_ns > 0 ? w->times.best_ns : w->times.default_ns;
 }
 
-/* Share of the roofline, for as many cores as the kernel was measured with. */
-static double roofline_pct(const struct why *w)
+/* Share of the roofline, for as many cores as the kernel was measured with; a log without a record has those
+ * of this command. */
+static double roofline_pct(const struct explain *e, const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
-	return roof_pct(&w->roof, r->meas.threads, served_ns(w));
+	return roof_pct(&w->roof, r->meas.threads ? r->meas.threads : e->threads, served_ns(w));
 }
 
 static json_t *ms_or_null(double ns)
@@ -223,14 +224,14 @@ static json_t *why_json(const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si so so so so so so so ss so sb so so}", "key", key, "label",
+	return json_pack("{ss so so si so so so so so so so ss so sb sb so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
 			 json_text(w->cand), "default_cand", json_text(w->def), "ms",
 			 ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
 			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
-			 headline_json(&w->times.faster, NULL), "tuned", w->tuned, "stale",
+			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "tuned", w->tuned, "stale",
 			 w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
@@ -256,7 +257,7 @@ static void why_words(const struct explain *e, const struct why *w)
 	} else {
 		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
 		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
-		headline_print(w->times.raced ? "           by its races: "
+		headline_print(w->times.raced ? "           by its races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
 	}
@@ -267,17 +268,18 @@ static void why_words(const struct explain *e, const struct why *w)
 	double ns = served_ns(w);
 	printf("  roofline %.4f ms on one core, limited by %s", w->roof.ns / 1e6,
 	       w->roof.memory_bound ? "memory" : "arithmetic");
-	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
-	if (roof_why(&w->roof, roofline_pct(w)))
-		printf("           %s\n", roof_why(&w->roof, roofline_pct(w)));
+	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(e, w));
+	if (roof_why(&w->roof, roofline_pct(e, w)))
+		printf("           %s\n", roof_why(&w->roof, roofline_pct(e, w)));
 	if (w->logged)
 		explain_log_words(&w->log, &w->payback, w->cand);
 }
 
-static void why_row(struct table *t, int number, const struct why *w, struct roof_notes *notes)
+static void why_row(struct table *t, const struct explain *e, int number, const struct why *w,
+		    struct roof_notes *notes)
 {
 	char share[24];
-	roof_cell(notes, &w->roof, roofline_pct(w), share);
+	roof_cell(notes, &w->roof, roofline_pct(e, w), share);
 	double ns = served_ns(w), default_ns = w->times.default_ns;
 	table_cell(t, "%d", number);
 	table_cell(t, "%s", w->label);
@@ -350,8 +352,8 @@ static void slowest_add(struct slowest *s, const struct why *w)
 
 static int explain_tasks(struct explain *e, const char *word)
 {
-	static const char *const head[] = {"#",        "task",        "uses",       "default us alone",
-					   "us alone", "of roofline", "limited by", "chosen"};
+	static const char *const head[] = {"#",        "task",        "uses",       "default us",
+					   "us", "of roofline", "limited by", "chosen"};
 	struct table t = {.align = "rlrrrrll", .drop = "00100320"};
 	json_t *list = json_array();
 	struct payback all = {0};
@@ -374,7 +376,7 @@ static int explain_tasks(struct explain *e, const char *word)
 		else if (word)
 			why_words(e, why);
 		else
-			why_row(&t, i + 1, why, &notes);
+			why_row(&t, e, i + 1, why, &notes);
 		slowest_add(&slowest, why);
 		trials_free(&why->log);
 	}

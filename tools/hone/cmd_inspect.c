@@ -63,14 +63,23 @@ static int try_import(const struct args *a, struct inspect *in)
 	return E_OK;
 }
 
-/* Gives the inputs or outputs the shapes that the import found with the sizes of --shape. */
+static const struct value *find_value(const struct graph *g, const int *index, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(g->value[index[i]].name, name))
+			return &g->value[index[i]];
+	return NULL;
+}
+
+/* Gives the inputs or outputs the shapes that the import found with the sizes of --shape. An input that
+ * --shape gave a value is none of the graph's any more. */
 static void resolve_shapes(struct inspect *in, struct look_value *v, int n, const int *index, int nindex)
 {
-	for (int i = 0; i < n && i < nindex; i++) {
-		const struct value *found = &in->model.g->value[index[i]];
-		const struct shape *s = &found->t.shape;
-		if (strcmp(found->name, v[i].name) != 0)
+	for (int i = 0; i < n; i++) {
+		const struct value *found = find_value(in->model.g, index, nindex, v[i].name);
+		if (!found)
 			continue;
+		const struct shape *s = &found->t.shape;
 		v[i].ranked = true;
 		v[i].rank = s->rank;
 		v[i].dim = ARENA_ARRAY(&in->arena, struct look_dim, s->rank + 1);

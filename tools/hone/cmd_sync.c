@@ -68,7 +68,7 @@ static int start(const struct args *a, struct arena *arena)
 	if (arg_given(a, "wait"))
 		argv[n++] = wait_ns == INT64_MAX
 				? wait
-				: arena_printf(arena, "--wait=%lldms", (long long)(wait_ns / NS_PER_MS));
+				: arena_printf(arena, "--wait=%lldus", (long long)(wait_ns / NS_PER_US));
 	if (log_level() == LOG_VERBOSE || log_level() == LOG_QUIET)
 		argv[n++] = log_level() == LOG_VERBOSE ? loud : quiet;
 	return rc < 0 ? rc : run_program(argv);

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
-#define APART 1.15                  /* times of one kernel that differ by more need a reason */
+#define APART 1.15                  /* if times of one kernel differ by more, the report says why */
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
 static void progress(void *ctx, const struct job_progress *p)
@@ -232,10 +232,10 @@ static void quantity_notes(const struct tune_report *r)
 		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
 		       "it is not compared with \"before us\"\n");
 	if (differ)
-		printf(
-		    "us: in the network, whose other kernels leave other data in the processor's caches; %d "
-		    "kernel%s took over 15 %% more or less alone, most of all %s (%.1f us alone)\n",
-		    differ, plural_s(differ), r->kernel[most].label, (double)r->kernel[most].alone_ns / 1e3);
+		printf("us: time in the network. Alone, %d kernel%s took a time that differs by over %.0f %%, "
+		       "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
+		       differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
+		       (double)r->kernel[most].alone_ns / 1e3);
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -309,7 +309,7 @@ static bool tried_nothing(const struct tune_report *r)
 		tunable |= r->kernel[i].after == FROM_FALLBACK;
 	}
 	bool over = r->elapsed_s > r->budget_s / 2; /* else there was nothing to try */
-	return !r->trials && !r->stopped && tunable && !cached && over;
+	return !r->trials && !r->stopped && tunable && !cached && over && r->after_ms <= 0;
 }
 
 /* The default box, or twice the one that was too short. */
@@ -321,28 +321,31 @@ static void next_longer(const struct args *a, const struct tune_options *o)
 	next_hone(a, "tune", a->pos[0], more);
 }
 
-static void next_step(const struct args *a, const struct tune_report *r, bool unkept)
+static void next_step(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
-	if (unkept)
+	char threads[32] = "";
+	if (arg_given(a, "cpus") && !arg_given(a, "threads")) /* other commands have no --cpus */
+		snprintf(threads, sizeof threads, " --threads %d", o->threads);
+	if (o->unkept && (!arg_given(a, "cache") || access(o->cache, W_OK) == 0))
 		next_hone(a, "tune", a->pos[0], "");
-	else if (r->warning)
+	else if (o->unkept || r->warning)
 		next_say("name a folder that can be written with --cache, and tune again");
 	else if (!r->kept)
 		next_say(r->stopped
 			     ? "nothing new was kept: tune again"
 			     : "nothing new was kept: tune again, with a longer --budget or another --seed");
 	else
-		next_hone(a, "bench", a->pos[0], "");
+		next_hone(a, "bench", a->pos[0], threads);
 }
 
 static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	const char *model = o->model;
 	if (tried_nothing(r)) {
-		printf("%s on %s: the box of %.1f s ended before a kernel could be tried, so nothing was "
-		       "kept, and the network was not measured: too little time was left; it needs a longer "
-		       "--budget\n",
+		printf("%s on %s: the box of %.1f s ended before any kernel was tried; nothing was kept\n",
 		       model, r->target, r->budget_s);
+		if (r->before_ms > 0)
+			printf("whole network: %.3f ms\n", r->before_ms);
 		next_longer(a, o);
 		return;
 	}
@@ -356,7 +359,9 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	network(r);
-	next_step(a, r, o->unkept);
+	if (o->unkept)
+		printf("nothing was kept (--no-cache)\n");
+	next_step(a, o, r);
 }
 
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)

@@ -49,7 +49,8 @@ struct payback explain_payback(const struct trials *l, int uses, const struct ta
 	p.slower = sure && b->faster.ratio < 1;
 	if (sure && !p.slower)
 		p.saved_ns = uses * (b->default_ns - b->best_ns);
-	if (l->fallback_ns > 0 && b->best_ns > 0)
+	p.has_fallback = l->fallback_ns > 0 && b->best_ns > 0;
+	if (p.has_fallback)
 		p.fallback_ns = uses * ((double)l->fallback_ns - b->best_ns);
 	return p;
 }
@@ -60,6 +61,8 @@ void explain_payback_add(struct payback *sum, const struct payback *p)
 	sum->saved_ns += p->saved_ns;
 	sum->fallback_ns += p->fallback_ns;
 	sum->tasks += p->tasks;
+	sum->slower |= p->slower;
+	sum->has_fallback |= p->has_fallback;
 }
 
 void explain_payback_of(struct payback *sum, const struct gain *g)
@@ -94,7 +97,7 @@ void explain_payback_words(const struct payback *p, const char *before)
 	printf("%stuning took %.2f s; it is paid back against " GAIN_THAN " ", before, p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
 	      p->slower ? "never: it is slower" : "not yet: no significant difference");
-	if (p->fallback_ns > 0) {
+	if (p->has_fallback) {
 		printf(", against fallback kernels ");
 		after(p->spent_ns, p->fallback_ns, alone, "never");
 	}

@@ -26,15 +26,17 @@ struct task_times explain_times(const struct trials *l, const struct rec *def, c
 struct payback {
 	double spent_ns;
 	double saved_ns;    /* per inference, against default schedules; 0: no significant saving */
-	double fallback_ns; /* per inference, against the fallback kernels, if known */
+	double fallback_ns; /* per inference, against the fallback kernels; negative: they are faster */
 	int tasks;          /* tasks that have a log */
-	bool slower;        /* significantly slower than default schedules */
+	bool slower;        /* significantly slower than default schedules; of a sum: some task is */
+	bool has_fallback;  /* the time of some fallback kernel is known */
 	bool network;       /* saved_ns was measured of the whole network, not of kernels alone */
 };
 
 struct payback explain_payback(const struct trials *l, int uses, const struct task_times *b);
 /* What the whole network saves is what was measured of it, which also counts other divisions of its graph. */
 void explain_payback_of(struct payback *sum, const struct gain *g);
+/* Adds up. A sum in which some tasks became faster and others slower saves what the faster ones save. */
 void explain_payback_add(struct payback *sum, const struct payback *p);
 json_t *explain_payback_json(const struct payback *p);
 void explain_payback_words(const struct payback *p, const char *before);

@@ -68,9 +68,14 @@ static int read_input(const struct args *a, struct ready *r, const char *word, b
 		char want[160], got[160];
 		shape_text(&v->t.shape, want);
 		shape_text(&t.shape, got);
-		return fail(
-		    E_USAGE, "%s is %s %s; input '%s' is %s %s (a model with symbolic sizes: --shape %s=%s)",
-		    file, dtype_name(t.dtype), got, v->name, dtype_name(v->t.dtype), want, v->name, got);
+		struct buf name = {0};
+		shell_word(&name, v->name);
+		rc = fail(E_USAGE,
+			  "%s is %s %s; input '%s' is %s %s (a model with symbolic sizes: --shape %s=%s)",
+			  file, dtype_name(t.dtype), got, v->name, dtype_name(v->t.dtype), want,
+			  buf_str(&name), got);
+		buf_free(&name);
+		return rc;
 	}
 	r->in[i] = t;
 	given[i] = true;
@@ -129,6 +134,8 @@ void feed_shapes(const struct args *a, const struct ready *r, struct buf *out)
 {
 	struct arena arena = {0};
 	struct onnx_look look = {0};
+	if (log_level() == LOG_QUIET) /* the next step is not shown, and the model may be large */
+		return;
 	if (!arg_given(a, "input") || !r->model.g || look_file(r->model.path, &arena, &look) < 0)
 		look.nin = 0;
 	for (int i = 0; i < look.nin; i++) {

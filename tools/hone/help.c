@@ -1,9 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/help.h"
 #include "platform/base/near.h"
+#include "tools/hone/table.h"
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { USUAL_COLUMNS = 80, MOST_COLUMNS = 100, HELP_COLUMN = 31 /* at which the words on an option begin */ };
+
+static int help_columns(void)
+{
+	int n = table_columns();
+	return n <= 0 ? USUAL_COLUMNS : n > MOST_COLUMNS ? MOST_COLUMNS : n;
+}
+
+/* Bytes of the first word; short words in brackets stay together, as in "[--cache DIR]". */
+static int word_length(const char *text)
+{
+	enum { SHORT = 32 };
+	const char *end = *text == '[' ? strchr(text, ']') : NULL;
+	int n = end && end - text < SHORT ? (int)(end - text) : 0;
+	return n + (int)strcspn(text + n, " \n");
+}
+
+/* Appends words in lines of at most help_columns(). `at` is the column that is reached; later lines begin at
+ * `indent`. A word that is longer than a line stays whole. Returns the column that is reached. */
+static int put_words(struct buf *out, int at, int indent, const char *text)
+{
+	int most = help_columns();
+	bool fresh = true;
+	while (*text) {
+		text += strspn(text, " \n");
+		int n = word_length(text);
+		if (!n)
+			break;
+		if (!fresh && at + 1 + n > most) {
+			buf_printf(out, "\n%*s", indent, "");
+			at = indent;
+			fresh = true;
+		}
+		buf_printf(out, "%s%.*s", fresh ? "" : " ", n, text);
+		at += n + !fresh;
+		fresh = false;
+		text += n;
+	}
+	return at;
+}
+
+/* Appends paragraphs, which blank lines separate. */
+static void put_paragraphs(struct buf *out, const char *text)
+{
+	for (const char *end; *text; text = *end ? end + 2 : end) {
+		end = strstr(text, "\n\n");
+		end = end ? end : text + strlen(text);
+		char *one = strndup(text, (size_t)(end - text));
+		put_words(out, 0, 0, one ? one : "");
+		buf_puts(out, *end ? "\n\n" : "\n");
+		free(one);
+	}
+}
 
 static bool named(const struct program *p, const struct cmd *c)
 {
@@ -33,8 +89,11 @@ void help_all(const struct program *p, struct buf *out)
 	buf_printf(out, "%s " HONE_VERSION ": %s\n\nusage: %s COMMAND [options]\n\ncommands:\n", p->name,
 		   p->summary, p->name);
 	const struct cmd *c;
-	for (int i = 0; (c = nth_cmd(p, i)); i++)
-		buf_printf(out, "  %-12s %s\n", c->name, c->summary);
+	for (int i = 0; (c = nth_cmd(p, i)); i++) {
+		buf_printf(out, "  %-12s ", c->name);
+		put_words(out, 15, 15, c->summary);
+		buf_puts(out, "\n");
+	}
 	buf_printf(out, "\nStart with: %s\n`%s help COMMAND` says more.\n", p->start, p->name);
 }
 
@@ -45,17 +104,28 @@ static void put_opts(const struct opt *o, struct buf *out)
 		snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
 			 o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
 			 o->arg && o->arg[0] != '[' ? " " : "", o->arg ? o->arg : "");
-		buf_printf(out, "  %-28s %s%s\n", left, o->help,
-			   o->kind == OPT_LIST ? " (may be repeated)" : "");
+		char help[600];
+		snprintf(help, sizeof help, "%s%s", o->help, o->kind == OPT_LIST ? " (may be repeated)" : "");
+		buf_printf(out, "  %-*s ", HELP_COLUMN - 3, left);
+		int wide = (int)strlen(left) + 3;
+		put_words(out, wide > HELP_COLUMN ? wide : HELP_COLUMN, HELP_COLUMN, help);
+		buf_puts(out, "\n");
 	}
 }
 
 void help_cmd(const struct program *p, const struct cmd *c, struct buf *out)
 {
-	buf_printf(out, "%s %s: %s\n\nusage: %s %s %s\n", p->name, c->name, c->summary, p->name, c->name,
-		   c->usage);
-	if (c->details && *c->details)
-		buf_printf(out, "\n%s\n", c->details);
+	char head[600];
+	snprintf(head, sizeof head, "%s %s: %s", p->name, c->name, c->summary);
+	put_words(out, 0, 0, head);
+	snprintf(head, sizeof head, "usage: %s %s %s", p->name, c->name, c->usage);
+	buf_puts(out, "\n\n");
+	put_words(out, 0, 11, head);
+	buf_puts(out, "\n");
+	if (c->details && *c->details) {
+		buf_puts(out, "\n");
+		put_paragraphs(out, c->details);
+	}
 	if (c->opts && c->opts->name) {
 		buf_puts(out, "\noptions:\n");
 		put_opts(c->opts, out);

@@ -64,6 +64,8 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 int model_cache_check(const char *dir)
 {
 	struct stat st;
+	if (!*dir)
+		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	bool there = stat(dir, &st) == 0;
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache; give --cache DIR", dir);

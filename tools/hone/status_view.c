@@ -83,10 +83,11 @@ static void next_of(const json_t *m, struct buf *b)
 static void error_line(const json_t *m)
 {
 	struct buf b = {0};
-	const char *error = daemon_text(m, "error", "");
+	const char *error = daemon_text(m, "error", ""), *state = daemon_text(m, "state", "");
+	bool ended = !strcmp(state, "refused") || !strcmp(state, "failed");
 	if (*error)
 		buf_printf(&b, "%s: %s", daemon_text(m, "name", "?"), error);
-	say(strcmp(daemon_text(m, "state", ""), "refused") ? "failed" : "refused", &b);
+	say(ended ? state : "last error", &b);
 }
 
 static void models_table(const json_t *models, bool color)

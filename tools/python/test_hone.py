@@ -108,7 +108,7 @@ def test_free_sizes(folder):
         dims = b"".join(field(1, bytes([8, d]) if isinstance(d, int) else field(2, d.encode())) for d in dims)
         return field(1, name.encode()) + field(2, field(1, bytes([8, 1]) + field(2, dims)))
 
-    for name in ("x", "it's"):
+    for name in ("x", "it's", "my input"):
         node = field(1, name.encode()) + field(2, b"y") + field(4, b"Relu")
         graph = field(1, node) + field(2, b"g") + field(11, value(name, [1, "height", 4])) + field(12, value("y", [1, "height", 4]))
         model = bytes([8, 8]) + field(7, graph) + field(8, bytes([16, 17]))

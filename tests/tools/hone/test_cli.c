@@ -3,6 +3,8 @@
 #include "tests/lib/cli.h"
 #include "tools/hone/help.h"
 
+#include <ctype.h>
+
 TEST(without_words_it_lists_the_commands)
 {
 	CHECK_RUN(0, " ");
@@ -136,6 +138,18 @@ TEST(sizes)
 		CHECK_FAILS(size_parse(bad[i], &bytes), E_USAGE, bad[i]);
 }
 
+/* Turns line breaks and blanks beside them into one blank, as help is broken into lines. */
+static void join_lines(char *text)
+{
+	char *to = text;
+	for (const char *p = text; *p; p++)
+		if (!isspace((unsigned char)*p))
+			*to++ = *p;
+		else if (to > text && to[-1] != ' ')
+			*to++ = ' ';
+	*to = 0;
+}
+
 TEST(every_command_has_help_a_manual_page_and_completion)
 {
 	struct buf complete = {0};
@@ -144,6 +158,7 @@ TEST(every_command_has_help_a_manual_page_and_completion)
 		const struct cmd *c = cmd_table[i];
 		char line[96];
 		CHECK_RUN(0, "%s --help", c->name);
+		join_lines(cli_out);
 		CHECK_SAYS(cli_out, c->summary);
 		CHECK(strlen(c->summary) > 10 && strlen(c->summary) <= 80);
 		struct buf man = {0};

@@ -98,7 +98,8 @@ static void check_task(const json_t *t)
 				  json_string_value(json_object_get(t, "default_cand")));
 	CHECK(json_is_true(json_object_get(t, "tuned")) && ms > 0 && default_ms > 0);
 	CHECK(is_default == json_is_null(gain) && (!is_default || near(ms, default_ms)));
-	CHECK(ms <= default_ms * 1.001); /* the chosen kernel won races */
+	if (json_is_true(json_object_get(t, "raced"))) /* times of records may be of different moments */
+		CHECK(ms <= default_ms * 1.001);
 	bool wins = false;
 	if (!is_default) {
 		check_verdict(gain);

@@ -109,7 +109,7 @@ TEST(quiet_says_only_errors)
 static void check_word(const char *word)
 {
 	struct buf cmd = {0};
-	char got[512];
+	char got[4096];
 	buf_puts(&cmd, "printf '%s' ");
 	shell_word(&cmd, word);
 	buf_printf(&cmd, " >%s", in_dir("word"));
@@ -149,12 +149,35 @@ TEST(words_for_a_shell)
 	shell_word(&b, far);
 	CHECK(b.n > sizeof far); /* quoted, in pieces */
 	buf_free(&b);
+	for (int at = 230; at < 270; at++) { /* a character of two bytes at each place where a piece may end */
+		memset(far, 'x', 300);
+		snprintf(far + at, sizeof far - (size_t)at, "\xc3\xbc end");
+		check_word(far);
+		shell_word(&b, far);
+		CHECK(strstr(buf_str(&b), "\xc3\xbc"));
+		buf_free(&b);
+	}
 	shell_path(&b, "-rf x");
 	CHECK(!strcmp(buf_str(&b), "./'-rf x'"));
 	buf_free(&b);
 	shell_path(&b, "-");
 	CHECK(!strcmp(buf_str(&b), "./-"));
 	buf_free(&b);
+}
+
+/* The time that a word takes grows with its length alone: it may come from a model file. */
+TEST(long_words_for_a_shell)
+{
+	enum { LONG = 1 << 20 };
+	char *word = malloc(LONG + 1);
+	struct buf b = {0};
+	REQUIRE(word);
+	memset(word, '\1', LONG);
+	word[LONG] = 0;
+	shell_word(&b, word); /* takes minutes if each control character looks at all that follows it */
+	CHECK(b.n > LONG);
+	buf_free(&b);
+	free(word);
 }
 
 /* The Next: line of a model with an awkward name is pasted into a shell, in which `hone` is a function that

@@ -2,6 +2,7 @@
 /* The command line on terminals of several widths: progress lines, tables, the status. */
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_honed.h"
+#include "tools/hone/help.h"
 #include "tools/hone/table.h"
 
 static const char long_name[] =
@@ -257,6 +258,31 @@ TEST(watch_at_80_columns)
 	end_after_ms = 0;
 	fake_hush(&f);
 	fake_remove(&f);
+}
+
+/* The help of all commands: 80 columns off a terminal, at most 100 on a wide one; no word is lost. */
+TEST(help_fits_its_terminal)
+{
+	unsetenv("COLUMNS");
+	for (int i = 0; cmd_table[i]; i++) {
+		struct buf b = {0};
+		help_cmd(&hone_program, cmd_table[i], &b);
+		for (const char *p = buf_str(&b); *p; p += strcspn(p, "\n"), p += *p == '\n')
+			if (strcspn(p, "\n") > 80) {
+				printf("hone %s --help: %.*s\n", cmd_table[i]->name, (int)strcspn(p, "\n"), p);
+				test_bad = 1;
+			}
+		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++) {
+			const char *last = strrchr(o->help, ' ');
+			CHECK(last && strstr(buf_str(&b), last + 1));
+		}
+		buf_free(&b);
+	}
+	CHECK(hone_on_terminal(60, ON_OUT, "tune --help") == 0);
+	CHECK_FITS(60);
+	CHECK(screen_reads("usage: hone tune MODEL [--budget 20s] [--rigor LEVEL]"));
+	CHECK(hone_on_terminal(200, ON_OUT, "tune --help") == 0);
+	CHECK_FITS(100);
 }
 
 TEST_MAIN

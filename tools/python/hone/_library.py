@@ -204,15 +204,14 @@ def _open():
 lib = _open()
 
 
-# How the library's errors name the C structure that gives a shape; names may be quoted as for a shell.
-_GIVEN = r" \(shapes of hone_load_options\) ('(?:[^']|'\\'')*'|[^\s=]*)=(\w+)"
+# How the library's errors name the C structure that gives a shape. Names are as in the model, blanks included.
+_GIVEN = r" \(shapes of hone_load_options\) (.+?)=(\w+)"
 
 
 def _keyword(match):
     """The keyword of hone.load that does what the C structure would, as in shapes={'image': (1, 3, 224, 224)}."""
     words = []
     for name, dims in re.findall(_GIVEN, match.group()):
-        name = name[1:-1].replace("'\\''", "'") if name.startswith("'") else name
         sizes = dims.split("x") if dims[0].isdigit() else [dims]
         words.append(f"{name!r}: " + (f"({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]))
     return " shapes={" + ", ".join(words) + "}"

@@ -108,8 +108,8 @@ _narrowed = []  # holds the first input that was narrowed: one warning is enough
 
 
 def _convert(x, info):
-    """A numpy array in the input's type. A wider type of the same kind takes each value as it is; float64, numpy's own
-    default, is rounded, with one warning. All else is an error, as with ONNX Runtime."""
+    """A numpy array in the input's type. A wider type of the same kind takes each value as it is; a wider float, such as
+    float64, numpy's own default, is rounded, with one warning. All else is an error, as with ONNX Runtime."""
     want = numpy_dtype(info.dtype)
     if x.dtype == want:
         return x.astype(want, copy=False)
