@@ -209,16 +209,22 @@ static bool is_dims(const char *p)
 
 /* NAME=DIMS, as --shape takes it; NAME:DIMS is the old form. A name that was given before, in this file or an
  * earlier one, gets the new dimensions. */
+/* Bytes of NAME in "NAME=DIMS" or, in older files, "NAME:DIMS"; 0: it is neither. */
+static size_t shape_name(const char *value)
+{
+	const char *sep = strrchr(value, '=');
+	sep = sep ? sep : strrchr(value, ':');
+	return sep ? (size_t)(sep - value) : 0;
+}
+
 static int take_shape(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	struct conf_shapes *list = at;
-	char *copy = arena_strdup(r->a, value), *sep = strrchr(copy, '=');
-	if (!sep)
-		sep = strrchr(copy, ':');
-	if (!sep || sep == copy || !is_dims(sep + 1))
+	char *copy = arena_strdup(r->a, value);
+	size_t name = shape_name(copy);
+	if (!name || !is_dims(copy + name + 1))
 		return E_USAGE;
-	*sep = '=';
-	size_t name = (size_t)(sep - copy) + 1;
+	copy[name++] = '=';
 	int i = 0;
 	while (i < list->n && strncmp(list->shape[i], copy, name))
 		i++;
@@ -334,13 +340,15 @@ static void key_names(const char *section, struct buf *out, struct near *n)
 		}
 }
 
-/* The section, other than this one, that has a key of this name; NULL: none. */
-static const char *section_of_key(const char *name)
+/* Appends the sections that have a key of this name: "[idle], [limits]". */
+static void sections_of_key(const char *name, struct buf *out)
 {
 	for (int i = 0; i < NKEYS; i++)
 		if (!strcmp(keys[i].name, name))
-			return keys[i].section;
-	return NULL;
+			buf_printf(out, "%s[%s]", out->n ? ", " : "",
+				   strcmp(keys[i].section, "model") ? keys[i].section : "model NAME");
+	if (sync_conf_has(name))
+		buf_printf(out, "%s[sync]", out->n ? ", " : "");
 }
 
 static void policy_names(struct buf *out)
@@ -393,6 +401,8 @@ static int begin_section(struct reading *r, const char *section)
 	r->model = NULL;
 	if (!strncmp(section, "model ", 6)) {
 		int rc = model_section(r, section + 6 + strspn(section + 6, " "));
+		if (rc >= 0) /* more blanks name the same model */
+			snprintf(name, sizeof name, "[model %s]", r->model->name);
 		if (rc >= 0)
 			refuse_again(r, name, "write all its keys there");
 		return rc;
@@ -447,12 +457,12 @@ static void refuse_key_again(struct reading *r, const struct key_kind *k, const 
 			     const char *value)
 {
 	char name[2 * MOST_LINE];
-	int shape = k->take == take_shape ? (int)(strrchr(value, '=') ? strrchr(value, '=') - value
-								      : strrchr(value, ':') - value)
-					  : 0;
-	snprintf(name, sizeof name, "[%s] %s%s%.*s", section, k->name, shape ? " = " : "", shape, value);
-	if (k->take != take_file)
-		refuse_again(r, name, "keep one of the two");
+	int shape = k->take == take_shape ? (int)shape_name(value) : 0;
+	if (k->take == take_file)
+		return;
+	snprintf(name, sizeof name, "[%s%s] %s%s%.*s", r->model ? "model " : "",
+		 r->model ? r->model->name : section, k->name, shape ? " = " : "", shape, value);
+	refuse_again(r, name, "keep one of the two");
 }
 
 static int take_key(struct reading *r, const struct key_kind *k, const char *section, const char *value)
@@ -475,17 +485,18 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 
 static int refuse_unknown_key(struct reading *r, const char *section, const char *kind, const char *name)
 {
-	struct buf list = {0};
+	struct buf list = {0}, homes = {0};
 	struct near n;
-	char what[2 * MOST_LINE + 64];
-	const char *home = section_of_key(name);
+	char what[2 * MOST_LINE + 128];
+	sections_of_key(name, &homes);
 	near_begin(&n, name);
 	key_names(kind, &list, &n);
 	int len = snprintf(what, sizeof what, "[%s] %s: no such key;", section, name);
-	if (home)
-		snprintf(what + len, sizeof what - (size_t)len, " it belongs to [%s];", home);
+	if (homes.n)
+		snprintf(what + len, sizeof what - (size_t)len, " it belongs to %s;", buf_str(&homes));
 	else if (n.best)
 		snprintf(what + len, sizeof what - (size_t)len, " did you mean %s?", n.best);
+	buf_free(&homes);
 	return refuse_listing(r, &list, what);
 }
 

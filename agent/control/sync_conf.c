@@ -244,6 +244,14 @@ static int take_key(const char *key, const char *value, struct sync_conf *out)
 			  : fail_in(E_USAGE, "[sync] %s", k->name);
 }
 
+bool sync_conf_has(const char *key)
+{
+	for (int i = 0; i < NKEYS; i++)
+		if (!strcmp(keys[i].name, key))
+			return true;
+	return false;
+}
+
 int sync_conf_check(const char *key, const char *value)
 {
 	struct sync_conf unused = {0};
@@ -275,7 +283,8 @@ static int gap_of_file(const struct conf *c, const char *key, struct buf *mistak
 	struct stat st;
 	if (!s || stat(s->value, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
 		return 0;
-	buf_printf(mistakes, "%s:%d: [sync] %s = %s: %s\n", s->file, s->line, key, s->value, strerror(errno));
+	buf_printf(mistakes, "%s:%d: [sync] %s = %s: %s; put the file there, or correct the path\n", s->file,
+		   s->line, key, s->value, strerror(errno));
 	return 1;
 }
 
@@ -283,7 +292,7 @@ static int gap_of_file(const struct conf *c, const char *key, struct buf *mistak
 static int gap_of_key(const struct conf *c, const char *key, const char *needs, struct buf *mistakes)
 {
 	const struct conf_sync *s = entry_of(c, key);
-	buf_printf(mistakes, "%s:%d: [sync] %s = %s: it needs %s too; set it in [sync]\n", s->file, s->line,
+	buf_printf(mistakes, "%s:%d: [sync] %s = %s needs the key %s, too; add it to [sync]\n", s->file, s->line,
 		   key, s->value, needs);
 	return 1;
 }
@@ -293,7 +302,8 @@ static bool may_have_joined(const struct sync_conf *c)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	int n = snprintf(path, sizeof path, "%s/" SYNC_CERT, sync_state_folder(c));
+	/* not $STATE_DIRECTORY: honed, which asks too, has a state folder of its own */
+	int n = snprintf(path, sizeof path, "%s/" SYNC_CERT, c->state ? c->state : SYNC_STATE);
 	return n >= (int)sizeof path || stat(path, &st) == 0 || errno != ENOENT;
 }
 

@@ -39,6 +39,7 @@ struct conf;
  * (2m), day (10M), rate (0) and watch; configs/honed.conf shows each. E_USAGE: the text "FILE:LINE: ..."
  * names the key and the allowed values. The texts in *out are owned by c. */
 int sync_conf_read(const struct conf *c, struct sync_conf *out) MUST_CHECK;
+bool sync_conf_has(const char *key);
 /* Checks one key and its value as sync_conf_read does; the text has no FILE:LINE. */
 int sync_conf_check(const char *key, const char *value) MUST_CHECK;
 /* Appends a line "FILE:LINE: ..." for each key without which hone-sync cannot do what others of c demand, and

@@ -331,16 +331,16 @@ void model_failed(struct honed *h, int i, const char *text)
 		  (long long)(m->pause_step_ns / NS_PER_S));
 }
 
-/* Nothing more can be done now for a model that gains nothing, or while the cache cannot be written: that was
- * tried twice. */
-static bool is_in_vain(const struct honed *h, const struct kept_model *m)
+/* Whether more work on a model would gain nothing now: nothing more is promised, or the cache cannot be
+ * written. STORE_PAUSE_NS is the first pause after a failed commit, so a longer one means that two failed. */
+static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 {
 	return (m->rest_step_ns && !(m->missing && promises(m))) || h->commits.step_ns > STORE_PAUSE_NS;
 }
 
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
-	return m->refused[0] || m->boxed || is_in_vain(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
+	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
 	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 

@@ -395,7 +395,7 @@ static const struct {
 	const char *name, *help;
 	double (*value)(const struct honed *h, const struct kept_model *m); /* NaN: not known */
 } of_models[] = {
-    {"hone_model_ready", "1 if the model has all kernels that can be made for it.", model_is_ready},
+    {"hone_model_ready", "1 if nothing more can be done for the model now.", model_is_ready},
     {"hone_model_before_seconds", "Run time of the model when honed first saw it.", model_before},
     {"hone_model_now_seconds", "Run time of the model now.", model_now},
     {"hone_model_promise_ratio", "Share of the run time that more search is expected to gain.",

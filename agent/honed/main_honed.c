@@ -242,6 +242,7 @@ static int check_models(struct loop *l, const struct conf *c)
 			printf("model %s: %s\n", c->model[i].name, l->model[i].refused);
 			bad++;
 		}
+	l->conf = NULL; /* the caller's */
 	return bad;
 }
 
@@ -277,7 +278,9 @@ static int run(int argc, char **argv)
 	if (rc < 0)
 		return rc;
 	l.o = w.o;
-	if (w.o.conf && !w.help && !w.version && (rc = conf_given(w.o.conf)) < 0)
+	if (w.o.conf && !w.help && !w.version)
+		rc = conf_given(w.o.conf);
+	if (rc < 0)
 		return rc;
 	choose_folders(&l.o);
 	notify_init(&l.notify);

@@ -191,8 +191,8 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 /* Returns whether a run against the server is due. */
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
-	/* systemd, which sets this, starts it often: a person is told also why nothing happens */
-	void (*say)(const char *fmt, ...) = getenv("INVOCATION_ID") ? log_more : log_info;
+	/* The timer starts it often, so the journal says only with -v why nothing happens. */
+	void (*say)(const char *fmt, ...) = log_to_journal() ? log_more : log_info;
 	if (!c->server && !w->folder && !c->watch)
 		say("hone-sync: nothing to do: server is not set in [sync] of %s",
 		    w->conf ? w->conf : CONF_FILE);
@@ -204,14 +204,19 @@ static bool is_due(const struct words *w, const struct sync_conf *c, const struc
 }
 
 /* Tries again as long as another process writes the cache, and --wait and signals allow it. */
-static int open_cache(const struct words *w, const struct sync_cache_options *o, struct sync_cache *to)
+static int open_cache(const struct words *w, struct sync_cache_options *o, struct sync_cache *to)
 {
 	const int64_t start_ns = clock_now(o->clock);
+	int64_t left_ns = w->wait_ns, done_ns;
+	o->wait_ns = left_ns > 0 && left_ns < NS_PER_S ? left_ns : left_ns > 0 ? NS_PER_S : 0;
 	int rc = sync_cache_open(o, to);
 	if (rc == E_BUSY && w->wait_ns > 0)
 		log_info("hone-sync: %s; waiting until it ends", err_text());
-	while (rc == E_BUSY && !stop && clock_now(o->clock) - start_ns < w->wait_ns)
+	while (rc == E_BUSY && !stop && (done_ns = clock_now(o->clock) - start_ns) < w->wait_ns) {
+		left_ns = w->wait_ns - done_ns;
+		o->wait_ns = left_ns < NS_PER_S ? left_ns : NS_PER_S; /* a signal ends it within a second */
 		rc = sync_cache_open(o, to);
+	}
 	return rc;
 }
 
@@ -220,7 +225,7 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 {
 	struct sync_cache to;
 	bool due = is_due(w, c, now), packs = c->watch && !w->folder && file_is_dir(c->watch);
-	const struct sync_cache_options o = {.dir = w->cache      ? w->cache
+	struct sync_cache_options o = {.dir = w->cache      ? w->cache
 						    : conf->cache ? conf->cache
 								  : CACHE_DAEMON,
 					     .socket = w->socket               ? w->socket

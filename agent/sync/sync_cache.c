@@ -137,7 +137,7 @@ static int open_cache(struct keeper *k, const struct sync_cache_options *o)
 		return fail(E_IO,
 			    "cache %s belongs to another user, and no honed runs that keeps it; start honed",
 			    o->dir);
-	return cache_open_with(&k->cache, o->dir, CACHE_WRITE, LOCK_WAIT_NS, &co);
+	return cache_open_with(&k->cache, o->dir, CACHE_WRITE, o->wait_ns ? o->wait_ns : LOCK_WAIT_NS, &co);
 }
 
 static int name_class(struct keeper *k)

@@ -13,6 +13,7 @@ struct sync_cache_options {
 	const char *state;  /* hone-sync's state folder */
 	const char *server; /* part of the keys of sent marks (CACHE_SHARED) */
 	struct clock *clock;
+	int64_t wait_ns; /* for another process that writes the cache; 0: 5 s */
 };
 
 /* Opens the cache for records of this machine's class. E_BUSY: another process writes the cache; E_IO: this

@@ -64,7 +64,7 @@ static int nowhere_to_keep(int rc)
 	snprintf(why, sizeof why, "%s", err_text());
 	return fail(rc, "results could not be kept, so nothing was searched: %s. %s", why,
 		    leash_is_child()
-			? "Make room there, or name another folder with cache in [honed] of honed.conf"
+			? "Correct that, or name another folder with cache in [honed] of honed.conf"
 			: "Name another folder with --cache DIR, or keep nothing with --no-cache");
 }
 

@@ -63,6 +63,9 @@ static const struct {
     {"[boot]\nunclean = 99999999999999999999\n", "2: [boot] unclean"},
     {"[boot]\ncache = /x\n",
      "2: [boot] cache: no such key; it belongs to [honed]; there are: budget, jobs, unclean"},
+    {"[honed]\nmemory = 1M\n", "2: [honed] memory: no such key; it belongs to [idle], [limits];"},
+    {"[honed]\nshape = N=1\n", "2: [honed] shape: no such key; it belongs to [model NAME];"},
+    {"[honed]\ntoken = /x\n", "2: [honed] token: no such key; it belongs to [sync];"},
     {"[boots]\n", "1: [boots]: no such section; did you mean [boot]? there are: [honed], [boot], [idle]"},
     {"[modl x]\n", "1: [modl x]: no such section; did you mean [model NAME]? there are: "},
     {"[camera]\n", "1: [camera]: no such section; there are: "},
@@ -273,7 +276,7 @@ TEST(repetitions_and_sync_are_found_by_the_check_alone)
 {
 	static const char text[] =
 	    "[boot]\njobs = 2\n[model m]\npath = /m\nshape = N=1\nshape = N=2\nshape = M=2\n"
-	    "path = /n\n[boot]\njobs = 3\n[model m]\nthreads = 2\n[inhibit]\nfile = /a\n"
+	    "path = /n\n[boot]\njobs = 3\n[model  m]\nthreads = 2\n[inhibit]\nfile = /a\n"
 	    "file = /a\n[sync]\nserver = ftp://x\nservr = y\nevery = 1h\nevery = 2h\nday = 1\n"
 	    "name = a b\nca =\n";
 	static const char found[] =

@@ -431,6 +431,9 @@ TEST(checks_its_configuration)
 	CHECK(strstr(text_of("log"), "honed.conf:2: ") && strstr(text_of("log"), "honed.conf:4: ") &&
 	      strstr(text_of("log"), "honed.conf:3: ") && strstr(text_of("log"), "3 mistakes"));
 	CHECK(run_honed("--check", "--wings") == 2 && strstr(text_of("log"), "unknown option --wings"));
+	CHECK(run_honed("x", "--chek") == 2 && strstr(text_of("log"), "unknown option --chek; did you mean"));
+	CHECK(run_honed("--config", NULL) == 2 && strstr(text_of("log"), "--config needs a value"));
+	CHECK(run_honed("--boot=x", NULL) == 2 && strstr(text_of("log"), "--boot takes no value"));
 	CHECK(run_honed("--chek", NULL) == 2 &&
 	      strstr(text_of("log"), "unknown option --chek; did you mean --check?"));
 	CHECK(run_honed("--budget=", NULL) == 2);
