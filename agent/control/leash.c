@@ -124,7 +124,6 @@ static int inherited(void)
 	struct stat st;
 	if (!s || *end || fd < 3 || fd > INT_MAX || fstat((int)fd, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return -1;
-	fcntl((int)fd, F_SETFD, FD_CLOEXEC);
 	return (int)fd;
 }
 
@@ -205,6 +204,8 @@ int leash_open(const struct leash_options *o, struct leash **out)
 		log_more("throttling and clocks cannot be watched: %s", err_text());
 	int fd = o->socket || o->syncs ? -1 : inherited();
 	l->child = fd >= 0;
+	if (l->child)
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (fd < 0)
 		fd = reach(l->socket);
 	int rc = fd < 0 ? E_OK : join(l, fd);

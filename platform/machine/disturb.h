@@ -4,8 +4,8 @@
  * is -1 and disturbs nothing.
  *
  * Others count on all processors, also on those that a pinned process does not use: they share caches, memory
- * and the power budget with it. A hog on the other core of such a process may leave its median as it was, so
- * the words say what others used, not that the figure is wrong; the share says whether it was held up.
+ * and the power budget with it. Load on another core often leaves the median of a pinned process unchanged.
+ * So others_pct is reported as a fact, and share_pct tells whether this process had to wait.
  *
  * Sources, below a root ("": the real one): /proc/self/task/N/schedstat (ns that a thread ran, and that it
  * waited for a processor), /proc/stat, and those of vitals_taint (platform/machine/vitals.h). */

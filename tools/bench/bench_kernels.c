@@ -18,7 +18,7 @@
 #include "platform/base/pages.h"
 #include "platform/run/pool.h"
 
-#include <sched.h>
+#include "tools/bench/one_core.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,17 +373,16 @@ static void run_all(struct bench *b)
 
 static int open_bench(struct bench *b)
 {
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	sched_setaffinity(0, sizeof set, &set);
+	int rc = one_core();
+	if (rc < 0)
+		return rc;
 	rng_seed(&b->rng, 1);
 	b->emit = emit_find("llvm");
 	b->dev = dev_find("cpu");
 	if (!b->emit || !b->dev)
 		return fail(E_NOTFOUND, "this build has no llvm emitter or no cpu device");
 	b->clock = b->dev->clock();
-	int rc = b->dev->probe(&b->tg);
+	rc = b->dev->probe(&b->tg);
 	if (rc < 0 || (rc = load_loops(b, peak_loops(b), &b->peak)) < 0)
 		return rc;
 	b->peak_out = arena_aligned(&b->a, sizeof(float) * PEAK_ACCS * 16, 64);
