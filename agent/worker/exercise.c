@@ -19,13 +19,6 @@ enum {
 };
 static const uint32_t poison = 0x7fc0dead; /* a NaN that no arithmetic produces */
 
-struct packed {
-	struct packed *next;
-	struct key key; /* of operand, packing and size */
-	int users;
-	struct pages g;
-};
-
 static bool is_poison(const float *p)
 {
 	uint32_t bits;
@@ -64,13 +57,8 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 		return E_OK;
 	}
 	/* the values are random, so their order does not matter */
-	if (o->role != ROLE_CONST && plain_n == x->elems[i]) {
+	if (plain_n == x->elems[i]) {
 		rng_fill(r, x->bufs[i], (size_t)plain_n);
-		return E_OK;
-	}
-	if (o->role == ROLE_CONST && plain_n == x->elems[i] && !o->layout.n) {
-		rng_fill(r, x->bufs[i], (size_t)plain_n);
-		x->plain[i] = x->bufs[i]; /* the order is the same */
 		return E_OK;
 	}
 	float *plain = malloc(((size_t)plain_n + 1) * sizeof *plain);
@@ -78,11 +66,37 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
 	rng_fill(r, plain, (size_t)plain_n);
 	operand_pack(o, plain, x->bufs[i]);
-	if (o->role == ROLE_CONST)
-		x->plain[i] = plain;
-	else
-		free(plain);
+	free(plain);
 	return E_OK;
+}
+
+static bool is_float_constant(const struct operand *o)
+{
+	return o->role == ROLE_CONST && o->dtype != DT_I32;
+}
+
+/* The exercise sees the memory of a constant, which other exercises may share. */
+static int take_constant(struct exercise *x, int i)
+{
+	const struct operand *o = &x->task.operand[i];
+	int nth = 0;
+	for (int k = 0; k < i; k++)
+		nth += is_float_constant(&x->task.operand[k]) && constant_alike(&x->task.operand[k], o);
+	int rc = constant_open(x->constants, o, nth, &x->constant[i]);
+	if (rc >= 0)
+		x->data[i] = (struct pages){.p = x->constant[i]->data.p, .bytes = x->constant[i]->data.bytes};
+	return rc;
+}
+
+static int open_operand(struct exercise *x, int i, struct rng *r)
+{
+	int rc = is_float_constant(&x->task.operand[i])
+		     ? take_constant(x, i)
+		     : pages_open(&x->data[i], (size_t)x->elems[i] * 4, i == x->out ? PAGES_SHARED : PAGES_GUARDED);
+	if (rc < 0)
+		return rc;
+	x->bufs[i] = x->data[i].p;
+	return i == x->out || x->constant[i] ? E_OK : fill_operand(x, i, r);
 }
 
 /* Rounds blocked dims up to whole blocks, so that the padding lanes are included. */
@@ -253,24 +267,21 @@ static int prepare(struct exercise *x)
 		if (o->role == ROLE_TMP)
 			continue;
 		x->elems[i] = operand_elems(o);
-		int rc = pages_open(&x->data[i], (size_t)x->elems[i] * 4,
-				    i == x->out ? PAGES_SHARED : PAGES_GUARDED);
+		int rc = open_operand(x, i, &r);
 		if (rc < 0)
-			return rc;
-		x->bufs[i] = x->data[i].p;
-		if (i != x->out && (rc = fill_operand(x, i, &r)) < 0)
 			return rc;
 	}
 	int rc = classify(x);
 	return rc < 0 ? rc : sample(x, &r);
 }
 
-int exercise_open(const char *text, struct exercise **out)
+int exercise_open(const char *text, struct constant **constants, struct exercise **out)
 {
 	struct exercise *x = calloc(1, sizeof *x);
 	if (!x)
 		return fail(E_NOMEM, "no memory for a task");
 	x->key = hash_text(text);
+	x->constants = constants;
 	int rc = task_parse(text, &x->task);
 	if (rc >= 0 && x->task.nsyms)
 		rc = fail(E_USAGE, "a generic task cannot be run, since it has no sizes");
@@ -290,87 +301,17 @@ void exercise_close(struct exercise *x)
 {
 	if (!x)
 		return;
-	while (x->packed) {
-		x->packed->users = 1;
-		exercise_unpack(x, x->packed);
-	}
 	for (int i = 0; i < MAX_OPERANDS; i++) {
-		if (x->plain[i] != x->bufs[i])
-			free(x->plain[i]);
-		pages_close(&x->data[i]);
+		if (x->constant[i])
+			constant_close(x->constants, x->constant[i]);
+		else
+			pages_close(&x->data[i]);
 	}
 	free(x->kind);
 	free(x->sample);
 	free(x->sample_at);
 	free(x->accepted);
 	free(x);
-}
-
-/* ---- packed constants ---- */
-
-static struct key packing_key(const struct code_buf *b)
-{
-	struct buf text = {0};
-	buf_printf(&text, "%d %lld ", b->operand, (long long)b->elems);
-	pack_text(&b->packing, &text);
-	struct key k = hash_text(buf_str(&text));
-	buf_free(&text);
-	return k;
-}
-
-int exercise_pack(struct exercise *x, const struct code_buf *b, struct packed **out)
-{
-	struct key k = packing_key(b);
-	for (struct packed *p = x->packed; p; p = p->next)
-		if (key_equal(p->key, k)) {
-			p->users++;
-			*out = p;
-			return E_OK;
-		}
-	int64_t src = b->operand >= 0 && b->operand < x->task.noperands
-			  ? shape_count(&x->task.operand[b->operand].dims)
-			  : -1;
-	int rc = pack_check(&b->packing);
-	if (rc < 0)
-		return rc;
-	if (src < 0 || !x->plain[b->operand] || shape_count(&b->packing.src) != src ||
-	    pack_elems(&b->packing) > b->elems)
-		return fail(E_CORRUPT, "the packing of %s does not fit its operand", b->name);
-	struct packed *p = calloc(1, sizeof *p);
-	if (!p)
-		return fail(E_NOMEM, "no memory for a packed constant");
-	if ((rc = pages_open(&p->g, (size_t)b->elems * 4, PAGES_GUARDED)) < 0) {
-		free(p);
-		return rc;
-	}
-	pack_run(&b->packing, x->plain[b->operand], p->g.p);
-	p->key = k;
-	p->users = 1;
-	p->next = x->packed;
-	*out = x->packed = p;
-	return E_OK;
-}
-
-void exercise_unpack(struct exercise *x, struct packed *p)
-{
-	struct packed **at = &x->packed;
-	if (--p->users > 0)
-		return;
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	pages_close(&p->g);
-	free(p);
-}
-
-void *packed_data(const struct packed *p)
-{
-	return p->g.p;
-}
-
-size_t packed_bytes(const struct packed *p)
-{
-	return p->g.bytes;
 }
 
 /* ---- judging ---- */

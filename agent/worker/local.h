@@ -52,6 +52,7 @@ struct local {
 	bool isolate;
 	struct arena arena; /* of one candidate: reset at each build */
 	struct exercise *exercises;
+	struct constant *constants; /* of the exercises */
 	struct local_object *objects;
 	struct local_built **built; /* by handle; NULL: free */
 	int cap;

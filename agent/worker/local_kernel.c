@@ -20,7 +20,9 @@ static int place_buf(struct local_built *b, int i, void **p, size_t *bytes)
 	if (c->operand < 0 || c->operand >= x->task.noperands || !x->data[c->operand].p)
 		return fail(E_CORRUPT, "buffer %s does not belong to an operand", c->name);
 	if (c->packed) {
-		int rc = exercise_pack(x, c, &b->packed[i]);
+		if (!x->constant[c->operand])
+			return fail(E_CORRUPT, "buffer %s is packed, but no constant", c->name);
+		int rc = constant_pack(x->constant[c->operand], c, &b->packed[i]);
 		if (rc < 0)
 			return rc;
 		*p = packed_data(b->packed[i]);
@@ -108,7 +110,7 @@ void built_close(struct local_built *b)
 {
 	for (int i = 0; i < CODE_MAX_BUFS; i++)
 		if (b->packed[i])
-			exercise_unpack(b->x, b->packed[i]);
+			constant_unpack(b->packed[i]);
 	for (int t = 0; b->scratch && t < b->threads; t++)
 		pages_close(&b->scratch[t]);
 	free(b->scratch);

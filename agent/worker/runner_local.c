@@ -46,7 +46,7 @@ static int find_exercise(struct local *l, const char *text, struct exercise **ou
 		return E_OK;
 	}
 	struct exercise *x;
-	int rc = exercise_open(text, &x);
+	int rc = exercise_open(text, &l->constants, &x);
 	if (rc < 0)
 		return rc;
 	x->next = l->exercises;

@@ -44,7 +44,7 @@ static bool bind(struct exercise *x, const struct manifest *m, void **bufs, stru
 			memset(scratch->p, 0xff, scratch->bytes);
 			bufs[i] = scratch->p;
 		} else if (b->packed) {
-			if (exercise_pack(x, b, &packed[i]) < 0)
+			if (!x->constant[b->operand] || constant_pack(x->constant[b->operand], b, &packed[i]) < 0)
 				return false;
 			bufs[i] = packed_data(packed[i]);
 		} else {
@@ -75,7 +75,7 @@ static void interpret(struct exercise *x, const struct loops *l, const struct ma
 	}
 	for (int i = 0; i < m->nbufs; i++)
 		if (packed[i])
-			exercise_unpack(x, packed[i]);
+			constant_unpack(packed[i]);
 	pages_close(&scratch);
 }
 
@@ -83,11 +83,12 @@ static void try_hint(const char *text, const char *cand)
 {
 	struct arena a = {.cap_bytes = (size_t)1 << 30};
 	struct exercise *x = NULL;
+	struct constant *constants = NULL;
 	struct task *t = ARENA_NEW(&a, struct task);
 	struct space *s;
 	struct loops *l;
 	struct manifest m;
-	if (task_parse(text, t) >= 0 && is_small(t) && exercise_open(text, &x) >= 0 &&
+	if (task_parse(text, t) >= 0 && is_small(t) && exercise_open(text, &constants, &x) >= 0 &&
 	    space_make(&a, t, &fuzz_target, NULL, &s) >= 0) {
 		bool legal = space_legal(s, cand) >= 0, made = lower(t, cand, &fuzz_target, &a, &l, &m) >= 0;
 		if (made && loops_check(l) < 0) {
