@@ -81,11 +81,11 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	return rc;
 }
 
-enum way { REUSE, KEEP, TAKE, WHOLE };
+enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
-		     const struct kernel_source *src, struct pool *pool, enum way way, struct buf *image,
-		     struct plan **out)
+		     const struct kernel_source *src, struct pool *pool, enum way way, const struct plan *beside,
+		     struct buf *image, struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -96,6 +96,8 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->keep = way == KEEP;
 	p->take = way == TAKE || way == WHOLE;
 	p->whole = way == WHOLE;
+	p->lends = way == LEND;
+	p->beside = beside;
 	p->image = image;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
@@ -103,6 +105,7 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 		plan_free(p);
 		return fail_in(rc, "plan");
 	}
+	p->beside = NULL;
 	*out = p;
 	return E_OK;
 }
@@ -110,32 +113,39 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, REUSE, NULL, out);
+	return make_plan(g, s, t, src, pool, REUSE, NULL, NULL, out);
+}
+
+int plan_build_beside(struct graph *g, const struct steps *s, const struct target *t,
+		      const struct kernel_source *src, struct pool *pool, const struct plan *beside,
+		      struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, LEND, beside, NULL, out);
 }
 
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, KEEP, NULL, out);
+	return make_plan(g, s, t, src, pool, KEEP, NULL, NULL, out);
 }
 
 int plan_build_take(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, TAKE, NULL, out);
+	return make_plan(g, s, t, src, pool, TAKE, NULL, NULL, out);
 }
 
 int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t,
 		     const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, WHOLE, NULL, out);
+	return make_plan(g, s, t, src, pool, WHOLE, NULL, NULL, out);
 }
 
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
 			 const struct kernel_source *src, struct pool *pool, struct buf *image,
 			 struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, TAKE, image, out);
+	return make_plan(g, s, t, src, pool, TAKE, NULL, image, out);
 }
 
 struct call {
@@ -315,7 +325,7 @@ int plan_value(const struct plan *p, int step_value, struct arena *a, struct ten
 
 struct plan_memory plan_memory(const struct plan *p)
 {
-	return (struct plan_memory){p->memory_bytes, (size_t)p->live_bytes, p->weight_bytes,
+	return (struct plan_memory){p->memory_bytes, (size_t)p->live_bytes, p->weight_bytes + p->lent_bytes,
 				    p->scratch_bytes};
 }
 

@@ -66,6 +66,11 @@ int plan_build_whole(struct graph *g, const struct steps *s, const struct target
  * step runs if src has a kernel for it, else the parts run. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
+/* As plan_build, but constants that `beside` (of the same graph, built so too; NULL: none) has in the same form
+ * are used where they lie, instead of being packed once more. `beside` must outlive this plan. */
+int plan_build_beside(struct graph *g, const struct steps *s, const struct target *t,
+		      const struct kernel_source *src, struct pool *pool, const struct plan *beside,
+		      struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs,
 	     struct tensor *outputs /* data of the caller, apart from all inputs */) MUST_CHECK;
 /* As plan_run, with every kernel timed on `clock`. */
@@ -97,7 +102,7 @@ int plan_value(const struct plan *p, int step_value, struct arena *a, struct ten
 struct plan_memory {
 	size_t values_bytes;  /* the arena of all values */
 	size_t live_bytes;    /* largest sum of values alive at once: no arena is smaller */
-	size_t weights_bytes; /* packed weights */
+	size_t weights_bytes; /* packed weights, also those of a plan beside */
 	size_t scratch_bytes; /* of all threads, and temporaries of the portable path */
 };
 struct plan_memory plan_memory(const struct plan *p);

@@ -76,6 +76,16 @@ struct pstep {
 	int nparts;
 };
 
+struct lent { /* a constant as it lies packed, for plans built beside this one */
+	struct lent *next;
+	int of; /* value of the graph */
+	int64_t elems;
+	bool is_packed;      /* by `pack`; else it lies as `form` says */
+	struct packing pack;
+	struct operand form;
+	char *at;
+};
+
 struct plan {
 	struct arena a;       /* all but the tensors */
 	struct arena scratch; /* of one host node */
@@ -93,6 +103,10 @@ struct plan {
 	int64_t live_bytes;  /* largest sum of values alive at once */
 	bool alone;          /* every step runs on one thread */
 	bool keep;           /* no memory is reused */
+	bool lends;          /* notes its packed constants in `lent` */
+	struct lent *lent;
+	const struct plan *beside; /* until built: lends constants; NULL: none does */
+	size_t lent_bytes;         /* constants in the memory of that plan, or of one beside it */
 	bool take;           /* frees the graph's constants once they are packed */
 	bool whole;          /* keeps what is otherwise needed only for building */
 	struct buf *image;   /* until built: gets the image's description; NULL: not wanted */

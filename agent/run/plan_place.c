@@ -282,11 +282,12 @@ static void bind_weight(struct pstep *ps, int i, char *to)
 			ps->tail_buf[k] = to;
 }
 
-/* A packed constant: operand `i` of a step lies at `at`. */
+/* A packed constant: operand `i` of a step lies at `at`, or, if another plan lends it, there. */
 struct copy {
 	const struct pstep *ps;
 	int i;
 	int64_t at;
+	char *lent;
 };
 
 /* Returns whether the copy also suits operand i of another step. */
@@ -300,6 +301,40 @@ static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 		return a && b && pack_same(a, b);
 	return x->dtype == y->dtype && shape_equal(&x->dims, &y->dims) &&
 	       layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
+}
+
+/* Returns constant `of` as operand i of a step wants it, if the plan `from` has it so; NULL: it has not. */
+static char *find_lent(const struct plan *from, int of, const struct pstep *ps, int i)
+{
+	for (const struct lent *l = from ? from->lent : NULL; l; l = l->next) {
+		const struct packing *pack = packing_of(ps, i);
+		const struct operand *o = held_as(ps, i);
+		if (l->of != of || l->elems != weight_elems(ps, i) || l->is_packed != (pack != NULL))
+			continue;
+		if (pack ? pack_same(&l->pack, pack)
+			 : l->form.dtype == o->dtype && shape_equal(&l->form.dims, &o->dims) &&
+			       layout_equal(&l->form.layout, &o->layout) && l->form.fill == o->fill)
+			return l->at;
+	}
+	return NULL;
+}
+
+/* Notes a copy for plans that are built beside this one. Without memory for it they pack their own. */
+static void lend(struct plan *p, int of, const struct pstep *ps, int i, char *at)
+{
+	const struct packing *pack = packing_of(ps, i);
+	struct lent *l = arena_try(&p->a, 1, sizeof *l);
+	if (!l)
+		return;
+	*l = (struct lent){.next = p->lent,
+			   .of = of,
+			   .elems = weight_elems(ps, i),
+			   .is_packed = pack != NULL,
+			   .form = *held_as(ps, i),
+			   .at = at};
+	if (pack)
+		l->pack = *pack;
+	p->lent = l;
 }
 
 /* Places constants of nodes that run in C, from `at` on, with the weights if they are to be written out.
@@ -322,9 +357,9 @@ static int64_t node_weights(struct plan *p, struct pstep *ps, char *weights, int
 }
 
 /* Gives every constant operand of a kernel its packed copy. The copy of the last kernel that read the same
- * constant is shared if it suits: the steps of a recurrent cell keep one in cache. Returns the total bytes.
- * Weights are packed until the thread's limit ends. weights NULL: only counts. last[]: per value of the
- * graph. */
+ * constant is shared if it suits: the steps of a recurrent cell keep one in cache. So is one of the plan
+ * beside. Returns the total bytes of the others. Weights are packed until the thread's limit ends. weights
+ * NULL: only counts. last[]: per value of the graph. */
 static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 {
 	int64_t total = 0;
@@ -339,14 +374,19 @@ static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 			struct copy *c = &last[of];
 			bool fresh = !same_copy(c, ps, i);
 			if (fresh) {
-				*c = (struct copy){ps, i, total};
-				total += round64(weight_elems(ps, i) * 4);
+				int64_t bytes = round64(weight_elems(ps, i) * 4);
+				*c = (struct copy){ps, i, total, find_lent(p->beside, of, ps, i)};
+				total += c->lent ? 0 : bytes;
+				p->lent_bytes += c->lent && !weights ? (size_t)bytes : 0;
 			}
 			if (!weights)
 				continue;
-			if (fresh)
-				pack_weight(p, ps, i, (float *)(weights + c->at));
-			bind_weight(ps, i, weights + c->at);
+			char *at = c->lent ? c->lent : weights + c->at;
+			if (fresh && !c->lent)
+				pack_weight(p, ps, i, (float *)at);
+			if (fresh && p->lends)
+				lend(p, of, ps, i, at);
+			bind_weight(ps, i, at);
 			if (p->take)
 				plan_take_packed(p, of);
 		}

@@ -31,13 +31,13 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* Opens the network with the kernels that records of `kind` give now. */
-static int open_net(struct session *s, enum rec_kind kind, struct net *n)
+static int open_net(struct session *s, enum rec_kind kind, const struct net *beside, struct net *n)
 {
 	struct kernel_source src;
 	int rc = cache_source(s->store.cache, &s->target, s->o->threads, s->o->exact, kind, &src);
 	if (rc < 0)
 		return rc;
-	rc = net_open(n, s->model.graph, s->model.steps, &s->target, &src, s->pool, s->clock);
+	rc = net_open(n, s->model.graph, s->model.steps, &s->target, &src, s->pool, s->clock, beside);
 	cache_source_free(&src);
 	return rc;
 }
@@ -192,7 +192,7 @@ int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->start.net;
 	tune_limit(s);
-	int rc = open_net(s, REC_BEST, n);
+	int rc = open_net(s, REC_BEST, NULL, n);
 	if (rc < 0)
 		return rc;
 	int64_t part_ns = s->o->budget_ns / (from_cache(n) ? BEFORE_PART : FALLBACK_PART);
@@ -319,9 +319,9 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 }
 
 /* Opens a network whose runs end with the box. */
-static int open_late(struct session *s, enum rec_kind kind, struct net *n)
+static int open_late(struct session *s, enum rec_kind kind, const struct net *beside, struct net *n)
 {
-	int rc = open_net(s, kind, n);
+	int rc = open_net(s, kind, beside, n);
 	if (rc >= 0)
 		plan_deadline(n->plan, s->clock, s->times.end_ns - tune_closing_ns(s, 0) / 2);
 	return rc;
@@ -331,11 +331,11 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 {
 	if (clock_now(s->clock) + s->times.least_ns > s->times.end_ns) {
 		net_close_plan(&s->start.net);
-		return open_late(s, REC_BEST, after);
+		return open_late(s, REC_BEST, NULL, after);
 	}
-	int rc = open_late(s, REC_DEFAULT, standard);
+	int rc = open_late(s, REC_DEFAULT, &s->start.net, standard);
 	if (rc >= 0)
-		rc = open_late(s, REC_BEST, after);
+		rc = open_late(s, REC_BEST, standard, after);
 	if (rc < 0 || !s->times.race_ns ||
 	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > s->times.end_ns)
 		return rc;
@@ -343,7 +343,7 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 	if (rc <= 0)
 		return rc;
 	net_close(after);
-	return open_late(s, REC_BEST, after);
+	return open_late(s, REC_BEST, standard, after);
 }
 
 /* Compares a network with the one of the best kernels; `turns`: they have run in turn. */

@@ -45,7 +45,7 @@ static int make_tensors(struct net *n, const struct graph *g)
 }
 
 int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
-	     const struct kernel_source *src, struct pool *pool, struct clock *clock)
+	     const struct kernel_source *src, struct pool *pool, struct clock *clock, const struct net *beside)
 {
 	const struct plan_kernel *k;
 	*n = (struct net){0};
@@ -54,7 +54,7 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 	if (rc >= 0)
 		rc = until_check();
 	if (rc >= 0)
-		rc = plan_build(g, s, t, src, pool, &n->plan);
+		rc = plan_build_beside(g, s, t, src, pool, beside ? beside->plan : NULL, &n->plan);
 	if (rc < 0) {
 		net_close(n);
 		return rc;

@@ -11,6 +11,7 @@
 #include "tools/hone/zoo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A way to run a network. */
 struct way {
@@ -145,6 +146,58 @@ TEST(a_failing_source_is_an_error)
 	REQUIRE_OK(graph_steps(g, &t, NULL, &a, &s));
 	CHECK_FAILS(plan_build(g, s, &t, &src, NULL, &p), E_IO, "the flash is gone");
 	plan_free(p);
+	graph_free(g);
+	arena_free(&a);
+}
+
+static struct tensor *run_once(struct plan *p, const struct graph *g, struct arena *a)
+{
+	struct tensor *out = ARENA_ARRAY(a, struct tensor, g->noutputs + 1), *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
+	for (int i = 0; i < g->ninputs; i++) {
+		const struct tensor *t = &g->value[g->input[i]].t;
+		CHECK_OK(tensor_alloc(a, t->dtype, &t->shape, &in[i]));
+		for (int64_t k = 0; k < shape_count(&t->shape); k++)
+			tensor_set(&in[i], k, (double)(k % 7) / 7);
+	}
+	for (int i = 0; i < g->noutputs; i++) {
+		const struct tensor *t = &g->value[g->output[i]].t;
+		CHECK_OK(tensor_alloc(a, t->dtype, &t->shape, &out[i]));
+	}
+	CHECK_OK(plan_run(p, in, out));
+	return out;
+}
+
+/* A plan beside another one takes no memory for constants that both have in one form, and gives the same
+ * answer; in blocks of other lanes, some have another form. */
+TEST(plans_beside_one_another_share_constants)
+{
+	const struct target wide = {.lanes = 8}, narrow = {.lanes = 4};
+	struct arena a = {0};
+	struct graph *g;
+	struct steps *s, *other;
+	struct plan *p[4];
+	struct tensor *y[4];
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(graph_steps(g, &wide, NULL, &a, &s));
+	REQUIRE_OK(graph_steps(g, &narrow, NULL, &a, &other));
+	REQUIRE_OK(plan_build_beside(g, s, &wide, NULL, NULL, NULL, &p[0]));
+	REQUIRE_OK(plan_build_beside(g, s, &wide, NULL, NULL, p[0], &p[1]));
+	REQUIRE_OK(plan_build_beside(g, other, &narrow, NULL, NULL, p[1], &p[2]));
+	REQUIRE_OK(plan_build(g, other, &narrow, NULL, NULL, &p[3]));
+	for (int i = 0; i < 4; i++)
+		y[i] = run_once(p[i], g, &a);
+	struct plan_memory first = plan_memory(p[0]), same = plan_memory(p[1]), third = plan_memory(p[2]);
+	CHECK(first.weights_bytes > 0 && same.weights_bytes == first.weights_bytes);
+	CHECK(plan_bytes(p[1]) == same.values_bytes);
+	CHECK(third.weights_bytes == plan_memory(p[3]).weights_bytes && plan_bytes(p[2]) < plan_bytes(p[3]));
+	for (int i = 0; i < g->noutputs; i++) {
+		size_t bytes = (size_t)shape_count(&y[0][i].shape) * 4;
+		CHECK(!memcmp(y[0][i].data, y[1][i].data, bytes));
+		CHECK(!memcmp(y[2][i].data, y[3][i].data, bytes));
+	}
+	for (int i = 3; i >= 0; i--)
+		plan_free(p[i]);
 	graph_free(g);
 	arena_free(&a);
 }

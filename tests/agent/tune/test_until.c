@@ -60,7 +60,7 @@ static int open_once(struct graph *g, const struct target *t)
 	if (rc >= 0)
 		rc = graph_steps(g, t, NULL, &a, &s);
 	if (rc >= 0)
-		rc = net_open(&n, g, s, t, &none, NULL, &clock_real);
+		rc = net_open(&n, g, s, t, &none, NULL, &clock_real, NULL);
 	net_close(&n);
 	arena_free(&a);
 	return rc;

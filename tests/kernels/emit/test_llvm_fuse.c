@@ -196,7 +196,7 @@ TEST(served_are_the_steps_of_both_networks)
 		for (int j = 0; j < 2; j++) {
 			struct compiler c = {&t, i >> j & 1, false, 0};
 			const struct kernel_source src = {&c, compile};
-			REQUIRE_OK(net_open(&n[j], g, s, &t, &src, NULL, &clock_real));
+			REQUIRE_OK(net_open(&n[j], g, s, &t, &src, NULL, &clock_real, NULL));
 			CHECK(c.made == (i >> j & 1));
 			REQUIRE_OK(net_run_kernels(&n[j], &clock_real));
 		}
