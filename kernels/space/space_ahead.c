@@ -133,6 +133,17 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
+void rules_panels_first(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int read = stage_weights(s->t, st, out->lane);
+	if (read < 0 || s->ring.rows)
+		return;
+	panels_first(st, read_axes(s->t, st, &st->read[read]), out);
+	memset(out->outer, 0, sizeof out->outer);
+	memset(out->block, 0, sizeof out->block);
+}
+
 bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];

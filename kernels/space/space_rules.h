@@ -74,6 +74,8 @@ void rules_settle(const struct space *s, int stage, struct sstage *out);
  * the reduction if threads can share the panels. false: the stage has no panels, and the schedule is
  * unchanged. */
 bool rules_panels(const struct space *s, int stage, struct sstage *out);
+/* Only puts those loops outermost, without prefetches. */
+void rules_panels_first(const struct space *s, int stage, struct sstage *out);
 /* Whether weights take long enough to come from memory, and the other operands stay in the L2 for all panels.
  * Not for a product with a vector whose weights fit in half of the L2: prefetching makes it take 1.4 times as
  * long with weights in the L2; with cold caches 12 KB take 1.4 times as long because it fetches past their

@@ -119,6 +119,18 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	return points * 2 < room && points + draft_loads(s->t, stage, c) + 2 * taps <= most;
 }
 
+/* Registers that a contraction needs beside those that the draft counts. Without FMA each product takes one
+ * more, and of at most half the registers' points LLVM keeps few products: 4x2 does not spill with 16
+ * registers, 3x3 does. */
+static int contraction_spare(const struct space *s, const struct stage *st, const struct sstage *c, int v)
+{
+	int points = 1, usual = v > 2 ? 2 : 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		points *= c->tile[a];
+	bool half = points <= s->tg.regs / 2 && c->chains == 1;
+	return s->tg.fma ? usual : half ? 3 : usual + 3;
+}
+
 /* Completes the tile, and returns whether it fits the registers. */
 static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 {
@@ -126,7 +138,7 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	rules_finish(s, stage, c);
 	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
 	bool contracts = stage_contracts(s->t, st, c->lane), odd = odd_reads(s, st, c);
-	int spare = contracts ? (v > 2 ? 2 : 1) + (s->tg.fma ? 0 : 3) : 3 + s->tg.regs / 8;
+	int spare = contracts ? contraction_spare(s, st, c, v) : 3 + s->tg.regs / 8;
 	if (!body_fits(s, stage, c) || !fits(s, stage, c))
 		return false;
 	if (contracts && stage_picks(s, st, c))
@@ -135,7 +147,9 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 		spare = s->tg.regs / 3;
 	if (!contracts && !odd && draft_slides(s->t, stage, c))
 		return window_fits(s, stage, c);
-	return draft_live(s->t, stage, c) <= s->tg.regs - spare;
+	/* LLVM reads the weights of unrolled taps again for each step of the channels. */
+	int live = contracts && !s->tg.fma ? draft_regs(s->t, stage, c).passing : draft_live(s->t, stage, c);
+	return live <= s->tg.regs - spare;
 }
 
 /* Whether all taps are in one body: if not, rows of a tile share little (5x5 with 2 rows and a loop over
@@ -167,6 +181,15 @@ static bool loose_window(const struct space *s, const struct stage *st, int pixe
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		taps &= IS_SYM(st->axis[a].extent);
 	return taps;
+}
+
+/* Without FMA (SSE) a broadcast is a load and a shuffle, which the draft does not know: 4x2 points are faster than
+ * 2x4 even if the draft says that they take 2 % longer. */
+#define SPLATS 1.02
+
+static bool fewer_splats(const struct space *s, const struct sstage *c, const struct sstage *best)
+{
+	return !s->tg.fma && c->lane >= 0 && c->tile[c->lane] > best->tile[c->lane];
 }
 
 /* Chooses the (points, vectors) that the draft ranks best among those that fit the registers. */
@@ -211,7 +234,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))
 				continue;
 			double d = draft_stage(s->t, &s->tg, stage, &c);
-			if (d < best * (p == 1 && v <= columns ? 1.0001 : .9999)) {
+			double as_fast = p == 1 && v <= columns ? 1.0001 : fewer_splats(s, &c, out) ? SPLATS : .9999;
+			if (d < best * as_fast) {
 				best = fmin(best, d);
 				*out = c;
 			}

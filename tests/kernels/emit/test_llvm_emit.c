@@ -405,6 +405,59 @@ TEST(winograd_keeps_to_the_registers)
 	}
 }
 
+/* A contraction in the layout of blocked channels: a convolution of side x side taps, or a product. */
+struct contraction {
+	int c, k, side, taps, stride;
+	const char *want; /* in the default of a board of 4 lanes without FMA */
+};
+
+static void contraction_text(const struct contraction *x, int lanes, char *text, size_t n)
+{
+	const char *twice = x->stride == 2 ? "2*" : "", *taps = x->taps == 3 ? " r:3 s:3" : "",
+		   *r = x->taps == 3 ? "+r-1" : "", *s = x->taps == 3 ? "+s-1" : "",
+		   *at = x->taps == 3 ? "r,s" : "0,0", *halo = x->taps == 3 ? ";2+1+1;3+1+1" : "";
+	int in = x->side * x->stride;
+	snprintf(text, n,
+		 "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/%d.2.3.1%s\n"
+		 "operand W const f32 [%d,%d,%d,%d] plain\noperand B const f32 [%d] plain\n"
+		 "operand Y out f32 [1,%d,%d,%d] 0.1/%d.2.3.1\n"
+		 "stage n:1 k:%d y:%d x:%d | c:%d%s\nread X [n,c,%sy%s,%sx%s]\nread W [k,c,%s]\n"
+		 "read B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
+		 x->c, in, in, lanes, halo, x->k, x->c, x->taps, x->taps, x->k, x->k, x->side, x->side, lanes,
+		 x->k, x->side, x->side, x->c, taps, twice, r, twice, s, at);
+}
+
+/* Without FMA, the default holds as many points as the registers allow, and does not spill: else the box begins
+ * with failed compiles, and the default is the schedule of a last resort, with one point. */
+TEST(contractions_without_fma_keep_to_the_registers)
+{
+	static const struct contraction cases[] = {
+	    {256, 32, 27, 1, 1, "tile=k:4,x:2 unroll=c:4"}, {512, 64, 13, 1, 1, "tile=k:4,x:2 unroll=c:4"},
+	    {64, 256, 13, 1, 1, "tile=k:4,x:2 unroll=c:4"}, {64, 128, 28, 3, 2, "unroll=r:2,s:3"},
+	    {128, 256, 14, 3, 2, "unroll=r:2,s:3"},         {256, 512, 7, 3, 2, "unroll=r:2,s:3"}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[1024], cand[CAND_MAX];
+		struct target tg;
+		struct task t;
+		struct space *s;
+		struct loops *loops;
+		struct manifest m;
+		struct blob o;
+		arena_reset(&objects);
+		REQUIRE_OK(target_baseline("x86-64-v2", &tg));
+		contraction_text(&cases[i], tg.lanes, text, sizeof text);
+		REQUIRE_OK(task_parse(text, &t));
+		REQUIRE_OK(space_make(&objects, &t, &tg, NULL, &s));
+		space_default(s, cand);
+		CHECK(strstr(cand, cases[i].want) && !strstr(cand, "feed=1"));
+		CHECK_OK(lower(&t, cand, &tg, &objects, &loops, &m));
+		int rc = emit_find("llvm")->emit(loops, &tg, &objects, &o);
+		if (rc < 0 || !strstr(cand, cases[i].want))
+			printf("%d to %d channels, side %d: %s\n", cases[i].c, cases[i].k, cases[i].side, cand);
+		CHECK_OK(rc);
+	}
+}
+
 TEST(failures_say_why)
 {
 	struct target t;
