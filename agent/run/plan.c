@@ -84,8 +84,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
-		     const struct kernel_source *src, struct pool *pool, enum way way, const struct plan *beside,
-		     struct buf *image, struct plan **out)
+		     const struct kernel_source *src, struct pool *pool, enum way way,
+		     const struct plan *beside, struct buf *image, struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)

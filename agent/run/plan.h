@@ -66,8 +66,8 @@ int plan_build_whole(struct graph *g, const struct steps *s, const struct target
  * step runs if src has a kernel for it, else the parts run. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
-/* As plan_build, but constants that `beside` (of the same graph, built so too; NULL: none) has in the same form
- * are used where they lie, instead of being packed once more. `beside` must outlive this plan. */
+/* As plan_build, but constants that `beside` (of the same graph, built so too; NULL: none) has in the same
+ * form are used where they lie, instead of being packed once more. `beside` must outlive this plan. */
 int plan_build_beside(struct graph *g, const struct steps *s, const struct target *t,
 		      const struct kernel_source *src, struct pool *pool, const struct plan *beside,
 		      struct plan **out) MUST_CHECK;

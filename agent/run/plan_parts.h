@@ -80,7 +80,7 @@ struct lent { /* a constant as it lies packed, for plans built beside this one *
 	struct lent *next;
 	int of; /* value of the graph */
 	int64_t elems;
-	bool is_packed;      /* by `pack`; else it lies as `form` says */
+	bool is_packed; /* by `pack`; else it lies as `form` says */
 	struct packing pack;
 	struct operand form;
 	char *at;

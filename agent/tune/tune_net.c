@@ -45,7 +45,8 @@ static int make_tensors(struct net *n, const struct graph *g)
 }
 
 int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
-	     const struct kernel_source *src, struct pool *pool, struct clock *clock, const struct net *beside)
+	     const struct kernel_source *src, struct pool *pool, struct clock *clock,
+	     const struct net *beside)
 {
 	const struct plan_kernel *k;
 	*n = (struct net){0};

@@ -23,9 +23,9 @@ struct net {
 	int64_t kept_sample_ns; /* the sample that the first run of net_quietly replaced */
 };
 
-/* src: not kept. The graph, the steps and the pool must outlive the net, and so must the plan of `beside` (NULL:
- * none), a net of the same graph: constants that it has in the same form are not packed again. Ends with the
- * thread's limit (platform/base/until.h). */
+/* src: not kept. The graph, the steps and the pool must outlive the net, and so must the plan of `beside`
+ * (NULL: none), a net of the same graph: constants that it has in the same form are not packed again. Ends
+ * with the thread's limit (platform/base/until.h). */
 int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
 	     const struct kernel_source *src, struct pool *pool, struct clock *clock,
 	     const struct net *beside) MUST_CHECK;

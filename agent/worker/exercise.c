@@ -92,7 +92,8 @@ static int open_operand(struct exercise *x, int i, struct rng *r)
 {
 	int rc = is_float_constant(&x->task.operand[i])
 		     ? take_constant(x, i)
-		     : pages_open(&x->data[i], (size_t)x->elems[i] * 4, i == x->out ? PAGES_SHARED : PAGES_GUARDED);
+		     : pages_open(&x->data[i], (size_t)x->elems[i] * 4,
+				  i == x->out ? PAGES_SHARED : PAGES_GUARDED);
 	if (rc < 0)
 		return rc;
 	x->bufs[i] = x->data[i].p;

@@ -4,8 +4,8 @@
  *
  * Answers are double-precision values at sampled points, computed once; later kernels are also compared in
  * full with the output of the first accepted one. Halos of the output must stay poisoned, and nothing else
- * may. All kernels of a task share its exercise, and exercises share constants (agent/worker/constants.h); guard
- * pages end its memory. */
+ * may. All kernels of a task share its exercise, and exercises share constants (agent/worker/constants.h);
+ * guard pages end its memory. */
 #ifndef AGENT_EXERCISE_H
 #define AGENT_EXERCISE_H
 
@@ -24,8 +24,8 @@ struct exercise {
 	int64_t elems[MAX_OPERANDS];     /* physical */
 	struct constant **constants;     /* of all exercises of the runner */
 	struct constant *constant[MAX_OPERANDS]; /* NULL: not a float constant */
-	struct pages data[MAX_OPERANDS]; /* physical, except tmp; the output shared with children; a constant's
-					    is its own */
+	struct pages data[MAX_OPERANDS];         /* physical, except tmp; the output shared with children; a
+						    constant's	 is its own */
 	void *bufs[MAX_OPERANDS];        /* data[i].p, in the form that the reference takes */
 	unsigned char *kind;             /* enum elem_kind per physical element of the output */
 	int nsamples;

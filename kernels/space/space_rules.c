@@ -395,6 +395,7 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 	else if (rules_cold(s, stage, out))
 		rules_panels_first(s, stage, out);
 	rules_next_rows(s, stage, out);
-	out->feed = s->tg.fma && rules_feed(s, stage, out); /* without, 2x4 points spill, and fewer are slower */
+	out->feed =
+	    s->tg.fma && rules_feed(s, stage, out); /* without, 2x4 points spill, and fewer are slower */
 	rules_parallel(s, stage, out);
 }

@@ -183,8 +183,8 @@ static bool loose_window(const struct space *s, const struct stage *st, int pixe
 	return taps;
 }
 
-/* Without FMA (SSE) a broadcast is a load and a shuffle, which the draft does not know: 4x2 points are faster than
- * 2x4 even if the draft says that they take 2 % longer. */
+/* Without FMA (SSE) a broadcast is a load and a shuffle, which the draft does not know: 4x2 points are faster
+ * than 2x4 even if the draft says that they take 2 % longer. */
 #define SPLATS 1.02
 
 static bool fewer_splats(const struct space *s, const struct sstage *c, const struct sstage *best)
@@ -234,7 +234,9 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))
 				continue;
 			double d = draft_stage(s->t, &s->tg, stage, &c);
-			double as_fast = p == 1 && v <= columns ? 1.0001 : fewer_splats(s, &c, out) ? SPLATS : .9999;
+			double as_fast = p == 1 && v <= columns     ? 1.0001
+					 : fewer_splats(s, &c, out) ? SPLATS
+								    : .9999;
 			if (d < best * as_fast) {
 				best = fmin(best, d);
 				*out = c;

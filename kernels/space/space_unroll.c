@@ -140,9 +140,9 @@ static bool hold_window(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
-/* Steps of a contraction's body without FMA. Products and sums are instructions of their own, so the loop around
- * them costs less than with FMA only after more steps: 3x3 of stride 2 with 64->128 channels at 28x28 takes
- * 3.40 ms with 2 channels, 2.97 with 6 taps; of 12 and more, some spill. */
+/* Steps of a contraction's body without FMA. Products and sums are instructions of their own, so the loop
+ * around them costs less than with FMA only after more steps: 3x3 of stride 2 with 64->128 channels at 28x28
+ * takes 3.40 ms with 2 channels, 2.97 with 6 taps; of 12 and more, some spill. */
 enum {
 	UNFUSED_STEPS = 4,
 	UNFUSED_TAPS = 6,
@@ -172,12 +172,16 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 	bool few = out->lane >= 0 && points <= UNFUSED_POINTS * out->tile[out->lane];
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
-		if (unfused && few && s->t->nstages == 1 && !IS_SYM(st->axis[a].extent) && is_tap(s->t, st, a)) {
+		if (unfused && few && s->t->nstages == 1 && !IS_SYM(st->axis[a].extent) &&
+		    is_tap(s->t, st, a)) {
 			out->unroll[a] = unfused_taps(st->axis[a].extent, steps);
 			steps *= out->unroll[a];
 			continue;
 		}
-		int64_t room = unfused ? UNFUSED_STEPS : contracts ? (points >= 8 ? 2 : 4) : stage_long_body(st) ? 1 : 9;
+		int64_t room = unfused               ? UNFUSED_STEPS
+			       : contracts           ? (points >= 8 ? 2 : 4)
+			       : stage_long_body(st) ? 1
+						     : 9;
 		if (contracts && shares_taps(s, st, out, a)) {
 			out->unroll[a] = (int)st->axis[a].extent;
 			points *= out->unroll[a];

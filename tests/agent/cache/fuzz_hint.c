@@ -44,7 +44,8 @@ static bool bind(struct exercise *x, const struct manifest *m, void **bufs, stru
 			memset(scratch->p, 0xff, scratch->bytes);
 			bufs[i] = scratch->p;
 		} else if (b->packed) {
-			if (!x->constant[b->operand] || constant_pack(x->constant[b->operand], b, &packed[i]) < 0)
+			if (!x->constant[b->operand] ||
+			    constant_pack(x->constant[b->operand], b, &packed[i]) < 0)
 				return false;
 			bufs[i] = packed_data(packed[i]);
 		} else {

@@ -152,7 +152,8 @@ TEST(a_failing_source_is_an_error)
 
 static struct tensor *run_once(struct plan *p, const struct graph *g, struct arena *a)
 {
-	struct tensor *out = ARENA_ARRAY(a, struct tensor, g->noutputs + 1), *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
+	struct tensor *out = ARENA_ARRAY(a, struct tensor, g->noutputs + 1),
+		      *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
 	for (int i = 0; i < g->ninputs; i++) {
 		const struct tensor *t = &g->value[g->input[i]].t;
 		CHECK_OK(tensor_alloc(a, t->dtype, &t->shape, &in[i]));

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A product of [8,16] weights; `post` comes after its sums, and V is a second constant of the weights' form. */
+/* A product of [8,16] weights; `post` comes after its sums, and V is a second constant of the weights' form.
+ */
 static void product_text(const char *dims, const char *post, char *text, size_t n)
 {
 	snprintf(text, n,
@@ -28,7 +29,8 @@ static struct exercise *open_product(struct constant **all, const char *dims, co
 TEST(tasks_share_constants_of_one_form)
 {
 	struct constant *all = NULL;
-	struct exercise *a = open_product(&all, "[8,16]", ""), *b = open_product(&all, "[8,16]", "post acc 0 max\n"),
+	struct exercise *a = open_product(&all, "[8,16]", ""),
+			*b = open_product(&all, "[8,16]", "post acc 0 max\n"),
 			*c = open_product(&all, "[9,16]", "");
 	REQUIRE(a && b && c);
 	CHECK(a->constant[1] && a->constant[1] == b->constant[1] && a->bufs[1] == b->bufs[1]);
@@ -47,7 +49,8 @@ TEST(tasks_share_constants_of_one_form)
 TEST(one_packing_for_all)
 {
 	struct constant *all = NULL;
-	struct exercise *a = open_product(&all, "[8,16]", ""), *b = open_product(&all, "[8,16]", "post acc 0 max\n");
+	struct exercise *a = open_product(&all, "[8,16]", ""),
+			*b = open_product(&all, "[8,16]", "post acc 0 max\n");
 	struct code_buf turned = {.name = "W", .operand = 1, .packed = true, .elems = 128, .role = BUF_CONST};
 	struct packed *p, *q, *r;
 	REQUIRE(a && b);

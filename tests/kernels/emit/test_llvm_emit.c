@@ -427,8 +427,8 @@ static void contraction_text(const struct contraction *x, int lanes, char *text,
 		 x->k, x->side, x->side, x->c, taps, twice, r, twice, s, at);
 }
 
-/* Without FMA, the default holds as many points as the registers allow, and does not spill: else the box begins
- * with failed compiles, and the default is the schedule of a last resort, with one point. */
+/* Without FMA, the default holds as many points as the registers allow, and does not spill: else the box
+ * begins with failed compiles, and the default is the schedule of a last resort, with one point. */
 TEST(contractions_without_fma_keep_to_the_registers)
 {
 	static const struct contraction cases[] = {
@@ -453,7 +453,8 @@ TEST(contractions_without_fma_keep_to_the_registers)
 		CHECK_OK(lower(&t, cand, &tg, &objects, &loops, &m));
 		int rc = emit_find("llvm")->emit(loops, &tg, &objects, &o);
 		if (rc < 0 || !strstr(cand, cases[i].want))
-			printf("%d to %d channels, side %d: %s\n", cases[i].c, cases[i].k, cases[i].side, cand);
+			printf("%d to %d channels, side %d: %s\n", cases[i].c, cases[i].k, cases[i].side,
+			       cand);
 		CHECK_OK(rc);
 	}
 }
