@@ -20,8 +20,8 @@ struct run {
 	struct box box;
 	struct tune *tune;
 	struct learn learn;
-	int *order; /* tasks without a kernel first, then the rest; each part by the cost of their defaults,
-		       largest first */
+	int *order;   /* tasks without a kernel first, then the rest; each part by what their defaults save,
+			 most   first */
 	int nmissing; /* of tasks without a kernel */
 	int ntasks;
 };
@@ -37,11 +37,15 @@ static int open_tasks(struct run *x, struct job_result *result)
 	return E_OK;
 }
 
-/* Drafted time of task i's default, for all its uses in the model. */
+/* Time that task i's default saves, by its draft, for all its uses in the model. Of tasks whose present time
+ * is not known, the expensive ones are expected to save most. */
 static double weight(const struct run *x, int i)
 {
 	const struct tune *t = &x->tune[i];
-	return t->done ? 0 : t->task->uses * space_draft(t->space, t->standard);
+	if (t->done)
+		return 0;
+	double draft = space_draft(t->space, t->standard), now = (double)t->task->now_ns;
+	return t->task->uses * (now > 0 ? now - draft : draft);
 }
 
 static bool missing(const struct run *x, int i)

@@ -7,8 +7,8 @@
  * above the race's own noise (at least 1 %). The next slice goes to the task that promises most
  * (search/promise.h), first slices before all others. The sink gets every accepted incumbent (first the
  * default, checked), so a stop at any instant loses nothing. The box is a deadline on the runner's clock:
- * job_run returns before it. Tasks without a kernel come first, the most expensive of them before all, with
- * one build each: the incumbent's if the cache lost only its code (an upgrade, an import), else the
+ * job_run returns before it. Tasks without a kernel come first, those before all whose kernel saves most,
+ * with one build each: the incumbent's if the cache lost only its code (an upgrade, an import), else the
  * default's. Only they may take longer, because a network that lacks a kernel loses more than any search
  * gains. */
 #ifndef SEARCH_JOB_H
@@ -33,6 +33,8 @@ struct job_task {
 	const char *text;  /* canonical task text */
 	const char *label; /* for people */
 	int uses;
+	int64_t now_ns; /* what runs the task in the network as long as it has no kernel takes so long; 0: not
+			   known */
 	int nseeds; /* tried right after the default, best first */
 	const struct job_seed *seed;
 	/* The best candidate by the cache's record; NULL: none. Its recorded time is not trusted: it is

@@ -192,6 +192,16 @@ static enum stale find_incumbent(struct session *s, int i)
 	return stale;
 }
 
+/* Time of what runs the task in the network as it was measured before, if nothing but built-in kernels does;
+ * 0: not known. */
+static int64_t time_now(const struct session *s, struct key task)
+{
+	for (int i = 0; i < s->start.nbuilt_in; i++)
+		if (key_equal(s->start.built_in[i].task, task))
+			return s->start.built_in[i].ns;
+	return 0;
+}
+
 /* For an estimate, tasks that have a kernel in the cache are left out, unless its record is stale. */
 static int make_tasks(struct session *s)
 {
@@ -201,8 +211,10 @@ static int make_tasks(struct session *s)
 		char label[96];
 		task_label(s->task[i].task, label);
 		s->task[n] = s->task[i];
-		s->job[n] = (struct job_task){
-		    .text = s->task[i].text, .label = arena_strdup(s->a, label), .uses = s->task[i].uses};
+		s->job[n] = (struct job_task){.text = s->task[i].text,
+					      .label = arena_strdup(s->a, label),
+					      .uses = s->task[i].uses,
+					      .now_ns = time_now(s, s->task[i].key)};
 		bool is_stale = find_incumbent(s, n) != STALE_NOT;
 		stale += is_stale;
 		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;

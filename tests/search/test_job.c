@@ -52,6 +52,7 @@ static const char larger[] = "task syms=0\n"
 /* What the sink received last, of each kind. */
 struct saved {
 	int calls, refuse_at;
+	int first; /* task of the first call */
 	char best[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
 	size_t code_bytes[NTASKS];
 	int progressed;
@@ -64,6 +65,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	struct arena a = {0};
 	struct code c;
 	snprintf(best ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
+	s->first = s->calls ? s->first : task;
 	CHECK(m->status == MEAS_OK && m->runs > 0);
 	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed while builders ran */
 	CHECK_OK(code_parse(code.p, code.n, &a, &c));
@@ -521,6 +523,30 @@ TEST(strangers_are_believed_for_a_while)
 		}
 		close_setup(&setup);
 	}
+}
+
+/* Of tasks without a kernel, the one whose default saves the network most comes first; if what they take now is
+ * not known, the most expensive one. */
+TEST(what_saves_most_comes_first)
+{
+	for (int task = 0; task < NTASKS; task++) {
+		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+		setup.j.limits.defaults_only = true;
+		for (int i = 0; i < NTASKS; i++) {
+			setup.task[i].uses = 1;
+			setup.task[i].now_ns = i == task ? NS_PER_S : 1;
+		}
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.saved.first == task);
+		check_results(&setup);
+		close_setup(&setup);
+	}
+	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+	setup.j.limits.defaults_only = true;
+	setup.task[2].uses = 100000;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.saved.first == 2);
+	close_setup(&setup);
 }
 
 /* Incumbents whose records lost their code are made before any default, and raced against it afterwards. */
