@@ -450,4 +450,27 @@ TEST(register_tiles_leave_room_for_constants)
 	arena_free(&a);
 }
 
+/* Without FMA a default prefetches nothing. With it, one whose weights come from memory stays with F(4,3)
+ * where a busy moment lowered the measured bandwidth by a fifth. */
+TEST(defaults_of_many_channels)
+{
+	static const struct shape_case many = {1, 512, 512, 7, 7, 1, 1, 8, "post acc r2 add 0 max\n", false};
+	static const double memory_gbs[] = {31.5, 25.2};
+	struct arena a = {0};
+	for (int i = 0; i < 4; i++) {
+		struct target board = case_board(8, 16);
+		char cand[CAND_MAX];
+		struct space *s;
+		board.fma = i < 2;
+		board.fma_gflops = 118.2;
+		const double gbs[4] = {219, 117, 82, memory_gbs[i % 2]};
+		memcpy(board.bw_gbs, gbs, sizeof gbs);
+		REQUIRE_OK(space_make(&a, open_task(&a, &many), &board, NULL, &s));
+		space_default(s, cand);
+		CHECK(strstr(cand, "winograd=4"));
+		CHECK(!strstr(cand, "prefetch") == !board.fma);
+	}
+	arena_free(&a);
+}
+
 TEST_MAIN
