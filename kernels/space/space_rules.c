@@ -15,6 +15,11 @@ enum { WORTH_THREADS = 16384 };
 
 enum { LONG_BODY = 24 /* slots, at least */ };
 
+bool rules_unfused(const struct space *s)
+{
+	return !s->tg.fma && !strncmp(s->tg.isa, "x86-64", 6);
+}
+
 double stage_points(const struct stage *st)
 {
 	double n = 1;
@@ -380,7 +385,7 @@ void rules_settle(const struct space *s, int stage, struct sstage *out)
  * prefetches, and are faster than 2x4 with them. */
 static bool room_ahead(const struct space *s, int stage, const struct sstage *out)
 {
-	return s->tg.fma || draft_live(s->t, stage, out) <= s->tg.regs - 4;
+	return !rules_unfused(s) || draft_live(s->t, stage, out) <= s->tg.regs - 4;
 }
 
 void rules_finish(const struct space *s, int stage, struct sstage *out)
@@ -395,7 +400,7 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 	else if (rules_cold(s, stage, out))
 		rules_panels_first(s, stage, out);
 	rules_next_rows(s, stage, out);
-	out->feed =
-	    s->tg.fma && rules_feed(s, stage, out); /* without, 2x4 points spill, and fewer are slower */
+	out->feed = !rules_unfused(s) &&
+		    rules_feed(s, stage, out); /* without, 2x4 points spill, and fewer are slower */
 	rules_parallel(s, stage, out);
 }

@@ -67,6 +67,10 @@ bool rules_window(const struct space *s, int stage, const struct sstage *c);
 /* space_unroll.c: steps of each reduction axis in the body. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
+/* Whether the board is an x86-64 without FMA: products and sums are instructions of their own, with two
+ * operands, and a broadcast is two instructions. Its rules were measured with SSE; those of ARM without FMA
+ * were not. */
+bool rules_unfused(const struct space *s);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
 /* Sets the parallel loops, and removes prefetches that the loops or tiles no longer allow. */
 void rules_settle(const struct space *s, int stage, struct sstage *out);

@@ -128,7 +128,7 @@ static int contraction_spare(const struct space *s, const struct stage *st, cons
 	for (int a = 0; a < stage_spatial(st); a++)
 		points *= c->tile[a];
 	bool half = points <= s->tg.regs / 2 && c->chains == 1;
-	return s->tg.fma ? usual : half ? 3 : usual + 3;
+	return s->tg.fma ? usual : half && rules_unfused(s) ? 3 : usual + 3;
 }
 
 /* Completes the tile, and returns whether it fits the registers. */
@@ -148,7 +148,8 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	if (!contracts && !odd && draft_slides(s->t, stage, c))
 		return window_fits(s, stage, c);
 	/* LLVM reads the weights of unrolled taps again for each step of the channels. */
-	int live = contracts && !s->tg.fma ? draft_regs(s->t, stage, c).passing : draft_live(s->t, stage, c);
+	int live =
+	    contracts && rules_unfused(s) ? draft_regs(s->t, stage, c).passing : draft_live(s->t, stage, c);
 	return live <= s->tg.regs - spare;
 }
 
@@ -189,7 +190,7 @@ static bool loose_window(const struct space *s, const struct stage *st, int pixe
 
 static bool fewer_splats(const struct space *s, const struct sstage *c, const struct sstage *best)
 {
-	return !s->tg.fma && c->lane >= 0 && c->tile[c->lane] > best->tile[c->lane];
+	return rules_unfused(s) && c->lane >= 0 && c->tile[c->lane] > best->tile[c->lane];
 }
 
 /* Chooses the (points, vectors) that the draft ranks best among those that fit the registers. */

@@ -164,7 +164,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), points = 1, steps = 1;
 	bool contracts = stage_contracts(s->t, st, out->lane);
-	bool unfused = contracts && !s->tg.fma;
+	bool unfused = contracts && rules_unfused(s);
 	if (!contracts && hold_window(s, stage, out))
 		return;
 	for (int a = 0; a < ns; a++)

@@ -175,12 +175,12 @@ static double rule(const struct space *s, int m, struct sstage *out)
 		c.wino.kv = c.wino.raw ? 1 : i;
 		if (c.wino.raw || i <= z.vectors)
 			try_blocks(s, c, &d, &one);
-		if (d < best * (s->tg.fma || c.wino.raw ? 1 : SPLATS)) {
+		if (d < best * (!rules_unfused(s) || c.wino.raw ? 1 : SPLATS)) {
 			best = d;
 			*out = one;
 		}
 	}
-	if (best < DBL_MAX && !s->tg.fma)
+	if (best < DBL_MAX && rules_unfused(s))
 		out->wino.prefetch = 0;
 	return best;
 }
