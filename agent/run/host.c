@@ -14,16 +14,16 @@ int64_t host_extent(const struct host_task *h, int entry)
 	return h->stage[entry].extent;
 }
 
-/* Whether neighbours in a plain output read elements that lie two or more apart: fallback kernels load
- * these one by one, tiles by vectors. */
-static bool strided_rows(const struct stage *s, const struct task *t)
+/* Whether neighbours in a plain output read elements that lie two or more apart, of each of the first n reads
+ * that is no constant: fallback kernels load these one by one, tiles by vectors. */
+static bool strided_rows(const struct stage *s, const struct task *t, int n)
 {
 	enum { LONG = 8 };
 	const struct operand *out = &t->operand[s->out.operand];
 	int d = out->dims.rank - 1, a = d < 0 ? -1 : index_axis(s, &s->out.dim[d]);
 	if (out->layout.n || a < 0 || s->axis[a].extent < LONG)
 		return false;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < n; i++) {
 		const struct operand *o = &t->operand[s->read[i].operand];
 		int last = o->dims.rank - 1;
 		if (o->role != ROLE_CONST && (o->layout.n || last < 0 || s->read[i].dim[last].coef[a] < 2))
@@ -73,7 +73,10 @@ enum host_fit host_fit(const struct task *t)
 	enum { AS_WELL = 144, SHARE = 4 };
 	const struct hstage h = {.t = t, .operand = t->operand, .s = &t->stage[0], .axis = -1};
 	int64_t points = 1, lanes[2] = {1, 1}, all = 1;
-	if (t->nstages != 1 || host_factors(&h) != 2)
+	int factors = t->nstages == 1 ? host_factors(&h) : 0;
+	if (factors == 1 && strided_rows(h.s, t, 1))
+		return FITS_BETTER;
+	if (factors != 2)
 		return FITS_NOT;
 	for (int a = 0; a < h.s->naxes; a++) {
 		int64_t n = h.s->axis[a].extent;
@@ -86,7 +89,7 @@ enum host_fit host_fit(const struct task *t)
 			lanes[i] *=
 			    host_read_uses(&h, &h.s->read[i], &t->operand[h.s->read[i].operand], a) ? n : 1;
 	}
-	if (strided_rows(h.s, t))
+	if (strided_rows(h.s, t, 2))
 		return FITS_BETTER;
 	for (int i = 0; i < 2; i++) {
 		bool product = t->operand[h.s->read[i].operand].role == ROLE_CONST &&

@@ -30,7 +30,7 @@ int host_factors(const struct hstage *h)
 }
 
 /* How the elements of a read lie along the run. */
-enum lie { LIE_APART, LIE_SEQUENCE, LIE_STEPS /* of 2 */, LIE_SAME };
+enum lie { LIE_APART, LIE_SEQUENCE, LIE_STEPS /* of 2 */, LIE_THIRDS /* steps of 3 */, LIE_SAME };
 
 /* Returns how far a step along axis a moves the offset of a read or output whose dims are plain. *split: the
  * axis indexes a dim that is split into blocks. */
@@ -66,13 +66,15 @@ static enum lie lie_of(const struct hstage *h, const struct read *r, const struc
 	       : !even     ? LIE_APART
 	       : step == 1 ? LIE_SEQUENCE
 	       : step == 2 ? LIE_STEPS
+	       : step == 3 ? LIE_THIRDS
 			   : LIE_APART;
 }
 
 /* Estimates the cycles that loading a vector of such elements takes. */
 static double load_cycles(const struct hstage *h, enum lie lie)
 {
-	return lie == LIE_SEQUENCE ? 1 : lie == LIE_STEPS ? 2 : lie == LIE_SAME ? 0 : 2 * h->lanes;
+	const double cycles[] = {2 * h->lanes, 1, 2, 3, 0}; /* in the order of enum lie */
+	return cycles[lie];
 }
 
 static bool read_guarded(const struct hstage *h, const struct read *r, const struct operand *o)

@@ -11,7 +11,6 @@ enum {
 	OUT = FLAT_OUT,
 	REFS = FLAT_REFS,
 	MOST_BLOCK = 4096, /* of a layout */
-	SHORT = 32,
 	LONG = 4 * HOST_LANES
 };
 
@@ -19,7 +18,7 @@ _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
 
 struct flat_scratch {
 	float slot[PROG_PLACES][HOST_BLOCK];
-	int64_t at[ROWS][REFS], len[ROWS];
+	int64_t at[REFS][ROWS], len[ROWS];
 };
 
 /* How the loops walk an axis. */
@@ -303,12 +302,23 @@ static void cut_rows(struct flat_nest *n)
 		n->pieces *= n->loop[i].n;
 }
 
-/* Reads that stay the same along long rows are applied as scalars. */
+/* The loop along which rows that are one piece follow each other. */
+static const struct flat_loop *line_of(const struct flat_nest *n)
+{
+	int last = n->nloops - 1;
+	return &n->loop[n->loop[last].n == 1 && last > 0 ? last - 1 : last];
+}
+
+/* Reads that stay the same along long rows, or along lines of short ones, are applied as scalars. */
 static int make_programs(const struct stage *s, struct flat_nest *n, struct arena *a)
 {
 	bool row[MAX_OPERANDS] = {false};
-	for (int i = 0; i < s->nreads; i++)
-		row[i] = n->step[i] == 0 && n->piece >= LONG;
+	const struct flat_loop *l = line_of(n);
+	bool lines = n->piece < LONG && n->loop[n->nloops - 1].n == 1 && l->n * n->piece >= LONG;
+	for (int i = 0; i < s->nreads; i++) {
+		row[i] = n->step[i] == 0 && (n->piece >= LONG || (lines && l->step[i] == 0));
+		n->lines |= lines && row[i];
+	}
 	int rc = host_prog_make(&s->body, row, a, &n->body);
 	return rc < 0 ? rc : host_prog_make(&s->post, row, a, &n->post);
 }
@@ -369,27 +379,14 @@ int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS],
 
 /* ---- running ---- */
 
-/* Copies n elements in sequence: a call of memcpy costs more than a short row. */
-static void copy_short(float *to, const float *from, int64_t n)
-{
-	if (n >= 4) {
-		for (int64_t i = 0; i + 4 < n; i += 4)
-			*(vec4 *)(to + i) = *(const vec4 *)(from + i);
-		*(vec4 *)(to + n - 4) = *(const vec4 *)(from + n - 4);
-		return;
-	}
-	for (int64_t i = 0; i < n; i++)
-		to[i] = from[i];
-}
-
 static void copy_row(float *to, int64_t st, const float *from, int64_t sf, int64_t n)
 {
-	if (st == 1 && sf == 1 && n <= SHORT)
-		copy_short(to, from, n);
-	else if (st == 1 && sf == 1)
-		memcpy(to, from, sizeof *to * (size_t)n);
+	if (st == 1 && sf == 1)
+		vec4_copy(to, from, n);
 	else if (st == 1 && sf == 0)
 		host_fill(to, *from, n);
+	else if (st == 1)
+		vec4_gather(to, from, sf, n);
 	else
 		for (int64_t i = 0; i < n; i++)
 			to[i * st] = from[i * sf];
@@ -426,6 +423,30 @@ static void advance(const struct flat_nest *n, int nreads, struct odometer *o)
 	}
 }
 
+/* Finds the lengths of n rows from *o on, and where each reference has them, and moves *o behind them. Rows
+ * that are one piece follow each other along the loop before the last. */
+static void start_rows(const struct flat_nest *n, int nreads, struct odometer *o, int rows,
+		       struct flat_scratch *w)
+{
+	const struct flat_loop *l = line_of(n);
+	int last = n->nloops - 1, k = (int)(l - n->loop);
+	for (int j = 0, count; j < rows; j += count) {
+		count = l->n - o->i[k] < rows - j ? (int)(l->n - o->i[k]) : rows - j;
+		for (int i = 0; i <= nreads; i++) {
+			int r = i < nreads ? i : OUT;
+			for (int x = 0; x < count; x++)
+				w->at[r][j + x] = o->at[r] + x * l->step[r];
+			o->at[r] += (count - 1) * l->step[r];
+		}
+		for (int x = 0; x < count; x++) {
+			int64_t left = n->row - (k == last ? o->i[last] + x : 0) * n->piece;
+			w->len[j + x] = left < n->piece ? left : n->piece;
+		}
+		o->i[k] += count - 1;
+		advance(n, nreads, o);
+	}
+}
+
 /* Rows that are worked on at once; `slot`: where each value is. */
 struct block {
 	const struct flat *f;
@@ -438,7 +459,7 @@ struct block {
 
 static const float *source(const struct block *b, int r, int row)
 {
-	return (const float *)b->bufs[b->f->s->read[r].operand] + b->w->at[row][r];
+	return (const float *)b->bufs[b->f->s->read[r].operand] + b->w->at[r][row];
 }
 
 /* Whether a single row of whole vectors lies in sequence: it is used where it is. */
@@ -475,6 +496,8 @@ static const float *run_prog(struct block *b, const struct host_prog *q, float *
 			host_fill(out, ins->imm, b->count);
 		else if (ins->by_imm)
 			host_apply_value(ins->op, out, a, ins->imm, b->count);
+		else if (ins->by_row && b->n->lines)
+			host_apply_value(ins->op, out, a, *source(b, ins->read, 0), b->count);
 		else if (ins->by_row)
 			for (int j = 0; j < b->rows; j++)
 				host_apply_value(ins->op, out + j * b->n->pitch, a + j * b->n->pitch,
@@ -492,14 +515,14 @@ static void run_rows(const struct flat *f, const struct flat_nest *n, void *cons
 	float *out = bufs[f->s->out.operand];
 	for (int i = 0; i < PROG_PLACES; i++)
 		b.slot[i] = w->slot[i];
-	float *to = in_place(&b, OUT) ? out + w->at[0][OUT] : NULL;
+	float *to = in_place(&b, OUT) ? out + w->at[OUT][0] : NULL;
 	const float *v = run_prog(&b, &n->body, n->post.n ? w->slot[PROG_ACC] : to);
 	if (n->post.n && v != w->slot[PROG_ACC])
 		memcpy(w->slot[PROG_ACC], v, sizeof *v * (size_t)b.count);
 	if (n->post.n)
 		v = run_prog(&b, &n->post, to);
 	for (int j = 0; j < rows && v != to; j++)
-		copy_row(out + w->at[j][OUT], n->step[OUT], v + j * n->pitch, 1, w->len[j]);
+		copy_row(out + w->at[OUT][j], n->step[OUT], v + j * n->pitch, 1, w->len[j]);
 }
 
 /* A copy needs no block: rows of the innermost loop but one follow each other. */
@@ -534,6 +557,7 @@ static void run_nest(const struct flat *f, const struct flat_nest *n, void *cons
 		     int64_t end, struct flat_scratch *w)
 {
 	struct odometer o;
+	const struct flat_loop *l = line_of(n);
 	int64_t most = HOST_BLOCK / n->pitch;
 	if (f->copy) {
 		copy_nest(f, n, bufs, begin, end);
@@ -543,12 +567,9 @@ static void run_nest(const struct flat *f, const struct flat_nest *n, void *cons
 	start_at(n, begin, &o);
 	while (begin < end) {
 		int rows = (int)(end - begin < most ? end - begin : most);
-		for (int j = 0; j < rows; j++) {
-			int64_t left = n->row - o.i[n->nloops - 1] * n->piece;
-			w->len[j] = left < n->piece ? left : n->piece;
-			memcpy(w->at[j], o.at, sizeof o.at);
-			advance(n, f->s->nreads, &o);
-		}
+		if (n->lines && l->n - o.i[l - n->loop] < rows)
+			rows = (int)(l->n - o.i[l - n->loop]);
+		start_rows(n, f->s->nreads, &o, rows, w);
 		run_rows(f, n, bufs, w, rows);
 		begin += rows;
 	}

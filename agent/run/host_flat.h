@@ -23,6 +23,8 @@ struct flat_nest {
 	int64_t row, piece;                       /* elements */
 	int64_t pitch;                            /* of pieces in a block: whole vectors, if they are long */
 	int64_t pieces;                           /* in total */
+	bool lines; /* a block ends with the loop before the last, along which short rows have values in
+		       common */
 	struct host_prog body, post;
 };
 

@@ -4,6 +4,7 @@
 #ifndef AGENT_HOST_MATH_H
 #define AGENT_HOST_MATH_H
 
+#include "agent/run/vec4.h"
 #include "kernels/task/task.h"
 
 enum { HOST_LANES = 16 };
@@ -16,7 +17,13 @@ void host_apply(enum prog_op op, float *out, const float *a, const float *b, con
 void host_apply_value(enum prog_op op, float *out, const float *a, float value, int n);
 static inline void host_fill(float *out, float value, int64_t n)
 {
-	for (int64_t k = 0; k < n; k++)
+	const vec4 v = {value, value, value, value};
+	int64_t k = 0;
+	for (; k + 4 <= n; k += 4)
+		*(vec4 *)(out + k) = v;
+	if (n >= 4)
+		*(vec4 *)(out + n - 4) = v;
+	for (; k < n && n < 4; k++)
 		out[k] = value;
 }
 bool host_takes_value(enum prog_op op);

@@ -4,6 +4,7 @@
  * host_tile.c. */
 #include "agent/run/host_math.h"
 #include "agent/run/host_parts.h"
+#include "agent/run/vec4.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct scratch {
 	int64_t start[ROWS];                 /* where each row begins along the run's axis */
 	int64_t first[MAX_OPERANDS][ROWS];   /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
-	float sum[SEGMENT];           /* accumulators of a segment, row by row */
+	float sum[SEGMENT + HOST_LANES]; /* accumulators of a segment, row by row */
 	float panel[CHUNK * RUN];     /* packed vectors that rows share */
 	float own[CHUNK * TILE_ROWS]; /* packed scalars of rows */
 	int64_t panel_at[CHUNK], own_at[CHUNK];
@@ -161,19 +162,17 @@ static void row_offsets(const struct hstage *h, const struct view *v, void *cons
 	}
 }
 
-/* Rows begin + j: their lengths, the offsets at reduction point 0 of each fast view of `reads`, and, for slow
- * views, their axes. */
-static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, uint32_t reads,
+/* n rows from `at` on, which moves behind them: their lengths, the offsets at reduction point 0 of each fast
+ * view of `reads`, and, for slow views, their axes. */
+static void start_rows(const struct hstage *h, void *const *bufs, int64_t at[MAX_AXES], int n, uint32_t reads,
 		       struct scratch *w)
 {
-	int64_t at[MAX_AXES];
-	row_axes(h, begin, w->at[0]);
-	memcpy(at, w->at[0], sizeof at);
+	memcpy(w->at[0], at, sizeof w->at[0]);
 	for (int j = 0, k = 1; j < n; j += k) {
 		int64_t len = length_at(h, at), start = h->axis < 0 ? 0 : at[h->axis];
 		int64_t by = h->axis >= 0 && h->line == h->axis ? h->run : 0;
 		if (h->slow) {
-			memcpy(w->at[j], at, sizeof at);
+			memcpy(w->at[j], at, sizeof w->at[j]);
 			next_row(h, at);
 		} else {
 			k = equal_rows(h, at, n - j);
@@ -227,16 +226,6 @@ static void load_steps(const float *src, const int64_t *at, int64_t len, float *
 		out[x] = src[at[x] - at[0]];
 }
 
-static void copy_row(float *to, const float *from, int64_t len)
-{
-	if (len == TILE_LANES)
-		memcpy(to, from, sizeof *to * TILE_LANES);
-	else if (len == TILE_LANES / 2)
-		memcpy(to, from, sizeof *to * (TILE_LANES / 2));
-	else
-		memcpy(to, from, sizeof *to * (size_t)len);
-}
-
 /* Finds the elements *begin .. *end of a row of `len` whose guarded dims are inside at reduction point p,
  * where the view's indexes grow evenly along the run. guard: as load_edge has it. */
 static void part_inside(const struct view *v, const int64_t *guard, int stride, int64_t p, int64_t len,
@@ -270,14 +259,12 @@ static void load_edge(const struct hstage *h, const struct view *v, const float 
 	int64_t begin, end;
 	if (v->even) {
 		part_inside(v, guard, stride, p, len, &begin, &end);
-		for (int64_t x = 0; x < begin; x++)
-			out[x] = v->o->fill;
-		for (int64_t x = begin; x < end && v->step != 1; x++)
-			out[x] = src[x * v->step];
+		host_fill(out, v->o->fill, begin);
+		if (begin < end && v->step != 1)
+			vec4_gather(out + begin, src + begin * v->step, v->step, end - begin);
 		if (v->step == 1 && begin < end)
-			copy_row(out + begin, src + begin, end - begin);
-		for (int64_t x = end; x < len; x++)
-			out[x] = v->o->fill;
+			vec4_copy(out + begin, src + begin, end - begin);
+		host_fill(out + end, v->o->fill, len - end);
 		return;
 	}
 	for (int64_t x = 0; x < len; x++) {
@@ -317,14 +304,13 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 		else if (v->gather)
 			load_steps(src, v->table[h->axis] + w->start[j], len, out);
 		else if (step == 1 && !v->block)
-			copy_row(out, src, len);
+			vec4_copy(out, src, len);
 		else if (v->block)
 			for (int64_t x = 0; x < len; x += v->block)
 				memcpy(out + x, src + x / v->block * v->block_step,
 				       sizeof *out * (size_t)(len - x < v->block ? len - x : v->block));
 		else
-			for (int64_t x = 0; x < len; x++)
-				out[x] = src[x * step];
+			vec4_gather(out, src, step, len);
 	}
 }
 
@@ -339,15 +325,20 @@ static void apply_rows(const struct hstage *h, const struct host_ins *ins, void 
 				 h->pitch);
 }
 
-/* Runs a program over n rows at reduction point p; returns where the result is. */
+static const float *place(const struct scratch *w, const float *acc, int slot)
+{
+	return slot == PROG_ACC ? acc : w->slot[slot];
+}
+
+/* Runs a program over n rows at reduction point p; acc: what was reduced. Returns where the result is. */
 static const float *run_prog(const struct hstage *h, const struct host_prog *q, void *const *bufs, int64_t p,
-			     struct scratch *w, int n)
+			     const float *acc, struct scratch *w, int n)
 {
 	int count = n * h->pitch;
 	for (int i = 0; i < q->n; i++) {
 		const struct host_ins *ins = &q->ins[i];
 		float *to = w->slot[ins->to];
-		const float *a = w->slot[ins->a];
+		const float *a = place(w, acc, ins->a);
 		if (ins->op == P_READ)
 			load(h, ins->read, bufs, p, w, n, to);
 		else if (ins->op == P_IMM)
@@ -357,9 +348,9 @@ static const float *run_prog(const struct hstage *h, const struct host_prog *q, 
 		else if (ins->by_row)
 			apply_rows(h, ins, bufs, w, n, to, a);
 		else
-			host_apply(ins->op, to, a, w->slot[ins->b], w->slot[ins->c], count);
+			host_apply(ins->op, to, a, place(w, acc, ins->b), place(w, acc, ins->c), count);
 	}
-	return w->slot[q->result];
+	return place(w, acc, q->result);
 }
 
 /* ---- reductions by tiles ---- */
@@ -429,15 +420,16 @@ static void pack_vectors(const struct hstage *h, int i, void *const *bufs, const
 		} else if (v->edge) {
 			load_edge(h, v, r.p + v->delta[p], r.guard, 1, p, row[h->axis], len, to);
 		} else if (!point_holds(v, &r, p)) {
-			for (int64_t x = 0; x < len; x++)
-				to[x] = v->o->fill;
+			host_fill(to, v->o->fill, len);
 		} else {
 			const float *from = r.p + v->delta[p];
 			if (v->gather)
 				load_steps(from, v->table[h->axis] + row[h->axis], len, to);
-			for (int64_t x = 0, b = 0; x < len && !v->gather; x++) {
+			else if (!v->block)
+				vec4_gather(to, from, v->step, len);
+			for (int64_t x = 0, b = 0; x < len && !v->gather && v->block; x++) {
 				to[x] = from[x * v->step + b];
-				if (v->block && (x + 1) % v->block == 0)
+				if ((x + 1) % v->block == 0)
 					b += v->block_step - v->block * v->step;
 			}
 		}
@@ -466,6 +458,13 @@ static void pack_scalars(const struct hstage *h, int i, void *const *bufs, const
 	}
 }
 
+/* Floats of a padded row of len that tiles compute: whole vectors, of which the last may be half as long. */
+static int padded_width(const struct hstage *h, int64_t len)
+{
+	int unit = h->lanes < TILE_LANES ? h->lanes : TILE_LANES / 2;
+	return ((int)len + unit - 1) / unit * unit;
+}
+
 /* Points p0 .. p0 + n of `rows` rows that share a vector; `at`: the first row's axes. */
 static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t at[MAX_AXES], int rows,
 			int64_t p0, int64_t n, const int64_t row[], struct scratch *w)
@@ -481,7 +480,7 @@ static void outer_chunk(const struct hstage *h, void *const *bufs, const int64_t
 	const int64_t *dv = w->panel_at;
 	int64_t axes[MAX_AXES], of_row[TILE_ROWS];
 	if (shared->fast && !shared->nguards && !shared->gather && shared->step == 1 && !shared->block) {
-		t.width = shared->padded ? h->pitch : (int)length_at(h, at);
+		t.width = shared->padded ? padded_width(h, length_at(h, at)) : (int)length_at(h, at);
 		v = row_of(h, h->shared, bufs, at).p;
 		dv = shared->delta + p0;
 	} else {
@@ -621,8 +620,7 @@ static void run_rows(const struct hstage *h, void *const *bufs, const int64_t at
 	const struct view *v = &h->view[h->own];
 	struct row own[TILE_ROWS];
 	int64_t axes[MAX_AXES];
-	for (int k = 0; k < rows * h->pitch; k++)
-		w->sum[k] = first;
+	host_fill(w->sum, first, rows * h->pitch);
 	memcpy(axes, at, sizeof axes);
 	for (int j = 0, n; j < rows; j += n) {
 		int64_t len = length_at(h, axes), off[TILE_ROWS], guard[GUARDS * TILE_ROWS],
@@ -729,9 +727,12 @@ static float run_output(const struct hstage *h, void *const *bufs, int j, int64_
 	return all;
 }
 
-static void run_by_points(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+static void run_by_points(const struct hstage *h, void *const *bufs, const int64_t first[MAX_AXES], int n,
+			  struct scratch *w)
 {
-	start_rows(h, bufs, begin, n, h->body.reads, w);
+	int64_t at[MAX_AXES];
+	memcpy(at, first, sizeof at);
+	start_rows(h, bufs, at, n, h->body.reads, w);
 	for (int j = 0; j < n; j++)
 		for (int64_t x = 0; x < h->pitch; x++)
 			w->sum[j * h->pitch + x] = x < w->len[j] ? run_output(h, bufs, j, x, w) : 0;
@@ -754,7 +755,7 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 		if (h->to.gather)
 			store_steps(h->to.table[h->axis] + w->start[j], v, len, to);
 		else if (h->to.step == 1 && !h->to.block)
-			copy_row(to, v, len);
+			vec4_copy(to, v, len);
 		else if (h->to.block)
 			for (int64_t x = 0; x < len; x += h->to.block)
 				memcpy(to + x / h->to.block * h->to.block_step, v + x,
@@ -772,35 +773,35 @@ static int block_rows(const struct hstage *h)
 	return n < ROWS ? n : ROWS;
 }
 
-static void run_programs(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+static void run_programs(const struct hstage *h, void *const *bufs, int64_t at[MAX_AXES], int n,
+			 struct scratch *w)
 {
 	float *acc = w->slot[PROG_ACC];
 	const float *v = acc;
-	start_rows(h, bufs, begin, n, h->body.reads | h->post.reads, w);
+	start_rows(h, bufs, at, n, h->body.reads | h->post.reads, w);
 	for (int64_t p = 0; p < h->points; p++) {
-		v = run_prog(h, &h->body, bufs, p, w, n);
+		v = run_prog(h, &h->body, bufs, p, acc, w, n);
 		if (h->points > 1 || h->post.n)
 			combine(p ? h->s->comb : COMB_NONE, acc, v, n * h->pitch);
 	}
 	if (h->post.n)
-		v = run_prog(h, &h->post, bufs, 0, w, n);
+		v = run_prog(h, &h->post, bufs, 0, acc, w, n);
 	else if (h->points > 1)
 		v = acc;
 	store(h, bufs, w, n, v);
 }
 
-/* The epilogue of `rows` rows whose sums are ready. */
-static void finish(const struct hstage *h, void *const *bufs, int64_t begin, int rows, struct scratch *w)
+/* The epilogue of `rows` rows from `at` on, which moves behind them; their sums are ready. */
+static void finish(const struct hstage *h, void *const *bufs, int64_t at[MAX_AXES], int rows,
+		   struct scratch *w)
 {
 	int most = block_rows(h);
 	for (int j = 0; j < rows; j += most) {
 		int n = rows - j < most ? rows - j : most;
 		const float *sum = w->sum + j * h->pitch;
-		start_rows(h, bufs, begin + j, n, h->post.reads, w);
-		if (h->post.n) {
-			memcpy(w->slot[PROG_ACC], sum, sizeof *sum * (size_t)(n * h->pitch));
-			sum = run_prog(h, &h->post, bufs, 0, w, n);
-		}
+		start_rows(h, bufs, at, n, h->post.reads, w);
+		if (h->post.n)
+			sum = run_prog(h, &h->post, bufs, 0, sum, w, n);
 		store(h, bufs, w, n, sum);
 	}
 }
@@ -813,11 +814,13 @@ static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, i
 	}
 	bool blocks = s->how == BY_PROGRAM || s->how == BY_POINTS;
 	int64_t most = blocks ? block_rows(s) : SEGMENT / s->pitch;
+	int64_t at[MAX_AXES];
+	row_axes(s, begin, at);
 	while (begin < end) {
-		int64_t n = end - begin, together = s->inner - begin % s->inner, at[MAX_AXES];
+		int64_t n = end - begin, together = s->inner - begin % s->inner;
 		n = n < most ? n : most;
 		if (s->how == BY_PROGRAM) {
-			run_programs(s, bufs, begin, (int)n, w);
+			run_programs(s, bufs, at, (int)n, w);
 			begin += n;
 			continue;
 		}
@@ -827,16 +830,15 @@ static void run_part(const struct hstage *s, void *const *bufs, int64_t begin, i
 			n = n < alike ? n - n % together : alike;
 		else
 			n = n < together ? n : together;
-		row_axes(s, begin, at);
 		if (groups)
 			run_groups(s, bufs, at, (int)n, w);
 		else if (s->how == BY_POINTS)
-			run_by_points(s, bufs, begin, (int)n, w);
+			run_by_points(s, bufs, at, (int)n, w);
 		else if (s->how == BY_OUTER)
 			run_outer(s, bufs, at, (int)n, w);
 		else
 			run_rows(s, bufs, at, (int)n, w);
-		finish(s, bufs, begin, (int)n, w);
+		finish(s, bufs, at, (int)n, w);
 		begin += n;
 	}
 }

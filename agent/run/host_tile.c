@@ -17,6 +17,7 @@
 #endif
 #define SHUFFLE(a, b, ...) VEC_SHUFFLE(MASK, a, b, __VA_ARGS__)
 #define EVEN4(a, b) SHUFFLE(a, b, 0, 2, 5, 7)
+#define THIRD4(a, b, c) ((void)(b), SHUFFLE(a, c, 0, 3, 4, 7))
 #define SELECT(c, a, b) (VEC)(((c) & (MASK)(a)) | (~(c) & (MASK)(b)))
 
 #if defined(__x86_64__)
@@ -39,6 +40,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 2
 #define EVEN EVEN4
+#define THIRD THIRD4
 #define SOME(p, n) NAME(some)(p, n)
 #define VERSION
 #include "agent/run/host_tile_width.h"
@@ -49,6 +51,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 2
 #define EVEN(a, b) SHUFFLE(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#define THIRD(a, b, c) SHUFFLE(SHUFFLE(a, b, 0, 3, 6, 9, 12, 15, 0, 0), c, 0, 1, 2, 3, 4, 5, 12, 15)
 #define SOME(p, n) ((n) == LANES ? *(const VEC *)(p) : SOME8(p, n))
 #define VERSION __attribute__((target("avx2,fma")))
 #include "agent/run/host_tile_width.h"
@@ -59,6 +62,9 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define WIDE 2
 #define WALK 1
 #define EVEN(a, b) SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#define THIRD(a, b, c)                                                                                       \
+	SHUFFLE(SHUFFLE(a, b, 0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 0, 0, 0, 0, 0), c, 0, 1, 2, 3, 4, 5,   \
+		6, 7, 8, 9, 10, 19, 22, 25, 28, 31)
 #define SOME SOME16
 #define VERSION __attribute__((target("avx512f")))
 #include "agent/run/host_tile_width.h"
@@ -86,6 +92,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #endif
 #define WALK 2
 #define EVEN EVEN4
+#define THIRD THIRD4
 #define SOME(p, n) NAME(some)(p, n)
 #define VERSION
 #include "agent/run/host_tile_width.h"
@@ -115,16 +122,33 @@ int tile_wide(int lanes)
 #endif
 }
 
+/* Half a vector of 16 lanes takes as long as a whole one, one of 8 lanes at most as long as that: half as
+ * long on machines that split the former, or have two units for the latter. */
+static int fewest_lanes(const struct tile *t)
+{
+	return t->lanes > TILE_LANES / 2 && t->width <= TILE_LANES / 2 ? TILE_LANES / 2 : t->lanes;
+}
+
 void tile_outer(const struct tile *t, const float *s, const int64_t *row, const int64_t *ds, const float *v,
 		const int64_t *dv)
 {
-	BEST(t->lanes, outer, t, s, row, ds, v, dv);
+	int rest = t->width % TILE_LANES, whole = t->width - rest;
+	if (t->lanes > TILE_LANES / 2 && rest && rest <= TILE_LANES / 2 && whole) {
+		struct tile part = *t;
+		part.width = whole;
+		BEST(t->lanes, outer, &part, s, row, ds, v, dv);
+		part.acc += whole;
+		part.width = rest;
+		BEST(TILE_LANES / 2, outer, &part, s, row, ds, v + whole, dv);
+		return;
+	}
+	BEST(fewest_lanes(t), outer, t, s, row, ds, v, dv);
 }
 
 void tile_groups(const struct tile *t, int groups, const float *s, const int64_t *row, const int64_t *ds,
 		 const float *const v[], const int64_t *dv)
 {
-	BEST(t->lanes, groups, t, groups, s, row, ds, v, dv);
+	BEST(fewest_lanes(t), groups, t, groups, s, row, ds, v, dv);
 }
 
 void tile_rows(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along, const float *w,

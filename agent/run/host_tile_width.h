@@ -5,9 +5,10 @@
  *   MOST, WIDE   rows and vectors of an outer product's accumulators that fit the registers
  *   WALK         vectors of a row that the other loops work on at once, if it has so many
  *   EVEN(a, b)   the even elements of a, then those of b that continue them when b begins at a's last
- *   SOME(p, n)   a vector of the n <= LANES floats at p, and zeros; reads nothing behind them
- *   VERSION      attributes of the functions: the instructions they may use
- * A vector is never longer than the machine's: compilers keep longer ones in memory. No include guard. */
+ *   THIRD(a, b, c)  every third element of a, then those of b and c that continue them, when b continues a
+ * and c's last is the last of them SOME(p, n)   a vector of the n <= LANES floats at p, and zeros; reads
+ * nothing behind them VERSION      attributes of the functions: the instructions they may use A vector is
+ * never longer than the machine's: compilers keep longer ones in memory. No include guard. */
 
 typedef float NAME(vec) __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t NAME(mask) __attribute__((vector_size(LANES * 4)));
@@ -183,6 +184,11 @@ INLINE VERSION void NAME(load)(VEC *v, const float *p, int64_t along, int some)
 		int n = 2 * some - 1, behind = 2 * some - LANES;
 		VEC a = SOME(p, n < LANES ? n : LANES), b = SOME(p + LANES - 1, behind > 0 ? behind : 0);
 		*v = EVEN(a, b);
+	} else if (along == 3) {
+		int n = 3 * some - 2, second = n - LANES, third = n - (2 * LANES - 2);
+		VEC a = SOME(p, n < LANES ? n : LANES), c = SOME(p + 2 * LANES - 2, third > 0 ? third : 0);
+		VEC b = SOME(p + LANES, second > LANES ? LANES : second > 0 ? second : 0);
+		*v = THIRD(a, b, c);
 	} else if (some == LANES) {
 		UNROLL
 		for (int x = 0; x < LANES; x++)
@@ -253,6 +259,8 @@ INLINE VERSION void NAME(walk_rows)(int vectors, int some, enum shared shared, e
 		NAME(walk)(4, vectors, some, shared, comb, t, r, x, v, dv, 1, w, dw);
 	for (; along == 2 && r + 2 <= t->rows; r += 2)
 		NAME(walk)(2, vectors, some, shared, comb, t, r, x, v, dv, 2, w, dw);
+	for (; along == 3 && r + 2 <= t->rows; r += 2)
+		NAME(walk)(2, vectors, some, shared, comb, t, r, x, v, dv, 3, w, dw);
 	for (; r < t->rows; r++) {
 		if (along == 1)
 			NAME(walk)(1, vectors, some, shared, comb, t, r, x, v, dv, 1, w, dw);
@@ -304,5 +312,6 @@ static VERSION void NAME(fold)(const struct tile *t, enum combiner comb, const f
 #undef WIDE
 #undef WALK
 #undef EVEN
+#undef THIRD
 #undef SOME
 #undef VERSION

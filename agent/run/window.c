@@ -195,7 +195,7 @@ static void copy_pieces(const float *from, int64_t sf, float *to, int64_t st, in
 				to[i * st + k] = from[i * sf + k];
 	else
 		for (int64_t i = 0; i < n; i++)
-			memcpy(to + i * st, from + i * sf, sizeof *to * (size_t)m);
+			vec4_copy(to + i * st, from + i * sf, m);
 }
 
 /* to[4][4] = the transpose of from[4][4], rows `fr` and `tr` elements apart. */
