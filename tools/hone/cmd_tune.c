@@ -30,6 +30,7 @@
 
 #define BOX_NS (20 * NS_PER_S)
 #define APART 1.15                  /* if times of one kernel differ by more, the report says why */
+#define NOWHERE "/nonexistent"      /* the cache folder where none is named and the user has none */
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
 static void progress(void *ctx, const struct job_progress *p)
@@ -321,12 +322,28 @@ static void next_longer(const struct args *a, const struct tune_options *o)
 	next_hone(a, "tune", a->pos[0], more);
 }
 
+/* Whether the folder, or the nearest one above it that exists, can be written. */
+static bool can_keep(const char *dir)
+{
+	char path[PATH_MAX];
+	if (!strcmp(dir, NOWHERE))
+		return false;
+	snprintf(path, sizeof path, "%s", dir);
+	while (access(path, F_OK) < 0) {
+		char *end = strrchr(path, '/');
+		if (!end)
+			return access(".", W_OK) == 0;
+		end[end == path] = 0; /* of "/x" the "/" stays */
+	}
+	return file_is_dir(path) && access(path, W_OK) == 0;
+}
+
 static void next_step(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	char threads[32] = "";
 	if (arg_given(a, "cpus") && !arg_given(a, "threads")) /* other commands have no --cpus */
 		snprintf(threads, sizeof threads, " --threads %d", o->threads);
-	if (o->unkept && (!arg_given(a, "cache") || access(o->cache, W_OK) == 0))
+	if (o->unkept && can_keep(o->cache))
 		next_hone(a, "tune", a->pos[0], "");
 	else if (o->unkept || r->warning)
 		next_say("name a folder that can be written with --cache, and tune again");
@@ -505,7 +522,7 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	o->cache = dir;
 	int rc = model_cache_dir(a, dir, n);
 	if (rc < 0 && o->unkept)
-		rc = snprintf(dir, n, "/nonexistent");
+		rc = snprintf(dir, n, NOWHERE);
 	return rc;
 }
 

@@ -294,6 +294,9 @@ def test_numpy(path):
         expect("wider", numpy.array_equal(model(x.astype("f8")), y) and numpy.array_equal(model(x.astype("f8")), y))
     expect(f"one warning: {[str(w.message) for w in said]}", len(said) == 1 and "astype('float32')" in str(said[0].message)
            and said[0].filename == __file__)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        expect("a longer float", numpy.array_equal(model(x.astype("g")), y) and not said)  # warned already
     half = x.astype("f2")
     expect("narrower", numpy.array_equal(model(half), model(half.astype("f4"))))
     for kind in ("u1", "i8", "?"):

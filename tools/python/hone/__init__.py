@@ -10,8 +10,8 @@
 Inputs are numpy arrays, or anything else on the CPU that has __dlpack__ (PyTorch, JAX, CuPy on the host) or the buffer
 protocol; what has the model's dtype and lies row-major is not copied. A numpy array of another dtype is converted if each
 value stays as it is and of its kind, and from a wider float, with one warning; all others, as uint8 for float32, are
-errors. Outputs are numpy arrays, which have __dlpack__ themselves; without numpy, memoryviews. `hone.load` takes what hone.h's structures take: see Handle and Model.
-A call releases the interpreter's lock while the model runs.
+errors. Outputs are numpy arrays, which have __dlpack__ themselves; without numpy, memoryviews. `hone.load` takes what
+hone.h's structures take: see Handle and Model. A call releases the interpreter's lock while the model runs.
 
 What hone raises is a hone.Error, and most are Python's own kinds too: NotFoundError is a FileNotFoundError, InputError a
 ValueError, InputTypeError a TypeError, FormatError a ValueError, HostError an OSError, OutOfMemoryError a MemoryError,
