@@ -382,6 +382,13 @@ TEST(maps)
 	    "task syms=0\noperand X in f32 [3,1700] plain\noperand Z in f32 [1700] plain\noperand Y out f32 "
 	    "[3,1700] plain\nstage i:3 j:1700\nread X [i,j]\nread Z [j]\nbody r0 r1 min tanh\npost acc r1 "
 	    "acc mul add\nwrite Y [i,j]\n",
+	    /* short rows, two and three elements apart, with a constant for all rows of a channel */
+	    "task syms=0\noperand X in f32 [1,37,9,14] plain\noperand B const f32 [37] plain\noperand Y out f32 "
+	    "[1,37,9,7] plain\nstage k:37 y:9 x:7\nread X [0,k,y,2*x]\nread B [k]\nbody r0 r1 mul\npost acc r1 "
+	    "add tanh\nwrite Y [0,k,y,x]\n",
+	    "task syms=0\noperand X in f32 [1,37,11,32] plain\noperand B const f32 [37] plain\noperand Y out "
+	    "f32 [1,37,11,11] plain\nstage k:37 y:11 x:11\nread X [0,k,y,3*x]\nread B [k]\nbody r0 r1 add\n"
+	    "write Y [0,k,y,x]\n",
 	};
 	struct rng r;
 	rng_seed(&r, 25);
