@@ -323,6 +323,30 @@ TEST(short_lines)
 	}
 }
 
+/* Windows whose neighbours lie two, three or four elements apart, in rows of several vectors. */
+TEST(long_strided_rows)
+{
+	struct rng r;
+	rng_seed(&r, 34);
+	for (int i = 0; i < 60; i++) {
+		struct buf b = {0};
+		int k = any(&r, 1, 9), c = any(&r, 1, 5), taps = any(&r, 1, 4), x = any(&r, 16, 70),
+		    step = any(&r, 2, 4);
+		buf_printf(&b, "task syms=0\noperand X in f32 [%d,3,%d] plain\n", c, step * (x - 1) + taps);
+		buf_printf(&b, "operand W const f32 [%d,%d,%d] plain\noperand Y out f32 [%d,3,%d] plain\n", k, c,
+			   taps, k, x);
+		buf_printf(&b, "stage k:%d y:3 x:%d | c:%d s:%d\nread X [c,y,%d*x+s]\nread W [k,c,s]\n", k, x, c,
+			   taps, step);
+		buf_printf(&b, "body r0 r1 mul\nsum\nwrite Y [k,y,x]\n");
+		int rc = task_parse(buf_str(&b), &task);
+		if (rc < 0)
+			printf("%s%s\n", buf_str(&b), err_text());
+		REQUIRE_OK(rc);
+		CHECK(agree(&r));
+		buf_free(&b);
+	}
+}
+
 TEST(products_and_chains)
 {
 	struct rng r;
