@@ -100,7 +100,7 @@ LLVMValueRef gen_call(struct gen *g, enum llvm_intrinsic in, enum unit u, int la
 		      unsigned n);
 LLVMValueRef gen_splat(struct gen *g, LLVMValueRef scalar, int lanes);
 LLVMValueRef gen_const(struct gen *g, float v, int lanes);
-LLVMValueRef gen_whole(struct gen *g, uint32_t v, int lanes);                 /* i32 in all lanes */
+LLVMValueRef gen_s32_const(struct gen *g, uint32_t v, int lanes);             /* i32 in all lanes */
 LLVMValueRef gen_bits(struct gen *g, LLVMValueRef v, enum unit u, int lanes); /* the same bits */
 /* Lanes first, first + step, ... of v, n of them. */
 LLVMValueRef gen_lanes(struct gen *g, LLVMValueRef v, int first, int step, int n);

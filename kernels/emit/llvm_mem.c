@@ -199,7 +199,7 @@ static struct access access_of(struct gen *g, const struct mem *m, enum lv_type 
 			   .lanes = lanes,
 			   .elem = (int64_t)dtype_bytes(d),
 			   .stride = m->stride % group ? -1 : m->stride / group,
-			   .fill = gen_fill_bits(type, d, group, m->fill)};
+			   .fill = m->guard ? gen_fill_bits(type, d, group, m->fill) : 0};
 	if (m->valid && m->valid->lo >= lanes)
 		x.plain.valid = NULL;
 	return x;
@@ -221,7 +221,7 @@ static LLVMValueRef load_units(struct gen *g, const struct access *x, LLVMValueR
 static LLVMValueRef fill_lanes(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
 {
 	union lane v = lane_fill((struct lane_type){type, g->l->buf[m->buf].dtype, mem_group(m)}, m->fill);
-	return type == LV_S32 ? gen_whole(g, v.u, lanes) : gen_const(g, v.f, lanes);
+	return type == LV_S32 ? gen_s32_const(g, v.u, lanes) : gen_const(g, v.f, lanes);
 }
 
 LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int lanes)

@@ -25,7 +25,7 @@ LLVMValueRef gen_const(struct gen *g, float v, int lanes)
 	return const_splat(LLVMConstReal(g->f32, (double)v), lanes);
 }
 
-LLVMValueRef gen_whole(struct gen *g, uint32_t v, int lanes)
+LLVMValueRef gen_s32_const(struct gen *g, uint32_t v, int lanes)
 {
 	return const_splat(LLVMConstInt(g->i32, v, false), lanes);
 }
@@ -97,7 +97,7 @@ static LLVMValueRef choose(struct gen *g, LLVMRealPredicate p, LLVMValueRef a, L
 	return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, p, a, b, ""), c, d, "");
 }
 
-static LLVMValueRef two_whole(struct gen *g, enum vop op, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef two_s32(struct gen *g, enum vop op, LLVMValueRef a, LLVMValueRef b)
 {
 	switch (op) {
 	case V_ADD:
@@ -119,7 +119,7 @@ static LLVMValueRef two_whole(struct gen *g, enum vop op, LLVMValueRef a, LLVMVa
 static LLVMValueRef two(struct gen *g, enum lv_type type, enum vop op, LLVMValueRef a, LLVMValueRef b)
 {
 	if (type == LV_S32)
-		return two_whole(g, op, a, b);
+		return two_s32(g, op, a, b);
 	switch (op) {
 	case V_ADD:
 	case V_HADD:
@@ -176,22 +176,22 @@ static LLVMValueRef to_bits(struct gen *g, LLVMValueRef x, int lanes)
 
 static LLVMValueRef pow2(struct gen *g, LLVMValueRef x, int lanes)
 {
-	LLVMValueRef i = LLVMBuildShl(g->b, to_bits(g, x, lanes), gen_whole(g, 23, lanes), "");
+	LLVMValueRef i = LLVMBuildShl(g->b, to_bits(g, x, lanes), gen_s32_const(g, 23, lanes), "");
 	return gen_bits(g, i, UNIT_F32, lanes);
 }
 
 static LLVMValueRef getexp_(struct gen *g, LLVMValueRef x, int lanes)
 {
-	LLVMValueRef i = LLVMBuildLShr(g->b, to_bits(g, x, lanes), gen_whole(g, 23, lanes), "");
-	i = LLVMBuildAnd(g->b, i, gen_whole(g, 255, lanes), "");
-	i = LLVMBuildSub(g->b, i, gen_whole(g, 127, lanes), "");
+	LLVMValueRef i = LLVMBuildLShr(g->b, to_bits(g, x, lanes), gen_s32_const(g, 23, lanes), "");
+	i = LLVMBuildAnd(g->b, i, gen_s32_const(g, 255, lanes), "");
+	i = LLVMBuildSub(g->b, i, gen_s32_const(g, 127, lanes), "");
 	return LLVMBuildSIToFP(g->b, i, gen_type(g, UNIT_F32, lanes), "");
 }
 
 static LLVMValueRef getmant_(struct gen *g, LLVMValueRef x, int lanes)
 {
-	LLVMValueRef i = LLVMBuildAnd(g->b, to_bits(g, x, lanes), gen_whole(g, 0x7fffff, lanes), "");
-	i = LLVMBuildOr(g->b, i, gen_whole(g, 0x3f800000, lanes), "");
+	LLVMValueRef i = LLVMBuildAnd(g->b, to_bits(g, x, lanes), gen_s32_const(g, 0x7fffff, lanes), "");
+	i = LLVMBuildOr(g->b, i, gen_s32_const(g, 0x3f800000, lanes), "");
 	return gen_bits(g, i, UNIT_F32, lanes);
 }
 
@@ -273,7 +273,7 @@ void gen_set(struct gen *g, const struct stmt *s)
 	else if (s->vop >= V_F32_OPS)
 		r = gen_group_op(g, s, v, lanes);
 	else if (s->vop == V_CONST && type == LV_S32)
-		r = gen_whole(g, (uint32_t)s->whole, lanes);
+		r = gen_s32_const(g, (uint32_t)s->s32, lanes);
 	else if (s->vop == V_CONST)
 		r = gen_const(g, s->imm, lanes);
 	else if (s->vop == V_LANE)

@@ -24,22 +24,22 @@ static bool has(const struct gen *g, const char *feature)
 
 static LLVMValueRef and_(struct gen *g, LLVMValueRef v, uint32_t mask, int lanes)
 {
-	return LLVMBuildAnd(g->b, v, gen_whole(g, mask, lanes), "");
+	return LLVMBuildAnd(g->b, v, gen_s32_const(g, mask, lanes), "");
 }
 
 static LLVMValueRef shl(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
 {
-	return LLVMBuildShl(g->b, v, gen_whole(g, n, lanes), "");
+	return LLVMBuildShl(g->b, v, gen_s32_const(g, n, lanes), "");
 }
 
 static LLVMValueRef lshr(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
 {
-	return LLVMBuildLShr(g->b, v, gen_whole(g, n, lanes), "");
+	return LLVMBuildLShr(g->b, v, gen_s32_const(g, n, lanes), "");
 }
 
 static LLVMValueRef ashr(struct gen *g, LLVMValueRef v, uint32_t n, int lanes)
 {
-	return LLVMBuildAShr(g->b, v, gen_whole(g, n, lanes), "");
+	return LLVMBuildAShr(g->b, v, gen_s32_const(g, n, lanes), "");
 }
 
 static LLVMValueRef choose(struct gen *g, LLVMValueRef yes, LLVMValueRef a, LLVMValueRef b)
@@ -49,7 +49,7 @@ static LLVMValueRef choose(struct gen *g, LLVMValueRef yes, LLVMValueRef a, LLVM
 
 static LLVMValueRef clamp(struct gen *g, LLVMValueRef v, int32_t lo, int32_t hi, int lanes)
 {
-	LLVMValueRef l = gen_whole(g, (uint32_t)lo, lanes), h = gen_whole(g, (uint32_t)hi, lanes);
+	LLVMValueRef l = gen_s32_const(g, (uint32_t)lo, lanes), h = gen_s32_const(g, (uint32_t)hi, lanes);
 	v = choose(g, LLVMBuildICmp(g->b, LLVMIntSGT, v, l, ""), v, l);
 	return choose(g, LLVMBuildICmp(g->b, LLVMIntSLT, v, h, ""), v, h);
 }
@@ -175,7 +175,8 @@ static LLVMValueRef narrow_dot(struct gen *g, LLVMValueRef *in, int lanes)
 						      : "llvm.x86.avx512.pmaddubs.w.512",
 					 in, 2);
 	pairs = gen_bits(g, pairs, UNIT_I32, lanes);
-	return LLVMBuildAdd(g->b, in[2], pair_products(g, pairs, gen_whole(g, 0x00010001, lanes), lanes), "");
+	return LLVMBuildAdd(g->b, in[2], pair_products(g, pairs, gen_s32_const(g, 0x00010001, lanes), lanes),
+			    "");
 }
 
 /* Products of signed bytes, eight at a time, and their sums by pairs. */
@@ -253,14 +254,14 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in,
 	return r;
 }
 
-static LLVMValueRef to_whole(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+static LLVMValueRef cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
 	(void)s;
 	if (is_x86(g) && lanes < 16)
 		return target_call(g, lanes == 4 ? "llvm.x86.sse2.cvtps2dq" : "llvm.x86.avx.cvt.ps2dq.256",
 				   in, 1);
 	if (is_x86(g)) {
-		LLVMValueRef args[4] = {in[0], gen_whole(g, 0, 16), LLVMConstAllOnes(g->i16),
+		LLVMValueRef args[4] = {in[0], gen_s32_const(g, 0, 16), LLVMConstAllOnes(g->i16),
 					LLVMConstInt(g->i32, 4, false)};
 		return target_call(g, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
 	}
@@ -288,7 +289,7 @@ static LLVMValueRef quad(struct gen *g, const LLVMValueRef *in, int32_t lo, int3
 	return r;
 }
 
-static LLVMValueRef bytes_turned(struct gen *g, const LLVMValueRef *in, int step, bool odd, int lanes)
+static LLVMValueRef bytes_transposed(struct gen *g, const LLVMValueRef *in, int step, bool odd, int lanes)
 {
 	LLVMTypeRef bytes = LLVMVectorType(g->i8, 4 * (unsigned)lanes);
 	LLVMValueRef index[64], v[2];
@@ -316,14 +317,14 @@ LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 		return by_pieces(g, bdot2, s, in, lanes);
 	case V_CVT:
 		return g->l->type[s->dst] == LV_S32
-			   ? by_pieces(g, to_whole, s, in, lanes)
+			   ? by_pieces(g, cvt_to_s32, s, in, lanes)
 			   : LLVMBuildSIToFP(g->b, in[0], gen_type(g, UNIT_F32, lanes), "");
 	case V_QUADU:
 		return quad(g, in, 0, 255, lanes);
 	case V_QUADS:
 		return quad(g, in, -128, 127, lanes);
 	default:
-		return bytes_turned(g, in, (int)s->imm, s->vop == V_BTRN1, lanes);
+		return bytes_transposed(g, in, (int)s->imm, s->vop == V_BTRN1, lanes);
 	}
 }
 
@@ -340,12 +341,12 @@ enum unit gen_unit(enum lv_type type, enum dtype elem, int group)
 static LLVMValueRef widen_half(struct gen *g, LLVMValueRef h, int lanes)
 {
 	LLVMValueRef m = shl(g, and_(g, h, 0x7fff, lanes), 13, lanes);
-	LLVMValueRef exp = and_(g, m, 0x0f800000, lanes), rebias = gen_whole(g, 112u << 23, lanes);
-	LLVMValueRef v = LLVMBuildAdd(g->b, m, rebias, ""), low = gen_whole(g, 113u << 23, lanes);
+	LLVMValueRef exp = and_(g, m, 0x0f800000, lanes), rebias = gen_s32_const(g, 112u << 23, lanes);
+	LLVMValueRef v = LLVMBuildAdd(g->b, m, rebias, ""), low = gen_s32_const(g, 113u << 23, lanes);
 	LLVMValueRef sub = LLVMBuildFSub(g->b, gen_bits(g, LLVMBuildAdd(g->b, m, low, ""), UNIT_F32, lanes),
 					 gen_bits(g, low, UNIT_F32, lanes), "");
-	LLVMValueRef is_inf = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_whole(g, 0x0f800000, lanes), "");
-	LLVMValueRef is_sub = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_whole(g, 0, lanes), "");
+	LLVMValueRef is_inf = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_s32_const(g, 0x0f800000, lanes), "");
+	LLVMValueRef is_sub = LLVMBuildICmp(g->b, LLVMIntEQ, exp, gen_s32_const(g, 0, lanes), "");
 	v = choose(g, is_inf, LLVMBuildAdd(g->b, v, rebias, ""), v);
 	v = choose(g, is_sub, gen_bits(g, sub, UNIT_I32, lanes), v);
 	v = LLVMBuildOr(g->b, v, shl(g, and_(g, h, 0x8000, lanes), 16, lanes), "");
@@ -386,15 +387,15 @@ static LLVMValueRef narrow_half(struct gen *g, LLVMValueRef x, int lanes)
 {
 	LLVMValueRef m = and_(g, x, 0x7fffffff, lanes), half = gen_const(g, 0.5f, lanes);
 	LLVMValueRef odd = and_(g, lshr(g, m, 13, lanes), 1, lanes);
-	LLVMValueRef v = LLVMBuildAdd(g->b, m, gen_whole(g, 0xfffu - 0x38000000u, lanes), "");
+	LLVMValueRef v = LLVMBuildAdd(g->b, m, gen_s32_const(g, 0xfffu - 0x38000000u, lanes), "");
 	v = lshr(g, LLVMBuildAdd(g->b, v, odd, ""), 13, lanes);
 	LLVMValueRef sub = LLVMBuildFAdd(g->b, gen_bits(g, m, UNIT_F32, lanes), half, "");
 	sub = LLVMBuildSub(g->b, gen_bits(g, sub, UNIT_I32, lanes), gen_bits(g, half, UNIT_I32, lanes), "");
-	v = choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_whole(g, 0x38800000, lanes), ""), sub, v);
-	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGE, m, gen_whole(g, 0x477ff000, lanes), ""),
-		   gen_whole(g, 0x7c00, lanes), v);
-	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_whole(g, 0x7f800000, lanes), ""),
-		   gen_whole(g, 0x7e00, lanes), v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_s32_const(g, 0x38800000, lanes), ""), sub, v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGE, m, gen_s32_const(g, 0x477ff000, lanes), ""),
+		   gen_s32_const(g, 0x7c00, lanes), v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_s32_const(g, 0x7f800000, lanes), ""),
+		   gen_s32_const(g, 0x7e00, lanes), v);
 	return LLVMBuildOr(g->b, v, and_(g, lshr(g, x, 16, lanes), 0x8000, lanes), "");
 }
 
@@ -402,12 +403,12 @@ static LLVMValueRef narrow_half(struct gen *g, LLVMValueRef x, int lanes)
 static LLVMValueRef narrow_bf16(struct gen *g, LLVMValueRef x, int lanes)
 {
 	LLVMValueRef m = and_(g, x, 0x7fffffff, lanes), high = lshr(g, x, 16, lanes);
-	LLVMValueRef v = LLVMBuildAdd(g->b, LLVMBuildAdd(g->b, x, gen_whole(g, 0x7fff, lanes), ""),
+	LLVMValueRef v = LLVMBuildAdd(g->b, LLVMBuildAdd(g->b, x, gen_s32_const(g, 0x7fff, lanes), ""),
 				      and_(g, high, 1, lanes), "");
 	v = lshr(g, v, 16, lanes);
-	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_whole(g, 0x7f800000, lanes), ""),
-		   LLVMBuildOr(g->b, high, gen_whole(g, 0x40, lanes), ""), v);
-	return choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_whole(g, 0x00800000, lanes), ""),
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_s32_const(g, 0x7f800000, lanes), ""),
+		   LLVMBuildOr(g->b, high, gen_s32_const(g, 0x40, lanes), ""), v);
+	return choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_s32_const(g, 0x00800000, lanes), ""),
 		      and_(g, high, 0x8000, lanes), v);
 }
 

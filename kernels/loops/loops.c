@@ -224,13 +224,13 @@ void lv_const_s32(struct loops *l, int dst, int32_t value)
 	struct stmt *s = append(l, ST_SET);
 	s->vop = V_CONST;
 	s->dst = dst;
-	s->whole = value;
+	s->s32 = value;
 }
 
 void lv_dot4(struct loops *l, int dst, enum vop op, int a, int b, int c, bool narrow)
 {
 	struct stmt *s = set(l, dst, op, a, b, c, -1);
-	s->imm = narrow ? 7 : 0;
+	s->imm = narrow ? DOT_NARROW : 0;
 }
 
 void lv_lane(struct loops *l, int dst, int a, int lane)
@@ -250,6 +250,11 @@ void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step)
 	s->a = a;
 	s->b = b;
 	s->imm = (float)step;
+}
+
+bool dot_narrow(const struct stmt *s)
+{
+	return (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm == DOT_NARROW;
 }
 
 int lace_imm(int n, int k, int m)

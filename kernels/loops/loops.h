@@ -22,12 +22,11 @@
  * DOT4U(a,b,c) = c + sum of a's unsigned bytes times b's signed bytes, DOT4S the same with a's bytes signed;
  * imm 7 promises that b's bytes lie in [-64, 64], which the interpreter verifies and targets with 16-bit sums
  * of pairs use. DOT2(a,b,c) = c + a0 b0 + a1 b1 of signed 16-bit parts. BDOT2(a,b,c), c and the result f32, a
- * and b pairs of bf16: fma(a0, b0, fma(a1, b1, c)), each fma with its flushes (below). CVT converts between
- * s32 and f32, to the nearest, ties to even; f32 outside of
- * [-2^31, 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d) makes a
- * group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0 and TRN1
- * (below) over the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in each
- * lane.
+ * and b pairs of bf16: fma(a0, b0, fma(a1, b1, c)), each fma with its flushes (below); it exists only where
+ * loops.fma is true. CVT converts between s32 and f32, to the nearest, ties to even; f32 outside of [-2^31,
+ * 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d) makes a group of the
+ * four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0 and TRN1 (below) over
+ * the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in each lane.
  *
  * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the
  * same in software, as x86 does it (found by experiment, tests/kernels/emit/test_llvm_emit.c): a subnormal
@@ -59,7 +58,9 @@
  * too: group is contiguous, 0 broadcasts one group. Every access must lie inside the buffer's declared padded
  * elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no
  * memory for them; a store writes only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes
- * a load give `fill` without touching memory; fill wins over valid. Stride 1 contiguous, 0 broadcast (load:
+ * a load give `fill` without touching memory; fill wins over valid. The elements must be able to hold the
+ * fill: into f32, a number that the buffer's type has, or NaN; into s32, an integer in the range of the
+ * buffer's type, in a group one for each part (bf16: only 0). Stride 1 contiguous, 0 broadcast (load:
  * one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
  * Contiguous accesses assume element alignment only. Buffers do not overlap, except where a manifest lets an
  * output alias an input: then every element is read before it is written by the same statement order.
@@ -132,18 +133,20 @@ enum vop {
 	V_HMIN,
 	V_HMAX,
 	V_HMUL,    /* a (any lanes) -> one value splat to the result's lanes */
-	V_F32_OPS, /* the operations before this one exist for f32 in all places */
+	V_F32_OPS, /* operations before this one accept f32 for the result and every operand */
 	V_DOT4U = V_F32_OPS,
-	V_DOT4S,
-	V_DOT2,
-	V_BDOT2,
-	V_CVT,
+	V_DOT4S, /* c + the products of four bytes of a and b; imm 0, or DOT_NARROW */
+	V_DOT2,  /* c + the products of two 16-bit parts of a and b */
+	V_BDOT2, /* c (f32) + the products of two bf16 of a and b; needs loops.fma */
+	V_CVT,   /* a: f32 to s32, or s32 to f32 */
 	V_QUADU,
-	V_QUADS,
+	V_QUADS, /* a, b, c, d clamped to a byte each */
 	V_BTRN0,
-	V_BTRN1,
+	V_BTRN1, /* blocks of `imm` (1 or 2) bytes: the even ones of a and b, the odd ones (below) */
 	V_OPS
 };
+
+enum { DOT_NARROW = 7 }; /* imm of a DOT4: bits of b's bytes */
 
 enum lv_type { LV_F32, LV_S32 };
 
@@ -163,7 +166,7 @@ struct mem {
 	int64_t stride;         /* between lanes, in elements: 0, 1 or other */
 	const struct ix *valid; /* number of valid lanes; NULL: all */
 	const struct ix *guard; /* NULL: always (loads only) */
-	float fill;             /* value if guard is 0; a whole number in s32, each part's in a group */
+	float fill;             /* value if guard is 0, which the elements can hold (above) */
 	int group;              /* elements of one lane: 2 or 4; 0 and 1: one */
 };
 
@@ -179,7 +182,7 @@ struct stmt {
 	enum vop vop;
 	int dst, a, b, c, d; /* variable ids; ST_STORE: a */
 	float imm;
-	int32_t whole;  /* V_CONST of s32 */
+	int32_t s32;    /* V_CONST of s32 */
 	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (uses `at`; level 1 or 2 in imm) */
 	/* ST_FOR: for (var = lo; var < hi; var += step) body. ST_IF: if (lo) body else other */
 	int var;
@@ -257,6 +260,7 @@ void lv_const(struct loops *l, int dst, float imm);
 void lv_const_s32(struct loops *l, int dst, int32_t value);
 /* DOT4U or DOT4S; narrow: b's bytes lie in [-64, 64]. */
 void lv_dot4(struct loops *l, int dst, enum vop op, int a, int b, int c, bool narrow);
+bool dot_narrow(const struct stmt *s);
 void lv_lane(struct loops *l, int dst, int a, int lane);
 void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
 void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m);

@@ -2,6 +2,7 @@
 /* Checks everything that the emitters and the interpreter rely on. */
 #include "kernels/loops/loops.h"
 #include "kernels/loops/loops_lane.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,8 @@ static bool moves(enum lv_type t, enum dtype d, int g, bool store)
 /* Whether elements can hold the fill, so that an emitter may load it from memory. */
 static bool holds(struct lane_type t, float fill)
 {
+	if (t.elem == DT_BF16 && t.type == LV_S32)
+		return fill == 0;
 	uint32_t bytes = 0;
 	double lo = t.elem == DT_U8    ? 0
 		    : t.elem == DT_I8  ? INT8_MIN
@@ -107,7 +110,7 @@ static bool holds(struct lane_type t, float fill)
 	if (t.type == LV_S32)
 		return fill >= lo && fill <= hi && fill == (double)(int64_t)fill;
 	lane_store(t, &bytes, 0, (union lane){.f = fill});
-	return lane_load(t, &bytes, 0).f == fill;
+	return lane_load(t, &bytes, 0).f == fill || isnan(fill);
 }
 
 static int check_mem(const struct check *k, const struct mem *m, int v, bool store)
@@ -117,8 +120,9 @@ static int check_mem(const struct check *k, const struct mem *m, int v, bool sto
 		return bad(k, "there is no buffer %d", m->buf);
 	const struct lbuf *b = &k->l->buf[m->buf];
 	if (!moves(k->l->type[v], b->dtype, g, store))
-		return bad(k, "%s holds %s, which v%d (%s) cannot take %d at a time", b->name,
-			   dtype_name(b->dtype), v, k->l->type[v] == LV_F32 ? "f32" : "s32", g);
+		return bad(k, "v%d is %s: no %s in groups of %d %s %s, which holds %s", v,
+			   k->l->type[v] == LV_F32 ? "f32" : "s32", store ? "store" : "load", g,
+			   store ? "to" : "from", b->name, dtype_name(b->dtype));
 	if (m->guard && !holds((struct lane_type){k->l->type[v], b->dtype, g}, m->fill))
 		return bad(k, "%s, of %s, cannot hold the fill %g", b->name, dtype_name(b->dtype),
 			   (double)m->fill);
@@ -183,10 +187,11 @@ static int check_set(struct check *k, const struct stmt *s)
 	}
 	if (rc >= 0)
 		rc = check_types(k, s);
-	if (rc >= 0 && (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0 && s->imm != 7)
-		rc = bad(k, "%s of %g bits", vop_info[s->vop].name, (double)s->imm);
+	if (rc >= 0 && (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0 && !dot_narrow(s))
+		rc = bad(k, "%s: imm is %g, must be 0 or %d", vop_info[s->vop].name, (double)s->imm,
+			 (int)DOT_NARROW);
 	if (rc >= 0 && (s->vop == V_BTRN0 || s->vop == V_BTRN1) && s->imm != 1 && s->imm != 2)
-		rc = bad(k, "step %g of 4 bytes", (double)s->imm);
+		rc = bad(k, "%s: step %g, must be 1 or 2", vop_info[s->vop].name, (double)s->imm);
 	if (rc >= 0 && s->vop == V_LANE &&
 	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
 		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);

@@ -169,16 +169,20 @@ static int64_t part(union lane v, int i, int bits, bool is_signed)
 	return is_signed && x >> (bits - 1) ? x - (INT64_C(1) << bits) : x;
 }
 
-static int64_t dot4(const union lane *in, bool is_signed, bool narrow, bool *overflow)
+static int64_t dot4(const union lane *in, bool is_signed)
 {
 	int64_t sum = in[2].s;
-	for (int i = 0; i < 4; i++) {
-		int64_t b = part(in[1], i, 8, true);
-		if (narrow && (b < -64 || b > 64))
-			*overflow = true;
-		sum += part(in[0], i, 8, is_signed) * b;
-	}
+	for (int i = 0; i < 4; i++)
+		sum += part(in[0], i, 8, is_signed) * part(in[1], i, 8, true);
 	return sum;
+}
+
+static bool is_narrow(union lane b)
+{
+	for (int i = 0; i < 4; i++)
+		if (part(b, i, 8, true) < -64 || part(b, i, 8, true) > 64)
+			return false;
+	return true;
 }
 
 static float bf16(union lane v, int i)
@@ -200,18 +204,12 @@ static uint32_t quad(const union lane *in, int64_t lo, int64_t hi)
 	return r;
 }
 
-/* To the nearest whole number. */
-static int64_t to_whole(float f, bool *overflow)
+static bool is_s32(float f)
 {
-	f = flush(f);
-	if (!(f >= -0x1p31f && f <= 0x1p31f - 128)) {
-		*overflow = true;
-		return 0;
-	}
-	return (int64_t)rintf(f);
+	return f >= -0x1p31f && f <= 0x1p31f - 128;
 }
 
-static int64_t whole_op(enum vop op, const union lane *in, int imm, bool *overflow)
+static int64_t s32_op(enum vop op, const union lane *in)
 {
 	int64_t a = in[0].s, b = in[1].s;
 	switch (op) {
@@ -233,12 +231,12 @@ static int64_t whole_op(enum vop op, const union lane *in, int imm, bool *overfl
 		return a > b ? a : b;
 	case V_DOT4U:
 	case V_DOT4S:
-		return dot4(in, op == V_DOT4S, imm == 7, overflow);
+		return dot4(in, op == V_DOT4S);
 	case V_DOT2:
 		return in[2].s + part(in[0], 0, 16, true) * part(in[1], 0, 16, true) +
 		       part(in[0], 1, 16, true) * part(in[1], 1, 16, true);
 	case V_CVT:
-		return to_whole(in[0].f, overflow);
+		return (int64_t)rintf(flush(in[0].f));
 	case V_QUADU:
 		return (int32_t)quad(in, 0, 255);
 	default:
@@ -259,23 +257,27 @@ static float f32_op(enum vop op, const union lane *in, bool fma)
 	return op2[op] ? op2[op](in[0].f, in[1].f) : op1[op](in[0].f);
 }
 
-union lane lane_op(enum vop op, enum lv_type type, const union lane *in, bool fma, int imm, bool *overflow)
+enum lane_fault lane_op(const struct stmt *s, enum lv_type type, const union lane *in, bool fma,
+			union lane *out)
 {
-	if (type == LV_F32)
-		return (union lane){.f = f32_op(op, in, fma)};
-	int64_t v = whole_op(op, in, imm, overflow);
-	if (v != (int32_t)v)
-		*overflow = true;
-	return (union lane){.s = (int32_t)v};
+	if (type == LV_F32) {
+		out->f = f32_op(s->vop, in, fma);
+		return LANE_GOOD;
+	}
+	if (dot_narrow(s) && !is_narrow(in[1]))
+		return LANE_NOT_NARROW;
+	if (s->vop == V_CVT && !is_s32(in[0].f))
+		return LANE_NOT_S32;
+	int64_t v = s32_op(s->vop, in);
+	out->s = (int32_t)v;
+	return v == out->s ? LANE_GOOD : LANE_OVERFLOW;
 }
 
-static int64_t load_whole(enum dtype t, const void *p, int64_t at)
+static int64_t load_int(enum dtype t, const void *p, int64_t at)
 {
-	return t == DT_I8    ? ((const int8_t *)p)[at]
-	       : t == DT_U8  ? ((const uint8_t *)p)[at]
-	       : t == DT_I16 ? ((const int16_t *)p)[at]
-	       : t == DT_I32 ? ((const int32_t *)p)[at]
-			     : ((const uint16_t *)p)[at];
+	int32_t v = 0;
+	memcpy(&v, (const char *)p + at * (int64_t)dtype_bytes(t), dtype_bytes(t));
+	return t == DT_I8 ? (int8_t)v : t == DT_I16 ? (int16_t)v : v;
 }
 
 /* Bits that an element has in a group: bytes in pairs are widened. */
@@ -288,43 +290,41 @@ union lane lane_load(struct lane_type t, const void *p, int64_t at)
 {
 	uint32_t mask = t.group > 1 ? (UINT32_C(1) << part_bits(t)) - 1 : UINT32_MAX;
 	union lane r = {.u = 0};
-	if (t.elem == DT_F32)
-		return (union lane){.f = ((const float *)p)[at]};
-	if (t.type == LV_F32 && t.elem == DT_F16)
-		return (union lane){.f = f16_to_f32(((const uint16_t *)p)[at])};
-	if (t.type == LV_F32)
-		return (union lane){.u = (uint32_t)((const uint16_t *)p)[at] << 16};
+	if (t.elem == DT_F32) {
+		memcpy(&r, (const char *)p + at * 4, 4);
+		return r;
+	}
+	if (t.type == LV_F32) {
+		uint32_t half = (uint32_t)load_int(t.elem, p, at);
+		return t.elem == DT_F16 ? (union lane){.f = f16_to_f32((uint16_t)half)}
+					: (union lane){.u = half << 16};
+	}
 	for (int i = 0; i < t.group; i++)
-		r.u |= ((uint32_t)load_whole(t.elem, p, at + i) & mask) << i * part_bits(t) % 32;
+		r.u |= ((uint32_t)load_int(t.elem, p, at + i) & mask) << i * part_bits(t) % 32;
 	return r;
 }
 
-static void store_whole(enum dtype t, void *p, int64_t at, int64_t v)
+static void store_int(enum dtype t, void *p, int64_t at, int64_t v)
 {
-	if (t == DT_I8)
-		((int8_t *)p)[at] = (int8_t)clamp(v, INT8_MIN, INT8_MAX);
-	else if (t == DT_U8)
-		((uint8_t *)p)[at] = (uint8_t)clamp(v, 0, UINT8_MAX);
-	else if (t == DT_I16)
-		((int16_t *)p)[at] = (int16_t)clamp(v, INT16_MIN, INT16_MAX);
-	else if (t == DT_BF16)
-		((uint16_t *)p)[at] = (uint16_t)v;
-	else
-		((int32_t *)p)[at] = (int32_t)v;
+	uint32_t u = (uint32_t)(t == DT_I8    ? clamp(v, INT8_MIN, INT8_MAX)
+				: t == DT_U8  ? clamp(v, 0, UINT8_MAX)
+				: t == DT_I16 ? clamp(v, INT16_MIN, INT16_MAX)
+					      : v);
+	memcpy((char *)p + at * (int64_t)dtype_bytes(t), &u, dtype_bytes(t));
 }
 
 void lane_store(struct lane_type t, void *p, int64_t at, union lane v)
 {
 	if (t.elem == DT_F32)
-		((float *)p)[at] = v.f;
+		memcpy((char *)p + at * 4, &v, 4);
 	else if (t.type == LV_F32)
-		((uint16_t *)p)[at] = t.elem == DT_F16 ? f32_to_f16(v.f) : f32_to_bf16(flush(v.f));
+		store_int(t.elem, p, at, t.elem == DT_F16 ? f32_to_f16(v.f) : f32_to_bf16(flush(v.f)));
 	else if (t.group == 1)
-		store_whole(t.elem, p, at, v.s);
+		store_int(t.elem, p, at, v.s);
 	else
 		for (int i = 0; i < t.group; i++)
-			store_whole(t.elem, p, at + i,
-				    part(v, i, part_bits(t), t.elem == DT_I8 || t.elem == DT_I16));
+			store_int(t.elem, p, at + i,
+				  part(v, i, part_bits(t), t.elem == DT_I8 || t.elem == DT_I16));
 }
 
 union lane lane_fill(struct lane_type t, float fill)

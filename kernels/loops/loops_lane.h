@@ -27,8 +27,11 @@ union lane lane_load(struct lane_type t, const void *p, int64_t at);
 void lane_store(struct lane_type t, void *p, int64_t at, union lane v);
 /* The lane that a load with a guard of 0 gives. */
 union lane lane_fill(struct lane_type t, float fill);
-/* op of the operands in[], for a result of this type; imm: the statement's. Sets *overflow where an s32
- * result is not exact, or an operand is outside of the operation's range. */
-union lane lane_op(enum vop op, enum lv_type type, const union lane *in, bool fma, int imm, bool *overflow);
+/* Why a program is wrong: LANE_OVERFLOW: the exact result is no s32; LANE_NOT_NARROW: an operand of a dot
+ * product has other bytes than promised; LANE_NOT_S32: an operand of CVT is no s32 when rounded. */
+enum lane_fault { LANE_GOOD, LANE_OVERFLOW, LANE_NOT_NARROW, LANE_NOT_S32 };
+/* Statement s of one lane's operands in[], for a result of this type; *out is defined if it is LANE_GOOD. */
+enum lane_fault lane_op(const struct stmt *s, enum lv_type type, const union lane *in, bool fma,
+			union lane *out);
 
 #endif

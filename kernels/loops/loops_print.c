@@ -66,7 +66,7 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 	for (int i = 0; i < vop_info[s->vop].args; i++)
 		buf_printf(out, " v%d", arg[i]);
 	if (s->vop == V_CONST && whole)
-		buf_printf(out, " %d", s->whole);
+		buf_printf(out, " %d", s->s32);
 	else if (s->vop == V_CONST)
 		buf_printf(out, " %.9g", (double)s->imm);
 	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE ||

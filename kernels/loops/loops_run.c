@@ -15,7 +15,7 @@ struct run {
 	int64_t elems[LOOPS_MAX_BUFS];
 	union lane (*v)[MAX_LANES];
 	uint8_t *set;  /* per vector variable: assigned */
-	bool overflow; /* an exact operation was not, or an operand was out of range */
+	enum lane_fault fault;
 	const char *entry;
 };
 
@@ -113,7 +113,7 @@ static uint32_t byte(const union lane *v, int j)
 }
 
 /* Lane i of BTRN0 (odd: BTRN1). */
-static union lane bytes_turned(const union lane *a, const union lane *b, int i, int step, bool odd)
+static union lane bytes_transposed(const union lane *a, const union lane *b, int i, int step, bool odd)
 {
 	union lane r = {.u = 0};
 	for (int j = 4 * i; j < 4 * i + 4; j++) {
@@ -124,25 +124,44 @@ static union lane bytes_turned(const union lane *a, const union lane *b, int i, 
 	return r;
 }
 
+static void one_lane(struct run *r, const struct stmt *s, enum lv_type type, const union lane *in,
+		     union lane *out)
+{
+	enum lane_fault f = lane_op(s, type, in, r->l->fma, out);
+	r->fault = r->fault ? r->fault : f;
+}
+
 /* The tree of HADD and friends: halves i and i + n/2 until one is left. */
-static union lane across(struct run *r, enum vop op, enum lv_type type, const union lane *in, int n)
+static union lane across(struct run *r, const struct stmt *s, enum lv_type type, const union lane *in)
 {
 	union lane t[MAX_LANES];
 	memcpy(t, in, sizeof t);
-	while (n > 1) {
-		n /= 2;
+	for (int n = r->l->lanes[s->a] / 2; n >= 1; n /= 2)
 		for (int i = 0; i < n; i++)
-			t[i] = lane_op(op, type, (union lane[]){t[i], t[i + n]}, r->l->fma, 0, &r->overflow);
-	}
+			one_lane(r, s, type, (union lane[]){t[i], t[i + n]}, &t[i]);
 	return t[0];
 }
+
+static int faulty(const struct run *r, const struct stmt *s)
+{
+	static const char *const why[] = {
+	    [LANE_OVERFLOW] = "the result overflows s32",
+	    [LANE_NOT_NARROW] = "a byte of b is outside of [-64, 64], although it is marked narrow",
+	    [LANE_NOT_S32] = "the operand is outside of [-2^31, 2^31 - 128]"};
+	return fail(E_CORRUPT, "loops: entry %s: v%d = %s: %s", r->entry, s->dst, vop_info[s->vop].name,
+		    why[r->fault]);
+}
+
+/* Operations whose imm is a lane or a step. */
+static const bool has_step[V_OPS] = {
+    [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true, [V_BTRN0] = true, [V_BTRN1] = true};
 
 static int set_var(struct run *r, const struct stmt *s)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
 	union lane in[4][MAX_LANES], *out = r->v[s->dst], one = {.u = 0};
 	enum lv_type type = r->l->type[s->dst];
-	int lanes = r->l->lanes[s->dst], step = (int)s->imm;
+	int lanes = r->l->lanes[s->dst], step = has_step[s->vop] ? (int)s->imm : 0;
 	for (int i = 0; i < vop_info[s->vop].args; i++) {
 		if (!r->set[arg[i]])
 			return wrong(r, "reads the unset", arg[i]);
@@ -152,12 +171,12 @@ static int set_var(struct run *r, const struct stmt *s)
 	if (s->vop == V_LOAD)
 		return load(r, s);
 	if (vop_across(s->vop))
-		one = across(r, s->vop, type, in[0], r->l->lanes[s->a]);
+		one = across(r, s, type, in[0]);
 	for (int i = 0; i < lanes; i++) {
 		if (vop_across(s->vop))
 			out[i] = one;
 		else if (s->vop == V_CONST)
-			out[i] = type == LV_S32 ? (union lane){.s = s->whole} : (union lane){.f = s->imm};
+			out[i] = type == LV_S32 ? (union lane){.s = s->s32} : (union lane){.f = s->imm};
 		else if (s->vop == V_LANE)
 			out[i] = in[0][step];
 		else if (s->vop == V_TRN0)
@@ -167,15 +186,11 @@ static int set_var(struct run *r, const struct stmt *s)
 		else if (s->vop == V_LACE)
 			out[i] = laced(s, in[0], in[1], i, lanes);
 		else if (s->vop == V_BTRN0 || s->vop == V_BTRN1)
-			out[i] = bytes_turned(in[0], in[1], i, step, s->vop == V_BTRN1);
+			out[i] = bytes_transposed(in[0], in[1], i, step, s->vop == V_BTRN1);
 		else
-			out[i] = lane_op(s->vop, type, (union lane[]){in[0][i], in[1][i], in[2][i], in[3][i]},
-					 r->l->fma, step, &r->overflow);
+			one_lane(r, s, type, (union lane[]){in[0][i], in[1][i], in[2][i], in[3][i]}, &out[i]);
 	}
-	return r->overflow
-		   ? fail(E_CORRUPT, "loops: entry %s: %s overflows, or an operand is out of its range (v%d)",
-			  r->entry, vop_info[s->vop].name, s->dst)
-		   : E_OK;
+	return r->fault ? faulty(r, s) : E_OK;
 }
 
 static int run_body(struct run *r, const struct stmt *s);

@@ -377,7 +377,8 @@ TEST(check_says_where)
 	REJECTED("lane 8 of v0", lv_lane(&l, 1, 0, 8));
 	REJECTED("no variable v3", lv_set(&l, 3, V_NEG, 0, -1, -1, -1));
 	REJECTED("no buffer 5", lv_load(&l, 2, (struct mem){.buf = 5, .at = c(0), .stride = 1}));
-	REJECTED("cannot take 1 at a time", lv_load(&l, 2, (struct mem){.buf = 2, .at = c(0), .stride = 1}));
+	REJECTED("no load in groups of 1 from t, which holds i32",
+		 lv_load(&l, 2, (struct mem){.buf = 2, .at = c(0), .stride = 1}));
 	REJECTED("not to be written", lv_store(&l, 0, (struct mem){.buf = 0, .at = c(0), .stride = 1}));
 	REJECTED("has a guard",
 		 lv_store(&l, 0, (struct mem){.buf = 1, .at = c(0), .stride = 1, .guard = c(1)}));
