@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gets the code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
-static int find_code(struct cache *c, const struct rec *r, struct arena *a, struct code *out)
+/* Gets the code of a record. Damaged, missing, of another revision, or with instructions that the target
+ * lacks (boards of one class can differ in what their kernels enable): E_NOTFOUND. */
+static int find_code(struct cache *c, const struct target *t, const struct rec *r, struct arena *a,
+		     struct code *out)
 {
 	struct blob bytes;
 	int rc = kept_code_get(c, r, a, &bytes);
@@ -15,6 +17,9 @@ static int find_code(struct cache *c, const struct rec *r, struct arena *a, stru
 		rc = code_parse(bytes.p, bytes.n, a, out);
 	if (rc >= 0 && !code_is_current(&out->m))
 		return fail(E_NOTFOUND, "code in the cache is of another revision");
+	if (rc >= 0 && t && !target_has(t, out->m.features))
+		return fail(E_NOTFOUND, "code in the cache needs %.200s, not all of which this machine has",
+			    out->m.features);
 	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
 }
 
@@ -58,18 +63,18 @@ int lookup_find(struct cache *c, const struct lookup *l, struct key task, const 
 				want.threads = threads[i];
 				int rc = get_rec(c, &want, text, a, out);
 				if (rc >= 0 && code)
-					rc = find_code(c, out, a, code);
+					rc = find_code(c, l->target, out, a, code);
 				if (rc != E_NOTFOUND)
 					return rc;
 			}
 	return fail(E_NOTFOUND, "no record of this task in the cache");
 }
 
-bool cache_has_code(struct cache *c, const struct rec *r)
+bool cache_has_code(struct cache *c, const struct target *t, const struct rec *r)
 {
 	struct arena scratch = {0};
 	struct code code;
-	bool there = find_code(c, r, &scratch, &code) >= 0;
+	bool there = find_code(c, t, r, &scratch, &code) >= 0;
 	arena_free(&scratch);
 	return there;
 }
@@ -77,6 +82,7 @@ bool cache_has_code(struct cache *c, const struct rec *r)
 int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
 		   enum rec_kind kind, struct arena *a, struct rec *out)
 {
-	const struct lookup l = {.target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
+	const struct lookup l = {
+	    .target_key = target_key(t), .target = t, .threads = threads, .exact = exact, .kind = kind};
 	return lookup_find(c, &l, task, NULL, a, out, NULL);
 }

@@ -17,20 +17,23 @@ int lookup_threads(int own, int out[LOOKUP_THREADS]);
 
 struct lookup {
 	struct key target_key;
+	const struct target *target; /* the code must run on it; may be NULL where no code is asked for */
 	int threads;
 	bool exact;
 	enum rec_kind kind; /* REC_BEST, or REC_DEFAULT to exclude best records */
 };
 
 /* Finds the record that serves a task, and its code if `code` is not NULL: a record whose code is missing,
- * damaged, of another CODE_REVISION or of another task is then skipped for the next one in the order above.
- * text: the task's text, which must equal the record's; NULL: only the key is compared. E_NOTFOUND: none. */
+ * damaged, of another CODE_REVISION, for features that the target lacks, or of another task is then skipped
+ * for the next one in the order above. text: the task's text, which must equal the record's; NULL: only the
+ * key is compared. E_NOTFOUND: none. */
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
 		struct rec *out, struct code *code) MUST_CHECK;
 /* The same without code. */
 int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
 		   enum rec_kind kind, struct arena *a, struct rec *out) MUST_CHECK;
-/* The record's code is there, whole, and of a revision that runs here (kernels/loops/code.h). */
-bool cache_has_code(struct cache *c, const struct rec *r);
+/* The record's code is there, whole, and of a revision that runs here (kernels/loops/code.h), on t (NULL: its
+ * features are not compared). */
+bool cache_has_code(struct cache *c, const struct target *t, const struct rec *r);
 
 #endif

@@ -82,7 +82,7 @@ enum stale stale_rec(struct cache *c, const struct rec *r, const struct target *
 		s = STALE_NUMBERS;
 	else if (*emitter && strcmp(r->emitter, emitter))
 		s = STALE_EMITTER;
-	else if (!cache_has_code(c, r))
+	else if (!cache_has_code(c, t, r))
 		s = STALE_CODE;
 	else if (other_clock(c, r, &scratch))
 		s = STALE_CLOCK;

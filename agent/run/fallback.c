@@ -231,7 +231,7 @@ static int bind(const struct blob *b, const struct target *host, struct arena *a
 		rc = target_baseline(out->m.isa, &need);
 	if (rc < 0)
 		return rc;
-	if (!target_runs(host, &need) || out->m.nsyms != n)
+	if (!target_runs(host, &need) || !target_has(host, out->m.features) || out->m.nsyms != n)
 		return fail(E_UNSUPPORTED, "fallback kernel of %s", out->m.isa);
 	memcpy(out->m.param, params, sizeof *params * (size_t)n);
 	return E_OK;

@@ -9,6 +9,7 @@
 
 struct source {
 	struct cache *cache;
+	struct target target;
 	struct lookup want;
 };
 
@@ -30,7 +31,12 @@ int cache_source(struct cache *c, const struct target *t, int threads, bool exac
 	struct source *s = malloc(sizeof *s);
 	if (!s)
 		return fail(E_NOMEM, "no memory to read kernels from the cache");
-	*s = (struct source){c, {.target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind}};
+	*s = (struct source){.cache = c, .target = *t};
+	s->want = (struct lookup){.target_key = target_key(t),
+				  .target = &s->target,
+				  .threads = threads,
+				  .exact = exact,
+				  .kind = kind};
 	*out = (struct kernel_source){.ctx = s, .find = find};
 	return E_OK;
 }

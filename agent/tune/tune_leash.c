@@ -119,7 +119,7 @@ static int missing(struct session *s)
 		int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads,
 					s->o->exact, REC_BEST, &scratch, &r);
 		bool own = rc >= 0 && (r.threads == s->o->threads || r.threads == 1);
-		n += !own || !cache_has_code(s->store.cache, &r);
+		n += !own || !cache_has_code(s->store.cache, &s->target, &r);
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);

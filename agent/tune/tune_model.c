@@ -176,7 +176,7 @@ static enum stale find_incumbent(struct session *s, int i)
 				REC_BEST, &scratch, &r);
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
-		s->job[i].codeless = !cache_has_code(s->store.cache, &r);
+		s->job[i].codeless = !cache_has_code(s->store.cache, &s->target, &r);
 		if (!s->turns) /* a record found later was made by this box */
 			stale = stale_rec(s->store.cache, &r, &s->target, s->runner->emitter);
 	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads,

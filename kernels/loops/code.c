@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
- * parameter or buffer: emitter version isa lanes nsyms scratch winograd alias entry* param* buf* packing*. */
+ * parameter or buffer: emitter version isa features lanes nsyms scratch winograd alias entry* param* buf*
+ * packing*. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -14,8 +15,8 @@ static const char *const role_names[] = {"in", "out", "const", "scratch"};
 
 static void put_manifest(const struct manifest *m, struct buf *out)
 {
-	buf_printf(out, "emitter %s\nversion %s\nisa %s\nlanes %d\nnsyms %d\n", m->emitter, m->version,
-		   m->isa, m->lanes, m->nsyms);
+	buf_printf(out, "emitter %s\nversion %s\nisa %s\nfeatures %s\nlanes %d\nnsyms %d\n", m->emitter,
+		   m->version, m->isa, m->features, m->lanes, m->nsyms);
 	buf_printf(out, "scratch %lld\nwinograd %d\nalias %d %d\n", (long long)m->scratch_bytes, m->winograd,
 		   m->alias_out, m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
@@ -171,8 +172,9 @@ static int get_manifest(char *at, struct manifest *m)
 	int64_t lanes, nsyms, winograd, alias_out, alias_in;
 	if (!get_text(&at, "emitter", m->emitter, sizeof m->emitter) ||
 	    !get_text(&at, "version", m->version, sizeof m->version) ||
-	    !get_text(&at, "isa", m->isa, sizeof m->isa) || !get_number(&at, "lanes", 1, 64, &lanes) ||
-	    !get_number(&at, "nsyms", 0, MAX_SYMS, &nsyms) ||
+	    !get_text(&at, "isa", m->isa, sizeof m->isa) ||
+	    !get_text(&at, "features", m->features, sizeof m->features) ||
+	    !get_number(&at, "lanes", 1, 64, &lanes) || !get_number(&at, "nsyms", 0, MAX_SYMS, &nsyms) ||
 	    !get_number(&at, "scratch", 0, INT64_C(1) << 32, &m->scratch_bytes) ||
 	    !get_number(&at, "winograd", 0, 4, &winograd) || winograd % 2)
 		return fail(E_CORRUPT, "head");

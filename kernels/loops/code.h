@@ -28,12 +28,13 @@ struct code_buf {
 /* End of the version of every emitter whose code is kept, as in "llvm-19.1.7/5". It is incremented when the
  * same input gives other code, or when code is called in another way. Kept code of another revision counts as
  * a miss, because the code that was checked and timed is no longer the code that would be made. */
-#define CODE_REVISION "6"
+#define CODE_REVISION "7"
 
 struct manifest {
 	char emitter[16]; /* "llvm" */
 	char version[32]; /* of the emitter; code is only valid for this version */
 	char isa[24];     /* target.isa that the code needs */
+	char features[1024]; /* and target_extras: "+dotprod,+i8mm" */
 	int lanes;
 	int nentries, nbufs, nparams;
 	char entry[LOOPS_MAX_ENTRIES][16];

@@ -482,6 +482,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	if (w->l->failed)
 		return fail(E_INFEASIBLE, "schedule needs too large a loop nest");
 	memcpy(m->isa, tg->isa, sizeof m->isa);
+	target_extras(tg, m->features);
 	m->lanes = tg->lanes;
 	m->winograd = w->s.st[0].wino.m;
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)

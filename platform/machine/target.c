@@ -75,6 +75,11 @@ static bool has_features(const char *have, const char *need)
 	return true;
 }
 
+bool target_has(const struct target *t, const char *features)
+{
+	return has_features(t->features, features);
+}
+
 bool target_runs(const struct target *have, const struct target *need)
 {
 	const struct isa *h = isa_find(have->isa), *n = isa_find(need->isa);

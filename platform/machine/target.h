@@ -40,6 +40,14 @@ int target_host(struct target *t) MUST_CHECK;
 int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 /* True if code made for `need` runs on `have` (ISA level and lanes). */
 bool target_runs(const struct target *have, const struct target *need);
+/* Whether every "+x" of a feature string is among the target's. */
+bool target_has(const struct target *t, const char *features);
+/* The "+x" features that the ISA does not promise: code made for the target may use them. */
+void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
+/* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of
+ * the ISA and contradict neither it nor each other, 4 <= lanes <= the ISA's. Else E_UNSUPPORTED: LLVM would
+ * end the process. A target from outside may be anything that target_parse accepts. */
+int target_check(const struct target *t) MUST_CHECK;
 /* Measures the peaks of one core in under a second (pins the calling thread meanwhile, restores its mask). */
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 /* Measures rough peaks in a tenth of a second: for a hurry, not to be kept. */

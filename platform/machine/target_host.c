@@ -14,11 +14,12 @@
 #define SOC_REVISION "/sys/devices/soc0/revision"
 #define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
 
-/* level: the ISA level that needs it; 0: none does. */
+/* level: the ISA level that needs it; 0: none does. least: the level that it needs. */
 static const struct feature {
 	enum isa_family family;
 	int level;
 	const char *kernel, *llvm;
+	int least;
 } features[] = {
     {ISA_X86, 2, "pni", "sse3"},
     {ISA_X86, 2, "ssse3", "ssse3"},
@@ -39,24 +40,25 @@ static const struct feature {
     {ISA_X86, 4, "avx512cd", "avx512cd"},
     {ISA_X86, 4, "avx512dq", "avx512dq"},
     {ISA_X86, 4, "avx512vl", "avx512vl"},
-    {ISA_X86, 0, "avx512_vnni", "avx512vnni"},
-    {ISA_X86, 0, "avx512_bf16", "avx512bf16"},
-    {ISA_X86, 0, "avx512_fp16", "avx512fp16"},
-    {ISA_X86, 0, "avx512vbmi", "avx512vbmi"},
-    {ISA_X86, 0, "avx_vnni", "avxvnni"},
+    {ISA_X86, 0, "avx512_vnni", "avx512vnni", 4},
+    {ISA_X86, 0, "avx512_bf16", "avx512bf16", 4},
+    {ISA_X86, 0, "avx512_fp16", "avx512fp16", 4},
+    {ISA_X86, 0, "avx512vbmi", "avx512vbmi", 4},
+    {ISA_X86, 0, "avx_vnni", "avxvnni", 3},
     {ISA_ARM64, 1, "fp", "fp-armv8"},
     {ISA_ARM64, 1, "asimd", "neon"},
-    {ISA_ARM64, 0, "asimdhp", "fullfp16"},
-    {ISA_ARM64, 0, "asimddp", "dotprod"},
-    {ISA_ARM64, 0, "atomics", "lse"},
-    {ISA_ARM64, 0, "i8mm", "i8mm"},
+    {ISA_ARM64, 0, "asimdhp", "fullfp16", 1},
+    {ISA_ARM64, 0, "asimddp", "dotprod", 1},
+    {ISA_ARM64, 0, "atomics", "lse", 1},
+    {ISA_ARM64, 0, "i8mm", "i8mm", 1},
     {ISA_ARM32, 1, "neon", "neon"},
-    {ISA_ARM32, 0, "vfpv4", "vfp4"},
+    {ISA_ARM32, 0, "vfpv4", "vfp4", 1},
 };
 enum { FEATURES = sizeof features / sizeof features[0], AVX512_LEVEL = 4 };
 
 /* LLVM's names. x86: vendor by its first letter, family, model range, stepping range. Arm: implementer, part.
  */
+enum { ARM_FAMILY = 8 };
 static const struct cpu_name {
 	int vendor, family, model_lo, model_hi, step_lo, step_hi;
 	const char *name;
@@ -170,6 +172,84 @@ void isa_features(const struct isa *i, struct target *t)
 	for (int f = 0; f < FEATURES; f++)
 		if (features[f].family == i->family && features[f].level && features[f].level <= i->level)
 			add_feature(t, '+', features[f].llvm);
+}
+
+static const struct feature *find_feature(enum isa_family family, const char *name, size_t n)
+{
+	for (int f = 0; f < FEATURES; f++)
+		if (features[f].family == family && strlen(features[f].llvm) == n &&
+		    strncmp(features[f].llvm, name, n) == 0)
+			return &features[f];
+	return NULL;
+}
+
+static bool is_promised(const struct feature *f, const struct isa *i)
+{
+	return f && f->level && f->level <= i->level;
+}
+
+void target_extras(const struct target *t, char out[sizeof t->features])
+{
+	const struct isa *i = isa_find(t->isa);
+	size_t used = 0;
+	out[0] = 0;
+	for (const char *at = t->features; *at; at += *at == ',') {
+		size_t n = strcspn(at, ",");
+		if (*at == '+' && !(i && is_promised(find_feature(i->family, at + 1, n - 1), i)))
+			used += (size_t)snprintf(out + used, sizeof t->features - used, "%s%.*s",
+						 used ? "," : "", (int)n, at);
+		at += n;
+	}
+}
+
+static int check_features(const struct target *t, const struct isa *i)
+{
+	bool seen[FEATURES] = {false};
+	for (const char *at = t->features; *at; at += *at == ',') {
+		int n = (int)strcspn(at, ",");
+		const struct feature *f =
+		    *at == '+' || *at == '-' ? find_feature(i->family, at + 1, (size_t)n - 1) : NULL;
+		if (!f || seen[f - features])
+			return fail(E_UNSUPPORTED, "target: no feature '%.*s' of %s, or given twice", n, at,
+				    i->name);
+		bool needed = is_promised(f, i), possible = (f->level ? f->level : f->least) <= i->level;
+		if (*at == '+' ? !possible : needed)
+			return fail(E_UNSUPPORTED, "target: %s cannot have the feature '%.*s'", i->name, n,
+				    at);
+		seen[f - features] = *at == '+';
+		at += n;
+	}
+	for (int f = 0; f < FEATURES; f++)
+		if (features[f].family == i->family && is_promised(&features[f], i) && !seen[f])
+			return fail(E_UNSUPPORTED, "target: %s without the feature '+%s'", i->name,
+				    features[f].llvm);
+	return E_OK;
+}
+
+/* Every name that read_cpu_name and the baselines give. */
+static bool knows_cpu(const struct isa *i, const char *cpu)
+{
+	const struct isa *named = isa_find(cpu);
+	if (strcmp(cpu, "generic") == 0 || (named && i->family == ISA_X86 && named->family == ISA_X86))
+		return true;
+	for (size_t c = 0; c < sizeof cpu_names / sizeof cpu_names[0]; c++)
+		if (strcmp(cpu_names[c].name, cpu) == 0 &&
+		    (cpu_names[c].family == ARM_FAMILY) == (i->family != ISA_X86))
+			return true;
+	return false;
+}
+
+int target_check(const struct target *t)
+{
+	const struct isa *i = isa_find(t->isa);
+	if (!i)
+		return fail(E_UNSUPPORTED, "target: unknown ISA %s", t->isa);
+	if (t->lanes < 4 || t->lanes > i->lanes || (t->lanes & (t->lanes - 1)))
+		return fail(E_UNSUPPORTED, "target: %s has vectors of 4 to %d lanes, not of %d", i->name,
+			    i->lanes, t->lanes);
+	if (!knows_cpu(i, t->cpu))
+		return fail(E_UNSUPPORTED, "target: unknown processor %s of %s", t->cpu, i->name);
+	return check_features(t, i);
 }
 
 /* Finds the highest level whose features are all here. Missing features are listed too ("-x"), because a

@@ -13,6 +13,7 @@
 static struct cache *cache;
 static struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
 static char dir[64];
+static const char *code_features = ""; /* that put_code says the code needs */
 
 static inline void open_cache(void)
 {
@@ -36,6 +37,7 @@ static inline void put_code(const struct rec *r, const char *version, const char
 			 .object = {object, strlen(object)}};
 	struct buf b = {0};
 	snprintf(c.m.version, sizeof c.m.version, "%s", version);
+	snprintf(c.m.features, sizeof c.m.features, "%s", code_features);
 	c.m.nentries = c.m.nbufs = 1;
 	c.m.alias_out = c.m.alias_in = -1;
 	strcpy(c.m.entry[0], "k0");

@@ -135,7 +135,7 @@ TEST(records_and_logs)
 		REQUIRE_OK(trials_get(cache, log, &l));
 		CHECK(l.n == 1 && key_equal(l.task, hash_text(task_conv)));
 		trials_free(&l);
-		CHECK(!cache_has_code(cache, &best)); /* it is compiled again */
+		CHECK(!cache_has_code(cache, NULL, &best)); /* it is compiled again */
 		struct key *keys;
 		CHECK(cache_keys(cache, CACHE_REC, &a, &keys) == 3 &&
 		      cache_keys(cache, CACHE_HINT, &a, &keys) == 1);
@@ -280,7 +280,8 @@ TEST(a_seed)
 	for (int i = 0; i < 3; i++) {
 		REQUIRE_OK(cache_open_with(&cache, top, CACHE_WRITE, 0, &o));
 		CHECK(has(cache, &r) == (i < 2) && has(cache, &other));
-		CHECK(!cache_is_own(cache, CACHE_REC, rec_key(&other)) && !cache_has_code(cache, &other));
+		CHECK(!cache_is_own(cache, CACHE_REC, rec_key(&other)) &&
+		      !cache_has_code(cache, NULL, &other));
 		if (i == 1)
 			CHECK_OK(cache_put(cache, CACHE_FORGET, former_rec_key(&r), &rec, 1));
 		if (i < 2)

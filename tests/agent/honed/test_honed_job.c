@@ -149,7 +149,7 @@ static struct cache_state kept(void)
 static int count_rec(void *ctx, const struct rec *r)
 {
 	struct cache *c = ctx;
-	return cache_has_code(c, r) ? 0 : fail(E_CORRUPT, "%s has no code", r->label);
+	return cache_has_code(c, NULL, r) ? 0 : fail(E_CORRUPT, "%s has no code", r->label);
 }
 
 static int whole(void)

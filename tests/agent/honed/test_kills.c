@@ -50,7 +50,7 @@ static int collect_rec(void *ctx, const struct rec *r)
 	if (r->kind != REC_BEST || i == MOST_RECS)
 		return 0;
 	v->n += i == v->n;
-	v->rec[i] = (struct seen){.key = k, .ns = r->meas.min_ns, .code = cache_has_code(to->c, r)};
+	v->rec[i] = (struct seen){.key = k, .ns = r->meas.min_ns, .code = cache_has_code(to->c, NULL, r)};
 	snprintf(v->rec[i].cand, sizeof v->rec[i].cand, "%s", r->cand);
 	return 0;
 }

@@ -117,6 +117,26 @@ TEST(a_record_meets_no_code_but_its_own)
 	close_cache();
 }
 
+/* Boards of one class can differ in what their kernels enable: code that needs more is skipped. */
+TEST(code_for_features_that_the_machine_lacks_is_skipped)
+{
+	struct rec newer = make_rec("newer", REC_BEST, 1, false, 900);
+	open_cache();
+	put("default", REC_DEFAULT, 1, false);
+	code_features = "+avxvnni,+avx512bf16";
+	put_code(&newer, newer.emitter, newer.cand);
+	code_features = "";
+	CHECK_OK(cache_put_rec(cache, &newer));
+	strcpy(target.features, "+avx2,+avxvnni,-avx512bf16");
+	check_gives("default", 1, false, REC_BEST);
+	CHECK(!cache_has_code(cache, &target, &newer) && cache_has_code(cache, NULL, &newer));
+	strcpy(target.features, "+avx2,+avxvnni,+avx512bf16");
+	check_gives("newer", 1, false, REC_BEST);
+	CHECK(cache_has_code(cache, &target, &newer));
+	target.features[0] = 0;
+	close_cache();
+}
+
 static void damage_file(void)
 {
 	char path[96];

@@ -135,12 +135,12 @@ TEST(in_an_image_its_code_counts)
 	struct arena a = {0};
 	struct rec r, want = make_rec(1);
 	CHECK_OK(cache_get_rec(cache, rec_key(&want), &a, &r));
-	CHECK(cache_has_code(cache, &r) && !cache_is_own(cache, CACHE_REC, rec_key(&r)));
+	CHECK(cache_has_code(cache, NULL, &r) && !cache_is_own(cache, CACHE_REC, rec_key(&r)));
 	close_cache();
 	CHECK(chmod(path, 0666) == 0); /* anybody may have written it */
 	open_cache();
 	CHECK(cache_get_rec(cache, rec_key(&want), &a, &r) == E_NOTFOUND);
-	CHECK(!cache_has_code(cache, &r) && count(CACHE_HINT) >= RECORDS);
+	CHECK(!cache_has_code(cache, NULL, &r) && count(CACHE_HINT) >= RECORDS);
 	close_cache();
 	setenv("HONE_SEEDS", "", 1);
 	arena_free(&a);

@@ -138,7 +138,7 @@ static void find_incumbent(struct board *b, int i)
 	struct rec r;
 	b->task[i] = (struct job_task){.text = texts[i], .label = "task", .uses = 1 + i};
 	if (cache_find_rec(b->cache, hash_text(texts[i]), &b->target, 1, false, REC_BEST, &b->a, &r) >= 0)
-		b->task[i].codeless = !cache_has_code(b->cache, &r);
+		b->task[i].codeless = !cache_has_code(b->cache, NULL, &r);
 	else if (hint_find(b->cache, hash_text(texts[i]), target_key(&b->target), 1, false, &b->a, &r) >= 0)
 		b->task[i].claim_ns = (b->task[i].codeless = true) ? hint_claim_ns(&r) : 0;
 	else
@@ -374,7 +374,7 @@ static double live(struct board *b, bool warm, int64_t box_ns, const struct buf 
 		run_box(b, box_ns);
 		for (int t = 0; t < NTASKS; t++) {
 			struct rec r;
-			CHECK(get(b, t, REC_BEST, &r) && cache_has_code(b->cache, &r));
+			CHECK(get(b, t, REC_BEST, &r) && cache_has_code(b->cache, NULL, &r));
 			CHECK(strcmp(r.cand, b->liar[t]) != 0 && r.meas.status == MEAS_OK);
 		}
 	}
@@ -718,7 +718,7 @@ TEST(revoked)
 		    !strcmp(r.cand, best.cand))
 			won = i;
 	REQUIRE(won >= 0);
-	CHECK(get(&b, won, REC_BEST, &best) && cache_has_code(b.cache, &best));
+	CHECK(get(&b, won, REC_BEST, &best) && cache_has_code(b.cache, NULL, &best));
 	CHECK(offered(&b, "fleet", best.cand, false) == 1); /* measured here, so it is its own */
 	struct key gone = revoked_hash(&best);
 	s.record = &gone;
@@ -729,7 +729,7 @@ TEST(revoked)
 	s.record = won ? &of_then : &gone;
 	CHECK(taken_revoke(b.cache, &s) == 1);
 	CHECK(!get(&b, won, REC_BEST, &r) && !get(&b, won, REC_HINT, &r) && get(&b, won, REC_DEFAULT, &r));
-	CHECK(!cache_has_code(b.cache, &best));
+	CHECK(!cache_has_code(b.cache, NULL, &best));
 	CHECK(take(&b, &lines, &s).revoked == 1 && !get(&b, won, REC_HINT, &r));
 	CHECK(taken_revoke(b.cache, &s) == 0);
 	CHECK(get(&first, won, REC_BEST, &best));

@@ -11,6 +11,7 @@ static void sample(void)
 	strcpy(c.m.emitter, "llvm");
 	strcpy(c.m.version, "llvm-19.1.7/1");
 	strcpy(c.m.isa, "x86-64-v4");
+	strcpy(c.m.features, "+avx512vnni,+avx512bf16");
 	c.m.lanes = 16;
 	c.m.nsyms = 1;
 	c.m.scratch_bytes = 4096;

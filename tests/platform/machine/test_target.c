@@ -75,6 +75,54 @@ TEST(targets_run_code_of_smaller_ones_only)
 	CHECK(target_runs(&host, &own));
 }
 
+/* A target from outside may be anything that can be written; LLVM ends the process where it contradicts
+ * itself. */
+TEST(contradictions_are_found)
+{
+	static const struct {
+		const char *isa, *cpu, *change, *text;
+		int lanes;
+	} bad[] = {
+	    {"x86-64-v3", "generic", "", "vectors of 4 to 8 lanes, not of 16", 16},
+	    {"x86-64-v2", "generic", "", "vectors of 4 to 4 lanes, not of 8", 8},
+	    {"armv8-a", "generic", "", "not of 1", 1},
+	    {"x86-64-v4", "generic", "", "not of 12", 12},
+	    {"x86-64-v3", "i386", "", "unknown processor i386", 8},
+	    {"armv8-a", "znver4", "", "unknown processor znver4", 4},
+	    {"x86-64-v3", "cortex-a53", "", "unknown processor cortex-a53", 8},
+	    {"x86-64-v3", "generic", ",+avx512vnni", "cannot have the feature '+avx512vnni'", 8},
+	    {"x86-64-v2", "generic", ",+avxvnni", "cannot have the feature '+avxvnni'", 4},
+	    {"x86-64-v3", "generic", ",-avx2", "given twice", 8},
+	    {"x86-64-v3", "generic", ",+dotprod", "no feature '+dotprod' of x86-64-v3", 8},
+	    {"armv8-a", "generic", ",+avx512bf16", "no feature '+avx512bf16' of armv8-a", 4},
+	    {"armv8-a", "generic", ",+", "no feature '+'", 4},
+	    {"armv8-a", "generic", ",,", "no feature ''", 4},
+	};
+	struct target t;
+	char extras[sizeof t.features];
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		REQUIRE_OK(target_baseline(bad[i].isa, &t));
+		CHECK_OK(target_check(&t));
+		t.lanes = bad[i].lanes;
+		snprintf(t.cpu, sizeof t.cpu, "%s", bad[i].cpu);
+		strcat(t.features, bad[i].change);
+		CHECK_FAILS(target_check(&t), E_UNSUPPORTED, bad[i].text);
+	}
+	REQUIRE_OK(target_baseline("x86-64-v3", &t));
+	target_extras(&t, extras);
+	CHECK(!strcmp(extras, ""));
+	strcat(t.features, ",+avxvnni,-avx512vnni");
+	CHECK_OK(target_check(&t));
+	target_extras(&t, extras);
+	CHECK(!strcmp(extras, "+avxvnni") && target_has(&t, extras) && !target_has(&t, "+avx512vnni"));
+	strcpy(t.features, "+avx2");
+	CHECK_FAILS(target_check(&t), E_UNSUPPORTED, "x86-64-v3 without the feature");
+	strcpy(t.isa, "sim");
+	CHECK_FAILS(target_check(&t), E_UNSUPPORTED, "unknown ISA sim");
+	REQUIRE_OK(target_host(&t));
+	CHECK_OK(target_check(&t));
+}
+
 TEST(text_round_trip)
 {
 	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};

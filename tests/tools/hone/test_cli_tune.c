@@ -475,7 +475,7 @@ static void check_best(const char *path, int least)
 	for (int i = 0; i < n; i++) {
 		struct rec r, def;
 		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
-		CHECK(r.kind == REC_HINT || cache_has_code(c, &r));
+		CHECK(r.kind == REC_HINT || cache_has_code(c, NULL, &r));
 		def = r;
 		def.kind = REC_DEFAULT;
 		if (r.kind != REC_BEST || cache_get_rec(c, rec_key(&def), &a, &def) < 0)
