@@ -23,16 +23,17 @@
 /* LLVM's settings for an ISA. */
 static const struct isa_llvm {
 	const char *isa, *triple;
+	enum llvm_arch arch;
 	bool round_libcalls; /* no instruction for floor, ceil and rint */
 	bool masks;          /* mask registers */
 	bool scopes;         /* its instruction scheduler uses alias information */
 	bool half;           /* instructions that convert between f16 and f32 */
 } isa_llvm[] = {
-    {"x86-64-v2", "x86_64-unknown-linux-gnu", false, false, false, false},
-    {"x86-64-v3", "x86_64-unknown-linux-gnu", false, false, false, true},
-    {"x86-64-v4", "x86_64-unknown-linux-gnu", false, true, false, true},
-    {"armv8-a", "aarch64-unknown-linux-gnu", false, false, true, true},
-    {"armv7-neon", "armv7-unknown-linux-gnueabihf", true, false, true, false},
+    {"x86-64-v2", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, false},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, true},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", ARCH_X86, false, true, false, true},
+    {"armv8-a", "aarch64-unknown-linux-gnu", ARCH_A64, false, false, true, true},
+    {"armv7-neon", "armv7-unknown-linux-gnueabihf", ARCH_A32, true, false, true, false},
 };
 
 /* Results from the diagnostics of one emit. */
@@ -187,7 +188,7 @@ static int check_spills(const struct target *t, unsigned frame, const struct blo
 {
 	if (frame < 4 * (unsigned)t->lanes)
 		return E_OK;
-	int n = object_vector_spills(o, kept.disassembler, strncmp(t->isa, "x86", 3) == 0);
+	int n = object_vector_spills(o, kept.disassembler, kept.isa->arch == ARCH_X86);
 	if (n > 0)
 		return fail(E_SPILL, "spill: the stack frame has %u bytes, with %d vector moves to or from it", frame,
 			    n);
@@ -203,6 +204,9 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	LLVMSetModuleDataLayout(g->mod, layout);
 	LLVMDisposeTargetData(layout);
 	gen_module(g);
+	if (g->missing[0])
+		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") has no intrinsic %s",
+			    g->missing);
 	if (LLVMTargetMachineEmitToMemoryBuffer(kept.tm, g->mod, LLVMObjectFile, &text, &mem)) {
 		int rc = fail(E_UNSUPPORTED, "LLVM: %s", text);
 		LLVMDisposeMessage(text);
@@ -228,7 +232,9 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	struct diag d = {0};
 	if (!isa)
 		return fail(E_UNSUPPORTED, "emitter llvm cannot generate code for ISA %s", t->isa);
-	int rc = loops_check(l);
+	int rc = target_check(t);
+	if (rc >= 0)
+		rc = loops_check(l);
 	if (rc < 0)
 		return rc;
 	pthread_once(&once, init_llvm);
@@ -238,6 +244,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	struct gen g = {.l = l,
 			.t = t,
 			.a = &tmp,
+			.arch = isa->arch,
 			.round_libcalls = isa->round_libcalls,
 			.masks = isa->masks,
 			.scopes = isa->scopes,

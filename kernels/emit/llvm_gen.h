@@ -52,8 +52,12 @@ struct llvm_scope {
 	struct memo *bucket[MEMO_BUCKETS];
 };
 
+enum llvm_arch { ARCH_X86, ARCH_A64, ARCH_A32, ARCHS };
+
 struct gen {
 	const struct loops *l;
+	enum llvm_arch arch;
+	char missing[48]; /* an intrinsic that was needed and that this LLVM does not have; "": none */
 	const struct target *t;
 	struct arena *a; /* temporary */
 	struct loops_flow flow;

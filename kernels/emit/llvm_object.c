@@ -62,14 +62,26 @@ const char *object_undefined(const struct blob *o)
 	return NULL;
 }
 
+/* Whether "\tvmovd\t(%rsp), %xmm0" moves one number: the word itself, because vmovdqu moves a vector. */
+static bool moves_scalar(const char *text)
+{
+	static const char *const words[] = {"movss", "movsd", "movd", "movq"};
+	text += strspn(text, " \t");
+	text += *text == 'v';
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcspn(text, " \t") == strlen(words[i]) &&
+		    strncmp(text, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
+}
+
 /* Whether a vector register is used with the stack pointer: "vmovups 64(%rsp), %zmm3", "str q0, [sp, #16]",
- * "vst1.64 {d8, d9}, [sp]". Scalar floats (movss, "str s0") do not count, nor do d registers of AArch64,
+ * "vst1.64 {d8, d9}, [sp]". Scalars (movss, movd, "str s0") do not count, nor do d registers of AArch64,
  * which are saved for the caller. */
 static bool is_vector_spill(const char *text)
 {
 	if (strstr(text, "(%rsp"))
-		return strstr(text, "mm") && !strstr(text, "movss") && !strstr(text, "movsd") &&
-		       !strstr(text, "movd");
+		return strstr(text, "mm") && !moves_scalar(text);
 	if (!strstr(text, "[sp"))
 		return false;
 	const char *reg = strchr(text + 1, '\t');

@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_x86(const struct gen *g)
-{
-	return strncmp(g->t->isa, "x86", 3) == 0;
-}
-
 /* Whether the target's features name this one ("+dotprod"). */
 static bool has(const struct gen *g, const char *feature)
 {
@@ -54,16 +49,28 @@ static LLVMValueRef clamp(struct gen *g, LLVMValueRef v, int32_t lo, int32_t hi,
 	return choose(g, LLVMBuildICmp(g->b, LLVMIntSLT, v, h, ""), v, h);
 }
 
-/* A call of a target's intrinsic that has one form. */
-static LLVMValueRef target_call(struct gen *g, const char *name, LLVMValueRef *args, unsigned n)
+/* A call of a target's intrinsic; over: its overloaded types. The result's bits have the type `as`. An
+ * intrinsic that this LLVM lacks is named in g->missing, and the module is not compiled. */
+static LLVMValueRef target_call(struct gen *g, const char *name, LLVMTypeRef as, LLVMValueRef *args,
+				unsigned n, LLVMTypeRef *over, size_t nover)
 {
 	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-	LLVMTypeRef type = LLVMIntrinsicGetType(g->ctx, id, NULL, 0), want[4];
-	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(g->mod, id, NULL, 0), cast[4];
+	if (!id) {
+		snprintf(g->missing, sizeof g->missing, "%s", name);
+		return LLVMGetUndef(as);
+	}
+	LLVMTypeRef type = LLVMIntrinsicGetType(g->ctx, id, over, nover), want[4];
+	LLVMValueRef fn = LLVMGetIntrinsicDeclaration(g->mod, id, over, nover), cast[4];
 	LLVMGetParamTypes(type, want); /* versions of LLVM differ in the element type of vectors */
 	for (unsigned i = 0; i < n; i++)
 		cast[i] = LLVMBuildBitCast(g->b, args[i], want[i], "");
-	return LLVMBuildCall2(g->b, type, fn, cast, n, "");
+	return LLVMBuildBitCast(g->b, LLVMBuildCall2(g->b, type, fn, cast, n, ""), as, "");
+}
+
+/* The same of an intrinsic that has one form, with a result of s32. */
+static LLVMValueRef s32_call(struct gen *g, const char *name, int lanes, LLVMValueRef *args, unsigned n)
+{
+	return target_call(g, name, gen_type(g, UNIT_I32, lanes), args, n, NULL, 0);
 }
 
 /* Vectors wider than the target's registers are cut, narrower ones than 128 bits padded with zeros. */
@@ -132,16 +139,21 @@ static LLVMValueRef half_bytes(struct gen *g, LLVMValueRef v, bool odd, bool is_
 	return gen_bits(g, LLVMBuildAShr(g->b, x, eight, ""), UNIT_I32, lanes);
 }
 
+/* The name of one instruction's intrinsic for 4, 8 and 16 lanes. */
+static const char *by_width(int lanes, const char *l4, const char *l8, const char *l16)
+{
+	return lanes == 4 ? l4 : lanes == 8 ? l8 : l16;
+}
+
 /* a0 b0 + a1 b1 of signed 16-bit parts. */
 static LLVMValueRef pair_products(struct gen *g, LLVMValueRef a, LLVMValueRef b, int lanes)
 {
 	LLVMValueRef args[2] = {a, b};
-	if (is_x86(g))
-		return target_call(g,
-				   lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
-				   : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-						: "llvm.x86.avx512.pmaddw.d.512",
-				   args, 2);
+	if (g->arch == ARCH_X86)
+		return s32_call(g,
+				by_width(lanes, "llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
+					 "llvm.x86.avx512.pmaddw.d.512"),
+				lanes, args, 2);
 	LLVMValueRef lo = LLVMBuildMul(g->b, ashr(g, shl(g, a, 16, lanes), 16, lanes),
 				       ashr(g, shl(g, b, 16, lanes), 16, lanes), "");
 	LLVMValueRef hi = LLVMBuildMul(g->b, ashr(g, a, 16, lanes), ashr(g, b, 16, lanes), "");
@@ -163,60 +175,29 @@ static LLVMValueRef vnni(struct gen *g, const char *name, LLVMValueRef *in, int 
 		return NULL;
 	snprintf(full, sizeof full, "llvm.x86.avx512.%s.%d", name, lanes * 32);
 	LLVMValueRef args[3] = {in[2], in[0], in[1]};
-	return target_call(g, full, args, 3);
+	return s32_call(g, full, lanes, args, 3);
 }
 
 /* Bytes of a, unsigned, times b's, at most 64: sums of pairs fit in 16 bits. */
 static LLVMValueRef narrow_dot(struct gen *g, LLVMValueRef *in, int lanes)
 {
-	LLVMValueRef pairs = target_call(g,
-					 lanes == 4   ? "llvm.x86.ssse3.pmadd.ub.sw.128"
-					 : lanes == 8 ? "llvm.x86.avx2.pmadd.ub.sw"
-						      : "llvm.x86.avx512.pmaddubs.w.512",
-					 in, 2);
-	pairs = gen_bits(g, pairs, UNIT_I32, lanes);
+	LLVMValueRef pairs = s32_call(g,
+				      by_width(lanes, "llvm.x86.ssse3.pmadd.ub.sw.128",
+					       "llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx512.pmaddubs.w.512"),
+				      lanes, in, 2);
 	return LLVMBuildAdd(g->b, in[2], pair_products(g, pairs, gen_s32_const(g, 0x00010001, lanes), lanes),
 			    "");
 }
 
-/* Products of signed bytes, eight at a time, and their sums by pairs. */
-static LLVMValueRef neon_dot(struct gen *g, LLVMValueRef *in, bool is_signed)
-{
-	LLVMTypeRef i16x16 = LLVMVectorType(g->i16, 16), i32x16 = LLVMVectorType(g->i32, 16);
-	LLVMTypeRef bytes = LLVMVectorType(g->i8, 16);
-	LLVMValueRef a = LLVMBuildBitCast(g->b, in[0], bytes, ""),
-		     b = LLVMBuildBitCast(g->b, in[1], bytes, "");
-	a = is_signed ? LLVMBuildSExt(g->b, a, i16x16, "") : LLVMBuildZExt(g->b, a, i16x16, "");
-	LLVMValueRef p = LLVMBuildMul(g->b, a, LLVMBuildSExt(g->b, b, i16x16, ""), "");
-	LLVMValueRef sum = LLVMBuildSExt(g->b, p, i32x16, ""), r = in[2];
-	for (int k = 0; k < 4; k++)
-		r = LLVMBuildAdd(g->b, r, gen_lanes(g, sum, k, 4, 4), "");
-	return r;
-}
-
-static LLVMValueRef dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+static LLVMValueRef x86_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
 	bool is_signed = s->vop == V_DOT4S;
-	if (!is_x86(g)) {
-		LLVMTypeRef bytes = LLVMVectorType(g->i8, 16);
-		if (strcmp(g->t->isa, "armv8-a") != 0 || !is_signed || !has(g, "+dotprod"))
-			return neon_dot(g, in, is_signed);
-		LLVMValueRef args[3] = {in[2], in[0], in[1]};
-		LLVMTypeRef over[2] = {LLVMTypeOf(in[2]), bytes};
-		unsigned id = LLVMLookupIntrinsicID("llvm.aarch64.neon.sdot", 22);
-		for (int i = 1; i < 3; i++)
-			args[i] = LLVMBuildBitCast(g->b, args[i], bytes, "");
-		return LLVMBuildCall2(g->b, LLVMIntrinsicGetType(g->ctx, id, over, 2),
-				      LLVMGetIntrinsicDeclaration(g->mod, id, over, 2), args, 3, "");
-	}
-	if (!is_signed) {
-		LLVMValueRef v = vnni(g, "vpdpbusd", in, lanes);
-		if (v)
-			return v;
-		if (s->imm != 0)
-			return narrow_dot(g, in, lanes);
-	}
-	LLVMValueRef r = in[2];
+	LLVMValueRef r = is_signed ? NULL : vnni(g, "vpdpbusd", in, lanes);
+	if (r)
+		return r;
+	if (!is_signed && dot_narrow(s))
+		return narrow_dot(g, in, lanes);
+	r = in[2];
 	for (int odd = 0; odd < 2; odd++)
 		r = LLVMBuildAdd(g->b, r,
 				 pair_products(g, half_bytes(g, in[0], odd, is_signed, lanes),
@@ -225,9 +206,71 @@ static LLVMValueRef dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, 
 	return r;
 }
 
+/* Half of 16 bytes, widened to 16 bits. */
+static LLVMValueRef eight_bytes(struct gen *g, LLVMValueRef v, bool high, bool is_signed)
+{
+	LLVMTypeRef wide = LLVMVectorType(g->i16, 8);
+	v = gen_lanes(g, LLVMBuildBitCast(g->b, v, LLVMVectorType(g->i8, 16), ""), high ? 8 : 0, 1, 8);
+	return is_signed ? LLVMBuildSExt(g->b, v, wide, "") : LLVMBuildZExt(g->b, v, wide, "");
+}
+
+/* The sums of each two neighbours of eight 16-bit numbers, in 32 bits. */
+static LLVMValueRef sum_pairs(struct gen *g, LLVMValueRef v)
+{
+	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i16, 8)};
+	return target_call(g, g->arch == ARCH_A64 ? "llvm.aarch64.neon.saddlp" : "llvm.arm.neon.vpaddls",
+			   over[0], &v, 1, over, 2);
+}
+
+/* The sums of each two neighbours of the eight numbers lo, hi. */
+static LLVMValueRef a64_sum_pairs32(struct gen *g, LLVMValueRef lo, LLVMValueRef hi)
+{
+	LLVMTypeRef s32 = gen_type(g, UNIT_I32, 4);
+	LLVMValueRef args[2] = {lo, hi};
+	return target_call(g, "llvm.aarch64.neon.addp", s32, args, 2, &s32, 1);
+}
+
+static LLVMValueRef a32_sum_pairs32(struct gen *g, LLVMValueRef lo, LLVMValueRef hi)
+{
+	LLVMTypeRef s32 = gen_type(g, UNIT_I32, 2);
+	LLVMValueRef in[2] = {lo, hi}, sum[2];
+	for (int i = 0; i < 2; i++) {
+		LLVMValueRef args[2] = {gen_lanes(g, in[i], 0, 1, 2), gen_lanes(g, in[i], 2, 1, 2)};
+		sum[i] = target_call(g, "llvm.arm.neon.vpadd", s32, args, 2, &s32, 1);
+	}
+	return join(g, sum[0], sum[1], 4);
+}
+
+/* Products of bytes fit in 16 bits, but two of them do not (-128 * -128 twice): they are added in 32. */
+static LLVMValueRef neon_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMValueRef sum[2];
+	(void)lanes;
+	for (int i = 0; i < 2; i++) {
+		LLVMValueRef a = eight_bytes(g, in[0], i, s->vop == V_DOT4S);
+		sum[i] = sum_pairs(g, LLVMBuildMul(g->b, a, eight_bytes(g, in[1], i, true), ""));
+	}
+	LLVMValueRef r =
+	    g->arch == ARCH_A64 ? a64_sum_pairs32(g, sum[0], sum[1]) : a32_sum_pairs32(g, sum[0], sum[1]);
+	return LLVMBuildAdd(g->b, in[2], r, "");
+}
+
+static LLVMValueRef a64_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	bool is_signed = s->vop == V_DOT4S;
+	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i8, 16)};
+	LLVMValueRef args[3] = {in[2], in[0], in[1]};
+	if (!has(g, is_signed ? "+dotprod" : "+i8mm"))
+		return neon_dot4(g, s, in, lanes);
+	return target_call(g, is_signed ? "llvm.aarch64.neon.sdot" : "llvm.aarch64.neon.usdot", over[0], args,
+			   3, over, 2);
+}
+
+static piece_fn *const dot4[ARCHS] = {[ARCH_X86] = x86_dot4, [ARCH_A64] = a64_dot4, [ARCH_A32] = neon_dot4};
+
 static LLVMValueRef dot2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
-	LLVMValueRef v = is_x86(g) ? vnni(g, "vpdpwssd", in, lanes) : NULL;
+	LLVMValueRef v = g->arch == ARCH_X86 ? vnni(g, "vpdpwssd", in, lanes) : NULL;
 	(void)s;
 	return v ? v : LLVMBuildAdd(g->b, in[2], pair_products(g, in[0], in[1], lanes), "");
 }
@@ -239,7 +282,7 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in,
 		char name[48];
 		LLVMValueRef args[3] = {in[2], in[0], in[1]};
 		snprintf(name, sizeof name, "llvm.x86.avx512bf16.dpbf16ps.%d", lanes * 32);
-		return target_call(g, name, args, 3);
+		return target_call(g, name, gen_type(g, UNIT_F32, lanes), args, 3, NULL, 0);
 	}
 	LLVMValueRef r = in[2];
 	for (int odd = 1; odd >= 0; odd--) {
@@ -254,17 +297,27 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in,
 	return r;
 }
 
-static LLVMValueRef cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+static LLVMValueRef x86_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMValueRef args[4] = {in[0], gen_s32_const(g, 0, 16), LLVMConstAllOnes(g->i16),
+				LLVMConstInt(g->i32, 4, false)};
+	(void)s;
+	return s32_call(g,
+			by_width(lanes, "llvm.x86.sse2.cvtps2dq", "llvm.x86.avx.cvt.ps2dq.256",
+				 "llvm.x86.avx512.mask.cvtps2dq.512"),
+			lanes, args, lanes == 16 ? 4 : 1);
+}
+
+static LLVMValueRef a64_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, lanes), gen_type(g, UNIT_F32, lanes)};
+	(void)s;
+	return target_call(g, "llvm.aarch64.neon.fcvtns", over[0], in, 1, over, 2);
+}
+
+static LLVMValueRef a32_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
 	(void)s;
-	if (is_x86(g) && lanes < 16)
-		return target_call(g, lanes == 4 ? "llvm.x86.sse2.cvtps2dq" : "llvm.x86.avx.cvt.ps2dq.256",
-				   in, 1);
-	if (is_x86(g)) {
-		LLVMValueRef args[4] = {in[0], gen_s32_const(g, 0, 16), LLVMConstAllOnes(g->i16),
-					LLVMConstInt(g->i32, 4, false)};
-		return target_call(g, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
-	}
 	/* |x| + 2^23 - 2^23 is the nearest whole number; beyond 2^23 there are no others. */
 	LLVMValueRef big = gen_const(g, 0x1p23f, lanes), m = gen_call(g, IN_FABS, UNIT_F32, lanes, in, 1),
 		     sign[2];
@@ -275,6 +328,9 @@ static LLVMValueRef cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef
 	r = gen_call(g, IN_COPYSIGN, UNIT_F32, lanes, sign, 2);
 	return LLVMBuildFPToSI(g->b, r, gen_type(g, UNIT_I32, lanes), "");
 }
+
+static piece_fn *const cvt_to_s32[ARCHS] = {
+    [ARCH_X86] = x86_cvt_to_s32, [ARCH_A64] = a64_cvt_to_s32, [ARCH_A32] = a32_cvt_to_s32};
 
 static LLVMValueRef quad(struct gen *g, const LLVMValueRef *in, int32_t lo, int32_t hi, int lanes)
 {
@@ -310,14 +366,14 @@ LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 	switch (s->vop) {
 	case V_DOT4U:
 	case V_DOT4S:
-		return by_pieces(g, dot4, s, in, lanes);
+		return by_pieces(g, dot4[g->arch], s, in, lanes);
 	case V_DOT2:
 		return by_pieces(g, dot2, s, in, lanes);
 	case V_BDOT2:
 		return by_pieces(g, bdot2, s, in, lanes);
 	case V_CVT:
 		return g->l->type[s->dst] == LV_S32
-			   ? by_pieces(g, cvt_to_s32, s, in, lanes)
+			   ? by_pieces(g, cvt_to_s32[g->arch], s, in, lanes)
 			   : LLVMBuildSIToFP(g->b, in[0], gen_type(g, UNIT_F32, lanes), "");
 	case V_QUADU:
 		return quad(g, in, 0, 255, lanes);
@@ -399,17 +455,28 @@ static LLVMValueRef narrow_half(struct gen *g, LLVMValueRef x, int lanes)
 	return LLVMBuildOr(g->b, v, and_(g, lshr(g, x, 16, lanes), 0x8000, lanes), "");
 }
 
-/* f32 as bf16, in the low bits: rounded to even, subnormals flushed, NaN quiet. */
-static LLVMValueRef narrow_bf16(struct gen *g, LLVMValueRef x, int lanes)
+/* f32 as bf16: rounded to even, subnormals flushed, NaN quiet. */
+static LLVMValueRef narrow_bf16(struct gen *g, LLVMValueRef f, int lanes)
 {
-	LLVMValueRef m = and_(g, x, 0x7fffffff, lanes), high = lshr(g, x, 16, lanes);
+	int wide = lanes < 8 ? 8 : lanes;
+	if (has(g, "+avx512bf16") && has_width(g, wide)) { /* it does just that */
+		LLVMValueRef v = cut(g, f, 0, lanes, wide);
+		v = target_call(g,
+				wide == 8 ? "llvm.x86.avx512bf16.cvtneps2bf16.256"
+					  : "llvm.x86.avx512bf16.cvtneps2bf16.512",
+				gen_type(g, UNIT_I16, wide), &v, 1, NULL, 0);
+		return lanes < wide ? gen_lanes(g, v, 0, 1, lanes) : v;
+	}
+	LLVMValueRef x = gen_bits(g, f, UNIT_I32, lanes), m = and_(g, x, 0x7fffffff, lanes),
+		     high = lshr(g, x, 16, lanes);
 	LLVMValueRef v = LLVMBuildAdd(g->b, LLVMBuildAdd(g->b, x, gen_s32_const(g, 0x7fff, lanes), ""),
 				      and_(g, high, 1, lanes), "");
 	v = lshr(g, v, 16, lanes);
 	v = choose(g, LLVMBuildICmp(g->b, LLVMIntUGT, m, gen_s32_const(g, 0x7f800000, lanes), ""),
 		   LLVMBuildOr(g->b, high, gen_s32_const(g, 0x40, lanes), ""), v);
-	return choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_s32_const(g, 0x00800000, lanes), ""),
-		      and_(g, high, 0x8000, lanes), v);
+	v = choose(g, LLVMBuildICmp(g->b, LLVMIntULT, m, gen_s32_const(g, 0x00800000, lanes), ""),
+		   and_(g, high, 0x8000, lanes), v);
+	return LLVMBuildTrunc(g->b, v, gen_type(g, UNIT_I16, lanes), "");
 }
 
 LLVMValueRef gen_narrow(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,
@@ -420,9 +487,10 @@ LLVMValueRef gen_narrow(struct gen *g, LLVMValueRef v, enum lv_type type, enum d
 	if (type == LV_F32 && elem == DT_F16 && g->half)
 		return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, v, half_type(g, lanes), ""),
 					gen_type(g, UNIT_I16, lanes), "");
+	if (type == LV_F32 && elem == DT_BF16)
+		return narrow_bf16(g, v, lanes);
 	if (type == LV_F32) {
-		v = gen_bits(g, v, UNIT_I32, lanes);
-		v = elem == DT_F16 ? narrow_half(g, v, lanes) : narrow_bf16(g, v, lanes);
+		v = narrow_half(g, gen_bits(g, v, UNIT_I32, lanes), lanes);
 	} else {
 		v = elem == DT_I8   ? clamp(g, v, INT8_MIN, INT8_MAX, lanes)
 		    : elem == DT_U8 ? clamp(g, v, 0, UINT8_MAX, lanes)
