@@ -27,6 +27,7 @@ $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container
 	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
+	@sh tools/build/deps.sh --maybe clang lld qemu-user-static
 	@sh tools/build/deps.sh --maybe postgresql-15 nginx-light
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
