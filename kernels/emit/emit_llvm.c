@@ -20,6 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* LLVM 18 and 19 have 512-bit instructions only with this feature, which not every processor's name implies:
+ * without it they end the process. */
+#if LLVM_VERSION_MAJOR == 18 || LLVM_VERSION_MAJOR == 19
+#define WIDE ",+evex512"
+#else
+#define WIDE ""
+#endif
+
 /* LLVM's settings for an ISA. */
 static const struct isa_llvm {
 	const char *isa, *triple;
@@ -28,12 +36,13 @@ static const struct isa_llvm {
 	bool masks;          /* mask registers */
 	bool scopes;         /* its instruction scheduler uses alias information */
 	bool half;           /* instructions that convert between f16 and f32 */
+	const char *also;    /* features that are added */
 } isa_llvm[] = {
-    {"x86-64-v2", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, false},
-    {"x86-64-v3", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, true},
-    {"x86-64-v4", "x86_64-unknown-linux-gnu", ARCH_X86, false, true, false, true},
-    {"armv8-a", "aarch64-unknown-linux-gnu", ARCH_A64, false, false, true, true},
-    {"armv7-neon", "armv7-unknown-linux-gnueabihf", ARCH_A32, true, false, true, false},
+    {"x86-64-v2", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, false, ""},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, true, ""},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", ARCH_X86, false, true, false, true, WIDE},
+    {"armv8-a", "aarch64-unknown-linux-gnu", ARCH_A64, false, false, true, true, ""},
+    {"armv7-neon", "armv7-unknown-linux-gnueabihf", ARCH_A32, true, false, true, false, ""},
 };
 
 /* Results from the diagnostics of one emit. */
@@ -144,7 +153,7 @@ static _Thread_local struct machine kept;
 static int make_machine(const struct isa_llvm *isa, const struct target *t, struct machine *m)
 {
 	LLVMTargetRef target;
-	char *text = NULL;
+	char *text = NULL, features[sizeof t->features + 16];
 	if (LLVMGetTargetFromTriple(isa->triple, &target, &text)) {
 		int rc = fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") has no target for %s: %s",
 			      t->isa, text);
@@ -154,9 +163,10 @@ static int make_machine(const struct isa_llvm *isa, const struct target *t, stru
 	m->isa = isa;
 	snprintf(m->cpu, sizeof m->cpu, "%s", t->cpu);
 	snprintf(m->features, sizeof m->features, "%s", t->features);
-	m->tm = LLVMCreateTargetMachine(target, isa->triple, m->cpu, m->features, LLVMCodeGenLevelDefault,
+	snprintf(features, sizeof features, "%s%s", t->features, isa->also);
+	m->tm = LLVMCreateTargetMachine(target, isa->triple, m->cpu, features, LLVMCodeGenLevelDefault,
 					LLVMRelocPIC, LLVMCodeModelSmall);
-	m->disassembler = LLVMCreateDisasmCPUFeatures(isa->triple, m->cpu, m->features, NULL, 0, NULL, NULL);
+	m->disassembler = LLVMCreateDisasmCPUFeatures(isa->triple, m->cpu, features, NULL, 0, NULL, NULL);
 	return m->tm && m->disassembler
 		   ? E_OK
 		   : fail(E_UNSUPPORTED, "LLVM cannot generate code for %s (%s)", t->isa, t->cpu);

@@ -8,6 +8,8 @@
 #include "tests/lib/host_targets.h"
 #include "tests/lib/test.h"
 #include "tests/lib/typed_program.h"
+#include <elf.h>
+#include <llvm-c/Disassembler.h>
 #include <math.h>
 
 static struct arena objects;
@@ -184,6 +186,23 @@ TEST(dot_products_of_extremes)
 		}
 }
 
+/* BDOT2 of the halves of a buffer. */
+static void bdot_program(int lanes)
+{
+	begin_program(true);
+	int a = lv_new_s32(&l, lanes), b = lv_new_s32(&l, lanes), v = lv_new(&l, lanes);
+	loops_entry(&l, c(128 / lanes));
+	const struct ix *i = ix_mul(&l, ix_var(&l, l.entry[0].var), c(lanes));
+	const struct ix *i2 = ix_mul(&l, i, c(2));
+	lv_load(&l, a, (struct mem){.buf = 2, .at = i2, .stride = 2, .group = 2});
+	lv_load(&l, b, (struct mem){.buf = 2, .at = ix_add(&l, i2, c(256)), .stride = 2, .group = 2});
+	lv_load(&l, v, (struct mem){.buf = 0, .at = i, .stride = 1});
+	lv_set(&l, v, V_BDOT2, a, b, v, -1);
+	lv_store(&l, v, (struct mem){.buf = TYPES, .at = i, .stride = 1});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
 /* The second product of a pair is added first: with sums that round, the order shows. */
 TEST(bf16_products_in_order)
 {
@@ -194,48 +213,249 @@ TEST(bf16_products_in_order)
 	for (int k = 0; k < ntargets; k++)
 		for (int lanes = 1; lanes <= 16 && targets[k].fma; lanes *= 2) {
 			int ran = 0;
-			begin_program(true);
-			int a = lv_new_s32(&l, lanes), b = lv_new_s32(&l, lanes), v = lv_new(&l, lanes);
-			loops_entry(&l, c(128 / lanes));
-			const struct ix *i = ix_mul(&l, ix_var(&l, l.entry[0].var), c(lanes));
-			const struct ix *i2 = ix_mul(&l, i, c(2));
-			lv_load(&l, a, (struct mem){.buf = 2, .at = i2, .stride = 2, .group = 2});
-			lv_load(
-			    &l, b,
-			    (struct mem){.buf = 2, .at = ix_add(&l, i2, c(256)), .stride = 2, .group = 2});
-			lv_load(&l, v, (struct mem){.buf = 0, .at = i, .stride = 1});
-			lv_set(&l, v, V_BDOT2, a, b, v, -1);
-			lv_store(&l, v, (struct mem){.buf = TYPES, .at = i, .stride = 1});
-			loops_entry_end(&l);
-			REQUIRE_OK(loops_check(&l));
+			bdot_program(lanes);
 			CHECK(agree(&targets[k], (uint64_t)lanes, &ran) && ran);
 		}
+}
+
+/* What a fused multiply-add flushes: products near 2^-126 added to 0 and numbers around 2^-126, subnormal
+ * operands, infinity times 0. */
+TEST(bf16_products_at_the_edges)
+{
+	static const uint32_t sums[] = {0,          0x80000000, 0x00800000, 0x80800000,
+					0x00800001, 0x80800001, 0x007fffff, 0x807fffff,
+					0x01000000, 0x00000001, 0x7f800000, 0x3f800000};
+	static const uint16_t odd[] = {0, 0x8000, 1, 0x807f, 0x7f, 0x80, 0x8080, 0x7f80, 0xff80, 0x7fc0};
+	struct rng r;
+	find_targets(true);
+	rng_seed(&r, 13);
+	memset(&start, 0, sizeof start);
+	for (int part = 0; part < 40; part++) {
+		uint16_t h[ELEMS];
+		for (int i = 0; i < 256; i++) { /* exponents of a and b whose sum is near -126 or near -151 */
+			uint32_t e = 20 + rng_below(&r, 80);
+			uint32_t sum = 127 - (i % 4 < 2 ? 0 : 25) + rng_below(&r, 5) - 2;
+			h[i] = (uint16_t)(rng_below(&r, 2) << 15 | e << 7 | rng_below(&r, 128));
+			h[i + 256] = (uint16_t)(rng_below(&r, 2) << 15 | (sum > e ? sum - e : 0) << 7 |
+						rng_below(&r, 128));
+			if (rng_below(&r, 8) == 0)
+				h[i] = odd[rng_below(&r, 10)];
+			if (rng_below(&r, 8) == 0)
+				h[i + 256] = odd[rng_below(&r, 10)];
+		}
+		memcpy(start.bytes[2] + 2 * MARGIN, h, sizeof h);
+		for (int i = 0; i < 128; i++)
+			memcpy(start.bytes[0] + 4 * (MARGIN + i), &sums[rng_below(&r, 12)], 4);
+		for (int k = 0; k < ntargets; k++) {
+			int ran = 0;
+			if (!targets[k].fma)
+				continue;
+			bdot_program(4 << part % 3);
+			CHECK(agree(&targets[k], (uint64_t)part, &ran) && ran);
+		}
+		if (test_bad)
+			return;
+	}
+}
+
+/* n sums of vectors in a loop; n more than the registers must spill. */
+static void s32_tile(const struct target *t, int n)
+{
+	const struct ix *k;
+	begin_program(t->fma);
+	int x = lv_new_s32(&l, t->lanes), first = l.nvars;
+	for (int i = 0; i < n; i++)
+		lv_new_s32(&l, t->lanes);
+	loops_entry(&l, c(1));
+	for (int i = 0; i < n; i++)
+		lv_const_s32(&l, first + i, 0);
+	struct stmt *f = for_begin(&l, c(0), c(8), 1, true, &k);
+	for (int i = 0; i < n; i++) {
+		lv_load(&l, x, (struct mem){.buf = 6, .at = ix_add(&l, ix_mul(&l, k, c(40)), c(i))});
+		lv_set(&l, first + i, V_ADD, first + i, x, -1, -1);
+	}
+	for_end(&l, f);
+	for (int i = 0; i < n; i++)
+		lv_store(&l, first + i,
+			 (struct mem){.buf = 2 * TYPES - 1, .at = c(i * 8), .stride = 1, .valid = c(8)});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
+TEST(spills_of_integers_are_infeasible)
+{
+	struct blob o;
+	find_targets(true);
+	for (int k = 0; k < ntargets; k++) {
+		s32_tile(&targets[k], targets[k].regs - 4);
+		CHECK_OK(emit_on(&targets[k], &o));
+		s32_tile(&targets[k], targets[k].regs + 4);
+		CHECK_FAILS(emit_on(&targets[k], &o), E_SPILL, "spill:");
+	}
+}
+
+/* Targets of other machines, and of the host's kind with some features. */
+static const struct variant {
+	const char *isa, *extras;
+	/* instructions that DOT4U, DOT4S and narrow DOT4U must have; NULL: any */
+	const char *u, *s, *narrow;
+} variants[] = {
+    {"x86-64-v2", "", "pmaddwd", "pmaddwd", "pmaddubsw"},
+    {"x86-64-v3", "", "vpmaddwd", "vpmaddwd", "vpmaddubsw"},
+    {"x86-64-v3", ",+avxvnni", "vpdpbusd", "vpmaddwd", "vpdpbusd"},
+    {"x86-64-v4", "", "vpmaddwd", "vpmaddwd", "vpmaddubsw"},
+    {"x86-64-v4", ",+avx512vnni", "vpdpbusd", "vpmaddwd", "vpdpbusd"},
+    {"x86-64-v4", ",+avx512bf16", "vpmaddwd", "vpmaddwd", "vpmaddubsw"},
+    {"x86-64-v4", ",+avx512vnni,+avx512bf16", "vpdpbusd", "vpmaddwd", "vpdpbusd"},
+    {"armv8-a", "", "saddlp", "smull2", "saddlp"},
+    {"armv8-a", ",+dotprod", "saddlp", "sdot", "saddlp"},
+    {"armv8-a", ",+fullfp16,+dotprod,+i8mm", "usdot", "sdot", "usdot"},
+    {"armv8-a", ",+fullfp16", "saddlp", "smull2", "saddlp"},
+    {"armv7-neon", "", "vpaddl.s16", "vmull.s8", "vpaddl.s16"},
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static void variant_target(const struct variant *v, struct target *t)
+{
+	CHECK_OK(target_baseline(v->isa, t));
+	strcat(t->features, v->extras);
+	CHECK_OK(target_check(t));
 }
 
 /* Other machines get whole objects: no instruction that they lack, and no call. */
 TEST(other_targets)
 {
-	static const char *const names[] = {"x86-64-v2", "x86-64-v3",       "x86-64-v4", "x86-64-v4+",
-					    "armv8-a",   "armv8-a+dotprod", "armv7-neon"};
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < VARIANTS; i++)
 		for (uint64_t seed = 1; seed <= 10; seed++) {
 			struct target t;
 			struct blob o;
 			struct maker m = {0};
-			char isa[24];
-			snprintf(isa, sizeof isa, "%.*s", (int)strcspn(names[i], "+"), names[i]);
-			REQUIRE_OK(target_baseline(isa, &t));
-			if (strchr(names[i], '+'))
-				snprintf(t.features + strlen(t.features), 64, "%s",
-					 i == 3 ? ",+avx512vnni,+avx512bf16" : ",+dotprod");
+			variant_target(&variants[i], &t);
 			rng_seed(&m.r, seed);
 			random_program(&m, t.fma);
 			int rc = emit_on(&t, &o);
 			if (rc < 0 && rc != E_SPILL) {
-				printf("%s, seed %d: %s\n", names[i], (int)seed, err_text());
+				printf("%s%s, seed %d: %s\n", variants[i].isa, variants[i].extras, (int)seed,
+				       err_text());
 				test_bad = 1;
 			}
 		}
+}
+
+static bool bytes_are_code(const Elf64_Ehdr *h, const char *p, unsigned i, const uint8_t **at, uint64_t *n)
+{
+	if (h->e_ident[EI_CLASS] == ELFCLASS64) {
+		const Elf64_Shdr *s = (const void *)(p + h->e_shoff);
+		*at = (const uint8_t *)p + s[i].sh_offset;
+		*n = s[i].sh_size;
+		return s[i].sh_flags & SHF_EXECINSTR;
+	}
+	const Elf32_Shdr *s = (const void *)(p + ((const Elf32_Ehdr *)(const void *)p)->e_shoff);
+	*at = (const uint8_t *)p + s[i].sh_offset;
+	*n = s[i].sh_size;
+	return s[i].sh_flags & SHF_EXECINSTR;
+}
+
+/* Whether the object has this instruction. */
+static bool has_instruction(const struct target *t, const struct blob *o, const char *word)
+{
+	const char *triple = strncmp(t->isa, "x86", 3) == 0   ? "x86_64-unknown-linux-gnu"
+			     : strcmp(t->isa, "armv8-a") == 0 ? "aarch64-unknown-linux-gnu"
+							      : "armv7-unknown-linux-gnueabihf";
+	LLVMDisasmContextRef d =
+	    LLVMCreateDisasmCPUFeatures(triple, t->cpu, t->features, NULL, 0, NULL, NULL);
+	const Elf64_Ehdr *h = o->p;
+	unsigned sections =
+	    h->e_ident[EI_CLASS] == ELFCLASS64 ? h->e_shnum : ((const Elf32_Ehdr *)o->p)->e_shnum;
+	bool found = false;
+	for (unsigned i = 0; i < sections; i++) {
+		const uint8_t *p;
+		uint64_t n;
+		if (!bytes_are_code(h, o->p, i, &p, &n))
+			continue;
+		for (uint64_t at = 0, step; at < n; at += step) {
+			char text[256] = "";
+			step = LLVMDisasmInstruction(d, (uint8_t *)p + at, n - at, at, text, sizeof text);
+			const char *w = strstr(text, word); /* after a tab, or "{vex}" */
+			found |= w && (w == text || w[-1] == '\t' || w[-1] == ' ');
+			if (!step)
+				break;
+		}
+	}
+	LLVMDisasmDispose(d);
+	return found;
+}
+
+static void dot_program(const struct target *t, enum vop op, bool narrow, int lanes)
+{
+	begin_program(t->fma);
+	int v[3];
+	for (int i = 0; i < 3; i++)
+		v[i] = lv_new_s32(&l, lanes);
+	loops_entry(&l, c(1));
+	lv_load(&l, v[0], (struct mem){.buf = 3, .at = c(0), .stride = 4, .group = 4});
+	lv_load(&l, v[1], (struct mem){.buf = 4, .at = c(0), .stride = 4, .group = 4});
+	lv_load(&l, v[2], (struct mem){.buf = 6, .at = c(0), .stride = 1});
+	lv_dot4(&l, v[2], op, v[0], v[1], v[2], narrow);
+	lv_store(&l, v[2], (struct mem){.buf = 2 * TYPES - 1, .at = c(0), .stride = 1});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
+TEST(dot_products_use_the_best_instruction)
+{
+	for (int i = 0; i < VARIANTS; i++)
+		for (int form = 0; form < 3; form++)
+			for (int lanes = 4; lanes <= 16; lanes *= 2) {
+				const struct variant *v = &variants[i];
+				const char *word = form == 0 ? v->u : form == 1 ? v->s : v->narrow;
+				struct target t;
+				struct blob o;
+				variant_target(v, &t);
+				dot_program(&t, form == 1 ? V_DOT4S : V_DOT4U, form == 2, lanes);
+				REQUIRE_OK(emit_on(&t, &o));
+				if (!has_instruction(&t, &o, word)) {
+					printf("%s%s, form %d, %d lanes: no %s\n", v->isa, v->extras, form,
+					       lanes, word);
+					test_bad = 1;
+				}
+			}
+}
+
+/* Whatever a target from outside says, LLVM must not end the process. */
+TEST(odd_targets_are_refused)
+{
+	static const char *const isas[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};
+	static const char *const cpus[] = {"", "generic", "i386", "znver4", "cortex-a53", "haswell", "pdp11"};
+	static const char *const change[] = {"",
+					     ",-avx2",
+					     ",+avx512vnni",
+					     ",+avxvnni,+avx512bf16,+avx512vl",
+					     ",+dotprod",
+					     ",+i8mm,+sve2",
+					     ",-neon",
+					     ",-avx512bw",
+					     ",+soft-float",
+					     ",-sse4.2,-avx512f,+avx512vnni"};
+	static const int lanes[] = {1, 2, 4, 8, 16, 32, 64, 12};
+	int good = 0, refused = 0;
+	for (int i = 0; i < 5 * 7 * 10 * 8 * 2; i++) {
+		struct target t;
+		struct blob o;
+		REQUIRE_OK(target_baseline(isas[i % 5], &t));
+		snprintf(t.cpu, sizeof t.cpu, "%s", cpus[i / 5 % 7]);
+		if (i / 35 % 2)
+			t.features[0] = 0;
+		strcat(t.features, change[i / 70 % 10] + (t.features[0] == 0 && change[i / 70 % 10][0]));
+		t.lanes = lanes[i / 700];
+		int n = t.lanes > 16 ? 16 : t.lanes & (t.lanes - 1) ? 4 : t.lanes;
+		dot_program(&t, i % 2 ? V_DOT4U : V_DOT4S, false, n);
+		int rc = emit_on(&t, &o);
+		CHECK(rc >= 0 || rc == E_UNSUPPORTED);
+		good += rc >= 0;
+		refused += rc == E_UNSUPPORTED;
+	}
+	CHECK(good > 20 && refused > 1000);
 }
 
 /* One statement that the checker or the interpreter refuses. */
