@@ -258,7 +258,8 @@ TEST(bf16_products_at_the_edges)
 	}
 }
 
-/* n sums of vectors in a loop; n more than the registers must spill. */
+/* n sums of products in a loop: with more than the registers some are kept on the stack, by movdqa, vmovdqu
+ * and the like, since a dot product takes no sum from memory. */
 static void s32_tile(const struct target *t, int n)
 {
 	const struct ix *k;
@@ -272,7 +273,7 @@ static void s32_tile(const struct target *t, int n)
 	struct stmt *f = for_begin(&l, c(0), c(8), 1, true, &k);
 	for (int i = 0; i < n; i++) {
 		lv_load(&l, x, (struct mem){.buf = 6, .at = ix_add(&l, ix_mul(&l, k, c(40)), c(i))});
-		lv_set(&l, first + i, V_ADD, first + i, x, -1, -1);
+		lv_dot4(&l, first + i, V_DOT4U, x, x, first + i, false);
 	}
 	for_end(&l, f);
 	for (int i = 0; i < n; i++)
@@ -287,11 +288,16 @@ TEST(spills_of_integers_are_infeasible)
 	struct blob o;
 	find_targets(true);
 	for (int k = 0; k < ntargets; k++) {
-		s32_tile(&targets[k], targets[k].regs - 4);
+		s32_tile(&targets[k], targets[k].regs / 2);
 		CHECK_OK(emit_on(&targets[k], &o));
 		s32_tile(&targets[k], targets[k].regs + 4);
 		CHECK_FAILS(emit_on(&targets[k], &o), E_SPILL, "spill:");
 	}
+	/* 16 conversions to f16 in 16 registers of 4 lanes: only movdqa moves vectors to the stack. */
+	struct target v2;
+	CHECK_OK(target_baseline("x86-64-v2", &v2));
+	copy_program(LV_F32, 0, 1, 16);
+	CHECK_FAILS(emit_on(&v2, &o), E_SPILL, "spill:");
 }
 
 /* Targets of other machines, and of the host's kind with some features. */
