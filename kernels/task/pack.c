@@ -116,10 +116,34 @@ static bool walks_inside(const struct packing *p, struct walk *w)
 	return true;
 }
 
+/* Elements are floats or bytes; the other pointer is NULL. */
+struct source {
+	const float *f;
+	const uint8_t *b;
+};
+
+struct dest {
+	float *f;
+	uint8_t *b;
+};
+
+static void fill(struct dest dst, int64_t from, int64_t to, float v)
+{
+	for (int64_t i = from; i < to && dst.f; i++)
+		dst.f[i] = v;
+	for (int64_t i = from; i < to && dst.b; i++)
+		dst.b[i] = v > -129 && v < 256 ? (uint8_t)(int)v : 0;
+}
+
+static struct dest advance(struct dest d, int64_t n)
+{
+	return (struct dest){d.f ? d.f + n : NULL, d.b ? d.b + n : NULL};
+}
+
 /* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
  * source dim are intersected, so the loop has no tests. */
-static void run_inner(const struct packing *p, const int64_t *index, const int64_t *stride, const float *src,
-		      float *dst, int64_t n)
+static void run_inner(const struct packing *p, const int64_t *index, const int64_t *stride, struct source src,
+		      struct dest dst, int64_t n)
 {
 	int64_t lo = 0, hi = n;
 	uint64_t at = 0, step = 0; /* modulo 2^64: an index outside of the source may be far away */
@@ -141,12 +165,12 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 		hi = end < hi ? end : hi;
 	}
 	hi = hi < lo ? lo : hi;
-	for (int64_t i = 0; i < lo && i < n; i++)
-		dst[i] = p->fill;
-	for (int64_t i = lo; i < hi; i++)
-		dst[i] = src[at + (uint64_t)i * step];
-	for (int64_t i = hi; i < n; i++)
-		dst[i] = p->fill;
+	fill(dst, 0, lo < n ? lo : n, p->fill);
+	for (int64_t i = lo; i < hi && dst.f; i++)
+		dst.f[i] = src.f[at + (uint64_t)i * step];
+	for (int64_t i = lo; i < hi && dst.b; i++)
+		dst.b[i] = src.b[at + (uint64_t)i * step];
+	fill(dst, hi, n, p->fill);
 }
 
 /* Rows of G: points 0, 1, -1, (2, -2,) infinity. */
@@ -287,15 +311,17 @@ static void run_winograd(const struct packing *p, const float *src, float *dst)
 	flush_held(&h, p->winograd.m, step);
 }
 
-static void run_inside(const struct packing *p, const struct walk *w, const float *src, float *dst)
+static void run_inside(const struct packing *p, const struct walk *w, struct source src, struct dest dst)
 {
 	int64_t at[PACK_MAX] = {0}, from = w->begin;
 	int64_t inner = p->n ? p->extent[p->n - 1] : 1, step = p->n ? w->step[p->n - 1] : 0;
 	int64_t total = pack_elems(p);
 	for (int64_t next = 0, done = 0; done < total && !until_over_at(done, &next);
-	     done += inner, dst += inner) {
-		for (int64_t i = 0; i < inner; i++)
-			dst[i] = src[from + i * step];
+	     done += inner, dst = advance(dst, inner)) {
+		for (int64_t i = 0; i < inner && dst.f; i++)
+			dst.f[i] = src.f[from + i * step];
+		for (int64_t i = 0; i < inner && dst.b; i++)
+			dst.b[i] = src.b[from + i * step];
 		for (int j = p->n - 2; j >= 0; j--) {
 			from += w->step[j];
 			if (++at[j] < p->extent[j])
@@ -306,13 +332,13 @@ static void run_inside(const struct packing *p, const struct walk *w, const floa
 	}
 }
 
-static void run_bounded(const struct packing *p, const float *src, float *dst)
+static void run_bounded(const struct packing *p, struct source src, struct dest dst)
 {
 	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], index[MAX_RANK];
 	int64_t inner = p->n ? p->extent[p->n - 1] : 1, total = pack_elems(p);
 	source_strides(p, stride);
 	for (int64_t next = 0, done = 0; done < total && !until_over_at(done, &next);
-	     done += inner, dst += inner) {
+	     done += inner, dst = advance(dst, inner)) {
 		for (int d = 0; d < p->src.rank; d++) {
 			index[d] = p->off[d];
 			for (int j = 0; j < p->n - 1; j++)
@@ -324,15 +350,34 @@ static void run_bounded(const struct packing *p, const float *src, float *dst)
 	}
 }
 
-void pack_run(const struct packing *p, const float *src, float *dst)
+static void run_copy(const struct packing *p, struct source src, struct dest dst)
 {
 	struct walk walk;
-	if (p->winograd.m)
-		run_winograd(p, src, dst);
-	else if (walks_inside(p, &walk))
+	if (walks_inside(p, &walk))
 		run_inside(p, &walk, src, dst);
 	else
 		run_bounded(p, src, dst);
+}
+
+void pack_run(const struct packing *p, const float *src, float *dst)
+{
+	if (p->winograd.m)
+		run_winograd(p, src, dst);
+	else
+		run_copy(p, (struct source){.f = src}, (struct dest){.f = dst});
+}
+
+void pack_run_bytes(const struct packing *p, const uint8_t *src, uint8_t *dst)
+{
+	run_copy(p, (struct source){.b = src}, (struct dest){.b = dst});
+}
+
+void pack_run_type(const struct packing *p, enum dtype t, const void *src, void *dst)
+{
+	if (dtype_bytes(t) == 1)
+		pack_run_bytes(p, src, dst);
+	else
+		pack_run(p, src, dst);
 }
 
 static void put_list(struct buf *out, const int64_t *v, int n)

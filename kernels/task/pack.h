@@ -35,6 +35,10 @@ bool pack_same(const struct packing *a, const struct packing *b); /* equal eleme
 int pack_check(const struct packing *p) MUST_CHECK;
 /* Ends early if the thread's limit does (platform/base/until.h). */
 void pack_run(const struct packing *p, const float *src, float *dst);
+/* The same for elements of 1 byte, u8 or i8; without Winograd. */
+void pack_run_bytes(const struct packing *p, const uint8_t *src, uint8_t *dst);
+/* One of these two, by the type of the elements. */
+void pack_run_type(const struct packing *p, enum dtype t, const void *src, void *dst);
 void pack_text(const struct packing *p, struct buf *out);
 int pack_parse(const char *text, struct packing *out) MUST_CHECK;
 

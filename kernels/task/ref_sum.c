@@ -100,7 +100,7 @@ static int plan_read(const struct task *t, const struct stage *s, const struct r
 static bool fits(const struct task *t, const struct stage *s, const struct read *r, int nspatial)
 {
 	const struct operand *o = &t->operand[r->operand];
-	if (o->dtype != DT_F32 || operand_elems(o) > INT32_MAX)
+	if (o->dtype == DT_I32 || operand_elems(o) > INT32_MAX)
 		return false;
 	for (int d = 0; d < o->dims.rank; d++) {
 		const struct index *x = &r->dim[d];

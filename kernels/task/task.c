@@ -122,8 +122,8 @@ bool task_overwrites(const struct task *t, int i)
 {
 	const struct stage *s = &t->stage[0];
 	const struct operand *in = &t->operand[i], *out = &t->operand[s->out.operand];
-	if (t->nstages > 1 || in->role != ROLE_IN || !shape_equal(&in->dims, &out->dims) ||
-	    !layout_equal(&in->layout, &out->layout))
+	if (t->nstages > 1 || in->role != ROLE_IN || in->dtype != out->dtype ||
+	    !shape_equal(&in->dims, &out->dims) || !layout_equal(&in->layout, &out->layout))
 		return false;
 	for (int k = 0; k < s->nreads; k++)
 		for (int d = 0; d < in->dims.rank && s->read[k].operand == i; d++)
@@ -284,17 +284,22 @@ static bool is_plain(const struct operand *o, const struct phys_axis *ax, int n)
 	return plain;
 }
 
-static void copy_run(float *to, int64_t st, const float *from, int64_t sf, int64_t n)
+/* Copies n elements of `size` bytes, 1 or 4. */
+static void copy_run(void *to, int64_t st, const void *from, int64_t sf, int64_t n, size_t size)
 {
-	for (int64_t x = 0; x < n; x++)
-		to[x * st] = from[x * sf];
+	for (int64_t x = 0; x < n && size == 1; x++)
+		((uint8_t *)to)[x * st] = ((const uint8_t *)from)[x * sf];
+	for (int64_t x = 0; x < n && size == 4; x++)
+		((uint32_t *)to)[x * st] = ((const uint32_t *)from)[x * sf];
 }
 
 /* Visits the rows of the innermost logical dim that is longer than 1: for each, the row's first physical offset
  * and its plain offset. A split dim is walked block by block, each block with one stride. */
-static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n, const float *from_plain,
-		      float *to_plain, float *physical, int64_t total)
+static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n, const char *from_plain,
+		      char *to_plain, char *physical, int64_t total)
 {
+	size_t size = dtype_bytes(o->dtype);
+	int64_t each = (int64_t)size;
 	int last = o->dims.rank - 1;
 	while (last > 0 && o->dims.d[last] == 1)
 		last--;
@@ -316,15 +321,15 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 		}
 	}
 	for (int64_t next = 0; plain < total && !until_over_at(plain, &next);) {
-		float *row = physical;
+		char *row = physical;
 		for (int d = 0; d < o->dims.rank; d++)
-			row += part[d];
-		for (int64_t b = 0; b < width; b += block, row += jump) {
+			row += part[d] * each;
+		for (int64_t b = 0; b < width; b += block, row += jump * each) {
 			int64_t w = width - b < block ? width - b : block;
 			if (from_plain)
-				copy_run(row, step, from_plain + plain, 1, w);
+				copy_run(row, step, from_plain + plain * each, 1, w, size);
 			else
-				copy_run(to_plain + plain, 1, row, step, w);
+				copy_run(to_plain + plain * each, 1, row, step, w, size);
 			plain += w;
 		}
 		for (int d = last - 1; d >= 0; d--) {
@@ -338,7 +343,7 @@ static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n
 	}
 }
 
-static void copy(const struct operand *o, const float *from_plain, float *to_plain, float *physical)
+static void copy(const struct operand *o, const void *from_plain, void *to_plain, void *physical)
 {
 	struct phys_axis ax[MAX_SPLITS];
 	int n = operand_axes(o, ax);
@@ -346,25 +351,32 @@ static void copy(const struct operand *o, const float *from_plain, float *to_pla
 	if (!is_plain(o, ax, n))
 		copy_rows(o, ax, n, from_plain, to_plain, physical, total);
 	else if (from_plain)
-		memcpy(physical, from_plain, sizeof *physical * (size_t)total);
+		memcpy(physical, from_plain, dtype_bytes(o->dtype) * (size_t)total);
 	else
-		memcpy(to_plain, physical, sizeof *physical * (size_t)total);
+		memcpy(to_plain, physical, dtype_bytes(o->dtype) * (size_t)total);
 }
 
-void operand_pack(const struct operand *o, const float *plain, float *physical)
+void operand_pack(const struct operand *o, const void *plain, void *physical)
 {
 	int64_t n = operand_elems(o);
+	size_t size = dtype_bytes(o->dtype);
+	int whole = o->dtype == DT_F32 ? 0 : (int)o->fill;
 	for (int64_t i = 0, next = 0; i < n && !until_over_at(i, &next);) {
 		int64_t end = n - i < UNTIL_PIECE ? n : i + UNTIL_PIECE;
-		while (i < end)
-			physical[i++] = o->fill;
+		if (size == 1)
+			memset((char *)physical + i, whole, (size_t)(end - i));
+		for (int64_t j = i; j < end && o->dtype == DT_F32; j++)
+			((float *)physical)[j] = o->fill;
+		for (int64_t j = i; j < end && o->dtype == DT_I32; j++)
+			((int32_t *)physical)[j] = whole;
+		i = end;
 	}
 	copy(o, plain, NULL, physical);
 }
 
-void operand_unpack(const struct operand *o, const float *physical, float *plain)
+void operand_unpack(const struct operand *o, const void *physical, void *plain)
 {
-	copy(o, NULL, plain, (float *)physical);
+	copy(o, NULL, plain, (void *)physical);
 }
 
 /* The outermost physical axis of dim d, if no axis outside of it has more than one element and the dim has no

@@ -19,6 +19,21 @@
  * has no halo). Sum order is free. Stages chain: an operand with role `tmp` is written by one stage and read
  * by later ones; it never leaves the kernel.
  *
+ * Types. An operand is f32, u8 or i8, or an i32 vector: a table, or a constant that is read as a value (a
+ * bias). The value of a u8 or i8 element is its number; its fill must be one that the type has, so the
+ * padding of a quantized image reads the zero point.
+ *   - Whole values: reads of i32, and the acc of a stage that sums bytes or products of two of them
+ *     (stage_whole). Sums, and `add` of two whole values, are exact. It is the maker's fault if one leaves
+ * s32. Every other operator takes whole values rounded to f32, to nearest even.
+ *   - Exact stages: those that write u8 or i8. Their programs are evaluated in binary32, one operator after
+ * the other, each result rounded (no fma), with the flushes and the rules for min, max and NaN of
+ *     kernels/loops/loops.h. The result v is stored as rint(min(max(v, least), greatest)) of the output's
+ * type, and NaN as the least. So every schedule on every target gives the same bytes, and task_check only
+ * allows what makes that possible: operators with one defined result (no exp, pow and the like), no
+ * reduction, a max, a min or a whole sum, and no f32 intermediates. ONNX Runtime's formula for quantized
+ * convolutions is: body X W mul; sum; post acc B add S mul rint 3 add, with B i32, S[k] = sx * sw[k] / sy and
+ * the output's zero point 3; relu is part of the clamp.
+ *
  * Sizes are constants, or symbols SYM(i) in a shape-generic task, bound by run-time parameters. task_abstract
  * turns a task into its generic form plus the parameter values: two tasks that differ in sizes only have the
  * same generic text. */
@@ -84,13 +99,16 @@ struct index {
 struct operand {
 	char name[8];
 	enum role role;
-	enum dtype dtype;  /* DT_F32; DT_I32 for tables */
+	enum dtype dtype;  /* DT_F32, DT_U8, DT_I8; DT_I32 for tables and values */
 	struct shape dims; /* logical; entries may be SYM */
 	struct layout layout;
 	float fill; /* value outside [0, dim) and in halos: 0, or -FLT_MAX for a maximum */
+	/* Set by task_groups, not part of the text. 4: an element is four bytes that are neighbours along
+	 * group_dim; else 0. */
+	int group, group_dim;
 };
 
-/* Scalar programs in postfix over f32. */
+/* Scalar programs in postfix over f32 and whole values. */
 enum prog_op {
 	P_READ, /* push read i of the stage */
 	P_ACC,  /* push the reduced value (post only) */
@@ -218,16 +236,16 @@ bool task_overwrites(const struct task *t, int i);
  * zero offsets, div/mod and programs stay. Returns the number of symbols. */
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS]) MUST_CHECK;
 
-/* The reference in double precision, straight from the definition above. bufs[i]: operand i in its physical
- * layout (tmp: NULL; its elements are recomputed at each read). For many points use
+/* The reference in double precision (exact stages in binary32), straight from the definition above. bufs[i]:
+ * operand i in its physical layout (tmp: NULL; its elements are recomputed at each read). For many points use
  * kernels/task/reference.h. */
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial /* of the last stage */);
 /* Computes the whole task with every stage; tmp operands are computed internally. Sums have their addresses
  * in tables, as in kernels/task/reference.h. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
-/* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. Both end
- * early if the thread's limit does (platform/base/until.h). */
-void operand_pack(const struct operand *o, const float *plain, float *physical);
-void operand_unpack(const struct operand *o, const float *physical, float *plain);
+/* Copies between plain row-major and the operand's physical layout, elements of the operand's type; halos and
+ * padding get `fill`. Both end early if the thread's limit does (platform/base/until.h). */
+void operand_pack(const struct operand *o, const void *plain, void *physical);
+void operand_unpack(const struct operand *o, const void *physical, void *plain);
 
 #endif

@@ -9,7 +9,7 @@
  *     depend on symbols. If it does, the flag is refused if no values of the symbols can satisfy it;
  *     otherwise task_abstract guarantees it, as it takes the flag and the values from one task with constant
  *     sizes. The contents of a table are data, which the maker of the table checks. */
-#include "kernels/task/task.h"
+#include "kernels/task/task_stage.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -92,7 +92,8 @@ static int check_operand(const struct task *t, int i)
 	for (int j = 0; j < i; j++)
 		if (!strcmp(o->name, t->operand[j].name))
 			return fail(E_CORRUPT, "two operands are called %s", o->name);
-	if (o->role > ROLE_TMP || (o->dtype != DT_F32 && o->dtype != DT_I32))
+	if (o->role > ROLE_TMP || (o->dtype != DT_F32 && o->dtype != DT_I32 && !dtype_is_byte(o->dtype)) ||
+	    o->group)
 		return fail(E_CORRUPT, "operand %s: bad role or dtype", o->name);
 	if (o->dtype == DT_I32 && (o->dims.rank != 1 || o->layout.n || o->layout.lo[0] || o->layout.hi[0] ||
 				   o->role == ROLE_OUT || o->role == ROLE_TMP))
@@ -100,6 +101,10 @@ static int check_operand(const struct task *t, int i)
 			    o->name);
 	if (o->dims.rank < 0 || o->dims.rank > MAX_RANK || !isfinite(o->fill))
 		return fail(E_CORRUPT, "operand %s: bad rank or fill", o->name);
+	if (dtype_is_byte(o->dtype) && (rintf(o->fill) != o->fill || o->fill < byte_least(o->dtype) ||
+					o->fill > byte_greatest(o->dtype)))
+		return fail(E_CORRUPT, "operand %s: no %s has the value of fill", o->name,
+			    dtype_name(o->dtype));
 	for (int d = 0; d < o->dims.rank; d++)
 		if (!in_range(t, o->dims.d[d], 1, MAX_EXTENT))
 			return fail(E_CORRUPT, "operand %s: dim %d is out of range", o->name, d);
@@ -356,6 +361,41 @@ static int check_out(const struct task *t, const struct stage *s)
 	return !fixed || points == elems ? E_OK : fail(E_CORRUPT, "output %s is not written whole", o->name);
 }
 
+/* Operators whose result IEEE 754 or kernels/loops/loops.h defines to the last bit. */
+static bool defined(int op)
+{
+	return op != P_POW && op != P_EXP && op != P_LOG && op != P_TANH && op != P_SIGMOID && op != P_ERF &&
+	       op != P_SILU && op != P_GELU;
+}
+
+/* Checks that the bytes that the stage writes follow from the task alone. */
+static int check_exact(const struct task *t, const struct stage *s)
+{
+	if (!stage_exact(t, s))
+		return E_OK;
+	if ((s->comb == COMB_SUM || s->comb == COMB_PROD) && !stage_whole(t, s))
+		return fail(E_CORRUPT, "bytes from a sum of numbers that are not whole");
+	for (int i = 0; i < s->body.n + s->post.n; i++) {
+		int op = i < s->body.n ? s->body.at[i].op : s->post.at[i - s->body.n].op;
+		if (!defined(op))
+			return fail(E_CORRUPT, "bytes from %s, which has no exact result", prog_op_name(op));
+	}
+	for (int i = 0; i < s->nreads; i++) {
+		const struct operand *o = &t->operand[s->read[i].operand];
+		if (o->role == ROLE_TMP && o->dtype == DT_F32)
+			return fail(E_CORRUPT, "bytes from %s, which is rounded in any order", o->name);
+	}
+	return E_OK;
+}
+
+/* Whether an operand of this type may be read or (out) written as a value. */
+static bool value_type(const struct operand *o, bool out)
+{
+	if (o->dtype != DT_I32)
+		return true;
+	return !out && o->role == ROLE_CONST && rintf(o->fill) == o->fill && fabsf(o->fill) < 0x1p31f;
+}
+
 static int check_axes(const struct task *t, const struct stage *s)
 {
 	if (s->naxes < 0 || s->naxes > MAX_AXES || s->nreads < 0 || s->nreads > MAX_READS)
@@ -393,15 +433,15 @@ static int check_stage(const struct task *t, const struct stage *s, uint32_t *wr
 			return fail(E_CORRUPT, "no operand %d", r->operand);
 		const struct operand *o = &t->operand[r->operand];
 		bool out = i == s->nreads, was = *written >> r->operand & 1;
-		if (o->dtype != DT_F32 || (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
-					       : o->role == ROLE_OUT || (o->role == ROLE_TMP && !was)))
+		if (!value_type(o, out) || (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
+						: o->role == ROLE_OUT || (o->role == ROLE_TMP && !was)))
 			return fail(E_CORRUPT, "operand %s cannot be used here in its role", o->name);
 		for (int d = 0; d < MAX_RANK && rc >= 0; d++)
 			rc = check_dim(t, s, r, d, out);
 		rc = fail_in(rc, "operand %s", o->name);
 	}
 	if (rc < 0 || (rc = fail_in(check_prog(s, &s->body, false), "body")) < 0 ||
-	    (rc = fail_in(check_prog(s, &s->post, true), "post")) < 0)
+	    (rc = fail_in(check_prog(s, &s->post, true), "post")) < 0 || (rc = check_exact(t, s)) < 0)
 		return rc;
 	*written |= 1u << s->out.operand;
 	return check_out(t, s);

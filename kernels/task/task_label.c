@@ -159,7 +159,16 @@ static void label_chain(const struct task *t, const char *dims, char out[96])
 		put(out, 96, 0, "%d stages %s", t->nstages, dims);
 }
 
-void task_label(const struct task *t, char out[96])
+/* "u8" or "i8", whichever the task reads or writes first; "": neither. */
+static const char *byte_type(const struct task *t)
+{
+	for (int i = 0; i < t->noperands; i++)
+		if (dtype_is_byte(t->operand[i].dtype))
+			return dtype_name(t->operand[i].dtype);
+	return "";
+}
+
+static void label(const struct task *t, char out[96])
 {
 	int first = first_stage(t);
 	const struct stage *s = &t->stage[first];
@@ -180,4 +189,12 @@ void task_label(const struct task *t, char out[96])
 		put(out, 96, 0, "%s%s%s %s%s", copy ? "copy" : comb_names[s->comb], window[0] ? " " : "",
 		    window, dims, post);
 	}
+}
+
+void task_label(const struct task *t, char out[96])
+{
+	const char *type = byte_type(t);
+	label(t, out);
+	if (*type)
+		put(out, 96, strlen(out), " %s", type);
 }

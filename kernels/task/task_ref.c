@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference: double precision, straight from the definition in task.h. */
+/* The reference: double precision, straight from the definition in task.h. Exact stages are in binary32. */
+#include "kernels/task/ref_exact.h"
 #include "kernels/task/ref_sum.h"
 #include "kernels/task/reference.h"
+#include "kernels/task/task_stage.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,6 +66,20 @@ static void invert(const struct reference *r, int stage, const int64_t *i, int64
 	}
 }
 
+static double element(const void *p, enum dtype t, int64_t off)
+{
+	switch (t) {
+	case DT_U8:
+		return ((const uint8_t *)p)[off];
+	case DT_I8:
+		return ((const int8_t *)p)[off];
+	case DT_I32:
+		return ((const int32_t *)p)[off];
+	default:
+		return (double)((const float *)p)[off];
+	}
+}
+
 static double read_value(struct reference *r, const struct stage *s, const struct read *rd, const int64_t *at)
 {
 	const struct operand *o = &r->t->operand[rd->operand];
@@ -74,11 +90,11 @@ static double read_value(struct reference *r, const struct stage *s, const struc
 			return (double)o->fill;
 	}
 	float *tmp = r->tmp[rd->operand];
-	const float *p = tmp ? tmp : r->bufs[rd->operand];
+	const void *p = tmp ? tmp : r->bufs[rd->operand];
 	unsigned char *known = r->known[rd->operand];
 	int64_t off = p ? operand_offset(o, i) : 0;
 	if (p && (!known || known[off]))
-		return (double)p[off];
+		return element(p, tmp ? DT_F32 : o->dtype, off);
 	for (int k = 0; k < r->t->nstages; k++) {
 		if (r->t->stage[k].out.operand != rd->operand)
 			continue;
@@ -154,23 +170,43 @@ static double apply(enum prog_op op, const double *a)
 	}
 }
 
-static double prog_value(struct reference *r, const struct stage *s, const struct prog *p, double acc,
-			 const int64_t *at)
+/* A value on the program's stack. */
+struct value {
+	double v;
+	bool whole;
+};
+
+static double operate(enum prog_op op, const struct value *x, bool exact)
 {
-	double stack[MAX_PROG + 1];
+	double a[3];
+	for (int i = 0; i < prog_op_arity(op); i++)
+		a[i] = exact && x[i].whole ? (double)(float)x[i].v : x[i].v;
+	return exact ? ref_exact_op(op, a) : apply(op, a);
+}
+
+static struct value prog_value(struct reference *r, const struct stage *s, const struct prog *p,
+			       struct value acc, const int64_t *at)
+{
+	struct value stack[MAX_PROG + 1];
+	bool exact = stage_exact(r->t, s);
 	int n = 0;
 	for (int i = 0; i < p->n; i++) {
 		enum prog_op op = p->at[i].op;
 		n -= prog_op_arity(op);
-		if (op == P_READ)
-			stack[n] = read_value(r, s, &s->read[p->at[i].arg], at);
-		else if (op == P_ACC)
-			stack[n] = acc;
-		else if (op == P_IMM)
-			stack[n] = (double)p->at[i].imm;
-		else
-			stack[n] = apply(op, stack + n);
-		n++;
+		struct value *x = &stack[n++];
+		if (op == P_READ) {
+			const struct read *rd = &s->read[p->at[i].arg];
+			*x = (struct value){read_value(r, s, rd, at),
+					    r->t->operand[rd->operand].dtype == DT_I32};
+		} else if (op == P_ACC) {
+			*x = acc;
+		} else if (op == P_IMM) {
+			*x = (struct value){(double)p->at[i].imm, false};
+		} else if (op == P_ADD && x[0].whole && x[1].whole) {
+			x->v += x[1].v;
+		} else {
+			*x = (struct value){operate(op, x, exact), false};
+		}
 	}
 	return stack[0];
 }
@@ -199,9 +235,9 @@ static double step_value(struct reference *r, const struct stage *s, const struc
 	int64_t off = b->base < 0 ? -1 : ref_sum_offset(x, b, step);
 	if (off < 0)
 		return (double)r->t->operand[o].fill;
-	const float *p = r->tmp[o] ? r->tmp[o] : r->bufs[o];
+	const void *p = r->tmp[o] ? r->tmp[o] : r->bufs[o];
 	if (p && (!r->known[o] || r->known[o][off]))
-		return (double)p[off];
+		return element(p, r->tmp[o] ? DT_F32 : r->t->operand[o].dtype, off);
 	ref_sum_step(s, sum, step, at);
 	return read_value(r, s, x->rd, at);
 }
@@ -222,14 +258,26 @@ static double reduce_steps(struct reference *r, const struct stage *s, const str
 	return acc;
 }
 
-static double reduce(struct reference *r, const struct stage *s, int nspatial, int64_t *at)
+/* The max or min of an exact stage and one more value. */
+static double exact_best(enum combiner c, bool first, double acc, struct value v)
 {
-	double acc = 0;
-	bool first = true;
+	const double best[] = {first ? (c == COMB_MAX ? -INFINITY : INFINITY) : acc,
+			       v.whole ? (double)(float)v.v : v.v};
+	return ref_exact_op(c == COMB_MAX ? P_MAX : P_MIN, best);
+}
+
+static struct value reduce(struct reference *r, const struct stage *s, int nspatial, int64_t *at)
+{
+	bool first = true, exact = stage_exact(r->t, s) && s->comb != COMB_NONE && !stage_whole(r->t, s);
+	struct value acc = {0, stage_whole(r->t, s)};
 	int a;
 	do {
-		double v = prog_value(r, s, &s->body, 0, at);
-		acc = first ? v : combine(s->comb, acc, v);
+		struct value v = prog_value(r, s, &s->body, acc, at);
+		if (s->comb == COMB_NONE)
+			return v;
+		acc.v = exact   ? exact_best(s->comb, first, acc.v, v)
+			: first ? v.v
+				: combine(s->comb, acc.v, v.v);
 		first = false;
 		for (a = s->naxes - 1; a >= nspatial && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
@@ -248,13 +296,20 @@ static double stage_point(struct reference *r, int stage, const int64_t *spatial
 	if (r->memo_good[stage] && !memcmp(at, r->memo_at[stage], sizeof *at * (size_t)nspatial))
 		return r->memo[stage];
 	const struct ref_sum *sum = r->sum[stage];
-	double acc = sum ? reduce_steps(r, s, sum, at) : reduce(r, s, nspatial, at);
+	struct value acc = {0, stage_whole(r->t, s)};
+	if (sum)
+		acc.v = reduce_steps(r, s, sum, at);
+	else
+		acc = reduce(r, s, nspatial, at);
 	if (s->post.n)
 		acc = prog_value(r, s, &s->post, acc, at);
+	if (stage_exact(r->t, s))
+		acc.v = ref_exact_byte(r->t->operand[s->out.operand].dtype,
+				       acc.whole ? (double)(float)acc.v : acc.v);
 	memcpy(r->memo_at[stage], at, sizeof r->memo_at[stage]);
-	r->memo[stage] = acc;
+	r->memo[stage] = acc.v;
 	r->memo_good[stage] = true;
-	return acc;
+	return acc.v;
 }
 
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial)
@@ -263,7 +318,18 @@ double task_point(const struct task *t, void *const *bufs, const int64_t *spatia
 	return stage_point(&r, t->nstages - 1, spatial);
 }
 
-static void whole_stage(struct reference *r, int stage, float *out)
+static void put_element(void *p, enum dtype t, int64_t off, double v)
+{
+	if (t == DT_U8)
+		((uint8_t *)p)[off] = (uint8_t)v;
+	else if (t == DT_I8)
+		((int8_t *)p)[off] = (int8_t)v;
+	else
+		((float *)p)[off] = (float)v;
+}
+
+/* Computes a stage into elements of type `t`: an intermediate has floats. */
+static void whole_stage(struct reference *r, int stage, void *out, enum dtype t)
 {
 	const struct stage *s = &r->t->stage[stage];
 	const struct operand *o = &r->t->operand[s->out.operand];
@@ -274,7 +340,7 @@ static void whole_stage(struct reference *r, int stage, float *out)
 	do {
 		for (int d = 0; d < o->dims.rank; d++)
 			i[d] = index_value(s, &s->out.dim[d], r->bufs, at);
-		out[operand_offset(o, i)] = (float)stage_point(r, stage, at);
+		put_element(out, t, operand_offset(o, i), stage_point(r, stage, at));
 		for (a = nspatial - 1; a >= 0 && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
 	} while (a >= 0);
@@ -311,16 +377,14 @@ int task_reference(const struct task *t, void *const *bufs, struct arena *scratc
 	struct reference r = {.t = t, .bufs = bufs};
 	for (int k = 0; k < t->nstages; k++) {
 		int o = t->stage[k].out.operand, rc = ref_sum_plan(t, k, bufs, scratch, &r.sum[k]);
-		float *out = bufs[o];
+		bool tmp = t->operand[o].role == ROLE_TMP;
+		void *out = bufs[o];
 		if (rc < 0)
 			return rc;
-		if (t->operand[o].role == ROLE_TMP) {
-			out = arena_try(scratch, (size_t)operand_elems(&t->operand[o]), sizeof *out);
-			if (!out)
-				return E_NOMEM;
-		}
-		whole_stage(&r, k, out);
-		if (t->operand[o].role == ROLE_TMP)
+		if (tmp && !(out = arena_try(scratch, (size_t)operand_elems(&t->operand[o]), sizeof(float))))
+			return E_NOMEM;
+		whole_stage(&r, k, out, tmp ? DT_F32 : t->operand[o].dtype);
+		if (tmp)
 			r.tmp[o] = out;
 	}
 	return E_OK;

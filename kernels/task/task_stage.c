@@ -176,6 +176,46 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 	return E_OK;
 }
 
+bool dtype_is_byte(enum dtype t)
+{
+	return t == DT_U8 || t == DT_I8;
+}
+
+float byte_least(enum dtype t)
+{
+	return t == DT_U8 ? 0 : -128;
+}
+
+float byte_greatest(enum dtype t)
+{
+	return t == DT_U8 ? 255 : 127;
+}
+
+bool stage_exact(const struct task *t, const struct stage *st)
+{
+	return dtype_is_byte(t->operand[st->out.operand].dtype);
+}
+
+static bool reads_byte(const struct task *t, const struct stage *st, const struct prog *p, int i)
+{
+	return p->at[i].op == P_READ && dtype_is_byte(t->operand[st->read[p->at[i].arg].operand].dtype);
+}
+
+bool stage_whole(const struct task *t, const struct stage *st)
+{
+	const struct prog *p = &st->body;
+	return st->comb == COMB_SUM && reads_byte(t, st, p, 0) &&
+	       (p->n == 1 || (p->n == 3 && reads_byte(t, st, p, 1) && p->at[2].op == P_MUL));
+}
+
+bool stage_short(const struct task *t, const struct stage *st)
+{
+	double reach = st->body.n == 1 ? 255 : 255 * 255;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		reach *= IS_SYM(st->axis[a].extent) ? 0x1p24 : (double)st->axis[a].extent;
+	return stage_whole(t, st) && reach <= 0x1p24;
+}
+
 static int uses(const struct task *t, int operand, const struct stage **stage, const struct read **read)
 {
 	int n = 0;
@@ -195,7 +235,7 @@ bool operand_packs(const struct task *t, int operand)
 	const struct operand *o = &t->operand[operand];
 	const struct stage *st = NULL;
 	const struct read *r;
-	if (t->nsyms || o->role != ROLE_CONST || o->dtype != DT_F32 || uses(t, operand, &st, &r) != 1)
+	if (t->nsyms || o->role != ROLE_CONST || o->dtype == DT_I32 || uses(t, operand, &st, &r) != 1)
 		return false;
 	if (o->fill != 0) /* a packed constant is 0 outside, which sums over partial vectors rely on */
 		return false;

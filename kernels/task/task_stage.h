@@ -16,6 +16,31 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a);
  * are not evenly spaced. *pads: reading a vector past the axis' end stays inside of the operand. */
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
 		int64_t *stride, bool *pads);
+bool dtype_is_byte(enum dtype t); /* u8 or i8 */
+/* Whether the stage sums bytes or products of two of them: its acc is a whole number. */
+bool stage_whole(const struct task *t, const struct stage *st);
+/* Whether every value that such a sum passes through is a whole number that f32 holds exactly, so that fused
+ * and unfused f32 arithmetic give it. */
+bool stage_short(const struct task *t, const struct stage *st);
+/* How the sums of a stage are computed. */
+enum sum_kind {
+	SUM_FLOAT, /* not whole, or no sum */
+	SUM_SHORT, /* whole and short: in f32 */
+	SUM_WHOLE, /* in s32 */
+	SUM_DOT    /* in s32, four products at a time */
+};
+enum sum_kind stage_sum(const struct task *t, const struct stage *st);
+/* The task as schedules and lowering see it. Where a stage sums products of bytes and constants along an axis
+ * whose bytes lie side by side in both operands (channels innermost, in blocks of a multiple of 4), four
+ * steps along it become one: the axis, the dims and their layouts count groups of four bytes, and
+ * operand.group is set. So rules, drafts and lowering treat such a stage like one of f32 with a quarter of
+ * the steps. A last group may reach past the axis' end: into the input's padding, whose bytes are multiplied
+ * by zero, as the packed constant is 0 there. Returns t itself if there is nothing to group. */
+const struct task *task_groups(struct arena *a, const struct task *t);
+bool stage_exact(const struct task *t, const struct stage *st); /* it writes bytes */
+/* Least and greatest value of u8 or i8. */
+float byte_least(enum dtype t);
+float byte_greatest(enum dtype t);
 /* Whether the operand is a constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
 /* Whether axis i runs over an image that does not depend on it, like a convolution's output channels: a loop

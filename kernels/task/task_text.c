@@ -2,7 +2,7 @@
 /* The canonical text of a task, and back. One line each, single spaces, in this order:
  *
  *   task syms=N
- *   operand NAME in|out|const|tmp f32|i32 [DIM,...] LAYOUT [fill=F]         every operand, in order
+ *   operand NAME in|out|const|tmp f32|u8|i8|i32 [DIM,...] LAYOUT [fill=F]   every operand, in order
  *   stage AXIS:EXTENT ... [| AXIS:EXTENT ...]                               spatial | reduction; then its
  *   read NAME [INDEX,...]                                                   reads r0, r1, ...
  *   body PROG
@@ -22,6 +22,8 @@
 #include <string.h>
 
 static const char *const role_names[] = {"in", "out", "const", "tmp"};
+static const enum dtype types[] = {DT_F32, DT_I32, DT_U8, DT_I8};
+static const char *const type_names[] = {"f32", "i32", "u8", "i8"};
 static const char *const comb_names[] = {"", "sum", "max", "min", "prod"};
 
 static void put_size(struct buf *out, int64_t v)
@@ -53,8 +55,7 @@ static void layout_text(const struct layout *l, struct buf *out)
 
 static void put_operand(const struct operand *o, struct buf *out)
 {
-	buf_printf(out, "operand %s %s %s [", o->name, role_names[o->role],
-		   o->dtype == DT_I32 ? "i32" : "f32");
+	buf_printf(out, "operand %s %s %s [", o->name, role_names[o->role], dtype_name(o->dtype));
 	for (int d = 0; d < o->dims.rank; d++) {
 		buf_puts(out, d ? "," : "");
 		put_size(out, o->dims.d[d]);
@@ -291,9 +292,7 @@ static void get_operand(struct in *in, struct task *t)
 	need(in, " ");
 	o->role = get_word(in, role_names, 4, "a role");
 	need(in, " ");
-	o->dtype = eat(in, "i32") ? DT_I32 : DT_F32;
-	if (o->dtype == DT_F32)
-		need(in, "f32");
+	o->dtype = types[get_word(in, type_names, 4, "a type")];
 	need(in, " [");
 	while (!in->bad && !eat(in, "]")) {
 		if (o->dims.rank)

@@ -428,29 +428,74 @@ static inline void case_text(struct buf *b, struct rng *r)
 enum { SLACK = 64 };
 static const float CANARY = 12345.5f;
 
-static inline float *guarded(struct arena *a, int64_t n)
+/* n elements of `each` bytes. */
+static inline void *guarded_type(struct arena *a, int64_t n, int64_t each)
 {
-	float *p = arena_aligned(a, (size_t)(n + 2 * SLACK) * 4, 64);
-	for (int64_t i = 0; i < n + 2 * SLACK; i++)
+	int64_t all = (n * each + 3) / 4 + 2 * SLACK;
+	float *p = arena_aligned(a, (size_t)all * 4, 64);
+	for (int64_t i = 0; i < all; i++)
 		p[i] = CANARY;
 	return p + SLACK;
 }
 
-static inline bool intact(const float *p, int64_t n)
+static inline bool intact_type(const void *p, int64_t n, int64_t each)
 {
-	for (int i = 0; i < SLACK; i++)
-		if (p[-1 - i] != CANARY || p[n + i] != CANARY)
+	const char *c = (const char *)p, *canary = (const char *)&CANARY;
+	for (int i = 0; i < SLACK * 4; i++)
+		if (c[i - SLACK * 4] != canary[i % 4])
+			return false;
+	for (int64_t i = n * each; i < n * each + SLACK * 4 - 4; i++)
+		if (c[i] != canary[i % 4])
 			return false;
 	return true;
+}
+
+static inline float *guarded(struct arena *a, int64_t n)
+{
+	return guarded_type(a, n, 4);
+}
+
+static inline bool intact(const float *p, int64_t n)
+{
+	return intact_type(p, n, 4);
+}
+
+/* Bytes of an element of a manifest's buffer. */
+static inline int64_t case_each(const struct kcase *c, const struct code_buf *b)
+{
+	return b->operand < 0 ? 4 : (int64_t)dtype_bytes(c->t.operand[b->operand].dtype);
+}
+
+/* Whether the operand is read as values, and not only as a table. */
+static inline bool case_values(const struct kcase *c, int i)
+{
+	for (int k = 0; k < c->t.nstages; k++)
+		for (int j = 0; j < c->t.stage[k].nreads; j++)
+			if (c->t.stage[k].read[j].operand == i)
+				return true;
+	return false;
 }
 
 static inline void case_table(struct kcase *c, int i, struct rng *r)
 {
 	int32_t *p = arena_alloc(&c->a, (size_t)c->t.operand[i].dims.d[0] * 4);
+	bool values = case_values(c, i);
 	for (int64_t j = 0; j < c->t.operand[i].dims.d[0]; j++)
-		p[j] = (int32_t)rng_below(r, (uint32_t)c->t.operand[i].dims.d[0]);
+		p[j] = values ? (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16)
+			      : (int32_t)rng_below(r, (uint32_t)c->t.operand[i].dims.d[0]);
 	c->plain[i] = c->phys[i] = c->ref[i] = p;
 	c->elems[i] = c->t.operand[i].dims.d[0];
+}
+
+/* Values of the whole range; every fourth is the least or the greatest. */
+static inline void case_fill(struct rng *r, enum dtype t, void *p, int64_t n)
+{
+	if (t == DT_F32)
+		rng_fill(r, p, (size_t)n);
+	for (int64_t i = 0; i < n && t != DT_F32; i++) {
+		uint32_t v = rng_below(r, 256), low = t == DT_U8 ? 0 : 128, high = t == DT_U8 ? 255 : 127;
+		((uint8_t *)p)[i] = (uint8_t)(rng_below(r, 4) ? v : v & 1 ? low : high);
+	}
 }
 
 /* Makes the data of every operand, and the reference's answer in ref[]. */
@@ -466,12 +511,13 @@ static inline int case_data(struct kcase *c, struct rng *r)
 		}
 		int64_t n = shape_count(&o->dims);
 		c->elems[i] = operand_elems(o);
-		c->plain[i] = arena_alloc(&c->a, (size_t)n * 4);
-		rng_fill(r, c->plain[i], (size_t)n);
-		c->phys[i] = guarded(&c->a, c->elems[i]);
-		c->ref[i] = guarded(&c->a, c->elems[i]);
+		int64_t each = (int64_t)dtype_bytes(o->dtype);
+		c->plain[i] = arena_alloc(&c->a, (size_t)(n * each));
+		case_fill(r, o->dtype, c->plain[i], n);
+		c->phys[i] = guarded_type(&c->a, c->elems[i], each);
+		c->ref[i] = guarded_type(&c->a, c->elems[i], each);
 		if (o->role == ROLE_OUT) /* kernels leave halos as the plan filled them */
-			memset(c->plain[i], 0, (size_t)n * 4);
+			memset(c->plain[i], 0, (size_t)(n * each));
 		operand_pack(o, c->plain[i], c->phys[i]);
 		operand_pack(o, c->plain[i], c->ref[i]);
 	}
@@ -495,8 +541,9 @@ static inline void case_bind_in(struct kcase *c, struct arena *a, const struct m
 		elems[i] = b->operand >= 0 ? c->elems[b->operand] : m->scratch_bytes / 4;
 		if (b->packed) {
 			elems[i] = pack_elems(&b->packing);
-			bufs[i] = guarded(a, elems[i]);
-			pack_run(&b->packing, c->plain[b->operand], bufs[i]);
+			bufs[i] = guarded_type(a, elems[i], case_each(c, b));
+			pack_run_type(&b->packing, c->t.operand[b->operand].dtype, c->plain[b->operand],
+				      bufs[i]);
 		}
 		if (b->role == BUF_OUT)
 			operand_pack(&c->t.operand[b->operand], c->plain[b->operand], bufs[i]);
@@ -517,12 +564,31 @@ static inline double case_tolerance(const char *text, const char *cand)
 	return wide ? 2e-5 : 4e-6;
 }
 
-/* Largest |got - ref| over the output's elements, relative to max |ref|; > 1 where NaNs differ. */
-static inline double case_error(const struct kcase *c, const float *got)
+/* Number of bytes of the output that differ from the reference's. */
+static inline int64_t case_wrong(const struct kcase *c, const void *got)
+{
+	int out = c->t.stage[c->t.nstages - 1].out.operand;
+	const struct operand *o = &c->t.operand[out];
+	int64_t n = shape_count(&o->dims), wrong = 0;
+	uint8_t *a = malloc((size_t)n), *b = malloc((size_t)n);
+	operand_unpack(o, got, a);
+	operand_unpack(o, c->ref[out], b);
+	for (int64_t i = 0; i < n; i++)
+		wrong += a[i] != b[i];
+	free(a);
+	free(b);
+	return wrong;
+}
+
+/* Largest |got - ref| over the output's elements, relative to max |ref|; > 1 where NaNs differ. Of bytes:
+ * case_wrong. */
+static inline double case_error(const struct kcase *c, const void *got)
 {
 	int out = c->t.stage[c->t.nstages - 1].out.operand;
 	const struct operand *o = &c->t.operand[out];
 	int64_t n = shape_count(&o->dims);
+	if (o->dtype != DT_F32)
+		return (double)case_wrong(c, got);
 	float *a = malloc((size_t)n * 4), *b = malloc((size_t)n * 4);
 	double worst = 0, top = 1e-30;
 	operand_unpack(o, got, a);
@@ -569,8 +635,8 @@ static inline double case_interpret_task(struct kcase *c, const struct task *t, 
 	}
 	double err = -1;
 	for (int i = 0; i < m.nbufs; i++) {
-		if (m.buf[i].operand >= 0 && c->t.operand[m.buf[i].operand].dtype == DT_F32 &&
-		    !intact(bufs[i], elems[i])) {
+		if (m.buf[i].operand >= 0 && c->t.operand[m.buf[i].operand].dtype != DT_I32 &&
+		    !intact_type(bufs[i], elems[i], case_each(c, &m.buf[i]))) {
 			printf("%s: wrote outside of %s\n", cand, m.buf[i].name);
 			return -1;
 		}

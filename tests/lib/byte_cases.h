@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random tasks over bytes: convolutions, products, depthwise, maps, pools and chains, quantized as ONNX
+ * Runtime does it, in layouts that allow dot products of four channels and in others. */
+#ifndef TESTS_BYTE_CASES_H
+#define TESTS_BYTE_CASES_H
+
+#include "tests/lib/kernel_cases.h"
+
+static const char *const byte_types[] = {"u8", "i8"};
+
+/* An image of bytes with any order of channels: plain, last, or in blocks. */
+static inline void byte_image(struct buf *b, struct rng *r, const char *name, const char *role,
+			      const char *type, const int *dims, int halo, int fill)
+{
+	static const char *const layouts[] = {"0.1/16.2.3.1", "0.1/64.2.3.1", "0.1/4.2.3.1",
+					      "0.1/8.2.3.1",  "0.2.3.1",      "0.1.2.3"};
+	buf_printf(b, "operand %s %s %s [%d,%d,%d,%d] %s", name, role, type, dims[0], dims[1], dims[2],
+		   dims[3], one_of(r, layouts, 6));
+	if (halo)
+		buf_printf(b, ";2+%d+%d;3+%d+%d", halo, halo, halo, halo);
+	if (fill)
+		buf_printf(b, " fill=%d", fill);
+	buf_puts(b, "\n");
+}
+
+static inline int zero_point(struct rng *r, const char *type)
+{
+	return !pick(r, 0, 2) ? 0 : type[0] == 'u' ? pick(r, 0, 255) : pick(r, -128, 127);
+}
+
+/* Epilogues: r2 is a bias, r3 a scale per channel, r4 a residual. */
+static const char *const byte_post[] = {"",
+					"post acc 0.00123 mul rint\n",
+					"post acc r2 add\n",
+					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
+					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
+					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
+					"post acc r2 add r3 mul 0.003 mul 128.5 add\n",
+					"post acc r2 add r3 mul 0.01 mul r4 0.71 mul add rint 3 sub\n",
+					"post acc r2 add r3 mul 0.01 mul 0 max r4 add 3 div rint\n",
+					"post acc r2 add acc r3 div acc select abs sqrt\n"};
+
+enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS };
+
+static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv kind)
+{
+	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8",
+		   *yt = pick(r, 0, 4) ? one_of(r, byte_types, 2) : "f32", *post = one_of(r, byte_post, 10);
+	int g = kind == BYTES_GROUPS ? pick(r, 2, 3) : 1, kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
+	int cg = kind == BYTES_DEPTHWISE ? 1 : pick(r, 0, 1) ? 4 * pick(r, 1, 9) : pick(r, 1, 36);
+	int k = g * kg, c = kind == BYTES_DEPTHWISE ? k : g * cg, rs = pick(r, 1, 3), stride = pick(r, 1, 2),
+	    dil = pick(r, 1, 4) == 1 ? 2 : 1, pad = rs > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 6),
+	    ow = pick(r, 1, 15), n = pick(r, 1, 4) == 1 ? 2 : 1;
+	int h = (oh - 1) * stride + (rs - 1) * dil + 1 - 2 * pad,
+	    w = (ow - 1) * stride + (rs - 1) * dil + 1 - 2 * pad;
+	const int in[] = {n, c, h < 1 ? 1 : h, w < 1 ? 1 : w}, out[] = {n, k, oh, ow};
+	bool bias = strstr(post, "r2"), scale = strstr(post, "r3"), residual = strstr(post, "r4");
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", xt, in, pick(r, 0, 1) ? pad : 0, pad ? zero_point(r, xt) : 0);
+	buf_printf(b, "operand W const %s [%d,%d,%d,%d] plain\n", wt, k, cg, rs, rs);
+	if (bias)
+		buf_printf(b, "operand B const i32 [%d] plain\n", k);
+	if (scale)
+		buf_printf(b, "operand S const f32 [%d] plain\n", k);
+	if (residual)
+		byte_image(b, r, "R", "in", one_of(r, byte_types, 2), out, 0, 0);
+	byte_image(b, r, "Y", "out", yt, out, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:%d g:%d k:%d y:%d x:%d |", n, g, kg, oh, ow);
+	if (kind != BYTES_DEPTHWISE)
+		buf_printf(b, " c:%d", cg);
+	buf_printf(b, " r:%d s:%d\nread X [n,", rs, rs);
+	if (kind == BYTES_DEPTHWISE)
+		buf_puts(b, "k,");
+	else if (cg == 1)
+		buf_puts(b, "g+c,");
+	else
+		buf_printf(b, "%d*g+c,", cg);
+	window(b, "y", "r", stride, dil, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, dil, pad);
+	char ch[24];
+	snprintf(ch, sizeof ch, kg == 1 ? "g+k" : "%d*g+k", kg);
+	buf_printf(b, "]\nread W [%s,%s,r,s]\n", ch, kind == BYTES_DEPTHWISE ? "0" : "c");
+	if (bias)
+		buf_printf(b, "read B [%s]\n", ch);
+	if (scale)
+		buf_printf(b, "read S [%s]\n", ch);
+	if (residual)
+		buf_printf(b, "read R [n,%s,y,x]\n", ch);
+	buf_printf(b, "body r0 r1 mul\nsum\n%swrite Y [n,%s,y,x]\n", post, ch);
+}
+
+static inline void gen_byte_gemm(struct buf *b, struct rng *r)
+{
+	int m = pick(r, 1, 33), n = pick(r, 1, 70), k = pick(r, 0, 1) ? 4 * pick(r, 1, 20) : pick(r, 1, 80),
+	    trans = pick(r, 0, 1);
+	const char *role = pick(r, 0, 3) ? "const" : "in",
+		   *yt = pick(r, 0, 3) ? one_of(r, byte_types, 2) : "f32";
+	buf_printf(b, "task syms=0\noperand A in %s [%d,%d] plain\n", one_of(r, byte_types, 2), m, k);
+	buf_printf(b, "operand B %s i8 [%d,%d] plain\n", role, trans ? n : k, trans ? k : n);
+	buf_printf(b, "operand D const i32 [%d] plain\noperand S const f32 [%d] plain\n", n, n);
+	buf_printf(b, "operand Y out %s [%d,%d] plain\n", yt, m, n);
+	buf_printf(b, "stage m:%d n:%d | k:%d\nread A [m,k]\nread B [%s]\nread D [n]\nread S [n]\n", m, n, k,
+		   trans ? "n,k" : "k,n");
+	buf_printf(b, "body r0 r1 mul\nsum\npost acc r2 add r3 mul 0.004 mul%s\nwrite Y [m,n]\n",
+		   yt[0] != 'f' ? " rint 11 add" : "");
+}
+
+static inline void gen_byte_pool(struct buf *b, struct rng *r)
+{
+	const char *type = one_of(r, byte_types, 2);
+	int c = pick(r, 1, 40), oh = pick(r, 1, 5), ow = pick(r, 1, 9), f = pick(r, 1, 3),
+	    stride = pick(r, 1, 3), pad = f > 1 ? pick(r, 0, 1) : 0, max = pick(r, 0, 1),
+	    fill = pad ? zero_point(r, type) : 0;
+	int h = (oh - 1) * stride + f - 2 * pad, w = (ow - 1) * stride + f - 2 * pad;
+	const int in[] = {1, c, h < 1 ? 1 : h, w < 1 ? 1 : w}, out[] = {1, c, oh, ow};
+	if (max && pad)
+		fill = type[0] == 'u' ? 0 : -128;
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", type, in, pick(r, 0, 1) ? pad : 0, fill);
+	byte_image(b, r, "Y", "out", pick(r, 0, 3) ? type : "f32", out, 0, 0);
+	buf_printf(b, "stage c:%d y:%d x:%d | r:%d s:%d\nread X [0,c,", c, oh, ow, f, f);
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	buf_printf(b, "]\nbody r0\n%s", max ? "max\n" : "sum\n");
+	if (!max || pick(r, 0, 1))
+		buf_printf(b, "post acc %.9g mul 3.7 sub rint\n", (double)(1.f / (float)(f * f)));
+	buf_puts(b, "write Y [0,c,y,x]\n");
+}
+
+static inline void gen_byte_map(struct buf *b, struct rng *r)
+{
+	static const char *const body[] = {"r0 3 sub 0.37 mul r1 5 sub 1.21 mul add 0.77 mul rint 9 add",
+					   "r0 0.011 div rint 128 add",
+					   "r0 r1 max",
+					   "r0 r1 lt r0 r1 select",
+					   "r0 r1 div",
+					   "r0 abs sqrt r1 mul 3.3 sub",
+					   "r0 128 sub neg r1 square min",
+					   "r0 0.5 mul"};
+	static const char *const types[] = {"u8", "i8", "u8", "i8", "f32"};
+	int c = pick(r, 1, 35), h = pick(r, 1, 6), w = pick(r, 1, 21), kind = pick(r, 0, 3);
+	const char *text = one_of(r, body, 8), *const second[] = {"n,c,y,x", "0,c,0,0", "0,0,y,x", "0,0,0,0"};
+	const int dims[] = {1, c, h, w}, other[] = {1, kind < 2 ? c : 1, kind % 2 ? 1 : h, kind % 2 ? 1 : w};
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", one_of(r, types, 5), dims, pick(r, 0, 1), 0);
+	bool two = strstr(text, "r1");
+	if (two)
+		byte_image(b, r, "Z", pick(r, 0, 1) ? "in" : "const", one_of(r, types, 5), other, 0, 0);
+	byte_image(b, r, "Y", "out", one_of(r, types, 5), dims, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:1 c:%d y:%d x:%d\nread X [n,c,y,x]\n", c, h, w);
+	if (two)
+		buf_printf(b, "read Z [%s]\n", second[kind]);
+	buf_printf(b, "body %s\nwrite Y [n,c,y,x]\n", text);
+}
+
+/* Averages, and copies to other orders. */
+static inline void gen_byte_index(struct buf *b, struct rng *r)
+{
+	int c = pick(r, 1, 40), h = pick(r, 1, 9), w = pick(r, 1, 30);
+	const int dims[] = {1, c, h, w};
+	const char *type = one_of(r, byte_types, 2);
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", type, dims, pick(r, 0, 1), 0);
+	switch (pick(r, 0, 3)) {
+	case 0:
+		buf_printf(b, "operand Y out %s [%d,1] plain\nstage c:%d | y:%d x:%d\nread X [0,c,y,x]\n",
+			   type, c, c, h, w);
+		buf_printf(b, "body r0\nsum\npost acc %.9g mul rint\nwrite Y [c,0]\n",
+			   (double)(1.f / (float)(h * w)));
+		break;
+	case 1:
+		buf_printf(b, "operand Y out %s [%d,%d,%d] plain\nstage y:%d x:%d c:%d\nread X [0,c,y,x]\n",
+			   type, h, w, c, h, w, c);
+		buf_puts(b, "body r0\nwrite Y [y,x,c]\n");
+		break;
+	case 2:
+		buf_printf(b, "operand T const i32 [%d] plain\noperand Y out %s [%d,%d,%d] plain\n", w, type,
+			   c, h, w);
+		buf_printf(b, "stage c:%d y:%d x:%d\nread X [0,c,y,@T(x)]\nbody r0\nwrite Y [c,y,x]\n", c, h,
+			   w);
+		break;
+	default:
+		buf_printf(b, "operand Y out %s [%d,%d] plain\nstage y:%d x:%d | c:%d\nread X [0,c,y,x]\n",
+			   type, h, w, h, w, c);
+		buf_puts(b, "body r0\nmax\nwrite Y [y,x]\n");
+	}
+}
+
+/* 1x1, depthwise, 1x1 with bytes between them. */
+static inline void gen_byte_block(struct buf *b, struct rng *r)
+{
+	const char *type = one_of(r, byte_types, 2);
+	int c = pick(r, 1, 20), hid = pick(r, 1, 40), k = pick(r, 1, 40), f = pick(r, 1, 3),
+	    stride = pick(r, 1, 2), pad = f > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 9), ow = pick(r, 1, 9),
+	    fill = pad ? 3 : 0;
+	int h = (oh - 1) * stride + f - 2 * pad, w = (ow - 1) * stride + f - 2 * pad;
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	const int in[] = {1, c, h, w}, mid[] = {1, hid, h, w}, down[] = {1, hid, oh, ow},
+		  out[] = {1, k, oh, ow};
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", type, in, 0, 0);
+	buf_printf(b, "operand W const i8 [%d,%d,1,1] plain\noperand S const f32 [%d] plain\n", hid, c, hid);
+	byte_image(b, r, "H", "tmp", type, mid, pick(r, 0, 1) ? pad : 0, fill);
+	buf_printf(b, "operand V const i8 [%d,1,%d,%d] plain\n", hid, f, f);
+	byte_image(b, r, "D", "tmp", type, down, 0, 0);
+	buf_printf(b, "operand U const i8 [%d,%d,1,1] plain\noperand B const i32 [%d] plain\n", k, hid, k);
+	byte_image(b, r, "Y", "out", type, out, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:1 k:%d y:%d x:%d | c:%d\nread X [n,c,y,x]\nread W [k,c,0,0]\nread S [k]\n",
+		   hid, h, w, c);
+	buf_puts(b, "body r0 r1 mul\nsum\npost acc r2 mul 0.01 mul rint 3 add\nwrite H [n,k,y,x]\n");
+	buf_printf(b, "stage n:1 k:%d y:%d x:%d | r:%d s:%d\nread H [n,k,", hid, oh, ow, f, f);
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	buf_puts(
+	    b,
+	    "]\nread V [k,0,r,s]\nbody r0 r1 mul\nsum\npost acc 0.007 mul rint 3 add\nwrite D [n,k,y,x]\n");
+	buf_printf(b, "stage n:1 k:%d y:%d x:%d | c:%d\nread D [n,c,y,x]\nread U [k,c,0,0]\nread B [k]\n", k,
+		   oh, ow, hid);
+	buf_puts(b, "body r0 r1 mul\nsum\npost acc r2 add 0.0011 mul rint 3 add\nwrite Y [n,k,y,x]\n");
+}
+
+/* Copies a text and writes every number with a point as the task's text does. */
+static inline void round_numbers(const char *s, struct buf *out)
+{
+	while (*s) {
+		size_t n = strcspn(s, " \n");
+		float v = strtof(s, NULL);
+		const char *point = memchr(s, '.', n);
+		if (point && !memchr(point + 1, '.', n - (size_t)(point + 1 - s)) &&
+		    strspn(s, "-.0123456789") == n)
+			buf_printf(out, "%.9g", (double)v);
+		else
+			buf_add(out, s, n);
+		s += n;
+		if (*s)
+			buf_add(out, s++, 1);
+	}
+}
+
+static inline void byte_draft(struct buf *b, struct rng *r)
+{
+	switch (rng_below(r, 12)) {
+	case 0:
+	case 1:
+	case 2:
+		gen_byte_conv(b, r, BYTES_ANY);
+		break;
+	case 3:
+		gen_byte_conv(b, r, BYTES_DEPTHWISE);
+		break;
+	case 4:
+		gen_byte_conv(b, r, BYTES_GROUPS);
+		break;
+	case 5:
+	case 6:
+		gen_byte_gemm(b, r);
+		break;
+	case 7:
+		gen_byte_pool(b, r);
+		break;
+	case 8:
+	case 9:
+		gen_byte_map(b, r);
+		break;
+	case 10:
+		gen_byte_block(b, r);
+		break;
+	default:
+		gen_byte_index(b, r);
+	}
+}
+
+static inline void byte_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	byte_draft(&draft, r);
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+#endif
