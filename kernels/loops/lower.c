@@ -81,6 +81,7 @@ struct panel {
 	const struct stage *st;
 	const struct sstage *s;
 	const struct read *r;
+	struct shape src; /* of the constant, in single elements */
 	int64_t extent[PACK_MAX];
 	bool full;
 };
@@ -141,22 +142,27 @@ static int packing_of(struct panel *q)
 	const struct operand *o = &q->t->operand[q->r->operand];
 	struct packing *k = &p->packing;
 	int64_t stride = 1;
-	if (q->full)
+	if (q->full || (o->group && p->ndigits == PACK_MAX))
 		return fail(E_INFEASIBLE, "constant %s: packing needs more than %d loops", o->name, PACK_MAX);
 	for (int j = p->ndigits - 1; j >= 0; j--) {
 		p->digit[j].stride = stride;
 		stride *= q->extent[j];
 	}
-	*k = (struct packing){.n = p->ndigits, .src = o->dims};
+	*k = (struct packing){.n = p->ndigits, .src = q->src};
 	memcpy(k->extent, q->extent, sizeof k->extent);
 	for (int d = 0; d < o->dims.rank; d++) {
 		k->off[d] = q->r->dim[d].off;
 		for (int j = 0; j < p->ndigits; j++) {
 			int64_t c = q->r->dim[d].coef[p->digit[j].axis] * p->digit[j].div;
+			c *= o->group && d == o->group_dim ? o->group : 1;
 			if (c > INT32_MAX || c < -INT32_MAX)
 				return fail(E_INFEASIBLE, "constant %s: packing factor too large", o->name);
 			k->coef[d][j] = (int32_t)c;
 		}
+	}
+	if (o->group) { /* the bytes of a group */
+		k->coef[o->group_dim][k->n] = 1;
+		k->extent[k->n++] = o->group;
 	}
 	return pack_check(k);
 }
@@ -170,7 +176,12 @@ static int place_packed(struct lower *w, int operand)
 				continue;
 			if (w->s.st[s].wino.m && winograd_packs(w, i))
 				return winograd_packing(w, &w->at[operand]);
-			struct panel q = {&w->at[operand], w->t, st, &w->s.st[s], &st->read[i], {0}, false};
+			struct panel q = {.p = &w->at[operand],
+					  .t = w->t,
+					  .st = st,
+					  .s = &w->s.st[s],
+					  .r = &st->read[i],
+					  .src = w->whole->operand[operand].dims};
 			digits(&q, read_axes(w->t, st, q.r));
 			w->at[operand].packed = true;
 			return packing_of(&q);
@@ -209,6 +220,8 @@ static int place_operands(struct lower *w)
 			continue;
 		}
 		const struct ix *elems = lower_layout(w, o, p, 0, -1, 0);
+		if (o->group)
+			elems = ix_mul(w->l, elems, ix_c(w->l, o->group));
 		if (operand_packs(w->t, i)) {
 			if ((rc = place_packed(w, i)) < 0)
 				return rc;
@@ -296,6 +309,8 @@ static struct nest *nest_new(struct lower *w, int stage)
 		k->n[a] = 1;
 	for (int a = 0; a < k->st->naxes; a++)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
+	k->sum = stage_sum(w->t, k->st);
+	k->exact = stage_exact(w->t, k->st);
 	k->weave = store_weaves(w->t, k->st, k->s);
 	k->turn = store_turns(w->t, k->st, k->s);
 	describe_reads(k);
@@ -463,7 +478,8 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 {
 	struct lower *w = ARENA_NEW(a, struct lower);
 	w->l = ARENA_NEW(a, struct loops);
-	w->t = t;
+	w->whole = t;
+	w->t = t = task_groups(a, t);
 	w->tg = tg;
 	memset(m, 0, sizeof *m);
 	int rc = sched_parse(t, cand, &w->s);

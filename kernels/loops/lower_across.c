@@ -11,7 +11,8 @@ static int combine(struct nest *k, int *v, int n)
 	int lanes = k->s->lanes;
 	for (int s = 1; s < lanes; s *= 2) {
 		for (int i = 0; i < n; i += 2) {
-			int even = lv_new(l, lanes), odd = lv_new(l, lanes), sum = lv_new(l, lanes);
+			int even = nest_like(l, v[i], lanes), odd = nest_like(l, v[i], lanes),
+			    sum = nest_like(l, v[i], lanes);
 			int other = i + 1 < n ? v[i + 1] : v[i];
 			lv_trn(l, even, V_TRN0, v[i], other, s);
 			lv_trn(l, odd, V_TRN1, v[i], other, s);
@@ -66,14 +67,14 @@ bool nest_across(struct nest *k)
 		int all = combine(k, v, n);
 		if (axis < 0) {
 			for (int i = 0; i < n; i++)
-				lv_lane(l, k->acc[(first + i) * chains] = lv_new(l, 1), all, i);
+				lv_lane(l, k->acc[(first + i) * chains] = nest_like(l, all, 1), all, i);
 			continue;
 		}
 		at[axis] = first;
 		struct mem m = nest_mem(k, k->st->nreads, at, 1);
 		m.stride = 1;
 		m.valid = n < lanes ? ix_c(l, n) : NULL;
-		lv_store(l, nest_post(k, at, all), m);
+		nest_store(k, nest_post(k, at, all), m);
 	}
 	return axis >= 0;
 }

@@ -102,6 +102,17 @@ static const struct ix *valid_lanes(const struct nest *k, const int *at)
 	return ix_sub(k->w->l, k->extent[lane], axis_value(k, lane, at[lane]));
 }
 
+/* Turns an access to groups into one to their bytes. */
+static struct mem in_group(struct loops *l, const struct operand *o, struct mem m)
+{
+	if (o->group) {
+		m.group = o->group;
+		m.at = ix_mul(l, m.at, ix_c(l, o->group));
+		m.stride *= o->group;
+	}
+	return m;
+}
+
 struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 {
 	struct loops *l = k->w->l;
@@ -119,7 +130,7 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 		m.valid = valid_lanes(k, at);
 	if (p->packed) {
 		m.at = digits_address(k, p, at);
-		return m;
+		return in_group(l, o, m);
 	}
 	for (int d = 0; d < o->dims.rank; d++) {
 		index[d] = dim_index(k, &r->dim[d], at);
@@ -131,12 +142,12 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 	int64_t one;
 	m.at = dims_address(k, p, index);
 	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
-	return m;
+	return in_group(l, o, m);
 }
 
 static bool same_mem(const struct mem *a, const struct mem *b)
 {
-	return a->buf == b->buf && a->stride == b->stride && ix_same(a->at, b->at) &&
+	return a->buf == b->buf && a->group == b->group && a->stride == b->stride && ix_same(a->at, b->at) &&
 	       !a->valid == !b->valid && (!a->valid || ix_same(a->valid, b->valid)) &&
 	       !a->guard == !b->guard && (!a->guard || (ix_same(a->guard, b->guard) && a->fill == b->fill));
 }
@@ -159,12 +170,44 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 	return e;
 }
 
+/* Whether a read's values are s32 in this stage: i32, groups, and bytes that are summed in s32. */
+static bool whole_value(const struct nest *k, int read)
+{
+	const struct operand *o = &k->w->t->operand[k->st->read[read].operand];
+	return o->dtype == DT_I32 || o->group ||
+	       (dtype_is_byte(o->dtype) && k->sum == SUM_WHOLE && stage_in_body(k->st, read));
+}
+
+int nest_like(struct loops *l, int v, int lanes)
+{
+	return l->type[v] == LV_S32 ? lv_new_s32(l, lanes) : lv_new(l, lanes);
+}
+
+int nest_float(struct nest *k, int v)
+{
+	struct loops *l = k->w->l;
+	if (l->type[v] == LV_F32)
+		return v;
+	int f = lv_new(l, l->lanes[v]);
+	lv_set(l, f, V_CVT, v, -1, -1, -1);
+	return f;
+}
+
+/* Loads the values of a read: whole numbers are s32, or converted. */
+static int load(struct nest *k, int read, struct mem m, int lanes)
+{
+	struct loops *l = k->w->l;
+	int v = l->buf[m.buf].dtype == DT_F32 ? lv_new(l, lanes) : lv_new_s32(l, lanes);
+	lv_load(l, v, m);
+	return whole_value(k, read) ? v : nest_float(k, v);
+}
+
 /* Loads the vector along axis `b`, starting at at[], that belongs to lane `row`; `count` of its elements are
  * needed. */
 static int load_row(struct nest *k, int read, const int *at, int row, int count)
 {
 	struct loops *l = k->w->l;
-	int lane = k->s->lane, lanes = k->s->lanes, v = lv_new(l, lanes);
+	int lane = k->s->lane, lanes = k->s->lanes;
 	const struct ix *base = k->base[lane];
 	k->base[lane] = ix_add(l, base ? base : ix_c(l, 0), ix_c(l, row));
 	struct mem m = nest_mem(k, read, at, lanes);
@@ -174,8 +217,7 @@ static int load_row(struct nest *k, int read, const int *at, int row, int count)
 	if (count < lanes)
 		m.valid = m.valid ? ix_min(l, m.valid, ix_c(l, count)) : ix_c(l, count);
 	k->base[lane] = base;
-	lv_load(l, v, m);
-	return v;
+	return load(k, read, m, lanes);
 }
 
 void nest_transpose(struct loops *l, int *row, int n)
@@ -185,8 +227,8 @@ void nest_transpose(struct loops *l, int *row, int n)
 			int even = row[i], odd = row[i | s];
 			if (i & s)
 				continue;
-			lv_trn(l, row[i] = lv_new(l, n), V_TRN0, even, odd, s);
-			lv_trn(l, row[i | s] = lv_new(l, n), V_TRN1, even, odd, s);
+			lv_trn(l, row[i] = nest_like(l, even, n), V_TRN0, even, odd, s);
+			lv_trn(l, row[i | s] = nest_like(l, even, n), V_TRN1, even, odd, s);
 		}
 }
 
@@ -232,12 +274,12 @@ int nest_load(struct nest *k, int read, const int *at, int lanes)
 	e.mem = nest_mem(k, read, at, lanes);
 	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read >= 0 && k->known[i].lanes == lanes &&
+		    whole_value(k, k->known[i].read) == whole_value(k, read) &&
 		    same_mem(&k->known[i].mem, &e.mem)) {
 			e.var = k->known[i].var;
 			return know(k, e)->var;
 		}
-	e.var = lv_new(k->w->l, lanes);
-	lv_load(k->w->l, e.var, e.mem);
+	e.var = load(k, read, e.mem, lanes);
 	return know(k, e)->var;
 }
 
@@ -310,15 +352,18 @@ void nest_fetch(struct nest *k, int step, int steps)
 		if (p->digit[j].axis < k->ns && !p->digit[j].mod)
 			at = add_digit(k, at, &p->digit[j], 0, 1);
 	/* The page past the end may be unmapped: each fetch from it would walk the page tables. */
+	int group = k->w->t->operand[k->st->read[h->read].operand].group;
 	int64_t each = (h->part * h->lines + rate - 1) / rate,
-		last = pack_elems(&p->packing) - h->tiles * each * LINE_ELEMS;
+		last = pack_elems(&p->packing) / (group ? group : 1) - h->tiles * each * LINE_ELEMS;
 	if (h->tiles > 1)
 		at = ix_min(l, at, ix_c(l, last < 0 ? 0 : last));
 	tiles = ix_mul(l, tiles_done(k), ix_c(l, each));
 	done = ix_add(l, tiles, ix_div(l, ix_mul(l, done, ix_c(l, h->lines)), ix_c(l, rate)));
 	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE_ELEMS)));
 	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)
-		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE_ELEMS)), k->s->prefetch);
+		lv_prefetch(l, p->buf,
+			    ix_mul(l, ix_add(l, at, ix_c(l, i * LINE_ELEMS)), ix_c(l, group ? group : 1)),
+			    k->s->prefetch);
 }
 
 /* The spatial axis in dim d's index; -1: none. */

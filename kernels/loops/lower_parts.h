@@ -36,7 +36,8 @@ struct lower_place {
 
 struct lower {
 	struct loops *l;
-	const struct task *t;
+	const struct task *t;     /* task_groups() of `whole` */
+	const struct task *whole; /* as given */
 	const struct target *tg;
 	struct sched s;
 	struct lower_place at[MAX_OPERANDS];
@@ -103,6 +104,8 @@ struct nest {
 	const struct ix *high[MAX_AXES];                /* the variable of RED_OUTER */
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* part number of a split reduction */
+	enum sum_kind sum;
+	bool exact;                                     /* writes bytes */
 	int bias;                                       /* read with which sums start; -1: they start with
 							 * 0 */
 	struct prog post;                               /* the program that remains to be applied to a sum */
@@ -123,6 +126,8 @@ struct mem nest_mem(const struct nest *k, int read /* nreads: the output */, con
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
 void nest_transpose(struct loops *l, int *row, int n);                       /* n variables of n lanes */
+int nest_like(struct loops *l, int v, int lanes);                            /* a new variable of v's type */
+int nest_float(struct nest *k, int v); /* v, or its value rounded to f32 */
 /* 0 or 1: the read is in memory */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at);
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
@@ -137,6 +142,8 @@ void nest_hoist(struct nest *k);
 void nest_tile(struct nest *k);                        /* the whole tile: start, reduction, post, stores */
 void nest_steps(struct nest *k);                       /* one body of the reduction */
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
+/* Stores results, f32, into the output; bytes are clamped. */
+void nest_store(struct nest *k, int v, struct mem m);
 enum vop nest_combiner(const struct nest *k);          /* the operation that combines two of the stage's
 						        * sums */
 /* Whether the body is 0 where its vector loads along the lane axis are 0, so that a sum needs no mask at the

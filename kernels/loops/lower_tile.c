@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* A value on the program's stack. m >= 0: the value is the product v * m, which is not computed yet (a
- * following addition makes it an FMA). */
+ * following addition makes it an FMA; an exact stage has none). whole: a whole value (task.h), s32 or f32. */
 struct val {
 	int v, m;
-	bool is_imm;
+	bool is_imm, whole;
 	float imm;
 };
 
@@ -20,9 +20,10 @@ static int one_const(void *ctx, float imm, int lanes)
 	return nest_const(ctx, imm, lanes);
 }
 
+/* The value in f32. */
 static int settle(struct vmath *vm, struct val a)
 {
-	return a.m < 0 ? a.v : vmath_op2(vm, V_MUL, a.v, a.m);
+	return a.m < 0 ? nest_float(vm->ctx, a.v) : vmath_op2(vm, V_MUL, a.v, a.m);
 }
 
 static struct val plain(int v)
@@ -43,15 +44,33 @@ static int (*const math1[P_OPS])(struct vmath *m, int x) = {
     [P_EXP] = vmath_exp, [P_LOG] = vmath_log,   [P_TANH] = vmath_tanh, [P_SIGMOID] = vmath_sigmoid,
     [P_ERF] = vmath_erf, [P_SILU] = vmath_silu, [P_GELU] = vmath_gelu};
 
+static int to_s32(struct vmath *vm, int v)
+{
+	if (vm->l->type[v] == LV_S32)
+		return v;
+	int whole = lv_new_s32(vm->l, vm->lanes);
+	lv_set(vm->l, whole, V_CVT, v, -1, -1, -1);
+	return whole;
+}
+
+static struct val add_whole(struct vmath *vm, struct val a, struct val b)
+{
+	int sum = lv_new_s32(vm->l, vm->lanes);
+	lv_set(vm->l, sum, V_ADD, to_s32(vm, a.v), to_s32(vm, b.v), -1, -1);
+	return (struct val){.v = sum, .m = -1, .whole = true};
+}
+
 static struct val add(struct vmath *vm, struct val a, struct val b)
 {
+	if (a.whole && b.whole)
+		return add_whole(vm, a, b);
 	if (a.m < 0 && b.m >= 0) {
 		struct val t = a;
 		a = b;
 		b = t;
 	}
 	if (a.m < 0)
-		return plain(vmath_op2(vm, V_ADD, a.v, b.v));
+		return plain(vmath_op2(vm, V_ADD, settle(vm, a), settle(vm, b)));
 	return plain(vmath_fma(vm, a.v, a.m, settle(vm, b)));
 }
 
@@ -96,9 +115,10 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 		return power(vm, x[0], x[1]);
 	int a = settle(vm, x[0]), arity = prog_op_arity(op);
 	int b = arity > 1 ? settle(vm, x[1]) : a;
+	const struct nest *k = vm->ctx;
 	if (op == P_MUL || op == P_SQUARE)
-		return (struct val){.v = a, .m = b};
-	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm) && vm->l->fma)
+		return k->exact ? plain(vmath_op2(vm, V_MUL, a, b)) : (struct val){.v = a, .m = b};
+	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm) && vm->l->fma && !k->exact)
 		return plain(quotient(vm, a, x[1].imm));
 	if (direct[op].known)
 		return plain(arity > 1 ? vmath_op2(vm, direct[op].op, a, b)
@@ -115,6 +135,19 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 	return compare(vm, op, a, b);
 }
 
+/* The value of a read in a program. A byte that the body sums in s32 is no whole value elsewhere. */
+static struct val read_val(struct nest *k, int read, const int *at, int lanes)
+{
+	int v = nest_load(k, read, at, lanes);
+	bool whole = k->w->t->operand[k->st->read[read].operand].dtype == DT_I32;
+	return (struct val){.v = whole ? v : nest_float(k, v), .m = -1, .whole = whole};
+}
+
+static bool acc_whole(const struct nest *k, int acc)
+{
+	return k->sum == SUM_SHORT || k->w->l->type[acc] == LV_S32;
+}
+
 static struct val eval(struct nest *k, const struct prog *p, const int *at, int acc, int lanes)
 {
 	struct val stack[MAX_PROG + 1];
@@ -125,11 +158,14 @@ static struct val eval(struct nest *k, const struct prog *p, const int *at, int 
 		int arity = prog_op_arity(op);
 		struct val v;
 		if (op == P_READ)
-			v = plain(nest_load(k, p->at[i].arg, at, lanes));
+			v = read_val(k, p->at[i].arg, at, lanes);
 		else if (op == P_ACC)
-			v = plain(acc);
+			v = (struct val){.v = acc, .m = -1, .whole = acc_whole(k, acc)};
 		else if (op == P_IMM)
-			v = (struct val){nest_const(k, p->at[i].imm, lanes), -1, true, p->at[i].imm};
+			v = (struct val){.v = nest_const(k, p->at[i].imm, lanes),
+					 .m = -1,
+					 .is_imm = true,
+					 .imm = p->at[i].imm};
 		else
 			v = apply(&vm, op, &stack[n - arity]);
 		n -= arity;
@@ -181,10 +217,54 @@ static int masked(struct nest *k, int v, const int *at)
 	return vmath_select(&vm, V_SEL_EQ, mask, zero, none, v);
 }
 
+/* Adds the products of groups. The first operand of the instruction may be unsigned, the second is signed. */
+static void accumulate_dot(struct nest *k, const int *at, int acc)
+{
+	const struct prog *p = &k->st->body;
+	enum dtype t[2];
+	int v[2];
+	for (int i = 0; i < 2; i++) {
+		t[i] = k->w->t->operand[k->st->read[p->at[i].arg].operand].dtype;
+		v[i] = nest_load(k, p->at[i].arg, at, k->s->lanes);
+	}
+	int first = t[1] == DT_U8;
+	lv_dot4(k->w->l, acc, t[first] == DT_U8 ? V_DOT4U : V_DOT4S, v[first], v[1 - first], acc, false);
+}
+
+static void accumulate_whole(struct nest *k, const int *at, int acc)
+{
+	const struct prog *p = &k->st->body;
+	struct loops *l = k->w->l;
+	int lanes = k->s->lanes, v = nest_load(k, p->at[0].arg, at, lanes);
+	if (p->n == 3) {
+		int product = lv_new_s32(l, lanes);
+		lv_set(l, product, V_MUL, v, nest_load(k, p->at[1].arg, at, lanes), -1, -1);
+		v = product;
+	}
+	lv_set(l, acc, V_ADD, acc, v, -1, -1);
+}
+
+/* Fused or not, the sum is the same. */
+static void accumulate_short(struct nest *k, const int *at, int acc)
+{
+	const struct prog *p = &k->st->body;
+	int lanes = k->s->lanes, v = nest_load(k, p->at[0].arg, at, lanes);
+	if (p->n == 3)
+		lv_set(k->w->l, acc, V_FMA, v, nest_load(k, p->at[1].arg, at, lanes), acc, -1);
+	else
+		lv_set(k->w->l, acc, V_ADD, acc, v, -1, -1);
+}
+
 static void accumulate(struct nest *k, const int *at, int acc)
 {
 	struct loops *l = k->w->l;
 	int lane = k->s->lane;
+	static void (*const whole[])(struct nest *, const int *, int) = {
+	    [SUM_SHORT] = accumulate_short, [SUM_WHOLE] = accumulate_whole, [SUM_DOT] = accumulate_dot};
+	if (whole[k->sum]) {
+		whole[k->sum](k, at, acc);
+		return;
+	}
 	struct val v = eval(k, &k->st->body, at, -1, k->s->lanes);
 	if (lane >= k->ns && k->last_masked && at[lane] == k->n[lane] - 1 && !lower_zero_safe(k))
 		v = plain(masked(k, settled(k, v, k->s->lanes), at));
@@ -243,7 +323,10 @@ void nest_steps(struct nest *k)
 static void start_neutral(struct nest *k)
 {
 	for (int i = 0; i < k->nacc; i++)
-		lv_const(k->w->l, k->acc[i], comb[k->st->comb].neutral);
+		if (k->w->l->type[k->acc[i]] == LV_S32)
+			lv_const_s32(k->w->l, k->acc[i], 0);
+		else
+			lv_const(k->w->l, k->acc[i], comb[k->st->comb].neutral);
 }
 
 /* Loads the partial results of a split reduction from the output. */
@@ -275,8 +358,9 @@ static void start(struct nest *k)
 	while (nest_next(k, 0, k->ns, at));
 	k->nacc = k->npoints * k->s->chains;
 	k->acc = ARENA_ARRAY(k->w->l->arena, int, k->nacc);
+	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE;
 	for (int i = 0; i < k->nacc; i++)
-		k->acc[i] = lv_new(k->w->l, k->s->lanes);
+		k->acc[i] = (whole ? lv_new_s32 : lv_new)(k->w->l, k->s->lanes);
 	if (!k->part) {
 		(k->bias >= 0 ? start_bias : start_neutral)(k);
 		return;
@@ -307,7 +391,7 @@ static bool gather(struct nest *k)
 		return false;
 	if (k->npoints > 1)
 		return nest_across(k);
-	int one = lv_new(l, 1);
+	int one = nest_like(l, k->acc[0], 1);
 	lv_set(l, one, comb[k->st->comb].across, k->acc[0], -1, -1, -1);
 	k->acc[0] = one;
 	return false;
@@ -338,7 +422,34 @@ static bool finish_loop(struct nest *k)
 
 int nest_post(struct nest *k, const int *at, int acc)
 {
-	return k->post.n ? settled(k, eval(k, &k->post, at, acc, k->s->lanes), k->s->lanes) : acc;
+	int lanes = k->w->l->lanes[acc];
+	return k->post.n ? settled(k, eval(k, &k->post, at, acc, lanes), lanes) : nest_float(k, acc);
+}
+
+/* The value of a stage's result as it is held in scratch: f32, clamped; whole if it is written there. */
+static int clamped(struct nest *k, int v, bool whole)
+{
+	struct loops *l = k->w->l;
+	int lanes = l->lanes[v];
+	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
+	struct vmath vm = {l, lanes, k, one_const};
+	v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t), lanes));
+	v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t), lanes));
+	return whole ? vmath_op1(&vm, V_RINT, v) : v;
+}
+
+void nest_store(struct nest *k, int v, struct mem m)
+{
+	struct loops *l = k->w->l;
+	bool scratch = l->buf[m.buf].dtype == DT_F32;
+	if (k->exact)
+		v = clamped(k, v, scratch);
+	if (k->exact && !scratch) {
+		int whole = lv_new_s32(l, l->lanes[v]);
+		lv_set(l, whole, V_CVT, v, -1, -1, -1);
+		v = whole;
+	}
+	lv_store(l, v, m);
 }
 
 static void finish(struct nest *k, bool post)
@@ -355,10 +466,8 @@ static void finish(struct nest *k, bool post)
 	if (post && finish_loop(k))
 		return;
 	do {
-		int v = k->acc[point];
-		if (post && k->post.n)
-			v = settled(k, eval(k, &k->post, at, v, lanes), lanes);
-		lv_store(k->w->l, v, nest_mem(k, k->st->nreads, at, lanes));
+		int v = post ? nest_post(k, at, k->acc[point]) : nest_float(k, k->acc[point]);
+		nest_store(k, v, nest_mem(k, k->st->nreads, at, lanes));
 		point += k->s->chains;
 	} while (nest_next(k, 0, k->ns, at));
 }
@@ -380,8 +489,10 @@ static void finish_part(struct nest *k)
 
 static int map_point(struct nest *k, const int *at)
 {
-	int lanes = k->s->lanes, v = settled(k, eval(k, &k->st->body, at, -1, lanes), lanes);
-	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : v;
+	int lanes = k->s->lanes;
+	struct val body = eval(k, &k->st->body, at, -1, lanes);
+	int v = body.whole ? body.v : settled(k, body, lanes);
+	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : nest_float(k, v);
 }
 
 /* Computes the points along the woven axis that begin at at[]. */
@@ -410,7 +521,7 @@ static void map(struct nest *k)
 		if (woven)
 			map_woven(k, at);
 		else
-			lv_store(k->w->l, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
+			nest_store(k, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
 	} while (nest_next(k, 0, k->ns, at));
 	if (stage_long_body(k->st))
 		loops_interleave(k->w->l, mark, runs);

@@ -22,7 +22,7 @@ static void store_sums(struct nest *k, bool post)
 	struct loops *l = k->w->l;
 	int at[MAX_AXES] = {0}, point = 0;
 	do {
-		int v = post ? nest_post(k, at, k->acc[point]) : k->acc[point];
+		int v = post ? nest_post(k, at, k->acc[point]) : nest_float(k, k->acc[point]);
 		lv_store(l, v, place_of(k, ix_c(l, at[k->s->lane]), ix_c(l, at[k->turn])));
 		point += k->s->chains;
 	} while (nest_next(k, 0, k->ns, at));
@@ -57,7 +57,7 @@ static void turn(struct nest *k, const struct ix *v, int first)
 			m.valid = ix_mul(l, ix_lt(l, ix_c(l, 0), m.valid), ix_c(l, count));
 		else if (count < n)
 			m.valid = ix_c(l, count);
-		lv_store(l, row[i], m);
+		nest_store(k, row[i], m);
 	}
 	k->base[lane] = base;
 }
@@ -71,12 +71,14 @@ void nest_turn(struct nest *k)
 	if (loop)
 		nest_post_loop(k, k->turn, point_place);
 	const struct ix *base = k->base[lane], *v;
+	struct scope sc = nest_enter(k);
 	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, vectors), 1, true, &v);
 	k->base[lane] = ix_add(l, base, ix_mul(l, v, ix_c(l, k->s->lanes)));
 	k->n[lane] = 1;
 	for (int i = 0; i < k->n[k->turn]; i += k->s->lanes)
 		turn(k, v, i);
 	for_end(l, f);
+	nest_leave(k, sc);
 	k->base[lane] = base;
 	k->n[lane] = vectors;
 }
@@ -102,7 +104,7 @@ void nest_lace(struct nest *k, const int *at, const int *point)
 		}
 		to.at = ix_add(l, first, ix_c(l, (int64_t)i * lanes));
 		to.valid = valid ? ix_sub(l, valid, ix_c(l, (int64_t)i * lanes)) : NULL;
-		lv_store(l, v, to);
+		nest_store(k, v, to);
 	}
 }
 

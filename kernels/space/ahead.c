@@ -76,6 +76,9 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
 	*h = (struct panel_ahead){.read = stage_weights(t, st, s->lane), .tiles = 1, .steps = 1, .step = 1};
 	if (h->read < 0)
 		return fail(E_INFEASIBLE, "prefetch: no packed operand has the lanes along it");
+	const struct operand *o = &t->operand[st->read[h->read].operand];
+	if (dtype_is_byte(o->dtype) && !o->group)
+		return fail(E_INFEASIBLE, "prefetch: %s has single bytes", o->name);
 	h->axes = read_axes(t, st, &st->read[h->read]);
 	int rc = loops(st, s, h);
 	if (rc < 0)
@@ -120,7 +123,8 @@ int stage_feed(const struct task *t, const struct stage *st, const struct sstage
 		const struct read *r = &st->read[i];
 		unsigned axes = read_axes(t, st, r);
 		bool rows = axes >> s->lane & 1;
-		if (!stage_in_body(st, i) || t->operand[r->operand].role != ROLE_IN || !(axes >> ns & 1))
+		if (!stage_in_body(st, i) || t->operand[r->operand].role != ROLE_IN ||
+		    t->operand[r->operand].dtype != DT_F32 || !(axes >> ns & 1))
 			continue;
 		f->read = i;
 		f->block = rows ? 0 : block;

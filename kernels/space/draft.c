@@ -2,6 +2,7 @@
 #include "kernels/space/draft_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 int64_t extent_guess(int64_t extent)
 {
@@ -24,6 +25,15 @@ double draft_ghz(const struct target *tg)
 double draft_memory(const struct target *tg)
 {
 	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
+}
+
+double draft_dots(const struct target *tg)
+{
+	static const char *const four[] = {"+avx512vnni", "+avxvnni", "+dotprod"};
+	for (size_t i = 0; i < sizeof four / sizeof *four; i++)
+		if (strstr(tg->features, four[i]))
+			return 4;
+	return strncmp(tg->isa, "x86", 3) ? 1 : 1.4; /* widened to 16 bits: pmaddwd and an addition */
 }
 
 /* Issue slots per vector of operators that need more than one. A division keeps its port for 10 cycles, while

@@ -171,7 +171,8 @@ static bool copies(const struct task *t, const struct stage *st)
 int ring_copy(const struct task *t)
 {
 	int tmp = t->stage[0].out.operand, found = -1, uses = 0;
-	if (t->nstages < 2 || t->nsyms || !copies(t, &t->stage[0]))
+	if (t->nstages < 2 || t->nsyms || !copies(t, &t->stage[0]) ||
+	    t->operand[t->stage[0].read[0].operand].dtype != DT_F32)
 		return -1;
 	for (int k = 1; k < t->nstages; k++)
 		for (int i = 0; i < t->stage[k].nreads; i++) {

@@ -129,6 +129,8 @@ bool ring_whole(const struct ring *r, int stage);
 int64_t ring_again(const struct ring *r, int stage);
 /* Whether no row needs another row. */
 bool ring_apart(const struct task *t, const struct ring *r);
+/* Whether the output can hold partial sums of a split reduction: not whole sums, nor bytes. */
+bool stage_splits(const struct task *t, const struct stage *st);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);

@@ -16,6 +16,22 @@ static int check_order(const struct stage *st, const struct sstage *s, int ns)
 	return E_OK;
 }
 
+/* Whether lanes past the end of a reduction add nothing to a sum of whole numbers: there are none, or loads
+ * give 0 there. (A load that a guard skips gives the fill value in all lanes.) */
+static bool whole_ends(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int64_t e = st->axis[s->lane].extent;
+	bool zero = false;
+	if (!IS_SYM(e) && e % s->lanes == 0)
+		return true;
+	for (int i = 0; i < st->nreads; i++) {
+		const struct operand *o = &t->operand[st->read[i].operand];
+		if (stage_in_body(st, i) && read_axes(t, st, &st->read[i]) >> s->lane & 1 && o->fill == 0)
+			zero = true;
+	}
+	return zero;
+}
+
 int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
 		     const struct sstage *s)
 {
@@ -27,6 +43,8 @@ int sched_check_lane(const struct task *t, const struct target *tg, const struct
 			    tg->lanes);
 	if (s->lane >= ns && s->order[st->naxes - 1] != s->lane)
 		return fail(E_INFEASIBLE, "lanes along a reduction that is not the innermost loop");
+	if (s->lane >= ns && stage_whole(t, st) && !whole_ends(t, st, s))
+		return fail(E_INFEASIBLE, "lanes of %s past its end would count", st->axis[s->lane].name);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		int64_t stride;
@@ -65,6 +83,8 @@ static int check_split(const struct task *t, const struct stage *st, const struc
 	if (a < 0)
 		return E_OK;
 	int64_t e = st->axis[a].extent;
+	if (!stage_splits(t, st))
+		return fail(E_INFEASIBLE, "split: the output cannot hold partial sums");
 	if (a < ns || a == s->lane || t->nstages > 1 || IS_SYM(e) || s->split >= e || s->split < 1)
 		return fail(E_INFEASIBLE, "split: not a part of a reduction axis of a single stage");
 	if (s->split % axis_block(t, st, a) || s->split % s->unroll[a] || e % s->split % s->unroll[a])

@@ -70,6 +70,19 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 	return -1;
 }
 
+bool stage_splits(const struct task *t, const struct stage *st)
+{
+	return !stage_whole(t, st) && !stage_exact(t, st);
+}
+
+/* Whether a read has the type of the stage's sums. */
+static bool like_sums(const struct task *t, const struct stage *st, int read)
+{
+	enum sum_kind kind = stage_sum(t, st);
+	bool whole = t->operand[st->read[read].operand].dtype == DT_I32;
+	return whole ? kind == SUM_WHOLE || kind == SUM_DOT : kind == SUM_FLOAT;
+}
+
 int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s)
 {
 	int read = -1, steps = 1;
@@ -89,5 +102,7 @@ int stage_bias(const struct task *t, const struct stage *st, const struct sstage
 			return -1;
 		read = st->post.at[i + 1].arg;
 	}
-	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST ? read : -1;
+	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST && like_sums(t, st, read)
+		   ? read
+		   : -1;
 }

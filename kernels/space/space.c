@@ -12,7 +12,10 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	if (rc < 0)
 		return rc;
 	struct space *s = ARENA_NEW(a, struct space);
-	s->t = task_keep(a, t);
+	s->whole = task_keep(a, t);
+	s->t = task_groups(a, s->whole);
+	if (s->t != s->whole)
+		s->t = task_keep(a, s->t);
 	s->tg = *tg;
 	rules_ring(s);
 	for (int i = 0; i < t->nstages; i++)
@@ -27,7 +30,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 
 const struct task *space_task(const struct space *s)
 {
-	return s->t;
+	return s->whole;
 }
 
 static int check_text(const struct space *s, const struct sched *c, char cand[CAND_MAX])
@@ -277,7 +280,7 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 	const struct stage *st = &s->t->stage[stage];
 	out->split_axis = -1;
 	out->split = 0;
-	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1; a++) {
+	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1 && stage_splits(s->t, st); a++) {
 		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
 		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
 			continue;
@@ -523,9 +526,24 @@ static double roofline(const struct target *tg, double ops, double bytes)
 	return flops > moved ? flops : moved;
 }
 
+/* Products per instruction of the stage with most of the work, relative to f32. */
+static double dot_rate(const struct space *s)
+{
+	double rate = 1, most = 0;
+	for (int k = 0; k < s->t->nstages; k++) {
+		const struct stage *st = &s->t->stage[k];
+		double work = stage_points(st) * stage_steps(st);
+		if (work > most)
+			rate = stage_sum(s->t, st) == SUM_DOT ? draft_dots(&s->tg) : 1;
+		most = work > most ? work : most;
+	}
+	return rate;
+}
+
 double space_roofline(const struct space *s)
 {
-	double ops = task_flops(s->t), bytes = task_bytes(s->t, true), best = roofline(&s->tg, ops, bytes);
+	double ops = task_flops(s->whole) / dot_rate(s), bytes = task_bytes(s->whole, true),
+	       best = roofline(&s->tg, ops, bytes);
 	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
 		struct winograd_share w = winograd_share(m);
 		double other = roofline(&s->tg, ops * w.flops, bytes);

@@ -125,7 +125,8 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 	if (stage_ahead(s->t, st, &c, &h) < 0)
 		return false;
 	c.prefetch = h.tiles > 1 && waits(s, st, out, read) > TO_L2 ? 2 : 1;
-	if (s->t->nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
+	if (s->t->nstages == 1 && stage_splits(s->t, st) && h.tiles > 1 && c.chains == 1 &&
+	    shares(s, st, &c, panels))
 		c.split = part_size(s, st, &h, other_bytes(s, st, read), &c);
 	if (c.split)
 		c.split_axis = c.order[stage_spatial(st)];

@@ -21,7 +21,8 @@ struct stage_space {
 };
 
 struct space {
-	const struct task *t; /* from task_keep() */
+	const struct task *t;     /* task_groups() of `whole` */
+	const struct task *whole; /* from task_keep() */
 	struct target tg;
 	struct stage_space st[MAX_STAGES];
 	struct space_want want;

@@ -11,6 +11,8 @@ static void put_read(const struct stage *s, const struct task *t, const struct r
 {
 	const struct operand *o = &t->operand[r->operand];
 	buf_printf(b, " %d", o->role == ROLE_CONST);
+	if (o->dtype != DT_F32)
+		buf_printf(b, " %s", dtype_name(o->dtype));
 	for (int d = 0; d < o->dims.rank; d++) {
 		for (int a = 0; a < s->naxes; a++)
 			if (r->dim[d].coef[a])
@@ -184,7 +186,7 @@ int space_transfer(const struct space *s, const struct task *from, int lanes, co
 {
 	struct sched c;
 	struct target there = s->tg;
-	int rc = same_shape(s->t, from);
+	int rc = same_shape(s->whole, from);
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;

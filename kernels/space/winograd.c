@@ -122,7 +122,8 @@ int winograd_form(const struct task *t, struct winograd_form *f)
 		return not_one("not a sum of products over three axes");
 	int a = st->body.at[0].arg, b = st->body.at[1].arg, w = operand_packs(t, st->read[b].operand) ? b : a;
 	if (a == b || !operand_packs(t, st->read[w].operand) ||
-	    t->operand[st->read[a + b - w].operand].dtype != DT_F32)
+	    t->operand[st->read[a + b - w].operand].dtype != DT_F32 ||
+	    t->operand[st->read[w].operand].dtype != DT_F32 || stage_exact(t, st))
 		return not_one("no constant filters");
 	int rc = find_filter(t, st, w, f);
 	if (rc < 0 || (rc = find_input(t, st, a + b - w, f)) < 0)

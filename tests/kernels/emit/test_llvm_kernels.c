@@ -6,7 +6,7 @@
 #include "kernels/loops/lower.h"
 #include "platform/run/dev.h"
 #include "platform/run/pool.h"
-#include "tests/lib/kernel_cases.h"
+#include "tests/lib/byte_cases.h"
 
 /* Runs all entries in two pieces, as two threads would. */
 static void run_code(const struct dev *dev, struct dev_code *code, const struct manifest *m, void **bufs)
@@ -36,8 +36,17 @@ static bool same_bits(const float *a, const float *b, int64_t n)
 }
 
 struct outcome {
-	int built, spilled, winograd;
+	int built, spilled, winograd, dots;
 };
+
+static bool has_dots(const struct loops *l)
+{
+	struct buf b = {0};
+	loops_print(l, &b);
+	bool dots = strstr(buf_str(&b), "dot4") != NULL;
+	buf_free(&b);
+	return dots;
+}
 
 /* Returns NULL if all agree; else what is wrong. */
 static const char *compare(struct kcase *c, const char *cand, const struct target *tg, double tolerance,
@@ -66,24 +75,30 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	for (int i = 0; i < m.nbufs; i++)
 		out = m.buf[i].role == BUF_OUT ? i : out;
 	memcpy(b, a, sizeof b);
-	b[out] = guarded(&c->a, elems[out]);
-	memcpy(b[out], a[out], (size_t)elems[out] * 4);
+	int64_t each = case_each(c, &m.buf[out]);
+	b[out] = guarded_type(&c->a, elems[out], each);
+	memcpy(b[out], a[out], (size_t)(elems[out] * each));
 	unsigned fpu = fpu_flush();
 	run_code(dev, code, &m, a);
 	fpu_restore(fpu);
 	dev->unload(code);
 	o->built++;
 	o->winograd += strstr(cand, "winograd=") != NULL;
+	o->dots += has_dots(l);
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
-	if (!intact(a[out], elems[out]))
+	if (!intact_type(a[out], elems[out], each))
 		return "wrote outside of the output";
-	if (!same_bits(a[out], b[out], elems[out]))
+	if (each == 4 ? !same_bits(a[out], b[out], elems[out])
+		      : memcmp(a[out], b[out], (size_t)elems[out]) != 0)
 		return "emitted code and interpreter differ";
-	return case_error(c, a[out]) < tolerance ? NULL : "reference differs";
+	double error = case_error(c, a[out]);
+	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
-static void one(uint64_t seed, const struct target *tg, struct outcome *o)
+typedef void make_text(struct buf *b, struct rng *r);
+
+static void one(uint64_t seed, const struct target *tg, make_text *make, struct outcome *o)
 {
 	struct rng r;
 	struct buf text = {0};
@@ -91,7 +106,7 @@ static void one(uint64_t seed, const struct target *tg, struct outcome *o)
 	struct space *s;
 	char cand[CAND_MAX] = "", from[CAND_MAX];
 	rng_seed(&r, seed);
-	case_text(&text, &r);
+	make(&text, &r);
 	const char *bad = NULL;
 	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, tg, NULL, &s) < 0)
 		bad = err_text();
@@ -116,14 +131,14 @@ static void one(uint64_t seed, const struct target *tg, struct outcome *o)
 	arena_free(&c.a);
 }
 
-TEST(emitted_is_interpreted)
+/* o: for targets with up to 16 registers, and with more. */
+static void many(uint64_t tasks, make_text *make, struct outcome o[2])
 {
 	struct target tg[3];
 	const char *from = getenv("SEED"), *count = getenv("SEEDS");
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1, n = from    ? 1
 								 : count ? strtoull(count, NULL, 0)
-									 : 2000;
-	struct outcome o[2] = {{0}}; /* for targets with up to 16 registers, and with more */
+									 : tasks;
 	REQUIRE_OK(dev_find("cpu")->probe(&tg[0]));
 	for (int i = 1; i < 3; i++) { /* narrower vectors, half the registers */
 		tg[i] = tg[0];
@@ -131,15 +146,30 @@ TEST(emitted_is_interpreted)
 		tg[i].regs = i == 2 ? 16 : tg[0].regs;
 	}
 	for (uint64_t seed = first; seed < first + n && test_bad < 1; seed++)
-		one(seed, &tg[seed % 3], &o[tg[seed % 3].regs > 16]);
+		one(seed, &tg[seed % 3], make, &o[tg[seed % 3].regs > 16]);
 	for (int i = 0; i < 2; i++)
-		printf("%s registers: %d kernels built (%d Winograd), %d rejected for spills\n",
-		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].spilled);
+		printf("%s registers: %d kernels built (%d Winograd, %d with dot products), %d rejected for "
+		       "spills\n",
+		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].dots, o[i].spilled);
 	/* With 16 registers every fifth random schedule spills; on a machine with only 16 that applies to all
 	 * targets. */
 	CHECK(from || o[0].spilled <= o[0].built / 4);
 	CHECK(from || o[1].spilled <= o[1].built / 10);
-	CHECK(from || count || o[0].winograd + o[1].winograd > 30);
+}
+
+TEST(emitted_is_interpreted)
+{
+	struct outcome o[2] = {{0}};
+	many(2000, case_text, o);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].winograd + o[1].winograd > 30);
+}
+
+/* Bytes equal the reference's too. */
+TEST(emitted_bytes)
+{
+	struct outcome o[2] = {{0}};
+	many(900, byte_text, o);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].dots + o[1].dots > 200);
 }
 
 TEST_MAIN

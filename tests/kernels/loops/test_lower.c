@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/loops/lower.h"
-#include "tests/lib/kernel_cases.h"
+#include "tests/lib/byte_cases.h"
 #include "kernels/space/sched.h"
 
 static const char conv[] = "task syms=0\n"
@@ -147,7 +147,7 @@ TEST(schedules_that_do_not_fit)
 }
 
 /* One random (task, schedule): schedule 0 is the default. A failing seed is printed. */
-static void one_random(uint64_t seed, const struct target *tg)
+static void one_random(uint64_t seed, const struct target *tg, void (*make)(struct buf *b, struct rng *r))
 {
 	struct rng r;
 	struct buf text = {0};
@@ -156,7 +156,7 @@ static void one_random(uint64_t seed, const struct target *tg)
 	char cand[CAND_MAX], again[CAND_MAX];
 	bool infeasible = false;
 	rng_seed(&r, seed);
-	case_text(&text, &r);
+	make(&text, &r);
 	int rc = case_parse(&c, buf_str(&text), &r);
 	if (rc >= 0)
 		rc = space_make(&c.a, &c.t, tg, NULL, &s);
@@ -183,16 +183,28 @@ static void one_random(uint64_t seed, const struct target *tg)
 	arena_free(&c.a);
 }
 
-TEST(random_schedules)
+static void many_random(int n, void (*make)(struct buf *b, struct rng *r))
 {
 	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	const char *from = getenv("SEED");
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
 	for (uint64_t seed = first;
-	     seed < first + (from ? 1 : (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 0) : 600)) &&
+	     seed <
+		 first + (from ? 1 : (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 0) : (uint64_t)n)) &&
 	     !test_bad;
 	     seed++)
-		one_random(seed, &tg[seed % 3]);
+		one_random(seed, &tg[seed % 3], make);
+}
+
+TEST(random_schedules)
+{
+	many_random(600, case_text);
+}
+
+/* Bytes equal the reference's bit for bit. */
+TEST(random_schedules_of_bytes)
+{
+	many_random(900, byte_text);
 }
 
 /* A constant that is read outside of its bounds gives its fill value there, although packing supports only
