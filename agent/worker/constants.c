@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/constants.h"
 #include "kernels/task/pack.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/rng.h"
 
 #include <stdlib.h>
@@ -20,35 +21,49 @@ bool constant_alike(const struct operand *a, const struct operand *b)
 	       layout_equal(&a->layout, &b->layout) && a->fill == b->fill;
 }
 
+void values_fill(struct rng *r, enum dtype type, double scale, void *p, int64_t n)
+{
+	static const uint8_t ends[] = {0, 255, 127, 128};
+	enum { MANY = 2048, ENDS = 64 };
+	if (!dtype_is_byte(type))
+		rng_fill(r, p, (size_t)n);
+	for (int64_t i = 0; i < n && dtype_is_byte(type); i++) {
+		uint32_t v = rng_below(r, MANY);
+		((uint8_t *)p)[i] = v < MANY - ENDS ? (uint8_t)v : ends[v % 4];
+	}
+	for (int64_t i = 0; i < n && !dtype_is_byte(type) && scale != 1; i++)
+		((float *)p)[i] *= (float)scale;
+}
+
 /* Values depend on the form alone, so they are the same in every worker. */
-static void fill(const struct constant *c, float *plain, size_t n)
+static void fill(const struct constant *c, void *plain, int64_t n)
 {
 	struct rng r;
 	struct key k = hash_bytes(c->as.dims.d, sizeof *c->as.dims.d * (size_t)c->as.dims.rank);
 	rng_seed(&r, k.lo + (uint64_t)c->nth);
-	rng_fill(&r, plain, n);
+	values_fill(&r, c->as.dtype, c->scale, plain, n);
 }
 
 static int make(struct constant *c, const struct operand *o)
 {
 	int64_t n = shape_count(&o->dims), elems = operand_elems(o);
-	int rc = pages_open(&c->data, (size_t)elems * 4, PAGES_GUARDED);
+	int rc = pages_open(&c->data, (size_t)elems * dtype_bytes(o->dtype), PAGES_GUARDED);
 	if (rc < 0)
 		return rc;
 	bool same = n == elems && !o->layout.n; /* the order is the same */
-	c->plain = same ? c->data.p : malloc(((size_t)n + 1) * sizeof *c->plain);
+	c->plain = same ? c->data.p : malloc(((size_t)n + 1) * dtype_bytes(o->dtype));
 	if (!c->plain)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
-	fill(c, c->plain, (size_t)n);
+	fill(c, c->plain, n);
 	if (!same)
 		operand_pack(o, c->plain, c->data.p);
 	return E_OK;
 }
 
-int constant_open(struct constant **all, const struct operand *o, int nth, struct constant **out)
+int constant_open(struct constant **all, const struct operand *o, int nth, double scale, struct constant **out)
 {
 	for (struct constant *c = *all; c; c = c->next)
-		if (c->nth == nth && constant_alike(&c->as, o)) {
+		if (c->nth == nth && c->scale == scale && constant_alike(&c->as, o)) {
 			c->users++;
 			*out = c;
 			return E_OK;
@@ -56,7 +71,7 @@ int constant_open(struct constant **all, const struct operand *o, int nth, struc
 	struct constant *c = calloc(1, sizeof *c);
 	if (!c)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
-	*c = (struct constant){.next = *all, .as = *o, .nth = nth, .users = 1};
+	*c = (struct constant){.next = *all, .as = *o, .nth = nth, .scale = scale, .users = 1};
 	*all = c;
 	int rc = make(c, o);
 	if (rc < 0) {
@@ -112,11 +127,11 @@ int constant_pack(struct constant *c, const struct code_buf *b, struct packed **
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)
 		return fail(E_NOMEM, "no memory for a packed constant");
-	if ((rc = pages_open(&p->g, (size_t)b->elems * 4, PAGES_GUARDED)) < 0) {
+	if ((rc = pages_open(&p->g, (size_t)b->elems * dtype_bytes(c->as.dtype), PAGES_GUARDED)) < 0) {
 		free(p);
 		return rc;
 	}
-	pack_run(&b->packing, c->plain, p->g.p);
+	pack_run_type(&b->packing, c->as.dtype, c->plain, p->g.p);
 	p->key = k;
 	p->of = c;
 	p->users = 1;

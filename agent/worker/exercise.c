@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/exercise.h"
 #include "kernels/task/reference.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/clock.h"
 #include "platform/base/rng.h"
 
@@ -19,11 +20,33 @@ enum {
 };
 static const uint32_t poison = 0x7fc0dead; /* a NaN that no arithmetic produces */
 
-static bool is_poison(const float *p)
+/* Bytes of an element of the output. */
+static int64_t each(const struct exercise *x)
 {
+	return (int64_t)dtype_bytes(x->task.operand[x->out].dtype);
+}
+
+static uint8_t byte_poison(const struct exercise *x, int64_t i)
+{
+	return (uint8_t)((uint8_t)(i * 29 + 7) ^ (x->again ? 0xff : 0));
+}
+
+/* Whether element i of the output, or past its end, has its poison (of bytes: after both runs). */
+static bool is_poison(const struct exercise *x, int64_t i)
+{
+	const char *out = x->bufs[x->out];
 	uint32_t bits;
-	memcpy(&bits, p, sizeof bits);
+	if (each(x) == 1)
+		return (uint8_t)out[i] == byte_poison(x, i) && (!x->again || x->kept[i]);
+	memcpy(&bits, out + i * 4, sizeof bits);
 	return bits == poison;
+}
+
+static double value_at(const void *p, enum dtype t, int64_t i)
+{
+	return t == DT_U8   ? ((const uint8_t *)p)[i]
+	       : t == DT_I8 ? ((const int8_t *)p)[i]
+			    : (double)((const float *)p)[i];
 }
 
 /* Values of a table must be valid indexes of the smallest dim that is indexed with it. */
@@ -48,29 +71,84 @@ static void fill_table(const struct task *t, int operand, struct rng *r, int32_t
 		p[i] = (int32_t)rng_below(r, limit);
 }
 
+/* Standard deviation of the whole sums to which some stage's program applies the operand; 0: it is not used
+ * so. */
+static double whole_sums(const struct task *t, int operand)
+{
+	double most = 0;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *s = &t->stage[k];
+		double steps = 1;
+		for (int a = 0; a < s->naxes; a++)
+			steps *= s->axis[a].kind == AXIS_REDUCTION ? (double)s->axis[a].extent : 1;
+		for (int i = 0; i < s->post.n && stage_whole(t, s); i++)
+			if (s->post.at[i].op == P_READ && s->read[s->post.at[i].arg].operand == operand)
+				most = fmax(most, (s->body.n == 1 ? 74 : 74 * 148) * sqrt(steps));
+	}
+	return most;
+}
+
+/* Biases like the sums that they are added to, but at least of some size. */
+static void fill_whole(const struct task *t, int operand, struct rng *r, int32_t *p, int64_t n)
+{
+	double sums = whole_sums(t, operand);
+	uint32_t reach = (uint32_t)fmin(fmax(sums, 128), 1 << 24);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = (int32_t)rng_below(r, 2 * reach + 1) - (int32_t)reach;
+}
+
+/* Factor of a constant's values: scales of whole sums are small, so that results spread over all bytes. */
+static double scale_of(const struct task *t, int operand)
+{
+	double sums = t->operand[operand].dtype == DT_F32 ? whole_sums(t, operand) : 0;
+	return sums > 0 ? 160 / sums : 1;
+}
+
+static bool has_values(const struct task *t, int operand)
+{
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			if (t->stage[k].read[i].operand == operand)
+				return true;
+	return false;
+}
+
+static bool is_table(const struct task *t, int operand)
+{
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			for (int d = 0; d < MAX_RANK; d++)
+				if (t->stage[k].read[i].dim[d].table == operand)
+					return true;
+	return false;
+}
+
 static int fill_operand(struct exercise *x, int i, struct rng *r)
 {
 	const struct operand *o = &x->task.operand[i];
 	int64_t plain_n = shape_count(&o->dims);
 	if (o->dtype == DT_I32) {
-		fill_table(&x->task, i, r, x->bufs[i], x->elems[i]);
+		if (has_values(&x->task, i) && !is_table(&x->task, i))
+			fill_whole(&x->task, i, r, x->bufs[i], x->elems[i]);
+		else
+			fill_table(&x->task, i, r, x->bufs[i], x->elems[i]);
 		return E_OK;
 	}
 	/* the values are random, so their order does not matter */
 	if (plain_n == x->elems[i]) {
-		rng_fill(r, x->bufs[i], (size_t)plain_n);
+		values_fill(r, o->dtype, 1, x->bufs[i], plain_n);
 		return E_OK;
 	}
-	float *plain = malloc(((size_t)plain_n + 1) * sizeof *plain);
+	void *plain = malloc(((size_t)plain_n + 1) * dtype_bytes(o->dtype));
 	if (!plain)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
-	rng_fill(r, plain, (size_t)plain_n);
+	values_fill(r, o->dtype, 1, plain, plain_n);
 	operand_pack(o, plain, x->bufs[i]);
 	free(plain);
 	return E_OK;
 }
 
-static bool is_float_constant(const struct operand *o)
+static bool is_shared(const struct operand *o)
 {
 	return o->role == ROLE_CONST && o->dtype != DT_I32;
 }
@@ -81,8 +159,8 @@ static int take_constant(struct exercise *x, int i)
 	const struct operand *o = &x->task.operand[i];
 	int nth = 0;
 	for (int k = 0; k < i; k++)
-		nth += is_float_constant(&x->task.operand[k]) && constant_alike(&x->task.operand[k], o);
-	int rc = constant_open(x->constants, o, nth, &x->constant[i]);
+		nth += is_shared(&x->task.operand[k]) && constant_alike(&x->task.operand[k], o);
+	int rc = constant_open(x->constants, o, nth, scale_of(&x->task, i), &x->constant[i]);
 	if (rc >= 0)
 		x->data[i] = (struct pages){.p = x->constant[i]->data.p, .bytes = x->constant[i]->data.bytes};
 	return rc;
@@ -90,9 +168,9 @@ static int take_constant(struct exercise *x, int i)
 
 static int open_operand(struct exercise *x, int i, struct rng *r)
 {
-	int rc = is_float_constant(&x->task.operand[i])
+	int rc = is_shared(&x->task.operand[i])
 		     ? take_constant(x, i)
-		     : pages_open(&x->data[i], (size_t)x->elems[i] * 4,
+		     : pages_open(&x->data[i], (size_t)x->elems[i] * dtype_bytes(x->task.operand[i].dtype),
 				  i == x->out ? PAGES_SHARED : PAGES_GUARDED);
 	if (rc < 0)
 		return rc;
@@ -115,20 +193,29 @@ static struct operand with_padding(const struct operand *o)
 
 /* Packs an operand of ones: each element that becomes one is a value (with whole blocks: a value or
  * padding). */
-static int mark(struct exercise *x, const struct operand *o, float *physical, enum elem_kind kind)
+static int mark(struct exercise *x, const struct operand *o, void *physical, enum elem_kind kind)
 {
 	size_t n = (size_t)shape_count(&o->dims);
-	float *ones = malloc((n + 1) * sizeof *ones);
+	void *ones = malloc((n + 1) * (size_t)each(x));
 	if (!ones)
 		return fail(E_NOMEM, "no memory to classify the elements of %s", o->name);
-	for (size_t i = 0; i < n; i++)
-		ones[i] = 1;
+	for (size_t i = 0; i < n && each(x) == 4; i++)
+		((float *)ones)[i] = 1;
+	if (each(x) == 1)
+		memset(ones, 1, n);
 	operand_pack(o, ones, physical);
 	for (int64_t i = 0; i < x->elems[x->out]; i++)
-		if (physical[i] == 1)
+		if (value_at(physical, o->dtype, i) == 1)
 			x->kind[i] = (unsigned char)kind;
 	free(ones);
 	return E_OK;
+}
+
+/* Elements of the output with those up to the end of its last cache line. */
+static int64_t past_end(const struct exercise *x)
+{
+	int64_t line = 64 / each(x);
+	return (x->elems[x->out] + line - 1) / line * line;
 }
 
 static int classify(struct exercise *x)
@@ -136,7 +223,8 @@ static int classify(struct exercise *x)
 	struct operand all = with_padding(&x->task.operand[x->out]), value = x->task.operand[x->out];
 	value.fill = 0;
 	x->kind = calloc((size_t)x->elems[x->out] + 1, 1);
-	if (!x->kind)
+	x->kept = each(x) == 1 ? calloc((size_t)past_end(x), sizeof *x->kept) : NULL;
+	if (!x->kind || (each(x) == 1 && !x->kept))
 		return fail(E_NOMEM, "no memory to classify the elements of %s", value.name);
 	if (shape_count(&value.dims) == x->elems[x->out]) {
 		memset(x->kind, ELEM_VALUE, (size_t)x->elems[x->out]);
@@ -309,6 +397,7 @@ void exercise_close(struct exercise *x)
 			pages_close(&x->data[i]);
 	}
 	free(x->kind);
+	free(x->kept);
 	free(x->sample);
 	free(x->sample_at);
 	free(x->accepted);
@@ -317,12 +406,31 @@ void exercise_close(struct exercise *x)
 
 /* ---- judging ---- */
 
+static void put_poison(struct exercise *x)
+{
+	void *p = x->bufs[x->out];
+	for (int64_t i = 0, n = past_end(x); i < n; i++) /* includes the rest before the guard page */
+		if (each(x) == 1)
+			((uint8_t *)p)[i] = byte_poison(x, i);
+		else
+			((uint32_t *)p)[i] = poison;
+}
+
 void exercise_poison(struct exercise *x)
 {
-	uint32_t *p = x->bufs[x->out];
-	size_t n = (x->data[x->out].bytes + 63) / 64 * 16; /* includes the rest before the guard page */
-	for (size_t i = 0; i < n; i++)
-		p[i] = poison;
+	x->again = false;
+	put_poison(x);
+}
+
+bool exercise_again(struct exercise *x)
+{
+	if (each(x) != 1)
+		return false;
+	for (int64_t i = 0; i < past_end(x); i++)
+		x->kept[i] = is_poison(x, i);
+	x->again = true;
+	put_poison(x);
+	return true;
 }
 
 /* The absolute difference; 0 for equal infinities or two NaNs; infinite if only one value is special. */
@@ -336,26 +444,33 @@ static double difference(double got, double want)
 }
 
 /* Checks that only values were written, and every value was. */
-static int check_written(const struct exercise *x, const float *out)
+static int check_written(const struct exercise *x)
 {
-	int64_t n = x->elems[x->out], end = (n + 15) / 16 * 16;
+	int64_t n = x->elems[x->out], end = past_end(x);
 	for (int64_t i = 0; i < n; i++) {
-		if (x->kind[i] == ELEM_VALUE && is_poison(&out[i]))
+		if (x->kind[i] == ELEM_VALUE && is_poison(x, i))
 			return fail(E_WRONG, "element %lld of the output was not written", (long long)i);
-		if (x->kind[i] == ELEM_HALO && !is_poison(&out[i]))
+		if (x->kind[i] == ELEM_HALO && !is_poison(x, i))
 			return fail(E_WRONG, "element %lld of the output's halo was written", (long long)i);
 	}
 	for (int64_t i = n; i < end; i++)
-		if (!is_poison(&out[i]))
+		if (!is_poison(x, i))
 			return fail(E_WRONG, "element %lld, past the output's end, was written",
 				    (long long)i);
 	return E_OK;
 }
 
-static int judge(double got, double want, double absmax, int64_t at, const char *who, double *worst)
+/* The largest difference that is no error; bytes have none. */
+static double allowed(const struct exercise *x, double absmax)
+{
+	return each(x) == 1 ? 0 : TOLERANCE_REL * absmax + TOLERANCE_ABS;
+}
+
+static int judge(const struct exercise *x, double got, double want, double absmax, int64_t at,
+		 const char *who, double *worst)
 {
 	double diff = difference(got, want), rel = absmax > 0 ? diff / absmax : diff;
-	if (diff > TOLERANCE_REL * absmax + TOLERANCE_ABS)
+	if (diff > allowed(x, absmax))
 		return fail(E_WRONG, "element %lld of the output is %.9g, %s %.9g (largest %.9g)",
 			    (long long)at, got, who, want, absmax);
 	if (rel > *worst)
@@ -363,54 +478,59 @@ static int judge(double got, double want, double absmax, int64_t at, const char 
 	return E_OK;
 }
 
-static int check_samples(const struct exercise *x, const float *out, double *worst)
+static int check_samples(const struct exercise *x, const void *out, double *worst)
 {
+	enum dtype t = x->task.operand[x->out].dtype;
 	int rc = E_OK;
 	for (int i = 0; i < x->nsamples && rc >= 0; i++)
-		rc = judge((double)out[x->sample_at[i]], x->sample[i], x->absmax, x->sample_at[i],
+		rc = judge(x, value_at(out, t, x->sample_at[i]), x->sample[i], x->absmax, x->sample_at[i],
 			   "the reference", worst);
 	return rc;
 }
 
 /* Compares with the accepted output; an element close to it passes, all others (also NaNs and infinities) are
  * judged one by one. */
-static int check_accepted(const struct exercise *x, const float *out, double *worst)
+static int check_accepted(const struct exercise *x, const void *out, double *worst)
 {
-	double limit = TOLERANCE_REL * x->accepted_absmax + TOLERANCE_ABS, most = 0;
+	double limit = allowed(x, x->accepted_absmax), most = 0;
+	enum dtype t = x->task.operand[x->out].dtype;
 	int rc = E_OK;
 	for (int64_t i = 0; i < x->elems[x->out] && rc >= 0; i++) {
-		double diff = fabs((double)out[i] - (double)x->accepted[i]);
+		double got = value_at(out, t, i), first = value_at(x->accepted, t, i),
+		       diff = fabs(got - first);
 		if (x->kind[i] != ELEM_VALUE)
 			continue;
 		if (diff <= limit)
 			most = diff > most ? diff : most;
 		else
-			rc = judge((double)out[i], (double)x->accepted[i], x->accepted_absmax, i,
-				   "the first kernel's", worst);
+			rc = judge(x, got, first, x->accepted_absmax, i, "the first kernel's", worst);
 	}
 	most = x->accepted_absmax > 0 ? most / x->accepted_absmax : most;
 	*worst = most > *worst ? most : *worst;
 	return rc;
 }
 
-static int accept_output(struct exercise *x, const float *out)
+static int accept_output(struct exercise *x, const void *out)
 {
 	int64_t n = x->elems[x->out];
-	x->accepted = malloc(((size_t)n + 1) * sizeof *out);
+	enum dtype t = x->task.operand[x->out].dtype;
+	x->accepted = malloc(((size_t)n + 1) * (size_t)each(x));
 	if (!x->accepted)
 		return fail(E_NOMEM, "no memory to keep the first answer");
-	memcpy(x->accepted, out, (size_t)n * sizeof *out);
-	for (int64_t i = 0; i < n; i++)
-		if (x->kind[i] == ELEM_VALUE && isfinite(out[i]) && fabs((double)out[i]) > x->accepted_absmax)
-			x->accepted_absmax = fabs((double)out[i]);
+	memcpy(x->accepted, out, (size_t)(n * each(x)));
+	for (int64_t i = 0; i < n; i++) {
+		double v = value_at(out, t, i);
+		if (x->kind[i] == ELEM_VALUE && isfinite(v) && fabs(v) > x->accepted_absmax)
+			x->accepted_absmax = fabs(v);
+	}
 	return E_OK;
 }
 
 int exercise_check(struct exercise *x, double *max_rel_err)
 {
-	const float *out = x->bufs[x->out];
+	const void *out = x->bufs[x->out];
 	*max_rel_err = 0;
-	int rc = check_written(x, out);
+	int rc = check_written(x);
 	if (rc >= 0)
 		rc = check_samples(x, out, max_rel_err);
 	if (rc >= 0)

@@ -80,7 +80,8 @@ void built_run(const struct local_built *b, const struct dev *dev, struct pool *
  * more; 1: all of it was run, because there are too few parts. The output is invalid. */
 double built_run_part(const struct local_built *b, const struct dev *dev);
 
-/* local_first.c: fills the output with poison and runs once. *status is unchanged if all is well. */
+/* local_first.c: fills the output with poison and runs once (bytes: twice). *status is unchanged if all is
+ * well. */
 int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
 		    enum meas_status *status) MUST_CHECK;
 void local_first_close(struct local *l);

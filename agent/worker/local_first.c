@@ -141,13 +141,23 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 	return E_OK;
 }
 
-int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns, enum meas_status *status)
+static int run_first(struct local *l, const struct local_built *b, int64_t deadline_ns,
+		     enum meas_status *status)
 {
-	exercise_poison(b->x);
 	if (l->isolate)
 		return run_isolated(l, b, deadline_ns, status);
 	run_flushed(l, b);
 	return E_OK;
+}
+
+int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
+		    enum meas_status *status)
+{
+	exercise_poison(b->x);
+	int rc = run_first(l, b, deadline_ns, status);
+	if (rc >= 0 && *status == MEAS_OK && exercise_again(b->x))
+		rc = run_first(l, b, deadline_ns, status);
+	return rc;
 }
 
 void local_first_close(struct local *l)

@@ -154,7 +154,7 @@ void built_touch_inputs(const struct local_built *b, struct pool *pool)
 		int operand = b->m.buf[i].operand;
 		if (b->m.buf[i].role != BUF_IN || operand < 0)
 			continue;
-		struct touch t = {b->x->bufs[operand], b->x->elems[operand]};
+		struct touch t = {b->x->bufs[operand], (int64_t)(b->x->data[operand].bytes / sizeof(float))};
 		int64_t lines = (t.elems + LINE_ELEMS - 1) / LINE_ELEMS;
 		if (pool)
 			pool_run(pool, touch_lines, &t, lines);

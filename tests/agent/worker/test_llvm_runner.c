@@ -25,6 +25,24 @@ static const char conv_8[] = "task syms=0\n"
 			     "sum\n"
 			     "write Y [n,k,y,x]\n";
 
+/* Quantized: a padded image with a zero point, 40 channels in blocks of 16, and a halo that stays untouched.
+ */
+static const char conv_bytes[] = "task syms=0\n"
+				 "operand X in u8 [1,24,14,14] 0.1/16.2.3.1 fill=128\n"
+				 "operand W const i8 [40,24,3,3] plain\n"
+				 "operand B const i32 [40] plain\n"
+				 "operand S const f32 [40] plain\n"
+				 "operand Y out u8 [1,40,14,14] 0.1/16.2.3.1;2+1+1;3+1+1 fill=7\n"
+				 "stage n:1 k:40 y:14 x:14 | c:24 r:3 s:3\n"
+				 "read X [n,c,y+r-1,x+s-1]\n"
+				 "read W [k,c,r,s]\n"
+				 "read B [k]\n"
+				 "read S [k]\n"
+				 "body r0 r1 mul\n"
+				 "sum\n"
+				 "post acc r2 add r3 mul rint 7 add\n"
+				 "write Y [n,k,y,x]\n";
+
 static struct target target;
 
 static struct runner *open_cpu(const struct emit *e, int threads)
@@ -39,10 +57,10 @@ static struct runner *open_cpu(const struct emit *e, int threads)
 
 TEST(builds_checks_and_times)
 {
-	static const char *const tasks[] = {task_conv, task_softmax, conv_8};
+	static const char *const tasks[] = {task_conv, task_softmax, conv_8, conv_bytes};
 	for (int threads = 1; threads <= 3; threads++) {
 		struct runner *r = open_cpu(&emit_llvm, threads);
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < 4; i++) {
 			char cand[CAND_MAX];
 			struct meas m[2];
 			int h[2];
@@ -64,8 +82,9 @@ TEST(builds_checks_and_times)
 	}
 }
 
-/* Kernels that crash, hang or overrun, made by changing the loops before the real emitter gets them. */
-static enum { CRASH, HANG, OVERRUN } defect;
+/* Kernels that crash, hang, overrun or give wrong bytes, made by changing the loops before the real emitter
+ * gets them. */
+static enum { CRASH, HANG, OVERRUN, LOST, SHIFTED, OFF_BY_ONE } defect;
 static const char *broken_version(void)
 {
 	return "broken/1";
@@ -78,8 +97,14 @@ static void spoil(struct loops *l, struct stmt *s)
 			spoil(l, s->body);
 			spoil(l, s->other);
 		} else if (s->op == ST_STORE && l->buf[s->mem.buf].role == BUF_OUT) {
-			int64_t by = defect == CRASH ? INT64_C(1) << 40 : 1024;
-			s->mem.at = ix_add(l, s->mem.at, ix_c(l, by));
+			static const int64_t by[] = {
+			    [CRASH] = INT64_C(1) << 40, [OVERRUN] = 1024, [SHIFTED] = 16, [OFF_BY_ONE] = 0};
+			if (defect == LOST)
+				s->mem.valid = ix_c(l, l->lanes[s->a] - 1);
+			else
+				s->mem.at = ix_add(l, s->mem.at, ix_c(l, by[defect]));
+		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->imm == 7.f) {
+			s->imm = 8;
 		}
 	}
 }
@@ -139,6 +164,51 @@ TEST(bad_kernels_do_no_harm)
 		r->ops->close(r);
 	}
 	free(cage);
+}
+
+TEST(wrong_bytes_are_found)
+{
+	for (int d = LOST; d <= OFF_BY_ONE; d++) {
+		struct runner *r = open_cpu(&emit_broken, 1);
+		struct meas m;
+		int h;
+		defect = d;
+		REQUIRE_OK(r->ops->build(r, conv_bytes, "lane=k:8 tile=x:2", INT64_MAX, &h, &m));
+		if (m.status != MEAS_WRONG)
+			printf("defect %d: %s %s\n", d, meas_status_name(m.status), err_text());
+		CHECK(h == -1 && m.status == MEAS_WRONG);
+		r->ops->close(r);
+	}
+}
+
+/* Candidates of bytes are accepted, and each equals the first. */
+TEST(candidates_of_bytes)
+{
+	struct runner *r = open_cpu(&emit_llvm, 1);
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s;
+	struct rng rng;
+	int good = 0;
+	rng_seed(&rng, 1);
+	REQUIRE_OK(task_parse(conv_bytes, t));
+	REQUIRE_OK(space_make(&a, t, &target, NULL, &s));
+	for (int i = 0; i < 30; i++) {
+		char cand[CAND_MAX];
+		struct meas m;
+		int h;
+		REQUIRE_OK(space_random(s, &rng, cand));
+		REQUIRE_OK(r->ops->build(r, conv_bytes, cand, INT64_MAX, &h, &m));
+		if (m.status != MEAS_OK && m.status != MEAS_SPILL)
+			printf("%s: %s: %s\n", cand, meas_status_name(m.status), err_text());
+		CHECK((m.status == MEAS_OK && m.max_rel_err == 0) || m.status == MEAS_SPILL);
+		good += m.status == MEAS_OK;
+		if (h >= 0)
+			r->ops->drop(r, h, INT64_MAX);
+	}
+	CHECK(good >= 20);
+	arena_free(&a);
+	r->ops->close(r);
 }
 
 TEST_MAIN
