@@ -7,6 +7,7 @@
 #include "platform/base/sanitized.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -285,14 +286,35 @@ static void describe_guards(struct nest *k)
 	k->versioned &= k->guarded;
 }
 
+/* Takes "rint Z add" off the end of an exact stage's program, whose result is rounded when it is stored:
+ * clamping before rounding, between bounds that are Z lower, gives the same bytes. */
+static void describe_zero(struct nest *k, struct prog *p)
+{
+	int n = p->n;
+	if (!k->exact)
+		return;
+	bool adds = n >= 4 && p->at[n - 1].op == P_ADD && p->at[n - 2].op == P_IMM &&
+		    p->at[n - 3].op == P_RINT && rintf(p->at[n - 2].imm) == p->at[n - 2].imm &&
+		    fabsf(p->at[n - 2].imm) <= 1 << 20;
+	if (adds) {
+		k->zero = p->at[n - 2].imm;
+		p->n -= 3;
+	} else if (n >= 2 && p->at[n - 1].op == P_RINT) {
+		p->n--;
+	}
+}
+
 static void describe_post(struct nest *k)
 {
+	k->body = k->st->body;
 	k->bias = stage_bias(k->w->t, k->st, k->s);
 	for (int i = 0; i < k->st->post.n; i++) {
 		k->post.at[k->post.n++] = k->st->post.at[i];
 		if (k->bias >= 0 && k->st->post.at[i].op == P_ACC)
 			i += 2;
 	}
+	if (k->st->post.n || k->st->comb == COMB_NONE)
+		describe_zero(k, k->st->post.n ? &k->post : &k->body);
 	if (k->post.n == 1 && k->post.at[0].op == P_ACC)
 		k->post.n = 0;
 }

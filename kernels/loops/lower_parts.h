@@ -106,9 +106,10 @@ struct nest {
 	const struct ix *part;                          /* part number of a split reduction */
 	enum sum_kind sum;
 	bool exact;                                     /* writes bytes */
+	float zero; /* added to the rounded results of an exact stage: the end of its program */
 	int bias;                                       /* read with which sums start; -1: they start with
 							 * 0 */
-	struct prog post;                               /* the program that remains to be applied to a sum */
+	struct prog body, post;                         /* what remains of the programs */
 	struct panel_ahead ahead;                       /* valid if s->prefetch */
 	struct feed feed;                               /* valid if s->feed */
 	int next_rows; /* read of a ring's first stage (a copy) whose next rows are prefetched; -1: none */

@@ -426,28 +426,36 @@ int nest_post(struct nest *k, const int *at, int acc)
 	return k->post.n ? settled(k, eval(k, &k->post, at, acc, lanes), lanes) : nest_float(k, acc);
 }
 
-/* The value of a stage's result as it is held in scratch: f32, clamped; whole if it is written there. */
-static int clamped(struct nest *k, int v, bool whole)
+/* The byte of a result, in s32. */
+static int to_byte(struct nest *k, struct vmath *vm, int v)
 {
 	struct loops *l = k->w->l;
-	int lanes = l->lanes[v];
-	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
-	struct vmath vm = {l, lanes, k, one_const};
-	v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t), lanes));
-	v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t), lanes));
-	return whole ? vmath_op1(&vm, V_RINT, v) : v;
+	v = to_s32(vm, v);
+	if (k->zero == 0)
+		return v;
+	int zero = lv_new_s32(l, vm->lanes), sum = lv_new_s32(l, vm->lanes);
+	lv_const_s32(l, zero, (int32_t)k->zero);
+	lv_set(l, sum, V_ADD, v, zero, -1, -1);
+	return sum;
+}
+
+/* The byte of a result as scratch holds it, in f32. */
+static int to_rounded(struct nest *k, struct vmath *vm, int v)
+{
+	v = vmath_op1(vm, V_RINT, v);
+	return k->zero == 0 ? v : vmath_op2(vm, V_ADD, v, nest_const(k, k->zero, vm->lanes));
 }
 
 void nest_store(struct nest *k, int v, struct mem m)
 {
 	struct loops *l = k->w->l;
-	bool scratch = l->buf[m.buf].dtype == DT_F32;
-	if (k->exact)
-		v = clamped(k, v, scratch);
-	if (k->exact && !scratch) {
-		int whole = lv_new_s32(l, l->lanes[v]);
-		lv_set(l, whole, V_CVT, v, -1, -1, -1);
-		v = whole;
+	int lanes = l->lanes[v];
+	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
+	struct vmath vm = {l, lanes, k, one_const};
+	if (k->exact) {
+		v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, lanes));
+		v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, lanes));
+		v = (l->buf[m.buf].dtype == DT_F32 ? to_rounded : to_byte)(k, &vm, v);
 	}
 	lv_store(l, v, m);
 }
@@ -490,9 +498,9 @@ static void finish_part(struct nest *k)
 static int map_point(struct nest *k, const int *at)
 {
 	int lanes = k->s->lanes;
-	struct val body = eval(k, &k->st->body, at, -1, lanes);
+	struct val body = eval(k, &k->body, at, -1, lanes);
 	int v = body.whole ? body.v : settled(k, body, lanes);
-	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : nest_float(k, v);
+	return nest_post(k, at, v);
 }
 
 /* Computes the points along the woven axis that begin at at[]. */

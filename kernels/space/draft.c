@@ -27,13 +27,18 @@ double draft_memory(const struct target *tg)
 	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
 }
 
-double draft_dots(const struct target *tg)
+/* x86 multiplies unsigned bytes with signed ones, Arm signed ones. Else pairs are widened to 16 bits first.
+ */
+double draft_dots(const struct task *t, const struct stage *st, const struct target *tg)
 {
-	static const char *const four[] = {"+avx512vnni", "+avxvnni", "+dotprod"};
-	for (size_t i = 0; i < sizeof four / sizeof *four; i++)
-		if (strstr(tg->features, four[i]))
-			return 4;
-	return strncmp(tg->isa, "x86", 3) ? 1 : 1.4; /* widened to 16 bits: pmaddwd and an addition */
+	bool x86 = !strncmp(tg->isa, "x86", 3), both_signed = true;
+	for (int i = 0; i < st->body.n; i++)
+		if (st->body.at[i].op == P_READ)
+			both_signed &= t->operand[st->read[st->body.at[i].arg].operand].dtype == DT_I8;
+	if (x86 ? !both_signed && (strstr(tg->features, "+avx512vnni") || strstr(tg->features, "+avxvnni"))
+		: both_signed && strstr(tg->features, "+dotprod"))
+		return 4;
+	return x86 ? 1.4 : 1;
 }
 
 /* Issue slots per vector of operators that need more than one. A division keeps its port for 10 cycles, while

@@ -45,8 +45,9 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 			      const struct sstage *s, int axis, int64_t rows);
 double draft_ghz(const struct target *tg); /* the clock that the measured peak implies; 3 if nothing was
 					    * measured */
-/* Products of bytes that are summed in the time of one FMA's. */
-double draft_dots(const struct target *tg);
+/* Products of bytes that a stage with dot products sums in the time of one FMA: 4 if the target has an
+ * instruction for its types. */
+double draft_dots(const struct task *t, const struct stage *st, const struct target *tg);
 /* Registers that the body needs: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);
 /* Parts of draft_live(): `passing` registers change from step to step; `fixed` ones are loaded once for many

@@ -534,7 +534,7 @@ static double dot_rate(const struct space *s)
 		const struct stage *st = &s->t->stage[k];
 		double work = stage_points(st) * stage_steps(st);
 		if (work > most)
-			rate = stage_sum(s->t, st) == SUM_DOT ? draft_dots(&s->tg) : 1;
+			rate = stage_sum(s->t, st) == SUM_DOT ? draft_dots(s->t, st, &s->tg) : 1;
 		most = work > most ? work : most;
 	}
 	return rate;

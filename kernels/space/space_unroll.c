@@ -72,6 +72,8 @@ static bool shares_taps(const struct space *s, const struct stage *st, const str
 			return false;
 		pixel = out->tile[b] > 1 ? b : pixel;
 	}
+	if (stage_sum(s->t, st) == SUM_DOT && draft_dots(s->t, st, &s->tg) < 4)
+		return false; /* each broadcast is widened */
 	if (pixel < 0 || out->lane < 0 || IS_SYM(st->axis[a].extent) || IS_SYM(st->axis[out->lane].extent) ||
 	    st->axis[out->lane].extent > out->lanes)
 		return false;
@@ -164,7 +166,8 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), points = 1, steps = 1;
 	bool contracts = stage_contracts(s->t, st, out->lane);
-	bool unfused = contracts && rules_unfused(s);
+	bool dots = stage_sum(s->t, st) == SUM_DOT, widens = s->tg.lanes == 4 && dots; /* AArch64, NEON */
+	bool unfused = contracts && rules_unfused(s) && !dots;
 	if (!contracts && hold_window(s, stage, out))
 		return;
 	for (int a = 0; a < ns; a++)
@@ -187,7 +190,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			points *= out->unroll[a];
 			continue;
 		}
-		if (contracts ? beside_long(s, stage) : a == out->lane && points >= MANY_ROWS)
+		if (contracts ? beside_long(s, stage) || widens : a == out->lane && points >= MANY_ROWS)
 			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		if (!contracts && steps > 1 &&

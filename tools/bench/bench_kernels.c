@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench-kernels: how near default schedules come to the limits of one core. Kernels are timed in turn
- * with a loop of independent FMAs (the peak) and a copy of the depthwise's bytes, all in one process pinned
+ * with a loop of independent FMAs (the peak; dot products of bytes for tasks that use them) and a copy of the
+ * depthwise's bytes, all in one process pinned
  * to one core; the figure is the minimum of --runs runs (2000). The cases take turns in bursts, so that each
  * is spread over the whole run: on a shared machine a neighbour's load lasts longer than a burst.
  *
@@ -12,6 +13,7 @@
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
+#include "kernels/task/task_stage.h"
 #include "platform/run/dev.h"
 #include "platform/machine/evict.h"
 #include "platform/base/file.h"
@@ -29,6 +31,21 @@ struct subject_text {
 	bool copies;
 	bool exact; /* direct convolution: its flops are compared with the peak */
 };
+
+/* A quantized convolution with padding in the input's halo. */
+#define QCONV(name, c, k, size, f, off, layout, floor)                                                       \
+	{                                                                                                    \
+		name,                                                                                        \
+		    "task syms=0\noperand X in u8 [1," c "," size "," size "] " layout ";2+1+1;3+1+1\n"      \
+		    "operand W const i8 [" k "," c "," f "," f "] plain\noperand B const i32 [" k            \
+		    "] plain\n"                                                                              \
+		    "operand S const f32 [" k "] plain\noperand Y out u8 [1," k "," size "," size            \
+		    "] " layout "\nstage n:1 k:" k " y:" size " x:" size " | c:" c " r:" f " s:" f           \
+		    "\nread X [n,c,y+r" off ",x+s" off                                                       \
+		    "]\nread W [k,c,r,s]\nread B [k]\nread S [k]\nbody r0 r1 mul\nsum\n"                     \
+		    "post acc r2 add r3 mul rint 3 add\nwrite Y [n,k,y,x]\n",                                \
+		    floor, false, true                                                                       \
+	}
 
 static const struct subject_text cases[] = {
     {"conv3x3 64-64 56",
@@ -56,6 +73,19 @@ static const struct subject_text cases[] = {
      "stage n:1 c:32 y:112 x:112 | r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [c,0,r,s]\nread B [c]\n"
      "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,c,y,x]\n",
      .85, true, true},
+    QCONV("u8 conv3x3 64-64 56", "64", "64", "56", "3", "-1", "0.2.3.1", .90),
+    QCONV("u8 conv3x3 64-64 c/16", "64", "64", "56", "3", "-1", "0.1/16.2.3.1", .90),
+    QCONV("u8 conv3x3 512-512 7", "512", "512", "7", "3", "-1", "0.2.3.1", .90),
+    QCONV("u8 conv1x1 256-64 56", "256", "64", "56", "1", "", "0.2.3.1", .85),
+    QCONV("u8 conv1x1 64-256 56", "64", "256", "56", "1", "", "0.2.3.1", .80),
+    {"u8 depthwise3x3 32 112",
+     "task syms=0\noperand X in u8 [1,32,112,112] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const i8 [32,1,3,3] "
+     "plain\n"
+     "operand B const i32 [32] plain\noperand S const f32 [32] plain\n"
+     "operand Y out u8 [1,32,112,112] 0.1/16.2.3.1\n"
+     "stage n:1 c:32 y:112 x:112 | r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [c,0,r,s]\nread B [c]\n"
+     "read S [c]\nbody r0 r1 mul\nsum\npost acc r2 add r3 mul rint 3 add\nwrite Y [n,c,y,x]\n",
+     .5, false, true},
 };
 
 enum {
@@ -71,6 +101,7 @@ struct kernel {
 	struct dev_code *code;
 	struct manifest m;
 	void *bufs[CODE_MAX_BUFS];
+	size_t bytes[CODE_MAX_BUFS];
 	int64_t extent, best_ns;
 };
 
@@ -81,6 +112,7 @@ struct subject {
 	struct space *space;
 	struct kernel *k;
 	int n, ngiven, best;
+	bool dots;
 };
 
 struct buffer {
@@ -103,32 +135,37 @@ struct bench {
 	struct subject subject[MAX_SUBJECTS];
 	int nsubjects;
 	bool json, cold;
-	struct dev_code *peak;
+	struct dev_code *peak[2]; /* of FMAs and of dot products */
 	float *peak_out, *from, *to;
 	size_t copy_bytes;
-	int64_t peak_ns, copy_ns;
+	int64_t peak_ns[2], copy_ns;
 };
 
 enum { PEAK_ACCS = 24, PEAK_STEPS = 4000 };
 
-/* acc[i] = acc[i] * x + y for 24 independent accumulators. */
-static struct loops *peak_loops(struct bench *b)
+/* acc[i] = acc[i] * x + y, or acc[i] + the dot products of x and y, for 24 independent accumulators. */
+static struct loops *peak_loops(struct bench *b, bool dots)
 {
 	struct loops *l = ARENA_NEW(&b->a, struct loops);
 	int acc[PEAK_ACCS], n = b->tg.regs > 16 ? PEAK_ACCS : 12, lanes = b->tg.lanes, x, y;
 	const struct ix *v;
 	loops_init(l, &b->a, b->tg.fma);
-	int out = loops_buf(l, "out", BUF_OUT, DT_F32, ix_c(l, PEAK_ACCS * lanes));
+	int (*const new)(struct loops *, int) = dots ? lv_new_s32 : lv_new;
+	int out = loops_buf(l, "out", BUF_OUT, dots ? DT_I32 : DT_F32, ix_c(l, PEAK_ACCS * lanes));
 	loops_entry(l, ix_c(l, 1));
-	x = lv_new(l, lanes);
-	y = lv_new(l, lanes);
+	x = new (l, lanes);
+	y = new (l, lanes);
 	lv_load(l, x, (struct mem){.buf = out, .at = ix_c(l, 0), .stride = 1});
 	lv_load(l, y, (struct mem){.buf = out, .at = ix_c(l, lanes), .stride = 1});
 	for (int i = 0; i < n; i++)
-		lv_const(l, acc[i] = lv_new(l, lanes), (float)i);
+		lv_load(l, acc[i] = new (l, lanes),
+			(struct mem){.buf = out, .at = ix_c(l, i * lanes), .stride = 1});
 	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, PEAK_STEPS), 1, true, &v);
 	for (int i = 0; i < n; i++)
-		lv_set(l, acc[i], V_FMA, acc[i], x, y, -1);
+		if (dots)
+			lv_dot4(l, acc[i], V_DOT4U, x, y, acc[i], false);
+		else
+			lv_set(l, acc[i], V_FMA, acc[i], x, y, -1);
 	for_end(l, f);
 	for (int i = 0; i < n; i++)
 		lv_store(l, acc[i], (struct mem){.buf = out, .at = ix_c(l, i * lanes), .stride = 1});
@@ -136,9 +173,10 @@ static struct loops *peak_loops(struct bench *b)
 	return l;
 }
 
-static double peak_gflops(const struct bench *b)
+static double peak_gflops(const struct bench *b, bool dots)
 {
-	return 2. * (b->tg.regs > 16 ? PEAK_ACCS : 12) * PEAK_STEPS * b->tg.lanes / (double)b->peak_ns;
+	return (dots ? 8. : 2.) * (b->tg.regs > 16 ? PEAK_ACCS : 12) * PEAK_STEPS * b->tg.lanes /
+	       (double)b->peak_ns[dots];
 }
 
 static int load_loops(struct bench *b, const struct loops *l, struct dev_code **out)
@@ -148,15 +186,20 @@ static int load_loops(struct bench *b, const struct loops *l, struct dev_code **
 	return rc < 0 ? rc : b->dev->load(object.p, object.n, out);
 }
 
-/* Elements in guarded pages, with alignment and surroundings as in a plan; NULL: no memory. */
-static void *buffer(struct bench *b, int64_t elems)
+/* Memory in guarded pages, with alignment and surroundings as in a plan; NULL: no memory. */
+static void *buffer(struct bench *b, int64_t bytes)
 {
 	struct buffer *n = ARENA_ARRAY(&b->a, struct buffer, 1);
-	if (pages_open(&n->pages, (size_t)elems * 4, PAGES_GUARDED) < 0)
+	if (pages_open(&n->pages, (size_t)bytes, PAGES_GUARDED) < 0)
 		return NULL;
 	n->next = b->buffers;
 	b->buffers = n;
 	return n->pages.p;
+}
+
+static size_t each(const struct task *t, const struct code_buf *b)
+{
+	return b->operand < 0 ? 1 : dtype_bytes(t->operand[b->operand].dtype);
 }
 
 static int build(struct bench *b, const struct task *t, void *const *plain, struct kernel *k)
@@ -171,12 +214,15 @@ static int build(struct bench *b, const struct task *t, void *const *plain, stru
 			k->bufs[i] = plain[cb->operand];
 			continue;
 		}
-		int64_t elems = cb->packed ? pack_elems(&cb->packing) : k->m.scratch_bytes / 4;
-		if (!(k->bufs[i] = buffer(b, elems)))
+		int64_t elems = cb->packed ? pack_elems(&cb->packing) : k->m.scratch_bytes;
+		if (!(k->bufs[i] = buffer(b, elems * (int64_t)each(t, cb))))
 			return E_NOMEM;
 		if (cb->packed)
-			pack_run(&cb->packing, plain[cb->operand], k->bufs[i]);
+			pack_run_type(&cb->packing, t->operand[cb->operand].dtype, plain[cb->operand],
+				      k->bufs[i]);
 	}
+	for (int i = 0; i < k->m.nbufs; i++)
+		k->bytes[i] = (size_t)k->m.buf[i].elems * each(t, &k->m.buf[i]);
 	k->extent = code_extent(&k->m, 0, k->m.param);
 	k->best_ns = INT64_MAX;
 	return k->extent < 0 ? (int)k->extent : E_OK;
@@ -192,10 +238,10 @@ static void chill(const struct kernel *k)
 {
 	for (int i = 0; i < k->m.nbufs; i++)
 		if (k->m.buf[i].role == BUF_CONST)
-			evict_range(k->bufs[i], (size_t)k->m.buf[i].elems * 4);
+			evict_range(k->bufs[i], k->bytes[i]);
 	for (int i = 0; i < k->m.nbufs; i++)
 		if (k->m.buf[i].role == BUF_IN)
-			evict_by_reading(k->bufs[i], (size_t)k->m.buf[i].elems * 4);
+			evict_by_reading(k->bufs[i], k->bytes[i]);
 }
 
 static void run_once(struct bench *b, struct kernel *k)
@@ -210,25 +256,37 @@ static void run_once(struct bench *b, struct kernel *k)
 static void run_limits(struct bench *b)
 {
 	void *bufs[1] = {b->peak_out};
-	int64_t t = clock_now(b->clock);
-	b->dev->run(b->peak, 0, bufs, NULL, 0, 1);
-	keep_min(&b->peak_ns, clock_now(b->clock) - t);
+	for (int i = 0; i < 2; i++) {
+		int64_t t = clock_now(b->clock);
+		b->dev->run(b->peak[i], 0, bufs, NULL, 0, 1);
+		keep_min(&b->peak_ns[i], clock_now(b->clock) - t);
+		for (int j = 0; j < PEAK_ACCS * 16; j++)
+			b->peak_out[j] = .5f;
+	}
 	if (!b->copy_bytes)
 		return;
-	t = clock_now(b->clock);
+	int64_t t = clock_now(b->clock);
 	memcpy(b->to, b->from, b->copy_bytes);
 	__asm__ volatile("" ::"r"(b->to) : "memory");
 	keep_min(&b->copy_ns, clock_now(b->clock) - t);
 }
 
-/* Random data in every operand's physical layout. */
+static void fill_one(struct bench *b, const struct operand *o, void *p, int64_t n)
+{
+	if (o->dtype == DT_F32)
+		rng_fill(&b->rng, p, (size_t)n);
+	for (int64_t i = 0; i < n * (int64_t)dtype_bytes(o->dtype) && o->dtype != DT_F32; i++)
+		((uint8_t *)p)[i] = o->dtype == DT_I32 ? 0 : (uint8_t)rng_below(&b->rng, 256);
+}
+
+/* Random data in every operand's physical layout; integers of 4 bytes are 0. */
 static int fill(struct bench *b, const struct task *t, void **plain)
 {
 	for (int i = 0; i < t->noperands; i++) {
 		int64_t n = operand_elems(&t->operand[i]);
-		if (!(plain[i] = buffer(b, n)))
+		if (!(plain[i] = buffer(b, n * (int64_t)dtype_bytes(t->operand[i].dtype))))
 			return E_NOMEM;
-		rng_fill(&b->rng, plain[i], (size_t)n);
+		fill_one(b, &t->operand[i], plain[i], n);
 	}
 	return E_OK;
 }
@@ -274,13 +332,13 @@ static void show(const struct bench *b, const struct subject *s, const struct ke
 {
 	const struct subject_text *c = &s->text;
 	double draft_us = space_draft(s->space, k->cand) / 1e3;
-	double gflops = task_flops(&s->t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b);
+	double gflops = task_flops(&s->t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b, s->dots);
 	double share = c->copies ? (double)b->copy_ns / (double)k->best_ns : of_peak;
 	if (b->json) {
 		printf("{\"case\":\"%s\",\"schedule\":\"%s\",\"cand\":\"%s\",\"us\":%.2f,\"gflops\":%.1f,"
 		       "\"peak_gflops\":%.1f,"
 		       "\"of\":\"%s\",\"share\":%.4f,\"wanted\":%.2f,\"draft_us\":%.2f}\n",
-		       c->name, what, k->cand, (double)k->best_ns / 1e3, gflops, peak_gflops(b),
+		       c->name, what, k->cand, (double)k->best_ns / 1e3, gflops, peak_gflops(b, s->dots),
 		       c->copies ? "copy" : "peak", share, c->floor, draft_us);
 		return;
 	}
@@ -293,7 +351,7 @@ static int make_copy(struct bench *b, const struct task *t)
 {
 	int64_t elems = (operand_elems(&t->operand[0]) + operand_elems(&t->operand[3])) / 2;
 	b->copy_bytes = (size_t)elems * 4;
-	if (!(b->from = buffer(b, elems)) || !(b->to = buffer(b, elems)))
+	if (!(b->from = buffer(b, elems * 4)) || !(b->to = buffer(b, elems * 4)))
 		return E_NOMEM;
 	memset(b->from, 1, b->copy_bytes);
 	return E_OK;
@@ -309,9 +367,11 @@ static int make_subject(struct bench *b, struct subject_text text)
 	int rc = task_parse(text.text, &s->t);
 	if (rc < 0)
 		return fail_in(rc, "%s", text.name);
-	for (int i = 0; i < s->t.noperands; i++)
-		if (s->t.nsyms || s->t.operand[i].dtype != DT_F32)
-			return fail(E_UNSUPPORTED, "%s does not have constant shapes and f32", text.name);
+	const struct task *groups = task_groups(&b->a, &s->t);
+	if (s->t.nsyms)
+		return fail(E_UNSUPPORTED, "%s does not have constant shapes", text.name);
+	for (int i = 0; i < s->t.nstages; i++)
+		s->dots |= stage_sum(groups, &groups->stage[i]) == SUM_DOT;
 	if ((rc = fill(b, &s->t, plain)) >= 0 && (!text.copies || (rc = make_copy(b, &s->t)) >= 0))
 		rc = candidates(b, s, plain);
 	return rc < 0 ? fail_in(rc, "%s", text.name) : E_OK;
@@ -355,7 +415,7 @@ static int best_drafted(const struct subject *s)
 
 static void run_all(struct bench *b)
 {
-	b->peak_ns = b->copy_ns = INT64_MAX;
+	b->peak_ns[0] = b->peak_ns[1] = b->copy_ns = INT64_MAX;
 	for (int done = 0; done < b->runs; done += BURST)
 		for (int i = 0; i < b->nsubjects; i++)
 			burst(b, &b->subject[i], done);
@@ -383,7 +443,9 @@ static int open_bench(struct bench *b)
 		return fail(E_NOTFOUND, "this build has no llvm emitter or no cpu device");
 	b->clock = b->dev->clock();
 	rc = b->dev->probe(&b->tg);
-	if (rc < 0 || (rc = load_loops(b, peak_loops(b), &b->peak)) < 0)
+	for (int i = 0; i < 2 && rc >= 0; i++)
+		rc = load_loops(b, peak_loops(b, i), &b->peak[i]);
+	if (rc < 0)
 		return rc;
 	b->peak_out = arena_aligned(&b->a, sizeof(float) * PEAK_ACCS * 16, 64);
 	for (int i = 0; i < PEAK_ACCS * 16; i++)

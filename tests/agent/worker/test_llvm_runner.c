@@ -103,8 +103,8 @@ static void spoil(struct loops *l, struct stmt *s)
 				s->mem.valid = ix_c(l, l->lanes[s->a] - 1);
 			else
 				s->mem.at = ix_add(l, s->mem.at, ix_c(l, by[defect]));
-		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->imm == 7.f) {
-			s->imm = 8;
+		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->whole == 7) {
+			s->whole = 8; /* the zero point */
 		}
 	}
 }
