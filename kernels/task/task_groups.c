@@ -32,7 +32,8 @@ static bool covers(const struct task *t, const struct stage *st, const struct re
 	       st->axis[axis].extent == t->operand[r->operand].dims.d[d];
 }
 
-/* Whether four neighbours along the dim always lie side by side in memory and in one block. */
+/* Whether four neighbours along the dim, from a multiple of four on, lie side by side in memory, even if the
+ * dim ends among them. */
 static bool in_fours(const struct operand *o, int d)
 {
 	const struct layout *l = &o->layout;
@@ -77,8 +78,6 @@ static bool find_axis(const struct task *t, const struct stage *st, struct group
 		int d = dim_of(t, x, a), e = dim_of(t, w, a);
 		if (d < 0 || e < 0 || !covers(t, st, w, e, a) || !in_fours(o, d) ||
 		    !aligned(st, &x->dim[d], a) || index_guarded(t, st, x, d))
-			continue;
-		if (st->axis[a].extent % GROUP && !covers(t, st, x, d, a))
 			continue;
 		*g = (struct grouped){a, g->image, g->weights, d, e};
 		return true;

@@ -34,8 +34,8 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * whose bytes lie side by side in both operands (channels innermost, in blocks of a multiple of 4), four
  * steps along it become one: the axis, the dims and their layouts count groups of four bytes, and
  * operand.group is set. So rules, drafts and lowering treat such a stage like one of f32 with a quarter of
- * the steps. A last group may reach past the axis' end: into the input's padding, whose bytes are multiplied
- * by zero, as the packed constant is 0 there. Returns t itself if there is nothing to group. */
+ * the steps. A last group may reach past the axis' end: these bytes of the input are multiplied by zero, as
+ * the packed constant is 0 there. Returns t itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
 bool stage_exact(const struct task *t, const struct stage *st); /* it writes bytes */
 /* Least and greatest value of u8 or i8. */

@@ -29,23 +29,27 @@ static inline int zero_point(struct rng *r, const char *type)
 }
 
 /* Epilogues: r2 is a bias, r3 a scale per channel, r4 a residual. */
-static const char *const byte_post[] = {"",
-					"post acc 0.00123 mul rint\n",
-					"post acc r2 add\n",
-					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
-					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
-					"post acc r2 add r3 mul 0.003 mul rint 7 add\n",
-					"post acc r2 add r3 mul 0.003 mul 128.5 add\n",
-					"post acc r2 add r3 mul 0.01 mul r4 0.71 mul add rint 3 sub\n",
-					"post acc r2 add r3 mul 0.01 mul 0 max r4 add 3 div rint\n",
-					"post acc r2 add acc r3 div acc select abs sqrt\n"};
+static const char *const byte_post[] = {
+    "", "post acc 0.00123 mul rint\n", "post acc r2 add\n", "post acc r2 add r3 mul 0.003 mul rint 7 add\n",
+    "post acc r2 add r3 mul 0.003 mul rint 7 add\n", "post acc r2 add r3 mul 0.003 mul rint 7 add\n",
+    "post acc r2 add r3 mul 0.003 mul 128.5 add\n", "post acc r2 add r3 mul 0.003 mul 4 add\n",
+    "post acc r2 add r3 mul 0.01 mul r4 0.71 mul add rint 3 sub\n",
+    "post acc r2 add r3 mul 0.01 mul 0 max r4 add 3 div rint\n",
+    "post acc r2 add acc r3 div acc select abs sqrt\n",
+    /* what differs if sums are rounded, or if products are fused */
+    "post acc r2 add 16777216 sub 0.0123 mul rint\n",
+    "post acc r3 mul 0.1 add acc r3 mul sub 0.1 sub 1000 mul rint 9 add\n"};
+
+static const char *const float_post[] = {"", "post acc r2 add\n",
+					 "post acc r2 add r3 mul 0.003 mul 128.5 add\n"};
 
 enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS };
 
 static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv kind)
 {
 	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8",
-		   *yt = pick(r, 0, 4) ? one_of(r, byte_types, 2) : "f32", *post = one_of(r, byte_post, 10);
+		   *yt = pick(r, 0, 4) ? one_of(r, byte_types, 2) : "f32",
+		   *post = one_of(r, yt[0] == 'f' ? float_post : byte_post, yt[0] == 'f' ? 3 : 13);
 	int g = kind == BYTES_GROUPS ? pick(r, 2, 3) : 1, kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
 	int cg = kind == BYTES_DEPTHWISE ? 1 : pick(r, 0, 1) ? 4 * pick(r, 1, 9) : pick(r, 1, 36);
 	int k = g * kg, c = kind == BYTES_DEPTHWISE ? k : g * cg, rs = pick(r, 1, 3), stride = pick(r, 1, 2),
@@ -54,7 +58,8 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 	int h = (oh - 1) * stride + (rs - 1) * dil + 1 - 2 * pad,
 	    w = (ow - 1) * stride + (rs - 1) * dil + 1 - 2 * pad;
 	const int in[] = {n, c, h < 1 ? 1 : h, w < 1 ? 1 : w}, out[] = {n, k, oh, ow};
-	bool bias = strstr(post, "r2"), scale = strstr(post, "r3"), residual = strstr(post, "r4");
+	bool residual = strstr(post, "r4"), scale = residual || strstr(post, "r3"),
+	     bias = scale || strstr(post, "r2");
 	buf_puts(b, "task syms=0\n");
 	byte_image(b, r, "X", "in", xt, in, pick(r, 0, 1) ? pad : 0, pad ? zero_point(r, xt) : 0);
 	buf_printf(b, "operand W const %s [%d,%d,%d,%d] plain\n", wt, k, cg, rs, rs);
@@ -131,24 +136,28 @@ static inline void gen_byte_pool(struct buf *b, struct rng *r)
 
 static inline void gen_byte_map(struct buf *b, struct rng *r)
 {
-	static const char *const body[] = {"r0 3 sub 0.37 mul r1 5 sub 1.21 mul add 0.77 mul rint 9 add",
-					   "r0 0.011 div rint 128 add",
-					   "r0 r1 max",
-					   "r0 r1 lt r0 r1 select",
-					   "r0 r1 div",
-					   "r0 abs sqrt r1 mul 3.3 sub",
-					   "r0 128 sub neg r1 square min",
-					   "r0 0.5 mul"};
+	static const char *const body[] = {
+	    "r0 3 sub 0.37 mul r1 5 sub 1.21 mul add 0.77 mul rint 9 add",
+	    "r0 0.011 div rint 128 add",
+	    "r0 r1 max",
+	    "r0 r1 lt r0 r1 select",
+	    "r0 r1 div",
+	    "r0 abs sqrt r1 mul 3.3 sub",
+	    "r0 128 sub neg r1 square min",
+	    "r0 0.37 mul r1 1.21 mul add r0 0.37 mul sub r1 1.21 mul sub 524288 mul rint 100 "
+	    "add",
+	    "r0 0.5 mul"};
 	static const char *const types[] = {"u8", "i8", "u8", "i8", "f32"};
 	int c = pick(r, 1, 35), h = pick(r, 1, 6), w = pick(r, 1, 21), kind = pick(r, 0, 3);
-	const char *text = one_of(r, body, 8), *const second[] = {"n,c,y,x", "0,c,0,0", "0,0,y,x", "0,0,0,0"};
+	const char *text = one_of(r, body, 9), *const second[] = {"n,c,y,x", "0,c,0,0", "0,0,y,x", "0,0,0,0"};
 	const int dims[] = {1, c, h, w}, other[] = {1, kind < 2 ? c : 1, kind % 2 ? 1 : h, kind % 2 ? 1 : w};
 	buf_puts(b, "task syms=0\n");
 	byte_image(b, r, "X", "in", one_of(r, types, 5), dims, pick(r, 0, 1), 0);
 	bool two = strstr(text, "r1");
 	if (two)
 		byte_image(b, r, "Z", pick(r, 0, 1) ? "in" : "const", one_of(r, types, 5), other, 0, 0);
-	byte_image(b, r, "Y", "out", one_of(r, types, 5), dims, pick(r, 0, 1), 0);
+	byte_image(b, r, "Y", "out", one_of(r, types, strstr(text, "524288") ? 4 : 5), dims, pick(r, 0, 1),
+		   0);
 	buf_printf(b, "stage n:1 c:%d y:%d x:%d\nread X [n,c,y,x]\n", c, h, w);
 	if (two)
 		buf_printf(b, "read Z [%s]\n", second[kind]);

@@ -481,7 +481,8 @@ static inline void case_table(struct kcase *c, int i, struct rng *r)
 	int32_t *p = arena_alloc(&c->a, (size_t)c->t.operand[i].dims.d[0] * 4);
 	bool values = case_values(c, i);
 	for (int64_t j = 0; j < c->t.operand[i].dims.d[0]; j++)
-		p[j] = values ? (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16)
+		p[j] = values ? (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16) +
+				    (rng_below(r, 4) ? 0 : 1 << 24)
 			      : (int32_t)rng_below(r, (uint32_t)c->t.operand[i].dims.d[0]);
 	c->plain[i] = c->phys[i] = c->ref[i] = p;
 	c->elems[i] = c->t.operand[i].dims.d[0];

@@ -207,6 +207,103 @@ TEST(random_schedules_of_bytes)
 	many_random(900, byte_text);
 }
 
+/* A sum that f32 cannot hold: the bias leaves only its last digits. */
+TEST(sums_beyond_f32)
+{
+	static const char *const weights[] = {"u8", "i8"}; /* single bytes; groups */
+	struct target tg = case_board(16, 32);
+	for (int i = 0; i < 2; i++)
+		for (int n = 256; n <= 1028; n += 4) {
+			struct kcase c;
+			struct rng r;
+			struct space *s;
+			char text[512], cand[CAND_MAX];
+			bool infeasible;
+			int32_t sum = 0;
+			snprintf(
+			    text, sizeof text,
+			    "task syms=0\noperand X in u8 [%d] plain\noperand W const %s [20,%d] plain\n"
+			    "operand B const i32 [20] plain\noperand Y out u8 [20] plain\n"
+			    "stage k:20 | c:%d\nread X [c]\nread W [k,c]\nread B [k]\nbody r0 r1 mul\nsum\n"
+			    "post acc r2 add\nwrite Y [k]\n",
+			    n, weights[i], n, n);
+			rng_seed(&r, (uint64_t)n);
+			REQUIRE_OK(case_parse(&c, text, &r));
+			for (int k = 0; k < 20 * n; k++) { /* all rows alike */
+				uint8_t w = (uint8_t)((i ? 127 : 255) - k % n % 2);
+				((uint8_t *)c.plain[1])[k] = ((uint8_t *)c.phys[1])[k] =
+				    ((uint8_t *)c.ref[1])[k] = w;
+				if (k < n) {
+					((uint8_t *)c.phys[0])[k] = ((uint8_t *)c.ref[0])[k] = 255;
+					sum += 255 * w;
+				}
+			}
+			for (int k = 0; k < 20; k++)
+				((int32_t *)c.ref[2])[k] = 7 * k - sum;
+			REQUIRE_OK(task_reference(&c.t, c.ref, &c.a));
+			for (int k = 0; k < 20; k++)
+				CHECK(((uint8_t *)c.ref[3])[k] == 7 * k);
+			REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+			space_default(s, cand);
+			CHECK(case_interpret(&c, cand, &tg, &infeasible) == 0);
+			arena_free(&c.a);
+		}
+}
+
+/* Copies a task's text and gives some operands another type. */
+static void mix_types(const char *s, struct rng *r, struct buf *out)
+{
+	static const char *const types[] = {"u8", "i8", "f32", "i32"};
+	for (; *s; s += strcspn(s, "\n") + 1) {
+		char name[9], role[9], type[9];
+		int at = 0;
+		if (sscanf(s, "operand %8s %8s %8s%n", name, role, type, &at) == 3 && pick(r, 0, 2) == 0) {
+			buf_printf(out, "operand %s %s %s", name, role, types[rng_below(r, 20) % 10 % 4]);
+			s += at;
+		}
+		buf_add(out, s, strcspn(s, "\n") + 1);
+	}
+}
+
+/* Every mixture of types that task_check accepts is lowered to a nest that loops_check accepts; bytes are
+ * right. */
+TEST(types_in_any_mixture)
+{
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	int ran = 0;
+	for (uint64_t seed = 1; seed <= 1500; seed++) {
+		struct rng r;
+		struct buf text = {0}, mixed = {0};
+		struct kcase c;
+		struct space *s;
+		char cand[CAND_MAX];
+		bool infeasible;
+		rng_seed(&r, seed);
+		(seed % 3 ? byte_text : case_text)(&text, &r);
+		mix_types(buf_str(&text), &r, &mixed);
+		int rc = case_parse(&c, buf_str(&mixed), &r);
+		if (rc >= 0) {
+			REQUIRE_OK(space_make(&c.a, &c.t, &tg[seed % 3], NULL, &s));
+			space_default(s, cand);
+			if (seed % 2)
+				REQUIRE_OK(space_random(s, &r, cand));
+			double err = case_interpret(&c, cand, &tg[seed % 3], &infeasible);
+			bool bytes = c.t.operand[c.t.stage[c.t.nstages - 1].out.operand].dtype != DT_F32;
+			if (err < 0 || (bytes && err != 0))
+				printf("seed %llu: %g %s\n%s\n%s", (unsigned long long)seed, err,
+				       err < 0 ? err_text() : "", cand, buf_str(&mixed));
+			REQUIRE(err >= 0 && (!bytes || err == 0));
+			ran++;
+		} else {
+			CHECK(rc == E_CORRUPT);
+		}
+		buf_free(&text);
+		buf_free(&mixed);
+		arena_free(&c.a);
+	}
+	CHECK(ran > 500);
+}
+
 /* A constant that is read outside of its bounds gives its fill value there, although packing supports only
  * 0. */
 TEST(constants_with_a_fill_value)
