@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised operators. Integers become doubles with their zero point subtracted. Every product and sum of
- * 8-bit values is exact, so the shared inner products are used; results are rounded half to even and
- * saturated. */
-#include "kernels/graph/dense.h"
+/* Quantised operators. Products are s32 sums of bytes (kernels/graph/dense8.h): a convolution's filters, or
+ * the rows of a matrix, are multiplied with panels of columns, and zero points and bias are added to the sums
+ * of each row. Rounding to bytes is the formula of dense8.h. */
+#include "kernels/graph/dense8.h"
+#include "kernels/graph/geometry.h"
 #include "kernels/graph/matmul.h"
+#include "kernels/graph/op_quant.h"
 #include "kernels/graph/shapes.h"
 #include "kernels/task/walk.h"
 
@@ -18,8 +20,10 @@ static const struct op_row rows[] = {
     {"DequantizeLinear", 10, 0, 2, 3, 1, 1, Q_DEQUANTIZE, "axis block_size output_dtype"},
     {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC, ""},
     {"MatMulInteger", 10, 0, 2, 4, 1, 1, Q_MATMUL_INT, ""},
-    {"QLinearConv", 10, 0, 8, 9, 1, 1, Q_CONV, WINDOW},
-    {"QLinearMatMul", 10, 0, 8, 8, 1, 1, Q_MATMUL, ""},
+    {"QLinearConv", 10, QUANT_OPSET - 1, 8, 9, 1, 1, Q_CONV, WINDOW},
+    {"QLinearConv", QUANT_OPSET, 0, 8, 9, 1, 1, Q_CONV, WINDOW " low high"},
+    {"QLinearMatMul", 10, QUANT_OPSET - 1, 8, 8, 1, 1, Q_MATMUL, ""},
+    {"QLinearMatMul", QUANT_OPSET, 0, 8, 9, 1, 1, Q_MATMUL, "low high"},
     {"QuantizeLinear", 10, 0, 2, 3, 1, 1, Q_QUANTIZE, "axis block_size output_dtype precision saturate"},
     {0},
 };
@@ -122,17 +126,56 @@ static int infer_dequantize(struct opctx *c)
 	return out_set(c, 0, to, &c->in[0].shape);
 }
 
+static struct dense8_bytes limits_of(enum dtype t, int32_t zero)
+{
+	return (struct dense8_bytes){t == DT_I8 ? -128 : 0, t == DT_I8 ? 127 : 255, zero};
+}
+
+/* Whether lines of elements with the same parameters, f32 to bytes or back, are long enough for the fast
+ * loops. */
+static bool has_lines(const struct opctx *c, const struct params *p)
+{
+	const struct tensor *byte = c->code == Q_QUANTIZE ? &c->out[0] : &c->in[0];
+	const struct tensor *real = c->code == Q_QUANTIZE ? &c->in[0] : &c->out[0];
+	bool lines = !p->block || (p->inner >= 8 && !node_int(c->node, "block_size", 0));
+	return lines && real->dtype == DT_F32 && c->in[1].dtype == DT_F32 &&
+	       dtype_in(byte->dtype, DTYPES_8);
+}
+
+static void eval_lines(struct opctx *c, const struct params *p)
+{
+	enum dense8_isa isa = dense8_isa();
+	int64_t count = shape_count(&c->in[0].shape), n = p->block ? p->inner : count;
+	for (int64_t at = 0; at < count; at += n) {
+		int64_t k = params_at(p, c, at);
+		float scale = ((const float *)c->in[1].data)[k];
+		int32_t zero = in_there(c, 2) ? (int32_t)tensor_get_i64(&c->in[2], k) : 0;
+		if (c->code == Q_QUANTIZE)
+			dense8_quantise(isa, n, (const float *)c->in[0].data + at, scale,
+					limits_of(c->out[0].dtype, zero), (uint8_t *)c->out[0].data + at);
+		else
+			dense8_dequantise(isa, n, (const uint8_t *)c->in[0].data + at,
+					  c->in[0].dtype == DT_I8, scale, zero, (float *)c->out[0].data + at);
+	}
+}
+
 static int eval_linear(struct opctx *c)
 {
 	struct params p;
 	int rc = params_plan(c, &p);
 	int64_t count = shape_count(&c->in[0].shape);
+	if (rc >= 0 && has_lines(c, &p)) {
+		eval_lines(c, &p);
+		return E_OK;
+	}
 	for (int64_t i = 0; rc >= 0 && i < count; i++) {
 		int64_t k = params_at(&p, c, i);
 		double scale = tensor_get(&c->in[1], k), zero = in_there(c, 2) ? tensor_get(&c->in[2], k) : 0;
 		double v = tensor_get(&c->in[0], i);
 		/* the quotient is rounded to float first, because the operator is defined on floats */
 		v = c->code == Q_QUANTIZE ? rint((float)(v / scale)) + zero : (v - zero) * scale;
+		if (c->code == Q_QUANTIZE && isnan(v))
+			v = -INFINITY; /* ONNX Runtime: the lowest integer */
 		store_f64(&c->out[0], i, 1, &v);
 	}
 	return rc;
@@ -182,7 +225,7 @@ static struct places places_of(const struct opctx *c)
 {
 	if (c->code == Q_CONV_INT || c->code == Q_MATMUL_INT)
 		return (struct places){0, 1, -1, 2, -1, 3, -1, -1, -1};
-	return (struct places){0, 3, 1, 2, 4, 5, 6, 7, c->code == Q_CONV ? 8 : -1};
+	return (struct places){0, 3, 1, 2, 4, 5, 6, 7, 8};
 }
 
 /* Element k of a parameter, or its only element; `fallback` if absent. */
@@ -257,77 +300,370 @@ static int infer_product(struct opctx *c)
 	return out_set(c, 0, p.y_zero >= 0 ? c->in[p.y_zero].dtype : DT_I32, &out);
 }
 
-/* Stores exact sums to outputs [at, at + n), unscaled or scaled (row r of x, column or filter k of w). */
-static void finish(struct opctx *c, const struct places *p, int64_t r, int64_t k, int64_t k_step, int64_t at,
-		   int64_t n, double *sum)
+enum { W = DENSE8_WIDTH, ROWS = 32 /* whose sums, 8 KiB, stay in the L1 */ };
+
+/* A product of s8 rows with u8 columns in work. Where an operand has the other signedness, 128 is added to it
+ * or taken from it, and to its zero point. */
+struct product {
+	enum dense8_isa isa;
+	const struct opctx *c;
+	const struct places *p;
+	int64_t depth;
+	const int8_t *ones; /* [depth]; NULL: zero points of rows are all 0 */
+	int64_t *offset;    /* [depth]: where the rows of a panel begin */
+	void *panel, *scratch;
+	uint8_t flip;      /* of the columns' bytes */
+	size_t out_bytes;  /* of an element */
+	bool scaled;       /* to bytes; else the sums are the output */
+	bool row_params;   /* rows have parameters x (matrices); else w (filters) */
+	struct dense8_bytes to;
+	struct dense8_columns col; /* of the panel */
+	float col_scale[W], y_scale;
+	uint32_t sum[ROWS * W];
+	union {
+		uint8_t byte[W];
+		uint32_t sum[W];
+	} line; /* finished */
+};
+
+static int row_scale(const struct product *d)
 {
-	for (int64_t j = 0; p->y_scale >= 0 && j < n; j++) {
-		int64_t f = k + j * k_step;
-		double scale =
-		    param(c, p->x_scale, r, 1) * param(c, p->w_scale, f, 1) / param(c, p->y_scale, 0, 1);
-		sum[j] = rint(sum[j] * scale) + param(c, p->y_zero, 0, 0);
+	return d->row_params ? d->p->x_scale : d->p->w_scale;
+}
+
+static int row_zero(const struct product *d)
+{
+	return d->row_params ? d->p->x_zero : d->p->w_zero;
+}
+
+static bool any_zero_point(const struct product *d)
+{
+	int in = row_zero(d);
+	int64_t n = in >= 0 && in_there(d->c, in) ? shape_count(&d->c->in[in].shape) : 0;
+	bool flipped = d->c->in[d->row_params ? d->p->x : d->p->w].dtype == DT_U8;
+	for (int64_t i = 0; i < n; i++)
+		if (tensor_get_i64(&d->c->in[in], i))
+			return true;
+	return flipped;
+}
+
+/* The output's limits: those of its type, or closer ones of the attributes. */
+static struct dense8_bytes output_bytes(const struct opctx *c, const struct places *p)
+{
+	struct dense8_bytes b = limits_of(c->out[0].dtype, (int32_t)param(c, p->y_zero, 0, 0));
+	int64_t low = node_int(c->node, "low", b.low), high = node_int(c->node, "high", b.high);
+	b.low = low > b.low && low <= b.high ? (int32_t)low : b.low;
+	b.high = high < b.high && high >= b.low ? (int32_t)high : b.high;
+	return b;
+}
+
+static int product_open(struct product *d, struct opctx *c, const struct places *p, int64_t depth,
+			bool row_params)
+{
+	*d = (struct product){.isa = dense8_isa(), .c = c, .p = p, .depth = depth, .row_params = row_params};
+	const struct tensor *columns = &c->in[row_params ? p->w : p->x];
+	d->flip = columns->dtype == DT_I8 ? 0x80 : 0;
+	d->scaled = p->y_scale >= 0;
+	d->out_bytes = d->scaled ? 1 : sizeof(int32_t);
+	if (d->scaled)
+		d->to = output_bytes(c, p);
+	d->y_scale = (float)param(c, p->y_scale, 0, 1);
+	d->offset = arena_try(c->arena, (size_t)depth + 1, sizeof *d->offset);
+	d->panel = arena_try(c->arena, dense8_panel_bytes(depth) + W, 1);
+	d->scratch = arena_try(c->arena, dense8_scratch_bytes(depth) + W, 1);
+	if (!d->offset || !d->panel || !d->scratch)
+		return E_NOMEM;
+	if (!any_zero_point(d))
+		return E_OK;
+	int8_t *ones = arena_try(c->arena, (size_t)depth + 1, 1);
+	if (!ones)
+		return E_NOMEM;
+	memset(ones, 1, (size_t)depth);
+	d->ones = ones;
+	return E_OK;
+}
+
+/* The s8 rows of an operand that has them row by row: itself, or a copy less 128. */
+static const int8_t *signed_rows(struct opctx *c, const struct tensor *t, int64_t *sub)
+{
+	int64_t n = shape_count(&t->shape);
+	*sub = t->dtype == DT_U8 ? 128 : 0;
+	if (!*sub)
+		return t->data;
+	uint8_t *copy = arena_try(c->arena, (size_t)n + 1, 1);
+	for (int64_t i = 0; copy && i < n; i++)
+		copy[i] = ((const uint8_t *)t->data)[i] ^ 0x80;
+	return (const int8_t *)copy;
+}
+
+/* Packs the `width` columns at b + offset[], and sets their parameters: number k, k + step and so on. */
+static void panel_load(struct product *d, const uint8_t *b, int width, int64_t k, int64_t step)
+{
+	const struct opctx *c = d->c;
+	int scale = d->row_params ? d->p->w_scale : d->p->x_scale;
+	int zero = d->row_params ? d->p->w_zero : d->p->x_zero;
+	dense8_pack(d->isa, d->depth, b, d->offset, width, d->flip, d->panel);
+	for (int x = 0; x < W && (step || !x); x++) {
+		int64_t at = k + (x < width ? x : 0) * step;
+		d->col_scale[x] = (float)param(c, scale, at, 1);
+		d->col.zero[x] = (uint32_t)((int32_t)param(c, zero, at, 0) + d->flip);
+		d->col.add[x] = step && d->row_params ? (uint32_t)(int32_t)param(c, d->p->bias, at, 0) : 0;
 	}
-	store_f64(&c->out[0], at, n, sum);
+	for (int x = 1; x < W && !step; x++) {
+		d->col_scale[x] = d->col_scale[0];
+		d->col.zero[x] = d->col.zero[0];
+	}
+	if (d->ones)
+		dense8_rows(d->isa, d->depth, 1, d->ones, d->panel, width, d->scratch, d->col.total);
+}
+
+/* Parameters of a row. */
+struct row_params {
+	float scale;
+	uint32_t zero, add;   /* zero point; bias */
+	uint32_t factor;      /* of the columns' zero points: depth * zero point - sum of the row */
+};
+
+static void row_load(const struct product *d, const int8_t *a, int64_t k, int64_t sub, struct row_params *r)
+{
+	const struct opctx *c = d->c;
+	r->scale = (float)param(c, row_scale(d), k, 1);
+	r->zero = (uint32_t)((int32_t)param(c, row_zero(d), k, 0) - (int32_t)sub);
+	r->add = d->row_params ? 0 : (uint32_t)(int32_t)param(c, d->p->bias, k, 0);
+	r->factor = (uint32_t)d->depth * r->zero - (uint32_t)dense8_total(a, d->depth);
+}
+
+/* Finishes a row of sums into d->line. */
+static void row_finish(struct product *d, const struct row_params *r, int width, uint32_t *sum)
+{
+	float factor[W];
+	dense8_correct(d->isa, &d->col, r->add, r->factor, r->zero, sum);
+	if (!d->scaled) {
+		memcpy(d->line.sum, sum, sizeof d->line.sum);
+		return;
+	}
+	factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
+	for (int x = 1; x < W; x++)
+		factor[x] =
+		    d->row_params ? dense8_factor(r->scale, d->col_scale[x], d->y_scale) : factor[0];
+	dense8_requantise(d->isa, (width + 15) / 16 * 16, sum, factor, d->to, d->line.byte);
+}
+
+/* ---- convolution ---- */
+
+/* One group of one image, padded with the zero point. Along an axis with stride s, positions that differ by s
+ * lie side by side, in s phases: so all output pixels of a plane, with the few behind each line that do not
+ * count, read a run of bytes for each tap. */
+struct bytes_image {
+	struct filter_window w;
+	int64_t channels, pitch[3]; /* extents of a phase */
+	int64_t phase, channel;     /* bytes */
+	uint8_t *data;
+	bool whole; /* no padding: every byte is written by a load */
+};
+
+static int64_t image_at(const struct bytes_image *m, const int64_t *pos)
+{
+	int64_t phase = 0, at = 0;
+	for (int i = 0; i < 3; i++) {
+		phase = phase * m->w.stride[i] + pos[i] % m->w.stride[i];
+		at = at * m->pitch[i] + pos[i] / m->w.stride[i];
+	}
+	return phase * m->phase + at;
+}
+
+static int image_open(struct bytes_image *m, const struct filter_window *w, int64_t channels,
+		      struct arena *a)
+{
+	*m = (struct bytes_image){.w = *w, .channels = channels, .whole = true};
+	struct shape s = {.rank = 5, .d = {channels}};
+	m->phase = 1;
+	s.d[4] = 1;
+	for (int i = 0; i < 3; i++) {
+		int64_t padded = w->in[i] + w->begin[i] + w->end[i];
+		m->pitch[i] = (padded + w->stride[i] - 1) / w->stride[i];
+		m->phase *= m->pitch[i];
+		m->whole &= padded == w->in[i] && padded % w->stride[i] == 0;
+		s.d[1 + i] = m->pitch[i] * w->stride[i];
+	}
+	int rc = shape_check(&s, MAX_ELEMS);
+	if (rc < 0)
+		return fail_in(rc, "padded input");
+	m->channel = m->phase * span3(w->stride);
+	m->data = arena_try(a, (size_t)shape_count(&s) + W, 1);
+	return m->data ? E_OK : E_NOMEM;
+}
+
+/* A line of the input, into the phases of its axis. */
+static void load_line(const struct bytes_image *m, const uint8_t *x, uint8_t *to, int64_t first)
+{
+	int64_t n = m->w.in[2], step = m->w.stride[2];
+	for (int64_t phase = 0; phase < step; phase++) {
+		/* the first element of this phase */
+		int64_t i = (phase - first % step + step) % step;
+		uint8_t *at = to + phase * m->phase + (first + i) / step;
+		if (step == 1)
+			memcpy(at, x, (size_t)n);
+		for (; step > 1 && i < n; i += step)
+			*at++ = x[i];
+	}
+}
+
+static void image_load(struct bytes_image *m, const uint8_t *x, uint8_t zero)
+{
+	const struct filter_window *w = &m->w;
+	if (!m->whole)
+		memset(m->data, zero, (size_t)(m->channels * m->channel));
+	for (int64_t c = 0; c < m->channels; c++)
+		for (int64_t d = 0; d < w->in[0]; d++)
+			for (int64_t h = 0; h < w->in[1]; h++, x += w->in[2]) {
+				int64_t pos[3] = {d + w->begin[0], h + w->begin[1], 0};
+				load_line(m, x, m->data + c * m->channel + image_at(m, pos), w->begin[2]);
+			}
+}
+
+static void image_offsets(const struct bytes_image *m, int64_t *offset)
+{
+	const struct filter_window *w = &m->w;
+	for (int64_t c = 0; c < m->channels; c++)
+		for (int64_t d = 0; d < w->kernel[0]; d++)
+			for (int64_t h = 0; h < w->kernel[1]; h++)
+				for (int64_t x = 0; x < w->kernel[2]; x++) {
+					int64_t pos[3] = {d * w->dilation[0], h * w->dilation[1],
+							  x * w->dilation[2]};
+					*offset++ = c * m->channel + image_at(m, pos);
+				}
+}
+
+/* Copies finished pixels [q, q + width) of a plane's lines, which are `pitch` apart, to its output. */
+static void copy_pixels(const char *line, size_t bytes, int64_t q, int width, int64_t pitch, int64_t cols,
+			char *plane)
+{
+	for (int64_t x = 0; x < width;) {
+		int64_t row = (q + x) / pitch, col = (q + x) % pitch;
+		int64_t left = width - x, n = pitch - col < left ? pitch - col : left;
+		int64_t good = cols - col < n ? cols - col : n;
+		if (good > 0)
+			memcpy(plane + (row * cols + col) * (int64_t)bytes, line + x * (int64_t)bytes,
+			       (size_t)good * bytes);
+		x += n;
+	}
+}
+
+struct filters {
+	const int8_t *w; /* [n][taps] */
+	const struct row_params *row;
+	int64_t n;
+};
+
+/* The pixels of one plane of output: lines of the image from `at` on. */
+static void conv_plane(struct product *d, const struct bytes_image *m, int64_t at, const struct filters *f,
+		       char *out)
+{
+	const struct filter_window *w = &m->w;
+	int64_t pitch = m->pitch[2], pixels = (w->out[1] - 1) * pitch + w->out[2];
+	int64_t plane = span3(w->out) * (int64_t)d->out_bytes;
+	for (int64_t q = 0; q < pixels; q += W) {
+		int width = pixels - q < W ? (int)(pixels - q) : W;
+		panel_load(d, m->data + at + q, width, 0, 0);
+		for (int64_t r = 0; r < f->n; r += ROWS) {
+			int count = f->n - r < ROWS ? (int)(f->n - r) : ROWS;
+			dense8_rows(d->isa, d->depth, count, f->w + r * d->depth, d->panel, width, d->scratch,
+				    d->sum);
+			for (int i = 0; i < count; i++) {
+				row_finish(d, &f->row[r + i], width, d->sum + i * W);
+				copy_pixels((const char *)&d->line, d->out_bytes, q, width, pitch, w->out[2],
+					    out + (r + i) * plane);
+			}
+		}
+	}
 }
 
 static int eval_conv(struct opctx *c, const struct places *p)
 {
 	const struct shape *x = &c->in[p->x].shape, *s = &c->in[p->w].shape;
 	struct filter_window w;
-	struct conv v;
+	struct bytes_image m;
 	int rc = conv_window(c, x, s, &w);
-	int64_t group = conv_group(c);
-	if (rc < 0 || (rc = conv_open(&v, &w, s->d[1], c->arena)) < 0)
+	int64_t group = conv_group(c), sub, taps = shape_span(s, 1, s->rank), filters = s->d[0];
+	if (rc < 0)
 		return rc;
-	int64_t out = span3(w.out), filters = s->d[0], part = filters / group;
-	double *sum = arena_try(c->arena, (size_t)out + 1, sizeof *sum);
-	double *filter = arena_try(c->arena, (size_t)v.taps + 1, sizeof *filter);
-	if (!sum || !filter)
+	struct product *d = arena_try(c->arena, 1, sizeof *d);
+	struct row_params *row = arena_try(c->arena, (size_t)filters + 1, sizeof *row);
+	const int8_t *weights = signed_rows(c, &c->in[p->w], &sub);
+	if (!d || !row || !weights)
 		return E_NOMEM;
-	for (int64_t i = 0; i < x->d[0] * filters; i++) {
-		int64_t image = i / filters, f = i % filters;
-		if (f % part == 0)
-			conv_load(&v, &c->in[p->x], (image * group + f / part) * s->d[1] * span3(w.in),
-				  param(c, p->x_zero, 0, 0));
-		load_f64(&c->in[p->w], f * v.taps, 1, v.taps, filter);
-		for (int64_t t = 0; t < v.taps; t++)
-			filter[t] -= param(c, p->w_zero, f, 0);
-		for (int64_t j = 0; j < out; j++)
-			sum[j] = param(c, p->bias, f, 0);
-		conv_apply(&v, 1, filter, sum);
-		finish(c, p, 0, f, 0, i * out, out, sum);
+	if ((rc = image_open(&m, &w, s->d[1], c->arena)) < 0 ||
+	    (rc = product_open(d, c, p, taps, false)) < 0)
+		return rc;
+	image_offsets(&m, d->offset);
+	for (int64_t f = 0; f < filters; f++)
+		row_load(d, weights + f * taps, f, sub, &row[f]);
+	int64_t part = filters / group, in = s->d[1] * span3(w.in), out = span3(w.out);
+	for (int64_t i = 0; i < x->d[0] * group && out > 0; i++) {
+		int64_t f = i % group * part;
+		struct filters some = {weights + f * taps, row + f, part};
+		char *to = (char *)c->out[0].data + i * part * out * (int64_t)d->out_bytes;
+		image_load(&m, (const uint8_t *)c->in[p->x].data + i * in, (uint8_t)(int)param(c, p->x_zero, 0, 0));
+		for (int64_t z = 0; z < w.out[0]; z++)
+			conv_plane(d, &m, z * m.pitch[1] * m.pitch[2], &some,
+				   to + z * w.out[1] * w.out[2] * (int64_t)d->out_bytes);
 	}
 	return E_OK;
+}
+
+/* ---- matrix product ---- */
+
+static void matmul_bytes(struct product *d, const struct matmul *m, const int8_t *a, int64_t sub,
+			 const uint8_t *b, struct row_params *row, char *out)
+{
+	for (int64_t r = 0; r < m->m; r++)
+		row_load(d, a + r * m->k, r, sub, &row[r]);
+	for (int64_t x = 0; x < m->n; x += W) {
+		int width = m->n - x < W ? (int)(m->n - x) : W;
+		panel_load(d, b + x, width, x, 1);
+		for (int64_t r = 0; r < m->m; r += ROWS) {
+			int count = m->m - r < ROWS ? (int)(m->m - r) : ROWS;
+			dense8_rows(d->isa, d->depth, count, a + r * m->k, d->panel, width, d->scratch,
+				    d->sum);
+			for (int i = 0; i < count; i++) {
+				row_finish(d, &row[r + i], width, d->sum + i * W);
+				memcpy(out + ((r + i) * m->n + x) * (int64_t)d->out_bytes, &d->line,
+				       (size_t)width * d->out_bytes);
+			}
+		}
+	}
 }
 
 static int eval_matmul(struct opctx *c, const struct places *p)
 {
 	struct matmul m;
 	struct walk w;
+	int64_t sub;
 	int rc = matmul_plan(&c->in[p->x].shape, &c->in[p->w].shape, &m);
 	if (rc < 0)
 		return rc;
-	double *a = arena_try(c->arena, (size_t)(m.m * m.k) + 1, sizeof *a);
-	double *b = arena_try(c->arena, (size_t)(m.k * m.n) + 1, sizeof *b);
-	double *y = arena_try(c->arena, (size_t)(m.m * m.n) + 1, sizeof *y);
-	if (!a || !b || !y)
+	struct product *d = arena_try(c->arena, 1, sizeof *d);
+	struct row_params *row = arena_try(c->arena, (size_t)m.m + 1, sizeof *row);
+	const int8_t *a = signed_rows(c, &c->in[p->x], &sub);
+	if (!d || !row || !a)
 		return E_NOMEM;
+	if ((rc = product_open(d, c, p, m.k, true)) < 0)
+		return rc;
+	for (int64_t t = 0; t < m.k; t++)
+		d->offset[t] = t * m.n;
 	walk_open(&w, c->arena, m.batch.rank, m.batch.d, 3);
 	walk_like(&w, 0, &m.batch);
 	walk_like(&w, 1, &m.a);
 	walk_like(&w, 2, &m.b);
 	for (walk_start(&w); !w.done; walk_next(&w))
-		for (int64_t i = 0; i < w.n; i++) {
-			load_f64(&c->in[p->x], (w.at[1] + i * w.run[1]) * m.m * m.k, 1, m.m * m.k, a);
-			load_f64(&c->in[p->w], (w.at[2] + i * w.run[2]) * m.k * m.n, 1, m.k * m.n, b);
-			for (int64_t j = 0; j < m.m * m.k; j++)
-				a[j] -= param(c, p->x_zero, j / m.k, 0);
-			for (int64_t j = 0; j < m.k * m.n; j++)
-				b[j] -= param(c, p->w_zero, j % m.n, 0);
-			matmul_f64(m.m, m.n, m.k, a, b, y);
-			for (int64_t r = 0; r < m.m; r++)
-				finish(c, p, r, 0, 1, ((w.at[0] + i) * m.m + r) * m.n, m.n, y + r * m.n);
-		}
+		for (int64_t i = 0; i < w.n; i++)
+			matmul_bytes(d, &m, a + (w.at[1] + i * w.run[1]) * m.m * m.k, sub,
+				     (const uint8_t *)c->in[p->w].data +
+					 (w.at[2] + i * w.run[2]) * m.k * m.n,
+				     row,
+				     (char *)c->out[0].data +
+					 (w.at[0] + i) * m.m * m.n * (int64_t)d->out_bytes);
 	return E_OK;
 }
 

@@ -28,8 +28,9 @@ static void now_constant(struct graph *g, struct node *n, const struct tensor *t
 	n->dead = true;
 }
 
-/* Computes nodes whose inputs are all constant, once. Their outputs stay in the graph's arena. */
-static int fold_constants(struct graph *g, struct arena *scratch)
+/* Computes nodes whose inputs are all constant, once. Their outputs stay in the graph's arena. Nodes of type
+ * `but` are left out; NULL: none. */
+static int fold_nodes(struct graph *g, const char *but, struct arena *scratch)
 {
 	struct tensor *t = ARENA_ARRAY(scratch, struct tensor, g->nvalues + 1);
 	int folded = 0;
@@ -38,7 +39,7 @@ static int fold_constants(struct graph *g, struct arena *scratch)
 	for (int i = 0; i < g->nnodes; i++) {
 		struct node *n = &g->node[i];
 		bool known = all_constant(g, n->out, n->nout);
-		if (n->dead || (!known && !all_constant(g, n->in, n->nin)))
+		if (n->dead || (but && !strcmp(node_type(n), but)) || (!known && !all_constant(g, n->in, n->nin)))
 			continue;
 		int rc = known ? E_OK : until_check();
 		if (rc >= 0 && !known)
@@ -49,6 +50,17 @@ static int fold_constants(struct graph *g, struct arena *scratch)
 		folded++;
 	}
 	return folded;
+}
+
+static int fold_constants(struct graph *g, struct arena *scratch)
+{
+	return fold_nodes(g, NULL, scratch);
+}
+
+/* Leaves dequantised constants as they are, for pass_quant. */
+static int fold_quantised(struct graph *g, struct arena *scratch)
+{
+	return fold_nodes(g, "DequantizeLinear", scratch);
 }
 
 /* Whether the node returns its first input unchanged. */
@@ -108,8 +120,9 @@ static void drop_dead(struct graph *g, struct arena *scratch)
 int graph_optimize(struct graph *g)
 {
 	static int (*const pass[])(struct graph *, struct arena *) = {
-	    fold_constants, pass_rnn,    drop_identities, pass_norm,  pass_product, pass_pad,     pass_focus,
-	    pass_pool,      pass_stride, pass_concat,     pass_scale, pass_resize,  pass_siblings};
+	    fold_quantised, pass_quant,  fold_constants, pass_rnn,    drop_identities,
+	    pass_norm,      pass_product, pass_pad,      pass_focus,  pass_pool,
+	    pass_stride,    pass_concat, pass_scale,     pass_resize, pass_siblings};
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {
