@@ -147,7 +147,9 @@ static void widen_rows(int64_t depth, int rows, const int8_t *restrict a, int16_
 					   uint32_t *sum)                                                    \
 	{                                                                                                    \
 		vec c[4][2];                                                                                 \
-		memset(c, 0, sizeof c);                                                                      \
+		UNROLL                                                                                       \
+		for (int r = 0; r < rows; r++)                                                               \
+			c[r][0] = c[r][1] = set1(0);                                                         \
 		for (int64_t t = 0; t < pairs; t++) {                                                        \
 			vec b0 = load((const vec *)(panel + t * 2 * W));                                     \
 			vec b1 = load((const vec *)(panel + t * 2 * W + 2 * (lanes)));                       \
@@ -191,7 +193,12 @@ INLINE VNNI void vnni_tile(int rows, int vectors, int64_t depth, const int8_t *a
 {
 	__m512i c[6][4];
 	int64_t t = 0;
-	memset(c, 0, sizeof c);
+	UNROLL
+	for (int r = 0; r < rows; r++) {
+		UNROLL
+		for (int x = 0; x < vectors; x++)
+			c[r][x] = _mm512_setzero_si512();
+	}
 	for (; t + 4 <= depth; t += 4) {
 		__m512i b[4];
 		UNROLL
@@ -356,6 +363,25 @@ void dense8_requantise(enum dense8_isa isa, int64_t n, const uint32_t *sum, cons
 	BEST(requantise, n, sum, factor, (float)(to.low - to.zero), (float)(to.high - to.zero), to.zero, out);
 }
 
+INLINE void requantise_row(int64_t n, const uint32_t *restrict sum, uint32_t add, float factor, float low,
+			   float high, int32_t zero, uint8_t *restrict out)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = to_byte((float)(int32_t)(sum[i] + add) * factor, low, high, zero);
+}
+
+VERSIONS(requantise_row,
+	 (int64_t n, const uint32_t *restrict sum, uint32_t add, float factor, float low, float high,
+	  int32_t zero, uint8_t *restrict out),
+	 n, sum, add, factor, low, high, zero, out)
+
+void dense8_requantise_row(enum dense8_isa isa, int64_t n, const uint32_t *sum, uint32_t add, float factor,
+			   struct dense8_bytes to, uint8_t *out)
+{
+	BEST(requantise_row, n, sum, add, factor, (float)(to.low - to.zero), (float)(to.high - to.zero),
+	     to.zero, out);
+}
+
 INLINE void quantise(int64_t n, const float *restrict x, float scale, float low, float high, int32_t zero,
 		     uint8_t *restrict out)
 {
@@ -390,4 +416,32 @@ void dense8_dequantise(enum dense8_isa isa, int64_t n, const uint8_t *x, bool si
 		       float *out)
 {
 	BEST(dequantise, n, x, sign ? 0x80 : 0, scale, sign ? zero + 128 : zero, out);
+}
+
+INLINE void maximum(int64_t n, const uint8_t *restrict x, int64_t step, uint8_t flip, uint8_t *restrict best)
+{
+	for (int64_t i = 0; i < n; i++) {
+		uint8_t v = x[i * step] ^ flip;
+		best[i] = v > best[i] ? v : best[i];
+	}
+}
+
+INLINE void maximum_steps(int64_t n, const uint8_t *restrict x, int64_t step, uint8_t flip,
+			  uint8_t *restrict best)
+{
+	if (step == 1)
+		maximum(n, x, 1, flip, best);
+	else if (step == 2)
+		maximum(n, x, 2, flip, best);
+	else
+		maximum(n, x, step, flip, best);
+}
+
+VERSIONS(maximum_steps,
+	 (int64_t n, const uint8_t *restrict x, int64_t step, uint8_t flip, uint8_t *restrict best), n, x,
+	 step, flip, best)
+
+void dense8_max(enum dense8_isa isa, int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best)
+{
+	BEST(maximum_steps, n, x, step, flip, best);
 }

@@ -53,11 +53,16 @@ static inline float dense8_factor(float x_scale, float w_scale, float y_scale)
 }
 void dense8_requantise(enum dense8_isa isa, int64_t n, const uint32_t *sum, const float *factor,
 		       struct dense8_bytes to, uint8_t *out);
+/* The same for sums that all lack `add` and have one factor. */
+void dense8_requantise_row(enum dense8_isa isa, int64_t n, const uint32_t *sum, uint32_t add, float factor,
+			   struct dense8_bytes to, uint8_t *out);
 /* y = clamp(round to nearest even(x / scale) + zero): QuantizeLinear. */
 void dense8_quantise(enum dense8_isa isa, int64_t n, const float *x, float scale, struct dense8_bytes to,
 		     uint8_t *out);
 /* y = (x - zero) * scale: DequantizeLinear of u8, or of s8 if `sign`. */
 void dense8_dequantise(enum dense8_isa isa, int64_t n, const uint8_t *x, bool sign, float scale, int32_t zero,
 		       float *out);
+/* best[i] = max(best[i], x[i * step] ^ flip) */
+void dense8_max(enum dense8_isa isa, int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best);
 
 #endif

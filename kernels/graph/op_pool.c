@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling of rank 1 to 3. MaxPool's second output has indices into the whole input, row- or column-major
  * within an image. */
+#include "kernels/graph/dense8.h"
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
 #include "kernels/task/walk.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { POOL_MAX, POOL_AVERAGE, POOL_LP, POOL_GLOBAL_MAX, POOL_GLOBAL_AVERAGE, POOL_GLOBAL_LP };
 
@@ -154,6 +156,44 @@ static void pool_image(const struct pool *q, const double *x, int64_t base, doub
 			}
 }
 
+/* One image of bytes. `line` holds the maxima of the rows of a window, with the lowest byte as padding. */
+static void max_bytes(const struct filter_window *w, const uint8_t *x, uint8_t flip, uint8_t *line, uint8_t *y)
+{
+	enum dense8_isa isa = dense8_isa();
+	int64_t padded = w->in[2] + w->begin[2] + w->end[2] + window_reach(w, 2);
+	for (int64_t o = 0; o < w->out[0] * w->out[1]; o++, y += w->out[2]) {
+		struct place p;
+		place(w, (int64_t[]){o / w->out[1], o % w->out[1], 0}, &p);
+		memset(line, 0, (size_t)padded);
+		memset(y, 0, (size_t)w->out[2]);
+		for (int64_t d = p.from[0]; d < p.to[0]; d++)
+			for (int64_t h = p.from[1]; h < p.to[1]; h++) {
+				int64_t row = (p.start[0] + d * w->dilation[0]) * w->in[1] + p.start[1] +
+					      h * w->dilation[1];
+				dense8_max(isa, w->in[2], x + row * w->in[2], 1, flip, line + w->begin[2]);
+			}
+		for (int64_t i = 0; i < w->kernel[2]; i++)
+			dense8_max(isa, w->out[2], line + i * w->dilation[2], w->stride[2], 0, y);
+		for (int64_t i = 0; i < w->out[2] && flip; i++)
+			y[i] ^= flip;
+	}
+}
+
+/* The maximum of bytes, without positions. With s8, 128 more is compared. */
+static int eval_bytes(struct opctx *c, const struct filter_window *w)
+{
+	int64_t in = span3(w->in), out = span3(w->out), images = shape_span(&c->in[0].shape, 0, 2);
+	/* in ceil mode the last window reaches less than a stride past the padding */
+	int64_t room = w->in[2] + w->begin[2] + w->end[2] + window_reach(w, 2) + w->stride[2];
+	uint8_t *line = arena_try(c->arena, (size_t)room, 1);
+	if (!line)
+		return E_NOMEM;
+	for (int64_t i = 0; i < images && out > 0; i++)
+		max_bytes(w, (const uint8_t *)c->in[0].data + i * in, c->in[0].dtype == DT_I8 ? 0x80 : 0, line,
+			  (uint8_t *)c->out[0].data + i * out);
+	return E_OK;
+}
+
 static int eval(struct opctx *c)
 {
 	struct pool q = {.code = c->code,
@@ -163,6 +203,8 @@ static int eval(struct opctx *c)
 	int rc = geometry(c, &q.w);
 	if (rc < 0)
 		return rc;
+	if (dtype_in(c->in[0].dtype, DTYPE_BIT(DT_I8) | DTYPE_BIT(DT_U8)) && !out_wanted(c, 1))
+		return eval_bytes(c, &q.w);
 	int64_t in = span3(q.w.in), out = span3(q.w.out), images = shape_span(&c->in[0].shape, 0, 2);
 	double *x = arena_try(c->arena, (size_t)in + 1, sizeof *x),
 	       *y = arena_try(c->arena, (size_t)out, sizeof *y);

@@ -321,7 +321,7 @@ struct product {
 	float col_scale[W], y_scale;
 	uint32_t sum[ROWS * W];
 	union {
-		uint8_t byte[W];
+		uint8_t byte[W * sizeof(uint32_t)];
 		uint32_t sum[W];
 	} line; /* finished */
 };
@@ -437,6 +437,12 @@ static void row_load(const struct product *d, const int8_t *a, int64_t k, int64_
 static void row_finish(struct product *d, const struct row_params *r, int width, uint32_t *sum)
 {
 	float factor[W];
+	if (d->scaled && !d->row_params && !d->ones) {
+		factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
+		dense8_requantise_row(d->isa, (width + 15) / 16 * 16, sum,
+				      r->add + r->factor * d->col.zero[0], factor[0], d->to, d->line.byte);
+		return;
+	}
 	dense8_correct(d->isa, &d->col, r->add, r->factor, r->zero, sum);
 	if (!d->scaled) {
 		memcpy(d->line.sum, sum, sizeof d->line.sum);
@@ -535,19 +541,38 @@ static void image_offsets(const struct bytes_image *m, int64_t *offset)
 				}
 }
 
-/* Copies finished pixels [q, q + width) of a plane's lines, which are `pitch` apart, to its output. */
-static void copy_pixels(const char *line, size_t bytes, int64_t q, int width, int64_t pitch, int64_t cols,
-			char *plane)
+/* Runs of a panel's columns that are pixels of the output. */
+struct pixel_runs {
+	int n;
+	struct {
+		int from, count;
+		int64_t to; /* element of the plane */
+	} run[W];
+};
+
+/* The columns are [q, q + width) of a plane's lines, which are `pitch` apart and have `cols` pixels. */
+static void find_runs(int64_t q, int width, int64_t pitch, int64_t cols, struct pixel_runs *p)
 {
-	for (int64_t x = 0; x < width;) {
+	p->n = 0;
+	for (int x = 0; x < width;) {
 		int64_t row = (q + x) / pitch, col = (q + x) % pitch;
 		int64_t left = width - x, n = pitch - col < left ? pitch - col : left;
 		int64_t good = cols - col < n ? cols - col : n;
-		if (good > 0)
-			memcpy(plane + (row * cols + col) * (int64_t)bytes, line + x * (int64_t)bytes,
-			       (size_t)good * bytes);
-		x += n;
+		if (good > 0) {
+			p->run[p->n].from = x;
+			p->run[p->n].count = (int)good;
+			p->run[p->n++].to = row * cols + col;
+		}
+		x += (int)n;
 	}
+}
+
+static void copy_pixels(const struct product *d, const struct pixel_runs *p, char *plane)
+{
+	size_t bytes = d->out_bytes;
+	for (int i = 0; i < p->n; i++)
+		memcpy(plane + (size_t)p->run[i].to * bytes, d->line.byte + (size_t)p->run[i].from * bytes,
+		       (size_t)p->run[i].count * bytes);
 }
 
 struct filters {
@@ -565,6 +590,8 @@ static void conv_plane(struct product *d, const struct bytes_image *m, int64_t a
 	int64_t plane = span3(w->out) * (int64_t)d->out_bytes;
 	for (int64_t q = 0; q < pixels; q += W) {
 		int width = pixels - q < W ? (int)(pixels - q) : W;
+		struct pixel_runs runs;
+		find_runs(q, width, pitch, w->out[2], &runs);
 		panel_load(d, m->data + at + q, width, 0, 0);
 		for (int64_t r = 0; r < f->n; r += ROWS) {
 			int count = f->n - r < ROWS ? (int)(f->n - r) : ROWS;
@@ -572,8 +599,7 @@ static void conv_plane(struct product *d, const struct bytes_image *m, int64_t a
 				    d->sum);
 			for (int i = 0; i < count; i++) {
 				row_finish(d, &f->row[r + i], width, d->sum + i * W);
-				copy_pixels((const char *)&d->line, d->out_bytes, q, width, pitch, w->out[2],
-					    out + (r + i) * plane);
+				copy_pixels(d, &runs, out + (r + i) * plane);
 			}
 		}
 	}

@@ -341,6 +341,47 @@ static void fill_outside(const struct resample *r, int axis, int64_t outer, int6
 			y[i * inner + j] = r->fill;
 }
 
+/* Whether every output element is one of the input's. */
+static bool picks_elements(const struct resample *r)
+{
+	for (int i = 0; i < r->rank; i++) {
+		const struct resample_axis *t = &r->axis[i];
+		for (int64_t o = 0; o < t->out && !t->same; o++)
+			if (t->taps != 1 || t->outside[o] || t->weight[o] != 1)
+				return false;
+	}
+	return r->rank > 0;
+}
+
+/* Copies bytes from where the tables say. */
+static int pick_bytes(struct opctx *c, const struct resample *r)
+{
+	int64_t steps[MAX_RANK], at[MAX_RANK] = {0}, *from[MAX_RANK];
+	const uint8_t *x = c->in[0].data;
+	uint8_t *y = c->out[0].data;
+	int last = r->rank - 1;
+	int64_t lines = shape_span(&c->out[0].shape, 0, last), n = c->out[0].shape.d[last];
+	shape_steps(&c->in[0].shape, steps);
+	for (int i = 0; i < r->rank; i++) {
+		const struct resample_axis *t = &r->axis[i];
+		from[i] = arena_try(c->arena, (size_t)c->out[0].shape.d[i] + 1, sizeof *from[i]);
+		if (!from[i])
+			return E_NOMEM;
+		for (int64_t o = 0; o < c->out[0].shape.d[i]; o++)
+			from[i][o] = (t->same ? o : t->index[o]) * steps[i];
+	}
+	for (int64_t l = 0; l < lines; l++, y += n) {
+		const uint8_t *line = x;
+		for (int i = 0; i < last; i++)
+			line += from[i][at[i]];
+		for (int64_t o = 0; o < n; o++)
+			y[o] = line[from[last][o]];
+		for (int i = last - 1; i >= 0 && ++at[i] == c->out[0].shape.d[i]; i--)
+			at[i] = 0;
+	}
+	return E_OK;
+}
+
 static int eval(struct opctx *c)
 {
 	struct resample r;
@@ -348,6 +389,8 @@ static int eval(struct opctx *c)
 	int rc = resample_plan(c, &r);
 	if (rc < 0)
 		return rc;
+	if (dtype_in(c->in[0].dtype, DTYPE_BIT(DT_I8) | DTYPE_BIT(DT_U8)) && picks_elements(&r))
+		return pick_bytes(c, &r);
 	double *x = arena_try(c->arena, (size_t)shape_count(&s) + 1, sizeof *x);
 	if (!x)
 		return E_NOMEM;
