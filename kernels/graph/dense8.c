@@ -445,3 +445,13 @@ void dense8_max(enum dense8_isa isa, int64_t n, const uint8_t *x, int64_t step, 
 {
 	BEST(maximum_steps, n, x, step, flip, best);
 }
+
+void dense8_every(int64_t n, const uint8_t *restrict x, int64_t step, uint8_t *restrict y)
+{
+	if (step == 2)
+		for (int64_t i = 0; i < n; i++)
+			y[i] = x[2 * i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			y[i] = x[i * step];
+}

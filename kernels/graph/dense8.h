@@ -64,5 +64,7 @@ void dense8_dequantise(enum dense8_isa isa, int64_t n, const uint8_t *x, bool si
 		       float *out);
 /* best[i] = max(best[i], x[i * step] ^ flip) */
 void dense8_max(enum dense8_isa isa, int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best);
+/* y[i] = x[i * step] */
+void dense8_every(int64_t n, const uint8_t *x, int64_t step, uint8_t *y);
 
 #endif

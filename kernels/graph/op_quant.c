@@ -320,10 +320,7 @@ struct product {
 	struct dense8_columns col; /* of the panel */
 	float col_scale[W], y_scale;
 	uint32_t sum[ROWS * W];
-	union {
-		uint8_t byte[W * sizeof(uint32_t)];
-		uint32_t sum[W];
-	} line; /* finished */
+	uint8_t line[W * sizeof(uint32_t)]; /* finished: bytes or sums */
 };
 
 static int row_scale(const struct product *d)
@@ -396,23 +393,24 @@ static const int8_t *signed_rows(struct opctx *c, const struct tensor *t, int64_
 	return (const int8_t *)copy;
 }
 
-/* Packs the `width` columns at b + offset[], and sets their parameters: number k, k + step and so on. */
-static void panel_load(struct product *d, const uint8_t *b, int width, int64_t k, int64_t step)
+/* Sets the parameters of a panel's columns: number k, k + step and so on. */
+static void columns_load(struct product *d, int width, int64_t k, int64_t step)
 {
 	const struct opctx *c = d->c;
 	int scale = d->row_params ? d->p->w_scale : d->p->x_scale;
 	int zero = d->row_params ? d->p->w_zero : d->p->x_zero;
-	dense8_pack(d->isa, d->depth, b, d->offset, width, d->flip, d->panel);
-	for (int x = 0; x < W && (step || !x); x++) {
+	for (int x = 0; x < W; x++) {
 		int64_t at = k + (x < width ? x : 0) * step;
 		d->col_scale[x] = (float)param(c, scale, at, 1);
 		d->col.zero[x] = (uint32_t)((int32_t)param(c, zero, at, 0) + d->flip);
-		d->col.add[x] = step && d->row_params ? (uint32_t)(int32_t)param(c, d->p->bias, at, 0) : 0;
+		d->col.add[x] = d->row_params ? (uint32_t)(int32_t)param(c, d->p->bias, at, 0) : 0;
 	}
-	for (int x = 1; x < W && !step; x++) {
-		d->col_scale[x] = d->col_scale[0];
-		d->col.zero[x] = d->col.zero[0];
-	}
+}
+
+/* Packs the `width` columns at b + offset[]. */
+static void panel_load(struct product *d, const uint8_t *b, int width)
+{
+	dense8_pack(d->isa, d->depth, b, d->offset, width, d->flip, d->panel);
 	if (d->ones)
 		dense8_rows(d->isa, d->depth, 1, d->ones, d->panel, width, d->scratch, d->col.total);
 }
@@ -433,26 +431,26 @@ static void row_load(const struct product *d, const int8_t *a, int64_t k, int64_
 	r->factor = (uint32_t)d->depth * r->zero - (uint32_t)dense8_total(a, d->depth);
 }
 
-/* Finishes a row of sums into d->line. */
-static void row_finish(struct product *d, const struct row_params *r, int width, uint32_t *sum)
+/* Finishes a row of sums: W bytes or sums at `out`, of which those behind `width` become anything. */
+static void row_finish(struct product *d, const struct row_params *r, int width, uint32_t *sum, void *out)
 {
 	float factor[W];
 	if (d->scaled && !d->row_params && !d->ones) {
 		factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
 		dense8_requantise_row(d->isa, (width + 15) / 16 * 16, sum,
-				      r->add + r->factor * d->col.zero[0], factor[0], d->to, d->line.byte);
+				      r->add + r->factor * d->col.zero[0], factor[0], d->to, out);
 		return;
 	}
 	dense8_correct(d->isa, &d->col, r->add, r->factor, r->zero, sum);
 	if (!d->scaled) {
-		memcpy(d->line.sum, sum, sizeof d->line.sum);
+		memcpy(out, sum, W * sizeof *sum);
 		return;
 	}
 	factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
 	for (int x = 1; x < W; x++)
 		factor[x] =
 		    d->row_params ? dense8_factor(r->scale, d->col_scale[x], d->y_scale) : factor[0];
-	dense8_requantise(d->isa, (width + 15) / 16 * 16, sum, factor, d->to, d->line.byte);
+	dense8_requantise(d->isa, (width + 15) / 16 * 16, sum, factor, d->to, out);
 }
 
 /* ---- convolution ---- */
@@ -464,8 +462,9 @@ struct bytes_image {
 	struct filter_window w;
 	int64_t channels, pitch[3]; /* extents of a phase */
 	int64_t phase, channel;     /* bytes */
-	uint8_t *data;
-	bool whole; /* no padding: every byte is written by a load */
+	uint8_t *room;
+	const uint8_t *data; /* room, or the input itself */
+	bool whole;          /* no padding: every byte is written by a load */
 };
 
 static int64_t image_at(const struct bytes_image *m, const int64_t *pos)
@@ -496,8 +495,9 @@ static int image_open(struct bytes_image *m, const struct filter_window *w, int6
 	if (rc < 0)
 		return fail_in(rc, "padded input");
 	m->channel = m->phase * span3(w->stride);
-	m->data = arena_try(a, (size_t)shape_count(&s) + W, 1);
-	return m->data ? E_OK : E_NOMEM;
+	m->room = arena_try(a, (size_t)shape_count(&s) + W, 1);
+	m->data = m->room;
+	return m->room ? E_OK : E_NOMEM;
 }
 
 /* A line of the input, into the phases of its axis. */
@@ -510,21 +510,25 @@ static void load_line(const struct bytes_image *m, const uint8_t *x, uint8_t *to
 		uint8_t *at = to + phase * m->phase + (first + i) / step;
 		if (step == 1)
 			memcpy(at, x, (size_t)n);
-		for (; step > 1 && i < n; i += step)
-			*at++ = x[i];
+		else if (i < n)
+			dense8_every((n - i + step - 1) / step, x + i, step, at);
 	}
 }
 
 static void image_load(struct bytes_image *m, const uint8_t *x, uint8_t zero)
 {
 	const struct filter_window *w = &m->w;
+	if (m->whole && span3(w->stride) == 1) {
+		m->data = x;
+		return;
+	}
 	if (!m->whole)
-		memset(m->data, zero, (size_t)(m->channels * m->channel));
+		memset(m->room, zero, (size_t)(m->channels * m->channel));
 	for (int64_t c = 0; c < m->channels; c++)
 		for (int64_t d = 0; d < w->in[0]; d++)
 			for (int64_t h = 0; h < w->in[1]; h++, x += w->in[2]) {
 				int64_t pos[3] = {d + w->begin[0], h + w->begin[1], 0};
-				load_line(m, x, m->data + c * m->channel + image_at(m, pos), w->begin[2]);
+				load_line(m, x, m->room + c * m->channel + image_at(m, pos), w->begin[2]);
 			}
 }
 
@@ -553,9 +557,9 @@ struct pixel_runs {
 /* The columns are [q, q + width) of a plane's lines, which are `pitch` apart and have `cols` pixels. */
 static void find_runs(int64_t q, int width, int64_t pitch, int64_t cols, struct pixel_runs *p)
 {
+	int64_t row = q / pitch, col = q % pitch;
 	p->n = 0;
-	for (int x = 0; x < width;) {
-		int64_t row = (q + x) / pitch, col = (q + x) % pitch;
+	for (int x = 0; x < width; row++, col = 0) {
 		int64_t left = width - x, n = pitch - col < left ? pitch - col : left;
 		int64_t good = cols - col < n ? cols - col : n;
 		if (good > 0) {
@@ -571,7 +575,7 @@ static void copy_pixels(const struct product *d, const struct pixel_runs *p, cha
 {
 	size_t bytes = d->out_bytes;
 	for (int i = 0; i < p->n; i++)
-		memcpy(plane + (size_t)p->run[i].to * bytes, d->line.byte + (size_t)p->run[i].from * bytes,
+		memcpy(plane + (size_t)p->run[i].to * bytes, d->line + (size_t)p->run[i].from * bytes,
 		       (size_t)p->run[i].count * bytes);
 }
 
@@ -592,14 +596,20 @@ static void conv_plane(struct product *d, const struct bytes_image *m, int64_t a
 		int width = pixels - q < W ? (int)(pixels - q) : W;
 		struct pixel_runs runs;
 		find_runs(q, width, pitch, w->out[2], &runs);
-		panel_load(d, m->data + at + q, width, 0, 0);
+		panel_load(d, m->data + at + q, width);
 		for (int64_t r = 0; r < f->n; r += ROWS) {
 			int count = f->n - r < ROWS ? (int)(f->n - r) : ROWS;
 			dense8_rows(d->isa, d->depth, count, f->w + r * d->depth, d->panel, width, d->scratch,
 				    d->sum);
 			for (int i = 0; i < count; i++) {
-				row_finish(d, &f->row[r + i], width, d->sum + i * W);
-				copy_pixels(d, &runs, out + (r + i) * plane);
+				char *to = out + (r + i) * plane;
+				/* a full run needs no copy */
+				bool full = runs.n == 1 && runs.run[0].count == W;
+				row_finish(d, &f->row[r + i], width, d->sum + i * W,
+					   full ? to + runs.run[0].to * (int64_t)d->out_bytes
+						: (char *)d->line);
+				if (!full)
+					copy_pixels(d, &runs, to);
 			}
 		}
 	}
@@ -623,6 +633,7 @@ static int eval_conv(struct opctx *c, const struct places *p)
 	    (rc = product_open(d, c, p, taps, false)) < 0)
 		return rc;
 	image_offsets(&m, d->offset);
+	columns_load(d, W, 0, 0);
 	for (int64_t f = 0; f < filters; f++)
 		row_load(d, weights + f * taps, f, sub, &row[f]);
 	int64_t part = filters / group, in = s->d[1] * span3(w.in), out = span3(w.out);
@@ -647,14 +658,15 @@ static void matmul_bytes(struct product *d, const struct matmul *m, const int8_t
 		row_load(d, a + r * m->k, r, sub, &row[r]);
 	for (int64_t x = 0; x < m->n; x += W) {
 		int width = m->n - x < W ? (int)(m->n - x) : W;
-		panel_load(d, b + x, width, x, 1);
+		columns_load(d, width, x, 1);
+		panel_load(d, b + x, width);
 		for (int64_t r = 0; r < m->m; r += ROWS) {
 			int count = m->m - r < ROWS ? (int)(m->m - r) : ROWS;
 			dense8_rows(d->isa, d->depth, count, a + r * m->k, d->panel, width, d->scratch,
 				    d->sum);
 			for (int i = 0; i < count; i++) {
-				row_finish(d, &row[r + i], width, d->sum + i * W);
-				memcpy(out + ((r + i) * m->n + x) * (int64_t)d->out_bytes, &d->line,
+				row_finish(d, &row[r + i], width, d->sum + i * W, d->line);
+				memcpy(out + ((r + i) * m->n + x) * (int64_t)d->out_bytes, d->line,
 				       (size_t)width * d->out_bytes);
 			}
 		}
