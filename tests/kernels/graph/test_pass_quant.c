@@ -467,6 +467,29 @@ static void add_flatten(struct net *n)
 	n->now = y;
 }
 
+/* The product of a matrix and its transpose: both operands are computed. */
+static void add_square(struct net *n)
+{
+	int64_t m = n->now.shape.d[0], k = n->now.shape.d[1], perm[] = {1, 0};
+	struct ints t = moved(n, (struct shape){2, {k, m}}), y = like(n, (struct shape){2, {m, m}});
+	struct attr attr = ints_attr(n, "perm", 2, perm);
+	int v = dequantise(n, &n->now);
+	quantise(n, node(n, "Transpose", 1, &v, 1, &attr), &t);
+	double scale = n->now.scale, zero = n->now.zero;
+	struct product p = {.x = n->now, .w_scale = &scale, .w_zero = &zero, .n = m, .low = -INFINITY, .high = INFINITY};
+	y.scale = f32(scale * scale * 40 * sqrt((double)k));
+	int in[] = {dequantise(n, &n->now), dequantise(n, &t)};
+	quantise(n, limits(n, node(n, "MatMul", 2, in, 0, NULL), &p, y.scale), &y);
+	for (int64_t i = 0; i < m * m; i++) {
+		int64_t sum = 0;
+		for (int64_t j = 0; j < k; j++)
+			sum += (p.x.v[i / m * k + j] - p.x.zero) * (p.x.v[i % m * k + j] - p.x.zero);
+		y.v[i] = finish(n, &p, &y, 0, sum);
+	}
+	n->now = y;
+	n->products++;
+}
+
 /* ---- networks ---- */
 
 static void start(struct net *n, uint64_t seed)
@@ -509,7 +532,7 @@ static void build(struct net *n, uint64_t seed, struct tensor *input)
 	}
 	if (below(n, 2) && shape_count(&n->now.shape) < 4000) {
 		add_flatten(n);
-		add_matrix(n);
+		(below(n, 3) ? add_matrix : add_square)(n);
 	}
 	n->g->output[0] = n->now.value;
 	n->g->noutputs = 1;
