@@ -222,9 +222,9 @@ INLINE VNNI void vnni_tile(int rows, int vectors, int64_t depth, const int8_t *a
 		UNROLL
 		for (int x = 0; x < vectors; x++) {
 			if (t < depth)
-				c[r][x] = _mm512_dpbusd_epi32(c[r][x],
-							      _mm512_loadu_si512(panel + t * W + x * 64),
-							      _mm512_set1_epi32(rest));
+				c[r][x] =
+				    _mm512_dpbusd_epi32(c[r][x], _mm512_loadu_si512(panel + t * W + x * 64),
+							_mm512_set1_epi32(rest));
 			_mm512_storeu_si512(sum + r * W + x * 16, c[r][x]);
 		}
 	}

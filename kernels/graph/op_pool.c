@@ -157,7 +157,8 @@ static void pool_image(const struct pool *q, const double *x, int64_t base, doub
 }
 
 /* One image of bytes. `line` holds the maxima of the rows of a window, with the lowest byte as padding. */
-static void max_bytes(const struct filter_window *w, const uint8_t *x, uint8_t flip, uint8_t *line, uint8_t *y)
+static void max_bytes(const struct filter_window *w, const uint8_t *x, uint8_t flip, uint8_t *line,
+		      uint8_t *y)
 {
 	enum dense8_isa isa = dense8_isa();
 	int64_t padded = w->in[2] + w->begin[2] + w->end[2] + window_reach(w, 2);
@@ -189,8 +190,8 @@ static int eval_bytes(struct opctx *c, const struct filter_window *w)
 	if (!line)
 		return E_NOMEM;
 	for (int64_t i = 0; i < images && out > 0; i++)
-		max_bytes(w, (const uint8_t *)c->in[0].data + i * in, c->in[0].dtype == DT_I8 ? 0x80 : 0, line,
-			  (uint8_t *)c->out[0].data + i * out);
+		max_bytes(w, (const uint8_t *)c->in[0].data + i * in, c->in[0].dtype == DT_I8 ? 0x80 : 0,
+			  line, (uint8_t *)c->out[0].data + i * out);
 	return E_OK;
 }
 

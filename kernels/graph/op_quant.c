@@ -138,8 +138,7 @@ static bool has_lines(const struct opctx *c, const struct params *p)
 	const struct tensor *byte = c->code == Q_QUANTIZE ? &c->out[0] : &c->in[0];
 	const struct tensor *real = c->code == Q_QUANTIZE ? &c->in[0] : &c->out[0];
 	bool lines = !p->block || (p->inner >= 8 && !node_int(c->node, "block_size", 0));
-	return lines && real->dtype == DT_F32 && c->in[1].dtype == DT_F32 &&
-	       dtype_in(byte->dtype, DTYPES_8);
+	return lines && real->dtype == DT_F32 && c->in[1].dtype == DT_F32 && dtype_in(byte->dtype, DTYPES_8);
 }
 
 static void eval_lines(struct opctx *c, const struct params *p)
@@ -312,10 +311,10 @@ struct product {
 	const int8_t *ones; /* [depth]; NULL: zero points of rows are all 0 */
 	int64_t *offset;    /* [depth]: where the rows of a panel begin */
 	void *panel, *scratch;
-	uint8_t flip;      /* of the columns' bytes */
-	size_t out_bytes;  /* of an element */
-	bool scaled;       /* to bytes; else the sums are the output */
-	bool row_params;   /* rows have parameters x (matrices); else w (filters) */
+	uint8_t flip;     /* of the columns' bytes */
+	size_t out_bytes; /* of an element */
+	bool scaled;      /* to bytes; else the sums are the output */
+	bool row_params;  /* rows have parameters x (matrices); else w (filters) */
 	struct dense8_bytes to;
 	struct dense8_columns col; /* of the panel */
 	float col_scale[W], y_scale;
@@ -418,8 +417,8 @@ static void panel_load(struct product *d, const uint8_t *b, int width)
 /* Parameters of a row. */
 struct row_params {
 	float scale;
-	uint32_t zero, add;   /* zero point; bias */
-	uint32_t factor;      /* of the columns' zero points: depth * zero point - sum of the row */
+	uint32_t zero, add; /* zero point; bias */
+	uint32_t factor;    /* of the columns' zero points: depth * zero point - sum of the row */
 };
 
 static void row_load(const struct product *d, const int8_t *a, int64_t k, int64_t sub, struct row_params *r)
@@ -448,8 +447,7 @@ static void row_finish(struct product *d, const struct row_params *r, int width,
 	}
 	factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
 	for (int x = 1; x < W; x++)
-		factor[x] =
-		    d->row_params ? dense8_factor(r->scale, d->col_scale[x], d->y_scale) : factor[0];
+		factor[x] = d->row_params ? dense8_factor(r->scale, d->col_scale[x], d->y_scale) : factor[0];
 	dense8_requantise(d->isa, (width + 15) / 16 * 16, sum, factor, d->to, out);
 }
 
@@ -477,8 +475,7 @@ static int64_t image_at(const struct bytes_image *m, const int64_t *pos)
 	return phase * m->phase + at;
 }
 
-static int image_open(struct bytes_image *m, const struct filter_window *w, int64_t channels,
-		      struct arena *a)
+static int image_open(struct bytes_image *m, const struct filter_window *w, int64_t channels, struct arena *a)
 {
 	*m = (struct bytes_image){.w = *w, .channels = channels, .whole = true};
 	struct shape s = {.rank = 5, .d = {channels}};
@@ -629,8 +626,7 @@ static int eval_conv(struct opctx *c, const struct places *p)
 	const int8_t *weights = signed_rows(c, &c->in[p->w], &sub);
 	if (!d || !row || !weights)
 		return E_NOMEM;
-	if ((rc = image_open(&m, &w, s->d[1], c->arena)) < 0 ||
-	    (rc = product_open(d, c, p, taps, false)) < 0)
+	if ((rc = image_open(&m, &w, s->d[1], c->arena)) < 0 || (rc = product_open(d, c, p, taps, false)) < 0)
 		return rc;
 	image_offsets(&m, d->offset);
 	columns_load(d, W, 0, 0);
@@ -641,7 +637,8 @@ static int eval_conv(struct opctx *c, const struct places *p)
 		int64_t f = i % group * part;
 		struct filters some = {weights + f * taps, row + f, part};
 		char *to = (char *)c->out[0].data + i * part * out * (int64_t)d->out_bytes;
-		image_load(&m, (const uint8_t *)c->in[p->x].data + i * in, (uint8_t)(int)param(c, p->x_zero, 0, 0));
+		image_load(&m, (const uint8_t *)c->in[p->x].data + i * in,
+			   (uint8_t)(int)param(c, p->x_zero, 0, 0));
 		for (int64_t z = 0; z < w.out[0]; z++)
 			conv_plane(d, &m, z * m.pitch[1] * m.pitch[2], &some,
 				   to + z * w.out[1] * w.out[2] * (int64_t)d->out_bytes);
@@ -696,12 +693,10 @@ static int eval_matmul(struct opctx *c, const struct places *p)
 	walk_like(&w, 2, &m.b);
 	for (walk_start(&w); !w.done; walk_next(&w))
 		for (int64_t i = 0; i < w.n; i++)
-			matmul_bytes(d, &m, a + (w.at[1] + i * w.run[1]) * m.m * m.k, sub,
-				     (const uint8_t *)c->in[p->w].data +
-					 (w.at[2] + i * w.run[2]) * m.k * m.n,
-				     row,
-				     (char *)c->out[0].data +
-					 (w.at[0] + i) * m.m * m.n * (int64_t)d->out_bytes);
+			matmul_bytes(
+			    d, &m, a + (w.at[1] + i * w.run[1]) * m.m * m.k, sub,
+			    (const uint8_t *)c->in[p->w].data + (w.at[2] + i * w.run[2]) * m.k * m.n, row,
+			    (char *)c->out[0].data + (w.at[0] + i) * m.m * m.n * (int64_t)d->out_bytes);
 	return E_OK;
 }
 

@@ -39,7 +39,8 @@ static int fold_nodes(struct graph *g, const char *but, struct arena *scratch)
 	for (int i = 0; i < g->nnodes; i++) {
 		struct node *n = &g->node[i];
 		bool known = all_constant(g, n->out, n->nout);
-		if (n->dead || (but && !strcmp(node_type(n), but)) || (!known && !all_constant(g, n->in, n->nin)))
+		if (n->dead || (but && !strcmp(node_type(n), but)) ||
+		    (!known && !all_constant(g, n->in, n->nin)))
 			continue;
 		int rc = known ? E_OK : until_check();
 		if (rc >= 0 && !known)
@@ -120,9 +121,9 @@ static void drop_dead(struct graph *g, struct arena *scratch)
 int graph_optimize(struct graph *g)
 {
 	static int (*const pass[])(struct graph *, struct arena *) = {
-	    fold_quantised, pass_quant,  fold_constants, pass_rnn,    drop_identities,
-	    pass_norm,      pass_product, pass_pad,      pass_focus,  pass_pool,
-	    pass_stride,    pass_concat, pass_scale,     pass_resize, pass_siblings};
+	    fold_quantised, pass_quant,   fold_constants, pass_rnn,    drop_identities,
+	    pass_norm,      pass_product, pass_pad,       pass_focus,  pass_pool,
+	    pass_stride,    pass_concat,  pass_scale,     pass_resize, pass_siblings};
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {

@@ -28,21 +28,21 @@ enum {
 
 /* What DequantizeLinear reads or QuantizeLinear writes. */
 struct bytes {
-	int node, value;  /* the node; the value of bytes */
+	int node, value; /* the node; the value of bytes */
 	enum dtype type;
-	int scale, zero;  /* values; zero -1: absent */
-	int count, axis;  /* of scales; of more than one, their axis */
+	int scale, zero; /* values; zero -1: absent */
+	int count, axis; /* of scales; of more than one, their axis */
 };
 
 /* The formula's pieces of one product. */
 struct match {
-	int node;             /* Conv, Gemm or MatMul */
-	int add;              /* an Add that follows MatMul, -1 */
-	int bias;             /* a value; -1: absent */
+	int node; /* Conv, Gemm or MatMul */
+	int add;  /* an Add that follows MatMul, -1 */
+	int bias; /* a value; -1: absent */
 	struct bytes x, w, y;
-	float low, high;      /* limits of the output */
-	int64_t n;            /* filters or columns */
-	bool turned;          /* w is [n][k] */
+	float low, high; /* limits of the output */
+	int64_t n;       /* filters or columns */
+	bool turned;     /* w is [n][k] */
 };
 
 static bool is_byte(enum dtype t)
@@ -357,8 +357,7 @@ static int write_product(struct graph *g, const struct match *m, int bias, struc
 		if (zeros[k] < 0)
 			return zeros[k];
 	}
-	int in[] = {m->x.value, m->x.scale, zeros[0],   w,   m->w.scale,
-		    zeros[1],   m->y.scale, zeros[2], bias};
+	int in[] = {m->x.value, m->x.scale, zeros[0], w, m->w.scale, zeros[1], m->y.scale, zeros[2], bias};
 	struct attr *attr = ARENA_ARRAY(scratch, struct attr, g->node[m->node].nattr + 2);
 	int nattr = make_attrs(g, m, attr, &opset);
 	bool conv = !strcmp(node_type(&g->node[m->node]), "Conv");
@@ -400,7 +399,8 @@ static bool is_nearest(const struct node *n)
 static bool pads_constant(const struct graph *g, const struct node *n)
 {
 	int v = n->nin > 2 ? n->in[2] : -1;
-	return n->nin > 1 && (v < 0 || (pass_is_f32_constant(g, v) && shape_count(&g->value[v].t.shape) == 1));
+	return n->nin > 1 &&
+	       (v < 0 || (pass_is_f32_constant(g, v) && shape_count(&g->value[v].t.shape) == 1));
 }
 
 static bool moves(const struct graph *g, const struct node *n)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make bench-peers, bench-untuned, bench-tvm: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the
-# benchmark. A library that cannot be had is noted in $BUILD/peers/missing and left out. --tvm: bench-tvm; --test: only the part
+# make bench-peers, bench-untuned, bench-quantized, bench-tvm: other libraries from PyPI into a virtual environment under $BUILD
+# and from Debian, then the benchmark. A library that cannot be had is noted in $BUILD/peers/missing and left out. --tvm: bench-tvm; --test: only the part
 # that needs none of them.
 here=tools/peers
 B=${BUILD:-build}
@@ -14,6 +14,7 @@ fi
 tool=bench_peers.py
 [ "$1" = --tvm ] && shift && tool=bench_tvm.py
 [ "$1" = --untuned ] && shift && tool=bench_untuned.py && only=onnxruntime
+[ "$1" = --quantized ] && shift && tool=bench_quantized.py && only=onnxruntime
 for a in "$@"; do # what needs no library
 	case $a in -h | --help) exec python3 -B $here/$tool "$a" ;; esac
 done

@@ -14,6 +14,8 @@ bench-peers: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh $(ARGS)
 bench-untuned: all
 	@BUILD=$(B) sh tests/sh/peers.sh --untuned $(ARGS)
+bench-quantized: all
+	@BUILD=$(B) sh tests/sh/peers.sh --quantized $(ARGS)
 bench-silero: all # needs the libraries of bench-untuned
 	@sh tests/sh/silero.sh $(B) --time $(ARGS)
 bench-tvm: all $(B)/tools/bench_net
@@ -24,4 +26,4 @@ bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
 		--out $(B)/start $(ARGS)
-.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-start bench-peers bench-untuned bench-silero bench-tvm
+.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-start bench-peers bench-untuned bench-quantized bench-silero bench-tvm

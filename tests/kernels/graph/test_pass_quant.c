@@ -93,7 +93,8 @@ static int dequantise(struct net *n, const struct ints *x)
 static void quantise(struct net *n, int v, struct ints *y)
 {
 	int in[] = {v, number(n, DT_F32, y->scale), number(n, y->type, y->zero)};
-	y->value = node(n, "QuantizeLinear", !y->zero && y->type == DT_U8 && below(n, 2) ? 2 : 3, in, 0, NULL);
+	y->value =
+	    node(n, "QuantizeLinear", !y->zero && y->type == DT_U8 && below(n, 2) ? 2 : 3, in, 0, NULL);
 }
 
 static struct attr int_attr(const char *name, int64_t v)
@@ -160,7 +161,8 @@ static int32_t finish(struct net *n, const struct product *p, const struct ints 
 static struct product choose(struct net *n, struct shape s, int64_t filters, int64_t depth, struct ints *y,
 			     bool conv)
 {
-	struct product p = {.x = n->now, .n = filters, .per_axis = below(n, 2), .low = -INFINITY, .high = INFINITY};
+	struct product p = {
+	    .x = n->now, .n = filters, .per_axis = below(n, 2), .low = -INFINITY, .high = INFINITY};
 	struct arena *a = &n->g->arena;
 	p.w = (struct ints){.type = below(n, 3) ? DT_I8 : DT_U8, .shape = s};
 	p.w.v = ARENA_ARRAY(a, int32_t, shape_count(&s) + 1);
@@ -229,7 +231,8 @@ static int limits(struct net *n, int v, struct product *p, float step)
 	p->high = hi;
 	struct attr attr[] = {{.name = "min", .kind = ATTR_FLOAT, .f = lo},
 			      {.name = "max", .kind = ATTR_FLOAT, .f = hi}};
-	int in[] = {v, n->opset >= 11 ? number(n, DT_F32, lo) : -1, n->opset >= 11 ? number(n, DT_F32, hi) : -1};
+	int in[] = {v, n->opset >= 11 ? number(n, DT_F32, lo) : -1,
+		    n->opset >= 11 ? number(n, DT_F32, hi) : -1};
 	return node(n, "Clip", n->opset >= 11 ? 3 : 1, in, n->opset >= 11 ? 0 : 2, attr);
 }
 
@@ -282,7 +285,8 @@ static void add_conv(struct net *n)
 						if (h < 0 || w < 0 || h >= x->d[2] || w >= x->d[3])
 							continue;
 						int64_t q = p.x.v[((b * c + ic) * x->d[2] + h) * x->d[3] + w];
-						sum += (q - p.x.zero) * (p.w.v[f * taps + t] - (int64_t)p.w_zero[f]);
+						sum += (q - p.x.zero) *
+						       (p.w.v[f * taps + t] - (int64_t)p.w_zero[f]);
 					}
 					y.v[at++] = finish(n, &p, &y, f, sum);
 				}
@@ -300,7 +304,8 @@ static void add_matrix(struct net *n)
 	struct product p = choose(n, s, cols, k, &y, gemm);
 	int in[] = {dequantise(n, &n->now), weights(n, &p, turned ? 0 : 1), p.bias_kind ? bias(n, &p) : -1};
 	struct attr attr = int_attr("transB", 1);
-	int v = gemm ? node(n, "Gemm", p.bias_kind ? 3 : 2, in, turned, &attr) : node(n, "MatMul", 2, in, 0, NULL);
+	int v = gemm ? node(n, "Gemm", p.bias_kind ? 3 : 2, in, turned, &attr)
+		     : node(n, "MatMul", 2, in, 0, NULL);
 	if (!gemm && p.bias_kind) {
 		int two[] = {below(n, 2) ? v : in[2], v};
 		two[1] = two[0] == v ? in[2] : v;
@@ -384,7 +389,8 @@ static void add_resize(struct net *n)
 	const struct shape *x = &n->now.shape;
 	struct shape s = {4, {x->d[0], x->d[1], 2 * x->d[2], 2 * x->d[3]}};
 	struct ints y = moved(n, s);
-	int in[] = {dequantise(n, &n->now), -1, constant(n, DT_F32, (struct shape){1, {4}}, (double[]){1, 1, 2, 2})};
+	int in[] = {dequantise(n, &n->now), -1,
+		    constant(n, DT_F32, (struct shape){1, {4}}, (double[]){1, 1, 2, 2})};
 	struct attr attr[] = {
 	    {.name = "mode", .kind = ATTR_STRING, .s = "nearest"},
 	    {.name = "coordinate_transformation_mode", .kind = ATTR_STRING, .s = "asymmetric"},
@@ -476,7 +482,8 @@ static void add_square(struct net *n)
 	int v = dequantise(n, &n->now);
 	quantise(n, node(n, "Transpose", 1, &v, 1, &attr), &t);
 	double scale = n->now.scale, zero = n->now.zero;
-	struct product p = {.x = n->now, .w_scale = &scale, .w_zero = &zero, .n = m, .low = -INFINITY, .high = INFINITY};
+	struct product p = {
+	    .x = n->now, .w_scale = &scale, .w_zero = &zero, .n = m, .low = -INFINITY, .high = INFINITY};
 	y.scale = f32(scale * scale * 40 * sqrt((double)k));
 	int in[] = {dequantise(n, &n->now), dequantise(n, &t)};
 	quantise(n, limits(n, node(n, "MatMul", 2, in, 0, NULL), &p, y.scale), &y);
@@ -504,8 +511,9 @@ static void start(struct net *n, uint64_t seed)
 	n->opset = opsets[below(n, 4)];
 	g->input = ARENA_ARRAY(&g->arena, int, 1);
 	g->output = ARENA_ARRAY(&g->arena, int, 1);
-	n->now = like(n, (struct shape){4, {between(n, 1, 2), channels[below(n, 5)], between(n, 1, 11),
-					    between(n, 1, 13)}});
+	n->now =
+	    like(n, (struct shape){
+			4, {between(n, 1, 2), channels[below(n, 5)], between(n, 1, 11), between(n, 1, 13)}});
 	n->now.scale = f32(0.01 + 0.05 * rng_unit(&n->rng));
 	n->now.value = g->input[0] = graph_add_value(g, "x");
 	g->ninputs = 1;
@@ -517,15 +525,16 @@ static void start(struct net *n, uint64_t seed)
 
 static void build(struct net *n, uint64_t seed, struct tensor *input)
 {
-	static void (*const images[])(struct net *) = {add_conv,   add_conv,      add_conv,   add_conv,
-						       add_pool,   add_transpose, add_concat, add_sum,
-						       add_requantise, add_pad,   add_resize};
+	static void (*const images[])(struct net *) = {add_conv,       add_conv,      add_conv,   add_conv,
+						       add_pool,       add_transpose, add_concat, add_sum,
+						       add_requantise, add_pad,       add_resize};
 	start(n, seed);
 	if (tensor_alloc(&n->g->arena, n->now.type, &n->now.shape, input) < 0)
 		abort();
 	for (int64_t i = 0; i < shape_count(&n->now.shape); i++)
 		tensor_set(input, i, n->now.v[i]);
-	int layers = between(n, 1, MAX_LAYERS), some = n->opset < 11 ? 9 : 11; /* Pad and Resize take inputs since 11 */
+	int layers = between(n, 1, MAX_LAYERS),
+	    some = n->opset < 11 ? 9 : 11; /* Pad and Resize take inputs since 11 */
 	for (int i = 0; i < layers; i++) {
 		int64_t big = shape_count(&n->now.shape);
 		images[big > 6000 ? below(n, 2) : below(n, some)](n);
@@ -636,7 +645,8 @@ TEST(products_of_bytes_are_exact)
 			for (size_t k = 0; k < sizeof b; k++)
 				b[k] = extreme ? (uint8_t)(255 ^ flip) : (uint8_t)rng_below(&r, 256);
 			for (size_t k = 0; k < sizeof a; k++)
-				a[k] = extreme ? (i % 2 ? -128 : 127) : (int8_t)((int)rng_below(&r, 256) - 128);
+				a[k] =
+				    extreme ? (i % 2 ? -128 : 127) : (int8_t)((int)rng_below(&r, 256) - 128);
 			for (int64_t t = 0; t < depth; t++)
 				offset[t] = t * W;
 			char *panel = malloc(dense8_panel_bytes(depth) + 64);
@@ -688,7 +698,8 @@ TEST(the_largest_sum_is_exact)
 /* Halves go to even, NaN to the lowest integer, infinities and large numbers to the limits. */
 TEST(rounding_saturates)
 {
-	static const float x[] = {0.5f, 1.5f, -0.5f, -2.5f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN, 126.5f, 0};
+	static const float x[] = {0.5f,     1.5f,      -0.5f, -2.5f,  1e30f, -1e30f,
+				  INFINITY, -INFINITY, NAN,   126.5f, 0};
 	static const int want[] = {0, 2, 0, -2, 127, -128, 127, -128, -128, 126, 0};
 	const struct dense8_bytes s8 = {-128, 127, 0}, u8 = {0, 255, 128}, some = {-3, 4, 1};
 	for (int isa = 0; isa <= (int)dense8_isa(); isa++) {
@@ -711,7 +722,8 @@ TEST(rounding_saturates)
 		const uint32_t sum[] = {0x7fffffff, 0x80000000, 3, 0};
 		const float factor[] = {1, 1, 0.5f, INFINITY};
 		dense8_requantise((enum dense8_isa)isa, 4, sum, factor, s8, y);
-		CHECK((int8_t)y[0] == 127 && (int8_t)y[1] == -128 && (int8_t)y[2] == 2 && (int8_t)y[3] == -128);
+		CHECK((int8_t)y[0] == 127 && (int8_t)y[1] == -128 && (int8_t)y[2] == 2 &&
+		      (int8_t)y[3] == -128);
 		dense8_requantise_row((enum dense8_isa)isa, 3, sum, 2, 0.5f, u8, z);
 		CHECK(z[0] == 0 && z[1] == 0 && z[2] == 130);
 	}
@@ -779,7 +791,8 @@ TEST(models_cannot_ask_for_limits)
 		for (int opset = 10; opset <= QUANT_OPSET; opset += QUANT_OPSET - 10) {
 			int row;
 			const struct op *op = op_find(types[i], opset, &row);
-			CHECK(op && (strstr(op->rows[row].attrs, "low high") != NULL) == (opset == QUANT_OPSET));
+			CHECK(op &&
+			      (strstr(op->rows[row].attrs, "low high") != NULL) == (opset == QUANT_OPSET));
 		}
 }
 
