@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The constants of floats and bytes of tasks that are made runnable (agent/worker/exercise.h): seeded random values, and
- * every packing of them that built kernels use.
+/* The constants of floats and bytes of tasks that are made runnable (agent/worker/exercise.h): seeded random
+ * values, and every packing of them that built kernels use.
  *
  * Tasks of a network often have weights of the same form: with and without a residual, say. Such tasks share
- * one constant and its packings, because new memory and the packing take longer than compiling a kernel
- * (512 to 512 channels for Winograd: 38 MB, 30 ms). A constant lives as long as an exercise uses it. */
+ * one constant and its packings, because new memory and the packing take longer than compiling a kernel (512
+ * to 512 channels for Winograd: 38 MB, 30 ms). A constant lives as long as an exercise uses it. */
 #ifndef AGENT_CONSTANTS_H
 #define AGENT_CONSTANTS_H
 

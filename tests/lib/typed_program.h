@@ -81,13 +81,13 @@ static bool differ(const char *target, uint64_t seed)
 
 /* Programs. Variables are f32 and s32 of each number of lanes. */
 
-struct maker {
+struct typed_maker {
 	struct rng r;
 	int var[2][KINDS][EACH];
 	const struct ix *x; /* an index in scope, below 8 */
 };
 
-static int pick(struct maker *m, int n)
+static int pick(struct typed_maker *m, int n)
 {
 	return (int)rng_below(&m->r, (uint32_t)n);
 }
@@ -97,12 +97,12 @@ static const struct ix *c(int64_t v)
 	return ix_c(&l, v);
 }
 
-static int any(struct maker *m, enum lv_type t, int kind)
+static int any(struct typed_maker *m, enum lv_type t, int kind)
 {
 	return m->var[t][kind][pick(m, EACH)];
 }
 
-static struct mem some_mem(struct maker *m, enum lv_type t, int lanes, bool load)
+static struct mem some_mem(struct typed_maker *m, enum lv_type t, int lanes, bool load)
 {
 	static const int f_types[] = {0, 1, 2}, s_types[] = {3, 4, 5, 6, 3, 4, 5, 2};
 	int which = pick(m, 8), b = t == LV_F32 ? f_types[which % 3] : s_types[which];
@@ -145,7 +145,7 @@ static int tame(enum lv_type t, int v, int n)
 	return r;
 }
 
-static void some_dot(struct maker *m, int dst, int kind)
+static void some_dot(struct typed_maker *m, int dst, int kind)
 {
 	int a = any(m, LV_S32, kind), b = any(m, LV_S32, kind),
 	    x = tame(LV_S32, any(m, LV_S32, kind), 1 << 28);
@@ -163,18 +163,18 @@ static void some_dot(struct maker *m, int dst, int kind)
 }
 
 /* Products of 16 factors in [-3, 3] fit. */
-static void some_across(struct maker *m, int dst, enum vop op, int kind)
+static void some_across(struct typed_maker *m, int dst, enum vop op, int kind)
 {
 	lv_set(&l, dst, op, tame(LV_S32, any(m, LV_S32, kind), op == V_HMUL ? 3 : 1 << 25), -1, -1, -1);
 }
 
-static void some_lace(struct maker *m, int dst, int a, int b, int lanes)
+static void some_lace(struct typed_maker *m, int dst, int a, int b, int lanes)
 {
 	int n = 2 + pick(m, lanes - 1);
 	lv_lace(&l, dst, a, b, n, pick(m, n), pick(m, n));
 }
 
-static void some_s32(struct maker *m)
+static void some_s32(struct typed_maker *m)
 {
 	static const enum vop plain[] = {V_ADD, V_SUB, V_MIN, V_MAX, V_MUL};
 	static const enum vop across[] = {V_HADD, V_HMIN, V_HMAX, V_HMUL};
@@ -206,7 +206,7 @@ static void some_s32(struct maker *m)
 		lv_set(&l, dst, plain[pick(m, 5)], tame(LV_S32, a, 60000), tame(LV_S32, b, 30000), -1, -1);
 }
 
-static void some_f32(struct maker *m, bool fma)
+static void some_f32(struct typed_maker *m, bool fma)
 {
 	int kind = pick(m, KINDS), dst = any(m, LV_F32, kind), k = pick(m, 8);
 	int a = any(m, LV_F32, kind), b = any(m, LV_F32, kind);
@@ -220,7 +220,7 @@ static void some_f32(struct maker *m, bool fma)
 		lv_set(&l, dst, pick(m, 2) ? V_ADD : V_MUL, a, b, -1, -1);
 }
 
-static void some_statements(struct maker *m, bool fma, int n)
+static void some_statements(struct typed_maker *m, bool fma, int n)
 {
 	for (; n > 0; n--) {
 		int k = pick(m, 10), kind = pick(m, KINDS);
@@ -245,7 +245,7 @@ static void begin_program(bool fma)
 	}
 }
 
-static void random_program(struct maker *m, bool fma)
+static void random_program(struct typed_maker *m, bool fma)
 {
 	const struct ix *x;
 	begin_program(fma);

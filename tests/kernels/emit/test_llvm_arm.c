@@ -45,7 +45,7 @@ static void put_file(const char *name, const void *p, size_t n)
 /* Compiles program i of a seed and interprets it. 1: it is good; 0: an s32 overflows. */
 static int make(const struct target *t, int i, uint64_t seed)
 {
-	struct maker m = {0};
+	struct typed_maker m = {0};
 	struct blob o;
 	char name[32];
 	rng_seed(&m.r, seed);

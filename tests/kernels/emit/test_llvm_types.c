@@ -55,7 +55,7 @@ static void random_programs(uint64_t first, uint64_t last)
 	int ran = 0;
 	find_targets(true);
 	for (uint64_t seed = first; seed <= last && !test_bad; seed++) {
-		struct maker m = {0};
+		struct typed_maker m = {0};
 		const struct target *t = &targets[seed % (uint64_t)ntargets];
 		rng_seed(&m.r, seed);
 		fill_memory(&m.r);
@@ -335,7 +335,7 @@ TEST(other_targets)
 		for (uint64_t seed = 1; seed <= 10; seed++) {
 			struct target t;
 			struct blob o;
-			struct maker m = {0};
+			struct typed_maker m = {0};
 			variant_target(&variants[i], &t);
 			rng_seed(&m.r, seed);
 			random_program(&m, t.fma);
