@@ -120,6 +120,19 @@ TEST(lock_excludes)
 	CHECK_FAILS(file_lock(scratch("no/lock"), 0, &b), E_NOTFOUND, "no/lock");
 }
 
+/* Where no lock exists and none can be made, the reason is the folder's permission, not a missing file. */
+TEST(lock_in_a_closed_folder)
+{
+	int fd;
+	CHECK_OK(file_mkdirs(scratch("closed"), 0555));
+	if (getuid() == 0)
+		REQUIRE(chmod(scratch_dir, 0755) == 0 && seteuid(65534) == 0);
+	int rc = file_lock(scratch("closed/lock"), 0, &fd);
+	CHECK(rc == E_IO && strstr(err_text(), "closed/lock") && strstr(err_text(), "Permission denied"));
+	if (getuid() == 0)
+		CHECK(seteuid(0) == 0);
+}
+
 TEST(lock_ends_with_the_process)
 {
 	pid_t pid = fork();
