@@ -355,10 +355,8 @@ void control_good(const struct request *r, const char *more, struct buf *out)
 
 void control_bad(const struct request *r, int rc, const char *text, struct buf *out)
 {
-	enum {
-		MOST_TEXT = 1000
-	}; /* worst case: 6 bytes for each, as \u0001; with the rest this fits into a
-	      line */
+	/* worst case: 6 bytes for each, as \u0001; with the rest this fits into a line */
+	enum { MOST_TEXT = 1000 };
 	reply(r, false, out);
 	buf_printf(out, ",\"code\":\"%s\",\"error\":", err_name(rc));
 	add_text(out, text, MOST_TEXT);

@@ -11,9 +11,8 @@
 #define LOAD_SLACK_NS (15 * NS_PER_MS) /* one and a half ticks */
 #define LOAD_LEAST_NS (20 * NS_PER_MS)
 #define STALL_WINDOW_NS (2 * NS_PER_S)
-#define RESTING_NS                                                                                           \
-	(20 * NS_PER_MS)               /* processor time of honed's children in that window: less means that \
-					  none of them runs */
+/* processor time of honed's children in that window: less means that none of them runs */
+#define RESTING_NS (20 * NS_PER_MS)
 #define OPEN_AGAIN_NS (25 * NS_PER_MS) /* so that any 100 ms contain a full window, less one tick */
 #define CLOSED_MOST_NS (60 * NS_PER_S)
 #define REOPEN 0.8 /* share of the limits of load and pressure below which a closed gate opens again */

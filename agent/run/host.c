@@ -54,17 +54,17 @@ static int64_t window_row(const struct stage *s, const struct task *t)
  * vectors of output channels: for fewer channels tiles are up to 7 times as fast. With AVX2, in nine
  * networks: windows 1.1 to 1.4 times as fast from 128 points on, and from 64 points on where a row's length
  * is no multiple of 8 (in the geometric mean of 60 random convolutions); products without a window never (0.6
- * to 0.9 times). */
+ * to 0.9 times): INT64_MAX. */
 static int64_t least_points(const struct stage *s, const struct task *t, int64_t lanes)
 {
-	enum { MANY = 512, SOME = 128, NARROW = 96, WINDOW = 64, GROUP = 8 };
+	enum { MANY = 512, SOME = 128, NARROW = 96, WINDOW = 64, AVX2_LANES = 8 };
 	int64_t row = window_row(s, t);
 	if (tile_lanes() >= TILE_LANES)
 		return lanes >= TILE_LANES ? MANY : NARROW;
-	if (row % GROUP)
+	if (row % AVX2_LANES)
 		return WINDOW;
-	if (!row && tile_lanes() == GROUP && lanes >= GROUP)
-		return INT64_MAX;
+	if (!row && tile_lanes() == AVX2_LANES && lanes >= AVX2_LANES)
+		return INT64_MAX; /* tiles are never better */
 	return lanes >= TILE_LANES ? SOME : NARROW;
 }
 

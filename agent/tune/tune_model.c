@@ -29,9 +29,8 @@
 #define LEAST_SEARCH_NS (120 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S
 enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
-#define LEAST_TO_DIVIDE_NS                                                                                   \
-	(10 * NS_PER_S) /* in shorter boxes the first division is all that can be tuned                      \
-			 */
+/* in shorter boxes the first division is all that can be tuned */
+#define LEAST_TO_DIVIDE_NS (10 * NS_PER_S)
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
 #define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */

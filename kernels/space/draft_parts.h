@@ -25,9 +25,8 @@
 #define ACROSS 16.     /* cost of combining the lanes of one point, or of a vector of points */
 #define WINDOW 4.      /* overhead of a tile whose filters are in registers: it overlaps with the next tile */
 #define WINDOW_LIVE 4. /* vectors of a row that wait for their neighbour */
-#define REST                                                                                                 \
-	1.1          /* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 %      \
-		      * more than by 7 */
+/* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 % more than by 7 */
+#define REST 1.1
 #define BESIDE .25   /* share of the arithmetic that adds to memory time: weights may be in cache */
 #define HELD_SPARE 4 /* registers kept free beside the held filters */
 #define SPILL 3.     /* cycles a step, if any register is spilled */
