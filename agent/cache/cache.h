@@ -34,9 +34,9 @@
  * Layers: below DIR lie seed layers, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps the records that it ships. A folder that this process may not write is
  * itself a seed layer, and the user's cache folder lies above it (for a reader, if it can be listed; for a
- * writer, unless it wants this folder: o->only_here). Of more
- * than eight layers the lowest are skipped, with one line in the log. The uppermost record of a (type, key)
- * counts, within one layer the last; CACHE_FORGET (payload: u8 type) makes one absent.
+ * writer, unless it wants this folder: o->only_here). Of more than eight layers the lowest are skipped, with
+ * one line in the log. The uppermost record of a (type, key) counts, within one layer the last; CACHE_FORGET
+ * (payload: u8 type) makes one absent.
  *
  * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, exactness, kind);
  * code = rec key + emitter version + cand, and the payload names what the code was compiled for
@@ -122,9 +122,9 @@ struct cache_options {
 			      to CACHE_MOST_BATCH; more suits a slow sync and ample memory */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: $HONE_SEEDS, else CACHE_SEED */
 	const struct cache_through *through; /* for CACHE_THROUGH; the cache keeps the pointer */
-	int lock_fd;    /* > 0: the writer's lock from cache_close_held; the cache owns it from then on */
-	bool only_here; /* the user's cache folder never lies above DIR: a writer that may not write DIR fails
-			 */
+	int lock_fd; /* > 0: the writer's lock from cache_close_held; the cache owns it from then on */
+	/* The user's cache folder never lies above DIR: a writer that may not write DIR fails. */
+	bool only_here;
 };
 
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
@@ -147,8 +147,8 @@ int cache_commit(struct cache *c) MUST_CHECK;
 /* Makes the files that the first commit would have to make. Returns how often it waited for the disk. */
 int cache_prepare(struct cache *c) MUST_CHECK;
 /* Tries whether a first commit would find room: writes a file of that size and removes it, without waiting
- * for the disk, so that nothing reaches the flash. E_IO: what is wrong, and what to do. For CACHE_WRITE;
- * returns E_OK in all other modes. */
+ * for the disk, so that no data reaches the flash (ext4 writes 10 KiB of its journal, whatever the size).
+ * E_IO: what is wrong, and what to do. For CACHE_WRITE; returns E_OK in all other modes. */
 int cache_try(struct cache *c) MUST_CHECK;
 /* As cache_commit. But if another process writes the folder and has received all puts, does not wait: that
  * process commits on its own, and the next cache_commit or cache_close waits for it. */

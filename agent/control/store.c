@@ -194,30 +194,21 @@ bool store_told(struct store *s, struct stored *out)
 	return true;
 }
 
-/* Refuses the user's own folder, which cache_open would use instead and which no other process reads. */
-static int refuse_other(struct store *s)
-{
-	if (!strcmp(cache_dir(s->cache), s->dir))
-		return E_OK;
-	cache_close(s->cache);
-	return fail(
-	    E_IO, "cache %s: user %u cannot write to it: chown it, mount it writable, or use another folder",
-	    s->dir, (unsigned)geteuid());
-}
-
 static int open_cache(struct store *s)
 {
 	struct cache_state state;
 	if (s->cache)
 		return E_OK;
 	struct cache_options o = {
-	    .cap_bytes = s->cap_bytes, .batch_records = CACHE_MOST_BATCH, .lock_fd = s->lock_fd};
+	    .cap_bytes = s->cap_bytes,
+	    .batch_records = CACHE_MOST_BATCH,
+	    .lock_fd = s->lock_fd,
+	    .only_here = true, /* no other process reads the user's own folder */
+	};
 	if (!s->cap_bytes || s->cap_bytes >= 16 * SEGMENT_BYTES)
 		o.segment_bytes = SEGMENT_BYTES;
 	s->lock_fd = -1;
 	int rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, 0, &o);
-	if (rc >= 0)
-		rc = refuse_other(s);
 	if (rc < 0) {
 		s->cache = NULL;
 		return rc;

@@ -191,7 +191,7 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 /* Returns whether a run against the server is due. */
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
-	/* The timer starts it often, so the journal says only with -v why nothing happens. */
+	/* The timer starts it often: only a person is told why nothing happens. */
 	void (*say)(const char *fmt, ...) = log_to_journal() ? log_more : log_info;
 	if (!c->server && !w->folder && !c->watch)
 		say("hone-sync: nothing to do: server is not set in [sync] of %s",
@@ -201,23 +201,6 @@ static bool is_due(const struct words *w, const struct sync_conf *c, const struc
 		say("hone-sync: the next run is due in %lld s; --now does not wait for it",
 		    (long long)(wait_ns / NS_PER_S));
 	return wait_ns == 0;
-}
-
-/* Tries again as long as another process writes the cache, and --wait and signals allow it. */
-static int open_cache(const struct words *w, struct sync_cache_options *o, struct sync_cache *to)
-{
-	const int64_t start_ns = clock_now(o->clock);
-	int64_t left_ns = w->wait_ns, done_ns;
-	o->wait_ns = left_ns > 0 && left_ns < NS_PER_S ? left_ns : left_ns > 0 ? NS_PER_S : 0;
-	int rc = sync_cache_open(o, to);
-	if (rc == E_BUSY && w->wait_ns > 0)
-		log_info("hone-sync: %s; waiting until it ends", err_text());
-	while (rc == E_BUSY && !stop && (done_ns = clock_now(o->clock) - start_ns) < w->wait_ns) {
-		left_ns = w->wait_ns - done_ns;
-		o->wait_ns = left_ns < NS_PER_S ? left_ns : NS_PER_S; /* a signal ends it within a second */
-		rc = sync_cache_open(o, to);
-	}
-	return rc;
 }
 
 static int do_due(const struct words *w, const struct conf *conf, const struct sync_conf *c,
@@ -233,10 +216,12 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 									       : conf->socket,
 					     .state = sync_state_folder(c),
 					     .server = c->server,
-					     .clock = now->clock};
+					     .clock = now->clock,
+					     .wait_ns = w->wait_ns,
+					     .stop = &stop};
 	if (!due && !packs)
 		return E_OK;
-	int rc = open_cache(w, &o, &to);
+	int rc = sync_cache_open(&o, &to);
 	if (rc < 0)
 		return rc;
 	int watched = packs ? take_packs(c, &to) : E_OK;

@@ -9,9 +9,9 @@
 #include "platform/machine/target.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define LOCK_WAIT_NS (5 * NS_PER_S)
+#define LOCK_TRY_NS NS_PER_S /* of it at once: then it looks for a signal and for a honed */
 
 struct keeper {
 	struct leash *leash;
@@ -122,6 +122,31 @@ static int sent(void *ctx)
 	return k->offered ? offered_sent(k->offered) : E_OK;
 }
 
+static int open_through(struct keeper *k, const struct sync_cache_options *o)
+{
+	const struct cache_options co = {.through = &k->through};
+	return cache_open_with(&k->cache, o->dir, CACHE_THROUGH, 0, &co);
+}
+
+/* Waits as long as another process writes the cache, unless that is a honed. */
+static int open_own(struct keeper *k, const struct sync_cache_options *o)
+{
+	const struct cache_options co = {.only_here = true};
+	const int64_t wait_ns = o->wait_ns ? o->wait_ns : LOCK_WAIT_NS, from_ns = clock_now(&clock_real);
+	int64_t left_ns = wait_ns;
+	int rc = cache_open_with(&k->cache, o->dir, CACHE_WRITE, 0, &co);
+	if (rc == E_BUSY && o->wait_ns)
+		log_info("hone-sync: %s; waiting until it ends", err_text());
+	while (rc == E_BUSY && left_ns > 0 && !(o->stop && *o->stop)) {
+		if (leash_again(k->leash) >= 0)
+			return open_through(k, o);
+		rc = cache_open_with(&k->cache, o->dir, CACHE_WRITE,
+				     left_ns < LOCK_TRY_NS ? left_ns : LOCK_TRY_NS, &co);
+		left_ns = wait_ns - (clock_now(&clock_real) - from_ns);
+	}
+	return rc == E_IO ? fail_in(rc, "honed does not run with this cache; start it, or correct this") : rc;
+}
+
 static int open_cache(struct keeper *k, const struct sync_cache_options *o)
 {
 	const struct leash_options lo = {
@@ -130,14 +155,7 @@ static int open_cache(struct keeper *k, const struct sync_cache_options *o)
 	if (rc < 0)
 		return rc;
 	k->through = (struct cache_through){k->leash, put, commit_through, alive, again};
-	const struct cache_options co = {.through = &k->through};
-	if (leash_held(k->leash))
-		return cache_open_with(&k->cache, o->dir, CACHE_THROUGH, 0, &co);
-	if (file_is_dir(o->dir) && access(o->dir, W_OK) < 0)
-		return fail(E_IO,
-			    "cache %s belongs to another user, and no honed runs that keeps it; start honed",
-			    o->dir);
-	return cache_open_with(&k->cache, o->dir, CACHE_WRITE, o->wait_ns ? o->wait_ns : LOCK_WAIT_NS, &co);
+	return leash_held(k->leash) ? open_through(k, o) : open_own(k, o);
 }
 
 static int name_class(struct keeper *k)

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static struct tree tree;
@@ -113,6 +114,18 @@ TEST(exit_codes)
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("-v")) == 0 && says("the next run is due in"));
 	CHECK(run(NULL) == 0 && says("--now does not wait"));
+	/* A terminal that the user's service manager started is a person's; the journal is not. */
+	struct stat st;
+	char journal[64];
+	setenv("INVOCATION_ID", "0123", 1);
+	CHECK(run(NULL) == 0 && says("--now does not wait"));
+	CHECK(stat(tree_path(&tree, "said"), &st) == 0);
+	snprintf(journal, sizeof journal, "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", journal, 1);
+	CHECK(run(NULL) == 0 && stat(tree_path(&tree, "said"), &st) == 0 && st.st_size == 0);
+	unsetenv("JOURNAL_STREAM");
+	unsetenv("INVOCATION_ID");
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1");            /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
@@ -130,6 +143,10 @@ TEST(a_locked_cache_is_waited_for)
 	CHECK(run(WORDS("--wait=soon")) == 2 && says("--wait: 'soon' is not a duration"));
 	pid_t pid = hold_cache(tree.cache, 11000);
 	CHECK(run(WORDS("--now")) == 1 && says("in use by process") && says("hone-sync wait with --wait"));
+	int64_t from_ns = clock_now(&clock_real);
+	CHECK(run(WORDS("--now", "--wait=1s")) == 1 && says("in use by process"));
+	int64_t waited_ns = clock_now(&clock_real) - from_ns;
+	CHECK(waited_ns >= NS_PER_S && waited_ns < 3 * NS_PER_S);
 	CHECK(run(WORDS("--now", "--wait=1m", "-v")) == 0);
 	CHECK(says("waiting until it ends") && says("3 records taken"));
 	CHECK(status_of(pid) == 0);
@@ -138,9 +155,31 @@ TEST(a_locked_cache_is_waited_for)
 	pid_t waits = start(false, WORDS("--now", "--wait"));
 	usleep(300000);
 	kill(waits, SIGTERM);
-	CHECK(status_of(waits) == 1);
+	from_ns = clock_now(&clock_real);
+	CHECK(status_of(waits) == 1 && clock_now(&clock_real) - from_ns < 3 * NS_PER_S);
 	kill(pid, SIGKILL);
 	CHECK(status_of(pid) == -SIGKILL);
+	tree_close(&tree);
+}
+
+/* No other folder takes the place of a cache that hone-sync may not write. */
+TEST(a_cache_of_another_user)
+{
+	char home[256];
+	tree_open(&tree);
+	configure_server(tree.www);
+	snprintf(home, sizeof home, "%s", tree_path(&tree, "home"));
+	CHECK_OK(file_mkdirs(home, 0777));
+	CHECK_OK(file_mkdirs(tree.cache, 0755));
+	CHECK_OK(file_mkdirs(tree.state, 0755));
+	CHECK(chmod(home, 0777) == 0 && chmod(tree.cache, 0555) == 0);
+	if (geteuid() == 0) /* hone-sync switches to the state folder's owner */
+		CHECK(chmod(tree.dir, 0755) == 0 && chown(tree.state, 65534, 65534) == 0);
+	setenv("XDG_CACHE_HOME", home, 1);
+	CHECK(run(WORDS("--now")) == 1 && says("start it") && says("cannot write to it (Permission denied)"));
+	CHECK(rmdir(home) == 0);
+	unsetenv("XDG_CACHE_HOME");
+	CHECK(chmod(tree.cache, 0755) == 0);
 	tree_close(&tree);
 }
 
