@@ -252,10 +252,7 @@ int target_check(const struct target *t)
 	return check_features(t, i);
 }
 
-/* Finds the highest level whose features are all here. Missing features are listed too ("-x"), because a
- * CPU's name implies more than a virtual machine may offer. Parts of AVX-512 without the others count as
- * missing: LLVM cannot compile some operations for such a processor. */
-static int read_isa(const char *flags, enum isa_family family, struct target *t)
+int isa_of_flags(const char *flags, enum isa_family family, struct target *t)
 {
 	int level = 99;
 	for (int f = 0; f < FEATURES; f++) {
@@ -343,7 +340,7 @@ static int read_cpu(const char *info, struct target *t)
 	info_value(info, "stepping", v, sizeof v);
 	isa_revision(SOC_REVISION, v, t);
 	info_value(info, "flags", v, sizeof v);
-	return read_isa(v, ISA_X86, t);
+	return isa_of_flags(v, ISA_X86, t);
 }
 #else
 static int read_cpu(const char *info, struct target *t)
@@ -358,7 +355,7 @@ static int read_cpu(const char *info, struct target *t)
 		 info_number(info, "CPU revision"));
 	isa_revision(SOC_REVISION, v, t);
 	info_value(info, "Features", v, sizeof v);
-	return read_isa(v, sizeof(void *) == 8 ? ISA_ARM64 : ISA_ARM32, t);
+	return isa_of_flags(v, sizeof(void *) == 8 ? ISA_ARM64 : ISA_ARM32, t);
 }
 #endif
 

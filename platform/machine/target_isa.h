@@ -19,6 +19,11 @@ extern const struct isa isa_table[]; /* ends with name NULL; levels ascend withi
 const struct isa *isa_find(const char *name);
 void isa_apply(const struct isa *i, struct target *t);    /* isa, lanes, regs, fma */
 void isa_features(const struct isa *i, struct target *t); /* the features that the level promises */
+/* Sets all these from the kernel's names of the features that are here, the words of "flags" in cpuinfo, at
+ * the highest level whose features are all here. Missing features are listed too ("-x"), because a CPU's name
+ * implies more than a virtual machine may offer. Parts of AVX-512 without the others count as missing: LLVM
+ * cannot compile some operations for such a processor. E_UNSUPPORTED: no level has all its features here. */
+int isa_of_flags(const char *flags, enum isa_family family, struct target *t) MUST_CHECK;
 /* Sets the revision: the file's, or the processor's stepping if the file is empty or absent. */
 void isa_revision(const char *soc_path, const char *stepping, struct target *t);
 /* Sets the power mode to the first word of the file; without the file the board has one mode. */

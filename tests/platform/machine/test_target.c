@@ -160,6 +160,34 @@ TEST(key_has_no_peaks)
 	CHECK(!key_equal(target_key(&a), target_key(&b)));
 }
 
+/* A virtual machine may hide some parts of AVX-512; then none of it is used. */
+TEST(parts_of_avx512_are_none)
+{
+#define V3 "pni ssse3 sse4_1 sse4_2 popcnt cx16 avx avx2 fma f16c bmi1 bmi2 abm movbe"
+	static const char *const parts[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+	struct target t = {0};
+	REQUIRE_OK(isa_of_flags(V3 " avx512f avx512bw avx512cd avx512dq avx512vl avx512_vnni", ISA_X86, &t));
+	CHECK(!strcmp(t.isa, "x86-64-v4") && t.lanes == 16);
+	CHECK(strstr(t.features, "+avx512f,") && strstr(t.features, "+avx512vnni") &&
+	      strstr(t.features, ",-avx512bf16"));
+	for (int without = 0; without < 5; without++) {
+		char flags[256] = V3 " avx512_vnni avx_vnni";
+		for (int i = 0; i < 5; i++)
+			if (i != without) {
+				strcat(flags, " ");
+				strcat(flags, parts[i]);
+			}
+		t = (struct target){0};
+		REQUIRE_OK(isa_of_flags(flags, ISA_X86, &t));
+		CHECK(!strcmp(t.isa, "x86-64-v3") && t.lanes == 8);
+		CHECK(!strstr(t.features, "+avx512") && strstr(t.features, ",-avx512f,") &&
+		      strstr(t.features, ",-avx512vnni"));
+		CHECK(strstr(t.features, "+avx2,") && strstr(t.features, "+avxvnni"));
+	}
+	CHECK_FAILS(isa_of_flags("pni ssse3", ISA_X86, &t), E_UNSUPPORTED, "SSE4.2");
+#undef V3
+}
+
 /* A result of another power mode or revision belongs to another target; both are words, whatever the files
  * hold. */
 TEST(revision_and_power_mode)
