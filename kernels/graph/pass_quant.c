@@ -26,7 +26,7 @@ enum {
 #define BIAS_ERROR (1 / 64.0)
 #define SCALE_MOST 1e30f
 
-/* What DequantizeLinear reads or QuantizeLinear writes. */
+/* The quantised value that a DequantizeLinear reads or a QuantizeLinear writes, and its parameters. */
 struct bytes {
 	int node, value; /* the node; the value of bytes */
 	enum dtype type;

@@ -525,8 +525,8 @@ TEST(strangers_are_believed_for_a_while)
 	}
 }
 
-/* Of tasks without a kernel, the one whose default saves the network most comes first; if what they take now
- * is not known, the most expensive one. */
+/* A job begins with the task without a kernel whose default saves the network most; if the present times are
+ * not known, with the most expensive one. */
 TEST(what_saves_most_comes_first)
 {
 	for (int task = 0; task < NTASKS; task++) {

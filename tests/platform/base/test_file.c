@@ -120,7 +120,7 @@ TEST(lock_excludes)
 	CHECK_FAILS(file_lock(scratch("no/lock"), 0, &b), E_NOTFOUND, "no/lock");
 }
 
-/* Where no lock exists and none can be made, the reason is the folder's permission, not a missing file. */
+/* If no lock exists and none can be made, the error names the folder's permission, not a missing file. */
 TEST(lock_in_a_closed_folder)
 {
 	int fd;
