@@ -363,6 +363,8 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		       model, r->target, r->budget_s);
 		if (r->before_ms > 0)
 			printf("whole network: %.3f ms\n", r->before_ms);
+		else
+			printf("whole network: not measured: too little time was left\n");
 		next_longer(a, o);
 		return;
 	}
