@@ -103,8 +103,8 @@ static void spoil(struct loops *l, struct stmt *s)
 				s->mem.valid = ix_c(l, l->lanes[s->a] - 1);
 			else
 				s->mem.at = ix_add(l, s->mem.at, ix_c(l, by[defect]));
-		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->whole == 7) {
-			s->whole = 8; /* the zero point */
+		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->s32 == 7) {
+			s->s32 = 8; /* the zero point */
 		}
 	}
 }
