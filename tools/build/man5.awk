@@ -30,6 +30,6 @@ END {
 	printf ".SH VALUES\nDurations are written 500ms, 20s, 2m, 1m30s or 1h (a number alone is seconds), sizes 512K, 64M or 1G (in powers of 1024). # begins a comment at the\n"
 	printf "start of a line, ; one behind a value, too. A line has at most 197 bytes of UTF\\-8.\n"
 	printf ".SH MISTAKES\nAn unknown section or key, or a value out of range, is refused with file, line and what is allowed:\n"
-	printf ".B honed \\-\\-check\nshows it before it matters, but for values of [sync], which hone\\-sync reads and refuses. A resident honed keeps what held before; one that starts ends with that message.\n"
+	printf ".B honed \\-\\-check\nshows all mistakes, those of [sync] too, before they matter. A resident honed keeps what held before; one that starts ends with that message.\n"
 	printf ".SH SEE ALSO\n.BR honed (8),\n.BR hone (1)\n"
 }

@@ -559,7 +559,7 @@ static const struct opt opts[] = {
     {"top", OPT_INT, "N", "show only the N most expensive kernels (default: all, in their order)"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
      .values = "best default fallback"},
-    {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
+    {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: honed's if it runs, else $XDG_CACHE_HOME/hone)"},
     OPT_REQUIRE_CACHE,
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},

@@ -253,7 +253,7 @@ static void why_words(const struct explain *e, const struct why *w)
 		       e->threads, plural_s(e->threads));
 	} else if (!strcmp(w->cand, w->def)) {
 		printf(
-		    "  chosen   the default: nothing tried was faster by more than the race's own noise\n");
+		    "  chosen   the default: nothing tried has won a race against it by more than the race's noise\n");
 	} else {
 		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
 		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);

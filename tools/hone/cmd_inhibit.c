@@ -161,9 +161,10 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	const char *name = honed ? h->name : h->file;
 	if (a->json)
 		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
-	printf("%s%s\n",
-	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",
-	       ns ? " until then" : "");
+	printf("%s", honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing");
+	if (ns)
+		printf(" for %.3g s from now", (double)ns / 1e9);
+	printf("\n");
 	if (ns)
 		next_say("to end it earlier: hone resume %s", name);
 	else

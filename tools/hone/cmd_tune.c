@@ -293,6 +293,10 @@ static void network(const struct tune_report *r)
 	char than[96];
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
+	if (faster_significant(&r->gain.faster) && r->default_ms > 0 && r->after_ms > 0 &&
+	    (r->gain.faster.ratio > 1) != (r->default_ms > r->after_ms))
+		printf("  the times above are medians of all rounds; the comparison is round by round, which other "
+		       "load disturbs less\n");
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));
@@ -649,7 +653,8 @@ const struct cmd cmd_tune = {
 	     "[--exact]",
     .summary = "find fast kernels for a model within a time box",
     .details =
-	"The untuned schedule of every task is measured first, so the result is never slower than that.\n"
+	"The untuned schedule of every task is measured first, and only a kernel that wins a race against it\n"
+	"takes its place.\n"
 	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
 	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"
 	"--rigor cached the exit status is 1 if kernels are missing. A cache folder that cannot be written, "

@@ -160,7 +160,7 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
-	static const char *const head[] = {"us",  "of default", "model us", "draft us",
+	static const char *const head[] = {"us",  "of default's time", "model us", "draft us",
 					   "box", "at s",       "by",       "candidate"};
 	struct table t = {.align = "rrrrrrll", .drop = "00214300"};
 	for (int i = 0; i < 8; i++)
@@ -169,7 +169,7 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 		const struct trials_entry *e = &l->entry[s->best[i]];
 		bool serves = !strcmp(e->t.cand, chosen);
 		table_cell(&t, "%.1f", (double)e->t.ns / 1e3);
-		table_cell(&t, "%.2fx", trials_ratio(e));
+		table_cell(&t, "%.0f %%", 100 * trials_ratio(e));
 		table_cell(&t, "%.1f", (double)e->t.guess_ns / 1e3);
 		table_cell(&t, "%.1f", (double)e->t.draft_ns / 1e3);
 		table_cell(&t, "%d", e->box);

@@ -7,6 +7,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/feed_file.h"
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,18 @@ static int find_input(const struct graph *g, const char *word, const char **file
 	return rc;
 }
 
+/* Operators such as Relu may hide a NaN, so that an output looks like an answer. */
+static void warn_of_special(const char *name, const char *file, const struct tensor *t)
+{
+	int64_t special = 0, n = shape_count(&t->shape);
+	for (int64_t i = 0; i < n && (t->dtype == DT_F32 || t->dtype == DT_F64); i++)
+		special += !isfinite(tensor_get(t, i));
+	if (special)
+		log_info("hone: warning: %s: %lld of the %lld values for input '%s' are NaN or infinite; outputs may "
+			 "hide that",
+			 file, (long long)special, (long long)n, name);
+}
+
 static int read_input(const struct args *a, struct ready *r, const char *word, bool *given)
 {
 	const struct graph *g = r->g;
@@ -77,6 +90,7 @@ static int read_input(const struct args *a, struct ready *r, const char *word, b
 		buf_free(&name);
 		return rc;
 	}
+	warn_of_special(v->name, file, &t);
 	r->in[i] = t;
 	given[i] = true;
 	return 0;

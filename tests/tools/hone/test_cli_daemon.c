@@ -283,7 +283,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_SAYS(cli_err, "missing option --why");
 	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
-	CHECK_SAYS(cli_out, "honed does not run; when it starts, it tunes nothing until then");
+	CHECK_SAYS(cli_out, "honed does not run; when it starts, it tunes nothing for ");
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
 	CHECK_SAYS(cli_out, " (for another 10 min)\n");
 	CHECK_RUN(0, "resume");

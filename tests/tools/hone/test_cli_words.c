@@ -4,6 +4,7 @@
 #include "platform/base/arena.h"
 #include "tests/lib/cli_model.h"
 
+#include <math.h>
 #include <sched.h>
 
 TEST(free_sizes_must_be_given)
@@ -93,6 +94,7 @@ TEST(next_repeats_the_options)
 	char model[256], cache[256], file[256], where[700];
 	float six[6] = {-1, 2, -3, 4, -5, 6};
 	struct tensor t = {DT_F32, {4, {1, 3, 1, 2}}, six};
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1); /* not the caches of who runs this */
 	snprintf(model, sizeof model, "%s", one_node("next.onnx", "Relu", "batch 3 h w"));
 	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
 	snprintf(file, sizeof file, "%s", in_dir("next.npy"));
@@ -125,6 +127,7 @@ TEST(next_repeats_the_options)
 	CHECK_SAYS(cli_err, " --shape x=1x3x1x2 ");
 	CHECK_SAYS(cli_err, " --shape batch=1\n");
 	paste_next(" --runs 2");
+	unsetenv("XDG_CACHE_HOME");
 	if (!worker())
 		return;
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --shape x=1x3x4x5 --cache %s", model,
@@ -137,6 +140,23 @@ TEST(next_repeats_the_options)
 	CHECK_SAYS(cli_err, ": 1 of 1 kernel is not in the cache: ");
 	CHECK_SAYS(cli_err, " --rigor estimate --cache ");
 	CHECK_SAYS(cli_err, " --shape x=1x3x8x9 makes it");
+}
+
+/* Relu makes 0 of a NaN, so nothing in the outputs would tell of it. */
+TEST(run_warns_of_inputs_that_are_not_numbers)
+{
+	char model[256], file[256];
+	float six[6] = {1, 2, NAN, 4, -INFINITY, 6};
+	struct tensor t = {DT_F32, {2, {1, 6}}, six};
+	snprintf(model, sizeof model, "%s", one_node("nan.onnx", "Relu", "batch 6"));
+	snprintf(file, sizeof file, "%s", in_dir("nan.npy"));
+	REQUIRE_OK(tensor_write(file, &t, "x"));
+	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), file);
+	CHECK_SAYS(cli_err, "2 of the 6 values for input 'x' are NaN or infinite");
+	six[2] = six[4] = 0;
+	REQUIRE_OK(tensor_write(file, &t, "x"));
+	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), file);
+	CHECK(!strstr(cli_err, "NaN"));
 }
 
 /* Without --output the outputs are shown, and no file is written. */
