@@ -91,11 +91,10 @@ static int busy(const char *dir, const char *path)
 {
 	char holder[160];
 	name_holder(path, holder, sizeof holder);
-	return fail(
-	    E_BUSY,
-	    "cache %s is in use by process %s; wait for it to end (hone and hone-sync wait with --wait), or "
-	    "use another --cache folder",
-	    dir, holder);
+	bool daemon = strstr(holder, "honed") != NULL;
+	return fail(E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir, holder,
+		    daemon ? "it ends only if it is stopped (systemctl stop honed)"
+			   : "wait for it to end (hone and hone-sync wait with --wait)");
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */

@@ -86,7 +86,7 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 {
 	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
 	if (!l.file)
-		return fail(E_IO, "%s: %s; give a file that hone export made", path, strerror(errno));
+		return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path, strerror(errno));
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
 	while (rc >= 0 && next_line(&l))

@@ -322,7 +322,8 @@ static void next_longer(const struct args *a, const struct tune_options *o)
 {
 	int64_t ns = 2 * o->budget_ns > BOX_NS ? 2 * o->budget_ns : BOX_NS;
 	char more[48];
-	snprintf(more, sizeof more, " --budget %" PRId64 "s", (ns + NS_PER_S - 1) / NS_PER_S);
+	snprintf(more, sizeof more, " --budget %" PRId64 "s%s", (ns + NS_PER_S - 1) / NS_PER_S,
+		 o->unkept ? " --no-cache" : "");
 	next_hone(a, "tune", a->pos[0], more);
 }
 

@@ -74,6 +74,8 @@ static int read_input(const struct args *a, struct ready *r, const char *word, b
 	if (i < 0)
 		return i;
 	const struct value *v = &g->value[g->input[i]];
+	if (given[i])
+		return fail(E_USAGE, "--input gives '%s' twice", v->name);
 	int rc = feed_file(a, &r->arena, file, v->name, &v->t, &t);
 	if (rc < 0)
 		return rc;
