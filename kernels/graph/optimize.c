@@ -118,15 +118,13 @@ static void drop_dead(struct graph *g, struct arena *scratch)
 	}
 }
 
-int graph_optimize(struct graph *g)
+typedef int pass_fn(struct graph *g, struct arena *scratch);
+
+static int run_passes(struct graph *g, pass_fn *const pass[], size_t n)
 {
-	static int (*const pass[])(struct graph *, struct arena *) = {
-	    fold_quantised, pass_quant,   fold_constants, pass_rnn,    drop_identities,
-	    pass_norm,      pass_product, pass_pad,       pass_focus,  pass_pool,
-	    pass_stride,    pass_concat,  pass_scale,     pass_resize, pass_siblings};
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
-	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {
+	for (size_t i = 0; i < n && rc >= 0; i++) {
 		rc = until_check();
 		if (rc >= 0)
 			rc = pass[i](g, &scratch);
@@ -140,4 +138,18 @@ int graph_optimize(struct graph *g)
 		rc = graph_sort(g);
 	assert(!SANITIZED_ADDRESS || rc < 0 || graph_check(g, true) >= 0);
 	return fail_in(rc, "optimising '%s'", g->name ? g->name : "graph");
+}
+
+int graph_quantize(struct graph *g)
+{
+	static pass_fn *const pass[] = {fold_quantised, pass_quant};
+	return run_passes(g, pass, sizeof pass / sizeof *pass);
+}
+
+int graph_optimize(struct graph *g)
+{
+	static pass_fn *const pass[] = {fold_quantised, pass_quant, fold_constants, pass_rnn,    drop_identities,
+					pass_norm,      pass_product, pass_pad,     pass_focus,  pass_pool,
+					pass_stride,    pass_concat,  pass_scale,   pass_resize, pass_siblings};
+	return run_passes(g, pass, sizeof pass / sizeof *pass);
 }
