@@ -218,7 +218,7 @@ TEST(bf16_products_in_order)
 		}
 }
 
-/* What a fused multiply-add flushes: products near 2^-126 added to 0 and numbers around 2^-126, subnormal
+/* BDOT2 flushes as a fused multiply-add does: products near 2^-126 added to 0 and numbers around 2^-126, subnormal
  * operands, infinity times 0. */
 TEST(bf16_products_at_the_edges)
 {
