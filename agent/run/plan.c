@@ -12,21 +12,47 @@ static void plain_operand(const struct tensor *t, struct operand *o)
 	o->dims = t->shape;
 }
 
-/* Work of this much on one core is not worth the 0.5 us of a range. What threads made lies in all their
+/* Work of ALONE_NS on one core is not worth the 0.5 us of a range. What threads made lies in all their
  * caches, at 8 GB/s from another core: YuNet took 1.06 ms at 1500, 1.01 at 500 and 0.99 at 0,
- * FastestDet 1.76, 1.73 and 1.75. */
-enum { ALONE_NS = 400 };
+ * FastestDet 1.76, 1.73 and 1.75.
+ *
+ * A network of WAKE_NS runs on one core: between two inferences of an application the threads sleep, and to
+ * wake one takes 5 us of the caller and 30 us or more until it works. Untuned policy_go1 (21 us on one core)
+ * took 29 us with two threads, mnist_8 (36 us) took 41. */
+enum { ALONE_NS = 400, WAKE_NS = 30000, PORTABLE = 4 /* what portable code may take of it */ };
+
+/* A core whose peaks nobody has measured, as in an application without a cache; the weights of a small network
+ * stay in the core's own cache. */
+#define GUESS_GFLOPS_PER_LANE 6
+#define GUESS_GBS 30
+
+/* Time of a step on one core, if its kernel is as good as can be. */
+static double least_ns(const struct plan_kernel *k, const struct target *t)
+{
+	if (k->roofline_ns > 0)
+		return k->roofline_ns;
+	double compute = k->flops / (GUESS_GFLOPS_PER_LANE * (t->lanes > 1 ? t->lanes : 1));
+	double memory = k->bytes / GUESS_GBS;
+	return compute > memory ? compute : memory;
+}
 
 /* Small kernels run in the caller; a plan of nothing else never wakes the pool. */
-static void decide_alone(struct plan *p)
+static void decide_alone(struct plan *p, const struct target *t)
 {
+	double all_ns = 0;
 	p->alone = true;
 	for (int i = 0; i < p->nsteps; i++) {
 		struct pstep *ps = &p->step[i];
-		double ns = ps->kernel >= 0 ? p->kernel[ps->kernel].roofline_ns : 0;
-		ps->alone = ps->code && ns > 0 && ns < ALONE_NS;
-		p->alone &= ps->alone || ps->step->kind != STEP_TASK;
+		if (ps->step->kind != STEP_TASK || ps->kernel < 0)
+			continue;
+		double ns = least_ns(&p->kernel[ps->kernel], t);
+		all_ns += ps->code ? ns : PORTABLE * ns;
+		ps->alone = ps->code && ns < ALONE_NS;
+		p->alone &= ps->alone;
 	}
+	p->alone |= all_ns < WAKE_NS;
+	for (int i = 0; i < p->nsteps; i++)
+		p->step[i].alone |= p->alone;
 }
 
 /* Room for what operators without kernels take while they run, so that no run has to ask for it: they keep at
@@ -69,7 +95,7 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 		if (p->step[i].host)
 			p->step[i].nbufs = p->step[i].step->task->noperands;
 	if (rc >= 0) {
-		decide_alone(p);
+		decide_alone(p, t);
 		rc = plan_place(p);
 		reserve_scratch(p);
 	}

@@ -4,8 +4,10 @@
  * kernels. */
 #include "kernels/graph/optimize.h"
 #include "tests/lib/onnx_data.h"
+#include "tests/lib/onnx_make.h"
 #include "agent/run/fallback.h"
 #include "agent/run/plan.h"
+#include "agent/run/trace.h"
 #include "kernels/onnx/import.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/zoo.h"
@@ -201,6 +203,52 @@ TEST(plans_beside_one_another_share_constants)
 		plan_free(p[i]);
 	graph_free(g);
 	arena_free(&a);
+}
+
+/* Counts the events of one run of a product [1, k] x [k, n] with two threads, on a machine whose peaks nobody knows. */
+static void product_events(int64_t k, int64_t n, int *events)
+{
+	struct target t = {.lanes = 8};
+	struct onnx_maker m;
+	struct arena a = {0};
+	struct graph *g;
+	struct steps *s;
+	struct plan *p;
+	struct pool *pool;
+	struct trace *trace;
+	char x[32], w[48];
+	mk_start(&m, 13, 4);
+	snprintf(x, sizeof x, "1 %lld", (long long)k);
+	snprintf(w, sizeof w, "%lld %lld", (long long)k, (long long)n);
+	mk_input(&m, "x", 1, x);
+	mk_init(&m, "w", 1, w, ARENA_ARRAY(&a, float, k * n), (size_t)(k * n) * sizeof(float));
+	mk_node(&m, "MatMul", "x w", "y");
+	mk_output(&m, "y");
+	const struct import_opts none = {0};
+	REQUIRE_OK(mk_import(&m, ".", &none, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(graph_steps(g, &t, NULL, &a, &s));
+	REQUIRE_OK(pool_open(&pool, 2, NULL));
+	REQUIRE_OK(plan_build(g, s, &t, NULL, pool, &p));
+	REQUIRE_OK(trace_open(&trace, &clock_real, 2, 100));
+	plan_trace(p, trace);
+	run_once(p, g, &a);
+	const struct trace_event *e;
+	*events = trace_events(trace, 0, &e) + trace_events(trace, 1, &e);
+	plan_free(p);
+	trace_close(trace);
+	pool_close(pool);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A tiny network is not divided among threads, which would have to be woken. */
+TEST(tiny_networks_run_on_one_thread)
+{
+	int small = 0, large = 0;
+	product_events(64, 512, &small);
+	product_events(1024, 2048, &large);
+	CHECK(small == 1 && large > 1);
 }
 
 TEST_MAIN
