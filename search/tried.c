@@ -17,7 +17,6 @@ void tune_believe(struct tune *t, int i, const float f[FEATURES])
 {
 	struct trial *r = &t->trial[i];
 	struct guess g = t->guide.cost->guess(t->guide.model, f);
-	r->tried.cand = r->cand;
 	r->tried.draft_ns = round_ns(exp((double)f[FEATURE_DRAFT]));
 	r->tried.guess_ns = round_ns(g.ns);
 	r->tried.guess_sd = g.sd;

@@ -41,11 +41,12 @@ int tune_add(struct tune *t, const char *cand)
 		t->cap = cap;
 	}
 	struct trial *n = &t->trial[t->ntrials];
-	*n = (struct trial){.cand = arena_strdup(&t->arena, cand),
+	const char *copy = arena_strdup(&t->arena, cand);
+	*n = (struct trial){.cand = copy,
 			    .key = hash_text(cand),
 			    .ns = INT64_MAX,
 			    .code = {.handle = -1},
-			    .tried = {.by = t->by}};
+			    .tried = {.cand = copy, .by = t->by}};
 	return t->ntrials++;
 }
 

@@ -751,6 +751,34 @@ TEST(a_job_goes_on_from_another)
 	close_setup(&setup);
 }
 
+static int nameless, losers;
+
+static void count_nameless(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx, (void)task;
+	nameless += !t->cand;
+	losers += t->lost;
+}
+
+/* A kernel that only an earlier job of the box tried can lose a race, and is reported by its name. */
+TEST(losers_have_names)
+{
+	static struct job_result first[NTASKS];
+	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS; i++) {
+		first[i] = setup.result[i];
+		first[i].default_ns = first[i].best_ns; /* a time by which it takes part in races */
+		setup.task[i].earlier = &first[i];
+	}
+	setup.j.limits.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
+	setup.j.calls.tried = count_nameless;
+	nameless = losers = 0;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(losers > 0 && !nameless);
+	close_setup(&setup);
+}
+
 /* Finds the distinct candidates in many draws of a task's space. */
 static int draw_all(const char *text, struct key found[256])
 {
