@@ -3,6 +3,7 @@
 #include "tools/fleet/fleet_verbs.h"
 #include "agent/cache/json.h"
 #include "agent/sync/sync.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_store.h"
@@ -22,12 +23,31 @@ struct work {
 	struct db_conn *c;
 };
 
+static int open_database(struct work *w)
+{
+	int rc = crypto_start();
+	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
+}
+
 static int begin(const struct args *args, struct work *w)
 {
 	int rc = fleet_conf_of(args, &w->conf, &w->a);
-	if (rc >= 0)
-		rc = crypto_start();
-	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
+	return rc < 0 ? rc : open_database(w);
+}
+
+/* For commands that need a database that exists: opening a mistyped file would make an empty one. */
+static int begin_existing(const struct args *args, struct work *w)
+{
+	int rc = fleet_conf_of(args, &w->conf, &w->a);
+	const char *db = w->conf.db;
+	if (rc < 0)
+		return rc;
+	if (!strstr(db, "://") && *db != ':' && !file_exists(db))
+		return fail(E_NOTFOUND,
+			    "there is no database %s; hone-fleet serve --db %s creates it, or give the one that "
+			    "the server uses with --db",
+			    db, db);
+	return open_database(w);
 }
 
 static void end(struct work *w)
@@ -173,7 +193,7 @@ static int pack_boards(struct work *w)
 static int run_boards(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin(args, &w);
+	int rc = begin_existing(args, &w);
 	if (rc >= 0)
 		rc = args->json ? pack_boards(&w) : print_boards(args, &w);
 	end(&w);
@@ -216,7 +236,7 @@ static int rename_one(const struct args *args, struct work *w)
 static int run_rename(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin(args, &w);
+	int rc = begin_existing(args, &w);
 	if (rc >= 0)
 		rc = rename_one(args, &w);
 	end(&w);
@@ -264,7 +284,7 @@ static int revoke_one(const struct args *args, struct work *w)
 static int run_revoke(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin(args, &w);
+	int rc = begin_existing(args, &w);
 	if (rc >= 0)
 		rc = revoke_one(args, &w);
 	end(&w);

@@ -410,6 +410,27 @@ TEST(hone_fleet_has_the_same_words)
 	CHECK_SAYS(cli_out, "_hone_fleet() {");
 }
 
+TEST(hone_fleet_makes_no_database_to_read_it)
+{
+	static const char *const reads[] = {"boards", "boards --json",
+					    "rename 00112233445566778899aabbccddeeff robot",
+					    "revoke 00112233445566778899aabbccddeeff --why lost"};
+	char words[512], db[256], lock[300];
+	snprintf(db, sizeof db, "%s", in_dir("typo.db"));
+	snprintf(lock, sizeof lock, "%s-lock", db);
+	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+		snprintf(words, sizeof words, "%s --db %s", reads[i], db);
+		CHECK(fleet(words) == 1);
+		CHECK_SAYS(cli_err, "there is no database ");
+		CHECK_SAYS(cli_err, "hone-fleet serve --db ");
+		CHECK(!file_exists(db) && !file_exists(lock));
+	}
+	snprintf(words, sizeof words, "token --db %s", db); /* tokens may be made before the server runs */
+	CHECK(fleet(words) == 0 && file_exists(db));
+	snprintf(words, sizeof words, "boards --db %s", db);
+	CHECK(fleet(words) == 0);
+}
+
 /* A node or a task by its whole name or its number, else by parts of names. */
 TEST(explain_finds_one_task)
 {
