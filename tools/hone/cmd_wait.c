@@ -68,6 +68,59 @@ static int late(const struct waiting *w, const char *waited)
 	return rc;
 }
 
+/* Whether honed will not make this model's kernels: it refused the file, or every job failed. A later slice
+ * that failed does not count, since the model has kernels by then. */
+static bool hopeless(const json_t *m)
+{
+	const char *state = daemon_text(m, "state", "");
+	return !strcmp(state, "refused") || (!strcmp(state, "failed") && daemon_num(m, "now_ms", 0) <= 0);
+}
+
+/* The models that honed gave up, as [{name, why}]. honed counts them as ready, because nothing more can be
+ * done for them. NULL: it does not answer any more. */
+static json_t *given_up(const char *socket)
+{
+	json_t *s = NULL, *list = json_array();
+	const json_t *m;
+	size_t i;
+	if (daemon_status(socket, &s) <= 0) {
+		json_decref(list);
+		return NULL;
+	}
+	json_array_foreach(json_object_get(s, "models"), i, m) if (hopeless(m))
+		json_array_append_new(list, json_pack("{so so}", "name", json_text(daemon_text(m, "name", "?")),
+						      "why", json_text(daemon_text(m, "error", "unknown"))));
+	json_decref(s);
+	return list;
+}
+
+/* Reports every model that honed gave up, with the reasons as lines of their own. */
+static int refused(const json_t *list)
+{
+	struct buf names = {0};
+	const json_t *m;
+	size_t i;
+	json_array_foreach(list, i, m)
+	{
+		log_info("model %s: %s", daemon_text(m, "name", "?"), daemon_text(m, "why", "unknown"));
+		buf_printf(&names, "%s%s", i ? ", " : "", daemon_text(m, "name", "?"));
+	}
+	int rc = i == 0 ? E_OK
+			: fail(E_CORRUPT,
+			       "honed cannot tune %zu model%s of honed.conf (%s): correct the file or its lines, "
+			       "then systemctl reload honed",
+			       i, plural_s((int64_t)i), buf_str(&names));
+	buf_free(&names);
+	return rc;
+}
+
+static int print_json(int rc, json_t *lost)
+{
+	return json_out(json_pack("{sb so so}", "ready", rc >= 0, "why",
+				  rc < 0 ? json_text(err_text()) : json_null(), "refused",
+				  lost ? json_incref(lost) : json_array()));
+}
+
 static int run_wait(const struct args *a)
 {
 	char waited[32];
@@ -77,14 +130,14 @@ static int run_wait(const struct args *a)
 	snprintf(waited, sizeof waited, "%.3g s", (double)timeout_ns / 1e9);
 	if (rc == E_TIMEOUT)
 		rc = late(&w, waited);
-	if (rc < 0 && !a->json)
-		return rc;
+	json_t *lost = rc >= 0 ? given_up(w.socket) : NULL;
+	if (rc >= 0)
+		rc = refused(lost);
+	int shown = a->json ? print_json(rc, lost) : 0;
+	json_decref(lost);
 	if (rc >= 0 && !a->json)
-		return log_info("every model of honed.conf is ready"), 0;
-	json_t *j =
-	    json_pack("{sb so}", "ready", rc >= 0, "why", rc < 0 ? json_text(err_text()) : json_null());
-	int printed = json_out(j);
-	return rc < 0 ? rc : printed;
+		log_info("every model of honed.conf is ready");
+	return rc < 0 ? rc : shown;
 }
 
 static const struct opt opts[] = {
@@ -100,9 +153,10 @@ const struct cmd cmd_wait = {
     .usage = "[--ready] [--timeout 30s]",
     .summary = "wait until honed has tuned its models",
     .details =
-	"Exit status 0: ready. 1: not ready in time; the message says why. It also waits for honed if "
-	"it\ndoes not run yet. For a unit that should rather start late than run slowly: ExecStartPre=-hone\n"
-	"wait --ready --timeout 20s (the minus lets it start in any case).",
+	"Exit status 0: ready. 1: not ready in time, or honed cannot tune a model (the file is damaged, in\n"
+	"another format, ...); the message says why. It also waits for honed if it does not run yet. For a\n"
+	"unit that should rather start late than run slowly: ExecStartPre=-hone wait --ready --timeout 20s\n"
+	"(the minus lets it start in any case).",
     .opts = opts,
     .run = run_wait,
     .name = "wait",

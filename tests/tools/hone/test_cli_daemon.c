@@ -250,10 +250,36 @@ TEST(wait_is_over_when_it_is_ready)
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
 	json_decref(j);
+	f.said = "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"lidar\","
+		 "\"state\":\"failed\",\"now_ms\":5,\"error\":\"no memory\"}]"; /* it has kernels */
 	fake_listen(&f);
 	CHECK_RUN(0, "wait --ready --timeout 20s");
+	CHECK_SAYS(cli_err, "every model of honed.conf is ready");
 	CHECK_RUN(0, "wait --ready --json --timeout 20s");
 	CHECK_SAYS(cli_out, "\"ready\":true");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(wait_names_the_models_that_honed_gave_up)
+{
+	struct fake f = {.answer = daemon_of};
+	f.said = "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"camera\","
+		 "\"state\":\"refused\",\"ready\":true,\"error\":\"c.onnx: a TFLite model\"},{\"name\":\"lidar\","
+		 "\"state\":\"failed\",\"ready\":true,\"error\":\"no memory\"}]";
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(1, "wait --ready --timeout 20s");
+	CHECK_SAYS(cli_err, "model camera: c.onnx: a TFLite model\nmodel lidar: no memory\n");
+	CHECK_SAYS(cli_err, "honed cannot tune 2 models of honed.conf (camera, lidar)");
+	CHECK(!strstr(cli_err, "is ready"));
+	CHECK_RUN(1, "wait --ready --timeout 20s -q"); /* the error alone names all of them, too */
+	CHECK_SAYS(cli_err, "(camera, lidar)");
+	CHECK_RUN(1, "wait --ready --json --timeout 20s");
+	json_t *j = parse_out(), *list = json_object_get(j, "refused");
+	CHECK(json_is_false(json_object_get(j, "ready")) && json_array_size(list) == 2);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 1), "why")), "no memory"));
+	json_decref(j);
 	fake_hush(&f);
 	fake_remove(&f);
 }
@@ -624,7 +650,9 @@ TEST(a_real_honed_and_a_model_that_is_none)
 		SKIP("no honed was built");
 	fake_folder(&f);
 	start_honed(&f, "[model camera]\npath = /nowhere/camera.onnx\n");
-	CHECK_RUN(0, "wait --ready --timeout 20s"); /* a refused model does not delay readiness */
+	CHECK_RUN(1, "wait --ready --timeout 20s"); /* a refused model does not delay the answer */
+	CHECK_SAYS(cli_err, "model camera: ");
+	CHECK_SAYS(cli_err, "/nowhere/camera.onnx");
 	CHECK_RUN(0, "status");
 	CHECK_SAYS(cli_out, "camera  refused");
 	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
