@@ -470,6 +470,23 @@ void job_gone(struct honed *h, struct honed_job *j)
 	job_settle(h, j);
 }
 
+/* Logs what a job found. A job that ends early may have timed the network once or not at all, and may not
+ * know what more search promises. */
+static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
+{
+	char times[96], promise[64] = "";
+	if (r->before_ms > 0 && r->now_ms > 0)
+		snprintf(times, sizeof times, "%.3f -> %.3f ms", r->before_ms, r->now_ms);
+	else if (r->before_ms > 0)
+		snprintf(times, sizeof times, "%.3f ms before, the network was not measured again",
+			 r->before_ms);
+	else
+		snprintf(times, sizeof times, "the network was not measured");
+	if (r->promise >= 0)
+		snprintf(promise, sizeof promise, ", promise %.3f", r->promise);
+	honed_log(h, 1, "%s: %s, %d trial%s%s", j->name, times, r->trials, plural_s(r->trials), promise);
+}
+
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 {
 	j->progress.done = true;
@@ -482,11 +499,7 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)
 		tell(h, j, NULL, r);
-	char now[32] = "?"; /* not measured */
-	if (r->now_ms > 0)
-		snprintf(now, sizeof now, "%.3f", r->now_ms);
-	honed_log(h, 1, "%s: %.3f -> %s ms, %d trial%s, promise %.3f", j->name, r->before_ms, now, r->trials,
-		  plural_s(r->trials), r->promise);
+	log_done(h, j, r);
 	honed_changed(h);
 }
 

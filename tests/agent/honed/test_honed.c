@@ -458,6 +458,24 @@ TEST(marks_of_an_earlier_boot_are_believed)
 	board_free(b);
 }
 
+/* What a job did not measure is left out of the log or said in words. */
+TEST(the_log_says_what_was_not_measured)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":5,\"promise\":0.25}");
+	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 trials, promise 0.250"));
+	board_free(b);
+	b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":0.834}");
+	const char *line = board_says(b, ": 0.834 ms before, the network was not measured again, 1 trial");
+	CHECK(line && !strstr(line, "promise"));
+	board_free(b);
+	b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":0}");
+	CHECK(board_says(b, ": the network was not measured, 0 trials"));
+	board_free(b);
+}
+
 /* A model that promises no more gain may still lack kernels: it is tried again now and then, and never
  * reported as complete. */
 TEST(kernels_that_are_missing_are_not_forgotten)
