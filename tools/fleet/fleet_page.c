@@ -72,11 +72,12 @@ static void put_rollout(struct page *p, bool stopped)
 	buf_puts(b, "</section>\n");
 }
 
-static void put_tile(struct buf *b, const char *name, int64_t n, const char *note)
+/* `one` names a single thing, and the rest of it follows the plural's s: "record" and " taken". */
+static void put_tile(struct buf *b, const char *one, const char *rest, int64_t n, const char *note)
 {
 	buf_printf(b, "<div class=\"tile\"><b>");
 	html_count(n, b);
-	buf_printf(b, "</b><span>%s</span><small>%s</small></div>\n", name, note);
+	buf_printf(b, "</b><span>%s%s%s</span><small>%s</small></div>\n", one, plural_s(n), rest, note);
 }
 
 static void put_tiles(struct page *p, const struct figures *g)
@@ -96,10 +97,10 @@ static void put_tiles(struct page *p, const struct figures *g)
 		 " record%s left out",
 		 g->taken[COUNT_BATCH], g->over, plural_s(g->over), g->left_out, plural_s(g->left_out));
 	buf_puts(&p->r->body, "<section class=\"tiles\">");
-	put_tile(&p->r->body, "boards", g->boards, note[0]);
-	put_tile(&p->r->body, "kernels", g->kernels, note[1]);
-	put_tile(&p->r->body, "records taken", g->taken[COUNT_RECORDS], note[2]);
-	put_tile(&p->r->body, "requests refused", refused, note[3]);
+	put_tile(&p->r->body, "board", "", g->boards, note[0]);
+	put_tile(&p->r->body, "kernel", "", g->kernels, note[1]);
+	put_tile(&p->r->body, "record", " taken", g->taken[COUNT_RECORDS], note[2]);
+	put_tile(&p->r->body, "request", " refused", refused, note[3]);
 	buf_puts(&p->r->body, "</section>\n");
 }
 

@@ -211,6 +211,23 @@ TEST(an_empty_fleet_says_what_to_do)
 	fleet_close(f);
 }
 
+TEST(one_board_is_no_plural)
+{
+	struct fleet *f = begin();
+	REQUIRE(f);
+	CHECK(page(f, "/", "") == 200 && strstr(fleet_text, "<span>boards</span>"));
+	CHECK(strstr(fleet_text, "<span>records taken</span>") && strstr(fleet_text, "<span>requests refused"));
+	fleet_close(f);
+	f = begin(); /* since figures are kept for a while */
+	REQUIRE(f);
+	add_board(f, BOARD, "robot", "a machine", fleet_now_s);
+	fleet_refused(f, COUNT_BATCH, &(struct fleet_request){.peer = "peer"}, BOARD, "bad");
+	CHECK_OK(fleet_flush(f));
+	CHECK(page(f, "/", "") == 200 && strstr(fleet_text, "1</b><span>board</span>"));
+	CHECK(strstr(fleet_text, "1</b><span>request refused</span>"));
+	fleet_close(f);
+}
+
 TEST(what_strangers_say_is_escaped)
 {
 	struct fleet *f = begin();
