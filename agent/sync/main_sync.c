@@ -120,16 +120,28 @@ static int choose(const struct words *w, struct sync_conf *c, char *folder)
 	return E_OK;
 }
 
-static void tell(const struct sync_sum *s, const char *server)
+/* One line with what was taken and sent; a run of the timer in which nothing happened says nothing. */
+static void tell_result(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
+{
+	char taken[128], sent[64] = "";
+	if (!s->taken && !s->sent && !by_hand)
+		return;
+	snprintf(taken, sizeof taken,
+		 s->fresh || s->taken ? "%d record%s taken%s" : "nothing new to take", s->taken,
+		 plural_s(s->taken), s->taken ? ", which this board times before it uses them" : "");
+	if (c->push)
+		snprintf(sent, sizeof sent, "; %d record%s sent", s->sent, plural_s(s->sent));
+	log_info("hone-sync: %s: %s%s", c->server, taken, sent);
+}
+
+static void tell(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
 	const char *what = s->fresh ? "serial" : "nothing new since serial";
 	log_more("hone-sync: %s: %s %lld; %d blobs, %d records taken, %d refused, %d sent; %lld bytes down, "
 		 "%lld up",
-		 server, what, (long long)s->serial, s->blobs, s->taken, s->refused, s->sent,
+		 c->server, what, (long long)s->serial, s->blobs, s->taken, s->refused, s->sent,
 		 (long long)s->down_bytes, (long long)s->up_bytes);
-	if (s->taken)
-		log_info("hone-sync: %d record%s taken; this board times records before it uses them",
-			 s->taken, plural_s(s->taken));
+	tell_result(s, c, by_hand);
 }
 
 /* Takes the packs of the watched folder; a pack that none of the fleet's keys signed is refused. */
@@ -158,7 +170,7 @@ static int run_once(const struct words *w, const struct sync_conf *c, const stru
 	struct sync_sum sum = {0};
 	int rc = sync_run(c, to, now, &sum);
 	if (rc >= 0)
-		tell(&sum, c->server);
+		tell(&sum, c, w->now || w->folder);
 	if (rc == E_IO && sum.offline && !w->now) { /* a board may be offline for years */
 		log_more("hone-sync: %s", err_text());
 		rc = E_OK;

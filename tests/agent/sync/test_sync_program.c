@@ -112,10 +112,17 @@ TEST(exit_codes)
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
+	CHECK(run(WORDS("--now")) == 0 && says(": nothing new to take\n")); /* by hand it says so */
+	struct stat st;
+	CHECK(run(WORDS("--now", "-q")) == 0 && stat(tree_path(&tree, "said"), &st) == 0 && st.st_size == 0);
+	char upload[300];
+	snprintf(upload, sizeof upload, "server = %s\nupload = yes\n", tree.www);
+	configure(upload);
+	CHECK(run(WORDS("--now")) == 0 && says(": nothing new to take; 0 records sent\n"));
+	configure_server(tree.www);
 	CHECK(run(WORDS("-v")) == 0 && says("the next run is due in"));
 	CHECK(run(NULL) == 0 && says("--now does not wait"));
 	/* A terminal that the user's service manager started is a person's; the journal is not. */
-	struct stat st;
 	char journal[64];
 	setenv("INVOCATION_ID", "0123", 1);
 	CHECK(run(NULL) == 0 && says("--now does not wait"));
