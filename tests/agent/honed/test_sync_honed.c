@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-sync beside a honed that owns the cache, and `hone sync`: the real programs. */
 #include "tests/lib/fleet_tree.h"
+#include "tests/lib/hold_cache.h"
 #include "tests/lib/honed.h"
 
 static struct tree tree;
@@ -74,6 +75,14 @@ TEST(sync_by_hand)
 	CHECK(tree_has(&tree, 0, 3) == 3);
 	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && has("printed", "serial 5"));
+	/* --wait reaches hone-sync, which waits for the cache's lock and not for its usual 5 s. */
+	pid_t holder = hold_cache(tree.cache, 60000);
+	snprintf(words, sizeof words, "sync --now --wait=100ms --cache %s", tree.cache);
+	int64_t from_ns = clock_now(&clock_real);
+	CHECK(run("hone", words) == 1 && has("said", "waiting until it ends"));
+	CHECK(has("said", "in use by process") && clock_now(&clock_real) - from_ns < 4 * NS_PER_S);
+	CHECK(kill(holder, SIGKILL) == 0 && waitpid(holder, NULL, 0) == holder);
+	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	CHECK(run("hone", words) == 1 && has("printed", "failed: ") && has("said", "snapshot"));
 	tree_close(&tree);
