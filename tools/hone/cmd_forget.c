@@ -185,7 +185,7 @@ static int run_forget(const struct args *a)
 	if (rc >= 0)
 		rc = model_cache_check(dir);
 	if (rc >= 0)
-		rc = model_cache_open(a, true, dir, sizeof dir, &f.cache);
+		rc = model_cache_open_in(a, true, dir, &f.cache);
 	if (rc < 0)
 		return rc;
 	rc = forget(a, &f);

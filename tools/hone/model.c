@@ -92,17 +92,19 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n)
 	return E_OK;
 }
 
-int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out)
+int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out)
 {
-	int rc = model_cache_dir(a, dir, n);
-	if (rc >= 0 && !to_write)
-		rc = model_cache_check(dir);
 	struct cache_options o = {0};
-	if (rc >= 0 && to_write)
-		rc = model_cache_limit(a, &o.cap_bytes);
+	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
 	if (rc >= 0 && to_write)
 		rc = model_cache_wait(a, dir, &o.lock_fd);
 	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);
+}
+
+int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out)
+{
+	int rc = model_cache_dir(a, dir, n);
+	return rc < 0 ? rc : model_cache_open_in(a, to_write, dir, out);
 }
 
 int model_cache_wait(const struct args *a, const char *dir, int *lock_fd)

@@ -55,6 +55,8 @@ int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
 /* Opens the cache in that folder. For reading it must exist (E_NOTFOUND); for writing it is created, and the
  * command must have OPT_CACHE_LIMIT and OPT_WAIT. */
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
+/* The same for a folder that model_cache_dir gave: asking again may give another, if honed starts or ends. */
+int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out) MUST_CHECK;
 /* If --wait was given: waits until no other process writes the folder, and takes its lock. *lock_fd is for
  * struct cache_options; -1: there was nothing to wait for. */
 int model_cache_wait(const struct args *a, const char *dir, int *lock_fd) MUST_CHECK;

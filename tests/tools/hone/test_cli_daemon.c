@@ -284,6 +284,22 @@ TEST(wait_names_the_models_that_honed_gave_up)
 	fake_remove(&f);
 }
 
+/* A second question could name another folder than the one that was checked. */
+TEST(forget_asks_once_for_the_folder)
+{
+	char said[320];
+	struct fake f = {.answer = daemon_of, .said = said};
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", in_dir("its"));
+	snprintf(said, sizeof said, "\"cache\":\"%s\"", in_dir("its"));
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "forget --all");
+	CHECK_SAYS(cli_out, in_dir("its"));
+	CHECK(f.asked == 2); /* hello, status */
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 static bool never_ready(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	return strcmp(op, "wait") ? daemon_of(f, op, id, r, out) : true;
