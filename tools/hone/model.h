@@ -15,7 +15,8 @@
 		"shape", OPT_LIST, "NAME=DIMS",                                                              \
 		    "free size of an input (image=1x3x320x320) or of a symbolic dimension (N=4), or the "    \
 		    "value of an integer scalar input (sr=16000); needed where the model leaves it free, "   \
-		    "except for a batch size, which is 1"                                                    \
+		    "except for a batch size, which is 1; an input's shape also replaces sizes that the "    \
+		    "model fixes, where its operators allow that"                                            \
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \

@@ -50,6 +50,18 @@ TEST(a_batch_size_that_is_assumed_is_said_once)
 	CHECK_SAYS(cli_err, "so 1 is taken");
 }
 
+TEST(a_shape_replaces_fixed_sizes)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("fixed.onnx", "Relu", "1 3 8 8"));
+	CHECK_RUN(0, "tasks %s --shape x=1x3x16x16", model);
+	CHECK_SAYS(cli_out, "map 768 relu");
+	CHECK_RUN(2, "tasks %s --shape x=3x16x16", model);
+	CHECK_SAYS(cli_err, "has rank 3, the model's has 4");
+	CHECK_RUN(0, "tasks --help");
+	CHECK_SAYS(cli_out, "replaces");
+}
+
 TEST(an_input_file_gives_free_sizes)
 {
 	char model[256], file[256];
