@@ -32,6 +32,7 @@ struct why {
 	struct payback payback;
 };
 
+enum { FULL = 3 /* tasks shown in full if a word fits many */ };
 enum { KEY_DIGITS = 4 /* so many first digits of a key win over parts of names */ };
 
 #define ALONE_WORDS                                                                                          \
@@ -339,15 +340,64 @@ struct slowest {
 	char more[16];
 };
 
+/* Time of all uses of a task in an inference; drafted, if nothing was measured. */
+static double total_ns(const struct why *w)
+{
+	return (served_ns(w) > 0 ? served_ns(w) : w->default_draft_ns) * w->task->uses;
+}
+
 static void slowest_add(struct slowest *s, const struct why *w)
 {
 	char key[33];
-	double ns = served_ns(w) > 0 ? served_ns(w) : w->default_draft_ns;
-	if (ns * w->task->uses <= s->ns)
+	if (total_ns(w) <= s->ns)
 		return;
-	s->ns = ns * w->task->uses;
+	s->ns = total_ns(w);
 	key_text(w->task->key, key);
 	snprintf(s->more, sizeof s->more, " %.8s", key);
+}
+
+/* Chooses the tasks that are shown in full: those that fit the word best; if they are many, the FULL slowest
+ * of them. The others get a row each. Sets full[i] for task i. */
+static int choose_full(struct explain *e, const char *word, enum fit fit, struct why *why, bool *full)
+{
+	double ns[FULL] = {0};
+	int at[FULL], n = 0;
+	for (int i = 0; i < e->model.ntasks; i++) {
+		if (fit_of(e, i, word) != fit)
+			continue;
+		int rc = find_out(e, &e->model.task[i], why);
+		if (rc < 0)
+			return rc;
+		double its = total_ns(why);
+		trials_free(&why->log);
+		int k = n < FULL ? n++ : FULL;
+		for (; k > 0 && its > ns[k - 1]; k--)
+			if (k < FULL) {
+				ns[k] = ns[k - 1];
+				at[k] = at[k - 1];
+			}
+		if (k < FULL) {
+			ns[k] = its;
+			at[k] = i;
+		}
+	}
+	for (int k = 0; k < n; k++)
+		full[at[k]] = true;
+	return E_OK;
+}
+
+/* The rows of the tasks that fit a word but are not shown in full, and how to see one of them. */
+static void print_others(const struct explain *e, struct table *t, struct roof_notes *notes, int n, int first)
+{
+	struct buf command = {0};
+	char number[16];
+	snprintf(number, sizeof number, " %d", first + 1);
+	next_words(e->args, "explain", e->model.path, number, NULL, &command);
+	printf("%d more task%s, which take less time:\n", n, plural_s(n));
+	table_print(t, e->args->color);
+	roof_notes_print(notes);
+	printf("%s shows the first of these in full\n", buf_str(&command));
+	buf_free(&command);
 }
 
 static int explain_tasks(struct explain *e, const char *word)
@@ -361,7 +411,10 @@ static int explain_tasks(struct explain *e, const char *word)
 	struct why *why = ARENA_NEW(&e->arena, struct why);
 	struct slowest slowest = {.ns = -1};
 	enum fit fit = best_fit(e, word);
-	int n = 0, rc = 0;
+	bool *full = ARENA_ARRAY(&e->arena, bool, e->model.ntasks + 1);
+	int n = 0, rows = 0, first = -1, rc = 0;
+	if (word && !e->args->json && !arg_given(e->args, "dump"))
+		rc = choose_full(e, word, fit, why, full);
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
@@ -373,10 +426,12 @@ static int explain_tasks(struct explain *e, const char *word)
 			rc = dump_stages(e, why);
 		else if (e->args->json)
 			json_array_append_new(list, why_json(why));
-		else if (word)
+		else if (full[i])
 			why_words(e, why);
-		else
+		else {
 			why_row(&t, e, i + 1, why, &notes);
+			first = rows++ ? first : i;
+		}
 		slowest_add(&slowest, why);
 		trials_free(&why->log);
 	}
@@ -397,6 +452,8 @@ static int explain_tasks(struct explain *e, const char *word)
 		printf(ALONE_WORDS "\n");
 		roof_notes_print(&notes);
 	}
+	if (rc >= 0 && word && rows)
+		print_others(e, &t, &notes, rows, first);
 	arena_free(&t.arena);
 	json_decref(list);
 	if (rc >= 0 && !word)
@@ -470,7 +527,8 @@ const struct cmd cmd_explain = {
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "
 	"digits "
 	"of\n"
-	"its key; if there is none, a part of names. It shows the task's text, the default\n"
+	"its key; if there is none, a part of names, which may fit many tasks: the slowest three are shown\n"
+	"in full and the others in a line each. It shows the task's text, the default\n"
 	"schedule, the chosen one, what was measured, what bounds it, what was tried and predicted, how the\n"
 	"search went, and after how many inferences the tuning has paid for itself. Without TASK it prints\n"
 	"a row for each task, and the choices by which the graph is divided differently from its rules.",

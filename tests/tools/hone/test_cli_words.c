@@ -476,6 +476,26 @@ TEST(explain_finds_one_task)
 	CHECK(!strstr(cli_err, "did you mean") && !cli_out[0]);
 }
 
+/* A word that fits many tasks shows the slowest three in full, the others in a line each. */
+TEST(explain_shows_the_slowest_of_many)
+{
+	const char *at;
+	int n = 0;
+	CHECK_RUN(0, "explain %s conv --cache %s", steering(), in_dir("cache"));
+	for (at = cli_out; (at = strstr(at, "\n  task\n")); at++)
+		n++;
+	CHECK(n == 3);
+	CHECK_SAYS(cli_out, "more tasks, ");
+	at = strstr(cli_out, " shows the first of these in full");
+	REQUIRE(at);
+	CHECK_RUN(0, "explain %s 4 --cache %s", steering(), in_dir("cache"));
+	CHECK(strstr(cli_out, "\n  task\n") && !strstr(cli_out, " more task"));
+	CHECK_RUN(0, "explain %s conv --json --cache %s", steering(), in_dir("cache"));
+	json_t *j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "tasks")) > 3); /* data has all of them */
+	json_decref(j);
+}
+
 TEST(processors_that_are_not_there)
 {
 	static const char *const lists[] = {"1023", "0,1023"};
