@@ -189,6 +189,40 @@ int file_write(const char *path, const void *p, size_t n)
 	return file_write_parts(path, &(struct blob){p, n}, 1, 07777);
 }
 
+int file_can_write(const char *path)
+{
+	char temp[PATH_MAX];
+	if (file_is_dir(path)) {
+		errno = EISDIR;
+		return io_fail(path, "replace");
+	}
+	int fd = open_beside(path, 0600, temp, sizeof temp);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	unlink(temp);
+	return E_OK;
+}
+
+int file_can_mkdirs(const char *path)
+{
+	char part[PATH_MAX];
+	if (!*path || snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+		return fail(E_IO, "'%.60s' cannot name a folder", path);
+	while (!file_exists(part)) { /* cuts to the nearest folder that exists */
+		char *slash = strrchr(part, '/');
+		if (!slash)
+			strcpy(part, ".");
+		else
+			slash[slash == part] = 0;
+	}
+	if (!file_is_dir(part))
+		errno = ENOTDIR;
+	else if (access(part, W_OK | X_OK) == 0)
+		return E_OK;
+	return io_fail(part, "write into");
+}
+
 int file_mkdirs(const char *path, unsigned mode)
 {
 	char part[PATH_MAX];

@@ -23,6 +23,10 @@ int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
 int file_write_soon(const char *path, const void *p, size_t n) MUST_CHECK;
 /* Like file_write, for several parts written one after the other; the mode is limited to `most`. */
 int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most) MUST_CHECK;
+/* Checks that file_write could write the path, so that work is not done in vain; nothing is left behind. */
+int file_can_write(const char *path) MUST_CHECK;
+/* The same for file_mkdirs and files in the new folder. */
+int file_can_mkdirs(const char *path) MUST_CHECK;
 /* Syncs the folder of a path, so that a name that was made or removed there is durable. */
 void file_sync_folder_of(const char *path);
 /* Like mkdir -p; the new folders are durable. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
@@ -487,10 +488,11 @@ static int profilers(struct bench *b)
 static int bench(struct bench *b)
 {
 	char dir[4096] = "";
-	const char *const *given;
+	const char *const *given, *trace = arg_str(b->args, "trace", NULL);
 	interrupt_catch();
-	int n = arg_list(b->args, "cache", &given),
-	    rc = n ? 0 : model_cache_or_none(b->args, dir, sizeof dir);
+	int n = arg_list(b->args, "cache", &given), rc = trace ? file_can_write(trace) : 0;
+	if (rc >= 0 && !n)
+		rc = model_cache_or_none(b->args, dir, sizeof dir);
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = model_cache_check(given[i]);
 	if (rc >= 0)
@@ -501,7 +503,6 @@ static int bench(struct bench *b)
 		rc = profilers(b);
 	if (rc >= 0)
 		rc = measure(b);
-	const char *trace = arg_str(b->args, "trace", NULL);
 	if (rc >= 0 && trace && !interrupted())
 		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
 	if (rc < 0)

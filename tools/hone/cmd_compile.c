@@ -2,6 +2,7 @@
 #include "agent/run/beside.h"
 #include "agent/bundle/plan_c.h"
 #include "agent/cache/lookup.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
 #include "tools/hone/ready.h"
@@ -265,6 +266,17 @@ static int report(const struct compile *c)
 	return 0;
 }
 
+/* Checks that the files can be written, before minutes are spent on making kernels. */
+static int can_write(const struct args *a)
+{
+	char path[4096];
+	const char *dir = arg_str(a, "output", NULL);
+	int rc = dir ? file_can_mkdirs(dir) : E_OK;
+	if (rc >= 0 && arg_flag(a, "beside") && beside_path(a->pos[0], path, sizeof path))
+		rc = file_can_write(path);
+	return rc;
+}
+
 static int compile(struct compile *c, char *cache_dir)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
@@ -295,7 +307,9 @@ static int run_compile(const struct args *a)
 		return fail(E_USAGE, "--c needs a folder: hone compile %s --c -o DIR", a->pos[0]);
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
 		return fail(E_USAGE, "--name goes with --c");
-	int rc = model_cache_or_none(a, dir, sizeof dir);
+	int rc = can_write(a);
+	if (rc >= 0)
+		rc = model_cache_or_none(a, dir, sizeof dir);
 	if (rc < 0)
 		return rc;
 	struct compile c = {.args = a, .files = json_array()};

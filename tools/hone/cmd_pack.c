@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
 #include "agent/sync/pack.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
@@ -123,7 +124,9 @@ static int make(const struct args *a, struct pack *p)
 static int run_pack(const struct args *a)
 {
 	struct pack p = {.out = arg_str(a, "output", "cache.seg")};
-	int rc = make(a, &p);
+	int rc = file_can_write(p.out);
+	if (rc >= 0)
+		rc = make(a, &p);
 	if (p.cache)
 		cache_close(p.cache);
 	private_key_free(p.key);

@@ -324,6 +324,8 @@ static int run_report(const struct args *a)
 	if (!file)
 		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
 	int rc = needs_model(a->pos[0]);
+	if (rc >= 0)
+		rc = file_can_write(file); /* before a minute of measuring */
 	if (rc < 0)
 		return rc;
 	struct report *r = calloc(1, sizeof *r);

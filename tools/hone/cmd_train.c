@@ -75,6 +75,8 @@ static int run_train(const struct args *a)
 		return fail(E_USAGE, "more than %d folders", MOST_FOLDERS);
 	int rc = arg_seed(a, &seed);
 	if (rc >= 0)
+		rc = file_can_write(path);
+	if (rc >= 0)
 		rc = gather(&x, a);
 	if (rc == 0)
 		rc = fail(E_NOTFOUND, "no task of these landscapes has candidates with times");

@@ -63,6 +63,25 @@ TEST(read_refuses)
 	arena_free(&a);
 }
 
+TEST(whether_a_file_can_be_written_is_checked_before)
+{
+	char cmd[512];
+	CHECK_OK(file_can_write(scratch("later")));
+	CHECK(!file_exists(scratch("later")));
+	CHECK_OK(file_write(scratch("old"), "old", 3));
+	CHECK_OK(file_can_write(scratch("old")));
+	CHECK_FAILS(file_can_write(scratch("no/such/folder")), E_NOTFOUND, "no/such/folder");
+	CHECK_FAILS(file_can_write(scratch("")), E_IO, "replace");
+	CHECK_OK(file_can_mkdirs(scratch("new/folder/deep/")));
+	CHECK_OK(file_can_mkdirs("relative/folder"));
+	CHECK_OK(file_can_mkdirs(scratch("")));
+	CHECK(!file_exists(scratch("new")));
+	CHECK_FAILS(file_can_mkdirs(scratch("old/below")), E_IO, "old");
+	CHECK_FAILS(file_can_mkdirs(""), E_IO, "cannot name");
+	snprintf(cmd, sizeof cmd, "ls %s | grep -c 'later\\|old\\.'", scratch(""));
+	CHECK(system(cmd) != 0); /* no files beside them are left */
+}
+
 TEST(write_refuses_and_leaves_nothing)
 {
 	CHECK_FAILS(file_write(scratch("no/such/folder"), "x", 1), E_NOTFOUND, "no/such/folder");
