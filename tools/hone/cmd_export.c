@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include <stdio.h>
+#include <stdlib.h>
 
-static int export_type(struct cache *c, enum cache_type t, int *n)
+/* Records go to the text of the file of --output, or (NULL) to standard output. */
+static int put_record(json_t *j, struct buf *text)
+{
+	if (!text)
+		return json_out(j);
+	char *line = json_dumps(j, JSON_REAL_PRECISION(6) | JSON_COMPACT);
+	json_decref(j);
+	if (!line)
+		return fail(E_NOMEM, "no memory for the JSON");
+	buf_printf(text, "%s\n", line);
+	free(line);
+	return E_OK;
+}
+
+static int export_type(struct cache *c, enum cache_type t, struct buf *text, int *n)
 {
 	struct arena a = {0};
 	struct key *k;
@@ -14,9 +30,22 @@ static int export_type(struct cache *c, enum cache_type t, int *n)
 		json_t *j = exchange_json(c, t, k[i]);
 		*n += j != NULL;
 		if (j)
-			rc = json_out(j);
+			rc = put_record(j, text);
 	}
 	arena_free(&a);
+	return rc;
+}
+
+static int export_all(struct cache *c, const char *file, int *n)
+{
+	struct buf text = {0};
+	int rc = E_OK;
+	for (int i = 0; exchange_types[i] && rc >= 0; i++)
+		rc = export_type(c, exchange_types[i], file ? &text : NULL, n);
+	if (rc >= 0 && file)
+		rc = buf_ok(&text) ? file_write(file, buf_str(&text), text.n)
+				   : fail(E_NOMEM, "no memory for %s", file);
+	buf_free(&text);
 	return rc;
 }
 
@@ -24,24 +53,30 @@ static int run_export(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	int n = 0, rc = model_cache_open(a, false, dir, sizeof dir, &c);
+	const char *file = arg_str(a, "output", NULL);
+	int n = 0, rc = file ? file_can_write(file) : E_OK;
+	if (rc >= 0)
+		rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
-	for (int i = 0; exchange_types[i] && rc >= 0; i++)
-		rc = export_type(c, exchange_types[i], &n);
+	rc = export_all(c, file, &n);
 	cache_close(c);
 	if (rc < 0)
 		return rc;
 	fflush(stdout);
 	log_info("%d record%s of %s", n, plural_s(n), dir);
-	next_say("hone import FILE --cache DIR on another board");
+	next_say("hone import %s --cache DIR on another board", file ? file : "FILE");
 	return 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, {NULL}};
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE", "write to this file (default: standard output)", 'o'},
+    OPT_CACHE,
+    {NULL},
+};
 
 const struct cmd cmd_export = {
-    .usage = "[--cache DIR]",
+    .usage = "[-o FILE] [--cache DIR]",
     .summary = "the cache's records as JSON lines",
     .details = "One object a line, also with --json: type, key and text. Machine code is not exported; use "
 	       "hone pack for it.",

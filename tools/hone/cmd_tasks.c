@@ -88,15 +88,27 @@ static int portable(const struct args *a, const struct model *m)
 	return 0;
 }
 
-static int run_tasks(const struct args *a)
+/* Opens the model, divided by the rules alone or, with --cache, as the cache chose for all cores. */
+static int open_divided(const struct args *a, struct model *m)
 {
 	struct target t;
-	struct model m;
+	struct cache *c = NULL;
+	const char *dir = arg_str(a, "cache", NULL);
 	int rc = target_host(&t);
-	if (rc < 0)
-		return rc;
+	if (rc >= 0 && dir)
+		rc = model_cache_open_in(a, false, dir, &c);
+	if (rc >= 0)
+		rc = model_open(a, a->pos[0], &(struct chosen_for){c, &t, t.cores, false}, m);
+	if (c)
+		cache_close(c);
+	return rc;
+}
+
+static int run_tasks(const struct args *a)
+{
+	struct model m;
 	bool unsupported = arg_flag(a, "unsupported");
-	rc = model_open(a, a->pos[0], &(struct chosen_for){.target = &t}, &m);
+	int rc = open_divided(a, &m);
 	if (rc == E_UNSUPPORTED && unsupported)
 		return refused(a, a->pos[0]);
 	if (rc < 0)
@@ -114,6 +126,8 @@ static int run_tasks(const struct args *a)
 static const struct opt opts[] = {
     {"unsupported", OPT_FLAG, NULL,
      "list the nodes that hone does not support, and those that it does not tune"},
+    {"cache", OPT_STR, "DIR",
+     "divide the model as this cache chose for as many threads as cores (default: by the rules alone)"},
     OPT_SHAPE,
     {NULL},
 };

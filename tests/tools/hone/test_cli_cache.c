@@ -434,6 +434,24 @@ TEST(a_pack_becomes_a_seed)
 	setenv("HONE_SEEDS", "", 1);
 }
 
+/* The file that --output names has what standard output would have, and hone import takes it. */
+TEST(export_to_a_file)
+{
+	static char lines[1 << 20], text[1 << 20];
+	char from[256], file[256];
+	snprintf(from, sizeof from, "%s", in_dir("exported"));
+	snprintf(file, sizeof file, "%s", in_dir("records.jsonl"));
+	make(from, 3, 1000, false);
+	CHECK_RUN(0, "export --cache %s", from);
+	snprintf(lines, sizeof lines, "%s", cli_out);
+	CHECK_RUN(0, "export -o %s --cache %s", file, from);
+	CHECK(!cli_out[0]);
+	slurp(file, text, sizeof text);
+	CHECK(*text && !strcmp(lines, text));
+	CHECK_RUN(0, "import %s --cache %s", file, in_dir("imported"));
+	CHECK_RUN(1, "export -o %s/x --cache %s", file, from);
+}
+
 TEST(forget)
 {
 	bool code;
@@ -478,6 +496,12 @@ TEST(forget)
 	}
 	CHECK_OK(chosen_save(&f, g, &two));
 	cache_close(c);
+	CHECK_RUN(0, "tasks %s --json", steering());
+	char *by_rules = strdup(cli_out);
+	CHECK_RUN(0, "tasks %s --json --cache %s", steering(), path); /* divided as the cache chose */
+	CHECK(by_rules && strcmp(by_rules, cli_out) != 0);
+	free(by_rules);
+	CHECK_RUN(1, "tasks %s --cache %s/none", steering(), path);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
 	CHECK(others > 0 && out_number("kernels") == others);
 	graph_free(g);
