@@ -43,7 +43,8 @@ struct conf_model {
 	int threads;  /* 0: the number that hone tune chooses */
 	int priority; /* -100 to 100 */
 	bool exact;
-	int line; /* line of its first section */
+	const char *file; /* file and line of its first section */
+	int line;
 };
 
 struct conf_sync {

@@ -5,6 +5,7 @@
  * without opening the cache. */
 #include "agent/honed/honed_loop.h"
 #include "agent/control/sync_conf.h"
+#include "agent/honed/examine.h"
 #include "agent/honed/marks.h"
 #include "platform/base/log.h"
 #include "platform/base/options.h"
@@ -32,7 +33,8 @@ static const char usage[] =
     "  --boot          tune in one time box, for use at boot, then exit\n"
     "  --budget TIME   length of the box; overrides hone.budget= of the kernel command line and the "
     "configuration\n"
-    "  --check         read the configuration and print all mistakes, a line each; exit 1 if there are any\n"
+    "  --check         read the configuration and the models, and print all mistakes, a line each; exit 1 if\n"
+    "                  there are any\n"
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
     "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
@@ -230,6 +232,16 @@ static int serve(struct loop *l)
 	return rc;
 }
 
+/* Finds what is wrong with a model's file. A program that cannot be started is not the model's fault. */
+static const char *fault_of(const struct loop *l, int i, struct buf *why)
+{
+	if (l->model[i].refused)
+		return l->model[i].refused;
+	if (examine_model(l->o.job, &l->conf->model[i], why) < 0)
+		log_error("honed: %s", err_text());
+	return why->n ? buf_str(why) : NULL;
+}
+
 /* Prints the models whose files cannot be used and returns their number. A path that is itself a mistake was
  * reported before. */
 static int check_models(struct loop *l, const struct conf *c)
@@ -237,11 +249,15 @@ static int check_models(struct loop *l, const struct conf *c)
 	int bad = 0;
 	l->conf = c;
 	loop_models_look(l);
-	for (int i = 0; i < c->nmodels; i++)
-		if (l->model[i].refused && *c->model[i].path) {
-			printf("model %s: %s\n", c->model[i].name, l->model[i].refused);
-			bad++;
-		}
+	for (int i = 0; i < c->nmodels; i++) {
+		const struct conf_model *m = &c->model[i];
+		struct buf why = {0};
+		const char *fault = *m->path ? fault_of(l, i, &why) : NULL;
+		if (fault)
+			printf("%s:%d: model %s: %s\n", m->file, m->line, m->name, fault);
+		bad += fault != NULL;
+		buf_free(&why);
+	}
 	l->conf = NULL; /* the caller's */
 	return bad;
 }

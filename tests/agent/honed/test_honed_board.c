@@ -47,7 +47,7 @@ static const char idle[] = "[idle]\ntune = no\nsettle = 1s\n";
 /* Returns a file's text; "": there is no file. */
 static const char *text_of(const char *name)
 {
-	static char text[8192];
+	static char text[1 << 15];
 	int fd = open(in_folder(name), O_RDONLY | O_CLOEXEC);
 	ssize_t n = read(fd, text, sizeof text - 1);
 	if (fd >= 0)
@@ -413,7 +413,7 @@ TEST(boxes)
 
 TEST(checks_its_configuration)
 {
-	char conf[256];
+	char conf[512];
 	hone();
 	end_honed(SIGTERM);
 	snprintf(conf, sizeof conf, "[model good]\npath = %s/good.onnx\n", at);
@@ -438,6 +438,18 @@ TEST(checks_its_configuration)
 	      strstr(text_of("log"), "unknown option --chek; did you mean --check?"));
 	CHECK(run_honed("--budget=", NULL) == 2);
 	CHECK(run_honed("--check=yes", NULL) == 2 && strstr(text_of("log"), "--check takes no value"));
+	/* What a job would find in the files, for all models at once. */
+	snprintf(conf, sizeof conf, "[model a]\npath = %s/why.onnx\n[model b]\npath = %s/good.onnx\n"
+				    "[model c]\npath = %s/crash.onnx\nshape = x=1x3\n", at, at, at);
+	write_text(own("honed.conf"), conf);
+	write_text(in_folder("why.onnx"), "x");
+	write_text(in_folder("good.onnx"), "x");
+	write_text(in_folder("crash.onnx"), "x");
+	CHECK(run_honed("--check", NULL) == 1);
+	CHECK(strstr(text_of("log"), "honed.conf:1: model a: no operator Fly\n") &&
+	      strstr(text_of("log"), "honed.conf:5: model c: hone ended with signal 9") &&
+	      !strstr(text_of("log"), "model b:") && strstr(text_of("log"), "cannot be used: 2"));
+	CHECK(strstr(text_of("args"), "/crash.onnx -q --shape x=1x3\n"));
 	/* Mistakes, [sync]'s too, all models' files, and then the error. */
 	write_text(own("honed.conf"),
 		   "[model x]\npath = /no/x\n[model y]\npath = /no/y\n[boot]\njobs = 1\njobs = 2\n"

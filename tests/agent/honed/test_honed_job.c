@@ -277,6 +277,25 @@ static bool error_says(const char *text)
 	return is;
 }
 
+/* honed --check names all of these models, with the line of honed.conf that each lacks. */
+static void checks_models(const char *free)
+{
+	char models[2048], cmd[4096], tflite[256];
+	snprintf(tflite, sizeof tflite, "%s", at("other.tflite"));
+	CHECK_OK(file_write(tflite, "\x1c\0\0\0TFL3\0\0\0\0\0\0\0\0", 16));
+	snprintf(models, sizeof models, "%s[model lite]\npath = %s\n[model good]\npath = %s\n", free, tflite,
+		 steering());
+	configure(models);
+	snprintf(cmd, sizeof cmd, "%s --check --config %s >%s 2>&1", honed_path(), at("honed.conf"), at("said"));
+	CHECK(system(cmd) != 0);
+	slurp(at("said"), cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, ": model free: ");
+	CHECK_SAYS(cli_out, "for example in honed.conf: shape = ");
+	CHECK_SAYS(cli_out, ": model lite: ");
+	CHECK_SAYS(cli_out, "TensorFlow Lite");
+	CHECK(!strstr(cli_out, "model good"));
+}
+
 /* The error shows the line for honed.conf, not an option, and that line is what the model lacks. */
 TEST(a_model_with_free_sizes_needs_a_line)
 {
@@ -293,6 +312,8 @@ TEST(a_model_with_free_sizes_needs_a_line)
 	CHECK_OK(file_write(model, b.p, b.n));
 	arena_free(&k.a);
 	snprintf(models, sizeof models, "[model free]\npath = %s\nthreads = 1\n", model);
+	configure(models);
+	checks_models(models);
 	configure(models);
 	start();
 	WAIT(error_says("for example in honed.conf: shape = camera's=1x3x224x224"));
