@@ -384,9 +384,8 @@ static int model_section(struct reading *r, const char *name)
 	if (!c->model)
 		c->model = ARENA_ARRAY(r->a, struct conf_model, CONF_MODELS);
 	r->model = &c->model[c->nmodels++];
-	*r->model = (struct conf_model){.name = arena_strdup(r->a, name),
-					 .file = arena_strdup(r->a, r->file),
-					 .line = r->line};
+	*r->model = (struct conf_model){
+	    .name = arena_strdup(r->a, name), .file = arena_strdup(r->a, r->file), .line = r->line};
 	return 0;
 }
 

@@ -126,9 +126,9 @@ static void tell_result(const struct sync_sum *s, const struct sync_conf *c, boo
 	char taken[128], sent[64] = "";
 	if (!s->taken && !s->sent && !by_hand)
 		return;
-	snprintf(taken, sizeof taken,
-		 s->fresh || s->taken ? "%d record%s taken%s" : "nothing new to take", s->taken,
-		 plural_s(s->taken), s->taken ? ", which this board times before it uses them" : "");
+	snprintf(taken, sizeof taken, s->fresh || s->taken ? "%d record%s taken%s" : "nothing new to take",
+		 s->taken, plural_s(s->taken),
+		 s->taken ? ", which this board times before it uses them" : "");
 	if (c->push)
 		snprintf(sent, sizeof sent, "; %d record%s sent", s->sent, plural_s(s->sent));
 	log_info("hone-sync: %s: %s%s", c->server, taken, sent);

@@ -43,10 +43,11 @@ static int begin_existing(const struct args *args, struct work *w)
 	if (rc < 0)
 		return rc;
 	if (!strstr(db, "://") && *db != ':' && !file_exists(db))
-		return fail(E_NOTFOUND,
-			    "there is no database %s; hone-fleet serve --db %s creates it, or give the one that "
-			    "the server uses with --db",
-			    db, db);
+		return fail(
+		    E_NOTFOUND,
+		    "there is no database %s; hone-fleet serve --db %s creates it, or give the one that "
+		    "the server uses with --db",
+		    db, db);
 	return open_database(w);
 }
 

@@ -88,8 +88,8 @@ static json_t *given_up(const char *socket)
 		return NULL;
 	}
 	json_array_foreach(json_object_get(s, "models"), i, m) if (hopeless(m))
-		json_array_append_new(list, json_pack("{so so}", "name", json_text(daemon_text(m, "name", "?")),
-						      "why", json_text(daemon_text(m, "error", "unknown"))));
+	    json_array_append_new(list, json_pack("{so so}", "name", json_text(daemon_text(m, "name", "?")),
+						  "why", json_text(daemon_text(m, "error", "unknown"))));
 	json_decref(s);
 	return list;
 }
@@ -105,11 +105,12 @@ static int refused(const json_t *list)
 		log_info("model %s: %s", daemon_text(m, "name", "?"), daemon_text(m, "why", "unknown"));
 		buf_printf(&names, "%s%s", i ? ", " : "", daemon_text(m, "name", "?"));
 	}
-	int rc = i == 0 ? E_OK
-			: fail(E_CORRUPT,
-			       "honed cannot tune %zu model%s of honed.conf (%s): correct the file or its lines, "
-			       "then systemctl reload honed",
-			       i, plural_s((int64_t)i), buf_str(&names));
+	int rc =
+	    i == 0 ? E_OK
+		   : fail(E_CORRUPT,
+			  "honed cannot tune %zu model%s of honed.conf (%s): correct the file or its lines, "
+			  "then systemctl reload honed",
+			  i, plural_s((int64_t)i), buf_str(&names));
 	buf_free(&names);
 	return rc;
 }

@@ -439,8 +439,10 @@ TEST(checks_its_configuration)
 	CHECK(run_honed("--budget=", NULL) == 2);
 	CHECK(run_honed("--check=yes", NULL) == 2 && strstr(text_of("log"), "--check takes no value"));
 	/* What a job would find in the files, for all models at once. */
-	snprintf(conf, sizeof conf, "[model a]\npath = %s/why.onnx\n[model b]\npath = %s/good.onnx\n"
-				    "[model c]\npath = %s/crash.onnx\nshape = x=1x3\n", at, at, at);
+	snprintf(conf, sizeof conf,
+		 "[model a]\npath = %s/why.onnx\n[model b]\npath = %s/good.onnx\n"
+		 "[model c]\npath = %s/crash.onnx\nshape = x=1x3\n",
+		 at, at, at);
 	write_text(own("honed.conf"), conf);
 	write_text(in_folder("why.onnx"), "x");
 	write_text(in_folder("good.onnx"), "x");

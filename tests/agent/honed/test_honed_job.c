@@ -286,7 +286,8 @@ static void checks_models(const char *free)
 	snprintf(models, sizeof models, "%s[model lite]\npath = %s\n[model good]\npath = %s\n", free, tflite,
 		 steering());
 	configure(models);
-	snprintf(cmd, sizeof cmd, "%s --check --config %s >%s 2>&1", honed_path(), at("honed.conf"), at("said"));
+	snprintf(cmd, sizeof cmd, "%s --check --config %s >%s 2>&1", honed_path(), at("honed.conf"),
+		 at("said"));
 	CHECK(system(cmd) != 0);
 	slurp(at("said"), cli_out, sizeof cli_out);
 	CHECK_SAYS(cli_out, ": model free: ");

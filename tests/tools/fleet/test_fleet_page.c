@@ -216,7 +216,8 @@ TEST(one_board_is_no_plural)
 	struct fleet *f = begin();
 	REQUIRE(f);
 	CHECK(page(f, "/", "") == 200 && strstr(fleet_text, "<span>boards</span>"));
-	CHECK(strstr(fleet_text, "<span>records taken</span>") && strstr(fleet_text, "<span>requests refused"));
+	CHECK(strstr(fleet_text, "<span>records taken</span>") &&
+	      strstr(fleet_text, "<span>requests refused"));
 	fleet_close(f);
 	f = begin(); /* since figures are kept for a while */
 	REQUIRE(f);

@@ -250,8 +250,9 @@ TEST(wait_is_over_when_it_is_ready)
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
 	json_decref(j);
-	f.said = "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"lidar\","
-		 "\"state\":\"failed\",\"now_ms\":5,\"error\":\"no memory\"}]"; /* it has kernels */
+	f.said =
+	    "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"lidar\","
+	    "\"state\":\"failed\",\"now_ms\":5,\"error\":\"no memory\"}]"; /* it has kernels */
 	fake_listen(&f);
 	CHECK_RUN(0, "wait --ready --timeout 20s");
 	CHECK_SAYS(cli_err, "every model of honed.conf is ready");
@@ -264,9 +265,10 @@ TEST(wait_is_over_when_it_is_ready)
 TEST(wait_names_the_models_that_honed_gave_up)
 {
 	struct fake f = {.answer = daemon_of};
-	f.said = "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"camera\","
-		 "\"state\":\"refused\",\"ready\":true,\"error\":\"c.onnx: a TFLite model\"},{\"name\":\"lidar\","
-		 "\"state\":\"failed\",\"ready\":true,\"error\":\"no memory\"}]";
+	f.said =
+	    "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true},{\"name\":\"camera\","
+	    "\"state\":\"refused\",\"ready\":true,\"error\":\"c.onnx: a TFLite model\"},{\"name\":\"lidar\","
+	    "\"state\":\"failed\",\"ready\":true,\"error\":\"no memory\"}]";
 	fake_folder(&f);
 	fake_listen(&f);
 	CHECK_RUN(1, "wait --ready --timeout 20s");

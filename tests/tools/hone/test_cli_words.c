@@ -502,8 +502,8 @@ TEST(a_file_that_cannot_be_written_is_noticed_first)
 {
 	static const char *const commands[] = {
 	    "report M --cache C -o F/x.html", "bench M --kernels fallback --cache C --trace F/x",
-	    "compile M --cache C -o P/x", "pack --cache C/nowhere -o F/x.seg", "train C/nowhere -o F/x.txt",
-	    "compile M --cache C --beside -o P/x"};
+	    "compile M --cache C -o P/x",     "pack --cache C/nowhere -o F/x.seg",
+	    "train C/nowhere -o F/x.txt",     "compile M --cache C --beside -o P/x"};
 	char words[1024], file[256], path[3][256];
 	snprintf(file, sizeof file, "%s", in_dir("plain-file"));
 	REQUIRE_OK(file_write(file, "x", 1));
@@ -511,7 +511,8 @@ TEST(a_file_that_cannot_be_written_is_noticed_first)
 	snprintf(path[1], sizeof *path, "%s", in_dir("cache"));
 	snprintf(path[2], sizeof *path, "%s", in_dir("no-such-folder"));
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-		fill_words(commands[i], "MCFP", (const char *const[]){path[0], path[1], path[2], file}, words);
+		fill_words(commands[i], "MCFP", (const char *const[]){path[0], path[1], path[2], file},
+			   words);
 		CHECK_RUN(1, "%s", words);
 		CHECK(strstr(cli_err, path[2]) || strstr(cli_err, file));
 	}
