@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/halo.h"
+#include "kernels/task/ref_exact.h"
 #include "kernels/task/runs.h"
+#include "kernels/task/task_stage.h"
 
 #include <string.h>
 
@@ -67,7 +69,13 @@ int halo_find(const struct operand *o, struct arena *a, struct segment **out)
 	return rc < 0 ? rc : l.n;
 }
 
-void halo_set(const struct segment *s, int n, float fill, float *buffer)
+static void set_bytes(const struct segment *s, int n, int fill, char *buffer)
+{
+	for (int i = 0; i < n; i++)
+		memset(buffer + s[i].at, fill, (size_t)s[i].n);
+}
+
+static void set_floats(const struct segment *s, int n, float fill, float *buffer)
 {
 	static const float zero;
 	bool zeros = memcmp(&fill, &zero, sizeof zero) == 0; /* memset stores lines at a time */
@@ -76,4 +84,12 @@ void halo_set(const struct segment *s, int n, float fill, float *buffer)
 			memset(buffer + s[i].at, 0, (size_t)s[i].n * sizeof *buffer);
 		else
 			run_fill(buffer + s[i].at, s[i].n, fill);
+}
+
+void halo_set(const struct segment *s, int n, enum dtype t, float fill, void *buffer)
+{
+	if (dtype_is_byte(t))
+		set_bytes(s, n, (int)ref_exact_byte(t, (double)fill), buffer);
+	else
+		set_floats(s, n, fill, buffer);
 }

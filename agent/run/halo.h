@@ -12,6 +12,7 @@ struct segment {
 
 /* The halo of an operand as segments, in order, in the arena. Returns their number. */
 int halo_find(const struct operand *o, struct arena *a, struct segment **out) MUST_CHECK;
-void halo_set(const struct segment *s, int n, float fill, float *buffer);
+/* t: type of the elements, DT_F32, DT_U8 or DT_I8. Bytes get the nearest number of their type. */
+void halo_set(const struct segment *s, int n, enum dtype t, float fill, void *buffer);
 
 #endif

@@ -342,7 +342,7 @@ int plan_value(const struct plan *p, int step_value, struct arena *a, struct ten
 	int rc = tensor_alloc(a, v->buf.dtype, &v->buf.dims, out);
 	if (rc >= 0 && (!p->keep || !from))
 		return fail(E_USAGE, "step value %d is not kept", step_value);
-	if (rc >= 0 && !v->constant && v->buf.dtype == DT_F32)
+	if (rc >= 0 && !v->constant)
 		operand_unpack(&v->buf, from, out->data);
 	else if (rc >= 0)
 		memcpy(out->data, from, (size_t)shape_count(&out->shape) * dtype_bytes(out->dtype));

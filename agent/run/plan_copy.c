@@ -13,8 +13,8 @@ enum { ALONE_BYTES = 16384 };
 struct copy {
 	const struct plan *p;
 	const struct window *w; /* NULL: the halo only */
-	float *to;
-	const float *from;
+	void *to;
+	const void *from;
 	bool into;
 	int halo; /* value whose halo is set too; -1: none */
 	int64_t extent;
@@ -47,7 +47,7 @@ void plan_refill(struct plan *p, int v)
 	int64_t elems = 0;
 	for (int i = 0; i < p->place[v].nhalo; i++)
 		elems += p->place[v].halo[i].n;
-	run_copy(p, &c, elems * (int64_t)sizeof(float));
+	run_copy(p, &c, elems * (int64_t)dtype_bytes(p->s->value[v].buf.dtype));
 }
 
 static bool is_join(const struct node *n)
@@ -62,7 +62,7 @@ static int make_parts(struct plan *p, struct pstep *ps)
 	bool join = is_join(n);
 	int whole = join ? n->out[0] : ps->step->host_in[0], parts = join ? n->nin : n->nout;
 	const struct operand *w = &p->s->value[whole].buf;
-	const float *all = join ? ps->ctx.out[0].data : ps->ctx.in[0].data;
+	const char *all = join ? ps->ctx.out[0].data : ps->ctx.in[0].data;
 	int64_t axis = node_int(n, "axis", join ? 1 : 0), at[MAX_RANK] = {0};
 	axis += axis < 0 ? w->dims.rank : 0;
 	if (!(ps->part = arena_try(&p->a, (size_t)parts + 1, sizeof *ps->part)))
@@ -73,10 +73,11 @@ static int make_parts(struct plan *p, struct pstep *ps)
 		if (v < 0)
 			continue;
 		struct operand *o = &p->s->value[v].buf;
-		int64_t inside = operand_inside(o, w, (int)axis, at[axis]);
-		ps->part[i].there =
-		    inside >= 0 && (join ? ps->ctx.in[i] : ps->ctx.out[i]).data == (void *)(all + inside);
-		ps->part[i].bytes = shape_count(&o->dims) * (int64_t)sizeof(float);
+		int64_t inside = operand_inside(o, w, (int)axis, at[axis]),
+			unit = (int64_t)dtype_bytes(o->dtype);
+		ps->part[i].there = inside >= 0 && (join ? ps->ctx.in[i] : ps->ctx.out[i]).data ==
+						       (void *)(all + inside * unit);
+		ps->part[i].bytes = shape_count(&o->dims) * unit;
 		window_make(o, w, at, &ps->part[i].w);
 		at[axis] += o->dims.d[axis];
 	}
@@ -91,11 +92,9 @@ int plan_copies(struct plan *p)
 	p->copy_out = arena_try(&p->a, (size_t)g->noutputs + 1, sizeof *p->copy_out);
 	int rc = p->copy_in && p->copy_out ? E_OK : E_NOMEM;
 	for (int i = 0; i < g->ninputs && rc >= 0; i++)
-		if (p->in[i].dtype == DT_F32)
-			window_make(&p->in[i], &p->s->value[g->input[i]].buf, zero, &p->copy_in[i]);
+		window_make(&p->in[i], &p->s->value[g->input[i]].buf, zero, &p->copy_in[i]);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++)
-		if (p->out[i].dtype == DT_F32)
-			window_make(&p->out[i], &p->s->value[g->output[i]].buf, zero, &p->copy_out[i]);
+		window_make(&p->out[i], &p->s->value[g->output[i]].buf, zero, &p->copy_out[i]);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)
 		if (p->step[i].step->kind == STEP_HOST && step_any_layout(g, p->step[i].step->node))
 			rc = make_parts(p, &p->step[i]);
@@ -136,12 +135,8 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 				    p->g->value[v].name);
 		if (!p->place[v].p) /* read where the caller has it, or never read */
 			continue;
-		if (inputs[i].dtype != DT_F32) {
-			memcpy(p->place[v].p, inputs[i].data, (size_t)tensor_bytes(&inputs[i]));
-			continue;
-		}
 		struct copy c = {.w = &p->copy_in[i],
-				 .to = (float *)p->place[v].p,
+				 .to = p->place[v].p,
 				 .from = inputs[i].data,
 				 .into = true,
 				 .halo = p->place[v].refill ? v : -1,
@@ -160,7 +155,8 @@ int plan_take_outputs(struct plan *p, const struct tensor *outputs)
 		const struct value *x = &p->g->value[p->g->output[i]];
 		if (outputs[i].dtype != x->t.dtype || !shape_equal(&outputs[i].shape, &x->t.shape) ||
 		    !outputs[i].data)
-			return fail(E_USAGE, "output '%s' has another dtype or shape than in the model", x->name);
+			return fail(E_USAGE, "output '%s' has another dtype or shape than in the model",
+				    x->name);
 	}
 	for (int i = 0; i < p->ngiven; i++)
 		if (p->given[i].output)
@@ -176,7 +172,7 @@ void plan_copy_out(struct plan *p, struct tensor *outputs)
 		const void *from = t->data ? t->data : p->place[v].p;
 		if (!from) /* kernels wrote it where the caller has it */
 			continue;
-		if (t->dtype != DT_F32 || t->data) {
+		if (t->data) {
 			memcpy(outputs[i].data, from, (size_t)tensor_bytes(t));
 			continue;
 		}

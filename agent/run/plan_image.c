@@ -211,6 +211,7 @@ static void put_values(const struct plan *p, struct buf *b)
 		buf_u32(b, (uint32_t)v);
 		buf_u64(b, x->p ? (uint64_t)(x->p - (char *)p->memory.p) : UINT64_MAX);
 		buf_u32(b, x->refill);
+		buf_u32(b, (uint32_t)p->s->value[v].buf.dtype);
 		put(b, &p->s->value[v].buf.fill, sizeof(float));
 		buf_u32(b, (uint32_t)x->nhalo);
 		put(b, x->halo, sizeof *x->halo * (size_t)x->nhalo);

@@ -193,7 +193,8 @@ void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int6
 {
 	const struct place *x = &p->place[v];
 	int64_t first = extent ? begin * x->nhalo / extent : 0, last = extent ? end * x->nhalo / extent : 0;
-	halo_set(x->halo + first, (int)(last - first), p->s->value[v].buf.fill, (float *)x->p);
+	halo_set(x->halo + first, (int)(last - first), p->s->value[v].buf.dtype, p->s->value[v].buf.fill,
+		 x->p);
 }
 
 static int place_values(struct plan *p)

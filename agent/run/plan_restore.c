@@ -4,6 +4,7 @@
  * that it touches. */
 #include "agent/run/halo.h"
 #include "agent/run/plan_parts.h"
+#include "kernels/task/task_stage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,8 +127,8 @@ static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need n
 		*at = in[region].p + offset;
 }
 
-/* Returns the f32 elements from a place of get_place to the end of its region. */
-static int64_t elems_from(const struct reader *r, void *const *at)
+/* Returns the elements of `unit` bytes from a place of get_place to the end of its region. */
+static int64_t elems_from(const struct reader *r, void *const *at, int64_t unit)
 {
 	const struct plan *p = r->p;
 	int64_t offset;
@@ -137,8 +138,7 @@ static int64_t elems_from(const struct reader *r, void *const *at)
 		     : region == IN_TEMPORARY ? r->temporary_bytes
 		     : is_callers(region)     ? given_bytes(p, region, (uint64_t)offset)
 					      : 0;
-	return (int64_t)((n - (is_callers(region) || region == NOWHERE ? 0 : (uint64_t)offset)) /
-			 sizeof(float));
+	return (int64_t)(n - (is_callers(region) || region == NOWHERE ? 0 : (uint64_t)offset)) / unit;
 }
 
 static void get_shape(struct reader *r, struct tensor *t)
@@ -181,7 +181,7 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	for (int i = 0; i < t->noperands && rc >= 0; i++) {
 		bool written = packed[i].role == ROLE_OUT || packed[i].role == ROLE_TMP;
 		get_place(r, (uint64_t)operand_elems(&packed[i]) * dtype_bytes(packed[i].dtype),
-			  sizeof(float), written ? WRITTEN : READ, &at[i]);
+			  dtype_bytes(packed[i].dtype), written ? WRITTEN : READ, &at[i]);
 	}
 	return rc < 0 ? rc : r->c.bad ? E_CORRUPT : E_OK;
 }
@@ -269,17 +269,16 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 	}
 }
 
-/* Returns whether a tensor can be copied as a part: an empty one has no region, and only floats are
- * copied. */
-static bool has_floats(const struct tensor *t)
+/* Returns whether a window can copy a tensor: an empty one has no region. */
+static bool is_copied(const struct tensor *t, const struct window *w)
 {
-	return t->dtype == DT_F32 && tensor_bytes(t);
+	return w->unit > 0 && dtype_bytes(t->dtype) == (size_t)w->unit && tensor_bytes(t);
 }
 
-/* Returns the f32 elements between two tensors; a caller's tensor has no address yet. */
-static int64_t away(const float *from, const float *to)
+/* Returns the elements of `unit` bytes between two tensors; a caller's tensor has no address yet. */
+static int64_t away(const char *from, const char *to, int64_t unit)
 {
-	return from && to ? to - from : WINDOW_APART;
+	return from && to ? (to - from) / unit : WINDOW_APART;
 }
 
 /* Checks the copies of a Concat or a Split. */
@@ -293,10 +292,11 @@ static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 		const struct part *x = &ps->part[i];
 		void *const *part = join ? &c->in[i].data : &c->out[i].data;
 		if (x->bytes && !x->there)
-			r->c.bad |= !has_floats(join ? &c->in[i] : &c->out[i]) ||
-				    !has_floats(join ? &c->out[0] : &c->in[0]) ||
-				    !window_fits(&x->w, elems_from(r, part), elems_from(r, whole),
-						 away(*part, *whole));
+			r->c.bad |=
+			    !is_copied(join ? &c->in[i] : &c->out[i], &x->w) ||
+			    !is_copied(join ? &c->out[0] : &c->in[0], &x->w) ||
+			    !window_fits(&x->w, elems_from(r, part, x->w.unit),
+					 elems_from(r, whole, x->w.unit), away(*part, *whole, x->w.unit));
 	}
 }
 
@@ -389,16 +389,19 @@ static void get_value(struct reader *r, uint32_t v)
 	struct place *x = &p->place[v];
 	uint64_t at = cur_u64(&r->c);
 	x->refill = cur_u32(&r->c) != 0;
+	enum dtype type = (enum dtype)get_below(r, DTYPES);
+	size_t unit = dtype_bytes(type) ? dtype_bytes(type) : 1;
+	r->value[v].buf.dtype = type;
 	get(r, &r->value[v].buf.fill, sizeof(float));
 	x->nhalo = (int)get_below(r, MOST);
 	x->halo = room(r, (size_t)x->nhalo, sizeof *x->halo);
-	r->c.bad |=
-	    at != UINT64_MAX ? at > p->memory.bytes || (x->nhalo && at % sizeof(float)) : x->nhalo > 0;
+	r->c.bad |= x->nhalo && type != DT_F32 && !dtype_is_byte(type);
+	r->c.bad |= at != UINT64_MAX ? at > p->memory.bytes || (x->nhalo && at % unit) : x->nhalo > 0;
 	if (r->c.bad || at == UINT64_MAX)
 		return;
 	x->p = (char *)p->memory.p + at;
 	get(r, x->halo, sizeof *x->halo * (size_t)x->nhalo);
-	int64_t end = (int64_t)((p->memory.bytes - at) / sizeof(float));
+	int64_t end = (int64_t)((p->memory.bytes - at) / unit);
 	for (int j = 0; j < x->nhalo; j++) {
 		const struct segment *h = &x->halo[j];
 		r->c.bad |= h->at < 0 || h->n < 0 || h->n > end || h->at > end - h->n;
@@ -428,10 +431,9 @@ static void check_copy(struct reader *r, const struct value *x, int v, const str
 	uint64_t left = at->p ? r->p->memory.bytes - (uint64_t)(at->p - (char *)r->p->memory.p) : 0;
 	if (!at->p || (output && x->t.data))
 		return;
-	r->c.bad |= at->p && (uintptr_t)at->p % (dtype_bytes(x->t.dtype) ? dtype_bytes(x->t.dtype) : 1);
-	r->c.bad |= x->t.dtype == DT_F32 ? !window_fits(w, shape_count(&x->t.shape),
-							(int64_t)(left / sizeof(float)), WINDOW_APART)
-					 : tensor_bytes(&x->t) > left;
+	size_t unit = dtype_bytes(x->t.dtype);
+	r->c.bad |= !unit || (size_t)w->unit != unit || (uintptr_t)at->p % unit ||
+		    !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / unit), WINDOW_APART);
 }
 
 static void get_tensors(struct reader *r, int *n, int **index, struct operand **o, struct window **w,

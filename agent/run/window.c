@@ -96,7 +96,8 @@ static int choose_shared(const struct window *c)
 void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
 		 struct window *out)
 {
-	*out = (struct window){0};
+	*out = (struct window){.unit = (int)dtype_bytes(small->dtype)};
+	assert(small->dtype == big->dtype);
 	for (int d = 0; d < small->dims.rank; d++)
 		plan_dim(out, small, big, d, at[d]);
 	order_loops(out);
@@ -148,8 +149,8 @@ static int64_t count_elems(const struct window *w, int64_t most)
 bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away)
 {
 	int64_t s = w->s0, b = w->b0;
-	if (w->nloops < 0 || w->nloops > 2 * MAX_RANK || w->nodd < 0 || w->nodd > 2 ||
-	    w->shared >= w->nloops || !in_range(s) || !in_range(b) || small < 0)
+	if (w->unit < 1 || w->unit > (int)sizeof(double) || w->nloops < 0 || w->nloops > 2 * MAX_RANK ||
+	    w->nodd < 0 || w->nodd > 2 || w->shared >= w->nloops || !in_range(s) || !in_range(b) || small < 0)
 		return false;
 	int64_t n = count_elems(w, small);
 	for (int i = 0; i < w->nloops && n >= 0; i++)
@@ -240,12 +241,40 @@ static void copy_lines(const float *from, struct lines f, float *to, struct line
 		copy_line(from + k * f.line, f.step, to + k * t.line, t.step, n);
 }
 
+/* A line of elements of `unit` bytes; steps in elements. */
+static void copy_units(const char *from, int64_t sf, char *to, int64_t st, int64_t n, int unit)
+{
+	if (sf == 1 && st == 1)
+		memcpy(to, from, (size_t)(n * unit));
+	else if (unit == 1)
+		for (int64_t i = 0; i < n; i++)
+			to[i * st] = from[i * sf];
+	else
+		for (int64_t i = 0; i < n; i++)
+			memcpy(to + i * st * unit, from + i * sf * unit, (size_t)unit);
+}
+
+/* As copy_lines, for elements of any size: the lines, or the pieces across them, are copied one by one. */
+static void copy_any(const char *from, struct lines f, char *to, struct lines t, int64_t n, int64_t m,
+		     int unit)
+{
+	if (unit == (int)sizeof(float)) {
+		copy_lines((const float *)(const void *)from, f, (float *)(void *)to, t, n, m);
+		return;
+	}
+	bool across = m > 1 && f.line == 1 && t.line == 1;
+	for (int64_t i = 0; across && i < n; i++)
+		copy_units(from + i * f.step * unit, 1, to + i * t.step * unit, 1, m, unit);
+	for (int64_t k = 0; !across && k < m; k++)
+		copy_units(from + k * f.line * unit, f.step, to + k * t.line * unit, t.step, n, unit);
+}
+
 /* Slices along an odd dim whose offsets grow evenly. */
 struct group {
 	int64_t m, s, b; /* of them; elements from slice to slice */
 };
 
-static void run_loops(const struct window *c, float *sp, float *bp, struct group g, bool into, int64_t begin,
+static void run_loops(const struct window *c, char *sp, char *bp, struct group g, bool into, int64_t begin,
 		      int64_t end)
 {
 	struct window_loop l[2 * MAX_RANK];
@@ -253,8 +282,8 @@ static void run_loops(const struct window *c, float *sp, float *bp, struct group
 	memcpy(l, c->loop, sizeof l);
 	if (c->shared >= 0) {
 		l[c->shared].n = end - begin;
-		sp += begin * l[c->shared].s;
-		bp += begin * l[c->shared].b;
+		sp += begin * l[c->shared].s * c->unit;
+		bp += begin * l[c->shared].b * c->unit;
 	}
 	struct window_loop in = last >= 0 ? l[last] : (struct window_loop){1, 1, 1};
 	if (g.m == 1 && last > 0) { /* the lines of the loop around it are a group, too */
@@ -267,17 +296,17 @@ static void run_loops(const struct window *c, float *sp, float *bp, struct group
 			return;
 	for (;;) {
 		if (into)
-			copy_lines(sp, small, bp, big, in.n, g.m);
+			copy_any(sp, small, bp, big, in.n, g.m, c->unit);
 		else
-			copy_lines(bp, big, sp, small, in.n, g.m);
+			copy_any(bp, big, sp, small, in.n, g.m, c->unit);
 		int64_t k = last - 1;
 		for (; k >= 0; k--) {
-			sp += l[k].s;
-			bp += l[k].b;
+			sp += l[k].s * c->unit;
+			bp += l[k].b * c->unit;
 			if (++i[k] < l[k].n)
 				break;
-			sp -= l[k].n * l[k].s;
-			bp -= l[k].n * l[k].b;
+			sp -= l[k].n * l[k].s * c->unit;
+			bp -= l[k].n * l[k].b * c->unit;
 			i[k] = 0;
 		}
 		if (k < 0)
@@ -298,7 +327,7 @@ static struct group group_at(const struct window *c, int64_t i)
 }
 
 /* One group of slices after the other along the odd dims. */
-static void run_odd(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
+static void run_odd(const struct window *c, char *sp, char *bp, bool into, int64_t begin, int64_t end)
 {
 	int64_t n0 = c->nodd > 0 ? c->odd[0].n : 1, n1 = c->nodd > 1 ? c->odd[1].n : 1;
 	struct group g;
@@ -309,16 +338,16 @@ static void run_odd(const struct window *c, float *sp, float *bp, bool into, int
 			b += offset_in(&c->odd[k].b, at[k]);
 		}
 		g = c->nodd == 1 ? group_at(c, i) : (struct group){1, 1, 1};
-		run_loops(c, sp + s, bp + b, g, into, begin, end);
+		run_loops(c, sp + s * c->unit, bp + b * c->unit, g, into, begin, end);
 	}
 }
 
-void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end)
+void window_in(const struct window *w, const void *small, void *big, int64_t begin, int64_t end)
 {
-	run_odd(w, (float *)(uintptr_t)small, big, true, begin, end);
+	run_odd(w, (char *)(uintptr_t)small, big, true, begin, end);
 }
 
-void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end)
+void window_out(const struct window *w, const void *big, void *small, int64_t begin, int64_t end)
 {
-	run_odd(w, small, (float *)(uintptr_t)big, false, begin, end);
+	run_odd(w, small, (char *)(uintptr_t)big, false, begin, end);
 }

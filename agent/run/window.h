@@ -30,9 +30,11 @@ struct window {
 		struct window_dim s, b;
 	} odd[2];
 	int shared; /* the loop that ranges divide; -1: none */
+	int unit;   /* bytes of an element */
 };
 
-/* The whole of `small` at position at[] of big's logical dims, whatever the two layouts. */
+/* The whole of `small` at position at[] of big's logical dims, whatever the two layouts. Both have elements
+ * of the same type, which may be any. */
 void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
 		 struct window *out);
 int64_t window_extent(const struct window *w);
@@ -44,8 +46,8 @@ int64_t window_extent(const struct window *w);
 bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away);
 /* Copies from the small tensor into the big one. Copy the parts of one whole in ascending order of at[]:
  * padding lanes after a part may be overwritten. */
-void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end);
+void window_in(const struct window *w, const void *small, void *big, int64_t begin, int64_t end);
 /* Copies from the big tensor into the small one. */
-void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end);
+void window_out(const struct window *w, const void *big, void *small, int64_t begin, int64_t end);
 
 #endif

@@ -32,7 +32,7 @@ TEST(halo_is_what_no_index_reaches)
 		float *p = ARENA_ARRAY(&a, float, elems);
 		int n = halo_find(&o, &a, &s);
 		REQUIRE_OK(n);
-		halo_set(s, n, 1, p);
+		halo_set(s, n, DT_F32, 1, p);
 		int64_t count = shape_count(&o.dims), set = 0;
 		for (int64_t k = 0; k < count; k++) {
 			CHECK(p[operand_offset(&o, i)] == 0);
@@ -44,6 +44,45 @@ TEST(halo_is_what_no_index_reaches)
 		CHECK(set == elems - count);
 		arena_reset(&a);
 	}
+	arena_free(&a);
+}
+
+static void check_bytes(struct arena *a, const struct operand *o, int fill)
+{
+	struct segment *s = NULL;
+	int64_t elems = operand_elems(o), count = shape_count(&o->dims);
+	uint8_t *plain = ARENA_ARRAY(a, uint8_t, count), *want = ARENA_ARRAY(a, uint8_t, elems),
+		*got = ARENA_ARRAY(a, uint8_t, elems + 1);
+	memset(plain, 99, (size_t)count);
+	operand_pack(o, plain, want);
+	memset(got, 99, (size_t)elems + 1);
+	int n = halo_find(o, a, &s);
+	REQUIRE_OK(n);
+	halo_set(s, n, o->dtype, (float)fill, got);
+	CHECK(!memcmp(got, want, (size_t)elems) && got[elems] == 99);
+}
+
+/* The halo of bytes is their zero point, and no byte around it changes. */
+TEST(halo_of_bytes)
+{
+	struct arena a = {0};
+	struct rng r;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		rng_seed(&r, seed);
+		struct operand o = random_operand(&r);
+		int fill = (int)rng_below(&r, 256);
+		o.dtype = seed % 2 ? DT_U8 : DT_I8;
+		fill -= o.dtype == DT_I8 ? 128 : 0;
+		o.fill = (float)fill;
+		check_bytes(&a, &o, fill);
+		arena_reset(&a);
+	}
+	struct segment all = {0, 1};
+	uint8_t byte = 1;
+	halo_set(&all, 1, DT_U8, -1e30f, &byte);
+	CHECK(byte == 0);
+	halo_set(&all, 1, DT_I8, 1e30f, &byte);
+	CHECK(byte == 127);
 	arena_free(&a);
 }
 

@@ -17,18 +17,22 @@ static void random_layout(struct rng *r, struct operand *o)
 		}
 }
 
-static float *filled(struct arena *a, struct rng *r, const struct operand *o)
+/* Random elements, and as many bytes behind them that no window may touch. */
+static uint8_t *filled(struct arena *a, struct rng *r, const struct operand *o)
 {
-	float *p = arena_alloc(a, sizeof *p * (size_t)operand_elems(o));
-	rng_fill(r, p, (size_t)operand_elems(o));
+	size_t bytes = (size_t)operand_elems(o) * dtype_bytes(o->dtype);
+	uint8_t *p = arena_alloc(a, 2 * bytes);
+	for (size_t i = 0; i < 2 * bytes; i++)
+		p[i] = (uint8_t)rng_below(r, 256);
 	return p;
 }
 
 /* Every logical element of the small tensor is the big one's at its place; halos are untouched. */
-static bool windows_agree(struct rng *r, bool into)
+static bool windows_agree(struct rng *r, bool into, enum dtype type)
 {
 	struct arena a = {0};
-	struct operand small = {.dtype = DT_F32}, big = {.dtype = DT_F32};
+	struct operand small = {.dtype = type}, big = {.dtype = type};
+	const size_t unit = dtype_bytes(type);
 	int64_t at[MAX_RANK] = {0}, i[MAX_RANK] = {0};
 	small.dims.rank = big.dims.rank = (int)rng_below(r, 5);
 	for (int d = 0; d < small.dims.rank; d++) {
@@ -38,7 +42,9 @@ static bool windows_agree(struct rng *r, bool into)
 	}
 	random_layout(r, &small);
 	random_layout(r, &big);
-	float *sp = filled(&a, r, &small), *bp = filled(&a, r, &big);
+	uint8_t *sp = filled(&a, r, &small), *bp = filled(&a, r, &big), *to = into ? bp : sp;
+	size_t bytes = (size_t)operand_elems(into ? &big : &small) * unit;
+	uint8_t *behind = arena_memdup(&a, to + bytes, bytes);
 	struct window w;
 	window_make(&small, &big, at, &w);
 	int64_t extent = window_extent(&w), cut = (int64_t)rng_below(r, (uint32_t)extent + 1);
@@ -47,13 +53,14 @@ static bool windows_agree(struct rng *r, bool into)
 			window_in(&w, sp, bp, part ? cut : 0, part ? extent : cut);
 		else
 			window_out(&w, bp, sp, part ? cut : 0, part ? extent : cut);
-	bool good = true;
+	bool good = !memcmp(to + bytes, behind, bytes);
 	int64_t n = shape_count(&small.dims);
 	for (int64_t k = 0; k < n && good; k++) {
 		int64_t where[MAX_RANK] = {0};
 		for (int d = 0; d < small.dims.rank; d++)
 			where[d] = i[d] + at[d];
-		good = sp[operand_offset(&small, i)] == bp[operand_offset(&big, where)];
+		good = !memcmp(sp + (size_t)operand_offset(&small, i) * unit,
+			       bp + (size_t)operand_offset(&big, where) * unit, unit);
 		for (int d = small.dims.rank - 1; d >= 0 && ++i[d] == small.dims.d[d]; d--)
 			i[d] = 0;
 	}
@@ -63,10 +70,11 @@ static bool windows_agree(struct rng *r, bool into)
 
 TEST(random_windows)
 {
+	static const enum dtype types[] = {DT_F32, DT_U8, DT_I8, DT_F16, DT_I64, DT_F32};
 	struct rng r;
-	for (uint64_t seed = 1; seed <= 4000; seed++) {
+	for (uint64_t seed = 1; seed <= 8000; seed++) {
 		rng_seed(&r, seed);
-		if (!windows_agree(&r, seed % 2)) {
+		if (!windows_agree(&r, seed % 2, types[seed / 2 % (sizeof types / sizeof *types)])) {
 			printf("seed %d\n", (int)seed);
 			test_bad = 1;
 			return;
@@ -155,9 +163,11 @@ TEST(windows_that_fit_stay_inside)
 		int64_t s = operand_elems(&small), b = operand_elems(&big);
 		CHECK(window_fits(&w, s, b, WINDOW_APART));
 		REQUIRE(walk(&w, end));
-		CHECK(!window_fits(&w, end[0] - 1, b, WINDOW_APART) && !window_fits(&w, s, end[1] - 1, WINDOW_APART));
+		CHECK(!window_fits(&w, end[0] - 1, b, WINDOW_APART) &&
+		      !window_fits(&w, s, end[1] - 1, WINDOW_APART));
 		CHECK(!window_fits(&w, s, b, end[0] - 1 - w.b0) && !window_fits(&w, s, b, w.s0 - end[1] + 1));
-		CHECK(w.nodd || (window_fits(&w, s, b, end[0] - w.b0) && window_fits(&w, s, b, w.s0 - end[1])));
+		CHECK(w.nodd ||
+		      (window_fits(&w, s, b, end[0] - w.b0) && window_fits(&w, s, b, w.s0 - end[1])));
 		move_one(&r, &w);
 		bool fits = window_fits(&w, s, b, WINDOW_APART);
 		CHECK(!fits || (walk(&w, end) && end[0] <= s && end[1] <= b));
@@ -177,6 +187,7 @@ TEST(hostile_windows_do_not_overflow)
 		memset(&w, 0, sizeof w);
 		for (size_t k = 0; k < sizeof w; k++)
 			p[k] = rng_below(&r, 3) ? 0 : (unsigned char)rng_below(&r, 256);
+		w.unit = (int)rng_below(&r, 9);
 		w.nloops = (int)rng_below(&r, 4);
 		w.nodd = (int)rng_below(&r, 4);
 		w.shared = (int)rng_below(&r, 5) - 1;
@@ -184,7 +195,7 @@ TEST(hostile_windows_do_not_overflow)
 			w.loop[k] = (struct window_loop){(int64_t)1 << rng_below(&r, 63), 1,
 							 INT64_MAX >> rng_below(&r, 60)};
 		if (window_fits(&w, 1000, 1000, WINDOW_APART))
-			CHECK(w.nodd <= 2 && w.shared < w.nloops);
+			CHECK(w.nodd <= 2 && w.shared < w.nloops && w.unit > 0);
 	}
 }
 
