@@ -328,22 +328,62 @@ static void put_element(void *p, enum dtype t, int64_t off, double v)
 		((float *)p)[off] = (float)v;
 }
 
-/* Computes a stage into elements of type `t`: an intermediate has floats. */
-static void whole_stage(struct reference *r, int stage, void *out, enum dtype t)
+/* Computes points [begin, end) of a stage into elements of type `t`: an intermediate has floats. */
+static void stage_points(struct reference *r, int stage, void *out, enum dtype t, int64_t begin, int64_t end)
 {
 	const struct stage *s = &r->t->stage[stage];
 	const struct operand *o = &r->t->operand[s->out.operand];
 	int64_t at[MAX_AXES] = {0}, i[MAX_RANK];
-	int nspatial = 0, a;
-	while (nspatial < s->naxes && s->axis[nspatial].kind == AXIS_SPATIAL)
-		nspatial++;
-	do {
+	int nspatial = stage_spatial(s);
+	for (int64_t a = nspatial - 1, left = begin; a >= 0; left /= s->axis[a--].extent)
+		at[a] = left % s->axis[a].extent;
+	for (int64_t k = begin; k < end; k++) {
 		for (int d = 0; d < o->dims.rank; d++)
 			i[d] = index_value(s, &s->out.dim[d], r->bufs, at);
 		put_element(out, t, operand_offset(o, i), stage_point(r, stage, at));
-		for (a = nspatial - 1; a >= 0 && ++at[a] == s->axis[a].extent; a--)
+		for (int a = nspatial - 1; a >= 0 && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
-	} while (a >= 0);
+	}
+}
+
+int64_t ref_stage_points(const struct task *t, int stage)
+{
+	const struct stage *s = &t->stage[stage];
+	int64_t n = 1;
+	for (int a = 0; a < stage_spatial(s); a++)
+		n *= s->axis[a].extent;
+	return n;
+}
+
+static bool looks_up(const struct task *t, const struct stage *s)
+{
+	for (int i = 0; i < s->nreads; i++)
+		for (int d = 0; d < t->operand[s->read[i].operand].dims.rank; d++)
+			if (s->read[i].dim[d].table >= 0)
+				return true;
+	return false;
+}
+
+int ref_stages_make(const struct task *t, struct arena *a, struct ref_sum *sum[MAX_STAGES])
+{
+	int rc = E_OK;
+	for (int k = 0; k < t->nstages && rc >= 0; k++) {
+		sum[k] = NULL;
+		if (!looks_up(t, &t->stage[k])) /* the contents of tables are not known yet */
+			rc = ref_sum_plan(t, k, NULL, a, &sum[k]);
+	}
+	return rc;
+}
+
+void ref_stage_run(const struct task *t, struct ref_sum *const *sum, int stage, void *const *bufs,
+		   int64_t begin, int64_t end)
+{
+	struct reference r = {.t = t, .bufs = bufs};
+	int o = t->stage[stage].out.operand;
+	r.sum[stage] = sum[stage];
+	for (int i = 0; i < t->noperands; i++)
+		r.tmp[i] = t->operand[i].role == ROLE_TMP ? bufs[i] : NULL;
+	stage_points(&r, stage, bufs[o], r.tmp[o] ? DT_F32 : t->operand[o].dtype, begin, end);
 }
 
 int reference_open(const struct task *t, void *const *bufs, struct arena *a, struct reference **out)
@@ -383,7 +423,7 @@ int task_reference(const struct task *t, void *const *bufs, struct arena *scratc
 			return rc;
 		if (tmp && !(out = arena_try(scratch, (size_t)operand_elems(&t->operand[o]), sizeof(float))))
 			return E_NOMEM;
-		whole_stage(&r, k, out, tmp ? DT_F32 : t->operand[o].dtype);
+		stage_points(&r, k, out, tmp ? DT_F32 : t->operand[o].dtype, 0, ref_stage_points(t, k));
 		if (tmp)
 			r.tmp[o] = out;
 	}

@@ -181,6 +181,18 @@ bool dtype_is_byte(enum dtype t)
 	return t == DT_U8 || t == DT_I8;
 }
 
+bool task_floats(const struct task *t)
+{
+	bool floats = true;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *s = &t->stage[k];
+		floats &= t->operand[s->out.operand].dtype == DT_F32;
+		for (int i = 0; i < s->nreads; i++)
+			floats &= t->operand[s->read[i].operand].dtype == DT_F32;
+	}
+	return floats;
+}
+
 float byte_least(enum dtype t)
 {
 	return t == DT_U8 ? 0 : -128;

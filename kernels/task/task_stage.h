@@ -17,6 +17,8 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a);
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
 		int64_t *stride, bool *pads);
 bool dtype_is_byte(enum dtype t); /* u8 or i8 */
+/* Whether all values that the task reads and writes are f32; tables are no values. */
+bool task_floats(const struct task *t);
 /* Whether the stage sums bytes or products of two of them: its acc is a whole number. */
 bool stage_whole(const struct task *t, const struct stage *st);
 /* Whether every value that such a sum passes through is a whole number that f32 holds exactly, so that fused
