@@ -2,6 +2,7 @@
 #include "agent/run/fallback.h"
 #include "agent/run/fallback_data.h"
 #include "kernels/group/compose.h"
+#include "kernels/task/task_stage.h"
 #include "platform/machine/target_isa.h"
 
 #include <string.h>
@@ -178,6 +179,8 @@ int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_
 {
 	const struct stage *s = &t->stage[0];
 	memset(out, 0, sizeof *out);
+	if (!task_floats(t))
+		return fail(E_UNSUPPORTED, "there are no fallback kernels for integers");
 	if ((t->nstages == 1 && s->comb == COMB_NONE) || (t->nstages > 1 && !whole) || t->nsyms)
 		return fail(E_UNSUPPORTED, "there are no fallback kernels for maps and for parts of chains");
 	if (t->nstages > 1) {

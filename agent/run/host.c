@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/host_math.h"
 #include "agent/run/host_parts.h"
+#include "kernels/task/task_stage.h"
 
 #include <string.h>
 
@@ -68,12 +69,17 @@ static int64_t least_points(const struct stage *s, const struct task *t, int64_t
 	return lanes >= TILE_LANES ? SOME : NARROW;
 }
 
+bool host_is_exact(const struct host_task *h)
+{
+	return h->exact;
+}
+
 enum host_fit host_fit(const struct task *t)
 {
 	enum { AS_WELL = 144, SHARE = 4 };
 	const struct hstage h = {.t = t, .operand = t->operand, .s = &t->stage[0], .axis = -1};
 	int64_t points = 1, lanes[2] = {1, 1}, all = 1;
-	int factors = t->nstages == 1 ? host_factors(&h) : 0;
+	int factors = t->nstages == 1 && task_floats(t) ? host_factors(&h) : 0;
 	if (factors == 1 && strided_rows(h.s, t, 1))
 		return FITS_BETTER;
 	if (factors != 2)
@@ -186,6 +192,18 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 	return rc;
 }
 
+/* Intermediates are floats in memory. */
+static int make_exact(struct host_task *h, struct arena *a)
+{
+	h->exact = true;
+	for (int k = 0; k < h->t->nstages; k++)
+		h->stage[k].extent = ref_stage_points(h->t, k);
+	for (int i = 0; i < h->t->noperands; i++)
+		if (h->operand[i].role == ROLE_TMP)
+			h->operand[i].dtype = DT_F32;
+	return ref_stages_make(h->t, a, h->sum);
+}
+
 int host_make(const struct task *t, enum host_use use, int lanes, const int32_t *const *table,
 	      struct arena *a, struct operand packed[MAX_OPERANDS], struct host_task **out)
 {
@@ -199,8 +217,8 @@ int host_make(const struct task *t, enum host_use use, int lanes, const int32_t 
 		if (table[i])
 			memcpy(&h->known[i], &table[i], sizeof h->known[i]); /* nothing writes there */
 	memcpy(h->operand, t->operand, sizeof h->operand);
-	int rc = E_OK;
-	for (int k = 0; k < t->nstages && rc >= 0; k++)
+	int rc = task_floats(t) ? E_OK : make_exact(h, a);
+	for (int k = 0; k < t->nstages && rc >= 0 && !h->exact; k++)
 		rc = make_stage(h, k, a);
 	memcpy(packed, h->operand, sizeof h->operand);
 	*out = h;

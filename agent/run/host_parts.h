@@ -9,6 +9,7 @@
 #include "agent/run/host_flat.h"
 #include "agent/run/host_prog.h"
 #include "agent/run/host_tile.h"
+#include "kernels/task/reference.h"
 
 enum {
 	RUN = TILE_WIDTH,  /* longest run */
@@ -94,6 +95,8 @@ struct host_task {
 	void *known[MAX_OPERANDS];
 	struct operand operand[MAX_OPERANDS]; /* with constants as they are packed */
 	struct phases stage[MAX_STAGES];
+	bool exact; /* by the reference; of the above, only t and each stage's extent are used */
+	struct ref_sum *sum[MAX_STAGES];
 };
 
 /* The part of an offset that dim d gives at logical index i, of n physical axes of o. */
