@@ -2,6 +2,7 @@
 #include "agent/run/plan_parts.h"
 #include "agent/run/halo.h"
 #include "agent/run/lifetimes.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/until.h"
 
 #include <stdlib.h>
@@ -17,11 +18,16 @@ static size_t value_bytes(const struct plan *p, int v)
 	return (size_t)p->place[v].elems * dtype_bytes(p->s->value[v].buf.dtype);
 }
 
-/* Returns whether a value keeps its memory for itself: other types than f32 must never become padding lanes
- * of another value, and kept values are never overwritten. */
+static bool is_of_tasks(enum dtype t)
+{
+	return t == DT_F32 || dtype_is_byte(t);
+}
+
+/* Returns whether a value keeps its memory for itself: types that tasks do not compute with must never become
+ * padding lanes of another value, and kept values are never overwritten. */
 static bool stays(const struct plan *p, int v)
 {
-	return p->keep || p->s->value[v].buf.dtype != DT_F32;
+	return p->keep || !is_of_tasks(p->s->value[v].buf.dtype);
 }
 
 /* The k-th value that a step touches, its reads first; -1: none at this index, STEP_END: past the last. */
@@ -147,7 +153,7 @@ static bool is_given(const struct plan *p, int v, bool output)
 	const struct operand *o = &p->s->value[v].buf;
 	const struct place *x = &p->place[v];
 	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
-	if (p->keep || o->dtype != DT_F32 || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
+	if (p->keep || !is_of_tasks(o->dtype) || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
 	    outputs != output || p->s->value[v].constant || (output && (p->whole || p->g->value[v].is_input)))
 		return false;
 	for (int i = 0; i < p->s->nvalues; i++)
@@ -197,17 +203,85 @@ void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int6
 		 x->p);
 }
 
+/* Returns whether a value has elements that kernels read though nothing may have written them: padding lanes,
+ * or more elements than its layout has. Kernels multiply these by zero, so they must be finite. */
+static bool reads_padding(const struct plan *p, int v)
+{
+	int64_t halo = 1;
+	const struct operand *o = &p->s->value[v].buf;
+	for (int d = 0; d < o->dims.rank; d++)
+		halo *= o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d];
+	return p->place[v].elems > operand_elems(o) || operand_elems(o) > halo;
+}
+
+/* Marks the lifetimes that may not share memory with bytes, which may be no finite floats: floats with
+ * padding. all: marks all that are not bytes. Returns whether there are bytes. */
+static bool mark_floats(const struct plan *p, bool all, bool *mark)
+{
+	bool bytes = false;
+	for (int v = 0; v < p->s->nvalues; v++) {
+		int l = p->place[p->place[v].root].lifetime;
+		bool byte = dtype_is_byte(p->s->value[v].buf.dtype);
+		if (l < 0)
+			continue;
+		bytes |= byte;
+		mark[l] |= !byte && (all || reads_padding(p, v));
+	}
+	return bytes;
+}
+
+/* Places those of n lifetimes whose mark is `which`, from byte `begin` on. Returns how many bytes they take.
+ */
+static int64_t place_marked(struct lifetime *l, int n, const bool *mark, bool which, int64_t begin,
+			    struct lifetime *some)
+{
+	int k = 0;
+	for (int i = 0; i < n; i++)
+		if (mark[i] == which)
+			some[k++] = l[i];
+	int64_t bytes = lifetimes_place(some, k);
+	k = 0;
+	for (int i = 0; i < n && bytes >= 0; i++)
+		if (mark[i] == which)
+			l[i].at = begin + some[k++].at;
+	return bytes < 0 ? bytes : round64(bytes);
+}
+
+/* Places all lifetimes, and those of bytes apart from floats with padding: the unmarked share no memory with
+ * the marked. Of the two ways to mark, the one that takes less memory is used. */
+static int place_lifetimes(struct plan *p, struct lifetime *l, int n)
+{
+	int64_t least = -1;
+	bool more = true;
+	for (int all = 1; all >= 0 && more; all--) {
+		bool *mark = arena_try(&p->making, (size_t)n + 1, sizeof *mark);
+		struct lifetime *at = arena_try(&p->making, 2 * (size_t)n + 1, sizeof *at);
+		if (!mark || !at)
+			return E_NOMEM;
+		if (n)
+			memcpy(at, l, sizeof *at * (size_t)n);
+		more = mark_floats(p, all, mark);
+		int64_t floats = place_marked(at, n, mark, true, 0, at + n),
+			rest = floats < 0 ? floats : place_marked(at, n, mark, false, floats, at + n);
+		if (rest < 0)
+			return (int)rest;
+		if (n && (least < 0 || floats + rest < least))
+			memcpy(l, at, sizeof *at * (size_t)n);
+		least = least < 0 || floats + rest < least ? floats + rest : least;
+	}
+	p->memory_bytes = (size_t)least;
+	p->live_bytes = lifetimes_least(l, n);
+	return E_OK;
+}
+
 static int place_values(struct plan *p)
 {
 	struct lifetime *l = arena_try(&p->a, (size_t)p->s->nvalues + 1, sizeof *l);
 	if (!l)
 		return E_NOMEM;
-	int n = find_lifetimes(p, l), rc = E_OK;
-	int64_t bytes = lifetimes_place(l, n);
-	if (bytes < 0)
-		return (int)bytes;
-	p->memory_bytes = (size_t)round64(bytes);
-	p->live_bytes = lifetimes_least(l, n);
+	int n = find_lifetimes(p, l), rc = place_lifetimes(p, l, n);
+	if (rc < 0)
+		return rc;
 	if ((rc = pages_open(&p->memory, p->memory_bytes, PAGES_PLAIN)) < 0)
 		return fail_in(rc, "tensors");
 	for (int v = 0; v < p->s->nvalues && rc >= 0; v++) {
@@ -258,16 +332,19 @@ static int64_t weight_elems(const struct pstep *ps, int i)
 	return n;
 }
 
+static int64_t weight_bytes(const struct pstep *ps, int i)
+{
+	return weight_elems(ps, i) * (int64_t)dtype_bytes(held_as(ps, i)->dtype);
+}
+
 /* Logical dims may have been merged: the data is the same, plain. */
-static void pack_weight(const struct plan *p, const struct pstep *ps, int i, float *to)
+static void pack_weight(const struct plan *p, const struct pstep *ps, int i, void *to)
 {
 	const struct packing *pack = packing_of(ps, i);
-	const float *from = p->g->value[p->s->value[ps->step->value[i]].of].t.data;
+	const void *from = p->g->value[p->s->value[ps->step->value[i]].of].t.data;
 	const struct operand *o = held_as(ps, i);
 	if (pack)
-		pack_run(pack, from, to);
-	else if (o->dtype == DT_I32)
-		memcpy(to, from, sizeof *to * (size_t)operand_elems(o));
+		pack_run_type(pack, o->dtype, from, to);
 	else
 		operand_pack(o, from, to);
 }
@@ -298,10 +375,11 @@ static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 		return false;
 	const struct packing *a = packing_of(c->ps, c->i), *b = packing_of(ps, i);
 	const struct operand *x = held_as(c->ps, c->i), *y = held_as(ps, i);
+	if (x->dtype != y->dtype)
+		return false;
 	if (a || b)
 		return a && b && pack_same(a, b);
-	return x->dtype == y->dtype && shape_equal(&x->dims, &y->dims) &&
-	       layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
+	return shape_equal(&x->dims, &y->dims) && layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
 }
 
 /* Returns constant `of` as operand i of a step wants it, if the plan `from` has it so; NULL: it has not. */
@@ -310,10 +388,11 @@ static char *find_lent(const struct plan *from, int of, const struct pstep *ps, 
 	for (const struct lent *l = from ? from->lent : NULL; l; l = l->next) {
 		const struct packing *pack = packing_of(ps, i);
 		const struct operand *o = held_as(ps, i);
-		if (l->of != of || l->elems != weight_elems(ps, i) || l->is_packed != (pack != NULL))
+		if (l->of != of || l->elems != weight_elems(ps, i) || l->is_packed != (pack != NULL) ||
+		    l->form.dtype != o->dtype)
 			continue;
 		if (pack ? pack_same(&l->pack, pack)
-			 : l->form.dtype == o->dtype && shape_equal(&l->form.dims, &o->dims) &&
+			 : shape_equal(&l->form.dims, &o->dims) &&
 			       layout_equal(&l->form.layout, &o->layout) && l->form.fill == o->fill)
 			return l->at;
 	}
@@ -375,7 +454,7 @@ static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 			struct copy *c = &last[of];
 			bool fresh = !same_copy(c, ps, i);
 			if (fresh) {
-				int64_t bytes = round64(weight_elems(ps, i) * 4);
+				int64_t bytes = round64(weight_bytes(ps, i));
 				*c = (struct copy){ps, i, total, find_lent(p->beside, of, ps, i)};
 				total += c->lent ? 0 : bytes;
 				p->lent_bytes += c->lent && !weights ? (size_t)bytes : 0;
@@ -384,7 +463,7 @@ static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 				continue;
 			char *at = c->lent ? c->lent : weights + c->at;
 			if (fresh && !c->lent)
-				pack_weight(p, ps, i, (float *)at);
+				pack_weight(p, ps, i, at);
 			if (fresh && p->lends)
 				lend(p, of, ps, i, at);
 			bind_weight(ps, i, at);
@@ -420,7 +499,7 @@ static int64_t bind_temporaries(struct pstep *ps, char *at)
 			continue;
 		if (at)
 			ps->buf[i] = at + own;
-		own += round64(operand_elems(&ps->packed[i]) * 4);
+		own += round64(operand_elems(&ps->packed[i]) * (int64_t)dtype_bytes(ps->packed[i].dtype));
 	}
 	return own;
 }
