@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/bundle/plan_c.h"
-#include "agent/run/host_parts.h"
 #include "agent/bundle/plan_c_parts.h"
+#include "agent/run/host_parts.h"
+#include "kernels/task/task_stage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -332,6 +333,20 @@ static int put_steps(struct plan_c *c)
 
 /* ---- plans that cannot be written ---- */
 
+static int check_floats(const struct plan *p)
+{
+	for (int i = 0; i < p->nsteps; i++) {
+		const struct step *s = p->step[i].step;
+		if (s->kind == STEP_TASK && !task_floats(s->task))
+			return fail(
+			    E_UNSUPPORTED,
+			    "'%s' computes with integers, which has no form in C yet; run the model with "
+			    "libhone",
+			    s->name);
+	}
+	return E_OK;
+}
+
 static int check(const struct plan *p)
 {
 	struct buf list = {0};
@@ -347,7 +362,7 @@ static int check(const struct plan *p)
 		const struct node *node = &p->g->node[s->node];
 		buf_printf(&list, "%s'%s' (%s)", n++ ? ", " : "", node->name, node_type(node));
 	}
-	int rc = !n ? E_OK
+	int rc = !n ? check_floats(p)
 		    : fail(E_UNSUPPORTED,
 			   "%d node%s no form in C: %s; cut the model before %s and do that work in the "
 			   "application, or run the model with libhone",
