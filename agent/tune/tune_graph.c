@@ -15,6 +15,7 @@ enum {
 /* Prior of the share that alternatives save, and its weight in alternatives. */
 #define FIRST_SHARE 0.01
 #define WEIGHT 3
+#define BYTES_SHARE 0.3 /* of kernels in place of portable code for quantised operators */
 
 /* Extra time for calls that only clean up. */
 #define GRACE_NS (100 * NS_PER_MS)
@@ -315,7 +316,11 @@ static struct choices with_other(const struct graph_search *x, struct arena *a, 
 		return *o;
 	for (int k = 0; k < o->n; k++)
 		choices_set(&both, a, o->choice[k].kind, o->choice[k].name, o->choice[k].number);
-	return o->n ? both : (struct choices){0};
+	if (o->n)
+		return both;
+	struct choices rules = {0};
+	choices_set(&rules, a, CHOICE_BYTES, CHOICE_ALL, choices_get(&x->now, CHOICE_BYTES, CHOICE_ALL, -1));
+	return rules;
 }
 
 /* Compares the two sides. 1: side 1 is better. *saved: share of the time of what differs in side 0. */
@@ -335,9 +340,18 @@ static int meet(struct maker *m, struct side side[2], double *saved)
 	return rc;
 }
 
+/* Whether the next alternative puts operators on bytes into kernels. */
+static bool takes_bytes(const struct graph_search *x)
+{
+	return choices_get(&x->other[x->at], CHOICE_BYTES, CHOICE_ALL, 0) &&
+	       !choices_get(&x->now, CHOICE_BYTES, CHOICE_ALL, 0);
+}
+
 /* Expected share of its stake that the next alternative saves. */
 static double expect(const struct graph_search *x)
 {
+	if (takes_bytes(x))
+		return BYTES_SHARE;
 	return (x->saved + WEIGHT * FIRST_SHARE) / (x->tried + WEIGHT);
 }
 
@@ -392,7 +406,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	double saved = 0;
 	if (graph_search_promise(x) <= 0)
 		return 0;
-	bool hint = is_hint(x, x->at);
+	bool hint = is_hint(x, x->at), bytes = takes_bytes(x);
 	struct choices both = with_other(x, x->a, x->at++);
 	struct side side[2] = {{.choices = &x->now}, {.choices = &both}};
 	x->promise = -1;
@@ -400,12 +414,12 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	if (rc > 0)
 		rc = meet(&x->m, side, &saved);
 	arena_free(&scratch);
-	x->tried += rc >= 0;
+	x->tried += rc >= 0 && !bytes;
 	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT || rc == E_CHILD))
 		rc = forget_hint(x, rc);
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
 		rc = 0; /* there was no time for it, or the division cannot be made */
-	x->saved += saved;
+	x->saved += bytes ? 0 : saved;
 	if (rc > 0)
 		rc = graph_steps(x->m.g, x->o.chosen->target, &both, x->a, steps);
 	if (rc < 0 || saved <= 0)

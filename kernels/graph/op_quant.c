@@ -7,6 +7,7 @@
 #include "kernels/graph/matmul.h"
 #include "kernels/graph/op_quant.h"
 #include "kernels/graph/shapes.h"
+#include "kernels/graph/structure.h"
 #include "kernels/task/walk.h"
 
 #include <math.h>
@@ -719,4 +720,5 @@ static int eval(struct opctx *c)
 	return c->code == Q_CONV_INT || c->code == Q_CONV ? eval_conv(c, &p) : eval_matmul(c, &p);
 }
 
-const struct op op_quant = {.name = "quant", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_quant = {
+    .name = "quant", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -8,10 +8,11 @@
 static const struct {
 	const char *type;
 	structure_fn *fn;
+	bool bytes; /* also of tensors of u8 or i8 */
 } forms[] = {
     {"Conv", structure_conv},
     {"ConvTranspose", structure_deconv},
-    {"MaxPool", structure_pool},
+    {"MaxPool", structure_pool, true},
     {"AveragePool", structure_pool},
     {"MatMul", structure_matmul},
     {"Gemm", structure_gemm},
@@ -42,42 +43,71 @@ static const struct {
     {"LayerNormalization", structure_normalize},
     {"InstanceNormalization", structure_normalize},
     {"GroupNormalization", structure_group},
-    {"Transpose", structure_move},
-    {"Slice", structure_move},
+    {"Transpose", structure_move, true},
+    {"Slice", structure_move, true},
     {"Expand", structure_move},
     {"Tile", structure_move},
     {"Gather", structure_move},
     {"Resize", structure_resize},
     {"Upsample", structure_resize},
     {"Pad", structure_pad},
-    {"DepthToSpace", structure_depth},
-    {"SpaceToDepth", structure_depth},
+    {"DepthToSpace", structure_depth, true},
+    {"SpaceToDepth", structure_depth, true},
+    {"QLinearConv", structure_quant_conv, true},
+    {"QLinearMatMul", structure_quant_matmul, true},
+    {"QuantizeLinear", structure_quantise, true},
+    {"DequantizeLinear", structure_dequantise, true},
 };
 
 /* Operators that are not in this table go to structure_map, which has its own. */
-static structure_fn *form_of(const struct node *n)
+static structure_fn *form_of(const struct node *n, bool *bytes)
 {
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		*bytes = forms[i].bytes;
 		if (!strcmp(forms[i].type, node_type(n)))
 			return forms[i].fn;
+	}
+	*bytes = false;
 	return structure_map;
 }
 
 bool structure_is_map(const struct node *n)
 {
-	structure_fn *fn = form_of(n);
-	return fn == structure_map || fn == structure_clip || fn == structure_chain ||
+	bool bytes;
+	structure_fn *fn = form_of(n, &bytes);
+	return fn == structure_map || fn == structure_quantise || fn == structure_dequantise || fn == structure_clip || fn == structure_chain ||
 	       fn == structure_power || fn == structure_norm_map;
+}
+
+static bool is_byte(const struct tensor *t)
+{
+	return t->dtype == DT_U8 || t->dtype == DT_I8;
+}
+
+bool structure_is_bytes(const struct opctx *c)
+{
+	return (c->nin > 0 && is_byte(&c->in[0])) || (c->nout > 0 && is_byte(&c->out[0]));
+}
+
+/* Whether there may be a task with tensors of these types. */
+static bool types_fit(const struct opctx *c, bool bytes)
+{
+	if (c->nout < 1 || c->nin < 1)
+		return false;
+	if (structure_is_bytes(c))
+		return bytes;
+	return c->out[0].dtype == DT_F32 && c->in[0].dtype == DT_F32;
 }
 
 int structure_task(const struct opctx *c, struct task *out)
 {
-	structure_fn *fn = form_of(c->node);
+	bool bytes;
+	structure_fn *fn = form_of(c->node, &bytes);
 	memset(out, 0, sizeof *out);
 	for (int i = 1; i < c->nout; i++)
 		if (c->out[i].dtype != DT_NONE)
 			return fail(E_UNSUPPORTED, "no structured form with %d outputs", c->nout);
-	if (c->nout < 1 || c->out[0].dtype != DT_F32 || c->nin < 1 || c->in[0].dtype != DT_F32)
+	if (!types_fit(c, bytes))
 		return fail(E_UNSUPPORTED, "no structured form for this dtype");
 	int rc = fn(c, out);
 	if (rc < 0)
@@ -92,7 +122,8 @@ int structure_operand(struct task *t, const struct opctx *c, char kind, int k, i
 	if (t->noperands == MAX_OPERANDS || k > 9)
 		return fail(E_UNSUPPORTED, "more than %d operands, or more than 10 of one kind",
 			    MAX_OPERANDS);
-	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32))
+	bool byte = is_byte(x) && structure_is_bytes(c);
+	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32) && !byte)
 		return fail(E_UNSUPPORTED, "no structured form for dtype %s", dtype_name(x->dtype));
 	for (int d = 0; d < x->shape.rank; d++)
 		if (x->shape.d[d] < 1)

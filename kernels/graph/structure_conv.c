@@ -161,6 +161,7 @@ static int reciprocals(const struct opctx *c, const struct window *w, float *sam
 int structure_pool(const struct opctx *c, struct task *t)
 {
 	bool mean = !strcmp(node_type(c->node), "AveragePool");
+	float least = c->in[0].dtype == DT_U8 ? 0 : c->in[0].dtype == DT_I8 ? -128 : -FLT_MAX;
 	const struct shape *y = &c->out[0].shape;
 	struct window w;
 	int ix, ic, iy, rc = window_read(&w, c, NULL);
@@ -180,7 +181,7 @@ int structure_pool(const struct opctx *c, struct task *t)
 	window_index(r, &w, 2, at);
 	prog_text(&s->body, c->node, "r0");
 	s->comb = mean ? COMB_SUM : COMB_MAX;
-	t->operand[ix].fill = mean ? 0 : -FLT_MAX;
+	t->operand[ix].fill = mean ? 0 : least;
 	if (mean) {
 		if ((rc = reciprocals(c, &w, &same)) < 0)
 			return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/group/alternatives.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -243,10 +244,30 @@ static void blocks(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
+/* Whether kernels could run operators on bytes, which portable code runs now. */
+static bool leaves_bytes(const struct finder *f)
+{
+	for (int i = 0; i < f->s->nsteps && !choices_get(f->now, CHOICE_BYTES, CHOICE_ALL, 0); i++) {
+		const struct step *s = &f->s->step[i];
+		const struct node *n = s->kind == STEP_HOST ? &f->g->node[s->node] : NULL;
+		if (n && (!strcmp(node_type(n), "QLinearConv") || !strcmp(node_type(n), "QLinearMatMul")))
+			return true;
+	}
+	return false;
+}
+
+/* Puts all operators on bytes into kernels. */
+static void take_bytes(struct finder *f)
+{
+	struct choices c = *f->now;
+	choices_set(&c, f->a, CHOICE_BYTES, CHOICE_ALL, 1);
+	add(f, c, INFINITY);
+}
+
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out)
 {
-	size_t most = 2 * (size_t)s->nsteps + MAX_REGIONS + 2;
+	size_t most = 2 * (size_t)s->nsteps + MAX_REGIONS + 3;
 	struct finder f = {.g = g, .s = s, .now = now, .a = a};
 	bool *parted = arena_try(a, most, sizeof *parted), *fused = arena_try(a, most, sizeof *parted);
 	f.out = arena_try(a, most, sizeof *f.out);
@@ -264,8 +285,10 @@ int graph_alternatives(const struct graph *g, const struct steps *s, const struc
 	int rc = regions(&f);
 	if (rc < 0)
 		return rc;
-	if (now->n)
+	if (now->n > choices_get(now, CHOICE_BYTES, CHOICE_ALL, 0))
 		add(&f, (struct choices){0}, s->flops);
+	if (leaves_bytes(&f))
+		take_bytes(&f);
 	*out = f.out;
 	return f.n;
 }

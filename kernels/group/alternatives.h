@@ -7,7 +7,7 @@
  * region is a set of blocked values that unstrided windows, maps, Concat and Split connect; it may become
  * plain if its channels leave lanes unused or if values are converted at its border. A region of plain values
  * may become blocked if convolutions in it have their lanes along pixels. If some choices are set already,
- * using the rules alone is an alternative too. */
+ * using the rules alone ({0}; what runs operators on bytes stays) is an alternative too. Before all others, quantised operators become tasks. */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H
 

@@ -10,6 +10,7 @@
  *   join N NODE    the group of this anchor takes at most N of the nodes that follow it
  *   lanes N VALUE  1: the value is plain; more: its channels lie in blocks of the vector's width
  *   fuse N NODE    the groups from this anchor on are fused into one kernel, N in all; 1: not fused
+ *   bytes 1 all    operators on u8 and i8 are tasks, in kernels; else portable code runs them
  *
  * Text: "hone-choices 1\n", then one line per choice, sorted by kind, then by name in byte order. Kind and
  * name together are unique. In a name, control characters and the backslash are \xHH. */
@@ -20,7 +21,7 @@
 #include "platform/base/buf.h"
 #include "platform/base/err.h"
 
-enum choice_kind { CHOICE_JOIN, CHOICE_LANES, CHOICE_FUSE, CHOICE_KINDS };
+enum choice_kind { CHOICE_JOIN, CHOICE_LANES, CHOICE_FUSE, CHOICE_BYTES, CHOICE_KINDS };
 
 struct choice {
 	enum choice_kind kind;
@@ -29,6 +30,7 @@ struct choice {
 };
 
 enum { CHOICE_MAX = 1 << 20 };
+#define CHOICE_ALL "all"
 
 struct choices { /* {0}: none */
 	int n;

@@ -19,6 +19,7 @@ struct finder {
 	struct arena *a;
 	int *users_at, *users; /* nodes that read value v: users[users_at[v] .. users_at[v + 1]) */
 	int *owner;            /* per node: group number; -1: none */
+	bool *kept;            /* per value: bytes that a group reads in place of what they dequantise to */
 	struct groups *out;
 	struct arena scratch;
 };
@@ -45,7 +46,8 @@ static int make_users(struct finder *f)
 	const struct graph *g = f->g;
 	f->users_at = arena_try(f->a, (size_t)g->nvalues + 2, sizeof(int));
 	f->owner = arena_try(f->a, (size_t)g->nnodes + 1, sizeof(int));
-	if (!f->users_at || !f->owner)
+	f->kept = arena_try(f->a, (size_t)g->nvalues + 1, sizeof *f->kept);
+	if (!f->users_at || !f->owner || !f->kept)
 		return E_NOMEM;
 	for (int pass = 0; pass < 2; pass++) {
 		for (int n = g->nnodes - 1; n >= 0; n--)
@@ -94,7 +96,8 @@ static int build(struct finder *f, int n, struct task *t, int *value)
 	for (int i = 0; i < c.nout; i++)
 		if (node->out[i] >= 0)
 			c.out[i] = g->value[node->out[i]].t;
-	int rc = node->op->task ? node->op->task(&c, t) : E_UNSUPPORTED;
+	bool may = !structure_is_bytes(&c) || choices_get(f->choices, CHOICE_BYTES, CHOICE_ALL, 0);
+	int rc = node->op->task && may ? node->op->task(&c, t) : E_UNSUPPORTED;
 	int added[OP_MADE];
 	for (int k = 0; k < OP_MADE && rc >= 0; k++) {
 		char name[32];
@@ -143,7 +146,7 @@ static int leaving(const struct finder *f, const struct growth *w)
 	int n = 0;
 	bool out = false;
 	for (int i = 0; i < w->n; i++) {
-		out = f->g->value[w->value[i]].is_output;
+		out = f->g->value[w->value[i]].is_output || f->kept[w->value[i]];
 		for (int u = f->users_at[w->value[i]]; u < f->users_at[w->value[i] + 1]; u++)
 			out |= !in_nodes(w, f->users[u]);
 		n += out;
@@ -231,32 +234,76 @@ static bool identity(const struct task *m, const struct read *r)
 	return true;
 }
 
+static bool dequantises(const struct graph *g, int node)
+{
+	return !strcmp(node_type(&g->node[node]), "DequantizeLinear");
+}
+
+/* The dequantisation of a value that a group reads: it reads the bytes itself. NULL: v is something else, or
+ * the bytes stay inside of another group. */
+static const struct task *dequantised(struct finder *f, int v, int *bytes)
+{
+	int n = f->g->value[v].producer, value[MAX_OPERANDS];
+	if (n < 0 || !dequantises(f->g, n) || f->owner[n] >= 0)
+		return NULL;
+	struct task *d = ARENA_NEW(&f->scratch, struct task);
+	if (build(f, n, d, value) < 0)
+		return NULL;
+	*bytes = value[d->stage[0].read[0].operand];
+	return d;
+}
+
+/* Bytes are limited when they are stored; inside of a group the program does it. */
+static bool limit(struct prog *p, enum dtype t)
+{
+	prog_imm(p, t == DT_I8 ? -128 : 0);
+	prog_add(p, P_MAX);
+	prog_imm(p, t == DT_I8 ? 127 : 255);
+	prog_add(p, P_MIN);
+	return p->n <= MAX_PROG;
+}
+
+/* The program that takes the place of read i of the joining map m, whose operands have the values value[]. */
+static bool join_operand(struct finder *f, struct growth *w, struct task *m, const int *value, int i,
+			 struct prog *out)
+{
+	const struct read *from = &m->stage[0].read[i];
+	int v = value[from->operand], in = inside(w, v), bytes = -1;
+	if (in >= 0) {
+		enum dtype t = f->g->value[v].t.dtype;
+		*out = w->prog[in];
+		return identity(m, from) && (t == DT_F32 || limit(out, t));
+	}
+	const struct task *d = dequantised(f, v, &bytes);
+	*out = (struct prog){.n = 1};
+	out->at[0].op = P_READ;
+	if (d) {
+		*out = d->stage[0].body;
+		m->operand[from->operand].dtype = f->g->value[bytes].t.dtype;
+	}
+	int r = join_read(w, m, from, d ? bytes : v);
+	for (int k = 0; k < out->n && r >= 0; k++)
+		if (out->at[k].op == P_READ)
+			out->at[k].arg = (uint8_t)r;
+	return r >= 0;
+}
+
 static bool join(struct finder *f, struct growth *w, int node)
 {
 	struct task *m = ARENA_NEW(&f->scratch, struct task);
-	int value[MAX_OPERANDS], read[MAX_OPERANDS];
-	struct prog *p = &w->prog[w->n];
+	struct prog *read = ARENA_ARRAY(&f->scratch, struct prog, MAX_READS), *p = &w->prog[w->n];
+	int value[MAX_OPERANDS];
 	if (build(f, node, m, value) < 0 || m->nstages != 1 || m->stage[0].comb != COMB_NONE)
 		return false;
 	const struct stage *ms = &m->stage[0];
-	for (int i = 0; i < ms->nreads; i++) {
-		int v = value[ms->read[i].operand];
-		read[i] = inside(w, v) >= 0 ? -1 : join_read(w, m, &ms->read[i], v);
-		if (inside(w, v) >= 0 ? !identity(m, &ms->read[i]) : read[i] < 0)
+	for (int i = 0; i < ms->nreads; i++)
+		if (!join_operand(f, w, m, value, i, &read[i]))
 			return false;
-	}
 	p->n = 0;
 	for (int i = 0; i < ms->body.n; i++) {
 		struct prog one = {.n = 1};
 		one.at[0] = ms->body.at[i];
-		if (one.at[0].op == P_READ) {
-			int r = one.at[0].arg, in = inside(w, value[ms->read[r].operand]);
-			if (in >= 0)
-				one = w->prog[in];
-			else
-				one.at[0].arg = (uint8_t)read[r];
-		}
-		if (!append(p, &one))
+		if (!append(p, one.at[0].op == P_READ ? &read[one.at[0].arg] : &one))
 			return false;
 	}
 	prog_fold(p);
@@ -265,17 +312,29 @@ static bool join(struct finder *f, struct growth *w, int node)
 	return true;
 }
 
+/* Notes the bytes that the group reads. */
+static void keep_bytes(struct finder *f, const struct group *group)
+{
+	for (int i = 0; i < group->task->noperands; i++)
+		if (group->value[i] >= 0 && group->task->operand[i].role == ROLE_IN)
+			f->kept[group->value[i]] = true;
+}
+
 /* Puts the program of the last value into the task. */
-static void commit(struct growth *w)
+static void commit(const struct graph *g, struct growth *w)
 {
 	bool reduces = w->s->comb != COMB_NONE;
 	*(reduces ? &w->s->post : &w->s->body) = w->prog[w->n - 1];
 	if (!reduces)
 		w->s->post.n = 0;
 	w->group->out = w->value[w->n - 1];
-	for (int i = 0; i < w->group->task->noperands; i++)
-		if (w->group->task->operand[i].role == ROLE_OUT)
-			w->group->value[i] = w->group->out;
+	for (int i = 0; i < w->group->task->noperands; i++) {
+		struct operand *o = &w->group->task->operand[i];
+		if (o->role != ROLE_OUT)
+			continue;
+		o->dtype = g->value[w->group->out].t.dtype;
+		w->group->value[i] = w->group->out;
+	}
 }
 
 static void grow(struct finder *f, struct group *group)
@@ -300,12 +359,13 @@ static void grow(struct finder *f, struct group *group)
 		last = n;
 		if (leaving(f, w) != 1)
 			continue;
-		commit(w);
+		commit(f->g, w);
 		if (task_check(work) < 0)
 			break;
 		task_copy(good, work);
 		*group = trial;
 		group->task = good;
+		keep_bytes(f, group);
 		group->at = n;
 		kept = w->n;
 	}
@@ -343,6 +403,114 @@ static bool is_alias(const struct graph *g, const struct node *n)
 	return !strcmp(node_type(n), "Transpose") && moves_units(&x->shape, n);
 }
 
+/* Marks the values that groups read. */
+static void mark_read(const struct graph *g, const struct groups *gr, bool *read)
+{
+	for (int i = 0; i < gr->n; i++) {
+		const struct group *p = &gr->group[i];
+		const struct node *n = &g->node[p->anchor];
+		for (int k = 0; p->kind == STEP_TASK && k < p->task->noperands; k++)
+			if (p->value[k] >= 0 && p->task->operand[k].role != ROLE_OUT)
+				read[p->value[k]] = true;
+		for (int k = 0; p->kind != STEP_TASK && k < n->nin; k++)
+			if (n->in[k] >= 0)
+				read[n->in[k]] = true;
+	}
+}
+
+/* Drops dequantisations that nobody reads, because all readers joined groups that read the bytes. */
+static int drop_unread(struct finder *f)
+{
+	const struct graph *g = f->g;
+	struct groups *gr = f->out;
+	bool *read = arena_try(&f->scratch, (size_t)g->nvalues + 1, sizeof *read);
+	int kept = 0;
+	if (!read)
+		return E_NOMEM;
+	mark_read(g, gr, read);
+	for (int i = 0; i < gr->n; i++) {
+		const struct group *p = &gr->group[i];
+		bool bytes = p->kind == STEP_TASK && !p->joined &&
+			     !strcmp(node_type(&g->node[p->anchor]), "DequantizeLinear");
+		if (!bytes || read[p->out] || g->value[p->out].is_output)
+			gr->group[kept++] = *p;
+	}
+	gr->n = kept;
+	return E_OK;
+}
+
+/* Puts the dequantisation `d` in place of the reads of an operand; false: no room. */
+static bool dequantise_reads(const struct stage *s, int operand, const struct prog *d, struct prog *p)
+{
+	struct prog made = {0};
+	for (int i = 0; i < p->n; i++) {
+		struct prog one = {.n = 1};
+		one.at[0] = p->at[i];
+		if (one.at[0].op == P_READ && s->read[one.at[0].arg].operand == operand) {
+			one = *d;
+			for (int k = 0; k < one.n; k++)
+				if (one.at[k].op == P_READ)
+					one.at[k].arg = p->at[i].arg;
+		}
+		if (!append(&made, &one))
+			return false;
+	}
+	*p = made;
+	return true;
+}
+
+/* Lets a map, or a reduction of one operand, read bytes where it reads what they dequantise to. */
+static void read_bytes(struct finder *f, struct group *group)
+{
+	struct task *t = group->task;
+	struct stage *s = &t->stage[0];
+	int64_t lo[MAX_RANK], hi[MAX_RANK];
+	if (t->nstages != 1 || (s->comb != COMB_NONE && s->nreads != 1))
+		return;
+	for (int i = 0; i < t->noperands; i++) {
+		int bytes, v = group->value[i];
+		bool reads = t->operand[i].role == ROLE_IN && operand_overhang(t, i, lo, hi) == NEED_ANY;
+		const struct task *d = reads ? dequantised(f, v, &bytes) : NULL;
+		if (!d || !dequantise_reads(s, i, &d->stage[0].body, &s->body))
+			continue;
+		t->operand[i].dtype = f->g->value[bytes].t.dtype;
+		group->value[i] = bytes;
+		f->kept[bytes] = true;
+	}
+}
+
+static void begin_group(struct finder *f, int n)
+{
+	struct group *group = &f->out->group[f->out->n];
+	struct task *t = ARENA_NEW(&f->scratch, struct task);
+	*group = (struct group){.kind = STEP_HOST, .anchor = n, .at = n, .out = -1};
+	f->owner[n] = f->out->n;
+	if (is_alias(f->g, &f->g->node[n])) {
+		group->kind = STEP_ALIAS;
+	} else if (build(f, n, t, group->value) >= 0) {
+		group->kind = STEP_TASK;
+		group->task = task_dup(f->a, t);
+		group->out = f->g->node[n].out[0];
+		read_bytes(f, group);
+		grow(f, group);
+	}
+	f->out->n++;
+	arena_reset(&f->scratch);
+}
+
+/* Insertion sort by position: the groups are nearly sorted. */
+static void sort_groups(struct groups *gr)
+{
+	for (int i = 1; i < gr->n; i++) {
+		struct group x = gr->group[i];
+		int j = i;
+		for (; j > 0 && gr->group[j - 1].at > x.at; j--)
+			gr->group[j] = gr->group[j - 1];
+		gr->group[j] = x;
+	}
+}
+
+/* Dequantisations come last: a group that reads or makes their bytes takes them in. */
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out)
 {
 	struct finder f = {.g = g, .choices = c, .a = a, .out = out};
@@ -351,34 +519,21 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 	out->group = arena_try(a, (size_t)g->nnodes + 1, sizeof *out->group);
 	if (!out->group)
 		rc = E_NOMEM;
-	for (int n = 0; n < g->nnodes && rc >= 0; n++) {
-		if (idle(g, &g->node[n]) || f.owner[n] >= 0)
-			continue;
-		struct group *group = &out->group[out->n];
-		struct task *t = ARENA_NEW(&f.scratch, struct task);
-		*group = (struct group){.kind = STEP_HOST, .anchor = n, .at = n, .out = -1};
-		f.owner[n] = out->n;
-		if (is_alias(g, &g->node[n])) {
-			group->kind = STEP_ALIAS;
-		} else if (build(&f, n, t, group->value) >= 0) {
-			group->kind = STEP_TASK;
-			group->task = task_dup(a, t);
-			group->out = g->node[n].out[0];
-			grow(&f, group);
-		}
-		out->n++;
-		arena_reset(&f.scratch);
-	}
+	for (int last = 0; last < 2 && rc >= 0; last++)
+		for (int n = 0; n < g->nnodes; n++)
+			if (!idle(g, &g->node[n]) && f.owner[n] < 0 && dequantises(g, n) == last)
+				begin_group(&f, n);
+	if (rc >= 0)
+		rc = drop_unread(&f);
 	arena_free(&f.scratch);
-	for (int i = 1; i < out->n;
-	     i++) { /* insertion sort by position: the groups are nearly sorted */
-		struct group x = out->group[i];
-		int j = i;
-		for (; j > 0 && out->group[j - 1].at > x.at; j--)
-			out->group[j] = out->group[j - 1];
-		out->group[j] = x;
-	}
+	if (rc >= 0)
+		sort_groups(out);
 	return rc;
+}
+
+bool value_type(const struct tensor *x)
+{
+	return x->dtype == DT_F32 || x->dtype == DT_U8 || x->dtype == DT_I8;
 }
 
 bool step_any_layout(const struct graph *g, int node)
@@ -387,7 +542,7 @@ bool step_any_layout(const struct graph *g, int node)
 	if (strcmp(node_type(n), "Concat") && strcmp(node_type(n), "Split"))
 		return false;
 	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] >= 0 && g->value[n->out[i]].t.dtype != DT_F32)
+		if (n->out[i] >= 0 && !value_type(&g->value[n->out[i]].t))
 			return false;
 	return true;
 }

@@ -37,10 +37,19 @@ static int lone_axis(const struct stage *s, const struct index *x)
 												     : found;
 }
 
+/* Kernels keep no bytes between the groups of a block. */
+bool group_is_f32(const struct group *p)
+{
+	for (int i = 0; p->kind == STEP_TASK && i < p->task->noperands; i++)
+		if (p->task->operand[i].dtype == DT_U8 || p->task->operand[i].dtype == DT_I8)
+			return false;
+	return true;
+}
+
 static bool image(const struct group *p)
 {
 	return p->kind == STEP_TASK && p->task->nstages == 1 && p->task->stage[0].comb != COMB_NONE &&
-	       p->task->operand[p->task->stage[0].out.operand].dims.rank == 4;
+	       group_is_f32(p) && p->task->operand[p->task->stage[0].out.operand].dims.rank == 4;
 }
 
 /* Whether the group sums products over channels. */

@@ -36,6 +36,7 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 /* Lets groups read and write through groups that only move elements, and removes those groups. */
 int groups_view(const struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
 bool group_copies(const struct group *p); /* the task only moves elements */
+bool group_is_f32(const struct group *p); /* no operand of the task is u8 or i8 */
 enum { BLOCK_GROUPS = 6 };
 /* Finds the groups of the attention whose scores group i makes; 0: none. by: for each value, its only reader,
  * a group. */
@@ -70,6 +71,7 @@ int groups_choose_layout(struct graph *g, const struct groups *gr, const struct 
  * the group's operand; -1: none. */
 int group_ingests(const struct graph *g, const struct groups *gr, int v, int *operand);
 bool value_wide(const struct shape *s, int lanes); /* its channels may be blocked */
+bool value_type(const struct tensor *x);           /* kernels work on it: f32, u8, i8 */
 int channel_axis(const struct task *t, int operand);
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out) MUST_CHECK;

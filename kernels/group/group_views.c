@@ -83,7 +83,7 @@ static bool view_split(const struct viewer *w, const struct node *n, int v, stru
 static bool view_of(const struct viewer *w, int v, struct view *out)
 {
 	const struct group *p = w->maker[v] < 0 ? NULL : &w->gr->group[w->maker[v]];
-	if (!p || w->g->value[v].t.dtype != DT_F32)
+	if (!p || !value_type(&w->g->value[v].t))
 		return false;
 	out->from = w->g->node[p->anchor].in[0];
 	out->moves = p->kind != STEP_ALIAS;

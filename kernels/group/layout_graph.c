@@ -114,7 +114,7 @@ static double convert_cycles(struct weigher *w, int v)
 	t->nstages = st->nreads = st->body.n = 1;
 	for (int i = 0; i < 2; i++) {
 		t->operand[i].role = i ? ROLE_OUT : ROLE_IN;
-		t->operand[i].dtype = DT_F32;
+		t->operand[i].dtype = w->g->value[v].t.dtype;
 		t->operand[i].dims = *s;
 		lay(w, v, i, &t->operand[i]);
 	}
@@ -138,7 +138,7 @@ static double convert_cycles(struct weigher *w, int v)
 static bool may_block(const struct weigher *w, int v)
 {
 	const struct tensor *x = &w->g->value[v].t;
-	return !x->data && x->dtype == DT_F32 && value_wide(&x->shape, w->lanes);
+	return !x->data && value_type(x) && value_wide(&x->shape, w->lanes);
 }
 
 static bool frees(const struct weigher *w, const struct group *p, int i)

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantised operators. A product is the contract of kernels/graph/dense8.h, with the input's zero point folded
+ * into the bias: padding holds the zero point, so that it counts at every pixel alike. All parameters must be
+ * constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become s8. */
+#include "kernels/graph/dense8.h"
+#include "kernels/graph/structure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { X, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS };
+
+/* The made constants. */
+enum { MADE_BIAS, MADE_FACTOR, MADE_WEIGHTS };
+
+static bool is_byte(enum dtype t)
+{
+	return t == DT_U8 || t == DT_I8;
+}
+
+static bool has_input(const struct opctx *c, int k)
+{
+	return k < c->nin && c->in[k].dtype != DT_NONE;
+}
+
+static bool is_scalar(const struct opctx *c, int k)
+{
+	return has_input(c, k) && c->in[k].data && shape_count(&c->in[k].shape) == 1;
+}
+
+/* A zero point; 0: absent. */
+static int32_t zero_of(const struct opctx *c, int k, int64_t i)
+{
+	if (!has_input(c, k))
+		return 0;
+	return (int32_t)tensor_get_i64(&c->in[k], shape_count(&c->in[k].shape) > 1 ? i : 0);
+}
+
+static bool vector_or_one(const struct opctx *c, int k, int64_t n)
+{
+	int64_t count = shape_count(&c->in[k].shape);
+	return c->in[k].data && (count == 1 || count == n);
+}
+
+static void limits_of(const struct opctx *c, enum dtype t, int64_t *low, int64_t *high)
+{
+	int64_t least = t == DT_I8 ? -128 : 0, most = t == DT_I8 ? 127 : 255;
+	*low = node_int(c->node, "low", least);
+	*high = node_int(c->node, "high", most);
+	*low = *low > least ? *low : least;
+	*high = *high < most ? *high : most;
+}
+
+/* Whether all zero points of n columns or filters of weights are those of numbers without one. */
+static bool plain_weights(const struct opctx *c, int64_t n)
+{
+	int32_t want = c->in[W].dtype == DT_U8 ? 128 : 0;
+	if (!has_input(c, W_ZERO))
+		return !want;
+	if (!vector_or_one(c, W_ZERO, n))
+		return false;
+	for (int64_t i = 0; i < n; i++)
+		if (zero_of(c, W_ZERO, i) != want)
+			return false;
+	return true;
+}
+
+/* n: filters or columns. */
+static bool supported(const struct opctx *c, int64_t n)
+{
+	if (!is_byte(c->in[X].dtype) || !is_byte(c->in[W].dtype) || !is_byte(c->out[0].dtype) ||
+	    !c->in[W].data || !is_scalar(c, X_SCALE) || !is_scalar(c, Y_SCALE) || !has_input(c, W_SCALE) ||
+	    c->in[X_SCALE].dtype != DT_F32 || c->in[W_SCALE].dtype != DT_F32 || c->in[Y_SCALE].dtype != DT_F32)
+		return false;
+	for (int k = X_ZERO; k <= Y_ZERO; k += Y_ZERO - X_ZERO)
+		if (has_input(c, k) && !is_scalar(c, k))
+			return false;
+	return vector_or_one(c, W_SCALE, n) && plain_weights(c, n) &&
+	       (!has_input(c, BIAS) || c->in[BIAS].data);
+}
+
+/* The weights as s8. */
+static int make_weights(const struct opctx *c)
+{
+	struct tensor *w = &c->made[MADE_WEIGHTS];
+	int rc = tensor_alloc(c->arena, DT_I8, &c->in[W].shape, w);
+	for (int64_t i = 0; rc >= 0 && i < shape_count(&w->shape); i++)
+		((uint8_t *)w->data)[i] = ((const uint8_t *)c->in[W].data)[i] ^ 0x80;
+	return rc;
+}
+
+/* Bias and factor of each of n filters or columns; filter i has `depth` weights, from element i * next on,
+ * `step` apart. E_UNSUPPORTED: sums could leave s32, or a factor is no number. */
+static int make_vectors(const struct opctx *c, const struct tensor *w, int64_t n, int64_t depth, int64_t next,
+			int64_t step)
+{
+	const struct shape dims = {1, {n}};
+	const int8_t *weight = w->data;
+	int64_t zero = zero_of(c, X_ZERO, 0);
+	int rc = tensor_alloc(c->arena, DT_I32, &dims, &c->made[MADE_BIAS]);
+	if (rc >= 0)
+		rc = tensor_alloc(c->arena, DT_F32, &dims, &c->made[MADE_FACTOR]);
+	for (int64_t i = 0; rc >= 0 && i < n; i++) {
+		int64_t sum = 0, most = 0;
+		for (int64_t k = 0; k < depth; k++) {
+			int64_t v = weight[i * next + k * step];
+			sum += v;
+			most += 255 * (v < 0 ? -v : v);
+		}
+		int64_t given = has_input(c, BIAS) ? tensor_get_i64(&c->in[BIAS], i) : 0;
+		int64_t bias = given - zero * sum;
+		float factor = dense8_factor((float)tensor_get(&c->in[X_SCALE], 0),
+					     (float)tensor_get(&c->in[W_SCALE],
+							       shape_count(&c->in[W_SCALE].shape) > 1 ? i : 0),
+					     (float)tensor_get(&c->in[Y_SCALE], 0));
+		if (most + (bias < 0 ? -bias : bias) > INT32_MAX || !isfinite(factor))
+			return fail(E_UNSUPPORTED, "sums may leave 32 bits, or a scale is no number");
+		((int32_t *)c->made[MADE_BIAS].data)[i] = (int32_t)bias;
+		((float *)c->made[MADE_FACTOR].data)[i] = factor;
+	}
+	return rc;
+}
+
+/* Adds reads of bias and factor, indexed as `by`, and the program that makes bytes of a sum. */
+static int requantise(const struct opctx *c, struct task *t, const struct index *by)
+{
+	struct stage *s = &t->stage[0];
+	int bias, factor, rc;
+	int64_t low, high;
+	if ((rc = structure_operand(t, c, 'm', MADE_BIAS, &bias)) < 0 ||
+	    (rc = structure_operand(t, c, 'm', MADE_FACTOR, &factor)) < 0)
+		return rc;
+	structure_read(s, bias)->dim[0] = *by;
+	structure_read(s, factor)->dim[0] = *by;
+	prog_add(&s->post, P_ACC);
+	prog_read(&s->post, s->nreads - 2);
+	prog_add(&s->post, P_ADD);
+	prog_read(&s->post, s->nreads - 1);
+	prog_add(&s->post, P_MUL);
+	prog_add(&s->post, P_RINT);
+	prog_imm(&s->post, (float)zero_of(c, Y_ZERO, 0));
+	prog_add(&s->post, P_ADD);
+	limits_of(c, c->out[0].dtype, &low, &high);
+	if (low > (c->out[0].dtype == DT_I8 ? -128 : 0)) {
+		prog_imm(&s->post, (float)low);
+		prog_add(&s->post, P_MAX);
+	}
+	if (high < (c->out[0].dtype == DT_I8 ? 127 : 255)) {
+		prog_imm(&s->post, (float)high);
+		prog_add(&s->post, P_MIN);
+	}
+	return E_OK;
+}
+
+/* Builds the product of x and w with `fn`, and gives its operands the node's names. */
+static int product(const struct opctx *c, structure_fn *fn, struct task *t)
+{
+	bool flip = c->in[W].dtype == DT_U8;
+	struct tensor in[2] = {c->in[X], flip ? c->made[MADE_WEIGHTS] : c->in[W]};
+	struct opctx two = *c;
+	two.in = in;
+	two.nin = 2;
+	int rc = fn(&two, t);
+	for (int i = 0; i < t->noperands && rc >= 0; i++) {
+		struct operand *o = &t->operand[i];
+		if (!strcmp(o->name, "i1"))
+			snprintf(o->name, sizeof o->name, "%c%d", flip ? 'm' : 'i', flip ? MADE_WEIGHTS : W);
+		else if (!strcmp(o->name, "i0"))
+			o->fill = (float)zero_of(c, X_ZERO, 0);
+	}
+	return rc;
+}
+
+static int weights_of(const struct opctx *c, const struct tensor **w)
+{
+	bool flip = c->in[W].dtype == DT_U8;
+	*w = flip ? &c->made[MADE_WEIGHTS] : &c->in[W];
+	return flip ? make_weights(c) : E_OK;
+}
+
+int structure_quant_conv(const struct opctx *c, struct task *t)
+{
+	const struct tensor *w;
+	const struct shape *k = &c->in[W].shape;
+	if (k->rank < 3 || !supported(c, k->d[0]))
+		return fail(E_UNSUPPORTED, "parameters of QLinearConv");
+	int64_t depth = shape_count(k) / k->d[0];
+	int rc = weights_of(c, &w);
+	if (rc < 0 || (rc = make_vectors(c, w, k->d[0], depth, depth, 1)) < 0 ||
+	    (rc = product(c, structure_conv, t)) < 0)
+		return rc;
+	const struct index filter = t->stage[0].out.dim[1];
+	return requantise(c, t, &filter);
+}
+
+int structure_quant_matmul(const struct opctx *c, struct task *t)
+{
+	const struct tensor *w;
+	const struct shape *k = &c->in[W].shape;
+	if (k->rank != 2 || !supported(c, k->d[1]))
+		return fail(E_UNSUPPORTED, "parameters of QLinearMatMul");
+	int rc = weights_of(c, &w);
+	if (rc < 0 || (rc = make_vectors(c, w, k->d[1], k->d[0], 1, k->d[1])) < 0 ||
+	    (rc = product(c, structure_matmul, t)) < 0)
+		return rc;
+	const struct index column = t->stage[0].out.dim[c->out[0].shape.rank - 1];
+	return requantise(c, t, &column);
+}
+
+/* A map of one input with one scale and one zero point. */
+static int linear(const struct opctx *c, struct task *t, bool to_bytes)
+{
+	int x, y, rc;
+	float scale = is_scalar(c, 1) ? (float)tensor_get(&c->in[1], 0) : NAN;
+	bool types = to_bytes ? c->in[0].dtype == DT_F32 && is_byte(c->out[0].dtype)
+			      : is_byte(c->in[0].dtype) && c->out[0].dtype == DT_F32;
+	if (!types || !isnormal(scale) || c->in[1].dtype != DT_F32 || (has_input(c, 2) && !is_scalar(c, 2)) ||
+	    c->out[0].shape.rank < 1)
+		return fail(E_UNSUPPORTED, "parameters of %s", node_type(c->node));
+	struct stage *s = structure_stage(t);
+	structure_axes(s, &c->out[0].shape);
+	if ((rc = structure_operand(t, c, 'i', 0, &x)) < 0)
+		return rc;
+	structure_broadcast(t, s, x, c->out[0].shape.rank);
+	prog_read(&s->body, 0);
+	if (!to_bytes) {
+		prog_imm(&s->body, (float)zero_of(c, 2, 0));
+		prog_add(&s->body, P_SUB);
+	}
+	prog_imm(&s->body, scale);
+	prog_add(&s->body, to_bytes ? P_DIV : P_MUL);
+	if (to_bytes) {
+		prog_add(&s->body, P_RINT);
+		prog_imm(&s->body, (float)zero_of(c, 2, 0));
+		prog_add(&s->body, P_ADD);
+	}
+	if ((rc = structure_operand(t, c, 'o', 0, &y)) < 0)
+		return rc;
+	structure_out(t, s, y);
+	return E_OK;
+}
+
+int structure_quantise(const struct opctx *c, struct task *t)
+{
+	return linear(c, t, true);
+}
+
+int structure_dequantise(const struct opctx *c, struct task *t)
+{
+	return linear(c, t, false);
+}
