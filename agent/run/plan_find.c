@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_parts.h"
+#include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
 		count_winograd(p, ps, k);
-		k->roofline_ns = plan_roofline_ns(t, k->flops, k->bytes, task_bytes(s->task, false));
+		k->roofline_ns = plan_roofline_ns(t, k->flops / space_rate(s->task, t), k->bytes,
+						  task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
 	}

@@ -12,6 +12,7 @@
 #include "agent/cache/share_kept.h"
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
+#include "kernels/group/alternatives.h"
 #include "agent/worker/wire.h"
 #include "platform/run/dev.h"
 #include "platform/base/log.h"
@@ -321,6 +322,8 @@ static int put_history(struct session *s)
  * old one runs faster. */
 static int put_choices(struct session *s, const struct job_result *result)
 {
+	if (s->model.trial)
+		return E_OK;
 	for (int i = 0; s->model.redivided && i < s->ntasks; i++)
 		if (!result[i].best[0])
 			return E_OK;
@@ -373,6 +376,12 @@ static const struct graph_time *task_times(const struct session *s)
 	return t;
 }
 
+/* Whether portable code runs quantised operators that kernels could run. */
+static bool leaves_bytes(const struct session *s)
+{
+	return steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
+}
+
 /* *out NULL: the time of the whole network is not known, because some task has no kernel. */
 static int open_divisions(struct session *s, struct graph_search **out)
 {
@@ -382,13 +391,14 @@ static int open_divisions(struct session *s, struct graph_search **out)
 					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
 					     .kernel_ns = s->times.defaults_ns / (s->ntasks ? s->ntasks : 1),
 					     .net_ns = s->start.net.build_ns,
-					     .run_ns = run_ns(s),
+					     .run_ns = leaves_bytes(s) ? net_median_ns(&s->start.net) : run_ns(s),
 					     .ntimes = s->ntasks,
 					     .time = task_times(s),
 					     .stop = s->o->stop,
 					     .leash = s->store.leash};
 	*out = NULL;
-	return o.run_ns ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices,
+	return o.run_ns || leaves_bytes(s)
+		   ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices,
 					    s->model.steps, out)
 			: E_OK;
 }
@@ -402,12 +412,26 @@ static double task_promise(const struct session *s)
 	return most;
 }
 
-/* Compares other divisions of the graph, as long as they promise more than the tasks. */
+static bool estimates(const struct session *s)
+{
+	return s->o->rigor == RIGOR_ESTIMATE;
+}
+
+/* Whether the box is long enough for other divisions of the graph than that of quantised operators. */
+static bool divides(const struct session *s)
+{
+	return !estimates(s) && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+}
+
+/* Compares other divisions of the graph, as long as they promise more than the tasks. Ends when quantised
+ * operators have become tasks: the alternatives are others then. */
 static int divide(struct session *s, struct graph_search *x)
 {
 	double least = task_promise(s);
+	bool bytes = leaves_bytes(s);
 	int rc = E_OK;
-	for (double p = graph_search_promise(x); rc >= 0 && p > 0 && p >= least;
+	for (double p = graph_search_promise(x);
+	     rc >= 0 && p > 0 && p >= least && bytes == leaves_bytes(s) && (bytes || divides(s));
 	     p = graph_search_promise(x)) {
 		rc = graph_search_next(x, &s->model.choices, &s->model.steps);
 		if (rc > 0) {
@@ -415,8 +439,9 @@ static int divide(struct session *s, struct graph_search *x)
 			s->report->kept += !s->o->unkept;
 		}
 	}
-	if (rc >= 0 && s->model.redivided)
+	if (rc >= 0 && (s->model.redivided || s->model.trial))
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
+	s->model.trial = false;
 	s->report->tasks = s->ntasks;
 	return rc;
 }
@@ -494,11 +519,39 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	if (rc < 0)
 		return rc;
 	go_on_from(s, n, before, result);
-	double least = s->o->rigor == RIGOR_QUICK ? 0 : TURN * graph_search_promise(x);
-	rc = search(s, false, least);
+	bool more = divides(s) && s->o->rigor != RIGOR_QUICK;
+	double least = more ? TURN * graph_search_promise(x) : 0;
+	rc = search(s, estimates(s), least);
 	add_spent(&s->report->spent.job, &spent);
 	*now_ns = clock_now(s->clock);
 	return rc < 0 ? rc : least > 0;
+}
+
+/* Makes the default kernels of the tasks that quantised operators could be. Divisions are then compared with
+ * these kernels, and if the tasks win, the next job goes on from this one. */
+static int make_byte_kernels(struct session *s)
+{
+	struct choices now = s->model.choices, with = now;
+	struct steps *steps = s->model.steps;
+	int nbefore = s->ntasks;
+	const struct job_task *before = s->job;
+	const struct job_result *result = s->result;
+	choices_set(&with, s->a, CHOICE_BYTES, CHOICE_ALL, 1);
+	tune_log_close(s);
+	int rc = graph_steps(s->model.graph, &s->target, &with, s->a, &s->model.steps);
+	s->model.choices = with;
+	s->model.trial = true;
+	if (rc >= 0)
+		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
+	if (rc >= 0)
+		rc = make_tasks(s);
+	if (rc >= 0) {
+		go_on_from(s, nbefore, before, result);
+		rc = search(s, true, 0);
+	}
+	s->model.choices = now;
+	s->model.steps = steps;
+	return rc;
 }
 
 /* Makes every task's default kernel before anything else. Divisions of the graph are compared with default
@@ -507,15 +560,21 @@ static int tune(struct session *s)
 {
 	int64_t now_ns = clock_now(s->clock);
 	struct graph_search *x = NULL;
-	bool estimate = s->o->rigor == RIGOR_ESTIMATE;
-	bool divides = !estimate && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+	bool compares = divides(s) || leaves_bytes(s);
 	int rc = make_tasks(s);
-	if (rc < 0 || (rc = search(s, divides || estimate, 0)) < 0 || !divides)
+	if (rc < 0 || (rc = search(s, compares || estimates(s), 0)) < 0 || !compares)
+		return rc;
+	if (leaves_bytes(s) && (rc = make_byte_kernels(s)) < 0)
 		return rc;
 	spend(s, &s->times.defaults_ns, &now_ns);
 	rc = open_divisions(s, &x);
 	for (int more = 1; rc >= 0 && more && !tune_stopped(s);) {
+		bool bytes = leaves_bytes(s);
 		rc = more = tune_turn(s, x, &now_ns);
+		if (rc >= 0 && bytes != leaves_bytes(s)) {
+			graph_search_close(x);
+			rc = open_divisions(s, &x);
+		}
 		more &= clock_now(s->clock) + LEAST_TURN_NS < s->times.end_ns - s->times.reserve_ns;
 	}
 	graph_search_close(x);

@@ -73,6 +73,7 @@ struct box_model {
 	struct choices choices;
 	struct steps *steps;
 	bool redivided; /* the division is not the cache's any more */
+	bool trial;     /* the tasks are those of a division that may yet be adopted */
 	bool warm;      /* the whole network fits into a core's L2 cache */
 };
 

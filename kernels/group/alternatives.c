@@ -244,12 +244,11 @@ static void blocks(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
-/* Whether kernels could run operators on bytes, which portable code runs now. */
-static bool leaves_bytes(const struct finder *f)
+bool steps_leave_bytes(const struct graph *g, const struct steps *steps, const struct choices *now)
 {
-	for (int i = 0; i < f->s->nsteps && !choices_get(f->now, CHOICE_BYTES, CHOICE_ALL, 0); i++) {
-		const struct step *s = &f->s->step[i];
-		const struct node *n = s->kind == STEP_HOST ? &f->g->node[s->node] : NULL;
+	for (int i = 0; i < steps->nsteps && !choices_get(now, CHOICE_BYTES, CHOICE_ALL, 0); i++) {
+		const struct step *s = &steps->step[i];
+		const struct node *n = s->kind == STEP_HOST ? &g->node[s->node] : NULL;
 		if (n && (!strcmp(node_type(n), "QLinearConv") || !strcmp(node_type(n), "QLinearMatMul")))
 			return true;
 	}
@@ -287,7 +286,7 @@ int graph_alternatives(const struct graph *g, const struct steps *s, const struc
 		return rc;
 	if (now->n > choices_get(now, CHOICE_BYTES, CHOICE_ALL, 0))
 		add(&f, (struct choices){0}, s->flops);
-	if (leaves_bytes(&f))
+	if (steps_leave_bytes(g, s, now))
 		take_bytes(&f);
 	*out = f.out;
 	return f.n;

@@ -18,4 +18,8 @@
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out) MUST_CHECK;
 
+/* Whether kernels could run quantised operators that portable code runs now: the first alternative then is the
+ * one in which they are tasks. */
+bool steps_leave_bytes(const struct graph *g, const struct steps *s, const struct choices *now);
+
 #endif

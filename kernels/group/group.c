@@ -337,6 +337,16 @@ static void commit(const struct graph *g, struct growth *w)
 	}
 }
 
+/* Whether a value that the group rounds to bytes ends as f32. Such a task would not be exact (task.h), and a sum
+ * that lies in the middle between two bytes could become either. */
+static bool leaves_rounded(const struct finder *f, const struct growth *w)
+{
+	bool bytes = false;
+	for (int i = 0; i + 1 < w->n; i++)
+		bytes |= f->g->value[w->value[i]].t.dtype != DT_F32;
+	return bytes && f->g->value[w->value[w->n - 1]].t.dtype == DT_F32;
+}
+
 static void grow(struct finder *f, struct group *group)
 {
 	struct growth *w = ARENA_NEW(&f->scratch, struct growth);
@@ -357,7 +367,7 @@ static void grow(struct finder *f, struct group *group)
 		if (f->g->value[w->value[w->n - 1]].is_output || !join(f, w, n))
 			break;
 		last = n;
-		if (leaving(f, w) != 1)
+		if (leaving(f, w) != 1 || leaves_rounded(f, w))
 			continue;
 		commit(f->g, w);
 		if (task_check(work) < 0)
@@ -529,6 +539,25 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 	if (rc >= 0)
 		sort_groups(out);
 	return rc;
+}
+
+static bool is_one_of(const struct node *n, const char *const *types)
+{
+	while (*types && strcmp(*types, node_type(n)) != 0)
+		types++;
+	return *types;
+}
+
+bool group_convolves(const struct graph *g, const struct group *p)
+{
+	static const char *const types[] = {"Conv", "ConvTranspose", "QLinearConv", NULL};
+	return is_one_of(&g->node[p->anchor], types);
+}
+
+bool group_multiplies(const struct graph *g, const struct group *p)
+{
+	static const char *const types[] = {"MatMul", "Gemm", "QLinearMatMul", NULL};
+	return is_one_of(&g->node[p->anchor], types);
 }
 
 bool value_type(const struct tensor *x)

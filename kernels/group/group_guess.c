@@ -68,14 +68,9 @@ int channel_axis(const struct task *t, int operand)
 	return axis < 0 ? -1 : axis;
 }
 
-static bool is_type(const struct decider *l, const struct group *p, const char *type)
-{
-	return !strcmp(node_type(&l->g->node[p->anchor]), type);
-}
-
 static bool is_conv(const struct decider *l, const struct group *p)
 {
-	return is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
+	return group_convolves(l->g, p);
 }
 
 /* Whether to convert the input to plain: a convolution to fewer channels than lanes, with a long program at
@@ -122,7 +117,7 @@ static void decide_task(struct decider *l, int group)
 	bool conv = is_conv(l, p);
 	for (int i = 0; i < t->noperands; i++)
 		want[i] = 1;
-	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
+	if (t->nstages != 1 || group_multiplies(l->g, p))
 		return;
 	for (int i = 0; i < t->noperands; i++) {
 		want[i] = decide_input(l, p, i, conv);

@@ -36,6 +36,9 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 /* Lets groups read and write through groups that only move elements, and removes those groups. */
 int groups_view(const struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
 bool group_copies(const struct group *p); /* the task only moves elements */
+/* The anchor is a convolution; a product of matrices. */
+bool group_convolves(const struct graph *g, const struct group *p);
+bool group_multiplies(const struct graph *g, const struct group *p);
 bool group_is_f32(const struct group *p); /* no operand of the task is u8 or i8 */
 enum { BLOCK_GROUPS = 6 };
 /* Finds the groups of the attention whose scores group i makes; 0: none. by: for each value, its only reader,

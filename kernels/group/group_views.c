@@ -32,7 +32,7 @@ static bool is_type(const struct viewer *w, const struct group *p, const char *t
 
 static bool is_product(const struct viewer *w, const struct group *p)
 {
-	return p->kind == STEP_TASK && (is_type(w, p, "MatMul") || is_type(w, p, "Gemm"));
+	return p->kind == STEP_TASK && group_multiplies(w->g, p);
 }
 
 bool group_copies(const struct group *p)

@@ -150,7 +150,7 @@ static bool frees(const struct weigher *w, const struct group *p, int i)
 static bool reads_any(const struct weigher *w, const struct group *p, int i)
 {
 	const struct stage *s = &p->task->stage[0];
-	bool conv = is_type(w, p, "Conv") || is_type(w, p, "ConvTranspose"),
+	bool conv = group_convolves(w->g, p),
 	     first = (conv || stage_resamples(p->task, s)) && i == s->read[0].operand;
 	return frees(w, p, i) &&
 	       (s->axis[channel_axis(p->task, i)].kind != AXIS_REDUCTION || (conv && first));
@@ -163,7 +163,7 @@ static int find_modes(const struct weigher *w, const struct group *p, unsigned *
 	unsigned class[MAX_CLASSES] = {0};
 	const struct task *t = p->task;
 	int out = t->stage[t->nstages - 1].out.operand, n = 1, modes = 0;
-	bool fixed = t->nstages != 1 || is_type(w, p, "MatMul") || is_type(w, p, "Gemm");
+	bool fixed = t->nstages != 1 || group_multiplies(w->g, p);
 	bool blocks = !fixed && frees(w, p, out);
 	int axis = channel_axis(t, out);
 	class[0] = blocks ? 1u << out : 0;

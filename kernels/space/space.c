@@ -526,23 +526,31 @@ static double roofline(const struct target *tg, double ops, double bytes)
 	return flops > moved ? flops : moved;
 }
 
-/* Products per instruction of the stage with most of the work, relative to f32. */
-static double dot_rate(const struct space *s)
+/* t: task_groups() of a task. */
+static double dot_rate(const struct task *t, const struct target *tg)
 {
 	double rate = 1, most = 0;
-	for (int k = 0; k < s->t->nstages; k++) {
-		const struct stage *st = &s->t->stage[k];
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *st = &t->stage[k];
 		double work = stage_points(st) * stage_steps(st);
 		if (work > most)
-			rate = stage_sum(s->t, st) == SUM_DOT ? draft_dots(s->t, st, &s->tg) : 1;
+			rate = stage_sum(t, st) == SUM_DOT ? draft_dots(t, st, tg) : 1;
 		most = work > most ? work : most;
 	}
 	return rate;
 }
 
+double space_rate(const struct task *t, const struct target *tg)
+{
+	struct arena scratch = {0};
+	double rate = dot_rate(task_groups(&scratch, t), tg);
+	arena_free(&scratch);
+	return rate;
+}
+
 double space_roofline(const struct space *s)
 {
-	double ops = task_flops(s->whole) / dot_rate(s), bytes = task_bytes(s->whole, true),
+	double ops = task_flops(s->whole) / dot_rate(s->t, &s->tg), bytes = task_bytes(s->whole, true),
 	       best = roofline(&s->tg, ops, bytes);
 	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
 		struct winograd_share w = winograd_share(m);

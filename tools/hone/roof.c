@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/roof.h"
+#include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct roof roof_of_task(const struct target *t, const struct task *task, const 
 	struct sched s;
 	int m = sched_parse(task, cand, &s) >= 0 ? s.st[0].wino.m : 0;
 	double flops = task_flops(task) * (m ? winograd_share(m).flops : 1);
-	return roof_of(t, flops, task_bytes(task, true), task_bytes(task, false));
+	return roof_of(t, flops / space_rate(task, t), task_bytes(task, true), task_bytes(task, false));
 }
 
 struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k)
