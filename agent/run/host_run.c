@@ -20,8 +20,8 @@ struct scratch {
 	int64_t first[MAX_OPERANDS][ROWS];   /* offset of each row of each view */
 	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
 	float sum[SEGMENT + HOST_LANES]; /* accumulators of a segment, row by row */
-	float panel[CHUNK * RUN];     /* packed vectors that rows share */
-	float own[CHUNK * TILE_ROWS]; /* packed scalars of rows */
+	float panel[CHUNK * RUN];        /* packed vectors that rows share */
+	float own[CHUNK * TILE_ROWS];    /* packed scalars of rows */
 	int64_t panel_at[CHUNK], own_at[CHUNK];
 };
 

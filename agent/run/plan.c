@@ -26,8 +26,8 @@ enum {
 	EXACT = 1000  /* and what the reference takes */
 };
 
-/* A core whose peaks nobody has measured, as in an application without a cache; the weights of a small network
- * stay in the core's own cache. */
+/* A core whose peaks nobody has measured, as in an application without a cache; the weights of a small
+ * network stay in the core's own cache. */
 #define GUESS_GFLOPS_PER_LANE 6
 #define GUESS_GBS 30
 

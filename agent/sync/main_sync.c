@@ -221,16 +221,16 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 	struct sync_cache to;
 	bool due = is_due(w, c, now), packs = c->watch && !w->folder && file_is_dir(c->watch);
 	struct sync_cache_options o = {.dir = w->cache      ? w->cache
-						    : conf->cache ? conf->cache
-								  : CACHE_DAEMON,
-					     .socket = w->socket               ? w->socket
-						       : getenv("HONE_SOCKET") ? NULL
-									       : conf->socket,
-					     .state = sync_state_folder(c),
-					     .server = c->server,
-					     .clock = now->clock,
-					     .wait_ns = w->wait_ns,
-					     .stop = &stop};
+					      : conf->cache ? conf->cache
+							    : CACHE_DAEMON,
+				       .socket = w->socket               ? w->socket
+						 : getenv("HONE_SOCKET") ? NULL
+									 : conf->socket,
+				       .state = sync_state_folder(c),
+				       .server = c->server,
+				       .clock = now->clock,
+				       .wait_ns = w->wait_ns,
+				       .stop = &stop};
 	if (!due && !packs)
 		return E_OK;
 	int rc = sync_cache_open(&o, &to);

@@ -53,12 +53,12 @@ struct graph_search {
 	struct maker m;
 	struct arena *a; /* the caller's */
 	struct choices now;
-	int n, at;   /* number of alternatives; index of the next */
+	int n, at; /* number of alternatives; index of the next */
 	/* the first alternative is a stranger's hint; it replaces the present choices as a whole */
 	bool hinted;
 	const struct choices *other;
-	double promise;      /* of the next alternative; < 0: not known yet */
-	int64_t need_ns;     /* time that the next alternative needs */
+	double promise;  /* of the next alternative; < 0: not known yet */
+	int64_t need_ns; /* time that the next alternative needs */
 	/* alternatives compared so far; sum of the shares that they saved of the time of what differed */
 	double tried, saved;
 };

@@ -391,16 +391,16 @@ static int open_divisions(struct session *s, struct graph_search **out)
 					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
 					     .kernel_ns = s->times.defaults_ns / (s->ntasks ? s->ntasks : 1),
 					     .net_ns = s->start.net.build_ns,
-					     .run_ns = leaves_bytes(s) ? net_median_ns(&s->start.net) : run_ns(s),
+					     .run_ns =
+						 leaves_bytes(s) ? net_median_ns(&s->start.net) : run_ns(s),
 					     .ntimes = s->ntasks,
 					     .time = task_times(s),
 					     .stop = s->o->stop,
 					     .leash = s->store.leash};
 	*out = NULL;
-	return o.run_ns || leaves_bytes(s)
-		   ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices,
-					    s->model.steps, out)
-			: E_OK;
+	return o.run_ns || leaves_bytes(s) ? graph_search_open(&o, s->model.graph, s->runner, s->a,
+							       &s->model.choices, s->model.steps, out)
+					   : E_OK;
 }
 
 /* The highest promise of any task's next slice. */

@@ -75,8 +75,9 @@ bool structure_is_map(const struct node *n)
 {
 	bool bytes;
 	structure_fn *fn = form_of(n, &bytes);
-	return fn == structure_map || fn == structure_quantise || fn == structure_dequantise || fn == structure_clip || fn == structure_chain ||
-	       fn == structure_power || fn == structure_norm_map;
+	return fn == structure_map || fn == structure_quantise || fn == structure_dequantise ||
+	       fn == structure_clip || fn == structure_chain || fn == structure_power ||
+	       fn == structure_norm_map;
 }
 
 static bool is_byte(const struct tensor *t)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised operators. A product is the contract of kernels/graph/dense8.h, with the input's zero point folded
- * into the bias: padding holds the zero point, so that it counts at every pixel alike. All parameters must be
- * constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become s8. */
+/* Quantised operators. A product is the contract of kernels/graph/dense8.h, with the input's zero point
+ * folded into the bias: padding holds the zero point, so that it counts at every pixel alike. All parameters
+ * must be constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become
+ * s8. */
 #include "kernels/graph/dense8.h"
 #include "kernels/graph/structure.h"
 
@@ -71,7 +72,8 @@ static bool supported(const struct opctx *c, int64_t n)
 {
 	if (!is_byte(c->in[X].dtype) || !is_byte(c->in[W].dtype) || !is_byte(c->out[0].dtype) ||
 	    !c->in[W].data || !is_scalar(c, X_SCALE) || !is_scalar(c, Y_SCALE) || !has_input(c, W_SCALE) ||
-	    c->in[X_SCALE].dtype != DT_F32 || c->in[W_SCALE].dtype != DT_F32 || c->in[Y_SCALE].dtype != DT_F32)
+	    c->in[X_SCALE].dtype != DT_F32 || c->in[W_SCALE].dtype != DT_F32 ||
+	    c->in[Y_SCALE].dtype != DT_F32)
 		return false;
 	for (int k = X_ZERO; k <= Y_ZERO; k += Y_ZERO - X_ZERO)
 		if (has_input(c, k) && !is_scalar(c, k))
@@ -110,10 +112,10 @@ static int make_vectors(const struct opctx *c, const struct tensor *w, int64_t n
 		}
 		int64_t given = has_input(c, BIAS) ? tensor_get_i64(&c->in[BIAS], i) : 0;
 		int64_t bias = given - zero * sum;
-		float factor = dense8_factor((float)tensor_get(&c->in[X_SCALE], 0),
-					     (float)tensor_get(&c->in[W_SCALE],
-							       shape_count(&c->in[W_SCALE].shape) > 1 ? i : 0),
-					     (float)tensor_get(&c->in[Y_SCALE], 0));
+		float factor = dense8_factor(
+		    (float)tensor_get(&c->in[X_SCALE], 0),
+		    (float)tensor_get(&c->in[W_SCALE], shape_count(&c->in[W_SCALE].shape) > 1 ? i : 0),
+		    (float)tensor_get(&c->in[Y_SCALE], 0));
 		if (most + (bias < 0 ? -bias : bias) > INT32_MAX || !isfinite(factor))
 			return fail(E_UNSUPPORTED, "sums may leave 32 bits, or a scale is no number");
 		((int32_t *)c->made[MADE_BIAS].data)[i] = (int32_t)bias;

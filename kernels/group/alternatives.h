@@ -7,7 +7,8 @@
  * region is a set of blocked values that unstrided windows, maps, Concat and Split connect; it may become
  * plain if its channels leave lanes unused or if values are converted at its border. A region of plain values
  * may become blocked if convolutions in it have their lanes along pixels. If some choices are set already,
- * using the rules alone ({0}; what runs operators on bytes stays) is an alternative too. Before all others, quantised operators become tasks. */
+ * using the rules alone ({0}; what runs operators on bytes stays) is an alternative too. Before all others,
+ * quantised operators become tasks. */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H
 
@@ -18,8 +19,8 @@
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out) MUST_CHECK;
 
-/* Whether kernels could run quantised operators that portable code runs now: the first alternative then is the
- * one in which they are tasks. */
+/* Whether kernels could run quantised operators that portable code runs now: the first alternative then is
+ * the one in which they are tasks. */
 bool steps_leave_bytes(const struct graph *g, const struct steps *s, const struct choices *now);
 
 #endif

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const char head[] = "hone-choices 1\n";
-static const char *const kinds[CHOICE_KINDS] = {[CHOICE_JOIN] = "join", [CHOICE_LANES] = "lanes", [CHOICE_FUSE] = "fuse", [CHOICE_BYTES] = "bytes"};
+static const char *const kinds[CHOICE_KINDS] = {
+    [CHOICE_JOIN] = "join", [CHOICE_LANES] = "lanes", [CHOICE_FUSE] = "fuse", [CHOICE_BYTES] = "bytes"};
 
 const char *choice_kind_name(enum choice_kind kind)
 {

@@ -337,8 +337,8 @@ static void commit(const struct graph *g, struct growth *w)
 	}
 }
 
-/* Whether a value that the group rounds to bytes ends as f32. Such a task would not be exact (task.h), and a sum
- * that lies in the middle between two bytes could become either. */
+/* Whether a value that the group rounds to bytes ends as f32. Such a task would not be exact (task.h), and a
+ * sum that lies in the middle between two bytes could become either. */
 static bool leaves_rounded(const struct finder *f, const struct growth *w)
 {
 	bool bytes = false;

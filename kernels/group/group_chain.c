@@ -27,8 +27,8 @@ static bool is_product(const struct task *t)
 /* Whether the group is not yet in a block, and its data fits a core's L1 together with its neighbours'. */
 static bool is_link(const struct group *p, const struct target *t)
 {
-	if (p->kind != STEP_TASK || p->prev >= 0 || p->next >= 0 || p->task->nstages != 1 || group_copies(p) ||
-	    !group_is_f32(p))
+	if (p->kind != STEP_TASK || p->prev >= 0 || p->next >= 0 || p->task->nstages != 1 ||
+	    group_copies(p) || !group_is_f32(p))
 		return false;
 	const struct stage *s = &p->task->stage[0];
 	double l1 = (double)(t->l1_bytes ? t->l1_bytes : L1_BYTES);

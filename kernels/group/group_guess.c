@@ -171,6 +171,7 @@ void groups_guess_layout(const struct graph *g, const struct groups *gr, int lan
 {
 	struct decider l = {.g = g, .gr = gr, .choices = c, .lanes = lanes, .form = form, .want = want};
 	for (int v = 0; v < g->nvalues; v++)
-		form[v] = (struct form){.lanes = 1, .exact = g->value[v].t.data || !value_type(&g->value[v].t)};
+		form[v] =
+		    (struct form){.lanes = 1, .exact = g->value[v].t.data || !value_type(&g->value[v].t)};
 	decide_forwards(&l);
 }

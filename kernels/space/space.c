@@ -469,9 +469,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 		for (int k = 0; k < s->t->nstages; k++) {
 			struct sstage *st = &c.st[k];
 			const struct sstage *o = &y.st[k];
-			if (rng_below(r,
-				      2)) { /* keeps one's register tile and takes the other's loops around
-					     * it */
+			if (rng_below(r, 2)) { /* keeps one's register tile and takes the other's loops around
+						* it */
 				memcpy(st->order, o->order, sizeof st->order);
 				memcpy(st->outer, o->outer, sizeof st->outer);
 				memcpy(st->block, o->block, sizeof st->block);

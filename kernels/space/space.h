@@ -41,8 +41,8 @@ int space_legal(const struct space *s,
 		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
 double space_draft(const struct space *s, const char *cand);
-/* Products of an instruction, relative to f32, in the stage with most of the work: 4 for dot products of bytes.
- */
+/* Products of an instruction, relative to f32, in the stage with most of the work: 4 for dot products of
+ * bytes. */
 double space_rate(const struct task *t, const struct target *tg);
 double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns; of the
 						 algorithm that has the lowest */

@@ -232,8 +232,8 @@ static json_t *why_json(const struct why *w)
 			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
-			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "tuned", w->tuned, "stale",
-			 w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
+			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "tuned", w->tuned,
+			 "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
 
@@ -253,8 +253,8 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
 		       e->threads, plural_s(e->threads));
 	} else if (!strcmp(w->cand, w->def)) {
-		printf(
-		    "  chosen   the default: nothing tried has won a race against it by more than the race's noise\n");
+		printf("  chosen   the default: nothing tried has won a race against it by more than the "
+		       "race's noise\n");
 	} else {
 		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
 		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
@@ -402,7 +402,7 @@ static void print_others(const struct explain *e, struct table *t, struct roof_n
 
 static int explain_tasks(struct explain *e, const char *word)
 {
-	static const char *const head[] = {"#",        "task",        "uses",       "default us",
+	static const char *const head[] = {"#",  "task",        "uses",       "default us",
 					   "us", "of roofline", "limited by", "chosen"};
 	struct table t = {.align = "rlrrrrll", .drop = "00100320"};
 	json_t *list = json_array();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised networks as integer tasks: the tasks of random small networks, each computed by its reference, give
- * the bits of the operators one after the other. */
+/* Quantised networks as integer tasks: the tasks of random small networks, each computed by its reference,
+ * give the bits of the operators one after the other. */
 #include "kernels/graph/eval.h"
 #include "kernels/graph/optimize.h"
 #include "kernels/group/group.h"
@@ -90,7 +90,8 @@ static const char *convolve(struct net *m, const char *x, const struct conv *v)
 	int64_t per = v->c / v->group, pad = v->r / 2, pads[] = {pad, pad, pad, pad},
 		strides[] = {v->stride, v->stride};
 	const char *dims = arena_printf(&m->k.a, "%d %d %d %d", (int)v->k, (int)per, (int)v->r, (int)v->r);
-	const char *w = constant(m, I8, dims, v->k * per * v->r * v->r, (int)v->k, 1 / 256.0f), *y = fresh(m, "y");
+	const char *w = constant(m, I8, dims, v->k * per * v->r * v->r, (int)v->k, 1 / 256.0f),
+		   *y = fresh(m, "y");
 	const char *b = constant(m, I32, arena_printf(&m->k.a, "%d", (int)v->k), v->k, 1, 1 / 4096.0f);
 	Onnx__NodeProto *n = mk_node(&m->k, "Conv", text_of(m, x, w, b), y);
 	n->name = mk_text(y);
@@ -128,7 +129,8 @@ static struct blob make_net(struct net *m, uint64_t seed)
 	int64_t c = 1 + rng_below(&m->rng, 40), k = 1 + rng_below(&m->rng, 40), h = 4 + rng_below(&m->rng, 6);
 	mk_input(&m->k, "x", F32, arena_printf(&m->k.a, "1 %d %d %d", (int)c, (int)h, (int)h + 1));
 	const char *x = through_bytes(m, "x", 1 / 100.0f);
-	const char *a = through_bytes(m, apply(m, "Relu", convolve(m, x, &(struct conv){c, k, 3, 1, 1}), "-"), .1f);
+	const char *a =
+	    through_bytes(m, apply(m, "Relu", convolve(m, x, &(struct conv){c, k, 3, 1, 1}), "-"), .1f);
 	const char *b = through_bytes(m, convolve(m, a, &(struct conv){k, k, 3, 1, k}), .05f);
 	const char *s = through_bytes(m, convolve(m, b, &(struct conv){k, k, 1, 1, 1}), .1f);
 	if (seed % 3) /* else bytes that only the sum reads */
