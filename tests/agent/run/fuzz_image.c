@@ -72,8 +72,8 @@ static double points(const struct host_task *h)
 	double sum = 0;
 	for (int k = 0; h && k < host_entries(h); k++) {
 		double all = 1;
-		for (int a = 0; a < h->stage[k].s->naxes; a++)
-			all *= (double)h->stage[k].s->axis[a].extent;
+		for (int a = 0; a < h->t->stage[k].naxes; a++)
+			all *= (double)h->t->stage[k].axis[a].extent;
 		sum += all;
 	}
 	return sum;

@@ -480,8 +480,7 @@ static bool refused_again(struct plan *p)
 	return rc == E_CORRUPT;
 }
 
-/* Whatever an image says, its runs stay inside of the plan's memory: with guards around it, this would crash.
- */
+/* A damaged description is refused, or its plan runs to an end inside of its memory. */
 TEST(hostile_descriptions)
 {
 	struct net n;
