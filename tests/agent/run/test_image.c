@@ -245,7 +245,8 @@ static void refuse_callers_memory(struct plan *p, void **at, bool output)
 {
 	struct given *was = p->given, more[64];
 	REQUIRE(p->ngiven < 64);
-	memcpy(more, was, sizeof *more * (size_t)p->ngiven);
+	if (p->ngiven)
+		memcpy(more, was, sizeof *more * (size_t)p->ngiven);
 	more[p->ngiven++] = (struct given){at, 0, output};
 	p->given = more;
 	CHECK_FAILS(redescribed(p), E_CORRUPT, "");
