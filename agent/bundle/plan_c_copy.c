@@ -77,13 +77,14 @@ static void add_copy(struct plan_c *c, const struct buf *body, struct c_place fr
 void c_copy(struct plan_c *c, const struct window *w, bool into, struct c_place from, struct c_place to)
 {
 	struct buf b = {0};
-	int64_t bytes = sizeof(float);
+	int64_t bytes = w->unit;
+	const char *type = w->unit == 1 ? "unsigned char" : "float";
 	for (int k = 0; k < w->nloops; k++)
 		bytes *= w->loop[k].n;
 	for (int k = 0; k < w->nodd; k++)
 		bytes *= w->odd[k].n;
-	buf_puts(&b,
-		 "\tconst float *restrict from = buf[0];\n\tfloat *restrict to = buf[1];\n\t(void)param;\n");
+	buf_printf(&b, "\tconst %s *restrict from = buf[0];\n\t%s *restrict to = buf[1];\n\t(void)param;\n",
+		   type, type);
 	if (w->shared < 0)
 		buf_puts(&b, "\t(void)begin;\n\t(void)end;\n");
 	put_window(&b, w, into);

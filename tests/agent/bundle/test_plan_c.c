@@ -399,6 +399,7 @@ TEST(nodes_in_c)
 	int sum = zoo_binary(&z, "Add", rows, zoo_node(&z, "Cast", 1, &most, 1, &f32));
 	int small = zoo_node(&z, "Cast", 1, &sum, 1, &u8);
 	int picked = zoo_node(&z, "Gather", 2, (const int[]){small, least}, 1, &across);
+	picked = zoo_node(&z, "Concat", 2, (const int[]){picked, picked}, 1, &across); /* copies of bytes */
 	check_net(two_outputs(&z, sum, "sum", picked, "picked"), "nodes", 2);
 	CHECK(shell("printf '#include \"nodes.h\"\n"
 		    "static unsigned char arena[NODES_ARENA_BYTES] __attribute__((aligned(64)));\n"
