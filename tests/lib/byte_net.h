@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random small quantised networks (QDQ), as ONNX models. */
+#ifndef TESTS_BYTE_NET_H
+#define TESTS_BYTE_NET_H
+
+#include "platform/base/rng.h"
+#include "tests/lib/onnx_make.h"
+
+enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6, BYTE_NODES = 80 };
+
+/* A network being made. */
+struct byte_net {
+	struct onnx_maker k;
+	struct rng rng;
+	int n, type; /* names so far; type of activations */
+	char name[BYTE_NODES][32];
+};
+
+static inline const char *fresh(struct byte_net *m, const char *stem)
+{
+	snprintf(m->name[m->n], sizeof *m->name, "%s%d", stem, m->n);
+	return m->name[m->n++];
+}
+
+static inline const char *text_of(struct byte_net *m, const char *a, const char *b, const char *c)
+{
+	return arena_printf(&m->k.a, "%s %s %s", a, b, c);
+}
+
+static inline const char *scalar(struct byte_net *m, float v)
+{
+	const char *name = fresh(m, "s");
+	mk_init(&m->k, name, F32, "", &v, sizeof v);
+	return name;
+}
+
+static inline const char *zero_point(struct byte_net *m, int type)
+{
+	uint8_t v = (uint8_t)(type == I8 ? rng_below(&m->rng, 31) - 15 : rng_below(&m->rng, 256));
+	const char *name = fresh(m, "z");
+	mk_init(&m->k, name, type, "", &v, 1);
+	return name;
+}
+
+/* v as bytes and back. */
+static inline const char *with_params(struct byte_net *m, const char *v, const char *s, const char *z)
+{
+	const char *q = fresh(m, "q"), *d = fresh(m, "d");
+	mk_node(&m->k, "QuantizeLinear", text_of(m, v, s, z), q)->name = mk_text(q);
+	mk_node(&m->k, "DequantizeLinear", text_of(m, q, s, z), d)->name = mk_text(d);
+	return d;
+}
+
+static inline const char *through_bytes(struct byte_net *m, const char *v, float scale)
+{
+	const char *s = scalar(m, scale);
+	return with_params(m, v, s, zero_point(m, m->type));
+}
+
+/* Dequantised random weights or bias. */
+static inline const char *constant(struct byte_net *m, int type, const char *dims, int64_t elems, int n,
+				   float scale)
+{
+	const char *w = fresh(m, "w"), *s = fresh(m, "ws"), *z = fresh(m, "wz"), *d = fresh(m, "wd");
+	void *data = ARENA_ARRAY(&m->k.a, int32_t, elems), *zero = ARENA_ARRAY(&m->k.a, int32_t, n);
+	float *scales = ARENA_ARRAY(&m->k.a, float, n);
+	for (int64_t i = 0; i < elems; i++)
+		if (type == I32)
+			((int32_t *)data)[i] = (int32_t)rng_below(&m->rng, 4001) - 2000;
+		else
+			((int8_t *)data)[i] = (int8_t)(rng_below(&m->rng, 256) - 128);
+	for (int i = 0; i < n; i++)
+		scales[i] = scale * (float)(1 + i % 3);
+	size_t bytes = type == I32 ? sizeof(int32_t) : 1;
+	mk_init(&m->k, w, type, dims, data, (size_t)elems * bytes);
+	mk_init(&m->k, s, F32, arena_printf(&m->k.a, "%d", n), scales, (size_t)n * sizeof *scales);
+	mk_init(&m->k, z, type, arena_printf(&m->k.a, "%d", n), zero, (size_t)n * bytes);
+	mk_attr_int(&m->k, mk_node(&m->k, "DequantizeLinear", text_of(m, w, s, z), d), "axis", 0);
+	return d;
+}
+
+struct conv {
+	int64_t c, k, r, stride, group;
+};
+
+static inline const char *convolve(struct byte_net *m, const char *x, const struct conv *v)
+{
+	int64_t per = v->c / v->group, pad = v->r / 2, pads[] = {pad, pad, pad, pad},
+		strides[] = {v->stride, v->stride};
+	const char *dims = arena_printf(&m->k.a, "%d %d %d %d", (int)v->k, (int)per, (int)v->r, (int)v->r);
+	const char *w = constant(m, I8, dims, v->k * per * v->r * v->r, (int)v->k, 1 / 256.0f),
+		   *y = fresh(m, "y");
+	const char *b = constant(m, I32, arena_printf(&m->k.a, "%d", (int)v->k), v->k, 1, 1 / 4096.0f);
+	Onnx__NodeProto *n = mk_node(&m->k, "Conv", text_of(m, x, w, b), y);
+	n->name = mk_text(y);
+	mk_attr_ints(&m->k, n, "pads", 4, pads);
+	mk_attr_ints(&m->k, n, "strides", 2, strides);
+	mk_attr_int(&m->k, n, "group", v->group);
+	return y;
+}
+
+static inline const char *apply(struct byte_net *m, const char *type, const char *x, const char *other)
+{
+	const char *y = fresh(m, "y");
+	mk_node(&m->k, type, text_of(m, x, other, ""), y)->name = mk_text(y);
+	return y;
+}
+
+static inline const char *pool(struct byte_net *m, const char *x)
+{
+	const char *y = fresh(m, "y");
+	Onnx__NodeProto *n = mk_node(&m->k, "MaxPool", x, y);
+	n->name = mk_text(y);
+	mk_attr_ints(&m->k, n, "kernel_shape", 2, (int64_t[]){3, 3});
+	mk_attr_ints(&m->k, n, "pads", 4, (int64_t[]){1, 1, 1, 1});
+	mk_attr_ints(&m->k, n, "strides", 2, (int64_t[]){2, 2});
+	return y;
+}
+
+/* Channels of the input and of the convolutions, and rows of the image; 0: random, up to 40 and 9. */
+struct byte_net_size {
+	int64_t c, k, h;
+};
+
+/* A block of a residual network between two quantisations: 3x3, depthwise and 1x1 convolutions, a sum of two
+ * quantised values, and pooling of bytes. Its activations are u8, or s8 if the seed is odd. The maker's arena
+ * holds the model. */
+static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const struct byte_net_size *size)
+{
+	*m = (struct byte_net){.type = seed % 2 ? I8 : U8};
+	rng_seed(&m->rng, seed);
+	mk_start(&m->k, 13, BYTE_NODES);
+	int64_t c = 1 + rng_below(&m->rng, 40), k = 1 + rng_below(&m->rng, 40), h = 4 + rng_below(&m->rng, 6);
+	c = size->c ? size->c : c;
+	k = size->k ? size->k : k;
+	h = size->h ? size->h : h;
+	mk_input(&m->k, "x", F32, arena_printf(&m->k.a, "1 %d %d %d", (int)c, (int)h, (int)h + 1));
+	const char *x = through_bytes(m, "x", 1 / 100.0f);
+	const char *a =
+	    through_bytes(m, apply(m, "Relu", convolve(m, x, &(struct conv){c, k, 3, 1, 1}), "-"), .1f);
+	const char *b = through_bytes(m, convolve(m, a, &(struct conv){k, k, 3, 1, k}), .05f);
+	const char *s = through_bytes(m, convolve(m, b, &(struct conv){k, k, 1, 1, 1}), .1f);
+	if (seed % 3) /* else bytes that only the sum reads */
+		s = apply(m, "Relu", apply(m, "Add", s, a), "-");
+	else
+		s = apply(m, "Add", s, through_bytes(m, convolve(m, a, &(struct conv){k, k, 1, 1, 1}), .1f));
+	const char *scale = scalar(m, .1f), *zero = zero_point(m, m->type);
+	s = with_params(m, pool(m, with_params(m, s, scale, zero)), scale, zero);
+	s = through_bytes(m, convolve(m, s, &(struct conv){k, c, 1, 2, 1}), .2f);
+	mk_node(&m->k, "Relu", s, "out")->name = mk_text("out");
+	mk_output(&m->k, "out");
+	return mk_bytes(&m->k);
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: a quantised network is tuned as integer tasks, and gives the same numbers as before. */
+#include "tests/lib/byte_net.h"
+#include "tests/lib/cli_model.h"
+
+#include "platform/machine/target.h"
+
+enum { NETS = 2 /* activations of u8 and of s8 */ };
+
+static const char *model(int seed)
+{
+	struct byte_net m;
+	struct blob b = byte_net(&m, (uint64_t)seed, &(struct byte_net_size){48, 64, 40});
+	const char *path = in_dir(seed % 2 ? "odd.onnx" : "even.onnx");
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&m.k.a);
+	return path;
+}
+
+/* Reads the output for seeded inputs. */
+static size_t run(const char *path, const char *cache, char *to, size_t cap)
+{
+	char out[256], file[300];
+	struct arena a = {0};
+	struct blob b = {0};
+	snprintf(out, sizeof out, "%s", in_dir("out"));
+	CHECK_RUN(0, "run %s --random --threads 1 --cache %s -o %s", path, cache, out);
+	snprintf(file, sizeof file, "%s/out.npy", out);
+	CHECK_OK(file_read(&a, file, cap, &b));
+	if (b.n)
+		memcpy(to, b.p, b.n);
+	size_t n = b.n;
+	arena_free(&a);
+	return n;
+}
+
+/* Kernels of an origin, of those that run a task or node whose name contains `word`. */
+static int count(const char *path, const char *cache, const char *word, const char *kind)
+{
+	size_t i;
+	const json_t *k;
+	int n = 0;
+	CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 --cache %s", path, cache);
+	json_t *report = json_loads(cli_out, 0, NULL);
+	json_array_foreach(json_object_get(report, "kernels"), i, k)
+	{
+		const char *label = json_string_value(json_object_get(k, "label"));
+		const char *from = json_string_value(json_object_get(k, "kind"));
+		n += label && strstr(label, word) && from && !strcmp(from, kind);
+	}
+	json_decref(report);
+	return n;
+}
+
+/* Whether the machine has dot products of bytes. Without them portable code may be the faster one. */
+static bool has_dots(void)
+{
+	struct target t;
+	return target_host(&t) >= 0 && (strstr(t.features, "vnni") || strstr(t.features, "+dotprod"));
+}
+
+TEST(quantised_networks_are_tuned)
+{
+	static char before[1 << 20], after[1 << 20];
+	if (!worker())
+		SKIP("no worker (set HONE_WORKER)");
+	for (int seed = 1; seed <= NETS; seed++) {
+		char path[256], cache[256];
+		snprintf(path, sizeof path, "%s", model(seed));
+		snprintf(cache, sizeof cache, "%s", in_dir(seed % 2 ? "odd" : "even"));
+		REQUIRE(mkdir(cache, 0755) == 0);
+		CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
+		size_t n = run(path, cache, before, sizeof before);
+		CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
+		CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
+		int tuned = count(path, cache, "conv", "tuned");
+		CHECK(tuned ? tuned >= 4 && !count(path, cache, "QLinearConv", "portable") : !has_dots());
+	}
+}
+
+TEST_MAIN
