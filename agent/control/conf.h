@@ -40,11 +40,11 @@ struct conf_shapes { /* "NAME=DIMS" each */
 struct conf_model {
 	const char *name, *path;
 	struct conf_shapes shapes;
+	const char *file; /* file and line of its first section */
+	int line;
 	int threads;  /* 0: the number that hone tune chooses */
 	int priority; /* -100 to 100 */
 	bool exact;
-	const char *file; /* file and line of its first section */
-	int line;
 };
 
 struct conf_sync {
