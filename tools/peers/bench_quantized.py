@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench-quantized: int8 networks (QDQ, made here by onnxruntime.quantization with min-max ranges of the test input) against
 ONNX Runtime, through the Python binding of each. First every convolution and product alone on the same random integers, whose
-outputs are compared; then the whole network's time, by turns in one process, without tuned kernels."""
+outputs are compared; then the whole network's time, by turns in one process, without tuned kernels and, if --tune gives the length
+of a box, with those that it finds."""
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -18,6 +20,7 @@ def options(argv):
     p = argparse.ArgumentParser(prog="make bench-quantized ARGS=", description=__doc__.split(":")[1].strip())
     p.add_argument("networks", nargs="*", default=NETWORKS, help=f"folders of the data folder (default: {' '.join(NETWORKS)})")
     p.add_argument("--activations", choices=["u8", "s8"], default="u8")
+    p.add_argument("--tune", metavar="BOX", help="also time the kernels that hone tune finds in a box of this length, like 8s")
     p.add_argument("--seconds", type=float, default=5, help="of measuring for each network (default 5)")
     p.add_argument("--build", default=os.environ.get("BUILD", "build"))
     a = p.parse_args(argv)
@@ -88,6 +91,13 @@ def compare_layers(b, model, folder):
     return sums
 
 
+def tuned(b, model, cache):
+    """The model with the kernels that one box finds."""
+    subprocess.run([os.path.join(b.a.build, "hone"), "tune", model, "-q", "--threads", "1", "--budget", b.a.tune, "--cache", cache],
+                   check=True, stdout=subprocess.DEVNULL)
+    return b.hone.load(model, threads=1, caches=[cache])
+
+
 def main(argv):
     a = options(argv)
     os.environ.setdefault("HONE_LIBRARY", os.path.join(os.path.abspath(a.build), "libhone.so"))
@@ -104,10 +114,15 @@ def main(argv):
             layers, elements, differ, far = compare_layers(b, model, folder)
             theirs, mine = b.session(model), b.hone.load(model, threads=1, caches=[b.empty])
             feed = {i.name: x for i, x in zip(theirs.get_inputs(), inputs)}
-            hone, ort = bench_untuned.turns([lambda: mine.run(*inputs), lambda: theirs.run(None, feed)], a.seconds, 1)
+            run = [lambda: mine.run(*inputs), lambda: theirs.run(None, feed)]
+            if a.tune:
+                best = tuned(b, model, os.path.join(folder, "cache"))
+                run.append(lambda: best.run(*inputs))
+            hone, ort, *box = bench_untuned.turns(run, a.seconds, 1)
         failed |= far > 0 or differ > elements / 1000
         print(f"{os.path.basename(name):20} {layers} layers, {elements} elements: {differ} differ by 1, {far} by more; "
-              f"hone {hone * 1e3:.3f} ms  ONNX Runtime {ort * 1e3:.3f}  ratio {hone / ort:.2f}", flush=True)
+              f"hone {hone * 1e3:.3f} ms  ONNX Runtime {ort * 1e3:.3f}  ratio {hone / ort:.2f}" +
+              "".join(f"; tuned {t * 1e3:.3f} ms  ratio {t / ort:.2f}" for t in box), flush=True)
     if b.disturbed():
         print("disturbed: this process got less than 90 % of a processor")
     return failed
