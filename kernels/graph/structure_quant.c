@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised operators. A product is the contract of kernels/graph/dense8.h, with the input's zero point
- * folded into the bias: padding holds the zero point, so that it counts at every pixel alike. All parameters
- * must be constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become
- * s8. */
+/* Quantised operators. A product follows the contract of kernels/graph/dense8.h. The input's zero point is
+ * folded into the bias, which is right at borders, too: padding holds the zero point. All parameters must be
+ * constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become s8. */
 #include "kernels/graph/dense8.h"
+#include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
+#include "kernels/task/task_stage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,25 +16,15 @@ enum { X, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS };
 /* The made constants. */
 enum { MADE_BIAS, MADE_FACTOR, MADE_WEIGHTS };
 
-static bool is_byte(enum dtype t)
-{
-	return t == DT_U8 || t == DT_I8;
-}
-
-static bool has_input(const struct opctx *c, int k)
-{
-	return k < c->nin && c->in[k].dtype != DT_NONE;
-}
-
 static bool is_scalar(const struct opctx *c, int k)
 {
-	return has_input(c, k) && c->in[k].data && shape_count(&c->in[k].shape) == 1;
+	return in_there(c, k) && c->in[k].data && shape_count(&c->in[k].shape) == 1;
 }
 
-/* A zero point; 0: absent. */
+/* Element i of a zero point, or its only one; 0 if the node has none. */
 static int32_t zero_of(const struct opctx *c, int k, int64_t i)
 {
-	if (!has_input(c, k))
+	if (!in_there(c, k))
 		return 0;
 	return (int32_t)tensor_get_i64(&c->in[k], shape_count(&c->in[k].shape) > 1 ? i : 0);
 }
@@ -53,11 +44,11 @@ static void limits_of(const struct opctx *c, enum dtype t, int64_t *low, int64_t
 	*high = *high < most ? *high : most;
 }
 
-/* Whether all zero points of n columns or filters of weights are those of numbers without one. */
+/* Whether all zero points of the weights' n columns or filters are 0, or 128 where they are u8. */
 static bool plain_weights(const struct opctx *c, int64_t n)
 {
 	int32_t want = c->in[W].dtype == DT_U8 ? 128 : 0;
-	if (!has_input(c, W_ZERO))
+	if (!in_there(c, W_ZERO))
 		return !want;
 	if (!vector_or_one(c, W_ZERO, n))
 		return false;
@@ -70,16 +61,15 @@ static bool plain_weights(const struct opctx *c, int64_t n)
 /* n: filters or columns. */
 static bool supported(const struct opctx *c, int64_t n)
 {
-	if (!is_byte(c->in[X].dtype) || !is_byte(c->in[W].dtype) || !is_byte(c->out[0].dtype) ||
-	    !c->in[W].data || !is_scalar(c, X_SCALE) || !is_scalar(c, Y_SCALE) || !has_input(c, W_SCALE) ||
+	if (!dtype_is_byte(c->in[X].dtype) || !dtype_is_byte(c->in[W].dtype) || !dtype_is_byte(c->out[0].dtype) ||
+	    !c->in[W].data || !is_scalar(c, X_SCALE) || !is_scalar(c, Y_SCALE) || !in_there(c, W_SCALE) ||
 	    c->in[X_SCALE].dtype != DT_F32 || c->in[W_SCALE].dtype != DT_F32 ||
 	    c->in[Y_SCALE].dtype != DT_F32)
 		return false;
-	for (int k = X_ZERO; k <= Y_ZERO; k += Y_ZERO - X_ZERO)
-		if (has_input(c, k) && !is_scalar(c, k))
-			return false;
+	if ((in_there(c, X_ZERO) && !is_scalar(c, X_ZERO)) || (in_there(c, Y_ZERO) && !is_scalar(c, Y_ZERO)))
+		return false;
 	return vector_or_one(c, W_SCALE, n) && plain_weights(c, n) &&
-	       (!has_input(c, BIAS) || c->in[BIAS].data);
+	       (!in_there(c, BIAS) || c->in[BIAS].data);
 }
 
 /* The weights as s8. */
@@ -110,13 +100,13 @@ static int make_vectors(const struct opctx *c, const struct tensor *w, int64_t n
 			sum += v;
 			most += 255 * (v < 0 ? -v : v);
 		}
-		int64_t given = has_input(c, BIAS) ? tensor_get_i64(&c->in[BIAS], i) : 0;
+		int64_t given = in_there(c, BIAS) ? tensor_get_i64(&c->in[BIAS], i) : 0;
 		int64_t bias = given - zero * sum;
 		float factor = dense8_factor(
 		    (float)tensor_get(&c->in[X_SCALE], 0),
 		    (float)tensor_get(&c->in[W_SCALE], shape_count(&c->in[W_SCALE].shape) > 1 ? i : 0),
 		    (float)tensor_get(&c->in[Y_SCALE], 0));
-		if (most + (bias < 0 ? -bias : bias) > INT32_MAX || !isfinite(factor))
+		if (most + (bias < 0 ? -bias : bias) > INT32_MAX || !(isnormal(factor) || factor == 0))
 			return fail(E_UNSUPPORTED, "sums may leave 32 bits, or a scale is no number");
 		((int32_t *)c->made[MADE_BIAS].data)[i] = (int32_t)bias;
 		((float *)c->made[MADE_FACTOR].data)[i] = factor;
@@ -185,7 +175,7 @@ int structure_quant_conv(const struct opctx *c, struct task *t)
 {
 	const struct tensor *w;
 	const struct shape *k = &c->in[W].shape;
-	if (k->rank < 3 || !supported(c, k->d[0]))
+	if (k->rank < 3 || shape_count(k) < 1 || !supported(c, k->d[0]))
 		return fail(E_UNSUPPORTED, "parameters of QLinearConv");
 	int64_t depth = shape_count(k) / k->d[0];
 	int rc = weights_of(c, &w);
@@ -200,7 +190,7 @@ int structure_quant_matmul(const struct opctx *c, struct task *t)
 {
 	const struct tensor *w;
 	const struct shape *k = &c->in[W].shape;
-	if (k->rank != 2 || !supported(c, k->d[1]))
+	if (k->rank != 2 || shape_count(k) < 1 || !supported(c, k->d[1]))
 		return fail(E_UNSUPPORTED, "parameters of QLinearMatMul");
 	int rc = weights_of(c, &w);
 	if (rc < 0 || (rc = make_vectors(c, w, k->d[1], k->d[0], 1, k->d[1])) < 0 ||
@@ -215,9 +205,9 @@ static int linear(const struct opctx *c, struct task *t, bool to_bytes)
 {
 	int x, y, rc;
 	float scale = is_scalar(c, 1) ? (float)tensor_get(&c->in[1], 0) : NAN;
-	bool types = to_bytes ? c->in[0].dtype == DT_F32 && is_byte(c->out[0].dtype)
-			      : is_byte(c->in[0].dtype) && c->out[0].dtype == DT_F32;
-	if (!types || !isnormal(scale) || c->in[1].dtype != DT_F32 || (has_input(c, 2) && !is_scalar(c, 2)) ||
+	bool types = to_bytes ? c->in[0].dtype == DT_F32 && dtype_is_byte(c->out[0].dtype)
+			      : dtype_is_byte(c->in[0].dtype) && c->out[0].dtype == DT_F32;
+	if (!types || !isnormal(scale) || c->in[1].dtype != DT_F32 || (in_there(c, 2) && !is_scalar(c, 2)) ||
 	    c->out[0].shape.rank < 1)
 		return fail(E_UNSUPPORTED, "parameters of %s", node_type(c->node));
 	struct stage *s = structure_stage(t);

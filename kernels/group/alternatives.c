@@ -284,7 +284,7 @@ int graph_alternatives(const struct graph *g, const struct steps *s, const struc
 	int rc = regions(&f);
 	if (rc < 0)
 		return rc;
-	if (now->n > choices_get(now, CHOICE_BYTES, CHOICE_ALL, 0))
+	if (now->n > (choices_get(now, CHOICE_BYTES, CHOICE_ALL, -1) >= 0))
 		add(&f, (struct choices){0}, s->flops);
 	if (steps_leave_bytes(g, s, now))
 		take_bytes(&f);

@@ -77,6 +77,19 @@ static int make_users(struct finder *f)
 	return E_OK;
 }
 
+/* The constant that an earlier division of the graph made for the same node; -1: none. */
+static int find_made(const struct graph *g, const char *name, const struct tensor *want)
+{
+	for (int v = g->nvalues - 1; v >= 0; v--) {
+		const struct tensor *t = &g->value[v].t;
+		if (!strcmp(g->value[v].name, name) && t->data && t->dtype == want->dtype &&
+		    shape_equal(&t->shape, &want->shape) &&
+		    !memcmp(t->data, want->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype)))
+			return v;
+	}
+	return -1;
+}
+
 /* Builds the node's structured form; constants that it makes become values of the graph. */
 static int build(struct finder *f, int n, struct task *t, int *value)
 {
@@ -104,7 +117,9 @@ static int build(struct finder *f, int n, struct task *t, int *value)
 		added[k] = -1;
 		if (!made[k].data)
 			continue;
-		snprintf(name, sizeof name, "made_%d", g->nvalues);
+		snprintf(name, sizeof name, "made_%d_%d", n, k);
+		if ((added[k] = find_made(g, name, &made[k])) >= 0)
+			continue;
 		if ((added[k] = graph_add_value(g, name)) < 0)
 			return added[k];
 		struct tensor *to = &g->value[added[k]].t;
@@ -484,6 +499,7 @@ static void read_bytes(struct finder *f, struct group *group)
 		if (!d || !dequantise_reads(s, i, &d->stage[0].body, &s->body))
 			continue;
 		t->operand[i].dtype = f->g->value[bytes].t.dtype;
+		t->operand[i].fill = 0; /* nothing is read outside */
 		group->value[i] = bytes;
 		f->kept[bytes] = true;
 	}
