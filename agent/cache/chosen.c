@@ -4,6 +4,7 @@
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/lookup.h"
 #include "kernels/graph/optimize.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/mix.h"
 
 #include <stdio.h>
@@ -121,13 +122,42 @@ int chosen_forget(const struct chosen_for *f, const struct graph *g)
 	return rc;
 }
 
-int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
-		  struct steps **out)
+static bool has_kernel(const struct chosen_for *f, int n, const struct task *t)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	struct key k = task_key(t);
+	bool there = false;
+	for (int i = 0; i < n && !there; i++)
+		there = f[i].cache &&
+			cache_find_rec(f[i].cache, k, f[i].target, f[i].threads, f[i].exact, REC_BEST, &scratch,
+				       &r) >= 0 &&
+			cache_has_code(f[i].cache, f[i].target, &r);
+	arena_free(&scratch);
+	return there;
+}
+
+static bool lacks_bytes(const struct chosen_for *f, int n, const struct steps *s)
+{
+	for (int i = 0; i < s->nsteps && n; i++) {
+		const struct step *st = &s->step[i];
+		if (st->kind == STEP_TASK && !task_floats(st->task) && !has_kernel(f, n, st->task))
+			return true;
+	}
+	return false;
+}
+
+int chosen_divide(const struct target *t, const struct chosen_for *f, int n, struct graph *g, struct arena *a,
+		  struct choices *c, struct steps **out)
 {
 	int rc = graph_steps(g, t, c, a, out);
-	if (rc >= 0 || rc == E_NOMEM || !c->n)
+	if (rc < 0 && rc != E_NOMEM && c->n) {
+		*c = (struct choices){0}; /* a record that does not fit the graph is a miss */
+		return graph_steps(g, t, c, a, out);
+	}
+	if (rc < 0 || !choices_get(c, CHOICE_BYTES, CHOICE_ALL, 0) || !lacks_bytes(f, n, *out))
 		return rc;
-	*c = (struct choices){0}; /* a record that does not fit the graph is a miss */
+	choices_set(c, a, CHOICE_BYTES, CHOICE_ALL, -1);
 	return graph_steps(g, t, c, a, out);
 }
 
@@ -137,5 +167,5 @@ int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, s
 	int rc = graph_optimize(g);
 	if (rc >= 0)
 		rc = chosen_load(f, g, a, c);
-	return rc < 0 ? rc : chosen_divide(f->target, g, a, c, out);
+	return rc < 0 ? rc : chosen_divide(f->target, f, f->cache != NULL, g, a, c, out);
 }

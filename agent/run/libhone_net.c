@@ -173,6 +173,18 @@ static struct target choose_target(struct hone_handle *h)
 	return t;
 }
 
+static int divide(struct hone_handle *h, const struct target *t, struct libhone_net *n, struct choices *c,
+		  struct steps **out)
+{
+	struct chosen_for f[MAX_CACHES];
+	pthread_mutex_lock(&h->cache_lock);
+	for (int i = 0; i < h->ncaches; i++)
+		f[i] = (struct chosen_for){h->cache[i], &h->target, h->threads, h->flags & HONE_EXACT};
+	int rc = chosen_divide(t, f, h->ncaches, n->g, &n->a, c, out);
+	pthread_mutex_unlock(&h->cache_lock);
+	return rc;
+}
+
 static int build(struct hone_handle *h, const struct origin *from, struct buf *meta, struct libhone_net *n)
 {
 	struct steps *s;
@@ -186,7 +198,7 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	if (rc >= 0)
 		rc = load_choices(h, n->g, &n->a, &c);
 	if (rc >= 0)
-		rc = chosen_divide(&t, n->g, &n->a, &c, &s);
+		rc = divide(h, &t, n, &c, &s);
 	if (rc < 0)
 		return rc;
 	n->made_of = image_note_begin(&c);

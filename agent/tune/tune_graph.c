@@ -54,8 +54,7 @@ struct graph_search {
 	struct arena *a; /* the caller's */
 	struct choices now;
 	int n, at; /* number of alternatives; index of the next */
-	/* the first alternative is a stranger's hint; it replaces the present choices as a whole */
-	bool hinted;
+	int hint;  /* index of a stranger's hint, which replaces the present choices as a whole; -1: none */
 	const struct choices *other;
 	double promise;  /* of the next alternative; < 0: not known yet */
 	int64_t need_ns; /* time that the next alternative needs */
@@ -304,7 +303,7 @@ static int64_t stake_ns(const struct maker *m, const struct side *now)
 
 static bool is_hint(const struct graph_search *x, int i)
 {
-	return x->hinted && i == 0;
+	return i == x->hint;
 }
 
 /* The present choices changed by the i-th alternative. */
@@ -340,17 +339,16 @@ static int meet(struct maker *m, struct side side[2], double *saved)
 	return rc;
 }
 
-/* Whether the next alternative puts operators on bytes into kernels. */
-static bool takes_bytes(const struct graph_search *x)
+bool graph_search_takes_bytes(const struct graph_search *x)
 {
-	return choices_get(&x->other[x->at], CHOICE_BYTES, CHOICE_ALL, 0) &&
+	return x && x->at < x->n && choices_get(&x->other[x->at], CHOICE_BYTES, CHOICE_ALL, 0) &&
 	       !choices_get(&x->now, CHOICE_BYTES, CHOICE_ALL, 0);
 }
 
 /* Expected share of its stake that the next alternative saves. */
 static double expect(const struct graph_search *x)
 {
-	if (takes_bytes(x))
+	if (graph_search_takes_bytes(x))
 		return BYTES_SHARE;
 	return (x->saved + WEIGHT * FIRST_SHARE) / (x->tried + WEIGHT);
 }
@@ -369,7 +367,8 @@ static double price(struct graph_search *x)
 	double promise = 0;
 	int rc = divide_both(&x->m, &scratch, side);
 	if (rc > 0) {
-		int64_t stake = stake_ns(&x->m, &side[0]);
+		/* portable code runs quantised operators, and it has no times of tasks */
+		int64_t stake = graph_search_takes_bytes(x) ? 0 : stake_ns(&x->m, &side[0]);
 		x->need_ns = need_ns(&x->m);
 		promise = expect(x) * (double)(stake > 0 ? stake : x->o.run_ns) / (double)(x->need_ns + 1);
 	}
@@ -406,7 +405,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	double saved = 0;
 	if (graph_search_promise(x) <= 0)
 		return 0;
-	bool hint = is_hint(x, x->at), bytes = takes_bytes(x);
+	bool hint = is_hint(x, x->at), bytes = graph_search_takes_bytes(x);
 	struct choices both = with_other(x, x->a, x->at++);
 	struct side side[2] = {{.choices = &x->now}, {.choices = &both}};
 	x->promise = -1;
@@ -428,7 +427,8 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	return 1;
 }
 
-/* Puts strangers' choices before the board's own alternatives. */
+/* Puts strangers' choices before the board's own alternatives, but for that of bytes, which no short box
+ * would reach behind them. */
 static int put_hint_first(struct graph_search *x)
 {
 	struct choices hint;
@@ -438,11 +438,12 @@ static int put_hint_first(struct graph_search *x)
 	struct choices *all = arena_try(x->a, (size_t)x->n + 1, sizeof *all);
 	if (rc < 0 || !all)
 		return rc < 0 ? rc : E_NOMEM;
-	all[0] = hint;
+	int at = graph_search_takes_bytes(x);
 	for (int i = 0; i < x->n; i++)
-		all[i + 1] = x->other[i];
+		all[i + (i >= at)] = x->other[i];
+	all[at] = hint;
 	x->other = all;
-	x->hinted = true;
+	x->hint = at;
 	return ++x->n;
 }
 
@@ -453,7 +454,7 @@ int graph_search_open(const struct tune_graph_options *o, struct graph *g, struc
 	const struct chosen_for *f = o->chosen;
 	struct choices *other = NULL;
 	*out = NULL;
-	*x = (struct graph_search){.o = *o, .a = a, .now = *c, .promise = -1};
+	*x = (struct graph_search){.o = *o, .a = a, .now = *c, .promise = -1, .hint = -1};
 	x->m = (struct maker){.o = &x->o, .g = g, .runner = r};
 	int rc = cache_source(f->cache, f->target, f->threads, f->exact, REC_BEST, &x->m.kept);
 	if (rc >= 0)

@@ -46,6 +46,8 @@ int graph_search_open(const struct tune_graph_options *o, struct graph *g, struc
 		      const struct choices *c, const struct steps *steps,
 		      struct graph_search **out) MUST_CHECK;
 void graph_search_close(struct graph_search *x); /* NULL: nothing; leaves the runner without handles */
+/* Whether the next alternative puts operators on bytes into kernels. NULL: no. */
+bool graph_search_takes_bytes(const struct graph_search *x);
 /* Promise of comparing the next alternative: ns of the network's time saved per ns spent. 0: there is none
  * left, or no time for it. */
 double graph_search_promise(struct graph_search *x);

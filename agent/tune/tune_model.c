@@ -13,6 +13,7 @@
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
 #include "kernels/group/alternatives.h"
+#include "kernels/task/task_stage.h"
 #include "agent/worker/wire.h"
 #include "platform/run/dev.h"
 #include "platform/base/log.h"
@@ -297,7 +298,7 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 	struct job_progress all = *p;
 	all.trials += s->report->trials; /* trials of the job before */
 	double at_ms = (double)(clock_since_start(s->clock) - s->o->waited_ns) / 1e6;
-	if (p->measured == p->ntasks) /* before that the sum grows with every new task */
+	if (p->measured == p->ntasks && !s->model.trial) /* before that the sum grows with every new task */
 		history_add(&s->store.history, (struct history_point){at_ms, all.trials, p->now_ms});
 	tune_rows_update(s);
 	tune_publish(s, all.trials);
@@ -379,24 +380,35 @@ static const struct graph_time *task_times(const struct session *s)
 /* Whether portable code runs quantised operators that kernels could run. */
 static bool leaves_bytes(const struct session *s)
 {
-	return steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
+	return !s->model.bytes.refused &&
+	       steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
+}
+
+/* Time of the network as it was; if its first run was cut off, of what ran. */
+static int64_t portable_ns(const struct session *s)
+{
+	const struct net *n = &s->start.net;
+	int64_t ns = net_median_ns(n), sum_ns = 1;
+	for (int i = 0; i < n->nkernels; i++)
+		sum_ns += n->kernel_ns[i];
+	return ns > 0 ? ns : sum_ns;
 }
 
 /* *out NULL: the time of the whole network is not known, because some task has no kernel. */
 static int open_divisions(struct session *s, struct graph_search **out)
 {
-	const struct tune_graph_options o = {.chosen = &s->model.chosen,
-					     .pool = s->pool,
-					     .clock = s->clock,
-					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
-					     .kernel_ns = s->times.defaults_ns / (s->ntasks ? s->ntasks : 1),
-					     .net_ns = s->start.net.build_ns,
-					     .run_ns =
-						 leaves_bytes(s) ? net_median_ns(&s->start.net) : run_ns(s),
-					     .ntimes = s->ntasks,
-					     .time = task_times(s),
-					     .stop = s->o->stop,
-					     .leash = s->store.leash};
+	const struct tune_graph_options o = {
+	    .chosen = &s->model.chosen,
+	    .pool = s->pool,
+	    .clock = s->clock,
+	    .deadline_ns = s->times.end_ns - s->times.reserve_ns,
+	    .kernel_ns = s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
+	    .net_ns = s->start.net.build_ns,
+	    .run_ns = leaves_bytes(s) ? portable_ns(s) : run_ns(s),
+	    .ntimes = s->ntasks,
+	    .time = task_times(s),
+	    .stop = s->o->stop,
+	    .leash = s->store.leash};
 	*out = NULL;
 	return o.run_ns || leaves_bytes(s) ? graph_search_open(&o, s->model.graph, s->runner, s->a,
 							       &s->model.choices, s->model.steps, out)
@@ -423,25 +435,25 @@ static bool divides(const struct session *s)
 	return !estimates(s) && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
 }
 
-/* Compares other divisions of the graph, as long as they promise more than the tasks. Ends when quantised
- * operators have become tasks: the alternatives are others then. */
+/* Compares other divisions of the graph, as long as they promise more than the tasks; first that of quantised
+ * operators, in any case. Ends when these have become tasks: the alternatives are others then. */
 static int divide(struct session *s, struct graph_search *x)
 {
 	double least = task_promise(s);
 	bool bytes = leaves_bytes(s);
 	int rc = E_OK;
-	for (double p = graph_search_promise(x);
-	     rc >= 0 && p > 0 && p >= least && bytes == leaves_bytes(s) && (bytes || divides(s));
+	for (double p = graph_search_promise(x); rc >= 0 && p > 0 && bytes == leaves_bytes(s);
 	     p = graph_search_promise(x)) {
+		if (!graph_search_takes_bytes(x) && (p < least || !divides(s)))
+			break;
 		rc = graph_search_next(x, &s->model.choices, &s->model.steps);
 		if (rc > 0) {
 			s->model.redivided = true;
 			s->report->kept += !s->o->unkept;
 		}
 	}
-	if (rc >= 0 && (s->model.redivided || s->model.trial))
+	if (rc >= 0 && s->model.redivided)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
-	s->model.trial = false;
 	s->report->tasks = s->ntasks;
 	return rc;
 }
@@ -519,6 +531,7 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	if (rc < 0)
 		return rc;
 	go_on_from(s, n, before, result);
+	go_on_from(s, s->model.bytes.n, s->model.bytes.job, s->model.bytes.result);
 	bool more = divides(s) && s->o->rigor != RIGOR_QUICK;
 	double least = more ? TURN * graph_search_promise(x) : 0;
 	rc = search(s, estimates(s), least);
@@ -527,31 +540,67 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	return rc < 0 ? rc : least > 0;
 }
 
-/* Makes the default kernels of the tasks that quantised operators could be. Divisions are then compared with
- * these kernels, and if the tasks win, the next job goes on from this one. */
-static int make_byte_kernels(struct session *s)
+static bool reads_bytes(const struct steps *s)
 {
-	struct choices now = s->model.choices, with = now;
-	struct steps *steps = s->model.steps;
-	int nbefore = s->ntasks;
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_TASK && !task_floats(s->step[i].task))
+			return true;
+	return false;
+}
+
+/* Whether every task of the last job has a kernel. */
+static bool all_kernels(const struct session *s)
+{
+	for (int i = 0; i < s->ntasks; i++)
+		if (!s->result[i].best[0])
+			return false;
+	return true;
+}
+
+/* Runs a job that makes the default kernels of another division's tasks. */
+static int try_division(struct session *s)
+{
+	int n = s->ntasks, rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	const struct job_task *before = s->job;
 	const struct job_result *result = s->result;
-	choices_set(&with, s->a, CHOICE_BYTES, CHOICE_ALL, 1);
-	tune_log_close(s);
-	int rc = graph_steps(s->model.graph, &s->target, &with, s->a, &s->model.steps);
-	s->model.choices = with;
-	s->model.trial = true;
-	if (rc >= 0)
-		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	if (rc >= 0)
 		rc = make_tasks(s);
-	if (rc >= 0) {
-		go_on_from(s, nbefore, before, result);
-		rc = search(s, true, 0);
-	}
-	s->model.choices = now;
-	s->model.steps = steps;
-	return rc;
+	if (rc < 0)
+		return rc;
+	go_on_from(s, n, before, result);
+	return search(s, true, 0);
+}
+
+/* Makes the default kernels of the tasks that quantised operators could be. Divisions are then compared with
+ * these kernels, and if the tasks win, the next job goes on from this one. A division that cannot be made, or
+ * has a task without a kernel, is not compared. */
+static int make_byte_kernels(struct session *s)
+{
+	const struct box_model now = s->model;
+	struct step_task *task = s->task;
+	struct job_task *job = s->job;
+	struct job_result *result = s->result;
+	struct box_bytes *b = &s->model.bytes;
+	int n = s->ntasks;
+	choices_set(&s->model.choices, s->a, CHOICE_BYTES, CHOICE_ALL, 1);
+	s->model.trial = true;
+	tune_log_close(s);
+	int rc = graph_steps(s->model.graph, &s->target, &s->model.choices, s->a, &s->model.steps);
+	bool any = rc >= 0 && reads_bytes(s->model.steps);
+	if (any)
+		rc = try_division(s);
+	tune_log_close(s);
+	*b = any && rc >= 0 ? (struct box_bytes){s->ntasks, s->job, s->result, !all_kernels(s)}
+			    : (struct box_bytes){.refused = true};
+	s->model.choices = now.choices;
+	s->model.steps = now.steps;
+	s->model.trial = false;
+	s->task = task;
+	s->ntasks = n;
+	s->job = job;
+	s->result = result;
+	tune_rows_make(s);
+	return rc == E_UNSUPPORTED || rc == E_CORRUPT ? E_OK : rc;
 }
 
 /* Makes every task's default kernel before anything else. Divisions of the graph are compared with default

@@ -66,6 +66,14 @@ struct box_store {
 	struct history history;
 };
 
+/* The job that made the default kernels of the tasks that quantised operators could be. */
+struct box_bytes {
+	int n;
+	struct job_task *job;
+	struct job_result *result;
+	bool refused; /* these tasks are not compared with portable code in this box */
+};
+
 /* The model, and how it is divided into tasks. */
 struct box_model {
 	struct graph *graph;
@@ -73,7 +81,8 @@ struct box_model {
 	struct choices choices;
 	struct steps *steps;
 	bool redivided; /* the division is not the cache's any more */
-	bool trial;     /* the tasks are those of a division that may yet be adopted */
+	bool trial;     /* session.task holds the tasks of box_bytes, not those of `steps` */
+	struct box_bytes bytes;
 	bool warm;      /* the whole network fits into a core's L2 cache */
 };
 

@@ -95,7 +95,7 @@ static int add_tasks(struct forget *f, const struct target *t, struct graph *g, 
 {
 	struct steps *steps;
 	struct step_task *task;
-	int rc = chosen_divide(t, g, arena, c, &steps), n = 0;
+	int rc = chosen_divide(t, NULL, 0, g, arena, c, &steps), n = 0;
 	if (rc >= 0)
 		rc = n = steps_tasks(steps, arena, &task);
 	struct key *all = ARENA_ARRAY(arena, struct key, f->ntasks + n + 1);
