@@ -6,13 +6,13 @@
 #include "platform/base/rng.h"
 #include "tests/lib/onnx_make.h"
 
-enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6, BYTE_NODES = 80 };
+enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6, BYTE_NODES = 160 };
 
 /* A network being made. */
 struct byte_net {
 	struct onnx_maker k;
 	struct rng rng;
-	int n, type; /* names so far; type of activations */
+	int n, type, weights; /* names so far; types of activations and weights */
 	char name[BYTE_NODES][32];
 };
 
@@ -57,7 +57,7 @@ static inline const char *through_bytes(struct byte_net *m, const char *v, float
 	return with_params(m, v, s, zero_point(m, m->type));
 }
 
-/* Dequantised random weights or bias. */
+/* Dequantised random weights or bias, with n scales along axis 0. Zero points are 0, or 128 of u8. */
 static inline const char *constant(struct byte_net *m, int type, const char *dims, int64_t elems, int n,
 				   float scale)
 {
@@ -71,6 +71,8 @@ static inline const char *constant(struct byte_net *m, int type, const char *dim
 			((int8_t *)data)[i] = (int8_t)(rng_below(&m->rng, 256) - 128);
 	for (int i = 0; i < n; i++)
 		scales[i] = scale * (float)(1 + i % 3);
+	if (type == U8)
+		memset(zero, 128, (size_t)n);
 	size_t bytes = type == I32 ? sizeof(int32_t) : 1;
 	mk_init(&m->k, w, type, dims, data, (size_t)elems * bytes);
 	mk_init(&m->k, s, F32, arena_printf(&m->k.a, "%d", n), scales, (size_t)n * sizeof *scales);
@@ -81,6 +83,7 @@ static inline const char *constant(struct byte_net *m, int type, const char *dim
 
 struct conv {
 	int64_t c, k, r, stride, group;
+	bool no_bias;
 };
 
 static inline const char *convolve(struct byte_net *m, const char *x, const struct conv *v)
@@ -88,9 +91,10 @@ static inline const char *convolve(struct byte_net *m, const char *x, const stru
 	int64_t per = v->c / v->group, pad = v->r / 2, pads[] = {pad, pad, pad, pad},
 		strides[] = {v->stride, v->stride};
 	const char *dims = arena_printf(&m->k.a, "%d %d %d %d", (int)v->k, (int)per, (int)v->r, (int)v->r);
-	const char *w = constant(m, I8, dims, v->k * per * v->r * v->r, (int)v->k, 1 / 256.0f),
-		   *y = fresh(m, "y");
-	const char *b = constant(m, I32, arena_printf(&m->k.a, "%d", (int)v->k), v->k, 1, 1 / 4096.0f);
+	const char *w = constant(m, m->weights, dims, v->k * per * v->r * v->r, (int)v->k, 1 / 256.0f);
+	const char *y = fresh(m, "y"), *b = "";
+	if (!v->no_bias)
+		b = constant(m, I32, arena_printf(&m->k.a, "%d", (int)v->k), v->k, 1, 1 / 4096.0f);
 	Onnx__NodeProto *n = mk_node(&m->k, "Conv", text_of(m, x, w, b), y);
 	n->name = mk_text(y);
 	mk_attr_ints(&m->k, n, "pads", 4, pads);
@@ -104,6 +108,22 @@ static inline const char *apply(struct byte_net *m, const char *type, const char
 	const char *y = fresh(m, "y");
 	mk_node(&m->k, type, text_of(m, x, other, ""), y)->name = mk_text(y);
 	return y;
+}
+
+static inline const char *clip(struct byte_net *m, const char *x, float low, float high)
+{
+	const char *from = scalar(m, low), *to = scalar(m, high), *y = fresh(m, "y");
+	mk_node(&m->k, "Clip", text_of(m, x, from, to), y)->name = mk_text(y);
+	return y;
+}
+
+/* The mean of each channel, times a matrix. */
+static inline const char *classify(struct byte_net *m, const char *x, int64_t c)
+{
+	const char *s = through_bytes(m, apply(m, "GlobalAveragePool", x, ""), .05f);
+	s = apply(m, "Flatten", s, "");
+	const char *w = constant(m, m->weights, arena_printf(&m->k.a, "%d 5", (int)c), c * 5, 1, 1 / 64.0f);
+	return through_bytes(m, apply(m, "MatMul", s, w), .2f);
 }
 
 static inline const char *pool(struct byte_net *m, const char *x)
@@ -122,12 +142,13 @@ struct byte_net_size {
 	int64_t c, k, h;
 };
 
-/* A block of a residual network between two quantisations: 3x3, depthwise and 1x1 convolutions, a sum of two
- * quantised values, and pooling of bytes. Its activations are u8, or s8 if the seed is odd. The maker's arena
- * holds the model. */
+/* A block of a residual network between two quantisations: 3x3, depthwise, 1x1 and grouped convolutions, with
+ * and without bias, limits, a sum of two quantised values, pooling of bytes, and a classifier. Its
+ * activations are u8, or s8 if the seed is odd; its weights s8, or u8 if the seed is a multiple of 5. The
+ * maker's arena holds the model. */
 static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const struct byte_net_size *size)
 {
-	*m = (struct byte_net){.type = seed % 2 ? I8 : U8};
+	*m = (struct byte_net){.type = seed % 2 ? I8 : U8, .weights = seed % 5 ? I8 : U8};
 	rng_seed(&m->rng, seed);
 	mk_start(&m->k, 13, BYTE_NODES);
 	int64_t c = 1 + rng_below(&m->rng, 40), k = 1 + rng_below(&m->rng, 40), h = 4 + rng_below(&m->rng, 6);
@@ -136,9 +157,9 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 	h = size->h ? size->h : h;
 	mk_input(&m->k, "x", F32, arena_printf(&m->k.a, "1 %d %d %d", (int)c, (int)h, (int)h + 1));
 	const char *x = through_bytes(m, "x", 1 / 100.0f);
-	const char *a =
-	    through_bytes(m, apply(m, "Relu", convolve(m, x, &(struct conv){c, k, 3, 1, 1}), "-"), .1f);
-	const char *b = through_bytes(m, convolve(m, a, &(struct conv){k, k, 3, 1, k}), .05f);
+	const char *a = convolve(m, x, &(struct conv){c, k, 3, 1, 1});
+	a = through_bytes(m, seed % 4 == 2 ? clip(m, a, -1, 3) : apply(m, "Relu", a, "-"), .1f);
+	const char *b = through_bytes(m, convolve(m, a, &(struct conv){k, k, 3, 1, k, seed % 4 == 1}), .05f);
 	const char *s = through_bytes(m, convolve(m, b, &(struct conv){k, k, 1, 1, 1}), .1f);
 	if (seed % 3) /* else bytes that only the sum reads */
 		s = apply(m, "Relu", apply(m, "Add", s, a), "-");
@@ -146,7 +167,9 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 		s = apply(m, "Add", s, through_bytes(m, convolve(m, a, &(struct conv){k, k, 1, 1, 1}), .1f));
 	const char *scale = scalar(m, .1f), *zero = zero_point(m, m->type);
 	s = with_params(m, pool(m, with_params(m, s, scale, zero)), scale, zero);
-	s = through_bytes(m, convolve(m, s, &(struct conv){k, c, 1, 2, 1}), .2f);
+	s = through_bytes(m, convolve(m, s, &(struct conv){k, c, 1, 2, 1 + (k % 2 == 0 && c % 2 == 0)}), .2f);
+	if (seed % 7 == 0)
+		s = classify(m, s, c);
 	mk_node(&m->k, "Relu", s, "out")->name = mk_text("out");
 	mk_output(&m->k, "out");
 	return mk_bytes(&m->k);

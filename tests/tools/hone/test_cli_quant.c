@@ -78,4 +78,38 @@ TEST(quantised_networks_are_tuned)
 	}
 }
 
+/* The key of a task whose label contains `word`. */
+static void find_task(const char *path, const char *cache, const char *word, char key[64])
+{
+	size_t i;
+	const json_t *t;
+	CHECK_RUN(0, "tasks %s --json --cache %s", path, cache);
+	json_t *list = json_loads(cli_out, 0, NULL);
+	json_array_foreach(json_object_get(list, "tasks"), i, t)
+	{
+		const char *label = json_string_value(json_object_get(t, "label"));
+		if (label && strstr(label, word))
+			snprintf(key, 64, "%s", json_string_value(json_object_get(t, "key")));
+	}
+	json_decref(list);
+}
+
+/* A cache that keeps the choice of tasks, but lost a kernel: portable code runs the operators. */
+TEST(a_division_without_kernels_is_not_used)
+{
+	if (!worker())
+		SKIP("no worker (set HONE_WORKER)");
+	char path[256], cache[256], key[64] = "";
+	snprintf(path, sizeof path, "%s", model(1));
+	snprintf(cache, sizeof cache, "%s", in_dir("lost"));
+	REQUIRE(mkdir(cache, 0755) == 0);
+	CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
+	if (!count(path, cache, "conv", "tuned"))
+		SKIP("portable code is faster on this machine");
+	find_task(path, cache, "dwconv", key);
+	CHECK_RUN(0, "forget --cache %s --task %s", cache, key);
+	CHECK(count(path, cache, "conv", "tuned") == 0);
+	CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
+}
+
 TEST_MAIN
