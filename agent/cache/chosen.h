@@ -29,9 +29,9 @@ int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_C
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
 /* Forgets the choices for every number of threads, exact or not. */
 int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
-/* Divides an optimised graph. *c becomes {0} if the choices do not fit the graph, and loses the choice of
- * bytes if a task of bytes has no kernel in any of the n caches f[]: portable code for the operators is faster
- * than what runs such a task. n 0: kernels are not looked for. */
+/* Divides an optimised graph. *c becomes {0} if the choices do not fit the graph. It loses the choice of
+ * bytes if a task of bytes has no kernel in any of the n caches f[]: portable code for the operators is then
+ * faster than what runs the task. n 0: kernels are not looked for. */
 int chosen_divide(const struct target *t, const struct chosen_for *f, int n, struct graph *g, struct arena *a,
 		  struct choices *c, struct steps **out) MUST_CHECK;
 /* Optimises the graph and divides it. *c: the loaded choices. */

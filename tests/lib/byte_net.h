@@ -81,12 +81,12 @@ static inline const char *constant(struct byte_net *m, int type, const char *dim
 	return d;
 }
 
-struct byte_conv {
+struct qdq_conv {
 	int64_t c, k, r, stride, group;
 	bool no_bias;
 };
 
-static inline const char *convolve(struct byte_net *m, const char *x, const struct byte_conv *v)
+static inline const char *convolve(struct byte_net *m, const char *x, const struct qdq_conv *v)
 {
 	int64_t per = v->c / v->group, pad = v->r / 2, pads[] = {pad, pad, pad, pad},
 		strides[] = {v->stride, v->stride};
@@ -157,19 +157,19 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 	h = size->h ? size->h : h;
 	mk_input(&m->k, "x", F32, arena_printf(&m->k.a, "1 %d %d %d", (int)c, (int)h, (int)h + 1));
 	const char *x = through_bytes(m, "x", 1 / 100.0f);
-	const char *a = convolve(m, x, &(struct byte_conv){c, k, 3, 1, 1});
+	const char *a = convolve(m, x, &(struct qdq_conv){c, k, 3, 1, 1});
 	a = through_bytes(m, seed % 4 == 2 ? clip(m, a, -1, 3) : apply(m, "Relu", a, "-"), .1f);
 	const char *b =
-	    through_bytes(m, convolve(m, a, &(struct byte_conv){k, k, 3, 1, k, seed % 4 == 1}), .05f);
-	const char *s = through_bytes(m, convolve(m, b, &(struct byte_conv){k, k, 1, 1, 1}), .1f);
+	    through_bytes(m, convolve(m, a, &(struct qdq_conv){k, k, 3, 1, k, seed % 4 == 1}), .05f);
+	const char *s = through_bytes(m, convolve(m, b, &(struct qdq_conv){k, k, 1, 1, 1}), .1f);
 	if (seed % 3) /* else bytes that only the sum reads */
 		s = apply(m, "Relu", apply(m, "Add", s, a), "-");
 	else
 		s = apply(m, "Add", s,
-			  through_bytes(m, convolve(m, a, &(struct byte_conv){k, k, 1, 1, 1}), .1f));
+			  through_bytes(m, convolve(m, a, &(struct qdq_conv){k, k, 1, 1, 1}), .1f));
 	const char *scale = scalar(m, .1f), *zero = zero_point(m, m->type);
 	s = with_params(m, pool(m, with_params(m, s, scale, zero)), scale, zero);
-	s = through_bytes(m, convolve(m, s, &(struct byte_conv){k, c, 1, 2, 1 + (k % 2 == 0 && c % 2 == 0)}),
+	s = through_bytes(m, convolve(m, s, &(struct qdq_conv){k, c, 1, 2, 1 + (k % 2 == 0 && c % 2 == 0)}),
 			  .2f);
 	if (seed % 7 == 0)
 		s = classify(m, s, c);
