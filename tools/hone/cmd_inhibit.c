@@ -176,6 +176,7 @@ static int run_inhibit(const struct args *a)
 {
 	struct hold h = {.socket = arg_str(a, "socket", NULL), .why = arg_str(a, "why", NULL)};
 	int64_t ns = arg_duration(a, "for", 0);
+	daemon_use(h.socket);
 	if (!h.why || !*h.why)
 		return fail(
 		    E_USAGE,

@@ -50,8 +50,10 @@ static int try_import(const struct args *a, struct inspect *in)
 	rc = model_open(a, in->path, &(struct chosen_for){.target = &t}, &in->model);
 	if (rc >= 0) {
 		in->imported = true;
-		count_untuned(in);
-		return E_OK;
+		rc = model_take_bytes(&in->model, &t);
+		if (rc >= 0)
+			count_untuned(in);
+		return rc;
 	}
 	if (rc == E_NOMEM || (rc == E_USAGE && in->sizes_given))
 		return rc; /* the caller's --shape is wrong */

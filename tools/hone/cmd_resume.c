@@ -52,7 +52,9 @@ static int resume(const char *socket, const char *name)
 
 static int run_resume(const struct args *a)
 {
-	int n = resume(arg_str(a, "socket", NULL), a->npos ? a->pos[0] : NULL);
+	const char *socket = arg_str(a, "socket", NULL);
+	daemon_use(socket);
+	int n = resume(socket, a->npos ? a->pos[0] : NULL);
 	if (n < 0)
 		return n;
 	if (a->json)
@@ -70,7 +72,7 @@ const struct cmd cmd_resume = {
     .usage = "[NAME]",
     .summary = "let honed tune again: the end of hone inhibit",
     .details = "Without a name, it ends all inhibits of this user, or all inhibits if run by root. If honed "
-	       "does not run, it removes\nthe inhibit files in the run folder ($HONE_RUN, else /run/hone).",
+	       "does not run, it removes\nthe inhibit files in the run folder (that of --socket, else $HONE_RUN, else /run/hone).",
     .max_pos = 1,
     .opts = opts,
     .run = run_resume,

@@ -147,13 +147,17 @@ static json_t *without_daemon(const char *why)
 static json_t *ask_daemon(const struct args *a, bool *there)
 {
 	json_t *d = NULL;
-	int rc = daemon_status(arg_str(a, "socket", NULL), &d);
+	const char *socket = arg_str(a, "socket", NULL);
+	char none[300];
+	daemon_use(socket);
+	int rc = daemon_status(socket, &d);
 	*there = rc > 0;
 	if (rc > 0)
 		return d;
-	return without_daemon(
-	    rc < 0 ? err_text()
-		   : "honed does not run: only hone tune tunes; models run with the kernels of the cache");
+	snprintf(none, sizeof none,
+		 "honed does not run%s%.150s: only hone tune tunes; models run with the kernels of the cache",
+		 socket ? ", no honed answers at " : "", socket ? socket : "");
+	return without_daemon(rc < 0 ? err_text() : none);
 }
 
 /* Adds the result of hone-sync's last run, if there was one. */

@@ -88,7 +88,8 @@ static int portable(const struct args *a, const struct model *m)
 	return 0;
 }
 
-/* Opens the model, divided by the rules alone or, with --cache, as the cache chose for all cores. */
+/* Opens the model, divided by the rules alone, with quantised operators as tasks, or, with --cache, as the
+ * cache chose for all cores. */
 static int open_divided(const struct args *a, struct model *m)
 {
 	struct target t;
@@ -99,6 +100,8 @@ static int open_divided(const struct args *a, struct model *m)
 		rc = model_cache_open_in(a, false, dir, &c);
 	if (rc >= 0)
 		rc = model_open(a, a->pos[0], &(struct chosen_for){c, &t, t.cores, false}, m);
+	if (rc >= 0 && !dir && (rc = model_take_bytes(m, &t)) < 0)
+		model_close(m);
 	if (c)
 		cache_close(c);
 	return rc;

@@ -69,10 +69,19 @@ bool daemon_flag(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
+static char used[128]; /* the folder of the given socket, whose path is at most 108 bytes long */
+
+void daemon_use(const char *socket)
+{
+	const char *slash = socket ? strrchr(socket, '/') : NULL;
+	int n = !socket ? 0 : slash == socket ? 1 : slash ? (int)(slash - socket) : 1;
+	snprintf(used, sizeof used, "%.*s", n, slash ? socket : ".");
+}
+
 const char *daemon_run_folder(void)
 {
 	const char *run = getenv("HONE_RUN");
-	return run && *run ? run : "/run/hone";
+	return *used ? used : run && *run ? run : "/run/hone";
 }
 
 /* Parses USER-NUMBER-UNTIL: the user and how long the inhibit lasts. Any other name leaves both unknown. */

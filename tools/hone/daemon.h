@@ -31,8 +31,10 @@ const char *daemon_text(const json_t *o, const char *key, const char *fallback);
 double daemon_num(const json_t *o, const char *key, double fallback);
 bool daemon_flag(const json_t *o, const char *key);
 
-/* $HONE_RUN, else /run/hone. */
+/* The folder of the socket that the user gave (daemon_use), else $HONE_RUN, else /run/hone. */
 const char *daemon_run_folder(void);
+/* Looks for honed's inhibit files beside this socket. NULL: not given. */
+void daemon_use(const char *socket);
 /* Inhibit files, which hold the reason as text; honed reads them when it starts. In its folder `inhibit`,
  * which only honed and root can write, names are USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic
  * clock, 0: for ever). Files with other names there, and all files in `inhibit.d`, where every user may

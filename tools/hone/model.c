@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/model.h"
+#include "kernels/group/alternatives.h"
 #include "agent/control/client.h"
 #include "agent/run/image.h"
 #include "platform/base/log.h"
@@ -236,6 +237,17 @@ static int divide(struct model *m, const struct chosen_for *f)
 	if (rc >= 0)
 		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
 	return fail_in(rc, "%s", m->path);
+}
+
+int model_take_bytes(struct model *m, const struct target *t)
+{
+	if (!steps_leave_bytes(m->g, m->steps, &m->choices))
+		return E_OK;
+	choices_set(&m->choices, &m->arena, CHOICE_BYTES, CHOICE_ALL, 1);
+	int rc = chosen_divide(t, NULL, 0, m->g, &m->arena, &m->choices, &m->steps);
+	if (rc >= 0)
+		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
+	return rc < 0 ? fail_in(rc, "%s", m->path) : E_OK;
 }
 
 int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)

@@ -90,6 +90,9 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
+/* Divides the model so that quantised operators are tasks, as hone tune may do: for commands that list what can
+ * be tuned, and run nothing. */
+int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
 void model_close(struct model *m);
 
 /* Seeded inputs: floats in [-1, 1], integers 0 and 1. *out has ninputs tensors in the arena. */

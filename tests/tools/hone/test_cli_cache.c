@@ -481,7 +481,7 @@ TEST(forget)
 	const struct chosen_for f = {c, &t, 4, true};
 	REQUIRE_OK(chosen_steps(&f, g, &a, &none, &steps));
 	choices_set(&two, &a, CHOICE_JOIN, "Conv_2", 0);
-	REQUIRE_OK(chosen_divide(&t, g, &a, &two, &steps));
+	REQUIRE_OK(chosen_divide(&t, NULL, 0, g, &a, &two, &steps));
 	int n = steps_tasks(steps, &a, &all), others = 0;
 	for (int i = 0; i < n; i++) {
 		bool is_new = true;

@@ -719,4 +719,19 @@ TEST(a_real_honed_tunes)
 	fake_remove(&f);
 }
 
+/* The folder of the socket that is given is honed's run folder, also where honed does not run. */
+TEST(a_given_socket_names_the_run_folder)
+{
+	char socket[300], folder[256];
+	snprintf(folder, sizeof folder, "%s", in_dir("other-run"));
+	snprintf(socket, sizeof socket, "%s/honed.sock", folder);
+	REQUIRE(mkdir(folder, 0755) == 0);
+	REQUIRE(mkdir(in_dir("other-run/inhibit"), 0755) == 0);
+	CHECK_RUN(0, "inhibit --socket %s --why moves --for 1m", socket);
+	CHECK_RUN(0, "status --socket %s", socket);
+	CHECK(strstr(cli_out, "moves") && strstr(cli_out, socket));
+	CHECK_RUN(0, "resume --socket %s", socket);
+	CHECK(strstr(cli_out, "1 inhibit is gone") != NULL);
+}
+
 TEST_MAIN

@@ -94,6 +94,16 @@ static void find_task(const char *path, const char *cache, const char *word, cha
 	json_decref(list);
 }
 
+/* What can be tuned counts as such before the first box. */
+TEST(quantised_operators_are_listed_as_tasks)
+{
+	const char *path = model(2);
+	CHECK_RUN(0, "tasks %s", path);
+	CHECK(strstr(cli_out, "conv 3x3 48->64") != NULL);
+	CHECK_RUN(0, "inspect %s", path);
+	CHECK(!strstr(cli_out, "QLinearConv ("));
+}
+
 /* A cache that keeps the choice of tasks, but lost a kernel: portable code runs the operators. */
 TEST(a_division_without_kernels_is_not_used)
 {
