@@ -90,8 +90,8 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
-/* Divides the model so that quantised operators are tasks, as hone tune may do: for commands that list what can
- * be tuned, and run nothing. */
+/* Divides the model so that quantised operators are tasks, as hone tune may do. For commands that list what
+ * can be tuned, and run nothing. */
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
 void model_close(struct model *m);
 
