@@ -233,10 +233,19 @@ static void quantity_notes(const struct tune_report *r)
 		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
 		       "it is not compared with \"before us\"\n");
 	if (differ)
-		printf("us: time in the network. Alone, %d kernel%s took a time that differs by over %.0f %%, "
-		       "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
-		       differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
-		       (double)r->kernel[most].alone_ns / 1e3);
+		printf(
+		    "us: time in the network. Alone, %d kernel%s took a time that differs by over %.0f %%, "
+		    "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
+		    differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
+		    (double)r->kernel[most].alone_ns / 1e3);
+}
+
+/* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
+ * than before. */
+static bool compares(const struct tune_kernel *k)
+{
+	bool tunable = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
+	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -254,7 +263,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		char share[24];
 		roof_cell(&notes, &roof, 100 * k->roofline, share);
 		shares |= k->roofline > 0;
-		bool both = k->before_ns > 0 && k->after_ns > 0;
+		bool both = compares(k);
 		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
 		time_cell(&t, k);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
@@ -295,7 +304,8 @@ static void network(const struct tune_report *r)
 	headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (faster_significant(&r->gain.faster) && r->default_ms > 0 && r->after_ms > 0 &&
 	    (r->gain.faster.ratio > 1) != (r->default_ms > r->after_ms))
-		printf("  the times above are medians of all rounds; the comparison is round by round, which other "
+		printf("  the times above are medians of all rounds; the comparison is round by round, which "
+		       "other "
 		       "load disturbs less\n");
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
@@ -654,7 +664,8 @@ const struct cmd cmd_tune = {
 	     "[--exact]",
     .summary = "find fast kernels for a model within a time box",
     .details =
-	"The untuned schedule of every task is measured first, and only a kernel that wins a race against it\n"
+	"The untuned schedule of every task is measured first, and only a kernel that wins a race against "
+	"it\n"
 	"takes its place.\n"
 	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
 	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"

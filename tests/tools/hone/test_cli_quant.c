@@ -74,6 +74,10 @@ TEST(quantised_networks_are_tuned)
 		CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
 		CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
 		int tuned = count(path, cache, "conv", "tuned");
+		if (tuned && has_dots()) {
+			CHECK_RUN(0, "bench %s --threads 1 --cache %s", path, cache);
+			CHECK(strstr(cli_out, "of peak: that of f32") != NULL);
+		}
 		CHECK(tuned ? tuned >= 4 && !count(path, cache, "QLinearConv", "portable") : !has_dots());
 	}
 }
