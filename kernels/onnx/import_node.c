@@ -288,6 +288,14 @@ static int check_counts(const struct op_row *r, int nin, const int *in, int nout
 	return E_OK;
 }
 
+/* ONNX Runtime's operators for its quantisation format QOperator. */
+static bool q_operator(const Onnx__NodeProto *p)
+{
+	const char *type = text_of(p->op_type);
+	return !strcmp(text_of(p->domain), "com.microsoft") &&
+	       (!strcmp(type, "QGemm") || !strncmp(type, "QLinear", 7));
+}
+
 /* The operator's row; NULL: unsupported, and a line was added. */
 static const struct op_row *find_row(struct importer *im, const Onnx__NodeProto *p, size_t index)
 {
@@ -298,7 +306,9 @@ static const struct op_row *find_row(struct importer *im, const Onnx__NodeProto 
 		return &op->rows[row];
 	if (!default_domain(p)) {
 		(void)fail(E_UNSUPPORTED, "operators of that domain are not supported");
-		complain(im, p, index, "export the model with operators of the default domain");
+		complain(im, p, index,
+			 q_operator(p) ? "quantise the model with quant_format=QDQ instead"
+				       : "export the model with operators of the default domain");
 	} else if (op_find(type, 0, &row)) {
 		(void)fail(E_UNSUPPORTED, "the operator is not supported at this opset");
 		complain(im, p, index, "convert the model to opset 17");

@@ -292,6 +292,24 @@ TEST(functions_that_call_themselves)
 	arena_free(&k.a);
 }
 
+/* Operators of ONNX Runtime's format QOperator name the format that is supported. */
+TEST(operators_of_another_quantisation_format)
+{
+	static const char *const types[] = {"QGemm", "QLinearAdd", "QLinearSoftmax",
+					    "QLinearGlobalAveragePool"};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct onnx_maker k;
+		start(&k, 2);
+		mk_node(&k, types[i], "x", "y")->domain = mk_text("com.microsoft");
+		CHECK_FAILS(import_made(&k), E_UNSUPPORTED,
+			    "not supported; quantise the model with quant_format=QDQ instead");
+	}
+	struct onnx_maker k;
+	start(&k, 2);
+	mk_node(&k, "FusedConv", "x", "y")->domain = mk_text("com.microsoft");
+	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "export the model with operators of the default domain");
+}
+
 TEST(missing_and_wrong_attributes)
 {
 	static const struct {
