@@ -22,8 +22,8 @@ static void plain_operand(const struct tensor *t, struct operand *o)
 enum {
 	ALONE_NS = 400,
 	WAKE_NS = 30000,
-	PORTABLE = 4, /* what portable code may take of it */
-	EXACT = 1000  /* and what the reference takes */
+	PORTABLE = 4, /* portable code may take so many times the least time, */
+	EXACT = 1000  /* and the reference of bytes so many */
 };
 
 /* A core whose peaks nobody has measured, as in an application without a cache; the weights of a small

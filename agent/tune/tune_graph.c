@@ -367,8 +367,9 @@ static double price(struct graph_search *x)
 	double promise = 0;
 	int rc = divide_both(&x->m, &scratch, side);
 	if (rc > 0) {
-		/* portable code runs quantised operators, and it has no times of tasks */
-		int64_t stake = graph_search_takes_bytes(x) ? 0 : stake_ns(&x->m, &side[0]);
+		int64_t stake = stake_ns(&x->m, &side[0]);
+		if (graph_search_takes_bytes(x))
+			stake = x->o.run_ns; /* portable code runs most of the network, not tasks */
 		x->need_ns = need_ns(&x->m);
 		promise = expect(x) * (double)(stake > 0 ? stake : x->o.run_ns) / (double)(x->need_ns + 1);
 	}

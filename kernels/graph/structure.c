@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/graph/structure.h"
+#include "kernels/task/task_stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+static const struct form {
 	const char *type;
 	structure_fn *fn;
 	bool bytes; /* also of tensors of u8 or i8 */
+	bool map;   /* element by element */
 } forms[] = {
     {"Conv", structure_conv},
     {"ConvTranspose", structure_deconv},
@@ -16,16 +18,16 @@ static const struct {
     {"AveragePool", structure_pool},
     {"MatMul", structure_matmul},
     {"Gemm", structure_gemm},
-    {"Clip", structure_clip},
-    {"Add", structure_chain},
-    {"Mul", structure_chain},
-    {"Min", structure_chain},
-    {"Max", structure_chain},
-    {"Sum", structure_chain},
-    {"Sub", structure_chain},
-    {"Div", structure_chain},
-    {"Pow", structure_power},
-    {"BatchNormalization", structure_norm_map},
+    {"Clip", structure_clip, .map = true},
+    {"Add", structure_chain, .map = true},
+    {"Mul", structure_chain, .map = true},
+    {"Min", structure_chain, .map = true},
+    {"Max", structure_chain, .map = true},
+    {"Sum", structure_chain, .map = true},
+    {"Sub", structure_chain, .map = true},
+    {"Div", structure_chain, .map = true},
+    {"Pow", structure_power, .map = true},
+    {"BatchNormalization", structure_norm_map, .map = true},
     {"GlobalAveragePool", structure_reduce},
     {"GlobalMaxPool", structure_reduce},
     {"ReduceMean", structure_reduce},
@@ -55,39 +57,29 @@ static const struct {
     {"SpaceToDepth", structure_depth, true},
     {"QLinearConv", structure_quant_conv, true},
     {"QLinearMatMul", structure_quant_matmul, true},
-    {"QuantizeLinear", structure_quantise, true},
-    {"DequantizeLinear", structure_dequantise, true},
+    {"QuantizeLinear", structure_quantise, .bytes = true, .map = true},
+    {"DequantizeLinear", structure_dequantise, .bytes = true, .map = true},
 };
 
 /* Operators that are not in this table go to structure_map, which has its own. */
-static structure_fn *form_of(const struct node *n, bool *bytes)
+static const struct form *form_of(const struct node *n)
 {
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-		*bytes = forms[i].bytes;
+	static const struct form other = {"", structure_map, .map = true};
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (!strcmp(forms[i].type, node_type(n)))
-			return forms[i].fn;
-	}
-	*bytes = false;
-	return structure_map;
+			return &forms[i];
+	return &other;
 }
 
 bool structure_is_map(const struct node *n)
 {
-	bool bytes;
-	structure_fn *fn = form_of(n, &bytes);
-	return fn == structure_map || fn == structure_quantise || fn == structure_dequantise ||
-	       fn == structure_clip || fn == structure_chain || fn == structure_power ||
-	       fn == structure_norm_map;
-}
-
-static bool is_byte(const struct tensor *t)
-{
-	return t->dtype == DT_U8 || t->dtype == DT_I8;
+	return form_of(n)->map;
 }
 
 bool structure_is_bytes(const struct opctx *c)
 {
-	return (c->nin > 0 && is_byte(&c->in[0])) || (c->nout > 0 && is_byte(&c->out[0]));
+	return (c->nin > 0 && dtype_is_byte(c->in[0].dtype)) ||
+	       (c->nout > 0 && dtype_is_byte(c->out[0].dtype));
 }
 
 /* Whether there may be a task with tensors of these types. */
@@ -102,15 +94,14 @@ static bool types_fit(const struct opctx *c, bool bytes)
 
 int structure_task(const struct opctx *c, struct task *out)
 {
-	bool bytes;
-	structure_fn *fn = form_of(c->node, &bytes);
+	const struct form *form = form_of(c->node);
 	memset(out, 0, sizeof *out);
 	for (int i = 1; i < c->nout; i++)
 		if (c->out[i].dtype != DT_NONE)
 			return fail(E_UNSUPPORTED, "no structured form with %d outputs", c->nout);
-	if (!types_fit(c, bytes))
+	if (!types_fit(c, form->bytes))
 		return fail(E_UNSUPPORTED, "no structured form for this dtype");
-	int rc = fn(c, out);
+	int rc = form->fn(c, out);
 	if (rc < 0)
 		return rc;
 	return task_check(out) < 0 ? fail_in(E_UNSUPPORTED, "structured form") : E_OK;
@@ -123,7 +114,7 @@ int structure_operand(struct task *t, const struct opctx *c, char kind, int k, i
 	if (t->noperands == MAX_OPERANDS || k > 9)
 		return fail(E_UNSUPPORTED, "more than %d operands, or more than 10 of one kind",
 			    MAX_OPERANDS);
-	bool byte = is_byte(x) && structure_is_bytes(c);
+	bool byte = dtype_is_byte(x->dtype) && structure_is_bytes(c);
 	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32) && !byte)
 		return fail(E_UNSUPPORTED, "no structured form for dtype %s", dtype_name(x->dtype));
 	for (int d = 0; d < x->shape.rank; d++)

@@ -5,6 +5,7 @@
 #include "kernels/graph/prog_fold.h"
 #include "kernels/group/group_parts.h"
 #include "kernels/graph/structure.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/sanitized.h"
 
 #include <assert.h>
@@ -455,8 +456,7 @@ static int drop_unread(struct finder *f)
 	mark_read(g, gr, read);
 	for (int i = 0; i < gr->n; i++) {
 		const struct group *p = &gr->group[i];
-		bool bytes = p->kind == STEP_TASK && !p->joined &&
-			     !strcmp(node_type(&g->node[p->anchor]), "DequantizeLinear");
+		bool bytes = p->kind == STEP_TASK && !p->joined && dequantises(g, p->anchor);
 		if (!bytes || read[p->out] || g->value[p->out].is_output)
 			gr->group[kept++] = *p;
 	}
@@ -496,8 +496,12 @@ static void read_bytes(struct finder *f, struct group *group)
 		int bytes, v = group->value[i];
 		bool reads = t->operand[i].role == ROLE_IN && operand_overhang(t, i, lo, hi) == NEED_ANY;
 		const struct task *d = reads ? dequantised(f, v, &bytes) : NULL;
-		if (!d || !dequantise_reads(s, i, &d->stage[0].body, &s->body))
+		struct prog body = s->body, post = s->post;
+		if (!d || !dequantise_reads(s, i, &d->stage[0].body, &body) ||
+		    !dequantise_reads(s, i, &d->stage[0].body, &post))
 			continue;
+		s->body = body;
+		s->post = post;
 		t->operand[i].dtype = f->g->value[bytes].t.dtype;
 		t->operand[i].fill = 0; /* nothing is read outside */
 		group->value[i] = bytes;
@@ -578,7 +582,7 @@ bool group_multiplies(const struct graph *g, const struct group *p)
 
 bool value_type(const struct tensor *x)
 {
-	return x->dtype == DT_F32 || x->dtype == DT_U8 || x->dtype == DT_I8;
+	return x->dtype == DT_F32 || dtype_is_byte(x->dtype);
 }
 
 bool step_any_layout(const struct graph *g, int node)

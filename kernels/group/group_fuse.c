@@ -4,6 +4,7 @@
  * pooling), a 1x1 convolution; or the first or last two of these. Attention (group_attention.c) and chains of
  * products with vectors (group_chain.c) are blocks too. */
 #include "kernels/group/group_parts.h"
+#include "kernels/task/task_stage.h"
 #include "kernels/space/sched.h"
 
 #include <string.h>
@@ -40,10 +41,7 @@ static int lone_axis(const struct stage *s, const struct index *x)
 /* Kernels keep no bytes between the groups of a block. */
 bool group_is_f32(const struct group *p)
 {
-	for (int i = 0; p->kind == STEP_TASK && i < p->task->noperands; i++)
-		if (p->task->operand[i].dtype == DT_U8 || p->task->operand[i].dtype == DT_I8)
-			return false;
-	return true;
+	return p->kind != STEP_TASK || task_floats(p->task);
 }
 
 static bool image(const struct group *p)

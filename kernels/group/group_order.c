@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Presents the steps to kernels/group/order.h: views of a value share its store, and values that are not
- * f32, u8 or i8 live throughout (agent/run/plan.c keeps them so). A fused step is ordered instead of its parts, which are
- * then placed right before it. */
+ * f32, u8 or i8 live throughout (agent/run/plan.c keeps them so). A fused step is ordered instead of its
+ * parts, which are then placed right before it. */
 #include "kernels/group/group_parts.h"
 #include "kernels/group/order.h"
 #include "kernels/space/sched.h"
@@ -49,8 +49,7 @@ static void make_stores(struct orderer *o)
 	for (int v = 0; v < s->nvalues; v++) {
 		o->store[v] = v;
 		o->mem[v].bytes = s->value[v].constant ? 0 : value_bytes(&s->value[v]);
-		enum dtype t = s->value[v].buf.dtype;
-		bool shares = t == DT_F32 || t == DT_U8 || t == DT_I8;
+		bool shares = value_type(&o->g->value[s->value[v].of].t);
 		o->mem[v].held = o->mem[v].kept = s->value[v].constant || !shares;
 	}
 	for (int i = 0; i < s->nsteps; i++)

@@ -154,9 +154,11 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 	*there = rc > 0;
 	if (rc > 0)
 		return d;
-	snprintf(none, sizeof none,
-		 "honed does not run%s%.150s: only hone tune tunes; models run with the kernels of the cache",
-		 socket ? ", no honed answers at " : "", socket ? socket : "");
+	snprintf(none, sizeof none, "%s%.150s%s", socket ? "no honed answers at " : "", socket ? socket : "",
+		 socket ? "" : "honed does not run");
+	size_t n = strlen(none);
+	snprintf(none + n, sizeof none - n,
+		 ": only hone tune tunes; models run with the kernels of the cache");
 	return without_daemon(rc < 0 ? err_text() : none);
 }
 

@@ -458,7 +458,8 @@ TEST(marks_of_an_earlier_boot_are_believed)
 	board_free(b);
 }
 
-/* What a job did not measure is left out of the log or said in words. */
+/* honed's log says in words that a job did not measure the network, and leaves out a promise that is not
+ * known. */
 TEST(the_log_says_what_was_not_measured)
 {
 	struct board *b = tuning(1);

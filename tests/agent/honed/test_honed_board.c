@@ -438,7 +438,7 @@ TEST(checks_its_configuration)
 	      strstr(text_of("log"), "unknown option --chek; did you mean --check?"));
 	CHECK(run_honed("--budget=", NULL) == 2);
 	CHECK(run_honed("--check=yes", NULL) == 2 && strstr(text_of("log"), "--check takes no value"));
-	/* What a job would find in the files, for all models at once. */
+	/* --check reports the faults of all model files at once, as jobs would find them. */
 	snprintf(conf, sizeof conf,
 		 "[model a]\npath = %s/why.onnx\n[model b]\npath = %s/good.onnx\n"
 		 "[model c]\npath = %s/crash.onnx\nshape = x=1x3\n",

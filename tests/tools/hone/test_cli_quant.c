@@ -98,7 +98,7 @@ static void find_task(const char *path, const char *cache, const char *word, cha
 	json_decref(list);
 }
 
-/* What can be tuned counts as such before the first box. */
+/* `hone tasks` and `hone inspect` list quantised operators as tasks before anything was tuned. */
 TEST(quantised_operators_are_listed_as_tasks)
 {
 	const char *path = model(2);

@@ -496,7 +496,7 @@ TEST(explain_shows_the_slowest_of_many)
 	json_decref(j);
 }
 
-/* Where a file is written at the end, a wrong name is noticed before anything is measured or made: here even
+/* Commands that write a file at their end check its name before they measure or make anything: here even
  * before the model or the input that is missing. */
 TEST(a_file_that_cannot_be_written_is_noticed_first)
 {
