@@ -92,9 +92,11 @@ static int busy(const char *dir, const char *path)
 	char holder[160];
 	name_holder(path, holder, sizeof holder);
 	bool daemon = strstr(holder, "honed") != NULL;
-	return fail(E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir, holder,
-		    daemon ? "it ends only if it is stopped (systemctl stop honed)"
-			   : "wait for it to end (hone and hone-sync wait with --wait)");
+	return fail(
+	    E_BUSY, "cache %s is in use by process %s; %s, or use another --cache folder", dir, holder,
+	    daemon ? "hone tune and hone-sync send their records to it if HONE_SOCKET names its socket; "
+		     "for other commands stop it (systemctl stop honed)"
+		   : "wait for it to end (hone and hone-sync wait with --wait)");
 }
 
 /* A killed holder left the lock file, and since then the folder's permissions changed. */

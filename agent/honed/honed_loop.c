@@ -106,7 +106,7 @@ void loop_stored(struct loop *l)
 	struct stored d;
 	while (!l->names_cache && store_told(l->store, &d)) {
 		if (d.rc < 0 && !d.ticket)
-			log_error("honed: %s", d.text);
+			log_error("%s", d.text);
 		loop_tell(l, &(struct honed_event){.kind = HE_STORED,
 						   .ticket = d.ticket,
 						   .sync_ns = d.sync_ns,

@@ -507,7 +507,7 @@ static void pause_accepting(struct loop *l)
 	static int64_t told_ns;
 	int64_t now = loop_now();
 	if (!told_ns || now - told_ns > 60 * NS_PER_S) {
-		log_error("honed: refuses new clients, because descriptors or memory have run out");
+		log_error("refuses new clients, because descriptors or memory have run out");
 		told_ns = now;
 	}
 	uv_poll_stop(&l->accepts);

@@ -31,9 +31,8 @@ static int path_of(char out[PATH_MAX], const char *folder, const char *name)
 static struct key model_key(const struct loop *l, const struct conf_model *m, const struct stat *st)
 {
 	struct buf b = {0};
-	buf_printf(&b, "%s\n%jd %ju %jd %ld\n%d %d", m->path, (intmax_t)st->st_size,
-		   (uintmax_t)st->st_ino, (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads,
-		   m->exact);
+	buf_printf(&b, "%s\n%jd %ju %jd %ld\n%d %d", m->path, (intmax_t)st->st_size, (uintmax_t)st->st_ino,
+		   (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads, m->exact);
 	for (int i = 0; i < m->shapes.n; i++)
 		buf_printf(&b, " %s", m->shapes.shape[i]);
 	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);
@@ -220,7 +219,7 @@ void loop_inhibit(struct loop *l, const char *name, const char *text)
 			 : E_OK;
 	}
 	if (rc < 0)
-		log_error("honed: %s; a restart will not know of it", err_text());
+		log_error("%s; a restart will not know of it", err_text());
 }
 
 /* Configuration. */
@@ -282,7 +281,7 @@ struct marks_work {
 static void write_marks(const char *path, const struct marks *m)
 {
 	if (marks_write(path, m) < 0)
-		log_error("honed: %s; the next box will examine every model again", err_text());
+		log_error("%s; the next box will examine every model again", err_text());
 }
 
 /* Makes the file that is already written durable. */
@@ -290,7 +289,7 @@ static void sync_marks(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fsync(fd) < 0)
-		log_error("honed: a power cut may lose the marks in %s: %s", path, strerror(errno));
+		log_error("a power cut may lose the marks in %s: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -330,7 +329,7 @@ static void show_marks(const char *path, const struct marks *m)
 	struct buf b = {0};
 	marks_print(m, &b);
 	if (!buf_ok(&b) || replace(path, &b) < 0)
-		log_error("honed: %s; the next box will examine every model again",
+		log_error("%s; the next box will examine every model again",
 			  buf_ok(&b) ? err_text() : "no memory for marks");
 	buf_free(&b);
 }
@@ -344,7 +343,7 @@ void loop_marks(struct loop *l, const struct marks *m)
 {
 	struct marks_work *w = calloc(1, sizeof *w);
 	if (!w || path_of(w->path, l->o.state, "marks") < 0 || file_mkdirs(l->o.state, 0755) < 0) {
-		log_error("honed: cannot keep marks: %s", w ? err_text() : "no memory");
+		log_error("cannot keep marks: %s", w ? err_text() : "no memory");
 		free(w);
 		return;
 	}

@@ -180,7 +180,7 @@ static int minute_of_day(const struct loop *l)
 static bool have_reader(struct loop *l)
 {
 	if (!l->vitals && vitals_open(l->o.sysroot, &l->vitals) < 0) {
-		log_error("honed: %s", err_text());
+		log_error("%s", err_text());
 		l->vitals = NULL;
 	}
 	return l->vitals;

@@ -113,7 +113,7 @@ void loop_watch(struct loop *l)
 	if (l->changes_fd < 0) {
 		l->changes_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 		if (l->changes_fd < 0 || uv_poll_init(&l->uv, &l->changes, l->changes_fd) < 0) {
-			log_error("honed: cannot watch files: %s", strerror(errno));
+			log_error("cannot watch files: %s", strerror(errno));
 			loop_watch_close(l);
 			l->changes_fd = -1;
 			return;

@@ -174,7 +174,7 @@ static void choose_budget(struct loop *l)
 	int n = snprintf(path, sizeof path, "%s/proc/cmdline", l->o.sysroot);
 	if (n < (int)sizeof path && file_read(&a, path, 64 << 10, &text) >= 0 &&
 	    conf_cmdline_budget(text.p, &l->o.budget_ns) < 0)
-		log_error("honed: %s", err_text());
+		log_error("%s", err_text());
 	arena_free(&a);
 }
 
@@ -192,7 +192,7 @@ static void read_marks(const struct loop *l, struct marks *m)
 	int rc = snprintf(path, sizeof path, "%s/marks", l->o.state) < (int)sizeof path ? marks_read(path, m)
 											: E_NOTFOUND;
 	if (rc < 0 && rc != E_NOTFOUND)
-		log_error("honed: %s; every model is examined again", err_text());
+		log_error("%s; every model is examined again", err_text());
 }
 
 /* Blocks all signals: honed ends already, so another order to end changes nothing. */
@@ -203,6 +203,18 @@ static void hear_no_more(void)
 	sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
+/* Says what a user may not expect of this configuration. */
+static void tell_conf(const struct loop *l)
+{
+	if (!l->conf->nmodels)
+		log_info("honed: %s: no model is configured, so there is nothing to tune; add a section "
+			 "[model NAME] with path = FILE",
+			 l->o.conf);
+	if (strcmp(l->conf->socket, CONTROL_SOCKET) && strcmp(l->conf->socket, l->o.socket))
+		log_info("honed: the socket is %s, as the command line says; socket = %s of %s is not used",
+			 l->o.socket, l->conf->socket, l->o.conf);
+}
+
 static int serve(struct loop *l)
 {
 	struct marks marks;
@@ -211,6 +223,8 @@ static int serve(struct loop *l)
 		l->o.socket = strdup(l->conf->socket);
 	if (rc >= 0)
 		log_level_set(l->o.verbose ? LOG_VERBOSE : (enum log_level)l->conf->log);
+	if (rc >= 0)
+		tell_conf(l);
 	if (rc >= 0)
 		rc = choose_cache(l);
 	if (rc >= 0)
@@ -238,7 +252,7 @@ static const char *fault_of(const struct loop *l, int i, struct buf *why)
 	if (l->model[i].refused)
 		return l->model[i].refused;
 	if (examine_model(l->o.job, &l->conf->model[i], why) < 0)
-		log_error("honed: %s", err_text());
+		log_error("%s", err_text());
 	return why->n ? buf_str(why) : NULL;
 }
 
@@ -315,9 +329,10 @@ int main(int argc, char **argv)
 {
 	stay_small();
 	settle();
+	log_program_set("honed");
 	log_journal_set(log_to_journal());
 	int rc = run(argc, argv);
 	if (rc < 0)
-		log_error("honed: %s", err_text());
+		log_error("%s", err_text());
 	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
 }

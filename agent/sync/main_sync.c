@@ -290,6 +290,7 @@ int main(int argc, char **argv)
 	struct words w = {0};
 	struct arena a = {0};
 	settle();
+	log_program_set("hone-sync");
 	log_journal_set(log_to_journal());
 	int rc = parse(argc, argv, &w);
 	if (rc >= 0 && w.help)
@@ -299,7 +300,7 @@ int main(int argc, char **argv)
 	else if (rc >= 0)
 		rc = work(&w, &a);
 	if (rc < 0)
-		log_error("hone-sync: %s", err_text());
+		log_error("%s", err_text());
 	arena_free(&a);
 	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
 }

@@ -9,6 +9,8 @@
 #define TF2ONNX "convert it: python3 -m tf2onnx.convert "
 #define TORCH                                                                                                \
 	"in the program that defines the model, call torch.onnx.export(model, example_input, 'model.onnx')"
+#define IMAGE                                                                                                \
+	"give it to a model as its input: hone run MODEL --input %s (hone run --help: --scale, --resize)"
 #define SOURCE "export ONNX from the framework in which the model was trained"
 
 struct bytes {
@@ -135,6 +137,9 @@ static const struct format {
     {"a Core ML model", SOURCE, .test = is_coreml},
     {"a frozen TensorFlow graph", TF2ONNX "--graphdef %s --inputs X:0 --outputs Y:0 --output model.onnx",
      .test = is_frozen_graph},
+    {"a PNG image", IMAGE, 0, 8, "\x89PNG\r\n\x1a\n"},
+    {"a JPEG image", IMAGE, 0, 3, "\xff\xd8\xff"},
+    {"a NumPy array", "give it to a model as its input: hone run MODEL --input %s", 0, 6, "\x93NUMPY"},
     {"a Caffe model's text", SOURCE, .test = is_caffe},
 };
 

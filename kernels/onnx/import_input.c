@@ -26,6 +26,18 @@ static const char *file_shape(const struct importer *im, const char *name)
 	return NULL;
 }
 
+/* Parses a shape that the caller gave. */
+static int parse_given(const char *text, struct shape *s)
+{
+	int rc = shape_parse(text, s);
+	for (int i = 0; rc >= 0 && i < s->rank; i++)
+		if (s->d[i] < 1)
+			return fail(E_USAGE,
+				    "the given shape %.100s has a size of %" PRId64 ": a size is at least 1",
+				    text, s->d[i]);
+	return rc;
+}
+
 /* *out is -1 for a free dimension that is not bound. */
 static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 {
@@ -37,6 +49,8 @@ static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 		int rc = shape_parse(text, &s);
 		if (rc < 0 || s.rank != 1)
 			return fail(E_USAGE, "dimension %s=%.40s is not a number", d->dim_param, text);
+		if (s.d[0] < 1)
+			return fail(E_USAGE, "dimension %s=%.40s: a size is at least 1", d->dim_param, text);
 		*out = s.d[0];
 	} else if (same) {
 		*out = *same;
@@ -67,8 +81,8 @@ static int no_shape(const struct importer *im, const char *input)
 {
 	struct buf give = {0};
 	import_shape_for(im, input, &give);
-	int rc = fail(E_UNSUPPORTED, "its shape is not in the file: give it, as in %s1x3x224x224",
-		      buf_str(&give));
+	int rc =
+	    fail(E_UNSUPPORTED, "its shape is not in the file: give it, as in %s1x3x224x224", buf_str(&give));
 	buf_free(&give);
 	return rc;
 }
@@ -86,7 +100,7 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 	int rc = dims ? declared_shape(im, dims, &f) : E_OK;
 	if (rc < 0)
 		return rc;
-	rc = text ? shape_parse(text, &given) : E_OK;
+	rc = text ? parse_given(text, &given) : E_OK;
 	if (rc < 0)
 		return rc;
 	if (text && dims && given.rank != f.s.rank)

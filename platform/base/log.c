@@ -14,12 +14,18 @@
 
 static atomic_int level = LOG_NORMAL; /* any thread may set and read it */
 static atomic_bool journal;
+static _Atomic(const char *) program = "hone";
 static bool live_shown;      /* a live line is on the terminal: erase it before other output */
 static int64_t live_last_ns; /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
 {
 	atomic_store_explicit(&level, (int)l, memory_order_relaxed);
+}
+
+void log_program_set(const char *name)
+{
+	atomic_store_explicit(&program, name, memory_order_relaxed);
 }
 
 void log_journal_set(bool on)
@@ -121,9 +127,11 @@ void log_more(const char *fmt, ...)
 
 void log_error(const char *fmt, ...)
 {
+	char before[48];
 	va_list ap;
 	va_start(ap, fmt);
-	say(PRIORITY_ERROR, "hone: error: ", fmt, ap);
+	snprintf(before, sizeof before, "%s: error: ", atomic_load_explicit(&program, memory_order_relaxed));
+	say(PRIORITY_ERROR, before, fmt, ap);
 	va_end(ap);
 }
 

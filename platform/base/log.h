@@ -10,13 +10,15 @@ enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
 
 void log_level_set(enum log_level level);
 enum log_level log_level(void);
+/* The program's name, at most 32 letters, which is kept: an error is "NAME: error: ...". Before: "hone". */
+void log_program_set(const char *name);
 /* Begins each line with its priority, <3>, <6> or <7>, as the journal reads it from stderr. */
 void log_journal_set(bool on);
 /* Whether stderr goes to the journal: $JOURNAL_STREAM names its device and inode. */
 bool log_to_journal(void);
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
 void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
-void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always: "hone: error: ..." */
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always */
 /* Columns of the terminal at a descriptor; without one $COLUMNS, else `otherwise`. */
 int log_columns(int fd, int otherwise);
 /* A live line that overwrites itself on a terminal, cut to the terminal's columns. Off a terminal it prints

@@ -4,17 +4,21 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_LETTERS = 31 };
+enum {
+	MOST_LETTERS = 31,
+	LONG_WORD = 6, /* shorter words are like the beginning of too many names */
+};
 
 static int low(char c)
 {
 	return tolower((unsigned char)c);
 }
 
-int near_distance(const char *a, const char *b)
+typedef int distances[MOST_LETTERS + 1][MOST_LETTERS + 1];
+
+/* d[i][j]: the distance of the first i letters of a and the first j of b. */
+static void fill_distances(const char *a, int la, const char *b, int lb, distances d)
 {
-	int la = (int)strnlen(a, MOST_LETTERS), lb = (int)strnlen(b, MOST_LETTERS);
-	int d[MOST_LETTERS + 1][MOST_LETTERS + 1];
 	for (int i = 0; i <= la; i++)
 		for (int j = 0; j <= lb; j++) {
 			int best = i + j;
@@ -28,7 +32,25 @@ int near_distance(const char *a, const char *b)
 				best = d[i - 2][j - 2] + 1;
 			d[i][j] = best;
 		}
+}
+
+int near_distance(const char *a, const char *b)
+{
+	int la = (int)strnlen(a, MOST_LETTERS), lb = (int)strnlen(b, MOST_LETTERS);
+	distances d;
+	fill_distances(a, la, b, lb, d);
 	return d[la][lb];
+}
+
+/* The distance of the word and the beginning of the name that is most like it. */
+static int distance_of_beginning(const char *word, const char *name)
+{
+	int lw = (int)strnlen(word, MOST_LETTERS), ln = (int)strnlen(name, MOST_LETTERS), least = lw;
+	distances d;
+	fill_distances(word, lw, name, ln, d);
+	for (int j = 0; j <= ln; j++)
+		least = d[lw][j] < least ? d[lw][j] : least;
+	return least;
 }
 
 void near_begin(struct near *n, const char *word)
@@ -43,6 +65,8 @@ void near_add(struct near *n, const char *name)
 	bool begins = len > 1 && !strncasecmp(n->word, name, len);
 	if (d > 1 && begins)
 		d = 1;
+	if (len >= LONG_WORD && distance_of_beginning(n->word, name) + 1 < d)
+		d = distance_of_beginning(n->word, name) + 1;
 	if (d < n->least || (d == n->least && begins && !n->begins)) {
 		n->least = d;
 		n->best = name;

@@ -60,9 +60,9 @@ Libs: -L\${libdir} -lhone
 Libs.private: -lprotobuf-c -lzstd -lpthread -lm -ldl
 END
 # So that programs find the library: a user who is not root, or who installs for another system, does it there.
-if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
+if [ -z "$dest" ] && ! sh tools/build/units.sh --private "$dest" "$prefix" && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
 conf=
-[ ! -e "$dest/etc/hone/honed.conf" ] || conf="; and $dest/etc/hone/honed.conf"
+sh tools/build/units.sh --private "$dest" "$prefix" || [ ! -e "$dest/etc/hone/honed.conf" ] || conf="; and $dest/etc/hone/honed.conf"
 echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion$words$conf"

@@ -1,8 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The systemd units. `units.sh BUILD` checks them: `systemd-analyze verify` says nothing, and each service's exposure is within
-# its limit. `units.sh --install DESTDIR PREFIX` puts them where they belong, with honed.conf where there is none.
+# its limit. `units.sh --install DESTDIR PREFIX` puts them where they belong, with honed.conf where there is none, and
+# `units.sh --private DESTDIR PREFIX` succeeds if that is a folder of the user's own.
 units=configs/systemd
+
+# A folder of the user's own: an installation there leaves /etc and the system's list of libraries alone.
+is_private() { # DESTDIR PREFIX
+	[ -z "$1" ] || return 1
+	case $2 in /usr | /usr/local | /opt | /opt/*) return 1 ;; esac
+}
 
 install_units() { # DESTDIR PREFIX
 	root=$1$2
@@ -14,7 +21,9 @@ install_units() { # DESTDIR PREFIX
 	install -m 644 $units/sysusers.conf "$root/lib/sysusers.d/hone.conf"
 	install -m 644 $units/tmpfiles.conf "$root/lib/tmpfiles.d/hone.conf"
 	install -m 644 configs/honed.conf $units/hone-worker-gpu.conf "$root/share/doc/hone/examples"
-	if [ ! -e "$1/etc/hone/honed.conf" ]; then
+	if is_private "$1" "$2"; then
+		echo "nothing outside of $2 was written: its honed takes --config FILE (an example is in $root/share/doc/hone/examples)"
+	elif [ ! -e "$1/etc/hone/honed.conf" ]; then
 		install -D -m 644 configs/honed.conf "$1/etc/hone/honed.conf" 2>/dev/null ||
 			echo "no $1/etc/hone/honed.conf (not permitted): an example is in $root/share/doc/hone/examples"
 	fi
@@ -40,6 +49,7 @@ check_install() {
 	echo '#mine' >"$d/root/etc/hone/honed.conf"
 	install_units "$d/root" /opt/x >/dev/null
 	check "install overwrites honed.conf" "$(grep -vx '#mine' "$d/root/etc/hone/honed.conf")"
+	check "an installation below a user's folder writes into /etc" "$(install_units "" "$d/home" | grep -v '^nothing outside of')"
 	check "installed units do not follow PREFIX" "$(grep -rn /usr/local "$d/root/opt/x/lib"; grep -q '^ExecStart=/opt/x/bin/honed' \
 		"$d/root/opt/x/lib/systemd/system/honed.service" || echo "ExecStart of honed.service")"
 }
@@ -73,10 +83,14 @@ check_units() { # BUILD
 	exposure "$d/units/hone-worker@.service" 17
 }
 
-if [ "$1" = --install ]; then
+case $1 in
+--install)
 	install_units "$2" "$3"
-	exit
-fi
+	exit ;;
+--private)
+	is_private "$2" "$3"
+	exit ;;
+esac
 check_units "$1"
 echo "$good passed, $bad failed, $skipped skipped"
 [ $bad = 0 ]

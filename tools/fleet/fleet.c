@@ -83,7 +83,7 @@ void fleet_say(struct fleet_reply *r, int status, const char *fmt, ...)
 
 void fleet_say_fault(struct fleet_reply *r, int rc)
 {
-	log_error("hone-fleet: %s", err_text());
+	log_error("%s", err_text());
 	bool later = rc == E_BUSY || rc == E_IO || rc == E_TIMEOUT;
 	fleet_say(r, later ? 503 : 500, "the server cannot do this%s",
 		  later ? " now; try again later" : "; its log says why");
@@ -327,7 +327,7 @@ void fleet_close(struct fleet *f)
 	if (!f)
 		return;
 	if (f->conn && fleet_conn(f) && fleet_flush(f) < 0)
-		log_error("hone-fleet: %s", err_text());
+		log_error("%s", err_text());
 	for (int i = 0; f->conn && i <= f->c.threads; i++)
 		db_close(f->conn[i]);
 	free(f->conn);

@@ -45,7 +45,7 @@ static void say_limit(struct coming *in, struct db_conn *c, bool all, struct fle
 	}
 	fleet_say(r, 429, "%s", why);
 	if (first) {
-		log_error("hone-fleet: board %s has reached its limit of today: %s", id, why);
+		log_error("board %s has reached its limit of today: %s", id, why);
 		fleet_refused(in->f, COUNT_LIMIT, in->q, id, why);
 	} else {
 		fleet_count(in->f, COUNT_LIMIT, 1);
@@ -111,8 +111,8 @@ static bool read_batch(struct coming *in, struct db_conn *c, struct arena *a, st
 {
 	int rc = batch_parse(in->doc.payload.p, in->doc.payload.n, a, &in->batch);
 	if (rc >= 0 && strcmp(in->batch.board, in->board.id) != 0)
-		rc = fail(E_CORRUPT, "the batch names board %s, but another board signed it",
-			  in->batch.board);
+		rc =
+		    fail(E_CORRUPT, "the batch names board %s, but another board signed it", in->batch.board);
 	if (rc == E_NOMEM) {
 		fleet_say_fault(r, rc);
 	} else if (rc < 0) {

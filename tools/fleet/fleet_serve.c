@@ -47,7 +47,7 @@ static void many_files(void)
 static void tell(const char *what, int rc, int *last)
 {
 	if (rc < 0 && rc != *last)
-		log_error("hone-fleet: %s: %s", what, err_text());
+		log_error("%s: %s", what, err_text());
 	else if (rc >= 0 && *last < 0)
 		log_info("hone-fleet: %s: works again", what);
 	*last = rc < 0 ? rc : 0;
@@ -156,11 +156,10 @@ static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
 	log_info("hone-fleet: listens on %s, database %.*s, publishes to %s; boards have server = %s/v1",
 		 fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
 	if (fleet_http_exposed(h))
-		log_info(
-		    "hone-fleet: warning: %s is open to the network without a certificate: anybody on "
-		    "the way can read and change tokens and records; set cert and key (`hone-fleet init "
-		    "--host` makes them), or listen on 127.0.0.1 behind nginx",
-		    fleet_http_url(h));
+		log_info("hone-fleet: warning: %s is open to the network without a certificate: anybody on "
+			 "the way can read and change tokens and records; set cert and key (`hone-fleet init "
+			 "--host` makes them), or listen on 127.0.0.1 behind nginx",
+			 fleet_http_url(h));
 }
 
 static int run_with(const struct fleet_conf *c)

@@ -223,7 +223,7 @@ static int tell_left(struct class_snapshots *s, enum channel c, const struct lin
 	snprintf(why, sizeof why,
 		 "class %s: blobs of channel %s have no room for %d records, the first of them %s", s->cls,
 		 channel_names[c], left, key);
-	log_error("hone-fleet: board %s: %s; they are left out", board, why);
+	log_error("board %s: %s; they are left out", board, why);
 	fleet_refused(s->r->f, COUNT_ROOM, NULL, board, why);
 	return rc < 0 ? rc : left;
 }

@@ -29,10 +29,22 @@ static int open_database(struct work *w)
 	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
 }
 
+static bool database_is_missing(const struct work *w)
+{
+	const char *db = w->conf.db;
+	return !strstr(db, "://") && *db != ':' && !file_exists(db);
+}
+
 static int begin(const struct args *args, struct work *w)
 {
 	int rc = fleet_conf_of(args, &w->conf, &w->a);
-	return rc < 0 ? rc : open_database(w);
+	if (rc < 0)
+		return rc;
+	bool is_new = database_is_missing(w);
+	rc = open_database(w);
+	if (rc >= 0 && is_new)
+		log_info("hone-fleet: made the database %s, which hone-fleet serve has to use", w->conf.db);
+	return rc;
 }
 
 /* For commands that need a database that exists: opening a mistyped file would make an empty one. */
@@ -42,7 +54,7 @@ static int begin_existing(const struct args *args, struct work *w)
 	const char *db = w->conf.db;
 	if (rc < 0)
 		return rc;
-	if (!strstr(db, "://") && *db != ':' && !file_exists(db))
+	if (database_is_missing(w))
 		return fail(
 		    E_NOTFOUND,
 		    "there is no database %s; hone-fleet serve --db %s creates it, or give the one that "
@@ -212,21 +224,56 @@ const struct cmd fleet_cmd_boards = {
     .name = "boards",
 };
 
+/* Finds a board by its id or its name. */
+
+struct wanted {
+	const char *name;
+	int n; /* boards of that name */
+	char id[KEY_ID_HEX + 1];
+};
+
+static int compare_name(void *ctx, const struct store_board *b)
+{
+	struct wanted *w = ctx;
+	if (strcmp(b->name, w->name) == 0 && w->n++ == 0)
+		snprintf(w->id, sizeof w->id, "%s", b->id);
+	return E_OK;
+}
+
+static int find_board(struct work *w, const char *word, char id[KEY_ID_HEX + 1])
+{
+	struct key key;
+	struct wanted wanted = {.name = word};
+	if (key_parse(word, &key) >= 0) {
+		key_text(key, id);
+		return E_OK;
+	}
+	int rc = store_boards(w->c, compare_name, &wanted);
+	if (rc < 0)
+		return rc;
+	if (wanted.n > 1)
+		return fail(E_USAGE,
+			    "%d boards are called '%s': give the id of one, as `hone-fleet boards` shows",
+			    wanted.n, word);
+	if (!wanted.n)
+		return fail(E_NOTFOUND, "no board is called '%.80s'; `hone-fleet boards` shows names and ids",
+			    word);
+	memcpy(id, wanted.id, sizeof wanted.id);
+	return E_OK;
+}
+
 /* Renaming: boards keep the name with which they joined. */
 
 static int rename_one(const struct args *args, struct work *w)
 {
-	struct key id;
-	char text[33];
+	char text[KEY_ID_HEX + 1];
 	const char *name = args->pos[1];
-	if (key_parse(args->pos[0], &id) < 0)
-		return fail(E_USAGE, "'%s' is not an id: 32 hex digits, as `hone-fleet boards` shows",
-			    args->pos[0]);
 	if (!sync_name_good(name))
 		return fail(E_USAGE,
 			    "'%.80s' cannot name a board: use 1 to 63 letters, digits, '-', '.', '_'", name);
-	key_text(id, text);
-	int rc = store_rename(w->c, text, name);
+	int rc = find_board(w, args->pos[0], text);
+	if (rc >= 0)
+		rc = store_rename(w->c, text, name);
 	if (rc >= 0)
 		rc = note(w, "board renamed %s: %s", text, name);
 	if (rc >= 0)
@@ -245,11 +292,11 @@ static int run_rename(const struct args *args)
 }
 
 const struct cmd fleet_cmd_rename = {
-    .usage = "ID NAME",
+    .usage = "BOARD NAME",
     .summary = "give a board another name",
     .details =
 	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
-	"beside the board's id.",
+	"beside the board's id. BOARD is its id, or its present name if no other board has it.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = db_opts,
@@ -261,18 +308,20 @@ const struct cmd fleet_cmd_rename = {
 
 static int revoke_one(const struct args *args, struct work *w)
 {
-	struct key id;
-	char text[33];
+	struct key key;
+	char text[KEY_ID_HEX + 1] = "";
 	const bool record = arg_flag(args, "record"), undo = arg_flag(args, "undo");
 	const char *why = arg_str(args, "why", "");
-	if (key_parse(args->pos[0], &id) < 0)
-		return fail(E_USAGE, "'%s' is not an id: 32 hex digits, as `hone-fleet boards` shows",
-			    args->pos[0]);
+	if (record && key_parse(args->pos[0], &key) < 0)
+		return fail(E_USAGE, "'%s' is not a record's id: 32 hex digits", args->pos[0]);
 	if (!undo && !*why)
 		return fail(E_USAGE, "missing option --why TEXT: the log and the page show the reason");
-	key_text(id, text);
-	int rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
-			: store_revoke(w->c, text, undo ? NULL : why, time(NULL));
+	int rc = record ? E_OK : find_board(w, args->pos[0], text);
+	if (record)
+		key_text(key, text);
+	if (rc >= 0)
+		rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
+			    : store_revoke(w->c, text, undo ? NULL : why, time(NULL));
 	if (rc >= 0)
 		rc = note(w, "%s%s %s: %s", record ? "record" : "board",
 			  undo ? " no longer revoked" : " revoked", text, why);
@@ -294,7 +343,7 @@ static int run_revoke(const struct args *args)
 
 static const struct opt revoke_opts[] = {
     {"why", OPT_STR, "TEXT", "reason, for the page and the log"},
-    {"record", OPT_FLAG, NULL, "ID is a record, not a board"},
+    {"record", OPT_FLAG, NULL, "BOARD is the id of a record"},
     {"undo", OPT_FLAG, NULL, "take a revocation back"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
@@ -302,10 +351,10 @@ static const struct opt revoke_opts[] = {
 };
 
 const struct cmd fleet_cmd_revoke = {
-    .usage = "ID --why TEXT | ID --undo",
+    .usage = "BOARD --why TEXT | BOARD --undo",
     .summary = "revoke a board or a record, or take that back",
     .details = "The server refuses what a revoked board sends, and no longer counts what it sent before. "
-	       "Boards do not use a revoked record.",
+	       "Boards do not use a revoked record. BOARD is an id, or a name that only one board has.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = revoke_opts,

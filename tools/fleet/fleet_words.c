@@ -322,12 +322,12 @@ static int show(struct class_words *s, struct db_conn *c, const struct agreed *g
 	char *line = rc >= 0 && f.nmost >= (quorum > 1 ? quorum : 1) ? line_publish(&said, f.most) : NULL;
 	key_text(g->cand, cand);
 	if (rc >= 0 && f.nmost < f.boards)
-		log_error("hone-fleet: class %s: record %s: %d boards say one text and %d say others; revoke "
+		log_error("class %s: record %s: %d boards say one text and %d say others; revoke "
 			  "the boards that "
 			  "lie",
 			  s->cls, cand, f.nmost, f.boards - f.nmost);
 	if (rc >= 0 && !line)
-		log_error("hone-fleet: class %s: record %s is left out: it cannot be read, or too few boards "
+		log_error("class %s: record %s is left out: it cannot be read, or too few boards "
 			  "say it in the "
 			  "same text",
 			  s->cls, cand);
@@ -428,7 +428,7 @@ static void tell_left(const struct class_words *s)
 			 "class %s has no room for %" PRId64 " more record%s of this board (%" PRId64
 			 " bytes)",
 			 s->cls, x->left, plural_s(x->left), x->left_bytes);
-		log_error("hone-fleet: board %s: %s: they are left out; revoke it if they are nonsense",
+		log_error("board %s: %s: they are left out; revoke it if they are nonsense",
 			  s->r->board[i].id, why);
 		fleet_refused(s->r->f, COUNT_ROOM, NULL, s->r->board[i].id, why);
 	}

@@ -141,7 +141,11 @@ void arg_again(const struct args *a, const char *name, const struct cmd *to, str
 	int n = !list ? 1 : to && own_opts(to)[at].kind != OPT_LIST ? 1 : v->n;
 	for (int i = 0; i < n; i++) {
 		const char *word = list ? v->list[i] : v->s;
-		buf_printf(out, word && (joined || *word == '-') ? " --%s=" : word ? " --%s " : " --%s", name);
+		buf_printf(out,
+			   word && (joined || *word == '-') ? " --%s="
+			   : word                           ? " --%s "
+							    : " --%s",
+			   name);
 		if (word)
 			shell_word(out, word);
 	}
@@ -426,6 +430,7 @@ static int finish(struct parse *p, int status)
 int program_main(const struct program *program, int argc, char **argv)
 {
 	struct parse p = {.program = program, .argc = argc, .argv = argv, .args.program = program};
+	log_program_set(program->name);
 	return finish(&p, dispatch(&p));
 }
 

@@ -381,7 +381,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		shown_us += r.us;
 		most = r.peak_pct > most ? r.peak_pct : most;
 		roof_cell(&notes, &r.roof, r.roofline_pct, share);
-		table_cell(&t, "%.1f", r.us);
+		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
 		table_cell(&t, "%.1f", r.gflops);
 		table_cell(&t, "%.0f %%", r.peak_pct);
@@ -408,6 +408,19 @@ static void print_certainty(const struct bench *b, const struct interval *median
 	printf("  95 %% CI of the median %.3f to %.3f ms%s%s\n", median->low / 1e6, median->high / 1e6,
 	       why.n ? "; disturbed: " : "", buf_str(&why));
 	buf_free(&why);
+}
+
+/* Whether tuning would find nothing that is new to the cache. */
+static bool all_tuned(const struct ready *r)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(r->plan, &k), tuned = 0;
+	for (int i = 0; i < n; i++) {
+		tuned += k[i].origin == FROM_CACHE;
+		if (k[i].origin == FROM_FALLBACK)
+			return false;
+	}
+	return tuned > 0;
 }
 
 static void report(struct bench *b, const struct faster *faster)
@@ -445,7 +458,10 @@ static void report(struct bench *b, const struct faster *faster)
 	const struct ready *first = &b->variant[0].ready;
 	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;
-	next_hone(b->args, "tune", first->model.path, " --budget 20s");
+	if (all_tuned(first))
+		next_hone(b->args, "explain", first->model.path, "");
+	else
+		next_hone(b->args, "tune", first->model.path, " --budget 20s");
 }
 
 /* Opens every model with every cache and every kind of kernels. */

@@ -285,8 +285,8 @@ static void why_row(struct table *t, const struct explain *e, int number, const 
 	table_cell(t, "%d", number);
 	table_cell(t, "%s", w->label);
 	table_cell(t, "%d", w->task->uses);
-	table_cell(t, default_ns > 0 ? "%.1f" : "-", default_ns / 1e3);
-	table_cell(t, ns > 0 ? "%.1f" : "-", ns / 1e3);
+	table_us(t, "", default_ns);
+	table_us(t, "", ns);
 	table_cell(t, "%s", share);
 	table_cell(t, "%s", w->roof.memory_bound ? "memory" : "arithmetic");
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");

@@ -208,8 +208,7 @@ static bool only_alone(const struct tune_kernel *k)
 
 static void time_cell(struct table *t, const struct tune_kernel *k)
 {
-	int64_t ns = only_alone(k) ? k->alone_ns : k->after_ns;
-	table_cell(t, ns <= 0 ? "-" : only_alone(k) ? "~%.1f" : "%.1f", (double)ns / 1e3);
+	table_us(t, only_alone(k) ? "~" : "", (double)(only_alone(k) ? k->alone_ns : k->after_ns));
 }
 
 /* How much longer a kernel takes in the network than alone, or the other way round. */
@@ -223,8 +222,9 @@ static double apart(const struct tune_kernel *k)
  * shows. */
 static void quantity_notes(const struct tune_report *r)
 {
-	int alone = 0, differ = 0, most = 0;
+	int alone = 0, differ = 0, most = 0, regrouped = 0;
 	for (int i = 0; i < r->nkernels; i++) {
+		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
 		alone += only_alone(&r->kernel[i]);
 		differ += apart(&r->kernel[i]) > APART && r->kernel[i].alone_ns >= NS_PER_US;
 		most = apart(&r->kernel[i]) > apart(&r->kernel[most]) ? i : most;
@@ -232,6 +232,8 @@ static void quantity_notes(const struct tune_report *r)
 	if (alone)
 		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
 		       "it is not compared with \"before us\"\n");
+	if (regrouped)
+		printf("-: before this box, other kernels did this part of the network\n");
 	if (differ)
 		printf(
 		    "us: time in the network. Alone, %d kernel%s took a time that differs by over %.0f %%, "
@@ -264,7 +266,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		roof_cell(&notes, &roof, 100 * k->roofline, share);
 		shares |= k->roofline > 0;
 		bool both = compares(k);
-		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
+		table_us(&t, "", (double)k->before_ns);
 		time_cell(&t, k);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, "%s", share);

@@ -160,18 +160,18 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
-	static const char *const head[] = {"us",  "of default's time", "model us", "draft us",
-					   "box", "at s",       "by",       "candidate"};
+	static const char *const head[] = {"us", "of default's time", "model us", "draft us", "box", "at s",
+					   "by", "candidate"};
 	struct table t = {.align = "rrrrrrll", .drop = "00214300"};
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
 	for (int i = 0; i < s->nbest; i++) {
 		const struct trials_entry *e = &l->entry[s->best[i]];
 		bool serves = !strcmp(e->t.cand, chosen);
-		table_cell(&t, "%.1f", (double)e->t.ns / 1e3);
+		table_us(&t, "", (double)e->t.ns);
 		table_cell(&t, "%.0f %%", 100 * trials_ratio(e));
-		table_cell(&t, "%.1f", (double)e->t.guess_ns / 1e3);
-		table_cell(&t, "%.1f", (double)e->t.draft_ns / 1e3);
+		table_us(&t, "", (double)e->t.guess_ns);
+		table_us(&t, "", (double)e->t.draft_ns);
 		table_cell(&t, "%d", e->box);
 		table_cell(&t, "%.1f", (double)e->t.at_ns / 1e9);
 		table_cell(&t, "%s%s", tried_by_name(e->t.by),
@@ -193,6 +193,20 @@ static void belief(const char *who, double rank, double error)
 		       100 * error);
 }
 
+/* Says why candidates that seem faster than the chosen one were not chosen. */
+static void seems_faster_words(const struct trials *l, const struct trials_sum *s, const char *chosen)
+{
+	int lost = 0, above = 0;
+	while (above < s->nbest && strcmp(l->entry[s->best[above]].t.cand, chosen) != 0)
+		lost += l->entry[s->best[above++]].t.lost;
+	if (!above || above == s->nbest)
+		return;
+	printf("           above the chosen one, by a few runs each: %d lost a race; %d could not be shown "
+	       "to be "
+	       "faster, or %s slower inside the network\n",
+	       lost, above - lost, above - lost == 1 ? "was" : "were");
+}
+
 static void steps_words(const struct trials_sum *s)
 {
 	printf("  search   by times of a few runs each; races decide:");
@@ -212,6 +226,7 @@ void explain_log_words(const struct trials *l, const struct payback *p, const ch
 	counts_words(l, &s);
 	if (s.nbest) {
 		best_table(l, &s, chosen);
+		seems_faster_words(l, &s, chosen);
 		steps_words(&s);
 	}
 	belief("draft", s.draft_rank, s.draft_error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C in commands that measure: the first signal makes them end early, print what was measured so far, and
- * exit with status 130 after SIGINT. A second signal of the same kind kills the process. SIGTERM, with which
- * a service manager ends a process, does not change the status. */
+ * exit with status 130 after SIGINT. A second signal of the same kind that comes half a second later or more
+ * kills the process. SIGTERM, with which a service manager ends a process, does not change the status. */
 #ifndef TOOLS_INTERRUPT_H
 #define TOOLS_INTERRUPT_H
 

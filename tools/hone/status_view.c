@@ -121,7 +121,7 @@ static void gate_line(const json_t *g)
 		return;
 	buf_printf(&b, "%s", daemon_flag(g, "open") ? "open" : "closed");
 	const char *why = daemon_text(g, "why", ""), *text = daemon_text(g, "text", "");
-	if (*why && strcmp(why, "open"))
+	if (*why && strcmp(why, "open") && strncmp(text, why, strlen(why)) != 0)
 		buf_printf(&b, " (%s)", why);
 	if (*text)
 		buf_printf(&b, ": %s", text);

@@ -37,6 +37,14 @@ void table_cell(struct table *t, const char *fmt, ...)
 	add(t, arena_strdup(&t->arena, text));
 }
 
+void table_us(struct table *t, const char *lead, double ns)
+{
+	if (ns > 0)
+		table_cell(t, ns < 10e3 ? "%s%.2f" : "%s%.1f", lead, ns / 1e3);
+	else
+		table_cell(t, "-");
+}
+
 int table_columns(void)
 {
 	return log_columns(STDOUT_FILENO, 0);

@@ -23,6 +23,8 @@ struct table {
 };
 
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A time in microseconds, with two decimals below 10; "-" if it is not above 0. `lead` goes before it. */
+void table_us(struct table *t, const char *lead, double ns);
 /* Prints the table. The first row is the header, bold if color. */
 void table_print(struct table *t, bool color);
 /* Columns of the terminal on standard output; off a terminal $COLUMNS, else 0: no limit. */

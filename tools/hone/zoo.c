@@ -28,8 +28,8 @@ static int zoo_unknown(const char *name)
 		near_add(&near, n->name);
 	}
 	if (near.best)
-		return fail(E_NOTFOUND, "unknown network '%s'; did you mean '%s'?", name, near.best);
-	return fail(E_NOTFOUND, "unknown network '%s'; the zoo has%s", name, names);
+		return fail(E_USAGE, "unknown network '%s'; did you mean '%s'?", name, near.best);
+	return fail(E_USAGE, "unknown network '%s'; the zoo has%s", name, names);
 }
 
 /* Makes a graph that lies in its own arena. */

@@ -46,7 +46,7 @@ struct zoo_net {
 };
 
 extern const struct zoo_net zoo_nets[]; /* ends with name NULL */
-/* E_NOTFOUND: the message lists the names. */
+/* E_USAGE: the message suggests a name, or lists them. */
 int zoo_find(const char *name, const struct zoo_net **out) MUST_CHECK;
 /* As zoo_find. Shapes are inferred. */
 int zoo_make(const char *name, uint64_t seed, struct graph **out) MUST_CHECK;

@@ -39,6 +39,9 @@ static const struct {
      "export ONNX"},
     {BYTES("\x0a\x20\x0a\x05input\x12\x0bPlaceholder\x2a\x01\x01"), "a frozen TensorFlow graph;",
      "--graphdef FILE"},
+    {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "a PNG image;", "hone run MODEL --input FILE"},
+    {BYTES("\xff\xd8\xff\xe0\0\x10JFIF"), "a JPEG image;", "hone run MODEL --input FILE"},
+    {BYTES("\x93NUMPY\1\0v\0{'descr'"), "a NumPy array;", "hone run MODEL --input FILE"},
     {BYTES("name: \"m\"\nlayer {\n  name: \"c\"\n  bottom: \"x\"\n"), "a Caffe model's text;", "export ONNX"},
 };
 enum { FILES = sizeof files / sizeof *files };

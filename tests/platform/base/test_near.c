@@ -23,6 +23,8 @@ TEST(the_nearest_name)
 	CHECK(!strcmp(nearest("tun", (const char *const[]){"run", "tune", NULL}), "tune"));
 	CHECK(!strcmp(nearest("tun", (const char *const[]){"tune", "run", NULL}), "tune"));
 	CHECK(!strcmp(nearest("run", (const char *const[]){"runner", "Run", NULL}), "Run"));
+	CHECK(!strcmp(nearest("mobilnet", names), "mobilenet_v2")); /* a long word, like its beginning */
+	CHECK(!*nearest("mbnlt", names));
 	CHECK(!*nearest("qwertyuiop", names));
 	CHECK(!*nearest("xy", names));
 	CHECK(!*nearest("", names));

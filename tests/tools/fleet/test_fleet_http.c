@@ -141,6 +141,17 @@ TEST(boards_have_names)
 	CHECK(json_is_string(json_object_get(b, "name")) &&
 	      !strcmp(json_string_value(json_object_get(b, "name")), "arm-3.lab"));
 	json_decref(j);
+	CHECK(try_command("rename arm-3.lab arm-4")); /* by name */
+	CHECK(strstr(command("boards --json"), "\"arm-4\""));
+	CHECK(!try_command("rename arm-3.lab arm-5"));
+	CHECK(join(&s, keys(3)->private[1]) == 200 && try_command("rename robot arm-4"));
+	CHECK(!try_command("rename arm-4 arm-5")); /* of two boards */
+	CHECK(!try_command("revoke arm-4 --why lost"));
+	CHECK(strstr(command("boards --json"), "\"revoked\": false") ||
+	      strstr(command("boards --json"), "\"revoked\":false"));
+	snprintf(words, sizeof words, "rename %s arm-5", id);
+	CHECK(try_command(words) && try_command("revoke arm-5 --why lost") &&
+	      try_command("revoke arm-5 --undo"));
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 

@@ -38,7 +38,9 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_SAYS(cli_err, "missing argument COMMAND");
 	CHECK_RUN(2, "tun m.onnx");
 	CHECK_SAYS(cli_err, "did you mean 'tune'?");
-	CHECK_RUN(1, "zoo mobilenet");
+	CHECK_RUN(2, "zoo mobilenet");
+	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
+	CHECK_RUN(2, "zoo mobilnet");
 	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
 	CHECK_RUN(2, "zoo mobilenet_v2");
 	CHECK_SAYS(cli_err, "usage: hone zoo mobilenet_v2 -o mobilenet_v2.onnx");
@@ -241,7 +243,7 @@ TEST(zoo_needs_a_place_and_a_name)
 {
 	CHECK_RUN(2, "zoo steering");
 	CHECK_SAYS(cli_err, "hone zoo steering -o steering.onnx");
-	CHECK_RUN(1, "zoo lenet -o %s", in_dir("x.onnx"));
+	CHECK_RUN(2, "zoo lenet -o %s", in_dir("x.onnx"));
 	CHECK_SAYS(cli_err, "hone: error: unknown network 'lenet'; the zoo has");
 	CHECK_RUN(1, "zoo steering -o /nowhere/x.onnx");
 	CHECK_SAYS(cli_err, "/nowhere/x.onnx");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: data on standard output and words on standard error; -q; Next: lines that can be pasted;
  * Ctrl-C. */
+#include "platform/base/clock.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
+#include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
 
 static char cache[256], model[256]; /* a cache with one kernel, and a model */
@@ -149,7 +151,8 @@ TEST(words_for_a_shell)
 	shell_word(&b, far);
 	CHECK(b.n > sizeof far); /* quoted, in pieces */
 	buf_free(&b);
-	for (int at = 230; at < 270; at++) { /* a character of two bytes at each place where a piece may end */
+	for (int at = 230; at < 270;
+	     at++) { /* a character of two bytes at each place where a piece may end */
 		memset(far, 'x', 300);
 		snprintf(far + at, sizeof far - (size_t)at, "\xc3\xbc end");
 		check_word(far);
@@ -278,6 +281,25 @@ TEST(interrupted_verify_and_doctor)
 	int status = hone("doctor --json --cache %s", in_dir("none"));
 	CHECK(status == 0 || status == 1);
 	CHECK(!stopped());
+}
+
+/* One press of Ctrl-C that arrives twice counts once; a later one kills. */
+TEST(a_second_press_kills)
+{
+	int status;
+	pid_t pid = fork();
+	if (pid == 0) {
+		interrupt_catch();
+		raise(SIGINT);
+		raise(SIGINT);
+		raise(SIGTERM); /* another kind of signal is a first one */
+		if (!interrupted() || interrupt_status(0) != INTERRUPT_STATUS)
+			_exit(1);
+		clock_real.sleep(&clock_real, 700 * NS_PER_MS);
+		raise(SIGINT);
+		_exit(2);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 }
 
 TEST_MAIN

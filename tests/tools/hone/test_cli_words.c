@@ -198,7 +198,7 @@ TEST(misspelt_words_have_a_suggestion)
 	CHECK_SAYS(cli_err, "did you mean 'tune'?");
 	CHECK_RUN(2, "tune %s --buget 3s", model);
 	CHECK_SAYS(cli_err, "did you mean --budget?");
-	CHECK_RUN(1, "zoo mobilenetv2 -o %s", in_dir("m.onnx"));
+	CHECK_RUN(2, "zoo mobilenetv2 -o %s", in_dir("m.onnx"));
 	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
 	CHECK_RUN(2, "tune %s --strategy aneal --cache %s", model, in_dir("cache"));
 	CHECK_SAYS(cli_err, "did you mean 'anneal'? Choose one of:");
@@ -272,6 +272,10 @@ TEST(inspect_for_people)
 	CHECK_RUN(2, "inspect %s --shape x=1x3x8", model);
 	CHECK_SAYS(cli_err, "has rank 3");
 	CHECK(!cli_out[0]);
+	CHECK_RUN(2, "inspect %s --shape x=1x3x0x8", model);
+	CHECK_SAYS(cli_err, "a size is at least 1");
+	CHECK_RUN(2, "inspect %s --shape h=0 --shape w=8", model);
+	CHECK_SAYS(cli_err, "h=0: a size is at least 1");
 	CHECK_RUN(1, "inspect /nowhere/m.onnx");
 	CHECK_SAYS(cli_err, "/nowhere/m.onnx");
 }

@@ -156,7 +156,7 @@ TEST(equal_seeds_equal_bytes)
 TEST(unknown_name_lists_the_known)
 {
 	struct graph *g;
-	CHECK_FAILS(zoo_make("lenet", 1, &g), E_NOTFOUND, "mobilenet_v2");
+	CHECK_FAILS(zoo_make("lenet", 1, &g), E_USAGE, "mobilenet_v2");
 }
 
 TEST_MAIN
