@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/graph/dense8.h"
+#include "kernels/graph/dense8_vnni.h"
 #include "platform/machine/target.h"
 
 #include <stdatomic.h>
@@ -52,14 +52,6 @@ size_t dense8_scratch_bytes(int64_t depth)
 	return (size_t)(depth + 2) * SLICE * sizeof(int16_t);
 }
 
-int32_t dense8_total(const int8_t *a, int64_t n)
-{
-	uint32_t sum = 0;
-	for (int64_t i = 0; i < n; i++)
-		sum += (uint32_t)(int32_t)a[i];
-	return (int32_t)sum;
-}
-
 /* ---- packing ---- */
 
 /* The next `n` rows of a panel as rows of W bytes; rows past the depth are zero. */
@@ -84,41 +76,18 @@ static void pack_pair(const uint8_t *restrict r0, const uint8_t *restrict r1, ui
 	}
 }
 
-#if defined(__x86_64__)
-
-static void pack_quad(const uint8_t *const r[4], uint8_t flip, uint8_t *to)
-{
-	__m128i f = _mm_set1_epi8((char)flip);
-	for (int x = 0; x < W; x += 16, to += 64) {
-		__m128i v[4];
-		for (int j = 0; j < 4; j++)
-			v[j] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(r[j] + x)), f);
-		__m128i lo01 = _mm_unpacklo_epi8(v[0], v[1]), hi01 = _mm_unpackhi_epi8(v[0], v[1]);
-		__m128i lo23 = _mm_unpacklo_epi8(v[2], v[3]), hi23 = _mm_unpackhi_epi8(v[2], v[3]);
-		_mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi16(lo01, lo23));
-		_mm_storeu_si128((__m128i *)(to + 16), _mm_unpackhi_epi16(lo01, lo23));
-		_mm_storeu_si128((__m128i *)(to + 32), _mm_unpacklo_epi16(hi01, hi23));
-		_mm_storeu_si128((__m128i *)(to + 48), _mm_unpackhi_epi16(hi01, hi23));
-	}
-}
-
-#endif
-
 void dense8_pack(enum dense8_isa isa, int64_t depth, const uint8_t *b, const int64_t *offset, int width,
 		 uint8_t flip, void *panel)
 {
 	uint8_t room[4][W] = {{0}};
-	(void)isa;
-#if defined(__x86_64__)
 	for (int64_t t = 0; isa == DENSE8_VNNI && t < depth; t += 4) {
 		const uint8_t *r[4];
 		for (int j = 0; j < 4; j++)
 			r[j] = row_at(b, offset, t + j, depth, width, room[j]);
-		pack_quad(r, flip, (uint8_t *)panel + t * W);
+		dense8_vnni->pack(r, dense8_is_wide(width), flip, (uint8_t *)panel + t * W);
 	}
 	if (isa == DENSE8_VNNI)
 		return;
-#endif
 	for (int64_t t = 0; t < depth; t += 2)
 		pack_pair(row_at(b, offset, t, depth, width, room[0]),
 			  row_at(b, offset, t + 1, depth, width, room[1]), flip, (int16_t *)panel + t * W);
@@ -185,74 +154,6 @@ PAIR_TILE(pairs_base, __m128i, 4, _mm_loadu_si128, _mm_storeu_si128, _mm_set1_ep
 PAIR_TILE(pairs_avx2, __m256i, 8, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32,
 	  _mm256_madd_epi16, _mm256_add_epi32, __attribute__((target("avx2"))))
 
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
-
-/* Sums of 16 * vectors columns; rows and vectors are constants where this is used. */
-INLINE VNNI void vnni_tile(int rows, int vectors, int64_t depth, const int8_t *a, const uint8_t *panel,
-			   uint32_t *sum)
-{
-	__m512i c[6][4];
-	int64_t t = 0;
-	UNROLL
-	for (int r = 0; r < rows; r++) {
-		UNROLL
-		for (int x = 0; x < vectors; x++)
-			c[r][x] = _mm512_setzero_si512();
-	}
-	for (; t + 4 <= depth; t += 4) {
-		__m512i b[4];
-		UNROLL
-		for (int x = 0; x < vectors; x++)
-			b[x] = _mm512_loadu_si512(panel + t * W + x * 64);
-		UNROLL
-		for (int r = 0; r < rows; r++) {
-			int32_t four;
-			memcpy(&four, a + r * depth + t, sizeof four);
-			__m512i f = _mm512_set1_epi32(four);
-			UNROLL
-			for (int x = 0; x < vectors; x++)
-				c[r][x] = _mm512_dpbusd_epi32(c[r][x], b[x], f);
-		}
-	}
-	UNROLL
-	for (int r = 0; r < rows; r++) {
-		int32_t rest = 0;
-		for (int64_t j = t; j < depth; j++)
-			rest |= (int32_t)((uint32_t)(uint8_t)a[r * depth + j] << 8 * (j - t));
-		UNROLL
-		for (int x = 0; x < vectors; x++) {
-			if (t < depth)
-				c[r][x] =
-				    _mm512_dpbusd_epi32(c[r][x], _mm512_loadu_si512(panel + t * W + x * 64),
-							_mm512_set1_epi32(rest));
-			_mm512_storeu_si512(sum + r * W + x * 16, c[r][x]);
-		}
-	}
-}
-
-INLINE VNNI void vnni_rows(int vectors, int64_t depth, int rows, const int8_t *a, const uint8_t *panel,
-			   uint32_t *sum)
-{
-	int r = 0;
-	for (; r + 6 <= rows; r += 6)
-		vnni_tile(6, vectors, depth, a + r * depth, panel, sum + r * W);
-	for (; r + 2 <= rows; r += 2)
-		vnni_tile(2, vectors, depth, a + r * depth, panel, sum + r * W);
-	for (; r < rows; r++)
-		vnni_tile(1, vectors, depth, a + r * depth, panel, sum + r * W);
-}
-
-static VNNI void vnni(int64_t depth, int rows, const int8_t *a, const uint8_t *panel, int width,
-		      uint32_t *sum)
-{
-	if (width <= 16)
-		vnni_rows(1, depth, rows, a, panel, sum);
-	else if (width <= 32)
-		vnni_rows(2, depth, rows, a, panel, sum);
-	else
-		vnni_rows(4, depth, rows, a, panel, sum);
-}
-
 #else
 
 static void pairs_base(int64_t pairs, int rows, const int16_t *a, const int16_t *panel, int width,
@@ -275,13 +176,10 @@ static void pairs_base(int64_t pairs, int rows, const int16_t *a, const int16_t 
 void dense8_rows(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, const void *panel, int width,
 		 void *scratch, uint32_t *sum)
 {
-	(void)isa;
-#if defined(__x86_64__)
 	if (isa == DENSE8_VNNI) {
-		vnni(depth, rows, a, panel, width, sum);
+		dense8_vnni->rows(depth, rows, a, panel, width, sum);
 		return;
 	}
-#endif
 	for (int r = 0; r < rows; r += SLICE) {
 		int n = rows - r < SLICE ? rows - r : SLICE;
 		widen_rows(depth, n, a + r * depth, scratch);
@@ -316,6 +214,28 @@ void dense8_rows(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, 
 	}
 #define BEST(name, ...) ((void)isa, name##_base(__VA_ARGS__))
 #endif
+
+INLINE uint32_t total(const int8_t *restrict a, int64_t n)
+{
+	uint32_t sum = 0;
+	for (int64_t i = 0; i < n; i++)
+		sum += (uint32_t)(int32_t)a[i];
+	return sum;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static uint32_t total_avx2(const int8_t *a, int64_t n)
+{
+	return total(a, n);
+}
+#else
+#define total_avx2 total
+#endif
+
+int32_t dense8_total(enum dense8_isa isa, const int8_t *a, int64_t n)
+{
+	return (int32_t)(isa >= DENSE8_AVX2 ? total_avx2(a, n) : total(a, n));
+}
 
 INLINE void correct(const struct dense8_columns *c, uint32_t add, uint32_t factor, uint32_t by,
 		    uint32_t *restrict sum)
@@ -382,6 +302,64 @@ void dense8_requantise_row(enum dense8_isa isa, int64_t n, const uint32_t *sum, 
 	     to.zero, out);
 }
 
+void dense8_rows_to_bytes(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, const void *panel,
+			  int width, void *scratch, uint32_t *sum, const struct dense8_ends *e)
+{
+	uint8_t line[W];
+	if (isa == DENSE8_VNNI && dense8_is_wide(width)) {
+		dense8_vnni->rows_to_bytes(depth, rows, a, panel, e);
+		return;
+	}
+	dense8_rows(isa, depth, rows, a, panel, width, scratch, sum);
+	for (int r = 0; r < rows; r++) {
+		bool whole = e->width == W;
+		uint8_t *to = e->out + r * e->step;
+		dense8_requantise_row(isa, (e->width + 15) / 16 * 16, sum + r * W, e->add[r], e->factor[r],
+				      e->bytes, whole ? to : line);
+		if (!whole)
+			memcpy(to, line, (size_t)e->width);
+	}
+}
+
+/* The sums of W outputs. */
+INLINE void tap_sums(const struct dense8_taps *t, int64_t stride, const uint8_t *restrict x,
+		     uint32_t *restrict sum)
+{
+	memset(sum, 0, W * sizeof *sum);
+	for (int q = 0; q < t->n; q++)
+		for (int j = 0; j < 4; j++) {
+			const uint8_t *from = x + t->at[q] + j;
+			int32_t w = (int8_t)(t->four[q] >> 8 * j);
+			for (int i = 0; i < W; i++)
+				sum[i] += (uint32_t)((uint8_t)(from[i * stride] ^ t->flip) * w);
+		}
+}
+
+INLINE void tap_sums_strided(const struct dense8_taps *t, const uint8_t *restrict x, uint32_t *restrict sum)
+{
+	if (t->stride == 1)
+		tap_sums(t, 1, x, sum);
+	else
+		tap_sums(t, 2, x, sum);
+}
+
+VERSIONS(tap_sums_strided, (const struct dense8_taps *t, const uint8_t *restrict x, uint32_t *restrict sum),
+	 t, x, sum)
+
+void dense8_depthwise(enum dense8_isa isa, const struct dense8_taps *t, const uint8_t *x,
+		      const struct dense8_ends *e, int64_t n)
+{
+	if (isa == DENSE8_VNNI) {
+		dense8_vnni->depthwise(t, x, e, n);
+		return;
+	}
+	for (int64_t i = 0; i < n; i += W) {
+		uint32_t sum[W];
+		BEST(tap_sums_strided, t, x + i * t->stride, sum);
+		dense8_requantise_row(isa, W, sum, e->add[0], e->factor[0], e->bytes, e->out + i);
+	}
+}
+
 INLINE void quantise(int64_t n, const float *restrict x, float scale, float low, float high, int32_t zero,
 		     uint8_t *restrict out)
 {
@@ -443,7 +421,10 @@ VERSIONS(maximum_steps,
 
 void dense8_max(enum dense8_isa isa, int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best)
 {
-	BEST(maximum_steps, n, x, step, flip, best);
+	if (isa == DENSE8_VNNI && step <= 2)
+		dense8_vnni->max(n, x, step, flip, best);
+	else
+		BEST(maximum_steps, n, x, step, flip, best);
 }
 
 void dense8_every(int64_t n, const uint8_t *restrict x, int64_t step, uint8_t *restrict y)

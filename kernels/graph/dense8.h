@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { DENSE8_WIDTH = 64 /* columns of a panel */ };
 
@@ -28,7 +29,20 @@ void dense8_pack(enum dense8_isa isa, int64_t depth, const uint8_t *b, const int
 void dense8_rows(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, const void *panel, int width,
 		 void *scratch, uint32_t *sum);
 /* The sum of a row of bytes. */
-int32_t dense8_total(const int8_t *a, int64_t n);
+int32_t dense8_total(enum dense8_isa isa, const int8_t *a, int64_t n);
+/* Copies n bytes, of few of which a function call would cost more than the copy. */
+static inline void dense8_copy(uint8_t *restrict to, const uint8_t *restrict from, int64_t n)
+{
+	int64_t i = 0;
+	for (; i + 16 <= n; i += 16)
+		memcpy(to + i, from + i, 16);
+	if (n >= 16) {
+		memcpy(to + n - 16, from + n - 16, 16);
+		return;
+	}
+	for (; i < n; i++)
+		to[i] = from[i];
+}
 
 /* sum[x] += add + column[x] + factor * zero[x] - by * total[x]: what zero points and bias add to the sums of
  * a row. */
@@ -38,9 +52,10 @@ struct dense8_columns {
 void dense8_correct(enum dense8_isa isa, const struct dense8_columns *c, uint32_t add, uint32_t factor,
 		    uint32_t by, uint32_t *sum);
 
-/* The bytes of an output: limits and zero point; limits of s8 are negative. */
+/* The bytes of an output: limits and zero point, within its type. */
 struct dense8_bytes {
 	int32_t low, high, zero;
+	bool sign; /* s8 */
 };
 /* The contract of every quantised product, ONNX Runtime's fused formula in binary32:
  *   factor = x_scale * w_scale / y_scale, each operation rounded
@@ -56,6 +71,31 @@ void dense8_requantise(enum dense8_isa isa, int64_t n, const uint32_t *sum, cons
 /* The same for sums that all lack `add` and have one factor. */
 void dense8_requantise_row(enum dense8_isa isa, int64_t n, const uint32_t *sum, uint32_t add, float factor,
 			   struct dense8_bytes to, uint8_t *out);
+/* Where rows of sums go as bytes: (sum + add[r]) * factor[r], rounded as dense8_requantise does, to
+ * DENSE8_WIDTH bytes at out + r * step, of which those behind the columns become anything. */
+struct dense8_ends {
+	struct dense8_bytes bytes;
+	const uint32_t *add;
+	const float *factor;
+	uint8_t *out;
+	int64_t step;
+	int width;
+};
+/* dense8_rows and dense8_requantise_row in one. sum: room for the rows' sums. */
+void dense8_rows_to_bytes(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, const void *panel,
+			  int width, void *scratch, uint32_t *sum, const struct dense8_ends *e);
+/* The taps of a filter of one channel, by fours: each four are neighbours in memory. */
+struct dense8_taps {
+	int n, stride; /* stride: 1 or 2 elements between the taps of neighbouring outputs */
+	uint8_t flip;
+	const int32_t *four; /* [n] four weights each, the first in the lowest byte */
+	const int64_t *at;   /* [n] where the first of them is read for output 0 */
+};
+enum { DENSE8_PAST = 256 /* bytes behind the last tap that must be readable */ };
+/* out[i] = the bytes of the sums over the taps at x[at + i * stride], i < n rounded up to DENSE8_WIDTH. Uses
+ * the first element of add and factor, and no step or width. */
+void dense8_depthwise(enum dense8_isa isa, const struct dense8_taps *t, const uint8_t *x,
+		      const struct dense8_ends *e, int64_t n);
 /* y = clamp(round to nearest even(x / scale) + zero): QuantizeLinear. */
 void dense8_quantise(enum dense8_isa isa, int64_t n, const float *x, float scale, struct dense8_bytes to,
 		     uint8_t *out);

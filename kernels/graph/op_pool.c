@@ -62,13 +62,20 @@ static int infer(struct opctx *c)
 	return out_set(c, 0, c->in[0].dtype, &out);
 }
 
+/* Taps that are d apart within a span; most windows have no dilation, and a division costs more than a tap.
+ */
+static int64_t taps_in(int64_t span, int64_t d)
+{
+	return d == 1 ? span : (span + d - 1) / d;
+}
+
 /* Taps [from, to) of axis i whose positions, starting at `start`, are inside [lo, hi). */
-static void clip_taps(const struct filter_window *w, int i, int64_t start, int64_t lo, int64_t hi, int64_t *from,
-		      int64_t *to)
+static void clip_taps(const struct filter_window *w, int i, int64_t start, int64_t lo, int64_t hi,
+		      int64_t *from, int64_t *to)
 {
 	int64_t d = w->dilation[i];
-	*from = start < lo ? (lo - start + d - 1) / d : 0;
-	*to = start < hi ? (hi - start + d - 1) / d : 0;
+	*from = start < lo ? taps_in(lo - start, d) : 0;
+	*to = start < hi ? taps_in(hi - start, d) : 0;
 	if (*to > w->kernel[i])
 		*to = w->kernel[i];
 	if (*from > *to)

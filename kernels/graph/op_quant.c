@@ -3,6 +3,7 @@
  * the rows of a matrix, are multiplied with panels of columns, and zero points and bias are added to the sums
  * of each row. Rounding to bytes is the formula of dense8.h. */
 #include "kernels/graph/dense8.h"
+#include "kernels/graph/depthwise8.h"
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/matmul.h"
 #include "kernels/graph/op_quant.h"
@@ -129,7 +130,7 @@ static int infer_dequantize(struct opctx *c)
 
 static struct dense8_bytes limits_of(enum dtype t, int32_t zero)
 {
-	return (struct dense8_bytes){t == DT_I8 ? -128 : 0, t == DT_I8 ? 127 : 255, zero};
+	return (struct dense8_bytes){t == DT_I8 ? -128 : 0, t == DT_I8 ? 127 : 255, zero, t == DT_I8};
 }
 
 /* Whether lines of elements with the same parameters, f32 to bytes or back, are long enough for the fast
@@ -316,11 +317,13 @@ struct product {
 	size_t out_bytes; /* of an element */
 	bool scaled;      /* to bytes; else the sums are the output */
 	bool row_params;  /* rows have parameters x (matrices); else w (filters) */
+	bool shifted;     /* a zero point of the columns is not 0 */
 	struct dense8_bytes to;
 	struct dense8_columns col; /* of the panel */
 	float col_scale[W], y_scale;
 	uint32_t sum[ROWS * W];
-	uint8_t line[W * sizeof(uint32_t)]; /* finished: bytes or sums */
+	uint8_t lines[ROWS * W];            /* finished rows of bytes */
+	uint8_t line[W * sizeof(uint32_t)]; /* a finished row: bytes or sums */
 };
 
 static int row_scale(const struct product *d)
@@ -333,15 +336,14 @@ static int row_zero(const struct product *d)
 	return d->row_params ? d->p->x_zero : d->p->w_zero;
 }
 
-static bool any_zero_point(const struct product *d)
+/* Whether input `in`, zero points, is there and has one that is not 0. */
+static bool any_zero_point(const struct product *d, int in)
 {
-	int in = row_zero(d);
 	int64_t n = in >= 0 && in_there(d->c, in) ? shape_count(&d->c->in[in].shape) : 0;
-	bool flipped = d->c->in[d->row_params ? d->p->x : d->p->w].dtype == DT_U8;
 	for (int64_t i = 0; i < n; i++)
 		if (tensor_get_i64(&d->c->in[in], i))
 			return true;
-	return flipped;
+	return false;
 }
 
 /* The output's limits: those of its type, or closer ones of the attributes. */
@@ -370,7 +372,9 @@ static int product_open(struct product *d, struct opctx *c, const struct places 
 	d->scratch = arena_try(c->arena, dense8_scratch_bytes(depth) + W, 1);
 	if (!d->offset || !d->panel || !d->scratch)
 		return E_NOMEM;
-	if (!any_zero_point(d))
+	d->shifted = d->flip || any_zero_point(d, row_params ? p->w_zero : p->x_zero);
+	bool rows_are_u8 = c->in[row_params ? p->x : p->w].dtype == DT_U8;
+	if (!rows_are_u8 && !any_zero_point(d, row_zero(d)))
 		return E_OK;
 	int8_t *ones = arena_try(c->arena, (size_t)depth + 1, 1);
 	if (!ones)
@@ -428,19 +432,13 @@ static void row_load(const struct product *d, const int8_t *a, int64_t k, int64_
 	r->scale = (float)param(c, row_scale(d), k, 1);
 	r->zero = (uint32_t)((int32_t)param(c, row_zero(d), k, 0) - (int32_t)sub);
 	r->add = d->row_params ? 0 : (uint32_t)(int32_t)param(c, d->p->bias, k, 0);
-	r->factor = (uint32_t)d->depth * r->zero - (uint32_t)dense8_total(a, d->depth);
+	r->factor = d->shifted ? (uint32_t)d->depth * r->zero - (uint32_t)dense8_total(d->isa, a, d->depth) : 0;
 }
 
 /* Finishes a row of sums: W bytes or sums at `out`, of which those behind `width` become anything. */
 static void row_finish(struct product *d, const struct row_params *r, int width, uint32_t *sum, void *out)
 {
 	float factor[W];
-	if (d->scaled && !d->row_params && !d->ones) {
-		factor[0] = dense8_factor(r->scale, d->col_scale[0], d->y_scale);
-		dense8_requantise_row(d->isa, (width + 15) / 16 * 16, sum,
-				      r->add + r->factor * d->col.zero[0], factor[0], d->to, out);
-		return;
-	}
 	dense8_correct(d->isa, &d->col, r->add, r->factor, r->zero, sum);
 	if (!d->scaled) {
 		memcpy(out, sum, W * sizeof *sum);
@@ -556,7 +554,12 @@ struct pixel_runs {
 static void find_runs(int64_t q, int width, int64_t pitch, int64_t cols, struct pixel_runs *p)
 {
 	int64_t row = q / pitch, col = q % pitch;
-	p->n = 0;
+	p->n = pitch == cols;
+	p->run[0].from = 0;
+	p->run[0].count = width;
+	p->run[0].to = q;
+	if (pitch == cols)
+		return;
 	for (int x = 0; x < width; row++, col = 0) {
 		int64_t left = width - x, n = pitch - col < left ? pitch - col : left;
 		int64_t good = cols - col < n ? cols - col : n;
@@ -569,19 +572,48 @@ static void find_runs(int64_t q, int width, int64_t pitch, int64_t cols, struct 
 	}
 }
 
-static void copy_pixels(const struct product *d, const struct pixel_runs *p, char *plane)
+static void copy_pixels(const uint8_t *line, size_t bytes, const struct pixel_runs *p, char *plane)
 {
-	size_t bytes = d->out_bytes;
 	for (int i = 0; i < p->n; i++)
-		memcpy(plane + (size_t)p->run[i].to * bytes, d->line + (size_t)p->run[i].from * bytes,
-		       (size_t)p->run[i].count * bytes);
+		dense8_copy((uint8_t *)plane + (size_t)p->run[i].to * bytes,
+			    line + (size_t)p->run[i].from * bytes, p->run[i].count * (int64_t)bytes);
 }
 
 struct filters {
 	const int8_t *w; /* [n][taps] */
 	const struct row_params *row;
 	int64_t n;
+	/* What turns sums into bytes, with the zero point of x; NULL: rows are finished one by one. */
+	const uint32_t *add;
+	const float *factor;
 };
+
+/* Rows first to first + count of a panel, as bytes. */
+static void finish_together(struct product *d, const struct filters *f, int64_t first, int count, int width,
+			    const struct pixel_runs *runs, char *out, int64_t plane)
+{
+	bool direct = runs->n == 1 && !runs->run[0].from; /* it needs no copy */
+	const struct dense8_ends e = {d->to,
+				      f->add + first,
+				      f->factor + first,
+				      direct ? (uint8_t *)out + first * plane + runs->run[0].to : d->lines,
+				      direct ? plane : W,
+				      direct ? runs->run[0].count : width};
+	dense8_rows_to_bytes(d->isa, d->depth, count, f->w + first * d->depth, d->panel, width, d->scratch,
+			     d->sum, &e);
+	for (int i = 0; i < count && !direct; i++)
+		copy_pixels(d->lines + i * W, 1, runs, out + (first + i) * plane);
+}
+
+static void finish_one_by_one(struct product *d, const struct filters *f, int64_t first, int count, int width,
+			      const struct pixel_runs *runs, char *out, int64_t plane)
+{
+	dense8_rows(d->isa, d->depth, count, f->w + first * d->depth, d->panel, width, d->scratch, d->sum);
+	for (int i = 0; i < count; i++) {
+		row_finish(d, &f->row[first + i], width, d->sum + i * W, d->line);
+		copy_pixels(d->line, d->out_bytes, runs, out + (first + i) * plane);
+	}
+}
 
 /* The pixels of one plane of output: lines of the image from `at` on. */
 static void conv_plane(struct product *d, const struct bytes_image *m, int64_t at, const struct filters *f,
@@ -597,20 +629,49 @@ static void conv_plane(struct product *d, const struct bytes_image *m, int64_t a
 		panel_load(d, m->data + at + q, width);
 		for (int64_t r = 0; r < f->n; r += ROWS) {
 			int count = f->n - r < ROWS ? (int)(f->n - r) : ROWS;
-			dense8_rows(d->isa, d->depth, count, f->w + r * d->depth, d->panel, width, d->scratch,
-				    d->sum);
-			for (int i = 0; i < count; i++) {
-				char *to = out + (r + i) * plane;
-				/* a full run needs no copy */
-				bool full = runs.n == 1 && runs.run[0].count == W;
-				row_finish(d, &f->row[r + i], width, d->sum + i * W,
-					   full ? to + runs.run[0].to * (int64_t)d->out_bytes
-						: (char *)d->line);
-				if (!full)
-					copy_pixels(d, &runs, to);
-			}
+			if (f->add)
+				finish_together(d, f, r, count, width, &runs, out, plane);
+			else
+				finish_one_by_one(d, f, r, count, width, &runs, out, plane);
 		}
 	}
+}
+
+/* What turns the sums of all filters into bytes, if x has one zero point and the filters have none. */
+static int load_ends(struct product *d, int64_t n, struct filters *f, struct arena *a)
+{
+	uint32_t *add = arena_try(a, (size_t)n + 1, sizeof *add);
+	float *factor = arena_try(a, (size_t)n + 1, sizeof *factor);
+	if (!add || !factor)
+		return E_NOMEM;
+	for (int64_t i = 0; i < n; i++) {
+		add[i] = f->row[i].add + f->row[i].factor * d->col.zero[0];
+		factor[i] = dense8_factor(f->row[i].scale, d->col_scale[0], d->y_scale);
+	}
+	f->add = add;
+	f->factor = factor;
+	return E_OK;
+}
+
+static int conv_depthwise(struct opctx *c, const struct places *p, const struct product *d,
+			  const struct filter_window *w, const struct filters *f)
+{
+	const struct shape *x = &c->in[p->x].shape;
+	const struct depthwise8 by_channel = {
+	    .w = *w,
+	    .images = x->d[0],
+	    .channels = x->d[1],
+	    .each = f->n / x->d[1],
+	    .x = c->in[p->x].data,
+	    .zero = (uint8_t)(int)param(c, p->x_zero, 0, 0),
+	    .flip = d->flip,
+	    .weights = f->w,
+	    .add = f->add,
+	    .factor = f->factor,
+	    .bytes = d->to,
+	    .y = c->out[0].data,
+	};
+	return depthwise8(&by_channel, c->arena);
 }
 
 static int eval_conv(struct opctx *c, const struct places *p)
@@ -633,10 +694,16 @@ static int eval_conv(struct opctx *c, const struct places *p)
 	columns_load(d, W, 0, 0);
 	for (int64_t f = 0; f < filters; f++)
 		row_load(d, weights + f * taps, f, sub, &row[f]);
+	struct filters all = {weights, row, filters, NULL, NULL};
+	if (d->scaled && !d->ones && (rc = load_ends(d, filters, &all, c->arena)) < 0)
+		return rc;
+	if (all.add && s->d[1] == 1 && depthwise8_fits(&w))
+		return conv_depthwise(c, p, d, &w, &all);
 	int64_t part = filters / group, in = s->d[1] * span3(w.in), out = span3(w.out);
 	for (int64_t i = 0; i < x->d[0] * group && out > 0; i++) {
 		int64_t f = i % group * part;
-		struct filters some = {weights + f * taps, row + f, part};
+		struct filters some = {weights + f * taps, row + f, part, all.add ? all.add + f : NULL,
+				       all.add ? all.factor + f : NULL};
 		char *to = (char *)c->out[0].data + i * part * out * (int64_t)d->out_bytes;
 		image_load(&m, (const uint8_t *)c->in[p->x].data + i * in,
 			   (uint8_t)(int)param(c, p->x_zero, 0, 0));

@@ -283,6 +283,13 @@ static double bias_at(const struct graph *g, const struct match *m, const struct
 	return *exact ? (double)q : (double)q * scale / unit;
 }
 
+/* Whether no sum of s32 reaches half a step of the output: weights that are all nearly 0 have a tiny scale,
+ * and a bias by that scale is so large that sums with it could leave s32. */
+static bool is_dead(double bias, double step)
+{
+	return fabs(bias) >= BIAS_LIMIT && (fabs(bias) + (double)INT32_MAX) * step < 0.25;
+}
+
 /* Makes the s32 bias. Returns its value, -1: there is none, or E_UNSUPPORTED: it has none that is close. */
 static int make_bias(struct graph *g, const struct match *m)
 {
@@ -299,6 +306,8 @@ static int make_bias(struct graph *g, const struct match *m)
 		bool exact = false;
 		double b = bias_at(g, m, quantised_bias ? &from : NULL, k, &exact);
 		double step = (double)scale_at(g, &m->x, 0) * scale_at(g, &m->w, k) / scale_at(g, &m->y, 0);
+		if (is_dead(b, step))
+			b = 0;
 		if (!(fabs(b) < BIAS_LIMIT) || (!exact && b != rint(b) && step / 2 > BIAS_ERROR))
 			return E_UNSUPPORTED;
 		((int32_t *)g->value[v].t.data)[k] = (int32_t)rint(b);

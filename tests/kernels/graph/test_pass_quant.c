@@ -686,7 +686,7 @@ TEST(the_largest_sum_is_exact)
 			dense8_rows((enum dense8_isa)isa, DEPTH, 1, a, panel, W, scratch, sum);
 			CHECK((int32_t)sum[0] == (int32_t)((sign ? -128 : 127) * 255 * (int64_t)DEPTH));
 			CHECK(sum[0] == sum[W - 1]);
-			CHECK(dense8_total(a, DEPTH) == (sign ? -128 : 127) * DEPTH);
+			CHECK(dense8_total((enum dense8_isa)isa, a, DEPTH) == (sign ? -128 : 127) * DEPTH);
 		}
 	free(b);
 	free(a);
@@ -701,7 +701,7 @@ TEST(rounding_saturates)
 	static const float x[] = {0.5f,     1.5f,      -0.5f, -2.5f,  1e30f, -1e30f,
 				  INFINITY, -INFINITY, NAN,   126.5f, 0};
 	static const int want[] = {0, 2, 0, -2, 127, -128, 127, -128, -128, 126, 0};
-	const struct dense8_bytes s8 = {-128, 127, 0}, u8 = {0, 255, 128}, some = {-3, 4, 1};
+	const struct dense8_bytes s8 = {-128, 127, 0, true}, u8 = {0, 255, 128}, some = {-3, 4, 1, true};
 	for (int isa = 0; isa <= (int)dense8_isa(); isa++) {
 		uint8_t y[11], z[11], l[11];
 		dense8_quantise((enum dense8_isa)isa, 11, x, 1, s8, y);
@@ -781,6 +781,9 @@ TEST(odd_parameters_are_left_alone)
 	CHECK(fuses((struct odd){0.5f, 0.5f, 0.1f, 0.75f, DT_F32}));
 	CHECK(!fuses((struct odd){0.01f, 0.01f, 0.1f, 1e9f, DT_F32}));
 	CHECK(!fuses((struct odd){0.01f, 0.01f, 0.1f, NAN, DT_F32}));
+	/* a bias of 2e9 units: nothing, if no sum of s32 reaches half a step */
+	CHECK(fuses((struct odd){1e-3f, 1e-10f, 0.1f, 2e-4f, DT_F32}));
+	CHECK(!fuses((struct odd){1e-3f, 1e-7f, 0.1f, 0.2f, DT_F32}));
 }
 
 /* The rows with limits are no operators of any operator set. */

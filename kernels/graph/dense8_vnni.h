@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of kernels/graph/dense8.h for AVX-512 with VNNI, called by dense8.c alone.
+ *
+ * A panel of more than 32 columns keeps them in the order in which the instructions that interleave bytes
+ * leave them: vector u, lane l of 128 bits has columns 16 l + 4 u to 16 l + 4 u + 3. The instructions that
+ * narrow sums to bytes work within lanes, too, and give bytes in the order of columns again. Narrower panels
+ * have the columns in order. */
+#ifndef KERNELS_DENSE8_VNNI_H
+#define KERNELS_DENSE8_VNNI_H
+
+#include "kernels/graph/dense8.h"
+
+struct dense8_vnni {
+	/* As dense8_pack; `row` gives the next rows of DENSE8_WIDTH bytes each. */
+	void (*pack)(const uint8_t *const row[4], bool wide, uint8_t flip, uint8_t *to);
+	void (*rows)(int64_t depth, int rows, const int8_t *a, const uint8_t *panel, int width,
+		     uint32_t *sum);
+	void (*rows_to_bytes)(int64_t depth, int rows, const int8_t *a, const uint8_t *panel,
+			      const struct dense8_ends *e);
+	void (*depthwise)(const struct dense8_taps *t, const uint8_t *x, const struct dense8_ends *e,
+			  int64_t n);
+	/* As dense8_max with a step of 1 or 2. */
+	void (*max)(int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best);
+};
+/* NULL: another processor. */
+extern const struct dense8_vnni *const dense8_vnni;
+
+static inline bool dense8_is_wide(int width)
+{
+	return width > 32;
+}
+
+#endif
