@@ -731,6 +731,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	if (rc >= 0)
 		rc = find_kernels(&s, &now_ns);
 	if (rc >= 0)
+		tune_rows_end(&s);
+	if (rc >= 0)
 		rc = mark(&s, tune_measure_after(&s), "the network was measured again");
 	spend(&s, &out->spent.network_ns, &now_ns);
 	tell_spent(&out->spent);

@@ -188,6 +188,8 @@ int tune_too_short(const struct session *s) MUST_CHECK;
 /* Makes rows for the present division; their times after are those of the search (tune_rows_update). */
 void tune_rows_make(struct session *s);
 void tune_rows_update(struct session *s); /* the report has them then */
+/* At the end of the search: their times are those of the records. */
+void tune_rows_end(struct session *s);
 /* Makes the rows of a network that was measured at the end; kernels that were not timed keep the times of the
  * search. */
 void tune_rows_after(struct session *s, const struct net *after);

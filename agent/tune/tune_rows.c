@@ -70,23 +70,9 @@ static struct tune_kernel row_of(const struct session *s, const struct plan_kern
 				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};
 }
 
-/* Gives a row the time that the search found for its task. What the search found is the task's best record,
- * even if that is the default schedule, so a plan says FROM_CACHE of it. */
-static void row_searched(const struct session *s, struct tune_kernel *row, int task)
-{
-	const struct job_result *r = found(s, task);
-	if (!r)
-		return;
-	row->alone_ns = r->best_ns;
-	if (row->after_ns > 0)
-		return;
-	row->after = FROM_CACHE;
-	row->roofline = r->roofline_ns / (double)r->best_ns;
-}
-
-/* Whether what the search found for a task is what the plan runs: it is not if the network gave the task its
- * default back (agent/cache/revert.h). */
-static bool still_best(const struct session *s, int task)
+/* The time by the record of what the search found for a task; 0: the record is of another candidate, because
+ * the network gave the task its default back (agent/cache/revert.h), or there is none. */
+static int64_t recorded_ns(const struct session *s, int task)
 {
 	struct arena scratch = {0};
 	struct rec r;
@@ -94,8 +80,29 @@ static bool still_best(const struct session *s, int task)
 		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->exact,
 				   REC_BEST, &scratch, &r) >= 0 &&
 		    !strcmp(r.cand, s->result[task].best);
+	int64_t ns = same ? r.meas.median_ns : 0;
 	arena_free(&scratch);
-	return same;
+	return ns;
+}
+
+/* Gives a row the time of the kernel alone. What the search found is the task's best record, even if that is
+ * the default schedule, so a plan says FROM_CACHE of it. */
+static void set_alone(struct tune_kernel *row, const struct job_result *r, int64_t ns)
+{
+	row->alone_ns = ns;
+	if (row->after_ns > 0)
+		return;
+	row->after = FROM_CACHE;
+	row->roofline = r->roofline_ns / (double)ns;
+}
+
+/* By the record, which a progress report has no time to look for. */
+static void set_recorded(const struct session *s, struct tune_kernel *row, int task)
+{
+	const struct job_result *r = found(s, task);
+	int64_t ns = r ? recorded_ns(s, task) : 0;
+	if (ns > 0)
+		set_alone(row, r, ns);
 }
 
 static struct tune_kernel row_of_step(const struct session *s, const struct step *st, int *at)
@@ -129,10 +136,21 @@ void tune_rows_make(struct session *s)
 void tune_rows_update(struct session *s)
 {
 	pthread_mutex_lock(&s->late.mutex);
-	for (int i = 0; i < s->rows.n; i++)
-		row_searched(s, &s->rows.row[i], s->rows.task[i]);
+	for (int i = 0; i < s->rows.n; i++) {
+		const struct job_result *r = found(s, s->rows.task[i]);
+		if (r)
+			set_alone(&s->rows.row[i], r, r->best_ns);
+	}
 	s->report->nkernels = s->rows.n;
 	s->report->kernel = s->rows.row;
+	pthread_mutex_unlock(&s->late.mutex);
+}
+
+void tune_rows_end(struct session *s)
+{
+	pthread_mutex_lock(&s->late.mutex);
+	for (int i = 0; i < s->rows.n; i++)
+		set_recorded(s, &s->rows.row[i], s->rows.task[i]);
 	pthread_mutex_unlock(&s->late.mutex);
 }
 
@@ -148,8 +166,7 @@ void tune_rows_after(struct session *s, const struct net *after)
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
 		int task = task_of(s, &s->model.steps->step[k[i].step]);
-		if (still_best(s, task))
-			row_searched(s, &row[i], task);
+		set_recorded(s, &row[i], task);
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;

@@ -247,7 +247,10 @@ static void why_words(const struct explain *e, const struct why *w)
 	}
 	printf("  default  %s\n", w->def);
 	if (w->times.default_ns > 0)
-		printf("           alone %.4f ms, drafted %.4f ms\n", w->times.default_ns / 1e6,
+		printf("           alone %.4f ms%s, drafted %.4f ms\n", w->times.default_ns / 1e6,
+		       w->times.raced && w->tuned && strcmp(w->cand, w->def)
+			   ? " (the chosen one's time, times the ratio of their races)"
+			   : "",
 		       w->default_draft_ns / 1e6);
 	if (!w->tuned) {
 		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
@@ -258,7 +261,7 @@ static void why_words(const struct explain *e, const struct why *w)
 	} else {
 		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
 		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
-		headline_print(w->times.raced ? "           by its races, with the spread of both records: "
+		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
 	}

@@ -26,14 +26,17 @@ struct task_times explain_times(const struct trials *l, const struct rec *def, c
 {
 	bool is_default = !strcmp(def_cand, chosen);
 	bool raced = l && l->default_ns > 0 && (is_default || (l->best_ns > 0 && has_won(l, chosen)));
+	const struct rec *own = is_default && def ? def : best; /* of the chosen one */
 	struct task_times b = {.raced = raced};
-	if (raced) {
-		b.default_ns = (double)l->default_ns;
-		b.best_ns = is_default ? b.default_ns : (double)l->best_ns;
-	} else {
+	b.best_ns = own      ? (double)own->meas.median_ns
+		    : !raced ? 0
+			     : (double)(is_default ? l->default_ns : l->best_ns);
+	if (is_default)
+		b.default_ns = b.best_ns;
+	else if (raced)
+		b.default_ns = b.best_ns * (double)l->default_ns / (double)l->best_ns;
+	else
 		b.default_ns = def ? (double)def->meas.median_ns : 0;
-		b.best_ns = is_default && def ? b.default_ns : best ? (double)best->meas.median_ns : 0;
-	}
 	if (is_default || !def || !best || b.default_ns <= 0 || b.best_ns <= 0)
 		return b;
 	b.faster = faster_by_records(&def->meas, &best->meas);

@@ -8,17 +8,18 @@
 #include "agent/cache/trials_sum.h"
 #include <jansson.h>
 
-/* The chosen candidate of a task beside its default: times of the kernel alone, on one scale. Whatever is
- * said of the task (faster or not, what it saves) follows from these. */
+/* The chosen candidate of a task beside its default: times of the kernel alone. Whatever is said of the task
+ * (faster or not, what it saves) follows from these. */
 struct task_times {
 	double default_ns, best_ns; /* 0: not known */
 	struct faster faster;       /* rounds 0: nothing to compare, or the default is chosen */
-	bool raced;                 /* the races give the scale; else the two records' own times do */
+	bool raced;                 /* races gave the ratio of both; else the two records' own times do */
 };
 
-/* The log's times, whose scale comes from races, if the log knows the chosen candidate, which may be the
- * default; else those of the records, which were timed at different moments. Either record may be NULL: none.
- * l NULL: no log. The interval is that of both records' medians. */
+/* The chosen candidate's time is that of its record. If the log knows the candidate, the default's time is
+ * that, times the ratio that their races found; else it is that of the default's record, which was timed at
+ * another moment. Either record may be NULL: none. l NULL: no log. The interval is that of both records'
+ * medians. */
 struct task_times explain_times(const struct trials *l, const struct rec *def, const struct rec *best,
 				const char *def_cand, const char *chosen);
 

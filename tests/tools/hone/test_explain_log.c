@@ -42,13 +42,14 @@ TEST(races_give_the_scale)
 	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(CHOSEN, 1100);
 	start(&l, 1000, 800, false);
 	struct task_times t = explain_times(&l, &def, &best, DEFAULT, CHOSEN);
-	CHECK(t.raced && t.default_ns == 1000 && t.best_ns == 800);
+	CHECK(t.raced && t.best_ns == 1100 && t.default_ns == 1375); /* of the record, and times 1000 / 800 */
 	CHECK(faster_significant(&t.faster) && fabs(t.faster.ratio - 1.25) < 1e-9);
-	struct faster f = faster_by_records(&def.meas, &best.meas); /* the interval keeps its relative width */
+	struct faster f =
+	    faster_by_records(&def.meas, &best.meas); /* the interval keeps its relative width */
 	CHECK(fabs(t.faster.low - 1.25 * f.low / f.ratio) < 1e-9 && t.faster.rounds == f.rounds);
 	CHECK(fabs(t.faster.high - 1.25 * f.high / f.ratio) < 1e-9);
 	struct payback p = explain_payback(&l, 2, &t);
-	CHECK(p.saved_ns == 400 && !p.slower && p.fallback_ns == 8400);
+	CHECK(p.saved_ns == 550 && !p.slower && p.fallback_ns == 7800);
 	trials_free(&l);
 }
 
@@ -90,7 +91,7 @@ TEST(the_default_is_chosen)
 	const struct rec def = rec_of(DEFAULT, 1000), best = rec_of(DEFAULT, 1200);
 	start(&l, 1010, 900, true); /* the winner was reverted */
 	struct task_times t = explain_times(&l, &def, &best, DEFAULT, DEFAULT);
-	CHECK(t.default_ns == 1010 && t.best_ns == 1010 && !t.faster.rounds);
+	CHECK(t.default_ns == 1000 && t.best_ns == 1000 && !t.faster.rounds);
 	CHECK(explain_payback(&l, 1, &t).saved_ns == 0);
 	t = explain_times(NULL, &def, &best, DEFAULT, DEFAULT);
 	CHECK(t.default_ns == 1000 && t.best_ns == 1000);
@@ -102,15 +103,14 @@ TEST(paybacks_add_up)
 	struct payback sum = {0};
 	explain_payback_add(&sum, &(struct payback){.spent_ns = 10, .tasks = 1, .slower = true});
 	CHECK(sum.spent_ns == 10 && sum.tasks == 1 && sum.slower && !sum.has_fallback);
-	explain_payback_add(&sum, &(struct payback){.spent_ns = 5,
-						    .saved_ns = 3,
-						    .fallback_ns = -2,
-						    .tasks = 1,
-						    .has_fallback = true});
+	explain_payback_add(
+	    &sum, &(struct payback){
+		      .spent_ns = 5, .saved_ns = 3, .fallback_ns = -2, .tasks = 1, .has_fallback = true});
 	CHECK(sum.spent_ns == 15 && sum.saved_ns == 3 && sum.fallback_ns == -2 && sum.tasks == 2);
 	CHECK(sum.slower && sum.has_fallback);
-	explain_payback_of(&sum, &(struct gain){.default_ms = 1, .faster = {.ratio = 2, .low = 1.9, .high = 2.1,
-									    .rounds = 9}});
+	explain_payback_of(
+	    &sum,
+	    &(struct gain){.default_ms = 1, .faster = {.ratio = 2, .low = 1.9, .high = 2.1, .rounds = 9}});
 	CHECK(!sum.slower && sum.network && fabs(sum.saved_ns - 5e5) < 1);
 }
 
