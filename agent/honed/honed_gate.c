@@ -81,7 +81,7 @@ static void heed(struct honed *h)
 			it->why = GATE_INHIBITED;
 			it->open = it->free_memory = false;
 			it->again_ns = AGAIN_MOST_NS;
-			snprintf(it->text, sizeof it->text, "%.190s", who);
+			snprintf(it->text, sizeof it->text, "inhibited: %.180s", who);
 		} else if (it->why == GATE_INHIBITED) {
 			it->why = GATE_SETTLING;
 			it->again_ns = 0;

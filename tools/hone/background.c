@@ -3,6 +3,7 @@
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,11 @@ int background_asked(const struct args *a)
 static int name_model(const char *model, struct request *r)
 {
 	char path[PATH_MAX];
-	const char *name = realpath(model, path) ? path : model;
+	bool there = realpath(model, path) != NULL;
+	const char *name = there ? path : model;
+	bool relative = *model != '/' && strpbrk(model, "/."); /* honed may see what we do not */
+	if (!there && relative)
+		return fail(E_NOTFOUND, "cannot open %s: %s; check the name", model, strerror(errno));
 	if (strlen(name) >= sizeof r->model)
 		return fail(E_USAGE, "%.40s...: the path is longer than the %zu bytes that honed accepts",
 			    name, sizeof r->model - 1);
@@ -63,7 +68,13 @@ int background_tune(const struct args *a)
 		return rc;
 	if (a->json)
 		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
-	printf("honed tunes it as job %d%s\n", job, r.now ? "" : ", once the gate is open");
+	char why[256];
+	bool closed = daemon_is_closed(NULL, why, sizeof why);
+	printf("honed tunes it as job %d%s%s\n", job,
+	       closed  ? ", once the gate is open; now it is closed: "
+	       : r.now ? ""
+		       : ", once the gate is open",
+	       closed ? why : "");
 	next_say("hone status --watch");
 	return 0;
 }

@@ -181,6 +181,8 @@ static int run_inhibit(const struct args *a)
 		return fail(
 		    E_USAGE,
 		    "missing option --why TEXT, the reason that hone status shows, as in --why 'arm moves'");
+	if (arg_given(a, "for") && ns <= 0)
+		return fail(E_USAGE, "--for must be longer than 0; without --for it lasts until hone resume");
 	if (a->npos && ns)
 		return fail(E_USAGE,
 			    "--for and a command exclude each other: a command inhibits as long as it runs");

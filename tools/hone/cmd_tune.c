@@ -10,6 +10,7 @@
 #include "search/strategy.h"
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
+#include "tools/hone/daemon.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -184,21 +185,23 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 	return 0;
 }
 
-static int report_json(const char *model, const struct tune_report *r, enum rigor rigor, bool unkept)
+/* held: why honed lent no processors; NULL: it did, or none runs. */
+static int report_json(const char *model, const struct tune_report *r, enum rigor rigor, bool unkept,
+		       const char *held)
 {
-	return json_out(json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so}",
-				  "model", json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks,
-				  "trials", r->trials, "known", r->known, "stale", r->stale, "kept", r->kept,
-				  "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
-				  "before_ms", ms_or_null(r->before_ms), "default_ms",
-				  ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms),
-				  "interleaved", r->interleaved, "reverted", r->reverted, "speedup",
-				  json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
-				  "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
-				  r->strategy ? json_text(r->strategy) : json_null(), "cache",
-				  unkept ? json_null() : json_text(r->cache), "stopped", r->stopped,
-				  "warning", r->warning ? json_text(r->warning) : json_null(), "spent",
-				  spent_json(&r->spent), "kernels", kernels_json(r)));
+	return json_out(
+	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so so}", "model",
+		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
+		      "known", r->known, "stale", r->stale, "kept", r->kept, "budget_s",
+		      json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
+		      ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+		      ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted,
+		      "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
+		      "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
+		      r->strategy ? json_text(r->strategy) : json_null(), "cache",
+		      unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
+		      r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent),
+		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null()));
 }
 
 static bool only_alone(const struct tune_kernel *k)
@@ -372,6 +375,19 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 		next_hone(a, "bench", a->pos[0], threads);
 }
 
+/* A box in which honed lent no processors; `why` says the reason. */
+static bool was_held(const struct tune_report *r, char *why, size_t n)
+{
+	return tried_nothing(r) && daemon_is_closed(NULL, why, n);
+}
+
+static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
+{
+	printf("%s: nothing was tuned in %.1f s: honed lent no processors (%s)\n", o->model, r->elapsed_s,
+	       why);
+	next_say("hone status");
+}
+
 static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	const char *model = o->model;
@@ -411,12 +427,20 @@ static void report_replay(const struct args *a, const char *model, const struct 
 	next_say("the same with another --strategy, --cost or --seed");
 }
 
+/* Returns the exit status. */
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
-	if (a->json)
-		return report_json(o->model, r, o->rigor, o->unkept);
-	report(a, o, r);
-	return 0;
+	char why[256];
+	bool held = was_held(r, why, sizeof why);
+	if (a->json) {
+		int rc = report_json(o->model, r, o->rigor, o->unkept, held ? why : NULL);
+		return rc < 0 ? rc : held;
+	}
+	if (held)
+		report_held(o, r, why);
+	else
+		report(a, o, r);
+	return held;
 }
 
 /* What the answer of a job that cannot be cancelled needs. */
@@ -434,7 +458,7 @@ static void answer_late(void *ctx, int rc, const struct tune_report *r)
 		rc = answer(w->a, w->o, r);
 	if (rc < 0)
 		log_error("%s", err_text());
-	rc = rc < 0 || fflush(stdout) != 0;
+	rc = rc < 0 || fflush(stdout) != 0 ? 1 : rc;
 	_exit(rc ? rc : interrupt_status(0));
 }
 
@@ -462,7 +486,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	const char *why;
 	int missing, rc = cached_report(a, arena, &r, &missing, &why);
 	if (rc >= 0 && a->json)
-		rc = report_json(o->model, &r, o->rigor, false);
+		rc = report_json(o->model, &r, o->rigor, false, NULL);
 	if (rc >= 0 && !a->json) {
 		kernels_table(&r, a->color);
 		printf("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured\n",

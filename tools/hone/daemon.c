@@ -52,6 +52,18 @@ int daemon_status(const char *socket, json_t **out)
 	return rc < 0 ? rc : 1;
 }
 
+bool daemon_is_closed(const char *socket, char *why, size_t n)
+{
+	json_t *d = NULL;
+	int rc = daemon_status(socket, &d);
+	const json_t *gate = json_object_get(d, "gate");
+	bool closed = rc > 0 && json_is_object(gate) && !daemon_flag(gate, "open");
+	if (closed)
+		snprintf(why, n, "%s", daemon_text(gate, "text", "its gate is closed"));
+	json_decref(d);
+	return closed;
+}
+
 const char *daemon_text(const json_t *o, const char *key, const char *fallback)
 {
 	const char *s = json_string_value(json_object_get(o, key));

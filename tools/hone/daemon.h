@@ -23,6 +23,8 @@ int daemon_open(const char *socket, struct client **out) MUST_CHECK;
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */
 int daemon_status(const char *socket, json_t **out) MUST_CHECK;
+/* True: a honed runs that lends no processors now; *why says the reason. */
+bool daemon_is_closed(const char *socket, char *why, size_t n);
 int64_t daemon_deadline(int64_t ns); /* the time `ns` from now */
 
 /* Read a field of an object that comes from outside: if it is missing or has another type, the fallback is

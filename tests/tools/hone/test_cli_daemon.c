@@ -105,7 +105,8 @@ TEST(status_of_a_daemon)
 	    "\nsteering       resting     12.500   5.000     -  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
-	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its limit",
+	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
+	    "limit",
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
 	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
@@ -127,7 +128,8 @@ TEST(status_of_a_daemon)
 	put_gain(in_dir("gained"));
 	CHECK_RUN(0, "status --cache %s", in_dir("gained"));
 	CHECK_SAYS(cli_out, "\nsteering       resting     12.500   5.000  2.64x  12 % less time");
-	CHECK_SAYS(cli_out, "2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
+	CHECK_SAYS(cli_out,
+		   "2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
 	fake_hush(&f);
 	fake_remove(&f);
 }
@@ -326,6 +328,8 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(2, "inhibit");
 	CHECK_SAYS(cli_err, "missing option --why");
 	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
+	CHECK_RUN(2, "inhibit --why x --for 0");
+	CHECK_SAYS(cli_err, "--for must be longer than 0");
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
 	CHECK_SAYS(cli_out, "honed does not run; when it starts, it tunes nothing for ");
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
@@ -462,9 +466,12 @@ static bool tunes(struct fake *f, const char *op, long long id, const json_t *r,
 	(void)f;
 	if (fake_hello(op, id, out))
 		return true;
-	snprintf(tuned, sizeof tuned, "%s %s %lld %lld %d", op,
-		 json_string_value(json_object_get(r, "model")), json_integer_value(json_object_get(r, "ms")),
-		 json_integer_value(json_object_get(r, "threads")), json_is_true(json_object_get(r, "now")));
+	if (!strcmp(op, "tune"))
+		snprintf(tuned, sizeof tuned, "%s %s %lld %lld %d", op,
+			 json_string_value(json_object_get(r, "model")),
+			 json_integer_value(json_object_get(r, "ms")),
+			 json_integer_value(json_object_get(r, "threads")),
+			 json_is_true(json_object_get(r, "now")));
 	buf_printf(out, "{\"id\":%lld,\"ok\":true,\"job\":7}\n", id);
 	return true;
 }
@@ -630,6 +637,14 @@ TEST(a_real_honed_without_models)
 	start_honed(&f, "");
 	CHECK_RUN(0, "status");
 	CHECK_SAYS(cli_out, "inhibited: earlier (user ");
+	if (worker()) {
+		CHECK_RUN(1, "tune %s --threads 1 --budget 1s", steering());
+		CHECK_SAYS(cli_out, "honed lent no processors (inhibited: earlier");
+		CHECK_RUN(1, "tune %s --threads 1 --budget 1s --json", steering());
+		CHECK_SAYS(cli_out, "\"held\":\"inhibited: earlier");
+	}
+	CHECK_RUN(1, "tune nowhere/m.onnx --background");
+	CHECK_SAYS(cli_err, "cannot open nowhere/m.onnx");
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":1}");
 	CHECK_RUN(0, "status");
@@ -676,7 +691,10 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
 	watch_until("gate ", false);
 	CHECK_SAYS(cli_out, "; camera refused\n");
+	CHECK_RUN(0, "inhibit --why moves");
 	CHECK_RUN(0, "tune camera --background --budget 1s");
+	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
+	CHECK_RUN(0, "resume");
 	stop_honed();
 	fake_remove(&f);
 }
