@@ -218,11 +218,21 @@ static bool boot_over(const struct honed *h)
 	return true;
 }
 
+static const char *why_boot_is_over(const struct honed *h)
+{
+	if (h->now_ns >= boot_tell_ns(h))
+		return "the time box is over";
+	for (int i = 0; i < h->models.n; i++)
+		if (model_wants(&h->models.list[i]))
+			return "what is left of the time box is too short for another job";
+	return "no model needs more of the time box";
+}
+
 void boot_tick(struct honed *h)
 {
 	bool box = h->o.mode == HONED_BOX && h->started && !h->leaving;
 	if (box && boot_over(h))
-		leave(h, "the time box is over");
+		leave(h, why_boot_is_over(h));
 	else if (box && in_vain(h))
 		leave(h, h->look.verdict[VIEW_HARD].open ? "no model can be tuned now"
 							 : h->look.verdict[VIEW_HARD].text);

@@ -327,8 +327,11 @@ void model_failed(struct honed *h, int i, const char *text)
 		m->pause_step_ns = PAUSE_MOST_NS;
 	m->pause_until_ns = h->now_ns + m->pause_step_ns;
 	snprintf(m->error, sizeof m->error, "%s", text);
-	honed_log(h, 0, "model %s: %s; honed tries again in %lld s", m->conf->name, text,
-		  (long long)(m->pause_step_ns / NS_PER_S));
+	if (h->o.mode == HONED_BOX)
+		honed_log(h, 0, "model %s: %s", m->conf->name, text);
+	else
+		honed_log(h, 0, "model %s: %s; honed tries again in %lld s", m->conf->name, text,
+			  (long long)(m->pause_step_ns / NS_PER_S));
 }
 
 /* Whether more work on a model would gain nothing now: nothing more is promised, or the cache cannot be
@@ -340,8 +343,8 @@ static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
-	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
-	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
+	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
+	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 
 bool models_ready(const struct honed *h)
