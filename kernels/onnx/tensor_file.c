@@ -39,8 +39,10 @@ static int npy_dtype(const char *header, enum dtype *out)
 			*out = npy_types[i].dtype;
 			return E_OK;
 		}
-	return fail(E_UNSUPPORTED, "array type %.16s is not supported: save it as float32, int64, ...",
-		    p ? p : "(none)");
+	const char *type = p && *p == '\'' ? p + 1 : "(none)"; /* of a record it is a list */
+	return fail(E_UNSUPPORTED, "array type %.*s%s is not supported: save it as float32, int64, ...",
+		    (int)strnlen(type, strcspn(type, "'") < 16 ? strcspn(type, "'") : 16), type,
+		    *type == '>' ? " (big-endian)" : "");
 }
 
 static int npy_shape(const char *header, struct shape *s)

@@ -5,8 +5,14 @@
 # man.sh BUILD reads them all.
 set -e
 
-options() { # of --help, as paragraphs
-	"$b/honed" --help | sed -n 's/^  \(--[a-z]*\)\( [A-Z]*\)\{0,1\}  *\(.*\)/.TP\n.B \1\2\n\3/p' | sed 's/-/\\-/g'
+options() { # of --help, as paragraphs; a line that goes on is indented by 18
+	"$b/honed" --help | sed -n 's/^  \(--[a-z]*\)\( [A-Z]*\)\{0,1\}  *\(.*\)/.TP\n.B \1\2\n\3/p; s/^ \{18\}\([^ ]\)/\1/p' | sed 's/-/\\-/g'
+}
+
+usage() { # PROGRAM: its first paragraph, line by line
+	printf '.nf\n'
+	"$1" --help | sed -n '1,/^$/{s/^usage: //p; s/^       //p}' | sed 's/-/\\-/g'
+	printf '.fi\n'
 }
 
 fleet_commands() { # BUILD
@@ -15,7 +21,7 @@ fleet_commands() { # BUILD
 
 sync_page() { # BUILD VERSION: of hone-sync --help
 	printf '.TH HONE-SYNC 8 "" "hone %s"\n.SH NAME\nhone\\-sync \\- shares what a board found with its fleet\n.SH SYNOPSIS\n' "$2"
-	"$1/hone-sync" --help | sed -n 's/^usage: //p; s/^       //p' | sed 's/-/\\-/g; s/$/\n.br/'
+	usage "$1/hone-sync"
 	printf '.SH DESCRIPTION\n'
 	"$1/hone-sync" --help | sed -n '/^$/,/^  --/p' | grep -v '^  --' | sed 's/-/\\-/g'
 	printf '.SH OPTIONS\n'
@@ -34,7 +40,7 @@ make_pages() { # BUILD VERSION COMMAND...
 	sync_page "$b" "$version" >"$b/man/hone-sync.8"
 	awk -v version="$version" -f tools/build/man5.awk configs/honed.conf >"$b/man/honed.conf.5"
 	options >"$b/man/options"
-	"$b/honed" --help | sed -n 's/^usage: //p; s/^       //p' | sed 's/-/\\-/g' >"$b/man/usage"
+	usage "$b/honed" >"$b/man/usage"
 	sed -e "s/@VERSION@/$version/" -e "/@OPTIONS@/{r $b/man/options
 d}" -e "/@USAGE@/{r $b/man/usage
 d}" configs/man/honed.8 >"$b/man/honed.8"
@@ -83,6 +89,10 @@ test_pages() { # BUILD
 	check "a unit has no page" "$(for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do [ -s "$m/$(basename "$u").8" ] || echo "$u"; done)"
 	check "an option of honed is not in honed(8)" "$("$b/honed" --help | grep -oE '^  --[a-z]+' | sed 's/-/\\-/g; s/^  //' | while read -r o; do
 		grep -qF -- "$o" "$m/honed.8" || echo "$o"; done)"
+	for p in honed hone-sync; do # what is no command is no usage
+		check "the synopsis of $p(8)" "$(sed -n '/^.SH SYNOPSIS/,/^.SH DESC/p' "$m/$p.8" | grep -v '^[.]' | grep -vE '^(hone| *\[)')"
+	done
+	check "honed(8) lacks lines of --help that go on" "$(grep -q '^exit 1 if there are any' "$m/honed.8" || echo 'exit 1 ...')"
 	for said in "$b/man3" "$m"; do
 		if command -v groff >/dev/null; then
 			check "groff warns of $said" "$(grep -L '^\.so ' "$said"/*.[1358] | while read -r p; do groff -man -Tutf8 -ww -z "$p" 2>&1; done | head -20)"

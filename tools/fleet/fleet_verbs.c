@@ -278,6 +278,12 @@ static int rename_one(const struct args *args, struct work *w)
 		rc = note(w, "board renamed %s: %s", text, name);
 	if (rc >= 0)
 		log_info("hone-fleet: board %s is now called %s", text, name);
+	struct wanted same = {.name = name};
+	if (rc >= 0)
+		rc = store_boards(w->c, compare_name, &same);
+	if (rc >= 0 && same.n > 1)
+		log_info("hone-fleet: warning: %d boards are called %s now: commands need their ids", same.n,
+			 name);
 	return rc;
 }
 

@@ -15,6 +15,8 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 					      .after = k[i].origin};
 		*missing += ready_missing(r, &k[i]);
 	}
+	if (!a->json)
+		ready_look_at_threads(r);
 	out->tasks = r->model.ntasks;
 	out->nkernels = n;
 	out->kernel = row;

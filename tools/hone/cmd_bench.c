@@ -394,7 +394,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	if (shown < n)
 		printf("%d of %d rows are left out (%.1f %% of the time); --top N shows more\n", n - shown, n,
 		       100 * (all - shown_us) / (all > 0 ? all : 1));
-	roof_notes_print(&notes);
+	roof_notes_print(&notes, t.shown & 1 << 4);
 	if (most > MOST_OF_PEAK)
 		printf("of peak: that of f32; dot products of bytes reach up to four times as much\n");
 	arena_free(&a);
@@ -440,6 +440,8 @@ static void report(struct bench *b, const struct faster *faster)
 		    (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		memory_line(v);
+		if (v->ready.kernels == KERNELS_BEST)
+			ready_look_at_threads(&v->ready);
 		struct gain g;
 		if (stored_gain(v, &g))
 			headline_gain("tuning: ", &g);

@@ -176,6 +176,23 @@ static int write_manifest(struct compile *c, const char *path)
 	return rc;
 }
 
+/* A folder that holds another model's bundle is not overwritten: an application that loads it would silently
+ * run another network. A file that is no bundle's description says nothing. */
+static int check_folder(struct compile *c, const char *dir)
+{
+	char *path = arena_printf(&c->arena, "%s/bundle.json", dir);
+	json_t *o = arg_flag(c->args, "c") ? NULL : json_load_file(path, 0, NULL);
+	const char *name = json_string_value(json_object_get(o, "model"));
+	const char *own = model_name(c->args->pos[0], &c->arena);
+	int rc =
+	    name && strcmp(name, own)
+		? fail(E_USAGE, "%s holds the bundle of model '%.80s'; remove it, or name another folder",
+		       dir, name)
+		: E_OK;
+	json_decref(o);
+	return rc;
+}
+
 static int write_bundle(struct compile *c, const char *dir)
 {
 	int rc = file_mkdirs(dir, 0755);
@@ -249,8 +266,11 @@ static int report(const struct compile *c)
 	json_t *f, *count;
 	const char *name;
 	json_array_foreach(c->files, i, f)
-	    printf("%s  %.2f MiB\n", json_string_value(json_object_get(f, "file")),
-		   (double)json_integer_value(json_object_get(f, "bytes")) / 1048576);
+	{
+		double kib = (double)json_integer_value(json_object_get(f, "bytes")) / 1024;
+		printf(kib < 1024 ? "%s  %.1f KiB\n" : "%s  %.2f MiB\n",
+		       json_string_value(json_object_get(f, "file")), kib < 1024 ? kib : kib / 1024);
+	}
 	json_object_foreach(origins, name, count) if (json_integer_value(count))
 	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
 	json_decref(origins);
@@ -281,7 +301,9 @@ static int compile(struct compile *c, char *cache_dir)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
 	bool beside = arg_flag(c->args, "beside");
-	int rc = host_open(c->args, cache_dir, true, &c->host);
+	int rc = dir ? check_folder(c, dir) : E_OK;
+	if (rc >= 0)
+		rc = host_open(c->args, cache_dir, true, &c->host);
 	if (rc >= 0 && *cache_dir)
 		rc = cache_open(&c->cache, cache_dir, true, 0);
 	if (rc >= 0)

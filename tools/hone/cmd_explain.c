@@ -35,6 +35,7 @@ struct why {
 enum { FULL = 3 /* tasks shown in full if a word fits many */ };
 enum { KEY_DIGITS = 4 /* so many first digits of a key win over parts of names */ };
 
+#define SHARES (1u << 5) /* the column "of roofline" */
 #define ALONE_WORDS                                                                                          \
 	"Times are of each kernel alone, as the search measured them. In the network, other kernels change " \
 	"what the caches hold: hone bench measures that."
@@ -259,8 +260,12 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf("  chosen   the default: nothing tried has won a race against it by more than the "
 		       "race's noise\n");
 	} else {
-		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms\n", w->cand,
+		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms", w->cand,
 		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
+		if (w->best.meas.threads != e->threads)
+			printf("; it was tuned for %d thread%s", w->best.meas.threads,
+			       plural_s(w->best.meas.threads));
+		printf("\n");
 		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
@@ -398,7 +403,7 @@ static void print_others(const struct explain *e, struct table *t, struct roof_n
 	next_words(e->args, "explain", e->model.path, number, NULL, &command);
 	printf("%d more task%s, which take less time:\n", n, plural_s(n));
 	table_print(t, e->args->color);
-	roof_notes_print(notes);
+	roof_notes_print(notes, t->shown & SHARES);
 	printf("%s shows the first of these in full\n", buf_str(&command));
 	buf_free(&command);
 }
@@ -407,7 +412,7 @@ static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"#",  "task",        "uses",       "default us",
 					   "us", "of roofline", "limited by", "chosen"};
-	struct table t = {.align = "rlrrrrll", .drop = "00100320"};
+	struct table t = {.align = "rlrrrrll", .drop = "00100324"};
 	json_t *list = json_array();
 	struct payback all = {0};
 	struct roof_notes notes = {0};
@@ -415,7 +420,7 @@ static int explain_tasks(struct explain *e, const char *word)
 	struct slowest slowest = {.ns = -1};
 	enum fit fit = best_fit(e, word);
 	bool *full = ARENA_ARRAY(&e->arena, bool, e->model.ntasks + 1);
-	int n = 0, rows = 0, first = -1, rc = 0;
+	int n = 0, rows = 0, first = -1, tuned = 0, others = 0, rc = 0;
 	if (word && !e->args->json && !arg_given(e->args, "dump"))
 		rc = choose_full(e, word, fit, why, full);
 	for (int i = 0; i < 8; i++)
@@ -424,6 +429,8 @@ static int explain_tasks(struct explain *e, const char *word)
 		if ((word && fit_of(e, i, word) != fit) || (rc = find_out(e, &e->model.task[i], why)) < 0)
 			continue;
 		n++;
+		tuned += why->tuned;
+		others += why->tuned && why->best.meas.threads != e->threads;
 		explain_payback_add(&all, &why->payback);
 		if (arg_given(e->args, "dump"))
 			rc = dump_stages(e, why);
@@ -452,8 +459,9 @@ static int explain_tasks(struct explain *e, const char *word)
 					  explain_payback_json(&all), "tasks", list));
 	if (rc >= 0 && !word) {
 		table_print(&t, e->args->color);
-		printf(ALONE_WORDS "\n");
-		roof_notes_print(&notes);
+		ready_say_threads(others, tuned, e->threads);
+		table_words("", 0, ALONE_WORDS);
+		roof_notes_print(&notes, t.shown & SHARES);
 	}
 	if (rc >= 0 && word && rows)
 		print_others(e, &t, &notes, rows, first);

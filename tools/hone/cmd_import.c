@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_ROOM = 4096 /* bytes for the mark that a history is not this board's (agent/sync/offered.h), with
-			 * some reserve */ };
+enum {
+	MARK_ROOM = 4096 /* bytes for the mark that a history is not this board's (agent/sync/offered.h), with
+			  * some reserve */
+};
 
 struct lines {
 	FILE *file;
@@ -86,7 +88,8 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 {
 	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
 	if (!l.file)
-		return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path, strerror(errno));
+		return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path,
+			    strerror(errno));
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
 	while (rc >= 0 && next_line(&l))
@@ -143,19 +146,27 @@ static int import_all(struct cache *c, const struct args *a, struct sums *s)
 static int print_sums(const struct args *a, const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
-	int taken = taken_new(t) + s->own.taken, known = t->known + t->passed + s->own.known;
+	int taken = taken_new(t) + s->own.taken, known = t->known + s->own.known;
 	int left_out = t->left_out + s->own.left_out;
 	int rc = 0;
 	if (a->json)
-		rc = json_out(json_pack("{so si si si si si si si}", "cache", json_text(dir), "taken", taken,
-					"known", known, "refused", t->refused, "left_out", left_out, "begin",
-					t->incumbents, "hints", t->hints, "choices", t->choices));
+		rc = json_out(json_pack("{so si si si si si si si si}", "cache", json_text(dir), "taken",
+					taken, "known", known, "passed_over", t->passed, "refused",
+					t->refused, "left_out", left_out, "begin", t->incumbents, "hints",
+					t->hints, "choices", t->choices));
 	else
-		printf("%d record%s imported into %s, %d known, %d refused\n", taken, plural_s(taken), dir,
-		       known, t->refused);
-	if (!a->json)
+		printf(
+		    "%d record%s imported into %s, %d known, %d passed over (default schedules; logs without "
+		    "--logs), %d refused\n",
+		    taken, plural_s(taken), dir, known, t->passed, t->refused);
+	bool nothing = !taken && !known && !t->passed;
+	if (!a->json && !nothing)
 		next_say("hone tune MODEL --cache %s", dir);
-	return rc < 0 ? rc : (t->refused || left_out) && !taken && !known;
+	if (rc >= 0 && nothing && t->refused)
+		return fail(E_CORRUPT,
+			    "%s%s: no line is a record; give a file that hone export or hone pack made",
+			    a->pos[0], a->npos > 1 ? " and the others" : "");
+	return rc < 0 ? rc : left_out && nothing;
 }
 
 static int run_import(const struct args *a)
@@ -181,7 +192,8 @@ static const struct opt opts[] = {
     {"key", OPT_LIST, "KEY", "public key of a pack's maker: 130 hex digits, or a file with them"},
     OPT_ROOT,
     {"unsigned", OPT_FLAG, NULL, "import packs that are not signed"},
-    {"logs", OPT_FLAG, NULL, "also import logs of tuning; only from boards that you trust, since a search believes them"},
+    {"logs", OPT_FLAG, NULL,
+     "also import logs of tuning; only from boards that you trust, since a search believes them"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
     OPT_WAIT,
@@ -193,7 +205,10 @@ const struct cmd cmd_import = {
     .details =
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
-	"MiB, is refused, and the others are imported. A record is a hint: the next box compiles, checks and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs. Code\nis never imported, and records of this cache are neither replaced nor evicted: into a full cache\nnothing is imported.",
+	"MiB, is refused, and the others are imported. A record is a hint: the next box compiles, checks "
+	"and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs. "
+	"Code\nis never imported, and records of this cache are neither replaced nor evicted: into a full "
+	"cache\nnothing is imported.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

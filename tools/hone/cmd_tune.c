@@ -279,8 +279,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 	}
 	table_print(&t, color);
 	quantity_notes(r);
-	if (shares)
-		roof_notes_print(&notes);
+	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
 }
 
 static void print_speedup(const char *lead, double ratio, const char *than)

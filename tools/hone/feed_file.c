@@ -84,6 +84,8 @@ static bool ends_with(const char *s, const char *end)
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out)
 {
+	if (!*path)
+		return fail(E_USAGE, "no file is named for input '%s': --input %s=FILE", name, name);
 	if (picture_is(path))
 		return feed_picture(a, arena, path, name, want, out);
 	if (!ends_with(path, ".npy") && !ends_with(path, ".pb"))

@@ -84,7 +84,8 @@ static int find_frame(const struct tensor *t, enum picture_layout layout, struct
 		*f = (struct frame){.w = d[1], .h = d[0], .c = d[2]};
 		layout = LAYOUT_NHWC;
 	}
-	if (!is_channels(f->c) || f->w < 1 || f->h < 1 || f->w > PICTURE_MOST_SIDE ||
+	bool vector = rank == 2 && (f->w == 1 || f->h == 1);
+	if (vector || !is_channels(f->c) || f->w < 1 || f->h < 1 || f->w > PICTURE_MOST_SIDE ||
 	    f->h > PICTURE_MOST_SIDE)
 		return no_frame(t);
 	bool last = layout == LAYOUT_NHWC; /* with one channel both are the same */

@@ -59,7 +59,7 @@ static void decode(struct png_reader *r, png_structp png, png_infop info)
 	if (setjmp(png_jmpbuf(png)))
 		return;
 	png_set_read_fn(png, r, on_read);
-	png_set_user_limits(png, PICTURE_MOST_SIDE, PICTURE_MOST_SIDE);
+	png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* picture_alloc has the limits */
 	png_set_chunk_malloc_max(png, 8 << 20);
 	png_set_chunk_cache_max(png, 64);
 	png_read_info(png, info);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/ready.h"
+#include "agent/cache/lookup.h"
 #include "agent/cache/history.h"
 #include "agent/run/image.h"
 #include "agent/run/source.h"
@@ -8,6 +9,7 @@
 #include "platform/base/stats.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
+#include <stdio.h>
 #include <string.h>
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
@@ -187,6 +189,35 @@ int ready_require(const struct args *a, const struct ready *r)
 	buf_free(&names);
 	buf_free(&remedy);
 	return rc;
+}
+
+void ready_say_threads(int others, int tuned, int threads)
+{
+	if (others)
+		printf("%d of %d tuned kernels %s tuned for another number of threads; --threads %d of hone "
+		       "tune tunes "
+		       "for %d\n",
+		       others, tuned, others == 1 ? "was" : "were", threads, threads);
+}
+
+void ready_look_at_threads(const struct ready *r)
+{
+	const struct plan_kernel *k;
+	struct arena scratch = {0};
+	const struct host *h = r->host;
+	int n = plan_kernels(r->plan, &k), tuned = 0, others = 0;
+	for (int i = 0; i < n && r->cache && r->model.steps; i++) {
+		const struct step *s = &r->model.steps->step[k[i].step];
+		struct rec rec;
+		if (k[i].origin != FROM_CACHE || s->kind != STEP_TASK)
+			continue;
+		tuned++;
+		others += cache_find_rec(r->cache, task_key(s->task), &h->target, h->threads, h->exact,
+					 REC_BEST, &scratch, &rec) >= 0 &&
+			  rec.meas.threads != h->threads;
+	}
+	ready_say_threads(others, tuned, h->threads);
+	arena_free(&scratch);
 }
 
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,

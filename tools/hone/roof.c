@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/roof.h"
+#include "tools/hone/table.h"
 #include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_PCT 100.5 /* shown as 100 % */
@@ -69,10 +71,14 @@ void roof_notes_text(const struct roof_notes *n, const char *before, const char 
 		buf_printf(out, "%s[%d] %s%s", before, i + 1, n->why[i], after);
 }
 
-void roof_notes_print(const struct roof_notes *n)
+void roof_notes_print(const struct roof_notes *n, bool shown)
 {
 	struct buf b = {0};
+	char *save = NULL;
 	roof_notes_text(n, "", "\n", &b);
-	printf("%s", buf_str(&b));
+	char *text = shown && buf_ok(&b) ? strdup(buf_str(&b)) : NULL;
+	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+		table_words("", 0, line);
+	free(text);
 	buf_free(&b);
 }

@@ -33,6 +33,6 @@ struct roof_notes {
 void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24]);
 /* What the shares count, then the reasons, each a line after `before` and before `after`. */
 void roof_notes_text(const struct roof_notes *n, const char *before, const char *after, struct buf *out);
-void roof_notes_print(const struct roof_notes *n);
+void roof_notes_print(const struct roof_notes *n, bool shown); /* shown: the column was printed */
 
 #endif

@@ -156,8 +156,11 @@ void table_print(struct table *t, bool color)
 	lay_out(t, &l, table_columns());
 	for (int row = 0; row < t->ncells / l.n; row++)
 		put_row(t, &l, row, color && row == 0);
+	unsigned shown = 0;
+	for (int c = 0; c < l.n; c++)
+		shown |= l.width[c] ? 1u << c : 0;
 	arena_free(&t->arena);
-	*t = (struct table){.align = t->align, .drop = t->drop};
+	*t = (struct table){.align = t->align, .drop = t->drop, .shown = shown};
 }
 
 void table_words(const char *lead, int indent, const char *text)

@@ -20,6 +20,7 @@ struct table {
 	struct arena arena;
 	int ncells, cap;
 	const char **cell;
+	unsigned shown; /* table_print sets bit c if it printed column c */
 };
 
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

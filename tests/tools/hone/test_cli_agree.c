@@ -232,4 +232,22 @@ TEST(an_interrupted_box_compares_only_like_with_like)
 	json_decref(tuned);
 }
 
+/* Kernels that were tuned for one thread serve two, and every command says so. */
+TEST(kernels_of_another_number_of_threads_are_named)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static const char *const commands[] = {"bench %s --runs 2", "explain %s", "tune %s --rigor cached"};
+	char cache[256], words[300];
+	snprintf(cache, sizeof cache, "%s", in_dir("one-thread"));
+	const char *model = random_model(3);
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", model, cache);
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		for (int threads = 1; threads <= 2; threads++) {
+			snprintf(words, sizeof words, commands[i], model);
+			CHECK_RUN(0, "%s --threads %d --cache %s", words, threads, cache);
+			CHECK((strstr(cli_out, "for another number of threads") != NULL) == (threads == 2));
+		}
+}
+
 TEST_MAIN

@@ -132,15 +132,27 @@ TEST(export_and_import)
 	REQUIRE_OK(file_write(lines, text, strlen(text)));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
 	/* logs are not taken: a search would trust them */
-	CHECK(out_number("taken") == 3 && out_number("known") == 3 && out_number("refused") == 0);
+	CHECK(out_number("taken") == 3 && out_number("passed_over") == 3 && out_number("known") == 0 &&
+	      out_number("refused") == 0);
 	CHECK_RUN(0, "import %s --logs --json --cache %s", lines, to);
 	CHECK(out_number("taken") == 3 && out_number("known") == 3);
 	CHECK(hint_of(to, 2) == 1000 && !time_of(to, 2, &code));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(out_number("taken") == 0 && out_number("known") == 6);
+	CHECK(out_number("taken") == 0 && out_number("known") == 3 && out_number("passed_over") == 3);
 	make(to, 1, 900, true); /* a record that this board measured is not replaced */
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 	CHECK(time_of(to, 0, &code) == 900 && code);
+}
+
+TEST(import_of_no_export)
+{
+	static const char text[] = "one\ntwo\n";
+	char to[256];
+	snprintf(to, sizeof to, "%s", in_dir("no_export_cache"));
+	REQUIRE_OK(file_write(in_dir("no_export"), text, sizeof text - 1));
+	CHECK_RUN(1, "import %s --cache %s", in_dir("no_export"), to);
+	CHECK_SAYS(cli_err, "no line is a record");
+	CHECK(!strstr(cli_err, "Next:"));
 }
 
 /* Bad lines of strangers: each is refused, and the others are taken. */
@@ -325,7 +337,8 @@ TEST(import_of_damaged_lines)
 	REQUIRE_OK(file_write(lines, all.p, all.n));
 	int status = hone("import %s --json -q --cache %s", lines, to);
 	CHECK(status == 0 || status == 1);
-	CHECK(out_number("taken") + out_number("known") + out_number("refused") == count);
+	CHECK(out_number("taken") + out_number("known") + out_number("passed_over") + out_number("refused") ==
+	      count);
 	CHECK(out_number("refused") > count / 4);
 	CHECK_RUN(0, "show --json --cache %s", to);
 	CHECK_RUN(0, "export -q --cache %s", to);

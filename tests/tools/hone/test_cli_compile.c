@@ -59,6 +59,22 @@ static struct hone_model *load(const char *path, unsigned flags, const char *sha
 	return m;
 }
 
+/* An application that loads the folder would run another network. */
+TEST(another_models_bundle_is_not_replaced)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char dir_a[256], other[256], cmd[600];
+	snprintf(dir_a, sizeof dir_a, "%s", in_dir("kept"));
+	snprintf(other, sizeof other, "%s", in_dir("other.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), other);
+	shell(cmd);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), dir_a, tuned());
+	CHECK_RUN(2, "compile %s -o %s --threads 1 --cache %s", other, dir_a, tuned());
+	CHECK_SAYS(cli_err, "holds the bundle of model 'steering'");
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), dir_a, tuned());
+}
+
 /* The bundle runs after it was moved to another folder, without any other file. */
 TEST(a_bundle_runs_anywhere)
 {
@@ -172,8 +188,8 @@ TEST(missing_kernels_are_made)
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), b, cache);
 	j = parse_out();
 	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback")); /* imported records
-										        * were not timed
-										        * here */
+											* were not timed
+											* here */
 	json_decref(j);
 }
 

@@ -77,9 +77,24 @@ TEST(run_says_what_is_wrong_with_inputs)
 	CHECK_SAYS(cli_err, "no file for input 'camera'");
 	CHECK_SAYS(cli_err, "camera f32 1x3x66x200");
 	CHECK_RUN(2, "run %s --output %s --input lidar=%s", steering(), in_dir("o"), in_dir("four.npy"));
-	CHECK_SAYS(cli_err, "the model's inputs are: camera");
+	CHECK_SAYS(cli_err, "no input 'lidar'; its inputs are: camera");
+	CHECK_RUN(2, "run %s --input camera=", steering());
+	CHECK_SAYS(cli_err, "no file is named for input 'camera'");
 	CHECK_RUN(2, "run %s --output %s --input %s", steering(), in_dir("o"), in_dir("four.npy"));
 	CHECK_SAYS(cli_err, "is f32 4; input 'camera' is f32 1x3x66x200");
+	static uint8_t bytes[3 * 66 * 200];
+	static float image[3 * 66 * 200];
+	static const struct {
+		struct tensor t;
+		const char *says;
+	} wrong[] = {{{DT_U8, {4, {1, 3, 66, 200}}, bytes}, "array.astype(\"float32\")"},
+		     {{DT_F32, {3, {3, 66, 200}}, image}, "array[None] in numpy adds the batch axis"},
+		     {{DT_F32, {4, {1, 66, 200, 3}}, image}, "array.transpose(...)"}};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		REQUIRE_OK(tensor_write(in_dir("wrong.npy"), &wrong[i].t, "camera"));
+		CHECK_RUN(2, "run %s --input %s", steering(), in_dir("wrong.npy"));
+		CHECK_SAYS(cli_err, wrong[i].says);
+	}
 	CHECK_RUN(1, "run %s --input camera=x.npy", steering());
 	CHECK_SAYS(cli_err, "x.npy: No such file");
 }

@@ -273,14 +273,17 @@ TEST(resizing_by_hand)
 	uint8_t rgb[] = {0, 0, 0, 100, 100, 100};
 	struct arena a = {0};
 	struct picture p = {2, 1, rgb};
-	struct tensor t = blank(&a, DT_F64, "1x4");
+	struct tensor t = blank(&a, DT_F64, "1x1x1x4");
 	CHECK_OK(picture_put(&p, &(struct picture_opts){0}, &t));
 	for (int i = 0; i < 4; i++)
 		CHECK(fabs(((double *)t.data)[i] - (double[]){0, 25, 75, 100}[i]) < 1e-9);
-	struct tensor one = blank(&a, DT_U8, "1x1");
+	struct tensor one = blank(&a, DT_U8, "1x1x1x1");
 	rgb[0] = rgb[1] = rgb[2] = 2; /* 51 between them */
 	CHECK_OK(picture_put(&p, &(struct picture_opts){0}, &one));
 	CHECK(*(uint8_t *)one.data == 51);
+	struct tensor vector = blank(&a, DT_F32, "1x48"); /* as of a robot's joints */
+	CHECK_FAILS(picture_put(&p, &(struct picture_opts){0}, &vector), E_USAGE,
+		    "does not hold one picture");
 	arena_free(&a);
 }
 
