@@ -150,7 +150,7 @@ static void write_table(const struct report *r, struct buf *out)
 	struct roof_notes notes = {0};
 	section(out, "Every kernel", "In the order of execution.");
 	buf_puts(out,
-		 "<div class=\"scroll\"><table><tr><th>node</th><th>task</th><th>us before</th><th>us</th>"
+		 "<div class=\"scroll\"><table><tr><th>node</th><th>task</th><th>us default</th><th>us</th>"
 		 "<th>GFLOP/s</th><th>of roofline</th><th>kernels</th></tr>\n");
 	for (int i = 0; i < r->n; i++) {
 		const struct chart_kernel *k = &r->kernel[i];
@@ -161,7 +161,7 @@ static void write_table(const struct report *r, struct buf *out)
 		buf_puts(out, "</td><td>");
 		chart_escape(k->label, out);
 		buf_puts(out, "</td>");
-		cell(out, "us before", k->before_ns > 0 ? "%.1f" : "-", k->before_ns / 1e3);
+		cell(out, "us default", k->before_ns > 0 ? "%.1f" : "-", k->before_ns / 1e3);
 		cell(out, "us", "%.1f", ns / 1e3);
 		cell(out, "GFLOP/s", "%.1f", k->flops / ns);
 		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], cores, ns), share);

@@ -113,7 +113,9 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 		printf("No record in %s contains '%s'\n", dir, s->word);
 	else
 		printf("%d record%s in %s\n", s->n, plural_s(s->n), dir);
-	if (s->word && !s->n)
+	if (s->word && !s->n && file_exists(s->word)) /* records know tasks, not models */
+		next_hone(a, "explain", s->word, "");
+	else if (s->word && !s->n)
 		next_say("hone show --cache %s", dir);
 	else if (s->n)
 		next_say("hone bench MODEL --cache %s", dir);

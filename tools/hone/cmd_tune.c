@@ -288,6 +288,13 @@ static void print_speedup(const char *lead, double ratio, const char *than)
 	       than);
 }
 
+/* Whether the medians' ratio is another one than that of the rounds, by more than a tenth. */
+static bool disagrees(const struct tune_report *r)
+{
+	double x = r->gain.faster.ratio, y = r->default_ms / r->after_ms;
+	return r->gain.faster.rounds && r->default_ms > 0 && r->after_ms > 0 && (x > 1.1 * y || y > 1.1 * x);
+}
+
 static void network(const struct tune_report *r)
 {
 	if (r->before_ms > 0)
@@ -301,13 +308,12 @@ static void network(const struct tune_report *r)
 	else
 		printf("not measured%s: %s\n", r->before_ms > 0 ? " again" : "",
 		       r->stopped ? "stopped" : "too little time was left");
-	headline_print("  ", &r->before, r->interleaved ? "before" : "before (not measured in turns)",
-		       &r->machine);
+	headline_print("  ", &r->before,
+		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
 	char than[96];
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
-	if (faster_significant(&r->gain.faster) && r->default_ms > 0 && r->after_ms > 0 &&
-	    (r->gain.faster.ratio > 1) != (r->default_ms > r->after_ms))
+	if (disagrees(r))
 		printf("  the times above are medians of all rounds; the comparison is round by round, which "
 		       "other "
 		       "load disturbs less\n");

@@ -70,7 +70,7 @@ static void next_of(const json_t *m, struct buf *b)
 	if (*daemon_text(m, "error", ""))
 		buf_puts(b, "see below");
 	else if (missing > 0)
-		buf_printf(b, "%.0f kernels without code", missing);
+		buf_printf(b, "%.0f kernel%s not made yet", missing, plural_s((int64_t)missing));
 	else if (promise > 0.005)
 		buf_printf(b, "%.0f %% less time expected", 100 * promise);
 	if (daemon_num(m, "next_s", 0) > 0) {

@@ -83,6 +83,7 @@ def test_plain(path):
 
 def test_errors(path):
     fails("no file", hone.Error, "/nonesuch", lambda: hone.load("/nonesuch", caches=[]))
+    fails("no option", TypeError, "no option 'cache'; there are: shapes, caches", lambda: hone.load(path, cache="/x"))
     fails("no model", hone.Error, "not ONNX", lambda: hone.load(b"12345", caches=[]))
     fails("threads", hone.Error, "1 to 64", lambda: hone.Handle(threads=99))
     fails("shape", hone.Error, "nonesuch", lambda: hone.load(path, {"nonesuch": 3}, caches=[]))

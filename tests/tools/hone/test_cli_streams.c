@@ -220,6 +220,29 @@ TEST(next_can_be_pasted)
 	CHECK(chdir(was) == 0);
 }
 
+/* Where a shell would not find `hone`, the line has the path by which this one was called. */
+TEST(next_names_the_program_as_it_was_called)
+{
+	static const char *const called[][2] = {{"hone", "Next: hone tune "},
+						{"build/hone", "Next: build/hone tune "},
+						{"./a b/hone", "Next: './a b/hone' tune "}};
+	for (size_t i = 0; i < sizeof called / sizeof *called; i++) {
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid == 0) {
+			char *argv[] = {"hone", "tasks", (char *)steering(), NULL};
+			next_called(called[i][0]);
+			redirect(1, in_dir("called-out"));
+			redirect(2, in_dir("called-err"));
+			_exit(hone_main(3, argv));
+		}
+		int status;
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		slurp(in_dir("called-err"), cli_err, sizeof cli_err);
+		CHECK_SAYS(cli_err, called[i][1]);
+	}
+}
+
 /* ---- Ctrl-C */
 
 static bool stopped(void)

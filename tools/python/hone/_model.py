@@ -67,6 +67,9 @@ class Handle:
     """Threads and caches, which models share. Models of a handle with several threads take turns on them."""
 
     def __init__(self, caches=None, threads=0, exact=False, pin=True, keep_images=False, verbose=False):
+        """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
+        that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
+        prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr."""
         self._h = None
         o = made(Options)
         if caches is not None:
@@ -97,8 +100,14 @@ class Handle:
             lib.hone_close(self._h)
 
 
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose")
+
+
 def load(model, shapes=None, **options):
-    """A model with a handle of its own; options: Handle's."""
+    """A model with a handle of its own. model, shapes: see Handle.load; options: see Handle."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"hone.load has no option '{name}'; there are: shapes, {', '.join(_OPTIONS)}")
     return Handle(**options).load(model, shapes)
 
 
