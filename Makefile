@@ -136,12 +136,13 @@ API    = $(shell sed -n 's/^\t\t//p' $(LIBMAP) | tr ';' ' ')
 LIBSRC = $(foreach r,$(in_lib),$(call src,$(r)/*.c)) kernels/loops/code.c
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/onnx.pb-c kernels/graph/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.
-LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
+LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3
+$(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2
 $(patsubst %,$(B)/lib/%.o,agent/run/host_math agent/run/host_tile kernels/graph/dense8): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0

@@ -79,15 +79,11 @@ static void pack_pair(const uint8_t *restrict r0, const uint8_t *restrict r1, ui
 void dense8_pack(enum dense8_isa isa, int64_t depth, const uint8_t *b, const int64_t *offset, int width,
 		 uint8_t flip, void *panel)
 {
-	uint8_t room[4][W] = {{0}};
-	for (int64_t t = 0; isa == DENSE8_VNNI && t < depth; t += 4) {
-		const uint8_t *r[4];
-		for (int j = 0; j < 4; j++)
-			r[j] = row_at(b, offset, t + j, depth, width, room[j]);
-		dense8_vnni->pack(r, dense8_is_wide(width), flip, (uint8_t *)panel + t * W);
-	}
-	if (isa == DENSE8_VNNI)
+	uint8_t room[2][W] = {{0}};
+	if (isa == DENSE8_VNNI) {
+		dense8_vnni->pack(depth, b, offset, width, flip, panel);
 		return;
+	}
 	for (int64_t t = 0; t < depth; t += 2)
 		pack_pair(row_at(b, offset, t, depth, width, room[0]),
 			  row_at(b, offset, t + 1, depth, width, room[1]), flip, (int16_t *)panel + t * W);
@@ -191,6 +187,14 @@ void dense8_rows(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, 
 #endif
 		pairs_base((depth + 1) / 2, n, scratch, panel, width, sum + r * W);
 	}
+}
+
+bool dense8_row(enum dense8_isa isa, int64_t depth, int64_t n, const int8_t *a, const uint8_t *b,
+		uint8_t flip, uint32_t *sum)
+{
+	if (isa == DENSE8_VNNI)
+		dense8_vnni->row(depth, n, a, b, flip, sum);
+	return isa == DENSE8_VNNI;
 }
 
 /* ---- element by element: the same loops for two instruction sets ---- */

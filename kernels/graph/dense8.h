@@ -28,6 +28,10 @@ void dense8_pack(enum dense8_isa isa, int64_t depth, const uint8_t *b, const int
  * behind `width` become anything. */
 void dense8_rows(enum dense8_isa isa, int64_t depth, int rows, const int8_t *a, const void *panel, int width,
 		 void *scratch, uint32_t *sum);
+/* sum[x] = the sum over t of a[t] * (b[t * n + x] ^ flip), for x < n rounded up to DENSE8_WIDTH, of which
+ * those from n on become anything: one row, without a panel. False: this machine has no version of it. */
+bool dense8_row(enum dense8_isa isa, int64_t depth, int64_t n, const int8_t *a, const uint8_t *b,
+		uint8_t flip, uint32_t *sum);
 /* The sum of a row of bytes. */
 int32_t dense8_total(enum dense8_isa isa, const int8_t *a, int64_t n);
 /* Copies n bytes, of few of which a function call would cost more than the copy. */

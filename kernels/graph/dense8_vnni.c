@@ -18,12 +18,36 @@ enum { W = DENSE8_WIDTH, TILE = 6 /* rows */ };
 
 /* ---- packing ---- */
 
-INLINE void pack_wide(const uint8_t *const row[4], uint8_t flip, uint8_t *to)
+/* The lowest n bits. */
+INLINE __mmask64 first_bits(int64_t n)
+{
+	return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
+}
+
+/* Rows of which those behind the depth are zero, as are the columns behind `mask`. */
+struct rows {
+	const uint8_t *row[4];
+	__mmask64 mask[4];
+};
+
+INLINE struct rows rows_at(const uint8_t *b, const int64_t *offset, int64_t t, int64_t depth, __mmask64 mask)
+{
+	struct rows r;
+	UNROLL
+	for (int j = 0; j < 4; j++) {
+		bool there = t + j < depth;
+		r.row[j] = b + offset[there ? t + j : t];
+		r.mask[j] = there ? mask : 0;
+	}
+	return r;
+}
+
+INLINE void pack_wide(const struct rows *r, uint8_t flip, uint8_t *to)
 {
 	__m512i f = _mm512_set1_epi8((char)flip), v[4];
 	UNROLL
 	for (int j = 0; j < 4; j++)
-		v[j] = _mm512_xor_si512(_mm512_loadu_si512(row[j]), f);
+		v[j] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(r->mask[j], r->row[j]), f);
 	__m512i lo01 = _mm512_unpacklo_epi8(v[0], v[1]), hi01 = _mm512_unpackhi_epi8(v[0], v[1]);
 	__m512i lo23 = _mm512_unpacklo_epi8(v[2], v[3]), hi23 = _mm512_unpackhi_epi8(v[2], v[3]);
 	_mm512_storeu_si512(to, _mm512_unpacklo_epi16(lo01, lo23));
@@ -32,14 +56,15 @@ INLINE void pack_wide(const uint8_t *const row[4], uint8_t flip, uint8_t *to)
 	_mm512_storeu_si512(to + 192, _mm512_unpackhi_epi16(hi01, hi23));
 }
 
-INLINE void pack_narrow(const uint8_t *const row[4], uint8_t flip, uint8_t *to)
+INLINE void pack_narrow(const struct rows *r, int width, uint8_t flip, uint8_t *to)
 {
 	__m128i f = _mm_set1_epi8((char)flip);
-	for (int x = 0; x < W; x += 16, to += 64) {
+	for (int x = 0; x < width; x += 16, to += 64) {
 		__m128i v[4];
 		UNROLL
 		for (int j = 0; j < 4; j++)
-			v[j] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(row[j] + x)), f);
+			v[j] = _mm_xor_si128(
+			    _mm_maskz_loadu_epi8((__mmask16)(r->mask[j] >> x), r->row[j] + x), f);
 		__m128i lo01 = _mm_unpacklo_epi8(v[0], v[1]), hi01 = _mm_unpackhi_epi8(v[0], v[1]);
 		__m128i lo23 = _mm_unpacklo_epi8(v[2], v[3]), hi23 = _mm_unpackhi_epi8(v[2], v[3]);
 		_mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi16(lo01, lo23));
@@ -49,12 +74,17 @@ INLINE void pack_narrow(const uint8_t *const row[4], uint8_t flip, uint8_t *to)
 	}
 }
 
-static VNNI void pack(const uint8_t *const row[4], bool wide, uint8_t flip, uint8_t *to)
+static VNNI void pack(int64_t depth, const uint8_t *b, const int64_t *offset, int width, uint8_t flip,
+		      uint8_t *panel)
 {
-	if (wide)
-		pack_wide(row, flip, to);
-	else
-		pack_narrow(row, flip, to);
+	const __mmask64 mask = first_bits(width);
+	for (int64_t t = 0; t < depth; t += 4) {
+		const struct rows r = rows_at(b, offset, t, depth, mask);
+		if (dense8_is_wide(width))
+			pack_wide(&r, flip, panel + t * W);
+		else
+			pack_narrow(&r, width, flip, panel + t * W);
+	}
 }
 
 /* ---- products ---- */
@@ -148,6 +178,43 @@ static VNNI void rows_to_sums(int64_t depth, int rows, const int8_t *a, const ui
 		sums_of_rows(2, depth, rows, a, panel, sum);
 	else
 		sums_of_rows(4, depth, rows, a, panel, sum);
+}
+
+/* Adds the products of four rows of the matrix to the sums of 64 columns, which are in the order of a wide
+ * panel. */
+INLINE void add_four_rows(const struct rows *r, uint8_t flip, int32_t four, uint32_t *sum)
+{
+	uint8_t panel[4 * W] __attribute__((aligned(64)));
+	__m512i f = _mm512_set1_epi32(four);
+	pack_wide(r, flip, panel);
+	UNROLL
+	for (int u = 0; u < 4; u++)
+		_mm512_storeu_si512(sum + 16 * u, _mm512_dpbusd_epi32(_mm512_loadu_si512(sum + 16 * u),
+								      _mm512_load_si512(panel + 64 * u), f));
+}
+
+/* Reads the matrix row by row, as it lies in memory. */
+static VNNI void row_by_matrix(int64_t depth, int64_t n, const int8_t *a, const uint8_t *b, uint8_t flip,
+			       uint32_t *sum)
+{
+	memset(sum, 0, (size_t)(n + W - 1) / W * W * sizeof *sum);
+	for (int64_t t = 0; t < depth; t += 4) {
+		const int64_t offset[4] = {0, n, 2 * n, 3 * n};
+		uint32_t four = 0;
+		for (int64_t j = 0; j < 4 && t + j < depth; j++)
+			four |= (uint32_t)(uint8_t)a[t + j] << 8 * j;
+		for (int64_t x = 0; x < n; x += W) {
+			const struct rows r = rows_at(b + t * n + x, offset, 0, depth - t, first_bits(n - x));
+			add_four_rows(&r, flip, (int32_t)four, sum + x);
+		}
+	}
+	for (int64_t x = 0; x < n; x += W) {
+		__m512i c[4];
+		UNROLL
+		for (int u = 0; u < 4; u++)
+			c[u] = _mm512_loadu_si512(sum + x + 16 * u);
+		store_wide(c, sum + x);
+	}
 }
 
 /* ---- bytes of sums ---- */
@@ -265,12 +332,6 @@ static VNNI void depthwise(const struct dense8_taps *t, const uint8_t *x, const 
 		depthwise_of(t, 2, x, e, n);
 }
 
-/* The lowest n bits. */
-INLINE __mmask64 first_bits(int64_t n)
-{
-	return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
-}
-
 static VNNI void maximum(int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best)
 {
 	const __m512i f = _mm512_set1_epi8((char)flip);
@@ -288,7 +349,8 @@ static VNNI void maximum(int64_t n, const uint8_t *x, int64_t step, uint8_t flip
 	}
 }
 
-static const struct dense8_vnni vnni_loops = {pack, rows_to_sums, rows_to_bytes, depthwise, maximum};
+static const struct dense8_vnni vnni_loops = {pack,          rows_to_sums, row_by_matrix,
+					      rows_to_bytes, depthwise,    maximum};
 const struct dense8_vnni *const dense8_vnni = &vnni_loops;
 
 #else

@@ -11,10 +11,11 @@
 #include "kernels/graph/dense8.h"
 
 struct dense8_vnni {
-	/* As dense8_pack; `row` gives the next rows of DENSE8_WIDTH bytes each. */
-	void (*pack)(const uint8_t *const row[4], bool wide, uint8_t flip, uint8_t *to);
+	void (*pack)(int64_t depth, const uint8_t *b, const int64_t *offset, int width, uint8_t flip,
+		     uint8_t *panel);
 	void (*rows)(int64_t depth, int rows, const int8_t *a, const uint8_t *panel, int width,
 		     uint32_t *sum);
+	void (*row)(int64_t depth, int64_t n, const int8_t *a, const uint8_t *b, uint8_t flip, uint32_t *sum);
 	void (*rows_to_bytes)(int64_t depth, int rows, const int8_t *a, const uint8_t *panel,
 			      const struct dense8_ends *e);
 	void (*depthwise)(const struct dense8_taps *t, const uint8_t *x, const struct dense8_ends *e,

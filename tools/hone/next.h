@@ -7,8 +7,8 @@
 #include "platform/base/shell.h"
 #include "tools/hone/cmd.h"
 
-/* How this program was called: a "hone" with which a Next: line begins is replaced by it if it has a "/", because
- * the shell would not find it by its name. Kept. */
+/* How this program was called. With a "/" in it, a shell would not find `hone` by its name alone, so that path
+ * takes the place of a "hone" with which a Next: line begins. Kept. */
 void next_called(const char *program);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */

@@ -84,6 +84,32 @@ TEST(rows_become_bytes)
 		}
 }
 
+TEST(one_row_without_a_panel)
+{
+	enum { DEPTH = 40, N = 200 };
+	struct rng r;
+	rng_seed(&r, 15);
+	for (int i = 0; i < 200; i++) {
+		int64_t depth = (int64_t)rng_below(&r, DEPTH), n = 1 + (int64_t)rng_below(&r, N), bad = 0;
+		uint8_t flip = i % 2 ? 0x80 : 0,
+			*b = malloc((size_t)(depth * n) + 1); /* nothing is read behind it */
+		int8_t a[DEPTH];
+		uint32_t sum[N + W];
+		fill(&r, b, (size_t)(depth * n));
+		fill(&r, a, sizeof a);
+		bool there = dense8_row(dense8_isa(), depth, n, a, b, flip, sum);
+		CHECK(there == (dense8_isa() == DENSE8_VNNI));
+		for (int64_t x = 0; x < n && there; x++) {
+			int32_t want = 0;
+			for (int64_t t = 0; t < depth; t++)
+				want += a[t] * (uint8_t)(b[t * n + x] ^ flip);
+			bad += (int32_t)sum[x] != want;
+		}
+		CHECK(!bad);
+		free(b);
+	}
+}
+
 TEST(taps_of_one_channel)
 {
 	enum { FOURS = 12, N = 200, BYTES = 2 * (N + W) + 600 + DENSE8_PAST };
