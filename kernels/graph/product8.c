@@ -194,6 +194,7 @@ struct bytes_image {
 	struct filter_window w;
 	int64_t channels, pitch[3]; /* extents of a phase */
 	int64_t phase, channel;     /* bytes */
+	int64_t *line;              /* [in[0] * in[1]] where a line of the input begins in its first phase */
 	uint8_t *room;
 	const uint8_t *data; /* room, or the input itself */
 	bool whole;          /* no padding: every byte is written by a load */
@@ -228,20 +229,27 @@ static int image_open(struct bytes_image *m, const struct filter_window *w, int6
 	m->channel = m->phase * span3(w->stride);
 	m->room = arena_try(a, (size_t)shape_count(&s) + W, 1);
 	m->data = m->room;
-	return m->room ? E_OK : E_NOMEM;
+	m->line = arena_try(a, (size_t)(w->in[0] * w->in[1]) + 1, sizeof *m->line);
+	for (int64_t i = 0; m->line && i < w->in[0] * w->in[1]; i++) {
+		int64_t pos[3] = {i / w->in[1] + w->begin[0], i % w->in[1] + w->begin[1], 0};
+		m->line[i] = image_at(m, pos);
+	}
+	return m->room && m->line ? E_OK : E_NOMEM;
 }
 
 /* A line of the input, into the phases of its axis. */
 static void load_line(const struct bytes_image *m, const uint8_t *x, uint8_t *to, int64_t first)
 {
 	int64_t n = m->w.in[2], step = m->w.stride[2];
+	if (step == 1) {
+		dense8_copy(to + first, x, n);
+		return;
+	}
 	for (int64_t phase = 0; phase < step; phase++) {
 		/* the first element of this phase */
 		int64_t i = (phase - first % step + step) % step;
 		uint8_t *at = to + phase * m->phase + (first + i) / step;
-		if (step == 1)
-			memcpy(at, x, (size_t)n);
-		else if (i < n)
+		if (i < n)
 			dense8_every((n - i + step - 1) / step, x + i, step, at);
 	}
 }
@@ -256,24 +264,21 @@ static void image_load(struct bytes_image *m, const uint8_t *x, uint8_t zero)
 	if (!m->whole)
 		memset(m->room, zero, (size_t)(m->channels * m->channel));
 	for (int64_t c = 0; c < m->channels; c++)
-		for (int64_t d = 0; d < w->in[0]; d++)
-			for (int64_t h = 0; h < w->in[1]; h++, x += w->in[2]) {
-				int64_t pos[3] = {d + w->begin[0], h + w->begin[1], 0};
-				load_line(m, x, m->room + c * m->channel + image_at(m, pos), w->begin[2]);
-			}
+		for (int64_t i = 0; i < w->in[0] * w->in[1]; i++, x += w->in[2])
+			load_line(m, x, m->room + c * m->channel + m->line[i], w->begin[2]);
 }
 
 static void image_offsets(const struct bytes_image *m, int64_t *offset)
 {
 	const struct filter_window *w = &m->w;
-	for (int64_t c = 0; c < m->channels; c++)
-		for (int64_t d = 0; d < w->kernel[0]; d++)
-			for (int64_t h = 0; h < w->kernel[1]; h++)
-				for (int64_t x = 0; x < w->kernel[2]; x++) {
-					int64_t pos[3] = {d * w->dilation[0], h * w->dilation[1],
-							  x * w->dilation[2]};
-					*offset++ = c * m->channel + image_at(m, pos);
-				}
+	int64_t n = 0;
+	for (int64_t d = 0; d < w->kernel[0]; d++)
+		for (int64_t h = 0; h < w->kernel[1]; h++)
+			for (int64_t x = 0; x < w->kernel[2]; x++)
+				offset[n++] = image_at(m, (int64_t[]){d * w->dilation[0], h * w->dilation[1],
+								      x * w->dilation[2]});
+	for (int64_t i = n; i < n * m->channels; i++)
+		offset[i] = offset[i - n] + m->channel;
 }
 
 /* Runs of a panel's columns that are pixels of the output. */

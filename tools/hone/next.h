@@ -7,7 +7,7 @@
 #include "platform/base/shell.h"
 #include "tools/hone/cmd.h"
 
-/* How this program was called. With a "/" in it, a shell would not find `hone` by its name alone, so that path
+/* How this program was called. With a "/" in it, a shell would not find `hone` by its name alone: that path
  * takes the place of a "hone" with which a Next: line begins. Kept. */
 void next_called(const char *program);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
