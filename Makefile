@@ -136,7 +136,7 @@ API    = $(shell sed -n 's/^\t\t//p' $(LIBMAP) | tr ';' ' ')
 LIBSRC = $(foreach r,$(in_lib),$(call src,$(r)/*.c)) kernels/loops/code.c
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/onnx.pb-c kernels/graph/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.
-LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
+LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/add8 kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \

@@ -235,15 +235,15 @@ static int run_series(const struct maker *m, struct side side[2])
 	return rc;
 }
 
-/* Returns 1: side 1 won every series by more than GRAPH_GAIN. */
-static int race(const struct maker *m, struct side side[2])
+/* Returns 1: side 1 won every series by more than `gain`. */
+static int race(const struct maker *m, struct side side[2], double gain)
 {
 	bool won = true;
 	for (int i = 0; i < SERIES && won; i++) {
 		int rc = run_series(m, side);
 		if (rc < 0)
 			return rc;
-		won = (double)side[1].sum_ns < (1 - GRAPH_GAIN) * (double)side[0].sum_ns;
+		won = (double)side[1].sum_ns < (1 - gain) * (double)side[0].sum_ns;
 	}
 	return won;
 }
@@ -323,13 +323,13 @@ static struct choices with_other(const struct graph_search *x, struct arena *a, 
 }
 
 /* Compares the two sides. 1: side 1 is better. *saved: share of the time of what differs in side 0. */
-static int meet(struct maker *m, struct side side[2], double *saved)
+static int meet(struct maker *m, struct side side[2], double gain, double *saved)
 {
 	int rc = open_side(m, &side[0]);
 	if (rc >= 0)
 		rc = open_side(m, &side[1]);
 	if (rc >= 0)
-		rc = race(m, side);
+		rc = race(m, side, gain);
 	if (rc >= 0)
 		log_more("division of the graph: %d tasks differ, %.4f ms against %.4f ms", m->ndiffer,
 			 (double)side[1].sum_ns / 1e6, (double)side[0].sum_ns / 1e6);
@@ -412,7 +412,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	x->promise = -1;
 	int rc = divide_both(&x->m, &scratch, side);
 	if (rc > 0)
-		rc = meet(&x->m, side, &saved);
+		rc = meet(&x->m, side, bytes && x->o.tunes ? -BYTES_LOSS : GRAPH_GAIN, &saved);
 	arena_free(&scratch);
 	x->tried += rc >= 0 && !bytes;
 	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT || rc == E_CHILD))
@@ -420,9 +420,10 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
 		rc = 0; /* there was no time for it, or the division cannot be made */
 	x->saved += bytes ? 0 : saved;
-	if (rc > 0)
+	bool better = rc > 0;
+	if (better)
 		rc = graph_steps(x->m.g, x->o.chosen->target, &both, x->a, steps);
-	if (rc < 0 || saved <= 0)
+	if (rc < 0 || !better)
 		return rc < 0 ? rc : 0;
 	*c = x->now = both;
 	return 1;

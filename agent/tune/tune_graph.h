@@ -20,6 +20,9 @@
 #include <signal.h>
 
 #define GRAPH_GAIN 0.02
+/* Kernels for operators on bytes may take so much more time than the portable code that they replace, as a
+ * share of it, if the box goes on to tune them: default schedules become faster, portable code does not. */
+#define BYTES_LOSS 0.3
 
 struct graph_time {
 	struct key task;
@@ -30,8 +33,9 @@ struct tune_graph_options {
 	const struct chosen_for *chosen;
 	struct pool *pool;
 	struct clock *clock;
-	int64_t deadline_ns; /* on the clock; nothing begins that cannot end before it */
+	int64_t deadline_ns;               /* on the clock; nothing begins that cannot end before it */
 	int64_t kernel_ns, net_ns, run_ns; /* time to build a kernel, to open a network, and to run one */
+	bool tunes;                        /* the box tunes what wins */
 	int ntimes;
 	const struct graph_time *time; /* of the tasks whose time is known */
 	volatile sig_atomic_t *stop;   /* may be NULL */

@@ -384,6 +384,11 @@ static bool leaves_bytes(const struct session *s)
 	       steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
 }
 
+static bool estimates(const struct session *s)
+{
+	return s->o->rigor == RIGOR_ESTIMATE;
+}
+
 /* Time of the network as it was; if its first run was cut off, of what ran. */
 static int64_t portable_ns(const struct session *s)
 {
@@ -405,6 +410,7 @@ static int open_divisions(struct session *s, struct graph_search **out)
 	    .kernel_ns = s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
 	    .net_ns = s->start.net.build_ns,
 	    .run_ns = leaves_bytes(s) ? portable_ns(s) : run_ns(s),
+	    .tunes = !estimates(s),
 	    .ntimes = s->ntasks,
 	    .time = task_times(s),
 	    .stop = s->o->stop,
@@ -422,11 +428,6 @@ static double task_promise(const struct session *s)
 	for (int i = 0; i < s->ntasks; i++)
 		most = s->result[i].promise > most ? s->result[i].promise : most;
 	return most;
-}
-
-static bool estimates(const struct session *s)
-{
-	return s->o->rigor == RIGOR_ESTIMATE;
 }
 
 /* Whether the box is long enough for other divisions of the graph than that of quantised operators. */

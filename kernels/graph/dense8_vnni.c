@@ -332,6 +332,40 @@ static VNNI void depthwise(const struct dense8_taps *t, const uint8_t *x, const 
 		depthwise_of(t, 2, x, e, n);
 }
 
+/* (x - zero) * scale of 64 bytes; vector u has bytes 16 u to 16 u + 15. */
+INLINE void load_term(const struct add8_term *t, int64_t i, __m512 v[4])
+{
+	const __m512 zero = _mm512_set1_ps((float)t->zero), scale = _mm512_set1_ps(t->scale);
+	UNROLL
+	for (int u = 0; u < 4; u++) {
+		__m128i b = _mm_loadu_si128((const __m128i *)(t->x + i + 16 * u));
+		__m512i x = t->sign ? _mm512_cvtepi8_epi32(b) : _mm512_cvtepu8_epi32(b);
+		v[u] = _mm512_mul_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(x), zero), scale);
+	}
+}
+
+static VNNI int64_t add(int64_t n, const struct add8_term *a, const struct add8_term *b, float scale,
+			struct dense8_bytes to, uint8_t *y)
+{
+	const __m512 most = _mm512_set1_ps((float)(to.high - to.zero)), by = _mm512_set1_ps(scale);
+	const __m512i zero = _mm512_set1_epi32(to.zero), least = _mm512_set1_epi32(to.low - to.zero);
+	int64_t i = 0;
+	for (; i + 64 <= n; i += 64) {
+		__m512 v[4], w[4];
+		load_term(a, i, v);
+		load_term(b, i, w);
+		UNROLL
+		for (int u = 0; u < 4; u++) {
+			__m512 q = _mm512_div_ps(_mm512_add_ps(v[u], w[u]), by);
+			__m512i k = _mm512_cvtps_epi32(_mm512_min_ps(most, q)); /* q, if it is NaN */
+			k = _mm512_max_epi32(k, least);
+			_mm_storeu_si128((__m128i *)(y + i + 16 * u),
+					 _mm512_cvtepi32_epi8(_mm512_add_epi32(k, zero)));
+		}
+	}
+	return i;
+}
+
 static VNNI void maximum(int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best)
 {
 	const __m512i f = _mm512_set1_epi8((char)flip);
@@ -349,8 +383,13 @@ static VNNI void maximum(int64_t n, const uint8_t *x, int64_t step, uint8_t flip
 	}
 }
 
-static const struct dense8_vnni vnni_loops = {pack,          rows_to_sums, row_by_matrix,
-					      rows_to_bytes, depthwise,    maximum};
+static const struct dense8_vnni vnni_loops = {.pack = pack,
+					      .rows = rows_to_sums,
+					      .row = row_by_matrix,
+					      .rows_to_bytes = rows_to_bytes,
+					      .depthwise = depthwise,
+					      .add = add,
+					      .max = maximum};
 const struct dense8_vnni *const dense8_vnni = &vnni_loops;
 
 #else

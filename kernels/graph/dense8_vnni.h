@@ -8,7 +8,7 @@
 #ifndef KERNELS_DENSE8_VNNI_H
 #define KERNELS_DENSE8_VNNI_H
 
-#include "kernels/graph/dense8.h"
+#include "kernels/graph/add8.h"
 
 struct dense8_vnni {
 	void (*pack)(int64_t depth, const uint8_t *b, const int64_t *offset, int width, uint8_t flip,
@@ -20,6 +20,9 @@ struct dense8_vnni {
 			      const struct dense8_ends *e);
 	void (*depthwise)(const struct dense8_taps *t, const uint8_t *x, const struct dense8_ends *e,
 			  int64_t n);
+	/* As add8, but of the first elements: returns how many, a multiple of 64. */
+	int64_t (*add)(int64_t n, const struct add8_term *a, const struct add8_term *b, float scale,
+		       struct dense8_bytes to, uint8_t *y);
 	/* As dense8_max with a step of 1 or 2. */
 	void (*max)(int64_t n, const uint8_t *x, int64_t step, uint8_t flip, uint8_t *best);
 };

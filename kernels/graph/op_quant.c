@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised operators. Products are in kernels/graph/product8.h; rounding to bytes is the formula of
  * kernels/graph/dense8.h. */
+#include "kernels/graph/add8.h"
 #include "kernels/graph/dense8.h"
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/matmul.h"
@@ -13,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q_QUANTIZE, Q_DEQUANTIZE, Q_DYNAMIC, Q_CONV_INT, Q_MATMUL_INT, Q_CONV, Q_MATMUL };
+enum { Q_QUANTIZE, Q_DEQUANTIZE, Q_DYNAMIC, Q_CONV_INT, Q_MATMUL_INT, Q_CONV, Q_MATMUL, Q_ADD };
 
 #define WINDOW "auto_pad dilations group kernel_shape pads strides"
 static const struct op_row rows[] = {
@@ -21,6 +22,7 @@ static const struct op_row rows[] = {
     {"DequantizeLinear", 10, 0, 2, 3, 1, 1, Q_DEQUANTIZE, "axis block_size output_dtype"},
     {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC, ""},
     {"MatMulInteger", 10, 0, 2, 4, 1, 1, Q_MATMUL_INT, ""},
+    {"QLinearAdd", QUANT_OPSET, 0, 8, 8, 1, 1, Q_ADD, "low high"},
     {"QLinearConv", 10, QUANT_OPSET - 1, 8, 9, 1, 1, Q_CONV, WINDOW},
     {"QLinearConv", QUANT_OPSET, 0, 8, 9, 1, 1, Q_CONV, WINDOW " low high"},
     {"QLinearMatMul", 10, QUANT_OPSET - 1, 8, 8, 1, 1, Q_MATMUL, ""},
@@ -283,12 +285,48 @@ static int infer_product(struct opctx *c)
 	return out_set(c, 0, p.y_zero >= 0 ? c->in[p.y_zero].dtype : DT_I32, &out);
 }
 
+/* ---- QLinearAdd: made by pass_quant alone, of tensors of one shape ---- */
+
+enum { ADD_A, ADD_B = 3, ADD_SCALE = 6, ADD_ZERO };
+
+static int infer_add(struct opctx *c)
+{
+	int rc = E_OK;
+	for (int i = 0; i < 8 && rc >= 0; i++) {
+		bool scale = i == ADD_A + 1 || i == ADD_B + 1 || i == ADD_SCALE;
+		rc = in_need(c, i, scale ? DTYPE_BIT(DT_F32) : DTYPES_8);
+		if (rc >= 0 && i != ADD_A && i != ADD_B && shape_count(&c->in[i].shape) != 1)
+			return fail(E_CORRUPT, "input %d has %lld elements, not 1", i,
+				    (long long)shape_count(&c->in[i].shape));
+	}
+	if (rc >= 0 && !shape_equal(&c->in[ADD_A].shape, &c->in[ADD_B].shape))
+		return fail(E_CORRUPT, "the terms differ in shape");
+	return rc < 0 ? rc : out_set(c, 0, c->in[ADD_ZERO].dtype, &c->in[ADD_A].shape);
+}
+
+static struct add8_term term_of(const struct opctx *c, int in)
+{
+	return (struct add8_term){c->in[in].data, c->in[in].dtype == DT_I8,
+				  ((const float *)c->in[in + 1].data)[0],
+				  (int32_t)tensor_get_i64(&c->in[in + 2], 0)};
+}
+
+static int eval_add(struct opctx *c)
+{
+	const struct add8_term a = term_of(c, ADD_A), b = term_of(c, ADD_B);
+	add8(shape_count(&c->out[0].shape), &a, &b, ((const float *)c->in[ADD_SCALE].data)[0],
+	     product8_bytes(c, (int32_t)tensor_get_i64(&c->in[ADD_ZERO], 0)), c->out[0].data);
+	return E_OK;
+}
+
 /* ---- */
 
 static int infer(struct opctx *c)
 {
 	static int (*const by_code[])(struct opctx *) = {
 	    [Q_QUANTIZE] = infer_quantize, [Q_DEQUANTIZE] = infer_dequantize, [Q_DYNAMIC] = infer_dynamic};
+	if (c->code == Q_ADD)
+		return infer_add(c);
 	return c->code <= Q_DYNAMIC ? by_code[c->code](c) : infer_product(c);
 }
 
@@ -299,6 +337,8 @@ static int eval(struct opctx *c)
 		return eval_dynamic(c);
 	if (c->code <= Q_DEQUANTIZE)
 		return eval_linear(c);
+	if (c->code == Q_ADD)
+		return eval_add(c);
 	return c->code == Q_CONV_INT || c->code == Q_CONV ? product8_conv(c, &p) : product8_matmul(c, &p);
 }
 

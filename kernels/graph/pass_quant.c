@@ -2,6 +2,7 @@
 /* Rewrites DequantizeLinear, an operator, QuantizeLinear (QDQ) into the operator on bytes:
  *
  *   DQ(x), DQ(w), bias -> Conv, Gemm or MatMul (+ Add) -> Relu, Clip -> Q   QLinearConv, QLinearMatMul
+ *   DQ, DQ -> Add -> Relu, Clip -> Q, equal shapes                           QLinearAdd
  *   DQ -> MaxPool, Reshape, Transpose, ... -> Q, equal parameters            the same on bytes
  *   DQ -> Relu, Clip -> Q, equal parameters, limits those of the type        nothing
  *
@@ -170,6 +171,16 @@ static int64_t quantised(const struct graph *g, const struct bytes *y, float v)
 static bool limits_matter(const struct graph *g, const struct bytes *y, float low, float high)
 {
 	return quantised(g, y, low) > type_low(y->type) || quantised(g, y, high) < type_low(y->type) + 255;
+}
+
+/* Limits of the output as attributes; returns how many. */
+static int limit_attrs(const struct graph *g, const struct match *m, struct attr attr[2])
+{
+	if (!limits_matter(g, &m->y, m->low, m->high))
+		return 0;
+	attr[0] = (struct attr){.name = "low", .kind = ATTR_INT, .i = quantised(g, &m->y, m->low)};
+	attr[1] = (struct attr){.name = "high", .kind = ATTR_INT, .i = quantised(g, &m->y, m->high)};
+	return 2;
 }
 
 /* ---- new values and nodes ---- */
@@ -342,12 +353,7 @@ static int make_attrs(const struct graph *g, const struct match *m, struct attr 
 	bool conv = !strcmp(node_type(n), "Conv");
 	for (int i = 0; i < n->nattr && conv; i++)
 		attr[count++] = n->attr[i];
-	if (limits) {
-		attr[count++] =
-		    (struct attr){.name = "low", .kind = ATTR_INT, .i = quantised(g, &m->y, m->low)};
-		attr[count++] =
-		    (struct attr){.name = "high", .kind = ATTR_INT, .i = quantised(g, &m->y, m->high)};
-	}
+	count += limit_attrs(g, m, attr + count);
 	*opset = limits || (!conv && m->bias >= 0) ? QUANT_OPSET : n->opset;
 	return count;
 }
@@ -394,6 +400,37 @@ static int fuse_product(struct graph *g, const int *uses, int v, struct match *m
 	if (bias < -1)
 		return bias;
 	return write_product(g, m, bias, scratch);
+}
+
+/* ---- sums ---- */
+
+/* Makes a QLinearAdd of an Add of two tensors of one shape. */
+static int fuse_add(struct graph *g, const int *uses, int v, const struct match *m)
+{
+	struct bytes term[2];
+	struct attr attr[2];
+	int add = producer(g, v, "Add"), in[8], zero = 0;
+	if (add < 0 || uses[v] != 1 || g->value[v].is_output)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		int x = g->node[add].in[i];
+		if (!dequantised(g, x, DT_NONE, &term[i]) || term[i].count != 1 ||
+		    g->value[term[i].value].t.data ||
+		    !shape_equal(&g->value[x].t.shape, &g->value[v].t.shape))
+			return 0;
+	}
+	for (int i = 0; i < 3 && zero >= 0; i++) {
+		const struct bytes *b = i < 2 ? &term[i] : &m->y;
+		zero = zero_value(g, b);
+		if (i < 2)
+			in[3 * i] = b->value;
+		in[i < 2 ? 3 * i + 1 : 6] = b->scale;
+		in[i < 2 ? 3 * i + 2 : 7] = zero;
+	}
+	if (zero < 0)
+		return zero;
+	return replace_node(g, m->y.node, "QLinearAdd", g->node[add].name, QUANT_OPSET, 8, in,
+			    limit_attrs(g, m, attr), attr);
 }
 
 /* ---- operators that only move elements ---- */
@@ -517,7 +554,10 @@ static int rewrite(struct graph *g, int i, const int *uses, struct arena *scratc
 		return 1;
 	}
 	int n = find_moves(g, uses, v, &m.y, chain);
-	return n > 0 ? move_bytes(g, chain, n, &m.y) : fuse_product(g, uses, limited, &m, scratch);
+	if (n > 0)
+		return move_bytes(g, chain, n, &m.y);
+	int sum = fuse_add(g, uses, limited, &m);
+	return sum ? sum : fuse_product(g, uses, limited, &m, scratch);
 }
 
 /* Drops what nothing reads any more, before dequantised weights would be computed. */

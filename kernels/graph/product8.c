@@ -79,10 +79,9 @@ static bool any_zero_point(const struct product *d, int in)
 	return false;
 }
 
-/* The output's limits: those of its type, or closer ones of the attributes. */
-static struct dense8_bytes output_bytes(const struct opctx *c, const struct product8_places *p)
+struct dense8_bytes product8_bytes(const struct opctx *c, int32_t zero)
 {
-	struct dense8_bytes b = product8_limits(c->out[0].dtype, (int32_t)param(c, p->y_zero, 0));
+	struct dense8_bytes b = product8_limits(c->out[0].dtype, zero);
 	int64_t low = node_int(c->node, "low", b.low), high = node_int(c->node, "high", b.high);
 	b.low = low > b.low && low <= b.high ? (int32_t)low : b.low;
 	b.high = high < b.high && high >= b.low ? (int32_t)high : b.high;
@@ -98,7 +97,7 @@ static int product_open(struct product *d, struct opctx *c, const struct product
 	d->scaled = p->y_scale >= 0;
 	d->out_bytes = d->scaled ? 1 : sizeof(int32_t);
 	if (d->scaled)
-		d->to = output_bytes(c, p);
+		d->to = product8_bytes(c, (int32_t)param(c, p->y_zero, 0));
 	d->y_scale = (float)param(c, p->y_scale, 1);
 	d->row_scale = numbers_of(c, row_params ? p->x_scale : p->w_scale, 1);
 	d->row_zero = numbers_of(c, row_zero(d), 0);

@@ -20,6 +20,8 @@ static inline struct dense8_bytes product8_limits(enum dtype t, int32_t zero)
 	return (struct dense8_bytes){t == DT_I8 ? -128 : 0, t == DT_I8 ? 127 : 255, zero, t == DT_I8};
 }
 
+/* The output's limits: those of its type, or closer ones of the attributes low and high. */
+struct dense8_bytes product8_bytes(const struct opctx *c, int32_t zero);
 /* The node's shapes are inferred, and its parameters checked. */
 int product8_conv(struct opctx *c, const struct product8_places *p) MUST_CHECK;
 int product8_matmul(struct opctx *c, const struct product8_places *p) MUST_CHECK;

@@ -57,6 +57,7 @@ static const struct form {
     {"SpaceToDepth", structure_depth, true},
     {"QLinearConv", structure_quant_conv, true},
     {"QLinearMatMul", structure_quant_matmul, true},
+    {"QLinearAdd", structure_quant_add, .bytes = true, .map = true},
     {"QuantizeLinear", structure_quantise, .bytes = true, .map = true},
     {"DequantizeLinear", structure_dequantise, .bytes = true, .map = true},
 };

@@ -22,7 +22,8 @@ structure_fn structure_conv, structure_deconv, structure_pool, structure_matmul,
 structure_fn structure_map, structure_clip, structure_chain, structure_norm_map, structure_power;
 structure_fn structure_reduce, structure_softmax, structure_normalize, structure_group, structure_lrn;
 structure_fn structure_move, structure_pad, structure_depth, structure_resize;
-structure_fn structure_quant_conv, structure_quant_matmul, structure_quantise, structure_dequantise;
+structure_fn structure_quant_conv, structure_quant_matmul, structure_quant_add, structure_quantise,
+    structure_dequantise;
 
 /* Helpers that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its
  * operand number. */

@@ -61,10 +61,10 @@ static bool plain_weights(const struct opctx *c, int64_t n)
 /* n: filters or columns. */
 static bool supported(const struct opctx *c, int64_t n)
 {
-	if (!dtype_is_byte(c->in[X].dtype) || !dtype_is_byte(c->in[W].dtype) || !dtype_is_byte(c->out[0].dtype) ||
-	    !c->in[W].data || !is_scalar(c, X_SCALE) || !is_scalar(c, Y_SCALE) || !in_there(c, W_SCALE) ||
-	    c->in[X_SCALE].dtype != DT_F32 || c->in[W_SCALE].dtype != DT_F32 ||
-	    c->in[Y_SCALE].dtype != DT_F32)
+	if (!dtype_is_byte(c->in[X].dtype) || !dtype_is_byte(c->in[W].dtype) ||
+	    !dtype_is_byte(c->out[0].dtype) || !c->in[W].data || !is_scalar(c, X_SCALE) ||
+	    !is_scalar(c, Y_SCALE) || !in_there(c, W_SCALE) || c->in[X_SCALE].dtype != DT_F32 ||
+	    c->in[W_SCALE].dtype != DT_F32 || c->in[Y_SCALE].dtype != DT_F32)
 		return false;
 	if ((in_there(c, X_ZERO) && !is_scalar(c, X_ZERO)) || (in_there(c, Y_ZERO) && !is_scalar(c, Y_ZERO)))
 		return false;
@@ -114,12 +114,26 @@ static int make_vectors(const struct opctx *c, const struct tensor *w, int64_t n
 	return rc;
 }
 
+/* Limits closer than those of the type. */
+static void limit(const struct opctx *c, struct prog *p)
+{
+	int64_t low, high;
+	limits_of(c, c->out[0].dtype, &low, &high);
+	if (low > (c->out[0].dtype == DT_I8 ? -128 : 0)) {
+		prog_imm(p, (float)low);
+		prog_add(p, P_MAX);
+	}
+	if (high < (c->out[0].dtype == DT_I8 ? 127 : 255)) {
+		prog_imm(p, (float)high);
+		prog_add(p, P_MIN);
+	}
+}
+
 /* Adds reads of bias and factor, indexed as `by`, and the program that makes bytes of a sum. */
 static int requantise(const struct opctx *c, struct task *t, const struct index *by)
 {
 	struct stage *s = &t->stage[0];
 	int bias, factor, rc;
-	int64_t low, high;
 	if ((rc = structure_operand(t, c, 'm', MADE_BIAS, &bias)) < 0 ||
 	    (rc = structure_operand(t, c, 'm', MADE_FACTOR, &factor)) < 0)
 		return rc;
@@ -133,15 +147,7 @@ static int requantise(const struct opctx *c, struct task *t, const struct index 
 	prog_add(&s->post, P_RINT);
 	prog_imm(&s->post, (float)zero_of(c, Y_ZERO, 0));
 	prog_add(&s->post, P_ADD);
-	limits_of(c, c->out[0].dtype, &low, &high);
-	if (low > (c->out[0].dtype == DT_I8 ? -128 : 0)) {
-		prog_imm(&s->post, (float)low);
-		prog_add(&s->post, P_MAX);
-	}
-	if (high < (c->out[0].dtype == DT_I8 ? 127 : 255)) {
-		prog_imm(&s->post, (float)high);
-		prog_add(&s->post, P_MIN);
-	}
+	limit(c, &s->post);
 	return E_OK;
 }
 
@@ -227,6 +233,40 @@ static int linear(const struct opctx *c, struct task *t, bool to_bytes)
 		prog_imm(&s->body, (float)zero_of(c, 2, 0));
 		prog_add(&s->body, P_ADD);
 	}
+	if ((rc = structure_operand(t, c, 'o', 0, &y)) < 0)
+		return rc;
+	structure_out(t, s, y);
+	return E_OK;
+}
+
+/* DequantizeLinear of both terms, Add and QuantizeLinear, one after the other. */
+int structure_quant_add(const struct opctx *c, struct task *t)
+{
+	int term, y, rc;
+	struct stage *s = structure_stage(t);
+	float scale = is_scalar(c, 6) ? (float)tensor_get(&c->in[6], 0) : NAN;
+	if (!isnormal(scale) || !is_scalar(c, 7) || c->out[0].shape.rank < 1)
+		return fail(E_UNSUPPORTED, "parameters of QLinearAdd");
+	structure_axes(s, &c->out[0].shape);
+	for (int i = 0; i < 2; i++) {
+		if (!is_scalar(c, 3 * i + 1) || !is_scalar(c, 3 * i + 2))
+			return fail(E_UNSUPPORTED, "parameters of QLinearAdd");
+		if ((rc = structure_operand(t, c, 'i', 3 * i, &term)) < 0)
+			return rc;
+		structure_broadcast(t, s, term, c->out[0].shape.rank);
+		prog_read(&s->body, i);
+		prog_imm(&s->body, (float)zero_of(c, 3 * i + 2, 0));
+		prog_add(&s->body, P_SUB);
+		prog_imm(&s->body, (float)tensor_get(&c->in[3 * i + 1], 0));
+		prog_add(&s->body, P_MUL);
+	}
+	prog_add(&s->body, P_ADD);
+	prog_imm(&s->body, scale);
+	prog_add(&s->body, P_DIV);
+	prog_add(&s->body, P_RINT);
+	prog_imm(&s->body, (float)zero_of(c, 7, 0));
+	prog_add(&s->body, P_ADD);
+	limit(c, &s->body);
 	if ((rc = structure_operand(t, c, 'o', 0, &y)) < 0)
 		return rc;
 	structure_out(t, s, y);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every version of the loops that this machine runs, against the formula of dense8.h, one sum at a time. */
+#include "kernels/graph/add8.h"
 #include "kernels/graph/dense8.h"
 #include "kernels/graph/depthwise8.h"
 #include "platform/base/rng.h"
@@ -140,6 +141,40 @@ TEST(taps_of_one_channel)
 			}
 			CHECK(!bad);
 		}
+}
+
+/* Each operation is rounded to binary32, as this file's compiler does it without contraction. */
+TEST(sums_of_two_tensors)
+{
+	enum { N = 200 };
+	struct rng r;
+	rng_seed(&r, 16);
+	for (int i = 0; i < 300; i++) {
+		uint8_t x[2][N], y[N];
+		struct add8_term t[2];
+		struct dense8_bytes to = random_bytes(&r);
+		float scale = rng_below(&r, 30) ? (float)(1 + rng_below(&r, 999)) * 1e-3f : NAN;
+		int64_t n = 1 + (int64_t)rng_below(&r, N), bad = 0;
+		fill(&r, x, sizeof x);
+		for (int k = 0; k < 2; k++)
+			t[k] = (struct add8_term){x[k], rng_below(&r, 2),
+						  (float)(1 + rng_below(&r, 999)) * 1e-3f,
+						  (int32_t)rng_below(&r, 128)};
+		add8(n, &t[0], &t[1], scale, to, y);
+		for (int64_t k = 0; k < n; k++) {
+			volatile float term[2], sum, v;
+			for (int j = 0; j < 2; j++) {
+				term[j] = (float)((t[j].sign ? (int8_t)x[j][k] : x[j][k]) - t[j].zero);
+				term[j] = term[j] * t[j].scale;
+			}
+			sum = term[0] + term[1];
+			v = sum / scale;
+			double want = isnan(v) ? to.low : nearbyint((double)v) + to.zero;
+			want = want < to.low ? to.low : want > to.high ? to.high : want;
+			bad += y[k] != (uint8_t)(int)want;
+		}
+		CHECK(!bad);
+	}
 }
 
 TEST(maxima)
