@@ -62,6 +62,9 @@ struct graph {
 };
 
 void graph_free(struct graph *g);
+/* A copy that shares names, attributes and the data of constants: the original must outlive it, and neither
+ * may change these in place. */
+struct graph *graph_copy(const struct graph *g);
 int graph_add_value(struct graph *g, const char *name); /* returns the index; E_NOMEM only if the arena has
 							 * a limit */
 /* Appends a node at the end of the order. Arrays, names and texts are copied; the tensor data of attributes

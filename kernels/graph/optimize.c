@@ -146,6 +146,12 @@ int graph_quantize(struct graph *g)
 	return run_passes(g, pass, sizeof pass / sizeof *pass);
 }
 
+int graph_fold(struct graph *g)
+{
+	static pass_fn *const pass[] = {fold_constants, drop_identities, pass_pad, pass_scale};
+	return run_passes(g, pass, sizeof pass / sizeof *pass);
+}
+
 int graph_optimize(struct graph *g)
 {
 	static pass_fn *const pass[] = {fold_quantised, pass_quant, fold_constants, pass_rnn,    drop_identities,
