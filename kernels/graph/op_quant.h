@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of op_quant.c that only pass_quant.c makes: QLinearConv and QLinearMatMul with attributes "low" and
+/* What others must know of pass_quant.c.
+ *
+ * Rows of op_quant.c that only pass_quant.c makes: QLinearConv and QLinearMatMul with attributes "low" and
  * "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8. Their
  * opset is above every opset that the importer accepts, so that no file can ask for them. */
 #ifndef KERNELS_OP_QUANT_H
 #define KERNELS_OP_QUANT_H
 
+#include "kernels/graph/graph.h"
+
 enum { QUANT_OPSET = 1000 };
+
+/* Whether pass_quant makes the node work on bytes between a DequantizeLinear and a QuantizeLinear of equal
+ * parameters, because it only moves elements: of its first input, or of all if it is a Concat. */
+bool pass_quant_moves(const struct graph *g, const struct node *n);
 
 #endif

@@ -449,7 +449,7 @@ static bool pads_constant(const struct graph *g, const struct node *n)
 	       (v < 0 || (pass_is_f32_constant(g, v) && shape_count(&g->value[v].t.shape) == 1));
 }
 
-static bool moves(const struct graph *g, const struct node *n)
+bool pass_quant_moves(const struct graph *g, const struct node *n)
 {
 	static const char *const types[] = {"MaxPool",   "Reshape", "Transpose",    "Flatten",      "Squeeze",
 					    "Unsqueeze", "Slice",   "DepthToSpace", "SpaceToDepth", "Concat"};
@@ -484,7 +484,7 @@ static int find_moves(const struct graph *g, const int *uses, int v, const struc
 		if (dequantised(g, v, DT_NONE, &x))
 			return same_parameters(g, &x, y) ? n : 0;
 		int i = uses[v] == 1 ? producer(g, v, NULL) : -1;
-		if (i < 0 || g->value[v].t.data || !moves(g, &g->node[i]))
+		if (i < 0 || g->value[v].t.data || !pass_quant_moves(g, &g->node[i]))
 			return 0;
 		chain[n] = i;
 		if (!strcmp(node_type(&g->node[i]), "Concat"))
