@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/quantize/quantize.h"
+#include "agent/quantize/quantize_parts.h"
+#include "kernels/graph/eval.h"
+#include "kernels/graph/optimize.h"
+#include "kernels/graph/upgrade.h"
+#include "platform/base/near.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { HELD_OUT = 5 }; /* one of so many examples */
+
+/* ---- examples ---- */
+
+static int check_tensor(const struct graph *g, int i, const struct quantize_example *e)
+{
+	const struct value *v = &g->value[g->input[i]];
+	const struct tensor *t = &e->in[i];
+	if (t->dtype != v->t.dtype || !shape_equal(&t->shape, &v->t.shape)) {
+		char want[160], got[160];
+		shape_text(&v->t.shape, want);
+		shape_text(&t->shape, got);
+		return fail(E_USAGE, "%s is %s %s; input '%s' is %s %s", e->name, dtype_name(t->dtype), got,
+			    v->name, dtype_name(v->t.dtype), want);
+	}
+	for (int64_t k = 0; k < shape_count(&t->shape) && t->dtype == DT_F32; k++)
+		if (!isfinite(((const float *)t->data)[k]))
+			return fail(E_CORRUPT, "%s: a value for input '%s' is NaN or infinite", e->name,
+				    v->name);
+	return E_OK;
+}
+
+/* Checks the examples and holds some out. */
+static int take_examples(struct quantizer *q, const struct quantize_example *e, int n)
+{
+	int held = n < 2 ? 0 : n < HELD_OUT ? 1 : n / HELD_OUT;
+	if (n < 1)
+		return fail(E_USAGE, "no examples: ranges of values come from examples of inputs");
+	q->example = ARENA_ARRAY(q->a, const struct quantize_example *, n + 1);
+	q->held = ARENA_ARRAY(q->a, const struct quantize_example *, held + 1);
+	for (int i = 0; i < n; i++) {
+		for (int k = 0; k < q->g->ninputs; k++) {
+			int rc = check_tensor(q->g, k, &e[i]);
+			if (rc < 0)
+				return rc;
+		}
+		bool out = q->nheld < held && (i % HELD_OUT == HELD_OUT - 1 || i == n - 1);
+		if (out)
+			q->held[q->nheld++] = &e[i];
+		else
+			q->example[q->nexamples++] = &e[i];
+	}
+	return E_OK;
+}
+
+/* ---- layers ---- */
+
+static int keep_named(struct quantizer *q, const char *name)
+{
+	struct near near;
+	int found = 0;
+	near_begin(&near, name);
+	for (int i = 0; i < q->nlayers; i++) {
+		struct quantize_layer *row = q->layer[i].row;
+		near_add(&near, row->name);
+		if (strcmp(row->name, name) != 0)
+			continue;
+		found++;
+		if (!row->why)
+			row->why = "it was named";
+	}
+	if (found)
+		return E_OK;
+	return near.best ? fail(E_USAGE, "the model has no layer '%s'; did you mean '%s'?", name, near.best)
+			 : fail(E_USAGE, "the model has no layer '%s'; its first one is '%s'", name,
+				q->layer[0].row->name);
+}
+
+static int count_quantised(const struct quantizer *q)
+{
+	int n = 0;
+	for (int i = 0; i < q->nlayers; i++)
+		n += !q->layer[i].row->why;
+	return n;
+}
+
+static int find_layers(struct quantizer *q)
+{
+	int rc = quantize_find(q);
+	for (int i = 0; i < q->o->nkeep && rc >= 0; i++)
+		rc = keep_named(q, q->o->keep[i]);
+	if (rc >= 0 && !count_quantised(q))
+		rc = fail(E_USAGE, "no layer may be quantised: '%s' stays fp32 because %s",
+			  q->layer[0].row->name, q->layer[0].row->why);
+	return rc;
+}
+
+static int prepare_layers(struct quantizer *q)
+{
+	int rc = quantize_calibrate(q);
+	for (int i = 0; i < q->nlayers && rc >= 0; i++)
+		if (!q->layer[i].row->why)
+			rc = quantize_weights(q, &q->layer[i]);
+	if (rc >= 0 && !q->o->no_bias_correction)
+		rc = quantize_correct(q);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int rewrite_all(const struct quantizer *q, struct graph **out)
+{
+	struct arena a = {0};
+	struct qselection all;
+	quantize_select(q, &a, &all);
+	int rc = quantize_rewrite(q, &all, out);
+	arena_free(&a);
+	return rc;
+}
+
+static int measure_all(const struct quantizer *q, const struct quantize_example *const *e, int n,
+		       const char *stage, double *error)
+{
+	struct graph *g;
+	int rc = rewrite_all(q, &g);
+	return rc < 0 ? rc : quantize_measure(q, g, e, n, stage, error);
+}
+
+static int fail_none_left(const struct quantizer *q)
+{
+	return q->o->most > 0 ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
+			      : fail(E_USAGE, "no layer can be quantised: each one's error alone is above %g",
+				     q->o->keep_above);
+}
+
+/* Gives layers back until all together are within the limit. The limit of the prediction falls each time, by
+ * what the prediction was wrong. */
+static int settle(struct quantizer *q, struct quantize_report *r)
+{
+	double most = q->o->most;
+	if (q->o->scan)
+		quantize_give_back(q, most);
+	for (;;) {
+		if (!count_quantised(q))
+			return fail_none_left(q);
+		int rc = measure_all(q, q->example, q->nexamples, "all together", &r->error);
+		if (rc < 0)
+			return rc;
+		r->predicted = quantize_predict(q);
+		if (!(q->o->most > 0) || r->error <= q->o->most)
+			return E_OK;
+		most = fmin(q->o->most, r->predicted * q->o->most / r->error);
+		if (!quantize_give_back(q, most * 0.98))
+			return fail(E_USAGE, "all together make an error of %.2g, which no layer explains",
+				    r->error);
+	}
+}
+
+static void fill_report(struct quantizer *q, struct quantize_report *r)
+{
+	quantize_fill_rows(q);
+	r->nlayers = q->nlayers;
+	r->layer = q->layer[0].row;
+	r->nquantised = count_quantised(q);
+	r->examples = q->nexamples;
+	r->held_out = q->nheld;
+}
+
+static int quantise(struct quantizer *q, struct quantize_report *r, struct graph **out)
+{
+	int rc = prepare_layers(q);
+	if (rc >= 0 && q->o->scan)
+		rc = quantize_scan(q);
+	if (rc >= 0)
+		rc = settle(q, r);
+	r->held_out_error = NAN;
+	if (rc >= 0 && q->nheld)
+		rc = measure_all(q, q->held, q->nheld, "held out", &r->held_out_error);
+	if (rc < 0)
+		return rc;
+	fill_report(q, r);
+	return rewrite_all(q, out);
+}
+
+int quantize_graph(struct graph *g, const struct quantize_example *example, int n,
+		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
+		   struct graph **out)
+{
+	struct quantizer q = {.g = g, .o = o, .a = a};
+	*report = (struct quantize_report){0};
+	int rc = graph_fold(g);
+	if (rc >= 0)
+		rc = graph_upgrade(g);
+	if (rc >= 0)
+		rc = find_layers(&q);
+	if (rc >= 0)
+		rc = take_examples(&q, example, n);
+	return rc < 0 ? rc : quantise(&q, report, out);
+}

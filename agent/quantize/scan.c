@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors at the outputs of the network: of each part alone, and of all together; and which parts go back to
+ * fp32 for them. */
+#include "agent/quantize/quantize_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- errors ---- */
+
+/* |got - ref|^2 / |ref|^2. Elements where the reference is not finite do not count. */
+static double relative_square(const struct tensor *got, const struct tensor *ref)
+{
+	double diff = 0, most = 0;
+	for (int64_t i = 0; i < shape_count(&ref->shape); i++) {
+		double g = tensor_get(got, i), r = tensor_get(ref, i);
+		if (!isfinite(r))
+			continue;
+		diff += (g - r) * (g - r);
+		most += r * r;
+	}
+	if (!(diff < INFINITY))
+		return INFINITY;
+	return most > 0 ? diff / most : diff > 0;
+}
+
+/* The root of the means over n examples, of the output where it is largest. */
+static double largest(const double *sum, int outputs, int n)
+{
+	double most = 0;
+	for (int i = 0; i < outputs; i++)
+		most = fmax(most, sqrt(sum[i] / n));
+	return most;
+}
+
+/* A copy of the outputs in the arena. */
+static int keep_outputs(const struct qnet *net, struct arena *a, struct tensor **out)
+{
+	*out = ARENA_ARRAY(a, struct tensor, net->g->noutputs + 1);
+	for (int i = 0; i < net->g->noutputs; i++) {
+		const struct tensor *t = &net->out[i];
+		int rc = tensor_alloc(a, t->dtype, &t->shape, &(*out)[i]);
+		if (rc < 0)
+			return rc;
+		memcpy((*out)[i].data, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
+	}
+	return E_OK;
+}
+
+/* The answers of the network of floats on the examples of the scan. */
+struct answers {
+	struct arena arena;
+	int n;
+	const struct quantize_example **example;
+	struct tensor **out; /* per example */
+};
+
+static int find_answers(const struct quantizer *q, int n, struct answers *as)
+{
+	struct qnet net;
+	int rc = qnet_open(graph_copy(q->g), q->o, &net);
+	*as = (struct answers){.n = n};
+	as->example = ARENA_ARRAY(&as->arena, const struct quantize_example *, n + 1);
+	as->out = ARENA_ARRAY(&as->arena, struct tensor *, n + 1);
+	for (int i = 0; i < n && rc >= 0; i++) {
+		as->example[i] = q->example[(int64_t)i * q->nexamples / n];
+		rc = qnet_run(&net, as->example[i]);
+		if (rc >= 0)
+			rc = keep_outputs(&net, &as->arena, &as->out[i]);
+	}
+	if (net.g)
+		qnet_close(&net);
+	return rc;
+}
+
+/* The error of a graph, which it takes. */
+static int error_of(const struct quantizer *q, const struct answers *as, struct graph *g, double *error)
+{
+	struct qnet net;
+	double *sum = ARENA_ARRAY(&g->arena, double, g->noutputs + 1);
+	int rc = qnet_open(g, q->o, &net);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < as->n && rc >= 0; i++) {
+		rc = qnet_run(&net, as->example[i]);
+		for (int k = 0; k < g->noutputs && rc >= 0; k++)
+			sum[k] += relative_square(&net.out[k], &as->out[i][k]);
+	}
+	*error = largest(sum, g->noutputs, as->n);
+	qnet_close(&net);
+	return rc;
+}
+
+int quantize_measure(const struct quantizer *q, struct graph *g, const struct quantize_example *const *e,
+		     int n, const char *stage, double *error)
+{
+	struct qnet ref, net = {0};
+	double *sum = ARENA_ARRAY(&g->arena, double, g->noutputs + 1);
+	int rc = qnet_open(g, q->o, &net);
+	if (rc < 0)
+		return rc;
+	rc = qnet_open(graph_copy(q->g), q->o, &ref);
+	for (int i = 0; i < n && rc >= 0; i++) {
+		if (q->o->progress)
+			q->o->progress(q->o->ctx, stage, i, n);
+		rc = qnet_run(&ref, e[i]);
+		if (rc >= 0)
+			rc = qnet_run(&net, e[i]);
+		for (int k = 0; k < g->noutputs && rc >= 0; k++)
+			sum[k] += relative_square(&net.out[k], &ref.out[k]);
+	}
+	*error = largest(sum, g->noutputs, n);
+	if (ref.g)
+		qnet_close(&ref);
+	qnet_close(&net);
+	return rc;
+}
+
+/* ---- the scan ---- */
+
+static int scan_part(const struct quantizer *q, const struct answers *as, const struct qselection *s,
+		     double *error)
+{
+	struct graph *g;
+	int rc = quantize_rewrite(q, s, &g);
+	return rc < 0 ? rc : error_of(q, as, g, error);
+}
+
+static bool group_is_selected(const struct quantizer *q, const struct qselection *all, int group)
+{
+	for (int i = 0; i < q->nvalues; i++)
+		if (all->value[i] && q->value[i].group == group)
+			return true;
+	return false;
+}
+
+/* Part i of the scan: the weights of layer i, or the group i - nlayers. Returns whether it is quantised. */
+static bool select_part(const struct quantizer *q, const struct qselection *all, int i, struct arena *a,
+			struct qselection *s)
+{
+	quantize_select_none(q, a, s);
+	if (i < q->nlayers)
+		return s->weights[i] = all->weights[i];
+	bool any = false;
+	for (int k = 0; k < q->nvalues; k++)
+		any |= s->value[k] = all->value[k] && q->value[k].group == i - q->nlayers;
+	return any;
+}
+
+static int scan_parts(struct quantizer *q, const struct answers *as)
+{
+	struct arena a = {0}, scratch = {0};
+	struct qselection all, s;
+	int rc = E_OK, n = q->nlayers + q->ngroups;
+	quantize_select(q, &a, &all);
+	for (int i = 0; i < n && rc >= 0; i++) {
+		double *error =
+		    i < q->nlayers ? &q->layer[i].row->weights_error : &q->group[i - q->nlayers].error;
+		if (q->o->progress)
+			q->o->progress(q->o->ctx, "scan", i, n);
+		if (select_part(q, &all, i, &scratch, &s))
+			rc = scan_part(q, as, &s, error);
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	arena_free(&a);
+	return rc;
+}
+
+int quantize_scan(struct quantizer *q)
+{
+	struct answers as;
+	int n = q->o->scan < q->nexamples ? q->o->scan : q->nexamples;
+	int rc = find_answers(q, n, &as);
+	if (rc >= 0)
+		rc = scan_parts(q, &as);
+	arena_free(&as.arena);
+	return rc;
+}
+
+/* ---- giving back ---- */
+
+static double square(double v)
+{
+	return isnan(v) ? 0 : v * v;
+}
+
+double quantize_predict(const struct quantizer *q)
+{
+	struct arena a = {0};
+	struct qselection all;
+	double sum = 0;
+	quantize_select(q, &a, &all);
+	for (int i = 0; i < q->nlayers; i++)
+		sum += all.weights[i] ? square(q->layer[i].row->weights_error) : 0;
+	for (int i = 0; i < q->ngroups; i++)
+		sum += group_is_selected(q, &all, i) ? square(q->group[i].error) : 0;
+	arena_free(&a);
+	return q->o->scan ? sqrt(sum) : NAN;
+}
+
+/* The part with the largest error, of those that are quantised; -1: none has one. */
+static int worst_part(const struct quantizer *q, double *error)
+{
+	struct arena a = {0};
+	struct qselection all;
+	int worst = -1;
+	*error = 0;
+	quantize_select(q, &a, &all);
+	for (int i = 0; i < q->nlayers + q->ngroups; i++) {
+		bool weights = i < q->nlayers;
+		double e = weights ? q->layer[i].row->weights_error : q->group[i - q->nlayers].error;
+		if (!(e > *error) || !(weights ? all.weights[i] : group_is_selected(q, &all, i - q->nlayers)))
+			continue;
+		*error = e;
+		worst = i;
+	}
+	arena_free(&a);
+	return worst;
+}
+
+static int give_layer(struct qlayer *l, const char *why)
+{
+	int given = !l->row->why;
+	if (given)
+		l->row->why = why;
+	return given;
+}
+
+/* Whether bytes of the group are what the layer reads or writes, or are moved to its input or from its
+ * output. */
+static bool touches(const struct quantizer *q, const struct qlayer *l, int group)
+{
+	return l->x >= 0 && (q->value[l->x].group == group || q->value[l->y].group == group);
+}
+
+static int give_part(struct quantizer *q, int part)
+{
+	if (part < q->nlayers)
+		return give_layer(&q->layer[part], "the error of its weights");
+	int given = 0;
+	for (int i = 0; i < q->nlayers; i++)
+		if (touches(q, &q->layer[i], part - q->nlayers))
+			given += give_layer(&q->layer[i], "the error of what it reads or writes");
+	return given;
+}
+
+int quantize_give_back(struct quantizer *q, double most)
+{
+	int given = 0, part;
+	double error;
+	while ((part = worst_part(q, &error)) >= 0) {
+		bool above = q->o->keep_above > 0 && error > q->o->keep_above;
+		if (!above && !(most > 0 && quantize_predict(q) > most))
+			break;
+		int more = give_part(q, part);
+		if (!more)
+			break;
+		given += more;
+	}
+	return given;
+}
+
+void quantize_fill_rows(struct quantizer *q)
+{
+	for (int i = 0; i < q->nlayers; i++) {
+		const struct qlayer *l = &q->layer[i];
+		struct quantize_layer *row = l->row;
+		bool read = false;
+		if (l->x < 0 || isnan(row->weights_error))
+			continue;
+		for (int k = 0; k < q->nlayers; k++)
+			read |= q->layer[k].x >= 0 && q->value[q->layer[k].x].group == q->value[l->y].group;
+		row->input_error = q->group[q->value[l->x].group].error;
+		row->output_error = read ? 0 : q->group[q->value[l->y].group].error;
+		row->error =
+		    sqrt(square(row->weights_error) + square(row->input_error) + square(row->output_error));
+	}
+}
