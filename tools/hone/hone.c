@@ -3,9 +3,10 @@
 #include "tools/hone/cmd.h"
 #include <stddef.h>
 
-static const char *const order[] = {
-    "zoo",     "inspect", "tune",   "bench", "run",     "verify", "tasks",     "explain", "report",  "show",
-    "devices", "doctor",  "status", "wait",  "inhibit", "resume", "bugreport", "help",    "version", NULL};
+static const char *const order[] = {"zoo",    "inspect", "quantize", "tune",    "bench",  "run",
+				    "verify", "tasks",   "explain",  "report",  "show",   "devices",
+				    "doctor", "status",  "wait",     "inhibit", "resume", "bugreport",
+				    "help",   "version", NULL};
 
 const struct program hone_program = {
     .name = "hone",

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: hone quantize, its files, its report and its refusals. */
+#include "tests/lib/cli_model.h"
+#include "tests/lib/pictures.h"
+
+#include "kernels/graph/graph.h"
+#include "kernels/task/tensor.h"
+#include "platform/base/rng.h"
+#include "tools/hone/zoo.h"
+
+#include <math.h>
+
+enum { F32 = 1, C = 8, SIDE = 12 };
+
+/* Two convolutions, of a picture of 3 x 12 x 12, or of two inputs' sum. */
+static const char *small_model(const char *file, bool two)
+{
+	struct onnx_maker k;
+	struct rng rng;
+	float w[C * 3 * 9], v[4 * C];
+	rng_seed(&rng, 3);
+	rng_fill(&rng, w, sizeof w / sizeof *w);
+	rng_fill(&rng, v, sizeof v / sizeof *v);
+	mk_start(&k, 11, 8);
+	mk_input(&k, "x", F32, "1 3 12 12");
+	if (two)
+		mk_input(&k, "x2", F32, "1 3 12 12");
+	mk_init(&k, "w", F32, "8 3 3 3", w, sizeof w);
+	mk_init(&k, "v", F32, "4 8 1 1", v, sizeof v);
+	if (two)
+		mk_node(&k, "Add", "x x2", "sum");
+	mk_node(&k, "Conv", two ? "sum w" : "x w", "a")->name = mk_text("first");
+	mk_node(&k, "Relu", "a", "b");
+	mk_node(&k, "Conv", "b v", "y")->name = mk_text("second");
+	mk_output(&k, "y");
+	return write_model(&k, file);
+}
+
+static void write_tensor(const char *path, const char *name, int64_t n, int64_t c, float factor)
+{
+	struct arena a = {0};
+	struct tensor t;
+	struct rng rng;
+	static uint64_t seed;
+	rng_seed(&rng, ++seed);
+	CHECK_OK(tensor_alloc(&a, DT_F32, &(struct shape){4, {n, c, SIDE, SIDE}}, &t));
+	rng_fill(&rng, t.data, (size_t)shape_count(&t.shape));
+	for (int64_t i = 0; i < shape_count(&t.shape); i++)
+		((float *)t.data)[i] *= factor;
+	CHECK_OK(tensor_write(path, &t, name));
+	arena_free(&a);
+}
+
+static const char *folder(const char *name)
+{
+	const char *path = in_dir(name);
+	CHECK_OK(file_mkdirs(path, 0755));
+	return path;
+}
+
+/* A folder with n files of numpy. */
+static const char *examples(const char *name, int n)
+{
+	char path[400], dir_path[256];
+	snprintf(dir_path, sizeof dir_path, "%s", folder(name));
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof path, "%s/%d.npy", dir_path, i);
+		write_tensor(path, "x", 1, 3, 1);
+	}
+	return in_dir(name);
+}
+
+static double number(const json_t *j, const char *key)
+{
+	return json_number_value(json_object_get(j, key));
+}
+
+TEST(a_model_is_quantised_and_runs)
+{
+	char model[256], out[256];
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	snprintf(out, sizeof out, "%s", in_dir("int8.onnx"));
+	CHECK_RUN(0, "quantize %s --data %s -o %s --json -q", model, examples("ten", 10), out);
+	json_t *j = parse_out();
+	check_keys(j, "model file examples held_out layers quantized predicted_error error held_out_error");
+	CHECK(number(j, "examples") == 8 && number(j, "held_out") == 2 && number(j, "quantized") == 2);
+	CHECK(number(j, "error") > 1e-4 && number(j, "error") < 0.03 && number(j, "held_out_error") < 0.03);
+	const json_t *first = json_array_get(json_object_get(j, "layers"), 0);
+	CHECK(!strcmp(json_string_value(json_object_get(first, "name")), "first"));
+	CHECK(json_is_true(json_object_get(first, "quantized")) && number(first, "error") > 1e-5);
+	json_decref(j);
+	CHECK_RUN(0, "inspect %s", out);
+	CHECK_SAYS(cli_out, "QuantizeLinear");
+	CHECK_SAYS(cli_out, "opset 13");
+	CHECK_RUN(0, "tasks %s", out);
+	CHECK_SAYS(cli_out, "conv 3x3 3->8 10x10 mul u8");
+	CHECK_RUN(0, "run %s --random --threads 1 -o %s", out, in_dir("answers"));
+	CHECK_RUN(2, "quantize %s --data %s -o %s", out, in_dir("ten"), in_dir("twice.onnx"));
+	CHECK_SAYS(cli_err, "quantised already");
+}
+
+TEST(the_report_is_a_table)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	CHECK_RUN(0, "quantize %s --data %s -o %s --keep first --ranges minmax --weight-bits 7", model,
+		  examples("three", 3), in_dir("kept.onnx"));
+	CHECK_SAYS(cli_out, "fp32: it was named");
+	CHECK_SAYS(cli_out, "1 of 2 layers quantised");
+	CHECK_SAYS(cli_out, "on 2 examples");
+	CHECK_SAYS(cli_out, "on 1 held out");
+	CHECK_SAYS(cli_err, "Next: hone tune");
+	CHECK_RUN(0, "quantize -q %s --data random -o %s --scan 0 --no-bias-correction", model,
+		  in_dir("r.onnx"));
+	CHECK(!cli_err[0]);
+	CHECK(!strstr(cli_out, "predicted"));
+	CHECK_RUN(0, "quantize %s --data random -o %s", model, in_dir("r.onnx"));
+	CHECK_SAYS(cli_err, "warning: ranges come from random inputs");
+}
+
+TEST(pictures_stacks_and_test_folders)
+{
+	char model[256], path[400], set[400];
+	struct buf png = {0};
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	pic_png(20, 16, PNG_COLOR_TYPE_RGB, 8, false, &png);
+	snprintf(path, sizeof path, "%s/a.png", folder("pictures"));
+	CHECK_OK(file_write(path, png.p, png.n));
+	buf_free(&png);
+	CHECK_RUN(0, "quantize %s --data %s -o %s --scale 1/255 --json", model, in_dir("pictures"),
+		  in_dir("p.onnx"));
+	CHECK(out_number("examples") == 1 && out_number("held_out") == 0);
+	snprintf(path, sizeof path, "%s/many.npy", folder("stack"));
+	write_tensor(path, "x", 7, 3, 1);
+	CHECK_RUN(0, "quantize %s --data %s -o %s --json --examples 6", model, in_dir("stack"),
+		  in_dir("s.onnx"));
+	CHECK(out_number("examples") == 5 && out_number("held_out") == 1);
+	snprintf(model, sizeof model, "%s", small_model("two.onnx", true));
+	for (int i = 0; i < 2; i++) {
+		snprintf(set, sizeof set, "sets/test_data_set_%d", i);
+		snprintf(path, sizeof path, "%s/input_0.pb", folder(set));
+		write_tensor(path, "x2", 1, 3, 1);
+		snprintf(path, sizeof path, "%s/%s", in_dir(set), i ? "input_1.pb" : "x.npy");
+		write_tensor(path, "x", 1, 3, 1);
+	}
+	CHECK_RUN(0, "quantize %s --data %s -o %s --json", model, in_dir("sets"), in_dir("two8.onnx"));
+	CHECK(out_number("examples") == 1 && out_number("held_out") == 1);
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, examples("three", 3), in_dir("two8.onnx"));
+	CHECK_SAYS(cli_err, "the model has 2 inputs");
+}
+
+/* Runs with files as in `words`, whose letters M, D and O are the model, a good folder and an output. */
+static void check_refused(int status, const char *words, const char *part)
+{
+	char line[1024];
+	const char *const path[] = {in_dir("small.onnx"), in_dir("three"), in_dir("no.onnx")};
+	fill_words(words, "MDO", path, line);
+	CHECK_RUN(status, "quantize %s", line);
+	CHECK_SAYS(cli_err, part);
+	CHECK(!file_exists(path[2]));
+}
+
+TEST(options_are_checked)
+{
+	small_model("small.onnx", false);
+	examples("three", 3);
+	check_refused(2, "M -o O", "missing option --data DIR");
+	check_refused(2, "M --data D", "missing option -o");
+	check_refused(2, "M --data D -o M", "is the model itself");
+	check_refused(2, "M --data D -o O --ranges kl", "--ranges kl: minmax or mse");
+	check_refused(2, "M --data D -o O --weight-bits 4", "7 or 8");
+	check_refused(2, "M --data D -o O --error 0", "--error 0: a number above 0");
+	check_refused(2, "M --data D -o O --error nan", "--error nan: a number above 0");
+	check_refused(2, "M --data D -o O --scan 0 --error .1", "--scan 0 measures no layer");
+	check_refused(2, "M --data D -o O --examples 0", "--examples 0: 1 to 4096");
+	check_refused(2, "M --data D -o O --keep firts", "no layer 'firts'; did you mean 'first'?");
+	check_refused(2, "M --data D -o O --error 1e-9",
+		      "no layer can be quantised within an error of 1e-09");
+	check_refused(1, "M --data /nowhere/at/all -o O", "cannot read the folder /nowhere/at/all");
+	check_refused(1, "M --data D -o /nowhere/at/all/x.onnx", "/nowhere/at/all/x.onnx");
+}
+
+TEST(data_is_checked)
+{
+	char path[400], model[256];
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, folder("empty"), in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "has no examples: put .npy, .pb, .png or .jpg files of input 'x' into it");
+	snprintf(path, sizeof path, "%s/a.npy", folder("wrong"));
+	write_tensor(path, "x", 1, 4, 1);
+	CHECK_RUN(2, "quantize %s --data %s -o %s", model, in_dir("wrong"), in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "a.npy is f32 1x4x12x12; input 'x' is f32 1x3x12x12");
+	snprintf(path, sizeof path, "%s/a.npy", folder("nan"));
+	write_tensor(path, "x", 1, 3, NAN);
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, in_dir("nan"), in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "a.npy: a value for input 'x' is NaN or infinite");
+	snprintf(path, sizeof path, "%s/a.npy", folder("junk"));
+	CHECK_OK(file_write(path, "junk", 4));
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, in_dir("junk"), in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "a.npy");
+	snprintf(path, sizeof path, "%s/x.txt", folder("half/0"));
+	CHECK_OK(file_write(path, "junk", 4));
+	CHECK_RUN(1, "quantize %s --data %s -o %s", model, in_dir("half"), in_dir("no.onnx"));
+	CHECK_SAYS(cli_err, "has no file for input 'x': name it input_0.pb or x.npy");
+	CHECK(!file_exists(in_dir("no.onnx")));
+}
+
+TEST_MAIN

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/json.h"
+#include "agent/quantize/quantize.h"
+#include "platform/base/log.h"
+#include "tools/hone/examples.h"
+#include "tools/hone/interrupt.h"
+#include "tools/hone/model.h"
+#include "tools/hone/next.h"
+#include "tools/hone/picture.h"
+#include "tools/hone/table.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, SCANNED = 4 };
+#define KEEP_ABOVE "0.05"
+
+/* A number above 0; 0: the option is not given. */
+static int read_limit(const struct args *a, const char *name, const char *fallback, double *out)
+{
+	const char *text = arg_str(a, name, fallback);
+	char *end = NULL;
+	*out = text ? strtod(text, &end) : 0;
+	if (text && (end == text || *end || !(*out > 0) || !isfinite(*out)))
+		return fail(E_USAGE, "--%s %s: a number above 0, as in --%s 0.05", name, text, name);
+	return E_OK;
+}
+
+static int read_count(const struct args *a, const char *name, int fallback, int least, int *out)
+{
+	int64_t n = arg_int(a, name, fallback);
+	if (n < least || n > EXAMPLES_MOST)
+		return fail(E_USAGE, "--%s %lld: %d to %d", name, (long long)n, least, EXAMPLES_MOST);
+	*out = (int)n;
+	return E_OK;
+}
+
+static int read_opts(const struct args *a, struct quantize_opts *o)
+{
+	const char *ranges = arg_str(a, "ranges", "mse");
+	int64_t bits = arg_int(a, "weight-bits", 8);
+	if (strcmp(ranges, "mse") != 0 && strcmp(ranges, "minmax") != 0)
+		return fail(E_USAGE, "--ranges %s: minmax or mse", ranges);
+	if (bits != 7 && bits != 8)
+		return fail(E_USAGE, "--weight-bits %lld: 7 or 8", (long long)bits);
+	o->ranges = strcmp(ranges, "mse") ? RANGES_MINMAX : RANGES_MSE;
+	o->weight_bits = (int)bits;
+	o->no_bias_correction = arg_flag(a, "no-bias-correction");
+	o->nkeep = arg_list(a, "keep", &o->keep);
+	int rc = read_count(a, "scan", SCANNED, 0, &o->scan);
+	if (rc >= 0)
+		rc = read_limit(a, "keep-above", KEEP_ABOVE, &o->keep_above);
+	if (rc >= 0)
+		rc = read_limit(a, "error", NULL, &o->most);
+	if (rc >= 0 && !o->scan && (arg_given(a, "error") || arg_given(a, "keep-above")))
+		return fail(E_USAGE,
+			    "--scan 0 measures no layer, so --error and --keep-above are not possible");
+	return rc;
+}
+
+static int check_output(const char *model, const char *out)
+{
+	struct stat in, to;
+	if (!out)
+		return fail(E_USAGE, "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
+	if (stat(model, &in) == 0 && stat(out, &to) == 0 && in.st_dev == to.st_dev && in.st_ino == to.st_ino)
+		return fail(E_USAGE, "-o %s is the model itself: give another file", out);
+	return file_can_write(out);
+}
+
+static int read_examples(const struct args *a, const struct graph *g, struct arena *arena,
+			 struct quantize_example **out)
+{
+	const char *dir = arg_str(a, "data", NULL);
+	int most = 0, rc = read_count(a, "examples", EXAMPLES, 1, &most);
+	if (rc < 0)
+		return rc;
+	if (!dir)
+		return fail(E_USAGE,
+			    "missing option --data DIR: ranges of values come from examples of inputs, .npy, "
+			    ".pb, .png or .jpg (--data random only shows whether it works)");
+	if (strcmp(dir, "random") != 0)
+		return examples_read(a, dir, g, most, arena, out);
+	log_info("hone: warning: ranges come from random inputs, so the model may be wrong on real ones, and "
+		 "errors "
+		 "say little: give a folder of examples with --data DIR");
+	return examples_random(g, arg_given(a, "examples") ? most : RANDOM_EXAMPLES, arena, out);
+}
+
+static void show_progress(void *ctx, const char *stage, int done, int of)
+{
+	(void)ctx;
+	log_live("%s: %d of %d", stage, done, of);
+}
+
+/* ---- the report ---- */
+
+static json_t *shape_json(const struct shape *s)
+{
+	json_t *j = json_array();
+	for (int i = 0; i < s->rank; i++)
+		json_array_append_new(j, json_integer(s->d[i]));
+	return j;
+}
+
+static json_t *layer_json(const struct quantize_layer *l)
+{
+	return json_pack("{so ss so so so so so sb so}", "name", json_text(l->name), "type", l->type,
+			 "weights", shape_json(&l->weights), "weights_error", json_num(l->weights_error),
+			 "input_error", json_num(l->input_error), "output_error", json_num(l->output_error),
+			 "error", json_num(l->error), "quantized", !l->why, "why",
+			 l->why ? json_text(l->why) : json_null());
+}
+
+static int report_json(const struct args *a, const struct quantize_report *r, const char *out)
+{
+	json_t *layers = json_array();
+	for (int i = 0; i < r->nlayers; i++)
+		json_array_append_new(layers, layer_json(&r->layer[i]));
+	return json_out(json_pack("{so so si si si si so so so so}", "model", json_text(a->pos[0]), "file",
+				  json_text(out), "examples", r->examples, "held_out", r->held_out,
+				  "layers_count", r->nlayers, "quantized", r->nquantised, "predicted_error",
+				  json_num(r->predicted), "error", json_num(r->error), "held_out_error",
+				  json_num(r->held_out_error), "layers", layers));
+}
+
+static void error_cell(struct table *t, double e)
+{
+	if (isnan(e) || e == 0)
+		table_cell(t, "%s", isnan(e) ? "-" : "0");
+	else
+		table_cell(t, "%.1e", e);
+}
+
+static void layers_table(const struct args *a, const struct quantize_report *r)
+{
+	struct table t = {.align = "lllrrrrl", .drop = "04351200"};
+	const char *const head[] = {"layer", "type", "weights", "of weights", "input", "output", "alone", ""};
+	for (int i = 0; i < 8; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < r->nlayers; i++) {
+		const struct quantize_layer *l = &r->layer[i];
+		char shape[160];
+		shape_text(&l->weights, shape);
+		table_cell(&t, "%s", l->name);
+		table_cell(&t, "%s", l->type);
+		table_cell(&t, "%s", shape);
+		error_cell(&t, l->weights_error);
+		error_cell(&t, l->input_error);
+		error_cell(&t, l->output_error);
+		error_cell(&t, l->error);
+		table_cell(&t, "%s%s", l->why ? "fp32: " : "int8", l->why ? l->why : "");
+	}
+	table_print(&t, a->color);
+}
+
+static void report_text(const struct args *a, const struct quantize_report *r, const char *out)
+{
+	layers_table(a, r);
+	printf("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s",
+	       r->nquantised, r->nlayers, r->nlayers == 1 ? "" : "s", r->error, r->examples,
+	       plural_s(r->examples));
+	if (r->held_out)
+		printf(", %.2e on %d held out", r->held_out_error, r->held_out);
+	if (!isnan(r->predicted))
+		printf("; predicted %.2e", r->predicted);
+	printf("\n");
+	log_info("wrote %s", out);
+	next_hone(a, "tune", out, " --budget 20s");
+}
+
+/* ---- */
+
+static int quantise(const struct args *a, struct graph *g, struct quantize_opts *o)
+{
+	struct arena arena = {0};
+	struct quantize_example *example;
+	struct quantize_report r;
+	struct graph *made = NULL;
+	const char *out = arg_str(a, "output", NULL);
+	int rc = read_examples(a, g, &arena, &example);
+	if (rc >= 0)
+		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);
+	log_live(NULL);
+	if (rc >= 0)
+		rc = export_file(made, out);
+	if (rc >= 0 && a->json)
+		rc = report_json(a, &r, out);
+	else if (rc >= 0)
+		report_text(a, &r, out);
+	graph_free(made);
+	arena_free(&arena);
+	return rc;
+}
+
+static int run_quantize(const struct args *a)
+{
+	struct quantize_opts o = {.progress = show_progress};
+	struct target target;
+	struct graph *g;
+	int rc = read_opts(a, &o);
+	if (rc >= 0)
+		rc = check_output(a->pos[0], arg_str(a, "output", NULL));
+	if (rc >= 0)
+		rc = target_host(&target);
+	if (rc >= 0)
+		rc = model_threads(a, &target);
+	if (rc >= 0)
+		rc = machine_pool(rc, true, &o.pool);
+	if (rc < 0)
+		return rc;
+	o.target = &target;
+	interrupt_catch();
+	rc = model_import(a, a->pos[0], &g);
+	if (rc >= 0) {
+		rc = quantise(a, g, &o);
+		graph_free(g);
+	}
+	pool_close(o.pool);
+	return interrupt_status(rc < 0 ? rc : 0);
+}
+
+static const struct opt opts[] = {
+    {"data", OPT_STR, "DIR", "folder with examples of inputs: files or test_data_set_N; or random"},
+    {"output", OPT_STR, "FILE", "the quantised model", 'o'},
+    {"examples", OPT_INT, "N", "take at most so many examples, spread over the folder (default 32)"},
+    {"ranges", OPT_STR, "mse|minmax", "ranges by least squared error (default), or of all values",
+     .values = "mse minmax"},
+    {"weight-bits", OPT_INT, "8", "8 (default), or 7 for runtimes on x86 without VNNI, whose sums may saturate"},
+    {"no-bias-correction", OPT_FLAG, NULL, "leave the mean error that each layer's weights make"},
+    {"scan", OPT_INT, "N", "examples that each layer's error is measured on (default 4; 0: it is not)"},
+    {"keep-above", OPT_STR, "E", "layers whose error alone is larger stay fp32 (default " KEEP_ABOVE ")"},
+    {"error", OPT_STR, "E", "leave the worst layers in fp32 until the error of all together is at most this"},
+    {"keep", OPT_LIST, "LAYER", "this layer stays fp32"},
+    OPT_PICTURE,
+    OPT_THREADS,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_quantize = {
+    .usage = "MODEL --data DIR -o OUT.onnx",
+    .summary = "quantise a model of floats to 8 bits, after training",
+    .details =
+	"Writes a standard QDQ model: QuantizeLinear and DequantizeLinear around Conv, Gemm and MatMul, u8\n"
+	"values, s8 weights per channel, s32 biases. Ranges of values come from examples of inputs: a folder "
+	"of\n"
+	".npy, .pb, .png or .jpg files, or of folders with a file for each input, as "
+	"test_data_set_0/input_0.pb.\n"
+	"Some dozen inputs as the model gets them in use are enough. Every fifth is held out and only "
+	"measured.\n\n"
+	"An error is |quantised - fp32| / |fp32| of the model's outputs (L2, root of the mean over "
+	"examples).\n"
+	"The table shows it for each layer alone: with its weights, its input or its output quantised.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_quantize,
+    .name = "quantize",
+};
