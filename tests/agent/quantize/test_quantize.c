@@ -90,6 +90,31 @@ TEST(random_networks_run_as_integers)
 	}
 }
 
+/* The scan predicts too small an error for some networks: what counts is the error of all together. */
+TEST(limits_hold_for_all_together)
+{
+	int more = 0;
+	for (int seed = 1; seed <= NETS; seed++) {
+		struct quantised q, limited;
+		quantised_start(&q);
+		q.o.scan = EXAMPLES;
+		quantised_take(&q, random_net(seed), 1);
+		REQUIRE_OK(quantised_run(&q));
+		quantised_start(&limited);
+		limited.o.scan = EXAMPLES;
+		limited.o.most = (q.r.predicted + q.r.error) / 2;
+		quantised_take(&limited, random_net(seed), 1);
+		if (q.r.error > q.r.predicted) {
+			more++;
+			CHECK_OK(quantised_run(&limited));
+			CHECK(limited.r.error <= limited.o.most && limited.r.nquantised < q.r.nquantised);
+		}
+		quantised_end(&limited);
+		quantised_end(&q);
+	}
+	CHECK(more > 0);
+}
+
 /* ---- weights ---- */
 
 static const struct node *node_named(const struct graph *g, const char *name)
