@@ -37,6 +37,8 @@ struct qlayer {
 	float *scale;
 	int8_t *weight; /* quantised, in the order of the floats; NULL: not yet */
 	double *shift;  /* correction of the bias */
+	double *square; /* sums of the squares of the differences that it is the mean of */
+	int64_t seen;   /* number of these for each filter */
 };
 
 struct quantizer {

@@ -31,7 +31,8 @@ int quantize_weights(struct quantizer *q, struct qlayer *l)
 	l->weight = arena_try(q->a, (size_t)(l->n * l->depth), 1);
 	l->scale = arena_try(q->a, (size_t)l->n, sizeof *l->scale);
 	l->shift = arena_try(q->a, (size_t)l->n, sizeof *l->shift);
-	if (!l->weight || !l->scale || !l->shift)
+	l->square = arena_try(q->a, (size_t)l->n, sizeof *l->square);
+	if (!l->weight || !l->scale || !l->shift || !l->square)
 		return E_NOMEM;
 	for (int64_t k = 0; k < l->n; k++) {
 		l->scale[k] = scale_of(q, l, w, k);
@@ -80,7 +81,8 @@ static int add_twins(const struct quantizer *q, struct graph *g)
 	return graph_sort(g);
 }
 
-/* Adds the differences of two tensors to the sums of the channels. Of a Conv, channels are dimension 1. */
+/* Adds the differences of two tensors, and their squares, to the sums of the channels. Of a Conv, channels
+ * are dimension 1. */
 static void add_differences(struct qlayer *l, bool conv, const struct tensor *own, const struct tensor *twin)
 {
 	const float *x = own->data, *y = twin->data;
@@ -88,11 +90,14 @@ static void add_differences(struct qlayer *l, bool conv, const struct tensor *ow
 	for (int d = 2; d < own->shape.rank && conv; d++)
 		inner *= own->shape.d[d];
 	for (int64_t i = 0; i < count; i += inner) {
-		double sum = 0;
-		for (int64_t k = i; k < i + inner; k++)
-			sum += (double)x[k] - (double)y[k];
-		l->shift[i / inner % l->n] += sum / (double)(count / l->n);
+		int64_t channel = i / inner % l->n;
+		for (int64_t k = i; k < i + inner; k++) {
+			double d = (double)x[k] - (double)y[k];
+			l->shift[channel] += d;
+			l->square[channel] += d * d;
+		}
 	}
+	l->seen += count / l->n;
 }
 
 static void add_run(struct quantizer *q, const struct qnet *net)
@@ -107,11 +112,21 @@ static void add_run(struct quantizer *q, const struct qnet *net)
 	}
 }
 
+/* The mean of n differences, less what chance makes of it: few differences say nothing about others (the
+ * positive part of James and Stein's estimator). */
+static double mean_of(double sum, double square, int64_t n)
+{
+	double mean = sum / (double)n, chance = (square / (double)n - mean * mean) / (double)n;
+	return mean != 0 && n > 1 ? mean * fmax(0, 1 - chance / (mean * mean)) : 0;
+}
+
 static void take_means(struct quantizer *q)
 {
-	for (int i = 0; i < q->nlayers; i++)
-		for (int64_t k = 0; q->layer[i].shift && k < q->layer[i].n; k++)
-			q->layer[i].shift[k] /= q->nexamples;
+	for (int i = 0; i < q->nlayers; i++) {
+		struct qlayer *l = &q->layer[i];
+		for (int64_t k = 0; l->shift && k < l->n && l->seen; k++)
+			l->shift[k] = mean_of(l->shift[k], l->square[k], l->seen);
+	}
 }
 
 int quantize_correct(struct quantizer *q)
