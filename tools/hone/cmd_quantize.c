@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, SCANNED = 4 };
+enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, SCANNED = 4, MUCH_WORSE = 3 };
 #define KEEP_ABOVE "0.05"
 
 /* A number above 0; 0: the option is not given. */
@@ -120,11 +120,11 @@ static int report_json(const struct args *a, const struct quantize_report *r, co
 	json_t *layers = json_array();
 	for (int i = 0; i < r->nlayers; i++)
 		json_array_append_new(layers, layer_json(&r->layer[i]));
-	return json_out(json_pack("{so so si si si si so so so so}", "model", json_text(a->pos[0]), "file",
+	return json_out(json_pack("{so so si si si so so so so}", "model", json_text(a->pos[0]), "file",
 				  json_text(out), "examples", r->examples, "held_out", r->held_out,
-				  "layers_count", r->nlayers, "quantized", r->nquantised, "predicted_error",
-				  json_num(r->predicted), "error", json_num(r->error), "held_out_error",
-				  json_num(r->held_out_error), "layers", layers));
+				  "quantized", r->nquantised, "predicted_error", json_num(r->predicted),
+				  "error", json_num(r->error), "held_out_error", json_num(r->held_out_error),
+				  "layers", layers));
 }
 
 static void error_cell(struct table *t, double e)
@@ -168,6 +168,10 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 	if (!isnan(r->predicted))
 		printf("; predicted %.2e", r->predicted);
 	printf("\n");
+	if (r->held_out_error > MUCH_WORSE * r->error)
+		log_info("hone: warning: the error on examples that were held out is much larger: give more "
+			 "examples, "
+			 "or such as the model gets in use");
 	log_info("wrote %s", out);
 	next_hone(a, "tune", out, " --budget 20s");
 }
@@ -229,10 +233,12 @@ static const struct opt opts[] = {
     {"examples", OPT_INT, "N", "take at most so many examples, spread over the folder (default 32)"},
     {"ranges", OPT_STR, "mse|minmax", "ranges by least squared error (default), or of all values",
      .values = "mse minmax"},
-    {"weight-bits", OPT_INT, "8", "8 (default), or 7 for runtimes on x86 without VNNI, whose sums may saturate"},
+    {"weight-bits", OPT_INT, "8",
+     "8 (default), or 7 for runtimes on x86 without VNNI, whose sums may saturate"},
     {"no-bias-correction", OPT_FLAG, NULL, "leave the mean error that each layer's weights make"},
     {"scan", OPT_INT, "N", "examples that each layer's error is measured on (default 4; 0: it is not)"},
-    {"keep-above", OPT_STR, "E", "layers whose error alone is larger stay fp32 (default " KEEP_ABOVE ")"},
+    {"keep-above", OPT_STR, "E",
+     "layers stay fp32 if their weights, input or output alone make a larger error (default " KEEP_ABOVE ")"},
     {"error", OPT_STR, "E", "leave the worst layers in fp32 until the error of all together is at most this"},
     {"keep", OPT_LIST, "LAYER", "this layer stays fp32"},
     OPT_PICTURE,

@@ -203,25 +203,29 @@ static int fail_empty(const struct reading *r)
 	    r->dir, r->g->ninputs, r->g->ninputs ? r->g->value[r->g->input[0]].name : "NAME");
 }
 
+/* Lists files that are an example each, else folders that are. */
+static int list_examples(const struct reading *r, char ***path, bool *folders)
+{
+	int n = r->g->ninputs == 1 ? list_folder(r, false, path) : 0;
+	*folders = n == 0;
+	return n ? n : list_folder(r, true, path);
+}
+
 int examples_read(const struct args *a, const char *dir, const struct graph *g, int most, struct arena *arena,
 		  struct quantize_example **out)
 {
 	struct reading r = {.a = a, .g = g, .arena = arena, .dir = dir, .most = most};
-	char **path;
-	int n = list_folder(&r, true, &path);
-	bool folders = n > 0;
-	if (n == 0 && g->ninputs == 1)
-		n = list_folder(&r, false, &path);
-	if (n < 0)
-		return n;
+	char **path = NULL;
+	bool folders = true, single = file_exists(arena_printf(arena, "%s/input_0.pb", dir));
+	int n = single ? 1 : list_examples(&r, &path, &folders);
 	r.example = *out = ARENA_ARRAY(arena, struct quantize_example, most + 1);
 	for (int i = 0, taken = n < most ? n : most; i < taken && r.n < most; i++) {
-		const char *p = path[(int64_t)i * n / taken];
+		const char *p = single ? dir : path[(int64_t)i * n / taken];
 		int rc = folders ? read_set(&r, p) : read_single(&r, p);
 		if (rc < 0)
 			return rc;
 	}
-	return r.n ? r.n : fail_empty(&r);
+	return n < 0 ? n : r.n ? r.n : fail_empty(&r);
 }
 
 int examples_random(const struct graph *g, int n, struct arena *arena, struct quantize_example **out)

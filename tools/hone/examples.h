@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads examples of a model's inputs from a folder:
  *
- *   DIR/FILE.npy .pb .png .jpg        an example each, if the model has one input; a .npy or .pb whose first
+ *   DIR/FILE.npy .pb .png .jpg       an example each, if the model has one input; a .npy or .pb whose first
  *                                    dimension is N where the input's is 1 is N examples
- *   DIR/SUB/input_K.pb                an example for each folder in DIR, as ONNX's test_data_set_N: input K,
- * or the one that the file names DIR/SUB/NAME.npy .pb .png .jpg    the same, by names of inputs
+ *   DIR/SUB/input_K.pb               else an example for each folder SUB, as ONNX's test_data_set_N: input K,
+ * or the one that the file names DIR/SUB/NAME.npy .pb .png .jpg   the same, by names of inputs DIR/input_0.pb
+ * ...               DIR is the only such folder
  *
- * SUB is any folder. Files that no rule names are ignored. */
+ * Files that no rule names are ignored. */
 #ifndef TOOLS_EXAMPLES_H
 #define TOOLS_EXAMPLES_H
 

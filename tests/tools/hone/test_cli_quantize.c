@@ -135,6 +135,10 @@ TEST(pictures_stacks_and_test_folders)
 	CHECK_RUN(0, "quantize %s --data %s -o %s --json --examples 6", model, in_dir("stack"),
 		  in_dir("s.onnx"));
 	CHECK(out_number("examples") == 5 && out_number("held_out") == 1);
+	snprintf(path, sizeof path, "%s/x.npy", folder("subs/a"));
+	write_tensor(path, "x", 1, 3, 1);
+	CHECK_RUN(0, "quantize %s --data %s -o %s --json", model, in_dir("subs"), in_dir("s.onnx"));
+	CHECK(out_number("examples") == 1);
 	snprintf(model, sizeof model, "%s", small_model("two.onnx", true));
 	for (int i = 0; i < 2; i++) {
 		snprintf(set, sizeof set, "sets/test_data_set_%d", i);
@@ -145,6 +149,9 @@ TEST(pictures_stacks_and_test_folders)
 	}
 	CHECK_RUN(0, "quantize %s --data %s -o %s --json", model, in_dir("sets"), in_dir("two8.onnx"));
 	CHECK(out_number("examples") == 1 && out_number("held_out") == 1);
+	CHECK_RUN(0, "quantize %s --data %s/test_data_set_1 -o %s --json", model, in_dir("sets"),
+		  in_dir("two8.onnx"));
+	CHECK(out_number("examples") == 1 && out_number("held_out") == 0);
 	CHECK_RUN(1, "quantize %s --data %s -o %s", model, examples("three", 3), in_dir("two8.onnx"));
 	CHECK_SAYS(cli_err, "the model has 2 inputs");
 }
