@@ -189,8 +189,7 @@ static int visit(struct sorter *s, int root)
 static void apply_order(struct graph *g, const struct sorter *s, struct node *sorted)
 {
 	for (int v = 0; v < g->nvalues; v++)
-		if (g->value[v].producer >= 0 && g->node[g->value[v].producer].dead)
-			g->value[v].producer = -1;
+		g->value[v].producer = -1; /* also of values that a pass took from their nodes */
 	for (int i = 0; i < s->norder; i++) {
 		sorted[i] = g->node[s->order[i]];
 		for (int o = 0; o < sorted[i].nout; o++)

@@ -206,6 +206,20 @@ static struct graph *normalised(void)
 	return import(&k);
 }
 
+/* Whether each value's producer writes it. */
+static bool producers_are_right(const struct graph *g)
+{
+	for (int v = 0; v < g->nvalues; v++) {
+		int p = g->value[v].producer;
+		bool writes = p < 0;
+		for (int k = 0; p >= 0 && p < g->nnodes && k < g->node[p].nout; k++)
+			writes |= g->node[p].out[k] == v;
+		if (!writes)
+			return false;
+	}
+	return true;
+}
+
 TEST(folding_a_copy_leaves_the_original)
 {
 	struct arena a = {0};
@@ -217,6 +231,7 @@ TEST(folding_a_copy_leaves_the_original)
 	struct graph *copy = graph_copy(g);
 	CHECK_OK(graph_fold(copy));
 	CHECK(copy->nnodes == 2 && g->nnodes == 3);
+	CHECK(producers_are_right(copy));
 	evaluate(copy, &a, &folded);
 	evaluate(g, &a, &after);
 	CHECK(same(&before, &after));
