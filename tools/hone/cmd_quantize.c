@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 
 enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, SCANNED = 4, MUCH_WORSE = 3 };
+/* Parts of most networks make .03 at most. yolox_nano's two worst values make .33 each: with their layers in
+ * fp32, 110 of 113 stay quantised, and the error of all together falls from .36 to .11. */
 #define KEEP_ABOVE "0.05"
 
 /* A number above 0; 0: the option is not given. */
