@@ -213,8 +213,8 @@ const char *mount_words(enum mount_kind k)
 			     "a writable partition (--cache, or a mount there)",
 	    [MOUNT_OVERLAY] = "it is on an overlay whose upper folder cannot be seen: if that is in memory, "
 			      "tuning results are lost at power-off; put it on a writable partition",
-	    [MOUNT_READ_ONLY] = "its file system is read-only: its kernels are used, but new results go to "
-				"the user's cache folder; mount it writable to keep them here",
+	    [MOUNT_READ_ONLY] = "its file system is read-only: its kernels are used, and nothing new can be "
+				"kept in it; mount it writable, or name another folder with --cache",
 	};
 	return words[k];
 }

@@ -95,7 +95,7 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n)
 
 int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out)
 {
-	struct cache_options o = {0};
+	struct cache_options o = {.only_here = to_write}; /* no other folder takes the place of the one named */
 	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
 	if (rc >= 0 && to_write)
 		rc = model_cache_wait(a, dir, &o.lock_fd);

@@ -144,6 +144,49 @@ TEST(export_and_import)
 	CHECK(time_of(to, 0, &code) == 900 && code);
 }
 
+/* Commands that write a cache of which this user may only read fail: the user's own cache does not take its
+ * place, of which `forget` would remove what it holds. */
+TEST(another_cache_takes_no_writes)
+{
+	static const char *const commands[] = {"forget --all", "import LINES", "merge OWN"};
+	char locked[256], own[300], home[256], lines[256], words[1200];
+	snprintf(locked, sizeof locked, "%s", in_dir("locked"));
+	snprintf(home, sizeof home, "%s", in_dir("home"));
+	snprintf(own, sizeof own, "%s/hone", home);
+	snprintf(lines, sizeof lines, "%s", in_dir("lines_of_locked"));
+	REQUIRE(mkdir(home, 0777) == 0);
+	make(locked, 2, 1000, false);
+	make(own, 3, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", locked);
+	REQUIRE_OK(file_write(lines, cli_out, strlen(cli_out)));
+	snprintf(words, sizeof words, "chmod -R a+rwX '%s' && chmod -R a-w '%s'", dir, locked);
+	REQUIRE(system(words) == 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		setenv("XDG_CACHE_HOME", home, 1);
+		if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(99);
+		for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+			const char *what = strchr(commands[i], 'L')     ? lines
+					   : strstr(commands[i], "OWN") ? own
+									: "";
+			int status = hone("%.*s %s --cache %s", (int)strcspn(commands[i], "LO"), commands[i],
+					  what, locked);
+			CHECK(status == 1);
+			CHECK_SAYS(cli_err, "cannot write to it");
+		}
+		CHECK_RUN(0, "show --json --cache %s", own);
+		json_t *j = parse_out();
+		CHECK(json_array_size(json_object_get(j, "records")) == 3);
+		_exit(test_bad);
+	}
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	snprintf(words, sizeof words, "chmod -R go-w '%s' && chmod -R u+w '%s'", dir, dir);
+	CHECK(system(words) == 0);
+}
+
 TEST(import_of_no_export)
 {
 	static const char text[] = "one\ntwo\n";
