@@ -114,7 +114,11 @@ static struct tune_kernel row_of_step(const struct session *s, const struct step
 	    .name = st->name,
 	    .label = st->kind == STEP_TASK ? label : node_type(&s->model.graph->node[st->node]),
 	    .origin = st->kind == STEP_TASK ? FROM_FALLBACK : FROM_HOST};
-	return row_of(s, &k, at);
+	struct tune_kernel row = row_of(s, &k, at);
+	/* a kernel of before serves until the search finds another */
+	if (row.before == FROM_CACHE || row.before == FROM_DEFAULT)
+		row.after = row.before;
+	return row;
 }
 
 void tune_rows_make(struct session *s)

@@ -267,6 +267,27 @@ TEST(interrupted_tune_prints_what_it_has)
 	stop_with = 0;
 }
 
+/* A box that ends at once does not call kernels of earlier boxes missing. */
+TEST(interrupted_tune_keeps_what_earlier_boxes_found)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char found[256];
+	snprintf(found, sizeof found, "%s", in_dir("found"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "-q", found);
+	stop_with = SIGINT;
+	stop_once = "the network was measured as it is";
+	CHECK_RUN(130, "tune %s -v --json --budget 60s --threads 1 --cache %s", steering(), found);
+	stop_with = 0;
+	stop_once = NULL;
+	json_t *j = parse_out(), *k;
+	size_t i;
+	CHECK(json_array_size(json_object_get(j, "kernels")) > 5);
+	json_array_foreach(json_object_get(j, "kernels"), i, k)
+	    CHECK(!strcmp(json_string_value(json_object_get(k, "after")), "tuned"));
+	json_decref(j);
+}
+
 TEST(interrupted_bench_prints_the_runs_so_far)
 {
 	stop_with = SIGINT;
