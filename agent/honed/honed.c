@@ -57,6 +57,7 @@ int honed_open(const struct honed_options *o, struct honed **out)
 	h->look.minute = -1;
 	h->wake_ns = NEVER;
 	h->commits.day = o->now_ns / DAY_NS;
+	h->commits.day_bytes = -o->marks.day_bytes; /* of this day, before honed started */
 	choose_policy(h);
 	gate_reset(h);
 	*out = h;

@@ -62,6 +62,9 @@ enum honed_mode { HONED_RESIDENT, HONED_BOX };
 /* The marks that honed keeps between boots, in one small file of the state folder (agent/honed/marks.h). */
 struct marks {
 	int unclean; /* boxes in a row that did not reach their end */
+	/* Bytes written to flash on a day (UTC, since 1970), so that a limit of a day outlives a restart;
+	 * whoever keeps the marks sets the day. */
+	int64_t day, day_bytes;
 	int n;
 	struct mark_of {
 		/* hash of path, size, inode, times, threads, exactness, target and emitter */

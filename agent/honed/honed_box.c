@@ -175,6 +175,7 @@ static void boxed(struct honed *h)
 		h->models.marks.unclean = 0;
 		h->models.marks_changed = true;
 	}
+	h->models.marks_changed |= store_today(h) != h->models.marks.day_bytes;
 	marks_save(h);
 }
 

@@ -348,10 +348,11 @@ void loop_marks(struct loop *l, const struct marks *m)
 		return;
 	}
 	w->marks = *m;
+	w->marks.day = marks_day();
 	w->l = l;
 	w->w.data = w;
 	if (l->o.box)
-		show_marks(w->path, m);
+		show_marks(w->path, &w->marks);
 	if (l->o.box && !has_time_to_sync(l)) {
 		free(w);
 		return;

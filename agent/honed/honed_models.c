@@ -233,6 +233,7 @@ void marks_save(struct honed *h)
 		return;
 	for (int i = 0; i < h->models.n; i++)
 		mark(h, &h->models.list[i]);
+	h->models.marks.day_bytes = store_today(h);
 	h->models.marks_changed = h->models.marks_matter = false;
 	h->models.marks_ns = h->now_ns;
 	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->models.marks});

@@ -219,7 +219,8 @@ struct commits {
 	int64_t prepare_ns;         /* since when the cache is being prepared; 0: it is ready */
 	int64_t since_ns, takes_ns; /* start of the commit under way; the time that one takes */
 	uint64_t generation;
-	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
+	/* day_bytes: written before this day; below 0: written on it, but before honed started */
+	int64_t written_bytes, day, day_bytes;
 	char error[160];
 	int64_t until_ns, step_ns; /* of the pause after an error */
 	struct saving sync;        /* of the connection that syncs, one at a time */

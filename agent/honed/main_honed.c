@@ -189,8 +189,9 @@ static void read_marks(const struct loop *l, struct marks *m)
 {
 	char path[PATH_MAX];
 	*m = (struct marks){0};
-	int rc = snprintf(path, sizeof path, "%s/marks", l->o.state) < (int)sizeof path ? marks_read(path, m)
-											: E_NOTFOUND;
+	int rc = snprintf(path, sizeof path, "%s/marks", l->o.state) < (int)sizeof path
+		     ? marks_read(path, marks_day(), m)
+		     : E_NOTFOUND;
 	if (rc < 0 && rc != E_NOTFOUND)
 		log_error("%s; every model is examined again", err_text());
 }

@@ -3,12 +3,15 @@
 
 #include "agent/cache/fields.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000 };
+enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000, MOST_DAYS = 10000000 };
+#define MOST_WRITTEN (INT64_C(1) << 50)
 static const char first[] = "hone marks 1\n";
 
 void marks_print(const struct marks *m, struct buf *out)
@@ -16,6 +19,8 @@ void marks_print(const struct marks *m, struct buf *out)
 	char key[33];
 	buf_puts(out, first);
 	buf_printf(out, "unclean %d\n", m->unclean);
+	if (m->day_bytes > 0)
+		buf_printf(out, "flash %" PRId64 " %" PRId64 "\n", m->day, m->day_bytes);
 	for (int i = 0; i < m->n; i++) {
 		key_text(m->model[i].model, key);
 		buf_printf(out, "model %s %d %.6g %d\n", key, m->model[i].boxed, m->model[i].promise,
@@ -46,9 +51,22 @@ static int parse_model(const char *line, struct mark_of *out)
 	return E_OK;
 }
 
+static int parse_flash(const char *line, struct marks *m)
+{
+	char day[32];
+	size_t n = strcspn(line, " ");
+	snprintf(day, sizeof day, "%.*s", (int)(n < sizeof day ? n : sizeof day - 1), line);
+	if (line[n] != ' ' || !field_int(day, 0, MOST_DAYS, &m->day) ||
+	    !field_int(line + n + 1, 0, MOST_WRITTEN, &m->day_bytes))
+		return fail(E_CORRUPT, "invalid bytes of a day: '%.40s'", line);
+	return E_OK;
+}
+
 static int parse_line(const char *line, struct marks *m)
 {
 	int64_t n;
+	if (!strncmp(line, "flash ", 6))
+		return parse_flash(line + 6, m);
 	if (!strncmp(line, "unclean ", 8)) {
 		if (!field_int(line + 8, 0, MOST_UNCLEAN, &n))
 			return fail(E_CORRUPT, "invalid number of boxes: '%.20s'", line + 8);
@@ -87,7 +105,7 @@ int marks_parse(const char *text, struct marks *out)
 	return rc;
 }
 
-int marks_read(const char *path, struct marks *out)
+int marks_read(const char *path, int64_t day, struct marks *out)
 {
 	char text[MOST_BYTES + 1];
 	*out = (struct marks){0};
@@ -100,7 +118,13 @@ int marks_read(const char *path, struct marks *out)
 	if (strlen(text) != n || n == MOST_BYTES)
 		return fail(E_CORRUPT, "marks %s: not a text file", path);
 	int rc = marks_parse(text, out);
+	out->day_bytes = out->day == day ? out->day_bytes : 0;
 	return rc < 0 ? fail_in(rc, "marks %s", path) : E_OK;
+}
+
+int64_t marks_day(void)
+{
+	return (int64_t)time(NULL) / 86400;
 }
 
 int marks_write(const char *path, const struct marks *m)

@@ -3,11 +3,13 @@
  *
  *	hone marks 1
  *	unclean 0
+ *	flash DAY BYTES
  *	model KEY boxed promise missing
  *	end
  *
- * KEY: 32 hex digits; boxed: 0 or 1; promise: a number, -1: not known; missing: number of kernels.
- * A file that is not whole is ignored: honed finds its content out again. */
+ * flash: bytes written to flash on a day (UTC, since 1970); may be absent. KEY: 32 hex digits; boxed: 0 or 1;
+ *promise: a number, -1: not known; missing: number of kernels. A file that is not whole is ignored: honed
+ *finds its content out again. */
 #ifndef AGENT_MARKS_H
 #define AGENT_MARKS_H
 
@@ -16,7 +18,10 @@
 /* E_CORRUPT leaves *out empty, as if there were no file; E_NOTFOUND: there is none. */
 int marks_parse(const char *text, struct marks *out) MUST_CHECK;
 void marks_print(const struct marks *m, struct buf *out);
-int marks_read(const char *path, struct marks *out) MUST_CHECK;
+/* day: today's. Bytes of another day are forgotten. */
+int marks_read(const char *path, int64_t day, struct marks *out) MUST_CHECK;
+/* The day since 1970, UTC. */
+int64_t marks_day(void);
 /* durable; after a power cut the old or the new file, never a part */
 int marks_write(const char *path, const struct marks *m) MUST_CHECK;
 

@@ -23,7 +23,7 @@ static struct cache_state cache_of(const struct boot *b)
 static struct marks marks_of(const struct boot *b)
 {
 	struct marks m = {0};
-	CHECK_OK(marks_read(boot_path(b, "state/marks"), &m));
+	CHECK_OK(marks_read(boot_path(b, "state/marks"), marks_day(), &m));
 	return m;
 }
 

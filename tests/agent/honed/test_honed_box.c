@@ -471,11 +471,22 @@ TEST(status_comes_at_most_twice_a_second)
 	board_free(b);
 }
 
+/* What was written today counts after a restart, too. */
+TEST(the_flash_limit_outlives_a_restart)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->conf.writes_bytes = 5000;
+	b->o.marks.day_bytes = 4000;
+	board_start(b);
+	CHECK(strstr(board_status(b), "\"today_bytes\":4000,\"limit_bytes\":5000"));
+	board_free(b);
+}
+
 /* The file of marks */
 
 static struct marks some_marks(void)
 {
-	struct marks m = {.unclean = 2, .n = 2};
+	struct marks m = {.unclean = 2, .day = 20000, .day_bytes = 123456, .n = 2};
 	m.model[0] = (struct mark_of){{1, 2}, true, 0.125, 3};
 	m.model[1] = (struct mark_of){{UINT64_MAX, 4}, false, -1};
 	return m;
@@ -487,12 +498,15 @@ TEST(marks_read_back)
 	char path[64];
 	snprintf(path, sizeof path, "/tmp/hone-marks-%d", (int)getpid());
 	CHECK_OK(marks_write(path, &m));
-	CHECK_OK(marks_read(path, &back));
+	CHECK_OK(marks_read(path, marks_day(), &back));
+	CHECK(back.day_bytes == 0); /* of another day */
+	CHECK_OK(marks_read(path, 20000, &back));
+	CHECK(back.day_bytes == 123456);
 	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
 	      back.model[1].promise == -1 && back.model[0].missing == 3);
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
 	unlink(path);
-	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "no such file");
+	CHECK_FAILS(marks_read(path, marks_day(), &back), E_NOTFOUND, "no such file");
 	CHECK(back.n == 0 && back.unclean == 0);
 }
 
@@ -525,6 +539,8 @@ TEST(marks_that_are_damaged_are_none)
 	    "hone marks 1\nmodel 00000000000000000000000000000001 2 0 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 nan 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 7 0\nend\n",
+	    "hone marks 1\nflash 20000\nend\n",
+	    "hone marks 1\nflash 20000 -1\nend\n",
 	    "hone marks 1\nend\nmore\n"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);

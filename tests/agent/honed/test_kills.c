@@ -108,7 +108,7 @@ static void compare(struct stream *s)
 static void check_marks(const struct boot *b)
 {
 	struct marks m;
-	int rc = marks_read(boot_path(b, "state/marks"), &m);
+	int rc = marks_read(boot_path(b, "state/marks"), marks_day(), &m);
 	CHECK(rc >= 0 || rc == E_NOTFOUND);
 	CHECK(rc < 0 || (m.unclean >= 0 && m.unclean <= 100 && m.n <= HONED_MODELS));
 }
@@ -224,7 +224,7 @@ static void last_box(struct stream *s)
 	CHECK(boot_wait(&s->b, 60) == 0);
 	look(&s->b, &s->after);
 	compare(s);
-	CHECK_OK(marks_read(boot_path(&s->b, "state/marks"), &m));
+	CHECK_OK(marks_read(boot_path(&s->b, "state/marks"), marks_day(), &m));
 	CHECK(m.unclean == 0);
 	for (int i = 0; i < s->after.n; i++) {
 		now_ns += s->after.rec[i].ns;
