@@ -78,6 +78,44 @@ static int forget_type(struct cache *c, enum cache_type t)
 	return rc;
 }
 
+struct codes {
+	struct key *key;
+	int n, cap;
+};
+
+static int add_code(void *ctx, const struct rec *r)
+{
+	struct codes *c = ctx;
+	if (c->n < c->cap)
+		c->key[c->n++] = code_key(r);
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct key));
+}
+
+/* Forgets code of which no record is left: that of former best candidates, too. */
+static int forget_orphans(struct cache *c)
+{
+	struct arena a = {0};
+	struct key *all;
+	int n = cache_keys(c, CACHE_CODE, &a, &all);
+	struct codes used = {.cap = 0};
+	struct cache_state state;
+	cache_state(c, &state);
+	used.cap = state.count[CACHE_REC];
+	used.key = ARENA_ARRAY(&a, struct key, used.cap + 1);
+	int rc = n < 0 ? n : cache_each_rec(c, &a, add_code, &used);
+	qsort(used.key, (size_t)used.n, sizeof *used.key, by_key);
+	for (int i = 0; i < n && rc >= 0; i++)
+		if (!bsearch(&all[i], used.key, (size_t)used.n, sizeof *used.key, by_key))
+			rc = cache_forget(c, CACHE_CODE, all[i]);
+	arena_free(&a);
+	return rc;
+}
+
 static int forget_history(struct forget *f, const struct graph *g, const struct target *t)
 {
 	int rc = 0;
@@ -154,6 +192,8 @@ static int forget(const struct args *a, struct forget *f)
 	int rc = model ? of_model(a, model, f, &arena) : 0;
 	if (rc >= 0)
 		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
+	if (rc >= 0 && f->kernels)
+		rc = forget_orphans(f->cache);
 	if (rc >= 0)
 		rc = hint_each(f->cache, &arena, forget_hint, f);
 	if (rc >= 0)

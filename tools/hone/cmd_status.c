@@ -110,9 +110,10 @@ static void cache_text(const struct status *s)
 	const struct cache_state *c = &s->s;
 	say("cache", "%s, %d layer%s, %d file%s", c->dir, c->layers, plural_s(c->layers), c->segments,
 	    plural_s(c->segments));
-	say("holds", "%d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB", c->count[CACHE_REC],
-	    plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE], (double)c->code_bytes / 1024,
-	    c->count[CACHE_TRIALS], plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
+	say("holds", "%d kernel%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
+	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE],
+	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],
+	    plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
 	say("files", "%.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory",
 	    (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20), (double)c->dead_bytes / 1024,
 	    (double)c->index_bytes / 1024);

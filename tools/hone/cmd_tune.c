@@ -418,6 +418,8 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	network(r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");
+	else if (r->warning)
+		printf("what was found is lost: %s\n", r->warning);
 	next_step(a, o, r);
 }
 
@@ -436,16 +438,16 @@ static void report_replay(const struct args *a, const char *model, const struct 
 static int answer(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	char why[256];
-	bool held = was_held(r, why, sizeof why);
+	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
 	if (a->json) {
 		int rc = report_json(o->model, r, o->rigor, o->unkept, held ? why : NULL);
-		return rc < 0 ? rc : held;
+		return rc < 0 ? rc : held || lost;
 	}
 	if (held)
 		report_held(o, r, why);
 	else
 		report(a, o, r);
-	return held;
+	return held || lost;
 }
 
 /* What the answer of a job that cannot be cancelled needs. */

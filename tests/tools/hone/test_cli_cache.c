@@ -673,11 +673,16 @@ TEST(a_limit_stays_with_its_cache)
 		CHECK_OK(cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 1), code, CODE));
 	}
 	cache_close(c);
-	key_text(r.task, key);
-	CHECK_RUN(0, "forget --task %s --cache %s", key, path);
+	CHECK_RUN(1, "forget --task 00000000 --cache %s", path); /* of no task */
 	CHECK_RUN(0, "status --json --cache %s", path);
 	json_t *j = parse_out(), *records = json_object_get(j, "records");
 	CHECK(json_integer_value(json_object_get(records, "code")) == N);
+	json_decref(j);
+	key_text(r.task, key); /* the code belongs to no record: it goes with the first one that is forgotten */
+	CHECK_RUN(0, "forget --task %s --cache %s", key, path);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	j = parse_out();
+	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "code")) == 0);
 	json_decref(j);
 	CHECK(out_number("cap_bytes") == 100 << 20);
 }
@@ -696,7 +701,7 @@ TEST(status)
 	json_decref(j);
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "1 layer, 2 files");
-	CHECK_SAYS(cli_out, "3 kernels, 3 with code");
+	CHECK_SAYS(cli_out, "3 kernels, code of 3 candidates");
 	CHECK_SAYS(cli_err, "Next: hone show");
 	REQUIRE(chmod(path, 0777) == 0);
 	CHECK_RUN(0, "status --cache %s", path);
