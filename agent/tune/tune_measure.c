@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/lookup.h"
 #include "agent/cache/revert.h"
 #include "agent/tune/tune_parts.h"
 #include "platform/base/log.h"
@@ -384,6 +385,30 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 	strftime(g->date, sizeof g->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
 }
 
+/* Whether the best kernels of all tasks of the network are the default ones. */
+static bool at_defaults(struct session *s, const struct net *after)
+{
+	const struct plan_kernel *k;
+	struct arena scratch = {0};
+	int n = plan_kernels(after->plan, &k), tuned = 0;
+	bool same = true;
+	for (int i = 0; i < n && same; i++) {
+		const struct step *st = &s->model.steps->step[k[i].step];
+		struct rec rec[2];
+		if (st->kind != STEP_TASK || k[i].origin != FROM_CACHE)
+			continue;
+		tuned++;
+		struct key t = task_key(st->task);
+		for (int kind = 0; kind < 2 && same; kind++)
+			same = cache_find_rec(s->store.cache, t, &s->target, s->o->threads, s->o->exact,
+					      kind ? REC_BEST : REC_DEFAULT, &scratch, &rec[kind]) >= 0;
+		same = same && !strcmp(rec[0].cand, rec[1].cand);
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return same && tuned;
+}
+
 /* Keeps the headline of this box for other commands. */
 static int put_gain(struct session *s)
 {
@@ -409,6 +434,10 @@ static int conclude(struct session *s, const struct net *standard, struct net *a
 	if (!standard->nsamples)
 		return E_OK;
 	fill_gain(s, standard, after, &r->gain);
+	r->at_defaults = at_defaults(s, after);
+	if (r->at_defaults) /* what differs is where the code lies in memory */
+		r->gain.faster =
+		    (struct faster){.ratio = 1, .low = 1, .high = 1, .rounds = r->gain.faster.rounds};
 	return put_gain(s);
 }
 

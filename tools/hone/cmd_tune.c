@@ -312,8 +312,11 @@ static void network(const struct tune_report *r)
 		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
 	char than[96];
 	gain_than(&r->gain, than);
-	headline_print("  ", &r->gain.faster, than, &r->machine);
-	if (disagrees(r))
+	if (!r->at_defaults)
+		headline_print("  ", &r->gain.faster, than, &r->machine);
+	if (r->at_defaults)
+		printf("  every kernel is at its default schedule, so their times are the same\n");
+	else if (disagrees(r))
 		printf("  the times above are medians of all rounds; the comparison is round by round, which "
 		       "other "
 		       "load disturbs less\n");
