@@ -240,6 +240,7 @@ static json_t *why_json(const struct why *w)
 
 static void why_words(const struct explain *e, const struct why *w)
 {
+	char ms[24], draft[24];
 	printf("%s, %d use%s\n  task\n", w->label, w->task->uses, plural_s(w->task->uses));
 	for (const char *p = w->task->text; *p;) {
 		int n = (int)strcspn(p, "\n");
@@ -248,11 +249,11 @@ static void why_words(const struct explain *e, const struct why *w)
 	}
 	printf("  default  %s\n", w->def);
 	if (w->times.default_ns > 0)
-		printf("           alone %.4f ms%s, drafted %.4f ms\n", w->times.default_ns / 1e6,
+		printf("           alone %s%s, drafted %s\n", table_ms(w->times.default_ns / 1e6, ms),
 		       w->times.raced && w->tuned && strcmp(w->cand, w->def)
 			   ? " (the chosen one's time, times the ratio of their races)"
 			   : "",
-		       w->default_draft_ns / 1e6);
+		       table_ms(w->default_draft_ns / 1e6, draft));
 	if (!w->tuned) {
 		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
 		       e->threads, plural_s(e->threads));
@@ -260,8 +261,8 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf("  chosen   the default: nothing tried has won a race against it by more than the "
 		       "race's noise\n");
 	} else {
-		printf("  chosen   %s\n           alone %.4f ms, drafted %.4f ms", w->cand,
-		       w->times.best_ns / 1e6, w->best_draft_ns / 1e6);
+		printf("  chosen   %s\n           alone %s, drafted %s", w->cand,
+		       table_ms(w->times.best_ns / 1e6, ms), table_ms(w->best_draft_ns / 1e6, draft));
 		if (w->best.meas.threads != e->threads)
 			printf("; it was tuned for %d thread%s", w->best.meas.threads,
 			       plural_s(w->best.meas.threads));
@@ -275,7 +276,7 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
 	double ns = served_ns(w);
-	printf("  roofline %.4f ms on one core, limited by %s", w->roof.ns / 1e6,
+	printf("  roofline %s on one core, limited by %s", table_ms(w->roof.ns / 1e6, ms),
 	       w->roof.memory_bound ? "memory" : "arithmetic");
 	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(e, w));
 	if (roof_why(&w->roof, roofline_pct(e, w)))

@@ -297,14 +297,15 @@ static bool disagrees(const struct tune_report *r)
 
 static void network(const struct tune_report *r)
 {
+	char ms[24];
 	if (r->before_ms > 0)
-		printf("whole network: before %.3f ms, ", r->before_ms);
+		printf("whole network: before %s, ", table_ms(r->before_ms, ms));
 	else
 		printf("whole network: ");
 	if (r->default_ms > 0)
-		printf("default schedules %.3f ms, ", r->default_ms);
+		printf("default schedules %s, ", table_ms(r->default_ms, ms));
 	if (r->after_ms > 0)
-		printf("now %.3f ms\n", r->after_ms);
+		printf("now %s\n", table_ms(r->after_ms, ms));
 	else
 		printf("not measured%s: %s\n", r->before_ms > 0 ? " again" : "",
 		       r->stopped ? "stopped" : "too little time was left");
@@ -315,7 +316,7 @@ static void network(const struct tune_report *r)
 	if (!r->at_defaults)
 		headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (r->at_defaults)
-		printf("  every kernel is at its default schedule, so their times are the same\n");
+		printf("  every kernel is at its default schedule\n");
 	else if (disagrees(r))
 		printf("  the times above are medians of all rounds; the comparison is round by round, which "
 		       "other "

@@ -60,12 +60,13 @@ struct payback explain_payback(const struct trials *l, int uses, const struct ta
 
 void explain_payback_add(struct payback *sum, const struct payback *p)
 {
+	if (p->tasks) /* of a sum of which a part is not known nothing is */
+		sum->has_fallback = (!sum->tasks || sum->has_fallback) && p->has_fallback;
 	sum->spent_ns += p->spent_ns;
 	sum->saved_ns += p->saved_ns;
 	sum->fallback_ns += p->fallback_ns;
 	sum->tasks += p->tasks;
 	sum->slower |= p->slower;
-	sum->has_fallback |= p->has_fallback;
 }
 
 void explain_payback_of(struct payback *sum, const struct gain *g)

@@ -30,7 +30,7 @@ struct payback {
 	double fallback_ns; /* per inference, against the fallback kernels; negative: they are faster */
 	int tasks;          /* tasks that have a log */
 	bool slower;        /* significantly slower than default schedules; of a sum: some task is */
-	bool has_fallback;  /* the time of some fallback kernel is known */
+	bool has_fallback;  /* the time of the fallback kernel is known; of a sum: of all */
 	bool network;       /* saved_ns was measured of the whole network, not of kernels alone */
 };
 

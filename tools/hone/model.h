@@ -91,7 +91,7 @@ int model_import(const struct args *a, const char *path, struct graph **out) MUS
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
 /* Divides the model so that quantised operators are tasks, as hone tune may do. For commands that list what
- * can be tuned, and run nothing. */
+ * can be tuned, and for default kernels. */
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
 void model_close(struct model *m);
 

@@ -101,6 +101,8 @@ static int build(const struct args *a, const char *path, struct ready *r)
 	struct host *h = r->host;
 	struct chosen_for f = ready_chosen(h, r->kernels, r->cache);
 	rc = model_open(a, path, &f, &r->model);
+	if (rc >= 0 && r->kernels == KERNELS_DEFAULT)
+		rc = model_take_bytes(&r->model, &h->target);
 	if (rc < 0)
 		return rc;
 	r->history = history_key(r->model.g, &h->target, h->threads, h->exact);

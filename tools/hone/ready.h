@@ -54,7 +54,8 @@ const char *ready_kernels_name(enum ready_kernels k);
  * fallback and default kernels are found. cache_dir must outlive the source. */
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out) MUST_CHECK;
-/* How the graph is divided: by the cache's choices for the best kernels, else by rules alone. */
+/* How the graph is divided: by the cache's choices for the best kernels, else by rules alone; ready_open puts
+ * operators on bytes into kernels for default kernels. */
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache);
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s);
 

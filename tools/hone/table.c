@@ -37,6 +37,13 @@ void table_cell(struct table *t, const char *fmt, ...)
 	add(t, arena_strdup(&t->arena, text));
 }
 
+const char *table_ms(double ms, char out[24])
+{
+	bool tiny = ms > 0 && ms < 0.1;
+	snprintf(out, 24, tiny ? "%.2f us" : "%.3f ms", tiny ? 1e3 * ms : ms);
+	return out;
+}
+
 void table_us(struct table *t, const char *lead, double ns)
 {
 	if (ns > 0)

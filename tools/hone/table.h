@@ -26,6 +26,8 @@ struct table {
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A time in microseconds, with two decimals below 10; "-" if it is not above 0. `lead` goes before it. */
 void table_us(struct table *t, const char *lead, double ns);
+/* "12.345 ms", or below 0.1 ms "1.23 us". Returns out. */
+const char *table_ms(double ms, char out[24]);
 /* Prints the table. The first row is the header, bold if color. */
 void table_print(struct table *t, bool color);
 /* Columns of the terminal on standard output; off a terminal $COLUMNS, else 0: no limit. */

@@ -107,7 +107,12 @@ TEST(paybacks_add_up)
 	    &sum, &(struct payback){
 		      .spent_ns = 5, .saved_ns = 3, .fallback_ns = -2, .tasks = 1, .has_fallback = true});
 	CHECK(sum.spent_ns == 15 && sum.saved_ns == 3 && sum.fallback_ns == -2 && sum.tasks == 2);
-	CHECK(sum.slower && sum.has_fallback);
+	CHECK(sum.slower && !sum.has_fallback);          /* that of the first is not known */
+	explain_payback_add(&sum, &(struct payback){0}); /* a task without a log */
+	struct payback all = {0}, known = {.fallback_ns = 4, .tasks = 1, .has_fallback = true};
+	explain_payback_add(&all, &known);
+	explain_payback_add(&all, &known);
+	CHECK(all.has_fallback && all.fallback_ns == 8);
 	explain_payback_of(
 	    &sum,
 	    &(struct gain){.default_ms = 1, .faster = {.ratio = 2, .low = 1.9, .high = 2.1, .rounds = 9}});
