@@ -311,7 +311,8 @@ static void count(struct http *h)
 	curl_easy_getinfo(h->curl, CURLINFO_REQUEST_SIZE, &asked);
 	int64_t told = (int64_t)(h->head_bytes + h->body_bytes);
 	h->sum->down_bytes += told > down + head ? told : down + head;
-	h->sum->up_bytes += up + asked;
+	/* where libcurl sends a body along with the head, it counts it as a part of the request, too */
+	h->sum->up_bytes += asked > up ? asked : up + asked;
 	h->sum->answered |= h->head_bytes > 0;
 	if (h->retry_date > 0 && h->date > 0 && h->retry_date > h->date)
 		h->retry_s = least(h->retry_date - h->date, PACE_RETRY_MOST_NS / NS_PER_S);

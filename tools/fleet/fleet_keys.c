@@ -162,7 +162,9 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 		 "two of them can sign a new root, and the server needs none",
 		 dir);
 	log_info("- put %s/root/1 into boards' images as " TRUST_ROOT, dir);
-	log_info("- run `hone-fleet serve`, then `hone-fleet token` for the first board");
+	log_info("- run `hone-fleet serve%s%s`, then `hone-fleet token` for the first board",
+		 strcmp(dir, FLEET_STATE "/keys") ? " --keys " : "",
+		 strcmp(dir, FLEET_STATE "/keys") ? dir : "");
 	return E_OK;
 }
 
@@ -174,8 +176,7 @@ static int put_in_place(const struct keys *k, const char *dir)
 		return E_OK;
 	}
 	if (errno == ENOTEMPTY || errno == EEXIST)
-		return fail(E_BUSY,
-			    "%s is not empty, and keys are never overwritten: name another folder",
+		return fail(E_BUSY, "%s is not empty, and keys are never overwritten: name another folder",
 			    dir);
 	return fail(E_IO, "%s: %s", dir, strerror(errno));
 }

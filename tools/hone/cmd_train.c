@@ -90,7 +90,7 @@ static int run_train(const struct args *a)
 		    json_pack("{ss ss si si}", "cost", name, "file", path, "tasks", x.tasks, "samples", x.n));
 	log_info("wrote %s (%d candidate%s of %d task%s)", path, x.n, plural_s(x.n), x.tasks,
 		 plural_s(x.tasks));
-	next_say("put it into configs/priors as %s-ISA.txt and build again", name);
+	log_info("a build from source includes it if it lies in configs/priors as %s-ISA.txt", name);
 	return 0;
 }
 
