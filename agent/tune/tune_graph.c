@@ -345,6 +345,17 @@ bool graph_search_takes_bytes(const struct graph_search *x)
 	       !choices_get(&x->now, CHOICE_BYTES, CHOICE_ALL, 0);
 }
 
+/* Whether the next alternative leaves one more operator on bytes to portable code. */
+static bool leaves_stem(const struct graph_search *x)
+{
+	const struct choices *o = &x->other[x->at];
+	for (int k = 0; k < o->n; k++)
+		if (o->choice[k].kind == CHOICE_BYTES && !o->choice[k].number &&
+		    choices_get(&x->now, CHOICE_BYTES, o->choice[k].name, 1))
+			return true;
+	return false;
+}
+
 /* Expected share of its stake that the next alternative saves. */
 static double expect(const struct graph_search *x)
 {
@@ -372,6 +383,8 @@ static double price(struct graph_search *x)
 			stake = x->o.run_ns; /* portable code runs most of the network, not tasks */
 		x->need_ns = need_ns(&x->m);
 		promise = expect(x) * (double)(stake > 0 ? stake : x->o.run_ns) / (double)(x->need_ns + 1);
+		if (leaves_stem(x)) /* before its kernel is tuned, which may be in vain */
+			promise = 1;
 	}
 	arena_free(&scratch);
 	return promise;

@@ -402,19 +402,19 @@ static int64_t portable_ns(const struct session *s)
 /* *out NULL: the time of the whole network is not known, because some task has no kernel. */
 static int open_divisions(struct session *s, struct graph_search **out)
 {
-	const struct tune_graph_options o = {
-	    .chosen = &s->model.chosen,
-	    .pool = s->pool,
-	    .clock = s->clock,
-	    .deadline_ns = s->times.end_ns - s->times.reserve_ns,
-	    .kernel_ns = s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
-	    .net_ns = s->start.net.build_ns,
-	    .run_ns = leaves_bytes(s) ? portable_ns(s) : run_ns(s),
-	    .tunes = !estimates(s),
-	    .ntimes = s->ntasks,
-	    .time = task_times(s),
-	    .stop = s->o->stop,
-	    .leash = s->store.leash};
+	const struct tune_graph_options o = {.chosen = &s->model.chosen,
+					     .pool = s->pool,
+					     .clock = s->clock,
+					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
+					     .kernel_ns =
+						 s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
+					     .net_ns = s->start.net.build_ns,
+					     .run_ns = leaves_bytes(s) ? portable_ns(s) : run_ns(s),
+					     .tunes = !estimates(s),
+					     .ntimes = s->ntasks,
+					     .time = task_times(s),
+					     .stop = s->o->stop,
+					     .leash = s->store.leash};
 	*out = NULL;
 	return o.run_ns || leaves_bytes(s) ? graph_search_open(&o, s->model.graph, s->runner, s->a,
 							       &s->model.choices, s->model.steps, out)
@@ -524,6 +524,7 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	const struct job_task *before = s->job;
 	const struct job_result *result = s->result;
 	const struct job_spent spent = s->report->spent.job;
+	bool bytes = leaves_bytes(s);
 	tune_log_close(s);
 	int rc = mark(s, divide(s, x), "divisions of the graph were compared");
 	spend(s, &s->report->spent.graph_ns, now_ns);
@@ -534,11 +535,13 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	go_on_from(s, n, before, result);
 	go_on_from(s, s->model.bytes.n, s->model.bytes.job, s->model.bytes.result);
 	bool more = divides(s) && s->o->rigor != RIGOR_QUICK;
+	bool others =
+	    more && bytes != leaves_bytes(s); /* the alternatives are others now: compare them first */
 	double least = more ? TURN * graph_search_promise(x) : 0;
-	rc = search(s, estimates(s), least);
+	rc = search(s, estimates(s) || others, least);
 	add_spent(&s->report->spent.job, &spent);
 	*now_ns = clock_now(s->clock);
-	return rc < 0 ? rc : least > 0;
+	return rc < 0 ? rc : least > 0 || others;
 }
 
 static bool reads_bytes(const struct steps *s)

@@ -255,6 +255,20 @@ bool steps_leave_bytes(const struct graph *g, const struct steps *steps, const s
 	return false;
 }
 
+/* Leaves a convolution of few channels to portable code: kernels multiply groups of four channels, of which
+ * an image has three. */
+static void leave_stem(struct finder *f, const struct step *s)
+{
+	const struct node *n = &f->g->node[s->anchor];
+	bool conv = !strcmp(node_type(n), "QLinearConv") && n->nin > 3;
+	const struct shape *w = conv ? &f->g->value[n->in[3]].t.shape : NULL;
+	if (!w || w->rank < 3 || w->d[1] % 4 == 0 || w->d[1] == 1)
+		return;
+	struct choices c = *f->now;
+	choices_set(&c, f->a, CHOICE_BYTES, n->name, 0);
+	add(f, c, task_flops(s->task));
+}
+
 /* Puts all operators on bytes into kernels. */
 static void take_bytes(struct finder *f)
 {
@@ -266,7 +280,7 @@ static void take_bytes(struct finder *f)
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out)
 {
-	size_t most = 2 * (size_t)s->nsteps + MAX_REGIONS + 3;
+	size_t most = 3 * (size_t)s->nsteps + MAX_REGIONS + 3;
 	struct finder f = {.g = g, .s = s, .now = now, .a = a};
 	bool *parted = arena_try(a, most, sizeof *parted), *fused = arena_try(a, most, sizeof *parted);
 	f.out = arena_try(a, most, sizeof *f.out);
@@ -276,6 +290,7 @@ int graph_alternatives(const struct graph *g, const struct steps *s, const struc
 	for (int i = 0; i < s->nsteps; i++) {
 		if (s->step[i].kind != STEP_TASK || s->step[i].anchor < 0 || s->step[i].fused_by >= 0)
 			continue;
+		leave_stem(&f, &s->step[i]);
 		if (!fused[i] && s->step[i].block > 1)
 			blocks(&f, i, fused);
 		if (!parted[i] && takes_residual(&s->step[i]))

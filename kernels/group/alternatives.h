@@ -8,7 +8,8 @@
  * plain if its channels leave lanes unused or if values are converted at its border. A region of plain values
  * may become blocked if convolutions in it have their lanes along pixels. If some choices are set already,
  * using the rules alone ({0}; what runs operators on bytes stays) is an alternative too. Before all others,
- * quantised operators become tasks. */
+ * quantised operators become tasks; then each convolution of bytes of few channels may go back to portable
+ * code. */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H
 

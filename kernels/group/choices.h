@@ -11,6 +11,7 @@
  *   lanes N VALUE  1: the value is plain; more: its channels lie in blocks of the vector's width
  *   fuse N NODE    the groups from this anchor on are fused into one kernel, N in all; 1: not fused
  *   bytes 1 all    operators on u8 and i8 are tasks, in kernels; else portable code runs them
+ *   bytes 0 NODE   but this one
  *
  * Text: "hone-choices 1\n", then one line per choice, sorted by kind, then by name in byte order. Kind and
  * name together are unique. In a name, control characters and the backslash are \xHH. */

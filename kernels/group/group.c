@@ -110,7 +110,8 @@ static int build(struct finder *f, int n, struct task *t, int *value)
 	for (int i = 0; i < c.nout; i++)
 		if (node->out[i] >= 0)
 			c.out[i] = g->value[node->out[i]].t;
-	bool may = !structure_is_bytes(&c) || choices_get(f->choices, CHOICE_BYTES, CHOICE_ALL, 0);
+	bool may = !structure_is_bytes(&c) || (choices_get(f->choices, CHOICE_BYTES, CHOICE_ALL, 0) &&
+					       choices_get(f->choices, CHOICE_BYTES, node->name, 1));
 	int rc = node->op->task && may ? node->op->task(&c, t) : E_UNSUPPORTED;
 	int added[OP_MADE];
 	for (int k = 0; k < OP_MADE && rc >= 0; k++) {

@@ -185,4 +185,48 @@ TEST(bytes_are_the_first_alternative)
 	arena_free(&m.k.a);
 }
 
+static int count_convolutions(const struct graph *g, const struct steps *s)
+{
+	int n = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		n += s->step[i].kind == STEP_HOST &&
+		     !strcmp(node_type(&g->node[s->step[i].node]), "QLinearConv");
+	return n;
+}
+
+/* A first convolution of three channels alone may go back to portable code, which does it in no groups of
+ * four. */
+TEST(a_stem_may_go_back)
+{
+	for (int channels = 3; channels <= 4; channels++) {
+		struct byte_net m;
+		struct blob b = byte_net(&m, 2, &(struct byte_net_size){channels, 16, 12});
+		struct graph *g;
+		const struct import_opts none = {0};
+		const struct target t = {.lanes = 8};
+		struct arena a = {0};
+		struct choices c = {0}, *other;
+		struct steps *s;
+		REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &g));
+		REQUIRE_OK(graph_optimize(g));
+		choices_set(&c, &a, CHOICE_BYTES, CHOICE_ALL, 1);
+		REQUIRE_OK(graph_steps(g, &t, &c, &a, &s));
+		int n = graph_alternatives(g, s, &c, &a, &other), found = 0;
+		REQUIRE(n >= 0 && count_convolutions(g, s) == 0);
+		for (int i = 0; i < n; i++)
+			for (int k = 0; k < other[i].n; k++) {
+				const struct choice *one = &other[i].choice[k];
+				if (one->kind != CHOICE_BYTES || one->number)
+					continue;
+				found++;
+				REQUIRE_OK(graph_steps(g, &t, &other[i], &a, &s));
+				CHECK(count_convolutions(g, s) == 1);
+			}
+		CHECK(found == (channels == 3));
+		graph_free(g);
+		arena_free(&a);
+		arena_free(&m.k.a);
+	}
+}
+
 TEST_MAIN
