@@ -85,7 +85,7 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	struct meas built = {0};
 	struct runner *r = m->runner;
 	const struct chosen_for *f = m->o->chosen;
-	const struct space_want want = {.exact = f->exact, .threads = f->threads};
+	const struct space_want want = {.level = f->exact ? LEVEL_EXACT : LEVEL_FP32, .threads = f->threads};
 	int handle = -1, rc = space_make(&scratch, t, f->target, &want, &s);
 	*out = (struct blob){0};
 	if (rc >= 0)

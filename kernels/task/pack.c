@@ -103,6 +103,14 @@ float pack_largest(const float *v, int64_t n)
 	return finite ? most : INFINITY;
 }
 
+/* F(4,3): the factor 9 turns the sums into multiples of 1/64 of sums a b k of at most 49 times 25. F(2,3):
+ * they are multiples of 9/4, of at most 9 times 25. Both have at most 11 digits. */
+float pack_exact(float v)
+{
+	float k = rintf(v * 25);
+	return (k != 0 ? k : 1) * (9.f / 256);
+}
+
 static bool holds(float largest, float growth)
 {
 	return largest == 0 || (largest >= F16_LEAST && largest <= F16_MOST / growth);

@@ -46,6 +46,10 @@ float pack_largest(const float *v, int64_t n);
 bool pack_holds(const struct packing *p, float largest);
 /* The same for any packing. */
 bool pack_holds_any(float largest);
+/* A number near v, which lies in [-1, 1], and not 0, such that f16 holds it and the transforms of filters of
+ * such numbers. With these weights a schedule that stores f16 gives the same results as one that stores f32,
+ * so both are checked alike. */
+float pack_exact(float v);
 /* dst: floats, or f16. Ends early if the thread's limit does (platform/base/until.h). */
 void pack_run(const struct packing *p, const float *src, void *dst);
 /* The same for elements of 1 byte, u8 or i8; without Winograd. */

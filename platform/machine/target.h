@@ -16,11 +16,11 @@
 #include "platform/base/hash.h"
 
 struct target {
-	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
-	char cpu[32];  /* LLVM's CPU name, or "generic" */
-	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
-	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
-	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
+	char isa[24];        /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
+	char cpu[32];        /* LLVM's CPU name, or "generic" */
+	char soc[64];        /* model name from /proc/cpuinfo or the device tree, spaces as _ */
+	char rev[24];        /* revision: the SoC's own, else the processor's stepping; "": not known */
+	char mode[24];       /* power mode of boards with several (Jetson: nvpmodel); "": one */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */
 	int regs;            /* vector registers: 16 or 32 */
@@ -42,6 +42,8 @@ int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 bool target_runs(const struct target *have, const struct target *need);
 /* Whether every "+x" of a feature string is among the target's. */
 bool target_has(const struct target *t, const char *features);
+/* Whether every processor of its ISA has instructions that convert vectors between f16 and f32. */
+bool target_converts_f16(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */
 void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
 /* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of

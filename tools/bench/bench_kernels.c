@@ -304,7 +304,7 @@ static int add(struct bench *b, struct subject *s, void *const *plain)
 
 static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	const struct space_want want = {.exact = s->text.exact};
+	const struct space_want want = {.level = s->text.exact ? LEVEL_EXACT : LEVEL_FP32};
 	int rc = space_make(&b->a, &s->t, &b->tg, &want, &s->space);
 	if (rc < 0)
 		return rc;

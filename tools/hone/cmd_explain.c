@@ -100,7 +100,8 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	task_label(t->task, w->label);
 	w->tuned = look_up(e, t, REC_BEST, &w->best);
 	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
-	const struct space_want want = {.exact = arg_flag(e->args, "exact"), .threads = e->threads};
+	const struct space_want want = {.level = arg_flag(e->args, "exact") ? LEVEL_EXACT : LEVEL_FP32,
+					.threads = e->threads};
 	struct space *s;
 	int rc = space_make(&e->arena, t->task, &e->target, &want, &s);
 	if (rc < 0)

@@ -25,7 +25,7 @@ static int build_default(struct defaults *d, const struct task *t, const char *t
 	char cand[CAND_MAX];
 	struct arena scratch = {0};
 	struct space *s;
-	const struct space_want want = {.exact = d->exact, .threads = d->threads};
+	const struct space_want want = {.level = d->exact ? LEVEL_EXACT : LEVEL_FP32, .threads = d->threads};
 	int rc = space_make(&scratch, t, d->target, &want, &s);
 	if (rc >= 0) {
 		space_default(s, cand);

@@ -268,6 +268,33 @@ TEST(winograd_filters_outside)
 	}
 }
 
+/* f16 holds the numbers that pack_exact makes, and what becomes of filters that are made of them. */
+TEST(exact_numbers)
+{
+	static const char text[] =
+	    "%d,%d,64 < 64,3,3 fill=0 winograd=%d,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0";
+	static float src[64 * 9], dst[64 * 36];
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 2000; i++) {
+		char of[128];
+		struct packing p;
+		int m = i % 2 ? 2 : 4;
+		rng_fill(&r, src, 64 * 9);
+		for (int k = 0; k < 64 * 9; k++) {
+			float v = src[k];
+			src[k] = pack_exact(i % 8 ? v : v < 0 ? -1 : 1);
+			REQUIRE(src[k] != 0 && f16_to_f32(f32_to_f16(src[k])) == src[k]);
+			REQUIRE(i % 8 == 0 || fabsf(src[k] * 10 / 9 - v * 25 / 26) < .08f);
+		}
+		snprintf(of, sizeof of, text, m + 2, m + 2, m);
+		REQUIRE_OK(pack_parse(of, &p));
+		pack_run(&p, src, dst);
+		for (int64_t k = 0; k < pack_elems(&p); k++)
+			REQUIRE(f16_to_f32(f32_to_f16(dst[k])) == dst[k]);
+	}
+}
+
 /* f16 ends at 65504. F(2,3) makes 9 equal weights 2.25 times as large, F(4,3) at most as large as they are.
  */
 TEST(f16_holds)
