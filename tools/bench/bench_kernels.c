@@ -199,7 +199,7 @@ static void *buffer(struct bench *b, int64_t bytes)
 
 static size_t each(const struct task *t, const struct code_buf *b)
 {
-	return b->operand < 0 ? 1 : dtype_bytes(t->operand[b->operand].dtype);
+	return b->operand < 0 ? 1 : dtype_bytes(pack_type(&b->packing, t->operand[b->operand].dtype));
 }
 
 static int build(struct bench *b, const struct task *t, void *const *plain, struct kernel *k)
