@@ -12,7 +12,7 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 {
-	bool same = a->threads == b->threads && a->exact == b->exact && same_text(a->path, b->path) &&
+	bool same = a->threads == b->threads && a->level == b->level && same_text(a->path, b->path) &&
 		    a->shapes.n == b->shapes.n;
 	for (int i = 0; i < a->shapes.n && same; i++)
 		same = same_text(a->shapes.shape[i], b->shapes.shape[i]);
@@ -340,8 +340,8 @@ static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
-	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
-	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
+	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
+	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 
 bool models_ready(const struct honed *h)

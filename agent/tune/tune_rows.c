@@ -99,7 +99,7 @@ static bool still_best(const struct session *s, int task)
 	struct arena scratch = {0};
 	struct rec r;
 	bool same = task >= 0 && s->result &&
-		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->exact,
+		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->level,
 				   REC_BEST, &scratch, &r) >= 0 &&
 		    !strcmp(r.cand, s->result[task].best);
 	arena_free(&scratch);

@@ -40,6 +40,11 @@ int level_below(int l)
 	return levels[l].below;
 }
 
+enum level level_f32(enum level l)
+{
+	return l == LEVEL_W16 ? LEVEL_FP32 : l;
+}
+
 bool level_serves(enum level of, enum level l)
 {
 	for (int i = (int)l; i >= 0; i = level_below(i))

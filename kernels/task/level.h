@@ -23,6 +23,8 @@ const char *level_word(int l);
 int level_parse(const char *name, enum level *out) MUST_CHECK;
 /* The next lower level; -1: none. Results that serve l: for (int of = l; of >= 0; of = level_below(of)). */
 int level_below(int l);
+/* The highest level up to l whose weights are f32. */
+enum level level_f32(enum level l);
 /* Whether results of level `of` serve l. */
 bool level_serves(enum level of, enum level l);
 

@@ -313,14 +313,14 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
      .values = "best default fallback"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_verify = {
-    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--exact]",
+    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--level LEVEL]",
     .summary = "check every kernel and the whole model against the reference",
     .details = "The reference is portable C that accumulates in double precision. A tensor is right when it "
 	       "differs by at\n"

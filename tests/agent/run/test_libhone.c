@@ -476,7 +476,8 @@ TEST(remedies)
 	struct hone_model *m = loaded(h, path);
 	REQUIRE(m != NULL);
 	struct hone_model_info s = info_of(m);
-	snprintf(cmd, sizeof cmd, "hone() { test \"$2\" = \"%s\" -a \"$6\" = \"%s\" -a $7 = --exact; }; %s",
+	snprintf(cmd, sizeof cmd,
+		 "hone() { test \"$2\" = \"%s\" -a \"$6\" = \"%s\" -a \"$7 $8\" = \"--level exact\"; }; %s",
 		 path, in_dir("a b"), s.remedy);
 	CHECK(system(cmd) == 0);
 	hone_model_close(m);
