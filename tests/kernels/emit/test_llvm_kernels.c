@@ -203,6 +203,46 @@ TEST(emitted_bytes)
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].dots + o[1].dots > 200);
 }
 
+/* Every target that converts f16 compiles such kernels, without calls of a library. */
+TEST(w16_on_other_targets)
+{
+	static const char *const names[] = {"x86-64-v3", "x86-64-v4", "armv8-a"};
+	const struct space_want want = {.level = LEVEL_W16};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct target tg;
+		int built = 0, failed = 0;
+		REQUIRE_OK(target_baseline(names[i], &tg));
+		for (uint64_t seed = 1; seed <= 80; seed++) {
+			struct rng r;
+			struct buf text = {0};
+			struct kcase c = {{0}};
+			struct space *s;
+			struct loops *l;
+			struct manifest m;
+			struct blob object;
+			char cand[CAND_MAX];
+			rng_seed(&r, seed);
+			weights_text(&text, &r);
+			REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+			REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+			REQUIRE_OK(space_random(s, &r, cand));
+			if (strstr(cand, "w16=1")) {
+				REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+				int rc = emit_find("llvm")->emit(l, &tg, &c.a, &object);
+				if (rc < 0 && rc != E_SPILL)
+					printf("%s, seed %llu: %s\n%s\n", names[i], (unsigned long long)seed,
+					       err_text(), cand);
+				failed += rc < 0 && rc != E_SPILL;
+				built += rc >= 0;
+			}
+			buf_free(&text);
+			arena_free(&c.a);
+		}
+		printf("%s: %d kernels built, %d failed\n", names[i], built, failed);
+		CHECK(failed == 0 && built >= 10);
+	}
+}
+
 /* Products of the largest bytes, with the longest sum that s32 holds (255 * -128 * 65792), and their
  * negatives: no pair or group saturates on the way. */
 TEST(largest_sums)
