@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN 0.02 /* a smaller loss is ignored */
-#define SIGMAS                                                                                               \
-	2.6 /* of a fair coin's throws: 1 in 200 tasks that are neither faster nor slower is reverted        \
-	       by chance */
+#define GAIN 0.02  /* a smaller loss is ignored */
+#define SIGMAS 2.6 /* of a fair coin's throws: 1 in 200 tasks that are neither faster nor slower is reverted
+		      by chance */
 
 /* Sums over a task's kernels in round r; false: one has no time. */
 static bool sum_round(int n, const struct served *k, struct key task, int r, double *def_ns, double *best_ns)

@@ -340,8 +340,8 @@ static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
-	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
-	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
+	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST || h->models.skips ||
+	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 
 bool models_ready(const struct honed *h)

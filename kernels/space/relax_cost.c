@@ -148,7 +148,8 @@ static struct num one_step(const struct stage_cost *f, struct num points, struct
 	double loop = f->c->straight ? 0 : LOOP;
 	if (f->c->s->prefetch && f->c->once)
 		load = num_add(p, load, points);
-	struct num work = num_add(p, num_scale(p, points, f->c->body), conversions(f)), around = num_div(p, num(loop), f->steps),
+	struct num work = num_add(p, num_scale(p, points, f->c->body), conversions(f)),
+		   around = num_div(p, num(loop), f->steps),
 		   slots = num_scale(p, num_add(p, num_add(p, work, load), around), 1. / 4),
 		   step = num_norm(p, num_scale(p, load, 1 / f->c->loads), slots, 6);
 	step = num_norm(p, num_scale(p, work, 1 / FMA_PER_CYCLE), step, 6);

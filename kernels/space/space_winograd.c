@@ -321,7 +321,7 @@ void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *ou
 	struct winograd *w = &out->wino;
 	if (rng_below(r, 2))
 		w->tiles = o->tiles;
-	if (rng_below(r, 2))
+	if (out->w16 != other->w16 && rng_below(r, 2))
 		out->w16 = other->w16;
 	if (rng_below(r, 2))
 		w->parts = o->parts;

@@ -16,11 +16,11 @@
 #include "platform/base/hash.h"
 
 struct target {
-	char isa[24];        /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
-	char cpu[32];        /* LLVM's CPU name, or "generic" */
-	char soc[64];        /* model name from /proc/cpuinfo or the device tree, spaces as _ */
-	char rev[24];        /* revision: the SoC's own, else the processor's stepping; "": not known */
-	char mode[24];       /* power mode of boards with several (Jetson: nvpmodel); "": one */
+	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
+	char cpu[32];  /* LLVM's CPU name, or "generic" */
+	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
+	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
+	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */
 	int regs;            /* vector registers: 16 or 32 */
