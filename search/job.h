@@ -14,6 +14,7 @@
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
+#include "kernels/task/level.h"
 #include "platform/base/hash.h"
 #include "platform/base/meas.h"
 #include "platform/run/runner.h"
@@ -35,12 +36,13 @@ struct job_task {
 	int uses;
 	int64_t now_ns; /* what runs the task in the network as long as it has no kernel takes so long; 0: not
 			   known */
-	int nseeds; /* tried right after the default, best first */
+	int nseeds;     /* tried right after the default, best first */
 	const struct job_seed *seed;
 	/* The best candidate by the cache's record; NULL: none. Its recorded time is not trusted: it is
 	 * measured interleaved with the default, which replaces it if it wins that race (search/race.h), or
 	 * if the incumbent no longer works. */
 	const char *incumbent;
+	bool f32;      /* f16 does not hold its weights, whatever the level */
 	bool codeless; /* no code of the incumbent can run: it is made before any other task's default */
 	/* > 0: the incumbent is a stranger's, and this is the time that he claims. It gets one try. The try
 	 * is aborted if its first run takes more than ten times the larger of the claim and the default's
@@ -95,7 +97,7 @@ struct job_search {
 	const char *strategy, *cost; /* by name; NULL: the default ones */
 	struct blob prior;           /* prior of the cost model; empty: none */
 	struct share share;          /* this board's part of a fleet's search; {0}: not divided */
-	bool exact;                  /* only schedules that compute the operator's own multiplications */
+	enum level level;
 	bool warm; /* the cache of a core keeps the whole network between its runs: weights are timed in
 		      cache */
 	uint64_t seed;

@@ -57,7 +57,9 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	struct task *task =
 	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */
 	int rc = task_parse(t->task->text, task);
-	const struct space_want want = {.exact = b->job->search.exact, .threads = b->runner->threads};
+	enum level level = b->job->search.level;
+	const struct space_want want = {.level = t->task->f32 ? level_f32(level) : level,
+					.threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
 	if (rc >= 0)

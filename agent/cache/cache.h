@@ -38,7 +38,7 @@
  * one line in the log. The uppermost record of a (type, key) counts, within one layer the last; CACHE_FORGET
  * (payload: u8 type) makes one absent.
  *
- * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, exactness, kind);
+ * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, level, kind);
  * code = rec key + emitter version + cand, and the payload names what the code was compiled for
  * (agent/cache/kept_code.h); choices: agent/cache/chosen.h; history: agent/cache/history.h; trials:
  * agent/cache/trials.h; gain: as history (agent/cache/gain.h); risk: agent/worker/marked.h; shared:

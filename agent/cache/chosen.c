@@ -9,13 +9,13 @@
 
 #include <stdio.h>
 
-static struct chosen_rec rec_for(const struct chosen_for *f, struct key model, int threads, bool exact)
+static struct chosen_rec rec_for(const struct chosen_for *f, struct key model, int threads, enum level level)
 {
 	return (struct chosen_rec){.model = model,
 				   .target_key = target_key(f->target),
 				   .device = "cpu",
 				   .threads = threads,
-				   .exact = exact,
+				   .level = level,
 				   .choices = ""};
 }
 
@@ -43,7 +43,7 @@ static int load_one(const struct chosen_for *f, enum cache_type t, const struct 
 static struct key former_key(const struct chosen_rec *r)
 {
 	char options[64];
-	snprintf(options, sizeof options, "%s %d %d", r->device, r->threads, r->exact);
+	snprintf(options, sizeof options, "%s %d %d", r->device, r->threads, r->level);
 	return mix_join(mix_join(r->model, r->target_key), mix_text(options));
 }
 
@@ -68,9 +68,9 @@ int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena 
 	struct key model = graph_key(g);
 	int threads[LOOKUP_THREADS], n = lookup_threads(f->threads, threads);
 	*out = (struct choices){0};
-	for (int exact = f->exact; f->cache && exact <= 1; exact++)
+	for (int of = (int)f->level; f->cache && of >= 0; of = level_below(of))
 		for (int i = 0; i < n; i++) {
-			const struct chosen_rec r = rec_for(f, model, threads[i], exact);
+			const struct chosen_rec r = rec_for(f, model, threads[i], (enum level)of);
 			int rc = load_one(f, CACHE_CHOICES, &r, a, out);
 			if (CHOSEN_FORMER && rc == E_NOTFOUND)
 				rc = load_former(f, &r, a, out);
@@ -82,21 +82,21 @@ int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena 
 
 int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a, struct choices *out)
 {
-	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->level);
 	*out = (struct choices){0};
 	return f->cache ? load_one(f, CACHE_HINT_CHOICES, &r, a, out) : E_NOTFOUND;
 }
 
 int chosen_hint_forget(const struct chosen_for *f, const struct graph *g)
 {
-	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->level);
 	return f->cache ? cache_forget(f->cache, CACHE_HINT_CHOICES, chosen_rec_key(&r)) : E_OK;
 }
 
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c)
 {
 	struct buf choices = {0}, text = {0};
-	struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->level);
 	choices_text(c, &choices);
 	r.choices = buf_str(&choices);
 	chosen_rec_text(&r, &text);
@@ -113,8 +113,8 @@ int chosen_forget(const struct chosen_for *f, const struct graph *g)
 	enum { THREADS = 64 };
 	struct key model = graph_key(g);
 	int rc = E_OK;
-	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
-		const struct chosen_rec r = rec_for(f, model, 1 + i / 2, i % 2);
+	for (int i = 0; i < LEVELS * THREADS && rc >= 0; i++) {
+		const struct chosen_rec r = rec_for(f, model, 1 + i / LEVELS, (enum level)(i % LEVELS));
 		rc = cache_forget(f->cache, CACHE_CHOICES, chosen_rec_key(&r));
 		if (rc >= 0)
 			rc = cache_forget(f->cache, CACHE_CHOICES, former_key(&r));
@@ -130,8 +130,8 @@ static bool has_kernel(const struct chosen_for *f, int n, const struct task *t)
 	bool there = false;
 	for (int i = 0; i < n && !there; i++)
 		there = f[i].cache &&
-			cache_find_rec(f[i].cache, k, f[i].target, f[i].threads, f[i].exact, REC_BEST, &scratch,
-				       &r) >= 0 &&
+			cache_find_rec(f[i].cache, k, f[i].target, f[i].threads, f[i].level, REC_BEST,
+				       &scratch, &r) >= 0 &&
 			cache_has_code(f[i].cache, f[i].target, &r);
 	arena_free(&scratch);
 	return there;

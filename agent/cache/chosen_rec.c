@@ -14,7 +14,7 @@ static const struct field fields[] = {
     FIELD("target_key", F_KEY, struct chosen_rec, target_key),
     FIELD("device", F_CHARS, struct chosen_rec, device),
     FIELD("threads", F_INT, struct chosen_rec, threads),
-    FIELD("exact", F_BOOL, struct chosen_rec, exact),
+    FIELD("exact", F_WORD, struct chosen_rec, level, level_word),
 };
 
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -24,7 +24,7 @@ struct key chosen_rec_key(const struct chosen_rec *r)
 	char text[128], model[33], target[33];
 	key_text(r->model, model);
 	key_text(r->target_key, target);
-	snprintf(text, sizeof text, "chosen %s %s %s %d %d", model, target, r->device, r->threads, r->exact);
+	snprintf(text, sizeof text, "chosen %s %s %s %d %d", model, target, r->device, r->threads, r->level);
 	return hash_text(text);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices as a record of the cache, CACHE_CHOICES: the model, target, device, number of threads and exactness
+/* Choices as a record of the cache, CACHE_CHOICES: the model, target, device, number of threads and level
  * that they were made for, then the choices.
  *
  * Text: "hone-chosen 1", the fields of the table in chosen_rec.c (agent/cache/fields.h), then the text of
@@ -8,6 +8,7 @@
 #ifndef AGENT_CHOSEN_REC_H
 #define AGENT_CHOSEN_REC_H
 
+#include "kernels/task/level.h"
 #include "platform/base/arena.h"
 #include "platform/base/buf.h"
 #include "platform/base/err.h"
@@ -17,7 +18,7 @@ struct chosen_rec {
 	struct key model, target_key; /* graph_key of the optimised graph; the class of boards */
 	char device[16];
 	int threads;
-	bool exact;
+	enum level level;
 	const char *choices; /* text of kernels/group/choices.h; after chosen_rec_parse it points into the
 				parsed text and is unchecked */
 };

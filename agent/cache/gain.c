@@ -99,7 +99,7 @@ static const struct field fields[] = {
     FIELD("model", F_CHARS, struct gain, model),
     FIELD("date", F_CHARS, struct gain, date),
     FIELD("threads", F_INT, struct gain, threads),
-    FIELD("exact", F_BOOL, struct gain, exact),
+    FIELD("exact", F_WORD, struct gain, level, level_word),
     FIELD("default_ms", F_REAL, struct gain, default_ms),
     FIELD("now_ms", F_REAL, struct gain, now_ms),
     FIELD("kernels", F_INT, struct gain, kernels),

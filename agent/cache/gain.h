@@ -12,6 +12,7 @@
 #define AGENT_GAIN_H
 
 #include "agent/cache/cache.h"
+#include "kernels/task/level.h"
 #include "platform/machine/disturb.h"
 
 enum { GAIN_ROUNDS = 6 };
@@ -42,7 +43,7 @@ struct gain {
 	char model[160]; /* path, as the user gave it; its end if it is longer */
 	char date[24];   /* UTC */
 	int threads;
-	bool exact;
+	enum level level;
 	double default_ms, now_ms; /* medians of whole runs */
 	int kernels, fallbacks; /* of the default network; fallbacks: no default schedule of the task works */
 	struct faster faster;

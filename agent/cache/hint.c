@@ -52,13 +52,13 @@ int hint_get(struct cache *c, const struct rec *of, struct arena *a, struct rec 
 	return get(c, rec_key(&key), a, out);
 }
 
-int hint_find(struct cache *c, struct key task, struct key target_key, int threads, bool exact,
+int hint_find(struct cache *c, struct key task, struct key target_key, int threads, enum level level,
 	      struct arena *a, struct rec *out)
 {
 	struct rec want = {.task = task, .target_key = target_key, .device = "cpu"};
-	for (int is_exact = exact; is_exact <= 1; is_exact++)
+	for (int of = (int)level; of >= 0; of = level_below(of))
 		for (int one = 0; one <= (threads != 1); one++) {
-			want.exact = is_exact;
+			want.level = (enum level)of;
 			want.threads = one ? 1 : threads;
 			int rc = hint_get(c, &want, a, out);
 			if (rc != E_NOTFOUND && (rc < 0 || hint_open(out)))
@@ -130,7 +130,7 @@ int hint_learn(struct cache *c, const struct trials *l)
 {
 	struct arena a = {0};
 	struct rec of = {
-	    .task = l->task, .target_key = l->target_key, .threads = l->threads, .exact = l->exact};
+	    .task = l->task, .target_key = l->target_key, .threads = l->threads, .level = l->level};
 	struct rec h;
 	memcpy(of.device, l->device, sizeof of.device);
 	int rc = hint_get(c, &of, &a, &h);
@@ -144,7 +144,7 @@ int hint_learn(struct cache *c, const struct trials *l)
 static int get_trials(struct cache *c, const struct rec *of, struct trials *l)
 {
 	*l = (struct trials){
-	    .task = of->task, .target_key = of->target_key, .threads = of->threads, .exact = of->exact};
+	    .task = of->task, .target_key = of->target_key, .threads = of->threads, .level = of->level};
 	memcpy(l->device, of->device, sizeof l->device);
 	return trials_get(c, trials_key(l), l);
 }

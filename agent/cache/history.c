@@ -11,10 +11,10 @@
 
 static const char head[] = "hone-history 1\n";
 
-struct key history_key(const struct graph *g, const struct target *t, int threads, bool exact)
+struct key history_key(const struct graph *g, const struct target *t, int threads, enum level level)
 {
 	char options[32];
-	snprintf(options, sizeof options, "history cpu %d %d", threads, exact);
+	snprintf(options, sizeof options, "history cpu %d %d", threads, level);
 	return mix_join(mix_join(graph_key(g), target_key(t)), mix_text(options));
 }
 

@@ -8,6 +8,7 @@
 #ifndef AGENT_HISTORY_H
 #define AGENT_HISTORY_H
 
+#include "kernels/task/level.h"
 #include "platform/base/buf.h"
 #include "platform/base/err.h"
 #include "platform/base/hash.h"
@@ -28,8 +29,8 @@ struct history {
 
 struct graph;
 struct target;
-/* Key of the cache's CACHE_HISTORY record: the network, the machine, the number of threads, exactness. */
-struct key history_key(const struct graph *g, const struct target *t, int threads, bool exact);
+/* Key of the cache's CACHE_HISTORY record: the network, the machine, the number of threads, level. */
+struct key history_key(const struct graph *g, const struct target *t, int threads, enum level level);
 void history_add(struct history *h, struct history_point p);
 void history_text(const struct history *h, struct buf *out);
 int history_parse(const char *text, size_t n, struct history *out) MUST_CHECK;

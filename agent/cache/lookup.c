@@ -56,10 +56,10 @@ int lookup_find(struct cache *c, const struct lookup *l, struct key task, const 
 	struct rec want = {.task = task, .target_key = l->target_key, .device = "cpu"};
 	int threads[LOOKUP_THREADS], n = lookup_threads(l->threads, threads);
 	for (int kind = (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
-		for (int exact = l->exact; exact <= 1; exact++)
+		for (int of = (int)l->level; of >= 0; of = level_below(of))
 			for (int i = 0; i < n; i++) {
 				want.kind = kind;
-				want.exact = exact;
+				want.level = (enum level)of;
 				want.threads = threads[i];
 				int rc = get_rec(c, &want, text, a, out);
 				if (rc >= 0 && code)
@@ -79,10 +79,10 @@ bool cache_has_code(struct cache *c, const struct target *t, const struct rec *r
 	return there;
 }
 
-int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
+int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, enum level level,
 		   enum rec_kind kind, struct arena *a, struct rec *out)
 {
 	const struct lookup l = {
-	    .target_key = target_key(t), .target = t, .threads = threads, .exact = exact, .kind = kind};
+	    .target_key = target_key(t), .target = t, .threads = threads, .level = level, .kind = kind};
 	return lookup_find(c, &l, task, NULL, a, out, NULL);
 }

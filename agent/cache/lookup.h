@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the record of the cache that serves a task. If none was tuned for this number of threads, the one for
- * the nearest number serves; if no inexact one was tuned, the exact record does; if there is no REC_BEST, the
+ * the nearest number serves; if none was tuned at this level, one of the next lower level
+ * does (kernels/task/level.h); if there is no REC_BEST, the
  * REC_DEFAULT. */
 #ifndef AGENT_LOOKUP_H
 #define AGENT_LOOKUP_H
 
 #include "agent/cache/cache.h"
 #include "kernels/loops/code.h"
+#include "kernels/task/level.h"
 #include "platform/machine/target.h"
 
 enum { LOOKUP_THREADS = 16 };
@@ -19,7 +21,7 @@ struct lookup {
 	struct key target_key;
 	const struct target *target; /* the code must run on it; may be NULL where no code is asked for */
 	int threads;
-	bool exact;
+	enum level level;
 	enum rec_kind kind; /* REC_BEST, or REC_DEFAULT to exclude best records */
 };
 
@@ -30,7 +32,7 @@ struct lookup {
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
 		struct rec *out, struct code *code) MUST_CHECK;
 /* The same without code. */
-int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
+int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, enum level level,
 		   enum rec_kind kind, struct arena *a, struct rec *out) MUST_CHECK;
 /* The record's code is there, whole, and of a revision that runs here (kernels/loops/code.h), on t (NULL: its
  * features are not compared). */

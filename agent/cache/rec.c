@@ -32,7 +32,7 @@ static const struct field fields[] = {
     FIELD("target_key", F_KEY, struct rec, target_key),
     FIELD("device", F_CHARS, struct rec, device),
     FIELD("threads", F_INT, struct rec, threads),
-    FIELD("exact", F_BOOL, struct rec, exact),
+    FIELD("exact", F_WORD, struct rec, level, level_word),
     FIELD("emitter", F_CHARS, struct rec, emitter),
     FIELD("cand", F_CHARS, struct rec, cand),
     FIELD("status", F_STATUS, struct rec, meas.status),
@@ -60,7 +60,7 @@ struct key rec_key(const struct rec *r)
 	char text[256], task[33], target[33];
 	key_text(r->task, task);
 	key_text(r->target_key, target);
-	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target, r->device, r->threads, r->exact,
+	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target, r->device, r->threads, r->level,
 		 r->kind);
 	return hash_text(text);
 }
@@ -123,5 +123,6 @@ bool rec_is_device(const char *s)
 
 bool rec_is_plain(const struct rec *r)
 {
-	return is_printable(r->target) && rec_is_device(r->device) && is_emitter(r->emitter) && is_printable(r->cand);
+	return is_printable(r->target) && rec_is_device(r->device) && is_emitter(r->emitter) &&
+	       is_printable(r->cand);
 }

@@ -7,6 +7,7 @@
 #include "platform/base/buf.h"
 #include "platform/base/err.h"
 #include "platform/base/hash.h"
+#include "kernels/task/level.h"
 #include "platform/base/meas.h"
 
 enum rec_kind {
@@ -31,7 +32,7 @@ struct rec {
 	struct key target_key;
 	char device[16];
 	int threads;
-	bool exact;
+	enum level level;
 	char emitter[32]; /* name and version */
 	char cand[512];
 	struct meas meas;
@@ -39,12 +40,12 @@ struct rec {
 	const char *label;
 };
 
-struct key
-rec_key(const struct rec *r); /* SHA-256 of task, target key, device, threads, exactness and kind */
+struct key rec_key(const struct rec *r);  /* SHA-256 of task, target key, device, threads, level and kind */
 struct key code_key(const struct rec *r); /* ... of that, emitter and candidate */
 const char *rec_kind_name(int kind);      /* "default", "best", "hint"; NULL: no enum rec_kind */
 const char *rec_origin_name(int origin);  /* "search", "hint"; NULL: no enum rec_origin */
-/* Appends the record's text: "hone-rec 2" and one line for each field. A last line "origin" is there only if
+/* Appends the record's text: "hone-rec 2" and one line for each field. The level is that of "exact", a flag
+ * once (level_word). A last line "origin" is there only if
  * the candidate comes from a hint, so that former versions can read all other records. */
 void rec_text(const struct rec *r, struct buf *out);
 /* Reads such a text; strings of *out live in the arena. E_CORRUPT: it is none. Fuzzed. */

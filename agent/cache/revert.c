@@ -53,14 +53,14 @@ static bool loses(int n, const struct served *k, int first)
 }
 
 /* Returns 1: reverted; 0: there is no default, or it is the best already. */
-static int put_back(struct cache *c, const struct target *t, int threads, bool exact, struct key task,
+static int put_back(struct cache *c, const struct target *t, int threads, enum level level, struct key task,
 		    struct arena *a)
 {
 	struct rec def, best;
 	struct blob code;
-	int rc = cache_find_rec(c, task, t, threads, exact, REC_BEST, a, &best);
+	int rc = cache_find_rec(c, task, t, threads, level, REC_BEST, a, &best);
 	if (rc >= 0)
-		rc = cache_find_rec(c, task, t, threads, exact, REC_DEFAULT, a, &def);
+		rc = cache_find_rec(c, task, t, threads, level, REC_DEFAULT, a, &def);
 	if (rc >= 0)
 		rc = kept_code_get(c, &def, a, &code);
 	if (rc == E_NOTFOUND || (rc >= 0 && !strcmp(def.cand, best.cand)))
@@ -69,14 +69,14 @@ static int put_back(struct cache *c, const struct target *t, int threads, bool e
 		return rc;
 	def.kind = REC_BEST;
 	def.threads = threads;
-	def.exact = exact;
+	def.level = level;
 	rc = kept_code_put(c, &def, code);
 	if (rc >= 0)
 		rc = cache_put_rec(c, &def);
 	return rc < 0 ? rc : 1;
 }
 
-int revert(struct cache *c, const struct target *t, int threads, bool exact, int nkernels,
+int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
 	   const struct served *kernel)
 {
 	struct arena scratch = {0};
@@ -84,7 +84,7 @@ int revert(struct cache *c, const struct target *t, int threads, bool exact, int
 	for (int i = 0; i < nkernels && rc >= 0; i++) {
 		if (!loses(nkernels, kernel, i))
 			continue;
-		rc = put_back(c, t, threads, exact, kernel[i].task, &scratch);
+		rc = put_back(c, t, threads, level, kernel[i].task, &scratch);
 		n += rc > 0;
 		arena_reset(&scratch);
 	}

@@ -6,6 +6,7 @@
 #define AGENT_REVERT_H
 
 #include "agent/cache/cache.h"
+#include "kernels/task/level.h"
 #include "platform/machine/target.h"
 
 /* Times of a kernel in two networks that run in turn, one with default and one with best kernels: one time of
@@ -22,7 +23,7 @@ struct served {
  * rounds' ratios says so, and in far more rounds than chance gives (a sign test: neighbours in time share the
  * machine's phase, so comparing the minimum of each would depend on luck). A task with a kernel that was not
  * timed in every round is not judged. Returns the number of tasks that were reverted. E_IO as cache_put. */
-int revert(struct cache *c, const struct target *t, int threads, bool exact, int nkernels,
+int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
 	   const struct served *kernel) MUST_CHECK;
 
 #endif

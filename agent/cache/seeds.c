@@ -37,7 +37,7 @@ struct gather {
 	struct arena *scratch;
 	struct key target_key;
 	int threads, ntasks;
-	bool exact;
+	enum level level;
 	const struct job_task *job;
 	struct wanted *wanted; /* per task */
 	struct keys standard;  /* default schedules, each hashed with its task and target */
@@ -162,7 +162,7 @@ static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 static int meet_hint(void *ctx, const struct rec *r)
 {
 	struct gather *g = ctx;
-	if (hint_open(r) && key_equal(r->target_key, g->target_key) && (r->exact || !g->exact))
+	if (hint_open(r) && key_equal(r->target_key, g->target_key) && level_serves(r->level, g->level))
 		give_own(g, r);
 	return E_OK;
 }
@@ -171,7 +171,7 @@ static int meet_hint(void *ctx, const struct rec *r)
  * remembered, to recognise it in other records. */
 static void meet(struct gather *g, struct key k, const struct rec *r)
 {
-	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
+	if (r->meas.status != MEAS_OK || !level_serves(r->level, g->level))
 		return;
 	if (r->kind != REC_BEST)
 		keys_add(g->scratch, &g->standard, standard_key(r));
@@ -217,15 +217,15 @@ static void put(const struct list *l, bool foreign, struct arena *a, struct job_
 					   .foreign = foreign};
 }
 
-int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
-		struct job_task *job)
+int cache_seeds(struct cache *c, const struct target *t, int threads, enum level level, struct arena *a,
+		int ntasks, struct job_task *job)
 {
 	struct arena scratch = {0};
 	struct gather g = {.scratch = &scratch,
 			   .target_key = target_key(t),
 			   .threads = threads,
 			   .ntasks = ntasks,
-			   .exact = exact,
+			   .level = level,
 			   .job = job};
 	want(&g);
 	int rc = read_all(&g, c);

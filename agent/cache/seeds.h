@@ -5,6 +5,7 @@
 #define AGENT_SEEDS_H
 
 #include "agent/cache/cache.h"
+#include "kernels/task/level.h"
 #include "platform/machine/target.h"
 #include "search/job.h"
 
@@ -18,10 +19,10 @@ enum { HINT_SEEDS = 2, MAX_SEEDS = 4, AKIN_SEEDS = 2 };
  * fastest. Then at most AKIN_SEEDS that won in tasks of the same kind (kernels/space/transfer.h) outside of
  * the job: this target's first, then those of the nearest shapes. Candidates that won there as the default
  * schedule are left out, since every task has its own default; so are those that only a stranger claims to
- * have won, since each would cost all those tasks a trial. With `exact`, inexact records are left out. Of the
- * winners in other tasks the newest 2,000 count. Records are not trusted: their contents are passed on, or
- * skipped. All lives in `a`. */
-int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
-		struct job_task *job) MUST_CHECK;
+ * have won, since each would cost all those tasks a trial. Records that do not serve the level are left out.
+ * Of the winners in other tasks the newest 2,000 count. Records are not trusted: their contents are passed
+ * on, or skipped. All lives in `a`. */
+int cache_seeds(struct cache *c, const struct target *t, int threads, enum level level, struct arena *a,
+		int ntasks, struct job_task *job) MUST_CHECK;
 
 #endif

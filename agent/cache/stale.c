@@ -61,7 +61,7 @@ static int age(struct cache *c, const struct rec *r, struct arena *a)
 	struct trials *l = ARENA_NEW(a, struct trials);
 	int boxes = 0;
 	*l = (struct trials){
-	    .task = r->task, .target_key = r->target_key, .threads = r->threads, .exact = r->exact};
+	    .task = r->task, .target_key = r->target_key, .threads = r->threads, .level = r->level};
 	memcpy(l->device, r->device, sizeof l->device);
 	if (trials_get(c, trials_key(l), l) < 0)
 		return 0;

@@ -36,7 +36,7 @@ static const struct field fields[] = {
     FIELD("target_key", F_KEY, struct trials, target_key),
     FIELD("device", F_CHARS, struct trials, device),
     FIELD("threads", F_INT, struct trials, threads),
-    FIELD("exact", F_BOOL, struct trials, exact),
+    FIELD("exact", F_WORD, struct trials, level, level_word),
     FIELD("emitter", F_CHARS, struct trials, emitter),
     FIELD("boxes", F_INT, struct trials, boxes),
     FIELD("spent_ns", F_I64, struct trials, spent_ns),
@@ -75,7 +75,7 @@ struct key trials_key(const struct trials *l)
 	char text[256], task[33], target[33];
 	key_text(l->task, task);
 	key_text(l->target_key, target);
-	snprintf(text, sizeof text, "trials %s %s %s %d %d", task, target, l->device, l->threads, l->exact);
+	snprintf(text, sizeof text, "trials %s %s %s %d %d", task, target, l->device, l->threads, l->level);
 	return hash_text(text);
 }
 

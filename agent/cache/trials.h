@@ -15,6 +15,7 @@
 #define AGENT_TRIALS_H
 
 #include "agent/cache/cache.h"
+#include "kernels/task/level.h"
 #include "search/tried.h"
 
 enum { TRIALS_MAX = 200, TRIALS_BYTES = 20 << 10 };
@@ -30,7 +31,7 @@ struct trials {
 	struct key target_key;
 	char device[16];
 	int threads;
-	bool exact;
+	enum level level;
 	char emitter[32];         /* name and version; times of another emitter's code do not count */
 	int boxes;                /* so far */
 	int64_t spent_ns;         /* of all boxes, on this task */

@@ -136,6 +136,21 @@ static int take_yes(struct reading *r, const struct key_kind *k, const char *val
 	return 0;
 }
 
+static int take_exact(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	bool exact;
+	int rc = take_yes(r, k, value, &exact);
+	if (rc >= 0)
+		*(enum level *)at = exact ? LEVEL_EXACT : LEVEL_FP32;
+	return rc;
+}
+
+static int take_level(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	(void)r, (void)k;
+	return level_parse(value, at);
+}
+
 static int take_log(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	(void)r, (void)k;
@@ -280,7 +295,8 @@ static const struct key_kind keys[] = {
     {"model", "path", take_path, MODEL(path), 0, 0, ABSOLUTE},
     {"model", "threads", take_int, MODEL(threads), 0, 64, "0 (as hone tune chooses) to 64"},
     {"model", "priority", take_int, MODEL(priority), -100, 100, "-100 to 100"},
-    {"model", "exact", take_yes, MODEL(exact), 0, 0, "yes or no"},
+    {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32 or w16"},
+    {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
 };

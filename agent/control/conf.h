@@ -12,7 +12,8 @@
  *   [limits]      memory = 0 (writable memory of each process of a job; 0: half of the board's memory, at
  *                 least 512M), jobs = 1, writes = 20M (to flash, per day)
  *   [inhibit]     file = PATH (this key may be repeated)
- *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = NAME=1x3x224x224
+ *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16
+ *                 (exact = yes: level = exact), shape = NAME=1x3x224x224
  *                 (as --shape of hone tune; this key may be repeated, once for a name)
  *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)
  *
@@ -24,6 +25,7 @@
 #define AGENT_CONF_H
 
 #include "agent/control/gate.h"
+#include "kernels/task/level.h"
 #include "platform/base/arena.h"
 #include "platform/base/buf.h"
 
@@ -44,7 +46,7 @@ struct conf_model {
 	int line;
 	int threads;  /* 0: the number that hone tune chooses */
 	int priority; /* -100 to 100 */
-	bool exact;
+	enum level level;
 };
 
 struct conf_sync {

@@ -67,7 +67,7 @@ struct marks {
 	int64_t day, day_bytes;
 	int n;
 	struct mark_of {
-		/* hash of path, size, inode, times, threads, exactness, target and emitter */
+		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
 		bool boxed;     /* a box has made all its kernels, or all that can be made */
 		double promise; /* as its last job reported; < 0: not known */
@@ -138,7 +138,7 @@ enum honed_action_kind {
 	/* look at what may taint a lease: HE_GLANCE follows at once; the answer to a `release` waits for
 	 * it */
 	HA_GLANCE,
-	/* start a job: number, model, threads, exact, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
+	/* start a job: number, model, threads, level, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
 	 * follows */
 	HA_START,
 	HA_SIGNAL, /* send signal to a job's process group */

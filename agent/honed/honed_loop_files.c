@@ -32,7 +32,7 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 {
 	struct buf b = {0};
 	buf_printf(&b, "%s\n%jd %ju %jd %ld\n%d %d", m->path, (intmax_t)st->st_size, (uintmax_t)st->st_ino,
-		   (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads, m->exact);
+		   (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads, m->level);
 	for (int i = 0; i < m->shapes.n; i++)
 		buf_printf(&b, " %s", m->shapes.shape[i]);
 	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);

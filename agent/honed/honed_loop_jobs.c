@@ -61,8 +61,10 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 		word(w, "--threads");
 		word(w, w->threads);
 	}
-	if (a->model->exact)
-		word(w, "--exact");
+	if (a->model->level != LEVEL_FP32) {
+		word(w, "--level");
+		word(w, level_name((int)a->model->level));
+	}
 	for (int i = 0; i < a->model->shapes.n; i++) {
 		word(w, "--shape");
 		word(w, a->model->shapes.shape[i]);

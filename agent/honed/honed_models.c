@@ -12,7 +12,7 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 {
-	bool same = a->threads == b->threads && a->exact == b->exact && same_text(a->path, b->path) &&
+	bool same = a->threads == b->threads && a->level == b->level && same_text(a->path, b->path) &&
 		    a->shapes.n == b->shapes.n;
 	for (int i = 0; i < a->shapes.n && same; i++)
 		same = same_text(a->shapes.shape[i], b->shapes.shape[i]);

@@ -22,7 +22,7 @@ static struct key options_key(const struct beside *b)
 	for (int i = -1; i < b->opts->nbinds; i++) {
 		struct buf text = {0};
 		if (i < 0)
-			buf_printf(&text, "%d %d", b->threads, b->exact);
+			buf_printf(&text, "%d %d", b->threads, b->level);
 		else
 			buf_printf(&text, "%s=%s", b->opts->binds[i].name, b->opts->binds[i].value);
 		struct key one = hash_text(buf_str(&text));
@@ -101,7 +101,7 @@ int beside_read(const struct beside *b, const struct target *here, struct pool *
 	    !key_equal(now, im->key))
 		rc = fail(E_NOTFOUND,
 			  "%s is not used: it was compiled from another model, or for other shapes, threads "
-			  "or exactness; compile it again",
+			  "or level; compile it again",
 			  path);
 	return rc < 0 ? rc : image_read(path, &im->key, here, pool, im, out);
 }

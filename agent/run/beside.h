@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images kept beside their models: model.onnx.hone of model.onnx. One is used instead of importing the model
- * when it was made of the same bytes, for the same shapes, threads and exactness. */
+ * when it was made of the same bytes, for the same shapes, threads and level. */
 #ifndef AGENT_BESIDE_H
 #define AGENT_BESIDE_H
 
 #include "agent/run/image.h"
 #include "kernels/onnx/import.h"
+#include "kernels/task/level.h"
 
 struct beside {
 	const char *model; /* file */
 	const struct import_opts *opts;
 	int threads;
-	bool exact;
+	enum level level;
 };
 
 /* Returns false if the name is too long. */

@@ -99,7 +99,9 @@ enum {
 				 if it can be written; the next load of the same file reads it from there.
 				 It takes as much space as the model's weights. See also "Compiled models"
 				 at hone_load */
-	HONE_VERBOSE = 8      /* log skipped files and the reasons on standard error, for the whole process */
+	HONE_VERBOSE = 8,     /* log skipped files and the reasons on standard error, for the whole process */
+	HONE_W16 = 16 /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
+			 w16); not with HONE_EXACT */
 };
 
 struct hone_options {
@@ -120,10 +122,9 @@ HONE_API int hone_threads(const struct hone_handle *h);
 
 struct hone_load_options {
 	size_t size;
-	const char *const
-	    *shapes; /* "image=1x3x320x320": an input's; "N=4": a symbolic dimension's. A batch size that
-			the model leaves free is 1 unless it is given; any other free size must be given:
-			HONE_USAGE names it */
+	const char *const *shapes; /* "image=1x3x320x320": an input's; "N=4": a symbolic dimension's. A batch
+				      size that the model leaves free is 1 unless it is given; any other free
+				      size must be given: HONE_USAGE names it */
 	int nshapes;
 };
 
@@ -133,10 +134,10 @@ struct hone_load_options {
  *
  * Compiled models. To load the output of `hone compile MODEL -o DIR`, pass the path of the folder, which may
  * have been moved. This needs no model, no cache and no import. The compiled model has its own kernels,
- * shapes (so o->nshapes must be 0) and exactness, and hone_refresh finds nothing newer.
+ * shapes (so o->nshapes must be 0) and level, and hone_refresh finds nothing newer.
  *
  * `hone compile MODEL --beside` writes MODEL.hone. It is loaded in place of MODEL if it was compiled from the
- * same bytes, for the same shapes, threads and exactness; else it is ignored. To compare the bytes, MODEL is
+ * same bytes, for the same shapes, threads and level; else it is ignored. To compare the bytes, MODEL is
  * read, unless the file itself is unchanged. hone_refresh then looks at MODEL and the caches, but does not
  * switch to a model in which more of the work is done by untuned kernels.
  *

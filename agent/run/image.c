@@ -16,7 +16,7 @@
 
 enum { HEAD = 80, WEIGHTS_CRC = 72, ALIGN = 4096, MOST_LABEL = 4096 };
 static const uint64_t most_meta = UINT64_C(256) << 20;
-static const char magic[] = "HIM5";
+static const char magic[] = "HIM6";
 
 static bool read_all(int fd, void *p, size_t n, off_t from)
 {
@@ -43,7 +43,7 @@ static void put_label(struct buf *b, const struct image *im)
 	put_version(b);
 	buf_puts(b, "\n");
 	target_text(&im->target, b);
-	buf_printf(b, "\n%d %d %s", im->threads, im->exact, im->name);
+	buf_printf(b, "\n%d %d %s", im->threads, im->level, im->name);
 }
 
 static void put_key(struct buf *b, struct key k)
@@ -196,7 +196,8 @@ static int read_label(const char *path, char *text, const struct target *here, s
 			    "%s was compiled for %s (%s), and this machine is %s (%s): compile it here", path,
 			    im->target.isa, im->target.soc, here->isa, here->soc);
 	im->threads = (int)strtol(last, &end, 10);
-	im->exact = strtol(end, &end, 10) != 0;
+	long level = strtol(end, &end, 10);
+	im->level = level > 0 && level < LEVELS ? (enum level)level : LEVEL_FP32;
 	snprintf(im->name, sizeof im->name, "%s", *end == ' ' ? end + 1 : end);
 	return E_OK;
 }

@@ -95,8 +95,7 @@ static void add_cache(struct hone_handle *h, const char *given)
 	if (rc >= 0)
 		rc = cache_open(&c, dir, true, 0);
 	if (rc >= 0)
-		rc = cache_source(c, &h->target, h->threads, h->flags & HONE_EXACT, REC_BEST,
-				  &h->source[h->ncaches]);
+		rc = cache_source(c, &h->target, h->threads, hone_level(h), REC_BEST, &h->source[h->ncaches]);
 	if (rc < 0) {
 		log_info("hone: %s: this cache counts as empty", err_text());
 		cache_close(c);
@@ -171,7 +170,7 @@ void hone_keep(struct hone_handle *h)
 
 int hone_open(const struct hone_options *options, struct hone_handle **out)
 {
-	enum { KNOWN = HONE_EXACT | HONE_NO_PIN | HONE_KEEP_IMAGES | HONE_VERBOSE };
+	enum { KNOWN = HONE_EXACT | HONE_NO_PIN | HONE_KEEP_IMAGES | HONE_VERBOSE | HONE_W16 };
 	struct hone_options o;
 	if (!out)
 		return fail(E_USAGE, "hone_open: out is NULL");
@@ -180,6 +179,8 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	if (rc >= 0 && o.flags & ~(unsigned)KNOWN)
 		rc = fail(E_USAGE, "hone_open: unknown flags %#x for hone %s", o.flags & ~(unsigned)KNOWN,
 			  HONE_VERSION);
+	if (rc >= 0 && o.flags & HONE_EXACT && o.flags & HONE_W16)
+		rc = fail(E_USAGE, "hone_open: HONE_EXACT and HONE_W16 exclude each other");
 	struct hone_handle *h = rc < 0 ? NULL : calloc(1, sizeof *h);
 	if (!h)
 		return rc < 0 ? rc : fail(E_NOMEM, "hone_open: no memory");

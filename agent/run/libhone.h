@@ -13,6 +13,7 @@
 #include "agent/run/hone.h"
 #include "agent/run/plan.h"
 #include "kernels/onnx/import.h"
+#include "kernels/task/level.h"
 #include "platform/base/pages.h"
 
 #include <pthread.h>
@@ -41,6 +42,12 @@ struct hone_handle {
 	unsigned news; /* number of times that a cache had something new */
 	char dir[MAX_CACHES][4096];
 };
+
+/* The level of the kernels that the handle's models run (kernels/task/level.h). */
+static inline enum level hone_level(const struct hone_handle *h)
+{
+	return h->flags & HONE_EXACT ? LEVEL_EXACT : h->flags & HONE_W16 ? LEVEL_W16 : LEVEL_FP32;
+}
 
 /* A network that is ready to run; a refresh replaces it as a whole. */
 struct libhone_net {

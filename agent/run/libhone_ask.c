@@ -138,8 +138,8 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 		buf_puts(b, " --cache ");
 		shell_path(b, h->dir[0]);
 	}
-	if (h->flags & HONE_EXACT)
-		buf_puts(b, " --exact");
+	if (hone_level(h) != LEVEL_FP32)
+		buf_printf(b, " --level %s", level_name((int)hone_level(h)));
 	for (int i = 0; i < m->from.opts.nbinds; i++) {
 		buf_puts(b, " --shape ");
 		shell_word(b, m->from.opts.binds[i].name);

@@ -49,7 +49,7 @@ static int load_choices(struct hone_handle *h, const struct graph *g, struct are
 	*c = (struct choices){0};
 	pthread_mutex_lock(&h->cache_lock);
 	for (int i = 0; i < h->ncaches && rc >= 0 && !c->n; i++) {
-		const struct chosen_for f = {h->cache[i], &h->target, h->threads, h->flags & HONE_EXACT};
+		const struct chosen_for f = {h->cache[i], &h->target, h->threads, hone_level(h)};
 		rc = chosen_load(&f, g, a, c);
 	}
 	pthread_mutex_unlock(&h->cache_lock);
@@ -65,7 +65,7 @@ struct kept {
 
 static struct beside beside_of(const struct hone_handle *h, const struct origin *from)
 {
-	return (struct beside){from->path, &from->opts, h->threads, h->flags & HONE_EXACT};
+	return (struct beside){from->path, &from->opts, h->threads, hone_level(h)};
 }
 
 /* Hashes what a net may take from the caches: choices, and kernels by their keys. */
@@ -101,12 +101,12 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path)
 		return false;
 	const struct beside b = beside_of(h, from);
-	k->image = (struct image){.target = h->target, .threads = b.threads, .exact = b.exact};
+	k->image = (struct image){.target = h->target, .threads = b.threads, .level = b.level};
 	if (beside_same(&b, &k->image.same) < 0)
 		return false;
 	t.cores = 1; /* a process with fewer cores uses the same image */
 	target_text(&t, &text);
-	buf_printf(&text, "\n%d %d\n%s", b.threads, b.exact, from->path);
+	buf_printf(&text, "\n%d %d\n%s", b.threads, b.level, from->path);
 	for (int i = 0; i < from->opts.nbinds; i++)
 		buf_printf(&text, "\n%s=%s", from->opts.binds[i].name, from->opts.binds[i].value);
 	struct key key = hash_text(buf_str(&text));
@@ -116,7 +116,7 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	snprintf(k->dir, sizeof k->dir, "%s/images", h->dir[0]);
 	snprintf(k->path, sizeof k->path, "%s/%s.image", k->dir, name);
 	/* An image that came beside the model since goes before this one. */
-	const struct beside other = {beside, b.opts, b.threads, b.exact};
+	const struct beside other = {beside, b.opts, b.threads, b.level};
 	if (beside_path(b.model, beside, sizeof beside) && file_exists(beside))
 		good = good && beside_same(&other, &given) >= 0;
 	k->image.key = hash_caches(h, hash_join(hash_join(key, k->image.same), given));
@@ -179,7 +179,7 @@ static int divide(struct hone_handle *h, const struct target *t, struct libhone_
 	struct chosen_for f[MAX_CACHES];
 	pthread_mutex_lock(&h->cache_lock);
 	for (int i = 0; i < h->ncaches; i++)
-		f[i] = (struct chosen_for){h->cache[i], &h->target, h->threads, h->flags & HONE_EXACT};
+		f[i] = (struct chosen_for){h->cache[i], &h->target, h->threads, hone_level(h)};
 	int rc = chosen_divide(t, f, h->ncaches, n->g, &n->a, c, out);
 	pthread_mutex_unlock(&h->cache_lock);
 	return rc;
@@ -206,7 +206,8 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 }
 
 /* Loads an image that the caller names: only its own kernels are used, else it is an error. */
-static int load_compiled(struct hone_handle *h, const struct origin *from, const char *path, struct libhone_net *n)
+static int load_compiled(struct hone_handle *h, const struct origin *from, const char *path,
+			 struct libhone_net *n)
 {
 	struct image im;
 	if (from->opts.nbinds)
@@ -215,8 +216,9 @@ static int load_compiled(struct hone_handle *h, const struct origin *from, const
 	if (rc == E_NOTFOUND)
 		return fail(rc, "%s is not a compiled model: hone compile MODEL -o %s makes one", from->path,
 			    from->path);
-	if (rc >= 0 && h->flags & HONE_EXACT && !im.exact)
-		return fail(E_USAGE, "%s was not compiled with --exact, as HONE_EXACT asks for", from->path);
+	if (rc >= 0 && h->flags & HONE_EXACT && im.level != LEVEL_EXACT)
+		return fail(E_USAGE, "%s was not compiled with --level exact, as HONE_EXACT asks for",
+			    from->path);
 	if (rc >= 0)
 		n->made_of = im.note;
 	n->compiled = true;
@@ -269,7 +271,8 @@ bool net_worse(const struct libhone_net *n, const struct libhone_net *old)
 	return old->beside && cost(n->plan) > cost(old->plan) * (1 + 1e-9);
 }
 
-static int make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old, struct libhone_net *n)
+static int make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old,
+		struct libhone_net *n)
 {
 	char path[4096];
 	struct kept k;
@@ -289,7 +292,8 @@ static int make(struct hone_handle *h, const struct origin *from, const struct l
 	return rc;
 }
 
-int net_make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old, struct libhone_net **out)
+int net_make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old,
+	     struct libhone_net **out)
 {
 	struct libhone_net *n = calloc(1, sizeof *n);
 	if (!n)

@@ -38,8 +38,9 @@ struct trace; /* agent/run/trace.h */
 struct plan_kernel {
 	int step;         /* index among the steps that the plan was made from */
 	const char *name; /* anchor node */
-	const char
-	    *label; /* task_label; " F(4,3)" behind it: Winograd, whose own flops and bytes are these */
+	/* task_label, and behind it " F(4,3)" for Winograd and " w16" for weights in f16. Flops and bytes are
+	 * those of this form. */
+	const char *label;
 	enum kernel_origin origin;
 	double flops, bytes;
 	double roofline_ns; /* on the plan's target, one core; 0: unknown */

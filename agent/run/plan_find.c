@@ -23,18 +23,30 @@ double plan_roofline_ns(const struct target *t, double flops, double bytes, doub
 	return compute > memory ? compute : memory;
 }
 
-/* A Winograd kernel counts the multiplications that it makes and the weights that it reads. */
-static void count_winograd(struct plan *p, const struct pstep *ps, struct plan_kernel *k)
+/* A Winograd kernel counts the multiplications that it makes. */
+static void count_winograd(struct plan *p, const struct manifest *m, struct plan_kernel *k)
 {
-	const struct manifest *m = ps->code ? &ps->found->m : NULL;
-	if (!m || !m->winograd)
+	if (!m->winograd)
 		return;
-	struct winograd_share share = winograd_share(m->winograd);
-	k->flops *= share.flops;
+	k->flops *= winograd_share(m->winograd).flops;
 	k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, m->winograd);
-	for (int i = 0; i < m->nbufs; i++)
-		if (m->buf[i].packed && m->buf[i].packing.winograd.m)
-			k->bytes += (share.weights - 1) * 4 * (double)shape_count(&m->buf[i].packing.src);
+}
+
+/* Counts the weights as the kernel reads them: transformed, or as f16. */
+static void count_weights(struct plan *p, const struct manifest *m, struct plan_kernel *k)
+{
+	bool f16 = false;
+	for (int i = 0; i < m->nbufs; i++) {
+		const struct packing *w = &m->buf[i].packing;
+		if (!m->buf[i].packed || (!w->winograd.m && !w->f16))
+			continue;
+		double elems = (double)shape_count(&w->src),
+		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
+		k->bytes += (read * (w->f16 ? 2 : 4) - 4) * elems;
+		f16 |= w->f16;
+	}
+	if (f16)
+		k->label = arena_printf(&p->a, "%s w16", k->label);
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
@@ -49,7 +61,10 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->label = arena_strdup(&p->a, label);
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
-		count_winograd(p, ps, k);
+		if (ps->code) {
+			count_winograd(p, &ps->found->m, k);
+			count_weights(p, &ps->found->m, k);
+		}
 		k->roofline_ns = plan_roofline_ns(t, k->flops / space_rate(s->task, t), k->bytes,
 						  task_bytes(s->task, false));
 	} else {
@@ -72,8 +87,8 @@ static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
 	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
 		return false;
-	if (b->packed &&
-	    (shape_count(&b->packing.src) != count || (b->packing.winograd.m && o->dtype != DT_F32)))
+	if (b->packed && (shape_count(&b->packing.src) != count ||
+			  ((b->packing.winograd.m || b->packing.f16) && o->dtype != DT_F32)))
 		return false;
 	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
 	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
@@ -95,6 +110,20 @@ static int make_host(struct plan *p, const struct task *t, const int *value, con
 	*packed = o;
 	return o ? host_make(t, p->whole ? HOST_TEXT : HOST_RUNS, tile_lanes(), table, &p->a, o, out)
 		 : E_NOMEM;
+}
+
+/* Whether f16 holds the constants that the code stores so. */
+static bool holds_weights(const struct plan *p, const struct pstep *ps)
+{
+	for (int i = 0; i < ps->found->m.nbufs; i++) {
+		const struct code_buf *b = &ps->found->m.buf[i];
+		if (!b->packed || !b->packing.f16)
+			continue;
+		const struct tensor *w = &p->g->value[p->s->value[ps->step->value[b->operand]].of].t;
+		if (!w->data || !pack_holds(&b->packing, pack_largest(w->data, shape_count(&w->shape))))
+			return false;
+	}
+	return true;
 }
 
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */
@@ -121,6 +150,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 	for (int i = 0; i < m->nbufs && rc >= 0; i++)
 		if (!buffer_fits(ps->step->task, m, i))
 			rc = fail(E_CORRUPT, "code of another task");
+	if (rc >= 0 && !holds_weights(p, ps))
+		rc = fail(E_INFEASIBLE, "f16 does not hold the weights of %s", ps->step->name);
 	if (rc < 0) {
 		p->dev->unload(ps->code);
 		ps->code = NULL;

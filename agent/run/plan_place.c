@@ -334,7 +334,9 @@ static int64_t weight_elems(const struct pstep *ps, int i)
 
 static int64_t weight_bytes(const struct pstep *ps, int i)
 {
-	return weight_elems(ps, i) * (int64_t)dtype_bytes(held_as(ps, i)->dtype);
+	const struct packing *pack = packing_of(ps, i);
+	enum dtype t = held_as(ps, i)->dtype;
+	return weight_elems(ps, i) * (int64_t)dtype_bytes(pack ? pack_type(pack, t) : t);
 }
 
 /* Logical dims may have been merged: the data is the same, plain. */

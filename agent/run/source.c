@@ -25,7 +25,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	return rc;
 }
 
-int cache_source(struct cache *c, const struct target *t, int threads, bool exact, enum rec_kind kind,
+int cache_source(struct cache *c, const struct target *t, int threads, enum level level, enum rec_kind kind,
 		 struct kernel_source *out)
 {
 	struct source *s = malloc(sizeof *s);
@@ -35,7 +35,7 @@ int cache_source(struct cache *c, const struct target *t, int threads, bool exac
 	s->want = (struct lookup){.target_key = target_key(t),
 				  .target = &s->target,
 				  .threads = threads,
-				  .exact = exact,
+				  .level = level,
 				  .kind = kind};
 	*out = (struct kernel_source){.ctx = s, .find = find};
 	return E_OK;
@@ -46,4 +46,3 @@ void cache_source_free(struct kernel_source *s)
 	free(s->ctx);
 	s->ctx = NULL;
 }
-

@@ -216,7 +216,7 @@ static void revoked_text(const struct rec *r, struct key task, char text[REVOKED
 	char task_hex[33], target[33];
 	key_text(task, task_hex);
 	key_text(r->target_key, target);
-	snprintf(text, REVOKED_TEXT, "%s %s %s %d %d %s", task_hex, target, r->device, r->threads, r->exact,
+	snprintf(text, REVOKED_TEXT, "%s %s %s %d %d %s", task_hex, target, r->device, r->threads, r->level,
 		 r->cand);
 }
 

@@ -62,7 +62,7 @@ struct snapshot {
  * for newer boards. */
 int snapshot_parse(const void *payload, size_t n, struct arena *a, struct snapshot *out) MUST_CHECK;
 int snapshot_print(const struct snapshot *s, struct buf *out) MUST_CHECK;
-/* The hash that names a revoked record: of task, target key, device, threads, exactness and candidate. */
+/* The hash that names a revoked record: of task, target key, device, threads, level and candidate. */
 struct rec;
 struct key revoked_hash(const struct rec *r);
 /* The hash that the former version gave the same record. Revocations made by the former version still count;

@@ -48,10 +48,10 @@ static bool is_served(const struct stranger *x)
 {
 	struct rec want = x->r, got;
 	for (int kind = REC_BEST; kind >= (int)REC_DEFAULT; kind--)
-		for (int exact = x->r.exact; exact <= 1; exact++)
+		for (int of = (int)x->r.level; of >= 0; of = level_below(of))
 			for (int one = 0; one <= (x->r.threads != 1); one++) {
 				want.kind = kind;
-				want.exact = exact;
+				want.level = (enum level)of;
 				want.threads = one ? 1 : x->r.threads;
 				if (cache_get_rec(x->c, rec_key(&want), x->a, &got) >= 0)
 					return true;

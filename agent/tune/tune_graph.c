@@ -85,7 +85,7 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	struct meas built = {0};
 	struct runner *r = m->runner;
 	const struct chosen_for *f = m->o->chosen;
-	const struct space_want want = {.exact = f->exact, .threads = f->threads};
+	const struct space_want want = {.level = level_f32(f->level), .threads = f->threads};
 	int handle = -1, rc = space_make(&scratch, t, f->target, &want, &s);
 	*out = (struct blob){0};
 	if (rc >= 0)
@@ -133,7 +133,7 @@ static bool recorded(const struct maker *m, struct key k)
 	struct rec r;
 	const struct chosen_for *f = m->o->chosen;
 	bool there =
-	    cache_find_rec(f->cache, k, f->target, f->threads, f->exact, REC_DEFAULT, &scratch, &r) >= 0 &&
+	    cache_find_rec(f->cache, k, f->target, f->threads, f->level, REC_DEFAULT, &scratch, &r) >= 0 &&
 	    r.kind == REC_DEFAULT && r.threads == f->threads;
 	arena_free(&scratch);
 	return there;
@@ -471,9 +471,9 @@ int graph_search_open(const struct tune_graph_options *o, struct graph *g, struc
 	*out = NULL;
 	*x = (struct graph_search){.o = *o, .a = a, .now = *c, .promise = -1, .hint = -1};
 	x->m = (struct maker){.o = &x->o, .g = g, .runner = r};
-	int rc = cache_source(f->cache, f->target, f->threads, f->exact, REC_BEST, &x->m.kept);
+	int rc = cache_source(f->cache, f->target, f->threads, f->level, REC_BEST, &x->m.kept);
 	if (rc >= 0)
-		rc = cache_source(f->cache, f->target, f->threads, f->exact, REC_DEFAULT, &x->m.standard);
+		rc = cache_source(f->cache, f->target, f->threads, f->level, REC_DEFAULT, &x->m.standard);
 	if (rc >= 0)
 		rc = x->n = graph_alternatives(g, steps, c, a, &other);
 	x->other = other;

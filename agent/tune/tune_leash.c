@@ -117,7 +117,7 @@ static int missing(struct session *s)
 		if (s->result && !s->result[i].standard[0])
 			continue;
 		int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads,
-					s->o->exact, REC_BEST, &scratch, &r);
+					s->o->level, REC_BEST, &scratch, &r);
 		bool own = rc >= 0 && (r.threads == s->o->threads || r.threads == 1);
 		n += !own || !cache_has_code(s->store.cache, &s->target, &r);
 		arena_reset(&scratch);

@@ -19,7 +19,7 @@ static void name_log(const struct session *s, int i, struct trials *l)
 	trials_start(l, s->task[i].key, s->task[i].text, s->job[i].label);
 	l->target_key = target_key(&s->target);
 	l->threads = s->o->threads;
-	l->exact = s->o->exact;
+	l->level = s->o->level;
 	snprintf(l->device, sizeof l->device, "cpu");
 	snprintf(l->target, sizeof l->target, "%s %s %d", s->target.soc, s->target.isa, s->target.lanes);
 	snprintf(l->emitter, sizeof l->emitter, "%s", s->runner->emitter);

@@ -35,7 +35,7 @@ static int64_t least(int64_t a, int64_t b)
 static int open_net(struct session *s, enum rec_kind kind, const struct net *beside, struct net *n)
 {
 	struct kernel_source src;
-	int rc = cache_source(s->store.cache, &s->target, s->o->threads, s->o->exact, kind, &src);
+	int rc = cache_source(s->store.cache, &s->target, s->o->threads, s->o->level, kind, &src);
 	if (rc < 0)
 		return rc;
 	rc = net_open(n, s->model.graph, s->model.steps, &s->target, &src, s->pool, s->clock, beside);
@@ -305,7 +305,7 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 	}
 	bool enough = runs >= RACE_LEAST && !tune_stopped(s);
 	if (rc >= 0 && enough)
-		rc = revert(s->store.cache, &s->target, s->o->threads, s->o->exact, n, served);
+		rc = revert(s->store.cache, &s->target, s->o->threads, s->o->level, n, served);
 	arena_free(&scratch);
 	if (!enough || rc < 0)
 		return ended(rc < 0 ? rc : 0);
@@ -371,7 +371,7 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 		      struct gain *g)
 {
 	*g = (struct gain){.threads = s->o->threads,
-			   .exact = s->o->exact,
+			   .level = s->o->level,
 			   .default_ms = s->report->default_ms,
 			   .now_ms = s->report->after_ms,
 			   .kernels = standard->nkernels,
@@ -400,7 +400,7 @@ static bool at_defaults(struct session *s, const struct net *after)
 		tuned++;
 		struct key t = task_key(st->task);
 		for (int kind = 0; kind < 2 && same; kind++)
-			same = cache_find_rec(s->store.cache, t, &s->target, s->o->threads, s->o->exact,
+			same = cache_find_rec(s->store.cache, t, &s->target, s->o->threads, s->o->level,
 					      kind ? REC_BEST : REC_DEFAULT, &scratch, &rec[kind]) >= 0;
 		same = same && !strcmp(rec[0].cand, rec[1].cand);
 		arena_reset(&scratch);
@@ -412,7 +412,7 @@ static bool at_defaults(struct session *s, const struct net *after)
 /* Keeps the headline of this box for other commands. */
 static int put_gain(struct session *s)
 {
-	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->exact);
+	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->level);
 	int rc = gain_put(s->store.cache, k, &s->report->gain);
 	if (rc == E_IO)
 		tune_warn(s);

@@ -158,7 +158,7 @@ static int check_memory(const struct session *s)
 
 static int divide_model(struct session *s)
 {
-	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->exact};
+	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->level};
 	int rc = chosen_steps(&s->model.chosen, s->model.graph, s->a, &s->model.choices, &s->model.steps);
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
@@ -173,7 +173,7 @@ static enum stale find_incumbent(struct session *s, int i)
 	struct arena scratch = {0};
 	struct rec r;
 	enum stale stale = STALE_NOT;
-	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
+	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
 				REC_BEST, &scratch, &r);
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
@@ -181,7 +181,7 @@ static enum stale find_incumbent(struct session *s, int i)
 		if (!s->turns) /* a record found later was made by this box */
 			stale = stale_rec(s->store.cache, &r, &s->target, s->runner->emitter);
 	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads,
-			     s->o->exact, &scratch, &r) >= 0) {
+			     s->o->level, &scratch, &r) >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = true;
 		s->job[i].claim_ns = hint_claim_ns(&r);
@@ -203,6 +203,17 @@ static int64_t time_now(const struct session *s, struct key task)
 	return 0;
 }
 
+/* Whether f16 holds the weights of all steps that do the task. */
+static bool holds_f16(const struct session *s, const struct task *t)
+{
+	const struct steps *all = s->model.steps;
+	for (int i = 0; i < all->nsteps; i++)
+		if (all->step[i].kind == STEP_TASK && all->step[i].task == t &&
+		    !step_holds_f16(s->model.graph, all, &all->step[i]))
+			return false;
+	return true;
+}
+
 /* For an estimate, tasks that have a kernel in the cache are left out, unless its record is stale. */
 static int make_tasks(struct session *s)
 {
@@ -212,17 +223,19 @@ static int make_tasks(struct session *s)
 		char label[96];
 		task_label(s->task[i].task, label);
 		s->task[n] = s->task[i];
-		s->job[n] = (struct job_task){.text = s->task[i].text,
-					      .label = arena_strdup(s->a, label),
-					      .uses = s->task[i].uses,
-					      .now_ns = time_now(s, s->task[i].key)};
+		s->job[n] =
+		    (struct job_task){.text = s->task[i].text,
+				      .label = arena_strdup(s->a, label),
+				      .uses = s->task[i].uses,
+				      .now_ns = time_now(s, s->task[i].key),
+				      .f32 = s->o->level == LEVEL_W16 && !holds_f16(s, s->task[i].task)};
 		bool is_stale = find_incumbent(s, n) != STALE_NOT;
 		stale += is_stale;
 		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;
 	}
 	s->ntasks = n;
 	s->report->stale = s->turns++ ? s->report->stale : stale;
-	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
+	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->level, s->a, s->ntasks, s->job);
 	tune_apart_tasks(s);
 	return rc;
 }
@@ -235,7 +248,7 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 			.target_key = target_key(&s->target),
 			.device = "cpu",
 			.threads = s->o->threads,
-			.exact = s->o->exact,
+			.level = s->o->level,
 			.meas = *m,
 			.task_text = s->task[task].text,
 			.label = s->job[task].label};
@@ -311,7 +324,7 @@ static int put_history(struct session *s)
 {
 	struct buf text = {0};
 	history_text(&s->store.history, &text);
-	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->exact);
+	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->level);
 	int rc = buf_ok(&text) ? cache_put(s->store.cache, CACHE_HISTORY, k, text.p, text.n)
 			       : fail(E_NOMEM, "no memory for the history");
 	buf_free(&text);
@@ -468,7 +481,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .search.prior =
 				  priors_find(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
 			      .search.share = s->share,
-			      .search.exact = s->o->exact,
+			      .search.level = s->o->level,
 			      .search.warm = s->model.warm,
 			      .search.seed = s->o->seed,
 			      .limits.deadline_ns = s->times.end_ns - s->times.reserve_ns,

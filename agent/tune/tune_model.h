@@ -18,6 +18,7 @@
 #include "agent/cache/gain.h"
 #include "agent/run/plan.h"
 #include "kernels/onnx/import.h"
+#include "kernels/task/level.h"
 #include "search/job.h"
 
 /* How much work is done for a network. */
@@ -50,7 +51,7 @@ struct tune_options {
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */
 	const char *cost;     /* cost model of the search; NULL: "draft" */
 	uint64_t seed;
-	bool exact;
+	enum level level;
 	enum rigor rigor;
 	bool fresh;                  /* repeats what earlier boxes tried */
 	bool careful;                /* as on a risky device: agent/worker/marked.h */

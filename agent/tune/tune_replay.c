@@ -81,7 +81,7 @@ static int read_model(struct session *s)
 	struct buf notes = {0};
 	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds, .notes = &notes};
 	const struct chosen_for f = {
-	    .target = s->runner->target, .threads = s->runner->threads, .exact = s->o->exact};
+	    .target = s->runner->target, .threads = s->runner->threads, .level = s->o->level};
 	struct choices none;
 	struct steps *steps;
 	struct step_task *all;
@@ -112,7 +112,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 			.target_key = target_key(t),
 			.device = "cpu",
 			.threads = s->runner->threads,
-			.exact = s->o->exact,
+			.level = s->o->level,
 			.meas = *m,
 			.task_text = s->task[task].text,
 			.label = s->job[task].label};
@@ -130,7 +130,7 @@ static int run(struct session *s)
 			      .task = s->job,
 			      .search.strategy = s->report->strategy,
 			      .search.cost = s->o->cost,
-			      .search.exact = s->o->exact,
+			      .search.level = s->o->level,
 			      .search.warm = !s->land[0].cold,
 			      .search.seed = s->o->seed,
 			      .limits.deadline_ns = s->o->budget_ns,

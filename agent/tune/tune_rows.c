@@ -9,13 +9,21 @@
 
 #include <string.h>
 
-/* Whether both labels name the same work, by whatever algorithm: " F(4,3)" at the end of a label means
- * Winograd. */
+/* Length of a label without " F(4,3)" and " w16" at its end, which tell in which form the kernel works. */
+static size_t work_length(const char *label)
+{
+	size_t n = strlen(label);
+	const char *f = strstr(label, " F(");
+	if (f)
+		return (size_t)(f - label);
+	return n >= 4 && !strcmp(label + n - 4, " w16") ? n - 4 : n;
+}
+
+/* Whether both labels name the same work, in whatever form. */
 static bool same_work(const char *a, const char *b)
 {
-	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
-	size_t n = f ? (size_t)(f - a) : strlen(a), m = g ? (size_t)(g - b) : strlen(b);
-	return n == m && !memcmp(a, b, n);
+	size_t n = work_length(a);
+	return n == work_length(b) && !memcmp(a, b, n);
 }
 
 /* Finds the kernel of the network before that did the same work for the same node, searching from `from` on;
@@ -77,7 +85,7 @@ static int64_t recorded_ns(const struct session *s, int task)
 	struct arena scratch = {0};
 	struct rec r;
 	bool same = task >= 0 && s->result &&
-		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->exact,
+		    cache_find_rec(s->store.cache, s->task[task].key, &s->target, s->o->threads, s->o->level,
 				   REC_BEST, &scratch, &r) >= 0 &&
 		    !strcmp(r.cand, s->result[task].best);
 	int64_t ns = same ? r.meas.median_ns : 0;

@@ -158,7 +158,7 @@ int bench_compile(const char *path, const struct dev *d, const struct emit *e, c
 	struct blob text;
 	struct space *s;
 	/* Winograd's tiles are not bounded by tile x unroll */
-	const struct space_want direct = {.exact = true};
+	const struct space_want direct = {.level = LEVEL_EXACT};
 	struct bench *b = ARENA_NEW(&a, struct bench);
 	b->d = d;
 	b->e = e;

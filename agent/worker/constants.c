@@ -21,7 +21,7 @@ bool constant_alike(const struct operand *a, const struct operand *b)
 	       layout_equal(&a->layout, &b->layout) && a->fill == b->fill;
 }
 
-void values_fill(struct rng *r, enum dtype type, double scale, void *p, int64_t n)
+void values_fill(struct rng *r, enum dtype type, void *p, int64_t n)
 {
 	static const uint8_t ends[] = {0, 255, 127, 128};
 	enum { MANY = 2048, ENDS = 64 };
@@ -31,17 +31,18 @@ void values_fill(struct rng *r, enum dtype type, double scale, void *p, int64_t 
 		uint32_t v = rng_below(r, MANY);
 		((uint8_t *)p)[i] = v < MANY - ENDS ? (uint8_t)v : ends[v % 4];
 	}
-	for (int64_t i = 0; i < n && !dtype_is_byte(type) && scale != 1; i++)
-		((float *)p)[i] *= (float)scale;
 }
 
-/* Values depend on the form alone, so they are the same in every worker. */
+/* Values depend on the form alone, so they are the same in every worker. Floats are such that kernels which
+ * store them as f16 give the same results as others. */
 static void fill(const struct constant *c, void *plain, int64_t n)
 {
 	struct rng r;
 	struct key k = hash_bytes(c->as.dims.d, sizeof *c->as.dims.d * (size_t)c->as.dims.rank);
 	rng_seed(&r, k.lo + (uint64_t)c->nth);
-	values_fill(&r, c->as.dtype, c->scale, plain, n);
+	values_fill(&r, c->as.dtype, plain, n);
+	for (int64_t i = 0; i < n && c->as.dtype == DT_F32; i++)
+		((float *)plain)[i] = pack_exact(((float *)plain)[i]) * (float)c->scale;
 }
 
 static int make(struct constant *c, const struct operand *o)
@@ -60,7 +61,8 @@ static int make(struct constant *c, const struct operand *o)
 	return E_OK;
 }
 
-int constant_open(struct constant **all, const struct operand *o, int nth, double scale, struct constant **out)
+int constant_open(struct constant **all, const struct operand *o, int nth, double scale,
+		  struct constant **out)
 {
 	for (struct constant *c = *all; c; c = c->next)
 		if (c->nth == nth && c->scale == scale && constant_alike(&c->as, o)) {
@@ -122,12 +124,14 @@ int constant_pack(struct constant *c, const struct code_buf *b, struct packed **
 	int rc = pack_check(&b->packing);
 	if (rc < 0)
 		return rc;
-	if (shape_count(&b->packing.src) != shape_count(&c->as.dims) || pack_elems(&b->packing) > b->elems)
+	if (shape_count(&b->packing.src) != shape_count(&c->as.dims) || pack_elems(&b->packing) > b->elems ||
+	    (b->packing.f16 && c->as.dtype != DT_F32))
 		return fail(E_CORRUPT, "the packing of %s does not fit its operand", b->name);
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)
 		return fail(E_NOMEM, "no memory for a packed constant");
-	if ((rc = pages_open(&p->g, (size_t)b->elems * dtype_bytes(c->as.dtype), PAGES_GUARDED)) < 0) {
+	if ((rc = pages_open(&p->g, (size_t)b->elems * dtype_bytes(pack_type(&b->packing, c->as.dtype)),
+			     PAGES_GUARDED)) < 0) {
 		free(p);
 		return rc;
 	}

@@ -25,9 +25,8 @@ struct constant {
 	struct packed *packed;
 };
 
-/* Fills n random values: floats as rng_fill, times `scale`; bytes of the whole range, and more often its
- * ends. */
-void values_fill(struct rng *r, enum dtype type, double scale, void *p, int64_t n);
+/* Fills n random values: floats as rng_fill; bytes of the whole range, and more often its ends. */
+void values_fill(struct rng *r, enum dtype type, void *p, int64_t n);
 /* Finds or makes the nth constant of the form of `o`. Each call needs one constant_close. */
 int constant_open(struct constant **all, const struct operand *o, int nth, double scale,
 		  struct constant **out) MUST_CHECK;

@@ -136,13 +136,13 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 	}
 	/* the values are random, so their order does not matter */
 	if (plain_n == x->elems[i]) {
-		values_fill(r, o->dtype, 1, x->bufs[i], plain_n);
+		values_fill(r, o->dtype, x->bufs[i], plain_n);
 		return E_OK;
 	}
 	void *plain = malloc(((size_t)plain_n + 1) * dtype_bytes(o->dtype));
 	if (!plain)
 		return fail(E_NOMEM, "no memory for the values of %s", o->name);
-	values_fill(r, o->dtype, 1, plain, plain_n);
+	values_fill(r, o->dtype, plain, plain_n);
 	operand_pack(o, plain, x->bufs[i]);
 	free(plain);
 	return E_OK;

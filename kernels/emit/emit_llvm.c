@@ -35,14 +35,13 @@ static const struct isa_llvm {
 	bool round_libcalls; /* no instruction for floor, ceil and rint */
 	bool masks;          /* mask registers */
 	bool scopes;         /* its instruction scheduler uses alias information */
-	bool half;           /* instructions that convert between f16 and f32 */
 	const char *also;    /* features that are added */
 } isa_llvm[] = {
-    {"x86-64-v2", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, false, ""},
-    {"x86-64-v3", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, true, ""},
-    {"x86-64-v4", "x86_64-unknown-linux-gnu", ARCH_X86, false, true, false, true, WIDE},
-    {"armv8-a", "aarch64-unknown-linux-gnu", ARCH_A64, false, false, true, true, ""},
-    {"armv7-neon", "armv7-unknown-linux-gnueabihf", ARCH_A32, true, false, true, false, ""},
+    {"x86-64-v2", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, ""},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", ARCH_X86, false, false, false, ""},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", ARCH_X86, false, true, false, WIDE},
+    {"armv8-a", "aarch64-unknown-linux-gnu", ARCH_A64, false, false, true, ""},
+    {"armv7-neon", "armv7-unknown-linux-gnueabihf", ARCH_A32, true, false, true, ""},
 };
 
 /* Results from the diagnostics of one emit. */
@@ -200,7 +199,8 @@ static int check_spills(const struct target *t, unsigned frame, const struct blo
 		return E_OK;
 	int n = object_vector_spills(o, kept.disassembler, kept.isa->arch == ARCH_X86);
 	if (n > 0)
-		return fail(E_SPILL, "spill: the stack frame has %u bytes, with %d vector moves to or from it", frame,
+		return fail(E_SPILL,
+			    "spill: the stack frame has %u bytes, with %d vector moves to or from it", frame,
 			    n);
 	return E_OK;
 }
@@ -258,7 +258,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 			.round_libcalls = isa->round_libcalls,
 			.masks = isa->masks,
 			.scopes = isa->scopes,
-			.half = isa->half};
+			.half = target_converts_f16(t)};
 	g.ctx = LLVMContextCreate();
 	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);
 	g.b = LLVMCreateBuilderInContext(g.ctx);

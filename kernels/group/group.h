@@ -66,6 +66,9 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 /* Checks that each step has a sound task and reads only what is computed before it, and that all outputs of
  * the graph are computed. E_CORRUPT names the step. */
 int steps_check(const struct graph *g, const struct steps *s) MUST_CHECK;
+/* Whether f16 holds all weights of a step's task that a schedule may store so (task_stores of
+ * kernels/space/sched.h). */
+bool step_holds_f16(const struct graph *g, const struct steps *s, const struct step *st);
 /* The unique tasks in order of first use, with text and number of uses. A block counts as its fused task. */
 struct step_task {
 	const struct task *task;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/group/group.h"
 
+#include "kernels/space/sched.h"
+#include "kernels/task/pack.h"
+
 /* Checks a value that a step reads or writes, if there is one. */
 static int check_value(const struct steps *s, const struct step *st, int v)
 {
@@ -38,8 +41,19 @@ int steps_check(const struct graph *g, const struct steps *s)
 		rc = check_step(g, s, &s->step[i], known);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++)
 		if (!known[g->output[i]])
-			rc = fail(E_CORRUPT, "no step computes the output '%s'",
-				  g->value[g->output[i]].name);
+			rc = fail(E_CORRUPT, "no step computes the output '%s'", g->value[g->output[i]].name);
 	arena_free(&a);
 	return rc;
+}
+
+bool step_holds_f16(const struct graph *g, const struct steps *s, const struct step *st)
+{
+	for (int i = 0; i < st->task->noperands; i++) {
+		const struct tensor *w = &g->value[s->value[st->value[i] < 0 ? 0 : st->value[i]].of].t;
+		if (!task_stores(st->task, i))
+			continue;
+		if (!w->data || !pack_holds_any(pack_largest(w->data, shape_count(&w->shape))))
+			return false;
+	}
+	return true;
 }

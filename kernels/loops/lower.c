@@ -37,8 +37,8 @@ static void dims_of(struct lower *w, const struct operand *o, struct lower_place
 	}
 }
 
-const struct ix *lower_layout(struct lower *w, const struct operand *o, struct lower_place *p, unsigned without,
-			      int ring_dim, int64_t held)
+const struct ix *lower_layout(struct lower *w, const struct operand *o, struct lower_place *p,
+			      unsigned without, int ring_dim, int64_t held)
 {
 	struct loops *l = w->l;
 	const struct ix *stride = ix_c(l, 1);
@@ -190,6 +190,15 @@ static int place_packed(struct lower *w, int operand)
 	return E_OK;
 }
 
+/* Whether some stage's schedule stores the constant as f16. */
+static bool stored_as_f16(const struct lower *w, int operand)
+{
+	for (int s = 0; s < w->t->nstages; s++)
+		if (w->s.st[s].w16 && stage_stored(w->t, &w->t->stage[s], &w->s.st[s]) == operand)
+			return true;
+	return false;
+}
+
 /* Elements before a tmp's first row, so that column 0, and not the halo before it, begins a vector. Each row
  * then ends in the halo of the next row. */
 static int64_t row_lead(const struct operand *o, const struct lower_place *p)
@@ -227,8 +236,9 @@ static int place_operands(struct lower *w)
 			if ((rc = place_packed(w, i)) < 0)
 				return rc;
 			elems = ix_c(w->l, pack_elems(&p->packing));
+			p->packing.f16 = stored_as_f16(w, i);
 		}
-		p->buf = loops_buf(w->l, o->name, role[o->role], o->dtype, elems);
+		p->buf = loops_buf(w->l, o->name, role[o->role], pack_type(&p->packing, o->dtype), elems);
 		if (o->dtype == DT_I32)
 			loops_table_range(w->l, p->buf, INT32_MIN, INT32_MAX);
 	}

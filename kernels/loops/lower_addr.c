@@ -57,7 +57,8 @@ static const struct ix *digits_address(const struct nest *k, const struct lower_
 	return sum;
 }
 
-static const struct ix *dims_address(const struct nest *k, const struct lower_place *p, const struct ix **index)
+static const struct ix *dims_address(const struct nest *k, const struct lower_place *p,
+				     const struct ix **index)
 {
 	struct loops *l = k->w->l;
 	const struct ix *sum = p->base;
@@ -197,7 +198,8 @@ int nest_float(struct nest *k, int v)
 static int load(struct nest *k, int read, struct mem m, int lanes)
 {
 	struct loops *l = k->w->l;
-	int v = l->buf[m.buf].dtype == DT_F32 ? lv_new(l, lanes) : lv_new_s32(l, lanes);
+	enum dtype t = l->buf[m.buf].dtype;
+	int v = t == DT_F32 || t == DT_F16 ? lv_new(l, lanes) : lv_new_s32(l, lanes);
 	lv_load(l, v, m);
 	return whole_value(k, read) ? v : nest_float(k, v);
 }
@@ -353,16 +355,16 @@ void nest_fetch(struct nest *k, int step, int steps)
 			at = add_digit(k, at, &p->digit[j], 0, 1);
 	/* The page past the end may be unmapped: each fetch from it would walk the page tables. */
 	int group = k->w->t->operand[k->st->read[h->read].operand].group;
-	int64_t each = (h->part * h->lines + rate - 1) / rate,
-		last = pack_elems(&p->packing) / (group ? group : 1) - h->tiles * each * LINE_ELEMS;
+	int64_t each = (h->part * h->lines + rate - 1) / rate, line = stage_line(k->s),
+		last = pack_elems(&p->packing) / (group ? group : 1) - h->tiles * each * line;
 	if (h->tiles > 1)
 		at = ix_min(l, at, ix_c(l, last < 0 ? 0 : last));
 	tiles = ix_mul(l, tiles_done(k), ix_c(l, each));
 	done = ix_add(l, tiles, ix_div(l, ix_mul(l, done, ix_c(l, h->lines)), ix_c(l, rate)));
-	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE_ELEMS)));
+	at = ix_add(l, at, ix_mul(l, done, ix_c(l, line)));
 	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)
 		lv_prefetch(l, p->buf,
-			    ix_mul(l, ix_add(l, at, ix_c(l, i * LINE_ELEMS)), ix_c(l, group ? group : 1)),
+			    ix_mul(l, ix_add(l, at, ix_c(l, i * line)), ix_c(l, group ? group : 1)),
 			    k->s->prefetch);
 }
 

@@ -5,6 +5,12 @@
  * pays if few tiles share filters that come from memory. */
 #include "kernels/loops/lower_winograd.h"
 
+/* Elements of the weights that the prefetches of two steps reach. */
+static int64_t fetched(const struct wino *q)
+{
+	return (int64_t)q->s->prefetch * stage_line(&q->w->s.st[0]);
+}
+
 static int constants(const struct wino *q)
 {
 	return q->w->at[q->in->st->read[q->f.filter].operand].buf;
@@ -162,9 +168,10 @@ static void fetch_inputs(const struct wino *q, const struct tile *t, const struc
 
 static void fetch(const struct wino *q, const struct tile *t, const struct ix *step)
 {
-	const struct ix *next = wino_at(q, step, (int64_t)q->s->prefetch * LINE_ELEMS / 2, t->next);
+	const struct ix *next = wino_at(q, step, fetched(q) / 2, t->next);
+	int64_t line = stage_line(&q->w->s.st[0]);
 	for (int z = 0; z < q->s->prefetch; z++)
-		lv_prefetch(q->l, constants(q), ix_add(q->l, next, ix_c(q->l, (int64_t)z * LINE_ELEMS)), t->level);
+		lv_prefetch(q->l, constants(q), ix_add(q->l, next, ix_c(q->l, z * line)), t->level);
 }
 
 static int broadcast(const struct wino *q, const struct ix *at)
@@ -224,7 +231,7 @@ void wino_products(const struct wino *q)
 	struct stmt *points = wino_loop_n(q, xis, &xi), *ks = wino_loop(q, used, &kt);
 	const struct ix *u = ix_mul(l, wino_at(q, wino_at(q, q->chunk, xis, xi), panels, kt), ix_c(l, panel));
 	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
-	int64_t ahead = q->z.channels * q->s->prefetch * LINE_ELEMS / 2;
+	int64_t ahead = q->z.channels * fetched(q) / 2;
 	struct stmt *tiles = wino_loop(q, ix_min(l, n, ix_c(l, full)), &i);
 	struct pixels pixels;
 	struct tile t = {.from = ix_c(l, 0),
@@ -326,7 +333,7 @@ static void rows_raw(const struct wino *q, const struct ix *vector, struct tile 
 	t.tile = ix_mul(l, i, ix_c(l, q->s->px));
 	for (int y = 0; y < q->points; y++) {
 		const struct ix *done = wino_at(q, i, q->points, ix_c(l, y));
-		t.next = wino_at(q, done, q->z.group * q->s->prefetch * LINE_ELEMS / 2, next);
+		t.next = wino_at(q, done, q->z.group * fetched(q) / 2, next);
 		product_raw(q, y, vector, &t, n);
 	}
 }

@@ -27,9 +27,9 @@ int stage_weights(const struct task *t, const struct stage *st, int lane)
 
 /* Sets the lines that a step fetches, in units of 1 to 1/32 line: the largest unit that fetches the panel in
  * time with at most 1/8 of excess. */
-static void rate(struct panel_ahead *h)
+static void rate(struct panel_ahead *h, int line)
 {
-	int64_t share = h->tiles * 16;
+	int64_t share = h->tiles * line;
 	for (h->shift = 0; h->shift < 5; h->shift++) {
 		h->lines = ceil_div(h->step << h->shift, share);
 		if (h->lines * share * 8 <= (h->step << h->shift) * 9)
@@ -91,7 +91,7 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
 			return fail(E_INFEASIBLE, "prefetch: parts of a panel lie apart");
 		h->part = h->steps / steps_of(t, st, s, s->split_axis) * s->split;
 	}
-	rate(h);
+	rate(h, stage_line(s));
 	return E_OK;
 }
 

@@ -269,7 +269,7 @@ static double quartic(double a, double b)
 static double one_tile(const struct tile_cost *c, const int *n, struct draft_terms *x)
 {
 	const struct stage *st = c->st;
-	double points = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
+	double points = 1, loads = 0, post_loads = 0, stream = 0, converts = 0, in_body[MAX_AXES];
 	for (int a = 0; a < st->naxes; a++) {
 		in_body[a] = a < c->ns ? n[a] : c->s->unroll[a];
 		points *= a < c->ns ? n[a] : 1;
@@ -280,18 +280,20 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 			post_loads += d;
 			continue;
 		}
-		stream += c->streams[i] * 4 * c->s->lanes * d;
+		stream += c->streams[i] * c->bytes[i] * c->s->lanes * d;
+		converts += c->converts[i] * d;
 		loads += draft_touched(&c->form[i], c->s->lane, c->s->lanes, in_body) * c->access[i] /
 			 c->body_steps;
 	}
 	loads = fmax(loads - c->held / c->body_steps, 0) + c->reloaded / c->body_steps;
 	if (c->s->prefetch && c->once)
 		loads += points;
-	double issue = points * c->body / FMA_PER_CYCLE, load = loads / c->loads;
+	double issue = (points * c->body + converts) / FMA_PER_CYCLE, load = loads / c->loads;
 	/* FMAs, loads and both together compete for issue slots before any limit is reached: 14x2 points
 	 * reach 92 % where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
 	double around = c->straight ? 0 : LOOP / c->body_steps,
-	       slots = draft_join(issue, draft_join(load, (points * c->body + loads + around) / 4));
+	       slots =
+		   draft_join(issue, draft_join(load, (points * c->body + converts + loads + around) / 4));
 	/* Small last tiles read as much as full ones. */
 	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
 	if (!c->straight)
@@ -362,7 +364,7 @@ static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 double draft_cold(const struct tile_cost *c)
 {
 	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
-	double bytes = 4;
+	double bytes = read < 0 ? 0 : c->bytes[read];
 	for (int a = 0; a < c->st->naxes && read >= 0; a++)
 		bytes *= c->axes[read] >> a & 1 ? (double)c->extent[a] : 1;
 	return read < 0 ? 0 : bytes / draft_memory(c->tg);
@@ -437,6 +439,12 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 		c->axes[i] = read_axes(t, st, r);
 		c->access[i] = access_cost(t, st, s, r);
 		c->form[i] = draft_form(t, st, r);
+		c->bytes[i] = 4;
+	}
+	int weights = s->w16 ? stage_weights(t, st, s->lane) : -1;
+	if (weights >= 0) {
+		c->bytes[weights] = stage_weight_bytes(s);
+		c->converts[weights] = 1;
 	}
 	open_steps(c);
 	c->passing = task_bytes(t, true);

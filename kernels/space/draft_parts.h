@@ -61,6 +61,8 @@ struct tile_cost {
 	int ns; /* spatial axes */
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
+	double bytes[MAX_READS + 1]; /* of an element */
+	double converts[MAX_READS];  /* conversions of a vector */
 	unsigned axes[MAX_READS + 1];
 	struct touch_form form[MAX_READS + 1];
 	double body_steps;
@@ -110,6 +112,7 @@ int draft_window(const struct task *t, int stage, const struct sstage *s);
 #define WINO_CALL 25.
 #define WINO_APART 4.
 #define WINO_LOADS 1.7                 /* vectors a cycle */
+#define RAW_CONVERTS 4.                /* slots of a raw step for the conversions of f16 filters */
 extern const double winograd_along[5]; /* cycles of a transform along one axis, for each m */
 
 /* Room of the caches in bytes, and rates in bytes a cycle. Threads slow each other down in the L3. A core

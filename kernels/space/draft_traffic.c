@@ -39,7 +39,7 @@ double draft_touched(const struct touch_form *f, int lane, int lanes, const doub
 
 double draft_footprint(const struct tile_cost *c, int read, const double *n)
 {
-	return 4 * draft_touched(&c->form[read], -1, 1, n);
+	return c->bytes[read] * draft_touched(&c->form[read], -1, 1, n);
 }
 
 void draft_tile_points(const struct tile_cost *c, double *n)

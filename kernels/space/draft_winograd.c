@@ -10,27 +10,33 @@
 
 const double winograd_along[5] = {[2] = 6, [4] = 11};
 
-/* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
-static double product(const struct winograd *w, double n, double channels, double others)
+/* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. Each vector of f16 weights
+ * is converted. */
+static double product(const struct sstage *s, double n, double channels, double others)
 {
-	double points = n * w->kv, loads = others * n + w->kv, slots = others * (points + n + w->kv);
-	double step = fmax(4, draft_join(points / 2, draft_join(loads / WINO_LOADS, slots / 4)));
+	const struct winograd *w = &s->wino;
+	double points = n * w->kv, loads = others * n + w->kv, converts = s->w16 ? w->kv : 0;
+	double slots = others * (points + n + w->kv + converts), issue = (points + converts) / 2;
+	double step = fmax(4, draft_join(issue, draft_join(loads / WINO_LOADS, slots / 4)));
 	return channels * step + WINO_CALL + 1.5 * points;
 }
 
 /* Products of a block of `count` tiles: its last full register tile may reach beyond `count`. */
-static double block(const struct winograd *w, int64_t count, double channels, double others)
+static double block(const struct sstage *s, int64_t count, double channels, double others)
 {
+	const struct winograd *w = &s->wino;
 	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
-	double rest = count > full * w->px ? product(w, w->tiles % w->px, channels, others) : 0;
-	return (double)(need < full ? need : full) * product(w, w->px, channels, others) + rest;
+	double rest = count > full * w->px ? product(s, w->tiles % w->px, channels, others) : 0;
+	return (double)(need < full ? need : full) * product(s, w->px, channels, others) + rest;
 }
 
 /* The same with untransformed filters: each step transforms one row of points and uses it. Measured. */
-static double block_raw(const struct winograd *w, int64_t count, double channels, double others)
+static double block_raw(const struct sstage *s, int64_t count, double channels, double others)
 {
+	const struct winograd *w = &s->wino;
 	double points = w->m + 2, tile = points * w->px, steps = points * ceil((double)count / w->px);
-	double step = draft_join(tile / 2, others * (.75 * tile + 11));
+	double filter = s->w16 ? 11 + RAW_CONVERTS : 11;
+	double step = draft_join(tile / 2, others * (.75 * tile + filter));
 	return steps * (channels * step + others * (WINO_CALL + 3 * tile));
 }
 
@@ -84,20 +90,22 @@ static double transforms(const struct task *t, const struct sstage *s, const str
 
 /* Cycles to read weights again from the L2 for the next register tile if a panel is too large for the L1: a
  * fifth of this is not hidden. */
-static double panels_again(const struct winograd *w, const struct winograd_sizes *z,
-			   const struct winograd_speeds *v, int64_t tiles, int lanes)
+static double panels_again(const struct sstage *s, const struct winograd_sizes *z,
+			   const struct winograd_speeds *v, int64_t tiles)
 {
-	double panel = 4. * (double)z->channels * w->kv * lanes;
+	const struct winograd *w = &s->wino;
+	double panel = (double)stage_weight_bytes(s) * (double)z->channels * w->kv * s->lanes;
 	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(ceil_div(tiles, w->px) - 1) / v->l2;
 }
 
-static double products(const struct winograd *w, const struct winograd_sizes *z,
-		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors, int lanes)
+static double products(const struct sstage *s, const struct winograd_sizes *z,
+		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors)
 {
-	double (*cost)(const struct winograd *, int64_t, double, double) = w->raw ? block_raw : block;
+	const struct winograd *w = &s->wino;
+	double (*cost)(const struct sstage *, int64_t, double, double) = w->raw ? block_raw : block;
 	double points = w->raw ? 1 : z->points * z->points;
 	return points * (double)ceil_div(vectors, w->kv) *
-	       (cost(w, tiles, (double)z->channels, v->others) + panels_again(w, z, v, tiles, lanes));
+	       (cost(s, tiles, (double)z->channels, v->others) + panels_again(s, z, v, tiles));
 }
 
 /* The share of the busiest of `threads` threads in the parallel indexes, which go through the blocks of tiles
@@ -127,7 +135,7 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	struct winograd_sizes z = winograd_sizes(t, s);
 	struct winograd_speeds v = winograd_speeds(tg, threads);
 	struct shared h = shared(w, &z, threads);
-	double u = 4. * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
+	double u = (double)stage_weight_bytes(s) * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
 	double lasts = (double)h.lasts, others = (double)(h.indexes - h.lasts);
 	double tiles = others * w->tiles + lasts * (double)h.last;
 	/* Scratch is written and read, inputs are read by each chunk. Between two uses of the scratch the L2
@@ -149,8 +157,8 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	    x.of[DRAFT_TRANSFORM] + (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
 	double again = 1.5 * u / v.l2 + fmin(u, over(u + held, v.l2_room)) / v.l3;
 	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;
-	double work = others * products(w, &z, &v, w->tiles, h.vectors, s->lanes) +
-		      lasts * products(w, &z, &v, h.last, h.vectors, s->lanes);
+	double work = others * products(s, &z, &v, w->tiles, h.vectors) +
+		      lasts * products(s, &z, &v, h.last, h.vectors);
 	double apart = w->raw || v.others < 1 ? 2 : 1.5;
 	double both =
 	    w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights;

@@ -59,7 +59,7 @@ static struct num touched(const struct stage_cost *f, int read, int lane, const 
 
 static struct num footprint(const struct stage_cost *f, int read, const struct num *n)
 {
-	return num_scale(f->p, touched(f, read, -1, n), 4);
+	return num_scale(f->p, touched(f, read, -1, n), f->c->bytes[read]);
 }
 
 static struct num points_of(const struct stage_cost *f, const struct num *n)
@@ -120,13 +120,25 @@ static struct num loads(const struct stage_cost *f, struct num reloaded, struct 
 			*post = num_add(f->p, *post, d);
 			continue;
 		}
-		*stream = num_add(f->p, *stream,
-				  num_mul(f->p, f->stream[i], num_scale(f->p, d, 4 * f->c->s->lanes)));
+		*stream =
+		    num_add(f->p, *stream,
+			    num_mul(f->p, f->stream[i], num_scale(f->p, d, f->c->bytes[i] * f->c->s->lanes)));
 		sum =
 		    num_add(f->p, sum, num_scale(f->p, touched(f, i, f->c->s->lane, f->n), f->c->access[i]));
 	}
 	sum = num_max(f->p, num_sub(f->p, sum, num_mul(f->p, f->held, f->is_held)), num(0));
 	return num_div(f->p, num_add(f->p, sum, reloaded), f->steps);
+}
+
+/* Conversions of f16 weights in a step. */
+static struct num conversions(const struct stage_cost *f)
+{
+	struct num sum = num(0);
+	for (int i = 0; i < f->c->st->nreads; i++)
+		if (f->c->converts[i] > 0)
+			sum = num_add(f->p, sum,
+				      product(f->p, f->n, f->c->axes[i], 0, stage_spatial(f->c->st)));
+	return sum;
 }
 
 /* Cycles of one step of the reduction for a mean tile of `points` points. */
@@ -136,7 +148,8 @@ static struct num one_step(const struct stage_cost *f, struct num points, struct
 	double loop = f->c->straight ? 0 : LOOP;
 	if (f->c->s->prefetch && f->c->once)
 		load = num_add(p, load, points);
-	struct num work = num_scale(p, points, f->c->body), around = num_div(p, num(loop), f->steps),
+	struct num work = num_add(p, num_scale(p, points, f->c->body), conversions(f)),
+		   around = num_div(p, num(loop), f->steps),
 		   slots = num_scale(p, num_add(p, num_add(p, work, load), around), 1. / 4),
 		   step = num_norm(p, num_scale(p, load, 1 / f->c->loads), slots, 6);
 	step = num_norm(p, num_scale(p, work, 1 / FMA_PER_CYCLE), step, 6);

@@ -94,10 +94,12 @@ static struct num tile_product(const struct wino_cost *f, struct num kv)
 {
 	struct tape *p = f->p;
 	double others = f->v.others;
-	struct num points = num_mul(p, f->px, kv), loads = num_add(p, num_scale(p, f->px, others), kv);
-	struct num all = num_add(p, points, num_add(p, f->px, kv)), slots = num_scale(p, all, others / 4);
+	struct num points = num_mul(p, f->px, kv), converts = num_scale(p, kv, f->s->w16),
+		   loads = num_add(p, num_scale(p, f->px, others), kv);
+	struct num issued = num_add(p, points, converts);
+	struct num all = num_add(p, issued, num_add(p, f->px, kv)), slots = num_scale(p, all, others / 4);
 	struct num step = num_norm(p, num_scale(p, loads, 1 / WINO_LOADS), slots, 6);
-	step = num_norm(p, num_scale(p, points, 1 / FMA_PER_CYCLE), step, 6);
+	step = num_norm(p, num_scale(p, issued, 1 / FMA_PER_CYCLE), step, 6);
 	step = num_norm(p, step, num(LATENCY), 12);
 	return num_add(p, num_add(p, num_scale(p, step, (double)f->z.channels), num(WINO_CALL)),
 		       num_scale(p, points, 1.5));
@@ -108,7 +110,8 @@ static struct num tile_raw(const struct wino_cost *f)
 	struct tape *p = f->p;
 	double points = f->z.points, channels = (double)f->z.channels, others = f->v.others;
 	struct num tile = num_scale(p, f->px, points),
-		   slots = num_add(p, num_scale(p, tile, .75 * others), num(11 * others));
+		   slots = num_add(p, num_scale(p, tile, .75 * others),
+				   num((f->s->w16 ? 11 + RAW_CONVERTS : 11) * others));
 	struct num step = num_norm(p, num_scale(p, tile, 1 / FMA_PER_CYCLE), slots, 6);
 	struct num around = num_scale(p, num_add(p, num_scale(p, tile, 3), num(WINO_CALL)), others);
 	return num_scale(p, num_add(p, num_scale(p, step, channels), around), points);
@@ -120,7 +123,8 @@ static struct num products(const struct wino_cost *f, struct num kv)
 	struct tape *p = f->p;
 	if (f->w->raw)
 		return num_mul(p, num_mul(p, f->panels, f->rows), tile_raw(f));
-	struct num panel = num_scale(p, kv, 4. * (double)f->z.channels * f->s->lanes);
+	struct num panel =
+	    num_scale(p, kv, (double)stage_weight_bytes(f->s) * (double)f->z.channels * f->s->lanes);
 	struct num far = num_mul(p, num_switch(p, num_scale(p, panel, 1 / f->v.l1_room)), panel);
 	struct num reread = times(p, far, num_sub(p, f->rows, num(1)), .2 / f->v.l2);
 	struct num all = num_add(p, num_mul(p, f->rows, tile_product(f, kv)), reread);
@@ -146,7 +150,8 @@ static struct block_bytes bytes_of(const struct wino_cost *f)
 {
 	struct tape *p = f->p;
 	double xi = (double)f->z.points * f->z.points, lanes = 4. * f->s->lanes, m = f->w->m,
-	       weights = (f->w->raw ? 9 : xi) * (double)f->z.channels * lanes;
+	       weights =
+		   (f->w->raw ? 9 : xi) * (double)f->z.channels * stage_weight_bytes(f->s) * f->s->lanes;
 	return (struct block_bytes){
 	    .vs = num_scale(p, f->tiles, xi * lanes * (double)f->z.cblocks),
 	    .ms = times(p, f->chunk, f->tiles, xi * lanes),

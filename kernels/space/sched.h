@@ -35,6 +35,7 @@
  *         fetched while the next stage runs; else the level into which the next panel is fetched, evenly
  *         over all tiles that use the present panel
  * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
+ * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */
@@ -66,6 +67,7 @@ struct sstage {
 	bool hoist;
 	int prefetch; /* level; 0: none */
 	bool feed;
+	bool w16;
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };
@@ -134,6 +136,13 @@ bool stage_splits(const struct task *t, const struct stage *st);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);
+/* The constant of f32 that the schedule may store as f16: the filters of a Winograd schedule, else those of
+ * stage_weights, if no other read of the task needs it. Returns the operand; -1: none. */
+int stage_stored(const struct task *t, const struct stage *st, const struct sstage *s);
+/* Whether a stage of the task may have such a constant, under some schedule. */
+bool task_stores(const struct task *t, int operand);
+int stage_weight_bytes(const struct sstage *s); /* of an element of the stage's weights */
+int stage_line(const struct sstage *s);         /* their elements in a cache line */
 /* The panel of weights that is prefetched while all tiles use the present one. `read` is its read, `axes` are
  * the axes that it depends on. Each of `steps` steps of the reduction uses `step` elements of it and fetches
  * lines / 2^shift cache lines. If the reduction is split, the next `part` steps are fetched instead; if only

@@ -204,6 +204,16 @@ static int check_ring(const struct task *t, const struct sched *s)
 	return rc;
 }
 
+static int check_w16(const struct task *t, const struct target *tg, const struct stage *st,
+		     const struct sstage *s)
+{
+	if (s->w16 && !target_converts_f16(tg))
+		return fail(E_INFEASIBLE, "w16: %s does not convert f16", tg->isa);
+	return s->w16 && stage_stored(t, st, s) < 0
+		   ? fail(E_INFEASIBLE, "w16: the stage has no packed weights of its own")
+		   : E_OK;
+}
+
 static int check_prefetch(const struct task *t, const struct sched *s, int stage)
 {
 	struct panel_ahead h;
@@ -224,10 +234,11 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
-		int ns = stage_spatial(st), rc = E_OK;
+		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
 		if (ss->wino.m)
-			return winograd_check(t, tg, ss);
-		if ((rc = check_order(st, ss, ns)) < 0 || (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
+			return rc < 0 ? rc : winograd_check(t, tg, ss);
+		if (rc < 0 || (rc = check_order(st, ss, ns)) < 0 ||
+		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)
 			return rc;

@@ -2,6 +2,7 @@
 /* Properties of a stage under a schedule: which reads and stores are transposed or interleaved, and which
  * sums start with a bias. */
 #include "kernels/space/sched.h"
+#include "kernels/space/winograd.h"
 
 /* Number of terms below which one saved addition matters: 3 % of the sum's cost. */
 enum { SHORT_SUM = 64 };
@@ -40,6 +41,48 @@ int store_turns(const struct task *t, const struct stage *st, const struct sstag
 		turn = b;
 	}
 	return turn;
+}
+
+/* Number of reads of the operand, in all stages. */
+static int reads_of(const struct task *t, int operand)
+{
+	int n = 0;
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			n += t->stage[k].read[i].operand == operand;
+	return n;
+}
+
+static bool storable(const struct task *t, int operand)
+{
+	return t->operand[operand].dtype == DT_F32 && operand_packs(t, operand) && reads_of(t, operand) == 1;
+}
+
+int stage_stored(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	struct winograd_form f;
+	int read = !s->wino.m ? stage_weights(t, st, s->lane) : winograd_form(t, &f) >= 0 ? f.filter : -1;
+	return read >= 0 && storable(t, st->read[read].operand) ? st->read[read].operand : -1;
+}
+
+bool task_stores(const struct task *t, int operand)
+{
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			if (t->stage[k].read[i].operand == operand && t->stage[k].comb != COMB_NONE &&
+			    stage_in_body(&t->stage[k], i) && storable(t, operand))
+				return true;
+	return false;
+}
+
+int stage_weight_bytes(const struct sstage *s)
+{
+	return s->w16 ? 2 : 4;
+}
+
+int stage_line(const struct sstage *s)
+{
+	return LINE_ELEMS * 4 / stage_weight_bytes(s);
 }
 
 /* Whether vectors along axis b are contiguous, from the start of each of its tiles. */

@@ -23,6 +23,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	s->want.threads = 1;
 	if (want)
 		s->want = *want;
+	s->w16 = s->want.level == LEVEL_W16 && target_converts_f16(tg);
 	rules_winograd(s);
 	*out = s;
 	return E_OK;
@@ -133,10 +134,25 @@ static bool few_rule(const struct space *s, int i, struct sched *c)
 	return true;
 }
 
+/* Stores all stages' weights that can be as f16: in the default schedule, and in the best Winograd ones. */
+static bool w16_rule(const struct space *s, int i, struct sched *c)
+{
+	bool any = false;
+	if (i)
+		return winograd_w16(s, i == 1 ? 4 : 2, &c->st[0]);
+	if (!s->w16)
+		return false;
+	default_stages(s, s->ring.rows, c);
+	set_thread_ring(s, c);
+	for (int k = 0; k < s->t->nstages; k++)
+		any |= c->st[k].w16 = stage_stored(s->t, &s->t->stage[k], &c->st[k]) >= 0;
+	return any;
+}
+
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
+} rules[] = {{3, w16_rule}, {3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
 
 int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 {
@@ -152,6 +168,11 @@ int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 }
 
 /* ---- draws ---- */
+
+bool rules_draw_w16(const struct space *s, struct rng *r)
+{
+	return s->w16 && rng_below(r, 2);
+}
 
 static int draw(struct rng *r, const int *list, int n)
 {
@@ -321,6 +342,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	if (rng_below(r, 2))
 		panels_draw(s, stage, r, out);
 	out->feed = rng_below(r, 2);
+	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -382,7 +404,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		winograd_change(s, r, st);
 		return;
 	}
-	switch (st->wino.m ? 9 : rng_below(r, 10)) {
+	switch (st->wino.m ? 9 : rng_below(r, s->w16 ? 11 : 10)) {
 	case 0:
 	case 1:
 		draw_tile(s, k, r, st);
@@ -408,8 +430,11 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	case 8:
 		panels_draw(s, k, r, st);
 		break;
-	default:
+	case 9:
 		draw_stage(s, k, r, st);
+		break;
+	default:
+		st->w16 = !st->w16;
 	}
 	if (!st->wino.m)
 		rules_settle(s, k, st);
@@ -481,6 +506,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 				st->split_axis = o->split_axis;
 				st->split = o->split;
 			}
+			if (s->w16 && rng_below(r, 2))
+				st->w16 = o->w16;
 			if (rng_below(r, 4) == 0)
 				*st = *o;
 			draw_chains(&s->t->stage[k], r, st);
@@ -499,8 +526,12 @@ int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
 	int rc = sched_parse(s->t, cand, &c);
-	if (rc >= 0 && c.st[0].wino.m && s->want.exact)
+	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
+	for (int k = 0; k < s->t->nstages && rc >= 0; k++)
+		if (c.st[k].w16 && s->want.level != LEVEL_W16)
+			return fail(E_INFEASIBLE, "w16: not allowed at level %s",
+				    level_name((int)s->want.level));
 	return rc < 0 ? rc : sched_check(s->t, &s->tg, &c);
 }
 
@@ -547,9 +578,19 @@ double space_rate(const struct task *t, const struct target *tg)
 	return rate;
 }
 
+/* Bytes of the task with the smallest weights that the space has. */
+static double least_bytes(const struct space *s)
+{
+	double bytes = task_bytes(s->whole, true);
+	for (int i = 0; i < s->whole->noperands && s->w16; i++)
+		if (task_stores(s->t, i))
+			bytes -= 2 * (double)shape_count(&s->whole->operand[i].dims);
+	return bytes;
+}
+
 double space_roofline(const struct space *s)
 {
-	double ops = task_flops(s->whole) / dot_rate(s->t, &s->tg), bytes = task_bytes(s->whole, true),
+	double ops = task_flops(s->whole) / dot_rate(s->t, &s->tg), bytes = least_bytes(s),
 	       best = roofline(&s->tg, ops, bytes);
 	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
 		struct winograd_share w = winograd_share(m);

@@ -9,6 +9,7 @@
 #ifndef KERNELS_SPACE_H
 #define KERNELS_SPACE_H
 
+#include "kernels/task/level.h"
 #include "kernels/task/task.h"
 #include "platform/base/rng.h"
 #include "platform/machine/target.h"
@@ -18,10 +19,10 @@ enum { CAND_MAX = 512 }; /* bytes of a candidate's text with NUL */
 struct space;
 
 struct space_want {
-	bool exact;  /* no algorithm that changes the set of multiplications (Winograd) */
+	enum level level;
 	int threads; /* threads of a run; 0 counts as 1 */
 };
-/* want NULL: any algorithm, one thread. */
+/* want NULL: fp32, one thread. */
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
 	       struct space **out) MUST_CHECK;
 const struct task *space_task(const struct space *s);

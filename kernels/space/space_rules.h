@@ -28,6 +28,7 @@ struct space {
 	struct space_want want;
 	int wino_lanes;   /* lanes of Winograd schedules; 0: the space has none */
 	bool wino_pixels; /* Winograd schedules prefetch pixels */
+	bool w16;         /* schedules may store weights as f16 */
 	struct ring ring; /* of the default schedule; rows 0: none */
 };
 
@@ -52,6 +53,8 @@ void rules_thread_ring(const struct space *s, struct sstage *last);
  * of each stage. */
 double rules_draft(const struct space *s, const struct sched *c, struct draft_terms of[MAX_STAGES]);
 void rules_lanes(struct space *s, int stage);
+/* Draws whether a stage's weights are stored as f16. */
+bool rules_draw_w16(const struct space *s, struct rng *r);
 /* The default schedule of a stage, or with `variant` 0, 1, ... that of the portfolio. false: there is no such
  * variant. */
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out);
@@ -114,6 +117,8 @@ void rules_winograd(struct space *s);
 void winograd_default(const struct space *s, struct sstage *out);
 /* Alternatives to the default, variant 0, 1, ...: each m, and the direct form if it is not the default. */
 bool winograd_variant(const struct space *s, int variant, struct sstage *out);
+/* The rule's choice for F(m x m, 3x3) with weights stored as f16. false: there is none. */
+bool winograd_w16(const struct space *s, int m, struct sstage *out);
 void winograd_draw(const struct space *s, struct rng *r, struct sstage *out);
 void winograd_change(const struct space *s, struct rng *r, struct sstage *out); /* changes one aspect */
 /* Sets what follows from the other numbers: whole panels in a chunk, lines to prefetch. */

@@ -48,7 +48,7 @@ void rules_winograd(struct space *s)
 {
 	struct sstage one;
 	struct winograd_form f;
-	if (s->want.exact || winograd_form(s->t, &f) < 0)
+	if (s->want.level == LEVEL_EXACT || winograd_form(s->t, &f) < 0)
 		return;
 	s->wino_pixels = large_images(s, &f);
 	for (s->wino_lanes = s->tg.lanes; s->wino_lanes >= 4; s->wino_lanes /= 2) {
@@ -87,20 +87,23 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 
 /* Lines to prefetch so that the next panel, or the next filters, are there in time. One more line than
  * filters have made raw schedules of 512 channels 10 % faster on a Zen 4, and of 256 channels 3 %. */
-static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
+static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct sstage *c)
 {
+	const struct winograd *w = &c->wino;
 	int64_t lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16), count = ceil_div(w->tiles, w->px);
-	int64_t ahead = w->raw ? ceil_div(18 * lines, z->points * count) + 1 : ceil_div(2 * lines, count);
+	int64_t two = c->w16 ? lines : 2 * lines; /* of two steps */
+	int64_t ahead = w->raw ? ceil_div(9 * two, z->points * count) + 1 : ceil_div(two, count);
 	return least(ahead, 64);
 }
 
 /* Completes a schedule whose m, tiles, kv and raw are set: the largest even register tiles that fit, and
  * prefetching of the next panel. */
-static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
+static void complete(const struct space *s, const struct winograd_sizes *z, struct sstage *c)
 {
+	struct winograd *w = &c->wino;
 	w->px = (int)ceil_div(w->tiles, ceil_div(w->tiles, most_tiles(s, z, w)));
 	w->pixels = s->wino_pixels && !w->raw;
-	w->prefetch = lines_ahead(s, z, w);
+	w->prefetch = lines_ahead(s, z, c);
 }
 
 int winograd_most(const struct space *s, const struct sstage *c)
@@ -117,7 +120,7 @@ void winograd_settle(const struct space *s, struct sstage *out)
 	struct winograd_sizes z = winograd_sizes(s->t, out);
 	w->parts = least(w->parts, z.chunks);
 	if (w->prefetch)
-		w->prefetch = lines_ahead(s, &z, w);
+		w->prefetch = lines_ahead(s, &z, out);
 }
 
 static int threads(const struct space *s)
@@ -151,7 +154,7 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
 	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
 		for (w->chunk = w->kv; w->chunk - w->kv < z.vectors && w->chunk <= 4 * w->kv; w->chunk *= 2) {
 			w->tiles = least(ceil_div(z.tiles, split[i]), 1 << 20);
-			complete(s, &z, w);
+			complete(s, &z, &c);
 			keep_best(s, c, best, out);
 		}
 }
@@ -162,12 +165,13 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
 #define SPLATS 1.01
 
 /* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits. */
-static double rule(const struct space *s, int m, struct sstage *out)
+static double rule(const struct space *s, int m, bool w16, struct sstage *out)
 {
 	struct sstage c, one;
 	double best = DBL_MAX;
 	start(s, &c);
 	c.wino.m = m;
+	c.w16 = w16;
 	struct winograd_sizes z = winograd_sizes(s->t, &c);
 	for (int i = 1; i <= 5; i++) { /* the last: raw */
 		double d = DBL_MAX;
@@ -201,10 +205,10 @@ void winograd_default(const struct space *s, struct sstage *out)
 	struct sstage c;
 	if (!s->wino_lanes)
 		return;
-	double direct = CLEARLY * direct_latency(s, out), two = rule(s, 2, &c);
+	double direct = CLEARLY * direct_latency(s, out), two = rule(s, 2, false, &c);
 	if (two < direct)
 		*out = c;
-	double four = rule(s, 4, &c);
+	double four = rule(s, 4, false, &c);
 	if (four < direct && four < FEWER_PRODUCTS * two)
 		*out = c;
 }
@@ -214,19 +218,25 @@ bool winograd_variant(const struct space *s, int variant, struct sstage *out)
 	if (!s->wino_lanes || variant > 2)
 		return false;
 	if (variant < 2)
-		return rule(s, variant ? 2 : 4, out) < DBL_MAX;
+		return rule(s, variant ? 2 : 4, false, out) < DBL_MAX;
 	return rules_stage(s, 0, 0, out);
+}
+
+bool winograd_w16(const struct space *s, int m, struct sstage *out)
+{
+	return s->w16 && s->wino_lanes && rule(s, m, true, out) < DBL_MAX;
 }
 
 /* ---- draws ---- */
 
 static void draw_gemm(const struct space *s, struct rng *r, const struct winograd_sizes *z,
-		      struct winograd *w)
+		      struct sstage *out)
 {
+	struct winograd *w = &out->wino;
 	static const int vectors[] = {1, 2, 2, 2, 3, 4};
 	w->raw = rng_below(r, 4) == 0;
 	w->kv = w->raw ? 1 : vectors[rng_below(r, 6)];
-	complete(s, z, w);
+	complete(s, z, out);
 	if (rng_below(r, 3) == 0)
 		w->px = 1 + (int)rng_below(r, (uint32_t)w->px);
 	if (!w->raw && rng_below(r, 4) == 0)
@@ -259,9 +269,10 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 		start(s, out);
 		struct winograd *w = &out->wino;
 		w->m = rng_below(r, 2) ? 2 : 4;
+		out->w16 = rules_draw_w16(s, r);
 		struct winograd_sizes z = winograd_sizes(s->t, out);
 		draw_tiles(r, &z, w);
-		draw_gemm(s, r, &z, w);
+		draw_gemm(s, r, &z, out);
 		draw_chunk(r, &z, w);
 		draw_parts(s, r, w);
 		if (rng_below(r, 4) == 0)
@@ -276,13 +287,13 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 {
 	struct winograd_sizes z = winograd_sizes(s->t, out);
 	struct winograd *w = &out->wino;
-	switch (rng_below(r, 6)) {
+	switch (rng_below(r, s->w16 ? 7 : 6)) {
 	case 0:
 		draw_tiles(r, &z, w);
-		complete(s, &z, w);
+		complete(s, &z, out);
 		break;
 	case 1:
-		draw_gemm(s, r, &z, w);
+		draw_gemm(s, r, &z, out);
 		draw_chunk(r, &z, w);
 		break;
 	case 2:
@@ -294,8 +305,12 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	case 4:
 		w->prefetch = (int)rng_below(r, 6);
 		break;
-	default:
+	case 5:
 		winograd_draw(s, r, out);
+		break;
+	default:
+		out->w16 = !out->w16;
+		winograd_settle(s, out);
 	}
 }
 
@@ -306,6 +321,8 @@ void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *ou
 	struct winograd *w = &out->wino;
 	if (rng_below(r, 2))
 		w->tiles = o->tiles;
+	if (out->w16 != other->w16 && rng_below(r, 2))
+		out->w16 = other->w16;
 	if (rng_below(r, 2))
 		w->parts = o->parts;
 	if (rng_below(r, 2))

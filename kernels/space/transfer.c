@@ -138,6 +138,11 @@ static void no_fetching(struct sstage *s)
 	s->feed = false;
 }
 
+static void no_w16(struct sstage *s)
+{
+	s->w16 = false;
+}
+
 static void no_unrolling(struct sstage *s)
 {
 	for (int a = 0; a < MAX_AXES; a++)
@@ -156,7 +161,7 @@ static void no_blocks(struct sstage *s)
 }
 
 /* Properties that are removed one after the other until the rest is legal. */
-static void (*const give_up[])(struct sstage *s) = {no_fetching, no_unrolling, no_blocks};
+static void (*const give_up[])(struct sstage *s) = {no_w16, no_fetching, no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
 {
@@ -167,10 +172,13 @@ static int same_shape(const struct task *a, const struct task *b)
 	return same ? E_OK : fail(E_INFEASIBLE, "a schedule of another kind of task");
 }
 
-/* Clips the numbers to this task's extents and this board's lanes and registers. */
+/* Clips the numbers to this task's extents and this board's lanes and registers, and gives up what the level
+ * does not allow. */
 static void fit(const struct space *s, int lanes, struct sched *c)
 {
 	struct winograd_form f;
+	for (int k = 0; k < s->t->nstages; k++)
+		c->st[k].w16 &= s->w16;
 	for (int k = 0; k < s->t->nstages && lanes; k++)
 		fit_lanes(s, lanes, &c->st[k]);
 	for (int k = 0; k < s->t->nstages; k++)

@@ -16,7 +16,8 @@ struct key task_kind(const struct task *t);
 double task_away(const struct task *a, const struct task *b);
 /* lanes: those of the board that found cand; 0: this board. cand is untrusted text. E_CORRUPT: cand is no
  * schedule of `from`; E_INFEASIBLE: it is not legal there, the tasks are of different kinds, or nothing of it
- * fits. A legal schedule of the space's own task, from a board with the same lanes, is returned unchanged. */
+ * fits. What the space's level does not allow is left out. A legal schedule of the space's own task, from a
+ * board with the same lanes, is returned unchanged. */
 int space_transfer(const struct space *s, const struct task *from, int lanes, const char *cand,
 		   char out[CAND_MAX]) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim;
- * a Winograd transform comes before these: " winograd=M,DIM,DIM,LOOP,LOOP". */
+ * before these come " f16", and a Winograd transform: " winograd=M,DIM,DIM,LOOP,LOOP". */
 #include "kernels/task/pack.h"
 #include "platform/base/until.h"
 
@@ -10,6 +10,13 @@
 #include <string.h>
 
 #define MAX_ELEMS (INT64_C(1) << 34)
+
+#define F16_MOST 65504.f
+/* Smallest magnitude that a constant's largest element must have to be stored as f16: elements 2^-6 times as
+ * large still have all digits. */
+#define F16_LEAST 0x1p-8f
+/* By which F(2,3) may enlarge filters: 1.5 in each direction. F(4,3) never does. */
+#define GROWTH 2.25f
 
 int64_t pack_elems(const struct packing *p)
 {
@@ -42,7 +49,7 @@ static int check_winograd(const struct packing *p)
 
 bool pack_same(const struct packing *a, const struct packing *b)
 {
-	if (a->n != b->n || !shape_equal(&a->src, &b->src) || a->fill != b->fill ||
+	if (a->n != b->n || !shape_equal(&a->src, &b->src) || a->fill != b->fill || a->f16 != b->f16 ||
 	    memcmp(&a->winograd, &b->winograd, sizeof a->winograd))
 		return false;
 	for (int j = 0; j < a->n; j++)
@@ -75,7 +82,48 @@ int pack_check(const struct packing *p)
 		if (p->off[d] < -INT32_MAX || p->off[d] > INT32_MAX)
 			return fail(E_CORRUPT, "packing: offset %d is out of range", d);
 	}
+	if (p->f16 && fabsf(p->fill) > F16_MOST)
+		return fail(E_CORRUPT, "packing: f16 does not hold the fill value");
 	return check_winograd(p);
+}
+
+enum dtype pack_type(const struct packing *p, enum dtype t)
+{
+	return p->f16 ? DT_F16 : t;
+}
+
+float pack_largest(const float *v, int64_t n)
+{
+	float most = 0;
+	bool finite = true;
+	for (int64_t i = 0; i < n; i++) {
+		finite &= isfinite(v[i]) != 0;
+		most = fabsf(v[i]) > most ? fabsf(v[i]) : most;
+	}
+	return finite ? most : INFINITY;
+}
+
+/* F(4,3): the factor 9 turns the sums into multiples of 1/64 of sums a b k of at most 49 times 25. F(2,3):
+ * they are multiples of 9/4, of at most 9 times 25. Both have at most 11 digits. */
+float pack_exact(float v)
+{
+	float k = rintf(v * 25);
+	return (k != 0 ? k : 1) * (9.f / 256);
+}
+
+static bool holds(float largest, float growth)
+{
+	return largest == 0 || (largest >= F16_LEAST && largest <= F16_MOST / growth);
+}
+
+bool pack_holds(const struct packing *p, float largest)
+{
+	return holds(largest, p->winograd.m == 2 ? GROWTH : 1);
+}
+
+bool pack_holds_any(float largest)
+{
+	return holds(largest, GROWTH);
 }
 
 /* The source as it is walked when no index is ever outside of it: plain offsets, without bounds. */
@@ -116,7 +164,7 @@ static bool walks_inside(const struct packing *p, struct walk *w)
 	return true;
 }
 
-/* Elements are floats or bytes; the other pointer is NULL. */
+/* Elements are floats or bytes; the other pointer is NULL. Floats may become f16. */
 struct source {
 	const float *f;
 	const uint8_t *b;
@@ -125,6 +173,7 @@ struct source {
 struct dest {
 	float *f;
 	uint8_t *b;
+	uint16_t *h;
 };
 
 static void fill(struct dest dst, int64_t from, int64_t to, float v)
@@ -133,11 +182,13 @@ static void fill(struct dest dst, int64_t from, int64_t to, float v)
 		dst.f[i] = v;
 	for (int64_t i = from; i < to && dst.b; i++)
 		dst.b[i] = v > -129 && v < 256 ? (uint8_t)(int)v : 0;
+	for (int64_t i = from; i < to && dst.h; i++)
+		dst.h[i] = f32_to_f16(v);
 }
 
 static struct dest advance(struct dest d, int64_t n)
 {
-	return (struct dest){d.f ? d.f + n : NULL, d.b ? d.b + n : NULL};
+	return (struct dest){d.f ? d.f + n : NULL, d.b ? d.b + n : NULL, d.h ? d.h + n : NULL};
 }
 
 /* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
@@ -170,6 +221,8 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 		dst.f[i] = src.f[at + (uint64_t)i * step];
 	for (int64_t i = lo; i < hi && dst.b; i++)
 		dst.b[i] = src.b[at + (uint64_t)i * step];
+	for (int64_t i = lo; i < hi && dst.h; i++)
+		dst.h[i] = f32_to_f16(src.f[at + (uint64_t)i * step]);
 	fill(dst, hi, n, p->fill);
 }
 
@@ -191,7 +244,8 @@ enum {
  * multiple of a cache way's size: a line that is written in several parts would be evicted in between. */
 struct held {
 	int n;             /* filters */
-	float *to;         /* where the first point of the first one goes */
+	struct dest dst;   /* of the whole packing: floats, or f16 */
+	int64_t to;        /* the element that gets the first point of the first one */
 	double g[9][HELD]; /* their taps */
 	float v[36][HELD]; /* transformed */
 };
@@ -213,6 +267,15 @@ static void transform(int m, struct held *h, int at)
 	}
 }
 
+/* Writes one point of all filters to elements from `to` on. */
+static void put_point(const struct held *h, const float *v, int64_t to)
+{
+	if (h->dst.f)
+		memcpy(h->dst.f + to, v, (size_t)h->n * sizeof *v);
+	for (int i = 0; i < h->n && h->dst.h; i++)
+		h->dst.h[to + i] = f32_to_f16(v[i]);
+}
+
 /* Transforms the filters and writes point (i, j) of them to to + i * step[0] + j * step[1]. */
 static void flush_held(struct held *h, int m, const int64_t *step)
 {
@@ -220,8 +283,7 @@ static void flush_held(struct held *h, int m, const int64_t *step)
 		transform(m, h, at);
 	for (int i = 0; i < m + 2 && h->n; i++)
 		for (int j = 0; j < m + 2; j++)
-			memcpy(h->to + i * step[0] + j * step[1], h->v[i * (m + 2) + j],
-			       (size_t)h->n * sizeof *h->to);
+			put_point(h, h->v[i * (m + 2) + j], h->to + i * step[0] + j * step[1]);
 	h->n = 0;
 }
 
@@ -257,8 +319,8 @@ static void read_inside(const float *src, int64_t step, const int64_t *tap, stru
 			h->g[k][h->n + f] = (double)src[f * step + tap[k]];
 }
 
-/* Makes room for n filters whose first point goes to `to`. */
-static void make_room(struct held *h, int m, const int64_t *step, float *to, int64_t n)
+/* Makes room for n filters whose first point goes to element `to`. */
+static void make_room(struct held *h, int m, const int64_t *step, int64_t to, int64_t n)
 {
 	if (h->n + n > HELD || (h->n && h->to + h->n != to))
 		flush_held(h, m, step);
@@ -266,7 +328,7 @@ static void make_room(struct held *h, int m, const int64_t *step, float *to, int
 		h->to = to;
 }
 
-static void run_winograd(const struct packing *p, const float *src, float *dst)
+static void run_winograd(const struct packing *p, const float *src, struct dest dst)
 {
 	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], to[PACK_MAX] = {0}, extent[PACK_MAX], index[MAX_RANK];
 	int64_t inner = p->extent[p->n - 1], rounds = 1;
@@ -278,14 +340,13 @@ static void run_winograd(const struct packing *p, const float *src, float *dst)
 	}
 	const int64_t step[2] = {to[p->winograd.loop[0]], to[p->winograd.loop[1]]};
 	struct walk walk;
-	struct held h = {0};
+	struct held h = {.dst = dst};
 	bool inside = walks_inside(p, &walk);
 	int64_t tap[9];
 	for (int k = 0; k < 9; k++)
 		tap[k] = k / 3 * stride[p->winograd.dim[0]] + k % 3 * stride[p->winograd.dim[1]];
 	for (int64_t done = 0, next = 0; done < rounds && !until_over_at(done * inner * 9, &next); done++) {
-		float *out = dst;
-		int64_t from = walk.begin;
+		int64_t out = 0, from = walk.begin;
 		for (int j = 0; j < p->n - 1; j++) {
 			out += to[j] * at[j];
 			from += walk.step[j] * at[j];
@@ -322,6 +383,8 @@ static void run_inside(const struct packing *p, const struct walk *w, struct sou
 			dst.f[i] = src.f[from + i * step];
 		for (int64_t i = 0; i < inner && dst.b; i++)
 			dst.b[i] = src.b[from + i * step];
+		for (int64_t i = 0; i < inner && dst.h; i++)
+			dst.h[i] = f32_to_f16(src.f[from + i * step]);
 		for (int j = p->n - 2; j >= 0; j--) {
 			from += w->step[j];
 			if (++at[j] < p->extent[j])
@@ -359,12 +422,13 @@ static void run_copy(const struct packing *p, struct source src, struct dest dst
 		run_bounded(p, src, dst);
 }
 
-void pack_run(const struct packing *p, const float *src, float *dst)
+void pack_run(const struct packing *p, const float *src, void *dst)
 {
+	const struct dest to = {.f = p->f16 ? NULL : dst, .h = p->f16 ? dst : NULL};
 	if (p->winograd.m)
-		run_winograd(p, src, dst);
+		run_winograd(p, src, to);
 	else
-		run_copy(p, (struct source){.f = src}, (struct dest){.f = dst});
+		run_copy(p, (struct source){.f = src}, to);
 }
 
 void pack_run_bytes(const struct packing *p, const uint8_t *src, uint8_t *dst)
@@ -392,6 +456,8 @@ void pack_text(const struct packing *p, struct buf *out)
 	buf_puts(out, " < ");
 	put_list(out, p->src.d, p->src.rank);
 	buf_printf(out, " fill=%.9g", (double)p->fill);
+	if (p->f16)
+		buf_puts(out, " f16");
 	if (p->winograd.m)
 		buf_printf(out, " winograd=%d,%d,%d,%d,%d", p->winograd.m, p->winograd.dim[0],
 			   p->winograd.dim[1], p->winograd.loop[0], p->winograd.loop[1]);
@@ -465,6 +531,7 @@ int pack_parse(const char *text, struct packing *out)
 	if (end == s)
 		return fail(E_CORRUPT, "packing: fill");
 	s = end;
+	out->f16 = eat(&s, " f16");
 	int rc = get_winograd(&s, out);
 	if (rc < 0)
 		return rc;

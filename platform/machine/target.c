@@ -15,9 +15,9 @@
 #include <time.h>
 
 const struct isa isa_table[] = {
-    {"x86-64-v2", ISA_X86, 2, 4, 16, false},    {"x86-64-v3", ISA_X86, 3, 8, 16, true},
-    {"x86-64-v4", ISA_X86, 4, 16, 32, true},    {"armv8-a", ISA_ARM64, 1, 4, 32, true},
-    {"armv7-neon", ISA_ARM32, 1, 4, 16, false}, {NULL},
+    {"x86-64-v2", ISA_X86, 2, 4, 16, false, false},    {"x86-64-v3", ISA_X86, 3, 8, 16, true, true},
+    {"x86-64-v4", ISA_X86, 4, 16, 32, true, true},     {"armv8-a", ISA_ARM64, 1, 4, 32, true, true},
+    {"armv7-neon", ISA_ARM32, 1, 4, 16, false, false}, {NULL},
 };
 
 const struct isa *isa_find(const char *name)
@@ -78,6 +78,12 @@ static bool has_features(const char *have, const char *need)
 bool target_has(const struct target *t, const char *features)
 {
 	return has_features(t->features, features);
+}
+
+bool target_converts_f16(const struct target *t)
+{
+	const struct isa *i = isa_find(t->isa);
+	return i && i->f16;
 }
 
 bool target_runs(const struct target *have, const struct target *need)

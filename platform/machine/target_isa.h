@@ -13,6 +13,7 @@ struct isa {
 	int level; /* within the family: higher levels run the code of lower ones */
 	int lanes, regs;
 	bool fma;
+	bool f16; /* vectors are converted between f16 and f32 by instructions */
 };
 
 extern const struct isa isa_table[]; /* ends with name NULL; levels ascend within a family */

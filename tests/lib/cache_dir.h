@@ -76,7 +76,7 @@ static inline struct rec sample(int i)
 	    .kind = REC_BEST,
 	    .target_key = hash_text("board"),
 	    .threads = 2,
-	    .exact = true,
+	    .level = true,
 	    .meas = {
 		.status = MEAS_OK, .runs = 5, .min_ns = 1000 + i, .median_ns = 1100, .max_rel_err = 1.5e-7}};
 	snprintf(r.target, sizeof r.target, "soc x86-64-v3 8");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. tests/sh/libhone.sh adds symbols and
- * declarations and compares all with tests/lib/libhone.abi, to which lines are only ever added: at the ends of
- * structures. `sh tests/sh/libhone.sh BUILD golden` writes it anew. */
+/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. tests/sh/libhone.sh adds symbols
+ * and declarations and compares all with tests/lib/libhone.abi, to which lines are only ever added: at the
+ * ends of structures. `sh tests/sh/libhone.sh BUILD golden` writes it anew. */
 #include "agent/run/hone.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static void numbers(void)
 	NUMBER(HONE_STOPPED), NUMBER(HONE_F32), NUMBER(HONE_F64), NUMBER(HONE_F16), NUMBER(HONE_BF16);
 	NUMBER(HONE_I8), NUMBER(HONE_U8), NUMBER(HONE_I16), NUMBER(HONE_U16), NUMBER(HONE_I32);
 	NUMBER(HONE_U32), NUMBER(HONE_I64), NUMBER(HONE_U64), NUMBER(HONE_BOOL), NUMBER(HONE_MAX_RANK);
-	NUMBER(HONE_EXACT), NUMBER(HONE_NO_PIN), NUMBER(HONE_KEEP_IMAGES), NUMBER(HONE_VERBOSE);
+	NUMBER(HONE_EXACT), NUMBER(HONE_NO_PIN), NUMBER(HONE_KEEP_IMAGES), NUMBER(HONE_VERBOSE),
+	    NUMBER(HONE_W16);
 	NUMBER(HONE_TUNED), NUMBER(HONE_DEFAULT), NUMBER(HONE_FALLBACK), NUMBER(HONE_PORTABLE);
 	NUMBER(HONE_GEMM), NUMBER(HONE_CONV2D), NUMBER(HONE_NONE), NUMBER(HONE_RELU), NUMBER(HONE_RELU6);
 }

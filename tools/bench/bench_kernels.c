@@ -199,7 +199,7 @@ static void *buffer(struct bench *b, int64_t bytes)
 
 static size_t each(const struct task *t, const struct code_buf *b)
 {
-	return b->operand < 0 ? 1 : dtype_bytes(t->operand[b->operand].dtype);
+	return b->operand < 0 ? 1 : dtype_bytes(pack_type(&b->packing, t->operand[b->operand].dtype));
 }
 
 static int build(struct bench *b, const struct task *t, void *const *plain, struct kernel *k)
@@ -304,7 +304,7 @@ static int add(struct bench *b, struct subject *s, void *const *plain)
 
 static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	const struct space_want want = {.exact = s->text.exact};
+	const struct space_want want = {.level = s->text.exact ? LEVEL_EXACT : LEVEL_FP32};
 	int rc = space_make(&b->a, &s->t, &b->tg, &want, &s->space);
 	if (rc < 0)
 		return rc;

@@ -105,14 +105,14 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "best (default), default or fallback"},
     OPT_FEED,
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
 };
 
 static const struct cmd net = {
-    .usage = "MODEL [--kernels KIND] [--input NAME=FILE]... [--output DIR] [--exact]",
+    .usage = "MODEL [--kernels KIND] [--input NAME=FILE]... [--output DIR] [--level LEVEL]",
     .summary = "keep a model loaded and run it on commands from standard input",
     .details = "Lines: turn MS, quit.",
     .min_pos = 1,

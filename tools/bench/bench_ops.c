@@ -282,7 +282,7 @@ static const struct opt opts[] = {
     {"fallback", OPT_FLAG, NULL, "use fallback kernels"},
     {"verbose", OPT_FLAG, NULL, "print every kernel"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     {NULL},
 };

@@ -299,14 +299,14 @@ static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: 20)"},
     {"kernels", OPT_STR, "KIND", "best (default), default or fallback"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
 };
 
 static const struct cmd rss = {
-    .usage = "[MODEL...] [--kernels KIND] [--cache DIR] [--ort LIBRARY] [--exact]",
+    .usage = "[MODEL...] [--kernels KIND] [--cache DIR] [--ort LIBRARY] [--level LEVEL]",
     .summary = "measure the memory of a process that runs a model, and compare with ONNX Runtime",
     .details = "",
     .min_pos = 0,

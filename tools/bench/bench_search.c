@@ -37,6 +37,7 @@ struct bench {
 	struct contest contest;
 	double budget_s;
 	bool boxes, full;
+	enum level level;
 	const char *stamp;    /* hash of the programs */
 	int64_t reference_ns; /* 0: no reference */
 	int ntodo;            /* searches that are still to be run */
@@ -93,7 +94,7 @@ static int choose_numbers(struct bench *b)
 		return fail(E_USAGE, "--budget: 100ms to 60m");
 	b->boxes = arg_flag(a, "boxes");
 	b->reference_ns = arg_duration(a, "reference", b->full ? 600 * NS_PER_S : 0);
-	return 0;
+	return model_level(a, &b->level);
 }
 
 static int find_programs(struct bench *b)
@@ -176,7 +177,7 @@ static void lay_out(struct bench *b)
 					 .strategy = strategy,
 					 .stamp = b->stamp,
 					 .seed = (uint64_t)seed,
-					 .exact = arg_flag(b->args, "exact"),
+					 .level = b->level,
 					 .budget_s = b->budget_s,
 					 .cpu = b->report.cpu,
 					 .n = b->nmoments};
@@ -266,7 +267,7 @@ static int refer(struct bench *b, struct search_net *net)
 			       .from = file_is_dir(net->best) ? net->best : NULL,
 			       .stamp = b->stamp,
 			       .seed = (uint64_t)b->first_seed,
-			       .exact = arg_flag(b->args, "exact"),
+			       .level = b->level,
 			       .budget_s = seconds,
 			       .cpu = b->report.cpu,
 			       .n = 1,
@@ -458,7 +459,7 @@ static const struct opt opts[] = {
     {"cpu", OPT_INT, "N", "processor to search and measure on (default: the last)"},
     {"work", OPT_STR, "DIR", "folder for models, snapshots and results (default build/search)"},
     {"best", OPT_STR, "DIR", "folder of the best caches ever found (default WORK/best)"},
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_SHAPE,
     {NULL},
 };

@@ -37,8 +37,10 @@ int contest_open(struct contest *c, const struct args *a, struct arena *arena, c
 
 static int open_host(struct contest *c, struct host *h)
 {
-	*h = (struct host){.exact = arg_flag(c->args, "exact"), .threads = 1};
-	int rc = machine_target(c->work, &h->target);
+	*h = (struct host){.threads = 1};
+	int rc = model_level(c->args, &h->level);
+	if (rc >= 0)
+		rc = machine_target(c->work, &h->target);
 	return rc < 0 ? rc : machine_pool(1, true, &h->pool);
 }
 

@@ -59,8 +59,10 @@ static int start(const struct trajectory *t, double budget_s, const char *cache,
 		argv[n++] = "--strategy";
 		argv[n++] = t->strategy;
 	}
-	if (t->exact)
-		argv[n++] = "--exact";
+	if (t->level != LEVEL_FP32) {
+		argv[n++] = "--level";
+		argv[n++] = level_name((int)t->level);
+	}
 	*w = (struct watch){.start_ns = clock_now(&clock_real)};
 	w->pid = fork();
 	if (w->pid < 0)
@@ -120,7 +122,8 @@ static int forget_done(const struct trajectory *t)
 
 static void done_text(const struct trajectory *t, char *out, size_t n)
 {
-	snprintf(out, n, "%s budget=%g exact=%d", t->stamp ? t->stamp : "-", t->budget_s, t->exact);
+	snprintf(out, n, "%s budget=%g level=%s", t->stamp ? t->stamp : "-", t->budget_s,
+		 level_name((int)t->level));
 }
 
 static int note_done(const struct trajectory *t)

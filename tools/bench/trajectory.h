@@ -8,6 +8,7 @@
 #ifndef TOOLS_TRAJECTORY_H
 #define TOOLS_TRAJECTORY_H
 
+#include "kernels/task/level.h"
 #include "platform/base/arena.h"
 #include "tools/hone/quality.h"
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct trajectory {
 	const char *from;     /* a cache to begin with; NULL: none */
 	const char *stamp;    /* hash of the programs; NULL: any */
 	uint64_t seed;
-	bool exact;
+	enum level level;
 	double budget_s;
 	int cpu; /* everything runs there: one core searches, compiles and measures */
 	int n;

@@ -29,7 +29,7 @@ static const char *rec_line(const struct rec *r, const struct meas *m, struct ar
 			  .kind = REC_BEST,
 			  .target_key = r->target_key,
 			  .threads = r->threads,
-			  .exact = r->exact,
+			  .level = r->level,
 			  .meas = *m,
 			  .task_text = r->task_text,
 			  .label = ""};

@@ -3,7 +3,7 @@
  * byte that only one board sent reaches other boards.
  *
  * The plain line is kept with the board's word. It has the fields that name the candidate (task text, class,
- * device, threads, exactness, candidate; for choices the text), and fixed values for all others. So boards
+ * device, threads, level, candidate; for choices the text), and fixed values for all others. So boards
  * that mean the same candidate have the same plain line, byte for byte, and its hash is in the word's key and
  * cand. The published line is the plain one with the fleet's times and the number of boards. */
 #ifndef TOOLS_FLEET_LINE_H

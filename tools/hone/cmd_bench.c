@@ -589,13 +589,13 @@ static const struct opt opts[] = {
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_bench = {
-    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--exact]",
+    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--level LEVEL]",
     .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"

@@ -36,7 +36,7 @@ static bool is_known(const struct compile *c, const struct task *t)
 	struct buf text = {0};
 	task_text(t, &text);
 	bool found = c->cache && cache_find_rec(c->cache, hash_text(buf_str(&text)), &c->host.target,
-						c->host.threads, c->host.exact, REC_BEST, &a, &r) >= 0;
+						c->host.threads, c->host.level, REC_BEST, &a, &r) >= 0;
 	buf_free(&text);
 	arena_free(&a);
 	return found;
@@ -80,7 +80,7 @@ static int make_plan(struct compile *c)
 		return rc;
 	c->image.target = c->host.target;
 	c->image.threads = c->host.threads;
-	c->image.exact = c->host.exact;
+	c->image.level = c->host.level;
 	c->image.note = image_note_begin(&c->model.choices);
 	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
 	if (arg_flag(c->args, "c"))
@@ -156,10 +156,11 @@ static json_t *manifest(const struct compile *c)
 				      json_pack("{so so ss}", "name", json_text(k[i].name), "label",
 						json_text(k[i].label), "kind", ready_origin(k[i].origin)));
 	target_text(&c->host.target, &target);
-	json_t *o = json_pack("{so ss so si sb so so so}", "model", json_text(c->image.name), "version",
+	json_t *o = json_pack("{so ss so si sb ss so so so}", "model", json_text(c->image.name), "version",
 			      HONE_VERSION, "target", json_text(buf_str(&target)), "threads", c->host.threads,
-			      "exact", c->host.exact, "inputs", tensors_json(g, g->input, g->ninputs),
-			      "outputs", tensors_json(g, g->output, g->noutputs), "kernels", list);
+			      "exact", c->host.level == LEVEL_EXACT, "level", level_name((int)c->host.level),
+			      "inputs", tensors_json(g, g->input, g->ninputs), "outputs",
+			      tensors_json(g, g->output, g->noutputs), "kernels", list);
 	buf_free(&target);
 	return o;
 }
@@ -231,7 +232,7 @@ static json_t *c_json(const struct compile *c)
 static int know_model(struct compile *c)
 {
 	int rc = c->opts.nbinds = model_binds(c->args, &c->arena, &c->opts.binds);
-	c->beside = (struct beside){c->args->pos[0], &c->opts, c->host.threads, c->host.exact};
+	c->beside = (struct beside){c->args->pos[0], &c->opts, c->host.threads, c->host.level};
 	if (rc >= 0)
 		rc = beside_same(&c->beside, &c->image.same);
 	return rc < 0 ? rc : beside_key(&c->beside, &c->image.key);
@@ -359,13 +360,13 @@ static const struct opt opts[] = {
     {"name", OPT_STR, "NAME", "with --c: prefix of the files and of all C names (default: the model's name)"},
     OPT_CACHE,
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_compile = {
-    .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--exact]",
+    .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--level LEVEL]",
     .summary = "write a model with its kernels and packed weights into a folder",
     .details = "hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
 	       "compiler. The\nkernels come from the cache; hone-worker builds missing code, with the known "

@@ -44,6 +44,7 @@ struct explain {
 	const struct args *args;
 	struct target target;
 	int threads;
+	enum level level;
 	struct cache *cache;
 	char emitter[32];
 	int stale; /* number of stale tasks among those shown */
@@ -55,8 +56,8 @@ struct explain {
 
 static bool look_up(struct explain *e, const struct step_task *t, enum rec_kind kind, struct rec *out)
 {
-	bool exact = arg_flag(e->args, "exact");
-	return cache_find_rec(e->cache, t->key, &e->target, e->threads, exact, kind, &e->arena, out) >= 0 &&
+	return cache_find_rec(e->cache, t->key, &e->target, e->threads, e->level, kind, &e->arena, out) >=
+		   0 &&
 	       out->kind == kind;
 }
 
@@ -65,7 +66,7 @@ static bool serves(struct explain *e, const struct step *s)
 	struct rec r;
 	return s->fused_by < 0 ||
 	       cache_find_rec(e->cache, task_key(e->model.steps->step[s->fused_by].task), &e->target,
-			      e->threads, arg_flag(e->args, "exact"), REC_BEST, &e->arena, &r) < 0;
+			      e->threads, e->level, REC_BEST, &e->arena, &r) < 0;
 }
 
 /* Number of steps in which the task's own kernel runs, not a fused kernel that does its work. */
@@ -86,7 +87,7 @@ static void find_log(struct explain *e, struct why *w)
 			      .target_key = target_key(&e->target),
 			      .device = "cpu",
 			      .threads = e->threads,
-			      .exact = arg_flag(e->args, "exact")};
+			      .level = e->level};
 	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
 	log_plain(w->log.emitter);
 	w->times = explain_times(w->logged ? &w->log : NULL, w->measured ? &w->first : NULL,
@@ -101,7 +102,7 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	task_label(t->task, w->label);
 	w->tuned = look_up(e, t, REC_BEST, &w->best);
 	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
-	const struct space_want want = {.exact = arg_flag(e->args, "exact"), .threads = e->threads};
+	const struct space_want want = {.level = e->level, .threads = e->threads};
 	struct space *s;
 	int rc = space_make(&e->arena, t->task, &e->target, &want, &s);
 	if (rc < 0)
@@ -222,14 +223,20 @@ static json_t *ms_or_null(double ns)
 	return ns > 0 ? json_ms(ns) : json_null();
 }
 
-static json_t *why_json(const struct why *w)
+/* The level of the task's record. */
+static enum level level_of(const struct explain *e, const struct why *w)
+{
+	return w->tuned ? w->best.level : w->measured ? w->first.level : e->level;
+}
+
+static json_t *why_json(const struct explain *e, const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si so so so so so so so ss so sb sb so so}", "key", key, "label",
-			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
-			 json_text(w->cand), "default_cand", json_text(w->def), "ms",
-			 ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
+	return json_pack("{ss so so si ss so so so so so so so ss so sb sb so so}", "key", key, "label",
+			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses,
+			 "level", level_name((int)level_of(e, w)), "cand", json_text(w->cand), "default_cand",
+			 json_text(w->def), "ms", ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
 			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
@@ -273,6 +280,8 @@ static void why_words(const struct explain *e, const struct why *w)
 	}
 	if (served_ns(w) > 0)
 		printf("           " ALONE_WORDS "\n");
+	printf("  level    %s%s\n", level_name((int)level_of(e, w)),
+	       level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
 	if (w->stale)
 		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
 	double ns = served_ns(w);
@@ -331,7 +340,7 @@ static int dump_stages(struct explain *e, const struct why *w)
 	const struct dump d = {.task = w->task->task,
 			       .target = &e->target,
 			       .cand = w->cand,
-			       .exact = arg_flag(e->args, "exact"),
+			       .level = e->level,
 			       .threads = e->threads,
 			       .cache = e->cache,
 			       .best = w->tuned ? &w->best : NULL,
@@ -436,7 +445,7 @@ static int explain_tasks(struct explain *e, const char *word)
 		if (arg_given(e->args, "dump"))
 			rc = dump_stages(e, why);
 		else if (e->args->json)
-			json_array_append_new(list, why_json(why));
+			json_array_append_new(list, why_json(e, why));
 		else if (full[i])
 			why_words(e, why);
 		else {
@@ -454,7 +463,8 @@ static int explain_tasks(struct explain *e, const char *word)
 		return rc;
 	}
 	if (rc >= 0 && e->args->json)
-		return json_out(json_pack("{so so so so so}", "model", json_text(e->model.path), "choices",
+		return json_out(json_pack("{so ss so so so so}", "model", json_text(e->model.path), "level",
+					  level_name((int)e->level), "choices",
 					  choices_json(&e->model.choices), "gain",
 					  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
 					  explain_payback_json(&all), "tasks", list));
@@ -492,15 +502,15 @@ static int open_all(struct explain *e)
 	if (rc >= 0)
 		rc = machine_target(dir, &e->target);
 	if (rc >= 0)
+		rc = model_level(e->args, &e->level);
+	if (rc >= 0)
 		rc = e->threads = model_threads(e->args, &e->target);
 	if (rc >= 0)
-		rc = model_open(
-		    e->args, e->args->pos[0],
-		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
-		    &e->model);
+		rc = model_open(e->args, e->args->pos[0],
+				&(struct chosen_for){e->cache, &e->target, e->threads, e->level}, &e->model);
 	if (rc < 0)
 		return rc;
-	struct key k = history_key(e->model.g, &e->target, e->threads, arg_flag(e->args, "exact"));
+	struct key k = history_key(e->model.g, &e->target, e->threads, e->level);
 	e->has_gain = gain_get(e->cache, k, &e->gain);
 	worker_emitter(&e->target, e->emitter);
 	return rc;
@@ -524,7 +534,7 @@ static int run_explain(const struct args *a)
 
 static const struct opt opts[] = {
     {"device", OPT_STR, "NAME", "device (default: cpu)", .words = model_devices},
-    {"exact", OPT_FLAG, NULL, "show what tuning with --exact chose"},
+    OPT_LEVEL,
     {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
     OPT_THREADS,
     OPT_CACHE,

@@ -83,13 +83,13 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best",
      .values = "best default fallback"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     {NULL},
 };
 
 const struct cmd cmd_onnx_test = {
-    .usage = "DIR... [--reference | --kernels KIND] [--exact]",
+    .usage = "DIR... [--reference | --kernels KIND] [--level LEVEL]",
     .summary = "run ONNX test folders against their expected outputs",
     .details = "A test is a folder with a model.onnx and test_data_set_N folders of input_K.pb and "
 	       "output_K.pb; subfolders are "

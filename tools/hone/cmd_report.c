@@ -348,14 +348,14 @@ static int run_report(const struct args *a)
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "the page to write", 'o'},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_report = {
-    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--exact]",
+    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--level LEVEL]",
     .summary = "write an HTML page that shows where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"

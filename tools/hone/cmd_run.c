@@ -72,11 +72,11 @@ static int run_run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS, OPT_EXACT, OPT_CACHE, OPT_SHAPE, {NULL},
+    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS, OPT_LEVEL, OPT_CACHE, OPT_SHAPE, {NULL},
 };
 
 const struct cmd cmd_run = {
-    .usage = "MODEL --input NAME=FILE... [--output DIR] [--exact]",
+    .usage = "MODEL --input NAME=FILE... [--output DIR] [--level LEVEL]",
     .summary = "run a model once on given tensors or pictures",
     .details =
 	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"

@@ -606,13 +606,14 @@ static int run_here(const struct args *a)
 	    .strategy = arg_str(a, "strategy", NULL),
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
-	    .exact = arg_flag(a, "exact"),
 	    .careful = arg_flag(a, "careful"),
 	    .unkept = arg_flag(a, "no-cache"),
 	    .stop = &interrupt_stop,
 	    .progress = progress,
 	};
 	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
+	if (rc >= 0)
+		rc = model_level(a, &o.level);
 	if (rc >= 0)
 		rc = choose_rigor(a, &o);
 	if (rc >= 0)
@@ -681,7 +682,7 @@ static const struct opt opts[] = {
     {"builders", OPT_INT, "N",
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
     {"cpus", OPT_STR, "LIST", "processors to use, as in 0,2-3 (default: all that the process may use)"},
-    {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
+    OPT_LEVEL,
     {"careful", OPT_FLAG, NULL,
      "for a board that a kernel can crash: each kernel is marked on flash before its first run, and one that "
      "did not return is never run again"},
@@ -698,7 +699,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_tune = {
     .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] "
-	     "[--exact]",
+	     "[--level LEVEL]",
     .summary = "find fast kernels for a model within a time box",
     .details =
 	"The untuned schedule of every task is measured first, and only a kernel that wins a race against "

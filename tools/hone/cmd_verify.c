@@ -28,17 +28,23 @@ struct verify {
 	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
 };
 
+static const struct case_gate *gate_of(const struct verify *v)
+{
+	return v->host.level == LEVEL_W16 ? &case_gate_w16 : &case_gate_fp32;
+}
+
 /* Largest difference over the largest value; *good: it is within the gate for networks. Tensors that cannot
  * be compared are not good. */
-static double compare(const struct tensor *got, const struct tensor *ref, bool *good)
+static double compare(const struct verify *v, const struct tensor *got, const struct tensor *ref, bool *good)
 {
+	const struct case_gate *gate = gate_of(v);
 	double diff = 0, most = 0;
 	if (tensor_compare(got, ref, &diff, &most) < 0) {
 		*good = false;
 		return INFINITY;
 	}
 	bool real = ref->dtype == DT_F32 || ref->dtype == DT_F64;
-	*good = real ? diff <= case_gate_fp32.max_abs + case_gate_fp32.max_rel * most : diff == 0;
+	*good = real ? diff <= gate->max_abs + gate->max_rel * most : diff == 0;
 	return real ? diff / fmax(most, 1e-30) : diff != 0;
 }
 
@@ -110,7 +116,7 @@ static int check_kernels(struct verify *v, struct model *m, struct plan *p, cons
 			continue;
 		if (shape_count(&got.shape) == shape_count(&ref->shape))
 			got.shape = ref->shape; /* steps may merge dimensions */
-		double rel = compare(&got, ref, &good);
+		double rel = compare(v, &got, ref, &good);
 		count(v, "kernel", s->name, rel, good);
 		first = !good && !first ? s : first;
 		arena_reset(&a);
@@ -136,7 +142,7 @@ static int check_passes(struct verify *v, const struct tensor *in, const struct 
 		rc = eval_graph(g, in, ref, &a);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		bool good;
-		double rel = compare(&t[m->g->output[i]], &ref[g->output[i]], &good);
+		double rel = compare(v, &t[m->g->output[i]], &ref[g->output[i]], &good);
 		if (!good)
 			count(v, "output after the graph passes", g->value[g->output[i]].name, rel, good);
 	}
@@ -168,7 +174,7 @@ static int check_model(struct verify *v, struct model *m)
 		rc = check_kernels(v, m, p, t);
 	for (int i = 0; i < m->g->noutputs && rc >= 0 && t[m->g->output[i]].data; i++) {
 		bool good;
-		double rel = compare(&out[i], &t[m->g->output[i]], &good);
+		double rel = compare(v, &out[i], &t[m->g->output[i]], &good);
 		if (!good)
 			count(v, "output", m->g->value[m->g->output[i]].name, rel, good);
 	}
@@ -202,7 +208,7 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 			       .cache = v->cache,
 			       .source = v->source.find ? &v->source : NULL};
 	const struct case_runner run = {ready_run_case, &c};
-	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);
+	enum case_result r = case_check_model(path, dir, &run, gate_of(v), why, &v->worst);
 	v->ok = c.kernels;
 	if (interrupted())
 		return fail(E_STOPPED, "stopped");
@@ -313,14 +319,14 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
      .values = "best default fallback"},
     OPT_THREADS,
-    OPT_EXACT,
+    OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_verify = {
-    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--exact]",
+    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--level LEVEL]",
     .summary = "check every kernel and the whole model against the reference",
     .details = "The reference is portable C that accumulates in double precision. A tensor is right when it "
 	       "differs by at\n"

@@ -10,7 +10,7 @@
 struct defaults {
 	const struct target *target;
 	int threads;
-	bool exact;
+	enum level level;
 	struct cache *cache;       /* NULL: none */
 	enum rec_kind kind;        /* kind of record that is looked up */
 	struct kernel_source kept; /* kernels of the cache */
@@ -25,7 +25,7 @@ static int build_default(struct defaults *d, const struct task *t, const char *t
 	char cand[CAND_MAX];
 	struct arena scratch = {0};
 	struct space *s;
-	const struct space_want want = {.exact = d->exact, .threads = d->threads};
+	const struct space_want want = {.level = level_f32(d->level), .threads = d->threads};
 	int rc = space_make(&scratch, t, d->target, &want, &s);
 	if (rc >= 0) {
 		space_default(s, cand);
@@ -44,7 +44,7 @@ static int build_known(struct defaults *d, const char *text, int *handle, struct
 	struct rec r;
 	struct arena a = {0};
 	int rc = d->cache && d->kind == REC_BEST ? cache_find_rec(d->cache, hash_text(text), d->target,
-								  d->threads, d->exact, REC_BEST, &a, &r)
+								  d->threads, d->level, REC_BEST, &a, &r)
 						 : E_NOTFOUND;
 	if (rc >= 0)
 		rc = d->worker->ops->build(d->worker, text, r.cand, INT64_MAX, handle, m);
@@ -94,10 +94,10 @@ int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_sour
 		return fail(E_NOMEM, "no memory for a source of kernels");
 	d->target = &h->target;
 	d->threads = h->threads;
-	d->exact = h->exact;
+	d->level = h->level;
 	d->cache = c;
 	d->kind = best ? REC_BEST : REC_DEFAULT;
-	int rc = c ? cache_source(c, &h->target, h->threads, h->exact, d->kind, &d->kept) : 0;
+	int rc = c ? cache_source(c, &h->target, h->threads, h->level, d->kind, &d->kept) : 0;
 	if (rc < 0) {
 		free(d);
 		return rc;

@@ -102,7 +102,7 @@ int explain_dump(const struct dump *d, const char *letters, struct buf *out)
 	static int (*const stage[])(struct stages *) = {dump_task, dump_space, dump_loops, dump_code,
 							dump_measurements};
 	struct stages s = {.d = d, .out = out};
-	const struct space_want want = {.exact = d->exact, .threads = d->threads};
+	const struct space_want want = {.level = d->level, .threads = d->threads};
 	if (!*letters || letters[strspn(letters, DUMP_LETTERS)])
 		return fail(E_USAGE,
 			    "-d takes letters of " DUMP_LETTERS ": task, space, loops, code, measurements");

@@ -6,6 +6,7 @@
 
 #include "agent/cache/cache.h"
 #include "agent/cache/trials.h"
+#include "kernels/task/level.h"
 #include "kernels/task/task.h"
 #include "platform/machine/target.h"
 
@@ -15,7 +16,7 @@ struct dump {
 	const struct task *task;
 	const struct target *target;
 	const char *cand; /* of the loops; NULL: the default schedule */
-	bool exact;
+	enum level level;
 	int threads;
 	struct cache *cache;      /* of the code; NULL: none */
 	const struct rec *best;   /* whose code and measurement are shown; NULL: none */

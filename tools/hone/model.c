@@ -158,6 +158,18 @@ int model_threads(const struct args *a, const struct target *t)
 	return (int)n;
 }
 
+int model_level(const struct args *a, enum level *out)
+{
+	const char *name = arg_str(a, "level", NULL);
+	bool exact = arg_flag(a, "exact");
+	*out = exact ? LEVEL_EXACT : LEVEL_FP32;
+	int rc = name ? level_parse(name, out) : 0;
+	if (rc < 0)
+		return rc;
+	return exact && *out != LEVEL_EXACT ? fail(E_USAGE, "--exact and --level %s exclude each other", name)
+					    : 0;
+}
+
 /* Adds the shapes of the input files, for commands with --input: they give the model's free dimensions. A
  * file that cannot be read gives none; feed_inputs reports it. */
 static int add_file_shapes(const struct args *a, struct arena *arena, struct import_bind *bind)

@@ -7,6 +7,7 @@
 #include "agent/cache/chosen.h"
 #include "agent/run/machine.h"
 #include "kernels/onnx/import.h"
+#include "kernels/task/level.h"
 #include "tools/hone/cmd.h"
 
 /* Rows for the table of options. */
@@ -21,6 +22,14 @@
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \
 		"threads", OPT_INT, "N", "threads (default: every core)"                                     \
+	}
+#define OPT_LEVEL                                                                                            \
+	{"level", OPT_STR, "LEVEL",                                                                          \
+	 "how much kernels may round: exact (they keep the set of multiplications, so no Winograd), fp32 "   \
+	 "(default), or w16 (weights may be stored as 16-bit floats)",                                       \
+	 .values = "exact fp32 w16"},                                                                        \
+	{                                                                                                    \
+		"exact", OPT_FLAG, NULL, "the same as --level exact"                                         \
 	}
 #define OPT_CACHE                                                                                            \
 	{                                                                                                    \
@@ -66,6 +75,8 @@ bool model_cache_is_daemons(const char *dir);
 /* As model_cache_to_read, for commands that can do without a cache: if neither --cache nor the environment
  * names a folder, logs it and sets dir to "". */
 int model_cache_or_none(const struct args *a, char *dir, size_t n) MUST_CHECK;
+/* The level of --level or --exact; fp32 if neither was given. E_USAGE: no such level, or both differ. */
+int model_level(const struct args *a, enum level *out) MUST_CHECK;
 /* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 /* Adds the names of the devices, for the bash completion. */

@@ -40,8 +40,8 @@ static bool names(const char *text, const char *name)
 void next_words(const struct args *a, const char *command, const char *model, const char *more,
 		const char *cache, struct buf *out)
 {
-	static const char *const kept[] = {"budget",  "rigor", "threads", "cpus", "exact",
-					   "kernels", "cache", "shape",   NULL};
+	static const char *const kept[] = {"budget", "rigor",   "threads", "cpus",  "level",
+					   "exact",  "kernels", "cache",   "shape", NULL};
 	const struct cmd *to = cmd_find(a->program, command); /* NULL in benchmarks */
 	buf_printf(out, "hone %s ", command);
 	shell_path(out, model);

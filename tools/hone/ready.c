@@ -14,8 +14,10 @@
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
 {
-	*h = (struct host){.exact = arg_flag(a, "exact")};
-	int rc = peaks ? machine_target(cache_dir, &h->target) : target_host(&h->target);
+	*h = (struct host){0};
+	int rc = model_level(a, &h->level);
+	if (rc >= 0)
+		rc = peaks ? machine_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)
 		rc = h->threads = model_threads(a, &h->target);
 	if (rc >= 0)
@@ -66,12 +68,12 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 		return rc;
 	if (k == KERNELS_DEFAULT)
 		return defaults_open(*cache, h, false, out);
-	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->exact, REC_BEST, out);
+	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->level, REC_BEST, out);
 }
 
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)
 {
-	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, h->exact};
+	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, h->level};
 }
 
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s)
@@ -105,7 +107,7 @@ static int build(const struct args *a, const char *path, struct ready *r)
 		rc = model_take_bytes(&r->model, &h->target);
 	if (rc < 0)
 		return rc;
-	r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
+	r->history = history_key(r->model.g, &h->target, h->threads, h->level);
 	return plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
 			       h->pool, &r->plan); /* the plan takes over the constants */
 }
@@ -124,8 +126,10 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 		    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
 		    path);
 	rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
-	if (rc >= 0 && r->host->exact && !im.exact)
-		return fail(E_USAGE, "%s was not compiled with --exact", path);
+	bool asked = arg_given(a, "level") || arg_given(a, "exact");
+	if (rc >= 0 && asked && !level_serves(im.level, r->host->level))
+		return fail(E_USAGE, "%s was not compiled with --level %s, but with --level %s", path,
+			    level_name((int)r->host->level), level_name((int)im.level));
 	return rc == E_NOTFOUND
 		   ? fail(rc, "%s is not a compiled model: hone compile MODEL -o %s makes one", path, path)
 		   : rc;
@@ -214,7 +218,7 @@ void ready_look_at_threads(const struct ready *r)
 		if (k[i].origin != FROM_CACHE || s->kind != STEP_TASK)
 			continue;
 		tuned++;
-		others += cache_find_rec(r->cache, task_key(s->task), &h->target, h->threads, h->exact,
+		others += cache_find_rec(r->cache, task_key(s->task), &h->target, h->threads, h->level,
 					 REC_BEST, &scratch, &rec) >= 0 &&
 			  rec.meas.threads != h->threads;
 	}

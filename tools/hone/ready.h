@@ -5,6 +5,7 @@
 #define TOOLS_READY_H
 
 #include "agent/run/plan.h"
+#include "kernels/task/level.h"
 #include "tools/hone/model.h"
 
 enum ready_kernels { KERNELS_BEST, KERNELS_DEFAULT, KERNELS_FALLBACK };
@@ -12,14 +13,9 @@ enum ready_kernels { KERNELS_BEST, KERNELS_DEFAULT, KERNELS_FALLBACK };
 struct host {
 	struct target target;
 	int threads;
-	bool exact; /* no kernel that changes the set of multiplications */
+	enum level level;
 	struct pool *pool;
 };
-
-#define OPT_EXACT                                                                                            \
-	{                                                                                                    \
-		"exact", OPT_FLAG, NULL, "use no kernel that changes the set of multiplications (Winograd)"  \
-	}
 
 #define OPT_REQUIRE_CACHE                                                                                    \
 	{                                                                                                    \
@@ -42,7 +38,7 @@ struct ready {
 	int64_t load_ns;    /* time from reading the file to the plan */
 };
 
-/* For commands with OPT_EXACT. peaks: also get the target's peaks, kept in the cache folder or measured now
+/* For commands with OPT_LEVEL. peaks: also get the target's peaks, kept in the cache folder or measured now
  * ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);

@@ -16,7 +16,7 @@ struct roof {
 	bool memory_bound;
 };
 
-/* Of a task with a candidate's algorithm: Winograd multiplies less often. */
+/* Of a task with a candidate's algorithm: Winograd multiplies less often, weights in f16 have fewer bytes. */
 struct roof roof_of_task(const struct target *t, const struct task *task, const char *cand);
 struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k);
 double roof_pct(const struct roof *r, int cores, double ns); /* 0: not known */

@@ -38,7 +38,7 @@ static struct key former_rec_key(const struct rec *r)
 	key_text(mix_text(r->task_text), task);
 	key_text(r->target_key, target_hex);
 	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target_hex, r->device, r->threads,
-		 r->exact, r->kind);
+		 r->level, r->kind);
 	return mix_text(text);
 }
 
@@ -160,7 +160,8 @@ TEST(claims_of_strangers)
 		for (int other = 0; other < 2; other++)
 			for (int hint_first = 0; hint_first < 2; hint_first++) {
 				open_cache();
-				struct rec best = make_rec(0, REC_BEST), hint = best, own = make_rec(1, REC_BEST);
+				struct rec best = make_rec(0, REC_BEST), hint = best,
+					   own = make_rec(1, REC_BEST);
 				hint.kind = REC_HINT;
 				hint.meas = (struct meas){.status = MEAS_OK, .runs = answered};
 				if (other)
@@ -204,7 +205,8 @@ TEST(files_that_go)
 		snprintf(command, sizeof command, writes ? "rm -rf %s" : "rm %s/*.seg", dir);
 		REQUIRE(system(command) == 0);
 		if (writes)
-			CHECK(cache_put_rec(cache, &now) >= 0 && cache_commit(cache) >= 0 && has(cache, &now));
+			CHECK(cache_put_rec(cache, &now) >= 0 && cache_commit(cache) >= 0 &&
+			      has(cache, &now));
 		else
 			CHECK(cache_refresh(cache) >= 0 && !has(cache, &best));
 		close_cache();

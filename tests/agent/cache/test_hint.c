@@ -78,7 +78,7 @@ static int serves(const struct rec *r)
 	struct kernel_source src;
 	struct code code;
 	enum kernel_origin origin;
-	CHECK_OK(cache_source(cache, &target, r->threads, r->exact, REC_BEST, &src));
+	CHECK_OK(cache_source(cache, &target, r->threads, r->level, REC_BEST, &src));
 	int rc = src.find(src.ctx, NULL, r->task_text, &a, &code, &origin);
 	cache_source_free(&src);
 	arena_free(&a);

@@ -31,21 +31,21 @@ static void put(const char *text, const char *cand, int64_t ns, int lanes)
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
-static void put_own(const char *cand, int threads, bool exact, int64_t ns, int lanes)
+static void put_own(const char *cand, int threads, enum level level, int64_t ns, int lanes)
 {
 	struct rec r = make_rec(task_conv, REC_BEST, cand, ns, lanes);
 	r.threads = threads;
-	r.exact = exact;
+	r.level = level;
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
 /* Checks the seeds "cand/lanes+..." of a job with a softmax and the task: + marks another task's seed. */
-static void check_seeds(const char *text, const char *incumbent, bool exact, const char *want)
+static void check_seeds(const char *text, const char *incumbent, enum level level, const char *want)
 {
 	struct arena a = {0};
 	char got[256] = "";
 	struct job_task job[2] = {{.text = task_softmax}, {.text = text, .incumbent = incumbent}};
-	REQUIRE_OK(cache_seeds(cache, &target, 4, exact, &a, 2, job));
+	REQUIRE_OK(cache_seeds(cache, &target, 4, level, &a, 2, job));
 	CHECK(job[0].nseeds == 0);
 	for (int i = 0; i < job[1].nseeds; i++) {
 		const struct job_seed *s = &job[1].seed[i];
@@ -79,7 +79,7 @@ TEST(distinct_and_the_best_come_first)
 	check_seeds(task_conv, "one", false, "five,three,two,far/16");
 	check_seeds(task_conv, NULL, true, "three");
 	struct rec failed = make_rec(task_conv, REC_BEST, "wrong", 1, 8);
-	failed.exact = true;
+	failed.level = true;
 	failed.meas.status = MEAS_WRONG;
 	CHECK_OK(cache_put_rec(cache, &failed)); /* replaces the record "none": threads 4, exact */
 	check_seeds(task_conv, NULL, true, "three");

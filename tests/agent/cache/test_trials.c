@@ -17,7 +17,7 @@ static void start(struct trials *l, int task)
 	trials_start(l, hash_text(text), text, "conv 3x3\\");
 	l->target_key = hash_text("board");
 	l->threads = 2;
-	l->exact = true;
+	l->level = true;
 	l->boxes = 1;
 	l->spent_ns = 123456789;
 	snprintf(l->target, sizeof l->target, "soc x86-64-v3 8");
@@ -94,9 +94,9 @@ TEST(keys_differ)
 	log_a.threads = 1;
 	CHECK(!key_equal(k, trials_key(&log_a)));
 	log_a.threads = 2;
-	log_a.exact = false;
+	log_a.level = false;
 	CHECK(!key_equal(k, trials_key(&log_a)));
-	log_a.exact = true;
+	log_a.level = true;
 	snprintf(log_a.emitter, sizeof log_a.emitter, "other/2"); /* not part of the key */
 	log_a.boxes = 9;
 	CHECK(key_equal(k, trials_key(&log_a)));

@@ -27,7 +27,7 @@ TEST(every_key_is_taken)
 		      "headroom = 20\nbattery = 50%\nmemory = 1G\nsettle = 3s\nrest = 1h\n"
 		      "[limits]\nmemory = 64M\njobs = 3\nwrites = 1M\n"
 		      "[inhibit]\nfile = /a\n  file = /b\n"
-		      "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nexact = yes\n"
+		      "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nlevel = w16\n"
 		      "shape = in:put=1x3x224x224\nshape = N:4\nshape = in:put=2x3\n[model two]\npath = /2\n"
 		      "[sync]\nserver = https://x\nevery = 1h\nserver = https://y\n",
 		      &c));
@@ -42,12 +42,12 @@ TEST(every_key_is_taken)
 	REQUIRE(c.ninhibit == 2 && !strcmp(c.inhibit[0], "/a") && !strcmp(c.inhibit[1], "/b"));
 	REQUIRE(c.nmodels == 2);
 	CHECK(!strcmp(c.model[0].name, "gr\xc3\xbcn 1") && !strcmp(c.model[0].path, "/m.onnx"));
-	CHECK(c.model[0].threads == 4 && c.model[0].priority == -7 && c.model[0].exact &&
+	CHECK(c.model[0].threads == 4 && c.model[0].priority == -7 && c.model[0].level == LEVEL_W16 &&
 	      c.model[0].line == 30);
 	REQUIRE(c.model[0].shapes.n == 2);
 	CHECK(!strcmp(c.model[0].shapes.shape[0], "in:put=2x3")); /* a later line overrides an earlier one */
 	CHECK(!strcmp(c.model[0].shapes.shape[1], "N=4"));        /* the old form */
-	CHECK(!c.model[1].shapes.n && !c.model[1].exact && !strcmp(c.model[1].path, "/2"));
+	CHECK(!c.model[1].shapes.n && c.model[1].level == LEVEL_FP32 && !strcmp(c.model[1].path, "/2"));
 	REQUIRE(c.nsync == 2 && !strcmp(c.sync[0].value, "https://y") && !strcmp(c.sync[1].key, "every"));
 	arena_free(&a);
 }
@@ -381,7 +381,8 @@ TEST(the_example_says_every_default)
 	CHECK(same_rest(&all, &defaults) && same_limits(&all.gate, &defaults.gate));
 	CHECK(all.cache && all.ninhibit == 1);
 	REQUIRE(all.nmodels == 1);
-	CHECK(all.model[0].path && all.model[0].shapes.n && !all.model[0].exact && !all.model[0].threads);
+	CHECK(all.model[0].path && all.model[0].shapes.n && all.model[0].level == LEVEL_FP32 &&
+	      !all.model[0].threads);
 	for (int i = 0; policy_table[i]; i++)
 		CHECK(strstr(buf_str(&text), policy_table[i]->name));
 	buf_free(&text);

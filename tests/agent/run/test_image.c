@@ -297,8 +297,7 @@ TEST(descriptions_that_reach_too_far)
 		REFUSED(at->p, at->p + 1);
 	}
 	REFUSED(p->place[p->g->output[p->g->noutputs - 1]].p, NULL);
-	struct pstep *join = find_copying(p), *task = find_step(p, true),
-		     *node = find_step(p, false);
+	struct pstep *join = find_copying(p), *task = find_step(p, true), *node = find_step(p, false);
 	REQUIRE(join && task && node);
 	for (int i = 0; i < join->nparts; i++) {
 		struct part *x = &join->part[i];
@@ -380,9 +379,10 @@ TEST(files)
 	write_for(&here, path, key);
 	CHECK(image_find(onnx_tmp_dir(), found, sizeof found) && !strcmp(found, path));
 	CHECK(image_find(path, found, sizeof found) && !strcmp(found, path));
-	CHECK_FAILS(image_read(path, &wrong, &here, NULL, &im, &p), E_NOTFOUND, "another model or other options");
+	CHECK_FAILS(image_read(path, &wrong, &here, NULL, &im, &p), E_NOTFOUND,
+		    "another model or other options");
 	REQUIRE(image_read(path, &key, &here, NULL, &im, &p) >= 0);
-	CHECK(im.threads == 2 && !im.exact && im.note.lo == 4 && !strcmp(im.name, "mixed"));
+	CHECK(im.threads == 2 && !im.level && im.note.lo == 4 && !strcmp(im.name, "mixed"));
 	CHECK(!strcmp(im.target.soc, here.soc));
 	plan_free(p);
 	/* For another processor. */
@@ -392,7 +392,7 @@ TEST(files)
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "compile it here");
 	/* From another version; in a future format. */
 	write_for(&here, path, key);
-	patch(path, "^HIM5", "HIM4");
+	patch(path, "^HIM6", "HIM5");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "another version");
 	patch(path, "^HIM", "HUM");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_CORRUPT, "damaged");
@@ -521,8 +521,8 @@ TEST(beside_a_model)
 	CHECK(!key_equal(same, im.same));
 	REQUIRE(beside_read(&b, &here, NULL, &im, &p) >= 0);
 	plan_free(p);
-	other.exact = true;
-	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "exactness");
+	other.level = true;
+	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "or level");
 	other = b;
 	other.threads = 2;
 	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "threads");

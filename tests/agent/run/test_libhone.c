@@ -86,6 +86,8 @@ TEST(bad_options_of_open)
 	HONE_INIT(o);
 	o.flags = 1u << 20;
 	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "0x100000");
+	o.flags = HONE_EXACT | HONE_W16;
+	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "exclude each other");
 	HONE_INIT(o);
 	o.caches = &none;
 	o.ncaches = 1;
@@ -464,6 +466,29 @@ TEST(relative_paths)
 	hone_close(h);
 }
 
+/* Kernels that were tuned at level fp32 serve w16, but not exact; those of w16 serve only it. */
+TEST(levels)
+{
+	static const unsigned flags[] = {HONE_EXACT, 0, HONE_W16};
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char high[256];
+	snprintf(high, sizeof high, "%s", in_dir("w16"));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --level w16 --cache %s", steering(),
+		  high);
+	for (int i = 0; i < 6; i++) {
+		struct hone_handle *h = opened(i < 3 ? tuned() : high, 1, flags[i % 3]);
+		struct hone_model *m = h ? loaded(h, steering()) : NULL;
+		REQUIRE(m != NULL);
+		struct hone_model_info s = info_of(m);
+		bool serves = i % 3 >= (i < 3 ? 1 : 2);
+		CHECK((s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 0) == serves);
+		CHECK(serves || i % 3 != 0 || strstr(s.remedy, " --level exact"));
+		hone_model_close(m);
+		hone_close(h);
+	}
+}
+
 /* The remedy is a command that the shell reads as intended. */
 TEST(remedies)
 {
@@ -476,7 +501,8 @@ TEST(remedies)
 	struct hone_model *m = loaded(h, path);
 	REQUIRE(m != NULL);
 	struct hone_model_info s = info_of(m);
-	snprintf(cmd, sizeof cmd, "hone() { test \"$2\" = \"%s\" -a \"$6\" = \"%s\" -a $7 = --exact; }; %s",
+	snprintf(cmd, sizeof cmd,
+		 "hone() { test \"$2\" = \"%s\" -a \"$6\" = \"%s\" -a \"$7 $8\" = \"--level exact\"; }; %s",
 		 path, in_dir("a b"), s.remedy);
 	CHECK(system(cmd) == 0);
 	hone_model_close(m);

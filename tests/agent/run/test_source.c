@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bool exact, int64_t ns)
+static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, enum level level, int64_t ns)
 {
 	struct rec r = {.task = hash_text(task_conv),
 			.kind = (int)kind,
@@ -17,7 +17,7 @@ static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bo
 			.device = "cpu",
 			.emitter = "llvm-19/" CODE_REVISION,
 			.threads = threads,
-			.exact = exact,
+			.level = level,
 			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = ns, .median_ns = ns},
 			.task_text = task_conv,
 			.label = "conv"};
@@ -25,22 +25,22 @@ static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bo
 	return r;
 }
 
-static void put(const char *cand, enum rec_kind kind, int threads, bool exact)
+static void put(const char *cand, enum rec_kind kind, int threads, enum level level)
 {
-	const struct rec r = make_rec(cand, kind, threads, exact, 1000);
+	const struct rec r = make_rec(cand, kind, threads, level, 1000);
 	put_code(&r, r.emitter, r.cand); /* told by the candidate */
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
 /* Returns the candidate whose code a source gives for the task; "": none. */
-static const char *gives(int threads, bool exact, enum rec_kind kind, enum kernel_origin *origin)
+static const char *gives(int threads, enum level level, enum rec_kind kind, enum kernel_origin *origin)
 {
 	static char cand[64];
 	struct arena a = {0};
 	struct kernel_source src;
 	struct code c = {0};
 	cand[0] = 0;
-	if (cache_source(cache, &target, threads, exact, kind, &src) < 0)
+	if (cache_source(cache, &target, threads, level, kind, &src) < 0)
 		abort();
 	int rc = src.find(src.ctx, NULL, task_conv, &a, &c, origin);
 	CHECK(rc == E_OK || rc == E_NOTFOUND);
@@ -51,16 +51,16 @@ static const char *gives(int threads, bool exact, enum rec_kind kind, enum kerne
 	return cand;
 }
 
-static void check_gives(const char *want, int threads, bool exact, enum rec_kind kind)
+static void check_gives(const char *want, int threads, enum level level, enum rec_kind kind)
 {
 	enum kernel_origin origin;
-	const char *got = gives(threads, exact, kind, &origin);
+	const char *got = gives(threads, level, kind, &origin);
 	if (strcmp(got, want))
-		printf("%d threads, exact %d, kind %d: '%s', wanted '%s'\n", threads, exact, kind, got, want);
+		printf("%d threads, exact %d, kind %d: '%s', wanted '%s'\n", threads, level, kind, got, want);
 	CHECK(!strcmp(got, want));
 }
 
-/* The nearest record serves: of this number of threads, else of one; inexact, else exact; best, else default.
+/* The nearest record serves: of this number of threads, else of one; inexact, else level; best, else default.
  */
 TEST(the_nearest_record_serves)
 {

@@ -259,7 +259,7 @@ TEST(revoked_hash_covers_the_candidate)
 	other[1].target_key.hi++;
 	strcpy(other[2].device, "gpu");
 	other[3].threads++;
-	other[4].exact = true;
+	other[4].level = true;
 	strcpy(other[5].cand, "tile=x:7");
 	for (int i = 0; i < 6; i++)
 		CHECK(!key_equal(revoked_hash(&r), revoked_hash(&other[i])));

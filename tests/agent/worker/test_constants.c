@@ -65,6 +65,15 @@ TEST(one_packing_for_all)
 	const float *w = a->bufs[1], *t = packed_data(p);
 	for (int i = 0; i < 128; i++)
 		CHECK(t[i % 16 * 8 + i / 16] == w[i]);
+	struct code_buf half = turned;
+	struct packed *h;
+	half.packing.f16 = true;
+	REQUIRE_OK(constant_pack(a->constant[1], &half, &h));
+	CHECK(h != p && packed_bytes(h) == 256);
+	const uint16_t *v = packed_data(h);
+	for (int i = 0; i < 128; i++)
+		CHECK(f16_to_f32(v[i]) == t[i]); /* constants are numbers that f16 holds */
+	constant_unpack(h);
 	constant_unpack(p);
 	exercise_close(a);
 	CHECK(t[5 * 8 + 3] == w[3 * 16 + 5]); /* still in use */

@@ -211,4 +211,42 @@ TEST(candidates_of_bytes)
 	r->ops->close(r);
 }
 
+/* Weights in f16 are checked as tightly as others, also transformed ones: the constants are such that f16
+ * holds both. */
+TEST(candidates_of_f16)
+{
+	static const char conv[] = "task syms=0\noperand X in f32 [1,32,16,16] 0.1/16.2.3.1\n"
+				   "operand W const f32 [48,32,3,3] plain\noperand B const f32 [48] plain\n"
+				   "operand Y out f32 [1,48,14,14] 0.1/16.2.3.1\n"
+				   "stage n:1 k:48 y:14 x:14 | c:32 r:3 s:3\nread X [n,c,y+r,x+s]\n"
+				   "read W [k,c,r,s]\nread B [k]\nbody r0 r1 mul\nsum\npost acc r2 add\n"
+				   "write Y [n,k,y,x]\n";
+	const struct space_want want = {.level = LEVEL_W16};
+	struct runner *r = open_cpu(&emit_llvm, 1);
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s;
+	struct rng rng;
+	int good = 0, transformed = 0, handle;
+	struct meas m;
+	rng_seed(&rng, 1);
+	REQUIRE_OK(task_parse(conv, t));
+	REQUIRE_OK(space_make(&a, t, &target, &want, &s));
+	for (int i = 0; i < 60; i++) {
+		char cand[CAND_MAX];
+		REQUIRE_OK(space_random(s, &rng, cand));
+		REQUIRE_OK(r->ops->build(r, conv, cand, INT64_MAX, &handle, &m));
+		if (m.status != MEAS_OK && m.status != MEAS_SPILL)
+			printf("%s: %s: %s\n", cand, meas_status_name(m.status), err_text());
+		CHECK(m.status == MEAS_SPILL || (m.status == MEAS_OK && m.max_rel_err < 2e-5));
+		good += m.status == MEAS_OK && strstr(cand, "w16=1");
+		transformed += m.status == MEAS_OK && strstr(cand, "w16=1") && strstr(cand, "winograd=4");
+		if (handle >= 0)
+			r->ops->drop(r, handle, INT64_MAX);
+	}
+	CHECK(!target_converts_f16(&target) || (good > 10 && transformed > 2));
+	arena_free(&a);
+	r->ops->close(r);
+}
+
 TEST_MAIN

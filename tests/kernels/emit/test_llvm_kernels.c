@@ -36,7 +36,7 @@ static bool same_bits(const float *a, const float *b, int64_t n)
 }
 
 struct outcome {
-	int built, spilled, winograd, dots;
+	int built, spilled, winograd, dots, w16;
 };
 
 static bool has_dots(const struct loops *l)
@@ -85,6 +85,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	o->built++;
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	o->dots += has_dots(l);
+	o->w16 += strstr(cand, "w16=1") != NULL;
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
 	if (!intact_type(a[out], elems[out], each))
@@ -98,8 +99,9 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 
 typedef void make_text(struct buf *b, struct rng *r);
 
-static void one(uint64_t seed, const struct target *tg, make_text *make, struct outcome *o)
+static void one(uint64_t seed, const struct target *tg, enum level level, make_text *make, struct outcome *o)
 {
+	const struct space_want want = {.level = level};
 	struct rng r;
 	struct buf text = {0};
 	struct kcase c;
@@ -108,7 +110,8 @@ static void one(uint64_t seed, const struct target *tg, make_text *make, struct 
 	rng_seed(&r, seed);
 	make(&text, &r);
 	const char *bad = NULL;
-	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, tg, NULL, &s) < 0)
+	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, tg, &want, &s) < 0 ||
+	    (level == LEVEL_W16 && case_round(&c) < 0))
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
@@ -132,7 +135,7 @@ static void one(uint64_t seed, const struct target *tg, make_text *make, struct 
 }
 
 /* o: for targets with up to 16 registers, and with more. */
-static void many(uint64_t tasks, make_text *make, struct outcome o[2])
+static void many(uint64_t tasks, enum level level, make_text *make, struct outcome o[2])
 {
 	struct target tg[3];
 	const char *from = getenv("SEED"), *count = getenv("SEEDS");
@@ -146,7 +149,7 @@ static void many(uint64_t tasks, make_text *make, struct outcome o[2])
 		tg[i].regs = i == 2 ? 16 : tg[0].regs;
 	}
 	for (uint64_t seed = first; seed < first + n && test_bad < 1; seed++)
-		one(seed, &tg[seed % 3], make, &o[tg[seed % 3].regs > 16]);
+		one(seed, &tg[seed % 3], level, make, &o[tg[seed % 3].regs > 16]);
 	for (int i = 0; i < 2; i++)
 		printf("%s registers: %d kernels built (%d Winograd, %d with dot products), %d rejected for "
 		       "spills\n",
@@ -160,16 +163,84 @@ static void many(uint64_t tasks, make_text *make, struct outcome o[2])
 TEST(emitted_is_interpreted)
 {
 	struct outcome o[2] = {{0}};
-	many(2000, case_text, o);
+	many(2000, LEVEL_FP32, case_text, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].winograd + o[1].winograd > 30);
+	CHECK(o[0].w16 + o[1].w16 == 0);
+}
+
+/* A product, with a matrix or a vector, or a convolution. */
+static void weights_text(struct buf *b, struct rng *r)
+{
+	static const enum conv_kind kinds[] = {CONV_ANY, CONV_DEPTHWISE, CONV_3X3, CONV_3X3};
+	int k = pick(r, 1, 300), n = pick(r, 1, 90);
+	uint32_t kind = rng_below(r, 6);
+	if (kind < 4)
+		gen_conv(b, r, kinds[kind]);
+	else if (kind == 4)
+		gen_gemm(b, r);
+	else
+		buf_printf(b,
+			   "task syms=0\noperand X in f32 [1,%d] plain\noperand W const f32 [%d,%d] plain\n"
+			   "operand Y out f32 [1,%d] plain\nstage m:1 n:%d | k:%d\nread X [m,k]\n"
+			   "read W [n,k]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n",
+			   k, n, k, n, n, k);
+}
+
+/* Weights in f16, which holds their values and transforms. */
+TEST(emitted_w16)
+{
+	struct outcome o[2] = {{0}};
+	many(900, LEVEL_W16, weights_text, o);
+	printf("%d kernels with weights in f16\n", o[0].w16 + o[1].w16);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
 }
 
 /* Bytes equal the reference's too. */
 TEST(emitted_bytes)
 {
 	struct outcome o[2] = {{0}};
-	many(900, byte_text, o);
+	many(900, LEVEL_FP32, byte_text, o);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].dots + o[1].dots > 200);
+}
+
+/* Every target that converts f16 compiles such kernels, without calls of a library. */
+TEST(w16_on_other_targets)
+{
+	static const char *const names[] = {"x86-64-v3", "x86-64-v4", "armv8-a"};
+	const struct space_want want = {.level = LEVEL_W16};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct target tg;
+		int built = 0, failed = 0;
+		REQUIRE_OK(target_baseline(names[i], &tg));
+		for (uint64_t seed = 1; seed <= 80; seed++) {
+			struct rng r;
+			struct buf text = {0};
+			struct kcase c = {{0}};
+			struct space *s;
+			struct loops *l;
+			struct manifest m;
+			struct blob object;
+			char cand[CAND_MAX];
+			rng_seed(&r, seed);
+			weights_text(&text, &r);
+			REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+			REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+			REQUIRE_OK(space_random(s, &r, cand));
+			if (strstr(cand, "w16=1")) {
+				REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+				int rc = emit_find("llvm")->emit(l, &tg, &c.a, &object);
+				if (rc < 0 && rc != E_SPILL)
+					printf("%s, seed %llu: %s\n%s\n", names[i], (unsigned long long)seed,
+					       err_text(), cand);
+				failed += rc < 0 && rc != E_SPILL;
+				built += rc >= 0;
+			}
+			buf_free(&text);
+			arena_free(&c.a);
+		}
+		printf("%s: %d kernels built, %d failed\n", names[i], built, failed);
+		CHECK(failed == 0 && built >= 10);
+	}
 }
 
 /* Products of the largest bytes, with the longest sum that s32 holds (255 * -128 * 65792), and their

@@ -134,7 +134,7 @@ TEST(few_channels)
 		    "body r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
 		    k[i].image, k[i].filters, k[i].out, k[i].axes, k[i].read);
 		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
-		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &(struct space_want){.exact = true}, &s));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &(struct space_want){.level = LEVEL_EXACT}, &s));
 		space_default(s, cand);
 		good(&c, s, &tg, cand);
 		CHECK(strstr(cand, k[i].has) && !strstr(cand, k[i].lacks));

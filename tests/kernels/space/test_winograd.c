@@ -236,7 +236,7 @@ TEST(exactness)
 {
 	static const struct shape_case s = {1, 64, 64, 28, 28, 1, 1, 16, ADD};
 	static const char cand[] = "lane=k:16 winograd=4 tiles=7 gemm=7x2 chunk=2";
-	const struct space_want exact = {.exact = true}, threads = {.threads = 4};
+	const struct space_want exact = {.level = LEVEL_EXACT}, threads = {.threads = 4};
 	struct target tg = case_board(16, 32);
 	struct kcase c;
 	struct space *any, *only, *four;

@@ -54,6 +54,9 @@ TEST(same_packing)
 		b.fill += 1;
 		CHECK(!pack_same(&a, &b));
 		b = a;
+		b.f16 = true;
+		CHECK(!pack_same(&a, &b));
+		b = a;
 		b.winograd.m = 2;
 		CHECK(!pack_same(&a, &b));
 		if (!a.n || !a.src.rank)
@@ -74,10 +77,20 @@ TEST(same_packing)
 	}
 }
 
+/* Whether each of n f16 is the nearest one to the float. */
+static bool all_nearest(const uint16_t *got, const float *want, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (got[i] != f32_to_f16(want[i]))
+			return false;
+	return true;
+}
+
 TEST(run_follows_the_definition)
 {
 	struct rng r;
 	static float src[512], a[2048], b[2048];
+	static uint16_t half[2049];
 	rng_seed(&r, 1);
 	rng_fill(&r, src, 512);
 	for (int i = 0; i < 5000; i++) {
@@ -88,6 +101,11 @@ TEST(run_follows_the_definition)
 		pack_run(&p, src, a);
 		slow(&p, src, b);
 		REQUIRE(!memcmp(a, b, sizeof *a * (size_t)pack_elems(&p)));
+		p.f16 = i % 2;
+		half[pack_elems(&p)] = 0xbeef;
+		if (p.f16)
+			pack_run_type(&p, DT_F32, src, half);
+		REQUIRE(!p.f16 || (all_nearest(half, b, pack_elems(&p)) && half[pack_elems(&p)] == 0xbeef));
 		pack_text(&p, &text);
 		REQUIRE_OK(pack_parse(buf_str(&text), &q));
 		CHECK(!memcmp(&p, &q, sizeof p));
@@ -129,6 +147,7 @@ TEST(winograd_follows_the_definition)
 {
 	enum { C = 5, BLOCKS = 3 };
 	static float src[24 * BLOCKS * C * 9], dst[24 * BLOCKS * C * 36];
+	static uint16_t half[24 * BLOCKS * C * 36];
 	struct rng r;
 	rng_seed(&r, 4);
 	rng_fill(&r, src, sizeof src / sizeof *src);
@@ -151,6 +170,9 @@ TEST(winograd_follows_the_definition)
 				    k < n ? winograd_point(src + (k * C + c) * 9, point / 6, point % 6) : 0;
 				REQUIRE(fabs((double)dst[i] - want) < 1e-6);
 			}
+			p.f16 = true;
+			pack_run(&p, src, half);
+			REQUIRE(all_nearest(half, dst, pack_elems(&p)));
 		}
 }
 
@@ -244,6 +266,62 @@ TEST(winograd_filters_outside)
 		CHECK(dst[f] == (f < 1 || f > 20 ? 2 : (float)(f - 1)));                  /* G's row 1 0 0 */
 		CHECK(dst[5 * 37 + f] == 2.25f * (f < 1 || f > 20 ? 2 : (float)(f - 1))); /* .5 .5 .5 */
 	}
+}
+
+/* f16 holds the numbers that pack_exact makes, and what becomes of filters that are made of them. */
+TEST(exact_numbers)
+{
+	static const char text[] =
+	    "%d,%d,64 < 64,3,3 fill=0 winograd=%d,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0";
+	static float src[64 * 9], dst[64 * 36];
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 2000; i++) {
+		char of[128];
+		struct packing p;
+		int m = i % 2 ? 2 : 4;
+		rng_fill(&r, src, 64 * 9);
+		for (int k = 0; k < 64 * 9; k++) {
+			float v = src[k];
+			src[k] = pack_exact(i % 8 ? v : v < 0 ? -1 : 1);
+			REQUIRE(src[k] != 0 && f16_to_f32(f32_to_f16(src[k])) == src[k]);
+			REQUIRE(i % 8 == 0 || fabsf(src[k] * 10 / 9 - v * 25 / 26) < .08f);
+		}
+		snprintf(of, sizeof of, text, m + 2, m + 2, m);
+		REQUIRE_OK(pack_parse(of, &p));
+		pack_run(&p, src, dst);
+		for (int64_t k = 0; k < pack_elems(&p); k++)
+			REQUIRE(f16_to_f32(f32_to_f16(dst[k])) == dst[k]);
+	}
+}
+
+/* f16 ends at 65504. F(2,3) makes 9 equal weights 2.25 times as large, F(4,3) at most as large as they are.
+ */
+TEST(f16_holds)
+{
+	static const char text[] =
+	    "4,4,1 < 1,3,3 fill=0 f16 winograd=2,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0";
+	struct packing direct = {.f16 = true}, two, four = {.f16 = true, .winograd.m = 4};
+	struct buf again = {0};
+	REQUIRE_OK(pack_parse(text, &two));
+	pack_text(&two, &again);
+	CHECK(two.f16 && !strcmp(buf_str(&again), text));
+	buf_free(&again);
+	CHECK(pack_type(&two, DT_F32) == DT_F16 && pack_type(&(struct packing){0}, DT_U8) == DT_U8);
+	const float edge = 65504 / 2.25f, big[9] = {edge, edge, edge, edge, edge, edge, edge, edge, edge};
+	uint16_t dst[16];
+	pack_run(&two, big, dst);
+	CHECK(f16_to_f32(dst[5]) == 65504);
+	CHECK(pack_holds(&two, edge) && !pack_holds(&two, edge * 1.001f));
+	CHECK(pack_holds_any(edge) && !pack_holds_any(edge * 1.001f));
+	CHECK(pack_holds(&direct, 65504) && !pack_holds(&direct, 65505));
+	CHECK(pack_holds(&four, 65504) && !pack_holds(&four, 65505));
+	CHECK(pack_holds(&direct, 0) && pack_holds(&direct, .004f) && !pack_holds(&direct, .003f));
+	const float bad[4] = {1, NAN, 2, -INFINITY};
+	CHECK(pack_largest(bad, 1) == 1 && isinf(pack_largest(bad, 3)) && isinf(pack_largest(bad + 2, 2)));
+	CHECK(pack_largest((const float[]){1, -3, 2}, 3) == 3 && pack_largest(NULL, 0) == 0);
+	CHECK(!pack_holds(&direct, pack_largest(bad, 3)));
+	CHECK_FAILS(pack_parse("2 < 2 fill=70000 f16 | 0 1", &two), E_CORRUPT, "fill value");
 }
 
 TEST_MAIN

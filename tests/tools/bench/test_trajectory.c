@@ -88,11 +88,11 @@ TEST(snapshots_of_a_search)
 	trajectory_folder(&t, 1, from, sizeof from);
 	t.from = from;
 	t.strategy = "anneal";
-	t.exact = true;
+	t.level = LEVEL_EXACT;
 	t.dir = scratch("further");
 	REQUIRE_OK(trajectory_run(&t));
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\none\ntwo\n"));
-	CHECK(strstr(slurp(scratch("words")), "--strategy anneal --exact"));
+	CHECK(strstr(slurp(scratch("words")), "--strategy anneal --level exact"));
 	arena_free(&a);
 }
 
@@ -133,9 +133,9 @@ TEST(finished_runs_are_known_by_their_stamp)
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
 	REQUIRE_OK(trajectory_run(&t));
 	REQUIRE_OK(trajectory_read(&t, &a, &c));
-	t.exact = true;
+	t.level = LEVEL_EXACT;
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
-	t.exact = false;
+	t.level = LEVEL_FP32;
 	CHECK_OK(file_write(scratch("another"), "x", 1));
 	REQUIRE_OK(trajectory_stamp(t.hone, scratch("another"), &a, &other));
 	CHECK(strcmp(stamp, other) != 0);
@@ -189,7 +189,7 @@ static int run_score(const struct args *a)
 	return score_rc;
 }
 
-static const struct opt score_opts[] = {OPT_EXACT, OPT_SHAPE, {NULL}};
+static const struct opt score_opts[] = {OPT_LEVEL, OPT_SHAPE, {NULL}};
 static const struct cmd score_cmd = {.usage = "",
 				     .summary = "",
 				     .details = "",
@@ -202,7 +202,8 @@ static int score(const char *model)
 {
 	char *argv[] = {"score", (char *)(uintptr_t)model, "-q", NULL};
 	for (int i = 0; i < 3; i++)
-		scored[i] = (struct net_score){.cache = i < 2 ? "" : scratch("none"), .kernels = KERNELS_BEST};
+		scored[i] =
+		    (struct net_score){.cache = i < 2 ? "" : scratch("none"), .kernels = KERNELS_BEST};
 	return cmd_main(&score_cmd, 3, argv);
 }
 

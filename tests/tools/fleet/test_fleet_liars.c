@@ -83,7 +83,7 @@ static void lie_threads(struct rec *r)
 }
 static void lie_exact(struct rec *r)
 {
-	r->exact = true;
+	r->level = true;
 }
 
 static void (*const lies[])(struct rec *r) = {
@@ -244,7 +244,7 @@ static bool collide(const struct rec *r, char *evil, size_t room)
 	key_text(r->task, task);
 	key_text(r->target_key, target);
 	int head =
-	    snprintf(text, sizeof text, "%s %s %s %d %d ", task, target, r->device, r->threads, r->exact);
+	    snprintf(text, sizeof text, "%s %s %s %d %d ", task, target, r->device, r->threads, r->level);
 	snprintf(text + head, sizeof text - (size_t)head, "%s", r->cand);
 	int at = (head + 15) / 16 * 16, own = at - head; /* bytes of the candidate before the next block */
 	if (own < 5 || strlen(r->cand) < (size_t)own + 16)

@@ -55,7 +55,8 @@ static void write_net(const char *path, enum act act)
 {
 	struct zoo z = net_begin("twin");
 	struct fmap x = zoo_input(&z, "x", 8, 12, 12);
-	struct fmap y = zoo_conv(&z, x, (struct zoo_conv){.k = 16, .r = 3, .stride = 1, .pad = 1, .act = act});
+	struct fmap y =
+	    zoo_conv(&z, x, (struct zoo_conv){.k = 16, .r = 3, .stride = 1, .pad = 1, .act = act});
 	zoo_output(&z, y.value, "y");
 	REQUIRE_OK(z.rc);
 	REQUIRE_OK(graph_infer(z.g));
@@ -188,7 +189,8 @@ static bool is_tuned(int i, const char *cache)
 static void tune(int i, const char *cache)
 {
 	for (int s = 1; s <= 16; s *= 2) {
-		CHECK_RUN(0, "tune %s --rigor estimate --budget %ds --threads 1 --cache %s", twin[i].model, s, cache);
+		CHECK_RUN(0, "tune %s --rigor estimate --budget %ds --threads 1 --cache %s", twin[i].model, s,
+			  cache);
 		if (is_tuned(i, cache))
 			return;
 	}
@@ -278,7 +280,7 @@ static struct key former_key(const struct rec *r)
 	char text[256], task[33], target[33];
 	key_text(mix_text(r->task_text), task);
 	key_text(r->target_key, target);
-	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target, r->device, r->threads, r->exact,
+	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target, r->device, r->threads, r->level,
 		 r->kind);
 	return mix_text(text);
 }
@@ -670,7 +672,7 @@ static void poison_lines(const struct graph *g, int which, struct buf *out)
 					     .target_key = i & 1 ? hash_text("another") : target_key(&host),
 					     .device = "cpu",
 					     .threads = i & 2 ? 2 : 1,
-					     .exact = (i & 4) != 0,
+					     .level = (i & 4) != 0,
 					     .choices = buf_str(&choices)};
 		chosen_rec_text(&r, &text);
 		buf_printf(out, "%s\n",

@@ -132,7 +132,7 @@ TEST(options_that_bundles_refuse)
 	CHECK_RUN(2, "bench %s --kernels fallback", b);
 	CHECK_SAYS(cli_err, "compiled");
 	CHECK_RUN(2, "bench %s --exact", b);
-	CHECK_SAYS(cli_err, "not compiled with --exact");
+	CHECK_SAYS(cli_err, "not compiled with --level exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
 	CHECK_RUN(1, "report %s -o %s", b, in_dir("none.html"));
 	CHECK_SAYS(cli_err, "give the ONNX model that it was compiled from; hone bench ");
@@ -145,7 +145,7 @@ TEST(options_that_bundles_refuse)
 	CHECK_RUN(2, "tasks %s", b);
 	CHECK_SAYS(cli_err, "compiled");
 	CHECK(!load(b, 0, "camera=1x3x66x200", &rc) && rc == HONE_USAGE);
-	CHECK(!load(b, HONE_EXACT, NULL, &rc) && rc == HONE_USAGE && strstr(hone_error(), "--exact"));
+	CHECK(!load(b, HONE_EXACT, NULL, &rc) && rc == HONE_USAGE && strstr(hone_error(), "--level exact"));
 	snprintf(cmd, sizeof cmd, "chmod o+w '%s'", file);
 	shell(cmd);
 	CHECK(!load(b, 0, NULL, &rc) && rc == HONE_USAGE && strstr(hone_error(), "chmod"));

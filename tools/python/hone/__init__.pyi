@@ -55,6 +55,7 @@ class Handle:
         pin: bool = ...,
         keep_images: bool = ...,
         verbose: bool = ...,
+        w16: bool = ...,
     ) -> None: ...
     @property
     def threads(self) -> int: ...
@@ -85,5 +86,6 @@ def load(
     pin: bool = ...,
     keep_images: bool = ...,
     verbose: bool = ...,
+    w16: bool = ...,
 ) -> Model: ...
 def version() -> str: ...

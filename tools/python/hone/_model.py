@@ -40,7 +40,7 @@ def _brief(tensors):
     return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
-EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16 = 1, 2, 4, 8, 16
 
 
 _forks = [0]  # forks by Python that led to this process since the import; a fork by C code is not noticed
@@ -66,10 +66,11 @@ def _texts(words):
 class Handle:
     """Threads and caches, which models share. Models of a handle with several threads take turns on them."""
 
-    def __init__(self, caches=None, threads=0, exact=False, pin=True, keep_images=False, verbose=False):
+    def __init__(self, caches=None, threads=0, exact=False, pin=True, keep_images=False, verbose=False, w16=False):
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
-        prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr."""
+        prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
+        may be kept as f16."""
         self._h = None
         o = made(Options)
         if caches is not None:
@@ -77,6 +78,7 @@ class Handle:
             o.caches, o.ncaches = _texts(words), len(words)
         o.threads = threads
         o.flags = EXACT * bool(exact) | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
+        o.flags |= W16 * bool(w16)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
@@ -100,7 +102,7 @@ class Handle:
             lib.hone_close(self._h)
 
 
-_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose")
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16")
 
 
 def load(model, shapes=None, **options):

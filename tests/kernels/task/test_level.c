@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/task/level.h"
+#include "tests/lib/test.h"
+
+#include <string.h>
+
+/* Keys of former records hold 0 and 1. */
+TEST(numbers_and_words_of_former_records)
+{
+	CHECK(LEVEL_FP32 == 0 && LEVEL_EXACT == 1);
+	CHECK(!strcmp(level_word(LEVEL_FP32), "0") && !strcmp(level_word(LEVEL_EXACT), "1"));
+	CHECK(!level_word(LEVELS) && !level_word(-1) && !level_name(LEVELS) && !level_name(-1));
+}
+
+TEST(names)
+{
+	enum level l = LEVEL_EXACT;
+	for (int i = 0; i < LEVELS; i++)
+		CHECK(level_parse(level_name(i), &l) >= 0 && (int)l == i);
+	CHECK_FAILS(level_parse("half", &l), E_USAGE, "not supported yet");
+	CHECK_FAILS(level_parse("half-sum", &l), E_USAGE, "not supported yet");
+	CHECK_FAILS(level_parse("int8", &l), E_USAGE, "not supported yet");
+	CHECK_FAILS(level_parse("FP32", &l), E_USAGE, "there are exact, fp32 and w16");
+	CHECK_FAILS(level_parse("", &l), E_USAGE, "no level ''");
+}
+
+/* Results of a level serve itself and all that allow more. */
+TEST(lower_levels_serve)
+{
+	static const bool serves[LEVELS][LEVELS] = {
+	    [LEVEL_EXACT] = {[LEVEL_EXACT] = true, [LEVEL_FP32] = true, [LEVEL_W16] = true},
+	    [LEVEL_FP32] = {[LEVEL_FP32] = true, [LEVEL_W16] = true},
+	    [LEVEL_W16] = {[LEVEL_W16] = true}};
+	for (int of = 0; of < LEVELS; of++)
+		for (int l = 0; l < LEVELS; l++)
+			CHECK(level_serves((enum level)of, (enum level)l) == serves[of][l]);
+	CHECK(level_below(LEVEL_W16) == LEVEL_FP32 && level_below(LEVEL_EXACT) < 0);
+}
+
+TEST_MAIN
