@@ -350,7 +350,9 @@ static int check_floats(const struct plan *p)
 static int check(const struct plan *p)
 {
 	struct buf list = {0};
-	int n = 0;
+	int n = 0, whole = check_floats(p); /* whatever nodes are cut away */
+	if (whole < 0)
+		return whole;
 	if (!p->whole)
 		return fail(E_USAGE, "the plan was not built to be written as C");
 	if (!elf_knows(elf_machine()))
@@ -362,7 +364,7 @@ static int check(const struct plan *p)
 		const struct node *node = &p->g->node[s->node];
 		buf_printf(&list, "%s'%s' (%s)", n++ ? ", " : "", node->name, node_type(node));
 	}
-	int rc = !n ? check_floats(p)
+	int rc = !n ? E_OK
 		    : fail(E_UNSUPPORTED,
 			   "%d node%s no form in C: %s; cut the model before %s and do that work in the "
 			   "application, or run the model with libhone",

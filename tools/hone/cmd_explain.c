@@ -177,8 +177,23 @@ static enum fit best_fit(const struct explain *e, const char *word)
 	return best;
 }
 
+/* A node that portable code runs; NULL: none has this name. */
+static const struct node *portable_node(const struct explain *e, const char *word)
+{
+	const struct steps *s = e->model.steps;
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_HOST && !strcmp(e->model.g->node[s->step[i].node].name, word))
+			return &e->model.g->node[s->step[i].node];
+	return NULL;
+}
+
 static int no_such_task(const struct explain *e, const char *word)
 {
+	const struct node *portable = portable_node(e, word);
+	if (portable)
+		return fail(E_NOTFOUND,
+			    "node '%s' (%s) runs in portable C: it has no kernel that could be tuned",
+			    portable->name, node_type(portable));
 	if (is_number(word))
 		return fail(E_NOTFOUND, "%s has no task %s: its tasks are 1 to %d", e->model.path, word,
 			    e->model.ntasks);

@@ -221,6 +221,11 @@ static double apart(const struct tune_kernel *k)
 	return x <= 0 || y <= 0 ? 1 : x > y ? x / y : y / x;
 }
 
+static int64_t away_ns(const struct tune_kernel *k)
+{
+	return k->after_ns > k->alone_ns ? k->after_ns - k->alone_ns : k->alone_ns - k->after_ns;
+}
+
 /* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
  * shows. */
 static void quantity_notes(const struct tune_report *r)
@@ -229,8 +234,9 @@ static void quantity_notes(const struct tune_report *r)
 	for (int i = 0; i < r->nkernels; i++) {
 		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
 		alone += only_alone(&r->kernel[i]);
-		differ += apart(&r->kernel[i]) > APART && r->kernel[i].alone_ns >= NS_PER_US;
-		most = apart(&r->kernel[i]) > apart(&r->kernel[most]) ? i : most;
+		if (apart(&r->kernel[i]) <= APART || r->kernel[i].alone_ns < NS_PER_US)
+			continue;
+		most = !differ++ || away_ns(&r->kernel[i]) > away_ns(&r->kernel[most]) ? i : most;
 	}
 	if (alone)
 		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
@@ -238,11 +244,11 @@ static void quantity_notes(const struct tune_report *r)
 	if (regrouped)
 		printf("-: before this box, other kernels did this part of the network\n");
 	if (differ)
-		printf(
-		    "us: time in the network. Alone, %d kernel%s took a time that differs by over %.0f %%, "
-		    "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
-		    differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
-		    (double)r->kernel[most].alone_ns / 1e3);
+		printf("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that differs "
+		       "by over %.0f %%, "
+		       "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
+		       differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
+		       (double)r->kernel[most].alone_ns / 1e3);
 }
 
 /* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
@@ -500,8 +506,11 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		rc = report_json(o->model, &r, o->rigor, false, NULL);
 	if (rc >= 0 && !a->json) {
 		kernels_table(&r, a->color);
+		int there = 0;
+		for (int i = 0; i < r.nkernels; i++)
+			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;
 		printf("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured\n",
-		       o->model, r.target, r.nkernels - missing, r.nkernels, plural_s(r.nkernels), r.cache);
+		       o->model, r.target, there, there + missing, plural_s(there + missing), r.cache);
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}

@@ -35,7 +35,8 @@ void doctor_gate(struct doctor *d)
 	else
 		doctor_say(d, FINDING_NOTE,
 			   "honed waits for this by itself; its limits are in honed.conf [idle]",
-			   "honed would not tune on the board now: %s", v.text);
+			   "%s would not tune on the board now: %s",
+			   d->store ? "honed" : "with its default limits, honed", v.text);
 }
 
 /* ---- clocks */

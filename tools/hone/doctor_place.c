@@ -209,7 +209,7 @@ void doctor_configuration(struct doctor *d)
 	d->store = !here ? NULL : c.cache ? c.cache : STORE;
 	if (!here)
 		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
-			   "honed has no configuration, so it tunes no models by itself");
+			   "there is no " CONF_FILE ": a honed without --config tunes no models by itself");
 	else
 		doctor_good(d, "honed's configuration is valid: %d model%s", c.nmodels, plural_s(c.nmodels));
 	for (int i = 0; i < c.nmodels; i++)

@@ -126,6 +126,7 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 		    "%s is compiled with its own kernels and shapes: --kernels and --shape are not possible",
 		    path);
 	rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
+	r->image_threads = rc >= 0 ? im.threads : 0;
 	bool asked = arg_given(a, "level") || arg_given(a, "exact");
 	if (rc >= 0 && asked && !level_serves(im.level, r->host->level))
 		return fail(E_USAGE, "%s was not compiled with --level %s, but with --level %s", path,
@@ -223,6 +224,9 @@ void ready_look_at_threads(const struct ready *r)
 			  rec.meas.threads != h->threads;
 	}
 	ready_say_threads(others, tuned, h->threads);
+	if (r->image_threads && r->image_threads != h->threads)
+		printf("it was compiled for %d thread%s; --threads %d runs it so\n", r->image_threads,
+		       plural_s(r->image_threads), r->image_threads);
 	arena_free(&scratch);
 }
 

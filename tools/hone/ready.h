@@ -36,6 +36,7 @@ struct ready {
 	struct tensor *in, *out;
 	struct key history; /* key of its tuning history (agent/cache/history.h) */
 	int64_t load_ns;    /* time from reading the file to the plan */
+	int image_threads;  /* of a compiled model: what it was compiled for; 0: another model */
 };
 
 /* For commands with OPT_LEVEL. peaks: also get the target's peaks, kept in the cache folder or measured now
