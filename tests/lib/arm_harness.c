@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs emitted programs on an emulated Arm processor, without a C library: for each program it reads the bytes
- * of all buffers from stdin, runs it over its extent, and writes the bytes to stdout. The test writes the
- * table of programs. Subnormals are flushed, as fpu_flush does it. */
-#include "table.h"
+/* Runs emitted programs on an emulated Arm processor, without a C library: for each program it reads the
+ * bytes of its memory from stdin, runs its entries, each in two pieces as two threads would, and writes the
+ * bytes to stdout. tests/lib/arm_programs.h writes the table of programs. Subnormals are flushed, as
+ * fpu_flush does it. */
+typedef void kernel(void *const *bufs, const void *params, long long begin, long long end);
 
+enum { MOST_ENTRIES = 4, MOST_BUFS = 24 };
+
+struct program {
+	int nentries, nbufs;
+	long bytes; /* of its memory */
+	kernel *run[MOST_ENTRIES];
+	long long extent[MOST_ENTRIES];
+	const long long *params;
+	int buf_at[MOST_BUFS];
+};
+
+#include "table.h"
 #ifdef __aarch64__
 enum { READ = 63, WRITE = 64, EXIT = 93 };
 
@@ -40,12 +53,12 @@ static void flush_subnormals(void)
 }
 #endif
 
-static char memory[TOTAL] __attribute__((aligned(64)));
+static char memory[MOST_BYTES] __attribute__((aligned(64)));
 
-static void all(long number, int fd)
+static void all(long number, int fd, long bytes)
 {
-	for (long at = 0, n; at < TOTAL; at += n) {
-		n = call(number, fd, (long)(memory + at), TOTAL - at);
+	for (long at = 0, n; at < bytes; at += n) {
+		n = call(number, fd, (long)(memory + at), bytes - at);
 		if (n <= 0)
 			call(EXIT, 1, 0, 0);
 	}
@@ -53,14 +66,19 @@ static void all(long number, int fd)
 
 void _start(void)
 {
-	void *bufs[sizeof buf_at / sizeof *buf_at];
+	void *bufs[MOST_BUFS];
 	flush_subnormals();
-	for (unsigned i = 0; i < sizeof bufs / sizeof *bufs; i++)
-		bufs[i] = memory + buf_at[i];
 	for (int i = 0; i < NPROGRAMS; i++) {
-		all(READ, 0);
-		programs[i].run(bufs, 0, 0, programs[i].extent);
-		all(WRITE, 1);
+		const struct program *p = &programs[i];
+		for (int b = 0; b < p->nbufs; b++)
+			bufs[b] = memory + p->buf_at[b];
+		all(READ, 0, p->bytes);
+		for (int e = 0; e < p->nentries; e++) {
+			long long extent = p->extent[e], middle = extent / 2;
+			p->run[e](bufs, p->params, 0, middle);
+			p->run[e](bufs, p->params, middle, extent);
+		}
+		all(WRITE, 1, p->bytes);
 	}
 	call(EXIT, 0, 0, 0);
 }
