@@ -180,7 +180,7 @@ Elf64_Sym elf_symbol(const struct elf *e, uint64_t i)
 
 uint64_t elf_symbol_count(const struct elf *e)
 {
-	return elf_section(e, e->symtab).sh_size / symbol_bytes(e);
+	return (size_t)elf_section(e, e->symtab).sh_size / symbol_bytes(e);
 }
 
 const char *elf_symbol_name(const struct elf *e, const Elf64_Sym *s)

@@ -233,7 +233,7 @@ static int relocate_section(const struct elf *e, const Elf64_Shdr *s, uint64_t b
 	size_t each = relocation_bytes(e);
 	if (s->sh_entsize != each || s->sh_link != (uint32_t)e->symtab)
 		return fail(E_CORRUPT, "object: bad relocation section");
-	for (uint64_t i = 0; i < s->sh_size / each; i++) {
+	for (size_t i = 0; i < (size_t)s->sh_size / each; i++) {
 		struct relocation r = relocation(e, e->obj + s->sh_offset + i * each);
 		int rc = relocate(e, &r, (int)s->sh_info, base, image);
 		if (rc < 0)

@@ -12,7 +12,7 @@ static struct memory in[PROGRAMS], expected[PROGRAMS];
 static uint64_t seeds[PROGRAMS];
 
 /* Compiles program i of a seed and interprets it. 1: it is good; 0: an s32 overflows. */
-static int make(const struct target *t, int i, uint64_t seed)
+static int make(const struct arm_board *b, const struct target *t, int i, uint64_t seed, FILE *input)
 {
 	struct typed_maker m = {0};
 	struct blob o;
@@ -34,18 +34,19 @@ static int make(const struct target *t, int i, uint64_t seed)
 		test_bad = 1;
 		return 0;
 	}
-	arm_put_object(i, &o);
+	arm_put_object(b, i, &o, input);
 	in[i] = start;
 	expected[i] = want;
 	seeds[i] = seed;
 	return 1;
 }
 
-static void make_all(const struct target *t, uint64_t seed, struct arm_program *p)
+static void make_all(const struct arm_board *board, const struct target *t, uint64_t seed,
+		     struct arm_program *p)
 {
 	FILE *input = arm_open("in", "wb");
 	for (int i = 0; i < PROGRAMS && !test_bad; seed++) {
-		if (!make(t, i, seed))
+		if (!make(board, t, i, seed, input))
 			continue;
 		p[i] = (struct arm_program){.nentries = 1, .nbufs = NBUFS, .bytes = sizeof in[i].bytes};
 		p[i].extent[0] = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
@@ -64,10 +65,10 @@ static void run_on(const struct arm_board *b)
 	static struct arm_program p[PROGRAMS];
 	arm_target(b, &t);
 	REQUIRE(!test_bad);
-	make_all(&t, 1 + 1000 * (uint64_t)(b - arm_boards), p);
+	make_all(b, &t, 1 + 1000 * (uint64_t)(b - arm_boards), p);
 	REQUIRE(!test_bad);
 	if (!arm_run(b, p, PROGRAMS)) {
-		printf("%s: it did not run\n", b->cpu);
+		printf("%s: it did not run\n", b->name);
 		test_bad = 1;
 		return;
 	}
@@ -75,7 +76,7 @@ static void run_on(const struct arm_board *b)
 	for (int i = 0; i < PROGRAMS; i++) {
 		want = expected[i];
 		CHECK(fread(got.bytes, sizeof got.bytes, 1, out) == 1);
-		CHECK(!differ(b->cpu, seeds[i]));
+		CHECK(!differ(b->name, seeds[i]));
 	}
 	fclose(out);
 }

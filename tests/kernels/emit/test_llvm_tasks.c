@@ -192,7 +192,7 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	char *memory = make_memory(k, bufs);
 	if (!p->board)
 		return run_here(p, k, &o, memory);
-	arm_put_object(nkernels, &o);
+	arm_put_object(p->board, nkernels, &o, input);
 	CHECK(fwrite(memory, 1, k->p.bytes, input) == k->p.bytes);
 	nkernels++;
 	return true;
@@ -274,7 +274,7 @@ static void run_on(struct processor *p, int which)
 
 static void on_arm(int which)
 {
-	struct processor p = {.name = arm_boards[which].cpu, .board = &arm_boards[which]};
+	struct processor p = {.name = arm_boards[which].name, .board = &arm_boards[which]};
 	const char *missing = arm_missing();
 	if (missing)
 		SKIP(missing);
@@ -322,24 +322,34 @@ TEST(armv7)
 	on_arm(4);
 }
 
+TEST(loaded_armv7)
+{
+	on_arm(5);
+}
+
+TEST(loaded_a53)
+{
+	on_arm(6);
+}
+
 TEST(x86_64_v2)
 {
-	on_x86("x86-64-v2", "", 5);
+	on_x86("x86-64-v2", "", 7);
 }
 
 TEST(x86_64_v3)
 {
-	on_x86("x86-64-v3", "", 6);
+	on_x86("x86-64-v3", "", 8);
 }
 
 TEST(x86_64_v4)
 {
-	on_x86("x86-64-v4", "", 7);
+	on_x86("x86-64-v4", "", 9);
 }
 
 TEST(x86_64_v4_vnni)
 {
-	on_x86("x86-64-v4", ",+avx512vnni", 8);
+	on_x86("x86-64-v4", ",+avx512vnni", 10);
 }
 
 TEST_MAIN
