@@ -81,15 +81,102 @@ static void run_on(const struct arm_board *b)
 	fclose(out);
 }
 
-TEST(random_typed_programs_on_arm)
+/* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
+enum { PAIRS = 40, RESULTS = 64, DIVISION_BYTES = RESULTS + 2 * PAIRS * (int)sizeof(float) };
+
+static void make_pairs(int64_t *p)
+{
+	static const int64_t hard[] = {
+	    0,         1,         INT32_MAX,     1,         INT32_MAX,     INT32_MAX,
+	    INT32_MAX, 2,         INT32_MAX - 1, INT32_MAX, 2147395599,    46340,
+	    INT32_MAX, 46341,     2147395600,    46340,     INT32_MAX - 1, 3,
+	    1 << 30,   INT32_MAX, 1 << 30,       1 << 15,   (1 << 30) - 1, 1 << 15};
+	struct rng r;
+	rng_seed(&r, 1);
+	for (int i = 0; i < 2 * PAIRS; i++)
+		p[i] = i < (int)(sizeof hard / sizeof *hard)
+			   ? hard[i]
+			   : 1 + rng_below(&r, i % 2 ? 1u << rng_below(&r, 30) : INT32_MAX);
+}
+
+static void store_whether(const struct ix *good, int at)
+{
+	int v = lv_new(&l, 1);
+	lv_load(&l, v, (struct mem){.buf = 0, .at = c(0), .stride = 1, .guard = good});
+	lv_store(&l, v, (struct mem){.buf = 1, .at = c(at), .stride = 1});
+}
+
+static void make_divisions(const struct target *t, const int64_t *params)
+{
+	arena_reset(&arena);
+	loops_init(&l, &arena, t->fma);
+	loops_buf(&l, "one", BUF_IN, DT_F32, c(1));
+	loops_buf(&l, "good", BUF_OUT, DT_F32, c(2 * PAIRS));
+	for (int i = 0; i < 2 * PAIRS; i++)
+		loops_param(&l, "p", i % 2, INT32_MAX);
+	loops_entry(&l, c(1));
+	for (int i = 0; i < 2 * PAIRS; i += 2) {
+		const struct ix *x = ix_param(&l, i), *y = ix_param(&l, i + 1);
+		store_whether(ix_eq(&l, ix_div(&l, x, y), c(params[i] / params[i + 1])), i);
+		store_whether(ix_eq(&l, ix_mod(&l, x, y), c(params[i] % params[i + 1])), i + 1);
+	}
+	loops_entry_end(&l);
+	arm_name(&l, 0);
+}
+
+static void divide_on(const struct arm_board *b)
+{
+	static const char zero[DIVISION_BYTES];
+	struct target t;
+	struct blob o;
+	int64_t params[2 * PAIRS];
+	struct arm_program p = {
+	    .nentries = 1, .nbufs = 2, .nparams = 2 * PAIRS, .extent = {1}, .params = params};
+	float one = 1, good[2 * PAIRS];
+	p.at[1] = RESULTS;
+	p.bytes = DIVISION_BYTES;
+	arm_target(b, &t);
+	make_pairs(params);
+	make_divisions(&t, params);
+	REQUIRE_OK(loops_check(&l));
+	arena_reset(&objects);
+	REQUIRE_OK(emit_find("llvm")->emit(&l, &t, &objects, &o));
+	FILE *f = arm_open("in", "wb");
+	arm_put_object(b, 0, &o, f);
+	CHECK(fwrite(&one, sizeof one, 1, f) == 1);
+	CHECK(fwrite(zero, sizeof zero - sizeof one, 1, f) == 1 && fclose(f) == 0);
+	REQUIRE(arm_run(b, &p, 1));
+	f = arm_open("out", "rb");
+	CHECK(fseek(f, RESULTS, SEEK_SET) == 0 && fread(good, sizeof good, 1, f) == 1);
+	fclose(f);
+	for (int i = 0; i < 2 * PAIRS; i++)
+		if (good[i] != 1) {
+			printf("%s: %s of %lld and %lld is wrong\n", b->name,
+			       i % 2 ? "remainder" : "quotient", (long long)params[i & ~1],
+			       (long long)params[i | 1]);
+			test_bad = 1;
+		}
+}
+
+static void on_all(void (*run)(const struct arm_board *b))
 {
 	const char *missing = arm_missing();
 	if (missing)
 		SKIP(missing);
 	arm_begin();
 	for (int i = 0; i < ARM_BOARDS; i++)
-		run_on(&arm_boards[i]);
+		run(&arm_boards[i]);
 	arm_end();
+}
+
+TEST(divisions_by_parameters)
+{
+	on_all(divide_on);
+}
+
+TEST(random_typed_programs_on_arm)
+{
+	on_all(run_on);
 }
 
 TEST_MAIN

@@ -21,7 +21,7 @@ struct processor {
 	const char *name;
 	struct target t;
 	const struct arm_board *board;
-	int tasks, kernels, spilled, left_out; /* counts for the summary */
+	int tasks, kernels, spilled; /* counts for the summary */
 };
 
 /* A kernel of a task of the batch. */
@@ -180,10 +180,6 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 		arm_name(l, nkernels);
 	arena_reset(&objects);
 	int rc = emit_find("llvm")->emit(l, &p->t, &objects, &o);
-	if (rc < 0 && rc != E_SPILL && strstr(err_text(), "idiv")) { /* ARMv7: blocks of other sizes */
-		p->left_out++;
-		return true;
-	}
 	if (rc < 0 && rc != E_SPILL)
 		return bad_kernel(p, k, err_text());
 	p->spilled += rc == E_SPILL; /* such code is whole */
@@ -267,9 +263,8 @@ static void run_on(struct processor *p, int which)
 					: TASKS);
 	for (uint64_t at = first; at < end && !test_bad; at += BATCH)
 		run_batch(p, at, at + BATCH < end ? at + BATCH : end);
-	printf("%s: %d tasks, %d kernels (%d with spills), %d not built for want of a division\n", p->name,
-	       p->tasks, p->kernels, p->spilled, p->left_out);
-	CHECK(test_bad || from || p->kernels >= 2 * p->tasks);
+	printf("%s: %d tasks, %d kernels (%d with spills)\n", p->name, p->tasks, p->kernels, p->spilled);
+	CHECK(test_bad || from || p->kernels == CANDS * p->tasks);
 }
 
 static void on_arm(int which)
