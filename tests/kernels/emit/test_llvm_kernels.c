@@ -182,8 +182,7 @@ TEST(largest_sums)
 		struct space *s;
 		struct outcome o = {0};
 		char cand[CAND_MAX];
-		if (!largest_case(&c, i % LARGEST))
-			continue;
+		largest_case(&c, i % LARGEST);
 		tg.lanes = i < LARGEST ? tg.lanes : 8;
 		REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
 		space_default(s, cand);

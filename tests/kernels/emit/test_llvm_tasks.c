@@ -2,8 +2,9 @@
 /* Random integer tasks as machine code: convolutions (dense, grouped, depthwise), products, maps, pools,
  * chains, the largest sums, and the tasks of random quantised networks, each with its default schedule and
  * with random ones. Code for Arm runs on emulated processors, code for x86-64 on this one. Each byte equals
- * the reference's. A failing seed is printed: SEED=n runs only that seed, SEEDS=n changes the number of tasks
- * for each processor; make t/llvm_tasks CASE=a53 runs one processor. */
+ * the reference's; floats, which some tasks write, are near it. A failing seed is printed: SEED=n runs only
+ * that seed, SEEDS=n changes the number of tasks for each processor; make t/llvm_tasks CASE=a53 runs one
+ * processor. */
 #include "kernels/emit/emit.h"
 #include "kernels/graph/optimize.h"
 #include "kernels/group/group.h"
@@ -21,7 +22,7 @@ struct processor {
 	const char *name;
 	struct target t;
 	const struct arm_board *board;
-	int tasks, kernels, spilled; /* counts for the summary */
+	int tasks, floats, kernels, spilled; /* counts for the summary; floats: tasks that write f32 */
 };
 
 /* A kernel of a task of the batch. */
@@ -74,12 +75,14 @@ static void net_text(const struct target *t, uint64_t seed, struct rng *r, struc
 	arena_free(&net.k.a);
 }
 
-static bool make_case(const struct target *t, uint64_t seed, struct kcase *c)
+static void make_case(const struct target *t, uint64_t seed, struct kcase *c)
 {
 	struct rng r;
 	struct buf text = {0};
-	if (seed % 8 == 1)
-		return largest_case(c, (int)(seed / 8 % LARGEST));
+	if (seed % 8 == 1) {
+		largest_case(c, (int)(seed / 8 % LARGEST));
+		return;
+	}
 	rng_seed(&r, seed);
 	if (seed % 4 == 2)
 		net_text(t, seed, &r, &text);
@@ -87,7 +90,6 @@ static bool make_case(const struct target *t, uint64_t seed, struct kcase *c)
 		byte_text(&text, &r);
 	CHECK_OK(case_parse(c, buf_str(&text), &r));
 	buf_free(&text);
-	return true;
 }
 
 /* ---- kernels ---- */
@@ -199,10 +201,14 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 	struct kcase *c = &cases[ncases];
 	struct space *s;
 	struct rng r;
-	if (!make_case(&p->t, seed, c) || test_bad)
-		return !test_bad;
+	make_case(&p->t, seed, c);
+	if (test_bad)
+		return false;
+	int out = c->t.stage[c->t.nstages - 1].out.operand;
+	bool floats = c->t.operand[out].dtype == DT_F32;
 	ncases++;
 	p->tasks++;
+	p->floats += floats;
 	CHECK_OK(space_make(&c->a, &c->t, &p->t, NULL, &s));
 	rng_seed(&r, seed);
 	for (int i = 0; i < CANDS && !test_bad; i++) {
@@ -211,8 +217,7 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 		space_default(s, k->cand);
 		if (i && space_random(s, &r, k->cand) < 0)
 			return bad_kernel(p, k, err_text());
-		int out = c->t.stage[c->t.nstages - 1].out.operand;
-		k->tolerance = c->t.operand[out].dtype == DT_F32 ? case_tolerance("", k->cand) : 0;
+		k->tolerance = floats ? case_tolerance("", k->cand) : 0;
 		if (!make_kernel(p, k, input))
 			return false;
 	}
@@ -263,7 +268,8 @@ static void run_on(struct processor *p, int which)
 					: TASKS);
 	for (uint64_t at = first; at < end && !test_bad; at += BATCH)
 		run_batch(p, at, at + BATCH < end ? at + BATCH : end);
-	printf("%s: %d tasks, %d kernels (%d with spills)\n", p->name, p->tasks, p->kernels, p->spilled);
+	printf("%s: %d tasks (%d of them write floats), %d kernels (%d with spills)\n", p->name, p->tasks,
+	       p->floats, p->kernels, p->spilled);
 	CHECK(test_bad || from || p->kernels == CANDS * p->tasks);
 }
 
