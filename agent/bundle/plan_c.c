@@ -355,7 +355,7 @@ static int check(const struct plan *p)
 		return whole;
 	if (!p->whole)
 		return fail(E_USAGE, "the plan was not built to be written as C");
-	if (!elf_knows(elf_machine()))
+	if (!object_knows(elf_machine()))
 		return fail(E_UNSUPPORTED, "C is written for x86-64 and AArch64 only");
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;

@@ -76,16 +76,40 @@ static LLVMValueRef select_int(struct gen *g, LLVMIntPredicate p, LLVMValueRef a
 	return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, p, a, b, ""), a, b, "");
 }
 
+/* ARMv7 may have no instruction that divides integers. In double precision a quotient of 32-bit numbers that
+ * is not whole is at least 2^-32 below the next whole number, and rounding changes it by less, so its whole
+ * part is right. */
+static LLVMValueRef divide_as_doubles(struct gen *g, LLVMValueRef a, LLVMValueRef b)
+{
+	LLVMTypeRef f64 = LLVMDoubleTypeInContext(g->ctx);
+	LLVMValueRef q =
+	    LLVMBuildFDiv(g->b, LLVMBuildUIToFP(g->b, a, f64, ""), LLVMBuildUIToFP(g->b, b, f64, ""), "");
+	return LLVMBuildFPToUI(g->b, q, g->i32, "");
+}
+
+static LLVMValueRef remainder_of(struct gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef q)
+{
+	return LLVMBuildSub(g->b, a, LLVMBuildMul(g->b, q, b, ""), "");
+}
+
 /* Divides a non-negative by a positive number, unsigned, in 32 bits if both fit (a 64-bit division costs
- * twice as much). */
+ * twice as much). A division by a constant becomes a multiplication. */
 static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	bool narrow = fits_u31(x->a) && fits_u31(x->b);
+	LLVMValueRef r;
+	int64_t d;
 	if (narrow) {
 		a = LLVMBuildTrunc(g->b, a, g->i32, "");
 		b = LLVMBuildTrunc(g->b, b, g->i32, "");
 	}
-	LLVMValueRef r = x->op == IX_DIV ? LLVMBuildUDiv(g->b, a, b, "") : LLVMBuildURem(g->b, a, b, "");
+	if (narrow && g->arch == ARCH_A32 && !ix_is_const(x->b, &d)) {
+		r = divide_as_doubles(g, a, b);
+		if (x->op == IX_MOD)
+			r = remainder_of(g, a, b, r);
+	} else {
+		r = x->op == IX_DIV ? LLVMBuildUDiv(g->b, a, b, "") : LLVMBuildURem(g->b, a, b, "");
+	}
 	return narrow ? LLVMBuildZExt(g->b, r, g->i64, "") : r;
 }
 
@@ -97,7 +121,7 @@ static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef
 		return x->op == IX_MOD ? LLVMBuildAnd(g->b, a, gen_i64(g, d - 1), "")
 				       : LLVMBuildAShr(g->b, a, gen_i64(g, __builtin_ctzll((uint64_t)d)), "");
 	LLVMValueRef q = LLVMBuildSDiv(g->b, a, b, "");
-	LLVMValueRef r = LLVMBuildSub(g->b, a, LLVMBuildMul(g->b, q, b, ""), "");
+	LLVMValueRef r = remainder_of(g, a, b, q);
 	LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, r, gen_i64(g, 0), "");
 	if (x->op == IX_MOD)
 		return LLVMBuildSelect(g->b, below, LLVMBuildAdd(g->b, r, b, ""), r, "");

@@ -47,6 +47,17 @@ static int64_t reduce(struct sum *r, int64_t *d, int64_t *low)
 	return g;
 }
 
+static struct range difference(const struct ix *a, const struct ix *b)
+{
+	struct sum s;
+	s.c = 0;
+	s.n = 0;
+	s.bad = false;
+	ix_sum_add(&s, a, 1);
+	ix_sum_add(&s, b, -1);
+	return s.bad ? (struct range){NEG_INF, POS_INF} : ix_sum_range(&s);
+}
+
 /* Whether a is a loop variable that starts at 0 or above and ends below b. */
 static bool runs_below(const struct loops *l, const struct ix *a, const struct ix *b)
 {
@@ -86,6 +97,17 @@ static const struct ix *div_const(struct loops *l, const struct ix *a, int64_t d
 	return ix_sum(l, &q);
 }
 
+/* The range of floor(a / b). Where a is b and something known, as in (b + n - 1) / b, which is n / b rounded
+ * up, it is narrower than the ranges of a and b alone say. */
+static struct range quotient(const struct ix *a, const struct ix *b)
+{
+	struct range r = range_div(range_of(a), range_of(b)), more = difference(a, b);
+	if (b->lo < 1 || more.lo < 0 || inf(more.hi))
+		return r;
+	int64_t most = 1 + more.hi / b->lo;
+	return (struct range){r.lo > 1 ? r.lo : 1, r.hi < most ? r.hi : most};
+}
+
 const struct ix *ix_div(struct loops *l, const struct ix *a, const struct ix *b)
 {
 	if (a->op == IX_CONST && b->op == IX_CONST)
@@ -98,7 +120,7 @@ const struct ix *ix_div(struct loops *l, const struct ix *a, const struct ix *b)
 		return ix_constant(l, 0);
 	if (ix_same(a, b) && a->lo >= 1)
 		return ix_constant(l, 1);
-	return ix_node(l, IX_DIV, 0, a, b, range_div(range_of(a), range_of(b)));
+	return ix_node(l, IX_DIV, 0, a, b, quotient(a, b));
 }
 
 static const struct ix *mod_const(struct loops *l, const struct ix *a, int64_t d)
@@ -141,17 +163,6 @@ const struct ix *ix_mod(struct loops *l, const struct ix *a, const struct ix *b)
 }
 
 /* Comparisons. */
-
-static struct range difference(const struct ix *a, const struct ix *b)
-{
-	struct sum s;
-	s.c = 0;
-	s.n = 0;
-	s.bad = false;
-	ix_sum_add(&s, a, 1);
-	ix_sum_add(&s, b, -1);
-	return s.bad ? (struct range){NEG_INF, POS_INF} : ix_sum_range(&s);
-}
 
 const struct ix *ix_min(struct loops *l, const struct ix *a, const struct ix *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A linker for one self-contained relocatable ELF object (x86-64 or AArch64), as emitters make them:
- * read-only sections, relocations among themselves, no external symbol, no writable data. Pure: bytes in,
- * bytes out, for any machine.
+/* A linker for one self-contained relocatable ELF object (x86-64, AArch64, or ARMv7, which is 32-bit), as
+ * emitters make them: read-only sections, relocations among themselves, no external symbol, no writable data.
+ * Tables for unwinding are left out. Pure: bytes in, bytes out, for any machine.
  *
  * The object is hostile until proven otherwise: every offset, size and index is checked (E_CORRUPT); what is
  * valid ELF but not ours is E_UNSUPPORTED. A struct elf borrows the object's bytes; nothing is to be freed.
@@ -19,7 +19,8 @@ enum { ELF_MAX_SECTIONS = 256, ELF_MAX_ENTRIES = 64, ELF_MAX_BYTES = 16 << 20 };
 struct elf {
 	const uint8_t *obj;
 	size_t n;
-	int machine;                 /* EM_X86_64 or EM_AARCH64 */
+	int machine;                 /* EM_X86_64, EM_AARCH64 or EM_ARM */
+	size_t table_at;             /* of the section headers, in obj */
 	int nsections, symtab;       /* section numbers */
 	size_t at[ELF_MAX_SECTIONS]; /* offset in the image; SIZE_MAX: not loaded */
 	size_t image_bytes;          /* <= ELF_MAX_BYTES */
@@ -31,11 +32,11 @@ struct elf {
 	} entry[ELF_MAX_ENTRIES];
 };
 
-/* e_machine of this process; EM_NONE if it is neither of the two. */
+/* e_machine of this process; EM_NONE if it is none of these. */
 int elf_machine(void);
 bool elf_knows(int machine);
 int elf_read(struct elf *e, const void *obj, size_t n, int machine) MUST_CHECK;
-/* Writes the image (image_bytes) for address `base`, a multiple of `align`. */
+/* Writes the image (image_bytes) for address `base`, a multiple of `align`; ARMv7: below 2^32. */
 int elf_link(const struct elf *e, uint64_t base, uint8_t *image) MUST_CHECK;
 
 #endif

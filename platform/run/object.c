@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/object.h"
-#include "platform/run/elf.h"
 
 #include <elf.h>
 #include <string.h>
@@ -52,6 +51,11 @@ static void add_part(struct buf *to, uint64_t before, const struct buf *part, El
 	to->failed |= part->failed;
 }
 
+bool object_knows(int machine)
+{
+	return machine == EM_X86_64 || machine == EM_AARCH64;
+}
+
 int object_make(const struct object *o, struct buf *head, struct buf *tail)
 {
 	struct buf symbols = {0}, names = {0}, sections = {0};
@@ -66,7 +70,7 @@ int object_make(const struct object *o, struct buf *head, struct buf *tail)
 	    [NAMES] = {.sh_type = SHT_STRTAB},
 	    [SECTION_NAMES] = {.sh_type = SHT_STRTAB},
 	};
-	if (!elf_knows(o->machine))
+	if (!object_knows(o->machine))
 		return fail(E_UNSUPPORTED, "objects are written for x86-64 and AArch64 only");
 	_Static_assert(sizeof(Elf64_Ehdr) == 64, "the section begins right behind the header");
 	s[DATA].sh_size = o->bytes;

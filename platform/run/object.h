@@ -22,6 +22,8 @@ struct object {
 	int nsymbols;
 };
 
+/* EM_X86_64 and EM_AARCH64. */
+bool object_knows(int machine);
 /* The file is *head, the section's bytes, *tail. The section begins at an offset that is a multiple of 64. */
 int object_make(const struct object *o, struct buf *head, struct buf *tail) MUST_CHECK;
 

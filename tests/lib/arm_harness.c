@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs emitted programs on an emulated Arm processor, without a C library: for each program it reads the bytes
- * of all buffers from stdin, runs it over its extent, and writes the bytes to stdout. The test writes the
- * table of programs. Subnormals are flushed, as fpu_flush does it. */
-#include "table.h"
+/* Runs emitted programs on an emulated Arm processor, without a C library: for each program it reads the
+ * bytes of its memory from stdin, runs its entries, each in two pieces as two threads would, and writes the
+ * bytes to stdout. tests/lib/arm_programs.h writes the table of programs. Subnormals are flushed, as
+ * fpu_flush does it. */
+typedef void kernel(void *const *bufs, const void *params, long long begin, long long end);
 
+enum { MOST_ENTRIES = 4, MOST_BUFS = 24 };
+
+/* LOADED: the programs are not linked with this one. The object of each comes before its memory, behind the
+ * number of its bytes, and the linker of platform/run/elf.h loads it. */
+#ifdef LOADED
+typedef const char *entry;
+#define ENTRY(name) #name
+#else
+typedef kernel *entry;
+#define ENTRY(name) name
+#endif
+
+struct program {
+	int nentries, nbufs;
+	long bytes; /* of its memory */
+	entry run[MOST_ENTRIES];
+	long long extent[MOST_ENTRIES];
+	const long long *params;
+	int buf_at[MOST_BUFS];
+};
+
+#include "table.h"
 #ifdef __aarch64__
-enum { READ = 63, WRITE = 64, EXIT = 93 };
+enum { READ = 63, WRITE = 64, EXIT = 93, MPROTECT = 226 };
 
 static long call(long number, long a, long b, long c)
 {
@@ -22,7 +45,7 @@ static void flush_subnormals(void)
 	__asm__ volatile("msr fpcr, %0" : : "r"(1ul << 24));
 }
 #else
-enum { READ = 3, WRITE = 4, EXIT = 1 };
+enum { READ = 3, WRITE = 4, EXIT = 1, MPROTECT = 125 };
 
 static long call(long number, long a, long b, long c)
 {
@@ -40,27 +63,56 @@ static void flush_subnormals(void)
 }
 #endif
 
-static char memory[TOTAL] __attribute__((aligned(64)));
-
-static void all(long number, int fd)
+static void stop(void)
 {
-	for (long at = 0, n; at < TOTAL; at += n) {
-		n = call(number, fd, (long)(memory + at), TOTAL - at);
+	call(EXIT, 1, 0, 0);
+}
+
+static void all(long number, int fd, void *p, long bytes)
+{
+	for (long at = 0, n; at < bytes; at += n) {
+		n = call(number, fd, (long)p + at, bytes - at);
 		if (n <= 0)
-			call(EXIT, 1, 0, 0);
+			stop();
+	}
+}
+
+#ifdef LOADED
+#include "arm_loader.h"
+#else
+static void load(void)
+{
+}
+
+static kernel *find(entry e)
+{
+	return e;
+}
+#endif
+
+static char memory[MOST_BYTES] __attribute__((aligned(64)));
+
+static void run(const struct program *p)
+{
+	void *bufs[MOST_BUFS];
+	for (int b = 0; b < p->nbufs; b++)
+		bufs[b] = memory + p->buf_at[b];
+	for (int e = 0; e < p->nentries; e++) {
+		kernel *fn = find(p->run[e]);
+		long long extent = p->extent[e], middle = extent / 2;
+		fn(bufs, p->params, 0, middle);
+		fn(bufs, p->params, middle, extent);
 	}
 }
 
 void _start(void)
 {
-	void *bufs[sizeof buf_at / sizeof *buf_at];
 	flush_subnormals();
-	for (unsigned i = 0; i < sizeof bufs / sizeof *bufs; i++)
-		bufs[i] = memory + buf_at[i];
 	for (int i = 0; i < NPROGRAMS; i++) {
-		all(READ, 0);
-		programs[i].run(bufs, 0, 0, programs[i].extent);
-		all(WRITE, 1);
+		load();
+		all(READ, 0, memory, programs[i].bytes);
+		run(&programs[i]);
+		all(WRITE, 1, memory, programs[i].bytes);
 	}
 	call(EXIT, 0, 0, 0);
 }

@@ -23,7 +23,7 @@ static inline void byte_image(struct buf *b, struct rng *r, const char *name, co
 	buf_puts(b, "\n");
 }
 
-static inline int zero_point(struct rng *r, const char *type)
+static inline int byte_zero(struct rng *r, const char *type)
 {
 	return !pick(r, 0, 2) ? 0 : type[0] == 'u' ? pick(r, 0, 255) : pick(r, -128, 127);
 }
@@ -61,7 +61,7 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 	bool residual = strstr(post, "r4"), scale = residual || strstr(post, "r3"),
 	     bias = scale || strstr(post, "r2");
 	buf_puts(b, "task syms=0\n");
-	byte_image(b, r, "X", "in", xt, in, pick(r, 0, 1) ? pad : 0, pad ? zero_point(r, xt) : 0);
+	byte_image(b, r, "X", "in", xt, in, pick(r, 0, 1) ? pad : 0, pad ? byte_zero(r, xt) : 0);
 	buf_printf(b, "operand W const %s [%d,%d,%d,%d] plain\n", wt, k, cg, rs, rs);
 	if (bias)
 		buf_printf(b, "operand B const i32 [%d] plain\n", k);
@@ -116,7 +116,7 @@ static inline void gen_byte_pool(struct buf *b, struct rng *r)
 	const char *type = one_of(r, byte_types, 2);
 	int c = pick(r, 1, 40), oh = pick(r, 1, 5), ow = pick(r, 1, 9), f = pick(r, 1, 3),
 	    stride = pick(r, 1, 3), pad = f > 1 ? pick(r, 0, 1) : 0, max = pick(r, 0, 1),
-	    fill = pad ? zero_point(r, type) : 0;
+	    fill = pad ? byte_zero(r, type) : 0;
 	int h = (oh - 1) * stride + f - 2 * pad, w = (ow - 1) * stride + f - 2 * pad;
 	const int in[] = {1, c, h < 1 ? 1 : h, w < 1 ? 1 : w}, out[] = {1, c, oh, ow};
 	if (max && pad)
@@ -289,6 +289,43 @@ static inline void byte_text(struct buf *b, struct rng *r)
 	byte_draft(&draft, r);
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
+}
+
+/* Products of the largest bytes, and the longest sums of them that s32 holds (255 * -128 * 65792). */
+enum { LARGEST_BYTES = 6, LARGEST_LENGTHS = 4, LARGEST = LARGEST_BYTES * LARGEST_LENGTHS };
+
+/* Makes case `which` below LARGEST of these. */
+static inline void largest_case(struct kcase *c, int which)
+{
+	static const struct {
+		const char *x, *w;
+		int value, weight;
+	} k[LARGEST_BYTES] = {{"u8", "i8", 255, 127},  {"u8", "i8", 255, -128}, {"i8", "i8", -128, -128},
+			      {"i8", "i8", -128, 127}, {"i8", "u8", -128, 255}, {"u8", "u8", 255, 255}};
+	static const int lengths[LARGEST_LENGTHS] = {65792, 33023, 515, 4};
+	int i = which / LARGEST_LENGTHS, n = lengths[which % LARGEST_LENGTHS];
+	char text[512];
+	struct rng r;
+	if (i == 5 && n > lengths[1])
+		n = lengths[1]; /* 255 * 255 * 33023 is just below 2^31 */
+	snprintf(text, sizeof text,
+		 "task syms=0\noperand X in %s [3,%d] 1/16.0.1\noperand W const %s [20,%d] plain\n"
+		 "operand S const f32 [20] plain\noperand Y out i8 [3,20] plain\n"
+		 "stage y:3 k:20 | c:%d\nread X [y,c]\nread W [k,c]\nread S [k]\n"
+		 "body r0 r1 mul\nsum\npost acc r2 mul rint 5 add\nwrite Y [y,k]\n",
+		 k[i].x, n, k[i].w, n, n);
+	rng_seed(&r, 1);
+	CHECK_OK(case_parse(c, text, &r));
+	memset(c->phys[0], k[i].value, (size_t)c->elems[0]);
+	memset(c->ref[0], k[i].value, (size_t)c->elems[0]);
+	memset(c->plain[1], k[i].weight, (size_t)n * 20);
+	memset(c->phys[1], k[i].weight, (size_t)n * 20);
+	memset(c->ref[1], k[i].weight, (size_t)n * 20);
+	for (int v = 0; v < 20; v++) { /* results are spread over all bytes */
+		float scale = (float)(v - 10) * 12.3f / ((float)n * (float)k[i].value * (float)k[i].weight);
+		((float *)c->ref[2])[v] = ((float *)c->phys[2])[v] = ((float *)c->plain[2])[v] = scale;
+	}
+	CHECK_OK(task_reference(&c->t, c->ref, &c->a));
 }
 
 #endif

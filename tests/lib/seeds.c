@@ -14,9 +14,11 @@
 #include "kernels/graph/optimize.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
+#include "platform/run/object.h"
 #include "agent/sync/batch.h"
 #include "agent/sync/snapshot.h"
 #include "agent/sync/trust.h"
+#include "tests/lib/elf_objects.h"
 #include "tests/lib/keys.h"
 #include "tests/lib/pictures.h"
 #include "tests/lib/records.h"
@@ -691,6 +693,27 @@ static int seeds_picture(const char *dir)
 	return rc;
 }
 
+static int seeds_elf(const char *dir)
+{
+	static const struct object_symbol one = {"k0", 0, 64};
+	uint8_t file[2048], code[64] = {0xc3};
+	const struct object x86 = {EM_X86_64, true, ".text", 64, sizeof code, &one, 1};
+	struct buf b = {0}, tail = {0};
+	int rc = object_make(&x86, &b, &tail);
+	buf_add(&b, code, sizeof code);
+	buf_add(&b, tail.p, tail.n);
+	for (int i = 0; i < 3 && rc >= 0; i++) {
+		if (i) {
+			b.n = 0;
+			buf_add(&b, file, i == 1 ? aarch64_object(file) : armv7_object(file));
+		}
+		rc = write_seed(dir, i, &b);
+	}
+	buf_free(&b);
+	buf_free(&tail);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
@@ -701,7 +724,7 @@ static const struct {
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
     {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},         {"fuzz_picture", seeds_picture},
-    {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain}};
+    {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain},         {"fuzz_elf", seeds_elf}};
 
 int main(int argc, char **argv)
 {

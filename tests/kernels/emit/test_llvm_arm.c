@@ -1,57 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code for Arm processors, run by qemu-user: random typed programs, bit for bit as interpreted (NaNs are one
- * class). All programs of a processor are linked into one executable. A processor that lacks an instruction
- * traps on it, as the real one does. */
+ * class). */
 #include "kernels/emit/emit.h"
-#include "platform/machine/target.h"
-#include "tests/lib/test.h"
+#include "tests/lib/arm_programs.h"
 #include "tests/lib/typed_program.h"
-#include <unistd.h>
 
 enum { PROGRAMS = 60 };
 
-static const struct board {
-	const char *qemu, *cpu, *isa, *llvm, *extras, *triple;
-} boards[] = {
-    {"aarch64", "cortex-a53", "armv8-a", "cortex-a53", "", "aarch64-unknown-linux-gnu"},
-    {"aarch64", "cortex-a72", "armv8-a", "cortex-a72", "", "aarch64-unknown-linux-gnu"},
-    {"aarch64", "cortex-a76", "armv8-a", "cortex-a76", ",+fullfp16,+dotprod,+lse",
-     "aarch64-unknown-linux-gnu"},
-    {"aarch64", "max", "armv8-a", "generic", ",+fullfp16,+dotprod,+lse,+i8mm", "aarch64-unknown-linux-gnu"},
-    {"arm", "cortex-a7", "armv7-neon", "generic", "", "armv7-unknown-linux-gnueabihf -marm -mfpu=neon"},
-};
-
-static char dir[64];
 static struct arena objects;
 static struct memory in[PROGRAMS], expected[PROGRAMS];
 static uint64_t seeds[PROGRAMS];
 
-static FILE *open_in(const char *name, const char *mode)
-{
-	char path[128];
-	snprintf(path, sizeof path, "%s/%s", dir, name);
-	FILE *f = fopen(path, mode);
-	if (!f)
-		abort();
-	return f;
-}
-
-static void put_file(const char *name, const void *p, size_t n)
-{
-	FILE *f = open_in(name, "wb");
-	CHECK(fwrite(p, 1, n, f) == n && fclose(f) == 0);
-}
-
 /* Compiles program i of a seed and interprets it. 1: it is good; 0: an s32 overflows. */
-static int make(const struct target *t, int i, uint64_t seed)
+static int make(const struct arm_board *b, const struct target *t, int i, uint64_t seed, FILE *input)
 {
 	struct typed_maker m = {0};
 	struct blob o;
-	char name[32];
 	rng_seed(&m.r, seed);
 	fill_memory(&m.r);
 	random_program(&m, t->fma);
-	snprintf(l.entry[0].name, sizeof l.entry[0].name, "p%d", i);
+	arm_name(&l, i);
 	int64_t extent = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
 	place(&want);
 	int rc = loops_check(&l);
@@ -66,77 +34,149 @@ static int make(const struct target *t, int i, uint64_t seed)
 		test_bad = 1;
 		return 0;
 	}
-	snprintf(name, sizeof name, "p%d.o", i);
-	put_file(name, o.p, o.n);
+	arm_put_object(b, i, &o, input);
 	in[i] = start;
 	expected[i] = want;
 	seeds[i] = seed;
 	return 1;
 }
 
-static void make_all(const struct target *t, uint64_t seed)
+static void make_all(const struct arm_board *board, const struct target *t, uint64_t seed,
+		     struct arm_program *p)
 {
-	FILE *table = open_in("table.h", "w"), *input = open_in("in", "wb");
-	int64_t extent[PROGRAMS];
-	for (int i = 0; i < PROGRAMS && !test_bad; seed++)
-		if (make(t, i, seed)) {
-			extent[i] = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
-			CHECK(fwrite(in[i].bytes, sizeof in[i].bytes, 1, input) == 1);
-			fprintf(table, "void p%d(void *const *, const void *, long long, long long);\n", i++);
-		}
-	fprintf(table, "enum { TOTAL = %zu, NPROGRAMS = %d };\nstatic const int buf_at[] = {", sizeof in[0].bytes,
-		(int)PROGRAMS);
-	for (int b = 0; b < NBUFS; b++)
-		fprintf(table, "%zu,", (size_t)b * sizeof in[0].bytes[0] + MARGIN * dtype_bytes(types[b % TYPES]));
-	fprintf(table, "};\nstatic const struct {\n\tvoid (*run)(void *const *, const void *, long long, long "
-		       "long);\n\tlong long extent;\n} programs[] = {");
-	for (int i = 0; i < PROGRAMS; i++)
-		fprintf(table, "{p%d, %d},", i, (int)extent[i]);
-	fprintf(table, "};\n");
-	CHECK(fclose(table) == 0 && fclose(input) == 0);
+	FILE *input = arm_open("in", "wb");
+	for (int i = 0; i < PROGRAMS && !test_bad; seed++) {
+		if (!make(board, t, i, seed, input))
+			continue;
+		p[i] = (struct arm_program){.nentries = 1, .nbufs = NBUFS, .bytes = sizeof in[i].bytes};
+		p[i].extent[0] = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
+		for (int b = 0; b < NBUFS; b++)
+			p[i].at[b] =
+			    (size_t)b * sizeof in[i].bytes[0] + MARGIN * dtype_bytes(types[b % TYPES]);
+		CHECK(fwrite(in[i].bytes, sizeof in[i].bytes, 1, input) == 1);
+		i++;
+	}
+	CHECK(fclose(input) == 0);
 }
 
-static void run_on(const struct board *b)
+static void run_on(const struct arm_board *b)
 {
 	struct target t;
-	char command[2048], root[1024];
-	REQUIRE(getcwd(root, sizeof root) != NULL);
-	REQUIRE_OK(target_baseline(b->isa, &t));
-	snprintf(t.cpu, sizeof t.cpu, "%s", b->llvm);
-	strcat(t.features, b->extras);
-	REQUIRE_OK(target_check(&t));
-	make_all(&t, 1 + 1000 * (uint64_t)(b - boards));
-	snprintf(command, sizeof command,
-		 "cd %s && clang --target=%s -O1 -ffreestanding -fno-builtin -nostdlib -static -fuse-ld=lld -I. "
-		 "-o run %s/tests/lib/arm_harness.c p*.o && timeout 60 qemu-%s-static -cpu %s ./run <in >out",
-		 dir, b->triple, root, b->qemu, b->cpu);
-	if (system(command) != 0) {
-		printf("%s: it did not run\n", b->cpu);
+	static struct arm_program p[PROGRAMS];
+	arm_target(b, &t);
+	REQUIRE(!test_bad);
+	make_all(b, &t, 1 + 1000 * (uint64_t)(b - arm_boards), p);
+	REQUIRE(!test_bad);
+	if (!arm_run(b, p, PROGRAMS)) {
+		printf("%s: it did not run\n", b->name);
 		test_bad = 1;
 		return;
 	}
-	FILE *out = open_in("out", "rb");
+	FILE *out = arm_open("out", "rb");
 	for (int i = 0; i < PROGRAMS; i++) {
 		want = expected[i];
 		CHECK(fread(got.bytes, sizeof got.bytes, 1, out) == 1);
-		CHECK(!differ(b->cpu, seeds[i]));
+		CHECK(!differ(b->name, seeds[i]));
 	}
 	fclose(out);
 }
 
+/* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
+enum { PAIRS = 40, RESULTS = 64, DIVISION_BYTES = RESULTS + 2 * PAIRS * (int)sizeof(float) };
+
+static void make_pairs(int64_t *p)
+{
+	static const int64_t hard[] = {
+	    0,         1,         INT32_MAX,     1,         INT32_MAX,     INT32_MAX,
+	    INT32_MAX, 2,         INT32_MAX - 1, INT32_MAX, 2147395599,    46340,
+	    INT32_MAX, 46341,     2147395600,    46340,     INT32_MAX - 1, 3,
+	    1 << 30,   INT32_MAX, 1 << 30,       1 << 15,   (1 << 30) - 1, 1 << 15};
+	struct rng r;
+	rng_seed(&r, 1);
+	for (int i = 0; i < 2 * PAIRS; i++)
+		p[i] = i < (int)(sizeof hard / sizeof *hard)
+			   ? hard[i]
+			   : 1 + rng_below(&r, i % 2 ? 1u << rng_below(&r, 30) : INT32_MAX);
+}
+
+static void store_whether(const struct ix *good, int at)
+{
+	int v = lv_new(&l, 1);
+	lv_load(&l, v, (struct mem){.buf = 0, .at = c(0), .stride = 1, .guard = good});
+	lv_store(&l, v, (struct mem){.buf = 1, .at = c(at), .stride = 1});
+}
+
+static void make_divisions(const struct target *t, const int64_t *params)
+{
+	arena_reset(&arena);
+	loops_init(&l, &arena, t->fma);
+	loops_buf(&l, "one", BUF_IN, DT_F32, c(1));
+	loops_buf(&l, "good", BUF_OUT, DT_F32, c(2 * PAIRS));
+	for (int i = 0; i < 2 * PAIRS; i++)
+		loops_param(&l, "p", i % 2, INT32_MAX);
+	loops_entry(&l, c(1));
+	for (int i = 0; i < 2 * PAIRS; i += 2) {
+		const struct ix *x = ix_param(&l, i), *y = ix_param(&l, i + 1);
+		store_whether(ix_eq(&l, ix_div(&l, x, y), c(params[i] / params[i + 1])), i);
+		store_whether(ix_eq(&l, ix_mod(&l, x, y), c(params[i] % params[i + 1])), i + 1);
+	}
+	loops_entry_end(&l);
+	arm_name(&l, 0);
+}
+
+static void divide_on(const struct arm_board *b)
+{
+	static const char zero[DIVISION_BYTES];
+	struct target t;
+	struct blob o;
+	int64_t params[2 * PAIRS];
+	struct arm_program p = {
+	    .nentries = 1, .nbufs = 2, .nparams = 2 * PAIRS, .extent = {1}, .params = params};
+	float one = 1, good[2 * PAIRS];
+	p.at[1] = RESULTS;
+	p.bytes = DIVISION_BYTES;
+	arm_target(b, &t);
+	make_pairs(params);
+	make_divisions(&t, params);
+	REQUIRE_OK(loops_check(&l));
+	arena_reset(&objects);
+	REQUIRE_OK(emit_find("llvm")->emit(&l, &t, &objects, &o));
+	FILE *f = arm_open("in", "wb");
+	arm_put_object(b, 0, &o, f);
+	CHECK(fwrite(&one, sizeof one, 1, f) == 1);
+	CHECK(fwrite(zero, sizeof zero - sizeof one, 1, f) == 1 && fclose(f) == 0);
+	REQUIRE(arm_run(b, &p, 1));
+	f = arm_open("out", "rb");
+	CHECK(fseek(f, RESULTS, SEEK_SET) == 0 && fread(good, sizeof good, 1, f) == 1);
+	fclose(f);
+	for (int i = 0; i < 2 * PAIRS; i++)
+		if (good[i] != 1) {
+			printf("%s: %s of %lld and %lld is wrong\n", b->name,
+			       i % 2 ? "remainder" : "quotient", (long long)params[i & ~1],
+			       (long long)params[i | 1]);
+			test_bad = 1;
+		}
+}
+
+static void on_all(void (*run)(const struct arm_board *b))
+{
+	const char *missing = arm_missing();
+	if (missing)
+		SKIP(missing);
+	arm_begin();
+	for (int i = 0; i < ARM_BOARDS; i++)
+		run(&arm_boards[i]);
+	arm_end();
+}
+
+TEST(divisions_by_parameters)
+{
+	on_all(divide_on);
+}
+
 TEST(random_typed_programs_on_arm)
 {
-	char command[96];
-	if (system("command -v clang ld.lld qemu-aarch64-static qemu-arm-static >/dev/null") != 0)
-		SKIP("clang, lld and qemu-user-static are needed to run Arm code here");
-	if (access("tests/lib/arm_harness.c", R_OK) != 0)
-		SKIP("it must run in the repository's root");
-	snprintf(dir, sizeof dir, "/tmp/hone-test-XXXXXX");
-	REQUIRE(mkdtemp(dir) != NULL);
-	for (size_t i = 0; i < sizeof boards / sizeof *boards; i++)
-		run_on(&boards[i]);
-	snprintf(command, sizeof command, "rm -r '%s'", dir);
-	CHECK(system(command) == 0);
+	on_all(run_on);
 }
 
 TEST_MAIN

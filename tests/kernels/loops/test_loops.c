@@ -98,6 +98,20 @@ TEST(ix_parameters)
 	CHECK(ix_eval(ix_add(&l, ix_mul(&l, pn, pm), i), params, vars, NULL) == 37 * 5 + 36);
 }
 
+/* How often something fits, rounded up: never more often than it has parts. */
+TEST(ix_rounded_up)
+{
+	fresh();
+	const struct ix *b = ix_param(&l, loops_param(&l, "b", 1, 1 << 30)),
+			*times = ix_div(&l, ix_add(&l, b, c(13)), b);
+	CHECK(times->lo == 1 && times->hi == 14);
+	const struct ix *wide = ix_param(&l, loops_param(&l, "w", 5, 9));
+	times = ix_div(&l, ix_add(&l, wide, c(13)), wide);
+	CHECK(times->lo == 2 && times->hi == 3);
+	times = ix_div(&l, ix_sub(&l, wide, c(6)), wide); /* less than one */
+	CHECK(times->lo == -1 && times->hi == 0);
+}
+
 /* Compares random expressions with a value computed directly from the same operands, for 64 valuations
  * each. */
 
@@ -114,18 +128,37 @@ static int64_t floor_div(int64_t a, int64_t b)
 
 static void random_node(struct rng *r, int n)
 {
-	int a = (int)rng_below(r, (uint32_t)n), b = (int)rng_below(r, (uint32_t)n), op = (int)rng_below(r, 9);
+	int a = (int)rng_below(r, (uint32_t)n), b = (int)rng_below(r, (uint32_t)n),
+	    op = (int)rng_below(r, 12);
 	int64_t k = 1 + rng_below(r, 24);
-	const struct ix *x = pool[a].x, *y = pool[b].x;
-	const struct ix *made[9] = {ix_add(&l, x, y),    ix_sub(&l, x, y),    ix_mul(&l, x, c(k - 8)),
-				    ix_div(&l, x, c(k)), ix_mod(&l, x, c(k)), ix_min(&l, x, y),
-				    ix_max(&l, x, y),    ix_lt(&l, x, y),     ix_eq(&l, x, y)};
+	const struct ix *x = pool[a].x, *y = pool[b].x, *d = ix_max(&l, y, c(1));
+	const struct ix *made[12] = {ix_add(&l, x, y),
+				     ix_sub(&l, x, y),
+				     ix_mul(&l, x, c(k - 8)),
+				     ix_div(&l, x, c(k)),
+				     ix_mod(&l, x, c(k)),
+				     ix_min(&l, x, y),
+				     ix_max(&l, x, y),
+				     ix_lt(&l, x, y),
+				     ix_eq(&l, x, y),
+				     ix_div(&l, x, d),
+				     ix_div(&l, ix_add(&l, d, c(k)), d),
+				     ix_mod(&l, x, d)};
 	pool[n].x = made[op];
 	for (int i = 0; i < POINTS; i++) {
-		int64_t p = pool[a].v[i], q = pool[b].v[i];
-		const int64_t v[9] = {
-		    p + q,         p - q,         p * (k - 8), floor_div(p, k), p - k * floor_div(p, k),
-		    p < q ? p : q, p > q ? p : q, p < q,       p == q};
+		int64_t p = pool[a].v[i], q = pool[b].v[i], e = q > 1 ? q : 1;
+		const int64_t v[12] = {p + q,
+				       p - q,
+				       p * (k - 8),
+				       floor_div(p, k),
+				       p - k * floor_div(p, k),
+				       p < q ? p : q,
+				       p > q ? p : q,
+				       p < q,
+				       p == q,
+				       floor_div(p, e),
+				       floor_div(e + k, e),
+				       p - e * floor_div(p, e)};
 		pool[n].v[i] = v[op];
 	}
 }

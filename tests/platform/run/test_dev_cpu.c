@@ -2,8 +2,8 @@
 /* Gives the loader objects that the C compiler makes here, whole and then damaged. */
 #include "platform/run/dev.h"
 #include "platform/run/elf.h"
-#include "platform/base/rng.h"
-#include "tests/lib/test.h"
+#include "tests/lib/elf_damage.h"
+#include "tests/lib/elf_objects.h"
 
 #include <elf.h>
 #include <unistd.h>
@@ -119,109 +119,22 @@ TEST(refuses_what_is_not_self_contained)
 	arena_free(&a);
 }
 
-/* Links the object, and loads it if that works; damaged code is never run. */
-static void try(const uint8_t *p, size_t n, int machine)
-{
-	static uint8_t image[ELF_MAX_BYTES];
-	struct elf e;
-	uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees every read past the end */
-	memcpy(exact, p, n);
-	int rc = elf_read(&e, exact, n, machine);
-	if (rc >= 0) {
-		CHECK(e.image_bytes <= ELF_MAX_BYTES);
-		rc = elf_link(&e, 0x7f0000000000, image);
-	}
-	CHECK(rc == E_OK || rc == E_CORRUPT || rc == E_UNSUPPORTED);
-	free(exact);
-}
-
-static void damage(const struct blob *o, int machine)
-{
-	uint8_t *p = malloc(o->n);
-	struct rng r;
-	rng_seed(&r, 11);
-	for (size_t n = 0; n < o->n; n++)
-		try(o->p, n, machine);
-	for (size_t i = 0; i < o->n; i++) {
-		memcpy(p, o->p, o->n);
-		p[i] ^= (uint8_t)(1u << rng_below(&r, 8));
-		try(p, o->n, machine);
-		p[i] = (uint8_t)rng_u64(&r);
-		for (uint32_t k = rng_below(&r, 4); k; k--)
-			p[rng_below(&r, (uint32_t)o->n)] = (uint8_t)rng_u64(&r);
-		try(p, o->n, machine);
-	}
-	free(p);
-}
-
 TEST(damaged_objects)
 {
 	struct arena a = {0};
 	struct blob o;
 	if (!compile(&a, native, kernel, &o))
 		SKIP("no C compiler");
-	damage(&o, EM_X86_64);
-	damage(&o, EM_AARCH64);
+	elf_damage(&o, EM_X86_64);
+	elf_damage(&o, EM_AARCH64);
 	arena_free(&a);
 }
 
-/* Makes an AArch64 object by hand: adrp, add and a load that refer to a constant 0x18 into the second
- * page. */
-static size_t arm_object(uint8_t *out)
-{
-	enum { TEXT = 64, RODATA = 80, RELA = 112, SYM = 208, STR = 280, SECTIONS = 288, NSECTIONS = 6 };
-	static const uint32_t code[4] = {0x90000000, 0x91000000, 0xBD400000, 0xD65F03C0};
-	Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			.e_type = ET_REL,
-			.e_machine = EM_AARCH64,
-			.e_shoff = SECTIONS,
-			.e_shentsize = sizeof(Elf64_Shdr),
-			.e_shnum = NSECTIONS};
-	Elf64_Sym sym[3] = {{0},
-			    {.st_info = ELF64_ST_INFO(STB_LOCAL, STT_SECTION), .st_shndx = 2},
-			    {.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1}};
-	Elf64_Rela rela[4] = {{0, ELF64_R_INFO(1, R_AARCH64_ADR_PREL_PG_HI21), 0x18},
-			      {4, ELF64_R_INFO(1, R_AARCH64_ADD_ABS_LO12_NC), 0x18},
-			      {8, ELF64_R_INFO(1, R_AARCH64_LDST32_ABS_LO12_NC), 0x18},
-			      {0}};
-	Elf64_Shdr s[NSECTIONS] = {{0},
-				   {.sh_type = SHT_PROGBITS,
-				    .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
-				    .sh_offset = TEXT,
-				    .sh_size = 16,
-				    .sh_addralign = 4},
-				   {.sh_type = SHT_PROGBITS,
-				    .sh_flags = SHF_ALLOC,
-				    .sh_offset = RODATA,
-				    .sh_size = 32,
-				    .sh_addralign = 4096},
-				   {.sh_type = SHT_RELA,
-				    .sh_offset = RELA,
-				    .sh_size = sizeof rela,
-				    .sh_entsize = sizeof rela[0],
-				    .sh_link = 4,
-				    .sh_info = 1},
-				   {.sh_type = SHT_SYMTAB,
-				    .sh_offset = SYM,
-				    .sh_size = sizeof sym,
-				    .sh_entsize = sizeof sym[0],
-				    .sh_link = 5},
-				   {.sh_type = SHT_STRTAB, .sh_offset = STR, .sh_size = 4}};
-	memcpy(out, &h, sizeof h);
-	memcpy(out + TEXT, code, sizeof code);
-	memset(out + RODATA, 0x5a, 32);
-	memcpy(out + RELA, rela, sizeof rela);
-	memcpy(out + SYM, sym, sizeof sym);
-	memcpy(out + STR, "\0k0", 4);
-	memcpy(out + SECTIONS, s, sizeof s);
-	return SECTIONS + sizeof s;
-}
-
-TEST(arm_relocations)
+TEST(aarch64_relocations)
 {
 	static uint8_t o[2048], image[8192];
 	struct elf e;
-	size_t n = arm_object(o);
+	size_t n = aarch64_object(o);
 	REQUIRE_OK(elf_read(&e, o, n, EM_AARCH64));
 	CHECK(e.nentries == 1 && e.image_bytes == 4096 + 32 && e.entry[0].at == 0);
 	REQUIRE_OK(elf_link(&e, 0x400000, image));
@@ -232,7 +145,7 @@ TEST(arm_relocations)
 	CHECK(w[2] == (0xBD400000 | 6 << 10));    /* ldr s0, [x0, #0x18] */
 	CHECK(w[3] == 0xD65F03C0);
 	struct blob b = {.p = o, .n = n};
-	damage(&b, EM_AARCH64);
+	elf_damage(&b, EM_AARCH64);
 	CHECK_FAILS(elf_read(&e, o, n, EM_X86_64), E_UNSUPPORTED, "machine");
 }
 

@@ -48,22 +48,24 @@ TEST(data_has_no_functions)
 	buf_free(&file);
 }
 
-/* Objects for other processors are neither written nor read. */
+/* Objects for other processors are neither written nor read; those for ARMv7 are only read. */
 TEST(other_processors)
 {
 	static const int others[] = {EM_NONE, EM_386, EM_ARM, EM_RISCV};
 	struct buf file = {0};
 	make(true, &file);
 	REQUIRE(buf_ok(&file));
-	CHECK(elf_knows(elf_machine()) && elf_knows(EM_X86_64) && elf_knows(EM_AARCH64));
+	CHECK(elf_knows(elf_machine()) && elf_knows(EM_X86_64) && elf_knows(EM_AARCH64) && elf_knows(EM_ARM));
+	CHECK(object_knows(EM_X86_64) && object_knows(EM_AARCH64));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		struct elf e;
 		struct buf head = {0}, tail = {0};
 		const Elf64_Half machine = (Elf64_Half)others[i];
 		const struct object o = {.machine = others[i], .section = ".text", .align = 64, .bytes = 64};
 		memcpy(file.p + offsetof(Elf64_Ehdr, e_machine), &machine, sizeof machine);
-		CHECK(!elf_knows(others[i]));
-		CHECK_FAILS(elf_read(&e, file.p, file.n, others[i]), E_UNSUPPORTED, "x86-64 and AArch64");
+		CHECK(elf_knows(others[i]) == (others[i] == EM_ARM) && !object_knows(others[i]));
+		CHECK_FAILS(elf_read(&e, file.p, file.n, others[i]), E_UNSUPPORTED,
+			    others[i] == EM_ARM ? "32-bit" : "x86-64, AArch64 and ARMv7");
 		CHECK_FAILS(object_make(&o, &head, &tail), E_UNSUPPORTED, "x86-64 and AArch64");
 		CHECK(!head.n && !tail.n);
 	}
