@@ -89,6 +89,9 @@ $(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(shel
 # Loops over floats: vectorised, and no errno or traps to keep.
 FLOATS = agent/run/host_math agent/run/host_tile agent/run/host_run agent/run/host_flat kernels/graph/dense8 kernels/task/runs search/cost_mlp search/cost_trees search/rows
 $(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
+# Each operation is rounded by itself.
+ROUNDS = kernels/graph/add8 kernels/graph/dense8_vnni
+$(ROUNDS:%=$(B)/%.o): ALLC += -ffp-contract=off
 PROTO  = $(B)/gen/kernels/onnx/onnx.pb-c.c
 $(B)/tools/fleet/fleet_data.o: $(call src,configs/fleet/*)
 $(B)/%.o: %.c | $(PROTO)
@@ -142,7 +145,8 @@ SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3
-$(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2
+$(B)/lib/kernels/graph/add8.o: FAST = -ffp-contract=off
+$(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2 -ffp-contract=off
 $(patsubst %,$(B)/lib/%.o,agent/run/host_math agent/run/host_tile kernels/graph/dense8): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0

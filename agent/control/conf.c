@@ -140,8 +140,11 @@ static int take_exact(struct reading *r, const struct key_kind *k, const char *v
 {
 	bool exact;
 	int rc = take_yes(r, k, value, &exact);
-	if (rc >= 0)
-		*(enum level *)at = exact ? LEVEL_EXACT : LEVEL_FP32;
+	if (rc < 0 || !exact)
+		return rc;
+	if (*(enum level *)at == LEVEL_W16)
+		return fail(E_USAGE, "exact = yes contradicts level = w16");
+	*(enum level *)at = LEVEL_EXACT;
 	return rc;
 }
 

@@ -314,6 +314,7 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	if (h->o.mode == HONED_BOX)
 		return;
 	marks_resumed(h);
+	h->models.marks_changed |= store_today(h) != h->models.marks.day_bytes;
 	if (h->models.marks_matter || h->now_ns - h->models.marks_ns >= MARKS_NS)
 		marks_save(h);
 }

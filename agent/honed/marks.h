@@ -8,8 +8,8 @@
  *	end
  *
  * flash: bytes written to flash on a day (UTC, since 1970); may be absent. KEY: 32 hex digits; boxed: 0 or 1;
- *promise: a number, -1: not known; missing: number of kernels. A file that is not whole is ignored: honed
- *finds its content out again. */
+ * promise: a number, -1: not known; missing: number of kernels. A file that is not whole is ignored: honed
+ * finds its content out again. */
 #ifndef AGENT_MARKS_H
 #define AGENT_MARKS_H
 

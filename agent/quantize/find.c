@@ -137,11 +137,10 @@ static int behind_limits(const struct quantizer *q, int v)
 	}
 }
 
-/* Whether v can be a bias of n channels. */
+/* Whether v can be a bias of n channels. It becomes a vector, so it must not raise the rank of a sum. */
 static bool is_bias(const struct graph *g, int v, int64_t n)
 {
-	return pass_is_f32_constant(g, v) && shape_count(shape_of(g, v)) == n && shape_of(g, v)->rank > 0 &&
-	       shape_of(g, v)->d[shape_of(g, v)->rank - 1] == n;
+	return pass_is_f32_constant(g, v) && shape_of(g, v)->rank == 1 && shape_of(g, v)->d[0] == n;
 }
 
 /* Finds an Add of a bias that alone reads a MatMul. */

@@ -395,9 +395,10 @@ static bool at_defaults(struct session *s, const struct net *after)
 	for (int i = 0; i < n && same; i++) {
 		const struct step *st = &s->model.steps->step[k[i].step];
 		struct rec rec[2];
-		if (st->kind != STEP_TASK || k[i].origin != FROM_CACHE)
+		if (st->kind != STEP_TASK)
 			continue;
 		tuned++;
+		same = k[i].origin == FROM_CACHE;
 		struct key t = task_key(st->task);
 		for (int kind = 0; kind < 2 && same; kind++)
 			same = cache_find_rec(s->store.cache, t, &s->target, s->o->threads, s->o->level,

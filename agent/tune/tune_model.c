@@ -402,6 +402,12 @@ static bool estimates(const struct session *s)
 	return s->o->rigor == RIGOR_ESTIMATE;
 }
 
+/* Whether the box is long enough for other divisions of the graph than that of quantised operators. */
+static bool divides(const struct session *s)
+{
+	return !estimates(s) && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+}
+
 /* Time of the network as it was; if its first run was cut off, of what ran. */
 static int64_t portable_ns(const struct session *s)
 {
@@ -423,7 +429,7 @@ static int open_divisions(struct session *s, struct graph_search **out)
 						 s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
 					     .net_ns = s->start.net.build_ns,
 					     .run_ns = leaves_bytes(s) ? portable_ns(s) : run_ns(s),
-					     .tunes = !estimates(s),
+					     .tunes = divides(s),
 					     .ntimes = s->ntasks,
 					     .time = task_times(s),
 					     .stop = s->o->stop,
@@ -441,12 +447,6 @@ static double task_promise(const struct session *s)
 	for (int i = 0; i < s->ntasks; i++)
 		most = s->result[i].promise > most ? s->result[i].promise : most;
 	return most;
-}
-
-/* Whether the box is long enough for other divisions of the graph than that of quantised operators. */
-static bool divides(const struct session *s)
-{
-	return !estimates(s) && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
 }
 
 /* Compares other divisions of the graph, as long as they promise more than the tasks; first that of quantised
@@ -757,6 +757,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		rc = E_OK;
 	if (rc >= 0 && s.store.cache && cache_commit(s.store.cache) < 0)
 		tune_warn(&s);
+	else if (rc >= 0 && s.store.cache)
+		out->warning = NULL; /* what could not be written before is written now */
 	if (rc >= 0)
 		tune_say_done(&s);
 	close_session(&s);

@@ -24,7 +24,8 @@ INLINE __mmask64 first_bits(int64_t n)
 	return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
 }
 
-/* Rows of which those behind the depth are zero, as are the columns behind `mask`. */
+/* Rows, of which nothing is read behind the depth or behind the columns of `mask`: zeros, before `flip`. What
+ * they become does not matter, because the weights there are 0. */
 struct rows {
 	const uint8_t *row[4];
 	__mmask64 mask[4];

@@ -2,8 +2,9 @@
 /* What others must know of pass_quant.c.
  *
  * Rows of op_quant.c that only pass_quant.c makes: QLinearConv and QLinearMatMul with attributes "low" and
- * "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8. Their
- * opset is above every opset that the importer accepts, so that no file can ask for them. */
+ * "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8; and
+ * QLinearAdd of two tensors of one shape: a, its scale and zero point, b and its, scale and zero point of the
+ * output. Their opset is above every opset that the importer accepts, so that no file can ask for them. */
 #ifndef KERNELS_OP_QUANT_H
 #define KERNELS_OP_QUANT_H
 

@@ -69,7 +69,7 @@ int background_tune(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
 	char why[256];
-	bool closed = daemon_is_closed(NULL, why, sizeof why);
+	bool closed = !r.now && daemon_is_closed(NULL, why, sizeof why); /* --now passes soft limits */
 	printf("honed tunes it as job %d%s%s\n", job,
 	       closed  ? ", once the gate is open; now it is closed: "
 	       : r.now ? ""

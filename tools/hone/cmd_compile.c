@@ -177,14 +177,15 @@ static int write_manifest(struct compile *c, const char *path)
 	return rc;
 }
 
-/* A folder that holds another model's bundle is not overwritten: an application that loads it would silently
- * run another network. A file that is no bundle's description says nothing. */
+/* A folder that holds the bundle of a model of another name is not overwritten: an application that loads it
+ * would silently run another network. A file that is no bundle's description says nothing. */
 static int check_folder(struct compile *c, const char *dir)
 {
 	char *path = arena_printf(&c->arena, "%s/bundle.json", dir);
 	json_t *o = arg_flag(c->args, "c") ? NULL : json_load_file(path, 0, NULL);
 	const char *name = json_string_value(json_object_get(o, "model"));
-	const char *own = model_name(c->args->pos[0], &c->arena);
+	char own[sizeof c->image.name]; /* as the description has it */
+	snprintf(own, sizeof own, "%s", model_name(c->args->pos[0], &c->arena));
 	int rc =
 	    name && strcmp(name, own)
 		? fail(E_USAGE, "%s holds the bundle of model '%.80s'; remove it, or name another folder",

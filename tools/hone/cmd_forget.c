@@ -86,8 +86,9 @@ struct codes {
 static int add_code(void *ctx, const struct rec *r)
 {
 	struct codes *c = ctx;
-	if (c->n < c->cap)
-		c->key[c->n++] = code_key(r);
+	if (c->n == c->cap)
+		return fail(E_CORRUPT, "the cache lists more records than it counts; nothing was removed");
+	c->key[c->n++] = code_key(r);
 	return 0;
 }
 
@@ -119,8 +120,8 @@ static int forget_orphans(struct cache *c)
 static int forget_history(struct forget *f, const struct graph *g, const struct target *t)
 {
 	int rc = 0;
-	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
-		struct key k = history_key(g, t, 1 + i / 2, i % 2);
+	for (int i = 0; i < LEVELS * THREADS && rc >= 0; i++) {
+		struct key k = history_key(g, t, 1 + i / LEVELS, i % LEVELS);
 		rc = cache_forget(f->cache, CACHE_HISTORY, k);
 		if (rc >= 0)
 			rc = cache_forget(f->cache, CACHE_GAIN, k);
@@ -148,10 +149,10 @@ static int add_tasks(struct forget *f, const struct target *t, struct graph *g, 
 /* Finds the tasks of the model as divided by rules, and as the cache divides it for any number of threads. */
 static int find_tasks(struct forget *f, const struct target *t, struct graph *g, struct arena *arena)
 {
-	struct choices met[2 * THREADS + 1] = {{0}}, c = {0};
+	struct choices met[LEVELS * THREADS + 1] = {{0}}, c = {0};
 	int n = 1, rc = add_tasks(f, t, g, &c, arena);
-	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
-		const struct chosen_for chosen = {f->cache, t, 1 + i / 2, i % 2};
+	for (int i = 0; i < LEVELS * THREADS && rc >= 0; i++) {
+		const struct chosen_for chosen = {f->cache, t, 1 + i / LEVELS, i % LEVELS};
 		rc = chosen_load(&chosen, g, arena, &c);
 		int k = 0;
 		while (rc >= 0 && k < n && !choices_equal(&met[k], &c))
@@ -172,7 +173,7 @@ static int of_model(const struct args *a, const char *path, struct forget *f, st
 	int rc = target_host(&t);
 	if (rc < 0)
 		return rc;
-	const struct chosen_for chosen = {f->cache, &t, t.cores, false};
+	const struct chosen_for chosen = {f->cache, &t, t.cores, LEVEL_FP32};
 	rc = model_open(a, path, &chosen, &m);
 	if (rc < 0)
 		return rc;

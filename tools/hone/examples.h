@@ -4,8 +4,9 @@
  *   DIR/FILE.npy .pb .png .jpg       an example each, if the model has one input; a .npy or .pb whose first
  *                                    dimension is N where the input's is 1 is N examples
  *   DIR/SUB/input_K.pb               else an example for each folder SUB, as ONNX's test_data_set_N: input K,
- * or the one that the file names DIR/SUB/NAME.npy .pb .png .jpg   the same, by names of inputs DIR/input_0.pb
- * ...               DIR is the only such folder
+ *                                    or the one that the file names
+ *   DIR/SUB/NAME.npy .pb .png .jpg   the same, by names of inputs
+ *   DIR/input_0.pb ...               DIR is the only such folder
  *
  * Files that no rule names are ignored. */
 #ifndef TOOLS_EXAMPLES_H
@@ -16,7 +17,8 @@
 
 enum { EXAMPLES_MOST = 4096 };
 
-/* Reads at most `most` examples, from files that are spread evenly over the sorted names. The command has
+/* Reads at most `most` examples, from files that are spread evenly over the sorted names; a file of many
+ * examples gives its first ones. The command has
  * OPT_PICTURE. Returns their number. E_NOTFOUND: there is no folder, or no example in it. E_USAGE: a file
  * does not fit the model. */
 int examples_read(const struct args *a, const char *dir, const struct graph *g, int most, struct arena *arena,

@@ -419,4 +419,26 @@ TEST(budget_of_a_kernel_command_line)
 	CHECK(ns == 0);
 }
 
+/* `exact` is a former name of a level: it does not silently undo another one. */
+TEST(exact_and_level)
+{
+	static const struct {
+		const char *lines;
+		int level; /* -1: refused */
+	} k[] = {{"exact = yes", LEVEL_EXACT},
+		 {"level = w16\nexact = no", LEVEL_W16},
+		 {"level = w16\nexact = yes", -1},
+		 {"exact = no", LEVEL_FP32}};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct arena a = {0};
+		struct conf c;
+		char text[200];
+		conf_defaults(&c);
+		int n = snprintf(text, sizeof text, "[model m]\npath = /m.onnx\n%s\n", k[i].lines);
+		int rc = conf_text("conf", text, (size_t)n, &a, &c);
+		CHECK(k[i].level < 0 ? rc == E_USAGE : rc >= 0 && (int)c.model[0].level == k[i].level);
+		arena_free(&a);
+	}
+}
+
 TEST_MAIN

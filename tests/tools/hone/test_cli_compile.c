@@ -73,6 +73,13 @@ TEST(another_models_bundle_is_not_replaced)
 	CHECK_RUN(2, "compile %s -o %s --threads 1 --cache %s", other, dir_a, tuned());
 	CHECK_SAYS(cli_err, "holds the bundle of model 'steering'");
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), dir_a, tuned());
+	/* the description cuts a long name */
+	snprintf(other, sizeof other, "%s",
+		 in_dir("a_model_of_a_name_that_is_much_longer_than_those_which_a_bundle_has_room_for.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), other);
+	shell(cmd);
+	for (int i = 0; i < 2; i++)
+		CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", other, in_dir("long"), tuned());
 }
 
 /* The bundle runs after it was moved to another folder, without any other file. */

@@ -71,7 +71,7 @@ TEST(quantised_networks_are_tuned)
 		REQUIRE(mkdir(cache, 0755) == 0);
 		CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
 		size_t n = run(path, cache, before, sizeof before);
-		CHECK_RUN(0, "tune %s --json --budget 8s --threads 1 -q --cache %s", path, cache);
+		CHECK_RUN(0, "tune %s --json --budget 11s --threads 1 -q --cache %s", path, cache);
 		CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
 		int tuned = count(path, cache, "conv", "tuned");
 		if (tuned && has_dots()) {
