@@ -20,7 +20,7 @@ enum { HINT_SEEDS = 2, MAX_SEEDS = 4, AKIN_SEEDS = 2 };
  * the job: this target's first, then those of the nearest shapes. Candidates that won there as the default
  * schedule are left out, since every task has its own default; so are those that only a stranger claims to
  * have won, since each would cost all those tasks a trial. Records that do not serve the level are left out.
- * Of the winners in other tasks the newest 2,000 count. Records are not trusted: their contents are passed
+ * The newest 2,000 winners in other tasks count. Records are not trusted: their contents are passed
  * on, or skipped. All lives in `a`. */
 int cache_seeds(struct cache *c, const struct target *t, int threads, enum level level, struct arena *a,
 		int ntasks, struct job_task *job) MUST_CHECK;

@@ -63,7 +63,7 @@ enum honed_mode { HONED_RESIDENT, HONED_BOX };
 struct marks {
 	int unclean; /* boxes in a row that did not reach their end */
 	/* Bytes written to flash on a day (UTC, since 1970), so that a limit of a day outlives a restart;
-	 * whoever keeps the marks sets the day. */
+	 * the code that writes the file sets the day. */
 	int64_t day, day_bytes;
 	int n;
 	struct mark_of {

@@ -49,7 +49,7 @@ struct quantize_opts {
 	void *ctx;
 };
 
-/* What the scan found of a layer. Errors are NAN where they were not measured. */
+/* Errors of a layer, as the scan measured them; NAN: not measured. */
 struct quantize_layer {
 	const char *name, *type;
 	struct shape weights;

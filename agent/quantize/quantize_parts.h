@@ -55,7 +55,7 @@ struct quantizer {
 	const struct quantize_example **example, **held;
 };
 
-/* What is quantised in a graph that quantize_rewrite makes. */
+/* Selects the values and weights that quantize_rewrite quantises. */
 struct qselection {
 	bool *value;   /* per qvalue */
 	bool *weights; /* per layer */

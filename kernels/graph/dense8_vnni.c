@@ -220,7 +220,7 @@ static VNNI void row_by_matrix(int64_t depth, int64_t n, const int8_t *a, const 
 
 /* ---- bytes of sums ---- */
 
-/* What dense8_ends says, as vectors. */
+/* The constants of a struct dense8_ends, as vectors. */
 struct ends {
 	__m512 most;
 	__m512i zero, low;

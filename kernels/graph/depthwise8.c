@@ -31,7 +31,7 @@ static int64_t line_at(const struct plane *p, int64_t line)
 	return (line % stride * p->lines + line / stride) * p->pitch;
 }
 
-/* Where the taps are read is the same for all filters. */
+/* Sets the addresses of lines and taps, which all filters share. */
 static void place_taps(struct plane *p, int64_t height)
 {
 	for (int64_t i = 0; i < height; i++)

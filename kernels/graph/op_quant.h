@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What others must know of pass_quant.c.
+/* Definitions that pass_quant.c, op_quant.c and agent/quantize share.
  *
  * Rows of op_quant.c that only pass_quant.c makes: QLinearConv and QLinearMatMul with attributes "low" and
  * "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8; and

@@ -322,7 +322,8 @@ struct filters {
 	const int8_t *w; /* [n][taps] */
 	const struct row_params *row;
 	int64_t n;
-	/* What turns sums into bytes, with the zero point of x; NULL: rows are finished one by one. */
+	/* Addend and factor that turn each filter's sums into bytes; the zero point of x is part of the
+	 * addend. NULL: rows are finished one by one. */
 	const uint32_t *add;
 	const float *factor;
 };

@@ -14,42 +14,44 @@ static int low(char c)
 	return tolower((unsigned char)c);
 }
 
-typedef int distances[MOST_LETTERS + 1][MOST_LETTERS + 1];
+struct distances {
+	int at[MOST_LETTERS + 1][MOST_LETTERS + 1];
+};
 
 /* d[i][j]: the distance of the first i letters of a and the first j of b. */
-static void fill_distances(const char *a, int la, const char *b, int lb, distances d)
+static void fill_distances(const char *a, int la, const char *b, int lb, struct distances *d)
 {
 	for (int i = 0; i <= la; i++)
 		for (int j = 0; j <= lb; j++) {
 			int best = i + j;
 			if (i && j) {
-				best = d[i - 1][j - 1] + (low(a[i - 1]) != low(b[j - 1]));
-				best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-				best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
+				best = d->at[i - 1][j - 1] + (low(a[i - 1]) != low(b[j - 1]));
+				best = d->at[i - 1][j] + 1 < best ? d->at[i - 1][j] + 1 : best;
+				best = d->at[i][j - 1] + 1 < best ? d->at[i][j - 1] + 1 : best;
 			}
 			if (i > 1 && j > 1 && low(a[i - 1]) == low(b[j - 2]) &&
-			    low(a[i - 2]) == low(b[j - 1]) && d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
+			    low(a[i - 2]) == low(b[j - 1]) && d->at[i - 2][j - 2] + 1 < best)
+				best = d->at[i - 2][j - 2] + 1;
+			d->at[i][j] = best;
 		}
 }
 
 int near_distance(const char *a, const char *b)
 {
 	int la = (int)strnlen(a, MOST_LETTERS), lb = (int)strnlen(b, MOST_LETTERS);
-	distances d;
-	fill_distances(a, la, b, lb, d);
-	return d[la][lb];
+	struct distances d;
+	fill_distances(a, la, b, lb, &d);
+	return d.at[la][lb];
 }
 
 /* The distance of the word and the beginning of the name that is most like it. */
 static int distance_of_beginning(const char *word, const char *name)
 {
 	int lw = (int)strnlen(word, MOST_LETTERS), ln = (int)strnlen(name, MOST_LETTERS), least = lw;
-	distances d;
-	fill_distances(word, lw, name, ln, d);
+	struct distances d;
+	fill_distances(word, lw, name, ln, &d);
 	for (int j = 0; j <= ln; j++)
-		least = d[lw][j] < least ? d[lw][j] : least;
+		least = d.at[lw][j] < least ? d.at[lw][j] : least;
 	return least;
 }
 

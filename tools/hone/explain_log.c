@@ -60,7 +60,7 @@ struct payback explain_payback(const struct trials *l, int uses, const struct ta
 
 void explain_payback_add(struct payback *sum, const struct payback *p)
 {
-	if (p->tasks) /* of a sum of which a part is not known nothing is */
+	if (p->tasks) /* the sum is known only if every part is */
 		sum->has_fallback = (!sum->tasks || sum->has_fallback) && p->has_fallback;
 	sum->spent_ns += p->spent_ns;
 	sum->saved_ns += p->saved_ns;

@@ -258,4 +258,109 @@ TEST(channels_by_themselves)
 	}
 }
 
+/* Every version of the loops that this machine runs, on depths and widths around their tiles, with the
+ * greatest products. */
+TEST(products_of_bytes_are_exact)
+{
+	static const int depths[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 130};
+	enum { ROWS = 15, MOST = 130 };
+	static uint8_t b[MOST * W + W];
+	static int8_t a[ROWS * MOST];
+	static uint32_t sum[ROWS * W];
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int isa = 0; isa <= (int)dense8_isa(); isa++)
+		for (size_t i = 0; i < 12 * 3; i++) {
+			int64_t depth = depths[i / 3], offset[MOST];
+			int width = (int)i % 3 == 0 ? W : (int)rng_below(&r, W) + 1;
+			int rows = (int)rng_below(&r, ROWS) + 1;
+			uint8_t flip = rng_below(&r, 2) ? 0x80 : 0;
+			bool extreme = !rng_below(&r, 3);
+			for (size_t k = 0; k < sizeof b; k++)
+				b[k] = extreme ? (uint8_t)(255 ^ flip) : (uint8_t)rng_below(&r, 256);
+			for (size_t k = 0; k < sizeof a; k++)
+				a[k] =
+				    extreme ? (i % 2 ? -128 : 127) : (int8_t)((int)rng_below(&r, 256) - 128);
+			for (int64_t t = 0; t < depth; t++)
+				offset[t] = t * W;
+			char *panel = malloc(dense8_panel_bytes(depth) + 64);
+			char *scratch = malloc(dense8_scratch_bytes(depth) + 64);
+			dense8_pack((enum dense8_isa)isa, depth, b, offset, width, flip, panel);
+			dense8_rows((enum dense8_isa)isa, depth, rows, a, panel, width, scratch, sum);
+			int bad = 0;
+			for (int k = 0; k < rows; k++)
+				for (int x = 0; x < width; x++) {
+					int32_t want = 0;
+					for (int64_t t = 0; t < depth; t++)
+						want += a[k * depth + t] * (uint8_t)(b[t * W + x] ^ flip);
+					bad += (int32_t)sum[k * W + x] != want;
+				}
+			CHECK(!bad);
+			free(panel);
+			free(scratch);
+		}
+}
+
+/* The greatest depth whose sum fits s32. */
+TEST(the_largest_sum_is_exact)
+{
+	enum { DEPTH = 65793 };
+	uint8_t *b = malloc(DEPTH + W);
+	int8_t *a = malloc(DEPTH);
+	int64_t *offset = malloc(sizeof *offset * DEPTH);
+	void *panel = malloc(dense8_panel_bytes(DEPTH)), *scratch = malloc(dense8_scratch_bytes(DEPTH));
+	memset(b, 255, DEPTH + W);
+	for (int64_t t = 0; t < DEPTH; t++)
+		offset[t] = t;
+	for (int isa = 0; isa <= (int)dense8_isa(); isa++)
+		for (int sign = 0; sign < 2; sign++) {
+			uint32_t sum[W];
+			memset(a, sign ? -128 : 127, DEPTH);
+			dense8_pack((enum dense8_isa)isa, DEPTH, b, offset, W, 0, panel);
+			dense8_rows((enum dense8_isa)isa, DEPTH, 1, a, panel, W, scratch, sum);
+			CHECK((int32_t)sum[0] == (int32_t)((sign ? -128 : 127) * 255 * (int64_t)DEPTH));
+			CHECK(sum[0] == sum[W - 1]);
+			CHECK(dense8_total((enum dense8_isa)isa, a, DEPTH) == (sign ? -128 : 127) * DEPTH);
+		}
+	free(b);
+	free(a);
+	free(offset);
+	free(panel);
+	free(scratch);
+}
+
+/* Halves go to even, NaN to the lowest integer, infinities and large numbers to the limits. */
+TEST(rounding_saturates)
+{
+	static const float x[] = {0.5f,     1.5f,      -0.5f, -2.5f,  1e30f, -1e30f,
+				  INFINITY, -INFINITY, NAN,   126.5f, 0};
+	static const int want[] = {0, 2, 0, -2, 127, -128, 127, -128, -128, 126, 0};
+	const struct dense8_bytes s8 = {-128, 127, 0, true}, u8 = {0, 255, 128}, some = {-3, 4, 1, true};
+	for (int isa = 0; isa <= (int)dense8_isa(); isa++) {
+		uint8_t y[11], z[11], l[11];
+		dense8_quantise((enum dense8_isa)isa, 11, x, 1, s8, y);
+		dense8_quantise((enum dense8_isa)isa, 11, x, 1, u8, z);
+		dense8_quantise((enum dense8_isa)isa, 11, x, 1, some, l);
+		for (int i = 0; i < 11; i++) {
+			int limited = want[i] + 1 < -3 ? -3 : want[i] + 1 > 4 ? 4 : want[i] + 1;
+			CHECK((int8_t)y[i] == want[i]);
+			CHECK(z[i] == want[i] + 128);
+			CHECK((int8_t)l[i] == limited);
+		}
+		/* a scale of 0 or NaN gives some integer */
+		dense8_quantise((enum dense8_isa)isa, 11, x, 0, s8, y);
+		CHECK((int8_t)y[0] == 127 && (int8_t)y[2] == -128 && (int8_t)y[10] == -128);
+		dense8_quantise((enum dense8_isa)isa, 11, x, NAN, s8, y);
+		CHECK((int8_t)y[0] == -128);
+		/* sums near 2^31, and a factor of infinity */
+		const uint32_t sum[] = {0x7fffffff, 0x80000000, 3, 0};
+		const float factor[] = {1, 1, 0.5f, INFINITY};
+		dense8_requantise((enum dense8_isa)isa, 4, sum, factor, s8, y);
+		CHECK((int8_t)y[0] == 127 && (int8_t)y[1] == -128 && (int8_t)y[2] == 2 &&
+		      (int8_t)y[3] == -128);
+		dense8_requantise_row((enum dense8_isa)isa, 3, sum, 2, 0.5f, u8, z);
+		CHECK(z[0] == 0 && z[1] == 0 && z[2] == 130);
+	}
+}
+
 TEST_MAIN
