@@ -13,17 +13,6 @@ static const char *name_of(struct graph *g, const char *stem, const char *end)
 	return arena_printf(&g->arena, "%.200s_%s", stem, end);
 }
 
-static int add_constant(struct graph *g, const char *name, enum dtype t, const struct shape *s,
-			const void *data)
-{
-	int v = graph_add_value(g, name);
-	int rc = v < 0 ? v : tensor_alloc(&g->arena, t, s, &g->value[v].t);
-	if (rc < 0)
-		return rc;
-	memcpy(g->value[v].t.data, data, (size_t)shape_count(s) * dtype_bytes(t));
-	return v;
-}
-
 /* Adds QuantizeLinear or DequantizeLinear of `from` to the new value, or to `to` if that is one (>= 0). */
 static int add_linear(struct graph *g, const char *type, const char *name, const int in[3], int axis, int to,
 		      enum dtype t, const struct shape *s, int opset)
@@ -51,8 +40,8 @@ static int add_pair(const struct quantizer *q, struct graph *g, int from, int to
 	const struct value *x = &q->g->value[v->value];
 	const struct shape one = {0}, shape = x->t.shape;
 	const char *name = x->name;
-	int scale = add_constant(g, name_of(g, name, "scale"), DT_F32, &one, &p->scale);
-	int zero = add_constant(g, name_of(g, name, "zero_point"), DT_U8, &one, &p->zero);
+	int scale = graph_add_constant(g, name_of(g, name, "scale"), DT_F32, &one, &p->scale);
+	int zero = graph_add_constant(g, name_of(g, name, "zero_point"), DT_U8, &one, &p->zero);
 	if (scale < 0 || zero < 0)
 		return E_NOMEM;
 	int bytes = add_linear(g, "QuantizeLinear", name_of(g, name, "QuantizeLinear"),
@@ -72,9 +61,9 @@ int quantize_add_weights(const struct quantizer *q, struct graph *g, const struc
 	const struct value *w = &q->g->value[q->g->node[l->node].in[1]];
 	const struct shape row = {1, {l->n}}, shape = w->t.shape;
 	int8_t *none = ARENA_ARRAY(&g->arena, int8_t, l->n);
-	int bytes = add_constant(g, name_of(g, w->name, "quantized"), DT_I8, &shape, l->weight);
-	int scale = add_constant(g, name_of(g, w->name, "scale"), DT_F32, &row, l->scale);
-	int zero = add_constant(g, name_of(g, w->name, "zero_point"), DT_I8, &row, none);
+	int bytes = graph_add_constant(g, name_of(g, w->name, "quantized"), DT_I8, &shape, l->weight);
+	int scale = graph_add_constant(g, name_of(g, w->name, "scale"), DT_F32, &row, l->scale);
+	int zero = graph_add_constant(g, name_of(g, w->name, "zero_point"), DT_I8, &row, none);
 	if (bytes < 0 || scale < 0 || zero < 0)
 		return E_NOMEM;
 	return add_linear(g, "DequantizeLinear", name_of(g, w->name, "DequantizeLinear"),
@@ -108,8 +97,8 @@ static int add_float_bias(const struct quantizer *q, struct graph *g, const stru
 	float *b = ARENA_ARRAY(&g->arena, float, l->n);
 	for (int64_t k = 0; k < l->n; k++)
 		b[k] = (float)bias_at(q, l, k);
-	return add_constant(g, name_of(g, bias_name(q, l, g), "corrected"), DT_F32,
-			    &(struct shape){1, {l->n}}, b);
+	return graph_add_constant(g, name_of(g, bias_name(q, l, g), "corrected"), DT_F32,
+				  &(struct shape){1, {l->n}}, b);
 }
 
 static int add_int_bias(const struct quantizer *q, struct graph *g, const struct qlayer *l)
@@ -122,8 +111,8 @@ static int add_int_bias(const struct quantizer *q, struct graph *g, const struct
 		step[k] = q->group[q->value[l->x].group].scale * l->scale[k];
 		b[k] = (int32_t)fmax(-INT32_MAX, fmin(INT32_MAX, rint(bias_at(q, l, k) / (double)step[k])));
 	}
-	int bytes = add_constant(g, name_of(g, name, "quantized"), DT_I32, &row, b);
-	int scale = add_constant(g, name_of(g, name, "scale"), DT_F32, &row, step);
+	int bytes = graph_add_constant(g, name_of(g, name, "quantized"), DT_I32, &row, b);
+	int scale = graph_add_constant(g, name_of(g, name, "scale"), DT_F32, &row, step);
 	if (bytes < 0 || scale < 0)
 		return E_NOMEM;
 	return add_linear(g, "DequantizeLinear", name_of(g, name, "DequantizeLinear"),

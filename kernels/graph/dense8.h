@@ -75,8 +75,9 @@ void dense8_requantise(enum dense8_isa isa, int64_t n, const uint32_t *sum, cons
 /* The same for sums that all lack `add` and have one factor. */
 void dense8_requantise_row(enum dense8_isa isa, int64_t n, const uint32_t *sum, uint32_t add, float factor,
 			   struct dense8_bytes to, uint8_t *out);
-/* Turns rows of sums into bytes: row r becomes (sum + add[r]) * factor[r], rounded as by dense8_requantise, in
- * the first `width` bytes at out + r * step. width: 1 to the panel's columns; later bytes are not written. */
+/* Turns rows of sums into bytes: row r becomes (sum + add[r]) * factor[r], rounded as by dense8_requantise,
+ * in the first `width` bytes at out + r * step. width: 1 to the panel's columns; later bytes are not
+ * written. */
 struct dense8_ends {
 	struct dense8_bytes bytes;
 	const uint32_t *add;

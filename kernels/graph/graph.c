@@ -58,6 +58,18 @@ int graph_add_value(struct graph *g, const char *name)
 	return g->nvalues++;
 }
 
+int graph_add_constant(struct graph *g, const char *name, enum dtype t, const struct shape *s,
+		       const void *data)
+{
+	int v = graph_add_value(g, name);
+	int rc = v < 0 ? v : tensor_alloc(&g->arena, t, s, &g->value[v].t);
+	if (rc < 0)
+		return rc;
+	if (data)
+		memcpy(g->value[v].t.data, data, (size_t)shape_count(s) * dtype_bytes(t));
+	return v;
+}
+
 static int copy_strings(struct arena *a, int n, const char *const *from, const char *const **to)
 {
 	const char **s = copy(a, from, n, sizeof *s);
@@ -114,6 +126,21 @@ int graph_add_node(struct graph *g, const char *op_type, const char *name, int o
 			g->value[out[i]].producer = g->nnodes;
 	g->node[g->nnodes] = n;
 	return g->nnodes++;
+}
+
+int graph_replace_node(struct graph *g, int at, const char *op_type, const char *name, int opset, int nin,
+		       const int *in, int nattr, const struct attr *attr)
+{
+	int nout = g->node[at].nout, *out = g->node[at].out;
+	int made = graph_add_node(g, op_type, name, opset, nin, in, nout, out, nattr, attr);
+	if (made < 0)
+		return made;
+	g->node[at] = g->node[made];
+	g->nnodes--;
+	for (int k = 0; k < nout; k++)
+		if (out[k] >= 0)
+			g->value[out[k]].producer = at;
+	return E_OK;
 }
 
 const struct attr *node_attr(const struct node *n, const char *name)

@@ -67,11 +67,17 @@ void graph_free(struct graph *g);
 struct graph *graph_copy(const struct graph *g);
 int graph_add_value(struct graph *g, const char *name); /* returns the index; E_NOMEM only if the arena has
 							 * a limit */
+/* Adds a constant; data NULL: zeros. Returns its index; < 0: E_NOMEM. */
+int graph_add_constant(struct graph *g, const char *name, enum dtype t, const struct shape *s,
+		       const void *data) MUST_CHECK;
 /* Appends a node at the end of the order. Arrays, names and texts are copied; the tensor data of attributes
  * is not (it must live in the graph's arena). Makes the node the producer of its outputs. Returns its index;
  * E_NOTFOUND: unknown operator. */
 int graph_add_node(struct graph *g, const char *op_type, const char *name, int opset, int nin, const int *in,
 		   int nout, const int *out, int nattr, const struct attr *attr) MUST_CHECK;
+/* Puts a new node in the place of node `at`, whose outputs it takes. */
+int graph_replace_node(struct graph *g, int at, const char *op_type, const char *name, int opset, int nin,
+		       const int *in, int nattr, const struct attr *attr) MUST_CHECK;
 const struct attr *node_attr(const struct node *n, const char *name); /* NULL: absent */
 int64_t node_int(const struct node *n, const char *name, int64_t fallback);
 float node_float(const struct node *n, const char *name, float fallback);

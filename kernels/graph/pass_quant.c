@@ -185,33 +185,10 @@ static int limit_attrs(const struct graph *g, const struct match *m, struct attr
 
 /* ---- new values and nodes ---- */
 
-static int new_constant(struct graph *g, const char *name, enum dtype type, const struct shape *s)
-{
-	int v = graph_add_value(g, name);
-	if (v < 0)
-		return v;
-	int rc = tensor_alloc(&g->arena, type, s, &g->value[v].t);
-	return rc < 0 ? rc : v;
-}
-
 /* The zero point's value; a new one if it is absent. */
 static int zero_value(struct graph *g, const struct bytes *b)
 {
-	return b->zero >= 0 ? b->zero : new_constant(g, "zero", b->type, &(struct shape){0});
-}
-
-/* Puts a new node in place of node `at`, whose output it takes. */
-static int replace_node(struct graph *g, int at, const char *type, const char *name, int opset, int nin,
-			const int *in, int nattr, const struct attr *attr)
-{
-	int out = g->node[at].out[0];
-	int made = graph_add_node(g, type, name, opset, nin, in, 1, &out, nattr, attr);
-	if (made < 0)
-		return made;
-	g->node[at] = g->node[made];
-	g->value[out].producer = at;
-	g->nnodes--;
-	return 1;
+	return b->zero >= 0 ? b->zero : graph_add_constant(g, "zero", b->type, &(struct shape){0}, NULL);
 }
 
 /* ---- products ---- */
@@ -312,7 +289,7 @@ static int make_bias(struct graph *g, const struct match *m)
 	if ((quantised_bias ? !g->value[from.value].t.data : !pass_is_f32_constant(g, m->bias)) ||
 	    shape_count(s) != m->n || s->rank < 1 || s->d[s->rank - 1] != m->n)
 		return E_UNSUPPORTED;
-	int v = new_constant(g, g->value[m->bias].name, DT_I32, &(struct shape){1, {m->n}});
+	int v = graph_add_constant(g, g->value[m->bias].name, DT_I32, &(struct shape){1, {m->n}}, NULL);
 	for (int64_t k = 0; v >= 0 && k < m->n; k++) {
 		bool exact = false;
 		double b = bias_at(g, m, quantised_bias ? &from : NULL, k, &exact);
@@ -333,7 +310,7 @@ static int columns_of(struct graph *g, const struct match *m)
 		return m->w.value;
 	const struct shape *s = &g->value[m->w.value].t.shape;
 	int64_t n = s->d[0], k = s->d[1];
-	int v = new_constant(g, g->value[m->w.value].name, m->w.type, &(struct shape){2, {k, n}});
+	int v = graph_add_constant(g, g->value[m->w.value].name, m->w.type, &(struct shape){2, {k, n}}, NULL);
 	if (v < 0)
 		return v;
 	const uint8_t *from = g->value[m->w.value].t.data;
@@ -366,9 +343,10 @@ static int write_product(struct graph *g, const struct match *m, int bias, struc
 		return w;
 	for (int k = 0; k < 3; k++) {
 		/* scales of each filter need as many zero points */
-		zeros[k] = k == 1 && m->w.count > 1 && m->w.zero < 0
-			       ? new_constant(g, "zero", m->w.type, &(struct shape){1, {m->w.count}})
-			       : zero_value(g, b[k]);
+		zeros[k] =
+		    k == 1 && m->w.count > 1 && m->w.zero < 0
+			? graph_add_constant(g, "zero", m->w.type, &(struct shape){1, {m->w.count}}, NULL)
+			: zero_value(g, b[k]);
 		if (zeros[k] < 0)
 			return zeros[k];
 	}
@@ -376,8 +354,8 @@ static int write_product(struct graph *g, const struct match *m, int bias, struc
 	struct attr *attr = ARENA_ARRAY(scratch, struct attr, g->node[m->node].nattr + 2);
 	int nattr = make_attrs(g, m, attr, &opset);
 	bool conv = !strcmp(node_type(&g->node[m->node]), "Conv");
-	int rc = replace_node(g, m->y.node, conv ? "QLinearConv" : "QLinearMatMul", g->node[m->node].name,
-			      opset, bias >= 0 ? 9 : 8, in, nattr, attr);
+	int rc = graph_replace_node(g, m->y.node, conv ? "QLinearConv" : "QLinearMatMul",
+				    g->node[m->node].name, opset, bias >= 0 ? 9 : 8, in, nattr, attr);
 	if (rc < 0)
 		return rc;
 	g->node[m->node].dead = true;
@@ -429,8 +407,12 @@ static int fuse_add(struct graph *g, const int *uses, int v, const struct match 
 	}
 	if (zero < 0)
 		return zero;
-	return replace_node(g, m->y.node, "QLinearAdd", g->node[add].name, QUANT_OPSET, 8, in,
-			    limit_attrs(g, m, attr), attr);
+	int rc = graph_replace_node(g, m->y.node, "QLinearAdd", g->node[add].name, QUANT_OPSET, 8, in,
+				    limit_attrs(g, m, attr), attr);
+	if (rc < 0)
+		return rc;
+	g->node[add].dead = true;
+	return 1;
 }
 
 /* ---- operators that only move elements ---- */
@@ -499,7 +481,7 @@ static int pad_bytes(struct graph *g, struct node *n, const struct bytes *y)
 {
 	int from = n->nin > 2 ? n->in[2] : -1;
 	float v = from < 0 ? 0 : *(const float *)g->value[from].t.data;
-	int fill = new_constant(g, "fill", y->type, &(struct shape){0});
+	int fill = graph_add_constant(g, "fill", y->type, &(struct shape){0}, NULL);
 	int *in = arena_try(&g->arena, (size_t)n->nin + 2, sizeof *in);
 	if (fill < 0 || !in)
 		return fill < 0 ? fill : E_NOMEM;

@@ -26,12 +26,9 @@ static const struct node *node_of(const struct change *c)
 static int add_constant(struct change *c, const char *name, enum dtype t, const struct shape *s,
 			const void *data)
 {
-	int v = c->rc < 0 ? c->rc : graph_add_value(c->g, name);
-	c->rc = v < 0 ? v : tensor_alloc(&c->g->arena, t, s, &c->g->value[v].t);
-	if (c->rc < 0)
-		return -1;
-	memcpy(c->g->value[v].t.data, data, (size_t)shape_count(s) * dtype_bytes(t));
-	return v;
+	int v = c->rc < 0 ? c->rc : graph_add_constant(c->g, name, t, s, data);
+	c->rc = v < 0 ? v : c->rc;
+	return v < 0 ? -1 : v;
 }
 
 static void drop_attr(struct change *c, const char *name)
@@ -159,20 +156,10 @@ static const struct {
 
 static int replace_node(struct change *c)
 {
-	struct graph *g = c->g;
-	const struct node *old = node_of(c);
 	while (c->nin && c->in[c->nin - 1] < 0)
 		c->nin--;
-	int made = graph_add_node(g, c->type, old->name, UPGRADE_OPSET, c->nin, c->in, old->nout, old->out,
+	return graph_replace_node(c->g, c->at, c->type, node_of(c)->name, UPGRADE_OPSET, c->nin, c->in,
 				  c->nattr, c->attr);
-	if (made < 0)
-		return made;
-	g->node[c->at] = g->node[made];
-	g->nnodes--;
-	for (int k = 0; k < g->node[c->at].nout; k++)
-		if (g->node[c->at].out[k] >= 0)
-			g->value[g->node[c->at].out[k]].producer = c->at;
-	return E_OK;
 }
 
 static bool in_words(const char *words, const char *w)
