@@ -19,7 +19,7 @@ static int alloc_outputs(struct qnet *net)
 
 int qnet_open(struct graph *g, const struct quantize_opts *o, struct qnet *net)
 {
-	const struct chosen_for f = {NULL, o->target, pool_threads(o->pool), true};
+	const struct chosen_for f = {NULL, o->target, pool_threads(o->pool), LEVEL_EXACT};
 	struct choices choices;
 	struct steps *steps;
 	*net = (struct qnet){.g = g};

@@ -49,9 +49,9 @@ int steps_check(const struct graph *g, const struct steps *s)
 bool step_holds_f16(const struct graph *g, const struct steps *s, const struct step *st)
 {
 	for (int i = 0; i < st->task->noperands; i++) {
-		const struct tensor *w = &g->value[s->value[st->value[i] < 0 ? 0 : st->value[i]].of].t;
 		if (!task_stores(st->task, i))
 			continue;
+		const struct tensor *w = &g->value[s->value[st->value[i]].of].t;
 		if (!w->data || !pack_holds_any(pack_largest(w->data, shape_count(&w->shape))))
 			return false;
 	}

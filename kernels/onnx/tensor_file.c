@@ -17,12 +17,6 @@ static const struct {
 };
 enum { NPY_TYPES = sizeof npy_types / sizeof npy_types[0] };
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-	return n >= m && !strcmp(s + n - m, end);
-}
-
 /* The text after `key` in the header's Python dictionary; NULL: absent. */
 static const char *npy_field(const char *header, const char *key)
 {
@@ -149,8 +143,8 @@ static int pb_put(const struct tensor *t, const char *name, struct buf *out)
 
 int tensor_read(struct arena *a, const char *path, struct tensor *out, char *name)
 {
-	bool npy = ends_with(path, ".npy");
-	if (!npy && !ends_with(path, ".pb"))
+	bool npy = file_ends_with(path, ".npy");
+	if (!npy && !file_ends_with(path, ".pb"))
 		return fail(E_USAGE, "%s: a tensor file is a .npy or an ONNX .pb", path);
 	if (name)
 		name[0] = 0;
@@ -165,8 +159,8 @@ int tensor_read(struct arena *a, const char *path, struct tensor *out, char *nam
 
 int tensor_write(const char *path, const struct tensor *t, const char *name)
 {
-	bool npy = ends_with(path, ".npy");
-	if (!npy && !ends_with(path, ".pb"))
+	bool npy = file_ends_with(path, ".npy");
+	if (!npy && !file_ends_with(path, ".pb"))
 		return fail(E_USAGE, "%s: a tensor file is a .npy or an ONNX .pb", path);
 	struct buf b = {0};
 	int rc = npy ? npy_put(t, &b) : pb_put(t, name, &b);

@@ -258,6 +258,12 @@ bool file_exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
+bool file_ends_with(const char *path, const char *end)
+{
+	size_t n = strlen(path), m = strlen(end);
+	return n >= m && !strcmp(path + n - m, end);
+}
+
 bool file_is_dir(const char *path)
 {
 	struct stat st;

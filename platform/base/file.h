@@ -33,6 +33,7 @@ void file_sync_folder_of(const char *path);
 int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+bool file_ends_with(const char *path, const char *end); /* as ".npy" */
 /* Folder of the running executable ("/usr/local/bin"), for finding hone-worker beside hone. */
 int file_self_dir(char *out, size_t n) MUST_CHECK;
 /* XDG cache folder of hone: $XDG_CACHE_HOME/hone, else $HOME/.cache/hone, else E_NOTFOUND with the remedy

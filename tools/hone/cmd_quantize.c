@@ -163,7 +163,7 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 {
 	layers_table(a, r);
 	printf("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s",
-	       r->nquantised, r->nlayers, r->nlayers == 1 ? "" : "s", r->error, r->examples,
+	       r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples,
 	       plural_s(r->examples));
 	if (r->held_out)
 		printf(", %.2e on %d held out", r->held_out_error, r->held_out);

@@ -99,7 +99,7 @@ static int open_divided(const struct args *a, struct model *m)
 	if (rc >= 0 && dir)
 		rc = model_cache_open_in(a, false, dir, &c);
 	if (rc >= 0)
-		rc = model_open(a, a->pos[0], &(struct chosen_for){c, &t, t.cores, false}, m);
+		rc = model_open(a, a->pos[0], &(struct chosen_for){c, &t, t.cores, LEVEL_FP32}, m);
 	if (rc >= 0 && !dir && (rc = model_take_bytes(m, &t)) < 0)
 		model_close(m);
 	if (c)

@@ -23,15 +23,9 @@ struct reading {
 	struct quantize_example *example;
 };
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), e = strlen(end);
-	return n >= e && !strcmp(s + n - e, end);
-}
-
 static bool is_tensor(const char *name)
 {
-	return ends_with(name, ".npy") || ends_with(name, ".pb");
+	return file_ends_with(name, ".npy") || file_ends_with(name, ".pb");
 }
 
 static int by_name(const void *a, const void *b)
@@ -85,19 +79,6 @@ static int read_file(const struct reading *r, const char *path, int i, struct te
 	return rc;
 }
 
-static int check_fit(const struct reading *r, const char *path, int i, const struct tensor *t)
-{
-	const struct value *v = &r->g->value[r->g->input[i]];
-	char want[160], got[160];
-	if (t->dtype == v->t.dtype && shape_equal(&t->shape, &v->t.shape))
-		return E_OK;
-	shape_text(&v->t.shape, want);
-	shape_text(&t->shape, got);
-	return fail(E_USAGE,
-		    "%s is %s %s; input '%s' is %s %s (a model with symbolic sizes: --shape NAME=%s)", path,
-		    dtype_name(t->dtype), got, v->name, dtype_name(v->t.dtype), want, got);
-}
-
 static void add_example(struct reading *r, const char *name, const struct tensor *in)
 {
 	r->example[r->n++] = (struct quantize_example){name, in};
@@ -124,7 +105,7 @@ static int read_single(struct reading *r, const char *path)
 		return rc;
 	int64_t n = count_stacked(&t, want);
 	size_t bytes = (size_t)shape_count(&want->shape) * dtype_bytes(want->dtype);
-	if (n == 1 && (rc = check_fit(r, path, 0, &t)) < 0)
+	if (n == 1 && (rc = feed_fits(&r->g->value[r->g->input[0]], path, &t)) < 0)
 		return rc;
 	for (int64_t i = 0; i < n && r->n < r->most; i++) {
 		struct tensor *in = ARENA_NEW(r->arena, struct tensor);
@@ -155,7 +136,7 @@ static int read_numbered(const struct reading *r, const char *dir, int k, struct
 		return rc;
 	int named = input_index(r->g, name), i = named >= 0 ? named : k;
 	rc = read_file(r, path, i, &in[i]);
-	return rc < 0 ? rc : check_fit(r, path, i, &in[i]);
+	return rc < 0 ? rc : feed_fits(&r->g->value[r->g->input[i]], path, &in[i]);
 }
 
 static int read_named(const struct reading *r, const char *dir, int i, struct tensor *in)
@@ -166,7 +147,7 @@ static int read_named(const struct reading *r, const char *dir, int i, struct te
 		if (!file_exists(path))
 			continue;
 		int rc = read_file(r, path, i, &in[i]);
-		return rc < 0 ? rc : check_fit(r, path, i, &in[i]);
+		return rc < 0 ? rc : feed_fits(&r->g->value[r->g->input[i]], path, &in[i]);
 	}
 	return fail(E_NOTFOUND,
 		    "%s has no file for input '%s': name it input_%d.pb or %s.npy (.pb, .png, .jpg)", dir,

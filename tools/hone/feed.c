@@ -54,50 +54,6 @@ static int find_input(const struct graph *g, const char *word, const char **file
 	return rc;
 }
 
-/* Whether the sizes, in some order, are those of the other shape. */
-static bool is_turned(const struct shape *a, const struct shape *b)
-{
-	bool taken[MAX_RANK] = {false};
-	int found = 0;
-	for (int i = 0; i < a->rank && a->rank == b->rank; i++)
-		for (int k = 0; k < b->rank; k++)
-			if (!taken[k] && a->d[i] == b->d[k]) {
-				taken[k] = true;
-				found++;
-				break;
-			}
-	return found == a->rank && a->rank == b->rank;
-}
-
-/* Whether the shape is the other one without its first size, which is 1. */
-static bool lacks_batch(const struct shape *a, const struct shape *want)
-{
-	return want->rank == a->rank + 1 && want->d[0] == 1 &&
-	       !memcmp(a->d, want->d + 1, sizeof *a->d * (size_t)a->rank);
-}
-
-static int does_not_fit(const struct value *v, const char *file, const struct tensor *t)
-{
-	char want[160], got[160], how[400] = "";
-	struct buf name = {0};
-	shape_text(&v->t.shape, want);
-	shape_text(&t->shape, got);
-	shell_word(&name, v->name);
-	if (shape_equal(&t->shape, &v->t.shape))
-		snprintf(how, sizeof how, "; array.astype(\"%s\") in numpy converts it",
-			 v->t.dtype == DT_F32 ? "float32" : dtype_name(v->t.dtype));
-	else if (lacks_batch(&t->shape, &v->t.shape))
-		snprintf(how, sizeof how, "; array[None] in numpy adds the batch axis");
-	else if (is_turned(&t->shape, &v->t.shape))
-		snprintf(how, sizeof how, "; array.transpose(...) in numpy orders the axes");
-	else if (t->shape.rank == v->t.shape.rank)
-		snprintf(how, sizeof how, " (a model with free sizes: --shape %.200s=%s)", buf_str(&name),
-			 got);
-	buf_free(&name);
-	return fail(E_USAGE, "%s is %s %s; input '%s' is %s %s%s", file, dtype_name(t->dtype), got, v->name,
-		    dtype_name(v->t.dtype), want, how);
-}
-
 /* Operators such as Relu may hide a NaN, so that an output looks like an answer. */
 static void warn_of_special(const char *name, const char *file, const struct tensor *t)
 {
@@ -125,8 +81,8 @@ static int read_input(const struct args *a, struct ready *r, const char *word, b
 	int rc = feed_file(a, &r->arena, file, v->name, &v->t, &t);
 	if (rc < 0)
 		return rc;
-	if (t.dtype != v->t.dtype || !shape_equal(&t.shape, &v->t.shape))
-		return does_not_fit(v, file, &t);
+	if ((rc = feed_fits(v, file, &t)) < 0)
+		return rc;
 	warn_of_special(v->name, file, &t);
 	r->in[i] = t;
 	given[i] = true;

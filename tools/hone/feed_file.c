@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/feed_file.h"
 #include "platform/base/log.h"
+#include "platform/base/shell.h"
 #include "tools/hone/picture.h"
 #include <math.h>
 #include <stdio.h>
@@ -62,6 +63,52 @@ static int narrow(struct arena *arena, const char *path, const char *name, struc
 	return E_OK;
 }
 
+/* Whether the sizes, in some order, are those of the other shape. */
+static bool is_turned(const struct shape *a, const struct shape *b)
+{
+	bool taken[MAX_RANK] = {false};
+	int found = 0;
+	for (int i = 0; i < a->rank && a->rank == b->rank; i++)
+		for (int k = 0; k < b->rank; k++)
+			if (!taken[k] && a->d[i] == b->d[k]) {
+				taken[k] = true;
+				found++;
+				break;
+			}
+	return found == a->rank && a->rank == b->rank;
+}
+
+/* Whether the shape is the other one without its first size, which is 1. */
+static bool lacks_batch(const struct shape *a, const struct shape *want)
+{
+	return want->rank == a->rank + 1 && want->d[0] == 1 &&
+	       !memcmp(a->d, want->d + 1, sizeof *a->d * (size_t)a->rank);
+}
+
+int feed_fits(const struct value *v, const char *file, const struct tensor *t)
+{
+	if (t->dtype == v->t.dtype && shape_equal(&t->shape, &v->t.shape))
+		return E_OK;
+	char want[160], got[160], how[400] = "";
+	struct buf name = {0};
+	shape_text(&v->t.shape, want);
+	shape_text(&t->shape, got);
+	shell_word(&name, v->name);
+	if (shape_equal(&t->shape, &v->t.shape))
+		snprintf(how, sizeof how, "; array.astype(\"%s\") in numpy converts it",
+			 v->t.dtype == DT_F32 ? "float32" : dtype_name(v->t.dtype));
+	else if (lacks_batch(&t->shape, &v->t.shape))
+		snprintf(how, sizeof how, "; array[None] in numpy adds the batch axis");
+	else if (is_turned(&t->shape, &v->t.shape))
+		snprintf(how, sizeof how, "; array.transpose(...) in numpy orders the axes");
+	else if (t->shape.rank == v->t.shape.rank)
+		snprintf(how, sizeof how, " (a model with free sizes: --shape %.200s=%s)", buf_str(&name),
+			 got);
+	buf_free(&name);
+	return fail(E_USAGE, "%s is %s %s; input '%s' is %s %s%s", file, dtype_name(t->dtype), got, v->name,
+		    dtype_name(v->t.dtype), want, how);
+}
+
 int feed_check(const struct args *a, const char *const *word, int n)
 {
 	static const char *const names[] = {"resize", "mean", "scale", "layout", "channels"};
@@ -75,12 +122,6 @@ int feed_check(const struct args *a, const char *const *word, int n)
 	return E_OK;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), e = strlen(end);
-	return n >= e && !strcmp(s + n - e, end);
-}
-
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out)
 {
@@ -88,7 +129,7 @@ int feed_file(const struct args *a, struct arena *arena, const char *path, const
 		return fail(E_USAGE, "no file is named for input '%s': --input %s=FILE", name, name);
 	if (picture_is(path))
 		return feed_picture(a, arena, path, name, want, out);
-	if (!ends_with(path, ".npy") && !ends_with(path, ".pb"))
+	if (!file_ends_with(path, ".npy") && !file_ends_with(path, ".pb"))
 		return fail(E_USAGE, "%s: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg",
 			    path);
 	int rc = tensor_read(arena, path, out, NULL);

@@ -3,14 +3,17 @@
 #ifndef TOOLS_FEED_FILE_H
 #define TOOLS_FEED_FILE_H
 
-#include "kernels/task/tensor.h"
+#include "kernels/graph/graph.h"
 #include "tools/hone/cmd.h"
 
 /* E_USAGE: an option of OPT_PICTURE is given, and none of the n values of --input is a picture. */
 int feed_check(const struct args *a, const char *const *word, int n) MUST_CHECK;
+/* Whether what was read from `file` has the input's type and shape. E_USAGE: it has not; the text says how to
+ * mend it. */
+int feed_fits(const struct value *v, const char *file, const struct tensor *t) MUST_CHECK;
 /* Reads a tensor file as it is, except that float64 becomes float32 if that is the input's type, which is
  * logged. A picture becomes a tensor of the input's type and shape by the options OPT_PICTURE. The caller
- * checks type and shape of the result. want: type and shape of the input `name`. */
+ * checks the result with feed_fits. want: type and shape of the input `name`. */
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out) MUST_CHECK;
 
