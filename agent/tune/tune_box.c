@@ -40,8 +40,10 @@ static int64_t round_up_s(int64_t ns)
 /* Expected length of a box that reads the model and finds a few kernels. */
 static int64_t enough_ns(const struct session *s, int64_t read_bytes, int64_t all_bytes)
 {
-	int64_t before_ns = s->times.reading_ns - (s->times.end_ns - s->o->budget_ns);
-	int64_t took_ns = clock_now(s->clock) - s->times.reading_ns;
+	int64_t now_ns = clock_now(s->clock);
+	int64_t reading_ns = s->times.reading_ns ? s->times.reading_ns : now_ns; /* 0: not yet begun */
+	int64_t before_ns = reading_ns - (s->times.end_ns - s->o->budget_ns);
+	int64_t took_ns = now_ns - reading_ns;
 	double whole_ns = read_bytes > 0 ? (double)took_ns * (double)all_bytes / (double)read_bytes
 					 : (double)all_bytes * (double)NS_PER_US / SLOWEST_READ;
 	double most_ns = (double)took_ns + (double)all_bytes * (double)NS_PER_US / LEAST_READ;

@@ -107,6 +107,9 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 	leash_say(s->store.leash, &r);
 }
 
+/* What a job that has not come to know its tasks says of missing kernels: at least one may be missing. */
+#define NOT_KNOWN 1
+
 /* Counts the tasks that can have a kernel but have none that can be run. */
 static int missing(struct session *s)
 {
@@ -155,16 +158,11 @@ static double promise(const struct session *s)
 
 void tune_say_late(struct session *s, const struct tune_report *r)
 {
-	int missing = r->nkernels == 0; /* before the kernels are known, one may be missing */
-	for (int i = 0; i < r->nkernels; i++) {
-		const struct tune_kernel *k = &r->kernel[i];
-		missing += k->after == FROM_FALLBACK && k->after_ns <= 0;
-	}
 	leash_say_last(s->store.leash, &(struct request){.op = OP_DONE,
 							 .trials = r->trials,
 							 .before_ms = r->before_ms,
 							 .kept = r->kept,
-							 .missing = missing,
+							 .missing = r->nkernels ? r->missing : NOT_KNOWN,
 							 .promise = -1});
 }
 
@@ -177,6 +175,6 @@ void tune_say_done(struct session *s)
 						    .default_ms = t->default_ms,
 						    .now_ms = t->after_ms,
 						    .kept = t->kept,
-						    .missing = missing(s),
+						    .missing = s->model.steps ? missing(s) : NOT_KNOWN,
 						    .promise = promise(s)});
 }

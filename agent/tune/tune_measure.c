@@ -410,11 +410,13 @@ static bool at_defaults(struct session *s, const struct net *after)
 	return same && tuned;
 }
 
-/* Keeps the headline of this box for other commands. */
+/* Keeps the headline of this box for other commands; without a comparison there is none. */
 static int put_gain(struct session *s)
 {
 	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->level);
-	int rc = gain_put(s->store.cache, k, &s->report->gain);
+	bool none = !s->report->gain.faster.rounds;
+	int rc = none ? cache_forget(s->store.cache, CACHE_GAIN, k)
+		      : gain_put(s->store.cache, k, &s->report->gain);
 	if (rc == E_IO)
 		tune_warn(s);
 	return rc == E_IO ? E_OK : rc;
@@ -436,9 +438,8 @@ static int conclude(struct session *s, const struct net *standard, struct net *a
 		return E_OK;
 	fill_gain(s, standard, after, &r->gain);
 	r->at_defaults = at_defaults(s, after);
-	if (r->at_defaults) /* what differs is where the code lies in memory */
-		r->gain.faster =
-		    (struct faster){.ratio = 1, .low = 1, .high = 1, .rounds = r->gain.faster.rounds};
+	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
+		r->gain.faster = (struct faster){0};
 	return put_gain(s);
 }
 

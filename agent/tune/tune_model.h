@@ -100,6 +100,7 @@ struct tune_report {
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
+	int missing;                      /* of them: can have a kernel of their own, but run without */
 	bool stopped;                     /* by o->stop */
 	bool late;                        /* o->late was called */
 	const char *warning;              /* NULL: everything is saved */

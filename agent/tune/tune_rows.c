@@ -93,6 +93,18 @@ static int64_t recorded_ns(const struct session *s, int task)
 	return ns;
 }
 
+/* Counts the rows whose task can have a kernel of its own, but that run without one. task: of each row, as in
+ * struct box_rows. */
+static int missing(const struct session *s, int n, const struct tune_kernel *row, const int *task)
+{
+	int count = 0;
+	for (int i = 0; i < n; i++) {
+		bool can = task[i] >= 0 && (!s->result || s->result[task[i]].standard[0]);
+		count += can && row[i].after != FROM_CACHE;
+	}
+	return count;
+}
+
 /* Gives a row the time of the kernel alone. What the search found is the task's best record, even if that is
  * the default schedule, so a plan says FROM_CACHE of it. */
 static void set_alone(struct tune_kernel *row, const struct job_result *r, int64_t ns)
@@ -155,6 +167,7 @@ void tune_rows_update(struct session *s)
 	}
 	s->report->nkernels = s->rows.n;
 	s->report->kernel = s->rows.row;
+	s->report->missing = missing(s, s->rows.n, s->rows.row, s->rows.task);
 	pthread_mutex_unlock(&s->late.mutex);
 }
 
@@ -171,15 +184,17 @@ void tune_rows_after(struct session *s, const struct net *after)
 	const struct plan_kernel *k;
 	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
 	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
+	int *task = ARENA_ARRAY(s->a, int, n + 1);
 	for (int i = 0, at = 0; i < n; i++) {
 		row[i] = row_of(s, &k[i], &at);
 		row[i].after_ns = after->kernel_ns[i];
 		row[i].memory_bound = k[i].flops / s->target.fma_gflops * 1.001 < k[i].roofline_ns;
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
-		int task = task_of(s, &s->model.steps->step[k[i].step]);
-		set_recorded(s, &row[i], task);
+		task[i] = task_of(s, &s->model.steps->step[k[i].step]);
+		set_recorded(s, &row[i], task[i]);
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;
+	s->report->missing = missing(s, n, row, task);
 }

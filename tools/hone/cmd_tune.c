@@ -112,7 +112,10 @@ static int check_options(const struct tune_options *o, const char *device, int64
 static double speedup(const struct tune_report *r)
 {
 	bool both = r->after_ms > 0 && r->default_ms > 0;
-	return r->gain.faster.rounds ? r->gain.faster.ratio : both ? r->default_ms / r->after_ms : NAN;
+	return r->at_defaults          ? 1
+	       : r->gain.faster.rounds ? r->gain.faster.ratio
+	       : both                  ? r->default_ms / r->after_ms
+				       : NAN;
 }
 
 static json_t *ms_or_null(double ms)
@@ -319,8 +322,7 @@ static void network(const struct tune_report *r)
 		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
 	char than[96];
 	gain_than(&r->gain, than);
-	if (!r->at_defaults)
-		headline_print("  ", &r->gain.faster, than, &r->machine);
+	headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (r->at_defaults)
 		printf("  every kernel is at its default schedule\n");
 	else if (disagrees(r))

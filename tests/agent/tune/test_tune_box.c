@@ -188,6 +188,18 @@ static void stop_now(void)
 	stop = 1;
 }
 
+/* A box that is over before its model was opened: the advice must not count the time since the board started. */
+TEST(over_before_it_reads)
+{
+	int advised_s = 0;
+	const struct tune_options o = {.model = "m.onnx", .budget_ns = NS_PER_S};
+	const struct session s = {.o = &o, .clock = &clock_real, .times.end_ns = clock_now(&clock_real)};
+	CHECK(tune_too_short(&s) == E_TIMEOUT);
+	const char *advice = strstr(err_text(), "Give --budget ");
+	CHECK(advice && sscanf(advice, "Give --budget %ds", &advised_s) == 1);
+	CHECK(advised_s >= 2 && advised_s <= 60);
+}
+
 TEST(rows_of_the_search)
 {
 	if (!worker())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone tune through a honed that holds the cache: its messages, and where its results go. */
 #include "agent/cache/cache.h"
-#include "agent/tune/tune_model.h"
+#include "agent/tune/tune_parts.h"
+#include "kernels/onnx/import.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
 #include "tests/lib/fake_owner.h"
@@ -128,6 +129,78 @@ TEST(a_job_that_hangs)
 	const struct request *done = &fake.last[OP_DONE];
 	CHECK(done->trials > 0 && done->before_ms > 0 && done->now_ms == 0 && done->missing == 0);
 	end();
+}
+
+static volatile sig_atomic_t stop;
+
+static void stop_now(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/* A boot box that is told to stop at its start has made no kernel, and must not say that none is missing. */
+TEST(a_job_that_is_stopped_at_its_start)
+{
+	struct arena a = {0};
+	struct tune_report r;
+	struct tune_options o = {.model = steering(), .threads = 1, .seed = 1, .stop = &stop};
+	int status = 0;
+	o.cache = begin("start");
+	fake.slow_ms = 300; /* before the peaks are measured */
+	fflush(NULL);
+	signal(SIGTERM, stop_now);
+	pid_t pid = fork();
+	if (pid == 0) {
+		o.budget_ns = clock_since_start(&clock_real) + 8 * NS_PER_S;
+		_exit(tune_model(&o, &a, &r) < 0 || !r.stopped);
+	}
+	FAKE_WAIT(said(OP_LEASE));
+	kill(pid, SIGTERM);
+	waitpid(pid, &status, 0);
+	signal(SIGTERM, SIG_DFL);
+	FAKE_WAIT(said(OP_DONE));
+	CHECK(status == 0 && said(OP_DONE) == 1 && fake.last[OP_DONE].missing == 1);
+	end();
+}
+
+static int find_nothing(void *ctx, const struct task *t, const char *text, struct arena *to, struct code *out,
+			enum kernel_origin *origin)
+{
+	(void)ctx, (void)t, (void)text, (void)to, (void)out, (void)origin;
+	return E_NOTFOUND;
+}
+
+/* Kernels are missing whether the network has been measured on fallback kernels or not. A task without any
+ * schedule is never missing one. */
+TEST(kernels_that_are_missing)
+{
+	static const struct kernel_source none = {NULL, find_nothing};
+	struct arena a = {0};
+	struct tune_report r = {0};
+	const struct tune_options o = {.threads = 1};
+	struct session s = {.o = &o, .a = &a, .report = &r, .clock = &clock_real};
+	struct net n = {0};
+	pthread_mutex_init(&s.late.mutex, NULL);
+	REQUIRE_OK(target_host(&s.target));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &s.model.graph));
+	REQUIRE_OK(graph_steps(s.model.graph, &s.target, NULL, &a, &s.model.steps));
+	REQUIRE((s.ntasks = steps_tasks(s.model.steps, &a, &s.task)) > 2);
+	tune_rows_make(&s);
+	int all = r.missing;
+	CHECK(all == r.nkernels && all >= s.ntasks);
+	REQUIRE_OK(net_open(&n, s.model.graph, s.model.steps, &s.target, &none, NULL, &clock_real, NULL));
+	REQUIRE_OK(net_run_kernels(&n, &clock_real));
+	tune_rows_after(&s, &n);
+	CHECK(r.kernel[0].after_ns > 0 && r.missing == all);
+	s.result = ARENA_ARRAY(&a, struct job_result, s.ntasks);
+	strcpy(s.result[0].standard, "lane=k:8"); /* the only task that can have a kernel */
+	tune_rows_after(&s, &n);
+	CHECK(r.missing == 1);
+	net_close(&n);
+	graph_free(s.model.graph);
+	pthread_mutex_destroy(&s.late.mutex);
+	arena_free(&a);
 }
 
 /* Tainted runs are repeated; if all runs are tainted, the box still ends in time, with nothing measured. */
