@@ -8,7 +8,7 @@
 #include "agent/cache/lookup.h"
 #include "tests/lib/boot.h"
 
-enum { STREAMS = 4, MODELS = 2, MOST_RECS = 256 };
+enum { STREAMS = 4, MODELS = 2, MOST_RECS = 256, CLEAN_BOXES = 5 };
 #define BUDGET_S 1.2
 
 struct seen {
@@ -212,20 +212,29 @@ static void one_life(struct stream *s)
 		CHECK(nothing_runs(20));
 }
 
-/* An undisturbed box: all models have their kernels, and none is slower than before. */
-static void last_box(struct stream *s)
+/* One undisturbed box. */
+static void clean_box(struct stream *s)
 {
 	struct marks m;
-	int64_t now_ns = 0, best_ns = 0;
 	CHECK(nothing_runs(20));
 	s->before = s->after;
-	boot_write(&s->b, "sys/proc/cmdline", "hone.budget=9s\n");
 	boot_start(&s->b, "--boot");
 	CHECK(boot_wait(&s->b, 60) == 0);
 	look(&s->b, &s->after);
 	compare(s);
 	CHECK_OK(marks_read(boot_path(&s->b, "state/marks"), marks_day(), &m));
 	CHECK(m.unclean == 0);
+}
+
+/* After an undisturbed box all models have their kernels, and none is slower than before. On a machine that
+ * others use so much that one box is too short, the next boxes must make what is missing. */
+static void last_boxes(struct stream *s)
+{
+	int64_t now_ns = 0, best_ns = 0;
+	boot_write(&s->b, "sys/proc/cmdline", "hone.budget=9s\n");
+	clean_box(s);
+	for (int i = 1; i < CLEAN_BOXES && s->after.n < 2 * MODELS; i++)
+		clean_box(s);
 	for (int i = 0; i < s->after.n; i++) {
 		now_ns += s->after.rec[i].ns;
 		best_ns += find(&s->best, s->after.rec[i].key)->ns;
@@ -261,7 +270,7 @@ static void run_stream(uint64_t seed, int kills)
 		one_life(&s);
 	CHECK(done(&s) >= kills);
 	if (!test_bad)
-		last_box(&s);
+		last_boxes(&s);
 	if (test_bad)
 		printf("seed %llu, box %d: see %s/log\n", (unsigned long long)seed, s.runs, s.b.top);
 	else
