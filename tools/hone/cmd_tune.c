@@ -327,8 +327,7 @@ static void network(const struct tune_report *r)
 		printf("  every kernel is at its default schedule\n");
 	else if (disagrees(r))
 		printf("  the times above are medians of all rounds; the comparison is round by round, which "
-		       "other "
-		       "load disturbs less\n");
+		       "other load disturbs less\n");
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));

@@ -50,7 +50,9 @@ static void check_gains(const char *cache, size_t want)
 static double payback(const char *cache)
 {
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
-	json_t *j = parse_out(), *p = json_object_get(j, "payback");
+	json_t *j = parse_out(), *p = json_object_get(j, "payback"), *g = json_object_get(j, "gain");
+	check_keys(g, "model threads ratio low high rounds significant disturbed default_ms now_ms date words");
+	CHECK(json_number_value(json_object_get(g, "low")) <= json_number_value(json_object_get(g, "ratio")));
 	double saved_ms = json_number_value(json_object_get(p, "saved_ms"));
 	json_decref(j);
 	return saved_ms;
