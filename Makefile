@@ -31,7 +31,7 @@ all: programs
 
 # ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
 # lists in_PROGRAM below and to tests/sh/layers.sh. ----
-ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit graph group onnx) search \
+ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit graph qdq group onnx) search \
 	$(addprefix agent/,cache control run quantize bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model, policy or command is adding one file and editing none. (libhone knows dev_cpu alone.)
@@ -49,7 +49,7 @@ $(B)/%.a:
 # ---- programs: a list of folders, and of libraries ----
 in    = $(patsubst %,$(B)/%.a,$(1))
 BASE  = platform/run platform/machine platform/base
-MATHS = $(addprefix kernels/,onnx group graph emit loops space task)
+MATHS = $(addprefix kernels/,onnx group qdq graph emit loops space task)
 BOARD = $(addprefix agent/,tune worker sync bundle run control cache)
 in_honed  = $(addprefix agent/,honed control cache) kernels/space kernels/task $(BASE)
 in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
@@ -132,7 +132,7 @@ $(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s
 	$(call say,AS)$(CC) -c -o $@ $<
 
 # ---- libhone (agent/run/hone.h): small objects of the folders that it needs; what the API does not reach is left out ----
-in_lib = $(addprefix agent/,run cache) $(addprefix kernels/,onnx group graph space task) $(BASE)
+in_lib = $(addprefix agent/,run cache) $(addprefix kernels/,onnx group qdq graph space task) $(BASE)
 LIBMAP = agent/run/libhone.map
 SONAME = libhone.so.0
 API    = $(shell sed -n 's/^\t\t//p' $(LIBMAP) | tr ';' ' ')

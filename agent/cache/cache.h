@@ -41,7 +41,7 @@
  * Keys (SHA-256, platform/base/hash.h): rec = hash of (task, target key, device, threads, level, kind);
  * code = rec key + emitter version + cand, and the payload names what the code was compiled for
  * (agent/cache/kept_code.h); choices: agent/cache/chosen.h; history: agent/cache/history.h; trials:
- * agent/cache/trials.h; gain: as history (agent/cache/gain.h); risk: agent/worker/marked.h; shared:
+ * agent/cache/trials.h; gain: as history (agent/cache/gain.h); recipe: agent/cache/recipe.h; risk: agent/worker/marked.h; shared:
  * agent/sync/offered.h. Records and trials of the former version, whose keys were a MurmurHash3, are indexed
  * under their new keys (cache_adopt.c); their code is compiled again.
  *
@@ -80,6 +80,7 @@ enum cache_type {
 	CACHE_HINT = 10,         /* agent/cache/hint.h */
 	CACHE_HINT_CHOICES = 11, /* strangers' choices, until a box on this board has compared them */
 	CACHE_GAIN = 12,         /* agent/cache/gain.h */
+	CACHE_RECIPE = 13,       /* agent/cache/recipe.h */
 	CACHE_TYPES
 };
 

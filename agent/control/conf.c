@@ -142,8 +142,8 @@ static int take_exact(struct reading *r, const struct key_kind *k, const char *v
 	int rc = take_yes(r, k, value, &exact);
 	if (rc < 0 || !exact)
 		return rc;
-	if (*(enum level *)at == LEVEL_W16)
-		return fail(E_USAGE, "exact = yes contradicts level = w16");
+	if (level_f16(*(enum level *)at))
+		return fail(E_USAGE, "exact = yes contradicts level = %s", level_name(*(int *)at));
 	*(enum level *)at = LEVEL_EXACT;
 	return rc;
 }
@@ -298,7 +298,7 @@ static const struct key_kind keys[] = {
     {"model", "path", take_path, MODEL(path), 0, 0, ABSOLUTE},
     {"model", "threads", take_int, MODEL(threads), 0, 64, "0 (as hone tune chooses) to 64"},
     {"model", "priority", take_int, MODEL(priority), -100, 100, "-100 to 100"},
-    {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32 or w16"},
+    {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16 or int8"},
     {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},

@@ -5,12 +5,6 @@
 #include <float.h>
 #include <math.h>
 
-/* The least scale: a product of two, divided by a third, is a normal number. Values below it are as good as
- * 0. */
-#define LEAST_SCALE 1e-12f
-/* The values' limit: products of scales must stay far below the largest float. */
-#define MOST_VALUE 1e18
-
 enum { TRIED = 29, MOST_STEP = 255 };
 #define LEAST_PART 0.3
 
@@ -19,8 +13,8 @@ void quantize_params(double low, double high, float *scale, uint8_t *zero)
 	low = fmin(low, 0);
 	high = fmax(high, 0);
 	*scale = high > low ? (float)((high - low) / MOST_STEP) : 1;
-	if (*scale < LEAST_SCALE)
-		*scale = LEAST_SCALE;
+	if (*scale < QDQ_LEAST_SCALE)
+		*scale = QDQ_LEAST_SCALE;
 	*zero = (uint8_t)fmin(rint(-low / (double)*scale), MOST_STEP);
 }
 
@@ -44,18 +38,18 @@ static int index_of(const int *list, int n, int v)
 
 static int observe_open(const struct quantizer *q, struct arena *a, struct observed *ob)
 {
-	struct graph *g = graph_copy(q->g);
-	int *output = ARENA_ARRAY(&g->arena, int, g->noutputs + q->nvalues + 1);
+	struct graph *g = graph_copy(q->d.g);
+	int *output = ARENA_ARRAY(&g->arena, int, g->noutputs + q->d.nvalues + 1);
 	for (int i = 0; i < g->noutputs; i++)
 		output[i] = g->output[i];
 	g->output = output;
-	ob->out = ARENA_ARRAY(a, int, q->nvalues + 1);
-	ob->input = ARENA_ARRAY(a, bool, q->nvalues + 1);
-	for (int i = 0; i < q->nvalues; i++) {
-		int v = q->value[i].value;
+	ob->out = ARENA_ARRAY(a, int, q->d.nvalues + 1);
+	ob->input = ARENA_ARRAY(a, bool, q->d.nvalues + 1);
+	for (int i = 0; i < q->d.nvalues; i++) {
+		int v = q->d.value[i].value;
 		ob->input[i] = g->value[v].is_input;
 		ob->out[i] = index_of(g->value[v].is_input ? g->input : output,
-				      g->value[v].is_input ? g->ninputs : q->g->noutputs, v);
+				      g->value[v].is_input ? g->ninputs : q->d.g->noutputs, v);
 		if (ob->out[i] >= 0)
 			continue;
 		ob->out[i] = g->noutputs;
@@ -83,7 +77,7 @@ static int observe(struct quantizer *q, const char *stage, observe_fn *fn)
 		if (q->o->progress)
 			q->o->progress(q->o->ctx, stage, e, q->nexamples);
 		rc = qnet_run(&ob.net, q->example[e]);
-		for (int i = 0; i < q->nvalues && rc >= 0; i++) {
+		for (int i = 0; i < q->d.nvalues && rc >= 0; i++) {
 			const struct tensor *t = observed_tensor(&ob, q->example[e], i);
 			rc = fn(q, i, t->data, shape_count(&t->shape), q->example[e]->name);
 		}
@@ -98,14 +92,14 @@ static int observe(struct quantizer *q, const char *stage, observe_fn *fn)
 
 static int see_range(struct quantizer *q, int i, const float *x, int64_t n, const char *example)
 {
-	struct qvalue *v = &q->value[i];
+	struct qvalue *v = &q->d.value[i];
 	double low = v->low, high = v->high;
 	for (int64_t k = 0; k < n; k++) {
 		if (!isfinite(x[k]))
 			return fail(
 			    E_CORRUPT,
 			    "%s makes '%s' NaN or infinite: check the model and its inputs with hone run",
-			    example, q->g->value[v->value].name);
+			    example, q->d.g->value[v->value].name);
 		low = (double)x[k] < low ? (double)x[k] : low;
 		high = (double)x[k] > high ? (double)x[k] : high;
 	}
@@ -116,12 +110,12 @@ static int see_range(struct quantizer *q, int i, const float *x, int64_t n, cons
 
 static void widen_groups(struct quantizer *q)
 {
-	q->group = ARENA_ARRAY(q->a, struct qgroup, q->nvalues + 1);
-	q->ngroups = q->nvalues;
-	for (int i = 0; i < q->nvalues; i++) {
-		struct qgroup *g = &q->group[q->value[i].group];
-		g->low = fmin(g->low, q->value[i].low);
-		g->high = fmax(g->high, q->value[i].high);
+	q->d.group = ARENA_ARRAY(q->d.a, struct qgroup, q->d.nvalues + 1);
+	q->d.ngroups = q->d.nvalues;
+	for (int i = 0; i < q->d.nvalues; i++) {
+		struct qgroup *g = &q->d.group[q->d.value[i].group];
+		g->low = fmin(g->low, q->d.value[i].low);
+		g->high = fmax(g->high, q->d.value[i].high);
 		g->error = NAN;
 	}
 }
@@ -129,14 +123,14 @@ static void widen_groups(struct quantizer *q)
 /* Layers that read or write values without bound stay fp32. */
 static void refuse_large(struct quantizer *q)
 {
-	for (int i = 0; i < q->nlayers; i++) {
-		struct qlayer *l = &q->layer[i];
-		if (l->row->why)
+	for (int i = 0; i < q->d.nlayers; i++) {
+		struct qlayer *l = &q->d.layer[i];
+		if (l->why)
 			continue;
-		const struct qgroup *x = &q->group[q->value[l->x].group],
-				    *y = &q->group[q->value[l->y].group];
-		if (fmax(x->high - x->low, y->high - y->low) > MOST_VALUE)
-			l->row->why = "its values exceed 1e18";
+		const struct qgroup *x = &q->d.group[q->d.value[l->x].group],
+				    *y = &q->d.group[q->d.value[l->y].group];
+		if (fmax(x->high - x->low, y->high - y->low) > QDQ_MOST_VALUE)
+			l->why = "its values exceed 1e18";
 	}
 }
 
@@ -144,14 +138,14 @@ static void refuse_large(struct quantizer *q)
 
 static int see_values(struct quantizer *q, int i, const float *x, int64_t n, const char *example)
 {
-	struct qgroup *g = &q->group[q->value[i].group];
+	struct qgroup *g = &q->d.group[q->d.value[i].group];
 	double per = QUANTIZE_BINS / (g->high - g->low);
 	(void)example;
 	if (!(g->high > g->low) || !isfinite(per))
 		return E_OK;
 	if (!g->count) {
-		g->count = ARENA_ARRAY(q->a, double, QUANTIZE_BINS);
-		g->sum = ARENA_ARRAY(q->a, double, QUANTIZE_BINS);
+		g->count = ARENA_ARRAY(q->d.a, double, QUANTIZE_BINS);
+		g->sum = ARENA_ARRAY(q->d.a, double, QUANTIZE_BINS);
 	}
 	for (int64_t k = 0; k < n; k++) {
 		double at = ((double)x[k] - g->low) * per;
@@ -199,13 +193,13 @@ int quantize_calibrate(struct quantizer *q)
 	int rc = observe(q, "ranges", see_range);
 	if (rc < 0)
 		return rc;
-	quantize_join(q);
+	qdq_join(&q->d);
 	widen_groups(q);
 	refuse_large(q);
 	if (q->o->ranges == RANGES_MSE)
 		rc = observe(q, "histograms", see_values);
-	for (int i = 0; i < q->ngroups && rc >= 0; i++) {
-		struct qgroup *g = &q->group[i];
+	for (int i = 0; i < q->d.ngroups && rc >= 0; i++) {
+		struct qgroup *g = &q->d.group[i];
 		double low, high;
 		quantize_mse(g, &low, &high);
 		quantize_params(low, high, &g->scale, &g->zero);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/recipe.h"
 #include "agent/quantize/quantize.h"
 #include "agent/quantize/quantize_parts.h"
 #include "kernels/graph/eval.h"
-#include "kernels/graph/optimize.h"
-#include "kernels/graph/upgrade.h"
 #include "platform/base/near.h"
 
 #include <math.h>
@@ -37,11 +36,11 @@ static int take_examples(struct quantizer *q, const struct quantize_example *e, 
 	int held = n < 2 ? 0 : n < HELD_OUT ? 1 : n / HELD_OUT;
 	if (n < 1)
 		return fail(E_USAGE, "no examples: ranges of values come from examples of inputs");
-	q->example = ARENA_ARRAY(q->a, const struct quantize_example *, n + 1);
-	q->held = ARENA_ARRAY(q->a, const struct quantize_example *, held + 1);
+	q->example = ARENA_ARRAY(q->d.a, const struct quantize_example *, n + 1);
+	q->held = ARENA_ARRAY(q->d.a, const struct quantize_example *, held + 1);
 	for (int i = 0; i < n; i++) {
-		for (int k = 0; k < q->g->ninputs; k++) {
-			int rc = check_tensor(q->g, k, &e[i]);
+		for (int k = 0; k < q->d.g->ninputs; k++) {
+			int rc = check_tensor(q->d.g, k, &e[i]);
 			if (rc < 0)
 				return rc;
 		}
@@ -61,47 +60,47 @@ static int keep_named(struct quantizer *q, const char *name)
 	struct near near;
 	int found = 0;
 	near_begin(&near, name);
-	for (int i = 0; i < q->nlayers; i++) {
-		struct quantize_layer *row = q->layer[i].row;
-		near_add(&near, row->name);
-		if (strcmp(row->name, name) != 0)
+	for (int i = 0; i < q->d.nlayers; i++) {
+		struct qlayer *l = &q->d.layer[i];
+		near_add(&near, l->name);
+		if (strcmp(l->name, name) != 0)
 			continue;
 		found++;
-		if (!row->why)
-			row->why = "it was named";
+		if (!l->why)
+			l->why = "it was named";
 	}
 	if (found)
 		return E_OK;
 	return near.best ? fail(E_USAGE, "the model has no layer '%s'; did you mean '%s'?", name, near.best)
 			 : fail(E_USAGE, "the model has no layer '%s'; its first one is '%s'", name,
-				q->layer[0].row->name);
+				q->d.layer[0].name);
 }
 
 static int count_quantised(const struct quantizer *q)
 {
 	int n = 0;
-	for (int i = 0; i < q->nlayers; i++)
-		n += !q->layer[i].row->why;
+	for (int i = 0; i < q->d.nlayers; i++)
+		n += !q->d.layer[i].why;
 	return n;
 }
 
 static int find_layers(struct quantizer *q)
 {
-	int rc = quantize_find(q);
+	int rc = qdq_find(&q->d);
 	for (int i = 0; i < q->o->nkeep && rc >= 0; i++)
 		rc = keep_named(q, q->o->keep[i]);
 	if (rc >= 0 && !count_quantised(q))
 		rc = fail(E_USAGE, "no layer may be quantised: '%s' stays fp32 because %s",
-			  q->layer[0].row->name, q->layer[0].row->why);
+			  q->d.layer[0].name, q->d.layer[0].why);
 	return rc;
 }
 
 static int prepare_layers(struct quantizer *q)
 {
 	int rc = quantize_calibrate(q);
-	for (int i = 0; i < q->nlayers && rc >= 0; i++)
-		if (!q->layer[i].row->why)
-			rc = quantize_weights(q, &q->layer[i]);
+	for (int i = 0; i < q->d.nlayers && rc >= 0; i++)
+		if (!q->d.layer[i].why)
+			rc = qdq_weights(&q->d, &q->d.layer[i]);
 	if (rc >= 0 && !q->o->no_bias_correction)
 		rc = quantize_correct(q);
 	return rc;
@@ -109,12 +108,23 @@ static int prepare_layers(struct quantizer *q)
 
 /* ---- the whole ---- */
 
+int quantize_copy(const struct quantizer *q, const struct qselection *s, struct graph **out)
+{
+	struct graph *g = graph_copy(q->d.g);
+	int rc = qdq_rewrite(&q->d, s, g);
+	if (rc < 0)
+		graph_free(g);
+	else
+		*out = g;
+	return rc;
+}
+
 static int rewrite_all(const struct quantizer *q, struct graph **out)
 {
 	struct arena a = {0};
 	struct qselection all;
-	quantize_select(q, &a, &all);
-	int rc = quantize_rewrite(q, &all, out);
+	qdq_select(&q->d, &a, &all);
+	int rc = quantize_copy(q, &all, out);
 	arena_free(&a);
 	return rc;
 }
@@ -134,67 +144,100 @@ static int fail_none_left(const struct quantizer *q)
 				     q->o->keep_above);
 }
 
+/* Measures the error of all together, on all examples. Returns the larger one of the two errors. */
+static int measure_both(struct quantizer *q, struct quantize_report *r, double *error)
+{
+	int rc = measure_all(q, q->example, q->nexamples, "all together", &r->error);
+	r->held_out_error = NAN;
+	if (rc >= 0 && q->nheld)
+		rc = measure_all(q, q->held, q->nheld, "held out", &r->held_out_error);
+	*error = fmax(r->error, r->held_out_error); /* of a NaN and a number, the number */
+	return rc;
+}
+
 /* Gives layers back until all together are within the limit. The limit of the prediction falls each time, by
  * what the prediction was wrong. */
 static int settle(struct quantizer *q, struct quantize_report *r)
 {
-	double most = q->o->most;
+	double error, most = q->o->most;
 	if (q->o->scan)
 		quantize_give_back(q, most);
 	for (;;) {
 		if (!count_quantised(q))
 			return fail_none_left(q);
-		int rc = measure_all(q, q->example, q->nexamples, "all together", &r->error);
+		int rc = measure_both(q, r, &error);
 		if (rc < 0)
 			return rc;
 		r->predicted = quantize_predict(q);
-		if (!(q->o->most > 0) || r->error <= q->o->most)
+		if (!(q->o->most > 0) || error <= q->o->most)
 			return E_OK;
-		most = fmin(q->o->most, r->predicted * q->o->most / r->error);
+		most = fmin(q->o->most, r->predicted * q->o->most / error);
 		if (!quantize_give_back(q, most * 0.98))
 			return fail(E_USAGE, "all together make an error of %.2g, which no layer explains",
-				    r->error);
+				    error);
 	}
 }
 
-static void fill_report(struct quantizer *q, struct quantize_report *r)
+static void fill_report(const struct quantizer *q, struct quantize_report *r)
 {
-	quantize_fill_rows(q);
-	r->nlayers = q->nlayers;
-	r->layer = q->layer[0].row;
+	r->layer = ARENA_ARRAY(q->d.a, struct quantize_layer, q->d.nlayers + 1);
+	quantize_fill_rows(q, r->layer);
+	r->nlayers = q->d.nlayers;
 	r->nquantised = count_quantised(q);
 	r->examples = q->nexamples;
 	r->held_out = q->nheld;
 }
 
-static int quantise(struct quantizer *q, struct quantize_report *r, struct graph **out)
+static int quantise(struct quantizer *q, const struct quantize_example *example, int n,
+		    struct quantize_report *r)
 {
-	int rc = prepare_layers(q);
+	*r = (struct quantize_report){0};
+	int rc = find_layers(q);
+	if (rc >= 0)
+		rc = take_examples(q, example, n);
+	if (rc >= 0)
+		rc = prepare_layers(q);
 	if (rc >= 0 && q->o->scan)
 		rc = quantize_scan(q);
 	if (rc >= 0)
 		rc = settle(q, r);
-	r->held_out_error = NAN;
-	if (rc >= 0 && q->nheld)
-		rc = measure_all(q, q->held, q->nheld, "held out", &r->held_out_error);
-	if (rc < 0)
-		return rc;
-	fill_report(q, r);
-	return rewrite_all(q, out);
+	if (rc >= 0)
+		fill_report(q, r);
+	return rc;
+}
+
+static struct quantizer begin(struct graph *g, const struct quantize_opts *o, struct arena *a)
+{
+	return (struct quantizer){.d = {.g = g, .a = a, .weight_bits = o->weight_bits}, .o = o};
 }
 
 int quantize_graph(struct graph *g, const struct quantize_example *example, int n,
 		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		   struct graph **out)
 {
-	struct quantizer q = {.g = g, .o = o, .a = a};
-	*report = (struct quantize_report){0};
-	int rc = graph_fold(g);
-	if (rc >= 0)
-		rc = graph_upgrade(g);
-	if (rc >= 0)
-		rc = find_layers(&q);
-	if (rc >= 0)
-		rc = take_examples(&q, example, n);
-	return rc < 0 ? rc : quantise(&q, report, out);
+	struct quantizer q = begin(g, o, a);
+	int rc = quantise(&q, example, n, report);
+	return rc < 0 ? rc : rewrite_all(&q, out);
+}
+
+int quantize_recipe(struct graph *g, const struct quantize_example *example, int n,
+		    const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
+		    struct buf *text)
+{
+	struct quantizer q = begin(g, o, a);
+	struct qselection all;
+	int rc = quantise(&q, example, n, report);
+	if (rc < 0)
+		return rc;
+	qdq_select(&q.d, a, &all);
+	const struct recipe r = {.values = q.d.nvalues,
+				 .layers = q.d.nlayers,
+				 .quantised = report->nquantised,
+				 .examples = report->examples,
+				 .held_out = report->held_out,
+				 .error = report->error,
+				 .held_out_error = report->held_out ? report->held_out_error : 0,
+				 .most = o->most};
+	recipe_text(&r, &q.d, &all, text);
+	return buf_ok(text) ? E_OK : fail(E_NOMEM, "no memory for the recipe");
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Post-training quantisation: makes a QDQ graph of a graph of floats, by what its values are on given inputs.
  *
- * A layer is a Conv, Gemm or MatMul with constant weights. What it reads and what it writes, behind Relu and
- * Clip, become u8 with one scale and zero point (QuantizeLinear, DequantizeLinear); its weights become s8
- * with a scale for each output channel and zero points of 0; its bias becomes s32 in steps of the product of
- * both scales. Layers in that form run as integers (kernels/graph/pass_quant.c). Where a node only moves
- * elements to a quantised value, the values before it are quantised with the same parameters, so that it
- * moves bytes. Values that are quantised with the same parameters are a group. A layer that stays fp32 has
- * fp32 weights; values that no other layer needs as bytes stay fp32, too.
+ * kernels/qdq/qdq.h says what is quantised, and in which form.
  *
  * Ranges contain 0. `minmax` is the range of the values; `mse` shrinks it by the factor, from 0.3 to 1, that
  * gives the least squared error of rounding and clipping. Weights are rounded to [-127, 127], or to [-63, 63]
@@ -16,8 +10,10 @@
  * Errors are relative: |got - fp32| / |fp32| (L2) of an output, the root of the mean of squares over inputs,
  * of the output where it is largest. The scan quantises each group of values, and the weights of each layer,
  * alone and runs the network; the root of the sum of their squares predicts the error of all together within
- * a factor of about 1.6. A part whose error alone is above `keep_above` stays fp32, and then the worst parts,
- * until the prediction and, measured at the end, the error of all together are at most `most`. */
+ * a factor of about 1.6. A part whose error alone is above `keep_above` stays fp32. Then parts go back to
+ * fp32 until the prediction and, measured at the end, the error of all together, on examples that were held
+ * out, too, are at most `most`: first those that make the most squared error for the products of their layers,
+ * so that most of the work stays quantised. */
 #ifndef AGENT_QUANTIZE_H
 #define AGENT_QUANTIZE_H
 
@@ -68,7 +64,7 @@ struct quantize_report {
 };
 
 /* Quantises g, which is as import_file gave it, and which is changed. Of two or more examples every fifth, at
- * least one, is held out: it has no part in ranges and bias correction. *out and the report share names and
+ * least one, is held out: it has no part in ranges and bias correction, but `most` holds for it. *out and the report share names and
  * data with g, which must outlive them; the report's rows lie in the arena. Memory: the values of one run,
  * twice. E_USAGE: g is quantised already, has no layer, an example does not fit, or no layer may be
  * quantised. E_CORRUPT: a value is NaN or infinite on an example. Ends early with the thread's limit
@@ -76,5 +72,10 @@ struct quantize_report {
 int quantize_graph(struct graph *g, const struct quantize_example *example, int n,
 		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		   struct graph **out) MUST_CHECK;
+/* As quantize_graph, but appends the recipe (agent/cache/recipe.h) instead of making the graph. Its weights
+ * have 8 bits. */
+int quantize_recipe(struct graph *g, const struct quantize_example *example, int n,
+		    const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
+		    struct buf *text) MUST_CHECK;
 
 #endif

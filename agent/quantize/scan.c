@@ -58,7 +58,7 @@ struct answers {
 static int find_answers(const struct quantizer *q, int n, struct answers *as)
 {
 	struct qnet net;
-	int rc = qnet_open(graph_copy(q->g), q->o, &net);
+	int rc = qnet_open(graph_copy(q->d.g), q->o, &net);
 	*as = (struct answers){.n = n};
 	as->example = ARENA_ARRAY(&as->arena, const struct quantize_example *, n + 1);
 	as->out = ARENA_ARRAY(&as->arena, struct tensor *, n + 1);
@@ -99,7 +99,7 @@ int quantize_measure(const struct quantizer *q, struct graph *g, const struct qu
 	int rc = qnet_open(g, q->o, &net);
 	if (rc < 0)
 		return rc;
-	rc = qnet_open(graph_copy(q->g), q->o, &ref);
+	rc = qnet_open(graph_copy(q->d.g), q->o, &ref);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		if (q->o->progress)
 			q->o->progress(q->o->ctx, stage, i, n);
@@ -122,14 +122,14 @@ static int scan_part(const struct quantizer *q, const struct answers *as, const 
 		     double *error)
 {
 	struct graph *g;
-	int rc = quantize_rewrite(q, s, &g);
+	int rc = quantize_copy(q, s, &g);
 	return rc < 0 ? rc : error_of(q, as, g, error);
 }
 
 static bool group_is_selected(const struct quantizer *q, const struct qselection *all, int group)
 {
-	for (int i = 0; i < q->nvalues; i++)
-		if (all->value[i] && q->value[i].group == group)
+	for (int i = 0; i < q->d.nvalues; i++)
+		if (all->value[i] && q->d.value[i].group == group)
 			return true;
 	return false;
 }
@@ -138,12 +138,12 @@ static bool group_is_selected(const struct quantizer *q, const struct qselection
 static bool select_part(const struct quantizer *q, const struct qselection *all, int i, struct arena *a,
 			struct qselection *s)
 {
-	quantize_select_none(q, a, s);
-	if (i < q->nlayers)
+	qdq_select_none(&q->d, a, s);
+	if (i < q->d.nlayers)
 		return s->weights[i] = all->weights[i];
 	bool any = false;
-	for (int k = 0; k < q->nvalues; k++)
-		any |= s->value[k] = all->value[k] && q->value[k].group == i - q->nlayers;
+	for (int k = 0; k < q->d.nvalues; k++)
+		any |= s->value[k] = all->value[k] && q->d.value[k].group == i - q->d.nlayers;
 	return any;
 }
 
@@ -151,11 +151,11 @@ static int scan_parts(struct quantizer *q, const struct answers *as)
 {
 	struct arena a = {0}, scratch = {0};
 	struct qselection all, s;
-	int rc = E_OK, n = q->nlayers + q->ngroups;
-	quantize_select(q, &a, &all);
+	int rc = E_OK, n = q->d.nlayers + q->d.ngroups;
+	qdq_select(&q->d, &a, &all);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		double *error =
-		    i < q->nlayers ? &q->layer[i].row->weights_error : &q->group[i - q->nlayers].error;
+		    i < q->d.nlayers ? &q->d.layer[i].error : &q->d.group[i - q->d.nlayers].error;
 		if (q->o->progress)
 			q->o->progress(q->o->ctx, "scan", i, n);
 		if (select_part(q, &all, i, &scratch, &s))
@@ -190,67 +190,95 @@ double quantize_predict(const struct quantizer *q)
 	struct arena a = {0};
 	struct qselection all;
 	double sum = 0;
-	quantize_select(q, &a, &all);
-	for (int i = 0; i < q->nlayers; i++)
-		sum += all.weights[i] ? square(q->layer[i].row->weights_error) : 0;
-	for (int i = 0; i < q->ngroups; i++)
-		sum += group_is_selected(q, &all, i) ? square(q->group[i].error) : 0;
+	qdq_select(&q->d, &a, &all);
+	for (int i = 0; i < q->d.nlayers; i++)
+		sum += all.weights[i] ? square(q->d.layer[i].error) : 0;
+	for (int i = 0; i < q->d.ngroups; i++)
+		sum += group_is_selected(q, &all, i) ? square(q->d.group[i].error) : 0;
 	arena_free(&a);
 	return q->o->scan ? sqrt(sum) : NAN;
 }
 
-/* The part with the largest error, of those that are quantised; -1: none has one. */
-static int worst_part(const struct quantizer *q, double *error)
+/* Products that a layer sums up. */
+static double products(const struct quantizer *q, const struct qlayer *l)
 {
-	struct arena a = {0};
-	struct qselection all;
-	int worst = -1;
-	*error = 0;
-	quantize_select(q, &a, &all);
-	for (int i = 0; i < q->nlayers + q->ngroups; i++) {
-		bool weights = i < q->nlayers;
-		double e = weights ? q->layer[i].row->weights_error : q->group[i - q->nlayers].error;
-		if (!(e > *error) || !(weights ? all.weights[i] : group_is_selected(q, &all, i - q->nlayers)))
-			continue;
-		*error = e;
-		worst = i;
-	}
-	arena_free(&a);
-	return worst;
-}
-
-static int give_layer(struct qlayer *l, const char *why)
-{
-	int given = !l->row->why;
-	if (given)
-		l->row->why = why;
-	return given;
+	return (double)shape_count(&q->d.g->value[q->d.g->node[l->node].out[0]].t.shape) * (double)l->depth;
 }
 
 /* Whether bytes of the group are what the layer reads or writes, or are moved to its input or from its
  * output. */
 static bool touches(const struct quantizer *q, const struct qlayer *l, int group)
 {
-	return l->x >= 0 && (q->value[l->x].group == group || q->value[l->y].group == group);
+	return l->x >= 0 && (q->d.value[l->x].group == group || q->d.value[l->y].group == group);
+}
+
+/* Part i, of those that are quantised: its error alone (0: it is not quantised, or has none), and the
+ * products of the layers that stay fp32 if it does. */
+static double error_of_part(const struct quantizer *q, const struct qselection *all, int i, double *cost)
+{
+	*cost = 0;
+	if (i < q->d.nlayers) {
+		*cost = products(q, &q->d.layer[i]);
+		return all->weights[i] ? q->d.layer[i].error : 0;
+	}
+	for (int k = 0; k < q->d.nlayers; k++)
+		if (all->weights[k] && touches(q, &q->d.layer[k], i - q->d.nlayers))
+			*cost += products(q, &q->d.layer[k]);
+	return group_is_selected(q, all, i - q->d.nlayers) ? q->d.group[i - q->d.nlayers].error : 0;
+}
+
+/* The part that is given back next: the one with the largest error if that is above the limit of parts, else
+ * the one that makes the most squared error for the products that it saves time on. -1: no part has an
+ * error. */
+static int worst_part(const struct quantizer *q, bool *above)
+{
+	struct arena a = {0};
+	struct qselection all;
+	int largest = -1, dearest = -1;
+	double most = 0, worst = 0, cost;
+	qdq_select(&q->d, &a, &all);
+	for (int i = 0; i < q->d.nlayers + q->d.ngroups; i++) {
+		double e = error_of_part(q, &all, i, &cost);
+		if (!(e > 0))
+			continue;
+		if (e > most) {
+			most = e;
+			largest = i;
+		}
+		if (e * e / fmax(cost, 1) > worst) {
+			worst = e * e / fmax(cost, 1);
+			dearest = i;
+		}
+	}
+	arena_free(&a);
+	*above = q->o->keep_above > 0 && most > q->o->keep_above;
+	return *above ? largest : dearest;
+}
+
+static int give_layer(struct qlayer *l, const char *why)
+{
+	int given = !l->why;
+	if (given)
+		l->why = why;
+	return given;
 }
 
 static int give_part(struct quantizer *q, int part)
 {
-	if (part < q->nlayers)
-		return give_layer(&q->layer[part], "the error of its weights");
+	if (part < q->d.nlayers)
+		return give_layer(&q->d.layer[part], "the error of its weights");
 	int given = 0;
-	for (int i = 0; i < q->nlayers; i++)
-		if (touches(q, &q->layer[i], part - q->nlayers))
-			given += give_layer(&q->layer[i], "the error of what it reads or writes");
+	for (int i = 0; i < q->d.nlayers; i++)
+		if (touches(q, &q->d.layer[i], part - q->d.nlayers))
+			given += give_layer(&q->d.layer[i], "the error of what it reads or writes");
 	return given;
 }
 
 int quantize_give_back(struct quantizer *q, double most)
 {
 	int given = 0, part;
-	double error;
-	while ((part = worst_part(q, &error)) >= 0) {
-		bool above = q->o->keep_above > 0 && error > q->o->keep_above;
+	bool above;
+	while ((part = worst_part(q, &above)) >= 0) {
 		if (!above && !(most > 0 && quantize_predict(q) > most))
 			break;
 		int more = give_part(q, part);
@@ -261,19 +289,21 @@ int quantize_give_back(struct quantizer *q, double most)
 	return given;
 }
 
-void quantize_fill_rows(struct quantizer *q)
+void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row)
 {
-	for (int i = 0; i < q->nlayers; i++) {
-		const struct qlayer *l = &q->layer[i];
-		struct quantize_layer *row = l->row;
+	for (int i = 0; i < q->d.nlayers; i++) {
+		const struct qlayer *l = &q->d.layer[i];
+		const struct node *n = &q->d.g->node[l->node];
 		bool read = false;
-		if (l->x < 0 || isnan(row->weights_error))
+		row[i] = (struct quantize_layer){l->name, l->type, q->d.g->value[n->in[1]].t.shape,
+						 l->error, NAN, NAN, NAN, l->why};
+		if (l->x < 0 || isnan(l->error))
 			continue;
-		for (int k = 0; k < q->nlayers; k++)
-			read |= q->layer[k].x >= 0 && q->value[q->layer[k].x].group == q->value[l->y].group;
-		row->input_error = q->group[q->value[l->x].group].error;
-		row->output_error = read ? 0 : q->group[q->value[l->y].group].error;
-		row->error =
-		    sqrt(square(row->weights_error) + square(row->input_error) + square(row->output_error));
+		for (int k = 0; k < q->d.nlayers; k++)
+			read |= q->d.layer[k].x >= 0 &&
+				q->d.value[q->d.layer[k].x].group == q->d.value[l->y].group;
+		row[i].input_error = q->d.group[q->d.value[l->x].group].error;
+		row[i].output_error = read ? 0 : q->d.group[q->d.value[l->y].group].error;
+		row[i].error = sqrt(square(l->error) + square(row[i].input_error) + square(row[i].output_error));
 	}
 }

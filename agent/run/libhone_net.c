@@ -3,6 +3,7 @@
 #include "agent/run/libhone.h"
 #include "agent/run/beside.h"
 #include "agent/cache/chosen.h"
+#include "agent/cache/recipe.h"
 #include "agent/run/fallback_data.h"
 #include "kernels/graph/optimize.h"
 #include "platform/base/log.h"
@@ -68,21 +69,21 @@ static struct beside beside_of(const struct hone_handle *h, const struct origin 
 	return (struct beside){from->path, &from->opts, h->threads, hone_level(h)};
 }
 
-/* Hashes what a net may take from the caches: choices, and kernels by their keys. */
+/* Hashes what a net may take from the caches: choices, recipes, and kernels by their keys. */
 static struct key hash_caches(struct hone_handle *h, struct key k)
 {
-	static const enum cache_type types[] = {CACHE_CODE, CACHE_CHOICES};
+	static const enum cache_type types[] = {CACHE_CODE, CACHE_CHOICES, CACHE_RECIPE};
 	struct arena a = {0};
 	struct key *all;
 	pthread_mutex_lock(&h->cache_lock);
 	for (int i = 0; i < h->ncaches; i++)
-		for (int t = 0; t < 2; t++) {
+		for (int t = 0; t < 3; t++) {
 			int n = cache_keys(h->cache[i], types[t], &a, &all);
 			for (int j = 0; j < n; j++) {
 				struct blob b;
 				k = hash_join(k, all[j]);
-				if (types[t] == CACHE_CHOICES &&
-				    cache_get(h->cache[i], CACHE_CHOICES, all[j], &a, &b) >= 0)
+				if (types[t] != CACHE_CODE &&
+				    cache_get(h->cache[i], types[t], all[j], &a, &b) >= 0)
 					k = hash_join(k, hash_bytes(b.p, b.n));
 			}
 		}
@@ -185,6 +186,17 @@ static int divide(struct hone_handle *h, const struct target *t, struct libhone_
 	return rc;
 }
 
+/* Without a recipe that fits, floats stay floats. */
+static int quantise(struct hone_handle *h, struct libhone_net *n)
+{
+	pthread_mutex_lock(&h->cache_lock);
+	int rc = recipe_use(h->cache, h->ncaches, hone_level(h), n->g, NULL);
+	pthread_mutex_unlock(&h->cache_lock);
+	if (rc == E_NOTFOUND || rc == E_CORRUPT)
+		log_more("hone: the model is not quantised: %s", err_text());
+	return rc == E_NOTFOUND || rc == E_CORRUPT ? E_OK : rc;
+}
+
 static int build(struct hone_handle *h, const struct origin *from, struct buf *meta, struct libhone_net *n)
 {
 	struct steps *s;
@@ -193,6 +205,8 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	const struct kernel_source src = {.ctx = &f, .find = find};
 	const struct target t = choose_target(h);
 	int rc = import(from, &n->g);
+	if (rc >= 0)
+		rc = quantise(h, n);
 	if (rc >= 0)
 		rc = graph_optimize(n->g);
 	if (rc >= 0)

@@ -156,6 +156,18 @@ static int check_memory(const struct session *s)
 		    s->o->shape_option ? s->o->shape_option : "--shape ");
 }
 
+/* At level int8 a model of floats is quantised by its recipe. */
+static int quantise_model(struct session *s)
+{
+	const struct buf *text = s->o->recipe;
+	int rc = E_OK;
+	if (text)
+		rc = cache_put(s->store.cache, CACHE_RECIPE, recipe_key(s->model.graph), text->p, text->n);
+	if (rc >= 0)
+		rc = recipe_use(&s->store.cache, 1, s->o->level, s->model.graph, &s->report->recipe);
+	return fail_in(rc, "%s", s->o->model);
+}
+
 static int divide_model(struct session *s)
 {
 	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->level};
@@ -228,7 +240,7 @@ static int make_tasks(struct session *s)
 				      .label = arena_strdup(s->a, label),
 				      .uses = s->task[i].uses,
 				      .now_ns = time_now(s, s->task[i].key),
-				      .f32 = s->o->level == LEVEL_W16 && !holds_f16(s, s->task[i].task)};
+				      .f32 = level_f16(s->o->level) && !holds_f16(s, s->task[i].task)};
 		bool is_stale = find_incumbent(s, n) != STALE_NOT;
 		stale += is_stale;
 		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;
@@ -708,6 +720,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	int rc = mark(s, read_model(s), "the model is read");
 	if (rc >= 0)
 		rc = mark(s, open_machine(s), "the machine is known");
+	if (rc >= 0)
+		rc = quantise_model(s);
 	if (rc >= 0)
 		rc = mark(s, divide_model(s), "the model is divided");
 	spend(s, &spent->start_ns, now_ns);

@@ -16,6 +16,7 @@
 #define AGENT_TUNE_MODEL_H
 
 #include "agent/cache/gain.h"
+#include "agent/cache/recipe.h"
 #include "agent/run/plan.h"
 #include "kernels/onnx/import.h"
 #include "kernels/task/level.h"
@@ -52,6 +53,8 @@ struct tune_options {
 	const char *cost;     /* cost model of the search; NULL: "draft" */
 	uint64_t seed;
 	enum level level;
+	const struct buf *recipe; /* agent/cache/recipe.h: kept in the cache before it is used; NULL: LEVEL_INT8
+				     takes the cache's */
 	enum rigor rigor;
 	bool fresh;                  /* repeats what earlier boxes tried */
 	bool careful;                /* as on a risky device: agent/worker/marked.h */
@@ -83,6 +86,7 @@ struct tune_spent {         /* how the box's time was spent; all except the buil
 };
 
 struct tune_report {
+	struct recipe recipe; /* layers 0: the model was not quantised */
 	int tasks, trials;
 	int known; /* trials of earlier boxes that were not repeated */
 	int stale; /* kernels of the cache that were stale at the start and were timed again */

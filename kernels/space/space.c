@@ -23,7 +23,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	s->want.threads = 1;
 	if (want)
 		s->want = *want;
-	s->w16 = s->want.level == LEVEL_W16 && target_converts_f16(tg);
+	s->w16 = level_f16(s->want.level) && target_converts_f16(tg);
 	rules_winograd(s);
 	*out = s;
 	return E_OK;
@@ -529,7 +529,7 @@ int space_legal(const struct space *s, const char *cand)
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
 	for (int k = 0; k < s->t->nstages && rc >= 0; k++)
-		if (c.st[k].w16 && s->want.level != LEVEL_W16)
+		if (c.st[k].w16 && !level_f16(s->want.level))
 			return fail(E_INFEASIBLE, "w16: not allowed at level %s",
 				    level_name((int)s->want.level));
 	return rc < 0 ? rc : sched_check(s->t, &s->tg, &c);

@@ -8,7 +8,8 @@ static const struct {
 	int below;
 } levels[LEVELS] = {[LEVEL_FP32] = {"fp32", "0", LEVEL_EXACT},
 		    [LEVEL_EXACT] = {"exact", "1", -1},
-		    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32}};
+		    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},
+		    [LEVEL_INT8] = {"int8", "int8", LEVEL_W16}};
 
 const char *level_name(int l)
 {
@@ -22,7 +23,7 @@ const char *level_word(int l)
 
 int level_parse(const char *name, enum level *out)
 {
-	static const char *const later[] = {"half", "half-sum", "int8"};
+	static const char *const later[] = {"half", "half-sum"};
 	for (int l = 0; l < LEVELS; l++)
 		if (!strcmp(levels[l].name, name)) {
 			*out = (enum level)l;
@@ -30,9 +31,9 @@ int level_parse(const char *name, enum level *out)
 		}
 	for (size_t i = 0; i < sizeof later / sizeof *later; i++)
 		if (!strcmp(later[i], name))
-			return fail(E_USAGE, "level %s is not supported yet; there are exact, fp32 and w16",
+			return fail(E_USAGE, "level %s is not supported yet; there are exact, fp32, w16 and int8",
 				    name);
-	return fail(E_USAGE, "no level '%.40s'; there are exact, fp32 and w16", name);
+	return fail(E_USAGE, "no level '%.40s'; there are exact, fp32, w16 and int8", name);
 }
 
 int level_below(int l)
@@ -42,7 +43,12 @@ int level_below(int l)
 
 enum level level_f32(enum level l)
 {
-	return l == LEVEL_W16 ? LEVEL_FP32 : l;
+	return level_f16(l) ? LEVEL_FP32 : l;
+}
+
+bool level_f16(enum level l)
+{
+	return level_serves(LEVEL_W16, l);
 }
 
 bool level_serves(enum level of, enum level l)

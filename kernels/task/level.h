@@ -5,6 +5,8 @@
  *   exact  no algorithm that changes the set of multiplications (Winograd)
  *   fp32   any algorithm, in f32: the default
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
+ *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was
+ *          asked for; what stays floats is as at w16
  *
  * The numbers are parts of keys and records, where fp32 and exact were a flag once. */
 #ifndef KERNELS_LEVEL_H
@@ -14,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVELS };
+enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVEL_INT8, LEVELS };
 
 const char *level_name(int l); /* "fp32"; NULL: no enum level */
 /* The word in records: "0" and "1" for fp32 and exact, as formerly; NULL: no enum level. */
@@ -25,6 +27,8 @@ int level_parse(const char *name, enum level *out) MUST_CHECK;
 int level_below(int l);
 /* The highest level up to l whose weights are f32. */
 enum level level_f32(enum level l);
+/* Whether weights may be f16. */
+bool level_f16(enum level l);
 /* Whether results of level `of` serve l. */
 bool level_serves(enum level of, enum level l);
 

@@ -2,7 +2,7 @@
 #include "agent/cache/json.h"
 #include "agent/quantize/quantize.h"
 #include "platform/base/log.h"
-#include "tools/hone/examples.h"
+#include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
@@ -14,31 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, SCANNED = 4, MUCH_WORSE = 3 };
-/* Parts of most networks make .03 at most. yolox_nano's two worst values make .33 each: with their layers in
- * fp32, 110 of 113 stay quantised, and the error of all together falls from .36 to .11. */
-#define KEEP_ABOVE "0.05"
-
-/* A number above 0; 0: the option is not given. */
-static int read_limit(const struct args *a, const char *name, const char *fallback, double *out)
-{
-	const char *text = arg_str(a, name, fallback);
-	char *end = NULL;
-	*out = text ? strtod(text, &end) : 0;
-	if (text && (end == text || *end || !(*out > 0) || !isfinite(*out)))
-		return fail(E_USAGE, "--%s %s: a number above 0, as in --%s 0.05", name, text, name);
-	return E_OK;
-}
-
-static int read_count(const struct args *a, const char *name, int fallback, int least, int *out)
-{
-	int64_t n = arg_int(a, name, fallback);
-	if (n < least || n > EXAMPLES_MOST)
-		return fail(E_USAGE, "--%s %lld: %d to %d", name, (long long)n, least, EXAMPLES_MOST);
-	*out = (int)n;
-	return E_OK;
-}
 
 static int read_opts(const struct args *a, struct quantize_opts *o)
 {
@@ -52,11 +27,11 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 	o->weight_bits = (int)bits;
 	o->no_bias_correction = arg_flag(a, "no-bias-correction");
 	o->nkeep = arg_list(a, "keep", &o->keep);
-	int rc = read_count(a, "scan", SCANNED, 0, &o->scan);
+	int rc = calibrate_count(a, "scan", CALIBRATE_SCANNED, 0, &o->scan);
 	if (rc >= 0)
-		rc = read_limit(a, "keep-above", KEEP_ABOVE, &o->keep_above);
+		rc = calibrate_limit(a, "keep-above", CALIBRATE_KEEP_ABOVE, &o->keep_above);
 	if (rc >= 0)
-		rc = read_limit(a, "error", NULL, &o->most);
+		rc = calibrate_limit(a, "error", NULL, &o->most);
 	if (rc >= 0 && !o->scan && (arg_given(a, "error") || arg_given(a, "keep-above")))
 		return fail(E_USAGE,
 			    "--scan 0 measures no layer, so --error and --keep-above are not possible");
@@ -71,31 +46,6 @@ static int check_output(const char *model, const char *out)
 	if (stat(model, &in) == 0 && stat(out, &to) == 0 && in.st_dev == to.st_dev && in.st_ino == to.st_ino)
 		return fail(E_USAGE, "-o %s is the model itself: give another file", out);
 	return file_can_write(out);
-}
-
-static int read_examples(const struct args *a, const struct graph *g, struct arena *arena,
-			 struct quantize_example **out)
-{
-	const char *dir = arg_str(a, "data", NULL);
-	int most = 0, rc = read_count(a, "examples", EXAMPLES, 1, &most);
-	if (rc < 0)
-		return rc;
-	if (!dir)
-		return fail(E_USAGE,
-			    "missing option --data DIR: ranges of values come from examples of inputs, .npy, "
-			    ".pb, .png or .jpg (--data random only shows whether it works)");
-	if (strcmp(dir, "random") != 0)
-		return examples_read(a, dir, g, most, arena, out);
-	log_info("hone: warning: ranges come from random inputs, so the model may be wrong on real ones, and "
-		 "errors "
-		 "say little: give a folder of examples with --data DIR");
-	return examples_random(g, arg_given(a, "examples") ? most : RANDOM_EXAMPLES, arena, out);
-}
-
-static void show_progress(void *ctx, const char *stage, int done, int of)
-{
-	(void)ctx;
-	log_live("%s: %d of %d", stage, done, of);
 }
 
 /* ---- the report ---- */
@@ -170,10 +120,7 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 	if (!isnan(r->predicted))
 		printf("; predicted %.2e", r->predicted);
 	printf("\n");
-	if (r->held_out_error > MUCH_WORSE * r->error)
-		log_info("hone: warning: the error on examples that were held out is much larger: give more "
-			 "examples, "
-			 "or such as the model gets in use");
+	calibrate_warn(r);
 	log_info("wrote %s", out);
 	next_hone(a, "tune", out, " --budget 20s");
 }
@@ -187,7 +134,7 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 	struct quantize_report r;
 	struct graph *made = NULL;
 	const char *out = arg_str(a, "output", NULL);
-	int rc = read_examples(a, g, &arena, &example);
+	int rc = calibrate_examples(a, g, &arena, &example);
 	if (rc >= 0)
 		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);
 	log_live(NULL);
@@ -204,7 +151,7 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 
 static int run_quantize(const struct args *a)
 {
-	struct quantize_opts o = {.progress = show_progress};
+	struct quantize_opts o = {.progress = calibrate_progress};
 	struct target target;
 	struct graph *g;
 	int rc = read_opts(a, &o);
@@ -230,9 +177,9 @@ static int run_quantize(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"data", OPT_STR, "DIR", "folder with examples of inputs: files or test_data_set_N; or random"},
+    OPT_DATA,
     {"output", OPT_STR, "FILE", "the quantised model", 'o'},
-    {"examples", OPT_INT, "N", "take at most so many examples, spread over the folder (default 32)"},
+    OPT_EXAMPLES,
     {"ranges", OPT_STR, "mse|minmax", "ranges by least squared error (default), or of all values",
      .values = "mse minmax"},
     {"weight-bits", OPT_INT, "8",
@@ -240,7 +187,8 @@ static const struct opt opts[] = {
     {"no-bias-correction", OPT_FLAG, NULL, "leave the mean error that each layer's weights make"},
     {"scan", OPT_INT, "N", "examples that each layer's error is measured on (default 4; 0: it is not)"},
     {"keep-above", OPT_STR, "E",
-     "layers stay fp32 if their weights, input or output alone make a larger error (default " KEEP_ABOVE ")"},
+     "layers stay fp32 if their weights, input or output alone make a larger error (default " CALIBRATE_KEEP_ABOVE
+     ")"},
     {"error", OPT_STR, "E", "leave the worst layers in fp32 until the error of all together is at most this"},
     {"keep", OPT_LIST, "LAYER", "this layer stays fp32"},
     OPT_PICTURE,

@@ -12,7 +12,9 @@
 #include "tools/hone/cached.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
+#include "tools/hone/picture.h"
 #include "tools/hone/next.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
@@ -193,7 +195,7 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 		       const char *held)
 {
 	return json_out(
-	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so so}", "model",
+	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so so so}", "model",
 		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
 		      "known", r->known, "stale", r->stale, "kept", r->kept, "budget_s",
 		      json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
@@ -204,7 +206,8 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 		      r->strategy ? json_text(r->strategy) : json_null(), "cache",
 		      unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 		      r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent),
-		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null()));
+		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null(),
+		      "quantized", calibrate_json(&r->recipe)));
 }
 
 static bool only_alone(const struct tune_kernel *k)
@@ -307,6 +310,7 @@ static bool disagrees(const struct tune_report *r)
 static void network(const struct tune_report *r)
 {
 	char ms[24];
+	calibrate_words(&r->recipe);
 	if (r->before_ms > 0)
 		printf("whole network: before %s, ", table_ms(r->before_ms, ms));
 	else
@@ -602,6 +606,37 @@ static int wait_for_cache(const struct args *a, struct tune_options *o)
 	return rc;
 }
 
+/* Examples are for level int8, which they imply. */
+static int read_level(const struct args *a, struct tune_options *o)
+{
+	bool given = arg_given(a, "data");
+	int rc = model_level(a, &o->level);
+	if (rc < 0)
+		return rc;
+	if (arg_given(a, "error") && !given)
+		return fail(E_USAGE, "--error needs examples of inputs: --data DIR");
+	if (given && (arg_given(a, "level") || arg_given(a, "exact")) && o->level != LEVEL_INT8)
+		return fail(E_USAGE, "--data is for --level int8, not for %s", level_name((int)o->level));
+	if (given && (o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu"))))
+		return fail(E_USAGE, "--data does not go with --rigor cached or a replay");
+	o->level = given ? LEVEL_INT8 : o->level;
+	return 0;
+}
+
+/* The box begins after the examples have been run. */
+static int calibrate(const struct args *a, const struct target *host, struct tune_options *o,
+		     struct arena *arena, struct buf *recipe)
+{
+	if (!arg_given(a, "data"))
+		return 0;
+	int64_t start_ns = clock_now(&clock_real);
+	interrupt_catch();
+	int rc = calibrate_recipe(a, host, o->threads, arena, recipe);
+	o->recipe = recipe;
+	o->waited_ns += clock_now(&clock_real) - start_ns;
+	return rc < 0 ? interrupt_status(rc) : rc;
+}
+
 static int run_here(const struct args *a)
 {
 	struct target host;
@@ -621,11 +656,12 @@ static int run_here(const struct args *a)
 	    .stop = &interrupt_stop,
 	    .progress = progress,
 	};
+	struct buf recipe = {0};
 	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
 	if (rc >= 0)
-		rc = model_level(a, &o.level);
-	if (rc >= 0)
 		rc = choose_rigor(a, &o);
+	if (rc >= 0)
+		rc = read_level(a, &o);
 	if (rc >= 0)
 		rc = model_cache_limit(a, &o.cache_bytes);
 	if (rc >= 0)
@@ -645,7 +681,10 @@ static int run_here(const struct args *a)
 	if (rc >= 0)
 		rc = wait_for_cache(a, &o);
 	if (rc >= 0)
+		rc = calibrate(a, &host, &o, &arena, &recipe);
+	if (rc >= 0)
 		rc = o.rigor == RIGOR_CACHED ? look(a, &o, &arena) : tune(a, &o, &arena);
+	buf_free(&recipe);
 	arena_free(&arena);
 	return rc;
 }
@@ -693,6 +732,11 @@ static const struct opt opts[] = {
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
     {"cpus", OPT_STR, "LIST", "processors to use, as in 0,2-3 (default: all that the process may use)"},
     OPT_LEVEL,
+    OPT_DATA,
+    OPT_EXAMPLES,
+    {"error", OPT_STR, "E",
+     "with --data: quantise only so many layers that the error of the outputs is at most this, as in 1e-2"},
+    OPT_PICTURE,
     {"careful", OPT_FLAG, NULL,
      "for a board that a kernel can crash: each kernel is marked on flash before its first run, and one that "
      "did not return is never run again"},
@@ -709,7 +753,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_tune = {
     .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] "
-	     "[--level LEVEL]",
+	     "[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",
     .details =
 	"The untuned schedule of every task is measured first, and only a kernel that wins a race against "
@@ -725,7 +769,11 @@ const struct cmd cmd_tune = {
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
 	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
-	"measured again.",
+	"measured again.\n\n"
+	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the cache,\n"
+	"not another model: examples of inputs (--data) are needed once for a model, before the box. With\n"
+	"--error, the layers that save the least time for the error that they make stay floats. The other\n"
+	"commands, honed and libhone then take --level int8 alone.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -30,7 +30,9 @@ struct verify {
 
 static const struct case_gate *gate_of(const struct verify *v)
 {
-	return v->host.level == LEVEL_W16 ? &case_gate_w16 : &case_gate_fp32;
+	return v->host.level == LEVEL_INT8  ? &case_gate_int8
+	       : v->host.level == LEVEL_W16 ? &case_gate_w16
+					    : &case_gate_fp32;
 }
 
 /* Largest difference over the largest value; *good: it is within the gate for networks. Tensors that cannot
@@ -136,7 +138,9 @@ static int check_passes(struct verify *v, const struct tensor *in, const struct 
 	int rc = model_import(v->args, m->path, &g);
 	if (rc < 0)
 		return rc;
-	rc = graph_quantize(g); /* integer operators define the answer of a quantised network */
+	rc = model_quantise(v->args, v->cache, v->host.level, g, NULL);
+	if (rc >= 0)
+		rc = graph_quantize(g); /* integer operators define the answer of a quantised network */
 	struct tensor *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
 	if (rc >= 0)
 		rc = eval_graph(g, in, ref, &a);

@@ -243,6 +243,25 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	return rc;
 }
 
+int model_quantise(const struct args *a, struct cache *c, enum level level, struct graph *g,
+		   struct recipe *r)
+{
+	char dir[4096];
+	struct cache *own = NULL;
+	int rc = 0;
+	if (level == LEVEL_INT8 && !c && !qdq_node(g)) {
+		rc = model_cache_to_read(a, dir, sizeof dir);
+		if (rc >= 0)
+			rc = cache_open(&own, dir, true, 0);
+		c = own;
+	}
+	if (rc >= 0)
+		rc = recipe_use(&c, 1, level, g, r);
+	if (own)
+		cache_close(own);
+	return rc;
+}
+
 static int divide(struct model *m, const struct chosen_for *f)
 {
 	int rc = chosen_steps(f, m->g, &m->arena, &m->choices, &m->steps);
@@ -272,7 +291,9 @@ int model_open(const struct args *a, const char *path, const struct chosen_for *
 	m->nan = weights_nan(m->g, &m->arena);
 	if (m->nan)
 		log_info("hone: warning: %s: %s", path, m->nan);
-	rc = divide(m, f);
+	rc = fail_in(model_quantise(a, f->cache, f->level, m->g, &m->recipe), "%s", path);
+	if (rc >= 0)
+		rc = divide(m, f);
 	if (rc < 0)
 		model_close(m);
 	m->load_ns = clock_now(&clock_real) - start;

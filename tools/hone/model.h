@@ -5,6 +5,7 @@
 #define TOOLS_MODEL_H
 
 #include "agent/cache/chosen.h"
+#include "agent/cache/recipe.h"
 #include "agent/run/machine.h"
 #include "kernels/onnx/import.h"
 #include "kernels/task/level.h"
@@ -26,8 +27,9 @@
 #define OPT_LEVEL                                                                                            \
 	{"level", OPT_STR, "LEVEL",                                                                          \
 	 "how much kernels may round: exact (they keep the set of multiplications, so no Winograd), fp32 "   \
-	 "(default), or w16 (weights may be stored as 16-bit floats)",                                       \
-	 .values = "exact fp32 w16"},                                                                        \
+	 "(default), w16 (weights may be stored as 16-bit floats), or int8 (8-bit integers, once hone tune " \
+	 "--level int8 --data DIR has seen examples of inputs)",                                             \
+	 .values = "exact fp32 w16 int8"},                                                                   \
 	{                                                                                                    \
 		"exact", OPT_FLAG, NULL, "the same as --level exact"                                         \
 	}
@@ -85,6 +87,7 @@ struct model {
 	const char *path;
 	struct graph *g; /* optimised */
 	struct arena arena;
+	struct recipe recipe;   /* layers 0: it was not quantised */
 	struct choices choices; /* the choices by which `steps` was made */
 	struct steps *steps;
 	struct step_task *task; /* no duplicates */
@@ -99,6 +102,10 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 /* Reads the graph from the file and applies --shape; no passes. If the batch size is taken as 1, standard
  * error gets a line that says so. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
+/* At level int8: quantises the graph, as it was imported, by its recipe in the cache; c NULL: that of --cache
+ * or the default one. r (may be NULL): as recipe_use. */
+int model_quantise(const struct args *a, struct cache *c, enum level level, struct graph *g,
+		   struct recipe *r) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
 /* Divides the model so that quantised operators are tasks, as hone tune may do. For commands that list what

@@ -46,6 +46,8 @@ void next_words(const struct args *a, const char *command, const char *model, co
 	buf_printf(out, "hone %s ", command);
 	shell_path(out, model);
 	buf_puts(out, more);
+	if (arg_has(a, "level") && arg_has(a, "data") && arg_given(a, "data") && !arg_given(a, "level"))
+		buf_puts(out, " --level int8"); /* examples imply it */
 	for (int i = 0; kept[i]; i++) {
 		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
 			continue;

@@ -271,7 +271,9 @@ int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct t
 	struct tensor *o;
 	const struct plan_kernel *k;
 	const struct chosen_for f = ready_chosen(c->host, c->from, c->cache);
-	int rc = chosen_steps(&f, g, a, &chosen, &s);
+	int rc = recipe_use(&c->cache, 1, c->host->level, g, NULL);
+	if (rc >= 0)
+		rc = chosen_steps(&f, g, a, &chosen, &s);
 	if (rc >= 0)
 		rc = plan_build(g, s, &c->host->target, c->source, c->host->pool, &p);
 	if (rc >= 0)

@@ -56,6 +56,7 @@ class Handle:
         keep_images: bool = ...,
         verbose: bool = ...,
         w16: bool = ...,
+        int8: bool = ...,
     ) -> None: ...
     @property
     def threads(self) -> int: ...
@@ -87,5 +88,6 @@ def load(
     keep_images: bool = ...,
     verbose: bool = ...,
     w16: bool = ...,
+    int8: bool = ...,
 ) -> Model: ...
 def version() -> str: ...

@@ -40,7 +40,7 @@ def _brief(tensors):
     return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
-EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16 = 1, 2, 4, 8, 16
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8 = 1, 2, 4, 8, 16, 32
 
 
 _forks = [0]  # forks by Python that led to this process since the import; a fork by C code is not noticed
@@ -66,11 +66,22 @@ def _texts(words):
 class Handle:
     """Threads and caches, which models share. Models of a handle with several threads take turns on them."""
 
-    def __init__(self, caches=None, threads=0, exact=False, pin=True, keep_images=False, verbose=False, w16=False):
+    def __init__(
+        self,
+        caches=None,
+        threads=0,
+        exact=False,
+        pin=True,
+        keep_images=False,
+        verbose=False,
+        w16=False,
+        int8=False,
+    ):
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
-        may be kept as f16."""
+        may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
+        integers."""
         self._h = None
         o = made(Options)
         if caches is not None:
@@ -78,7 +89,7 @@ class Handle:
             o.caches, o.ncaches = _texts(words), len(words)
         o.threads = threads
         o.flags = EXACT * bool(exact) | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
-        o.flags |= W16 * bool(w16)
+        o.flags |= W16 * bool(w16) | INT8 * bool(int8)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
@@ -102,7 +113,7 @@ class Handle:
             lib.hone_close(self._h)
 
 
-_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16")
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8")
 
 
 def load(model, shapes=None, **options):

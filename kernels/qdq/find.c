@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes are layers, and which values are quantised with them. */
-#include "agent/quantize/quantize_parts.h"
+#include "kernels/qdq/qdq.h"
 #include "kernels/graph/op_quant.h"
+#include "kernels/graph/optimize.h"
 #include "kernels/graph/pass.h"
+#include "kernels/graph/upgrade.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,9 +13,6 @@ enum {
 	MOST_DEPTH = 65000, /* products of 255 * 127 that 32 bits can sum up */
 	LOST_RANGE = 4      /* a value may lose so much of its range to others of a Concat: 2 bits */
 };
-
-/* A larger weight has no scale whose product with another is a number. */
-#define MOST_WEIGHT 1e18f
 
 static bool is(const struct node *n, const char *type)
 {
@@ -39,7 +38,7 @@ static bool can_be_bytes(const struct graph *g, int v)
 }
 
 /* The qvalue of a value; a new one of its own group if it has none. */
-static int add_value(struct quantizer *q, int v)
+static int add_value(struct qdq *q, int v)
 {
 	if (q->at[v] >= 0)
 		return q->at[v];
@@ -47,7 +46,7 @@ static int add_value(struct quantizer *q, int v)
 	return q->at[v] = q->nvalues++;
 }
 
-static void join_groups(struct quantizer *q, int one, int other)
+static void join_groups(struct qdq *q, int one, int other)
 {
 	int to = q->value[one].group, from = q->value[other].group;
 	for (int i = 0; i < q->nvalues; i++)
@@ -55,13 +54,13 @@ static void join_groups(struct quantizer *q, int one, int other)
 			q->value[i].group = to;
 }
 
-static const struct node *mover_of(const struct quantizer *q, int i)
+static const struct node *mover_of(const struct qdq *q, int i)
 {
 	int p = producer(q->g, q->value[i].value);
 	return p >= 0 && pass_quant_moves(q->g, &q->g->node[p]) ? &q->g->node[p] : NULL;
 }
 
-static void connect(struct quantizer *q, int i, const struct node *n, int inputs)
+static void connect(struct qdq *q, int i, const struct node *n, int inputs)
 {
 	struct qvalue *v = &q->value[i];
 	v->from = ARENA_ARRAY(q->a, int, inputs);
@@ -73,7 +72,7 @@ static void connect(struct quantizer *q, int i, const struct node *n, int inputs
 }
 
 /* Adds the values from which elements are moved to qvalue i. */
-static void add_sources(struct quantizer *q, int i)
+static void add_sources(struct qdq *q, int i)
 {
 	const struct node *n = mover_of(q, i);
 	int inputs = n && is(n, "Concat") ? n->nin : 1;
@@ -87,7 +86,7 @@ static void add_sources(struct quantizer *q, int i)
 }
 
 /* Whether a Concat's values have similar ranges, so that one scale fits all. */
-static bool ranges_fit(const struct quantizer *q, const struct node *n)
+static bool ranges_fit(const struct qdq *q, const struct node *n)
 {
 	double low = 0, high = 0, least = INFINITY;
 	for (int k = 0; k < n->nin; k++) {
@@ -99,7 +98,7 @@ static bool ranges_fit(const struct quantizer *q, const struct node *n)
 	return least * LOST_RANGE >= high - low;
 }
 
-void quantize_join(struct quantizer *q)
+void qdq_join(struct qdq *q)
 {
 	for (int i = 0; i < q->nvalues; i++) {
 		const struct node *n = mover_of(q, i);
@@ -127,7 +126,7 @@ static bool is_limit(const struct graph *g, const struct node *n)
 }
 
 /* The value behind the Relus and Clips that alone read v. */
-static int behind_limits(const struct quantizer *q, int v)
+static int behind_limits(const struct qdq *q, int v)
 {
 	for (;;) {
 		int i = pass_reader(q->g, q->uses, v);
@@ -144,7 +143,7 @@ static bool is_bias(const struct graph *g, int v, int64_t n)
 }
 
 /* Finds an Add of a bias that alone reads a MatMul. */
-static void find_add(const struct quantizer *q, struct qlayer *l)
+static void find_add(const struct qdq *q, struct qlayer *l)
 {
 	int i = pass_reader(q->g, q->uses, q->g->node[l->node].out[0]);
 	const struct node *n = i >= 0 ? &q->g->node[i] : NULL;
@@ -173,16 +172,16 @@ static const char *bad_weights(const struct graph *g, const struct qlayer *l)
 	if (l->depth > MOST_DEPTH)
 		return "sums of so many products may leave 32 bits";
 	for (int64_t i = 0; i < shape_count(&w->shape); i++)
-		if (!(fabsf(((const float *)w->data)[i]) < MOST_WEIGHT))
+		if (!(fabsf(((const float *)w->data)[i]) < (float)QDQ_MOST_VALUE))
 			return "a weight is NaN, infinite or above 1e18";
 	for (int64_t i = 0; l->bias >= 0 && i < l->n; i++)
-		if (!(fabsf(((const float *)g->value[l->bias].t.data)[i]) < MOST_WEIGHT))
+		if (!(fabsf(((const float *)g->value[l->bias].t.data)[i]) < (float)QDQ_MOST_VALUE))
 			return "a bias is NaN, infinite or above 1e18";
 	return NULL;
 }
 
 /* Says why the form of a node is none that runs as integers; NULL: it does. Sets the layer's bias. */
-static const char *bad_form(const struct quantizer *q, struct qlayer *l)
+static const char *bad_form(const struct qdq *q, struct qlayer *l)
 {
 	const struct node *n = &q->g->node[l->node];
 	bool gemm = is(n, "Gemm"), bias = !is(n, "MatMul") && n->nin > 2 && n->in[2] >= 0;
@@ -214,22 +213,26 @@ static bool is_layer(const struct graph *g, const struct node *n)
 	return false;
 }
 
-static void add_layer(struct quantizer *q, int node, struct quantize_layer *row)
+static void add_layer(struct qdq *q, int node)
 {
 	const struct node *n = &q->g->node[node];
 	struct qlayer *l = &q->layer[q->nlayers++];
-	*row = (struct quantize_layer){n->name, node_type(n), *shape_of(q->g, n->in[1]), NAN, NAN, NAN,
-				       NAN,     NULL};
-	*l = (struct qlayer){.row = row, .node = node, .add = -1, .bias = -1, .x = -1, .y = -1};
-	row->why = bad_form(q, l);
-	if (row->why)
+	*l = (struct qlayer){.name = n->name,
+			     .type = node_type(n),
+			     .node = node,
+			     .add = -1,
+			     .bias = -1,
+			     .x = -1,
+			     .y = -1,
+			     .error = NAN};
+	l->why = bad_form(q, l);
+	if (l->why)
 		return;
 	l->x = add_value(q, n->in[0]);
 	l->y = add_value(q, behind_limits(q, l->add >= 0 ? q->g->node[l->add].out[0] : n->out[0]));
 }
 
-/* No QuantizeLinear may come upon another. */
-static int check_floats(const struct graph *g)
+const struct node *qdq_node(const struct graph *g)
 {
 	static const char *const types[] = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
 					    "QLinearConv",    "QLinearMatMul",    "ConvInteger",
@@ -237,31 +240,47 @@ static int check_floats(const struct graph *g)
 	for (int i = 0; i < g->nnodes; i++)
 		for (size_t k = 0; k < sizeof types / sizeof *types; k++)
 			if (!g->node[i].dead && is(&g->node[i], types[k]))
-				return fail(
-				    E_USAGE,
-				    "the model is quantised already: node '%s' is a %s; give the model "
-				    "of floats",
-				    g->node[i].name, types[k]);
-	return E_OK;
+				return &g->node[i];
+	return NULL;
 }
 
-int quantize_find(struct quantizer *q)
+/* No QuantizeLinear may come upon another. */
+static int check_floats(const struct graph *g)
+{
+	const struct node *n = qdq_node(g);
+	return n ? fail(E_USAGE,
+			"the model is quantised already: node '%s' is a %s; give the model of floats",
+			n->name, node_type(n))
+		 : E_OK;
+}
+
+static int count_layers(const struct graph *g)
+{
+	int count = 0;
+	for (int i = 0; i < g->nnodes; i++)
+		count += is_layer(g, &g->node[i]);
+	return count;
+}
+
+int qdq_find(struct qdq *q)
 {
 	struct graph *g = q->g;
-	int count = 0, rc = check_floats(g);
+	int rc = graph_fold(g);
+	if (rc >= 0)
+		rc = graph_upgrade(g);
+	if (rc >= 0)
+		rc = check_floats(g);
 	if (rc < 0)
 		return rc;
+	int count = count_layers(g);
 	q->uses = pass_uses(g, q->a);
 	q->at = ARENA_ARRAY(q->a, int, g->nvalues + 1);
 	q->value = ARENA_ARRAY(q->a, struct qvalue, g->nvalues + 1);
 	memset(q->at, -1, sizeof *q->at * (size_t)g->nvalues);
-	for (int i = 0; i < g->nnodes; i++)
-		count += is_layer(g, &g->node[i]);
-	struct quantize_layer *rows = ARENA_ARRAY(q->a, struct quantize_layer, count + 1);
 	q->layer = ARENA_ARRAY(q->a, struct qlayer, count + 1);
 	for (int i = 0; i < g->nnodes; i++)
 		if (is_layer(g, &g->node[i]))
-			add_layer(q, i, &rows[q->nlayers]);
+			add_layer(q, i);
 	for (int i = 0; i < q->nvalues; i++)
 		add_sources(q, i);
 	return count
@@ -272,14 +291,14 @@ int quantize_find(struct quantizer *q)
 
 /* ---- selections ---- */
 
-void quantize_select_none(const struct quantizer *q, struct arena *a, struct qselection *s)
+void qdq_select_none(const struct qdq *q, struct arena *a, struct qselection *s)
 {
 	s->value = ARENA_ARRAY(a, bool, q->nvalues + 1);
 	s->weights = ARENA_ARRAY(a, bool, q->nlayers + 1);
 }
 
 /* Selects what elements are moved from to selected values; returns whether there was more to select. */
-static bool select_sources(const struct quantizer *q, struct qselection *s)
+static bool select_sources(const struct qdq *q, struct qselection *s)
 {
 	bool more = false;
 	for (int i = 0; i < q->nvalues; i++)
@@ -290,12 +309,12 @@ static bool select_sources(const struct quantizer *q, struct qselection *s)
 	return more;
 }
 
-void quantize_select(const struct quantizer *q, struct arena *a, struct qselection *s)
+void qdq_select(const struct qdq *q, struct arena *a, struct qselection *s)
 {
-	quantize_select_none(q, a, s);
+	qdq_select_none(q, a, s);
 	for (int i = 0; i < q->nlayers; i++) {
 		const struct qlayer *l = &q->layer[i];
-		if (l->row->why)
+		if (l->why)
 			continue;
 		s->weights[i] = s->value[l->x] = s->value[l->y] = true;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts QuantizeLinear and DequantizeLinear into a copy of the graph. Parameters are constants of their own
+/* Puts QuantizeLinear and DequantizeLinear into a graph. Parameters are constants of their own
  * for each place, as ONNX Runtime's quantiser makes them, and so are the weights of layers that share some.
  */
-#include "agent/quantize/quantize_parts.h"
+#include "kernels/qdq/qdq.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ static int add_linear(struct graph *g, const char *type, const char *name, const
 	return v;
 }
 
-static int opset_of(const struct quantizer *q)
+static int opset_of(const struct qdq *q)
 {
 	return q->g->node[q->layer[0].node].opset;
 }
 
 /* Quantises `from`, and dequantises it to value `to`, a new one if -1. */
-static int add_pair(const struct quantizer *q, struct graph *g, int from, int to, const struct qvalue *v)
+static int add_pair(const struct qdq *q, struct graph *g, int from, int to, const struct qvalue *v)
 {
 	const struct qgroup *p = &q->group[v->group];
 	const struct value *x = &q->g->value[v->value];
@@ -51,35 +51,35 @@ static int add_pair(const struct quantizer *q, struct graph *g, int from, int to
 				      (int[]){bytes, scale, zero}, -1, to, DT_F32, &shape, opset_of(q));
 }
 
-int quantize_add_pair(const struct quantizer *q, struct graph *g, int from, const struct qvalue *v)
+int qdq_add_pair(const struct qdq *q, struct graph *g, int from, const struct qvalue *v)
 {
 	return add_pair(q, g, from, -1, v);
 }
 
-int quantize_add_weights(const struct quantizer *q, struct graph *g, const struct qlayer *l)
+int qdq_add_weights(const struct qdq *q, struct graph *g, const struct qlayer *l)
 {
-	const struct value *w = &q->g->value[q->g->node[l->node].in[1]];
-	const struct shape row = {1, {l->n}}, shape = w->t.shape;
+	const struct value w = q->g->value[q->g->node[l->node].in[1]];
+	const struct shape row = {1, {l->n}}, shape = w.t.shape;
 	int8_t *none = ARENA_ARRAY(&g->arena, int8_t, l->n);
-	int bytes = graph_add_constant(g, name_of(g, w->name, "quantized"), DT_I8, &shape, l->weight);
-	int scale = graph_add_constant(g, name_of(g, w->name, "scale"), DT_F32, &row, l->scale);
-	int zero = graph_add_constant(g, name_of(g, w->name, "zero_point"), DT_I8, &row, none);
+	int bytes = graph_add_constant(g, name_of(g, w.name, "quantized"), DT_I8, &shape, l->weight);
+	int scale = graph_add_constant(g, name_of(g, w.name, "scale"), DT_F32, &row, l->scale);
+	int zero = graph_add_constant(g, name_of(g, w.name, "zero_point"), DT_I8, &row, none);
 	if (bytes < 0 || scale < 0 || zero < 0)
 		return E_NOMEM;
-	return add_linear(g, "DequantizeLinear", name_of(g, w->name, "DequantizeLinear"),
+	return add_linear(g, "DequantizeLinear", name_of(g, w.name, "DequantizeLinear"),
 			  (int[]){bytes, scale, zero}, l->axis, -1, DT_F32, &shape, opset_of(q));
 }
 
 /* ---- bias ---- */
 
-static double bias_at(const struct quantizer *q, const struct qlayer *l, int64_t k)
+static double bias_at(const struct qdq *q, const struct qlayer *l, int64_t k)
 {
 	double b = l->bias < 0 ? 0 : (double)((const float *)q->g->value[l->bias].t.data)[k];
 	return b + l->shift[k];
 }
 
 /* Whether the layer has a bias, or needs one because of its correction. */
-static bool wants_bias(const struct quantizer *q, const struct qlayer *l)
+static bool wants_bias(const struct qdq *q, const struct qlayer *l)
 {
 	bool any = l->bias >= 0;
 	for (int64_t k = 0; k < l->n && !any; k++)
@@ -87,12 +87,12 @@ static bool wants_bias(const struct quantizer *q, const struct qlayer *l)
 	return any && (l->bias >= 0 || strcmp(node_type(&q->g->node[l->node]), "MatMul") != 0);
 }
 
-static const char *bias_name(const struct quantizer *q, const struct qlayer *l, struct graph *g)
+static const char *bias_name(const struct qdq *q, const struct qlayer *l, struct graph *g)
 {
 	return l->bias >= 0 ? q->g->value[l->bias].name : name_of(g, q->g->node[l->node].name, "bias");
 }
 
-static int add_float_bias(const struct quantizer *q, struct graph *g, const struct qlayer *l)
+static int add_float_bias(const struct qdq *q, struct graph *g, const struct qlayer *l)
 {
 	float *b = ARENA_ARRAY(&g->arena, float, l->n);
 	for (int64_t k = 0; k < l->n; k++)
@@ -101,14 +101,14 @@ static int add_float_bias(const struct quantizer *q, struct graph *g, const stru
 				  &(struct shape){1, {l->n}}, b);
 }
 
-static int add_int_bias(const struct quantizer *q, struct graph *g, const struct qlayer *l)
+static int add_int_bias(const struct qdq *q, struct graph *g, const struct qlayer *l)
 {
 	const struct shape row = {1, {l->n}};
 	const char *name = bias_name(q, l, g);
 	int32_t *b = ARENA_ARRAY(&g->arena, int32_t, l->n);
 	float *step = ARENA_ARRAY(&g->arena, float, l->n);
 	for (int64_t k = 0; k < l->n; k++) {
-		step[k] = q->group[q->value[l->x].group].scale * l->scale[k];
+		step[k] = qdq_bias_step(q, l, k);
 		b[k] = (int32_t)fmax(-INT32_MAX, fmin(INT32_MAX, rint(bias_at(q, l, k) / (double)step[k])));
 	}
 	int bytes = graph_add_constant(g, name_of(g, name, "quantized"), DT_I32, &row, b);
@@ -133,9 +133,9 @@ static int set_input(struct graph *g, struct node *n, int k, int v)
 }
 
 /* integer: the layer's input is quantised, too. */
-static int rewrite_layer(const struct quantizer *q, struct graph *g, const struct qlayer *l, bool integer)
+static int rewrite_layer(const struct qdq *q, struct graph *g, const struct qlayer *l, bool integer)
 {
-	int w = quantize_add_weights(q, g, l);
+	int w = qdq_add_weights(q, g, l);
 	int rc = w < 0 ? w : set_input(g, &g->node[l->node], 1, w);
 	if (rc < 0 || !wants_bias(q, l))
 		return rc;
@@ -151,10 +151,10 @@ static int rewrite_layer(const struct quantizer *q, struct graph *g, const struc
 /* ---- values ---- */
 
 /* Whether a layer that is not to stay fp32 writes the value. */
-static bool is_written(const struct quantizer *q, int i)
+static bool is_written(const struct qdq *q, int i)
 {
 	for (int k = 0; k < q->nlayers; k++)
-		if (!q->layer[k].row->why && q->layer[k].y == i)
+		if (!q->layer[k].why && q->layer[k].y == i)
 			return true;
 	return false;
 }
@@ -169,7 +169,7 @@ static void read_instead(struct graph *g, int v, int to, int but)
 }
 
 /* Quantises a value where it is read. An output of the graph stays what it is. */
-static int rewrite_reads(const struct quantizer *q, struct graph *g, const struct qvalue *v)
+static int rewrite_reads(const struct qdq *q, struct graph *g, const struct qvalue *v)
 {
 	int to = add_pair(q, g, v->value, -1, v);
 	if (to >= 0)
@@ -178,7 +178,7 @@ static int rewrite_reads(const struct quantizer *q, struct graph *g, const struc
 }
 
 /* Quantises a value where it is written: its name becomes that of the dequantised one. */
-static int rewrite_write(const struct quantizer *q, struct graph *g, const struct qvalue *v)
+static int rewrite_write(const struct qdq *q, struct graph *g, const struct qvalue *v)
 {
 	int producer = g->value[v->value].producer;
 	int from = graph_add_value(g, name_of(g, g->value[v->value].name, "float"));
@@ -192,7 +192,7 @@ static int rewrite_write(const struct quantizer *q, struct graph *g, const struc
 	return add_pair(q, g, from, v->value, v);
 }
 
-static int rewrite_value(const struct quantizer *q, struct graph *g, int i)
+static int rewrite_value(const struct qdq *q, struct graph *g, int i)
 {
 	const struct qvalue *v = &q->value[i];
 	const struct value *x = &q->g->value[v->value];
@@ -200,9 +200,8 @@ static int rewrite_value(const struct quantizer *q, struct graph *g, int i)
 	return write ? rewrite_write(q, g, v) : rewrite_reads(q, g, v);
 }
 
-int quantize_rewrite(const struct quantizer *q, const struct qselection *s, struct graph **out)
+int qdq_rewrite(const struct qdq *q, const struct qselection *s, struct graph *g)
 {
-	struct graph *g = graph_copy(q->g);
 	int rc = E_OK;
 	for (int i = 0; i < q->nlayers && rc >= 0; i++)
 		if (s->weights[i])
@@ -212,9 +211,5 @@ int quantize_rewrite(const struct quantizer *q, const struct qselection *s, stru
 			rc = rewrite_value(q, g, i);
 	if (rc >= 0)
 		rc = graph_sort(g);
-	if (rc < 0)
-		graph_free(g);
-	else
-		*out = g;
 	return rc < 0 ? rc : E_OK;
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/recipe.h"
+#include "agent/cache/fields.h"
+#include "platform/base/mix.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_LINE "hone-recipe 1\n"
+
+enum { MOST_ZERO = 255, MOST_SHIFT = 1 << 30 };
+
+static const struct field fields[] = {
+    FIELD("values", F_INT, struct recipe, values),
+    FIELD("layers", F_INT, struct recipe, layers),
+    FIELD("quantized", F_INT, struct recipe, quantised),
+    FIELD("examples", F_INT, struct recipe, examples),
+    FIELD("held_out", F_INT, struct recipe, held_out),
+    FIELD("error", F_REAL, struct recipe, error),
+    FIELD("held_out_error", F_REAL, struct recipe, held_out_error),
+    FIELD("most", F_REAL, struct recipe, most),
+};
+
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
+struct key recipe_key(const struct graph *g)
+{
+	struct key k = mix_join(mix_text("recipe"), graph_key(g));
+	for (int i = 0; i < g->nvalues; i++) {
+		const struct tensor *t = &g->value[i].t;
+		size_t bytes = (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype);
+		if (t->data)
+			k = mix_join(k, mix_bytes(t->data, bytes, 0));
+	}
+	return k;
+}
+
+/* ---- writing ---- */
+
+void recipe_text(const struct recipe *r, const struct qdq *q, const struct qselection *s, struct buf *out)
+{
+	buf_puts(out, FIRST_LINE);
+	fields_text(fields, NFIELDS, r, out);
+	for (int i = 0; i < q->nvalues; i++) {
+		const struct qgroup *p = &q->group[q->value[i].group];
+		if (s->value[i])
+			buf_printf(out, "v %d %.9g %d\n", i, (double)p->scale, p->zero);
+	}
+	for (int i = 0; i < q->nlayers; i++) {
+		const struct qlayer *l = &q->layer[i];
+		if (!s->weights[i])
+			continue;
+		buf_printf(out, "l %d %lld", i, (long long)l->n);
+		for (int64_t k = 0; k < l->n; k++)
+			buf_printf(out, " %.0f", rint(l->shift[k] / (double)qdq_bias_step(q, l, k)));
+		buf_puts(out, "\n");
+	}
+}
+
+/* ---- reading ---- */
+
+int recipe_parse(const char *text, struct recipe *out)
+{
+	struct arena a = {0};
+	*out = (struct recipe){0};
+	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
+		return fail(E_CORRUPT, "not a recipe of this version");
+	text += strlen(FIRST_LINE);
+	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
+	arena_free(&a);
+	if (rc >= 0 && (out->layers < 1 || out->quantised < 1 || out->quantised > out->layers))
+		rc = fail(E_CORRUPT, "numbers of layers that no model has");
+	return fail_in(rc, "recipe");
+}
+
+/* Reads an integer of the range behind a space. */
+static bool take_int(const char **s, int64_t lo, int64_t hi, int64_t *out)
+{
+	char *end;
+	if (**s != ' ' || !strchr("-0123456789", (*s)[1]))
+		return false;
+	long long v = strtoll(*s + 1, &end, 10);
+	if (end == *s + 1 || v < lo || v > hi)
+		return false;
+	*s = end;
+	*out = v;
+	return true;
+}
+
+static bool take_scale(const char **s, float *out)
+{
+	char *end;
+	if (**s != ' ' || !strchr("0123456789", (*s)[1]))
+		return false;
+	*out = strtof(*s + 1, &end);
+	if (end == *s + 1 || !(*out >= QDQ_LEAST_SCALE && *out <= (float)QDQ_MOST_VALUE))
+		return false;
+	*s = end;
+	return true;
+}
+
+static bool take_value(struct qdq *q, const char **s, int *last, struct qselection *sel)
+{
+	int64_t i, zero;
+	float scale;
+	if (!take_int(s, *last + 1, q->nvalues - 1, &i) || !take_scale(s, &scale) ||
+	    !take_int(s, 0, MOST_ZERO, &zero))
+		return false;
+	*last = (int)i;
+	q->value[i].group = (int)i;
+	q->group[i] = (struct qgroup){.scale = scale, .zero = (uint8_t)zero};
+	sel->value[i] = true;
+	return true;
+}
+
+/* A layer's values come before it, so its weights can be quantised at once. */
+static int take_layer(struct qdq *q, const char **s, int *last, struct qselection *sel)
+{
+	int64_t i, n, shift;
+	if (!take_int(s, *last + 1, q->nlayers - 1, &i))
+		return E_CORRUPT;
+	struct qlayer *l = &q->layer[i];
+	if (l->why || !take_int(s, l->n, l->n, &n) || !sel->value[l->x] || !sel->value[l->y])
+		return E_CORRUPT;
+	int rc = qdq_weights(q, l);
+	for (int64_t k = 0; k < n && rc >= 0; k++) {
+		if (!take_int(s, -MOST_SHIFT, MOST_SHIFT, &shift))
+			return E_CORRUPT;
+		l->shift[k] = (double)shift * (double)qdq_bias_step(q, l, k);
+	}
+	*last = (int)i;
+	sel->weights[i] = rc >= 0;
+	return rc;
+}
+
+static int take_lines(struct qdq *q, const char *s, struct qselection *sel)
+{
+	int value = -1, layer = -1, rc = E_OK;
+	while (*s && rc >= 0) {
+		char kind = *s++;
+		if (kind == 'v')
+			rc = layer < 0 && take_value(q, &s, &value, sel) ? E_OK : E_CORRUPT;
+		else
+			rc = kind == 'l' ? take_layer(q, &s, &layer, sel) : E_CORRUPT;
+		if (rc >= 0 && *s++ != '\n')
+			rc = E_CORRUPT;
+	}
+	for (int i = 0; i < q->nlayers; i++)
+		if (!sel->weights[i] && !q->layer[i].why)
+			q->layer[i].why = "the recipe leaves it";
+	return rc == E_CORRUPT ? fail(rc, "not a recipe of this model") : rc;
+}
+
+/* Moves the text behind the lines of the fields. */
+static const char *behind_fields(const char *text)
+{
+	for (int i = 0; i <= NFIELDS; i++)
+		text = strchr(text, '\n') + 1;
+	return text;
+}
+
+int recipe_apply(const char *text, struct graph *g)
+{
+	struct qdq q = {.g = g, .a = &g->arena, .weight_bits = 8};
+	struct qselection sel;
+	struct recipe r;
+	int rc = recipe_parse(text, &r);
+	if (rc >= 0)
+		rc = qdq_find(&q);
+	if (rc >= 0 && (q.nvalues != r.values || q.nlayers != r.layers))
+		rc = fail(E_CORRUPT, "not a recipe of this model");
+	if (rc < 0)
+		return rc;
+	q.group = ARENA_ARRAY(q.a, struct qgroup, q.nvalues + 1);
+	q.ngroups = q.nvalues;
+	qdq_select_none(&q, q.a, &sel);
+	rc = take_lines(&q, behind_fields(text), &sel);
+	return rc < 0 ? fail_in(rc, "recipe") : qdq_rewrite(&q, &sel, g);
+}
+
+/* ---- use ---- */
+
+/* NULL: no cache has the text. */
+static const char *find(struct cache *const *c, int n, struct key k, struct arena *a)
+{
+	struct blob b;
+	for (int i = 0; i < n; i++)
+		if (c[i] && cache_get(c[i], CACHE_RECIPE, k, a, &b) >= 0 && !memchr(b.p, 0, b.n))
+			return arena_strndup(a, (const char *)b.p, b.n);
+	return NULL;
+}
+
+int recipe_use(struct cache *const *c, int n, enum level level, struct graph *g, struct recipe *r)
+{
+	struct arena a = {0};
+	struct recipe none;
+	int rc = E_OK;
+	r = r ? r : &none;
+	*r = (struct recipe){0};
+	if (level != LEVEL_INT8 || qdq_node(g))
+		return E_OK;
+	const char *text = find(c, n, recipe_key(g), &a);
+	if (!text)
+		rc = fail(E_NOTFOUND, "level int8 needs examples of inputs, which were not given yet: hone tune "
+				      "MODEL --level int8 --data DIR");
+	if (rc >= 0)
+		rc = recipe_apply(text, g);
+	if (rc >= 0)
+		rc = recipe_parse(text, r);
+	arena_free(&a);
+	return rc;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/calibrate.h"
+#include "agent/cache/json.h"
+#include "platform/base/log.h"
+#include "tools/hone/examples.h"
+#include "tools/hone/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXAMPLES = 32, RANDOM_EXAMPLES = 8, MUCH_WORSE = 3 };
+
+int calibrate_limit(const struct args *a, const char *name, const char *fallback, double *out)
+{
+	const char *text = arg_str(a, name, fallback);
+	char *end = NULL;
+	*out = text ? strtod(text, &end) : 0;
+	if (text && (end == text || *end || !(*out > 0) || !isfinite(*out)))
+		return fail(E_USAGE, "--%s %s: a number above 0, as in --%s 0.05", name, text, name);
+	return E_OK;
+}
+
+int calibrate_count(const struct args *a, const char *name, int fallback, int least, int *out)
+{
+	int64_t n = arg_int(a, name, fallback);
+	if (n < least || n > EXAMPLES_MOST)
+		return fail(E_USAGE, "--%s %lld: %d to %d", name, (long long)n, least, EXAMPLES_MOST);
+	*out = (int)n;
+	return E_OK;
+}
+
+int calibrate_examples(const struct args *a, const struct graph *g, struct arena *arena,
+		       struct quantize_example **out)
+{
+	const char *dir = arg_str(a, "data", NULL);
+	int most = 0, rc = calibrate_count(a, "examples", EXAMPLES, 1, &most);
+	if (rc < 0)
+		return rc;
+	if (!dir)
+		return fail(E_USAGE,
+			    "missing option --data DIR: ranges of values come from examples of inputs, .npy, "
+			    ".pb, .png or .jpg (--data random only shows whether it works)");
+	if (strcmp(dir, "random") != 0)
+		return examples_read(a, dir, g, most, arena, out);
+	log_info("hone: warning: ranges come from random inputs, so the model may be wrong on real ones, and "
+		 "errors say little: give a folder of examples with --data DIR");
+	return examples_random(g, arg_given(a, "examples") ? most : RANDOM_EXAMPLES, arena, out);
+}
+
+void calibrate_progress(void *ctx, const char *stage, int done, int of)
+{
+	(void)ctx;
+	log_live("%s: %d of %d", stage, done, of);
+}
+
+void calibrate_warn(const struct quantize_report *r)
+{
+	if (r->held_out_error > MUCH_WORSE * r->error)
+		log_info("hone: warning: the error on examples that were held out is much larger: give more "
+			 "examples, or such as the model gets in use");
+}
+
+/* ---- hone tune ---- */
+
+void calibrate_words(const struct recipe *r)
+{
+	if (!r->layers)
+		return;
+	printf("int8: %d of %d layer%s quantised; error of the outputs %.2e on %d example%s", r->quantised,
+	       r->layers, plural_s(r->layers), r->error, r->examples, plural_s(r->examples));
+	if (r->held_out)
+		printf(", %.2e on %d held out", r->held_out_error, r->held_out);
+	if (r->most > 0)
+		printf("; at most %.2e was asked for", r->most);
+	printf("\n");
+}
+
+json_t *calibrate_json(const struct recipe *r)
+{
+	return !r->layers ? json_null()
+			  : json_pack("{si si si si so so so}", "layers", r->layers, "quantized",
+				      r->quantised, "examples", r->examples, "held_out", r->held_out, "error",
+				      json_num(r->error), "held_out_error",
+				      r->held_out ? json_num(r->held_out_error) : json_null(), "limit",
+				      r->most > 0 ? json_num(r->most) : json_null());
+}
+
+
+static int find(const struct args *a, struct quantize_opts *o, struct arena *arena, struct buf *text)
+{
+	struct graph *g;
+	struct quantize_example *example;
+	struct quantize_report r;
+	int rc = model_import(a, a->pos[0], &g);
+	if (rc < 0)
+		return rc;
+	rc = calibrate_examples(a, g, arena, &example);
+	if (rc >= 0)
+		rc = fail_in(quantize_recipe(g, example, rc, o, arena, &r, text), "%s", a->pos[0]);
+	log_live(NULL);
+	if (rc >= 0)
+		calibrate_warn(&r);
+	graph_free(g);
+	return rc;
+}
+
+int calibrate_recipe(const struct args *a, const struct target *t, int threads, struct arena *arena,
+		     struct buf *text)
+{
+	struct quantize_opts o = {
+	    .weight_bits = 8,
+	    .ranges = RANGES_MSE,
+	    .scan = CALIBRATE_SCANNED,
+	    .target = t,
+	    .progress = calibrate_progress,
+	};
+	int rc = calibrate_limit(a, "error", NULL, &o.most);
+	if (!(o.most > 0)) /* the limit of a part is for those who set none for all together */
+		o.keep_above = strtod(CALIBRATE_KEEP_ABOVE, NULL);
+	if (rc >= 0)
+		rc = machine_pool(threads, true, &o.pool);
+	if (rc < 0)
+		return rc;
+	rc = find(a, &o, arena, text);
+	pool_close(o.pool);
+	return rc;
+}
