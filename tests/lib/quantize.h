@@ -14,6 +14,44 @@
 
 enum { EXAMPLES = 6 };
 
+static inline int maybe(struct zoo *z, int of)
+{
+	return (int)rng_below(&z->rng, (uint32_t)of);
+}
+
+static inline struct fmap random_conv(struct zoo *z, struct fmap x, int64_t k, int64_t r, int64_t groups)
+{
+	return zoo_conv(z, x,
+			(struct zoo_conv){.k = k,
+					  .r = r,
+					  .stride = 1,
+					  .pad = r / 2,
+					  .groups = groups,
+					  .norm = maybe(z, 2),
+					  .act = (enum act)maybe(z, ACT_RELU6 + 1)});
+}
+
+/* 3x3, depthwise and 1x1 convolutions, a sum, a Concat, pools, and a classifier, as the seed says. */
+static inline struct graph *random_net(int seed)
+{
+	struct zoo z = net_begin("random");
+	rng_seed(&z.rng, (uint64_t)seed);
+	int64_t k = 4 + 2 * maybe(&z, 6);
+	struct fmap x = random_conv(&z, zoo_input(&z, "x", 1 + maybe(&z, 5), 12, 11), k, 3, 0);
+	struct fmap y = random_conv(&z, random_conv(&z, x, k, 3, k), k, 1, 0);
+	y = maybe(&z, 2) ? zoo_add(&z, x, y) : zoo_concat(&z, x, y);
+	if (maybe(&z, 2))
+		y = zoo_act(&z, y, ACT_RELU);
+	if (maybe(&z, 2))
+		y = zoo_max_pool(&z, y, 3, 2, 1, false);
+	y = random_conv(&z, y, 8, 1, maybe(&z, 2) ? 2 : 0);
+	int v = seed % 3 ? zoo_dense(&z, zoo_mean(&z, y).value, 8, 5, 1) : y.value;
+	zoo_output(&z, v, "y");
+	CHECK_OK(z.rc);
+	CHECK_OK(graph_infer(z.g));
+	return z.g;
+}
+
 /* A network, its examples and what quantize_graph made of them. */
 struct quantised {
 	struct arena arena;
