@@ -70,7 +70,7 @@ int recipe_parse(const char *text, struct recipe *out)
 	text += strlen(FIRST_LINE);
 	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
 	arena_free(&a);
-	if (rc >= 0 && (out->layers < 1 || out->quantised < 1 || out->quantised > out->layers))
+	if (rc >= 0 && (out->layers < 1 || out->quantised > out->layers))
 		rc = fail(E_CORRUPT, "numbers of layers that no model has");
 	return fail_in(rc, "recipe");
 }

@@ -137,9 +137,10 @@ static int measure_all(const struct quantizer *q, const struct quantize_example 
 	return rc < 0 ? rc : quantize_measure(q, g, e, n, stage, error);
 }
 
-static int fail_none_left(const struct quantizer *q)
+static int check_some_left(const struct quantizer *q)
 {
-	return q->o->most > 0 ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
+	return count_quantised(q) ? E_OK
+	       : q->o->most > 0   ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
 			      : fail(E_USAGE, "no layer can be quantised: each one's error alone is above %g",
 				     q->o->keep_above);
 }
@@ -155,7 +156,7 @@ static int measure_both(struct quantizer *q, struct quantize_report *r, double *
 	return rc;
 }
 
-/* Gives layers back until all together are within the limit. The limit of the prediction falls each time, by
+/* Gives layers back until all together are within the limit, or none is quantised. The limit of the prediction falls each time, by
  * what the prediction was wrong. */
 static int settle(struct quantizer *q, struct quantize_report *r)
 {
@@ -164,7 +165,7 @@ static int settle(struct quantizer *q, struct quantize_report *r)
 		quantize_give_back(q, most);
 	for (;;) {
 		if (!count_quantised(q))
-			return fail_none_left(q);
+			return E_OK;
 		int rc = measure_both(q, r, &error);
 		if (rc < 0)
 			return rc;
@@ -217,6 +218,8 @@ int quantize_graph(struct graph *g, const struct quantize_example *example, int 
 {
 	struct quantizer q = begin(g, o, a);
 	int rc = quantise(&q, example, n, report);
+	if (rc >= 0)
+		rc = check_some_left(&q);
 	return rc < 0 ? rc : rewrite_all(&q, out);
 }
 
@@ -235,8 +238,9 @@ int quantize_recipe(struct graph *g, const struct quantize_example *example, int
 				 .quantised = report->nquantised,
 				 .examples = report->examples,
 				 .held_out = report->held_out,
-				 .error = report->error,
-				 .held_out_error = report->held_out ? report->held_out_error : 0,
+				 .error = report->nquantised ? report->error : 0,
+				 .held_out_error =
+				     report->nquantised && report->held_out ? report->held_out_error : 0,
 				 .most = o->most};
 	recipe_text(&r, &q.d, &all, text);
 	return buf_ok(text) ? E_OK : fail(E_NOMEM, "no memory for the recipe");

@@ -227,10 +227,9 @@ static double error_of_part(const struct quantizer *q, const struct qselection *
 	return group_is_selected(q, all, i - q->d.nlayers) ? q->d.group[i - q->d.nlayers].error : 0;
 }
 
-/* The part that is given back next: the one with the largest error if that is above the limit of parts, else
- * the one that makes the most squared error for the products that it saves time on. -1: no part has an
- * error. */
-static int worst_part(const struct quantizer *q, bool *above)
+/* The part that is given back next: the one with the largest error if that alone is above a limit, else the
+ * one that makes the most squared error for the products that it saves time on. -1: no part has an error. */
+static int worst_part(const struct quantizer *q, double limit, bool *above)
 {
 	struct arena a = {0};
 	struct qselection all;
@@ -251,7 +250,7 @@ static int worst_part(const struct quantizer *q, bool *above)
 		}
 	}
 	arena_free(&a);
-	*above = q->o->keep_above > 0 && most > q->o->keep_above;
+	*above = (q->o->keep_above > 0 && most > q->o->keep_above) || (limit > 0 && most > limit);
 	return *above ? largest : dearest;
 }
 
@@ -278,7 +277,7 @@ int quantize_give_back(struct quantizer *q, double most)
 {
 	int given = 0, part;
 	bool above;
-	while ((part = worst_part(q, &above)) >= 0) {
+	while ((part = worst_part(q, most, &above)) >= 0) {
 		if (!above && !(most > 0 && quantize_predict(q) > most))
 			break;
 		int more = give_part(q, part);

@@ -67,6 +67,10 @@ void calibrate_words(const struct recipe *r)
 {
 	if (!r->layers)
 		return;
+	if (!r->quantised) {
+		printf("int8: no layer is quantised: none keeps the error within %.2e\n", r->most);
+		return;
+	}
 	printf("int8: %d of %d layer%s quantised; error of the outputs %.2e on %d example%s", r->quantised,
 	       r->layers, plural_s(r->layers), r->error, r->examples, plural_s(r->examples));
 	if (r->held_out)
