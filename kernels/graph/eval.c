@@ -185,6 +185,8 @@ int eval_node(const struct graph *g, int node, struct tensor *t, struct arena *a
 		rc = alloc_outputs(&c, arena);
 	if (rc >= 0)
 		rc = n->op->eval(&c);
+	if (rc >= 0)
+		rc = until_check(); /* what was cut is no value */
 	for (int i = 0; rc >= 0 && i < n->nout; i++)
 		if (n->out[i] >= 0)
 			t[n->out[i]] = c.out[i];

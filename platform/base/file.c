@@ -149,12 +149,26 @@ static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 	return fd < 0 ? io_fail(path, "create a file beside") : fd;
 }
 
+/* A device or a pipe is not replaced by a file. */
+static int check_replaced(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+		return E_OK;
+	return fail(E_IO, "%s is %s, not a regular file; name a file", path,
+		    S_ISDIR(st.st_mode)	   ? "a folder"
+		    : S_ISFIFO(st.st_mode) ? "a pipe"
+		    : S_ISSOCK(st.st_mode) ? "a socket"
+					   : "a device");
+}
+
 static int write_parts(const char *path, const struct blob *part, int nparts, unsigned most, bool durably)
 {
 	char temp[PATH_MAX];
 	struct stat old;
 	bool is_new = stat(path, &old) < 0;
-	int fd = open_beside(path, 0666 & most, temp, sizeof temp), rc = E_OK;
+	int rc = check_replaced(path);
+	int fd = rc < 0 ? rc : open_beside(path, 0666 & most, temp, sizeof temp);
 	if (fd < 0)
 		return fd;
 	for (int i = 0; i < nparts && rc >= 0; i++)
@@ -192,11 +206,8 @@ int file_write(const char *path, const void *p, size_t n)
 int file_can_write(const char *path)
 {
 	char temp[PATH_MAX];
-	if (file_is_dir(path)) {
-		errno = EISDIR;
-		return io_fail(path, "replace");
-	}
-	int fd = open_beside(path, 0600, temp, sizeof temp);
+	int rc = check_replaced(path);
+	int fd = rc < 0 ? rc : open_beside(path, 0600, temp, sizeof temp);
 	if (fd < 0)
 		return fd;
 	close(fd);

@@ -81,6 +81,7 @@ static void redirect(int fd, const char *path)
 static bool homeless;         /* the child has neither HOME nor XDG_CACHE_HOME */
 static bool nobody;           /* the child of a test that runs as root is another user */
 static int stop_with;         /* signal for the child once it catches it; 0: none */
+static useconds_t stop_after_us; /* and then so much later */
 static const char *stop_once; /* and once its standard error says this; NULL: at once */
 
 static void wait_for_words(pid_t pid)
@@ -107,6 +108,7 @@ static void stop_child(pid_t pid)
 		usleep(500);
 	}
 	wait_for_words(pid);
+	usleep(stop_after_us);
 	kill(pid, stop_with);
 }
 

@@ -4,6 +4,7 @@
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include "tools/hone/profile.h"
 #include "tools/hone/ready.h"
 #include "platform/base/stats.h"
@@ -510,10 +511,10 @@ static int profilers(struct bench *b)
 
 static int bench(struct bench *b)
 {
-	char dir[4096] = "";
+	char dir[4096] = "", to[PATH_MAX];
 	const char *const *given, *trace = arg_str(b->args, "trace", NULL);
 	interrupt_catch();
-	int n = arg_list(b->args, "cache", &given), rc = trace ? file_can_write(trace) : 0;
+	int n = arg_list(b->args, "cache", &given), rc = trace ? output_file(b->args, trace, to) : 0;
 	if (rc >= 0 && !n)
 		rc = model_cache_or_none(b->args, dir, sizeof dir);
 	for (int i = 0; i < n && rc >= 0; i++)
@@ -527,7 +528,7 @@ static int bench(struct bench *b)
 	if (rc >= 0)
 		rc = measure(b);
 	if (rc >= 0 && trace && !interrupted())
-		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
+		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, to);
 	if (rc < 0)
 		return rc;
 	struct faster faster[MAX_VARIANTS] = {{0}};

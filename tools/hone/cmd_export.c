@@ -4,6 +4,7 @@
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,15 +52,15 @@ static int export_all(struct cache *c, const char *file, int *n)
 
 static int run_export(const struct args *a)
 {
-	char dir[4096];
+	char dir[4096], to[PATH_MAX];
 	struct cache *c;
 	const char *file = arg_str(a, "output", NULL);
-	int n = 0, rc = file ? file_can_write(file) : E_OK;
+	int n = 0, rc = file ? output_file(a, file, to) : E_OK;
 	if (rc >= 0)
 		rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
-	rc = export_all(c, file, &n);
+	rc = export_all(c, file ? to : NULL, &n);
 	cache_close(c);
 	if (rc < 0)
 		return rc;

@@ -6,6 +6,7 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include "tools/hone/picture.h"
 #include "tools/hone/table.h"
 #include <limits.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int read_opts(const struct args *a, struct quantize_opts *o)
 {
@@ -38,14 +38,12 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 	return rc;
 }
 
-static int check_output(const char *model, const char *out)
+static int check_output(const struct args *a, char to[PATH_MAX])
 {
-	struct stat in, to;
-	if (!out)
-		return fail(E_USAGE, "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
-	if (stat(model, &in) == 0 && stat(out, &to) == 0 && in.st_dev == to.st_dev && in.st_ino == to.st_ino)
-		return fail(E_USAGE, "-o %s is the model itself: give another file", out);
-	return file_can_write(out);
+	const char *out = arg_str(a, "output", NULL);
+	return out ? output_file(a, out, to)
+		   : fail(E_USAGE,
+			  "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
 }
 
 /* ---- the report ---- */
@@ -127,7 +125,7 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 
 /* ---- */
 
-static int quantise(const struct args *a, struct graph *g, struct quantize_opts *o)
+static int quantise(const struct args *a, struct graph *g, struct quantize_opts *o, const char *to)
 {
 	struct arena arena = {0};
 	struct quantize_example *example;
@@ -139,7 +137,7 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);
 	log_live(NULL);
 	if (rc >= 0)
-		rc = export_file(made, out);
+		rc = export_file(made, to);
 	if (rc >= 0 && a->json)
 		rc = report_json(a, &r, out);
 	else if (rc >= 0)
@@ -154,9 +152,10 @@ static int run_quantize(const struct args *a)
 	struct quantize_opts o = {.progress = calibrate_progress};
 	struct target target;
 	struct graph *g;
+	char to[PATH_MAX];
 	int rc = read_opts(a, &o);
 	if (rc >= 0)
-		rc = check_output(a->pos[0], arg_str(a, "output", NULL));
+		rc = check_output(a, to);
 	if (rc >= 0)
 		rc = target_host(&target);
 	if (rc >= 0)
@@ -169,7 +168,7 @@ static int run_quantize(const struct args *a)
 	interrupt_catch();
 	rc = model_import(a, a->pos[0], &g);
 	if (rc >= 0) {
-		rc = quantise(a, g, &o);
+		rc = quantise(a, g, &o, to);
 		graph_free(g);
 	}
 	pool_close(o.pool);

@@ -5,6 +5,7 @@
 #include "tools/hone/chart.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "platform/base/stats.h"
@@ -321,12 +322,13 @@ static int needs_model(const char *path)
 
 static int run_report(const struct args *a)
 {
+	char to[PATH_MAX];
 	const char *file = arg_str(a, "output", NULL);
 	if (!file)
 		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
 	int rc = needs_model(a->pos[0]);
 	if (rc >= 0)
-		rc = file_can_write(file); /* before a minute of measuring */
+		rc = output_file(a, file, to); /* before a minute of measuring */
 	if (rc < 0)
 		return rc;
 	struct report *r = calloc(1, sizeof *r);
@@ -335,7 +337,7 @@ static int run_report(const struct args *a)
 	r->args = a;
 	rc = measure(r);
 	if (rc >= 0)
-		rc = write_page(r, file);
+		rc = write_page(r, to);
 	if (rc >= 0)
 		rc = words(r, file);
 	ready_close(&r->before);

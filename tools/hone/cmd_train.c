@@ -5,6 +5,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/judge.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include <string.h>
 
 enum { MOST_FOLDERS = 64 };
@@ -67,6 +68,7 @@ static int run_train(const struct args *a)
 	const char *path = arg_str(a, "output", NULL), *name = arg_str(a, "cost", "mlp");
 	const struct cost *c = cost_find(name);
 	uint64_t seed;
+	char to[PATH_MAX];
 	if (!c)
 		return fail(E_USAGE, "--cost: unknown cost model '%s'", name);
 	if (!path)
@@ -75,13 +77,13 @@ static int run_train(const struct args *a)
 		return fail(E_USAGE, "more than %d folders", MOST_FOLDERS);
 	int rc = arg_seed(a, &seed);
 	if (rc >= 0)
-		rc = file_can_write(path);
+		rc = output_file(a, path, to);
 	if (rc >= 0)
 		rc = gather(&x, a);
 	if (rc == 0)
 		rc = fail(E_NOTFOUND, "no task of these landscapes has candidates with times");
 	if (rc >= 0)
-		rc = teach(&x, c, seed, path);
+		rc = teach(&x, c, seed, to);
 	arena_free(&x.a);
 	if (rc < 0)
 		return rc;

@@ -4,8 +4,11 @@
 #include "tools/hone/cmd.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
+#include "platform/base/file.h"
+#include "tools/hone/output.h"
 #include "tools/hone/zoo.h"
 #include <stdio.h>
+#include <string.h>
 
 static int list(const struct args *a)
 {
@@ -22,6 +25,18 @@ static int list(const struct args *a)
 	return a->json ? json_out(json_pack("{so}", "models", models)) : (json_decref(models), 0);
 }
 
+/* A file that is there is replaced only by the same network: it may be a user's model. */
+static int check_old(const char *path, const char *name)
+{
+	struct graph *old = NULL;
+	if (!file_exists(path))
+		return 0;
+	bool same = import_file(path, NULL, &old) >= 0 && !strcmp(old->name, name);
+	graph_free(old);
+	return same ? 0
+		    : fail(E_USAGE, "%s exists and is not %s: name another file, or remove it", path, name);
+}
+
 static int run_zoo(const struct args *a)
 {
 	if (a->npos == 0)
@@ -35,12 +50,17 @@ static int run_zoo(const struct args *a)
 		return fail(E_USAGE, "missing option -o; usage: hone zoo %s -o %s.onnx", name, name);
 	struct graph *g;
 	uint64_t seed;
+	char to[PATH_MAX];
 	rc = arg_seed(a, &seed);
 	if (rc >= 0)
 		rc = zoo_make(name, seed, &g);
 	if (rc < 0)
 		return rc;
-	rc = export_file(g, path);
+	rc = output_file(a, path, to);
+	if (rc >= 0)
+		rc = check_old(path, name);
+	if (rc >= 0)
+		rc = export_file(g, to);
 	int nodes = g->nnodes;
 	graph_free(g);
 	if (rc < 0)
