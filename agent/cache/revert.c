@@ -91,3 +91,17 @@ int revert(struct cache *c, const struct target *t, int threads, enum level leve
 	arena_free(&scratch);
 	return rc < 0 ? rc : n;
 }
+
+int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+	       const struct key *task)
+{
+	struct arena scratch = {0};
+	int n = 0, rc = E_OK;
+	for (int i = 0; i < ntasks && rc >= 0; i++) {
+		rc = put_back(c, t, threads, level, task[i], &scratch);
+		n += rc > 0;
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return rc < 0 ? rc : n;
+}

@@ -25,5 +25,9 @@ struct served {
  * timed in every round is not judged. Returns the number of tasks that were reverted. E_IO as cache_put. */
 int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
 	   const struct served *kernel) MUST_CHECK;
+/* The default becomes the best for each of these tasks, for a network that is slower with the best kernels
+ * though no task alone has lost. Returns the number of tasks that were reverted. */
+int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+	       const struct key *task) MUST_CHECK;
 
 #endif

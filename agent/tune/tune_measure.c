@@ -19,6 +19,8 @@ enum {
 	FIRST_PART = 2,      /* part of what is left of the box after which its first run is cut off: 1/2 */
 };
 
+/* A network that is slower than with default kernels by less than this stays. */
+#define LOSS 0.01
 #define SAVING_NS (60 * NS_PER_MS) /* time to make the search's results durable, even on a slow disk */
 
 static int64_t most(int64_t a, int64_t b)
@@ -422,10 +424,39 @@ static int put_gain(struct session *s)
 	return rc == E_IO ? E_OK : rc;
 }
 
+/* Whether the whole network is slower than with default kernels, though no task alone has lost. */
+static bool is_slower(const struct net *standard, const struct net *after)
+{
+	struct faster f = compare(standard, after, true);
+	return f.rounds && !f.few && faster_significant(&f) && f.ratio < 1 - LOSS;
+}
+
+/* Lets all tasks use their default kernels again. Returns > 0: some did not. */
+static int go_back(struct session *s)
+{
+	struct key *task = ARENA_ARRAY(s->a, struct key, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++)
+		task[i] = s->task[i].key;
+	int n = revert_all(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks, task);
+	if (n <= 0)
+		return n;
+	s->report->reverted += n;
+	int rc = cache_hand_over(s->store.cache);
+	if (rc == E_IO) { /* the cache keeps it in memory */
+		tune_warn(s);
+		rc = E_OK;
+	}
+	return rc < 0 ? rc : n;
+}
+
 /* Fills in the report after the last round. */
-static int conclude(struct session *s, const struct net *standard, struct net *after)
+static int conclude(struct session *s, const struct net *standard, const struct net *best)
 {
 	struct tune_report *r = s->report;
+	int back = is_slower(standard, best) ? go_back(s) : 0;
+	const struct net *after = back > 0 ? standard : best;
+	if (back < 0)
+		return back;
 	r->interleaved = s->start.net.plan != NULL;
 	if (r->interleaved)
 		r->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
@@ -437,7 +468,7 @@ static int conclude(struct session *s, const struct net *standard, struct net *a
 	if (!standard->nsamples)
 		return E_OK;
 	fill_gain(s, standard, after, &r->gain);
-	r->at_defaults = at_defaults(s, after);
+	r->at_defaults = at_defaults(s, best);
 	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
 		r->gain.faster = (struct faster){0};
 	return put_gain(s);

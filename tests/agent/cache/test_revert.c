@@ -143,6 +143,18 @@ TEST(another_number_of_threads_keeps_its_own)
 	close_cache();
 }
 
+/* A task without records, and one whose default is the best already, do not count. */
+TEST(all_tasks_go_back)
+{
+	set_up();
+	const struct key all[] = {hash_text(task[0]), hash_text("task without records"), hash_text(task[1])};
+	CHECK(revert_all(cache, &target, 1, LEVEL_FP32, 3, all) == 2);
+	check_serves(0, 1, "default", 1000);
+	check_serves(1, 1, "default", 1000);
+	CHECK(revert_all(cache, &target, 1, LEVEL_FP32, 3, all) == 0);
+	close_cache();
+}
+
 TEST(without_a_default_there_is_no_way_back)
 {
 	struct served k = steady("task without records", 1000, 2000);
