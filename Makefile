@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make            everything into $(B)          make demo       install what is missing, build, tune MobileNetV2
 # make test       every test                    make t/cache    tests/.../test_cache.c alone
+# make help       this list
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
 # make golden     rewrites golden files: git diff shows what changed
@@ -28,6 +29,9 @@ objs  = $(patsubst %.c,$(B)/%.o,$(1))
 AGAIN = @+$(MAKE) --no-print-directory
 
 all: programs
+
+help:
+	@sed -n '2,/^$$/s/^# //p' Makefile
 
 # ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
 # lists in_PROGRAM below and to tests/sh/layers.sh. ----

@@ -203,8 +203,9 @@ int recipe_use(struct cache *const *c, int n, enum level level, struct graph *g,
 		return E_OK;
 	const char *text = find(c, n, recipe_key(g), &a);
 	if (!text)
-		rc = fail(E_NOTFOUND, "level int8 needs examples of inputs, which were not given yet: hone tune "
-				      "MODEL --level int8 --data DIR");
+		rc = fail(E_NOTFOUND,
+			  "level int8 needs examples of inputs, which were not given yet: hone tune "
+			  "MODEL --level int8 --data DIR");
 	if (rc >= 0)
 		rc = recipe_apply(text, g);
 	if (rc >= 0)

@@ -16,10 +16,10 @@
 /* Errors are relative, as in agent/quantize/quantize.h. */
 struct recipe {
 	int values, layers; /* that the model has */
-	int quantised;	    /* of the layers */
+	int quantised;      /* of the layers */
 	int examples, held_out;
 	double error, held_out_error; /* of the outputs; 0 of held_out_error: no example was held out */
-	double most;		      /* the limit that was asked for; 0: none */
+	double most;                  /* the limit that was asked for; 0: none */
 };
 
 /* The key of a graph, as it was imported: unlike graph_key, it depends on all weights. */

@@ -92,12 +92,19 @@ static void skip(struct honed *h)
 	left(h, E_OK);
 }
 
-static bool all_made(const struct honed *h)
+/* Says why no model needs a box. */
+static void say_no_need(const struct honed *h, char *text, size_t n)
 {
-	int missing = 0;
-	for (int i = 0; i < h->models.n; i++)
+	int missing = 0, refused = 0;
+	for (int i = 0; i < h->models.n; i++) {
 		missing += h->models.list[i].missing;
-	return !missing;
+		refused += h->models.list[i].refused[0] != 0;
+	}
+	snprintf(text, n,
+		 refused == h->models.n && refused ? "no model can be used"
+		 : refused                         ? "every other model has %s; %d of %d cannot be used"
+						   : "every model has %s",
+		 missing ? "the kernels that could be made" : "its kernels", refused, h->models.n);
 }
 
 void boot_start(struct honed *h)
@@ -107,8 +114,8 @@ void boot_start(struct honed *h)
 		m->box = m->known && !m->refused[0] && !m->boxed;
 	}
 	if (!in_need(h)) {
-		const char *text = all_made(h) ? "every model has its kernels"
-					       : "every model has the kernels that could be made";
+		char text[128];
+		say_no_need(h, text, sizeof text);
 		honed_log(h, 1, "no box is needed: %s", text);
 		say(h, text);
 		left(h, E_OK);

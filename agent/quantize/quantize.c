@@ -140,9 +140,10 @@ static int measure_all(const struct quantizer *q, const struct quantize_example 
 static int check_some_left(const struct quantizer *q)
 {
 	return count_quantised(q) ? E_OK
-	       : q->o->most > 0   ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
-			      : fail(E_USAGE, "no layer can be quantised: each one's error alone is above %g",
-				     q->o->keep_above);
+	       : q->o->most > 0
+		   ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
+		   : fail(E_USAGE, "no layer can be quantised: each one's error alone is above %g",
+			  q->o->keep_above);
 }
 
 /* Measures the error of all together, on all examples. Returns the larger one of the two errors. */
@@ -156,8 +157,8 @@ static int measure_both(struct quantizer *q, struct quantize_report *r, double *
 	return rc;
 }
 
-/* Gives layers back until all together are within the limit, or none is quantised. The limit of the prediction falls each time, by
- * what the prediction was wrong. */
+/* Gives layers back until all together are within the limit, or none is quantised. The limit of the
+ * prediction falls each time, by what the prediction was wrong. */
 static int settle(struct quantizer *q, struct quantize_report *r)
 {
 	double error, most = q->o->most;

@@ -12,8 +12,8 @@
  * alone and runs the network; the root of the sum of their squares predicts the error of all together within
  * a factor of about 1.6. A part whose error alone is above `keep_above` stays fp32. Then parts go back to
  * fp32 until the prediction and, measured at the end, the error of all together, on examples that were held
- * out, too, are at most `most`: first those that make the most squared error for the products of their layers,
- * so that most of the work stays quantised. */
+ * out, too, are at most `most`: first those that make the most squared error for the products of their
+ * layers, so that most of the work stays quantised. */
 #ifndef AGENT_QUANTIZE_H
 #define AGENT_QUANTIZE_H
 
@@ -64,11 +64,11 @@ struct quantize_report {
 };
 
 /* Quantises g, which is as import_file gave it, and which is changed. Of two or more examples every fifth, at
- * least one, is held out: it has no part in ranges and bias correction, but `most` holds for it. *out and the report share names and
- * data with g, which must outlive them; the report's rows lie in the arena. Memory: the values of one run,
- * twice. E_USAGE: g is quantised already, has no layer, an example does not fit, or no layer may be
- * quantised. E_CORRUPT: a value is NaN or infinite on an example. Ends early with the thread's limit
- * (platform/base/until.h). */
+ * least one, is held out: it has no part in ranges and bias correction, but `most` holds for it. *out and the
+ * report share names and data with g, which must outlive them; the report's rows lie in the arena. Memory:
+ * the values of one run, twice. E_USAGE: g is quantised already, has no layer, an example does not fit, or no
+ * layer may be quantised. E_CORRUPT: a value is NaN or infinite on an example. Ends early with the thread's
+ * limit (platform/base/until.h). */
 int quantize_graph(struct graph *g, const struct quantize_example *example, int n,
 		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		   struct graph **out) MUST_CHECK;

@@ -154,8 +154,7 @@ static int scan_parts(struct quantizer *q, const struct answers *as)
 	int rc = E_OK, n = q->d.nlayers + q->d.ngroups;
 	qdq_select(&q->d, &a, &all);
 	for (int i = 0; i < n && rc >= 0; i++) {
-		double *error =
-		    i < q->d.nlayers ? &q->d.layer[i].error : &q->d.group[i - q->d.nlayers].error;
+		double *error = i < q->d.nlayers ? &q->d.layer[i].error : &q->d.group[i - q->d.nlayers].error;
 		if (q->o->progress)
 			q->o->progress(q->o->ctx, "scan", i, n);
 		if (select_part(q, &all, i, &scratch, &s))
@@ -294,8 +293,8 @@ void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row)
 		const struct qlayer *l = &q->d.layer[i];
 		const struct node *n = &q->d.g->node[l->node];
 		bool read = false;
-		row[i] = (struct quantize_layer){l->name, l->type, q->d.g->value[n->in[1]].t.shape,
-						 l->error, NAN, NAN, NAN, l->why};
+		row[i] = (struct quantize_layer){
+		    l->name, l->type, q->d.g->value[n->in[1]].t.shape, l->error, NAN, NAN, NAN, l->why};
 		if (l->x < 0 || isnan(l->error))
 			continue;
 		for (int k = 0; k < q->d.nlayers; k++)
@@ -303,6 +302,7 @@ void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row)
 				q->d.value[q->d.layer[k].x].group == q->d.value[l->y].group;
 		row[i].input_error = q->d.group[q->d.value[l->x].group].error;
 		row[i].output_error = read ? 0 : q->d.group[q->d.value[l->y].group].error;
-		row[i].error = sqrt(square(l->error) + square(row[i].input_error) + square(row[i].output_error));
+		row[i].error =
+		    sqrt(square(l->error) + square(row[i].input_error) + square(row[i].output_error));
 	}
 }

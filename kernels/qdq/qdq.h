@@ -43,7 +43,7 @@ struct qgroup {
 
 struct qlayer {
 	const char *name, *type; /* of its node */
-	const char *why;	 /* why it stays fp32; NULL: it is quantised */
+	const char *why;         /* why it stays fp32; NULL: it is quantised */
 	int node;
 	int add;  /* an Add of a constant behind a MatMul; -1: none */
 	int bias; /* a value; -1: none */
@@ -53,8 +53,8 @@ struct qlayer {
 	int axis; /* of the weights, over filters */
 	float *scale;
 	int8_t *weight; /* quantised, in the order of the floats; NULL: not yet */
-	double *shift;	/* correction of the bias */
-	double error;	/* of the weights alone; NAN: not measured */
+	double *shift;  /* correction of the bias */
+	double error;   /* of the weights alone; NAN: not measured */
 };
 
 /* A graph of floats, and what of it can be quantised. */
@@ -66,8 +66,8 @@ struct qdq {
 	struct qvalue *value;
 	struct qgroup *group; /* by qvalue.group; the caller's */
 	struct qlayer *layer; /* in the graph's order */
-	int *at;	      /* per value of the graph: its qvalue; -1: none */
-	int *uses;	      /* per value of the graph */
+	int *at;              /* per value of the graph: its qvalue; -1: none */
+	int *uses;            /* per value of the graph */
 };
 
 /* Selects the values and weights that qdq_rewrite quantises. */

@@ -2,6 +2,7 @@
 /* hone-fleet init: makes all keys of a fleet in a temporary folder, which is then renamed to its place. */
 #include "agent/cache/json.h"
 #include "agent/sync/trust.h"
+#include "platform/base/shell.h"
 #include "platform/base/log.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_store.h"
@@ -162,9 +163,15 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 		 "two of them can sign a new root, and the server needs none",
 		 dir);
 	log_info("- put %s/root/1 into boards' images as " TRUST_ROOT, dir);
-	log_info("- run `hone-fleet serve%s%s`, then `hone-fleet token` for the first board",
-		 strcmp(dir, FLEET_STATE "/keys") ? " --keys " : "",
-		 strcmp(dir, FLEET_STATE "/keys") ? dir : "");
+	struct buf where = {0};
+	if (strcmp(dir, FLEET_STATE "/keys")) {
+		buf_puts(&where, " --keys ");
+		shell_path(&where, dir);
+	}
+	log_info(
+	    "- run `hone-fleet serve%s`, then `hone-fleet token` (with the same --db) for the first board",
+	    buf_str(&where));
+	buf_free(&where);
 	return E_OK;
 }
 

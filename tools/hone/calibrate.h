@@ -21,7 +21,8 @@ enum { CALIBRATE_SCANNED = 4 };
 	}
 #define OPT_EXAMPLES                                                                                         \
 	{                                                                                                    \
-		"examples", OPT_INT, "N", "take at most so many examples, spread over the folder (default 32)" \
+		"examples", OPT_INT, "N",                                                                    \
+		    "take at most so many examples, spread over the folder (default 32)"                     \
 	}
 
 /* An option whose value is a number above 0; 0: it is not given, and fallback is NULL. */
@@ -38,8 +39,8 @@ void calibrate_warn(const struct quantize_report *r);
 /* A recipe in words, a line; and as JSON. r->layers 0: nothing, and null. */
 void calibrate_words(const struct recipe *r);
 json_t *calibrate_json(const struct recipe *r);
-/* For hone tune with --data: finds the recipe of the model within --error, and says what it does. The report's
- * names live in the arena. */
+/* For hone tune with --data: finds the recipe of the model within --error, and says what it does. The
+ * report's names live in the arena. */
 int calibrate_recipe(const struct args *a, const struct target *t, int threads, struct arena *arena,
 		     struct buf *text) MUST_CHECK;
 

@@ -419,8 +419,15 @@ static int dispatch(struct parse *p)
 
 static int finish(struct parse *p, int status)
 {
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		log_error("standard output: %s; nothing after that was written", strerror(errno));
+	bool lost = ferror(stdout); /* the reason of that write is no longer known: another one tells it */
+	errno = 0;
+	if (lost) {
+		clearerr(stdout);
+		putchar('\n');
+	}
+	if (fflush(stdout) != 0 || lost) {
+		log_error("standard output: %s; nothing after that was written",
+			  errno ? strerror(errno) : "a write failed");
 		status = 1;
 	}
 	arena_free(&p->arena);

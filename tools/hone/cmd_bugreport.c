@@ -338,7 +338,8 @@ static void list(const char *path)
 	for (int i = 0; i < SECTIONS; i++)
 		log_info("  %-14s %s", sections[i].name, sections[i].what);
 	log_info("The names of this board and its users are replaced by HOST and USER. Values of keys, "
-		 "tokens, passwords and secrets are left out. Models and kernels appear by name and path only. Read "
+		 "tokens, passwords and secrets are left out. Models and kernels appear by name and path "
+		 "only. Read "
 		 "the report before you send it%s%s.",
 		 path ? ": " : "", path ? path : "");
 }

@@ -42,8 +42,7 @@ static int check_output(const struct args *a, char to[PATH_MAX])
 {
 	const char *out = arg_str(a, "output", NULL);
 	return out ? output_file(a, out, to)
-		   : fail(E_USAGE,
-			  "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
+		   : fail(E_USAGE, "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
 }
 
 /* ---- the report ---- */
@@ -111,8 +110,7 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 {
 	layers_table(a, r);
 	printf("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s",
-	       r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples,
-	       plural_s(r->examples));
+	       r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples, plural_s(r->examples));
 	if (r->held_out)
 		printf(", %.2e on %d held out", r->held_out_error, r->held_out);
 	if (!isnan(r->predicted))
@@ -186,8 +184,8 @@ static const struct opt opts[] = {
     {"no-bias-correction", OPT_FLAG, NULL, "leave the mean error that each layer's weights make"},
     {"scan", OPT_INT, "N", "examples that each layer's error is measured on (default 4; 0: it is not)"},
     {"keep-above", OPT_STR, "E",
-     "layers stay fp32 if their weights, input or output alone make a larger error (default " CALIBRATE_KEEP_ABOVE
-     ")"},
+     "layers stay fp32 if their weights, input or output alone make a larger error "
+     "(default " CALIBRATE_KEEP_ABOVE ")"},
     {"error", OPT_STR, "E", "leave the worst layers in fp32 until the error of all together is at most this"},
     {"keep", OPT_LIST, "LAYER", "this layer stays fp32"},
     OPT_PICTURE,

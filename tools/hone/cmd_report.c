@@ -235,7 +235,8 @@ static void page(const struct report *r, struct buf *out)
 		buf_puts(out, "<p><b>Nothing in this cache is tuned for this network and number of threads "
 			      "yet:</b> run hone tune, then make this page again.</p>\n");
 	section(out, "Roofline",
-		"A point is a kernel, its area the share of the time. The flat roof is arithmetic in f32, of which dot products of "
+		"A point is a kernel, its area the share of the time. The flat roof is arithmetic in f32, of "
+		"which dot products of "
 		"bytes reach up to four times as much; the "
 		"slopes are what each level of memory can read.");
 	chart_roofline(&r->host.target, cores, r->kernel, r->n, out);

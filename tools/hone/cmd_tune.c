@@ -206,8 +206,8 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 		      r->strategy ? json_text(r->strategy) : json_null(), "cache",
 		      unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 		      r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent),
-		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null(),
-		      "quantized", calibrate_json(&r->recipe)));
+		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null(), "quantized",
+		      calibrate_json(&r->recipe)));
 }
 
 static bool only_alone(const struct tune_kernel *k)
@@ -770,7 +770,8 @@ const struct cmd cmd_tune = {
 	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"
-	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the cache,\n"
+	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the "
+	"cache,\n"
 	"not another model: examples of inputs (--data) are needed once for a model, before the box. With\n"
 	"--error, the layers that save the least time for the error that they make stay floats. The other\n"
 	"commands, honed and libhone then take --level int8 alone.",

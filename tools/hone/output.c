@@ -17,7 +17,8 @@ int output_file(const struct args *a, const char *name, char to[PATH_MAX])
 {
 	struct stat st;
 	if (!strcmp(name, "-"))
-		return fail(E_USAGE, "'-' is not a file's name here: name a file (./- if it is to be called so)");
+		return fail(E_USAGE,
+			    "'-' is not a file's name here: name a file (./- if it is to be called so)");
 	if (snprintf(to, PATH_MAX, "%s", name) >= PATH_MAX)
 		return fail(E_USAGE, "the path %.60s... is too long", name);
 	for (int i = 0; i < a->npos; i++)

@@ -19,6 +19,18 @@ TEST(box_with_nothing_to_do_leaves_at_once)
 	board_start(b);
 	CHECK(b->left);
 	CHECK(b->nmarks == 0);
+	CHECK(board_says(b, "every model has its kernels"));
+	board_free(b);
+}
+
+TEST(a_model_that_cannot_be_used_needs_no_box)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
+	b->file[1].refused = "gone.onnx: No such file or directory";
+	board_start(b);
+	CHECK(b->left);
+	CHECK(board_says(b, "every other model has its kernels; 1 of 2 cannot be used"));
 	board_free(b);
 }
 
@@ -216,13 +228,22 @@ TEST(cores_are_shared_out)
 		int cores, models, threads, jobs, room; /* room: jobs that memory has room for */
 		int starts, cpus;
 	} rows[] = {
-	    {4, 4, 1, 0, 8, 4, 1}, {4, 5, 1, 0, 8, 4, 1}, {4, 2, 1, 0, 8, 2, 2},
+	    {4, 4, 1, 0, 8, 4, 1},
+	    {4, 5, 1, 0, 8, 4, 1},
+	    {4, 2, 1, 0, 8, 2, 2},
 	    /* more than two builders would wait for each other */
-	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4},
-	    {2, 4, 1, 0, 8, 1, 2}, {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
-	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none left for builders */
-	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},                        /* jobs as configured */
-	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* limited by memory */
+	    {4, 1, 1, 0, 8, 1, 3},
+	    {8, 1, 2, 0, 8, 1, 4},
+	    {2, 4, 1, 0, 8, 1, 2},
+	    {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
+	    {3, 4, 2, 0, 8, 1, 3},
+	    {1, 4, 1, 0, 8, 1, 1},
+	    {2, 4, 2, 0, 8, 2, 2}, /* none left for builders */
+	    {3, 4, 0, 0, 8, 3, 3},
+	    {2, 4, 1, 2, 8, 2, 1}, /* jobs as configured */
+	    {4, 1, 1, 0, 2, 1, 2},
+	    {4, 1, 1, 0, 1, 1, 1},
+	    {4, 2, 1, 0, 2, 2, 1}, /* limited by memory */
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct board *b = box(rows[i].models, rows[i].jobs);

@@ -18,8 +18,10 @@ static bool same_answers(const struct quantised *q, const struct graph *x, const
 	struct arena a = {0};
 	bool same = true;
 	for (int i = 0; i < EXAMPLES && same; i++) {
-		struct tensor s = quantised_eval(x, &q->example[i], &a), t = quantised_eval(y, &q->example[i], &a);
-		same = s.data && t.data && !memcmp(s.data, t.data, (size_t)shape_count(&s.shape) * sizeof(float));
+		struct tensor s = quantised_eval(x, &q->example[i], &a),
+			      t = quantised_eval(y, &q->example[i], &a);
+		same = s.data && t.data &&
+		       !memcmp(s.data, t.data, (size_t)shape_count(&s.shape) * sizeof(float));
 	}
 	arena_free(&a);
 	return same;
@@ -102,7 +104,8 @@ static void check_mutant(struct quantised *q, const struct buf *text, int seed, 
 	CHECK(rc >= 0 || rc == E_CORRUPT);
 	CHECK_OK(graph_check(g, true));
 	*refused += rc < 0;
-	struct tensor got = quantised_eval(g, &q->example[0], &a), ref = quantised_eval(q->g, &q->example[0], &a);
+	struct tensor got = quantised_eval(g, &q->example[0], &a),
+		      ref = quantised_eval(q->g, &q->example[0], &a);
 	if (rc < 0) /* the graph is as it was, but for folding */
 		CHECK(distance(&got, &ref) < 1e-5);
 	graph_free(g);

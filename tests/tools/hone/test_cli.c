@@ -291,9 +291,11 @@ TEST(tasks_as_json)
 
 TEST(a_full_disk_is_an_error)
 {
-	char words[] = "zoo";
-	CHECK(hone_to("/dev/full", words) == 1);
-	CHECK_SAYS(cli_err, "standard output");
+	char few[] = "zoo", many[] = "tune --help"; /* more than stdio holds back */
+	CHECK(hone_to("/dev/full", few) == 1);
+	CHECK_SAYS(cli_err, "standard output: No space left on device");
+	CHECK(hone_to("/dev/full", many) == 1);
+	CHECK_SAYS(cli_err, "standard output: No space left on device");
 }
 
 TEST(a_shape_that_is_none_is_a_usage_error)
