@@ -53,8 +53,8 @@ struct tune_options {
 	const char *cost;     /* cost model of the search; NULL: "draft" */
 	uint64_t seed;
 	enum level level;
-	const struct buf *recipe; /* agent/cache/recipe.h: kept in the cache before it is used; NULL: LEVEL_INT8
-				     takes the cache's */
+	const struct buf *recipe; /* agent/cache/recipe.h: put into the cache; NULL: LEVEL_INT8 takes that of
+				     the cache */
 	enum rigor rigor;
 	bool fresh;                  /* repeats what earlier boxes tried */
 	bool careful;                /* as on a risky device: agent/worker/marked.h */

@@ -6,6 +6,7 @@
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "tools/hone/calibrate.h"
 #include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_log.h"
 #include "tools/hone/headline.h"
@@ -433,78 +434,116 @@ static void print_others(const struct explain *e, struct table *t, struct roof_n
 	buf_free(&command);
 }
 
+/* The tasks that are shown. */
+struct listing {
+	struct table t;
+	json_t *json;
+	struct payback all;
+	struct roof_notes notes;
+	struct slowest slowest;
+	bool *full;         /* per task: it is shown in full, not as a row */
+	int n, rows, first; /* first: the first row's task */
+	int tuned, others;  /* others: of these, tuned for another number of threads */
+};
+
+static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
+{
+	int rc = find_out(e, &e->model.task[i], w);
+	if (rc < 0)
+		return rc;
+	l->n++;
+	l->tuned += w->tuned;
+	l->others += w->tuned && w->best.meas.threads != e->threads;
+	explain_payback_add(&l->all, &w->payback);
+	if (arg_given(e->args, "dump"))
+		rc = dump_stages(e, w);
+	else if (e->args->json)
+		json_array_append_new(l->json, why_json(e, w));
+	else if (l->full[i])
+		why_words(e, w);
+	else {
+		why_row(&l->t, e, i + 1, w, &l->notes);
+		l->first = l->rows++ ? l->first : i;
+	}
+	slowest_add(&l->slowest, w);
+	trials_free(&w->log);
+	return rc;
+}
+
+static int listing_json(struct explain *e, const struct listing *l)
+{
+	return json_out(json_pack("{so ss so so so so sO}", "model", json_text(e->model.path), "level",
+				  level_name((int)e->level), "quantized", calibrate_json(&e->model.recipe),
+				  "choices", choices_json(&e->model.choices), "gain",
+				  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
+				  explain_payback_json(&l->all), "tasks", l->json));
+}
+
+/* The whole model. */
+static void print_model(struct explain *e, struct listing *l)
+{
+	table_print(&l->t, e->args->color);
+	ready_say_threads(l->others, l->tuned, e->threads);
+	table_words("", 0, ALONE_WORDS);
+	roof_notes_print(&l->notes, l->t.shown & SHARES);
+	calibrate_words(&e->model.recipe);
+	choices_words(&e->model.choices);
+	if (e->has_gain)
+		headline_gain("tuning: ", &e->gain);
+	if (l->all.tasks)
+		explain_payback_words(&l->all, "");
+	if (e->stale)
+		printf("stale: %d of these kernels; the next box times them again\n", e->stale);
+	if (l->n)
+		next_hone(e->args, "explain", e->model.path, l->slowest.more);
+}
+
+/* Those that the word names. */
+static void print_named(struct explain *e, struct listing *l)
+{
+	if (l->rows)
+		print_others(e, &l->t, &l->notes, l->rows, l->first);
+	next_hone(e->args, "bench", e->model.path, "");
+}
+
+static int show(struct explain *e, const char *word, struct listing *l)
+{
+	if (e->has_gain)
+		explain_payback_of(&l->all, &e->gain);
+	if (arg_given(e->args, "dump"))
+		return 0;
+	if (e->args->json)
+		return listing_json(e, l);
+	if (word)
+		print_named(e, l);
+	else
+		print_model(e, l);
+	return 0;
+}
+
 static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"#",  "task",        "uses",       "default us",
 					   "us", "of roofline", "limited by", "chosen"};
-	struct table t = {.align = "rlrrrrll", .drop = "00100324"};
-	json_t *list = json_array();
-	struct payback all = {0};
-	struct roof_notes notes = {0};
+	struct listing l = {.t = {.align = "rlrrrrll", .drop = "00100324"},
+			    .json = json_array(),
+			    .slowest = {.ns = -1},
+			    .first = -1,
+			    .full = ARENA_ARRAY(&e->arena, bool, e->model.ntasks + 1)};
 	struct why *why = ARENA_NEW(&e->arena, struct why);
-	struct slowest slowest = {.ns = -1};
 	enum fit fit = best_fit(e, word);
-	bool *full = ARENA_ARRAY(&e->arena, bool, e->model.ntasks + 1);
-	int n = 0, rows = 0, first = -1, tuned = 0, others = 0, rc = 0;
+	int rc = 0;
 	if (word && !e->args->json && !arg_given(e->args, "dump"))
-		rc = choose_full(e, word, fit, why, full);
+		rc = choose_full(e, word, fit, why, l.full);
 	for (int i = 0; i < 8; i++)
-		table_cell(&t, "%s", head[i]);
-	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
-		if ((word && fit_of(e, i, word) != fit) || (rc = find_out(e, &e->model.task[i], why)) < 0)
-			continue;
-		n++;
-		tuned += why->tuned;
-		others += why->tuned && why->best.meas.threads != e->threads;
-		explain_payback_add(&all, &why->payback);
-		if (arg_given(e->args, "dump"))
-			rc = dump_stages(e, why);
-		else if (e->args->json)
-			json_array_append_new(list, why_json(e, why));
-		else if (full[i])
-			why_words(e, why);
-		else {
-			why_row(&t, e, i + 1, why, &notes);
-			first = rows++ ? first : i;
-		}
-		slowest_add(&slowest, why);
-		trials_free(&why->log);
-	}
-	if (e->has_gain)
-		explain_payback_of(&all, &e->gain);
-	if (arg_given(e->args, "dump")) {
-		json_decref(list);
-		arena_free(&t.arena);
-		return rc;
-	}
-	if (rc >= 0 && e->args->json)
-		return json_out(json_pack("{so ss so so so so}", "model", json_text(e->model.path), "level",
-					  level_name((int)e->level), "choices",
-					  choices_json(&e->model.choices), "gain",
-					  e->has_gain ? headline_gain_json(&e->gain) : json_null(), "payback",
-					  explain_payback_json(&all), "tasks", list));
-	if (rc >= 0 && !word) {
-		table_print(&t, e->args->color);
-		ready_say_threads(others, tuned, e->threads);
-		table_words("", 0, ALONE_WORDS);
-		roof_notes_print(&notes, t.shown & SHARES);
-	}
-	if (rc >= 0 && word && rows)
-		print_others(e, &t, &notes, rows, first);
-	arena_free(&t.arena);
-	json_decref(list);
-	if (rc >= 0 && !word)
-		choices_words(&e->model.choices);
-	if (rc >= 0 && !word && e->has_gain)
-		headline_gain("tuning: ", &e->gain);
-	if (rc >= 0 && !word && all.tasks)
-		explain_payback_words(&all, "");
-	if (rc >= 0 && !word && e->stale)
-		printf("stale: %d of these kernels; the next box times them again\n", e->stale);
-	if (rc >= 0 && word)
-		next_hone(e->args, "bench", e->model.path, "");
-	else if (rc >= 0 && n)
-		next_hone(e->args, "explain", e->model.path, slowest.more);
+		table_cell(&l.t, "%s", head[i]);
+	for (int i = 0; i < e->model.ntasks && rc >= 0; i++)
+		if (!word || fit_of(e, i, word) == fit)
+			rc = add_task(e, i, why, &l);
+	if (rc >= 0)
+		rc = show(e, word, &l);
+	arena_free(&l.t.arena);
+	json_decref(l.json);
 	return rc;
 }
 

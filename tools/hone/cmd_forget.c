@@ -165,25 +165,55 @@ static int find_tasks(struct forget *f, const struct target *t, struct graph *g,
 	return rc;
 }
 
-/* Finds the tasks of a model, and forgets what is kept for the model as a whole. */
-static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
+/* Finds the tasks of a model at one level, and forgets what is kept for the model as a whole. */
+static int at_level(const struct args *a, const char *path, const struct target *t, enum level level,
+		    struct forget *f, struct arena *arena)
 {
-	struct target t;
 	struct model m;
-	int rc = target_host(&t);
+	const struct chosen_for chosen = {f->cache, t, t->cores, level};
+	int rc = model_open(a, path, &chosen, &m);
 	if (rc < 0)
 		return rc;
-	const struct chosen_for chosen = {f->cache, &t, t.cores, LEVEL_FP32};
-	rc = model_open(a, path, &chosen, &m);
-	if (rc < 0)
-		return rc;
-	rc = find_tasks(f, &t, m.g, arena);
+	rc = find_tasks(f, t, m.g, arena);
 	if (rc >= 0)
 		rc = chosen_forget(&chosen, m.g);
 	if (rc >= 0)
-		rc = forget_history(f, m.g, &t);
+		rc = forget_history(f, m.g, t);
 	model_close(&m);
 	return rc;
+}
+
+/* The key of the model's recipe, if the cache has one. */
+static int find_recipe(const struct args *a, const char *path, struct cache *c, struct key *k)
+{
+	struct graph *g;
+	struct arena scratch = {0};
+	struct blob text;
+	int rc = model_import(a, path, &g);
+	if (rc < 0)
+		return rc;
+	*k = recipe_key(g);
+	graph_free(g);
+	rc = cache_get(c, CACHE_RECIPE, *k, &scratch, &text);
+	arena_free(&scratch);
+	return rc;
+}
+
+/* At level int8 the model is another graph, with tasks of its own. */
+static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
+{
+	struct target t;
+	struct key recipe;
+	int rc = target_host(&t);
+	if (rc >= 0)
+		rc = at_level(a, path, &t, LEVEL_FP32, f, arena);
+	if (rc < 0)
+		return rc;
+	rc = find_recipe(a, path, f->cache, &recipe);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? 0 : rc;
+	rc = at_level(a, path, &t, LEVEL_INT8, f, arena);
+	return rc >= 0 || rc == E_CORRUPT ? cache_forget(f->cache, CACHE_RECIPE, recipe) : rc;
 }
 
 static int forget(const struct args *a, struct forget *f)
