@@ -42,8 +42,8 @@
  * code = rec key + emitter version + cand, and the payload names what the code was compiled for
  * (agent/cache/kept_code.h); choices: agent/cache/chosen.h; history: agent/cache/history.h; trials:
  * agent/cache/trials.h; gain: as history (agent/cache/gain.h); recipe: agent/cache/recipe.h; risk:
- * agent/worker/marked.h; shared: agent/sync/offered.h. Records and trials of the former version, whose keys were a MurmurHash3, are indexed
- * under their new keys (cache_adopt.c); their code is compiled again.
+ * agent/worker/marked.h; shared: agent/sync/offered.h. Records and trials of the former version, whose keys
+ * were a MurmurHash3, are indexed under their new keys (cache_adopt.c); their code is compiled again.
  *
  * Code is machine code, and a record says which code serves. So if, at open, a user other than root, `hone`
  * (the daemon's user) and this process's user can write a file or change its folder, the records and choices
