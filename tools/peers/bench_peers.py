@@ -22,9 +22,10 @@ import report
 NETWORK = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]  # run models: peer_NAME.py
 KERNELS = ["onednn", "xnnpack", "openblas"]  # have kernels: chain_NAME.c runs a network's convolutions and products
 PEERS = NETWORK + KERNELS
-KINDS = ["best", "exact", "default", "fallback"]
-TUNED = KINDS[:2]
-BOUND = ["best", "exact", "fallback"]  # what hone's Python package can run
+INT8 = ["onnxruntime", "openvino"]  # run QDQ models as integers
+KINDS = ["best", "exact", "w16", "default", "fallback"]
+TUNED = KINDS[:3]
+BOUND = ["best", "exact", "w16", "fallback"]  # what hone's Python package can run
 SMALL_NS = 1e5
 PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,8 +39,11 @@ def options(argv):
     p.add_argument("--tvm-budget", type=float, default=600, help="seconds of tuning a network for TVM (default 600)")
     p.add_argument("--seconds", type=float, help="of measuring for each library and network (default 4; --short: 1)")
     p.add_argument("--peers", default=",".join(PEERS), help="default: " + ",".join(PEERS))
-    p.add_argument("--kernels", default=",".join(KINDS), help="hone's, the first is the one that peers are compared with; exact: "
-                   "tuned with --exact, at the same time on other processors, where there are as many (default " + ",".join(KINDS) + ")")
+    p.add_argument("--kernels", default="best,exact,default,fallback", help="hone's, the first is the one that peers are compared with; exact: "
+                   "tuned with --exact, at the same time on other processors, where there are as many; w16: with weights of 16 bits "
+                   "(default best,exact,default,fallback)")
+    p.add_argument("--int8", action="store_true", help="instead: each network as int8 (QDQ, made by onnxruntime.quantization) beside "
+                   "hone's fp32 and the peers that run it as integers")
     p.add_argument("--short", action="store_true", help="fewer networks, small budgets, no TVM")
     p.add_argument("--keep", action="store_true", help="keep what hone tuned in an earlier run, tune nothing")
     p.add_argument("--page", help="page of results to write (default BUILD/peers/RESULTS.md)")
@@ -85,8 +89,8 @@ def small(ns):
     return measure.median(ns[1:] or ns) < SMALL_NS
 
 
-def exact(kind):
-    return ["--exact"] if kind == "exact" else []
+def level(kind):
+    return {"exact": ["--exact"], "w16": ["--level", "w16"]}.get(kind, [])
 
 
 def say(text):
@@ -106,7 +110,7 @@ class Bench:
                     "left_out": {p: w for p, w in self.missing.items() if p in a.peers}, "results": []}
 
     def cache(self, job, threads, kind):
-        return os.path.join(job["folder"], f"cache-{threads}{'-exact' if kind == 'exact' else ''}")
+        return os.path.join(job["folder"], f"cache-{threads}{'-' + kind if kind in TUNED[1:] else ''}")
 
     def kinds(self, threads):
         """hone's kernels at this number of threads: exact ones only where their tuning, if any, is alone on its processors."""
@@ -114,14 +118,21 @@ class Bench:
         return [k for k in self.a.kernels if k != "exact" or room]
 
     def tune(self, job, threads):
-        """{runner: seconds}: what is tuned is tuned at the same time, each on its own processors."""
+        """{runner: seconds}: as many kinds at the same time as there are processors for, each on its own."""
+        kinds = [] if self.a.keep else [k for k in self.kinds(threads) if k in TUNED]
+        seconds = {}
+        for some in measure.batches(kinds, max(1, len(self.cpus) // threads)):
+            seconds.update(self.tune_some(job, threads, some))
+        return seconds
+
+    def tune_some(self, job, threads, kinds):
         began = {}
-        for n, kind in enumerate([] if self.a.keep else [k for k in self.kinds(threads) if k in TUNED]):
+        for n, kind in enumerate(kinds):
             cpus = self.cpus[n * threads:(n + 1) * threads]
             cache = self.cache(job, threads, kind)
             subprocess.run(["rm", "-rf", cache], check=True)
             cmd = [self.hone, "tune", job["model"], "--budget", f"{self.a.budget}s", "--threads", str(threads), "--cache",
-                   cache, "--json", "-q"] + exact(kind)
+                   cache, "--json", "-q"] + level(kind)
             began[runner_name(kind)] = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                                         preexec_fn=lambda c=cpus: os.sched_setaffinity(0, c))
         seconds = {}
@@ -141,7 +152,7 @@ class Bench:
         name = runner_name(kind)
         cmd = [os.path.join(self.a.build, "tools", "bench_net"), job["model"], "--kernels", plan(kind), "--threads",
                str(threads), "--cache", self.cache(job, threads, kind), "--output", os.path.join(job["folder"], name), "--json"]
-        cmd += exact(kind)
+        cmd += level(kind)
         for i in job["inputs"]:
             cmd += ["--input", "=".join(i)]
         return measure.Runner(name, cmd, cpus, {"HONE_WORKER": self.hone + "-worker"},
@@ -153,7 +164,7 @@ class Bench:
         os.makedirs(scratch, exist_ok=True)
         path = os.path.join(scratch, f"job-{threads}.json")
         with open(path, "w") as f:
-            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "exact": kind == "exact",
+            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "exact": kind == "exact", "w16": kind == "w16",
                        "cache": self.cache(job, threads, kind) if kind in TUNED else None}, f)
         env = {"HONE_LIBRARY": os.path.abspath(os.path.join(self.a.build, "libhone.so")), "PYTHONDONTWRITEBYTECODE": "1"}
         return measure.Runner(runner_name(kind), [sys.executable, os.path.join(HERE, "binding_hone.py"), path], cpus, env,
@@ -211,7 +222,11 @@ class Bench:
             runners = self.by_binding(job, hones, threads, cpus, row)
         else:
             runners = [r for _, r in hones]
-        for p in [p for p in self.a.peers if p not in self.missing]:
+        if job.get("fp32"):
+            r = self.start_hone(job["fp32"], "best", threads, cpus)
+            r.name = report.FP32
+            runners.append(self.ready(r, 120, row))
+        for p in [p for p in self.a.peers if p not in self.missing and (p in INT8 or not job.get("fp32"))]:
             start = self.start_peer if p in NETWORK else self.start_chain
             runners.append(self.ready(start(job, p, threads, cpus), 120 + (self.a.tvm_budget * 1.5 if p == "tvm" else 0), row))
         return [r for r in runners if r]
@@ -225,6 +240,9 @@ class Bench:
         cpus = self.cpus[:threads]
         row = {"network": job["name"], "threads": threads, "failed": {}, "error_against": "reference" if job["ref"] else "hone"}
         row["tuning_s"] = self.tune(job, threads)
+        if job.get("fp32"):
+            row["wrong"] = report.WRONG_INT8
+            row["tuning_s"][report.FP32] = self.tune(job["fp32"], threads).get("hone")
         runners = self.start(job, threads, cpus, row)
         try:
             errors = self.errors(job, runners)
@@ -258,7 +276,7 @@ class Bench:
     def kernels(self, job, threads, cpus):
         kind = self.kinds(threads)[0]
         cmd = [self.hone, "bench", job["model"], "--kernels", plan(kind), "--threads", str(threads), "--cache",
-               self.cache(job, threads, kind), "--runs", "20", "--json", "-q"] + exact(kind)
+               self.cache(job, threads, kind), "--runs", "20", "--json", "-q"] + level(kind)
         p = subprocess.run(cmd, capture_output=True, text=True, check=False,
                            preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         return json.loads(p.stdout)["kernels"] if p.returncode == 0 else []
@@ -266,7 +284,7 @@ class Bench:
     def run(self):
         for name in self.a.networks:
             try:
-                job = nets.prepare(name, self.root, self.hone)
+                job = (nets.prepare_int8 if self.a.int8 else nets.prepare)(name, self.root, self.hone)
             except Exception as e:  # noqa: BLE001: one network must not end the run
                 self.out["left_out"][name] = f"cannot be prepared: {e}"
                 continue

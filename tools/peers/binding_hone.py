@@ -15,7 +15,8 @@ SETTINGS = ["default"]
 
 
 def load(job, setting):
-    model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [], exact=job["exact"])
+    model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [], exact=job["exact"],
+                      w16=job["w16"])
     given = dict(peer.job_inputs(job))
     run = model.bind(*[given[t.name] for t in model.inputs])
     return run, run

@@ -46,6 +46,11 @@ def geomean(v):
     return math.exp(sum(math.log(x) for x in v) / len(v)) if v else None
 
 
+def batches(items, n):
+    """Lists of at most n of the items, in order."""
+    return [items[i:i + n] for i in range(0, len(items), n)]
+
+
 def ratios(base, other):
     """Per round: median of other's turn / median of base's turn. Rounds that either missed are left out."""
     return [median(o) / median(b) for b, o in zip(base, other) if b and o]

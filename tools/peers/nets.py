@@ -102,6 +102,25 @@ def prepare(name, root, hone):
     return job
 
 
+def prepare_int8(name, root, hone):
+    """As prepare, for the network as a QDQ model, whose ranges are those of the inputs; `fp32` is the job of its floats, whose
+    answers are the reference."""
+    import numpy as np
+    import bench_quantized
+    fp32 = prepare(name, root, hone)
+    folder = os.path.join(fp32["folder"], "int8")
+    os.makedirs(folder, exist_ok=True)
+    made = bench_quantized.quantize(fp32["model"], [np.load(path) for _, path in fp32["inputs"]], "u8", folder)
+    job = {**fp32, "name": name + " int8", "folder": folder, "model": made, "fp32": fp32}
+    if not job["ref"]:
+        import onnxruntime
+        session = onnxruntime.InferenceSession(fp32["model"], providers=["CPUExecutionProvider"])
+        for i, v in enumerate(session.run(None, {n: np.load(path) for n, path in fp32["inputs"]})):
+            job["ref"].append(os.path.join(folder, f"ref_{i}.npy"))
+            np.save(job["ref"][-1], v)
+    return job
+
+
 def max_error(files, ref):
     """Over all outputs: the largest difference as a share of the reference's largest value, or of 1e-3 where that is
     larger (a sigmoid of noise is all rounding). Libraries may order outputs differently: each reference is compared

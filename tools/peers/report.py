@@ -7,6 +7,8 @@ from html import escape
 
 import measure
 
+FP32 = "hone fp32"  # beside int8
+WRONG_INT8 = 0.5  # quantised networks are far from floats, each library in its own way
 WRONG = 1e-2  # error from which an answer does not count: another computation, not another rounding
 
 
@@ -24,18 +26,19 @@ def kernels_only(name):
     return name.endswith(" kernels")
 
 
-def wrong(v):
+def wrong(v, limit=WRONG):
     """No answer to compare, or another one."""
-    return v.get("max_error") is None or v["max_error"] >= WRONG
+    return v.get("max_error") is None or v["max_error"] >= limit
 
 
 def best_peer(row, hone="hone"):
     """(name, time over that of these kernels of hone) of the fastest peer with a right answer; None: there is none, hone
     has no such kernels, or an answer of its own is wrong."""
-    if hone not in row["runs"] or any(wrong(v) for n, v in row["runs"].items() if not is_peer(n)):
+    limit = row.get("wrong", WRONG)
+    if hone not in row["runs"] or any(wrong(v, limit) for n, v in row["runs"].items() if not is_peer(n)):
         return None
     good = [(v["ratio"] / row["runs"][hone].get("ratio", 1), n) for n, v in row["runs"].items()
-            if is_peer(n) and not kernels_only(n) and "ratio" in v and not wrong(v)]
+            if is_peer(n) and not kernels_only(n) and "ratio" in v and not wrong(v, limit)]
     return min(good)[::-1] if good else None
 
 
@@ -67,7 +70,7 @@ def network_text(row):
         err = v.get("max_error")
         out.append(f"  {n:17}{v['p50_ms']:10.3f}{v['p90_ms']:10.3f}{v['min_ms']:10.3f}{v.get('ratio', 0):8.2f}"
                    f"{v.get('ratio_low', 0):9.2f}-{v.get('ratio_high', 0):<6.2f}" +
-                   (f"{err:11.1e}" + (" WRONG" if err >= WRONG else "") if err is not None else f"{'' if kernels_only(n) else '?':>11}"))
+                   (f"{err:11.1e}" + (" WRONG" if err >= row.get("wrong", WRONG) else "") if err is not None else f"{'' if kernels_only(n) else '?':>11}"))
     if any(kernels_only(n) for n in row["runs"]):
         out.append("  (kernels: the convolutions and matrix products alone, nothing between them)")
     out += [f"  {n:17}failed: {why}" for n, why in row["failed"].items()]
@@ -130,7 +133,7 @@ def page(out):
         for n, v in sorted(row["runs"].items(), key=lambda x: x[1]["p50_ms"]):
             err = v.get("max_error")
             lines.append(f"| {n} | {v['p50_ms']:.3f} | {v.get('ratio', 0):.2f} | {v.get('ratio_low', 0):.2f} to {v.get('ratio_high', 0):.2f} | "
-                         + ("" if err is None else f"{err:.1e}" + (" (wrong)" if err >= WRONG else "")) + " |")
+                         + ("" if err is None else f"{err:.1e}" + (" (wrong)" if err >= row.get("wrong", WRONG) else "")) + " |")
         lines += [f"| {n} | failed: {why} | | | |" for n, why in row["failed"].items()]
     return "\n".join(lines)
 
@@ -173,7 +176,7 @@ def summary_text(out):
     return "\n".join(lines)
 
 
-COLORS = {"hone": "#c0392b", "hone exact": "#cd6155", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
+COLORS = {"hone": "#c0392b", "hone exact": "#cd6155", "hone w16": "#e6b0aa", FP32: "#a04000", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
           "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77", "onednn kernels": "#d7bde2", "xnnpack kernels": "#aed6f1",
           "openblas kernels": "#abebc6"}
 

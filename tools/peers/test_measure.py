@@ -160,6 +160,16 @@ def test_small_models_are_called_alike():
     assert names == ["hone", "hone in C", "hone default in C", "hone fallback"] and row["called"] == "Python" and hones[2][1].closed
 
 
+def test_batches():
+    assert measure.batches(["a", "b", "c"], 2) == [["a", "b"], ["c"]] and measure.batches([], 1) == []
+
+
+def test_int8_has_a_limit_of_its_own():
+    row = result(hone=(1, 0.1), onnxruntime=(2, 0.12))
+    assert report.best_peer(row) is None
+    assert report.best_peer({**row, "wrong": report.WRONG_INT8}) == ("onnxruntime", 2)
+
+
 def test_far_kernels():
     k = [{"name": "a", "us": 100, "roofline_pct": 90}, {"name": "b", "us": 50, "roofline_pct": 20},
          {"name": "c", "us": 15, "roofline_pct": None}, {"name": "d", "us": 9, "roofline_pct": 130}]

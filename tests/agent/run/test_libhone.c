@@ -87,7 +87,9 @@ TEST(bad_options_of_open)
 	o.flags = 1u << 20;
 	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "0x100000");
 	o.flags = HONE_EXACT | HONE_W16;
-	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "exclude each other");
+	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_EXACT excludes HONE_W16 and HONE_INT8");
+	o.flags = HONE_EXACT | HONE_INT8;
+	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_EXACT excludes HONE_W16 and HONE_INT8");
 	HONE_INIT(o);
 	o.caches = &none;
 	o.ncaches = 1;
@@ -292,6 +294,7 @@ TEST(a_file_that_changes)
 	REQUIRE(m != NULL);
 	float want = first_output(m, 7);
 	copy_folder(tuned(), cache);
+	CHECK(unlink(model) == 0);
 	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", model);
 	CHECK_FAILS(hone_refresh(m), HONE_CORRUPT, "has changed to another model");
 	CHECK(unlink(model) == 0);
