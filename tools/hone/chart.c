@@ -40,7 +40,7 @@ void chart_style(struct buf *out)
 	    /* on a phone charts keep a size that can be read, and scroll inside of their boxes; each row of a
 	     * table becomes a block of its own, its cells named by data-h */
 	    "@media(max-width:700px){body{margin:1em auto;padding:0 .8em}.scroll>svg{min-width:700px}"
-	    ".drawn::before{content:'swipe sideways to see all of "
+	    ".scroll:has(>svg)::before{content:'swipe sideways to see all of "
 	    "it';color:var(--dim);font-size:.85em;display:block}"
 	    "table,tbody{display:block}tr{display:grid;grid-template-columns:1fr 1fr;gap:0 "
 	    "1.2em;padding:.4em 0;"
@@ -81,7 +81,7 @@ static double place(const struct scale *s, double v)
 static void begin(struct buf *out, int height, const char *what)
 {
 	buf_printf(out,
-		   "<div class=\"scroll drawn\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
+		   "<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
 		   WIDTH, height, what);
 }
 

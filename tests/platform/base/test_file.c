@@ -71,7 +71,7 @@ TEST(whether_a_file_can_be_written_is_checked_before)
 	CHECK_OK(file_write(scratch("old"), "old", 3));
 	CHECK_OK(file_can_write(scratch("old")));
 	CHECK_FAILS(file_can_write(scratch("no/such/folder")), E_NOTFOUND, "no/such/folder");
-	CHECK_FAILS(file_can_write(scratch("")), E_IO, "replace");
+	CHECK_FAILS(file_can_write(scratch("")), E_IO, "is a folder, not a regular file");
 	CHECK_OK(file_can_mkdirs(scratch("new/folder/deep/")));
 	CHECK_OK(file_can_mkdirs("relative/folder"));
 	CHECK_OK(file_can_mkdirs(scratch("")));
