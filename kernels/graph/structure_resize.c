@@ -88,5 +88,7 @@ static int resample(const struct opctx *c, struct task *t)
 int structure_resize(const struct opctx *c, struct task *t)
 {
 	bool moves = !strcmp(node_str(c->node, "mode", "nearest"), "nearest");
+	if (!moves && structure_is_bytes(c))
+		return fail(E_UNSUPPORTED, "no structured form for means of bytes");
 	return moves ? structure_move(c, t) : resample(c, t);
 }

@@ -314,6 +314,18 @@ static void describe_zero(struct nest *k, struct prog *p)
 	}
 }
 
+static bool moves_bytes(const struct nest *k)
+{
+	const struct stage *st = k->st;
+	bool most = st->comb == COMB_MAX && k->s->lane < k->ns && k->turn < 0;
+	if (!k->exact || (st->comb != COMB_NONE && !most) || k->post.n || k->zero != 0 || k->body.n != 1 ||
+	    k->body.at[0].op != P_READ)
+		return false;
+	const struct operand *from = &k->w->t->operand[st->read[k->body.at[0].arg].operand];
+	return from->dtype == k->w->t->operand[st->out.operand].dtype && dtype_is_byte(from->dtype) &&
+	       !from->group;
+}
+
 static void describe_post(struct nest *k)
 {
 	k->body = k->st->body;
@@ -327,6 +339,7 @@ static void describe_post(struct nest *k)
 		describe_zero(k, k->st->post.n ? &k->post : &k->body);
 	if (k->post.n == 1 && k->post.at[0].op == P_ACC)
 		k->post.n = 0;
+	k->moves = moves_bytes(k);
 }
 
 static struct nest *nest_new(struct lower *w, int stage)

@@ -106,6 +106,7 @@ struct nest {
 	const struct ix *part;                          /* part number of a split reduction */
 	enum sum_kind sum;
 	bool exact;                                     /* writes bytes */
+	bool moves; /* copies bytes, or takes the largest ones: they are s32 from the load to the store */
 	float zero; /* added to the rounded results of an exact stage: the end of its program */
 	int bias;                                       /* read with which sums start; -1: they start with
 							 * 0 */

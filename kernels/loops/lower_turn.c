@@ -98,7 +98,7 @@ void nest_lace(struct nest *k, const int *at, const int *point)
 	for (int i = 0; i < n; i++) {
 		int v = point[0];
 		for (int m = 0; m < n; m++) {
-			int laced = lv_new(l, lanes);
+			int laced = nest_like(l, v, lanes);
 			lv_lace(l, laced, v, point[m], n, i, m);
 			v = laced;
 		}
