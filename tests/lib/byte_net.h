@@ -137,14 +137,29 @@ static inline const char *pool(struct byte_net *m, const char *x)
 	return y;
 }
 
+/* Repeats pixels: whole numbers of them, or in turns. */
+static inline const char *grow(struct byte_net *m, const char *x, bool whole)
+{
+	const float scales[] = {1, 1, 2, whole ? 2 : 1.5f};
+	const char *y = fresh(m, "y"), *by = fresh(m, "s");
+	mk_init(&m->k, by, F32, "4", scales, sizeof scales);
+	Onnx__NodeProto *n = mk_node(&m->k, "Resize", text_of(m, x, "-", by), y);
+	n->name = mk_text(y);
+	if (whole) {
+		mk_attr_str(&m->k, n, "coordinate_transformation_mode", "asymmetric");
+		mk_attr_str(&m->k, n, "nearest_mode", "floor");
+	}
+	return y;
+}
+
 /* Channels of the input and of the convolutions, and rows of the image; 0: random, up to 40 and 9. */
 struct byte_net_size {
 	int64_t c, k, h;
 };
 
 /* A block of a residual network between two quantisations: 3x3, depthwise, 1x1 and grouped convolutions, with
- * and without bias, limits, a sum of two quantised values, pooling of bytes, and a classifier. Its
- * activations are u8, or s8 if the seed is odd; its weights s8, or u8 if the seed is a multiple of 5. The
+ * and without bias, limits, a sum of two quantised values, pooling and repeating of bytes, and a classifier.
+ * Its activations are u8, or s8 if the seed is odd; its weights s8, or u8 if the seed is a multiple of 5. The
  * maker's arena holds the model. */
 static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const struct byte_net_size *size)
 {
@@ -169,6 +184,8 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 			  through_bytes(m, convolve(m, a, &(struct qdq_conv){k, k, 1, 1, 1}), .1f));
 	const char *scale = scalar(m, .1f), *zero = zero_point(m, m->type);
 	s = with_params(m, pool(m, with_params(m, s, scale, zero)), scale, zero);
+	if (seed % 3 == 1)
+		s = with_params(m, grow(m, s, seed % 2), scale, zero);
 	s = through_bytes(m, convolve(m, s, &(struct qdq_conv){k, c, 1, 2, 1 + (k % 2 == 0 && c % 2 == 0)}),
 			  .2f);
 	if (seed % 7 == 0)

@@ -479,6 +479,21 @@ static inline bool case_values(const struct kcase *c, int i)
 	return false;
 }
 
+/* Positions that a table may hold: those of every dim that it is the index of. */
+static inline int64_t case_positions(const struct kcase *c, int i)
+{
+	int64_t most = c->t.operand[i].dims.d[0];
+	for (int k = 0; k < c->t.nstages; k++)
+		for (int j = 0; j < c->t.stage[k].nreads; j++) {
+			const struct read *x = &c->t.stage[k].read[j];
+			const struct shape *dims = &c->t.operand[x->operand].dims;
+			for (int d = 0; d < dims->rank; d++)
+				if (x->dim[d].table == i && dims->d[d] < most)
+					most = dims->d[d];
+		}
+	return most;
+}
+
 static inline void case_table(struct kcase *c, int i, struct rng *r)
 {
 	int32_t *p = arena_alloc(&c->a, (size_t)c->t.operand[i].dims.d[0] * 4);
@@ -486,7 +501,7 @@ static inline void case_table(struct kcase *c, int i, struct rng *r)
 	for (int64_t j = 0; j < c->t.operand[i].dims.d[0]; j++)
 		p[j] = values ? (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16) +
 				    (rng_below(r, 4) ? 0 : 1 << 24)
-			      : (int32_t)rng_below(r, (uint32_t)c->t.operand[i].dims.d[0]);
+			      : (int32_t)rng_below(r, (uint32_t)case_positions(c, i));
 	c->plain[i] = c->phys[i] = c->ref[i] = p;
 	c->elems[i] = c->t.operand[i].dims.d[0];
 }

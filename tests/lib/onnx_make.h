@@ -86,6 +86,13 @@ static inline void mk_attr_int(struct onnx_maker *k, Onnx__NodeProto *n, const c
 	a->i = i;
 }
 
+static inline void mk_attr_str(struct onnx_maker *k, Onnx__NodeProto *n, const char *name, const char *s)
+{
+	Onnx__AttributeProto *a = mk_attr(k, n, name, 3);
+	a->has_s = 1;
+	a->s = (ProtobufCBinaryData){strlen(s), arena_memdup(&k->a, s, strlen(s))};
+}
+
 static inline void mk_attr_ints(struct onnx_maker *k, Onnx__NodeProto *n, const char *name, int count,
 				const int64_t *ints)
 {
