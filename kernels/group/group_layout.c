@@ -8,6 +8,7 @@
  * Forms that are `exact` (host nodes, aliases) have no halo. */
 #include "kernels/group/compose.h"
 #include "kernels/group/group_parts.h"
+#include "kernels/task/task_stage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -443,6 +444,58 @@ static int begin(struct layer *l)
 	return E_OK;
 }
 
+enum { QUAD = 4 /* bytes of a dot product */ };
+
+/* Whether operand i is an image of few channels of bytes, over which a convolution sums: in blocks of four it
+ * takes dot products. */
+static bool wants_quads(const struct layer *l, const struct group *p, int i)
+{
+	const struct stage *s = &p->task->stage[0];
+	const struct operand *o = &p->task->operand[i];
+	int axis = channel_axis(p->task, i);
+	return group_convolves(l->g, p) && dtype_is_byte(o->dtype) && o->role == ROLE_IN &&
+	       i == s->read[0].operand && o->dims.rank == 4 && axis >= 0 &&
+	       s->axis[axis].kind == AXIS_REDUCTION && o->dims.d[1] > QUAD / 2 && o->dims.d[1] <= QUAD;
+}
+
+/* Whether all that reads value v wants blocks of four. */
+static bool all_want_quads(const struct layer *l, int v)
+{
+	int n = 0;
+	for (int k = 0; k < l->gr->n; k++) {
+		const struct group *p = &l->gr->group[k];
+		const struct node *node = &l->g->node[p->anchor];
+		for (int i = 0; p->kind == STEP_TASK && i < p->task->noperands; i++) {
+			if (p->value[i] != v || p->task->operand[i].role == ROLE_OUT)
+				continue;
+			if (l->want[k][i] != QUAD)
+				return false;
+			n++;
+		}
+		for (int i = 0; p->kind != STEP_TASK && i < node->nin; i++)
+			if (node->in[i] == v)
+				return false;
+	}
+	return n > 0;
+}
+
+static void take_quads(struct layer *l)
+{
+	for (int k = 0; k < l->gr->n; k++) {
+		const struct group *p = &l->gr->group[k];
+		for (int i = 0; p->kind == STEP_TASK && i < p->task->noperands; i++)
+			if (l->want[k][i] == 1 && wants_quads(l, p, i))
+				l->want[k][i] = QUAD;
+	}
+	for (int k = 0; k < l->gr->n; k++) { /* what a map writes has that form at once */
+		const struct group *p = &l->gr->group[k];
+		if (p->kind == STEP_TASK && p->task->nstages == 1 &&
+		    stage_maps(p->task, &p->task->stage[0]) && l->v[p->out].lanes == 1 &&
+		    !l->g->value[p->out].is_output && all_want_quads(l, p->out))
+			l->v[p->out].lanes = QUAD;
+	}
+}
+
 /* Decides the native forms. */
 static int decide(struct layer *l, const struct target *t, const struct choices *c)
 {
@@ -453,6 +506,8 @@ static int decide(struct layer *l, const struct target *t, const struct choices 
 	int rc = groups_choose_layout(l->g, l->gr, t, c, form, l->want);
 	for (int v = 0; v < l->g->nvalues && rc >= 0; v++)
 		l->v[v] = (struct variant){.of = v, .lanes = form[v].lanes, .exact = form[v].exact};
+	if (rc >= 0)
+		take_quads(l);
 	return rc;
 }
 

@@ -549,7 +549,8 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
 		return rc;
 	*out = w->l;
-	/* The compiler of machine code checks each nest that it gets; builds with a sanitizer check them all. */
+	/* The compiler of machine code checks each nest that it gets; builds with a sanitizer check them all.
+	 */
 	assert(!SANITIZED_ADDRESS || loops_check(w->l) >= 0);
 	return E_OK;
 }

@@ -47,8 +47,8 @@ static int side_by_side(const struct nest *k)
 			     p->ax[j].div == 1 && p->ax[j].mod % k->s->tile[axis] == 0;
 		if (!plain || one || !ix_is_const(p->ax[j].stride, &one) || one != 1)
 			return -1;
-		if (p->ax[j].mod && (index_axis(k->st, x) != axis ||
-				     k->w->t->operand[out->operand].layout.lo[p->ax[j].dim]))
+		if (p->ax[j].mod &&
+		    (index_axis(k->st, x) != axis || k->w->t->operand[out->operand].layout.lo[p->ax[j].dim]))
 			return -1;
 	}
 	return one == 1 ? axis : -1;
