@@ -342,6 +342,15 @@ static void describe_post(struct nest *k)
 	k->moves = moves_bytes(k);
 }
 
+/* Elements between neighbouring lanes of the output. */
+static int lane_stride(const struct nest *k)
+{
+	int64_t stride = 0;
+	bool pads;
+	int rc = read_stride(k->w->t, k->st, &k->st->out, k->s->lane, k->s->lanes, &stride, &pads);
+	return rc < 0 ? 0 : (int)stride;
+}
+
 static struct nest *nest_new(struct lower *w, int stage)
 {
 	struct nest *k = ARENA_NEW(w->l->arena, struct nest);
@@ -357,6 +366,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 	k->sum = stage_sum(w->t, k->st);
 	k->exact = stage_exact(w->t, k->st);
 	k->weave = store_weaves(w->t, k->st, k->s);
+	k->woven = k->weave < 0 ? 0 : lane_stride(k);
 	k->turn = store_turns(w->t, k->st, k->s);
 	describe_reads(k);
 	describe_guards(k);

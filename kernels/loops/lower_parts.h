@@ -77,6 +77,7 @@ struct nest {
 	int cross[MAX_OPERANDS];          /* per read: axis whose vectors are transposed; -1: none */
 	bool masks[MAX_OPERANDS + 1];     /* a vector that reaches past the end of the lane axis would
 					   * leave the operand */
+	int woven;                        /* elements from lane to lane there */
 	int weave;                        /* axis whose points lie between the lanes in the output; -1:
 					   * none */
 	int turn;                         /* axis along which sums are stored transposed; -1: none */

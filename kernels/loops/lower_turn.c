@@ -91,7 +91,7 @@ bool nest_weaves(const struct nest *k)
 void nest_lace(struct nest *k, const int *at, const int *point)
 {
 	struct loops *l = k->w->l;
-	int lanes = k->s->lanes, n = k->n[k->weave];
+	int lanes = k->s->lanes, n = k->woven, points = k->n[k->weave];
 	struct mem to = nest_mem(k, k->st->nreads, at, lanes);
 	const struct ix *first = to.at, *valid = to.valid ? ix_mul(l, to.valid, ix_c(l, n)) : NULL;
 	to.stride = 1;
@@ -99,7 +99,7 @@ void nest_lace(struct nest *k, const int *at, const int *point)
 		int v = point[0];
 		for (int m = 0; m < n; m++) {
 			int laced = nest_like(l, v, lanes);
-			lv_lace(l, laced, v, point[m], n, i, m);
+			lv_lace(l, laced, v, point[m < points ? m : points - 1], n, i, m);
 			v = laced;
 		}
 		to.at = ix_add(l, first, ix_c(l, (int64_t)i * lanes));

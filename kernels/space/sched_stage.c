@@ -7,6 +7,22 @@
 /* Number of terms below which one saved addition matters: 3 % of the sum's cost. */
 enum { SHORT_SUM = 64 };
 
+/* Whether the axis covers a dim of bytes that ends inside of its only block of n: what lies behind it in the
+ * block has no meaning, so it may be written, too. */
+static bool ends_in_block(const struct task *t, const struct stage *st, int axis, int64_t n)
+{
+	const struct operand *o = &t->operand[st->out.operand];
+	const struct layout *l = &o->layout;
+	for (int j = 0; j < l->n - 1 && dtype_is_byte(o->dtype); j++) {
+		int d = l->ax[j].dim;
+		if (l->ax[j].div == n && l->ax[l->n - 1].dim == d && o->dims.d[d] < n && !l->lo[d] &&
+		    !l->hi[d])
+			return index_axis(st, &st->out.dim[d]) == axis &&
+			       st->axis[axis].extent == o->dims.d[d];
+	}
+	return false;
+}
+
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s)
 {
 	int64_t stride, next;
@@ -17,7 +33,8 @@ int store_weaves(const struct task *t, const struct stage *st, const struct ssta
 	    stride > s->lanes)
 		return -1;
 	for (int b = 0; b < stage_spatial(st); b++)
-		if (b != s->lane && st->axis[b].extent == stride && s->tile[b] == stride &&
+		if (b != s->lane && st->axis[b].extent == s->tile[b] && s->tile[b] > 1 &&
+		    (s->tile[b] == stride || ends_in_block(t, st, b, stride)) &&
 		    read_stride(t, st, &st->out, b, (int)stride, &next, &pads) >= 0 && next == 1)
 			return b;
 	return -1;

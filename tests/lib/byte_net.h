@@ -152,7 +152,8 @@ static inline const char *grow(struct byte_net *m, const char *x, bool whole)
 	return y;
 }
 
-/* Channels of the input and of the convolutions, and rows of the image; 0: random, up to 40 and 9. */
+/* Channels of the input and of the convolutions, and rows of the image; 0: random, up to 40 and 9;
+ * the input has few channels, as an image, if the seed is 4 more than a multiple of 9. */
 struct byte_net_size {
 	int64_t c, k, h;
 };
@@ -167,7 +168,7 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 	rng_seed(&m->rng, seed);
 	mk_start(&m->k, 13, BYTE_NODES);
 	int64_t c = 1 + rng_below(&m->rng, 40), k = 1 + rng_below(&m->rng, 40), h = 4 + rng_below(&m->rng, 6);
-	c = size->c ? size->c : c;
+	c = size->c ? size->c : seed % 9 == 4 ? 3 + (int64_t)(seed / 9 % 2) : c;
 	k = size->k ? size->k : k;
 	h = size->h ? size->h : h;
 	mk_input(&m->k, "x", F32, arena_printf(&m->k.a, "1 %d %d %d", (int)c, (int)h, (int)h + 1));
