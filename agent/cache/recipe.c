@@ -12,15 +12,24 @@
 
 enum { MOST_ZERO = 255, MOST_SHIFT = 1 << 30 };
 
+/* The first lines: whole numbers and bits, which every locale writes alike; errors in 1e-12. */
+struct head {
+	int values, layers, quantised, examples, held_out;
+	int64_t error, held_out_error, most;
+};
+
+#define ERROR_UNIT 1e-12
+#define MOST_ERROR 1e6 /* a larger error is this one */
+
 static const struct field fields[] = {
-    FIELD("values", F_INT, struct recipe, values),
-    FIELD("layers", F_INT, struct recipe, layers),
-    FIELD("quantized", F_INT, struct recipe, quantised),
-    FIELD("examples", F_INT, struct recipe, examples),
-    FIELD("held_out", F_INT, struct recipe, held_out),
-    FIELD("error", F_REAL, struct recipe, error),
-    FIELD("held_out_error", F_REAL, struct recipe, held_out_error),
-    FIELD("most", F_REAL, struct recipe, most),
+    FIELD("values", F_INT, struct head, values),
+    FIELD("layers", F_INT, struct head, layers),
+    FIELD("quantized", F_INT, struct head, quantised),
+    FIELD("examples", F_INT, struct head, examples),
+    FIELD("held_out", F_INT, struct head, held_out),
+    FIELD("error", F_I64, struct head, error),
+    FIELD("held_out_error", F_I64, struct head, held_out_error),
+    FIELD("most", F_I64, struct head, most),
 };
 
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -39,14 +48,34 @@ struct key recipe_key(const struct graph *g)
 
 /* ---- writing ---- */
 
+static int64_t units(double error)
+{
+	return (int64_t)rint(fmax(0, fmin(error, MOST_ERROR)) / ERROR_UNIT);
+}
+
+static uint32_t bits_of(float v)
+{
+	uint32_t bits;
+	memcpy(&bits, &v, sizeof bits);
+	return bits;
+}
+
 void recipe_text(const struct recipe *r, const struct qdq *q, const struct qselection *s, struct buf *out)
 {
+	const struct head h = {r->values,
+			       r->layers,
+			       r->quantised,
+			       r->examples,
+			       r->held_out,
+			       units(r->error),
+			       units(r->held_out_error),
+			       units(r->most)};
 	buf_puts(out, FIRST_LINE);
-	fields_text(fields, NFIELDS, r, out);
+	fields_text(fields, NFIELDS, &h, out);
 	for (int i = 0; i < q->nvalues; i++) {
 		const struct qgroup *p = &q->group[q->value[i].group];
 		if (s->value[i])
-			buf_printf(out, "v %d %.9g %d\n", i, (double)p->scale, p->zero);
+			buf_printf(out, "v %d %08x %d\n", i, bits_of(p->scale), p->zero);
 	}
 	for (int i = 0; i < q->nlayers; i++) {
 		const struct qlayer *l = &q->layer[i];
@@ -64,14 +93,24 @@ void recipe_text(const struct recipe *r, const struct qdq *q, const struct qsele
 int recipe_parse(const char *text, struct recipe *out)
 {
 	struct arena a = {0};
+	struct head h = {0};
 	*out = (struct recipe){0};
 	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not a recipe of this version");
 	text += strlen(FIRST_LINE);
-	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
+	int rc = fields_parse(fields, NFIELDS, &text, &a, &h);
 	arena_free(&a);
-	if (rc >= 0 && (out->layers < 1 || out->quantised > out->layers))
+	if (rc >= 0 && (h.layers < 1 || h.quantised < 0 || h.quantised > h.layers))
 		rc = fail(E_CORRUPT, "numbers of layers that no model has");
+	if (rc >= 0)
+		*out = (struct recipe){h.values,
+				       h.layers,
+				       h.quantised,
+				       h.examples,
+				       h.held_out,
+				       (double)h.error * ERROR_UNIT,
+				       (double)h.held_out_error * ERROR_UNIT,
+				       (double)h.most * ERROR_UNIT};
 	return fail_in(rc, "recipe");
 }
 
@@ -91,14 +130,13 @@ static bool take_int(const char **s, int64_t lo, int64_t hi, int64_t *out)
 
 static bool take_scale(const char **s, float *out)
 {
-	char *end;
-	if (**s != ' ' || !strchr("0123456789", (*s)[1]))
+	enum { DIGITS = 8 };
+	if (**s != ' ' || strspn(*s + 1, "0123456789abcdef") != DIGITS)
 		return false;
-	*out = strtof(*s + 1, &end);
-	if (end == *s + 1 || !(*out >= QDQ_LEAST_SCALE && *out <= (float)QDQ_MOST_VALUE))
-		return false;
-	*s = end;
-	return true;
+	uint32_t bits = (uint32_t)strtoul(*s + 1, NULL, 16);
+	memcpy(out, &bits, sizeof bits);
+	*s += 1 + DIGITS;
+	return *out >= QDQ_LEAST_SCALE && *out <= (float)QDQ_MOST_VALUE;
 }
 
 static bool take_value(struct qdq *q, const char **s, int *last, struct qselection *sel)
@@ -138,7 +176,7 @@ static int take_layer(struct qdq *q, const char **s, int *last, struct qselectio
 static int take_lines(struct qdq *q, const char *s, struct qselection *sel)
 {
 	int value = -1, layer = -1, rc = E_OK;
-	while (*s && rc >= 0) {
+	while (rc >= 0 && *s) {
 		char kind = *s++;
 		if (kind == 'v')
 			rc = layer < 0 && take_value(q, &s, &value, sel) ? E_OK : E_CORRUPT;
@@ -182,34 +220,50 @@ int recipe_apply(const char *text, struct graph *g)
 
 /* ---- use ---- */
 
-/* NULL: no cache has the text. */
-static const char *find(struct cache *const *c, int n, struct key k, struct arena *a)
+/* NULL: the cache has no such text. */
+static const char *find(struct cache *c, struct key k, struct arena *a)
 {
 	struct blob b;
-	for (int i = 0; i < n; i++)
-		if (c[i] && cache_get(c[i], CACHE_RECIPE, k, a, &b) >= 0 && !memchr(b.p, 0, b.n))
-			return arena_strndup(a, (const char *)b.p, b.n);
-	return NULL;
+	if (!c || cache_get(c, CACHE_RECIPE, k, a, &b) < 0 || memchr(b.p, 0, b.n))
+		return NULL;
+	return arena_strndup(a, (const char *)b.p, b.n);
+}
+
+/* Whether the graph, which is folded for that, has layers that could be quantised. */
+static bool has_layers(struct graph *g)
+{
+	struct arena a = {0};
+	struct qdq q = {.g = g, .a = &a, .weight_bits = 8};
+	bool any = false;
+	int rc = qdq_find(&q);
+	for (int i = 0; i < q.nlayers && rc >= 0; i++)
+		any |= !q.layer[i].why;
+	arena_free(&a);
+	return any;
 }
 
 int recipe_use(struct cache *const *c, int n, enum level level, struct graph *g, struct recipe *r)
 {
 	struct arena a = {0};
 	struct recipe none;
-	int rc = E_OK;
+	int rc = E_NOTFOUND;
 	r = r ? r : &none;
 	*r = (struct recipe){0};
 	if (level != LEVEL_INT8 || qdq_node(g))
 		return E_OK;
-	const char *text = find(c, n, recipe_key(g), &a);
-	if (!text)
-		rc = fail(E_NOTFOUND,
-			  "level int8 needs examples of inputs, which were not given yet: hone tune "
-			  "MODEL --level int8 --data DIR");
-	if (rc >= 0)
-		rc = recipe_apply(text, g);
-	if (rc >= 0)
-		rc = recipe_parse(text, r);
+	struct key k = recipe_key(g);
+	for (int i = 0; i < n && (rc == E_NOTFOUND || rc == E_CORRUPT); i++) {
+		const char *text = find(c[i], k, &a);
+		if (text)
+			rc = recipe_apply(text, g);
+		if (text && rc >= 0)
+			rc = recipe_parse(text, r);
+	}
 	arena_free(&a);
-	return rc;
+	if (rc != E_NOTFOUND)
+		return rc;
+	return !has_layers(g)
+		   ? E_OK
+		   : fail(rc, "level int8 needs examples of inputs, which were not given yet: hone tune "
+			      "MODEL --level int8 --data DIR");
 }

@@ -4,8 +4,9 @@
  * it, a model's file is quantised anew wherever it is read, so nothing but the recipe is kept: some KiB.
  *
  * It is stored as CACHE_RECIPE under recipe_key. Text (hostile text gives E_CORRUPT): "hone-recipe 1", the
- * lines of the table in recipe.c, then for each quantised value a line "v INDEX SCALE ZERO", and for each
- * quantised layer a line "l INDEX N" and the corrections of its N biases in their steps. Indexes ascend. */
+ * lines of the table in recipe.c, then for each quantised value a line "v INDEX SCALE ZERO" (SCALE: the
+ * float's bits in hexadecimal), and for each quantised layer a line "l INDEX N" and the corrections of its N
+ * biases in their steps. Indexes ascend. */
 #ifndef AGENT_RECIPE_H
 #define AGENT_RECIPE_H
 
@@ -33,8 +34,9 @@ int recipe_parse(const char *text, struct recipe *out) MUST_CHECK;
 int recipe_apply(const char *text, struct graph *g) MUST_CHECK;
 
 /* For each reader of a model: quantises g, as it was imported, if the level asks for that and g has floats
- * alone, by the recipe of the first of n caches that has one. E_NOTFOUND: none has. r (may be NULL) gets what
- * the recipe says; r->layers 0: g stays as it is. */
+ * alone, by the recipe of the first of n caches that has a good one. A graph without layers that can be
+ * quantised needs none. E_NOTFOUND: no cache has one. r (may be NULL) gets what the recipe says; r->layers 0:
+ * g stays as it is. */
 int recipe_use(struct cache *const *c, int n, enum level level, struct graph *g, struct recipe *r) MUST_CHECK;
 
 #endif

@@ -157,6 +157,13 @@ static int measure_both(struct quantizer *q, struct quantize_report *r, double *
 	return rc;
 }
 
+static void keep_all(struct quantizer *q, const char *why)
+{
+	for (int i = 0; i < q->d.nlayers; i++)
+		if (!q->d.layer[i].why)
+			q->d.layer[i].why = why;
+}
+
 /* Gives layers back until all together are within the limit, or none is quantised. The limit of the
  * prediction falls each time, by what the prediction was wrong. */
 static int settle(struct quantizer *q, struct quantize_report *r)
@@ -175,8 +182,7 @@ static int settle(struct quantizer *q, struct quantize_report *r)
 			return E_OK;
 		most = fmin(q->o->most, r->predicted * q->o->most / error);
 		if (!quantize_give_back(q, most * 0.98))
-			return fail(E_USAGE, "all together make an error of %.2g, which no layer explains",
-				    error);
+			keep_all(q, "all together make an error that no part explains");
 	}
 }
 

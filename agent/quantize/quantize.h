@@ -73,7 +73,7 @@ int quantize_graph(struct graph *g, const struct quantize_example *example, int 
 		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		   struct graph **out) MUST_CHECK;
 /* As quantize_graph, but appends the recipe (agent/cache/recipe.h) instead of making the graph. Its weights
- * have 8 bits. If no layer may be quantised, the recipe says so. */
+ * have 8 bits. If the limits leave no layer, the recipe says so. */
 int quantize_recipe(struct graph *g, const struct quantize_example *example, int n,
 		    const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		    struct buf *text) MUST_CHECK;

@@ -321,9 +321,10 @@ static bool moves_bytes(const struct nest *k)
 	if (!k->exact || (st->comb != COMB_NONE && !most) || k->post.n || k->zero != 0 || k->body.n != 1 ||
 	    k->body.at[0].op != P_READ)
 		return false;
-	const struct operand *from = &k->w->t->operand[st->read[k->body.at[0].arg].operand];
-	return from->dtype == k->w->t->operand[st->out.operand].dtype && dtype_is_byte(from->dtype) &&
-	       !from->group;
+	const struct operand *from = &k->w->t->operand[st->read[k->body.at[0].arg].operand],
+			     *to = &k->w->t->operand[st->out.operand];
+	return from->dtype == to->dtype && dtype_is_byte(from->dtype) && !from->group &&
+	       from->role != ROLE_TMP && to->role != ROLE_TMP; /* scratch holds floats */
 }
 
 static void describe_post(struct nest *k)

@@ -11,7 +11,7 @@
  * fp32 weights; values that no other layer needs as bytes stay fp32, too.
  *
  * qdq_find says what there is; the parameters come from examples (agent/quantize) or from a recipe
- * (kernels/qdq/recipe.h); qdq_rewrite makes the graph. Indexes of layers and values depend on the graph
+ * (agent/cache/recipe.h); qdq_rewrite makes the graph. Indexes of layers and values depend on the graph
  * alone. */
 #ifndef KERNELS_QDQ_H
 #define KERNELS_QDQ_H

@@ -68,7 +68,11 @@ void calibrate_words(const struct recipe *r)
 	if (!r->layers)
 		return;
 	if (!r->quantised) {
-		printf("int8: no layer is quantised: none keeps the error within %.2e\n", r->most);
+		if (r->most > 0)
+			printf("int8: no layer is quantised: none keeps the error within %.2e\n", r->most);
+		else
+			printf("int8: no layer is quantised: each one's error alone is "
+			       "above " CALIBRATE_KEEP_ABOVE ", or none has a form that can be\n");
 		return;
 	}
 	printf("int8: %d of %d layer%s quantised; error of the outputs %.2e on %d example%s", r->quantised,

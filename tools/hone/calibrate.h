@@ -39,8 +39,7 @@ void calibrate_warn(const struct quantize_report *r);
 /* A recipe in words, a line; and as JSON. r->layers 0: nothing, and null. */
 void calibrate_words(const struct recipe *r);
 json_t *calibrate_json(const struct recipe *r);
-/* For hone tune with --data: finds the recipe of the model within --error, and says what it does. The
- * report's names live in the arena. */
+/* For hone tune with --data: finds the recipe of the model, within --error if that is given. */
 int calibrate_recipe(const struct args *a, const struct target *t, int threads, struct arena *arena,
 		     struct buf *text) MUST_CHECK;
 

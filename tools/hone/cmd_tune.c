@@ -617,8 +617,13 @@ static int read_level(const struct args *a, struct tune_options *o)
 		return fail(E_USAGE, "--error needs examples of inputs: --data DIR");
 	if (given && (arg_given(a, "level") || arg_given(a, "exact")) && o->level != LEVEL_INT8)
 		return fail(E_USAGE, "--data is for --level int8, not for %s", level_name((int)o->level));
-	if (given && (o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu"))))
-		return fail(E_USAGE, "--data does not go with --rigor cached or a replay");
+	bool replay = replay_folder(arg_str(a, "device", "cpu"));
+	if (given && o->rigor == RIGOR_CACHED)
+		return fail(E_USAGE, "--data does not go with --rigor cached");
+	if (replay && (given || o->level == LEVEL_INT8))
+		return fail(E_USAGE,
+			    "a replay is of kernels, and level int8 is of a model: replay its QDQ form "
+			    "(hone quantize)");
 	o->level = given ? LEVEL_INT8 : o->level;
 	return 0;
 }

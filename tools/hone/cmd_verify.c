@@ -31,7 +31,7 @@ struct verify {
 
 static const struct case_gate *gate_of(const struct verify *v)
 {
-	return v->host.level == LEVEL_INT8  ? &case_gate_int8
+	return v->host.level == LEVEL_INT8  ? &case_gate_bytes
 	       : v->host.level == LEVEL_W16 ? &case_gate_w16
 					    : &case_gate_fp32;
 }
@@ -139,7 +139,7 @@ static int check_passes(struct verify *v, const struct tensor *in, const struct 
 	int rc = model_import(v->args, m->path, &g);
 	if (rc < 0)
 		return rc;
-	rc = model_quantise(v->args, v->cache, v->host.level, g, NULL);
+	rc = recipe_use(&v->cache, 1, v->host.level, g, NULL);
 	if (rc >= 0)
 		rc = graph_quantize(g); /* integer operators define the answer of a quantised network */
 	struct tensor *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
@@ -208,7 +208,7 @@ static int verify_kernels(struct verify *v, const char *path)
 {
 	struct model m;
 	struct chosen_for f = ready_chosen(&v->host, v->kernels, v->cache);
-	int rc = model_open(v->args, path, &f, &m);
+	int rc = model_open_with(v->args, path, &f, v->cache, &m);
 	if (rc < 0)
 		return rc;
 	rc = check_model(v, &m);
@@ -225,7 +225,8 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 			       .cache = v->cache,
 			       .source = v->source.find ? &v->source : NULL};
 	const struct case_runner run = {ready_run_case, &c};
-	enum case_result r = case_check_model(path, dir, &run, gate_of(v), why, &v->worst);
+	enum case_result r = case_check_model(
+	    path, dir, &run, v->host.level == LEVEL_INT8 ? &case_gate_int8 : gate_of(v), why, &v->worst);
 	v->ok = c.kernels;
 	if (interrupted())
 		return fail(E_STOPPED, "stopped");

@@ -95,7 +95,8 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n)
 
 int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out)
 {
-	struct cache_options o = {.only_here = to_write}; /* no other folder takes the place of the one named */
+	struct cache_options o = {.only_here =
+				      to_write}; /* no other folder takes the place of the one named */
 	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
 	if (rc >= 0 && to_write)
 		rc = model_cache_wait(a, dir, &o.lock_fd);
@@ -243,25 +244,6 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	return rc;
 }
 
-int model_quantise(const struct args *a, struct cache *c, enum level level, struct graph *g,
-		   struct recipe *r)
-{
-	char dir[4096];
-	struct cache *own = NULL;
-	int rc = 0;
-	if (level == LEVEL_INT8 && !c && !qdq_node(g)) {
-		rc = model_cache_to_read(a, dir, sizeof dir);
-		if (rc >= 0)
-			rc = cache_open(&own, dir, true, 0);
-		c = own;
-	}
-	if (rc >= 0)
-		rc = recipe_use(&c, 1, level, g, r);
-	if (own)
-		cache_close(own);
-	return rc;
-}
-
 static int divide(struct model *m, const struct chosen_for *f)
 {
 	int rc = chosen_steps(f, m->g, &m->arena, &m->choices, &m->steps);
@@ -283,6 +265,12 @@ int model_take_bytes(struct model *m, const struct target *t)
 
 int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)
 {
+	return model_open_with(a, path, f, f->cache, m);
+}
+
+int model_open_with(const struct args *a, const char *path, const struct chosen_for *f, struct cache *recipes,
+		    struct model *m)
+{
 	int64_t start = clock_now(&clock_real);
 	*m = (struct model){.path = path};
 	int rc = model_import(a, path, &m->g);
@@ -291,7 +279,7 @@ int model_open(const struct args *a, const char *path, const struct chosen_for *
 	m->nan = weights_nan(m->g, &m->arena);
 	if (m->nan)
 		log_info("hone: warning: %s: %s", path, m->nan);
-	rc = fail_in(model_quantise(a, f->cache, f->level, m->g, &m->recipe), "%s", path);
+	rc = fail_in(recipe_use(&recipes, 1, f->level, m->g, &m->recipe), "%s", path);
 	if (rc >= 0)
 		rc = divide(m, f);
 	if (rc < 0)

@@ -102,12 +102,11 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 /* Reads the graph from the file and applies --shape; no passes. If the batch size is taken as 1, standard
  * error gets a line that says so. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
-/* At level int8: quantises the graph, as it was imported, by its recipe in the cache; c NULL: that of --cache
- * or the default one. r (may be NULL): as recipe_use. */
-int model_quantise(const struct args *a, struct cache *c, enum level level, struct graph *g,
-		   struct recipe *r) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
+/* The same, where kernels do not come from f->cache; `recipes` (may be NULL) has the recipe of level int8. */
+int model_open_with(const struct args *a, const char *path, const struct chosen_for *f, struct cache *recipes,
+		    struct model *out) MUST_CHECK;
 /* Divides the model so that quantised operators are tasks, as hone tune may do. For commands that list what
  * can be tuned, and for default kernels. */
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;

@@ -61,10 +61,10 @@ const char *ready_origin(enum kernel_origin o)
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out)
 {
-	if (k == KERNELS_FALLBACK)
+	if (k == KERNELS_FALLBACK && h->level != LEVEL_INT8) /* whose recipe the cache has */
 		return 0;
 	int rc = *cache_dir ? cache_open(cache, cache_dir, true, 0) : 0;
-	if (rc < 0)
+	if (rc < 0 || k == KERNELS_FALLBACK)
 		return rc;
 	if (k == KERNELS_DEFAULT)
 		return defaults_open(*cache, h, false, out);
@@ -102,7 +102,7 @@ static int build(const struct args *a, const char *path, struct ready *r)
 		return rc;
 	struct host *h = r->host;
 	struct chosen_for f = ready_chosen(h, r->kernels, r->cache);
-	rc = model_open(a, path, &f, &r->model);
+	rc = model_open_with(a, path, &f, r->cache, &r->model);
 	if (rc >= 0 && r->kernels == KERNELS_DEFAULT)
 		rc = model_take_bytes(&r->model, &h->target);
 	if (rc < 0)

@@ -123,6 +123,11 @@ TEST(damaged_recipes)
 	for (int seed = 1; seed <= MUTANTS; seed++)
 		check_mutant(&q, &text, seed, &refused);
 	CHECK(refused > MUTANTS / 2 && refused < MUTANTS);
+	char *cut = malloc(text.n); /* its last newline is missing, and nothing may be read behind it */
+	memcpy(cut, text.p, text.n);
+	cut[text.n - 1] = 0;
+	CHECK(recipe_apply(cut, q.g) == E_CORRUPT);
+	free(cut);
 	CHECK(recipe_apply("hone-recipe 1\n", q.g) == E_CORRUPT && recipe_apply("", q.g) == E_CORRUPT);
 	struct graph *other = random_net(6);
 	CHECK(recipe_apply(buf_str(&text), other) == E_CORRUPT);

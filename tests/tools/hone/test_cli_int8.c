@@ -104,6 +104,11 @@ TEST(every_command_runs_the_recipe)
 	CHECK_SAYS(cli_out, "\"quantized\":null");
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s", model, cache);
+	CHECK_RUN(0, "bench %s --level int8 --kernels default --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK_RUN(0, "bench %s --level int8 --kernels fallback --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK_RUN(0, "verify %s --level int8 --kernels fallback --threads 1 --cache %s", model, cache);
+	CHECK_RUN(2, "tune %s --level int8 --device replay:%s", model, data);
+	CHECK_SAYS(cli_err, "a replay is of kernels");
 	CHECK_RUN(0, "compile %s --level int8 --threads 1 --cache %s -o %s", model, cache, in_dir("bundle"));
 	run_libhone(HONE_INT8, lib);
 	CHECK(!memcmp(lib, bytes, sizeof lib));
@@ -124,6 +129,17 @@ TEST(a_limit_that_no_layer_keeps)
 	CHECK_RUN(0, TUNE " --error 1e-6", model, data, cache);
 	CHECK_SAYS(cli_out, "int8: no layer is quantised: none keeps the error within 1.00e-06");
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
+}
+
+/* There is nothing to quantise, so nothing is missing. */
+TEST(a_model_without_layers)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	const char *relu = one_node("relu.onnx", "Relu", "1 4 9 9");
+	snprintf(cache, sizeof cache, "%s", in_dir("layers"));
+	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", relu, cache);
+	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", relu, cache);
 }
 
 TEST(what_is_refused)

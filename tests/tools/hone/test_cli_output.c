@@ -56,6 +56,19 @@ TEST(a_device_stays_a_device)
 	unlink(out);
 }
 
+TEST(a_pipe_stays_a_pipe)
+{
+	struct stat st;
+	begin();
+	CHECK(mkfifo(out, 0600) == 0);
+	for (int i = 0; i < WRITERS; i++) {
+		CHECK(run_writer(&writers[i], out) == 1);
+		CHECK_SAYS(cli_err, "is a pipe, not a regular file; name a file");
+		CHECK(stat(out, &st) == 0 && S_ISFIFO(st.st_mode));
+	}
+	unlink(out);
+}
+
 static int64_t bytes_of(const char *path)
 {
 	struct stat st;
