@@ -107,7 +107,8 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 	leash_say(s->store.leash, &r);
 }
 
-/* What a job that has not come to know its tasks says of missing kernels: at least one may be missing. */
+/* A job that ends before it knows its tasks reports one missing kernel, so that honed gives it another box.
+ */
 #define NOT_KNOWN 1
 
 /* Counts the tasks that can have a kernel but have none that can be run. */

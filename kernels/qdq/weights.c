@@ -7,7 +7,7 @@
 
 /* A bias must stay below 2^30 steps; correction, and rounding, may make it a little larger. */
 #define MOST_BIAS 0.5e9
-/* Of weights. */
+/* A filter whose weights are all 0 gets this scale. */
 #define LEAST_SCALE 1e-18
 
 static double bias_of(const struct qdq *q, const struct qlayer *l, int64_t k)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a command writes what -o, or another option, names. */
+/* Checks the file that a command is to write, as -o or another option names it. */
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H
 

@@ -316,7 +316,7 @@ TEST(interrupted_verify_and_doctor)
 	CHECK_RUN(130, "verify %s -v --threads 1", large);
 	CHECK(strstr(cli_out, "interrupted: ") || strstr(cli_err, "interrupted; nothing was measured"));
 	CHECK(!strstr(cli_out, "PASS"));
-	/* What was cut is not called wrong. */
+	/* An interrupt cuts runs and copies at any moment, and verify calls none of their values wrong. */
 	stop_once = NULL;
 	for (stop_after_us = 20000; stop_after_us < 1000000; stop_after_us += stop_after_us / 3) {
 		int status = hone("verify %s --threads 1", large);
