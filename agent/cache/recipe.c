@@ -90,15 +90,16 @@ void recipe_text(const struct recipe *r, const struct qdq *q, const struct qsele
 
 /* ---- reading ---- */
 
-int recipe_parse(const char *text, struct recipe *out)
+/* Reads the first lines, and moves the text behind them. */
+static int parse_head(const char **text, struct recipe *out)
 {
 	struct arena a = {0};
 	struct head h = {0};
 	*out = (struct recipe){0};
-	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
+	if (strncmp(*text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not a recipe of this version");
-	text += strlen(FIRST_LINE);
-	int rc = fields_parse(fields, NFIELDS, &text, &a, &h);
+	*text += strlen(FIRST_LINE);
+	int rc = fields_parse(fields, NFIELDS, text, &a, &h);
 	arena_free(&a);
 	if (rc >= 0 && (h.layers < 1 || h.quantised < 0 || h.quantised > h.layers))
 		rc = fail(E_CORRUPT, "numbers of layers that no model has");
@@ -111,7 +112,7 @@ int recipe_parse(const char *text, struct recipe *out)
 				       (double)h.error * ERROR_UNIT,
 				       (double)h.held_out_error * ERROR_UNIT,
 				       (double)h.most * ERROR_UNIT};
-	return fail_in(rc, "recipe");
+	return rc;
 }
 
 /* Reads an integer of the range behind a space. */
@@ -191,31 +192,31 @@ static int take_lines(struct qdq *q, const char *s, struct qselection *sel)
 	return rc == E_CORRUPT ? fail(rc, "not a recipe of this model") : rc;
 }
 
-/* Moves the text behind the lines of the fields. */
-static const char *behind_fields(const char *text)
-{
-	for (int i = 0; i <= NFIELDS; i++)
-		text = strchr(text, '\n') + 1;
-	return text;
-}
-
-int recipe_apply(const char *text, struct graph *g)
+/* r: what the first lines said. */
+static int apply(const char *text, const struct recipe *r, struct graph *g)
 {
 	struct qdq q = {.g = g, .a = &g->arena, .weight_bits = 8};
 	struct qselection sel;
-	struct recipe r;
-	int rc = recipe_parse(text, &r);
-	if (rc >= 0)
-		rc = qdq_find(&q);
-	if (rc >= 0 && (q.nvalues != r.values || q.nlayers != r.layers))
+	int rc = qdq_find(&q);
+	if (rc >= 0 && (q.nvalues != r->values || q.nlayers != r->layers))
 		rc = fail(E_CORRUPT, "not a recipe of this model");
 	if (rc < 0)
 		return rc;
 	q.group = ARENA_ARRAY(q.a, struct qgroup, q.nvalues + 1);
 	q.ngroups = q.nvalues;
 	qdq_select_none(&q, q.a, &sel);
-	rc = take_lines(&q, behind_fields(text), &sel);
-	return rc < 0 ? fail_in(rc, "recipe") : qdq_rewrite(&q, &sel, g);
+	rc = take_lines(&q, text, &sel);
+	return rc < 0 ? rc : qdq_rewrite(&q, &sel, g);
+}
+
+int recipe_apply(const char *text, struct graph *g, struct recipe *r)
+{
+	int rc = parse_head(&text, r);
+	if (rc >= 0)
+		rc = apply(text, r, g);
+	if (rc < 0)
+		*r = (struct recipe){0};
+	return rc < 0 ? fail_in(rc, "recipe") : rc;
 }
 
 /* ---- use ---- */
@@ -255,9 +256,7 @@ int recipe_use(struct cache *const *c, int n, enum level level, struct graph *g,
 	for (int i = 0; i < n && (rc == E_NOTFOUND || rc == E_CORRUPT); i++) {
 		const char *text = find(c[i], k, &a);
 		if (text)
-			rc = recipe_apply(text, g);
-		if (text && rc >= 0)
-			rc = recipe_parse(text, r);
+			rc = recipe_apply(text, g, r);
 	}
 	arena_free(&a);
 	if (rc != E_NOTFOUND)

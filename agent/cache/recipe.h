@@ -27,11 +27,9 @@ struct recipe {
 struct key recipe_key(const struct graph *g);
 /* s: what is quantised. Layers of s have weights, and a shift of whole steps. */
 void recipe_text(const struct recipe *r, const struct qdq *q, const struct qselection *s, struct buf *out);
-/* Reads the first lines. */
-int recipe_parse(const char *text, struct recipe *out) MUST_CHECK;
 /* Quantises g, which is as it was imported. E_CORRUPT: the text is no recipe of this graph, which is then as
- * before, but for folding. */
-int recipe_apply(const char *text, struct graph *g) MUST_CHECK;
+ * before, but for folding, and r is all 0. Else r gets what the recipe says. */
+int recipe_apply(const char *text, struct graph *g, struct recipe *r) MUST_CHECK;
 
 /* For each reader of a model: quantises g, as it was imported, if the level asks for that and g has floats
  * alone, by the recipe of the first of n caches that has a good one. A graph without layers that can be

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN 0.02  /* a smaller loss is ignored */
-#define SIGMAS 2.6 /* of a fair coin's throws: 1 in 200 tasks that are neither faster nor slower is reverted
-		      by chance */
+#define GAIN 0.02 /* a smaller loss is ignored */
+#define SIGMAS                                                                                               \
+	2.6 /* of a fair coin's throws: 1 in 200 tasks that are neither faster nor slower is reverted        \
+	       by chance */
 
 /* Sums over a task's kernels in round r; false: one has no time. */
 static bool sum_round(int n, const struct served *k, struct key task, int r, double *def_ns, double *best_ns)
@@ -76,22 +77,6 @@ static int put_back(struct cache *c, const struct target *t, int threads, enum l
 	return rc < 0 ? rc : 1;
 }
 
-int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
-	   const struct served *kernel)
-{
-	struct arena scratch = {0};
-	int n = 0, rc = E_OK;
-	for (int i = 0; i < nkernels && rc >= 0; i++) {
-		if (!loses(nkernels, kernel, i))
-			continue;
-		rc = put_back(c, t, threads, level, kernel[i].task, &scratch);
-		n += rc > 0;
-		arena_reset(&scratch);
-	}
-	arena_free(&scratch);
-	return rc < 0 ? rc : n;
-}
-
 int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 	       const struct key *task)
 {
@@ -104,4 +89,18 @@ int revert_all(struct cache *c, const struct target *t, int threads, enum level 
 	}
 	arena_free(&scratch);
 	return rc < 0 ? rc : n;
+}
+
+int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
+	   const struct served *kernel)
+{
+	struct arena a = {0};
+	struct key *lost = ARENA_ARRAY(&a, struct key, nkernels + 1);
+	int n = 0;
+	for (int i = 0; i < nkernels; i++)
+		if (loses(nkernels, kernel, i))
+			lost[n++] = kernel[i].task;
+	int rc = revert_all(c, t, threads, level, n, lost);
+	arena_free(&a);
+	return rc;
 }

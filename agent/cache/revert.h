@@ -26,8 +26,8 @@ struct served {
 int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
 	   const struct served *kernel) MUST_CHECK;
 /* The default becomes the best for each of these tasks, for a network that is slower with the best kernels
- * though no task alone has lost. Other networks with the same tasks
- * use the defaults, too. Returns the number of tasks that were reverted. */
+ * though no task alone has lost. Other networks with the same tasks use the defaults, too. Returns the number
+ * of tasks that were reverted. */
 int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 	       const struct key *task) MUST_CHECK;
 

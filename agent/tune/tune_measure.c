@@ -290,6 +290,15 @@ static int run_raced(void *ctx)
 	return rc < 0 ? rc : timed_run(r->s, r->after);
 }
 
+/* Makes what was reverted durable; if the disk has no room, the cache keeps it in memory. */
+static int hand_over(struct session *s)
+{
+	int rc = cache_hand_over(s->store.cache);
+	if (rc == E_IO)
+		tune_warn(s);
+	return rc == E_IO ? E_OK : rc;
+}
+
 /* Returns > 0: tasks whose tuned kernels lost to default ones inside the network use these again. */
 static int race_inside(struct session *s, struct net *standard, struct net *best)
 {
@@ -313,11 +322,7 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 		return ended(rc < 0 ? rc : 0);
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
-		rc = cache_hand_over(s->store.cache);
-	if (rc == E_IO) { /* the cache keeps it in memory */
-		tune_warn(s);
-		rc = E_OK;
-	}
+		rc = hand_over(s);
 	return rc < 0 ? rc : s->report->reverted;
 }
 
@@ -441,11 +446,7 @@ static int go_back(struct session *s)
 	if (n <= 0)
 		return n;
 	s->report->reverted += n;
-	int rc = cache_hand_over(s->store.cache);
-	if (rc == E_IO) { /* the cache keeps it in memory */
-		tune_warn(s);
-		rc = E_OK;
-	}
+	int rc = hand_over(s);
 	return rc < 0 ? rc : n;
 }
 

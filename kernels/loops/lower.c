@@ -314,7 +314,7 @@ static void describe_zero(struct nest *k, struct prog *p)
 	}
 }
 
-static bool moves_bytes(const struct nest *k)
+static bool keeps_bytes(const struct nest *k)
 {
 	const struct stage *st = k->st;
 	bool most = st->comb == COMB_MAX && k->s->lane < k->ns && k->turn < 0;
@@ -340,7 +340,7 @@ static void describe_post(struct nest *k)
 		describe_zero(k, k->st->post.n ? &k->post : &k->body);
 	if (k->post.n == 1 && k->post.at[0].op == P_ACC)
 		k->post.n = 0;
-	k->moves = moves_bytes(k);
+	k->keeps_bytes = keeps_bytes(k);
 }
 
 /* Elements between neighbouring lanes of the output. */

@@ -175,7 +175,7 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 static bool whole_value(const struct nest *k, int read)
 {
 	const struct operand *o = &k->w->t->operand[k->st->read[read].operand];
-	return o->dtype == DT_I32 || o->group || k->moves ||
+	return o->dtype == DT_I32 || o->group || k->keeps_bytes ||
 	       (dtype_is_byte(o->dtype) && k->sum == SUM_WHOLE && stage_in_body(k->st, read));
 }
 

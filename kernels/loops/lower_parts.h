@@ -21,7 +21,7 @@ struct lower_place {
 	int buf;               /* -1: not in memory */
 	const struct ix *base; /* first element */
 	bool packed;           /* addressed by `digit` over the reading stage's axes, else by `ax` over
-			        * dims */
+				* dims */
 	int ndigits;
 	struct digit digit[PACK_MAX];
 	struct packing packing;
@@ -84,8 +84,8 @@ struct nest {
 	const struct ix *turn_at;         /* scratch offset of a tile's sums, if k->turn */
 	bool ragged;                      /* the lane axis may end inside of a vector, and some access is
 					   * masked */
-	bool guarded, versioned; /* some read may leave memory; a cheap test tells if none does */
-	bool unguard;            /* inside of the version for which that test holds */
+	bool guarded, versioned;          /* some read may leave memory; a cheap test tells if none does */
+	bool unguard;                     /* inside of the version for which that test holds */
 	const struct ix *extent[MAX_AXES];
 	unsigned bound;                  /* set of axes whose base and n are final */
 	const struct ix *base[MAX_AXES]; /* first point of the tile or step */
@@ -106,14 +106,15 @@ struct nest {
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* part number of a split reduction */
 	enum sum_kind sum;
-	bool exact;                                     /* writes bytes */
-	bool moves; /* copies bytes, or takes the largest ones: they are s32 from the load to the store */
-	float zero; /* added to the rounded results of an exact stage: the end of its program */
-	int bias;                                       /* read with which sums start; -1: they start with
-							 * 0 */
-	struct prog body, post;                         /* what remains of the programs */
-	struct panel_ahead ahead;                       /* valid if s->prefetch */
-	struct feed feed;                               /* valid if s->feed */
+	bool exact;       /* writes bytes */
+	bool keeps_bytes; /* copies bytes, or takes the largest ones: they are s32 from the load to the store
+			   */
+	float zero;       /* added to the rounded results of an exact stage: the end of its program */
+	int bias;         /* read with which sums start; -1: they start with
+			   * 0 */
+	struct prog body, post;   /* what remains of the programs */
+	struct panel_ahead ahead; /* valid if s->prefetch */
+	struct feed feed;         /* valid if s->feed */
 	int next_rows; /* read of a ring's first stage (a copy) whose next rows are prefetched; -1: none */
 	bool edge;     /* inside of a tile that needs guards */
 	int npoints, nacc;
@@ -128,9 +129,9 @@ const struct ix *axis_value(const struct nest *k, int axis, int at);
 struct mem nest_mem(const struct nest *k, int read /* nreads: the output */, const int *at, int lanes);
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
-void nest_transpose(struct loops *l, int *row, int n);                       /* n variables of n lanes */
-int nest_like(struct loops *l, int v, int lanes);                            /* a new variable of v's type */
-int nest_float(struct nest *k, int v); /* v, or its value rounded to f32 */
+void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
+int nest_like(struct loops *l, int v, int lanes);      /* a new variable of v's type */
+int nest_float(struct nest *k, int v);                 /* v, or its value rounded to f32 */
 /* 0 or 1: the read is in memory */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at);
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
@@ -147,8 +148,8 @@ void nest_steps(struct nest *k);                       /* one body of the reduct
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* Stores results, f32, into the output; bytes are clamped. */
 void nest_store(struct nest *k, int v, struct mem m);
-enum vop nest_combiner(const struct nest *k);          /* the operation that combines two of the stage's
-						        * sums */
+enum vop nest_combiner(const struct nest *k); /* the operation that combines two of the stage's
+					       * sums */
 /* Whether the body is 0 where its vector loads along the lane axis are 0, so that a sum needs no mask at the
  * end. */
 bool lower_zero_safe(const struct nest *k);

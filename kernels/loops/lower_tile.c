@@ -139,7 +139,7 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 static struct val read_val(struct nest *k, int read, const int *at, int lanes)
 {
 	int v = nest_load(k, read, at, lanes);
-	bool whole = k->moves || k->w->t->operand[k->st->read[read].operand].dtype == DT_I32;
+	bool whole = k->keeps_bytes || k->w->t->operand[k->st->read[read].operand].dtype == DT_I32;
 	return (struct val){.v = whole ? v : nest_float(k, v), .m = -1, .whole = whole};
 }
 
@@ -270,7 +270,7 @@ static void accumulate(struct nest *k, const int *at, int acc)
 		v = plain(masked(k, settled(k, v, k->s->lanes), at));
 	if (v.m >= 0 && k->st->comb == COMB_SUM)
 		lv_set(l, acc, V_FMA, v.v, v.m, acc, -1);
-	else if (k->moves)
+	else if (k->keeps_bytes)
 		lv_set(l, acc, V_MAX, acc, v.v, -1, -1);
 	else
 		lv_set(l, acc, comb[k->st->comb].op, acc, settled(k, v, k->s->lanes), -1, -1);
@@ -324,7 +324,7 @@ void nest_steps(struct nest *k)
 
 static void start_neutral(struct nest *k)
 {
-	int32_t whole = k->moves ? (int32_t)byte_least(k->w->t->operand[k->st->out.operand].dtype) : 0;
+	int32_t whole = k->keeps_bytes ? (int32_t)byte_least(k->w->t->operand[k->st->out.operand].dtype) : 0;
 	for (int i = 0; i < k->nacc; i++)
 		if (k->w->l->type[k->acc[i]] == LV_S32)
 			lv_const_s32(k->w->l, k->acc[i], whole);
@@ -361,7 +361,7 @@ static void start(struct nest *k)
 	while (nest_next(k, 0, k->ns, at));
 	k->nacc = k->npoints * k->s->chains;
 	k->acc = ARENA_ARRAY(k->w->l->arena, int, k->nacc);
-	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE || k->moves;
+	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE || k->keeps_bytes;
 	for (int i = 0; i < k->nacc; i++)
 		k->acc[i] = (whole ? lv_new_s32 : lv_new)(k->w->l, k->s->lanes);
 	if (!k->part) {
@@ -426,7 +426,7 @@ static bool finish_loop(struct nest *k)
 int nest_post(struct nest *k, const int *at, int acc)
 {
 	int lanes = k->w->l->lanes[acc];
-	if (k->moves)
+	if (k->keeps_bytes)
 		return acc;
 	return k->post.n ? settled(k, eval(k, &k->post, at, acc, lanes), lanes) : nest_float(k, acc);
 }
@@ -457,7 +457,7 @@ void nest_store(struct nest *k, int v, struct mem m)
 	int lanes = l->lanes[v];
 	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
 	struct vmath vm = {l, lanes, k, one_const};
-	if (k->exact && !k->moves) {
+	if (k->exact && !k->keeps_bytes) {
 		v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, lanes));
 		v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, lanes));
 		v = (l->buf[m.buf].dtype == DT_F32 ? to_rounded : to_byte)(k, &vm, v);

@@ -90,7 +90,8 @@ void qdq_select_none(const struct qdq *q, struct arena *a, struct qselection *s)
 void qdq_select(const struct qdq *q, struct arena *a, struct qselection *s);
 /* Quantises the layer's weights; `shift` becomes 0. Groups must have their parameters. */
 int qdq_weights(struct qdq *q, struct qlayer *l) MUST_CHECK;
-/* The step of the s32 bias of a layer's channel k. */
+/* The bias of channel k of a layer, in the graph of floats, and the step of its s32 form. */
+double qdq_bias(const struct qdq *q, const struct qlayer *l, int64_t k);
 float qdq_bias_step(const struct qdq *q, const struct qlayer *l, int64_t k);
 /* Quantises a selection in g, which is q->g or a copy of it. Shares data with q->a. On an error g is in
  * pieces. */

@@ -74,8 +74,7 @@ int qdq_add_weights(const struct qdq *q, struct graph *g, const struct qlayer *l
 
 static double bias_at(const struct qdq *q, const struct qlayer *l, int64_t k)
 {
-	double b = l->bias < 0 ? 0 : (double)((const float *)q->g->value[l->bias].t.data)[k];
-	return b + l->shift[k];
+	return qdq_bias(q, l, k) + l->shift[k];
 }
 
 /* Whether the layer has a bias, or needs one because of its correction. */

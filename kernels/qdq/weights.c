@@ -10,7 +10,7 @@
 /* A filter whose weights are all 0 gets this scale. */
 #define LEAST_SCALE 1e-18
 
-static double bias_of(const struct qdq *q, const struct qlayer *l, int64_t k)
+double qdq_bias(const struct qdq *q, const struct qlayer *l, int64_t k)
 {
 	return l->bias < 0 ? 0 : (double)((const float *)q->g->value[l->bias].t.data)[k];
 }
@@ -22,7 +22,7 @@ static float scale_of(const struct qdq *q, const struct qlayer *l, const float *
 	for (int64_t i = 0; i < l->depth; i++)
 		most = fmax(most, fabs((double)w[k * l->next + i * l->step]));
 	double scale = most / (q->weight_bits == 7 ? 63 : 127);
-	return (float)fmax(fmax(scale, fabs(bias_of(q, l, k)) / x / MOST_BIAS), LEAST_SCALE);
+	return (float)fmax(fmax(scale, fabs(qdq_bias(q, l, k)) / x / MOST_BIAS), LEAST_SCALE);
 }
 
 int qdq_weights(struct qdq *q, struct qlayer *l)

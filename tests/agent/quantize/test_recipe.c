@@ -44,11 +44,10 @@ static void check_net(int seed)
 	quantised_take(&q, random_net(seed), 1);
 	int rc = quantised_run(&q);
 	CHECK_OK(quantize_recipe(again, q.example, EXAMPLES, &q.o, &q.arena, &q.r, &text));
-	CHECK_OK(recipe_parse(buf_str(&text), &r));
+	CHECK_OK(recipe_apply(buf_str(&text), g, &r));
 	CHECK(r.layers == q.r.nlayers && r.quantised == q.r.nquantised && (r.quantised > 0) == (rc >= 0));
 	CHECK(r.examples == q.r.examples && r.held_out == q.r.held_out && r.held_out > 0);
 	CHECK(!(q.o.most > 0) || (r.error <= q.o.most && r.held_out_error <= q.o.most));
-	CHECK_OK(recipe_apply(buf_str(&text), g));
 	CHECK_OK(graph_check(g, true));
 	const struct graph *want = rc < 0 ? again : q.out; /* no layer makes so small an error */
 	CHECK(quantised_nodes(g) == quantised_nodes(want) && (quantised_nodes(g) > 0) == (rc >= 0));
@@ -100,7 +99,8 @@ static void check_mutant(struct quantised *q, const struct buf *text, int seed, 
 	struct graph *g = random_net(5);
 	rng_seed(&rng, (uint64_t)seed);
 	damage(&rng, mutant);
-	int rc = recipe_apply(mutant, g);
+	struct recipe r;
+	int rc = recipe_apply(mutant, g, &r);
 	CHECK(rc >= 0 || rc == E_CORRUPT);
 	CHECK_OK(graph_check(g, true));
 	*refused += rc < 0;
@@ -115,6 +115,7 @@ static void check_mutant(struct quantised *q, const struct buf *text, int seed, 
 TEST(damaged_recipes)
 {
 	struct quantised q;
+	struct recipe r;
 	struct buf text = {0};
 	int refused = 0;
 	quantised_start(&q);
@@ -126,11 +127,12 @@ TEST(damaged_recipes)
 	char *cut = malloc(text.n); /* its last newline is missing, and nothing may be read behind it */
 	memcpy(cut, text.p, text.n);
 	cut[text.n - 1] = 0;
-	CHECK(recipe_apply(cut, q.g) == E_CORRUPT);
+	CHECK(recipe_apply(cut, q.g, &r) == E_CORRUPT);
 	free(cut);
-	CHECK(recipe_apply("hone-recipe 1\n", q.g) == E_CORRUPT && recipe_apply("", q.g) == E_CORRUPT);
+	CHECK(recipe_apply("hone-recipe 1\n", q.g, &r) == E_CORRUPT &&
+	      recipe_apply("", q.g, &r) == E_CORRUPT);
 	struct graph *other = random_net(6);
-	CHECK(recipe_apply(buf_str(&text), other) == E_CORRUPT);
+	CHECK(recipe_apply(buf_str(&text), other, &r) == E_CORRUPT);
 	graph_free(other);
 	buf_free(&text);
 	quantised_end(&q);
