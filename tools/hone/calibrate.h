@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of hone quantize and hone tune --level int8: they read examples of inputs and limits of errors, show
- * progress, and describe recipes. */
+/* Helpers of hone quantize and hone tune --level int8: they read examples of inputs and limits of errors,
+ * show progress, and describe recipes. */
 #ifndef TOOLS_CALIBRATE_H
 #define TOOLS_CALIBRATE_H
 
