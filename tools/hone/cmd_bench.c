@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum {
@@ -358,12 +359,20 @@ static int report_json(struct bench *b, const struct faster *faster)
 
 #define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 
+/* Whether a kernel's label ends with a type of bytes, as in "conv 3x3 48->64 40x40 mul u8". */
+static bool works_on_bytes(const char *label)
+{
+	size_t n = strlen(label);
+	return n > 3 && (!strcmp(label + n - 3, " u8") || !strcmp(label + n - 3, " i8"));
+}
+
 static void kernels_table(const struct bench *b, const struct variant *v)
 {
 	static const char *const head[] = {"us",          "share",   "GFLOP/s", "of peak",
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
+	bool bytes = false;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct roof_notes notes = {0};
@@ -381,6 +390,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		char share[24];
 		shown_us += r.us;
 		most = r.peak_pct > most ? r.peak_pct : most;
+		bytes = bytes || works_on_bytes(k[i].label);
 		roof_cell(&notes, &r.roof, r.roofline_pct, share);
 		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
@@ -396,7 +406,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		printf("%d of %d rows are left out (%.1f %% of the time); --top N shows more\n", n - shown, n,
 		       100 * (all - shown_us) / (all > 0 ? all : 1));
 	roof_notes_print(&notes, t.shown & 1 << 4);
-	if (most > MOST_OF_PEAK)
+	if (most > MOST_OF_PEAK || bytes)
 		printf("of peak: that of f32; dot products of bytes reach up to four times as much\n");
 	arena_free(&a);
 }
