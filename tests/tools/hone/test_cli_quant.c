@@ -114,7 +114,7 @@ TEST(a_division_without_kernels_is_not_used)
 	if (!worker())
 		SKIP("no worker (set HONE_WORKER)");
 	char path[256], cache[256], key[64] = "";
-	snprintf(path, sizeof path, "%s", model(1));
+	snprintf(path, sizeof path, "%s", model(2));
 	snprintf(cache, sizeof cache, "%s", in_dir("lost"));
 	REQUIRE(mkdir(cache, 0755) == 0);
 	CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
