@@ -91,6 +91,22 @@ int revert_all(struct cache *c, const struct target *t, int threads, enum level 
 	return rc < 0 ? rc : n;
 }
 
+bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+		     const struct key *task)
+{
+	struct arena scratch = {0};
+	bool same = ntasks > 0;
+	for (int i = 0; i < ntasks && same; i++) {
+		struct rec def, best;
+		same = cache_find_rec(c, task[i], t, threads, level, REC_BEST, &scratch, &best) >= 0 &&
+		       cache_find_rec(c, task[i], t, threads, level, REC_DEFAULT, &scratch, &def) >= 0 &&
+		       !strcmp(def.cand, best.cand);
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return same;
+}
+
 int revert(struct cache *c, const struct target *t, int threads, enum level level, int nkernels,
 	   const struct served *kernel)
 {

@@ -30,5 +30,8 @@ int revert(struct cache *c, const struct target *t, int threads, enum level leve
  * of tasks that were reverted. */
 int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 	       const struct key *task) MUST_CHECK;
+/* Whether there are tasks and each one's best kernel is the default one. */
+bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+		     const struct key *task);
 
 #endif

@@ -392,29 +392,24 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 	strftime(g->date, sizeof g->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
 }
 
-/* Whether the best kernels of all tasks of the network are the default ones. */
+static const struct key *task_keys(const struct session *s)
+{
+	struct key *task = ARENA_ARRAY(s->a, struct key, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++)
+		task[i] = s->task[i].key;
+	return task;
+}
+
+/* Whether every kernel of a task came from the cache and is the default one. */
 static bool at_defaults(struct session *s, const struct net *after)
 {
 	const struct plan_kernel *k;
-	struct arena scratch = {0};
-	int n = plan_kernels(after->plan, &k), tuned = 0;
-	bool same = true;
-	for (int i = 0; i < n && same; i++) {
-		const struct step *st = &s->model.steps->step[k[i].step];
-		struct rec rec[2];
-		if (st->kind != STEP_TASK)
-			continue;
-		tuned++;
-		same = k[i].origin == FROM_CACHE;
-		struct key t = task_key(st->task);
-		for (int kind = 0; kind < 2 && same; kind++)
-			same = cache_find_rec(s->store.cache, t, &s->target, s->o->threads, s->o->level,
-					      kind ? REC_BEST : REC_DEFAULT, &scratch, &rec[kind]) >= 0;
-		same = same && !strcmp(rec[0].cand, rec[1].cand);
-		arena_reset(&scratch);
-	}
-	arena_free(&scratch);
-	return same && tuned;
+	int n = plan_kernels(after->plan, &k);
+	for (int i = 0; i < n; i++)
+		if (s->model.steps->step[k[i].step].kind == STEP_TASK && k[i].origin != FROM_CACHE)
+			return false;
+	return all_at_defaults(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks,
+			       task_keys(s));
 }
 
 /* Keeps the headline of this box for other commands; without a comparison there is none. */
@@ -439,10 +434,7 @@ static bool is_slower(const struct net *standard, const struct net *after)
 /* Lets all tasks use their default kernels again. Returns > 0: some did not. */
 static int go_back(struct session *s)
 {
-	struct key *task = ARENA_ARRAY(s->a, struct key, s->ntasks + 1);
-	for (int i = 0; i < s->ntasks; i++)
-		task[i] = s->task[i].key;
-	int n = revert_all(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks, task);
+	int n = revert_all(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks, task_keys(s));
 	if (n <= 0)
 		return n;
 	s->report->reverted += n;
@@ -464,7 +456,7 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 	r->default_ms = (double)net_median_ns(standard) / 1e6;
 	r->after_ms = (double)net_median_ns(after) / 1e6;
 	r->before = compare(&s->start.net, after, r->interleaved);
-	tune_rows_after(s, after);
+	tune_rows_after(s, after, back > 0);
 	tune_publish(s, r->trials);
 	if (!standard->nsamples)
 		return E_OK;

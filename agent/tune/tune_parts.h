@@ -192,7 +192,8 @@ void tune_rows_update(struct session *s); /* the report has them then */
 void tune_rows_end(struct session *s);
 /* Makes the rows of a network that was measured at the end; kernels that were not timed keep the times of the
  * search. */
-void tune_rows_after(struct session *s, const struct net *after);
+/* reverted: `after` is the network of default kernels, which are the best ones now. */
+void tune_rows_after(struct session *s, const struct net *after, bool reverted);
 
 /* Divides what is left of the box: sets all but end_ns, reading_ns and defaults_ns. */
 void tune_reserve(struct box_times *t, const struct box_costs *c);

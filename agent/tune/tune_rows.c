@@ -179,7 +179,7 @@ void tune_rows_end(struct session *s)
 	pthread_mutex_unlock(&s->late.mutex);
 }
 
-void tune_rows_after(struct session *s, const struct net *after)
+void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 {
 	const struct plan_kernel *k;
 	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
@@ -193,6 +193,8 @@ void tune_rows_after(struct session *s, const struct net *after)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
 		task[i] = task_of(s, &s->model.steps->step[k[i].step]);
 		set_recorded(s, &row[i], task[i]);
+		if (reverted && row[i].after == FROM_DEFAULT)
+			row[i].after = FROM_CACHE;
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;

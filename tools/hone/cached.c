@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cached.h"
+#include "agent/cache/revert.h"
 #include "agent/run/image.h"
+
+static bool are_defaults(const struct ready *r, struct arena *a)
+{
+	const struct host *h = r->host;
+	struct key *task = ARENA_ARRAY(a, struct key, r->model.ntasks + 1);
+	for (int i = 0; i < r->model.ntasks; i++)
+		task[i] = r->model.task[i].key;
+	return all_at_defaults(r->cache, &h->target, h->threads, h->level, r->model.ntasks, task);
+}
 
 static int fill(const struct args *a, const struct ready *r, struct arena *arena, struct tune_report *out,
 		int *missing, const char **why)
@@ -22,6 +32,7 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 	out->kernel = row;
 	if (!gain_get(r->cache, r->history, &out->gain))
 		out->gain = (struct gain){0};
+	out->at_defaults = !*missing && r->cache && are_defaults(r, arena);
 	int rc = ready_require(a, r);
 	*why = arena_strdup(arena, rc < 0 ? err_text() : "");
 	return rc == E_NOTFOUND ? 0 : rc;

@@ -148,7 +148,12 @@ TEST(all_tasks_go_back)
 {
 	set_up();
 	const struct key all[] = {hash_text(task[0]), hash_text("task without records"), hash_text(task[1])};
+	const struct key known[] = {all[0], all[2]};
+	CHECK(!all_at_defaults(cache, &target, 1, LEVEL_FP32, 2, known));
 	CHECK(revert_all(cache, &target, 1, LEVEL_FP32, 3, all) == 2);
+	CHECK(all_at_defaults(cache, &target, 1, LEVEL_FP32, 2, known));
+	CHECK(!all_at_defaults(cache, &target, 1, LEVEL_FP32, 3, all)); /* one has no records */
+	CHECK(!all_at_defaults(cache, &target, 1, LEVEL_FP32, 0, known));
 	check_serves(0, 1, "default", 1000);
 	check_serves(1, 1, "default", 1000);
 	CHECK(revert_all(cache, &target, 1, LEVEL_FP32, 3, all) == 0);

@@ -191,11 +191,11 @@ TEST(kernels_that_are_missing)
 	CHECK(all == r.nkernels && all >= s.ntasks);
 	REQUIRE_OK(net_open(&n, s.model.graph, s.model.steps, &s.target, &none, NULL, &clock_real, NULL));
 	REQUIRE_OK(net_run_kernels(&n, &clock_real));
-	tune_rows_after(&s, &n);
+	tune_rows_after(&s, &n, false);
 	CHECK(r.kernel[0].after_ns > 0 && r.missing == all);
 	s.result = ARENA_ARRAY(&a, struct job_result, s.ntasks);
 	strcpy(s.result[0].standard, "lane=k:8"); /* the only task that can have a kernel */
-	tune_rows_after(&s, &n);
+	tune_rows_after(&s, &n, false);
 	CHECK(r.missing == 1);
 	net_close(&n);
 	graph_free(s.model.graph);
