@@ -45,7 +45,8 @@ static bool named_otherwise(const char *name)
 	return one_of(name, letters);
 }
 
-/* A size for the example: that of an image in the places of an image's height and width. */
+/* A size for the example: that of an image in the places of an image's height and width, and a second of
+ * sound. */
 static int64_t example(const struct free_shape *f, int i)
 {
 	bool image = f->s.rank == 4, last = image && f->s.d[3] > 0 && f->s.d[3] <= 4; /* nhwc */
@@ -55,6 +56,8 @@ static int64_t example(const struct free_shape *f, int i)
 		return 3;
 	if (f->s.rank == 3 && i == 1 && f->s.d[0] > 0) /* a recurrent network's state: layers, batch, units */
 		return 1;
+	if (f->name[i] && (holds(f->name[i], "sample") || holds(f->name[i], "audio")))
+		return 16000; /* of sound, in a second */
 	return image ? 224 : 128;
 }
 

@@ -10,6 +10,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/mask.h"
 #include "tools/hone/model.h"
+#include "tools/hone/output.h"
 #include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
@@ -314,7 +315,7 @@ static int put_report(const char *path, char *const text[SECTIONS])
 {
 	struct buf b = {0};
 	for (int i = 0; i < SECTIONS; i++)
-		buf_printf(&b, "== %s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
+		buf_printf(&b, OUTPUT_BUGREPORT "%s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
 			   *text[i] ? "" : "(nothing)\n");
 	struct blob whole = {buf_str(&b), b.n};
 	int rc = path ? file_write_parts(path, &whole, 1, 0600) : 0;
@@ -348,11 +349,14 @@ static int run_bugreport(const struct args *a)
 {
 	struct report r = {.args = a};
 	struct mask m;
-	char *text[SECTIONS];
+	char *text[SECTIONS], to[PATH_MAX];
 	const char *path = arg_str(a, "output", NULL), *root = getenv("HONE_SYSROOT");
 	r.root = root ? root : "";
 	if (path && a->json)
 		return fail(E_USAGE, "--output and --json exclude each other");
+	int rc = path ? output_file(a, path, OUTPUT_BUGREPORT, to) : 0;
+	if (rc < 0)
+		return rc;
 	list(path);
 	if (daemon_status(arg_str(a, "socket", NULL), &r.status) < 0)
 		log_info("hone: warning: %s", err_text());
@@ -360,7 +364,7 @@ static int run_bugreport(const struct args *a)
 	mask_board(&m);
 	for (int i = 0; i < SECTIONS; i++)
 		text[i] = masked(&r, &m, i);
-	int rc = a->json ? put_json(text) : put_report(path, text);
+	rc = a->json ? put_json(text) : put_report(path ? to : NULL, text);
 	json_decref(r.status);
 	arena_free(&r.arena);
 	return rc;

@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include "tools/hone/pack_fleet.h"
 #include <stdio.h>
 #include <string.h>
@@ -124,7 +125,9 @@ static int make(const struct args *a, struct pack *p)
 static int run_pack(const struct args *a)
 {
 	struct pack p = {.out = arg_str(a, "output", "cache.seg")};
-	int rc = file_can_write(p.out);
+	char to[PATH_MAX];
+	int rc = output_file(a, p.out, OUTPUT_PACK, to);
+	p.out = to;
 	if (rc >= 0)
 		rc = make(a, &p);
 	if (p.cache)

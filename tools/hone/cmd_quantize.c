@@ -41,7 +41,7 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 static int check_output(const struct args *a, char to[PATH_MAX])
 {
 	const char *out = arg_str(a, "output", NULL);
-	return out ? output_file(a, out, to)
+	return out ? output_file(a, out, OUTPUT_ONNX, to)
 		   : fail(E_USAGE, "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
 }
 

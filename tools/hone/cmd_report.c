@@ -329,7 +329,7 @@ static int run_report(const struct args *a)
 		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
 	int rc = needs_model(a->pos[0]);
 	if (rc >= 0)
-		rc = output_file(a, file, to); /* before a minute of measuring */
+		rc = output_file(a, file, OUTPUT_HTML, to); /* before a minute of measuring */
 	if (rc < 0)
 		return rc;
 	struct report *r = calloc(1, sizeof *r);

@@ -45,7 +45,7 @@ static int teach(struct school *x, const struct cost *c, uint64_t seed, const ch
 	int rc = c->start(&x->a, NULL, 0, seed, &state);
 	if (rc < 0)
 		return rc;
-	buf_printf(&text, "# hone train: %d candidates of %d tasks on %s, seed %llu\n", x->n, x->tasks,
+	buf_printf(&text, OUTPUT_PRIOR ": %d candidates of %d tasks on %s, seed %llu\n", x->n, x->tasks,
 		   x->soc, (unsigned long long)seed);
 	char *use = ARENA_ARRAY(&x->a, char, x->tasks + 1);
 	memset(use, 1, (size_t)x->tasks);
@@ -77,7 +77,7 @@ static int run_train(const struct args *a)
 		return fail(E_USAGE, "more than %d folders", MOST_FOLDERS);
 	int rc = arg_seed(a, &seed);
 	if (rc >= 0)
-		rc = output_file(a, path, to);
+		rc = output_file(a, path, OUTPUT_PRIOR, to);
 	if (rc >= 0)
 		rc = gather(&x, a);
 	if (rc == 0)

@@ -4,11 +4,11 @@
 #include "tools/hone/cmd.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
-#include "platform/base/file.h"
 #include "tools/hone/output.h"
 #include "tools/hone/zoo.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int list(const struct args *a)
 {
@@ -29,7 +29,8 @@ static int list(const struct args *a)
 static int check_old(const char *path, const char *name)
 {
 	struct graph *old = NULL;
-	if (!file_exists(path))
+	struct stat st;
+	if (stat(path, &st) < 0 || !st.st_size)
 		return 0;
 	bool same = import_file(path, NULL, &old) >= 0 && !strcmp(old->name, name);
 	graph_free(old);
@@ -56,7 +57,7 @@ static int run_zoo(const struct args *a)
 		rc = zoo_make(name, seed, &g);
 	if (rc < 0)
 		return rc;
-	rc = output_file(a, path, to);
+	rc = output_file(a, path, OUTPUT_ONNX, to);
 	if (rc >= 0)
 		rc = check_old(path, name);
 	if (rc >= 0)

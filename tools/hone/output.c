@@ -13,7 +13,22 @@ static bool same_file(const char *one, const char *other)
 	return stat(one, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int output_file(const struct args *a, const char *name, char to[PATH_MAX])
+/* Nothing, an empty file, or a regular one that begins so. What cannot be read counts as another kind. */
+static bool may_replace(const char *path, const char *begins)
+{
+	struct stat st;
+	char head[32];
+	size_t n = strlen(begins);
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+		return true; /* file_can_write says what is wrong */
+	FILE *f = fopen(path, "rbe");
+	bool same = f && n <= sizeof head && fread(head, 1, n, f) == n && !memcmp(head, begins, n);
+	if (f)
+		fclose(f);
+	return same;
+}
+
+int output_file(const struct args *a, const char *name, const char *begins, char to[PATH_MAX])
 {
 	struct stat st;
 	if (!strcmp(name, "-"))
@@ -26,5 +41,11 @@ int output_file(const struct args *a, const char *name, char to[PATH_MAX])
 			return fail(E_USAGE, "%s is the model itself: write to another file", name);
 	if (lstat(name, &st) == 0 && S_ISLNK(st.st_mode) && !realpath(name, to))
 		return fail(E_IO, "%s is a link that leads nowhere (%s): name a file", name, strerror(errno));
-	return file_can_write(to);
+	int rc = file_can_write(to);
+	if (rc >= 0 && !may_replace(to, begins))
+		rc =
+		    fail(E_USAGE,
+			 "%s exists and is not a file that `hone %s` writes: name another file, or remove it",
+			 name, a->cmd->name);
+	return rc;
 }

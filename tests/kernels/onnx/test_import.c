@@ -126,7 +126,7 @@ TEST(other_free_sizes_are_errors)
 	    {"-1 3 -1 -1", "input 'a' is [?, 3, ?, ?]"},
 	    {"n height width 3", "--shape a=1x224x224x3"},
 	    {"batch samples",
-	     "input 'a' is [batch, samples]; give the sizes that you use, for example --shape a=1x128"},
+	     "input 'a' is [batch, samples]; give the sizes that you use, for example --shape a=1x16000"},
 	    {"seq_len 80", "--shape a=1x80"},
 	    {"x", "--shape a=1"},
 	};

@@ -100,11 +100,37 @@ TEST(a_link_leads_to_the_file)
 	CHECK(symlink("real", out) == 0);
 	CHECK(run_writer(&writers[0], out) == 1); /* there is no such file */
 	CHECK_SAYS(cli_err, "is a link that leads nowhere");
-	CHECK_OK(file_write(real, "old", 3));
+	CHECK_OK(file_write(real, "", 0));
 	CHECK(run_writer(&writers[0], out) == 0);
 	CHECK(lstat(out, &st) == 0 && S_ISLNK(st.st_mode) && bytes_of(real) > 1000);
 	unlink(out);
 	unlink(real);
+}
+
+/* A wrong name, as of a model's weights or a key, costs nobody a file. */
+TEST(only_files_of_the_same_kind_are_replaced)
+{
+	char pack[300];
+	begin();
+	for (int i = 0; i < WRITERS; i++) {
+		CHECK_OK(file_write(out, "weights of a model, say", 23));
+		CHECK(run_writer(&writers[i], out) == 2);
+		CHECK_SAYS(cli_err, "exists and is not ");
+		CHECK_SAYS(cli_err, ": name another file, or remove it");
+		CHECK(bytes_of(out) == 23);
+		unlink(out);
+		CHECK_OK(file_write(out, "", 0));
+		CHECK(run_writer(&writers[i], out) == 0); /* an empty file */
+		CHECK(run_writer(&writers[i], out) == 0); /* its own */
+		unlink(out);
+	}
+	snprintf(pack, sizeof pack, "%s", in_dir("pack.seg"));
+	CHECK_OK(file_write(pack, "text", 4));
+	CHECK_RUN(2, "pack -o %s", pack);
+	CHECK_SAYS(cli_err, "pack.seg exists and is not ");
+	unlink(pack);
+	CHECK_RUN(0, "pack -o %s", pack);
+	CHECK_RUN(0, "pack -o %s", pack);
 }
 
 /* The examples of help may name a file that a user has. */
