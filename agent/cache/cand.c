@@ -18,8 +18,11 @@ int cand_check(const char *task_text, const char *cand)
 	if (!p)
 		return fail(E_NOMEM, "no memory for a task");
 	int rc = task_parse(task_text, &p->task);
-	bool good = rc >= 0 && !p->task.nsyms && sched_parse(&p->task, cand, &p->sched) >= 0 &&
-		    sched_text(&p->task, &p->sched, p->again) >= 0 && !strcmp(p->again, cand);
+	struct arena a = {0};
+	const struct task *view = rc >= 0 ? task_view(&a, &p->task, cand) : NULL;
+	bool good = rc >= 0 && !p->task.nsyms && sched_parse(view, cand, &p->sched) >= 0 &&
+		    sched_text(view, &p->sched, p->again) >= 0 && !strcmp(p->again, cand);
+	arena_free(&a);
 	free(p);
 	return good     ? E_OK
 	       : rc < 0 ? fail(E_CORRUPT, "its task is not valid")

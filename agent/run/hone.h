@@ -100,11 +100,12 @@ enum {
 				 It takes as much space as the model's weights. See also "Compiled models"
 				 at hone_load */
 	HONE_VERBOSE = 8,     /* log skipped files and the reasons on standard error, for the whole process */
-	HONE_W16 = 16, /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
-			  w16); not with HONE_EXACT */
-	HONE_INT8 = 32 /* as HONE_W16; and models for which a cache has a recipe run as 8-bit integers. hone
+	HONE_W16 = 16,  /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
+			   w16); not with HONE_EXACT */
+	HONE_INT8 = 32, /* as HONE_W16; and models for which a cache has a recipe run as 8-bit integers. hone
 			  tune --level int8 --data DIR makes the recipe for the model's weights and shapes;
 			  without one that fits, floats stay floats */
+	HONE_HALF = 64  /* as HONE_W16; and products may be those of 16-bit floats (hone tune --level half) */
 };
 
 struct hone_options {

@@ -48,6 +48,7 @@ static inline enum level hone_level(const struct hone_handle *h)
 {
 	return h->flags & HONE_EXACT  ? LEVEL_EXACT
 	       : h->flags & HONE_INT8 ? LEVEL_INT8
+	       : h->flags & HONE_HALF ? LEVEL_HALF
 	       : h->flags & HONE_W16  ? LEVEL_W16
 				      : LEVEL_FP32;
 }

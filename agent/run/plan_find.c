@@ -32,21 +32,26 @@ static void count_winograd(struct plan *p, const struct manifest *m, struct plan
 	k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, m->winograd);
 }
 
-/* Counts the weights as the kernel reads them: transformed, or as f16. */
-static void count_weights(struct plan *p, const struct manifest *m, struct plan_kernel *k)
+/* Counts the weights as the kernel reads them: transformed, or of 16 bits. Returns whether it multiplies
+ * bf16.
+ */
+static bool count_weights(struct plan *p, const struct manifest *m, struct plan_kernel *k)
 {
-	bool f16 = false;
+	bool f16 = false, bf16 = code_rounds_bf16(m);
 	for (int i = 0; i < m->nbufs; i++) {
 		const struct packing *w = &m->buf[i].packing;
-		if (!m->buf[i].packed || (!w->winograd.m && !w->f16))
+		if (!m->buf[i].packed || (!w->winograd.m && !w->f16 && !w->bf16))
 			continue;
 		double elems = (double)shape_count(&w->src),
 		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
-		k->bytes += (read * (w->f16 ? 2 : 4) - 4) * elems;
+		k->bytes += (read * (w->f16 || w->bf16 ? 2 : 4) - 4) * elems;
 		f16 |= w->f16;
 	}
 	if (f16)
 		k->label = arena_printf(&p->a, "%s w16", k->label);
+	if (bf16)
+		k->label = arena_printf(&p->a, "%s bf16", k->label);
+	return bf16;
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
@@ -61,12 +66,13 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->label = arena_strdup(&p->a, label);
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
+		bool bf16 = false;
 		if (ps->code) {
 			count_winograd(p, &ps->found->m, k);
-			count_weights(p, &ps->found->m, k);
+			bf16 = count_weights(p, &ps->found->m, k);
 		}
-		k->roofline_ns = plan_roofline_ns(t, k->flops / space_rate(s->task, t), k->bytes,
-						  task_bytes(s->task, false));
+		double rate = space_rate(s->task, t, bf16 ? CAND_PAIRS : "");
+		k->roofline_ns = plan_roofline_ns(t, k->flops / rate, k->bytes, task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
 	}
@@ -87,8 +93,9 @@ static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
 	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
 		return false;
-	if (b->packed && (shape_count(&b->packing.src) != count ||
-			  ((b->packing.winograd.m || b->packing.f16) && o->dtype != DT_F32)))
+	if (b->packed &&
+	    (shape_count(&b->packing.src) != count ||
+	     ((b->packing.winograd.m || b->packing.f16 || b->packing.bf16) && o->dtype != DT_F32)))
 		return false;
 	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
 	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;

@@ -26,9 +26,11 @@ struct bench {
 static int64_t steps(const struct task *t, const char *cand)
 {
 	struct sched s;
+	struct arena scratch = {0};
 	int64_t most = 0;
+	t = task_view(&scratch, t, cand);
 	if (sched_parse(t, cand, &s) < 0)
-		return INT64_MAX;
+		s.nstages = 0, most = INT64_MAX;
 	for (int k = 0; k < s.nstages; k++) {
 		int64_t n = 1;
 		for (int a = 0; a < t->stage[k].naxes; a++)
@@ -36,6 +38,7 @@ static int64_t steps(const struct task *t, const char *cand)
 		n *= s.st[k].wino.m ? (int64_t)s.st[k].wino.px * s.st[k].wino.kv : 1;
 		most = n > most ? n : most;
 	}
+	arena_free(&scratch);
 	return most;
 }
 

@@ -34,7 +34,7 @@ void values_fill(struct rng *r, enum dtype type, void *p, int64_t n)
 }
 
 /* Values depend on the form alone, so they are the same in every worker. Floats are such that kernels which
- * store them as f16 give the same results as others. */
+ * store them as f16 or bf16 give the same results as others. */
 static void fill(const struct constant *c, void *plain, int64_t n)
 {
 	struct rng r;
@@ -125,7 +125,7 @@ int constant_pack(struct constant *c, const struct code_buf *b, struct packed **
 	if (rc < 0)
 		return rc;
 	if (shape_count(&b->packing.src) != shape_count(&c->as.dims) || pack_elems(&b->packing) > b->elems ||
-	    (b->packing.f16 && c->as.dtype != DT_F32))
+	    ((b->packing.f16 || b->packing.bf16) && c->as.dtype != DT_F32))
 		return fail(E_CORRUPT, "the packing of %s does not fit its operand", b->name);
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)

@@ -463,7 +463,7 @@ static int check_written(const struct exercise *x)
 /* The largest difference that is no error; bytes have none. */
 static double allowed(const struct exercise *x, double absmax)
 {
-	return each(x) == 1 ? 0 : TOLERANCE_REL * absmax + TOLERANCE_ABS;
+	return each(x) == 1 ? 0 : x->tolerance * absmax + TOLERANCE_ABS;
 }
 
 static int judge(const struct exercise *x, double got, double want, double absmax, int64_t at,
@@ -526,14 +526,17 @@ static int accept_output(struct exercise *x, const void *out)
 	return E_OK;
 }
 
-int exercise_check(struct exercise *x, double *max_rel_err)
+int exercise_check(struct exercise *x, double tolerance, double *max_rel_err)
 {
+	x->tolerance = tolerance;
 	const void *out = x->bufs[x->out];
 	*max_rel_err = 0;
 	int rc = check_written(x);
 	if (rc >= 0)
 		rc = check_samples(x, out, max_rel_err);
 	if (rc >= 0)
-		rc = x->accepted ? check_accepted(x, out, max_rel_err) : accept_output(x, out);
+		rc = x->accepted                  ? check_accepted(x, out, max_rel_err)
+		     : tolerance == TOLERANCE_REL ? accept_output(x, out)
+						  : E_OK;
 	return rc;
 }

@@ -93,7 +93,7 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x); /* i1: x != 0 */
 LLVMValueRef gen_i64(struct gen *g, int64_t v);
 /* Address of element x of the buffer, i8*. guard: an i1 or NULL; if it is false, table reads in x may be out
  * of bounds. */
-LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRef guard);
+LLVMValueRef gen_address(struct gen *g, const struct mem *m, LLVMValueRef guard);
 /* <lanes x i1>: lane < n */
 LLVMValueRef gen_mask(struct gen *g, const struct ix *n, int lanes);
 

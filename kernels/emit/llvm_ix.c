@@ -236,30 +236,26 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
 	return LLVMBuildICmp(g->b, LLVMIntNE, gen_ix(g, x), gen_i64(g, 0), "");
 }
 
-static int64_t elem_bytes(const struct gen *g, int buf)
-{
-	return (int64_t)dtype_bytes(g->l->buf[buf].dtype);
-}
-
 /* Base plus the first n terms, computed in the head of the loop that the last term depends on. */
-static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, const struct ix *const *atom)
+static LLVMValueRef prefix(struct gen *g, int buf, int64_t elem, int n, const int64_t *coef,
+			   const struct ix *const *atom)
 {
 	if (n == 0)
 		return base(g, buf);
 	int depth = atom[n - 1]->depth, outer = n - 1;
 	while (outer && atom[outer - 1]->depth == depth)
 		outer--;
+	int key = buf * 8 + (int)elem;
 	struct memo k = {
-	    .kind = MEMO_ADDRESS, .buf = buf, .n = n, .coef = coef, .atom = atom, .hash = (uint32_t)buf};
+	    .kind = MEMO_ADDRESS, .buf = key, .n = n, .coef = coef, .atom = atom, .hash = (uint32_t)key};
 	for (int i = 0; i < n; i++)
 		k.hash = (k.hash + (uint32_t)coef[i]) * 0x9e3779b1u ^ atom[i]->hash;
 	LLVMValueRef v = memo_find(g, depth, &k);
 	if (v)
 		return v;
-	v = prefix(g, buf, outer, coef, atom);
+	v = prefix(g, buf, elem, outer, coef, atom);
 	int back = enter_head(g, depth);
 	LLVMValueRef sum = NULL;
-	int64_t elem = elem_bytes(g, buf);
 	for (int i = outer; i < n; i++) {
 		LLVMValueRef t =
 		    LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, elem * coef[i]), "");
@@ -272,18 +268,20 @@ static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, c
 	return memo_keep(g, depth, &k, v);
 }
 
-LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRef guard)
+LLVMValueRef gen_address(struct gen *g, const struct mem *m, LLVMValueRef guard)
 {
-	int64_t c, coef[IX_MAX_TERMS];
+	const struct ix *x = m->at;
+	int64_t elem = (int64_t)dtype_bytes(mem_type(g->l, m)), c, coef[IX_MAX_TERMS];
 	const struct ix *atom[IX_MAX_TERMS];
 	if (has_table(x)) {
 		LLVMValueRef at = build_ix(g, x, guard);
-		return offset(g, base(g, buf),
-			      LLVMBuildShl(g->b, at, gen_i64(g, __builtin_ctzll(elem_bytes(g, buf))), ""));
+		return offset(
+		    g, base(g, m->buf),
+		    LLVMBuildShl(g->b, at, gen_i64(g, __builtin_ctzll((unsigned long long)elem)), ""));
 	}
 	int n = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
-	LLVMValueRef p = prefix(g, buf, n, coef, atom);
-	return c ? offset(g, p, gen_i64(g, elem_bytes(g, buf) * c)) : p;
+	LLVMValueRef p = prefix(g, m->buf, elem, n, coef, atom);
+	return c ? offset(g, p, gen_i64(g, elem * c)) : p;
 }
 
 static LLVMValueRef build_mask(struct gen *g, const struct ix *n, int lanes)

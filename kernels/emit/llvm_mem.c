@@ -191,7 +191,7 @@ static LLVMValueRef broadcast(struct gen *g, const struct access *x, LLVMValueRe
 
 static struct access access_of(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
 {
-	enum dtype d = g->l->buf[m->buf].dtype;
+	enum dtype d = mem_type(g->l, m);
 	int group = mem_group(m);
 	struct access x = {.m = m,
 			   .plain = *m,
@@ -220,7 +220,7 @@ static LLVMValueRef load_units(struct gen *g, const struct access *x, LLVMValueR
 
 static LLVMValueRef fill_lanes(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
 {
-	union lane v = lane_fill((struct lane_type){type, g->l->buf[m->buf].dtype, mem_group(m)}, m->fill);
+	union lane v = lane_fill((struct lane_type){type, mem_type(g->l, m), mem_group(m)}, m->fill);
 	return type == LV_S32 ? gen_s32_const(g, v.u, lanes) : gen_const(g, v.f, lanes);
 }
 
@@ -235,8 +235,8 @@ LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int
 	}
 	if (x.plain.guard)
 		x.guard = gen_bool(g, x.plain.guard);
-	LLVMValueRef v = load_units(g, &x, gen_address(g, m->buf, m->at, x.guard));
-	return gen_widen(g, v, type, g->l->buf[m->buf].dtype, mem_group(m), lanes);
+	LLVMValueRef v = load_units(g, &x, gen_address(g, m, x.guard));
+	return gen_widen(g, v, type, mem_type(g->l, m), mem_group(m), lanes);
 }
 
 /* Stores lane by lane and stops at the first invalid lane. */
@@ -266,8 +266,8 @@ void gen_store(struct gen *g, const struct stmt *s)
 	enum lv_type type = g->l->type[s->a];
 	struct access x = access_of(g, &s->mem, type, lanes);
 	LLVMValueRef v =
-	    gen_narrow(g, g->cur[s->a], type, g->l->buf[s->mem.buf].dtype, mem_group(&s->mem), lanes);
-	LLVMValueRef p = gen_address(g, s->mem.buf, s->mem.at, NULL);
+	    gen_narrow(g, g->cur[s->a], type, mem_type(g->l, &s->mem), mem_group(&s->mem), lanes);
+	LLVMValueRef p = gen_address(g, &s->mem, NULL);
 	if (x.stride != 1 || lanes == 1) {
 		scatter(g, &x, v, p);
 	} else if (x.plain.valid) {
@@ -282,7 +282,7 @@ void gen_store(struct gen *g, const struct stmt *s)
 
 void gen_prefetch(struct gen *g, const struct stmt *s)
 {
-	LLVMValueRef args[4] = {gen_address(g, s->mem.buf, s->mem.at, NULL), LLVMConstInt(g->i32, 0, false),
+	LLVMValueRef args[4] = {gen_address(g, &s->mem, NULL), LLVMConstInt(g->i32, 0, false),
 				LLVMConstInt(g->i32, s->imm == 1 ? 3 : 2, false),
 				LLVMConstInt(g->i32, 1, false)};
 	gen_call(g, IN_PREFETCH, UNIT_F32, 1, args, 4);

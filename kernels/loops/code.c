@@ -246,6 +246,14 @@ static bool apply(char op, int64_t a, int64_t b, int64_t *out)
 	}
 }
 
+bool code_rounds_bf16(const struct manifest *m)
+{
+	for (int i = 0; i < m->nbufs; i++)
+		if (m->buf[i].packed && m->buf[i].packing.bf16)
+			return true;
+	return false;
+}
+
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params)
 {
 	int64_t stack[32];

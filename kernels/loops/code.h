@@ -57,6 +57,7 @@ bool code_is_current(const struct manifest *m);
 void code_bytes(const struct code *c, struct buf *out);
 int code_parse(const void *p, size_t n, struct arena *a,
 	       struct code *out) MUST_CHECK;                                     /* object points into p */
+bool code_rounds_bf16(const struct manifest *m); /* its products are those of bf16 */
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params); /* < 0: enum err */
 
 #endif

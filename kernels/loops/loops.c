@@ -50,6 +50,11 @@ static int take(struct loops *l, int *n, int cap)
 	return cap - 1;
 }
 
+enum dtype mem_type(const struct loops *l, const struct mem *m)
+{
+	return m->as == DT_NONE ? l->buf[m->buf].dtype : m->as;
+}
+
 int loops_param(struct loops *l, const char *name, int64_t lo, int64_t hi)
 {
 	int p = take(l, &l->nparams, LOOPS_MAX_PARAMS);

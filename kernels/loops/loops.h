@@ -62,8 +62,9 @@
  * fill: into f32, a number that the buffer's type has, or NaN; into s32, an integer in the range of the
  * buffer's type, in a group one for each part (bf16: only 0). Stride 1 contiguous, 0 broadcast (load:
  * one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
- * Contiguous accesses assume element alignment only. Buffers do not overlap, except where a manifest lets an
- * output alias an input: then every element is read before it is written by the same statement order.
+ * Contiguous accesses assume element alignment only. An access to scratch, which holds f32, may see bf16
+ * there (mem.as), two in the place of one f32. Buffers do not overlap, except where a manifest lets an output
+ * alias an input: then every element is read before it is written by the same statement order.
  *
  * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed
  * (sticky). Bounds that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable
@@ -168,10 +169,13 @@ struct mem {
 	const struct ix *guard; /* NULL: always (loads only) */
 	float fill;             /* value if guard is 0, which the elements can hold (above) */
 	int group;              /* elements of one lane: 2 or 4; 0 and 1: one */
+	enum dtype as;          /* type of the elements here, which `at` counts; DT_NONE: the buffer's */
 };
 
 /* Elements that one lane has: at least 1. It is also the stride of a contiguous vector. */
 int mem_group(const struct mem *m);
+struct loops;
+enum dtype mem_type(const struct loops *l, const struct mem *m); /* of the elements that the access sees */
 
 enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF };
 

@@ -72,6 +72,7 @@ static int check_bounds(const struct check *k, const struct mem *m, int lanes)
 	if (k->maybe || m->valid || m->guard || !ix_is_const(b->elems, &elems) ||
 	    !range_is_reached(k->l, m->at))
 		return E_OK;
+	elems *= (int64_t)(dtype_bytes(b->dtype) / dtype_bytes(mem_type(k->l, m)));
 	if (__builtin_mul_overflow(m->stride, lanes - 1, &span) ||
 	    __builtin_add_overflow(span < 0 ? lo : hi, span, span < 0 ? &lo : &hi) ||
 	    __builtin_add_overflow(hi, mem_group(m) - 1, &hi))
@@ -119,13 +120,15 @@ static int check_mem(const struct check *k, const struct mem *m, int v, bool sto
 	if (m->buf < 0 || m->buf >= k->l->nbufs)
 		return bad(k, "there is no buffer %d", m->buf);
 	const struct lbuf *b = &k->l->buf[m->buf];
-	if (!moves(k->l->type[v], b->dtype, g, store))
+	enum dtype t = mem_type(k->l, m);
+	if (m->as != DT_NONE && (m->as != DT_BF16 || b->role != BUF_SCRATCH || b->dtype != DT_F32))
+		return bad(k, "%s cannot be seen as %s", b->name, dtype_name(m->as));
+	if (!moves(k->l->type[v], t, g, store))
 		return bad(k, "v%d is %s: no %s in groups of %d %s %s, which holds %s", v,
 			   k->l->type[v] == LV_F32 ? "f32" : "s32", store ? "store" : "load", g,
-			   store ? "to" : "from", b->name, dtype_name(b->dtype));
-	if (m->guard && !holds((struct lane_type){k->l->type[v], b->dtype, g}, m->fill))
-		return bad(k, "%s, of %s, cannot hold the fill %g", b->name, dtype_name(b->dtype),
-			   (double)m->fill);
+			   store ? "to" : "from", b->name, dtype_name(t));
+	if (m->guard && !holds((struct lane_type){k->l->type[v], t, g}, m->fill))
+		return bad(k, "%s, of %s, cannot hold the fill %g", b->name, dtype_name(t), (double)m->fill);
 	if (!m->at)
 		return bad(k, "no address in %s", b->name);
 	if (store && b->role != BUF_OUT && b->role != BUF_SCRATCH)

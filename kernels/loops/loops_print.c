@@ -43,6 +43,8 @@ static void print_mem(const struct loops *l, const struct mem *m, struct buf *ou
 	buf_printf(out, "%s[", l->buf[m->buf].name);
 	ix_print(l, m->at, out);
 	buf_puts(out, "]");
+	if (m->as != DT_NONE)
+		buf_printf(out, " as %s", dtype_name(m->as));
 	if (mem_group(m) > 1)
 		buf_printf(out, " group %d", m->group);
 	if (m->stride != mem_group(m))

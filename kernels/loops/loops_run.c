@@ -58,11 +58,13 @@ static int locate(struct run *r, const struct mem *m, int n, int64_t *at)
 	*at = value(r, m->at);
 	if (check_tables(r) < 0)
 		return E_CORRUPT;
+	size_t whole = dtype_bytes(r->l->buf[m->buf].dtype);
+	int64_t elems = r->elems[m->buf] * (int64_t)(whole / dtype_bytes(mem_type(r->l, m)));
 	for (int i = 0; i<n; i += n> 1 ? n - 1 : 1) {
 		int64_t span, k;
 		if (__builtin_mul_overflow(i, m->stride, &span) || __builtin_add_overflow(*at, span, &k))
 			k = -1;
-		if (k < 0 || k >= r->elems[m->buf] - (mem_group(m) - 1))
+		if (k < 0 || k >= elems - (mem_group(m) - 1))
 			return outside(r, m, k);
 	}
 	return E_OK;
@@ -73,7 +75,7 @@ static int load(struct run *r, const struct stmt *s)
 	const struct mem *m = &s->mem;
 	int lanes = r->l->lanes[s->dst], n = valid_lanes(r, m, lanes);
 	bool off = m->guard && !value(r, m->guard);
-	struct lane_type t = {r->l->type[s->dst], r->l->buf[m->buf].dtype, mem_group(m)};
+	struct lane_type t = {r->l->type[s->dst], mem_type(r->l, m), mem_group(m)};
 	int64_t at = 0;
 	if (!off && locate(r, m, n, &at) < 0)
 		return E_CORRUPT;
@@ -88,7 +90,7 @@ static int load(struct run *r, const struct stmt *s)
 static int store(struct run *r, const struct stmt *s)
 {
 	const struct mem *m = &s->mem;
-	struct lane_type t = {r->l->type[s->a], r->l->buf[m->buf].dtype, mem_group(m)};
+	struct lane_type t = {r->l->type[s->a], mem_type(r->l, m), mem_group(m)};
 	int n = valid_lanes(r, m, r->l->lanes[s->a]);
 	int64_t at;
 	if (!r->set[s->a])

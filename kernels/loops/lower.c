@@ -211,6 +211,19 @@ static int64_t row_lead(const struct operand *o, const struct lower_place *p)
 	return (TMP_ROW - o->layout.lo[d] % TMP_ROW) % TMP_ROW;
 }
 
+/* Elements of bf16 are two in the place of a float, and addresses count them. */
+static void place_tmp(struct lower *w, int operand)
+{
+	const struct operand *o = &w->t->operand[operand];
+	struct lower_place *p = &w->at[operand];
+	struct loops *l = w->l;
+	int64_t per = (int64_t)(sizeof(float) / dtype_bytes(o->dtype == DT_BF16 ? DT_BF16 : DT_F32));
+	p->buf = w->scratch_buf;
+	const struct ix *n = chain_tmp(w, operand), *lead = ix_c(l, row_lead(o, p));
+	n = ix_div(l, ix_add(l, ix_add(l, n, lead), ix_c(l, per - 1)), ix_c(l, per));
+	p->base = ix_add(l, ix_mul(l, lower_scratch(w, n), ix_c(l, per)), lead);
+}
+
 static int place_operands(struct lower *w)
 {
 	static const enum buf_role role[] = {
@@ -224,9 +237,7 @@ static int place_operands(struct lower *w)
 		struct lower_place *p = &w->at[i];
 		dims_of(w, o, p);
 		if (o->role == ROLE_TMP) {
-			p->buf = w->scratch_buf;
-			const struct ix *n = chain_tmp(w, i), *lead = ix_c(w->l, row_lead(o, p));
-			p->base = ix_add(w->l, lower_scratch(w, ix_add(w->l, n, lead)), lead);
+			place_tmp(w, i);
 			continue;
 		}
 		const struct ix *elems = lower_layout(w, o, p, 0, -1, 0);
@@ -237,6 +248,7 @@ static int place_operands(struct lower *w)
 				return rc;
 			elems = ix_c(w->l, pack_elems(&p->packing));
 			p->packing.f16 = stored_as_f16(w, i);
+			p->packing.bf16 = o->group && o->dtype == DT_F32;
 		}
 		p->buf = loops_buf(w->l, o->name, role[o->role], pack_type(&p->packing, o->dtype), elems);
 		if (o->dtype == DT_I32)
@@ -535,7 +547,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	struct lower *w = ARENA_NEW(a, struct lower);
 	w->l = ARENA_NEW(a, struct loops);
 	w->whole = t;
-	w->t = t = task_groups(a, t);
+	w->t = t = task_view(a, t, cand);
 	w->tg = tg;
 	memset(m, 0, sizeof *m);
 	int rc = sched_parse(t, cand, &w->s);

@@ -103,6 +103,12 @@ static const struct ix *valid_lanes(const struct nest *k, const int *at)
 	return ix_sub(k->w->l, k->extent[lane], axis_value(k, lane, at[lane]));
 }
 
+struct mem nest_scratch(const struct operand *o, struct mem m)
+{
+	m.as = o->role == ROLE_TMP && o->dtype == DT_BF16 ? DT_BF16 : DT_NONE;
+	return m;
+}
+
 /* Turns an access to groups into one to their bytes. */
 static struct mem in_group(struct loops *l, const struct operand *o, struct mem m)
 {
@@ -143,14 +149,18 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 	int64_t one;
 	m.at = dims_address(k, p, index);
 	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
+	m = nest_scratch(o, m);
+	if (m.as == DT_BF16 && read < k->st->nreads) /* a pair, whose first index counts elements */
+		m.group = 2;
 	return in_group(l, o, m);
 }
 
 static bool same_mem(const struct mem *a, const struct mem *b)
 {
-	return a->buf == b->buf && a->group == b->group && a->stride == b->stride && ix_same(a->at, b->at) &&
-	       !a->valid == !b->valid && (!a->valid || ix_same(a->valid, b->valid)) &&
-	       !a->guard == !b->guard && (!a->guard || (ix_same(a->guard, b->guard) && a->fill == b->fill));
+	return a->buf == b->buf && a->as == b->as && a->group == b->group && a->stride == b->stride &&
+	       ix_same(a->at, b->at) && !a->valid == !b->valid &&
+	       (!a->valid || ix_same(a->valid, b->valid)) && !a->guard == !b->guard &&
+	       (!a->guard || (ix_same(a->guard, b->guard) && a->fill == b->fill));
 }
 
 static struct known *know(struct nest *k, struct known e)
@@ -175,7 +185,7 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 static bool whole_value(const struct nest *k, int read)
 {
 	const struct operand *o = &k->w->t->operand[k->st->read[read].operand];
-	return o->dtype == DT_I32 || o->group || k->keeps_bytes ||
+	return o->dtype == DT_I32 || o->dtype == DT_BF16 || o->group || k->keeps_bytes ||
 	       (dtype_is_byte(o->dtype) && k->sum == SUM_WHOLE && stage_in_body(k->st, read));
 }
 
@@ -198,7 +208,7 @@ int nest_float(struct nest *k, int v)
 static int load(struct nest *k, int read, struct mem m, int lanes)
 {
 	struct loops *l = k->w->l;
-	enum dtype t = l->buf[m.buf].dtype;
+	enum dtype t = mem_type(l, &m);
 	int v = t == DT_F32 || t == DT_F16 ? lv_new(l, lanes) : lv_new_s32(l, lanes);
 	lv_load(l, v, m);
 	return whole_value(k, read) ? v : nest_float(k, v);

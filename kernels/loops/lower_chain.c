@@ -71,7 +71,8 @@ static void fill_box(struct lower *w, const struct box *b)
 			x = ix_mod(l, x, ix_c(l, p->ax[j].mod));
 		at = ix_add(l, at, ix_mul(l, x, p->ax[j].stride));
 	}
-	lv_store(l, v, (struct mem){.buf = p->buf, .at = at, .stride = 1});
+	struct mem m = {.buf = p->buf, .at = at, .stride = 1};
+	lv_store(l, v, nest_scratch(&w->t->operand[b->operand], m));
 	for (int j = p->n - 1; j >= 0; j--)
 		for_end(l, f[j]);
 }

@@ -36,7 +36,7 @@ struct lower_place {
 
 struct lower {
 	struct loops *l;
-	const struct task *t;     /* task_groups() of `whole` */
+	const struct task *t;     /* task_view() of `whole` */
 	const struct task *whole; /* as given */
 	const struct target *tg;
 	struct sched s;
@@ -132,6 +132,8 @@ int nest_const(struct nest *k, float imm, int lanes);
 void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
 int nest_like(struct loops *l, int v, int lanes);      /* a new variable of v's type */
 int nest_float(struct nest *k, int v);                 /* v, or its value rounded to f32 */
+/* A mem of an operand in scratch: bf16 there is two in the place of a float. */
+struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at);
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */

@@ -231,6 +231,15 @@ static void accumulate_dot(struct nest *k, const int *at, int acc)
 	lv_dot4(k->w->l, acc, t[first] == DT_U8 ? V_DOT4U : V_DOT4S, v[first], v[1 - first], acc, false);
 }
 
+/* Adds the products of pairs. */
+static void accumulate_pair(struct nest *k, const int *at, int acc)
+{
+	int v[2];
+	for (int i = 0; i < 2; i++)
+		v[i] = nest_load(k, k->st->body.at[i].arg, at, k->s->lanes);
+	lv_set(k->w->l, acc, V_BDOT2, v[0], v[1], acc, -1);
+}
+
 static void accumulate_whole(struct nest *k, const int *at, int acc)
 {
 	const struct prog *p = &k->st->body;
@@ -259,8 +268,10 @@ static void accumulate(struct nest *k, const int *at, int acc)
 {
 	struct loops *l = k->w->l;
 	int lane = k->s->lane;
-	static void (*const whole[])(struct nest *, const int *, int) = {
-	    [SUM_SHORT] = accumulate_short, [SUM_WHOLE] = accumulate_whole, [SUM_DOT] = accumulate_dot};
+	static void (*const whole[])(struct nest *, const int *, int) = {[SUM_SHORT] = accumulate_short,
+									 [SUM_WHOLE] = accumulate_whole,
+									 [SUM_DOT] = accumulate_dot,
+									 [SUM_PAIR] = accumulate_pair};
 	if (whole[k->sum]) {
 		whole[k->sum](k, at, acc);
 		return;

@@ -271,6 +271,7 @@ void space_features(const struct space *s, const char *cand, float f[FEATURES])
 {
 	struct sched c;
 	struct draft_terms of[MAX_STAGES];
+	s = rules_space(s, cand);
 	for (int i = 0; i < FEATURES; i++)
 		f[i] = 0;
 	if (sched_parse(s->t, cand, &c) < 0)

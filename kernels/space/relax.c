@@ -114,6 +114,7 @@ struct relax *relax_new(struct arena *a)
 int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 {
 	int rc = space_legal(s, cand);
+	s = rules_space(s, cand);
 	if (rc < 0 || (rc = sched_parse(s->t, cand, &r->sketch)) < 0)
 		return rc;
 	r->space = s;

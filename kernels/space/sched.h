@@ -4,7 +4,8 @@
  *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 | block=y:8
  *
  * Keys stand in this order; a key at its default is left out. Stages of a chain are separated by "; ". Axes
- * have the task's names.
+ * have the task's names. "bf16; " in front of all: sums are those of pairs of bf16, and the stages are those
+ * of task_pairs().
  * lane    the axis that lies in vector lanes, and the number of lanes (absent: scalar)
  * tile    register tile of spatial axes, in points; in vectors on the lane axis
  * unroll  steps of reduction axes in one body; in vectors on the lane axis

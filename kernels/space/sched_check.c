@@ -214,6 +214,18 @@ static int check_w16(const struct task *t, const struct target *tg, const struct
 		   : E_OK;
 }
 
+/* The image's pairs are broadcast: the lanes are outputs. */
+static int check_pairs(const struct task *t, const struct target *tg, const struct stage *st,
+		       const struct sstage *s)
+{
+	int image = stage_pairs(t, st);
+	if (image >= 0 && !tg->fma)
+		return fail(E_INFEASIBLE, "bf16: %s has no fused multiply-add", tg->isa);
+	return image >= 0 && s->lane >= 0 && read_axes(t, st, &st->read[image]) >> s->lane & 1
+		   ? fail(E_INFEASIBLE, "bf16: the lanes lie along the image")
+		   : E_OK;
+}
+
 static int check_prefetch(const struct task *t, const struct sched *s, int stage)
 {
 	struct panel_ahead h;
@@ -237,7 +249,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
-		if (rc < 0 || (rc = check_order(st, ss, ns)) < 0 ||
+		if (rc < 0 || (rc = check_pairs(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)

@@ -72,7 +72,8 @@ static int reads_of(const struct task *t, int operand)
 
 static bool storable(const struct task *t, int operand)
 {
-	return t->operand[operand].dtype == DT_F32 && operand_packs(t, operand) && reads_of(t, operand) == 1;
+	const struct operand *o = &t->operand[operand];
+	return o->dtype == DT_F32 && !o->group && operand_packs(t, operand) && reads_of(t, operand) == 1;
 }
 
 int stage_stored(const struct task *t, const struct stage *st, const struct sstage *s)

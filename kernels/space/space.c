@@ -5,28 +5,42 @@
 
 #include <string.h>
 
+static struct space *view_of(struct arena *a, const struct task *whole, const struct task *view,
+			     const struct target *tg, const struct space_want *want)
+{
+	struct space *s = ARENA_NEW(a, struct space);
+	s->whole = whole;
+	s->t = view;
+	s->tg = *tg;
+	rules_ring(s);
+	for (int i = 0; i < view->nstages; i++)
+		rules_lanes(s, i);
+	s->want = *want;
+	s->w16 = level_f16(want->level) && target_converts_f16(tg);
+	if (!view->pairs)
+		rules_winograd(s);
+	return s;
+}
+
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
 	       struct space **out)
 {
 	int rc = task_check(t);
 	if (rc < 0)
 		return rc;
-	struct space *s = ARENA_NEW(a, struct space);
-	s->whole = task_keep(a, t);
-	s->t = task_groups(a, s->whole);
-	if (s->t != s->whole)
-		s->t = task_keep(a, s->t);
-	s->tg = *tg;
-	rules_ring(s);
-	for (int i = 0; i < t->nstages; i++)
-		rules_lanes(s, i);
-	s->want.threads = 1;
-	if (want)
-		s->want = *want;
-	s->w16 = level_f16(s->want.level) && target_converts_f16(tg);
-	rules_winograd(s);
-	*out = s;
+	const struct space_want usual = {.threads = 1};
+	const struct task *whole = task_keep(a, t), *groups = task_groups(a, whole), *pairs;
+	want = want ? want : &usual;
+	*out = view_of(a, whole, groups == whole ? whole : task_keep(a, groups), tg, want);
+	bool bf16 = level_bf16(want->level) && target_multiplies_bf16(tg);
+	if (bf16 && (pairs = task_pairs(a, whole)))
+		(*out)->pairs = view_of(a, whole, task_keep(a, pairs), tg, want);
 	return E_OK;
+}
+
+const struct space *rules_space(const struct space *s, const char *cand)
+{
+	return s->pairs && !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) ? s->pairs : s;
 }
 
 const struct task *space_task(const struct space *s)
@@ -154,9 +168,29 @@ static const struct {
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, w16_rule}, {3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
 
+/* The schedules of pairs come first, and the first of them is their default. */
+static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
+{
+	int next = *at - 1;
+	if (!(*at)++) {
+		space_default(s, cand);
+		return E_OK;
+	}
+	int rc = space_portfolio(s, &next, cand);
+	*at = next + 1;
+	return rc;
+}
+
 int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 {
 	int first = 0;
+	if (s->pairs) {
+		for (size_t f = 0; f < sizeof rules / sizeof *rules; f++)
+			first += rules[f].n;
+		if (*at <= first && pairs_portfolio(s->pairs, at, cand) >= 0)
+			return E_OK;
+		first++;
+	}
 	for (size_t f = 0; f < sizeof rules / sizeof *rules; first += rules[f++].n)
 		while (*at < first + rules[f].n) {
 			struct sched c;
@@ -365,6 +399,8 @@ enum { TRIES = 64 };
 
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 {
+	if (s->pairs && rng_below(r, 4))
+		s = s->pairs;
 	for (int i = 0; i < TRIES; i++) {
 		struct sched c;
 		sched_init(s->t, &c);
@@ -444,6 +480,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
 {
 	struct sched base, c;
+	s = rules_space(s, from);
 	int rc = sched_parse(s->t, from, &base);
 	if (rc < 0)
 		return rc;
@@ -459,6 +496,7 @@ int space_mutate(const struct space *s, struct rng *r, const char *from, char ca
 int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
 {
 	struct sched c;
+	s = rules_space(s, from);
 	const struct stage *st = &s->t->stage[s->t->nstages - 1];
 	struct sstage *last = &c.st[s->t->nstages - 1];
 	int axis[MAX_AXES], n = 0, rc = sched_parse(s->t, from, &c);
@@ -480,6 +518,9 @@ int space_twin(const struct space *s, struct rng *r, const char *from, char cand
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX])
 {
 	struct sched x, y, c;
+	if (rules_space(s, a) != rules_space(s, b))
+		return space_mutate(s, r, a, cand);
+	s = rules_space(s, a);
 	int rc = sched_parse(s->t, a, &x);
 	if (rc < 0 || (rc = sched_parse(s->t, b, &y)) < 0)
 		return rc;
@@ -525,6 +566,9 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
+	if (!strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) && !level_bf16(s->want.level))
+		return fail(E_INFEASIBLE, "bf16: not allowed at level %s", level_name((int)s->want.level));
+	s = rules_space(s, cand);
 	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
@@ -538,6 +582,7 @@ int space_legal(const struct space *s, const char *cand)
 double space_draft(const struct space *s, const char *cand)
 {
 	struct sched c;
+	s = rules_space(s, cand);
 	if (sched_parse(s->t, cand, &c) < 0)
 		return 1e30;
 	return rules_draft(s, &c, NULL) / draft_ghz(&s->tg);
@@ -556,7 +601,14 @@ static double roofline(const struct target *tg, double ops, double bytes)
 	return flops > moved ? flops : moved;
 }
 
-/* t: task_groups() of a task. */
+/* Of an instruction that a stage sums with, relative to f32. */
+static double products(const struct task *t, const struct stage *st, const struct target *tg)
+{
+	enum sum_kind kind = stage_sum(t, st);
+	return kind == SUM_PAIR ? 2 : kind == SUM_DOT ? draft_dots(t, st, tg) : 1;
+}
+
+/* t: task_groups() of a task, or task_pairs(). */
 static double dot_rate(const struct task *t, const struct target *tg)
 {
 	double rate = 1, most = 0;
@@ -564,16 +616,16 @@ static double dot_rate(const struct task *t, const struct target *tg)
 		const struct stage *st = &t->stage[k];
 		double work = stage_points(st) * stage_steps(st);
 		if (work > most)
-			rate = stage_sum(t, st) == SUM_DOT ? draft_dots(t, st, tg) : 1;
+			rate = products(t, st, tg);
 		most = work > most ? work : most;
 	}
 	return rate;
 }
 
-double space_rate(const struct task *t, const struct target *tg)
+double space_rate(const struct task *t, const struct target *tg, const char *cand)
 {
 	struct arena scratch = {0};
-	double rate = dot_rate(task_groups(&scratch, t), tg);
+	double rate = dot_rate(task_view(&scratch, t, cand), tg);
 	arena_free(&scratch);
 	return rate;
 }
@@ -597,7 +649,8 @@ double space_roofline(const struct space *s)
 		double other = roofline(&s->tg, ops * w.flops, bytes);
 		best = other < best ? other : best;
 	}
-	return best;
+	double paired = s->pairs ? space_roofline(s->pairs) : best;
+	return paired < best ? paired : best;
 }
 
 void space_structure(const char *cand, char out[CAND_MAX])

@@ -21,7 +21,7 @@ struct stage_space {
 };
 
 struct space {
-	const struct task *t;     /* task_groups() of `whole` */
+	const struct task *t;     /* task_groups() of `whole`, or task_pairs() */
 	const struct task *whole; /* from task_keep() */
 	struct target tg;
 	struct stage_space st[MAX_STAGES];
@@ -30,8 +30,12 @@ struct space {
 	bool wino_pixels; /* Winograd schedules prefetch pixels */
 	bool w16;         /* schedules may store weights as f16 */
 	struct ring ring; /* of the default schedule; rows 0: none */
+	/* The space of schedules that multiply pairs of bf16; NULL: none. The other space has all others. */
+	const struct space *pairs;
 };
 
+/* The space whose schedules have such a text: s or its pairs. */
+const struct space *rules_space(const struct space *s, const char *cand);
 /* Chooses a ring of rows if that saves most of the scratch: its axis, and as many rows as the L2 holds. */
 void rules_ring(struct space *s);
 /* Vectors in a head of attention, if the tiles of its products are that wide; 0: no such tiles. */

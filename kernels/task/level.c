@@ -3,13 +3,16 @@
 
 #include <string.h>
 
+#define LEVEL_NAMES "exact, fp32, w16, half and int8"
+
 static const struct {
 	const char *name, *word;
 	int below;
 } levels[LEVELS] = {[LEVEL_FP32] = {"fp32", "0", LEVEL_EXACT},
 		    [LEVEL_EXACT] = {"exact", "1", -1},
 		    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},
-		    [LEVEL_INT8] = {"int8", "int8", LEVEL_W16}};
+		    [LEVEL_INT8] = {"int8", "int8", LEVEL_W16},
+		    [LEVEL_HALF] = {"half", "half", LEVEL_W16}};
 
 const char *level_name(int l)
 {
@@ -23,17 +26,14 @@ const char *level_word(int l)
 
 int level_parse(const char *name, enum level *out)
 {
-	static const char *const later[] = {"half", "half-sum"};
 	for (int l = 0; l < LEVELS; l++)
 		if (!strcmp(levels[l].name, name)) {
 			*out = (enum level)l;
 			return E_OK;
 		}
-	for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-		if (!strcmp(later[i], name))
-			return fail(E_USAGE, "level %s is not supported yet; there are exact, fp32, w16 and int8",
-				    name);
-	return fail(E_USAGE, "no level '%.40s'; there are exact, fp32, w16 and int8", name);
+	if (!strcmp(name, "half-sum"))
+		return fail(E_USAGE, "level half-sum is not supported yet; there are " LEVEL_NAMES);
+	return fail(E_USAGE, "no level '%.40s'; there are " LEVEL_NAMES, name);
 }
 
 int level_below(int l)
@@ -44,6 +44,11 @@ int level_below(int l)
 enum level level_f32(enum level l)
 {
 	return level_f16(l) ? LEVEL_FP32 : l;
+}
+
+bool level_bf16(enum level l)
+{
+	return level_serves(LEVEL_HALF, l);
 }
 
 bool level_f16(enum level l)

@@ -5,8 +5,9 @@
  *   exact  no algorithm that changes the set of multiplications (Winograd)
  *   fp32   any algorithm, in f32: the default
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
- *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was
- *          asked for; what stays floats is as at w16
+ *   half   products of 16-bit floats, summed in f32: bf16 where the target multiplies it; what cannot be so
+ * is as at w16 int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error
+ * that was asked for; what stays floats is as at w16
  *
  * The numbers are parts of keys and records, where fp32 and exact were a flag once. */
 #ifndef KERNELS_LEVEL_H
@@ -16,7 +17,7 @@
 
 #include <stdbool.h>
 
-enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVEL_INT8, LEVELS };
+enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVEL_INT8, LEVEL_HALF, LEVELS };
 
 const char *level_name(int l); /* "fp32"; NULL: no enum level */
 /* The word in records: "0" and "1" for fp32 and exact, as formerly; NULL: no enum level. */
@@ -27,6 +28,8 @@ int level_parse(const char *name, enum level *out) MUST_CHECK;
 int level_below(int l);
 /* The highest level up to l whose weights are f32. */
 enum level level_f32(enum level l);
+/* Whether weights and inputs of products may be rounded to bf16. */
+bool level_bf16(enum level l);
 /* Whether weights may be f16. */
 bool level_f16(enum level l);
 /* Whether results of level `of` serve l. */

@@ -50,7 +50,7 @@ static int check_winograd(const struct packing *p)
 bool pack_same(const struct packing *a, const struct packing *b)
 {
 	if (a->n != b->n || !shape_equal(&a->src, &b->src) || a->fill != b->fill || a->f16 != b->f16 ||
-	    memcmp(&a->winograd, &b->winograd, sizeof a->winograd))
+	    a->bf16 != b->bf16 || memcmp(&a->winograd, &b->winograd, sizeof a->winograd))
 		return false;
 	for (int j = 0; j < a->n; j++)
 		if (a->extent[j] != b->extent[j])
@@ -82,6 +82,8 @@ int pack_check(const struct packing *p)
 		if (p->off[d] < -INT32_MAX || p->off[d] > INT32_MAX)
 			return fail(E_CORRUPT, "packing: offset %d is out of range", d);
 	}
+	if (p->f16 && p->bf16)
+		return fail(E_CORRUPT, "packing: both f16 and bf16");
 	if (p->f16 && fabsf(p->fill) > F16_MOST)
 		return fail(E_CORRUPT, "packing: f16 does not hold the fill value");
 	return check_winograd(p);
@@ -89,7 +91,7 @@ int pack_check(const struct packing *p)
 
 enum dtype pack_type(const struct packing *p, enum dtype t)
 {
-	return p->f16 ? DT_F16 : t;
+	return p->f16 ? DT_F16 : p->bf16 ? DT_BF16 : t;
 }
 
 float pack_largest(const float *v, int64_t n)
@@ -164,7 +166,7 @@ static bool walks_inside(const struct packing *p, struct walk *w)
 	return true;
 }
 
-/* Elements are floats or bytes; the other pointer is NULL. Floats may become f16. */
+/* Elements are floats or bytes; the other pointer is NULL. Floats may become 16-bit ones. */
 struct source {
 	const float *f;
 	const uint8_t *b;
@@ -174,6 +176,7 @@ struct dest {
 	float *f;
 	uint8_t *b;
 	uint16_t *h;
+	uint16_t (*round)(float f); /* makes an element of h */
 };
 
 static void fill(struct dest dst, int64_t from, int64_t to, float v)
@@ -183,12 +186,12 @@ static void fill(struct dest dst, int64_t from, int64_t to, float v)
 	for (int64_t i = from; i < to && dst.b; i++)
 		dst.b[i] = v > -129 && v < 256 ? (uint8_t)(int)v : 0;
 	for (int64_t i = from; i < to && dst.h; i++)
-		dst.h[i] = f32_to_f16(v);
+		dst.h[i] = dst.round(v);
 }
 
 static struct dest advance(struct dest d, int64_t n)
 {
-	return (struct dest){d.f ? d.f + n : NULL, d.b ? d.b + n : NULL, d.h ? d.h + n : NULL};
+	return (struct dest){d.f ? d.f + n : NULL, d.b ? d.b + n : NULL, d.h ? d.h + n : NULL, d.round};
 }
 
 /* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
@@ -222,7 +225,7 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 	for (int64_t i = lo; i < hi && dst.b; i++)
 		dst.b[i] = src.b[at + (uint64_t)i * step];
 	for (int64_t i = lo; i < hi && dst.h; i++)
-		dst.h[i] = f32_to_f16(src.f[at + (uint64_t)i * step]);
+		dst.h[i] = dst.round(src.f[at + (uint64_t)i * step]);
 	fill(dst, hi, n, p->fill);
 }
 
@@ -244,7 +247,7 @@ enum {
  * multiple of a cache way's size: a line that is written in several parts would be evicted in between. */
 struct held {
 	int n;             /* filters */
-	struct dest dst;   /* of the whole packing: floats, or f16 */
+	struct dest dst;   /* of the whole packing: floats of 32 or 16 bits */
 	int64_t to;        /* the element that gets the first point of the first one */
 	double g[9][HELD]; /* their taps */
 	float v[36][HELD]; /* transformed */
@@ -273,7 +276,7 @@ static void put_point(const struct held *h, const float *v, int64_t to)
 	if (h->dst.f)
 		memcpy(h->dst.f + to, v, (size_t)h->n * sizeof *v);
 	for (int i = 0; i < h->n && h->dst.h; i++)
-		h->dst.h[to + i] = f32_to_f16(v[i]);
+		h->dst.h[to + i] = h->dst.round(v[i]);
 }
 
 /* Transforms the filters and writes point (i, j) of them to to + i * step[0] + j * step[1]. */
@@ -384,7 +387,7 @@ static void run_inside(const struct packing *p, const struct walk *w, struct sou
 		for (int64_t i = 0; i < inner && dst.b; i++)
 			dst.b[i] = src.b[from + i * step];
 		for (int64_t i = 0; i < inner && dst.h; i++)
-			dst.h[i] = f32_to_f16(src.f[from + i * step]);
+			dst.h[i] = dst.round(src.f[from + i * step]);
 		for (int j = p->n - 2; j >= 0; j--) {
 			from += w->step[j];
 			if (++at[j] < p->extent[j])
@@ -424,7 +427,9 @@ static void run_copy(const struct packing *p, struct source src, struct dest dst
 
 void pack_run(const struct packing *p, const float *src, void *dst)
 {
-	const struct dest to = {.f = p->f16 ? NULL : dst, .h = p->f16 ? dst : NULL};
+	bool half = p->f16 || p->bf16;
+	const struct dest to = {
+	    .f = half ? NULL : dst, .h = half ? dst : NULL, .round = p->f16 ? f32_to_f16 : f32_to_bf16};
 	if (p->winograd.m)
 		run_winograd(p, src, to);
 	else
@@ -458,6 +463,8 @@ void pack_text(const struct packing *p, struct buf *out)
 	buf_printf(out, " fill=%.9g", (double)p->fill);
 	if (p->f16)
 		buf_puts(out, " f16");
+	if (p->bf16)
+		buf_puts(out, " bf16");
 	if (p->winograd.m)
 		buf_printf(out, " winograd=%d,%d,%d,%d,%d", p->winograd.m, p->winograd.dim[0],
 			   p->winograd.dim[1], p->winograd.loop[0], p->winograd.loop[1]);
@@ -532,6 +539,7 @@ int pack_parse(const char *text, struct packing *out)
 		return fail(E_CORRUPT, "packing: fill");
 	s = end;
 	out->f16 = eat(&s, " f16");
+	out->bf16 = eat(&s, " bf16");
 	int rc = get_winograd(&s, out);
 	if (rc < 0)
 		return rc;

@@ -10,8 +10,9 @@
  * in double precision: dims dim[0] and dim[1] (3 long) turn into loops loop[0] and loop[1] (m + 2 long),
  * whose coefs are 0.
  *
- * With f16 the source is f32, and each element of the destination is rounded to f16, to nearest even: after
- * the transform, if there is one. pack_holds tells whether all of them are finite. */
+ * With bf16 the source is f32, and each element of the destination is rounded to bf16, to nearest even, where
+ * subnormals become zeros. With f16 the source is f32, and each element of the destination is rounded to f16,
+ * to nearest even: after the transform, if there is one. pack_holds tells whether all of them are finite. */
 #ifndef KERNELS_PACK_H
 #define KERNELS_PACK_H
 
@@ -27,7 +28,7 @@ struct packing {
 	int64_t off[MAX_RANK];
 	int32_t coef[MAX_RANK][PACK_MAX];
 	float fill;
-	bool f16; /* elements of the destination */
+	bool f16, bf16; /* elements of the destination */
 	struct {
 		int m; /* 0: no transform; 2 or 4 */
 		int dim[2], loop[2];
@@ -50,7 +51,7 @@ bool pack_holds_any(float largest);
  * such numbers. With these weights a schedule that stores f16 gives the same results as one that stores f32,
  * so both are checked alike. */
 float pack_exact(float v);
-/* dst: floats, or f16. Ends early if the thread's limit does (platform/base/until.h). */
+/* dst: floats, f16 or bf16. Ends early if the thread's limit does (platform/base/until.h). */
 void pack_run(const struct packing *p, const float *src, void *dst);
 /* The same for elements of 1 byte, u8 or i8; without Winograd. */
 void pack_run_bytes(const struct packing *p, const uint8_t *src, uint8_t *dst);

@@ -193,6 +193,7 @@ void task_copy(struct task *to, const struct task *from)
 	to->nstages = from->nstages;
 	to->nsyms = from->nsyms;
 	to->shared = 0;
+	to->pairs = from->pairs;
 	memcpy(to->operand, from->operand, sizeof *to->operand * (size_t)from->noperands);
 	memcpy(to->stage, from->stage, sizeof *to->stage * (size_t)from->nstages);
 }

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products of bytes as sums of dot products of four. */
+/* Sums of products of bytes as sums of dot products of four, and of floats as those of two bf16. */
 #include "kernels/task/task_stage.h"
 
-enum { GROUP = 4 };
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUP = 4, PAIR = 2 };
+
+/* Outputs that an element of an image must serve: to copy it as bf16 costs about three products. */
+enum { LEAST_OUTPUTS = 8 };
 
 /* An axis of a stage that can be summed in groups. */
 struct grouped {
@@ -32,31 +38,31 @@ static bool covers(const struct task *t, const struct stage *st, const struct re
 	       st->axis[axis].extent == t->operand[r->operand].dims.d[d];
 }
 
-/* Whether four neighbours along the dim, from a multiple of four on, lie side by side in memory, even if the
- * dim ends among them. */
-static bool in_fours(const struct operand *o, int d)
+/* Whether n neighbours along the dim, from a multiple of n on, lie side by side in memory, even if the dim
+ * ends among them. */
+static bool side_by_side(const struct operand *o, int d, int n)
 {
 	const struct layout *l = &o->layout;
 	int last = l->n - 1;
 	if (l->lo[d] || l->hi[d])
 		return false;
 	if (!l->n)
-		return d == o->dims.rank - 1 && o->dims.d[d] % GROUP == 0;
+		return d == o->dims.rank - 1 && o->dims.d[d] % n == 0;
 	if (l->ax[last].dim != d)
 		return false;
 	for (int j = 0; j < last; j++)
 		if (l->ax[j].dim == d)
-			return l->ax[j].div % GROUP == 0;
-	return o->dims.d[d] % GROUP == 0;
+			return l->ax[j].div % n == 0;
+	return o->dims.d[d] % n == 0;
 }
 
-/* Whether groups begin at multiples of four of the dim's index. */
-static bool aligned(const struct stage *st, const struct index *x, int axis)
+/* Whether groups begin at multiples of n of the dim's index. */
+static bool aligned(const struct stage *st, const struct index *x, int axis, int n)
 {
-	if (x->div > 1 || x->mod > 1 || x->table >= 0 || x->off % GROUP)
+	if (x->div > 1 || x->mod > 1 || x->table >= 0 || x->off % n)
 		return false;
 	for (int a = 0; a < st->naxes; a++)
-		if (a != axis && x->coef[a] % GROUP)
+		if (a != axis && x->coef[a] % n)
 			return false;
 	return true;
 }
@@ -70,14 +76,14 @@ static int reads_of(const struct task *t, int operand)
 	return n;
 }
 
-static bool find_axis(const struct task *t, const struct stage *st, struct grouped *g)
+static bool find_axis(const struct task *t, const struct stage *st, int n, struct grouped *g)
 {
 	const struct read *x = &st->read[g->image], *w = &st->read[g->weights];
 	const struct operand *o = &t->operand[x->operand];
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
 		int d = dim_of(t, x, a), e = dim_of(t, w, a);
-		if (d < 0 || e < 0 || !covers(t, st, w, e, a) || !in_fours(o, d) ||
-		    !aligned(st, &x->dim[d], a) || index_guarded(t, st, x, d))
+		if (d < 0 || e < 0 || !covers(t, st, w, e, a) || !side_by_side(o, d, n) ||
+		    !aligned(st, &x->dim[d], a, n) || index_guarded(t, st, x, d))
 			continue;
 		*g = (struct grouped){a, g->image, g->weights, d, e};
 		return true;
@@ -97,7 +103,7 @@ static bool find_group(const struct task *t, const struct stage *st, struct grou
 		*g = (struct grouped){.image = x, .weights = w};
 		if (x != w && bytes && operand_packs(t, st->read[w].operand) && image->role != ROLE_TMP &&
 		    !operand_packs(t, st->read[x].operand) && reads_of(t, st->read[x].operand) == 1 &&
-		    find_axis(t, st, g))
+		    find_axis(t, st, GROUP, g))
 			return true;
 	}
 	return false;
@@ -141,8 +147,136 @@ const struct task *task_groups(struct arena *a, const struct task *t)
 	return copy ? copy : t;
 }
 
+/* ---- pairs of bf16 ---- */
+
+/* Points of the stage that use one element of the image. */
+static int64_t outputs(const struct task *t, const struct stage *st, const struct read *image)
+{
+	unsigned axes = read_axes(t, st, image);
+	int64_t n = 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		n *= axes >> a & 1 ? 1 : st->axis[a].extent;
+	return n;
+}
+
+/* Whether a copy in scratch, whose halo is 0, can take the place of the image. */
+static bool can_copy(const struct task *t, const struct stage *st, const struct read *r)
+{
+	const struct operand *o = &t->operand[r->operand];
+	bool good = o->role == ROLE_IN && o->fill == 0 && t->nstages < MAX_STAGES &&
+		    t->noperands < MAX_OPERANDS && outputs(t, st, r) >= LEAST_OUTPUTS;
+	for (int d = 0; d < o->dims.rank && good; d++)
+		good = r->dim[d].div <= 1 && r->dim[d].mod <= 1 && r->dim[d].table < 0;
+	return good;
+}
+
+static bool is_float(const struct operand *o)
+{
+	return o->dtype == DT_F32 && !o->group;
+}
+
+static bool find_pair(const struct task *t, const struct stage *st, struct grouped *g)
+{
+	const struct prog *p = &st->body;
+	if (t->nsyms || st->comb != COMB_SUM || p->n != 3 || p->at[0].op != P_READ || p->at[1].op != P_READ ||
+	    p->at[2].op != P_MUL || stage_exact(t, st))
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const struct read *x = &st->read[p->at[i].arg], *w = &st->read[p->at[1 - i].arg];
+		const struct operand *image = &t->operand[x->operand];
+		bool alone = image->role == ROLE_TMP ? reads_of(t, x->operand) == 1 : can_copy(t, st, x);
+		*g = (struct grouped){.image = p->at[i].arg, .weights = p->at[1 - i].arg};
+		if (alone && is_float(image) && is_float(&t->operand[w->operand]) &&
+		    operand_packs(t, w->operand) && reads_of(t, w->operand) == 1 &&
+		    find_axis(t, st, PAIR, g) && image->dims.d[g->image_dim] % PAIR == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Sets the halo of a copy to what the read of a stage reaches. */
+static void reach(const struct stage *st, const struct read *r, struct operand *o)
+{
+	for (int d = 0; d < o->dims.rank; d++) {
+		int64_t lo, hi;
+		index_range(st, &r->dim[d], &lo, &hi);
+		o->layout.lo[d] = lo < 0 ? -lo : 0;
+		o->layout.hi[d] = hi >= o->dims.d[d] ? hi - o->dims.d[d] + 1 : 0;
+	}
+}
+
+/* Inserts a stage before stage k that copies the image into scratch, and lets stage k read the copy. */
+static void insert_copy(struct task *t, int k, int image)
+{
+	int from = t->stage[k].read[image].operand, to = t->noperands++;
+	struct operand *o = &t->operand[to];
+	*o = t->operand[from];
+	snprintf(o->name, sizeof o->name, "h%d", to);
+	o->role = ROLE_TMP;
+	reach(&t->stage[k], &t->stage[k].read[image], o);
+	memmove(&t->stage[k + 1], &t->stage[k], (size_t)(t->nstages++ - k) * sizeof t->stage[0]);
+	struct stage *st = &t->stage[k];
+	*st = (struct stage){.naxes = o->dims.rank, .nreads = 1, .comb = COMB_NONE};
+	st->read[0].operand = from;
+	st->out.operand = to;
+	st->body.n = 1;
+	st->body.at[0].op = P_READ;
+	for (int d = 0; d < MAX_RANK; d++)
+		st->read[0].dim[d].table = st->out.dim[d].table = -1;
+	for (int d = 0; d < o->dims.rank; d++) {
+		st->axis[d] = (struct axis){.kind = AXIS_SPATIAL, .extent = o->dims.d[d]};
+		snprintf(st->axis[d].name, sizeof st->axis[d].name, "d%d", d);
+		st->read[0].dim[d].coef[d] = st->out.dim[d].coef[d] = 1;
+	}
+	t->stage[k + 1].read[image].operand = to;
+}
+
+static void pair_stage(struct task *t, struct stage *st, const struct grouped *g)
+{
+	struct operand *w = &t->operand[st->read[g->weights].operand];
+	st->axis[g->axis].extent /= PAIR;
+	st->read[g->image].dim[g->image_dim].coef[g->axis] = PAIR;
+	t->operand[st->read[g->image].operand].dtype = DT_BF16;
+	w->group = PAIR;
+	w->group_dim = g->weights_dim;
+	w->dims.d[g->weights_dim] /= PAIR;
+}
+
+const struct task *task_pairs(struct arena *a, const struct task *t)
+{
+	struct task *copy = NULL;
+	struct grouped g;
+	for (int k = 0; k < (copy ? copy : t)->nstages; k++) {
+		const struct task *now = copy ? copy : t;
+		if (!find_pair(now, &now->stage[k], &g))
+			continue;
+		copy = copy ? copy : task_dup(a, t);
+		copy->pairs = true;
+		if (copy->operand[copy->stage[k].read[g.image].operand].role != ROLE_TMP)
+			insert_copy(copy, k++, g.image);
+		pair_stage(copy, &copy->stage[k], &g);
+	}
+	return copy;
+}
+
+const struct task *task_view(struct arena *a, const struct task *t, const char *cand)
+{
+	const struct task *pairs = strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) ? NULL : task_pairs(a, t);
+	return pairs ? pairs : task_groups(a, t);
+}
+
+int stage_pairs(const struct task *t, const struct stage *st)
+{
+	for (int i = 0; i < st->nreads && t->pairs; i++)
+		if (t->operand[st->read[i].operand].dtype == DT_BF16)
+			return i;
+	return -1;
+}
+
 enum sum_kind stage_sum(const struct task *t, const struct stage *st)
 {
+	if (st->comb == COMB_SUM && st->body.n == 3 && stage_pairs(t, st) >= 0)
+		return SUM_PAIR;
 	if (!stage_whole(t, st))
 		return SUM_FLOAT;
 	if (t->operand[st->read[st->body.at[0].arg].operand].group)

@@ -52,7 +52,9 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a)
 			continue;
 		for (int d = 0; d < o->dims.rank; d++) {
 			int64_t b = dim_block(o, d);
-			if (b > best && r->dim[d].coef[a] == 1 && direct(&r->dim[d]))
+			int64_t step = o->dtype == DT_BF16 ? r->dim[d].coef[a] : 1;
+			b = step > 1 ? b / step : b;
+			if (b > best && r->dim[d].coef[a] == step && direct(&r->dim[d]))
 				best = b;
 		}
 	}

@@ -29,7 +29,8 @@ enum sum_kind {
 	SUM_FLOAT, /* not whole, or no sum */
 	SUM_SHORT, /* whole and short: in f32 */
 	SUM_WHOLE, /* in s32 */
-	SUM_DOT    /* in s32, four products at a time */
+	SUM_DOT,   /* in s32, four products at a time */
+	SUM_PAIR   /* in f32, two products of bf16 at a time */
 };
 enum sum_kind stage_sum(const struct task *t, const struct stage *st);
 /* The task as schedules and lowering see it. Where a stage sums products of bytes and constants along an axis
@@ -39,6 +40,17 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * the steps. A last group may reach past the axis' end: these bytes of the input are multiplied by zero, as
  * the packed constant is 0 there. Returns t itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
+/* The task as schedules whose text begins with CAND_PAIRS see it. Where a stage sums products of floats and
+ * constants along an axis whose floats lie side by side in the image, two steps along it become one, and both
+ * operands are rounded to bf16: the constant's elements are pairs (operand.group), and the image is a tmp of
+ * bf16, which the stage's index counts by two. An image that is an input is copied into a new tmp, the last
+ * operand, by a stage of its own. Sums stay f32. NULL: no stage can do so. */
+const struct task *task_pairs(struct arena *a, const struct task *t);
+#define CAND_PAIRS "bf16; "
+/* The task as a schedule with this text sees it: task_pairs, else task_groups. */
+const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
+/* The read of such a stage that is the image of bf16; -1: another stage. */
+int stage_pairs(const struct task *t, const struct stage *st);
 bool stage_exact(const struct task *t, const struct stage *st); /* it writes bytes */
 /* Least and greatest value of u8 or i8. */
 float byte_least(enum dtype t);

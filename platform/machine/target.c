@@ -86,6 +86,11 @@ bool target_converts_f16(const struct target *t)
 	return i && i->f16;
 }
 
+bool target_multiplies_bf16(const struct target *t)
+{
+	return target_has(t, "+avx512bf16");
+}
+
 bool target_runs(const struct target *have, const struct target *need)
 {
 	const struct isa *h = isa_find(have->isa), *n = isa_find(need->isa);

@@ -44,6 +44,8 @@ bool target_runs(const struct target *have, const struct target *need);
 bool target_has(const struct target *t, const char *features);
 /* Whether every processor of its ISA has instructions that convert vectors between f16 and f32. */
 bool target_converts_f16(const struct target *t);
+/* Whether an instruction multiplies pairs of bf16 and adds them to f32. */
+bool target_multiplies_bf16(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */
 void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
 /* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of

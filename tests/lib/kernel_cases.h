@@ -550,16 +550,18 @@ static inline int case_parse(struct kcase *c, const char *text, struct rng *r)
 	return rc < 0 ? rc : case_data(c, r);
 }
 
-/* Gives the weights that a schedule may store as f16 values that it holds, and computes the reference's
- * answer from these. */
-static inline int case_round(struct kcase *c)
+/* Gives the weights that a schedule may store as f16 or bf16 values that both hold, and with `inputs` the
+ * inputs values that bf16 holds; computes the reference's answer from these. */
+static inline int case_round(struct kcase *c, bool inputs)
 {
 	for (int i = 0; i < c->t.noperands; i++) {
 		const struct operand *o = &c->t.operand[i];
 		float *v = c->plain[i];
-		for (int64_t j = 0; task_stores(&c->t, i) && j < shape_count(&o->dims); j++)
-			v[j] = pack_exact(v[j]);
-		if (task_stores(&c->t, i)) {
+		bool stored = task_stores(&c->t, i),
+		     in = inputs && o->role != ROLE_TMP && o->dtype == DT_F32 && !stored;
+		for (int64_t j = 0; (stored || in) && j < shape_count(&o->dims); j++)
+			v[j] = stored ? pack_exact(v[j]) : bf16_to_f32(f32_to_bf16(v[j]));
+		if (stored || in) {
 			operand_pack(o, v, c->phys[i]);
 			operand_pack(o, v, c->ref[i]);
 		}

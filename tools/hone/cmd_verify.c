@@ -31,9 +31,10 @@ struct verify {
 
 static const struct case_gate *gate_of(const struct verify *v)
 {
-	return v->host.level == LEVEL_INT8  ? &case_gate_bytes
-	       : v->host.level == LEVEL_W16 ? &case_gate_w16
-					    : &case_gate_fp32;
+	return v->host.level == LEVEL_INT8   ? &case_gate_bytes
+	       : v->host.level == LEVEL_HALF ? &case_gate_half
+	       : v->host.level == LEVEL_W16  ? &case_gate_w16
+					     : &case_gate_fp32;
 }
 
 /* Largest difference over the largest value; *good: it is within the gate for networks. Tensors that cannot

@@ -25,10 +25,12 @@ static struct roof roof_of(const struct target *t, double flops, double bytes, d
 	return r;
 }
 
-/* Bytes of weights that the schedule saves by storing f16. */
+/* Bytes of weights that the schedule saves by storing f16 or bf16. t: as the schedule sees it. */
 static double saved_bytes(const struct task *t, const struct sched *s)
 {
 	double bytes = 0;
+	for (int i = 0; i < t->noperands && t->pairs; i++)
+		bytes += t->operand[i].group ? 4 * (double)shape_count(&t->operand[i].dims) : 0;
 	for (int k = 0; k < t->nstages; k++) {
 		int i = s->st[k].w16 ? stage_stored(t, &t->stage[k], &s->st[k]) : -1;
 		bytes += i < 0 ? 0 : 2 * (double)shape_count(&t->operand[i].dims);
@@ -38,12 +40,15 @@ static double saved_bytes(const struct task *t, const struct sched *s)
 
 struct roof roof_of_task(const struct target *t, const struct task *task, const char *cand)
 {
+	struct arena a = {0};
 	struct sched s;
-	bool good = sched_parse(task, cand, &s) >= 0;
+	const struct task *view = task_view(&a, task, cand);
+	bool good = sched_parse(view, cand, &s) >= 0;
 	int m = good ? s.st[0].wino.m : 0;
 	double flops = task_flops(task) * (m ? winograd_share(m).flops : 1);
-	return roof_of(t, flops / space_rate(task, t),
-		       task_bytes(task, true) - (good ? saved_bytes(task, &s) : 0), task_bytes(task, false));
+	double bytes = task_bytes(task, true) - (good ? saved_bytes(view, &s) : 0);
+	arena_free(&a);
+	return roof_of(t, flops / space_rate(task, t, cand), bytes, task_bytes(task, false));
 }
 
 struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k)

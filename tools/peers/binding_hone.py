@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hone through its Python package, as the peers are called through theirs: for models so small that the call counts.
-The job also says cache (folder; None: fallback kernels) and exact."""
+The job also says cache (folder; None: fallback kernels) and flags (options of hone.load that are True)."""
 import os
 import sys
 
@@ -15,8 +15,8 @@ SETTINGS = ["default"]
 
 
 def load(job, setting):
-    model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [], exact=job["exact"],
-                      w16=job["w16"])
+    model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [],
+                      **dict.fromkeys(job["flags"], True))
     given = dict(peer.job_inputs(job))
     run = model.bind(*[given[t.name] for t in model.inputs])
     return run, run

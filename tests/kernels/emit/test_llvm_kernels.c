@@ -36,7 +36,7 @@ static bool same_bits(const float *a, const float *b, int64_t n)
 }
 
 struct outcome {
-	int built, spilled, winograd, dots, w16;
+	int built, spilled, winograd, dots, w16, bf16;
 };
 
 static bool has_dots(const struct loops *l)
@@ -86,6 +86,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	o->dots += has_dots(l);
 	o->w16 += strstr(cand, "w16=1") != NULL;
+	o->bf16 += !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS));
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
 	if (!intact_type(a[out], elems[out], each))
@@ -97,6 +98,13 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
+/* Between the stages of a chain, sums are rounded to bf16. */
+static double tolerance_of(const struct kcase *c, const char *text, const char *cand)
+{
+	bool rounds = !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) && c->t.nstages > 1;
+	return rounds ? 1e-2 : case_tolerance(text, cand);
+}
+
 typedef void make_text(struct buf *b, struct rng *r);
 
 static void one(uint64_t seed, const struct target *tg, enum level level, make_text *make, struct outcome *o)
@@ -106,12 +114,15 @@ static void one(uint64_t seed, const struct target *tg, enum level level, make_t
 	struct buf text = {0};
 	struct kcase c;
 	struct space *s;
+	struct target as = *tg; /* bf16 is emulated where it is missing */
 	char cand[CAND_MAX] = "", from[CAND_MAX];
+	if (level == LEVEL_HALF && !target_multiplies_bf16(tg))
+		strcat(as.features, ",+avx512bf16");
 	rng_seed(&r, seed);
 	make(&text, &r);
 	const char *bad = NULL;
-	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, tg, &want, &s) < 0 ||
-	    (level == LEVEL_W16 && case_round(&c) < 0))
+	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, &as, &want, &s) < 0 ||
+	    (level_f16(level) && case_round(&c, level == LEVEL_HALF) < 0))
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
@@ -123,7 +134,7 @@ static void one(uint64_t seed, const struct target *tg, enum level level, make_t
 	}
 	int before = o->spilled;
 	if (!bad)
-		bad = compare(&c, cand, tg, case_tolerance(buf_str(&text), cand), o);
+		bad = compare(&c, cand, tg, tolerance_of(&c, buf_str(&text), cand), o);
 	if (getenv("SHOW") && o->spilled > before)
 		printf("seed %llu on %d lanes, %d registers:\n%s", (unsigned long long)seed, tg->lanes,
 		       tg->regs, buf_str(&text));
@@ -193,6 +204,59 @@ TEST(emitted_w16)
 	many(900, LEVEL_W16, weights_text, o);
 	printf("%d kernels with weights in f16\n", o[0].w16 + o[1].w16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
+}
+
+/* A convolution whose channels lie side by side in twos, maybe grouped, padded in memory or not. */
+static void paired_conv(struct buf *b, struct rng *r)
+{
+	int groups = pick(r, 0, 3) ? 1 : pick(r, 2, 3), c = 2 * pick(r, 1, 18), k = pick(r, 4, 40),
+	    taps = pick(r, 0, 1) ? 1 : pick(r, 2, 3), stride = pick(r, 1, 2), pad = pick(r, 0, taps - 1),
+	    oh = pick(r, 1, 9), ow = pick(r, 1, 17), block = 2 << pick(r, 0, 3);
+	int h = (oh - 1) * stride + taps - 2 * pad, w = (ow - 1) * stride + taps - 2 * pad;
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	buf_puts(b, "task syms=0\n");
+	image(b, r, "X", "in", 1, groups * c, h, w, pick(r, 0, 1) ? pad : 0, block);
+	buf_printf(b, "operand W const f32 [%d,%d,%d,%d] plain\noperand B const f32 [%d] plain\n", groups * k,
+		   c, taps, taps, groups * k);
+	image(b, r, "Y", "out", 1, groups * k, oh, ow, pick(r, 0, 1), block_of(r));
+	buf_printf(b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,%d*g+c,", groups, k, oh, ow, c,
+		   taps, taps, c);
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	buf_printf(b,
+		   "]\nread W [%d*g+k,c,r,s]\nread B [%d*g+k]\nbody %s mul\nsum\npost acc r2 add%s\nwrite Y "
+		   "[0,%d*g+k,y,x]\n",
+		   k, k, pick(r, 0, 1) ? "r0 r1" : "r1 r0", pick(r, 0, 1) ? " 0 max" : "", k);
+}
+
+/* A product, a convolution, or a chain of them. */
+static void products_text(struct buf *b, struct rng *r)
+{
+	switch (rng_below(r, 8)) {
+	case 0:
+		gen_gemm(b, r);
+		break;
+	case 1:
+		gen_conv(b, r, CONV_3X3);
+		break;
+	case 2:
+	case 3:
+		gen_block(b, r);
+		break;
+	default:
+		paired_conv(b, r);
+	}
+}
+
+/* Products of pairs of bf16, which holds weights and inputs. */
+TEST(emitted_bf16)
+{
+	struct outcome o[2] = {{0}};
+	many(900, LEVEL_HALF, products_text, o);
+	printf("%d kernels with bf16\n", o[0].bf16 + o[1].bf16);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 250);
 }
 
 /* Bytes equal the reference's too. */

@@ -33,11 +33,8 @@ static const char *product(const char *file, float largest)
 
 TEST(what_is_refused)
 {
-	static const char *const later[] = {"half", "half-sum"};
-	for (int i = 0; i < 2; i++) {
-		CHECK_RUN(2, "tune %s --level %s", steering(), later[i]);
-		CHECK_SAYS(cli_err, "is not supported yet");
-	}
+	CHECK_RUN(2, "tune %s --level half-sum", steering());
+	CHECK_SAYS(cli_err, "is not supported yet");
 	CHECK_RUN(2, "bench %s --level w8", steering());
 	CHECK_SAYS(cli_err, "no level 'w8'");
 	CHECK_RUN(2, "run %s --random --level fp32 --exact", steering());
@@ -51,7 +48,7 @@ TEST(what_is_refused)
 /* Tunes at one level; then each of the levels in `served` finds all kernels in the cache, and no other. */
 static void check_level(const char *model, const char *level, const char *served)
 {
-	static const char *const all[] = {"exact", "fp32", "w16"};
+	static const char *const all[] = {"exact", "fp32", "w16", "half"};
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir(level));
 	char option[32];
@@ -61,7 +58,7 @@ static void check_level(const char *model, const char *level, const char *served
 	char want[64];
 	snprintf(want, sizeof want, "\"level\":\"%s\"", level);
 	CHECK_SAYS(cli_out, want);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		bool serves = strstr(served, all[i]) != NULL;
 		CHECK_RUN(serves ? 0 : 1,
 			  "run %s --random --require-cache --threads 1 --level %s --cache %s -o %s", model,
@@ -77,9 +74,10 @@ TEST(results_stay_at_their_level)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	const char *model = product("level.onnx", .1f);
-	check_level(model, "exact", "exact fp32 w16");
-	check_level(model, "fp32", "fp32 w16");
-	check_level(model, "w16", "w16");
+	check_level(model, "exact", "exact fp32 w16 half");
+	check_level(model, "fp32", "fp32 w16 half");
+	check_level(model, "w16", "w16 half");
+	check_level(model, "half", "half");
 }
 
 /* Candidates of a search at level w16 that store weights as f16. */

@@ -40,7 +40,7 @@ def _brief(tensors):
     return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
-EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8 = 1, 2, 4, 8, 16, 32
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF = 1, 2, 4, 8, 16, 32, 64
 
 
 _forks = [0]  # forks by Python that led to this process since the import; a fork by C code is not noticed
@@ -76,12 +76,13 @@ class Handle:
         verbose=False,
         w16=False,
         int8=False,
+        half=False,
     ):
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
         may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
-        integers."""
+        integers; half: products may be those of 16-bit floats."""
         self._h = None
         o = made(Options)
         if caches is not None:
@@ -89,7 +90,7 @@ class Handle:
             o.caches, o.ncaches = _texts(words), len(words)
         o.threads = threads
         o.flags = EXACT * bool(exact) | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
-        o.flags |= W16 * bool(w16) | INT8 * bool(int8)
+        o.flags |= W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
@@ -113,7 +114,7 @@ class Handle:
             lib.hone_close(self._h)
 
 
-_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8")
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8", "half")
 
 
 def load(model, shapes=None, **options):
