@@ -91,6 +91,43 @@ int revert_all(struct cache *c, const struct target *t, int threads, enum level 
 	return rc < 0 ? rc : n;
 }
 
+void bests_keep(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+		const struct key *task, struct arena *a, struct bests *out)
+{
+	*out = (struct bests){0, ARENA_ARRAY(a, struct rec, ntasks + 1),
+			      ARENA_ARRAY(a, struct blob, ntasks + 1)};
+	for (int i = 0; i < ntasks; i++) {
+		struct rec *r = &out->rec[out->n];
+		if (cache_find_rec(c, task[i], t, threads, level, REC_BEST, a, r) < 0 ||
+		    kept_code_get(c, r, a, &out->code[out->n]) < 0)
+			continue;
+		r->threads = threads;
+		r->level = level;
+		out->n++;
+	}
+}
+
+int bests_restore(struct cache *c, const struct target *t, const struct bests *b)
+{
+	struct arena scratch = {0};
+	int n = 0, rc = E_OK;
+	for (int i = 0; i < b->n && rc >= 0; i++) {
+		const struct rec *r = &b->rec[i];
+		struct rec now;
+		bool same =
+		    cache_find_rec(c, r->task, t, r->threads, r->level, REC_BEST, &scratch, &now) >= 0 &&
+		    !strcmp(now.cand, r->cand);
+		if (!same)
+			rc = kept_code_put(c, r, b->code[i]);
+		if (!same && rc >= 0)
+			rc = cache_put_rec(c, r);
+		n += !same;
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return rc < 0 ? rc : n;
+}
+
 bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 		     const struct key *task)
 {

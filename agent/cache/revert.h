@@ -30,6 +30,18 @@ int revert(struct cache *c, const struct target *t, int threads, enum level leve
  * of tasks that were reverted. */
 int revert_all(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 	       const struct key *task) MUST_CHECK;
+/* Best kernels of tasks at one time: their records and code. */
+struct bests {
+	int n;
+	struct rec *rec;
+	struct blob *code;
+};
+/* Those of the tasks that have one, in the arena. */
+void bests_keep(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
+		const struct key *task, struct arena *a, struct bests *out);
+/* They become the best again, for a network that is slower with the present ones. Returns the number of tasks
+ * whose best kernel is another one now. E_IO as cache_put. */
+int bests_restore(struct cache *c, const struct target *t, const struct bests *b) MUST_CHECK;
 /* Whether there are tasks and each one's best kernel is the default one. */
 bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 		     const struct key *task);

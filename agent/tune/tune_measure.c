@@ -188,6 +188,14 @@ static void keep_kernels(struct session *s)
 	}
 }
 
+static const struct key *task_keys(const struct session *s)
+{
+	struct key *task = ARENA_ARRAY(s->a, struct key, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++)
+		task[i] = s->task[i].key;
+	return task;
+}
+
 /* Runs the network at least once with every kernel timed, which warms up. A long run counts as a sample too,
  * but waiting for its lease does not. This run also estimates how long measuring at the end takes, so it is
  * used for that even if all runs were tainted. */
@@ -200,6 +208,8 @@ int tune_measure_before(struct session *s)
 		return rc;
 	int64_t part_ns = s->o->budget_ns / (from_cache(n) ? BEFORE_PART : FALLBACK_PART);
 	keep_kernels(s);
+	bests_keep(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks, task_keys(s), s->a,
+		   &s->start.best);
 	tune_limit(s);
 	int counts = rc = run_first(s);
 	if (counts > 0 && s->start.ran_ns > part_ns)
@@ -392,14 +402,6 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 	strftime(g->date, sizeof g->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
 }
 
-static const struct key *task_keys(const struct session *s)
-{
-	struct key *task = ARENA_ARRAY(s->a, struct key, s->ntasks + 1);
-	for (int i = 0; i < s->ntasks; i++)
-		task[i] = s->task[i].key;
-	return task;
-}
-
 /* Whether every kernel of a task came from the cache and is the default one. */
 static bool at_defaults(struct session *s, const struct net *after)
 {
@@ -424,10 +426,10 @@ static int put_gain(struct session *s)
 	return rc == E_IO ? E_OK : rc;
 }
 
-/* Whether the whole network is slower than with default kernels, though no task alone has lost. */
-static bool is_slower(const struct net *standard, const struct net *after)
+/* Whether the whole network is slower than another one, though no task alone has lost. */
+static bool is_slower(const struct net *than, const struct net *after)
 {
-	struct faster f = compare(standard, after, true);
+	struct faster f = compare(than, after, true);
 	return f.rounds && !f.few && faster_significant(&f) && f.ratio < 1 - LOSS;
 }
 
@@ -442,20 +444,36 @@ static int go_back(struct session *s)
 	return rc < 0 ? rc : n;
 }
 
+/* Lets all tasks use their kernels from before the box again. Returns > 0: some did not. */
+static int restore(struct session *s)
+{
+	int n = bests_restore(s->store.cache, &s->target, &s->start.best);
+	if (n <= 0)
+		return n;
+	s->report->restored = n;
+	int rc = hand_over(s);
+	return rc < 0 ? rc : n;
+}
+
 /* Fills in the report after the last round. */
 static int conclude(struct session *s, const struct net *standard, const struct net *best)
 {
 	struct tune_report *r = s->report;
-	int back = is_slower(standard, best) ? go_back(s) : 0;
-	const struct net *after = back > 0 ? standard : best;
-	if (back < 0)
-		return back;
+	const struct net *after = best;
 	r->interleaved = s->start.net.plan != NULL;
+	bool comparable = r->interleaved && !s->model.redivided && s->start.best.n == s->ntasks;
+	int kept = comparable && is_slower(&s->start.net, best) ? restore(s) : 0;
+	after = kept > 0 ? &s->start.net : after;
+	int back = kept >= 0 && is_slower(standard, after) ? go_back(s) : 0;
+	after = back > 0 ? standard : after;
+	if (kept < 0 || back < 0)
+		return kept < 0 ? kept : back;
 	if (r->interleaved)
 		r->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
 	r->default_ms = (double)net_median_ns(standard) / 1e6;
 	r->after_ms = (double)net_median_ns(after) / 1e6;
-	r->before = compare(&s->start.net, after, r->interleaved);
+	r->before =
+	    after == &s->start.net ? (struct faster){0} : compare(&s->start.net, after, r->interleaved);
 	tune_rows_after(s, after, back > 0);
 	tune_publish(s, r->trials);
 	if (!standard->nsamples)

@@ -99,6 +99,8 @@ struct tune_report {
 	int kept;                   /* records put and divisions changed; `unkept`: 0 */
 	/* tasks that use default kernels again, because these win inside the network */
 	int reverted;
+	/* tasks that use their kernels from before the box again, as the network is faster with those */
+	int restored;
 	bool at_defaults; /* in the end every kernel is the default one: nothing was gained or lost */
 	struct tune_spent spent;
 	const char *strategy, *cache, *target;

@@ -10,6 +10,7 @@
 
 #include "agent/cache/chosen.h"
 #include "agent/cache/history.h"
+#include "agent/cache/revert.h"
 #include "agent/control/leash.h"
 #include "agent/cache/trials.h"
 #include "agent/tune/guard.h"
@@ -92,6 +93,7 @@ struct box_start {
 	enum kernel_origin *origin; /* per kernel of it */
 	const char **name, **label; /* per kernel of it */
 	int64_t ran_ns;             /* what its last run, kernels timed, took */
+	struct bests best; /* in the cache at that time */
 	int nbuilt_in;
 	struct built_in *built_in; /* times of the tasks on fallback kernels */
 };

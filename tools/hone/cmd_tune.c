@@ -194,20 +194,20 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 static int report_json(const char *model, const struct tune_report *r, enum rigor rigor, bool unkept,
 		       const char *held)
 {
-	return json_out(
-	    json_pack("{so ss si si si si si so so so so so sb si so so so so so sb so so so so so}", "model",
-		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
-		      "known", r->known, "stale", r->stale, "kept", r->kept, "budget_s",
-		      json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
-		      ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-		      ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted,
-		      "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
-		      "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
-		      r->strategy ? json_text(r->strategy) : json_null(), "cache",
-		      unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
-		      r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent),
-		      "kernels", kernels_json(r), "held", held ? json_text(held) : json_null(), "quantized",
-		      calibrate_json(&r->recipe)));
+	return json_out(json_pack(
+	    "{so ss si si si si si so so so so so sb si si so so so so so sb so so so so so}", "model",
+	    json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known",
+	    r->known, "stale", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
+	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
+	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
+	    "reverted", r->reverted, "restored", r->restored, "speedup", json_num(speedup(r)), "gain",
+	    headline_json(&r->gain.faster, &r->machine), "gain_on_before",
+	    headline_json(&r->before, &r->machine), "strategy",
+	    r->strategy ? json_text(r->strategy) : json_null(), "cache",
+	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
+	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
+	    kernels_json(r), "held", held ? json_text(held) : json_null(), "quantized",
+	    calibrate_json(&r->recipe)));
 }
 
 static bool only_alone(const struct tune_kernel *k)
@@ -335,6 +335,11 @@ static void network(const struct tune_report *r)
 	if (r->reverted)
 		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
 		       r->reverted, plural_s(r->reverted));
+	if (r->restored)
+		printf(
+		    "%d task%s kept the kernel%s from before this box, which %s faster inside the network\n",
+		    r->restored, plural_s(r->restored), plural_s(r->restored),
+		    r->restored == 1 ? "is" : "are");
 	if (r->late && r->trials)
 		printf("the box ended before its last step did; what was found in its last second may be "
 		       "lost\n");

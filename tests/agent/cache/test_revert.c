@@ -160,6 +160,25 @@ TEST(all_tasks_go_back)
 	close_cache();
 }
 
+/* What a box found is given up, and what was there before serves again, with its code. */
+TEST(kernels_from_before_come_back)
+{
+	struct arena a = {0};
+	struct bests before;
+	set_up();
+	const struct key all[] = {hash_text(task[0]), hash_text("task without records"), hash_text(task[1])};
+	bests_keep(cache, &target, 1, LEVEL_FP32, 3, all, &a, &before);
+	CHECK(before.n == 2 && bests_restore(cache, &target, &before) == 0);
+	put(1, "found", REC_BEST, 800);
+	check_serves(1, 1, "found", 800);
+	CHECK(bests_restore(cache, &target, &before) == 1);
+	check_serves(0, 1, "best", 900);
+	check_serves(1, 1, "best", 900);
+	CHECK(bests_restore(cache, &target, &before) == 0);
+	close_cache();
+	arena_free(&a);
+}
+
 TEST(without_a_default_there_is_no_way_back)
 {
 	struct served k = steady("task without records", 1000, 2000);
