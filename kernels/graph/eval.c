@@ -194,7 +194,7 @@ int eval_node(const struct graph *g, int node, struct tensor *t, struct arena *a
 	return fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
 }
 
-static int bind_inputs(const struct graph *g, const struct tensor *inputs, struct tensor *t)
+int eval_begin(const struct graph *g, const struct tensor *inputs, struct tensor *t)
 {
 	for (int v = 0; v < g->nvalues; v++)
 		t[v] = g->value[v].t;
@@ -221,11 +221,16 @@ static bool is_constant(const struct graph *g, const struct node *n)
 	return true;
 }
 
+bool eval_has(const struct graph *g, int node)
+{
+	return !g->node[node].dead && !is_constant(g, &g->node[node]);
+}
+
 int eval_graph(const struct graph *g, const struct tensor *inputs, struct tensor *t, struct arena *arena)
 {
-	int rc = bind_inputs(g, inputs, t);
+	int rc = eval_begin(g, inputs, t);
 	for (int i = 0; rc >= 0 && i < g->nnodes; i++) {
-		if (g->node[i].dead || is_constant(g, &g->node[i]))
+		if (!eval_has(g, i))
 			continue;
 		rc = until_check();
 		if (rc >= 0)

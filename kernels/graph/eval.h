@@ -27,6 +27,11 @@ int graph_infer_node(struct graph *g, int node, struct infer *s) MUST_CHECK;
 /* Evaluates one node on given tensors (by value index: t[v].data). Output data is allocated in `arena`;
  * dtypes and shapes are the graph's. */
 int eval_node(const struct graph *g, int node, struct tensor *t, struct arena *arena) MUST_CHECK;
+/* Begins to evaluate a graph node by node: t[] gets the inputs, which must have the graph's dtypes and shapes
+ * (else E_USAGE), and the constants. */
+int eval_begin(const struct graph *g, const struct tensor *inputs, struct tensor *t) MUST_CHECK;
+/* Whether the node is to be evaluated: it is not dead, and its outputs are not known. */
+bool eval_has(const struct graph *g, int node);
 /* Evaluates all nodes. `inputs` are in graph order and must have the graph's dtypes and shapes (else
  * E_USAGE). t: nvalues entries, which are filled. */
 int eval_graph(const struct graph *g, const struct tensor *inputs, struct tensor *t,

@@ -24,11 +24,10 @@ extern const struct case_gate case_gate_fp32; /* 2e-4 of the largest value, plus
 /* For weights in f16. In one layer, those transformed for F(4,3) add 2e-3 of the largest value, others 3e-4;
  * in a network the errors add up. */
 extern const struct case_gate case_gate_w16; /* 1e-2, plus 1e-6 */
-/* .2, plus 1e-6: bf16 has 8 digits, and the errors of a network's layers add up. */
+/* .02, plus 1e-6: of one layer that multiplies bf16, which has 8 digits. */
+extern const struct case_gate case_gate_bf16;
+/* .2, plus 1e-6: of a network that does: the errors of its layers add up. */
 extern const struct case_gate case_gate_half;
-/* .05, plus 1e-6: of a quantised network against its reference, where weights in f16 may move bytes by steps.
- */
-extern const struct case_gate case_gate_bytes;
 /* .2, plus 1e-6: of a quantised network against floats; hone tune measures the error. */
 extern const struct case_gate case_gate_int8;
 

@@ -126,4 +126,17 @@ TEST(a_division_without_kernels_is_not_used)
 	CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
 }
 
+/* A float that lies near a half is rounded to one byte or to the next, and all behind it follows: no kernel is
+ * wrong for that, as each is checked on its own inputs. */
+TEST(rounding_is_no_error)
+{
+	char floats[256], bytes[256];
+	snprintf(floats, sizeof floats, "%s", in_dir("vit.onnx"));
+	snprintf(bytes, sizeof bytes, "%s", in_dir("vit8.onnx"));
+	CHECK_RUN(0, "zoo vit_tiny -q -o %s", floats);
+	CHECK_RUN(0, "quantize %s --data random --scan 0 --threads 1 -q -o %s", floats, bytes);
+	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", bytes);
+	CHECK_SAYS(cli_out, "PASS: ");
+}
+
 TEST_MAIN
