@@ -240,6 +240,8 @@ class Bench:
         cpus = self.cpus[:threads]
         row = {"network": job["name"], "threads": threads, "failed": {}, "error_against": "reference" if job["ref"] else "hone"}
         row["tuning_s"] = self.tune(job, threads)
+        if "half" in self.a.kernels:
+            row["wrong"] = report.WRONG_HALF
         if job.get("fp32"):
             row["wrong"] = report.WRONG_INT8
             row["tuning_s"][report.FP32] = self.tune(job["fp32"], threads).get("hone")

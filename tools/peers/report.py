@@ -9,6 +9,7 @@ import measure
 
 FP32 = "hone fp32"  # beside int8
 WRONG_INT8 = 0.5  # quantised networks are far from floats, each library in its own way
+WRONG_HALF = 0.2  # products of 16-bit floats, whose errors add up in a network
 WRONG = 1e-2  # error from which an answer does not count: another computation, not another rounding
 
 
