@@ -184,7 +184,7 @@ static int opset_of(const struct graph *g)
 	return opset ? opset : DEFAULT_OPSET;
 }
 
-static int write_model(struct exporter *x, const char *path)
+static int write_model(struct exporter *x, const char *producer, const char *path)
 {
 	Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
 	Onnx__OpsetProto opset = ONNX__OPSET_PROTO__INIT, *opsets[] = {&opset};
@@ -192,7 +192,7 @@ static int write_model(struct exporter *x, const char *path)
 	m.ir_version = IR_VERSION;
 	opset.domain = text("");
 	opset.version = opset_of(x->g);
-	m.producer_name = text("hone");
+	m.producer_name = text(producer);
 	m.n_opset_import = 1;
 	m.opset_import = opsets;
 	m.graph = put_graph(x);
@@ -206,12 +206,17 @@ static int write_model(struct exporter *x, const char *path)
 	return file_write(path, bytes, onnx__model_proto__pack(&m, bytes));
 }
 
-int export_file(const struct graph *g, const char *path)
+int export_file_by(const struct graph *g, const char *producer, const char *path)
 {
 	struct exporter x = {.g = g};
 	int rc = name_values(&x);
 	if (rc >= 0)
-		rc = write_model(&x, path);
+		rc = write_model(&x, producer, path);
 	arena_free(&x.a);
 	return rc;
+}
+
+int export_file(const struct graph *g, const char *path)
+{
+	return export_file_by(g, "hone", path);
 }

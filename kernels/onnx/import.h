@@ -68,7 +68,10 @@ int import_file(const char *path, const struct import_opts *o, struct graph **ou
  * this. */
 int import_bytes(const void *p, size_t n, const char *folder, const struct import_opts *o,
 		 struct graph **out) MUST_CHECK;
-/* Writes a graph as an ONNX file (the zoo, bisected models). Weights inline. */
+/* Writes a graph as an ONNX file, weights inline. */
 int export_file(const struct graph *g, const char *path) MUST_CHECK;
+/* The same with a producer's name other than "hone". The file begins with ir_version and that name, so that a
+ * command knows its own files (tools/hone/output.h); runtimes ignore the name. */
+int export_file_by(const struct graph *g, const char *producer, const char *path) MUST_CHECK;
 
 #endif
