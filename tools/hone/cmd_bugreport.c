@@ -275,6 +275,7 @@ static void kernel(struct report *r, struct buf *out)
 				buf_printf(out, "%s\n", w);
 }
 
+/* A report begins with OUTPUT_BUGREPORT, which is the first section. */
 static const struct section sections[] = {
     {"version", "version of hone and of the running honed", version},
     {"status", "status that honed reports, and the inhibit files", status},
@@ -315,7 +316,7 @@ static int put_report(const char *path, char *const text[SECTIONS])
 {
 	struct buf b = {0};
 	for (int i = 0; i < SECTIONS; i++)
-		buf_printf(&b, OUTPUT_BUGREPORT "%s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
+		buf_printf(&b, "== %s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
 			   *text[i] ? "" : "(nothing)\n");
 	struct blob whole = {buf_str(&b), b.n};
 	int rc = path ? file_write_parts(path, &whole, 1, 0600) : 0;

@@ -55,7 +55,7 @@ static int run_export(const struct args *a)
 	char dir[4096], to[PATH_MAX];
 	struct cache *c;
 	const char *file = arg_str(a, "output", NULL);
-	int n = 0, rc = file ? output_file(a, file, OUTPUT_JSON, to) : E_OK;
+	int n = 0, rc = file ? output_file(a, file, OUTPUT_RECORDS, to) : E_OK;
 	if (rc >= 0)
 		rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)

@@ -122,11 +122,22 @@ static int make(const struct args *a, struct pack *p)
 	return rc < 0 ? rc : print(a, p, n);
 }
 
+/* Checks the pack, and the signature, which is written beside it. */
+static int check_outputs(const struct args *a, const char *name, char to[PATH_MAX])
+{
+	char sig[PATH_MAX + sizeof PACK_SIG], sig_to[PATH_MAX];
+	int rc = output_file(a, name, OUTPUT_PACK, to);
+	if (rc < 0 || !arg_given(a, "key"))
+		return rc;
+	snprintf(sig, sizeof sig, "%s" PACK_SIG, to);
+	return output_file(a, sig, OUTPUT_SIGNED_PACK, sig_to);
+}
+
 static int run_pack(const struct args *a)
 {
 	struct pack p = {.out = arg_str(a, "output", "cache.seg")};
 	char to[PATH_MAX];
-	int rc = output_file(a, p.out, OUTPUT_PACK, to);
+	int rc = check_outputs(a, p.out, to);
 	p.out = to;
 	if (rc >= 0)
 		rc = make(a, &p);

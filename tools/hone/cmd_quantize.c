@@ -41,7 +41,7 @@ static int read_opts(const struct args *a, struct quantize_opts *o)
 static int check_output(const struct args *a, char to[PATH_MAX])
 {
 	const char *out = arg_str(a, "output", NULL);
-	return out ? output_file(a, out, OUTPUT_ONNX, to)
+	return out ? output_file(a, out, OUTPUT_QUANTIZED, to)
 		   : fail(E_USAGE, "missing option -o; usage: hone quantize MODEL --data DIR -o OUT.onnx");
 }
 
@@ -135,7 +135,7 @@ static int quantise(const struct args *a, struct graph *g, struct quantize_opts 
 		rc = fail_in(quantize_graph(g, example, rc, o, &arena, &r, &made), "%s", a->pos[0]);
 	log_live(NULL);
 	if (rc >= 0)
-		rc = export_file(made, to);
+		rc = export_file_by(made, OUTPUT_BY_QUANTIZE, to);
 	if (rc >= 0 && a->json)
 		rc = report_json(a, &r, out);
 	else if (rc >= 0)

@@ -201,8 +201,9 @@ static void write_headlines(const struct report *r, struct buf *out)
 static void write_head(const struct report *r, struct buf *out)
 {
 	const char *name = model_name(r->args->pos[0], (struct arena *)&r->arena);
-	buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-		      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>hone: ");
+	buf_puts(out, OUTPUT_REPORT
+		 "<html lang=\"en\"><head><meta charset=\"utf-8\">"
+		 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>hone: ");
 	chart_escape(name, out);
 	buf_puts(out, "</title><style>");
 	chart_style(out);
@@ -329,7 +330,7 @@ static int run_report(const struct args *a)
 		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
 	int rc = needs_model(a->pos[0]);
 	if (rc >= 0)
-		rc = output_file(a, file, OUTPUT_HTML, to); /* before a minute of measuring */
+		rc = output_file(a, file, OUTPUT_REPORT, to); /* before a minute of measuring */
 	if (rc < 0)
 		return rc;
 	struct report *r = calloc(1, sizeof *r);

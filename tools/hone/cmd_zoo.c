@@ -57,7 +57,7 @@ static int run_zoo(const struct args *a)
 		rc = zoo_make(name, seed, &g);
 	if (rc < 0)
 		return rc;
-	rc = output_file(a, path, OUTPUT_ONNX, to);
+	rc = output_file(a, path, OUTPUT_ZOO, to);
 	if (rc >= 0)
 		rc = check_old(path, name);
 	if (rc >= 0)

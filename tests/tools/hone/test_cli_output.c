@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: what an output option names is never a model that the command reads, a device, or another
- * network's file; a link's target is written. */
+/* The command line: what an output option names is never a model that the command reads, a device, or a file
+ * that the command did not write; a link's target is written. */
+#include "agent/cache/cache.h"
 #include "tests/lib/cli.h"
+#include "tests/lib/keys.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -12,14 +14,15 @@ static char model[256], out[256];
 /* Commands that write a file: the words before and behind its name. */
 static const struct writer {
 	const char *before, *behind;
-	bool model; /* before the words of `behind` */
+	bool model;          /* before the words of `behind` */
+	const char *foreign; /* the beginning of a file of nearly the kind that the command writes */
 } writers[] = {
-    {"report", "--threads 1 -o", true},
-    {"bench", "--runs 2 --threads 1 --trace", true},
-    {"quantize", "--data random --threads 1 -o", true},
-    {"zoo steering", "-o", false},
-    {"export", "-o", false},
-    {"bugreport", "-o", false},
+    {"report", "--threads 1 -o", true, "<!DOCTYPE html>\n<html lang=\"en\"><head><title>mine</title>"},
+    {"bench", "--runs 2 --threads 1 --trace", true, "{\"traceEvents\":[{\"name\":\"mine\"}]}"},
+    {"quantize", "--data random --threads 1 -o", true, "\x08\x08\x12\x04hone"},
+    {"zoo steering", "-o", false, "\x08\x08\x12\x07pytorch"},
+    {"export", "-o", false, "{\"type\":\"FeatureCollection\",\"features\":[]}"},
+    {"bugreport", "-o", false, "== Notes ==\n"},
 };
 
 enum { WRITERS = sizeof writers / sizeof *writers };
@@ -41,6 +44,21 @@ static void begin(void)
 	setenv("XDG_CACHE_HOME", in_dir(""), 1);
 	CHECK_OK(file_mkdirs(in_dir("hone"), 0755));
 }
+
+/* Makes a file with such bytes, of which the command must say that it did not write it, and checks that it is
+ * still there. */
+#define CHECK_KEEPS(path, text, other, ...)                                                                  \
+	do {                                                                                                 \
+		static char kept_[256];                                                                      \
+		CHECK_OK(file_write(path, text, strlen(text)));                                              \
+		CHECK_RUN(2, __VA_ARGS__);                                                                   \
+		CHECK_SAYS(cli_err, strrchr(path, '/'));                                                     \
+		CHECK_SAYS(cli_err, " exists and is not a file that `hone ");                                \
+		CHECK_SAYS(cli_err, " writes: name another " other ", or remove it");                        \
+		slurp(path, kept_, sizeof kept_);                                                            \
+		CHECK(!strcmp(kept_, text));                                                                 \
+		unlink(path);                                                                                \
+	} while (0)
 
 TEST(a_device_stays_a_device)
 {
@@ -108,29 +126,75 @@ TEST(a_link_leads_to_the_file)
 }
 
 /* A wrong name, as of a model's weights or a key, costs nobody a file. */
-TEST(only_files_of_the_same_kind_are_replaced)
+TEST(only_own_files_are_replaced)
 {
-	char pack[300];
 	begin();
 	for (int i = 0; i < WRITERS; i++) {
-		CHECK_OK(file_write(out, "weights of a model, say", 23));
-		CHECK(run_writer(&writers[i], out) == 2);
-		CHECK_SAYS(cli_err, "exists and is not ");
-		CHECK_SAYS(cli_err, ": name another file, or remove it");
-		CHECK(bytes_of(out) == 23);
-		unlink(out);
+		const struct writer *w = &writers[i];
+		char words[600];
+		snprintf(words, sizeof words, "%s %s %s %s", w->before, w->model ? model : "", w->behind,
+			 out);
+		CHECK_KEEPS(out, "weights of a model, say", "file", "%s", words);
+		CHECK_KEEPS(out, w->foreign, "file", "%s", words);
 		CHECK_OK(file_write(out, "", 0));
-		CHECK(run_writer(&writers[i], out) == 0); /* an empty file */
-		CHECK(run_writer(&writers[i], out) == 0); /* its own */
+		CHECK_RUN(0, "%s", words); /* an empty file */
+		CHECK_RUN(0, "%s", words); /* its own */
 		unlink(out);
 	}
+}
+
+TEST(export_replaces_records)
+{
+	static const char *const kinds[] = {"rec", "choices", "history", "trials"};
+	const enum cache_type types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS};
+	begin();
+	for (int i = 0; i < 4; i++) {
+		char at[256], text[64] = "", want[64];
+		struct cache *c;
+		snprintf(at, sizeof at, "%s-%d", in_dir("exported"), i);
+		REQUIRE_OK(cache_open(&c, at, false, 0));
+		CHECK_OK(cache_put(c, types[i], (struct key){1, 2}, "text", 4));
+		cache_close(c);
+		for (int k = 0; k < 2; k++)
+			CHECK_RUN(0, "export -o %s --cache %s", out, at);
+		slurp(out, text, sizeof text);
+		snprintf(want, sizeof want, "{\"type\":\"%s\",\"key\":\"", kinds[i]);
+		CHECK(!strncmp(text, want, strlen(want)));
+	}
+}
+
+/* Its signature, too, which is written beside it. */
+TEST(pack_replaces_packs)
+{
+	char pack[300], sig[310], key[256], words[700];
+	begin();
 	snprintf(pack, sizeof pack, "%s", in_dir("pack.seg"));
-	CHECK_OK(file_write(pack, "text", 4));
-	CHECK_RUN(2, "pack -o %s", pack);
-	CHECK_SAYS(cli_err, "pack.seg exists and is not ");
-	unlink(pack);
-	CHECK_RUN(0, "pack -o %s", pack);
-	CHECK_RUN(0, "pack -o %s", pack);
+	snprintf(sig, sizeof sig, "%s.sig", pack);
+	snprintf(key, sizeof key, "%s", in_dir("pack.key"));
+	CHECK_OK(private_key_write(keys(1)->private[0], key));
+	snprintf(words, sizeof words, "pack -o %s --key %s", pack, key);
+	CHECK_KEEPS(pack, "text", "file", "%s", words);
+	CHECK_KEEPS(sig, "-----BEGIN PGP SIGNATURE-----\n", "file", "%s", words);
+	CHECK_KEEPS(sig, "hone-signed 1 root ", "file", "%s", words);
+	CHECK(!file_exists(pack));
+	CHECK_RUN(0, "%s", words);
+	CHECK_RUN(0, "%s", words);
+}
+
+/* Quantisation keeps a graph's name, so it is the producer's that tells. */
+TEST(quantize_and_zoo_keep_models_of_others)
+{
+	static char before[1 << 21], after[1 << 21];
+	begin();
+	slurp(model, before, sizeof before);
+	CHECK_RUN(0, "zoo steering --seed 2 -q -o %s", in_dir("other.onnx"));
+	CHECK_RUN(2, "quantize %s --data random -o %s", in_dir("other.onnx"), model);
+	CHECK_SAYS(cli_err, "mine.onnx exists and is not a file that `hone quantize` writes");
+	CHECK_RUN(0, "quantize %s --data random --threads 1 -o %s", model, out);
+	CHECK_RUN(2, "zoo steering -o %s", out);
+	CHECK_SAYS(cli_err, "exists and is not a file that `hone zoo` writes");
+	slurp(model, after, sizeof after);
+	CHECK(!memcmp(before, after, sizeof after));
 }
 
 /* The examples of help may name a file that a user has. */
