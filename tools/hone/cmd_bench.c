@@ -524,7 +524,8 @@ static int bench(struct bench *b)
 	char dir[4096] = "", to[PATH_MAX];
 	const char *const *given, *trace = arg_str(b->args, "trace", NULL);
 	interrupt_catch();
-	int n = arg_list(b->args, "cache", &given), rc = trace ? output_file(b->args, trace, OUTPUT_TRACE, to) : 0;
+	int n = arg_list(b->args, "cache", &given);
+	int rc = trace ? output_file(b->args, trace, OUTPUT_TRACE, to) : 0;
 	if (rc >= 0 && !n)
 		rc = model_cache_or_none(b->args, dir, sizeof dir);
 	for (int i = 0; i < n && rc >= 0; i++)

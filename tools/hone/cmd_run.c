@@ -22,6 +22,8 @@ static void show_outputs(const struct args *a, const struct ready *r, json_t *li
 static int run_ready(const struct args *a, struct ready *r, const char *dir)
 {
 	int rc = arg_flag(a, "require-cache") ? ready_require(a, r) : 0;
+	if (rc >= 0 && dir)
+		rc = feed_check_outputs(a, r, dir);
 	if (rc >= 0)
 		rc = feed_inputs(a, r);
 	int64_t start = clock_now(&clock_real);

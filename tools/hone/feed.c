@@ -6,6 +6,7 @@
 #include "platform/base/shell.h"
 #include "agent/cache/json.h"
 #include "tools/hone/feed_file.h"
+#include "tools/hone/output.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -202,6 +203,33 @@ static int name_files(struct arena *a, const struct graph *g, const char *ending
 			return rc;
 	}
 	return E_OK;
+}
+
+/* Nothing at the beginning of a .pb tells a tensor from other messages, so the whole file must be a tensor of
+ * the output's name. */
+static int check_old(const struct args *a, const char *path, const char *name)
+{
+	struct arena arena = {0};
+	struct tensor t;
+	char old[256];
+	int rc = output_in(a, path, arg_flag(a, "pb") ? OUTPUT_ANY : OUTPUT_NPY);
+	if (rc == 1 && arg_flag(a, "pb") &&
+	    (tensor_read(&arena, path, &t, old) < 0 || strncmp(old, name, sizeof old - 1) != 0))
+		rc = output_foreign(a, path, "folder");
+	arena_free(&arena);
+	return rc;
+}
+
+int feed_check_outputs(const struct args *a, struct ready *r, const char *dir)
+{
+	const char **file;
+	int rc = file_can_mkdirs(dir);
+	if (rc >= 0)
+		rc = name_files(&r->arena, r->g, arg_flag(a, "pb") ? "pb" : "npy", &file);
+	for (int i = 0; i < r->g->noutputs && rc >= 0; i++)
+		rc = check_old(a, arena_printf(&r->arena, "%s/%s", dir, file[i]),
+			       r->g->value[r->g->output[i]].name);
+	return rc < 0 ? rc : E_OK;
 }
 
 static json_t *shape_json(const struct shape *s)

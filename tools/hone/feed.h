@@ -26,6 +26,9 @@ int feed_inputs(const struct args *a, struct ready *r) MUST_CHECK;
 /* Appends " --shape NAME=DIMS" for the inputs whose sizes the model leaves free, if files gave them: a
  * command without --input needs it. */
 void feed_shapes(const struct args *a, const struct ready *r, struct buf *out);
+/* Checks, before the model runs, that feed_outputs can write its files, and that those that are there are
+ * outputs of earlier runs. */
+int feed_check_outputs(const struct args *a, struct ready *r, const char *dir) MUST_CHECK;
 /* Writes every output to a file in dir, which is created, and adds a row for each to `list`. Without --json
  * it also names each file on standard error. dir NULL: nothing is written, and the rows name no file. */
 int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t *list) MUST_CHECK;

@@ -197,6 +197,32 @@ TEST(quantize_and_zoo_keep_models_of_others)
 	CHECK(!memcmp(before, after, sizeof after));
 }
 
+/* A file of the folder that has an output's name. */
+TEST(run_replaces_tensors)
+{
+	char folder[256], npy[300], pb[300], words[700];
+	begin();
+	snprintf(folder, sizeof folder, "%s", in_dir("tensors"));
+	snprintf(npy, sizeof npy, "%s/angle.npy", folder);
+	snprintf(pb, sizeof pb, "%s/angle.pb", folder);
+	CHECK_OK(file_mkdirs(folder, 0755));
+	snprintf(words, sizeof words, "run %s --random --threads 1 -o %s", model, folder);
+	CHECK_KEEPS(npy, "angles that took a week to measure\n", "folder", "%s", words);
+	CHECK(!strstr(cli_out, "ran once"));
+	CHECK_OK(file_write(npy, "", 0));
+	CHECK_RUN(0, "%s", words);
+	CHECK_RUN(0, "%s", words);
+	CHECK_KEEPS(pb, "angles that took a week to measure\n", "folder", "%s --pb", words);
+	CHECK_KEEPS(pb, "\x08\x01\x10\x01\x42\x05other\x4a\x04mine", "folder", "%s --pb", words);
+	CHECK_RUN(0, "%s --pb", words);
+	CHECK_RUN(0, "%s --pb", words);
+	unlink(npy);
+	CHECK(mkdir(npy, 0755) == 0);
+	CHECK_RUN(1, "%s", words);
+	CHECK_SAYS(cli_err, "angle.npy is a folder");
+	CHECK(!strstr(cli_out, "ran once"));
+}
+
 /* The examples of help may name a file that a user has. */
 TEST(zoo_replaces_only_its_own_network)
 {
