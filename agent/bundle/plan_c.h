@@ -24,6 +24,10 @@
 
 enum { PLAN_C_NAME = 48 };
 
+/* How NAME.h and NAME.c begin, with NAME for %s: these bytes tell the files from those of an application. */
+#define PLAN_C_HEADER "/* %s: a neural network, made by hone "
+#define PLAN_C_SOURCE "/* Made by hone; %s.h says what it is. */\n"
+
 struct plan_c_sizes {
 	size_t code_bytes, weight_bytes; /* sizes of the objects' sections */
 	size_t source_bytes;             /* of NAME.c */

@@ -104,7 +104,7 @@ void c_header(const struct plan_c *c, struct buf *b)
 {
 	const struct graph *g = c->p->g;
 	struct buf text = {0};
-	buf_printf(b, "/* %s: a neural network, made by hone " HONE_VERSION " for ", c->name);
+	buf_printf(b, PLAN_C_HEADER HONE_VERSION " for ", c->name);
 	for (int i = 0; i < c->nisa; i++)
 		buf_printf(b, "%s%s", i ? ", " : "", c->isa[i]);
 	buf_printf(b, "%s.\n * %zu bytes of code, %lld of weights, %lld of RAM.\n",
@@ -321,7 +321,8 @@ static void put_kernels(const struct plan_c *c, struct buf *b)
 void c_source(const struct plan_c *c, struct buf *b)
 {
 	const struct graph *g = c->p->g;
-	put(c, b, "/* Made by hone; @.h says what it is. */\n#include \"@.h\"\n\n#include <string.h>\n");
+	buf_printf(b, PLAN_C_SOURCE, c->name);
+	put(c, b, "#include \"@.h\"\n\n#include <string.h>\n");
 	buf_puts(b, c->portable ? "#include <math.h>\n\n" : "\n");
 	if (c->portable)
 		buf_puts(b, "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n#endif\n\n");

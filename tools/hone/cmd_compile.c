@@ -5,6 +5,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
+#include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/next.h"
 #include <stdio.h>
@@ -82,7 +83,6 @@ static int make_plan(struct compile *c)
 	c->image.threads = c->host.threads;
 	c->image.level = c->host.level;
 	c->image.note = image_note_begin(&c->model.choices);
-	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
 	if (arg_flag(c->args, "c"))
 		return plan_build_whole(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool,
 					&c->plan);
@@ -156,10 +156,12 @@ static json_t *manifest(const struct compile *c)
 				      json_pack("{so so ss}", "name", json_text(k[i].name), "label",
 						json_text(k[i].label), "kind", ready_origin(k[i].origin)));
 	target_text(&c->host.target, &target);
-	json_t *o = json_pack("{so ss so si sb ss so so so}", "model", json_text(c->image.name), "version",
-			      HONE_VERSION, "target", json_text(buf_str(&target)), "threads", c->host.threads,
-			      "exact", c->host.level == LEVEL_EXACT, "level", level_name((int)c->host.level),
-			      "inputs", tensors_json(g, g->input, g->ninputs), "outputs",
+	/* The first key is OUTPUT_BUNDLE. */
+	json_t *o = json_pack("{ss so ss so si sb ss so so so}", "made_by", "hone compile", "model",
+			      json_text(c->image.name), "version", HONE_VERSION, "target",
+			      json_text(buf_str(&target)), "threads", c->host.threads, "exact",
+			      c->host.level == LEVEL_EXACT, "level", level_name((int)c->host.level), "inputs",
+			      tensors_json(g, g->input, g->ninputs), "outputs",
 			      tensors_json(g, g->output, g->noutputs), "kernels", list);
 	buf_free(&target);
 	return o;
@@ -182,12 +184,10 @@ static int write_manifest(struct compile *c, const char *path)
 static int check_folder(struct compile *c, const char *dir)
 {
 	char *path = arena_printf(&c->arena, "%s/bundle.json", dir);
-	json_t *o = arg_flag(c->args, "c") ? NULL : json_load_file(path, 0, NULL);
+	json_t *o = json_load_file(path, 0, NULL);
 	const char *name = json_string_value(json_object_get(o, "model"));
-	char own[sizeof c->image.name]; /* as the description has it */
-	snprintf(own, sizeof own, "%s", model_name(c->args->pos[0], &c->arena));
 	int rc =
-	    name && strcmp(name, own)
+	    name && strcmp(name, c->image.name)
 		? fail(E_USAGE, "%s holds the bundle of model '%.80s'; remove it, or name another folder",
 		       dir, name)
 		: E_OK;
@@ -208,7 +208,6 @@ static int write_bundle(struct compile *c, const char *dir)
 static int write_c(struct compile *c, const char *dir)
 {
 	static const char *const suffix[] = {".h", ".c", "_kernels.o", "_weights.o"};
-	plan_c_name(arg_str(c->args, "name", c->image.name), c->c_name);
 	int rc = plan_c_write(c->plan, dir, c->c_name, &c->sizes);
 	for (int i = 0; i < 4 && rc >= 0; i++) {
 		struct stat st = {0};
@@ -288,22 +287,63 @@ static int report(const struct compile *c)
 	return 0;
 }
 
-/* Checks that the files can be written, before minutes are spent on making kernels. */
-static int can_write(const struct args *a)
+static int can_write_bundle(struct compile *c, const char *dir)
 {
-	char path[4096];
-	const char *dir = arg_str(a, "output", NULL);
-	int rc = dir ? file_can_mkdirs(dir) : E_OK;
-	if (rc >= 0 && arg_flag(a, "beside") && beside_path(a->pos[0], path, sizeof path))
-		rc = file_can_write(path);
+	int rc = check_folder(c, dir);
+	if (rc >= 0)
+		rc = output_in(c->args, arena_printf(&c->arena, "%s/" IMAGE_FILE, dir), OUTPUT_IMAGE);
+	return rc < 0 ? rc
+		      : output_in(c->args, arena_printf(&c->arena, "%s/bundle.json", dir), OUTPUT_BUNDLE);
+}
+
+/* An object does not say who made it, so it counts as hone's if such a header is beside it. */
+static int can_write_c(struct compile *c, const char *dir)
+{
+	struct arena *a = &c->arena;
+	const char *path = arena_printf(a, "%s/%s", dir, c->c_name);
+	const int header =
+	    output_in(c->args, arena_printf(a, "%s.h", path), arena_printf(a, PLAN_C_HEADER, c->c_name));
+	int rc = header;
+	if (rc >= 0)
+		rc = output_in(c->args, arena_printf(a, "%s.c", path),
+			       arena_printf(a, PLAN_C_SOURCE, c->c_name));
+	if (rc >= 0)
+		rc = output_in(c->args, arena_printf(a, "%s_kernels.o", path), header ? OUTPUT_OBJECT : NULL);
+	if (rc >= 0)
+		rc = output_in(c->args, arena_printf(a, "%s_weights.o", path), header ? OUTPUT_OBJECT : NULL);
 	return rc;
 }
 
-static int compile(struct compile *c, char *cache_dir)
+/* Checks that the files can be written, and replaces none that hone compile did not write, before minutes are
+ * spent on making kernels. */
+static int can_write(struct compile *c)
+{
+	char path[4096];
+	const struct args *a = c->args;
+	const char *dir = arg_str(a, "output", NULL);
+	int rc = dir ? file_can_mkdirs(dir) : E_OK;
+	if (rc >= 0 && dir)
+		rc = arg_flag(a, "c") ? can_write_c(c, dir) : can_write_bundle(c, dir);
+	if (rc < 0 || !arg_flag(a, "beside") || !beside_path(a->pos[0], path, sizeof path))
+		return rc; /* write_beside says that a name is too long */
+	rc = file_can_write(path);
+	return rc < 0 ? rc : output_replaces(a, path, OUTPUT_IMAGE, "folder (-o DIR)");
+}
+
+static void name_output(struct compile *c)
+{
+	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
+	if (arg_flag(c->args, "c"))
+		plan_c_name(arg_str(c->args, "name", c->image.name), c->c_name);
+}
+
+static int compile(struct compile *c, char *cache_dir, size_t n)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
 	bool beside = arg_flag(c->args, "beside");
-	int rc = dir ? check_folder(c, dir) : E_OK;
+	int rc = can_write(c);
+	if (rc >= 0)
+		rc = model_cache_or_none(c->args, cache_dir, n);
 	if (rc >= 0)
 		rc = host_open(c->args, cache_dir, true, &c->host);
 	if (rc >= 0 && *cache_dir)
@@ -331,13 +371,9 @@ static int run_compile(const struct args *a)
 		return fail(E_USAGE, "--c needs a folder: hone compile %s --c -o DIR", a->pos[0]);
 	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
 		return fail(E_USAGE, "--name goes with --c");
-	int rc = can_write(a);
-	if (rc >= 0)
-		rc = model_cache_or_none(a, dir, sizeof dir);
-	if (rc < 0)
-		return rc;
 	struct compile c = {.args = a, .files = json_array()};
-	rc = compile(&c, dir);
+	name_output(&c);
+	int rc = compile(&c, dir, sizeof dir);
 	plan_free(c.plan);
 	if (c.model.g)
 		model_close(&c.model);

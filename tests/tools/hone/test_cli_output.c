@@ -54,7 +54,8 @@ static void begin(void)
 		CHECK_RUN(2, __VA_ARGS__);                                                                   \
 		CHECK_SAYS(cli_err, strrchr(path, '/'));                                                     \
 		CHECK_SAYS(cli_err, " exists and is not a file that `hone ");                                \
-		CHECK_SAYS(cli_err, " writes: name another " other ", or remove it");                        \
+		CHECK_SAYS(cli_err, " writes: name another " other);                                         \
+		CHECK_SAYS(cli_err, ", or remove it");                                                       \
 		slurp(path, kept_, sizeof kept_);                                                            \
 		CHECK(!strcmp(kept_, text));                                                                 \
 		unlink(path);                                                                                \
@@ -221,6 +222,60 @@ TEST(run_replaces_tensors)
 	CHECK_RUN(1, "%s", words);
 	CHECK_SAYS(cli_err, "angle.npy is a folder");
 	CHECK(!strstr(cli_out, "ran once"));
+}
+
+/* Files that a user's folder may hold, with the beginning of a file of nearly the kind that is written. */
+TEST(compile_keeps_files_of_others)
+{
+	static const struct {
+		const char *options, *file, *text;
+	} compiled[] = {
+	    {"-o D", "plan.hone", "a plan for the summer\n"},
+	    {"-o D", "bundle.json", "{\"name\": \"mine\"}"},
+	    {"-o D", "bundle.json", "{\n \"version\": 1\n}"},
+	    {"--beside", "../mine.onnx.hone", "to sharpen\n"},
+	    {"--c -o D", "mine.h", "/* mine: a robot's main program. */\n"},
+	    {"--c -o D", "mine.c", "/* Made by hand. */\n"},
+	    {"--c -o D", "mine_kernels.o",
+	     "\x7f"
+	     "ELF of another compiler"},
+	    {"--c -o D", "mine_weights.o",
+	     "\x7f"
+	     "ELF of another compiler"},
+	    {"--c --name net -o D", "net.c", "/* Made by hone; mine.h says what it is. */\n"},
+	};
+	begin();
+	CHECK_OK(file_mkdirs(in_dir("D"), 0755));
+	for (size_t i = 0; i < sizeof compiled / sizeof *compiled; i++) {
+		const char *const path[] = {in_dir("D")};
+		char words[1024], file[300];
+		fill_words(compiled[i].options, "D", path, words);
+		snprintf(file, sizeof file, "%s/%s", in_dir("D"), compiled[i].file);
+		CHECK_KEEPS(file, compiled[i].text, "folder", "compile %s %s --threads 1", model, words);
+	}
+	CHECK(rmdir(in_dir("D")) == 0); /* nothing was written */
+}
+
+TEST(compile_replaces_its_own_files)
+{
+	static const char *const options[] = {"-o D", "--c -o D", "--beside"};
+	begin();
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int i = 0; i < 3; i++) {
+		const char *const path[] = {in_dir("own")};
+		char words[1024];
+		fill_words(options[i], "D", path, words);
+		for (int k = 0; k < 2; k++)
+			CHECK_RUN(0, "compile %s %s --threads 1", model, words);
+	}
+	CHECK_OK(file_write(in_dir("own/mine.c"), "int mine;\n", 10));
+	CHECK_RUN(2, "compile %s --c -o %s --threads 1", model, in_dir("own"));
+	CHECK_SAYS(cli_err, "own/mine.c exists and is not a file that `hone compile` writes");
+	CHECK_OK(file_write(in_dir("own/mine.h"), "", 0)); /* so nothing says whose the objects are */
+	unlink(in_dir("own/mine.c"));
+	CHECK_RUN(2, "compile %s --c -o %s --threads 1", model, in_dir("own"));
+	CHECK_SAYS(cli_err, "own/mine_kernels.o exists and is not a file that `hone compile` writes");
 }
 
 /* The examples of help may name a file that a user has. */
