@@ -23,9 +23,10 @@ struct verify {
 	struct cache *cache;
 	struct kernel_source source;
 	int ok, failed;
-	double worst;      /* largest max|got - ref| / max|ref| of any kernel */
-	json_t *wrong;     /* names of the kernels that are wrong */
-	char written[512]; /* folder that --bisect wrote */
+	double worst;     /* largest max|got - ref| / max|ref| of any kernel */
+	json_t *wrong;    /* names of the kernels that are wrong */
+	char folder[512]; /* for --bisect */
+	bool written;     /* --bisect wrote it */
 	struct arena arena;
 	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
 };
@@ -102,12 +103,8 @@ static int bisect(struct verify *v, const struct model *m, const struct step *s,
 	struct graph *piece;
 	int *from, rc = cut_graph(m->g, m->steps->value[out_value(s)].of, stop, &piece, &from);
 	if (rc >= 0) {
-		const char *dir = arg_str(v->args, "output", NULL);
-		if (dir)
-			snprintf(v->written, sizeof v->written, "%s", dir);
-		else
-			snprintf(v->written, sizeof v->written, "%s-failing", model_name(m->path, &a));
-		rc = cut_write(piece, from, t, v->written);
+		rc = cut_write(piece, from, t, v->folder);
+		v->written = rc >= 0;
 		graph_free(piece);
 	}
 	arena_free(&a);
@@ -340,7 +337,7 @@ static int report(struct verify *v, const char *path)
 		rc = json_out(json_pack("{so si si si so so so so sb}", "model", json_text(path), "kernels",
 					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
 					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
-					v->written[0] ? json_text(v->written) : json_null(), "nan",
+					v->written ? json_text(v->folder) : json_null(), "nan",
 					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));
 	else if (v->nan)
 		printf("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of NaN "
@@ -355,12 +352,12 @@ static int report(struct verify *v, const char *path)
 	else
 		printf("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value\n",
 		       v->ok, plural_s(v->ok), v->worst);
-	if (v->written[0] && !v->args->json)
-		printf("the smallest failing model is in %s\n", v->written);
+	if (v->written && !v->args->json)
+		printf("the smallest failing model is in %s\n", v->folder);
 	if (v->args->json)
 		return rc < 0 ? rc : v->failed != 0;
-	if (v->written[0])
-		next_say("hone onnx-test %s", v->written);
+	if (v->written)
+		next_say("hone onnx-test %s", v->folder);
 	else if (v->nan)
 		next_say("repair the model's weights");
 	else if (interrupted())
@@ -370,6 +367,17 @@ static int report(struct verify *v, const char *path)
 	else
 		next_hone(v->args, "bench", path, "");
 	return rc < 0 ? rc : v->failed != 0;
+}
+
+/* Chooses and checks the folder that --bisect writes. */
+static int choose_folder(struct verify *v, const char *path)
+{
+	const char *dir = arg_str(v->args, "output", NULL);
+	if (!dir)
+		dir = arena_printf(&v->arena, "%s-failing", model_name(path, &v->arena));
+	if (snprintf(v->folder, sizeof v->folder, "%s", dir) >= (int)sizeof v->folder)
+		return fail(E_USAGE, "the path %.60s... is too long", dir);
+	return cut_check(v->args, v->folder);
 }
 
 static int open_source(struct verify *v, char *dir, size_t n)
@@ -390,7 +398,9 @@ static int run_verify(const struct args *a)
 	const char *against = arg_str(a, "against", NULL);
 	struct verify v = {.args = a, .wrong = json_array()};
 	interrupt_catch();
-	int rc = open_source(&v, dir, sizeof dir);
+	int rc = arg_flag(a, "bisect") && !against ? choose_folder(&v, a->pos[0]) : E_OK;
+	if (rc >= 0)
+		rc = open_source(&v, dir, sizeof dir);
 	if (rc >= 0)
 		rc = against ? verify_against(&v, a->pos[0], against) : verify_kernels(&v, a->pos[0]);
 	log_live(NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cut.h"
 #include "kernels/onnx/import.h"
+#include "tools/hone/output.h"
 #include <string.h>
 
 struct cut {
@@ -139,13 +140,31 @@ static int write_set(const struct graph *p, const char *kind, int n, const int *
 	return rc;
 }
 
+int cut_check(const struct args *args, const char *dir)
+{
+	struct arena a = {0};
+	const char *set = arena_printf(&a, "%s/test_data_set_0", dir);
+	int rc = file_can_mkdirs(dir);
+	if (rc >= 0)
+		rc = output_in(args, arena_printf(&a, "%s/model.onnx", dir), OUTPUT_BISECTED);
+	if (rc == 0 && file_exists(set))
+		rc = fail(
+		    E_USAGE,
+		    "%s exists, beside no model that `hone verify` wrote: name another folder, or remove it",
+		    set);
+	arena_free(&a);
+	return rc < 0 ? rc : E_OK;
+}
+
 int cut_write(const struct graph *p, const int *from, const struct tensor *t, const char *dir)
 {
 	struct arena a = {0};
 	const char *set = arena_printf(&a, "%s/test_data_set_0", dir);
-	int rc = file_mkdirs(set, 0755);
+	int rc = file_mkdirs(dir, 0755);
 	if (rc >= 0)
-		rc = export_file(p, arena_printf(&a, "%s/model.onnx", dir));
+		rc = export_file_by(p, OUTPUT_BY_VERIFY, arena_printf(&a, "%s/model.onnx", dir));
+	if (rc >= 0)
+		rc = file_mkdirs(set, 0755); /* after the model, which tells cut_check whose folder it is */
 	if (rc >= 0)
 		rc = write_set(p, "input", p->ninputs, p->input, from, t, set);
 	if (rc >= 0)

@@ -2,8 +2,12 @@
 /* The command line: what an output option names is never a model that the command reads, a device, or a file
  * that the command did not write; a link's target is written. */
 #include "agent/cache/cache.h"
+#include "kernels/graph/eval.h"
 #include "tests/lib/cli.h"
 #include "tests/lib/keys.h"
+#include "tools/hone/cut.h"
+#include "tools/hone/model.h"
+#include "tools/hone/zoo.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -276,6 +280,60 @@ TEST(compile_replaces_its_own_files)
 	unlink(in_dir("own/mine.c"));
 	CHECK_RUN(2, "compile %s --c -o %s --threads 1", model, in_dir("own"));
 	CHECK_SAYS(cli_err, "own/mine_kernels.o exists and is not a file that `hone compile` writes");
+}
+
+/* Writes what --bisect writes into the folder, of a network that has a node behind its input. */
+static void bisected(const char *folder)
+{
+	struct graph *g, *piece;
+	int *from;
+	struct arena a = {0};
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	struct tensor *in, *t = ARENA_ARRAY(&a, struct tensor, g->nvalues);
+	REQUIRE_OK(model_inputs(g, 1, &a, &in));
+	REQUIRE_OK(eval_graph(g, in, t, &a));
+	REQUIRE_OK(cut_graph(g, g->node[1].out[0], ARENA_ARRAY(&a, bool, g->nvalues), &piece, &from));
+	REQUIRE_OK(cut_write(piece, from, t, folder));
+	graph_free(piece);
+	graph_free(g);
+	arena_free(&a);
+}
+
+static void check_bisect(const char *words, const char *folder)
+{
+	char file[300], set[300], cmd[400];
+	snprintf(file, sizeof file, "%s/model.onnx", folder);
+	snprintf(set, sizeof set, "%s/test_data_set_0", folder);
+	CHECK_OK(file_mkdirs(folder, 0755));
+	CHECK_KEEPS(file, "\x08\x08\x12\x04hone", "folder", "%s", words);
+	CHECK(!cli_out[0]); /* nothing was verified */
+	CHECK_OK(file_mkdirs(set, 0755));
+	CHECK_RUN(2, "%s", words);
+	CHECK_SAYS(cli_err, "test_data_set_0 exists, beside no model that `hone verify` wrote");
+	bisected(folder);
+	CHECK_RUN(0, "%s", words);
+	snprintf(cmd, sizeof cmd, "rm -r '%s'", folder);
+	CHECK(system(cmd) == 0);
+}
+
+TEST(bisect_keeps_folders_of_others)
+{
+	char folder[256], words[700], to[300], here[4096];
+	begin();
+	snprintf(folder, sizeof folder, "%s", in_dir("piece"));
+	snprintf(words, sizeof words, "verify %s --bisect --kernels fallback --threads 1 -o %s", model,
+		 folder);
+	check_bisect(words, folder);
+	/* the default folder lies in the current one */
+	REQUIRE(getcwd(here, sizeof here) && chdir(in_dir("")) == 0);
+	snprintf(words, sizeof words, "verify %s --bisect --kernels fallback --threads 1", model);
+	check_bisect(words, "./mine-failing");
+	CHECK(chdir(here) == 0);
+	/* the model may be one that --bisect wrote */
+	bisected(folder);
+	snprintf(to, sizeof to, "%s/model.onnx", folder);
+	CHECK_RUN(2, "verify %s --bisect -o %s", to, folder);
+	CHECK_SAYS(cli_err, "is the model itself: write to another folder");
 }
 
 /* The examples of help may name a file that a user has. */
