@@ -128,16 +128,28 @@ static int check_head(int fd, const char *path, const struct landscape *l)
 	return fail_in(rc, "%s", path);
 }
 
+/* Checks that a file without a whole line is empty, or what a torn write of this text would leave. */
+static int check_torn(int fd, const char *path, off_t size, const struct buf *text)
+{
+	char part[256];
+	bool torn = size <= (off_t)sizeof part && size < (off_t)text->n &&
+		    pread(fd, part, (size_t)size, 0) == size && !memcmp(part, text->p, (size_t)size);
+	return torn ? E_OK : fail(E_CORRUPT, "%s: this is not a landscape; remove it", path);
+}
+
+/* Nothing is cut off a file before it is known to be a landscape. */
 static int append(int fd, const char *path, const struct landscape *l)
 {
 	struct buf text = {0};
 	off_t size = lseek(fd, 0, SEEK_END), whole = whole_bytes(fd, size);
-	int rc = size < 0 || (whole < size && ftruncate(fd, whole) < 0) ? io_failed(path) : E_OK;
-	if (rc >= 0 && whole > 0)
-		rc = check_head(fd, path, l);
+	int rc = size < 0 ? io_failed(path) : E_OK;
 	landscape_text(l, whole == 0, &text);
 	if (rc >= 0 && !buf_ok(&text))
 		rc = fail(E_NOMEM, "no memory for a landscape");
+	if (rc >= 0)
+		rc = whole ? check_head(fd, path, l) : check_torn(fd, path, size, &text);
+	if (rc >= 0 && whole < size && ftruncate(fd, whole) < 0)
+		rc = io_failed(path);
 	if (rc >= 0 && text.n && write(fd, text.p, text.n) != (ssize_t)text.n)
 		rc = io_failed(path);
 	buf_free(&text);

@@ -231,6 +231,35 @@ TEST(a_folder_grows)
 	arena_free(&a);
 }
 
+/* Not even a line that looks torn is cut off a file that is no landscape. */
+TEST(a_file_of_others_stays)
+{
+	static const char *const texts[] = {"a note", "# a title\nand no end", "hone-landscape 2"};
+	const char *dir = scratch_folder();
+	char path[600] = "";
+	struct landscape l = make(task_a);
+	CHECK_OK(landscape_append(dir, &l));
+	DIR *d = opendir(dir);
+	for (const struct dirent *e; d && (e = readdir(d));)
+		if (strstr(e->d_name, ".land"))
+			snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+	if (d)
+		closedir(d);
+	struct arena a = {0};
+	struct blob b;
+	REQUIRE_OK(file_read(&a, path, 0, &b));
+	for (size_t n = 0; n < 12; n++) { /* a torn first line is replaced */
+		CHECK_OK(file_write(path, b.p, n));
+		CHECK_OK(landscape_append(dir, &l));
+	}
+	for (int i = 0; i < 3; i++) {
+		CHECK_OK(file_write(path, texts[i], strlen(texts[i])));
+		CHECK_FAILS(landscape_append(dir, &l), E_CORRUPT, "this is not a landscape; remove it");
+		CHECK(file_read(&a, path, 0, &b) >= 0 && !strcmp(b.p, texts[i]));
+	}
+	arena_free(&a);
+}
+
 TEST(a_folder_with_other_files)
 {
 	const char *dir = scratch_folder();
