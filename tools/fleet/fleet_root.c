@@ -7,6 +7,7 @@
 #include "platform/base/log.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_verbs.h"
+#include "tools/hone/output.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -158,7 +159,9 @@ static int do_next(struct job *j)
 {
 	struct private_key *key[SIGNED_MOST] = {NULL};
 	struct root r;
-	int n = 0, rc = newest(j, &r);
+	int n = 0, rc = output_replaces(j->args, j->file, OUTPUT_SIGNED_ROOT, "file");
+	if (rc >= 0)
+		rc = newest(j, &r);
 	if (rc >= 0)
 		rc = change(j, &r);
 	if (rc >= 0)

@@ -411,6 +411,28 @@ static int fleet(const char *words)
 	return WEXITSTATUS(status);
 }
 
+/* A wrong name, as of a key, costs nobody a file. */
+TEST(hone_fleet_root_replaces_only_roots)
+{
+	char at[256], file[300], key[300], words[900], text[64];
+	snprintf(at, sizeof at, "%s", in_dir("fleet-keys"));
+	snprintf(file, sizeof file, "%s", in_dir("root.next"));
+	snprintf(key, sizeof key, "%s/offline/root-1.key", at);
+	snprintf(words, sizeof words, "init --keys %s", at);
+	CHECK(fleet(words) == 0);
+	snprintf(words, sizeof words, "root next %s --keys %s --sign %s", file, at, key);
+	CHECK_OK(file_write(file, "-----BEGIN", 10));
+	CHECK(fleet(words) == 2);
+	CHECK_SAYS(cli_err, "root.next exists and is not a file that `hone-fleet root` writes");
+	slurp(file, text, sizeof text);
+	CHECK(!strcmp(text, "-----BEGIN"));
+	unlink(file);
+	CHECK(fleet(words) == 0);
+	CHECK(fleet(words) == 0);
+	snprintf(words, sizeof words, "root key %s", key);
+	CHECK(fleet(words) != 0);
+}
+
 TEST(hone_fleet_has_the_same_words)
 {
 	CHECK(fleet("help") == 0);
