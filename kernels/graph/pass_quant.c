@@ -4,6 +4,7 @@
  *   DQ(x), DQ(w), bias -> Conv, Gemm or MatMul (+ Add) -> Relu, Clip -> Q   QLinearConv, QLinearMatMul
  *   DQ, DQ -> Add -> Relu, Clip -> Q, equal shapes                           QLinearAdd
  *   DQ -> MaxPool, Reshape, Transpose, ... -> Q, equal parameters            the same on bytes
+ *   DQs -> Concat -> Q, other parameters                                     a Q for each, Concat of bytes
  *   DQ -> Relu, Clip -> Q, equal parameters, limits those of the type        nothing
  *
  * The first form is ONNX Runtime's fused formula (kernels/graph/dense8.h) instead of f32 sums; results differ
@@ -448,12 +449,12 @@ bool pass_quant_moves(const struct graph *g, const struct node *n)
 	return false;
 }
 
-/* Whether every input of a Concat is dequantised with the parameters of y. */
-static bool joins_same(const struct graph *g, const struct node *n, const struct bytes *y)
+/* Whether every input of a Concat is dequantised. */
+static bool joins_bytes(const struct graph *g, const struct node *n)
 {
 	struct bytes x;
 	for (int k = 0; k < n->nin; k++)
-		if (!dequantised(g, n->in[k], DT_NONE, &x) || !same_parameters(g, &x, y))
+		if (!dequantised(g, n->in[k], DT_NONE, &x))
 			return false;
 	return true;
 }
@@ -470,7 +471,7 @@ static int find_moves(const struct graph *g, const int *uses, int v, const struc
 			return 0;
 		chain[n] = i;
 		if (!strcmp(node_type(&g->node[i]), "Concat"))
-			return joins_same(g, &g->node[i], y) ? n + 1 : 0;
+			return joins_bytes(g, &g->node[i]) ? n + 1 : 0;
 		v = g->node[i].in[0];
 	}
 	return 0;
@@ -493,6 +494,34 @@ static int pad_bytes(struct graph *g, struct node *n, const struct bytes *y)
 	return E_OK;
 }
 
+/* Adds a QuantizeLinear of value v with the parameters of y. Returns its output. */
+static int quantised_again(struct graph *g, int v, const struct bytes *y)
+{
+	int zero = zero_value(g, y), out = graph_add_value(g, g->value[v].name);
+	if (zero < 0 || out < 0)
+		return zero < 0 ? zero : out;
+	g->value[out].t = (struct tensor){.dtype = y->type, .shape = g->value[v].t.shape};
+	const int in[3] = {v, y->scale, zero};
+	int rc = graph_add_node(g, "QuantizeLinear", g->value[v].name, QUANT_OPSET, 3, in, 1, &out, 0, NULL);
+	return rc < 0 ? rc : out;
+}
+
+/* Gives the first node of the chain, which reads floats, bytes with the parameters of y. */
+static int feed_bytes(struct graph *g, int node, int inputs, const struct bytes *y)
+{
+	for (int k = 0; k < inputs; k++) {
+		struct bytes x;
+		int v = g->node[node].in[k];
+		if (!dequantised(g, v, DT_NONE, &x))
+			continue;
+		int in = same_parameters(g, &x, y) ? x.value : quantised_again(g, v, y);
+		if (in < 0)
+			return in;
+		g->node[node].in[k] = in;
+	}
+	return E_OK;
+}
+
 /* Makes the nodes work on bytes; the last one gives what Q gave. */
 static int move_bytes(struct graph *g, const int *chain, int n, const struct bytes *y)
 {
@@ -500,14 +529,11 @@ static int move_bytes(struct graph *g, const int *chain, int n, const struct byt
 		struct node *m = &g->node[chain[i]];
 		int inputs = !strcmp(node_type(m), "Concat") ? m->nin : 1;
 		int rc = !strcmp(node_type(m), "Pad") ? pad_bytes(g, m, y) : E_OK;
+		if (rc >= 0 && i == n - 1)
+			rc = feed_bytes(g, chain[i], inputs, y);
 		if (rc < 0)
 			return rc;
-		for (int k = 0; k < inputs && i == n - 1; k++) {
-			struct bytes x;
-			if (dequantised(g, m->in[k], DT_NONE, &x))
-				m->in[k] = x.value;
-		}
-		g->value[m->out[0]].t.dtype = y->type;
+		g->value[g->node[chain[i]].out[0]].t.dtype = y->type;
 	}
 	int last = g->node[chain[0]].out[0], out = y->value;
 	g->value[last].producer = -1;
