@@ -203,7 +203,7 @@ const struct cmd cmd_inhibit = {
 	"Running jobs stop within 50 ms. With a command, its exit status is this command's, and the inhibit\n"
 	"ends with it, or within a minute if this process is killed. If honed runs and refuses, the command\n"
 	"is not run. Without a daemon, the reason is written to a file in the run folder (that of --socket,\n"
-	"else $HONE_RUN, else /run/hone), which honed reads when it starts.",
+	"else $HONE_RUN, else that of $HONE_SOCKET, else /run/hone), which honed reads when it starts.",
     .max_pos = -1,
     .opts = opts,
     .run = run_inhibit,

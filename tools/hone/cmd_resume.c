@@ -73,7 +73,7 @@ const struct cmd cmd_resume = {
     .summary = "let honed tune again: the end of hone inhibit",
     .details = "Without a name, it ends all inhibits of this user, or all inhibits if run by root. If honed "
 	       "does not run, it removes\nthe inhibit files in the run folder (that of --socket, else "
-	       "$HONE_RUN, else /run/hone).",
+	       "$HONE_RUN, else that of $HONE_SOCKET, else /run/hone).",
     .max_pos = 1,
     .opts = opts,
     .run = run_resume,

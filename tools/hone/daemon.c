@@ -81,19 +81,28 @@ bool daemon_flag(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
-static char used[128]; /* the folder of the given socket, whose path is at most 108 bytes long */
+enum { FOLDER_BYTES = 128 };    /* a socket's path is at most 108 bytes long */
+static char used[FOLDER_BYTES]; /* the folder of the given socket */
+
+/* Writes the folder of a socket; "" if there is no socket. */
+static void folder_of(const char *socket, char out[FOLDER_BYTES])
+{
+	const char *slash = socket ? strrchr(socket, '/') : NULL;
+	int n = slash == socket ? 1 : slash ? (int)(slash - socket) : 1;
+	snprintf(out, FOLDER_BYTES, "%.*s", socket && *socket ? n : 0, slash ? socket : ".");
+}
 
 void daemon_use(const char *socket)
 {
-	const char *slash = socket ? strrchr(socket, '/') : NULL;
-	int n = !socket ? 0 : slash == socket ? 1 : slash ? (int)(slash - socket) : 1;
-	snprintf(used, sizeof used, "%.*s", n, slash ? socket : ".");
+	folder_of(socket, used);
 }
 
 const char *daemon_run_folder(void)
 {
+	static char beside[FOLDER_BYTES];
 	const char *run = getenv("HONE_RUN");
-	return *used ? used : run && *run ? run : "/run/hone";
+	folder_of(getenv("HONE_SOCKET"), beside);
+	return *used ? used : run && *run ? run : *beside ? beside : "/run/hone";
 }
 
 /* Parses USER-NUMBER-UNTIL: the user and how long the inhibit lasts. Any other name leaves both unknown. */

@@ -33,7 +33,8 @@ const char *daemon_text(const json_t *o, const char *key, const char *fallback);
 double daemon_num(const json_t *o, const char *key, double fallback);
 bool daemon_flag(const json_t *o, const char *key);
 
-/* The folder of the socket that the user gave (daemon_use), else $HONE_RUN, else /run/hone. */
+/* The folder of the socket that the user gave (daemon_use), else $HONE_RUN, else the folder of $HONE_SOCKET,
+ * else /run/hone. */
 const char *daemon_run_folder(void);
 /* Looks for honed's inhibit files beside this socket. NULL: not given. */
 void daemon_use(const char *socket);

@@ -18,7 +18,8 @@ const struct program hone_program = {
 		   "HONE_WORKER: the hone-worker that is started. HONE_WORKER_SOCKET: the socket at which "
 		   "workers are had (default: /run/hone/worker.sock where one may connect; empty: none). "
 		   "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
-		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder.\n",
+		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder "
+		   "(default: the folder of HONE_SOCKET).\n",
     .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
 };
 

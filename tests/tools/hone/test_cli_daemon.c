@@ -4,6 +4,8 @@
 #include "tests/lib/cli.h"
 #include "tests/lib/fake_honed.h"
 
+#include <dirent.h>
+
 /* A status as agent/honed/honed.h defines it, with a name and a reason that contain terminal control
  * characters. */
 static const char full[] =
@@ -370,6 +372,42 @@ TEST(without_a_daemon_a_file_inhibits)
 	fake_remove(&f);
 }
 
+static int count_files(const char *run)
+{
+	char path[200];
+	int n = 0;
+	snprintf(path, sizeof path, "%s/inhibit", run);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Without HONE_RUN, the run folder is that of HONE_SOCKET; --socket wins over both. */
+TEST(without_a_daemon_the_sockets_folder_is_inhibited)
+{
+	struct fake f = {0};
+	char other[160];
+	fake_folder(&f);
+	setenv("HONE_RUN", "", 1);
+	CHECK_RUN(0, "inhibit --why docking");
+	CHECK(count_files(f.dir) == 1);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, ": docking (user ");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":1}");
+	CHECK(count_files(f.dir) == 0);
+	snprintf(other, sizeof other, "%s/other", f.dir);
+	setenv("HONE_RUN", other, 1);
+	CHECK_RUN(0, "inhibit --why docking");
+	CHECK(count_files(f.dir) == 0 && count_files(other) == 1);
+	CHECK_RUN(0, "inhibit --why docking --socket %s", f.socket);
+	CHECK(count_files(f.dir) == 1 && count_files(other) == 1);
+	fake_remove(&f);
+}
+
 /* A user other than root inhibits by the folder that is open to everybody. */
 TEST(without_a_daemon_everybody_may_inhibit)
 {
@@ -633,6 +671,8 @@ TEST(a_real_honed_without_models)
 	if (!beside_worker("honed"))
 		SKIP("no honed was built");
 	fake_folder(&f);
+	setenv("HONE_RUN", "",
+	       1); /* HONE_SOCKET alone leads to the run folder of the honed that is started */
 	CHECK_RUN(0, "inhibit --why earlier --for 10m");
 	start_honed(&f, "");
 	CHECK_RUN(0, "status");
