@@ -107,6 +107,23 @@ static int parse(int argc, char **argv, struct words *w)
 	return optind < argc ? word_alone(argv[optind], w) : E_OK;
 }
 
+/* Checks that the folder holds a fleet's files, so that the result of the last run is kept if it does not. */
+static int look_into(const char *folder)
+{
+	char root[PATH_MAX + 8], blob[PATH_MAX + 8];
+	snprintf(root, sizeof root, "%s/root", folder);
+	snprintf(blob, sizeof blob, "%s/blob", folder);
+	if (!file_is_dir(folder))
+		return fail(E_NOTFOUND, "%s is not a folder", folder);
+	if (access(folder, X_OK) < 0)
+		return fail(E_IO, "%s: %s", folder, strerror(errno));
+	if (!file_is_dir(root) && !file_is_dir(blob))
+		return fail(E_NOTFOUND,
+			    "no fleet's files are in %s; name the folder that has the fleet's root and blob",
+			    folder);
+	return E_OK;
+}
+
 /* With --folder, a run by hand neither enrols nor sends anything. */
 static int choose(const struct words *w, struct sync_conf *c, char *folder)
 {
@@ -114,6 +131,9 @@ static int choose(const struct words *w, struct sync_conf *c, char *folder)
 		return E_OK;
 	if (!realpath(w->folder, folder))
 		return fail(E_NOTFOUND, "%s: %s", w->folder, strerror(errno));
+	int rc = look_into(folder);
+	if (rc < 0)
+		return rc;
 	c->server = folder;
 	c->push = false;
 	c->token = NULL;

@@ -29,7 +29,8 @@ struct run {
 	bool certified;
 	int64_t end_ns; /* deadline of the run; 0: it has not connected yet */
 	const char *channel;
-	int64_t retry_ns; /* from the server's Retry-After; 0: none */
+	int64_t retry_ns;         /* from the server's Retry-After; 0: none */
+	struct sync_state former; /* as the last run left it; it does not own its blobs */
 };
 
 static const char *folder(const struct run *r)
@@ -355,6 +356,21 @@ static void know(struct run *r)
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
 }
 
+/* If no snapshot was taken from a folder, `hone status` goes on to show the serial of the former source. Its
+ * ETag stays cleared: the cache may be a new one (know_cache). */
+static void know_former(struct run *r)
+{
+	struct sync_state *t = &r->state;
+	const struct sync_state *f = &r->former;
+	if (r->sum->fresh || !sync_is_folder(r->c->server) || !strcmp(t->of, f->of))
+		return;
+	memcpy(t->of, f->of, sizeof t->of);
+	t->serial = f->serial;
+	t->made_s = f->made_s;
+	t->expires_s = f->expires_s;
+	t->poll_s = f->poll_s;
+}
+
 /* A new or recreated cache lacks the records that were taken before, so all blobs are taken again. */
 static void know_cache(struct run *r)
 {
@@ -389,7 +405,8 @@ static int pull_snapshot(struct run *r, int64_t use_ns)
 	snprintf(name, sizeof name, "%s/%s/snapshot", r->to->cls, r->channel);
 	int rc = fetch_get(r->fetch, name, SNAPSHOT_BYTES, r->state.etag, &got);
 	if (rc == E_NOTFOUND) {
-		log_more("hone-sync: %s has nothing for boards of class %s yet", r->c->server, r->to->cls);
+		void (*say)(const char *fmt, ...) = sync_is_folder(r->c->server) ? log_info : log_more;
+		say("hone-sync: %s has nothing for boards of class %s yet", r->c->server, r->to->cls);
 		return E_OK;
 	}
 	if (rc > 0)
@@ -620,6 +637,7 @@ static int run_locked(struct run *r)
 	if (rc < 0)
 		return rc;
 	int64_t use_ns = state_use(&r->state, r->now);
+	r->former = r->state;
 	bool remote = !sync_is_folder(r->c->server);
 	if (remote && r->state.quiet_ns > use_ns)
 		return fail(E_BUSY, "%s asked this board to wait another %" PRId64 " s", r->c->server,
@@ -629,6 +647,7 @@ static int run_locked(struct run *r)
 		rc = talk(r, use_ns);
 	if (remote)
 		count_traffic(r, rc, use_ns);
+	know_former(r);
 	conclude(r, rc, use_ns);
 	char text[STATE_TEXT];
 	snprintf(text, sizeof text, "%s", err_text());

@@ -74,6 +74,14 @@ static int start(const struct args *a, struct arena *arena)
 	return rc < 0 ? rc : run_program(argv);
 }
 
+/* Returns whether a run has ended between the two states; a run that fails before it begins changes neither
+ * field. */
+static bool is_another_run(const json_t *before, const json_t *after)
+{
+	return !json_equal(json_object_get(before, "ran_s"), json_object_get(after, "ran_s")) ||
+	       !json_equal(json_object_get(before, "failures"), json_object_get(after, "failures"));
+}
+
 static int run_sync(const struct args *a)
 {
 	struct arena arena = {0};
@@ -84,6 +92,7 @@ static int run_sync(const struct args *a)
 		rc = synced_conf(config, &arena, &c);
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
 	bool nothing = rc >= 0 && !c.server && !arg_given(a, "folder") && !c.watch;
+	json_t *before = rc < 0 ? NULL : synced_status(&c);
 	if (rc >= 0 && !nothing && ours)
 		rc = start(a, &arena);
 	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
@@ -95,9 +104,14 @@ static int run_sync(const struct args *a)
 		int out = json_out(json_incref(j));
 		rc = rc ? rc : out;
 	} else if (j) {
+		if (rc > 0 && !is_another_run(before, j))
+			printf("this run   failed before it began%s\n",
+			       daemon_num(j, "ran_s", 0) > 0 ? "; below is the result of an earlier run"
+							     : "");
 		synced_tell(j, nothing, config);
 	}
 	json_decref(j);
+	json_decref(before);
 	arena_free(&arena);
 	return rc;
 }

@@ -75,6 +75,15 @@ TEST(sync_by_hand)
 	CHECK(tree_has(&tree, 0, 3) == 3);
 	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && has("printed", "serial 5"));
+	CHECK(!has("printed", "this run"));
+	/* The result of a good run is not shown as that of a run that failed before it began. */
+	snprintf(words, sizeof words, "sync --folder %s --cache %s", tree.cache, tree.cache);
+	CHECK(run("hone", words) == 1 && has("said", "no fleet's files are in ") &&
+	      has("printed", "this run   failed before it began; below is the result of an earlier run"));
+	snprintf(words, sizeof words, "sync --folder /nowhere/at/all --cache %s", tree.cache);
+	CHECK(run("hone", words) == 1 && has("printed", "this run   failed before it began"));
+	CHECK(has("printed", "serial 5"));
+	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	/* --wait reaches hone-sync, which waits for the cache's lock and not for its usual 5 s. */
 	pid_t holder = hold_cache(tree.cache, 60000);
 	snprintf(words, sizeof words, "sync --now --wait=100ms --cache %s", tree.cache);

@@ -138,6 +138,22 @@ TEST(a_class_that_the_fleet_does_not_know)
 	tree_close(&tree);
 }
 
+/* A stick of another fleet, which has nothing for this class, does not hide what the server published. */
+TEST(a_folder_without_this_class_leaves_the_serial)
+{
+	tree_open(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(number("serial") == 5);
+	tree.conf.server = tree_path(&tree, "stick");
+	CHECK_OK(file_mkdirs(tree_path(&tree, "stick/root"), 0700));
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(!sum.fresh && number("serial") == 5);
+	tree.conf.server = tree.www;
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(number("serial") == 5 && number("taken") == 3);
+	tree_close(&tree);
+}
+
 /* The board's share of the search is stored where tuning jobs look for it. */
 TEST(the_search_is_divided)
 {

@@ -197,6 +197,12 @@ TEST(sync_from_a_folder)
 	configure("");
 	CHECK(run(WORDS("--folder", tree.www)) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("--folder", "/nowhere/at/all")) == 1 && says("/nowhere/at/all"));
+	/* Folders without a fleet's files are refused, and the result of the good run is kept. */
+	CHECK_OK(file_mkdirs(tree_path(&tree, "pictures/2024"), 0700));
+	CHECK(run(WORDS("--folder", (char *)(uintptr_t)tree_path(&tree, "pictures"))) == 1 &&
+	      says("no fleet's files are in "));
+	CHECK(run(WORDS("--folder", tree.image)) == 1 && says("is not a folder"));
+	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5") && says("\"good\":true"));
 	tree_close(&tree);
 }
 
