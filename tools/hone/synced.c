@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 int synced_conf(const char *path, struct arena *a, struct sync_conf *out)
 {
@@ -46,6 +47,17 @@ static void tell_last(const json_t *s)
 	       daemon_num(s, "up_bytes", 0) / 1024);
 }
 
+/* Without systemd, nothing is known to start hone-sync when its turn has come. */
+static void tell_next(double next_s)
+{
+	if (access("/run/systemd/system", F_OK) == 0)
+		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
+	else
+		printf("next run   due in %.0f min; systemd does not run here, so start hone-sync by other "
+		       "means, such as cron\n",
+		       next_s / 60);
+}
+
 void synced_tell(const json_t *s, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
@@ -56,7 +68,7 @@ void synced_tell(const json_t *s, bool nothing, const char *config)
 	if (daemon_num(s, "ran_s", 0) > 0)
 		tell_last(s);
 	if (!nothing && next_s > 0)
-		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
+		tell_next(next_s);
 	if (config)
 		next_say(nothing ? "hone sync --folder DIR --config %s" : "hone sync --now --config %s",
 			 config);

@@ -76,6 +76,8 @@ TEST(sync_by_hand)
 	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && has("printed", "serial 5"));
 	CHECK(!has("printed", "this run"));
+	CHECK(has("printed", access("/run/systemd/system", F_OK) == 0 ? "next run   the timer starts it in "
+								      : "next run   due in "));
 	/* The result of a good run is not shown as that of a run that failed before it began. */
 	snprintf(words, sizeof words, "sync --folder %s --cache %s", tree.cache, tree.cache);
 	CHECK(run("hone", words) == 1 && has("said", "no fleet's files are in ") &&
