@@ -15,7 +15,8 @@ void headline_print(const char *lead, const struct faster *f, const char *than,
 json_t *headline_json(const struct faster *f, const struct disturbance *machine);
 /* The same for a stored gain: what tuning gained, and when that was measured. */
 void headline_gain(const char *lead, const struct gain *g);
-/* As headline_json, with "model", "threads", "default_ms", "now_ms", "date" and the sentence as "words". */
+/* As headline_json, with "model", "threads", "level", "default_ms", "now_ms", "date" and the sentence as
+ * "words". */
 json_t *headline_gain_json(const struct gain *g);
 
 #endif

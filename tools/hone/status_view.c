@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/status_view.h"
+#include "kernels/task/level.h"
 #include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/table.h"
@@ -58,8 +59,12 @@ static void gain_lines(const json_t *gains)
 	{
 		struct buf b = {0};
 		double threads = daemon_num(g, "threads", 1);
-		buf_printf(&b, "%s, %.0f thread%s: %s", daemon_text(g, "model", "?"), threads,
-			   plural_s((int64_t)threads), daemon_text(g, "words", "?"));
+		const char *level = daemon_text(g, "level", "fp32");
+		buf_printf(&b, "%s, %.0f thread%s", daemon_text(g, "model", "?"), threads,
+			   plural_s((int64_t)threads));
+		if (strcmp(level, level_name(LEVEL_FP32)))
+			buf_printf(&b, ", level %s", level);
+		buf_printf(&b, ": %s", daemon_text(g, "words", "?"));
 		say("tuned", &b);
 	}
 }

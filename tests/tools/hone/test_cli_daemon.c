@@ -82,16 +82,19 @@ static void no_sync(void)
 /* A cache with what tuning measured of the first model of the status. */
 static void put_gain(const char *cache)
 {
-	const struct gain g = {.model = "s.onnx",
-			       .date = "2026-01-02 03:04 UTC",
-			       .threads = 2,
-			       .default_ms = 2.64,
-			       .now_ms = 1,
-			       .faster = {2.64, 2.6, 2.68, 25},
-			       .machine = {.share_pct = 95}};
+	struct gain g = {.model = "s.onnx",
+			 .date = "2026-01-02 03:04 UTC",
+			 .threads = 2,
+			 .default_ms = 2.64,
+			 .now_ms = 1,
+			 .faster = {2.64, 2.6, 2.68, 25},
+			 .machine = {.share_pct = 95}};
 	struct cache *c;
 	REQUIRE_OK(cache_open(&c, cache, false, 0));
 	CHECK_OK(gain_put(c, hash_text("steering"), &g));
+	snprintf(g.model, sizeof g.model, "b.onnx"); /* at another level */
+	g.level = LEVEL_W16;
+	CHECK_OK(gain_put(c, hash_text("b"), &g));
 	cache_close(c);
 }
 
@@ -130,8 +133,10 @@ TEST(status_of_a_daemon)
 	put_gain(in_dir("gained"));
 	CHECK_RUN(0, "status --cache %s", in_dir("gained"));
 	CHECK_SAYS(cli_out, "\nsteering       resting     12.500   5.000  2.64x  12 % less time");
-	CHECK_SAYS(cli_out,
-		   "2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
+	CHECK_SAYS(
+	    cli_out,
+	    "s.onnx, 2 threads: 2.64x faster than default schedules (95 % CI 2.60 to 2.68x, 25 rounds)");
+	CHECK_SAYS(cli_out, "b.onnx, 2 threads, level w16: 2.64x faster than default schedules");
 	fake_hush(&f);
 	fake_remove(&f);
 }
