@@ -288,6 +288,10 @@ static int check(struct loop *l)
 	printf("%s", buf_str(&mistakes)); /* those found before an error, too */
 	if (n >= 0) {
 		bad = check_models(l, &c);
+		if (conf_given(l->o.conf) < 0)
+			printf(
+			    "%s does not exist, so the defaults hold; it is optional, but names the models\n",
+			    l->o.conf);
 		printf("%s: %d model%s\n", l->o.conf, c.nmodels, plural_s(c.nmodels));
 	}
 	fflush(stdout); /* so that it comes before the error where both go into one pipe */

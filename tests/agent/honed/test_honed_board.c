@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed on this machine, with a script instead of hone: jobs as processes, files that change, the service
  * manager, and honed's size. */
+#include "agent/control/conf.h"
 #include "tests/lib/honed.h"
 #include "tests/lib/process.h"
 
@@ -409,6 +410,18 @@ TEST(boxes)
 	write_text(in_folder("good.onnx"), "xy");
 	CHECK(run_honed("--boot", NULL) == 0);
 	CHECK(access(in_folder("args"), F_OK) == 0);
+}
+
+TEST(says_that_the_default_configuration_does_not_exist)
+{
+	if (access(CONF_FILE, F_OK) == 0 || access(CONF_FILE ".d", F_OK) == 0)
+		SKIP("this machine has " CONF_FILE);
+	hone();
+	end_honed(SIGTERM);
+	const char *argv[] = {program("honed"), "--check", NULL};
+	honed = launch(argv, in_folder("log"));
+	CHECK(end_honed(0) == 0);
+	CHECK(strstr(text_of("log"), CONF_FILE " does not exist, so the defaults hold") != NULL);
 }
 
 TEST(checks_its_configuration)
