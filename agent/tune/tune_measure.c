@@ -472,14 +472,14 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 		r->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
 	r->default_ms = (double)net_median_ns(standard) / 1e6;
 	r->after_ms = (double)net_median_ns(after) / 1e6;
-	r->before =
-	    after == &s->start.net ? (struct faster){0} : compare(&s->start.net, after, r->interleaved);
+	if (!r->untunable && after != &s->start.net) /* a difference of the same code is noise */
+		r->before = compare(&s->start.net, after, r->interleaved);
 	tune_rows_after(s, after, back > 0);
 	tune_publish(s, r->trials);
 	if (!standard->nsamples)
 		return E_OK;
 	fill_gain(s, standard, after, &r->gain);
-	r->at_defaults = at_defaults(s, best);
+	r->at_defaults = r->untunable || at_defaults(s, best);
 	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
 		r->gain.faster = (struct faster){0};
 	return put_gain(s);

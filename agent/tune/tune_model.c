@@ -175,6 +175,8 @@ static int divide_model(struct session *s)
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
+	s->report->untunable =
+	    rc == 0 && !steps_leave_bytes(s->model.graph, s->model.steps, &s->model.choices);
 	return rc < 0 ? fail_in(rc, "%s", s->o->model) : check_memory(s);
 }
 

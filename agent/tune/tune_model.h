@@ -101,6 +101,7 @@ struct tune_report {
 	int reverted;
 	/* tasks that use their kernels from before the box again, as the network is faster with those */
 	int restored;
+	bool untunable;   /* the model has no task, so there was nothing to do */
 	bool at_defaults; /* in the end every kernel is the default one: nothing was gained or lost */
 	struct tune_spent spent;
 	const char *strategy, *cache, *target;

@@ -144,22 +144,33 @@ static void print_next(const struct args *a, const struct inspect *in)
 {
 	printf("%d task%s, %.3f GFLOP\n", in->model.ntasks, plural_s(in->model.ntasks),
 	       in->model.steps->flops / 1e9);
-	next_hone(a, "tune", in->path, " --budget 20s");
+	if (in->model.ntasks)
+		next_hone(a, "tune", in->path, " --budget 20s");
+	else
+		next_hone(a, "bench", in->path, "");
+}
+
+static void print_tunable(const struct inspect *in)
+{
+	if (!in->model.ntasks)
+		printf("Nothing of this model can be tuned: none of its operators has kernels to choose "
+		       "from.\n");
+	else if (!in->nuntuned)
+		printf("Every operator has kernels that can be tuned.\n");
+	if (in->nuntuned)
+		printf("Without tuned kernels, in portable C:");
+	for (int i = 0; i < in->nuntuned; i++)
+		printf("%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
+	if (in->nuntuned)
+		printf("\n");
 }
 
 static void print_use(const struct args *a, const struct inspect *in)
 {
-	if (in->imported && !in->nuntuned)
-		printf("Every operator has kernels that can be tuned.\n");
-	else if (in->imported)
-		printf("Without tuned kernels, in portable C:");
-	for (int i = 0; in->imported && i < in->nuntuned; i++)
-		printf("%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
-	if (in->imported && in->nuntuned)
-		printf("\n");
-	if (in->imported)
+	if (in->imported) {
+		print_tunable(in);
 		print_next(a, in);
-	else
+	} else
 		printf("%s: %s\n",
 		       in->needs_sizes   ? "Sizes are needed"
 		       : in->sizes_given ? "With the sizes given, hone cannot use this model"
@@ -286,7 +297,7 @@ static int run_inspect(const struct args *a)
 	if (in.imported)
 		model_close(&in.model);
 	arena_free(&in.arena);
-	return rc < 0 ? rc : in.sizes_given && !in.imported;
+	return rc < 0 ? rc : in.problem && !in.needs_sizes;
 }
 
 static const struct opt opts[] = {
@@ -301,7 +312,7 @@ const struct cmd cmd_inspect = {
 	"Also of a model that hone cannot run: it says why. Which operators run without tuned kernels is\n"
 	"known once all sizes are: where the model leaves sizes free, give them with --shape. If hone "
 	"cannot\n"
-	"use the model with the sizes of --shape, the exit status is 1.",
+	"use the model, for another reason than sizes that are free, the exit status is 1.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

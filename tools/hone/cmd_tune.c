@@ -327,7 +327,7 @@ static void network(const struct tune_report *r)
 	char than[96];
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
-	if (r->at_defaults)
+	if (r->at_defaults && !r->untunable)
 		printf("  every kernel is at its default schedule\n");
 	else if (disagrees(r))
 		printf("  the times above are medians of all rounds; the comparison is round by round, which "
@@ -354,7 +354,7 @@ static bool tried_nothing(const struct tune_report *r)
 		tunable |= r->kernel[i].after == FROM_FALLBACK;
 	}
 	bool over = r->elapsed_s > r->budget_s / 2; /* else there was nothing to try */
-	return !r->trials && !r->stopped && tunable && !cached && over && r->after_ms <= 0;
+	return !r->untunable && !r->trials && !r->stopped && tunable && !cached && over && r->after_ms <= 0;
 }
 
 /* The default box, or twice the one that was too short. */
@@ -392,7 +392,7 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 		next_hone(a, "tune", a->pos[0], "");
 	else if (o->unkept || r->warning)
 		next_say("name a folder that can be written with --cache, and tune again");
-	else if (!r->kept)
+	else if (!r->kept && !r->untunable)
 		next_say(r->stopped
 			     ? "nothing new was kept: tune again"
 			     : "nothing new was kept: tune again, with a longer --budget or another --seed");
@@ -435,6 +435,9 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	       r->stopped ? " (stopped)" : "");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
+	if (r->untunable)
+		printf(
+		    "nothing of this model can be tuned: none of its operators has kernels to choose from\n");
 	network(r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");

@@ -246,7 +246,7 @@ TEST(inspect_as_json)
 	CHECK(strstr(json_string_value(json_object_get(j, "needs_sizes")), "--shape x=1x3x224x224"));
 	json_decref(j);
 	snprintf(odd, sizeof odd, "%s", odd_model());
-	CHECK_RUN(0, "inspect %s --json", odd);
+	CHECK_RUN(1, "inspect %s --json", odd);
 	j = parse_out();
 	json_t *ops = json_object_get(j, "operators"), *bad = json_object_get(j, "unsupported");
 	REQUIRE(json_array_size(ops) == 2 && json_array_size(bad) == 1);
@@ -339,6 +339,38 @@ TEST(inspect_counts_portable_operators)
 	json_decref(j);
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
+}
+
+/* Models without a task: nothing is promised of tuning, and no speedup is claimed. */
+TEST(models_without_a_task)
+{
+	const float scale[] = {.1f};
+	char quant[256], bare[256];
+	struct onnx_maker k;
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 6");
+	mk_init(&k, "s", 1, "", scale, sizeof scale);
+	mk_node(&k, "QuantizeLinear", "x s", "y");
+	mk_output(&k, "y");
+	snprintf(quant, sizeof quant, "%s", write_model(&k, "quant.onnx"));
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 6");
+	mk_output(&k, "x");
+	snprintf(bare, sizeof bare, "%s", write_model(&k, "bare.onnx"));
+	for (int i = 0; i < 2; i++) {
+		const char *model = i ? bare : quant;
+		CHECK_RUN(0, "inspect %s", model);
+		CHECK_SAYS(cli_out, "Nothing of this model can be tuned");
+		CHECK(!strstr(cli_out, "Every operator"));
+		CHECK_SAYS(cli_err, "Next: hone bench ");
+		if (!worker())
+			continue;
+		CHECK_RUN(0, "tune %s --budget 2s --threads 1 --cache %s", model, in_dir("untuned"));
+		CHECK_SAYS(cli_out, "nothing of this model can be tuned");
+		CHECK(!strstr(cli_out, "faster") && !strstr(cli_out, "as fast") &&
+		      !strstr(cli_err, "longer"));
+		CHECK_SAYS(cli_err, "Next: hone bench ");
+	}
 }
 
 TEST(formats_of_others_name_the_converter)
