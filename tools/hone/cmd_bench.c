@@ -434,18 +434,41 @@ static bool all_tuned(const struct ready *r)
 	return tuned > 0;
 }
 
+/* The kind of kernels that was asked for; if that is the best, and none of them is tuned, what they are. */
+static void kernels_words(const struct ready *r, char out[64])
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(r->plan, &k), count[4] = {0}, kinds = 0, at = 0;
+	for (int i = 0; i < n; i++)
+		count[k[i].origin]++;
+	for (int i = 0; i < 4; i++)
+		kinds += count[i] > 0;
+	snprintf(out, 64, "%s", n ? ready_kernels_name(r->kernels) : "no");
+	if (r->kernels != KERNELS_BEST || count[FROM_CACHE])
+		return;
+	for (int i = 0, said = 0; i < 4; i++)
+		if (count[i]) {
+			const char *lead = !said ? "" : said + 1 == kinds ? " and " : ", ";
+			at += snprintf(out + at, (size_t)(64 - at), "%s%s", lead,
+				       ready_origin((enum kernel_origin)i));
+			said++;
+		}
+}
+
 static void report(struct bench *b, const struct faster *faster)
 {
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
 		struct summary x = summarize(b, v);
+		char kinds[64];
+		kernels_words(&v->ready, kinds);
 		if (b->n > 1)
 			printf("#%d ", i + 1);
 		printf(
 		    "%s (%s kernels, %d thread%s): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d run%s); "
 		    "loaded in %.0f ms, %.1f MiB\n",
-		    v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
+		    v->ready.model.path, kinds, b->host.threads,
 		    plural_s(b->host.threads), x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
 		    plural_s(b->runs), (double)v->ready.load_ns / 1e6,
 		    (double)plan_bytes(v->ready.plan) / 1048576);

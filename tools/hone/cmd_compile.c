@@ -272,8 +272,8 @@ static int report(const struct compile *c)
 		printf(kib < 1024 ? "%s  %.1f KiB\n" : "%s  %.2f MiB\n",
 		       json_string_value(json_object_get(f, "file")), kib < 1024 ? kib : kib / 1024);
 	}
-	json_object_foreach(origins, name, count) if (json_integer_value(count))
-	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
+	json_object_foreach(origins, name, count) if (json_integer_value(count)) printf(
+	    "%d %s kernel%s\n", (int)json_integer_value(count), name, plural_s(json_integer_value(count)));
 	json_decref(origins);
 	if (*c->c_name) {
 		char file[4096];

@@ -339,6 +339,13 @@ TEST(inspect_counts_portable_operators)
 	json_decref(j);
 	CHECK_RUN(0, "inspect %s", model);
 	CHECK_SAYS(cli_out, "Without tuned kernels, in portable C: TopK (1)");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
+	CHECK_SAYS(cli_out, "portable kernels, 1 thread): ");
+	CHECK(!strstr(cli_out, "best kernels"));
+	if (!worker())
+		return;
+	CHECK_RUN(0, "compile %s -o %s", model, in_dir("topk"));
+	CHECK_SAYS(cli_out, "\n1 portable kernel\n");
 }
 
 /* Models without a task: nothing is promised of tuning, and no speedup is claimed. */
@@ -363,6 +370,9 @@ TEST(models_without_a_task)
 		CHECK_SAYS(cli_out, "Nothing of this model can be tuned");
 		CHECK(!strstr(cli_out, "Every operator"));
 		CHECK_SAYS(cli_err, "Next: hone bench ");
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1", model);
+		CHECK_SAYS(cli_out,
+			   i ? "onnx (no kernels, 1 thread): " : "onnx (portable kernels, 1 thread): ");
 		if (!worker())
 			continue;
 		CHECK_RUN(0, "tune %s --budget 2s --threads 1 --cache %s", model, in_dir("untuned"));
