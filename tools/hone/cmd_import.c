@@ -92,12 +92,18 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 			    strerror(errno));
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
+	bool empty = true;
 	while (rc >= 0 && next_line(&l))
-		if (!is_blank(&l))
+		if (!is_blank(&l)) {
+			empty = false;
 			rc = import_line(c, path, &l, s);
+		}
 	if (rc >= 0 && ferror(l.file))
 		rc = fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
 			  strerror(errno), l.number);
+	if (rc >= 0 && empty)
+		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
+			 strcmp(path, "-") ? path : "the input");
 	free(l.text);
 	if (l.file != stdin)
 		fclose(l.file);

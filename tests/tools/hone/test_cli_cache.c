@@ -238,6 +238,9 @@ TEST(import_refuses)
 	CHECK(hint_of(to, 0) == 1000);
 	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
 	CHECK_SAYS(cli_err, "hone export");
+	REQUIRE_OK(file_write(lines, "", 0));
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_err, "is empty; give a file that hone export");
 }
 
 static void put_long_line(struct buf *b, size_t n)
