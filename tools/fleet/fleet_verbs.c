@@ -264,6 +264,29 @@ static int find_board(struct work *w, const char *word, char id[KEY_ID_HEX + 1])
 
 /* Renaming: boards keep the name with which they joined. */
 
+struct others {
+	const char *name, *than;
+	char id[KEY_ID_HEX + 1]; /* of another board of that name; "": there is none */
+};
+
+static int compare_others(void *ctx, const struct store_board *b)
+{
+	struct others *o = ctx;
+	if (!strcmp(b->name, o->name) && strcmp(b->id, o->than))
+		snprintf(o->id, sizeof o->id, "%s", b->id);
+	return E_OK;
+}
+
+/* Boards may join by one name, but no operator gives a name twice: commands could not use it then. */
+static int check_unused(struct work *w, const char *id, const char *name)
+{
+	struct others o = {.name = name, .than = id};
+	int rc = store_boards(w->c, compare_others, &o);
+	return rc < 0    ? rc
+	       : o.id[0] ? fail(E_USAGE, "board %s is called %s already: choose another name", o.id, name)
+			 : E_OK;
+}
+
 static int rename_one(const struct args *args, struct work *w)
 {
 	char text[KEY_ID_HEX + 1];
@@ -273,17 +296,13 @@ static int rename_one(const struct args *args, struct work *w)
 			    "'%.80s' cannot name a board: use 1 to 63 letters, digits, '-', '.', '_'", name);
 	int rc = find_board(w, args->pos[0], text);
 	if (rc >= 0)
+		rc = check_unused(w, text, name);
+	if (rc >= 0)
 		rc = store_rename(w->c, text, name);
 	if (rc >= 0)
 		rc = note(w, "board renamed %s: %s", text, name);
 	if (rc >= 0)
 		log_info("hone-fleet: board %s is now called %s", text, name);
-	struct wanted same = {.name = name};
-	if (rc >= 0)
-		rc = store_boards(w->c, compare_name, &same);
-	if (rc >= 0 && same.n > 1)
-		log_info("hone-fleet: warning: %d boards are called %s now: commands need their ids", same.n,
-			 name);
 	return rc;
 }
 
@@ -302,7 +321,8 @@ const struct cmd fleet_cmd_rename = {
     .summary = "give a board another name",
     .details =
 	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
-	"beside the board's id. BOARD is its id, or its present name if no other board has it.",
+	"beside the board's id. BOARD is its id, or its present name if no other board has it. NAME must\n"
+	"be no other board's.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = db_opts,

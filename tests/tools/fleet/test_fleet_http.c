@@ -144,9 +144,15 @@ TEST(boards_have_names)
 	CHECK(try_command("rename arm-3.lab arm-4")); /* by name */
 	CHECK(strstr(command("boards --json"), "\"arm-4\""));
 	CHECK(!try_command("rename arm-3.lab arm-5"));
-	CHECK(join(&s, keys(3)->private[1]) == 200 && try_command("rename robot arm-4"));
-	CHECK(!try_command("rename arm-4 arm-5")); /* of two boards */
-	CHECK(!try_command("revoke arm-4 --why lost"));
+	CHECK(try_command("rename arm-4 arm-4"));
+	CHECK(join(&s, keys(3)->private[1]) == 200);
+	CHECK(!try_command("rename robot arm-4")); /* the name of another board */
+	CHECK(strstr(command("boards --json"), "\"robot\""));
+	snprintf(words, sizeof words, "rename %s robot", id);
+	CHECK(!try_command(words));
+	CHECK(join(&s, keys(3)->private[0]) == 200);
+	CHECK(!try_command("rename robot arm-5")); /* of two boards */
+	CHECK(!try_command("revoke robot --why lost"));
 	CHECK(strstr(command("boards --json"), "\"revoked\": false") ||
 	      strstr(command("boards --json"), "\"revoked\":false"));
 	snprintf(words, sizeof words, "rename %s arm-5", id);
