@@ -73,11 +73,11 @@ static int hold_folder(struct cache *c, const char *dir, int64_t wait_ns)
 {
 	bool implied = c->layer[c->nlayers - 1].implied;
 	char why[64] = "";
-	if (c->o.only_here && not_ours_to_write(dir))
-		return fail(E_IO,
-			    "cache %s: user %u cannot write to it (%s): chown it, mount it writable, or use "
-			    "another folder",
-			    dir, (unsigned)geteuid(), strerror(errno));
+	if (c->o.only_here && not_ours_to_write(dir)) {
+		const char *remedy = errno == EROFS ? "mount it writable" : "chown it";
+		return fail(E_IO, "cache %s: user %u cannot write to it (%s): %s, or use another folder", dir,
+			    (unsigned)geteuid(), strerror(errno), remedy);
+	}
 	if (implied && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0)
 		snprintf(why, sizeof why, "%s", strerror(errno));
 	int rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));

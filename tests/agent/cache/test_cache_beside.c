@@ -472,6 +472,10 @@ static int under_a_read_only_mount(void)
 	CHECK_FAILS(cache_compact(c), E_IO, "read-only");
 	CHECK(check_records(c, 60) == 60);
 	struct cache *reader, *late;
+	struct cache_options here = small;
+	here.only_here = true;
+	CHECK_FAILS(cache_open_with(&late, below("m/own"), CACHE_WRITE, 0, &here), E_IO,
+		    "(Read-only file system): mount it writable, or use another folder");
 	CHECK_OK(cache_open(&reader, below("m/own"), true, 0));
 	CHECK(check_records(reader, 60) >= 20);
 	setenv("XDG_CACHE_HOME", below("user"),
