@@ -8,6 +8,7 @@
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/next.h"
+#include "tools/hone/output.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,8 +355,12 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 		rc = know_model(c);
 	if (rc >= 0)
 		rc = make_plan(c);
+	struct output_folder made;
+	output_folder_note(&made, dir);
 	if (rc >= 0 && dir)
 		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
+	if (rc < 0)
+		output_folder_drop(&made);
 	if (rc >= 0 && beside)
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);

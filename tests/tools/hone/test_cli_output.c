@@ -3,12 +3,14 @@
  * that the command did not write; a link's target is written. */
 #include "agent/cache/cache.h"
 #include "kernels/graph/eval.h"
-#include "tests/lib/cli.h"
+#include "tests/lib/cli_model.h"
 #include "tests/lib/keys.h"
 #include "tools/hone/cut.h"
 #include "tools/hone/model.h"
 #include "tools/hone/zoo.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -348,6 +350,47 @@ TEST(zoo_replaces_only_its_own_network)
 	CHECK_OK(file_write(out, "a text", 6));
 	CHECK_RUN(2, "zoo steering -o %s", out);
 	CHECK(bytes_of(out) == 6);
+}
+
+static int on_a_full_disk(void)
+{
+	char disk[256], large[256];
+	snprintf(disk, sizeof disk, "%s", in_dir("disk"));
+	snprintf(large, sizeof large, "%s", one_node("large.onnx", "Relu", "1 64 64"));
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mkdir(disk, 0755) < 0 || mount("none", disk, "tmpfs", 0, "size=8k") < 0)
+		return 77;
+	CHECK(mkdir(in_dir("disk/before"), 0755) == 0);
+	CHECK_RUN(1, "run %s --random --threads 1 -o %s/a//b/", large, disk);
+	CHECK_SAYS(cli_err, "No space left");
+	CHECK(!file_exists(in_dir("disk/a")));
+	CHECK_RUN(1, "run %s --random --threads 1 -o %s/before", large, disk);
+	CHECK(file_exists(in_dir("disk/before")));
+	if (worker()) {
+		CHECK_RUN(1, "compile %s --threads 1 -o %s/a/b", model, disk);
+		CHECK(!file_exists(in_dir("disk/a")));
+		CHECK_RUN(1, "compile %s --threads 1 --c -o %s/a", model, disk);
+		CHECK(!file_exists(in_dir("disk/a")));
+	}
+	return test_bad;
+}
+
+/* A command that could write nothing leaves no folder behind. */
+TEST(no_empty_folder_stays)
+{
+	int status = -1;
+	begin();
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		status = on_a_full_disk();
+		fflush(NULL);
+		_exit(status);
+	}
+	REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("this process may not mount");
+	CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_MAIN
