@@ -160,6 +160,12 @@ void log_cut(char *text, int columns)
 			*text-- = 0;
 }
 
+bool log_is_terminal(int fd)
+{
+	const char *term = getenv("TERM");
+	return isatty(fd) && !(term && !strcmp(term, "dumb"));
+}
+
 /* The last column stays free: some terminals begin a new line when it is written. */
 static void put_live(const char *fmt, va_list ap)
 {
@@ -188,7 +194,7 @@ void log_live(const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	if (level >= LOG_NORMAL && isatty(STDERR_FILENO)) {
+	if (level >= LOG_NORMAL && log_is_terminal(STDERR_FILENO)) {
 		live_on_terminal(fmt, ap);
 	} else if (level >= LOG_VERBOSE && fmt) {
 		int64_t now = clock_now(&clock_real);

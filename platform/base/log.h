@@ -21,8 +21,10 @@ void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* s
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always */
 /* Columns of the terminal at a descriptor; without one $COLUMNS, else `otherwise`. */
 int log_columns(int fd, int otherwise);
-/* A live line that overwrites itself on a terminal, cut to the terminal's columns. Off a terminal it prints
- * nothing, or one line a second at VERBOSE. log_live(NULL) clears it. */
+/* Whether the file is a terminal that obeys escape sequences: TERM=dumb says that it does not. */
+bool log_is_terminal(int fd);
+/* A live line that overwrites itself on a terminal, cut to the terminal's columns. Off a terminal, and on a
+ * dumb one, it prints nothing, or one line a second at VERBOSE. log_live(NULL) clears it. */
 void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Text from outside (names of a model, strangers' records) must not control a terminal: invalid UTF-8, and

@@ -23,8 +23,11 @@ static inline void end_later(void)
 		_exit(121);
 }
 
+static const char *terminal_kind = "xterm";
+
 static inline int terminal_open(int columns, char name[64])
 {
+	setenv("TERM", terminal_kind, 1);
 	struct winsize w = {.ws_row = 24, .ws_col = (unsigned short)columns};
 	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || grantpt(fd) < 0 || unlockpt(fd) < 0 || ptsname_r(fd, name, 64) ||

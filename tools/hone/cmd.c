@@ -401,7 +401,7 @@ static int dispatch(struct parse *p)
 	if (common_given(p, "verbose"))
 		log_level_set(LOG_VERBOSE);
 	p->args.json = common_given(p, "json");
-	p->args.color = isatty(1) && !getenv("NO_COLOR") && !common_given(p, "no-color");
+	p->args.color = log_is_terminal(1) && !getenv("NO_COLOR") && !common_given(p, "no-color");
 	if (common_given(p, "version")) {
 		buf_printf(&out, "%s " HONE_VERSION "\n", p->program->name);
 		return put_text(&out);

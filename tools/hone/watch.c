@@ -92,7 +92,7 @@ static int follow(struct watch *w, struct client *c)
 
 int watch(const char *socket, bool json, bool color)
 {
-	struct watch w = {json, color, !json && isatty(1), {0}};
+	struct watch w = {json, color, !json && log_is_terminal(1), {0}};
 	struct sigaction sa = {.sa_handler = on_signal};
 	int rc = 0;
 	sigaction(SIGINT, &sa, NULL);

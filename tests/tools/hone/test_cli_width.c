@@ -86,6 +86,22 @@ static void table_of(int columns, const char *drop)
 	close(fd);
 }
 
+/* A terminal that erases no lines gets no line that must be erased, and no colours. */
+TEST(a_dumb_terminal_gets_no_progress)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", steering());
+	CHECK(hone_on_terminal(80, ON_OUT | ON_ERR, "verify %s --threads 1", model) == 0);
+	const char *progress = strstr(cli_screen, "reference");
+	CHECK(progress && !strncmp(progress, "reference\r\033[K", 13));
+	terminal_kind = "dumb";
+	CHECK(hone_on_terminal(80, ON_OUT | ON_ERR, "verify %s --threads 1", model) == 0);
+	CHECK_SAYS(cli_screen, "PASS");
+	CHECK(!strstr(cli_screen, "reference\r") && !strstr(cli_screen, "referencePASS"));
+	CHECK(!strchr(cli_screen, '\033'));
+	terminal_kind = "xterm";
+}
+
 TEST(a_table_fits_its_terminal)
 {
 	table_of(200, "0100");
