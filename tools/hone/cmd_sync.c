@@ -91,7 +91,7 @@ static int run_sync(const struct args *a)
 	if (rc >= 0)
 		rc = synced_conf(config, &arena, &c);
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
-	bool nothing = rc >= 0 && !c.server && !arg_given(a, "folder") && !c.watch;
+	bool fleet = rc >= 0 && (c.server || c.watch), nothing = !fleet && !arg_given(a, "folder");
 	json_t *before = rc < 0 ? NULL : synced_status(&c);
 	if (rc >= 0 && !nothing && ours)
 		rc = start(a, &arena);
@@ -108,7 +108,7 @@ static int run_sync(const struct args *a)
 			printf("this run   failed before it began%s\n",
 			       daemon_num(j, "ran_s", 0) > 0 ? "; below is the result of an earlier run"
 							     : "");
-		synced_tell(j, nothing, config);
+		synced_tell(j, fleet, nothing, config);
 	}
 	json_decref(j);
 	json_decref(before);

@@ -58,7 +58,7 @@ static void tell_next(double next_s)
 		       next_s / 60);
 }
 
-void synced_tell(const json_t *s, bool nothing, const char *config)
+void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
 	if (nothing)
@@ -67,11 +67,11 @@ void synced_tell(const json_t *s, bool nothing, const char *config)
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)
 		tell_last(s);
-	if (!nothing && next_s > 0)
+	if (fleet && next_s > 0)
 		tell_next(next_s);
 	if (config)
-		next_say(nothing ? "hone sync --folder DIR --config %s" : "hone sync --now --config %s",
+		next_say(fleet ? "hone sync --now --config %s" : "hone sync --folder DIR --config %s",
 			 config);
 	else
-		next_say(nothing ? "hone sync --folder DIR" : "hone sync --now");
+		next_say(fleet ? "hone sync --now" : "hone sync --folder DIR");
 }

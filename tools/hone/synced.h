@@ -10,7 +10,8 @@
 int synced_conf(const char *path, struct arena *a, struct sync_conf *out) MUST_CHECK;
 /* The results as an object, empty if hone-sync never ran; NULL: no memory. */
 json_t *synced_status(const struct sync_conf *c);
-/* Prints them for people. nothing: no server is configured; config: the file that --config named, or NULL. */
-void synced_tell(const json_t *status, bool nothing, const char *config);
+/* Prints them for people. fleet: a server or a watched folder is configured; nothing: none is, and no folder
+ * was given; config: the file that --config named, or NULL. */
+void synced_tell(const json_t *status, bool fleet, bool nothing, const char *config);
 
 #endif

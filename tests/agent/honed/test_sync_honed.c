@@ -96,6 +96,15 @@ TEST(sync_by_hand)
 	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	CHECK(run("hone", words) == 1 && has("printed", "failed: ") && has("said", "snapshot"));
+	/* Without a server, nothing runs by itself. */
+	char conf[600];
+	int n = snprintf(conf, sizeof conf, "[sync]\nstate = %s\nroot = %s\nchannel = all\n", tree.state,
+			 tree.image);
+	tree_write(&tree, "honed.conf", conf, (size_t)n);
+	tree_publish(&tree);
+	snprintf(words, sizeof words, "sync --folder %s --cache %s", tree.www, tree.cache);
+	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && !has("printed", "next run"));
+	CHECK(has("said", "Next: ") && has("said", "sync --folder DIR"));
 	tree_close(&tree);
 }
 
