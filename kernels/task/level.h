@@ -5,9 +5,10 @@
  *   exact  no algorithm that changes the set of multiplications (Winograd)
  *   fp32   any algorithm, in f32: the default
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
- *   half   products of 16-bit floats, summed in f32: bf16 where the target multiplies it; what cannot be so
- * is as at w16 int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error
- * that was asked for; what stays floats is as at w16
+ *   half   products of 16-bit floats, summed in f32: of bf16, where the target multiplies it; all else is as
+ *          at w16
+ *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was
+ *          asked for; what stays floats is as at w16
  *
  * The numbers are parts of keys and records, where fp32 and exact were a flag once. */
 #ifndef KERNELS_LEVEL_H
