@@ -264,11 +264,11 @@ static int give_layer(struct qlayer *l, const char *why)
 static int give_part(struct quantizer *q, int part)
 {
 	if (part < q->d.nlayers)
-		return give_layer(&q->d.layer[part], "the error of its weights");
+		return give_layer(&q->d.layer[part], "its weights");
 	int given = 0;
 	for (int i = 0; i < q->d.nlayers; i++)
 		if (touches(q, &q->d.layer[i], part - q->d.nlayers))
-			given += give_layer(&q->d.layer[i], "the error of what it reads or writes");
+			given += give_layer(&q->d.layer[i], "its activations");
 	return given;
 }
 

@@ -412,11 +412,16 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 }
 
 /* A median's 95 % interval, and whether the machine was disturbed. */
+#define TINY_NS 1e5 /* times below are shown in microseconds */
+
 static void print_certainty(const struct bench *b, const struct interval *median)
 {
 	struct buf why = {0};
 	disturbance_words(&b->machine, &why);
-	printf("  95 %% CI of the median %.3f to %.3f ms%s%s\n", median->low / 1e6, median->high / 1e6,
+	bool tiny = median->low < TINY_NS;
+	double unit = tiny ? 1e3 : 1e6;
+	printf("  95 %% CI of the median %.3f to %.3f %s%s%s\n", median->low / unit, median->high / unit,
+	       tiny ? "us" : "ms",
 	       why.n ? "; disturbed: " : "", buf_str(&why));
 	buf_free(&why);
 }
@@ -465,13 +470,14 @@ static void report(struct bench *b, const struct faster *faster)
 		kernels_words(&v->ready, kinds);
 		if (b->n > 1)
 			printf("#%d ", i + 1);
-		printf(
-		    "%s (%s kernels, %d thread%s): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d run%s); "
-		    "loaded in %.0f ms, %.1f MiB\n",
-		    v->ready.model.path, kinds, b->host.threads,
-		    plural_s(b->host.threads), x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
-		    plural_s(b->runs), (double)v->ready.load_ns / 1e6,
-		    (double)plan_bytes(v->ready.plan) / 1048576);
+		bool tiny = x.median < TINY_NS;
+		double unit = tiny ? 1e3 : 1e6;
+		printf("%s (%s kernels, %d thread%s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
+		       "run%s); loaded in %.0f ms, %.1f MiB\n",
+		       v->ready.model.path, kinds, b->host.threads, plural_s(b->host.threads),
+		       x.median / unit, tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit,
+		       b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
+		       (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		memory_line(v);
 		if (v->ready.kernels == KERNELS_BEST)

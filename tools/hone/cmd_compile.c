@@ -284,6 +284,8 @@ static int report(const struct compile *c)
 		next_say("cc -O3 -c %s", file);
 	} else if (dir) {
 		next_say("hone bench %s", dir);
+	} else {
+		next_say("load %s with libhone: it takes what was written beside it", c->args->pos[0]);
 	}
 	return 0;
 }

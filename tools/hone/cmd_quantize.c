@@ -87,7 +87,7 @@ static void error_cell(struct table *t, double e)
 static void layers_table(const struct args *a, const struct quantize_report *r)
 {
 	struct table t = {.align = "lllrrrrl", .drop = "04351200"};
-	const char *const head[] = {"layer", "type", "weights", "of weights", "input", "output", "alone", ""};
+	const char *const head[] = {"layer", "type", "weights", "of weights", "input", "output", "alone", "runs as"};
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < r->nlayers; i++) {
@@ -101,7 +101,7 @@ static void layers_table(const struct args *a, const struct quantize_report *r)
 		error_cell(&t, l->input_error);
 		error_cell(&t, l->output_error);
 		error_cell(&t, l->error);
-		table_cell(&t, "%s%s", l->why ? "fp32: " : "int8", l->why ? l->why : "");
+		table_cell(&t, l->why ? "fp32: %s" : "int8", l->why);
 	}
 	table_print(&t, a->color);
 }
