@@ -43,7 +43,7 @@ enum name {
 };
 
 #define MOST_MS 1e12 /* as ns it is an int64_t */
-enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000, LAST_TYPE = 12 /* of a record: agent/cache/cache.h */ };
+enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000 };
 
 #define AT(field) offsetof(struct request, field)
 static const struct {
@@ -65,7 +65,7 @@ static const struct {
     [N_FOR] = {"for", K_TEXT, AT(text), sizeof((struct request *)0)->text},
     [N_LABEL] = {"label", K_TEXT, AT(text), sizeof((struct request *)0)->text},
     [N_KIND] = {"kind", K_LEASE, AT(lease)},
-    [N_TYPE] = {"type", K_INT, AT(type), 0, 1, LAST_TYPE},
+    [N_TYPE] = {"type", K_INT, AT(type), 0, 1, CONTROL_LAST_TYPE},
     [N_KEY] = {"key", K_KEY, AT(key)},
     [N_BYTES] = {"bytes", K_INT64, AT(bytes), 0, 0, CONTROL_PUT},
     [N_TASK] = {"task", K_INT, AT(task), 0, 0, MOST_COUNT},

@@ -78,6 +78,8 @@
 
 #define CONTROL_VERSION 1
 #define CONTROL_SOCKET "/run/hone/honed.sock"
+/* Of a record's type, which agent/cache/cache.h lists. */
+enum { CONTROL_LAST_TYPE = 13 };
 enum { CONTROL_LINE = 8 << 10, CONTROL_SAID = 64 << 10 /* a line of honed's */, CONTROL_PUT = 16 << 20 };
 
 enum control_op {

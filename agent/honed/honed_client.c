@@ -434,6 +434,8 @@ static int bring(const struct call *k)
 	return good(k, NULL);
 }
 
+_Static_assert((int)CONTROL_LAST_TYPE == CACHE_TYPES - 1, "a request can name every type of record");
+
 static int do_put(const struct call *k)
 {
 	if (k->c->syncs)

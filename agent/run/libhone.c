@@ -184,6 +184,8 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 			  HONE_VERSION);
 	if (rc >= 0 && o.flags & HONE_EXACT && o.flags & (HONE_W16 | HONE_INT8 | HONE_HALF))
 		rc = fail(E_USAGE, "hone_open: HONE_EXACT excludes HONE_W16, HONE_HALF and HONE_INT8");
+	if (rc >= 0 && o.flags & HONE_HALF && o.flags & HONE_INT8)
+		rc = fail(E_USAGE, "hone_open: HONE_HALF excludes HONE_INT8");
 	struct hone_handle *h = rc < 0 ? NULL : calloc(1, sizeof *h);
 	if (!h)
 		return rc < 0 ? rc : fail(E_NOMEM, "hone_open: no memory");

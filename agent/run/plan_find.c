@@ -32,12 +32,9 @@ static void count_winograd(struct plan *p, const struct manifest *m, struct plan
 	k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, m->winograd);
 }
 
-/* Counts the weights as the kernel reads them: transformed, or of 16 bits. Returns whether it multiplies
- * bf16.
- */
-static bool count_weights(struct plan *p, const struct manifest *m, struct plan_kernel *k)
+/* Counts the weights as the kernel reads them: transformed, or of 16 bits. */
+static void count_weights(struct plan *p, const struct manifest *m, struct plan_kernel *k)
 {
-	bool f16 = false, bf16 = code_rounds_bf16(m);
 	for (int i = 0; i < m->nbufs; i++) {
 		const struct packing *w = &m->buf[i].packing;
 		if (!m->buf[i].packed || (!w->winograd.m && !w->f16 && !w->bf16))
@@ -45,13 +42,13 @@ static bool count_weights(struct plan *p, const struct manifest *m, struct plan_
 		double elems = (double)shape_count(&w->src),
 		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
 		k->bytes += (read * (w->f16 || w->bf16 ? 2 : 4) - 4) * elems;
-		f16 |= w->f16;
+		k->w16 |= w->f16;
 	}
-	if (f16)
+	k->bf16 = code_rounds_bf16(m);
+	if (k->w16)
 		k->label = arena_printf(&p->a, "%s w16", k->label);
-	if (bf16)
+	if (k->bf16)
 		k->label = arena_printf(&p->a, "%s bf16", k->label);
-	return bf16;
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
@@ -66,12 +63,11 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->label = arena_strdup(&p->a, label);
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
-		bool bf16 = false;
 		if (ps->code) {
 			count_winograd(p, &ps->found->m, k);
-			bf16 = count_weights(p, &ps->found->m, k);
+			count_weights(p, &ps->found->m, k);
 		}
-		double rate = space_rate(s->task, t, bf16 ? CAND_PAIRS : "");
+		double rate = space_rate(s->task, t, k->bf16 ? CAND_PAIRS : "");
 		k->roofline_ns = plan_roofline_ns(t, k->flops / rate, k->bytes, task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
@@ -119,12 +115,12 @@ static int make_host(struct plan *p, const struct task *t, const int *value, con
 		 : E_NOMEM;
 }
 
-/* Whether f16 holds the constants that the code stores so. */
+/* Whether f16 and bf16 hold the constants that the code stores so. */
 static bool holds_weights(const struct plan *p, const struct pstep *ps)
 {
 	for (int i = 0; i < ps->found->m.nbufs; i++) {
 		const struct code_buf *b = &ps->found->m.buf[i];
-		if (!b->packed || !b->packing.f16)
+		if (!b->packed || (!b->packing.f16 && !b->packing.bf16))
 			continue;
 		const struct tensor *w = &p->g->value[p->s->value[ps->step->value[b->operand]].of].t;
 		if (!w->data || !pack_holds(&b->packing, pack_largest(w->data, shape_count(&w->shape))))
@@ -158,7 +154,7 @@ static int take_code(struct plan *p, struct pstep *ps)
 		if (!buffer_fits(ps->step->task, m, i))
 			rc = fail(E_CORRUPT, "code of another task");
 	if (rc >= 0 && !holds_weights(p, ps))
-		rc = fail(E_INFEASIBLE, "f16 does not hold the weights of %s", ps->step->name);
+		rc = fail(E_INFEASIBLE, "16-bit floats do not hold the weights of %s", ps->step->name);
 	if (rc < 0) {
 		p->dev->unload(ps->code);
 		ps->code = NULL;

@@ -455,26 +455,40 @@ static int restore(struct session *s)
 	return rc < 0 ? rc : n;
 }
 
+/* Lets the fastest of the three networks be the one of the best kernels: *kept gets it. */
+static int keep_fastest(struct session *s, const struct net *standard, const struct net *best,
+			const struct net **kept)
+{
+	const struct net *start = &s->start.net;
+	bool comparable = start->plan && !s->model.redivided && s->start.best.n == s->ntasks;
+	int rc = comparable && is_slower(start, best) ? restore(s) : 0;
+	*kept = rc > 0 ? start : best;
+	if (rc < 0 || !is_slower(standard, *kept))
+		return rc;
+	rc = go_back(s);
+	if (rc > 0) {
+		*kept = standard;
+		s->report->restored = 0;
+	}
+	return rc;
+}
+
 /* Fills in the report after the last round. */
 static int conclude(struct session *s, const struct net *standard, const struct net *best)
 {
 	struct tune_report *r = s->report;
-	const struct net *after = best;
+	const struct net *after;
+	int rc = keep_fastest(s, standard, best, &after);
+	if (rc < 0)
+		return rc;
 	r->interleaved = s->start.net.plan != NULL;
-	bool comparable = r->interleaved && !s->model.redivided && s->start.best.n == s->ntasks;
-	int kept = comparable && is_slower(&s->start.net, best) ? restore(s) : 0;
-	after = kept > 0 ? &s->start.net : after;
-	int back = kept >= 0 && is_slower(standard, after) ? go_back(s) : 0;
-	after = back > 0 ? standard : after;
-	if (kept < 0 || back < 0)
-		return kept < 0 ? kept : back;
 	if (r->interleaved)
 		r->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
 	r->default_ms = (double)net_median_ns(standard) / 1e6;
 	r->after_ms = (double)net_median_ns(after) / 1e6;
 	if (!r->untunable && after != &s->start.net) /* a difference of the same code is noise */
 		r->before = compare(&s->start.net, after, r->interleaved);
-	tune_rows_after(s, after, back > 0);
+	tune_rows_after(s, after, after == standard);
 	tune_publish(s, r->trials);
 	if (!standard->nsamples)
 		return E_OK;

@@ -9,14 +9,16 @@
 
 #include <string.h>
 
-/* Length of a label without " F(4,3)" and " w16" at its end, which tell in which form the kernel works. */
+/* Length of a label without the words at its end that tell in which form the kernel works. */
 static size_t work_length(const char *label)
 {
+	static const char *const forms[] = {" F(", " w16", " bf16"};
 	size_t n = strlen(label);
-	const char *f = strstr(label, " F(");
-	if (f)
-		return (size_t)(f - label);
-	return n >= 4 && !strcmp(label + n - 4, " w16") ? n - 4 : n;
+	for (int i = 0; i < 3; i++) {
+		const char *f = strstr(label, forms[i]);
+		n = f && (size_t)(f - label) < n ? (size_t)(f - label) : n;
+	}
+	return n;
 }
 
 /* Whether both labels name the same work, in whatever form. */

@@ -30,8 +30,8 @@ static int64_t steps(const struct task *t, const char *cand)
 	int64_t most = 0;
 	t = task_view(&scratch, t, cand);
 	if (sched_parse(t, cand, &s) < 0)
-		s.nstages = 0, most = INT64_MAX;
-	for (int k = 0; k < s.nstages; k++) {
+		most = INT64_MAX;
+	for (int k = 0; k < s.nstages && most < INT64_MAX; k++) {
 		int64_t n = 1;
 		for (int a = 0; a < t->stage[k].naxes; a++)
 			n *= (int64_t)s.st[k].tile[a] * s.st[k].unroll[a];

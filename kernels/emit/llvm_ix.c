@@ -245,7 +245,7 @@ static LLVMValueRef prefix(struct gen *g, int buf, int64_t elem, int n, const in
 	int depth = atom[n - 1]->depth, outer = n - 1;
 	while (outer && atom[outer - 1]->depth == depth)
 		outer--;
-	int key = buf * 8 + (int)elem;
+	int key = buf * 8 + (int)elem; /* of a buffer that is seen as elements of this size, at most 4 bytes */
 	struct memo k = {
 	    .kind = MEMO_ADDRESS, .buf = key, .n = n, .coef = coef, .atom = atom, .hash = (uint32_t)key};
 	for (int i = 0; i < n; i++)

@@ -60,20 +60,10 @@ int store_turns(const struct task *t, const struct stage *st, const struct sstag
 	return turn;
 }
 
-/* Number of reads of the operand, in all stages. */
-static int reads_of(const struct task *t, int operand)
-{
-	int n = 0;
-	for (int k = 0; k < t->nstages; k++)
-		for (int i = 0; i < t->stage[k].nreads; i++)
-			n += t->stage[k].read[i].operand == operand;
-	return n;
-}
-
 static bool storable(const struct task *t, int operand)
 {
 	const struct operand *o = &t->operand[operand];
-	return o->dtype == DT_F32 && !o->group && operand_packs(t, operand) && reads_of(t, operand) == 1;
+	return o->dtype == DT_F32 && !o->group && operand_packs(t, operand) && task_reads(t, operand) == 1;
 }
 
 int stage_stored(const struct task *t, const struct stage *st, const struct sstage *s)

@@ -40,7 +40,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 
 const struct space *rules_space(const struct space *s, const char *cand)
 {
-	return s->pairs && !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) ? s->pairs : s;
+	return s->pairs && cand_pairs(cand) ? s->pairs : s;
 }
 
 const struct task *space_task(const struct space *s)
@@ -566,8 +566,10 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
-	if (!strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) && !level_bf16(s->want.level))
+	if (cand_pairs(cand) && !level_bf16(s->want.level))
 		return fail(E_INFEASIBLE, "bf16: not allowed at level %s", level_name((int)s->want.level));
+	if (cand_pairs(cand) && !s->pairs)
+		return fail(E_INFEASIBLE, "bf16: no stage of the task can, or no instruction of %s", s->tg.isa);
 	s = rules_space(s, cand);
 	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)

@@ -189,17 +189,27 @@ static void fit(const struct space *s, int lanes, struct sched *c)
 			fit_registers(s, k, &c->st[k]);
 }
 
-int space_transfer(const struct space *s, const struct task *from, int lanes, const char *cand,
+int space_transfer(const struct space *of, const struct task *from, int lanes, const char *cand,
 		   char out[CAND_MAX])
 {
 	struct sched c;
+	const struct space *s = of;
 	struct target there = s->tg;
+	struct arena scratch = {0};
 	int rc = same_shape(s->whole, from);
+	bool pairs = cand_pairs(cand);
+	if (rc >= 0 && pairs && !s->pairs)
+		rc = fail(E_INFEASIBLE, "bf16: not in this space");
+	from = pairs ? task_view(&scratch, from, cand) : from;
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;
 	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */
 		rc = sched_check(from, &there, &c);
+	s = rules_space(s, cand);
+	if (rc >= 0 && pairs) /* one may copy an image that the other has in scratch */
+		rc = same_shape(s->t, from);
+	arena_free(&scratch);
 	if (rc < 0)
 		return rc;
 	fit(s, lanes, &c);
@@ -211,5 +221,5 @@ int space_transfer(const struct space *s, const struct task *from, int lanes, co
 	}
 	if (rc < 0 || (rc = sched_text(s->t, &c, out)) < 0)
 		return rc;
-	return space_legal(s, out);
+	return space_legal(of, out);
 }

@@ -12,6 +12,7 @@
 #define MAX_ELEMS (INT64_C(1) << 34)
 
 #define F16_MOST 65504.f
+#define BF16_MOST 0x1.fep127f
 /* Smallest magnitude that a constant's largest element must have to be stored as f16: elements 2^-6 times as
  * large still have all digits. */
 #define F16_LEAST 0x1p-8f
@@ -120,7 +121,7 @@ static bool holds(float largest, float growth)
 
 bool pack_holds(const struct packing *p, float largest)
 {
-	return holds(largest, p->winograd.m == 2 ? GROWTH : 1);
+	return p->bf16 ? largest <= BF16_MOST : holds(largest, p->winograd.m == 2 ? GROWTH : 1);
 }
 
 bool pack_holds_any(float largest)

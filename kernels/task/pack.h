@@ -42,8 +42,9 @@ int pack_check(const struct packing *p) MUST_CHECK;
 enum dtype pack_type(const struct packing *p, enum dtype t);
 /* Largest magnitude of n floats; infinite if one of them is no finite number. */
 float pack_largest(const float *v, int64_t n);
-/* Whether f16 holds what constants of at most this magnitude become, transforms included; `f16` need not be
- * set. Constants that are all tiny do not fit either, because f16 has few digits below 2^-14. */
+/* Whether f16, or with `bf16` set bf16, holds what constants of at most this magnitude become, transforms
+ * included; `f16` need not be set. Constants that are all tiny do not fit either, because f16 has few digits
+ * below 2^-14. */
 bool pack_holds(const struct packing *p, float largest);
 /* The same for any packing. */
 bool pack_holds_any(float largest);

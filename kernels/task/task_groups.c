@@ -67,15 +67,6 @@ static bool aligned(const struct stage *st, const struct index *x, int axis, int
 	return true;
 }
 
-static int reads_of(const struct task *t, int operand)
-{
-	int n = 0;
-	for (int k = 0; k < t->nstages; k++)
-		for (int i = 0; i < t->stage[k].nreads; i++)
-			n += t->stage[k].read[i].operand == operand;
-	return n;
-}
-
 static bool find_axis(const struct task *t, const struct stage *st, int n, struct grouped *g)
 {
 	const struct read *x = &st->read[g->image], *w = &st->read[g->weights];
@@ -102,7 +93,7 @@ static bool find_group(const struct task *t, const struct stage *st, struct grou
 		bool bytes = image->dtype == DT_I8 || weights->dtype == DT_I8;
 		*g = (struct grouped){.image = x, .weights = w};
 		if (x != w && bytes && operand_packs(t, st->read[w].operand) && image->role != ROLE_TMP &&
-		    !operand_packs(t, st->read[x].operand) && reads_of(t, st->read[x].operand) == 1 &&
+		    !operand_packs(t, st->read[x].operand) && task_reads(t, st->read[x].operand) == 1 &&
 		    find_axis(t, st, GROUP, g))
 			return true;
 	}
@@ -163,8 +154,8 @@ static int64_t outputs(const struct task *t, const struct stage *st, const struc
 static bool can_copy(const struct task *t, const struct stage *st, const struct read *r)
 {
 	const struct operand *o = &t->operand[r->operand];
-	bool good = o->role == ROLE_IN && o->fill == 0 && t->nstages < MAX_STAGES &&
-		    t->noperands < MAX_OPERANDS && outputs(t, st, r) >= LEAST_OUTPUTS;
+	bool good = o->role == ROLE_IN && t->nstages < MAX_STAGES && t->noperands < MAX_OPERANDS &&
+		    outputs(t, st, r) >= LEAST_OUTPUTS;
 	for (int d = 0; d < o->dims.rank && good; d++)
 		good = r->dim[d].div <= 1 && r->dim[d].mod <= 1 && r->dim[d].table < 0;
 	return good;
@@ -184,11 +175,12 @@ static bool find_pair(const struct task *t, const struct stage *st, struct group
 	for (int i = 0; i < 2; i++) {
 		const struct read *x = &st->read[p->at[i].arg], *w = &st->read[p->at[1 - i].arg];
 		const struct operand *image = &t->operand[x->operand];
-		bool alone = image->role == ROLE_TMP ? reads_of(t, x->operand) == 1 : can_copy(t, st, x);
+		bool alone = image->role == ROLE_TMP ? task_reads(t, x->operand) == 1 : can_copy(t, st, x);
 		*g = (struct grouped){.image = p->at[i].arg, .weights = p->at[1 - i].arg};
-		if (alone && is_float(image) && is_float(&t->operand[w->operand]) &&
-		    operand_packs(t, w->operand) && reads_of(t, w->operand) == 1 &&
-		    find_axis(t, st, PAIR, g) && image->dims.d[g->image_dim] % PAIR == 0)
+		if (alone && image->fill == 0 && is_float(image) && is_float(&t->operand[w->operand]) &&
+		    operand_packs(t, w->operand) && task_reads(t, w->operand) == 1 &&
+		    find_axis(t, st, PAIR, g) && image->dims.d[g->image_dim] % PAIR == 0 &&
+		    st->axis[g->axis].extent % PAIR == 0)
 			return true;
 	}
 	return false;
@@ -259,9 +251,14 @@ const struct task *task_pairs(struct arena *a, const struct task *t)
 	return copy;
 }
 
+bool cand_pairs(const char *cand)
+{
+	return !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS));
+}
+
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand)
 {
-	const struct task *pairs = strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) ? NULL : task_pairs(a, t);
+	const struct task *pairs = cand_pairs(cand) ? task_pairs(a, t) : NULL;
 	return pairs ? pairs : task_groups(a, t);
 }
 

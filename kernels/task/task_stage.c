@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+int task_reads(const struct task *t, int operand)
+{
+	int n = 0;
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			n += t->stage[k].read[i].operand == operand;
+	return n;
+}
+
 int stage_spatial(const struct stage *st)
 {
 	int n = 0;

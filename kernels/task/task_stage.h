@@ -7,7 +7,8 @@
 #include "kernels/task/task.h"
 
 /* Structure of a stage, used by rules, checks and lowering. */
-int stage_spatial(const struct stage *st); /* number of spatial axes */
+int task_reads(const struct task *t, int operand); /* number of reads of it, in all stages */
+int stage_spatial(const struct stage *st);         /* number of spatial axes */
 unsigned read_axes(const struct task *t, const struct stage *st,
 		   const struct read *r); /* mask of axes it depends on */
 /* The largest block of the layouts that axis `a` indexes directly; 1: none. */
@@ -40,13 +41,15 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * the steps. A last group may reach past the axis' end: these bytes of the input are multiplied by zero, as
  * the packed constant is 0 there. Returns t itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
+/* How the text of a schedule that multiplies pairs of bf16 begins, and whether a text does. */
+#define CAND_PAIRS "bf16; "
+bool cand_pairs(const char *cand);
 /* The task as schedules whose text begins with CAND_PAIRS see it. Where a stage sums products of floats and
  * constants along an axis whose floats lie side by side in the image, two steps along it become one, and both
  * operands are rounded to bf16: the constant's elements are pairs (operand.group), and the image is a tmp of
  * bf16, which the stage's index counts by two. An image that is an input is copied into a new tmp, the last
  * operand, by a stage of its own. Sums stay f32. NULL: no stage can do so. */
 const struct task *task_pairs(struct arena *a, const struct task *t);
-#define CAND_PAIRS "bf16; "
 /* The task as a schedule with this text sees it: task_pairs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
 /* The read of such a stage that is the image of bf16; -1: another stage. */

@@ -97,7 +97,7 @@ static void error_line(const json_t *m)
 
 static void models_table(const json_t *models, bool color)
 {
-	static const char *const head[] = {"model", "state", "before ms", "now ms", "on defaults", "next"};
+	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
 	struct table t = {.align = "llrrrl", .drop = "001000"};
 	const json_t *m;
 	size_t k;

@@ -414,4 +414,30 @@ TEST(a_job_that_yields)
 	CHECK(!strstr(cli_out, "timeout") && !strstr(cli_out, "crash"));
 }
 
+/* Jobs tune a model at the level of its section; what they keep serves that level and not the default one. A
+ * recipe for int8 is there before, as a user makes it. */
+TEST(models_are_tuned_at_their_level)
+{
+	static const char *const levels[] = {"half", "int8"};
+	if (!honed_path())
+		SKIP("no honed");
+	char models[512];
+	snprintf(models, sizeof models, "rm -rf %s", at("kept")); /* of other tests */
+	REQUIRE(system(models) == 0);
+	snprintf(models, sizeof models, "[model half]\npath = %s\nthreads = 1\nlevel = half\n", steering());
+	configure(models);
+	start();
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	CHECK_RUN(1, "tune --rigor cached --threads 1 --cache %s %s", at("kept"), steering());
+	CHECK_RUN(0, "tune --level int8 --data random --threads 1 --budget 3s %s", steering());
+	snprintf(models, sizeof models, "[model int8]\npath = %s\nthreads = 1\nlevel = int8\n", steering());
+	configure(models);
+	kill(honed_pid, SIGHUP);
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	for (int i = 0; i < 2; i++)
+		CHECK_RUN(0, "tune --rigor cached --level %s --threads 1 --cache %s %s", levels[i], at("kept"),
+			  steering());
+	stop_with_signal(SIGTERM);
+}
+
 TEST_MAIN

@@ -88,6 +88,10 @@ TEST(bad_options_of_open)
 	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "0x100000");
 	o.flags = HONE_EXACT | HONE_W16;
 	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_EXACT excludes HONE_W16, HONE_HALF and HONE_INT8");
+	o.flags = HONE_EXACT | HONE_HALF;
+	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_EXACT excludes HONE_W16, HONE_HALF and HONE_INT8");
+	o.flags = HONE_HALF | HONE_INT8;
+	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_HALF excludes HONE_INT8");
 	o.flags = HONE_EXACT | HONE_INT8;
 	CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "HONE_EXACT excludes HONE_W16, HONE_HALF and HONE_INT8");
 	HONE_INIT(o);

@@ -86,7 +86,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	o->dots += has_dots(l);
 	o->w16 += strstr(cand, "w16=1") != NULL;
-	o->bf16 += !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS));
+	o->bf16 += cand_pairs(cand);
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
 	if (!intact_type(a[out], elems[out], each))
@@ -101,7 +101,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 /* Between the stages of a chain, sums are rounded to bf16. */
 static double tolerance_of(const struct kcase *c, const char *text, const char *cand)
 {
-	bool rounds = !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS)) && c->t.nstages > 1;
+	bool rounds = cand_pairs(cand) && c->t.nstages > 1;
 	return rounds ? 1e-2 : case_tolerance(text, cand);
 }
 
@@ -206,22 +206,24 @@ TEST(emitted_w16)
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
 }
 
-/* A convolution whose channels lie side by side in twos, maybe grouped, padded in memory or not. */
+/* A convolution whose channels lie side by side in twos, maybe grouped, padded in memory or not; sometimes of
+ * a part of the channels, whose number may be odd. */
 static void paired_conv(struct buf *b, struct rng *r)
 {
 	int groups = pick(r, 0, 3) ? 1 : pick(r, 2, 3), c = 2 * pick(r, 1, 18), k = pick(r, 4, 40),
 	    taps = pick(r, 0, 1) ? 1 : pick(r, 2, 3), stride = pick(r, 1, 2), pad = pick(r, 0, taps - 1),
 	    oh = pick(r, 1, 9), ow = pick(r, 1, 17), block = 2 << pick(r, 0, 3);
 	int h = (oh - 1) * stride + taps - 2 * pad, w = (ow - 1) * stride + taps - 2 * pad;
+	int from = pick(r, 0, 3) ? 0 : pick(r, 1, 4), used = c - !pick(r, 0, 4);
 	h = h < 1 ? 1 : h;
 	w = w < 1 ? 1 : w;
 	buf_puts(b, "task syms=0\n");
-	image(b, r, "X", "in", 1, groups * c, h, w, pick(r, 0, 1) ? pad : 0, block);
+	image(b, r, "X", "in", 1, groups * c + from, h, w, pick(r, 0, 1) ? pad : 0, block);
 	buf_printf(b, "operand W const f32 [%d,%d,%d,%d] plain\noperand B const f32 [%d] plain\n", groups * k,
-		   c, taps, taps, groups * k);
+		   used, taps, taps, groups * k);
 	image(b, r, "Y", "out", 1, groups * k, oh, ow, pick(r, 0, 1), block_of(r));
-	buf_printf(b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,%d*g+c,", groups, k, oh, ow, c,
-		   taps, taps, c);
+	buf_printf(b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,%d*g+c+%d,", groups, k, oh, ow,
+		   used, taps, taps, c, from);
 	window(b, "y", "r", stride, 1, pad);
 	buf_puts(b, ",");
 	window(b, "x", "s", stride, 1, pad);
@@ -256,7 +258,7 @@ TEST(emitted_bf16)
 	struct outcome o[2] = {{0}};
 	many(900, LEVEL_HALF, products_text, o);
 	printf("%d kernels with bf16\n", o[0].bf16 + o[1].bf16);
-	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 250);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 200);
 }
 
 /* Bytes equal the reference's too. */

@@ -191,4 +191,28 @@ TEST(transfer)
 	arena_free(&a);
 }
 
+/* Schedules of pairs are transferred within the level, and to no other level or target. */
+TEST(transfer_of_pairs)
+{
+	struct arena a = {0};
+	struct target tg = case_board(16, 32);
+	char cand[CAND_MAX], out[CAND_MAX];
+	strcpy(tg.features, "+avx512bf16");
+	const struct target without = case_board(16, 32);
+	struct space *s = open_space(&a, vector, &tg, LEVEL_HALF), *low = open_space(&a, vector, &tg, LEVEL_W16),
+		     *other = open_space(&a, vector, &without, LEVEL_HALF);
+	int at = 0;
+	REQUIRE_OK(space_portfolio(s, &at, cand));
+	CHECK(cand_pairs(cand) && space_legal(s, cand) >= 0);
+	REQUIRE_OK(space_transfer(s, space_task(s), 0, cand, out));
+	CHECK(!strcmp(out, cand));
+	CHECK_FAILS(space_transfer(low, space_task(s), 0, cand, out), E_INFEASIBLE, "bf16");
+	CHECK_FAILS(space_legal(low, cand), E_INFEASIBLE, "not allowed at level w16");
+	CHECK_FAILS(space_legal(other, cand), E_INFEASIBLE, "bf16: no stage");
+	CHECK(space_draft(s, cand) < 1e29 && space_draft(other, cand) > 1e29);
+	space_default(s, out);
+	CHECK(!cand_pairs(out)); /* the default is that of all levels */
+	arena_free(&a);
+}
+
 TEST_MAIN

@@ -57,6 +57,8 @@ class Handle:
         verbose: bool = ...,
         w16: bool = ...,
         int8: bool = ...,
+    half: bool = ...,
+        half: bool = ...,
     ) -> None: ...
     @property
     def threads(self) -> int: ...
