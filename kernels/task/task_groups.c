@@ -2,7 +2,6 @@
 /* Sums of products of bytes as sums of dot products of four, and of floats as those of two bf16. */
 #include "kernels/task/task_stage.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { GROUP = 4, PAIR = 2 };
@@ -203,7 +202,7 @@ static void insert_copy(struct task *t, int k, int image)
 	int from = t->stage[k].read[image].operand, to = t->noperands++;
 	struct operand *o = &t->operand[to];
 	*o = t->operand[from];
-	snprintf(o->name, sizeof o->name, "h%d", to);
+	memcpy(o->name, (char[]){'h', (char)('a' + to), 0}, 3); /* at most MAX_OPERANDS, 20 */
 	o->role = ROLE_TMP;
 	reach(&t->stage[k], &t->stage[k].read[image], o);
 	memmove(&t->stage[k + 1], &t->stage[k], (size_t)(t->nstages++ - k) * sizeof t->stage[0]);
@@ -217,7 +216,7 @@ static void insert_copy(struct task *t, int k, int image)
 		st->read[0].dim[d].table = st->out.dim[d].table = -1;
 	for (int d = 0; d < o->dims.rank; d++) {
 		st->axis[d] = (struct axis){.kind = AXIS_SPATIAL, .extent = o->dims.d[d]};
-		snprintf(st->axis[d].name, sizeof st->axis[d].name, "d%d", d);
+		memcpy(st->axis[d].name, (char[]){'d', (char)('0' + d), 0}, 3);
 		st->read[0].dim[d].coef[d] = st->out.dim[d].coef[d] = 1;
 	}
 	t->stage[k + 1].read[image].operand = to;
