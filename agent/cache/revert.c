@@ -99,7 +99,7 @@ void bests_keep(struct cache *c, const struct target *t, int threads, enum level
 	for (int i = 0; i < ntasks; i++) {
 		struct rec *r = &out->rec[out->n];
 		if (cache_find_rec(c, task[i], t, threads, level, REC_BEST, a, r) < 0 ||
-		    !cache_has_code(c, t, r) || kept_code_get(c, r, a, &out->code[out->n]) < 0)
+		    kept_code_get(c, r, a, &out->code[out->n]) < 0)
 			continue;
 		r->threads = threads;
 		r->level = level;

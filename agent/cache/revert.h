@@ -36,7 +36,7 @@ struct bests {
 	struct rec *rec;
 	struct blob *code;
 };
-/* Those of the tasks that have one whose code runs on t, in the arena. */
+/* Those of the tasks that have one with code, in the arena. */
 void bests_keep(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 		const struct key *task, struct arena *a, struct bests *out);
 /* They become the best again, for a network that is slower with the present ones. Returns the number of tasks

@@ -460,7 +460,8 @@ static int keep_fastest(struct session *s, const struct net *standard, const str
 			const struct net **kept)
 {
 	const struct net *start = &s->start.net;
-	bool comparable = start->plan && !s->model.redivided && s->start.best.n == s->ntasks;
+	bool comparable =
+	    start->plan && !count_fallbacks(start) && !s->model.redivided && s->start.best.n == s->ntasks;
 	int rc = comparable && is_slower(start, best) ? restore(s) : 0;
 	*kept = rc > 0 ? start : best;
 	if (rc < 0 || !is_slower(standard, *kept))
