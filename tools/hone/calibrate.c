@@ -56,6 +56,10 @@ void calibrate_progress(void *ctx, const char *stage, int done, int of)
 
 void calibrate_warn(const struct quantize_report *r)
 {
+	if (r->nquantised && r->error == 0)
+		log_info("hone: warning: the outputs of all examples are exactly as before, so they prove "
+			 "nothing: see whether the inputs have the range that the model expects (pictures: "
+			 "--scale 1/255)");
 	if (r->held_out_error > MUCH_WORSE * r->error)
 		log_info("hone: warning: the error on examples that were held out is much larger: give more "
 			 "examples, or such as the model gets in use");

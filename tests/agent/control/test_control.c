@@ -107,7 +107,7 @@ TEST(refused)
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"lease\",\"kind\":\"\"}", "compute"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"lease\",\"kind\":1}", "compute"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"put\",\"type\":1,\"bytes\":1,\"key\":\"12\"}", "hex"},
-	    {E_CORRUPT, "{\"id\":1,\"op\":\"forget\",\"type\":13,\"key\":\"\"}", "within"},
+	    {E_CORRUPT, "{\"id\":1,\"op\":\"forget\",\"type\":14,\"key\":\"\"}", "within"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":1e300}", "number"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":true}", "number"},
 	    {E_CORRUPT, "{\"id\":1,\"op\":\"progress\",\"now_ms\":-1}", "number"},

@@ -68,6 +68,11 @@ TEST(pictures_stacks_and_test_folders)
 	CHECK_RUN(0, "quantize %s --data %s -o %s --scale 1/255 --json", model, in_dir("pictures"),
 		  in_dir("p.onnx"));
 	CHECK(out_number("examples") == 1 && out_number("held_out") == 0);
+	CHECK(!strstr(cli_err, "prove nothing"));
+	CHECK_RUN(0, "zoo steering -q -o %s", in_dir("steering.onnx")); /* its tanh saturates */
+	CHECK_RUN(0, "quantize %s --data %s -o %s", in_dir("steering.onnx"), in_dir("pictures"),
+		  in_dir("p.onnx"));
+	CHECK_SAYS(cli_err, "they prove nothing");
 	snprintf(path, sizeof path, "%s/many.npy", folder("stack"));
 	write_tensor(path, "x", 7, 3, 1);
 	CHECK_RUN(0, "quantize %s --data %s -o %s --json --examples 6", model, in_dir("stack"),
