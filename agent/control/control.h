@@ -78,7 +78,7 @@
 
 #define CONTROL_VERSION 1
 #define CONTROL_SOCKET "/run/hone/honed.sock"
-/* Of a record's type, which agent/cache/cache.h lists. */
+/* The largest number of a record's type that a request may name; agent/cache/cache.h lists the types. */
 enum { CONTROL_LAST_TYPE = 13 };
 enum { CONTROL_LINE = 8 << 10, CONTROL_SAID = 64 << 10 /* a line of honed's */, CONTROL_PUT = 16 << 20 };
 

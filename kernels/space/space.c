@@ -569,7 +569,8 @@ int space_legal(const struct space *s, const char *cand)
 	if (cand_pairs(cand) && !level_bf16(s->want.level))
 		return fail(E_INFEASIBLE, "bf16: not allowed at level %s", level_name((int)s->want.level));
 	if (cand_pairs(cand) && !s->pairs)
-		return fail(E_INFEASIBLE, "bf16: no stage of the task can, or no instruction of %s", s->tg.isa);
+		return fail(E_INFEASIBLE, "bf16: no stage of the task can, or no instruction of %s",
+			    s->tg.isa);
 	s = rules_space(s, cand);
 	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
@@ -603,7 +604,7 @@ static double roofline(const struct target *tg, double ops, double bytes)
 	return flops > moved ? flops : moved;
 }
 
-/* Of an instruction that a stage sums with, relative to f32. */
+/* Returns how many products one instruction of the stage's sum makes, where an f32 instruction makes 1. */
 static double products(const struct task *t, const struct stage *st, const struct target *tg)
 {
 	enum sum_kind kind = stage_sum(t, st);

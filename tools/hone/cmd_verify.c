@@ -31,7 +31,7 @@ struct verify {
 	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
 };
 
-/* Of one kernel on its own inputs. */
+/* Returns the gate for one kernel on its own inputs: it depends on what the kernel rounds. */
 static const struct case_gate *kernel_gate(const struct plan_kernel *k)
 {
 	return k->bf16 ? &case_gate_bf16 : k->w16 ? &case_gate_w16 : &case_gate_fp32;
@@ -48,7 +48,8 @@ static bool quantises(const struct graph *g)
 	return false;
 }
 
-/* Of the whole model. A float that is rounded to the other byte moves the bytes behind it by steps. */
+/* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
+ * moves the bytes that follow from it by steps, so the gate is wide. */
 static const struct case_gate *model_gate(enum level level, bool bytes)
 {
 	return level == LEVEL_HALF            ? &case_gate_half

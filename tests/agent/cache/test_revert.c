@@ -160,7 +160,7 @@ TEST(all_tasks_go_back)
 	close_cache();
 }
 
-/* What a box found is given up, and what was there before serves again, with its code. */
+/* bests_restore replaces the kernel that a box found by the one from before, record and code. */
 TEST(kernels_from_before_come_back)
 {
 	struct arena a = {0};

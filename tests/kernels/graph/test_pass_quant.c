@@ -420,7 +420,7 @@ static void add_transpose(struct net *n)
 	n->now = y;
 }
 
-/* What QuantizeLinear with the parameters of y makes of element i of the dequantised x. */
+/* Returns the byte that QuantizeLinear, with the parameters of y, makes of element i of the dequantised x. */
 static int32_t again(const struct ints *x, const struct ints *y, int64_t i)
 {
 	float v = f32((double)(x->v[i] - x->zero) * x->scale);

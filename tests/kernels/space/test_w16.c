@@ -191,7 +191,7 @@ TEST(transfer)
 	arena_free(&a);
 }
 
-/* Schedules of pairs are transferred within the level, and to no other level or target. */
+/* A space transfers schedules of pairs within its level, and refuses them at other levels and targets. */
 TEST(transfer_of_pairs)
 {
 	struct arena a = {0};
@@ -199,7 +199,8 @@ TEST(transfer_of_pairs)
 	char cand[CAND_MAX], out[CAND_MAX];
 	strcpy(tg.features, "+avx512bf16");
 	const struct target without = case_board(16, 32);
-	struct space *s = open_space(&a, vector, &tg, LEVEL_HALF), *low = open_space(&a, vector, &tg, LEVEL_W16),
+	struct space *s = open_space(&a, vector, &tg, LEVEL_HALF),
+		     *low = open_space(&a, vector, &tg, LEVEL_W16),
 		     *other = open_space(&a, vector, &without, LEVEL_HALF);
 	int at = 0;
 	REQUIRE_OK(space_portfolio(s, &at, cand));
