@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The final check of tuned kernels. They were raced alone but serve in a network, which leaves other data in
  * the processor's caches: if a task's best kernels take longer there than default ones, the default becomes
- * the best. Its record and code are put again as REC_BEST; a later search may find the loser again. */
+ * the best. Its record and code are put again as REC_BEST; a later search may find the loser again. Where a
+ * whole network lost, all of its tasks get default kernels, or those that were the best before. */
 #ifndef AGENT_REVERT_H
 #define AGENT_REVERT_H
 

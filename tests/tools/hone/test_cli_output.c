@@ -2,12 +2,10 @@
 /* The command line: what an output option names is never a model that the command reads, a device, or a file
  * that the command did not write; a link's target is written. */
 #include "agent/cache/cache.h"
-#include "kernels/graph/eval.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/keys.h"
+#include "tests/lib/zoo_values.h"
 #include "tools/hone/cut.h"
-#include "tools/hone/model.h"
-#include "tools/hone/zoo.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -287,13 +285,11 @@ TEST(compile_replaces_its_own_files)
 /* Writes what --bisect writes into the folder, of a network that has a node behind its input. */
 static void bisected(const char *folder)
 {
-	struct graph *g, *piece;
-	int *from;
 	struct arena a = {0};
-	REQUIRE_OK(zoo_make("steering", 1, &g));
-	struct tensor *in, *t = ARENA_ARRAY(&a, struct tensor, g->nvalues);
-	REQUIRE_OK(model_inputs(g, 1, &a, &in));
-	REQUIRE_OK(eval_graph(g, in, t, &a));
+	struct tensor *t;
+	struct graph *piece, *g = zoo_values("steering", &a, &t);
+	int *from;
+	REQUIRE(!test_bad);
 	REQUIRE_OK(cut_graph(g, g->node[1].out[0], ARENA_ARRAY(&a, bool, g->nvalues), &piece, &from));
 	REQUIRE_OK(cut_write(piece, from, t, folder));
 	graph_free(piece);
