@@ -17,8 +17,9 @@ enum {
  * weights from memory is not worth its cost. FED_SHARE holds instead if inputs are prefetched too (feed): then
  * outermost panels gain more, as outputs are written in order and only one panel at a time is used. Above
  * TO_L2 weights are prefetched into the L2, because lines on their way from memory to the L1 would delay its
- * other misses. */
-static const double SHARE = .03, FED_SHARE = .005, TO_L2 = .25,
+ * other misses. Below it the L1 is better: int8 3x3 of 512 channels reaches 93 to 95 % of the peak at 5x5 to
+ * 7x7 pixels, and 68 to 78 % with weights in the L2; a 1x1 of 2048 channels at 4x4 takes 1.3 times as long. */
+static const double SHARE = .03, FED_SHARE = .005, TO_L2 = 1.5,
 		    PART = 1.25 /* of the L1, for a part and its inputs */;
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)

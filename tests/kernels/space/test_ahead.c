@@ -342,10 +342,14 @@ TEST(rules)
 	struct kcase c = {{0}};
 	REQUIRE_OK(open_shape(&c, 49, 160, 960)); /* weights over L1: parts, a panel after the other */
 	default_of(&c, 1, cand);
-	CHECK(strstr(cand, "prefetch=2") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
+	CHECK(strstr(cand, "prefetch=1") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
 	default_of(&c, 4, cand); /* the number of panels does not divide among four threads: pixels are
 				  * shared too */
-	CHECK(strstr(cand, "prefetch=2") && !strstr(cand, "split=") && strstr(cand, "par=3"));
+	CHECK(strstr(cand, "prefetch=1") && !strstr(cand, "split=") && strstr(cand, "par=3"));
+	arena_free(&c.a);
+	REQUIRE_OK(open_shape(&c, 12, 960, 960)); /* limited by memory: the L2 waits for the weights */
+	default_of(&c, 1, cand);
+	CHECK(strstr(cand, "prefetch=2"));
 	arena_free(&c.a);
 	REQUIRE_OK(open_shape(&c, 784, 512, 256)); /* few weights; but inputs are prefetched and outputs
 						    * are written in order */
