@@ -141,7 +141,10 @@ static bool lacks_bytes(const struct chosen_for *f, int n, const struct steps *s
 {
 	for (int i = 0; i < s->nsteps && n; i++) {
 		const struct step *st = &s->step[i];
-		if (st->kind == STEP_TASK && !task_floats(st->task) && !has_kernel(f, n, st->task))
+		if (st->kind != STEP_TASK || st->fused || task_floats(st->task))
+			continue;
+		if (!has_kernel(f, n, st->task) &&
+		    (st->fused_by < 0 || !has_kernel(f, n, s->step[st->fused_by].task)))
 			return true;
 	}
 	return false;

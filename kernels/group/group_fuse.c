@@ -38,7 +38,6 @@ static int lone_axis(const struct stage *s, const struct index *x)
 												     : found;
 }
 
-/* Kernels keep no bytes between the groups of a block. */
 bool group_is_f32(const struct group *p)
 {
 	return p->kind != STEP_TASK || task_floats(p->task);
@@ -47,7 +46,7 @@ bool group_is_f32(const struct group *p)
 static bool image(const struct group *p)
 {
 	return p->kind == STEP_TASK && p->task->nstages == 1 && p->task->stage[0].comb != COMB_NONE &&
-	       group_is_f32(p) && p->task->operand[p->task->stage[0].out.operand].dims.rank == 4;
+	       p->task->operand[p->task->stage[0].out.operand].dims.rank == 4;
 }
 
 /* Whether the group sums products over channels. */
@@ -110,7 +109,7 @@ static int *readers(const struct graph *g, const struct groups *gr, struct arena
 
 static double value_bytes(const struct graph *g, int v)
 {
-	return (double)shape_count(&g->value[v].t.shape) * (double)sizeof(float);
+	return (double)shape_count(&g->value[v].t.shape) * (double)dtype_bytes(g->value[v].t.dtype);
 }
 
 /* The groups of the longest block that begins with group i; returns their number. */
@@ -164,7 +163,8 @@ static double constant_bytes(const struct groups *gr, const int *block, int n)
 		const struct task *t = gr->group[block[k]].task;
 		for (int i = 0; n > 1 && i < t->noperands; i++)
 			if (t->operand[i].role == ROLE_CONST)
-				bytes += (double)operand_elems(&t->operand[i]) * (double)sizeof(float);
+				bytes += (double)operand_elems(&t->operand[i]) *
+					 (double)dtype_bytes(t->operand[i].dtype);
 	}
 	return bytes;
 }

@@ -62,9 +62,9 @@
  * fill: into f32, a number that the buffer's type has, or NaN; into s32, an integer in the range of the
  * buffer's type, in a group one for each part (bf16: only 0). Stride 1 contiguous, 0 broadcast (load:
  * one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
- * Contiguous accesses assume element alignment only. An access to scratch, which holds f32, may see bf16
- * there (mem.as), two in the place of one f32. Buffers do not overlap, except where a manifest lets an output
- * alias an input: then every element is read before it is written by the same statement order.
+ * Contiguous accesses assume element alignment only. An access to scratch, which holds f32, may see bf16 or
+ * bytes there (mem.as), two or four in the place of one f32. Buffers do not overlap, except where a manifest
+ * lets an output alias an input: then every element is read before it is written by the same statement order.
  *
  * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed
  * (sticky). Bounds that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable

@@ -121,7 +121,8 @@ static int check_mem(const struct check *k, const struct mem *m, int v, bool sto
 		return bad(k, "there is no buffer %d", m->buf);
 	const struct lbuf *b = &k->l->buf[m->buf];
 	enum dtype t = mem_type(k->l, m);
-	if (m->as != DT_NONE && (m->as != DT_BF16 || b->role != BUF_SCRATCH || b->dtype != DT_F32))
+	bool narrow = m->as == DT_BF16 || m->as == DT_U8 || m->as == DT_I8;
+	if (m->as != DT_NONE && (!narrow || b->role != BUF_SCRATCH || b->dtype != DT_F32))
 		return bad(k, "%s cannot be seen as %s", b->name, dtype_name(m->as));
 	if (!moves(k->l->type[v], t, g, store))
 		return bad(k, "v%d is %s: no %s in groups of %d %s %s, which holds %s", v,

@@ -211,13 +211,13 @@ static int64_t row_lead(const struct operand *o, const struct lower_place *p)
 	return (TMP_ROW - o->layout.lo[d] % TMP_ROW) % TMP_ROW;
 }
 
-/* Elements of bf16 are two in the place of a float, and addresses count them. */
+/* bf16 and bytes lie two or four in the place of a float, and addresses count them. */
 static void place_tmp(struct lower *w, int operand)
 {
 	const struct operand *o = &w->t->operand[operand];
 	struct lower_place *p = &w->at[operand];
 	struct loops *l = w->l;
-	int64_t per = (int64_t)(sizeof(float) / dtype_bytes(o->dtype == DT_BF16 ? DT_BF16 : DT_F32));
+	int64_t per = (int64_t)(sizeof(float) / dtype_bytes(o->dtype));
 	p->buf = w->scratch_buf;
 	const struct ix *n = chain_tmp(w, operand), *lead = ix_c(l, row_lead(o, p));
 	n = ix_div(l, ix_add(l, ix_add(l, n, lead), ix_c(l, per - 1)), ix_c(l, per));
@@ -335,8 +335,7 @@ static bool keeps_bytes(const struct nest *k)
 		return false;
 	const struct operand *from = &k->w->t->operand[st->read[k->body.at[0].arg].operand],
 			     *to = &k->w->t->operand[st->out.operand];
-	return from->dtype == to->dtype && dtype_is_byte(from->dtype) && !from->group &&
-	       from->role != ROLE_TMP && to->role != ROLE_TMP; /* scratch holds floats */
+	return from->dtype == to->dtype && dtype_is_byte(from->dtype) && !from->group;
 }
 
 static void describe_post(struct nest *k)

@@ -105,7 +105,7 @@ static const struct ix *valid_lanes(const struct nest *k, const int *at)
 
 struct mem nest_scratch(const struct operand *o, struct mem m)
 {
-	m.as = o->role == ROLE_TMP && o->dtype == DT_BF16 ? DT_BF16 : DT_NONE;
+	m.as = o->role == ROLE_TMP && o->dtype != DT_F32 ? o->dtype : DT_NONE;
 	return m;
 }
 
@@ -150,8 +150,8 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 	m.at = dims_address(k, p, index);
 	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
 	m = nest_scratch(o, m);
-	if (m.as == DT_BF16 && read < k->st->nreads) /* a pair, whose first index counts elements */
-		m.group = 2;
+	if (read < k->st->nreads && read == stage_image(k->w->t, k->st))
+		m.group = k->sum == SUM_PAIR ? 2 : 4;
 	return in_group(l, o, m);
 }
 
@@ -185,7 +185,7 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 static bool whole_value(const struct nest *k, int read)
 {
 	const struct operand *o = &k->w->t->operand[k->st->read[read].operand];
-	return o->dtype == DT_I32 || o->dtype == DT_BF16 || o->group || k->keeps_bytes ||
+	return o->dtype == DT_I32 || o->group || read == stage_image(k->w->t, k->st) || k->keeps_bytes ||
 	       (dtype_is_byte(o->dtype) && k->sum == SUM_WHOLE && stage_in_body(k->st, read));
 }
 

@@ -58,10 +58,14 @@ static void fill_box(struct lower *w, const struct box *b)
 {
 	struct loops *l = w->l;
 	const struct lower_place *p = &w->at[b->operand];
-	int lanes = box_lanes(w, b), v = lv_new(l, lanes);
+	bool bytes = dtype_is_byte(w->t->operand[b->operand].dtype);
+	int lanes = box_lanes(w, b), v = bytes ? lv_new_s32(l, lanes) : lv_new(l, lanes);
 	const struct ix *at = p->base;
 	struct stmt *f[MAX_SPLITS];
-	lv_const(l, v, w->t->operand[b->operand].fill);
+	if (bytes)
+		lv_const_s32(l, v, (int32_t)w->t->operand[b->operand].fill);
+	else
+		lv_const(l, v, w->t->operand[b->operand].fill);
 	for (int j = 0; j < p->n; j++) {
 		bool in = p->ax[j].dim == b->dim, last = j == p->n - 1;
 		const struct ix *x;

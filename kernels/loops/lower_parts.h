@@ -132,7 +132,7 @@ int nest_const(struct nest *k, float imm, int lanes);
 void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
 int nest_like(struct loops *l, int v, int lanes);      /* a new variable of v's type */
 int nest_float(struct nest *k, int v);                 /* v, or its value rounded to f32 */
-/* A mem of an operand in scratch: bf16 there is two in the place of a float. */
+/* A mem of an operand in scratch: bf16 and bytes lie there two or four in the place of a float. */
 struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at);

@@ -455,13 +455,6 @@ static int to_byte(struct nest *k, struct vmath *vm, int v)
 	return sum;
 }
 
-/* The byte of a result as scratch holds it, in f32. */
-static int to_rounded(struct nest *k, struct vmath *vm, int v)
-{
-	v = vmath_op1(vm, V_RINT, v);
-	return k->zero == 0 ? v : vmath_op2(vm, V_ADD, v, nest_const(k, k->zero, vm->lanes));
-}
-
 void nest_store(struct nest *k, int v, struct mem m)
 {
 	struct loops *l = k->w->l;
@@ -471,7 +464,7 @@ void nest_store(struct nest *k, int v, struct mem m)
 	if (k->exact && !k->keeps_bytes) {
 		v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, lanes));
 		v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, lanes));
-		v = (l->buf[m.buf].dtype == DT_F32 ? to_rounded : to_byte)(k, &vm, v);
+		v = to_byte(k, &vm, v);
 	}
 	lv_store(l, v, m);
 }

@@ -214,15 +214,16 @@ static int check_w16(const struct task *t, const struct target *tg, const struct
 		   : E_OK;
 }
 
-/* The image's pairs are broadcast: the lanes are outputs. */
-static int check_pairs(const struct task *t, const struct target *tg, const struct stage *st,
+/* Groups of a tmp are broadcast: the lanes are outputs. */
+static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
 {
-	int image = stage_pairs(t, st);
-	if (image >= 0 && !tg->fma)
+	int image = stage_image(t, st);
+	if (stage_sum(t, st) == SUM_PAIR && !tg->fma)
 		return fail(E_INFEASIBLE, "bf16: %s has no fused multiply-add", tg->isa);
 	return image >= 0 && s->lane >= 0 && read_axes(t, st, &st->read[image]) >> s->lane & 1
-		   ? fail(E_INFEASIBLE, "bf16: the lanes lie along the image")
+		   ? fail(E_INFEASIBLE, "%s: the lanes lie along the image",
+			  dtype_name(t->operand[st->read[image].operand].dtype))
 		   : E_OK;
 }
 
@@ -249,7 +250,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
-		if (rc < 0 || (rc = check_pairs(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
+		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)

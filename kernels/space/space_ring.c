@@ -23,7 +23,7 @@ static double scratch(const struct task *t, const struct ring *r, bool whole)
 		int d = r->dim[i];
 		if (o->role != ROLE_TMP)
 			continue;
-		double all = (double)operand_elems(o) * 4,
+		double all = (double)operand_elems(o) * (double)dtype_bytes(o->dtype),
 		       rows = d < 0 ? 1 : (double)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d]);
 		bytes += whole || d < 0 ? all : all / rows * (double)r->held[i];
 	}

@@ -81,6 +81,12 @@ static bool find_axis(const struct task *t, const struct stage *st, int n, struc
 	return false;
 }
 
+/* Whether no group reaches past the end of the axis or the image's dim. */
+static bool whole_groups(const struct stage *st, const struct operand *image, const struct grouped *g, int n)
+{
+	return image->dims.d[g->image_dim] % n == 0 && st->axis[g->axis].extent % n == 0;
+}
+
 static bool find_group(const struct task *t, const struct stage *st, struct grouped *g)
 {
 	if (t->nsyms || !stage_whole(t, st) || st->body.n != 3)
@@ -91,9 +97,10 @@ static bool find_group(const struct task *t, const struct stage *st, struct grou
 				     *weights = &t->operand[st->read[w].operand];
 		bool bytes = image->dtype == DT_I8 || weights->dtype == DT_I8;
 		*g = (struct grouped){.image = x, .weights = w};
-		if (x != w && bytes && operand_packs(t, st->read[w].operand) && image->role != ROLE_TMP &&
+		if (x != w && bytes && operand_packs(t, st->read[w].operand) &&
 		    !operand_packs(t, st->read[x].operand) && task_reads(t, st->read[x].operand) == 1 &&
-		    find_axis(t, st, GROUP, g))
+		    find_axis(t, st, GROUP, g) &&
+		    (image->role != ROLE_TMP || whole_groups(st, image, g, GROUP)))
 			return true;
 	}
 	return false;
@@ -115,13 +122,18 @@ static void group_operand(struct operand *o, int d)
 
 static void group_stage(struct task *t, struct stage *st, const struct grouped *g)
 {
+	struct operand *image = &t->operand[st->read[g->image].operand];
 	struct index *x = &st->read[g->image].dim[g->image_dim];
 	st->axis[g->axis].extent = (st->axis[g->axis].extent + GROUP - 1) / GROUP;
+	group_operand(&t->operand[st->read[g->weights].operand], g->weights_dim);
+	if (image->role == ROLE_TMP) { /* another stage writes its bytes one by one */
+		x->coef[g->axis] = GROUP;
+		return;
+	}
 	for (int a = 0; a < st->naxes; a++)
 		x->coef[a] /= a == g->axis ? 1 : GROUP;
 	x->off /= GROUP;
-	group_operand(&t->operand[st->read[g->image].operand], g->image_dim);
-	group_operand(&t->operand[st->read[g->weights].operand], g->weights_dim);
+	group_operand(image, g->image_dim);
 }
 
 const struct task *task_groups(struct arena *a, const struct task *t)
@@ -178,8 +190,7 @@ static bool find_pair(const struct task *t, const struct stage *st, struct group
 		*g = (struct grouped){.image = p->at[i].arg, .weights = p->at[1 - i].arg};
 		if (alone && image->fill == 0 && is_float(image) && is_float(&t->operand[w->operand]) &&
 		    operand_packs(t, w->operand) && task_reads(t, w->operand) == 1 &&
-		    find_axis(t, st, PAIR, g) && image->dims.d[g->image_dim] % PAIR == 0 &&
-		    st->axis[g->axis].extent % PAIR == 0)
+		    find_axis(t, st, PAIR, g) && whole_groups(st, image, g, PAIR))
 			return true;
 	}
 	return false;
@@ -261,21 +272,31 @@ const struct task *task_view(struct arena *a, const struct task *t, const char *
 	return pairs ? pairs : task_groups(a, t);
 }
 
-int stage_pairs(const struct task *t, const struct stage *st)
+/* Whether one of the two factors of a stage's sum is a constant of groups. */
+static bool multiplies_groups(const struct task *t, const struct stage *st)
 {
-	for (int i = 0; i < st->nreads && t->pairs; i++)
-		if (t->operand[st->read[i].operand].dtype == DT_BF16)
-			return i;
+	bool groups = false;
+	for (int i = 0; i < 2 && st->comb == COMB_SUM && st->body.n == 3; i++)
+		groups |= t->operand[st->read[st->body.at[i].arg].operand].group != 0;
+	return groups;
+}
+
+int stage_image(const struct task *t, const struct stage *st)
+{
+	for (int i = 0; i < 2 && multiplies_groups(t, st); i++)
+		if (t->operand[st->read[st->body.at[i].arg].operand].role == ROLE_TMP)
+			return st->body.at[i].arg;
 	return -1;
 }
 
 enum sum_kind stage_sum(const struct task *t, const struct stage *st)
 {
-	if (st->comb == COMB_SUM && st->body.n == 3 && stage_pairs(t, st) >= 0)
+	int image = stage_image(t, st);
+	if (image >= 0 && t->operand[st->read[image].operand].dtype == DT_BF16)
 		return SUM_PAIR;
 	if (!stage_whole(t, st))
 		return SUM_FLOAT;
-	if (t->operand[st->read[st->body.at[0].arg].operand].group)
+	if (multiplies_groups(t, st))
 		return SUM_DOT;
 	return stage_short(t, st) ? SUM_SHORT : SUM_WHOLE;
 }

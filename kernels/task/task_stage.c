@@ -54,6 +54,7 @@ static int64_t dim_block(const struct operand *o, int d)
 int64_t axis_block(const struct task *t, const struct stage *st, int a)
 {
 	int64_t best = 1;
+	int image = stage_image(t, st);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		const struct operand *o = &t->operand[r->operand];
@@ -61,7 +62,7 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a)
 			continue;
 		for (int d = 0; d < o->dims.rank; d++) {
 			int64_t b = dim_block(o, d);
-			int64_t step = o->dtype == DT_BF16 ? r->dim[d].coef[a] : 1;
+			int64_t step = i == image ? r->dim[d].coef[a] : 1;
 			b = step > 1 ? b / step : b;
 			if (b > best && r->dim[d].coef[a] == step && direct(&r->dim[d]))
 				best = b;

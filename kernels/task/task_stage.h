@@ -39,7 +39,8 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * steps along it become one: the axis, the dims and their layouts count groups of four bytes, and
  * operand.group is set. So rules, drafts and lowering treat such a stage like one of f32 with a quarter of
  * the steps. A last group may reach past the axis' end: these bytes of the input are multiplied by zero, as
- * the packed constant is 0 there. Returns t itself if there is nothing to group. */
+ * the packed constant is 0 there. A tmp's bytes are written one by one, so it and its dims stay as they are:
+ * the stage's index counts by four (stage_image). Returns t itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
 /* How the text of a schedule that multiplies pairs of bf16 begins, and whether a text does. */
 #define CAND_PAIRS "bf16; "
@@ -52,8 +53,9 @@ bool cand_pairs(const char *cand);
 const struct task *task_pairs(struct arena *a, const struct task *t);
 /* The task as a schedule with this text sees it: task_pairs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
-/* The read of such a stage that is the image of bf16; -1: another stage. */
-int stage_pairs(const struct task *t, const struct stage *st);
+/* The read of a stage that is a tmp, multiplied in pairs or groups: its index counts elements, of which a
+ * step has 2 or 4. -1: the stage has none. */
+int stage_image(const struct task *t, const struct stage *st);
 bool stage_exact(const struct task *t, const struct stage *st); /* it writes bytes */
 /* Least and greatest value of u8 or i8. */
 float byte_least(enum dtype t);

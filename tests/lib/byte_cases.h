@@ -197,13 +197,14 @@ static inline void gen_byte_index(struct buf *b, struct rng *r)
 	}
 }
 
-/* 1x1, depthwise, 1x1 with bytes between them. */
+/* 1x1, depthwise, 1x1 with bytes between them, often of whole groups of four channels. */
 static inline void gen_byte_block(struct buf *b, struct rng *r)
 {
-	const char *type = one_of(r, byte_types, 2);
-	int c = pick(r, 1, 20), hid = pick(r, 1, 40), k = pick(r, 1, 40), f = pick(r, 1, 3),
-	    stride = pick(r, 1, 2), pad = f > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 9), ow = pick(r, 1, 9),
-	    fill = pad ? 3 : 0;
+	const char *type = one_of(r, byte_types, 2), *first = one_of(r, byte_types, 2),
+		   *second = one_of(r, byte_types, 2);
+	int c = pick(r, 1, 20), hid = pick(r, 0, 1) ? 4 * pick(r, 1, 16) : pick(r, 1, 40), k = pick(r, 1, 40),
+	    f = pick(r, 1, 3), stride = pick(r, 1, 2), pad = f > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 9),
+	    ow = pick(r, 1, 9), fill = pad ? 3 : 0;
 	int h = (oh - 1) * stride + f - 2 * pad, w = (ow - 1) * stride + f - 2 * pad;
 	h = h < 1 ? 1 : h;
 	w = w < 1 ? 1 : w;
@@ -212,9 +213,9 @@ static inline void gen_byte_block(struct buf *b, struct rng *r)
 	buf_puts(b, "task syms=0\n");
 	byte_image(b, r, "X", "in", type, in, 0, 0);
 	buf_printf(b, "operand W const i8 [%d,%d,1,1] plain\noperand S const f32 [%d] plain\n", hid, c, hid);
-	byte_image(b, r, "H", "tmp", type, mid, pick(r, 0, 1) ? pad : 0, fill);
+	byte_image(b, r, "H", "tmp", first, mid, pick(r, 0, 1) ? pad : 0, fill);
 	buf_printf(b, "operand V const i8 [%d,1,%d,%d] plain\n", hid, f, f);
-	byte_image(b, r, "D", "tmp", type, down, 0, 0);
+	byte_image(b, r, "D", "tmp", second, down, 0, 0);
 	buf_printf(b, "operand U const i8 [%d,%d,1,1] plain\noperand B const i32 [%d] plain\n", k, hid, k);
 	byte_image(b, r, "Y", "out", type, out, pick(r, 0, 1), 0);
 	buf_printf(b, "stage n:1 k:%d y:%d x:%d | c:%d\nread X [n,c,y,x]\nread W [k,c,0,0]\nread S [k]\n",
@@ -287,6 +288,14 @@ static inline void byte_text(struct buf *b, struct rng *r)
 {
 	struct buf draft = {0};
 	byte_draft(&draft, r);
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+static inline void byte_block_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	gen_byte_block(&draft, r);
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
 }

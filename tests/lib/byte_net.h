@@ -152,10 +152,19 @@ static inline const char *grow(struct byte_net *m, const char *x, bool whole)
 	return y;
 }
 
+/* Expands k channels to e, convolves each, with this stride, and sums them to k again. */
+static inline const char *expand(struct byte_net *m, const char *x, int64_t k, int64_t e, int64_t stride)
+{
+	x = through_bytes(m, apply(m, "Relu", convolve(m, x, &(struct qdq_conv){k, e, 1, 1, 1}), "-"), .1f);
+	x = through_bytes(m, clip(m, convolve(m, x, &(struct qdq_conv){e, e, 3, stride, e}), 0, 6), .05f);
+	return through_bytes(m, convolve(m, x, &(struct qdq_conv){e, k, 1, 1, 1}), .1f);
+}
+
 /* Channels of the input and of the convolutions, and rows of the image; 0: random, up to 40 and 9;
- * the input has few channels, as an image, if the seed is 4 more than a multiple of 9. */
+ * the input has few channels, as an image, if the seed is 4 more than a multiple of 9. expand: channels of a
+ * block of a 1x1, a depthwise and a 1x1 convolution after the pooling; 0: none. */
 struct byte_net_size {
-	int64_t c, k, h;
+	int64_t c, k, h, expand;
 };
 
 /* A block of a residual network between two quantisations: 3x3, depthwise, 1x1 and grouped convolutions, with
@@ -187,6 +196,8 @@ static inline struct blob byte_net(struct byte_net *m, uint64_t seed, const stru
 	s = with_params(m, pool(m, with_params(m, s, scale, zero)), scale, zero);
 	if (seed % 3 == 1)
 		s = with_params(m, grow(m, s, seed % 2), scale, zero);
+	if (size->expand)
+		s = expand(m, s, k, size->expand, 1 + (int64_t)(seed % 2));
 	s = through_bytes(m, convolve(m, s, &(struct qdq_conv){k, c, 1, 2, 1 + (k % 2 == 0 && c % 2 == 0)}),
 			  .2f);
 	if (seed % 7 == 0)

@@ -17,7 +17,9 @@ struct runner {
 	struct steps *s;
 	struct tensor *plain;
 	struct arena a;
-	int bytes; /* tasks of nodes that read or write bytes */
+	int bytes;   /* tasks of nodes that read or write bytes */
+	bool blocks; /* fused steps run, instead of their parts */
+	int fused;   /* groups that they do */
 };
 
 static void *give_memory(struct runner *r, int v)
@@ -66,8 +68,9 @@ static void run_steps(struct runner *r, const float *x)
 	memcpy(in->data, x, (size_t)shape_count(&in->shape) * sizeof *x);
 	for (int i = 0; i < r->s->nsteps; i++) {
 		const struct step *st = &r->s->step[i];
-		if (st->fused)
+		if (r->blocks ? st->fused_by >= 0 : st->fused)
 			continue;
+		r->fused += st->fused ? st->block : 0;
 		if (st->kind == STEP_TASK)
 			run_task(r, st);
 		else if (st->kind == STEP_HOST)
@@ -78,15 +81,19 @@ static void run_steps(struct runner *r, const float *x)
 	}
 }
 
-static void check_net(uint64_t seed, int lanes)
+/* fused (may be NULL): blocks are fused as if no cache held what lies between their groups, and their groups
+ * are counted. */
+static void check_net(uint64_t seed, int lanes, int *fused)
 {
 	struct byte_net m;
-	struct blob b = byte_net(&m, seed, &(struct byte_net_size){0});
+	const struct byte_net_size size = {.expand = fused ? 4 + (int64_t)(seed % 13) : 0,
+					   .h = fused ? 24 : 0};
+	struct blob b = byte_net(&m, seed, &size);
 	struct graph *plain;
 	const struct import_opts none = {0};
-	const struct target t = {.lanes = lanes};
+	const struct target t = {.lanes = lanes, .l2_bytes = fused != NULL};
 	struct choices c = {0};
-	struct runner r = {0};
+	struct runner r = {.blocks = fused != NULL};
 	struct rng rng;
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &plain));
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &r.g));
@@ -106,17 +113,29 @@ static void check_net(uint64_t seed, int lanes)
 	const struct tensor *x = &want[plain->output[0]], *y = &r.plain[r.g->output[0]];
 	CHECK(shape_equal(&x->shape, &y->shape));
 	CHECK(!memcmp(x->data, y->data, (size_t)shape_count(&x->shape) * sizeof(float)));
-	CHECK(r.bytes >= (seed % 3 ? 7 : 8)); /* the sum is part of a convolution */
+	CHECK(fused || r.bytes >= (seed % 3 ? 7 : 8)); /* the sum is part of a convolution */
 	graph_free(plain);
 	graph_free(r.g);
 	arena_free(&r.a);
 	arena_free(&m.k.a);
+	if (fused)
+		*fused += r.fused;
 }
 
 TEST(tasks_give_the_operators_bits)
 {
 	for (uint64_t seed = 1; seed <= 140; seed++)
-		check_net(seed, 4 << seed / 3 % 3);
+		check_net(seed, 4 << seed / 3 % 3, NULL);
+}
+
+/* One task keeps bytes between its stages, and rounds them as the operators do. */
+TEST(blocks_give_the_operators_bits)
+{
+	int fused = 0;
+	for (uint64_t seed = 1; seed <= 40; seed++)
+		check_net(seed, 4 << seed / 3 % 3, &fused);
+	printf("%d groups in blocks\n", fused);
+	CHECK(fused >= 100);
 }
 
 /* A convolution with weights of these dims, on bytes. */

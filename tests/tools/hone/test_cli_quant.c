@@ -7,14 +7,19 @@
 
 enum { NETS = 2 /* activations of u8 and of s8 */ };
 
-static const char *model(int seed)
+static const char *make_model(int seed, const char *name, const struct byte_net_size *size)
 {
 	struct byte_net m;
-	struct blob b = byte_net(&m, (uint64_t)seed, &(struct byte_net_size){48, 64, 40});
-	const char *path = in_dir(seed % 2 ? "odd.onnx" : "even.onnx");
+	struct blob b = byte_net(&m, (uint64_t)seed, size);
+	const char *path = in_dir(name);
 	CHECK_OK(file_write(path, b.p, b.n));
 	arena_free(&m.k.a);
 	return path;
+}
+
+static const char *model(int seed)
+{
+	return make_model(seed, seed % 2 ? "odd.onnx" : "even.onnx", &(struct byte_net_size){48, 64, 40});
 }
 
 /* Reads the output for seeded inputs. */
@@ -137,6 +142,32 @@ TEST(rounding_is_no_error)
 	CHECK_RUN(0, "quantize %s --data random --scan 0 --threads 1 -q -o %s", floats, bytes);
 	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", bytes);
 	CHECK_SAYS(cli_out, "PASS: ");
+}
+
+/* A block of three convolutions whose bytes between do not fit in the L2 is one kernel. The groups that it
+ * replaces have none, and are not taken for untuned ones. */
+TEST(blocks_are_tuned)
+{
+	enum { SIDE = 160 };
+	static char before[1 << 22], after[1 << 22];
+	struct target t;
+	char path[256], cache[256];
+	if (!worker())
+		SKIP("no worker (set HONE_WORKER)");
+	if (!has_dots())
+		SKIP("no dot products of bytes: portable code may win");
+	REQUIRE_OK(target_host(&t));
+	int64_t l2 = t.l2_bytes ? t.l2_bytes : 1 << 19, wide = l2 * 5 / 4 / (SIDE / 2 * SIDE / 2) + 4;
+	snprintf(path, sizeof path, "%s",
+		 make_model(2, "block.onnx", &(struct byte_net_size){8, 16, SIDE, wide / 4 * 4}));
+	snprintf(cache, sizeof cache, "%s", in_dir("block"));
+	REQUIRE(mkdir(cache, 0755) == 0);
+	size_t n = run(path, cache, before, sizeof before);
+	CHECK_RUN(0, "tasks %s", path);
+	CHECK(strstr(cli_out, "conv 1x1 + dwconv 3x3") != NULL);
+	CHECK_RUN(0, "tune %s --budget 6s --threads 1 -q --cache %s", path, cache);
+	CHECK(count(path, cache, "QLinearConv", "portable") == 0);
+	CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
 }
 
 TEST_MAIN
