@@ -73,9 +73,11 @@ static int parse(int argc, char **argv, struct words *w)
 			      [VERBOSE] = &w->o.verbose,
 			      [VERSION] = &w->version,
 			      [HELP] = &w->help};
-	int rc = E_OK;
+	int rc = E_OK, k = 0;
 	opterr = 0; /* options_refuse says it */
-	for (int c, at = 1; rc >= 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1; at = optind) {
+	for (int c, at = 1; rc >= 0 && (c = getopt_long(argc, argv, "", options, &k)) != -1; at = optind) {
+		if (c >= CONFIG && c <= BUDGET && options_check_value(argc, argv, options, k) < 0)
+			return E_USAGE;
 		if (c >= CONFIG && c <= HONE)
 			*text[c] = optarg;
 		else if (c == BUDGET)

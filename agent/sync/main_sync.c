@@ -88,7 +88,9 @@ static int parse(int argc, char **argv, struct words *w)
 	const char **const text[] = {&w->conf, &w->folder, &w->cache, &w->socket};
 	bool *const flag[] = {&w->now, &w->status, &w->version, &w->help};
 	opterr = 0; /* options_refuse says it */
-	for (int c, at = 1; (c = getopt_long(argc, argv, "qv", options, NULL)) != -1; at = optind) {
+	for (int c, k = 0, at = 1; (c = getopt_long(argc, argv, "qv", options, &k)) != -1; at = optind) {
+		if (c >= CONFIG && c <= SOCKET && options_check_value(argc, argv, options, k) < 0)
+			return E_USAGE;
 		if (c >= CONFIG && c <= SOCKET)
 			*text[c - CONFIG] = optarg;
 		else if (c >= NOW && c <= HELP)

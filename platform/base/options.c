@@ -2,6 +2,7 @@
 #include "platform/base/options.h"
 #include "platform/base/near.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,4 +27,23 @@ int options_refuse(const char *program, int argc, char **argv, int at, const str
 	if (n.best)
 		return fail(E_USAGE, "unknown option %s; did you mean --%s?", word, n.best);
 	return fail(E_USAGE, "unknown option %s; see %s --help", word, program);
+}
+
+static bool looks_like_option(const char *word, const struct option *options)
+{
+	if (word[0] != '-' || !word[1])
+		return false;
+	while (options->name && (options->val != word[1] || word[2]))
+		options++;
+	return word[1] == '-' || options->name;
+}
+
+int options_check_value(int argc, char **argv, const struct option *options, int index)
+{
+	const char *name = options[index].name;
+	if (options[index].has_arg != required_argument || !optarg || optind > argc ||
+	    argv[optind - 1] != optarg || !looks_like_option(optarg, options))
+		return E_OK;
+	return fail(E_USAGE, "--%s needs a value, but %s follows (as a value: --%s=%s)", name, optarg, name,
+		    optarg);
 }

@@ -13,4 +13,9 @@
 int options_refuse(const char *program, int argc, char **argv, int at,
 		   const struct option *options) MUST_CHECK;
 
+/* E_USAGE if the option that getopt_long just returned took the next word as its value, and that word looks
+ * like an option: "--" and anything, or "-" and a letter that some option has. index: of the option in the
+ * table; for options that take a value alone. */
+int options_check_value(int argc, char **argv, const struct option *options, int index) MUST_CHECK;
+
 #endif

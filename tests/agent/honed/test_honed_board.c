@@ -450,6 +450,10 @@ TEST(checks_its_configuration)
 	CHECK(run_honed("--chek", NULL) == 2 &&
 	      strstr(text_of("log"), "unknown option --chek; did you mean --check?"));
 	CHECK(run_honed("--budget=", NULL) == 2);
+	CHECK(
+	    run_honed("--run", "--config") == 2 &&
+	    strstr(text_of("log"), "--run needs a value, but --config follows (as a value: --run=--config)"));
+	CHECK(run_honed("--budget", "--boot") == 2 && strstr(text_of("log"), "--budget needs a value"));
 	CHECK(run_honed("--check=yes", NULL) == 2 && strstr(text_of("log"), "--check takes no value"));
 	/* --check reports the faults of all model files at once, as jobs would find them. */
 	snprintf(conf, sizeof conf,

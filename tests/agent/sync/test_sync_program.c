@@ -103,6 +103,9 @@ TEST(exit_codes)
 	      says("unknown option --foldr; did you mean --folder?"));
 	CHECK(run(WORDS("--foldr=x")) == 2 && says("did you mean --folder?"));
 	CHECK(run(WORDS("--folder")) == 2 && says("--folder needs a value"));
+	CHECK(run(WORDS("--folder", "--config", "x")) == 2 &&
+	      says("--folder needs a value, but --config follows"));
+	CHECK(run(WORDS("--cache", "-q")) == 2 && says("--cache needs a value, but -q follows"));
 	CHECK(run(WORDS("-x")) == 2 && says("unknown option -x"));
 	CHECK(run(WORDS("version")) == 0 && says("hone-sync " HONE_VERSION));
 	CHECK(run(WORDS("help")) == 0 && says("usage: hone-sync"));
