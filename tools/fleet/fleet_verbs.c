@@ -226,16 +226,24 @@ const struct cmd fleet_cmd_boards = {
 
 /* Finds a board by its id or its name. */
 
+enum { MOST_NAMED = 4 };
+
 struct wanted {
 	const char *name;
-	int n; /* boards of that name */
-	char id[KEY_ID_HEX + 1];
+	int n;                   /* boards of that name */
+	char id[KEY_ID_HEX + 1]; /* of the first */
+	char ids[MOST_NAMED * (KEY_ID_HEX + 2) + 1];
 };
 
 static int compare_name(void *ctx, const struct store_board *b)
 {
 	struct wanted *w = ctx;
-	if (strcmp(b->name, w->name) == 0 && w->n++ == 0)
+	size_t n = strlen(w->ids);
+	if (strcmp(b->name, w->name))
+		return E_OK;
+	if (w->n < MOST_NAMED)
+		snprintf(w->ids + n, sizeof w->ids - n, "%s%s", n ? ", " : "", b->id);
+	if (w->n++ == 0)
 		snprintf(w->id, sizeof w->id, "%s", b->id);
 	return E_OK;
 }
@@ -252,9 +260,8 @@ static int find_board(struct work *w, const char *word, char id[KEY_ID_HEX + 1])
 	if (rc < 0)
 		return rc;
 	if (wanted.n > 1)
-		return fail(E_USAGE,
-			    "%d boards are called '%s': give the id of one, as `hone-fleet boards` shows",
-			    wanted.n, word);
+		return fail(E_USAGE, "%d boards are called '%s': give the id of one, %s%s", wanted.n, word,
+			    wanted.ids, wanted.n > MOST_NAMED ? ", or another of hone-fleet boards" : "");
 	if (!wanted.n)
 		return fail(E_NOTFOUND, "no board is called '%.80s'; `hone-fleet boards` shows names and ids",
 			    word);

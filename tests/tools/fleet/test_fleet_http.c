@@ -116,7 +116,7 @@ TEST(boards_have_names)
 	struct server s;
 	const struct private_key *key = keys(3)->private[2];
 	struct public_key pub;
-	char id[KEY_ID_HEX + 1], words[256];
+	char id[KEY_ID_HEX + 1], other[KEY_ID_HEX + 1], words[256];
 	private_key_public(key, &pub);
 	public_key_id(&pub, id);
 	REQUIRE(start(&s));
@@ -153,6 +153,14 @@ TEST(boards_have_names)
 	CHECK(join(&s, keys(3)->private[0]) == 200);
 	CHECK(!try_command("rename robot arm-5")); /* of two boards */
 	CHECK(!try_command("revoke robot --why lost"));
+	for (int i = 0; i < 2; i++) { /* the error names both */
+		private_key_public(keys(3)->private[i], &pub);
+		public_key_id(&pub, other);
+		char line[PATH_MAX];
+		snprintf(line, sizeof line, "revoke robot --why lost --db %s 2>&1 | grep -o '%s' #",
+			 fleet_path("fleet.db"), other);
+		CHECK(!strcmp(command(line), other));
+	}
 	CHECK(strstr(command("boards --json"), "\"revoked\": false") ||
 	      strstr(command("boards --json"), "\"revoked\":false"));
 	snprintf(words, sizeof words, "rename %s arm-5", id);
