@@ -100,6 +100,70 @@ def test_errors(path):
               lambda: model(what))
 
 
+def test_levels(path):
+    """A level by its name is the flag of that name; no other name passes."""
+    from hone import _model
+
+    for name, flag in _model._LEVELS.items():
+        expect(f"flag of {name}", _model._level_flag(name, flag) == flag and _model._level_flag(name, 0) == flag)
+        with hone.load(path, caches=[], threads=1, level=name) as model:
+            expect(f"runs at {name}", len(model.run(pixels(3 * 66 * 200))) == 1)
+    for name in ("int4", "INT8", "", 8, None.__class__, ["int8"], b"int8"):
+        fails(f"level {name!r}", ValueError, "there are: exact, fp32, w16, half, int8",
+              lambda: hone.load(path, caches=[], level=name))
+    fails("two levels", ValueError, "exclude each other", lambda: hone.load(path, caches=[], level="w16", half=True))
+    fails("two levels", hone.InputError, "exclude each other", lambda: hone.Handle(level="fp32", exact=True))
+
+
+def test_close(path):
+    model = hone.load(path, caches=[], threads=1)
+    data = pixels(3 * 66 * 200)
+    bound = model.bind(data)
+    bound()
+    model.close()
+    model.close()
+    uses = {"call": lambda: model(data), "run": lambda: model.run(data), "bind": lambda: model.bind(data), "bound": bound,
+            "refresh": model.refresh, "info": lambda: model.info, "kernels": lambda: model.kernels,
+            "with": model.__enter__}
+    for what, use in uses.items():
+        fails(f"{what} after close", ValueError, "the model 'steering.onnx' is closed: load it again", use)
+        fails(f"{what} after close", hone.InputError, "closed", use)
+    expect(f"repr {model!r}", repr(model) == "<hone.Model steering.onnx: closed>")
+    with hone.load(path, caches=[], threads=1) as other:
+        expect("open inside", len(other.run(data)) == 1)
+    fails("after with", ValueError, "closed", lambda: other(data))
+    try:
+        with hone.load(path, caches=[], threads=1) as third:
+            raise KeyError("mine")
+    except KeyError:
+        fails("after an error", ValueError, "closed", lambda: third(data))
+
+
+def test_close_beside_calls(path):
+    """Calls that run while another thread closes the model end well; later ones say that it is closed."""
+    data = pixels(3 * 66 * 200)
+    want = bytes(memoryview(hone.load(path, caches=[], threads=1).run(data)[0]).cast("B"))
+    for _ in range(20):
+        model = hone.load(path, caches=[], threads=1)
+        wrong, closed = [], []
+
+        def calls():
+            while True:
+                try:
+                    if bytes(memoryview(model.run(data)[0]).cast("B")) != want:
+                        wrong.append(1)
+                except ValueError:
+                    return closed.append(1)
+
+        threads = [threading.Thread(target=calls) for _ in range(3)]
+        for t in threads:
+            t.start()
+        model.close()
+        for t in threads:
+            t.join(20)
+        expect("closed beside calls", not wrong and len(closed) == 3)
+
+
 def test_free_sizes(folder):
     """A model that leaves sizes free: the error shows the keyword, and the keyword as shown works."""
     def field(number, body):
@@ -385,6 +449,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = zoo("steering", folder)
     test_plain(path)
     test_errors(path)
+    test_levels(path)
+    test_close(path)
+    test_close_beside_calls(path)
     test_free_sizes(folder)
     test_kinds(path, folder)
     test_reprs(path)

@@ -6,6 +6,7 @@
     scores = model(image)                   # arrays in, arrays out, in the model's order
     out = model(camera=image)               # or by name
     again = model.bind(image)               # again() runs on the same arrays, without looking at them anew
+    model.close()                           # or: with hone.load("model.onnx") as model: ...
 
 Inputs are numpy arrays, or anything else on the CPU that has __dlpack__ (PyTorch, JAX, CuPy on the host) or the buffer
 protocol; what has the model's dtype and lies row-major is not copied. A numpy array of another dtype is converted if each

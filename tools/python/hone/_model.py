@@ -4,7 +4,7 @@ import ctypes
 import os
 from collections import namedtuple
 
-from ._library import USAGE, InputTypeError, Info, Kernel, LoadOptions, Options, Tensor, check, cut, lib, made
+from ._library import USAGE, InputError, InputTypeError, Info, Kernel, LoadOptions, Options, Tensor, check, cut, lib, made
 from ._tensors import Places
 
 TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
@@ -41,6 +41,16 @@ def _brief(tensors):
 
 
 EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF = 1, 2, 4, 8, 16, 32, 64
+_LEVELS = {"exact": EXACT, "fp32": 0, "w16": W16, "half": HALF, "int8": INT8}
+
+
+def _level_flag(level, given):
+    """The flag of a level's name; given: what exact, w16, int8 and half say."""
+    if not isinstance(level, str) or level not in _LEVELS:
+        raise InputError(USAGE, f"no level {cut(repr(level), 40)}; there are: {', '.join(_LEVELS)}")
+    if given & ~_LEVELS[level]:
+        raise InputError(USAGE, f"level={level!r} and another of exact, w16, int8 and half exclude each other")
+    return _LEVELS[level]
 
 
 _forks = [0]  # forks by Python that led to this process since the import; a fork by C code is not noticed
@@ -77,20 +87,24 @@ class Handle:
         w16=False,
         int8=False,
         half=False,
+        level=None,
     ):
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
         may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
-        integers; half: products may be those of 16-bit floats."""
+        integers; half: products may be those of 16-bit floats; level: the same by one name, as --level of hone takes it:
+        "exact", "fp32" (the default), "w16", "half" or "int8"."""
         self._h = None
+        given = EXACT * bool(exact) | W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
+        if level is not None:
+            given = _level_flag(level, given)
         o = made(Options)
         if caches is not None:
             words = [caches] if isinstance(caches, (str, os.PathLike)) else list(caches)
             o.caches, o.ncaches = _texts(words), len(words)
         o.threads = threads
-        o.flags = EXACT * bool(exact) | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
-        o.flags |= W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
+        o.flags = given | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
@@ -114,7 +128,7 @@ class Handle:
             lib.hone_close(self._h)
 
 
-_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8", "half")
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8", "half", "level")
 
 
 def load(model, shapes=None, **options):
@@ -125,11 +139,29 @@ def load(model, shapes=None, **options):
     return Handle(**options).load(model, shapes)
 
 
+class _Loaded:
+    """A model of the library. Calls that still run hold it, so that close() beside them frees nothing too early."""
+
+    __slots__ = ("m", "handle")
+
+    def __init__(self, m, handle):
+        self.m, self.handle = m, handle
+
+    def __repr__(self):
+        return "<hone._Loaded>"
+
+    def __del__(self):
+        if self.handle._forks == _forks[0]:
+            lib.hone_model_close(self.m)
+
+
 class Model:
-    """A network, ready to run. Any thread may call it; calls take turns."""
+    """A network, ready to run. Any thread may call it; calls take turns. close(), or the end of a with statement, gives
+    its memory back, once calls of other threads have ended; without it, that happens when nothing refers to the model any
+    more. A closed model raises an InputError, which is a ValueError."""
 
     def __init__(self, handle, model, shapes=None):
-        self._m = None
+        self._loaded = None
         self._name = "from bytes"
         _own(handle._forks)
         o = made(LoadOptions)
@@ -144,8 +176,7 @@ class Model:
         else:
             self._name = os.path.basename(os.fsdecode(model))
             check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
-        self._m = m
-        self._handle = handle
+        self._loaded = _Loaded(m, handle)
         self._forks = handle._forks
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
         self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
@@ -155,14 +186,38 @@ class Model:
         name = cut(repr(self._name)[1:-1], 60)
         if not getattr(self, "outputs", None) and not getattr(self, "inputs", None):
             return f"<hone.Model {name}: not loaded>"
+        loaded = self._loaded
+        if not loaded:
+            return f"<hone.Model {name}: closed>"
         words = f"{_brief(self.inputs)} -> {_brief(self.outputs)}"
-        return f"<hone.Model {name}: {words}; {_threads(self._handle.threads)}>"
+        return f"<hone.Model {name}: {words}; {_threads(loaded.handle.threads)}>"
+
+    def close(self):
+        """Gives the memory back, once calls of other threads have ended. A second call does nothing."""
+        self._loaded = None
+
+    def __enter__(self):
+        self._open()
+        return self
+
+    def __exit__(self, *_error):
+        self.close()
+
+    def _open(self):
+        """What the library loaded; the caller must hold it while it uses .m."""
+        loaded = self._loaded
+        if loaded is None:
+            raise InputError(USAGE, f"the model {cut(repr(self._name), 60)} is closed: load it again")
+        if _forks[0] != self._forks:
+            _own(self._forks)
+        return loaded
 
     def _tensors(self, count, get):
         all_of = []
-        for i in range(count(self._m)):
+        m = self._loaded.m
+        for i in range(count(m)):
             t = made(Tensor)
-            check(get(self._m, i, ctypes.byref(t)))
+            check(get(m, i, ctypes.byref(t)))
             name = t.name.decode("utf-8", "replace")
             all_of.append(
                 TensorInfo(name, lib.hone_dtype_name(t.dtype).decode(), tuple(t.shape[: t.rank]), t.bytes)
@@ -187,13 +242,12 @@ class Model:
 
     def run(self, *arrays, **named):
         """The outputs, a list in the model's order."""
+        loaded = self._open()
         ins, outs, _held, outputs = self._places(arrays, named)
-        check(lib.hone_run_on(self._m, ins, outs))
+        check(lib.hone_run_on(loaded.m, ins, outs))
         return outputs
 
     def _places(self, arrays, named):
-        if _forks[0] != self._forks:
-            _own(self._forks)
         if named or len(arrays) != len(self.inputs):
             arrays = self._ordered(arrays, named)
         ins, held = self._ins.of(arrays)
@@ -205,11 +259,12 @@ class Model:
         each call: for small models, where looking at the arrays takes longer than the run. It reads what is in the
         inputs when it is called; an input that had to be converted stays as it was at the bind. Threads that share the
         function share the outputs."""
+        self._open()
         ins, outs, held, outputs = self._places(arrays, named)
 
         def run_bound(held=held):
-            _own(self._forks)
-            check(lib.hone_run_on(self._m, ins, outs))
+            loaded = self._open()
+            check(lib.hone_run_on(loaded.m, ins, outs))
             return outputs
 
         return run_bound
@@ -221,13 +276,14 @@ class Model:
 
     def refresh(self):
         """Picks up better kernels from the caches, while other threads run on. True: something changed."""
-        _own(self._forks)
-        return check(lib.hone_refresh(self._m)) > 0
+        loaded = self._open()
+        return check(lib.hone_refresh(loaded.m)) > 0
 
     @property
     def info(self):
         s = made(Info)
-        check(lib.hone_summary(self._m, ctypes.byref(s)))
+        loaded = self._open()
+        check(lib.hone_summary(loaded.m, ctypes.byref(s)))
         return ModelInfo(
             *s.kernels,
             s.threads,
@@ -243,15 +299,12 @@ class Model:
     @property
     def kernels(self):
         all_of = []
-        for i in range(lib.hone_kernels(self._m)):
+        loaded = self._open()
+        for i in range(lib.hone_kernels(loaded.m)):
             k = made(Kernel)
-            if lib.hone_kernel(self._m, i, ctypes.byref(k)) < 0:
+            if lib.hone_kernel(loaded.m, i, ctypes.byref(k)) < 0:
                 break  # a refresh beside this made fewer
             origin = lib.hone_origin_name(k.origin).decode()
             words = [x.decode("utf-8", "replace") for x in (k.name, k.what)]
             all_of.append(KernelInfo(*words, origin, k.flops, k.bytes))
         return all_of
-
-    def __del__(self):
-        if getattr(self, "_m", None) and self._forks == _forks[0]:
-            lib.hone_model_close(self._m)
