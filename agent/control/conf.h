@@ -10,7 +10,7 @@
  *                 pressure = 10%, headroom = 15 (degrees C), battery = 30%, memory = 128M, settle = 10s,
  *                 rest = 10m (pause after a slice without gain; it doubles each time, up to a day)
  *   [limits]      memory = 0 (writable memory of each process of a job; 0: half of the board's memory, at
- *                 least 512M), jobs = 1, writes = 20M (to flash, per day)
+ *                 least 512M), jobs = 1, writes = 20M (to flash, per day of uptime)
  *   [inhibit]     file = PATH (this key may be repeated)
  *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|int8
  *                 (exact = yes: level = exact), shape = NAME=1x3x224x224

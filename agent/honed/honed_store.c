@@ -95,7 +95,8 @@ static bool over_limit(const struct honed *h)
 
 bool store_lets_start(const struct honed *h, const char **why)
 {
-	*why = over_limit(h) ? "what may be written to flash in a day is written; tuning goes on tomorrow"
+	*why = over_limit(h)
+		   ? "what may be written to flash in a day is written; tuning goes on within 24 hours"
 	       : h->commits.error[0] ? h->commits.error
 				     : NULL;
 	return !*why;

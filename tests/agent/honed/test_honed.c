@@ -421,7 +421,7 @@ TEST(a_day_has_so_many_writes)
 	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1, .written_bytes = 21 << 20});
 	board_done(b, 1, 6, 5, 0, 0.5);
 	board_read(b);
-	CHECK(strstr(board_status(b), "tomorrow"));
+	CHECK(strstr(board_status(b), "within 24 hours"));
 	CHECK(board_run(b, 23 * 3600 * NS_PER_S) <= 4);
 	CHECK(!board_says(b, "start"));
 	board_run(b, 3600 * NS_PER_S);
