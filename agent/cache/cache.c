@@ -80,6 +80,7 @@ static int hold_folder(struct cache *c, const char *dir, int64_t wait_ns)
 	}
 	if (implied && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0)
 		snprintf(why, sizeof why, "%s", strerror(errno));
+	new_folder_note(&c->made, cache_dir(c));
 	int rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
 	if (rc >= 0 && c->lock_fd < 0)
 		rc = cache_lock(c, cache_dir(c), wait_ns);
@@ -133,6 +134,7 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 		     ? open_cache(c, dir, mode, wait_ns)
 		     : fail(E_USAGE, "the limit of a cache must be %d KiB to %d MiB", LEAST_CAP >> 10,
 			    CACHE_MOST_BYTES >> 20);
+	c->in_vain = rc < 0;
 	if (rc < 0)
 		cache_close(c);
 	else
@@ -162,13 +164,16 @@ static void unlock(struct cache *c)
 static void close_cache(struct cache *c, int *lock_fd)
 {
 	bool told = c->told;
-	if (CACHE_WRITES && cache_commit(c) < 0 && !told)
+	bool lost = CACHE_WRITES && cache_commit(c) < 0;
+	if (lost && !told)
 		log_error("%s: the results of this process may be lost", err_text());
 	cache_layers_close(c);
 	if (CACHE_WRITES && lock_fd)
 		*lock_fd = c->lock_fd;
 	else if (CACHE_WRITES)
 		unlock(c);
+	if (CACHE_WRITES && !lock_fd && (lost || c->in_vain))
+		new_folder_drop(&c->made);
 	for (int i = 0; i < c->nlayers; i++)
 		free(c->layer[i].dir);
 	buf_free(&c->bytes);

@@ -9,6 +9,7 @@
 
 #include "agent/cache/cache.h"
 #include "agent/cache/segment.h"
+#include "platform/base/folder.h"
 
 /* 0: a program that only reads caches (libhone), built without the code that writes them. */
 #ifndef CACHE_WRITES
@@ -95,8 +96,10 @@ struct cache {
 	struct buf bytes;            /* the payloads of the puts */
 	size_t tidy_at;              /* size of `bytes` at which the payloads of done puts are removed */
 	struct cache_options o;
-	bool cap_given; /* true: the caller set the cap */
-	bool told;      /* the last put or commit failed, and its caller knows */
+	bool cap_given;         /* true: the caller set the cap */
+	struct new_folder made; /* the folder that is written, if it was not there */
+	bool in_vain;           /* nothing could be written into it */
+	bool told;              /* the last put or commit failed, and its caller knows */
 	uint64_t generation;
 	int64_t written_bytes, damaged_bytes;
 	int evicted[SEG_CODE + 1]; /* records that the last eviction removed, by kind */

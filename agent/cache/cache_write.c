@@ -226,6 +226,7 @@ int cache_try(struct cache *c)
 		close(fd);
 		(void)disk->unlink(path);
 	}
+	c->in_vain = rc < 0;
 	return rc < 0 ? fail(E_IO, "cache %s: %s; %s", dir, strerror(-rc), disk_remedy(rc)) : E_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "agent/bundle/plan_c.h"
 #include "agent/cache/lookup.h"
 #include "platform/base/file.h"
+#include "platform/base/folder.h"
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
 #include "tools/hone/output.h"
@@ -357,12 +358,12 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 		rc = know_model(c);
 	if (rc >= 0)
 		rc = make_plan(c);
-	struct output_folder made;
-	output_folder_note(&made, dir);
+	struct new_folder made;
+	new_folder_note(&made, dir);
 	if (rc >= 0 && dir)
 		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
 	if (rc < 0)
-		output_folder_drop(&made);
+		new_folder_drop(&made);
 	if (rc >= 0 && beside)
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);

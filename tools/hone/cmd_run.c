@@ -3,6 +3,7 @@
 #include "platform/base/clock.h"
 #include "tools/hone/feed.h"
 #include "tools/hone/next.h"
+#include "platform/base/folder.h"
 #include "tools/hone/output.h"
 #include "tools/hone/outputs.h"
 #include <stdio.h>
@@ -34,11 +35,11 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc < 0)
 		return rc;
 	json_t *list = json_array();
-	struct output_folder made;
-	output_folder_note(&made, dir);
+	struct new_folder made;
+	new_folder_note(&made, dir);
 	rc = feed_outputs(a, r, dir, list);
 	if (rc < 0)
-		output_folder_drop(&made);
+		new_folder_drop(&made);
 	if (rc >= 0)
 		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)

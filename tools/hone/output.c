@@ -89,35 +89,3 @@ int output_in(const struct args *a, const char *path, const char *begins)
 		rc = file_can_write(path);
 	return rc < 0 ? rc : output_replaces(a, path, begins, "folder");
 }
-
-/* Cuts the last folder off a path; false: it has only one. */
-static bool cut_folder(char *path)
-{
-	char *slash = strrchr(path, '/');
-	while (slash && slash > path && slash[-1] == '/')
-		slash--;
-	if (!slash || slash == path)
-		return false;
-	*slash = 0;
-	return true;
-}
-
-void output_folder_note(struct output_folder *f, const char *dir)
-{
-	char part[PATH_MAX];
-	f->missing = 0;
-	if (!dir || snprintf(f->path, sizeof f->path, "%s", dir) >= (int)sizeof f->path)
-		return;
-	for (size_t n = strlen(f->path); n > 1 && f->path[n - 1] == '/';)
-		f->path[--n] = 0;
-	memcpy(part, f->path, sizeof part);
-	for (bool more = *part != 0; more && !file_exists(part); more = cut_folder(part))
-		f->missing++;
-}
-
-void output_folder_drop(struct output_folder *f)
-{
-	for (; f->missing > 0 && rmdir(f->path) == 0; f->missing--)
-		if (!cut_folder(f->path))
-			break;
-}

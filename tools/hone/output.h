@@ -48,15 +48,4 @@ int output_replaces(const struct args *a, const char *path, const char *begins, 
 /* Fails with E_USAGE: the file exists, and this command did not write it. */
 int output_foreign(const struct args *a, const char *path, const char *other) MUST_CHECK;
 
-/* The folder that a command is to make: note it before, and drop it if the command failed. */
-struct output_folder {
-	char path[PATH_MAX];
-	int missing; /* folders at the end of the path that did not exist */
-};
-
-/* dir NULL: none. */
-void output_folder_note(struct output_folder *f, const char *dir);
-/* Removes those of the folders that did not exist and are empty. */
-void output_folder_drop(struct output_folder *f);
-
 #endif

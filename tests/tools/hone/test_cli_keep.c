@@ -70,7 +70,14 @@ TEST(no_room_for_the_first_commit)
 	check_refused(in_dir("limited"), "File too large");
 	CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
 	signal(SIGXFSZ, SIG_DFL);
-	CHECK(!file_exists(in_dir("limited/new.tmp")));
+	CHECK(!file_exists(in_dir("limited"))); /* no empty folder stays */
+	REQUIRE(mkdir(in_dir("before"), 0755) == 0 && setrlimit(RLIMIT_FSIZE, &small) == 0);
+	signal(SIGXFSZ, SIG_IGN);
+	check_refused(in_dir("before/a/b"), "File too large");
+	check_refused(in_dir("before"), "File too large");
+	CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
+	signal(SIGXFSZ, SIG_DFL);
+	CHECK(!file_exists(in_dir("before/a")) && file_exists(in_dir("before")));
 }
 
 /* Mounts, in a namespace of this process: a file system of 128 KiB, and one that is read-only. */
