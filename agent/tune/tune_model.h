@@ -72,6 +72,7 @@ struct tune_kernel {
 	const char *name;  /* anchor node */
 	const char *label; /* what it computes */
 	enum kernel_origin before, after;
+	bool at_default; /* `after` is FROM_CACHE, and the best schedule there is the default one */
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
 	int64_t alone_ns;            /* of the task alone, as the search timed it; 0: it did not */
 	double roofline;             /* share that `after` reaches, in the network, else alone; 0: unknown */

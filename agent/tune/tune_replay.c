@@ -158,6 +158,7 @@ static void make_rows(struct session *s)
 					    .label = s->job[i].label,
 					    .before = FROM_DEFAULT,
 					    .after = FROM_CACHE,
+					    .at_default = !strcmp(r->best, r->standard),
 					    .before_ns = r->default_ns,
 					    .after_ns = r->best_ns,
 					    .roofline = r->best_ns ? r->roofline_ns / (double)r->best_ns : 0};

@@ -5,6 +5,7 @@
 #include "agent/tune/tune_parts.h"
 
 #include "agent/cache/lookup.h"
+#include "agent/cache/revert.h"
 #include "kernels/graph/graph.h"
 
 #include <string.h>
@@ -107,6 +108,15 @@ static int missing(const struct session *s, int n, const struct tune_kernel *row
 	return count;
 }
 
+/* Whether the schedule that the cache keeps for a row's step is the default one. */
+static bool keeps_default(const struct session *s, const struct tune_kernel *row, const struct step *st)
+{
+	if (row->after != FROM_CACHE || st->kind != STEP_TASK)
+		return false;
+	const struct key task = task_key(st->task);
+	return all_at_defaults(s->store.cache, &s->target, s->o->threads, s->o->level, 1, &task);
+}
+
 /* Gives a row the time of the kernel alone. What the search found is the task's best record, even if that is
  * the default schedule, so a plan says FROM_CACHE of it. */
 static void set_alone(struct tune_kernel *row, const struct job_result *r, int64_t ns)
@@ -115,6 +125,7 @@ static void set_alone(struct tune_kernel *row, const struct job_result *r, int64
 	if (row->after_ns > 0)
 		return;
 	row->after = FROM_CACHE;
+	row->at_default = !strcmp(r->best, r->standard);
 	row->roofline = r->roofline_ns / (double)ns;
 }
 
@@ -153,7 +164,9 @@ void tune_rows_make(struct session *s)
 		if (!will_run(s, st))
 			continue;
 		rows.task[rows.n] = task_of(s, st);
-		rows.row[rows.n++] = row_of_step(s, st, &at);
+		rows.row[rows.n] = row_of_step(s, st, &at);
+		rows.row[rows.n].at_default = keeps_default(s, &rows.row[rows.n], st);
+		rows.n++;
 	}
 	s->rows = rows;
 	tune_rows_update(s);
@@ -193,10 +206,12 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		row[i].memory_bound = k[i].flops / s->target.fma_gflops * 1.001 < k[i].roofline_ns;
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
-		task[i] = task_of(s, &s->model.steps->step[k[i].step]);
+		const struct step *st = &s->model.steps->step[k[i].step];
+		task[i] = task_of(s, st);
 		set_recorded(s, &row[i], task[i]);
 		if (reverted && row[i].after == FROM_DEFAULT)
 			row[i].after = FROM_CACHE;
+		row[i].at_default = keeps_default(s, &row[i], st);
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;
