@@ -346,9 +346,10 @@ int image_is_no_model(const char *path)
 	int rc = foreign_folder(path);
 	if (rc < 0)
 		return rc;
-	return image_find(path, file, sizeof file)
-		   ? fail(E_USAGE,
-			  "%s is a compiled model or a folder; name the model file that it was compiled from",
-			  path)
-		   : E_OK;
+	if (!image_find(path, file, sizeof file))
+		return E_OK;
+	if (file_is_dir(path) && !file_exists(file))
+		return fail(E_USAGE, "%s is a folder without a compiled model; name a model file", path);
+	return fail(E_USAGE, "%s is a compiled model%s; name the model file that it was compiled from", path,
+		    file_is_dir(path) ? " (a folder that hone compile wrote)" : "");
 }

@@ -57,7 +57,8 @@ static int open_regular(const char *path, size_t *n)
 	}
 	if (!S_ISREG(st.st_mode)) {
 		close(fd);
-		return fail(E_IO, "%s is not a regular file; name a file", path);
+		return fail(E_IO, "%s is %s; name a file", path,
+			    S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
 	}
 	*n = (size_t)st.st_size;
 	return fd;

@@ -54,7 +54,7 @@ TEST(read_refuses)
 	struct arena a = {0};
 	struct blob b;
 	CHECK_FAILS(file_read(&a, scratch("absent"), 0, &b), E_NOTFOUND, "absent");
-	CHECK_FAILS(file_read(&a, "/tmp", 0, &b), E_IO, "regular file");
+	CHECK_FAILS(file_read(&a, "/tmp", 0, &b), E_IO, "is a folder; name a file");
 	CHECK_FAILS(file_read(&a, "/dev/null", 0, &b), E_IO, "regular file");
 	CHECK_OK(file_write(scratch("big"), "0123456789", 10));
 	CHECK_FAILS(file_read(&a, scratch("big"), 9, &b), E_NOMEM, "10 bytes");
