@@ -22,7 +22,8 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 		row[i] = (struct tune_kernel){.name = arena_strdup(arena, k[i].name),
 					      .label = arena_strdup(arena, k[i].label),
 					      .before = k[i].origin,
-					      .after = k[i].origin};
+					      .after = k[i].origin,
+					      .at_default = ready_at_default(r, &k[i])};
 		*missing += ready_missing(r, &k[i]);
 	}
 	if (!a->json)

@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/examples.h"
 #include "tools/hone/model.h"
+#include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,19 +74,20 @@ void calibrate_words(const struct recipe *r)
 		return;
 	if (!r->quantised) {
 		if (r->most > 0)
-			printf("int8: no layer is quantised: none keeps the error within %.2e\n", r->most);
+			table_say("int8: no layer is quantised: none keeps the error within %.2e", r->most);
 		else
-			printf("int8: no layer is quantised: each one's error alone is "
-			       "above " CALIBRATE_KEEP_ABOVE ", or none has a form that can be\n");
+			table_say("int8: no layer is quantised: each one's error alone is "
+				  "above " CALIBRATE_KEEP_ABOVE ", or none has a form that can be");
 		return;
 	}
-	printf("int8: %d of %d layer%s quantised; error of the outputs %.2e on %d example%s", r->quantised,
-	       r->layers, plural_s(r->layers), r->error, r->examples, plural_s(r->examples));
+	char held_out[64] = "", most[64] = "";
 	if (r->held_out)
-		printf(", %.2e on %d held out", r->held_out_error, r->held_out);
+		snprintf(held_out, sizeof held_out, ", %.2e on %d held out", r->held_out_error, r->held_out);
 	if (r->most > 0)
-		printf("; at most %.2e was asked for", r->most);
-	printf("\n");
+		snprintf(most, sizeof most, "; at most %.2e was asked for", r->most);
+	table_say("int8: %d of %d layer%s quantised; error of the outputs %.2e on %d example%s%s%s",
+		  r->quantised, r->layers, plural_s(r->layers), r->error, r->examples, plural_s(r->examples),
+		  held_out, most);
 }
 
 json_t *calibrate_json(const struct recipe *r)

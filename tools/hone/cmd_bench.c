@@ -278,13 +278,13 @@ static void memory_line(const struct variant *v)
 	const double mib = 1 << 20;
 	struct plan_memory m = plan_memory(v->ready.plan);
 	const struct steps *s = v->ready.model.steps;
-	printf("memory: values %.2f MiB, of which %.2f live at once", (double)m.values_bytes / mib,
-	       (double)m.live_bytes / mib);
+	char order[80] = "";
 	if (s && s->peak_bytes < s->given_peak_bytes)
-		printf(" (the model's order of nodes: %.0f %% more)",
-		       100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
-	printf("; weights %.2f, scratch %.2f\n", (double)m.weights_bytes / mib,
-	       (double)m.scratch_bytes / mib);
+		snprintf(order, sizeof order, " (the model's order of nodes: %.0f %% more)",
+			 100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
+	table_say("memory: values %.2f MiB, of which %.2f live at once%s; weights %.2f, scratch %.2f",
+		  (double)m.values_bytes / mib, (double)m.live_bytes / mib, order,
+		  (double)m.weights_bytes / mib, (double)m.scratch_bytes / mib);
 }
 
 /* How much faster variant i is than the first. */
@@ -397,17 +397,19 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_cell(&t, "%.1f", r.gflops);
 		table_cell(&t, "%.0f %%", r.peak_pct);
 		table_cell(&t, "%s", share);
-		table_cell(&t, "%s", ready_origin(k[i].origin));
+		table_cell(&t, "%s",
+			   ready_origin(ready_at_default(&v->ready, &k[i]) ? FROM_DEFAULT : k[i].origin));
 		table_cell(&t, "%s", k[i].label);
 		table_cell(&t, "%s", k[i].name);
 	}
 	table_print(&t, b->args->color);
 	if (shown < n)
-		printf("%d of %d rows are left out (%.1f %% of the time); --top N shows more\n", n - shown, n,
-		       100 * (all - shown_us) / (all > 0 ? all : 1));
+		table_say("%d of %d rows are left out (%.1f %% of the time); --top N shows more", n - shown,
+			  n, 100 * (all - shown_us) / (all > 0 ? all : 1));
+	table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
 	roof_notes_print(&notes, t.shown & 1 << 4);
 	if (most > MOST_OF_PEAK || bytes)
-		printf("of peak: that of f32; dot products of bytes reach up to four times as much\n");
+		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
 	arena_free(&a);
 }
 
@@ -420,9 +422,8 @@ static void print_certainty(const struct bench *b, const struct interval *median
 	disturbance_words(&b->machine, &why);
 	bool tiny = median->low < TINY_NS;
 	double unit = tiny ? 1e3 : 1e6;
-	printf("  95 %% CI of the median %.3f to %.3f %s%s%s\n", median->low / unit, median->high / unit,
-	       tiny ? "us" : "ms",
-	       why.n ? "; disturbed: " : "", buf_str(&why));
+	table_say("  95 %% CI of the median %.3f to %.3f %s%s%s", median->low / unit, median->high / unit,
+		  tiny ? "us" : "ms", why.n ? "; disturbed: " : "", buf_str(&why));
 	buf_free(&why);
 }
 
@@ -468,16 +469,17 @@ static void report(struct bench *b, const struct faster *faster)
 		struct summary x = summarize(b, v);
 		char kinds[64];
 		kernels_words(&v->ready, kinds);
+		char number[16] = "";
 		if (b->n > 1)
-			printf("#%d ", i + 1);
+			snprintf(number, sizeof number, "#%d ", i + 1);
 		bool tiny = x.median < TINY_NS;
 		double unit = tiny ? 1e3 : 1e6;
-		printf("%s (%s kernels, %d thread%s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
-		       "run%s); loaded in %.0f ms, %.1f MiB\n",
-		       v->ready.model.path, kinds, b->host.threads, plural_s(b->host.threads),
-		       x.median / unit, tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit,
-		       b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
-		       (double)plan_bytes(v->ready.plan) / 1048576);
+		table_say("%s%s (%s kernels, %d thread%s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
+			  "run%s); loaded in %.0f ms, %.1f MiB",
+			  number, v->ready.model.path, kinds, b->host.threads, plural_s(b->host.threads),
+			  x.median / unit, tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit,
+			  b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
+			  (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		memory_line(v);
 		if (v->ready.kernels == KERNELS_BEST)
@@ -489,9 +491,9 @@ static void report(struct bench *b, const struct faster *faster)
 	if (interrupted())
 		printf("interrupted: only these runs were measured\n");
 	if (b->period_ns)
-		printf("%d of %d runs started late; CPU load %.0f %% of a core; CPU time %.2f ms per frame, "
-		       "%.2f ms without pauses (ratio %.2f)\n",
-		       b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
+		table_say("%d of %d runs started late; CPU load %.0f %% of a core; CPU time %.2f ms per "
+			  "frame, %.2f ms without pauses (ratio %.2f)",
+			  b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
 	for (int i = 1; i < b->n; i++) {
 		char lead[16];
 		snprintf(lead, sizeof lead, "#%d: ", i + 1);
@@ -640,7 +642,9 @@ const struct cmd cmd_bench = {
     .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"
-	       "the ratios of neighbouring runs, with its 95 % interval.",
+	       "the ratios of neighbouring runs, with its 95 % interval. Kernels are timed in the network, "
+	       "where other\n"
+	       "kernels change what the caches hold; hone explain shows their times alone.",
     .min_pos = 1,
     .max_pos = MAX_VARIANTS,
     .opts = opts,

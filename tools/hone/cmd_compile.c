@@ -9,7 +9,8 @@
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/next.h"
-#include "tools/hone/output.h"
+#include "tools/hone/table.h"
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,13 +281,14 @@ static int report(const struct compile *c)
 	if (*c->c_name) {
 		char file[4096];
 		snprintf(file, sizeof file, "%s/%s.c", dir, c->c_name);
-		printf("%.1f KiB of RAM; %s.h says how to use it\n", (double)c->sizes.arena_bytes / 1024,
-		       c->c_name);
+		table_say("%.1f KiB of RAM; %s.h says how to use it", (double)c->sizes.arena_bytes / 1024,
+			  c->c_name);
 		next_say("cc -O3 -c %s", file);
 	} else if (dir) {
 		next_say("hone bench %s", dir);
 	} else {
-		next_say("load %s with libhone: it takes what was written beside it", c->args->pos[0]);
+		fflush(stdout);
+		log_info("libhone takes what was written beside %s when it loads that", c->args->pos[0]);
 	}
 	return 0;
 }
@@ -318,6 +320,52 @@ static int can_write_c(struct compile *c, const char *dir)
 	return rc;
 }
 
+static bool begins(const struct compile *c, const char *path, const char *text)
+{
+	return !file_is_dir(path) && output_replaces(c->args, path, text, "folder") >= 0;
+}
+
+/* Whether a file is one that hone compile wrote, for whichever model, or the object that a compiler made of
+ * its C file. */
+static bool is_output(struct compile *c, const char *dir, const char *name)
+{
+	static const char *const of_c[] = {"_kernels.o", "_weights.o", ".o", ".h", ".c"};
+	struct arena *a = &c->arena;
+	const char *path = arena_printf(a, "%s/%s", dir, name);
+	if (!strcmp(name, IMAGE_FILE) || !strcmp(name, "bundle.json"))
+		return begins(c, path, *name == 'b' ? OUTPUT_BUNDLE : OUTPUT_IMAGE);
+	int i = 0;
+	while (i < 5 && !file_ends_with(name, of_c[i]))
+		i++;
+	if (i == 5)
+		return false;
+	const char *stem = arena_strndup(a, name, strlen(name) - strlen(of_c[i]));
+	const char *header = arena_printf(a, "%s/%s.h", dir, stem);
+	return file_exists(header) && begins(c, header, arena_printf(a, PLAN_C_HEADER, stem)) &&
+	       begins(c, path,
+		      i < 3    ? OUTPUT_OBJECT
+		      : i == 3 ? arena_printf(a, PLAN_C_HEADER, stem)
+			       : arena_printf(a, PLAN_C_SOURCE, stem));
+}
+
+/* Refuses to make a bundle of a folder with files of others. */
+static int check_others(struct compile *c, const char *dir)
+{
+	const struct dirent *e;
+	DIR *d = opendir(dir);
+	int rc = E_OK;
+	while (d && rc >= 0 && (e = readdir(d)) != NULL)
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_output(c, dir, e->d_name))
+			rc =
+			    fail(E_USAGE,
+				 "%s has other files, such as %.80s: name a new or empty folder, or one that "
+				 "hone compile wrote",
+				 dir, e->d_name);
+	if (d)
+		closedir(d);
+	return rc;
+}
+
 /* Checks that the files can be written, and replaces none that hone compile did not write, before minutes are
  * spent on making kernels. */
 static int can_write(struct compile *c)
@@ -328,6 +376,8 @@ static int can_write(struct compile *c)
 	int rc = dir ? file_can_mkdirs(dir) : E_OK;
 	if (rc >= 0 && dir)
 		rc = arg_flag(a, "c") ? can_write_c(c, dir) : can_write_bundle(c, dir);
+	if (rc >= 0 && dir && !arg_flag(a, "c")) /* C is made for a folder with the program's own files */
+		rc = check_others(c, dir);
 	if (rc < 0 || !arg_flag(a, "beside") || !beside_path(a->pos[0], path, sizeof path))
 		return rc; /* write_beside says that a name is too long */
 	rc = file_can_write(path);
@@ -413,13 +463,15 @@ static const struct opt opts[] = {
 const struct cmd cmd_compile = {
     .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--level LEVEL]",
     .summary = "write a model with its kernels and packed weights into a folder",
-    .details = "hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
-	       "compiler. The\nkernels come from the cache; hone-worker builds missing code, with the known "
-	       "schedule or the default\none. DIR runs with this version of hone, on processors that have "
-	       "all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "
-	       "runs it, and nobody else may write to it.\nWith --c, a program needs nothing of hone: it "
-	       "compiles C99, links the kernels and packed weights as\nobjects, and provides one block of "
-	       "RAM. NAME.h says how. A program may link several networks.",
+    .details =
+	"hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
+	"compiler. DIR is\nmade; if it exists, it must be empty, or hold only what hone compile wrote (not "
+	"with --c).\nThe kernels come from the cache; hone-worker builds missing code, with the known "
+	"schedule or the default\none. DIR runs with this version of hone, on processors that have "
+	"all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "
+	"runs it, and nobody else may write to it.\nWith --c, a program needs nothing of hone: it "
+	"compiles C99, links the kernels and packed weights as\nobjects, and provides one block of "
+	"RAM. NAME.h says how. A program may link several networks.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -72,7 +72,7 @@ static int run_devices(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so}", "devices", devices));
 	json_decref(devices);
-	next_say("hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --device cpu");
+	next_say("hone tune MODEL --budget 20s");
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/hone/doctor.h"
 #include "agent/cache/json.h"
 #include "agent/control/conf.h"
+#include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/model.h"
 #include "tools/hone/interrupt.h"
@@ -53,10 +54,13 @@ static void report_text(const struct report *r, bool color)
 		for (int i = 0; i < r->n; i++)
 			if ((int)r->f[i].kind == k)
 				print_finding(&r->f[i], color);
+	fflush(stdout);
 	if (interrupted())
-		next_say("hone doctor: it was interrupted, and not all was checked");
+		log_info("interrupted: not all was checked");
 	else if (n[FINDING_PROBLEM])
-		next_say("solve the problems, then run hone doctor again");
+		log_info("solve the problems, then check again");
+	if (interrupted() || n[FINDING_PROBLEM])
+		next_say("hone doctor");
 	else
 		next_say("hone tune MODEL --budget 20s");
 }

@@ -295,7 +295,7 @@ static void why_words(const struct explain *e, const struct why *w)
 			       &w->times.faster, "the default", NULL);
 	}
 	if (served_ns(w) > 0)
-		printf("           " ALONE_WORDS "\n");
+		table_words("", 11, ALONE_WORDS);
 	printf("  level    %s%s\n", level_name((int)level_of(e, w)),
 	       level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
 	if (w->stale)
@@ -493,7 +493,7 @@ static void print_model(struct explain *e, struct listing *l)
 	if (l->all.tasks)
 		explain_payback_words(&l->all, "");
 	if (e->stale)
-		printf("stale: %d of these kernels; the next box times them again\n", e->stale);
+		table_say("stale: %d of these kernels; the next box times them again", e->stale);
 	if (l->n)
 		next_hone(e->args, "explain", e->model.path, l->slowest.more);
 }
@@ -607,7 +607,9 @@ const struct cmd cmd_explain = {
 	"in full and the others in a line each. It shows the task's text, the default\n"
 	"schedule, the chosen one, what was measured, what bounds it, what was tried and predicted, how the\n"
 	"search went, and after how many inferences the tuning has paid for itself. Without TASK it prints\n"
-	"a row for each task, and the choices by which the graph is divided differently from its rules.",
+	"a row for each task, and the choices by which the graph is divided differently from its rules.\n"
+	"Times are of each kernel alone, as the search measured them; hone bench times kernels in the "
+	"network.",
     .min_pos = 1,
     .max_pos = 2,
     .opts = opts,

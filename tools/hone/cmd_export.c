@@ -66,7 +66,8 @@ static int run_export(const struct args *a)
 		return rc;
 	fflush(stdout);
 	log_info("%d record%s of %s", n, plural_s(n), dir);
-	next_say("hone import %s --cache DIR on another board", file ? file : "FILE");
+	log_info("on another board, hone import takes these records");
+	next_say("hone import %s", file ? file : "FILE");
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
+#include "tools/hone/table.h"
 #include "tools/hone/trusted.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -149,6 +150,15 @@ static int import_all(struct cache *c, const struct args *a, struct sums *s)
 	return rc;
 }
 
+/* Before an error, whose text is printed after it. */
+static void print_before_error(const struct args *a, const char *dir, const struct sums *s)
+{
+	int taken = taken_new(&s->strangers) + s->own.taken;
+	if (!a->json && taken)
+		table_say("%d record%s imported into %s before the error", taken, plural_s(taken), dir);
+	fflush(stdout);
+}
+
 static int print_sums(const struct args *a, const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
@@ -161,10 +171,10 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 					t->refused, "left_out", left_out, "begin", t->incumbents, "hints",
 					t->hints, "choices", t->choices));
 	else
-		printf(
-		    "%d record%s imported into %s, %d known, %d passed over (default schedules; logs without "
-		    "--logs), %d refused\n",
-		    taken, plural_s(taken), dir, known, t->passed, t->refused);
+		table_say("%d record%s imported into %s, %d known, %d passed over (default schedules; logs "
+			  "without --logs), %d refused",
+			  taken, plural_s(taken), dir, known, t->passed, t->refused);
+	fflush(stdout); /* an error comes after it, also in a pipe */
 	bool nothing = !taken && !known && !t->passed;
 	if (!a->json && !nothing)
 		next_say("hone tune MODEL --cache %s", dir);
@@ -184,7 +194,13 @@ static int run_import(const struct args *a)
 	if (rc < 0)
 		return rc;
 	rc = import_all(c, a, &s);
+	char why[1024];
+	snprintf(why, sizeof why, "%s", rc < 0 ? err_text() : "");
 	int kept = cache_commit(c);
+	if (rc < 0)
+		rc = fail(rc, "%s", why);
+	if (rc < 0 && kept >= 0)
+		print_before_error(a, dir, &s);
 	rc = rc < 0 ? rc : kept;
 	if (rc >= 0) {
 		exchange_tell(c, &s.own);

@@ -165,10 +165,9 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	if (ns)
 		printf(" for %.3g s from now", (double)ns / 1e9);
 	printf("\n");
-	if (ns)
-		next_say("to end it earlier: hone resume %s", name);
-	else
-		next_say("to end it: hone resume %s", name);
+	fflush(stdout);
+	log_info(ns ? "hone resume ends it earlier" : "hone resume ends it");
+	next_say("hone resume %s", name);
 	return 0;
 }
 

@@ -93,12 +93,10 @@ static int print(const struct args *a, const struct pack *p, int n)
 		    (json_int_t)p->about.code, "signed_by", *id ? id : NULL, "public", *hex ? hex : NULL));
 	printf("%s: %d record%s, %lld bytes%s%s\n", p->out, n, plural_s(n), (long long)p->about.bytes,
 	       *id ? ", signed by " : "", id);
+	fflush(stdout);
+	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
 	if (*hex)
-		next_say("put it into the image, in " CACHE_SEED
-			 ", or on another board: hone import %s --key %s",
-			 p->out, hex);
-	else
-		next_say("put it into the image, in " CACHE_SEED);
+		next_say("hone import %s --key %s", p->out, hex);
 	return 0;
 }
 

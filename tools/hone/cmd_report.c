@@ -8,6 +8,7 @@
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
+#include "tools/hone/table.h"
 #include "platform/base/stats.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -296,12 +297,13 @@ static int words(const struct report *r, const char *file)
 		    "threads", r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms),
 		    "after_ms", json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine),
 		    "gain", r->has_gain ? headline_gain_json(&r->gain) : json_null()));
-	printf("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s\n", file, r->after_ms,
-	       r->before_ms, untuned_name(r), r->n, plural_s(r->n));
+	table_say("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s", file, r->after_ms,
+		  r->before_ms, untuned_name(r), r->n, plural_s(r->n));
 	headline_print("measured now, round by round: ", &r->faster, untuned_name(r), &r->machine);
 	if (r->has_gain)
 		headline_gain("tuning: ", &r->gain);
-	next_say("open it in a browser");
+	fflush(stdout);
+	log_info("open %s in a browser", file);
 	return 0;
 }
 
@@ -312,7 +314,7 @@ static int needs_model(const char *path)
 	struct buf bench = {0};
 	int rc = E_OK;
 	shell_path(&bench, path);
-	if (image_find(path, file, sizeof file))
+	if (image_find(path, file, sizeof file) && file_exists(file))
 		rc = fail(
 		    E_UNSUPPORTED,
 		    "%s is a compiled model, and a report compares tuned kernels with untuned ones: give the "

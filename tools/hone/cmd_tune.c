@@ -143,11 +143,12 @@ static json_t *kernels_json(const struct tune_report *r)
 		const struct tune_kernel *k = &r->kernel[i];
 		json_array_append_new(
 		    list,
-		    json_pack("{so so ss ss so so so so so}", "name", json_text(k->name), "label",
+		    json_pack("{so so ss ss sb so so so so so}", "name", json_text(k->name), "label",
 			      json_text(k->label), "before", ready_origin(k->before), "after",
-			      ready_origin(k->after), "before_us", us_or_null(k->before_ns), "after_us",
-			      us_or_null(k->after_ns), "alone_us", us_or_null(k->alone_ns), "roofline_pct",
-			      json_num(100 * k->roofline), "roofline_note",
+			      ready_origin(k->after), "at_default", k->at_default, "before_us",
+			      us_or_null(k->before_ns), "after_us", us_or_null(k->after_ns), "alone_us",
+			      us_or_null(k->alone_ns), "roofline_pct", json_num(100 * k->roofline),
+			      "roofline_note",
 			      note_json(&(struct roof){.memory_bound = k->memory_bound}, 100 * k->roofline)));
 	}
 	return list;
@@ -245,16 +246,16 @@ static void quantity_notes(const struct tune_report *r)
 		most = !differ++ || away_ns(&r->kernel[i]) > away_ns(&r->kernel[most]) ? i : most;
 	}
 	if (alone)
-		printf("~: of the kernel alone, as the search timed it; it was not timed in the network, so "
-		       "it is not compared with \"before us\"\n");
+		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
+			  "so it is not compared with \"before us\"");
 	if (regrouped)
 		printf("-: before this box, other kernels did this part of the network\n");
 	if (differ)
-		printf("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that differs "
-		       "by over %.0f %%, "
-		       "because the caches hold other data; the largest difference: %s (%.1f us alone)\n",
-		       differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
-		       (double)r->kernel[most].alone_ns / 1e3);
+		table_say("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that "
+			  "differs by over %.0f %%, because the caches hold other data; the largest "
+			  "difference: %s (%.1f us alone)",
+			  differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
+			  (double)r->kernel[most].alone_ns / 1e3);
 }
 
 /* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
@@ -285,7 +286,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		time_cell(&t, k);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, "%s", share);
-		table_cell(&t, "%s", ready_origin(k->after));
+		table_cell(&t, "%s", ready_origin(k->at_default ? FROM_DEFAULT : k->after));
 		table_cell(&t, "%s", k->label);
 		table_cell(&t, "%s", k->name);
 	}
@@ -294,34 +295,35 @@ static void kernels_table(const struct tune_report *r, bool color)
 	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
 }
 
-static void print_speedup(const char *lead, double ratio, const char *than)
+static void whole_network(const struct tune_report *r)
 {
-	printf("%s%.2fx %s than %s", lead, ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower",
-	       than);
+	char ms[24];
+	struct buf b = {0};
+	buf_puts(&b, "whole network: ");
+	if (r->before_ms > 0)
+		buf_printf(&b, "before %s, ", table_ms(r->before_ms, ms));
+	if (r->default_ms > 0)
+		buf_printf(&b, "default schedules %s, ", table_ms(r->default_ms, ms));
+	if (r->after_ms > 0)
+		buf_printf(&b, "now %s", table_ms(r->after_ms, ms));
+	else
+		buf_printf(&b, "not measured%s: %s", r->before_ms > 0 ? " again" : "",
+			   r->stopped ? "stopped" : "too little time was left");
+	table_say("%s", buf_str(&b));
+	buf_free(&b);
 }
 
-/* Whether the medians' ratio is another one than that of the rounds, by more than a tenth. */
-static bool disagrees(const struct tune_report *r)
+/* Whether a comparison that is shown says another thing than the medians above it. */
+static bool medians_mislead(const struct tune_report *r)
 {
-	double x = r->gain.faster.ratio, y = r->default_ms / r->after_ms;
-	return r->gain.faster.rounds && r->default_ms > 0 && r->after_ms > 0 && (x > 1.1 * y || y > 1.1 * x);
+	return (r->interleaved && faster_misled(&r->before, r->before_ms, r->after_ms)) ||
+	       faster_misled(&r->gain.faster, r->default_ms, r->after_ms);
 }
 
 static void network(const struct tune_report *r)
 {
-	char ms[24];
 	calibrate_words(&r->recipe);
-	if (r->before_ms > 0)
-		printf("whole network: before %s, ", table_ms(r->before_ms, ms));
-	else
-		printf("whole network: ");
-	if (r->default_ms > 0)
-		printf("default schedules %s, ", table_ms(r->default_ms, ms));
-	if (r->after_ms > 0)
-		printf("now %s\n", table_ms(r->after_ms, ms));
-	else
-		printf("not measured%s: %s\n", r->before_ms > 0 ? " again" : "",
-		       r->stopped ? "stopped" : "too little time was left");
+	whole_network(r);
 	headline_print("  ", &r->before,
 		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
 	char than[96];
@@ -329,20 +331,20 @@ static void network(const struct tune_report *r)
 	headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (r->at_defaults && !r->untunable)
 		printf("  every kernel is at its default schedule\n");
-	else if (disagrees(r))
-		printf("  the times above are medians of all rounds; the comparison is round by round, which "
-		       "other load disturbs less\n");
+	else if (medians_mislead(r))
+		table_say("  the times of the whole network are medians of all rounds; the comparison is "
+			  "round by round, which other load disturbs less: believe the comparison");
 	if (r->reverted)
-		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
-		       r->reverted, plural_s(r->reverted));
+		table_say("%d task%s went back to the default schedule, which is faster inside the network",
+			  r->reverted, plural_s(r->reverted));
 	if (r->restored)
-		printf(
-		    "%d task%s kept the kernel%s from before this box, which %s faster inside the network\n",
-		    r->restored, plural_s(r->restored), plural_s(r->restored),
-		    r->restored == 1 ? "is" : "are");
+		table_say("%d task%s kept the kernel%s from before this box, which %s faster inside the "
+			  "network",
+			  r->restored, plural_s(r->restored), plural_s(r->restored),
+			  r->restored == 1 ? "is" : "are");
 	if (r->late && r->trials)
-		printf("the box ended before its last step did; what was found in its last second may be "
-		       "lost\n");
+		table_say("the box ended before its last step did; what was found in its last second may be "
+			  "lost");
 }
 
 /* True if the box ended before it could try a kernel, though there are some to be tried. */
@@ -383,19 +385,33 @@ static bool can_keep(const char *dir)
 	return file_is_dir(path) && access(path, W_OK) == 0;
 }
 
+/* Another folder for what can be kept nowhere. */
+static void next_elsewhere(const struct args *a)
+{
+	struct buf b = {0};
+	log_info("to keep the results, name a folder that can be written");
+	buf_puts(&b, "Next: ");
+	next_words(a, "tune", a->pos[0], "", "DIR", &b);
+	next_take(&b);
+}
+
 static void next_step(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	char threads[32] = "";
 	if (arg_given(a, "cpus") && !arg_given(a, "threads")) /* other commands have no --cpus */
 		snprintf(threads, sizeof threads, " --threads %d", o->threads);
+	bool in_vain = !r->kept && !r->untunable && !o->unkept && !r->warning;
+	fflush(stdout);
+	if (in_vain)
+		log_info("nothing new was kept%s", r->stopped ? "" : "; a longer --budget may find more");
 	if (o->unkept && can_keep(o->cache))
 		next_hone(a, "tune", a->pos[0], "");
 	else if (o->unkept || r->warning)
-		next_say("name a folder that can be written with --cache, and tune again");
-	else if (!r->kept && !r->untunable)
-		next_say(r->stopped
-			     ? "nothing new was kept: tune again"
-			     : "nothing new was kept: tune again, with a longer --budget or another --seed");
+		next_elsewhere(a);
+	else if (in_vain && r->stopped)
+		next_hone(a, "tune", a->pos[0], "");
+	else if (in_vain)
+		next_longer(a, o);
 	else
 		next_hone(a, "bench", a->pos[0], threads);
 }
@@ -408,8 +424,8 @@ static bool was_held(const struct tune_report *r, char *why, size_t n)
 
 static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
 {
-	printf("%s: nothing was tuned in %.1f s: honed lent no processors (%s)\n", o->model, r->elapsed_s,
-	       why);
+	table_say("%s: nothing was tuned in %.1f s: honed lent no processors (%s)", o->model, r->elapsed_s,
+		  why);
 	next_say("hone status");
 }
 
@@ -417,8 +433,8 @@ static void report(const struct args *a, const struct tune_options *o, const str
 {
 	const char *model = o->model;
 	if (tried_nothing(r)) {
-		printf("%s on %s: the box of %.1f s ended before any kernel was tried; nothing was kept\n",
-		       model, r->target, r->budget_s);
+		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; nothing was kept",
+			  model, r->target, r->budget_s);
 		if (r->before_ms > 0)
 			printf("whole network: %.3f ms\n", r->before_ms);
 		else
@@ -427,34 +443,36 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		return;
 	}
 	kernels_table(r, a->color);
-	printf("%s on %s: %d task%s, %d trial%s", model, r->target, r->tasks, plural_s(r->tasks), r->trials,
-	       plural_s(r->trials));
+	char known[64] = "";
 	if (r->known)
-		printf(" (%d more known from earlier boxes)", r->known);
-	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[o->rigor],
-	       r->stopped ? " (stopped)" : "");
+		snprintf(known, sizeof known, " (%d more known from earlier boxes)", r->known);
+	table_say("%s on %s: %d task%s, %d trial%s%s in %.1f s of %.1f s, rigor %s%s", model, r->target,
+		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), known, r->elapsed_s,
+		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (r->untunable)
-		printf(
-		    "nothing of this model can be tuned: none of its operators has kernels to choose from\n");
+		table_say(
+		    "nothing of this model can be tuned: none of its operators has kernels to choose from");
 	network(r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");
 	else if (r->warning)
-		printf("what was found is lost: %s\n", r->warning);
+		table_say("what was found is lost: %s", r->warning);
 	next_step(a, o, r);
 }
 
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
 {
 	kernels_table(r, a->color);
-	printf("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time\n", model, r->target,
-	       r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
-	printf("these tasks: default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
-	print_speedup(" (", speedup(r), "the default");
-	printf(")\n");
-	next_say("the same with another --strategy, --cost or --seed");
+	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
+		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
+	double ratio = speedup(r);
+	table_say("these tasks: default schedules %.3f ms, now %.3f ms (%.2fx %s than the default)",
+		  r->default_ms, r->after_ms, ratio >= 1 ? ratio : 1 / ratio,
+		  ratio >= 1 ? "faster" : "slower");
+	fflush(stdout);
+	log_info("another --strategy, --cost or --seed may find more");
 }
 
 /* Returns the exit status. */
@@ -522,8 +540,8 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		int there = 0;
 		for (int i = 0; i < r.nkernels; i++)
 			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;
-		printf("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured\n",
-		       o->model, r.target, there, there + missing, plural_s(there + missing), r.cache);
+		table_say("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured",
+			  o->model, r.target, there, there + missing, plural_s(there + missing), r.cache);
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}

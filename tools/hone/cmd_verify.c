@@ -10,10 +10,15 @@
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
+#include "tools/hone/table.h"
 #include "tools/hone/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What kernels round, from the most exact one. */
+enum { KIND_FP32, KIND_W16, KIND_HALF, KIND_INT8, KINDS };
+static const char *const kind_name[] = {"fp32", "w16", "half", "int8"};
 
 struct verify {
 	const struct args *args;
@@ -23,6 +28,8 @@ struct verify {
 	struct cache *cache;
 	struct kernel_source source;
 	int ok, failed;
+	int kind[KINDS];  /* kernels by what they round; none with --against */
+	bool quantised;   /* the reference is the network of integers */
 	double worst;     /* largest max|got - ref| / max|ref| of any kernel */
 	json_t *wrong;    /* names of the kernels that are wrong */
 	char folder[512]; /* for --bisect */
@@ -46,6 +53,20 @@ static bool quantises(const struct graph *g)
 			return true;
 	}
 	return false;
+}
+
+/* Whether the step's kernel reads or writes bytes. */
+static bool has_bytes(const struct step *s)
+{
+	for (int i = 0; i < s->task->noperands; i++)
+		if (dtype_is_byte(s->task->operand[i].dtype))
+			return true;
+	return false;
+}
+
+static int kernel_kind(const struct plan_kernel *k, const struct step *s)
+{
+	return k->bf16 ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
 }
 
 /* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
@@ -156,6 +177,7 @@ static int check_kernel(struct follow *f, const struct plan_kernel *k, const str
 	if (rc < 0)
 		return rc;
 	double rel = compare(&got, ref, kernel_gate(k), rounds(s), &good);
+	f->v->kind[kernel_kind(k, s)]++;
 	count(f->v, "kernel", s->name, rel, good);
 	if (!good && !f->first) {
 		f->first = s;
@@ -231,7 +253,8 @@ static int check_outputs(struct verify *v, const struct tensor *in, const struct
 	struct tensor *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
 	if (rc >= 0)
 		rc = eval_graph(g, in, ref, &a);
-	const struct case_gate *gate = model_gate(v->host.level, quantises(g));
+	v->quantised = quantises(g);
+	const struct case_gate *gate = model_gate(v->host.level, v->quantised);
 	struct until *limit = until_set(NULL);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		bool good, bytes = dtype_is_byte(out[i].dtype);
@@ -333,30 +356,55 @@ static void next_again(const struct args *a, const char *path)
 	buf_free(&b);
 }
 
+static json_t *kinds_json(const struct verify *v)
+{
+	json_t *o = json_object();
+	for (int i = 0; i < KINDS; i++)
+		if (v->kind[i])
+			json_object_set_new(o, kind_name[i], json_integer(v->kind[i]));
+	return o;
+}
+
+/* Which kernels were compared, and with what. */
+static void kinds_words(const struct verify *v)
+{
+	struct buf b = {0};
+	for (int i = 0; i < KINDS; i++)
+		if (v->kind[i])
+			buf_printf(&b, "%s%d %s", b.n ? ", " : "", v->kind[i], kind_name[i]);
+	if (b.n)
+		table_say("levels of the kernels: %s%s", buf_str(&b),
+			  v->quantised ? "; the reference is the quantised network, not one of floats" : "");
+	buf_free(&b);
+}
+
 static int report(struct verify *v, const char *path)
 {
 	int rc = 0;
 	if (!v->args->json && interrupted())
 		printf("interrupted: %d comparison%s made\n", v->ok + v->failed, plural_s(v->ok + v->failed));
+	if (!v->args->json)
+		kinds_words(v);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si si si so so so so sb}", "model", json_text(path), "kernels",
-					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
-					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
-					v->written ? json_text(v->folder) : json_null(), "nan",
+		rc = json_out(json_pack("{so si so sb si si so so so so sb}", "model", json_text(path),
+					"kernels", v->ok + v->failed, "levels", kinds_json(v),
+					"quantized_reference", v->quantised, "ok", v->ok, "failed", v->failed,
+					"max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
+					"bisected", v->written ? json_text(v->folder) : json_null(), "nan",
 					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));
 	else if (v->nan)
-		printf("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of NaN "
-		       "differs between kernels\n",
-		       v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->nan);
+		table_say("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of "
+			  "NaN differs between kernels",
+			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->nan);
 	else if (v->failed)
-		printf("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value\n",
-		       v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);
+		table_say("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value",
+			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);
 	else if (interrupted())
 		printf("good so far: %d kernel%s; largest error %.2e of the largest value\n", v->ok,
 		       plural_s(v->ok), v->worst);
 	else
-		printf("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value\n",
-		       v->ok, plural_s(v->ok), v->worst);
+		table_say("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value",
+			  v->ok, plural_s(v->ok), v->worst);
 	if (v->written && !v->args->json)
 		printf("the smallest failing model is in %s\n", v->folder);
 	if (v->args->json)
@@ -364,7 +412,7 @@ static int report(struct verify *v, const char *path)
 	if (v->written)
 		next_say("hone onnx-test %s", v->folder);
 	else if (v->nan)
-		next_say("repair the model's weights");
+		log_info("repair the model's weights, then verify it again");
 	else if (interrupted())
 		next_again(v->args, path);
 	else if (v->failed)
@@ -443,7 +491,10 @@ const struct cmd cmd_verify = {
 	"products of 16 bits 2e-2. Bytes are equal, or at most 1 apart where a kernel rounds floats. Outputs "
 	"of\n"
 	"a model may differ by 1e-2 at --level w16, and by .2 at --level half or if the model rounds to "
-	"bytes.",
+	"bytes.\n"
+	"At --level int8 the reference is the quantised network: hone tune and hone quantize say how far "
+	"that\n"
+	"is from the network of floats.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

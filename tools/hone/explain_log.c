@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/explain_log.h"
 #include "agent/cache/json.h"
+#include "platform/base/log.h"
 #include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
@@ -85,27 +86,29 @@ json_t *explain_payback_json(const struct payback *p)
 			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)));
 }
 
-static void after(double spent_ns, double saved_ns, const char *by, const char *why_not)
+static void after(double spent_ns, double saved_ns, const char *by, const char *why_not, struct buf *out)
 {
 	double n = trials_payback(spent_ns, saved_ns);
 	if (isnan(n))
-		printf("%s", why_not);
+		buf_printf(out, "%s", why_not);
 	else
-		printf("after %.0f inference%s (each saves %.4f ms, %s)", n, n == 1 ? "" : "s",
-		       saved_ns / 1e6, by);
+		buf_printf(out, "after %.0f inference%s (each saves %.4f ms, %s)", n, n == 1 ? "" : "s",
+			   saved_ns / 1e6, by);
 }
 
 void explain_payback_words(const struct payback *p, const char *before)
 {
 	static const char alone[] = "by times of kernels";
-	printf("%stuning took %.2f s; it is paid back against " GAIN_THAN " ", before, p->spent_ns / 1e9);
+	struct buf b = {0};
+	buf_printf(&b, "tuning took %.2f s; it is paid back against " GAIN_THAN " ", p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
-	      p->slower ? "never: it is slower" : "not yet: no significant difference");
+	      p->slower ? "never: it is slower" : "not yet: no significant difference", &b);
 	if (p->has_fallback) {
-		printf(", against fallback kernels ");
-		after(p->spent_ns, p->fallback_ns, alone, "never");
+		buf_puts(&b, ", against fallback kernels ");
+		after(p->spent_ns, p->fallback_ns, alone, "never", &b);
 	}
-	printf("\n");
+	table_words(before, log_width(before), buf_str(&b));
+	buf_free(&b);
 }
 
 static json_t *trial_json(const struct trials_entry *e)
@@ -205,10 +208,10 @@ static void seems_faster_words(const struct trials *l, const struct trials_sum *
 		lost += l->entry[s->best[above++]].t.lost;
 	if (!above || above == s->nbest)
 		return;
-	printf("           above the chosen one, by a few runs each: %d lost a race; %d could not be shown "
-	       "to be "
-	       "faster, or %s slower inside the network\n",
-	       lost, above - lost, above - lost == 1 ? "was" : "were");
+	table_say(
+	    "           above the chosen one, by a few runs each: %d lost a race; %d could not be shown "
+	    "to be faster, or %s slower inside the network",
+	    lost, above - lost, above - lost == 1 ? "was" : "were");
 }
 
 static void steps_words(const struct trials_sum *s)

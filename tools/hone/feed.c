@@ -138,6 +138,45 @@ static bool shape_given(const struct args *a, const char *name)
 	return false;
 }
 
+/* Appends " --shape WORD", unless it is there. */
+static void add_shape(struct buf *out, const char *word)
+{
+	struct buf b = {0};
+	buf_puts(&b, " --shape ");
+	shell_word(&b, word);
+	size_t n = b.n;
+	const char *at = buf_str(out);
+	while ((at = strstr(at, buf_str(&b))) != NULL && at[n] && at[n] != ' ')
+		at += n;
+	if (!at)
+		buf_puts(out, buf_str(&b));
+	buf_free(&b);
+}
+
+/* Whether each free size of the input has a name, by which --shape can give it. */
+static bool all_named(const struct look_value *v)
+{
+	for (int i = 0; i < v->rank; i++)
+		if (v->dim[i].size < 0 && !*v->dim[i].name)
+			return false;
+	return true;
+}
+
+/* Sizes that have a name are told by it, because several inputs may share it. */
+static void add_free_sizes(const struct args *a, const struct look_value *v, const struct shape *s,
+			   struct arena *arena, struct buf *out)
+{
+	char shape[160];
+	shape_text(s, shape);
+	if (!all_named(v) || v->rank != s->rank) {
+		add_shape(out, arena_printf(arena, "%s=%s", v->name, shape));
+		return;
+	}
+	for (int i = 0; i < v->rank; i++)
+		if (v->dim[i].size < 0 && !shape_given(a, v->dim[i].name))
+			add_shape(out, arena_printf(arena, "%s=%lld", v->dim[i].name, (long long)s->d[i]));
+}
+
 void feed_shapes(const struct args *a, const struct ready *r, struct buf *out)
 {
 	struct arena arena = {0};
@@ -153,10 +192,7 @@ void feed_shapes(const struct args *a, const struct ready *r, struct buf *out)
 			at--;
 		if (at < 0 || !has_free_size(&look.in[i]) || shape_given(a, name))
 			continue;
-		char shape[160];
-		shape_text(&r->in[at].shape, shape);
-		buf_puts(out, " --shape ");
-		shell_word(out, arena_printf(&arena, "%s=%s", name, shape));
+		add_free_sizes(a, &look.in[i], &r->in[at].shape, &arena, out);
 	}
 	arena_free(&arena);
 }

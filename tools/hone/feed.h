@@ -23,8 +23,8 @@
 /* Reads the tensors of --input. Inputs that are not given keep their seeded numbers if --random was given,
  * else E_USAGE. */
 int feed_inputs(const struct args *a, struct ready *r) MUST_CHECK;
-/* Appends " --shape NAME=DIMS" for the inputs whose sizes the model leaves free, if files gave them: a
- * command without --input needs it. */
+/* Appends " --shape NAME=DIMS" for the sizes that the model leaves free, if files gave them: a command
+ * without --input needs it. Each size is told once. */
 void feed_shapes(const struct args *a, const struct ready *r, struct buf *out);
 /* Checks, before the model runs, that feed_outputs can write its files, and that those that are there are
  * outputs of earlier runs. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last words of a command: what to do next, on standard error, after what was printed before; nothing
- * with -q. A command in it can be pasted into a POSIX shell, whatever bytes its paths and names hold. */
+ * with -q. The line is a command alone, which can be pasted into a POSIX shell, whatever bytes its paths and
+ * names hold; words in capitals (MODEL, DIR) stand for what the user names. Advice goes on a line before it.
+ */
 #ifndef TOOLS_NEXT_H
 #define TOOLS_NEXT_H
 

@@ -2,13 +2,16 @@
 #include "tools/hone/ready.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/history.h"
+#include "agent/cache/revert.h"
 #include "agent/run/image.h"
 #include "agent/run/source.h"
 #include "kernels/onnx/foreign.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/stats.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -118,6 +121,12 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	const char *const *shape;
 	r->model.path = path;
 	int rc = foreign_folder(path);
+	if (rc >= 0 && file_is_dir(path) && !file_exists(file))
+		rc =
+		    fail(E_NOTFOUND,
+			 "%s is a folder without a compiled model; name a model file, or make one there with "
+			 "hone compile MODEL -o %s",
+			 path, path);
 	if (rc < 0)
 		return rc;
 	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
@@ -131,9 +140,7 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	if (rc >= 0 && asked && !level_serves(im.level, r->host->level))
 		return fail(E_USAGE, "%s was not compiled with --level %s, but with --level %s", path,
 			    level_name((int)r->host->level), level_name((int)im.level));
-	return rc == E_NOTFOUND
-		   ? fail(rc, "%s is not a compiled model: hone compile MODEL -o %s makes one", path, path)
-		   : rc;
+	return rc;
 }
 
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
@@ -166,6 +173,15 @@ bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 {
 	return r->model.steps->step[k->step].kind == STEP_TASK && k->origin != FROM_CACHE &&
 	       k->origin != FROM_DEFAULT;
+}
+
+bool ready_at_default(const struct ready *r, const struct plan_kernel *k)
+{
+	const struct step *s = r->model.steps ? &r->model.steps->step[k->step] : NULL;
+	if (k->origin != FROM_CACHE || !r->cache || !s || s->kind != STEP_TASK)
+		return false;
+	const struct key task = task_key(s->task);
+	return all_at_defaults(r->cache, &r->host->target, r->host->threads, r->host->level, 1, &task);
 }
 
 int ready_require(const struct args *a, const struct ready *r)
@@ -201,10 +217,9 @@ int ready_require(const struct args *a, const struct ready *r)
 void ready_say_threads(int others, int tuned, int threads)
 {
 	if (others)
-		printf("%d of %d tuned kernels %s tuned for another number of threads; --threads %d of hone "
-		       "tune tunes "
-		       "for %d\n",
-		       others, tuned, others == 1 ? "was" : "were", threads, threads);
+		table_say("%d of %d tuned kernels %s tuned for another number of threads; --threads %d of "
+			  "hone tune tunes for %d",
+			  others, tuned, others == 1 ? "was" : "were", threads, threads);
 }
 
 void ready_look_at_threads(const struct ready *r)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -170,7 +171,8 @@ void table_print(struct table *t, bool color)
 	*t = (struct table){.align = t->align, .drop = t->drop, .shown = shown};
 }
 
-void table_words(const char *lead, int indent, const char *text)
+/* whole: a word that is wider than a line is not cut. */
+static void put_words(const char *lead, int indent, const char *text, bool whole)
 {
 	int limit = table_columns(), room = limit - indent;
 	printf("%s%*s", lead, indent > log_width(lead) ? indent - log_width(lead) : 0, "");
@@ -178,9 +180,33 @@ void table_words(const char *lead, int indent, const char *text)
 		const char *end = at_column(text, room), *cut = end;
 		while (cut > text && *cut != ' ')
 			cut--;
-		cut = cut > text ? cut : end;
+		if (cut == text && whole)
+			cut += strcspn(cut, " ");
+		else if (cut == text)
+			cut = end;
+		if (!*cut)
+			break;
 		printf("%.*s\n%*s", (int)(cut - text), text, indent, "");
 		text = cut + (*cut == ' ');
 	}
 	printf("%s\n", text);
+}
+
+void table_words(const char *lead, int indent, const char *text)
+{
+	put_words(lead, indent, text, false);
+}
+
+void table_say(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	int indent = (int)strspn(text, " ");
+	put_words("", indent, text + indent, true);
+	free(text);
 }

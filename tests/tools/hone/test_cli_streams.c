@@ -46,7 +46,8 @@ static const struct {
     {"verify M --threads 1 --cache C", 0, true},
     {"run M --random --threads 1 --cache C --output D/run", 0, true},
     {"inspect M", 0, true},
-    {"report M -o D/page.html --threads 1 --cache C", 0, true},
+    {"report M -o D/page.html --threads 1 --cache C", 0, false},
+    {"pack -o D/words.seg --cache C", 0, false, true},
     {"status --cache C", 0, true},
     {"merge C --cache D/merged", 0, true},
     {"forget --all --cache D/merged", 0, true},
@@ -70,6 +71,21 @@ static void check_data_alone(const char *words)
 		}
 }
 
+/* What follows Next: is a command alone: advice stands on a line of its own. */
+static void check_next_lines(const char *words)
+{
+	static const char *const programs[] = {"hone ", "cc "};
+	for (const char *p = cli_err; (p = strstr(p, "Next: ")) != NULL; p += 6) {
+		bool known = false;
+		for (int i = 0; i < 2; i++)
+			known |= !strncmp(p + 6, programs[i], strlen(programs[i]));
+		if (!known || (p > cli_err && p[-1] != '\n') || memchr(p + 6, ':', strcspn(p + 6, "\n"))) {
+			printf("hone %s: %.*s\n", words, (int)strcspn(p, "\n"), p);
+			test_bad = 1;
+		}
+	}
+}
+
 TEST(data_on_stdout_and_words_on_stderr)
 {
 	make_cache();
@@ -82,6 +98,7 @@ TEST(data_on_stdout_and_words_on_stderr)
 		json_decref(parse_out());
 		CHECK_RUN(cases[i].status, "%s -v", words);
 		check_data_alone(words);
+		check_next_lines(words);
 		if ((strstr(cli_err, "Next: ") != NULL) != cases[i].next) {
 			printf("hone %s: Next: %s\n", words, cli_err);
 			test_bad = 1;
@@ -328,7 +345,7 @@ TEST(interrupted_verify_and_doctor)
 	CHECK_RUN(130, "doctor --json --cache %s", in_dir("none"));
 	CHECK(stopped());
 	CHECK_RUN(130, "doctor --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_err, "it was interrupted");
+	CHECK_SAYS(cli_err, "interrupted: not all was checked\nNext: hone doctor\n");
 	stop_with = 0;
 	int status = hone("doctor --json --cache %s", in_dir("none"));
 	CHECK(status == 0 || status == 1);

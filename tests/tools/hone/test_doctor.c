@@ -278,7 +278,7 @@ TEST(cache_of_another_user)
 	nobody = false;
 	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
-	CHECK_SAYS(cli_err, "Next: solve the problems");
+	CHECK_SAYS(cli_err, "solve the problems, then check again\nNext: hone doctor\n");
 	sysroot_end(&b);
 }
 

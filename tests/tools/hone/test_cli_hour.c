@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line in a user's first hour: what commands say of kernels, times, levels and folders agrees and
+ * cannot be misread. */
+#include "platform/base/rng.h"
+#include "tests/lib/cli_quantize.h"
+
+static char cache[256];
+
+/* A cache with a kernel for each task of the steering network: the default ones. False: no worker. */
+static bool filled(void)
+{
+	if (!worker())
+		return false;
+	if (!cache[0]) {
+		snprintf(cache, sizeof cache, "%s", in_dir("defaults"));
+		CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	}
+	return true;
+}
+
+/* Kernels whose default schedule was kept are called default, whichever command shows them. */
+TEST(default_schedules_are_called_so)
+{
+	static const char *const commands[] = {"tune %s --rigor estimate --budget 60s",
+					       "tune %s --rigor cached", "bench %s --runs 2"};
+	char words[300];
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int i = 0; i < 3; i++) {
+		snprintf(words, sizeof words, commands[i], steering());
+		CHECK_RUN(0, "%s --threads 1 --cache %s", words, cache);
+		CHECK_SAYS(cli_out, "  default  ");
+		CHECK(!strstr(cli_out, "  tuned  "));
+	}
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	json_t *j = parse_out(), *k;
+	size_t i;
+	json_array_foreach(json_object_get(j, "kernels"), i, k)
+	    CHECK(json_is_true(json_object_get(k, "at_default")));
+	CHECK(i > 5);
+	json_decref(j);
+}
+
+/* A search leaves kernels of both kinds; a row says what explain says of its task. */
+TEST(tuned_kernels_are_told_apart)
+{
+	char found[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(found, sizeof found, "%s", in_dir("tuned"));
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1 --json --cache %s", steering(), found);
+	json_t *tuned = parse_out(), *k;
+	CHECK_RUN(0, "explain %s --threads 1 --json --cache %s", steering(), found);
+	json_t *explained = parse_out(), *t;
+	size_t i, at;
+	int compared = 0;
+	json_array_foreach(json_object_get(tuned, "kernels"), i, k)
+	    json_array_foreach(json_object_get(explained, "tasks"), at, t)
+	{
+		const char *label = json_string_value(json_object_get(t, "label"));
+		if (strcmp(label, json_string_value(json_object_get(k, "label"))))
+			continue;
+		compared++;
+		CHECK(json_is_true(json_object_get(k, "at_default")) ==
+		      json_equal(json_object_get(t, "cand"), json_object_get(t, "default_cand")));
+	}
+	CHECK(compared > 5);
+	json_decref(tuned);
+	json_decref(explained);
+}
+
+/* bench times kernels in the network, explain alone, and each says so. */
+TEST(times_say_of_what_they_are)
+{
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --kernels fallback", steering());
+	CHECK_SAYS(cli_out,
+		   "us: time of the kernel in the network; hone explain shows times of kernels alone\n");
+	CHECK_RUN(0, "bench --help");
+	CHECK_SAYS(cli_out, "hone explain shows");
+	CHECK_RUN(0, "explain --help");
+	CHECK_SAYS(cli_out, "hone bench times kernels in the");
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "Times are of each kernel alone");
+}
+
+TEST(verify_says_the_levels_of_its_kernels)
+{
+	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", steering());
+	CHECK_SAYS(cli_out, " fp32\nPASS");
+	CHECK(!strstr(cli_out, "the quantised network"));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char model[256], bytes[256];
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	snprintf(bytes, sizeof bytes, "%s", in_dir("bytes"));
+	CHECK_RUN(0, "tune %s --data %s --rigor estimate --budget 60s --threads 1 --cache %s", model,
+		  examples("data", 4), bytes);
+	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s", model, bytes);
+	CHECK_SAYS(cli_out, "levels of the kernels: ");
+	CHECK_SAYS(cli_out, " int8; the reference is the quantised network, not one of floats\n");
+	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s --json", model, bytes);
+	json_t *j = parse_out(), *levels = json_object_get(j, "levels"), *n;
+	CHECK(json_is_true(json_object_get(j, "quantized_reference")));
+	CHECK(json_integer_value(json_object_get(levels, "int8")) > 0);
+	const char *name;
+	json_int_t sum = 0;
+	json_object_foreach(levels, name, n) sum += json_integer_value(n);
+	CHECK(sum == json_integer_value(json_object_get(j, "kernels")));
+	json_decref(j);
+}
+
+/* The error names the option whose value is missing, for random pairs of options. */
+TEST(an_option_is_no_value)
+{
+	static const char *const takes[] = {"budget", "level", "cache", "seed", "device", "threads"};
+	static const char *const any[] = {"json", "quiet", "level", "no-cache", "wait", "builders"};
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 40; i++) {
+		char says[96];
+		const char *one = takes[rng_below(&r, 6)], *next = any[rng_below(&r, 6)];
+		snprintf(says, sizeof says, "--%s needs a value, as in --%s", one, one);
+		CHECK_RUN(2, "tune m.onnx --%s --%s", one, next);
+		CHECK_SAYS(cli_err, says);
+	}
+}
+
+TEST(compile_takes_a_folder_of_its_own)
+{
+	char to[256];
+	snprintf(to, sizeof to, "%s", in_dir("project"));
+	CHECK_OK(file_mkdirs(in_dir("project/src"), 0755));
+	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
+	CHECK_SAYS(cli_err,
+		   "project has other files, such as src: name a new or empty folder, or one that hone "
+		   "compile wrote");
+	CHECK(rmdir(in_dir("project/src")) == 0);
+	CHECK_OK(file_write(in_dir("project/notes.txt"), "mine", 4));
+	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
+	CHECK_SAYS(cli_err, "such as notes.txt");
+	CHECK(!file_exists(in_dir("project/plan.hone")));
+	CHECK(unlink(in_dir("project/notes.txt")) == 0);
+	CHECK_OK(file_write(in_dir("project/net.h"), "/* net: mine */", 15));
+	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
+	CHECK_SAYS(cli_err, "such as net.h");
+	CHECK(unlink(in_dir("project/net.h")) == 0);
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "compile %s -o %s --threads 1", steering(), to); /* it is empty */
+	CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1", steering(), to);
+	CHECK_RUN(0, "compile %s -o %s --threads 1", steering(), to); /* all of it is hone's */
+	CHECK_OK(file_write(in_dir("project/notes.txt"), "mine", 4));
+	CHECK_RUN(2, "compile %s -o %s --threads 1", steering(), to);
+	CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1", steering(), to); /* a program's sources */
+}
+
+/* A folder is called one, and a compiled model is. */
+TEST(folders_and_compiled_models)
+{
+	static const char *const commands[] = {"tune %s --budget 1s",
+					       "inspect %s",
+					       "tasks %s",
+					       "verify %s",
+					       "run %s --random",
+					       "bench %s",
+					       "bench %s --kernels fallback",
+					       "report %s -o x.html"};
+	char folder[256], words[300];
+	snprintf(folder, sizeof folder, "%s", in_dir("plain"));
+	CHECK_OK(file_mkdirs(folder, 0755));
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		snprintf(words, sizeof words, commands[i], folder);
+		CHECK(hone("%s", words) > 0);
+		CHECK_SAYS(cli_err, "a folder");
+		CHECK(!strstr(cli_err, "is a compiled") && !strstr(cli_err, "is compiled"));
+	}
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char image[300];
+	CHECK_RUN(0, "compile %s -o %s --threads 1", steering(), folder);
+	snprintf(image, sizeof image, "%s/plan.hone", folder);
+	CHECK_RUN(2, "tune %s --budget 1s", folder);
+	CHECK_SAYS(cli_err,
+		   "plain is a compiled model (a folder that hone compile wrote); name the model file");
+	CHECK_RUN(2, "tune %s --budget 1s", image);
+	CHECK_SAYS(cli_err, "plan.hone is a compiled model; name the model file that it was compiled from");
+}
+
+/* Words before a command that is to be pasted, and placeholders in it. */
+TEST(next_names_what_exists)
+{
+	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_err, "Next: hone tune MODEL --budget 20s\n");
+	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), in_dir("cache"));
+	CHECK_SAYS(cli_err, "on another board, hone import takes these records\nNext: hone import ");
+	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
+		  in_dir("cache"));
+	CHECK_SAYS(cli_err, "page.html in a browser\n");
+	CHECK(!strstr(cli_err, "Next: "));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "compile %s --beside --threads 1", steering());
+	CHECK_SAYS(cli_err, "libhone takes what was written beside ");
+	CHECK(!strstr(cli_err, "Next: "));
+}
+
+/* Both streams go to one place, as in a shell with 2>&1: what was imported comes before the error. */
+TEST(import_says_what_it_took_before_the_error)
+{
+	char lines[256], to[256], text[4096];
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(lines, sizeof lines, "%s", in_dir("lines.json"));
+	snprintf(to, sizeof to, "%s", in_dir("imported"));
+	CHECK_RUN(0, "export -q -o %s --cache %s", lines, cache);
+	CHECK_RUN(1, "import %s %s --cache %s", lines, in_dir("gone.json"), to);
+	CHECK_SAYS(cli_out, " imported into ");
+	CHECK_SAYS(cli_out, " before the error\n");
+	CHECK_SAYS(cli_err, "gone.json: No such file");
+	CHECK_OK(file_write(in_dir("prose.txt"), "hello\n", 6));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		char *argv[] = {"hone", "import", (char *)in_dir("prose.txt"), "--cache", to, NULL};
+		redirect(1, in_dir("both"));
+		dup2(1, 2);
+		_exit(hone_main(5, argv));
+	}
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	slurp(in_dir("both"), text, sizeof text);
+	const char *sum = strstr(text, "0 records imported"), *error = strstr(text, "error: ");
+	CHECK(sum && error && sum < error);
+}
+
+TEST_MAIN
