@@ -257,7 +257,7 @@ static int write_beside(struct compile *c)
 	return rc < 0 ? rc : write_image(c, path);
 }
 
-static int report(const struct compile *c)
+static int report(struct compile *c)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
 	json_t *origins = origins_json(c);
@@ -275,8 +275,14 @@ static int report(const struct compile *c)
 		printf(kib < 1024 ? "%s  %.1f KiB\n" : "%s  %.2f MiB\n",
 		       json_string_value(json_object_get(f, "file")), kib < 1024 ? kib : kib / 1024);
 	}
-	json_object_foreach(origins, name, count) if (json_integer_value(count)) printf(
-	    "%d %s kernel%s\n", (int)json_integer_value(count), name, plural_s(json_integer_value(count)));
+	json_object_foreach(origins, name, count)
+	{
+		int n = (int)json_integer_value(count);
+		bool cached = !strcmp(name, ready_origin(FROM_CACHE));
+		if (n)
+			printf("%d %skernel%s%s\n", n, cached ? "" : arena_printf(&c->arena, "%s ", name),
+			       plural_s(n), cached ? " of the cache" : "");
+	}
 	json_decref(origins);
 	if (*c->c_name) {
 		char file[4096];

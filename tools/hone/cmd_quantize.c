@@ -87,7 +87,8 @@ static void error_cell(struct table *t, double e)
 static void layers_table(const struct args *a, const struct quantize_report *r)
 {
 	struct table t = {.align = "lllrrrrl", .drop = "04351200"};
-	const char *const head[] = {"layer", "type", "weights", "of weights", "input", "output", "alone", "runs as"};
+	const char *const head[] = {"layer", "type",   "weights", "of weights",
+				    "input", "output", "alone",   "runs as"};
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < r->nlayers; i++) {
@@ -109,13 +110,14 @@ static void layers_table(const struct args *a, const struct quantize_report *r)
 static void report_text(const struct args *a, const struct quantize_report *r, const char *out)
 {
 	layers_table(a, r);
-	printf("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s",
-	       r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples, plural_s(r->examples));
+	char held_out[64] = "", predicted[32] = "";
 	if (r->held_out)
-		printf(", %.2e on %d held out", r->held_out_error, r->held_out);
+		snprintf(held_out, sizeof held_out, ", %.2e on %d held out", r->held_out_error, r->held_out);
 	if (!isnan(r->predicted))
-		printf("; predicted %.2e", r->predicted);
-	printf("\n");
+		snprintf(predicted, sizeof predicted, "; predicted %.2e", r->predicted);
+	table_say("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s%s%s",
+		  r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples,
+		  plural_s(r->examples), held_out, predicted);
 	calibrate_warn(r);
 	log_info("wrote %s", out);
 	next_hone(a, "tune", out, " --budget 20s");

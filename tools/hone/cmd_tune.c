@@ -266,11 +266,31 @@ static bool compares(const struct tune_kernel *k)
 	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
 }
 
+static const char *kept_words(const struct tune_kernel *k)
+{
+	return ready_origin(k->at_default ? FROM_DEFAULT : k->after);
+}
+
+/* The kernels alone, where nothing was measured. */
+static void untimed_table(const struct tune_report *r, bool color)
+{
+	struct table t = {.align = "lll"};
+	table_cell(&t, "kernels");
+	table_cell(&t, "task");
+	table_cell(&t, "node");
+	for (int i = 0; i < r->nkernels; i++) {
+		table_cell(&t, "%s", kept_words(&r->kernel[i]));
+		table_cell(&t, "%s", r->kernel[i].label);
+		table_cell(&t, "%s", r->kernel[i].name);
+	}
+	table_print(&t, color);
+}
+
 static void kernels_table(const struct tune_report *r, bool color)
 {
 	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
 					   "kernels",   "task",     "node"};
-	struct table t = {.align = "rrrrlll", .drop = "4002103"};
+	struct table t = {.align = "rrrrlll", .drop = "4001203"};
 	struct roof_notes notes = {0};
 	bool shares = false;
 	for (int i = 0; i < 7; i++)
@@ -286,7 +306,7 @@ static void kernels_table(const struct tune_report *r, bool color)
 		time_cell(&t, k);
 		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
 		table_cell(&t, "%s", share);
-		table_cell(&t, "%s", ready_origin(k->at_default ? FROM_DEFAULT : k->after));
+		table_cell(&t, "%s", kept_words(k));
 		table_cell(&t, "%s", k->label);
 		table_cell(&t, "%s", k->name);
 	}
@@ -536,7 +556,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	if (rc >= 0 && a->json)
 		rc = report_json(o->model, &r, o->rigor, false, NULL);
 	if (rc >= 0 && !a->json) {
-		kernels_table(&r, a->color);
+		untimed_table(&r, a->color);
 		int there = 0;
 		for (int i = 0; i < r.nkernels; i++)
 			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;

@@ -86,8 +86,9 @@ static const struct cmd *nth_cmd(const struct program *p, int i)
 
 void help_all(const struct program *p, struct buf *out)
 {
-	buf_printf(out, "%s " HONE_VERSION ": %s\n\nusage: %s COMMAND [options]\n\ncommands:\n", p->name,
-		   p->summary, p->name);
+	buf_printf(out, "%s " HONE_VERSION ": ", p->name);
+	put_words(out, (int)out->n, 0, p->summary);
+	buf_printf(out, "\n\nusage: %s COMMAND [options]\n\ncommands:\n", p->name);
 	const struct cmd *c;
 	for (int i = 0; (c = nth_cmd(p, i)); i++) {
 		buf_printf(out, "  %-12s ", c->name);
