@@ -230,6 +230,7 @@ TEST(import_says_what_it_took_before_the_error)
 		char *argv[] = {"hone", "import", (char *)in_dir("prose.txt"), "--cache", to, NULL};
 		redirect(1, in_dir("both"));
 		dup2(1, 2);
+		setvbuf(stdout, NULL, _IOFBF, 1 << 16); /* tests print line by line */
 		_exit(hone_main(5, argv));
 	}
 	int status;
