@@ -19,6 +19,7 @@
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
+#include "tools/hone/tune_table.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +33,6 @@
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
-#define APART 1.15                  /* if times of one kernel differ by more, the report says why */
 #define NOWHERE "/nonexistent"      /* the cache folder where none is named and the user has none */
 #define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
@@ -211,110 +211,6 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 	    calibrate_json(&r->recipe)));
 }
 
-static bool only_alone(const struct tune_kernel *k)
-{
-	return k->after_ns <= 0 && k->alone_ns > 0;
-}
-
-static void time_cell(struct table *t, const struct tune_kernel *k)
-{
-	table_us(t, only_alone(k) ? "~" : "", (double)(only_alone(k) ? k->alone_ns : k->after_ns));
-}
-
-/* How much longer a kernel takes in the network than alone, or the other way round. */
-static double apart(const struct tune_kernel *k)
-{
-	double x = (double)k->after_ns, y = (double)k->alone_ns;
-	return x <= 0 || y <= 0 ? 1 : x > y ? x / y : y / x;
-}
-
-static int64_t away_ns(const struct tune_kernel *k)
-{
-	return k->after_ns > k->alone_ns ? k->after_ns - k->alone_ns : k->alone_ns - k->after_ns;
-}
-
-/* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
- * shows. */
-static void quantity_notes(const struct tune_report *r)
-{
-	int alone = 0, differ = 0, most = 0, regrouped = 0;
-	for (int i = 0; i < r->nkernels; i++) {
-		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
-		alone += only_alone(&r->kernel[i]);
-		if (apart(&r->kernel[i]) <= APART || r->kernel[i].alone_ns < NS_PER_US)
-			continue;
-		most = !differ++ || away_ns(&r->kernel[i]) > away_ns(&r->kernel[most]) ? i : most;
-	}
-	if (alone)
-		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
-			  "so it is not compared with \"before us\"");
-	if (regrouped)
-		printf("-: before this box, other kernels did this part of the network\n");
-	if (differ)
-		table_say("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that "
-			  "differs by over %.0f %%, because the caches hold other data; the largest "
-			  "difference: %s (%.1f us alone)",
-			  differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
-			  (double)r->kernel[most].alone_ns / 1e3);
-}
-
-/* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
- * than before. */
-static bool compares(const struct tune_kernel *k)
-{
-	bool tunable = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
-	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
-}
-
-static const char *kept_words(const struct tune_kernel *k)
-{
-	return ready_origin(k->at_default ? FROM_DEFAULT : k->after);
-}
-
-/* The kernels alone, where nothing was measured. */
-static void untimed_table(const struct tune_report *r, bool color)
-{
-	struct table t = {.align = "lll"};
-	table_cell(&t, "kernels");
-	table_cell(&t, "task");
-	table_cell(&t, "node");
-	for (int i = 0; i < r->nkernels; i++) {
-		table_cell(&t, "%s", kept_words(&r->kernel[i]));
-		table_cell(&t, "%s", r->kernel[i].label);
-		table_cell(&t, "%s", r->kernel[i].name);
-	}
-	table_print(&t, color);
-}
-
-static void kernels_table(const struct tune_report *r, bool color)
-{
-	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
-					   "kernels",   "task",     "node"};
-	struct table t = {.align = "rrrrlll", .drop = "4001203"};
-	struct roof_notes notes = {0};
-	bool shares = false;
-	for (int i = 0; i < 7; i++)
-		table_cell(&t, "%s", head[i]);
-	for (int i = 0; i < r->nkernels; i++) {
-		const struct tune_kernel *k = &r->kernel[i];
-		const struct roof roof = {.memory_bound = k->memory_bound};
-		char share[24];
-		roof_cell(&notes, &roof, 100 * k->roofline, share);
-		shares |= k->roofline > 0;
-		bool both = compares(k);
-		table_us(&t, "", (double)k->before_ns);
-		time_cell(&t, k);
-		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
-		table_cell(&t, "%s", share);
-		table_cell(&t, "%s", kept_words(k));
-		table_cell(&t, "%s", k->label);
-		table_cell(&t, "%s", k->name);
-	}
-	table_print(&t, color);
-	quantity_notes(r);
-	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
-}
-
 static void whole_network(const struct tune_report *r)
 {
 	char ms[24];
@@ -462,7 +358,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		next_longer(a, o);
 		return;
 	}
-	kernels_table(r, a->color);
+	tune_table(r, a->color);
 	char known[64] = "";
 	if (r->known)
 		snprintf(known, sizeof known, " (%d more known from earlier boxes)", r->known);
@@ -484,7 +380,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
 {
-	kernels_table(r, a->color);
+	tune_table(r, a->color);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
 	double ratio = speedup(r);
@@ -556,7 +452,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	if (rc >= 0 && a->json)
 		rc = report_json(o->model, &r, o->rigor, false, NULL);
 	if (rc >= 0 && !a->json) {
-		untimed_table(&r, a->color);
+		tune_table_untimed(&r, a->color);
 		int there = 0;
 		for (int i = 0; i < r.nkernels; i++)
 			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;

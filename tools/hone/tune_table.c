@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/tune_table.h"
+#include "tools/hone/ready.h"
+#include "tools/hone/roof.h"
+#include "tools/hone/table.h"
+#include <stdio.h>
+
+#define APART 1.15 /* if times of one kernel differ by more, the report says why */
+
+static bool only_alone(const struct tune_kernel *k)
+{
+	return k->after_ns <= 0 && k->alone_ns > 0;
+}
+
+static void time_cell(struct table *t, const struct tune_kernel *k)
+{
+	table_us(t, only_alone(k) ? "~" : "", (double)(only_alone(k) ? k->alone_ns : k->after_ns));
+}
+
+/* How much longer a kernel takes in the network than alone, or the other way round. */
+static double apart(const struct tune_kernel *k)
+{
+	double x = (double)k->after_ns, y = (double)k->alone_ns;
+	return x <= 0 || y <= 0 ? 1 : x > y ? x / y : y / x;
+}
+
+static int64_t away_ns(const struct tune_kernel *k)
+{
+	return k->after_ns > k->alone_ns ? k->after_ns - k->alone_ns : k->alone_ns - k->after_ns;
+}
+
+/* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
+ * shows. */
+static void quantity_notes(const struct tune_report *r)
+{
+	int alone = 0, differ = 0, most = 0, regrouped = 0;
+	for (int i = 0; i < r->nkernels; i++) {
+		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
+		alone += only_alone(&r->kernel[i]);
+		if (apart(&r->kernel[i]) <= APART || r->kernel[i].alone_ns < NS_PER_US)
+			continue;
+		most = !differ++ || away_ns(&r->kernel[i]) > away_ns(&r->kernel[most]) ? i : most;
+	}
+	if (alone)
+		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
+			  "so it is not compared with \"before us\"");
+	if (regrouped)
+		printf("-: before this box, other kernels did this part of the network\n");
+	if (differ)
+		table_say("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that "
+			  "differs by over %.0f %%, because the caches hold other data; the largest "
+			  "difference: %s (%.1f us alone)",
+			  differ, plural_s(differ), 100 * (APART - 1), r->kernel[most].label,
+			  (double)r->kernel[most].alone_ns / 1e3);
+}
+
+/* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
+ * than before. */
+static bool compares(const struct tune_kernel *k)
+{
+	bool tunable = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
+	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
+}
+
+static const char *kept_words(const struct tune_kernel *k)
+{
+	return ready_origin(k->at_default ? FROM_DEFAULT : k->after);
+}
+
+void tune_table_untimed(const struct tune_report *r, bool color)
+{
+	struct table t = {.align = "lll"};
+	table_cell(&t, "kernels");
+	table_cell(&t, "task");
+	table_cell(&t, "node");
+	for (int i = 0; i < r->nkernels; i++) {
+		table_cell(&t, "%s", kept_words(&r->kernel[i]));
+		table_cell(&t, "%s", r->kernel[i].label);
+		table_cell(&t, "%s", r->kernel[i].name);
+	}
+	table_print(&t, color);
+}
+
+void tune_table(const struct tune_report *r, bool color)
+{
+	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
+					   "kernels",   "task",     "node"};
+	struct table t = {.align = "rrrrlll", .drop = "4001203"};
+	struct roof_notes notes = {0};
+	bool shares = false;
+	for (int i = 0; i < 7; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		const struct roof roof = {.memory_bound = k->memory_bound};
+		char share[24];
+		roof_cell(&notes, &roof, 100 * k->roofline, share);
+		shares |= k->roofline > 0;
+		bool both = compares(k);
+		table_us(&t, "", (double)k->before_ns);
+		time_cell(&t, k);
+		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
+		table_cell(&t, "%s", share);
+		table_cell(&t, "%s", kept_words(k));
+		table_cell(&t, "%s", k->label);
+		table_cell(&t, "%s", k->name);
+	}
+	table_print(&t, color);
+	quantity_notes(r);
+	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
+}
