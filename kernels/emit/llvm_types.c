@@ -297,6 +297,32 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in,
 	return r;
 }
 
+static LLVMTypeRef half_type(struct gen *g, int lanes)
+{
+	LLVMTypeRef h = LLVMHalfTypeInContext(g->ctx);
+	return lanes == 1 ? h : LLVMVectorType(h, (unsigned)lanes);
+}
+
+/* Only for targets that have such an instruction: LLVM would take others through f32, and round twice. */
+static LLVMValueRef fma2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMTypeRef halves = half_type(g, 2 * lanes);
+	(void)s;
+	return target_call(g, "llvm.fma", gen_type(g, UNIT_I32, lanes), in, 3, &halves, 1);
+}
+
+static LLVMValueRef sum2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	LLVMTypeRef f32s = gen_type(g, UNIT_F32, lanes);
+	LLVMValueRef part[2], v = LLVMBuildBitCast(g->b, in[0], half_type(g, 2 * lanes), "");
+	(void)s;
+	v = LLVMBuildFPExt(g->b, v, LLVMVectorType(g->f32, 2 * (unsigned)lanes), "");
+	for (int i = 0; i < 2; i++)
+		part[i] = gen_lanes(g, v, i * lanes, 1, lanes);
+	v = target_call(g, "llvm.aarch64.neon.faddp", f32s, part, 2, &f32s, 1);
+	return LLVMBuildFAdd(g->b, in[1], v, "");
+}
+
 static LLVMValueRef x86_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
 	LLVMValueRef args[4] = {in[0], gen_s32_const(g, 0, 16), LLVMConstAllOnes(g->i16),
@@ -371,6 +397,10 @@ LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 		return by_pieces(g, dot2, s, in, lanes);
 	case V_BDOT2:
 		return by_pieces(g, bdot2, s, in, lanes);
+	case V_FMA2:
+		return by_pieces(g, fma2, s, in, lanes);
+	case V_SUM2:
+		return by_pieces(g, sum2, s, in, lanes);
 	case V_CVT:
 		return g->l->type[s->dst] == LV_S32
 			   ? by_pieces(g, cvt_to_s32[g->arch], s, in, lanes)
@@ -407,12 +437,6 @@ static LLVMValueRef widen_half(struct gen *g, LLVMValueRef h, int lanes)
 	v = choose(g, is_sub, gen_bits(g, sub, UNIT_I32, lanes), v);
 	v = LLVMBuildOr(g->b, v, shl(g, and_(g, h, 0x8000, lanes), 16, lanes), "");
 	return gen_bits(g, v, UNIT_F32, lanes);
-}
-
-static LLVMTypeRef half_type(struct gen *g, int lanes)
-{
-	LLVMTypeRef h = LLVMHalfTypeInContext(g->ctx);
-	return lanes == 1 ? h : LLVMVectorType(h, (unsigned)lanes);
 }
 
 LLVMValueRef gen_widen(struct gen *g, LLVMValueRef v, enum lv_type type, enum dtype elem, int group,

@@ -23,7 +23,8 @@ const struct vop_info vop_info[V_OPS] = {
     [V_DOT2] = {"dot2", 3, "ssss"},      [V_BDOT2] = {"bdot2", 3, "fssf"},
     [V_CVT] = {"cvt", 1, "xy"},          [V_QUADU] = {"quadu", 4, "sssss"},
     [V_QUADS] = {"quads", 4, "sssss"},   [V_BTRN0] = {"btrn0", 2, "sss"},
-    [V_BTRN1] = {"btrn1", 2, "sss"},
+    [V_BTRN1] = {"btrn1", 2, "sss"},     [V_FMA2] = {"fma2", 3, "ssss"},
+    [V_SUM2] = {"sum2", 2, "fsf"},
 };
 
 bool vop_across(enum vop op)

@@ -14,19 +14,23 @@
  * checker proves it).
  *
  * Types. vop_info says which types an operation takes. An s32 lane is an integer, or a group: four bytes, or
- * two 16-bit values, the first in the lowest bits. Only memory accesses (mem.group), the products DOT4, DOT2
- * and BDOT2, and QUAD, BTRN0, BTRN1 see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of s32, and
- * the dot products are exact: a program whose s32 result overflows is wrong, and the interpreter refuses it
- * (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
+ * two 16-bit values, the first in the lowest bits. Only memory accesses (mem.group), the products DOT4, DOT2,
+ * BDOT2 and FMA2, and SUM2, QUAD, BTRN0, BTRN1 see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of
+ * s32, and the dot products are exact: a program whose s32 result overflows is wrong, and the interpreter
+ * refuses it (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
  *
  * DOT4U(a,b,c) = c + sum of a's unsigned bytes times b's signed bytes, DOT4S the same with a's bytes signed;
  * imm 7 promises that b's bytes lie in [-64, 64], which the interpreter verifies and targets with 16-bit sums
  * of pairs use. DOT2(a,b,c) = c + a0 b0 + a1 b1 of signed 16-bit parts. BDOT2(a,b,c), c and the result f32, a
  * and b pairs of bf16: fma(a0, b0, fma(a1, b1, c)), each fma with its flushes (below); it exists only where
- * loops.fma is true. CVT converts between s32 and f32, to the nearest, ties to even; f32 outside of [-2^31,
- * 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d) makes a group of the
- * four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0 and TRN1 (below) over
- * the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in each lane.
+ * loops.fma is true. FMA2(a,b,c) of pairs of f16 is the pair a0 b0 + c0, a1 b1 + c1, each rounded once to
+ * IEEE binary16, to nearest even: subnormals are kept, and what rounds to more than 65504 is infinite.
+ * SUM2(a,c) = c + (a0 + a1), a a pair of f16, c and the result f32, each sum with the flushes of ADD. Both
+ * exist only where loops.f16 is true. CVT converts between s32 and f32, to the nearest, ties to even; f32
+ * outside of [-2^31, 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d)
+ * makes a group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0
+ * and TRN1 (below) over the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in
+ * each lane.
  *
  * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the
  * same in software, as x86 does it (found by experiment, tests/kernels/emit/test_llvm_emit.c): a subnormal
@@ -53,18 +57,19 @@
  * Memory. Buffers hold f32, f16, bf16, s8, u8, s16 or s32; addresses are element indexes. A load into f32
  * widens f16 and bf16, a load into s32 widens s8, u8 and s16, exactly; a store narrows: f32 to f16 or bf16 to
  * nearest even (bf16: subnormals become zeros of their sign), s32 to s8, u8 and s16 by clamping. With
- * mem.group 2 (s16, bf16) or 4 (s8, u8) each lane of an s32 vector is that many consecutive elements, moved
- * as they are; s8 and u8 with group 2 are loaded as pairs of s16. Stride counts elements between lanes then
- * too: group is contiguous, 0 broadcasts one group. Every access must lie inside the buffer's declared padded
- * elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no
- * memory for them; a store writes only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes
- * a load give `fill` without touching memory; fill wins over valid. The elements must be able to hold the
- * fill: into f32, a number that the buffer's type has, or NaN; into s32, an integer in the range of the
- * buffer's type, in a group one for each part (bf16: only 0). Stride 1 contiguous, 0 broadcast (load:
- * one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
- * Contiguous accesses assume element alignment only. An access to scratch, which holds f32, may see bf16 or
- * bytes there (mem.as), two or four in the place of one f32. Buffers do not overlap, except where a manifest
- * lets an output alias an input: then every element is read before it is written by the same statement order.
+ * mem.group 2 (s16, f16, bf16) or 4 (s8, u8) each lane of an s32 vector is that many consecutive elements,
+ * moved as they are; s8 and u8 with group 2 are loaded as pairs of s16. Stride counts elements between lanes
+ * then too: group is contiguous, 0 broadcasts one group. Every access must lie inside the buffer's declared
+ * padded elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others,
+ * touching no memory for them; a store writes only valid lanes (`valid` as a load's). A `guard` (0 or 1) that
+ * is 0 makes a load give `fill` without touching memory; fill wins over valid. The elements must be able to
+ * hold the fill: into f32, a number that the buffer's type has, or NaN; into s32, an integer in the range of
+ * the buffer's type, in a group one for each part (f16, bf16: only 0). Stride 1 contiguous, 0 broadcast
+ * (load: one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
+ * Contiguous accesses assume element alignment only. An access to scratch, which holds f32, may see f16, bf16
+ * or bytes there (mem.as), two or four in the place of one f32. Buffers do not overlap, except where a
+ * manifest lets an output alias an input: then every element is read before it is written by the same
+ * statement order.
  *
  * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed
  * (sticky). Bounds that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable
@@ -139,6 +144,8 @@ enum vop {
 	V_DOT4S, /* c + the products of four bytes of a and b; imm 0, or DOT_NARROW */
 	V_DOT2,  /* c + the products of two 16-bit parts of a and b */
 	V_BDOT2, /* c (f32) + the products of two bf16 of a and b; needs loops.fma */
+	V_FMA2,  /* the parts of a and b multiplied, and those of c added, in f16; needs loops.f16 */
+	V_SUM2,  /* b (f32) + the sum of the two f16 of a; needs loops.f16 */
 	V_CVT,   /* a: f32 to s32, or s32 to f32 */
 	V_QUADU,
 	V_QUADS, /* a, b, c, d clamped to a byte each */
@@ -232,6 +239,7 @@ struct loopvar {
 struct loops {
 	struct arena *arena;
 	bool fma;
+	bool f16;    /* the target multiplies and adds in f16; false at first, set by the builder's caller */
 	bool failed; /* sticky: a limit was exceeded during building */
 	int nbufs, nparams, nvars, nloopvars, nentries;
 	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is last */

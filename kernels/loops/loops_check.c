@@ -91,13 +91,13 @@ static bool moves(enum lv_type t, enum dtype d, int g, bool store)
 		return g == 1 && (d == DT_F32 || d == DT_F16 || d == DT_BF16);
 	if (g == 1)
 		return d == DT_I32 || d == DT_I16 || byte;
-	return g == 4 ? byte : g == 2 && (d == DT_I16 || d == DT_BF16 || (byte && !store));
+	return g == 4 ? byte : g == 2 && (d == DT_I16 || dtype_is_half(d) || (byte && !store));
 }
 
 /* Whether elements can hold the fill, so that an emitter may load it from memory. */
 static bool holds(struct lane_type t, float fill)
 {
-	if (t.elem == DT_BF16 && t.type == LV_S32)
+	if (dtype_is_half(t.elem) && t.type == LV_S32)
 		return fill == 0;
 	uint32_t bytes = 0;
 	double lo = t.elem == DT_U8    ? 0
@@ -121,7 +121,7 @@ static int check_mem(const struct check *k, const struct mem *m, int v, bool sto
 		return bad(k, "there is no buffer %d", m->buf);
 	const struct lbuf *b = &k->l->buf[m->buf];
 	enum dtype t = mem_type(k->l, m);
-	bool narrow = m->as == DT_BF16 || m->as == DT_U8 || m->as == DT_I8;
+	bool narrow = dtype_is_half(m->as) || m->as == DT_U8 || m->as == DT_I8;
 	if (m->as != DT_NONE && (!narrow || b->role != BUF_SCRATCH || b->dtype != DT_F32))
 		return bad(k, "%s cannot be seen as %s", b->name, dtype_name(m->as));
 	if (!moves(k->l->type[v], t, g, store))
@@ -173,6 +173,8 @@ static int check_types(const struct check *k, const struct stmt *s)
 	}
 	if (s->vop == V_BDOT2 && !k->l->fma)
 		return bad(k, "bdot2 needs a fused multiply-add");
+	if ((s->vop == V_FMA2 || s->vop == V_SUM2) && !k->l->f16)
+		return bad(k, "%s needs arithmetic in f16", vop_info[s->vop].name);
 	return E_OK;
 }
 

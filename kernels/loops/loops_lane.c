@@ -196,6 +196,40 @@ static float bdot2(const union lane *in)
 	return f_fma(bf16(in[0], 0), bf16(in[1], 0), odd);
 }
 
+/* To nearest even. f32_to_f16 then finds the number exact, or infinite. */
+static uint16_t f64_to_f16(double x)
+{
+	int e = 0;
+	if (!isfinite(x) || x == 0)
+		return f32_to_f16((float)x);
+	frexp(x, &e);
+	e = e - 11 < -24 ? -24 : e - 11; /* of the last digit */
+	return f32_to_f16((float)ldexp(rint(ldexp(x, -e)), e));
+}
+
+/* Part i of a * b + c in f16, rounded once. In double the product, of 22 bits, is exact; the sum is not only
+ * where the product is far below half of c's last place, and then it rounds to c. */
+static uint32_t fma_f16(const union lane *in, int i)
+{
+	double x[3];
+	for (int j = 0; j < 3; j++)
+		x[j] = (double)f16_to_f32((uint16_t)part(in[j], i, 16, false));
+	double product = x[0] * x[1];
+	return f64_to_f16(product + x[2]);
+}
+
+static uint32_t fma2(const union lane *in)
+{
+	return fma_f16(in, 0) | fma_f16(in, 1) << 16;
+}
+
+static float sum2(const union lane *in)
+{
+	float first = f16_to_f32((uint16_t)part(in[0], 0, 16, false)),
+	      second = f16_to_f32((uint16_t)part(in[0], 1, 16, false));
+	return f_add(in[1].f, f_add(first, second));
+}
+
 static uint32_t quad(const union lane *in, int64_t lo, int64_t hi)
 {
 	uint32_t r = 0;
@@ -235,6 +269,8 @@ static int64_t s32_op(enum vop op, const union lane *in)
 	case V_DOT2:
 		return in[2].s + part(in[0], 0, 16, true) * part(in[1], 0, 16, true) +
 		       part(in[0], 1, 16, true) * part(in[1], 1, 16, true);
+	case V_FMA2:
+		return (int32_t)fma2(in);
 	case V_CVT:
 		return (int64_t)rintf(flush(in[0].f));
 	case V_QUADU:
@@ -250,6 +286,8 @@ static float f32_op(enum vop op, const union lane *in, bool fma)
 		return fma ? f_fma(in[0].f, in[1].f, in[2].f) : f_add(f_mul(in[0].f, in[1].f), in[2].f);
 	if (op == V_BDOT2)
 		return bdot2(in);
+	if (op == V_SUM2)
+		return sum2(in);
 	if (op == V_CVT)
 		return (float)in[0].s;
 	if (op >= V_SEL_LT && op <= V_SEL_EQ)

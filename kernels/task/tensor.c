@@ -26,6 +26,11 @@ const char *dtype_name(enum dtype t)
 	return (unsigned)t < DTYPES ? dtypes[t].name : "unknown";
 }
 
+bool dtype_is_half(enum dtype t)
+{
+	return t == DT_F16 || t == DT_BF16;
+}
+
 int64_t shape_count(const struct shape *s)
 {
 	int64_t n = 1;

@@ -40,6 +40,7 @@ struct tensor {
 
 size_t dtype_bytes(enum dtype t);
 const char *dtype_name(enum dtype t); /* "f32" */
+bool dtype_is_half(enum dtype t);     /* f16 or bf16 */
 int64_t shape_count(
     const struct shape *s); /* product; 1 for a scalar. Shapes in graphs are checked: never overflows */
 /* Product with overflow check against max_elems. E_CORRUPT names the shape. */

@@ -46,6 +46,8 @@ bool target_has(const struct target *t, const char *features);
 bool target_converts_f16(const struct target *t);
 /* Whether an instruction multiplies pairs of bf16 and adds them to f32. */
 bool target_multiplies_bf16(const struct target *t);
+/* Whether instructions multiply and add vectors of f16, rounding to f16 once. */
+bool target_sums_f16(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */
 void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
 /* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of

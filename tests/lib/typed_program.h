@@ -79,11 +79,14 @@ static bool differ(const char *target, uint64_t seed)
 	return false;
 }
 
-/* Programs. Variables are f32 and s32 of each number of lanes. */
+/* Programs. Variables are f32, s32 and pairs of f16 of each number of lanes. No integer operation sees the
+ * pairs, since it would tell one NaN from another. */
+
+enum { PAIRS_F16 = LV_S32 + 1 };
 
 struct typed_maker {
 	struct rng r;
-	int var[2][KINDS][EACH];
+	int var[PAIRS_F16 + 1][KINDS][EACH];
 	const struct ix *x; /* an index in scope, below 8 */
 };
 
@@ -97,9 +100,25 @@ static const struct ix *c(int64_t v)
 	return ix_c(&l, v);
 }
 
-static int any(struct typed_maker *m, enum lv_type t, int kind)
+static int any(struct typed_maker *m, int t, int kind)
 {
 	return m->var[t][kind][pick(m, EACH)];
+}
+
+/* Chooses where the access lies, and which lanes it has; a load may have a guard. */
+static void place_access(struct typed_maker *m, struct mem *x, int lanes, bool load)
+{
+	int g = mem_group(x);
+	x->stride = pick(m, 3) ? g : (int[]){g, 2 * g, 1, -g, 3, 0, 5}[pick(m, load ? 7 : 5)];
+	if (!load && x->stride < g && x->stride > -g)
+		x->stride = g; /* lanes of a store do not overlap */
+	int64_t span = x->stride * (lanes - 1), low = span < 0 ? -span : 0, most = span > 0 ? span : 0;
+	int room = (int)(ELEMS - low - most - g - 8 * 4);
+	x->at = ix_add(&l, ix_mul(&l, m->x, c(pick(m, 5))), c(low + pick(m, room > 1 ? room : 1)));
+	if (pick(m, 4) == 0)
+		x->valid = ix_sub(&l, ix_add(&l, m->x, c(pick(m, lanes + 1))), c(3));
+	if (load && pick(m, 4) == 0)
+		x->guard = ix_lt(&l, m->x, c(pick(m, 6)));
 }
 
 static struct mem some_mem(struct typed_maker *m, enum lv_type t, int lanes, bool load)
@@ -109,21 +128,18 @@ static struct mem some_mem(struct typed_maker *m, enum lv_type t, int lanes, boo
 	struct mem x = {.buf = load && pick(m, 3) ? b : b + TYPES};
 	if (t == LV_S32 && which >= 4)
 		x.group = b == 3 || b == 4 ? (load && pick(m, 3) == 0 ? 2 : 4) : 2;
-	int g = mem_group(&x);
-	x.stride = pick(m, 3) ? g : (int[]){g, 2 * g, 1, -g, 3, 0, 5}[pick(m, load ? 7 : 5)];
-	if (!load && x.stride < g && x.stride > -g)
-		x.stride = g; /* lanes of a store do not overlap */
-	int64_t span = x.stride * (lanes - 1), low = span < 0 ? -span : 0, most = span > 0 ? span : 0;
-	int room = (int)(ELEMS - low - most - g - 8 * 4);
-	x.at = ix_add(&l, ix_mul(&l, m->x, c(pick(m, 5))), c(low + pick(m, room > 1 ? room : 1)));
-	if (pick(m, 4) == 0)
-		x.valid = ix_sub(&l, ix_add(&l, m->x, c(pick(m, lanes + 1))), c(3));
-	if (load && pick(m, 4) == 0) {
-		x.guard = ix_lt(&l, m->x, c(pick(m, 6)));
+	place_access(m, &x, lanes, load);
+	if (x.guard)
 		x.fill = b == 4                  ? (float)pick(m, 256)
 			 : b == 2 && t == LV_S32 ? 0
 						 : (float)(pick(m, 200) - 100);
-	}
+	return x;
+}
+
+static struct mem some_pairs_mem(struct typed_maker *m, int lanes, bool load)
+{
+	struct mem x = {.buf = load && pick(m, 3) ? 1 : 1 + TYPES, .group = 2};
+	place_access(m, &x, lanes, load);
 	return x;
 }
 
@@ -220,12 +236,32 @@ static void some_f32(struct typed_maker *m, bool fma)
 		lv_set(&l, dst, pick(m, 2) ? V_ADD : V_MUL, a, b, -1, -1);
 }
 
+static void some_f16(struct typed_maker *m)
+{
+	int kind = pick(m, KINDS), dst = any(m, PAIRS_F16, kind), k = pick(m, 10);
+	int a = any(m, PAIRS_F16, kind), b = any(m, PAIRS_F16, kind);
+	if (k < 2)
+		lv_load(&l, dst, some_pairs_mem(m, 1 << kind, true));
+	else if (k < 4)
+		lv_store(&l, dst, some_pairs_mem(m, 1 << kind, false));
+	else if (k < 7)
+		lv_set(&l, dst, V_FMA2, a, b, any(m, PAIRS_F16, kind), -1);
+	else if (k < 9)
+		lv_set(&l, any(m, LV_F32, kind), V_SUM2, a, any(m, LV_F32, kind), -1, -1);
+	else if (kind)
+		lv_trn(&l, dst, pick(m, 2) ? V_TRN0 : V_TRN1, a, b, 1 << pick(m, kind));
+	else
+		lv_set(&l, dst, V_COPY, a, -1, -1, -1);
+}
+
 static void some_statements(struct typed_maker *m, bool fma, int n)
 {
 	for (; n > 0; n--) {
 		int k = pick(m, 10), kind = pick(m, KINDS);
 		enum lv_type t = k % 2 ? LV_S32 : LV_F32;
-		if (k < 4)
+		if (l.f16 && pick(m, 2))
+			some_f16(m);
+		else if (k < 4)
 			lv_store(&l, any(m, t, kind), some_mem(m, t, 1 << kind, false));
 		else if (k < 8)
 			some_s32(m);
@@ -245,11 +281,13 @@ static void begin_program(bool fma)
 	}
 }
 
-static void random_program(struct typed_maker *m, bool fma)
+/* f16: with arithmetic in f16. */
+static void random_program(struct typed_maker *m, bool fma, bool f16)
 {
 	const struct ix *x;
 	begin_program(fma);
-	for (int t = 0; t < 2; t++)
+	l.f16 = f16;
+	for (int t = 0; t < 2 + f16; t++)
 		for (int k = 0; k < KINDS; k++)
 			for (int i = 0; i < EACH; i++)
 				m->var[t][k][i] = t ? lv_new_s32(&l, 1 << k) : lv_new(&l, 1 << k);
@@ -259,6 +297,8 @@ static void random_program(struct typed_maker *m, bool fma)
 		for (int i = 0; i < EACH; i++) {
 			lv_load(&l, m->var[0][k][i], some_mem(m, LV_F32, 1 << k, true));
 			lv_load(&l, m->var[1][k][i], some_mem(m, LV_S32, 1 << k, true));
+			if (f16)
+				lv_load(&l, m->var[2][k][i], some_pairs_mem(m, 1 << k, true));
 		}
 	some_statements(m, fma, 6);
 	struct stmt *f = for_begin(&l, c(0), c(1 + pick(m, 3)), 1, false, &x);

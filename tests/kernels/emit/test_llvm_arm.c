@@ -11,14 +11,63 @@ static struct arena objects;
 static struct memory in[PROGRAMS], expected[PROGRAMS];
 static uint64_t seeds[PROGRAMS];
 
+/* Fills the memory and makes a program. */
+typedef void make_program(struct typed_maker *m, const struct target *t);
+
+static void any_program(struct typed_maker *m, const struct target *t)
+{
+	fill_memory(&m->r);
+	random_program(m, t->fma, target_sums_f16(t));
+}
+
+/* Numbers whose sum of a product has few digits, many, or too large or small an exponent. */
+static uint16_t some_half(struct typed_maker *m, int exp)
+{
+	static const uint16_t odd[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00};
+	unsigned digits = pick(m, 2) ? 0x83ff : 0x8300;
+	if (pick(m, 12) == 0)
+		return odd[pick(m, 10)];
+	exp = exp < 0 ? 0 : exp > 30 ? 30 : exp;
+	return (uint16_t)((rng_u64(&m->r) & digits) | (unsigned)exp << 10);
+}
+
+/* FMA2 of three parts of a buffer, and SUM2 of its results and floats. */
+static void f16_program(struct typed_maker *m, const struct target *t)
+{
+	int lanes = 1 << pick(m, KINDS), v[3];
+	uint16_t h[ELEMS];
+	fill_memory(&m->r);
+	for (int i = 0; i < 128; i++) {
+		int e = 5 + pick(m, 20), to = pick(m, 4) ? 4 + pick(m, 20) : pick(m, 2) ? 29 : 1;
+		h[i] = some_half(m, e);
+		h[i + 128] = some_half(m, to + 15 - e);
+		h[i + 256] = some_half(m, to + pick(m, 26) - 13);
+	}
+	memcpy(start.bytes[1] + 2 * MARGIN, h, 384 * sizeof *h);
+	begin_program(t->fma);
+	l.f16 = true;
+	loops_entry(&l, c(64 / lanes));
+	const struct ix *i = ix_mul(&l, ix_var(&l, l.entry[0].var), c(lanes)), *i2 = ix_mul(&l, i, c(2));
+	for (int k = 0; k < 3; k++)
+		lv_load(&l, v[k] = lv_new_s32(&l, lanes),
+			(struct mem){.buf = 1, .at = ix_add(&l, i2, c(128 * k)), .stride = 2, .group = 2});
+	lv_set(&l, v[0], V_FMA2, v[0], v[1], v[2], -1);
+	lv_store(&l, v[0], (struct mem){.buf = 1 + TYPES, .at = i2, .stride = 2, .group = 2});
+	int sum = lv_new(&l, lanes);
+	lv_load(&l, sum, (struct mem){.buf = 0, .at = i, .stride = 1});
+	lv_set(&l, sum, V_SUM2, v[0], sum, -1, -1);
+	lv_store(&l, sum, (struct mem){.buf = TYPES, .at = i, .stride = 1});
+	loops_entry_end(&l);
+}
+
 /* Compiles program i of a seed and interprets it. 1: it is good; 0: an s32 overflows. */
-static int make(const struct arm_board *b, const struct target *t, int i, uint64_t seed, FILE *input)
+static int make(const struct arm_board *b, const struct target *t, make_program *program, int i,
+		uint64_t seed, FILE *input)
 {
 	struct typed_maker m = {0};
 	struct blob o;
 	rng_seed(&m.r, seed);
-	fill_memory(&m.r);
-	random_program(&m, t->fma);
+	program(&m, t);
 	arm_name(&l, i);
 	int64_t extent = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
 	place(&want);
@@ -41,12 +90,12 @@ static int make(const struct arm_board *b, const struct target *t, int i, uint64
 	return 1;
 }
 
-static void make_all(const struct arm_board *board, const struct target *t, uint64_t seed,
-		     struct arm_program *p)
+static void make_all(const struct arm_board *board, const struct target *t, make_program *program,
+		     uint64_t seed, struct arm_program *p)
 {
 	FILE *input = arm_open("in", "wb");
 	for (int i = 0; i < PROGRAMS && !test_bad; seed++) {
-		if (!make(board, t, i, seed, input))
+		if (!make(board, t, program, i, seed, input))
 			continue;
 		p[i] = (struct arm_program){.nentries = 1, .nbufs = NBUFS, .bytes = sizeof in[i].bytes};
 		p[i].extent[0] = ix_eval(l.entry[0].extent, NULL, NULL, NULL);
@@ -59,13 +108,14 @@ static void make_all(const struct arm_board *board, const struct target *t, uint
 	CHECK(fclose(input) == 0);
 }
 
-static void run_on(const struct arm_board *b)
+static void run_programs(const struct arm_board *b, make_program *program)
 {
 	struct target t;
 	static struct arm_program p[PROGRAMS];
+	const char *from = getenv("HONE_SEED");
 	arm_target(b, &t);
 	REQUIRE(!test_bad);
-	make_all(b, &t, 1 + 1000 * (uint64_t)(b - arm_boards), p);
+	make_all(b, &t, program, from ? strtoull(from, NULL, 0) : 1 + 1000 * (uint64_t)(b - arm_boards), p);
 	REQUIRE(!test_bad);
 	if (!arm_run(b, p, PROGRAMS)) {
 		printf("%s: it did not run\n", b->name);
@@ -79,6 +129,19 @@ static void run_on(const struct arm_board *b)
 		CHECK(!differ(b->name, seeds[i]));
 	}
 	fclose(out);
+}
+
+static void run_on(const struct arm_board *b)
+{
+	run_programs(b, any_program);
+}
+
+static void sum_f16_on(const struct arm_board *b)
+{
+	struct target t;
+	arm_target(b, &t);
+	if (target_sums_f16(&t))
+		run_programs(b, f16_program);
 }
 
 /* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
@@ -172,6 +235,11 @@ static void on_all(void (*run)(const struct arm_board *b))
 TEST(divisions_by_parameters)
 {
 	on_all(divide_on);
+}
+
+TEST(f16_sums_at_the_edges)
+{
+	on_all(sum_f16_on);
 }
 
 TEST(random_typed_programs_on_arm)

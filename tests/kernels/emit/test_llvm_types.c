@@ -59,7 +59,7 @@ static void random_programs(uint64_t first, uint64_t last)
 		const struct target *t = &targets[seed % (uint64_t)ntargets];
 		rng_seed(&m.r, seed);
 		fill_memory(&m.r);
-		random_program(&m, t->fma);
+		random_program(&m, t->fma, target_sums_f16(t));
 		int rc = loops_check(&l);
 		if (rc < 0)
 			printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
@@ -338,7 +338,7 @@ TEST(other_targets)
 			struct typed_maker m = {0};
 			variant_target(&variants[i], &t);
 			rng_seed(&m.r, seed);
-			random_program(&m, t.fma);
+			random_program(&m, t.fma, target_sums_f16(&t));
 			int rc = emit_on(&t, &o);
 			if (rc < 0 && rc != E_SPILL) {
 				printf("%s%s, seed %d: %s\n", variants[i].isa, variants[i].extras, (int)seed,
@@ -428,6 +428,46 @@ TEST(dot_products_use_the_best_instruction)
 			}
 }
 
+static void fma2_program(int lanes)
+{
+	begin_program(true);
+	l.f16 = true;
+	int a = lv_new_s32(&l, lanes), b = lv_new_s32(&l, lanes), v = lv_new(&l, lanes);
+	loops_entry(&l, c(1));
+	lv_load(&l, a, (struct mem){.buf = 1, .at = c(0), .stride = 2, .group = 2});
+	lv_load(&l, b, (struct mem){.buf = 1, .at = c(64), .stride = 0, .group = 2});
+	lv_load(&l, v, (struct mem){.buf = 0, .at = c(0), .stride = 1});
+	lv_set(&l, a, V_FMA2, a, b, a, -1);
+	lv_set(&l, v, V_SUM2, a, v, -1, -1);
+	lv_store(&l, v, (struct mem){.buf = TYPES, .at = c(0), .stride = 1});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
+/* One instruction multiplies eight f16 and adds them; processors without it, for which LLVM would round
+ * twice, are refused. */
+TEST(f16_sums_only_where_an_instruction_makes_them)
+{
+	struct target t;
+	struct blob o;
+	for (int i = 0; i < VARIANTS; i++)
+		for (int lanes = 1; lanes <= 16; lanes *= 2) {
+			variant_target(&variants[i], &t);
+			fma2_program(lanes);
+			if (!strstr(variants[i].extras, "+fullfp16")) {
+				CHECK(!target_sums_f16(&t));
+				CHECK_FAILS(emit_on(&t, &o), E_UNSUPPORTED, "no arithmetic in f16");
+				continue;
+			}
+			REQUIRE_OK(emit_on(&t, &o));
+			CHECK(has_instruction(&t, &o, "fmla") && !has_instruction(&t, &o, "fcvtn"));
+			CHECK(has_instruction(&t, &o, "faddp") && has_instruction(&t, &o, "fcvtl"));
+		}
+	REQUIRE_OK(target_baseline("armv7-neon", &t));
+	strcat(t.features, ",+fullfp16");
+	CHECK(!target_sums_f16(&t));
+}
+
 /* Whatever a target from outside says, LLVM must not end the process. */
 TEST(odd_targets_are_refused)
 {
@@ -488,6 +528,9 @@ TEST(wrong_types_and_overflows_are_refused)
 	REFUSED("dot4u needs v", lv_dot4(&l, s, V_DOT4U, s, f, s, false));
 	REFUSED("cvt needs v", lv_set(&l, f, V_CVT, f, -1, -1, -1));
 	REFUSED("bdot2 needs a fused", lv_set(&l, f, V_BDOT2, s, s, f, -1));
+	REFUSED("fma2 needs arithmetic in f16", lv_set(&l, s, V_FMA2, s, s, s, -1));
+	REFUSED("sum2 needs arithmetic in f16", lv_set(&l, f, V_SUM2, s, f, -1, -1));
+	REFUSED("fma2 needs v", lv_set(&l, s, V_FMA2, s, s, f, -1));
 	REFUSED("btrn0: step 3, must be 1 or 2", lv_trn(&l, s, V_BTRN0, s, s, 3));
 	REFUSED("is f32: no load in groups of 1 from i_i8, which holds i8",
 		lv_load(&l, f, (struct mem){.buf = 3, .at = c(0), .stride = 1}));
@@ -525,6 +568,10 @@ TEST(wrong_types_and_overflows_are_refused)
 	    "cannot hold the fill 1",
 	    lv_load(&l, s,
 		    (struct mem){.buf = 2, .at = c(0), .stride = 2, .group = 2, .guard = c(1), .fill = 1}));
+	REFUSED(
+	    "cannot hold the fill 1",
+	    lv_load(&l, s,
+		    (struct mem){.buf = 1, .at = c(0), .stride = 2, .group = 2, .guard = c(1), .fill = 1}));
 	REFUSED("are outside its 512",
 		lv_load(&l, s, (struct mem){.buf = 4, .at = c(ELEMS - 15), .stride = 4, .group = 4}));
 	REFUSED("add: the result overflows s32", lv_set(&l, s, V_ADD, s, s, -1, -1));

@@ -543,4 +543,138 @@ TEST(arithmetic_flushes)
 	      same_bits(once(V_MIN, 0.0f, -0.0f, 0, 0), -0.0f));
 }
 
+/* A finite f16 as a multiple of 2^-24. */
+static int64_t units(uint16_t h)
+{
+	int64_t exp = h >> 10 & 31, mant = h & 0x3ff, v = exp ? (mant | 0x400) << (exp - 1) : mant;
+	return h >> 15 ? -v : v;
+}
+
+/* a * b + c rounded to f16, in whole numbers: the sum counts 2^-48. For finite operands. */
+static uint16_t slow_fma(uint16_t a, uint16_t b, uint16_t c16)
+{
+	__int128 sum = (__int128)units(a) * units(b) + (__int128)units(c16) * (1 << 24),
+		 m = sum < 0 ? -sum : sum;
+	unsigned sign = sum < 0 || (!sum && (a ^ b) >> 15 && c16 >> 15); /* -0 is the sum of two of them */
+	int drop = 24;                                                   /* bits below the last digit */
+	while (m >> drop >= 2048)
+		drop++;
+	__int128 q = m >> drop, rest = m - (q << drop), half = (__int128)1 << (drop - 1);
+	q += rest > half || (rest == half && (q & 1));
+	int exp = drop - 24; /* q 2^exp units; 2048 is 1024 of the next exponent */
+	if (q == 2048) {
+		q = 1024;
+		exp++;
+	}
+	if (exp > 29)
+		return (uint16_t)(sign << 15 | 0x7c00);
+	return (uint16_t)(sign << 15 |
+			  (q < 1024 ? (unsigned)q : (unsigned)(exp + 1) << 10 | ((unsigned)q & 0x3ff)));
+}
+
+enum { TRIPLES = 32 };
+
+static void fma2_program(void)
+{
+	fresh();
+	l.f16 = true;
+	int v[3];
+	for (int i = 0; i < 3; i++)
+		loops_buf(&l, (const char[]){"abc"[i], 0}, BUF_IN, DT_F16, c(TRIPLES));
+	loops_buf(&l, "r", BUF_OUT, DT_F16, c(TRIPLES));
+	loops_entry(&l, c(1));
+	for (int i = 0; i < 3; i++)
+		lv_load(&l, v[i] = lv_new_s32(&l, TRIPLES / 2),
+			(struct mem){.buf = i, .at = c(0), .stride = 2, .group = 2});
+	lv_set(&l, v[0], V_FMA2, v[0], v[1], v[2], -1);
+	lv_store(&l, v[0], (struct mem){.buf = 3, .at = c(0), .stride = 2, .group = 2});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
+/* A sum near a tie, near the largest number, among subnormals, or any. */
+static void some_triple(struct rng *r, uint16_t *a, uint16_t *b, uint16_t *s)
+{
+	*a = (uint16_t)rng_u64(r);
+	*b = (uint16_t)rng_u64(r);
+	*s = (uint16_t)rng_u64(r);
+	int kind = (int)rng_below(r, 4), to = kind == 1 ? 29 : kind == 2 ? 2 : 4 + (int)rng_below(r, 20);
+	if (kind == 3)
+		return;
+	int e = 5 + (int)rng_below(r, 20), f = to + 15 - e, g = to + (int)rng_below(r, 26) - 13;
+	uint16_t few = rng_below(r, 2) ? 0x8300 : 0x83ff; /* sums with few digits are ties more often */
+	*a = (uint16_t)((*a & few) | e << 10);
+	*b = (uint16_t)((*b & few) | (f < 0 ? 0 : f > 30 ? 30 : f) << 10);
+	*s = (uint16_t)((*s & 0x83ff) | (g < 0 ? 0 : g > 30 ? 30 : g) << 10);
+}
+
+TEST(f16_sums_are_rounded_once)
+{
+	struct rng r;
+	uint16_t x[4][TRIPLES];
+	void *bufs[4] = {x[0], x[1], x[2], x[3]};
+	int ties = 0, infinite = 0, subnormal = 0;
+	rng_seed(&r, 5);
+	fma2_program();
+	for (int n = 0; n < 20000; n++) {
+		for (int i = 0; i < TRIPLES; i++)
+			some_triple(&r, &x[0][i], &x[1][i], &x[2][i]);
+		REQUIRE_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+		for (int i = 0; i < TRIPLES; i++) {
+			uint16_t a = x[0][i], b = x[1][i], s = x[2][i], got = x[3][i];
+			if ((a & 0x7c00) == 0x7c00 || (b & 0x7c00) == 0x7c00 || (s & 0x7c00) == 0x7c00) {
+				float want = f16_to_f32(a) * f16_to_f32(b) + f16_to_f32(s);
+				CHECK(isnan(want) ? (got & 0x7fff) > 0x7c00 : got == f32_to_f16(want));
+				continue;
+			}
+			if (got != slow_fma(a, b, s)) {
+				printf("%04x * %04x + %04x is %04x, must be %04x\n", a, b, s, got,
+				       slow_fma(a, b, s));
+				test_bad = 1;
+				return;
+			}
+			double twice = (double)f16_to_f32(a) * f16_to_f32(b) + f16_to_f32(s);
+			ties += f32_to_f16((float)twice) != got;
+			infinite += (got & 0x7fff) == 0x7c00;
+			subnormal += (got & 0x7c00) == 0 && got & 0x3ff;
+		}
+	}
+	printf("%d sums that f32 rounds wrong, %d infinite, %d subnormal\n", ties, infinite, subnormal);
+	CHECK(ties > 10 && infinite > 1000 && subnormal > 1000);
+}
+
+/* Both f16 are added first, then the f32. */
+TEST(f16_pairs_are_added_in_order)
+{
+	static const struct {
+		float first, second, sum, want;
+	} of[] = {{1, 2, 4, 7},
+		  {1, 1, 0x1p24f, 0x1p24f + 2}, /* not 2^24 twice */
+		  {1, -1, 0x1p-126f, 0x1p-126f},
+		  {0x1p-24f, 0, 0, 0x1p-24f},
+		  {0, 0, 0x1p-127f, 0}, /* flushed */
+		  {-INFINITY, 1, 5, -INFINITY},
+		  {65504, 65504, 0, 131008}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		uint16_t pair[2] = {f32_to_f16(of[i].first), f32_to_f16(of[i].second)};
+		float sum = of[i].sum, got = 0;
+		void *bufs[3] = {pair, &sum, &got};
+		fresh();
+		l.f16 = true;
+		loops_buf(&l, "a", BUF_IN, DT_F16, c(2));
+		loops_buf(&l, "c", BUF_IN, DT_F32, c(1));
+		loops_buf(&l, "r", BUF_OUT, DT_F32, c(1));
+		int a = lv_new_s32(&l, 1), v = lv_new(&l, 1);
+		loops_entry(&l, c(1));
+		lv_load(&l, a, (struct mem){.buf = 0, .at = c(0), .stride = 2, .group = 2});
+		lv_load(&l, v, (struct mem){.buf = 1, .at = c(0), .stride = 1});
+		lv_set(&l, v, V_SUM2, a, v, -1, -1);
+		lv_store(&l, v, (struct mem){.buf = 2, .at = c(0), .stride = 1});
+		loops_entry_end(&l);
+		REQUIRE_OK(loops_check(&l));
+		REQUIRE_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+		CHECK(got == of[i].want);
+	}
+}
+
 TEST_MAIN
