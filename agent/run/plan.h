@@ -38,10 +38,11 @@ struct trace; /* agent/run/trace.h */
 struct plan_kernel {
 	int step;         /* index among the steps that the plan was made from */
 	const char *name; /* anchor node */
-	/* task_label, and behind it " F(4,3)" for Winograd, " w16" for weights in f16 and " bf16" for
-	 * products of bf16. Flops and bytes are those of this form. */
+	/* task_label, and behind it " F(4,3)" for Winograd, " w16" for weights in f16 and " bf16" or
+	 * " f16" for products of these. Flops and bytes are those of this form. */
 	const char *label;
-	bool w16, bf16;
+	bool w16;
+	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
 	enum kernel_origin origin;
 	double flops, bytes;
 	double roofline_ns; /* on the plan's target, one core; 0: unknown */

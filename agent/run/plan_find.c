@@ -42,13 +42,13 @@ static void count_weights(struct plan *p, const struct manifest *m, struct plan_
 		double elems = (double)shape_count(&w->src),
 		       read = w->winograd.m ? winograd_share(w->winograd.m).weights : 1;
 		k->bytes += (read * (w->f16 || w->bf16 ? 2 : 4) - 4) * elems;
-		k->w16 |= w->f16;
+		k->w16 |= w->f16 && !m->f16_sums;
 	}
-	k->bf16 = code_rounds_bf16(m);
+	k->pairs = code_pairs(m);
 	if (k->w16)
 		k->label = arena_printf(&p->a, "%s w16", k->label);
-	if (k->bf16)
-		k->label = arena_printf(&p->a, "%s bf16", k->label);
+	if (k->pairs)
+		k->label = arena_printf(&p->a, "%s %s", k->label, dtype_name(k->pairs));
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
@@ -67,7 +67,7 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 			count_winograd(p, &ps->found->m, k);
 			count_weights(p, &ps->found->m, k);
 		}
-		double rate = space_rate(s->task, t, k->bf16 ? CAND_PAIRS : "");
+		double rate = space_rate(s->task, t, pairs_text(k->pairs));
 		k->roofline_ns = plan_roofline_ns(t, k->flops / rate, k->bytes, task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));

@@ -13,9 +13,9 @@
 /* Length of a label without the words at its end that tell in which form the kernel works. */
 static size_t work_length(const char *label)
 {
-	static const char *const forms[] = {" F(", " w16", " bf16"};
+	static const char *const forms[] = {" F(", " w16", " bf16", " f16"};
 	size_t n = strlen(label);
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		const char *f = strstr(label, forms[i]);
 		n = f && (size_t)(f - label) < n ? (size_t)(f - label) : n;
 	}

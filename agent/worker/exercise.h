@@ -15,8 +15,9 @@
 /* |got - want| <= TOLERANCE_REL * max |want| + TOLERANCE_ABS */
 #define TOLERANCE_REL 2e-4
 #define TOLERANCE_ABS 1e-6
-/* TOLERANCE_REL for a kernel that rounds its operands to bf16, which has 8 digits. */
-#define TOLERANCE_BF16 1e-2
+/* TOLERANCE_REL for a kernel that rounds its operands to bf16, which has 8 digits, or that rounds sums to
+ * f16, which has 11 digits, up to 72 times. */
+#define TOLERANCE_PAIRS 1e-2
 
 struct exercise {
 	struct exercise *next; /* the runner's list, newest use first */
@@ -50,7 +51,7 @@ void exercise_poison(struct exercise *x);
 /* After a run: poisons an output of bytes for the second run and returns true; false: one run is enough. */
 bool exercise_again(struct exercise *x);
 /* Judges the output: E_OK, or E_WRONG with a text that says where. tolerance: TOLERANCE_REL or
- * TOLERANCE_BF16. Keeps the first good output of a kernel with the smaller one. */
+ * TOLERANCE_PAIRS. Keeps the first good output of a kernel with the smaller one. */
 int exercise_check(struct exercise *x, double tolerance, double *max_rel_err) MUST_CHECK;
 
 #endif

@@ -181,7 +181,7 @@ static int check(struct local *l, struct local_built *b, int64_t deadline_ns, st
 	int64_t start = clock_now(l->base.clock);
 	int rc = local_first_run(l, b, deadline_ns, &m->status);
 	if (rc >= 0 && m->status == MEAS_OK)
-		rc = exercise_check(b->x, code_rounds_bf16(&b->m) ? TOLERANCE_BF16 : TOLERANCE_REL,
+		rc = exercise_check(b->x, code_pairs(&b->m) ? TOLERANCE_PAIRS : TOLERANCE_REL,
 				    &m->max_rel_err);
 	m->check_ns += clock_now(l->base.clock) - start;
 	if (rc != E_WRONG)

@@ -82,7 +82,8 @@ static void scale_features(struct field *x)
 static int open_field(struct replay *p, struct field *x)
 {
 	const struct landscape *l = x->l;
-	const struct space_want want = {.level = LEVEL_HALF, .threads = l->threads}; /* the job has a level */
+	/* The job has a level. */
+	const struct space_want want = {.level = LEVEL_HALF_SUM, .threads = l->threads};
 	if (x->space)
 		return E_OK;
 	x->task = ARENA_NEW(&p->a, struct task);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
- * parameter or buffer: emitter version isa features lanes nsyms scratch winograd alias entry* param* buf*
- * packing*. */
+ * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums alias entry* param*
+ * buf* packing*. "sums f16" is left out where sums are not made in f16. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -17,8 +17,8 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 {
 	buf_printf(out, "emitter %s\nversion %s\nisa %s\nfeatures %s\nlanes %d\nnsyms %d\n", m->emitter,
 		   m->version, m->isa, m->features, m->lanes, m->nsyms);
-	buf_printf(out, "scratch %lld\nwinograd %d\nalias %d %d\n", (long long)m->scratch_bytes, m->winograd,
-		   m->alias_out, m->alias_in);
+	buf_printf(out, "scratch %lld\nwinograd %d\n%salias %d %d\n", (long long)m->scratch_bytes,
+		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->alias_out, m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
 		buf_printf(out, "entry %s %s\n", m->entry[i], m->extent_expr[i]);
 	for (int i = 0; i < m->nparams; i++)
@@ -178,7 +178,11 @@ static int get_manifest(char *at, struct manifest *m)
 	    !get_number(&at, "scratch", 0, INT64_C(1) << 32, &m->scratch_bytes) ||
 	    !get_number(&at, "winograd", 0, 4, &winograd) || winograd % 2)
 		return fail(E_CORRUPT, "head");
-	const char *v = line(&at, "alias");
+	const char *v = line(&at, "sums");
+	m->f16_sums = v != NULL;
+	if (v && strcmp(v, "f16") != 0)
+		return fail(E_CORRUPT, "sums");
+	v = line(&at, "alias");
 	if (!v || !number(&v, -1, CODE_MAX_BUFS - 1, &alias_out) ||
 	    !number(&v, -1, CODE_MAX_BUFS - 1, &alias_in) || *v)
 		return fail(E_CORRUPT, "alias");
@@ -246,12 +250,12 @@ static bool apply(char op, int64_t a, int64_t b, int64_t *out)
 	}
 }
 
-bool code_rounds_bf16(const struct manifest *m)
+enum dtype code_pairs(const struct manifest *m)
 {
 	for (int i = 0; i < m->nbufs; i++)
 		if (m->buf[i].packed && m->buf[i].packing.bf16)
-			return true;
-	return false;
+			return DT_BF16;
+	return m->f16_sums ? DT_F16 : DT_NONE;
 }
 
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params)

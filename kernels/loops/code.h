@@ -44,6 +44,7 @@ struct manifest {
 	int nsyms;                       /* symbols of the generic task; 0: not generic */
 	int64_t scratch_bytes;           /* per thread */
 	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
+	bool f16_sums;                   /* products of f16 are summed in f16 (SUM_HALF) */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
 	int alias_out, alias_in;            /* the output may share the memory of this input; -1: none */
 };
@@ -57,7 +58,8 @@ bool code_is_current(const struct manifest *m);
 void code_bytes(const struct code *c, struct buf *out);
 int code_parse(const void *p, size_t n, struct arena *a,
 	       struct code *out) MUST_CHECK;                                     /* object points into p */
-bool code_rounds_bf16(const struct manifest *m); /* its products are those of bf16 */
+/* The type of the pairs that it multiplies, f16 or bf16; DT_NONE: none. */
+enum dtype code_pairs(const struct manifest *m);
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params); /* < 0: enum err */
 
 #endif

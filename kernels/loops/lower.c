@@ -211,7 +211,7 @@ static int64_t row_lead(const struct operand *o, const struct lower_place *p)
 	return (TMP_ROW - o->layout.lo[d] % TMP_ROW) % TMP_ROW;
 }
 
-/* bf16 and bytes lie two or four in the place of a float, and addresses count them. */
+/* f16, bf16 and bytes lie two or four in the place of a float, and addresses count them. */
 static void place_tmp(struct lower *w, int operand)
 {
 	const struct operand *o = &w->t->operand[operand];
@@ -247,8 +247,9 @@ static int place_operands(struct lower *w)
 			if ((rc = place_packed(w, i)) < 0)
 				return rc;
 			elems = ix_c(w->l, pack_elems(&p->packing));
-			p->packing.f16 = stored_as_f16(w, i);
-			p->packing.bf16 = o->group && o->dtype == DT_F32;
+			bool pairs = o->group && o->dtype == DT_F32;
+			p->packing.f16 = stored_as_f16(w, i) || (pairs && w->t->pairs == DT_F16);
+			p->packing.bf16 = pairs && w->t->pairs == DT_BF16;
 		}
 		p->buf = loops_buf(w->l, o->name, role[o->role], pack_type(&p->packing, o->dtype), elems);
 		if (o->dtype == DT_I32)
@@ -371,6 +372,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 	k->s = &w->s.st[stage];
 	k->ns = stage_spatial(k->st);
 	k->known = ARENA_ARRAY(w->l->arena, struct known, KNOWN_MAX);
+	k->chunk = -1;
 	for (int a = 0; a < MAX_AXES; a++)
 		k->n[a] = 1;
 	for (int a = 0; a < k->st->naxes; a++)
@@ -397,11 +399,22 @@ void lower_ones(struct lower *w)
 	lv_store(w->l, v, (struct mem){.buf = w->scratch_buf, .at = w->ones, .stride = 1});
 }
 
+/* Elements of a stage's register tile. */
+static int64_t tile_elems(const struct nest *k)
+{
+	int64_t n = k->s->lanes;
+	for (int a = 0; a < k->ns; a++)
+		n *= k->s->tile[a];
+	return n;
+}
+
 static void stages(struct lower *w)
 {
 	struct nest *k[MAX_STAGES];
 	for (int s = 0; s < w->t->nstages; s++) {
 		k[s] = nest_new(w, s);
+		if (k[s]->sum == SUM_HALF && half_keeps_sums(k[s]->st))
+			k[s]->sums_at = lower_scratch(w, ix_c(w->l, tile_elems(k[s])));
 		if (k[s]->turn >= 0)
 			k[s]->turn_at =
 			    lower_scratch(w, ix_c(w->l, (int64_t)k[s]->s->tile[k[s]->turn] *
@@ -557,6 +570,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	if (end->ring_axis >= 0 && (rc = task_ring(t, end->ring_axis, end->ring, &w->ring)) < 0)
 		return rc;
 	loops_init(w->l, a, tg->fma);
+	w->l->f16 = target_sums_f16(tg);
 	make_params(w, m);
 	w->scratch = ix_c(w->l, 0);
 	if ((rc = place_operands(w)) < 0)
@@ -568,6 +582,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	target_extras(tg, m->features);
 	m->lanes = tg->lanes;
 	m->winograd = w->s.st[0].wino.m;
+	m->f16_sums = t->pairs == DT_F16;
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
 		return rc;
 	*out = w->l;

@@ -151,7 +151,7 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
 	m = nest_scratch(o, m);
 	if (read < k->st->nreads && read == stage_image(k->w->t, k->st))
-		m.group = k->sum == SUM_PAIR ? 2 : 4;
+		m.group = k->sum == SUM_PAIR || k->sum == SUM_HALF ? 2 : 4;
 	return in_group(l, o, m);
 }
 
@@ -209,7 +209,8 @@ static int load(struct nest *k, int read, struct mem m, int lanes)
 {
 	struct loops *l = k->w->l;
 	enum dtype t = mem_type(l, &m);
-	int v = t == DT_F32 || t == DT_F16 ? lv_new(l, lanes) : lv_new_s32(l, lanes);
+	bool real = t == DT_F32 || (t == DT_F16 && mem_group(&m) == 1);
+	int v = real ? lv_new(l, lanes) : lv_new_s32(l, lanes);
 	lv_load(l, v, m);
 	return whole_value(k, read) ? v : nest_float(k, v);
 }

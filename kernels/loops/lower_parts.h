@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
- * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_across.c and lower_turn.c (the register tile),
- * lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_winograd.c, lower_products.c
- * and lower_transform.c (the loops of kernels/space/winograd.h). */
+ * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
+ * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_winograd.c,
+ * lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
@@ -118,9 +118,13 @@ struct nest {
 	int next_rows; /* read of a ring's first stage (a copy) whose next rows are prefetched; -1: none */
 	bool edge;     /* inside of a tile that needs guards */
 	int npoints, nacc;
-	int *acc;          /* npoints * chains */
-	int step;          /* unrolled steps so far; selects the chain */
-	int nknown, floor; /* entries below `floor` belong to other points */
+	int *acc;  /* npoints * chains */
+	int *half; /* the same number of pairs of f16 that SUM_HALF sums now; NULL: not in its loops */
+	int chunk; /* reduction loop of which SUM_HALF sums chunk_trips iterations in f16; -1: none */
+	int64_t chunk_trips;
+	const struct ix *sums_at; /* scratch offset of the tile's sums in f32, meanwhile */
+	int step;                 /* unrolled steps so far; selects the chain */
+	int nknown, floor;        /* entries below `floor` belong to other points */
 	struct known *known;
 };
 
@@ -132,7 +136,7 @@ int nest_const(struct nest *k, float imm, int lanes);
 void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
 int nest_like(struct loops *l, int v, int lanes);      /* a new variable of v's type */
 int nest_float(struct nest *k, int v);                 /* v, or its value rounded to f32 */
-/* A mem of an operand in scratch: bf16 and bytes lie there two or four in the place of a float. */
+/* A mem of an operand in scratch: f16, bf16 and bytes lie there two or four in the place of a float. */
 struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at);
@@ -155,6 +159,14 @@ enum vop nest_combiner(const struct nest *k); /* the operation that combines two
 /* Whether the body is 0 where its vector loads along the lane axis are 0, so that a sum needs no mask at the
  * end. */
 bool lower_zero_safe(const struct nest *k);
+
+/* lower_half.c: SUM_HALF. */
+bool half_keeps_sums(const struct stage *st); /* sums in f32 of a tile need scratch: k->sums_at */
+/* The sums of a tile, in acc[point * chains]; `start` sets these to what is added to. */
+void half_reduce(struct nest *k, void (*start)(struct nest *k));
+/* Before and after the iterations that are summed in f16. */
+void half_clear(struct nest *k);
+void half_add(struct nest *k);
 
 /* lower_post.c: applies the stage's program to sums at place(at), in a loop over an axis of the tile whose
  * points begin at `first`. */
@@ -235,6 +247,8 @@ void nest_unbind(struct nest *k, int axis);
 /* lower_reduce.c */
 void nest_list_reductions(struct nest *k);
 void nest_reduce(struct nest *k, int i); /* makes the loops from the i-th on and their body */
+/* Points of the axis in an iteration of the i-th loop; of the loop over blocks: 1. */
+int nest_red_step(const struct nest *k, int i);
 /* Iterates over the points of the tile or the steps of the body in order: at[] over [0, n) of axes [from,
  * to), the lane axis fastest. */
 bool nest_next(const struct nest *k, int from, int to, int *at);

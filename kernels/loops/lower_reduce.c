@@ -41,15 +41,55 @@ static void red_body(struct nest *k, int i, int axis, const struct ix *base, int
 	nest_unbind(k, axis);
 }
 
+int nest_red_step(const struct nest *k, int i)
+{
+	return k->red[i].kind == RED_OUTER ? 1 : steps(k, k->red[i].axis);
+}
+
+/* A loop of the reduction; `chunks` is around it if some of its iterations are summed in f16 at a time. */
+struct red_for {
+	struct stmt *chunks, *loop;
+};
+
+static struct red_for red_begin(struct nest *k, int i, const struct ix *lo, const struct ix *hi, int step,
+				const struct ix **v)
+{
+	struct loops *l = k->w->l;
+	struct red_for f = {NULL, NULL};
+	int64_t all, chunk = k->chunk_trips * step;
+	if (i != k->chunk || k->chunk_trips == 1) {
+		f.loop = for_begin(l, lo, hi, step, false, v);
+		if (i == k->chunk)
+			half_clear(k);
+		return f;
+	}
+	const struct ix *from, *to;
+	bool even = ix_is_const(ix_sub(l, hi, lo), &all) && all % chunk == 0;
+	f.chunks = for_begin(l, lo, hi, chunk, false, &from);
+	half_clear(k);
+	to = ix_add(l, from, ix_c(l, chunk));
+	f.loop = for_begin(l, from, even ? to : ix_min(l, to, hi), step, true, v);
+	return f;
+}
+
+static void red_end(struct nest *k, int i, struct red_for f)
+{
+	struct loops *l = k->w->l;
+	if (f.chunks)
+		for_end(l, f.loop);
+	if (i == k->chunk)
+		half_add(k);
+	for_end(l, f.chunks ? f.chunks : f.loop);
+}
+
 static void red_loop(struct nest *k, int i, const struct ix *lo, const struct ix *hi, int step,
 		     const struct ix *add)
 {
-	struct loops *l = k->w->l;
 	const struct ix *v;
 	struct scope sc = nest_enter(k);
-	struct stmt *f = for_begin(l, lo, hi, step, false, &v);
-	red_body(k, i, k->red[i].axis, ix_add(l, add, v), step, false);
-	for_end(l, f);
+	struct red_for f = red_begin(k, i, lo, hi, step, &v);
+	red_body(k, i, k->red[i].axis, ix_add(k->w->l, add, v), step, false);
+	red_end(k, i, f);
 	nest_leave(k, sc);
 }
 
@@ -79,7 +119,11 @@ static void red_plain(struct nest *k, int i)
 	if (extent >= u)
 		red_loop(k, i, lo, ix_c(l, extent / u * u), u, ix_c(l, 0));
 	struct scope sc = nest_enter(k);
+	if (i == k->chunk)
+		half_clear(k);
 	red_body(k, i, axis, ix_c(l, extent / u * u), (int)(extent % u), false);
+	if (i == k->chunk)
+		half_add(k);
 	nest_leave(k, sc);
 }
 
@@ -92,12 +136,12 @@ static void red_outer(struct nest *k, int i)
 	const struct ix *lo, *hi, *v;
 	red_bounds(k, axis, &lo, &hi);
 	struct scope sc = nest_enter(k);
-	struct stmt *f = for_begin(l, ix_div(l, lo, ix_c(l, b)),
-				   ix_div(l, ix_add(l, hi, ix_c(l, b - 1)), ix_c(l, b)), 1, false, &v);
+	struct red_for f = red_begin(k, i, ix_div(l, lo, ix_c(l, b)),
+				     ix_div(l, ix_add(l, hi, ix_c(l, b - 1)), ix_c(l, b)), 1, &v);
 	k->high[axis] = ix_mul(l, v, ix_c(l, b));
 	nest_reduce(k, i + 1);
 	k->high[axis] = NULL;
-	for_end(l, f);
+	red_end(k, i, f);
 	nest_leave(k, sc);
 }
 
@@ -138,12 +182,12 @@ static int64_t trips(const struct nest *k, int i)
 	return k->red[i].kind == RED_OUTER ? (extent + step - 1) / step : extent % step ? 0 : extent / step;
 }
 
-/* Number of loops from i on that can be joined into one: another loop must be inside of them, and no load may
- * move between them. */
+/* Number of loops from i on that can be joined into one: another loop must be inside of them, no load may
+ * move between them, and none of them is the one whose iterations are summed in f16. */
 static int joinable(const struct nest *k, int i)
 {
 	int n = 0;
-	while (i + n + 1 < k->nred && trips(k, i + n)) {
+	while (i + n + 1 < k->nred && i + n != k->chunk && trips(k, i + n)) {
 		unsigned moving = 0;
 		for (int r = 0; r < k->st->nreads; r++)
 			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);

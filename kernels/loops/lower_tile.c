@@ -240,6 +240,15 @@ static void accumulate_pair(struct nest *k, const int *at, int acc)
 	lv_set(k->w->l, acc, V_BDOT2, v[0], v[1], acc, -1);
 }
 
+/* The same in f16. */
+static void accumulate_half(struct nest *k, const int *at, int acc)
+{
+	int v[2];
+	for (int i = 0; i < 2; i++)
+		v[i] = nest_load(k, k->st->body.at[i].arg, at, k->s->lanes);
+	lv_set(k->w->l, acc, V_FMA2, v[0], v[1], acc, -1);
+}
+
 static void accumulate_whole(struct nest *k, const int *at, int acc)
 {
 	const struct prog *p = &k->st->body;
@@ -271,7 +280,8 @@ static void accumulate(struct nest *k, const int *at, int acc)
 	static void (*const whole[])(struct nest *, const int *, int) = {[SUM_SHORT] = accumulate_short,
 									 [SUM_WHOLE] = accumulate_whole,
 									 [SUM_DOT] = accumulate_dot,
-									 [SUM_PAIR] = accumulate_pair};
+									 [SUM_PAIR] = accumulate_pair,
+									 [SUM_HALF] = accumulate_half};
 	if (whole[k->sum]) {
 		whole[k->sum](k, at, acc);
 		return;
@@ -314,6 +324,7 @@ static int tap(int64_t stride, int n, int i)
 void nest_steps(struct nest *k)
 {
 	int at[MAX_AXES] = {0}, next[MAX_AXES] = {0}, step = 0, steps = 1;
+	const int *sum = k->half ? k->half : k->acc;
 	int64_t stride[MAX_AXES];
 	for (int a = k->ns; a < k->st->naxes; a++) {
 		steps *= k->n[a];
@@ -327,7 +338,7 @@ void nest_steps(struct nest *k)
 		if (!step)
 			nest_feed(k);
 		do
-			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
+			accumulate(k, at, sum[point++ * k->s->chains + step % k->s->chains]);
 		while (nest_next(k, 0, k->ns, at));
 		step++;
 	} while (nest_next(k, k->ns, k->st->naxes, next));
@@ -363,7 +374,8 @@ static void start_bias(struct nest *k)
 	while (nest_next(k, 0, k->ns, at));
 }
 
-static void start(struct nest *k)
+/* Makes the variables of the sums. */
+static void make_sums(struct nest *k)
 {
 	int at[MAX_AXES] = {0};
 	k->npoints = 0;
@@ -375,6 +387,10 @@ static void start(struct nest *k)
 	bool whole = k->sum == SUM_DOT || k->sum == SUM_WHOLE || k->keeps_bytes;
 	for (int i = 0; i < k->nacc; i++)
 		k->acc[i] = (whole ? lv_new_s32 : lv_new)(k->w->l, k->s->lanes);
+}
+
+static void start(struct nest *k)
+{
 	if (!k->part) {
 		(k->bias >= 0 ? start_bias : start_neutral)(k);
 		return;
@@ -398,7 +414,7 @@ static bool gather(struct nest *k)
 	struct loops *l = k->w->l;
 	int chains = k->s->chains;
 	for (int p = 0; p < k->npoints; p++)
-		for (int c = 1; c < chains; c++)
+		for (int c = 1; c < chains && k->sum != SUM_HALF; c++)
 			lv_set(l, k->acc[p * chains], comb[k->st->comb].op, k->acc[p * chains],
 			       k->acc[p * chains + c], -1, -1);
 	if (k->s->lane < k->ns)
@@ -550,8 +566,13 @@ static void tile(struct nest *k)
 	if (k->st->comb == COMB_NONE)
 		map(k);
 	else {
-		start(k);
-		nest_reduce(k, 0);
+		make_sums(k);
+		if (k->sum == SUM_HALF) {
+			half_reduce(k, start);
+		} else {
+			start(k);
+			nest_reduce(k, 0);
+		}
 		bool stored = gather(k);
 		if (k->part)
 			finish_part(k);

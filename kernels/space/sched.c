@@ -190,7 +190,7 @@ int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
 {
 	struct writer w = {.p = out};
 	out[0] = 0;
-	put(&w, t->pairs ? CAND_PAIRS : "");
+	put(&w, pairs_text(t->pairs));
 	for (int i = 0; i < t->nstages; i++) {
 		if (i)
 			put(&w, "; ");
@@ -465,9 +465,9 @@ int sched_parse(const struct task *t, const char *text, struct sched *out)
 	sched_init(t, out);
 	if (strnlen(text, CAND_MAX) >= CAND_MAX)
 		return fail(E_CORRUPT, "schedule: text over %d bytes", CAND_MAX - 1);
-	size_t n = t->pairs ? strlen(CAND_PAIRS) : 0;
-	if (strncmp(ps.p, CAND_PAIRS, n) != 0)
-		return fail(E_CORRUPT, "schedule: no pairs of bf16");
+	size_t n = strlen(pairs_text(t->pairs));
+	if (strncmp(ps.p, pairs_text(t->pairs), n) != 0)
+		return fail(E_CORRUPT, "schedule: no pairs of %s", dtype_name(t->pairs));
 	ps.p += n;
 	for (int i = 0; i < t->nstages; i++) {
 		ps.st = &t->stage[i];

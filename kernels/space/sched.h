@@ -4,41 +4,31 @@
  *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 | block=y:8
  *
  * Keys stand in this order; a key at its default is left out. Stages of a chain are separated by "; ". Axes
- * have the task's names. "bf16; " in front of all: sums are those of pairs of bf16, and the stages are those
- * of task_pairs().
- * lane    the axis that lies in vector lanes, and the number of lanes (absent: scalar)
- * tile    register tile of spatial axes, in points; in vectors on the lane axis
- * unroll  steps of reduction axes in one body; in vectors on the lane axis
- * order   spatial loops outermost first, then reduction loops (default: the task's order)
- * par     number of leading loops that make the parallel extent (outer loops of `outer` axes come first)
- * outer   axes with a second, outer loop over blocks of tiles
- * split   the reduction axis that is summed in parts outside of the register tile, and points per part; the
- *         output holds the partial sums
- * chains  accumulators per point; the unrolled steps take turns with them
- * hoist   0: loads that do not change in a loop stay inside of it
- * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
- *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
- *         are not read by rows
- * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these
- *         keys are allowed:
- * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
- * gemm    register tile of the products: tiles x vectors
- * chunk   vectors of products that are transformed back at once
- * raw     filters are kept untransformed and each register tile transforms them, this many vectors of input
- *         channels at a time; the register tile is then gemm's tiles for a row of points. Absent: the packer
- *         transforms the filters
- * parts   parts of the output channels: a part's weights stay in a thread's cache while the thread goes
- *         through the blocks, but each part transforms the inputs again
- * pixels  1: while products are computed, the next block's inputs and this block's outputs are prefetched
- *         into the L2
- * prefetch  winograd: cache lines of the next panel of weights, or of filters, that every two steps fetch;
- *         for the copy that starts a ring: the level (1 or 2) into which the rows of its next step are
- *         fetched while the next stage runs; else the level into which the next panel is fetched, evenly
- *         over all tiles that use the present panel
- * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
- * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ * have the task's names. "f16; " or "bf16; " in front of all: sums are those of such pairs, and the stages
+ * are those of task_pairs(). lane    the axis that lies in vector lanes, and the number of lanes (absent:
+ * scalar) tile    register tile of spatial axes, in points; in vectors on the lane axis unroll  steps of
+ * reduction axes in one body; in vectors on the lane axis order   spatial loops outermost first, then
+ * reduction loops (default: the task's order) par     number of leading loops that make the parallel extent
+ * (outer loops of `outer` axes come first) outer   axes with a second, outer loop over blocks of tiles split
+ * the reduction axis that is summed in parts outside of the register tile, and points per part; the output
+ * holds the partial sums chains  accumulators per point; the unrolled steps take turns with them hoist   0:
+ * loads that do not change in a loop stay inside of it ring    for a chain's last stage: its rows are
+ * computed N at a time, and before them the missing rows of earlier stages that they need; intermediates are
+ * rings of rows in scratch, or kept whole if they are not read by rows winograd  the algorithm is F(m x m,
+ * 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these keys are allowed: tiles   tiles of m
+ * x m outputs in a block: inputs are transformed and multiplied block by block gemm    register tile of the
+ * products: tiles x vectors chunk   vectors of products that are transformed back at once raw     filters are
+ * kept untransformed and each register tile transforms them, this many vectors of input channels at a time;
+ * the register tile is then gemm's tiles for a row of points. Absent: the packer transforms the filters parts
+ * parts of the output channels: a part's weights stay in a thread's cache while the thread goes through the
+ * blocks, but each part transforms the inputs again pixels  1: while products are computed, the next block's
+ * inputs and this block's outputs are prefetched into the L2 prefetch  winograd: cache lines of the next
+ * panel of weights, or of filters, that every two steps fetch; for the copy that starts a ring: the level (1
+ * or 2) into which the rows of its next step are fetched while the next stage runs; else the level into which
+ * the next panel is fetched, evenly over all tiles that use the present panel feed    1: the input that the
+ * next block of input channels, or the next tile, reads is prefetched w16     1: the weights (stage_stored)
+ * are stored as f16, the transformed ones if the packer transforms them block   tiles per block of an `outer`
+ * axis, or steps of a ring per parallel index: a run-time parameter; 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -47,6 +37,10 @@
 #include "kernels/task/task_stage.h"
 
 enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cache line */ };
+/* Most steps that SUM_HALF adds in f16: 3 x 3 taps of a block of 16 channels, of two products each. For
+ * products of random signs the rounding errors of n steps are about 2^-12 sqrt(n / 2) of their sum: 1.5e-3.
+ */
+enum { HALF_STEPS = 72 };
 
 struct winograd {
 	int m; /* 0: another algorithm */

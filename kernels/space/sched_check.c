@@ -219,8 +219,17 @@ static int check_image(const struct task *t, const struct target *tg, const stru
 		       const struct sstage *s)
 {
 	int image = stage_image(t, st);
-	if (stage_sum(t, st) == SUM_PAIR && !tg->fma)
+	enum sum_kind sum = stage_sum(t, st);
+	if (sum == SUM_PAIR && !tg->fma)
 		return fail(E_INFEASIBLE, "bf16: %s has no fused multiply-add", tg->isa);
+	if (sum == SUM_HALF && !target_sums_f16(tg))
+		return fail(E_INFEASIBLE, "f16: %s has no arithmetic in f16", tg->isa);
+	int64_t steps = 1;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		steps *= s->unroll[a];
+	if (sum == SUM_HALF && steps > HALF_STEPS)
+		return fail(E_INFEASIBLE, "f16: a body has %lld steps, at most %d", (long long)steps,
+			    HALF_STEPS);
 	return image >= 0 && s->lane >= 0 && read_axes(t, st, &st->read[image]) >> s->lane & 1
 		   ? fail(E_INFEASIBLE, "%s: the lanes lie along the image",
 			  dtype_name(t->operand[st->read[image].operand].dtype))

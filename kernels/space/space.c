@@ -22,6 +22,14 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 	return s;
 }
 
+/* The pairs that schedules may multiply. No target of ours multiplies both types. */
+static enum dtype type_of_pairs(enum level l, const struct target *tg)
+{
+	return level_sums_f16(l) && target_sums_f16(tg)      ? DT_F16
+	       : level_bf16(l) && target_multiplies_bf16(tg) ? DT_BF16
+							     : DT_NONE;
+}
+
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
 	       struct space **out)
 {
@@ -32,15 +40,15 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	const struct task *whole = task_keep(a, t), *groups = task_groups(a, whole), *pairs;
 	want = want ? want : &usual;
 	*out = view_of(a, whole, groups == whole ? whole : task_keep(a, groups), tg, want);
-	bool bf16 = level_bf16(want->level) && target_multiplies_bf16(tg);
-	if (bf16 && (pairs = task_pairs(a, whole)))
+	enum dtype type = type_of_pairs(want->level, tg);
+	if (type && (pairs = task_pairs(a, whole, type)))
 		(*out)->pairs = view_of(a, whole, task_keep(a, pairs), tg, want);
 	return E_OK;
 }
 
 const struct space *rules_space(const struct space *s, const char *cand)
 {
-	return s->pairs && cand_pairs(cand) ? s->pairs : s;
+	return s->pairs && cand_pairs(cand) == s->pairs->t->pairs ? s->pairs : s;
 }
 
 const struct task *space_task(const struct space *s)
@@ -566,12 +574,14 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
-	if (cand_pairs(cand) && !level_bf16(s->want.level))
-		return fail(E_INFEASIBLE, "bf16: not allowed at level %s", level_name((int)s->want.level));
-	if (cand_pairs(cand) && !s->pairs)
-		return fail(E_INFEASIBLE, "bf16: no stage of the task can, or no instruction of %s",
-			    s->tg.isa);
+	enum dtype pairs = cand_pairs(cand);
+	if (pairs && !(pairs == DT_F16 ? level_sums_f16 : level_bf16)(s->want.level))
+		return fail(E_INFEASIBLE, "%s: not allowed at level %s", dtype_name(pairs),
+			    level_name((int)s->want.level));
 	s = rules_space(s, cand);
+	if (pairs && s->t->pairs != pairs)
+		return fail(E_INFEASIBLE, "%s: no stage of the task can, or no instruction of %s",
+			    dtype_name(pairs), s->tg.isa);
 	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.level == LEVEL_EXACT)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
@@ -608,7 +618,7 @@ static double roofline(const struct target *tg, double ops, double bytes)
 static double products(const struct task *t, const struct stage *st, const struct target *tg)
 {
 	enum sum_kind kind = stage_sum(t, st);
-	return kind == SUM_PAIR ? 2 : kind == SUM_DOT ? draft_dots(t, st, tg) : 1;
+	return kind == SUM_PAIR || kind == SUM_HALF ? 2 : kind == SUM_DOT ? draft_dots(t, st, tg) : 1;
 }
 
 /* t: task_groups() of a task, or task_pairs(). */

@@ -30,7 +30,8 @@ struct space {
 	bool wino_pixels; /* Winograd schedules prefetch pixels */
 	bool w16;         /* schedules may store weights as f16 */
 	struct ring ring; /* of the default schedule; rows 0: none */
-	/* The space of schedules that multiply pairs of bf16; NULL: none. The other space has all others. */
+	/* The space of schedules that multiply pairs of f16 or bf16; NULL: none. The other space has all
+	 * others. */
 	const struct space *pairs;
 };
 

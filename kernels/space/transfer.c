@@ -197,9 +197,9 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 	struct target there = s->tg;
 	struct arena scratch = {0};
 	int rc = same_shape(s->whole, from);
-	bool pairs = cand_pairs(cand);
-	if (rc >= 0 && pairs && !s->pairs)
-		rc = fail(E_INFEASIBLE, "bf16: not in this space");
+	enum dtype pairs = cand_pairs(cand);
+	if (rc >= 0 && pairs != rules_space(s, cand)->t->pairs)
+		rc = fail(E_INFEASIBLE, "%s: not in this space", dtype_name(pairs));
 	from = pairs ? task_view(&scratch, from, cand) : from;
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);

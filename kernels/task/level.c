@@ -3,16 +3,15 @@
 
 #include <string.h>
 
-#define LEVEL_NAMES "exact, fp32, w16, half and int8"
+#define LEVEL_NAMES "exact, fp32, w16, half, half-sum and int8"
 
 static const struct {
 	const char *name, *word;
 	int below;
-} levels[LEVELS] = {[LEVEL_FP32] = {"fp32", "0", LEVEL_EXACT},
-		    [LEVEL_EXACT] = {"exact", "1", -1},
-		    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},
-		    [LEVEL_INT8] = {"int8", "int8", LEVEL_W16},
-		    [LEVEL_HALF] = {"half", "half", LEVEL_W16}};
+} levels[LEVELS] = {
+    [LEVEL_FP32] = {"fp32", "0", LEVEL_EXACT},  [LEVEL_EXACT] = {"exact", "1", -1},
+    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},   [LEVEL_INT8] = {"int8", "int8", LEVEL_W16},
+    [LEVEL_HALF] = {"half", "half", LEVEL_W16}, [LEVEL_HALF_SUM] = {"half-sum", "half-sum", LEVEL_HALF}};
 
 const char *level_name(int l)
 {
@@ -31,8 +30,6 @@ int level_parse(const char *name, enum level *out)
 			*out = (enum level)l;
 			return E_OK;
 		}
-	if (!strcmp(name, "half-sum"))
-		return fail(E_USAGE, "level half-sum is not supported yet; there are " LEVEL_NAMES);
 	return fail(E_USAGE, "no level '%.40s'; there are " LEVEL_NAMES, name);
 }
 
@@ -49,6 +46,11 @@ enum level level_f32(enum level l)
 bool level_bf16(enum level l)
 {
 	return level_serves(LEVEL_HALF, l);
+}
+
+bool level_sums_f16(enum level l)
+{
+	return level_serves(LEVEL_HALF_SUM, l);
 }
 
 bool level_f16(enum level l)

@@ -7,6 +7,9 @@
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
  *   half   products of 16-bit floats, summed in f32: of bf16, where the target multiplies it; all else is as
  *          at w16
+ *   half-sum  where the target adds f16 (Arm), weights and inputs of products may be rounded to f16, and sums
+ *          of up to 72 products may be made in f16, which are then added in f32; values beyond 65504 become
+ *          infinite there. All else, and all on other targets, is as at half
  *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was
  *          asked for; what stays floats is as at w16
  *
@@ -18,7 +21,7 @@
 
 #include <stdbool.h>
 
-enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVEL_INT8, LEVEL_HALF, LEVELS };
+enum level { LEVEL_FP32, LEVEL_EXACT, LEVEL_W16, LEVEL_INT8, LEVEL_HALF, LEVEL_HALF_SUM, LEVELS };
 
 const char *level_name(int l); /* "fp32"; NULL: no enum level */
 /* The word in records: "0" and "1" for fp32 and exact, as formerly; NULL: no enum level. */
@@ -31,6 +34,8 @@ int level_below(int l);
 enum level level_f32(enum level l);
 /* Whether weights and inputs of products may be rounded to bf16. */
 bool level_bf16(enum level l);
+/* Whether weights and inputs of products, and parts of their sums, may be rounded to f16. */
+bool level_sums_f16(enum level l);
 /* Whether weights may be f16. */
 bool level_f16(enum level l);
 /* Whether results of level `of` serve l. */

@@ -175,7 +175,7 @@ struct stage {
 struct task {
 	int noperands, nstages, nsyms;
 	int shared; /* in a copy by task_keep: 1 + task_shared(); 0: not computed */
-	bool pairs; /* made by task_pairs; not part of the text */
+	enum dtype pairs; /* made by task_pairs: the type of the pairs; DT_NONE: not. Not part of the text */
 	struct operand operand[MAX_OPERANDS];
 	struct stage stage[MAX_STAGES];
 };

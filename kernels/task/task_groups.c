@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products of bytes as sums of dot products of four, and of floats as those of two bf16. */
+/* Sums of products of bytes as sums of dot products of four, and of floats as those of two f16 or bf16. */
 #include "kernels/task/task_stage.h"
 
 #include <string.h>
 
 enum { GROUP = 4, PAIR = 2 };
 
-/* Outputs that an element of an image must serve: to copy it as bf16 costs about three products. */
+/* Outputs that an element of an image must serve: to copy it in 16 bits costs about three products. */
 enum { LEAST_OUTPUTS = 8 };
 
 /* An axis of a stage that can be summed in groups. */
@@ -149,7 +149,7 @@ const struct task *task_groups(struct arena *a, const struct task *t)
 	return copy ? copy : t;
 }
 
-/* ---- pairs of bf16 ---- */
+/* ---- pairs of 16 bits ---- */
 
 /* Points of the stage that use one element of the image. */
 static int64_t outputs(const struct task *t, const struct stage *st, const struct read *image)
@@ -238,13 +238,13 @@ static void pair_stage(struct task *t, struct stage *st, const struct grouped *g
 	struct operand *w = &t->operand[st->read[g->weights].operand];
 	st->axis[g->axis].extent /= PAIR;
 	st->read[g->image].dim[g->image_dim].coef[g->axis] = PAIR;
-	t->operand[st->read[g->image].operand].dtype = DT_BF16;
+	t->operand[st->read[g->image].operand].dtype = t->pairs;
 	w->group = PAIR;
 	w->group_dim = g->weights_dim;
 	w->dims.d[g->weights_dim] /= PAIR;
 }
 
-const struct task *task_pairs(struct arena *a, const struct task *t)
+const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type)
 {
 	struct task *copy = NULL;
 	struct grouped g;
@@ -253,7 +253,7 @@ const struct task *task_pairs(struct arena *a, const struct task *t)
 		if (!find_pair(now, &now->stage[k], &g))
 			continue;
 		copy = copy ? copy : task_dup(a, t);
-		copy->pairs = true;
+		copy->pairs = type;
 		if (copy->operand[copy->stage[k].read[g.image].operand].role != ROLE_TMP)
 			insert_copy(copy, k++, g.image);
 		pair_stage(copy, &copy->stage[k], &g);
@@ -261,14 +261,25 @@ const struct task *task_pairs(struct arena *a, const struct task *t)
 	return copy;
 }
 
-bool cand_pairs(const char *cand)
+static const char *const begins[DTYPES] = {[DT_F16] = "f16; ", [DT_BF16] = "bf16; "};
+
+const char *pairs_text(enum dtype pairs)
 {
-	return !strncmp(cand, CAND_PAIRS, strlen(CAND_PAIRS));
+	return begins[pairs] ? begins[pairs] : "";
+}
+
+enum dtype cand_pairs(const char *cand)
+{
+	for (int t = 0; t < DTYPES; t++)
+		if (begins[t] && !strncmp(cand, begins[t], strlen(begins[t])))
+			return (enum dtype)t;
+	return DT_NONE;
 }
 
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand)
 {
-	const struct task *pairs = cand_pairs(cand) ? task_pairs(a, t) : NULL;
+	enum dtype type = cand_pairs(cand);
+	const struct task *pairs = type ? task_pairs(a, t, type) : NULL;
 	return pairs ? pairs : task_groups(a, t);
 }
 
@@ -292,8 +303,9 @@ int stage_image(const struct task *t, const struct stage *st)
 enum sum_kind stage_sum(const struct task *t, const struct stage *st)
 {
 	int image = stage_image(t, st);
-	if (image >= 0 && t->operand[st->read[image].operand].dtype == DT_BF16)
-		return SUM_PAIR;
+	enum dtype type = image < 0 ? DT_NONE : t->operand[st->read[image].operand].dtype;
+	if (dtype_is_half(type))
+		return type == DT_F16 ? SUM_HALF : SUM_PAIR;
 	if (!stage_whole(t, st))
 		return SUM_FLOAT;
 	if (multiplies_groups(t, st))

@@ -31,7 +31,8 @@ enum sum_kind {
 	SUM_SHORT, /* whole and short: in f32 */
 	SUM_WHOLE, /* in s32 */
 	SUM_DOT,   /* in s32, four products at a time */
-	SUM_PAIR   /* in f32, two products of bf16 at a time */
+	SUM_PAIR,  /* in f32, two products of bf16 at a time */
+	SUM_HALF   /* in f16, two sums of products of f16 that are added in f32 from time to time */
 };
 enum sum_kind stage_sum(const struct task *t, const struct stage *st);
 /* The task as schedules and lowering see it. Where a stage sums products of bytes and constants along an axis
@@ -42,15 +43,16 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * the packed constant is 0 there. A tmp's bytes are written one by one, so it and its dims stay as they are:
  * the stage's index counts by four (stage_image). Returns t itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
-/* How the text of a schedule that multiplies pairs of bf16 begins, and whether a text does. */
-#define CAND_PAIRS "bf16; "
-bool cand_pairs(const char *cand);
-/* The task as schedules whose text begins with CAND_PAIRS see it. Where a stage sums products of floats and
- * constants along an axis whose floats lie side by side in the image, two steps along it become one, and both
- * operands are rounded to bf16: the constant's elements are pairs (operand.group), and the image is a tmp of
- * bf16, which the stage's index counts by two. An image that is an input is copied into a new tmp, the last
- * operand, by a stage of its own. Sums stay f32. NULL: no stage can do so. */
-const struct task *task_pairs(struct arena *a, const struct task *t);
+/* How the text of a schedule that multiplies pairs of f16 or bf16 begins: "bf16; "; "" for DT_NONE. And which
+ * of them a text begins with. */
+const char *pairs_text(enum dtype pairs);
+enum dtype cand_pairs(const char *cand);
+/* The task as schedules whose text begins with pairs_text(type) see it. Where a stage sums products of floats
+ * and constants along an axis whose floats lie side by side in the image, two steps along it become one, and
+ * both operands are rounded to f16 or bf16: the constant's elements are pairs (operand.group), and the image
+ * is a tmp of that type, which the stage's index counts by two. An image that is an input is copied into a
+ * new tmp, the last operand, by a stage of its own. NULL: no stage can do so. */
+const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type);
 /* The task as a schedule with this text sees it: task_pairs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
 /* The read of a stage that is a tmp, multiplied in pairs or groups: its index counts elements, of which a

@@ -425,6 +425,52 @@ static inline void case_text(struct buf *b, struct rng *r)
 	}
 }
 
+/* A convolution whose channels, up to 2 * most, lie side by side in twos, maybe grouped, padded in memory or
+ * not; sometimes of a part of the channels, whose number may be odd. */
+static inline void paired_conv(struct buf *b, struct rng *r, int most)
+{
+	int groups = pick(r, 0, 3) ? 1 : pick(r, 2, 3), c = 2 * pick(r, 1, most), k = pick(r, 4, 40),
+	    taps = pick(r, 0, 1) ? 1 : pick(r, 2, 3), stride = pick(r, 1, 2), pad = pick(r, 0, taps - 1),
+	    oh = pick(r, 1, 9), ow = pick(r, 1, 17), block = 2 << pick(r, 0, 3);
+	int h = (oh - 1) * stride + taps - 2 * pad, w = (ow - 1) * stride + taps - 2 * pad;
+	int from = pick(r, 0, 3) ? 0 : pick(r, 1, 4), used = c - !pick(r, 0, 4);
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	buf_puts(b, "task syms=0\n");
+	image(b, r, "X", "in", 1, groups * c + from, h, w, pick(r, 0, 1) ? pad : 0, block);
+	buf_printf(b, "operand W const f32 [%d,%d,%d,%d] plain\noperand B const f32 [%d] plain\n", groups * k,
+		   used, taps, taps, groups * k);
+	image(b, r, "Y", "out", 1, groups * k, oh, ow, pick(r, 0, 1), block_of(r));
+	buf_printf(b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,%d*g+c+%d,", groups, k, oh, ow,
+		   used, taps, taps, c, from);
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	buf_printf(b,
+		   "]\nread W [%d*g+k,c,r,s]\nread B [%d*g+k]\nbody %s mul\nsum\npost acc r2 add%s\nwrite Y "
+		   "[0,%d*g+k,y,x]\n",
+		   k, k, pick(r, 0, 1) ? "r0 r1" : "r1 r0", pick(r, 0, 1) ? " 0 max" : "", k);
+}
+
+/* A product, a convolution, or a chain of them. */
+static inline void products_text(struct buf *b, struct rng *r)
+{
+	switch (rng_below(r, 8)) {
+	case 0:
+		gen_gemm(b, r);
+		break;
+	case 1:
+		gen_conv(b, r, CONV_3X3);
+		break;
+	case 2:
+	case 3:
+		gen_block(b, r);
+		break;
+	default:
+		paired_conv(b, r, 18);
+	}
+}
+
 /* A canary surrounds every buffer: `slack` floats on both sides. */
 enum { SLACK = 64 };
 static const float CANARY = 12345.5f;

@@ -41,7 +41,7 @@ struct verify {
 /* Returns the gate for one kernel on its own inputs: it depends on what the kernel rounds. */
 static const struct case_gate *kernel_gate(const struct plan_kernel *k)
 {
-	return k->bf16 ? &case_gate_bf16 : k->w16 ? &case_gate_w16 : &case_gate_fp32;
+	return k->pairs ? &case_gate_pairs : k->w16 ? &case_gate_w16 : &case_gate_fp32;
 }
 
 /* Whether the model rounds floats to bytes. */
@@ -66,14 +66,14 @@ static bool has_bytes(const struct step *s)
 
 static int kernel_kind(const struct plan_kernel *k, const struct step *s)
 {
-	return k->bf16 ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
+	return k->pairs ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
 }
 
 /* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
  * moves the bytes that follow from it by steps, so the gate is wide. */
 static const struct case_gate *model_gate(enum level level, bool bytes)
 {
-	return level == LEVEL_HALF            ? &case_gate_half
+	return level_bf16(level)              ? &case_gate_half
 	       : bytes || level == LEVEL_INT8 ? &case_gate_int8
 	       : level == LEVEL_W16           ? &case_gate_w16
 					      : &case_gate_fp32;
@@ -490,8 +490,8 @@ const struct cmd cmd_verify = {
 	"it differs by at most 2e-4 of its largest value; of a kernel with weights of 16 bits 1e-2, with\n"
 	"products of 16 bits 2e-2. Bytes are equal, or at most 1 apart where a kernel rounds floats. Outputs "
 	"of\n"
-	"a model may differ by 1e-2 at --level w16, and by .2 at --level half or if the model rounds to "
-	"bytes.\n"
+	"a model may differ by 1e-2 at --level w16, and by .2 at --level half and half-sum, or if the model "
+	"rounds to bytes.\n"
 	"At --level int8 the reference is the quantised network: hone tune and hone quantize say how far "
 	"that\n"
 	"is from the network of floats.",

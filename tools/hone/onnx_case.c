@@ -15,7 +15,7 @@ const struct case_gate case_gate_onnx = {1e-3, 1e-7, 2e-4, 1e-6};
 const struct case_gate case_gate_fp32 = {0, 0, 2e-4, 1e-6};
 const struct case_gate case_gate_w16 = {0, 0, 1e-2, 1e-6};
 const struct case_gate case_gate_half = {0, 0, 2e-1, 1e-6};
-const struct case_gate case_gate_bf16 = {0, 0, 2e-2, 1e-6};
+const struct case_gate case_gate_pairs = {0, 0, 2e-2, 1e-6};
 const struct case_gate case_gate_int8 = {0, 0, 2e-1, 1e-6};
 
 struct file_tensor {

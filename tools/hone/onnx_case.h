@@ -24,8 +24,8 @@ extern const struct case_gate case_gate_fp32; /* 2e-4 of the largest value, plus
 /* For weights in f16. In one layer, those transformed for F(4,3) add 2e-3 of the largest value, others 3e-4;
  * in a network the errors add up. */
 extern const struct case_gate case_gate_w16; /* 1e-2, plus 1e-6 */
-/* .02, plus 1e-6: of one layer that multiplies bf16, which has 8 digits. */
-extern const struct case_gate case_gate_bf16;
+/* .02, plus 1e-6: of one layer that multiplies bf16, which has 8 digits, or sums in f16. */
+extern const struct case_gate case_gate_pairs;
 /* .2, plus 1e-6: of a network that does: the errors of its layers add up. */
 extern const struct case_gate case_gate_half;
 /* .2, plus 1e-6: of a quantised network against floats; hone tune measures the error. */

@@ -89,7 +89,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	count_dots(l, o);
 	o->w16 += strstr(cand, "w16=1") != NULL;
-	o->bf16 += cand_pairs(cand);
+	o->bf16 += cand_pairs(cand) != DT_NONE;
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
 	if (!intact_type(a[out], elems[out], each))
@@ -207,52 +207,6 @@ TEST(emitted_w16)
 	many(900, LEVEL_W16, weights_text, 10, o);
 	printf("%d kernels with weights in f16\n", o[0].w16 + o[1].w16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].w16 + o[1].w16 > 250);
-}
-
-/* A convolution whose channels lie side by side in twos, maybe grouped, padded in memory or not; sometimes of
- * a part of the channels, whose number may be odd. */
-static void paired_conv(struct buf *b, struct rng *r)
-{
-	int groups = pick(r, 0, 3) ? 1 : pick(r, 2, 3), c = 2 * pick(r, 1, 18), k = pick(r, 4, 40),
-	    taps = pick(r, 0, 1) ? 1 : pick(r, 2, 3), stride = pick(r, 1, 2), pad = pick(r, 0, taps - 1),
-	    oh = pick(r, 1, 9), ow = pick(r, 1, 17), block = 2 << pick(r, 0, 3);
-	int h = (oh - 1) * stride + taps - 2 * pad, w = (ow - 1) * stride + taps - 2 * pad;
-	int from = pick(r, 0, 3) ? 0 : pick(r, 1, 4), used = c - !pick(r, 0, 4);
-	h = h < 1 ? 1 : h;
-	w = w < 1 ? 1 : w;
-	buf_puts(b, "task syms=0\n");
-	image(b, r, "X", "in", 1, groups * c + from, h, w, pick(r, 0, 1) ? pad : 0, block);
-	buf_printf(b, "operand W const f32 [%d,%d,%d,%d] plain\noperand B const f32 [%d] plain\n", groups * k,
-		   used, taps, taps, groups * k);
-	image(b, r, "Y", "out", 1, groups * k, oh, ow, pick(r, 0, 1), block_of(r));
-	buf_printf(b, "stage g:%d k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,%d*g+c+%d,", groups, k, oh, ow,
-		   used, taps, taps, c, from);
-	window(b, "y", "r", stride, 1, pad);
-	buf_puts(b, ",");
-	window(b, "x", "s", stride, 1, pad);
-	buf_printf(b,
-		   "]\nread W [%d*g+k,c,r,s]\nread B [%d*g+k]\nbody %s mul\nsum\npost acc r2 add%s\nwrite Y "
-		   "[0,%d*g+k,y,x]\n",
-		   k, k, pick(r, 0, 1) ? "r0 r1" : "r1 r0", pick(r, 0, 1) ? " 0 max" : "", k);
-}
-
-/* A product, a convolution, or a chain of them. */
-static void products_text(struct buf *b, struct rng *r)
-{
-	switch (rng_below(r, 8)) {
-	case 0:
-		gen_gemm(b, r);
-		break;
-	case 1:
-		gen_conv(b, r, CONV_3X3);
-		break;
-	case 2:
-	case 3:
-		gen_block(b, r);
-		break;
-	default:
-		paired_conv(b, r);
-	}
 }
 
 /* Products of pairs of bf16, which holds weights and inputs. */

@@ -2,7 +2,9 @@
 /* Random integer tasks as machine code: convolutions (dense, grouped, depthwise), products, maps, pools,
  * chains, the largest sums, and the tasks of random quantised networks, each with its default schedule and
  * with random ones. Code for Arm runs on emulated processors, code for x86-64 on this one. Each byte equals
- * the reference's; floats, which some tasks write, are near it. A failing seed is printed: SEED=n runs only
+ * the reference's; floats, which some tasks write, are near it. Tasks at level half-sum: products that are
+ * summed in f16; their results are those of the interpreter bit for bit, and near the reference. A failing
+ * seed is printed: SEED=n runs only
  * that seed, SEEDS=n changes the number of tasks for each processor; make t/llvm_tasks CASE=a53 runs one
  * processor. */
 #include "kernels/emit/emit.h"
@@ -22,6 +24,9 @@ struct processor {
 	const char *name;
 	struct target t;
 	const struct arm_board *board;
+	enum level level;
+	int halves;                          /* kernels that sum in f16 */
+	double worst;                        /* their largest error */
 	int tasks, floats, kernels, spilled; /* counts for the summary; floats: tasks that write f32 */
 };
 
@@ -32,6 +37,7 @@ struct kernel {
 	struct manifest m;
 	char cand[CAND_MAX];
 	double tolerance; /* of floats */
+	char *want;       /* the memory as the interpreter leaves it; NULL: not interpreted */
 	int64_t elems[CODE_MAX_BUFS];
 	struct arm_program p;
 };
@@ -73,6 +79,37 @@ static void net_text(const struct target *t, uint64_t seed, struct rng *r, struc
 	graph_free(g);
 	arena_free(&a);
 	arena_free(&net.k.a);
+}
+
+/* Half of the tasks have sums that are long enough to be made in parts. */
+static void half_text(struct buf *b, struct rng *r)
+{
+	int m = pick(r, 1, 9), n = pick(r, 8, 70), k = 2 * pick(r, 1, 400);
+	switch (rng_below(r, 4)) {
+	case 0:
+		paired_conv(b, r, 80);
+		break;
+	case 1:
+		buf_printf(b,
+			   "task syms=0\noperand X in f32 [%d,%d] plain\noperand W const f32 [%d,%d] plain\n"
+			   "operand Y out f32 [%d,%d] plain\nstage m:%d n:%d | k:%d\nread X [m,k]\n"
+			   "read W [n,k]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n",
+			   m, k, n, k, m, n, m, n, k);
+		break;
+	default:
+		products_text(b, r);
+	}
+}
+
+static void make_half(uint64_t seed, struct kcase *c)
+{
+	struct rng r;
+	struct buf text = {0};
+	rng_seed(&r, seed);
+	half_text(&text, &r);
+	CHECK_OK(case_parse(c, buf_str(&text), &r));
+	CHECK_OK(case_round(c, true));
+	buf_free(&text);
 }
 
 static void make_case(const struct target *t, uint64_t seed, struct kcase *c)
@@ -135,21 +172,42 @@ static bool bad_kernel(const struct processor *p, const struct kernel *k, const 
 	return false;
 }
 
+/* Whether floats are those of the interpreter; NaNs are one class. */
+static bool as_interpreted(const struct kernel *k, int buf, const char *memory)
+{
+	const float *got = (const void *)(memory + k->p.at[buf]),
+		    *want = (const void *)(k->want + k->p.at[buf]);
+	for (int64_t i = 0; i < k->elems[buf]; i++)
+		if (memcmp(&got[i], &want[i], 4) != 0 && !(isnan(got[i]) && isnan(want[i])))
+			return false;
+	return true;
+}
+
+static void note_error(struct processor *p, const struct kernel *k, double error)
+{
+	if (cand_pairs(k->cand) == DT_F16 && error > p->worst)
+		p->worst = error;
+}
+
 /* Checks the memory that the kernel left. */
-static bool check(const struct processor *p, const struct kernel *k, const char *memory)
+static bool check(struct processor *p, const struct kernel *k, const char *memory)
 {
 	for (int i = 0; i < k->m.nbufs; i++) {
 		const struct code_buf *b = &k->m.buf[i];
 		const char *data = memory + k->p.at[i];
 		if (!intact_type(data, k->elems[i], case_each(k->c, b)))
 			return bad_kernel(p, k, "wrote outside of a buffer");
+		if (b->role == BUF_OUT && k->want && !as_interpreted(k, i, memory))
+			return bad_kernel(p, k, "emitted code and interpreter differ");
 		if (b->role == BUF_OUT && case_error(k->c, data) > k->tolerance)
 			return bad_kernel(p, k, "reference differs");
+		if (b->role == BUF_OUT)
+			note_error(p, k, case_error(k->c, data));
 	}
 	return true;
 }
 
-static bool run_here(const struct processor *p, const struct kernel *k, const struct blob *o, char *memory)
+static bool run_here(struct processor *p, const struct kernel *k, const struct blob *o, char *memory)
 {
 	const struct dev *dev = dev_find("cpu");
 	struct dev_code *code;
@@ -167,6 +225,20 @@ static bool run_here(const struct processor *p, const struct kernel *k, const st
 	fpu_restore(fpu);
 	dev->unload(code);
 	return check(p, k, memory);
+}
+
+/* Interprets the kernel on a copy of its memory. */
+static bool interpret(const struct processor *p, struct kernel *k, const struct loops *l, const char *memory)
+{
+	void *bufs[CODE_MAX_BUFS];
+	int rc = E_OK;
+	k->want = arena_aligned(&k->c->a, k->p.bytes, ALIGN);
+	memcpy(k->want, memory, k->p.bytes);
+	for (int i = 0; i < k->m.nbufs; i++)
+		bufs[i] = k->want + k->p.at[i];
+	for (int e = 0; e < k->m.nentries && rc >= 0; e++)
+		rc = loops_run(l, e, bufs, k->m.param, 0, k->p.extent[e]);
+	return rc >= 0 || bad_kernel(p, k, err_text());
 }
 
 /* Compiles a candidate as the batch's next kernel, and runs it if it is for this machine. */
@@ -188,6 +260,9 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	p->kernels++;
 	case_bind_in(k->c, a, &k->m, bufs, k->elems);
 	char *memory = make_memory(k, bufs);
+	p->halves += k->m.f16_sums;
+	if (p->level == LEVEL_HALF_SUM && !interpret(p, k, l, memory))
+		return false;
 	if (!p->board)
 		return run_here(p, k, &o, memory);
 	arm_put_object(p->board, nkernels, &o, input);
@@ -196,12 +271,27 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	return true;
 }
 
+/* Of a kernel that sums in f16: relative to its largest result, or to 1 if that is a hyperbolic tangent. */
+static double half_tolerance(const struct task *t)
+{
+	const struct prog *post = &t->stage[t->nstages - 1].post;
+	for (int i = 0; i < post->n; i++)
+		if (post->at[i].op == P_TANH)
+			return 1e-1;
+	return 1e-2;
+}
+
 static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 {
 	struct kcase *c = &cases[ncases];
+	const struct space_want want = {.level = p->level};
 	struct space *s;
 	struct rng r;
-	make_case(&p->t, seed, c);
+	int first = 0;
+	if (p->level == LEVEL_HALF_SUM)
+		make_half(seed, c);
+	else
+		make_case(&p->t, seed, c);
 	if (test_bad)
 		return false;
 	int out = c->t.stage[c->t.nstages - 1].out.operand;
@@ -209,15 +299,18 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 	ncases++;
 	p->tasks++;
 	p->floats += floats;
-	CHECK_OK(space_make(&c->a, &c->t, &p->t, NULL, &s));
+	CHECK_OK(space_make(&c->a, &c->t, &p->t, &want, &s));
 	rng_seed(&r, seed);
 	for (int i = 0; i < CANDS && !test_bad; i++) {
 		struct kernel *k = &kernels[nkernels];
 		*k = (struct kernel){.c = c, .seed = seed};
-		space_default(s, k->cand);
+		if (p->level != LEVEL_HALF_SUM || space_portfolio(s, &first, k->cand) < 0)
+			space_default(s, k->cand);
 		if (i && space_random(s, &r, k->cand) < 0)
 			return bad_kernel(p, k, err_text());
-		k->tolerance = floats ? case_tolerance("", k->cand) : 0;
+		k->tolerance = cand_pairs(k->cand) ? half_tolerance(&c->t)
+			       : floats            ? case_tolerance("", k->cand)
+						   : 0;
 		if (!make_kernel(p, k, input))
 			return false;
 	}
@@ -226,7 +319,7 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 
 /* ---- processors ---- */
 
-static void check_batch(const struct processor *p, const struct arm_program *programs)
+static void check_batch(struct processor *p, const struct arm_program *programs)
 {
 	if (!arm_run(p->board, programs, nkernels)) {
 		printf("%s: seeds %llu to %llu did not run\n", p->name, (unsigned long long)kernels[0].seed,
@@ -270,12 +363,16 @@ static void run_on(struct processor *p, int which)
 		run_batch(p, at, at + BATCH < end ? at + BATCH : end);
 	printf("%s: %d tasks (%d of them write floats), %d kernels (%d with spills)\n", p->name, p->tasks,
 	       p->floats, p->kernels, p->spilled);
+	if (p->level == LEVEL_HALF_SUM)
+		printf("%s: %d kernels sum in f16, with errors up to %.1e\n", p->name, p->halves, p->worst);
 	CHECK(test_bad || from || p->kernels == CANDS * p->tasks);
+	CHECK(test_bad || from || p->level != LEVEL_HALF_SUM ||
+	      (target_sums_f16(&p->t) ? 3 * p->halves > p->kernels : p->halves == 0));
 }
 
-static void on_arm(int which)
+static void on_arm_at(int which, enum level level)
 {
-	struct processor p = {.name = arm_boards[which].name, .board = &arm_boards[which]};
+	struct processor p = {.name = arm_boards[which].name, .board = &arm_boards[which], .level = level};
 	const char *missing = arm_missing();
 	if (missing)
 		SKIP(missing);
@@ -284,6 +381,11 @@ static void on_arm(int which)
 	arm_begin();
 	run_on(&p, which);
 	arm_end();
+}
+
+static void on_arm(int which)
+{
+	on_arm_at(which, LEVEL_FP32);
 }
 
 static void on_x86(const char *isa, const char *extras, int which)
@@ -313,9 +415,25 @@ TEST(cortex_a76)
 	on_arm(2);
 }
 
+TEST(half_sum_on_cortex_a76)
+{
+	on_arm_at(2, LEVEL_HALF_SUM);
+}
+
 TEST(arm_max)
 {
 	on_arm(3);
+}
+
+TEST(half_sum_on_arm_max)
+{
+	on_arm_at(3, LEVEL_HALF_SUM);
+}
+
+/* There it is level half. */
+TEST(half_sum_on_cortex_a72)
+{
+	on_arm_at(1, LEVEL_HALF_SUM);
 }
 
 TEST(armv7)

@@ -52,6 +52,28 @@ TEST(bytes_round_trip)
 	arena_free(&arena);
 }
 
+/* What code says of its sums; former code, which had no such line, made none in f16. */
+TEST(sums_in_f16)
+{
+	struct buf a = {0};
+	struct arena arena = {0};
+	sample();
+	CHECK(code_pairs(&c.m) == DT_NONE);
+	c.m.f16_sums = true;
+	code_bytes(&c, &a);
+	REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
+	CHECK(d.m.f16_sums && code_pairs(&d.m) == DT_F16 && !memcmp(&c.m, &d.m, sizeof c.m));
+	char *sums = memmem(a.p, a.n, "sums f16", 8);
+	REQUIRE(sums);
+	sums[6] = '3';
+	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "sums");
+	c.m.f16_sums = false;
+	c.m.buf[0].packing.bf16 = true;
+	CHECK(code_pairs(&c.m) == DT_BF16);
+	buf_free(&a);
+	arena_free(&arena);
+}
+
 TEST(extents_are_postfix)
 {
 	sample();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/loops/lower.h"
 #include "tests/lib/byte_cases.h"
+#include "kernels/space/draft.h"
 #include "kernels/space/sched.h"
 
 static const char conv[] = "task syms=0\n"
@@ -208,6 +209,65 @@ TEST(random_schedules_of_bytes)
 }
 
 /* A sum that f32 cannot hold: the bias leaves only its last digits. */
+static void fill_all(struct kcase *c, int operand, float v)
+{
+	const struct operand *o = &c->t.operand[operand];
+	for (int64_t i = 0; i < shape_count(&o->dims); i++)
+		((float *)c->plain[operand])[i] = v;
+	operand_pack(o, c->plain[operand], c->phys[operand]);
+	operand_pack(o, c->plain[operand], c->ref[operand]);
+}
+
+/* n products of 27/16 and 1 add up to n 27/16, which f16 holds exactly for n up to 76, and f32 for all of
+ * these tasks: a longer sum in f16 gives another result. */
+TEST(sums_in_f16_are_short)
+{
+	struct target tg = case_board(4, 32);
+	int halves = 0, long_sums = 0;
+	strcpy(tg.isa, "armv8-a");
+	strcpy(tg.features, "+fullfp16");
+	const struct space_want want = {.level = LEVEL_HALF_SUM};
+	for (uint64_t seed = 1; seed <= 120; seed++) {
+		struct rng r;
+		struct kcase c;
+		struct space *s;
+		struct buf text = {0};
+		char cand[CAND_MAX];
+		bool infeasible;
+		rng_seed(&r, seed);
+		int at = 0, k = 2 * (seed < 20 ? 64 + (int)seed : pick(&r, 1, 600));
+		if (seed % 2)
+			buf_printf(
+			    &text,
+			    "task syms=0\noperand X in f32 [9,%d] plain\noperand W const f32 [12,%d] plain\n"
+			    "operand B const f32 [12] plain\noperand Y out f32 [9,12] plain\n"
+			    "stage m:9 n:12 | k:%d\nread X [m,k]\nread W [n,k]\nread B [n]\n"
+			    "body r0 r1 mul\nsum\npost acc r2 add\nwrite Y [m,n]\n",
+			    k, k, k);
+		else
+			paired_conv(&text, &r, 40);
+		REQUIRE_OK(case_parse(&c, buf_str(&text), &r));
+		fill_all(&c, 0, 27.f / 16);
+		fill_all(&c, 1, 1);
+		fill_all(&c, 2, 3);
+		REQUIRE_OK(task_reference(&c.t, c.ref, &c.a));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+		for (int i = 0; i < 4; i++) {
+			REQUIRE_OK(i ? space_random(s, &r, cand) : space_portfolio(s, &at, cand));
+			double err = case_interpret(&c, cand, &tg, &infeasible);
+			if (err != 0)
+				printf("seed %d: error %g\n%s\n%s", (int)seed, err, cand, buf_str(&text));
+			CHECK(err == 0);
+			halves += cand_pairs(cand) == DT_F16;
+			long_sums += cand_pairs(cand) == DT_F16 && stage_steps(&c.t.stage[0]) > 144;
+		}
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+	printf("%d kernels sum in f16, %d of them in parts\n", halves, long_sums);
+	CHECK(halves > 200 && long_sums > 100);
+}
+
 TEST(sums_beyond_f32)
 {
 	static const char *const weights[] = {"u8", "i8"}; /* single bytes; groups */

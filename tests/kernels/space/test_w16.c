@@ -216,4 +216,67 @@ TEST(transfer_of_pairs)
 	arena_free(&a);
 }
 
+/* Level half-sum has schedules of f16 where the target adds f16, and elsewhere those of level half. */
+TEST(sums_in_f16_at_their_level)
+{
+	struct arena a = {0};
+	struct target tg, with = case_board(4, 32);
+	static const char *const isas[] = {"x86-64-v4", "armv8-a", "armv7-neon"};
+	static const char *const texts[] = {vector, conv};
+	strcpy(with.isa, "armv8-a");
+	strcpy(with.features, "+fullfp16");
+	for (int i = 0; i < 2; i++) {
+		char cand[CAND_MAX], standard[CAND_MAX], out[CAND_MAX];
+		struct rng r;
+		int at = 0, halves = 0;
+		struct space *s = open_space(&a, texts[i], &with, LEVEL_HALF_SUM),
+			     *half = open_space(&a, texts[i], &with, LEVEL_HALF);
+		rng_seed(&r, 3);
+		space_default(half, standard);
+		space_default(s, cand);
+		CHECK(!strcmp(cand, standard)); /* the default is that of all levels */
+		REQUIRE_OK(space_portfolio(s, &at, cand));
+		CHECK(cand_pairs(cand) == DT_F16 && space_legal(s, cand) >= 0);
+		CHECK(space_draft(s, cand) < space_draft(s, standard));
+		CHECK(space_rate(space_task(s), &with, cand) == 2);
+		CHECK_FAILS(space_legal(half, cand), E_INFEASIBLE, "f16: not allowed at level half");
+		REQUIRE_OK(space_transfer(s, space_task(s), 0, cand, out));
+		CHECK(!strcmp(out, cand));
+		CHECK_FAILS(space_transfer(half, space_task(s), 0, cand, out), E_INFEASIBLE, "f16: not in");
+		if (!i) {
+			CHECK_OK(space_legal(s, "f16; lane=d1:4; lane=n:4 unroll=k:72"));
+			CHECK_FAILS(space_legal(s, "f16; lane=d1:4; lane=n:4 unroll=k:73"), E_INFEASIBLE,
+				    "a body has 73 steps");
+		}
+		for (int n = 0; n < 200; n++) {
+			REQUIRE_OK(n % 2 ? space_random(s, &r, out) : space_mutate(s, &r, cand, out));
+			CHECK_OK(space_legal(s, out));
+			halves += cand_pairs(out) == DT_F16;
+		}
+		CHECK(halves > 100 && halves < 200);
+		for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
+			REQUIRE_OK(target_baseline(isas[k], &tg));
+			s = open_space(&a, texts[i], &tg, LEVEL_HALF_SUM);
+			CHECK_FAILS(space_legal(s, cand), E_INFEASIBLE, "f16: no stage");
+			for (int n = 0; n < 60; n++) {
+				REQUIRE_OK(space_random(s, &r, out));
+				CHECK(!cand_pairs(out));
+			}
+			struct loops *l;
+			struct manifest m;
+			CHECK_FAILS(lower(space_task(s), cand, &tg, &a, &l, &m), E_INFEASIBLE,
+				    "has no arithmetic in f16");
+		}
+		/* Where bf16 is multiplied, it is at this level too. */
+		tg = case_board(16, 32);
+		strcpy(tg.features, "+avx512bf16");
+		s = open_space(&a, texts[i], &tg, LEVEL_HALF_SUM);
+		at = 0;
+		REQUIRE_OK(space_portfolio(s, &at, out));
+		CHECK(cand_pairs(out) == DT_BF16);
+		CHECK_FAILS(space_legal(s, cand), E_INFEASIBLE, "f16: no stage");
+	}
+	arena_free(&a);
+}
+
 TEST_MAIN
