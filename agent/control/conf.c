@@ -298,7 +298,7 @@ static const struct key_kind keys[] = {
     {"model", "path", take_path, MODEL(path), 0, 0, ABSOLUTE},
     {"model", "threads", take_int, MODEL(threads), 0, 64, "0 (as hone tune chooses) to 64"},
     {"model", "priority", take_int, MODEL(priority), -100, 100, "-100 to 100"},
-    {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16, half or int8"},
+    {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16, half, half-sum or int8"},
     {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},

@@ -12,7 +12,7 @@
  *   [limits]      memory = 0 (writable memory of each process of a job; 0: half of the board's memory, at
  *                 least 512M), jobs = 1, writes = 20M (to flash, per day of uptime)
  *   [inhibit]     file = PATH (this key may be repeated)
- *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|int8
+ *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|half-sum|int8
  *                 (exact = yes: level = exact), shape = NAME=1x3x224x224
  *                 (as --shape of hone tune; this key may be repeated, once for a name)
  *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)

@@ -105,8 +105,11 @@ enum {
 	HONE_INT8 = 32, /* as HONE_W16; and models for which a cache has a recipe run as 8-bit integers. hone
 			  tune --level int8 --data DIR makes the recipe for the model's weights and shapes;
 			  without one that fits, floats stay floats */
-	HONE_HALF = 64  /* as HONE_W16; and products may be those of 16-bit floats (hone tune --level half);
+	HONE_HALF = 64, /* as HONE_W16; and products may be those of 16-bit floats (hone tune --level half);
 			   not with HONE_INT8 */
+	/* As HONE_HALF; and on Arm processors that add 16-bit floats, sums of up to 72 products may be made
+	 * of these (hone tune --level half-sum). Values beyond 65504 become infinite. Not with HONE_INT8. */
+	HONE_HALF_SUM = 128
 };
 
 struct hone_options {

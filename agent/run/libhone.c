@@ -172,7 +172,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 {
 	enum {
 		KNOWN = HONE_EXACT | HONE_NO_PIN | HONE_KEEP_IMAGES | HONE_VERBOSE | HONE_W16 | HONE_INT8 |
-			HONE_HALF
+			HONE_HALF | HONE_HALF_SUM
 	};
 	struct hone_options o;
 	if (!out)
@@ -182,10 +182,12 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	if (rc >= 0 && o.flags & ~(unsigned)KNOWN)
 		rc = fail(E_USAGE, "hone_open: unknown flags %#x for hone %s", o.flags & ~(unsigned)KNOWN,
 			  HONE_VERSION);
-	if (rc >= 0 && o.flags & HONE_EXACT && o.flags & (HONE_W16 | HONE_INT8 | HONE_HALF))
-		rc = fail(E_USAGE, "hone_open: HONE_EXACT excludes HONE_W16, HONE_HALF and HONE_INT8");
-	if (rc >= 0 && o.flags & HONE_HALF && o.flags & HONE_INT8)
-		rc = fail(E_USAGE, "hone_open: HONE_HALF excludes HONE_INT8");
+	if (rc >= 0 && o.flags & HONE_EXACT && o.flags & (HONE_W16 | HONE_INT8 | HONE_HALF | HONE_HALF_SUM))
+		rc = fail(E_USAGE,
+			  "hone_open: HONE_EXACT excludes HONE_W16, HONE_HALF, HONE_HALF_SUM and HONE_INT8");
+	if (rc >= 0 && o.flags & (HONE_HALF | HONE_HALF_SUM) && o.flags & HONE_INT8)
+		rc = fail(E_USAGE, "hone_open: HONE_%s excludes HONE_INT8",
+			  o.flags & HONE_HALF ? "HALF" : "HALF_SUM");
 	struct hone_handle *h = rc < 0 ? NULL : calloc(1, sizeof *h);
 	if (!h)
 		return rc < 0 ? rc : fail(E_NOMEM, "hone_open: no memory");

@@ -46,11 +46,12 @@ struct hone_handle {
 /* The level of the kernels that the handle's models run (kernels/task/level.h). */
 static inline enum level hone_level(const struct hone_handle *h)
 {
-	return h->flags & HONE_EXACT  ? LEVEL_EXACT
-	       : h->flags & HONE_INT8 ? LEVEL_INT8
-	       : h->flags & HONE_HALF ? LEVEL_HALF
-	       : h->flags & HONE_W16  ? LEVEL_W16
-				      : LEVEL_FP32;
+	return h->flags & HONE_EXACT      ? LEVEL_EXACT
+	       : h->flags & HONE_INT8     ? LEVEL_INT8
+	       : h->flags & HONE_HALF_SUM ? LEVEL_HALF_SUM
+	       : h->flags & HONE_HALF     ? LEVEL_HALF
+	       : h->flags & HONE_W16      ? LEVEL_W16
+					  : LEVEL_FP32;
 }
 
 /* A network that is ready to run; a refresh replaces it as a whole. */

@@ -109,7 +109,7 @@ def test_levels(path):
         with hone.load(path, caches=[], threads=1, level=name) as model:
             expect(f"runs at {name}", len(model.run(pixels(3 * 66 * 200))) == 1)
     for name in ("int4", "INT8", "", 8, None.__class__, ["int8"], b"int8"):
-        fails(f"level {name!r}", ValueError, "there are: exact, fp32, w16, half, int8",
+        fails(f"level {name!r}", ValueError, "there are: exact, fp32, w16, half, half-sum, int8",
               lambda: hone.load(path, caches=[], level=name))
     fails("two levels", ValueError, "exclude each other", lambda: hone.load(path, caches=[], level="w16", half=True))
     fails("two levels", hone.InputError, "exclude each other", lambda: hone.Handle(level="fp32", exact=True))
@@ -201,6 +201,7 @@ def test_kinds(path, folder):
         ("no model", hone.FormatError, ValueError, lambda: hone.load(bad_file, caches=[])),
         ("a device", hone.HostError, OSError, lambda: hone.load("/dev/null", caches=[])),
         ("threads", hone.InputError, ValueError, lambda: hone.Handle(threads=99)),
+        ("two levels", hone.InputError, ValueError, lambda: hone.Handle(exact=True, level="half-sum")),
         ("size", hone.InputError, ValueError, lambda: model.run(pixels(n - 1))),
         ("dtype", hone.InputTypeError, TypeError, lambda: model.run(array.array("d", [0.0] * n))),
         ("count", hone.InputTypeError, TypeError, lambda: model.run(1, 2)),

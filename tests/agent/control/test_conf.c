@@ -425,10 +425,9 @@ TEST(exact_and_level)
 	static const struct {
 		const char *lines;
 		int level; /* -1: refused */
-	} k[] = {{"exact = yes", LEVEL_EXACT},
-		 {"level = w16\nexact = no", LEVEL_W16},
-		 {"level = w16\nexact = yes", -1},
-		 {"exact = no", LEVEL_FP32}};
+	} k[] = {{"exact = yes", LEVEL_EXACT},          {"level = w16\nexact = no", LEVEL_W16},
+		 {"level = w16\nexact = yes", -1},      {"level = half-sum", LEVEL_HALF_SUM},
+		 {"level = half-sum\nexact = yes", -1}, {"exact = no", LEVEL_FP32}};
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct arena a = {0};
 		struct conf c;

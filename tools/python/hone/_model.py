@@ -40,8 +40,8 @@ def _brief(tensors):
     return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
-EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF = 1, 2, 4, 8, 16, 32, 64
-_LEVELS = {"exact": EXACT, "fp32": 0, "w16": W16, "half": HALF, "int8": INT8}
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF, HALF_SUM = 1, 2, 4, 8, 16, 32, 64, 128
+_LEVELS = {"exact": EXACT, "fp32": 0, "w16": W16, "half": HALF, "half-sum": HALF_SUM, "int8": INT8}
 
 
 def _level_flag(level, given):
@@ -94,7 +94,8 @@ class Handle:
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
         may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
         integers; half: products may be those of 16-bit floats; level: the same by one name, as --level of hone takes it:
-        "exact", "fp32" (the default), "w16", "half" or "int8"."""
+        "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of 16-bit floats are made in
+        16 bits, too) or "int8"."""
         self._h = None
         given = EXACT * bool(exact) | W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
         if level is not None:
