@@ -175,12 +175,23 @@ static LLVMValueRef load_picked(struct gen *g, const struct access *x, LLVMValue
 	return v;
 }
 
+/* FMLA has no form by element for pairs of f16. On AArch64 an LD1R of a pair takes one of the two vector
+ * pipes and an address without displacement; LDR of a general register and DUP from it take neither, and a
+ * freeze between them keeps LLVM from making an LD1R of them. By LLVM's model of the Neoverse N1, which is an
+ * A76, a tile of 4x6 points then makes 15.9 products per cycle instead of 12.8. */
+static LLVMValueRef load_to_splat(struct gen *g, const struct access *x, LLVMValueRef p)
+{
+	LLVMValueRef v = load_at(g, x, p, 1);
+	bool pair = mem_group(x->m) == 2 && mem_type(g->l, x->m) == DT_F16;
+	return g->arch == ARCH_A64 && pair ? LLVMBuildFreeze(g->b, v, "") : v;
+}
+
 static LLVMValueRef broadcast(struct gen *g, const struct access *x, LLVMValueRef p)
 {
 	const struct ix *valid = x->plain.valid;
 	if (valid)
 		p = LLVMBuildSelect(g->b, lane_is_valid(g, gen_ix(g, valid), 0), p, filled(g, x, 0), "");
-	LLVMValueRef v = gen_splat(g, load_at(g, x, guarded(g, x, p), 1), x->lanes);
+	LLVMValueRef v = gen_splat(g, load_to_splat(g, x, guarded(g, x, p)), x->lanes);
 	if (!valid || x->lanes == 1)
 		return v;
 	LLVMValueRef mask = gen_mask(g, valid, x->lanes);

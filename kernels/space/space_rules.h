@@ -7,6 +7,9 @@
 #include "kernels/space/draft.h"
 #include "platform/base/rng.h"
 
+/* Most points per vector of a tile that sums in f16. LLVM loads the pairs of all points at once: 3x8 points
+ * spill, 3x7 do not with one step in a body, and 4x6 do not with two. */
+enum { HALF_PIXELS = 7 };
 enum { MAX_LANES = 8, MANY_ROWS = 16 /* rows of sums along lanes; no registers left for a second step */ };
 
 /* A lane axis that the stage allows. */

@@ -142,6 +142,15 @@ static int dot_spare(const struct space *s, const struct stage *st)
 	return (stage_exact(s->t, st) ? 3 : 1) + (arm ? 22 : fast ? 0 : 6);
 }
 
+/* Whether LLVM keeps the sums in f16 in registers: it loads the pairs of all points of a tile at once. */
+static bool half_fits(const struct space *s, const struct stage *st, const struct sstage *c, int v)
+{
+	int points = 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		points *= c->tile[a];
+	return stage_sum(s->t, st) != SUM_HALF || points <= HALF_PIXELS * v;
+}
+
 /* Completes the tile, and returns whether it fits the registers. */
 static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 {
@@ -150,7 +159,7 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
 	bool contracts = stage_contracts(s->t, st, c->lane), odd = odd_reads(s, st, c);
 	int spare = (contracts ? contraction_spare(s, st, c, v) : 3 + s->tg.regs / 8) + dot_spare(s, st);
-	if (!body_fits(s, stage, c) || !fits(s, stage, c))
+	if (!body_fits(s, stage, c) || !fits(s, stage, c) || !half_fits(s, st, c, v))
 		return false;
 	if (contracts && stage_picks(s, st, c))
 		spare += s->tg.regs / 16;

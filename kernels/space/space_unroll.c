@@ -167,7 +167,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 	int ns = stage_spatial(st), points = 1, steps = 1;
 	bool contracts = stage_contracts(s->t, st, out->lane);
 	bool dots = stage_sum(s->t, st) == SUM_DOT, widens = s->tg.lanes == 4 && dots; /* AArch64, NEON */
-	bool unfused = contracts && rules_unfused(s) && !dots;
+	bool unfused = contracts && rules_unfused(s) && !dots, half = stage_sum(s->t, st) == SUM_HALF;
 	if (!contracts && hold_window(s, stage, out))
 		return;
 	for (int a = 0; a < ns; a++)
@@ -190,6 +190,8 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			points *= out->unroll[a];
 			continue;
 		}
+		if (half && out->lane >= 0 && points >= HALF_PIXELS * out->tile[out->lane])
+			room = 1;
 		if (contracts ? beside_long(s, stage) || widens : a == out->lane && points >= MANY_ROWS)
 			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;

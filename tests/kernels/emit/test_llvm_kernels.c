@@ -275,6 +275,54 @@ TEST(w16_on_other_targets)
 	}
 }
 
+/* The first schedule of level half-sum that a search tries keeps its sums in registers. */
+TEST(half_sums_stay_in_registers)
+{
+	static const int shapes[][4] = {{64, 256, 56, 1}, {512, 512, 14, 1}, {320, 1280, 7, 1},
+					{24, 144, 56, 1}, {64, 64, 56, 3},   {256, 256, 14, 3},
+					{512, 24, 56, 3}, {512, 512, 7, 3},  {32, 96, 112, 1},
+					{16, 8, 40, 1},   {128, 512, 28, 3}}; /* c k h taps */
+	const struct space_want want = {.level = LEVEL_HALF_SUM};
+	struct target tg;
+	REQUIRE_OK(target_baseline("armv8-a", &tg));
+	strcpy(tg.cpu, "cortex-a76");
+	strcat(tg.features, ",+fullfp16,+dotprod,+lse");
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		const int *n = shapes[i], pad = n[3] / 2;
+		struct buf text = {0}, program = {0};
+		struct kcase c = {{0}};
+		struct space *s;
+		struct loops *l;
+		struct manifest m;
+		struct blob object;
+		char cand[CAND_MAX];
+		int at = 0;
+		buf_printf(
+		    &text,
+		    "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/8.2.3.1;2+%d+%d;3+%d+%d\n"
+		    "operand W const f32 [%d,%d,%d,%d] plain\noperand Y out f32 [1,%d,%d,%d] 0.1/8.2.3.1\n",
+		    n[0], n[2], n[2], pad, pad, pad, pad, n[1], n[0], n[3], n[3], n[1], n[2], n[2]);
+		buf_printf(&text,
+			   "stage n:1 k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [n,c,y+r%s,x+s%s]\n"
+			   "read W [k,c,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+			   n[1], n[2], n[2], n[0], n[3], n[3], pad ? "-1" : "", pad ? "-1" : "");
+		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+		REQUIRE_OK(space_portfolio(s, &at, cand));
+		CHECK(cand_pairs(cand) == DT_F16);
+		REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+		loops_print(l, &program);
+		CHECK(strstr(buf_str(&program), "= fma2 v") && !strstr(buf_str(&program), "= fma v"));
+		int rc = emit_find("llvm")->emit(l, &tg, &c.a, &object);
+		if (rc < 0)
+			printf("%s\n%s%s", err_text(), buf_str(&text), cand);
+		CHECK_OK(rc);
+		buf_free(&text);
+		buf_free(&program);
+		arena_free(&c.a);
+	}
+}
+
 /* No pair or group of products saturates on the way to the largest sums. */
 TEST(largest_sums)
 {

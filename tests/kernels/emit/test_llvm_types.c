@@ -462,6 +462,8 @@ TEST(f16_sums_only_where_an_instruction_makes_them)
 			REQUIRE_OK(emit_on(&t, &o));
 			CHECK(has_instruction(&t, &o, "fmla") && !has_instruction(&t, &o, "fcvtn"));
 			CHECK(has_instruction(&t, &o, "faddp") && has_instruction(&t, &o, "fcvtl"));
+			CHECK(!has_instruction(&t, &o, "ld1r"));
+			CHECK(lanes < 4 || has_instruction(&t, &o, "dup"));
 		}
 	REQUIRE_OK(target_baseline("armv7-neon", &t));
 	strcat(t.features, ",+fullfp16");
