@@ -5,30 +5,40 @@
  *
  * Keys stand in this order; a key at its default is left out. Stages of a chain are separated by "; ". Axes
  * have the task's names. "f16; " or "bf16; " in front of all: sums are those of such pairs, and the stages
- * are those of task_pairs(). lane    the axis that lies in vector lanes, and the number of lanes (absent:
- * scalar) tile    register tile of spatial axes, in points; in vectors on the lane axis unroll  steps of
- * reduction axes in one body; in vectors on the lane axis order   spatial loops outermost first, then
- * reduction loops (default: the task's order) par     number of leading loops that make the parallel extent
- * (outer loops of `outer` axes come first) outer   axes with a second, outer loop over blocks of tiles split
- * the reduction axis that is summed in parts outside of the register tile, and points per part; the output
- * holds the partial sums chains  accumulators per point; the unrolled steps take turns with them hoist   0:
- * loads that do not change in a loop stay inside of it ring    for a chain's last stage: its rows are
- * computed N at a time, and before them the missing rows of earlier stages that they need; intermediates are
- * rings of rows in scratch, or kept whole if they are not read by rows winograd  the algorithm is F(m x m,
- * 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these keys are allowed: tiles   tiles of m
- * x m outputs in a block: inputs are transformed and multiplied block by block gemm    register tile of the
- * products: tiles x vectors chunk   vectors of products that are transformed back at once raw     filters are
- * kept untransformed and each register tile transforms them, this many vectors of input channels at a time;
- * the register tile is then gemm's tiles for a row of points. Absent: the packer transforms the filters parts
- * parts of the output channels: a part's weights stay in a thread's cache while the thread goes through the
- * blocks, but each part transforms the inputs again pixels  1: while products are computed, the next block's
- * inputs and this block's outputs are prefetched into the L2 prefetch  winograd: cache lines of the next
- * panel of weights, or of filters, that every two steps fetch; for the copy that starts a ring: the level (1
- * or 2) into which the rows of its next step are fetched while the next stage runs; else the level into which
- * the next panel is fetched, evenly over all tiles that use the present panel feed    1: the input that the
- * next block of input channels, or the next tile, reads is prefetched w16     1: the weights (stage_stored)
- * are stored as f16, the transformed ones if the packer transforms them block   tiles per block of an `outer`
- * axis, or steps of a ring per parallel index: a run-time parameter; 0 or absent: the whole axis
+ * are those of task_pairs().
+ * lane    the axis that lies in vector lanes, and the number of lanes (absent: scalar)
+ * tile    register tile of spatial axes, in points; in vectors on the lane axis
+ * unroll  steps of reduction axes in one body; in vectors on the lane axis
+ * order   spatial loops outermost first, then reduction loops (default: the task's order)
+ * par     number of leading loops that make the parallel extent (outer loops of `outer` axes come first)
+ * outer   axes with a second, outer loop over blocks of tiles
+ * split   the reduction axis that is summed in parts outside of the register tile, and points per part; the
+ *         output holds the partial sums
+ * chains  accumulators per point; the unrolled steps take turns with them
+ * hoist   0: loads that do not change in a loop stay inside of it
+ * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
+ *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
+ *         are not read by rows
+ * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these
+ *         keys are allowed:
+ * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
+ * gemm    register tile of the products: tiles x vectors
+ * chunk   vectors of products that are transformed back at once
+ * raw     filters are kept untransformed and each register tile transforms them, this many vectors of input
+ *         channels at a time; the register tile is then gemm's tiles for a row of points. Absent: the packer
+ *         transforms the filters
+ * parts   parts of the output channels: a part's weights stay in a thread's cache while the thread goes
+ *         through the blocks, but each part transforms the inputs again
+ * pixels  1: while products are computed, the next block's inputs and this block's outputs are prefetched
+ *         into the L2
+ * prefetch  winograd: cache lines of the next panel of weights, or of filters, that every two steps fetch;
+ *         for the copy that starts a ring: the level (1 or 2) into which the rows of its next step are
+ *         fetched while the next stage runs; else the level into which the next panel is fetched, evenly
+ *         over all tiles that use the present panel
+ * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
+ * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
+ * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
+ *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
