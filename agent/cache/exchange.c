@@ -5,6 +5,7 @@
 #include "agent/cache/hint.h"
 #include "agent/cache/history.h"
 #include "agent/cache/kept_code.h"
+#include "agent/cache/recipe.h"
 #include "agent/cache/stale.h"
 #include "agent/cache/trials.h"
 #include "kernels/group/choices.h"
@@ -16,14 +17,16 @@
 
 enum { REC_ROOM = 8192 /* bytes of a record's text, far more than it has */ };
 
-const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS, 0};
+const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS,
+					 CACHE_RECIPE, 0};
 
 const char *exchange_name(enum cache_type t)
 {
 	static const char *const names[CACHE_TYPES] = {[CACHE_REC] = "rec",
 						       [CACHE_CHOICES] = "choices",
 						       [CACHE_HISTORY] = "history",
-						       [CACHE_TRIALS] = "trials"};
+						       [CACHE_TRIALS] = "trials",
+						       [CACHE_RECIPE] = "recipe"};
 	return names[t] ? names[t] : "other";
 }
 
@@ -94,9 +97,16 @@ static int check_trials(const char *text, struct key k, struct arena *a)
 	return rc;
 }
 
+static int check_recipe(const char *text, struct key k, struct arena *a)
+{
+	(void)a;
+	return recipe_check(text, k);
+}
+
 static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct arena *a) = {
     [CACHE_REC] = check_rec,       [CACHE_CHOICES] = check_choices, [CACHE_HISTORY] = check_history,
     [CACHE_TRIALS] = check_trials, [CACHE_HINT] = check_hint,       [CACHE_HINT_CHOICES] = check_choices,
+    [CACHE_RECIPE] = check_recipe,
 };
 
 /* Length of a text without the line of a record's origin, which is of no use to others, and which former
@@ -118,12 +128,22 @@ json_t *exchange_record(enum cache_type t, struct key k, const char *text)
 	return j;
 }
 
+/* Whether a line of JSON holds the text, with a reserve for what stands around it. */
+static bool fits_line(const char *text)
+{
+	enum { AROUND = 256 };
+	size_t n = AROUND;
+	for (const char *p = text; *p && n < EXCHANGE_LINE_BYTES; p++)
+		n += *p == '\n' || *p == '\\' || *p == '"' ? 2 : 1;
+	return n < EXCHANGE_LINE_BYTES;
+}
+
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
 {
 	struct arena a = {0};
 	struct blob b;
 	json_t *j = NULL;
-	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n))
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && fits_line(b.p))
 		j = exchange_record(t, k, b.p);
 	arena_free(&a);
 	return j;
@@ -200,7 +220,9 @@ int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a
 {
 	struct blob b;
 	size_t n = strlen(l->text);
-	if (known(c, l->type, l->key, a, &b)) {
+	bool here = known(c, l->type, l->key, a, &b), same = here && b.n == n && !memcmp(b.p, l->text, n);
+	sum->others += here && !same && !sum->replace;
+	if (here && (same || !sum->replace)) {
 		sum->known++;
 		return E_OK;
 	}

@@ -8,8 +8,9 @@
  *
  * A record of the former version, whose key was another hash, gets its present key. Choices name their
  * model and class, and their key follows from that; the model itself is not here, so choices of an
- * unknown model have no effect. Nobody can check a history's key, and strangers' histories are not taken
- * (agent/sync/taken.h). */
+ * unknown model have no effect. So it is with recipes, which decide what a model answers at level int8: they
+ * are exchanged among caches of one owner alone (agent/cache/recipe.h). Nobody can check a history's key, and
+ * strangers' histories are not taken (agent/sync/taken.h). */
 #ifndef AGENT_EXCHANGE_H
 #define AGENT_EXCHANGE_H
 
@@ -27,7 +28,7 @@ struct exchange_line {
 	struct key key;
 	const char *text; /* in the arena */
 };
-/* The record with this key; NULL: none, or no memory. */
+/* The record with this key; NULL: none, no memory, or a record that no line can hold. */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
 json_t *exchange_record(enum cache_type t, struct key k, const char *text);
 /* E_CORRUPT: it is not a valid record. */
@@ -36,12 +37,14 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
 		  struct exchange_line *out) MUST_CHECK;
 struct exchange_sum {
+	bool replace; /* by the caller: a record replaces another one with its key */
 	int taken, known, code, refused;
+	int others;    /* of the known ones: this cache has another text */
 	int left_out;  /* records without room */
 	size_t no_fit; /* bytes of the smallest record without room, so that larger ones are not tried; 0:
 			  none */
 };
-/* Puts the record if its key is not in the cache yet, and counts the result. */
+/* Puts the record if its key is not in the cache yet, or if sum->replace, and counts the result. */
 int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a,
 		 struct exchange_sum *sum) MUST_CHECK;
 void exchange_tell(const struct cache *c, const struct exchange_sum *sum); /* logs how many records were left
@@ -49,7 +52,8 @@ void exchange_tell(const struct cache *c, const struct exchange_sum *sum); /* lo
 
 /* Merges all records of another cache of this machine: those that this cache lacks, and the faster of two
  * kernels with its code, as far as there is room; a best record without code becomes a hint
- * (agent/cache/hint.h). Records are checked as on import. Adds to sum. */
+ * (agent/cache/hint.h). Of two recipes, choices, histories or logs with one key this cache's stays. Records
+ * are checked as on import. Adds to sum. */
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
 
 #endif

@@ -236,11 +236,13 @@ int quantize_recipe(struct graph *g, const struct quantize_example *example, int
 {
 	struct quantizer q = begin(g, o, a);
 	struct qselection all;
+	const struct key model = recipe_key(g); /* before the graph is folded */
 	int rc = quantise(&q, example, n, report);
 	if (rc < 0)
 		return rc;
 	qdq_select(&q.d, a, &all);
-	const struct recipe r = {.values = q.d.nvalues,
+	const struct recipe r = {.model = model,
+				 .values = q.d.nvalues,
 				 .layers = q.d.nlayers,
 				 .quantised = report->nquantised,
 				 .examples = report->examples,

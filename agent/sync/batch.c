@@ -74,11 +74,15 @@ static int (*const class_of[CACHE_TYPES])(const char *text, struct arena *a, str
     [CACHE_CHOICES] = class_of_choices,
 };
 
-static int check_class(const struct batch *b, const struct exchange_line *l)
+/* Whether the batch may have the record. */
+static int check_line(const struct batch *b, const struct exchange_line *l)
 {
 	struct arena a = {0};
 	struct key cls, its = {0};
 	int rc = key_parse(b->cls, &cls);
+	if (rc >= 0 && l->type == CACHE_RECIPE)
+		rc =
+		    fail(E_CORRUPT, "a recipe, which a fleet does not take: it decides what a model answers");
 	if (rc >= 0 && class_of[l->type]) {
 		rc = class_of[l->type](l->text, &a, &its);
 		if (rc >= 0 && !key_equal(cls, its))
@@ -115,7 +119,7 @@ static int record_parse(const char *line, size_t n, struct arena *a, struct batc
 	if (rc == E_CORRUPT && is_former_choices(&b->line[i]))
 		return 1;
 	if (rc >= 0)
-		rc = check_class(b, &b->line[i]);
+		rc = check_line(b, &b->line[i]);
 	if (rc >= 0)
 		rc = check_new(b, i);
 	if (rc >= 0)

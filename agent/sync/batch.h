@@ -20,8 +20,8 @@ struct batch {
 };
 
 /* Parses a document's payload. Each record is checked as on import, and must be of the batch's class (a
- * history names no class). Choices from boards of the former version are skipped. Hostile input: E_CORRUPT
- * names the line (fuzzed). */
+ * history names no class); a recipe is refused. Choices from boards of the former version are skipped.
+ * Hostile input: E_CORRUPT names the line (fuzzed). */
 int batch_parse(const void *payload, size_t n, struct arena *a, struct batch *out) MUST_CHECK;
 /* line: n lines of exchange_print. */
 int batch_print(const char *cls, const char *board, const char *label, const char *const *line, int n,

@@ -2,6 +2,7 @@
 #include "agent/sync/pack.h"
 
 #include "agent/cache/json.h"
+#include "agent/cache/recipe.h"
 #include "agent/sync/pack_file.h"
 #include "agent/sync/trust.h"
 #include "platform/base/log.h"
@@ -244,6 +245,7 @@ struct taking {
 	const char *path;
 	const struct snapshot *of; /* holds the pack's class; NULL: any class */
 	struct taken_sum *sum;
+	struct exchange_sum *recipes; /* NULL: they are passed over */
 	struct arena a;
 };
 
@@ -255,23 +257,30 @@ static enum cache_type type_of(uint8_t type, const char *text, struct arena *a)
 	return hint ? CACHE_HINT : (enum cache_type)type;
 }
 
-/* Takes records, choices and hints; skips code and what belongs to the packed cache alone. */
+/* Takes records, choices, hints, and recipes; skips code and what belongs to the packed cache alone. */
 static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int64_t at)
 {
 	struct taking *x = ctx;
 	struct exchange_line l;
+	const bool recipe = h->type == CACHE_RECIPE;
 	if (h->type != CACHE_REC && h->type != CACHE_CHOICES && h->type != CACHE_HINT &&
-	    h->type != CACHE_HINT_CHOICES)
+	    h->type != CACHE_HINT_CHOICES && !recipe)
 		return E_OK;
+	if (recipe && !x->recipes) {
+		x->sum->passed++;
+		x->sum->recipes++;
+		return E_OK;
+	}
 	arena_reset(&x->a);
-	int rc = h->n <= TAKEN_BYTES && !memchr(payload, 0, h->n)
+	const uint32_t most = recipe ? RECIPE_BYTES : TAKEN_BYTES;
+	int rc = h->n <= most && !memchr(payload, 0, h->n)
 		     ? E_OK
-		     : fail(E_CORRUPT, "it is not text, or longer than %d bytes", TAKEN_BYTES);
+		     : fail(E_CORRUPT, "it is not text, or longer than %u bytes", most);
 	const char *text = rc >= 0 ? text_of(h, payload, &x->a) : "";
 	if (rc >= 0)
 		rc = exchange_read(type_of(h->type, text, &x->a), h->key, text, &x->a, &l);
 	if (rc >= 0)
-		rc = taken_line(x->c, &l, x->of, x->sum);
+		rc = recipe ? exchange_put(x->c, &l, &x->a, x->recipes) : taken_line(x->c, &l, x->of, x->sum);
 	if (rc != E_CORRUPT)
 		return rc;
 	if (!x->sum->refused++)
@@ -287,10 +296,11 @@ static int pass_over(void *ctx, const struct head *h, const uint8_t *payload, in
 }
 
 /* Scans the whole pack first, so that nothing is taken from a damaged one. */
-static int take_all(struct cache *c, struct pack_file *f, const char *cls, struct taken_sum *sum)
+static int take_all(struct cache *c, struct pack_file *f, const char *cls, struct taken_sum *sum,
+		    struct exchange_sum *recipes)
 {
 	struct snapshot of = {0};
-	struct taking x = {.c = c, .path = f->path, .sum = sum};
+	struct taking x = {.c = c, .path = f->path, .sum = sum, .recipes = recipes};
 	if (strcmp(cls, "any")) {
 		snprintf(of.cls, sizeof of.cls, "%s", cls);
 		x.of = &of;
@@ -303,19 +313,20 @@ static int take_all(struct cache *c, struct pack_file *f, const char *cls, struc
 }
 
 int pack_import(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
-		struct taken_sum *sum)
+		struct taken_sum *sum, struct exchange_sum *recipes)
 {
 	struct pack_file f;
 	struct pack_about about;
 	int rc = open_checked(path, t, by, n, &f, &about);
 	if (rc < 0)
 		return rc;
-	rc = take_all(c, &f, about.cls, sum);
+	rc = take_all(c, &f, about.cls, sum, recipes);
 	pack_file_close(&f);
 	return rc;
 }
 
-int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum)
+int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum,
+			 struct exchange_sum *recipes)
 {
 	struct pack_file f;
 	struct sha256 hash;
@@ -324,7 +335,7 @@ int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *su
 		return rc;
 	rc = pack_file_hash(&f, &hash);
 	if (rc >= 0)
-		rc = take_all(c, &f, "any", sum);
+		rc = take_all(c, &f, "any", sum, recipes);
 	pack_file_close(&f);
 	return rc;
 }

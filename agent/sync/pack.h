@@ -9,7 +9,8 @@
  *
  * Machine code in a pack is used only if the pack lies in a layer that only root can write (an integrator put
  * it into the image; agent/cache/cache.h). Import never takes code, whoever signed it: its records are
- * treated as strangers' (agent/sync/taken.h).
+ * treated as strangers' (agent/sync/taken.h). So it is with recipes (agent/cache/recipe.h), but an owner who
+ * trusts the pack's maker may import them.
  *
  * A pack is read twice, first to check its hash. On the second read each part of PACK_PART bytes must have
  * the hash that it had on the first. So memory is bounded for packs of any size, and a process that writes
@@ -52,11 +53,13 @@ int pack_sign(const char *path, const struct pack_about *a, const struct private
  * a pack. */
 int pack_verify(const char *path, const struct trust *t, const struct public_key *by, int n,
 		struct pack_about *out) MUST_CHECK;
-/* Verifies a pack and puts its records into the cache as candidates, without code. Does not commit. */
+/* Verifies a pack and puts its records into the cache as candidates, without code. recipes: gets what came of
+ * its recipes, which are put as they are; NULL: they are passed over. Does not commit. */
 int pack_import(struct cache *c, const char *path, const struct trust *t, const struct public_key *by, int n,
-		struct taken_sum *sum) MUST_CHECK;
+		struct taken_sum *sum, struct exchange_sum *recipes) MUST_CHECK;
 /* Imports a pack without a signature, when the user asks for it. */
-int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum) MUST_CHECK;
+int pack_import_unsigned(struct cache *c, const char *path, struct taken_sum *sum,
+			 struct exchange_sum *recipes) MUST_CHECK;
 
 struct pack_watched {
 	int packs, refused;      /* taken now, refused now */

@@ -160,7 +160,7 @@ static int look(struct watch *w, const char *name)
 	if (is_known(&w->known, key) || w->tries >= PACK_WATCHED)
 		return E_OK;
 	w->tries++;
-	int rc = pack_import(w->c, path, w->t, w->by, w->n, w->out->taken);
+	int rc = pack_import(w->c, path, w->t, w->by, w->n, w->out->taken, NULL);
 	return judge(w, rc, key, name);
 }
 

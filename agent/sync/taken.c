@@ -131,12 +131,13 @@ static int take(struct cache *c, const struct exchange_line *l, const struct sna
 		struct taken_sum *sum)
 {
 	struct stranger x = {.c = c, .s = s, .a = a, .sum = sum};
-	if (strlen(l->text) > TAKEN_BYTES)
+	if (strlen(l->text) > TAKEN_BYTES && l->type != CACHE_RECIPE) /* which is passed over below */
 		return fail(E_CORRUPT, "longer than the %d bytes of a stranger's record", TAKEN_BYTES);
 	if (l->type == CACHE_CHOICES || l->type == CACHE_HINT_CHOICES)
 		return take_choices(c, l, s, a, sum);
 	if (l->type != CACHE_REC && l->type != CACHE_HINT) {
 		sum->passed++;
+		sum->recipes += l->type == CACHE_RECIPE;
 		return E_OK;
 	}
 	int rc = rec_parse(l->text, a, &x.r);

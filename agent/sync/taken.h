@@ -8,9 +8,9 @@
  * result. So a lie costs one measurement, and box and fleet know it from then on.
  *
  * Only the best records of tasks that worked are of use. Strangers' defaults and failures are skipped (every
- * box makes its own), as are logs and histories, which describe another board. Choices are taken for a model
- * that has none, as hints, too: a box compares them before they are used. All that strangers brought takes a
- * fourth of the cache's cap at most. */
+ * box makes its own), as are logs and histories, which describe another board, and recipes, which decide what
+ * a model answers at level int8. Choices are taken for a model that has none, as hints, too: a box compares
+ * them before they are used. All that strangers brought takes a fourth of the cache's cap at most. */
 #ifndef AGENT_TAKEN_H
 #define AGENT_TAKEN_H
 
@@ -26,6 +26,7 @@ enum {
 
 struct taken_sum { /* starts as {0}; calls add to it */
 	int incumbents, hints, choices, known, passed, refused, revoked;
+	int recipes;  /* of those that were passed over */
 	int left_out; /* for lack of room */
 };
 

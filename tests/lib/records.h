@@ -5,6 +5,7 @@
 
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/exchange.h"
+#include "agent/cache/recipe.h"
 #include "agent/cache/trials.h"
 #include "platform/base/mix.h"
 #include "search/job.h"
@@ -119,6 +120,23 @@ static inline const char *record_big_choices(struct arena *a, struct key model, 
 	const char *line = record_choices_line(a, model, cls, buf_str(&text));
 	buf_free(&text);
 	return line;
+}
+
+/* A recipe of a model with two layers. */
+static inline const char *record_recipe(struct arena *a, struct key model)
+{
+	char key[33];
+	key_text(model, key);
+	return arena_printf(a,
+			    "hone-recipe 2\nmodel %s\nvalues 3\nlayers 2\nquantized 1\nexamples 9\n"
+			    "held_out 2\nerror 1000000000\nheld_out_error 2000000000\nmost 0\n"
+			    "v 0 3c23d70a 128\nv 2 3d4ccccd 0\nl 1 3 0 -7 12\n",
+			    key);
+}
+
+static inline const char *record_recipe_line(struct arena *a, struct key model)
+{
+	return record_as_line(a, CACHE_RECIPE, model, record_recipe(a, model));
 }
 
 /* Trials of r's task with its candidate. */

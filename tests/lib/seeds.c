@@ -345,7 +345,16 @@ static struct rec seed_rec(void)
 			    .label = "conv"};
 }
 
-/* Puts a record and a log of a task, choices and a history. */
+static int put_recipe(struct cache *c, struct key model)
+{
+	struct arena a = {0};
+	const char *text = record_recipe(&a, model);
+	int rc = cache_put(c, CACHE_RECIPE, model, text, strlen(text));
+	arena_free(&a);
+	return rc;
+}
+
+/* Puts a record and a log of a task, choices, a history and a recipe. */
 static int put_exchanged(struct cache *c)
 {
 	static struct trials l;
@@ -362,6 +371,8 @@ static int put_exchanged(struct cache *c)
 		rc = put_choices(c, r.task);
 	if (rc >= 0)
 		rc = cache_put(c, CACHE_HISTORY, r.task, history, sizeof history - 1);
+	if (rc >= 0)
+		rc = put_recipe(c, r.task);
 	trials_free(&l);
 	return rc;
 }

@@ -22,14 +22,18 @@ static int put_record(json_t *j, struct buf *text)
 	return E_OK;
 }
 
-static int export_type(struct cache *c, enum cache_type t, struct buf *text, int *n)
+struct exported {
+	int records, left_out; /* left_out: records that no line can hold */
+};
+
+static int export_type(struct cache *c, enum cache_type t, struct buf *text, struct exported *n)
 {
 	struct arena a = {0};
 	struct key *k;
 	int count = cache_keys(c, t, &a, &k), rc = 0;
 	for (int i = 0; i < count && rc >= 0; i++) {
 		json_t *j = exchange_json(c, t, k[i]);
-		*n += j != NULL;
+		*(j ? &n->records : &n->left_out) += 1;
 		if (j)
 			rc = put_record(j, text);
 	}
@@ -37,7 +41,7 @@ static int export_type(struct cache *c, enum cache_type t, struct buf *text, int
 	return rc;
 }
 
-static int export_all(struct cache *c, const char *file, int *n)
+static int export_all(struct cache *c, const char *file, struct exported *n)
 {
 	struct buf text = {0};
 	int rc = E_OK;
@@ -55,7 +59,8 @@ static int run_export(const struct args *a)
 	char dir[4096], to[PATH_MAX];
 	struct cache *c;
 	const char *file = arg_str(a, "output", NULL);
-	int n = 0, rc = file ? output_file(a, file, OUTPUT_RECORDS, to) : E_OK;
+	struct exported n = {0};
+	int rc = file ? output_file(a, file, OUTPUT_RECORDS, to) : E_OK;
 	if (rc >= 0)
 		rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)
@@ -65,7 +70,12 @@ static int run_export(const struct args *a)
 	if (rc < 0)
 		return rc;
 	fflush(stdout);
-	log_info("%d record%s of %s", n, plural_s(n), dir);
+	if (n.left_out)
+		log_info(
+		    "hone: warning: %d record%s left out: a line holds less than 1 MiB; hone pack has no "
+		    "such limit",
+		    n.left_out, n.left_out == 1 ? " is" : "s are");
+	log_info("%d record%s of %s", n.records, plural_s(n.records), dir);
 	log_info("on another board, hone import takes these records");
 	next_say("hone import %s", file ? file : "FILE");
 	return 0;
@@ -80,8 +90,9 @@ static const struct opt opts[] = {
 const struct cmd cmd_export = {
     .usage = "[-o FILE] [--cache DIR]",
     .summary = "the cache's records as JSON lines",
-    .details = "One object a line, also with --json: type, key and text. Machine code is not exported; use "
-	       "hone pack for it.",
+    .details =
+	"One object a line, also with --json: type, key and text. Recipes of level int8 are among them "
+	"(hone\nimport --recipes). Machine code is not exported; use hone pack for it.",
     .opts = opts,
     .run = run_export,
     .name = "export",

@@ -46,14 +46,17 @@ static bool is_blank(const struct lines *l)
 struct sums {
 	struct taken_sum strangers;
 	struct exchange_sum own; /* histories, and with --logs also logs */
-	bool logs;
+	struct exchange_sum recipe;
+	bool logs, recipes;
 };
 
 static int put_line(struct cache *c, const struct exchange_line *l, struct arena *a, struct sums *s)
 {
 	bool stranger = l->type == CACHE_REC || l->type == CACHE_CHOICES;
-	if (stranger)
+	if (stranger || (l->type == CACHE_RECIPE && !s->recipes))
 		return taken_line(c, l, NULL, &s->strangers);
+	if (l->type == CACHE_RECIPE)
+		return exchange_put(c, l, a, &s->recipe);
 	if (l->type == CACHE_TRIALS && !s->logs) { /* a search trusts its log about what was tried */
 		s->strangers.passed++;
 		return E_OK;
@@ -121,9 +124,10 @@ static bool is_pack(const char *path)
 static int import_pack(struct cache *c, const struct args *a, const char *path, const struct trusted *t,
 		       struct sums *s)
 {
+	struct exchange_sum *recipes = s->recipes ? &s->recipe : NULL;
 	if (arg_flag(a, "unsigned"))
-		return pack_import_unsigned(c, path, &s->strangers);
-	int rc = pack_import(c, path, t->trust, t->key, t->n, &s->strangers);
+		return pack_import_unsigned(c, path, &s->strangers, recipes);
+	int rc = pack_import(c, path, t->trust, t->key, t->n, &s->strangers, recipes);
 	return rc == E_NOTFOUND && file_exists(path)
 		   ? fail_in(rc,
 			     "it is not signed: ask its maker for the signature %s" PACK_SIG
@@ -153,26 +157,42 @@ static int import_all(struct cache *c, const struct args *a, struct sums *s)
 /* Before an error, whose text is printed after it. */
 static void print_before_error(const struct args *a, const char *dir, const struct sums *s)
 {
-	int taken = taken_new(&s->strangers) + s->own.taken;
+	int taken = taken_new(&s->strangers) + s->own.taken + s->recipe.taken;
 	if (!a->json && taken)
 		table_say("%d record%s imported into %s before the error", taken, plural_s(taken), dir);
 	fflush(stdout);
 }
 
+/* Says what became of recipes. */
+static void say_recipes(const struct sums *s)
+{
+	int passed = s->strangers.recipes, others = s->recipe.others;
+	if (passed)
+		log_info("hone: %d recipe%s of level int8 passed over: --recipes takes recipes, which decide "
+			 "what a model answers, so only from people whom you trust",
+			 passed, plural_s(passed));
+	if (others)
+		log_info("hone: %d recipe%s of this cache differ%s from the imported and stay%s: --replace "
+			 "takes the imported",
+			 others, plural_s(others), others == 1 ? "s" : "", others == 1 ? "s" : "");
+}
+
 static int print_sums(const struct args *a, const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
-	int taken = taken_new(t) + s->own.taken, known = t->known + s->own.known;
-	int left_out = t->left_out + s->own.left_out;
+	int taken = taken_new(t) + s->own.taken + s->recipe.taken;
+	int known = t->known + s->own.known + s->recipe.known;
+	int left_out = t->left_out + s->own.left_out + s->recipe.left_out;
 	int rc = 0;
+	say_recipes(s);
 	if (a->json)
-		rc = json_out(json_pack("{so si si si si si si si si}", "cache", json_text(dir), "taken",
+		rc = json_out(json_pack("{so si si si si si si si si si}", "cache", json_text(dir), "taken",
 					taken, "known", known, "passed_over", t->passed, "refused",
 					t->refused, "left_out", left_out, "begin", t->incumbents, "hints",
-					t->hints, "choices", t->choices));
+					t->hints, "choices", t->choices, "recipes", s->recipe.taken));
 	else
 		table_say("%d record%s imported into %s, %d known, %d passed over (default schedules; logs "
-			  "without --logs), %d refused",
+			  "without --logs, recipes without --recipes), %d refused",
 			  taken, plural_s(taken), dir, known, t->passed, t->refused);
 	fflush(stdout); /* an error comes after it, also in a pipe */
 	bool nothing = !taken && !known && !t->passed;
@@ -189,7 +209,11 @@ static int run_import(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	struct sums s = {.logs = arg_flag(a, "logs")};
+	struct sums s = {.logs = arg_flag(a, "logs"),
+			 .recipes = arg_flag(a, "recipes"),
+			 .recipe.replace = arg_flag(a, "replace")};
+	if (s.recipe.replace && !s.recipes)
+		return fail(E_USAGE, "--replace goes with --recipes");
 	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
@@ -204,6 +228,7 @@ static int run_import(const struct args *a)
 	rc = rc < 0 ? rc : kept;
 	if (rc >= 0) {
 		exchange_tell(c, &s.own);
+		exchange_tell(c, &s.recipe);
 		taken_tell(c, &s.strangers);
 	}
 	cache_close(c);
@@ -216,6 +241,10 @@ static const struct opt opts[] = {
     {"unsigned", OPT_FLAG, NULL, "import packs that are not signed"},
     {"logs", OPT_FLAG, NULL,
      "also import logs of tuning; only from boards that you trust, since a search believes them"},
+    {"recipes", OPT_FLAG, NULL,
+     "also import recipes of level int8; only from people whom you trust, since recipes decide what models "
+     "answer"},
+    {"replace", OPT_FLAG, NULL, "with --recipes: imported recipes replace other ones of the same models"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
     OPT_WAIT,
@@ -228,9 +257,15 @@ const struct cmd cmd_import = {
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
 	"MiB, is refused, and the others are imported. A record is a hint: the next box compiles, checks "
-	"and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs. "
-	"Code\nis never imported, and records of this cache are neither replaced nor evicted: into a full "
-	"cache\nnothing is imported.",
+	"and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs, "
+	"and\n"
+	"recipes of level int8 (hone tune --level int8 --data) only with --recipes: a recipe is used as it "
+	"is, and\n"
+	"needs no box. Of two recipes for one model this cache's stays, unless --replace is given. Code is "
+	"never\n"
+	"imported, and other records of this cache are neither replaced nor evicted: into a full cache "
+	"nothing is\n"
+	"imported.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

@@ -56,7 +56,9 @@ const struct cmd cmd_merge = {
     .summary = "merge other caches of this machine into this one",
     .details =
 	"Of two kernels for one task the faster one stays, with its code if nobody else can write the\n"
-	"folder that it comes from. Nothing is evicted: into a full cache nothing more is merged.",
+	"folder that it comes from. Recipes of level int8 are merged alike; of two for one model this "
+	"cache's stays.\n"
+	"Nothing is evicted: into a full cache nothing more is merged.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

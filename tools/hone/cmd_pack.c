@@ -161,12 +161,15 @@ static const struct opt opts[] = {
 const struct cmd cmd_pack = {
     .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
     .summary = "write the cache as one file, to ship in an image",
-    .details =
-	"Superseded records are left out. Put into any folder of seeds (" CACHE_SEED
-	", or $HONE_SEEDS), the file is\n"
-	"used below the board's own records; its code is only run if nobody but root can write the file.\n"
-	"hone import reads the records of a signed pack, never its code. With --from, everything that the\n"
-	"fleet signed is checked as on a board.",
+    .details = "Superseded records are left out. Put into any folder of seeds (" CACHE_SEED
+	       ", or $HONE_SEEDS), the file is\n"
+	       "used below the board's own records; its code is only run, and its recipes of level int8 only "
+	       "used, if\n"
+	       "nobody but root can write the file. With a recipe the board runs and tunes its model at "
+	       "level int8 without\n"
+	       "examples. hone import reads the records of a signed pack, with --recipes its recipes, never "
+	       "its code. With\n"
+	       "--from, everything that the fleet signed is checked as on a board; a fleet has no recipes.",
     .opts = opts,
     .run = run_pack,
     .name = "pack",

@@ -41,6 +41,7 @@ TEST(who_brings_records_puts_hints_alone)
 	    {hash_text("mark"), "0011"},
 	    {hash_text("mark"), ""},
 	    {hash_text("large"), large},
+	    {hash_text("model"), record_recipe(&a, hash_text("model"))},
 	};
 	static const int type_of_good[] = {CACHE_HINT, CACHE_HINT_CHOICES, CACHE_SHARED};
 	for (int owner = 0; owner < 2; owner++)

@@ -45,7 +45,8 @@ static void configure(const char *models)
 	buf_free(&b);
 }
 
-static void start(void)
+/* seeds: folders of seed layers, DIR:DIR. */
+static void start_above(const char *seeds)
 {
 	char conf[256], run[256], state[256], board[256];
 	snprintf(conf, sizeof conf, "%s", at("honed.conf"));
@@ -55,7 +56,7 @@ static void start(void)
 	CHECK_OK(file_mkdirs(run, 0755));
 	CHECK_OK(file_mkdirs(state, 0755));
 	CHECK_OK(file_mkdirs(board, 0755));
-	setenv("HONE_SEEDS", "", 1);
+	setenv("HONE_SEEDS", seeds, 1);
 	fflush(NULL);
 	honed_pid = fork();
 	if (honed_pid == 0) {
@@ -67,6 +68,11 @@ static void start(void)
 	}
 	snprintf(run, sizeof run, "%s", at("run/honed.sock"));
 	setenv("HONE_SOCKET", run, 1);
+}
+
+static void start(void)
+{
+	start_above("");
 }
 
 static json_t *status(void)
@@ -435,9 +441,42 @@ TEST(models_are_tuned_at_their_level)
 	kill(honed_pid, SIGHUP);
 	CHECK_RUN(0, "wait --ready --timeout 60s");
 	for (int i = 0; i < 2; i++)
-		CHECK_RUN(0, "tune --rigor cached --level %s --threads 1 --cache %s %s", levels[i], at("kept"),
-			  steering());
+		CHECK_RUN(0, "tune --rigor cached --level %s --threads 1 --cache %s %s", levels[i],
+			  at("kept"), steering());
 	stop_with_signal(SIGTERM);
+}
+
+/* A pack in a seed layer has the recipe, without any kernel: honed tunes the model at int8, and no examples
+ * are given on this board. */
+TEST(a_seed_brings_a_recipe)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	char text[512], seeds[256];
+	snprintf(text, sizeof text, "rm -rf %s %s", at("kept"), at("made"));
+	REQUIRE(system(text) == 0);
+	snprintf(seeds, sizeof seeds, "%s", at("seeds"));
+	REQUIRE_OK(file_mkdirs(seeds, 0755));
+	CHECK_RUN(0,
+		  "tune --level int8 --data random --threads 1 --rigor estimate --budget 60s --cache %s %s",
+		  at("made"), steering());
+	CHECK_RUN(0, "export -o %s --cache %s", at("all"), at("made"));
+	snprintf(text, sizeof text, "grep '\"recipe\"' %s >%s.jsonl", at("all"), at("all"));
+	REQUIRE(system(text) == 0);
+	CHECK_RUN(0, "import %s.jsonl --recipes --cache %s", at("all"), at("recipes"));
+	CHECK_RUN(0, "pack -o %s/models.seg --json --cache %s", seeds, at("recipes"));
+	CHECK(out_number("records") == 1);
+	snprintf(text, sizeof text, "[model int8]\npath = %s\nthreads = 1\nlevel = int8\n", steering());
+	configure(text);
+	start_above(seeds);
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	CHECK_RUN(0, "tune --rigor cached --level int8 --threads 1 --cache %s %s", at("kept"), steering());
+	CHECK_RUN(0, "bench %s --level int8 --require-cache --runs 2 --threads 1 --cache %s", steering(),
+		  at("kept"));
+	stop_with_signal(SIGTERM);
+	setenv("HONE_SEEDS", "", 1);
+	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", steering(), at("kept"));
+	CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
 }
 
 TEST_MAIN

@@ -4,6 +4,7 @@
 #include "agent/cache/recipe.h"
 #include "kernels/graph/optimize.h"
 #include "tests/lib/quantize.h"
+#include "tests/lib/records.h"
 
 enum { NETS = 24, MUTANTS = 400 };
 
@@ -91,7 +92,7 @@ static void damage(struct rng *rng, char *text)
 }
 
 /* A damaged recipe is refused, or quantises in another way: the network still runs. */
-static void check_mutant(struct quantised *q, const struct buf *text, int seed, int *refused)
+static void check_mutant(struct quantised *q, const struct buf *text, int seed, int *refused, int *unknown)
 {
 	struct rng rng;
 	struct arena a = {0};
@@ -100,8 +101,10 @@ static void check_mutant(struct quantised *q, const struct buf *text, int seed, 
 	rng_seed(&rng, (uint64_t)seed);
 	damage(&rng, mutant);
 	struct recipe r;
-	int rc = recipe_apply(mutant, g, &r);
+	int known = recipe_check(mutant, recipe_key(g)), rc = recipe_apply(mutant, g, &r);
 	CHECK(rc >= 0 || rc == E_CORRUPT);
+	CHECK(known >= 0 || (known == E_CORRUPT && rc < 0)); /* without the model, less is known */
+	*unknown += known >= 0 && rc < 0;
 	CHECK_OK(graph_check(g, true));
 	*refused += rc < 0;
 	struct tensor got = quantised_eval(g, &q->example[0], &a),
@@ -117,25 +120,91 @@ TEST(damaged_recipes)
 	struct quantised q;
 	struct recipe r;
 	struct buf text = {0};
-	int refused = 0;
+	int refused = 0, unknown = 0;
 	quantised_start(&q);
 	quantised_take(&q, random_net(5), 1);
 	CHECK_OK(make_recipe(&q, &text));
 	for (int seed = 1; seed <= MUTANTS; seed++)
-		check_mutant(&q, &text, seed, &refused);
-	CHECK(refused > MUTANTS / 2 && refused < MUTANTS);
+		check_mutant(&q, &text, seed, &refused, &unknown);
+	CHECK(refused > MUTANTS / 2 && refused < MUTANTS && unknown < refused / 4);
 	char *cut = malloc(text.n); /* its last newline is missing, and nothing may be read behind it */
 	memcpy(cut, text.p, text.n);
 	cut[text.n - 1] = 0;
 	CHECK(recipe_apply(cut, q.g, &r) == E_CORRUPT);
 	free(cut);
-	CHECK(recipe_apply("hone-recipe 1\n", q.g, &r) == E_CORRUPT &&
+	CHECK(recipe_apply("hone-recipe 2\n", q.g, &r) == E_CORRUPT &&
 	      recipe_apply("", q.g, &r) == E_CORRUPT);
 	struct graph *other = random_net(6);
 	CHECK(recipe_apply(buf_str(&text), other, &r) == E_CORRUPT);
 	graph_free(other);
 	buf_free(&text);
 	quantised_end(&q);
+}
+
+/* Texts that no model makes, each one change from a good one. */
+TEST(texts_are_checked_without_their_model)
+{
+	static const struct {
+		const char *from, *to;
+	} rows[] = {
+	    {"hone-recipe 2", "hone-recipe 1"},
+	    {"hone-recipe 2", "Hone-recipe 2"},
+	    {"values 3\n", ""},
+	    {"values 3", "values -1"},
+	    {"layers 2", "layers 0"},
+	    {"quantized 1", "quantized 3"},
+	    {"layers 2", "layers 99999999999"},
+	    {"error 1", "error -1"},
+	    {"v 0", "v 3"},
+	    {"v 0", "v -1"},
+	    {"v 0", "v 2"}, /* twice the same */
+	    {"v 0", "w 0"},
+	    {"3c23d70a", "3C23d70a"},
+	    {"3c23d70a", "3c23d70"},
+	    {"3c23d70a", "3c23d70a0"},
+	    {"3c23d70a", "ffc00000"}, /* NaN */
+	    {"3c23d70a", "7f800000"},
+	    {"3c23d70a", "bc23d70a"}, /* negative */
+	    {"3c23d70a", "00000001"},
+	    {" 128", " 256"},
+	    {" 128", " -1"},
+	    {" 128", "128"},
+	    {"l 1 3", "l 2 3"},
+	    {"l 1 3", "l 1 4"},
+	    {"l 1 3", "l 1 2"},
+	    {"l 1 3", "l 1 0"},
+	    {"l 1 3", "l 1 99999999999999999999"},
+	    {"-7", "-99999999999"},
+	    {"-7", "x"},
+	    {"12\n", "12"},
+	    {"12\n", "12\n\n"},
+	    {"12\n", "12\nv 1 3c23d70a 0\n"}, /* a value behind the layers */
+	};
+	struct arena a = {0};
+	const struct key model = hash_text("model");
+	const char *text = record_recipe(&a, model);
+	CHECK_OK(recipe_check(text, model));
+	CHECK_FAILS(recipe_check(text, hash_text("another")), E_CORRUPT, "its key is not that of the model");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const char *at = strstr(text, rows[i].from);
+		REQUIRE(at != NULL);
+		int rc = recipe_check(arena_printf(&a, "%.*s%s%s", (int)(at - text), text, rows[i].to,
+						   at + strlen(rows[i].from)),
+				      model);
+		if (rc != E_CORRUPT) {
+			printf("'%s' instead of '%s': %d\n", rows[i].to, rows[i].from, rc);
+			test_bad = 1;
+		}
+	}
+	struct buf big = {0};
+	buf_puts(&big, text);
+	big.n--;
+	while (big.n <= RECIPE_BYTES)
+		buf_puts(&big, " 1");
+	buf_puts(&big, "\n");
+	CHECK_FAILS(recipe_check(buf_str(&big), model), E_CORRUPT, "longer than");
+	buf_free(&big);
+	arena_free(&a);
 }
 
 /* A cache's recipe is that of a network with these weights, for level int8 alone. */
@@ -168,6 +237,15 @@ TEST(a_recipe_is_of_one_network)
 	int n = quantised_nodes(g);
 	CHECK_OK(recipe_use(&c, 1, LEVEL_INT8, g, &r)); /* a model's own quantisation stays */
 	CHECK(!r.layers && quantised_nodes(g) == n);
+	graph_free(g);
+	/* Under the key of another network, which has its form, the text does not serve. */
+	g = random_net(5);
+	for (int i = 0; i < g->nvalues; i++)
+		if (g->value[i].t.data && shape_count(&g->value[i].t.shape) > 64)
+			((float *)g->value[i].t.data)[1] += .5f;
+	CHECK_OK(cache_put(c, CACHE_RECIPE, recipe_key(g), text.p, text.n));
+	CHECK_FAILS(recipe_use(&c, 1, LEVEL_INT8, g, &r), E_CORRUPT, "not a recipe of this model");
+	CHECK(!quantised_nodes(g));
 	graph_free(g);
 	cache_close(c);
 	buf_free(&text);

@@ -43,13 +43,14 @@ static void take(const char *path)
 	struct arena a = {0};
 	struct cache_state st;
 	struct taken_sum sum = {0};
+	struct exchange_sum recipes = {0};
 	const struct cache_options o = {.seeds = ""};
 	if (cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &o) < 0)
 		abort();
-	int rc = pack_import_unsigned(c, path, &sum);
+	int rc = pack_import_unsigned(c, path, &sum, &recipes);
 	cache_state(c, &st);
 	if (st.count[CACHE_CODE] || st.count[CACHE_TRIALS] || st.count[CACHE_HISTORY] ||
-	    (rc < 0 && st.count[CACHE_REC]) || cache_each_rec(c, &a, check_rec, NULL) < 0)
+	    (rc < 0 && (st.count[CACHE_REC] || st.count[CACHE_RECIPE])) || st.count[CACHE_RECIPE] != recipes.taken || cache_each_rec(c, &a, check_rec, NULL) < 0)
 		abort();
 	cache_close(c);
 	arena_free(&a);

@@ -172,6 +172,19 @@ TEST(no_code)
 	arena_free(&a);
 }
 
+/* A recipe decides what a model answers: no fleet takes one, alone or among records. */
+TEST(no_recipe)
+{
+	struct arena a = {0};
+	struct exchange_line l;
+	const char **line = lines(&a, 2), *recipe = record_recipe_line(&a, hash_text("model"));
+	CHECK_OK(exchange_parse(recipe, strlen(recipe), &a, &l));
+	CHECK_FAILS(with_lines(&recipe, 1, 1), E_CORRUPT, "line 2: a recipe, which a fleet does not take");
+	CHECK_FAILS(with_lines((const char *const[]){line[0], recipe, line[1]}, 3, 3), E_CORRUPT,
+		    "line 3: a recipe");
+	arena_free(&a);
+}
+
 TEST(sizes)
 {
 	struct arena a = {0};

@@ -72,7 +72,7 @@ static const char *make_pack(const char *name)
 static int take(const char *path, const struct public_key *by, struct taken_sum *sum)
 {
 	*sum = (struct taken_sum){0};
-	return pack_import(cache, path, NULL, by, by ? 1 : 0, sum);
+	return pack_import(cache, path, NULL, by, by ? 1 : 0, sum, NULL);
 }
 
 static int count(enum cache_type t)
@@ -181,7 +181,7 @@ TEST(who_signed)
 	CHECK(unlink(sig) == 0);
 	CHECK_FAILS(take(path, &keys(2)->public[0], &sum), E_NOTFOUND, PACK_SIG);
 	sum = (struct taken_sum){0};
-	CHECK_OK(pack_import_unsigned(cache, path, &sum));
+	CHECK_OK(pack_import_unsigned(cache, path, &sum, NULL));
 	CHECK(sum.known == RECORDS + 1);
 	buf_free(&text);
 	buf_free(&doc);
@@ -277,7 +277,7 @@ TEST(unsigned_damage)
 		struct taken_sum sum = {0};
 		copy[i] ^= 4;
 		write_raw(path, copy, whole.n);
-		int rc = pack_import_unsigned(cache, path, &sum);
+		int rc = pack_import_unsigned(cache, path, &sum, NULL);
 		copy[i] ^= 4;
 		CHECK(rc == E_CORRUPT || (i >= 40 && i < SEG_HEAD && rc >= 0));
 	}
@@ -415,6 +415,48 @@ TEST(a_watched_folder)
 		    "no stick");
 	arena_free(&a);
 	close_cache();
+}
+
+/* Packs a recipe, then one with the same key whose text names another model. Returns the pack, signed. */
+static const char *pack_recipes(struct key model, struct arena *a)
+{
+	struct pack_about about;
+	CHECK_OK(file_mkdirs(scratch("recipes"), 0755));
+	const char *out = arena_strdup(a, scratch("recipes/board.seg")), *text = record_recipe(a, model),
+		   *other = record_recipe(a, hash_text("another"));
+	open_cache();
+	CHECK_OK(cache_put(cache, CACHE_RECIPE, model, text, strlen(text)));
+	CHECK_OK(cache_put(cache, CACHE_RECIPE, hash_text("key"), other, strlen(other)));
+	CHECK(cache_pack(cache, out, true) == 2);
+	close_cache();
+	CHECK_OK(pack_describe(out, &about));
+	CHECK_OK(pack_sign(out, &about, keys(2)->private[0]));
+	return out;
+}
+
+/* Only an importer who asks for recipes gets those of a pack, whoever signed it; hone-sync asks for none. */
+TEST(recipes_are_for_those_who_ask)
+{
+	struct arena a = {0};
+	struct blob b;
+	const struct key model = hash_text("model");
+	const char *path = pack_recipes(model, &a), *text = record_recipe(&a, model);
+	struct taken_sum sum;
+	struct exchange_sum recipes = {0};
+	open_cache();
+	CHECK_OK(take(path, keys(2)->public, &sum));
+	CHECK(sum.recipes == 2 && sum.passed == 2 && !sum.refused && count(CACHE_RECIPE) == 0);
+	sum = (struct taken_sum){0};
+	CHECK_OK(pack_import(cache, path, NULL, keys(2)->public, 1, &sum, &recipes));
+	CHECK(recipes.taken == 1 && sum.refused == 1 && count(CACHE_RECIPE) == 1);
+	CHECK_OK(cache_get(cache, CACHE_RECIPE, model, &a, &b));
+	CHECK(b.n == strlen(text) && !memcmp(b.p, text, b.n));
+	close_cache();
+	open_cache();
+	struct pack_watched w = watch(scratch("recipes"), &sum);
+	CHECK(w.packs == 1 && sum.recipes == 2 && count(CACHE_RECIPE) == 0);
+	close_cache();
+	arena_free(&a);
 }
 
 /* A stick has links out of the folder, files that would block, names with terminal codes, and very many

@@ -13,6 +13,7 @@
 #include "platform/base/log.h"
 #include "platform/base/mix.h"
 #include "tests/lib/cands.h"
+#include "tests/lib/records.h"
 #include "tests/lib/sim_runner.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
@@ -483,7 +484,7 @@ TEST(a_hint_that_was_tried)
 	close_board(&b);
 }
 
-/* The board skips defaults and reports on hints, failures, and logs and histories of other boards. */
+/* The board skips defaults and reports on hints, failures, logs and histories of other boards, and recipes. */
 TEST(passed_over)
 {
 	static struct board b;
@@ -502,11 +503,13 @@ TEST(passed_over)
 	trials_text(&l, &text);
 	add_line(&lines, CACHE_TRIALS, trials_key(&l), buf_str(&text));
 	add_line(&lines, CACHE_HISTORY, r.task, "hone-history 1\n1.5 2 3.25\n");
+	add_line(&lines, CACHE_RECIPE, r.task, record_recipe(&b.a, r.task));
 	struct taken_sum sum = take(&b, &lines, NULL);
-	CHECK(sum.passed == 5 && !taken_new(&sum) && !sum.refused);
+	CHECK(sum.passed == 6 && sum.recipes == 1 && !taken_new(&sum) && !sum.refused);
 	struct cache_state st;
 	cache_state(b.cache, &st);
-	CHECK(st.count[CACHE_REC] == 0 && st.count[CACHE_TRIALS] == 0 && st.count[CACHE_HISTORY] == 0);
+	CHECK(st.count[CACHE_REC] == 0 && st.count[CACHE_TRIALS] == 0 && st.count[CACHE_HISTORY] == 0 &&
+	      st.count[CACHE_RECIPE] == 0);
 	trials_free(&l);
 	buf_free(&text);
 	buf_free(&lines);

@@ -2,6 +2,7 @@
 /* --level int8 and --error: a model of floats is quantised by a recipe, which all commands and libhone use.
  */
 #include "agent/run/hone.h"
+#include "platform/base/log.h"
 #include "tests/lib/cli_quantize.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ static bool begin(const char *name)
 	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
 	snprintf(data, sizeof data, "%s", examples("data", 10));
 	snprintf(cache, sizeof cache, "%s", in_dir(name));
+	log_level_set(LOG_NORMAL); /* libhone in the cases before lowers it */
 	return worker() != NULL;
 }
 
@@ -105,7 +107,8 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s", model, cache);
 	CHECK_RUN(0, "bench %s --level int8 --kernels default --runs 2 --threads 1 --cache %s", model, cache);
-	CHECK_RUN(0, "bench %s --level int8 --kernels fallback --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK_RUN(0, "bench %s --level int8 --kernels fallback --runs 2 --threads 1 --cache %s", model,
+		  cache);
 	CHECK_RUN(0, "verify %s --level int8 --kernels fallback --threads 1 --cache %s", model, cache);
 	CHECK_RUN(2, "tune %s --level int8 --device replay:%s", model, data);
 	CHECK_SAYS(cli_err, "a replay is of kernels");
@@ -120,6 +123,109 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
 	CHECK(distance(lib, exact) < 1e-2 && memcmp(lib, bytes, sizeof lib));
+}
+
+/* What the model answers at int8 with the recipe of a cache; false: it has none. */
+static bool answers(const char *of, float *out)
+{
+	char options[400];
+	snprintf(options, sizeof options, "--level int8 --cache %s", of);
+	if (hone("run %s --input x=%s/0.npy --threads 1 %s", model, data, options)) {
+		CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
+		return false;
+	}
+	run_floats(options, out);
+	return true;
+}
+
+/* Another recipe for the model, of examples that are smaller. */
+static const char *other_recipe(void)
+{
+	char path[400];
+	snprintf(cache, sizeof cache, "%s", in_dir("other"));
+	for (int i = 0; i < 10; i++) {
+		snprintf(path, sizeof path, "%s/%d.npy", folder("less"), i);
+		write_tensor(path, "x", 1, 3, .1f);
+	}
+	CHECK_RUN(0, TUNE, model, in_dir("less"), cache);
+	return in_dir("other");
+}
+
+static bool same(const float *x, const float *y)
+{
+	return !memcmp(x, y, sizeof *x * OUT);
+}
+
+/* A recipe goes from cache to cache by the order of its owner. */
+TEST(recipes_travel)
+{
+	static float own[OUT], other[OUT], got[OUT];
+	char from[256], to[256], lines[256], more[256], another[256];
+	if (!begin("from"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(from, sizeof from, "%s", cache);
+	snprintf(to, sizeof to, "%s", in_dir("to"));
+	snprintf(lines, sizeof lines, "%s", in_dir("lines"));
+	snprintf(more, sizeof more, "%s", in_dir("more"));
+	CHECK_RUN(0, TUNE, model, data, from);
+	snprintf(another, sizeof another, "%s", other_recipe());
+	CHECK(answers(from, own) && answers(another, other) && !same(own, other));
+	CHECK_RUN(0, "export -o %s --cache %s", lines, from);
+	CHECK_RUN(0, "export -o %s --cache %s", more, another);
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_err, "1 recipe of level int8 passed over: --recipes takes");
+	CHECK(!answers(to, got));
+	CHECK_RUN(0, "import %s --recipes --json --cache %s", lines, to);
+	CHECK(out_number("recipes") == 1);
+	CHECK(answers(to, got) && same(got, own));
+	CHECK_RUN(0, "import %s --recipes --json --cache %s", more, to);
+	CHECK(out_number("recipes") == 0);
+	CHECK_SAYS(cli_err, "1 recipe of this cache differs from the imported and stays: --replace");
+	CHECK(answers(to, got) && same(got, own));
+	CHECK_RUN(0, "merge %s --cache %s", another, to);
+	CHECK(answers(to, got) && same(got, own));
+	CHECK_RUN(2, "import %s --replace --cache %s", more, to);
+	CHECK_RUN(0, "import %s --recipes --replace --json --cache %s", more, to);
+	CHECK(out_number("recipes") == 1);
+	CHECK(answers(to, got) && same(got, other));
+	CHECK_RUN(0, "merge %s --cache %s", from, in_dir("merged"));
+	CHECK(answers(in_dir("merged"), got) && same(got, own));
+}
+
+/* Packs: as a seed that only root and this user may write, the recipe serves; with its kernels nothing is
+ * missing, and boxes need no examples. As a folder that others may write it does not serve. */
+TEST(a_pack_brings_a_recipe)
+{
+	static float own[OUT], got[OUT];
+	char from[256], seed[256], robot[256], pack[300];
+	if (!begin("packed"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(from, sizeof from, "%s", cache);
+	snprintf(seed, sizeof seed, "%s", folder("seed"));
+	snprintf(robot, sizeof robot, "%s", in_dir("robot"));
+	snprintf(pack, sizeof pack, "%s/models.seg", seed);
+	CHECK_RUN(0, TUNE, model, data, from);
+	CHECK(answers(from, own));
+	CHECK_RUN(0, "pack -o %s --cache %s", pack, from);
+	CHECK_RUN(0, "import %s --unsigned --cache %s", pack, robot);
+	CHECK_SAYS(cli_err, "--recipes takes");
+	CHECK(!answers(robot, got));
+	CHECK_RUN(0, "import %s --unsigned --recipes --json --cache %s", pack, in_dir("importer"));
+	CHECK(out_number("recipes") == 1);
+	CHECK(answers(in_dir("importer"), got) && same(got, own));
+	setenv("HONE_SEEDS", seed, 1);
+	CHECK(answers(robot, got) && same(got, own));
+	CHECK_RUN(0, "bench %s --level int8 --require-cache --runs 2 --threads 1 --cache %s", model, robot);
+	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s --json", model, robot);
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(json_object_get(j, "quantized"), "quantized")) == 2);
+	json_decref(j);
+	CHECK_RUN(0, "pack -o %s --no-code --cache %s", pack, from);
+	CHECK(answers(robot, got) && same(got, own));
+	CHECK(chmod(pack, 0666) == 0);
+	CHECK(!answers(folder("fresh"), got));
+	CHECK_RUN(1, "tune %s --level int8 --budget 1s --threads 1 --cache %s", model, in_dir("fresh"));
+	setenv("HONE_SEEDS", "", 1);
 }
 
 TEST(a_limit_that_no_layer_keeps)
