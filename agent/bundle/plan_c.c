@@ -286,7 +286,7 @@ static void put_inputs(struct plan_c *c)
 			continue;
 		if (p->place[v].refill)
 			c_refill(c, v);
-		if (p->in[i].dtype == DT_F32)
+		if (p->in[i].dtype == DT_F32 || dtype_is_byte(p->in[i].dtype))
 			c_copy(c, &p->copy_in[i], true, from, to);
 		else
 			c_copy_bytes(c, bytes_of(c->in[i].t), from, to);
@@ -301,7 +301,7 @@ static void put_outputs(struct plan_c *c)
 		struct c_place from = t->data ? c_tensor_place(c, t)
 					      : c_place_of(c, (void *const *)&p->place[p->g->output[i]].p),
 			       to = {C_OUT, i};
-		if (t->data || t->dtype != DT_F32)
+		if (t->data || (t->dtype != DT_F32 && !dtype_is_byte(t->dtype)))
 			c_copy_bytes(c, bytes_of(t), from, to);
 		else
 			c_copy(c, &p->copy_out[i], false, from, to);
@@ -333,26 +333,10 @@ static int put_steps(struct plan_c *c)
 
 /* ---- plans that cannot be written ---- */
 
-static int check_floats(const struct plan *p)
-{
-	for (int i = 0; i < p->nsteps; i++) {
-		const struct step *s = p->step[i].step;
-		if (s->kind == STEP_TASK && !task_floats(s->task))
-			return fail(
-			    E_UNSUPPORTED,
-			    "'%s' computes with integers, which has no form in C yet; run the model with "
-			    "libhone",
-			    s->name);
-	}
-	return E_OK;
-}
-
 static int check(const struct plan *p)
 {
 	struct buf list = {0};
-	int n = 0, whole = check_floats(p); /* whatever nodes are cut away */
-	if (whole < 0)
-		return whole;
+	int n = 0;
 	if (!p->whole)
 		return fail(E_USAGE, "the plan was not built to be written as C");
 	if (!object_knows(elf_machine()))

@@ -15,6 +15,10 @@
  * compiler: a board may have none, and the code that runs is the code that was measured. All public names
  * begin with NAME, so that several networks link into one program. The same plan gives the same bytes.
  *
+ * Quantised networks are written as tasks over bytes (CHOICE_BYTES of kernels/group/choices.h), which give
+ * the same bytes in plain C as in kernels: in a plan whose division leaves their operators to nodes, these
+ * have no form.
+ *
  * Nodes that only hone's own C evaluates cannot be written, except those of plan_c_node.c; the text of
  * E_UNSUPPORTED lists all such nodes of the plan. */
 #ifndef AGENT_PLAN_C_H

@@ -2,6 +2,8 @@
 /* Writes a plan's copies, and the halos that it fills, as C. */
 #include "agent/bundle/plan_c_parts.h"
 #include "agent/run/halo.h"
+#include "kernels/task/ref_exact.h"
+#include "kernels/task/task_stage.h"
 
 #include <string.h>
 
@@ -128,8 +130,10 @@ static void put_edge(struct plan_c *c, int v, struct buf *edges)
 	int n = put_halo(&rows, x->halo, x->nhalo), table = c->ntables++;
 	buf_printf(&c->tables, "static const struct halo h%d[] = {\n%s};\n", table, buf_str(&rows));
 	buf_printf(edges, "\t{%lld, ", (long long)c_place_of(c, (void *const *)&x->p).at);
-	c_float(edges, c->p->s->value[v].buf.fill);
-	buf_printf(edges, ", %d, h%d},\n", n, table);
+	const struct operand *o = &c->p->s->value[v].buf;
+	bool bytes = dtype_is_byte(o->dtype);
+	c_float(edges, bytes ? (float)ref_exact_byte(o->dtype, (double)o->fill) : o->fill);
+	buf_printf(edges, ", %d, %d, h%d},\n", bytes ? 1 : (int)sizeof(float), n, table);
 	c->tables.failed |= rows.failed;
 	buf_free(&rows);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scalar operators of programs in C: the formulas of agent/run/host_math.c (kernels/loops/vmath.c explains them).
+/* The scalar operators of programs in C: the formulas of agent/run/host_math.c (kernels/loops/vmath.c
+ * explains them).
  */
 #include "agent/bundle/plan_c_parts.h"
 
@@ -110,6 +111,15 @@ void c_helpers(const struct plan_c *c, struct buf *out)
 				   prog_op_name((enum prog_op)i), args[prog_op_arity((enum prog_op)i)],
 				   bodies[i]);
 		}
+	for (int i = 0; i < 2; i++)
+		if (c->to_byte[i])
+			buf_printf(
+			    out,
+			    "/* The nearest number of the type, ties to even; NaN becomes the least. */\n"
+			    "static inline float to_%s(float a)\n{\n\ta = a > %s ? a : %s;\n"
+			    "\ta = a < %s ? a : %s;\n\treturn (a + 12582912.0f) - 12582912.0f;\n}\n\n",
+			    i ? "i8" : "u8", i ? "-128.0f" : "0.0f", i ? "-128.0f" : "0.0f",
+			    i ? "127.0f" : "255.0f", i ? "127.0f" : "255.0f");
 	if (c->floor_div)
 		buf_puts(out, "/* Rounded down; b > 0. */\n"
 			      "static inline int64_t floor_mod(int64_t a, int64_t b)\n{\n"

@@ -58,6 +58,8 @@ struct plan_c {
 	struct buf keys; /* keys of functions, to find equal ones */
 	int nfunctions, ntables, ncalls, portable;
 	bool op[P_OPS], floor_div;
+	bool exact;      /* some step in plain C writes bytes: every operation is rounded by itself */
+	bool to_byte[2]; /* u8, i8 */
 	/* memory */
 	int64_t value_bytes, thread_bytes;
 	struct c_tensor *in, *out;

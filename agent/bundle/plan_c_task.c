@@ -2,9 +2,12 @@
 /* Portable tasks as plain C: loops with constant bounds around straight-line code, so that the target's
  * compiler makes the best of them. The formulas are those of agent/run/host_run.c and
  * agent/run/host_math.c; answers differ by rounding, because those fuse multiplications and additions where
- * the machine can, and sum what lies in sequence in several parts. */
+ * the machine can, and sum what lies in sequence in several parts. Tasks that read or write integers follow
+ * kernels/task/task.h: each operator is rounded by itself, whole values are s32, and bytes are those of
+ * kernels/task/ref_exact.h. */
 #include "agent/run/host_parts.h"
 #include "agent/bundle/plan_c_parts.h"
+#include "kernels/task/task_stage.h"
 
 #include <string.h>
 
@@ -19,7 +22,20 @@ struct fn {
 	const struct task *t;
 	const struct flat_nest *nest; /* NULL: by axes */
 	int in_place, depth, nvars;
+	bool sums_whole; /* the stage's body and sum are s32 */
+	bool in_body;
 };
+
+/* A variable "t<number>", a float or s32. */
+struct var {
+	int number;
+	bool whole;
+};
+
+static const char *type_of(struct var v)
+{
+	return v.whole ? "int32_t" : "float";
+}
 
 static void line(struct fn *f, const char *text)
 {
@@ -206,14 +222,26 @@ static bool put_indices(struct fn *f, const struct read *r, int ref, int number,
 
 /* ---- computation ---- */
 
-static int put_read(struct fn *f, int number)
+/* A number that the operand's type has. */
+static void put_fill(struct fn *f, const struct operand *o)
+{
+	if (o->dtype == DT_F32)
+		c_float(f->b, o->fill);
+	else
+		buf_printf(f->b, "%lld", (long long)o->fill);
+}
+
+/* In the body of a whole sum, bytes are s32; elsewhere they are floats, and only i32 constants are s32. */
+static struct var put_read(struct fn *f, int number)
 {
 	const struct read *r = &f->h->s->read[number];
 	const struct operand *o = &f->operand[r->operand];
-	int v = f->nvars++;
+	const bool sum = f->sums_whole && f->in_body;
+	const struct var x = {f->nvars++, sum || o->dtype == DT_I32};
+	const int v = x.number;
 	bool guarded[MAX_RANK] = {0}, guards = put_indices(f, r, number, v, guarded), first = true;
-	line(f, "const float ");
-	buf_printf(f->b, "t%d = ", v);
+	line(f, "const ");
+	buf_printf(f->b, "%s t%d = %s", type_of(x), v, sum && o->dtype == DT_F32 ? "(int32_t)(" : "");
 	for (int d = 0; d < o->dims.rank && guards; d++) {
 		if (!guarded[d])
 			continue;
@@ -233,27 +261,39 @@ static int put_read(struct fn *f, int number)
 	put_offset(f, r, number, v);
 	buf_puts(f->b, guards ? "] : " : "]");
 	if (guards)
-		c_float(f->b, o->fill);
-	buf_puts(f->b, ";\n");
-	return v;
+		put_fill(f, o);
+	buf_puts(f->b, sum && o->dtype == DT_F32 ? ");\n" : ";\n");
+	return x;
 }
 
-static int put_call(struct fn *f, enum prog_op op, const int *arg)
+/* Sums of whole values, and products in the body of a whole sum, are exact. */
+static bool is_whole(const struct fn *f, enum prog_op op, const struct var *arg)
 {
-	int v = f->nvars++;
+	return (op == P_ADD || (op == P_MUL && f->sums_whole && f->in_body)) && arg[0].whole && arg[1].whole;
+}
+
+static struct var put_call(struct fn *f, enum prog_op op, const struct var *arg)
+{
+	const struct var v = {f->nvars++, is_whole(f, op, arg)};
+	line(f, "const ");
+	buf_printf(f->b, "%s t%d = ", type_of(v), v.number);
+	if (v.whole) {
+		buf_printf(f->b, "t%d %c t%d;\n", arg[0].number, op == P_ADD ? '+' : '*', arg[1].number);
+		return v;
+	}
 	f->c->op[op] = true;
-	line(f, "const float ");
-	buf_printf(f->b, "t%d = op_%s(", v, prog_op_name(op));
+	buf_printf(f->b, "op_%s(", prog_op_name(op));
 	for (int i = 0; i < prog_op_arity(op); i++)
-		buf_printf(f->b, "%st%d", i ? ", " : "", arg[i]);
+		buf_printf(f->b, "%s%st%d", i ? ", " : "", arg[i].whole ? "(float)" : "", arg[i].number);
 	buf_puts(f->b, ");\n");
 	return v;
 }
 
-/* Writes a program; returns the number of the variable that holds its value. */
-static int put_prog(struct fn *f, const struct prog *q, int acc)
+/* Writes a program; returns the variable that holds its value. */
+static struct var put_prog(struct fn *f, const struct prog *q, struct var acc)
 {
-	int stack[MAX_PROG + 1], top = 0;
+	struct var stack[MAX_PROG + 1];
+	int top = 0;
 	for (int i = 0; i < q->n; i++) {
 		enum prog_op op = (enum prog_op)q->at[i].op;
 		top -= prog_op_arity(op);
@@ -262,9 +302,9 @@ static int put_prog(struct fn *f, const struct prog *q, int acc)
 		} else if (op == P_ACC) {
 			stack[top] = acc;
 		} else if (op == P_IMM) {
-			stack[top] = f->nvars++;
+			stack[top] = (struct var){f->nvars++, false};
 			line(f, "const float ");
-			buf_printf(f->b, "t%d = ", stack[top]);
+			buf_printf(f->b, "t%d = ", stack[top].number);
 			c_float(f->b, q->at[i].imm);
 			buf_puts(f->b, ";\n");
 		} else {
@@ -275,14 +315,33 @@ static int put_prog(struct fn *f, const struct prog *q, int acc)
 	return stack[0];
 }
 
-static void put_store(struct fn *f, int acc)
+static struct var put_body(struct fn *f)
+{
+	f->in_body = true;
+	struct var v = put_prog(f, &f->h->s->body, (struct var){-1, false});
+	f->in_body = false;
+	return v;
+}
+
+/* Bytes are stored as such, those of an intermediate as floats. */
+static void put_store(struct fn *f, struct var acc)
 {
 	bool guarded[MAX_RANK];
-	int v = f->h->s->post.n ? put_prog(f, &f->h->s->post, acc) : acc, at = f->nvars++;
+	const int out = f->h->s->out.operand;
+	const enum dtype is = f->t->operand[out].dtype, held = f->operand[out].dtype;
+	const struct var v = f->h->s->post.n ? put_prog(f, &f->h->s->post, acc) : acc;
+	const int at = f->nvars++;
 	(void)put_indices(f, &f->h->s->out, FLAT_OUT, at, guarded);
 	line(f, "o[");
 	put_offset(f, &f->h->s->out, FLAT_OUT, at);
-	buf_printf(f->b, "] = t%d;\n", v);
+	buf_puts(f->b, "] = ");
+	if (held != DT_F32)
+		buf_printf(f->b, "(%s)", c_dtype(held));
+	if (dtype_is_byte(is)) {
+		f->c->to_byte[is == DT_I8] = true;
+		buf_printf(f->b, "to_%s(", dtype_name(is));
+	}
+	buf_printf(f->b, "%st%d%s;\n", v.whole ? "(float)" : "", v.number, dtype_is_byte(is) ? ")" : "");
 }
 
 /* ---- loops ---- */
@@ -310,11 +369,12 @@ static void put_pointers(struct fn *f)
 		if (!is_read(s, r) || done[x->operand] || is_output(f, x->operand))
 			continue;
 		done[x->operand] = true;
-		line(f, f->in_place < 0 ? "const float *restrict " : "const float *");
-		buf_printf(f->b, "b%d = buf[%d];\n", x->operand, x->operand);
+		line(f, "const ");
+		buf_printf(f->b, "%s *%sb%d = buf[%d];\n", c_dtype(f->operand[x->operand].dtype),
+			   f->in_place < 0 ? "restrict " : "", x->operand, x->operand);
 	}
-	line(f, f->in_place < 0 ? "float *restrict " : "float *");
-	buf_printf(f->b, "o = buf[%d];\n", s->out.operand);
+	line(f, c_dtype(f->operand[s->out.operand].dtype));
+	buf_printf(f->b, " *%so = buf[%d];\n", f->in_place < 0 ? "restrict " : "", s->out.operand);
 	line(f, "(void)param;\n");
 }
 
@@ -370,12 +430,15 @@ static void put_reduction(struct fn *f)
 	line(f, "const int n = (int)(");
 	buf_printf(f->b, "%lld - x < %d ? %lld - x : %d);\n", (long long)extent, BLOCK, (long long)extent,
 		   BLOCK);
-	line(f, "float acc[");
+	const bool whole = f->sums_whole;
+	line(f, whole ? "int32_t acc[" : "float acc[");
 	buf_printf(f->b, "%d];\n", BLOCK);
 	line(f, "for (int k = 0; k < n; k++)\n\t");
 	line(f, "acc[k] = ");
 	buf_printf(f->b, "%s;\n",
-		   h->how == BY_OUTER || h->how == BY_ROWS ? "0.0f" : combiners[s->comb].first);
+		   whole                                     ? "0"
+		   : h->how == BY_OUTER || h->how == BY_ROWS ? "0.0f"
+							     : combiners[s->comb].first);
 	for (int a = h->nspatial; a < s->naxes; a++)
 		if (s->axis[a].extent != 1)
 			put_loop(f, "a", a, s->axis[a].extent);
@@ -387,15 +450,20 @@ static void put_reduction(struct fn *f)
 			buf_printf(f->b, "a%d = x + k;\n", run);
 		}
 		if (last) {
-			int v = f->nvars++;
-			line(f, "const float ");
-			buf_printf(f->b, "t%d = acc[k];\n", v);
+			const struct var v = {f->nvars++, whole};
+			line(f, "const ");
+			buf_printf(f->b, "%s t%d = acc[k];\n", type_of(v), v.number);
 			put_store(f, v);
+		} else if (whole) {
+			const struct var v = put_body(f);
+			line(f, "acc[k] += ");
+			buf_printf(f->b, "t%d;\n", v.number);
 		} else {
-			int v = put_prog(f, &s->body, -1);
+			const struct var v = put_body(f);
 			f->c->op[combiners[s->comb].op] = true;
 			line(f, "acc[k] = op_");
-			buf_printf(f->b, "%s(acc[k], t%d);\n", prog_op_name(combiners[s->comb].op), v);
+			buf_printf(f->b, "%s(acc[k], %st%d);\n", prog_op_name(combiners[s->comb].op),
+				   v.whole ? "(float)" : "", v.number);
 		}
 		close_blocks(f, depth + 1);
 	}
@@ -424,7 +492,7 @@ static int64_t put_by_axes(struct fn *f)
 	} else {
 		if (h->axis >= 0 && s->axis[h->axis].extent != 1)
 			put_loop(f, "a", h->axis, s->axis[h->axis].extent);
-		put_store(f, put_prog(f, &s->body, -1));
+		put_store(f, put_body(f));
 	}
 	return extent;
 }
@@ -453,7 +521,7 @@ static int64_t put_nest(struct fn *f)
 	} else {
 		put_loop(f, "x", 0, n->row);
 	}
-	put_store(f, put_prog(f, &f->h->s->body, -1));
+	put_store(f, put_body(f));
 	return extent;
 }
 
@@ -462,7 +530,8 @@ static void put_function(struct plan_c *c, const struct host_task *h, const stru
 			 const struct flat_nest *nest, int in_place, struct c_call *call)
 {
 	struct buf body = {0};
-	struct fn f = {c, &body, s, h->operand, h->t, nest, in_place, 1, 0};
+	struct fn f = {c,    &body,    s, h->operand, h->t,
+		       nest, in_place, 1, 0,          .sums_whole = stage_whole(h->t, s->s)};
 	put_pointers(&f);
 	call->extent = nest ? put_nest(&f) : put_by_axes(&f);
 	close_blocks(&f, 1);
@@ -470,14 +539,44 @@ static void put_function(struct plan_c *c, const struct host_task *h, const stru
 	buf_free(&body);
 }
 
+/* A stage of a task over integers, which has no parts. Rows are along the axis that is innermost in the
+ * output. */
+static struct hstage exact_stage(const struct host_task *h, int k)
+{
+	const struct stage *s = &h->t->stage[k];
+	const struct operand *o = &h->operand[s->out.operand];
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax), last = stage_spatial(s) - 1;
+	int axis = n ? index_axis(s, &s->out.dim[ax[n - 1].dim]) : -1;
+	bool row = axis >= 0 && axis <= last && s->axis[axis].extent > 1;
+	return (struct hstage){.t = h->t,
+			       .operand = h->operand,
+			       .s = s,
+			       .nspatial = last + 1,
+			       .axis = row ? axis : last,
+			       .how = BY_PROGRAM};
+}
+
+static void put_exact(struct plan_c *c, const struct host_task *h, int k, struct c_call *call)
+{
+	const struct hstage s = exact_stage(h, k);
+	c->exact = true;
+	put_function(c, h, &s, NULL, -1, call);
+	c_call(c, call);
+}
+
 void c_stage(struct plan_c *c, const struct host_task *h, int k, void *const *buf, int in_place)
 {
-	const struct flat *flat = h->stage[k].part->flat;
+	const struct flat *flat = h->exact ? NULL : h->stage[k].part->flat;
 	struct c_place place[MAX_OPERANDS];
 	struct c_call call = {.param = -1, .edge = -1, .nplaces = h->t->noperands};
 	for (int i = 0; i < h->t->noperands; i++)
 		place[i] = c_place_of(c, &buf[i]);
 	call.place = c_places(c, place, h->t->noperands);
+	if (h->exact) {
+		put_exact(c, h, k, &call);
+		return;
+	}
 	for (int i = 0; i < (flat ? 2 : h->stage[k].n); i++) {
 		const struct hstage *s = &h->stage[k].part[flat ? 0 : i];
 		if (flat ? !flat->nest[i].pieces : !s->extent)

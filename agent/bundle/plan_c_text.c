@@ -152,6 +152,7 @@ static const char types_text[] =
     "struct edge { /* of the tensor at this byte of the arena */\n"
     "\tint64_t at;\n"
     "\tfloat fill;\n"
+    "\tint unit; /* bytes of an element: 4, of floats, or 1 */\n"
     "\tint n;\n"
     "\tconst struct halo *halo;\n"
     "};\n\n"
@@ -200,10 +201,13 @@ static const char run_text[] =
     "\tconst int64_t last = end * e->n / extent;\n"
     "\tfor (int64_t i = begin * e->n / extent; i < last; i++) {\n"
     "\t\tconst struct halo *h = &e->halo[i];\n"
-    "\t\tfloat *p = (float *)(void *)(arena + e->at) + h->at;\n"
-    "\t\tfor (int64_t k = 0; k < h->count; k++, p += h->step)\n"
-    "\t\t\tfor (int64_t x = 0; x < h->n; x++)\n"
-    "\t\t\t\tp[x] = e->fill;\n"
+    "\t\tchar *p = arena + e->at + h->at * e->unit;\n"
+    "\t\tfor (int64_t k = 0; k < h->count; k++, p += h->step * e->unit)\n"
+    "\t\t\tif (e->unit == 1)\n"
+    "\t\t\t\tmemset(p, (int)e->fill, (size_t)h->n);\n"
+    "\t\t\telse\n"
+    "\t\t\t\tfor (int64_t x = 0; x < h->n; x++)\n"
+    "\t\t\t\t\t((float *)(void *)p)[x] = e->fill;\n"
     "\t}\n"
     "}\n\n"
     "static void range(void *ctx, int thread, int64_t begin, int64_t end)\n"
@@ -325,7 +329,9 @@ void c_source(const struct plan_c *c, struct buf *b)
 	put(c, b, "#include \"@.h\"\n\n#include <string.h>\n");
 	buf_puts(b, c->portable ? "#include <math.h>\n\n" : "\n");
 	if (c->portable)
-		buf_puts(b, "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n#endif\n\n");
+		buf_printf(b, "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n%s#endif\n\n",
+			   c->exact ? "#elif defined(__GNUC__)\n#pragma GCC optimize(\"fp-contract=off\")\n"
+				    : "");
 	put(c, b, "#if $_SET != 0x^\n#error \"@.h is of another set than @.c\"\n#endif\n\n");
 	put_constants(c, b);
 	put(c, b, types_text);
@@ -334,7 +340,8 @@ void c_source(const struct plan_c *c, struct buf *b)
 	buf_add(b, c->functions.p, c->functions.n);
 	buf_add(b, c->tables.p, c->tables.n);
 	buf_printf(
-	    b, "\n/* Halos that stay. */\nstatic const struct edge fixed[] = {\n%s\t{0, 0, 0, NULL},\n};\n\n",
+	    b,
+	    "\n/* Halos that stay. */\nstatic const struct edge fixed[] = {\n%s\t{0, 0, 0, 0, NULL},\n};\n\n",
 	    buf_str(&c->fixed));
 	buf_puts(b, "/* Function, extent, parameters, buffers, halos, alone. */\nstatic const struct call "
 		    "calls[] = {\n");

@@ -80,6 +80,8 @@ static int make_plan(struct compile *c)
 	const struct kernel_source src = {c, find};
 	struct chosen_for f = ready_chosen(&c->host, KERNELS_BEST, c->cache);
 	int rc = model_open(c->args, c->args->pos[0], &f, &c->model);
+	if (rc >= 0 && arg_flag(c->args, "c"))
+		rc = model_take_all_bytes(&c->model, &c->host.target);
 	if (rc < 0)
 		return rc;
 	c->image.target = c->host.target;

@@ -252,15 +252,37 @@ static int divide(struct model *m, const struct chosen_for *f)
 	return fail_in(rc, "%s", m->path);
 }
 
-int model_take_bytes(struct model *m, const struct target *t)
+static int divide_bytes(struct model *m, const struct target *t)
 {
-	if (!steps_leave_bytes(m->g, m->steps, &m->choices))
-		return E_OK;
 	choices_set(&m->choices, &m->arena, CHOICE_BYTES, CHOICE_ALL, 1);
 	int rc = chosen_divide(t, NULL, 0, m->g, &m->arena, &m->choices, &m->steps);
 	if (rc >= 0)
 		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
 	return rc < 0 ? fail_in(rc, "%s", m->path) : E_OK;
+}
+
+int model_take_bytes(struct model *m, const struct target *t)
+{
+	return steps_leave_bytes(m->g, m->steps, &m->choices) ? divide_bytes(m, t) : E_OK;
+}
+
+/* The name of an operator that a choice leaves; NULL: none. */
+static const char *left_operator(const struct choices *c)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->choice[i].kind == CHOICE_BYTES && !c->choice[i].number)
+			return c->choice[i].name;
+	return NULL;
+}
+
+int model_take_all_bytes(struct model *m, const struct target *t)
+{
+	const char *left = left_operator(&m->choices);
+	if (!left)
+		return model_take_bytes(m, t);
+	for (; left; left = left_operator(&m->choices))
+		choices_set(&m->choices, &m->arena, CHOICE_BYTES, left, -1);
+	return divide_bytes(m, t);
 }
 
 int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)

@@ -112,6 +112,8 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 /* Divides the model so that quantised operators are tasks, as hone tune may do. For commands that list what
  * can be tuned, and for default kernels. */
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
+/* The same, whatever the model's choices leave to portable code: that has no form as C source. */
+int model_take_all_bytes(struct model *m, const struct target *t) MUST_CHECK;
 void model_close(struct model *m);
 
 /* Seeded inputs: floats in [-1, 1], integers 0 and 1. *out has ninputs tensors in the arena. */

@@ -6,8 +6,8 @@
 #include "kernels/graph/eval.h"
 #include "kernels/graph/optimize.h"
 #include "platform/base/file.h"
-#include "tests/lib/cli.h"
 #include "tests/lib/net.h"
+#include "tests/lib/plan_c.h"
 #include "agent/run/source.h"
 
 #include <dirent.h>
@@ -16,216 +16,10 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-/* Runs a command in the folder; 0: it succeeded. */
-__attribute__((format(printf, 1, 2))) static int shell(const char *format, ...)
-{
-	char cmd[2048];
-	va_list ap;
-	(void)in_dir("");
-	int n = snprintf(cmd, sizeof cmd, "cd %s && ", dir);
-	va_start(ap, format);
-	vsnprintf(cmd + n, sizeof cmd - (size_t)n, format, ap);
-	va_end(ap);
-	fflush(NULL);
-	return system(cmd);
-}
-
-/* A network, its plan, and a run of it. */
-struct net {
-	struct graph *g;
-	struct arena a;
-	struct plan *p;
-	struct tensor *in, *out;
-};
-
-static void fill(struct tensor *t, int seed)
-{
-	int64_t n = shape_count(&t->shape);
-	for (int64_t i = 0; i < n; i++)
-		tensor_set(t, i,
-			   t->dtype == DT_F32 ? (double)((i * 37 + seed * 11) % 101) / 101.0 - 0.5
-					      : (double)((i * 3 + seed) % 5 - 2));
-}
-
-static int net_plan(struct net *n, struct graph *g, const struct kernel_source *src)
-{
-	struct target t;
-	struct steps *s;
-	*n = (struct net){.g = g};
-	int rc = target_host(&t);
-	if (rc >= 0)
-		rc = graph_steps(g, &t, NULL, &n->a, &s);
-	if (rc >= 0)
-		rc = plan_build_whole(g, s, &t, src, NULL, &n->p);
-	n->in = ARENA_ARRAY(&n->a, struct tensor, g->ninputs + 1);
-	n->out = ARENA_ARRAY(&n->a, struct tensor, g->noutputs + 1);
-	for (int i = 0; i < g->ninputs && rc >= 0; i++) {
-		const struct tensor *x = &g->value[g->input[i]].t;
-		if ((rc = tensor_alloc(&n->a, x->dtype, &x->shape, &n->in[i])) >= 0)
-			fill(&n->in[i], i);
-	}
-	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
-		const struct tensor *x = &g->value[g->output[i]].t;
-		rc = tensor_alloc(&n->a, x->dtype, &x->shape, &n->out[i]);
-	}
-	return rc;
-}
-
-static void net_close(struct net *n)
-{
-	plan_free(n->p);
-	graph_free(n->g);
-	arena_free(&n->a);
-}
-
-static size_t bytes_of(const struct tensor *t)
-{
-	return (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype);
-}
-
-static void write_tensors(const char *name, const struct tensor *t, int n)
-{
-	FILE *f = fopen(in_dir(name), "w");
-	REQUIRE(f != NULL);
-	for (int i = 0; i < n; i++)
-		CHECK(fwrite(t[i].data, 1, bytes_of(&t[i]), f) == bytes_of(&t[i]));
-	CHECK(fclose(f) == 0);
-}
-
-/* Writes a program that reads in.NAME, runs NAME `runs` times in an arena of rubbish and writes out.NAME;
- * several threads take turns, the last range first. */
-static void write_main(const struct net *n, const char *name, int threads)
-{
-	char file[128];
-	snprintf(file, sizeof file, "%s_main.c", name);
-	FILE *f = fopen(in_dir(file), "w");
-	REQUIRE(f != NULL);
-	fprintf(f, "#include \"%s.h\"\n#include <stdio.h>\n#include <string.h>\n", name);
-	fprintf(f, "static unsigned char arena[%s_AB] __attribute__((aligned(64)));\n", name);
-	for (int i = 0; i < n->g->ninputs; i++)
-		fprintf(f, "static unsigned char in%d[%zu] __attribute__((aligned(8)));\n", i,
-			bytes_of(&n->in[i]) + 1);
-	for (int i = 0; i < n->g->noutputs; i++)
-		fprintf(f, "static unsigned char out%d[%zu] __attribute__((aligned(8)));\n", i,
-			bytes_of(&n->out[i]) + 1);
-	fprintf(f,
-		"static void turns(void *user, %s_range *fn, void *ctx, int64_t extent)\n{\n"
-		"\tint n = *(int *)user;\n"
-		"\tfor (int t = n - 1; t >= 0; t--)\n"
-		"\t\tif (extent * t / n < extent * (t + 1) / n)\n"
-		"\t\t\tfn(ctx, t, extent * t / n, extent * (t + 1) / n);\n}\n",
-		name);
-	fprintf(f, "int %s_main(void)\n{\n\tint threads = %d, good = 1;\n\tstruct %s_io io;\n\tvoid *p[] = {",
-		name, threads, name);
-	for (int i = 0; i < n->g->ninputs; i++)
-		fprintf(f, "in%d, ", i);
-	for (int i = 0; i < n->g->noutputs; i++)
-		fprintf(f, "out%d, ", i);
-	fprintf(f,
-		"0};\n\tmemcpy(&io, p, sizeof io);\n\tFILE *f = fopen(\"in.%s\", \"r\");\n\tif "
-		"(!f)\n\t\treturn 1;\n",
-		name);
-	for (int i = 0; i < n->g->ninputs; i++)
-		fprintf(f, "\tgood &= fread(in%d, 1, %zu, f) == %zu;\n", i, bytes_of(&n->in[i]),
-			bytes_of(&n->in[i]));
-	fprintf(
-	    f,
-	    "\tfclose(f);\n\tmemset(arena, 0xff, sizeof arena);\n\t%s_init(arena);\n"
-	    "\tfor (int i = 0; i < 2; i++)\n"
-	    "\t\tgood &= %s_run_parallel(&io, arena, threads, turns, &threads) == 0;\n"
-	    "\tgood &= %s_run(&io, arena) == 0 && %s_run(&io, arena + 4) < 0 && %s_run(NULL, arena) < 0;\n"
-	    "\tgood &= %s_run_parallel(&io, arena, 2, NULL, NULL) < 0;\n"
-	    "\tf = fopen(\"out.%s\", \"w\");\n\tif (!f)\n\t\treturn 1;\n",
-	    name, name, name, name, name, name, name);
-	for (int i = 0; i < n->g->noutputs; i++)
-		fprintf(f, "\tgood &= fwrite(out%d, 1, %zu, f) == %zu;\n", i, bytes_of(&n->out[i]),
-			bytes_of(&n->out[i]));
-	fprintf(f, "\treturn fclose(f) != 0 || !good;\n}\n");
-	CHECK(fclose(f) == 0);
-}
-
-#define STRICT "-std=c99 -pedantic -Wall -Wextra -Wshadow -Wmissing-prototypes -Werror"
-
-static const char *compiler(void)
-{
-	const char *cc = getenv("CC");
-	return cc && *cc ? cc : "cc";
-}
-
-/* Writes and compiles it; 0: it succeeded. */
-static int compile(const struct net *n, const char *name, int threads)
-{
-	struct plan_c_sizes sizes;
-	char upper[PLAN_C_NAME] = "";
-	for (int i = 0; name[i]; i++)
-		upper[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 32) : name[i];
-	int rc = plan_c_write(n->p, in_dir(""), name, &sizes);
-	if (rc < 0)
-		return rc;
-	write_main(n, name, threads);
-	rc = shell("%s " STRICT
-		   " -O1 -c %s.c && %s -std=c99 -Wall -Werror -D%s_AB='%s_ARENA_BYTES_FOR(%d)' -c %s_main.c",
-		   compiler(), name, compiler(), name, upper, threads, name);
-	return rc ? fail(E_CORRUPT, "%s does not compile", name) : E_OK;
-}
-
-/* Equal, but for floats' rounding: the portable path fuses multiplications and additions where the machine
- * can, and the bundle was compiled without that. */
-static bool same_values(const struct tensor *t, const void *got)
-{
-	const float *a = t->data, *b = got;
-	float most = 0;
-	int64_t n = shape_count(&t->shape);
-	if (t->dtype != DT_F32)
-		return !memcmp(got, t->data, bytes_of(t));
-	for (int64_t i = 0; i < n; i++)
-		most = fmaxf(most, fabsf(a[i]));
-	for (int64_t i = 0; i < n; i++)
-		if (!(a[i] == b[i] || fabsf(a[i] - b[i]) <= 1e-5f * most))
-			return false;
-	return true;
-}
-
-static void check_outputs(const struct net *n, const char *name)
-{
-	struct arena a = {0};
-	struct blob b;
-	char file[128];
-	snprintf(file, sizeof file, "out.%s", name);
-	REQUIRE_OK(file_read(&a, in_dir(file), 0, &b));
-	size_t at = 0;
-	for (int i = 0; i < n->g->noutputs; i++) {
-		size_t bytes = bytes_of(&n->out[i]);
-		bool same = at + bytes <= b.n && same_values(&n->out[i], (const char *)b.p + at);
-		CHECK(same);
-		at += bytes;
-	}
-	CHECK(at == b.n);
-	arena_free(&a);
-}
-
-static void check_plan(const struct net *n, const char *name, int threads)
-{
-	char file[128];
-	int rc = compile(n, name, threads);
-	if (rc >= 0)
-		rc = plan_run(n->p, n->in, n->out);
-	CHECK_OK(rc);
-	if (rc < 0)
-		return;
-	snprintf(file, sizeof file, "in.%s", name);
-	write_tensors(file, n->in, n->g->ninputs);
-	CHECK(shell("echo 'int %s_main(void); int main(void) { return %s_main(); }' > main.c && "
-		    "%s -Wl,--fatal-warnings main.c %s.o %s_main.o %s_kernels.o %s_weights.o -lm -o prog_%s "
-		    "&& ./prog_%s",
-		    name, name, compiler(), name, name, name, name, name, name) == 0);
-	check_outputs(n, name);
-}
-
 static void check_net(struct graph *g, const char *name, int threads)
 {
-	struct net n;
-	int rc = net_plan(&n, g, NULL);
+	struct c_net n;
+	int rc = net_plan(&n, g, false, NULL);
 	CHECK_OK(rc);
 	if (rc >= 0)
 		check_plan(&n, name, threads);
@@ -253,7 +47,7 @@ TEST(parts_of_others_and_threads)
 /* Kernels made for it, with halos and scratch. */
 TEST(tuned_kernels)
 {
-	struct net n;
+	struct c_net n;
 	struct target t;
 	struct cache *c = NULL;
 	struct kernel_source src = {0};
@@ -264,7 +58,7 @@ TEST(tuned_kernels)
 	REQUIRE_OK(target_host(&t));
 	REQUIRE_OK(cache_open(&c, in_dir("cache"), true, 0));
 	CHECK_OK(cache_source(c, &t, 1, false, REC_BEST, &src));
-	CHECK_OK(net_plan(&n, zoo_net("steering", 1), &src));
+	CHECK_OK(net_plan(&n, zoo_net("steering", 1), false, &src));
 	if (!test_bad)
 		check_plan(&n, "tuned", 2);
 	const struct plan_kernel *k;
@@ -296,12 +90,12 @@ TEST(published_networks)
 /* One program without hone: the objects need only memcpy and memset from elsewhere. */
 TEST(two_networks_in_one_program)
 {
-	struct net n[2];
+	struct c_net n[2];
 	static const char *const names[] = {"left_eye", "right_eye"};
 	for (int i = 0; i < 2; i++) {
 		char in[32];
 		snprintf(in, sizeof in, "in.%s", names[i]);
-		REQUIRE_OK(net_plan(&n[i], zoo_net("steering", 5 + (uint64_t)i), NULL));
+		REQUIRE_OK(net_plan(&n[i], zoo_net("steering", 5 + (uint64_t)i), false, NULL));
 		REQUIRE_OK(compile(&n[i], names[i], 1 + i));
 		REQUIRE_OK(plan_run(n[i].p, n[i].in, n[i].out));
 		write_tensors(in, n[i].in, n[i].g->ninputs);
@@ -415,7 +209,7 @@ TEST(nodes_in_c)
 TEST(unsupported_nodes_are_listed)
 {
 	struct zoo z = net_begin("arg");
-	struct net n;
+	struct c_net n;
 	struct plan_c_sizes sizes;
 	struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 3, 8, 8), (struct zoo_conv){.k = 4, .r = 1, .stride = 1});
 	const struct attr to = zoo_attr_int("to", 7); /* i64 */
@@ -425,7 +219,7 @@ TEST(unsupported_nodes_are_listed)
 	for (int i = 0, k = 0; i < g->nnodes; i++)
 		if (!strncmp(node_type(&g->node[i]), "Arg", 3))
 			g->node[i].name = k++ ? "arg_b" : "arg_a";
-	REQUIRE_OK(net_plan(&n, g, NULL));
+	REQUIRE_OK(net_plan(&n, g, false, NULL));
 	CHECK_FAILS(plan_c_write(n.p, in_dir("none"), "arg", &sizes), E_UNSUPPORTED,
 		    "'arg_a' (ArgMax), 'arg_b' (ArgMin)");
 	CHECK(!file_exists(in_dir("none")));
@@ -489,10 +283,10 @@ static int renames_that_fail(const struct plan *p, const char *to, const char *s
 
 TEST(a_rename_that_fails)
 {
-	struct net n[2];
+	struct c_net n[2];
 	struct plan_c_sizes sizes;
 	for (int i = 0; i < 2; i++)
-		REQUIRE_OK(net_plan(&n[i], zoo_net("steering", 5 + (uint64_t)i), NULL));
+		REQUIRE_OK(net_plan(&n[i], zoo_net("steering", 5 + (uint64_t)i), false, NULL));
 	REQUIRE(shell("rm -rf again && mkdir again empty") == 0);
 	CHECK(renames_that_fail(n[0].p, "again", "empty") >= 4);
 	CHECK(shell("cp -r again first") == 0);
@@ -506,11 +300,11 @@ TEST(a_rename_that_fails)
 /* Files of two plans with one name do not link. */
 TEST(sets_do_not_mix)
 {
-	struct net n;
+	struct c_net n;
 	struct plan_c_sizes sizes;
 	static const char *const suffix[] = {".h", ".c", "_kernels.o", "_weights.o", "_kernels.h"};
 	for (int i = 0; i < 2; i++) {
-		REQUIRE_OK(net_plan(&n, zoo_net("steering", 5 + (uint64_t)i), NULL));
+		REQUIRE_OK(net_plan(&n, zoo_net("steering", 5 + (uint64_t)i), false, NULL));
 		REQUIRE_OK(plan_c_write(n.p, in_dir(i ? "right" : "left"), "net", &sizes));
 		CHECK(sizes.kernels > 0);
 		net_close(&n);
@@ -536,9 +330,9 @@ TEST(sets_do_not_mix)
 /* After an error a previous set stays unchanged; without one, no file is left. */
 TEST(all_files_or_none)
 {
-	struct net n;
+	struct c_net n;
 	struct plan_c_sizes sizes;
-	REQUIRE_OK(net_plan(&n, zoo_net("steering", 1), NULL));
+	REQUIRE_OK(net_plan(&n, zoo_net("steering", 1), false, NULL));
 	static const rlim_t most[] = {0, 2000, 12000, 30000, 900000};
 	for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
 		CHECK(write_short(n.p, in_dir("full"), most[i]) == E_IO);

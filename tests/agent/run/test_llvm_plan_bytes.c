@@ -2,191 +2,11 @@
 /* Plans of steps over bytes, made by hand: with compiled kernels, by the reference, or with both; on threads;
  * kept, restored from an image, or built beside another. Every way gives the bytes of the tasks' reference,
  * run one after the other on plain tensors. */
-#include "agent/bundle/plan_c.h"
 #include "agent/run/plan_parts.h"
-#include "kernels/emit/emit.h"
-#include "kernels/loops/lower.h"
-#include "kernels/space/space.h"
-#include "tests/lib/test.h"
-
-#include <stdio.h>
-
-enum { MOST_STEPS = 8, MOST_VALUES = 64, RUNS = 2 };
-
-/* Operands of equal names are one value. Inputs are what no task writes, outputs what none reads. */
-struct net {
-	struct arena a;
-	struct graph *g;
-	struct steps s;
-	struct step step[MOST_STEPS];
-	struct step_value value[MOST_VALUES];
-	char name[MOST_VALUES][8];
-	bool read[MOST_VALUES], written[MOST_VALUES];
-	struct tensor plain[RUNS][MOST_VALUES]; /* what each run should give */
-};
-
-static struct target host;
-
-static void random_data(struct rng *r, struct tensor *t)
-{
-	for (int64_t i = 0, n = shape_count(&t->shape); i < n; i++) {
-		if (t->dtype == DT_F32)
-			((float *)t->data)[i] = 0.0004f + 0.0008f * (float)rng_unit(r);
-		else if (t->dtype == DT_I32)
-			((int32_t *)t->data)[i] = (int32_t)rng_below(r, 40000) - 20000;
-		else
-			((uint8_t *)t->data)[i] = (uint8_t)rng_below(r, 256);
-	}
-}
-
-static int find_value(struct net *n, const struct operand *o, struct rng *r)
-{
-	int v = 0;
-	while (v < n->g->nvalues && strcmp(n->name[v], o->name))
-		v++;
-	if (v < n->g->nvalues)
-		return v;
-	v = graph_add_value(n->g, arena_strdup(&n->g->arena, o->name));
-	snprintf(n->name[v], sizeof n->name[v], "%s", o->name);
-	struct value *x = &n->g->value[v];
-	x->producer = -1;
-	x->t = (struct tensor){.dtype = o->dtype, .shape = o->dims};
-	n->value[v] = (struct step_value){.of = v, .buf = *o, .constant = o->role == ROLE_CONST};
-	for (int k = 0; k < RUNS; k++)
-		if (tensor_alloc(&n->a, o->dtype, &o->dims, &n->plain[k][v]) < 0)
-			abort();
-	if (o->role != ROLE_CONST)
-		return v;
-	random_data(r, &n->plain[0][v]);
-	n->plain[1][v] = n->plain[0][v];
-	if (tensor_alloc(&n->g->arena, o->dtype, &o->dims, &x->t) < 0)
-		abort();
-	memcpy(x->t.data, n->plain[0][v].data, (size_t)shape_count(&o->dims) * dtype_bytes(o->dtype));
-	return v;
-}
-
-static int add_step(struct net *n, const char *text, struct rng *r)
-{
-	struct task *t = ARENA_NEW(&n->a, struct task);
-	struct buf all = {0};
-	buf_printf(&all, "task syms=0\n%s", text);
-	int rc = task_parse(buf_str(&all), t);
-	buf_free(&all);
-	struct step *s = &n->step[n->s.nsteps++];
-	*s = (struct step){.kind = STEP_TASK, .name = "step", .anchor = -1, .task = t, .fused_by = -1};
-	for (int i = 0; i < t->noperands && rc >= 0; i++) {
-		const struct operand *o = &t->operand[i];
-		int v = s->value[i] = o->role == ROLE_TMP ? -1 : find_value(n, o, r);
-		if (v >= 0 && o->role == ROLE_OUT)
-			n->written[v] = true;
-		else if (v >= 0)
-			n->read[v] = true;
-	}
-	return rc;
-}
-
-/* The reference of a step, from plain tensors to plain tensors. */
-static int run_reference(struct net *n, const struct step *s, int run)
-{
-	struct arena a = {0};
-	void *phys[MAX_OPERANDS] = {0};
-	for (int i = 0; i < s->task->noperands; i++) {
-		const struct operand *o = &s->task->operand[i];
-		if (o->role == ROLE_TMP)
-			continue;
-		phys[i] = arena_alloc(&a, (size_t)operand_elems(o) * dtype_bytes(o->dtype));
-		operand_pack(o, n->plain[run][s->value[i]].data, phys[i]);
-	}
-	int rc = task_reference(s->task, phys, &a);
-	for (int i = 0; i < s->task->noperands && rc >= 0; i++)
-		if (s->task->operand[i].role == ROLE_OUT)
-			operand_unpack(&s->task->operand[i], phys[i], n->plain[run][s->value[i]].data);
-	arena_free(&a);
-	return rc;
-}
-
-static int net_open(struct net *n, const char *const *text, int steps)
-{
-	struct rng r;
-	int rc = E_OK;
-	rng_seed(&r, 77);
-	memset(n, 0, sizeof *n);
-	n->g = ARENA_NEW(&n->a, struct graph);
-	n->g->name = "bytes";
-	for (int i = 0; i < steps && rc >= 0; i++)
-		rc = add_step(n, text[i], &r);
-	n->g->input = ARENA_ARRAY(&n->g->arena, int, MOST_VALUES);
-	n->g->output = ARENA_ARRAY(&n->g->arena, int, MOST_VALUES);
-	for (int v = 0; v < n->g->nvalues; v++) {
-		struct value *x = &n->g->value[v];
-		if (n->value[v].constant)
-			continue;
-		if (!n->written[v]) {
-			x->is_input = true;
-			n->g->input[n->g->ninputs++] = v;
-			for (int k = 0; k < RUNS; k++)
-				random_data(&r, &n->plain[k][v]);
-		} else if (!n->read[v]) {
-			x->is_output = true;
-			n->g->output[n->g->noutputs++] = v;
-		}
-	}
-	n->s.step = n->step;
-	n->s.value = n->value;
-	n->s.nvalues = n->g->nvalues;
-	for (int i = 0; i < RUNS * steps && rc >= 0; i++)
-		rc = run_reference(n, &n->step[i % steps], i / steps);
-	return rc < 0 ? rc : steps_check(n->g, &n->s);
-}
-
-static void net_close(struct net *n)
-{
-	arena_free(&n->g->arena);
-	arena_free(&n->a);
-}
-
-/* Compiles tasks whose number is in the mask, in the order of look-ups. */
-struct maker {
-	unsigned mask;
-	int asked, made;
-	bool winograd; /* says that bytes are packed for Winograd */
-};
-
-static int compile(const struct task *t, struct arena *a, struct code *out)
-{
-	struct space *space;
-	struct loops *l;
-	char cand[CAND_MAX];
-	const struct space_want want = {.threads = 2};
-	int rc = space_make(a, t, &host, &want, &space);
-	if (rc < 0)
-		return rc;
-	space_default(space, cand);
-	if ((rc = lower(t, cand, &host, a, &l, &out->m)) < 0)
-		return rc;
-	rc = emit_find("llvm")->emit(l, &host, a, &out->object);
-	return rc == E_SPILL ? E_OK : rc; /* such code is whole, only slow */
-}
-
-static int find_code(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
-		     enum kernel_origin *origin)
-{
-	struct maker *m = ctx;
-	(void)text;
-	if (!(m->mask >> m->asked++ & 1))
-		return E_NOTFOUND;
-	*origin = FROM_DEFAULT;
-	int rc = compile(t, a, out);
-	m->made += rc >= 0;
-	for (int i = 0; rc >= 0 && i < out->m.nbufs && m->winograd; i++)
-		out->m.buf[i].packing.winograd.m = out->m.buf[i].packed ? 2 : 0;
-	if (rc < 0)
-		printf("not compiled: %s\n", err_text());
-	return rc;
-}
+#include "tests/lib/byte_steps.h"
 
 /* Two runs, so that halos in memory that others use are filled again. */
-static bool runs_right(struct plan *p, struct net *n)
+static bool runs_right(struct plan *p, struct byte_steps *n)
 {
 	struct arena a = {0};
 	bool good = true;
@@ -210,7 +30,7 @@ static bool runs_right(struct plan *p, struct net *n)
 }
 
 /* Every value of a kept plan after the second run. */
-static bool values_right(struct plan *p, struct net *n)
+static bool values_right(struct plan *p, struct byte_steps *n)
 {
 	struct arena a = {0};
 	bool good = true;
@@ -226,7 +46,7 @@ static bool values_right(struct plan *p, struct net *n)
 }
 
 /* Restores a plan whose constants have been freed. */
-static bool restored_right(struct net *n, const struct kernel_source *src, struct pool *pool)
+static bool restored_right(struct byte_steps *n, const struct kernel_source *src, struct pool *pool)
 {
 	struct plan *p, *q;
 	struct buf meta = {0};
@@ -246,10 +66,10 @@ static bool restored_right(struct net *n, const struct kernel_source *src, struc
 	return good;
 }
 
-static void check_ways(struct net *n, unsigned mask, struct pool *pool)
+static void check_ways(struct byte_steps *n, unsigned mask, struct pool *pool)
 {
 	struct plan *p, *q;
-	struct maker m = {.mask = mask};
+	struct code_maker m = {.mask = mask};
 	const struct kernel_source src = {&m, find_code};
 	REQUIRE_OK(plan_build_kept(n->g, &n->s, &host, &src, pool, &p));
 	CHECK(runs_right(p, n) && values_right(p, n));
@@ -278,12 +98,12 @@ static void check_net(const char *const *text, int steps)
 	REQUIRE_OK(target_host(&host));
 	REQUIRE_OK(pool_open(&pool, 3, NULL));
 	for (int i = 0; i < 8; i++) {
-		struct net n;
-		REQUIRE_OK(net_open(&n, text, steps));
+		struct byte_steps n;
+		REQUIRE_OK(byte_steps_open(&n, text, steps));
 		check_ways(&n, masks[i / 2], i % 2 ? pool : NULL);
 		if (test_bad)
 			printf("kernels %x, %s\n", masks[i / 2], i % 2 ? "threads" : "no threads");
-		net_close(&n);
+		byte_steps_close(&n);
 	}
 	pool_close(pool);
 }
@@ -374,14 +194,14 @@ static bool overlap(const struct plan *p, int v, int u)
 /* Padding lanes of floats never hold bytes, which may be a NaN. */
 TEST(padding_lanes_stay_finite)
 {
-	struct net n;
+	struct byte_steps n;
 	struct plan *p;
 	struct arena a = {0};
 	int floats = 0, bytes = 0;
 	const char *const text[] = {quantize, conv(&a, "A", BLOCK_7, 19, "B", BLOCK_100, 21, 100), dequantize,
 				    product};
 	REQUIRE_OK(target_host(&host));
-	REQUIRE_OK(net_open(&n, text, 4));
+	REQUIRE_OK(byte_steps_open(&n, text, 4));
 	REQUIRE_OK(plan_build(n.g, &n.s, &host, NULL, NULL, &p));
 	for (int v = 0; v < n.g->nvalues; v++) {
 		floats += p->place[v].p && n.value[v].buf.dtype == DT_F32;
@@ -391,7 +211,7 @@ TEST(padding_lanes_stay_finite)
 	}
 	CHECK(floats == 2 && bytes == 2);
 	plan_free(p);
-	net_close(&n);
+	byte_steps_close(&n);
 	arena_free(&a);
 }
 
@@ -428,19 +248,19 @@ TEST(chains_and_residuals)
 /* Plain bytes are used where the caller has them; a run by the reference is long enough for threads. */
 TEST(bytes_of_the_caller)
 {
-	struct net n;
+	struct byte_steps n;
 	struct plan *p;
 	struct pool *pool;
 	struct arena a = {0};
 	const char *const text[] = {conv(&a, "X", "u8 plain fill=7", 3, "Y", "i8 plain", 5, 1)};
 	REQUIRE_OK(target_host(&host));
 	REQUIRE_OK(pool_open(&pool, 2, NULL));
-	REQUIRE_OK(net_open(&n, text, 1));
+	REQUIRE_OK(byte_steps_open(&n, text, 1));
 	REQUIRE_OK(plan_build(n.g, &n.s, &host, NULL, pool, &p));
 	CHECK(p->ngiven == 2 && !p->memory_bytes && !p->alone);
 	CHECK(runs_right(p, &n));
 	plan_free(p);
-	net_close(&n);
+	byte_steps_close(&n);
 	pool_close(pool);
 	arena_free(&a);
 }
@@ -449,7 +269,7 @@ TEST(bytes_of_the_caller)
 TEST(memory)
 {
 	enum { BLOCKS = 2 * 16 * 11 * 9, WEIGHTS = 21 * 32 * 9, TABLES = 8 * 128 };
-	struct net n;
+	struct byte_steps n;
 	struct plan *p;
 	struct arena a = {0};
 	const char *const text[] = {conv(&a, "X", BLOCK_7, 19, "A", BLOCK_7, 21, 7),
@@ -457,14 +277,14 @@ TEST(memory)
 				    conv(&a, "B", BLOCK_100, 21, "C", BLOCK_7, 21, 7),
 				    conv(&a, "C", BLOCK_7, 21, "Y", BLOCK_7, 21, 7)};
 	REQUIRE_OK(target_host(&host));
-	REQUIRE_OK(net_open(&n, text, 4));
+	REQUIRE_OK(byte_steps_open(&n, text, 4));
 	REQUIRE_OK(plan_build(n.g, &n.s, &host, NULL, NULL, &p));
 	struct plan_memory m = plan_memory(p);
 	CHECK(m.values_bytes <= 2 * (BLOCKS + 63));
 	CHECK(m.weights_bytes <= 4 * WEIGHTS + TABLES);
 	CHECK(runs_right(p, &n));
 	plan_free(p);
-	net_close(&n);
+	byte_steps_close(&n);
 	arena_free(&a);
 }
 
@@ -483,7 +303,7 @@ static bool refused_again(struct plan *p)
 /* A damaged description is refused, or its plan runs to an end inside of its memory. */
 TEST(hostile_descriptions)
 {
-	struct net n;
+	struct byte_steps n;
 	struct plan *p, *q;
 	struct arena a = {0};
 	struct buf meta = {0};
@@ -492,7 +312,7 @@ TEST(hostile_descriptions)
 	    conv(&a, "X", BLOCK_7, 3, "A", "u8 0.1/16.2.3.1;2+1+1;3+1+1 fill=7", 2, 7),
 	    conv(&a, "A", BLOCK_7, 2, "Y", "u8 plain", 2, 7)};
 	REQUIRE_OK(target_host(&host));
-	REQUIRE_OK(net_open(&n, text, 2));
+	REQUIRE_OK(byte_steps_open(&n, text, 2));
 	REQUIRE_OK(plan_build_described(n.g, &n.s, &host, NULL, NULL, &meta, &p));
 	for (size_t i = 40; i < meta.n; i++) { /* the memory's size stays, or it takes all memory */
 		int bit = (int)(i % 8);
@@ -515,43 +335,26 @@ TEST(hostile_descriptions)
 	CHECK(refused_again(p));
 	plan_free(p);
 	buf_free(&meta);
-	net_close(&n);
+	byte_steps_close(&n);
 	arena_free(&a);
 }
 
 /* Code that says it packs bytes for Winograd is of another task: the reference takes its place. */
 TEST(bytes_have_no_winograd)
 {
-	struct net n;
+	struct byte_steps n;
 	struct plan *p;
 	struct arena a = {0};
-	struct maker m = {.mask = 1, .winograd = true};
+	struct code_maker m = {.mask = 1, .winograd = true};
 	const struct kernel_source src = {&m, find_code};
 	const char *const text[] = {conv(&a, "X", BLOCK_7, 16, "Y", BLOCK_7, 16, 7)};
 	REQUIRE_OK(target_host(&host));
-	REQUIRE_OK(net_open(&n, text, 1));
+	REQUIRE_OK(byte_steps_open(&n, text, 1));
 	REQUIRE_OK(plan_build(n.g, &n.s, &host, &src, NULL, &p));
 	CHECK(m.made == 1 && p->kernel[0].origin == FROM_HOST);
 	CHECK(runs_right(p, &n));
 	plan_free(p);
-	net_close(&n);
-	arena_free(&a);
-}
-
-TEST(no_form_in_c)
-{
-	struct net n;
-	struct plan *p;
-	struct plan_c_sizes sizes;
-	struct arena a = {0};
-	const char *const text[] = {conv(&a, "X", BLOCK_7, 3, "Y", "u8 plain", 5, 1)};
-	REQUIRE_OK(target_host(&host));
-	REQUIRE_OK(net_open(&n, text, 1));
-	REQUIRE_OK(plan_build_whole(n.g, &n.s, &host, NULL, NULL, &p));
-	CHECK_FAILS(plan_c_write(p, "/nowhere", "net", &sizes), E_UNSUPPORTED,
-		    "'step' computes with integers");
-	plan_free(p);
-	net_close(&n);
+	byte_steps_close(&n);
 	arena_free(&a);
 }
 

@@ -4,6 +4,7 @@
 #include "agent/run/hone.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli_quantize.h"
+#include "tests/lib/plan_c.h"
 
 #include <math.h>
 
@@ -67,6 +68,19 @@ static void run_libhone(unsigned flags, float *out)
 	arena_free(&a);
 }
 
+/* The model at int8 as C on the same input. */
+static void run_as_c(float *out)
+{
+	struct arena a = {0};
+	struct tensor t;
+	char path[300], options[400];
+	snprintf(path, sizeof path, "%s/0.npy", data);
+	snprintf(options, sizeof options, "--level int8 --cache %s", cache);
+	CHECK_OK(tensor_read(&a, path, &t, NULL));
+	CHECK(run_c(model, options, &t, out, sizeof *out * OUT) == sizeof *out * OUT);
+	arena_free(&a);
+}
+
 static void check_report(const json_t *j)
 {
 	const json_t *q = json_object_get(j, "quantized");
@@ -114,6 +128,8 @@ TEST(every_command_runs_the_recipe)
 	CHECK_SAYS(cli_err, "a replay is of kernels");
 	CHECK_RUN(0, "compile %s --level int8 --threads 1 --cache %s -o %s", model, cache, in_dir("bundle"));
 	run_libhone(HONE_INT8, lib);
+	CHECK(!memcmp(lib, bytes, sizeof lib));
+	run_as_c(lib);
 	CHECK(!memcmp(lib, bytes, sizeof lib));
 	run_libhone(0, lib);
 	CHECK(distance(lib, exact) < 1e-5);

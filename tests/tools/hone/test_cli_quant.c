@@ -2,7 +2,9 @@
 /* The command line: a quantised network is tuned as integer tasks, and gives the same numbers as before. */
 #include "tests/lib/byte_net.h"
 #include "tests/lib/cli_model.h"
+#include "tests/lib/plan_c.h"
 
+#include "agent/cache/chosen.h"
 #include "platform/machine/target.h"
 
 enum { NETS = 2 /* activations of u8 and of s8 */ };
@@ -87,6 +89,60 @@ TEST(quantised_networks_are_tuned)
 	}
 }
 
+/* Has the cache leave the model's first convolution to portable code, and all else to kernels. */
+static void leave_first(const char *path, const char *cache)
+{
+	struct graph *g;
+	struct target t;
+	struct cache *c;
+	struct choices now;
+	struct arena a = {0};
+	const struct import_opts none = {0};
+	const char *name = NULL;
+	REQUIRE_OK(import_file(path, &none, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	const struct chosen_for f = {c, &t, 1, LEVEL_FP32};
+	for (int i = 0; i < g->nnodes && !name; i++)
+		name = strcmp(node_type(&g->node[i]), "QLinearConv") ? NULL : g->node[i].name;
+	REQUIRE(name != NULL);
+	CHECK_OK(chosen_load(&f, g, &a, &now));
+	choices_set(&now, &a, CHOICE_BYTES, CHOICE_ALL, 1);
+	choices_set(&now, &a, CHOICE_BYTES, name, 0);
+	CHECK_OK(chosen_save(&f, g, &now));
+	cache_close(c);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* The C of a network, and its bundle, give the numbers of hone run: of default kernels, of tuned ones, and
+ * where choices leave the first convolution to portable code, as tuning may do. */
+TEST(c_and_bundles_give_the_same_numbers)
+{
+	static char want[1 << 20], got[1 << 20];
+	enum { HEAD = 128 }; /* of .npy */
+	if (!worker())
+		SKIP("no worker (set HONE_WORKER)");
+	for (int seed = 4; seed < 6; seed++) {
+		char path[256], cache[256], with[300], bundle[256];
+		snprintf(path, sizeof path, "%s", model(seed));
+		snprintf(cache, sizeof cache, "%s", in_dir(seed % 2 ? "c-odd" : "c-even"));
+		snprintf(with, sizeof with, "--cache %s", cache);
+		snprintf(bundle, sizeof bundle, "%s", in_dir(seed % 2 ? "b-odd" : "b-even"));
+		REQUIRE(mkdir(cache, 0755) == 0);
+		size_t n = run(path, cache, want, sizeof want);
+		CHECK(n > HEAD && run_c(path, with, NULL, got, sizeof got) == n - HEAD &&
+		      !memcmp(got, want + HEAD, n - HEAD));
+		CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
+		leave_first(path, cache);
+		CHECK(run_c(path, with, NULL, got, sizeof got) == n - HEAD &&
+		      !memcmp(got, want + HEAD, n - HEAD));
+		CHECK_RUN(0, "compile %s --threads 1 --cache %s -o %s", path, cache, bundle);
+		CHECK(run(bundle, cache, got, sizeof got) == n && !memcmp(got, want, n));
+	}
+}
+
 /* The key of a task whose label contains `word`. */
 static void find_task(const char *path, const char *cache, const char *word, char key[64])
 {
@@ -131,8 +187,8 @@ TEST(a_division_without_kernels_is_not_used)
 	CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
 }
 
-/* A float that lies near a half is rounded to one byte or to the next, and all behind it follows: no kernel is
- * wrong for that, as each is checked on its own inputs. */
+/* A float that lies near a half is rounded to one byte or to the next, and all behind it follows: no kernel
+ * is wrong for that, as each is checked on its own inputs. */
 TEST(rounding_is_no_error)
 {
 	char floats[256], bytes[256];
