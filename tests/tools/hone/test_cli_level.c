@@ -4,6 +4,7 @@
 #include "kernels/task/tensor.h"
 #include "platform/base/rng.h"
 #include "tests/lib/cli_model.h"
+#include "tests/lib/plan_c.h"
 
 #include <glob.h>
 #include <math.h>
@@ -184,6 +185,71 @@ TEST(c_with_weights_in_f16)
 	snprintf(path, sizeof path, "%s/out", folder);
 	slurp(path, out, sizeof out);
 	CHECK(off_by(out, true) < 1e-5 && off_by(out, false) > 1e-4);
+}
+
+enum { CHANNELS = 64, SIDE = 16, VALUES = CHANNELS * SIDE * SIDE };
+
+/* Writes a convolution with strides, for which products of bf16 take half of the time. */
+static const char *convolution(void)
+{
+	struct onnx_maker k;
+	struct rng r;
+	enum { W = CHANNELS * CHANNELS * 9 };
+	_Static_assert(W <= K * N, "room for the weights");
+	rng_seed(&r, 2);
+	rng_fill(&r, weights, W);
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 64 32 32");
+	mk_init(&k, "W", 1, "64 64 3 3", weights, W * sizeof *weights);
+	Onnx__NodeProto *n = mk_node(&k, "Conv", "x W", "y");
+	mk_attr_ints(&k, n, "pads", 4, (int64_t[]){1, 1, 1, 1});
+	mk_attr_ints(&k, n, "strides", 2, (int64_t[]){2, 2});
+	mk_output(&k, "y");
+	return write_model(&k, "conv.onnx");
+}
+
+/* Runs it on seeded inputs, and reads the output. */
+static void run_seeded(const char *path, const char *options, float *out)
+{
+	struct arena a = {0};
+	struct tensor t;
+	CHECK_RUN(0, "run %s --random --threads 1 -o %s %s", path, in_dir("y"), options);
+	REQUIRE_OK(tensor_read(&a, in_dir("y/y.npy"), &t, NULL));
+	REQUIRE(shape_count(&t.shape) == VALUES);
+	memcpy(out, t.data, sizeof *out * VALUES);
+	arena_free(&a);
+}
+
+/* Kernels that multiply 16-bit floats are in bundles and in C as they were tuned: these give the numbers of
+ * hone run, bit for bit, which are not those of products of 32 bits. */
+TEST(bundles_and_c_multiply_bf16)
+{
+	static float want[VALUES], floats[VALUES], got[VALUES];
+	struct target t;
+	REQUIRE_OK(target_host(&t));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	if (!strstr(t.features, "avx512bf16"))
+		SKIP("the processor has no AVX512-BF16");
+	char model[256], bundle[256], options[300];
+	snprintf(model, sizeof model, "%s", convolution());
+	snprintf(bundle, sizeof bundle, "%s", in_dir("half-bundle"));
+	snprintf(options, sizeof options, "--level half --cache %s", in_dir("half-cache"));
+	*cli_out = 0;
+	for (int i = 0; i < 5 && !strstr(cli_out, "bf16; "); i++) { /* a race may be disturbed */
+		CHECK_RUN(0, "tune %s --budget 2s --threads 1 %s", model, options);
+		CHECK_RUN(0, "show --json --cache %s", in_dir("half-cache"));
+	}
+	CHECK_SAYS(cli_out, "bf16; ");
+	run_seeded(model, options, want);
+	run_seeded(model, "", floats);
+	CHECK(memcmp(want, floats, sizeof want) != 0);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 %s", model, bundle, options);
+	run_seeded(bundle, "", got);
+	CHECK(!memcmp(got, want, sizeof want));
+	memset(got, 0, sizeof got);
+	CHECK(run_c(model, options, NULL, got, sizeof got) == sizeof got);
+	CHECK(!memcmp(got, want, sizeof want));
 }
 
 TEST_MAIN
