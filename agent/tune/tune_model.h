@@ -55,6 +55,7 @@ struct tune_options {
 	enum level level;
 	const struct buf *recipe; /* agent/cache/recipe.h: put into the cache; NULL: LEVEL_INT8 takes that of
 				     the cache */
+	const char *recipes;      /* of a replay: a cache that is only read, for a recipe; NULL: none */
 	enum rigor rigor;
 	bool fresh;                  /* repeats what earlier boxes tried */
 	bool careful;                /* as on a risky device: agent/worker/marked.h */

@@ -3,7 +3,10 @@
 #include "agent/tune/tune_replay.h"
 
 #include "agent/cache/chosen.h"
+#include "agent/cache/recipe.h"
 #include "agent/worker/replay.h"
+#include "kernels/group/alternatives.h"
+#include "kernels/task/task_stage.h"
 #include "platform/base/log.h"
 #include "search/strategy.h"
 
@@ -51,7 +54,7 @@ static bool is_recorded(const struct session *s, const char *text)
 	return false;
 }
 
-/* Keeps the recorded tasks of the model, divided by rules alone. */
+/* Keeps the recorded tasks of the model, divided by rules. */
 static int keep_recorded(struct session *s, const struct step_task *all, int n)
 {
 	s->task = ARENA_ARRAY(s->a, struct step_task, n + 1);
@@ -76,6 +79,45 @@ static int keep_recorded(struct session *s, const struct step_task *all, int n)
 	return E_OK;
 }
 
+/* Quantises the graph, as it was imported, by a recipe that was given or that a cache has. */
+static int quantise(struct session *s)
+{
+	const struct cache_options o = {.seeds = NULL, .only_here = true};
+	const struct buf *text = s->o->recipe;
+	struct cache *c[2] = {s->cache};
+	int rc = text && s->cache ? cache_put(s->cache, CACHE_RECIPE, recipe_key(s->graph), text->p, text->n)
+				  : E_OK;
+	if (rc >= 0 && text)
+		return recipe_apply(buf_str(text), s->graph, &s->report->recipe);
+	if (rc >= 0 && s->o->level == LEVEL_INT8 && s->o->recipes)
+		rc = cache_open_with(&c[1], s->o->recipes, CACHE_READ, 0, &o);
+	if (rc >= 0)
+		rc = recipe_use(c, 2, s->o->level, s->graph, &s->report->recipe);
+	if (c[1])
+		cache_close(c[1]);
+	return rc;
+}
+
+static int divide(struct session *s, const struct chosen_for *f, struct choices *c, struct step_task **all)
+{
+	struct steps *steps;
+	int rc = chosen_steps(f, s->graph, s->a, c, &steps), n = 0;
+	if (rc >= 0)
+		rc = n = steps_tasks(steps, s->a, all);
+	if (rc < 0 || !steps_leave_bytes(s->graph, steps, c))
+		return rc;
+	struct step_task *bytes;
+	choices_set(c, s->a, CHOICE_BYTES, CHOICE_ALL, 1);
+	rc = graph_steps(s->graph, f->target, c, s->a, &steps);
+	int m = rc < 0 ? rc : steps_tasks(steps, s->a, &bytes);
+	for (int i = 0; i < m; i++)
+		if (!task_floats(bytes[i].task) && is_recorded(s, bytes[i].text)) {
+			*all = bytes;
+			return m;
+		}
+	return m < 0 ? m : n;
+}
+
 static int read_model(struct session *s)
 {
 	struct buf notes = {0};
@@ -83,7 +125,6 @@ static int read_model(struct session *s)
 	const struct chosen_for f = {
 	    .target = s->runner->target, .threads = s->runner->threads, .level = s->o->level};
 	struct choices none;
-	struct steps *steps;
 	struct step_task *all;
 	int n = 0, rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
@@ -92,9 +133,9 @@ static int read_model(struct session *s)
 		log_info("%s: %s", s->o->model, buf_str(&notes));
 	buf_free(&notes);
 	if (rc >= 0)
-		rc = chosen_steps(&f, s->graph, s->a, &none, &steps);
+		rc = quantise(s);
 	if (rc >= 0)
-		rc = n = steps_tasks(steps, s->a, &all);
+		rc = n = divide(s, &f, &none, &all);
 	if (rc >= 0)
 		rc = keep_recorded(s, all, n);
 	return fail_in(rc, "%s", s->o->model);

@@ -381,6 +381,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
 {
 	tune_table(r, a->color);
+	calibrate_words(&r->recipe);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
 	double ratio = speedup(r);
@@ -524,10 +525,15 @@ static int keep_to_cpus(const char *list)
 	return sched_getaffinity(0, sizeof got, &got) >= 0 && CPU_EQUAL(&got, &set) ? 0 : no_such_cpu(list);
 }
 
-/* A replay keeps its results only if a cache is given. */
+/* A replay keeps its results only if a cache is given, but reads the recipe of level int8 from the usual one.
+ */
 static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
 {
-	if (o->cache || o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu")))
+	if (replay_folder(arg_str(a, "device", "cpu")) && o->rigor != RIGOR_CACHED) {
+		o->recipes = model_cache_default(dir, n) >= 0 ? dir : NULL;
+		return 0;
+	}
+	if (o->cache || o->rigor == RIGOR_CACHED)
 		return 0;
 	o->cache = dir;
 	int rc = model_cache_dir(a, dir, n);
@@ -559,13 +565,8 @@ static int read_level(const struct args *a, struct tune_options *o)
 		return fail(E_USAGE, "--error needs examples of inputs: --data DIR");
 	if (given && (arg_given(a, "level") || arg_given(a, "exact")) && o->level != LEVEL_INT8)
 		return fail(E_USAGE, "--data is for --level int8, not for %s", level_name((int)o->level));
-	bool replay = replay_folder(arg_str(a, "device", "cpu"));
 	if (given && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--data does not go with --rigor cached");
-	if (replay && (given || o->level == LEVEL_INT8))
-		return fail(E_USAGE,
-			    "a replay is of kernels, and level int8 is of a model: replay its QDQ form "
-			    "(hone quantize)");
 	o->level = given ? LEVEL_INT8 : o->level;
 	return 0;
 }
@@ -665,7 +666,9 @@ static const struct opt opts[] = {
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
      "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
-     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given",
+     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "
+     "recipe "
+     "of level int8 is read from there, else from the default cache",
      .values = "replay:", .words = model_devices},
     {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
     {"strategy", OPT_STR, "NAME",

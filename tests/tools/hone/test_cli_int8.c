@@ -124,8 +124,6 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(0, "bench %s --level int8 --kernels fallback --runs 2 --threads 1 --cache %s", model,
 		  cache);
 	CHECK_RUN(0, "verify %s --level int8 --kernels fallback --threads 1 --cache %s", model, cache);
-	CHECK_RUN(2, "tune %s --level int8 --device replay:%s", model, data);
-	CHECK_SAYS(cli_err, "a replay is of kernels");
 	CHECK_RUN(0, "compile %s --level int8 --threads 1 --cache %s -o %s", model, cache, in_dir("bundle"));
 	run_libhone(HONE_INT8, lib);
 	CHECK(!memcmp(lib, bytes, sizeof lib));
@@ -139,6 +137,38 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
 	CHECK(distance(lib, exact) < 1e-2 && memcmp(lib, bytes, sizeof lib));
+}
+
+/* The recorded tasks of the model at int8 are replayed by a recipe that is given, or that a cache has. */
+TEST(recordings_are_replayed)
+{
+	static char first[sizeof cli_out];
+	char from[256], land[256], lines[256], recipes[256];
+	if (!begin("recorded"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(from, sizeof from, "%s", cache);
+	snprintf(land, sizeof land, "%s", in_dir("land"));
+	snprintf(lines, sizeof lines, "%s", in_dir("recorded.jsonl"));
+	snprintf(recipes, sizeof recipes, "%s", in_dir("recipes"));
+	CHECK_RUN(0, TUNE " --record %s", model, data, from, land);
+	for (int i = 0; i < 2; i++) {
+		CHECK_RUN(0, "tune %s --data %s --budget 2s --device replay:%s --json", model, data, land);
+		json_t *j = parse_out(), *kernels = json_object_get(j, "kernels");
+		CHECK(json_integer_value(json_object_get(json_object_get(j, "quantized"), "quantized")) == 2);
+		CHECK(json_array_size(kernels) >= 3 && strstr(cli_out, "conv 3x3 3->8") &&
+		      strstr(cli_out, " u8\""));
+		json_decref(j);
+		if (i)
+			CHECK(!strcmp(first, cli_out));
+		memcpy(first, cli_out, sizeof first);
+	}
+	CHECK_RUN(1, "tune %s --level int8 --budget 2s --device replay:%s --cache %s", model, land, recipes);
+	CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
+	CHECK_RUN(0, "export -o %s --cache %s", lines, from);
+	CHECK_RUN(0, "import %s --recipes --cache %s", lines, recipes);
+	CHECK_RUN(0, "tune %s --level int8 --budget 2s --device replay:%s --cache %s", model, land, recipes);
+	CHECK_SAYS(cli_out, "int8: 2 of 2 layers quantised");
+	CHECK_SAYS(cli_out, "a replay of");
 }
 
 /* What the model answers at int8 with the recipe of a cache; false: it has none. */

@@ -237,9 +237,14 @@ TEST(bundles_and_c_multiply_bf16)
 	snprintf(options, sizeof options, "--level half --cache %s", in_dir("half-cache"));
 	*cli_out = 0;
 	for (int i = 0; i < 5 && !strstr(cli_out, "bf16; "); i++) { /* a race may be disturbed */
-		CHECK_RUN(0, "tune %s --budget 2s --threads 1 %s", model, options);
+		CHECK_RUN(0, "tune %s --budget 2s --threads 1 --record %s %s", model, in_dir("half-land"),
+			  options);
 		CHECK_RUN(0, "show --json --cache %s", in_dir("half-cache"));
 	}
+	CHECK_SAYS(cli_out, "bf16; ");
+	CHECK_RUN(0, "tune %s --budget 2s --level half --device replay:%s --cache %s", model,
+		  in_dir("half-land"), in_dir("half-replay"));
+	CHECK_RUN(0, "show --json --cache %s", in_dir("half-replay"));
 	CHECK_SAYS(cli_out, "bf16; ");
 	run_seeded(model, options, want);
 	run_seeded(model, "", floats);
