@@ -44,9 +44,10 @@ static bool is_poison(const struct exercise *x, int64_t i)
 
 static double value_at(const void *p, enum dtype t, int64_t i)
 {
-	return t == DT_U8   ? ((const uint8_t *)p)[i]
-	       : t == DT_I8 ? ((const int8_t *)p)[i]
-			    : (double)((const float *)p)[i];
+	return t == DT_U8    ? ((const uint8_t *)p)[i]
+	       : t == DT_I8  ? ((const int8_t *)p)[i]
+	       : t == DT_I32 ? ((const int32_t *)p)[i]
+			     : (double)((const float *)p)[i];
 }
 
 /* Values of a table must be valid indexes of the smallest dim that is indexed with it. */
@@ -88,11 +89,12 @@ static double whole_sums(const struct task *t, int operand)
 	return most;
 }
 
-/* Biases like the sums that they are added to, but at least of some size. */
+/* Biases like the sums that they are added to, but at least of some size, and such that the product with a
+ * byte stays within s32. */
 static void fill_whole(const struct task *t, int operand, struct rng *r, int32_t *p, int64_t n)
 {
 	double sums = whole_sums(t, operand);
-	uint32_t reach = (uint32_t)fmin(fmax(sums, 128), 1 << 24);
+	uint32_t reach = (uint32_t)fmin(fmax(sums, 128), 1 << 22);
 	for (int64_t i = 0; i < n; i++)
 		p[i] = (int32_t)rng_below(r, 2 * reach + 1) - (int32_t)reach;
 }
@@ -199,8 +201,10 @@ static int mark(struct exercise *x, const struct operand *o, void *physical, enu
 	void *ones = malloc((n + 1) * (size_t)each(x));
 	if (!ones)
 		return fail(E_NOMEM, "no memory to classify the elements of %s", o->name);
-	for (size_t i = 0; i < n && each(x) == 4; i++)
+	for (size_t i = 0; i < n && o->dtype == DT_F32; i++)
 		((float *)ones)[i] = 1;
+	for (size_t i = 0; i < n && o->dtype == DT_I32; i++)
+		((int32_t *)ones)[i] = 1;
 	if (each(x) == 1)
 		memset(ones, 1, n);
 	operand_pack(o, ones, physical);
@@ -290,7 +294,9 @@ static int64_t point_offset(const struct exercise *x, const struct stage *s, con
 
 static void add_sample(struct exercise *x, struct reference *ref, const struct stage *s, const int64_t *at)
 {
-	double v = (double)(float)reference_point(ref, at);
+	double v = reference_point(ref, at);
+	if (x->task.operand[x->out].dtype == DT_F32)
+		v = (double)(float)v;
 	x->sample_at[x->nsamples] = point_offset(x, s, at);
 	x->sample[x->nsamples++] = v;
 	if (isfinite(v) && fabs(v) > x->absmax)
@@ -460,10 +466,10 @@ static int check_written(const struct exercise *x)
 	return E_OK;
 }
 
-/* The largest difference that is no error; bytes have none. */
+/* The largest difference that is no error; integers have none. */
 static double allowed(const struct exercise *x, double absmax)
 {
-	return each(x) == 1 ? 0 : x->tolerance * absmax + TOLERANCE_ABS;
+	return dtype_is_whole(x->task.operand[x->out].dtype) ? 0 : x->tolerance * absmax + TOLERANCE_ABS;
 }
 
 static int judge(const struct exercise *x, double got, double want, double absmax, int64_t at,

@@ -379,6 +379,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
 	k->sum = stage_sum(w->t, k->st);
 	k->exact = stage_exact(w->t, k->st);
+	k->gives_s32 = w->t->operand[k->st->out.operand].dtype == DT_I32;
 	k->weave = store_weaves(w->t, k->st, k->s);
 	k->woven = k->weave < 0 ? 0 : lane_stride(k);
 	k->turn = store_turns(w->t, k->st, k->s);

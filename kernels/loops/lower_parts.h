@@ -106,7 +106,8 @@ struct nest {
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* part number of a split reduction */
 	enum sum_kind sum;
-	bool exact;       /* writes bytes */
+	bool exact;       /* writes bytes or i32 */
+	bool gives_s32;   /* writes i32 */
 	bool keeps_bytes; /* copies bytes, or takes the largest ones: they are s32 from the load to the store
 			   */
 	float zero;       /* added to the rounded results of an exact stage: the end of its program */

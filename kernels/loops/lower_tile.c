@@ -53,17 +53,18 @@ static int to_s32(struct vmath *vm, int v)
 	return whole;
 }
 
-static struct val add_whole(struct vmath *vm, struct val a, struct val b)
+/* The sum or product of two whole values. */
+static struct val of_whole(struct vmath *vm, enum vop op, struct val a, struct val b)
 {
-	int sum = lv_new_s32(vm->l, vm->lanes);
-	lv_set(vm->l, sum, V_ADD, to_s32(vm, a.v), to_s32(vm, b.v), -1, -1);
-	return (struct val){.v = sum, .m = -1, .whole = true};
+	int x = to_s32(vm, a.v), y = to_s32(vm, b.v), v = lv_new_s32(vm->l, vm->lanes);
+	lv_set(vm->l, v, op, x, y, -1, -1);
+	return (struct val){.v = v, .m = -1, .whole = true};
 }
 
 static struct val add(struct vmath *vm, struct val a, struct val b)
 {
 	if (a.whole && b.whole)
-		return add_whole(vm, a, b);
+		return of_whole(vm, V_ADD, a, b);
 	if (a.m < 0 && b.m >= 0) {
 		struct val t = a;
 		a = b;
@@ -111,6 +112,8 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 {
 	if (op == P_ADD)
 		return add(vm, x[0], x[1]);
+	if (op == P_MUL && x[0].whole && x[1].whole)
+		return of_whole(vm, V_MUL, x[0], x[1]);
 	if (op == P_POW)
 		return power(vm, x[0], x[1]);
 	int a = settle(vm, x[0]), arity = prog_op_arity(op);
@@ -135,12 +138,13 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 	return compare(vm, op, a, b);
 }
 
-/* The value of a read in a program. A byte that the body sums in s32 is no whole value elsewhere. */
+/* The value of a read in a program. A byte is s32 only where it is copied, as most programs need f32. */
 static struct val read_val(struct nest *k, int read, const int *at, int lanes)
 {
 	int v = nest_load(k, read, at, lanes);
-	bool whole = k->keeps_bytes || k->w->t->operand[k->st->read[read].operand].dtype == DT_I32;
-	return (struct val){.v = whole ? v : nest_float(k, v), .m = -1, .whole = whole};
+	enum dtype t = k->w->t->operand[k->st->read[read].operand].dtype;
+	bool s32 = k->keeps_bytes || t == DT_I32;
+	return (struct val){.v = s32 ? v : nest_float(k, v), .m = -1, .whole = dtype_is_whole(t)};
 }
 
 static bool acc_whole(const struct nest *k, int acc)
@@ -443,7 +447,7 @@ static bool finish_loop(struct nest *k)
 	for (int a = 0; a < k->ns; a++)
 		if (a != k->s->lane && k->n[a] > 1 && (axis < 0 || k->n[a] > k->n[axis]))
 			axis = a;
-	if (axis < 0 || !stage_long_post(k->st) || k->s->lane >= k->ns)
+	if (axis < 0 || !stage_long_post(k->st) || k->s->lane >= k->ns || k->gives_s32)
 		return false;
 	finish(k, false);
 	nest_post_loop(k, axis, output_place);
@@ -455,6 +459,10 @@ int nest_post(struct nest *k, const int *at, int acc)
 	int lanes = k->w->l->lanes[acc];
 	if (k->keeps_bytes)
 		return acc;
+	if (k->gives_s32) {
+		struct vmath vm = {k->w->l, lanes, k, one_const};
+		return to_s32(&vm, k->post.n ? eval(k, &k->post, at, acc, lanes).v : acc);
+	}
 	return k->post.n ? settled(k, eval(k, &k->post, at, acc, lanes), lanes) : nest_float(k, acc);
 }
 
@@ -477,7 +485,7 @@ void nest_store(struct nest *k, int v, struct mem m)
 	int lanes = l->lanes[v];
 	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
 	struct vmath vm = {l, lanes, k, one_const};
-	if (k->exact && !k->keeps_bytes) {
+	if (dtype_is_byte(t) && !k->keeps_bytes) {
 		v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, lanes));
 		v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, lanes));
 		v = to_byte(k, &vm, v);
@@ -524,7 +532,8 @@ static int map_point(struct nest *k, const int *at)
 {
 	int lanes = k->s->lanes;
 	struct val body = eval(k, &k->body, at, -1, lanes);
-	int v = body.whole ? body.v : settled(k, body, lanes);
+	struct vmath vm = {k->w->l, lanes, k, one_const};
+	int v = !body.whole ? settled(k, body, lanes) : k->post.n ? to_s32(&vm, body.v) : body.v;
 	return nest_post(k, at, v);
 }
 

@@ -46,8 +46,8 @@ int store_turns(const struct task *t, const struct stage *st, const struct sstag
 	bool pads;
 	int turn = -1;
 	if (s->lane < 0 || st->comb == COMB_NONE || s->lane >= stage_spatial(st) || t->nstages > 1 ||
-	    t->nsyms || s->wino.m || read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 ||
-	    stride == 0 || stride == 1)
+	    t->nsyms || s->wino.m || t->operand[st->out.operand].dtype == DT_I32 || /* scratch holds floats */
+	    read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 || stride == 0 || stride == 1)
 		return -1;
 	for (int b = 0; b < stage_spatial(st); b++) {
 		if (b == s->lane || s->tile[b] == 1)

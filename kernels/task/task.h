@@ -19,20 +19,22 @@
  * has no halo). Sum order is free. Stages chain: an operand with role `tmp` is written by one stage and read
  * by later ones; it never leaves the kernel.
  *
- * Types. An operand is f32, u8 or i8, or an i32 vector: a table, or a constant that is read as a value (a
- * bias). The value of a u8 or i8 element is its number; its fill must be one that the type has, so the
+ * Types. An operand is f32, u8, i8 or i32; a tmp is not i32. A plain i32 vector that no stage writes may be
+ * a table. The value of a u8, i8 or i32 element is its number; its fill must be one that the type has, so the
  * padding of a quantized image reads the zero point.
- *   - Whole values: reads of i32, and the acc of a stage that sums bytes or products of two of them
- *     (stage_whole). Sums, and `add` of two whole values, are exact. It is the maker's fault if one leaves
- * s32. Every other operator takes whole values rounded to f32, to nearest even.
- *   - Exact stages: those that write u8 or i8. Their programs are evaluated in binary32, one operator after
- * the other, each result rounded (no fma), with the flushes and the rules for min, max and NaN of
- *     kernels/loops/loops.h. The result v is stored as rint(min(max(v, least), greatest)) of the output's
- * type, and NaN as the least. So every schedule on every target gives the same bytes, and task_check only
- * allows what makes that possible: operators with one defined result (no exp, pow and the like), no
- * reduction, a max, a min or a whole sum, and no f32 intermediates. ONNX Runtime's formula for quantized
- * convolutions is: body X W mul; sum; post acc B add S mul rint 3 add, with B i32, S[k] = sx * sw[k] / sy and
- * the output's zero point 3; relu is part of the clamp.
+ *   - Whole values: reads of u8, i8 and i32, and the acc of a stage that sums bytes or products of two of
+ *     them (stage_whole). Sums, and `add` and `mul` of two whole values, are exact. It is the maker's fault
+ *     if one leaves s32. Every other operator takes whole values rounded to f32, to nearest even.
+ *   - Exact stages: those that write u8, i8 or i32. Their programs are evaluated in binary32, one operator
+ *     after the other, each result rounded (no fma), with the flushes and the rules for min, max and NaN of
+ *     kernels/loops/loops.h. A result v for u8 or i8 is stored as rint(min(max(v, least), greatest)) of the
+ *     type, and NaN as the least; one for i32 must be a whole value (stage_gives_whole). So every schedule on
+ *     every target gives the same integers, and task_check only allows what makes that possible: operators
+ *     with one defined result (no exp, pow and the like), no reduction, a max, a min or a whole sum, and no
+ *     f32 intermediates. ONNX Runtime's formula for quantized convolutions is: body X W mul; sum; post acc B
+ *     add S mul rint 3 add, with B i32, S[k] = sx * sw[k] / sy and the output's zero point 3; relu is part of
+ *     the clamp. Products whose input has a zero point Z, u8, that is known only at run time are: body X W
+ *     mul; sum; post acc T Z mul add, with T[k] = -(the sum of column k).
  *
  * Sizes are constants, or symbols SYM(i) in a shape-generic task, bound by run-time parameters. task_abstract
  * turns a task into its generic form plus the parameter values: two tasks that differ in sizes only have the
@@ -99,7 +101,7 @@ struct index {
 struct operand {
 	char name[8];
 	enum role role;
-	enum dtype dtype;  /* DT_F32, DT_U8, DT_I8; DT_I32 for tables and values */
+	enum dtype dtype;  /* DT_F32, DT_U8, DT_I8, DT_I32 */
 	struct shape dims; /* logical; entries may be SYM */
 	struct layout layout;
 	float fill; /* value outside [0, dim) and in halos: 0, or -FLT_MAX for a maximum */

@@ -95,14 +95,14 @@ static int check_operand(const struct task *t, int i)
 	if (o->role > ROLE_TMP || (o->dtype != DT_F32 && o->dtype != DT_I32 && !dtype_is_byte(o->dtype)) ||
 	    o->group)
 		return fail(E_CORRUPT, "operand %s: bad role or dtype", o->name);
-	if (o->dtype == DT_I32 && (o->dims.rank != 1 || o->layout.n || o->layout.lo[0] || o->layout.hi[0] ||
-				   o->role == ROLE_OUT || o->role == ROLE_TMP))
-		return fail(E_CORRUPT, "operand %s: a table must be a plain vector that is only read",
-			    o->name);
+	if (o->dtype == DT_I32 && o->role == ROLE_TMP)
+		return fail(E_CORRUPT, "operand %s: a tmp must not be i32", o->name);
 	if (o->dims.rank < 0 || o->dims.rank > MAX_RANK || !isfinite(o->fill))
 		return fail(E_CORRUPT, "operand %s: bad rank or fill", o->name);
-	if (dtype_is_byte(o->dtype) && (rintf(o->fill) != o->fill || o->fill < byte_least(o->dtype) ||
-					o->fill > byte_greatest(o->dtype)))
+	bool i32_fill = rintf(o->fill) == o->fill && fabsf(o->fill) < 0x1p31f;
+	if ((o->dtype == DT_I32 && !i32_fill) ||
+	    (dtype_is_byte(o->dtype) && (rintf(o->fill) != o->fill || o->fill < byte_least(o->dtype) ||
+					 o->fill > byte_greatest(o->dtype))))
 		return fail(E_CORRUPT, "operand %s: no %s has the value of fill", o->name,
 			    dtype_name(o->dtype));
 	for (int d = 0; d < o->dims.rank; d++)
@@ -254,8 +254,9 @@ static int check_index(const struct task *t, const struct stage *s, const struct
 	if (x->table < 0)
 		return E_OK;
 	const struct operand *o = &t->operand[x->table];
-	if (o->dtype != DT_I32)
-		return fail(E_CORRUPT, "table %s is not i32", o->name);
+	if (o->dtype != DT_I32 || o->dims.rank != 1 || o->layout.n || o->layout.lo[0] || o->layout.hi[0] ||
+	    (o->role != ROLE_CONST && o->role != ROLE_IN))
+		return fail(E_CORRUPT, "table %s is no plain vector of i32 that is only read", o->name);
 	return leaves(t, s, x, 0, o->dims.d[0], 0) ? fail(E_CORRUPT, "index leaves table %s", o->name) : E_OK;
 }
 
@@ -368,11 +369,13 @@ static bool defined(int op)
 	       op != P_SILU && op != P_GELU;
 }
 
-/* Checks that the bytes that the stage writes follow from the task alone. */
+/* Checks that the integers that the stage writes follow from the task alone. */
 static int check_exact(const struct task *t, const struct stage *s)
 {
 	if (!stage_exact(t, s))
 		return E_OK;
+	if (t->operand[s->out.operand].dtype == DT_I32 && !stage_gives_whole(t, s))
+		return fail(E_CORRUPT, "i32 from a value that is not whole");
 	if ((s->comb == COMB_SUM || s->comb == COMB_PROD) && !stage_whole(t, s))
 		return fail(E_CORRUPT, "bytes from a sum of numbers that are not whole");
 	for (int i = 0; i < s->body.n + s->post.n; i++) {
@@ -386,14 +389,6 @@ static int check_exact(const struct task *t, const struct stage *s)
 			return fail(E_CORRUPT, "bytes from %s, which is rounded in any order", o->name);
 	}
 	return E_OK;
-}
-
-/* Whether an operand of this type may be read or (out) written as a value. */
-static bool value_type(const struct operand *o, bool out)
-{
-	if (o->dtype != DT_I32)
-		return true;
-	return !out && o->role == ROLE_CONST && rintf(o->fill) == o->fill && fabsf(o->fill) < 0x1p31f;
 }
 
 static int check_axes(const struct task *t, const struct stage *s)
@@ -433,8 +428,8 @@ static int check_stage(const struct task *t, const struct stage *s, uint32_t *wr
 			return fail(E_CORRUPT, "no operand %d", r->operand);
 		const struct operand *o = &t->operand[r->operand];
 		bool out = i == s->nreads, was = *written >> r->operand & 1;
-		if (!value_type(o, out) || (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
-						: o->role == ROLE_OUT || (o->role == ROLE_TMP && !was)))
+		if (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
+			: o->role == ROLE_OUT || (o->role == ROLE_TMP && !was))
 			return fail(E_CORRUPT, "operand %s cannot be used here in its role", o->name);
 		for (int d = 0; d < MAX_RANK && rc >= 0; d++)
 			rc = check_dim(t, s, r, d, out);

@@ -197,13 +197,15 @@ static struct value prog_value(struct reference *r, const struct stage *s, const
 		if (op == P_READ) {
 			const struct read *rd = &s->read[p->at[i].arg];
 			*x = (struct value){read_value(r, s, rd, at),
-					    r->t->operand[rd->operand].dtype == DT_I32};
+					    dtype_is_whole(r->t->operand[rd->operand].dtype)};
 		} else if (op == P_ACC) {
 			*x = acc;
 		} else if (op == P_IMM) {
 			*x = (struct value){(double)p->at[i].imm, false};
 		} else if (op == P_ADD && x[0].whole && x[1].whole) {
 			x->v += x[1].v;
+		} else if (op == P_MUL && x[0].whole && x[1].whole) {
+			x->v *= x[1].v;
 		} else {
 			*x = (struct value){operate(op, x, exact), false};
 		}
@@ -303,9 +305,9 @@ static double stage_point(struct reference *r, int stage, const int64_t *spatial
 		acc = reduce(r, s, nspatial, at);
 	if (s->post.n)
 		acc = prog_value(r, s, &s->post, acc, at);
-	if (stage_exact(r->t, s))
-		acc.v = ref_exact_byte(r->t->operand[s->out.operand].dtype,
-				       acc.whole ? (double)(float)acc.v : acc.v);
+	enum dtype to = r->t->operand[s->out.operand].dtype;
+	if (dtype_is_byte(to))
+		acc.v = ref_exact_byte(to, acc.whole ? (double)(float)acc.v : acc.v);
 	memcpy(r->memo_at[stage], at, sizeof r->memo_at[stage]);
 	r->memo[stage] = acc.v;
 	r->memo_good[stage] = true;
@@ -324,6 +326,8 @@ static void put_element(void *p, enum dtype t, int64_t off, double v)
 		((uint8_t *)p)[off] = (uint8_t)v;
 	else if (t == DT_I8)
 		((int8_t *)p)[off] = (int8_t)v;
+	else if (t == DT_I32)
+		((int32_t *)p)[off] = (int32_t)fmax(INT32_MIN, fmin(v, INT32_MAX));
 	else
 		((float *)p)[off] = (float)v;
 }

@@ -193,6 +193,11 @@ bool dtype_is_byte(enum dtype t)
 	return t == DT_U8 || t == DT_I8;
 }
 
+bool dtype_is_whole(enum dtype t)
+{
+	return dtype_is_byte(t) || t == DT_I32;
+}
+
 bool task_floats(const struct task *t)
 {
 	bool floats = true;
@@ -217,7 +222,30 @@ float byte_greatest(enum dtype t)
 
 bool stage_exact(const struct task *t, const struct stage *st)
 {
-	return dtype_is_byte(t->operand[st->out.operand].dtype);
+	return dtype_is_whole(t->operand[st->out.operand].dtype);
+}
+
+/* Whether the value that the program p leaves is whole. The caller has checked its stack. */
+static bool gives_whole(const struct task *t, const struct stage *st, const struct prog *p)
+{
+	bool whole[MAX_PROG + 1] = {false};
+	int n = 0;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		n -= prog_op_arity(op);
+		whole[n] = op == P_READ  ? dtype_is_whole(t->operand[st->read[p->at[i].arg].operand].dtype)
+			   : op == P_ACC ? stage_whole(t, st)
+					 : (op == P_ADD || op == P_MUL) && whole[n] && whole[n + 1];
+		n++;
+	}
+	return n > 0 && whole[n - 1];
+}
+
+bool stage_gives_whole(const struct task *t, const struct stage *st)
+{
+	if (st->comb == COMB_NONE && !st->post.n)
+		return gives_whole(t, st, &st->body);
+	return st->comb != COMB_NONE && (st->post.n ? gives_whole(t, st, &st->post) : stage_whole(t, st));
 }
 
 static bool reads_byte(const struct task *t, const struct stage *st, const struct prog *p, int i)

@@ -17,7 +17,8 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a);
  * are not evenly spaced. *pads: reading a vector past the axis' end stays inside of the operand. */
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
 		int64_t *stride, bool *pads);
-bool dtype_is_byte(enum dtype t); /* u8 or i8 */
+bool dtype_is_byte(enum dtype t);  /* u8 or i8 */
+bool dtype_is_whole(enum dtype t); /* u8, i8 or i32: its values are whole (task.h) */
 /* Whether all values that the task reads and writes are f32; tables are no values. */
 bool task_floats(const struct task *t);
 /* Whether the stage sums bytes or products of two of them: its acc is a whole number. */
@@ -58,7 +59,9 @@ const struct task *task_view(struct arena *a, const struct task *t, const char *
 /* The read of a stage that is a tmp, multiplied in pairs or groups: its index counts elements, of which a
  * step has 2 or 4. -1: the stage has none. */
 int stage_image(const struct task *t, const struct stage *st);
-bool stage_exact(const struct task *t, const struct stage *st); /* it writes bytes */
+bool stage_exact(const struct task *t, const struct stage *st); /* it writes u8, i8 or i32 */
+/* Whether the stage's result is a whole value: its program only adds and multiplies whole ones. */
+bool stage_gives_whole(const struct task *t, const struct stage *st);
 /* Least and greatest value of u8 or i8. */
 float byte_least(enum dtype t);
 float byte_greatest(enum dtype t);

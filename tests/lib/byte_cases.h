@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random tasks over bytes: convolutions, products, depthwise, maps, pools and chains, quantized as ONNX
- * Runtime does it, in layouts that allow dot products of four channels and in others. */
+ * Runtime does it, with constant zero points or one that is known at run time, to bytes, s32 or floats, in
+ * layouts that allow dot products of four channels and in others. */
 #ifndef TESTS_BYTE_CASES_H
 #define TESTS_BYTE_CASES_H
 
@@ -43,13 +44,41 @@ static const char *const byte_post[] = {
 static const char *const float_post[] = {"", "post acc r2 add\n",
 					 "post acc r2 add r3 mul 0.003 mul 128.5 add\n"};
 
+/* Here r2 is a factor per channel, and r3 a zero point that is known at run time. */
+#define DYNAMIC "r2 r3 mul add"
+static const char *const dynamic_post[] = {"post acc " DYNAMIC " 0.0001 mul rint\n",
+					   "post acc " DYNAMIC " 0.003 mul 128.5 add\n"};
+static const char *const word_post[] = {"", "post acc r2 add\n", "post acc " DYNAMIC "\n"};
+
+/* The program of a product that writes this type. */
+static inline const char *byte_program(struct rng *r, const char *type)
+{
+	if (type[1] == '3' && type[0] == 'i')
+		return one_of(r, word_post, 3);
+	if (!pick(r, 0, 4))
+		return dynamic_post[type[0] == 'f'];
+	return type[0] == 'f' ? one_of(r, float_post, 3) : one_of(r, byte_post, 13);
+}
+
+/* The type of a product. */
+static inline const char *byte_result(struct rng *r)
+{
+	int kind = pick(r, 0, 9);
+	return kind < 6 ? one_of(r, byte_types, 2) : kind < 8 ? "f32" : "i32";
+}
+
+/* A zero point, of one element or of no dim. */
+static inline void byte_zero_point(struct buf *b, struct rng *r, const char *type)
+{
+	buf_printf(b, "operand Z in %s [%s] plain\n", type, pick(r, 0, 1) ? "1" : "");
+}
+
 enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS };
 
 static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv kind)
 {
-	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8",
-		   *yt = pick(r, 0, 4) ? one_of(r, byte_types, 2) : "f32",
-		   *post = one_of(r, yt[0] == 'f' ? float_post : byte_post, yt[0] == 'f' ? 3 : 13);
+	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8", *yt = byte_result(r),
+		   *post = byte_program(r, yt);
 	int g = kind == BYTES_GROUPS ? pick(r, 2, 3) : 1, kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
 	int cg = kind == BYTES_DEPTHWISE ? 1 : pick(r, 0, 1) ? 4 * pick(r, 1, 9) : pick(r, 1, 36);
 	int k = g * kg, c = kind == BYTES_DEPTHWISE ? k : g * cg, rs = pick(r, 1, 3), stride = pick(r, 1, 2),
@@ -58,8 +87,8 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 	int h = (oh - 1) * stride + (rs - 1) * dil + 1 - 2 * pad,
 	    w = (ow - 1) * stride + (rs - 1) * dil + 1 - 2 * pad;
 	const int in[] = {n, c, h < 1 ? 1 : h, w < 1 ? 1 : w}, out[] = {n, k, oh, ow};
-	bool residual = strstr(post, "r4"), scale = residual || strstr(post, "r3"),
-	     bias = scale || strstr(post, "r2");
+	bool residual = strstr(post, "r4"), dynamic = strstr(post, DYNAMIC),
+	     scale = !dynamic && (residual || strstr(post, "r3")), bias = scale || strstr(post, "r2");
 	buf_puts(b, "task syms=0\n");
 	byte_image(b, r, "X", "in", xt, in, pick(r, 0, 1) ? pad : 0, pad ? byte_zero(r, xt) : 0);
 	buf_printf(b, "operand W const %s [%d,%d,%d,%d] plain\n", wt, k, cg, rs, rs);
@@ -67,6 +96,8 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 		buf_printf(b, "operand B const i32 [%d] plain\n", k);
 	if (scale)
 		buf_printf(b, "operand S const f32 [%d] plain\n", k);
+	if (dynamic)
+		byte_zero_point(b, r, xt);
 	if (residual)
 		byte_image(b, r, "R", "in", one_of(r, byte_types, 2), out, 0, 0);
 	byte_image(b, r, "Y", "out", yt, out, pick(r, 0, 1), 0);
@@ -90,6 +121,10 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 		buf_printf(b, "read B [%s]\n", ch);
 	if (scale)
 		buf_printf(b, "read S [%s]\n", ch);
+	if (dynamic)
+		buf_puts(b, strstr(buf_str(b), "Z in u8 [1]") || strstr(buf_str(b), "Z in i8 [1]")
+				? "read Z [0]\n"
+				: "read Z []\n");
 	if (residual)
 		buf_printf(b, "read R [n,%s,y,x]\n", ch);
 	buf_printf(b, "body r0 r1 mul\nsum\n%swrite Y [n,%s,y,x]\n", post, ch);
@@ -99,16 +134,22 @@ static inline void gen_byte_gemm(struct buf *b, struct rng *r)
 {
 	int m = pick(r, 1, 33), n = pick(r, 1, 70), k = pick(r, 0, 1) ? 4 * pick(r, 1, 20) : pick(r, 1, 80),
 	    trans = pick(r, 0, 1);
-	const char *role = pick(r, 0, 3) ? "const" : "in",
-		   *yt = pick(r, 0, 3) ? one_of(r, byte_types, 2) : "f32";
+	const char *role = pick(r, 0, 3) ? "const" : "in", *yt = byte_result(r);
+	bool words = !strcmp(yt, "i32"), dynamic = words || !pick(r, 0, 3);
 	buf_printf(b, "task syms=0\noperand A in %s [%d,%d] plain\n", one_of(r, byte_types, 2), m, k);
 	buf_printf(b, "operand B %s i8 [%d,%d] plain\n", role, trans ? n : k, trans ? k : n);
-	buf_printf(b, "operand D const i32 [%d] plain\noperand S const f32 [%d] plain\n", n, n);
+	buf_printf(b, "operand D %s i32 [%d] plain\n", pick(r, 0, 3) ? "const" : "in", n);
+	if (!words)
+		buf_printf(b, "operand S const f32 [%d] plain\n", n);
+	if (dynamic)
+		buf_puts(b, "operand Z in u8 [] plain\n");
 	buf_printf(b, "operand Y out %s [%d,%d] plain\n", yt, m, n);
-	buf_printf(b, "stage m:%d n:%d | k:%d\nread A [m,k]\nread B [%s]\nread D [n]\nread S [n]\n", m, n, k,
+	buf_printf(b, "stage m:%d n:%d | k:%d\nread A [m,k]\nread B [%s]\nread D [n]\n", m, n, k,
 		   trans ? "n,k" : "k,n");
-	buf_printf(b, "body r0 r1 mul\nsum\npost acc r2 add r3 mul 0.004 mul%s\nwrite Y [m,n]\n",
-		   yt[0] != 'f' ? " rint 11 add" : "");
+	buf_printf(b, "%s%sbody r0 r1 mul\nsum\npost acc r2 %s", words ? "" : "read S [n]\n",
+		   dynamic ? "read Z []\n" : "", dynamic ? words ? "r3 mul add" : "r4 mul add" : "add");
+	buf_printf(b, "%s%s\nwrite Y [m,n]\n", words ? "" : " r3 mul 0.004 mul",
+		   words || yt[0] == 'f' ? "" : " rint 11 add");
 }
 
 static inline void gen_byte_pool(struct buf *b, struct rng *r)
@@ -162,6 +203,23 @@ static inline void gen_byte_map(struct buf *b, struct rng *r)
 	if (two)
 		buf_printf(b, "read Z [%s]\n", second[kind]);
 	buf_printf(b, "body %s\nwrite Y [n,c,y,x]\n", text);
+}
+
+/* Maps of s32: conversions, sums, products with a byte. */
+static inline void gen_byte_words(struct buf *b, struct rng *r)
+{
+	static const char *const body[] = {"r0", "r0 r1 add", "r0 r1 add r0 add", "r0 0.001 mul"};
+	int c = pick(r, 1, 35), h = pick(r, 1, 6), w = pick(r, 1, 21), kind = pick(r, 0, 3);
+	const int dims[] = {1, c, h, w};
+	buf_puts(b, "task syms=0\n");
+	byte_image(b, r, "X", "in", "i32", dims, 0, 0);
+	if (kind == 1 || kind == 2)
+		byte_image(b, r, "Z", "in", pick(r, 0, 1) ? "i32" : one_of(r, byte_types, 2), dims, 0, 0);
+	byte_image(b, r, "Y", "out", kind < 3 && pick(r, 0, 1) ? "i32" : "f32", dims, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:1 c:%d y:%d x:%d\nread X [n,c,y,x]\n", c, h, w);
+	if (kind == 1 || kind == 2)
+		buf_puts(b, "read Z [n,c,y,x]\n");
+	buf_printf(b, "body %s\nwrite Y [n,c,y,x]\n", body[kind]);
 }
 
 /* Averages, and copies to other orders. */
@@ -253,7 +311,7 @@ static inline void round_numbers(const char *s, struct buf *out)
 
 static inline void byte_draft(struct buf *b, struct rng *r)
 {
-	switch (rng_below(r, 12)) {
+	switch (rng_below(r, 13)) {
 	case 0:
 	case 1:
 	case 2:
@@ -278,6 +336,9 @@ static inline void byte_draft(struct buf *b, struct rng *r)
 		break;
 	case 10:
 		gen_byte_block(b, r);
+		break;
+	case 11:
+		gen_byte_words(b, r);
 		break;
 	default:
 		gen_byte_index(b, r);

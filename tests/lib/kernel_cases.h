@@ -515,13 +515,27 @@ static inline int64_t case_each(const struct kcase *c, const struct code_buf *b)
 	return (int64_t)dtype_bytes(pack_type(&b->packing, c->t.operand[b->operand].dtype));
 }
 
-/* Whether the operand is read as values, and not only as a table. */
-static inline bool case_values(const struct kcase *c, int i)
+/* Whether the operand is a table. */
+static inline bool case_is_table(const struct kcase *c, int i)
 {
 	for (int k = 0; k < c->t.nstages; k++)
 		for (int j = 0; j < c->t.stage[k].nreads; j++)
-			if (c->t.stage[k].read[j].operand == i)
+			for (int d = 0; d < MAX_RANK; d++)
+				if (c->t.stage[k].read[j].dim[d].table == i)
+					return true;
+	return false;
+}
+
+/* Whether a program multiplies the operand, whose next read is a byte. */
+static inline bool case_is_factor(const struct kcase *c, int i)
+{
+	for (int k = 0; k < c->t.nstages; k++) {
+		const struct stage *s = &c->t.stage[k];
+		for (int j = 0; j + 2 < s->post.n; j++)
+			if (s->post.at[j].op == P_READ && s->read[s->post.at[j].arg].operand == i &&
+			    s->post.at[j + 2].op == P_MUL)
 				return true;
+	}
 	return false;
 }
 
@@ -543,13 +557,19 @@ static inline int64_t case_positions(const struct kcase *c, int i)
 static inline void case_table(struct kcase *c, int i, struct rng *r)
 {
 	int32_t *p = arena_alloc(&c->a, (size_t)c->t.operand[i].dims.d[0] * 4);
-	bool values = case_values(c, i);
 	for (int64_t j = 0; j < c->t.operand[i].dims.d[0]; j++)
-		p[j] = values ? (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16) +
-				    (rng_below(r, 4) ? 0 : 1 << 24)
-			      : (int32_t)rng_below(r, (uint32_t)case_positions(c, i));
+		p[j] = (int32_t)rng_below(r, (uint32_t)case_positions(c, i));
 	c->plain[i] = c->phys[i] = c->ref[i] = p;
 	c->elems[i] = c->t.operand[i].dims.d[0];
+}
+
+/* Numbers like biases, some of which no float has; a factor times a byte stays within s32. */
+static inline void case_words(struct rng *r, bool factor, int32_t *p, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		p[i] = factor ? (int32_t)rng_below(r, 1 << 20) - (1 << 19)
+			      : (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16) +
+				    (rng_below(r, 4) ? 0 : 1 << 24);
 }
 
 /* Values of the whole range; every fourth is the least or the greatest. */
@@ -570,7 +590,7 @@ static inline int case_data(struct kcase *c, struct rng *r)
 		const struct operand *o = &c->t.operand[i];
 		if (o->role == ROLE_TMP)
 			continue;
-		if (o->dtype == DT_I32) {
+		if (case_is_table(c, i)) {
 			case_table(c, i, r);
 			continue;
 		}
@@ -578,7 +598,10 @@ static inline int case_data(struct kcase *c, struct rng *r)
 		c->elems[i] = operand_elems(o);
 		int64_t each = (int64_t)dtype_bytes(o->dtype);
 		c->plain[i] = arena_alloc(&c->a, (size_t)(n * each));
-		case_fill(r, o->dtype, c->plain[i], n);
+		if (o->dtype == DT_I32)
+			case_words(r, case_is_factor(c, i), c->plain[i], n);
+		else
+			case_fill(r, o->dtype, c->plain[i], n);
 		c->phys[i] = guarded_type(&c->a, c->elems[i], each);
 		c->ref[i] = guarded_type(&c->a, c->elems[i], each);
 		if (o->role == ROLE_OUT) /* kernels leave halos as the plan filled them */
@@ -648,12 +671,12 @@ static inline double case_tolerance(const char *text, const char *cand)
 	return deep && four ? 5e-5 : wide ? 2e-5 : 4e-6;
 }
 
-/* Number of bytes of the output that differ from the reference's. */
+/* Number of bytes of the output, of integers, that differ from the reference's. */
 static inline int64_t case_wrong(const struct kcase *c, const void *got)
 {
 	int out = c->t.stage[c->t.nstages - 1].out.operand;
 	const struct operand *o = &c->t.operand[out];
-	int64_t n = shape_count(&o->dims), wrong = 0;
+	int64_t n = shape_count(&o->dims) * (int64_t)dtype_bytes(o->dtype), wrong = 0;
 	uint8_t *a = malloc((size_t)n), *b = malloc((size_t)n);
 	operand_unpack(o, got, a);
 	operand_unpack(o, c->ref[out], b);
@@ -664,8 +687,8 @@ static inline int64_t case_wrong(const struct kcase *c, const void *got)
 	return wrong;
 }
 
-/* Largest |got - ref| over the output's elements, relative to max |ref|; > 1 where NaNs differ. Of bytes:
- * case_wrong. */
+/* Largest |got - ref| over the output's elements, relative to max |ref|; > 1 where NaNs differ. Of
+ * integers: case_wrong. */
 static inline double case_error(const struct kcase *c, const void *got)
 {
 	int out = c->t.stage[c->t.nstages - 1].out.operand;
@@ -719,7 +742,7 @@ static inline double case_interpret_task(struct kcase *c, const struct task *t, 
 	}
 	double err = -1;
 	for (int i = 0; i < m.nbufs; i++) {
-		if (m.buf[i].operand >= 0 && c->t.operand[m.buf[i].operand].dtype != DT_I32 &&
+		if (m.buf[i].operand >= 0 && !case_is_table(c, m.buf[i].operand) &&
 		    !intact_type(bufs[i], elems[i], case_each(c, &m.buf[i]))) {
 			printf("%s: wrote outside of %s\n", cand, m.buf[i].name);
 			return -1;

@@ -299,7 +299,7 @@ TEST(sums_beyond_f32)
 				}
 			}
 			for (int k = 0; k < 20; k++)
-				((int32_t *)c.ref[2])[k] = 7 * k - sum;
+				((int32_t *)c.phys[2])[k] = ((int32_t *)c.ref[2])[k] = 7 * k - sum;
 			REQUIRE_OK(task_reference(&c.t, c.ref, &c.a));
 			for (int k = 0; k < 20; k++)
 				CHECK(((uint8_t *)c.ref[3])[k] == 7 * k);
@@ -325,7 +325,23 @@ static void mix_types(const char *s, struct rng *r, struct buf *out)
 	}
 }
 
-/* Every mixture of types that task_check accepts is lowered to a nest that loops_check accepts; bytes are
+/* Makes the values of i32 so small that no product leaves s32. */
+static void shrink_words(struct kcase *c)
+{
+	for (int i = 0; i < c->t.noperands; i++) {
+		const struct operand *o = &c->t.operand[i];
+		bool values = o->dtype == DT_I32 && o->role != ROLE_OUT && !case_is_table(c, i);
+		for (int64_t j = 0; values && j < shape_count(&o->dims); j++)
+			((int32_t *)c->plain[i])[j] %= 50;
+		if (values) {
+			operand_pack(o, c->plain[i], c->phys[i]);
+			operand_pack(o, c->plain[i], c->ref[i]);
+		}
+	}
+	REQUIRE_OK(task_reference(&c->t, c->ref, &c->a));
+}
+
+/* Every mixture of types that task_check accepts is lowered to a nest that loops_check accepts; integers are
  * right. */
 TEST(types_in_any_mixture)
 {
@@ -343,6 +359,7 @@ TEST(types_in_any_mixture)
 		mix_types(buf_str(&text), &r, &mixed);
 		int rc = case_parse(&c, buf_str(&mixed), &r);
 		if (rc >= 0) {
+			shrink_words(&c);
 			REQUIRE_OK(space_make(&c.a, &c.t, &tg[seed % 3], NULL, &s));
 			space_default(s, cand);
 			if (seed % 2)

@@ -123,6 +123,8 @@ TEST(text_round_trip)
 	parses(CONV("u8 [8] plain", "i8", "u8", "post acc r2 add 0.5 mul rint\n"));
 	parses(CONV("i8 [8] plain fill=-128", "i8", "i8", ""));
 	parses(CONV("u8 [8] 0/4.0 fill=255", "u8", "f32", "post acc r2 add exp\n"));
+	parses(CONV("u8 [8] plain", "i8", "i32", "post acc r2 add r2 mul\n"));
+	parses(CONV("i32 [8] plain fill=-7", "i8", "f32", ""));
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		struct rng r;
 		struct buf text = {0};
@@ -147,8 +149,19 @@ TEST(refused)
 	    {CONV("u8 [8] plain", "i8", "u8", "post acc exp\n"), "bytes from exp"},
 	    {CONV("u8 [8] plain", "i8", "u8", "post acc 2 pow\n"), "bytes from pow"},
 	    {CONV("u16 [8] plain", "i8", "u8", ""), "a type"},
-	    {CONV("i32 [8] plain", "i8", "f32", ""), "role"},
-	    {CONV("u8 [8] plain", "i8", "i32", ""), "only read"},
+	    {CONV("u8 [8] plain", "i8", "i32", "post acc 2 add\n"), "i32 from a value that is not whole"},
+	    {CONV("u8 [8] plain", "i8", "i32", "post acc r2 sub\n"), "i32 from a value that is not whole"},
+	    {CONV("f32 [8] plain", "i8", "i32", ""), "i32 from a value that is not whole"},
+	    {CONV("u8 [8] plain fill=2.14748365e+09", "i8", "u8", ""), "no u8 has the value"},
+	    {CONV("i32 [8] plain fill=2.14748365e+09", "i8", "f32", ""), "no i32 has the value"},
+	    {CONV("i32 [8] plain fill=0.5", "i8", "f32", ""), "no i32 has the value"},
+	    {"task syms=0\noperand X in i32 [8] plain\noperand T tmp i32 [8] plain\noperand Y out i32 [8] "
+	     "plain\nstage y:8\nread X [y]\nbody r0\nwrite T [y]\nstage y:8\nread T [y]\nbody r0\nwrite Y "
+	     "[y]\n",
+	     "must not be i32"},
+	    {"task syms=0\noperand X in f32 [8] plain\noperand T in i32 [8,1] plain\noperand Y out f32 [8] "
+	     "plain\nstage y:8\nread X [@T(y)]\nbody r0\nwrite Y [y]\n",
+	     "no plain vector"},
 	    {"task syms=0\noperand X in f32 [8,8] plain\noperand T tmp f32 [8] plain\noperand Y out u8 [8] "
 	     "plain\nstage y:8 | x:8\nread X [y,x]\nbody r0\nsum\nwrite T [y]\nstage y:8\nread T [y]\nbody "
 	     "r0\n"

@@ -530,7 +530,7 @@ TEST(tables_have_no_halo)
 	    task_parse("task syms=0\noperand X in f32 [3] plain\noperand T const i32 [3] plain;0+1+0\n"
 		       "operand Y out f32 [3] plain\nstage a:3\nread X [@T(a)]\nbody r0\nwrite Y [a]\n",
 		       &task),
-	    E_CORRUPT, "a table must be a plain vector");
+	    E_CORRUPT, "no plain vector of i32");
 }
 
 TEST_MAIN
