@@ -3,6 +3,7 @@
  * is != 0. */
 #include "kernels/task/runs.h"
 #include "kernels/graph/shapes.h"
+#include "kernels/graph/structure.h"
 #include "kernels/task/walk.h"
 
 enum { T_CAST, T_CASTLIKE };
@@ -54,4 +55,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_cast = {.name = "cast", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_cast = {
+    .name = "cast", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -9,6 +9,7 @@
 #include "kernels/graph/product8.h"
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
+#include "kernels/task/runs.h"
 #include "kernels/task/walk.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@
 
 enum { Q_QUANTIZE, Q_DEQUANTIZE, Q_DYNAMIC, Q_CONV_INT, Q_MATMUL_INT, Q_CONV, Q_MATMUL, Q_ADD };
 
+#define QUANTIZE "axis block_size output_dtype precision saturate"
 #define WINDOW "auto_pad dilations group kernel_shape pads strides"
 static const struct op_row rows[] = {
     {"ConvInteger", 10, 0, 2, 4, 1, 1, Q_CONV_INT, WINDOW},
@@ -27,7 +29,8 @@ static const struct op_row rows[] = {
     {"QLinearConv", QUANT_OPSET, 0, 8, 9, 1, 1, Q_CONV, WINDOW " low high"},
     {"QLinearMatMul", 10, QUANT_OPSET - 1, 8, 8, 1, 1, Q_MATMUL, ""},
     {"QLinearMatMul", QUANT_OPSET, 0, 8, 9, 1, 1, Q_MATMUL, "low high"},
-    {"QuantizeLinear", 10, 0, 2, 3, 1, 1, Q_QUANTIZE, "axis block_size output_dtype precision saturate"},
+    {"QuantizeLinear", 10, QUANT_OPSET - 1, 2, 3, 1, 1, Q_QUANTIZE, QUANTIZE},
+    {"QuantizeLinear", QUANT_OPSET, 0, 2, 3, 1, 1, Q_QUANTIZE, QUANTIZE " pads"},
     {0},
 };
 
@@ -107,7 +110,13 @@ static int infer_quantize(struct opctx *c)
 		return fail(E_UNSUPPORTED, "output of type %s is not supported", dtype_name(to));
 	if ((rc = check_zero(c, 2, 1)) < 0 || (rc = params_plan(c, &p)) < 0)
 		return rc;
-	return out_set(c, 0, to, &c->in[0].shape);
+	struct shape out = c->in[0].shape;
+	const struct attr *pads = node_attr(c->node, "pads");
+	if (pads && (pads->n != 2 * out.rank || p.block || out.rank < 1))
+		return fail(E_CORRUPT, "%d pads for rank %d", pads->n, out.rank);
+	for (int d = 0; pads && d < out.rank; d++)
+		out.d[d] += pads->ints[d] + pads->ints[out.rank + d];
+	return out_set(c, 0, to, &out);
 }
 
 static int infer_dequantize(struct opctx *c)
@@ -157,11 +166,33 @@ static void eval_lines(struct opctx *c, const struct params *p)
 	}
 }
 
+/* QuantizeLinear with pads, line by line. */
+static void eval_padded(struct opctx *c, const int64_t *pads)
+{
+	const struct shape *x = &c->in[0].shape, *y = &c->out[0].shape;
+	int32_t zero = in_there(c, 2) ? (int32_t)tensor_get_i64(&c->in[2], 0) : 0;
+	struct dense8_bytes to = product8_limits(c->out[0].dtype, zero);
+	int64_t n = x->d[x->rank - 1], count = shape_count(x);
+	memset(c->out[0].data, zero, (size_t)shape_count(y));
+	for (int64_t at = 0; at < count; at += n) {
+		int64_t out = 0, step = 1, rest = at;
+		for (int d = x->rank - 1; d >= 0; rest /= x->d[d], step *= y->d[d], d--)
+			out += (rest % x->d[d] + pads[d]) * step;
+		dense8_quantise(dense8_isa(), n, (const float *)c->in[0].data + at,
+				((const float *)c->in[1].data)[0], to, (uint8_t *)c->out[0].data + out);
+	}
+}
+
 static int eval_linear(struct opctx *c)
 {
 	struct params p;
 	int rc = params_plan(c, &p);
 	int64_t count = shape_count(&c->in[0].shape);
+	const struct attr *pads = node_attr(c->node, "pads");
+	if (rc >= 0 && pads) {
+		eval_padded(c, pads->ints);
+		return E_OK;
+	}
 	if (rc >= 0 && has_lines(c, &p)) {
 		eval_lines(c, &p);
 		return E_OK;
@@ -195,16 +226,14 @@ static int eval_dynamic(struct opctx *c)
 	const float *x = c->in[0].data;
 	int64_t count = shape_count(&c->in[0].shape);
 	float lo = 0, hi = 0;
-	for (int64_t i = 0; i < count; i++) {
-		lo = x[i] < lo ? x[i] : lo;
-		hi = x[i] > hi ? x[i] : hi;
-	}
+	run_range(x, count, &lo, &hi);
 	float scale = (hi - lo) / 255;
 	double zero = scale > 0 ? rint(fmin(255, fmax(0, -lo / scale))) : 0, s = scale;
-	for (int64_t i = 0; i < count && out_wanted(c, 0); i++) {
-		double v = scale > 0 ? rint(x[i] / scale) + zero : 0;
-		store_f64(&c->out[0], i, 1, &v);
-	}
+	if (out_wanted(c, 0) && scale > 0)
+		dense8_quantise(dense8_isa(), count, x, scale, product8_limits(DT_U8, (int32_t)zero),
+				c->out[0].data);
+	else if (out_wanted(c, 0))
+		memset(c->out[0].data, 0, (size_t)count);
 	if (out_wanted(c, 1))
 		store_f64(&c->out[1], 0, 1, &s);
 	if (out_wanted(c, 2))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Definitions that pass_quant.c, op_quant.c and agent/quantize share.
  *
- * Rows of op_quant.c that only pass_quant.c makes: QLinearConv and QLinearMatMul with attributes "low" and
- * "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8; and
- * QLinearAdd of two tensors of one shape: a, its scale and zero point, b and its, scale and zero point of the
- * output. Their opset is above every opset that the importer accepts, so that no file can ask for them. */
+ * Rows of op_quant.c that no file has. pass_quant.c makes QLinearConv and QLinearMatMul with attributes "low"
+ * and "high", limits of the output's integers, and, for the product too, an s32 bias per column as input 8;
+ * and QLinearAdd of two tensors of one shape: a, its scale and zero point, b and its, scale and zero point of
+ * the output. pass_dynamic.c makes QuantizeLinear with attribute "pads": of one scale, with begins and ends
+ * of all dims, as many bytes of the zero point around the others. Their opset is above every opset that the
+ * importer accepts, so that no file can ask for them. */
 #ifndef KERNELS_OP_QUANT_H
 #define KERNELS_OP_QUANT_H
 

@@ -12,6 +12,8 @@
 #include "kernels/graph/graph.h"
 
 int pass_quant(struct graph *g, struct arena *scratch) MUST_CHECK; /* DQ, operator, Q into one of bytes */
+int pass_dynamic(struct graph *g,
+		 struct arena *scratch) MUST_CHECK; /* DynamicQuantizeLinear into parameters and bytes */
 int pass_scale(struct graph *g,
 	       struct arena *scratch) MUST_CHECK; /* BatchNormalization, Mul, Add into Conv, Gemm */
 int pass_focus(struct graph *g, struct arena *scratch) MUST_CHECK; /* Slices and Concat into a strided Conv */

@@ -11,6 +11,7 @@ static const struct form {
 	structure_fn *fn;
 	bool bytes; /* also of tensors of u8 or i8 */
 	bool map;   /* element by element */
+	bool words; /* also of tensors of i32 */
 } forms[] = {
     {"Conv", structure_conv},
     {"ConvTranspose", structure_deconv},
@@ -57,6 +58,9 @@ static const struct form {
     {"SpaceToDepth", structure_depth, true},
     {"QLinearConv", structure_quant_conv, true},
     {"QLinearMatMul", structure_quant_matmul, true},
+    {"ConvInteger", structure_integer_conv, .bytes = true, .words = true},
+    {"MatMulInteger", structure_integer_matmul, .bytes = true, .words = true},
+    {"Cast", structure_cast, .bytes = true, .map = true, .words = true},
     {"QLinearAdd", structure_quant_add, .bytes = true, .map = true},
     {"QuantizeLinear", structure_quantise, .bytes = true, .map = true},
     {"DequantizeLinear", structure_dequantise, .bytes = true, .map = true},
@@ -79,8 +83,9 @@ bool structure_is_map(const struct node *n)
 
 bool structure_is_bytes(const struct opctx *c)
 {
-	return (c->nin > 0 && dtype_is_byte(c->in[0].dtype)) ||
-	       (c->nout > 0 && dtype_is_byte(c->out[0].dtype));
+	enum dtype x = c->nin > 0 ? c->in[0].dtype : DT_NONE, y = c->nout > 0 ? c->out[0].dtype : DT_NONE;
+	bool words = x == DT_I32 || y == DT_I32;
+	return dtype_is_byte(x) || dtype_is_byte(y) || (words && form_of(c->node)->words);
 }
 
 /* Whether there may be a task with tensors of these types. */
@@ -116,7 +121,8 @@ int structure_operand(struct task *t, const struct opctx *c, char kind, int k, i
 		return fail(E_UNSUPPORTED, "more than %d operands, or more than 10 of one kind",
 			    MAX_OPERANDS);
 	bool byte = dtype_is_byte(x->dtype) && structure_is_bytes(c);
-	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32) && !byte)
+	bool word = x->dtype == DT_I32 && (kind == 'm' || form_of(c->node)->words);
+	if (x->dtype != DT_F32 && !word && !byte)
 		return fail(E_UNSUPPORTED, "no structured form for dtype %s", dtype_name(x->dtype));
 	for (int d = 0; d < x->shape.rank; d++)
 		if (x->shape.d[d] < 1)

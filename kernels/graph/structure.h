@@ -16,14 +16,16 @@ typedef int structure_fn(const struct opctx *c, struct task *out);
 bool structure_is_map(
     const struct node *n); /* elementwise with broadcasting: may become part of another group */
 int structure_task(const struct opctx *c, struct task *out) MUST_CHECK;
-bool structure_is_bytes(const struct opctx *c); /* the node reads or writes u8 or i8 */
+/* The node computes with integers: it reads or writes u8 or i8, or is one whose forms work on i32. */
+bool structure_is_bytes(const struct opctx *c);
 
 structure_fn structure_conv, structure_deconv, structure_pool, structure_matmul, structure_gemm;
-structure_fn structure_map, structure_clip, structure_chain, structure_norm_map, structure_power;
+structure_fn structure_map, structure_cast, structure_clip, structure_chain, structure_norm_map,
+    structure_power;
 structure_fn structure_reduce, structure_softmax, structure_normalize, structure_group, structure_lrn;
 structure_fn structure_move, structure_pad, structure_depth, structure_resize;
 structure_fn structure_quant_conv, structure_quant_matmul, structure_quant_add, structure_quantise,
-    structure_dequantise;
+    structure_dequantise, structure_integer_conv, structure_integer_matmul;
 
 /* Helpers that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its
  * operand number. */

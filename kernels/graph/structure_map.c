@@ -116,6 +116,18 @@ int structure_map(const struct opctx *c, struct task *t)
 	return map_end(&m);
 }
 
+/* Sums of s32 as f32, rounded to nearest even. */
+int structure_cast(const struct opctx *c, struct task *t)
+{
+	struct map m;
+	if (c->in[0].dtype != DT_I32 || c->out[0].dtype != DT_F32 || c->in[0].data)
+		return fail(E_UNSUPPORTED, "Cast of these types");
+	int rc = map_begin(&m, c, t);
+	if (rc >= 0)
+		rc = map_input(&m, 0);
+	return rc < 0 ? rc : map_end(&m);
+}
+
 /* Bounds are attributes before opset 11, optional inputs later; in both cases they must be constants. */
 int structure_clip(const struct opctx *c, struct task *t)
 {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised operators. A product follows the contract of kernels/graph/dense8.h. The input's zero point is
  * folded into the bias, which is right at borders, too: padding holds the zero point. All parameters must be
- * constants, one for all rows; the zero points of the weights must be 0, or 128 of u8, which become s8. */
+ * constants, one for all rows; the weights less their zero points must be s8. */
 #include "kernels/graph/dense8.h"
 #include "kernels/graph/shapes.h"
-#include "kernels/graph/structure.h"
+#include "kernels/graph/structure_bytes.h"
 #include "kernels/task/task_stage.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { X, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS };
 
@@ -19,14 +17,6 @@ enum { MADE_BIAS, MADE_FACTOR, MADE_WEIGHTS };
 static bool is_scalar(const struct opctx *c, int k)
 {
 	return in_there(c, k) && c->in[k].data && shape_count(&c->in[k].shape) == 1;
-}
-
-/* Element i of a zero point, or its only one; 0 if the node has none. */
-static int32_t zero_of(const struct opctx *c, int k, int64_t i)
-{
-	if (!in_there(c, k))
-		return 0;
-	return (int32_t)tensor_get_i64(&c->in[k], shape_count(&c->in[k].shape) > 1 ? i : 0);
 }
 
 static bool vector_or_one(const struct opctx *c, int k, int64_t n)
@@ -44,20 +34,6 @@ static void limits_of(const struct opctx *c, enum dtype t, int64_t *low, int64_t
 	*high = *high < most ? *high : most;
 }
 
-/* Whether all zero points of the weights' n columns or filters are 0, or 128 where they are u8. */
-static bool plain_weights(const struct opctx *c, int64_t n)
-{
-	int32_t want = c->in[W].dtype == DT_U8 ? 128 : 0;
-	if (!in_there(c, W_ZERO))
-		return !want;
-	if (!vector_or_one(c, W_ZERO, n))
-		return false;
-	for (int64_t i = 0; i < n; i++)
-		if (zero_of(c, W_ZERO, i) != want)
-			return false;
-	return true;
-}
-
 /* n: filters or columns. */
 static bool supported(const struct opctx *c, int64_t n)
 {
@@ -68,18 +44,7 @@ static bool supported(const struct opctx *c, int64_t n)
 		return false;
 	if ((in_there(c, X_ZERO) && !is_scalar(c, X_ZERO)) || (in_there(c, Y_ZERO) && !is_scalar(c, Y_ZERO)))
 		return false;
-	return vector_or_one(c, W_SCALE, n) && plain_weights(c, n) &&
-	       (!in_there(c, BIAS) || c->in[BIAS].data);
-}
-
-/* The weights as s8. */
-static int make_weights(const struct opctx *c)
-{
-	struct tensor *w = &c->made[MADE_WEIGHTS];
-	int rc = tensor_alloc(c->arena, DT_I8, &c->in[W].shape, w);
-	for (int64_t i = 0; rc >= 0 && i < shape_count(&w->shape); i++)
-		((uint8_t *)w->data)[i] = ((const uint8_t *)c->in[W].data)[i] ^ 0x80;
-	return rc;
+	return vector_or_one(c, W_SCALE, n) && (!in_there(c, BIAS) || c->in[BIAS].data);
 }
 
 /* Bias and factor of each of n filters or columns; filter i has `depth` weights, from element i * next on,
@@ -89,7 +54,7 @@ static int make_vectors(const struct opctx *c, const struct tensor *w, int64_t n
 {
 	const struct shape dims = {1, {n}};
 	const int8_t *weight = w->data;
-	int64_t zero = zero_of(c, X_ZERO, 0);
+	int64_t zero = structure_zero(c, X_ZERO, 0);
 	int rc = tensor_alloc(c->arena, DT_I32, &dims, &c->made[MADE_BIAS]);
 	if (rc >= 0)
 		rc = tensor_alloc(c->arena, DT_F32, &dims, &c->made[MADE_FACTOR]);
@@ -145,36 +110,10 @@ static int requantise(const struct opctx *c, struct task *t, const struct index 
 	prog_read(&s->post, s->nreads - 1);
 	prog_add(&s->post, P_MUL);
 	prog_add(&s->post, P_RINT);
-	prog_imm(&s->post, (float)zero_of(c, Y_ZERO, 0));
+	prog_imm(&s->post, (float)structure_zero(c, Y_ZERO, 0));
 	prog_add(&s->post, P_ADD);
 	limit(c, &s->post);
 	return E_OK;
-}
-
-/* Builds the product of x and w with `fn`, and gives its operands the node's names. */
-static int product(const struct opctx *c, structure_fn *fn, struct task *t)
-{
-	bool flip = c->in[W].dtype == DT_U8;
-	struct tensor in[2] = {c->in[X], flip ? c->made[MADE_WEIGHTS] : c->in[W]};
-	struct opctx two = *c;
-	two.in = in;
-	two.nin = 2;
-	int rc = fn(&two, t);
-	for (int i = 0; i < t->noperands && rc >= 0; i++) {
-		struct operand *o = &t->operand[i];
-		if (!strcmp(o->name, "i1"))
-			snprintf(o->name, sizeof o->name, "%c%d", flip ? 'm' : 'i', flip ? MADE_WEIGHTS : W);
-		else if (!strcmp(o->name, "i0"))
-			o->fill = (float)zero_of(c, X_ZERO, 0);
-	}
-	return rc;
-}
-
-static int weights_of(const struct opctx *c, const struct tensor **w)
-{
-	bool flip = c->in[W].dtype == DT_U8;
-	*w = flip ? &c->made[MADE_WEIGHTS] : &c->in[W];
-	return flip ? make_weights(c) : E_OK;
 }
 
 int structure_quant_conv(const struct opctx *c, struct task *t)
@@ -184,9 +123,10 @@ int structure_quant_conv(const struct opctx *c, struct task *t)
 	if (k->rank < 3 || shape_count(k) < 1 || !supported(c, k->d[0]))
 		return fail(E_UNSUPPORTED, "parameters of QLinearConv");
 	int64_t depth = shape_count(k) / k->d[0];
-	int rc = weights_of(c, &w);
+	int32_t fill = structure_zero(c, X_ZERO, 0);
+	int rc = structure_weights(c, W, W_ZERO, k->d[0], depth, MADE_WEIGHTS, &w);
 	if (rc < 0 || (rc = make_vectors(c, w, k->d[0], depth, depth, 1)) < 0 ||
-	    (rc = product(c, structure_conv, t)) < 0)
+	    (rc = structure_byte_product(c, structure_conv, X, fill, W, MADE_WEIGHTS, w, t)) < 0)
 		return rc;
 	const struct index filter = t->stage[0].out.dim[1];
 	return requantise(c, t, &filter);
@@ -198,39 +138,78 @@ int structure_quant_matmul(const struct opctx *c, struct task *t)
 	const struct shape *k = &c->in[W].shape;
 	if (k->rank != 2 || shape_count(k) < 1 || !supported(c, k->d[1]))
 		return fail(E_UNSUPPORTED, "parameters of QLinearMatMul");
-	int rc = weights_of(c, &w);
+	int32_t fill = structure_zero(c, X_ZERO, 0);
+	int rc = structure_weights(c, W, W_ZERO, k->d[1], 1, MADE_WEIGHTS, &w);
 	if (rc < 0 || (rc = make_vectors(c, w, k->d[1], k->d[0], 1, k->d[1])) < 0 ||
-	    (rc = product(c, structure_matmul, t)) < 0)
+	    (rc = structure_byte_product(c, structure_matmul, X, fill, W, MADE_WEIGHTS, w, t)) < 0)
 		return rc;
 	const struct index column = t->stage[0].out.dim[c->out[0].shape.rank - 1];
 	return requantise(c, t, &column);
+}
+
+/* Adds a parameter to the body: a number, or a read of input k that has one element. */
+static int parameter(const struct opctx *c, struct task *t, int k)
+{
+	struct stage *s = &t->stage[0];
+	int operand, rc;
+	if (!in_there(c, k) || c->in[k].data) {
+		prog_imm(&s->body, in_there(c, k) ? (float)tensor_get(&c->in[k], 0) : 0);
+		return E_OK;
+	}
+	if ((rc = structure_operand(t, c, 'i', k, &operand)) < 0)
+		return rc;
+	structure_broadcast(t, s, operand, c->out[0].shape.rank);
+	prog_read(&s->body, s->nreads - 1);
+	return E_OK;
+}
+
+/* Scale and zero point are numbers, or, for QuantizeLinear, computed. */
+static bool one_each(const struct opctx *c, bool to_bytes)
+{
+	if (!in_there(c, 1) || c->in[1].dtype != DT_F32 || shape_count(&c->in[1].shape) != 1 ||
+	    (in_there(c, 2) && shape_count(&c->in[2].shape) != 1))
+		return false;
+	bool known = c->in[1].data && (!in_there(c, 2) || c->in[2].data);
+	return known ? isnormal((float)tensor_get(&c->in[1], 0)) : to_bytes;
+}
+
+/* Reads the input, with zeros around it as attribute pads says (kernels/graph/op_quant.h). */
+static void read_padded(const struct opctx *c, struct task *t, int x)
+{
+	struct stage *s = &t->stage[0];
+	const struct attr *pads = node_attr(c->node, "pads");
+	struct read *r = structure_broadcast(t, s, x, c->out[0].shape.rank);
+	for (int d = 0; pads && d < c->in[0].shape.rank; d++) {
+		r->dim[d].coef[d] = 1;
+		r->dim[d].off = -pads->ints[d];
+	}
 }
 
 /* A map of one input with one scale and one zero point. */
 static int linear(const struct opctx *c, struct task *t, bool to_bytes)
 {
 	int x, y, rc;
-	float scale = is_scalar(c, 1) ? (float)tensor_get(&c->in[1], 0) : NAN;
 	bool types = to_bytes ? c->in[0].dtype == DT_F32 && dtype_is_byte(c->out[0].dtype)
 			      : dtype_is_byte(c->in[0].dtype) && c->out[0].dtype == DT_F32;
-	if (!types || !isnormal(scale) || c->in[1].dtype != DT_F32 || (in_there(c, 2) && !is_scalar(c, 2)) ||
-	    c->out[0].shape.rank < 1)
+	if (!types || !one_each(c, to_bytes) || c->out[0].shape.rank < 1)
 		return fail(E_UNSUPPORTED, "parameters of %s", node_type(c->node));
 	struct stage *s = structure_stage(t);
 	structure_axes(s, &c->out[0].shape);
 	if ((rc = structure_operand(t, c, 'i', 0, &x)) < 0)
 		return rc;
-	structure_broadcast(t, s, x, c->out[0].shape.rank);
+	read_padded(c, t, x);
 	prog_read(&s->body, 0);
 	if (!to_bytes) {
-		prog_imm(&s->body, (float)zero_of(c, 2, 0));
+		prog_imm(&s->body, (float)structure_zero(c, 2, 0));
 		prog_add(&s->body, P_SUB);
 	}
-	prog_imm(&s->body, scale);
+	if ((rc = parameter(c, t, 1)) < 0)
+		return rc;
 	prog_add(&s->body, to_bytes ? P_DIV : P_MUL);
 	if (to_bytes) {
 		prog_add(&s->body, P_RINT);
-		prog_imm(&s->body, (float)zero_of(c, 2, 0));
+		if ((rc = parameter(c, t, 2)) < 0)
+			return rc;
 		prog_add(&s->body, P_ADD);
 	}
 	if ((rc = structure_operand(t, c, 'o', 0, &y)) < 0)
@@ -255,7 +234,7 @@ int structure_quant_add(const struct opctx *c, struct task *t)
 			return rc;
 		structure_broadcast(t, s, term, c->out[0].shape.rank);
 		prog_read(&s->body, i);
-		prog_imm(&s->body, (float)zero_of(c, 3 * i + 2, 0));
+		prog_imm(&s->body, (float)structure_zero(c, 3 * i + 2, 0));
 		prog_add(&s->body, P_SUB);
 		prog_imm(&s->body, (float)tensor_get(&c->in[3 * i + 1], 0));
 		prog_add(&s->body, P_MUL);
@@ -264,7 +243,7 @@ int structure_quant_add(const struct opctx *c, struct task *t)
 	prog_imm(&s->body, scale);
 	prog_add(&s->body, P_DIV);
 	prog_add(&s->body, P_RINT);
-	prog_imm(&s->body, (float)zero_of(c, 7, 0));
+	prog_imm(&s->body, (float)structure_zero(c, 7, 0));
 	prog_add(&s->body, P_ADD);
 	limit(c, &s->body);
 	if ((rc = structure_operand(t, c, 'o', 0, &y)) < 0)

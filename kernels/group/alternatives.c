@@ -246,11 +246,14 @@ static void blocks(struct finder *f, int i, bool *done)
 
 bool steps_leave_bytes(const struct graph *g, const struct steps *steps, const struct choices *now)
 {
+	static const char *const products[] = {"QLinearConv", "QLinearMatMul", "ConvInteger",
+					       "MatMulInteger"};
 	for (int i = 0; i < steps->nsteps && !choices_get(now, CHOICE_BYTES, CHOICE_ALL, 0); i++) {
 		const struct step *s = &steps->step[i];
 		const struct node *n = s->kind == STEP_HOST ? &g->node[s->node] : NULL;
-		if (n && (!strcmp(node_type(n), "QLinearConv") || !strcmp(node_type(n), "QLinearMatMul")))
-			return true;
+		for (int k = 0; n && k < 4; k++)
+			if (!strcmp(node_type(n), products[k]))
+				return true;
 	}
 	return false;
 }
@@ -260,8 +263,8 @@ bool steps_leave_bytes(const struct graph *g, const struct steps *steps, const s
 static void leave_stem(struct finder *f, const struct step *s)
 {
 	const struct node *n = &f->g->node[s->anchor];
-	bool conv = !strcmp(node_type(n), "QLinearConv") && n->nin > 3;
-	const struct shape *w = conv ? &f->g->value[n->in[3]].t.shape : NULL;
+	int at = !strcmp(node_type(n), "QLinearConv") ? 3 : !strcmp(node_type(n), "ConvInteger") ? 1 : -1;
+	const struct shape *w = at >= 0 && n->nin > at ? &f->g->value[n->in[at]].t.shape : NULL;
 	if (!w || w->rank < 3 || w->d[1] % 4 == 0 || w->d[1] == 1)
 		return;
 	struct choices c = *f->now;

@@ -289,7 +289,7 @@ static bool join_operand(struct finder *f, struct growth *w, struct task *m, con
 	if (in >= 0) {
 		enum dtype t = f->g->value[v].t.dtype;
 		*out = w->prog[in];
-		return identity(m, from) && (t == DT_F32 || limit(out, t));
+		return identity(m, from) && (!dtype_is_byte(t) || limit(out, t));
 	}
 	const struct task *d = dequantised(f, v, &bytes);
 	*out = (struct prog){.n = 1};
@@ -360,7 +360,7 @@ static bool leaves_rounded(const struct finder *f, const struct growth *w)
 {
 	bool bytes = false;
 	for (int i = 0; i + 1 < w->n; i++)
-		bytes |= f->g->value[w->value[i]].t.dtype != DT_F32;
+		bytes |= dtype_is_byte(f->g->value[w->value[i]].t.dtype);
 	return bytes && f->g->value[w->value[w->n - 1]].t.dtype == DT_F32;
 }
 
@@ -571,13 +571,13 @@ static bool is_one_of(const struct node *n, const char *const *types)
 
 bool group_convolves(const struct graph *g, const struct group *p)
 {
-	static const char *const types[] = {"Conv", "ConvTranspose", "QLinearConv", NULL};
+	static const char *const types[] = {"Conv", "ConvTranspose", "QLinearConv", "ConvInteger", NULL};
 	return is_one_of(&g->node[p->anchor], types);
 }
 
 bool group_multiplies(const struct graph *g, const struct group *p)
 {
-	static const char *const types[] = {"MatMul", "Gemm", "QLinearMatMul", NULL};
+	static const char *const types[] = {"MatMul", "Gemm", "QLinearMatMul", "MatMulInteger", NULL};
 	return is_one_of(&g->node[p->anchor], types);
 }
 

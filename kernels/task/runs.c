@@ -158,6 +158,29 @@ bool run_cast(const float *x, enum dtype to, void *out, int64_t n)
 	}
 }
 
+WIDE void run_range(const float *x, int64_t n, float *lo, float *hi)
+{
+	float low[RUN_COLUMNS], high[RUN_COLUMNS];
+	int64_t i = 0;
+	for (int j = 0; j < RUN_COLUMNS; j++) {
+		low[j] = *lo;
+		high[j] = *hi;
+	}
+	for (; i + RUN_COLUMNS <= n; i += RUN_COLUMNS)
+		for (int j = 0; j < RUN_COLUMNS; j++) {
+			low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
+			high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
+		}
+	for (int j = 0; i < n; i++, j++) {
+		low[j] = x[i] < low[j] ? x[i] : low[j];
+		high[j] = x[i] > high[j] ? x[i] : high[j];
+	}
+	for (int j = 0; j < RUN_COLUMNS; j++) {
+		*lo = low[j] < *lo ? low[j] : *lo;
+		*hi = high[j] > *hi ? high[j] : *hi;
+	}
+}
+
 /* Whether x ranks before t, the best of the earlier elements. No short-circuit operators, as these would be
  * branches. */
 static bool goes_before(float x, float t, struct run_order o)

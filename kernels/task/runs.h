@@ -18,6 +18,9 @@ void run_select(const uint8_t *c, int64_t c_step, const uint32_t *x, int64_t x_s
 /* Converts f32 to bool, u8, i8, i32 or i64 as store_f64 does. False: another type. */
 bool run_cast(const float *x, enum dtype to, void *out, int64_t n);
 
+/* Widens [*lo, *hi] so that it holds all elements that are numbers. */
+void run_range(const float *x, int64_t n, float *lo, float *hi);
+
 struct run_order {
 	bool least; /* ArgMin */
 	bool last;  /* of equal elements, returns the last one */

@@ -1,85 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised networks as integer tasks: the tasks of random small networks, each computed by its reference,
  * give the bits of the operators one after the other. */
-#include "kernels/graph/eval.h"
 #include "kernels/graph/optimize.h"
 #include "kernels/group/alternatives.h"
 #include "platform/base/rng.h"
 #include "tests/lib/byte_net.h"
+#include "tests/lib/ref_steps.h"
 
 #include <math.h>
-
-/* ---- running steps ---- */
-
-/* A network in steps; plain tensors of its graph's values. */
-struct runner {
-	struct graph *g;
-	struct steps *s;
-	struct tensor *plain;
-	struct arena a;
-	int bytes;   /* tasks of nodes that read or write bytes */
-	bool blocks; /* fused steps run, instead of their parts */
-	int fused;   /* groups that they do */
-};
-
-static void *give_memory(struct runner *r, int v)
-{
-	const struct operand *o = &r->s->value[v].buf;
-	size_t bytes = (size_t)operand_elems(o) * dtype_bytes(o->dtype);
-	void *p = arena_alloc(&r->a, bytes + 64);
-	memset(p, 0x5a, bytes);
-	return p;
-}
-
-static void run_task(struct runner *r, const struct step *st)
-{
-	void *buf[MAX_OPERANDS] = {0};
-	const struct task *t = st->task;
-	bool bytes = false;
-	for (int i = 0; i < t->noperands; i++) {
-		int v = st->value[i];
-		bytes |= t->operand[i].dtype == DT_U8 || t->operand[i].dtype == DT_I8;
-		if (v < 0)
-			continue;
-		buf[i] = give_memory(r, v);
-		if (t->operand[i].role != ROLE_OUT)
-			operand_pack(&r->s->value[v].buf, r->plain[r->s->value[v].of].data, buf[i]);
-	}
-	CHECK_OK(task_reference(t, buf, &r->a));
-	for (int i = 0; i < t->noperands; i++)
-		if (t->operand[i].role == ROLE_OUT)
-			operand_unpack(&r->s->value[st->value[i]].buf, buf[i],
-				       r->plain[r->s->value[st->value[i]].of].data);
-	r->bytes += bytes && st->anchor >= 0;
-}
-
-static void run_steps(struct runner *r, const float *x)
-{
-	const struct graph *g = r->g;
-	r->plain = ARENA_ARRAY(&r->a, struct tensor, g->nvalues + 1);
-	for (int v = 0; v < g->nvalues; v++) {
-		const struct tensor *t = &g->value[v].t;
-		if (t->data)
-			r->plain[v] = *t;
-		else
-			CHECK_OK(tensor_alloc(&r->a, t->dtype, &t->shape, &r->plain[v]));
-	}
-	const struct tensor *in = &r->plain[g->input[0]];
-	memcpy(in->data, x, (size_t)shape_count(&in->shape) * sizeof *x);
-	for (int i = 0; i < r->s->nsteps; i++) {
-		const struct step *st = &r->s->step[i];
-		if (r->blocks ? st->fused_by >= 0 : st->fused)
-			continue;
-		r->fused += st->fused ? st->block : 0;
-		if (st->kind == STEP_TASK)
-			run_task(r, st);
-		else if (st->kind == STEP_HOST)
-			CHECK_OK(eval_node(g, st->node, r->plain, &r->a));
-		else
-			r->plain[r->s->value[st->value[1]].of].data =
-			    r->plain[r->s->value[st->value[0]].of].data;
-	}
-}
 
 /* fused (may be NULL): blocks are fused as if no cache held what lies between their groups, and their groups
  * are counted. */
@@ -93,7 +21,7 @@ static void check_net(uint64_t seed, int lanes, int *fused)
 	const struct import_opts none = {0};
 	const struct target t = {.lanes = lanes, .l2_bytes = fused != NULL};
 	struct choices c = {0};
-	struct runner r = {.blocks = fused != NULL};
+	struct ref_steps r = {.blocks = fused != NULL};
 	struct rng rng;
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &plain));
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &r.g));
@@ -109,7 +37,7 @@ static void check_net(uint64_t seed, int lanes, int *fused)
 	for (int64_t i = 0; i < shape_count(&in.shape); i++)
 		tensor_set(&in, i, (double)rng_below(&rng, 2001) / 1000 - 1);
 	REQUIRE_OK(eval_graph(plain, &in, want, &r.a));
-	run_steps(&r, in.data);
+	run_steps(&r, &in);
 	const struct tensor *x = &want[plain->output[0]], *y = &r.plain[r.g->output[0]];
 	CHECK(shape_equal(&x->shape, &y->shape));
 	CHECK(!memcmp(x->data, y->data, (size_t)shape_count(&x->shape) * sizeof(float)));

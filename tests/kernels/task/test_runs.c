@@ -144,6 +144,23 @@ TEST(largest_first)
 	}
 }
 
+TEST(range_of_numbers)
+{
+	struct rng r;
+	float x[300];
+	rng_seed(&r, 11);
+	for (int n = 0; n <= 300; n++) {
+		float low = (float)rng_normal(&r), high = low + 1, want_low = low, want_high = high;
+		for (int i = 0; i < n; i++) {
+			x[i] = rng_below(&r, 9) ? 3 * (float)rng_normal(&r) : NAN;
+			want_low = fminf(want_low, x[i]);
+			want_high = fmaxf(want_high, x[i]);
+		}
+		run_range(x, n, &low, &high);
+		CHECK(low == want_low && high == want_high);
+	}
+}
+
 TEST(running_sums)
 {
 	enum { ROWS = 19, COLUMNS = 15 };
