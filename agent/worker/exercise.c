@@ -89,12 +89,29 @@ static double whole_sums(const struct task *t, int operand)
 	return most;
 }
 
-/* Biases like the sums that they are added to, but at least of some size, and such that the product with a
- * byte stays within s32. */
+/* Whether some stage's program multiplies the operand with another read. */
+static bool is_factor(const struct task *t, int operand)
+{
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *s = &t->stage[k];
+		for (int i = 0; i + 2 < s->post.n; i++) {
+			int a = s->post.at[i].arg, b = s->post.at[i + 1].arg;
+			if (s->post.at[i].op == P_READ && s->post.at[i + 1].op == P_READ &&
+			    s->post.at[i + 2].op == P_MUL &&
+			    (s->read[a].operand == operand || s->read[b].operand == operand))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Biases like the sums that they are added to, but at least of some size. The product of two stays within
+ * s32.
+ */
 static void fill_whole(const struct task *t, int operand, struct rng *r, int32_t *p, int64_t n)
 {
 	double sums = whole_sums(t, operand);
-	uint32_t reach = (uint32_t)fmin(fmax(sums, 128), 1 << 22);
+	uint32_t reach = (uint32_t)fmin(fmax(sums, 128), is_factor(t, operand) ? 1 << 14 : 1 << 24);
 	for (int64_t i = 0; i < n; i++)
 		p[i] = (int32_t)rng_below(r, 2 * reach + 1) - (int32_t)reach;
 }

@@ -20,10 +20,12 @@ enum { Q_QUANTIZE, Q_DEQUANTIZE, Q_DYNAMIC, Q_CONV_INT, Q_MATMUL_INT, Q_CONV, Q_
 #define QUANTIZE "axis block_size output_dtype precision saturate"
 #define WINDOW "auto_pad dilations group kernel_shape pads strides"
 static const struct op_row rows[] = {
-    {"ConvInteger", 10, 0, 2, 4, 1, 1, Q_CONV_INT, WINDOW},
+    {"ConvInteger", 10, QUANT_OPSET - 1, 2, 4, 1, 1, Q_CONV_INT, WINDOW},
+    {"ConvInteger", QUANT_OPSET, 0, 6, 6, 1, 1, Q_CONV_INT, WINDOW},
     {"DequantizeLinear", 10, 0, 2, 3, 1, 1, Q_DEQUANTIZE, "axis block_size output_dtype"},
     {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC, ""},
-    {"MatMulInteger", 10, 0, 2, 4, 1, 1, Q_MATMUL_INT, ""},
+    {"MatMulInteger", 10, QUANT_OPSET - 1, 2, 4, 1, 1, Q_MATMUL_INT, ""},
+    {"MatMulInteger", QUANT_OPSET, 0, 6, 6, 1, 1, Q_MATMUL_INT, ""},
     {"QLinearAdd", QUANT_OPSET, 0, 8, 8, 1, 1, Q_ADD, "low high"},
     {"QLinearConv", 10, QUANT_OPSET - 1, 8, 9, 1, 1, Q_CONV, WINDOW},
     {"QLinearConv", QUANT_OPSET, 0, 8, 9, 1, 1, Q_CONV, WINDOW " low high"},
@@ -282,6 +284,40 @@ static int check_product(const struct opctx *c, const struct product8_places *p,
 	return E_OK;
 }
 
+/* Inputs 4 and 5 of the Integer operators as pass_integer makes them. */
+enum { SUMS = 4, FACTORS };
+
+/* Checks them for an output of this shape, whose dim `axis` counts the n filters or columns. */
+static int check_sums(const struct opctx *c, const struct shape *out, int axis, int64_t n)
+{
+	int rc;
+	if ((rc = in_need(c, SUMS, DTYPE_BIT(DT_I32))) < 0 ||
+	    (rc = in_need(c, FACTORS, DTYPE_BIT(DT_I32))) < 0)
+		return rc;
+	struct shape want = *out;
+	want.d[axis] = c->in[SUMS].shape.d[axis];
+	if (!shape_equal(&want, &c->in[SUMS].shape) || want.d[axis] < 1 || n % want.d[axis] ||
+	    shape_count(&c->in[FACTORS].shape) != n)
+		return fail(E_CORRUPT, "the sums do not fit the output");
+	return E_OK;
+}
+
+/* Adds the product of sums and factors to the output. */
+static void add_sums(struct opctx *c)
+{
+	const struct shape *y = &c->out[0].shape, *r = &c->in[SUMS].shape;
+	int axis = c->code == Q_CONV_INT ? 1 : y->rank - 1;
+	int64_t n = y->d[axis], per = n / r->d[axis], inner = shape_span(y, axis + 1, y->rank);
+	const int32_t *sums = c->in[SUMS].data, *factor = c->in[FACTORS].data;
+	uint32_t *out = c->out[0].data;
+	for (int64_t row = 0; row < shape_span(y, 0, axis); row++)
+		for (int64_t k = 0; k < n; k++, out += inner) {
+			const int32_t *from = sums + (row * r->d[axis] + k / per) * inner;
+			for (int64_t i = 0; i < inner; i++)
+				out[i] += (uint32_t)from[i] * (uint32_t)factor[k];
+		}
+}
+
 static int infer_product(struct opctx *c)
 {
 	struct product8_places p = places_of(c);
@@ -309,7 +345,8 @@ static int infer_product(struct opctx *c)
 		x_n = m.m;
 		w_n = m.n;
 	}
-	if ((rc = check_product(c, &p, x_n, w_n)) < 0)
+	if ((rc = check_product(c, &p, x_n, w_n)) < 0 ||
+	    (p.y_scale < 0 && c->nin > SUMS && (rc = check_sums(c, &out, conv ? 1 : out.rank - 1, w_n)) < 0))
 		return rc;
 	return out_set(c, 0, p.y_zero >= 0 ? c->in[p.y_zero].dtype : DT_I32, &out);
 }
@@ -368,7 +405,11 @@ static int eval(struct opctx *c)
 		return eval_linear(c);
 	if (c->code == Q_ADD)
 		return eval_add(c);
-	return c->code == Q_CONV_INT || c->code == Q_CONV ? product8_conv(c, &p) : product8_matmul(c, &p);
+	bool conv = c->code == Q_CONV_INT || c->code == Q_CONV;
+	int rc = conv ? product8_conv(c, &p) : product8_matmul(c, &p);
+	if (rc >= 0 && p.y_scale < 0 && c->nin > SUMS)
+		add_sums(c);
+	return rc;
 }
 
 const struct op op_quant = {

@@ -14,6 +14,8 @@
 int pass_quant(struct graph *g, struct arena *scratch) MUST_CHECK; /* DQ, operator, Q into one of bytes */
 int pass_dynamic(struct graph *g,
 		 struct arena *scratch) MUST_CHECK; /* DynamicQuantizeLinear into parameters and bytes */
+int pass_integer(struct graph *g,
+		 struct arena *scratch) MUST_CHECK; /* ConvInteger, MatMulInteger with weights of s8 */
 int pass_scale(struct graph *g,
 	       struct arena *scratch) MUST_CHECK; /* BatchNormalization, Mul, Add into Conv, Gemm */
 int pass_focus(struct graph *g, struct arena *scratch) MUST_CHECK; /* Slices and Concat into a strided Conv */

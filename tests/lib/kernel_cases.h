@@ -526,14 +526,16 @@ static inline bool case_is_table(const struct kcase *c, int i)
 	return false;
 }
 
-/* Whether a program multiplies the operand, whose next read is a byte. */
+/* Whether a program multiplies the operand with another. */
 static inline bool case_is_factor(const struct kcase *c, int i)
 {
 	for (int k = 0; k < c->t.nstages; k++) {
 		const struct stage *s = &c->t.stage[k];
 		for (int j = 0; j + 2 < s->post.n; j++)
-			if (s->post.at[j].op == P_READ && s->read[s->post.at[j].arg].operand == i &&
-			    s->post.at[j + 2].op == P_MUL)
+			if (s->post.at[j].op == P_READ && s->post.at[j + 1].op == P_READ &&
+			    s->post.at[j + 2].op == P_MUL &&
+			    (s->read[s->post.at[j].arg].operand == i ||
+			     s->read[s->post.at[j + 1].arg].operand == i))
 				return true;
 	}
 	return false;
@@ -563,11 +565,11 @@ static inline void case_table(struct kcase *c, int i, struct rng *r)
 	c->elems[i] = c->t.operand[i].dims.d[0];
 }
 
-/* Numbers like biases, some of which no float has; a factor times a byte stays within s32. */
+/* Numbers like biases, some of which no float has; products of two factors stay within s32. */
 static inline void case_words(struct rng *r, bool factor, int32_t *p, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
-		p[i] = factor ? (int32_t)rng_below(r, 1 << 20) - (1 << 19)
+		p[i] = factor ? (int32_t)rng_below(r, 1 << 15) - (1 << 14)
 			      : (int32_t)rng_below(r, 1 << (rng_below(r, 4) ? 17 : 29)) - (1 << 16) +
 				    (rng_below(r, 4) ? 0 : 1 << 24);
 }
