@@ -12,6 +12,10 @@
 
 enum { BYTES, SCALE, ZERO, OUTPUTS };
 
+/* Padded bytes may be so many, or so many times the others: strides can make a small result of a huge image.
+ */
+enum { MOST_BYTES = 1 << 20, MOST_TIMES = 4 };
+
 /* Adds the outputs scale and zero point where the node lacks them. */
 static int complete_outputs(struct graph *g, int node)
 {
@@ -77,17 +81,22 @@ static bool read_pads(const struct graph *g, const struct node *n, int64_t pads[
 	return any;
 }
 
-/* Gives node `conv`, which reads the bytes of node `node` and its zero point, bytes with padding. */
+/* Gives node `conv`, which reads the bytes of node `node` and its zero point, bytes with padding, unless
+ * these are too many. */
 static int pad_bytes(struct graph *g, int node, int conv, const int64_t *pads)
 {
-	int bytes = g->node[conv].in[0], out = graph_add_value(g, g->value[bytes].name);
-	if (out < 0)
-		return out;
+	int bytes = g->node[conv].in[0];
 	struct shape s = g->value[bytes].t.shape;
-	int64_t *ints = arena_memdup(&g->arena, pads, 2 * (size_t)s.rank * sizeof *pads);
-	const struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 2 * s.rank, .ints = ints};
+	int64_t most = MOST_TIMES * shape_count(&s);
 	for (int d = 0; d < s.rank; d++)
 		s.d[d] += pads[d] + pads[s.rank + d];
+	if (shape_check(&s, most > MOST_BYTES ? most : MOST_BYTES) < 0)
+		return E_OK;
+	int out = graph_add_value(g, g->value[bytes].name);
+	if (out < 0)
+		return out;
+	int64_t *ints = arena_memdup(&g->arena, pads, 2 * (size_t)s.rank * sizeof *pads);
+	const struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 2 * s.rank, .ints = ints};
 	g->value[out].t = (struct tensor){.dtype = DT_U8, .shape = s};
 	int rc = add_quantise(g, node, out, 1, &attr);
 	g->node[conv].in[0] = out;

@@ -231,6 +231,34 @@ TEST(what_follows_joins)
 	CHECK(all > 20 && whole == all);
 }
 
+/* A stride and padding that make a small result of an image too large for memory. */
+TEST(huge_padding_stays)
+{
+	const int64_t pads[] = {1 << 29, 1 << 29, 1 << 29, 1 << 29}, strides[] = {1 << 29, 1 << 29};
+	const struct import_opts none = {0};
+	for (int huge = 0; huge < 2; huge++) {
+		struct onnx_maker k;
+		struct graph *g;
+		int8_t w = 1;
+		mk_start(&k, 13, 8);
+		mk_input(&k, "x", F32, "1 1 2 2");
+		mk_init(&k, "w", I8, "1 1 1 1", &w, 1);
+		mk_node(&k, "DynamicQuantizeLinear", "x", "q s z");
+		Onnx__NodeProto *n = mk_node(&k, "ConvInteger", "q w z", "y");
+		mk_attr_ints(&k, n, "pads", 4, huge ? pads : (int64_t[]){1, 1, 1, 1});
+		mk_attr_ints(&k, n, "strides", 2, strides);
+		mk_output(&k, "y");
+		REQUIRE_OK(mk_import(&k, ".", &none, &g));
+		REQUIRE_OK(graph_optimize(g));
+		bool padded = false;
+		for (int i = 0; i < g->nnodes; i++)
+			padded |= node_attr(&g->node[i], "pads") &&
+				  !strcmp(node_type(&g->node[i]), "QuantizeLinear");
+		CHECK(padded == !huge);
+		graph_free(g);
+	}
+}
+
 /* Runs the default schedule, then a random one, of a task in the interpreter. */
 static void check_schedules(const struct task *t, const struct target *tg, struct rng *r)
 {
