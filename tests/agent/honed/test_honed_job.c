@@ -470,10 +470,10 @@ TEST(a_seed_brings_a_recipe)
 	configure(text);
 	start_above(seeds);
 	CHECK_RUN(0, "wait --ready --timeout 60s");
-	CHECK_RUN(0, "tune --rigor cached --level int8 --threads 1 --cache %s %s", at("kept"), steering());
-	CHECK_RUN(0, "bench %s --level int8 --require-cache --runs 2 --threads 1 --cache %s", steering(),
-		  at("kept"));
 	stop_with_signal(SIGTERM);
+	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", steering(), at("kept"));
+	CHECK_RUN(0, "show --json --cache %s", at("kept"));
+	CHECK_SAYS(cli_out, "\"level\":\"int8\"");
 	setenv("HONE_SEEDS", "", 1);
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", steering(), at("kept"));
 	CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
