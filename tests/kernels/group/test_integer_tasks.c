@@ -293,7 +293,7 @@ TEST(schedules_of_these_tasks)
 		struct blob b = integer_net(&d, seed);
 		const struct import_opts none = {0};
 		struct choices c = {0};
-		struct byte_steps r = {0};
+		struct ref_steps r = {0};
 		struct rng rng;
 		rng_seed(&rng, seed);
 		REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &r.g));
