@@ -255,15 +255,34 @@ static LLVMValueRef neon_dot4(struct gen *g, const struct stmt *s, LLVMValueRef 
 	return LLVMBuildAdd(g->b, in[2], r, "");
 }
 
+/* sdot or usdot: c + the products of a's and b's bytes. */
+static LLVMValueRef a64_dot(struct gen *g, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+{
+	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i8, 16)};
+	LLVMValueRef args[3] = {c, a, b};
+	return target_call(g, name, over[0], args, 3, over, 2);
+}
+
+/* Unsigned bytes by signed dot products: a - 128 is signed, and 128 times the sum of b's bytes makes up for
+ * it. That is the same for all points of a tile that multiply b, and LLVM computes it once for them. */
+static LLVMValueRef a64_shifted_dot(struct gen *g, LLVMValueRef *in, int lanes)
+{
+	static const char sdot[] = "llvm.aarch64.neon.sdot";
+	LLVMValueRef ones = gen_s32_const(g, 0x01010101, lanes), flip = gen_s32_const(g, 0x80808080, lanes);
+	LLVMValueRef a = LLVMBuildXor(g->b, in[0], flip, "");
+	LLVMValueRef sums = a64_dot(g, sdot, ones, in[1], gen_s32_const(g, 0, lanes));
+	return LLVMBuildAdd(g->b, a64_dot(g, sdot, a, in[1], in[2]), shl(g, sums, 7, lanes), "");
+}
+
 static LLVMValueRef a64_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
 	bool is_signed = s->vop == V_DOT4S;
-	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i8, 16)};
-	LLVMValueRef args[3] = {in[2], in[0], in[1]};
-	if (!has(g, is_signed ? "+dotprod" : "+i8mm"))
+	if (!is_signed && has(g, "+i8mm"))
+		return a64_dot(g, "llvm.aarch64.neon.usdot", in[0], in[1], in[2]);
+	if (!has(g, "+dotprod"))
 		return neon_dot4(g, s, in, lanes);
-	return target_call(g, is_signed ? "llvm.aarch64.neon.sdot" : "llvm.aarch64.neon.usdot", over[0], args,
-			   3, over, 2);
+	return is_signed ? a64_dot(g, "llvm.aarch64.neon.sdot", in[0], in[1], in[2])
+			 : a64_shifted_dot(g, in, lanes);
 }
 
 static piece_fn *const dot4[ARCHS] = {[ARCH_X86] = x86_dot4, [ARCH_A64] = a64_dot4, [ARCH_A32] = neon_dot4};

@@ -132,14 +132,19 @@ static int contraction_spare(const struct space *s, const struct stage *st, cons
 }
 
 /* Registers that dot products take beside a tile's: constants of the epilogue, which LLVM keeps around all
- * loops, and the widened halves of both operands where the target has no instruction for the types. Measured
- * by what spills; AArch64 orders the widened values freely. */
+ * loops, and what takes the place of an instruction for the types that the target lacks: the sums of weights,
+ * or the widened halves of both operands. Measured by what spills; AArch64 orders loads and widened values
+ * freely. */
 static int dot_spare(const struct space *s, const struct stage *st)
 {
-	bool arm = s->tg.lanes == 4 && s->tg.regs == 32, fast = draft_dots(s->t, st, &s->tg) == 4;
+	bool arm = s->tg.lanes == 4 && s->tg.regs == 32;
+	double rate = draft_dots(s->t, st, &s->tg);
+	int constants = stage_exact(s->t, st) ? 3 : 1;
 	if (stage_sum(s->t, st) != SUM_DOT)
 		return 0;
-	return (stage_exact(s->t, st) ? 3 : 1) + (arm ? 22 : fast ? 0 : 6);
+	if (rate == 4)
+		return constants + (arm ? 9 : 0);
+	return constants + (!arm ? 6 : rate > 1 ? 13 : 22);
 }
 
 /* Whether LLVM keeps the sums in f16 in registers: it loads the pairs of all points of a tile at once. */

@@ -314,7 +314,7 @@ static const struct variant {
     {"x86-64-v4", ",+avx512bf16", "vpmaddwd", "vpmaddwd", "vpmaddubsw"},
     {"x86-64-v4", ",+avx512vnni,+avx512bf16", "vpdpbusd", "vpmaddwd", "vpdpbusd"},
     {"armv8-a", "", "saddlp", "smull2", "saddlp"},
-    {"armv8-a", ",+dotprod", "saddlp", "sdot", "saddlp"},
+    {"armv8-a", ",+dotprod", "sdot", "sdot", "sdot"},
     {"armv8-a", ",+fullfp16,+dotprod,+i8mm", "usdot", "sdot", "usdot"},
     {"armv8-a", ",+fullfp16", "saddlp", "smull2", "saddlp"},
     {"armv7-neon", "", "vpaddl.s16", "vmull.s8", "vpaddl.s16"},
