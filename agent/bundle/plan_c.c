@@ -276,6 +276,12 @@ static int64_t bytes_of(const struct tensor *t)
 	return shape_count(&t->shape) * (int64_t)dtype_bytes(t->dtype);
 }
 
+/* Whether a value of the type may have any layout. */
+static bool has_window(enum dtype t)
+{
+	return t == DT_F32 || t == DT_I32 || dtype_is_byte(t);
+}
+
 static void put_inputs(struct plan_c *c)
 {
 	const struct plan *p = c->p;
@@ -286,7 +292,7 @@ static void put_inputs(struct plan_c *c)
 			continue;
 		if (p->place[v].refill)
 			c_refill(c, v);
-		if (p->in[i].dtype == DT_F32 || dtype_is_byte(p->in[i].dtype))
+		if (has_window(p->in[i].dtype))
 			c_copy(c, &p->copy_in[i], true, from, to);
 		else
 			c_copy_bytes(c, bytes_of(c->in[i].t), from, to);
@@ -301,7 +307,7 @@ static void put_outputs(struct plan_c *c)
 		struct c_place from = t->data ? c_tensor_place(c, t)
 					      : c_place_of(c, (void *const *)&p->place[p->g->output[i]].p),
 			       to = {C_OUT, i};
-		if (t->data || (t->dtype != DT_F32 && !dtype_is_byte(t->dtype)))
+		if (t->data || !has_window(t->dtype))
 			c_copy_bytes(c, bytes_of(t), from, to);
 		else
 			c_copy(c, &p->copy_out[i], false, from, to);

@@ -22,8 +22,7 @@ struct fn {
 	const struct task *t;
 	const struct flat_nest *nest; /* NULL: by axes */
 	int in_place, depth, nvars;
-	bool sums_whole; /* the stage's body and sum are s32 */
-	bool in_body;
+	bool sums_whole; /* the stage's sum is s32 */
 };
 
 /* A variable "t<number>", a float or s32. */
@@ -201,6 +200,22 @@ static void put_offset(struct fn *f, const struct read *r, int ref, int number)
 		put_offset_by_axes(f, r, number);
 }
 
+/* Nobody fills the halos of intermediates. */
+static bool lacks_halo(const struct fn *f, const struct operand *o)
+{
+	return o->role == ROLE_TMP && !task_floats(f->t);
+}
+
+static bool may_leave(const struct fn *f, const struct read *r, int d)
+{
+	int64_t lo, hi;
+	const struct operand *o = &f->operand[r->operand];
+	if (!lacks_halo(f, o))
+		return index_guarded(f->t, f->h->s, r, d);
+	index_range(f->h->s, &r->dim[d], &lo, &hi);
+	return lo < 0 || hi >= o->dims.d[d];
+}
+
 /* Writes the variables that put_offset needs; returns whether any dim may lie outside. */
 static bool put_indices(struct fn *f, const struct read *r, int ref, int number, bool guarded[MAX_RANK])
 {
@@ -208,7 +223,7 @@ static bool put_indices(struct fn *f, const struct read *r, int ref, int number,
 	const struct operand *o = &f->operand[r->operand];
 	for (int d = 0; d < o->dims.rank && !f->nest; d++) {
 		const struct index *x = &r->dim[d];
-		guarded[d] = ref != FLAT_OUT && (x->table >= 0 || index_guarded(f->t, f->h->s, r, d));
+		guarded[d] = ref != FLAT_OUT && (x->table >= 0 || may_leave(f, r, d));
 		any |= guarded[d];
 		if (is_plain(o, x, d))
 			continue;
@@ -231,27 +246,29 @@ static void put_fill(struct fn *f, const struct operand *o)
 		buf_printf(f->b, "%lld", (long long)o->fill);
 }
 
-/* In the body of a whole sum, bytes are s32; elsewhere they are floats, and only i32 constants are s32. */
+/* Integers are s32, also those of an intermediate, which lie as floats. */
 static struct var put_read(struct fn *f, int number)
 {
 	const struct read *r = &f->h->s->read[number];
 	const struct operand *o = &f->operand[r->operand];
-	const bool sum = f->sums_whole && f->in_body;
-	const struct var x = {f->nvars++, sum || o->dtype == DT_I32};
+	const struct var x = {f->nvars++, f->t->operand[r->operand].dtype != DT_F32};
+	const bool cast = x.whole && o->dtype == DT_F32;
 	const int v = x.number;
 	bool guarded[MAX_RANK] = {0}, guards = put_indices(f, r, number, v, guarded), first = true;
 	line(f, "const ");
-	buf_printf(f->b, "%s t%d = %s", type_of(x), v, sum && o->dtype == DT_F32 ? "(int32_t)(" : "");
+	buf_printf(f->b, "%s t%d = %s", type_of(x), v, cast ? "(int32_t)(" : "");
 	for (int d = 0; d < o->dims.rank && guards; d++) {
 		if (!guarded[d])
 			continue;
+		const int64_t lo = o->layout.lo[d], less = lacks_halo(f, o) ? lo : 0,
+			      more = lacks_halo(f, o) ? 0 : lo + o->layout.hi[d];
 		buf_puts(f->b, first ? "(uint64_t)(" : " && (uint64_t)(");
 		first = false;
 		if (is_plain(o, &r->dim[d], d))
-			put_affine(f, &r->dim[d], o->layout.lo[d]);
+			put_affine(f, &r->dim[d], lo - less);
 		else
-			buf_printf(f->b, "i%d_%d", v, d);
-		buf_printf(f->b, ") < %lld", (long long)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d]));
+			buf_printf(f->b, "i%d_%d - %lld", v, d, (long long)less);
+		buf_printf(f->b, ") < %lld", (long long)(o->dims.d[d] + more));
 	}
 	buf_puts(f->b, guards ? " ? " : "");
 	if (is_output(f, r->operand))
@@ -262,19 +279,19 @@ static struct var put_read(struct fn *f, int number)
 	buf_puts(f->b, guards ? "] : " : "]");
 	if (guards)
 		put_fill(f, o);
-	buf_puts(f->b, sum && o->dtype == DT_F32 ? ");\n" : ";\n");
+	buf_puts(f->b, cast ? ");\n" : ";\n");
 	return x;
 }
 
-/* Sums of whole values, and products in the body of a whole sum, are exact. */
-static bool is_whole(const struct fn *f, enum prog_op op, const struct var *arg)
+/* Sums and products of whole values are exact. */
+static bool is_whole(enum prog_op op, const struct var *arg)
 {
-	return (op == P_ADD || (op == P_MUL && f->sums_whole && f->in_body)) && arg[0].whole && arg[1].whole;
+	return (op == P_ADD || op == P_MUL) && arg[0].whole && arg[1].whole;
 }
 
 static struct var put_call(struct fn *f, enum prog_op op, const struct var *arg)
 {
-	const struct var v = {f->nvars++, is_whole(f, op, arg)};
+	const struct var v = {f->nvars++, is_whole(op, arg)};
 	line(f, "const ");
 	buf_printf(f->b, "%s t%d = ", type_of(v), v.number);
 	if (v.whole) {
@@ -317,10 +334,7 @@ static struct var put_prog(struct fn *f, const struct prog *q, struct var acc)
 
 static struct var put_body(struct fn *f)
 {
-	f->in_body = true;
-	struct var v = put_prog(f, &f->h->s->body, (struct var){-1, false});
-	f->in_body = false;
-	return v;
+	return put_prog(f, &f->h->s->body, (struct var){-1, false});
 }
 
 /* Bytes are stored as such, those of an intermediate as floats. */
@@ -341,7 +355,8 @@ static void put_store(struct fn *f, struct var acc)
 		f->c->to_byte[is == DT_I8] = true;
 		buf_printf(f->b, "to_%s(", dtype_name(is));
 	}
-	buf_printf(f->b, "%st%d%s;\n", v.whole ? "(float)" : "", v.number, dtype_is_byte(is) ? ")" : "");
+	buf_printf(f->b, "%st%d%s;\n", v.whole && is != DT_I32 ? "(float)" : "", v.number,
+		   dtype_is_byte(is) ? ")" : "");
 }
 
 /* ---- loops ---- */
