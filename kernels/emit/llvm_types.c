@@ -377,9 +377,40 @@ static LLVMValueRef a32_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValu
 static piece_fn *const cvt_to_s32[ARCHS] = {
     [ARCH_X86] = x86_cvt_to_s32, [ARCH_A64] = a64_cvt_to_s32, [ARCH_A32] = a32_cvt_to_s32};
 
-static LLVMValueRef quad(struct gen *g, const LLVMValueRef *in, int32_t lo, int32_t hi, int lanes)
+/* Saturating packs clamp as QUAD does, and put the four bytes of lane i of a 128-bit part at i, i + 4, i + 8
+ * and i + 12 of that part. */
+static LLVMValueRef x86_quad(struct gen *g, const LLVMValueRef *in, bool is_signed, int lanes)
 {
+	LLVMValueRef half[2], index[64];
+	unsigned n = 4 * (unsigned)lanes;
+	for (int i = 0; i < 2; i++)
+		half[i] = s32_call(g,
+				   by_width(lanes, "llvm.x86.sse2.packssdw.128", "llvm.x86.avx2.packssdw",
+					    "llvm.x86.avx512.packssdw.512"),
+				   lanes, (LLVMValueRef[]){in[2 * i], in[2 * i + 1]}, 2);
+	LLVMValueRef r = is_signed
+			     ? s32_call(g,
+					by_width(lanes, "llvm.x86.sse2.packsswb.128",
+						 "llvm.x86.avx2.packsswb", "llvm.x86.avx512.packsswb.512"),
+					lanes, half, 2)
+			     : s32_call(g,
+					by_width(lanes, "llvm.x86.sse2.packuswb.128",
+						 "llvm.x86.avx2.packuswb", "llvm.x86.avx512.packuswb.512"),
+					lanes, half, 2);
+	for (unsigned j = 0; j < n; j++)
+		index[j] = LLVMConstInt(g->i32, j / 16 * 16 + j % 4 * 4 + j % 16 / 4, false);
+	r = LLVMBuildBitCast(g->b, r, LLVMVectorType(g->i8, n), "");
+	return gen_bits(g, LLVMBuildShuffleVector(g->b, r, r, LLVMConstVector(index, n), ""), UNIT_I32,
+			lanes);
+}
+
+static LLVMValueRef quad(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	bool is_signed = s->vop == V_QUADS;
+	int32_t lo = is_signed ? -128 : 0, hi = is_signed ? 127 : 255;
 	LLVMValueRef r = NULL;
+	if (g->arch == ARCH_X86)
+		return x86_quad(g, in, is_signed, lanes);
 	for (int i = 0; i < 4; i++) {
 		LLVMValueRef v = clamp(g, in[i], lo, hi, lanes);
 		if (lo < 0 && i < 3)
@@ -390,20 +421,36 @@ static LLVMValueRef quad(struct gen *g, const LLVMValueRef *in, int32_t lo, int3
 	return r;
 }
 
-static LLVMValueRef bytes_transposed(struct gen *g, const LLVMValueRef *in, int step, bool odd, int lanes)
+/* The transposition of lane i's parts: its dwords go to the 128-bit part that has them in the result, or
+ * back. */
+static LLVMValueRef dwords_turned(struct gen *g, LLVMValueRef v, bool back, int lanes)
+{
+	LLVMValueRef at[16];
+	int rows = lanes / 4;
+	for (int i = 0; i < lanes; i++)
+		at[i] = LLVMConstInt(
+		    g->i32, (unsigned)(back ? i % rows * 4 + i / rows : i % 4 * rows + i / 4), false);
+	return LLVMBuildShuffleVector(g->b, v, v, LLVMConstVector(at, (unsigned)lanes), "");
+}
+
+/* BTURN and BBACK. Processors without a shuffle of all bytes of a register move dwords between its 128-bit
+ * parts and then bytes inside of these. */
+static LLVMValueRef bytes_turned(struct gen *g, LLVMValueRef v, bool back, int lanes)
 {
 	LLVMTypeRef bytes = LLVMVectorType(g->i8, 4 * (unsigned)lanes);
-	LLVMValueRef index[64], v[2];
-	for (int i = 0; i < 2; i++)
-		v[i] = LLVMBuildBitCast(g->b, in[i], bytes, "");
+	LLVMValueRef index[64];
+	bool parts = lanes > 4 && !(lanes == 16 && has(g, "+avx512vbmi"));
+	int rows = parts ? 4 : lanes;
+	v = parts && !back ? dwords_turned(g, v, false, lanes) : v;
 	for (int j = 0; j < 4 * lanes; j++) {
-		int from =
-		    odd ? (j & step ? 4 * lanes + j : j + step) : (j & step ? 4 * lanes + j - step : j);
+		int part = parts ? j / 16 * 16 : 0, i = j - part;
+		int from = part + (back ? i % rows * 4 + i / rows : i % 4 * rows + i / 4);
 		index[j] = LLVMConstInt(g->i32, (unsigned)from, false);
 	}
-	LLVMValueRef r =
-	    LLVMBuildShuffleVector(g->b, v[0], v[1], LLVMConstVector(index, 4 * (unsigned)lanes), "");
-	return gen_bits(g, r, UNIT_I32, lanes);
+	v = LLVMBuildBitCast(g->b, v, bytes, "");
+	v = LLVMBuildShuffleVector(g->b, v, v, LLVMConstVector(index, 4 * (unsigned)lanes), "");
+	v = gen_bits(g, v, UNIT_I32, lanes);
+	return parts && back ? dwords_turned(g, v, true, lanes) : v;
 }
 
 LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes)
@@ -425,11 +472,10 @@ LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 			   ? by_pieces(g, cvt_to_s32[g->arch], s, in, lanes)
 			   : LLVMBuildSIToFP(g->b, in[0], gen_type(g, UNIT_F32, lanes), "");
 	case V_QUADU:
-		return quad(g, in, 0, 255, lanes);
 	case V_QUADS:
-		return quad(g, in, -128, 127, lanes);
+		return by_pieces(g, quad, s, in, lanes);
 	default:
-		return bytes_transposed(g, in, (int)s->imm, s->vop == V_BTRN1, lanes);
+		return bytes_turned(g, in[0], s->vop == V_BBACK, lanes);
 	}
 }
 

@@ -22,8 +22,8 @@ const struct vop_info vop_info[V_OPS] = {
     [V_DOT4U] = {"dot4u", 3, "ssss"},    [V_DOT4S] = {"dot4s", 3, "ssss"},
     [V_DOT2] = {"dot2", 3, "ssss"},      [V_BDOT2] = {"bdot2", 3, "fssf"},
     [V_CVT] = {"cvt", 1, "xy"},          [V_QUADU] = {"quadu", 4, "sssss"},
-    [V_QUADS] = {"quads", 4, "sssss"},   [V_BTRN0] = {"btrn0", 2, "sss"},
-    [V_BTRN1] = {"btrn1", 2, "sss"},     [V_FMA2] = {"fma2", 3, "ssss"},
+    [V_QUADS] = {"quads", 4, "sssss"},   [V_BTURN] = {"bturn", 1, "ss"},
+    [V_BBACK] = {"bback", 1, "ss"},      [V_FMA2] = {"fma2", 3, "ssss"},
     [V_SUM2] = {"sum2", 2, "fsf"},
 };
 

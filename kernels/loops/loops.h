@@ -15,7 +15,7 @@
  *
  * Types. vop_info says which types an operation takes. An s32 lane is an integer, or a group: four bytes, or
  * two 16-bit values, the first in the lowest bits. Only memory accesses (mem.group), the products DOT4, DOT2,
- * BDOT2 and FMA2, and SUM2, QUAD, BTRN0, BTRN1 see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of
+ * BDOT2 and FMA2, and SUM2, QUAD, BTURN, BBACK see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of
  * s32, and the dot products are exact: a program whose s32 result overflows is wrong, and the interpreter
  * refuses it (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
  *
@@ -28,9 +28,9 @@
  * SUM2(a,c) = c + (a0 + a1), a a pair of f16, c and the result f32, each sum with the flushes of ADD. Both
  * exist only where loops.f16 is true. CVT converts between s32 and f32, to the nearest, ties to even; f32
  * outside of [-2^31, 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d)
- * makes a group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTRN0 and BTRN1 are TRN0
- * and TRN1 (below) over the bytes j of the whole vector, with imm 1 or 2: two steps transpose 4 x 4 bytes in
- * each lane.
+ * makes a group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTURN(a) takes the
+ * bytes of a as a matrix of 4 rows of `lanes` bytes and transposes it: byte p of lane i is a's byte p * lanes
+ * + i. BBACK is the inverse.
  *
  * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the
  * same in software, as x86 does it (found by experiment, tests/kernels/emit/test_llvm_emit.c): a subnormal
@@ -149,8 +149,8 @@ enum vop {
 	V_CVT,   /* a: f32 to s32, or s32 to f32 */
 	V_QUADU,
 	V_QUADS, /* a, b, c, d clamped to a byte each */
-	V_BTRN0,
-	V_BTRN1, /* blocks of `imm` (1 or 2) bytes: the even ones of a and b, the odd ones (below) */
+	V_BTURN,
+	V_BBACK, /* a: 4 x lanes bytes become lanes x 4, and the inverse */
 	V_OPS
 };
 

@@ -196,8 +196,6 @@ static int check_set(struct check *k, const struct stmt *s)
 	if (rc >= 0 && (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0 && !dot_narrow(s))
 		rc = bad(k, "%s: imm is %g, must be 0 or %d", vop_info[s->vop].name, (double)s->imm,
 			 (int)DOT_NARROW);
-	if (rc >= 0 && (s->vop == V_BTRN0 || s->vop == V_BTRN1) && s->imm != 1 && s->imm != 2)
-		rc = bad(k, "%s: step %g, must be 1 or 2", vop_info[s->vop].name, (double)s->imm);
 	if (rc >= 0 && s->vop == V_LANE &&
 	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
 		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);

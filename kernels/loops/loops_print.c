@@ -71,8 +71,7 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 		buf_printf(out, " %d", s->s32);
 	else if (s->vop == V_CONST)
 		buf_printf(out, " %.9g", (double)s->imm);
-	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE ||
-	    s->vop == V_BTRN0 || s->vop == V_BTRN1)
+	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE)
 		buf_printf(out, " %d", (int)s->imm);
 	if ((s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0)
 		buf_puts(out, " narrow");

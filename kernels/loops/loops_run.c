@@ -114,14 +114,13 @@ static uint32_t byte(const union lane *v, int j)
 	return v[j / 4].u >> j % 4 * 8 & 255;
 }
 
-/* Lane i of BTRN0 (odd: BTRN1). */
-static union lane bytes_transposed(const union lane *a, const union lane *b, int i, int step, bool odd)
+/* Lane i of BTURN (back: of BBACK). */
+static union lane bytes_turned(const union lane *a, int i, int lanes, bool back)
 {
 	union lane r = {.u = 0};
-	for (int j = 4 * i; j < 4 * i + 4; j++) {
-		uint32_t x = odd ? (j & step ? byte(b, j) : byte(a, j + step))
-				 : (j & step ? byte(b, j - step) : byte(a, j));
-		r.u |= x << j % 4 * 8;
+	for (int p = 0; p < 4; p++) {
+		int j = 4 * i + p;
+		r.u |= byte(a, back ? j % lanes * 4 + j / lanes : p * lanes + i) << 8 * p;
 	}
 	return r;
 }
@@ -156,7 +155,7 @@ static int faulty(const struct run *r, const struct stmt *s)
 
 /* Operations whose imm is a lane or a step. */
 static const bool has_step[V_OPS] = {
-    [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true, [V_BTRN0] = true, [V_BTRN1] = true};
+    [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true};
 
 static int set_var(struct run *r, const struct stmt *s)
 {
@@ -187,8 +186,8 @@ static int set_var(struct run *r, const struct stmt *s)
 			out[i] = i & step ? in[1][i] : in[0][i + step];
 		else if (s->vop == V_LACE)
 			out[i] = laced(s, in[0], in[1], i, lanes);
-		else if (s->vop == V_BTRN0 || s->vop == V_BTRN1)
-			out[i] = bytes_transposed(in[0], in[1], i, step, s->vop == V_BTRN1);
+		else if (s->vop == V_BTURN || s->vop == V_BBACK)
+			out[i] = bytes_turned(in[0], i, lanes, s->vop == V_BBACK);
 		else
 			one_lane(r, s, type, (union lane[]){in[0][i], in[1][i], in[2][i], in[3][i]}, &out[i]);
 	}

@@ -203,7 +203,7 @@ static void some_s32(struct typed_maker *m)
 	else if (k < 9)
 		lv_set(&l, dst, pick(m, 2) ? V_QUADU : V_QUADS, a, b, d, dst);
 	else if (k < 11)
-		lv_trn(&l, dst, pick(m, 2) ? V_BTRN0 : V_BTRN1, a, b, 1 + pick(m, 2));
+		lv_set(&l, dst, pick(m, 2) ? V_BTURN : V_BBACK, a, -1, -1, -1);
 	else if (k < 12)
 		lv_set(&l, dst, V_CVT, tame(LV_F32, any(m, LV_F32, kind), 1 << 30), -1, -1, -1);
 	else if (k < 13)

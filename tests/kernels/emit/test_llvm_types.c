@@ -533,7 +533,6 @@ TEST(wrong_types_and_overflows_are_refused)
 	REFUSED("fma2 needs arithmetic in f16", lv_set(&l, s, V_FMA2, s, s, s, -1));
 	REFUSED("sum2 needs arithmetic in f16", lv_set(&l, f, V_SUM2, s, f, -1, -1));
 	REFUSED("fma2 needs v", lv_set(&l, s, V_FMA2, s, s, f, -1));
-	REFUSED("btrn0: step 3, must be 1 or 2", lv_trn(&l, s, V_BTRN0, s, s, 3));
 	REFUSED("is f32: no load in groups of 1 from i_i8, which holds i8",
 		lv_load(&l, f, (struct mem){.buf = 3, .at = c(0), .stride = 1}));
 	REFUSED("no load in groups of 1 from i_f32",
