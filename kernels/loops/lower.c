@@ -84,6 +84,7 @@ struct panel {
 	const struct read *r;
 	struct shape src; /* of the constant, in single elements */
 	int64_t extent[PACK_MAX];
+	struct quads *quads; /* NULL: the constant is not summed by quads */
 	bool full;
 };
 
@@ -119,7 +120,7 @@ static void digits(struct panel *q, unsigned axes)
 			int64_t e = q->st->axis[a].extent, b = axis_block(q->t, q->st, a),
 				u = a == s->lane ? s->lanes : 1;
 			bool split = b > 1 && e > b && a != s->lane && s->unroll[a] < e;
-			if (!(axes >> a & 1))
+			if (!(axes >> a & 1) || (q->quads && a == q->quads->tap))
 				continue;
 			if (split && !pass)
 				digit(q, a, b, 0, ceil_div(e, b));
@@ -133,6 +134,11 @@ static void digits(struct panel *q, unsigned axes)
 		if (axes >> a & 1)
 			digit(q, a, u, s->tile[a], s->tile[a]);
 	}
+	/* The taps begin `phase` bytes later, so each byte has an earlier tap. */
+	if (q->quads) {
+		digit(q, q->quads->tap, QUAD, 0, q->quads->n);
+		digit(q, q->quads->tap, -1, 0, q->quads->phases);
+	}
 	if (s->lane >= 0 && axes >> s->lane & 1)
 		digit(q, s->lane, 1, s->lanes, s->lanes);
 }
@@ -142,8 +148,8 @@ static int packing_of(struct panel *q)
 	struct lower_place *p = q->p;
 	const struct operand *o = &q->t->operand[q->r->operand];
 	struct packing *k = &p->packing;
-	int64_t stride = 1;
-	if (q->full || (o->group && p->ndigits == PACK_MAX))
+	int64_t stride = q->quads ? QUAD : 1;
+	if (q->full || ((o->group || q->quads) && p->ndigits == PACK_MAX))
 		return fail(E_INFEASIBLE, "constant %s: packing needs more than %d loops", o->name, PACK_MAX);
 	for (int j = p->ndigits - 1; j >= 0; j--) {
 		p->digit[j].stride = stride;
@@ -165,6 +171,10 @@ static int packing_of(struct panel *q)
 		k->coef[o->group_dim][k->n] = 1;
 		k->extent[k->n++] = o->group;
 	}
+	if (q->quads) {
+		k->coef[q->quads->tap_dim][k->n] = 1;
+		k->extent[k->n++] = QUAD;
+	}
 	return pack_check(k);
 }
 
@@ -177,12 +187,15 @@ static int place_packed(struct lower *w, int operand)
 				continue;
 			if (w->s.st[s].wino.m && winograd_packs(w, i))
 				return winograd_packing(w, &w->at[operand]);
+			struct quads quads;
 			struct panel q = {.p = &w->at[operand],
 					  .t = w->t,
 					  .st = st,
 					  .s = &w->s.st[s],
 					  .r = &st->read[i],
 					  .src = w->whole->operand[operand].dims};
+			if (q.s->quads && stage_quads(w->t, st, q.s, &quads) >= 0 && quads.weights == i)
+				q.quads = &quads;
 			digits(&q, read_axes(w->t, st, q.r));
 			w->at[operand].packed = true;
 			return packing_of(&q);
@@ -377,7 +390,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 		k->n[a] = 1;
 	for (int a = 0; a < k->st->naxes; a++)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
-	k->sum = stage_sum(w->t, k->st);
+	k->sum = k->s->quads ? SUM_DOT : stage_sum(w->t, k->st);
 	k->exact = stage_exact(w->t, k->st);
 	k->gives_s32 = w->t->operand[k->st->out.operand].dtype == DT_I32;
 	k->weave = store_weaves(w->t, k->st, k->s);
@@ -388,7 +401,8 @@ static struct nest *nest_new(struct lower *w, int stage)
 	describe_post(k);
 	k->next_rows = stage == 1 && w->ring.rows && w->s.st[0].prefetch ? ring_copy(w->t) : -1;
 	if ((k->s->prefetch && !w->ring.rows && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0) ||
-	    (k->s->feed && stage_feed(w->t, k->st, k->s, &k->feed) < 0))
+	    (k->s->feed && stage_feed(w->t, k->st, k->s, &k->feed) < 0) ||
+	    (k->s->quads && stage_quads(w->t, k->st, k->s, &k->quads) < 0))
 		w->l->failed = true;
 	return k;
 }

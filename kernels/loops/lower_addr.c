@@ -163,14 +163,13 @@ static bool same_mem(const struct mem *a, const struct mem *b)
 	       (!a->guard || (ix_same(a->guard, b->guard) && a->fill == b->fill));
 }
 
-static struct known *know(struct nest *k, struct known e)
+int nest_know(struct nest *k, struct known e)
 {
-	if (k->nknown == KNOWN_MAX) { /* not remembered, so it is loaded again */
+	if (k->nknown == KNOWN_MAX) /* not remembered, so it is loaded again */
 		k->known[KNOWN_MAX - 1] = e;
-		return &k->known[KNOWN_MAX - 1];
-	}
-	k->known[k->nknown] = e;
-	return &k->known[k->nknown++];
+	else
+		k->known[k->nknown++] = e;
+	return e.var;
 }
 
 static struct known entry_of(const struct nest *k, int read, const int *at, int lanes)
@@ -178,6 +177,13 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 	struct known e = {.read = read, .lanes = lanes};
 	for (int a = 0; a < k->st->naxes; a++)
 		e.at[a] = k->axes[read] >> a & 1 ? (int16_t)at[a] : 0;
+	return e;
+}
+
+struct known nest_entry(const struct nest *k, int read, const int *at, struct mem m)
+{
+	struct known e = entry_of(k, read, at, k->s->lanes);
+	e.mem = m;
 	return e;
 }
 
@@ -262,7 +268,7 @@ static void load_crossed(struct nest *k, int read, const int *at, int b)
 		e = entry_of(k, read, first, n);
 		e.mem = nest_mem(k, read, first, n);
 		e.var = row[i];
-		know(k, e);
+		nest_know(k, e);
 	}
 }
 
@@ -273,27 +279,45 @@ static bool worth_crossing(const struct nest *k, int read, const int *at, int la
 	       k->n[b] - (at[b] - at[b] % lanes) >= 3;
 }
 
+/* The variable of a load of the same read at the same point; -1: none. */
+static int find_point(const struct nest *k, const struct known *e)
+{
+	for (int i = k->nknown - 1; i >= k->floor; i--)
+		if (k->known[i].read == e->read && k->known[i].lanes == e->lanes &&
+		    !memcmp(k->known[i].at, e->at, sizeof e->at))
+			return k->known[i].var;
+	return -1;
+}
+
+static int find_mem(const struct nest *k, const struct known *e)
+{
+	for (int i = k->nknown - 1; i >= k->floor; i--)
+		if (k->known[i].read >= 0 && k->known[i].lanes == e->lanes &&
+		    whole_value(k, k->known[i].read) == whole_value(k, e->read) &&
+		    same_mem(&k->known[i].mem, &e->mem))
+			return k->known[i].var;
+	return -1;
+}
+
+int nest_find(const struct nest *k, const struct known *e)
+{
+	int v = find_point(k, e);
+	return v >= 0 ? v : find_mem(k, e);
+}
+
 int nest_load(struct nest *k, int read, const int *at, int lanes)
 {
 	struct known e = entry_of(k, read, at, lanes);
-	for (int i = k->nknown - 1; i >= k->floor; i--)
-		if (k->known[i].read == read && k->known[i].lanes == lanes &&
-		    !memcmp(k->known[i].at, e.at, sizeof e.at))
-			return k->known[i].var;
+	if ((e.var = find_point(k, &e)) >= 0)
+		return e.var;
 	if (worth_crossing(k, read, at, lanes)) {
 		load_crossed(k, read, at, k->cross[read]);
 		return nest_load(k, read, at, lanes);
 	}
 	e.mem = nest_mem(k, read, at, lanes);
-	for (int i = k->nknown - 1; i >= k->floor; i--)
-		if (k->known[i].read >= 0 && k->known[i].lanes == lanes &&
-		    whole_value(k, k->known[i].read) == whole_value(k, read) &&
-		    same_mem(&k->known[i].mem, &e.mem)) {
-			e.var = k->known[i].var;
-			return know(k, e)->var;
-		}
-	e.var = load(k, read, e.mem, lanes);
-	return know(k, e)->var;
+	if ((e.var = find_mem(k, &e)) < 0)
+		e.var = load(k, read, e.mem, lanes);
+	return nest_know(k, e);
 }
 
 int nest_const(struct nest *k, float imm, int lanes)
@@ -304,7 +328,7 @@ int nest_const(struct nest *k, float imm, int lanes)
 			return k->known[i].var;
 	struct known e = {.read = -1, .lanes = lanes, .imm = imm, .var = lv_new(k->w->l, lanes)};
 	lv_const(k->w->l, e.var, imm);
-	return know(k, e)->var;
+	return nest_know(k, e);
 }
 
 /* Steps of the reduction before this body. An axis without a loop counts as inside of all loops, wherever its
@@ -516,6 +540,10 @@ static int invariant(const struct nest *k, int read)
 
 void nest_hoist(struct nest *k)
 {
+	if (k->s->quads) {
+		nest_quads_hoist(k);
+		return;
+	}
 	int room = k->w->tg->regs - 4 - k->w->hoisted;
 	for (int a = 0, points = k->s->chains; a < k->ns; a++) {
 		points *= k->s->tile[a];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
- * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_winograd.c,
- * lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h). */
+ * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
+ * lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
 #include "kernels/loops/loops.h"
 #include "kernels/loops/lower.h"
+#include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
 
 /* One digit of a physical index: (value / div) % mod, times stride; mod 0: no modulus. */
@@ -116,6 +117,7 @@ struct nest {
 	struct prog body, post;   /* what remains of the programs */
 	struct panel_ahead ahead; /* valid if s->prefetch */
 	struct feed feed;         /* valid if s->feed */
+	struct quads quads;       /* valid if s->quads */
 	int next_rows; /* read of a ring's first stage (a copy) whose next rows are prefetched; -1: none */
 	bool edge;     /* inside of a tile that needs guards */
 	int npoints, nacc;
@@ -134,9 +136,13 @@ const struct ix *axis_value(const struct nest *k, int axis, int at);
 struct mem nest_mem(const struct nest *k, int read /* nreads: the output */, const int *at, int lanes);
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
-void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
-int nest_like(struct loops *l, int v, int lanes);      /* a new variable of v's type */
-int nest_float(struct nest *k, int v);                 /* v, or its value rounded to f32 */
+/* An entry for a load of a read at at[] whose place in memory is m; the variable is to be set. */
+struct known nest_entry(const struct nest *k, int read, const int *at, struct mem m);
+int nest_find(const struct nest *k, const struct known *e); /* the variable that has that value; -1: none */
+int nest_know(struct nest *k, struct known e);              /* returns its variable */
+void nest_transpose(struct loops *l, int *row, int n);      /* n variables of n lanes */
+int nest_like(struct loops *l, int v, int lanes);           /* a new variable of v's type */
+int nest_float(struct nest *k, int v);                      /* v, or its value rounded to f32 */
 /* A mem of an operand in scratch: f16, bf16 and bytes lie there two or four in the place of a float. */
 struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */
@@ -155,6 +161,8 @@ void nest_steps(struct nest *k);                       /* one body of the reduct
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* Stores results, f32, into the output; bytes are clamped. */
 void nest_store(struct nest *k, int v, struct mem m);
+/* The bytes of results, in s32, which may lie outside of the range of bytes if v does. */
+int nest_bytes(struct nest *k, int v);
 enum vop nest_combiner(const struct nest *k); /* the operation that combines two of the stage's
 					       * sums */
 /* Whether the body is 0 where its vector loads along the lane axis are 0, so that a sum needs no mask at the
@@ -176,6 +184,12 @@ void nest_post_loop(struct nest *k, int axis,
 
 /* lower_feed.c: prefetches the inputs that belong to one body of the reduction. */
 void nest_feed(struct nest *k);
+
+/* lower_quads.c, if s->quads: one body of the reduction, */
+void nest_quads(struct nest *k);
+void nest_quads_hoist(struct nest *k); /* loads of its weights before a loop, if registers are left, */
+bool nest_quads_finish(
+    struct nest *k); /* and program and stores of four points at once. false: not possible */
 
 /* lower_across.c: combines the lanes of each point's sum, acc[point * chains]. True: the results are stored;
  * false: they are in acc[point * chains]. */

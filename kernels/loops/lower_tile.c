@@ -327,6 +327,10 @@ static int tap(int64_t stride, int n, int i)
 
 void nest_steps(struct nest *k)
 {
+	if (k->s->quads) {
+		nest_quads(k);
+		return;
+	}
 	int at[MAX_AXES] = {0}, next[MAX_AXES] = {0}, step = 0, steps = 1;
 	const int *sum = k->half ? k->half : k->acc;
 	int64_t stride[MAX_AXES];
@@ -466,7 +470,7 @@ int nest_post(struct nest *k, const int *at, int acc)
 	return k->post.n ? settled(k, eval(k, &k->post, at, acc, lanes), lanes) : nest_float(k, acc);
 }
 
-/* The byte of a result, in s32. */
+/* The byte of a clamped result, in s32. */
 static int to_byte(struct nest *k, struct vmath *vm, int v)
 {
 	struct loops *l = k->w->l;
@@ -479,18 +483,25 @@ static int to_byte(struct nest *k, struct vmath *vm, int v)
 	return sum;
 }
 
+/* Clamps a result of an exact stage so that its byte is in range. */
+static int clamped(struct nest *k, struct vmath *vm, int v)
+{
+	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
+	v = vmath_op2(vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, vm->lanes));
+	return vmath_op2(vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, vm->lanes));
+}
+
+int nest_bytes(struct nest *k, int v)
+{
+	struct vmath vm = {k->w->l, k->w->l->lanes[v], k, one_const};
+	return to_byte(k, &vm, clamped(k, &vm, v));
+}
+
 void nest_store(struct nest *k, int v, struct mem m)
 {
-	struct loops *l = k->w->l;
-	int lanes = l->lanes[v];
-	enum dtype t = k->w->t->operand[k->st->out.operand].dtype;
-	struct vmath vm = {l, lanes, k, one_const};
-	if (dtype_is_byte(t) && !k->keeps_bytes) {
-		v = vmath_op2(&vm, V_MAX, v, nest_const(k, byte_least(t) - k->zero, lanes));
-		v = vmath_op2(&vm, V_MIN, v, nest_const(k, byte_greatest(t) - k->zero, lanes));
-		v = to_byte(k, &vm, v);
-	}
-	lv_store(l, v, m);
+	if (dtype_is_byte(k->w->t->operand[k->st->out.operand].dtype) && !k->keeps_bytes)
+		v = nest_bytes(k, v);
+	lv_store(k->w->l, v, m);
 }
 
 static void finish(struct nest *k, bool post)
@@ -504,7 +515,7 @@ static void finish(struct nest *k, bool post)
 		nest_weave(k);
 		return;
 	}
-	if (post && finish_loop(k))
+	if (post && (finish_loop(k) || (k->s->quads && nest_quads_finish(k))))
 		return;
 	do {
 		int v = post ? nest_post(k, at, k->acc[point]) : nest_float(k, k->acc[point]);

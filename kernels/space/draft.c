@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/draft_parts.h"
+#include "kernels/space/quads.h"
 
 #include <math.h>
 #include <string.h>
@@ -398,6 +399,25 @@ double draft_stream(double panel_bytes, const struct tile_cost *c)
 	return 2. / 3 + 2 * panel_bytes / c->l2_bytes;
 }
 
+/* Dot products of quads: fewer steps; quads are loaded once for some pixels; bytes stay bytes. */
+static void open_quads(struct tile_cost *c)
+{
+	struct quads q;
+	c->narrow = 1;
+	if (!c->s->quads || stage_quads(c->t, c->st, c->s, &q) < 0)
+		return;
+	c->narrow = (double)q.n / q.taps;
+	c->body = QUAD / draft_dots(c->t, c->st, c->tg);
+	c->access[q.image] *=
+	    QUAD_PIXEL * fmax(1, (double)q.n / (double)q.stride) / fmax(q.phases, (double)q.stride);
+	c->access[q.weights] *= (double)(q.n * q.phases) / q.taps;
+	c->bytes[q.image] = c->bytes[q.weights] = 1;
+	if (quads_store(c->t, c->st, c->s, &q)) {
+		c->access[c->st->nreads] *= QUAD_STORE;
+		c->bytes[c->st->nreads] = 1;
+	}
+}
+
 static void open_rates(struct tile_cost *c)
 {
 	const struct target *tg = c->tg;
@@ -414,13 +434,13 @@ static void open_steps(struct tile_cost *c)
 {
 	const struct stage *st = c->st;
 	const struct sstage *s = c->s;
-	c->steps = stage_steps(st);
+	c->steps = stage_steps(st) * c->narrow;
 	c->parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
 	if (s->lane >= c->ns) {
 		double e = (double)c->extent[s->lane];
 		c->steps = c->steps / e * ceil(e / s->lanes);
 	}
-	c->body_steps = 1;
+	c->body_steps = c->narrow;
 	c->straight = true; /* no loop: the sums of the next tile do not wait for those of this tile */
 	for (int a = c->ns; a < st->naxes; a++) {
 		c->body_steps *= s->unroll[a];
@@ -449,6 +469,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 		c->bytes[weights] = stage_weight_bytes(s);
 		c->converts[weights] = 1;
 	}
+	open_quads(c);
 	open_steps(c);
 	c->passing = task_bytes(t, true);
 	struct draft_regs regs = draft_regs(t, stage, s);

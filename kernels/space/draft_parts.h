@@ -23,6 +23,8 @@
 #define STEP 8.
 #define TRANSPOSE 5.   /* a load and four steps a vector */
 #define ACROSS 16.     /* cost of combining the lanes of one point, or of a vector of points */
+#define QUAD_PIXEL 1.5 /* accesses of a quad: its load, and the turn of its bytes */
+#define QUAD_STORE .4  /* of a point's store, if four points are stored at once */
 #define WINDOW 4.      /* overhead of a tile whose filters are in registers: it overlaps with the next tile */
 #define WINDOW_LIVE 4. /* vectors of a row that wait for their neighbour */
 /* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 % more than by 7 */
@@ -58,7 +60,8 @@ struct tile_cost {
 	const struct stage *st;
 	const struct sstage *s;
 	const struct target *tg;
-	int ns; /* spatial axes */
+	int ns;        /* spatial axes */
+	double narrow; /* dot products for each tap of a row; 1 without the key `quads` */
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
 	double bytes[MAX_READS + 1]; /* of an element */

@@ -350,7 +350,7 @@ static void window(struct stage_cost *f)
 static void open_axes(struct stage_cost *f, int axis, struct num rows)
 {
 	const struct stage *st = f->c->st;
-	f->steps = num(1);
+	f->steps = num(f->c->narrow);
 	for (int a = 0; a < st->naxes; a++) {
 		double extent = (double)extent_guess(st->axis[a].extent),
 		       lanes = a == f->c->s->lane ? f->c->s->lanes : 1;

@@ -183,6 +183,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 	put_winograd(w, &s->wino);
 	put_number(w, "prefetch", s->prefetch, 0);
 	put_number(w, "feed", s->feed, 0);
+	put_number(w, "quads", s->quads, 0);
 	put_number(w, "w16", s->w16, 0);
 }
 
@@ -394,6 +395,13 @@ static int key_feed(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, 1, &one);
 }
 
+static int key_quads(struct parser *ps, struct sstage *s)
+{
+	int one;
+	s->quads = true;
+	return whole(ps, 1, 1, &one);
+}
+
 static int key_w16(struct parser *ps, struct sstage *s)
 {
 	int one;
@@ -428,13 +436,13 @@ static int key_block(struct parser *ps, struct sstage *s)
 static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
-} keys[] = {{"lane", key_lane},   {"tile", key_tile},         {"unroll", key_unroll},
-	    {"order", key_order}, {"par", key_par},           {"outer", key_outer},
-	    {"split", key_split}, {"chains", key_chains},     {"hoist", key_hoist},
-	    {"ring", key_ring},   {"winograd", key_winograd}, {"tiles", key_tiles},
-	    {"gemm", key_gemm},   {"chunk", key_chunk},       {"raw", key_raw},
-	    {"parts", key_parts}, {"pixels", key_pixels},     {"prefetch", key_prefetch},
-	    {"feed", key_feed},   {"w16", key_w16},           {"block", key_block}};
+} keys[] = {
+    {"lane", key_lane},     {"tile", key_tile},         {"unroll", key_unroll},     {"order", key_order},
+    {"par", key_par},       {"outer", key_outer},       {"split", key_split},       {"chains", key_chains},
+    {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
+    {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},           {"parts", key_parts},
+    {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},         {"quads", key_quads},
+    {"w16", key_w16},       {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

@@ -36,9 +36,10 @@
  *         fetched while the next stage runs; else the level into which the next panel is fetched, evenly
  *         over all tiles that use the present panel
  * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
- * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ * quads   1: a depthwise sum of bytes is made by dot products of four neighbouring pixels
+ * (kernels/space/quads.h) w16     1: the weights (stage_stored) are stored as f16, the transformed ones if
+ * the packer transforms them block   tiles per block of an `outer` axis, or steps of a ring per parallel
+ * index: a run-time parameter; 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -72,6 +73,7 @@ struct sstage {
 	bool hoist;
 	int prefetch; /* level; 0: none */
 	bool feed;
+	bool quads;
 	bool w16;
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */

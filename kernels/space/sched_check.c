@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks everything that lowering relies on. */
+#include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
 #include "kernels/space/winograd.h"
 
@@ -214,6 +215,14 @@ static int check_w16(const struct task *t, const struct target *tg, const struct
 		   : E_OK;
 }
 
+static int check_quads(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	struct quads q;
+	if (s->quads && (s->prefetch || s->feed))
+		return fail(E_INFEASIBLE, "quads: with prefetches");
+	return s->quads ? stage_quads(t, st, s, &q) : E_OK;
+}
+
 /* Groups of a tmp are broadcast: the lanes are outputs. */
 static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
@@ -262,7 +271,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
-		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)
+		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0 ||
+		    (rc = check_quads(t, st, ss)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

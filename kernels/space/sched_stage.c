@@ -127,9 +127,9 @@ bool stage_splits(const struct task *t, const struct stage *st)
 }
 
 /* Whether a read has the type of the stage's sums. */
-static bool like_sums(const struct task *t, const struct stage *st, int read)
+static bool like_sums(const struct task *t, const struct stage *st, const struct sstage *s, int read)
 {
-	enum sum_kind kind = stage_sum(t, st);
+	enum sum_kind kind = s->quads ? SUM_DOT : stage_sum(t, st);
 	bool whole = t->operand[st->read[read].operand].dtype == DT_I32;
 	return whole ? kind == SUM_WHOLE || kind == SUM_DOT : kind == SUM_FLOAT;
 }
@@ -153,7 +153,7 @@ int stage_bias(const struct task *t, const struct stage *st, const struct sstage
 			return -1;
 		read = st->post.at[i + 1].arg;
 	}
-	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST && like_sums(t, st, read)
+	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST && like_sums(t, st, s, read)
 		   ? read
 		   : -1;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/quads.h"
 #include "kernels/space/space.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct space *view_of(struct arena *a, const struct task *whole, const struct task *view,
@@ -15,6 +17,8 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 	rules_ring(s);
 	for (int i = 0; i < view->nstages; i++)
 		rules_lanes(s, i);
+	for (int i = 0; i < view->nstages; i++)
+		s->quads |= rules_has_quads(s, i) ? 1u << i : 0;
 	s->want = *want;
 	s->w16 = level_f16(want->level) && target_converts_f16(tg);
 	if (!view->pairs)
@@ -171,10 +175,25 @@ static bool w16_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
+/* Depthwise sums of bytes: the default without dot products, and with them another tile. */
+static bool bytes_rule(const struct space *s, int i, struct sched *c)
+{
+	struct space of = *s;
+	bool any = false;
+	of.quads = i ? s->quads : 0;
+	default_stages(&of, s->ring.rows, c);
+	for (int k = 0; k < s->t->nstages; k++)
+		if (s->quads >> k & 1)
+			any |= i ? quads_rule(s, k, i - 1, &c->st[k]) : true;
+	set_thread_ring(s, c);
+	return any;
+}
+
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, w16_rule}, {3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
+} rules[] = {{3, bytes_rule}, {3, w16_rule},   {3, winograd_rule},
+	     {3, rows_rule},  {4, tiles_rule}, {2, few_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -385,6 +404,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 		panels_draw(s, stage, r, out);
 	out->feed = rng_below(r, 2);
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
+	quads_draw(s, stage, r, out);
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -442,6 +462,12 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	int64_t chunk = axis < 0 ? 0 : last->block[axis];
 	if (axis >= 0 && rng_below(r, 4) == 0) {
 		draw_ring(s, r, c);
+		return;
+	}
+	if (s->quads >> k & 1 && rng_below(r, 8) == 0) {
+		st->quads = !st->quads;
+		rules_settle(s, k, st);
+		keep_ring(s, c, axis, rows, chunk);
 		return;
 	}
 	if (st->wino.m && rng_below(r, 8)) {
@@ -557,6 +583,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			}
 			if (s->w16 && rng_below(r, 2))
 				st->w16 = o->w16;
+			if (s->quads >> k & 1 && rng_below(r, 2))
+				st->quads = o->quads;
 			if (rng_below(r, 4) == 0)
 				*st = *o;
 			draw_chains(&s->t->stage[k], r, st);
@@ -614,10 +642,22 @@ static double roofline(const struct target *tg, double ops, double bytes)
 	return flops > moved ? flops : moved;
 }
 
+/* Products that a dot product of a depthwise stage makes; 0: it has none. */
+static double most_products(const struct task *t, const struct stage *st, const struct target *tg)
+{
+	double most = 0;
+	for (int a = 0; a < stage_spatial(st); a++)
+		most = fmax(most, quads_products(t, st, a, tg->lanes));
+	return most;
+}
+
 /* Returns how many products one instruction of the stage's sum makes, where an f32 instruction makes 1. */
 static double products(const struct task *t, const struct stage *st, const struct target *tg)
 {
 	enum sum_kind kind = stage_sum(t, st);
+	double quads = kind == SUM_SHORT || kind == SUM_WHOLE ? most_products(t, st, tg) : 0;
+	if (quads > 0)
+		return fmax(1, quads * draft_dots(t, st, tg) / QUAD);
 	return kind == SUM_PAIR || kind == SUM_HALF ? 2 : kind == SUM_DOT ? draft_dots(t, st, tg) : 1;
 }
 

@@ -32,6 +32,7 @@ struct space {
 	int wino_lanes;   /* lanes of Winograd schedules; 0: the space has none */
 	bool wino_pixels; /* Winograd schedules prefetch pixels */
 	bool w16;         /* schedules may store weights as f16 */
+	unsigned quads;   /* set of stages whose schedules may have the key `quads` */
 	struct ring ring; /* of the default schedule; rows 0: none */
 	/* The space of schedules that multiply pairs of f16 or bf16; NULL: none. The other space has all
 	 * others. */
@@ -118,6 +119,18 @@ bool stage_picks(const struct space *s, const struct stage *st, const struct sst
 int stage_pixel_axis(const struct space *s, int stage, int lane, int woven);
 int64_t largest_divisor(int64_t n, int64_t max);
 double stage_points(const struct stage *st);
+
+/* Whether the stage's schedule is legal beside default ones of the others. */
+bool rules_fits(const struct space *s, int stage, const struct sstage *ss);
+
+/* space_quads.c */
+bool rules_has_quads(const struct space *s, int stage);
+/* The schedule by dot products with the best draft, with the lanes of *out; without the tile that is number
+ * `skip` of the rule (-1: none). false: there is none. */
+bool quads_rule(const struct space *s, int stage, int skip, struct sstage *out);
+/* Replaces a default schedule if the draft says that dot products are faster. */
+void quads_default(const struct space *s, int stage, struct sstage *out);
+void quads_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
 
 /* space_winograd.c */
 void rules_winograd(struct space *s);

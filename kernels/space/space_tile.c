@@ -31,7 +31,7 @@ static bool odd_reads(const struct space *s, const struct stage *st, const struc
 	return false;
 }
 
-static bool fits(const struct space *s, int stage, const struct sstage *ss)
+bool rules_fits(const struct space *s, int stage, const struct sstage *ss)
 {
 	struct sched one;
 	rules_init(s, &one);
@@ -164,7 +164,7 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
 	bool contracts = stage_contracts(s->t, st, c->lane), odd = odd_reads(s, st, c);
 	int spare = (contracts ? contraction_spare(s, st, c, v) : 3 + s->tg.regs / 8) + dot_spare(s, st);
-	if (!body_fits(s, stage, c) || !fits(s, stage, c) || !half_fits(s, st, c, v))
+	if (!body_fits(s, stage, c) || !rules_fits(s, stage, c) || !half_fits(s, st, c, v))
 		return false;
 	if (contracts && stage_picks(s, st, c))
 		spare += s->tg.regs / 16;
@@ -372,6 +372,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 	pixel = stage_pixel_axis(s, stage, out->lane, rules_weave(s->t, st, out));
 	if (variant == 0 || variant == 4) {
 		best_tile(s, stage, pixel, 0, out);
+		if (s->quads >> stage & 1 && !variant)
+			quads_default(s, stage, out);
 		return true;
 	}
 	/* Alternatives like 6x4, 4x4, 14x1: another number of vectors than the default's. */
@@ -386,5 +388,5 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 									       : room);
 		rules_finish(s, stage, out);
 	}
-	return fits(s, stage, out);
+	return rules_fits(s, stage, out);
 }

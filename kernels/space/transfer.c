@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/transfer.h"
+#include "kernels/space/quads.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
@@ -138,6 +139,11 @@ static void no_fetching(struct sstage *s)
 	s->feed = false;
 }
 
+static void no_quads(struct sstage *s)
+{
+	s->quads = false;
+}
+
 static void no_w16(struct sstage *s)
 {
 	s->w16 = false;
@@ -161,7 +167,7 @@ static void no_blocks(struct sstage *s)
 }
 
 /* Properties that are removed one after the other until the rest is legal. */
-static void (*const give_up[])(struct sstage *s) = {no_w16, no_fetching, no_unrolling, no_blocks};
+static void (*const give_up[])(struct sstage *s) = {no_quads, no_w16, no_fetching, no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
 {
@@ -183,6 +189,8 @@ static void fit(const struct space *s, int lanes, struct sched *c)
 		fit_lanes(s, lanes, &c->st[k]);
 	for (int k = 0; k < s->t->nstages; k++)
 		clip(s->t, &s->t->stage[k], &c->st[k]);
+	for (int k = 0; k < s->t->nstages; k++)
+		quads_settle(s->t, &s->t->stage[k], &c->st[k]);
 	clip_winograd(s->t, &c->st[0]);
 	for (int k = 0; k < s->t->nstages && lanes && lanes != s->tg.lanes; k++)
 		if (!c->st[k].wino.m || winograd_form(s->t, &f) >= 0)

@@ -130,6 +130,61 @@ static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv ki
 	buf_printf(b, "body r0 r1 mul\nsum\n%swrite Y [n,%s,y,x]\n", post, ch);
 }
 
+/* A depthwise convolution whose image has its channels in blocks and its padding in memory, as dot products
+ * of pixels need it; sometimes the outputs lie otherwise, or windows of two more axes have their own place.
+ */
+static inline void gen_byte_rows(struct buf *b, struct rng *r)
+{
+	int block = 4 << pick(r, 0, 2), c = pick(r, 0, 2) ? pick(r, 1, 40) : pick(r, 1, 200),
+	    kh = pick(r, 0, 2) ? 3 : pick(r, 1, 5), kw = pick(r, 0, 2) ? 3 : pick(r, 2, 7),
+	    sy = pick(r, 1, 2), sx = pick(r, 0, 5) ? pick(r, 1, 2) : 3, oh = pick(r, 1, 7),
+	    ow = pick(r, 1, 17), n = pick(r, 0, 3) ? 1 : 2, top = pick(r, 0, kh - 1),
+	    left = pick(r, 0, kw - 1);
+	int need_h = (oh - 1) * sy + kh, need_w = (ow - 1) * sx + kw, bottom = pick(r, 0, kh - 1),
+	    right = pick(r, 0, kw - 1), h = need_h - top - bottom, w = need_w - left - right;
+	bool image_i8 = pick(r, 0, 2) == 0, weights_u8 = image_i8 && !pick(r, 0, 3);
+	const char *xt = image_i8 ? "i8" : "u8", *yt = pick(r, 0, 5) ? one_of(r, byte_types, 2) : "f32",
+		   *post = one_of(r, yt[0] == 'f' ? float_post : byte_post, yt[0] == 'f' ? 3 : 8);
+	const int out[] = {n, c, oh, ow};
+	bool scale = strstr(post, "r3"), bias = scale || strstr(post, "r2"), same = pick(r, 0, 4);
+	if (h < 1) {
+		h = 1;
+		bottom = need_h - top - 1 > 0 ? need_h - top - 1 : 0;
+	}
+	if (w < 1) {
+		w = 1;
+		right = need_w - left - 1 > 0 ? need_w - left - 1 : 0;
+	}
+	buf_printf(b, "task syms=0\noperand X in %s [%d,%d,%d,%d] 0.1/%d.2.3.1", xt, n, c, h, w, block);
+	if (top || bottom)
+		buf_printf(b, ";2+%d+%d", top, bottom);
+	if (left || right)
+		buf_printf(b, ";3+%d+%d", left, right);
+	int fill = byte_zero(r, xt);
+	if (fill && (top || bottom || left || right))
+		buf_printf(b, " fill=%d", fill);
+	buf_printf(b, "\noperand W const %s [%d,1,%d,%d] plain\n", weights_u8 ? "u8" : "i8", c, kh, kw);
+	if (bias)
+		buf_printf(b, "operand B const i32 [%d] plain\n", c);
+	if (scale)
+		buf_printf(b, "operand S const f32 [%d] plain\n", c);
+	if (same)
+		buf_printf(b, "operand Y out %s [%d,%d,%d,%d] 0.1/%d.2.3.1%s\n", yt, n, c, oh, ow, block,
+			   pick(r, 0, 1) ? ";2+1+1;3+1+1" : "");
+	else
+		byte_image(b, r, "Y", "out", yt, out, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:%d k:%d y:%d x:%d | r:%d s:%d\nread X [n,k,", n, c, oh, ow, kh, kw);
+	window(b, "y", "r", sy, 1, top);
+	buf_puts(b, ",");
+	window(b, "x", "s", sx, 1, left);
+	buf_puts(b, "]\nread W [k,0,r,s]\n");
+	if (bias)
+		buf_puts(b, "read B [k]\n");
+	if (scale)
+		buf_puts(b, "read S [k]\n");
+	buf_printf(b, "body %s mul\nsum\n%swrite Y [n,k,y,x]\n", pick(r, 0, 3) ? "r0 r1" : "r1 r0", post);
+}
+
 static inline void gen_byte_gemm(struct buf *b, struct rng *r)
 {
 	int m = pick(r, 1, 33), n = pick(r, 1, 70), k = pick(r, 0, 1) ? 4 * pick(r, 1, 20) : pick(r, 1, 80),
@@ -318,7 +373,10 @@ static inline void byte_draft(struct buf *b, struct rng *r)
 		gen_byte_conv(b, r, BYTES_ANY);
 		break;
 	case 3:
-		gen_byte_conv(b, r, BYTES_DEPTHWISE);
+		if (pick(r, 0, 1))
+			gen_byte_conv(b, r, BYTES_DEPTHWISE);
+		else
+			gen_byte_rows(b, r);
 		break;
 	case 4:
 		gen_byte_conv(b, r, BYTES_GROUPS);
@@ -357,6 +415,40 @@ static inline void byte_block_text(struct buf *b, struct rng *r)
 {
 	struct buf draft = {0};
 	gen_byte_block(&draft, r);
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+/* Depthwise rows of an input, and 1x1 of their bytes. */
+static inline void gen_byte_down(struct buf *b, struct rng *r)
+{
+	int block = 4 << pick(r, 0, 2), c = pick(r, 1, 40), k = pick(r, 1, 40), stride = pick(r, 1, 2),
+	    oh = pick(r, 1, 9), ow = pick(r, 1, 9), h = (oh - 1) * stride + 1, w = (ow - 1) * stride + 1;
+	const int mid[] = {1, c, oh, ow}, out[] = {1, k, oh, ow};
+	buf_printf(b, "task syms=0\noperand X in u8 [1,%d,%d,%d] 0.1/%d.2.3.1;2+1+1;3+1+1 fill=9\n", c, h, w,
+		   block);
+	buf_printf(b, "operand V const i8 [%d,1,3,3] plain\noperand S const f32 [%d] plain\n", c, c);
+	byte_image(b, r, "D", "tmp", "u8", mid, 0, 0);
+	buf_printf(b, "operand U const i8 [%d,%d,1,1] plain\n", k, c);
+	byte_image(b, r, "Y", "out", "i8", out, pick(r, 0, 1), 0);
+	buf_printf(b, "stage n:1 k:%d y:%d x:%d | r:3 s:3\nread X [n,k,", c, oh, ow);
+	window(b, "y", "r", stride, 1, 1);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, 1);
+	buf_puts(b,
+		 "]\nread V [k,0,r,s]\nread S [k]\nbody r0 r1 mul\nsum\npost acc r2 mul 0.01 mul rint 3 add\n"
+		 "write D [n,k,y,x]\n");
+	buf_printf(
+	    b,
+	    "stage n:1 k:%d y:%d x:%d | c:%d\nread D [n,c,y,x]\nread U [k,c,0,0]\nbody r0 r1 mul\nsum\n"
+	    "post acc 0.0011 mul rint 3 sub\nwrite Y [n,k,y,x]\n",
+	    k, oh, ow, c);
+}
+
+static inline void byte_rows_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	(pick(r, 0, 6) ? gen_byte_rows : gen_byte_down)(&draft, r);
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
 }

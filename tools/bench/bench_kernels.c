@@ -85,7 +85,7 @@ static const struct subject_text cases[] = {
      "operand Y out u8 [1,32,112,112] 0.1/16.2.3.1\n"
      "stage n:1 c:32 y:112 x:112 | r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [c,0,r,s]\nread B [c]\n"
      "read S [c]\nbody r0 r1 mul\nsum\npost acc r2 add r3 mul rint 3 add\nwrite Y [n,c,y,x]\n",
-     .5, false, true},
+     1.25, false, true},
 };
 
 enum {

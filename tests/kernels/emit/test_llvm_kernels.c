@@ -36,7 +36,7 @@ static bool same_bits(const float *a, const float *b, int64_t n)
 }
 
 struct outcome {
-	int built, spilled, winograd, dots, scratch_dots, w16, bf16;
+	int built, spilled, winograd, dots, scratch_dots, w16, bf16, quads;
 };
 
 /* Counts kernels with dot products, and those whose dot products read bytes from scratch. */
@@ -89,6 +89,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	o->winograd += strstr(cand, "winograd=") != NULL;
 	count_dots(l, o);
 	o->w16 += strstr(cand, "w16=1") != NULL;
+	o->quads += strstr(cand, "quads=1") != NULL;
 	o->bf16 += cand_pairs(cand) != DT_NONE;
 	if (run_loops(l, &m, b) < 0)
 		return err_text();
@@ -233,6 +234,15 @@ TEST(emitted_byte_blocks)
 	many(500, LEVEL_FP32, byte_block_text, 4, o);
 	printf("%d kernels with dot products of bytes in scratch\n", o[0].scratch_dots + o[1].scratch_dots);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].scratch_dots + o[1].scratch_dots > 60);
+}
+
+/* Depthwise sums by dot products of neighbouring pixels. */
+TEST(emitted_quads)
+{
+	struct outcome o[2] = {{0}};
+	many(900, LEVEL_FP32, byte_rows_text, 8, o);
+	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 150);
 }
 
 /* Every target that converts f16 compiles such kernels, without calls of a library. */

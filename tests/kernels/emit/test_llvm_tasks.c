@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random integer tasks as machine code: convolutions (dense, grouped, depthwise), products, maps, pools,
- * chains, the largest sums, and the tasks of random quantised networks, each with its default schedule and
+/* Random integer tasks as machine code: convolutions (dense, grouped, depthwise also by dot
+ * products), products, maps, pools, chains, the largest sums, and the tasks of random quantised networks, each with its default schedule and
  * with random ones. Code for Arm runs on emulated processors, code for x86-64 on this one. Each byte equals
  * the reference's; floats, which some tasks write, are near it. Tasks at level half-sum: products that are
  * summed in f16; their results are those of the interpreter bit for bit, and near the reference. A failing
@@ -128,6 +128,8 @@ static void make_case(const struct target *t, uint64_t seed, struct kcase *c)
 	rng_seed(&r, seed);
 	if (seed % 4 == 2)
 		net_text(t, seed, &r, &text);
+	else if (seed % 8 == 5)
+		byte_rows_text(&text, &r);
 	else
 		byte_text(&text, &r);
 	CHECK_OK(case_parse(c, buf_str(&text), &r));

@@ -206,6 +206,7 @@ TEST(random_schedules)
 TEST(random_schedules_of_bytes)
 {
 	many_random(900, byte_text);
+	many_random(300, byte_rows_text);
 }
 
 /* A sum that f32 cannot hold: the bias leaves only its last digits. */
