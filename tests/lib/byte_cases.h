@@ -145,6 +145,8 @@ static inline void gen_byte_rows(struct buf *b, struct rng *r)
 	bool image_i8 = pick(r, 0, 2) == 0, weights_u8 = image_i8 && !pick(r, 0, 3);
 	const char *xt = image_i8 ? "i8" : "u8", *yt = pick(r, 0, 5) ? one_of(r, byte_types, 2) : "f32",
 		   *post = one_of(r, yt[0] == 'f' ? float_post : byte_post, yt[0] == 'f' ? 3 : 8);
+	int before = pick(r, 0, 5) ? 0 : block,
+	    behind = pick(r, 0, 3) ? 0 : pick(r, 1, 20); /* other channels of the image */
 	const int out[] = {n, c, oh, ow};
 	bool scale = strstr(post, "r3"), bias = scale || strstr(post, "r2"), same = pick(r, 0, 4);
 	if (h < 1) {
@@ -155,7 +157,8 @@ static inline void gen_byte_rows(struct buf *b, struct rng *r)
 		w = 1;
 		right = need_w - left - 1 > 0 ? need_w - left - 1 : 0;
 	}
-	buf_printf(b, "task syms=0\noperand X in %s [%d,%d,%d,%d] 0.1/%d.2.3.1", xt, n, c, h, w, block);
+	buf_printf(b, "task syms=0\noperand X in %s [%d,%d,%d,%d] 0.1/%d.2.3.1", xt, n, before + c + behind,
+		   h, w, block);
 	if (top || bottom)
 		buf_printf(b, ";2+%d+%d", top, bottom);
 	if (left || right)
@@ -173,7 +176,8 @@ static inline void gen_byte_rows(struct buf *b, struct rng *r)
 			   pick(r, 0, 1) ? ";2+1+1;3+1+1" : "");
 	else
 		byte_image(b, r, "Y", "out", yt, out, pick(r, 0, 1), 0);
-	buf_printf(b, "stage n:%d k:%d y:%d x:%d | r:%d s:%d\nread X [n,k,", n, c, oh, ow, kh, kw);
+	const char *channel = before ? block == 4 ? "k+4" : block == 8 ? "k+8" : "k+16" : "k";
+	buf_printf(b, "stage n:%d k:%d y:%d x:%d | r:%d s:%d\nread X [n,%s,", n, c, oh, ow, kh, kw, channel);
 	window(b, "y", "r", sy, 1, top);
 	buf_puts(b, ",");
 	window(b, "x", "s", sx, 1, left);

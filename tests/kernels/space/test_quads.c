@@ -88,6 +88,30 @@ TEST(where_it_is_legal)
 	arena_free(&a);
 }
 
+/* A vector of 16 channels that begins behind the first ones of a pixel would end in the next pixel. */
+TEST(lanes_are_one_pixel)
+{
+	static const char *const channel[] = {"k", "k+4"};
+	struct arena a = {0};
+	const struct target tg = vnni_board(16);
+	for (int i = 0; i < 2; i++) {
+		struct task t;
+		struct space *s;
+		CHECK_OK(task_parse(
+		    arena_printf(
+			&a,
+			"task syms=0\noperand X in u8 [1,16,9,9] 0.2.3.1\noperand W const i8 [12,1,1,3] "
+			"plain\n"
+			"operand Y out f32 [1,12,9,7] plain\nstage n:1 k:12 y:9 x:7 | r:1 s:3\n"
+			"read X [n,%s,y+r,x+s]\nread W [k,0,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+			channel[i]),
+		    &t));
+		CHECK_OK(space_make(&a, &t, &tg, NULL, &s));
+		CHECK((space_legal(s, "lane=k:16 unroll=s:3 quads=1") >= 0) == !i);
+	}
+	arena_free(&a);
+}
+
 /* It is the default where one instruction multiplies these bytes. */
 TEST(default_and_portfolio)
 {
