@@ -49,7 +49,7 @@ static bool find_reads(const struct task *t, const struct stage *st, struct quad
 		q->weights = st->body.at[1 - i].arg;
 		const struct operand *x = &t->operand[st->read[q->image].operand],
 				     *w = &t->operand[st->read[q->weights].operand];
-		if (x->role == ROLE_IN && !x->group && operand_packs(t, st->read[q->weights].operand) &&
+		if (x->role != ROLE_CONST && !x->group && operand_packs(t, st->read[q->weights].operand) &&
 		    (x->dtype == DT_I8 || w->dtype == DT_I8))
 			return true;
 	}
@@ -74,6 +74,15 @@ static bool taps_of(const struct task *t, const struct stage *st, int a, struct 
 	return true;
 }
 
+/* Whether a tmp lacks the dim, because stages share the axis that indexes it. */
+static bool left_out(const struct task *t, const struct read *r, int d)
+{
+	bool shared = false;
+	for (int a = 0; a < task_shared(t); a++)
+		shared |= r->dim[d].coef[a] != 0;
+	return shared && t->operand[r->operand].role == ROLE_TMP;
+}
+
 static bool find_row(const struct task *t, const struct stage *st, const struct sstage *s, struct quads *q)
 {
 	const struct read *image = &st->read[q->image];
@@ -82,7 +91,8 @@ static bool find_row(const struct task *t, const struct stage *st, const struct 
 		return false;
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
 		int x = dim_of(t, image, a);
-		if (x >= 0 && x != c && rows_of_blocks(t, st, image, c, x, s) && taps_of(t, st, a, q, x))
+		if (x >= 0 && x != c && !left_out(t, image, x) && !left_out(t, image, c) &&
+		    rows_of_blocks(t, st, image, c, x, s) && taps_of(t, st, a, q, x))
 			return true;
 	}
 	return false;

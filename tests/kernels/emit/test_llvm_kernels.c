@@ -234,6 +234,8 @@ TEST(emitted_byte_blocks)
 	many(500, LEVEL_FP32, byte_block_text, 4, o);
 	printf("%d kernels with dot products of bytes in scratch\n", o[0].scratch_dots + o[1].scratch_dots);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].scratch_dots + o[1].scratch_dots > 60);
+	printf("%d kernels with quads\n", o[0].quads + o[1].quads);
+	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].quads + o[1].quads > 20);
 }
 
 /* Depthwise sums by dot products of neighbouring pixels. */
