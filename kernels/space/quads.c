@@ -142,10 +142,9 @@ int stage_quads(const struct task *t, const struct stage *st, const struct sstag
 bool quads_store(const struct task *t, const struct stage *st, const struct sstage *s, const struct quads *q)
 {
 	int c = dim_of(t, &st->out, s->lane), x = q->pixel < 0 ? -1 : dim_of(t, &st->out, q->pixel);
-	return dtype_is_byte(t->operand[st->out.operand].dtype) &&
-	       t->operand[st->out.operand].role == ROLE_OUT && c >= 0 && x >= 0 && x != c &&
-	       st->out.dim[x].coef[q->pixel] == 1 && direct(&st->out.dim[x]) &&
-	       rows_of_blocks(t, st, &st->out, c, x, s);
+	return dtype_is_byte(t->operand[st->out.operand].dtype) && c >= 0 && x >= 0 && x != c &&
+	       !left_out(t, &st->out, c) && !left_out(t, &st->out, x) && st->out.dim[x].coef[q->pixel] == 1 &&
+	       direct(&st->out.dim[x]) && rows_of_blocks(t, st, &st->out, c, x, s);
 }
 
 int64_t quads_chain(const struct quads *q, int64_t first, int64_t before, int64_t pixels)
