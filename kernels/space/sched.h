@@ -37,9 +37,10 @@
  *         over all tiles that use the present panel
  * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
  * quads   1: a depthwise sum of bytes is made by dot products of four neighbouring pixels
- * (kernels/space/quads.h) w16     1: the weights (stage_stored) are stored as f16, the transformed ones if
- * the packer transforms them block   tiles per block of an `outer` axis, or steps of a ring per parallel
- * index: a run-time parameter; 0 or absent: the whole axis
+ *         (kernels/space/quads.h)
+ * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
+ * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
+ *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
