@@ -116,7 +116,8 @@ int structure_map(const struct opctx *c, struct task *t)
 	return map_end(&m);
 }
 
-/* Sums of s32 as f32, rounded to nearest even. */
+/* Sums of s32 as f32, rounded to nearest even. The product with 1 makes a float of a whole value (task.h): else
+ * what follows would be summed and multiplied in s32, which is too narrow for it. */
 int structure_cast(const struct opctx *c, struct task *t)
 {
 	struct map m;
@@ -125,7 +126,11 @@ int structure_cast(const struct opctx *c, struct task *t)
 	int rc = map_begin(&m, c, t);
 	if (rc >= 0)
 		rc = map_input(&m, 0);
-	return rc < 0 ? rc : map_end(&m);
+	if (rc < 0)
+		return rc;
+	prog_imm(&m.s->body, 1);
+	prog_add(&m.s->body, P_MUL);
+	return map_end(&m);
 }
 
 /* Bounds are attributes before opset 11, optional inputs later; in both cases they must be constants. */
