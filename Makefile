@@ -148,7 +148,10 @@ LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kerne
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-$(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3
+# -O3 without copies of whole loops: libhone.so stays below 1 MB, and as fast.
+LEAN = $(if $(findstring clang,$(CC)),,-fno-split-loops -fno-unswitch-loops)
+$(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3 $(LEAN)
+$(B)/lib/agent/run/host_tile.o: LEANER = $(LEAN)
 $(B)/lib/kernels/graph/add8.o: FAST = -ffp-contract=off
 $(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2 -ffp-contract=off
 $(patsubst %,$(B)/lib/%.o,agent/run/host_math agent/run/host_tile kernels/graph/dense8): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
@@ -156,7 +159,7 @@ $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DC
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(B)/lib/%.o: %.c | $(PROTO)
 	@mkdir -p $(@D)
-	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) $(LEANER) -c -o $@ $<
 $(B)/lib/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(ALLC)) $(SMALL) -c -o $@ $<

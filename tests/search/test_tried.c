@@ -266,7 +266,7 @@ TEST(losers_get_another_chance)
 					    .ns = slow ? standard - standard / 20 : standard / 2,
 					    .default_ns = standard};
 		run_box(&(struct box_setup){.seed = 5 + (uint64_t)i / 2,
-					    .box_ns = NS_PER_S,
+					    .box_ns = 2 * NS_PER_S, /* time for races */
 					    .nknown = 1,
 					    .known = &known,
 					    .watch = good},
