@@ -89,6 +89,7 @@ struct tune_spent {         /* how the box's time was spent; all except the buil
 
 struct tune_report {
 	struct recipe recipe; /* layers 0: the model was not quantised */
+	bool recipe_replaced; /* it took the place of another one in the cache */
 	int tasks, trials;
 	int known; /* trials of earlier boxes that were not repeated */
 	int stale; /* kernels of the cache that were stale at the start and were timed again */

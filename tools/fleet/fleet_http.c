@@ -418,6 +418,8 @@ static int resolve(const char *listen_at, struct addrinfo **out)
 	const char *colon = strrchr(listen_at, ':');
 	if (!colon || colon - listen_at >= (int)sizeof host || !colon[1])
 		return fail(E_USAGE, "listen = %s: write ADDRESS:PORT", listen_at);
+	if (strlen(colon + 1) > 5 || atoi(colon + 1) > UINT16_MAX) /* getaddrinfo takes the low 16 bits */
+		return fail(E_USAGE, "listen = %s: a port is at most %d", listen_at, UINT16_MAX);
 	snprintf(host, sizeof host, "%.*s", (int)(colon - listen_at), listen_at);
 	size_t n = strlen(host);
 	if (n > 1 && *host == '[' && host[n - 1] == ']') {

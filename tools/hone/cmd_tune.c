@@ -196,7 +196,8 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 		       const char *held)
 {
 	return json_out(json_pack(
-	    "{so ss si si si si si so so so so so sb si si so so so so so sb so so so so so}", "model",
+	    "{so ss si si si si si so so so so so sb si si so so so so so sb so so so so so sb}",
+	    "model",
 	    json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known",
 	    r->known, "stale", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
 	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
@@ -208,7 +209,7 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
 	    kernels_json(r), "held", held ? json_text(held) : json_null(), "quantized",
-	    calibrate_json(&r->recipe)));
+	    calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced));
 }
 
 static void whole_network(const struct tune_report *r)
@@ -236,9 +237,16 @@ static bool medians_mislead(const struct tune_report *r)
 	       faster_misled(&r->gain.faster, r->default_ms, r->after_ms);
 }
 
-static void network(const struct tune_report *r)
+static void quantised(const struct tune_report *r)
 {
 	calibrate_words(&r->recipe);
+	if (r->recipe_replaced)
+		table_say("int8: this recipe takes the place of another one that the cache had");
+}
+
+static void network(const struct tune_report *r)
+{
+	quantised(r);
 	whole_network(r);
 	headline_print("  ", &r->before,
 		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
@@ -381,7 +389,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
 {
 	tune_table(r, a->color);
-	calibrate_words(&r->recipe);
+	quantised(r);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
 	double ratio = speedup(r);
@@ -554,7 +562,7 @@ static int wait_for_cache(const struct args *a, struct tune_options *o)
 	return rc;
 }
 
-/* Examples are for level int8, which they imply. */
+/* Examples are for level int8, which must be given: it changes the model's answers. */
 static int read_level(const struct args *a, struct tune_options *o)
 {
 	bool given = arg_given(a, "data");
@@ -563,11 +571,14 @@ static int read_level(const struct args *a, struct tune_options *o)
 		return rc;
 	if (arg_given(a, "error") && !given)
 		return fail(E_USAGE, "--error needs examples of inputs: --data DIR");
-	if (given && (arg_given(a, "level") || arg_given(a, "exact")) && o->level != LEVEL_INT8)
-		return fail(E_USAGE, "--data is for --level int8, not for %s", level_name((int)o->level));
+	if (given && o->level != LEVEL_INT8)
+		return arg_given(a, "level") || arg_given(a, "exact")
+			   ? fail(E_USAGE, "--data is for --level int8, not for %s",
+				  level_name((int)o->level))
+			   : fail(E_USAGE, "--data goes with --level int8; add it if 8-bit integers may "
+					   "change the model's answers a little");
 	if (given && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--data does not go with --rigor cached");
-	o->level = given ? LEVEL_INT8 : o->level;
 	return 0;
 }
 

@@ -511,6 +511,8 @@ TEST(a_wrong_configuration_is_told)
 		const char *option, *value, *says;
 	} wrong[] = {{"--listen", "127.0.0.1", "write ADDRESS:PORT"},
 		     {"--listen", "nowhere.invalid:80", "numeric"},
+		     {"--listen", "127.0.0.1:65536", "a port is at most 65535"},
+		     {"--listen", "127.0.0.1:4294967376", "a port is at most 65535"},
 		     {"--db", "/nowhere/fleet.db", "its folder must exist"},
 		     {"--keys", "/nowhere", "hone-fleet init"},
 		     {"--cert", "/nowhere", "go together"},

@@ -99,7 +99,7 @@ TEST(verify_says_the_levels_of_its_kernels)
 	char model[256], bytes[256];
 	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
 	snprintf(bytes, sizeof bytes, "%s", in_dir("bytes"));
-	CHECK_RUN(0, "tune %s --data %s --rigor estimate --budget 60s --threads 1 --cache %s", model,
+	CHECK_RUN(0, "tune %s --level int8 --data %s --rigor estimate --budget 60s --threads 1 --cache %s", model,
 		  examples("data", 4), bytes);
 	CHECK_RUN(0, "verify %s --level int8 --threads 1 --cache %s", model, bytes);
 	CHECK_SAYS(cli_out, "levels of the kernels: ");

@@ -21,7 +21,7 @@ static bool begin(const char *name)
 	return worker() != NULL;
 }
 
-#define TUNE "tune %s --data %s --budget 3s --threads 1 --cache %s"
+#define TUNE "tune %s --level int8 --data %s --budget 3s --threads 1 --cache %s"
 
 /* Runs the first example and reads the output. */
 static void run_floats(const char *options, float *out)
@@ -103,6 +103,7 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(0, TUNE " --error .05 --json", model, data, cache);
 	json_t *j = parse_out();
 	check_report(j);
+	CHECK(json_is_false(json_object_get(j, "recipe_replaced")));
 	json_decref(j);
 	run_floats("", exact);
 	strcat(options, " --level int8 --require-cache");
@@ -133,6 +134,11 @@ TEST(every_command_runs_the_recipe)
 	CHECK(distance(lib, exact) < 1e-5);
 	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", model,
 		  cache); /* no examples */
+	CHECK(!strstr(cli_out, "takes the place"));
+	CHECK_RUN(0,
+		  "tune %s --level int8 --data random --rigor estimate --budget 60s --threads 1 --cache %s",
+		  model, cache);
+	CHECK_SAYS(cli_out, "int8: this recipe takes the place of another one");
 	CHECK_RUN(0, "forget --model %s --cache %s", model, cache);
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
@@ -152,7 +158,7 @@ TEST(recordings_are_replayed)
 	snprintf(recipes, sizeof recipes, "%s", in_dir("recipes"));
 	CHECK_RUN(0, TUNE " --record %s", model, data, from, land);
 	for (int i = 0; i < 2; i++) {
-		CHECK_RUN(0, "tune %s --data %s --budget 2s --device replay:%s --json", model, data, land);
+		CHECK_RUN(0, "tune %s --level int8 --data %s --budget 2s --device replay:%s --json", model, data, land);
 		json_t *j = parse_out(), *kernels = json_object_get(j, "kernels");
 		CHECK(json_integer_value(json_object_get(json_object_get(j, "quantized"), "quantized")) == 2);
 		CHECK(json_array_size(kernels) >= 3 && strstr(cli_out, "conv 3x3 3->8") &&
@@ -299,14 +305,16 @@ TEST(what_is_refused)
 	begin("refused");
 	CHECK_RUN(2, "tune %s --error 1e-2 --cache %s", model, cache);
 	CHECK_SAYS(cli_err, "--error needs examples of inputs: --data DIR");
+	CHECK_RUN(2, "tune %s --data %s --cache %s", model, data, cache);
+	CHECK_SAYS(cli_err, "--data goes with --level int8");
 	CHECK_RUN(2, "tune %s --data %s --level fp32 --cache %s", model, data, cache);
 	CHECK_SAYS(cli_err, "--data is for --level int8, not for fp32");
 	CHECK_RUN(2, "tune %s --data %s --exact --cache %s", model, data, cache);
-	CHECK_RUN(2, "tune %s --data %s --rigor cached --cache %s", model, data, cache);
-	CHECK_RUN(2, "tune %s --data %s --error none --cache %s", model, data, cache);
+	CHECK_RUN(2, "tune %s --level int8 --data %s --rigor cached --cache %s", model, data, cache);
+	CHECK_RUN(2, "tune %s --level int8 --data %s --error none --cache %s", model, data, cache);
 	CHECK_SAYS(cli_err, "--error none: a number above 0");
-	CHECK_RUN(1, "tune %s --data %s --cache %s", model, in_dir("no-such-folder"), cache);
-	CHECK_RUN(2, "tune %s --data %s --background", model, data);
+	CHECK_RUN(1, "tune %s --level int8 --data %s --cache %s", model, in_dir("no-such-folder"), cache);
+	CHECK_RUN(2, "tune %s --level int8 --data %s --background", model, data);
 	CHECK_RUN(1, "tune %s --level int8 --budget 1s --cache %s", model, cache);
 	CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
 	CHECK_SAYS(cli_err, "--level int8 --data DIR");
