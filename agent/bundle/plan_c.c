@@ -254,7 +254,7 @@ static void put_parts(struct plan_c *c, const struct pstep *ps)
 			continue;
 		const struct tensor *part = join ? &ps->ctx.in[i] : &ps->ctx.out[i],
 				    *whole = join ? &ps->ctx.out[0] : &ps->ctx.in[0];
-		c_copy(c, &x->w, join, c_tensor_place(c, join ? part : whole),
+		c_copy(c, &x->w, DT_F32, join, c_tensor_place(c, join ? part : whole),
 		       c_tensor_place(c, join ? whole : part));
 	}
 }
@@ -293,7 +293,7 @@ static void put_inputs(struct plan_c *c)
 		if (p->place[v].refill)
 			c_refill(c, v);
 		if (has_window(p->in[i].dtype))
-			c_copy(c, &p->copy_in[i], true, from, to);
+			c_copy(c, &p->copy_in[i], p->in[i].dtype, true, from, to);
 		else
 			c_copy_bytes(c, bytes_of(c->in[i].t), from, to);
 	}
@@ -310,7 +310,7 @@ static void put_outputs(struct plan_c *c)
 		if (t->data || !has_window(t->dtype))
 			c_copy_bytes(c, bytes_of(t), from, to);
 		else
-			c_copy(c, &p->copy_out[i], false, from, to);
+			c_copy(c, &p->copy_out[i], p->out[i].dtype, false, from, to);
 	}
 }
 

@@ -76,11 +76,12 @@ static void add_copy(struct plan_c *c, const struct buf *body, struct c_place fr
 	c_call(c, &call);
 }
 
-void c_copy(struct plan_c *c, const struct window *w, bool into, struct c_place from, struct c_place to)
+void c_copy(struct plan_c *c, const struct window *w, enum dtype t, bool into, struct c_place from,
+	    struct c_place to)
 {
 	struct buf b = {0};
 	int64_t bytes = w->unit;
-	const char *type = w->unit == 1 ? "unsigned char" : "float";
+	const char *type = w->unit == 1 ? "unsigned char" : t == DT_I32 ? "int32_t" : "float";
 	for (int k = 0; k < w->nloops; k++)
 		bytes *= w->loop[k].n;
 	for (int k = 0; k < w->nodd; k++)

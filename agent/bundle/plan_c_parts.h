@@ -115,7 +115,8 @@ bool c_node_has_form(const struct pstep *ps);
 void c_node(struct plan_c *c, const struct pstep *ps);
 
 /* plan_c_copy.c */
-void c_copy(struct plan_c *c, const struct window *w, bool into, struct c_place from, struct c_place to);
+void c_copy(struct plan_c *c, const struct window *w, enum dtype t, bool into, struct c_place from,
+	    struct c_place to);
 void c_copy_bytes(struct plan_c *c, int64_t bytes, struct c_place from, struct c_place to);
 /* Adds a table of the halos that are filled again for these values; returns its number. */
 int c_edges(struct plan_c *c, const int *value, int n);

@@ -9,10 +9,9 @@
  * the corrections of its N biases in their steps. Indexes ascend.
  *
  * A recipe decides which numbers a model answers, so no stranger's recipe is used. It travels by its owner's
- * hand alone: in a pack that lies in a seed layer which others cannot write, and by hone merge and hone
- * import
- * --recipes. A fleet neither takes nor gives recipes (agent/sync/batch.h, agent/sync/taken.h), hone-sync may
- * not bring them (agent/cache/hint.h), and those of a folder that others may write are misses
+ * hand alone: in a pack that lies in a seed layer which others cannot write, and by `hone merge` and
+ * `hone import --recipes`. A fleet neither takes nor gives recipes (agent/sync/batch.h, agent/sync/taken.h),
+ * hone-sync may not bring them (agent/cache/hint.h), and those of a folder that others may write are misses
  * (agent/cache/cache.h). */
 #ifndef AGENT_RECIPE_H
 #define AGENT_RECIPE_H

@@ -23,8 +23,8 @@ static bool is_of_tasks(enum dtype t)
 	return t == DT_F32 || dtype_is_byte(t);
 }
 
-/* Returns whether a value keeps its memory for itself: types that tasks do not compute with must never become
- * padding lanes of another value, and kept values are never overwritten. */
+/* Returns whether a value keeps its memory for itself: other types than tasks compute with (and s32, which few
+ * values have) must never become padding lanes of another value, and kept values are never overwritten. */
 static bool stays(const struct plan *p, int v)
 {
 	return p->keep || !is_of_tasks(p->s->value[v].buf.dtype);

@@ -106,8 +106,7 @@ static bool is_factor(const struct task *t, int operand)
 }
 
 /* Biases like the sums that they are added to, but at least of some size. The product of two stays within
- * s32.
- */
+ * s32. */
 static void fill_whole(const struct task *t, int operand, struct rng *r, int32_t *p, int64_t n)
 {
 	double sums = whole_sums(t, operand);

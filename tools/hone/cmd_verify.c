@@ -17,8 +17,8 @@
 #include <string.h>
 
 /* What kernels round, from the most exact one. */
-enum { KIND_FP32, KIND_W16, KIND_HALF, KIND_INT8, KINDS };
-static const char *const kind_name[] = {"fp32", "w16", "half", "int8"};
+enum { KIND_FP32, KIND_W16, KIND_HALF, KIND_HALF_SUM, KIND_INT8, KINDS };
+static const char *const kind_name[] = {"fp32", "w16", "half", "half-sum", "int8"};
 
 struct verify {
 	const struct args *args;
@@ -66,7 +66,7 @@ static bool has_bytes(const struct step *s)
 
 static int kernel_kind(const struct plan_kernel *k, const struct step *s)
 {
-	return k->pairs ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
+	return k->pairs == DT_F16 ? KIND_HALF_SUM : k->pairs ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
 }
 
 /* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte

@@ -285,6 +285,49 @@ static void check_schedules(const struct task *t, const struct target *tg, struc
 	arena_free(&c.a);
 }
 
+/* A sum behind a Cast is a float: its square is beyond s32. */
+TEST(squares_of_sums)
+{
+	const struct import_opts none = {0};
+	const struct target tg = case_board(8, 16);
+	struct onnx_maker k;
+	struct graph *g;
+	struct choices c = {0};
+	struct ref_steps r = {0};
+	int8_t w[64 * 4];
+	memset(w, 127, sizeof w);
+	mk_start(&k, 13, 8);
+	mk_input(&k, "x", U8, "3 64");
+	mk_init(&k, "w", I8, "64 4", w, sizeof w);
+	mk_node(&k, "MatMulInteger", "x w", "s");
+	mk_attr_int(&k, mk_node(&k, "Cast", "s", "f"), "to", F32);
+	mk_node(&k, "Mul", "f f", "y");
+	mk_output(&k, "y");
+	REQUIRE_OK(mk_import(&k, ".", &none, &g));
+	REQUIRE_OK(graph_optimize(g));
+	choices_set(&c, &r.a, CHOICE_BYTES, CHOICE_ALL, 1);
+	REQUIRE_OK(graph_steps(g, &tg, &c, &r.a, &r.s));
+	REQUIRE(r.s->nsteps >= 1 && r.s->step[r.s->nsteps - 1].kind == STEP_TASK);
+	const struct task *t = r.s->step[r.s->nsteps - 1].task;
+	REQUIRE(t->stage[0].comb == COMB_SUM);
+	void *buf[MAX_OPERANDS] = {0};
+	for (int i = 0; i < t->noperands; i++) {
+		const struct operand *o = &t->operand[i];
+		size_t n = (size_t)operand_elems(o) * dtype_bytes(o->dtype);
+		buf[i] = arena_alloc(&r.a, n + 64);
+		memset(buf[i], o->dtype == DT_U8 ? 255 : 127, n);
+	}
+	REQUIRE_OK(task_reference(t, buf, &r.a));
+	const double sum = 64.0 * 255 * 127;
+	CHECK(((float *)buf[t->stage[0].out.operand])[0] == (float)(sum * sum));
+	struct rng rng;
+	rng_seed(&rng, 1);
+	check_schedules(t, &tg, &rng);
+	graph_free(g);
+	arena_free(&r.a);
+	arena_free(&k.a);
+}
+
 TEST(schedules_of_these_tasks)
 {
 	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
