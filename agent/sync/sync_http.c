@@ -358,8 +358,9 @@ static const struct {
     {404, 404, E_NOTFOUND, "there is no such file; does `server` end with /v1?"},
     {410, 410, E_NOTFOUND, "there is no such file"},
     {401, 401, E_WRONG, "it does not know this board"},
-    {403, 403, E_WRONG, "it refuses this board: its join token is used up, expired, mistyped or of another fleet; ask for "
-			 "another"},
+    {403, 403, E_WRONG,
+     "it refuses this board: its join token is used up, expired, mistyped or of another fleet; ask for "
+     "another"},
     {429, 429, E_BUSY, "it asks to try again later"},
     {503, 503, E_BUSY, "it asks to try again later"},
     {400, 400, E_UNSUPPORTED, "it does not accept the request"},

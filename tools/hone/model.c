@@ -72,7 +72,7 @@ int model_cache_check(const char *dir)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache; give --cache DIR", dir);
 	return there
 		   ? E_OK
-		   : fail(E_NOTFOUND, "there is no cache in %s: %s; name a cache folder with --cache", dir, strerror(errno));
+		   : fail(E_NOTFOUND, "there is no cache in %s: %s; give --cache DIR", dir, strerror(errno));
 }
 
 int model_cache_to_read(const struct args *a, char *out, size_t n)
