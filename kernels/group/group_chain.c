@@ -28,7 +28,7 @@ static bool is_product(const struct task *t)
 static bool is_link(const struct group *p, const struct target *t)
 {
 	if (p->kind != STEP_TASK || p->prev >= 0 || p->next >= 0 || p->task->nstages != 1 ||
-	    group_copies(p) || !group_is_f32(p))
+	    group_copies(p) || !task_floats(p->task))
 		return false;
 	const struct stage *s = &p->task->stage[0];
 	double l1 = (double)(t->l1_bytes ? t->l1_bytes : L1_BYTES);

@@ -38,11 +38,6 @@ static int lone_axis(const struct stage *s, const struct index *x)
 												     : found;
 }
 
-bool group_is_f32(const struct group *p)
-{
-	return p->kind != STEP_TASK || task_floats(p->task);
-}
-
 static bool image(const struct group *p)
 {
 	return p->kind == STEP_TASK && p->task->nstages == 1 && p->task->stage[0].comb != COMB_NONE &&

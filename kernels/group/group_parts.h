@@ -39,7 +39,6 @@ bool group_copies(const struct group *p); /* the task only moves elements */
 /* The anchor is a convolution; a product of matrices. */
 bool group_convolves(const struct graph *g, const struct group *p);
 bool group_multiplies(const struct graph *g, const struct group *p);
-bool group_is_f32(const struct group *p); /* all values of the task are f32 */
 enum { BLOCK_GROUPS = 6 };
 /* Finds the groups of the attention whose scores group i makes; 0: none. by: for each value, its only reader,
  * a group. */

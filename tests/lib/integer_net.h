@@ -121,7 +121,7 @@ static inline void add_floats(struct integer_net *d, const char *name, float sca
 		v, sizeof *v * (size_t)(one ? 1 : d->n));
 }
 
-/* What follows the node in a network that is quantised dynamically. */
+/* Adds the nodes that follow the product in a dynamically quantised network. */
 static inline void add_float_end(struct integer_net *d)
 {
 	struct onnx_maker *k = &d->m.k;

@@ -33,6 +33,25 @@ static inline struct target case_board(int lanes, int regs)
 			       .cores = 1};
 }
 
+/* Draws, changes and crosses n candidates, which must all be legal. Returns how many have the key. */
+static inline int case_drawn(const struct space *s, uint64_t seed, int n, const char *key)
+{
+	char last[CAND_MAX], cand[CAND_MAX], mixed[CAND_MAX];
+	struct rng r;
+	int found = 0;
+	rng_seed(&r, seed);
+	space_default(s, last);
+	for (int i = 0; i < n; i++) {
+		CHECK_OK(i % 2 ? space_mutate(s, &r, last, cand) : space_random(s, &r, cand));
+		CHECK_OK(space_cross(s, &r, last, cand, mixed));
+		CHECK_OK(space_legal(s, cand));
+		CHECK_OK(space_legal(s, mixed));
+		found += strstr(cand, key) != NULL;
+		memcpy(last, mixed, sizeof last);
+	}
+	return found;
+}
+
 static inline int pick(struct rng *r, int lo, int hi)
 {
 	return lo + (int)rng_below(r, (uint32_t)(hi - lo + 1));

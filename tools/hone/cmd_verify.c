@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What kernels round, from the most exact one. */
+/* Kernels are of one of these kinds, by what they round; the most exact kind is the first. */
 enum { KIND_FP32, KIND_W16, KIND_HALF, KIND_HALF_SUM, KIND_INT8, KINDS };
 static const char *const kind_name[] = {"fp32", "w16", "half", "half-sum", "int8"};
 

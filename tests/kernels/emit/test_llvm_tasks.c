@@ -278,7 +278,8 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	return true;
 }
 
-/* Of a kernel that sums in f16: relative to its largest result, or to 1 if that is a hyperbolic tangent. */
+/* Returns the greatest error of a kernel that sums in f16, relative to its largest result, or to 1 if its
+ * results are hyperbolic tangents. */
 static double half_tolerance(const struct task *t)
 {
 	const struct prog *post = &t->stage[t->nstages - 1].post;

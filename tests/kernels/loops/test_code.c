@@ -52,7 +52,7 @@ TEST(bytes_round_trip)
 	arena_free(&arena);
 }
 
-/* What code says of its sums; former code, which had no such line, made none in f16. */
+/* A manifest says whether its code sums in f16. A manifest without that line is of code that does not. */
 TEST(sums_in_f16)
 {
 	struct buf a = {0};

@@ -138,33 +138,15 @@ TEST(default_and_portfolio)
 	arena_free(&a);
 }
 
-static int count_quads(const struct space *s, int n)
-{
-	char last[CAND_MAX], cand[CAND_MAX], mixed[CAND_MAX];
-	struct rng r;
-	int found = 0;
-	rng_seed(&r, 5);
-	space_default(s, last);
-	for (int i = 0; i < n; i++) {
-		CHECK_OK(i % 2 ? space_mutate(s, &r, last, cand) : space_random(s, &r, cand));
-		CHECK_OK(space_cross(s, &r, last, cand, mixed));
-		CHECK_OK(space_legal(s, cand));
-		CHECK_OK(space_legal(s, mixed));
-		found += strstr(cand, "quads=1") != NULL;
-		memcpy(last, mixed, sizeof last);
-	}
-	return found;
-}
-
 TEST(drawn_and_crossed)
 {
 	struct arena a = {0};
 	const struct target tg = vnni_board(16);
 	struct form f = usual;
-	int n = count_quads(open_space(&a, &f, &tg), 200);
+	int n = case_drawn(open_space(&a, &f, &tg), 5, 200, "quads=1");
 	CHECK(n > 40 && n < 180);
 	f.halo = "";
-	CHECK(count_quads(open_space(&a, &f, &tg), 100) == 0);
+	CHECK(case_drawn(open_space(&a, &f, &tg), 5, 100, "quads=1") == 0);
 	arena_free(&a);
 }
 

@@ -30,25 +30,6 @@ static struct space *open_space(struct arena *a, const char *text, const struct 
 	return s;
 }
 
-/* Draws, changes and crosses n candidates, all legal; returns how many of them store f16. */
-static int count_w16(const struct space *s, int n)
-{
-	char last[CAND_MAX], cand[CAND_MAX], mixed[CAND_MAX];
-	struct rng r;
-	int found = 0;
-	rng_seed(&r, 7);
-	space_default(s, last);
-	for (int i = 0; i < n; i++) {
-		CHECK_OK(i % 2 ? space_mutate(s, &r, last, cand) : space_random(s, &r, cand));
-		CHECK_OK(space_cross(s, &r, last, cand, mixed));
-		CHECK_OK(space_legal(s, cand));
-		CHECK_OK(space_legal(s, mixed));
-		found += strstr(cand, "w16=1") != NULL;
-		memcpy(last, mixed, sizeof last);
-	}
-	return found;
-}
-
 TEST(only_at_its_level)
 {
 	struct arena a = {0};
@@ -58,9 +39,9 @@ TEST(only_at_its_level)
 		char cand[CAND_MAX];
 		struct space *low = open_space(&a, texts[i], &tg, LEVEL_FP32),
 			     *high = open_space(&a, texts[i], &tg, LEVEL_W16);
-		int n = count_w16(high, 200), at = 0, stored = 0;
+		int n = case_drawn(high, 7, 200, "w16=1"), at = 0, stored = 0;
 		CHECK(n > 40 && n < 160);
-		CHECK(count_w16(low, 200) == 0);
+		CHECK(case_drawn(low, 7, 200, "w16=1") == 0);
 		while (space_portfolio(high, &at, cand) >= 0) {
 			CHECK_OK(space_legal(high, cand));
 			if (!strstr(cand, "w16=1"))
@@ -97,7 +78,7 @@ TEST(only_where_it_is_converted)
 		struct target tg;
 		REQUIRE_OK(target_baseline(of[i].isa, &tg));
 		struct space *s = open_space(&a, vector, &tg, LEVEL_W16);
-		CHECK((count_w16(s, 60) > 0) == of[i].has);
+		CHECK((case_drawn(s, 7, 60, "w16=1") > 0) == of[i].has);
 		CHECK(target_converts_f16(&tg) == of[i].has);
 		int rc = space_legal(s, "lane=n:4 w16=1");
 		CHECK(of[i].has ? rc >= 0 : rc == E_INFEASIBLE && strstr(err_text(), "does not convert"));
@@ -110,7 +91,7 @@ TEST(only_weights)
 	struct arena a = {0};
 	const struct target tg = case_board(16, 32);
 	struct space *s = open_space(&a, none, &tg, LEVEL_W16), *v = open_space(&a, vector, &tg, LEVEL_W16);
-	CHECK(count_w16(s, 60) == 0);
+	CHECK(case_drawn(s, 7, 60, "w16=1") == 0);
 	CHECK_FAILS(space_legal(s, "lane=n:16 w16=1"), E_INFEASIBLE, "no packed weights");
 	CHECK_FAILS(space_legal(v, "lane=k:16 order=m,n,k w16=1"), E_CORRUPT, "canonical");
 	CHECK_FAILS(space_legal(v, "lane=k:16 w16=1"), E_INFEASIBLE, "no packed weights");
@@ -267,7 +248,7 @@ TEST(sums_in_f16_at_their_level)
 			CHECK_FAILS(lower(space_task(s), cand, &tg, &a, &l, &m), E_INFEASIBLE,
 				    "has no arithmetic in f16");
 		}
-		/* Where bf16 is multiplied, it is at this level too. */
+		/* A target that multiplies bf16 does so at level half-sum, too. */
 		tg = case_board(16, 32);
 		strcpy(tg.features, "+avx512bf16");
 		s = open_space(&a, texts[i], &tg, LEVEL_HALF_SUM);

@@ -192,7 +192,7 @@ TEST(folders_and_compiled_models)
 	CHECK_SAYS(cli_err, "plan.hone is a compiled model; name the model file that it was compiled from");
 }
 
-/* Words before a command that is to be pasted, and placeholders in it. */
+/* No Next: line begins with words that a shell does not know, or names a file that does not exist. */
 TEST(next_names_what_exists)
 {
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));

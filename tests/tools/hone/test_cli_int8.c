@@ -177,7 +177,7 @@ TEST(recordings_are_replayed)
 	CHECK_SAYS(cli_out, "a replay of");
 }
 
-/* What the model answers at int8 with the recipe of a cache; false: it has none. */
+/* Runs the model at int8 with the recipe of a cache, and returns its outputs. false: the cache has none. */
 static bool answers(const char *of, float *out)
 {
 	char options[400];

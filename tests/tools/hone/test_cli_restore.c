@@ -137,7 +137,7 @@ TEST(a_box_that_leaves_the_network_slower)
 		CHECK_RUN(0, "tune %s --budget 3s --threads 1 --cache %s", model, cache);
 	}
 	CHECK_SAYS(cli_out, " from before this box, which ");
-	/* What a box leaves as it was is not restored. */
+	/* A box that changed no kernel restores none. */
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 20s --threads 1 --json --cache %s", model, cache);
 	CHECK(out_number("restored") == 0);
 	arena_free(&a);

@@ -71,7 +71,7 @@ static void check_data_alone(const char *words)
 		}
 }
 
-/* What follows Next: is a command alone: advice stands on a line of its own. */
+/* Every Next: line is a command alone; a program gives its advice on a line before it. */
 static void check_next_lines(const char *words)
 {
 	static const char *const programs[] = {"hone ", "cc "};
