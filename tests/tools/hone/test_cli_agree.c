@@ -77,7 +77,9 @@ static void check_same_gain(const char *who, const json_t *tune, const json_t *o
 		same = near(number(tune, key), number(other, key));
 	}
 	if (!same && !none) {
-		printf("%s tells another gain than tune: %s\n", who, cli_out);
+		char *words = json_dumps(tune, JSON_ENCODE_ANY);
+		printf("%s tells another gain than tune, %s: %s\n", who, words ? words : "none", cli_out);
+		free(words);
 		test_bad = 1;
 	}
 }
