@@ -23,8 +23,8 @@ NETWORK = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]  # run mod
 KERNELS = ["onednn", "xnnpack", "openblas"]  # have kernels: chain_NAME.c runs a network's convolutions and products
 PEERS = NETWORK + KERNELS
 INT8 = ["onnxruntime", "openvino"]  # run QDQ models as integers
-KINDS = ["best", "exact", "w16", "half", "default", "fallback"]
-TUNED = KINDS[:4]
+KINDS = ["best", "exact", "w16", "half", "half-sum", "default", "fallback"]
+TUNED = KINDS[:5]
 BOUND = TUNED + ["fallback"]  # what hone's Python package can run
 SMALL_NS = 1e5
 PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
@@ -40,7 +40,7 @@ def options(argv):
     p.add_argument("--seconds", type=float, help="of measuring for each library and network (default 4; --short: 1)")
     p.add_argument("--peers", default=",".join(PEERS), help="default: " + ",".join(PEERS))
     p.add_argument("--kernels", default="best,exact,default,fallback", help="hone's, the first is the one that peers are compared with; exact: "
-                   "tuned with --exact, at the same time on other processors, where there are as many; w16: with weights of 16 bits; half: with products of 16 bits "
+                   "tuned with --exact, at the same time on other processors, where there are as many; w16: with weights of 16 bits; half: with products of 16 bits; half-sum: also summed in 16 bits "
                    "(default best,exact,default,fallback)")
     p.add_argument("--int8", action="store_true", help="instead: each network as int8 (QDQ, made by onnxruntime.quantization) beside "
                    "hone's fp32 and the peers that run it as integers")
@@ -90,7 +90,7 @@ def small(ns):
 
 
 def level(kind):
-    return {"exact": ["--exact"], "w16": ["--level", "w16"], "half": ["--level", "half"]}.get(kind, [])
+    return ["--level", kind] if kind in TUNED[1:] else []
 
 
 def say(text):
@@ -164,7 +164,7 @@ class Bench:
         os.makedirs(scratch, exist_ok=True)
         path = os.path.join(scratch, f"job-{threads}.json")
         with open(path, "w") as f:
-            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "flags": [kind] if kind in ("exact", "w16", "half") else [],
+            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "level": kind if kind in TUNED[1:] else "fp32",
                        "cache": self.cache(job, threads, kind) if kind in TUNED else None}, f)
         env = {"HONE_LIBRARY": os.path.abspath(os.path.join(self.a.build, "libhone.so")), "PYTHONDONTWRITEBYTECODE": "1"}
         return measure.Runner(runner_name(kind), [sys.executable, os.path.join(HERE, "binding_hone.py"), path], cpus, env,
@@ -240,7 +240,7 @@ class Bench:
         cpus = self.cpus[:threads]
         row = {"network": job["name"], "threads": threads, "failed": {}, "error_against": "reference" if job["ref"] else "hone"}
         row["tuning_s"] = self.tune(job, threads)
-        if "half" in self.a.kernels:
+        if {"half", "half-sum"} & set(self.a.kernels):
             row["wrong"] = report.WRONG_HALF
         if job.get("fp32"):
             row["wrong"] = report.WRONG_INT8

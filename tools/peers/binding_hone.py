@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hone through its Python package, as the peers are called through theirs: for models so small that the call counts.
-The job also says cache (folder; None: fallback kernels) and flags (options of hone.load that are True)."""
+The job also says cache (folder; None: fallback kernels) and level (as hone.load takes it)."""
 import os
 import sys
 
@@ -16,7 +16,7 @@ SETTINGS = ["default"]
 
 def load(job, setting):
     model = hone.load(job["model"], threads=job["threads"], caches=[job["cache"]] if job["cache"] else [],
-                      **dict.fromkeys(job["flags"], True))
+                      level=job["level"])
     given = dict(peer.job_inputs(job))
     run = model.bind(*[given[t.name] for t in model.inputs])
     return run, run

@@ -177,7 +177,7 @@ def summary_text(out):
     return "\n".join(lines)
 
 
-COLORS = {"hone": "#c0392b", "hone exact": "#cd6155", "hone w16": "#e6b0aa", "hone half": "#d98880", FP32: "#a04000", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
+COLORS = {"hone": "#c0392b", "hone exact": "#cd6155", "hone w16": "#e6b0aa", "hone half": "#d98880", "hone half-sum": "#cb4335", FP32: "#a04000", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
           "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77", "onednn kernels": "#d7bde2", "xnnpack kernels": "#aed6f1",
           "openblas kernels": "#abebc6"}
 

@@ -2,6 +2,7 @@
 """Statistics, line protocol, report and options of make bench-peers, without any of the libraries. Run by make test."""
 import argparse
 import os
+import re
 import sys
 import tempfile
 import time
@@ -230,6 +231,18 @@ def test_tvm_beside():
     assert len(bench_tvm.line(row)) == len(bench_tvm.HEAD)
     assert "failed: no" in bench_tvm.line({"layer": "l", "failed": "no"})
     assert bench_tvm.tried("/nowhere") == 0
+
+
+def test_kinds_are_levels_and_kernels():
+    """Each kind that is tuned is a level of hone.load, which bench_peers.level asks for; the others need none."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python", "hone", "_model.py")
+    line = next(text for text in open(path) if text.startswith("_LEVELS = "))
+    levels = set(re.findall(r'"([a-z0-9-]+)":', line)) - {"fp32", "int8"}
+    assert set(bench_peers.TUNED) == levels | {"best"}, levels
+    for kind in bench_peers.KINDS:
+        assert bench_peers.level(kind) == (["--level", kind] if kind in levels else [])
+        assert bench_peers.options(["--kernels", kind, "--short"]).kernels == [kind]
+        assert kind == "best" or kind in ("default", "fallback") or "hone " + kind in report.COLORS
 
 
 def main():
