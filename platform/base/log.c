@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
+#include "platform/base/buf.h"
 #include "platform/base/clock.h"
+#include "platform/base/wrap.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,6 +14,11 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum {
+	UNKNOWN_COLUMNS = 80, /* of a terminal that does not say its width */
+	LEAST_COLUMNS = 20    /* narrower lines would hold a word each */
+};
 
 static atomic_int level = LOG_NORMAL; /* any thread may set and read it */
 static atomic_bool journal;
@@ -77,24 +85,68 @@ void log_one_line(char *text)
 		*p = '?';
 }
 
-/* Writes a line in one call, so that lines of processes that share a stream stay whole. Without memory it
+/* Appends a line in as many lines as the terminal needs. */
+static void add_broken(const char *line, int columns, struct buf *out)
+{
+	int indent = (int)strspn(line, " "), room = columns - indent;
+	buf_printf(out, "%*s", indent, "");
+	for (line += indent; *line;) {
+		size_t n = wrap_line(line, room > LEAST_COLUMNS ? room : LEAST_COLUMNS, false);
+		buf_add(out, line, n);
+		line += n;
+		if (*line++)
+			buf_printf(out, "\n%*s", indent, "");
+		else
+			break;
+	}
+}
+
+/* Appends the message as the terminal shows it; off a terminal, as it is. Its newlines become NULs. */
+static void lay_out(char *text, bool whole, struct buf *out)
+{
+	int columns = log_columns(STDERR_FILENO, UNKNOWN_COLUMNS);
+	if (whole || *text == '{' || !isatty(STDERR_FILENO)) {
+		buf_puts(out, text);
+		return;
+	}
+	for (char *line = text, *end; line; line = end) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = 0;
+		add_broken(line, columns, out);
+		buf_puts(out, end ? "\n" : "");
+	}
+}
+
+/* Writes a message in one call, so that lines of processes that share a stream stay whole. Without memory it
  * writes the format alone. */
-static void put(const char *before, const char *fmt, va_list ap, const char *after)
+static void put(const char *before, const char *fmt, va_list ap, bool whole)
 {
 	char *text = NULL;
+	struct buf all = {0}, out = {0};
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
-	else
+	if (text) {
 		log_plain(text);
-	fprintf(stderr, "%s%s%s", before, text ? text : fmt, after);
+		buf_printf(&all, "%s%s", before, text);
+	}
+	if (all.n && buf_ok(&all))
+		lay_out(all.p, whole, &out);
+	if (out.n && buf_ok(&out))
+		fprintf(stderr, "%s\n", buf_str(&out));
+	else
+		fprintf(stderr, "%s%s\n", before, text ? text : fmt);
+	buf_free(&all);
+	buf_free(&out);
 	free(text);
 }
 
 enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* as in syslog */
 
-static void say(enum priority p, const char *before, const char *fmt, va_list ap)
+static void say(enum priority p, const char *before, const char *fmt, va_list ap, bool whole)
 {
 	char lead[64];
+	int err = errno; /* asking for the terminal sets it, and callers still need theirs */
 	bool told = atomic_load_explicit(&journal, memory_order_relaxed);
 	if (told)
 		snprintf(lead, sizeof lead, "<%d>%s", (int)p, before);
@@ -102,9 +154,10 @@ static void say(enum priority p, const char *before, const char *fmt, va_list ap
 		snprintf(lead, sizeof lead, "%s", before);
 	flockfile(stderr);
 	erase_live();
-	put(lead, fmt, ap, "\n");
+	put(lead, fmt, ap, whole || told);
 	fflush(stderr);
 	funlockfile(stderr);
+	errno = err;
 }
 
 void log_info(const char *fmt, ...)
@@ -112,7 +165,16 @@ void log_info(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	if (level >= LOG_NORMAL)
-		say(PRIORITY_INFO, "", fmt, ap);
+		say(PRIORITY_INFO, "", fmt, ap, false);
+	va_end(ap);
+}
+
+void log_whole(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_NORMAL)
+		say(PRIORITY_INFO, "", fmt, ap, true);
 	va_end(ap);
 }
 
@@ -121,7 +183,7 @@ void log_more(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	if (level >= LOG_VERBOSE)
-		say(PRIORITY_MORE, "", fmt, ap);
+		say(PRIORITY_MORE, "", fmt, ap, false);
 	va_end(ap);
 }
 
@@ -131,7 +193,7 @@ void log_error(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	snprintf(before, sizeof before, "%s: error: ", atomic_load_explicit(&program, memory_order_relaxed));
-	say(PRIORITY_ERROR, before, fmt, ap);
+	say(PRIORITY_ERROR, before, fmt, ap, false);
 	va_end(ap);
 }
 
@@ -173,7 +235,7 @@ static void put_live(const char *fmt, va_list ap)
 	if (vasprintf(&text, fmt, ap) < 0)
 		return;
 	log_one_line(text);
-	log_cut(text, log_columns(STDERR_FILENO, 80) - 1);
+	log_cut(text, log_columns(STDERR_FILENO, UNKNOWN_COLUMNS) - 1);
 	fputs(text, stderr);
 	free(text);
 }
@@ -200,7 +262,7 @@ void log_live(const char *fmt, ...)
 		int64_t now = clock_now(&clock_real);
 		if (!live_last_ns || now - live_last_ns >= NS_PER_S) {
 			live_last_ns = now;
-			say(PRIORITY_MORE, "", fmt, ap);
+			say(PRIORITY_MORE, "", fmt, ap, false);
 		}
 	}
 	va_end(ap);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages for people, on stderr, cleaned by log_plain. The level is set once at the start (-q, -v). Data is
- * never printed here. */
+ * never printed here. On a terminal, sentences are broken into lines of its columns (platform/base/wrap.h),
+ * with the indent of the first; in files, pipes and the journal each message is one line. A message that
+ * begins with a brace is JSON, and stays as it is. */
 #ifndef PLATFORM_LOG_H
 #define PLATFORM_LOG_H
 
@@ -19,6 +21,8 @@ bool log_to_journal(void);
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
 void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always */
+/* As log_info, for a command that is to be pasted: never broken into lines. */
+void log_whole(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Columns of the terminal at a descriptor; without one $COLUMNS, else `otherwise`. */
 int log_columns(int fd, int otherwise);
 /* Whether the file is a terminal that obeys escape sequences: TERM=dumb says that it does not. */

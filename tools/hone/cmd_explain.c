@@ -212,7 +212,7 @@ static int no_such_task(const struct explain *e, const char *word)
 		near_add(&n, label);
 	}
 	next_words(e->args, "explain", e->model.path, "", NULL, &list);
-	int rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; %s%s%s%s shows all tasks",
+	int rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; %s%s%s`%s` shows all tasks",
 		      e->model.path, word, n.best ? "did you mean '" : "", n.best ? n.best : "",
 		      n.best ? "'? " : "", buf_str(&list));
 	buf_free(&list);

@@ -264,10 +264,10 @@ static int run_forget(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (f.task && !f.kernels && !f.logs && !f.marks)
-		return fail(
-		    E_NOTFOUND,
-		    "no task of %s has a key that begins with %s; hone show --json --cache %s lists the keys",
-		    dir, f.task, dir);
+		return fail(E_NOTFOUND,
+			    "no task of %s has a key that begins with %s; `hone show --json --cache %s` "
+			    "lists the keys",
+			    dir, f.task, dir);
 	if (a->json)
 		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
 					  "logs", f.logs, "marks", f.marks));

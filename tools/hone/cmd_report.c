@@ -318,7 +318,7 @@ static int needs_model(const char *path)
 		rc = fail(
 		    E_UNSUPPORTED,
 		    "%s is a compiled model, and a report compares tuned kernels with untuned ones: give the "
-		    "ONNX model that it was compiled from; hone bench %s times it as it is",
+		    "ONNX model that it was compiled from; `hone bench %s` times it as it is",
 		    path, buf_str(&bench));
 	buf_free(&bench);
 	return rc;

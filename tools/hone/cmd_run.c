@@ -6,6 +6,7 @@
 #include "platform/base/folder.h"
 #include "tools/hone/output.h"
 #include "tools/hone/outputs.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 
 /* Adds what the outputs hold to the rows of `list`, or prints it. */
@@ -46,8 +47,8 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 		return json_out(json_pack("{so so so}", "run_ms", json_ms((double)ns), "load_ms",
 					  json_ms((double)r->load_ns), "outputs", list));
 	if (rc >= 0) {
-		printf("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones\n",
-		       (double)ns / 1e6, (double)r->load_ns / 1e6);
+		table_say("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones",
+			  (double)ns / 1e6, (double)r->load_ns / 1e6);
 		struct buf shapes = {0};
 		feed_shapes(a, r, &shapes);
 		next_hone(a, "bench", r->model.path, buf_str(&shapes));

@@ -72,7 +72,7 @@ static int run_train(const struct args *a)
 	if (!c)
 		return fail(E_USAGE, "--cost: unknown cost model '%s'", name);
 	if (!path)
-		return fail(E_USAGE, "missing option -o; usage: hone train %s -o %s.txt", a->pos[0], name);
+		return fail(E_USAGE, "missing option -o; usage: `hone train %s -o %s.txt`", a->pos[0], name);
 	if (a->npos > MOST_FOLDERS)
 		return fail(E_USAGE, "more than %d folders", MOST_FOLDERS);
 	int rc = arg_seed(a, &seed);

@@ -48,7 +48,7 @@ static int run_zoo(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (!path)
-		return fail(E_USAGE, "missing option -o; usage: hone zoo %s -o %s.onnx", name, name);
+		return fail(E_USAGE, "missing option -o; usage: `hone zoo %s -o %s.onnx`", name, name);
 	struct graph *g;
 	uint64_t seed;
 	char to[PATH_MAX];

@@ -13,18 +13,25 @@ void next_called(const char *program)
 	called = strchr(program, '/') ? program : NULL;
 }
 
+void next_program(struct buf *out)
+{
+	if (called)
+		shell_path(out, called);
+	else
+		buf_puts(out, "hone");
+}
+
 void next_take(struct buf *text)
 {
 	static const char lead[] = "Next: hone ";
 	const size_t n = sizeof lead - 1;
 	struct buf program = {0};
 	fflush(stdout);
-	if (called)
-		shell_path(&program, called);
-	if (buf_ok(text) && text->n && called && !strncmp(buf_str(text), lead, n))
-		log_info("Next: %s %s", buf_str(&program), buf_str(text) + n);
+	next_program(&program);
+	if (buf_ok(text) && text->n && !strncmp(buf_str(text), lead, n))
+		log_whole("Next: %s %s", buf_str(&program), buf_str(text) + n);
 	else if (buf_ok(text) && text->n)
-		log_info("%s", buf_str(text));
+		log_whole("%s", buf_str(text));
 	buf_free(&program);
 	buf_free(text);
 }

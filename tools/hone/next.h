@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last words of a command: what to do next, on standard error, after what was printed before; nothing
  * with -q. The line is a command alone, which can be pasted into a POSIX shell, whatever bytes its paths and
- * names hold; words in capitals (MODEL, DIR) stand for what the user names. Advice goes on a line before it.
- */
+ * names hold: no word of it stands for another one (for a model that nobody named: tools/hone/known.h).
+ * Advice goes on a line before it. */
 #ifndef TOOLS_NEXT_H
 #define TOOLS_NEXT_H
 
@@ -23,6 +23,8 @@ void next_hone(const struct args *a, const char *command, const char *model, con
  * this command. */
 void next_words(const struct args *a, const char *command, const char *model, const char *more,
 		const char *cache, struct buf *out);
+/* Appends the name by which a shell finds this program. */
+void next_program(struct buf *out);
 /* Prints the text as it is, as a line; takes it. */
 void next_take(struct buf *text);
 

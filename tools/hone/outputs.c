@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/outputs.h"
 #include "agent/cache/json.h"
+#include "platform/base/buf.h"
+#include "platform/base/log.h"
+#include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -53,24 +56,40 @@ void output_look(const struct tensor *t, struct output_view *v)
 		v->mean = sum / (double)(v->n - v->nans);
 }
 
+/* The highest elements, in as many lines as the terminal needs: a value stays behind its index. */
+static void print_highest(const struct output_view *v)
+{
+	static const char lead[] = "  highest:";
+	int columns = table_columns(), at = printf("%s", lead);
+	for (int i = 0; i < v->ntop; i++) {
+		char one[64];
+		int n = snprintf(one, sizeof one, " [%lld] %.6g%s", (long long)v->top[i], v->value[i],
+				 i + 1 < v->ntop ? "," : "");
+		if (columns && i && at + n > columns)
+			at = printf("\n%*s", (int)sizeof lead - 1, "") - 1;
+		at += printf("%s", one);
+	}
+	printf("\n");
+}
+
 void output_print(const char *name, const struct tensor *t, const struct output_view *v)
 {
 	char shape[160];
+	struct buf b = {0};
 	shape_text(&t->shape, shape);
-	printf("output %s %s %s: ", name, dtype_name(t->dtype), shape);
+	buf_printf(&b, "output %s %s %s: ", name, dtype_name(t->dtype), shape);
 	if (v->n > v->nans)
-		printf("%.6g to %.6g, mean %.6g", v->least, v->most, v->mean);
+		buf_printf(&b, "%.6g to %.6g, mean %.6g", v->least, v->most, v->mean);
 	else
-		printf("no numbers");
+		buf_puts(&b, "no numbers");
 	if (v->nans)
-		printf("; %lld of %lld are NaN", (long long)v->nans, (long long)v->n);
-	printf("\n");
-	if (!v->ntop)
-		return;
-	printf("  highest:");
-	for (int i = 0; i < v->ntop; i++)
-		printf("%s [%lld] %.6g", i ? "," : "", (long long)v->top[i], v->value[i]);
-	printf("\n");
+		buf_printf(&b, "; %lld of %lld are NaN", (long long)v->nans, (long long)v->n);
+	if (b.p)
+		log_one_line(b.p);
+	table_say("%s", buf_str(&b));
+	buf_free(&b);
+	if (v->ntop)
+		print_highest(v);
 }
 
 static json_t *number(const struct output_view *v, double x)

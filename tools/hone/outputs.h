@@ -19,7 +19,7 @@ struct output_view {
 };
 
 void output_look(const struct tensor *t, struct output_view *out);
-/* Prints it on standard output: one line, and one of the highest. */
+/* Prints it on standard output: one line, and one of the highest, in as many as the terminal needs. */
 void output_print(const char *name, const struct tensor *t, const struct output_view *v);
 /* Adds min, max, mean (null: no finite number), nan and, of a vector, top to an object. */
 void output_add(json_t *to, const struct output_view *v);

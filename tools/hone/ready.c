@@ -206,7 +206,7 @@ int ready_require(const struct args *a, const struct ready *r)
 	next_words(a, "tune", r->model.path, " --rigor estimate", *r->cache_dir ? r->cache_dir : NULL,
 		   &remedy);
 	int rc = !missing ? 0
-			  : fail(E_NOTFOUND, "%s: %d of %d kernel%s %s not in the cache: %s; %s makes %s",
+			  : fail(E_NOTFOUND, "%s: %d of %d kernel%s %s not in the cache: %s; `%s` makes %s",
 				 r->model.path, missing, n, plural_s(n), missing == 1 ? "is" : "are",
 				 buf_str(&names), buf_str(&remedy), missing == 1 ? "it" : "them");
 	buf_free(&names);

@@ -98,7 +98,7 @@ static void error_line(const json_t *m)
 static void models_table(const json_t *models, bool color)
 {
 	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
-	struct table t = {.align = "llrrrl", .drop = "001000"};
+	struct table t = {.align = "lwrrrw", .drop = "001020"};
 	const json_t *m;
 	size_t k;
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/table.h"
 #include "platform/base/log.h"
+#include "platform/base/wrap.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 enum {
 	GAP = 2,
 	READABLE = 20, /* a name that is cut to so many columns can still be told from others */
-	LEAST = 5
+	LEAST = 5,
+	UNKNOWN_COLUMNS = 80 /* of a terminal that does not say its width */
 };
 
 static void add(struct table *t, const char *s)
@@ -55,16 +57,7 @@ void table_us(struct table *t, const char *lead, double ns)
 
 int table_columns(void)
 {
-	return log_columns(STDOUT_FILENO, 0);
-}
-
-/* The byte at which column n of the text begins. */
-static const char *at_column(const char *text, int n)
-{
-	for (; *text; text++)
-		if ((*text & 0xc0) != 0x80 && n-- == 0)
-			break;
-	return text;
+	return log_columns(STDOUT_FILENO, isatty(STDOUT_FILENO) ? UNKNOWN_COLUMNS : 0);
 }
 
 const char *table_cut_middle(const char *text, int columns, struct arena *a)
@@ -73,13 +66,14 @@ const char *table_cut_middle(const char *text, int columns, struct arena *a)
 	if (n <= columns)
 		return text;
 	int head = (columns - dots + 1) / 2, tail = columns - dots - head;
-	return arena_printf(a, "%.*s%.*s%s", (int)(at_column(text, head) - text), text, dots, "...",
-			    at_column(text, n - tail));
+	return arena_printf(a, "%.*s%.*s%s", (int)(wrap_column(text, head) - text), text, dots, "...",
+			    wrap_column(text, n - tail));
 }
 
 /* Widths of a table's columns; 0: the column is left out. */
 struct layout {
 	int n, width[TABLE_COLS], natural[TABLE_COLS];
+	int word[TABLE_COLS]; /* the widest word of a column of words */
 };
 
 static int total(const struct layout *l)
@@ -90,13 +84,21 @@ static int total(const struct layout *l)
 	return sum - GAP;
 }
 
-/* Cuts the widest names, step by step, but none below `least`, until the table fits. True: it does. */
+/* The width below which a column is not made narrower; words are cut only where all else was in vain. */
+static int least_of(const struct table *t, const struct layout *l, int c, int least)
+{
+	int word = least > LEAST || l->word[c] < LEAST ? l->word[c] : LEAST;
+	return t->align[c] == 'l' ? least : t->align[c] == 'w' ? word : l->width[c];
+}
+
+/* Makes the widest names and words narrower, step by step, but no name below `least`, until the table fits.
+ * True: it does. */
 static bool cut_names(const struct table *t, struct layout *l, int limit, int least)
 {
 	while (total(l) > limit) {
 		int widest = -1;
 		for (int c = 0; c < l->n; c++)
-			if (t->align[c] == 'l' && l->width[c] > least &&
+			if (l->width[c] > least_of(t, l, c, least) &&
 			    (widest < 0 || l->width[c] > l->width[widest]))
 				widest = c;
 		if (widest < 0)
@@ -121,11 +123,24 @@ static bool drop_column(const struct table *t, struct layout *l)
 	return true;
 }
 
+static int widest_word(const char *text)
+{
+	int most = 0;
+	while (*text) {
+		size_t n = wrap_line(text, 1, false);
+		int w = log_width(text) - log_width(text + n);
+		most = w > most ? w : most;
+		text += n + (text[n] == ' ');
+	}
+	return most;
+}
+
 static void lay_out(const struct table *t, struct layout *l, int limit)
 {
 	for (int i = 0; i < t->ncells; i++) {
-		int w = log_width(t->cell[i]), *most = &l->natural[i % l->n];
-		*most = w > *most ? w : *most;
+		int w = log_width(t->cell[i]), word = widest_word(t->cell[i]), c = i % l->n;
+		l->natural[c] = w > l->natural[c] ? w : l->natural[c];
+		l->word[c] = word > l->word[c] ? word : l->word[c];
 	}
 	for (int c = 0; c < l->n; c++)
 		l->natural[c] = l->natural[c] ? l->natural[c] : 1;
@@ -137,23 +152,48 @@ static void lay_out(const struct table *t, struct layout *l, int limit)
 		}
 }
 
-static void put_row(struct table *t, const struct layout *l, int row, bool head)
+/* What a line of the row shows of a cell, in the arena; *rest becomes what the lines below show. */
+static const char *cell_line(struct table *t, const struct layout *l, int c, const char **rest)
 {
-	bool first = true;
+	const char *text = *rest;
+	if (t->align[c] != 'w') {
+		*rest = "";
+		return table_cut_middle(text, l->width[c], &t->arena);
+	}
+	size_t n = wrap_line(text, l->width[c], true);
+	*rest = text + n + (text[n] == ' ');
+	return arena_strndup(&t->arena, text, n);
+}
+
+/* Prints one line of a row. True: some cell goes on. */
+static bool put_line(struct table *t, const struct layout *l, const char **rest, bool head)
+{
+	bool first = true, more = false;
 	int last = l->n - 1;
 	while (last > 0 && !l->width[last])
 		last--;
 	for (int c = 0; c < l->n; c++) {
 		if (!l->width[c])
 			continue;
-		const char *text = table_cut_middle(t->cell[row * l->n + c], l->width[c], &t->arena);
+		const char *text = cell_line(t, l, c, &rest[c]);
 		int blanks = l->width[c] - log_width(text), before = t->align[c] == 'r' ? blanks : 0;
 		int after = c == last || before ? 0 : blanks;
 		printf("%s%*s%s%s%s%*s", first ? "" : "  ", before, "", head ? "\033[1m" : "", text,
 		       head ? "\033[0m" : "", after, "");
 		first = false;
+		more |= *rest[c] != 0;
 	}
 	printf("\n");
+	return more;
+}
+
+static void put_row(struct table *t, const struct layout *l, int row, bool head)
+{
+	const char *rest[TABLE_COLS];
+	for (int c = 0; c < l->n; c++)
+		rest[c] = t->cell[row * l->n + c];
+	while (put_line(t, l, rest, head))
+		;
 }
 
 void table_print(struct table *t, bool color)
@@ -176,18 +216,12 @@ static void put_words(const char *lead, int indent, const char *text, bool whole
 {
 	int limit = table_columns(), room = limit - indent;
 	printf("%s%*s", lead, indent > log_width(lead) ? indent - log_width(lead) : 0, "");
-	while (limit > 0 && room > LEAST && log_width(text) > room) {
-		const char *end = at_column(text, room), *cut = end;
-		while (cut > text && *cut != ' ')
-			cut--;
-		if (cut == text && whole)
-			cut += strcspn(cut, " ");
-		else if (cut == text)
-			cut = end;
-		if (!*cut)
+	while (limit > 0 && room > LEAST) {
+		size_t n = wrap_line(text, room, !whole);
+		if (!text[n])
 			break;
-		printf("%.*s\n%*s", (int)(cut - text), text, indent, "");
-		text = cut + (*cut == ' ');
+		printf("%.*s\n%*s", (int)n, text, indent, "");
+		text += n + (text[n] == ' ');
 	}
 	printf("%s\n", text);
 }

@@ -4,7 +4,8 @@
  * whatever it holds. Cells live in the table's arena, which table_print frees.
  *
  * No row is wider than the terminal (table_columns): long names, which are the left-aligned columns, are cut
- * in the middle as long as they stay readable; then columns are left out, by `drop`; then names are cut
+ * in the middle as long as they stay readable, and columns of words, whose cells go on in the lines below,
+ * are made narrower as long as no word is cut; then columns are left out, by `drop`; then names are cut
  * further. */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H
@@ -15,8 +16,9 @@
 enum { TABLE_COLS = 16 };
 
 struct table {
-	const char *align; /* one letter a column: l or r */
-	const char *drop;  /* one digit a column: 1 is left out first, 0 never; NULL: none is */
+	const char
+	    *align; /* one letter a column: l or r; w: left-aligned words, not cut but broken into lines */
+	const char *drop; /* one digit a column: 1 is left out first, 0 never; NULL: none is */
 	struct arena arena;
 	int ncells, cap;
 	const char **cell;
@@ -30,7 +32,8 @@ void table_us(struct table *t, const char *lead, double ns);
 const char *table_ms(double ms, char out[24]);
 /* Prints the table. The first row is the header, bold if color. */
 void table_print(struct table *t, bool color);
-/* Columns of the terminal on standard output; off a terminal $COLUMNS, else 0: no limit. */
+/* Columns of the terminal on standard output, 80 if it does not say its width; off a terminal $COLUMNS, else
+ * 0: no limit. */
 int table_columns(void);
 /* Prints `lead` and, from column `indent` on, the text, in as many lines as the terminal needs. */
 void table_words(const char *lead, int indent, const char *text);

@@ -43,7 +43,7 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_RUN(2, "zoo mobilnet");
 	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
 	CHECK_RUN(2, "zoo mobilenet_v2");
-	CHECK_SAYS(cli_err, "usage: hone zoo mobilenet_v2 -o mobilenet_v2.onnx");
+	CHECK_SAYS(cli_err, "usage: `hone zoo mobilenet_v2 -o mobilenet_v2.onnx`");
 	CHECK(!cli_out[0]);
 }
 

@@ -142,7 +142,7 @@ TEST(options_that_bundles_refuse)
 	CHECK_SAYS(cli_err, "not compiled with --level exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
 	CHECK_RUN(1, "report %s -o %s", b, in_dir("none.html"));
-	CHECK_SAYS(cli_err, "give the ONNX model that it was compiled from; hone bench ");
+	CHECK_SAYS(cli_err, "give the ONNX model that it was compiled from; `hone bench ");
 	CHECK(!strstr(cli_err, "--kernels") && !file_exists(in_dir("none.html")));
 	for (int i = 0; i < 2; i++) {
 		static const char *const rigor[] = {"estimate", "cached"};

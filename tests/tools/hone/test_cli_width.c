@@ -123,6 +123,75 @@ TEST(a_table_fits_its_terminal)
 	CHECK_SAYS(cli_screen, "12345678");
 }
 
+/* Whether the screen says the text, which may be broken over several lines. */
+static bool screen_reads(const char *text)
+{
+	static char joined[sizeof cli_screen];
+	size_t n = 0;
+	for (const char *p = cli_screen; *p; p++) {
+		bool blank = strchr(" \r\n", *p);
+		if (!blank || (n && joined[n - 1] != ' '))
+			joined[n++] = blank ? ' ' : *p;
+	}
+	joined[n] = 0;
+	return strstr(joined, text);
+}
+
+TEST(run_fits_its_terminal)
+{
+	static const int columns[] = {40, 60, 80, 0};
+	char model[256];
+	snprintf(model, sizeof model, "%s", in_dir("run.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", model);
+	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+		CHECK(hone_on_terminal(columns[i], ON_OUT, "run %s --random --threads 1 --cache %s", model,
+				       in_dir("cache")) == 0);
+		CHECK_FITS(columns[i] ? columns[i] : 80); /* unknown: 80 */
+		CHECK(screen_reads("; a first run is slower than later ones"));
+		CHECK(screen_reads(" highest: ["));
+		CHECK(!strstr(cli_screen, "]\r") && !strstr(cli_screen, "] \r")); /* an index has its value */
+	}
+	CHECK_RUN(0, "run %s --random --threads 1 --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_out, " ms; a first run is slower than later ones\n");
+}
+
+/* Words on standard error are broken at the terminal's width, a command to be pasted is not; a file gets each
+ * message as one line. */
+TEST(words_on_stderr_fit_their_terminal)
+{
+	static const char *const failing[] = {
+	    "tune /nowhere/a-network-with-a-long-name.onnx --budget 20s --cache /nowhere/cache",
+	    "bench S --runs 2 --threads 1 --require-cache --cache C --kernels fallback",
+	    "bench S --runs 2 --threads 1 --require-cache --cache C", "tune S --data C", "zoo mobilenet_v2"};
+	char cache[256], model[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
+	snprintf(model, sizeof model, "%s", steering());
+	for (size_t i = 0; i < sizeof failing / sizeof *failing; i++)
+		for (int columns = 40; columns <= 80; columns += 20) {
+			char words[1024], whole[sizeof cli_err];
+			fill_words(failing[i], "SC", (const char *const[]){model, cache}, words);
+			CHECK(hone("%s", words) > 0);
+			snprintf(whole, sizeof whole, "%s", cli_err);
+			whole[strcspn(whole, "\n")] = 0;
+			CHECK(strlen(whole) > 70 && !strncmp(whole, "hone: error: ", 13));
+			CHECK(hone_on_terminal(columns, ON_ERR, "%s", words) > 0);
+			CHECK(screen_reads(whole));
+			char *save = NULL;
+			for (char *row = strtok_r(cli_screen, "\r\n", &save); row;
+			     row = strtok_r(NULL, "\r\n", &save))
+				if (log_width(row) > columns && strchr(row, ' ') && !strchr(row, '`')) {
+					printf("hone %s at %d columns: %s\n", words, columns, row);
+					test_bad = 1;
+				}
+		}
+	CHECK(hone_on_terminal(60, ON_ERR, "bench %s --threads 1 --require-cache --cache %s", model, cache) > 0);
+	const char *command = strstr(cli_screen, "`hone tune ");
+	CHECK(command && strcspn(command + 1, "`") < strcspn(command + 1, "\r\n")); /* in one line */
+	CHECK(hone_on_terminal(60, ON_ERR, "tasks %s", model) == 0);
+	command = strstr(cli_screen, "Next: hone tune ");
+	CHECK(command && strstr(command, " --budget 20s\r\n"));
+}
+
 TEST(tables_off_a_terminal_are_whole)
 {
 	char lines[256];
@@ -169,7 +238,7 @@ TEST(commands_at_80_columns)
 			int rows = 0;
 			for (char *row = strtok_r(cli_screen, "\r\n", &save); row;
 			     row = strtok_r(NULL, "\r\n", &save)) {
-				bool whole = strstr(row, "Next: ") || !strchr(row, ' ');
+				bool whole = strstr(row, "Next: ") || !strchr(row, ' ') || strchr(row, '`');
 				rows += !whole;
 				if (!whole && log_width(row) > columns) {
 					printf("hone %s at %d columns: %s\n", line, columns, row);
@@ -185,20 +254,6 @@ TEST(commands_at_80_columns)
 #define REASON                                                                                               \
 	"the model has an input of free size: add shape = images=1x3x640x640 to its section in honed.conf, " \
 	"then reload honed"
-
-/* Whether the screen says the text, which may be broken over several lines. */
-static bool screen_reads(const char *text)
-{
-	static char joined[sizeof cli_screen];
-	size_t n = 0;
-	for (const char *p = cli_screen; *p; p++) {
-		bool blank = strchr(" \r\n", *p);
-		if (!blank || (n && joined[n - 1] != ' '))
-			joined[n++] = blank ? ' ' : *p;
-	}
-	joined[n] = 0;
-	return strstr(joined, text);
-}
 
 /* A status reply of honed whose texts are longer than a terminal is wide. */
 static const char busy[] =
@@ -242,7 +297,8 @@ TEST(status_at_80_columns)
 	fake_listen(&f);
 	for (int columns = 120; columns >= 40; columns -= 40) {
 		CHECK(hone_on_terminal(columns, ON_OUT, "status --cache %s", in_dir("none")) == 0);
-		CHECK(columns < 80 || strstr(cli_screen, "waiting for lease"));
+		CHECK(columns < 120 || strstr(cli_screen, "waiting for lease"));
+		CHECK(columns < 80 || (strstr(cli_screen, "waiting") && strstr(cli_screen, "lease")));
 		CHECK_SAYS(cli_screen, "warning    the disk is full");
 		CHECK(screen_reads("failed lanes: " REASON));
 		CHECK(columns < 120 || strstr(cli_screen, "make room there, or choose another"));
@@ -268,6 +324,42 @@ TEST(watch_at_80_columns)
 	}
 	CHECK(hone_on_terminal(80, ON_OUT, "status --watch -q") == 0);
 	CHECK(!strstr(cli_screen, "Ctrl-C") && !cli_err[0]);
+	end_after_ms = 0;
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+static const char wide_row[] =
+    "{\"verdict\":\"waits\",\"models\":[{\"name\":\"mobilenet_v2\",\"state\":\"waiting for lease\","
+    "\"before_ms\":1234.5,\"now_ms\":1000.25,\"gain\":{\"significant\":false},\"promise\":0.1,"
+    "\"next_s\":90}]}";
+
+static bool wide_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f, (void)r;
+	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":1}\n");
+	if (!strcmp(op, "watch"))
+		buf_printf(out, "{\"event\":\"status\",%s\n", wide_row + 1);
+	return true;
+}
+
+/* Words of the status table go on in the lines below their cell, where the row is too wide. */
+TEST(watch_cuts_no_words)
+{
+	static const char *const words[] = {"waiting", "lease", "not", "significant", "10", "less", "time",
+					    "expected;", "in", "90 s"};
+	struct fake f = {.answer = wide_honed};
+	fake_folder(&f);
+	fake_listen(&f);
+	end_after_ms = 1500;
+	for (int columns = 120; columns >= 60; columns -= 20) {
+		CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "status --watch") == 0);
+		CHECK_FITS(columns);
+		CHECK(!strstr(cli_screen, "..."));
+		CHECK_SAYS(cli_screen, "mobilenet_v2");
+		for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+			CHECK_SAYS(cli_screen, words[i]);
+	}
 	end_after_ms = 0;
 	fake_hush(&f);
 	fake_remove(&f);

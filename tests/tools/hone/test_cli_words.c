@@ -151,7 +151,7 @@ TEST(next_repeats_the_options)
 	CHECK_RUN(1, "bench %s --require-cache --cache %s --shape x=1x3x8x9", model, cache);
 	CHECK_SAYS(cli_err, ": 1 of 1 kernel is not in the cache: ");
 	CHECK_SAYS(cli_err, " --rigor estimate --cache ");
-	CHECK_SAYS(cli_err, " --shape x=1x3x8x9 makes it");
+	CHECK_SAYS(cli_err, " --shape x=1x3x8x9` makes it");
 }
 
 /* Relu makes 0 of a NaN, so nothing in the outputs would tell of it. */
@@ -539,7 +539,7 @@ TEST(explain_finds_one_task)
 	CHECK(json_array_size(json_object_get(j, "tasks")) == 1);
 	json_decref(j);
 	CHECK_RUN(1, "explain %s GlobalAveragPool_0 --cache %s", model, in_dir("cache"));
-	CHECK_SAYS(cli_err, "did you mean 'GlobalAveragePool_0'? hone explain ");
+	CHECK_SAYS(cli_err, "did you mean 'GlobalAveragePool_0'? `hone explain ");
 	CHECK_RUN(1, "explain %s 3 --cache %s", model, in_dir("cache"));
 	CHECK(!strstr(cli_err, "did you mean") && !cli_out[0]);
 }
