@@ -55,9 +55,15 @@ static int distance_of_beginning(const char *word, const char *name)
 	return least;
 }
 
+/* Of a word of so many letters; with more of them, other words are as near. */
+static int most_mistakes(int letters)
+{
+	return letters < 6 ? 1 : letters / 3;
+}
+
 void near_begin(struct near *n, const char *word)
 {
-	*n = (struct near){.word = word, .least = (int)strnlen(word, MOST_LETTERS) / 3 + 2};
+	*n = (struct near){.word = word, .least = most_mistakes((int)strnlen(word, MOST_LETTERS)) + 1};
 }
 
 void near_add(struct near *n, const char *name)

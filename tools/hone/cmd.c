@@ -224,6 +224,14 @@ static int unknown_option(const struct parse *p, const char *word, size_t n)
 	if (meant)
 		return fail(E_USAGE, "unknown option %s%s; use --%s: %s", dash, name, meant->name,
 			    meant->help);
+	struct buf takers = {0};
+	help_with_opt(p->program, name, &takers);
+	int rc = !takers.n
+		     ? E_OK
+		     : fail(E_USAGE, "unknown option --%s; it is an option of %s", name, buf_str(&takers));
+	buf_free(&takers);
+	if (rc < 0)
+		return rc;
 	if (near)
 		return fail(E_USAGE, "unknown option %s%s; did you mean --%s?", dash, name, near);
 	return fail(E_USAGE, "unknown option %s%s", dash, name);

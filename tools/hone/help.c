@@ -356,6 +356,14 @@ int help_unknown_cmd(const struct program *p, const char *word)
 	return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", word, p->name);
 }
 
+void help_with_opt(const struct program *p, const char *name, struct buf *out)
+{
+	for (int i = 0; p->cmds[i]; i++)
+		for (const struct opt *o = p->cmds[i]->opts; o && o->name; o++)
+			if (!strcmp(o->name, name))
+				buf_printf(out, "%s%s", out->n ? ", " : "", p->cmds[i]->name);
+}
+
 const char *help_near_opt(const struct cmd *c, const char *word)
 {
 	struct near n;

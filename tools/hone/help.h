@@ -14,6 +14,8 @@ void help_man(const struct program *p, const struct cmd *c, struct buf *out);
 void help_completion(const struct program *p, struct buf *out); /* for bash */
 /* E_USAGE: there is no such command; names the one that is spelled most like it. */
 int help_unknown_cmd(const struct program *p, const char *word) MUST_CHECK;
+/* Appends the commands that take an option of this name, as "tune, pack"; nothing: there is none. */
+void help_with_opt(const struct program *p, const char *name, struct buf *out);
 /* The option of c (NULL: of the options of every command) that is spelled most like `word`; NULL: none is
  * close. */
 const char *help_near_opt(const struct cmd *c, const char *word);

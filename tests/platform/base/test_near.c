@@ -24,6 +24,9 @@ TEST(the_nearest_name)
 	CHECK(!strcmp(nearest("tun", (const char *const[]){"tune", "run", NULL}), "tune"));
 	CHECK(!strcmp(nearest("run", (const char *const[]){"runner", "Run", NULL}), "Run"));
 	CHECK(!strcmp(nearest("mobilnet", names), "mobilenet_v2")); /* a long word, like its beginning */
+	CHECK(!*nearest("budget",
+			(const char *const[]){"quiet", "runs", NULL})); /* half of the letters differ */
+	CHECK(!strcmp(nearest("buget", (const char *const[]){"quiet", "budget", NULL}), "budget"));
 	CHECK(!*nearest("mbnlt", names));
 	CHECK(!*nearest("qwertyuiop", names));
 	CHECK(!*nearest("xy", names));

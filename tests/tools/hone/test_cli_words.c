@@ -3,6 +3,7 @@
 #include "kernels/task/tensor.h"
 #include "platform/base/arena.h"
 #include "tests/lib/cli_model.h"
+#include "tools/hone/cmd.h"
 
 #include <math.h>
 #include <sched.h>
@@ -208,6 +209,32 @@ TEST(misspelt_words_have_a_suggestion)
 	CHECK_SAYS(cli_err, "did you mean 'batch'?");
 	CHECK_RUN(2, "run %s --input camera_=x.npy --output %s", steering(), in_dir("o"));
 	CHECK_SAYS(cli_err, "the model has no input 'camera_'; did you mean 'camera'?");
+}
+
+/* An option that another command takes is named with that command, whichever names are near. */
+TEST(options_of_other_commands)
+{
+	int pairs = 0;
+	CHECK_RUN(2, "bench %s --budget 3s", steering());
+	CHECK_SAYS(cli_err, "unknown option --budget; it is an option of tune");
+	CHECK(!strstr(cli_err, "quiet"));
+	for (int i = 0; cmd_table[i]; i++)
+		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++) {
+			bool its = false, meant = false;
+			for (const struct opt *k = cmd_find(&hone_program, "bench")->opts; k->name; k++) {
+				its |= !strcmp(k->name, o->name);
+				meant |= k->also && strstr(k->also, o->name);
+			}
+			if (its || meant)
+				continue;
+			CHECK_RUN(2, "bench %s --%s", steering(), o->name);
+			CHECK_SAYS(cli_err, "; it is an option of ");
+			CHECK_SAYS(cli_err, cmd_table[i]->name);
+			pairs++;
+		}
+	CHECK(pairs > 20);
+	CHECK_RUN(2, "bench %s --qwertz", steering());
+	CHECK(!strstr(cli_err, "option of") && !strstr(cli_err, "did you mean"));
 }
 
 /* With an unknown operator, and one that runs in portable C. */
