@@ -5,6 +5,7 @@
 #include "agent/run/image.h"
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
+#include "platform/base/shell.h"
 #include "platform/run/dev.h"
 #include "tools/hone/weights.h"
 #include <errno.h>
@@ -69,10 +70,18 @@ int model_cache_check(const char *dir)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	bool there = stat(dir, &st) == 0;
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
-		return fail(E_USAGE, "%s is not a folder, so it is no cache; give --cache DIR", dir);
-	return there
-		   ? E_OK
-		   : fail(E_NOTFOUND, "there is no cache in %s: %s; give --cache DIR", dir, strerror(errno));
+		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
+	if (there)
+		return E_OK;
+	struct buf tune = {0};
+	int rc =
+	    errno == ENOENT ? E_OK : fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
+	shell_path(&tune, dir);
+	if (rc >= 0)
+		rc = fail(E_NOTFOUND, "there is no cache folder %s; hone tune MODEL --cache %s makes it", dir,
+			  buf_str(&tune));
+	buf_free(&tune);
+	return rc;
 }
 
 int model_cache_to_read(const struct args *a, char *out, size_t n)

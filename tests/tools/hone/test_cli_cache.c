@@ -772,14 +772,16 @@ TEST(a_cache_to_read_must_be_there)
 	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
 		fill_words(readers[i], "MD", (const char *const[]){steering(), dir}, words);
 		CHECK_RUN(1, "%s --cache %s", words, in_dir("absent"));
-		CHECK_SAYS(cli_err, "there is no cache in ");
-		CHECK_SAYS(cli_err, "/absent: No such file or directory; give --cache DIR");
+		CHECK_SAYS(cli_err, "there is no cache folder ");
+		CHECK_SAYS(cli_err, "/absent; hone tune MODEL --cache ");
+		CHECK_SAYS(cli_err, "/absent makes it");
+		CHECK(!strstr(cli_err, "give --cache"));
 		CHECK_RUN(2, "%s --cache %s", words, in_dir("file"));
 		CHECK_SAYS(cli_err, "/file is not a folder, so it is no cache");
 		CHECK(!cli_out[0] && !file_exists(in_dir("absent")));
 	}
 	CHECK_RUN(0, "status --cache %s", in_dir("absent"));
-	CHECK_SAYS(cli_err, "warning: there is no cache in ");
+	CHECK_SAYS(cli_err, "warning: there is no cache folder ");
 	CHECK_RUN(2, "status --cache %s", in_dir("file"));
 	setenv("XDG_CACHE_HOME", in_dir("no-home"), 1);
 	CHECK_RUN(0, "run %s -q --random", steering());
