@@ -2,7 +2,7 @@
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
-#include "tools/hone/next.h"
+#include "tools/hone/known.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +72,8 @@ static int run_devices(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so}", "devices", devices));
 	json_decref(devices);
-	next_say("hone tune MODEL --budget 20s");
+	char dir[PATH_MAX];
+	known_tune_in(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, arg_str(a, "cache", NULL));
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "tools/hone/daemon.h"
 #include "tools/hone/model.h"
 #include "tools/hone/interrupt.h"
+#include "tools/hone/known.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
@@ -43,8 +44,8 @@ static void print_finding(const struct finding *f, bool color)
 		table_words("", 24, f->remedy);
 }
 
-/* Prints the worst findings first. */
-static void report_text(const struct report *r, bool color)
+/* Prints the worst findings first. cache: the folder in which a model may be known. */
+static void report_text(const struct report *r, const char *cache, bool color)
 {
 	const int *n = r->count;
 	printf("%d problem%s, %d warning%s, %d note%s; %d well\n", n[FINDING_PROBLEM],
@@ -62,7 +63,7 @@ static void report_text(const struct report *r, bool color)
 	if (interrupted() || n[FINDING_PROBLEM])
 		next_say("hone doctor");
 	else
-		next_say("hone tune MODEL --budget 20s");
+		known_tune_in(cache, NULL);
 }
 
 static int run_doctor(const struct args *a)
@@ -86,7 +87,7 @@ static int run_doctor(const struct args *a)
 	if (rc >= 0 && a->json)
 		rc = report_json(&r);
 	else if (rc >= 0)
-		report_text(&r, a->color);
+		report_text(&r, o.cache ? o.cache : o.user_cache ? o.user_cache : "", a->color);
 	arena_free(&arena);
 	return interrupt_status(rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0);
 }

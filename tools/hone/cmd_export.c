@@ -77,7 +77,8 @@ static int run_export(const struct args *a)
 		    n.left_out, n.left_out == 1 ? " is" : "s are");
 	log_info("%d record%s of %s", n.records, plural_s(n.records), dir);
 	log_info("on another board, hone import takes these records");
-	next_say("hone import %s", file ? file : "FILE");
+	if (file)
+		next_say("hone import %s", file);
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #include "agent/cache/json.h"
 #include "search/job.h"
 #include "tools/hone/model.h"
-#include "tools/hone/next.h"
+#include "tools/hone/known.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,7 +273,7 @@ static int run_forget(const struct args *a)
 					  "logs", f.logs, "marks", f.marks));
 	printf("removed %d kernel%s and %d log%s from %s\n", f.kernels, plural_s(f.kernels), f.logs,
 	       plural_s(f.logs), dir);
-	next_say("hone tune MODEL --cache %s", dir);
+	known_tune_in(dir, dir);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 #include "agent/sync/pack.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
-#include "tools/hone/next.h"
+#include "tools/hone/known.h"
 #include "tools/hone/table.h"
 #include "tools/hone/trusted.h"
 #include <errno.h>
@@ -197,7 +197,7 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 	fflush(stdout); /* an error comes after it, also in a pipe */
 	bool nothing = !taken && !known && !t->passed;
 	if (!a->json && !nothing)
-		next_say("hone tune MODEL --cache %s", dir);
+		known_tune_in(dir, dir);
 	if (rc >= 0 && nothing && t->refused)
 		return fail(E_CORRUPT,
 			    "%s%s: no line is a record; give a file that hone export or hone pack made",

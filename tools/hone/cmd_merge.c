@@ -2,7 +2,7 @@
 #include "platform/base/log.h"
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
-#include "tools/hone/next.h"
+#include "tools/hone/known.h"
 #include <stdio.h>
 
 static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
@@ -45,7 +45,7 @@ static int run_merge(const struct args *a)
 					  s.left_out));
 	printf("%d record%s merged into %s, %d with code; %d known or slower\n", s.taken, plural_s(s.taken),
 	       dir, s.code, s.known);
-	next_say("hone bench MODEL --cache %s", dir);
+	known_bench_in(dir);
 	return 0;
 }
 

@@ -5,10 +5,12 @@
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
+#include <limits.h>
 #include <stdio.h>
 
 struct counts {
-	int of[3]; /* number of cases, by enum case_result */
+	int of[3];             /* number of cases, by enum case_result */
+	char failed[PATH_MAX]; /* the first folder whose case failed */
 };
 
 /* Runs the cases of one folder; prints a line on stdout for each that did not pass. */
@@ -21,7 +23,8 @@ static int check_folder(const char *dir, const struct case_runner *run, bool qui
 	for (int i = 0; i < n; i++) {
 		char why[512];
 		enum case_result r = case_check(cases[i], run, &case_gate_onnx, why, NULL);
-		c->of[r]++;
+		if (!c->of[r]++ && r == CASE_FAILED)
+			snprintf(c->failed, sizeof c->failed, "%s", cases[i]);
 		if (r == CASE_PASSED)
 			log_more("passed %s", cases[i]);
 		else if (!quiet)
@@ -41,7 +44,7 @@ static int report(const struct args *a, const struct counts *c)
 	}
 	printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
 	if (failed)
-		next_say("hone verify MODEL --bisect");
+		next_say("hone verify %s/model.onnx --bisect", c->failed);
 	return failed != 0;
 }
 

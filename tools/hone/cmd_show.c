@@ -6,6 +6,7 @@
 #include "search/job.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
+#include "tools/hone/known.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
@@ -118,9 +119,9 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	else if (s->word && !s->n)
 		next_say("hone show --cache %s", dir);
 	else if (s->n)
-		next_say("hone bench MODEL --cache %s", dir);
+		known_bench(s->cache, dir);
 	else
-		next_say("hone tune MODEL --budget 20s --cache %s", dir);
+		known_tune(s->cache, dir);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/gains.h"
 #include "tools/hone/model.h"
+#include "tools/hone/known.h"
 #include "tools/hone/next.h"
 #include "tools/hone/status_view.h"
 #include "tools/hone/synced.h"
@@ -196,7 +197,7 @@ static void next_step(const struct status *s, const char *dir, bool there)
 	else if (s->s.count[CACHE_REC])
 		next_say("hone show --cache %s", dir);
 	else
-		next_say("hone tune MODEL --budget 20s --cache %s", dir);
+		known_tune(NULL, dir); /* an empty cache knows none */
 }
 
 static int show(const struct args *a, const json_t *d, bool there, const struct status *s, const char *dir)

@@ -315,7 +315,7 @@ static void next_elsewhere(const struct args *a)
 	struct buf b = {0};
 	log_info("to keep the results, name a folder that can be written");
 	buf_puts(&b, "Next: ");
-	next_words(a, "tune", a->pos[0], "", "DIR", &b);
+	next_words(a, "tune", a->pos[0], "", can_keep("hone-cache") ? "hone-cache" : "/tmp/hone-cache", &b);
 	next_take(&b);
 }
 

@@ -3,6 +3,7 @@
 
 #include "agent/control/conf.h"
 #include "platform/base/file.h"
+#include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
 
@@ -58,6 +59,20 @@ static void tell_next(double next_s)
 		       next_s / 60);
 }
 
+/* Which folder it is, only the user knows. */
+static void tell_folder(const char *config)
+{
+	struct buf b = {0};
+	buf_puts(&b, "hone sync --folder DIR");
+	if (config)
+		buf_puts(&b, " --config ");
+	if (config)
+		shell_path(&b, config);
+	fflush(stdout);
+	log_info("a fleet's files on a stick or a share are taken by `%s`", buf_str(&b));
+	buf_free(&b);
+}
+
 void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
@@ -69,9 +84,10 @@ void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
 		tell_last(s);
 	if (fleet && next_s > 0)
 		tell_next(next_s);
-	if (config)
-		next_say(fleet ? "hone sync --now --config %s" : "hone sync --folder DIR --config %s",
-			 config);
+	if (fleet && config)
+		next_say("hone sync --now --config %s", config);
+	else if (fleet)
+		next_say("hone sync --now");
 	else
-		next_say(fleet ? "hone sync --now" : "hone sync --folder DIR");
+		tell_folder(config);
 }

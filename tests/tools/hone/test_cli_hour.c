@@ -196,7 +196,7 @@ TEST(folders_and_compiled_models)
 TEST(next_names_what_exists)
 {
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
-	CHECK_SAYS(cli_err, "Next: hone tune MODEL --budget 20s\n");
+	CHECK_SAYS(cli_err, "Next: hone zoo mobilenet_v2 -o mobilenet_v2.onnx && hone tune mobilenet_v2.onnx ");
 	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), in_dir("cache"));
 	CHECK_SAYS(cli_err, "on another board, hone import takes these records\nNext: hone import ");
 	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
@@ -207,6 +207,49 @@ TEST(next_names_what_exists)
 		SKIP("no hone-worker (HONE_WORKER)");
 	CHECK_RUN(0, "compile %s --beside --threads 1", steering());
 	CHECK_SAYS(cli_err, "libhone takes what was written beside ");
+	CHECK(!strstr(cli_err, "Next: "));
+}
+
+/* The words of the last Next: line, after "hone". */
+static const char *next_words_of(void)
+{
+	static char words[1024];
+	const char *next = strstr(cli_err, "Next: hone ");
+	snprintf(words, sizeof words, "%.*s", next ? (int)strcspn(next + 11, "\n") : 0, next ? next + 11 : "");
+	return words;
+}
+
+/* Commands that are given no model name one that the cache knows and that is still there, else one of the zoo. */
+TEST(next_names_a_model_that_is_known)
+{
+	static const char *const commands[] = {"show --cache K", "import D/nothing --cache K", "devices --cache K",
+					       "show --cache D/cache"};
+	char known[256], model[256], words[1024];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(known, sizeof known, "%s", in_dir("known"));
+	snprintf(model, sizeof model, "%s", in_dir("known.onnx"));
+	CHECK_RUN(0, "zoo -q steering --seed 2 -o %s", model);
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1 --cache %s", model, known);
+	CHECK_RUN(0, "export -q -o %s --cache %s", in_dir("nothing"), known);
+	for (int gone = 0; gone < 2; gone++) {
+		for (int i = 0; i < 4; i++) {
+			fill_words(commands[i], "KD", (const char *const[]){known, dir}, words);
+			CHECK_RUN(0, "%s", words);
+			if (gone || i == 3) {
+				CHECK_SAYS(next_words_of(), "zoo mobilenet_v2 -o mobilenet_v2.onnx && hone tune ");
+				CHECK_SAYS(cli_err, "` tunes a model of your own\n");
+				continue;
+			}
+			CHECK_SAYS(next_words_of(), model);
+			CHECK(!strncmp(next_words_of(), i ? "tune " : "bench ", i ? 5 : 6));
+			snprintf(words, sizeof words, "%s", next_words_of());
+			if (!i)
+				CHECK_RUN(0, "%s --threads 1 --runs 2", words);
+		}
+		CHECK(gone || unlink(model) == 0);
+	}
+	CHECK_RUN(0, "export --cache %s", known); /* no file that could be imported */
 	CHECK(!strstr(cli_err, "Next: "));
 }
 

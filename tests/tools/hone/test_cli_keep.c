@@ -119,7 +119,7 @@ TEST(without_a_cache_nothing_is_kept)
 		  steering(), dir);
 	CHECK_SAYS(cli_out, "nothing was kept (--no-cache)\n");
 	CHECK_SAYS(cli_err, "to keep the results, name a folder that can be written\nNext: hone tune ");
-	CHECK_SAYS(cli_err, " --cache DIR\n");
+	CHECK_SAYS(cli_err, "hone-cache\n");
 	CHECK(!strstr(cli_err, "hone bench"));
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache --cache %s/new/folder",
 		  steering(), dir);
@@ -128,7 +128,7 @@ TEST(without_a_cache_nothing_is_kept)
 	CHECK_SAYS(cli_err, " --budget 60s --rigor estimate --threads 1 --cache ");
 	homeless = true; /* nowhere to look for a cache */
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache", steering());
-	CHECK_SAYS(cli_err, " --cache DIR\n");
+	CHECK_SAYS(cli_err, "hone-cache\n");
 	CHECK_RUN(0, "tune -q %s --json --rigor estimate --budget 60s --threads 1 --no-cache", steering());
 	homeless = false;
 	CHECK(!cli_err[0]);

@@ -39,6 +39,8 @@ static const struct {
     {"tasks M --unsupported", 0, true},
     {"devices --cache C", 0, true},
     {"show --cache C", 0, true},
+    {"show --cache D/cache", 0, true},
+    {"status --cache D/cache", 0, true},
     {"show nonesuch --cache C", 0, true},
     {"explain M --threads 1 --cache C", 0, true},
     {"bench M --runs 2 --threads 1 --cache C", 0, true},
@@ -71,7 +73,20 @@ static void check_data_alone(const char *words)
 		}
 }
 
-/* Every Next: line is a command alone; a program gives its advice on a line before it. */
+/* Whether a line, up to its end, has a word in capitals that stands for another one. */
+static bool has_placeholder(const char *line)
+{
+	static const char *const words[] = {" MODEL", " DIR", " FILE"};
+	const char *end = line + strcspn(line, "\n");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		const char *at = strstr(line, words[i]);
+		if (at && at < end)
+			return true;
+	}
+	return false;
+}
+
+/* Every Next: line is a command alone that can be pasted; a program gives its advice on a line before it. */
 static void check_next_lines(const char *words)
 {
 	static const char *const programs[] = {"hone ", "cc "};
@@ -79,7 +94,8 @@ static void check_next_lines(const char *words)
 		bool known = false;
 		for (int i = 0; i < 2; i++)
 			known |= !strncmp(p + 6, programs[i], strlen(programs[i]));
-		if (!known || (p > cli_err && p[-1] != '\n') || memchr(p + 6, ':', strcspn(p + 6, "\n"))) {
+		if (!known || has_placeholder(p) || (p > cli_err && p[-1] != '\n') ||
+		    memchr(p + 6, ':', strcspn(p + 6, "\n"))) {
 			printf("hone %s: %.*s\n", words, (int)strcspn(p, "\n"), p);
 			test_bad = 1;
 		}

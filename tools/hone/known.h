@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Next: lines of commands that are given no model, but whose next command needs one. They name a model that
+ * this machine tuned or, where none is known, one of the zoo, so that each can be pasted. */
+#ifndef TOOLS_KNOWN_H
+#define TOOLS_KNOWN_H
+
+#include "agent/cache/cache.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The model whose gain the cache stored last, of those whose file can still be imported without more options.
+ * False: there is none. c NULL: no cache. */
+bool known_model(struct cache *c, char out[PATH_MAX]);
+/* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
+ * that write a model of the zoo and tune it. dir: the cache to name; NULL: none is named. */
+void known_tune(struct cache *c, const char *dir);
+/* The same, with the cache in the folder `from`, if it can be read. */
+void known_tune_in(const char *from, const char *dir);
+/* Prints "Next: hone bench MODEL --cache DIR" for the known model; if there is none, as known_tune. */
+void known_bench(struct cache *c, const char *dir);
+/* The same, with the cache in the folder. */
+void known_bench_in(const char *dir);
+
+#endif
