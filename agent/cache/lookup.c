@@ -70,6 +70,18 @@ int lookup_find(struct cache *c, const struct lookup *l, struct key task, const 
 	return fail(E_NOTFOUND, "no record of this task in the cache");
 }
 
+bool lookup_at_default(struct cache *c, const struct lookup *l, const struct rec *found)
+{
+	struct arena scratch = {0};
+	struct lookup of_default = *l;
+	struct rec r;
+	of_default.kind = REC_DEFAULT;
+	bool same = lookup_find(c, &of_default, found->task, found->task_text, &scratch, &r, NULL) >= 0 &&
+		    !strcmp(r.cand, found->cand);
+	arena_free(&scratch);
+	return same;
+}
+
 bool cache_has_code(struct cache *c, const struct target *t, const struct rec *r)
 {
 	struct arena scratch = {0};

@@ -31,6 +31,8 @@ struct lookup {
  * key is compared. E_NOTFOUND: none. */
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
 		struct rec *out, struct code *code) MUST_CHECK;
+/* Whether the schedule of a record that lookup_find found is the default one, which a cache also keeps. */
+bool lookup_at_default(struct cache *c, const struct lookup *l, const struct rec *found);
 /* The same without code. */
 int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, enum level level,
 		   enum rec_kind kind, struct arena *a, struct rec *out) MUST_CHECK;

@@ -244,6 +244,7 @@ struct hone_model_info {
 	char target[160];    /* processor that kernels are looked up for: "x86-64-v4 cascadelake
 				Intel(R)_Xeon(R)" */
 	char remedy[512];    /* a command that would tune the rest; "": all is tuned */
+	int at_default; /* of kernels[HONE_TUNED]: those whose best schedule is the untuned default one */
 };
 
 HONE_API int hone_summary(const struct hone_model *m, struct hone_model_info *out);

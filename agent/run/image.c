@@ -16,7 +16,7 @@
 
 enum { HEAD = 80, WEIGHTS_CRC = 72, ALIGN = 4096, MOST_LABEL = 4096 };
 static const uint64_t most_meta = UINT64_C(256) << 20;
-static const char magic[] = "HIM6";
+static const char magic[] = "HIM7";
 
 static bool read_all(int fd, void *p, size_t n, off_t from)
 {

@@ -2,12 +2,12 @@
 /* Images: a plan as one file. A process loads it in milliseconds, because it needs no model, no import, no
  * passes, no packing and no cache.
  *
- * File: "HIM6", u32 CRC32C of all that follows up to the weights, key, same and note (16 bytes each: hi, lo),
+ * File: "HIM7", u32 CRC32C of all that follows up to the weights, key, same and note (16 bytes each: hi, lo),
  * u64 bytes of the description, u64 bytes of the weights, u32 CRC32C of the weights, u32 bytes of the label,
  * the label, the description, zeros up to a multiple of 4096, the packed weights. The label is three lines:
  * version and memory layout of the hone that wrote it, the target (platform/machine/target.h), "THREADS LEVEL
  * NAME". The description holds numbers as they lie in this machine's memory, without addresses: a place is a
- * region and an offset in it. A change of the format changes "HIM6" too. Only the version of hone that wrote
+ * region and an offset in it. A change of the format changes "HIM7" too. Only the version of hone that wrote
  * an image reads it, on a processor that has all of the target's features.
  *
  * The machine code in an image is trusted; everything else is checked. Whatever the numbers are, steps that

@@ -115,6 +115,7 @@ static void count_kernels(const struct libhone_net *n, struct hone_model_info *s
 	const struct plan_kernel *k;
 	for (int i = 0, count = plan_kernels(n->plan, &k); i < count; i++) {
 		s->kernels[k[i].origin]++;
+		s->at_default += k[i].at_default;
 		*missing |= k[i].origin != FROM_CACHE && k[i].flops > 0;
 	}
 }

@@ -44,6 +44,7 @@ struct plan_kernel {
 	bool w16;
 	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
 	enum kernel_origin origin;
+	bool at_default; /* FROM_CACHE, and the best schedule there is the default one */
 	double flops, bytes;
 	double roofline_ns; /* on the plan's target, one core; 0: unknown */
 	int64_t ns;         /* time of the last timed run */

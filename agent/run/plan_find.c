@@ -58,6 +58,7 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 	struct plan_kernel *k = &p->kernel[p->nkernels];
 	ps->kernel = p->nkernels++;
 	*k = (struct plan_kernel){.step = (int)(s - p->s->step), .name = s->name, .origin = origin};
+	k->at_default = origin == FROM_CACHE && ps->code && ps->found->at_default;
 	if (s->kind == STEP_TASK) {
 		task_label(s->task, label);
 		k->label = arena_strdup(&p->a, label);

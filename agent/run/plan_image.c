@@ -161,6 +161,7 @@ static void put_step(const struct plan *p, struct buf *b, const struct pstep *ps
 	put_text(b, k->name);
 	put_text(b, k->label);
 	buf_u32(b, (uint32_t)k->origin);
+	buf_u32(b, k->at_default);
 	put(b, &k->flops, sizeof k->flops);
 	put(b, &k->bytes, sizeof k->bytes);
 	put(b, &k->roofline_ns, sizeof k->roofline_ns);

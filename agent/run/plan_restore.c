@@ -369,6 +369,7 @@ static int get_step(struct reader *r, int i)
 	k->name = s->name = get_text(r);
 	k->label = get_text(r);
 	ps->origin = k->origin = (enum kernel_origin)get_below(r, FROM_HOST + 1);
+	k->at_default = get_below(r, 2) && k->origin == FROM_CACHE;
 	get(r, &k->flops, sizeof k->flops);
 	get(r, &k->bytes, sizeof k->bytes);
 	get(r, &k->roofline_ns, sizeof k->roofline_ns);

@@ -21,6 +21,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	(void)t;
 	int rc = lookup_find(s->cache, &s->want, hash_text(text), text, a, &r, out);
 	if (rc >= 0)
+		out->at_default = lookup_at_default(s->cache, &s->want, &r);
+	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;
 	return rc;
 }

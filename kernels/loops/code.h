@@ -52,6 +52,7 @@ struct manifest {
 struct code {
 	struct manifest m;
 	struct blob object;
+	bool at_default; /* its record's schedule is the task's default one; not part of the bytes */
 };
 
 bool code_is_current(const struct manifest *m);

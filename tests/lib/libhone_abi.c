@@ -41,7 +41,7 @@ static void answers(void)
 	AT(hone_model_info, size), AT(hone_model_info, kernels), AT(hone_model_info, threads);
 	AT(hone_model_info, refreshed), AT(hone_model_info, from_image), AT(hone_model_info, load_us);
 	AT(hone_model_info, weight_bytes), AT(hone_model_info, tensor_bytes), AT(hone_model_info, target);
-	AT(hone_model_info, remedy), SIZE(hone_model_info);
+	AT(hone_model_info, remedy), AT(hone_model_info, at_default), SIZE(hone_model_info);
 }
 
 static void wants(void)

@@ -397,8 +397,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_cell(&t, "%.1f", r.gflops);
 		table_cell(&t, "%.0f %%", r.peak_pct);
 		table_cell(&t, "%s", share);
-		table_cell(&t, "%s",
-			   ready_origin(ready_at_default(&v->ready, &k[i]) ? FROM_DEFAULT : k[i].origin));
+		table_cell(&t, "%s", ready_origin(k[i].at_default ? FROM_DEFAULT : k[i].origin));
 		table_cell(&t, "%s", k[i].label);
 		table_cell(&t, "%s", k[i].name);
 	}

@@ -149,6 +149,16 @@ static json_t *origins_json(const struct compile *c)
 }
 
 /* A description for people and their scripts; no part of hone reads it. */
+/* Kernels of the cache whose best schedule is the default one. */
+static int at_defaults(const struct compile *c)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(c->plan, &k), count = 0;
+	for (int i = 0; i < n; i++)
+		count += k[i].at_default;
+	return count;
+}
+
 static json_t *manifest(const struct compile *c)
 {
 	struct buf target = {0};
@@ -158,8 +168,9 @@ static json_t *manifest(const struct compile *c)
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++)
 		json_array_append_new(list,
-				      json_pack("{so so ss}", "name", json_text(k[i].name), "label",
-						json_text(k[i].label), "kind", ready_origin(k[i].origin)));
+				      json_pack("{so so ss sb}", "name", json_text(k[i].name), "label",
+						json_text(k[i].label), "kind", ready_origin(k[i].origin),
+						"at_default", k[i].at_default));
 	target_text(&c->host.target, &target);
 	/* The first key is OUTPUT_BUNDLE. */
 	json_t *o = json_pack("{ss so ss so si sb ss so so so}", "made_by", "hone compile", "model",
@@ -267,7 +278,8 @@ static int report(struct compile *c)
 		return json_out(json_pack("{so so ss si so sO so*}", "model", json_text(c->args->pos[0]),
 					  "output", dir ? json_text(dir) : json_null(), "target",
 					  c->host.target.isa, "threads", c->host.threads, "kernels", origins,
-					  "files", c->files, "c", *c->c_name ? c_json(c) : NULL));
+					  "at_default", at_defaults(c), "files", c->files, "c",
+					  *c->c_name ? c_json(c) : NULL));
 	size_t i;
 	json_t *f, *count;
 	const char *name;
@@ -281,7 +293,10 @@ static int report(struct compile *c)
 	{
 		int n = (int)json_integer_value(count);
 		bool cached = !strcmp(name, ready_origin(FROM_CACHE));
-		if (n)
+		if (n && cached && at_defaults(c))
+			printf("%d kernel%s of the cache, %d at the default schedule\n", n, plural_s(n),
+			       at_defaults(c));
+		else if (n)
 			printf("%d %skernel%s%s\n", n, cached ? "" : arena_printf(&c->arena, "%s ", name),
 			       plural_s(n), cached ? " of the cache" : "");
 	}

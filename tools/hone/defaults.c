@@ -39,13 +39,15 @@ static int build_default(struct defaults *d, const struct task *t, const char *t
 
 /* Compiles the schedule of a record that has no code: the code was removed, or the record was imported, and
  * import takes no code. */
-static int build_known(struct defaults *d, const char *text, int *handle, struct meas *m)
+static int build_known(struct defaults *d, const char *text, int *handle, struct meas *m, bool *at_default)
 {
 	struct rec r;
 	struct arena a = {0};
-	int rc = d->cache && d->kind == REC_BEST ? cache_find_rec(d->cache, hash_text(text), d->target,
-								  d->threads, d->level, REC_BEST, &a, &r)
-						 : E_NOTFOUND;
+	const struct lookup want = {target_key(d->target), d->target, d->threads, d->level, REC_BEST};
+	int rc = d->cache && d->kind == REC_BEST
+		     ? lookup_find(d->cache, &want, hash_text(text), NULL, &a, &r, NULL)
+		     : E_NOTFOUND;
+	*at_default = rc >= 0 && lookup_at_default(d->cache, &want, &r);
 	if (rc >= 0)
 		rc = d->worker->ops->build(d->worker, text, r.cand, INT64_MAX, handle, m);
 	arena_free(&a);
@@ -57,7 +59,8 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 {
 	struct meas m = {0};
 	struct blob bytes;
-	int handle = -1, rc = build_known(d, text, &handle, &m);
+	bool at_default;
+	int handle = -1, rc = build_known(d, text, &handle, &m, &at_default);
 	*origin = rc == (int)REC_BEST ? FROM_CACHE : FROM_DEFAULT;
 	if (rc < 0)
 		rc = build_default(d, t, text, &handle, &m);
@@ -67,7 +70,10 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 		rc = d->worker->ops->code(d->worker, handle, INT64_MAX, a, &bytes);
 	if (handle >= 0)
 		d->worker->ops->drop(d->worker, handle, INT64_MAX);
-	return rc < 0 ? rc : code_parse(bytes.p, bytes.n, a, out);
+	if (rc >= 0)
+		rc = code_parse(bytes.p, bytes.n, a, out);
+	out->at_default = rc >= 0 && at_default;
+	return rc;
 }
 
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,

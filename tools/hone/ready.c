@@ -2,7 +2,6 @@
 #include "tools/hone/ready.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/history.h"
-#include "agent/cache/revert.h"
 #include "agent/run/image.h"
 #include "agent/run/source.h"
 #include "kernels/onnx/foreign.h"
@@ -173,15 +172,6 @@ bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 {
 	return r->model.steps->step[k->step].kind == STEP_TASK && k->origin != FROM_CACHE &&
 	       k->origin != FROM_DEFAULT;
-}
-
-bool ready_at_default(const struct ready *r, const struct plan_kernel *k)
-{
-	const struct step *s = r->model.steps ? &r->model.steps->step[k->step] : NULL;
-	if (k->origin != FROM_CACHE || !r->cache || !s || s->kind != STEP_TASK)
-		return false;
-	const struct key task = task_key(s->task);
-	return all_at_defaults(r->cache, &r->host->target, r->host->threads, r->host->level, 1, &task);
 }
 
 int ready_require(const struct args *a, const struct ready *r)

@@ -64,8 +64,6 @@ int ready_open(const struct args *a, const char *path, const char *cache_dir, en
 void ready_close(struct ready *r);
 /* Whether the kernel is one of a task and did not come from a record of the cache. */
 bool ready_missing(const struct ready *r, const struct plan_kernel *k);
-/* Whether the kernel came from a record of the cache, and the schedule that was kept is the default one. */
-bool ready_at_default(const struct ready *r, const struct plan_kernel *k);
 /* For OPT_REQUIRE_CACHE. E_NOTFOUND: the message names the missing kernels and the command that fills the
  * cache. */
 int ready_require(const struct args *a, const struct ready *r) MUST_CHECK;

@@ -32,7 +32,7 @@ static void mend(uint8_t *p, size_t n)
 {
 	uint64_t meta = number(p + META, 8), label = number(p + LABEL, 4),
 		 end = (meta + label + HEAD + ALIGN - 1) / ALIGN * ALIGN;
-	memcpy(p, "HIM6", 4);
+	memcpy(p, "HIM7", 4);
 	if (meta > n || label > n || end > n)
 		return;
 	for (size_t at = HEAD + label; at + 8 <= end && at < HEAD + label + 40; at += 8) {

@@ -392,7 +392,7 @@ TEST(files)
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "compile it here");
 	/* From another version; in a future format. */
 	write_for(&here, path, key);
-	patch(path, "^HIM6", "HIM5");
+	patch(path, "^HIM7", "HIM6");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "another version");
 	patch(path, "^HIM", "HUM");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_CORRUPT, "damaged");

@@ -39,16 +39,17 @@ static int64_t count(const json_t *report, const char *kind)
 	return json_integer_value(json_object_get(json_object_get(report, "kernels"), kind));
 }
 
-static struct hone_model *load(const char *path, unsigned flags, const char *shape, int *rc)
+static struct hone_model *load_with(const char *cache, const char *path, unsigned flags, const char *shape,
+				    int *rc)
 {
 	struct hone_options o;
 	struct hone_load_options l;
 	struct hone_handle *h = NULL;
 	struct hone_model *m = NULL;
-	const char *none = "";
 	HONE_INIT(o);
 	HONE_INIT(l);
-	o.caches = &none;
+	o.caches = &cache;
+	o.ncaches = *cache != 0;
 	o.flags = flags;
 	o.threads = 1;
 	l.shapes = &shape;
@@ -57,6 +58,11 @@ static struct hone_model *load(const char *path, unsigned flags, const char *sha
 	*rc = hone_load(h, path, &l, &m);
 	hone_close(h);
 	return m;
+}
+
+static struct hone_model *load(const char *path, unsigned flags, const char *shape, int *rc)
+{
+	return load_with("", path, flags, shape, rc);
 }
 
 /* An application that loads the folder would run another network. */
@@ -121,6 +127,59 @@ TEST(a_bundle_runs_anywhere)
 	snprintf(cmd, sizeof cmd, "mv '%s.away' '%s' && mv '%s.away' '%s'", steering(), steering(), tuned(),
 		 tuned());
 	shell(cmd);
+}
+
+/* Kernels of the cache that kept the default schedule are counted among the tuned ones, and apart; the
+ * command, its description of the bundle, bench and libhone agree, from the cache and from the image. */
+TEST(default_schedules_are_counted_apart)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char bundle[256], found[256], searched[256];
+	snprintf(bundle, sizeof bundle, "%s", in_dir("counted"));
+	snprintf(found, sizeof found, "%s", tuned());
+	snprintf(searched, sizeof searched, "%s", in_dir("searched"));
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1 --cache %s", steering(), searched);
+	for (int i = 0; i < 2; i++) {
+		const char *cache = i ? searched : found;
+		CHECK_RUN(0, "compile %s -o %s --threads 1 --json --cache %s", steering(), bundle, cache);
+		json_t *j = parse_out(), *k;
+		int of_cache = (int)count(j, "tuned"),
+		    at_default = (int)json_integer_value(json_object_get(j, "at_default"));
+		CHECK(of_cache > 3 && (i ? at_default < of_cache : at_default == of_cache));
+		json_decref(j);
+		CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, cache);
+		char words[64];
+		snprintf(words, sizeof words, "%d kernels of the cache, %d at the default schedule\n",
+			 of_cache, at_default);
+		CHECK(i && !at_default ? !strstr(cli_out, "default schedule")
+				       : strstr(cli_out, words) != NULL);
+		char file[300];
+		snprintf(file, sizeof file, "%s/bundle.json", bundle);
+		j = json_load_file(file, 0, NULL);
+		int listed = 0, shown = 0;
+		size_t at;
+		json_array_foreach(json_object_get(j, "kernels"), at, k) listed +=
+		    json_is_true(json_object_get(k, "at_default"));
+		json_decref(j);
+		CHECK(listed == at_default);
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", steering(), cache);
+		for (const char *p = cli_out; (p = strstr(p, "  default  ")) != NULL; p++)
+			shown++;
+		CHECK(shown == at_default);
+		for (int image = 0; image < 2; image++) {
+			int rc;
+			struct hone_model_info s;
+			struct hone_model *m =
+			    load_with(image ? "" : cache, image ? bundle : steering(), 0, NULL, &rc);
+			REQUIRE(m != NULL);
+			HONE_INIT(s);
+			CHECK_OK(hone_summary(m, &s));
+			CHECK(s.from_image == image && s.kernels[HONE_TUNED] == of_cache);
+			CHECK(s.at_default == at_default);
+			hone_model_close(m);
+		}
+	}
 }
 
 TEST(options_that_bundles_refuse)

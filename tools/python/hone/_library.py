@@ -138,6 +138,7 @@ class Info(ctypes.Structure):
         ("tensor_bytes", ctypes.c_size_t),
         ("target", ctypes.c_char * 160),
         ("remedy", ctypes.c_char * 512),
+        ("at_default", ctypes.c_int),
     ]
 
 

@@ -11,7 +11,7 @@ TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
 _ModelInfo = namedtuple(
     "ModelInfo",
-    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy",
+    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy at_default",
 )
 
 
@@ -295,6 +295,7 @@ class Model:
             s.tensor_bytes,
             s.target.decode("utf-8", "replace"),
             s.remedy.decode("utf-8", "replace"),
+            s.at_default,
         )
 
     @property
