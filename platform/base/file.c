@@ -150,6 +150,13 @@ static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 	return fd < 0 ? io_fail(path, "create a file beside") : fd;
 }
 
+bool file_is_unfinished(const char *name, const char *base)
+{
+	size_t n = strlen(base);
+	return !strncmp(name, base, n) && name[n] == '.' && strlen(name + n + 1) == 8 &&
+	       strspn(name + n + 1, "0123456789abcdef") == 8;
+}
+
 /* A device or a pipe is not replaced by a file. */
 static int check_replaced(const char *path)
 {

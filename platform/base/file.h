@@ -23,6 +23,9 @@ int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
 int file_write_soon(const char *path, const void *p, size_t n) MUST_CHECK;
 /* Like file_write, for several parts written one after the other; the mode is limited to `most`. */
 int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most) MUST_CHECK;
+/* Whether a name is one that file_write gives the file that it writes beside the file `base` and then renames
+ * (both without folders). Such a file that stays was left by a process that was killed. */
+bool file_is_unfinished(const char *name, const char *base);
 /* Checks that file_write could write the path, so that work is not done in vain; nothing is left behind. */
 int file_can_write(const char *path) MUST_CHECK;
 /* The same for file_mkdirs and files in the new folder. */

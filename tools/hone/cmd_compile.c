@@ -6,6 +6,7 @@
 #include "platform/base/folder.h"
 #include "platform/base/log.h"
 #include "agent/cache/json.h"
+#include "tools/hone/leftover.h"
 #include "tools/hone/output.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/next.h"
@@ -148,7 +149,6 @@ static json_t *origins_json(const struct compile *c)
 	return o;
 }
 
-/* A description for people and their scripts; no part of hone reads it. */
 /* Kernels of the cache whose best schedule is the default one. */
 static int at_defaults(const struct compile *c)
 {
@@ -159,6 +159,7 @@ static int at_defaults(const struct compile *c)
 	return count;
 }
 
+/* A description for people and their scripts; no part of hone reads it. */
 static json_t *manifest(const struct compile *c)
 {
 	struct buf target = {0};
@@ -275,7 +276,7 @@ static int report(struct compile *c)
 	const char *dir = arg_str(c->args, "output", NULL);
 	json_t *origins = origins_json(c);
 	if (c->args->json)
-		return json_out(json_pack("{so so ss si so sO so*}", "model", json_text(c->args->pos[0]),
+		return json_out(json_pack("{so so ss si so si sO so*}", "model", json_text(c->args->pos[0]),
 					  "output", dir ? json_text(dir) : json_null(), "target",
 					  c->host.target.isa, "threads", c->host.threads, "kernels", origins,
 					  "at_default", at_defaults(c), "files", c->files, "c",
@@ -378,7 +379,8 @@ static int check_others(struct compile *c, const char *dir)
 	DIR *d = opendir(dir);
 	int rc = E_OK;
 	while (d && rc >= 0 && (e = readdir(d)) != NULL)
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_output(c, dir, e->d_name))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_output(c, dir, e->d_name) &&
+		    !leftover_is(dir, e->d_name))
 			rc =
 			    fail(E_USAGE,
 				 "%s has other files, such as %.80s: name a new or empty folder, or one that "
@@ -418,6 +420,7 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
 	bool beside = arg_flag(c->args, "beside");
+	const time_t start = time(NULL);
 	int rc = can_write(c);
 	if (rc >= 0)
 		rc = model_cache_or_none(c->args, cache_dir, n);
@@ -437,6 +440,8 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
 	if (rc < 0)
 		new_folder_drop(&made);
+	else if (dir)
+		leftover_remove(dir, start);
 	if (rc >= 0 && beside)
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);

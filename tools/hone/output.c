@@ -48,6 +48,12 @@ static bool is_own(const char *path, const char *begins)
 	return own;
 }
 
+bool output_begins(const char *path, const char *begins)
+{
+	struct stat st;
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && (!st.st_size || is_own(path, begins));
+}
+
 int output_foreign(const struct args *a, const char *path, const char *other)
 {
 	return fail(E_USAGE, "%s exists and is not a file that `%s %s` writes: name another %s, or remove it",

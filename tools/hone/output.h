@@ -45,6 +45,8 @@ int output_in(const struct args *a, const char *path, const char *begins) MUST_C
 /* The part of them that asks whether the command may replace the file. `other` ("file", "folder"): what the
  * error says to name instead. */
 int output_replaces(const struct args *a, const char *path, const char *begins, const char *other) MUST_CHECK;
+/* Whether it is a regular file, no link, that is empty or begins so. */
+bool output_begins(const char *path, const char *begins);
 /* Fails with E_USAGE: the file exists, and this command did not write it. */
 int output_foreign(const struct args *a, const char *path, const char *other) MUST_CHECK;
 

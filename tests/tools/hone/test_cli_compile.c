@@ -182,6 +182,76 @@ TEST(default_schedules_are_counted_apart)
 	}
 }
 
+/* A compile that is killed leaves its unfinished files, which are no files of others; the next one removes
+ * them. Files that only look alike stay, and still block. */
+TEST(what_a_killed_compile_left)
+{
+	static const char *const left[] = {"plan.hone.0badcafe", "plan.hone.00000001", "bundle.json.12345678",
+					   ".net.a1B2c3/net.c.01234567", ".net.a1B2c3/net_weights.o"};
+	static const char *const others[] = {"plan.hone.backup00", "plan.hone.0badcafe",
+					     ".net.a1B2c3/notes.txt", ".net.a1B2/net.c",
+					     "bundle.json.1234567"};
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char bundle[256], path[400], cmd[1400];
+	snprintf(bundle, sizeof bundle, "%s", in_dir("killed"));
+	for (size_t i = 0; i < 5; i++) {
+		const char *bytes = i == 0   ? "HIM7 and more"
+				    : i == 2 ? "{\n \"made_by\": \"hone compile\","
+					     : "";
+		snprintf(path, sizeof path, "%s/%s", bundle, left[i]);
+		CHECK_OK(file_mkdirs(bundle, 0755));
+		snprintf(cmd, sizeof cmd, "mkdir -p \"$(dirname '%s')\"", path);
+		shell(cmd);
+		CHECK_OK(file_write(path, bytes, strlen(bytes)));
+	}
+	snprintf(cmd, sizeof cmd, "touch -d '1 minute ago' '%s'/plan.* '%s'/bundle.* '%s'/.net*", bundle,
+		 bundle, bundle);
+	shell(cmd);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
+	for (size_t i = 0; i < 5; i++) {
+		snprintf(path, sizeof path, "%s/%s", bundle, left[i]);
+		CHECK(!file_exists(path));
+	}
+	snprintf(path, sizeof path, "%s/.net.a1B2c3", bundle);
+	CHECK(!file_exists(path));
+	for (size_t i = 0; i < 5; i++) {
+		snprintf(path, sizeof path, "%s/%s", bundle, others[i]);
+		snprintf(cmd, sizeof cmd, "mkdir -p \"$(dirname '%s')\" && echo mine >'%s'", path, path);
+		shell(cmd);
+		CHECK_RUN(2, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
+		CHECK_SAYS(cli_err, "has other files, such as ");
+		CHECK(file_exists(path));
+		snprintf(cmd, sizeof cmd, "rm '%s'; rm -rf '%s'/.net*", path, bundle);
+		shell(cmd);
+	}
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
+}
+
+/* Killed at any moment, it blocks no later one. */
+TEST(a_killed_compile_blocks_nothing)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char bundle[256];
+	snprintf(bundle, sizeof bundle, "%s", in_dir("often-killed"));
+	for (int ms = 1; ms < 400; ms += 1 + ms / 4) {
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid == 0) {
+			char *argv[] = {"hone", "compile", (char *)steering(), "-o", bundle, "--threads",
+					"1",    "--cache", (char *)tuned(),    NULL};
+			redirect(1, in_dir("killed-out"));
+			redirect(2, in_dir("killed-err"));
+			_exit(hone_main(9, argv));
+		}
+		usleep((useconds_t)ms * 1000);
+		kill(pid, SIGKILL);
+		CHECK(waitpid(pid, NULL, 0) == pid);
+	}
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
+}
+
 TEST(options_that_bundles_refuse)
 {
 	if (!tuned())
