@@ -76,10 +76,11 @@ static void add_difference(const struct faster *f, const char *than, struct buf 
 {
 	bool slower = f->ratio < 1;
 	if (f->few)
-		buf_printf(out,
-			   "%.2fx as fast as %s in %d round%s, too few for a 95 %% interval: no significant "
-			   "difference shown",
-			   f->ratio, than, f->rounds, f->rounds == 1 ? "" : "s");
+		buf_printf(
+		    out,
+		    "too few rounds for a comparison with %s: %.2fx as fast in %d round%s, which may be "
+		    "chance",
+		    than, f->ratio, f->rounds, f->rounds == 1 ? "" : "s");
 	else if (!faster_significant(f))
 		buf_printf(out,
 			   "no significant difference to %s (%.2fx as fast, 95 %% CI %.2f to %.2fx, %d "

@@ -37,8 +37,8 @@ bool faster_significant(const struct faster *f);
  * difference. False if something was not measured. */
 bool faster_misled(const struct faster *f, double other_ms, double this_ms);
 /* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
- * 95 % CI 0.98 to 1.04x, 12 rounds)"; "2.64x as fast as X in 3 rounds, too few for a 95 % interval: no
- * significant difference shown". If the machine was disturbed (NULL: it is not known), the sentence ends with
+ * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X: 2.64x as fast in 3
+ * rounds, which may be chance". If the machine was disturbed (NULL: it is not known), the sentence ends with
  * "; disturbed: ..." and how. */
 void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out);
 

@@ -30,9 +30,9 @@ json_t *headline_json(const struct faster *f, const struct disturbance *machine)
 	if (machine)
 		disturbance_words(machine, &why);
 	json_t *o =
-	    json_pack("{so so so si sb so}", "ratio", json_num(f->ratio), "low", json_num(f->low), "high",
+	    json_pack("{so so so si sb sb so}", "ratio", json_num(f->ratio), "low", json_num(f->low), "high",
 		      json_num(f->high), "rounds", f->rounds, "significant", faster_significant(f),
-		      "disturbed", why.n ? json_text(buf_str(&why)) : json_null());
+		      "few_rounds", f->few, "disturbed", why.n ? json_text(buf_str(&why)) : json_null());
 	buf_free(&why);
 	return o;
 }

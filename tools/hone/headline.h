@@ -10,8 +10,8 @@
  * if it is not known whether it was disturbed. */
 void headline_print(const char *lead, const struct faster *f, const char *than,
 		    const struct disturbance *machine);
-/* {"ratio", "low", "high", "rounds", "significant", "disturbed" (how; null: not, or not known)}; null, if
- * nothing was compared. */
+/* {"ratio", "low", "high", "rounds", "significant", "few_rounds" (for an interval), "disturbed" (how; null:
+ * not, or not known)}; null, if nothing was compared. */
 json_t *headline_json(const struct faster *f, const struct disturbance *machine);
 /* The same for a stored gain: what tuning gained, and when that was measured. */
 void headline_gain(const char *lead, const struct gain *g);

@@ -44,6 +44,8 @@ static void cell_gain(struct table *t, const json_t *gain)
 {
 	if (!gain)
 		table_cell(t, "-");
+	else if (daemon_flag(gain, "few_rounds"))
+		table_cell(t, "too few rounds");
 	else if (!daemon_flag(gain, "significant"))
 		table_cell(t, "not significant");
 	else

@@ -29,12 +29,21 @@ static int64_t away_ns(const struct tune_kernel *k)
 	return k->after_ns > k->alone_ns ? k->after_ns - k->alone_ns : k->alone_ns - k->after_ns;
 }
 
+/* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
+ * than before. */
+static bool compares(const struct tune_kernel *k)
+{
+	bool tunable = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
+	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
+}
+
 /* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
  * shows. */
 static void quantity_notes(const struct tune_report *r)
 {
-	int alone = 0, differ = 0, most = 0, regrouped = 0;
+	int alone = 0, differ = 0, most = 0, regrouped = 0, compared = 0;
 	for (int i = 0; i < r->nkernels; i++) {
+		compared += compares(&r->kernel[i]);
 		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
 		alone += only_alone(&r->kernel[i]);
 		if (apart(&r->kernel[i]) <= APART || r->kernel[i].alone_ns < NS_PER_US)
@@ -44,6 +53,8 @@ static void quantity_notes(const struct tune_report *r)
 	if (alone)
 		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
 			  "so it is not compared with \"before us\"");
+	if (r->before.few && compared)
+		table_say("(gain): too few rounds of the network were timed, so it may be chance");
 	if (regrouped)
 		printf("-: before this box, other kernels did this part of the network\n");
 	if (differ)
@@ -54,12 +65,14 @@ static void quantity_notes(const struct tune_report *r)
 			  (double)r->kernel[most].alone_ns / 1e3);
 }
 
-/* Whether both times are known and the row may have gained: it has a kernel that can be tuned, or another one
- * than before. */
-static bool compares(const struct tune_kernel *k)
+/* In brackets, if so few rounds of the network were timed that it may be chance. */
+static void gain_cell(struct table *t, const struct tune_report *r, const struct tune_kernel *k)
 {
-	bool tunable = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
-	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
+	if (compares(k))
+		table_cell(t, r->before.few ? "(%.2fx)" : "%.2fx",
+			   (double)k->before_ns / (double)k->after_ns);
+	else
+		table_cell(t, "-");
 }
 
 static const char *kept_words(const struct tune_kernel *k)
@@ -96,10 +109,9 @@ void tune_table(const struct tune_report *r, bool color)
 		char share[24];
 		roof_cell(&notes, &roof, 100 * k->roofline, share);
 		shares |= k->roofline > 0;
-		bool both = compares(k);
 		table_us(&t, "", (double)k->before_ns);
 		time_cell(&t, k);
-		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
+		gain_cell(&t, r, k);
 		table_cell(&t, "%s", share);
 		table_cell(&t, "%s", kept_words(k));
 		table_cell(&t, "%s", k->label);

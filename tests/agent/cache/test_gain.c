@@ -51,7 +51,7 @@ TEST(sentences)
 	     "no significant difference to X (1.01x as fast, 95 % CI 0.98 to 1.04x, 12 rounds)"},
 	    {{2, 1.9, 2.1, 3, true},
 	     {100, 0, ""},
-	     "2.00x as fast as X in 3 rounds, too few for a 95 % interval: no significant difference shown"},
+	     "too few rounds for a comparison with X: 2.00x as fast in 3 rounds, which may be chance"},
 	    {{2, 1.9, 2.1, 9, false},
 	     {89, 26, ""},
 	     "2.00x faster than X (95 % CI 1.90 to 2.10x, 9 rounds); disturbed: this process got 89 % of the "
