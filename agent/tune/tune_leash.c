@@ -62,10 +62,17 @@ static int nowhere_to_keep(int rc)
 {
 	char why[1024];
 	snprintf(why, sizeof why, "%s", err_text());
-	return fail(rc, "results could not be kept, so nothing was searched: %s. %s", why,
-		    leash_is_child()
-			? "Correct that, or name another folder with cache in [honed] of honed.conf"
-			: "Name another folder with --cache DIR, or keep nothing with --no-cache");
+	/* The remedy is said once. */
+	const char *named = file_ends_with(why, "another folder") ? "" : "; use another folder";
+	if (leash_is_child())
+		return fail(rc,
+			    "results could not be kept, so nothing was searched: %s%s (cache in [honed] of "
+			    "honed.conf)",
+			    why, named);
+	return fail(rc,
+		    "results could not be kept, so nothing was searched: %s%s (--cache DIR), or keep nothing "
+		    "(--no-cache)",
+		    why, named);
 }
 
 int tune_cache_open(struct session *s)

@@ -23,7 +23,7 @@ static const char *remedy(int err)
 	    {ENOENT, "check the name"},
 	    {EACCES, "check its permissions"},
 	    {EPERM, "check its permissions"},
-	    {EROFS, "the file system is read-only: choose another folder"},
+	    {EROFS, "use another folder"},
 	    {ENOSPC, "the disk is full: free some space"},
 	    {EDQUOT, "your quota is used up: free some space"},
 	    {EISDIR, "it is a folder, and a file is needed"},

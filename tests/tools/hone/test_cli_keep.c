@@ -13,6 +13,8 @@ static void check_refused(const char *cache, const char *why)
 	CHECK_SAYS(cli_err, "nothing was searched");
 	CHECK_SAYS(cli_err, "--cache DIR");
 	CHECK_SAYS(cli_err, "--no-cache");
+	const char *remedy = strstr(cli_err, "another folder"); /* said once */
+	CHECK(remedy && !strstr(remedy + 1, "another folder"));
 	CHECK(!cli_out[0] && strchr(cli_err, '\n') == cli_err + strlen(cli_err) - 1);
 }
 

@@ -367,7 +367,7 @@ TEST(rigor_from_nothing_to_all)
 	CHECK_RUN(1, tune, steering(), "cached", cache); /* nothing is in the cache, and nothing is
 							  * compiled */
 	CHECK_SAYS(cli_err, "10 of 10 kernels are not in the cache: Conv_2 (conv 5x5/2 3->24");
-	CHECK_SAYS(cli_err, "and 2 more; hone tune");
+	CHECK_SAYS(cli_err, "and 2 more; `hone tune");
 	CHECK(strstr(cli_err, " --rigor estimate --budget 60s --threads 1 --cache") &&
 	      !strstr(cli_err, "--rigor cached"));
 	json_t *j = parse_out();
