@@ -300,6 +300,17 @@ static bool stored_gain(const struct variant *v, struct gain *out)
 	       gain_get(v->ready.cache, v->ready.history, out);
 }
 
+/* The tasks that run without a default kernel, if these were asked for. */
+static void add_not_default(const struct variant *v, json_t *o)
+{
+	const char *why;
+	int n = ready_not_default(&v->ready, &why);
+	if (v->ready.kernels != KERNELS_DEFAULT)
+		return;
+	json_object_set_new(o, "not_default", json_integer(n));
+	json_object_set_new(o, "not_default_why", n && why ? json_text(why) : json_null());
+}
+
 static json_t *variant_json(const struct bench *b, struct variant *v)
 {
 	struct summary s = summarize(b, v);
@@ -317,6 +328,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
+	add_not_default(v, o);
 	buf_free(&why);
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
@@ -460,6 +472,19 @@ static void kernels_words(const struct ready *r, char out[64])
 		}
 }
 
+/* The reference of operators on bytes takes a hundred times as long as their kernels. */
+static void say_not_default(const struct ready *r)
+{
+	const char *why;
+	int n = ready_not_default(r, &why);
+	if (n)
+		table_say("warning: %d task%s %s no default kernel here and run%s in fallback kernels or "
+			  "portable C, "
+			  "which may be far slower%s%s",
+			  n, plural_s(n), n == 1 ? "has" : "have", n == 1 ? "s" : "", why ? ": " : "",
+			  why ? why : "");
+}
+
 static void report(struct bench *b, const struct faster *faster)
 {
 	for (int i = 0; i < b->n; i++) {
@@ -480,6 +505,7 @@ static void report(struct bench *b, const struct faster *faster)
 			  b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
 			  (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
+		say_not_default(&v->ready);
 		memory_line(v);
 		if (v->ready.kernels == KERNELS_BEST)
 			ready_look_at_threads(&v->ready);

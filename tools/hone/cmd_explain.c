@@ -14,6 +14,7 @@
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -307,7 +308,7 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (roof_why(&w->roof, roofline_pct(e, w)))
 		printf("           %s\n", roof_why(&w->roof, roofline_pct(e, w)));
 	if (w->logged)
-		explain_log_words(&w->log, &w->payback, w->cand);
+		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand);
 }
 
 static void why_row(struct table *t, const struct explain *e, int number, const struct why *w,
@@ -443,6 +444,7 @@ struct listing {
 	struct slowest slowest;
 	bool *full;         /* per task: it is shown in full, not as a row */
 	int n, rows, first; /* first: the first row's task */
+	double alone_ns;    /* of all uses of the kernels that run, alone; NAN: of some it is not known */
 	int tuned, others;  /* others: of these, tuned for another number of threads */
 };
 
@@ -454,6 +456,8 @@ static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
 	l->n++;
 	l->tuned += w->tuned;
 	l->others += w->tuned && w->best.meas.threads != e->threads;
+	int uses = uses_served(e, w->task->key);
+	l->alone_ns += !uses ? 0 : served_ns(w) > 0 ? served_ns(w) * uses : NAN;
 	explain_payback_add(&l->all, &w->payback);
 	if (arg_given(e->args, "dump"))
 		rc = dump_stages(e, w);
@@ -479,19 +483,30 @@ static int listing_json(struct explain *e, const struct listing *l)
 				  explain_payback_json(&l->all), "tasks", l->json));
 }
 
+/* The sum of the kernels' times beside that of the network: they are of different moments. */
+static void moments_words(const struct explain *e, const struct listing *l)
+{
+	if (e->has_gain && isfinite(l->alone_ns))
+		table_say(
+		    "these kernels alone add up to %.3f ms, each timed in its box; the whole network took "
+		    "%.3f ms, measured %s",
+		    l->alone_ns / 1e6, e->gain.now_ms, e->gain.date);
+}
+
 /* The whole model. */
 static void print_model(struct explain *e, struct listing *l)
 {
 	table_print(&l->t, e->args->color);
 	ready_say_threads(l->others, l->tuned, e->threads);
 	table_words("", 0, ALONE_WORDS);
+	moments_words(e, l);
 	roof_notes_print(&l->notes, l->t.shown & SHARES);
 	calibrate_words(&e->model.recipe);
 	choices_words(&e->model.choices);
 	if (e->has_gain)
 		headline_gain("tuning: ", &e->gain);
 	if (l->all.tasks)
-		explain_payback_words(&l->all, "");
+		explain_payback_words(&l->all, e->has_gain ? &e->gain : NULL, "");
 	if (e->stale)
 		table_say("stale: %d of these kernels; the next box times them again", e->stale);
 	if (l->n)

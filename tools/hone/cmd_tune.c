@@ -271,7 +271,14 @@ static void network(const struct tune_report *r)
 			  "lost");
 }
 
-/* True if the box ended before it could try a kernel, though there are some to be tried. */
+/* True if the box was over before it tried any kernel; else there was nothing to try. */
+static bool ended_first(const struct tune_report *r)
+{
+	return !r->untunable && !r->trials && !r->stopped && r->elapsed_s > r->budget_s / 2;
+}
+
+/* True if the box ended before it could try a kernel, though there are some to be tried, and has nothing to
+ * show. */
 static bool tried_nothing(const struct tune_report *r)
 {
 	bool cached = false, tunable = r->nkernels == 0;
@@ -279,8 +286,7 @@ static bool tried_nothing(const struct tune_report *r)
 		cached |= r->kernel[i].after == FROM_CACHE || r->kernel[i].after == FROM_DEFAULT;
 		tunable |= r->kernel[i].after == FROM_FALLBACK;
 	}
-	bool over = r->elapsed_s > r->budget_s / 2; /* else there was nothing to try */
-	return !r->untunable && !r->trials && !r->stopped && tunable && !cached && over && r->after_ms <= 0;
+	return ended_first(r) && tunable && !cached && r->after_ms <= 0;
 }
 
 /* The default box, or twice the one that was too short. */
@@ -375,6 +381,8 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
+	if (ended_first(r))
+		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)
 		table_say(
 		    "nothing of this model can be tuned: none of its operators has kernels to choose from");

@@ -8,6 +8,7 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
+#include "agent/cache/lookup.h"
 #include "tools/hone/onnx_case.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
@@ -29,6 +30,8 @@ struct verify {
 	struct kernel_source source;
 	int ok, failed;
 	int kind[KINDS];  /* kernels by what they round; none with --against */
+	int portable;     /* operators without a task, which only the outputs check */
+	int of_level;     /* kernels of the cache that were tuned at the level that was asked for */
 	bool quantised;   /* the reference is the network of integers */
 	double worst;     /* largest max|got - ref| / max|ref| of any kernel */
 	json_t *wrong;    /* names of the kernels that are wrong */
@@ -270,6 +273,24 @@ static int check_outputs(struct verify *v, const struct tensor *in, const struct
 	return rc;
 }
 
+/* Counts what is compared by the outputs alone, and the kernels that were tuned at this level. */
+static void count_steps(struct follow *f)
+{
+	struct arena scratch = {0};
+	struct verify *v = f->v;
+	const struct host *h = &v->host;
+	for (int i = 0; i < f->nkernels; i++) {
+		const struct step *s = &f->m->steps->step[f->kernel[i].step];
+		struct rec r;
+		v->portable += s->kind == STEP_HOST;
+		v->of_level += s->kind == STEP_TASK && f->kernel[i].origin == FROM_CACHE && v->cache &&
+			       cache_find_rec(v->cache, task_key(s->task), &h->target, h->threads, h->level,
+					      REC_BEST, &scratch, &r) >= 0 &&
+			       (r.level == h->level || h->level == LEVEL_INT8);
+	}
+	arena_free(&scratch);
+}
+
 static int check_model(struct verify *v, struct model *m)
 {
 	struct arena a = {0};
@@ -280,6 +301,7 @@ static int check_model(struct verify *v, struct model *m)
 	if (rc < 0)
 		return rc;
 	f.nkernels = plan_kernels(f.p, &f.kernel);
+	count_steps(&f);
 	rc = model_inputs(m->g, 1, &a, &in);
 	if (rc >= 0)
 		rc = model_outputs(m->g, &a, &out);
@@ -309,7 +331,10 @@ static int verify_kernels(struct verify *v, const char *path)
 	int rc = model_open_with(v->args, path, &f, v->cache, &m);
 	if (rc < 0)
 		return rc;
-	rc = check_model(v, &m);
+	if (v->kernels == KERNELS_DEFAULT) /* as bench does */
+		rc = model_take_bytes(&m, &v->host.target);
+	if (rc >= 0)
+		rc = check_model(v, &m);
 	v->nan = m.nan && isinf(v->worst) ? arena_strdup(&v->arena, m.nan) : NULL;
 	model_close(&m);
 	return rc;
@@ -375,6 +400,9 @@ static void kinds_words(const struct verify *v)
 	if (b.n)
 		table_say("levels of the kernels: %s%s", buf_str(&b),
 			  v->quantised ? "; the reference is the quantised network, not one of floats" : "");
+	if (v->portable)
+		table_say("%d operator%s run%s in portable C: only the outputs check %s", v->portable,
+			  plural_s(v->portable), v->portable == 1 ? "s" : "", v->portable == 1 ? "it" : "them");
 	buf_free(&b);
 }
 
@@ -386,8 +414,8 @@ static int report(struct verify *v, const char *path)
 	if (!v->args->json)
 		kinds_words(v);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si so sb si si so so so so sb}", "model", json_text(path),
-					"kernels", v->ok + v->failed, "levels", kinds_json(v),
+		rc = json_out(json_pack("{so si si so sb si si so so so so sb}", "model", json_text(path),
+					"kernels", v->ok + v->failed, "portable", v->portable, "levels", kinds_json(v),
 					"quantized_reference", v->quantised, "ok", v->ok, "failed", v->failed,
 					"max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
 					"bisected", v->written ? json_text(v->folder) : json_null(), "nan",
@@ -417,6 +445,8 @@ static int report(struct verify *v, const char *path)
 		next_again(v->args, path);
 	else if (v->failed)
 		next_hone(v->args, "verify", path, " --bisect");
+	else if (v->kernels == KERNELS_BEST && v->host.level != LEVEL_FP32 && !v->of_level)
+		next_hone(v->args, "tune", path, " --budget 20s"); /* bench would show kernels of another level */
 	else
 		next_hone(v->args, "bench", path, "");
 	return rc < 0 ? rc : v->failed != 0;

@@ -5,6 +5,7 @@
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
 #include "tools/hone/ready.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 struct defaults {
@@ -16,6 +17,7 @@ struct defaults {
 	struct kernel_source kept; /* kernels of the cache */
 	struct runner *worker;     /* started for the first task that is not in the cache */
 	bool no_worker;
+	char why[512]; /* of the first kernel that could not be made */
 };
 
 /* A schedule that spills registers is skipped for the next rule; a fallback kernel would be the slowest. */
@@ -90,6 +92,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	int rc = d->no_worker ? E_NOTFOUND : make(d, t, text, a, out, origin);
 	if (rc < 0 && !d->no_worker)
 		log_more("%s", err_text());
+	if (rc < 0 && !*d->why)
+		snprintf(d->why, sizeof d->why, "%s", err_text());
 	return rc < 0 ? E_NOTFOUND : 0;
 }
 
@@ -110,6 +114,12 @@ int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_sour
 	}
 	*out = (struct kernel_source){d, find};
 	return 0;
+}
+
+const char *defaults_why(const struct kernel_source *s)
+{
+	const struct defaults *d = s->ctx;
+	return d->why;
 }
 
 void defaults_close(struct kernel_source *s)

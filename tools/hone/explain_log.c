@@ -96,9 +96,18 @@ static void after(double spent_ns, double saved_ns, const char *by, const char *
 			   saved_ns / 1e6, by);
 }
 
-void explain_payback_words(const struct payback *p, const char *before)
+/* Beside savings by times of kernels: what the whole network takes, and why it may be less. */
+static void add_network(const struct payback *p, const struct gain *g, struct buf *out)
 {
-	static const char alone[] = "by times of kernels";
+	buf_printf(out, "; the whole network took %.4f ms, with " GAIN_THAN " %.4f ms, measured %s",
+		   g->now_ms, g->default_ms, g->date);
+	if (p->saved_ns > 1e6 * g->default_ms)
+		buf_puts(out, ": the search timed these kernels at a moment when the machine was slower");
+}
+
+void explain_payback_words(const struct payback *p, const struct gain *network, const char *before)
+{
+	static const char alone[] = "by times of kernels alone";
 	struct buf b = {0};
 	buf_printf(&b, "tuning took %.2f s; it is paid back against " GAIN_THAN " ", p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
@@ -107,6 +116,8 @@ void explain_payback_words(const struct payback *p, const char *before)
 		buf_puts(&b, ", against fallback kernels ");
 		after(p->spent_ns, p->fallback_ns, alone, "never", &b);
 	}
+	if (network && !p->network && p->saved_ns > 0)
+		add_network(p, network, &b);
 	table_words(before, log_width(before), buf_str(&b));
 	buf_free(&b);
 }
@@ -226,7 +237,8 @@ static void steps_words(const struct trials_sum *s)
 	}
 }
 
-void explain_log_words(const struct trials *l, const struct payback *p, const char *chosen)
+void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
+		       const char *chosen)
 {
 	struct trials_sum s;
 	trials_sum(l, &s);
@@ -238,5 +250,5 @@ void explain_log_words(const struct trials *l, const struct payback *p, const ch
 	}
 	belief("draft", s.draft_rank, s.draft_error);
 	belief("model", s.model_rank, s.model_error);
-	explain_payback_words(p, "  payback  ");
+	explain_payback_words(p, network, "  payback  ");
 }

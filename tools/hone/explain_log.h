@@ -40,9 +40,12 @@ void explain_payback_of(struct payback *sum, const struct gain *g);
 /* Adds up. A sum in which some tasks became faster and others slower saves what the faster ones save. */
 void explain_payback_add(struct payback *sum, const struct payback *p);
 json_t *explain_payback_json(const struct payback *p);
-void explain_payback_words(const struct payback *p, const char *before);
+/* network: what was measured of the whole network, which is said beside times of kernels, because those are
+ * of other moments; NULL: nothing was. */
+void explain_payback_words(const struct payback *p, const struct gain *network, const char *before);
 
 json_t *explain_log_json(const struct trials *l, const struct payback *p);
-void explain_log_words(const struct trials *l, const struct payback *p, const char *chosen);
+void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
+		       const char *chosen);
 
 #endif

@@ -174,6 +174,19 @@ bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 	       k->origin != FROM_DEFAULT;
 }
 
+int ready_not_default(const struct ready *r, const char **why)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(r->plan, &k), without = 0;
+	*why = NULL;
+	if (r->kernels != KERNELS_DEFAULT || !r->model.steps)
+		return 0;
+	for (int i = 0; i < n; i++)
+		without += r->model.steps->step[k[i].step].kind == STEP_TASK && k[i].origin != FROM_DEFAULT;
+	*why = r->source.ctx && *defaults_why(&r->source) ? defaults_why(&r->source) : NULL;
+	return without;
+}
+
 int ready_require(const struct args *a, const struct ready *r)
 {
 	enum { NAMED = 8 };

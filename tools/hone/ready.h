@@ -93,6 +93,12 @@ int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct t
  * (NULL: none), else made now by hone-worker. The cache must outlive it. */
 int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_source *out) MUST_CHECK;
 void defaults_close(struct kernel_source *s);
+/* Why it could make no kernel for some task; "": it made all that were asked for. */
+const char *defaults_why(const struct kernel_source *s);
+/* Tasks of a model with KERNELS_DEFAULT that run without a default kernel: with fallback kernels or in
+ * portable C, whose reference for bytes is slow. 0 for other models. *why (NULL: not known) says the reason.
+ */
+int ready_not_default(const struct ready *r, const char **why);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
 
 #endif

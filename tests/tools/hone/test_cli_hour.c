@@ -115,6 +115,135 @@ TEST(verify_says_the_levels_of_its_kernels)
 	json_decref(j);
 }
 
+/* A model with layers of integers, and its number. */
+static const char *integers(int *layers)
+{
+	static char path[256];
+	char model[256];
+	snprintf(model, sizeof model, "%s", small_model("floats.onnx", false));
+	snprintf(path, sizeof path, "%s", in_dir("integers.onnx"));
+	CHECK_RUN(0, "quantize %s --data %s -o %s --json", model, examples("data-q", 4), path);
+	json_t *j = parse_out(), *l;
+	size_t i;
+	*layers = 0;
+	json_array_foreach(json_object_get(j, "layers"), i, l) (*layers)++;
+	json_decref(j);
+	return path;
+}
+
+static json_int_t whole(const char *key)
+{
+	json_t *j = parse_out();
+	json_int_t n = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return n;
+}
+
+/* verify compares the kernels that bench runs, and counts what only the outputs check. */
+TEST(verify_compares_what_bench_runs)
+{
+	static const char *const kinds[] = {"default", "fallback", "best"};
+	char model[256], none[256];
+	int layers;
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(model, sizeof model, "%s", integers(&layers));
+	snprintf(none, sizeof none, "%s", in_dir("cache"));
+	for (int i = 0; i < 3; i++) {
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1 --kernels %s --cache %s --json", model, kinds[i], none);
+		json_t *j = parse_out();
+		json_int_t runs = (json_int_t)json_array_size(json_object_get(j, "kernels"));
+		json_decref(j);
+		CHECK_RUN(0, "verify %s --threads 1 --kernels %s --cache %s --json", model, kinds[i], none);
+		j = parse_out();
+		json_int_t of_bytes = json_integer_value(json_object_get(json_object_get(j, "levels"), "int8"));
+		CHECK(json_integer_value(json_object_get(j, "kernels")) +
+			  json_integer_value(json_object_get(j, "portable")) == runs);
+		CHECK((of_bytes > 0) == !i);
+		json_decref(j);
+		CHECK_RUN(0, "verify %s --threads 1 --kernels %s --cache %s", model, kinds[i], none);
+		CHECK((strstr(cli_out, " in portable C: only the outputs check ") != NULL) == (i > 0));
+	}
+}
+
+/* Where default kernels cannot be made, bench says that others run, and why. */
+TEST(bench_says_what_runs_instead_of_default_kernels)
+{
+	char model[256], was[512] = "";
+	int layers;
+	snprintf(model, sizeof model, "%s", integers(&layers));
+	snprintf(was, sizeof was, "%s", worker() ? worker() : "");
+	setenv("HONE_WORKER", "/nowhere/hone-worker", 1);
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --kernels default --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_out, "no default kernel here and run");
+	CHECK_SAYS(cli_out, ": no hone-worker at /nowhere/hone-worker");
+	CHECK_RUN(0, "bench %s -q --runs 2 --threads 1 --kernels default --cache %s --json", model,
+		  in_dir("cache"));
+	CHECK(whole("not_default") > 2);
+	CHECK_SAYS(cli_out, "\"not_default_why\":\"no hone-worker at /nowhere/hone-worker");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --kernels fallback --json", model);
+	CHECK(!strstr(cli_out, "not_default"));
+	unsetenv("HONE_WORKER");
+	if (*was)
+		setenv("HONE_WORKER", was, 1);
+	if (!worker())
+		return;
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --kernels default --cache %s --json", model, in_dir("cache"));
+	CHECK(whole("not_default") == 0);
+	CHECK_SAYS(cli_out, "\"not_default_why\":null");
+}
+
+/* Times of kernels and of the network are of different moments, and explain says of which. */
+TEST(explain_says_when_the_network_was_measured)
+{
+	char searched[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(searched, sizeof searched, "%s", in_dir("moments"));
+	CHECK_RUN(0, "tune %s --budget 3s --threads 1 --json --cache %s", steering(), searched);
+	json_t *j = parse_out();
+	bool compared = json_is_object(json_object_get(j, "gain"));
+	json_decref(j);
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), searched);
+	CHECK((strstr(cli_out, "these kernels alone add up to ") != NULL) == compared);
+	CHECK(!compared || strstr(cli_out, " ms, measured 20"));
+}
+
+/* After a check at a level at which nothing was tuned, the next step is to tune at it. */
+TEST(verify_names_no_level_that_was_not_tuned)
+{
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "verify %s --threads 1 --level w16 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_SAYS(cli_err, " --level w16 ");
+	CHECK_RUN(0, "verify %s --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "Next: hone bench ");
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "--level w16", in_dir("of-w16"));
+	CHECK_RUN(0, "verify %s --threads 1 --level w16 --cache %s", steering(), in_dir("of-w16"));
+	CHECK_SAYS(cli_err, "Next: hone bench ");
+}
+
+/* A box that tried nothing says so; its exit status is that of a box that ended on time. */
+TEST(a_box_that_tried_nothing_says_so)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int ms = 100; ms < 300; ms += 20) {
+		char fresh[32];
+		snprintf(fresh, sizeof fresh, "tried%d", ms);
+		int status = hone("tune %s --budget %dms --threads 1 --cache %s", steering(), ms, in_dir(fresh));
+		if (status != 0)
+			continue;
+		bool none = strstr(cli_out, ", 0 trials in ") || strstr(cli_out, "ended before any kernel was tried");
+		if (none)
+			CHECK_SAYS(cli_out, " ended before any kernel was tried");
+		if (none)
+			return;
+	}
+	SKIP("every box tried a kernel");
+}
+
 /* The error names the option whose value is missing, for random pairs of options. */
 TEST(an_option_is_no_value)
 {

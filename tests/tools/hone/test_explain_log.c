@@ -4,6 +4,7 @@
 #include "tests/lib/test.h"
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define DEFAULT "x=1"
 #define CHOSEN "x=2"
@@ -96,6 +97,34 @@ TEST(the_default_is_chosen)
 	t = explain_times(NULL, &def, &best, DEFAULT, DEFAULT);
 	CHECK(t.default_ns == 1000 && t.best_ns == 1000);
 	trials_free(&l);
+}
+
+/* A kernel that was timed while the machine was slow may save more than the whole network takes. */
+TEST(savings_of_kernels_beside_the_network)
+{
+	const struct gain g = {.default_ms = 2, .now_ms = 1.5, .date = "2026-01-02 03:04 UTC"};
+	struct payback p = {.spent_ns = 1e9, .saved_ns = 1e6, .tasks = 1};
+	for (int i = 0; i < 4; i++) {
+		char text[1024] = "";
+		FILE *f = tmpfile();
+		REQUIRE(f);
+		fflush(stdout);
+		int out = dup(STDOUT_FILENO);
+		dup2(fileno(f), STDOUT_FILENO);
+		p.saved_ns = i == 1 ? 3e6 : i == 3 ? 0 : 1e6;
+		explain_payback_words(&p, i == 2 ? NULL : &g, "");
+		fflush(stdout);
+		dup2(out, STDOUT_FILENO);
+		close(out);
+		rewind(f);
+		text[fread(text, 1, sizeof text - 1, f)] = 0;
+		fclose(f);
+		bool said =
+		    strstr(text, "; the whole network took 1.5000 ms, with default schedules 2.0000 ms, "
+				 "measured 2026-01-02 03:04 UTC");
+		CHECK(said == (i < 2));
+		CHECK((strstr(text, "at a moment when the machine was slower") != NULL) == (i == 1));
+	}
 }
 
 TEST(paybacks_add_up)
