@@ -3,6 +3,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -24,20 +25,16 @@ static json_t *describe_json(const struct dev *d, const struct target *t)
 
 static void describe(const struct dev *d, const struct target *t)
 {
-	printf("%s: %s, ", d->name, t->soc);
-	if (t->rev[0])
-		printf("revision %s, ", t->rev);
-	if (t->mode[0])
-		printf("power mode %s, ", t->mode);
-	printf("%s, %d core%s, vectors of %d floats, %d registers\n", t->isa, t->cores, plural_s(t->cores),
-	       t->lanes, t->regs);
+	table_say("%s: %s, %s%s%s%s%s%s%s, %d core%s, vectors of %d floats, %d registers", d->name, t->soc,
+		  t->rev[0] ? "revision " : "", t->rev, t->rev[0] ? ", " : "",
+		  t->mode[0] ? "power mode " : "", t->mode, t->mode[0] ? ", " : "", t->isa, t->cores,
+		  plural_s(t->cores), t->lanes, t->regs);
 	printf("  caches: %lld KiB, %lld KiB, %lld KiB\n", (long long)t->l1_bytes / 1024,
 	       (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
 	if (t->fma_gflops > 0)
-		printf("  one core: %.1f GFLOP/s; reads %.0f, %.0f, %.0f, %.1f GB/s (L1, L2, L3, memory); "
-		       "copies %.1f "
-		       "GB/s\n",
-		       t->fma_gflops, t->bw_gbs[0], t->bw_gbs[1], t->bw_gbs[2], t->bw_gbs[3], t->copy_gbs);
+		table_say("  one core: %.1f GFLOP/s; reads %.0f, %.0f, %.0f, %.1f GB/s (L1, L2, L3, memory); "
+			  "copies %.1f GB/s",
+			  t->fma_gflops, t->bw_gbs[0], t->bw_gbs[1], t->bw_gbs[2], t->bw_gbs[3], t->copy_gbs);
 }
 
 /* The CPU's peaks are taken from the cache folder or measured now; a simulator states its own. */

@@ -37,7 +37,8 @@ struct why {
 enum { FULL = 3 /* tasks shown in full if a word fits many */ };
 enum { KEY_DIGITS = 4 /* so many first digits of a key win over parts of names */ };
 
-#define SHARES (1u << 5) /* the column "of roofline" */
+#define INDENT "           " /* of what is said of a task, behind the word that says what it is */
+#define SHARES (1u << 5)     /* the column "of roofline" */
 #define ALONE_WORDS                                                                                          \
 	"Times are of each kernel alone, as the search measured them. In the network, other kernels change " \
 	"what the caches hold: hone bench measures that."
@@ -273,40 +274,43 @@ static void why_words(const struct explain *e, const struct why *w)
 	}
 	printf("  default  %s\n", w->def);
 	if (w->times.default_ns > 0)
-		printf("           alone %s%s, drafted %s\n", table_ms(w->times.default_ns / 1e6, ms),
-		       w->times.raced && w->tuned && strcmp(w->cand, w->def)
-			   ? " (the chosen one's time, times the ratio of their races)"
-			   : "",
-		       table_ms(w->default_draft_ns / 1e6, draft));
+		table_item(INDENT, "alone %s%s, drafted %s", table_ms(w->times.default_ns / 1e6, ms),
+			   w->times.raced && w->tuned && strcmp(w->cand, w->def)
+			       ? " (the chosen one's time, times the ratio of their races)"
+			       : "",
+			   table_ms(w->default_draft_ns / 1e6, draft));
 	if (!w->tuned) {
-		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
-		       e->threads, plural_s(e->threads));
+		table_item("  chosen   ", "the default: nothing is recorded for %d thread%s in this cache",
+			   e->threads, plural_s(e->threads));
 	} else if (!strcmp(w->cand, w->def)) {
-		printf("  chosen   the default: nothing tried has won a race against it by more than the "
-		       "race's noise\n");
+		table_item(
+		    "  chosen   ",
+		    "the default: nothing tried has won a race against it by more than the race's noise");
 	} else {
-		printf("  chosen   %s\n           alone %s, drafted %s", w->cand,
-		       table_ms(w->times.best_ns / 1e6, ms), table_ms(w->best_draft_ns / 1e6, draft));
+		char other[48] = "";
 		if (w->best.meas.threads != e->threads)
-			printf("; it was tuned for %d thread%s", w->best.meas.threads,
-			       plural_s(w->best.meas.threads));
-		printf("\n");
+			snprintf(other, sizeof other, "; it was tuned for %d thread%s", w->best.meas.threads,
+				 plural_s(w->best.meas.threads));
+		printf("  chosen   %s\n", w->cand);
+		table_item(INDENT, "alone %s, drafted %s%s", table_ms(w->times.best_ns / 1e6, ms),
+			   table_ms(w->best_draft_ns / 1e6, draft), other);
 		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
 	}
 	if (served_ns(w) > 0)
 		table_words("", 11, ALONE_WORDS);
-	printf("  level    %s%s\n", level_name((int)level_of(e, w)),
-	       level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
+	table_item("  level    ", "%s%s", level_name((int)level_of(e, w)),
+		   level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
 	if (w->stale)
-		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
-	double ns = served_ns(w);
-	printf("  roofline %s on one core, limited by %s", table_ms(w->roof.ns / 1e6, ms),
-	       w->roof.memory_bound ? "memory" : "arithmetic");
-	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(e, w));
+		table_item("  stale    ", "%s: the next box times it again", stale_words(w->stale));
+	char reached[48] = "";
+	if (served_ns(w) > 0)
+		snprintf(reached, sizeof reached, "; %.0f %% of it reached", roofline_pct(e, w));
+	table_item("  roofline ", "%s on one core, limited by %s%s", table_ms(w->roof.ns / 1e6, ms),
+		   w->roof.memory_bound ? "memory" : "arithmetic", reached);
 	if (roof_why(&w->roof, roofline_pct(e, w)))
-		printf("           %s\n", roof_why(&w->roof, roofline_pct(e, w)));
+		table_item(INDENT, "%s", roof_why(&w->roof, roofline_pct(e, w)));
 	if (w->logged)
 		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand);
 }

@@ -7,6 +7,7 @@
 #include "search/job.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,8 +272,8 @@ static int run_forget(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
 					  "logs", f.logs, "marks", f.marks));
-	printf("removed %d kernel%s and %d log%s from %s\n", f.kernels, plural_s(f.kernels), f.logs,
-	       plural_s(f.logs), dir);
+	table_say("removed %d kernel%s and %d log%s from %s", f.kernels, plural_s(f.kernels), f.logs,
+		  plural_s(f.logs), dir);
 	known_tune_in(dir, dir);
 	return 0;
 }

@@ -153,16 +153,16 @@ static void print_next(const struct args *a, const struct inspect *in)
 static void print_tunable(const struct inspect *in)
 {
 	if (!in->model.ntasks)
-		printf("Nothing of this model can be tuned: none of its operators has kernels to choose "
-		       "from.\n");
+		table_say("Nothing of this model can be tuned: none of its operators has kernels to choose "
+			  "from.");
 	else if (!in->nuntuned)
 		printf("Every operator has kernels that can be tuned.\n");
-	if (in->nuntuned)
-		printf("Without tuned kernels, in portable C:");
+	struct buf b = {0};
 	for (int i = 0; i < in->nuntuned; i++)
-		printf("%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
+		buf_printf(&b, "%s %s (%d)", i ? "," : "", in->untuned[i].type, in->untuned[i].uses);
 	if (in->nuntuned)
-		printf("\n");
+		table_say("Without tuned kernels, in portable C:%s", buf_str(&b));
+	buf_free(&b);
 }
 
 static void print_use(const struct args *a, const struct inspect *in)
@@ -181,12 +181,13 @@ static void print_use(const struct args *a, const struct inspect *in)
 static void print_all(const struct args *a, const struct inspect *in)
 {
 	const struct onnx_look *l = &in->look;
-	printf("%s: ", in->path);
+	struct buf b = {0};
 	for (int i = 0; i < l->nopsets; i++)
-		printf("%s%s opset %lld", i ? ", " : "", l->opset[i].domain, (long long)l->opset[i].version);
-	printf("%sIR %lld%s%s; %d node%s, %.3f million weights\n", l->nopsets ? ", " : "", (long long)l->ir,
-	       *l->producer ? ", by " : "", l->producer, l->nodes, plural_s(l->nodes),
-	       (double)l->weights / 1e6);
+		buf_printf(&b, "%s opset %lld, ", l->opset[i].domain, (long long)l->opset[i].version);
+	table_say("%s: %sIR %lld%s%s; %d node%s, %.3f million weights", in->path, buf_str(&b),
+		  (long long)l->ir, *l->producer ? ", by " : "", l->producer, l->nodes, plural_s(l->nodes),
+		  (double)l->weights / 1e6);
+	buf_free(&b);
 	print_values(a, in);
 	print_ops(a, in);
 	print_use(a, in);

@@ -3,6 +3,7 @@
 #include "agent/cache/exchange.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 
 static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
@@ -43,8 +44,8 @@ static int run_merge(const struct args *a)
 		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
 					  s.left_out));
-	printf("%d record%s merged into %s, %d with code; %d known or slower\n", s.taken, plural_s(s.taken),
-	       dir, s.code, s.known);
+	table_say("%d record%s merged into %s, %d with code; %d known or slower", s.taken, plural_s(s.taken),
+		  dir, s.code, s.known);
 	known_bench_in(dir);
 	return 0;
 }

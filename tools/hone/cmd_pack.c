@@ -7,6 +7,7 @@
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
 #include "tools/hone/pack_fleet.h"
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -91,8 +92,8 @@ static int print(const struct args *a, const struct pack *p, int n)
 		    "{so so si sI ss sI ss* ss*}", "cache", json_text(p->dir), "file", json_text(p->out),
 		    "records", n, "bytes", (json_int_t)p->about.bytes, "class", p->about.cls, "code",
 		    (json_int_t)p->about.code, "signed_by", *id ? id : NULL, "public", *hex ? hex : NULL));
-	printf("%s: %d record%s, %lld bytes%s%s\n", p->out, n, plural_s(n), (long long)p->about.bytes,
-	       *id ? ", signed by " : "", id);
+	table_say("%s: %d record%s, %lld bytes%s%s", p->out, n, plural_s(n), (long long)p->about.bytes,
+		  *id ? ", signed by " : "", id);
 	fflush(stdout);
 	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
 	if (*hex)

@@ -109,11 +109,11 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	else
 		arena_free(&s->table.arena);
 	if (s->stale)
-		printf("stale: %d of them; hone tune times those again before it believes them\n", s->stale);
+		table_say("stale: %d of them; hone tune times those again before it believes them", s->stale);
 	if (s->word && !s->n)
-		printf("No record in %s contains '%s'\n", dir, s->word);
+		table_say("No record in %s contains '%s'", dir, s->word);
 	else
-		printf("%d record%s in %s\n", s->n, plural_s(s->n), dir);
+		table_say("%d record%s in %s", s->n, plural_s(s->n), dir);
 	if (s->word && !s->n && file_exists(s->word)) /* records know tasks, not models */
 		next_hone(a, "explain", s->word, "");
 	else if (s->word && !s->n)

@@ -108,7 +108,7 @@ static void count(struct verify *v, const char *what, const char *name, double r
 	}
 	json_array_append_new(v->wrong, json_text(name));
 	if (!v->args->json)
-		printf("wrong %s '%s': differs by %.3g of the largest value\n", what, name, rel);
+		table_say("wrong %s '%s': differs by %.3g of the largest value", what, name, rel);
 }
 
 /* The step's output as a step value; -1: none. */
@@ -410,7 +410,7 @@ static int report(struct verify *v, const char *path)
 {
 	int rc = 0;
 	if (!v->args->json && interrupted())
-		printf("interrupted: %d comparison%s made\n", v->ok + v->failed, plural_s(v->ok + v->failed));
+		table_say("interrupted: %d comparison%s made", v->ok + v->failed, plural_s(v->ok + v->failed));
 	if (!v->args->json)
 		kinds_words(v);
 	if (v->args->json)
@@ -428,13 +428,13 @@ static int report(struct verify *v, const char *path)
 		table_say("FAIL: %d of %d comparison%s differ; largest error %.2e of the largest value",
 			  v->failed, v->ok + v->failed, plural_s(v->ok + v->failed), v->worst);
 	else if (interrupted())
-		printf("good so far: %d kernel%s; largest error %.2e of the largest value\n", v->ok,
+		table_say("good so far: %d kernel%s; largest error %.2e of the largest value", v->ok,
 		       plural_s(v->ok), v->worst);
 	else
 		table_say("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value",
 			  v->ok, plural_s(v->ok), v->worst);
 	if (v->written && !v->args->json)
-		printf("the smallest failing model is in %s\n", v->folder);
+		table_say("the smallest failing model is in %s", v->folder);
 	if (v->args->json)
 		return rc < 0 ? rc : v->failed != 0;
 	if (v->written)

@@ -5,10 +5,18 @@
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "tools/hone/output.h"
+#include "tools/hone/table.h"
 #include "tools/hone/zoo.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+static void list_item(const struct zoo_net *n)
+{
+	char lead[64];
+	snprintf(lead, sizeof lead, "%-20s ", n->name);
+	table_item(lead, "%s", n->summary);
+}
 
 static int list(const struct args *a)
 {
@@ -18,7 +26,7 @@ static int list(const struct args *a)
 			json_array_append_new(models,
 					      json_pack("{ss ss}", "name", n->name, "summary", n->summary));
 		else
-			printf("%-20s %s\n", n->name, n->summary);
+			list_item(n);
 	}
 	if (!a->json)
 		next_say("hone zoo mobilenet_v2 -o mobilenet_v2.onnx");

@@ -164,23 +164,27 @@ json_t *explain_log_json(const struct trials *l, const struct payback *p)
 static void counts_words(const struct trials *l, const struct trials_sum *s)
 {
 	const char *before = " (";
-	printf("  tried    %d in %d box%s with %s, %d of them failed", s->tried, l->boxes,
-	       l->boxes == 1 ? "" : "es", l->emitter, s->failed);
+	struct buf b = {0};
+	buf_printf(&b, "%d in %d box%s with %s, %d of them failed", s->tried, l->boxes,
+		   l->boxes == 1 ? "" : "es", l->emitter, s->failed);
 	for (int i = MEAS_INFEASIBLE; i < MEAS_STATUSES; i++)
 		if (i != MEAS_ABORTED && l->count[i]) {
-			printf("%s%d %s", before, l->count[i], meas_status_name((enum meas_status)i));
+			buf_printf(&b, "%s%d %s", before, l->count[i], meas_status_name((enum meas_status)i));
 			before = ", ";
 		}
-	printf("%s", *before == ',' ? ")" : "");
-	printf(l->count[MEAS_ABORTED] ? ", %d were stopped early because they were far too slow\n" : "\n",
-	       l->count[MEAS_ABORTED]);
+	buf_puts(&b, *before == ',' ? ")" : "");
+	if (l->count[MEAS_ABORTED])
+		buf_printf(&b, ", %d were stopped early because they were far too slow",
+			   l->count[MEAS_ABORTED]);
+	table_item("  tried    ", "%s", buf_str(&b));
+	buf_free(&b);
 }
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
 	static const char *const head[] = {"us", "of default's time", "model us", "draft us", "box", "at s",
 					   "by", "candidate"};
-	struct table t = {.align = "rrrrrrll", .drop = "00214300"};
+	struct table t = {.align = "rrrrrrwl", .drop = "00214300"};
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
 	for (int i = 0; i < s->nbest; i++) {
@@ -203,12 +207,13 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 
 static void belief(const char *who, double rank, double error)
 {
-	printf("  %-8s ", who);
+	char lead[16];
+	snprintf(lead, sizeof lead, "  %-8s ", who);
 	if (isnan(rank))
-		printf("too few candidates were timed to judge it\n");
+		table_item(lead, "too few candidates were timed to judge it");
 	else
-		printf("rank correlation %.2f with the measured times, median error %.0f %%\n", rank,
-		       100 * error);
+		table_item(lead, "rank correlation %.2f with the measured times, median error %.0f %%", rank,
+			   100 * error);
 }
 
 /* Says why candidates that seem faster than the chosen one were not chosen. */
@@ -227,14 +232,17 @@ static void seems_faster_words(const struct trials *l, const struct trials_sum *
 
 static void steps_words(const struct trials_sum *s)
 {
-	printf("  search   by times of a few runs each; races decide:");
+	struct buf b = {0};
+	buf_puts(&b, "by times of a few runs each; races decide:");
 	for (int i = 0; i < s->nsteps; i++) {
 		bool other = s->step[i].box > 1 && (i == 0 || s->step[i - 1].box != s->step[i].box);
 		if (other)
-			printf(" box %d:", s->step[i].box);
-		printf(" %.2fx at %.1f s%s", s->step[i].ratio, (double)s->step[i].at_ns / 1e9,
-		       i + 1 < s->nsteps ? "," : "\n");
+			buf_printf(&b, " box %d:", s->step[i].box);
+		buf_printf(&b, " %.2fx at %.1f s%s", s->step[i].ratio, (double)s->step[i].at_ns / 1e9,
+			   i + 1 < s->nsteps ? "," : "");
 	}
+	table_item("  search   ", "%s", buf_str(&b));
+	buf_free(&b);
 }
 
 void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,

@@ -243,8 +243,8 @@ void ready_look_at_threads(const struct ready *r)
 	}
 	ready_say_threads(others, tuned, h->threads);
 	if (r->image_threads && r->image_threads != h->threads)
-		printf("it was compiled for %d thread%s; --threads %d runs it so\n", r->image_threads,
-		       plural_s(r->image_threads), r->image_threads);
+		table_say("it was compiled for %d thread%s; --threads %d runs it so", r->image_threads,
+			  plural_s(r->image_threads), r->image_threads);
 	arena_free(&scratch);
 }
 

@@ -7,6 +7,7 @@
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
 
+#include "tools/hone/table.h"
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -36,13 +37,13 @@ static void tell_last(const json_t *s)
 {
 	const char *error = daemon_text(s, "error", "");
 	if (daemon_flag(s, "offline"))
-		printf("last run   offline, no server was reached: %s\n", error);
+		table_say("last run   offline, no server was reached: %s", error);
 	else
-		printf("last run   %s%s\n", *error ? "failed: " : "good", error);
-	printf("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent\n",
-	       daemon_num(s, "serial", 0),
-	       daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
-	       daemon_num(s, "taken", 0), daemon_num(s, "refused", 0), daemon_num(s, "sent", 0));
+		table_say("last run   %s%s", *error ? "failed: " : "good", error);
+	table_say("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent",
+		  daemon_num(s, "serial", 0),
+		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
+		  daemon_num(s, "taken", 0), daemon_num(s, "refused", 0), daemon_num(s, "sent", 0));
 	printf("board      %s (%s)\n", daemon_text(s, "name", "-"), daemon_text(s, "board", "no id yet"));
 	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
 	       daemon_num(s, "up_bytes", 0) / 1024);
@@ -54,9 +55,10 @@ static void tell_next(double next_s)
 	if (access("/run/systemd/system", F_OK) == 0)
 		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
 	else
-		printf("next run   due in %.0f min; systemd does not run here, so start hone-sync by other "
-		       "means, such as cron\n",
-		       next_s / 60);
+		table_say(
+		    "next run   due in %.0f min; systemd does not run here, so start hone-sync by other "
+		    "means, such as cron",
+		    next_s / 60);
 }
 
 /* Which folder it is, only the user knows. */
@@ -77,7 +79,7 @@ void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
 	if (nothing)
-		printf("no fleet is configured: set server in [sync] of %s\n", config ? config : CONF_FILE);
+		table_say("no fleet is configured: set server in [sync] of %s", config ? config : CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)

@@ -231,16 +231,29 @@ void table_words(const char *lead, int indent, const char *text)
 	put_words(lead, indent, text, false);
 }
 
-void table_say(const char *fmt, ...)
+/* Prints it behind the lead; behind none, with its own indent. */
+static void put_format(const char *lead, const char *fmt, va_list ap)
 {
 	char *text;
+	if (vasprintf(&text, fmt, ap) < 0)
+		return;
+	int indent = *lead ? 0 : (int)strspn(text, " ");
+	put_words(lead, indent + log_width(lead), text + indent, true);
+	free(text);
+}
+
+void table_say(const char *fmt, ...)
+{
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vasprintf(&text, fmt, ap);
+	put_format("", fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		return;
-	int indent = (int)strspn(text, " ");
-	put_words("", indent, text + indent, true);
-	free(text);
+}
+
+void table_item(const char *lead, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	put_format(lead, fmt, ap);
+	va_end(ap);
 }

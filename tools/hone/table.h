@@ -40,6 +40,8 @@ void table_words(const char *lead, int indent, const char *text);
 /* Prints a sentence as a line, in as many lines as the terminal needs, each with the sentence's indent. A
  * word that is wider than the terminal stays whole, so that a path can be copied. */
 void table_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* As table_say, behind `lead`: further lines begin in the column behind it. */
+void table_item(const char *lead, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The text, or a copy in the arena that is cut in the middle to so many columns. */
 const char *table_cut_middle(const char *text, int columns, struct arena *a);
 

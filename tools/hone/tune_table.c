@@ -56,7 +56,7 @@ static void quantity_notes(const struct tune_report *r)
 	if (r->before.few && compared)
 		table_say("(gain): too few rounds of the network were timed, so it may be chance");
 	if (regrouped)
-		printf("-: before this box, other kernels did this part of the network\n");
+		table_say("-: before this box, other kernels did this part of the network");
 	if (differ)
 		table_say("us: time in the network. Alone, %d kernel%s of 1 us or more took a time that "
 			  "differs by over %.0f %%, because the caches hold other data; the largest "
