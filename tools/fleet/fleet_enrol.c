@@ -2,7 +2,12 @@
 /* Enrols a board: it sends a token and a signing request, and gets a certificate for its key. The token is
  * checked first, so a request without one costs little. */
 #include "tools/fleet/fleet_parts.h"
+#include "platform/base/log.h"
+#include <stdio.h>
 #include <string.h>
+
+#define JOINS_NS (60 * NS_PER_S) /* in which so many boards are logged at most: */
+enum { JOINS_LOGGED = 20 };
 
 enum { MOST_BODY = 16 << 10, MOST_TOKEN = 128, YEARS = 20 };
 
@@ -10,6 +15,7 @@ struct enrolment {
 	struct fleet *f;
 	char token[65]; /* the token's id */
 	struct store_board board;
+	char namesake[KEY_ID_HEX + 1]; /* another board of its name; "": there is none */
 };
 
 static const char *text_of(const json_t *j, const char *name)
@@ -20,11 +26,44 @@ static const char *text_of(const json_t *j, const char *name)
 
 static int enrol(struct db_conn *c, void *ctx)
 {
-	const struct enrolment *e = ctx;
-	return store_enrol(c, e->token, &e->board);
+	struct enrolment *e = ctx;
+	int new = store_enrol(c, e->token, &e->board);
+	int same = new > 0 ? store_namesake(c, &e->board, e->namesake) : 0;
+	return same < 0 ? same : new;
 }
 
-static void certify(struct enrolment *e, int new, struct fleet_reply *r)
+/* Counts a board that joined. Returns whether it is to be logged; *last: others of this minute are not. */
+static bool is_logged(struct fleet *f, bool *last)
+{
+	const int64_t now_ns = clock_now(f->clock);
+	pthread_mutex_lock(&f->mutex);
+	if (!f->joins || now_ns - f->joins_from_ns >= JOINS_NS) {
+		f->joins = 0;
+		f->joins_from_ns = now_ns;
+	}
+	f->joins += f->joins <= JOINS_LOGGED;
+	const int n = f->joins;
+	pthread_mutex_unlock(&f->mutex);
+	*last = n == JOINS_LOGGED;
+	return n <= JOINS_LOGGED;
+}
+
+static void log_join(struct fleet *f, const struct enrolment *e, const char *peer)
+{
+	bool last;
+	if (!is_logged(f, &last))
+		return;
+	const char *more = last ? "; others that join in this minute are not logged" : "";
+	if (*e->namesake)
+		log_info("hone-fleet: warning: board %s joined from %s as %s, the name of board %s: "
+			 "hone-fleet rename %s NAME tells them apart%s",
+			 e->board.id, peer, e->board.name, e->namesake, e->board.id, more);
+	else
+		log_info("hone-fleet: board %s joined from %s as %s%s", e->board.id, peer, e->board.name,
+			 more);
+}
+
+static void certify(struct enrolment *e, const struct fleet_request *q, int new, struct fleet_reply *r)
 {
 	struct fleet *f = e->f;
 	struct buf pem = {0};
@@ -34,6 +73,8 @@ static void certify(struct enrolment *e, int new, struct fleet_reply *r)
 		fleet_say_fault(r, rc);
 	} else {
 		fleet_count(f, COUNT_ENROLLED, new);
+		if (new)
+			log_join(f, e, q->peer ? q->peer : "an unknown address");
 		fleet_say_json(r, 200, json_pack("{s:s,s:s}", "cert", buf_str(&pem), "board", e->board.id));
 	}
 	buf_free(&pem);
@@ -83,7 +124,7 @@ static void answer(struct fleet *f, struct db_conn *c, const json_t *j, const st
 	else if (rc < 0)
 		fleet_say_fault(r, rc);
 	else
-		certify(&e, rc, r);
+		certify(&e, q, rc, r);
 }
 
 void fleet_enrol(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)

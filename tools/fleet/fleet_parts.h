@@ -18,10 +18,12 @@ struct fleet {
 	struct buf ca_pem;
 	int publish_fd;        /* descriptor of the published folder; -1: published elsewhere */
 	struct db_conn **conn; /* one for each thread, then the one of fleet_conn */
-	pthread_mutex_t mutex; /* protects refused and uncounted */
+	pthread_mutex_t mutex; /* protects the fields from nrefused to drawn */
 	int nrefused;
 	struct store_refused refused[FLEET_REFUSED];
 	int64_t uncounted[STORE_COUNTS]; /* counts that are not in the database yet */
+	int joins; /* boards that joined since joins_from_ns, as far as tools/fleet/fleet_enrol.c logs them */
+	int64_t joins_from_ns;
 	uint64_t drawn;                  /* next id of a noted refusal; begins at random */
 	struct admin *admin;             /* tools/fleet/fleet_admin.h */
 	struct fleet_kept *kept;         /* tools/fleet/fleet_figures.h */

@@ -207,6 +207,14 @@ int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_boar
 	return db_exec(c, "SELECT " BOARD_COLUMNS " FROM boards ORDER BY id", NULL, 0, on_each, &e);
 }
 
+int store_namesake(struct db_conn *c, const struct store_board *b, char id[KEY_ID_HEX + 1])
+{
+	struct text t = {id, KEY_ID_HEX + 1};
+	*id = 0;
+	return store_exec(c, "SELECT id FROM boards WHERE name = $1 AND id <> $2 ORDER BY id LIMIT 1",
+			  V(DB_T(b->name), DB_T(b->id)), on_text, &t);
+}
+
 int store_rename(struct db_conn *c, const char *id, const char *name)
 {
 	return found(

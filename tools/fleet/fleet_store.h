@@ -77,6 +77,8 @@ struct store_board {
 int store_board(struct db_conn *c, const char *id, struct store_board *out) MUST_CHECK; /* E_NOTFOUND */
 /* Calls fn for each board, by id; fn < 0 ends it. Returns the number of boards. */
 int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_board *b), void *ctx) MUST_CHECK;
+/* Finds another board of the same name as b: 1 and its id (the lowest of several); 0: there is none. */
+int store_namesake(struct db_conn *c, const struct store_board *b, char id[KEY_ID_HEX + 1]) MUST_CHECK;
 /* Gives a board another name. E_NOTFOUND: no such board. */
 int store_rename(struct db_conn *c, const char *id, const char *name) MUST_CHECK;
 /* Revokes a board, or takes that back (why NULL). E_NOTFOUND: no such board. */

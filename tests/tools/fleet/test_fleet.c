@@ -2,6 +2,8 @@
 #include "tests/lib/fleet.h"
 #include "platform/base/mix.h"
 
+#include <fcntl.h>
+
 enum { DAY = 86400 };
 #define BLOB "/v1/blob/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define SNAPSHOT "/v1/0123456789abcdef0123456789abcdef/early/snapshot"
@@ -44,6 +46,48 @@ TEST(a_board_joins)
 	CHECK(fleet_join(f, token, fleet_board(0), "robot-0") == 200); /* again, as if the answer was lost */
 	CHECK(fleet_join(f, token, fleet_board(1), "robot-1") == 403); /* used up */
 	CHECK(fleet_counted(f, COUNT_ENROLLED) == 1 && fleet_counted(f, COUNT_TOKEN) == 1);
+	fleet_close(f);
+}
+
+/* The operator reads of each board that joins, and of one by the name of another; a crowd is cut. */
+TEST(boards_that_join_are_logged)
+{
+	enum { CROWD = 25, LOGGED = 20 };
+	struct fleet *f = fleet_begin();
+	static char said[16 << 10];
+	char line[512];
+	int n = 0;
+	REQUIRE(f);
+	const char *token = fleet_token(f, 100);
+	fflush(stderr);
+	int was = dup(2), fd = open(fleet_path("said"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+	REQUIRE(was >= 0 && dup2(fd, 2) == 2);
+	CHECK(fleet_join(f, token, fleet_board(0), "robot") == 200);
+	CHECK(fleet_join(f, token, fleet_board(0), "robot") == 200); /* known: not logged again */
+	CHECK(fleet_join(f, token, fleet_board(1), "arm") == 200);
+	CHECK(fleet_join(f, token, fleet_board(2), "robot") == 200);
+	for (int i = 3; i < CROWD; i++) {
+		struct private_key *key;
+		REQUIRE_OK(private_key_make(&key));
+		CHECK(fleet_join(f, token, key, "arm") == 200);
+		private_key_free(key);
+	}
+	CHECK(dup2(was, 2) == 2);
+	ssize_t got = pread(fd, said, sizeof said - 1, 0);
+	said[got > 0 ? got : 0] = 0;
+	close(fd);
+	close(was);
+	snprintf(line, sizeof line, "hone-fleet: board %s joined from 192.0.2.7 as robot\n", fleet_board_id(0));
+	CHECK(!strncmp(said, line, strlen(line)));
+	snprintf(line, sizeof line, "\nhone-fleet: board %s joined from 192.0.2.7 as arm\n", fleet_board_id(1));
+	CHECK(strstr(said, line) != NULL);
+	snprintf(line, sizeof line, "\nhone-fleet: warning: board %s joined from 192.0.2.7 as robot, the name of ",
+		 fleet_board_id(2));
+	const char *warning = strstr(said, line);
+	CHECK(warning && !strncmp(warning + strlen(line) + 6, fleet_board_id(0), KEY_ID_HEX));
+	for (const char *p = said; (p = strstr(p, " joined from ")) != NULL; p++)
+		n++;
+	CHECK(n == LOGGED && strstr(said, "others that join in this minute are not logged\n"));
 	fleet_close(f);
 }
 
