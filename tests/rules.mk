@@ -8,8 +8,8 @@ RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libh
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
-$(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack): | $(B)/hone $(B)/honed $(B)/hone-sync
-$(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words): | $(B)/hone-fleet
+$(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
+$(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words cli_programs): | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

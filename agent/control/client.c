@@ -186,12 +186,16 @@ static int hello(struct client *c, int64_t deadline_ns)
 	return 0;
 }
 
+const char *client_socket(const char *socket)
+{
+	const char *path = socket ? socket : getenv("HONE_SOCKET");
+	return path && *path ? path : CONTROL_SOCKET;
+}
+
 int client_open(const char *socket_path, int64_t deadline_ns, struct client **out)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	const char *path = socket_path ? socket_path : getenv("HONE_SOCKET");
-	if (!path || !*path)
-		path = CONTROL_SOCKET;
+	const char *path = client_socket(socket_path);
 	if (strlen(path) >= sizeof at.sun_path)
 		return fail(E_USAGE, "socket %s: the path is longer than the %zu bytes allowed", path,
 			    sizeof at.sun_path - 1);

@@ -11,7 +11,9 @@
 
 struct client;
 
-/* socket NULL: $HONE_SOCKET, else CONTROL_SOCKET. E_NOTFOUND: no daemon listens there (most callers do not
+/* The socket's path: `socket`, else $HONE_SOCKET, else CONTROL_SOCKET. */
+const char *client_socket(const char *socket);
+/* socket: as above. E_NOTFOUND: no daemon listens there (most callers do not
  * treat this as an error); E_UNSUPPORTED: the daemon has another version. */
 int client_open(const char *socket, int64_t deadline_ns, struct client **out) MUST_CHECK;
 void client_close(struct client *c);

@@ -23,22 +23,26 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR] [--state DIR]\n"
-    "             [--sysroot DIR] [--hone FILE] [--verbose]\n"
-    "       honed --check [--config FILE]\n"
+    "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR]\n"
+    "             [--state DIR] [--sysroot DIR] [--hone FILE] [--verbose]\n"
+    "       honed --check [--config FILE] [--run DIR]\n"
     "       honed --version\n"
     "\n"
-    "Tunes the models of its configuration while the board is idle, and keeps the results.\n"
+    "Tunes the models of its configuration while the board is idle, and keeps the\n"
+    "results.\n"
     "\n"
     "  --boot          tune in one time box, for use at boot, then exit\n"
-    "  --budget TIME   length of the box; overrides hone.budget= of the kernel command line and the "
-    "configuration\n"
-    "  --check         read the configuration and the models, and print all mistakes, a line each;\n"
-    "                  exit 1 if there are any\n"
-    "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
-    "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
+    "  --budget TIME   length of the box; overrides hone.budget= of the kernel's\n"
+    "                  command line, and the configuration\n"
+    "  --check         read the configuration and the models, and print all mistakes,\n"
+    "                  a line each; exit 1 if there are any\n"
+    "  --config FILE   configuration (default " CONF_FILE ");\n"
+    "                  its drop-ins lie in FILE.d\n"
+    "  --socket PATH   control socket (default: with --run, honed.sock in its folder;\n"
+    "                  else as configured)\n"
     "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
-    "  --state DIR     state that survives a reboot (default $STATE_DIRECTORY, else /var/lib/hone)\n"
+    "  --state DIR     state that survives a reboot, and the cache if none is\n"
+    "                  configured (default $STATE_DIRECTORY, else /var/lib/hone)\n"
     "  --sysroot DIR   read /sys and /proc below DIR, for tests\n"
     "  --hone FILE     the program that tunes (default: hone beside honed)\n"
     "  --verbose       log more\n"
@@ -206,16 +210,32 @@ static void hear_no_more(void)
 	sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
-/* Says what a user may not expect of this configuration. */
-static void tell_conf(const struct loop *l)
+/* Says that clients which read the configuration look at another socket than that of the command line. */
+static void tell_socket(const struct conf *c, const struct loop_options *o)
+{
+	if (o->socket && strcmp(c->socket, CONTROL_SOCKET) && strcmp(c->socket, o->socket))
+		log_info("honed: warning: the socket is %s, as the command line says; socket = %s of %s is "
+			 "not used, so give hone --socket %s, or remove one of the two",
+			 o->socket, c->socket, o->conf, o->socket);
+}
+
+/* Says which paths this honed works with: a user who starts it by hand may not know that they are the
+ * system's. */
+static void tell_start(const struct loop *l)
+{
+	const bool by_manager = l->notify.listen_fds > 0;
+	log_info("honed: starts: configuration %s%s, socket %s, cache %s, state %s (--config, --socket, "
+		 "--run and --state choose others)",
+		 l->o.conf, conf_given(l->o.conf) < 0 ? " (which does not exist)" : "",
+		 by_manager ? "of the service manager" : l->o.socket, l->cache, l->o.state);
+}
+
+static void tell_models(const struct loop *l)
 {
 	if (!l->conf->nmodels)
 		log_info("honed: %s: no model is configured, so there is nothing to tune; add a section "
 			 "[model NAME] with path = FILE",
 			 l->o.conf);
-	if (strcmp(l->conf->socket, CONTROL_SOCKET) && strcmp(l->conf->socket, l->o.socket))
-		log_info("honed: the socket is %s, as the command line says; socket = %s of %s is not used",
-			 l->o.socket, l->conf->socket, l->o.conf);
 }
 
 static int serve(struct loop *l)
@@ -227,11 +247,13 @@ static int serve(struct loop *l)
 	if (rc >= 0)
 		log_level_set(l->o.verbose ? LOG_VERBOSE : (enum log_level)l->conf->log);
 	if (rc >= 0)
-		tell_conf(l);
-	if (rc >= 0)
 		rc = choose_cache(l);
-	if (rc >= 0)
+	if (rc >= 0) {
+		tell_start(l);
+		tell_models(l);
+		tell_socket(l->conf, &l->o);
 		rc = identify(l);
+	}
 	if (rc >= 0)
 		rc = loop_socket(l);
 	if (rc < 0)
@@ -297,6 +319,8 @@ static int check(struct loop *l)
 		printf("%s: %d model%s\n", l->o.conf, c.nmodels, plural_s(c.nmodels));
 	}
 	fflush(stdout); /* so that it comes before the error where both go into one pipe */
+	if (n >= 0)
+		tell_socket(&c, &l->o);
 	buf_free(&mistakes);
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */

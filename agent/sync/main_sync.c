@@ -22,22 +22,26 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH]\n"
-    "                 [--wait[=5m]] [-q] [-v]\n"
+    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR]\n"
+    "                 [--socket PATH] [--wait[=5m]] [-q] [-v]\n"
     "       hone-sync --status [--config FILE]\n"
     "       hone-sync --version | version | --help | help\n"
     "\n"
-    "Takes what the board's fleet publishes into the cache, as candidates that are timed before they\n"
-    "count, and sends what this board measured if upload = yes. Without --now it ends at once if its\n"
-    "turn has not come yet.\n"
+    "Takes what the board's fleet publishes into the cache, as candidates that are\n"
+    "timed before they count, and sends what this board measured if upload = yes.\n"
+    "Without --now it ends at once if its turn has not come yet.\n"
     "\n"
-    "  --now           do not wait for the turn (but for the time that the server asked for)\n"
-    "  --folder DIR    take from a folder of the same files, such as a USB stick; nothing is sent\n"
+    "  --now           do not wait for the turn (but for the time that the server\n"
+    "                  asked for)\n"
+    "  --folder DIR    take from a folder of the same files, such as a USB stick;\n"
+    "                  nothing is sent\n"
     "  --status        print the result of the last run, as JSON\n"
-    "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
+    "  --config FILE   configuration (default " CONF_FILE ");\n"
+    "                  its drop-ins lie in FILE.d\n"
     "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
     "  --socket PATH   control socket of honed (default: as configured)\n"
-    "  --wait[=5m]     if another process writes the cache, wait until it ends (for that long at most)\n"
+    "  --wait[=5m]     if another process writes the cache, wait until it ends (for\n"
+    "                  that long at most)\n"
     "  -q, -v          print less, more\n";
 
 struct words {

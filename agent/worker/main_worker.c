@@ -37,7 +37,8 @@ static const char usage[] =
     "       hone-worker --fallback ISA [--few] -o FILE\n"
     "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
     "       hone-worker --version\n"
-    "hone starts it with --serve, and the build of hone with --fallback. --bench-compile times builds.\n";
+    "hone starts it with --serve, and the build of hone with --fallback.\n"
+    "--bench-compile times builds.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)

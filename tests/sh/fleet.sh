@@ -71,7 +71,7 @@ cache = $dir/$1/cache
 [sync]
 server = $2
 ca = $dir/keys/ca.pem
-root = $dir/keys/root/1
+root = $dir/keys/root.signed
 state = $dir/$1/state
 token = $dir/$1/token
 channel = canary

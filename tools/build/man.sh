@@ -19,13 +19,13 @@ fleet_commands() { # BUILD
 	"$1/hone-fleet" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
 }
 
-sync_page() { # BUILD VERSION: of hone-sync --help
+sync_page() { # BUILD VERSION: of hone-sync --help, where a line that goes on is indented by 18, too
 	printf '.TH HONE-SYNC 8 "" "hone %s"\n.SH NAME\nhone\\-sync \\- shares what a board found with its fleet\n.SH SYNOPSIS\n' "$2"
 	usage "$1/hone-sync"
 	printf '.SH DESCRIPTION\n'
 	"$1/hone-sync" --help | sed -n '/^$/,/^  --/p' | grep -v '^  --' | sed 's/-/\\-/g'
 	printf '.SH OPTIONS\n'
-	"$1/hone-sync" --help | sed -n 's/^  \(-[^ ]*\( -[a-z]\)\{0,1\}\( [A-Z]*\)\{0,1\}\)  *\(.*\)/.TP\n.B \1\n\4/p' | sed 's/-/\\-/g'
+	"$1/hone-sync" --help | sed -n 's/^  \(-[^ ]*\( -[a-z]\)\{0,1\}\( [A-Z]*\)\{0,1\}\)  *\(.*\)/.TP\n.B \1\n\4/p; s/^ \{18\}\([^ ]\)/\1/p' | sed 's/-/\\-/g'
 	cat configs/man/hone-sync.8
 }
 
@@ -92,7 +92,8 @@ test_pages() { # BUILD
 	for p in honed hone-sync; do # what is no command is no usage
 		check "the synopsis of $p(8)" "$(sed -n '/^.SH SYNOPSIS/,/^.SH DESC/p' "$m/$p.8" | grep -v '^[.]' | grep -vE '^(hone| *\[)')"
 	done
-	check "honed(8) lacks lines of --help that go on" "$(grep -q '^exit 1 if there are any' "$m/honed.8" || echo 'exit 1 ...')"
+	check "honed(8) lacks lines of --help that go on" "$(grep -q '^a line each; exit 1 if there are any' "$m/honed.8" || echo 'a line each ...')"
+	check "hone-sync(8) lacks lines of --help that go on" "$(grep -q '^that long at most' "$m/hone-sync.8" || echo 'that long ...')"
 	for said in "$b/man3" "$m"; do
 		if command -v groff >/dev/null; then
 			check "groff warns of $said" "$(grep -L '^\.so ' "$said"/*.[1358] | while read -r p; do groff -man -Tutf8 -ww -z "$p" 2>&1; done | head -20)"

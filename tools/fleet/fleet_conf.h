@@ -10,6 +10,8 @@
 
 #define FLEET_CONF "/etc/hone-fleet/hone-fleet.conf"
 #define FLEET_STATE "/var/lib/hone-fleet"
+/* File in the folder of keys: the newest root document, for boards' images. */
+#define FLEET_ROOT "root.signed"
 
 /* Options for commands that need only a part of the configuration. The first must be `config`. */
 #define FLEET_OPT_CONFIG                                                                                     \

@@ -100,6 +100,8 @@ static int sign_root(struct keys *k)
 			      ROOT_KEYS, &doc);
 	if (rc >= 0)
 		rc = put(k, "root/1", &doc);
+	if (rc >= 0)
+		rc = put(k, FLEET_ROOT, &doc);
 	buf_free(&payload);
 	buf_free(&doc);
 	return rc;
@@ -150,6 +152,21 @@ static void free_keys(struct keys *k)
 	explicit_bzero(k->token, sizeof k->token);
 }
 
+/* With a certificate of its own, the server needs no nginx before it. */
+static void next_serve(const struct args *args, const char *dir)
+{
+	static const char *const names[][2] = {{"cert", "server.pem"}, {"key", "server.key"}};
+	char path[PATH_MAX];
+	struct buf more = {0};
+	for (int i = 0; i < 2 && arg_given(args, "host"); i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, names[i][1]);
+		buf_printf(&more, " --%s ", names[i][0]);
+		shell_path(&more, path);
+	}
+	fleet_next(args, &fleet_cmd_serve, buf_str(&more));
+	buf_free(&more);
+}
+
 static int tell(const struct args *args, const struct keys *k, const char *dir)
 {
 	if (args->json)
@@ -157,21 +174,17 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 					  "offline", "offline/root-1.key", "offline/root-2.key",
 					  "offline/root-3.key"));
 	printf("admin token: %s\n", k->token);
-	log_info("hone-fleet: the keys are in %s. Next steps:", dir);
+	log_info("hone-fleet: the keys are in %s. What to do with them:", dir);
 	log_info("- keep the admin token; it is not shown again (its hash is in %s/admin)", dir);
 	log_info("- move %s/offline/root-1.key, root-2.key and root-3.key off this machine, to three places: "
 		 "two of them can sign a new root, and the server needs none",
 		 dir);
-	log_info("- put %s/root/1 into boards' images as " TRUST_ROOT, dir);
-	struct buf where = {0};
-	if (strcmp(dir, FLEET_STATE "/keys")) {
-		buf_puts(&where, " --keys ");
-		shell_path(&where, dir);
-	}
-	log_info(
-	    "- run `hone-fleet serve%s`, then `hone-fleet token` (with the same --db) for the first board",
-	    buf_str(&where));
-	buf_free(&where);
+	log_info("- copy %s/" FLEET_ROOT " to each board, as " TRUST_ROOT, dir);
+	if (arg_given(args, "host"))
+		log_info("- copy %s/ca.pem to each board, as the file that `ca` in [sync] of honed.conf names",
+			 dir);
+	log_info("- once the server runs, make a token for each board: hone-fleet token");
+	next_serve(args, dir);
 	return E_OK;
 }
 
@@ -197,6 +210,7 @@ static void remove_half(const struct keys *k)
 					    "offline/root-2.key",
 					    "offline/root-3.key",
 					    "root/1",
+					    FLEET_ROOT,
 					    "server.key",
 					    "server.pem",
 					    "admin",
@@ -249,7 +263,8 @@ const struct cmd fleet_cmd_init = {
     .summary = "make the keys of a fleet",
     .details =
 	"Makes the certificate authority for boards, the fleet's key, three root keys of which two must sign "
-	"a root document, the first such document, and an admin token. Nothing is ever overwritten.",
+	"a root document, the first such document, and an admin token. Each board needs a copy of that "
+	"document, KEYS/" FLEET_ROOT ", as " TRUST_ROOT ". Nothing is ever overwritten.",
     .max_pos = 0,
     .opts = init_opts,
     .run = run_init,

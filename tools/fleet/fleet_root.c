@@ -238,6 +238,15 @@ static int do_check(struct job *j)
 	return fail_in(rc, "%s", j->file);
 }
 
+/* Boards take the root of their image and all later ones, so new images need no old one. */
+static int copy_for_images(const struct job *j, const struct blob *doc)
+{
+	char path[PATH_MAX];
+	if (snprintf(path, sizeof path, "%s/" FLEET_ROOT, j->conf.keys) >= (int)sizeof path)
+		return fail(E_USAGE, "--keys: the path is too long");
+	return file_write(path, doc->p, doc->n);
+}
+
 static int do_add(struct job *j)
 {
 	char path[PATH_MAX];
@@ -256,7 +265,7 @@ static int do_add(struct job *j)
 		log_info("hone-fleet: root %" PRId64
 			 " is in force: %s. The server publishes it at its next round",
 			 next.version, path);
-	return rc;
+	return rc < 0 ? rc : copy_for_images(j, &b);
 }
 
 static const struct {
@@ -301,7 +310,8 @@ const struct cmd fleet_cmd_root = {
 	"key FILE makes a private key and prints its public key. next FILE writes the document that follows "
 	"the newest of KEYS/root, with the changes that the options give. sign FILE adds signatures: of the "
 	"old root's keys and of the new one's, as many as each demands. check FILE shows what it holds, and "
-	"whether boards will accept it. add FILE puts it in force.",
+	"whether boards will accept it. add FILE puts it in force, and into KEYS/" FLEET_ROOT ", the file for "
+	"images of new boards.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = root_opts,

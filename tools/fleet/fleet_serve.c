@@ -6,6 +6,7 @@
 #include "tools/fleet/fleet_http.h"
 #include "tools/fleet/fleet_verbs.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -150,6 +151,20 @@ static struct text shown_db(const char *db)
 	return (struct text){p, (int)(from ? strcspn(p, "?") : strlen(p))};
 }
 
+/* Says when boards get a record: who waits for the first ones should know of quorum and stage. */
+static void tell_stages(const struct fleet_conf *c)
+{
+	char stage[32], wait[80] = ", without stages";
+	const int64_t s = c->stage_ns / NS_PER_S;
+	snprintf(stage, sizeof stage, "%" PRId64 "%s", s % 3600 ? s : s / 3600, s % 3600 || !s ? "s" : "h");
+	if (s)
+		snprintf(wait, sizeof wait, ", after %s on the channel before", stage);
+	log_info("hone-fleet: publishes a record to channel canary when %d board%s report%s it, to early when "
+		 "%d and to all when %d agree on it%s (quorum = %d,%d,%d, stage = %s)",
+		 c->quorum[0], plural_s(c->quorum[0]), c->quorum[0] == 1 ? "s" : "", c->quorum[1],
+		 c->quorum[2], wait, c->quorum[0], c->quorum[1], c->quorum[2], stage);
+}
+
 static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
 {
 	struct text db = shown_db(c->db);
@@ -176,6 +191,7 @@ static int run_with(const struct fleet_conf *c)
 		rc = fleet_http_open(f, &h);
 	if (rc >= 0) {
 		tell_open(c, h);
+		tell_stages(c);
 		rc = notify_send(&n, "READY=1");
 	}
 	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
@@ -205,7 +221,12 @@ const struct cmd fleet_cmd_serve = {
 	"Each option is also a key of the configuration, section [fleet]. Behind nginx the server listens on "
 	"this machine only; small fleets give it a certificate instead. Programs on this machine may read "
 	"its page and API. All other readers need the admin token, also those behind a proxy, which must "
-	"send X-Real-IP or X-Forwarded-For. After SIGTERM it answers the requests under way and exits.",
+	"send X-Real-IP or X-Forwarded-For. After SIGTERM it answers the requests under way and exits.\n\n"
+	"When boards get a record: those of channel canary when one board reports it, those of channel early "
+	"when two boards agree on it and it was on canary for 24 hours, and those of channel all when three "
+	"agree and it was on early for 24 hours (options quorum and stage). A board is on canary only if its "
+	"honed.conf says so (channel = canary in [sync]). For a trial with one or two boards: --quorum 1,1,1 "
+	"--stage 0s.",
     .max_pos = 0,
     .opts = fleet_conf_opts,
     .run = run,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet token, boards, rename, revoke: they work on the database, whether a server runs or not. */
+/* hone-fleet token, boards, rename, revoke: they work on the database that hone-fleet serve made, whether a
+ * server runs or not. */
 #include "tools/fleet/fleet_verbs.h"
 #include "agent/cache/json.h"
 #include "agent/sync/sync.h"
@@ -7,6 +8,7 @@
 #include "platform/base/log.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_store.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 
 #include <inttypes.h>
@@ -23,44 +25,43 @@ struct work {
 	struct db_conn *c;
 };
 
-static int open_database(struct work *w)
+static bool is_missing(const char *db)
 {
-	int rc = crypto_start();
-	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
-}
-
-static bool database_is_missing(const struct work *w)
-{
-	const char *db = w->conf.db;
 	return !strstr(db, "://") && *db != ':' && !file_exists(db);
 }
 
-static int begin(const struct args *args, struct work *w)
+static int fail_missing(const char *db)
 {
-	int rc = fleet_conf_of(args, &w->conf, &w->a);
-	if (rc < 0)
-		return rc;
-	bool is_new = database_is_missing(w);
-	rc = open_database(w);
-	if (rc >= 0 && is_new)
-		log_info("hone-fleet: made the database %s, which hone-fleet serve has to use", w->conf.db);
+	struct buf serve = {0};
+	next_program(&serve);
+	buf_puts(&serve, " serve --db ");
+	shell_path(&serve, db);
+	int rc = fail(E_NOTFOUND,
+		      "there is no database %s; `%s` creates it, or give the one that the server uses with --db",
+		      db, buf_str(&serve));
+	buf_free(&serve);
 	return rc;
 }
 
-/* For commands that need a database that exists: opening a mistyped file would make an empty one. */
-static int begin_existing(const struct args *args, struct work *w)
+/* Opens the database that the server made: opening a mistyped file would make an empty one. */
+static int begin(const struct args *args, struct work *w)
 {
 	int rc = fleet_conf_of(args, &w->conf, &w->a);
-	const char *db = w->conf.db;
-	if (rc < 0)
-		return rc;
-	if (database_is_missing(w))
-		return fail(
-		    E_NOTFOUND,
-		    "there is no database %s; hone-fleet serve --db %s creates it, or give the one that "
-		    "the server uses with --db",
-		    db, db);
-	return open_database(w);
+	if (rc >= 0 && is_missing(w->conf.db))
+		rc = fail_missing(w->conf.db);
+	if (rc >= 0)
+		rc = crypto_start();
+	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
+}
+
+void fleet_next(const struct args *args, const struct cmd *to, const char *more)
+{
+	struct buf b = {0};
+	buf_printf(&b, "Next: hone-fleet %s", to->name);
+	for (const struct opt *o = to->opts; o->name; o++)
+		arg_again(args, o->name, to, &b);
+	buf_puts(&b, more);
+	next_take(&b);
 }
 
 static void end(struct work *w)
@@ -186,10 +187,11 @@ static int print_boards(const struct args *args, struct work *w)
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
 	int rc = store_boards(w->c, print_board, &t);
-	if (rc == 0)
-		log_info(
-		    "hone-fleet: no board has joined yet; `hone-fleet token` makes the token that it needs");
 	table_print(&t, args->color);
+	if (rc == 0) {
+		log_info("hone-fleet: no board has joined yet; a board joins with a token");
+		fleet_next(args, &fleet_cmd_token, "");
+	}
 	return rc;
 }
 
@@ -206,7 +208,7 @@ static int pack_boards(struct work *w)
 static int run_boards(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin_existing(args, &w);
+	int rc = begin(args, &w);
 	if (rc >= 0)
 		rc = args->json ? pack_boards(&w) : print_boards(args, &w);
 	end(&w);
@@ -316,7 +318,7 @@ static int rename_one(const struct args *args, struct work *w)
 static int run_rename(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin_existing(args, &w);
+	int rc = begin(args, &w);
 	if (rc >= 0)
 		rc = rename_one(args, &w);
 	end(&w);
@@ -367,7 +369,7 @@ static int revoke_one(const struct args *args, struct work *w)
 static int run_revoke(const struct args *args)
 {
 	struct work w = {0};
-	int rc = begin_existing(args, &w);
+	int rc = begin(args, &w);
 	if (rc >= 0)
 		rc = revoke_one(args, &w);
 	end(&w);

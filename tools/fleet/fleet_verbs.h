@@ -9,4 +9,8 @@
 extern const struct cmd fleet_cmd_init, fleet_cmd_serve, fleet_cmd_token, fleet_cmd_boards, fleet_cmd_rename,
     fleet_cmd_revoke, fleet_cmd_root;
 
+/* Prints the command `to` as what to do next (tools/hone/next.h), with those options of this command that
+ * `to` takes, too, and then `more` (" --cert FILE", or ""). */
+void fleet_next(const struct args *args, const struct cmd *to, const char *more);
+
 #endif

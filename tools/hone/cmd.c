@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "platform/base/shell.h"
 #include "tools/hone/help.h"
+#include "tools/hone/next.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -446,6 +447,7 @@ int program_main(const struct program *program, int argc, char **argv)
 {
 	struct parse p = {.program = program, .argc = argc, .argv = argv, .args.program = program};
 	log_program_set(program->name);
+	next_called(program->name, argc > 0 ? argv[0] : program->name);
 	return finish(&p, dispatch(&p));
 }
 

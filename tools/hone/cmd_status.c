@@ -150,17 +150,16 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 {
 	json_t *d = NULL;
 	const char *socket = arg_str(a, "socket", NULL);
-	char none[300];
+	char none[400];
 	daemon_use(socket);
 	int rc = daemon_status(socket, &d);
 	*there = rc > 0;
 	if (rc > 0)
 		return d;
-	snprintf(none, sizeof none, "%s%.150s%s", socket ? "no honed answers at " : "", socket ? socket : "",
-		 socket ? "" : "honed does not run");
-	size_t n = strlen(none);
-	snprintf(none + n, sizeof none - n,
-		 ": only hone tune tunes; models run with the kernels of the cache");
+	snprintf(none, sizeof none,
+		 "honed does not run: nothing listens on %.150s (--socket PATH or $HONE_SOCKET names another); "
+		 "only hone tune tunes, and models run with the kernels of the cache",
+		 client_socket(socket));
 	return without_daemon(rc < 0 ? err_text() : none);
 }
 

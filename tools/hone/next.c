@@ -6,33 +6,41 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *called; /* NULL: by its name */
+static const char *program = "hone", *called; /* called NULL: by its name */
 
-void next_called(const char *program)
+void next_called(const char *name, const char *how)
 {
-	called = strchr(program, '/') ? program : NULL;
+	program = name;
+	called = strchr(how, '/') ? how : NULL;
 }
 
 void next_program(struct buf *out)
 {
-	if (called)
-		shell_path(out, called);
-	else
-		buf_puts(out, "hone");
+	shell_path(out, called ? called : program);
+}
+
+/* Finds the words behind "Next: PROGRAM"; NULL: the line begins with another program. */
+static const char *behind_program(const char *line)
+{
+	static const char lead[] = "Next: ";
+	const size_t at = sizeof lead - 1, n = strlen(program);
+	return !strncmp(line, lead, at) && !strncmp(line + at, program, n) && line[at + n] == ' '
+		   ? line + at + n
+		   : NULL;
 }
 
 void next_take(struct buf *text)
 {
-	static const char lead[] = "Next: hone ";
-	const size_t n = sizeof lead - 1;
-	struct buf program = {0};
+	struct buf own = {0};
+	const char *words = buf_ok(text) ? behind_program(buf_str(text)) : NULL;
 	fflush(stdout);
-	next_program(&program);
-	if (buf_ok(text) && text->n && !strncmp(buf_str(text), lead, n))
-		log_whole("Next: %s %s", buf_str(&program), buf_str(text) + n);
-	else if (buf_ok(text) && text->n)
+	if (words) {
+		next_program(&own);
+		log_whole("Next: %s%s", buf_str(&own), words);
+	} else if (buf_ok(text) && text->n) {
 		log_whole("%s", buf_str(text));
-	buf_free(&program);
+	}
+	buf_free(&own);
 	buf_free(text);
 }
 

@@ -9,9 +9,13 @@
 #include "platform/base/shell.h"
 #include "tools/hone/cmd.h"
 
-/* How this program was called. With a "/" in it, a shell would not find `hone` by its name alone: that path
- * takes the place of a "hone" with which a Next: line begins. Kept. */
-void next_called(const char *program);
+/* How the program `name` was called (argv[0]). With a "/" in it, a shell would not find the program by its
+ * name alone: the path takes the place of the name with which a Next: line begins. Both are kept;
+ * program_main calls it. */
+void next_called(const char *name, const char *called);
+/* Appends the word by which a user calls this program, "hone-fleet" or "build/hone-fleet", quoted where a
+ * shell needs that. */
+void next_program(struct buf *out);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */
 void next_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -23,8 +27,6 @@ void next_hone(const struct args *a, const char *command, const char *model, con
  * this command. */
 void next_words(const struct args *a, const char *command, const char *model, const char *more,
 		const char *cache, struct buf *out);
-/* Appends the name by which a shell finds this program. */
-void next_program(struct buf *out);
 /* Prints the text as it is, as a line; takes it. */
 void next_take(struct buf *text);
 

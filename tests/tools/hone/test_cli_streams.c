@@ -263,8 +263,7 @@ TEST(next_names_the_program_as_it_was_called)
 		fflush(NULL);
 		pid_t pid = fork();
 		if (pid == 0) {
-			char *argv[] = {"hone", "tasks", (char *)steering(), NULL};
-			next_called(called[i][0]);
+			char *argv[] = {(char *)called[i][0], "tasks", (char *)steering(), NULL};
 			redirect(1, in_dir("called-out"));
 			redirect(2, in_dir("called-err"));
 			_exit(hone_main(3, argv));

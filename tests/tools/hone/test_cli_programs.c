@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a newcomer reads of the programs hone, honed, hone-fleet, hone-sync and hone-worker: their help, and
+ * what hone-fleet and honed say as they start. */
+#include "tests/lib/cli.h"
+#include "platform/base/file.h"
+#include "tools/fleet/fleet_conf.h"
+
+#include <stdarg.h>
+
+/* Runs `program` of the build folder with these words, called by its path. Its outputs are in cli_out and
+ * cli_err. Returns its exit status. */
+__attribute__((format(printf, 2, 3))) static int program(const char *name, const char *fmt, ...)
+{
+	char self[2000], words[1500], cmd[4096], out[256], err[256];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof words, fmt, ap);
+	va_end(ap);
+	if (file_self_dir(self, sizeof self) < 0)
+		return -1;
+	snprintf(out, sizeof out, "%s", in_dir("program-out"));
+	snprintf(err, sizeof err, "%s", in_dir("program-err"));
+	snprintf(cmd, sizeof cmd, "cd %s/.. && ./%s %s >%s 2>%s", self, name, words, out, err);
+	int status = system(cmd);
+	slurp(out, cli_out, sizeof cli_out);
+	slurp(err, cli_err, sizeof cli_err);
+	return WEXITSTATUS(status);
+}
+
+/* Checks that no line of cli_out has more than 80 columns. */
+static void check_width(const char *name, const char *command)
+{
+	for (const char *p = cli_out; *p; p += strcspn(p, "\n"), p += *p == '\n')
+		if (strcspn(p, "\n") > 80) {
+			printf("%s %s --help: %.*s\n", name, command, (int)strcspn(p, "\n"), p);
+			test_bad = 1;
+		}
+}
+
+/* Takes the names of the commands from the list that --help prints. Returns their number. */
+static int commands_of(char names[64][32])
+{
+	int n = 0;
+	const char *p = strstr(cli_out, "\ncommands:\n");
+	for (p = p ? p + 11 : ""; p[0] == ' ' && n < 64; p += strcspn(p, "\n"), p += *p == '\n')
+		n += p[2] != ' ' && sscanf(p, "%31s", names[n]) == 1;
+	return n;
+}
+
+TEST(the_help_of_every_program_has_80_columns)
+{
+	static const struct {
+		const char *name;
+		int commands; /* at least */
+	} programs[] = {{"hone", 25}, {"hone-fleet", 9}, {"honed", 0}, {"hone-sync", 0}, {"hone-worker", 0}};
+	char names[64][32];
+	unsetenv("COLUMNS");
+	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+		CHECK(program(programs[i].name, "--help") == 0 && strlen(cli_out) > 100);
+		check_width(programs[i].name, "");
+		int n = commands_of(names);
+		CHECK(n >= programs[i].commands);
+		for (int k = 0; k < n; k++) {
+			CHECK(program(programs[i].name, "%s --help", names[k]) == 0 && strlen(cli_out) > 100);
+			check_width(programs[i].name, names[k]);
+		}
+	}
+}
+
+/* What to do next is a command that can be pasted: the program as it was called, and the options that this
+ * command was given. */
+TEST(hone_fleet_says_what_to_do_next)
+{
+	char keys[160], want[900];
+	snprintf(keys, sizeof keys, "%s", in_dir("next keys"));
+	CHECK(program("hone-fleet", "init --keys '%s' --host localhost", keys) == 0);
+	snprintf(want, sizeof want,
+		 "\nNext: ./hone-fleet serve --keys '%s' --cert '%s/server.pem' --key '%s/server.key'\n", keys,
+		 keys, keys);
+	CHECK_SAYS(cli_err, want);
+	snprintf(want, sizeof want, "no database %s.db; `./hone-fleet serve --db '%s.db'` creates it", keys,
+		 keys);
+	CHECK(program("hone-fleet", "boards --db '%s.db'", keys) == 1);
+	CHECK_SAYS(cli_err, want);
+	CHECK(program("hone-fleet", "boards --db :memory:next") == 0);
+	CHECK_SAYS(cli_err, "\nNext: ./hone-fleet token --db :memory:next\n");
+}
+
+/* The file that init tells to copy to boards is there, and holds the newest root. */
+TEST(hone_fleet_makes_the_root_of_boards)
+{
+	char keys[160], words[900];
+	static char first[4096], next[4096];
+	snprintf(keys, sizeof keys, "%s", in_dir("root-keys"));
+	CHECK(program("hone-fleet", "init --keys %s", keys) == 0);
+	snprintf(words, sizeof words, "- copy %s/root.signed to each board, as /usr/share/hone/root.signed\n", keys);
+	CHECK_SAYS(cli_err, words);
+	snprintf(words, sizeof words, "%s/root.signed", keys);
+	slurp(words, first, sizeof first);
+	snprintf(words, sizeof words, "%s/root/1", keys);
+	slurp(words, next, sizeof next);
+	CHECK(first[0] && !strcmp(first, next));
+	CHECK(program("hone-fleet", "root next %s/2 --keys %s --sign %s/offline/root-1.key --sign "
+				    "%s/offline/root-2.key",
+		      keys, keys, keys, keys) == 0);
+	CHECK(program("hone-fleet", "root add %s/2 --keys %s", keys, keys) == 0);
+	snprintf(words, sizeof words, "%s/root.signed", keys);
+	slurp(words, next, sizeof next);
+	CHECK(next[0] && strcmp(first, next));
+	snprintf(words, sizeof words, "%s/root/2", keys);
+	slurp(words, first, sizeof first);
+	CHECK(!strcmp(first, next));
+}
+
+/* The help of serve tells each default. */
+TEST(hone_fleet_tells_its_defaults)
+{
+	static const char *const says[] = {"(1,2,3)", "(24h)", "--quorum 1,1,1", "channel = canary", "(60s)"};
+	CHECK(program("hone-fleet", "serve --help") == 0);
+	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+		CHECK_SAYS(cli_out, says[i]);
+	for (const struct opt *o = fleet_conf_opts; o->name; o++)
+		if (o->arg && o->arg[0] >= '0' && o->arg[0] <= '9' && !strchr(o->help, '(')) {
+			printf("hone-fleet serve --help does not tell the default of --%s\n", o->name);
+			test_bad = 1;
+		}
+}
+
+/* A honed that is started by hand says first which paths it uses, and that clients will look elsewhere. */
+TEST(honed_says_where_it_works)
+{
+	char at[160], want[900];
+	snprintf(at, sizeof at, "%s", in_dir("by-hand"));
+	CHECK_OK(file_mkdirs(at, 0755));
+	snprintf(want, sizeof want, "%s/conf", at);
+	const char conf[] = "[honed]\nsocket = /nowhere/other.sock\n[idle]\ntune = no\n";
+	CHECK_OK(file_write(want, conf, sizeof conf - 1));
+	CHECK(program("honed", "--boot --config %s/conf --run %s/run --state %s/state", at, at, at) == 0);
+	snprintf(want, sizeof want,
+		 "honed: starts: configuration %s/conf, socket %s/run/honed.sock, cache %s/state/cache, state "
+		 "%s/state (--config",
+		 at, at, at, at);
+	CHECK(!strncmp(cli_err, want, strlen(want)));
+	snprintf(want, sizeof want,
+		 "honed: warning: the socket is %s/run/honed.sock, as the command line says; socket = "
+		 "/nowhere/other.sock of %s/conf is not used",
+		 at, at);
+	CHECK_SAYS(cli_err, want);
+	CHECK(program("honed", "--check --config %s/conf --run %s/run", at, at) == 0);
+	CHECK_SAYS(cli_err, want);
+	CHECK(program("honed", "--check --config %s/conf", at) == 0);
+	CHECK(!strstr(cli_err, "warning"));
+	/* hone says which socket it tried. */
+	CHECK(program("hone", "status --cache %s/none --socket %s/run/honed.sock", at, at) == 0);
+	for (char *p = cli_out; (p = strchr(p, '\n')) != NULL;)
+		*p = ' ';
+	snprintf(want, sizeof want, "nothing listens on %s/run/honed.sock", at);
+	CHECK_SAYS(cli_out, want);
+	CHECK_SAYS(cli_out, "$HONE_SOCKET");
+}
+
+TEST_MAIN
