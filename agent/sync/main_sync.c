@@ -146,15 +146,28 @@ static int choose(const struct words *w, struct sync_conf *c, char *folder)
 	return E_OK;
 }
 
+/* Writes what was taken. hone show lists the records; choices (which groups of a model are fused) are none. */
+static void print_taken(const struct sync_sum *s, char *out, size_t n)
+{
+	char choices[64] = "";
+	if (s->choices)
+		snprintf(choices, sizeof choices, "%schoices for %d model%s", s->taken ? " and " : "", s->choices,
+			 plural_s(s->choices));
+	if (s->taken || s->fresh)
+		snprintf(out, n, "%d record%s%s taken", s->taken, plural_s(s->taken), choices);
+	if (!s->taken && s->choices)
+		snprintf(out, n, "%s taken", choices);
+	if (s->taken || s->choices)
+		strncat(out, ", which this board times before it uses them", n - strlen(out) - 1);
+}
+
 /* One line with what was taken and sent; a run of the timer in which nothing happened says nothing. */
 static void tell_result(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
-	char taken[128], sent[64] = "";
-	if (!s->taken && !s->sent && !by_hand)
+	char taken[160] = "nothing new to take", sent[64] = "";
+	if (!s->taken && !s->choices && !s->sent && !by_hand)
 		return;
-	snprintf(taken, sizeof taken, s->fresh || s->taken ? "%d record%s taken%s" : "nothing new to take",
-		 s->taken, plural_s(s->taken),
-		 s->taken ? ", which this board times before it uses them" : "");
+	print_taken(s, taken, sizeof taken);
 	if (c->push)
 		snprintf(sent, sizeof sent, "; %d record%s sent", s->sent, plural_s(s->sent));
 	log_info("hone-sync: %s: %s%s", c->server, taken, sent);
@@ -163,9 +176,9 @@ static void tell_result(const struct sync_sum *s, const struct sync_conf *c, boo
 static void tell(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
 	const char *what = s->fresh ? "serial" : "nothing new since serial";
-	log_more("hone-sync: %s: %s %lld; %d blobs, %d records taken, %d refused, %d sent; %lld bytes down, "
-		 "%lld up",
-		 c->server, what, (long long)s->serial, s->blobs, s->taken, s->refused, s->sent,
+	log_more("hone-sync: %s: %s %lld; %d blobs, %d records taken, choices for %d models, %d refused, %d sent; "
+		 "%lld bytes down, %lld up",
+		 c->server, what, (long long)s->serial, s->blobs, s->taken, s->choices, s->refused, s->sent,
 		 (long long)s->down_bytes, (long long)s->up_bytes);
 	tell_result(s, c, by_hand);
 }

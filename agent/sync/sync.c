@@ -247,19 +247,22 @@ static int pull_blob(struct run *r, const struct snapshot *s, const struct snaps
 {
 	struct buf lines = {0};
 	char hex[2 * SHA256_BYTES + 1], name[80];
-	int rc = fetch_checked(r, b, &lines), taken = 0;
+	struct sync_sum got = {.refused = 0};
+	int rc = fetch_checked(r, b, &lines);
 	if (rc >= 0)
 		rc = raise_serial(r, s);
 	if (rc >= 0)
-		rc = taken = r->to->take(r->to->ctx, s, buf_str(&lines), lines.n, &r->sum->refused);
+		rc = r->to->take(r->to->ctx, s, buf_str(&lines), lines.n, &got);
 	buf_free(&lines);
+	r->sum->refused += got.refused;
 	if (rc >= 0)
 		rc = r->to->commit(r->to->ctx);
 	if (rc >= 0)
 		rc = state_add_blob(&r->state, &b->sha256);
 	if (rc < 0)
 		return rc;
-	r->sum->taken += taken;
+	r->sum->taken += got.taken;
+	r->sum->choices += got.choices;
 	r->sum->blobs++;
 	hex_write(b->sha256.b, SHA256_BYTES, hex);
 	snprintf(name, sizeof name, "blob/%s", hex);
@@ -624,6 +627,7 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	t->offline = r->sum->offline;
 	snprintf(t->error, sizeof t->error, "%s", rc < 0 ? err_text() : "");
 	t->taken += r->sum->taken;
+	t->choices += r->sum->choices;
 	t->refused += r->sum->refused;
 	t->sent += r->sum->sent;
 	t->down_bytes += r->sum->down_bytes;

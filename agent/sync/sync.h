@@ -33,6 +33,15 @@
 
 #include <signal.h>
 
+struct sync_sum {
+	bool fresh;     /* the snapshot was new */
+	bool offline;   /* no server was reached */
+	int64_t serial; /* serial of the newest snapshot; 0: none yet */
+	int roots, blobs, refused, batches, sent;
+	int taken, choices; /* new records, and models for which choices were taken */
+	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
+};
+
 /* Where a run puts records, and gets those that it sends. */
 struct sync_cache {
 	void *ctx;
@@ -40,9 +49,9 @@ struct sync_cache {
 	const char *id;          /* the cache's id; "": nothing was taken into it yet; NULL: not known */
 	/* Called with a new snapshot before its blobs: removes the records that it revokes. */
 	int (*revoke)(void *ctx, const struct snapshot *s);
-	/* Takes the lines of a checked blob; returns how many were new, and adds the number of refused ones
-	 * to *refused. Records that s revokes are left out. */
-	int (*take)(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused);
+	/* Takes the lines of a checked blob, and adds the numbers of those that were new and of refused ones
+	 * to taken, choices and refused of *sum. Records that s revokes are left out. */
+	int (*take)(void *ctx, const struct snapshot *s, const void *lines, size_t n, struct sync_sum *sum);
 	/* Called with a new snapshot: stores how the fleet divides the search. */
 	int (*share)(void *ctx, const struct snapshot *s, const char *board);
 	int (*commit)(void *ctx);
@@ -50,14 +59,6 @@ struct sync_cache {
 	int (*next)(void *ctx, struct arena *a, const char **line);
 	/* Called when the server has all lines so far, or has rejected them; durable when it returns good. */
 	int (*sent)(void *ctx);
-};
-
-struct sync_sum {
-	bool fresh;     /* the snapshot was new */
-	bool offline;   /* no server was reached */
-	int64_t serial; /* serial of the newest snapshot; 0: none yet */
-	int roots, blobs, taken, refused, batches, sent;
-	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
 };
 
 /* The clock, date and boot of a run. */

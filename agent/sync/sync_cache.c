@@ -74,15 +74,22 @@ static int give_id(struct keeper *k)
 	return cache_put(k->cache, CACHE_SHARED, id_key(), k->id, 32);
 }
 
-static int take(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused)
+static int records_of(const struct taken_sum *t)
+{
+	return t->incumbents + t->hints;
+}
+
+static int take(void *ctx, const struct snapshot *s, const void *lines, size_t n, struct sync_sum *sum)
 {
 	struct keeper *k = ctx;
-	int before = taken_new(&k->sum), bad = k->sum.refused;
+	const struct taken_sum before = k->sum;
 	int rc = give_id(k);
 	if (rc >= 0)
 		rc = taken_lines(k->cache, lines, n, s, k->server, &k->sum);
-	*refused += k->sum.refused - bad;
-	return rc < 0 ? rc : taken_new(&k->sum) - before;
+	sum->taken += records_of(&k->sum) - records_of(&before);
+	sum->choices += k->sum.choices - before.choices;
+	sum->refused += k->sum.refused - before.refused;
+	return rc;
 }
 
 static int take_back(void *ctx, const struct snapshot *s)

@@ -58,6 +58,7 @@ static const struct {
     {"error", K_TEXT, TEXT(error)},
     {"board", K_TEXT, TEXT(board)},
     {"taken", K_NUMBER, AT(taken)},
+    {"choices", K_NUMBER, AT(choices)},
     {"refused", K_NUMBER, AT(refused)},
     {"sent", K_NUMBER, AT(sent)},
     {"down_bytes", K_NUMBER, AT(down_bytes)},
@@ -248,7 +249,8 @@ void sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 		json_object_set_new(j, "failures", json_integer(s.pace.failures));
 		for (const char *const *name =
 			 (const char *const[]){"ran_s", "error", "offline", "stale", "serial", "board",
-					       "taken", "refused", "sent", "down_bytes", "up_bytes", NULL};
+					       "taken", "choices", "refused", "sent", "down_bytes", "up_bytes",
+					       NULL};
 		     *name; name++)
 			for (int i = 0; i < NFIELDS; i++)
 				if (!strcmp(fields[i].name, *name))

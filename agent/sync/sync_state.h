@@ -29,7 +29,7 @@ struct sync_state {
 	bool offline, stale;
 	char error[STATE_TEXT]; /* of the last run; "": it was good */
 	char board[KEY_ID_HEX + 1];
-	int64_t taken, refused, sent, down_bytes, up_bytes; /* totals over all runs */
+	int64_t taken, choices, refused, sent, down_bytes, up_bytes; /* totals over all runs */
 
 	struct sha256 *blob; /* hashes of taken blobs */
 	int nblob;

@@ -40,10 +40,12 @@ static void tell_last(const json_t *s)
 		table_say("last run   offline, no server was reached: %s", error);
 	else
 		table_say("last run   %s%s", *error ? "failed: " : "good", error);
-	table_say("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent",
+	table_say("fleet      serial %.0f%s; %.0f records taken, choices for %.0f models, %.0f refused, "
+		  "%.0f sent",
 		  daemon_num(s, "serial", 0),
 		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
-		  daemon_num(s, "taken", 0), daemon_num(s, "refused", 0), daemon_num(s, "sent", 0));
+		  daemon_num(s, "taken", 0), daemon_num(s, "choices", 0), daemon_num(s, "refused", 0),
+		  daemon_num(s, "sent", 0));
 	printf("board      %s (%s)\n", daemon_text(s, "name", "-"), daemon_text(s, "board", "no id yet"));
 	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
 	       daemon_num(s, "up_bytes", 0) / 1024);

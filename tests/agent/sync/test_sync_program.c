@@ -3,6 +3,7 @@
 #include "agent/sync/pack.h"
 #include "tests/lib/hold_cache.h"
 #include "tests/lib/fleet_tree.h"
+#include "tests/lib/records.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -206,6 +207,37 @@ TEST(sync_from_a_folder)
 	      says("no fleet's files are in "));
 	CHECK(run(WORDS("--folder", tree.image)) == 1 && says("is not a folder"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5") && says("\"good\":true"));
+	tree_close(&tree);
+}
+
+/* hone show lists the records; a model's choices, which come with them, are named apart. */
+TEST(choices_are_no_records)
+{
+	struct arena a = {0};
+	struct buf lines = {0};
+	tree_open(&tree);
+	struct rec r[3] = {tree_rec(&tree, 0), tree_rec(&tree, 5), tree_rec(&tree, 6)};
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now")) == 0 && says(": 3 records taken, which this board times"));
+	tree_line(&r[1], &lines);
+	tree_line(&r[2], &lines);
+	buf_puts(&lines, record_choices_line(&a, hash_text("model"), r[0].target_key, "hone-choices 1\n"));
+	buf_puts(&lines, "\n");
+	tree_add_blob(&tree, buf_str(&lines));
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(run(WORDS("--now")) == 0 && says(": 2 records and choices for 1 model taken, which this board"));
+	CHECK(tree_has(&tree, 5, 7) == 2);
+	buf_clear(&lines);
+	buf_puts(&lines, record_choices_line(&a, hash_text("other"), r[0].target_key, "hone-choices 1\n"));
+	buf_puts(&lines, "\n");
+	tree_add_blob(&tree, buf_str(&lines));
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(run(WORDS("--now")) == 0 && says(": choices for 1 model taken, which this board"));
+	CHECK(run(WORDS("--status")) == 0 && says("\"taken\":5,\"choices\":2,"));
+	buf_free(&lines);
+	arena_free(&a);
 	tree_close(&tree);
 }
 
