@@ -16,10 +16,17 @@ enum { BYTES, SCALE, ZERO, OUTPUTS };
  */
 enum { MOST_BYTES = 1 << 20, MOST_TIMES = 4 };
 
+/* "NAME_SUFFIX": choices that are stored find nodes by their names, so each has one of its own. */
+static const char *name_with(struct graph *g, const char *name, const char *suffix)
+{
+	return arena_printf(&g->arena, "%s_%s", name, suffix);
+}
+
 /* Adds the outputs scale and zero point where the node lacks them. */
 static int complete_outputs(struct graph *g, int node)
 {
 	static const enum dtype types[] = {DT_U8, DT_F32, DT_U8};
+	static const char *const suffix[] = {"", "scale", "zero_point"};
 	int *out = arena_try(&g->arena, OUTPUTS, sizeof *out);
 	if (!out)
 		return E_NOMEM;
@@ -27,7 +34,7 @@ static int complete_outputs(struct graph *g, int node)
 		out[k] = k < g->node[node].nout ? g->node[node].out[k] : -1;
 		if (out[k] >= 0 || k == BYTES)
 			continue;
-		if ((out[k] = graph_add_value(g, g->node[node].name)) < 0)
+		if ((out[k] = graph_add_value(g, name_with(g, g->node[node].name, suffix[k]))) < 0)
 			return out[k];
 		g->value[out[k]].t = (struct tensor){.dtype = types[k]};
 		g->value[out[k]].producer = node;
@@ -38,11 +45,12 @@ static int complete_outputs(struct graph *g, int node)
 }
 
 /* Adds a QuantizeLinear of the input of the node, by its scale and zero point, that writes `out`. */
-static int add_quantise(struct graph *g, int node, int out, int nattr, const struct attr *attr)
+static int add_quantise(struct graph *g, int node, const char *name, int out, int nattr,
+			const struct attr *attr)
 {
 	const struct node *n = &g->node[node];
 	const int in[] = {n->in[0], n->out[SCALE], n->out[ZERO]};
-	return graph_add_node(g, "QuantizeLinear", n->name, QUANT_OPSET, 3, in, 1, &out, nattr, attr);
+	return graph_add_node(g, "QuantizeLinear", name, QUANT_OPSET, 3, in, 1, &out, nattr, attr);
 }
 
 /* Removes the node's padding. */
@@ -92,13 +100,14 @@ static int pad_bytes(struct graph *g, int node, int conv, const int64_t *pads)
 		s.d[d] += pads[d] + pads[s.rank + d];
 	if (shape_check(&s, most > MOST_BYTES ? most : MOST_BYTES) < 0)
 		return E_OK;
-	int out = graph_add_value(g, g->value[bytes].name);
+	const char *name = name_with(g, g->node[conv].name, "padded");
+	int out = graph_add_value(g, name);
 	if (out < 0)
 		return out;
 	int64_t *ints = arena_memdup(&g->arena, pads, 2 * (size_t)s.rank * sizeof *pads);
 	const struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 2 * s.rank, .ints = ints};
 	g->value[out].t = (struct tensor){.dtype = DT_U8, .shape = s};
-	int rc = add_quantise(g, node, out, 1, &attr);
+	int rc = add_quantise(g, node, name, out, 1, &attr);
 	g->node[conv].in[0] = out;
 	return rc < 0 ? rc : drop_pads(g, &g->node[conv]);
 }
@@ -114,7 +123,7 @@ static int split(struct graph *g, int node)
 	int zero = g->node[node].out[ZERO], n = g->nnodes;
 	g->node[node].out[BYTES] = -1;
 	g->value[bytes].producer = -1;
-	rc = add_quantise(g, node, bytes, 0, NULL);
+	rc = add_quantise(g, node, name_with(g, g->node[node].name, "bytes"), bytes, 0, NULL);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		const struct node *x = &g->node[i];
 		if (!x->dead && x->nin > 2 && x->in[0] == bytes && x->in[2] == zero && read_pads(g, x, pads))

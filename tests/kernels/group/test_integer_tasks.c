@@ -141,6 +141,18 @@ static bool product_is_task(const struct ref_steps *r)
 	return true;
 }
 
+/* Stored choices find nodes by their names, so passes give each node one of its own. */
+static void check_names(const struct graph *g)
+{
+	for (int i = 0; i < g->nnodes; i++)
+		for (int j = 0; j < i; j++)
+			if (!g->node[i].dead && !g->node[j].dead && !strcmp(g->node[i].name, g->node[j].name)) {
+				printf("%s and %s are both called %s\n", node_type(&g->node[j]),
+				       node_type(&g->node[i]), g->node[i].name);
+				test_bad = 1;
+			}
+}
+
 /* Counts in *tasks whether the product became a task. */
 static void check_net(uint64_t seed, int lanes, int *tasks)
 {
@@ -156,6 +168,7 @@ static void check_net(uint64_t seed, int lanes, int *tasks)
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &plain));
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &r.g));
 	REQUIRE_OK(graph_optimize(r.g));
+	check_names(r.g);
 	choices_set(&c, &r.a, CHOICE_BYTES, CHOICE_ALL, 1);
 	REQUIRE_OK(graph_steps(r.g, &t, &c, &r.a, &r.s));
 	REQUIRE_OK(steps_check(r.g, r.s));
