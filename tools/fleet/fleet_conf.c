@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fleet/fleet_conf.h"
 #include "platform/base/file.h"
+#include "platform/base/near.h"
 #include "platform/base/quantity.h"
 
 #include <errno.h>
@@ -184,9 +185,14 @@ int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, st
 				   : fail(E_USAGE, "%s = %.100s: not possible; allowed: %s", name, value,
 					  fields[i].allowed);
 	struct buf list = {0};
-	for (int i = 0; i < FIELDS; i++)
+	struct near n;
+	near_begin(&n, name);
+	for (int i = 0; i < FIELDS; i++) {
 		buf_printf(&list, "%s%s", i ? ", " : "", fields[i].name);
-	int rc = fail(E_USAGE, "%.100s: no such key; there are: %s", name, buf_str(&list));
+		near_add(&n, fields[i].name);
+	}
+	int rc = fail(E_USAGE, "%.100s: no such key;%s%s%s there are: %s", name, n.best ? " did you mean " : "",
+		      n.best ? n.best : "", n.best ? "?" : "", buf_str(&list));
 	buf_free(&list);
 	return rc;
 }

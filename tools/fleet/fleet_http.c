@@ -444,7 +444,9 @@ static int make_socket(const char *listen_at, const struct addrinfo *a)
 	int bad = errno;
 	if (fd >= 0)
 		close(fd);
-	return fail(E_IO, "listen = %s: %s", listen_at, strerror(bad));
+	return fail(E_IO, "listen = %s: %s; %s", listen_at, strerror(bad),
+		    bad == EADDRINUSE ? "stop the other program, or choose another port with --listen"
+				      : "choose another address or port with --listen");
 }
 
 static int listen_on(struct fleet_http *h, int *fd)

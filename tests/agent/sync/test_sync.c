@@ -531,6 +531,8 @@ TEST(a_token_that_is_not_good)
 	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
 	CHECK(sum.taken == 3); /* public files are fetched all the same */
 	CHECK(!file_exists(tree_path(&tree, "state/cert.pem")));
+	tree_write(&tree, "token", " \n", 2); /* the command line is right: no E_USAGE */
+	CHECK_FAILS(tree_sync(&tree, &sum), E_CORRUPT, "does not hold a token; `hone-fleet token`");
 	tree_write(&tree, "token", "secret", 6);
 	CHECK_OK(tree_sync(&tree, &sum));
 	CHECK(k.enrolled == 1);

@@ -504,6 +504,37 @@ TEST(tls_of_its_own)
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
+/* A second server on the port of the first says what to do, as does one with a misspelt key. */
+TEST(a_port_that_is_in_use_and_a_misspelt_key)
+{
+	struct server s, other = {.port = 0};
+	char at[64], text[4096];
+	int status;
+	REQUIRE(start(&s));
+	snprintf(at, sizeof at, "127.0.0.1:%d", s.port);
+	snprintf(other.log, sizeof other.log, "%s", fleet_path("log-2"));
+	fleet_file("typo.conf", "[fleet]\nquroum = 1,1,1\n", 23);
+	for (int i = 0; i < 2; i++) {
+		char *argv[] = {(char *)server_program(),
+				"serve",
+				"--db",
+				(char *)fleet_path("x.db"),
+				"--keys",
+				(char *)fleet_path("keys"),
+				"--publish",
+				(char *)fleet_path("publish-2"),
+				i ? "--config" : "--listen",
+				i ? (char *)fleet_path("typo.conf") : at,
+				NULL};
+		other.pid = server_spawn(other.log, argv);
+		CHECK(waitpid(other.pid, &status, 0) == other.pid && WIFEXITED(status) && WEXITSTATUS(status));
+		server_text(&other, text, sizeof text);
+		CHECK(strstr(text, i ? "typo.conf:2: quroum: no such key; did you mean quorum? there are: db, "
+				     : "stop the other program, or choose another port with --listen"));
+	}
+	CHECK(server_stop(&s, SIGTERM) == 0);
+}
+
 /* A server that cannot start says why, and exits. */
 TEST(a_wrong_configuration_is_told)
 {
