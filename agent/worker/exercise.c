@@ -186,13 +186,16 @@ static int take_constant(struct exercise *x, int i)
 
 static int open_operand(struct exercise *x, int i, struct rng *r)
 {
+	size_t each = dtype_bytes(x->task.operand[i].dtype);
 	int rc = is_shared(&x->task.operand[i])
 		     ? take_constant(x, i)
-		     : pages_open(&x->data[i], (size_t)x->elems[i] * dtype_bytes(x->task.operand[i].dtype),
+		     : pages_open(&x->data[i], (size_t)(x->elems[i] + x->past[i]) * each,
 				  i == x->out ? PAGES_SHARED : PAGES_GUARDED);
 	if (rc < 0)
 		return rc;
 	x->bufs[i] = x->data[i].p;
+	if (x->past[i]) /* kernels multiply these by zero */
+		memset((char *)x->bufs[i] + (size_t)x->elems[i] * each, 0xff, (size_t)x->past[i] * each);
 	return i == x->out || x->constant[i] ? E_OK : fill_operand(x, i, r);
 }
 
@@ -378,6 +381,7 @@ static int prepare(struct exercise *x)
 		if (o->role == ROLE_TMP)
 			continue;
 		x->elems[i] = operand_elems(o);
+		x->past[i] = task_past(&x->task, i);
 		int rc = open_operand(x, i, &r);
 		if (rc < 0)
 			return rc;

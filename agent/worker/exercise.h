@@ -26,6 +26,7 @@ struct exercise {
 	struct task task;
 	int out;                         /* operand that the last stage writes */
 	int64_t elems[MAX_OPERANDS];     /* physical */
+	int past[MAX_OPERANDS];          /* and those past the end that kernels read, task_past */
 	struct constant **constants;     /* of all exercises of the runner */
 	struct constant *constant[MAX_OPERANDS]; /* NULL: not a constant of floats or bytes */
 	/* Physical, except tmp; the output is shared with children, a constant's memory is its own. */

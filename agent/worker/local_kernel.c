@@ -29,9 +29,10 @@ static int place_buf(struct local_built *b, int i, void **p, size_t *bytes)
 		*bytes = packed_bytes(b->packed[i]);
 		return E_OK;
 	}
-	if (c->elems != x->elems[c->operand])
+	int64_t elems = x->elems[c->operand] + x->past[c->operand];
+	if (c->elems != elems)
 		return fail(E_CORRUPT, "buffer %s is declared with %lld elements, the operand has %lld",
-			    c->name, (long long)c->elems, (long long)x->elems[c->operand]);
+			    c->name, (long long)c->elems, (long long)elems);
 	*p = x->bufs[c->operand];
 	*bytes = x->data[c->operand].bytes;
 	return E_OK;

@@ -256,6 +256,7 @@ static int place_operands(struct lower *w)
 		const struct ix *elems = lower_layout(w, o, p, 0, -1, 0);
 		if (o->group)
 			elems = ix_mul(w->l, elems, ix_c(w->l, o->group));
+		elems = ix_add(w->l, elems, ix_c(w->l, o->past));
 		if (operand_packs(w->t, i)) {
 			if ((rc = place_packed(w, i)) < 0)
 				return rc;

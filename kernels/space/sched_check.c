@@ -223,7 +223,7 @@ static int check_quads(const struct task *t, const struct stage *st, const struc
 	return s->quads ? stage_quads(t, st, s, &q) : E_OK;
 }
 
-/* Groups of a tmp are broadcast: the lanes are outputs. */
+/* Groups whose index counts elements are broadcast: the lanes are outputs. */
 static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
 {

@@ -108,6 +108,7 @@ struct operand {
 	/* Set by task_groups, not part of the text. 4: an element is four bytes that are neighbours along
 	 * group_dim; else 0. */
 	int group, group_dim;
+	int past; /* set by task_groups: elements past the end that its last group has; kernels read them */
 };
 
 /* Scalar programs in postfix over f32 and whole values. */

@@ -6,7 +6,8 @@
 
 enum { GROUP = 4, PAIR = 2 };
 
-/* Outputs that an element of an image must serve: to copy it in 16 bits costs about three products. */
+/* Outputs that an element of an image must serve: to copy it in 16 bits costs about three products, and they
+ * are the lanes where those cannot lie along the image. */
 enum { LEAST_OUTPUTS = 8 };
 
 /* An axis of a stage that can be summed in groups. */
@@ -14,6 +15,7 @@ struct grouped {
 	int axis;
 	int image, weights;         /* reads of the stage */
 	int image_dim, weights_dim; /* dims that the axis indexes */
+	bool bytes;                 /* the image's groups begin at any byte */
 };
 
 /* The only dim of a read that the axis indexes, with coefficient 1; -1: another form. */
@@ -55,6 +57,16 @@ static bool side_by_side(const struct operand *o, int d, int n)
 	return o->dims.d[d] % n == 0;
 }
 
+/* Whether neighbours along the dim lie side by side in memory. */
+static bool in_rows(const struct operand *o, int d)
+{
+	int last = o->layout.n - 1;
+	for (int j = 0; j < last; j++)
+		if (o->layout.ax[j].dim == d)
+			return false;
+	return last < 0 ? d == o->dims.rank - 1 : o->layout.ax[last].dim == d;
+}
+
 /* Whether groups begin at multiples of n of the dim's index. */
 static bool aligned(const struct stage *st, const struct index *x, int axis, int n)
 {
@@ -66,16 +78,37 @@ static bool aligned(const struct stage *st, const struct index *x, int axis, int
 	return true;
 }
 
+/* Points of the stage that use one element of the image. */
+static int64_t outputs(const struct task *t, const struct stage *st, const struct read *image)
+{
+	unsigned axes = read_axes(t, st, image);
+	int64_t n = 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		n *= axes >> a & 1 ? 1 : st->axis[a].extent;
+	return n;
+}
+
+/* Whether groups may begin at any byte of the dim. Lanes cannot lie along such an image. */
+static bool any_byte(const struct task *t, const struct stage *st, const struct read *r, int d)
+{
+	const struct index *x = &r->dim[d];
+	const struct operand *o = &t->operand[r->operand];
+	return dtype_is_byte(o->dtype) && o->role == ROLE_IN && in_rows(o, d) && x->div <= 1 && x->mod <= 1 &&
+	       x->table < 0 && outputs(t, st, r) >= LEAST_OUTPUTS;
+}
+
 static bool find_axis(const struct task *t, const struct stage *st, int n, struct grouped *g)
 {
 	const struct read *x = &st->read[g->image], *w = &st->read[g->weights];
 	const struct operand *o = &t->operand[x->operand];
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
 		int d = dim_of(t, x, a), e = dim_of(t, w, a);
-		if (d < 0 || e < 0 || !covers(t, st, w, e, a) || !side_by_side(o, d, n) ||
-		    !aligned(st, &x->dim[d], a, n) || index_guarded(t, st, x, d))
+		if (d < 0 || e < 0 || !covers(t, st, w, e, a) || index_guarded(t, st, x, d))
 			continue;
-		*g = (struct grouped){a, g->image, g->weights, d, e};
+		bool whole = side_by_side(o, d, n) && aligned(st, &x->dim[d], a, n);
+		if (!whole && !any_byte(t, st, x, d))
+			continue;
+		*g = (struct grouped){a, g->image, g->weights, d, e, !whole};
 		return true;
 	}
 	return false;
@@ -124,9 +157,11 @@ static void group_stage(struct task *t, struct stage *st, const struct grouped *
 {
 	struct operand *image = &t->operand[st->read[g->image].operand];
 	struct index *x = &st->read[g->image].dim[g->image_dim];
+	if (g->bytes)
+		image->past = (int)(-st->axis[g->axis].extent & (GROUP - 1));
 	st->axis[g->axis].extent = (st->axis[g->axis].extent + GROUP - 1) / GROUP;
 	group_operand(&t->operand[st->read[g->weights].operand], g->weights_dim);
-	if (image->role == ROLE_TMP) { /* another stage writes its bytes one by one */
+	if (image->role == ROLE_TMP || g->bytes) { /* a tmp's bytes are written one by one */
 		x->coef[g->axis] = GROUP;
 		return;
 	}
@@ -150,16 +185,6 @@ const struct task *task_groups(struct arena *a, const struct task *t)
 }
 
 /* ---- pairs of 16 bits ---- */
-
-/* Points of the stage that use one element of the image. */
-static int64_t outputs(const struct task *t, const struct stage *st, const struct read *image)
-{
-	unsigned axes = read_axes(t, st, image);
-	int64_t n = 1;
-	for (int a = 0; a < stage_spatial(st); a++)
-		n *= axes >> a & 1 ? 1 : st->axis[a].extent;
-	return n;
-}
 
 /* Whether a copy in scratch, whose halo is 0, can take the place of the image. */
 static bool can_copy(const struct task *t, const struct stage *st, const struct read *r)
@@ -244,6 +269,14 @@ static void pair_stage(struct task *t, struct stage *st, const struct grouped *g
 	w->dims.d[g->weights_dim] /= PAIR;
 }
 
+int task_past(const struct task *t, int operand)
+{
+	struct arena a = {0};
+	int past = task_groups(&a, t)->operand[operand].past;
+	arena_free(&a);
+	return past;
+}
+
 const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type)
 {
 	struct task *copy = NULL;
@@ -295,7 +328,7 @@ static bool multiplies_groups(const struct task *t, const struct stage *st)
 int stage_image(const struct task *t, const struct stage *st)
 {
 	for (int i = 0; i < 2 && multiplies_groups(t, st); i++)
-		if (t->operand[st->read[st->body.at[i].arg].operand].role == ROLE_TMP)
+		if (!t->operand[st->read[st->body.at[i].arg].operand].group)
 			return st->body.at[i].arg;
 	return -1;
 }

@@ -42,8 +42,13 @@ enum sum_kind stage_sum(const struct task *t, const struct stage *st);
  * operand.group is set. So rules, drafts and lowering treat such a stage like one of f32 with a quarter of
  * the steps. A last group may reach past the axis' end: these bytes of the input are multiplied by zero, as
  * the packed constant is 0 there. A tmp's bytes are written one by one, so it and its dims stay as they are:
- * the stage's index counts by four (stage_image). Returns t itself if there is nothing to group. */
+ * the stage's index counts by four (stage_image). So it does for an input whose rows do not begin at
+ * multiples of four bytes; the last group of its last row may reach past its end (operand.past). Returns t
+ * itself if there is nothing to group. */
 const struct task *task_groups(struct arena *a, const struct task *t);
+/* Elements past an operand's end that kernels of the task may read, at most 3, and multiply by zero. A kernel
+ * that does declares them (code_buf.elems). */
+int task_past(const struct task *t, int operand);
 /* How the text of a schedule that multiplies pairs of f16 or bf16 begins: "bf16; "; "" for DT_NONE. And which
  * of them a text begins with. */
 const char *pairs_text(enum dtype pairs);
@@ -56,8 +61,8 @@ enum dtype cand_pairs(const char *cand);
 const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type);
 /* The task as a schedule with this text sees it: task_pairs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
-/* The read of a stage that is a tmp, multiplied in pairs or groups: its index counts elements, of which a
- * step has 2 or 4. -1: the stage has none. */
+/* The read of a stage that is multiplied in pairs or groups but whose index counts elements, of which a step
+ * has 2 or 4: a tmp, or an input whose groups begin at any byte. -1: the stage has none. */
 int stage_image(const struct task *t, const struct stage *st);
 bool stage_exact(const struct task *t, const struct stage *st); /* it writes u8, i8 or i32 */
 /* Whether the stage's result is a whole value: its program only adds and multiplies whole ones. */

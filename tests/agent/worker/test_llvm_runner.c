@@ -43,6 +43,21 @@ static const char conv_bytes[] = "task syms=0\n"
 				 "post acc r2 add r3 mul rint 7 add\n"
 				 "write Y [n,k,y,x]\n";
 
+/* Rows of 35 bytes, whose last group reaches a byte past the input's end. */
+static const char rows_bytes[] = "task syms=0\n"
+				 "operand X in u8 [9,35] plain\n"
+				 "operand W const i8 [35,40] plain\n"
+				 "operand S const f32 [40] plain\n"
+				 "operand Y out i8 [9,40] plain\n"
+				 "stage m:9 n:40 | k:35\n"
+				 "read X [m,k]\n"
+				 "read W [k,n]\n"
+				 "read S [n]\n"
+				 "body r0 r1 mul\n"
+				 "sum\n"
+				 "post acc r2 mul rint 7 add\n"
+				 "write Y [m,n]\n";
+
 static struct target target;
 
 static struct runner *open_cpu(const struct emit *e, int threads)
@@ -57,10 +72,10 @@ static struct runner *open_cpu(const struct emit *e, int threads)
 
 TEST(builds_checks_and_times)
 {
-	static const char *const tasks[] = {task_conv, task_softmax, conv_8, conv_bytes};
+	static const char *const tasks[] = {task_conv, task_softmax, conv_8, conv_bytes, rows_bytes};
 	for (int threads = 1; threads <= 3; threads++) {
 		struct runner *r = open_cpu(&emit_llvm, threads);
-		for (int i = 0; i < 4; i++) {
+		for (int i = 0; i < 5; i++) {
 			char cand[CAND_MAX];
 			struct meas m[2];
 			int h[2];

@@ -320,4 +320,31 @@ TEST(groups)
 	CHECK(group_of(GROUPS("u8 [4,8] plain", "8", "i8", "[3,8]", "[y,c]") "", 2) == 0);
 }
 
+/* Bytes past the end of operand 0 that groups of operand 1 may reach; -1: the weights have no groups. */
+static int past_of(const char *text)
+{
+	struct task t;
+	CHECK_OK(task_parse(text, &t));
+	return group_of(text, 1) == 4 && group_of(text, 0) == 0 ? task_past(&t, 0) : -1;
+}
+
+/* Groups of an input may begin at any byte of a row, where the lanes have other outputs to lie along. */
+TEST(groups_at_any_byte)
+{
+#define ROWS(x, c, outputs, index)                                                                           \
+	"task syms=0\noperand X in " x "\noperand W const i8 [" outputs "," c                                \
+	"] plain\noperand Y out u8 [4," outputs "] plain\nstage y:4 k:" outputs " | c:" c "\nread X " index  \
+	"\nread W [k,c]\nbody r0 r1 mul\nsum\nwrite Y [y,k]\n"
+	CHECK(past_of(ROWS("u8 [4,7] plain", "7", "8", "[y,c]")) == 1);
+	CHECK(past_of(ROWS("i8 [4,5] plain", "5", "8", "[y,c]")) == 3);
+	CHECK(past_of(ROWS("u8 [4,8] plain", "4", "8", "[y,c+2]")) == 0);
+	CHECK(past_of(ROWS("u8 [4,9] plain", "6", "8", "[y,c+1]")) == 2);
+	CHECK(past_of(ROWS("u8 [4,13] plain", "7", "8", "[y,2*y+c]")) == 1);
+	CHECK(past_of(ROWS("u8 [4,7] 0.1", "7", "8", "[y,c]")) == 1);
+	CHECK(past_of(ROWS("u8 [4,7] 1.0", "7", "8", "[y,c]")) == -1);      /* columns */
+	CHECK(past_of(ROWS("u8 [4,7] plain", "7", "7", "[y,c]")) == -1);    /* few outputs */
+	CHECK(past_of(ROWS("u8 [4,6] plain", "7", "8", "[y,c]")) == -1);    /* guarded */
+	CHECK(past_of(ROWS("u8 [4,13] plain", "7", "8", "[y,2*c]")) == -1); /* every second */
+}
+
 TEST_MAIN
