@@ -132,13 +132,27 @@ static int source_tables(struct opctx *c, const struct padding *p, int64_t **tab
 	return E_OK;
 }
 
+/* A row of n elements of the output; from[o]: the element of row x that it reads, -1: the fill. x NULL: all
+ * are the fill. */
+static void pad_row(char *y, const char *x, const int64_t *from, int64_t n, const void *fill, size_t bytes)
+{
+	for (int64_t o = 0, run; o < n; o += run, y += (size_t)run * bytes) {
+		bool filled = !x || from[o] < 0;
+		for (run = 1; !filled && o + run < n && from[o + run] == from[o] + run;)
+			run++;
+		memcpy(y, filled ? fill : x + (size_t)from[o] * bytes, (size_t)run * bytes);
+	}
+}
+
 static int eval(struct opctx *c)
 {
+	static const int64_t only[] = {0};
 	struct padding p;
 	int64_t *table[MAX_RANK], at[MAX_RANK] = {0}, count = shape_count(&c->out[0].shape);
-	int rc = padding_plan(c, &p);
+	int rc = padding_plan(c, &p), last;
 	if (rc < 0 || (rc = source_tables(c, &p, table)) < 0)
 		return rc;
+	last = p.rank - 1;
 	size_t bytes = dtype_bytes(c->out[0].dtype);
 	struct tensor fill = {c->out[0].dtype, {0}, &(int64_t){0}};
 	if (in_there(c, 2))
@@ -147,12 +161,14 @@ static int eval(struct opctx *c)
 		tensor_set(&fill, 0, padding_value(c));
 	const char *x = c->in[0].data;
 	char *y = c->out[0].data;
-	for (int64_t o = 0; o < count; o++, y += bytes) {
+	int64_t n = p.rank ? p.out[last] : 1;
+	for (int64_t o = 0; o < count; o += n, y += (size_t)n * bytes) {
 		int64_t from = 0;
-		for (int i = 0; i < p.rank && from >= 0; i++)
+		for (int i = 0; i < last && from >= 0; i++)
 			from = table[i][at[i]] < 0 ? -1 : from + table[i][at[i]];
-		memcpy(y, from < 0 ? (const char *)fill.data : x + from * (int64_t)bytes, bytes);
-		for (int i = p.rank - 1; i >= 0 && ++at[i] == p.out[i]; i--)
+		pad_row(y, from < 0 ? NULL : x + (size_t)from * bytes, p.rank ? table[last] : only, n,
+			fill.data, bytes);
+		for (int i = last - 1; i >= 0 && ++at[i] == p.out[i]; i--)
 			at[i] = 0;
 	}
 	return E_OK;

@@ -2,7 +2,8 @@
 /* Splits DynamicQuantizeLinear, so that what is large becomes kernels: the node itself keeps only scale and
  * zero point, which need the least and the greatest element, and a QuantizeLinear with these makes the bytes.
  * A ConvInteger with padding gets bytes of its own that hold the zero point around the image: the quantised 0
- * is the zero point. Then its task needs no padding, whose value is not known before it runs. */
+ * is the zero point. Then its task needs no padding, whose value is not known before it runs. Where others
+ * compute or give bytes and zero point, a Pad with that value makes them. */
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/op.h"
 #include "kernels/graph/op_quant.h"
@@ -11,6 +12,8 @@
 #include <string.h>
 
 enum { BYTES, SCALE, ZERO, OUTPUTS };
+
+enum { PAD_OPSET = 13 };
 
 /* Padded bytes may be so many, or so many times the others: strides can make a small result of a huge image.
  */
@@ -89,27 +92,48 @@ static bool read_pads(const struct graph *g, const struct node *n, int64_t pads[
 	return any;
 }
 
-/* Gives node `conv`, which reads the bytes of node `node` and its zero point, bytes with padding, unless
- * these are too many. */
+/* Adds a Pad of the bytes with the zero point that the node has. */
+static int add_pad(struct graph *g, int conv, const char *name, int out, const int64_t *pads, int rank)
+{
+	const struct shape n = {1, {2 * rank}};
+	int list = graph_add_constant(g, "pads", DT_I64, &n, pads);
+	const struct node *x = &g->node[conv];
+	const int in[] = {x->in[0], list, x->in[2]};
+	return list < 0 ? list
+			: graph_add_node(g, "Pad", name, PAD_OPSET, 3, in, 1, &out, 0, NULL);
+}
+
+/* Gives node `conv` bytes with padding, unless these are too many. `node` made its bytes and zero point; -1:
+ * another kind of node did. Returns whether it did. */
 static int pad_bytes(struct graph *g, int node, int conv, const int64_t *pads)
 {
-	int bytes = g->node[conv].in[0];
+	int bytes = g->node[conv].in[0], rc;
 	struct shape s = g->value[bytes].t.shape;
 	int64_t most = MOST_TIMES * shape_count(&s);
 	for (int d = 0; d < s.rank; d++)
 		s.d[d] += pads[d] + pads[s.rank + d];
 	if (shape_check(&s, most > MOST_BYTES ? most : MOST_BYTES) < 0)
-		return E_OK;
+		return 0;
 	const char *name = name_with(g, g->node[conv].name, "padded");
 	int out = graph_add_value(g, name);
 	if (out < 0)
 		return out;
 	int64_t *ints = arena_memdup(&g->arena, pads, 2 * (size_t)s.rank * sizeof *pads);
 	const struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 2 * s.rank, .ints = ints};
-	g->value[out].t = (struct tensor){.dtype = DT_U8, .shape = s};
-	int rc = add_quantise(g, node, name, out, 1, &attr);
+	g->value[out].t = (struct tensor){.dtype = g->value[bytes].t.dtype, .shape = s};
+	rc = node < 0 ? add_pad(g, conv, name, out, pads, s.rank) : add_quantise(g, node, name, out, 1, &attr);
 	g->node[conv].in[0] = out;
-	return rc < 0 ? rc : drop_pads(g, &g->node[conv]);
+	if (rc >= 0)
+		rc = drop_pads(g, &g->node[conv]);
+	return rc < 0 ? rc : 1;
+}
+
+/* Whether the node is a ConvInteger with constant weights, and its zero point is one that is not known. */
+static bool lacks_zero(const struct graph *g, const struct node *n)
+{
+	return !n->dead && !strcmp(node_type(n), "ConvInteger") && n->nin > 2 && n->in[2] >= 0 &&
+	       !g->value[n->in[2]].t.data && shape_count(&g->value[n->in[2]].t.shape) == 1 &&
+	       g->value[n->in[1]].t.data;
 }
 
 static int split(struct graph *g, int node)
@@ -140,6 +164,15 @@ int pass_dynamic(struct graph *g, struct arena *scratch)
 		if (g->node[i].dead || strcmp(node_type(&g->node[i]), "DynamicQuantizeLinear") != 0)
 			continue;
 		int rc = split(g, i);
+		if (rc < 0)
+			return rc;
+		done += rc;
+	}
+	for (int i = 0; i < n; i++) {
+		int64_t pads[2 * MAX_RANK];
+		int rc = lacks_zero(g, &g->node[i]) && read_pads(g, &g->node[i], pads)
+			     ? pad_bytes(g, -1, i, pads)
+			     : 0;
 		if (rc < 0)
 			return rc;
 		done += rc;
