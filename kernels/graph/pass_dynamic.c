@@ -99,8 +99,7 @@ static int add_pad(struct graph *g, int conv, const char *name, int out, const i
 	int list = graph_add_constant(g, "pads", DT_I64, &n, pads);
 	const struct node *x = &g->node[conv];
 	const int in[] = {x->in[0], list, x->in[2]};
-	return list < 0 ? list
-			: graph_add_node(g, "Pad", name, PAD_OPSET, 3, in, 1, &out, 0, NULL);
+	return list < 0 ? list : graph_add_node(g, "Pad", name, PAD_OPSET, 3, in, 1, &out, 0, NULL);
 }
 
 /* Gives node `conv` bytes with padding, unless these are too many. `node` made its bytes and zero point; -1:
@@ -121,7 +120,8 @@ static int pad_bytes(struct graph *g, int node, int conv, const int64_t *pads)
 	int64_t *ints = arena_memdup(&g->arena, pads, 2 * (size_t)s.rank * sizeof *pads);
 	const struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 2 * s.rank, .ints = ints};
 	g->value[out].t = (struct tensor){.dtype = g->value[bytes].t.dtype, .shape = s};
-	rc = node < 0 ? add_pad(g, conv, name, out, pads, s.rank) : add_quantise(g, node, name, out, 1, &attr);
+	rc =
+	    node < 0 ? add_pad(g, conv, name, out, pads, s.rank) : add_quantise(g, node, name, out, 1, &attr);
 	g->node[conv].in[0] = out;
 	if (rc >= 0)
 		rc = drop_pads(g, &g->node[conv]);
