@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that no task describes, in plain C: Gather by indices that are data, ArgMax and ArgMin, Cast. To add
- * one: a row of `forms`; what it computes is in its operator's eval (kernels/op_*.c). */
+/* Nodes that no task describes, in plain C: Gather by indices that are data, ArgMax and ArgMin, Cast, Pad
+ * with a value that is data. To add one: a row of `forms`; what it computes is in its operator's eval
+ * (kernels/op_*.c). */
 #include "agent/bundle/plan_c_parts.h"
 #include "kernels/graph/shapes.h"
 
@@ -19,20 +20,27 @@ static int axis_of(const struct opctx *x)
 	return attr_axis(x, "axis", 0, x->in[0].shape.rank, &axis) < 0 ? -1 : axis;
 }
 
-/* Adds a call of `body` with inputs, output and status. */
-static void add_node(struct plan_c *c, const struct pstep *ps, const struct buf *body, int64_t extent)
+/* Adds a call of `body` with the first input, input `second` if the node has it, output and status. */
+static void add_call(struct plan_c *c, const struct pstep *ps, const struct buf *body, int64_t extent,
+		     int second)
 {
 	struct c_place place[4];
 	int n = 0;
 	struct c_call call = {.extent = extent, .param = -1, .edge = -1, .alone = true};
-	for (int i = 0; i < ps->ctx.nin && n < 2; i++)
-		place[n++] = c_tensor_place(c, &ps->ctx.in[i]);
+	place[n++] = c_tensor_place(c, &ps->ctx.in[0]);
+	if (second < ps->ctx.nin)
+		place[n++] = c_tensor_place(c, &ps->ctx.in[second]);
 	place[n++] = c_tensor_place(c, &ps->ctx.out[0]);
 	place[n++] = (struct c_place){C_STATUS, 0};
 	call.fn = c_function(c, body);
 	call.place = c_places(c, place, n);
 	call.nplaces = n;
 	c_call(c, &call);
+}
+
+static void add_node(struct plan_c *c, const struct pstep *ps, const struct buf *body, int64_t extent)
+{
+	add_call(c, ps, body, extent, 1);
 }
 
 static bool can_gather(const struct opctx *x)
@@ -133,15 +141,58 @@ static void put_cast(struct plan_c *c, const struct pstep *ps)
 	buf_free(&b);
 }
 
+/* The input that holds the value of a Pad. */
+enum { PADS = 1, PAD_VALUE };
+
+/* A Pad with a constant around its input, which crops nothing. */
+static bool can_pad(const struct opctx *x)
+{
+	const struct tensor *t = x->nin > PADS ? &x->in[PADS] : NULL;
+	bool can = x->nin == PAD_VALUE + 1 && in_there(x, PAD_VALUE) && t->data && t->dtype == DT_I64 &&
+		   x->in[0].shape.rank > 0 && shape_count(&t->shape) == 2 * x->in[0].shape.rank &&
+		   !strcmp(node_str(x->node, "mode", "constant"), "constant");
+	for (int64_t i = 0; can && i < shape_count(&t->shape); i++)
+		can = ((const int64_t *)t->data)[i] >= 0;
+	return can;
+}
+
+static void put_pad(struct plan_c *c, const struct pstep *ps)
+{
+	struct buf b = {0};
+	const struct opctx *x = &ps->ctx;
+	const struct shape *from = &x->in[0].shape, *to = &x->out[0].shape;
+	const int64_t *begin = x->in[PADS].data;
+	int last = from->rank - 1;
+	long long step = 1, bytes = (long long)dtype_bytes(x->out[0].dtype);
+	buf_puts(&b, "\tconst char *x = buf[0], *value = buf[1];\n\tchar *y = buf[2];\n\t(void)param;\n"
+		     "\tfor (int64_t i = begin; i < end; i++) {\n"
+		     "\t\tint64_t row = i, from = 0, at;\n\t\tint in = 1;\n");
+	for (int d = last - 1; d >= 0; d--) {
+		buf_printf(&b, "\t\tat = row %% %lld - %lld;\n\t\trow /= %lld;\n", (long long)to->d[d],
+			   (long long)begin[d], (long long)to->d[d]);
+		buf_printf(&b, "\t\tin &= at >= 0 && at < %lld;\n\t\tfrom += at * %lld;\n",
+			   (long long)from->d[d], step);
+		step *= from->d[d];
+	}
+	buf_printf(&b, "\t\tfor (int64_t o = 0; o < %lld; o++) {\n\t\t\tat = o - %lld;\n",
+		   (long long)to->d[last], (long long)begin[last]);
+	buf_printf(&b, "\t\t\tconst int is = in && at >= 0 && at < %lld;\n", (long long)from->d[last]);
+	buf_printf(
+	    &b,
+	    "\t\t\tmemcpy(y + (i * %lld + o) * %lld, is ? x + (from * %lld + at) * %lld : value, %lld);\n",
+	    (long long)to->d[last], bytes, (long long)from->d[last], bytes, bytes);
+	buf_puts(&b, "\t\t}\n\t}\n");
+	add_call(c, ps, &b, shape_span(to, 0, last), PAD_VALUE);
+	buf_free(&b);
+}
+
 static const struct {
 	const char *type;
 	bool (*can)(const struct opctx *x);
 	void (*put)(struct plan_c *c, const struct pstep *ps);
 } forms[] = {
-    {"Gather", can_gather, put_gather},
-    {"ArgMax", can_arg, put_arg},
-    {"ArgMin", can_arg, put_arg},
-    {"Cast", can_cast, put_cast},
+    {"Gather", can_gather, put_gather}, {"ArgMax", can_arg, put_arg}, {"ArgMin", can_arg, put_arg},
+    {"Cast", can_cast, put_cast},       {"Pad", can_pad, put_pad},
 };
 
 static int form_of(const struct pstep *ps)

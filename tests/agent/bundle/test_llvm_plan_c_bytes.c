@@ -8,6 +8,7 @@
 #include "tests/lib/byte_cases.h"
 #include "tests/lib/byte_net.h"
 #include "tests/lib/byte_steps.h"
+#include "tests/lib/integer_net.h"
 #include "tests/lib/plan_c.h"
 
 enum { TASKS = 60, NETS = 14 };
@@ -134,6 +135,46 @@ TEST(random_networks)
 		check_net(seed, masks[seed % 4]);
 		failed(seed, "network");
 	}
+}
+
+/* Sums of s32 with a zero point that is an input, and with any padding. */
+TEST(integer_products)
+{
+	const struct import_opts none = {0};
+	int padded = 0;
+	REQUIRE_OK(target_host(&host));
+	for (uint64_t seed = 1; seed <= 200 && padded < 12 && !test_bad; seed++) {
+		struct integer_net d;
+		struct c_net n, nodes;
+		struct graph *g[2] = {NULL};
+		struct blob b = integer_net(&d, seed);
+		bool pads = false, wanted = d.conv && d.zero == ZERO_INPUT;
+		for (int i = 0; i < 2 && wanted; i++) {
+			REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &g[i]));
+			REQUIRE_OK(graph_optimize(g[i]));
+		}
+		for (int i = 0; wanted && i < g[0]->nnodes; i++)
+			pads |= !g[0]->node[i].dead && !strcmp(node_type(&g[0]->node[i]), "Pad");
+		if (pads) {
+			REQUIRE_OK(net_plan(&nodes, g[0], false, NULL));
+			REQUIRE_OK(net_plan(&n, g[1], true, NULL));
+			n.exact = true;
+			*(uint8_t *)n.in[1].data = (uint8_t)(7 * seed);
+			CHECK_OK(compile_with(&n, "sums", 1 + (int)seed % 3, options[seed % 2]));
+			CHECK_OK(plan_run(nodes.p, n.in, n.out));
+			if (!test_bad)
+				check_program(&n, "sums");
+			net_close(&n);
+			net_close(&nodes);
+			padded++;
+		} else if (wanted) {
+			graph_free(g[0]);
+			graph_free(g[1]);
+		}
+		failed(seed, "integer product");
+		arena_free(&d.m.k.a);
+	}
+	CHECK(padded == 12);
 }
 
 TEST_MAIN
