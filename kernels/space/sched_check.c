@@ -171,6 +171,20 @@ static bool inside_rows(const struct operand *o, const struct read *r, int axis,
 	return true;
 }
 
+/* Whether a load or store of quads has pixels whose distance depends on the rows of a ring. */
+static bool quads_in_rows(const struct task *t, const struct stage *st, const struct sstage *s,
+			  const struct ring *ring)
+{
+	struct quads q;
+	if (!s->quads || stage_quads(t, st, s, &q) < 0)
+		return false;
+	const struct read *r = &st->read[q.image];
+	int row = ring->dim[r->operand], out = ring->dim[st->out.operand];
+	return (row >= 0 && !inside_rows(&t->operand[r->operand], r, q.tap, row)) ||
+	       (out >= 0 && q.pixel >= 0 &&
+		!inside_rows(&t->operand[st->out.operand], &st->out, q.pixel, out));
+}
+
 /* Checks that rows are not in lanes, that tiles span rows only if a step has whole tiles, and that no vector
  * of an intermediate reaches from one row to the next. */
 static int check_ring(const struct task *t, const struct sched *s)
@@ -188,6 +202,8 @@ static int check_ring(const struct task *t, const struct sched *s)
 		if (axis >= 0 &&
 		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_whole(&ring, i))))
 			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
+		if (quads_in_rows(t, st, ss, &ring))
+			return fail(E_INFEASIBLE, "ring: quads of stage %d lie in several rows", i);
 		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
 			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
 			int64_t stride = 0;

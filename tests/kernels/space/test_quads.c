@@ -112,6 +112,28 @@ TEST(lanes_are_one_pixel)
 	arena_free(&a);
 }
 
+/* Four neighbours of a ring's row dim do not follow one another in its scratch. */
+TEST(not_along_a_ring)
+{
+	static const char text[] =
+	    "task syms=0\noperand X in u8 [1,4,9,9] 0.1/4.2.3.1\noperand W const i8 [4,4,1,1] plain\n"
+	    "operand H tmp u8 [1,4,9,9] 0.1/4.2.3.1;2+1+1;3+1+1\noperand V const i8 [4,1,3,3] plain\n"
+	    "operand Y out u8 [1,4,9,9] 0.1/4.2.3.1\nstage n:1 k:4 y:9 x:9 | c:4\nread X [n,c,y,x]\n"
+	    "read W [k,c,0,0]\nbody r0 r1 mul\nsum\npost acc 0.5 mul rint\nwrite H [n,k,y,x]\n"
+	    "stage n:1 k:4 y:9 x:9 | r:3 s:3\nread H [n,k,y+r-1,x+s-1]\nread V [k,0,r,s]\n"
+	    "body r0 r1 mul\nsum\npost acc 0.5 mul rint\nwrite Y [n,k,y,x]\n";
+	struct arena a = {0};
+	const struct target tg = vnni_board(4);
+	struct task t;
+	struct space *s;
+	CHECK_OK(task_parse(text, &t));
+	CHECK_OK(space_make(&a, &t, &tg, NULL, &s));
+	CHECK_OK(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=y:2 quads=1"));
+	CHECK_FAILS(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=x:2 quads=1"), E_INFEASIBLE,
+		    "quads of stage 1 lie in several rows");
+	arena_free(&a);
+}
+
 /* It is the default where one instruction multiplies these bytes. */
 TEST(default_and_portfolio)
 {
