@@ -247,6 +247,8 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 		rc = loops_check(l);
 	if (rc >= 0 && l->f16 && !target_sums_f16(t))
 		rc = fail(E_UNSUPPORTED, "%s has no arithmetic in f16", t->isa);
+	if (rc >= 0 && l->blocks && !target_multiplies_blocks(t))
+		rc = fail(E_UNSUPPORTED, "%s has no products of matrices of bytes", t->isa);
 	if (rc < 0)
 		return rc;
 	pthread_once(&once, init_llvm);

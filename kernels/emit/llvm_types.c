@@ -255,7 +255,7 @@ static LLVMValueRef neon_dot4(struct gen *g, const struct stmt *s, LLVMValueRef 
 	return LLVMBuildAdd(g->b, in[2], r, "");
 }
 
-/* sdot or usdot: c + the products of a's and b's bytes. */
+/* sdot, usdot, smmla or usmmla: c + the products of a's and b's bytes. */
 static LLVMValueRef a64_dot(struct gen *g, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
 	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i8, 16)};
@@ -286,6 +286,14 @@ static LLVMValueRef a64_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *
 }
 
 static piece_fn *const dot4[ARCHS] = {[ARCH_X86] = x86_dot4, [ARCH_A64] = a64_dot4, [ARCH_A32] = neon_dot4};
+
+/* Only for targets that have such an instruction. */
+static LLVMValueRef mmla(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
+{
+	(void)lanes;
+	return a64_dot(g, s->vop == V_MMLAS ? "llvm.aarch64.neon.smmla" : "llvm.aarch64.neon.usmmla", in[0],
+		       in[1], in[2]);
+}
 
 static LLVMValueRef dot2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
 {
@@ -459,6 +467,9 @@ LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 	case V_DOT4U:
 	case V_DOT4S:
 		return by_pieces(g, dot4[g->arch], s, in, lanes);
+	case V_MMLAU:
+	case V_MMLAS:
+		return by_pieces(g, mmla, s, in, lanes);
 	case V_DOT2:
 		return by_pieces(g, dot2, s, in, lanes);
 	case V_BDOT2:

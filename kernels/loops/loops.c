@@ -24,7 +24,8 @@ const struct vop_info vop_info[V_OPS] = {
     [V_CVT] = {"cvt", 1, "xy"},          [V_QUADU] = {"quadu", 4, "sssss"},
     [V_QUADS] = {"quads", 4, "sssss"},   [V_BTURN] = {"bturn", 1, "ss"},
     [V_BBACK] = {"bback", 1, "ss"},      [V_FMA2] = {"fma2", 3, "ssss"},
-    [V_SUM2] = {"sum2", 2, "fsf"},
+    [V_SUM2] = {"sum2", 2, "fsf"},       [V_MMLAU] = {"mmlau", 3, "ssss"},
+    [V_MMLAS] = {"mmlas", 3, "ssss"},
 };
 
 bool vop_across(enum vop op)

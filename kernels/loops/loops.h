@@ -15,9 +15,9 @@
  *
  * Types. vop_info says which types an operation takes. An s32 lane is an integer, or a group: four bytes, or
  * two 16-bit values, the first in the lowest bits. Only memory accesses (mem.group), the products DOT4, DOT2,
- * BDOT2 and FMA2, and SUM2, QUAD, BTURN, BBACK see a group's parts. ADD, SUB and MUL of s32, HADD and HMUL of
- * s32, and the dot products are exact: a program whose s32 result overflows is wrong, and the interpreter
- * refuses it (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
+ * BDOT2, FMA2 and MMLA, and SUM2, QUAD, BTURN, BBACK see a group's parts. ADD, SUB and MUL of s32, HADD and
+ * HMUL of s32, and the dot products are exact: a program whose s32 result overflows is wrong, and the
+ * interpreter refuses it (E_CORRUPT). MIN, MAX, HMIN and HMAX of s32 compare signed.
  *
  * DOT4U(a,b,c) = c + sum of a's unsigned bytes times b's signed bytes, DOT4S the same with a's bytes signed;
  * imm 7 promises that b's bytes lie in [-64, 64], which the interpreter verifies and targets with 16-bit sums
@@ -26,7 +26,11 @@
  * loops.fma is true. FMA2(a,b,c) of pairs of f16 is the pair a0 b0 + c0, a1 b1 + c1, each rounded once to
  * IEEE binary16, to nearest even: subnormals are kept, and what rounds to more than 65504 is infinite.
  * SUM2(a,c) = c + (a0 + a1), a a pair of f16, c and the result f32, each sum with the flushes of ADD. Both
- * exist only where loops.f16 is true. CVT converts between s32 and f32, to the nearest, ties to even; f32
+ * exist only where loops.f16 is true. MMLAU(a,b,c) takes each four lanes of a as a matrix of 2 rows of 8
+ * unsigned bytes, those of b as one of 2 columns of 8 signed bytes, and adds their product to those of c, a 2
+ * x 2 block: lane 2 i + j = c's + the sum of row i of a (lanes 2 i and 2 i + 1) times column j of b (lanes 2
+ * j and 2 j + 1), exact; MMLAS is the same with a's bytes signed. Vectors have 4, 8 or 16 lanes, and both
+ * exist only where loops.blocks is true. CVT converts between s32 and f32, to the nearest, ties to even; f32
  * outside of [-2^31, 2^31 - 128], NaN too, is the caller's fault, and an f32 subnormal is 0. QUADU(a,b,c,d)
  * makes a group of the four values, each clamped to [0, 255], QUADS to [-128, 127]. BTURN(a) takes the
  * bytes of a as a matrix of 4 rows of `lanes` bytes and transposes it: byte p of lane i is a's byte p * lanes
@@ -151,6 +155,8 @@ enum vop {
 	V_QUADS, /* a, b, c, d clamped to a byte each */
 	V_BTURN,
 	V_BBACK, /* a: 4 x lanes bytes become lanes x 4, and the inverse */
+	V_MMLAU,
+	V_MMLAS, /* c + the products of 2 x 8 and 8 x 2 bytes of a and b; needs loops.blocks */
 	V_OPS
 };
 
@@ -240,6 +246,7 @@ struct loops {
 	struct arena *arena;
 	bool fma;
 	bool f16;    /* the target multiplies and adds in f16; false at first, set by the builder's caller */
+	bool blocks; /* the target multiplies matrices of bytes; likewise */
 	bool failed; /* sticky: a limit was exceeded during building */
 	int nbufs, nparams, nvars, nloopvars, nentries;
 	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is last */

@@ -175,6 +175,8 @@ static int check_types(const struct check *k, const struct stmt *s)
 		return bad(k, "bdot2 needs a fused multiply-add");
 	if ((s->vop == V_FMA2 || s->vop == V_SUM2) && !k->l->f16)
 		return bad(k, "%s needs arithmetic in f16", vop_info[s->vop].name);
+	if ((s->vop == V_MMLAU || s->vop == V_MMLAS) && !k->l->blocks)
+		return bad(k, "%s needs products of matrices of bytes", vop_info[s->vop].name);
 	return E_OK;
 }
 
@@ -196,6 +198,8 @@ static int check_set(struct check *k, const struct stmt *s)
 	if (rc >= 0 && (s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0 && !dot_narrow(s))
 		rc = bad(k, "%s: imm is %g, must be 0 or %d", vop_info[s->vop].name, (double)s->imm,
 			 (int)DOT_NARROW);
+	if (rc >= 0 && (s->vop == V_MMLAU || s->vop == V_MMLAS) && lanes[s->dst] < 4)
+		rc = bad(k, "%s of %d lanes: no block of 2 x 2", vop_info[s->vop].name, lanes[s->dst]);
 	if (rc >= 0 && s->vop == V_LANE &&
 	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
 		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);

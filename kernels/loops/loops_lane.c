@@ -311,6 +311,16 @@ enum lane_fault lane_op(const struct stmt *s, enum lv_type type, const union lan
 	return v == out->s ? LANE_GOOD : LANE_OVERFLOW;
 }
 
+enum lane_fault lane_mmla(enum vop op, const union lane *a, const union lane *b, const union lane *c, int i,
+			  union lane *out)
+{
+	int64_t v = c[i].s;
+	for (int k = 0; k < 2; k++)
+		v += dot4((union lane[]){a[2 * (i / 2) + k], b[2 * (i % 2) + k], {.s = 0}}, op == V_MMLAS);
+	out->s = (int32_t)v;
+	return v == out->s ? LANE_GOOD : LANE_OVERFLOW;
+}
+
 static int64_t load_int(enum dtype t, const void *p, int64_t at)
 {
 	int32_t v = 0;

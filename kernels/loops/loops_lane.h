@@ -33,5 +33,8 @@ enum lane_fault { LANE_GOOD, LANE_OVERFLOW, LANE_NOT_NARROW, LANE_NOT_S32 };
 /* Statement s of one lane's operands in[], for a result of this type; *out is defined if it is LANE_GOOD. */
 enum lane_fault lane_op(const struct stmt *s, enum lv_type type, const union lane *in, bool fma,
 			union lane *out);
+/* Lane i of MMLAU or MMLAS, of the four lanes each of a, b and c that its block has. */
+enum lane_fault lane_mmla(enum vop op, const union lane *a, const union lane *b, const union lane *c, int i,
+			  union lane *out);
 
 #endif

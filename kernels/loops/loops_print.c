@@ -132,8 +132,8 @@ static void print_body(const struct loops *l, const struct stmt *s, int indent, 
 
 void loops_print(const struct loops *l, struct buf *out)
 {
-	buf_printf(out, "loops%s%s%s\n", l->fma ? " fma" : "", l->f16 ? " f16" : "",
-		   l->failed ? " failed" : "");
+	buf_printf(out, "loops%s%s%s%s\n", l->fma ? " fma" : "", l->f16 ? " f16" : "",
+		   l->blocks ? " blocks" : "", l->failed ? " failed" : "");
 	for (int i = 0; i < l->nparams; i++)
 		buf_printf(out, "param %s %lld..%lld\n", l->param[i].name, (long long)l->param[i].lo,
 			   (long long)l->param[i].hi);

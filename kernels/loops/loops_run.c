@@ -132,6 +132,14 @@ static void one_lane(struct run *r, const struct stmt *s, enum lv_type type, con
 	r->fault = r->fault ? r->fault : f;
 }
 
+/* Lane i of MMLAU or MMLAS; in[]: a, b and c. */
+static void block_lane(struct run *r, enum vop op, union lane (*in)[MAX_LANES], int i, union lane *out)
+{
+	int first = i & ~3;
+	enum lane_fault f = lane_mmla(op, in[0] + first, in[1] + first, in[2] + first, i - first, out);
+	r->fault = r->fault ? r->fault : f;
+}
+
 /* The tree of HADD and friends: halves i and i + n/2 until one is left. */
 static union lane across(struct run *r, const struct stmt *s, enum lv_type type, const union lane *in)
 {
@@ -188,6 +196,8 @@ static int set_var(struct run *r, const struct stmt *s)
 			out[i] = laced(s, in[0], in[1], i, lanes);
 		else if (s->vop == V_BTURN || s->vop == V_BBACK)
 			out[i] = bytes_turned(in[0], i, lanes, s->vop == V_BBACK);
+		else if (s->vop == V_MMLAU || s->vop == V_MMLAS)
+			block_lane(r, s->vop, in, i, &out[i]);
 		else
 			one_lane(r, s, type, (union lane[]){in[0][i], in[1][i], in[2][i], in[3][i]}, &out[i]);
 	}

@@ -96,6 +96,11 @@ bool target_sums_f16(const struct target *t)
 	return !strcmp(t->isa, "armv8-a") && target_has(t, "+fullfp16");
 }
 
+bool target_multiplies_blocks(const struct target *t)
+{
+	return !strcmp(t->isa, "armv8-a") && target_has(t, "+i8mm");
+}
+
 bool target_runs(const struct target *have, const struct target *need)
 {
 	const struct isa *h = isa_find(have->isa), *n = isa_find(need->isa);

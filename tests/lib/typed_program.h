@@ -5,6 +5,7 @@
 
 #include "kernels/loops/loops.h"
 #include "platform/base/rng.h"
+#include "platform/machine/target.h"
 #include "tests/lib/test.h"
 
 enum { TYPES = 7, NBUFS = 2 * TYPES, ELEMS = 512, MARGIN = 16, KINDS = 5, EACH = 4 };
@@ -222,6 +223,13 @@ static void some_s32(struct typed_maker *m)
 		lv_set(&l, dst, plain[pick(m, 5)], tame(LV_S32, a, 60000), tame(LV_S32, b, 30000), -1, -1);
 }
 
+static void some_blocks(struct typed_maker *m)
+{
+	int kind = 2 + pick(m, KINDS - 2), c = tame(LV_S32, any(m, LV_S32, kind), 1 << 28);
+	lv_set(&l, any(m, LV_S32, kind), pick(m, 2) ? V_MMLAU : V_MMLAS, any(m, LV_S32, kind),
+	       any(m, LV_S32, kind), c, -1);
+}
+
 static void some_f32(struct typed_maker *m, bool fma)
 {
 	int kind = pick(m, KINDS), dst = any(m, LV_F32, kind), k = pick(m, 8);
@@ -261,6 +269,8 @@ static void some_statements(struct typed_maker *m, bool fma, int n)
 		enum lv_type t = k % 2 ? LV_S32 : LV_F32;
 		if (l.f16 && pick(m, 2))
 			some_f16(m);
+		else if (l.blocks && pick(m, 6) == 0)
+			some_blocks(m);
 		else if (k < 4)
 			lv_store(&l, any(m, t, kind), some_mem(m, t, 1 << kind, false));
 		else if (k < 8)
@@ -281,12 +291,14 @@ static void begin_program(bool fma)
 	}
 }
 
-/* f16: with arithmetic in f16. */
-static void random_program(struct typed_maker *m, bool fma, bool f16)
+/* With the operations that the target has. */
+static void random_program(struct typed_maker *m, const struct target *tg)
 {
 	const struct ix *x;
+	bool fma = tg->fma, f16 = target_sums_f16(tg);
 	begin_program(fma);
 	l.f16 = f16;
+	l.blocks = target_multiplies_blocks(tg);
 	for (int t = 0; t < 2 + f16; t++)
 		for (int k = 0; k < KINDS; k++)
 			for (int i = 0; i < EACH; i++)

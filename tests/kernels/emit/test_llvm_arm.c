@@ -17,7 +17,7 @@ typedef void make_program(struct typed_maker *m, const struct target *t);
 static void any_program(struct typed_maker *m, const struct target *t)
 {
 	fill_memory(&m->r);
-	random_program(m, t->fma, target_sums_f16(t));
+	random_program(m, t);
 }
 
 /* Numbers whose sum of a product has few digits, many, or too large or small an exponent. */
@@ -57,6 +57,39 @@ static void f16_program(struct typed_maker *m, const struct target *t)
 	lv_load(&l, sum, (struct mem){.buf = 0, .at = i, .stride = 1});
 	lv_set(&l, sum, V_SUM2, v[0], sum, -1, -1);
 	lv_store(&l, sum, (struct mem){.buf = TYPES, .at = i, .stride = 1});
+	loops_entry_end(&l);
+}
+
+/* Sums of 8 MMLAs of the largest bytes and of others. */
+static void block_program(struct typed_maker *m, const struct target *t)
+{
+	static const uint32_t odd[] = {0x80808080, 0x7f7f7f7f, 0xffffffff, 0x807f80ff};
+	int lanes = 4 << pick(m, KINDS - 2), v[3], from[2] = {3 + pick(m, 2), 3};
+	enum vop op = from[0] == 3 ? V_MMLAS : V_MMLAU;
+	const struct ix *x;
+	fill_memory(&m->r);
+	for (int b = 3; b < 5; b++)
+		for (int i = 0; i < ELEMS; i += 4)
+			if (pick(m, 2))
+				memcpy(start.bytes[b] + MARGIN + i, &odd[pick(m, 4)], 4);
+	begin_program(t->fma);
+	l.blocks = true;
+	for (int k = 0; k < 3; k++)
+		v[k] = lv_new_s32(&l, lanes);
+	loops_entry(&l, c(1 + pick(m, 2)));
+	const struct ix *at = ix_mul(&l, ix_var(&l, l.entry[0].var), c(4 * lanes));
+	lv_load(&l, v[2], (struct mem){.buf = 5, .at = c(pick(m, 64)), .stride = 1});
+	struct stmt *f = for_begin(&l, c(0), c(4), 1, false, &x);
+	for (int k = 0; k < 2; k++)
+		lv_load(&l, v[k],
+			(struct mem){.buf = from[k],
+				     .at = ix_add(&l, at, ix_add(&l, ix_mul(&l, x, c(64)), c(16 * k))),
+				     .stride = 4,
+				     .group = 4});
+	lv_set(&l, v[2], op, v[0], v[1], v[2], -1);
+	lv_set(&l, v[2], op, v[1], v[0], v[2], -1);
+	for_end(&l, f);
+	lv_store(&l, v[2], (struct mem){.buf = 2 * TYPES - 1, .at = at, .stride = 1});
 	loops_entry_end(&l);
 }
 
@@ -142,6 +175,14 @@ static void sum_f16_on(const struct arm_board *b)
 	arm_target(b, &t);
 	if (target_sums_f16(&t))
 		run_programs(b, f16_program);
+}
+
+static void blocks_on(const struct arm_board *b)
+{
+	struct target t;
+	arm_target(b, &t);
+	if (target_multiplies_blocks(&t))
+		run_programs(b, block_program);
 }
 
 /* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
@@ -240,6 +281,11 @@ TEST(divisions_by_parameters)
 TEST(f16_sums_at_the_edges)
 {
 	on_all(sum_f16_on);
+}
+
+TEST(products_of_matrices_of_bytes)
+{
+	on_all(blocks_on);
 }
 
 TEST(random_typed_programs_on_arm)

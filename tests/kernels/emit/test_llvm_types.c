@@ -59,7 +59,7 @@ static void random_programs(uint64_t first, uint64_t last)
 		const struct target *t = &targets[seed % (uint64_t)ntargets];
 		rng_seed(&m.r, seed);
 		fill_memory(&m.r);
-		random_program(&m, t->fma, target_sums_f16(t));
+		random_program(&m, t);
 		int rc = loops_check(&l);
 		if (rc < 0)
 			printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
@@ -338,7 +338,7 @@ TEST(other_targets)
 			struct typed_maker m = {0};
 			variant_target(&variants[i], &t);
 			rng_seed(&m.r, seed);
-			random_program(&m, t.fma, target_sums_f16(&t));
+			random_program(&m, &t);
 			int rc = emit_on(&t, &o);
 			if (rc < 0 && rc != E_SPILL) {
 				printf("%s%s, seed %d: %s\n", variants[i].isa, variants[i].extras, (int)seed,
@@ -428,6 +428,21 @@ TEST(dot_products_use_the_best_instruction)
 			}
 }
 
+static void block_program(bool is_signed, int lanes)
+{
+	begin_program(true);
+	l.blocks = true;
+	int a = lv_new_s32(&l, lanes), b = lv_new_s32(&l, lanes), v = lv_new_s32(&l, lanes);
+	loops_entry(&l, c(1));
+	lv_load(&l, a, (struct mem){.buf = 3 + !is_signed, .at = c(0), .stride = 4, .group = 4});
+	lv_load(&l, b, (struct mem){.buf = 3, .at = c(64), .stride = 4, .group = 4});
+	lv_load(&l, v, (struct mem){.buf = 6, .at = c(0), .stride = 1});
+	lv_set(&l, v, is_signed ? V_MMLAS : V_MMLAU, a, b, v, -1);
+	lv_store(&l, v, (struct mem){.buf = 2 * TYPES - 1, .at = c(0), .stride = 1});
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+}
+
 static void fma2_program(int lanes)
 {
 	begin_program(true);
@@ -468,6 +483,32 @@ TEST(f16_sums_only_where_an_instruction_makes_them)
 	REQUIRE_OK(target_baseline("armv7-neon", &t));
 	strcat(t.features, ",+fullfp16");
 	CHECK(!target_sums_f16(&t));
+}
+
+/* One instruction multiplies matrices of bytes; processors without it are refused. */
+TEST(blocks_only_where_an_instruction_makes_them)
+{
+	struct target t;
+	struct blob o;
+	int made = 0;
+	for (int i = 0; i < VARIANTS; i++)
+		for (int lanes = 4; lanes <= 16; lanes *= 2)
+			for (int is_signed = 0; is_signed < 2; is_signed++) {
+				variant_target(&variants[i], &t);
+				block_program(is_signed, lanes);
+				if (!strstr(variants[i].extras, "+i8mm")) {
+					CHECK(!target_multiplies_blocks(&t));
+					CHECK_FAILS(emit_on(&t, &o), E_UNSUPPORTED, "no products of matrices");
+					continue;
+				}
+				REQUIRE_OK(emit_on(&t, &o));
+				CHECK(has_instruction(&t, &o, is_signed ? "smmla" : "usmmla"));
+				made++;
+			}
+	CHECK(made == 6);
+	REQUIRE_OK(target_baseline("armv7-neon", &t));
+	strcat(t.features, ",+i8mm");
+	CHECK(!target_multiplies_blocks(&t));
 }
 
 /* Whatever a target from outside says, LLVM must not end the process. */
@@ -532,6 +573,21 @@ TEST(wrong_types_and_overflows_are_refused)
 	REFUSED("bdot2 needs a fused", lv_set(&l, f, V_BDOT2, s, s, f, -1));
 	REFUSED("fma2 needs arithmetic in f16", lv_set(&l, s, V_FMA2, s, s, s, -1));
 	REFUSED("sum2 needs arithmetic in f16", lv_set(&l, f, V_SUM2, s, f, -1, -1));
+	REFUSED("mmlau needs products of matrices", lv_set(&l, s, V_MMLAU, s, s, s, -1));
+	REFUSED("mmlas needs v", {
+		l.blocks = true;
+		lv_set(&l, s, V_MMLAS, s, f, s, -1);
+	});
+	REFUSED("mmlas of 2 lanes: no block", {
+		int two = lv_new_s32(&l, 2);
+		l.blocks = true;
+		lv_const_s32(&l, two, 1);
+		lv_set(&l, two, V_MMLAS, two, two, two, -1);
+	});
+	REFUSED("mmlas: the result overflows s32", {
+		l.blocks = true;
+		lv_set(&l, s, V_MMLAS, s, s, s, -1);
+	});
 	REFUSED("fma2 needs v", lv_set(&l, s, V_FMA2, s, s, f, -1));
 	REFUSED("is f32: no load in groups of 1 from i_i8, which holds i8",
 		lv_load(&l, f, (struct mem){.buf = 3, .at = c(0), .stride = 1}));

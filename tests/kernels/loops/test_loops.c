@@ -643,6 +643,50 @@ TEST(f16_sums_are_rounded_once)
 	CHECK(ties > 10 && infinite > 1000 && subnormal > 1000);
 }
 
+/* Products of 2 x 8 and 8 x 2 bytes by the definition of the matrix product; extremes are frequent. */
+TEST(blocks_are_products_of_matrices)
+{
+	struct rng r;
+	rng_seed(&r, 9);
+	for (int n = 0; n < 3000; n++) {
+		uint8_t a[64], b[64];
+		int32_t sum[16], got[16];
+		void *bufs[4] = {a, b, sum, got};
+		int lanes = 4 << n % 3, v[3];
+		bool is_signed = n % 2;
+		for (int i = 0; i < 64; i++) {
+			static const uint8_t odd[] = {0, 127, 128, 255};
+			a[i] = rng_below(&r, 2) ? odd[rng_below(&r, 4)] : (uint8_t)rng_u64(&r);
+			b[i] = rng_below(&r, 2) ? odd[rng_below(&r, 4)] : (uint8_t)rng_u64(&r);
+			sum[i % 16] = (int32_t)rng_u64(&r) / 2;
+		}
+		fresh();
+		l.blocks = true;
+		loops_buf(&l, "a", BUF_IN, is_signed ? DT_I8 : DT_U8, c(64));
+		loops_buf(&l, "b", BUF_IN, DT_I8, c(64));
+		loops_buf(&l, "c", BUF_IN, DT_I32, c(16));
+		loops_buf(&l, "r", BUF_OUT, DT_I32, c(16));
+		loops_entry(&l, c(1));
+		for (int i = 0; i < 3; i++)
+			lv_load(&l, v[i] = lv_new_s32(&l, lanes),
+				(struct mem){
+				    .buf = i, .at = c(0), .stride = i < 2 ? 4 : 1, .group = i < 2 ? 4 : 1});
+		lv_set(&l, v[2], is_signed ? V_MMLAS : V_MMLAU, v[0], v[1], v[2], -1);
+		lv_store(&l, v[2], (struct mem){.buf = 3, .at = c(0), .stride = 1});
+		loops_entry_end(&l);
+		REQUIRE_OK(loops_check(&l));
+		REQUIRE_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+		for (int i = 0; i < lanes; i++) {
+			const uint8_t *row = a + i / 4 * 16 + i % 4 / 2 * 8,
+				      *column = b + i / 4 * 16 + i % 2 * 8;
+			int32_t want = sum[i];
+			for (int k = 0; k < 8; k++)
+				want += (is_signed ? (int8_t)row[k] : row[k]) * (int8_t)column[k];
+			CHECK(got[i] == want);
+		}
+	}
+}
+
 /* Both f16 are added first, then the f32. */
 TEST(f16_pairs_are_added_in_order)
 {
