@@ -120,6 +120,24 @@ static LLVMValueRef gather(struct gen *g, const struct access *x, LLVMValueRef p
 	return v;
 }
 
+/* Whether an access has a fixed number of lanes, 2 or more but not all, that a narrower load has. Only for
+ * kernels with products of matrices, half of whose operand may be two groups. */
+static bool has_few(const struct gen *g, const struct access *x, int64_t *n)
+{
+	return g->l->blocks && x->stride == 1 && !x->guard && x->plain.valid &&
+	       ix_is_const(x->plain.valid, n) && *n > 1 && *n < x->lanes && !(*n & (*n - 1));
+}
+
+/* The first n lanes; the others are 0. */
+static LLVMValueRef load_few(struct gen *g, const struct access *x, LLVMValueRef p, int n)
+{
+	LLVMValueRef index[16], v = load_at(g, x, p, n);
+	for (int i = 0; i < x->lanes; i++)
+		index[i] = LLVMConstInt(g->i32, (unsigned)(i < n ? i : n), false);
+	return LLVMBuildShuffleVector(g->b, v, LLVMConstNull(LLVMTypeOf(v)),
+				      LLVMConstVector(index, (unsigned)x->lanes), "");
+}
+
 /* Start of piece k of the `stride` vectors that cover everything from the first lane's element to the last
  * one's. */
 static int64_t piece_at(int k, int64_t stride, int lanes)
@@ -218,8 +236,11 @@ static struct access access_of(struct gen *g, const struct mem *m, enum lv_type 
 
 static LLVMValueRef load_units(struct gen *g, const struct access *x, LLVMValueRef p)
 {
+	int64_t few;
 	if (x->stride == 0)
 		return broadcast(g, x, p);
+	if (has_few(g, x, &few))
+		return load_few(g, x, p, (int)few);
 	if (x->stride > 1 && 2 * x->stride <= x->lanes)
 		return load_picked(g, x, p);
 	if (x->stride != 1 || x->lanes == 1)

@@ -85,6 +85,7 @@ struct panel {
 	struct shape src; /* of the constant, in single elements */
 	int64_t extent[PACK_MAX];
 	struct quads *quads; /* NULL: the constant is not summed by quads */
+	struct mmla *mmla;   /* NULL: nor by products of matrices */
 	bool full;
 };
 
@@ -102,6 +103,21 @@ static void digit(struct panel *q, int axis, int64_t div, int64_t mod, int64_t e
 	p->digit[p->ndigits++] = (struct digit){axis, div, mod, 0};
 }
 
+/* The order inside of a vector of channels and two groups: two channels, then the other two, each with both
+ * groups. No address has these digits. */
+static void block_digits(struct panel *q)
+{
+	digit(q, q->s->lane, 2, 2, 2);
+	digit(q, q->s->lane, 1, 2, 2);
+	digit(q, q->mmla->group, 1, MMLA_GROUPS, MMLA_GROUPS);
+}
+
+/* Points of a reduction axis that its innermost digit counts as one. */
+static int64_t step_of(const struct panel *q, int a)
+{
+	return a == q->s->lane ? q->s->lanes : q->mmla && a == q->mmla->group ? MMLA_GROUPS : 1;
+}
+
 /* Adds the digits in the order of use: tiles of spatial axes, the reduction's loops, points of the tile,
  * lanes. */
 static void digits(struct panel *q, unsigned axes)
@@ -117,15 +133,14 @@ static void digits(struct panel *q, unsigned axes)
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = ns; i < q->st->naxes; i++) {
 			int a = s->order[i];
-			int64_t e = q->st->axis[a].extent, b = axis_block(q->t, q->st, a),
-				u = a == s->lane ? s->lanes : 1;
+			int64_t e = q->st->axis[a].extent, b = axis_block(q->t, q->st, a), u = step_of(q, a);
 			bool split = b > 1 && e > b && a != s->lane && s->unroll[a] < e;
 			if (!(axes >> a & 1) || (q->quads && a == q->quads->tap))
 				continue;
 			if (split && !pass)
 				digit(q, a, b, 0, ceil_div(e, b));
 			else if (split && pass)
-				digit(q, a, 1, b, b);
+				digit(q, a, u, b / u, b / u);
 			else if (!pass)
 				digit(q, a, u, 0, ceil_div(e, u));
 		}
@@ -139,7 +154,9 @@ static void digits(struct panel *q, unsigned axes)
 		digit(q, q->quads->tap, QUAD, 0, q->quads->n);
 		digit(q, q->quads->tap, -1, 0, q->quads->phases);
 	}
-	if (s->lane >= 0 && axes >> s->lane & 1)
+	if (q->mmla)
+		block_digits(q);
+	else if (s->lane >= 0 && axes >> s->lane & 1)
 		digit(q, s->lane, 1, s->lanes, s->lanes);
 }
 
@@ -178,6 +195,19 @@ static int packing_of(struct panel *q)
 	return pack_check(k);
 }
 
+/* Removes the digits of block_digits() from the address. The digit of the groups counts single ones, half as
+ * far apart: addresses are those of whole steps. */
+static void address_blocks(struct lower_place *p, const struct mmla *m)
+{
+	p->ndigits -= 3;
+	for (int j = 0; j < p->ndigits; j++)
+		if (p->digit[j].axis == m->group && p->digit[j].div == MMLA_GROUPS) {
+			p->digit[j].div = 1;
+			p->digit[j].mod *= MMLA_GROUPS;
+			p->digit[j].stride /= MMLA_GROUPS;
+		}
+}
+
 static int place_packed(struct lower *w, int operand)
 {
 	for (int s = 0; s < w->t->nstages; s++)
@@ -188,6 +218,7 @@ static int place_packed(struct lower *w, int operand)
 			if (w->s.st[s].wino.m && winograd_packs(w, i))
 				return winograd_packing(w, &w->at[operand]);
 			struct quads quads;
+			struct mmla mmla;
 			struct panel q = {.p = &w->at[operand],
 					  .t = w->t,
 					  .st = st,
@@ -196,9 +227,14 @@ static int place_packed(struct lower *w, int operand)
 					  .src = w->whole->operand[operand].dims};
 			if (q.s->quads && stage_quads(w->t, st, q.s, &quads) >= 0 && quads.weights == i)
 				q.quads = &quads;
+			if (q.s->mmla && stage_mmla(w->t, st, q.s, &mmla) >= 0 && mmla.weights == i)
+				q.mmla = &mmla;
 			digits(&q, read_axes(w->t, st, q.r));
 			w->at[operand].packed = true;
-			return packing_of(&q);
+			int rc = packing_of(&q);
+			if (rc >= 0 && q.mmla)
+				address_blocks(&w->at[operand], &mmla);
+			return rc;
 		}
 	return E_OK;
 }
@@ -403,7 +439,8 @@ static struct nest *nest_new(struct lower *w, int stage)
 	k->next_rows = stage == 1 && w->ring.rows && w->s.st[0].prefetch ? ring_copy(w->t) : -1;
 	if ((k->s->prefetch && !w->ring.rows && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0) ||
 	    (k->s->feed && stage_feed(w->t, k->st, k->s, &k->feed) < 0) ||
-	    (k->s->quads && stage_quads(w->t, k->st, k->s, &k->quads) < 0))
+	    (k->s->quads && stage_quads(w->t, k->st, k->s, &k->quads) < 0) ||
+	    (k->s->mmla && stage_mmla(w->t, k->st, k->s, &k->mmla) < 0))
 		w->l->failed = true;
 	return k;
 }

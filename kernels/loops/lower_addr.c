@@ -544,6 +544,8 @@ void nest_hoist(struct nest *k)
 		nest_quads_hoist(k);
 		return;
 	}
+	if (k->s->mmla)
+		return;
 	int room = k->w->tg->regs - 4 - k->w->hoisted;
 	for (int a = 0, points = k->s->chains; a < k->ns; a++) {
 		points *= k->s->tile[a];

@@ -2,12 +2,14 @@
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
- * lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h). */
+ * lower_mmla.c, lower_winograd.c, lower_products.c and lower_transform.c (the loops of
+ * kernels/space/winograd.h). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
 #include "kernels/loops/loops.h"
 #include "kernels/loops/lower.h"
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
 
@@ -118,10 +120,12 @@ struct nest {
 	struct panel_ahead ahead; /* valid if s->prefetch */
 	struct feed feed;         /* valid if s->feed */
 	struct quads quads;       /* valid if s->quads */
+	struct mmla mmla;         /* valid if s->mmla */
 	int next_rows; /* read of a ring's first stage (a copy) whose next rows are prefetched; -1: none */
 	bool edge;     /* inside of a tile that needs guards */
 	int npoints, nacc;
 	int *acc;  /* npoints * chains */
+	int *lone; /* per point, if s->mmla: the second half of the sums of a point without a neighbour */
 	int *half; /* the same number of pairs of f16 that SUM_HALF sums now; NULL: not in its loops */
 	int chunk; /* reduction loop of which SUM_HALF sums chunk_trips iterations in f16; -1: none */
 	int64_t chunk_trips;
@@ -190,6 +194,12 @@ void nest_quads(struct nest *k);
 void nest_quads_hoist(struct nest *k); /* loads of its weights before a loop, if registers are left, */
 bool nest_quads_finish(
     struct nest *k); /* and program and stores of four points at once. false: not possible */
+
+/* lower_mmla.c, if s->mmla: makes the variables of half pairs, brings the sums of the tile from the order of
+ * points to that of blocks or back, and one body of the reduction. */
+void nest_mmla_sums(struct nest *k);
+void nest_mmla_turn(struct nest *k);
+void nest_mmla(struct nest *k);
 
 /* lower_across.c: combines the lanes of each point's sum, acc[point * chains]. True: the results are stored;
  * false: they are in acc[point * chains]. */
@@ -267,5 +277,7 @@ int nest_red_step(const struct nest *k, int i);
 /* Iterates over the points of the tile or the steps of the body in order: at[] over [0, n) of axes [from,
  * to), the lane axis fastest. */
 bool nest_next(const struct nest *k, int from, int to, int *at);
+/* Number of the point at[] in that order. */
+int nest_point(const struct nest *k, const int *at);
 
 #endif

@@ -110,18 +110,6 @@ static int weights_of(struct nest *k, const int *at, int i, int phase)
 	return nest_know(k, e);
 }
 
-/* Number of the point in the order of nest_next(). */
-static int point_at(const struct nest *k, const int *at)
-{
-	int i = at[k->s->lane], stride = k->n[k->s->lane];
-	for (int a = k->ns - 1; a >= 0; a--)
-		if (a != k->s->lane) {
-			i += at[a] * stride;
-			stride *= k->n[a];
-		}
-	return i;
-}
-
 /* Adds the products of quad `i` of the chain from `first` on. The first operand of the instruction may be
  * unsigned, the second is signed. */
 static void add_quad(struct nest *k, const int *at, int acc, int64_t first, int i, int phase)
@@ -146,7 +134,7 @@ void nest_quads(struct nest *k)
 			chain = quads_chain(&k->quads, first, chain, pixels_of(k));
 			if (k->quads.pixel >= 0)
 				at[k->quads.pixel] = p;
-			int acc = k->acc[point_at(k, at)];
+			int acc = k->acc[nest_point(k, at)];
 			for (int i = 0; i < k->quads.n; i++)
 				add_quad(k, w[j].at, acc, chain, i, first - (int)chain);
 		}
@@ -194,7 +182,7 @@ static void store_quad(struct nest *k, const int *at)
 	bool is_signed = k->w->t->operand[k->st->out.operand].dtype == DT_I8;
 	memcpy(point, at, sizeof point);
 	for (int i = 0; i < QUAD; i++, point[k->quads.pixel]++)
-		v[i] = nest_bytes(k, nest_post(k, point, k->acc[point_at(k, point)]));
+		v[i] = nest_bytes(k, nest_post(k, point, k->acc[nest_point(k, point)]));
 	struct mem m = nest_mem(k, k->st->nreads, at, lanes);
 	m.group = QUAD;
 	m.stride = QUAD;
@@ -217,7 +205,7 @@ bool nest_quads_finish(struct nest *k)
 		}
 		int end = k->n[x], from = at[x];
 		for (; at[x] < end; at[x]++)
-			nest_store(k, nest_post(k, at, k->acc[point_at(k, at)]),
+			nest_store(k, nest_post(k, at, k->acc[nest_point(k, at)]),
 				   nest_mem(k, k->st->nreads, at, k->s->lanes));
 		at[x] = from;
 	} while (nest_next(k, 0, k->ns, at));

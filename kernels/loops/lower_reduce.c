@@ -28,10 +28,11 @@ void nest_list_reductions(struct nest *k)
 }
 
 /* Steps of a body. Smaller last tiles run seldom but take as long to compile: they get one step, unless
- * chains take several steps in turn. */
+ * chains take several steps in turn, or products of matrices need two. */
 static int steps(const struct nest *k, int axis)
 {
-	return k->rests && k->s->chains == 1 ? 1 : k->s->unroll[axis];
+	bool whole = k->s->chains > 1 || (k->s->mmla && axis == k->mmla.group);
+	return k->rests && !whole ? 1 : k->s->unroll[axis];
 }
 
 static void red_body(struct nest *k, int i, int axis, const struct ix *base, int n, bool masked)
@@ -260,4 +261,12 @@ bool nest_next(const struct nest *k, int from, int to, int *at)
 		at[a] = 0;
 	}
 	return false;
+}
+
+int nest_point(const struct nest *k, const int *at)
+{
+	int i = 0, lane = k->s->lane;
+	for (int a = 0; a < k->ns; a++)
+		i = a == lane ? i : i * k->n[a] + at[a];
+	return i * k->n[lane] + at[lane];
 }

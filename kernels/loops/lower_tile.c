@@ -331,6 +331,10 @@ void nest_steps(struct nest *k)
 		nest_quads(k);
 		return;
 	}
+	if (k->s->mmla) {
+		nest_mmla(k);
+		return;
+	}
 	int at[MAX_AXES] = {0}, next[MAX_AXES] = {0}, step = 0, steps = 1;
 	const int *sum = k->half ? k->half : k->acc;
 	int64_t stride[MAX_AXES];
@@ -408,6 +412,17 @@ static void start(struct nest *k)
 	if_else(k->w->l, s);
 	start_partial(k);
 	if_end(k->w->l, s);
+}
+
+/* The same for sums that lie in blocks, if the schedule says so. */
+static void start_sums(struct nest *k)
+{
+	start(k);
+	if (!k->s->mmla)
+		return;
+	nest_mmla_sums(k);
+	if (k->bias >= 0)
+		nest_mmla_turn(k);
 }
 
 enum vop nest_combiner(const struct nest *k)
@@ -590,9 +605,11 @@ static void tile(struct nest *k)
 		if (k->sum == SUM_HALF) {
 			half_reduce(k, start);
 		} else {
-			start(k);
+			start_sums(k);
 			nest_reduce(k, 0);
 		}
+		if (k->s->mmla)
+			nest_mmla_turn(k);
 		bool stored = gather(k);
 		if (k->part)
 			finish_part(k);
@@ -638,18 +655,31 @@ static void edge(struct nest *k, int from)
 	k->floor = floor;
 }
 
+/* The guarded version of a tile, point by point. */
+static void guarded(struct nest *k)
+{
+	k->edge = true;
+	edge(k, 0);
+	k->edge = false;
+}
+
 void nest_tile(struct nest *k)
 {
 	struct loops *l = k->w->l;
 	int64_t yes;
 	if (k->next_rows >= 0)
 		nest_fetch_rows(k);
+	bool apart = k->guarded && k->s->mmla && !k->mmla.run; /* a guard does not hold for several points */
 	if (!k->versioned) {
-		tile(k);
+		(apart ? guarded : tile)(k);
 		return;
 	}
 	const struct ix *interior = nest_interior(k);
 	bool fixed = ix_is_const(interior, &yes);
+	if (apart && fixed && !yes) {
+		guarded(k);
+		return;
+	}
 	struct stmt *s = fixed ? NULL : if_begin(l, interior);
 	k->unguard = !fixed || yes;
 	tile(k);
@@ -657,8 +687,6 @@ void nest_tile(struct nest *k)
 	if (!s)
 		return;
 	if_else(l, s);
-	k->edge = true;
-	edge(k, 0);
-	k->edge = false;
+	guarded(k);
 	if_end(l, s);
 }

@@ -108,15 +108,6 @@ void nest_lace(struct nest *k, const int *at, const int *point)
 	}
 }
 
-/* The sum of a point. */
-static int sum_at(const struct nest *k, const int *at)
-{
-	int i = 0, lane = k->s->lane;
-	for (int a = 0; a < k->ns; a++)
-		i = a == lane ? i : i * k->n[a] + at[a];
-	return k->acc[(i * k->n[lane] + at[lane]) * k->s->chains];
-}
-
 void nest_weave(struct nest *k)
 {
 	int at[MAX_AXES] = {0}, point[16];
@@ -125,7 +116,7 @@ void nest_weave(struct nest *k)
 			continue;
 		for (int m = 0; m < k->n[k->weave]; m++) {
 			at[k->weave] = m;
-			point[m] = nest_post(k, at, sum_at(k, at));
+			point[m] = nest_post(k, at, k->acc[nest_point(k, at) * k->s->chains]);
 		}
 		at[k->weave] = 0;
 		nest_lace(k, at, point);

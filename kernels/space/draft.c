@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/draft_parts.h"
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 
 #include <math.h>
@@ -301,7 +302,7 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 	/* Small last tiles read as much as full ones. */
 	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
 	if (!c->straight)
-		step = sharp(step, LATENCY / c->s->chains);
+		step = sharp(step, c->waits / c->s->chains);
 	x->of[DRAFT_LATENCY] = c->steps * (step - streamed);
 	double spill = c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
 	step += spill;
@@ -418,6 +419,21 @@ static void open_quads(struct tile_cost *c)
 	}
 }
 
+/* Products of matrices: an instruction makes two steps for two points. */
+static void open_mmla(struct tile_cost *c)
+{
+	struct mmla m;
+	c->waits = LATENCY;
+	if (!c->s->mmla || stage_mmla(c->t, c->st, c->s, &m) < 0)
+		return;
+	int64_t points = c->s->tile[m.pixel], groups = c->extent[m.group];
+	int64_t pairs = (points + 1) / 2, steps = (groups + 1) / MMLA_GROUPS;
+	c->waits /= MMLA_GROUPS;
+	c->body *= (double)(2 * pairs * steps) / (double)(points * groups);
+	/* loads of groups that follow one another, of every second one, or of single ones */
+	c->access[m.image] *= m.run || m.stride == QUAD ? MMLA_JOIN : m.stride == 2 * QUAD ? 1 : MMLA_SINGLE;
+}
+
 static void open_rates(struct tile_cost *c)
 {
 	const struct target *tg = c->tg;
@@ -470,6 +486,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 		c->converts[weights] = 1;
 	}
 	open_quads(c);
+	open_mmla(c);
 	open_steps(c);
 	c->passing = task_bytes(t, true);
 	struct draft_regs regs = draft_regs(t, stage, s);

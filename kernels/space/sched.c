@@ -184,6 +184,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 	put_number(w, "prefetch", s->prefetch, 0);
 	put_number(w, "feed", s->feed, 0);
 	put_number(w, "quads", s->quads, 0);
+	put_number(w, "mmla", s->mmla, 0);
 	put_number(w, "w16", s->w16, 0);
 }
 
@@ -402,6 +403,13 @@ static int key_quads(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, 1, &one);
 }
 
+static int key_mmla(struct parser *ps, struct sstage *s)
+{
+	int one;
+	s->mmla = true;
+	return whole(ps, 1, 1, &one);
+}
+
 static int key_w16(struct parser *ps, struct sstage *s)
 {
 	int one;
@@ -442,7 +450,7 @@ static const struct {
     {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
     {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},           {"parts", key_parts},
     {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},         {"quads", key_quads},
-    {"w16", key_w16},       {"block", key_block}};
+    {"mmla", key_mmla},     {"w16", key_w16},           {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

@@ -38,6 +38,7 @@
  * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
  * quads   1: a depthwise sum of bytes is made by dot products of four neighbouring pixels
  *         (kernels/space/quads.h)
+ * mmla    1: a sum of dot products of bytes is made by products of matrices (kernels/space/mmla.h)
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
@@ -75,6 +76,7 @@ struct sstage {
 	int prefetch; /* level; 0: none */
 	bool feed;
 	bool quads;
+	bool mmla;
 	bool w16;
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks everything that lowering relies on. */
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
 #include "kernels/space/winograd.h"
@@ -171,18 +172,24 @@ static bool inside_rows(const struct operand *o, const struct read *r, int axis,
 	return true;
 }
 
-/* Whether a load or store of quads has pixels whose distance depends on the rows of a ring. */
-static bool quads_in_rows(const struct task *t, const struct stage *st, const struct sstage *s,
-			  const struct ring *ring)
+/* Whether the distance along the axis depends on the rows that a ring keeps of the operand. */
+static bool rows_between(const struct task *t, const struct ring *ring, const struct read *r, int axis)
+{
+	int row = ring->dim[r->operand];
+	return row >= 0 && axis >= 0 && !inside_rows(&t->operand[r->operand], r, axis, row);
+}
+
+/* Whether a vector of quads or of neighbouring points reaches from one row to the next. */
+static bool joins_rows(const struct task *t, const struct stage *st, const struct sstage *s,
+		       const struct ring *ring)
 {
 	struct quads q;
-	if (!s->quads || stage_quads(t, st, s, &q) < 0)
-		return false;
-	const struct read *r = &st->read[q.image];
-	int row = ring->dim[r->operand], out = ring->dim[st->out.operand];
-	return (row >= 0 && !inside_rows(&t->operand[r->operand], r, q.tap, row)) ||
-	       (out >= 0 && q.pixel >= 0 &&
-		!inside_rows(&t->operand[st->out.operand], &st->out, q.pixel, out));
+	struct mmla m;
+	if (s->quads && stage_quads(t, st, s, &q) >= 0)
+		return rows_between(t, ring, &st->read[q.image], q.tap) ||
+		       rows_between(t, ring, &st->out, q.pixel);
+	return s->mmla && stage_mmla(t, st, s, &m) >= 0 && !m.run &&
+	       rows_between(t, ring, &st->read[m.image], m.pixel);
 }
 
 /* Checks that rows are not in lanes, that tiles span rows only if a step has whole tiles, and that no vector
@@ -202,8 +209,8 @@ static int check_ring(const struct task *t, const struct sched *s)
 		if (axis >= 0 &&
 		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_whole(&ring, i))))
 			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
-		if (quads_in_rows(t, st, ss, &ring))
-			return fail(E_INFEASIBLE, "ring: quads of stage %d lie in several rows", i);
+		if (joins_rows(t, st, ss, &ring))
+			return fail(E_INFEASIBLE, "ring: neighbours in other rows");
 		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
 			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
 			int64_t stride = 0;
@@ -237,6 +244,15 @@ static int check_quads(const struct task *t, const struct stage *st, const struc
 	if (s->quads && (s->prefetch || s->feed))
 		return fail(E_INFEASIBLE, "quads: with prefetches");
 	return s->quads ? stage_quads(t, st, s, &q) : E_OK;
+}
+
+static int check_mmla(const struct task *t, const struct target *tg, const struct stage *st,
+		      const struct sstage *s)
+{
+	struct mmla m;
+	if (s->mmla && !target_multiplies_blocks(tg))
+		return fail(E_INFEASIBLE, "mmla: the target has no i8mm");
+	return s->mmla ? stage_mmla(t, st, s, &m) : E_OK;
 }
 
 /* Groups whose index counts elements are broadcast: the lanes are outputs. */
@@ -288,7 +304,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0 ||
-		    (rc = check_quads(t, st, ss)) < 0)
+		    (rc = check_quads(t, st, ss)) < 0 || (rc = check_mmla(t, tg, st, ss)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/space.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +21,8 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 		rules_lanes(s, i);
 	for (int i = 0; i < view->nstages; i++)
 		s->quads |= rules_has_quads(s, i) ? 1u << i : 0;
+	for (int i = 0; i < view->nstages; i++)
+		s->mmla |= rules_has_mmla(s, i) ? 1u << i : 0;
 	s->want = *want;
 	s->w16 = level_f16(want->level) && target_converts_f16(tg);
 	if (!view->pairs)
@@ -192,11 +196,26 @@ static bool bytes_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
+/* Sums of dot products: the default without products of matrices, and with them another tile. */
+static bool blocks_rule(const struct space *s, int i, struct sched *c)
+{
+	static const int vectors[] = {0, 2, 4};
+	struct space of = *s;
+	bool any = false;
+	of.mmla = i ? s->mmla : 0;
+	default_stages(&of, s->ring.rows, c);
+	for (int k = 0; k < s->t->nstages; k++)
+		if (s->mmla >> k & 1)
+			any |= i ? mmla_rule(s, k, vectors[i], DBL_MAX, &c->st[k]) : true;
+	set_thread_ring(s, c);
+	return any;
+}
+
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, bytes_rule}, {3, w16_rule},   {3, winograd_rule},
-	     {3, rows_rule},  {4, tiles_rule}, {2, few_rule}};
+} rules[] = {{3, bytes_rule}, {3, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
+	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -408,6 +427,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	out->feed = rng_below(r, 2);
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	quads_draw(s, stage, r, out);
+	mmla_draw(s, stage, r, out);
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -469,6 +489,12 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	}
 	if (s->quads >> k & 1 && rng_below(r, 8) == 0) {
 		st->quads = !st->quads;
+		rules_settle(s, k, st);
+		keep_ring(s, c, axis, rows, chunk);
+		return;
+	}
+	if (s->mmla >> k & 1 && rng_below(r, 8) == 0) {
+		st->mmla = !st->mmla;
 		rules_settle(s, k, st);
 		keep_ring(s, c, axis, rows, chunk);
 		return;
@@ -588,6 +614,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 				st->w16 = o->w16;
 			if (s->quads >> k & 1 && rng_below(r, 2))
 				st->quads = o->quads;
+			if (s->mmla >> k & 1 && rng_below(r, 2))
+				st->mmla = o->mmla;
 			if (rng_below(r, 4) == 0)
 				*st = *o;
 			draw_chains(&s->t->stage[k], r, st);
@@ -661,6 +689,8 @@ static double products(const struct task *t, const struct stage *st, const struc
 	double quads = kind == SUM_SHORT || kind == SUM_WHOLE ? most_products(t, st, tg) : 0;
 	if (quads > 0)
 		return fmax(1, quads * draft_dots(t, st, tg) / QUAD);
+	if (kind == SUM_DOT && target_multiplies_blocks(tg) && mmla_possible(t, st))
+		return MMLA_GROUPS * draft_dots(t, st, tg);
 	return kind == SUM_PAIR || kind == SUM_HALF ? 2 : kind == SUM_DOT ? draft_dots(t, st, tg) : 1;
 }
 

@@ -43,7 +43,7 @@ int space_legal(const struct space *s,
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
 double space_draft(const struct space *s, const char *cand);
 /* Products of an instruction, relative to f32, in the stage with most of the work: 4 for dot products of
- * bytes, 2 for those of f16 or bf16. cand: the schedule, or "". */
+ * bytes, 8 for products of matrices of them, 2 for products of f16 or bf16. cand: the schedule, or "". */
 double space_rate(const struct task *t, const struct target *tg, const char *cand);
 double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns; of the
 						 algorithm that has the lowest */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/space_rules.h"
 
@@ -378,6 +379,7 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 void rules_settle(const struct space *s, int stage, struct sstage *out)
 {
 	quads_settle(s->t, &s->t->stage[stage], out);
+	mmla_settle(s->t, &s->t->stage[stage], out);
 	rules_parallel(s, stage, out);
 	panels_settle(s, stage, out);
 	rules_parallel(s, stage, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/transfer.h"
+#include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
@@ -144,6 +145,11 @@ static void no_quads(struct sstage *s)
 	s->quads = false;
 }
 
+static void no_mmla(struct sstage *s)
+{
+	s->mmla = false;
+}
+
 static void no_w16(struct sstage *s)
 {
 	s->w16 = false;
@@ -167,7 +173,8 @@ static void no_blocks(struct sstage *s)
 }
 
 /* Properties that are removed one after the other until the rest is legal. */
-static void (*const give_up[])(struct sstage *s) = {no_quads, no_w16, no_fetching, no_unrolling, no_blocks};
+static void (*const give_up[])(struct sstage *s) = {no_quads,    no_mmla,      no_w16,
+						    no_fetching, no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
 {
@@ -189,8 +196,10 @@ static void fit(const struct space *s, int lanes, struct sched *c)
 		fit_lanes(s, lanes, &c->st[k]);
 	for (int k = 0; k < s->t->nstages; k++)
 		clip(s->t, &s->t->stage[k], &c->st[k]);
-	for (int k = 0; k < s->t->nstages; k++)
+	for (int k = 0; k < s->t->nstages; k++) {
 		quads_settle(s->t, &s->t->stage[k], &c->st[k]);
+		mmla_settle(s->t, &s->t->stage[k], &c->st[k]);
+	}
 	clip_winograd(s->t, &c->st[0]);
 	for (int k = 0; k < s->t->nstages && lanes && lanes != s->tg.lanes; k++)
 		if (!c->st[k].wino.m || winograd_form(s->t, &f) >= 0)
@@ -208,10 +217,12 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 	enum dtype pairs = cand_pairs(cand);
 	if (rc >= 0 && pairs != rules_space(s, cand)->t->pairs)
 		rc = fail(E_INFEASIBLE, "%s: not in this space", dtype_name(pairs));
-	from = pairs ? task_view(&scratch, from, cand) : from;
+	from = rc >= 0 ? task_view(&scratch, from, cand) : from;
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;
+	for (int k = 0; rc >= 0 && k < c.nstages; k++)
+		c.st[k].mmla &= target_multiplies_blocks(&s->tg);
 	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */
 		rc = sched_check(from, &there, &c);
 	s = rules_space(s, cand);

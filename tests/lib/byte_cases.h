@@ -415,6 +415,38 @@ static inline void byte_text(struct buf *b, struct rng *r)
 	buf_free(&draft);
 }
 
+/* Sums of products over channels: dense and grouped convolutions, products, blocks. */
+static inline void byte_products_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	switch (rng_below(r, 6)) {
+	case 0:
+		gen_byte_conv(&draft, r, BYTES_GROUPS);
+		break;
+	case 1:
+		gen_byte_gemm(&draft, r);
+		break;
+	case 2:
+		gen_byte_block(&draft, r);
+		break;
+	default:
+		gen_byte_conv(&draft, r, BYTES_ANY);
+	}
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+/* Draws a candidate, if possible one that has the key. Returns whether it has. */
+static inline bool byte_cand(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
+{
+	for (int i = 0; i < 24; i++) {
+		CHECK_OK(space_random(s, r, cand));
+		if (strstr(cand, key))
+			return true;
+	}
+	return false;
+}
+
 static inline void byte_block_text(struct buf *b, struct rng *r)
 {
 	struct buf draft = {0};

@@ -335,6 +335,55 @@ TEST(half_sums_stay_in_registers)
 	}
 }
 
+/* Default schedules by products of matrices keep their sums in registers: with and without loops, whole and
+ * odd steps, loads of groups along the sum and of neighbours. */
+TEST(blocks_stay_in_registers)
+{
+	static const int shapes[][5] = {
+	    {64, 64, 56, 3, 1},  {256, 256, 14, 3, 1},  {512, 512, 7, 3, 1},  {64, 128, 28, 3, 2},
+	    {64, 256, 56, 1, 1}, {1024, 256, 14, 1, 1}, {2048, 512, 7, 1, 1}, {16, 96, 112, 1, 1},
+	    {24, 144, 56, 1, 1}, {160, 960, 7, 1, 1},   {8, 16, 40, 1, 1},    {12, 24, 20, 1, 1},
+	    {24, 16, 40, 3, 1},  {36, 36, 5, 1, 1},     {40, 40, 10, 1, 1}}; /* c k h taps stride */
+	static const char *const layouts[] = {"0.1/4.2.3.1", "0.2.3.1"};
+	struct target tg;
+	REQUIRE_OK(target_baseline("armv8-a", &tg));
+	strcat(tg.features, ",+dotprod,+i8mm");
+	for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+		const int *n = shapes[i / 2], pad = n[3] / 2, size = (n[2] - 1) * n[4] + n[3] - 2 * pad;
+		const char *type = byte_types[i / 2 % 2], *layout = layouts[i % 2],
+			   *by = n[4] == 2 ? "2*" : "";
+		struct buf text = {0};
+		struct kcase c = {{0}};
+		struct space *s;
+		struct loops *l;
+		struct manifest m;
+		struct blob object;
+		char cand[CAND_MAX];
+		buf_printf(&text, "task syms=0\noperand X in %s [1,%d,%d,%d] %s%s\n", type, n[0], size, size,
+			   layout, pad ? ";2+1+1;3+1+1" : "");
+		buf_printf(&text,
+			   "operand W const i8 [%d,%d,%d,%d] plain\noperand B const i32 [%d] plain\n"
+			   "operand S const f32 [%d] plain\noperand Y out %s [1,%d,%d,%d] %s\n",
+			   n[1], n[0], n[3], n[3], n[1], n[1], type, n[1], n[2], n[2], layout);
+		buf_printf(&text,
+			   "stage n:1 k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [n,c,%sy+r%s,%sx+s%s]\n"
+			   "read W [k,c,r,s]\nread B [k]\nread S [k]\nbody r0 r1 mul\nsum\n"
+			   "post acc r2 add r3 mul rint 3 add\nwrite Y [n,k,y,x]\n",
+			   n[1], n[2], n[2], n[0], n[3], n[3], by, pad ? "-1" : "", by, pad ? "-1" : "");
+		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+		space_default(s, cand);
+		CHECK(strstr(cand, "mmla=1"));
+		REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+		int rc = emit_find("llvm")->emit(l, &tg, &c.a, &object);
+		if (rc < 0)
+			printf("%s\n%s%s", err_text(), buf_str(&text), cand);
+		CHECK_OK(rc);
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+}
+
 /* No pair or group of products saturates on the way to the largest sums. */
 TEST(largest_sums)
 {
@@ -361,15 +410,15 @@ TEST(largest_sums)
  * end this process. */
 TEST(bytes_on_other_targets)
 {
-	static const char *const names[] = {"x86-64-v2", "x86-64-v3",  "x86-64-v4",
-					    "armv8-a",   "armv7-neon", "dot"};
+	static const char *const names[] = {"x86-64-v2",  "x86-64-v3", "x86-64-v4",      "armv8-a",
+					    "armv7-neon", ",+dotprod", ",+dotprod,+i8mm"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		struct target tg;
 		int built = 0, failed = 0;
-		bool dot = !strcmp(names[i], "dot");
-		REQUIRE_OK(target_baseline(dot ? "armv8-a" : names[i], &tg));
-		if (dot)
-			strcat(tg.features, *tg.features ? ",+dotprod" : "+dotprod");
+		bool more = names[i][0] == ',';
+		REQUIRE_OK(target_baseline(more ? "armv8-a" : names[i], &tg));
+		if (more)
+			strcat(tg.features, names[i] + !*tg.features);
 		for (uint64_t seed = 1; seed <= 60; seed++) {
 			struct rng r;
 			struct buf text = {0};

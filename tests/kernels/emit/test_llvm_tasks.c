@@ -11,6 +11,7 @@
 #include "kernels/graph/optimize.h"
 #include "kernels/group/group.h"
 #include "kernels/onnx/import.h"
+#include "kernels/space/mmla.h"
 #include "platform/run/dev.h"
 #include "platform/run/pool.h"
 #include "tests/lib/arm_programs.h"
@@ -25,6 +26,8 @@ struct processor {
 	struct target t;
 	const struct arm_board *board;
 	enum level level;
+	bool blocks;                         /* products of matrices of bytes, in all tasks that have them */
+	int mmla;                            /* kernels with them */
 	int halves;                          /* kernels that sum in f16 */
 	double worst;                        /* their largest error */
 	int tasks, floats, kernels, spilled; /* counts for the summary; floats: tasks that write f32 */
@@ -114,6 +117,33 @@ static void make_half(uint64_t seed, struct kcase *c)
 	half_text(&text, &r);
 	CHECK_OK(case_parse(c, buf_str(&text), &r));
 	CHECK_OK(case_round(c, true));
+	buf_free(&text);
+}
+
+/* Whether some stage of the task may have products of matrices. */
+static bool has_blocks(const char *text)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	CHECK_OK(task_parse(text, t));
+	const struct task *groups = task_groups(&a, t);
+	bool any = false;
+	for (int i = 0; i < groups->nstages; i++)
+		any |= mmla_possible(groups, &groups->stage[i]);
+	arena_free(&a);
+	return any;
+}
+
+static void make_products(uint64_t seed, struct kcase *c)
+{
+	struct rng r;
+	struct buf text = {0};
+	rng_seed(&r, seed);
+	for (int i = 0; i < 16 && (!i || !has_blocks(buf_str(&text))); i++) {
+		text.n = 0;
+		byte_products_text(&text, &r);
+	}
+	CHECK_OK(case_parse(c, buf_str(&text), &r));
 	buf_free(&text);
 }
 
@@ -248,6 +278,18 @@ static bool interpret(const struct processor *p, struct kernel *k, const struct 
 	return rc >= 0 || bad_kernel(p, k, err_text());
 }
 
+/* Whether code for Arm has SMMLA or USMMLA. */
+static bool has_mmla(const struct blob *o)
+{
+	for (size_t i = 0; i + 4 <= o->n; i += 4) {
+		uint32_t word;
+		memcpy(&word, (const char *)o->p + i, 4);
+		if ((word & 0xffe0f400) == 0x4e80a400)
+			return true;
+	}
+	return false;
+}
+
 /* Compiles a candidate as the batch's next kernel, and runs it if it is for this machine. */
 static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 {
@@ -264,6 +306,10 @@ static bool make_kernel(struct processor *p, struct kernel *k, FILE *input)
 	if (rc < 0 && rc != E_SPILL)
 		return bad_kernel(p, k, err_text());
 	p->spilled += rc == E_SPILL; /* such code is whole */
+	bool mmla = strstr(k->cand, "mmla=1") != NULL;
+	if (target_multiplies_blocks(&p->t) && mmla != has_mmla(&o))
+		return bad_kernel(p, k, "MMLA instructions that do not belong there, or none");
+	p->mmla += mmla;
 	p->kernels++;
 	case_bind_in(k->c, a, &k->m, bufs, k->elems);
 	char *memory = make_memory(k, bufs);
@@ -298,6 +344,8 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 	int first = 0;
 	if (p->level == LEVEL_HALF_SUM)
 		make_half(seed, c);
+	else if (p->blocks)
+		make_products(seed, c);
 	else
 		make_case(&p->t, seed, c);
 	if (test_bad)
@@ -314,7 +362,9 @@ static bool make_task(struct processor *p, uint64_t seed, FILE *input)
 		*k = (struct kernel){.c = c, .seed = seed};
 		if (p->level != LEVEL_HALF_SUM || space_portfolio(s, &first, k->cand) < 0)
 			space_default(s, k->cand);
-		if (i && space_random(s, &r, k->cand) < 0)
+		if (i && p->blocks)
+			byte_cand(s, &r, "mmla=1", k->cand);
+		else if (i && space_random(s, &r, k->cand) < 0)
 			return bad_kernel(p, k, err_text());
 		k->tolerance = cand_pairs(k->cand) ? half_tolerance(&c->t)
 			       : floats            ? case_tolerance("", k->cand)
@@ -373,14 +423,20 @@ static void run_on(struct processor *p, int which)
 	       p->floats, p->kernels, p->spilled);
 	if (p->level == LEVEL_HALF_SUM)
 		printf("%s: %d kernels sum in f16, with errors up to %.1e\n", p->name, p->halves, p->worst);
+	if (p->mmla)
+		printf("%s: %d kernels with products of matrices\n", p->name, p->mmla);
 	CHECK(test_bad || from || p->kernels == CANDS * p->tasks);
+	CHECK(test_bad || from || !p->blocks || 2 * p->mmla > p->kernels);
 	CHECK(test_bad || from || p->level != LEVEL_HALF_SUM ||
 	      (target_sums_f16(&p->t) ? 3 * p->halves > p->kernels : p->halves == 0));
 }
 
-static void on_arm_at(int which, enum level level)
+static void on_arm_at(int which, enum level level, bool blocks)
 {
-	struct processor p = {.name = arm_boards[which].name, .board = &arm_boards[which], .level = level};
+	struct processor p = {.name = arm_boards[which].name,
+			      .board = &arm_boards[which],
+			      .level = level,
+			      .blocks = blocks};
 	const char *missing = arm_missing();
 	if (missing)
 		SKIP(missing);
@@ -393,7 +449,7 @@ static void on_arm_at(int which, enum level level)
 
 static void on_arm(int which)
 {
-	on_arm_at(which, LEVEL_FP32);
+	on_arm_at(which, LEVEL_FP32, false);
 }
 
 static void on_x86(const char *isa, const char *extras, int which)
@@ -425,7 +481,7 @@ TEST(cortex_a76)
 
 TEST(half_sum_on_cortex_a76)
 {
-	on_arm_at(2, LEVEL_HALF_SUM);
+	on_arm_at(2, LEVEL_HALF_SUM, false);
 }
 
 TEST(arm_max)
@@ -435,13 +491,18 @@ TEST(arm_max)
 
 TEST(half_sum_on_arm_max)
 {
-	on_arm_at(3, LEVEL_HALF_SUM);
+	on_arm_at(3, LEVEL_HALF_SUM, false);
+}
+
+TEST(products_of_matrices_on_arm_max)
+{
+	on_arm_at(3, LEVEL_FP32, true);
 }
 
 /* There it is level half. */
 TEST(half_sum_on_cortex_a72)
 {
-	on_arm_at(1, LEVEL_HALF_SUM);
+	on_arm_at(1, LEVEL_HALF_SUM, false);
 }
 
 TEST(armv7)

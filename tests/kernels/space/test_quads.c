@@ -130,7 +130,7 @@ TEST(not_along_a_ring)
 	CHECK_OK(space_make(&a, &t, &tg, NULL, &s));
 	CHECK_OK(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=y:2 quads=1"));
 	CHECK_FAILS(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=x:2 quads=1"), E_INFEASIBLE,
-		    "quads of stage 1 lie in several rows");
+		    "neighbours in other rows");
 	arena_free(&a);
 }
 
