@@ -302,7 +302,7 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 	/* Small last tiles read as much as full ones. */
 	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
 	if (!c->straight)
-		step = sharp(step, c->waits / c->s->chains);
+		step = sharp(step, LATENCY / c->s->chains);
 	x->of[DRAFT_LATENCY] = c->steps * (step - streamed);
 	double spill = c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
 	step += spill;
@@ -423,15 +423,10 @@ static void open_quads(struct tile_cost *c)
 static void open_mmla(struct tile_cost *c)
 {
 	struct mmla m;
-	c->waits = LATENCY;
 	if (!c->s->mmla || stage_mmla(c->t, c->st, c->s, &m) < 0)
 		return;
-	int64_t points = c->s->tile[m.pixel], groups = c->extent[m.group];
-	int64_t pairs = (points + 1) / 2, steps = (groups + 1) / MMLA_GROUPS;
-	c->waits /= MMLA_GROUPS;
-	c->body *= (double)(2 * pairs * steps) / (double)(points * groups);
-	/* loads of groups that follow one another, of every second one, or of single ones */
-	c->access[m.image] *= m.run || m.stride == QUAD ? MMLA_JOIN : m.stride == 2 * QUAD ? 1 : MMLA_SINGLE;
+	c->body /= MMLA_GROUPS;
+	c->access[m.image] *= m.run || m.stride == QUAD ? MMLA_JOIN : 1;
 }
 
 static void open_rates(struct tile_cost *c)

@@ -21,12 +21,11 @@
 #define CALL 26.
 #define LOOP 8.
 #define STEP 8.
-#define TRANSPOSE 5.     /* a load and four steps a vector */
-#define ACROSS 16.       /* cost of combining the lanes of one point, or of a vector of points */
-#define QUAD_PIXEL 1.5   /* accesses of a quad: its load, and the turn of its bytes */
-#define QUAD_STORE .4    /* of a point's store, if four points are stored at once */
-#define MMLA_JOIN .5     /* accesses of a point's group: a quarter of a load, and of a step that joins two */
-#define MMLA_SINGLE 1.25 /* if groups are loaded one by one */
+#define TRANSPOSE 5.   /* a load and four steps a vector */
+#define ACROSS 16.     /* cost of combining the lanes of one point, or of a vector of points */
+#define QUAD_PIXEL 1.5 /* accesses of a quad: its load, and the turn of its bytes */
+#define QUAD_STORE .4  /* of a point's store, if four points are stored at once */
+#define MMLA_JOIN .5   /* accesses of a point's group: a quarter of a load, and of a step that joins two */
 #define WINDOW 4.      /* overhead of a tile whose filters are in registers: it overlaps with the next tile */
 #define WINDOW_LIVE 4. /* vectors of a row that wait for their neighbour */
 /* factor for a smaller last tile if there are few tiles: 49 points by 13 take 4 % more than by 7 */
@@ -64,7 +63,6 @@ struct tile_cost {
 	const struct target *tg;
 	int ns;        /* spatial axes */
 	double narrow; /* dot products for each tap of a row; 1 without the key `quads` */
-	double waits;  /* cycles until a sum can be added to again, for each step */
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
 	double bytes[MAX_READS + 1]; /* of an element */

@@ -24,7 +24,7 @@ static bool find_sum(const struct task *t, const struct stage *st, struct mmla *
 		m->image = st->body.at[1 - i].arg;
 		const struct read *r = &st->read[m->weights];
 		const struct operand *w = &t->operand[r->operand];
-		if (!w->group || !operand_packs(t, r->operand) || w->dtype != DT_I8)
+		if (!operand_packs(t, r->operand) || w->dtype != DT_I8)
 			continue;
 		m->group = index_axis(st, &r->dim[w->group_dim]);
 		return m->group >= 0 && st->axis[m->group].extent >= MMLA_GROUPS;
@@ -32,64 +32,49 @@ static bool find_sum(const struct task *t, const struct stage *st, struct mmla *
 	return false;
 }
 
-/* Groups of a point that follow one another in the image along the sum: 4, 2 or 0. */
+/* Groups of a point that follow one another in the image along the sum: 4, else 0. */
 static int run_of(const struct task *t, const struct stage *st, const struct mmla *m)
 {
 	int64_t bytes;
-	for (int n = MMLA_RUN; n > 1; n /= 2)
-		if (distance(t, st, m, m->group, n, &bytes) >= 0 && bytes == GROUP)
-			return n;
-	return 0;
+	return distance(t, st, m, m->group, MMLA_RUN, &bytes) >= 0 && bytes == GROUP ? MMLA_RUN : 0;
 }
 
-/* Chooses the axis of neighbours among those of the tile that only the image depends on; if a load has
- * several points, that whose groups lie closest. false: there is none, or other points or lanes share no
- * weights. */
+/* Sets run, and takes the tile's last axis beside the lanes as that of the neighbours. false: there is none,
+ * or points or lanes of the tile do not share weights as the instruction needs it. */
 static bool find_pixel(const struct task *t, const struct stage *st, const struct sstage *s, struct mmla *m)
 {
 	unsigned image = read_axes(t, st, &st->read[m->image]),
 		 weights = read_axes(t, st, &st->read[m->weights]);
 	m->pixel = -1;
 	for (int a = 0; a < stage_spatial(st); a++) {
-		int64_t stride = 0;
 		if (a != s->lane && s->tile[a] == 1)
 			continue;
 		if ((weights >> a & 1) != (a == s->lane) || (weights & image) >> a & 1)
 			return false;
-		if (!(image >> a & 1) ||
-		    (!m->run && (distance(t, st, m, a, MMLA_RUN, &stride) < 0 || stride < 1)) ||
-		    (m->pixel >= 0 && stride >= m->stride))
-			continue;
-		m->stride = stride;
-		m->pixel = a;
+		m->pixel = a == s->lane ? m->pixel : a;
 	}
-	return m->pixel >= 0;
+	m->run = run_of(t, st, m);
+	return m->pixel >= 0 && (m->run || distance(t, st, m, m->pixel, MMLA_RUN, &m->stride) >= 0);
 }
 
 int stage_mmla(const struct task *t, const struct stage *st, const struct sstage *s, struct mmla *m)
 {
-	if (s->lane >= stage_spatial(st) || s->lanes != MMLA_LANES || s->chains > 1 || !find_sum(t, st, m))
-		return fail(E_INFEASIBLE, "mmla: no dot products with four channels in lanes");
+	if (s->lane >= stage_spatial(st) || s->lanes != MMLA_LANES || s->chains > 1 || !find_sum(t, st, m) ||
+	    !find_pixel(t, st, s, m))
+		return fail(E_INFEASIBLE, "mmla: not with these lanes and points");
 	int64_t unroll = s->unroll[m->group], groups = st->axis[m->group].extent;
 	if ((unroll % MMLA_GROUPS && unroll != groups) || (s->prefetch && groups % MMLA_GROUPS))
-		return fail(E_INFEASIBLE, "mmla: half a step in a body or a panel");
-	m->run = run_of(t, st, m);
-	return find_pixel(t, st, s, m) ? E_OK
-				       : fail(E_INFEASIBLE, "mmla: no neighbouring points in the tile");
+		return fail(E_INFEASIBLE, "mmla: half a step");
+	return E_OK;
 }
 
 /* Steps of the axis in a body: as many as the schedule has, if they are whole steps. Without a loop, or
  * beside a shorter last step, LLVM loads early and spills. */
 static int whole_steps(const struct task *t, const struct stage *st, int a, int unroll)
 {
-	int64_t e = st->axis[a].extent, b = axis_block(t, st, a);
-	bool blocked = b > 1 && e > b;
-	if (unroll % MMLA_GROUPS == 0 || unroll == e)
-		return unroll;
-	for (int u = MMLA_RUN; u > 1; u /= 2)
-		if (blocked ? b % u == 0 && e % b % u == 0 : e >= 2 * u && (e % u == 0 || u == MMLA_GROUPS))
-			return u;
-	return blocked ? unroll : (int)e;
+	int e = (int)st->axis[a].extent,
+	    u = e % MMLA_RUN || e == MMLA_RUN || axis_block(t, st, a) == MMLA_GROUPS ? MMLA_GROUPS : MMLA_RUN;
+	return unroll % MMLA_GROUPS == 0 || unroll == e ? unroll : e < MMLA_RUN ? e : u;
 }
 
 void mmla_settle(const struct task *t, const struct stage *st, struct sstage *s)

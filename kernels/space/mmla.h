@@ -24,7 +24,7 @@ struct mmla {
 	int image, weights; /* reads of the stage */
 	int group;          /* the reduction axis whose steps are groups of four bytes */
 	int pixel;          /* the spatial axis whose points are neighbours */
-	int run;            /* groups of a point in a load, 2 or 4; 0: a group of each of four points */
+	int run;            /* groups of a point in a load, 4; 0: a group of each of four points */
 	int64_t stride;     /* run 0: bytes from one point's group to the next point's */
 };
 

@@ -112,11 +112,11 @@ static int find_pixel(const struct task *t, const struct stage *st, const struct
 		bool wide = a < stage_spatial(st) ? s->tile[a] > 1 : s->unroll[a] > 1;
 		if (a < stage_spatial(st) && dim_of(t, image, a) == x && c > 0 && (q->pixel < 0 || wide)) {
 			if (wide && q->pixel >= 0 && s->tile[q->pixel] > 1)
-				return fail(E_INFEASIBLE, "quads: the tile spans two axes along rows");
+				return fail(E_INFEASIBLE, "quads: two axes along rows");
 			q->pixel = a;
 			q->stride = c;
 		} else if (wide) {
-			return fail(E_INFEASIBLE, "quads: %s is no plain axis along rows", st->axis[a].name);
+			return fail(E_INFEASIBLE, "quads: %s is no plain axis", st->axis[a].name);
 		}
 	}
 	return E_OK;
@@ -126,10 +126,7 @@ int stage_quads(const struct task *t, const struct stage *st, const struct sstag
 {
 	if (s->lane < 0 || s->lane >= stage_spatial(st) || s->wino.m || s->chains > 1 ||
 	    !find_reads(t, st, q) || !find_row(t, st, s, q))
-		return fail(
-		    E_INFEASIBLE,
-		    "quads: no sum of products of bytes along rows of an input, with a block of channels in "
-		    "the lanes");
+		return fail(E_INFEASIBLE, "quads: no block of channels in the lanes");
 	if (s->unroll[q->tap] != q->taps)
 		return fail(E_INFEASIBLE, "quads: the taps of a row are not all in the body");
 	for (int d = 0; d < t->operand[st->read[q->image].operand].dims.rank; d++)

@@ -154,7 +154,7 @@ static struct num one_step(const struct stage_cost *f, struct num points, struct
 		   step = num_norm(p, num_scale(p, load, 1 / f->c->loads), slots, 6);
 	step = num_norm(p, num_scale(p, work, 1 / FMA_PER_CYCLE), step, 6);
 	step = num_norm(p, step, num_scale(p, stream, 1 / f->c->l2), 12);
-	return f->c->straight ? step : num_norm(p, step, num_div(p, num(f->c->waits), f->v->chains), 12);
+	return f->c->straight ? step : num_norm(p, step, num_div(p, num(LATENCY), f->v->chains), 12);
 }
 
 /* Cycles at the end of a tile: stores, combining of lanes, partial sums and chains. */

@@ -251,7 +251,7 @@ static int check_mmla(const struct task *t, const struct target *tg, const struc
 {
 	struct mmla m;
 	if (s->mmla && !target_multiplies_blocks(tg))
-		return fail(E_INFEASIBLE, "mmla: the target has no i8mm");
+		return fail(E_INFEASIBLE, "mmla: no i8mm");
 	return s->mmla ? stage_mmla(t, st, s, &m) : E_OK;
 }
 

@@ -5,7 +5,6 @@
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,8 +20,7 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 		rules_lanes(s, i);
 	for (int i = 0; i < view->nstages; i++)
 		s->quads |= rules_has_quads(s, i) ? 1u << i : 0;
-	for (int i = 0; i < view->nstages; i++)
-		s->mmla |= rules_has_mmla(s, i) ? 1u << i : 0;
+	s->mmla = target_multiplies_blocks(tg);
 	s->want = *want;
 	s->w16 = level_f16(want->level) && target_converts_f16(tg);
 	if (!view->pairs)
@@ -196,25 +194,21 @@ static bool bytes_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
-/* Sums of dot products: the default without products of matrices, and with them another tile. */
+/* Sums of dot products: the default without products of matrices. */
 static bool blocks_rule(const struct space *s, int i, struct sched *c)
 {
-	static const int vectors[] = {0, 2, 4};
 	struct space of = *s;
-	bool any = false;
-	of.mmla = i ? s->mmla : 0;
+	(void)i;
+	of.mmla = false;
 	default_stages(&of, s->ring.rows, c);
-	for (int k = 0; k < s->t->nstages; k++)
-		if (s->mmla >> k & 1)
-			any |= i ? mmla_rule(s, k, vectors[i], DBL_MAX, &c->st[k]) : true;
 	set_thread_ring(s, c);
-	return any;
+	return s->mmla;
 }
 
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, bytes_rule}, {3, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
+} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
 	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
@@ -427,7 +421,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	out->feed = rng_below(r, 2);
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	quads_draw(s, stage, r, out);
-	mmla_draw(s, stage, r, out);
+	mmla_draw(s, r, out);
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -493,7 +487,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		keep_ring(s, c, axis, rows, chunk);
 		return;
 	}
-	if (s->mmla >> k & 1 && rng_below(r, 8) == 0) {
+	if (s->mmla && rng_below(r, 8) == 0) {
 		st->mmla = !st->mmla;
 		rules_settle(s, k, st);
 		keep_ring(s, c, axis, rows, chunk);
@@ -614,7 +608,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 				st->w16 = o->w16;
 			if (s->quads >> k & 1 && rng_below(r, 2))
 				st->quads = o->quads;
-			if (s->mmla >> k & 1 && rng_below(r, 2))
+			if (s->mmla && rng_below(r, 2))
 				st->mmla = o->mmla;
 			if (rng_below(r, 4) == 0)
 				*st = *o;

@@ -7,11 +7,6 @@
  * early, more so in a body without a loop. Measured by what spills. */
 enum { MOST_PAIRS = 7, MOST_VECTORS = 6, SPARE = 10, SPARE_STRAIGHT = 13 };
 
-bool rules_has_mmla(const struct space *s, int stage)
-{
-	return target_multiplies_blocks(&s->tg) && mmla_possible(s->t, &s->t->stage[stage]);
-}
-
 /* Completes a tile of `points` points of the axis and `vectors` vectors. Its registers are the sums, the
  * operands of its pairs of points, and the weights of two channels. */
 static bool make_tile(const struct space *s, int stage, struct sstage *c, int axis, int points, int vectors)
@@ -31,28 +26,26 @@ static bool make_tile(const struct space *s, int stage, struct sstage *c, int ax
 	return c->mmla && rules_fits(s, stage, c) && (free >= SPARE_STRAIGHT || stage_steps(st) >= MMLA_RUN);
 }
 
-bool mmla_rule(const struct space *s, int stage, int vectors, double most, struct sstage *out)
+void mmla_default(const struct space *s, int stage, struct sstage *out)
 {
 	const struct sstage base = *out;
-	int spatial = stage_spatial(&s->t->stage[stage]);
-	bool found = false;
+	const struct stage *st = &s->t->stage[stage];
+	int spatial = mmla_possible(s->t, st) ? stage_spatial(st) : 0;
+	double least = draft_stage(s->t, &s->tg, stage, out);
 	for (int i = 0; i < spatial * MOST_VECTORS * 2 * MOST_PAIRS && base.lane >= 0; i++) {
 		struct sstage c = base;
 		int v = i / spatial % MOST_VECTORS + 1, a = spatial - 1 - i % spatial;
-		if ((vectors && v != vectors) ||
-		    !make_tile(s, stage, &c, a, i / spatial / MOST_VECTORS + 1, v))
+		if (!make_tile(s, stage, &c, a, i / spatial / MOST_VECTORS + 1, v))
 			continue;
 		double d = draft_stage(s->t, &s->tg, stage, &c);
-		if (d < most) {
-			most = d;
+		if (d < least) {
+			least = d;
 			*out = c;
-			found = true;
 		}
 	}
-	return found;
 }
 
-void mmla_draw(const struct space *s, int stage, struct rng *r, struct sstage *out)
+void mmla_draw(const struct space *s, struct rng *r, struct sstage *out)
 {
-	out->mmla = (s->mmla >> stage & 1) && rng_below(r, 4);
+	out->mmla = s->mmla && rng_below(r, 4);
 }

@@ -33,7 +33,7 @@ struct space {
 	bool wino_pixels; /* Winograd schedules prefetch pixels */
 	bool w16;         /* schedules may store weights as f16 */
 	unsigned quads;   /* set of stages whose schedules may have the key `quads` */
-	unsigned mmla;    /* likewise `mmla` */
+	bool mmla;        /* schedules may have the key `mmla` where their stage is such a sum */
 	struct ring ring; /* of the default schedule; rows 0: none */
 	/* The space of schedules that multiply pairs of f16 or bf16; NULL: none. The other space has all
 	 * others. */
@@ -134,11 +134,9 @@ void quads_default(const struct space *s, int stage, struct sstage *out);
 void quads_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
 
 /* space_mmla.c */
-bool rules_has_mmla(const struct space *s, int stage);
-/* Replaces *out by the schedule by products of matrices with the best draft, with the same lanes and, if it
- * is not 0, this number of vectors in a tile. false: none has a draft below `most`. */
-bool mmla_rule(const struct space *s, int stage, int vectors, double most, struct sstage *out);
-void mmla_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
+/* Replaces a default schedule if the draft says that products of matrices are faster. */
+void mmla_default(const struct space *s, int stage, struct sstage *out);
+void mmla_draw(const struct space *s, struct rng *r, struct sstage *out);
 
 /* space_winograd.c */
 void rules_winograd(struct space *s);

@@ -374,8 +374,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		best_tile(s, stage, pixel, 0, out);
 		if (s->quads >> stage & 1 && !variant)
 			quads_default(s, stage, out);
-		if (s->mmla >> stage & 1 && !variant)
-			mmla_rule(s, stage, 0, draft_stage(s->t, &s->tg, stage, out), out);
+		if (s->mmla && !variant)
+			mmla_default(s, stage, out);
 		return true;
 	}
 	/* Alternatives like 6x4, 4x4, 14x1: another number of vectors than the default's. */

@@ -58,12 +58,12 @@ TEST(where_it_is_legal)
 	static const char good[] = "lane=k:4 tile=k:2,x:4 unroll=c:2 mmla=1";
 	static const struct {
 		const char *cand, *why;
-	} bad[] = {{"lane=x:4 tile=k:4 unroll=c:2 mmla=1", "no neighbouring points"},
-		   {"tile=k:2,x:4 unroll=c:2 mmla=1", "four channels in lanes"},
-		   {"lane=k:4 tile=k:2 unroll=c:2 mmla=1", "no neighbouring points"},
+	} bad[] = {{"lane=x:4 tile=k:4 unroll=c:2 mmla=1", "not with these lanes and points"},
+		   {"tile=k:2,x:4 unroll=c:2 mmla=1", "not with these lanes and points"},
+		   {"lane=k:4 tile=k:2 unroll=c:2 mmla=1", "not with these lanes and points"},
 		   {"lane=k:4 tile=x:4 unroll=c:5 mmla=1", "half a step"},
 		   {"lane=k:4 tile=x:4 mmla=1", "half a step"},
-		   {"lane=k:4 tile=x:4 unroll=c:2 chains=2 mmla=1", "four channels in lanes"}};
+		   {"lane=k:4 tile=x:4 unroll=c:2 chains=2 mmla=1", "not with these lanes and points"}};
 	struct arena a = {0};
 	const struct target tg = board(I8MM), old = board(",+dotprod");
 	struct space *s = open_space(&a, &usual, &tg);
@@ -97,8 +97,7 @@ TEST(prefetches_of_whole_steps)
 	f.k = 4;
 	CHECK_OK(space_legal(open_space(&a, &f, &tg), cand));
 	f.c = 36;
-	CHECK_FAILS(space_legal(open_space(&a, &f, &tg), cand), E_INFEASIBLE,
-		    "half a step");
+	CHECK_FAILS(space_legal(open_space(&a, &f, &tg), cand), E_INFEASIBLE, "half a step");
 	arena_free(&a);
 }
 
@@ -131,7 +130,7 @@ TEST(default_and_portfolio)
 			CHECK_OK(space_legal(s, other));
 			*(strstr(other, "mmla=1") ? &with : &without) += strcmp(other, cand) != 0;
 		}
-		CHECK((with > 0) == has && without > 0);
+		CHECK((has || !with) && without > 0);
 	}
 	arena_free(&a);
 }
