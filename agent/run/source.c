@@ -20,7 +20,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	struct rec r;
 	(void)t;
 	int rc = lookup_find(s->cache, &s->want, hash_text(text), text, a, &r, out);
-	if (rc >= 0)
+	if (rc >= 0 && r.kind == REC_BEST)
 		out->at_default = lookup_at_default(s->cache, &s->want, &r);
 	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;

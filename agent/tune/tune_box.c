@@ -63,23 +63,13 @@ int tune_too_short(const struct session *s)
 		    (double)all / 1e6, (long long)round_up_s(enough_ns(s, read, all)));
 }
 
-void tune_publish_begin(struct session *s)
+void tune_publish(struct session *s, int trials)
 {
 	pthread_mutex_lock(&s->late.mutex);
-}
-
-void tune_publish_end(struct session *s, int trials)
-{
 	s->late.report = *s->report;
 	s->late.report.trials = trials;
 	s->late.read = true;
 	pthread_mutex_unlock(&s->late.mutex);
-}
-
-void tune_publish(struct session *s, int trials)
-{
-	tune_publish_begin(s);
-	tune_publish_end(s, trials);
 }
 
 /* Runs on the guard's thread, which keeps the mutex: the job must not publish while the answer is printed. */

@@ -490,16 +490,14 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 	if (!r->untunable && after != &s->start.net) /* a difference of the same code is noise */
 		r->before = compare(&s->start.net, after, r->interleaved);
 	tune_rows_after(s, after, after == standard);
-	if (standard->nsamples) {
-		fill_gain(s, standard, after, &r->gain);
-		r->at_defaults = r->untunable || at_defaults(s, best);
-		if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
-			r->gain.faster = (struct faster){0};
-	}
-	tune_publish_begin(s);
-	rc = standard->nsamples ? put_gain(s) : E_OK;
-	tune_publish_end(s, r->trials);
-	return rc;
+	tune_publish(s, r->trials); /* the gain is published once the cache has it for good */
+	if (!standard->nsamples)
+		return E_OK;
+	fill_gain(s, standard, after, &r->gain);
+	r->at_defaults = r->untunable || at_defaults(s, best);
+	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
+		r->gain.faster = (struct faster){0};
+	return put_gain(s);
 }
 
 int tune_measure_after(struct session *s)

@@ -787,8 +787,10 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		tune_warn(&s);
 	else if (rc >= 0 && s.store.cache)
 		out->warning = NULL; /* what could not be written before is written now */
-	if (rc >= 0)
+	if (rc >= 0) {
+		tune_publish(&s, out->trials);
 		tune_say_done(&s);
+	}
 	close_session(&s);
 	tune_box_close(&s);
 	out->stopped = tune_stopped(&s);

@@ -184,10 +184,6 @@ int64_t tune_closing_ns(const struct session *s, size_t more_bytes);
 int64_t tune_left_ns(const struct session *s); /* until that part begins */
 /* Gives the report to the guard as it is, with the trials so far. */
 void tune_publish(struct session *s, int trials);
-/* The same around a change of the cache, which an answer that the guard gives then tells whole or not at all.
- * The guard waits for the end, so the change must be short. */
-void tune_publish_begin(struct session *s);
-void tune_publish_end(struct session *s, int trials);
 /* The error of a box that ended before the model was read. */
 int tune_too_short(const struct session *s) MUST_CHECK;
 

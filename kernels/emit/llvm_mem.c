@@ -120,8 +120,8 @@ static LLVMValueRef gather(struct gen *g, const struct access *x, LLVMValueRef p
 	return v;
 }
 
-/* Whether an access has a fixed number of lanes, 2 or more but not all, that a narrower load has. Only for
- * kernels with products of matrices, half of whose operand may be two groups. */
+/* Whether an access has a fixed number of lanes, 2 or more but not all, that a narrower load has. Only on
+ * targets with products of matrices, half of whose operand may be two groups. */
 static bool has_few(const struct gen *g, const struct access *x, int64_t *n)
 {
 	return g->l->blocks && x->stride == 1 && !x->guard && x->plain.valid &&

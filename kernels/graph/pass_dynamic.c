@@ -96,7 +96,7 @@ static bool read_pads(const struct graph *g, const struct node *n, int64_t pads[
 static int add_pad(struct graph *g, int conv, const char *name, int out, const int64_t *pads, int rank)
 {
 	const struct shape n = {1, {2 * rank}};
-	int list = graph_add_constant(g, "pads", DT_I64, &n, pads);
+	int list = graph_add_constant(g, name_with(g, name, "pads"), DT_I64, &n, pads);
 	const struct node *x = &g->node[conv];
 	const int in[] = {x->in[0], list, x->in[2]};
 	return list < 0 ? list : graph_add_node(g, "Pad", name, PAD_OPSET, 3, in, 1, &out, 0, NULL);

@@ -185,6 +185,8 @@ static bool bytes_rule(const struct space *s, int i, struct sched *c)
 {
 	struct space of = *s;
 	bool any = false;
+	if (!s->quads)
+		return false;
 	of.quads = i ? s->quads : 0;
 	default_stages(&of, s->ring.rows, c);
 	for (int k = 0; k < s->t->nstages; k++)
