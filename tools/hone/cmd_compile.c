@@ -380,7 +380,7 @@ static int check_others(struct compile *c, const char *dir)
 	int rc = E_OK;
 	while (d && rc >= 0 && (e = readdir(d)) != NULL)
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_output(c, dir, e->d_name) &&
-		    !leftover_is(dir, e->d_name))
+		    !leftover_is(dirfd(d), e->d_name))
 			rc =
 			    fail(E_USAGE,
 				 "%s has other files, such as %.80s: name a new or empty folder, or one that "
@@ -420,7 +420,6 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
 	bool beside = arg_flag(c->args, "beside");
-	const time_t start = time(NULL);
 	int rc = can_write(c);
 	if (rc >= 0)
 		rc = model_cache_or_none(c->args, cache_dir, n);
@@ -441,7 +440,7 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 	if (rc < 0)
 		new_folder_drop(&made);
 	else if (dir)
-		leftover_remove(dir, start);
+		leftover_remove(dir, arg_flag(c->args, "c") ? c->c_name : NULL);
 	if (rc >= 0 && beside)
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);

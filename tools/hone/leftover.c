@@ -11,27 +11,44 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const of_c[] = {".h", ".c", "_kernels.o", "_weights.o", NULL};
+enum { AGE = 600 }; /* seconds without a write after which no compile runs any more that writes a file */
 
-/* Whether the name is that of one of NAME's C files, of the earlier one that was put aside, or unfinished. */
-static bool is_part(const char *entry, const char *name)
+static const struct {
+	const char *end, *begins;
+} of_c[] = {{".h", PLAN_C_HEADER},
+	    {".c", PLAN_C_SOURCE},
+	    {"_kernels.o", OUTPUT_OBJECT},
+	    {"_weights.o", OUTPUT_OBJECT}};
+
+enum { OF_C = sizeof of_c / sizeof *of_c };
+
+/* What a look at a leftover found. */
+struct left {
+	time_t written; /* the last write of the folder and of its files */
+	bool put_aside; /* an earlier file lies in it, which may be the only one */
+};
+
+/* The number in of_c of the file of NAME that it is, or that lies aside or is unfinished; -1: of none. */
+static int part_of(const char *entry, const char *name)
 {
-	for (int i = 0; of_c[i]; i++) {
+	for (int i = 0; i < OF_C; i++) {
 		char file[PLAN_C_NAME + 16], old[PLAN_C_NAME + 24];
-		snprintf(file, sizeof file, "%s%s", name, of_c[i]);
+		snprintf(file, sizeof file, "%s%s", name, of_c[i].end);
 		snprintf(old, sizeof old, "%s.old", file);
 		if (!strcmp(entry, file) || !strcmp(entry, old) || file_is_unfinished(entry, file))
-			return true;
+			return i;
 	}
-	return false;
+	return -1;
 }
 
-/* NAME of a folder .NAME.XXXXXX; false: it is none. */
+/* NAME of a folder .NAME.XXXXXX as mkdtemp names it; false: it is none. A word such as "backup" counts as a
+ * name that a user gave: of 200 names of mkdtemp, one has small letters alone. */
 static bool name_of(const char *entry, char name[PLAN_C_NAME])
 {
 	char made[PLAN_C_NAME];
 	const char *end = strrchr(entry, '.');
-	if (*entry != '.' || !end || end - entry < 2 || end - entry > PLAN_C_NAME || strlen(end) != 7)
+	if (*entry != '.' || !end || end - entry < 2 || end - entry > PLAN_C_NAME || strlen(end) != 7 ||
+	    !strpbrk(end, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
 		return false;
 	snprintf(name, PLAN_C_NAME, "%.*s", (int)(end - entry - 1), entry + 1);
 	plan_c_name(name, made);
@@ -43,65 +60,114 @@ static bool is_dots(const char *entry)
 	return !strcmp(entry, ".") || !strcmp(entry, "..");
 }
 
-/* Whether all that the folder holds are parts of NAME's C files; removes them, if asked, but not earlier
- * files that were put aside, which may be the only ones. */
-static bool only_parts(const char *path, const char *name, bool removes)
+static bool is_part(int folder, const char *entry, const char *name, struct left *l)
 {
-	DIR *d = opendir(path);
-	bool all = d != NULL;
-	const struct dirent *e;
-	while (d && (e = readdir(d)) != NULL) {
-		if (is_dots(e->d_name))
-			continue;
-		all &= is_part(e->d_name, name);
-		if (removes && is_part(e->d_name, name) && !file_ends_with(e->d_name, ".old"))
-			(void)unlinkat(dirfd(d), e->d_name, 0);
-	}
+	char begins[PLAN_C_NAME + 64];
+	int i = part_of(entry, name);
+	if (i < 0)
+		return false;
+	if (i < 2)
+		snprintf(begins, sizeof begins, i ? PLAN_C_SOURCE : PLAN_C_HEADER, name);
+	l->put_aside |= file_ends_with(entry, ".old");
+	return output_begins_at(folder, entry, i < 2 ? begins : of_c[i].begins, &l->written);
+}
+
+/* Opens a folder, but no link, that this user has for itself, as mkdtemp makes it. NULL: it is none. */
+static DIR *open_own(int at, const char *entry, struct left *l)
+{
+	struct stat st;
+	int fd = openat(at, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool own = fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700;
+	DIR *d = own ? fdopendir(fd) : NULL;
+	if (!d && fd >= 0)
+		close(fd);
 	if (d)
-		closedir(d);
+		l->written = st.st_mtime;
+	return d;
+}
+
+static bool only_parts(DIR *d, const char *name, struct left *l)
+{
+	const struct dirent *e;
+	bool all = true;
+	while (all && (e = readdir(d)) != NULL)
+		all = is_dots(e->d_name) || is_part(dirfd(d), e->d_name, name, l);
 	return all;
 }
 
-static bool is_folder_left(const char *path, const char *entry)
+/* The folder, if it is one of a compile; NULL: it is none. name: from the entry. */
+static DIR *open_left(int at, const char *entry, char name[PLAN_C_NAME], struct left *l)
+{
+	DIR *d = name_of(entry, name) ? open_own(at, entry, l) : NULL;
+	if (!d || only_parts(d, name, l))
+		return d;
+	closedir(d);
+	return NULL;
+}
+
+static bool is_file_left(int at, const char *entry, struct left *l)
+{
+	if (file_is_unfinished(entry, IMAGE_FILE))
+		return output_begins_at(at, entry, OUTPUT_IMAGE, &l->written);
+	return file_is_unfinished(entry, "bundle.json") &&
+	       output_begins_at(at, entry, OUTPUT_BUNDLE, &l->written);
+}
+
+bool leftover_is(int dir, const char *entry)
 {
 	char name[PLAN_C_NAME];
-	return name_of(entry, name) && file_is_dir(path) && only_parts(path, name, false);
+	struct left l = {0};
+	if (is_file_left(dir, entry, &l))
+		return true;
+	DIR *d = open_left(dir, entry, name, &l);
+	if (d)
+		closedir(d);
+	return d != NULL;
 }
 
-bool leftover_is(const char *dir, const char *name)
+static bool is_old(const struct left *l)
 {
-	char path[PATH_MAX];
-	if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
-		return false;
-	if (file_is_unfinished(name, IMAGE_FILE))
-		return output_begins(path, OUTPUT_IMAGE);
-	if (file_is_unfinished(name, "bundle.json"))
-		return output_begins(path, OUTPUT_BUNDLE);
-	return is_folder_left(path, name);
+	return l->written < time(NULL) - AGE;
 }
 
-static void remove_one(const char *dir, const char *entry)
+/* Removes the parts, each of which it looks at once more, then the folder, if nothing else is in it. */
+static void remove_folder(int at, const char *entry, const char *name, DIR *d)
 {
-	char path[PATH_MAX], name[PLAN_C_NAME];
-	snprintf(path, sizeof path, "%s/%s", dir, entry);
-	if (!file_is_dir(path)) {
-		(void)unlink(path);
-	} else if (name_of(entry, name)) {
-		(void)only_parts(path, name, true);
-		(void)rmdir(path);
+	const struct dirent *e;
+	rewinddir(d);
+	while ((e = readdir(d)) != NULL) {
+		struct left l = {0};
+		if (!is_dots(e->d_name) && is_part(dirfd(d), e->d_name, name, &l) && !l.put_aside &&
+		    is_old(&l))
+			(void)unlinkat(dirfd(d), e->d_name, 0);
 	}
+	(void)unlinkat(at, entry, AT_REMOVEDIR);
 }
 
-void leftover_remove(const char *dir, time_t before)
+static void remove_left(int at, const char *entry, const char *c_name)
+{
+	char name[PLAN_C_NAME];
+	struct left l = {0};
+	if (!c_name && is_file_left(at, entry, &l)) {
+		if (is_old(&l))
+			(void)unlinkat(at, entry, 0);
+		return;
+	}
+	DIR *d = open_left(at, entry, name, &l);
+	if (!d)
+		return;
+	if ((!c_name || !strcmp(name, c_name)) && !l.put_aside && is_old(&l))
+		remove_folder(at, entry, name, d);
+	closedir(d);
+}
+
+void leftover_remove(const char *dir, const char *c_name)
 {
 	DIR *d = opendir(dir);
 	const struct dirent *e;
-	while (d && (e = readdir(d)) != NULL) {
-		struct stat st;
-		if (!is_dots(e->d_name) && leftover_is(dir, e->d_name) &&
-		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < before)
-			remove_one(dir, e->d_name);
-	}
+	while (d && (e = readdir(d)) != NULL)
+		if (!is_dots(e->d_name))
+			remove_left(dirfd(d), e->d_name, c_name);
 	if (d)
 		closedir(d);
 }

@@ -2,6 +2,7 @@
 #include "tools/hone/output.h"
 #include "platform/base/file.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,10 +49,19 @@ static bool is_own(const char *path, const char *begins)
 	return own;
 }
 
-bool output_begins(const char *path, const char *begins)
+bool output_begins_at(int dir, const char *name, const char *begins, time_t *written)
 {
+	char head[HEAD];
 	struct stat st;
-	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && (!st.st_size || is_own(path, begins));
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool own = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+	ssize_t n = own ? pread(fd, head, sizeof head, 0) : -1;
+	own = n == 0 || (n > 0 && begins_with(head, (size_t)n, begins));
+	if (own && st.st_mtime > *written)
+		*written = st.st_mtime;
+	if (fd >= 0)
+		close(fd);
+	return own;
 }
 
 int output_foreign(const struct args *a, const char *path, const char *other)

@@ -8,6 +8,7 @@
 #include "tools/hone/cmd.h"
 
 #include <limits.h>
+#include <time.h>
 
 /* How the files begin that commands write. ~ stands for lower-case letters. */
 #define OUTPUT_BEGINS_ONNX "\x08\x08\x12" /* ir_version 8; the length of the producer's name comes next */
@@ -45,8 +46,9 @@ int output_in(const struct args *a, const char *path, const char *begins) MUST_C
 /* The part of them that asks whether the command may replace the file. `other` ("file", "folder"): what the
  * error says to name instead. */
 int output_replaces(const struct args *a, const char *path, const char *begins, const char *other) MUST_CHECK;
-/* Whether it is a regular file, no link, that is empty or begins so. */
-bool output_begins(const char *path, const char *begins);
+/* Whether an entry of the open folder is a regular file of this user, no link, that is empty or begins so.
+ * Then *written becomes the time of its last write, in seconds, if that is later. */
+bool output_begins_at(int dir, const char *name, const char *begins, time_t *written);
 /* Fails with E_USAGE: the file exists, and this command did not write it. */
 int output_foreign(const struct args *a, const char *path, const char *other) MUST_CHECK;
 

@@ -5,6 +5,7 @@
 #include "tests/lib/cli.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 /* A cache with every kernel of the steering network, made on first use; NULL: no worker. */
 static const char *tuned(void)
@@ -182,6 +183,13 @@ TEST(default_schedules_are_counted_apart)
 	}
 }
 
+static void make_old(const char *folder)
+{
+	char cmd[400];
+	snprintf(cmd, sizeof cmd, "find '%s' -exec touch -h -d '1 hour ago' '{}' +", folder);
+	shell(cmd);
+}
+
 /* A compile that is killed leaves its unfinished files, which are no files of others; the next one removes
  * them. Files that only look alike stay, and still block. */
 TEST(what_a_killed_compile_left)
@@ -201,13 +209,11 @@ TEST(what_a_killed_compile_left)
 					     : "";
 		snprintf(path, sizeof path, "%s/%s", bundle, left[i]);
 		CHECK_OK(file_mkdirs(bundle, 0755));
-		snprintf(cmd, sizeof cmd, "mkdir -p \"$(dirname '%s')\"", path);
+		snprintf(cmd, sizeof cmd, "umask 077; mkdir -p \"$(dirname '%s')\"", path);
 		shell(cmd);
 		CHECK_OK(file_write(path, bytes, strlen(bytes)));
 	}
-	snprintf(cmd, sizeof cmd, "touch -d '1 minute ago' '%s'/plan.* '%s'/bundle.* '%s'/.net*", bundle,
-		 bundle, bundle);
-	shell(cmd);
+	make_old(bundle);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
 	for (size_t i = 0; i < 5; i++) {
 		snprintf(path, sizeof path, "%s/%s", bundle, left[i]);
@@ -226,6 +232,60 @@ TEST(what_a_killed_compile_left)
 		shell(cmd);
 	}
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, tuned());
+}
+
+/* Beside a program's own files, a folder goes only if all of it is what a killed compile of this name left.
+ */
+TEST(c_leaves_the_folders_of_others)
+{
+	static const struct {
+		const char *make;  /* in the folder, with umask 077 */
+		const char *stays; /* NULL: it goes */
+		bool fresh;
+	} cases[] = {
+	    {"mkdir .net.a1B2c3 && : >.net.a1B2c3/net.c", NULL, false},
+	    {"mkdir .net.a1B2c3", NULL, false},
+	    {"mkdir .net.a1B2c3 && cp net.c net.h .net.a1B2c3", NULL, false},
+	    {"mkdir .net.a1B2c3 && cp net.c net.h .net.a1B2c3", ".net.a1B2c3/net.h", true},
+	    {"mkdir .net.a1B2c3", ".net.a1B2c3", true},
+	    {"mkdir .net.a1B2c3 && chmod 755 .net.a1B2c3", ".net.a1B2c3", false},
+	    {"mkdir .net.a1B2c3 && echo mine >.net.a1B2c3/net.c", ".net.a1B2c3/net.c", false},
+	    {"mkdir .net.a1B2c3 && : >.net.a1B2c3/net.c && echo mine >.net.a1B2c3/net_weights.o",
+	     ".net.a1B2c3/net.c", false},
+	    {"mkdir .net.a1B2c3 && : >.net.a1B2c3/net.c && : >.net.a1B2c3/notes", ".net.a1B2c3/net.c", false},
+	    {"mkdir .net.a1B2c3 && cp net.c .net.a1B2c3/net.c.old && : >.net.a1B2c3/net.h",
+	     ".net.a1B2c3/net.h", false},
+	    {"mkdir .net.a1B2c3 && ln -s ../net.c .net.a1B2c3/net.c", ".net.a1B2c3/net.c", false},
+	    {"mkdir .net.a1B2c3 .net.a1B2c3/net.c", ".net.a1B2c3/net.c", false},
+	    {"mkdir away && cp net.c away && ln -s away .net.a1B2c3", "away/net.c", false},
+	    {"mkdir away && ln -s away .net.a1B2c3", ".net.a1B2c3", false},
+	    {"mkdir .other.a1B2c3 && : >.other.a1B2c3/other.c", ".other.a1B2c3/other.c", false},
+	    {"mkdir .net.backup && cp net.c net.h .net.backup", ".net.backup/net.c", false},
+	    {": >plan.hone.01234567", "plan.hone.01234567", false},
+	};
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char program[256], path[400], cmd[1000];
+	snprintf(program, sizeof program, "%s", in_dir("program"));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(cmd, sizeof cmd,
+			 "umask 077; rm -rf '%s' && mkdir '%s' && cd '%s' && "
+			 "echo '/* net: a neural network, made by hone */' >net.h && "
+			 "echo '/* Made by hone; net.h says what it is. */' >net.c && %s",
+			 program, program, program, cases[i].make);
+		shell(cmd);
+		if (!cases[i].fresh)
+			make_old(program);
+		CHECK_RUN(0, "compile %s --c --name net -o %s --threads 1 --cache %s", steering(), program,
+			  tuned());
+		snprintf(path, sizeof path, "%s/%s", program,
+			 cases[i].stays ? cases[i].stays : ".net.a1B2c3");
+		struct stat st;
+		bool there = lstat(path, &st) == 0, good = there == (cases[i].stays != NULL);
+		if (!good)
+			fprintf(stderr, "%s: %s\n", cases[i].make, there ? "stays" : "is gone");
+		CHECK(good);
+	}
 }
 
 /* Killed at any moment, it blocks no later one. */
