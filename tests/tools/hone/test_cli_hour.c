@@ -206,8 +206,10 @@ TEST(explain_says_when_the_network_was_measured)
 	bool compared = json_is_object(json_object_get(j, "gain"));
 	json_decref(j);
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), searched);
-	CHECK((strstr(cli_out, "these kernels alone add up to ") != NULL) == compared);
-	CHECK(!compared || strstr(cli_out, " ms, measured 20"));
+	/* a box that had little time leaves kernels without a time, and then there is no sum */
+	bool summed = strstr(cli_out, "these kernels alone add up to ") != NULL;
+	CHECK(!summed || compared);
+	CHECK(summed == (strstr(cli_out, " ms, measured 20") != NULL));
 }
 
 /* After a check at a level at which nothing was tuned, the next step is to tune at it. */
