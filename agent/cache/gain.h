@@ -44,7 +44,7 @@ void faster_words(const struct faster *f, const char *than, const struct disturb
 
 /* A network's tuned kernels against default schedules, as the last box measured them. */
 struct gain {
-	char model[160]; /* path, as the user gave it; its end if it is longer */
+	char model[160]; /* absolute path; as the user gave it, or its end, if that is longer */
 	char date[24];   /* UTC */
 	int threads;
 	enum level level;

@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -395,8 +396,13 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 			   .fallbacks = count_fallbacks(standard),
 			   .faster = compare(standard, after, true),
 			   .machine = s->report->machine};
-	size_t n = strlen(s->o->model), room = sizeof g->model - 1;
-	snprintf(g->model, sizeof g->model, "%s", s->o->model + (n > room ? n - room : 0));
+	char whole[PATH_MAX];
+	const char *path = s->o->model;
+	size_t n, room = sizeof g->model - 1;
+	if (*path != '/' && realpath(path, whole) && strlen(whole) <= room)
+		path = whole;
+	n = strlen(path);
+	snprintf(g->model, sizeof g->model, "%s", path + (n > room ? n - room : 0));
 	time_t now = time(NULL);
 	struct tm utc;
 	strftime(g->date, sizeof g->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));

@@ -4,6 +4,7 @@
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
 #include "tools/hone/table.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,44 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/known.h"
 #include "agent/cache/gain.h"
-#include "kernels/onnx/import.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/machine/target.h"
 #include "tools/hone/next.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ZOO_MODEL "mobilenet_v2"
 
-static bool imports(const char *path)
+/* A relative path would lead elsewhere from another working directory; it may also be the end of a long one.
+ */
+static bool is_there(const char *path)
 {
-	struct graph *g = NULL;
-	bool good = *path && file_exists(path) && import_file(path, NULL, &g) >= 0;
-	graph_free(g);
-	return good;
+	struct stat st;
+	return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* The newest gain, which is then taken out of the list; NULL: none is left. */
-static struct gain *take_newest(struct gain *g, int n)
-{
-	struct gain *newest = NULL;
-	for (int i = 0; i < n; i++)
-		if (*g[i].model && (!newest || strcmp(g[i].date, newest->date) > 0))
-			newest = &g[i];
-	return newest;
-}
-
-bool known_model(struct cache *c, char out[PATH_MAX])
+static bool newest_model(struct cache *c, struct gain *out)
 {
 	struct arena a = {0};
-	struct gain *g = NULL, *newest;
+	struct gain *g = NULL;
 	int n = c ? gain_all(c, &a, &g) : 0;
 	bool found = false;
-	while (!found && (newest = take_newest(g, n)) != NULL) {
-		found = imports(newest->model);
-		if (found)
-			snprintf(out, PATH_MAX, "%s", newest->model);
-		*newest->model = 0;
-	}
+	for (int i = 0; i < n; i++)
+		if ((!found || strcmp(g[i].date, out->date) > 0) && is_there(g[i].model)) {
+			*out = g[i];
+			found = true;
+		}
 	arena_free(&a);
 	return found;
 }
@@ -66,30 +57,39 @@ static void tune_zoo(const char *dir)
 	buf_free(&own);
 }
 
-static void run_known(const char *words, const char *model, const char *more, const char *dir)
+static void run_known(const char *words, const struct gain *g, const char *more, const char *dir)
 {
 	struct buf b = {0};
+	struct target t;
 	buf_printf(&b, "Next: hone %s ", words);
-	shell_path(&b, model);
+	shell_path(&b, g->model);
 	buf_puts(&b, more);
+	if (target_host(&t) >= 0 && g->threads > 0 && g->threads != t.cores)
+		buf_printf(&b, " --threads %d", g->threads);
+	if (g->level != LEVEL_FP32 && level_name((int)g->level))
+		buf_printf(&b, " --level %s", level_name((int)g->level));
 	add_cache(&b, dir);
 	next_take(&b);
 }
 
 void known_tune(struct cache *c, const char *dir)
 {
-	char model[PATH_MAX];
-	if (known_model(c, model))
-		run_known("tune", model, " --budget 20s", dir);
+	struct gain g;
+	if (log_level() < LOG_NORMAL)
+		return;
+	if (newest_model(c, &g))
+		run_known("tune", &g, " --budget 20s", dir);
 	else
 		tune_zoo(dir);
 }
 
 void known_bench(struct cache *c, const char *dir)
 {
-	char model[PATH_MAX];
-	if (known_model(c, model))
-		run_known("bench", model, "", dir);
+	struct gain g;
+	if (log_level() < LOG_NORMAL)
+		return;
+	if (newest_model(c, &g))
+		run_known("bench", &g, "", dir);
 	else
 		tune_zoo(dir);
 }
@@ -105,7 +105,7 @@ static struct cache *open_cache(const char *dir)
 
 void known_tune_in(const char *from, const char *dir)
 {
-	struct cache *c = open_cache(from);
+	struct cache *c = log_level() < LOG_NORMAL ? NULL : open_cache(from);
 	known_tune(c, dir);
 	if (c)
 		cache_close(c);
@@ -113,7 +113,7 @@ void known_tune_in(const char *from, const char *dir)
 
 void known_bench_in(const char *dir)
 {
-	struct cache *c = open_cache(dir);
+	struct cache *c = log_level() < LOG_NORMAL ? NULL : open_cache(dir);
 	known_bench(c, dir);
 	if (c)
 		cache_close(c);

@@ -6,14 +6,13 @@
 
 #include "agent/cache/cache.h"
 
-#include <limits.h>
-#include <stdbool.h>
+/* The known model is that whose gain the cache stored last, of those with an absolute path to a file that is
+ * still there. The lines name the threads and the level of the gain where others would be chosen. With -q
+ * nothing is printed, and no cache is read. */
 
-/* The model whose gain the cache stored last, of those whose file can still be imported without more options.
- * False: there is none. c NULL: no cache. */
-bool known_model(struct cache *c, char out[PATH_MAX]);
 /* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
- * that write a model of the zoo and tune it. dir: the cache to name; NULL: none is named. */
+ * that write a model of the zoo and tune it. dir: the cache to name; NULL: none is named. c NULL: no cache.
+ */
 void known_tune(struct cache *c, const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_tune_in(const char *from, const char *dir);

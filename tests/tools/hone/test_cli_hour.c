@@ -352,11 +352,12 @@ static const char *next_words_of(void)
 }
 
 /* Stores a gain as a box does that had the time to measure the network. */
-static void put_gain_of(const char *model, const char *in)
+static void put_gain_of(const char *model, const char *date, const char *in)
 {
-	struct gain g = {.date = "2026-01-02 03:04 UTC", .threads = 1, .default_ms = 2, .now_ms = 1,
+	struct gain g = {.threads = 1, .level = LEVEL_EXACT, .default_ms = 2, .now_ms = 1,
 			 .faster = {2, 1.9, 2.1, 25}};
 	struct cache *c;
+	snprintf(g.date, sizeof g.date, "%s", date);
 	snprintf(g.model, sizeof g.model, "%.159s", model);
 	REQUIRE_OK(cache_open(&c, in, false, 0));
 	CHECK_OK(gain_put(c, hash_text(model), &g));
@@ -375,7 +376,10 @@ TEST(next_names_a_model_that_is_known)
 	snprintf(model, sizeof model, "%s", in_dir("known.onnx"));
 	CHECK_RUN(0, "zoo -q steering --seed 2 -o %s", model);
 	CHECK_RUN(0, KERNELS_ONCE, model, "", known);
-	put_gain_of(model, known);
+	put_gain_of(model, "2026-01-02 03:04 UTC", known);
+	put_gain_of("README.md", "2026-01-05 03:04 UTC", known); /* a file, from here alone */
+	put_gain_of(in_dir(""), "2026-01-04 03:04 UTC", known);
+	put_gain_of(in_dir("never.onnx"), "2026-01-03 03:04 UTC", known);
 	CHECK_RUN(0, "export -q -o %s --cache %s", in_dir("nothing"), known);
 	for (int gone = 0; gone < 2; gone++) {
 		for (int i = 0; i < 4; i++) {
@@ -387,13 +391,16 @@ TEST(next_names_a_model_that_is_known)
 				continue;
 			}
 			CHECK_SAYS(next_words_of(), model);
+			CHECK_SAYS(next_words_of(), " --level exact ");
 			CHECK(!strncmp(next_words_of(), i ? "tune " : "bench ", i ? 5 : 6));
 			snprintf(words, sizeof words, "%s", next_words_of());
 			if (!i)
-				CHECK_RUN(0, "%s --threads 1 --runs 2", words);
+				CHECK_RUN(0, "%s --runs 2", words);
 		}
 		CHECK(gone || unlink(model) == 0);
 	}
+	CHECK_RUN(0, "show -q --cache %s", known);
+	CHECK(!*cli_err);
 	CHECK_RUN(0, "export --cache %s", known); /* no file that could be imported */
 	CHECK(!strstr(cli_err, "Next: "));
 }
