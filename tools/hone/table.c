@@ -176,7 +176,8 @@ static bool put_line(struct table *t, const struct layout *l, const char **rest,
 		if (!l->width[c])
 			continue;
 		const char *text = cell_line(t, l, c, &rest[c]);
-		int blanks = l->width[c] - log_width(text), before = t->align[c] == 'r' ? blanks : 0;
+		int wide = log_width(text), blanks = wide < l->width[c] ? l->width[c] - wide : 0;
+		int before = t->align[c] == 'r' ? blanks : 0;
 		int after = c == last || before ? 0 : blanks;
 		printf("%s%*s%s%s%s%*s", first ? "" : "  ", before, "", head ? "\033[1m" : "", text,
 		       head ? "\033[0m" : "", after, "");
