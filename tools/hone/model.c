@@ -78,8 +78,8 @@ int model_cache_check(const char *dir)
 	    errno == ENOENT ? E_OK : fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
 	shell_path(&tune, dir);
 	if (rc >= 0)
-		rc = fail(E_NOTFOUND, "there is no cache folder %s; hone tune MODEL --cache %s makes it", dir,
-			  buf_str(&tune));
+		rc = fail(E_NOTFOUND, "there is no cache folder %s; `hone tune MODEL --cache %s` makes it",
+			  dir, buf_str(&tune));
 	buf_free(&tune);
 	return rc;
 }

@@ -773,8 +773,8 @@ TEST(a_cache_to_read_must_be_there)
 		fill_words(readers[i], "MD", (const char *const[]){steering(), dir}, words);
 		CHECK_RUN(1, "%s --cache %s", words, in_dir("absent"));
 		CHECK_SAYS(cli_err, "there is no cache folder ");
-		CHECK_SAYS(cli_err, "/absent; hone tune MODEL --cache ");
-		CHECK_SAYS(cli_err, "/absent makes it");
+		CHECK_SAYS(cli_err, "/absent; `hone tune MODEL --cache ");
+		CHECK_SAYS(cli_err, "/absent` makes it");
 		CHECK(!strstr(cli_err, "give --cache"));
 		CHECK_RUN(2, "%s --cache %s", words, in_dir("file"));
 		CHECK_SAYS(cli_err, "/file is not a folder, so it is no cache");
