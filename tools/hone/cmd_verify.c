@@ -31,6 +31,7 @@ struct verify {
 	int ok, failed;
 	int kind[KINDS];  /* kernels by what they round; none with --against */
 	int portable;     /* operators without a task, which only the outputs check */
+	int tasks;        /* kernels of tasks, which can be tuned */
 	int of_level;     /* kernels of the cache that were tuned at the level that was asked for */
 	bool quantised;   /* the reference is the network of integers */
 	double worst;     /* largest max|got - ref| / max|ref| of any kernel */
@@ -283,6 +284,7 @@ static void count_steps(struct follow *f)
 		const struct step *s = &f->m->steps->step[f->kernel[i].step];
 		struct rec r;
 		v->portable += s->kind == STEP_HOST;
+		v->tasks += s->kind == STEP_TASK;
 		v->of_level += s->kind == STEP_TASK && f->kernel[i].origin == FROM_CACHE && v->cache &&
 			       cache_find_rec(v->cache, task_key(s->task), &h->target, h->threads, h->level,
 					      REC_BEST, &scratch, &r) >= 0 &&
@@ -445,7 +447,8 @@ static int report(struct verify *v, const char *path)
 		next_again(v->args, path);
 	else if (v->failed)
 		next_hone(v->args, "verify", path, " --bisect");
-	else if (v->kernels == KERNELS_BEST && v->host.level != LEVEL_FP32 && !v->of_level)
+	else if (v->kernels == KERNELS_BEST && v->host.level != LEVEL_FP32 && v->tasks &&
+		 !v->of_level)
 		next_hone(v->args, "tune", path, " --budget 20s"); /* bench would show kernels of another level */
 	else
 		next_hone(v->args, "bench", path, "");
