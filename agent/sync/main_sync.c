@@ -21,28 +21,27 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR]\n"
-    "                 [--socket PATH] [--wait[=5m]] [-q] [-v]\n"
-    "       hone-sync --status [--config FILE]\n"
-    "       hone-sync --version | version | --help | help\n"
-    "\n"
-    "Takes what the board's fleet publishes into the cache, as candidates that are\n"
-    "timed before they count, and sends what this board measured if upload = yes.\n"
-    "Without --now it ends at once if its turn has not come yet.\n"
-    "\n"
-    "  --now           do not wait for the turn (but for the time that the server\n"
-    "                  asked for)\n"
-    "  --folder DIR    take from a folder of the same files, such as a USB stick;\n"
-    "                  nothing is sent\n"
-    "  --status        print the result of the last run, as JSON\n"
-    "  --config FILE   configuration (default " CONF_FILE ");\n"
-    "                  its drop-ins lie in FILE.d\n"
-    "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
-    "  --socket PATH   control socket of honed (default: as configured)\n"
-    "  --wait[=5m]     if another process writes the cache, wait until it ends (for\n"
-    "                  that long at most)\n"
-    "  -q, -v          print less, more\n";
+static const char usage[] = "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR]\n"
+			    "                 [--socket PATH] [--wait[=5m]] [-q] [-v]\n"
+			    "       hone-sync --status [--config FILE]\n"
+			    "       hone-sync --version | version | --help | help\n"
+			    "\n"
+			    "Takes what the board's fleet publishes into the cache, as candidates that are\n"
+			    "timed before they count, and sends what this board measured if upload = yes.\n"
+			    "Without --now it ends at once if its turn has not come yet.\n"
+			    "\n"
+			    "  --now           do not wait for the turn (but for the time that the server\n"
+			    "                  asked for)\n"
+			    "  --folder DIR    take from a folder of the same files, such as a USB stick;\n"
+			    "                  nothing is sent\n"
+			    "  --status        print the result of the last run, as JSON\n"
+			    "  --config FILE   configuration (default " CONF_FILE ");\n"
+			    "                  its drop-ins lie in FILE.d\n"
+			    "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
+			    "  --socket PATH   control socket of honed (default: as configured)\n"
+			    "  --wait[=5m]     if another process writes the cache, wait until it ends (for\n"
+			    "                  that long at most)\n"
+			    "  -q, -v          print less, more\n";
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
@@ -146,13 +145,13 @@ static int choose(const struct words *w, struct sync_conf *c, char *folder)
 	return E_OK;
 }
 
-/* Writes what was taken. hone show lists the records; choices (which groups of a model are fused) are none. */
+/* Writes what was taken: records, which hone show lists, and choices (which groups of a model are fused). */
 static void print_taken(const struct sync_sum *s, char *out, size_t n)
 {
 	char choices[64] = "";
 	if (s->choices)
-		snprintf(choices, sizeof choices, "%schoices for %d model%s", s->taken ? " and " : "", s->choices,
-			 plural_s(s->choices));
+		snprintf(choices, sizeof choices, "%schoices for %d model%s", s->taken ? " and " : "",
+			 s->choices, plural_s(s->choices));
 	if (s->taken || s->fresh)
 		snprintf(out, n, "%d record%s%s taken", s->taken, plural_s(s->taken), choices);
 	if (!s->taken && s->choices)
@@ -176,10 +175,11 @@ static void tell_result(const struct sync_sum *s, const struct sync_conf *c, boo
 static void tell(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
 	const char *what = s->fresh ? "serial" : "nothing new since serial";
-	log_more("hone-sync: %s: %s %lld; %d blobs, %d records taken, choices for %d models, %d refused, %d sent; "
-		 "%lld bytes down, %lld up",
-		 c->server, what, (long long)s->serial, s->blobs, s->taken, s->choices, s->refused, s->sent,
-		 (long long)s->down_bytes, (long long)s->up_bytes);
+	log_more(
+	    "hone-sync: %s: %s %lld; %d blobs, %d records taken, choices for %d models, %d refused, %d sent; "
+	    "%lld bytes down, %lld up",
+	    c->server, what, (long long)s->serial, s->blobs, s->taken, s->choices, s->refused, s->sent,
+	    (long long)s->down_bytes, (long long)s->up_bytes);
 	tell_result(s, c, by_hand);
 }
 

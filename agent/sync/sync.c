@@ -59,8 +59,9 @@ static int read_token(const struct run *r, struct arena *a, const char **out)
 		return fail_in(rc, "token in [sync]");
 	const char *p = b.p, *from = p + strspn(p, " \t\r\n");
 	*out = arena_strndup(a, from, strcspn(from, " \t\r\n"));
-	return **out ? E_OK : fail(E_CORRUPT, "%s does not hold a token; `hone-fleet token` prints one",
-					   r->c->token);
+	return **out
+		   ? E_OK
+		   : fail(E_CORRUPT, "%s does not hold a token; `hone-fleet token` prints one", r->c->token);
 }
 
 static int enrol_body(const struct run *r, struct buf *body)

@@ -38,7 +38,7 @@ struct sync_sum {
 	bool offline;   /* no server was reached */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
-	int taken, choices; /* new records, and models for which choices were taken */
+	int taken, choices;           /* new records, and models for which choices were taken */
 	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
 };
 

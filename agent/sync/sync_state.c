@@ -249,8 +249,8 @@ void sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 		json_object_set_new(j, "failures", json_integer(s.pace.failures));
 		for (const char *const *name =
 			 (const char *const[]){"ran_s", "error", "offline", "stale", "serial", "board",
-					       "taken", "choices", "refused", "sent", "down_bytes", "up_bytes",
-					       NULL};
+					       "taken", "choices", "refused", "sent", "down_bytes",
+					       "up_bytes", NULL};
 		     *name; name++)
 			for (int i = 0; i < NFIELDS; i++)
 				if (!strcmp(fields[i].name, *name))

@@ -32,13 +32,12 @@ struct words {
 	bool few, serve, version, help;
 };
 
-static const char usage[] =
-    "usage: hone-worker --serve [--verbose]\n"
-    "       hone-worker --fallback ISA [--few] -o FILE\n"
-    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
-    "       hone-worker --version\n"
-    "hone starts it with --serve, and the build of hone with --fallback.\n"
-    "--bench-compile times builds.\n";
+static const char usage[] = "usage: hone-worker --serve [--verbose]\n"
+			    "       hone-worker --fallback ISA [--few] -o FILE\n"
+			    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
+			    "       hone-worker --version\n"
+			    "hone starts it with --serve, and the build of hone with --fallback.\n"
+			    "--bench-compile times builds.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)

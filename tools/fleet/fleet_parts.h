@@ -24,9 +24,9 @@ struct fleet {
 	int64_t uncounted[STORE_COUNTS]; /* counts that are not in the database yet */
 	int joins; /* boards that joined since joins_from_ns, as far as tools/fleet/fleet_enrol.c logs them */
 	int64_t joins_from_ns;
-	uint64_t drawn;                  /* next id of a noted refusal; begins at random */
-	struct admin *admin;             /* tools/fleet/fleet_admin.h */
-	struct fleet_kept *kept;         /* tools/fleet/fleet_figures.h */
+	uint64_t drawn;          /* next id of a noted refusal; begins at random */
+	struct admin *admin;     /* tools/fleet/fleet_admin.h */
+	struct fleet_kept *kept; /* tools/fleet/fleet_figures.h */
 	/* For rounds only (tools/fleet/fleet_round.h). */
 	struct place *place; /* NULL: not opened yet */
 	bool led;            /* this instance leads, and has offered everything to the place since then */

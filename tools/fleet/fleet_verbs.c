@@ -36,9 +36,10 @@ static int fail_missing(const char *db)
 	next_program(&serve);
 	buf_puts(&serve, " serve --db ");
 	shell_path(&serve, db);
-	int rc = fail(E_NOTFOUND,
-		      "there is no database %s; `%s` creates it, or give the one that the server uses with --db",
-		      db, buf_str(&serve));
+	int rc =
+	    fail(E_NOTFOUND,
+		 "there is no database %s; `%s` creates it, or give the one that the server uses with --db",
+		 db, buf_str(&serve));
 	buf_free(&serve);
 	return rc;
 }

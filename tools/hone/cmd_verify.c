@@ -70,7 +70,9 @@ static bool has_bytes(const struct step *s)
 
 static int kernel_kind(const struct plan_kernel *k, const struct step *s)
 {
-	return k->pairs == DT_F16 ? KIND_HALF_SUM : k->pairs ? KIND_HALF : k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
+	if (k->pairs)
+		return k->pairs == DT_F16 ? KIND_HALF_SUM : KIND_HALF;
+	return k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
 }
 
 /* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
@@ -417,8 +419,9 @@ static int report(struct verify *v, const char *path)
 		kinds_words(v);
 	if (v->args->json)
 		rc = json_out(json_pack("{so si si so sb si si so so so so sb}", "model", json_text(path),
-					"kernels", v->ok + v->failed, "portable", v->portable, "levels", kinds_json(v),
-					"quantized_reference", v->quantised, "ok", v->ok, "failed", v->failed,
+					"kernels", v->ok + v->failed, "portable", v->portable, "levels",
+					kinds_json(v), "quantized_reference", v->quantised, "ok", v->ok,
+					"failed", v->failed,
 					"max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
 					"bisected", v->written ? json_text(v->folder) : json_null(), "nan",
 					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));

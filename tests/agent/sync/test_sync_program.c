@@ -226,7 +226,8 @@ TEST(choices_are_no_records)
 	tree_add_blob(&tree, buf_str(&lines));
 	tree.s.serial++;
 	tree_publish(&tree);
-	CHECK(run(WORDS("--now")) == 0 && says(": 2 records and choices for 1 model taken, which this board"));
+	CHECK(run(WORDS("--now")) == 0 &&
+	      says(": 2 records and choices for 1 model taken, which this board"));
 	CHECK(tree_has(&tree, 5, 7) == 2);
 	buf_clear(&lines);
 	buf_puts(&lines, record_choices_line(&a, hash_text("other"), r[0].target_key, "hone-choices 1\n"));

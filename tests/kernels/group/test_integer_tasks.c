@@ -146,7 +146,8 @@ static void check_names(const struct graph *g)
 {
 	for (int i = 0; i < g->nnodes; i++)
 		for (int j = 0; j < i; j++)
-			if (!g->node[i].dead && !g->node[j].dead && !strcmp(g->node[i].name, g->node[j].name)) {
+			if (!g->node[i].dead && !g->node[j].dead &&
+			    !strcmp(g->node[i].name, g->node[j].name)) {
 				printf("%s and %s are both called %s\n", node_type(&g->node[j]),
 				       node_type(&g->node[i]), g->node[i].name);
 				test_bad = 1;

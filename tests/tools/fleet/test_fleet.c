@@ -77,11 +77,14 @@ TEST(boards_that_join_are_logged)
 	said[got > 0 ? got : 0] = 0;
 	close(fd);
 	close(was);
-	snprintf(line, sizeof line, "hone-fleet: board %s joined from 192.0.2.7 as robot\n", fleet_board_id(0));
+	snprintf(line, sizeof line, "hone-fleet: board %s joined from 192.0.2.7 as robot\n",
+		 fleet_board_id(0));
 	CHECK(!strncmp(said, line, strlen(line)));
-	snprintf(line, sizeof line, "\nhone-fleet: board %s joined from 192.0.2.7 as arm\n", fleet_board_id(1));
+	snprintf(line, sizeof line, "\nhone-fleet: board %s joined from 192.0.2.7 as arm\n",
+		 fleet_board_id(1));
 	CHECK(strstr(said, line) != NULL);
-	snprintf(line, sizeof line, "\nhone-fleet: warning: board %s joined from 192.0.2.7 as robot, the name of ",
+	snprintf(line, sizeof line,
+		 "\nhone-fleet: warning: board %s joined from 192.0.2.7 as robot, the name of ",
 		 fleet_board_id(2));
 	const char *warning = strstr(said, line);
 	CHECK(warning && !strncmp(warning + strlen(line) + 6, fleet_board_id(0), KEY_ID_HEX));

@@ -521,10 +521,12 @@ TEST(hone_fleet_has_the_same_words)
 
 TEST(hone_fleet_makes_no_database_to_read_it)
 {
-	static const char *const reads[] = {"boards", "boards --json",
+	static const char *const reads[] = {"boards",
+					    "boards --json",
 					    "rename 00112233445566778899aabbccddeeff robot",
 					    "revoke 00112233445566778899aabbccddeeff --why lost",
-					    "token", "token --uses 3"};
+					    "token",
+					    "token --uses 3"};
 	char words[512], db[256], lock[300];
 	snprintf(db, sizeof db, "%s", in_dir("typo.db"));
 	snprintf(lock, sizeof lock, "%s-lock", db);
