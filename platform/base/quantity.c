@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/quantity.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,19 @@ int duration_parse(const char *text, int64_t *ns)
 		return fail(E_USAGE, "'%s' is longer than 250 years", text);
 	*ns = (int64_t)all;
 	return 0;
+}
+
+void duration_print(int64_t ns, char out[DURATION_TEXT])
+{
+	static const struct {
+		const char *name;
+		int64_t us;
+	} units[] = {{"h", INT64_C(3600000000)}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}};
+	const int64_t us = ns / 1000 + (ns % 1000 > 0);
+	int i = us ? 0 : 2; /* 0s */
+	while (us % units[i].us)
+		i++;
+	snprintf(out, DURATION_TEXT, "%" PRId64 "%s", us / units[i].us, units[i].name);
 }
 
 int size_parse(const char *text, int64_t *bytes)

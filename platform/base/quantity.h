@@ -8,6 +8,10 @@
 
 /* "20s", "500ms", "2m", "1.5h", "7d", "1m30s" (from long units to short ones), "5" (seconds) -> ns. */
 int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
+/* Writes ns >= 0 as a whole number of the longest unit (h to us) that divides it, such as "90m", for
+ * messages: duration_parse reads it back. Parts of a microsecond are rounded up. */
+enum { DURATION_TEXT = 24 };
+void duration_print(int64_t ns, char out[DURATION_TEXT]);
 /* "32M", "512K", "1.5G" -> bytes, in powers of 1024. */
 int size_parse(const char *text, int64_t *bytes) MUST_CHECK;
 

@@ -59,6 +59,12 @@ struct fleet_conf {             /* hone-fleet's options and file ([fleet] key = 
 	int parts_min;            /* divide the search in classes of at least so many boards: 4 */
 };
 
+/* Returns the stage in whole seconds, as dates are kept; rounded up: a short stage is one. 0: none. */
+static inline int64_t fleet_stage_s(const struct fleet_conf *c)
+{
+	return c->stage_ns / NS_PER_S + (c->stage_ns % NS_PER_S > 0);
+}
+
 struct fleet_request {
 	const char *method, *path, *query; /* as received, not decoded; query: "" if there is none */
 	const char *if_none_match, *range, *if_range, *authorization, *cookie;

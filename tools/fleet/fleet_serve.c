@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-fleet serve: threads answer requests, and the main thread does the other work every second. */
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "platform/run/notify.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_http.h"
 #include "tools/fleet/fleet_verbs.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,18 +151,18 @@ static struct text shown_db(const char *db)
 	return (struct text){p, (int)(from ? strcspn(p, "?") : strlen(p))};
 }
 
-/* Says when boards get a record: who waits for the first ones should know of quorum and stage. */
+/* Says when boards get a record. An operator who expects the first records needs quorum and stage. */
 static void tell_stages(const struct fleet_conf *c)
 {
-	char stage[32], wait[80] = ", without stages";
-	const int64_t s = c->stage_ns / NS_PER_S;
-	snprintf(stage, sizeof stage, "%" PRId64 "%s", s % 3600 ? s : s / 3600, s % 3600 || !s ? "s" : "h");
-	if (s)
+	char stage[DURATION_TEXT], wait[80] = ", without stages";
+	duration_print(c->stage_ns, stage);
+	if (c->stage_ns)
 		snprintf(wait, sizeof wait, ", after %s on the channel before", stage);
-	log_info("hone-fleet: publishes a record to channel canary when %d board%s report%s it, to early when "
-		 "%d and to all when %d agree on it%s (quorum = %d,%d,%d, stage = %s)",
-		 c->quorum[0], plural_s(c->quorum[0]), c->quorum[0] == 1 ? "s" : "", c->quorum[1],
-		 c->quorum[2], wait, c->quorum[0], c->quorum[1], c->quorum[2], stage);
+	log_info(
+	    "hone-fleet: publishes a record to channel canary when %d board%s report%s it, to early when "
+	    "%d and to all when %d agree on it%s (quorum = %d,%d,%d, stage = %s)",
+	    c->quorum[0], plural_s(c->quorum[0]), c->quorum[0] == 1 ? "s" : "", c->quorum[1], c->quorum[2],
+	    wait, c->quorum[0], c->quorum[1], c->quorum[2], stage);
 }
 
 static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)

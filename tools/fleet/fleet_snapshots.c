@@ -551,7 +551,7 @@ static int on_due(void *ctx, const struct db_value *col, int n)
  * words. */
 static int find_due(struct class_snapshots *s, struct db_conn *c, int64_t *due_s)
 {
-	int64_t stage_s = s->r->f->c.stage_ns / NS_PER_S;
+	int64_t stage_s = fleet_stage_s(&s->r->f->c);
 	stage_s = stage_s ? stage_s : CANARY_S;
 	*due_s = INT64_MAX;
 	int rc = db_exec(c, "SELECT MIN(since_s) FROM shown WHERE class = $1 AND now = 1 AND since_s > $2",

@@ -183,7 +183,7 @@ static int count(struct class_words *s)
 				  .held = s->held,
 				  .nheld = s->nheld,
 				  .rules = {.tolerance = (double)f->tolerance_pct / 100,
-					    .stage_s = f->stage_ns / NS_PER_S,
+					    .stage_s = fleet_stage_s(f),
 					    .now_s = r->now_s}};
 	memcpy(in.rules.quorum, f->quorum, sizeof in.rules.quorum);
 	s->nagreed = aggregate(&in, &s->a, &s->agreed, s->score);

@@ -527,12 +527,56 @@ TEST(a_port_that_is_in_use_and_a_misspelt_key)
 				i ? (char *)fleet_path("typo.conf") : at,
 				NULL};
 		other.pid = server_spawn(other.log, argv);
-		CHECK(waitpid(other.pid, &status, 0) == other.pid && WIFEXITED(status) && WEXITSTATUS(status));
+		CHECK(waitpid(other.pid, &status, 0) == other.pid && WIFEXITED(status) &&
+		      WEXITSTATUS(status));
 		server_text(&other, text, sizeof text);
-		CHECK(strstr(text, i ? "typo.conf:2: quroum: no such key; did you mean quorum? there are: db, "
-				     : "stop the other program, or choose another port with --listen"));
+		CHECK(
+		    strstr(text, i ? "typo.conf:2: quroum: no such key; did you mean quorum? there are: db, "
+				   : "stop the other program, or choose another port with --listen"));
 	}
 	CHECK(server_stop(&s, SIGTERM) == 0);
+}
+
+/* The server says which stages it has, however short. */
+TEST(the_stage_is_told)
+{
+	static const struct {
+		const char *stage, *wait, *says;
+	} says[] = {{"500ms", ", after 500ms on the channel before (", ", stage = 500ms)"},
+		    {"90m", ", after 90m on the channel before (", ", stage = 90m)"},
+		    {"24h", ", after 24h on the channel before (", ", stage = 24h)"},
+		    {"0s", " agree on it, without stages (", ", stage = 0s)"}};
+	fleet_keys();
+	for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+		struct server s;
+		char text[4096] = "";
+		char *argv[] = {NULL,        "serve",
+				"--listen",  "127.0.0.1:0",
+				"--db",      (char *)fleet_path("stage.db"),
+				"--keys",    (char *)fleet_path("keys"),
+				"--publish", (char *)fleet_path("publish-stage"),
+				"--stage",   (char *)says[i].stage,
+				NULL};
+		REQUIRE(server_start(&s, fleet_path("log"), argv));
+		for (int k = 0; k < 1000 && !strstr(text, "stage = "); k++) {
+			usleep(10000);
+			server_text(&s, text, sizeof text);
+		}
+		if (!strstr(text, says[i].wait) || !strstr(text, says[i].says)) {
+			printf("--stage %s: %s\n", says[i].stage, text);
+			test_bad = 1;
+		}
+		CHECK(server_stop(&s, SIGTERM) == 0);
+	}
+}
+
+/* A stage of less than a second is a stage: dates are whole seconds. */
+TEST(a_short_stage_takes_a_second)
+{
+	CHECK(fleet_stage_s(&(struct fleet_conf){.stage_ns = 0}) == 0);
+	CHECK(fleet_stage_s(&(struct fleet_conf){.stage_ns = 1}) == 1);
+	CHECK(fleet_stage_s(&(struct fleet_conf){.stage_ns = NS_PER_S}) == 1);
+	CHECK(fleet_stage_s(&(struct fleet_conf){.stage_ns = NS_PER_S + 1}) == 2);
 }
 
 /* A server that cannot start says why, and exits. */
