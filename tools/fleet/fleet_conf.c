@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_FILE = 64 << 10 };
 
@@ -27,7 +29,8 @@ const struct opt fleet_conf_opts[] = {
      "names and addresses by which boards and browsers reach it, also through nginx (those of cert, or of "
      "KEYS/server.pem); localhost and its own address always work, requests for other hosts are refused"},
     {"threads", OPT_STR, "N", "threads that answer, each with a connection to the database (4)"},
-    {"quorum", OPT_STR, "A,B,C", "boards that must agree on a record, for the channels canary, early and all (1,2,3)"},
+    {"quorum", OPT_STR, "A,B,C",
+     "boards that must agree on a record, for the channels canary, early and all (1,2,3)"},
     {"tolerance", OPT_STR, "15%", "boards agree if their times are this close to the median (15%)"},
     {"every", OPT_STR, "60s", "time between aggregations (60s)"},
     {"poll", OPT_STR, "6h", "how often boards should poll (6h)"},
@@ -191,8 +194,9 @@ int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, st
 		buf_printf(&list, "%s%s", i ? ", " : "", fields[i].name);
 		near_add(&n, fields[i].name);
 	}
-	int rc = fail(E_USAGE, "%.100s: no such key;%s%s%s there are: %s", name, n.best ? " did you mean " : "",
-		      n.best ? n.best : "", n.best ? "?" : "", buf_str(&list));
+	int rc =
+	    fail(E_USAGE, "%.100s: no such key;%s%s%s there are: %s", name, n.best ? " did you mean " : "",
+		 n.best ? n.best : "", n.best ? "?" : "", buf_str(&list));
 	buf_free(&list);
 	return rc;
 }
@@ -248,5 +252,16 @@ int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a
 	c->admin = c->admin ? c->admin : file_exists(admin) ? admin : NULL;
 	if (rc >= 0 && !c->cert != !c->key)
 		rc = fail(E_USAGE, "cert and key go together: TLS needs both");
+	return rc;
+}
+
+int fleet_write_root(const char *keys, const void *doc, size_t n)
+{
+	char path[PATH_MAX];
+	if (snprintf(path, sizeof path, "%s/" FLEET_ROOT, keys) >= (int)sizeof path)
+		return fail(E_USAGE, "%s: the path is too long", keys);
+	int rc = file_write(path, doc, n);
+	if (rc >= 0 && chmod(path, 0644) < 0)
+		rc = fail(E_IO, "%s: %s", path, strerror(errno));
 	return rc;
 }

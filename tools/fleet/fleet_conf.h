@@ -33,6 +33,9 @@ void fleet_conf_default(struct fleet_conf *c);
 int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, struct arena *a) MUST_CHECK;
 /* Reads a file. E_USAGE names the line; E_NOTFOUND: no such file. */
 int fleet_conf_read(struct fleet_conf *c, const char *path, struct arena *a) MUST_CHECK;
+/* Writes FLEET_ROOT into the folder `keys`, readable for all users, as boards' programs have their own: it is
+ * public. E_USAGE: the path is too long; E_IO. */
+int fleet_write_root(const char *keys, const void *doc, size_t n) MUST_CHECK;
 /* Applies the defaults, the file, and the options of a command whose table has any of the above; then checks
  * values that depend on each other. */
 int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a) MUST_CHECK;

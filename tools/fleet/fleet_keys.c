@@ -101,7 +101,7 @@ static int sign_root(struct keys *k)
 	if (rc >= 0)
 		rc = put(k, "root/1", &doc);
 	if (rc >= 0)
-		rc = put(k, FLEET_ROOT, &doc);
+		rc = fleet_write_root(k->dir, doc.p, doc.n);
 	buf_free(&payload);
 	buf_free(&doc);
 	return rc;
@@ -181,8 +181,9 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 		 dir);
 	log_info("- copy %s/" FLEET_ROOT " to each board, as " TRUST_ROOT, dir);
 	if (arg_given(args, "host"))
-		log_info("- copy %s/ca.pem to each board, as the file that `ca` in [sync] of honed.conf names",
-			 dir);
+		log_info(
+		    "- copy %s/ca.pem to each board, as the file that `ca` in [sync] of honed.conf names",
+		    dir);
 	log_info("- once the server runs, make a token for each board: hone-fleet token");
 	next_serve(args, dir);
 	return E_OK;

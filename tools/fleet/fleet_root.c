@@ -5,6 +5,7 @@
 #include "agent/cache/json.h"
 #include "agent/sync/trust.h"
 #include "platform/base/log.h"
+#include "platform/base/shell.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_verbs.h"
 #include "tools/hone/output.h"
@@ -238,13 +239,22 @@ static int do_check(struct job *j)
 	return fail_in(rc, "%s", j->file);
 }
 
-/* Boards take the root of their image and all later ones, so new images need no old one. */
-static int copy_for_images(const struct job *j, const struct blob *doc)
+/* A board follows newer roots by itself, so new images carry only the newest. */
+static int copy_for_images(const struct job *j, const struct blob *doc, const char *from)
 {
-	char path[PATH_MAX];
-	if (snprintf(path, sizeof path, "%s/" FLEET_ROOT, j->conf.keys) >= (int)sizeof path)
-		return fail(E_USAGE, "--keys: the path is too long");
-	return file_write(path, doc->p, doc->n);
+	int rc = fleet_write_root(j->conf.keys, doc->p, doc->n);
+	if (rc >= 0)
+		return rc;
+	struct buf copy = {0}, to = {0};
+	buf_printf(&to, "%s/" FLEET_ROOT, j->conf.keys);
+	buf_puts(&copy, "install -m 644 ");
+	shell_path(&copy, from);
+	buf_puts(&copy, " ");
+	shell_path(&copy, buf_str(&to));
+	rc = fail_in(rc, "only the copy for images of new boards failed; `%s` makes it", buf_str(&copy));
+	buf_free(&copy);
+	buf_free(&to);
+	return rc;
 }
 
 static int do_add(struct job *j)
@@ -265,7 +275,7 @@ static int do_add(struct job *j)
 		log_info("hone-fleet: root %" PRId64
 			 " is in force: %s. The server publishes it at its next round",
 			 next.version, path);
-	return rc < 0 ? rc : copy_for_images(j, &b);
+	return rc < 0 ? rc : copy_for_images(j, &b, path);
 }
 
 static const struct {
@@ -310,8 +320,8 @@ const struct cmd fleet_cmd_root = {
 	"key FILE makes a private key and prints its public key. next FILE writes the document that follows "
 	"the newest of KEYS/root, with the changes that the options give. sign FILE adds signatures: of the "
 	"old root's keys and of the new one's, as many as each demands. check FILE shows what it holds, and "
-	"whether boards will accept it. add FILE puts it in force, and into KEYS/" FLEET_ROOT ", the file for "
-	"images of new boards.",
+	"whether boards will accept it. add FILE puts it in force, and into KEYS/" FLEET_ROOT
+	", the file for images of new boards.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = root_opts,

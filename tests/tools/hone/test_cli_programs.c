@@ -6,6 +6,7 @@
 #include "tools/fleet/fleet_conf.h"
 
 #include <stdarg.h>
+#include <sys/stat.h>
 
 /* Runs `program` of the build folder with these words, called by its path. Its outputs are in cli_out and
  * cli_err. Returns its exit status. */
@@ -75,8 +76,8 @@ TEST(hone_fleet_says_what_to_do_next)
 	snprintf(keys, sizeof keys, "%s", in_dir("next keys"));
 	CHECK(program("hone-fleet", "init --keys '%s' --host localhost", keys) == 0);
 	snprintf(want, sizeof want,
-		 "\nNext: ./hone-fleet serve --keys '%s' --cert '%s/server.pem' --key '%s/server.key'\n", keys,
-		 keys, keys);
+		 "\nNext: ./hone-fleet serve --keys '%s' --cert '%s/server.pem' --key '%s/server.key'\n",
+		 keys, keys, keys);
 	CHECK_SAYS(cli_err, want);
 	snprintf(want, sizeof want, "no database %s.db; `./hone-fleet serve --db '%s.db'` creates it", keys,
 		 keys);
@@ -86,6 +87,12 @@ TEST(hone_fleet_says_what_to_do_next)
 	CHECK_SAYS(cli_err, "\nNext: ./hone-fleet token --db :memory:next\n");
 }
 
+static unsigned mode_of(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
 /* The file that init tells to copy to boards is there, and holds the newest root. */
 TEST(hone_fleet_makes_the_root_of_boards)
 {
@@ -93,23 +100,54 @@ TEST(hone_fleet_makes_the_root_of_boards)
 	static char first[4096], next[4096];
 	snprintf(keys, sizeof keys, "%s", in_dir("root-keys"));
 	CHECK(program("hone-fleet", "init --keys %s", keys) == 0);
-	snprintf(words, sizeof words, "- copy %s/root.signed to each board, as /usr/share/hone/root.signed\n", keys);
+	snprintf(words, sizeof words, "- copy %s/root.signed to each board, as /usr/share/hone/root.signed\n",
+		 keys);
 	CHECK_SAYS(cli_err, words);
 	snprintf(words, sizeof words, "%s/root.signed", keys);
+	CHECK(mode_of(words) == 0644); /* users of boards read a copy of it */
+	CHECK(chmod(words, 0600) == 0);
 	slurp(words, first, sizeof first);
 	snprintf(words, sizeof words, "%s/root/1", keys);
 	slurp(words, next, sizeof next);
 	CHECK(first[0] && !strcmp(first, next));
-	CHECK(program("hone-fleet", "root next %s/2 --keys %s --sign %s/offline/root-1.key --sign "
-				    "%s/offline/root-2.key",
+	CHECK(program("hone-fleet",
+		      "root next %s/2 --keys %s --sign %s/offline/root-1.key --sign "
+		      "%s/offline/root-2.key",
 		      keys, keys, keys, keys) == 0);
 	CHECK(program("hone-fleet", "root add %s/2 --keys %s", keys, keys) == 0);
 	snprintf(words, sizeof words, "%s/root.signed", keys);
 	slurp(words, next, sizeof next);
 	CHECK(next[0] && strcmp(first, next));
+	CHECK(mode_of(words) == 0644);
 	snprintf(words, sizeof words, "%s/root/2", keys);
 	slurp(words, first, sizeof first);
 	CHECK(!strcmp(first, next));
+	static const char *const secret[] = {"ca.key", "fleet.key", "offline/root-1.key", "admin"};
+	for (int i = 0; i < 4; i++) {
+		snprintf(words, sizeof words, "%s/%s", keys, secret[i]);
+		CHECK(mode_of(words) == 0600);
+	}
+}
+
+/* A root is in force even if its copy for images cannot be written: the message says how to make that. */
+TEST(hone_fleet_adds_a_root_without_its_copy)
+{
+	char keys[160], words[900];
+	snprintf(keys, sizeof keys, "%s", in_dir("root-copy"));
+	CHECK(program("hone-fleet", "init --keys %s", keys) == 0);
+	CHECK(program("hone-fleet",
+		      "root next %s/2 --keys %s --sign %s/offline/root-1.key --sign "
+		      "%s/offline/root-2.key",
+		      keys, keys, keys, keys) == 0);
+	snprintf(words, sizeof words, "%s/root.signed", keys);
+	CHECK(unlink(words) == 0 && mkdir(words, 0700) == 0);
+	CHECK(program("hone-fleet", "root add %s/2 --keys %s", keys, keys) == 1);
+	CHECK_SAYS(cli_err, "root 2 is in force");
+	snprintf(words, sizeof words,
+		 "only the copy for images of new boards failed; `install -m 644 %s/root/2 %s/root.signed` "
+		 "makes it: ",
+		 keys, keys);
+	CHECK_SAYS(cli_err, words);
 }
 
 /* The help of serve tells each default. */
@@ -136,10 +174,11 @@ TEST(honed_says_where_it_works)
 	const char conf[] = "[honed]\nsocket = /nowhere/other.sock\n[idle]\ntune = no\n";
 	CHECK_OK(file_write(want, conf, sizeof conf - 1));
 	CHECK(program("honed", "--boot --config %s/conf --run %s/run --state %s/state", at, at, at) == 0);
-	snprintf(want, sizeof want,
-		 "honed: starts: configuration %s/conf, socket %s/run/honed.sock, cache %s/state/cache, state "
-		 "%s/state (--config",
-		 at, at, at, at);
+	snprintf(
+	    want, sizeof want,
+	    "honed: starts: configuration %s/conf, socket %s/run/honed.sock, cache %s/state/cache, state "
+	    "%s/state (--config",
+	    at, at, at, at);
 	CHECK(!strncmp(cli_err, want, strlen(want)));
 	snprintf(want, sizeof want,
 		 "honed: warning: the socket is %s/run/honed.sock, as the command line says; socket = "
