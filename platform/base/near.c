@@ -55,7 +55,7 @@ static int distance_of_beginning(const char *word, const char *name)
 	return least;
 }
 
-/* Of a word of so many letters; with more of them, other words are as near. */
+/* Most mistakes of a suggestion for a word of this length; with more of them, other words are as near. */
 static int most_mistakes(int letters)
 {
 	return letters < 6 ? 1 : letters / 3;

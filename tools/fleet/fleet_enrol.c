@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define JOINS_NS (60 * NS_PER_S) /* in which so many boards are logged at most: */
+#define JOINS_NS (60 * NS_PER_S) /* Log at most JOINS_LOGGED boards in this time. */
 enum { JOINS_LOGGED = 20 };
 
 enum { MOST_BODY = 16 << 10, MOST_TOKEN = 128, YEARS = 20 };
@@ -33,7 +33,7 @@ static int enrol(struct db_conn *c, void *ctx)
 }
 
 /* Counts a board that joined. Returns whether it is to be logged; *last: others of this minute are not. */
-static bool is_logged(struct fleet *f, bool *last)
+static bool count_join(struct fleet *f, bool *last)
 {
 	const int64_t now_ns = clock_now(f->clock);
 	pthread_mutex_lock(&f->mutex);
@@ -51,7 +51,7 @@ static bool is_logged(struct fleet *f, bool *last)
 static void log_join(struct fleet *f, const struct enrolment *e, const char *peer)
 {
 	bool last;
-	if (!is_logged(f, &last))
+	if (!count_join(f, &last))
 		return;
 	const char *more = last ? "; others that join in this minute are not logged" : "";
 	if (*e->namesake)

@@ -6,8 +6,8 @@
 #include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
-
 #include "tools/hone/table.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -63,7 +63,7 @@ static void tell_next(double next_s)
 		    next_s / 60);
 }
 
-/* Which folder it is, only the user knows. */
+/* The user chooses the folder. */
 static void tell_folder(const char *config)
 {
 	struct buf b = {0};

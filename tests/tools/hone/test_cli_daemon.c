@@ -111,8 +111,8 @@ TEST(status_of_a_daemon)
 	    "\nsteering       resting     12.500   5.000     -  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
-	    "closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
-	    "limit",
+	    ("closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
+	     "limit"),
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
 	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
