@@ -158,7 +158,8 @@ static void job_line(const json_t *j)
 	if (*label)
 		buf_printf(&b, " (%s)", label);
 	if (daemon_num(j, "trials", 0) > 0)
-		buf_printf(&b, ", %.0f trials", daemon_num(j, "trials", 0));
+		buf_printf(&b, ", %.0f trial%s", daemon_num(j, "trials", 0),
+			   plural_s((int64_t)daemon_num(j, "trials", 0)));
 	if (before > 0 && now > 0)
 		buf_printf(&b, ", %.3f -> %.3f ms", before, now);
 	if (json_is_number(json_object_get(j, "left_s"))) {
