@@ -22,7 +22,7 @@ static const struct {
 
 enum { OF_C = sizeof of_c / sizeof *of_c };
 
-/* What a look at a leftover found. */
+/* State of a leftover, which decides whether it may be removed. */
 struct left {
 	time_t written; /* the last write of the folder and of its files */
 	bool put_aside; /* an earlier file lies in it, which may be the only one */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a `hone compile` that was killed left in the folder that it wrote: a file beside its bundle, or the
- * folder of its C files (agent/bundle/plan_c.h). Names alone say little in a folder of others, so a leftover
+/* Removes leftovers: a `hone compile` that was killed leaves a file beside its bundle, or the folder of its C
+ * files (agent/bundle/plan_c.h). Names alone say little in a folder of others, so a leftover
  * must also belong to this user, be no link, and begin with the bytes with which hone compile begins such
  * files, or be empty. A folder must have the name and the mode that mkdtemp gives, and hold only such files.
  */

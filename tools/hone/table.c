@@ -152,7 +152,8 @@ static void lay_out(const struct table *t, struct layout *l, int limit)
 		}
 }
 
-/* What a line of the row shows of a cell, in the arena; *rest becomes what the lines below show. */
+/* Returns the text of a cell for one line of its row, in the arena; *rest becomes the text for the lines
+ * below. */
 static const char *cell_line(struct table *t, const struct layout *l, int c, const char **rest)
 {
 	const char *text = *rest;

@@ -167,7 +167,7 @@ TEST(verify_compares_what_bench_runs)
 	}
 }
 
-/* Where default kernels cannot be made, bench says that others run, and why. */
+/* If default kernels cannot be made, bench says which kernels run instead, and why. */
 TEST(bench_says_what_runs_instead_of_default_kernels)
 {
 	char model[256], was[512] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a newcomer reads of the programs hone, honed, hone-fleet, hone-sync and hone-worker: their help, and
- * what hone-fleet and honed say as they start. */
+/* The help of hone, honed, hone-fleet, hone-sync and hone-worker fits a terminal, and hone-fleet and honed
+ * say at their start which paths and defaults they use. */
 #include "tests/lib/cli.h"
 #include "platform/base/file.h"
 #include "tools/fleet/fleet_conf.h"
@@ -68,8 +68,8 @@ TEST(the_help_of_every_program_has_80_columns)
 	}
 }
 
-/* What to do next is a command that can be pasted: the program as it was called, and the options that this
- * command was given. */
+/* A Next: line can be pasted: it calls the program as the user called it, with the options that the user
+ * gave. */
 TEST(hone_fleet_says_what_to_do_next)
 {
 	char keys[160], want[900];
