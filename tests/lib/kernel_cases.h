@@ -33,6 +33,16 @@ static inline struct target case_board(int lanes, int regs)
 			       .cores = 1};
 }
 
+/* The space of the task with this text, in the arena. */
+static inline struct space *case_space(struct arena *a, const char *text, const struct target *tg)
+{
+	struct task *t = ARENA_NEW(a, struct task);
+	struct space *s = NULL;
+	CHECK_OK(task_parse(text, t));
+	CHECK_OK(space_make(a, t, tg, NULL, &s));
+	return s;
+}
+
 /* Draws, changes and crosses n candidates, which must all be legal. Returns how many have the key. */
 static inline int case_drawn(const struct space *s, uint64_t seed, int n, const char *key)
 {

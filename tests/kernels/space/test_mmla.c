@@ -46,11 +46,7 @@ static struct target board(const char *extras)
 
 static struct space *open_space(struct arena *a, const struct form *f, const struct target *tg)
 {
-	struct task *t = ARENA_NEW(a, struct task);
-	struct space *s = NULL;
-	CHECK_OK(task_parse(text_of(a, f), t));
-	CHECK_OK(space_make(a, t, tg, NULL, &s));
-	return s;
+	return case_space(a, text_of(a, f), tg);
 }
 
 TEST(where_it_is_legal)

@@ -35,11 +35,7 @@ static const char *text_of(struct arena *a, const struct form *f)
 
 static struct space *open_space(struct arena *a, const struct form *f, const struct target *tg)
 {
-	struct task *t = ARENA_NEW(a, struct task);
-	struct space *s = NULL;
-	CHECK_OK(task_parse(text_of(a, f), t));
-	CHECK_OK(space_make(a, t, tg, NULL, &s));
-	return s;
+	return case_space(a, text_of(a, f), tg);
 }
 
 static struct target vnni_board(int lanes)
@@ -124,10 +120,7 @@ TEST(not_along_a_ring)
 	    "body r0 r1 mul\nsum\npost acc 0.5 mul rint\nwrite Y [n,k,y,x]\n";
 	struct arena a = {0};
 	const struct target tg = vnni_board(4);
-	struct task t;
-	struct space *s;
-	CHECK_OK(task_parse(text, &t));
-	CHECK_OK(space_make(&a, &t, &tg, NULL, &s));
+	struct space *s = case_space(&a, text, &tg);
 	CHECK_OK(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=y:2 quads=1"));
 	CHECK_FAILS(space_legal(s, "lane=k:4; lane=k:4 unroll=r:3,s:3 ring=x:2 quads=1"), E_INFEASIBLE,
 		    "neighbours in other rows");
