@@ -10,8 +10,7 @@
  * characters. */
 static const char full[] =
     "\"version\":\"0.1.0\",\"mode\":\"resident\",\"ready\":false,\"verdict\":\"rests: zone cpu is at 71 "
-    "C\",\"up_s\":9,"
-    "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone cpu is at 71 "
+    "C\",\"up_s\":9,\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone cpu is at 71 "
     "C\",\"load_pct\":3.2,\"temp_c\":71,\"zone\":"
     "\"cpu\",\"headroom_c\":14},\"models\":[{\"name\":\"steering\",\"path\":\"/m/"
     "s.onnx\",\"state\":\"resting\",\"ready\":"
@@ -20,8 +19,7 @@ static const char full[] =
     "\"refused\",\"ready\":false,\"error\":\"no "
     "such\\nfile\\u001b\"}],\"jobs\":[{\"job\":7,\"model\":\"steering\",\"state\":"
     "\"resting\",\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"trials\":31,\"before_ms\":12.5,\"now_ms\":"
-    "5,\"left_s\":8,"
-    "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
+    "5,\"left_s\":8,\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
     "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
     "\"the disk is full\",\"conf_error\":\"honed.conf:3: no \\u001bkey; the former settings stay\","
     "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
