@@ -244,8 +244,8 @@ static inline void gen_byte_map(struct buf *b, struct rng *r)
 	    "r0 r1 div",
 	    "r0 abs sqrt r1 mul 3.3 sub",
 	    "r0 128 sub neg r1 square min",
-	    "r0 0.37 mul r1 1.21 mul add r0 0.37 mul sub r1 1.21 mul sub 524288 mul rint 100 "
-	    "add",
+	    ("r0 0.37 mul r1 1.21 mul add r0 0.37 mul sub r1 1.21 mul sub 524288 mul rint 100 "
+	     "add"),
 	    "r0 0.5 mul"};
 	static const char *const types[] = {"u8", "i8", "u8", "i8", "f32"};
 	int c = pick(r, 1, 35), h = pick(r, 1, 6), w = pick(r, 1, 21), kind = pick(r, 0, 3);
