@@ -7,9 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Nodes of all expressions, those that are shared counted at each use: 100 times the most of a random kernel.
+ * The interpreter and the emitter of OpenCL walk them as trees, too. */
+enum { MAX_NODES = 4 << 20 };
+
 struct check {
 	const struct loops *l;
 	struct arena *a;
+	int nodes; /* of expressions so far */
 	const char *entry;
 	int64_t at;       /* number of the statement in the entry, from 0 */
 	uint8_t *open;    /* per loop variable: in scope */
@@ -31,9 +36,11 @@ __attribute__((format(printf, 2, 3))) static int bad(const struct check *k, cons
 }
 
 /* Recursion is bounded by IX_MAX_HEIGHT. */
-static int check_ix(const struct check *k, const struct ix *x)
+static int check_ix(struct check *k, const struct ix *x)
 {
 	const struct loops *l = k->l;
+	if (++k->nodes > MAX_NODES)
+		return bad(k, "its expressions have more than %d nodes", (int)MAX_NODES);
 	if (x->height > IX_MAX_HEIGHT)
 		return bad(k, "an expression is too deep");
 	if (x->op == IX_VAR && (x->id < 0 || x->id >= l->nloopvars || !k->open[x->id]))
@@ -114,7 +121,7 @@ static bool holds(struct lane_type t, float fill)
 	return lane_load(t, &bytes, 0).f == fill || isnan(fill);
 }
 
-static int check_mem(const struct check *k, const struct mem *m, int v, bool store)
+static int check_mem(struct check *k, const struct mem *m, int v, bool store)
 {
 	int lanes = k->l->lanes[v], g = mem_group(m);
 	if (m->buf < 0 || m->buf >= k->l->nbufs)
@@ -218,13 +225,13 @@ static int check_set(struct check *k, const struct stmt *s)
 	return rc;
 }
 
-static int check_store(const struct check *k, const struct stmt *s)
+static int check_store(struct check *k, const struct stmt *s)
 {
 	int rc = check_use(k, s->a);
 	return rc < 0 ? rc : check_mem(k, &s->mem, s->a, true);
 }
 
-static int check_prefetch(const struct check *k, const struct stmt *s)
+static int check_prefetch(struct check *k, const struct stmt *s)
 {
 	if (s->mem.buf < 0 || s->mem.buf >= k->l->nbufs || !s->mem.at)
 		return bad(k, "a prefetch from nowhere");
@@ -294,7 +301,7 @@ static int check_body(struct check *k, const struct stmt *s, int nest)
 static const bool buf_types[DTYPES] = {[DT_F32] = true, [DT_F16] = true, [DT_BF16] = true, [DT_I8] = true,
 				       [DT_U8] = true,  [DT_I16] = true, [DT_I32] = true};
 
-static int check_bufs(const struct check *k)
+static int check_bufs(struct check *k)
 {
 	const struct loops *l = k->l;
 	for (int i = 0; i < l->nbufs; i++) {

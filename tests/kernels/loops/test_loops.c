@@ -435,6 +435,23 @@ TEST(check_says_where)
 	CHECK_FAILS(loops_check(&l), E_INFEASIBLE, "limit");
 }
 
+/* Each node holds the one before twice, so that the tree has 2^n of them. Only what is small is walked. */
+TEST(expressions_that_share_nodes_are_bounded)
+{
+	for (int n = 4; n <= 36; n += 16) {
+		beginning();
+		const struct ix *x = ix_var(&l, l.entry[0].var);
+		for (int i = 0; i < n; i++)
+			x = ix_table(&l, 2, ix_mod(&l, ix_mul(&l, x, ix_add(&l, x, c(1 + i))), c(64)));
+		lv_load(&l, 0, (struct mem){.buf = 0, .at = ix_mod(&l, x, c(8)), .stride = 1});
+		loops_entry_end(&l);
+		if (n < 10)
+			CHECK_OK(loops_check(&l));
+		else
+			CHECK_FAILS(loops_check(&l), E_CORRUPT, "its expressions have more than");
+	}
+}
+
 TEST(definite_assignment)
 {
 	const struct ix *x;
