@@ -10,6 +10,11 @@ $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/lib
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words cli_programs): | $(B)/hone-fleet
+# A driver that lies, in the place of the OpenCL loader.
+$(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
+$(patsubst %,$(B)/tests/test_%,opencl cli_opencl): | $(B)/tests/fake/libOpenCL.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 
@@ -29,6 +34,7 @@ test: deps
 	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
 	@sh tools/build/deps.sh --maybe clang lld qemu-user-static
 	@sh tools/build/deps.sh --maybe postgresql-15 nginx-light
+	@sh tools/build/deps.sh --maybe pocl-opencl-icd ocl-icd-libopencl1
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true

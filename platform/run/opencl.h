@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenCL devices: lists them with their limits, loads the programs that the emitter opencl makes, and runs
+ * them. The ICD loader (libOpenCL.so.1) is opened at run time, and opens the vendors' drivers: nothing of
+ * OpenCL is linked, and no driver is touched before opencl_open. An OpenCL device is not a `struct dev`,
+ * because its kernels read and write buffers of its own, not the process's memory.
+ *
+ * What a driver says is not trusted: counts and lengths are bounded, handles that are NULL are refused,
+ * strings are cut to printable ASCII, numbers to int64_t. A call that fails gives an error with the call's
+ * and the code's names ("clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"): E_NOMEM where the device
+ * lacks memory or resources, E_INFEASIBLE where it cannot build or launch this kernel, else E_IO. A driver
+ * that crashes takes the process with it, and one that hangs is not ended: who runs unproven kernels does it
+ * in a process that may die.
+ *
+ * Nothing here is thread-safe; contexts do not survive fork. Drivers stay loaded until the process ends. */
+#ifndef PLATFORM_OPENCL_H
+#define PLATFORM_OPENCL_H
+
+#include "platform/base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct opencl;      /* the loader, and the devices that it found */
+struct opencl_dev;  /* a device in use: its context and queue */
+struct opencl_buf;  /* device memory that the host can map */
+struct opencl_code; /* a program, built for one device */
+
+enum { OPENCL_MAX_PLATFORMS = 16, OPENCL_MAX_DEVICES = 64, OPENCL_MAX_ENTRIES = 8, OPENCL_MAX_ARGS = 256 };
+
+/* A device's limits; a number that it does not tell is 0, a text "". */
+struct opencl_info {
+	char platform[128], name[128], vendor[128];
+	char version[128];   /* "OpenCL 3.0 PoCL HSTR: ..." */
+	char c_version[128]; /* "OpenCL C 1.2 PoCL" */
+	char driver[128];
+	char extensions[8192]; /* names with a space between */
+	char kind[12];         /* "cpu", "gpu", "accelerator", "other" */
+	int64_t units;         /* compute units */
+	int64_t clock_mhz;
+	int64_t group_items;  /* most work items of a group */
+	int64_t local_bytes;  /* local memory of a group */
+	int64_t global_bytes; /* global memory, and the largest buffer */
+	int64_t alloc_bytes;
+	bool local_is_memory; /* local memory is a part of the global one */
+	bool unified;         /* host and device share memory */
+	bool fp16, fp64;      /* arithmetic */
+	bool fma;             /* a fused multiply-add in hardware */
+	bool exact_divide;    /* can round divisions and square roots of f32 correctly */
+	bool little_endian, rounds_to_nearest, available, compiles;
+};
+
+/* Makes an info that another process sent as safe as those of opencl_info: texts of printable ASCII that end,
+ * numbers from 0 on, flags of 0 or 1. */
+void opencl_info_clean(struct opencl_info *i);
+/* Cleans a text of a driver or of another process in place: it ends within room bytes (>= 2), runs of control
+ * characters and spaces are one space, and bytes beyond ASCII '?'. */
+void opencl_text_clean(char *text, size_t room);
+
+/* Opens the loader (NULL: libOpenCL.so.1) and lists the devices of all platforms. No platform or device is
+ * no error. E_NOTFOUND: there is no loader; E_UNSUPPORTED: the library is not one. */
+int opencl_open(const char *library, struct opencl **out) MUST_CHECK;
+int opencl_count(const struct opencl *o);
+const struct opencl_info *opencl_info(const struct opencl *o, int device);
+/* What platforms and devices were left out and why, as one line; "": none. */
+const char *opencl_note(const struct opencl *o);
+void opencl_close(struct opencl *o); /* after everything that was made of it */
+
+/* Whether programs can run there; E_UNSUPPORTED says why not. */
+int opencl_usable(const struct opencl_info *i) MUST_CHECK;
+int opencl_use(struct opencl *o, int device, struct opencl_dev **out) MUST_CHECK;
+const struct opencl_info *opencl_dev_info(const struct opencl_dev *d);
+void opencl_leave(struct opencl_dev *d);
+
+/* Memory that the driver allocates where the host can map it without a copy, if it can. bytes > 0. */
+int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out) MUST_CHECK;
+/* The host's address of the buffer, for reading and writing until opencl_unmap; no kernel runs meanwhile. */
+int opencl_map(struct opencl_buf *b, void **out) MUST_CHECK;
+int opencl_unmap(struct opencl_buf *b) MUST_CHECK;
+void opencl_free(struct opencl_buf *b);
+
+/* Builds an object of the emitter opencl: "//hone-opencl OPTIONS\n" and a source. Options that are not in a
+ * short list are E_CORRUPT. Correct rounding of divisions is asked for where the device offers it. */
+int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct opencl_code **out) MUST_CHECK;
+int opencl_entry(struct opencl_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
+void opencl_unload(struct opencl_code *c);
+
+/* One launch of [begin, end) of an entry. */
+struct opencl_launch {
+	struct opencl_buf *const *buf; /* unmapped; in the order of the kernel ABI */
+	int nbufs;
+	const int64_t *param;
+	int nparams;
+	int64_t begin, end;
+	int group; /* work items of a group; 0: chosen here */
+};
+/* Runs an entry and waits for it. A scratch buffer must hold a part for each index of the range. */
+int opencl_run(struct opencl_code *c, int entry, const struct opencl_launch *at) MUST_CHECK;
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/run/opencl_api.h"
+
+#include <string.h>
+
+static const struct {
+	int32_t code;
+	const char *name;
+} names[] = {
+    {-1, "CL_DEVICE_NOT_FOUND"},
+    {-2, "CL_DEVICE_NOT_AVAILABLE"},
+    {-3, "CL_COMPILER_NOT_AVAILABLE"},
+    {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+    {-5, "CL_OUT_OF_RESOURCES"},
+    {-6, "CL_OUT_OF_HOST_MEMORY"},
+    {-7, "CL_PROFILING_INFO_NOT_AVAILABLE"},
+    {-8, "CL_MEM_COPY_OVERLAP"},
+    {-11, "CL_BUILD_PROGRAM_FAILURE"},
+    {-12, "CL_MAP_FAILURE"},
+    {-13, "CL_MISALIGNED_SUB_BUFFER_OFFSET"},
+    {-14, "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"},
+    {-15, "CL_COMPILE_PROGRAM_FAILURE"},
+    {-16, "CL_LINKER_NOT_AVAILABLE"},
+    {-17, "CL_LINK_PROGRAM_FAILURE"},
+    {-18, "CL_DEVICE_PARTITION_FAILED"},
+    {-19, "CL_KERNEL_ARG_INFO_NOT_AVAILABLE"},
+    {-30, "CL_INVALID_VALUE"},
+    {-31, "CL_INVALID_DEVICE_TYPE"},
+    {-32, "CL_INVALID_PLATFORM"},
+    {-33, "CL_INVALID_DEVICE"},
+    {-34, "CL_INVALID_CONTEXT"},
+    {-35, "CL_INVALID_QUEUE_PROPERTIES"},
+    {-36, "CL_INVALID_COMMAND_QUEUE"},
+    {-37, "CL_INVALID_HOST_PTR"},
+    {-38, "CL_INVALID_MEM_OBJECT"},
+    {-42, "CL_INVALID_BINARY"},
+    {-43, "CL_INVALID_BUILD_OPTIONS"},
+    {-44, "CL_INVALID_PROGRAM"},
+    {-45, "CL_INVALID_PROGRAM_EXECUTABLE"},
+    {-46, "CL_INVALID_KERNEL_NAME"},
+    {-47, "CL_INVALID_KERNEL_DEFINITION"},
+    {-48, "CL_INVALID_KERNEL"},
+    {-49, "CL_INVALID_ARG_INDEX"},
+    {-50, "CL_INVALID_ARG_VALUE"},
+    {-51, "CL_INVALID_ARG_SIZE"},
+    {-52, "CL_INVALID_KERNEL_ARGS"},
+    {-53, "CL_INVALID_WORK_DIMENSION"},
+    {-54, "CL_INVALID_WORK_GROUP_SIZE"},
+    {-55, "CL_INVALID_WORK_ITEM_SIZE"},
+    {-56, "CL_INVALID_GLOBAL_OFFSET"},
+    {-57, "CL_INVALID_EVENT_WAIT_LIST"},
+    {-58, "CL_INVALID_EVENT"},
+    {-59, "CL_INVALID_OPERATION"},
+    {-61, "CL_INVALID_BUFFER_SIZE"},
+    {-63, "CL_INVALID_GLOBAL_WORK_SIZE"},
+    {-64, "CL_INVALID_PROPERTY"},
+    {-66, "CL_INVALID_COMPILER_OPTIONS"},
+    {-67, "CL_INVALID_LINKER_OPTIONS"},
+    {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
+};
+
+const char *opencl_code_name(int32_t code)
+{
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (names[i].code == code)
+			return names[i].name;
+	return "an unknown code";
+}
+
+int opencl_fail(const char *call, int32_t code)
+{
+	int rc = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
+			 code == CL_OUT_OF_HOST_MEMORY
+		     ? E_NOMEM
+		 : code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_WORK_GROUP_SIZE ? E_INFEASIBLE
+											  : E_IO;
+	return fail(rc, "%s: %s (%d)", call, opencl_code_name(code), (int)code);
+}
+
+void opencl_clean(char *out, size_t room, const char *text, size_t n)
+{
+	size_t at = 0;
+	bool gap = false;
+	for (size_t i = 0; i < n && text[i] && at + gap + 1 < room; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if (c <= ' ' || c == 0x7f) {
+			gap = at > 0;
+			continue;
+		}
+		if (gap)
+			out[at++] = ' ';
+		gap = false;
+		out[at++] = c < 0x7f ? (char)c : '?';
+	}
+	out[at] = 0;
+}
+
+/* Nothing is written before it was read. */
+void opencl_text_clean(char *text, size_t room)
+{
+	opencl_clean(text, room, text, room);
+}
+
+/* A byte that is neither 0 nor 1 must not be read as a bool. */
+static void clean_flag(bool *flag)
+{
+	unsigned char byte;
+	memcpy(&byte, flag, sizeof byte);
+	*flag = byte != 0;
+}
+
+void opencl_info_clean(struct opencl_info *i)
+{
+	const struct {
+		char *text;
+		size_t room;
+	} texts[] = {{i->platform, sizeof i->platform},     {i->name, sizeof i->name},
+		     {i->vendor, sizeof i->vendor},         {i->version, sizeof i->version},
+		     {i->c_version, sizeof i->c_version},   {i->driver, sizeof i->driver},
+		     {i->extensions, sizeof i->extensions}, {i->kind, sizeof i->kind}};
+	int64_t *const numbers[] = {&i->units,       &i->clock_mhz,    &i->group_items,
+				    &i->local_bytes, &i->global_bytes, &i->alloc_bytes};
+	bool *const flags[] = {&i->local_is_memory,
+			       &i->unified,
+			       &i->fp16,
+			       &i->fp64,
+			       &i->fma,
+			       &i->exact_divide,
+			       &i->little_endian,
+			       &i->available,
+			       &i->rounds_to_nearest,
+			       &i->compiles};
+	_Static_assert(sizeof(bool) == 1, "a flag is a byte");
+	for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+		opencl_text_clean(texts[k].text, texts[k].room);
+	for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+		*numbers[k] = *numbers[k] < 0 ? 0 : *numbers[k];
+	for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
+		clean_flag(flags[k]);
+}

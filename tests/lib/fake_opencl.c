@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver that lies, in the place of the OpenCL loader: a shared library of its own. The environment
+ * variable FAKE_OPENCL names the lie: "" tells the truth (one device, whose kernels do nothing);
+ * "platforms-endless", "platforms-null", "platforms-none", "devices-endless", "devices-null", "devices-none":
+ * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
+ * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "crash": the first
+ * call ends the process. */
+#include "platform/run/opencl_api.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DECLARE(result, name, args) result name args;
+OPENCL_CALLS(DECLARE)
+
+static char thing[64]; /* whatever handles point at */
+
+static bool lies(const char *what)
+{
+	const char *lie = getenv("FAKE_OPENCL");
+	return lie && !strcmp(lie, what);
+}
+
+static bool lies_in(const char *how, const char *call)
+{
+	char text[64];
+	snprintf(text, sizeof text, "%s %s", how, call);
+	return lies(text);
+}
+
+static int32_t status(const char *call)
+{
+	return lies_in("fail", call) ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+static void *make(const char *call, int32_t *code)
+{
+	*code = status(call);
+	return *code || lies_in("null", call) ? NULL : thing;
+}
+
+static int32_t list(const char *call, const char *plural, uint32_t room, void **out, uint32_t *n)
+{
+	char lie[64];
+	bool null, endless;
+	snprintf(lie, sizeof lie, "%s-null", plural);
+	null = lies(lie);
+	snprintf(lie, sizeof lie, "%s-endless", plural);
+	endless = lies(lie);
+	*n = endless ? UINT32_C(1) << 31 : null ? 3 : 1;
+	for (uint32_t i = 0; i < room && i < *n; i++)
+		out[i] = null && i == 1 ? NULL : thing;
+	return status(call);
+}
+
+int32_t clGetPlatformIDs(uint32_t room, void **out, uint32_t *n)
+{
+	if (lies("crash"))
+		raise(SIGSEGV);
+	return lies("platforms-none") ? CL_PLATFORM_NOT_FOUND_KHR
+				      : list("clGetPlatformIDs", "platforms", room, out, n);
+}
+
+int32_t clGetDeviceIDs(void *p, uint64_t type, uint32_t room, void **out, uint32_t *n)
+{
+	(void)p, (void)type;
+	return lies("devices-none") ? CL_DEVICE_NOT_FOUND : list("clGetDeviceIDs", "devices", room, out, n);
+}
+
+static int32_t text(const char *s, size_t room, char *out, size_t *n)
+{
+	if (lies("strings-endless")) {
+		memset(out, 'x', room);
+		*n = SIZE_MAX;
+		return CL_SUCCESS;
+	}
+	if (lies("strings-dirty"))
+		s = "\n\033[31mred\033[0m\t\xff\xfe \"quoted\"\r";
+	*n = strlen(s) + 1;
+	if (*n > room)
+		return CL_INVALID_VALUE;
+	memcpy(out, s, *n);
+	return CL_SUCCESS;
+}
+
+int32_t clGetPlatformInfo(void *p, uint32_t what, size_t room, void *out, size_t *n)
+{
+	(void)p, (void)what;
+	return status("clGetPlatformInfo") ? status("clGetPlatformInfo") : text("Fake", room, out, n);
+}
+
+static int32_t number(uint64_t v, size_t bytes, size_t room, void *out, size_t *n)
+{
+	*n = lies("numbers-short") ? 1 : bytes;
+	v = lies("numbers-huge") ? UINT64_MAX : v;
+	memcpy(out, &v, *n < room ? *n : room);
+	return CL_SUCCESS;
+}
+
+int32_t clGetDeviceInfo(void *d, uint32_t what, size_t room, void *out, size_t *n)
+{
+	(void)d;
+	if (status("clGetDeviceInfo"))
+		return status("clGetDeviceInfo");
+	switch (what) {
+	case CL_DEVICE_NAME:
+		return text("Fake G1", room, out, n);
+	case CL_DEVICE_EXTENSIONS:
+		return text("cl_khr_fp16x cl_khr_fp64", room, out, n);
+	case CL_DEVICE_VENDOR:
+	case CL_DRIVER_VERSION:
+	case CL_DEVICE_VERSION:
+	case CL_DEVICE_OPENCL_C_VERSION:
+		return text("OpenCL 1.2 fake", room, out, n);
+	case CL_DEVICE_TYPE:
+		return number(CL_DEVICE_TYPE_GPU, 8, room, out, n);
+	case CL_DEVICE_SINGLE_FP_CONFIG:
+		return number(CL_FP_ROUND_TO_NEAREST | CL_FP_FMA, 8, room, out, n);
+	case CL_DEVICE_GLOBAL_MEM_SIZE:
+	case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+	case CL_DEVICE_LOCAL_MEM_SIZE:
+		return number(1 << 20, 8, room, out, n);
+	case CL_DEVICE_MAX_WORK_GROUP_SIZE:
+		return number(256, sizeof(size_t), room, out, n);
+	default:
+		return number(1, 4, room, out, n);
+	}
+}
+
+void *clCreateContext(const intptr_t *properties, uint32_t n, void *const *devices,
+		      void (*notify)(const char *, const void *, size_t, void *), void *ctx, int32_t *code)
+{
+	(void)properties, (void)n, (void)devices, (void)notify, (void)ctx;
+	return make("clCreateContext", code);
+}
+
+void *clCreateCommandQueue(void *c, void *d, uint64_t properties, int32_t *code)
+{
+	(void)c, (void)d, (void)properties;
+	return make("clCreateCommandQueue", code);
+}
+
+void *clCreateBuffer(void *c, uint64_t flags, size_t bytes, void *host, int32_t *code)
+{
+	(void)c, (void)flags, (void)bytes, (void)host;
+	return make("clCreateBuffer", code);
+}
+
+void *clEnqueueMapBuffer(void *q, void *m, uint32_t blocking, uint64_t flags, size_t at, size_t bytes,
+			 uint32_t n, void *const *after, void **event, int32_t *code)
+{
+	(void)q, (void)m, (void)blocking, (void)flags, (void)at, (void)bytes, (void)n, (void)after,
+	    (void)event;
+	return make("clEnqueueMapBuffer", code);
+}
+
+int32_t clEnqueueUnmapMemObject(void *q, void *m, void *p, uint32_t n, void *const *after, void **event)
+{
+	(void)q, (void)m, (void)p, (void)n, (void)after, (void)event;
+	return status("clEnqueueUnmapMemObject");
+}
+
+void *clCreateProgramWithSource(void *c, uint32_t n, const char **source, const size_t *lengths,
+				int32_t *code)
+{
+	(void)c, (void)n, (void)source, (void)lengths;
+	return make("clCreateProgramWithSource", code);
+}
+
+int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *options,
+		       void (*notify)(void *, void *), void *ctx)
+{
+	(void)p, (void)n, (void)devices, (void)options, (void)notify, (void)ctx;
+	return status("clBuildProgram") || lies("strings-endless") ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
+}
+
+int32_t clGetProgramBuildInfo(void *p, void *d, uint32_t what, size_t room, void *out, size_t *n)
+{
+	(void)p, (void)d, (void)what;
+	return text("line 1:\n\033[1mno such type\033[0m", room, out, n);
+}
+
+void *clCreateKernel(void *p, const char *name, int32_t *code)
+{
+	(void)p, (void)name;
+	return make("clCreateKernel", code);
+}
+
+int32_t clGetKernelWorkGroupInfo(void *k, void *d, uint32_t what, size_t room, void *out, size_t *n)
+{
+	(void)k, (void)d, (void)what;
+	return number(64, sizeof(size_t), room, out, n);
+}
+
+int32_t clSetKernelArg(void *k, uint32_t i, size_t bytes, const void *value)
+{
+	(void)k, (void)i, (void)bytes, (void)value;
+	return status("clSetKernelArg");
+}
+
+int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *offset, const size_t *global,
+			       const size_t *local, uint32_t n, void *const *after, void **event)
+{
+	(void)q, (void)k, (void)dims, (void)offset, (void)n, (void)after;
+	if (*global % *local || *local > 64)
+		return CL_INVALID_WORK_GROUP_SIZE;
+	*event = lies_in("null", "clEnqueueNDRangeKernel") ? NULL : thing;
+	return status("clEnqueueNDRangeKernel");
+}
+
+#define ONE(name)                                                                                            \
+	int32_t name(void *handle)                                                                           \
+	{                                                                                                    \
+		(void)handle;                                                                                \
+		return status(#name);                                                                        \
+	}
+ONE(clReleaseContext)
+ONE(clReleaseCommandQueue)
+ONE(clReleaseMemObject)
+ONE(clReleaseProgram)
+ONE(clReleaseKernel)
+ONE(clReleaseEvent)
+ONE(clFinish)
+
+int32_t clWaitForEvents(uint32_t n, void *const *events)
+{
+	(void)n, (void)events;
+	return status("clWaitForEvents");
+}
