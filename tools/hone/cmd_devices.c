@@ -3,6 +3,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/opencl_list.h"
 #include "tools/hone/table.h"
 #include <limits.h>
 #include <stdio.h>
@@ -68,8 +69,10 @@ static int run_devices(const struct args *a)
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
 	if (a->json)
-		return json_out(json_pack("{so}", "devices", devices));
+		return json_out(json_pack("{so so}", "devices", devices, "opencl",
+					  opencl_list_json(OPENCL_LIST_WAIT_NS)));
 	json_decref(devices);
+	opencl_list_print(OPENCL_LIST_WAIT_NS);
 	char dir[PATH_MAX];
 	known_tune_in(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, arg_str(a, "cache", NULL));
 	return 0;
@@ -80,7 +83,9 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 const struct cmd cmd_devices = {
     .usage = "[--cache DIR]",
     .summary = "list the devices of this machine, and how fast they are",
-    .details = "Peaks are measured once, in under a second, and kept in the cache folder.",
+    .details = "Peaks are measured once, in under a second, and kept in the cache folder. OpenCL devices "
+	       "are listed with their limits. A process of its own asks their drivers, which may crash. "
+	       "Nothing is tuned for them yet.",
     .opts = opts,
     .run = run_devices,
     .name = "devices",

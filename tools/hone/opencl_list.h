@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The OpenCL devices of this machine, for people and scripts. A child process asks the drivers, because a
+ * broken one may crash or hang; what it sends is not trusted. */
+#ifndef TOOLS_OPENCL_LIST_H
+#define TOOLS_OPENCL_LIST_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define OPENCL_LIST_WAIT_NS (20 * INT64_C(1000000000)) /* a first call of PoCL takes 1 s on a slow board */
+
+/* {"devices": [...], "note": ...}: the devices with their limits; where there is none, `note` says what to
+ * install, else what was left out and why ("": nothing). The child is killed after wait_ns, and then the note
+ * says that. */
+json_t *opencl_list_json(int64_t wait_ns);
+/* The same in words, on stdout. */
+void opencl_list_print(int64_t wait_ns);
+
+#endif
