@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the OpenCL emitter: emit_opencl.c prints programs, entries and statements,
+ * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_mem.c loads and stores.
+ *
+ * Names in the source are made of a letter and a number, so no string from outside gets into it: b buffers,
+ * a and p parameters as passed and as used, v vector variables, i loop variables, c and e a loop's counter
+ * and end. */
+#ifndef KERNELS_OPENCL_GEN_H
+#define KERNELS_OPENCL_GEN_H
+
+#include "kernels/loops/loops.h"
+
+enum { OPENCL_MAX_SOURCE = 4 << 20 }; /* bytes; drivers take minutes for more */
+
+struct cl_gen {
+	const struct loops *l;
+	struct buf out;
+	bool over; /* sticky: the source is too long */
+};
+
+/* The type of a variable of lanes lanes: "float4", "int". Of an element of memory: "uchar"; f16 and bf16 are
+ * ushort. */
+const char *cl_type(enum lv_type type, int lanes);
+const char *cl_element(enum dtype t);
+/* The digits of a vector type's name: "4", "" for one lane. */
+const char *cl_width(int lanes);
+/* Prints lane i of variable v: "v3.s1", "v3" if it has one. */
+void cl_lane(struct cl_gen *g, int v, int i);
+
+/* Whether a C int holds every value of x; then its expression is of type int, else long. */
+bool cl_is_int(const struct ix *x);
+const char *cl_ix_type(const struct ix *x);
+void cl_ix(struct cl_gen *g, const struct ix *x);
+/* The functions that expressions call. */
+extern const char cl_ix_functions[];
+
+/* Whether an operation with a result of this type can be printed: what no table names cannot. */
+bool cl_has(enum vop op, enum lv_type type);
+/* Prints a ST_SET that is no load, of an operation that cl_has. */
+void cl_set(struct cl_gen *g, const struct stmt *s);
+
+void cl_load(struct cl_gen *g, const struct stmt *s);
+void cl_store(struct cl_gen *g, const struct stmt *s);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random (operator, shape, schedule) triples with vectors of 4 lanes: the kernel that the emitter opencl
+ * prints equals the interpreter bit for bit on an OpenCL device, and the reference within tolerance, and
+ * writes nothing behind its buffers. A failing seed is printed: SEED=n runs only that seed, SEEDS=n changes
+ * the number. Where the device rounds no division correctly, only the reference is compared. */
+#include "kernels/loops/lower.h"
+#include "tests/lib/byte_cases.h"
+#include "tests/lib/opencl_device.h"
+
+enum {
+	AT_ONCE = 64,         /* work items of a launch: each has scratch of its own */
+	SHORT_SOURCE = 12000, /* bytes: PoCL takes seconds for longer ones; they run with SEEDS or SEED */
+};
+
+struct outcome {
+	int ran, scratch, too_long;
+};
+
+static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
+{
+	const float *x = a, *y = b;
+	if (each != 4)
+		return memcmp(a, b, (size_t)(n * each)) == 0;
+	for (int64_t i = 0; i < n; i++)
+		if (!device_same(x[i], y[i]))
+			return false;
+	return true;
+}
+
+static int interpret(const struct loops *l, const struct manifest *m, void **bufs)
+{
+	int rc = E_OK;
+	for (int e = 0; e < m->nentries && rc >= 0; e++)
+		rc = loops_run(l, e, bufs, m->param, 0, code_extent(m, e, m->param));
+	return rc;
+}
+
+/* Returns NULL if all agree; else what is wrong. */
+static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *cand, const struct target *tg,
+			   double tolerance, struct rng *r, struct outcome *o)
+{
+	struct loops *l;
+	struct manifest m;
+	struct blob object;
+	void *a[CODE_MAX_BUFS], *b[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS], bytes[CODE_MAX_BUFS];
+	int out = -1;
+	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || emit_find("opencl")->emit(l, tg, &c->a, &object) < 0)
+		return err_text();
+	if (object.n > SHORT_SOURCE && !getenv("SEEDS") && !getenv("SEED")) {
+		o->too_long++;
+		return NULL;
+	}
+	case_bind(c, &m, a, elems);
+	for (int i = 0; i < m.nbufs; i++) {
+		out = m.buf[i].role == BUF_OUT ? i : out;
+		bytes[i] = elems[i] * case_each(c, &m.buf[i]);
+		o->scratch += m.buf[i].role == BUF_SCRATCH;
+	}
+	memcpy(b, a, sizeof b);
+	int64_t each = case_each(c, &m.buf[out]);
+	b[out] = guarded_type(&c->a, elems[out], each);
+	memcpy(b[out], a[out], (size_t)bytes[out]);
+	if (interpret(l, &m, b) < 0)
+		return err_text();
+	struct device_run run = {.l = l,
+				 .buf = a,
+				 .bytes = bytes,
+				 .param = m.param,
+				 .at_once = AT_ONCE,
+				 .group = rng_below(r, 8) ? 1 : 4, /* compiling for groups takes longer */
+				 .backwards = rng_below(r, 2)};
+	if (device_run(dev, &object, &run) < 0)
+		return err_text();
+	o->ran++;
+	if (opencl_dev_info(dev)->exact_divide && !same_elements(a[out], b[out], elems[out], each))
+		return "the device and the interpreter differ";
+	double error = case_error(c, a[out]);
+	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
+}
+
+typedef void make_text(struct buf *b, struct rng *r);
+
+static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_text *make, struct outcome *o)
+{
+	const struct space_want want = {.level = level};
+	struct target tg = case_board(4, seed % 2 ? 16 : 32);
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct space *s;
+	char cand[CAND_MAX] = "";
+	if (level == LEVEL_HALF)
+		strcat(tg.features, ",+avx512bf16");
+	rng_seed(&r, seed);
+	make(&text, &r);
+	const char *bad = NULL;
+	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, &tg, &want, &s) < 0 ||
+	    (level_f16(level) && case_round(&c, level == LEVEL_HALF) < 0))
+		bad = err_text();
+	if (!bad) {
+		space_default(s, cand);
+		if (seed % 4 && space_random(s, &r, cand) < 0)
+			bad = err_text();
+	}
+	bool rounds = cand_pairs(cand) && c.t.nstages > 1;
+	if (!bad)
+		bad =
+		    compare(&c, dev, cand, &tg, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand), &r, o);
+	if (bad)
+		printf("seed %llu: %s\n%s\n%s", (unsigned long long)seed, bad, cand, buf_str(&text));
+	CHECK(!bad);
+	buf_free(&text);
+	arena_free(&c.a);
+}
+
+static void many(uint64_t usual, enum level level, make_text *make)
+{
+	const char *why;
+	struct outcome o = {0};
+	struct opencl_dev *dev = opencl_device(&why);
+	uint64_t first, n = device_seeds(usual, &first);
+	if (!dev)
+		SKIP(why);
+	for (uint64_t seed = first; seed < first + n + (uint64_t)o.too_long && !test_bad; seed++)
+		one(seed, dev, level, make, &o);
+	printf("%d kernels ran, %d of them with scratch; %d are too long\n", o.ran, o.scratch, o.too_long);
+	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
+}
+
+TEST(kernels_of_floats)
+{
+	many(36, LEVEL_FP32, case_text);
+}
+
+TEST(kernels_of_bytes)
+{
+	many(8, LEVEL_FP32, byte_text);
+}
+
+TEST(kernels_of_byte_blocks)
+{
+	many(2, LEVEL_FP32, byte_block_text);
+}
+
+TEST(kernels_of_halves)
+{
+	many(8, LEVEL_HALF, products_text);
+}
+
+TEST(kernels_with_weights_in_f16)
+{
+	many(6, LEVEL_W16, products_text);
+}
+
+TEST_MAIN
