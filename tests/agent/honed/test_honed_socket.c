@@ -4,6 +4,7 @@
 #include "agent/cache/cache.h"
 #include "platform/base/rng.h"
 #include "tests/lib/honed.h"
+#include "tests/lib/maps.h"
 
 enum {
 	MOST_KB = 20 << 10, /* at any time: lines, payloads and queues of all clients */
@@ -413,6 +414,14 @@ TEST(a_folder_full_of_inhibits_that_changes_all_the_time)
 	CHECK(served());
 	for (int i = 0; i < MANY; i++)
 		touch(".", i, false);
+}
+
+/* honed asks no driver, whatever its clients asked until here. */
+TEST(no_opencl_driver_is_mapped)
+{
+	REQUIRE(up());
+	CHECK(served());
+	CHECK(!maps_opencl(honed));
 }
 
 TEST(ends_when_told)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the library for applications through its public header only. */
 #include "tests/lib/libhone.h"
+#include "tests/lib/maps.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -198,6 +199,18 @@ TEST(bad_arguments_of_bind_and_info)
 	CHECK(hone_poll(m) == 1);
 	hone_cancel(m); /* no run: does nothing */
 	CHECK_OK(hone_run(m));
+	hone_model_close(m);
+	hone_close(h);
+}
+
+/* A plan for processors opens no driver. */
+TEST(no_opencl_driver_is_mapped)
+{
+	struct hone_handle *h = opened(tuned(), 2, 0);
+	struct hone_model *m = loaded(h, steering());
+	REQUIRE(m != NULL);
+	CHECK(isfinite(first_output(m, 3)));
+	CHECK(!maps_opencl(0));
 	hone_model_close(m);
 	hone_close(h);
 }

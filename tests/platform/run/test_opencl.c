@@ -3,6 +3,7 @@
 #include "platform/base/rng.h"
 #include "platform/run/opencl.h"
 #include "tests/lib/fake_opencl.h"
+#include "tests/lib/maps.h"
 #include "tests/lib/test.h"
 
 static const char object[] = "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n__kernel void k0() {}\n";
@@ -34,7 +35,9 @@ static bool all_clean(const struct opencl_info *i)
 
 TEST(an_honest_device_is_listed)
 {
+	CHECK(!maps_opencl(0)); /* nothing is linked */
 	struct opencl *o = open_lying("");
+	CHECK(maps_opencl(0));
 	REQUIRE(o && opencl_count(o) == 1 && !opencl_note(o)[0]);
 	const struct opencl_info *i = opencl_info(o, 0);
 	CHECK(!strcmp(i->name, "Fake G1") && !strcmp(i->platform, "Fake") && !strcmp(i->kind, "gpu"));
