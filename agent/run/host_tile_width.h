@@ -284,6 +284,20 @@ INLINE VERSION void NAME(walk_all)(enum shared shared, enum combiner comb, const
 		NAME(walk_rows)(1, t->width - x, shared, comb, t, x, v, dv, along, w, dw);
 }
 
+/* As walk_all, for combiners that few models have: one loop for all strides and short vectors keeps libhone
+ * small. */
+INLINE VERSION void NAME(walk_rare)(enum combiner comb, const struct tile *t, const float *const v[],
+				    const int64_t *dv, int64_t along)
+{
+	for (int x = 0; x < t->width; x += LANES) {
+		int r = 0, some = t->width - x < LANES ? t->width - x : LANES;
+		for (; some == LANES && r + 4 <= t->rows; r += 4)
+			NAME(walk)(4, 1, LANES, NO_SHARED, comb, t, r, x, v, dv, along, NULL, NULL);
+		for (; r < t->rows; r++)
+			NAME(walk)(1, 1, some, NO_SHARED, comb, t, r, x, v, dv, along, NULL, NULL);
+	}
+}
+
 static VERSION void NAME(rows)(const struct tile *t, const float *const v[], const int64_t *dv, int64_t along,
 			       const float *w, const int64_t *dw, bool vector)
 {
@@ -301,7 +315,7 @@ static VERSION void NAME(fold)(const struct tile *t, enum combiner comb, const f
 	else if (comb == COMB_SUM)
 		NAME(walk_all)(NO_SHARED, COMB_SUM, t, v, dv, along, NULL, NULL);
 	else
-		NAME(walk_all)(NO_SHARED, comb, t, v, dv, along, NULL, NULL);
+		NAME(walk_rare)(comb, t, v, dv, along);
 }
 
 #undef VEC
