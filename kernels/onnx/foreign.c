@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/onnx/foreign.h"
 #include "platform/base/file.h"
+#include "platform/base/shell.h"
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -148,39 +150,49 @@ static bool fits(const struct format *f, const struct bytes *b)
 	return f->test ? f->test(b) : has(b, f->at, f->magic, f->n);
 }
 
+/* Writes a remedy with the path for its `%s`, quoted for a shell. */
+static void put_remedy(struct buf *out, const char *remedy, const char *path)
+{
+	const char *at = strstr(remedy, "%s");
+	buf_printf(out, "%.*s", at ? (int)(at - remedy) : INT_MAX, remedy);
+	if (at) {
+		shell_path(out, path ? path : "FILE");
+		buf_puts(out, at + 2);
+	}
+}
+
+static int refuse(const char *path, const char *what, const char *remedy)
+{
+	struct buf b = {0};
+	put_remedy(&b, remedy, path);
+	int rc = buf_ok(&b) ? fail(E_CORRUPT, "this is not ONNX: it is %s; %s", what, buf_str(&b))
+			    : fail(E_NOMEM, "no memory for the file's format");
+	buf_free(&b);
+	return rc;
+}
+
 int foreign_explain(int rc, const void *p, size_t n, const char *path)
 {
 	const struct bytes b = {p, n};
 	if (!n)
 		return fail(E_CORRUPT, "the file is empty, so it is not ONNX");
-	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-		const struct format *f = &formats[i];
-		const char *at = strstr(f->remedy, "%s");
-		if (!fits(f, &b))
-			continue;
-		return fail(E_CORRUPT, "this is not ONNX: it is %s; %.*s%s%s", f->what,
-			    at ? (int)(at - f->remedy) : (int)strlen(f->remedy), f->remedy,
-			    !at    ? ""
-			    : path ? path
-				   : "FILE",
-			    at ? at + 2 : "");
-	}
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+		if (fits(&formats[i], &b))
+			return refuse(path, formats[i].what, formats[i].remedy);
 	return rc;
 }
 
 int foreign_folder(const char *path)
 {
 	char file[4096];
+	int rc = E_OK;
 	if (!file_is_dir(path))
 		return E_OK;
 	snprintf(file, sizeof file, "%.4000s/saved_model.pb", path);
 	if (file_exists(file))
-		return fail(E_CORRUPT,
-			    "%s: this is not ONNX: it is a TensorFlow SavedModel; " TF2ONNX
-			    "--saved-model %s --output model.onnx",
-			    path, path);
+		rc = refuse(path, "a TensorFlow SavedModel", TF2ONNX "--saved-model %s --output model.onnx");
 	snprintf(file, sizeof file, "%.4000s/Manifest.json", path);
-	if (file_exists(file))
-		return fail(E_CORRUPT, "%s: this is not ONNX: it is a Core ML package; " SOURCE, path);
-	return E_OK;
+	if (!rc && file_exists(file))
+		rc = refuse(path, "a Core ML package", SOURCE);
+	return rc < 0 ? fail_in(rc, "%s", path) : E_OK;
 }

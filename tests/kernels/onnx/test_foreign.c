@@ -95,4 +95,28 @@ TEST(folders_of_others)
 	CHECK_FAILS(foreign_folder(dir), E_CORRUPT, "--saved-model ");
 }
 
+/* The remedy is a command to be pasted: a shell reads the path as one word, and not as an option. */
+TEST(paths_in_remedies_are_quoted)
+{
+	static const struct {
+		const char *path, *word;
+	} paths[] = {{"cat 1.png", "--input 'cat 1.png' "},
+		     {"-x.png", "--input ./-x.png "},
+		     {"it's.png", "--input 'it'\\''s.png' "},
+		     {"/a/cat.png", "--input /a/cat.png "}};
+	char dir[600], file[700];
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		CHECK_FAILS(foreign_explain(E_CORRUPT, "\x89PNG\r\n\x1a\n", 8, paths[i].path), E_CORRUPT,
+			    paths[i].word);
+	snprintf(dir, sizeof dir, "%s/core ml", onnx_tmp_dir());
+	REQUIRE_OK(file_mkdirs(dir, 0755));
+	snprintf(file, sizeof file, "%s/Manifest.json", dir);
+	REQUIRE_OK(file_write(file, "x", 1));
+	CHECK_FAILS(foreign_folder(dir), E_CORRUPT,
+		    "core ml: this is not ONNX: it is a Core ML package; export");
+	snprintf(file, sizeof file, "%s/saved_model.pb", dir);
+	REQUIRE_OK(file_write(file, "x", 1));
+	CHECK_FAILS(foreign_folder(dir), E_CORRUPT, "core ml' --output model.onnx");
+}
+
 TEST_MAIN
