@@ -230,7 +230,7 @@ void sync_boot(char *out, size_t n)
 	arena_free(&a);
 }
 
-void sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out)
+bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out)
 {
 	struct sync_state s;
 	state_glance(&s, sync_state_folder(c));
@@ -258,6 +258,8 @@ void sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 	}
 	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	buf_puts(out, text ? text : "{}");
+	bool some = text != NULL;
 	free(text);
 	json_decref(j);
+	return some;
 }

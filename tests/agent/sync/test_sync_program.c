@@ -115,8 +115,10 @@ TEST(exit_codes)
 	configure("servre = x\n");
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);
+	CHECK(run(WORDS("--status")) == 1 && says(tree.state) && says("holds no result of a run"));
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("--now")) == 0 && says(": nothing new to take\n")); /* by hand it says so */
+	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true"));
 	struct stat st;
 	CHECK(run(WORDS("--now", "-q")) == 0 && stat(tree_path(&tree, "said"), &st) == 0 && st.st_size == 0);
 	char upload[300];
