@@ -216,6 +216,13 @@ static int fits(struct cache *c, size_t n, struct exchange_sum *sum)
 	return rc;
 }
 
+/* rc: of the put. */
+static void count_taken(struct exchange_sum *sum, enum cache_type t, int rc)
+{
+	sum->taken += rc >= 0;
+	sum->of[t] += rc >= 0;
+}
+
 int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a, struct exchange_sum *sum)
 {
 	struct blob b;
@@ -231,8 +238,35 @@ int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a
 		rc = cache_put(c, l->type, l->key, l->text, n);
 	else if (rc == 0)
 		return E_OK;
-	sum->taken += rc >= 0;
+	count_taken(sum, l->type, rc);
 	return rc;
+}
+
+void exchange_words(const int of[CACHE_TYPES], struct buf *out)
+{
+	const struct {
+		int n;
+		const char *one, *more;
+	} kinds[] = {
+	    {of[CACHE_REC] + of[CACHE_HINT], "%d record", "%d records"},
+	    {of[CACHE_CHOICES] + of[CACHE_HINT_CHOICES], "choices for %d model", "choices for %d models"},
+	    {of[CACHE_HISTORY], "%d history of a search", "%d histories of searches"},
+	    {of[CACHE_TRIALS], "%d log of tuning", "%d logs of tuning"},
+	    {of[CACHE_RECIPE], "%d recipe", "%d recipes"},
+	};
+	enum { KINDS = sizeof kinds / sizeof *kinds };
+	int left = 0;
+	for (int i = 0; i < KINDS; i++)
+		left += kinds[i].n > 0;
+	if (!left)
+		buf_puts(out, "0 records");
+	for (int i = 0, first = 1; i < KINDS; i++)
+		if (kinds[i].n > 0) {
+			buf_puts(out, first ? "" : left == 1 ? " and " : ", ");
+			buf_printf(out, kinds[i].n == 1 ? kinds[i].one : kinds[i].more, kinds[i].n);
+			first = 0;
+			left--;
+		}
 }
 
 void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
@@ -254,7 +288,7 @@ static int merge_hint(struct cache *to, const struct rec *theirs, struct exchang
 		rc = hint_put(to, theirs);
 	else if (rc == 0)
 		return E_OK;
-	sum->taken += rc >= 0;
+	count_taken(sum, CACHE_HINT, rc);
 	return rc < 0 ? rc : E_OK;
 }
 
@@ -284,7 +318,7 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	if (rc >= 0)
 		rc = cache_put_rec(to, &theirs);
 	sum->code++;
-	sum->taken++;
+	count_taken(sum, CACHE_REC, E_OK);
 	return rc;
 }
 
@@ -311,7 +345,7 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 		rc = cache_put(to, t, k, theirs.p, theirs.n);
 	else if (rc == 0)
 		return E_OK;
-	sum->taken += rc >= 0;
+	count_taken(sum, t, rc);
 	return rc;
 }
 

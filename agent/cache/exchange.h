@@ -36,11 +36,15 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 /* As exchange_parse, for a record that is not a JSON line. */
 int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
 		  struct exchange_line *out) MUST_CHECK;
+/* Writes numbers of lines by type in words: "2 records, choices for 1 model and 1 history of a search". A
+ * hint is a record; "0 records" if there are no lines. */
+void exchange_words(const int of[CACHE_TYPES], struct buf *out);
 struct exchange_sum {
 	bool replace; /* by the caller: a record replaces another one with its key */
 	int taken, known, code, refused;
-	int others;    /* of the known ones: this cache has another text */
-	int left_out;  /* records without room */
+	int of[CACHE_TYPES]; /* the taken ones by type */
+	int others;          /* of the known ones: this cache has another text */
+	int left_out;        /* records without room */
 	size_t no_fit; /* bytes of the smallest record without room, so that larger ones are not tried; 0:
 			  none */
 };

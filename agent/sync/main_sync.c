@@ -147,30 +147,32 @@ static int choose(const struct words *w, struct sync_conf *c, char *folder)
 }
 
 /* Writes what was taken: records, which hone show lists, and choices (which groups of a model are fused). */
-static void print_taken(const struct sync_sum *s, char *out, size_t n)
+static void print_taken(const struct sync_sum *s, struct buf *out)
 {
-	char choices[64] = "";
-	if (s->choices)
-		snprintf(choices, sizeof choices, "%schoices for %d model%s", s->taken ? " and " : "",
-			 s->choices, plural_s(s->choices));
-	if (s->taken || s->fresh)
-		snprintf(out, n, "%d record%s%s taken", s->taken, plural_s(s->taken), choices);
-	if (!s->taken && s->choices)
-		snprintf(out, n, "%s taken", choices);
-	if (s->taken || s->choices)
-		strncat(out, ", which this board times before it uses them", n - strlen(out) - 1);
+	const int of[CACHE_TYPES] = {[CACHE_HINT] = s->taken, [CACHE_CHOICES] = s->choices};
+	bool some = s->taken || s->choices;
+	if (!some && !s->fresh) {
+		buf_puts(out, "nothing new to take");
+		return;
+	}
+	exchange_words(of, out);
+	buf_puts(out, some ? " taken, which this board times before it uses them" : " taken");
 }
 
 /* One line with what was taken and sent; a run of the timer in which nothing happened says nothing. */
 static void tell_result(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
-	char taken[160] = "nothing new to take", sent[64] = "";
+	struct buf b = {0};
 	if (!s->taken && !s->choices && !s->sent && !by_hand)
 		return;
-	print_taken(s, taken, sizeof taken);
-	if (c->push)
-		snprintf(sent, sizeof sent, "; %d record%s sent", s->sent, plural_s(s->sent));
-	log_info("hone-sync: %s: %s%s", c->server, taken, sent);
+	print_taken(s, &b);
+	if (c->push) {
+		buf_puts(&b, "; ");
+		exchange_words(s->sent_of, &b);
+		buf_puts(&b, " sent");
+	}
+	log_info("hone-sync: %s: %s", c->server, buf_str(&b));
+	buf_free(&b);
 }
 
 static void tell(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
@@ -233,7 +235,12 @@ static int be_its_user(const struct sync_conf *c)
 static int print_status(const struct sync_conf *c, const struct sync_now *now)
 {
 	struct buf b = {0};
-	sync_status(c, now, &b);
+	if (!sync_status(c, now, &b)) {
+		buf_free(&b);
+		return fail(E_NOTFOUND,
+			    "%s holds no result of a run; hone-sync --now makes one with this configuration",
+			    sync_state_folder(c));
+	}
 	printf("%s\n", buf_str(&b));
 	bool good = buf_ok(&b);
 	buf_free(&b);

@@ -194,7 +194,7 @@ static int say(struct offered *o, struct key k, const char *text, const struct m
 	*line = arena_strdup(a, s);
 	free(s);
 	o->said[o->nsaid++] = *m;
-	return 1;
+	return (int)t;
 }
 
 int offered_next(struct offered *o, struct arena *a, const char **line)

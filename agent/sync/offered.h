@@ -20,7 +20,8 @@ struct offered;
  * *out. */
 int offered_open(struct cache *c, const char *cls, const char *to, struct offered **out) MUST_CHECK;
 void offered_close(struct offered *o);
-/* 1: *line is the next line (agent/cache/exchange.h, without \n), in the arena; 0: there are no more. */
+/* The type (enum cache_type) of the next line, which *line gets (agent/cache/exchange.h, without \n), in the
+ * arena; 0: there are no more. */
 int offered_next(struct offered *o, struct arena *a, const char **line) MUST_CHECK;
 /* The caller says that the fleet has all lines so far; the marks are durable when it returns good. Lines that
  * were not sent come again the next time. */

@@ -438,10 +438,12 @@ static int pull_snapshot(struct run *r, int64_t use_ns)
 struct parcel {
 	struct arena a; /* owns the lines */
 	const char *line[BATCH_RECORDS];
+	unsigned char type[BATCH_RECORDS]; /* enum cache_type of each line */
 	int n;
 	size_t bytes;
 	bool end;         /* there are no more lines */
 	const char *next; /* a line that did not fit into the last batch; NULL: none */
+	int next_type;
 };
 
 static int fill(struct run *r, struct parcel *p)
@@ -449,7 +451,7 @@ static int fill(struct run *r, struct parcel *p)
 	const size_t room = BATCH_BYTES - 1024;
 	while (p->n < BATCH_RECORDS && !p->end) {
 		const char *line = p->next;
-		int rc = line ? 1 : r->to->next(r->to->ctx, &p->a, &line);
+		int rc = line ? p->next_type : r->to->next(r->to->ctx, &p->a, &line);
 		p->next = NULL;
 		if (rc < 0)
 			return rc;
@@ -459,8 +461,10 @@ static int fill(struct run *r, struct parcel *p)
 			continue;
 		if (p->bytes + n > room) {
 			p->next = line;
+			p->next_type = rc;
 			break;
 		}
+		p->type[p->n] = (unsigned char)rc;
 		p->line[p->n++] = line;
 		p->bytes += n;
 	}
@@ -491,12 +495,15 @@ static int send_batch(struct run *r, const struct parcel *p)
 	buf_free(&got.body);
 	bool taken = rc >= 0;
 	if (rc == E_UNSUPPORTED) {
-		log_info("hone-sync: the server rejected %d record%s: %s", p->n, plural_s(p->n), err_text());
+		log_info("hone-sync: the server rejected a batch of %d line%s: %s", p->n, plural_s(p->n),
+			 err_text());
 		rc = E_OK;
 	}
 	if (rc >= 0 && !p->next)
 		rc = r->to->sent(r->to->ctx);
 	r->sum->batches += taken;
+	for (int i = 0; i < p->n && taken; i++)
+		r->sum->sent_of[p->type[i]]++;
 	r->sum->sent += taken ? p->n : 0;
 	return rc;
 }

@@ -25,6 +25,7 @@
 #ifndef AGENT_SYNC_H
 #define AGENT_SYNC_H
 
+#include "agent/cache/cache.h"
 #include "agent/control/sync_conf.h"
 #include "agent/sync/snapshot.h"
 #include "agent/sync/sync_pace.h"
@@ -38,6 +39,7 @@ struct sync_sum {
 	bool offline;   /* no server was reached */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
+	int sent_of[CACHE_TYPES];     /* `sent` by the type of the lines */
 	int taken, choices;           /* new records, and models for which choices were taken */
 	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
 };
@@ -55,7 +57,8 @@ struct sync_cache {
 	/* Called with a new snapshot: stores how the fleet divides the search. */
 	int (*share)(void *ctx, const struct snapshot *s, const char *board);
 	int (*commit)(void *ctx);
-	/* 1: *line is the next line to send (without \n), in the arena; 0: there are no more. */
+	/* The type (enum cache_type) of the next line to send, which *line gets (without \n), in the arena;
+	 * 0: there are no more. */
 	int (*next)(void *ctx, struct arena *a, const char **line);
 	/* Called when the server has all lines so far, or has rejected them; durable when it returns good. */
 	int (*sent)(void *ctx);

@@ -154,13 +154,31 @@ static int import_all(struct cache *c, const struct args *a, struct sums *s)
 	return rc;
 }
 
+static int taken_all(const struct sums *s)
+{
+	return taken_new(&s->strangers) + s->own.taken + s->recipe.taken;
+}
+
+/* Writes what is imported: "2 records and choices for 1 model". */
+static void put_taken(const struct sums *s, struct buf *out)
+{
+	int of[CACHE_TYPES] = {0};
+	for (int i = 0; i < CACHE_TYPES; i++)
+		of[i] = s->own.of[i] + s->recipe.of[i];
+	of[CACHE_HINT] += s->strangers.incumbents + s->strangers.hints;
+	of[CACHE_CHOICES] += s->strangers.choices;
+	exchange_words(of, out);
+}
+
 /* Before an error, whose text is printed after it. */
 static void print_before_error(const struct args *a, const char *dir, const struct sums *s)
 {
-	int taken = taken_new(&s->strangers) + s->own.taken + s->recipe.taken;
-	if (!a->json && taken)
-		table_say("%d record%s imported into %s before the error", taken, plural_s(taken), dir);
+	struct buf b = {0};
+	put_taken(s, &b);
+	if (!a->json && taken_all(s))
+		table_say("%s imported into %s before the error", buf_str(&b), dir);
 	fflush(stdout);
+	buf_free(&b);
 }
 
 /* Says what became of recipes. */
@@ -180,10 +198,12 @@ static void say_recipes(const struct sums *s)
 static int print_sums(const struct args *a, const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
-	int taken = taken_new(t) + s->own.taken + s->recipe.taken;
+	int taken = taken_all(s);
 	int known = t->known + s->own.known + s->recipe.known;
 	int left_out = t->left_out + s->own.left_out + s->recipe.left_out;
 	int rc = 0;
+	struct buf b = {0};
+	put_taken(s, &b);
 	say_recipes(s);
 	if (a->json)
 		rc = json_out(json_pack("{so si si si si si si si si si}", "cache", json_text(dir), "taken",
@@ -191,9 +211,10 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 					t->refused, "left_out", left_out, "begin", t->incumbents, "hints",
 					t->hints, "choices", t->choices, "recipes", s->recipe.taken));
 	else
-		table_say("%d record%s imported into %s, %d known, %d passed over (default schedules; logs "
-			  "without --logs, recipes without --recipes), %d refused",
-			  taken, plural_s(taken), dir, known, t->passed, t->refused);
+		table_say("%s imported into %s; %d known, %d passed over (default schedules; logs without "
+			  "--logs, recipes without --recipes), %d refused",
+			  buf_str(&b), dir, known, t->passed, t->refused);
+	buf_free(&b);
 	fflush(stdout); /* an error comes after it, also in a pipe */
 	bool nothing = !taken && !known && !t->passed;
 	if (!a->json && !nothing)

@@ -44,8 +44,10 @@ static int run_merge(const struct args *a)
 		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
 					  s.left_out));
-	table_say("%d record%s merged into %s, %d with code; %d known or slower", s.taken, plural_s(s.taken),
-		  dir, s.code, s.known);
+	struct buf b = {0};
+	exchange_words(s.of, &b);
+	table_say("%s merged into %s, %d with code; %d known or slower", buf_str(&b), dir, s.code, s.known);
+	buf_free(&b);
 	known_bench_in(dir);
 	return 0;
 }

@@ -40,8 +40,8 @@ static void tell_last(const json_t *s)
 		table_say("last run   offline, no server was reached: %s", error);
 	else
 		table_say("last run   %s%s", *error ? "failed: " : "good", error);
-	table_say("fleet      serial %.0f%s; %.0f records taken, choices for %.0f models, %.0f refused, "
-		  "%.0f sent",
+	table_say("fleet      serial %.0f%s; %.0f records taken, choices for %.0f models, %.0f refused; "
+		  "%.0f records, choices and histories sent",
 		  daemon_num(s, "serial", 0),
 		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
 		  daemon_num(s, "taken", 0), daemon_num(s, "choices", 0), daemon_num(s, "refused", 0),

@@ -554,7 +554,7 @@ static int spy_next(void *ctx, struct arena *a, const char **line)
 	b.p[b.n - 1] = 0;
 	*line = arena_strdup(a, b.p);
 	buf_free(&b);
-	return 1;
+	return next_line <= 3 ? CACHE_CHOICES : CACHE_REC; /* what it says of a line is counted */
 }
 
 static int spy_sent(void *ctx)
@@ -590,6 +590,7 @@ TEST(records_go_up_where_the_owner_said_so)
 	CHECK_OK(push(BATCH_RECORDS + 10));
 	CHECK(k.batches == 2 && k.records == BATCH_RECORDS + 10 && told_sent == BATCH_RECORDS + 10);
 	CHECK(sum.batches == 2 && sum.sent == BATCH_RECORDS + 10 && sum.up_bytes > 1000);
+	CHECK(sum.sent_of[CACHE_CHOICES] == 3 && sum.sent_of[CACHE_REC] == BATCH_RECORDS + 7);
 	CHECK_OK(push(0));
 	CHECK(k.batches == 2 && sum.sent == 0);
 	close_taking(&k, &w);

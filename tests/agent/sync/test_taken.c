@@ -580,11 +580,15 @@ static int offered(struct board *b, const char *to, const char *part, bool sent)
 	struct offered *o;
 	const char *line;
 	char cls[33];
-	int n = 0;
+	int n = 0, type;
 	key_text(target_key(&b->target), cls);
 	CHECK_OK(offered_open(b->cache, cls, to, &o));
-	while (offered_next(o, &b->a, &line) > 0)
+	while ((type = offered_next(o, &b->a, &line)) > 0) {
+		struct exchange_line l;
+		CHECK_OK(exchange_parse(line, strlen(line), &b->a, &l));
+		CHECK(type == (int)l.type);
 		n += strstr(line, part) != NULL;
+	}
 	if (sent)
 		CHECK_OK(offered_sent(o));
 	offered_close(o);

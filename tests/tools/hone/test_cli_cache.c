@@ -13,6 +13,7 @@
 #include "search/job.h"
 #include "tests/lib/cands.h"
 #include "tests/lib/cli.h"
+#include "tests/lib/records.h"
 #include "tools/hone/zoo.h"
 #include <glob.h>
 #include <sched.h>
@@ -111,6 +112,19 @@ static int64_t hint_of(const char *path, int i)
 	return ns;
 }
 
+static void put_choices(const char *path)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct key k;
+	const char *text = record_choices(&a, hash_text("a model"), hash_text("a machine"),
+					  "hone-choices 1\njoin 1 Conv_2\n", &k);
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	CHECK_OK(cache_put(c, CACHE_CHOICES, k, text, strlen(text)));
+	cache_close(c);
+	arena_free(&a);
+}
+
 static void replace_all(char *text, const char *from, const char *to)
 {
 	for (char *at; (at = strstr(text, from));)
@@ -142,6 +156,26 @@ TEST(export_and_import)
 	make(to, 1, 900, true); /* a record that this board measured is not replaced */
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 	CHECK(time_of(to, 0, &code) == 900 && code);
+}
+
+/* Sums say what each number counts: choices are no records, which `show` lists. */
+TEST(sums_name_choices)
+{
+	char from[256], to[256], lines[256];
+	snprintf(from, sizeof from, "%s", in_dir("choosing"));
+	snprintf(to, sizeof to, "%s", in_dir("chosen"));
+	snprintf(lines, sizeof lines, "%s", in_dir("choices.jsonl"));
+	make(from, 2, 1000, true);
+	put_choices(from);
+	CHECK_RUN(0, "export -o %s --cache %s", lines, from);
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_out, "2 records and choices for 1 model imported into ");
+	CHECK_RUN(0, "import %s --logs --cache %s", lines, to);
+	CHECK_SAYS(cli_out, "2 logs of tuning imported into ");
+	CHECK_RUN(0, "merge %s --cache %s", from, in_dir("merged"));
+	CHECK_SAYS(cli_out, "2 records, choices for 1 model and 2 logs of tuning merged into ");
+	CHECK_RUN(0, "merge %s --cache %s", from, in_dir("merged"));
+	CHECK_SAYS(cli_out, "0 records merged into ");
 }
 
 /* Commands that write a cache of which this user may only read fail: the user's own cache does not take its
