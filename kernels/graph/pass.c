@@ -66,6 +66,24 @@ bool pass_is_pointwise(const struct graph *g, const struct node *n)
 	       w->shape.d[2] == 1 && w->shape.d[3] == 1;
 }
 
+static bool is_name(const struct graph *g, const char *name)
+{
+	bool is = false;
+	for (int i = 0; i < g->nnodes && !is; i++)
+		is = !strcmp(g->node[i].name, name);
+	for (int i = 0; i < g->nvalues && !is; i++)
+		is = !strcmp(g->value[i].name, name);
+	return is;
+}
+
+const char *pass_name(struct graph *g, const char *name, const char *suffix)
+{
+	const char *own = arena_printf(&g->arena, "%s_%s", name, suffix);
+	for (int n = g->nnodes + g->nvalues; is_name(g, own); n++)
+		own = arena_printf(&g->arena, "%s_%s.%d", name, suffix, n);
+	return own;
+}
+
 int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data)
 {
 	int v = graph_add_value(g, name);

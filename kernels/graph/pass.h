@@ -29,6 +29,9 @@ int pass_siblings(struct graph *g, struct arena *scratch) MUST_CHECK; /* narrow 
 int pass_resize(struct graph *g, struct arena *scratch) MUST_CHECK;   /* 1x1 Conv before its enlarged input */
 int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;      /* LSTM, GRU, RNN into Gemm and maps */
 
+/* "NAME_SUFFIX", with a number behind it if a node or a value has that name: choices that are stored find
+ * nodes and values by their names, so each that a pass makes has one of its own. In the graph's arena. */
+const char *pass_name(struct graph *g, const char *name, const char *suffix);
 /* Number of uses of each value by live nodes; being a graph output counts as one use. nvalues entries in
  * `a`. */
 int *pass_uses(const struct graph *g, struct arena *a);

@@ -19,12 +19,6 @@ enum { PAD_OPSET = 13 };
  */
 enum { MOST_BYTES = 1 << 20, MOST_TIMES = 4 };
 
-/* "NAME_SUFFIX": choices that are stored find nodes by their names, so each has one of its own. */
-static const char *name_with(struct graph *g, const char *name, const char *suffix)
-{
-	return arena_printf(&g->arena, "%s_%s", name, suffix);
-}
-
 /* Adds the outputs scale and zero point where the node lacks them. */
 static int complete_outputs(struct graph *g, int node)
 {
@@ -37,7 +31,7 @@ static int complete_outputs(struct graph *g, int node)
 		out[k] = k < g->node[node].nout ? g->node[node].out[k] : -1;
 		if (out[k] >= 0 || k == BYTES)
 			continue;
-		if ((out[k] = graph_add_value(g, name_with(g, g->node[node].name, suffix[k]))) < 0)
+		if ((out[k] = graph_add_value(g, pass_name(g, g->node[node].name, suffix[k]))) < 0)
 			return out[k];
 		g->value[out[k]].t = (struct tensor){.dtype = types[k]};
 		g->value[out[k]].producer = node;
@@ -96,7 +90,7 @@ static bool read_pads(const struct graph *g, const struct node *n, int64_t pads[
 static int add_pad(struct graph *g, int conv, const char *name, int out, const int64_t *pads, int rank)
 {
 	const struct shape n = {1, {2 * rank}};
-	int list = graph_add_constant(g, name_with(g, name, "pads"), DT_I64, &n, pads);
+	int list = graph_add_constant(g, pass_name(g, name, "pads"), DT_I64, &n, pads);
 	const struct node *x = &g->node[conv];
 	const int in[] = {x->in[0], list, x->in[2]};
 	return list < 0 ? list : graph_add_node(g, "Pad", name, PAD_OPSET, 3, in, 1, &out, 0, NULL);
@@ -113,7 +107,7 @@ static int pad_bytes(struct graph *g, int node, int conv, const int64_t *pads)
 		s.d[d] += pads[d] + pads[s.rank + d];
 	if (shape_check(&s, most > MOST_BYTES ? most : MOST_BYTES) < 0)
 		return 0;
-	const char *name = name_with(g, g->node[conv].name, "padded");
+	const char *name = pass_name(g, g->node[conv].name, "padded");
 	int out = graph_add_value(g, name);
 	if (out < 0)
 		return out;
@@ -147,7 +141,7 @@ static int split(struct graph *g, int node)
 	int zero = g->node[node].out[ZERO], n = g->nnodes;
 	g->node[node].out[BYTES] = -1;
 	g->value[bytes].producer = -1;
-	rc = add_quantise(g, node, name_with(g, g->node[node].name, "bytes"), bytes, 0, NULL);
+	rc = add_quantise(g, node, pass_name(g, g->node[node].name, "bytes"), bytes, 0, NULL);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		const struct node *x = &g->node[i];
 		if (!x->dead && x->nin > 2 && x->in[0] == bytes && x->in[2] == zero && read_pads(g, x, pads))

@@ -80,8 +80,8 @@ static int sum_inputs(struct rewriter *r, int node, bool conv)
 	g->value[out].t = (struct tensor){.dtype = DT_I32, .shape = s};
 	in[W] = ones;
 	n = &g->node[node];
-	int rc = graph_add_node(g, node_type(n), arena_printf(&g->arena, "%s_sums", n->name), n->opset, 3, in,
-				1, &out, n->nattr, n->attr);
+	int rc = graph_add_node(g, node_type(n), pass_name(g, n->name, "sums"), n->opset, 3, in, 1, &out,
+				n->nattr, n->attr);
 	if (rc >= 0 && !conv)
 		r->rows[r->nrows++] = (struct rows){g->node[node].in[X], zero, out};
 	return rc < 0 ? rc : out;

@@ -141,6 +141,16 @@ static bool product_is_task(const struct ref_steps *r)
 	return true;
 }
 
+/* Gives nodes of the model names that passes would give theirs. */
+static void name_rivals(struct graph *g)
+{
+	static const char *const rivals[] = {"product_padded", "product_sums", "dynamic_bytes"};
+	int n = 0;
+	for (int i = 0; i < g->nnodes && n < 3; i++)
+		if (strcmp(g->node[i].name, "product") != 0 && strcmp(g->node[i].name, "dynamic") != 0)
+			g->node[i].name = rivals[n++];
+}
+
 /* Stored choices find nodes by their names, so passes give each node one of its own. */
 static void check_names(const struct graph *g)
 {
@@ -168,6 +178,8 @@ static void check_net(uint64_t seed, int lanes)
 	struct tensor in[2] = {0};
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &plain));
 	REQUIRE_OK(import_bytes(b.p, b.n, ".", &none, &r.g));
+	if (seed % 2)
+		name_rivals(r.g);
 	REQUIRE_OK(graph_optimize(r.g));
 	check_names(r.g);
 	choices_set(&c, &r.a, CHOICE_BYTES, CHOICE_ALL, 1);
