@@ -166,7 +166,8 @@ static void put_pad(struct plan_c *c, const struct pstep *ps)
 	long long step = 1, bytes = (long long)dtype_bytes(x->out[0].dtype);
 	buf_puts(&b, "\tconst char *x = buf[0], *value = buf[1];\n\tchar *y = buf[2];\n\t(void)param;\n"
 		     "\tfor (int64_t i = begin; i < end; i++) {\n"
-		     "\t\tint64_t row = i, from = 0, at;\n\t\tint in = 1;\n");
+		     "\t\tint64_t from = 0, at;\n\t\tint in = 1;\n");
+	buf_puts(&b, last > 0 ? "\t\tint64_t row = i;\n" : "");
 	for (int d = last - 1; d >= 0; d--) {
 		buf_printf(&b, "\t\tat = row %% %lld - %lld;\n\t\trow /= %lld;\n", (long long)to->d[d],
 			   (long long)begin[d], (long long)to->d[d]);
@@ -210,6 +211,7 @@ bool c_node_has_form(const struct pstep *ps)
 
 void c_node(struct plan_c *c, const struct pstep *ps)
 {
-	forms[form_of(ps)].put(c, ps);
+	if (shape_count(&ps->ctx.out[0].shape) > 0) /* else there is nothing to do, and no divisor but 0 */
+		forms[form_of(ps)].put(c, ps);
 	c->portable++;
 }

@@ -7,6 +7,7 @@
 #include "kernels/graph/optimize.h"
 #include "platform/base/file.h"
 #include "tests/lib/net.h"
+#include "tests/lib/onnx_make.h"
 #include "tests/lib/plan_c.h"
 #include "agent/run/source.h"
 
@@ -204,6 +205,62 @@ TEST(nodes_in_c)
 		    "\treturn nodes_run(&io, arena) != -2;\n}\n' > range.c && "
 		    "%s " STRICT " range.c nodes.o nodes_kernels.o nodes_weights.o -lm -o range && ./range",
 		    compiler()) == 0);
+}
+
+static int any(struct rng *r, int lo, int hi)
+{
+	return lo + (int)rng_below(r, (uint64_t)(hi - lo + 1));
+}
+
+/* Adds a Pad of a random shape, one of whose sizes may be 0, with the value "v". */
+static void add_pad(struct onnx_maker *k, struct rng *r, int i)
+{
+	int rank = any(r, 1, 4), none = any(r, 0, 2) ? -1 : any(r, 0, rank - 1);
+	int64_t pads[8] = {0};
+	char dims[64] = "", two[16];
+	for (int d = 0; d < rank; d++) {
+		snprintf(dims + strlen(dims), 16, "%s%d", d ? " " : "", d == none ? 0 : any(r, 1, 4));
+		pads[d] = d == none && any(r, 0, 1) ? 0 : any(r, 0, 2);
+		pads[rank + d] = d == none && any(r, 0, 1) ? 0 : any(r, 0, 2);
+	}
+	snprintf(two, sizeof two, "%d", 2 * rank);
+	mk_input(k, arena_printf(&k->a, "x%d", i), 1, dims);
+	mk_init(k, arena_printf(&k->a, "p%d", i), 7, two, pads, (size_t)(2 * rank) * sizeof *pads);
+	mk_node(k, "Pad", arena_printf(&k->a, "x%d p%d v", i, i), arena_printf(&k->a, "y%d", i));
+	mk_output(k, arena_printf(&k->a, "y%d", i));
+}
+
+/* Adds a Gather of rows of up to two elements, by three indexes or by none. */
+static void add_gather(struct onnx_maker *k, struct rng *r, int i)
+{
+	mk_input(k, arena_printf(&k->a, "t%d", i), 1, arena_printf(&k->a, "4 %d", any(r, 0, 2)));
+	mk_node(k, "Gather", arena_printf(&k->a, "t%d %s", i, any(r, 0, 1) ? "ids" : "none"),
+		arena_printf(&k->a, "z%d", i));
+	mk_output(k, arena_printf(&k->a, "z%d", i));
+}
+
+/* Nodes of all ranks, some without elements. */
+TEST(random_nodes_in_c)
+{
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 4 && !test_bad; i++) {
+		struct onnx_maker k;
+		struct graph *g;
+		const struct import_opts plain = {0};
+		char name[16];
+		snprintf(name, sizeof name, "pads%d", i);
+		mk_start(&k, 18, 64);
+		mk_input(&k, "v", 1, "");
+		mk_input(&k, "ids", 7, "3");
+		mk_input(&k, "none", 7, "0");
+		for (int n = 0; n < 12; n++)
+			(n % 3 ? add_pad : add_gather)(&k, &r, n);
+		REQUIRE_OK(mk_import(&k, NULL, &plain, &g));
+		REQUIRE_OK(graph_optimize(g));
+		check_net(g, name, 2);
+		arena_free(&k.a);
+	}
 }
 
 TEST(unsupported_nodes_are_listed)
