@@ -132,12 +132,13 @@ bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum 
 		     const struct key *task)
 {
 	struct arena scratch = {0};
+	const struct lookup l = {
+	    .target_key = target_key(t), .target = t, .threads = threads, .level = level, .kind = REC_BEST};
 	bool same = ntasks > 0;
 	for (int i = 0; i < ntasks && same; i++) {
-		struct rec def, best;
-		same = cache_find_rec(c, task[i], t, threads, level, REC_BEST, &scratch, &best) >= 0 &&
-		       cache_find_rec(c, task[i], t, threads, level, REC_DEFAULT, &scratch, &def) >= 0 &&
-		       !strcmp(def.cand, best.cand);
+		struct rec best;
+		same = lookup_find(c, &l, task[i], NULL, &scratch, &best, NULL) >= 0 &&
+		       lookup_at_default(c, &l, &best);
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);

@@ -43,7 +43,7 @@ void bests_keep(struct cache *c, const struct target *t, int threads, enum level
 /* They become the best again, for a network that is slower with the present ones. Returns the number of tasks
  * whose best kernel is another one now. E_IO as cache_put. */
 int bests_restore(struct cache *c, const struct target *t, const struct bests *b) MUST_CHECK;
-/* Whether there are tasks and each one's best kernel is the default one. */
+/* Whether there are tasks and each one's best kernel is the default one, by lookup_at_default. */
 bool all_at_defaults(struct cache *c, const struct target *t, int threads, enum level level, int ntasks,
 		     const struct key *task);
 

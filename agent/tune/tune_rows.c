@@ -108,13 +108,12 @@ static int missing(const struct session *s, int n, const struct tune_kernel *row
 	return count;
 }
 
-/* Whether the schedule that the cache keeps for a row's step is the default one. */
-static bool keeps_default(const struct session *s, const struct tune_kernel *row, const struct step *st)
+/* Finds out whether a row's kernel of the cache has the default schedule. */
+static void set_at_default(const struct session *s, struct tune_kernel *row, const struct step *st)
 {
-	if (row->after != FROM_CACHE || st->kind != STEP_TASK)
-		return false;
-	const struct key task = task_key(st->task);
-	return all_at_defaults(s->store.cache, &s->target, s->o->threads, s->o->level, 1, &task);
+	const struct key task = st->kind == STEP_TASK ? task_key(st->task) : (struct key){0};
+	row->at_default = row->after == FROM_CACHE && st->kind == STEP_TASK &&
+			  all_at_defaults(s->store.cache, &s->target, s->o->threads, s->o->level, 1, &task);
 }
 
 /* Gives a row the time of the kernel alone. What the search found is the task's best record, even if that is
@@ -165,7 +164,7 @@ void tune_rows_make(struct session *s)
 			continue;
 		rows.task[rows.n] = task_of(s, st);
 		rows.row[rows.n] = row_of_step(s, st, &at);
-		rows.row[rows.n].at_default = keeps_default(s, &rows.row[rows.n], st);
+		set_at_default(s, &rows.row[rows.n], st);
 		rows.n++;
 	}
 	s->rows = rows;
@@ -211,7 +210,7 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		set_recorded(s, &row[i], task[i]);
 		if (reverted && row[i].after == FROM_DEFAULT)
 			row[i].after = FROM_CACHE;
-		row[i].at_default = keeps_default(s, &row[i], st);
+		set_at_default(s, &row[i], st);
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;
