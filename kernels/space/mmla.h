@@ -12,7 +12,12 @@
  * groups. The image has no such order. If its groups along the sum follow one another in memory, a load has
  * four groups of a point, and those of p and q are joined by the same two operations; else a load has a group
  * of four neighbouring points and is interleaved with the next group. A point without a neighbour is its own;
- * a group without one is multiplied by zeros. */
+ * a group without one is multiplied by zeros.
+ *
+ * A guarded tile, in which a read may leave memory, goes point by point, each of which is its own neighbour:
+ * a guard holds for one point, and not for the four of a load. If each load has groups of one point, this is
+ * so only where tiles have a second version, without guards, for the interior (nest_tile in
+ * kernels/loops/lower_tile.c); else the guarded tile stays whole. */
 #ifndef KERNELS_MMLA_H
 #define KERNELS_MMLA_H
 
