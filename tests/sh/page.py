@@ -124,6 +124,9 @@ def api(path):
 
 
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WHOLE = """[...document.querySelectorAll('td.n')].every(t => { const r = document.createRange();
+    t.lastChild.textContent = '123,456,789'; r.selectNodeContents(t.lastChild); return r.getClientRects().length == 1; })"""
+VALUED = """[...document.querySelectorAll('td')].every(t => t.textContent || !t.getClientRects().length)"""
 DRAWN = """[...document.querySelectorAll('figure svg')].filter(s => { const r = s.getBoundingClientRect();
     return r.width > 100 && r.height > 50 && s.querySelectorAll('path,rect').length > 2; }).length"""
 
@@ -146,6 +149,9 @@ def look(b):
         for path in paths:
             b.go(path)
             check("no horizontal scroll of %s at 360 px (%s)" % (path, scheme), b.js(WIDE) <= 0)
+            if path == "/page/boards":
+                check("numbers of nine digits stay whole at 360 px (%s)" % scheme, b.js(WHOLE) and b.js(WIDE) <= 0)
+                check("no cell without a value is shown (%s)" % scheme, b.js(VALUED))
             if scheme == "light" or path == "/":
                 b.shot("page-360" + ("" if path == "/" else path.split("/")[2] and "-" + path.split("/")[2]) +
                        ("" if scheme == "light" else "-dark"))

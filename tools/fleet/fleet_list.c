@@ -94,22 +94,39 @@ const struct fleet_list list_channels = {
 #define ON_CHANNEL(a, channel)                                                                               \
 	" LEFT JOIN shown " a " ON " a ".class = k.class AND " a ".channel = " channel " AND " a             \
 	".type = 1 AND " a ".key = k.key AND " a ".now = 1"
+/* Boards that report the same record of a kernel, of those that are believed; NULL: none. */
+#define REPORTS                                                                                              \
+	"(SELECT COUNT(*) FROM words w JOIN boards b ON b.id = w.board WHERE w.class = $1 AND w.type = 1 "   \
+	"AND w.key = q.key AND w.failed = 0 AND b.revoked_s = 0 AND b.struck = 0 GROUP BY w.cand ORDER BY "  \
+	"COUNT(*) DESC LIMIT 1)"
+#define FAILURES                                                                                             \
+	"EXISTS (SELECT 1 FROM words w WHERE w.class = $1 AND w.type = 1 AND w.key = q.key AND w.failed "    \
+	"<> 0)"
 #define OF_ANY(column) "COALESCE(a." column ", e." column ", c." column ", 0)"
 
 const struct fleet_list list_kernels = {
     .name = "kernels",
     .filter = {"class"},
-    .rows = "SELECT k.key, k.label, k.device, k.threads, k.before_ns, COALESCE(c.median_ns, 0), "
-	    "COALESCE(e.median_ns, 0), COALESCE(a.median_ns, 0), CASE WHEN k.before_ns > 0 "
-	    "AND " OF_ANY("median_ns") " > 0 THEN k.before_ns * 100 / " OF_ANY(
-		"median_ns") " ELSE 0 END, " OF_ANY("boards") ", COALESCE(a.cand, e.cand, c.cand, "
-							      "'') FROM kernels k" ON_CHANNEL("c", "0")
-								  ON_CHANNEL("e", "1") ON_CHANNEL(
-								      "a", "2") " WHERE k.class = $1 AND "
-										"k.type = 1 ORDER BY 9 "
-										"DESC, k.label, k.key "
-										"LIMIT "
-										"$2 OFFSET $3",
+    .rows =
+	"SELECT q.key, q.label, q.device, q.threads, q.before_ns, q.canary, q.early, q.widest, q.speedup, "
+	"q.boards, CASE WHEN q.widest > 0 THEN '' WHEN " REPORTS " = 1 THEN '1 board' WHEN " REPORTS
+	" > 1 THEN CAST(" REPORTS " AS TEXT) || ' boards' WHEN " FAILURES
+	" THEN 'works nowhere' ELSE 'not tuned' END, q.record FROM (SELECT k.key AS key, k.label AS label, "
+	"k.device AS device, k.threads AS threads, k.before_ns AS before_ns, COALESCE(c.median_ns, 0) AS "
+	"canary, COALESCE(e.median_ns, 0) AS early, COALESCE(a.median_ns, 0) AS widest, CASE WHEN "
+	"k.before_ns > 0 AND " OF_ANY("median_ns") " > 0 THEN k.before_ns * 100 / " OF_ANY(
+	    "median_ns") " ELSE 0 END AS speedup, " OF_ANY("boards") " AS boards, COALESCE(a.cand, e.cand, "
+								     "c.cand, '') AS record FROM kernels "
+								     "k" ON_CHANNEL("c", "0")
+									 ON_CHANNEL("e", "1") ON_CHANNEL(
+									     "a",
+									     "2") " WHERE k.class = $1 AND "
+										  "k.type = 1 ORDER BY 9 "
+										  "DESC, k.label, k.key "
+										  "LIMIT $2 OFFSET $3) q "
+										  "ORDER BY "
+										  "q.speedup DESC, q.label, "
+										  "q.key",
     .count = "SELECT COUNT(*) FROM kernels WHERE class = $1 AND type = 1",
     .col = COLS{{"key", NULL, CELL_ID},
 		{"label", "Kernel", CELL_TEXT},
@@ -121,6 +138,7 @@ const struct fleet_list list_kernels = {
 		{"all_ns", "all", CELL_NS},
 		{"speedup", "Speed-up", CELL_RATIO},
 		{"boards", "Boards agree", CELL_INT},
+		{"waits", "Reported by", CELL_TEXT},
 		{"record", "Record", CELL_ID},
 		{NULL}},
     .empty = "No kernel of this class is known yet. The next round reads what boards have sent.",

@@ -3,6 +3,7 @@
 #include "tools/fleet/fleet_page.h"
 #include "tools/fleet/fleet_form.h"
 #include "tools/hone/cmd.h"
+#include "platform/base/quantity.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -211,6 +212,22 @@ static void put_coverage(struct page *p, const struct figures *g)
 	buf_puts(&p->r->body, "</section>\n");
 }
 
+/* Says when a kernel gets to a channel, as the table shows kernels that are on none. */
+static void put_rules(struct page *p)
+{
+	const struct fleet_conf *c = &p->f->c;
+	char stage[DURATION_TEXT], wait[64] = "";
+	duration_print(c->stage_ns, stage);
+	if (c->stage_ns)
+		snprintf(wait, sizeof wait, ", after %s on the channel before", stage);
+	buf_printf(
+	    &p->r->body,
+	    "<p>A record comes to channel canary when %d board%s report%s it, to early when %d and to all "
+	    "when %d agree on it%s.</p>\n",
+	    c->quorum[0], plural_s(c->quorum[0]), c->quorum[0] == 1 ? "s" : "", c->quorum[1], c->quorum[2],
+	    wait);
+}
+
 static int put_class(struct page *p, const char *cls, const struct class_row *k)
 {
 	struct buf *b = &p->r->body;
@@ -243,6 +260,7 @@ static int put_class(struct page *p, const char *cls, const struct class_row *k)
 	if (rc < 0)
 		return rc;
 	put_head(p, "Kernels");
+	put_rules(p);
 	return put_list(p, &kernels, path, NULL);
 }
 
@@ -373,6 +391,13 @@ static void before_boards(struct page *p, const struct list_view *v)
 static void before_rejects(struct page *p, const struct list_view *v)
 {
 	struct buf *b = &p->r->body;
+	char every[DURATION_TEXT];
+	duration_print(p->f->c.every_ns, every);
+	buf_printf(
+	    b,
+	    "<p>A refused request is listed within a second; what is wrong inside of a batch, once the "
+	    "next round has read it, every %s.</p>\n",
+	    every);
 	buf_puts(b,
 		 "<form class=\"filter\"><label>What <select name=\"what\"><option value=\"\">any</option>");
 	for (int i = 0; i < COUNT_REFUSALS; i++)

@@ -6,6 +6,7 @@
 #include "agent/sync/sync.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "tools/fleet/fleet_conf.h"
 #include "tools/fleet/fleet_store.h"
 #include "tools/hone/next.h"
@@ -99,10 +100,12 @@ static int make_token(const struct args *args, struct work *w)
 	if (left_s < 60 || left_s > INT64_C(3660) * 86400)
 		return fail(E_USAGE, "--expires must be 1m to 3660d");
 	const char *about = arg_str(args, "note", "");
+	char left[DURATION_TEXT];
+	duration_print(left_s * NS_PER_S, left);
 	int rc = store_token_make(w->c, about, now, now + left_s, (int)uses, token);
 	if (rc >= 0)
-		rc = note(w, "token for %" PRId64 " board%s, %" PRId64 " s: %s", uses, plural_s(uses), left_s,
-			  about);
+		rc = note(w, "token for %" PRId64 " board%s, for %s%s%s", uses, plural_s(uses), left,
+			  *about ? ": " : "", about);
 	if (rc < 0)
 		return rc;
 	if (args->json)

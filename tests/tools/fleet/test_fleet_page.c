@@ -71,6 +71,19 @@ static void add_kernel(struct fleet *f, int i, int channels, double gain)
 				 NULL, NULL));
 }
 
+/* Writes what a board said of kernel i. */
+static void add_word(struct fleet *f, int i, const char *cand, const char *board, bool failed)
+{
+	char key[33];
+	key_text(mix_bytes(&i, sizeof i, 1), key);
+	CHECK_OK(db_exec(
+	    fleet_conn(f),
+	    "INSERT INTO words (class, type, key, cand, board, median_ns, failed, said_s) VALUES "
+	    "($1, 1, $2, $3, $4, 1000, $5, $6)",
+	    DB_PARAMS(DB_T(fleet_class), DB_T(key), DB_T(cand), DB_T(board), DB_I(failed), DB_I(fleet_now_s)),
+	    NULL, NULL));
+}
+
 static int ask(struct fleet *f, const char *path, const char *query)
 {
 	return fleet_ask(
@@ -349,6 +362,58 @@ TEST(a_class_and_its_kernels)
 	CHECK(ask(f, "/v1/api/classes/00000000000000000000000000000000", "") == 404);
 	CHECK(ask(f, "/v1/api/classes/x", "") == 404 && ask(f, "/v1/api/boards/" BOARD, "") == 200);
 	CHECK(page(f, "/", "") == 200 && strstr(fleet_text, "<svg"));
+	fleet_close(f);
+}
+
+/* The last answer's text "waits" of kernel i; "": it has none. */
+static void waits_of(int i, char out[32])
+{
+	char key[33];
+	size_t at;
+	json_t *j = json_loads(fleet_text, 0, NULL), *k;
+	key_text(mix_bytes(&i, sizeof i, 1), key);
+	snprintf(out, 32, "not listed");
+	json_array_foreach(json_object_get(j, "kernels"), at,
+			   k) if (!strcmp(json_string_value(json_object_get(k, "key")), key))
+	    snprintf(out, 32, "%s", json_string_value(json_object_get(k, "waits")));
+	json_decref(j);
+}
+
+/* A kernel that is not on channel all has a reason: too few boards report it, or none does. Boards that are
+ * not believed do not count, nor do boards with another record. */
+TEST(kernels_say_what_they_wait_for)
+{
+	static const char *const boards[] = {
+	    BOARD, "b1000000000000000000000000000000", "b2000000000000000000000000000000",
+	    "b3000000000000000000000000000000", "b4000000000000000000000000000000"};
+	static const char *const want[] = {"", "3 boards", "1 board", "works nowhere", "not tuned"};
+	struct fleet *f = begin();
+	char path[96], waits[32];
+	REQUIRE(f);
+	for (int i = 0; i < 5; i++) {
+		add_board(f, boards[i], "robot", "Pi 4", fleet_now_s);
+		add_kernel(f, i, i ? 2 - i : 3, 2);
+		add_word(f, 0, "a", boards[i], false);
+		add_word(f, 1, i ? "a" : "b", boards[i], false);
+		add_word(f, 2, "a", boards[i], i != 0);
+		add_word(f, 3, "a", boards[i], true);
+	}
+	CHECK_OK(store_revoke(fleet_conn(f), boards[3], "it lies", fleet_now_s));
+	snprintf(path, sizeof path, "/v1/api/classes/%s/kernels", fleet_class);
+	CHECK(ask(f, path, "") == 200);
+	for (int i = 0; i < 5; i++) {
+		waits_of(i, waits);
+		CHECK(!strcmp(waits, want[i]));
+	}
+	run(f, "UPDATE boards SET struck = 1 WHERE id = 'b4000000000000000000000000000000'");
+	CHECK(ask(f, path, "") == 200);
+	waits_of(1, waits);
+	CHECK(!strcmp(waits, "2 boards"));
+	snprintf(path, sizeof path, "/page/class/%s", fleet_class);
+	CHECK(page(f, path, "") == 200 && strstr(fleet_text, "<bdi>works nowhere</bdi>"));
+	CHECK(strstr(fleet_text,
+		     "to channel canary when 1 board reports it, to early when 2 and to all when 3"));
+	CHECK(page(f, "/page/rejects", "") == 200 && strstr(fleet_text, "next round has read it, every "));
 	fleet_close(f);
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/task/tensor.h"
 #include "platform/base/arena.h"
 #include "tests/lib/cli_model.h"
+#include "tools/fleet/db.h"
 #include "tools/hone/cmd.h"
 
 #include <math.h>
@@ -542,6 +543,39 @@ TEST(hone_fleet_makes_no_database_to_read_it)
 	CHECK(fleet(words) == 0);
 	snprintf(words, sizeof words, "boards --db %s", db);
 	CHECK(fleet(words) == 0);
+}
+
+static int has_note(void *ctx, const struct db_value *col, int n)
+{
+	(void)n;
+	CHECK(!strcmp(col[0].p, ctx));
+	return E_OK;
+}
+
+/* Checks what the last line of the log of administration says. */
+static void check_note(const char *db, const char *want)
+{
+	char text[128];
+	struct db_conn *c;
+	snprintf(text, sizeof text, "%s", want);
+	REQUIRE_OK(db_open(db, &c));
+	CHECK(db_exec(c, "SELECT what FROM admin ORDER BY at_us DESC LIMIT 1", NULL, 0, has_note, text) == 1);
+	db_close(c);
+}
+
+/* The log of administration says for what a token is, and for how long. */
+TEST(a_token_is_noted)
+{
+	char words[512], db[256];
+	snprintf(db, sizeof db, "%s", in_dir("noted.db"));
+	CHECK_OK(file_write(db, "", 0));
+	snprintf(words, sizeof words, "token --db %s", db);
+	CHECK(fleet(words) == 0);
+	check_note(db, "token for 1 board, for 24h");
+	sleep(1); /* notes have whole seconds */
+	snprintf(words, sizeof words, "token --uses 3 --expires 90m --note lab --db %s", db);
+	CHECK(fleet(words) == 0);
+	check_note(db, "token for 3 boards, for 90m: lab");
 }
 
 /* A node or a task by its whole name or its number, else by parts of names. */
