@@ -286,6 +286,7 @@ static int record_model(struct bench *b, const struct args *a, const char *path)
 	int n = 0, rc = model_open(a, path, &(struct chosen_for){.target = &b->target}, &m);
 	if (rc < 0)
 		return rc;
+	rc = model_take_bytes(&m, &b->target);
 	b->network = model_name(path, &m.arena);
 	for (int i = 0; i <= m.ntasks && rc >= 0; i++) {
 		if (n && (n == BATCH || i == m.ntasks)) {
