@@ -128,8 +128,8 @@ $(B)/gen/%.fallback.zst: $(B)/gen/%.fallback
 	$(call say,ZSTD)zstd -q -f -19 -o $@ $<
 $(B)/fallback/%.zst: $(B)/gen/%.zst # where libhone.so looks in a build folder
 	@mkdir -p $(@D) && cp $< $@
-$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback.zst) $(call src,configs/priors/*.txt) tools/build/fallback.sh Makefile
-	$(call say,GEN){ sh tools/build/fallback.sh $(filter %.zst,$^); sh tools/build/priors.sh $(call src,configs/priors/*.txt); } > $@
+$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback.zst) tools/build/fallback.sh Makefile
+	$(call say,GEN)sh tools/build/fallback.sh $(filter %.zst,$^) > $@
 $(B)/gen/libhone_fallback.s: $(B)/gen/few/$(firstword $(BASELINES)).fallback.zst tools/build/fallback.sh
 	$(call say,GEN)sh tools/build/fallback.sh $< > $@
 $(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s

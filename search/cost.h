@@ -27,7 +27,7 @@ struct guess {
 
 struct cost {
 	const char *name;
-	/* prior: text of a file of configs/priors (n bytes; 0: none). E_UNSUPPORTED: it belongs to another
+	/* prior: text (n bytes; 0: none). E_UNSUPPORTED: it belongs to another
 	 * model or other features; E_CORRUPT: it is damaged. Without a prior, or after an error, a model
 	 * starts as the draft. */
 	int (*start)(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state);

@@ -41,7 +41,7 @@ int prior_open(struct prior *p, const char *text, size_t n, const char *model)
 	if ((size_t)(to - at) != length || memcmp(at, want, length) != 0)
 		return fail(
 		    E_UNSUPPORTED,
-		    "the prior is for another cost model or other features: make one with hone train");
+		    "the prior is for another cost model or other features");
 	return E_OK;
 }
 

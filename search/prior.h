@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a prior (a file of configs/priors), which a cost model starts from:
+/* The text of a prior, which a cost model starts from:
  *
  *	hone-prior mlp features=51 set=1
  *	WORD NUMBER...

@@ -6,7 +6,6 @@
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
 #include "agent/worker/marked.h"
-#include "agent/tune/priors.h"
 #include "agent/worker/replay.h"
 #include "agent/cache/seeds.h"
 #include "agent/cache/share_kept.h"
@@ -504,8 +503,6 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .task = s->job,
 			      .search.strategy = s->report->strategy,
 			      .search.cost = s->o->cost,
-			      .search.prior =
-				  priors_find(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
 			      .search.share = s->share,
 			      .search.level = s->o->level,
 			      .search.warm = s->model.warm,

@@ -3,8 +3,8 @@
  * measures the whole network before and after; tune_box.c ends the box in time; tune_rows.c makes the rows of
  * the report; tune_apart.c keeps strangers' candidates away from the worker
  * whose code is kept; tune_leash.c opens the cache and reports to honed; tune_log.c keeps the logs of trials.
- * tune_graph.c (compares divisions), tune_net.c (one network, ready to run) and priors.c have headers of
- * their own, as tune_replay.c has, which tunes from recorded times instead. */
+ * tune_graph.c (compares divisions) and tune_net.c (one network, ready to run) have headers of their own, as
+ * tune_replay.c has, which tunes from recorded times instead. */
 #ifndef AGENT_TUNE_PARTS_H
 #define AGENT_TUNE_PARTS_H
 

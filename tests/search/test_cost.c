@@ -196,7 +196,7 @@ TEST(priors_go_around)
 		if (text.n) {
 			CHECK(right(c, second, s, SAMPLES) > .85);
 			CHECK_FAILS(c->start(&a, "hone-prior x features=2 set=1\n", 30, 1, &second),
-				    E_UNSUPPORTED, "hone train");
+				    E_UNSUPPORTED, "another cost model");
 		}
 		buf_free(&text);
 		arena_free(&a);

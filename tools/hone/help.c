@@ -348,6 +348,10 @@ void help_completion(const struct program *p, struct buf *out)
 int help_unknown_cmd(const struct program *p, const char *word)
 {
 	struct near n;
+	if (!strcmp(word, "train"))
+		return fail(E_USAGE,
+			    "there is no command 'train' any more: the cost models that learnt are gone, and "
+			    "the one that is left, the draft, needs no training");
 	near_begin(&n, word);
 	for (int i = 0; p->cmds[i]; i++)
 		near_add(&n, p->cmds[i]->name);

@@ -21,7 +21,6 @@
 #define OUTPUT_PACK "HSEG"
 #define OUTPUT_SIGNED_PACK "hone-signed 1 pack "
 #define OUTPUT_SIGNED_ROOT "hone-signed 1 root "
-#define OUTPUT_PRIOR "# hone train"
 #define OUTPUT_BUGREPORT "== version: version of hone and of the running honed\n"
 #define OUTPUT_IMAGE "HIM" /* of any version of the format */
 #define OUTPUT_BUNDLE "{\n \"made_by\": \"hone compile\""

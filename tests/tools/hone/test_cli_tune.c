@@ -2,7 +2,6 @@
 /* The command line: tune and its results; the worker. */
 #include "agent/cache/kept_code.h"
 #include "agent/worker/marked.h"
-#include "agent/tune/priors.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/stale.h"
 #include "agent/cache/trials.h"
@@ -650,68 +649,6 @@ TEST(the_worker_says_how_it_is_used)
 	slurp(path, cli_out, sizeof cli_out);
 	CHECK_SAYS(cli_out, "--bench-compile");
 	CHECK(!strstr(cli_out, "honed"));
-}
-
-/* A prior is trained on a landscape of four candidates, and the model loads it. */
-TEST(train_makes_a_prior)
-{
-	static const char land[] =
-	    "hone-landscape 1\n"
-	    "machine x86-64-v4 soc=x cpu=x lanes=16 regs=32 fused=1 l1=32768 l2=1048576 l3=0 line=64 cores=1 "
-	    "fma=150 bw=400,200,60,10 copy=12 feat=\n"
-	    "threads 1\nweights cold\nprotocol by hand\nlabel matmul\ntask syms=0\n"
-	    "operand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
-	    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-	    "body r0 r1 mul\nsum\nwrite C [m,n]\npoints\n";
-	char folder[256], file[300], prior[300];
-	snprintf(folder, sizeof folder, "%s", in_dir("lands"));
-	snprintf(prior, sizeof prior, "%s", in_dir("prior.txt"));
-	CHECK_RUN(1, "train %s -o %s", folder, prior); /* the folder does not exist */
-	CHECK_RUN(2, "train %s", folder);
-	CHECK_RUN(2, "train %s -o %s --cost oracle", folder, prior);
-	struct arena a = {0};
-	struct task *t = ARENA_NEW(&a, struct task);
-	struct buf text = {0};
-	const char *from = strstr(land, "task syms"), *to = strstr(land, "points\n");
-	REQUIRE_OK(task_parse(arena_strndup(&a, from, (size_t)(to - from)), t));
-	char key[33];
-	key_text(task_key(t), key);
-	buf_puts(&text, land);
-	for (int i = 1; i <= 4; i++)
-		buf_printf(&text, "ok %d00 %d00 5 1000 0.0000 lane=n:16 tile=m:%d\n", i, i, i + 1);
-	snprintf(file, sizeof file, "mkdir -p %s", folder);
-	CHECK(system(file) == 0);
-	snprintf(file, sizeof file, "%s/%s.land", folder, key);
-	CHECK_OK(file_write(file, text.p, text.n));
-	CHECK_RUN(0, "train %s -o %s --json", folder, prior);
-	CHECK(out_number("samples") == 4);
-	struct blob made;
-	void *state;
-	REQUIRE_OK(file_read(&a, prior, 0, &made));
-	CHECK_OK(cost_find("mlp")->start(&a, made.p, made.n, 1, &state));
-	CHECK_RUN(0, "train %s -o %s --cost trees -q", folder, prior);
-	REQUIRE_OK(file_read(&a, prior, 0, &made));
-	CHECK_OK(cost_find("trees")->start(&a, made.p, made.n, 1, &state));
-	CHECK_FAILS(cost_find("mlp")->start(&a, made.p, made.n, 1, &state), E_UNSUPPORTED,
-		    "another cost model");
-	CHECK_RUN(2, "train %s -o %s --cost draft", folder, prior);
-	buf_free(&text);
-	arena_free(&a);
-}
-
-TEST(priors_that_are_linked_are_of_these_features)
-{
-	static const char *const isa[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a"};
-	struct arena a = {0};
-	for (int c = 0; cost_table[c]; c++)
-		for (int i = 0; i < 4; i++) {
-			struct blob b = priors_find(cost_table[c]->name, isa[i]);
-			void *state;
-			CHECK_OK(cost_table[c]->start(&a, b.p, b.n, 1, &state));
-		}
-	CHECK(priors_find("mlp", "x86-64-v4").n > 0);
-	CHECK(priors_find("mlp", "").n == 0 && priors_find("", "x86-64-v4").n == 0);
-	arena_free(&a);
 }
 
 TEST_MAIN

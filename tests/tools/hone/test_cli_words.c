@@ -200,6 +200,8 @@ TEST(misspelt_words_have_a_suggestion)
 	snprintf(model, sizeof model, "%s", one_node("one.onnx", "Relu", "batch 6"));
 	CHECK_RUN(2, "tuen %s", model);
 	CHECK_SAYS(cli_err, "did you mean 'tune'?");
+	CHECK_RUN(2, "train folder -o prior.txt");
+	CHECK_SAYS(cli_err, "needs no training");
 	CHECK_RUN(2, "tune %s --buget 3s", model);
 	CHECK_SAYS(cli_err, "did you mean --budget?");
 	CHECK_RUN(2, "zoo mobilenetv2 -o %s", in_dir("m.onnx"));
@@ -637,8 +639,8 @@ TEST(a_file_that_cannot_be_written_is_noticed_first)
 {
 	static const char *const commands[] = {
 	    "report M --cache C -o F/x.html", "bench M --kernels fallback --cache C --trace F/x",
-	    "compile M --cache C -o P/x",     "pack --cache C/nowhere -o F/x.seg",
-	    "train C/nowhere -o F/x.txt",     "compile M --cache C --beside -o P/x"};
+	    "compile M --cache C -o P/x", "pack --cache C/nowhere -o F/x.seg",
+	    "compile M --cache C --beside -o P/x"};
 	char words[1024], file[256], path[3][256];
 	snprintf(file, sizeof file, "%s", in_dir("plain-file"));
 	REQUIRE_OK(file_write(file, "x", 1));
