@@ -91,7 +91,7 @@ $(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(shel
 
 # ---- objects ----
 # Loops over floats: vectorised, and no errno or traps to keep.
-FLOATS = agent/run/host_math agent/run/host_tile agent/run/host_run agent/run/host_flat kernels/graph/dense8 kernels/task/runs search/cost_mlp search/cost_trees search/rows
+FLOATS = agent/run/host_math agent/run/host_tile agent/run/host_run agent/run/host_flat kernels/graph/dense8 kernels/task/runs
 $(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 # Each operation is rounded by itself.
 ROUNDS = kernels/graph/add8 kernels/graph/dense8_vnni

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a strategy knows about a task: its space, and the job's cost model, which predicts a candidate's time.
- * What the model learns from any task changes its next guess. */
+/* What a strategy knows about a task: its space, and the job's cost model, which predicts a candidate's
+ * time. */
 #ifndef SEARCH_GUIDE_H
 #define SEARCH_GUIDE_H
 
@@ -11,7 +11,6 @@
 struct guide {
 	const struct space *space;
 	const struct cost *cost;
-	void *model; /* the cost's state */
 	/* Only structures of this portion are proposed. Becomes {0} once ask() finds nothing left in it. */
 	struct portion portion;
 };

@@ -29,7 +29,7 @@ static void set_text(struct herd *h, struct member *m, const char *cand)
 
 void member_think(const struct herd *h, struct member *m)
 {
-	m->guess = h->guide->cost->guess(h->guide->model, m->f);
+	m->guess = h->guide->cost->guess(m->f);
 	m->log_ns = log(m->guess.ns);
 }
 
@@ -211,11 +211,6 @@ int herd_breed(struct herd *h, double fresh, char cand[CAND_MAX])
 void herd_round(struct herd *h)
 {
 	h->nround = 0;
-	for (int i = 0; i < h->ntold; i++) {
-		double log_ns = h->told[i].log_ns;
-		member_think(h, &h->told[i]);
-		h->told[i].log_ns = log_ns;
-	}
 	for (int i = 0; i < h->npool; i++)
 		member_think(h, &h->pool[i]);
 }

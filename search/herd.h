@@ -53,7 +53,7 @@ bool herd_knows(const struct herd *h, const char *cand);
 
 bool herd_timed(const struct meas *m); /* it has a time, so it may have offspring */
 
-/* Fills in a member (its text grows in the arena); asks the model again; copies a member. */
+/* Fills in a member (its text grows in the arena); makes the model's guess again; copies a member. */
 void member_set(struct herd *h, struct member *m, const char *cand);
 void member_think(const struct herd *h, struct member *m); /* sets log_ns to the new guess */
 void member_copy(struct herd *h, struct member *to, const struct member *from);
@@ -72,7 +72,7 @@ const struct member *herd_parent(struct herd *h);
  * no parents). */
 int herd_breed(struct herd *h, double fresh, char cand[CAND_MAX]);
 
-/* Begins a round: makes every guess again, because the model may have learnt. */
+/* Begins a round: the pool has the model's guesses again, which a strategy may have corrected. */
 void herd_round(struct herd *h);
 bool herd_in_round(const struct herd *h, uint64_t unit); /* proposed in it */
 /* Index of the pool's member predicted fastest, preferring structures not yet proposed in this round; with

@@ -19,7 +19,7 @@ enum {
 struct run {
 	struct box box;
 	struct tune *tune;
-	struct learn learn;
+	const struct cost *cost;
 	int *order;   /* tasks without a kernel first, then the rest; each part by what their defaults save,
 			 most   first */
 	int nmissing; /* of tasks without a kernel */
@@ -30,7 +30,7 @@ static int open_tasks(struct run *x, struct job_result *result)
 {
 	for (int i = 0; i < x->ntasks; i++) {
 		result[i] = (struct job_result){0};
-		int rc = tune_open(&x->tune[i], &x->box, &x->learn, i, &result[i]);
+		int rc = tune_open(&x->tune[i], &x->box, x->cost, i, &result[i]);
 		if (rc < 0)
 			return rc;
 	}
@@ -211,7 +211,6 @@ static int run_slices(struct run *x)
 	for (;;) {
 		struct tune *next = NULL;
 		double most = 0, all_ns = network_ns(x);
-		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = x->tune[i].late ? 0 : tune_promise(&x->tune[i]);
 			if (p <= x->box.job->limits.least || (x->box.job->limits.quick && dried_up(&x->tune[i], all_ns)))
@@ -237,8 +236,7 @@ static void tell_spent(const struct run *x, int64_t took_ns, const struct arena 
 		return;
 	*s = x->box.spent;
 	s->own_ns = took_ns - s->build_ns - s->wait_ns - s->check_ns - s->time_ns - s->race_ns;
-	s->state_bytes = arena_bytes(a) + arena_bytes(&x->box.scratch) + arena_bytes(&x->box.akin.arena) +
-			 arena_bytes(&x->learn.arena) + arena_bytes(&x->learn.samples);
+	s->state_bytes = arena_bytes(a) + arena_bytes(&x->box.scratch) + arena_bytes(&x->box.akin.arena);
 	for (int i = 0; i < x->ntasks; i++)
 		s->state_bytes += arena_bytes(&x->tune[i].arena);
 }
@@ -251,9 +249,9 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 			.ntasks = j->ntasks};
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
-	int rc = learn_open(&x.learn, j->ntasks, j->search.cost, j->search.prior.p, j->search.prior.n, j->search.seed);
-	if (rc >= 0)
-		rc = open_tasks(&x, result);
+	const char *cost = j->search.cost ? j->search.cost : COST_DEFAULT;
+	x.cost = cost_find(cost);
+	int rc = x.cost ? open_tasks(&x, result) : fail(E_USAGE, "unknown cost model '%s'", cost);
 	if (rc >= 0) {
 		order_tasks(&x, &a);
 		rc = run_defaults(&x);
@@ -269,7 +267,6 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		tune_close(&x.tune[i]);
 	}
 	box_drop_all(&x.box);
-	learn_close(&x.learn);
 	arena_free(&x.box.akin.arena);
 	arena_free(&x.box.scratch);
 	arena_free(&a);

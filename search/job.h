@@ -50,8 +50,8 @@ struct job_task {
 	 * if it wins their race. After JOB_LIES such failures in a box, defaults go before strangers'
 	 * candidates. */
 	int64_t claim_ns;
-	/* Candidates that earlier boxes, or earlier jobs of this box, have tried. The strategy and the model
-	 * learn from them, and they are not measured again. Their times are scaled by the default's. */
+	/* Candidates that earlier boxes, or earlier jobs of this box, have tried. The strategy
+	 * learns from them, and they are not measured again. Their times are scaled by the default's. */
 	int ntried;
 	const struct tried *tried;
 	const struct job_result *earlier; /* of an earlier job in the same box: its default and its best are
@@ -95,7 +95,6 @@ struct job_spent {          /* how the time of a job was spent */
 /* How a job searches. */
 struct job_search {
 	const char *strategy, *cost; /* by name; NULL: the default ones */
-	struct blob prior;           /* prior of the cost model; empty: none */
 	struct share share;          /* this board's part of a fleet's search; {0}: not divided */
 	enum level level;
 	bool warm; /* the cache of a core keeps the whole network between its runs: weights are timed in

@@ -44,13 +44,10 @@ static int start_chains(struct anneal *n)
 	return E_OK;
 }
 
-/* Guesses every chain again with what the model has learnt, and moves the slowest quarter of the chains to
- * measured candidates. */
+/* Moves the slowest quarter of the chains to measured candidates. */
 static void heat(struct anneal *n)
 {
 	struct herd *h = &n->herd;
-	for (int i = 0; i < CHAINS; i++)
-		member_think(h, &n->chain[i]);
 	for (int k = 0; k < CHAINS / 4 && h->ntold; k++) {
 		int worst = 0;
 		for (int i = 1; i < CHAINS; i++)

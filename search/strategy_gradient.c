@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descents (search/descent.h) from the candidates that the model prefers, drawn and bred, and from measured
- * ones. Proposals are chosen by the model, which knows more than the draft, and by what was measured nearby
- * (search/belief.h), one of each structure in a round. The learnt part needs no gradient. */
+ * ones. Proposals are chosen by the model's guess and by what was measured nearby (search/belief.h), one of
+ * each structure in a round. What was measured nearby needs no gradient. */
 #include "search/belief.h"
 #include "search/descent.h"
 #include "search/strategy.h"

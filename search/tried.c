@@ -16,7 +16,7 @@ static int64_t round_ns(double ns)
 void tune_believe(struct tune *t, int i, const float f[FEATURES])
 {
 	struct trial *r = &t->trial[i];
-	struct guess g = t->guide.cost->guess(t->guide.model, f);
+	struct guess g = t->guide.cost->guess(f);
 	r->tried.draft_ns = round_ns(exp((double)f[FEATURE_DRAFT]));
 	r->tried.guess_ns = round_ns(g.ns);
 	r->tried.guess_sd = g.sd;
@@ -80,9 +80,6 @@ static void recall(struct tune *t, const struct tried *k)
 	r->tried.cand = r->cand;
 	r->tried.lost = still_lost(t, k, ns);
 	t->strategy->tell(t->state, r->cand, &m);
-	float f[FEATURES];
-	space_features(t->space, r->cand, f);
-	learn_add(t->learn, t->index, f, &m);
 }
 
 void tune_recall(struct tune *t)

@@ -34,7 +34,7 @@ static void find_standard(struct tune *t)
 	t->standard = t->result->standard;
 }
 
-int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, struct job_result *result)
+int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index, struct job_result *result)
 {
 	struct arena scratch = {0};
 	*t = (struct tune){
@@ -42,7 +42,6 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	    .task = &b->job->task[index],
 	    .result = result,
 	    .index = index,
-	    .learn = learn,
 	    .strategy = strategy_find(b->job->search.strategy ? b->job->search.strategy : STRATEGY_DEFAULT),
 	    .best = -1,
 	    .known = -1};
@@ -65,8 +64,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	if (rc >= 0)
 		t->dense = task_flops(task) > DENSE * task_bytes(task, true);
 	arena_free(&scratch);
-	t->guide = (struct guide){t->space, learn->cost, learn->model,
-				  share_portion(&b->job->search.share, t->task->text)};
+	t->guide = (struct guide){t->space, cost, share_portion(&b->job->search.share, t->task->text)};
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
 	if (rc == E_NOMEM)
@@ -356,7 +354,7 @@ static double room_of(const struct tune *t)
 {
 	if (t->best < 0)
 		return 1;
-	struct guess g = t->guide.cost->guess(t->guide.model, t->f);
+	struct guess g = t->guide.cost->guess(t->f);
 	return promise_room((double)t->result->best_ns, t->result->roofline_ns, g.sd);
 }
 

@@ -6,7 +6,6 @@
 #ifndef SEARCH_TUNE_H
 #define SEARCH_TUNE_H
 
-#include "search/learn.h"
 #include "search/race.h"
 #include "search/strategy.h"
 
@@ -26,7 +25,6 @@ struct tune {
 	struct arena arena;
 	struct space *space;
 	const char *standard; /* the default, in the result */
-	struct learn *learn;  /* the job's */
 	struct guide guide;
 	const struct strategy *strategy;
 	void *state;
@@ -56,7 +54,7 @@ struct tune {
 
 /* Reads the task and makes its space, in which the guide asks the job's model. A task for which no space can
  * be made is done at once, and the log says why. */
-int tune_open(struct tune *t, struct box *b, struct learn *learn, int index,
+int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
 /* Whether the task lacks a kernel that tune_known can make from the incumbent. */

@@ -179,7 +179,6 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
 	t->strategy->tell(t->state, cand, m);
-	learn_add(t->learn, t->index, f, m);
 	drop_slow(t);
 	tune_progress(t);
 }

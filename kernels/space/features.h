@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Features of a candidate for learned models: the draft's time and terms, and properties of the schedule that
- * the draft may misjudge. Each feature but the first is finite and of the order of 1, so no scaling has to be
- * stored with a model. In a chain each stage counts by its share of the drafted time, unless a feature says
+/* Features of a candidate: the draft's time and terms, and properties of the schedule that the draft may
+ * misjudge. They tell which candidates are near each other. Each feature but the first is finite and of the
+ * order of 1. In a chain each stage counts by its share of the drafted time, unless a feature says
  * "worst". */
 #ifndef KERNELS_FEATURES_H
 #define KERNELS_FEATURES_H
 
 #include "kernels/space/space.h"
-
-enum { FEATURE_VERSION = 4 /* incremented whenever a feature is added or its meaning changes */ };
 
 enum feature {
 	FEATURE_DRAFT, /* log of the drafted time in ns */

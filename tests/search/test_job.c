@@ -935,4 +935,14 @@ TEST(through_the_local_runner)
 	close_setup(&setup);
 }
 
+/* An unknown cost model is refused before anything is built. */
+TEST(an_unknown_cost_model_is_named)
+{
+	open_setup(&setup, 2, 0, 2, 2 * NS_PER_S);
+	setup.j.search.cost = "oracle";
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_USAGE, "oracle");
+	CHECK(setup.result[0].trials == 0 && setup.result[1].trials == 0);
+	close_setup(&setup);
+}
+
 TEST_MAIN

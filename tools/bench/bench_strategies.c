@@ -3,8 +3,8 @@
  * bench-landscape), without the machine, so that the same seed gives the same result.
  *
  * Each strategy, guided by each cost model, searches each task of the folder alone: it proposes candidates;
- * new ones are built and run three times on a replay (agent/worker/replay.h), the strategy is told the
- * result, and the model learns after every eighth measurement. Unlike in tuning, neither the default nor
+ * new ones are built and run three times on a replay (agent/worker/replay.h), and the strategy is told the
+ * result. Unlike in tuning, neither the default nor
  * rules are tried first, because they would end most searches at once. Figures: measurements, and seconds of
  * the replay's clock, until the pick (the candidate with the fastest measurement) truly reaches 95, 97 and 99
  * % of the best recorded; geometric means over tasks and seeds, where a search that does not get there counts
@@ -17,17 +17,13 @@
  *	--akin N     the best of the N nearest of the folder's other tasks of the same kind come before the
  *	             rules, transferred to the task (kernels/space/transfer.h); 0: none are tried, but
  *	             tasks that have no such neighbour are still left out
- *	--prior FILE prior of the cost models, made by hone train; train it on other tasks, else the
- *	             result says nothing
  *	--tasks      a row for each task              --json     rows as JSON */
 #include "agent/worker/replay.h"
 #include "kernels/space/transfer.h"
-#include "platform/base/file.h"
-#include "search/learn.h"
 #include "search/strategy.h"
 #include "tools/hone/cmd.h"
 #include "agent/cache/json.h"
-#include "tools/hone/judge.h"
+#include "tools/bench/judge.h"
 #include "tools/hone/table.h"
 
 #include <math.h>
@@ -35,16 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	LESSON = 8,
-	ROUNDS = 3,
-	ABORT_FACTOR = 3,
-	TIRED = 500,
-	MOST_TRIALS = 2000,
-	GOALS = 3,
-	MOST_AKIN = 8,
-	MOST_PRIOR = 1 << 20
-};
+enum { ROUNDS = 3, ABORT_FACTOR = 3, TIRED = 500, MOST_TRIALS = 2000, GOALS = 3, MOST_AKIN = 8 };
 static const double goal[GOALS] = {0.95, 0.97, 0.99};
 
 struct subject {
@@ -63,7 +50,6 @@ struct search {
 	const struct subject *t;
 	struct runner *runner;
 	struct guide guide;
-	struct learn learn;
 	const struct strategy *strategy;
 	void *state;
 	struct arena a;
@@ -90,7 +76,6 @@ struct bench {
 	int n, trials, seeds, akin; /* akin -1: all tasks count, also those without similar tasks */
 	double sigma;
 	bool rules, each;
-	struct blob prior; /* n is 0: no prior */
 	struct table table;
 	json_t *rows;
 };
@@ -158,7 +143,6 @@ static void note_pick(struct search *s, const char *cand, int64_t ns)
 static int measure(struct search *s, const char *cand)
 {
 	struct meas m;
-	float f[FEATURES];
 	int handle;
 	int rc = s->runner->ops->build(s->runner, s->t->l->task, cand, INT64_MAX, &handle, &m);
 	if (rc >= 0 && handle >= 0) {
@@ -173,10 +157,6 @@ static int measure(struct search *s, const char *cand)
 		note_pick(s, cand, m.min_ns);
 	int64_t start_ns = clock_now(&clock_real);
 	s->strategy->tell(s->state, cand, &m);
-	space_features(s->t->space, cand, f);
-	learn_add(&s->learn, 0, f, &m);
-	if (s->n % LESSON == 0)
-		learn_fit(&s->learn);
 	s->own_s += (double)(clock_now(&clock_real) - start_ns) / 1e9;
 	return E_OK;
 }
@@ -221,16 +201,13 @@ static int run_search(struct bench *b, const struct subject *t, const struct str
 	int rc = runner_replay(t->l, 1, (struct replay_noise){seed, b->sigma}, &s->runner);
 	if (rc < 0)
 		return rc;
-	rc = learn_open(&s->learn, 1, cost->name, b->prior.p, b->prior.n, seed);
-	s->guide = (struct guide){t->space, s->learn.cost, s->learn.model};
-	if (rc >= 0)
-		rc = strategy->start(&s->a, &s->guide, seed, &s->state);
+	s->guide = (struct guide){.space = t->space, .cost = cost};
+	rc = strategy->start(&s->a, &s->guide, seed, &s->state);
 	if (rc >= 0)
 		rc = search_task(s, b->trials);
 	if (rc >= 0)
 		add(sum, s, b->trials);
 	s->runner->ops->close(s->runner);
-	learn_close(&s->learn);
 	arena_free(&s->a);
 	return fail_in(rc, "%s, %s, %s", strategy->name, cost->name, t->l->label);
 }
@@ -385,8 +362,7 @@ static int run_strategies(const struct args *a)
 			  .rules = arg_flag(a, "rules"),
 			  .each = arg_flag(a, "tasks"),
 			  .rows = json_array()};
-	const char *strategy = arg_str(a, "strategy", NULL), *cost = arg_str(a, "cost", NULL),
-		   *prior = arg_str(a, "prior", NULL);
+	const char *strategy = arg_str(a, "strategy", NULL), *cost = arg_str(a, "cost", NULL);
 	if ((strategy && !strategy_find(strategy)) || (cost && !cost_find(cost)))
 		return fail(E_USAGE, "unknown strategy or cost model (hone tune --help lists them)");
 	if (b.trials < 1 || b.trials > MOST_TRIALS || b.seeds < 1 || b.seeds > 1000)
@@ -397,8 +373,6 @@ static int run_strategies(const struct args *a)
 	b.table.align = "lllrrrrrrrrrrr";
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&b.table, "%s", head[i]);
-	if (rc >= 0 && prior)
-		rc = file_read(&b.a, prior, MOST_PRIOR, &b.prior);
 	if (rc >= 0)
 		rc = open_subjects(&b, a->pos[0]);
 	if (rc >= 0)
@@ -420,13 +394,12 @@ static const struct opt opts[] = {
     {"rules", OPT_FLAG, NULL, "try the default and the rules first; they count as measurements"},
     {"akin", OPT_INT, "N",
      "before the rules, try the best candidates of the N nearest tasks of the same kind"},
-    {"prior", OPT_STR, "FILE", "prior of the cost models (hone train)"},
     {"tasks", OPT_FLAG, NULL, "print a row for each task"},
     {NULL},
 };
 
 static const struct cmd strategies = {
-    .usage = "DIR [--strategy NAME] [--cost NAME] [--trials N] [--seeds N] [--noise X] [--prior FILE]",
+    .usage = "DIR [--strategy NAME] [--cost NAME] [--trials N] [--seeds N] [--noise X]",
     .summary = "measure how soon strategies find fast recorded candidates",
     .details = "",
     .min_pos = 1,

@@ -251,8 +251,8 @@ static double *read_truth(char *text, struct arena *a)
 	return ns;
 }
 
-static int fill(const struct recorded_task *d, const struct target *t, int number, char *table,
-		const double *truth, struct arena *a, struct problem *p, struct recorded_count *count)
+static int fill(const struct recorded_task *d, const struct target *t, char *table, const double *truth,
+		struct arena *a, struct problem *p, struct recorded_count *count)
 {
 	struct arena scratch = {0};
 	struct variant shape[2]; /* the second one is flattened */
@@ -262,8 +262,7 @@ static int fill(const struct recorded_task *d, const struct target *t, int numbe
 	int lines = 0;
 	for (const char *c = table; *c; c++)
 		lines += *c == '\n';
-	p->sample = ARENA_ARRAY(a, struct sample, lines + 1);
-	p->ns = ARENA_ARRAY(a, double, lines + 1);
+	problem_room(p, lines, a);
 	char *save = NULL;
 	for (char *line = strtok_r(table, "\n", &save); line && rc >= 0; line = strtok_r(NULL, "\n", &save)) {
 		struct row r;
@@ -275,8 +274,7 @@ static int fill(const struct recorded_task *d, const struct target *t, int numbe
 		if (!say(d, x, t, &r, cand))
 			continue;
 		count->said++;
-		p->sample[p->n] = judge_sample(x->space, number, cand, truth[r.id]);
-		p->ns[p->n++] = truth[r.id];
+		problem_add(p, x->space, cand, truth[r.id]);
 	}
 	arena_free(&scratch);
 	return rc;
@@ -294,12 +292,11 @@ int recorded_problems(const char *folder, bool narrow, struct arena *a, struct p
 		char *table, *truth;
 		struct problem *p = &(*out)[n];
 		*p = (struct problem){.name = tasks[i].file,
-				      .network = tasks[i].file,
 				      .family = tasks[i].form == DEPTHWISE ? "depthwise" : "dense"};
 		if (read_text(folder, narrow, tasks[i].file, "", &texts, &table) < 0 ||
 		    read_text(folder, narrow, tasks[i].file, "_truth", &texts, &truth) < 0)
 			continue; /* the second machine lacks some of the tasks */
-		rc = fill(&tasks[i], &t, n, table, read_truth(truth, &texts), a, p, count);
+		rc = fill(&tasks[i], &t, table, read_truth(truth, &texts), a, p, count);
 		n += p->n >= 2;
 	}
 	arena_free(&texts);

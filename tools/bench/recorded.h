@@ -11,7 +11,7 @@
 #define TOOLS_RECORDED_H
 
 #include "agent/worker/landscape.h"
-#include "tools/hone/judge.h"
+#include "tools/bench/judge.h"
 
 struct recorded_count {
 	int all, said;

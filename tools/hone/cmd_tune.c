@@ -104,6 +104,11 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	for (int i = 0; strategy_table[i]; i++)
 		one_of_add(&word, strategy_table[i]->name);
 	int rc = one_of_check(&word, "--strategy: unknown strategy");
+	if (rc >= 0 && o->cost && (!strcmp(o->cost, "mlp") || !strcmp(o->cost, "trees")))
+		return fail(E_USAGE,
+			    "--cost %s: the cost models that learnt are gone, because they did not shorten "
+			    "boxes; leave --cost out, or use draft",
+			    o->cost);
 	one_of_begin(&word, o->cost);
 	for (int i = 0; cost_table[i]; i++)
 		one_of_add(&word, cost_table[i]->name);
@@ -694,7 +699,7 @@ static const struct opt opts[] = {
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random",
      .words = strategies},
     {"cost", OPT_STR, "NAME",
-     "cost model that predicts times of candidates: draft (default), mlp, trees or none",
+     "cost model that predicts times of candidates: draft (default), or none, which knows nothing",
      .words = cost_models},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"builders", OPT_INT, "N",

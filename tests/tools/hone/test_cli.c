@@ -199,7 +199,7 @@ TEST(completion_is_valid_bash)
 	    {"tune --strategy gen", "genetic"},
 	    {"tune --strategy = gen", "genetic"},
 	    {"tune --strategy =", "anneal auto cluster evolve genetic gradient random"},
-	    {"tune m --cost t", "trees"},
+	    {"tune m --cost n", "none"},
 	    {"tune m --rigor c", "cached"},
 	    {"tune m --device c", "cpu"},
 	    {"bench m --kernels f", "fallback"},

@@ -208,8 +208,12 @@ TEST(misspelt_words_have_a_suggestion)
 	CHECK_SAYS(cli_err, "did you mean 'mobilenet_v2'?");
 	CHECK_RUN(2, "tune %s --strategy aneal --cache %s", model, in_dir("cache"));
 	CHECK_SAYS(cli_err, "did you mean 'anneal'? Choose one of:");
-	CHECK_RUN(2, "tune %s --cost tres --cache %s", model, in_dir("cache"));
-	CHECK_SAYS(cli_err, "did you mean 'trees'?");
+	CHECK_RUN(2, "tune %s --cost draf --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "did you mean 'draft'?");
+	CHECK_RUN(2, "tune %s --cost mlp --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "--cost mlp: the cost models that learnt are gone");
+	CHECK_RUN(2, "tune %s --cost trees --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "leave --cost out, or use draft");
 	CHECK_RUN(2, "tasks %s --shape bacth=3", model);
 	CHECK_SAYS(cli_err, "did you mean 'batch'?");
 	CHECK_RUN(2, "run %s --input camera_=x.npy --output %s", steering(), in_dir("o"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/hone/judge.h"
+#include "tools/bench/judge.h"
 
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN = 8 /* candidates of a task between two calls of learn */, TOP = 5 };
+enum { TOP = 5 };
 #define APART 1.05
 
 const char *judge_family(const char *label)
@@ -22,15 +22,19 @@ const char *judge_family(const char *label)
 	return "other";
 }
 
-struct sample judge_sample(const struct space *s, int task, const char *cand, double ns)
+void problem_room(struct problem *p, int room, struct arena *a)
 {
-	struct sample x = {.task = task};
-	space_features(s, cand, x.f);
-	x.log_ratio = (float)log(ns) - x.f[FEATURE_DRAFT];
-	return x;
+	p->f = arena_alloc(a, sizeof *p->f * ((size_t)room + 1));
+	p->ns = ARENA_ARRAY(a, double, room + 1);
 }
 
-static int fill(const struct landscape *l, int number, struct arena *a, struct problem *p)
+void problem_add(struct problem *p, const struct space *s, const char *cand, double ns)
+{
+	space_features(s, cand, p->f[p->n]);
+	p->ns[p->n++] = ns;
+}
+
+static int fill(const struct landscape *l, struct arena *a, struct problem *p)
 {
 	struct arena scratch = {0};
 	struct task *t = ARENA_NEW(&scratch, struct task);
@@ -41,16 +45,12 @@ static int fill(const struct landscape *l, int number, struct arena *a, struct p
 		rc = space_make(&scratch, t, &l->target, &want, &s);
 	p->name = l->label;
 	p->family = judge_family(l->label);
-	size_t n = strcspn(l->protocol, ":");
-	p->network = l->protocol[n] ? arena_strndup(a, l->protocol, n) : "";
-	p->sample = ARENA_ARRAY(a, struct sample, l->n + 1);
-	p->ns = ARENA_ARRAY(a, double, l->n + 1);
+	problem_room(p, l->n, a);
 	for (int i = 0; i < l->n && rc >= 0; i++) {
 		double ns = (double)landscape_ns(l, i);
 		if (ns <= 0 || space_legal(s, l->point[i].cand) < 0)
 			continue;
-		p->sample[p->n] = judge_sample(s, number, l->point[i].cand, ns);
-		p->ns[p->n++] = ns;
+		problem_add(p, s, l->point[i].cand, ns);
 	}
 	arena_free(&scratch);
 	return rc < 0 ? rc : p->n;
@@ -62,7 +62,7 @@ int problems_of(const struct landscape *l, int n, struct arena *a, struct proble
 	int made = 0;
 	for (int i = 0; i < n; i++) {
 		p[made] = (struct problem){0};
-		int rc = fill(&l[i], made, a, &p[made]);
+		int rc = fill(&l[i], a, &p[made]);
 		if (rc >= 2)
 			made++;
 		else
@@ -70,30 +70,6 @@ int problems_of(const struct landscape *l, int n, struct arena *a, struct proble
 	}
 	*out = p;
 	return made;
-}
-
-double judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use)
-{
-	struct arena a = {0};
-	int all = 0, most = 0, got = 0;
-	for (int i = 0; i < n; i++) {
-		all += use[i] ? p[i].n : 0;
-		most = use[i] && p[i].n > most ? p[i].n : most;
-	}
-	struct sample *s = ARENA_ARRAY(&a, struct sample, all + 1);
-	int64_t start_ns = clock_now(&clock_real);
-	for (int from = 0; from < most; from += TURN) {
-		int before = got;
-		for (int i = 0; i < n; i++)
-			for (int k = from; use[i] && k < from + TURN && k < p[i].n; k++)
-				s[got++] = p[i].sample[k];
-		c->learn(state, s, got, got - before);
-	}
-	for (int pass = 1; pass < JUDGE_PASSES; pass++)
-		c->learn(state, s, got, got);
-	double each_ns = (double)(clock_now(&clock_real) - start_ns) / (got ? JUDGE_PASSES * got : 1);
-	arena_free(&a);
-	return each_ns;
 }
 
 static double pairs_right(const double *guess, const double *ns, int n)
@@ -140,7 +116,7 @@ static double errors_over_sd(const struct guess *g, const double *ns, int n)
 	return sqrt(sum);
 }
 
-struct score judge_score(const struct cost *c, const void *state, const struct problem *p)
+struct score judge_score(const struct cost *c, const struct problem *p)
 {
 	struct arena a = {0};
 	struct guess *g = ARENA_ARRAY(&a, struct guess, p->n);
@@ -149,7 +125,7 @@ struct score judge_score(const struct cost *c, const void *state, const struct p
 	for (int pass = 0; pass < 2; pass++) { /* the first pass warms the caches; the second is timed */
 		start_ns = clock_now(&clock_real);
 		for (int i = 0; i < p->n; i++)
-			g[i] = c->guess(state, p->sample[i].f);
+			g[i] = c->guess(p->f[i]);
 	}
 	double each_ns = (double)(clock_now(&clock_real) - start_ns) / p->n;
 	for (int i = 0; i < p->n; i++)
