@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adaptive sampling, as in Chameleon (ICLR 2020, section 3.3): a search guided by the model fills the pool,
- * whose members are clustered by their features (k-means; as many clusters as still lower the loss clearly);
- * of each cluster the member nearest to its centre is measured. The model's error there is assumed for its
- * neighbours: the rest of a round goes to the fastest corrected guesses. A round of HERD_ROUND proposals
- * draws 64 candidates and clusters 64: 1 to 2 ms. */
-#include "platform/base/hash.h"
-#include "search/herd.h"
+/* Sampling by clusters, after Chameleon's adaptive sampling (ICLR 2020, section 3.3): the best of many draws,
+ * mostly offspring of the fastest measured candidates, fill the pool, whose members are clustered by their
+ * features (k-means; as many clusters as still lower the loss clearly); of each cluster the member nearest to
+ * its centre is measured. What to sample next is learnt from all measurements of the task (search/belief.h):
+ * they correct the guesses near them, and the rest of a round goes to the fastest corrected guesses. (In
+ * Chameleon an agent trained by reinforcement proposes the candidates to be clustered.) A round of HERD_ROUND
+ * proposals draws 64 candidates and clusters 64: 1 to 2 ms. */
+#include "search/belief.h"
 #include "search/strategy.h"
 
 #include <float.h>
@@ -19,12 +20,9 @@ enum { POOL = 64, DRAWN = 64, MOST = 6 /* clusters */, LLOYD = 4 /* iterations *
 
 struct cluster {
 	struct herd herd;
-	float scale[FEATURES];         /* 1 / deviation in the pool */
-	float centre[MOST][FEATURES];  /* scaled */
-	double off[MOST];              /* log(measured / guessed) of the cluster's representative; NAN: not
-					  known */
-	uint64_t representative[MOST]; /* key of the representative; 0: none was proposed yet */
-	double guessed[MOST];
+	float scale[FEATURES];        /* 1 / deviation in the pool */
+	float centre[MOST][FEATURES]; /* scaled */
+	bool sampled[MOST];           /* a member was proposed */
 	int n;
 };
 
@@ -137,50 +135,40 @@ static void find_clusters(struct cluster *c)
 			break;
 		last = loss;
 	}
-	for (int i = 0; i < MOST; i++) {
-		c->off[i] = NAN;
-		c->representative[i] = 0;
-	}
+	memset(c->sampled, 0, sizeof c->sampled);
 }
 
 /* ---- proposals ---- */
 
-/* Chooses the member nearest to the centre of a cluster that has no representative yet; -1: all clusters have
- * one. */
+/* Chooses the member nearest to the centre of a cluster of which none was proposed yet; -1: there is no such
+ * cluster. */
 static int representative(struct cluster *c)
 {
 	const struct herd *h = &c->herd;
 	for (int at = 0; at < c->n; at++) {
 		int best = -1;
 		double least = DBL_MAX, d;
-		for (int i = 0; i < h->npool && !c->representative[at]; i++)
+		for (int i = 0; i < h->npool && !c->sampled[at]; i++)
 			if (nearest_centre(c, &h->pool[i], &d) == at && d < least) {
 				least = d;
 				best = i;
 			}
-		if (best < 0)
-			continue;
-		c->representative[at] = h->pool[best].key;
-		c->guessed[at] = h->pool[best].log_ns;
-		return best;
+		c->sampled[at] = true;
+		if (best >= 0)
+			return best;
 	}
 	return -1;
 }
 
-/* Corrects every guess by the error of its cluster's representative; by the mean error if that is not
- * known. */
+/* Corrects every guess by what was measured near it. */
 static void correct(struct cluster *c)
 {
 	struct herd *h = &c->herd;
-	double mean = 0, d;
-	int known = 0;
-	for (int i = 0; i < c->n; i++)
-		if (!isnan(c->off[i]))
-			mean += (c->off[i] - mean) / ++known;
-	for (int i = 0; i < h->npool; i++) {
-		double off = c->off[nearest_centre(c, &h->pool[i], &d)];
-		h->pool[i].log_ns = log(h->pool[i].guess.ns) + (isnan(off) ? mean : off);
-	}
+	struct belief b;
+	double sd;
+	belief_form(&b, h);
+	for (int i = 0; i < h->npool; i++)
+		belief_of(&b, &h->pool[i], &h->pool[i].log_ns, &sd);
 }
 
 static int cluster_ask(void *state, char cand[CAND_MAX])
@@ -202,12 +190,7 @@ static int cluster_ask(void *state, char cand[CAND_MAX])
 
 static void cluster_tell(void *state, const char *cand, const struct meas *m)
 {
-	struct cluster *c = state;
-	uint64_t key = hash_text(cand).lo;
-	herd_tell(&c->herd, cand, m);
-	for (int i = 0; i < c->n && herd_timed(m); i++)
-		if (c->representative[i] == key)
-			c->off[i] = log((double)m->min_ns) - c->guessed[i];
+	herd_tell(&((struct cluster *)state)->herd, cand, m);
 }
 
 const struct strategy strategy_cluster = {
