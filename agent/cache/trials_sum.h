@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Summarises a log of trials: how well the draft and the cost model predicted times, how the search went, and
- * after how many inferences the tuning time is earned back. */
+/* Summarises a log of trials: how well the draft, and the cost model that guided the search (which is the
+ * draft unless hone tune --cost names another), predicted times, how the search went, and after how many
+ * inferences the tuning time is earned back. */
 #ifndef AGENT_TRIALS_SUM_H
 #define AGENT_TRIALS_SUM_H
 

@@ -182,17 +182,16 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
-	static const char *const head[] = {"us", "of default's time", "model us", "draft us", "box", "at s",
+	static const char *const head[] = {"us", "of default's time", "draft us", "box", "at s",
 					   "by", "candidate"};
-	struct table t = {.align = "rrrrrrwl", .drop = "00214300"};
-	for (int i = 0; i < 8; i++)
+	struct table t = {.align = "rrrrrwl", .drop = "0013200"};
+	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
 	for (int i = 0; i < s->nbest; i++) {
 		const struct trials_entry *e = &l->entry[s->best[i]];
 		bool serves = !strcmp(e->t.cand, chosen);
 		table_us(&t, "", (double)e->t.ns);
 		table_cell(&t, "%.0f %%", 100 * trials_ratio(e));
-		table_us(&t, "", (double)e->t.guess_ns);
 		table_us(&t, "", (double)e->t.draft_ns);
 		table_cell(&t, "%d", e->box);
 		table_cell(&t, "%.1f", (double)e->t.at_ns / 1e9);
@@ -205,10 +204,9 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 	table_print(&t, false);
 }
 
-static void belief(const char *who, double rank, double error)
+static void draft_words(double rank, double error)
 {
-	char lead[16];
-	snprintf(lead, sizeof lead, "  %-8s ", who);
+	static const char lead[] = "  draft    ";
 	if (isnan(rank))
 		table_item(lead, "too few candidates were timed to judge it");
 	else
@@ -256,7 +254,6 @@ void explain_log_words(const struct trials *l, const struct payback *p, const st
 		seems_faster_words(l, &s, chosen);
 		steps_words(&s);
 	}
-	belief("draft", s.draft_rank, s.draft_error);
-	belief("model", s.model_rank, s.model_error);
+	draft_words(s.draft_rank, s.draft_error);
 	explain_payback_words(p, network, "  payback  ");
 }
