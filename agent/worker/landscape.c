@@ -131,13 +131,14 @@ static bool get_ratio(char **at, double *out)
 	return !*end && isfinite(*out) && *out <= MOST_RATIO;
 }
 
+/* A candidate with all parameters at their defaults has an empty text. */
 static bool good_cand(const char *s)
 {
 	size_t n = strlen(s);
 	for (const char *c = s; *c; c++)
 		if (*c < ' ' || *c > '~')
 			return false;
-	return n > 0 && n < CAND_MAX;
+	return n < CAND_MAX;
 }
 
 static bool ran(const struct landscape_point *p)
