@@ -5,6 +5,7 @@
 #include "search/tune.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Runner calls end this long before the job's deadline: a call may return late by one run of a kernel, and
  * the last result has to reach the sink. */
@@ -42,7 +43,7 @@ static int open_tasks(struct run *x, struct job_result *result)
 static double weight(const struct run *x, int i)
 {
 	const struct tune *t = &x->tune[i];
-	if (t->done)
+	if (t->end)
 		return 0;
 	double draft = space_draft(t->space, t->standard), now = (double)t->task->now_ns;
 	return t->task->uses * (now > 0 ? now - draft : draft);
@@ -116,7 +117,7 @@ static struct tune *leave(struct window *w, int i)
 
 static bool waits(const struct tune *t)
 {
-	return !t->done && !t->late && !t->met;
+	return !t->end && !t->late && !t->met;
 }
 
 /* Runs the step of each task that has not met its default. Tasks go in order, except that one whose build is
@@ -198,7 +199,7 @@ static int run_told(struct run *x)
 	int rc = E_OK;
 	for (int i = 0; i < x->ntasks && rc >= 0; i++) {
 		struct tune *t = &x->tune[x->order[i]];
-		if (!t->done && !t->late && tune_is_told(t))
+		if (!t->end && !t->late && tune_is_told(t))
 			rc = go_on(t, spend(t, tune_told));
 	}
 	return rc;
@@ -227,6 +228,17 @@ static int run_slices(struct run *x)
 		if (rc < 0)
 			return rc;
 	}
+}
+
+/* Why task i has no more slices. Without a promise it has no room above its roofline. */
+static enum search_end end_of(const struct run *x, int i)
+{
+	const struct tune *t = &x->tune[i];
+	if (t->end || t->late)
+		return t->end ? t->end : SEARCH_LATE;
+	if (tune_promise(t) <= 0)
+		return SEARCH_ROOFLINE;
+	return x->box.job->limits.quick && dried_up(t, network_ns(x)) ? SEARCH_DRY : SEARCH_OPEN;
 }
 
 static void tell_spent(const struct run *x, int64_t took_ns, const struct arena *a)
@@ -263,7 +275,9 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		rc = run_slices(&x);
 	tell_spent(&x, clock_now(r->clock) - start_ns, &a);
 	for (int i = 0; i < j->ntasks; i++) {
-		result[i].promise = rc < 0 && rc != E_STOPPED ? 0 : tune_promise(&x.tune[i]);
+		bool broken = rc < 0 && rc != E_STOPPED;
+		result[i].promise = broken ? 0 : tune_promise(&x.tune[i]);
+		result[i].end = broken ? SEARCH_OPEN : end_of(&x, i);
 		tune_close(&x.tune[i]);
 	}
 	box_drop_all(&x.box);
@@ -271,4 +285,11 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	arena_free(&x.box.scratch);
 	arena_free(&a);
 	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;
+}
+
+void search_count_ends(const struct job_result *result, int n, int count[SEARCH_ENDS])
+{
+	memset(count, 0, sizeof *count * SEARCH_ENDS);
+	for (int i = 0; i < n; i++)
+		count[result[i].end]++;
 }

@@ -60,17 +60,29 @@ struct job_task {
 
 enum { JOB_LIES = 3 };
 
+/* Why the search of a task ended before the box did. */
+enum search_end {
+	SEARCH_OPEN,      /* it did not */
+	SEARCH_ROOFLINE,  /* its best kernel came within 3 % of its roofline */
+	SEARCH_EXHAUSTED, /* all its candidates were tried, or the strategy proposes no others */
+	SEARCH_FAILED,    /* it has no candidates, or none of them works */
+	SEARCH_LATE,      /* its builds take longer than what was left of the box */
+	SEARCH_DRY,       /* limits.quick: it no longer gained anything */
+	SEARCH_ENDS
+};
+
 struct job_result {         /* one per task, also while running */
 	int64_t before_ns;  /* the incumbent at the start (0: none) */
 	int64_t default_ns; /* the default (0: not measured) */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	int64_t spent_ns;   /* of the box, on this task */
-	double promise;     /* predicted saving of another slice: ns of the network's time per ns spent; 0:
-			       done */
-	char best[512];     /* candidate text; "" = nothing yet */
-	char standard[512]; /* the default; "": the task cannot be tuned */
+	int64_t spent_ns;    /* of the box, on this task */
+	double promise;      /* predicted saving of another slice: ns of the network's time per ns spent; 0:
+				nothing */
+	enum search_end end; /* set at the end of the job */
+	char best[512];      /* candidate text; "" = nothing yet */
+	char standard[512];  /* the default; "": the task cannot be tuned */
 };
 
 struct job_progress {
@@ -136,5 +148,7 @@ struct job {
 
 /* result: ntasks entries. Returns the number of trials, or < 0 for a broken machine. */
 int job_run(const struct job *j, struct runner *r, struct job_result *result) MUST_CHECK;
+/* Counts why the searches of n tasks ended. */
+void search_count_ends(const struct job_result *result, int n, int count[SEARCH_ENDS]);
 
 #endif

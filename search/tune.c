@@ -71,7 +71,7 @@ int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 		return rc;
 	if (rc < 0) {
 		log_more("%s is not tuned: %s", t->task->label, err_text());
-		t->done = true;
+		t->end = SEARCH_FAILED;
 		return E_OK;
 	}
 	find_standard(t);
@@ -346,7 +346,8 @@ static int try_slice(struct tune *t, int most)
 		if (rc < 0)
 			return rc;
 	}
-	t->done |= t->ntrials == first && most == SLICE;
+	if (t->ntrials == first && most == SLICE)
+		t->end = t->best < 0 ? SEARCH_FAILED : SEARCH_EXHAUSTED;
 	return t->slices > 0 ? try_twins(t) : E_OK;
 }
 
@@ -399,16 +400,17 @@ int tune_slice(struct tune *t)
 	t->fruitless = !before_ns || t->saved > NO_GAIN ? 0 : t->fruitless + 1;
 	t->slices++;
 	t->slice_ns = clock_now(t->box->runner->clock) - start_ns;
-	if (t->best < 0 ? t->slices > 5
-			: (double)t->trial[t->best].ns <= AT_ROOFLINE * t->result->roofline_ns)
-		t->done = true;
+	if (t->best < 0 && t->slices > 5)
+		t->end = SEARCH_FAILED;
+	if (t->best >= 0 && (double)t->trial[t->best].ns <= AT_ROOFLINE * t->result->roofline_ns)
+		t->end = SEARCH_ROOFLINE;
 	tune_progress(t);
 	return E_OK;
 }
 
 double tune_promise(const struct tune *t)
 {
-	if (t->done)
+	if (t->end)
 		return 0;
 	if (t->best < 0) /* a task without any kernel comes before all */
 		return (double)t->task->uses;

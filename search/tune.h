@@ -49,18 +49,19 @@ struct tune {
 	int fruitless;    /* slices in a row with next to no gain */
 	bool dense;       /* limited by arithmetic, not by memory */
 	bool late;        /* its builds no longer fit in the box */
-	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
+	/* why its search goes on no more: SEARCH_ROOFLINE, _EXHAUSTED or _FAILED; else SEARCH_OPEN */
+	enum search_end end;
 };
 
 /* Reads the task and makes its space, in which the guide asks the job's model. A task for which no space can
- * be made is done at once, and the log says why. */
+ * be made ends at once (SEARCH_FAILED), and the log says why. */
 int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
 /* Whether the task lacks a kernel that tune_known can make from the incumbent. */
 bool tune_is_known(const struct tune *t);
 /* Begins the builds that tune_known or tune_default will need first on other cores, and returns the first of
- * them. The task must not be done. */
+ * them. The task must be open. */
 const char *tune_ahead(struct tune *t);
 /* Builds, checks and times the caller's incumbent alone and hands it to the sink. tune_default compares
  * it. */
@@ -74,7 +75,7 @@ bool tune_is_told(const struct tune *t);
 int tune_told(struct tune *t) MUST_CHECK;
 /* Tries some more candidates, and races the best of them against the incumbent. */
 int tune_slice(struct tune *t) MUST_CHECK;
-/* What another slice promises (search/promise.h): ns saved per ns spent. 0: done. */
+/* What another slice promises (search/promise.h): ns saved per ns spent; 0: nothing. */
 double tune_promise(const struct tune *t);
 void tune_progress(const struct tune *t); /* reports to the job's caller */
 

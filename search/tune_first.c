@@ -71,7 +71,7 @@ static bool distrusted(const struct tune *t)
 bool tune_is_known(const struct tune *t)
 {
 	const char *cand = t->task->incumbent;
-	if (t->done || !t->task->codeless || !cand || t->task->earlier || !strcmp(cand, t->standard) ||
+	if (t->end || !t->task->codeless || !cand || t->task->earlier || !strcmp(cand, t->standard) ||
 	    distrusted(t) || space_legal(t->space, cand) < 0)
 		return false;
 	return t->task->claim_ns <= 0 ||
@@ -258,9 +258,9 @@ static int meet_default(struct tune *t)
 
 int tune_default(struct tune *t)
 {
-	int rc = t->done ? E_OK : meet_default(t);
+	int rc = t->end ? E_OK : meet_default(t);
 	t->met = true;
-	if (rc >= 0 && !t->done)
+	if (rc >= 0 && !t->end)
 		tune_recall(t);
 	return rc;
 }

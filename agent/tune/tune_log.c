@@ -61,7 +61,11 @@ static void give_known(struct session *s, int i)
 	}
 	s->job[i].tried = known;
 	s->job[i].ntried = n;
-	s->report->known += s->job[i].earlier ? 0 : n;
+	if (s->job[i].earlier)
+		return;
+	s->report->known += n;
+	for (int k = 0; k < MEAS_STATUSES; k++)
+		s->report->earlier_trials += l->count[k];
 }
 
 int tune_log_open(struct session *s)

@@ -670,6 +670,14 @@ static int tune(struct session *s)
 	return rc;
 }
 
+/* Notes whether the search ended before the time for it was over, and why. */
+static void note_end(struct session *s)
+{
+	s->report->early = !estimates(s) && !tune_stopped(s) &&
+			   clock_now(s->clock) + LEAST_TURN_NS < s->times.end_ns - s->times.reserve_ns;
+	search_count_ends(s->result, s->ntasks, s->report->ended);
+}
+
 static void close_worker(struct session *s)
 {
 	if (s->runner)
@@ -753,6 +761,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune(s), "the search is over");
+	if (rc >= 0)
+		note_end(s);
 	close_worker(s);
 	rc = mark(s, rc, "the worker has ended");
 	const struct job_spent *j = &spent->job;

@@ -24,7 +24,7 @@
 
 /* How much work is done for a network. */
 enum rigor {
-	RIGOR_PATIENT, /* all of the box, unless every task is at its roofline or exhausted */
+	RIGOR_PATIENT, /* all of the box, unless the search of every task ends before (enum search_end) */
 	RIGOR_QUICK,   /* ends by itself when gains dry up */
 	/* no search: makes default schedules for tasks that the cache lacks, and makes and times again what
 	 * is stale in it (agent/cache/stale.h) */
@@ -91,9 +91,12 @@ struct tune_report {
 	struct recipe recipe; /* layers 0: the model was not quantised */
 	bool recipe_replaced; /* it took the place of another one in the cache */
 	int tasks, trials;
-	int known; /* trials of earlier boxes that were not repeated */
-	int stale; /* kernels of the cache that were stale at the start and were timed again */
+	int known;          /* candidates of earlier boxes that were not tried again; */
+	int earlier_trials; /* of these boxes: their logs do not keep all of them */
+	int stale;          /* kernels of the cache that were stale at the start and were timed again */
 	double budget_s, elapsed_s;
+	bool early;                             /* the search ended before the time for it was over: */
+	int ended[SEARCH_ENDS];                 /* tasks, by the reason for which their search ended */
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
 	struct faster before;                   /* `after` against it; no rounds: not compared */

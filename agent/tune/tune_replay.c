@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define LOCK_WAIT_NS NS_PER_S
+#define LEAST_EARLY_S 0.3 /* a search that ends later used its box */
 
 struct session {
 	const struct tune_options *o;
@@ -224,6 +225,9 @@ int tune_replay(const struct tune_options *o, const char *dir, struct arena *a, 
 		make_rows(&s);
 		out->elapsed_s = (double)clock_now(s.runner->clock) / 1e9;
 		out->stopped = o->stop && *o->stop;
+		out->early = o->rigor != RIGOR_ESTIMATE && !out->stopped &&
+			     out->elapsed_s + LEAST_EARLY_S < out->budget_s;
+		search_count_ends(s.result, s.ntasks, out->ended);
 	}
 	if (s.runner)
 		s.runner->ops->close(s.runner);

@@ -144,6 +144,12 @@ static void check_results(struct setup *u)
 
 static struct setup setup;
 
+/* Whether only the end of the box ended the search of the task. */
+static bool goes_on(int task)
+{
+	return setup.result[task].end == SEARCH_OPEN || setup.result[task].end == SEARCH_LATE;
+}
+
 TEST(weights_are_timed_where_the_network_keeps_them)
 {
 	for (int warm = 0; warm < 2; warm++) {
@@ -212,6 +218,7 @@ TEST(slow_builds_do_not_end_a_box_early)
 		CHECK(end <= box - 30 * NS_PER_MS);
 		CHECK(end >= box - 100 * NS_PER_MS);
 		check_results(&setup);
+		CHECK(setup.result[0].end == SEARCH_LATE && goes_on(1)); /* its next build does not fit */
 		close_setup(&setup);
 	}
 }
@@ -849,12 +856,29 @@ TEST(the_whole_box_is_used)
 		CHECK(n > 4 && (met == n || ntasks == 2) && seen.again == 0);
 		CHECK(end <= box - 30 * NS_PER_MS);
 		CHECK(ntasks == 1 ? end < box / 2 : end >= box - 100 * NS_PER_MS);
+		CHECK(ntasks == 1 ? setup.result[0].end == SEARCH_EXHAUSTED : goes_on(1));
 		check_results(&setup);
 		if (test_bad)
 			printf("%d of %d candidates tried, %d twice, %lld ms\n", met, n, seen.again,
 			       (long long)(end / NS_PER_MS));
 		close_setup(&setup);
 	}
+}
+
+/* A quick search ends when no task gains anything, and each task says that it ended so. */
+TEST(a_quick_search_dries_up)
+{
+	int dry = 0;
+	open_setup(&setup, 1, 0.03, NTASKS, 600 * NS_PER_S);
+	setup.j.limits.quick = true;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(clock_now(dev_sim.clock()) < 60 * NS_PER_S);
+	for (int i = 0; i < NTASKS; i++) {
+		CHECK(setup.result[i].end != SEARCH_OPEN);
+		dry += setup.result[i].end == SEARCH_DRY;
+	}
+	CHECK(dry > 0);
+	close_setup(&setup);
 }
 
 static struct {
@@ -890,6 +914,9 @@ TEST(bad_tasks_and_strategies)
 	setup.task[0].text = "nonsense";
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(!setup.result[0].best[0] && setup.result[1].best[0]); /* the other one is tuned */
+	int ends[SEARCH_ENDS];
+	search_count_ends(setup.result, 2, ends);
+	CHECK(ends[SEARCH_FAILED] == 1 && goes_on(1));
 	close_setup(&setup);
 	open_setup(&setup, 1, 0, 1, NS_PER_S);
 	setup.j.search.strategy = "magic";

@@ -11,6 +11,7 @@
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/early.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/interrupt.h"
@@ -201,10 +202,10 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 		       const char *held)
 {
 	return json_out(json_pack(
-	    "{so ss si si si si si so so so so so sb si si so so so so so sb so so so so so sb}",
+	    "{so ss si si si si si si so so so so so sb si si so so so so so sb so so so so so so sb}",
 	    "model",
 	    json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known",
-	    r->known, "stale", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
+	    r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
 	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
 	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
 	    "reverted", r->reverted, "restored", r->restored, "speedup", json_num(speedup(r)), "gain",
@@ -213,7 +214,7 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 	    r->strategy ? json_text(r->strategy) : json_null(), "cache",
 	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r), "held", held ? json_text(held) : json_null(), "quantized",
+	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r), "quantized",
 	    calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced));
 }
 
@@ -378,12 +379,14 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		return;
 	}
 	tune_table(r, a->color);
-	char known[64] = "";
+	char known[96] = "";
 	if (r->known)
-		snprintf(known, sizeof known, " (%d more known from earlier boxes)", r->known);
+		snprintf(known, sizeof known, " (%d schedule%s known from %d earlier trial%s)", r->known,
+			 plural_s(r->known), r->earlier_trials, plural_s(r->earlier_trials));
 	table_say("%s on %s: %d task%s, %d trial%s%s in %.1f s of %.1f s, rigor %s%s", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), known, r->elapsed_s,
 		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
+	early_print(r);
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (ended_first(r))
@@ -405,6 +408,7 @@ static void report_replay(const struct args *a, const char *model, const struct 
 	quantised(r);
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
+	early_print(r);
 	double ratio = speedup(r);
 	table_say("these tasks: default schedules %.3f ms, now %.3f ms (%.2fx %s than the default)",
 		  r->default_ms, r->after_ms, ratio >= 1 ? ratio : 1 / ratio,
@@ -684,7 +688,8 @@ static const struct opt opts[] = {
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
      "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "
-     "patient: uses the whole box (the default; given by name, a box of 2m)",
+     "patient: uses the whole box, unless each task comes within 3 % of its roofline or has no schedule left "
+     "to try (the default; given by name, a box of 2m)",
      .values = "cached estimate quick patient"},
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},

@@ -9,7 +9,7 @@
 #include "platform/base/rng.h"
 #include "search/cost.h"
 #include "search/job.h"
-#include "tests/lib/cli.h"
+#include "tests/lib/cli_model.h"
 
 static void check_show_and_explain(const char *cache)
 {
@@ -614,6 +614,57 @@ TEST(recordings_are_replayed)
 	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", other);
 	CHECK_RUN(1, replay, other, land);
 	CHECK_SAYS(cli_err, "--record DIR records them");
+}
+
+/* Checks that a box, whose JSON is given, ended long before its budget and says why; the text does, too. */
+static void check_early(const char *tune, const char *model, const char *rest, const char *why)
+{
+	CHECK_RUN(0, "%s %s %s --json", tune, model, rest);
+	json_t *j = parse_out();
+	const char *early = json_string_value(json_object_get(j, "early"));
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) <
+	      json_number_value(json_object_get(j, "budget_s")) / 2);
+	CHECK(early && strstr(early, why));
+	json_decref(j);
+	CHECK_RUN(0, "%s %s %s", tune, model, rest);
+	CHECK_SAYS(cli_out, "\nthe search ended before the box: 1 task ");
+	CHECK_SAYS(cli_out, why);
+}
+
+/* A search that has nothing left to try ends before its box, and says so; each box says which trials of the
+ * boxes before it knows. */
+TEST(a_box_that_ends_early_says_why)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char rest[700], land[256], cache[256], model[256], edit[700];
+	int trials = 0;
+	snprintf(model, sizeof model, "%s", one_node("tiny.onnx", "Relu", "4"));
+	snprintf(land, sizeof land, "%s", in_dir("early-land"));
+	snprintf(cache, sizeof cache, "%s", in_dir("early"));
+	snprintf(rest, sizeof rest, "--budget 20s --threads 1 --record %s --cache %s", land, cache);
+	for (int i = 0; i < 3; i++) {
+		CHECK_RUN(0, "tune %s %s --json", model, rest);
+		CHECK(out_number("earlier_trials") == trials && out_number("known") <= trials);
+		CHECK((out_number("known") > 0) == (i > 0));
+		trials += (int)out_number("trials");
+	}
+	check_early("tune", model, rest, "1 task ");
+	CHECK_SAYS(cli_out, " known from ");
+	CHECK_RUN(0, KERNELS_ONCE, model, "", in_dir("early-once")); /* it was not to search */
+	CHECK_SAYS(cli_out, "\"early\":null");
+	CHECK_RUN(0, "tune %s --budget 1500ms --threads 1 --cache %s --json", steering(), in_dir("early-no"));
+	CHECK_SAYS(cli_out, "\"early\":null");
+	/* on a replayed machine so slow that every time is below the roofline */
+	snprintf(edit, sizeof edit,
+		 "sed -i '/^machine/s/ fma=[^ ]*/ fma=0.001/;/^machine/s/ bw=[^ ]*/ "
+		 "bw=0.001,0.001,0.001,0.001/' %s/*",
+		 land);
+	CHECK(system(edit) == 0);
+	snprintf(rest, sizeof rest, "--budget 20s --device replay:%s", land);
+	check_early("tune", model, rest, "came within 3 % of its roofline");
+	CHECK_RUN(0, "help tune");
+	CHECK_SAYS(cli_out, "roofline");
 }
 
 TEST(a_cache_that_cannot_be_written)
