@@ -321,13 +321,29 @@ static bool can_keep(const char *dir)
 	return file_is_dir(path) && access(path, W_OK) == 0;
 }
 
+/* A folder of the user that can be written: not in /tmp, where other users could make it first and which a
+ * restart empties. NULL: none is known. */
+static const char *own_folder(char *path, size_t n)
+{
+	const char *home = getenv("HOME");
+	if (can_keep("hone-cache"))
+		return "hone-cache";
+	if (!home || home[0] != '/' || snprintf(path, n, "%s/hone-cache", home) >= (int)n)
+		return NULL;
+	return can_keep(path) ? path : NULL;
+}
+
 /* Another folder for what can be kept nowhere. */
 static void next_elsewhere(const struct args *a)
 {
 	struct buf b = {0};
-	log_info("to keep the results, name a folder that can be written");
+	char path[PATH_MAX];
+	const char *cache = own_folder(path, sizeof path);
+	log_info("to keep the results, name a folder that can be written%s", cache ? "" : ": --cache DIR");
+	if (!cache)
+		return;
 	buf_puts(&b, "Next: ");
-	next_words(a, "tune", a->pos[0], "", can_keep("hone-cache") ? "hone-cache" : "/tmp/hone-cache", &b);
+	next_words(a, "tune", a->pos[0], "", cache, &b);
 	next_take(&b);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: nothing is searched when its result cannot be kept. */
 #include "tests/lib/cli.h"
+#include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -100,6 +101,38 @@ TEST(a_full_and_a_read_only_file_system)
 	CHECK(!file_exists(in_dir("other-home")));
 	unsetenv("XDG_CACHE_HOME");
 	CHECK(umount(path) == 0);
+}
+
+/* The folder that is suggested is the user's own, not one in /tmp. */
+TEST(another_folder_is_the_users_own)
+{
+	static const char tune[] = "tune %s --rigor estimate --budget 60s --threads 1 --no-cache";
+	char was[PATH_MAX];
+	char home[256], closed[256], cwd[PATH_MAX], next[300];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	if (getuid() != 0)
+		SKIP("not root: there is no other user");
+	snprintf(home, sizeof home, "%s", in_dir("own-home"));
+	snprintf(closed, sizeof closed, "%s", in_dir("own-closed"));
+	open_to_nobody();
+	snprintf(was, sizeof was, "%s", getenv("HOME") ? getenv("HOME") : "/");
+	REQUIRE(mkdir(home, 0777) == 0 && chmod(home, 0777) == 0 && mkdir(closed, 0755) == 0);
+	setenv("XDG_CACHE_HOME", closed, 1);
+	setenv("HOME", home, 1);
+	REQUIRE(getcwd(cwd, sizeof cwd) && chdir("/") == 0);
+	nobody = true;
+	CHECK_RUN(0, tune, steering());
+	snprintf(next, sizeof next, " --cache %s/hone-cache\n", home);
+	CHECK_SAYS(cli_err, next);
+	setenv("HOME", closed, 1);
+	CHECK_RUN(0, tune, steering());
+	CHECK_SAYS(cli_err, "name a folder that can be written: --cache DIR\n");
+	CHECK(!strstr(cli_err, "Next: "));
+	nobody = false;
+	CHECK(chdir(cwd) == 0);
+	unsetenv("XDG_CACHE_HOME");
+	setenv("HOME", was, 1);
 }
 
 TEST(without_a_cache_nothing_is_kept)
