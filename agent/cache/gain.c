@@ -63,7 +63,11 @@ bool faster_misled(const struct faster *f, double other_ms, double this_ms)
 	if (f->rounds <= 0 || !(other_ms > 0) || !(this_ms > 0))
 		return false;
 	double x = f->ratio, y = other_ms / this_ms;
-	return x > 1.1 * y || y > 1.1 * x || (faster_significant(f) && (x > 1) != (y > 1));
+	if (x > 1.1 * y || y > 1.1 * x)
+		return true;
+	if (faster_significant(f))
+		return (x > 1) != (y > 1);
+	return !f->few && (y > 1.01 * f->high || f->low > 1.01 * y);
 }
 
 /* Digits after the point that show a significant difference: 2, or more if its end near 1 would be "1.00". */

@@ -33,8 +33,9 @@ struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nt
 struct faster faster_by_records(const struct meas *other, const struct meas *this);
 bool faster_significant(const struct faster *f);
 /* Whether the medians of the same rounds, in ms, say another thing than the rounds' ratios, because other
- * load disturbed them: a ratio that differs by more than a tenth, or the opposite of a significant
- * difference. False if something was not measured. */
+ * load disturbed them: a ratio that differs by more than a tenth, the opposite of a significant difference,
+ * or, where the rounds show none, one that is more than 1 % outside their interval. False if something was
+ * not measured. */
 bool faster_misled(const struct faster *f, double other_ms, double this_ms);
 /* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
  * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X: 2.64x as fast in 3

@@ -261,7 +261,7 @@ static void network(const struct tune_report *r)
 	headline_print("  ", &r->gain.faster, than, &r->machine);
 	if (r->at_defaults && !r->untunable)
 		printf("  every kernel is at its default schedule\n");
-	else if (medians_mislead(r))
+	if (medians_mislead(r))
 		table_say("  the times of the whole network are medians of all rounds; the comparison is "
 			  "round by round, which other load disturbs less: believe the comparison");
 	if (r->reverted)
