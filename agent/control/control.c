@@ -39,6 +39,7 @@ enum name {
 	N_LEFT_MS,
 	N_NET_MS,
 	N_PROMISE,
+	N_DISTURBED,
 	N_COUNT
 };
 
@@ -80,6 +81,7 @@ static const struct {
     [N_LEFT_MS] = {"left_ms", K_REAL, AT(left_ms), 0, -MOST_MS, MOST_MS},
     [N_NET_MS] = {"net_ms", K_REAL, AT(net_ms), 0, 0, MOST_MS},
     [N_PROMISE] = {"promise", K_REAL, AT(promise), 0, -1, 1},
+    [N_DISTURBED] = {"disturbed", K_BOOL, AT(disturbed)},
 };
 
 #define BIT(name) (1u << (name))
@@ -108,7 +110,7 @@ static const struct {
 			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS)},
     [OP_DONE] = {"done", 0,
 		 BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_DEFAULT_MS) | BIT(N_AFTER_MS) | BIT(N_KEPT) |
-		     BIT(N_MISSING) | BIT(N_PROMISE)},
+		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED)},
 };
 
 const char *const lease_words[LEASES] = {

@@ -43,7 +43,7 @@
  *                    left_ms, label, net_ms (whole network
  *                    as the job found it, once measured)
  *   done      job    trials, before_ms, default_ms, after_ms, none
- *                    kept, missing (kernels without code),
+ *                    disturbed (after_ms: by other load), kept, missing (kernels without code),
  *                    promise (share of the run time that more
  *                    search is expected to save; 0: none)
  *
@@ -114,7 +114,7 @@ struct request {
 	char model[1024], text[256]; /* text: why, name, label or for */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;
-	bool now;
+	bool now, disturbed;
 	enum lease lease;
 	bool stops; /* of a lease: "stops", see above */
 	struct key key;

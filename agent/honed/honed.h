@@ -69,11 +69,16 @@ struct marks {
 	struct mark_of {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
-		bool boxed;     /* a box has made all its kernels, or all that can be made */
+		bool boxed; /* a box has made all its kernels, or all that can be made */
+		bool rough; /* now_ms is of a slice that was disturbed or cut short */
+		/* The network's time when honed first measured this file, and as it was last measured;
+		 * 0: not known. */
+		float before_ms;
 		double promise; /* as its last job reported; < 0: not known */
 		/* kernels, as its last job reported; a model with some is boxed all the same if no more gain
 		 * is promised */
 		int missing;
+		float now_ms;
 	} model[HONED_MODELS];
 };
 
@@ -205,10 +210,11 @@ int64_t honed_wakeup(const struct honed *h);
  * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
  * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, state ("tuning", "resting",
  * "waiting", "exhausted", "refused", "failed"), ready, before_ms (when honed first met it), default_ms,
- * now_ms, missing, promise, next_s (until its next slice), error}], models_left (models that had no room);
- * jobs [{job, model (name), pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
- * wants, task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits [{name, why, left_s}]; flash
- * {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync {next_s} */
+ * now_ms, now_rough (it is of a slice that was disturbed or cut short), missing, promise, next_s (until its
+ * next slice), error}], models_left (models that had no room); jobs [{job, model (name), pid, state
+ * ("waiting", "starting", "running", "resting", "stopping"), lease, wants, task, ntasks, trials, before_ms,
+ * now_ms, left_s, label}]; inhibits [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day),
+ * written_bytes (since honed started)}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

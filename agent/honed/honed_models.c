@@ -57,6 +57,9 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 		m->bare = !m->boxed;
 		m->promise = mark ? mark->promise : -1;
 		m->missing = mark ? mark->missing : 0;
+		m->before_ms = mark ? (double)mark->before_ms : 0;
+		m->now_ms = mark ? (double)mark->now_ms : 0;
+		m->rough = mark && mark->rough;
 		m->key = now->key;
 	}
 	m->known = true;
@@ -219,12 +222,16 @@ static void mark(struct honed *h, const struct kept_model *m)
 	}
 	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
 	h->models.marks_matter = h->models.marks_matter || it->boxed != m->boxed ||
-				 it->missing != m->missing || was == promises(m);
-	h->models.marks_changed =
-	    h->models.marks_changed || h->models.marks_matter || it->promise != m->promise;
+				 it->missing != m->missing || it->before_ms != (float)m->before_ms ||
+				 was == promises(m);
+	h->models.marks_changed = h->models.marks_changed || h->models.marks_matter ||
+				  it->promise != m->promise || it->now_ms != (float)m->now_ms;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
 	it->missing = m->missing;
+	it->before_ms = (float)m->before_ms;
+	it->now_ms = (float)m->now_ms;
+	it->rough = m->rough;
 }
 
 void marks_save(struct honed *h)
@@ -274,13 +281,24 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
+/* Takes a time of the network. Load makes networks slower, so a rough time counts only if it is below what is
+ * known, or if no other one is known. */
+static void take_now(struct kept_model *m, double ms, bool rough)
+{
+	if (ms <= 0 || (rough && !m->rough && m->now_ms > 0 && ms >= m->now_ms))
+		return;
+	m->now_ms = ms;
+	m->rough = rough;
+}
+
 void model_measured(struct honed *h, const struct honed_job *j, double ms)
 {
 	if (j->model < 0 || !key_equal(j->key, h->models.list[j->model].key))
 		return;
 	struct kept_model *m = &h->models.list[j->model];
 	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
-	m->now_ms = m->now_ms > 0 ? m->now_ms : ms;
+	if (m->now_ms <= 0)
+		take_now(m, ms, true);
 }
 
 /* A job that was cut short measured the network at its start only.
@@ -290,7 +308,10 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 	if (m->before_ms <= 0)
 		m->before_ms = done->before_ms;
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
-	m->now_ms = done->now_ms > 0 ? done->now_ms : done->before_ms > 0 ? done->before_ms : m->now_ms;
+	if (done->now_ms > 0)
+		take_now(m, done->now_ms, done->disturbed);
+	else
+		take_now(m, done->before_ms, true);
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);

@@ -202,7 +202,8 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 	put_real(b, "before_ms", m->before_ms, m->before_ms > 0);
 	put_real(b, "default_ms", m->default_ms, m->default_ms > 0);
 	put_real(b, "now_ms", m->now_ms, m->now_ms > 0);
-	buf_printf(b, ",\"missing\":%d", m->missing);
+	buf_printf(b, ",\"now_rough\":%s,\"missing\":%d", m->now_ms > 0 && m->rough ? "true" : "false",
+		   m->missing);
 	put_real(b, "promise", m->promise, m->promise >= 0);
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
 	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000, MOST_DAYS = 10000000 };
+#define MOST_MS 1e12
 #define MOST_WRITTEN (INT64_C(1) << 50)
 static const char first[] = "hone marks 1\n";
 
@@ -23,15 +24,34 @@ void marks_print(const struct marks *m, struct buf *out)
 		buf_printf(out, "flash %" PRId64 " %" PRId64 "\n", m->day, m->day_bytes);
 	for (int i = 0; i < m->n; i++) {
 		key_text(m->model[i].model, key);
-		buf_printf(out, "model %s %d %.6g %d\n", key, m->model[i].boxed, m->model[i].promise,
-			   m->model[i].missing);
+		buf_printf(out, "model %s %d %.6g %d %.6g %.6g %d\n", key, m->model[i].boxed,
+			   m->model[i].promise, m->model[i].missing, (double)m->model[i].before_ms,
+			   (double)m->model[i].now_ms, m->model[i].rough);
 	}
 	buf_puts(out, "end\n");
 }
 
+/* Reads "before_ms now_ms rough". */
+static int parse_times(const char *text, struct mark_of *out)
+{
+	float *const to[] = {&out->before_ms, &out->now_ms};
+	const char *at = text;
+	for (int i = 0; i < 2; i++) {
+		char *end;
+		double ms = strtod(at, &end);
+		if (end == at || *end != ' ' || !(ms >= 0 && ms <= MOST_MS))
+			return fail(E_CORRUPT, "invalid times of a model: '%.60s'", text);
+		*to[i] = (float)ms;
+		at = end + 1;
+	}
+	out->rough = !strcmp(at, "1");
+	return out->rough || !strcmp(at, "0") ? E_OK
+					      : fail(E_CORRUPT, "invalid times of a model: '%.60s'", text);
+}
+
 static int parse_model(const char *line, struct mark_of *out)
 {
-	char key[33], *end;
+	char key[33], number[16], *end;
 	int64_t missing;
 	if (strnlen(line, 36) < 36 || line[32] != ' ' || (line[33] != '0' && line[33] != '1') ||
 	    line[34] != ' ')
@@ -45,10 +65,13 @@ static int parse_model(const char *line, struct mark_of *out)
 	out->promise = strtod(line + 35, &end);
 	if (end == line + 35 || *end != ' ' || !(out->promise >= -1 && out->promise <= 1))
 		return fail(E_CORRUPT, "invalid promise: '%.20s'", line + 35);
-	if (!field_int(end + 1, 0, MOST_MISSING, &missing))
-		return fail(E_CORRUPT, "invalid number of kernels: '%.20s'", end + 1);
+	const char *at = end + 1;
+	size_t n = strcspn(at, " ");
+	snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : sizeof number - 1), at);
+	if (!field_int(number, 0, MOST_MISSING, &missing))
+		return fail(E_CORRUPT, "invalid number of kernels: '%.20s'", at);
 	out->missing = (int)missing;
-	return E_OK;
+	return at[n] ? parse_times(at + n + 1, out) : E_OK;
 }
 
 static int parse_flash(const char *line, struct marks *m)

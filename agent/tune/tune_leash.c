@@ -182,6 +182,7 @@ void tune_say_done(struct session *s)
 						    .before_ms = t->before_ms,
 						    .default_ms = t->default_ms,
 						    .now_ms = t->after_ms,
+						    .disturbed = t->after_ms > 0 && disturbed(&t->machine),
 						    .kept = t->kept,
 						    .missing = s->model.steps ? missing(s) : NOT_KNOWN,
 						    .promise = promise(s)});

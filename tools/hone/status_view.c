@@ -31,10 +31,11 @@ static void say(const char *what, struct buf *b)
 	buf_free(b);
 }
 
-static void cell_ms(struct table *t, double ms)
+/* rough: with a ~ */
+static void cell_ms(struct table *t, double ms, bool rough)
 {
 	if (ms > 0)
-		table_cell(t, "%.3f", ms);
+		table_cell(t, "%s%.3f", rough ? "~" : "", ms);
 	else
 		table_cell(t, "-");
 }
@@ -99,10 +100,12 @@ static void error_line(const json_t *m)
 
 static void models_table(const json_t *models, bool color)
 {
+	enum { NOW_COLUMN = 3 };
 	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
 	struct table t = {.align = "lwrrrw", .drop = "001020"};
 	const json_t *m;
 	size_t k;
+	bool rough = false;
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
 	json_array_foreach(models, k, m)
@@ -110,14 +113,19 @@ static void models_table(const json_t *models, bool color)
 		struct buf next = {0};
 		table_cell(&t, "%s", daemon_text(m, "name", "?"));
 		table_cell(&t, "%s", daemon_text(m, "state", "?"));
-		cell_ms(&t, daemon_num(m, "before_ms", 0));
-		cell_ms(&t, daemon_num(m, "now_ms", 0));
+		bool is_rough = daemon_flag(m, "now_rough");
+		rough |= is_rough;
+		cell_ms(&t, daemon_num(m, "before_ms", 0), false);
+		cell_ms(&t, daemon_num(m, "now_ms", 0), is_rough);
 		cell_gain(&t, json_object_get(m, "gain"));
 		next_of(m, &next);
 		table_cell(&t, "%s", buf_str(&next));
 		buf_free(&next);
 	}
 	table_print(&t, color);
+	if (rough && t.shown >> NOW_COLUMN & 1)
+		table_say("~: measured while other programs disturbed it, or at the start of a slice that "
+			  "was cut short");
 	json_array_foreach(models, k, m) error_line(m);
 }
 
@@ -239,7 +247,8 @@ void status_line(const json_t *s, struct buf *out)
 		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
 		buf_printf(out, "; %s %s", daemon_text(m, "name", "?"), daemon_text(m, "state", "?"));
 		if (before > 0 && now > 0)
-			buf_printf(out, " %.3f -> %.3f ms", before, now);
+			buf_printf(out, " %.3f -> %s%.3f ms", before, daemon_flag(m, "now_rough") ? "~" : "",
+				   now);
 	}
 	if (out->p)
 		log_one_line(out->p);

@@ -451,10 +451,70 @@ TEST(marks_of_an_earlier_boot_are_believed)
 {
 	struct board *b = board_new(HONED_RESIDENT, 2);
 	b->o.marks.n = 1;
-	b->o.marks.model[0] = (struct mark_of){b->file[0].key, true, 0};
+	b->o.marks.model[0] = (struct mark_of){.model = b->file[0].key, .boxed = true, .promise = 0};
 	board_start(b);
 	board_run(b, LONG_SETTLED);
 	CHECK(board_says(b, "start 1 b"));
+	board_free(b);
+}
+
+/* The times of a model outlive a restart of honed, but not a change of its file. */
+TEST(times_outlive_a_restart)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.4);
+	struct marks marks = b->marks;
+	CHECK(marks.n == 1 && marks.model[0].before_ms == 6 && marks.model[0].now_ms == 5);
+	board_free(b);
+	for (int changed = 0; changed < 2; changed++) {
+		b = board_new(HONED_RESIDENT, 1);
+		b->o.marks = marks;
+		b->file[0].key.lo += (uint64_t)changed;
+		board_start(b);
+		CHECK((strstr(board_status(b), "\"before_ms\":6,") == NULL) == (changed == 1));
+		CHECK((strstr(board_status(b), "\"now_ms\":5,\"now_rough\":false") == NULL) ==
+		      (changed == 1));
+		board_run(b, LONG_SETTLED);
+		board_started(b, 1);
+		board_done(b, 1, 9, 4, 0, 0.4);
+		CHECK((strstr(board_status(b), "\"before_ms\":6,") == NULL) == (changed == 1));
+		CHECK(strstr(board_status(b), "\"now_ms\":4,"));
+		board_free(b);
+	}
+}
+
+/* A rough time gives way to any other one, and takes the place of another one only if it is shorter. */
+TEST(a_disturbed_slice_tells_a_rough_time)
+{
+	static const struct {
+		double after_ms;
+		bool disturbed;
+		const char *now;
+	} slices[] = {{8, true, "\"now_ms\":8,\"now_rough\":true"},
+		      {9, true, "\"now_ms\":9,\"now_rough\":true"},
+		      {7, false, "\"now_ms\":7,\"now_rough\":false"},
+		      {7.5, true, "\"now_ms\":7,\"now_rough\":false"},
+		      {6.5, true, "\"now_ms\":6.5,\"now_rough\":true"},
+		      {6.8, false, "\"now_ms\":6.8,\"now_rough\":false"},
+		      {0, false, "\"now_ms\":6.8,\"now_rough\":false"}};
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":10}");
+	CHECK(strstr(board_status(b), "\"now_ms\":10,") && strstr(board_status(b), "\"now_rough\":true"));
+	for (int i = 0; i < (int)(sizeof slices / sizeof *slices); i++) {
+		char line[200];
+		if (i)
+			board_started(b, i + 1);
+		snprintf(line, sizeof line,
+			 "{\"op\":\"done\",\"trials\":9,\"before_ms\":10,\"after_ms\":%g,\"kept\":1,"
+			 "\"disturbed\":%s,\"promise\":0.4}",
+			 slices[i].after_ms, slices[i].disturbed ? "true" : "false");
+		board_ask(b, 1001 + i, line);
+		board_ended(b, i + 1, 0, NULL);
+		if (!strstr(board_status(b), slices[i].now)) {
+			printf("%d: no %s in %s\n", i, slices[i].now, board_status(b));
+			test_bad = 1;
+		}
+	}
 	board_free(b);
 }
 

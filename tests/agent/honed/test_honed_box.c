@@ -15,7 +15,8 @@ TEST(box_with_nothing_to_do_leaves_at_once)
 {
 	struct board *b = board_new(HONED_BOX, 2);
 	for (int i = 0; i < 2; i++)
-		b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[i].key, true, 0.3};
+		b->o.marks.model[b->o.marks.n++] =
+		    (struct mark_of){.model = b->file[i].key, .boxed = true, .promise = 0.3};
 	board_start(b);
 	CHECK(b->left);
 	CHECK(b->nmarks == 0);
@@ -26,7 +27,8 @@ TEST(box_with_nothing_to_do_leaves_at_once)
 TEST(a_model_that_cannot_be_used_needs_no_box)
 {
 	struct board *b = board_new(HONED_BOX, 2);
-	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
+	b->o.marks.model[b->o.marks.n++] =
+	    (struct mark_of){.model = b->file[0].key, .boxed = true, .promise = 0.3};
 	b->file[1].refused = "gone.onnx: No such file or directory";
 	board_start(b);
 	CHECK(b->left);
@@ -202,7 +204,8 @@ TEST(models_in_need_come_first)
 {
 	struct board *b = box(4, 1);
 	b->model[3].priority = 5;
-	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
+	b->o.marks.model[b->o.marks.n++] =
+	    (struct mark_of){.model = b->file[0].key, .boxed = true, .promise = 0.3};
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
 	CHECK(board_says(b, "start 1 d 6466")); /* a third of the time left */
@@ -508,8 +511,14 @@ TEST(the_flash_limit_outlives_a_restart)
 static struct marks some_marks(void)
 {
 	struct marks m = {.unclean = 2, .day = 20000, .day_bytes = 123456, .n = 2};
-	m.model[0] = (struct mark_of){{1, 2}, true, 0.125, 3};
-	m.model[1] = (struct mark_of){{UINT64_MAX, 4}, false, -1};
+	m.model[0] = (struct mark_of){.model = {1, 2},
+				      .boxed = true,
+				      .promise = 0.125,
+				      .missing = 3,
+				      .before_ms = 12.5,
+				      .now_ms = 0.75,
+				      .rough = true};
+	m.model[1] = (struct mark_of){.model = {UINT64_MAX, 4}, .promise = -1};
 	return m;
 }
 
@@ -526,6 +535,8 @@ TEST(marks_read_back)
 	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
 	      back.model[1].promise == -1 && back.model[0].missing == 3);
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
+	CHECK(back.model[0].before_ms == 12.5 && back.model[0].now_ms == 0.75 && back.model[0].rough);
+	CHECK(back.model[1].before_ms == 0 && back.model[1].now_ms == 0 && !back.model[1].rough);
 	unlink(path);
 	CHECK_FAILS(marks_read(path, marks_day(), &back), E_NOTFOUND, "no such file");
 	CHECK(back.n == 0 && back.unclean == 0);
@@ -560,11 +571,28 @@ TEST(marks_that_are_damaged_are_none)
 	    "hone marks 1\nmodel 00000000000000000000000000000001 2 0 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 nan 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 7 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 -2 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 nan 2 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 inf 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 3\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 0 \nend\n",
 	    "hone marks 1\nflash 20000\nend\n",
 	    "hone marks 1\nflash 20000 -1\nend\n",
 	    "hone marks 1\nend\nmore\n"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);
+}
+
+/* A former version wrote no times. */
+TEST(marks_of_a_former_version)
+{
+	struct marks m;
+	CHECK_OK(marks_parse(
+	    "hone marks 1\nunclean 1\nmodel 00000000000000010000000000000002 1 0.25 3\nend\n", &m));
+	CHECK(m.n == 1 && m.model[0].boxed && m.model[0].promise == 0.25 && m.model[0].missing == 3);
+	CHECK(m.model[0].before_ms == 0 && m.model[0].now_ms == 0 && !m.model[0].rough);
 }
 
 TEST(too_many_marks_are_refused)

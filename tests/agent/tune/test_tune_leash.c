@@ -84,6 +84,9 @@ TEST(a_box_through_honed)
 	const struct request *done = &fake.last[OP_DONE];
 	CHECK(done->missing == 0 && done->kept == (int)number(j, "kept") && done->promise >= 0 &&
 	      done->promise <= 1 && done->trials > 0 && done->now_ms > 0);
+	const json_t *gain = json_object_get(j, "gain");
+	CHECK(json_is_null(gain) ||
+	      done->disturbed == json_is_string(json_object_get(gain, "disturbed")));
 	json_decref(j);
 	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1",
 		  steering()); /* found in honed's folder */

@@ -140,6 +140,27 @@ TEST(status_of_a_daemon)
 	fake_remove(&f);
 }
 
+/* A time of a disturbed slice has a mark, which a line explains. */
+TEST(a_rough_time_is_marked)
+{
+	for (int rough = 0; rough < 2; rough++) {
+		char said[200];
+		struct fake f = {.answer = daemon_of, .said = said};
+		snprintf(said, sizeof said,
+			 "\"models\":[{\"name\":\"a\",\"state\":\"waiting\",\"before_ms\":12.5,\"now_ms\":5,"
+			 "\"now_rough\":%s}]",
+			 rough ? "true" : "false");
+		no_sync();
+		fake_folder(&f);
+		fake_listen(&f);
+		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_SAYS(cli_out, rough ? " ~5.000 " : " 5.000 ");
+		CHECK(!strstr(cli_out, "~: measured while") == !rough);
+		fake_hush(&f);
+		fake_remove(&f);
+	}
+}
+
 /* A status with fields missing, or of another type, is shown. */
 TEST(a_strange_status_is_shown)
 {
