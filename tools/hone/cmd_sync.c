@@ -134,7 +134,9 @@ const struct cmd cmd_sync = {
 	"Starts hone-sync, which otherwise a timer starts. When it is due, or with --now, it takes what the\n"
 	"server in [sync] of honed.conf publishes for boards of this class and, with upload = yes, sends\n"
 	"what this board measured. Everything is checked before it is used, and every record is a candidate\n"
-	"that the next box times. A user who may not start it sees the result of the last run.",
+	"that the next box times. A user who may not start it sees the result of the last run.\n\n"
+	"It is due about as often as the server asks, but within a factor of 4 of `every` in [sync] (6h;\n"
+	"1m to 744h).",
     .opts = opts,
     .run = run_sync,
     .name = "sync",

@@ -5,6 +5,7 @@
 #include "platform/base/file.h"
 #include "tools/fleet/fleet_conf.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 
@@ -150,18 +151,49 @@ TEST(hone_fleet_adds_a_root_without_its_copy)
 	CHECK_SAYS(cli_err, words);
 }
 
-/* The help of serve tells each default. */
+/* The help of serve tells each default, and which values are allowed. */
 TEST(hone_fleet_tells_its_defaults)
 {
-	static const char *const says[] = {"(1,2,3)", "(24h)", "--quorum 1,1,1", "channel = canary", "(60s)"};
+	static const char *const says[] = {"(1,2,3;", "(24h;", "--quorum 1,1,1", "channel = canary", "(60s;"};
+	struct arena a = {0};
+	struct fleet_conf c;
 	CHECK(program("hone-fleet", "serve --help") == 0);
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		CHECK_SAYS(cli_out, says[i]);
-	for (const struct opt *o = fleet_conf_opts; o->name; o++)
-		if (o->arg && o->arg[0] >= '0' && o->arg[0] <= '9' && !strchr(o->help, '(')) {
-			printf("hone-fleet serve --help does not tell the default of --%s\n", o->name);
+	fleet_conf_default(&c);
+	for (const struct opt *o = fleet_conf_opts; o->name; o++) {
+		const char *allowed;
+		if (!o->arg || !(isdigit((unsigned char)o->arg[0]) || !strcmp(o->name, "threads") ||
+				 !strcmp(o->name, "quorum")))
+			continue;
+		CHECK(fleet_conf_set(&c, o->name, "-7x", &a) == E_USAGE);
+		allowed = strstr(err_text(), "allowed: ");
+		if (!allowed || !strstr(o->help, allowed + 9) || !strchr(o->help, '(')) {
+			printf("hone-fleet serve --help does not tell the default or the range of --%s: %s\n",
+			       o->name, allowed ? allowed : "no range");
 			test_bad = 1;
 		}
+	}
+	arena_free(&a);
+}
+
+/* How often boards poll is a matter of both sides, and the help of each says so. */
+TEST(both_sides_tell_how_often_boards_poll)
+{
+	static const char *const helps[][2] = {
+	    {"hone-fleet", "serve --help"}, {"hone", "sync --help"}, {"hone-sync", "--help"}};
+	for (int i = 0; i < 3; i++) {
+		CHECK(program(helps[i][0], "%s", helps[i][1]) == 0);
+		for (char *p = cli_out; *p; p++)
+			*p = *p == '\n' ? ' ' : *p;
+		for (char *p = cli_out; (p = strstr(p, "  ")) != NULL;)
+			memmove(p, p + 1, strlen(p));
+		CHECK_SAYS(cli_out, "factor of 4");
+		CHECK_SAYS(cli_out, "`every` in [sync]");
+	}
+	CHECK_SAYS(cli_out, "1m to 744h");
+	CHECK(program("hone", "sync --help") == 0);
+	CHECK_SAYS(cli_out, "1m to 744h");
 }
 
 /* A honed that is started by hand says first which paths it uses, and that clients will look elsewhere. */
