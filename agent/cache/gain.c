@@ -128,10 +128,25 @@ static const struct field fields[] = {
 
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
+/* Lines that only a gain by a recipe has. */
+static const struct field by_recipe[] = {
+    FIELD("source", F_KEY, struct gain, source),
+    FIELD("recipe", F_KEY, struct gain, recipe),
+};
+
+enum { NBY_RECIPE = sizeof by_recipe / sizeof *by_recipe };
+
+static bool has_recipe(const struct gain *g)
+{
+	return !key_equal(g->source, (struct key){0});
+}
+
 void gain_text(const struct gain *g, struct buf *out)
 {
 	buf_puts(out, FIRST_LINE);
 	fields_text(fields, NFIELDS, g, out);
+	if (has_recipe(g))
+		fields_text(by_recipe, NBY_RECIPE, g, out);
 }
 
 static bool plausible(const struct gain *g)
@@ -150,6 +165,10 @@ int gain_parse(const char *text, struct gain *out)
 		return fail(E_CORRUPT, "not a gain of this version");
 	text += strlen(FIRST_LINE);
 	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
+	if (rc >= 0 && *text)
+		rc = fields_parse(by_recipe, NBY_RECIPE, &text, &a, out) < 0 || !has_recipe(out)
+			 ? fail(E_CORRUPT, "no recipe")
+			 : E_OK;
 	arena_free(&a);
 	out->faster.few = out->faster.rounds < GAIN_ROUNDS;
 	if (rc >= 0 && (*text || !plausible(out)))
@@ -177,13 +196,24 @@ bool gain_get(struct cache *c, struct key k, struct gain *out)
 	return there;
 }
 
+/* Whether the network is still what was measured: another recipe makes another network of the same model. */
+static bool is_current(struct cache *c, const struct gain *g)
+{
+	struct arena a = {0};
+	struct blob text;
+	bool same = !has_recipe(g) || (cache_get(c, CACHE_RECIPE, g->source, &a, &text) >= 0 &&
+				       key_equal(hash_bytes(text.p, text.n), g->recipe));
+	arena_free(&a);
+	return same;
+}
+
 int gain_all(struct cache *c, struct arena *a, struct gain **out)
 {
 	struct key *k;
 	int n = cache_keys(c, CACHE_GAIN, a, &k), found = 0;
 	*out = ARENA_ARRAY(a, struct gain, n + 1);
 	for (int i = 0; i < n; i++)
-		found += gain_get(c, k[i], &(*out)[found]);
+		found += gain_get(c, k[i], &(*out)[found]) && is_current(c, &(*out)[found]);
 	return found;
 }
 

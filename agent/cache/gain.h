@@ -53,6 +53,9 @@ struct gain {
 	int kernels, fallbacks; /* of the default network; fallbacks: no default schedule of the task works */
 	struct faster faster;
 	struct disturbance machine;
+	/* Of a network that a recipe quantised (agent/cache/recipe.h): the recipe's key, and the hash of its
+	 * text. 0: there was none. */
+	struct key source, recipe;
 };
 
 #define GAIN_THAN "default schedules"
@@ -66,7 +69,8 @@ int gain_parse(const char *text, struct gain *out) MUST_CHECK; /* E_CORRUPT: it 
 int gain_put(struct cache *c, struct key k, const struct gain *g) MUST_CHECK;
 /* False: nothing (readable) is stored. c NULL: no cache. */
 bool gain_get(struct cache *c, struct key k, struct gain *out);
-/* All gains of the cache, in no order, in the arena. Returns their number. */
+/* All gains of the cache, in no order, in the arena, but for those by a recipe that the cache no longer has.
+ * Returns their number. */
 int gain_all(struct cache *c, struct arena *a, struct gain **out);
 /* faster_words for a gain, then when it was measured. */
 void gain_words(const struct gain *g, struct buf *out);

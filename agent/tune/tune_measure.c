@@ -385,6 +385,19 @@ static int count_fallbacks(const struct net *n)
 	return count;
 }
 
+/* Notes by which recipe the network was quantised, if one did. */
+static void name_recipe(const struct session *s, struct gain *g)
+{
+	struct arena a = {0};
+	struct blob text;
+	const struct recipe *r = &s->report->recipe;
+	if (r->layers && cache_get(s->store.cache, CACHE_RECIPE, r->model, &a, &text) >= 0) {
+		g->source = r->model;
+		g->recipe = hash_bytes(text.p, text.n);
+	}
+	arena_free(&a);
+}
+
 static void fill_gain(const struct session *s, const struct net *standard, const struct net *after,
 		      struct gain *g)
 {
@@ -396,6 +409,7 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 			   .fallbacks = count_fallbacks(standard),
 			   .faster = compare(standard, after, true),
 			   .machine = s->report->machine};
+	name_recipe(s, g);
 	char whole[PATH_MAX];
 	const char *path = s->o->model;
 	size_t n, room = sizeof g->model - 1;

@@ -188,6 +188,42 @@ TEST(hostile_values)
 	}
 }
 
+/* The gain by a recipe is that of a network which is gone with the recipe. */
+TEST(a_gain_goes_with_its_recipe)
+{
+	struct arena a = {0};
+	struct gain g = known, back, *all;
+	struct cache *c;
+	struct buf text = {0};
+	g.source = hash_text("model");
+	g.recipe = hash_text("one");
+	gain_text(&g, &text);
+	REQUIRE_OK(gain_parse(buf_str(&text), &back));
+	CHECK(key_equal(back.source, g.source) && key_equal(back.recipe, g.recipe));
+	buf_puts(&text, "x\n");
+	CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+	buf_free(&text);
+	gain_text(&known, &text);
+	buf_printf(&text, "source %032d\nrecipe %032d\n", 0, 0);
+	CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	CHECK_OK(gain_put(c, hash_text("floats"), &known));
+	CHECK_OK(gain_put(c, hash_text("first"), &g));
+	CHECK(gain_all(c, &a, &all) == 1); /* no recipe is there */
+	CHECK_OK(cache_put(c, CACHE_RECIPE, g.source, "one", 3));
+	CHECK(gain_all(c, &a, &all) == 2);
+	g.recipe = hash_text("two");
+	g.now_ms = 2;
+	CHECK_OK(cache_put(c, CACHE_RECIPE, g.source, "two", 3));
+	CHECK_OK(gain_put(c, hash_text("second"), &g));
+	CHECK(gain_all(c, &a, &all) == 2 && (all[0].now_ms == 2 || all[1].now_ms == 2));
+	CHECK(key_equal(all[0].source, g.source) + key_equal(all[1].source, g.source) == 1);
+	cache_close(c);
+	buf_free(&text);
+	arena_free(&a);
+	remove_dir();
+}
+
 TEST(stored)
 {
 	struct arena a = {0};

@@ -93,6 +93,20 @@ static void check_report(const json_t *j)
 	CHECK(json_number_value(json_object_get(q, "limit")) == .05);
 }
 
+/* Gains at level int8 that the status shows of the cache. */
+static int gains_at_int8(void)
+{
+	json_t *g;
+	size_t i;
+	int n = 0;
+	CHECK_RUN(0, "status --json --cache %s", cache);
+	json_t *j = parse_out();
+	json_array_foreach(json_object_get(j, "gains"), i, g)
+		n += !strcmp(json_string_value(json_object_get(g, "level")), "int8");
+	json_decref(j);
+	return n;
+}
+
 TEST(every_command_runs_the_recipe)
 {
 	static float exact[OUT], bytes[OUT], lib[OUT];
@@ -104,6 +118,7 @@ TEST(every_command_runs_the_recipe)
 	json_t *j = parse_out();
 	check_report(j);
 	CHECK(json_is_false(json_object_get(j, "recipe_replaced")));
+	CHECK(gains_at_int8() == json_is_object(json_object_get(j, "gain")));
 	json_decref(j);
 	run_floats("", exact);
 	strcat(options, " --level int8 --require-cache");
@@ -139,6 +154,7 @@ TEST(every_command_runs_the_recipe)
 		  "tune %s --level int8 --data random --rigor estimate --budget 60s --threads 1 --cache %s",
 		  model, cache);
 	CHECK_SAYS(cli_out, "int8: this recipe takes the place of another one");
+	CHECK(gains_at_int8() <= 1);
 	CHECK_RUN(0, "forget --model %s --cache %s", model, cache);
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
