@@ -24,6 +24,21 @@ static inline void end_later(void)
 }
 
 static const char *terminal_kind = "xterm";
+static int press_after_ms; /* > 0: then Ctrl-C is pressed on the terminal, which nobody has read so far */
+
+/* The terminal is the one of the child, so that its Ctrl-C reaches the child. */
+static inline void own_terminal(int slave)
+{
+	if (press_after_ms && (setsid() < 0 || ioctl(slave, TIOCSCTTY, 0) < 0))
+		_exit(122);
+}
+
+static inline void press_ctrl_c(int fd)
+{
+	usleep((useconds_t)press_after_ms * 1000);
+	if (press_after_ms && write(fd, "\003", 1) != 1)
+		abort();
+}
 
 static inline int terminal_open(int columns, char name[64])
 {
@@ -56,6 +71,7 @@ __attribute__((format(printf, 3, 4))) static int hone_on_terminal(int columns, i
 	if (pid == 0) {
 		setenv("HONE_SOCKET", "/dev/null/honed.sock", 0);
 		setenv("HONE_RUN", "/dev/null", 0);
+		own_terminal(slave);
 		redirect(1, in_dir("stdout"));
 		redirect(2, in_dir("stderr"));
 		for (int i = 1; i <= 2; i++)
@@ -65,6 +81,7 @@ __attribute__((format(printf, 3, 4))) static int hone_on_terminal(int columns, i
 		_exit(hone_main(argc, argv));
 	}
 	close(slave);
+	press_ctrl_c(fd);
 	while (n < sizeof cli_screen - 1) {
 		ssize_t got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n);
 		if (got <= 0)

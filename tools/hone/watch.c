@@ -4,9 +4,9 @@
 #include "agent/cache/json.h"
 #include "platform/base/log.h"
 #include "tools/hone/gains.h"
+#include "tools/hone/interrupt.h"
 #include "tools/hone/status_view.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,14 +16,15 @@
 struct watch {
 	bool json, color, live;
 	struct buf last; /* the last line printed */
+	json_t *shown;   /* live: the status on the screen, with its gains; NULL: none */
 };
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int sig)
+static void draw(const struct watch *w, const json_t *status)
 {
-	(void)sig;
-	stop = 1;
+	printf("\033[H\033[2J");
+	status_view(status, w->color);
+	fflush(stdout);
+	log_info("press Ctrl-C to end");
 }
 
 static void put_line(struct watch *w, struct buf *line)
@@ -45,11 +46,10 @@ static int show(struct watch *w, json_t *status)
 		json_object_set_new(status, "daemon", json_true());
 		rc = json_out(json_incref(status));
 	} else if (w->live) {
-		printf("\033[H\033[2J");
 		gains_add_of(status);
-		status_view(status, w->color);
-		fflush(stdout);
-		log_info("press Ctrl-C to end");
+		draw(w, status);
+		json_decref(w->shown);
+		w->shown = json_incref(status);
 	} else {
 		status_line(status, &line);
 		put_line(w, &line);
@@ -63,6 +63,8 @@ static int show_absent(struct watch *w)
 	static const char text[] = "honed does not run; waiting for it";
 	struct buf line = {0};
 	int rc = 0;
+	json_decref(w->shown);
+	w->shown = NULL;
 	buf_puts(&line, text);
 	if (w->json && strcmp(buf_str(&w->last), text)) {
 		rc = json_out(json_pack("{sb ss}", "daemon", 0, "verdict", text));
@@ -81,7 +83,7 @@ static int follow(struct watch *w, struct client *c)
 {
 	const char *line;
 	int rc = client_ask(c, &(struct request){.op = OP_WATCH}, daemon_deadline(DAEMON_NS), &line);
-	while (rc >= 0 && !stop && (rc = client_next(c, INT64_MAX, &line)) >= 0) {
+	while (rc >= 0 && !interrupted() && (rc = client_next(c, INT64_MAX, &line)) >= 0) {
 		json_t *status = json_loads(line, 0, NULL);
 		if (!strcmp(daemon_text(status, "event", ""), "status"))
 			rc = show(w, status);
@@ -92,22 +94,23 @@ static int follow(struct watch *w, struct client *c)
 
 int watch(const char *socket, bool json, bool color)
 {
-	struct watch w = {json, color, !json && log_is_terminal(1), {0}};
-	struct sigaction sa = {.sa_handler = on_signal};
+	struct watch w = {.json = json, .color = color, .live = !json && log_is_terminal(1)};
 	int rc = 0;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	while (!stop && rc >= 0) {
+	interrupt_catch();
+	while (!interrupted() && rc >= 0) {
 		struct client *c = NULL;
 		rc = daemon_open(socket, &c);
 		if (rc > 0)
 			rc = follow(&w, c);
 		client_close(c);
-		if (!stop && (rc == 0 || rc == E_IO || rc == E_TIMEOUT) && !ferror(stdout)) {
+		if (!interrupted() && (rc == 0 || rc == E_IO || rc == E_TIMEOUT) && !ferror(stdout)) {
 			rc = show_absent(&w);
 			clock_real.sleep(&clock_real, AGAIN_NS);
 		}
 	}
+	if (interrupted() && w.shown) /* a terminal drops what it has not shown yet when Ctrl-C is pressed */
+		draw(&w, w.shown);
+	json_decref(w.shown);
 	buf_free(&w.last);
-	return stop ? 0 : rc;
+	return interrupted() ? 0 : rc;
 }

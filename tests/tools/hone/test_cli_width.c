@@ -341,6 +341,46 @@ TEST(watch_at_80_columns)
 	fake_remove(&f);
 }
 
+/* A status that needs more bytes than a terminal holds for its reader (4 KiB). */
+static bool large_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f, (void)r;
+	buf_printf(out, "{\"id\":%lld,\"ok\":true%s", id, strcmp(op, "hello") ? "}\n" : ",\"version\":1}\n");
+	if (strcmp(op, "watch"))
+		return true;
+	buf_puts(out, "{\"event\":\"status\",\"warning\":\"the disk is full\",\"models\":[");
+	for (int i = 0; i < 60; i++)
+		buf_printf(out, "%s{\"name\":\"a-network-with-a-long-name-%d\",\"state\":\"waiting\",\"now_ms\":%d}",
+			   i ? "," : "", i, i + 1);
+	buf_puts(out, "],\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520}}\n");
+	return true;
+}
+
+/* A terminal drops what it has not shown yet when Ctrl-C is pressed, so the last frame is drawn again. */
+TEST(the_last_frame_is_whole)
+{
+	struct fake f = {.answer = large_honed};
+	fake_folder(&f);
+	fake_listen(&f);
+	press_after_ms = 1500;
+	for (int i = 0; i < 3; i++) {
+		CHECK(hone_on_terminal(120, ON_OUT, "status --watch -q") == 0);
+		const char *frame = strstr(cli_screen, "\033[H\033[2J"), *next;
+		while (frame && (next = strstr(frame + 1, "\033[H\033[2J")))
+			frame = next;
+		CHECK(frame && strstr(frame, "warning    the disk is full"));
+		for (int k = 0; frame && k < 60; k++) {
+			char row[64];
+			snprintf(row, sizeof row, "a-network-with-a-long-name-%d ", k);
+			CHECK(strstr(frame, row));
+		}
+		CHECK(frame && strstr(frame, "2.00 MiB today of at most 20 MiB a day\r\n"));
+	}
+	press_after_ms = 0;
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 static const char wide_row[] =
     "{\"verdict\":\"waits\",\"models\":[{\"name\":\"mobilenet_v2\",\"state\":\"waiting for lease\","
     "\"before_ms\":1234.5,\"now_ms\":1000.25,\"gain\":{\"significant\":false},\"promise\":0.1,"
