@@ -3,10 +3,11 @@
  * options, of the list that platform/run/opencl.h accepts, and the rest is the source.
  *
  * An entry is a kernel of its name. One work item runs the body for one index of the parallel extent. Its
- * arguments are, in this order: a pointer to each buffer, in the order of the kernel ABI; each parameter as a
- * long; begin and end, longs. Work item w runs index begin + w if that is below end, so a launch may be
- * rounded up to whole groups. The last buffer, if it is scratch, has as many elements for each work item as
- * the program declares: item w takes the w-th part. No kernel uses local memory or barriers.
+ * arguments are, in this order: for each buffer, in the order of the kernel ABI, a pointer and a long, the
+ * byte that the buffer begins at; each parameter as a long; begin and end, longs. Work item w runs index
+ * begin + w if that is below end, so a launch may be rounded up to whole groups. The last buffer, if it is
+ * scratch, has as many elements for each work item as the program declares: item w takes the w-th part. No
+ * kernel uses local memory or barriers.
  *
  * Results equal the interpreter's bit for bit where the device rounds divisions and square roots correctly
  * (the loader of programs asks for that wherever it is offered) and flushes subnormals, which is a hint in
@@ -121,17 +122,37 @@ static int mark_set(const struct loops *l, const struct stmt *s, uint8_t *used)
 	return rc;
 }
 
+static bool only_read(const struct lbuf *b)
+{
+	return b->role == BUF_IN || b->role == BUF_CONST;
+}
+
 static void arguments(struct cl_gen *g)
 {
 	const struct loops *l = g->l;
 	for (int i = 0; i < l->nbufs; i++) {
-		bool reads = l->buf[i].role == BUF_IN || l->buf[i].role == BUF_CONST;
-		buf_printf(&g->out, "__global %s%s *%c%d, ", reads ? "const " : "",
-			   cl_element(l->buf[i].dtype), l->buf[i].role == BUF_SCRATCH ? 's' : 'b', i);
+		const char *reads = only_read(&l->buf[i]) ? "const " : "";
+		buf_printf(&g->out, "__global %suchar *m%d, const long o%d, ", reads, i, i);
 	}
 	for (int i = 0; i < l->nparams; i++)
 		buf_printf(&g->out, "const long a%d, ", i);
 	buf_puts(&g->out, "const long begin, const long end");
+}
+
+/* Where each buffer begins; of scratch, the work item's part. */
+static void buffers(struct cl_gen *g)
+{
+	for (int i = 0; i < g->l->nbufs; i++) {
+		const struct lbuf *b = &g->l->buf[i];
+		const char *reads = only_read(b) ? "const " : "", *type = cl_element(b->dtype);
+		buf_printf(&g->out, "__global %s%s *b%d = (__global %s%s *)(m%d + o%d)", reads, type, i,
+			   reads, type, i, i);
+		if (b->role == BUF_SCRATCH) {
+			buf_puts(&g->out, " + get_global_id(0) * (size_t)");
+			cl_ix(g, b->elems);
+		}
+		buf_puts(&g->out, ";\n");
+	}
 }
 
 static void variables(struct cl_gen *g, const uint8_t *used)
@@ -159,13 +180,7 @@ static void entry(struct cl_gen *g, const struct entry *e, const uint8_t *used)
 	if (index->op == IX_VAR)
 		buf_printf(&g->out, "const %s i%d = (%s)index;\n", cl_ix_type(index), e->var,
 			   cl_ix_type(index));
-	if (l->nbufs && l->buf[l->nbufs - 1].role == BUF_SCRATCH) {
-		int i = l->nbufs - 1;
-		buf_printf(&g->out, "__global %s *b%d = s%d + get_global_id(0) * (size_t)",
-			   cl_element(l->buf[i].dtype), i, i);
-		cl_ix(g, l->buf[i].elems);
-		buf_puts(&g->out, ";\n");
-	}
+	buffers(g);
 	variables(g, used);
 	body(g, e->body);
 	buf_puts(&g->out, "}\n");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: load code bytes, run and time them. A device is one file dev_NAME.c that defines `const struct dev
  * dev_NAME`; the Makefile writes dev_table[]. A device knows no tensors: it sees objects, pointers and
- * ranges.
+ * ranges. There are two kinds: of a processor, kernels work in the process's memory and the caller's threads
+ * run them; a device with memory of its own (`own` is set, as of OpenCL) is opened first, and gets launches.
  *
- * Kernel ABI: void entry(void *const *buf, const int64_t *param, int64_t begin, int64_t end). Every caller
- * passes its own buf array; its last entry is thread-private scratch. Kernels call nothing, start no threads,
- * keep no state.
+ * Kernel ABI of a processor: void entry(void *const *buf, const int64_t *param, int64_t begin, int64_t end).
+ * Every caller passes its own buf array; its last entry is thread-private scratch. Kernels call nothing,
+ * start no threads, keep no state.
  *
  * How to add one: fill the slots below; probe() finding nothing is not an error (return 0). */
 #ifndef PLATFORM_DEV_H
@@ -19,12 +20,18 @@
 typedef void kernel_fn(void *const *buf, const int64_t *param, int64_t begin, int64_t end);
 
 struct dev_code; /* loaded code; the device defines it */
+struct dev_own;
+
+/* Device "opencl:2" is number 2 of the kind "opencl". */
+enum { DEV_NAME_MAX = 32 };
 
 struct dev {
-	const char *name;    /* "cpu", "sim" */
-	const char *emitter; /* the emitter whose objects it loads: "llvm", "sim" */
-	bool risky;          /* a launch may take the machine down: see agent/worker/marked.h */
+	const char *name;               /* "cpu", "sim" */
+	const char *emitter;            /* the emitter whose objects it loads: "llvm", "sim" */
+	bool risky;                     /* a launch may take the machine down: see agent/worker/marked.h */
 	int (*probe)(struct target *t); /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
+	const struct dev_own *own; /* not NULL: load, load_all, run and address are NULL, probe only looks
+				      whether there may be one */
 	/* Loads a copy. Refuses objects that it cannot run: E_CORRUPT, E_UNSUPPORTED. */
 	int (*load)(const void *obj, size_t n, struct dev_code **out);
 	/* Loads n > 0 objects at once, all or none, which is faster; each is unloaded separately. */
@@ -40,7 +47,63 @@ struct dev {
 	struct clock *(*clock)(void);
 };
 
+/* ---- devices with memory of their own ---- */
+
+struct dev_unit;   /* such a device in use */
+struct dev_mem;    /* memory on it */
+struct dev_launch; /* a launch that can be started any number of times */
+
+struct dev_limits {
+	int64_t memory_bytes; /* all of its memory */
+	int64_t buffer_bytes; /* the largest dev_mem */
+	int units;            /* compute units */
+	bool unified;         /* it shares the process's memory */
+};
+
+struct dev_spot { /* part of a memory */
+	struct dev_mem *mem;
+	int64_t at; /* byte */
+};
+
+/* What an entry is launched for: its range, and the buffers in the order of the kernel ABI, scratch last. */
+struct dev_work {
+	const struct dev_spot *buf;
+	int nbufs;
+	const int64_t *param;
+	int nparams;
+	int64_t begin, end;
+	int64_t at_once; /* indices at a time, each with a part of the scratch; 0: all */
+};
+
+/* A device that does not answer is lost: wait() gives E_TIMEOUT, and from then on every call fails at once
+ * with E_IO. E_NOMEM: it lacks memory or resources; E_INFEASIBLE: it cannot build or launch this kernel;
+ * E_IO: it is broken, or gone. Codes, memories and launches are freed before close(). Not thread-safe. */
+struct dev_own {
+	int (*open)(int number, struct dev_unit **out);
+	void (*close)(struct dev_unit *u);
+	void (*limits)(const struct dev_unit *u, struct dev_limits *out);
+	/* Its target without peaks. */
+	void (*target)(const struct dev_unit *u, struct target *t);
+	int (*load)(struct dev_unit *u, const void *obj, size_t n, struct dev_code **out);
+	int (*alloc)(struct dev_unit *u, int64_t bytes, struct dev_mem **out);
+	void (*free)(struct dev_mem *m);
+	/* Copies after all launches that were started. */
+	int (*write)(struct dev_mem *m, int64_t at, const void *from, int64_t bytes);
+	int (*read)(struct dev_mem *m, int64_t at, void *to, int64_t bytes);
+	/* The values of params are copied, the memories must stay. */
+	int (*prepare)(struct dev_code *c, int entry, const struct dev_work *w, struct dev_launch **out);
+	void (*drop)(struct dev_launch *l);
+	/* Starts behind all launches that were started before, and does not wait. */
+	int (*start)(struct dev_launch *l);
+	/* Waits for all that was started, at most until deadline_ns of the real clock (INT64_MAX: for ever,
+	 * with less processor time). */
+	int (*wait)(struct dev_unit *u, int64_t deadline_ns);
+};
+
 extern const struct dev *const dev_table[]; /* NULL-terminated, by file name */
+/* The device of a name: "cpu", "opencl" or "opencl:0". NULL: error text says which there are. */
 const struct dev *dev_find(const char *name);
+/* The number behind the colon; 0 if there is none. */
+int dev_number(const char *name);
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenCL devices: lists them with their limits, loads the programs that the emitter opencl makes, and runs
  * them. The ICD loader (libOpenCL.so.1) is opened at run time, and opens the vendors' drivers: nothing of
- * OpenCL is linked, and no driver is touched before opencl_open. An OpenCL device is not a `struct dev`,
- * because its kernels read and write buffers of its own, not the process's memory.
+ * OpenCL is linked, and no driver is touched before opencl_open. platform/run/dev_opencl.c makes a
+ * `struct dev` of it.
  *
  * What a driver says is not trusted: counts and lengths are bounded, handles that are NULL are refused,
  * strings are cut to printable ASCII, numbers to int64_t. A call that fails gives an error with the call's
  * and the code's names ("clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"): E_NOMEM where the device
  * lacks memory or resources, E_INFEASIBLE where it cannot build or launch this kernel, else E_IO. A driver
- * that crashes takes the process with it, and one that hangs is not ended: who runs unproven kernels does it
- * in a process that may die.
+ * that crashes takes the process with it, and one that hangs is not ended (opencl_wait returns, but the
+ * device is lost to this process): who runs unproven kernels does it in a process that may die.
  *
  * Nothing here is thread-safe; contexts do not survive fork. Drivers stay loaded until the process ends. */
 #ifndef PLATFORM_OPENCL_H
 #define PLATFORM_OPENCL_H
 
+#include "platform/base/clock.h"
 #include "platform/base/err.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@ struct opencl;      /* the loader, and the devices that it found */
 struct opencl_dev;  /* a device in use: its context and queue */
 struct opencl_buf;  /* device memory that the host can map */
 struct opencl_code; /* a program, built for one device */
+struct opencl_job;  /* a launch with its arguments, which can be started any number of times */
 
 enum { OPENCL_MAX_PLATFORMS = 16, OPENCL_MAX_DEVICES = 64, OPENCL_MAX_ENTRIES = 8, OPENCL_MAX_ARGS = 256 };
 
@@ -77,6 +79,11 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out) M
 int opencl_map(struct opencl_buf *b, void **out) MUST_CHECK;
 int opencl_unmap(struct opencl_buf *b) MUST_CHECK;
 void opencl_free(struct opencl_buf *b);
+/* Copies bytes to or from an unmapped buffer, after all that was started before, and waits for it. Where host
+ * and device share memory, the buffer is mapped for it, else the driver copies. E_USAGE: outside of the
+ * buffer. */
+int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes) MUST_CHECK;
+int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes) MUST_CHECK;
 
 /* Builds an object of the emitter opencl: "//hone-opencl OPTIONS\n" and a source. Options that are not in a
  * short list are E_CORRUPT. Correct rounding of divisions is asked for where the device offers it. */
@@ -84,16 +91,35 @@ int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct openc
 int opencl_entry(struct opencl_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
 void opencl_unload(struct opencl_code *c);
 
-/* One launch of [begin, end) of an entry. */
+/* A part of a buffer, from byte `at` on, a multiple of the element's size. */
+struct opencl_spot {
+	struct opencl_buf *buf; /* unmapped; must outlive the job */
+	int64_t at;
+};
+
+/* A launch of [begin, end) of an entry. */
 struct opencl_launch {
-	struct opencl_buf *const *buf; /* unmapped; in the order of the kernel ABI */
-	int nbufs;
+	const struct opencl_spot *spot; /* in the order of the kernel ABI */
+	int nspots;
 	const int64_t *param;
 	int nparams;
 	int64_t begin, end;
+	/* Work items at a time: a scratch buffer must hold a part for each of them. 0: all. */
+	int64_t at_once;
 	int group; /* work items of a group; 0: chosen here */
 };
-/* Runs an entry and waits for it. A scratch buffer must hold a part for each index of the range. */
+/* Makes a launch ready. The values of params are copied. */
+int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch *at,
+		   struct opencl_job **out) MUST_CHECK;
+/* Puts it in the queue, behind all that was started before, and returns. */
+int opencl_start(const struct opencl_job *j) MUST_CHECK;
+void opencl_drop(struct opencl_job *j);
+/* Waits until all that was started has ended. INT64_MAX: sleeps in the driver. Else the driver is asked again
+ * and again, and E_TIMEOUT is returned at deadline_ns of `clock`: the device is then lost. Every later call
+ * on it but opencl_leave and the other calls that free fails at once with E_IO, and those free nothing of the
+ * driver's, because a driver that hangs may hang in them, too. */
+int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
+/* opencl_prepare, opencl_start and opencl_wait of one launch. */
 int opencl_run(struct opencl_code *c, int entry, const struct opencl_launch *at) MUST_CHECK;
 
 #endif

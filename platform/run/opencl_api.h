@@ -43,7 +43,8 @@ enum {
 	CL_DEVICE_OPENCL_C_VERSION = 0x103D,
 	CL_CONTEXT_PLATFORM = 0x1084,
 	CL_KERNEL_WORK_GROUP_SIZE = 0x11B0,
-	CL_PROGRAM_BUILD_LOG = 0x1183
+	CL_PROGRAM_BUILD_LOG = 0x1183,
+	CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
 };
 enum { CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_GPU = 4, CL_DEVICE_TYPE_ACCELERATOR = 8 };
 #define CL_DEVICE_TYPE_ALL UINT64_C(0xFFFFFFFF)
@@ -70,6 +71,15 @@ enum { CL_MEM_READ_WRITE = 1, CL_MEM_ALLOC_HOST_PTR = 16, CL_MAP_READ = 1, CL_MA
 	   void *const *after, void **event, int32_t *code))                                                 \
 	X(int32_t, clEnqueueUnmapMemObject,                                                                  \
 	  (void *q, void *m, void *p, uint32_t n, void *const *after, void **event))                         \
+	X(int32_t, clEnqueueReadBuffer,                                                                      \
+	  (void *q, void *m, uint32_t blocking, size_t at, size_t bytes, void *to, uint32_t n,               \
+	   void *const *after, void **event))                                                                \
+	X(int32_t, clEnqueueWriteBuffer,                                                                     \
+	  (void *q, void *m, uint32_t blocking, size_t at, size_t bytes, const void *from, uint32_t n,       \
+	   void *const *after, void **event))                                                                \
+	X(int32_t, clEnqueueMarkerWithWaitList, (void *q, uint32_t n, void *const *after, void **event))     \
+	X(int32_t, clGetEventInfo, (void *e, uint32_t what, size_t room, void *out, size_t *n))              \
+	X(int32_t, clFlush, (void *q))                                                                       \
 	X(int32_t, clFinish, (void *q))                                                                      \
 	X(void *, clCreateProgramWithSource,                                                                 \
 	  (void *c, uint32_t n, const char **text, const size_t *lengths, int32_t *code))                    \
@@ -87,7 +97,6 @@ enum { CL_MEM_READ_WRITE = 1, CL_MEM_ALLOC_HOST_PTR = 16, CL_MAP_READ = 1, CL_MA
 	X(int32_t, clEnqueueNDRangeKernel,                                                                   \
 	  (void *q, void *k, uint32_t dims, const size_t *offset, const size_t *global, const size_t *local, \
 	   uint32_t n, void *const *after, void **event))                                                    \
-	X(int32_t, clWaitForEvents, (uint32_t n, void *const *events))                                       \
 	X(int32_t, clReleaseEvent, (void *e))
 
 struct opencl_api {

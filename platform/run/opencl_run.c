@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct opencl_dev {
 	const struct opencl_api *api;
 	const struct opencl_info *info;
 	void *id, *context, *queue;
+	bool lost; /* it hangs, and so may every call */
 };
 
 struct opencl_buf {
@@ -25,9 +27,22 @@ struct opencl_code {
 	int nentries;
 	struct {
 		char name[32];
-		void *kernel;
+		void *kernel; /* keeps the name known to exist; a job makes its own */
 	} entry[OPENCL_MAX_ENTRIES];
 };
+
+struct opencl_job {
+	struct opencl_dev *dev;
+	void *kernel;
+	int nargs; /* without the range's */
+	size_t group;
+	int64_t begin, end, once;
+};
+
+static int lost(void)
+{
+	return fail(E_IO, "the OpenCL device hangs; start this program again to use it");
+}
 
 /* A handle that a call made: NULL is an error whatever the code says. */
 static int made(const char *call, const void *handle, int32_t code)
@@ -79,15 +94,17 @@ void opencl_leave(struct opencl_dev *d)
 {
 	if (!d)
 		return;
-	if (d->queue)
+	if (d->queue && !d->lost)
 		d->api->clReleaseCommandQueue(d->queue);
-	if (d->context)
+	if (d->context && !d->lost)
 		d->api->clReleaseContext(d->context);
 	free(d);
 }
 
 int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 {
+	if (d->lost)
+		return lost();
 	if (bytes < 1 || bytes > d->info->alloc_bytes || (uint64_t)bytes > SIZE_MAX)
 		return fail(E_NOMEM, "a buffer of %lld bytes: the OpenCL device allows 1 to %lld",
 			    (long long)bytes, (long long)d->info->alloc_bytes);
@@ -110,6 +127,8 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 int opencl_map(struct opencl_buf *b, void **out)
 {
 	int32_t code = CL_SUCCESS;
+	if (b->dev->lost)
+		return lost();
 	if (b->mapped)
 		return fail(E_USAGE, "the OpenCL buffer is mapped already");
 	void *p = b->dev->api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
@@ -123,6 +142,8 @@ int opencl_map(struct opencl_buf *b, void **out)
 int opencl_unmap(struct opencl_buf *b)
 {
 	void *p = b->mapped;
+	if (b->dev->lost)
+		return lost();
 	if (!p)
 		return fail(E_USAGE, "the OpenCL buffer is not mapped");
 	b->mapped = NULL;
@@ -137,8 +158,59 @@ void opencl_free(struct opencl_buf *b)
 		return;
 	if (b->mapped && opencl_unmap(b) < 0)
 		b->mapped = NULL; /* releasing it ends the map, too */
-	b->dev->api->clReleaseMemObject(b->mem);
+	if (!b->dev->lost)
+		b->dev->api->clReleaseMemObject(b->mem);
 	free(b);
+}
+
+/* Copies through a map of the part; one of from and to is given. */
+static int copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void *to, int64_t bytes)
+{
+	const struct opencl_api *api = b->dev->api;
+	int32_t code = CL_SUCCESS;
+	void *p = api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, from ? CL_MAP_WRITE : CL_MAP_READ,
+					  (size_t)at, (size_t)bytes, 0, NULL, NULL, &code);
+	int rc = made("clEnqueueMapBuffer", p, code);
+	if (rc < 0)
+		return rc;
+	memcpy(from ? p : to, from ? from : p, (size_t)bytes);
+	return done("clEnqueueUnmapMemObject",
+		    api->clEnqueueUnmapMemObject(b->dev->queue, b->mem, p, 0, NULL, NULL));
+}
+
+static int check_copy(const struct opencl_buf *b, int64_t at, int64_t bytes)
+{
+	if (b->dev->lost)
+		return lost();
+	if (b->mapped || at < 0 || bytes < 0 || (uint64_t)at > b->bytes ||
+	    (uint64_t)bytes > b->bytes - (uint64_t)at)
+		return fail(E_USAGE, "bytes %lld to %lld of an OpenCL buffer of %zu, or it is mapped",
+			    (long long)at, (long long)(at + bytes), b->bytes);
+	return E_OK;
+}
+
+int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes)
+{
+	int rc = check_copy(b, at, bytes);
+	if (rc < 0 || bytes == 0)
+		return rc;
+	if (b->dev->info->unified)
+		return copy_mapped(b, at, from, NULL, bytes);
+	return done("clEnqueueWriteBuffer",
+		    b->dev->api->clEnqueueWriteBuffer(b->dev->queue, b->mem, 1, (size_t)at, (size_t)bytes,
+						      from, 0, NULL, NULL));
+}
+
+int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes)
+{
+	int rc = check_copy(b, at, bytes);
+	if (rc < 0 || bytes == 0)
+		return rc;
+	if (b->dev->info->unified)
+		return copy_mapped(b, at, NULL, to, bytes);
+	return done("clEnqueueReadBuffer",
+		    b->dev->api->clEnqueueReadBuffer(b->dev->queue, b->mem, 1, (size_t)at, (size_t)bytes, to,
+						     0, NULL, NULL));
 }
 
 /* Takes the options from the object's first line; returns where the source begins. */
@@ -202,7 +274,7 @@ int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct openc
 {
 	char options[160];
 	size_t source = 0;
-	int rc = take_options(d->info, object, n, options, sizeof options, &source);
+	int rc = d->lost ? lost() : take_options(d->info, object, n, options, sizeof options, &source);
 	if (rc < 0)
 		return rc;
 	struct opencl_code *c = calloc(1, sizeof *c);
@@ -220,6 +292,8 @@ int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct openc
 int opencl_entry(struct opencl_code *c, const char *symbol)
 {
 	int32_t code = CL_SUCCESS;
+	if (c->dev->lost)
+		return lost();
 	for (int i = 0; i < c->nentries; i++)
 		if (!strcmp(c->entry[i].name, symbol))
 			return i;
@@ -240,32 +314,11 @@ void opencl_unload(struct opencl_code *c)
 {
 	if (!c)
 		return;
-	for (int i = 0; i < c->nentries; i++)
+	for (int i = 0; i < c->nentries && !c->dev->lost; i++)
 		c->dev->api->clReleaseKernel(c->entry[i].kernel);
-	if (c->program)
+	if (c->program && !c->dev->lost)
 		c->dev->api->clReleaseProgram(c->program);
 	free(c);
-}
-
-static int set_arg(const struct opencl_api *api, void *k, int i, size_t bytes, const void *value)
-{
-	int32_t code = api->clSetKernelArg(k, (uint32_t)i, bytes, value);
-	char call[48];
-	snprintf(call, sizeof call, "clSetKernelArg of argument %d", i);
-	return done(call, code);
-}
-
-static int set_args(const struct opencl_api *api, void *k, const struct opencl_launch *at)
-{
-	int rc = E_OK, n = 0;
-	for (int i = 0; i < at->nbufs && rc >= 0; i++)
-		rc = at->buf[i]->mapped ? fail(E_USAGE, "OpenCL buffer %d is mapped", i)
-					: set_arg(api, k, n++, sizeof(void *), &at->buf[i]->mem);
-	for (int i = 0; i < at->nparams && rc >= 0; i++)
-		rc = set_arg(api, k, n++, 8, &at->param[i]);
-	if (rc >= 0)
-		rc = set_arg(api, k, n++, 8, &at->begin);
-	return rc < 0 ? rc : set_arg(api, k, n, 8, &at->end);
 }
 
 /* A processor has no use for groups, each of which its driver makes a loop of; a GPU fills its lanes with
@@ -286,34 +339,157 @@ static size_t group_of(const struct opencl_code *c, void *k, int wanted)
 	return group;
 }
 
-static int enqueue(struct opencl_code *c, void *k, size_t items, size_t group)
+static int set_arg(const struct opencl_job *j, int i, size_t bytes, const void *value)
 {
-	const struct opencl_api *api = c->dev->api;
-	size_t global = (items + group - 1) / group * group;
-	void *event = NULL;
-	int rc =
-	    done("clEnqueueNDRangeKernel",
-		 api->clEnqueueNDRangeKernel(c->dev->queue, k, 1, NULL, &global, &group, 0, NULL, &event));
+	int32_t code = j->dev->api->clSetKernelArg(j->kernel, (uint32_t)i, bytes, value);
+	char call[48];
+	snprintf(call, sizeof call, "clSetKernelArg of argument %d", i);
+	return done(call, code);
+}
+
+/* All arguments but the range, which are the last two. */
+static int set_args(struct opencl_job *j, const struct opencl_launch *at)
+{
+	int rc = E_OK, n = 0;
+	for (int i = 0; i < at->nspots && rc >= 0; i++) {
+		const struct opencl_spot *s = &at->spot[i];
+		if (s->buf->mapped || s->at < 0 || (uint64_t)s->at > s->buf->bytes)
+			return fail(E_USAGE, "OpenCL buffer %d is mapped, or begins behind its memory", i);
+		rc = set_arg(j, n++, sizeof(void *), &s->buf->mem);
+		if (rc >= 0)
+			rc = set_arg(j, n++, 8, &s->at);
+	}
+	for (int i = 0; i < at->nparams && rc >= 0; i++)
+		rc = set_arg(j, n++, 8, &at->param[i]);
+	j->nargs = n;
+	return rc;
+}
+
+static int set_range(const struct opencl_job *j, int64_t begin, int64_t end)
+{
+	int rc = set_arg(j, j->nargs, 8, &begin);
+	return rc < 0 ? rc : set_arg(j, j->nargs + 1, 8, &end);
+}
+
+int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch *at, struct opencl_job **out)
+{
+	if (entry < 0 || entry >= c->nentries || at->begin < 0 || at->end < at->begin || at->at_once < 0 ||
+	    2 * at->nspots + at->nparams + 2 > OPENCL_MAX_ARGS)
+		return fail(E_USAGE, "a launch of entry %d from %lld to %lld", entry, (long long)at->begin,
+			    (long long)at->end);
+	int64_t items = at->end - at->begin, once = at->at_once ? at->at_once : INT32_MAX;
+	if (!at->at_once && items > INT32_MAX)
+		return fail(E_INFEASIBLE, "a launch of %lld work items", (long long)items);
+	if (c->dev->lost)
+		return lost();
+	struct opencl_job *j = calloc(1, sizeof *j);
+	if (!j)
+		return fail(E_NOMEM, "no memory for an OpenCL launch");
+	*j = (struct opencl_job){.dev = c->dev, .begin = at->begin, .end = at->end};
+	int32_t code = CL_SUCCESS;
+	j->kernel = c->dev->api->clCreateKernel(c->program, c->entry[entry].name, &code);
+	int rc = made("clCreateKernel", j->kernel, code);
+	if (rc >= 0)
+		rc = set_args(j, at);
+	if (rc >= 0) {
+		j->once = once < items ? once : items;
+		j->group = group_of(c, j->kernel, at->group);
+		rc = set_range(j, j->begin, j->begin + j->once);
+	}
 	if (rc < 0)
-		return rc;
-	if (!event)
-		return fail(E_IO, "clEnqueueNDRangeKernel: it gave no event");
-	rc = done("clWaitForEvents", api->clWaitForEvents(1, &event));
-	api->clReleaseEvent(event);
+		opencl_drop(j);
+	else
+		*out = j;
+	return rc;
+}
+
+static int enqueue(const struct opencl_job *j, int64_t items)
+{
+	size_t group = j->group, global = ((size_t)items + group - 1) / group * group;
+	return done("clEnqueueNDRangeKernel",
+		    j->dev->api->clEnqueueNDRangeKernel(j->dev->queue, j->kernel, 1, NULL, &global, &group, 0,
+							NULL, NULL));
+}
+
+int opencl_start(const struct opencl_job *j)
+{
+	bool parts = j->end - j->begin > j->once;
+	int rc = j->dev->lost ? lost() : E_OK;
+	for (int64_t at = j->begin; at < j->end && rc >= 0; at += j->once) {
+		int64_t end = at + j->once < j->end ? at + j->once : j->end;
+		if (parts)
+			rc = set_range(j, at, end);
+		if (rc >= 0)
+			rc = enqueue(j, end - at);
+	}
+	return rc;
+}
+
+void opencl_drop(struct opencl_job *j)
+{
+	if (!j)
+		return;
+	if (j->kernel && !j->dev->lost)
+		j->dev->api->clReleaseKernel(j->kernel);
+	free(j);
+}
+
+enum { SPIN_NS = 200000, NAP_NS = 20000 };
+
+/* Asks for an event's state until it has ended; sleeps between two questions once SPIN_NS have passed. */
+static int poll(struct opencl_dev *d, void *event, struct clock *clock, int64_t deadline_ns)
+{
+	int64_t start_ns = clock_now(clock), now_ns = start_ns;
+	for (;;) {
+		int32_t state = 1;
+		size_t n = 0;
+		int32_t code = d->api->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+						      &state, &n);
+		if (code != CL_SUCCESS || n != sizeof state)
+			return code == CL_SUCCESS ? fail(E_IO, "clGetEventInfo: it gave no state")
+						  : opencl_fail("clGetEventInfo", code);
+		if (state < 0)
+			return opencl_fail("a kernel", state);
+		if (state == 0)
+			return E_OK;
+		now_ns = clock_now(clock);
+		if (now_ns >= deadline_ns)
+			return fail(E_TIMEOUT, "the OpenCL device did not end a kernel in time");
+		if (now_ns - start_ns > SPIN_NS)
+			nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+	}
+}
+
+int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns)
+{
+	void *event = NULL;
+	if (d->lost)
+		return lost();
+	if (deadline_ns == INT64_MAX)
+		return done("clFinish", d->api->clFinish(d->queue));
+	int rc = done("clEnqueueMarkerWithWaitList",
+		      d->api->clEnqueueMarkerWithWaitList(d->queue, 0, NULL, &event));
+	if (rc >= 0 && !event)
+		return fail(E_IO, "clEnqueueMarkerWithWaitList: it gave no event");
+	if (rc >= 0)
+		rc = done("clFlush", d->api->clFlush(d->queue));
+	if (rc >= 0)
+		rc = poll(d, event, clock, deadline_ns);
+	d->lost = rc == E_TIMEOUT;
+	if (event && !d->lost)
+		d->api->clReleaseEvent(event);
 	return rc;
 }
 
 int opencl_run(struct opencl_code *c, int entry, const struct opencl_launch *at)
 {
-	if (entry < 0 || entry >= c->nentries || at->begin < 0 ||
-	    at->nbufs + at->nparams + 2 > OPENCL_MAX_ARGS)
-		return fail(E_USAGE, "a launch of entry %d from %lld to %lld", entry, (long long)at->begin,
-			    (long long)at->end);
-	if (at->end <= at->begin)
-		return E_OK;
-	if (at->end - at->begin > INT32_MAX)
-		return fail(E_INFEASIBLE, "a launch of %lld work items", (long long)(at->end - at->begin));
-	void *k = c->entry[entry].kernel;
-	int rc = set_args(c->dev->api, k, at);
-	return rc < 0 ? rc : enqueue(c, k, (size_t)(at->end - at->begin), group_of(c, k, at->group));
+	struct opencl_job *j;
+	int rc = opencl_prepare(c, entry, at, &j);
+	if (rc < 0)
+		return rc;
+	rc = opencl_start(j);
+	if (rc >= 0)
+		rc = opencl_wait(c->dev, &clock_real, INT64_MAX);
+	opencl_drop(j);
+	return rc;
 }

@@ -3,9 +3,10 @@
  * variable FAKE_OPENCL names the lie: "" tells the truth (one device, whose kernels do nothing);
  * "platforms-endless", "platforms-null", "platforms-none", "devices-endless", "devices-null", "devices-none":
  * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
- * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "crash": the first
- * call ends the process; "hang": it does not return; "forge": it writes into the process's pipe to its
- * parent, in the form that tools/hone/opencl_list.c expects, and does not return. */
+ * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "memory-none": no buffer can be
+ * made; "stuck": what is launched never ends; "lost": it fails; "crash": the first call ends the process;
+ * "hang": it does not return; "forge": it writes into the process's pipe to its parent, in the form that
+ * tools/hone/opencl_list.c expects, and does not return. */
 #include "platform/run/opencl_api.h"
 
 #include <fcntl.h>
@@ -164,18 +165,43 @@ void *clCreateCommandQueue(void *c, void *d, uint64_t properties, int32_t *code)
 	return make("clCreateCommandQueue", code);
 }
 
+/* Memory that can be mapped and copied; kernels do not write it. */
 void *clCreateBuffer(void *c, uint64_t flags, size_t bytes, void *host, int32_t *code)
 {
-	(void)c, (void)flags, (void)bytes, (void)host;
-	return make("clCreateBuffer", code);
+	(void)c, (void)flags, (void)host;
+	void *made = make("clCreateBuffer", code);
+	if (made && (lies("memory-none") || !(made = calloc(1, bytes))))
+		*code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+	return *code ? NULL : made;
+}
+
+int32_t clReleaseMemObject(void *m)
+{
+	free(m);
+	return status("clReleaseMemObject");
 }
 
 void *clEnqueueMapBuffer(void *q, void *m, uint32_t blocking, uint64_t flags, size_t at, size_t bytes,
 			 uint32_t n, void *const *after, void **event, int32_t *code)
 {
-	(void)q, (void)m, (void)blocking, (void)flags, (void)at, (void)bytes, (void)n, (void)after,
-	    (void)event;
-	return make("clEnqueueMapBuffer", code);
+	(void)q, (void)blocking, (void)flags, (void)bytes, (void)n, (void)after, (void)event;
+	return make("clEnqueueMapBuffer", code) ? (char *)m + at : NULL;
+}
+
+int32_t clEnqueueReadBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t bytes, void *to,
+			    uint32_t n, void *const *after, void **event)
+{
+	(void)q, (void)blocking, (void)n, (void)after, (void)event;
+	memcpy(to, (char *)m + at, bytes);
+	return status("clEnqueueReadBuffer");
+}
+
+int32_t clEnqueueWriteBuffer(void *q, void *m, uint32_t blocking, size_t at, size_t bytes, const void *from,
+			     uint32_t n, void *const *after, void **event)
+{
+	(void)q, (void)blocking, (void)n, (void)after, (void)event;
+	memcpy((char *)m + at, from, bytes);
+	return status("clEnqueueWriteBuffer");
 }
 
 int32_t clEnqueueUnmapMemObject(void *q, void *m, void *p, uint32_t n, void *const *after, void **event)
@@ -225,10 +251,9 @@ int32_t clSetKernelArg(void *k, uint32_t i, size_t bytes, const void *value)
 int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *offset, const size_t *global,
 			       const size_t *local, uint32_t n, void *const *after, void **event)
 {
-	(void)q, (void)k, (void)dims, (void)offset, (void)n, (void)after;
+	(void)q, (void)k, (void)dims, (void)offset, (void)n, (void)after, (void)event;
 	if (*global % *local || *local > 64)
 		return CL_INVALID_WORK_GROUP_SIZE;
-	*event = lies_in("null", "clEnqueueNDRangeKernel") ? NULL : thing;
 	return status("clEnqueueNDRangeKernel");
 }
 
@@ -240,14 +265,32 @@ int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *of
 	}
 ONE(clReleaseContext)
 ONE(clReleaseCommandQueue)
-ONE(clReleaseMemObject)
 ONE(clReleaseProgram)
 ONE(clReleaseKernel)
 ONE(clReleaseEvent)
-ONE(clFinish)
+ONE(clFlush)
 
-int32_t clWaitForEvents(uint32_t n, void *const *events)
+int32_t clFinish(void *q)
 {
-	(void)n, (void)events;
-	return status("clWaitForEvents");
+	(void)q;
+	while (lies("stuck"))
+		usleep(1000);
+	return lies("lost") ? CL_OUT_OF_RESOURCES : status("clFinish");
+}
+
+int32_t clEnqueueMarkerWithWaitList(void *q, uint32_t n, void *const *after, void **event)
+{
+	(void)q, (void)n, (void)after;
+	*event = lies_in("null", "clEnqueueMarkerWithWaitList") ? NULL : thing;
+	return status("clEnqueueMarkerWithWaitList");
+}
+
+/* 0: complete; 1: running; below: how it failed. */
+int32_t clGetEventInfo(void *e, uint32_t what, size_t room, void *out, size_t *n)
+{
+	(void)e, (void)what;
+	const int32_t state = lies("stuck") ? 1 : lies("lost") ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+	*n = lies("numbers-short") ? 1 : sizeof state;
+	memcpy(out, &state, *n < room ? *n : room);
+	return status("clGetEventInfo");
 }

@@ -95,6 +95,9 @@ static inline int device_get(struct opencl_buf *b, const struct device_run *r, i
 static inline int device_launch(struct opencl_code *c, const struct device_run *r, struct opencl_buf **buf)
 {
 	int rc = E_OK;
+	struct opencl_spot spot[LOOPS_MAX_BUFS] = {{NULL}};
+	for (int i = 0; i < r->l->nbufs; i++)
+		spot[i].buf = buf[i];
 	for (int e = 0; e < r->l->nentries && rc >= 0; e++) {
 		int k = opencl_entry(c, r->l->entry[e].name);
 		int64_t n = ix_eval(r->l->entry[e].extent, r->param, NULL, NULL), step = r->at_once;
@@ -103,8 +106,8 @@ static inline int device_launch(struct opencl_code *c, const struct device_run *
 			int64_t begin = r->backwards ? (n - 1 - i) / step * step : i,
 				end = begin + step < n ? begin + step : n;
 			rc = opencl_run(c, k,
-					&(struct opencl_launch){.buf = buf,
-								.nbufs = r->l->nbufs,
+					&(struct opencl_launch){.spot = spot,
+								.nspots = r->l->nbufs,
 								.param = r->param,
 								.nparams = r->l->nparams,
 								.begin = begin,

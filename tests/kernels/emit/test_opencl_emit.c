@@ -237,7 +237,8 @@ TEST(names_from_outside_are_not_printed)
 	loops_entry_end(&l);
 	const char *text = print();
 	REQUIRE(text);
-	CHECK(strstr(text, "__kernel void k0(__global const float *b0, ") && strstr(text, "vload4(0, p)"));
+	CHECK(strstr(text, "__kernel void k0(__global const uchar *m0, const long o0, ") &&
+	      strstr(text, "vload4(0, p)"));
 	CHECK(strstr(text, "const int p0 = (int)a0;")); /* its range fits */
 	for (int i = 0; i < 3; i++)
 		CHECK(!strstr(text, hostile[i]) && !strstr(text, "evil"));
@@ -256,7 +257,8 @@ TEST(each_work_item_has_scratch_of_its_own)
 	loops_entry_end(&l);
 	const char *text = print();
 	REQUIRE(text);
-	CHECK(strstr(text, "__global float *b4 = s4 + get_global_id(0) * (size_t)1024;"));
+	CHECK(strstr(text,
+		     "__global float *b4 = (__global float *)(m4 + o4) + get_global_id(0) * (size_t)1024;"));
 }
 
 /* An expression whose tree is exponentially larger than its nodes is refused, soon. */

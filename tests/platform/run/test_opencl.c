@@ -159,6 +159,7 @@ static int use_all(struct opencl *o)
 	struct opencl_buf *b = NULL;
 	struct opencl_code *c = NULL;
 	void *p;
+	char some[8] = "";
 	int64_t param = 7;
 	int k = 0, rc = opencl_use(o, 0, &d);
 	if (rc >= 0)
@@ -171,10 +172,17 @@ static int use_all(struct opencl *o)
 		rc = opencl_load(d, object, sizeof object - 1, &c);
 	if (rc >= 0)
 		rc = k = opencl_entry(c, "k0");
+	const struct opencl_spot spot = {.buf = b, .at = 8};
+	const struct opencl_launch at = {
+	    .spot = &spot, .nspots = 1, .param = &param, .nparams = 1, .end = 100, .at_once = 30};
 	if (rc >= 0)
-		rc = opencl_run(c, k,
-				&(struct opencl_launch){
-				    .buf = &b, .nbufs = 1, .param = &param, .nparams = 1, .end = 100});
+		rc = opencl_run(c, k, &at);
+	if (rc >= 0)
+		rc = opencl_write(b, 8, some, sizeof some);
+	if (rc >= 0)
+		rc = opencl_read(b, 8, some, sizeof some);
+	if (rc >= 0)
+		rc = opencl_wait(d, &clock_real, clock_now(&clock_real) + NS_PER_S);
 	opencl_unload(c);
 	opencl_free(b);
 	opencl_leave(d);
@@ -183,11 +191,19 @@ static int use_all(struct opencl *o)
 
 TEST(every_failing_call_is_named)
 {
-	static const char *const fails[] = {
-	    "clCreateContext",           "clCreateCommandQueue",    "clCreateBuffer",
-	    "clEnqueueMapBuffer",        "clEnqueueUnmapMemObject", "clFinish",
-	    "clCreateProgramWithSource", "clCreateKernel",          "clSetKernelArg",
-	    "clEnqueueNDRangeKernel",    "clWaitForEvents"};
+	static const char *const fails[] = {"clCreateContext",
+					    "clCreateCommandQueue",
+					    "clCreateBuffer",
+					    "clEnqueueMapBuffer",
+					    "clEnqueueUnmapMemObject",
+					    "clFinish",
+					    "clCreateProgramWithSource",
+					    "clCreateKernel",
+					    "clSetKernelArg",
+					    "clEnqueueNDRangeKernel",
+					    "clFlush",
+					    "clEnqueueMarkerWithWaitList",
+					    "clGetEventInfo"};
 	struct opencl *o = open_lying("");
 	REQUIRE(o);
 	CHECK_OK(use_all(o));
@@ -199,9 +215,13 @@ TEST(every_failing_call_is_named)
 		CHECK_FAILS(use_all(o), E_NOMEM, text);
 		CHECK(strstr(err_text(), "CL_OUT_OF_RESOURCES (-5)"));
 	}
-	static const char *const nulls[] = {
-	    "clCreateContext", "clCreateCommandQueue",      "clCreateBuffer",        "clEnqueueMapBuffer",
-	    "clCreateKernel",  "clCreateProgramWithSource", "clEnqueueNDRangeKernel"};
+	static const char *const nulls[] = {"clCreateContext",
+					    "clCreateCommandQueue",
+					    "clCreateBuffer",
+					    "clEnqueueMapBuffer",
+					    "clCreateKernel",
+					    "clCreateProgramWithSource",
+					    "clEnqueueMarkerWithWaitList"};
 	for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++) {
 		char lie[64];
 		snprintf(lie, sizeof lie, "null %s", nulls[i]);
@@ -287,12 +307,90 @@ TEST(mapped_buffers_are_not_launched)
 	CHECK_OK(opencl_map(b, &p));
 	CHECK_FAILS(opencl_map(b, &p), E_USAGE, "mapped already");
 	CHECK(opencl_entry(c, "k0") == 0);
-	CHECK_FAILS(opencl_run(c, 0, &(struct opencl_launch){.buf = &b, .nbufs = 1, .end = 1}), E_USAGE,
-		    "buffer 0 is mapped");
+	CHECK_FAILS(
+	    opencl_run(c, 0,
+		       &(struct opencl_launch){.spot = &(struct opencl_spot){b, 0}, .nspots = 1, .end = 1}),
+	    E_USAGE, "buffer 0 is mapped");
 	opencl_unload(c);
 	opencl_free(b);
 	opencl_leave(d);
 	CHECK_FAILS(opencl_use(o, 1, &d), E_NOTFOUND, "device 1");
+	opencl_close(o);
+}
+
+static struct opencl_dev *use_lying(struct opencl **o)
+{
+	struct opencl_dev *d = NULL;
+	*o = open_lying("");
+	CHECK(*o && opencl_use(*o, 0, &d) >= 0);
+	return d;
+}
+
+/* Only the parts of a buffer that exist are copied. */
+TEST(copies_stay_inside)
+{
+	char bytes[16] = "0123456789abcde", got[16] = "";
+	struct opencl *o;
+	struct opencl_buf *b = NULL;
+	struct opencl_dev *d = use_lying(&o);
+	REQUIRE(d);
+	REQUIRE_OK(opencl_alloc(d, 16, &b));
+	CHECK_OK(opencl_write(b, 4, bytes, 12));
+	CHECK_OK(opencl_read(b, 8, got, 8));
+	CHECK(!strcmp(got, "456789ab"));
+	CHECK_OK(opencl_read(b, 16, got, 0));
+	static const int64_t bad[][2] = {{0, 17}, {16, 1},        {17, 0},       {-1, 1},
+					 {1, -1}, {INT64_MAX, 1}, {1, INT64_MAX}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK_FAILS(opencl_read(b, bad[i][0], got, bad[i][1]), E_USAGE, "buffer of 16");
+		CHECK_FAILS(opencl_write(b, bad[i][0], got, bad[i][1]), E_USAGE, "buffer of 16");
+	}
+	opencl_free(b);
+	opencl_leave(d);
+	opencl_close(o);
+}
+
+/* A device that hangs is given up at the deadline, and never waited for again. */
+TEST(a_hanging_device_is_lost)
+{
+	struct opencl *o;
+	struct opencl_code *c = NULL;
+	struct opencl_buf *b = NULL;
+	struct opencl_job *j = NULL;
+	void *p;
+	struct opencl_dev *d = use_lying(&o);
+	REQUIRE(d);
+	REQUIRE_OK(opencl_alloc(d, 16, &b));
+	REQUIRE_OK(opencl_load(d, object, sizeof object - 1, &c));
+	CHECK(opencl_entry(c, "k0") == 0);
+	REQUIRE_OK(opencl_prepare(c, 0, &(struct opencl_launch){.end = 1}, &j));
+	fake_lie("stuck");
+	CHECK_OK(opencl_start(j));
+	int64_t start = clock_now(&clock_real);
+	CHECK_FAILS(opencl_wait(d, &clock_real, start + 20 * NS_PER_MS), E_TIMEOUT, "in time");
+	CHECK(clock_now(&clock_real) - start >= 20 * NS_PER_MS);
+	CHECK_FAILS(opencl_wait(d, &clock_real, INT64_MAX), E_IO, "hangs");
+	CHECK_FAILS(opencl_start(j), E_IO, "hangs");
+	CHECK_FAILS(opencl_map(b, &p), E_IO, "hangs");
+	CHECK_FAILS(opencl_write(b, 0, "", 1), E_IO, "hangs");
+	CHECK_FAILS(opencl_load(d, object, sizeof object - 1, &c), E_IO, "hangs");
+	opencl_drop(j);
+	opencl_unload(c);
+	opencl_free(b);
+	opencl_leave(d);
+	opencl_close(o);
+}
+
+TEST(a_kernel_that_fails_is_named)
+{
+	struct opencl *o;
+	struct opencl_dev *d = use_lying(&o);
+	REQUIRE(d);
+	fake_lie("lost");
+	CHECK_FAILS(opencl_wait(d, &clock_real, clock_now(&clock_real) + NS_PER_S), E_NOMEM,
+		    "a kernel: CL_OUT_OF_RESOURCES");
+	CHECK_FAILS(opencl_wait(d, &clock_real, INT64_MAX), E_NOMEM, "clFinish");
+	opencl_leave(d);
 	opencl_close(o);
 }
 
