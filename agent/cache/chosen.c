@@ -8,15 +8,17 @@
 #include "platform/base/mix.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct chosen_rec rec_for(const struct chosen_for *f, struct key model, int threads, enum level level)
 {
-	return (struct chosen_rec){.model = model,
-				   .target_key = target_key(f->target),
-				   .device = "cpu",
-				   .threads = threads,
-				   .level = level,
-				   .choices = ""};
+	struct chosen_rec r = {.model = model,
+			       .target_key = target_key(f->target),
+			       .threads = threads,
+			       .level = level,
+			       .choices = ""};
+	strcpy(r.device, target_device(f->target));
+	return r;
 }
 
 /* E_NOTFOUND: there is none, or it is damaged. */

@@ -53,8 +53,9 @@ int lookup_threads(int own, int out[LOOKUP_THREADS])
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
 		struct rec *out, struct code *code)
 {
-	struct rec want = {.task = task, .target_key = l->target_key, .device = "cpu"};
+	struct rec want = {.task = task, .target_key = l->target_key};
 	int threads[LOOKUP_THREADS], n = lookup_threads(l->threads, threads);
+	strcpy(want.device, l->target ? target_device(l->target) : "cpu");
 	for (int kind = (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
 		for (int of = (int)l->level; of >= 0; of = level_below(of))
 			for (int i = 0; i < n; i++) {

@@ -104,6 +104,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 		rc = plan_place(p);
 		reserve_scratch(p);
 	}
+	if (rc >= 0 && p->device)
+		rc = p->device->ready(p);
 	if (rc >= 0 && p->image)
 		plan_describe(p, p->image);
 	arena_free(&p->trial);
@@ -128,7 +130,9 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->take = way == TAKE || way == WHOLE;
 	p->whole = way == WHOLE;
 	p->lends = way == LEND;
-	p->beside = beside;
+	p->device = src ? (struct on_device *)src->device : NULL;
+	p->beside = p->device ? NULL : beside; /* the device copies the plan's own weights */
+	p->lends &= !p->device;
 	p->image = image;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
@@ -272,9 +276,11 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
 		int64_t begin = clock ? clock_now(clock) : 0;
-		if (ps->step->kind == STEP_TASK)
+		if (p->device)
+			rc = p->device->run(p, i, clock != NULL);
+		if (rc >= 0 && ps->step->kind == STEP_TASK && !ps->far)
 			run_task(p, ps);
-		else if (ps->step->kind == STEP_HOST)
+		else if (rc >= 0 && ps->step->kind == STEP_HOST)
 			rc = run_node(p, ps);
 		if (clock && ps->kernel >= 0)
 			p->kernel[ps->kernel].ns = clock_now(clock) - begin;
@@ -283,6 +289,8 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 		if (p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
 			rc = fail(E_STOPPED, "the run was cancelled");
 	}
+	if (rc >= 0 && p->device)
+		rc = p->device->run(p, p->nsteps, false);
 	if (rc >= 0)
 		plan_copy_out(p, outputs);
 	if (p->pool && !p->alone)
@@ -318,7 +326,7 @@ void plan_symbols(const struct plan *p,
 {
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct pstep *ps = &p->step[i];
-		for (int e = 0; ps->code && ps->kernel >= 0 && e < ps->nentries; e++) {
+		for (int e = 0; ps->code && !ps->far && ps->kernel >= 0 && e < ps->nentries; e++) {
 			size_t bytes;
 			const void *at = p->dev->address(ps->code, ps->entry[e].entry, &bytes);
 			if (at)
@@ -369,9 +377,10 @@ void plan_free(struct plan *p)
 {
 	if (!p)
 		return;
+	if (p->device)
+		p->device->drop(p);
 	for (int i = 0; i < p->nsteps && p->step && !p->ncodes; i++)
-		if (p->step[i].code)
-			p->dev->unload(p->step[i].code);
+		plan_unload(p, &p->step[i]);
 	for (int i = 0; i < p->ncodes; i++)
 		p->dev->unload(p->codes[i]);
 	pages_close(&p->memory);

@@ -130,13 +130,26 @@ static bool holds_weights(const struct plan *p, const struct pstep *ps)
 	return true;
 }
 
+void plan_unload(struct plan *p, struct pstep *ps)
+{
+	if (ps->code && ps->far)
+		p->device->unload(ps->code);
+	else if (ps->code)
+		p->dev->unload(ps->code);
+	ps->code = NULL;
+	ps->far = false;
+}
+
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */
 static int take_code(struct plan *p, struct pstep *ps)
 {
 	const struct manifest *m = &ps->found->m;
 	if (!p->dev)
 		return fail(E_UNSUPPORTED, "no CPU device");
-	int rc = p->dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
+	ps->far = p->device && strcmp(m->emitter, p->dev->emitter);
+	const struct dev *dev = p->dev;
+	int rc = ps->far ? p->device->load(p->device, ps->found, &ps->code)
+			 : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
 	if (rc < 0) {
 		ps->code = NULL;
 		return rc;
@@ -145,7 +158,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 	ps->nbufs = m->nbufs;
 	memcpy(ps->param, m->param, sizeof ps->param);
 	for (int i = 0; i < m->nentries && rc >= 0; i++) {
-		rc = ps->entry[i].entry = p->dev->entry(ps->code, m->entry[i]);
+		rc = ps->entry[i].entry =
+		    ps->far ? p->device->entry(ps->code, m->entry[i]) : dev->entry(ps->code, m->entry[i]);
 		if (rc >= 0) {
 			ps->entry[i].extent = code_extent(m, i, ps->param);
 			rc = ps->entry[i].extent < 0 ? (int)ps->entry[i].extent : E_OK;
@@ -156,10 +170,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 			rc = fail(E_CORRUPT, "code of another task");
 	if (rc >= 0 && !holds_weights(p, ps))
 		rc = fail(E_INFEASIBLE, "16-bit floats do not hold the weights of %s", ps->step->name);
-	if (rc < 0) {
-		p->dev->unload(ps->code);
-		ps->code = NULL;
-	}
+	if (rc < 0)
+		plan_unload(p, ps);
 	return rc;
 }
 
@@ -186,9 +198,7 @@ static bool shares_well(const struct plan *p, const struct pstep *ps)
 
 static void drop_fallback(struct plan *p, struct pstep *ps)
 {
-	if (ps->code)
-		p->dev->unload(ps->code);
-	ps->code = NULL;
+	plan_unload(p, ps);
 	ps->ncore = ps->nrest = 0;
 	ps->tail = NULL;
 }
@@ -200,7 +210,10 @@ static int find_fallback(struct plan *p, struct pstep *ps, const struct target *
 	struct fallback_parts *parts = arena_try(&p->trial, 1, sizeof *parts);
 	if (!parts)
 		return E_NOMEM;
-	int rc = fallback_find(ps->step->task, t, &p->trial, parts, ps->found);
+	struct target here = *t;
+	int rc = p->device ? target_host(&here) : E_OK;
+	if (rc >= 0)
+		rc = fallback_find(ps->step->task, &here, &p->trial, parts, ps->found);
 	for (int b = 0; rc >= 0 && b < ps->found->m.nbufs; b++) {
 		struct code_buf *cb = &ps->found->m.buf[b];
 		if (cb->operand >= parts->core.noperands || cb->packed)

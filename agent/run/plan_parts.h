@@ -43,6 +43,18 @@ struct entry_run { /* one entry of a kernel, ready to call */
 	int64_t extent;
 };
 
+/* What a plan needs of its device: plan_device.c has these functions, which libhone does not link. */
+struct on_device {
+	int (*load)(struct on_device *d, const struct code *c, struct dev_code **out);
+	int (*ready)(struct plan *p); /* called when all is placed */
+	/* Makes the copies that a step needs, and starts it, if it runs there; step nsteps: makes the copies
+	 * behind all steps, and waits. timed: waits for the step. */
+	int (*run)(struct plan *p, int step, bool timed);
+	void (*drop)(struct plan *p); /* before its code is unloaded */
+	int (*entry)(struct dev_code *c, const char *symbol);
+	void (*unload)(struct dev_code *c);
+};
+
 struct pstep {
 	const struct step *step;
 	int kernel;                        /* index in plan.kernel, -1 */
@@ -51,6 +63,7 @@ struct pstep {
 	enum kernel_origin origin;
 	/* A compiled kernel. */
 	struct dev_code *code;
+	bool far; /* on the plan's device */
 	int nentries;
 	struct entry_run entry[LOOPS_MAX_ENTRIES];
 	int nbufs;
@@ -95,21 +108,23 @@ struct plan {
 	const struct steps *s;
 	struct pool *pool;
 	const struct dev *dev;
-	int nsteps; /* steps that run: a fused step or its parts, not both */
+	struct on_device *device; /* NULL: none */
+	struct far *far;          /* the plan's part of it */
+	int nsteps;               /* steps that run: a fused step or its parts, not both */
 	struct pstep *step;
 	struct place *place; /* per step value */
 	struct pages memory, weights, threads;
 	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
-	int64_t live_bytes;  /* largest sum of values alive at once */
-	bool alone;          /* every step runs on one thread */
-	bool keep;           /* no memory is reused */
-	bool lends;          /* notes its packed constants in `lent` */
+	int64_t live_bytes; /* largest sum of values alive at once */
+	bool alone;         /* every step runs on one thread */
+	bool keep;          /* no memory is reused */
+	bool lends;         /* notes its packed constants in `lent` */
 	struct lent *lent;
 	const struct plan *beside; /* until built: lends constants; NULL: none does */
 	size_t lent_bytes;         /* constants in the memory of that plan, or of one beside it */
-	bool take;           /* frees the graph's constants once they are packed */
-	bool whole;          /* keeps what is otherwise needed only for building */
-	struct buf *image;   /* until built: gets the image's description; NULL: not wanted */
+	bool take;                 /* frees the graph's constants once they are packed */
+	bool whole;                /* keeps what is otherwise needed only for building */
+	struct buf *image;         /* until built: gets the image's description; NULL: not wanted */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
@@ -127,6 +142,8 @@ struct plan {
 
 /* plan_find.c: finds what runs each step: src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
+
+void plan_unload(struct plan *p, struct pstep *ps);
 
 /* plan_image.c: describes a built plan before what it was built from is freed. */
 enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, TAKEN, IMAGE_REGIONS };

@@ -24,10 +24,15 @@ static bool is_of_tasks(enum dtype t)
 }
 
 /* Returns whether a value keeps its memory for itself: other types than tasks compute with (and s32, which few
- * values have) must never become padding lanes of another value, and kept values are never overwritten. */
+ * values have) must never become padding lanes of another value, kept values are never overwritten, and a halo on
+ * a device is written once, when the plan is built. */
 static bool stays(const struct plan *p, int v)
 {
-	return p->keep || !is_of_tasks(p->s->value[v].buf.dtype);
+	const struct operand *o = &p->s->value[v].buf;
+	bool halo = false;
+	for (int d = 0; d < o->dims.rank && p->device; d++)
+		halo |= o->layout.lo[d] || o->layout.hi[d];
+	return p->keep || halo || !is_of_tasks(o->dtype);
 }
 
 /* The k-th value that a step touches, its reads first; -1: none at this index, STEP_END: past the last. */
@@ -153,7 +158,7 @@ static bool is_given(const struct plan *p, int v, bool output)
 	const struct operand *o = &p->s->value[v].buf;
 	const struct place *x = &p->place[v];
 	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
-	if (p->keep || !is_of_tasks(o->dtype) || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
+	if (p->keep || p->device || !is_of_tasks(o->dtype) || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
 	    outputs != output || p->s->value[v].constant || (output && (p->whole || p->g->value[v].is_input)))
 		return false;
 	for (int i = 0; i < p->s->nvalues; i++)

@@ -251,7 +251,7 @@ static int race(const struct maker *m, struct side side[2], double gain)
 static int open_side(struct maker *m, struct side *s)
 {
 	const struct tune_graph_options *o = m->o;
-	const struct kernel_source src = {m, find};
+	const struct kernel_source src = {.ctx = m, .find = find, .device = o->device};
 	int rc = net_open(&s->net, m->g, s->steps, o->chosen->target, &src, o->pool, o->clock, NULL);
 	if (rc >= 0)
 		plan_deadline(s->net.plan, o->clock, o->deadline_ns);

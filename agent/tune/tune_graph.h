@@ -24,6 +24,8 @@
  * share of it, if the box goes on to tune them: default schedules become faster, portable code does not. */
 #define BYTES_LOSS 0.3
 
+struct plan_device;
+
 struct graph_time {
 	struct key task;
 	int64_t ns; /* of one use */
@@ -32,6 +34,7 @@ struct graph_time {
 struct tune_graph_options {
 	const struct chosen_for *chosen;
 	struct pool *pool;
+	struct plan_device *device; /* of the kernels; NULL: the processor */
 	struct clock *clock;
 	int64_t deadline_ns;               /* on the clock; nothing begins that cannot end before it */
 	int64_t kernel_ns, net_ns, run_ns; /* time to build a kernel, to open a network, and to run one */

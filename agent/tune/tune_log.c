@@ -20,7 +20,7 @@ static void name_log(const struct session *s, int i, struct trials *l)
 	l->target_key = target_key(&s->target);
 	l->threads = s->o->threads;
 	l->level = s->o->level;
-	snprintf(l->device, sizeof l->device, "cpu");
+	strcpy(l->device, target_device(&s->target));
 	snprintf(l->target, sizeof l->target, "%s %s %d", s->target.soc, s->target.isa, s->target.lanes);
 	snprintf(l->emitter, sizeof l->emitter, "%s", s->runner->emitter);
 }

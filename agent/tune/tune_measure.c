@@ -41,6 +41,7 @@ static int open_net(struct session *s, enum rec_kind kind, const struct net *bes
 	int rc = cache_source(s->store.cache, &s->target, s->o->threads, s->o->level, kind, &src);
 	if (rc < 0)
 		return rc;
+	src.device = s->device;
 	rc = net_open(n, s->model.graph, s->model.steps, &s->target, &src, s->pool, s->clock, beside);
 	cache_source_free(&src);
 	return rc;

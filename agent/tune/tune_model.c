@@ -5,6 +5,8 @@
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
+#include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
 #include "agent/worker/marked.h"
 #include "agent/worker/replay.h"
 #include "agent/cache/seeds.h"
@@ -85,6 +87,8 @@ static int name_machine(struct session *s)
 	int rc = target_host(&s->target);
 	if (rc >= 0)
 		rc = tune_leash_open(s);
+	if (rc >= 0 && s->o->device)
+		rc = device_target(s->o->device, s->o->worker, s->o->unkept ? "" : s->store.dir, &s->target);
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	s->report->target =
 	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
@@ -98,7 +102,7 @@ static int open_machine(struct session *s)
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	tune_publish(s, 0);
 	if (rc >= 0)
-		rc = know_target(s);
+		rc = s->o->device ? plan_device_open(s->o->device, &s->device) : know_target(s);
 	if (rc >= 0)
 		share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
 	if (rc >= 0)
@@ -271,13 +275,13 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 	struct rec r = {.task = s->task[task].key,
 			.kind = (int)kind,
 			.target_key = target_key(&s->target),
-			.device = "cpu",
 			.threads = s->o->threads,
 			.level = s->o->level,
 			.meas = *m,
 			.task_text = s->task[task].text,
 			.label = s->job[task].label};
 	target_label(&s->target, r.target);
+	strcpy(r.device, target_device(&s->target));
 	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	return r;
@@ -448,6 +452,7 @@ static int open_divisions(struct session *s, struct graph_search **out)
 {
 	const struct tune_graph_options o = {.chosen = &s->model.chosen,
 					     .pool = s->pool,
+					     .device = s->device,
 					     .clock = s->clock,
 					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
 					     .kernel_ns =
@@ -693,6 +698,7 @@ static void close_session(struct session *s)
 		graph_free(s->model.graph);
 	if (s->pool)
 		pool_close(s->pool);
+	plan_device_close(s->device);
 	cache_close(s->store.cache);
 	leash_close(s->store.leash);
 }
@@ -716,10 +722,11 @@ static int open_worker(struct session *s)
 		int rc = leash_lease(s->store.leash, LEASE_COMPUTE, s->times.end_ns);
 		if (rc < 0)
 			return rc;
-		int did = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
+		const char *device = s->o->device ? s->o->device : "cpu";
+		int did = runner_worker(s->o->worker, device, &s->target, s->o->threads, &s->runner);
 		rc = leash_release(s->store.leash, &taint);
 		if (did >= 0 && rc >= 0)
-			return runner_worker_builders(s->runner, s->o->builders);
+			return s->o->device ? E_OK : runner_worker_builders(s->runner, s->o->builders);
 		if (rc < 0 || !taint || (did != E_CHILD && did != E_TIMEOUT))
 			return did < 0 ? did : rc;
 	}
@@ -754,8 +761,9 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = tune_apart(s);
 	if (rc >= 0)
 		rc = runner_leashed(s->runner, s->store.leash, &s->runner);
-	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))
-		rc = runner_marked(s->runner, s->store.cache, "cpu", &s->runner);
+	const char *device = target_device(&s->target);
+	if (rc >= 0 && (s->o->careful || dev_find(device)->risky))
+		rc = runner_marked(s->runner, s->store.cache, device, &s->runner);
 	if (rc >= 0 && s->o->record)
 		rc = runner_record(s->runner, s->o->record, !s->model.warm, &s->runner);
 	spend(s, &spent->start_ns, now_ns);

@@ -119,6 +119,7 @@ struct session {
 	struct tune_report *report;
 	struct clock *clock;
 	struct target target;
+	struct plan_device *device; /* NULL: the processor */
 	struct share share; /* this board's share of the fleet's search */
 	struct pool *pool;
 	struct runner *runner;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internals of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
- * candidate and its buffers), local_first.c (first runs) and local_time.c (timing). Not for others. */
+ * candidate and its buffers), local_own.c (its memory on a device that has its own), local_first.c (first
+ * runs) and local_time.c (timing). Not for others. */
 #ifndef AGENT_LOCAL_H
 #define AGENT_LOCAL_H
 
@@ -14,7 +15,7 @@
 /* Loaded code, shared by candidates that differ only in numbers. */
 struct local_object {
 	struct local_object *next; /* newest use first */
-	struct key key;      /* of task and loops */
+	struct key key;            /* of task and loops */
 	int users;
 	void *bytes; /* malloc'd */
 	size_t n;
@@ -33,6 +34,8 @@ struct local_built {
 	struct pages *scratch;             /* per thread */
 	void **bufs;                       /* [thread][CODE_MAX_BUFS + 1] */
 	size_t const_bytes[CODE_MAX_BUFS]; /* 0: not a constant */
+	size_t bytes[CODE_MAX_BUFS];       /* of the process's memory; 0: scratch */
+	struct built_own *own;             /* NULL: the device has no memory of its own */
 };
 
 enum { BUFS = CODE_MAX_BUFS + 1, SENSED_CPUS = 64 };
@@ -47,6 +50,7 @@ struct sensors {
 struct local {
 	struct runner base;
 	const struct dev *dev;
+	struct dev_unit *unit; /* NULL: the device has no memory of its own */
 	const struct emit *emit;
 	struct target target;
 	bool isolate;
@@ -68,21 +72,33 @@ struct local {
 };
 
 /* local_kernel.c */
-int built_open(struct exercise *x, struct local_object *o, const struct manifest *m, const struct dev *dev,
-	       int threads, struct local_built **out) MUST_CHECK;
+int built_open(const struct local *l, struct exercise *x, struct local_object *o, const struct manifest *m,
+	       struct local_built **out) MUST_CHECK;
 void built_close(struct local_built *b);
 /* Flushes constants out of the caches; false: this CPU cannot. */
 bool built_chill(const struct local_built *b);
 void built_touch_inputs(const struct local_built *b, struct pool *pool);
-/* Runs all entries once, in the pool or (NULL) in this thread. */
+/* Runs all entries once, in the pool or (NULL) in this thread. Not of a device with memory of its own. */
 void built_run(const struct local_built *b, const struct dev *dev, struct pool *pool);
 /* Runs a quarter of the work in this thread, in evenly spread parts. Returns by what factor the whole is
  * more; 1: all of it was run, because there are too few parts. The output is invalid. */
 double built_run_part(const struct local_built *b, const struct dev *dev);
 
+/* local_own.c: built_open has set all but `own`. E_CHILD: the device is lost, and so is this worker. */
+int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit) MUST_CHECK;
+void own_close(struct local_built *b);
+int own_start(const struct local_built *b) MUST_CHECK;
+/* Waits for all starts: of a kernel that has run before, so without a deadline of its own; the client ends a
+ * worker that is late. */
+int own_wait(const struct local_built *b) MUST_CHECK;
+/* Runs once on what the process's buffers hold, and copies the output back. E_WRONG: it wrote outside of its
+ * buffers; *status: MEAS_TIMEOUT after patience_ns. */
+int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_ns,
+		  enum meas_status *status) MUST_CHECK;
+
 /* local_first.c: fills the output with poison and runs once (bytes: twice). *status is unchanged if all is
  * well. */
-int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
+int local_first_run(struct local *l, struct local_built *b, int64_t deadline_ns,
 		    enum meas_status *status) MUST_CHECK;
 void local_first_close(struct local *l);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first run of a candidate. On a real device it happens in a child process, so that a crash or hang is
+/* The first run of a candidate. On a processor it happens in a child process, so that a crash or hang is
  * data. */
 #include "agent/worker/local.h"
 
@@ -118,7 +118,8 @@ static enum meas_status judge(int how)
 /* Runs in a child process that shares this one's memory: a fork of a worker that holds a compiler copies page
  * tables and causes page faults afterwards. A crash or hang affects only the child, but a wild write affects
  * the worker. */
-static int run_isolated(struct local *l, const struct local_built *b, int64_t deadline_ns, enum meas_status *status)
+static int run_isolated(struct local *l, const struct local_built *b, int64_t deadline_ns,
+			enum meas_status *status)
 {
 	int64_t left_ns = deadline_ns - clock_now(&clock_real);
 	int how = 0, rc = open_stack(l);
@@ -141,17 +142,17 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 	return E_OK;
 }
 
-static int run_first(struct local *l, const struct local_built *b, int64_t deadline_ns,
-		     enum meas_status *status)
+static int run_first(struct local *l, struct local_built *b, int64_t deadline_ns, enum meas_status *status)
 {
+	if (b->own)
+		return own_first_run(b, patience_ns(l, b->x), deadline_ns, status);
 	if (l->isolate)
 		return run_isolated(l, b, deadline_ns, status);
 	run_flushed(l, b);
 	return E_OK;
 }
 
-int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
-		    enum meas_status *status)
+int local_first_run(struct local *l, struct local_built *b, int64_t deadline_ns, enum meas_status *status)
 {
 	exercise_poison(b->x);
 	int rc = run_first(l, b, deadline_ns, status);

@@ -49,6 +49,7 @@ static int place_bufs(struct local_built *b)
 		if (rc < 0)
 			return rc;
 		set_buf(b, i, p);
+		b->bytes[i] = bytes;
 		if (b->m.buf[i].role == BUF_CONST)
 			b->const_bytes[i] = bytes;
 	}
@@ -83,10 +84,11 @@ static int find_entries(struct local_built *b, const struct dev *dev)
 	return E_OK;
 }
 
-int built_open(struct exercise *x, struct local_object *o, const struct manifest *m, const struct dev *dev,
-	       int threads, struct local_built **out)
+int built_open(const struct local *l, struct exercise *x, struct local_object *o, const struct manifest *m,
+	       struct local_built **out)
 {
 	struct local_built *b = calloc(1, sizeof *b);
+	int threads = l->base.threads;
 	if (!b)
 		return fail(E_NOMEM, "no memory for a kernel");
 	*b = (struct local_built){.x = x, .object = o, .m = *m, .threads = threads};
@@ -95,10 +97,12 @@ int built_open(struct exercise *x, struct local_object *o, const struct manifest
 	b->scratch = calloc((size_t)threads, sizeof *b->scratch);
 	b->bufs = calloc((size_t)threads * BUFS, sizeof *b->bufs);
 	int rc = b->scratch && b->bufs ? place_bufs(b) : fail(E_NOMEM, "no memory for a kernel");
-	if (rc >= 0)
+	if (rc >= 0 && !l->unit)
 		rc = place_scratch(b);
 	if (rc >= 0)
-		rc = find_entries(b, dev);
+		rc = find_entries(b, l->dev);
+	if (rc >= 0 && l->unit)
+		rc = own_open(b, l->dev->own, l->unit);
 	if (rc < 0) {
 		built_close(b);
 		return rc;
@@ -109,6 +113,7 @@ int built_open(struct exercise *x, struct local_object *o, const struct manifest
 
 void built_close(struct local_built *b)
 {
+	own_close(b);
 	for (int i = 0; i < CODE_MAX_BUFS; i++)
 		if (b->packed[i])
 			constant_unpack(b->packed[i]);

@@ -6,9 +6,12 @@
  *
  * hone-worker --fallback ISA [--few] -o FILE: kernels for any size, made at build time.
  *
+ * hone-worker --describe DEVICE: the target of a device whose driver may crash or hang.
+ *
  * hone-worker --bench-compile TASK: how fast candidates of a task (a file with its text) are compiled. */
 #include "agent/worker/bench_compile.h"
 #include "agent/run/fallback.h"
+#include "agent/worker/device.h"
 #include "agent/worker/wire.h"
 #include "kernels/emit/emit.h"
 #include "platform/run/dev.h"
@@ -28,16 +31,18 @@
 #include <unistd.h>
 
 struct words {
-	const char *target, *fallback, *output, *bench;
-	bool few, serve, version, help;
+	const char *target, *fallback, *output, *bench, *describe;
+	bool few, measure, serve, version, help;
 };
 
 static const char usage[] = "usage: hone-worker --serve [--verbose]\n"
 			    "       hone-worker --fallback ISA [--few] -o FILE\n"
 			    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
+			    "       hone-worker --describe DEVICE [--measure]\n"
 			    "       hone-worker --version\n"
 			    "hone starts it with --serve, and the build of hone with --fallback.\n"
-			    "--bench-compile times builds.\n";
+			    "--bench-compile times builds. --describe prints the target of a device like\n"
+			    "opencl:0, with its peaks if they are measured.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)
@@ -54,12 +59,16 @@ static struct sandbox_limits limits = {.cpu_s = 24 * 3600, .file_bytes = INT64_C
 
 /* HONE_SANDBOX=off is for debuggers. It is no security hole: whoever sets a worker's environment also chooses
  * its program. On a kernel (or emulator) without system-call filters only the limits apply. */
-static int confine(struct runner *r)
+static int confine(struct runner *r, bool apart)
 {
 	static struct sandbox_cage *cage; /* needed until the process ends */
 	const char *word = getenv("HONE_SANDBOX");
 	if (word && strcmp(word, "off") == 0) {
 		log_info("hone-worker is not confined: HONE_SANDBOX=off");
+		return E_OK;
+	}
+	if (apart) {
+		log_more("hone-worker is not confined: the device's driver opens files and starts compilers");
 		return E_OK;
 	}
 	int rc = sandbox_cage_make(&cage);
@@ -110,7 +119,9 @@ static int open_runner(const struct wire_hello *h, struct runner **out)
 {
 	const struct dev *d = dev_find(h->device);
 	const struct emit *e = d ? emit_find(d->emitter) : NULL;
-	return e ? runner_local(d, e, &h->target, h->threads, d->clock() == &clock_real, out) : E_NOTFOUND;
+	return e ? runner_local(d, dev_number(h->device), e, &h->target, h->threads,
+				d->clock() == &clock_real, out)
+		 : E_NOTFOUND;
 }
 
 /* Everything that needs the system comes first, then the sandbox. */
@@ -122,6 +133,8 @@ static int open_confined(int in, struct runner **out)
 		return rc;
 	take_place(&h);
 	limits.data_bytes = h.memory_bytes;
+	if (device_is_apart(h.device)) /* drivers reserve more addresses than the machine has memory */
+		limits.memory_bytes = INT64_MAX;
 	rc = sandbox_limit(&limits);
 	if (rc >= 0)
 		rc = open_runner(&h, out);
@@ -129,7 +142,7 @@ static int open_confined(int in, struct runner **out)
 		return rc;
 	rc = wire_watch(in);
 	if (rc >= 0)
-		rc = confine(*out);
+		rc = confine(*out, device_is_apart(h.device));
 	if (rc < 0)
 		(*out)->ops->close(*out);
 	return rc;
@@ -179,9 +192,11 @@ static int version(void)
 
 static int read_words(int argc, char **argv, struct words *w)
 {
-	enum { SERVE = 256, TARGET, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
+	enum { SERVE = 256, DESCRIBE, MEASURE, TARGET, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
 	static const struct option options[] = {
 	    {"serve", no_argument, NULL, SERVE},
+	    {"describe", required_argument, NULL, DESCRIBE},
+	    {"measure", no_argument, NULL, MEASURE},
 	    {"target", required_argument, NULL, TARGET},
 	    {"fallback", required_argument, NULL, FALLBACK},
 	    {"few", no_argument, NULL, FEW},
@@ -196,6 +211,12 @@ static int read_words(int argc, char **argv, struct words *w)
 		switch (o) {
 		case SERVE:
 			w->serve = true;
+			break;
+		case DESCRIBE:
+			w->describe = optarg;
+			break;
+		case MEASURE:
+			w->measure = true;
 			break;
 		case TARGET:
 			w->target = optarg;
@@ -231,7 +252,8 @@ static int read_words(int argc, char **argv, struct words *w)
 int main(int argc, char **argv)
 {
 	struct words w;
-	if (read_words(argc, argv, &w) < 0 || !(w.serve || w.fallback || w.bench || w.version || w.help)) {
+	if (read_words(argc, argv, &w) < 0 ||
+	    !(w.serve || w.fallback || w.bench || w.describe || w.version || w.help)) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -241,7 +263,11 @@ int main(int argc, char **argv)
 	}
 	prepare();
 	keep_memory();
-	int rc = w.serve ? serve() : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
+	int rc = w.serve      ? serve()
+		 : w.fallback ? make_fallback(&w)
+		 : w.bench    ? bench(&w)
+		 : w.describe ? device_describe(w.describe, w.measure)
+			      : version();
 	if (rc < 0) {
 		log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;

@@ -135,7 +135,11 @@ static int keep_object(struct local *l, struct key k, struct blob bytes, struct 
 
 static int load_object(struct local *l, struct local_object *o)
 {
-	int rc = o->code ? E_OK : l->dev->load(o->bytes, o->n, &o->code);
+	int rc = o->code   ? E_OK
+		 : l->unit ? l->dev->own->load(l->unit, o->bytes, o->n, &o->code)
+			   : l->dev->load(o->bytes, o->n, &o->code);
+	if (l->unit && rc == E_IO)
+		return fail_in(E_CHILD, "device");
 	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "load") : rc;
 }
 
@@ -164,7 +168,7 @@ static int open_built(struct local *l, struct exercise *x, struct local_object *
 {
 	int rc = load_object(l, o);
 	if (rc >= 0)
-		rc = built_open(x, o, m, l->dev, l->base.threads, out);
+		rc = built_open(l, x, o, m, out);
 	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "manifest") : rc;
 }
 
@@ -212,8 +216,8 @@ static int new_handle(struct local *l)
  * the machine's fault. */
 static bool is_data(int rc)
 {
-	return rc == E_INFEASIBLE || rc == E_SPILL || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND ||
-	       rc == E_NOMEM;
+	return rc == E_INFEASIBLE || rc == E_SPILL || rc == E_CORRUPT || rc == E_UNSUPPORTED ||
+	       rc == E_NOTFOUND || rc == E_NOMEM;
 }
 
 /* An error that the candidate has caused becomes data. */
@@ -226,7 +230,8 @@ static int judge(int rc, struct meas *m)
 }
 
 /* Checks a built candidate, if there is one, and gives it a handle. */
-static int keep_built(struct local *l, struct local_built *b, int64_t deadline_ns, int *handle, struct meas *m)
+static int keep_built(struct local *l, struct local_built *b, int64_t deadline_ns, int *handle,
+		      struct meas *m)
 {
 	int rc = b ? check(l, b, deadline_ns, m) : E_OK;
 	if (b && rc >= 0 && m->status == MEAS_OK && (rc = new_handle(l)) >= 0) {
@@ -392,6 +397,8 @@ static void local_close(struct runner *r)
 		l->exercises = next;
 	}
 	pool_close(l->pool);
+	if (l->unit)
+		l->dev->own->close(l->unit);
 	arena_free(&l->arena);
 	pages_close(&l->sweep);
 	sensors_close(&l->sensors);
@@ -432,14 +439,15 @@ static int open_pool(struct local *l, int threads)
 	return pool_open(&l->pool, threads, pin ? topo.core_cpu : NULL);
 }
 
-int runner_local(const struct dev *device, const struct emit *emitter, const struct target *t, int threads,
-		 bool isolate, struct runner **out)
+int runner_local(const struct dev *device, int number, const struct emit *emitter, const struct target *t,
+		 int threads, bool isolate, struct runner **out)
 {
 	if (strcmp(device->emitter, emitter->name) != 0)
 		return fail(E_USAGE, "device %s runs code of emitter %s, not of %s", device->name,
 			    device->emitter, emitter->name);
-	if (threads < 1)
-		return fail(E_USAGE, "%d threads; at least 1 is needed", threads);
+	if (threads < 1 || (device->own && threads > 1))
+		return fail(E_USAGE, "%d threads; device %s needs %s1", threads, device->name,
+			    device->own ? "" : "at least ");
 	struct local *l = calloc(1, sizeof *l);
 	if (!l)
 		return fail(E_NOMEM, "no memory for a runner");
@@ -453,7 +461,7 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
 	    (struct runner){.ops = &ops, .clock = device->clock(), .target = &l->target, .threads = threads};
 	snprintf(l->base.emitter, sizeof l->base.emitter, "%s", emitter->version());
 	rng_seed(&l->rng, 1);
-	int rc = open_pool(l, threads);
+	int rc = device->own ? device->own->open(number, &l->unit) : open_pool(l, threads);
 	if (rc < 0) {
 		local_close(&l->base);
 		return rc;

@@ -138,6 +138,8 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 		return E_OK;
 	arena_reset(&w->arena);
 	const char *text = wire_get_str(c, 8192, &w->arena);
+	if (said == E_CHILD) /* its device is lost */
+		stop(w);
 	return fail(said, "%s", text ? text : "the worker gave no reason");
 }
 

@@ -174,6 +174,11 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 		return E_NOMEM;
 	for (int i = 0; i < gr->n; i++)
 		gr->group[i].prev = gr->group[i].next = -1;
+	if (target_runs_items(t)) { /* a block's rings leave work for a few items only */
+		for (int i = 0; i < gr->n; i++)
+			gr->group[i].block = 1;
+		return E_OK;
+	}
 	for (int i = 0; i < gr->n; i++) {
 		int block[BLOCK_GROUPS], n = find_block(gr, by, i, block);
 		double bytes = 0; /* between the groups: if they fit in the L2 they are in cache anyway */

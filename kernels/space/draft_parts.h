@@ -88,6 +88,8 @@ struct tile_cost {
 
 void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
 		const struct sstage *s);
+/* draft_items.c: on a target that runs work items. */
+struct draft_terms draft_items(const struct tile_cost *c, int stage);
 /* Bytes that n[] points touch of a read, or of the output. */
 double draft_footprint(const struct tile_cost *c, int read, const double *n);
 /* Points of one tile over the whole reduction, or over one part of it. */

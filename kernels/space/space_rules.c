@@ -345,7 +345,8 @@ static bool few_for(double indexes, int threads, double all)
 }
 
 /* Chooses as many leading loops as leave a few microseconds of work in each index, but never the innermost
- * while others remain; more loops if these are too few for several threads and the work is worth them. */
+ * while others remain; more loops if these are too few for several threads and the work is worth them. Work
+ * items: all loops. */
 void rules_parallel(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -355,6 +356,11 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 		return;
 	if ((out->par = rules_panel_loops(s, stage, out)))
 		return;
+	if (target_runs_items(&s->tg)) {
+		for (int a = 0; a < ns; a++)
+			out->par += 1 + out->outer[a];
+		return;
+	}
 	double all = stage_points(st) * (stage_steps(st) + 2), work = all, indexes = 1,
 	       least = threads > 1 ? 8192 : 32768;
 	for (int a = 0; a < ns; a++)

@@ -51,7 +51,8 @@ void rules_winograd(struct space *s)
 	if (s->want.level == LEVEL_EXACT || winograd_form(s->t, &f) < 0)
 		return;
 	s->wino_pixels = large_images(s, &f);
-	for (s->wino_lanes = s->tg.lanes; s->wino_lanes >= 4; s->wino_lanes /= 2) {
+	for (s->wino_lanes = target_runs_items(&s->tg) ? 0 : s->tg.lanes; s->wino_lanes >= 4;
+	     s->wino_lanes /= 2) {
 		start(s, &one);
 		if (fits(s, &one))
 			return;

@@ -286,13 +286,23 @@ struct key target_key(const struct target *t)
 	return k;
 }
 
+bool target_runs_items(const struct target *t)
+{
+	return !strcmp(t->isa, "opencl");
+}
+
+const char *target_device(const struct target *t)
+{
+	return target_runs_items(t) ? t->isa : "cpu";
+}
+
 void target_label(const struct target *t, char out[160])
 {
 	snprintf(out, 160, "%s%s%s %s %d", t->soc, t->mode[0] ? " " : "", t->mode, t->isa, t->lanes);
 }
 
 /* Reads the peaks that an earlier process kept on this very machine. */
-static bool read_kept(const char *path, struct target *t)
+bool target_read_peaks(const char *path, struct target *t)
 {
 	struct arena a = {0};
 	struct blob b;
@@ -314,7 +324,7 @@ static bool read_kept(const char *path, struct target *t)
 }
 
 /* Does not sync: the file can be measured again. */
-static void write_kept(const char *dir, const char *path, const struct target *t)
+void target_write_peaks(const char *dir, const char *path, const struct target *t)
 {
 	struct buf b = {0};
 	target_text(t, &b);
@@ -334,7 +344,7 @@ static int kept_path(const char *dir, char path[PATH_MAX])
 bool target_recall(const char *dir, struct target *t)
 {
 	char path[PATH_MAX];
-	return kept_path(dir, path) >= 0 && read_kept(path, t);
+	return kept_path(dir, path) >= 0 && target_read_peaks(path, t);
 }
 
 int target_kept(const char *dir, struct clock *clock, struct target *t)
@@ -343,11 +353,11 @@ int target_kept(const char *dir, struct clock *clock, struct target *t)
 	int rc = target_host(t);
 	if (rc >= 0)
 		rc = kept_path(dir, path);
-	if (rc < 0 || read_kept(path, t))
+	if (rc < 0 || target_read_peaks(path, t))
 		return rc;
 	rc = target_measure(t, clock);
 	if (rc >= 0)
-		write_kept(dir, path, t);
+		target_write_peaks(dir, path, t);
 	return rc;
 }
 
@@ -378,6 +388,6 @@ int target_measure_again(const char *dir, struct clock *clock, struct target *t)
 	raise_to(&t->copy_gbs, now.copy_gbs);
 	for (int i = 0; i < 4; i++)
 		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
-	write_kept(dir, path, t);
+	target_write_peaks(dir, path, t);
 	return E_OK;
 }

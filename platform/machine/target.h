@@ -16,7 +16,7 @@
 #include "platform/base/hash.h"
 
 struct target {
-	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
+	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim | opencl */
 	char cpu[32];  /* LLVM's CPU name, or "generic" */
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
@@ -65,6 +65,9 @@ int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);
+/* The peaks of another device, in a file of their own; false: none are kept for this target. */
+bool target_read_peaks(const char *path, struct target *t);
+void target_write_peaks(const char *dir, const char *path, const struct target *t); /* path: in dir */
 /* Whether the kept peaks were measured within the last minute. */
 bool target_is_fresh(const char *dir);
 /* Measures once more and keeps the higher value of each peak, because other work on the machine only lowers
@@ -78,6 +81,10 @@ void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
 /* Key of soc, rev, mode, isa, cpu and lanes: a record is valid for one key. */
 struct key target_key(const struct target *t);
+/* Whether each parallel index of a kernel is a work item of a device that runs many at a time. */
+bool target_runs_items(const struct target *t);
+/* The kind of device: "cpu", or "opencl". */
+const char *target_device(const struct target *t);
 /* A label for people: "NVIDIA_Jetson_Xavier_NX pmode:0002 armv8-a 4"; soc, mode if there is one, isa,
  * lanes. */
 void target_label(const struct target *t, char out[160]);

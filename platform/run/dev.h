@@ -84,6 +84,8 @@ struct dev_own {
 	void (*limits)(const struct dev_unit *u, struct dev_limits *out);
 	/* Its target without peaks. */
 	void (*target)(const struct dev_unit *u, struct target *t);
+	/* Adds measured peaks, of the whole device, in under two seconds. */
+	int (*measure)(struct dev_unit *u, struct target *t);
 	int (*load)(struct dev_unit *u, const void *obj, size_t n, struct dev_code **out);
 	int (*alloc)(struct dev_unit *u, int64_t bytes, struct dev_mem **out);
 	void (*free)(struct dev_mem *m);

@@ -99,6 +99,11 @@ static void target(const struct dev_unit *u, struct target *t)
 	word(t->rev, sizeof t->rev, i->driver);
 }
 
+static int measure(struct dev_unit *u, struct target *t)
+{
+	return opencl_measure(u->dev, t);
+}
+
 static int load(struct dev_unit *u, const void *obj, size_t n, struct dev_code **out)
 {
 	struct opencl_code *c;
@@ -187,6 +192,7 @@ static const struct dev_own own = {.open = unit_open,
 				   .close = unit_close,
 				   .limits = limits,
 				   .target = target,
+				   .measure = measure,
 				   .load = load,
 				   .alloc = mem_alloc,
 				   .free = mem_free,

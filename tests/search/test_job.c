@@ -952,7 +952,7 @@ TEST(through_the_local_runner)
 {
 	struct runner *r;
 	open_setup(&setup, 2, 0.03, 2, 2 * NS_PER_S);
-	REQUIRE_OK(runner_local(&dev_sim, &emit_sim, &setup.s->t, 1, false, &r));
+	REQUIRE_OK(runner_local(&dev_sim, 0, &emit_sim, &setup.s->t, 1, false, &r));
 	int trials = job_run(&setup.j, r, setup.result);
 	CHECK(trials > 20);
 	CHECK(clock_now(dev_sim.clock()) <= setup.j.limits.deadline_ns - 30 * NS_PER_MS);

@@ -657,6 +657,7 @@ static const struct opt opts[] = {
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_LEVEL,
     OPT_SHAPE,
     {NULL},

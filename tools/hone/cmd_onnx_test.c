@@ -86,6 +86,7 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best",
      .values = "best default fallback"},
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_LEVEL,
     OPT_CACHE,
     {NULL},

@@ -81,7 +81,8 @@ static int run_run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS, OPT_LEVEL, OPT_CACHE, OPT_SHAPE, {NULL},
+    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS,
+    OPT_DEVICE, OPT_LEVEL, OPT_CACHE, OPT_SHAPE, {NULL},
 };
 
 const struct cmd cmd_run = {

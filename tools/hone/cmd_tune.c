@@ -2,6 +2,7 @@
 #include "agent/control/conf.h"
 #include "agent/control/leash.h"
 #include "agent/worker/builders.h"
+#include "agent/worker/device.h"
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_replay.h"
 #include "platform/base/log.h"
@@ -86,9 +87,11 @@ static int check_options(const struct tune_options *o, const char *device, int64
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
-	if (strcmp(device, "cpu") && !replay_folder(device))
-		return fail(E_USAGE, "--device %s is not supported; use cpu or replay:DIR (see hone devices)",
-			    device);
+	if (strcmp(device, "cpu") && !device_is_apart(device) && !replay_folder(device))
+		return fail(
+		    E_USAGE,
+		    "--device %s is not supported; use cpu, opencl:0 or replay:DIR (see hone devices)",
+		    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
@@ -641,6 +644,7 @@ static int run_here(const struct args *a)
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
+	    .device = model_device(a),
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
 	    .careful = arg_flag(a, "careful"),
@@ -667,8 +671,8 @@ static int run_here(const struct args *a)
 	if (rc >= 0)
 		rc = target_host(&host);
 	if (rc >= 0)
-		rc = o.threads = model_threads(a, &host);
-	if (rc >= 0 && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
+		rc = o.threads = o.device ? 1 : model_threads(a, &host);
+	if (rc >= 0 && !o.device && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
 	if (rc >= 0)
 		rc = wait_for_cache(a, &o);
@@ -710,7 +714,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
+     "device to tune for: cpu (default), opencl:N as hone devices lists it, or replay:DIR, the landscapes of "
+     "a folder (--record): only the "
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "
      "recipe "
      "of level int8 is read from there, else from the default cache",

@@ -509,6 +509,7 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)",
      .values = "best default fallback"},
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,

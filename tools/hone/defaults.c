@@ -10,6 +10,7 @@
 
 struct defaults {
 	const struct target *target;
+	const char *device; /* NULL: the processor */
 	int threads;
 	enum level level;
 	struct cache *cache;       /* NULL: none */
@@ -85,7 +86,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	if (d->kept.find && d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
 		return 0;
 	if (!d->worker && !d->no_worker) {
-		d->no_worker = runner_worker(NULL, "cpu", d->target, d->threads, &d->worker) < 0;
+		d->no_worker =
+		    runner_worker(NULL, d->device ? d->device : "cpu", d->target, d->threads, &d->worker) < 0;
 		if (d->no_worker)
 			log_info("hone: warning: cannot build default kernels: %s", err_text());
 	}
@@ -103,6 +105,7 @@ int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_sour
 	if (!d)
 		return fail(E_NOMEM, "no memory for a source of kernels");
 	d->target = &h->target;
+	d->device = h->name;
 	d->threads = h->threads;
 	d->level = h->level;
 	d->cache = c;
@@ -112,7 +115,7 @@ int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_sour
 		free(d);
 		return rc;
 	}
-	*out = (struct kernel_source){d, find};
+	*out = (struct kernel_source){.ctx = d, .find = find};
 	return 0;
 }
 

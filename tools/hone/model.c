@@ -3,6 +3,7 @@
 #include "kernels/group/alternatives.h"
 #include "agent/control/client.h"
 #include "agent/run/image.h"
+#include "agent/worker/device.h"
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
@@ -153,7 +154,13 @@ int model_cache_limit(const struct args *a, int64_t *bytes)
 void model_devices(struct buf *out)
 {
 	for (int i = 0; dev_table[i]; i++)
-		buf_printf(out, "%s ", dev_table[i]->name);
+		buf_printf(out, "%s%s ", dev_table[i]->name, dev_table[i]->own ? ":0" : "");
+}
+
+const char *model_device(const struct args *a)
+{
+	const char *name = arg_str(a, "device", "cpu");
+	return device_is_apart(name) ? name : NULL;
 }
 
 int model_threads(const struct args *a, const struct target *t)

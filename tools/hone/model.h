@@ -24,6 +24,11 @@
 	{                                                                                                    \
 		"threads", OPT_INT, "N", "threads (default: every core)"                                     \
 	}
+#define OPT_DEVICE                                                                                           \
+	{                                                                                                    \
+		"device", OPT_STR, "NAME", "cpu (default), or opencl:N as hone devices lists it",            \
+		    .words = model_devices                                                                   \
+	}
 #define OPT_LEVEL                                                                                            \
 	{"level", OPT_STR, "LEVEL",                                                                          \
 	 "how much kernels may round: exact (they keep the set of multiplications, so no Winograd), fp32 "   \
@@ -83,6 +88,8 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n) MUST_CHECK;
 int model_level(const struct args *a, enum level *out) MUST_CHECK;
 /* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
+/* The device of --device that has memory of its own; NULL: the processor. */
+const char *model_device(const struct args *a);
 /* Adds the names of the devices, for the bash completion. */
 void model_devices(struct buf *out);
 struct model {

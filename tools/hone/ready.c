@@ -2,6 +2,8 @@
 #include "tools/hone/ready.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/history.h"
+#include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
 #include "agent/run/image.h"
 #include "agent/run/source.h"
 #include "kernels/onnx/foreign.h"
@@ -17,14 +19,36 @@
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
 {
 	*h = (struct host){0};
-	int rc = model_level(a, &h->level);
+	h->name = model_device(a);
+	int rc = h->name || !arg_given(a, "device") || !strcmp(arg_str(a, "device", ""), "cpu")
+		     ? model_level(a, &h->level)
+		     : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
+			    arg_str(a, "device", ""));
 	if (rc >= 0)
-		rc = peaks ? machine_target(cache_dir, &h->target) : target_host(&h->target);
+		rc = peaks && !h->name ? machine_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)
 		rc = h->threads = model_threads(a, &h->target);
 	if (rc >= 0)
 		rc = machine_pool(h->threads, true, &h->pool);
+	if (rc < 0 || !h->name)
+		return rc;
+	/* Steps without a kernel for the device run on all cores; kernels on it are those of one thread. */
+	h->threads = 1;
+	rc = peaks ? device_target(h->name, NULL, cache_dir, &h->target) : E_OK;
+	if (rc >= 0)
+		rc = plan_device_open(h->name, &h->device);
+	if (rc >= 0 && !peaks)
+		plan_device_target(h->device, &h->target);
 	return rc;
+}
+
+int host_leave_device(const struct args *a, struct host *h)
+{
+	plan_device_close(h->device);
+	h->device = NULL;
+	h->name = NULL;
+	int rc = target_host(&h->target);
+	return rc < 0 ? rc : (h->threads = model_threads(a, &h->target));
 }
 
 void host_close(struct host *h)
@@ -32,6 +56,8 @@ void host_close(struct host *h)
 	if (h->pool)
 		pool_close(h->pool);
 	h->pool = NULL;
+	plan_device_close(h->device);
+	h->device = NULL;
 }
 
 static const char *const kernels_names[] = {"best", "default", "fallback"};
@@ -63,14 +89,18 @@ const char *ready_origin(enum kernel_origin o)
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out)
 {
+	out->device = h->device;
 	if (k == KERNELS_FALLBACK && h->level != LEVEL_INT8) /* whose recipe the cache has */
 		return 0;
 	int rc = *cache_dir ? cache_open(cache, cache_dir, true, 0) : 0;
 	if (rc < 0 || k == KERNELS_FALLBACK)
 		return rc;
 	if (k == KERNELS_DEFAULT)
-		return defaults_open(*cache, h, false, out);
-	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->level, REC_BEST, out);
+		rc = defaults_open(*cache, h, false, out);
+	else if (*cache)
+		rc = cache_source(*cache, &h->target, h->threads, h->level, REC_BEST, out);
+	out->device = h->device;
+	return rc;
 }
 
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)

@@ -15,6 +15,8 @@ struct host {
 	int threads;
 	enum level level;
 	struct pool *pool;
+	const char *name;           /* of a device with memory of its own; NULL: the processor */
+	struct plan_device *device; /* NULL: the processor */
 };
 
 #define OPT_REQUIRE_CACHE                                                                                    \
@@ -43,6 +45,8 @@ struct ready {
  * ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);
+/* Runs on the processor from now on, after plans on the device have been freed. */
+int host_leave_device(const struct args *a, struct host *h) MUST_CHECK;
 
 /* Parses "best", "default" or "fallback". */
 int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;

@@ -111,7 +111,7 @@ static void check_net(uint64_t seed, unsigned mask)
 {
 	struct c_net n, nodes;
 	struct code_maker m = {.mask = mask};
-	const struct kernel_source src = {&m, find_code};
+	const struct kernel_source src = {.ctx = &m, .find = find_code};
 	REQUIRE_OK(net_plan(&nodes, random_net(seed), false, NULL));
 	REQUIRE_OK(net_plan(&n, random_net(seed), true, &src));
 	CHECK(tasks_of_bytes(n.p) > 3 && (m.made > 0) == (mask > 0));

@@ -70,7 +70,7 @@ static void check_ways(struct byte_steps *n, unsigned mask, struct pool *pool)
 {
 	struct plan *p, *q;
 	struct code_maker m = {.mask = mask};
-	const struct kernel_source src = {&m, find_code};
+	const struct kernel_source src = {.ctx = &m, .find = find_code};
 	REQUIRE_OK(plan_build_kept(n->g, &n->s, &host, &src, pool, &p));
 	CHECK(runs_right(p, n) && values_right(p, n));
 	plan_free(p);
@@ -346,7 +346,7 @@ TEST(bytes_have_no_winograd)
 	struct plan *p;
 	struct arena a = {0};
 	struct code_maker m = {.mask = 1, .winograd = true};
-	const struct kernel_source src = {&m, find_code};
+	const struct kernel_source src = {.ctx = &m, .find = find_code};
 	const char *const text[] = {conv(&a, "X", BLOCK_7, 16, "Y", BLOCK_7, 16, 7)};
 	REQUIRE_OK(target_host(&host));
 	REQUIRE_OK(byte_steps_open(&n, text, 1));

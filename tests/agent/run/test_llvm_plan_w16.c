@@ -105,7 +105,7 @@ TEST(weights_of_half_the_size)
 		SKIP("this machine does not convert f16");
 	struct arena a = {0};
 	struct maker plain = {.w16 = false}, half = {.w16 = true};
-	const struct kernel_source full = {&plain, find_code}, less = {&half, find_code};
+	const struct kernel_source full = {.ctx = &plain, .find = find_code}, less = {.ctx = &half, .find = find_code};
 	struct graph *g = make_net();
 	struct steps *s;
 	struct plan *p, *q, *again;
@@ -142,7 +142,7 @@ TEST(weights_that_f16_does_not_hold)
 	for (int i = 0; i < 3; i++) {
 		struct arena a = {0};
 		struct maker half = {.w16 = true};
-		const struct kernel_source less = {&half, find_code};
+		const struct kernel_source less = {.ctx = &half, .find = find_code};
 		struct graph *g = make_net();
 		struct steps *s;
 		struct plan *p;

@@ -137,7 +137,7 @@ static int broken_find(void *ctx, const struct task *t, const char *text, struct
 /* A source that finds nothing is a miss; a source that fails is an error, with the plan half built. */
 TEST(a_failing_source_is_an_error)
 {
-	const struct kernel_source src = {NULL, broken_find};
+	const struct kernel_source src = {.ctx = NULL, .find = broken_find};
 	struct target t = {.lanes = 8};
 	struct arena a = {0};
 	struct graph *g;

@@ -183,7 +183,7 @@ static int tune(struct way *w, const struct steps *s, struct arena *a)
 static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
 {
 	struct way *w = ctx;
-	const struct kernel_source src = {w, find};
+	const struct kernel_source src = {.ctx = w, .find = find};
 	const struct plan_kernel *k;
 	struct steps *s;
 	struct plan *p = NULL;

@@ -178,7 +178,7 @@ static int find_nothing(void *ctx, const struct task *t, const char *text, struc
  * schedule is never missing one. */
 TEST(kernels_that_are_missing)
 {
-	static const struct kernel_source none = {NULL, find_nothing};
+	static const struct kernel_source none = {.ctx = NULL, .find = find_nothing};
 	struct arena a = {0};
 	struct tune_report r = {0};
 	const struct tune_options o = {.threads = 1};

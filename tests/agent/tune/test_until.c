@@ -52,7 +52,7 @@ static int find_nothing(void *ctx, const struct task *t, const char *text, struc
 
 static int open_once(struct graph *g, const struct target *t)
 {
-	static const struct kernel_source none = {NULL, find_nothing};
+	static const struct kernel_source none = {.ctx = NULL, .find = find_nothing};
 	struct arena a = {0};
 	struct steps *s;
 	struct net n = {0};

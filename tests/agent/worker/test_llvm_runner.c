@@ -63,7 +63,7 @@ static struct target target;
 static struct runner *open_cpu(const struct emit *e, int threads)
 {
 	struct runner *r = NULL;
-	if (dev_cpu.probe(&target) != 1 || runner_local(&dev_cpu, e, &target, threads, true, &r) < 0) {
+	if (dev_cpu.probe(&target) != 1 || runner_local(&dev_cpu, 0, e, &target, threads, true, &r) < 0) {
 		printf("no runner: %s\n", err_text());
 		exit(1);
 	}

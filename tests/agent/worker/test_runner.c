@@ -21,7 +21,7 @@ static struct runner *open_sim(double noise)
 	dev_sim_reset(0, 1, noise);
 	int here = dev_sim.probe(&target);
 	target.regs = 64; /* random programs keep many values, and these tests are not about spills */
-	if (here != 1 || runner_local(&dev_sim, &emit_sim, &target, 1, false, &r) < 0) {
+	if (here != 1 || runner_local(&dev_sim, 0, &emit_sim, &target, 1, false, &r) < 0) {
 		printf("no simulator: %s\n", err_text());
 		exit(1);
 	}
@@ -197,7 +197,7 @@ TEST(wrong_answers_are_found)
 		defect = d;
 		dev_sim_reset(0, 1, 0);
 		REQUIRE(dev_sim.probe(&target) == 1);
-		REQUIRE_OK(runner_local(&dev_sim, &emit_broken, &target, 1, false, &r));
+		REQUIRE_OK(runner_local(&dev_sim, 0, &emit_broken, &target, 1, false, &r));
 		cand_default(task_conv, &target, cand);
 		CHECK_OK(r->ops->build(r, task_conv, cand, INT64_MAX, &h, &m));
 		if (m.status != MEAS_WRONG)
@@ -331,8 +331,8 @@ TEST(refuses)
 	struct runner *r;
 	extern const struct dev dev_cpu;
 	REQUIRE(dev_sim.probe(&target) == 1);
-	CHECK_FAILS(runner_local(&dev_cpu, &emit_sim, &target, 1, false, &r), E_USAGE, "cpu");
-	CHECK_FAILS(runner_local(&dev_sim, &emit_sim, &target, 0, false, &r), E_USAGE, "threads");
+	CHECK_FAILS(runner_local(&dev_cpu, 0, &emit_sim, &target, 1, false, &r), E_USAGE, "cpu");
+	CHECK_FAILS(runner_local(&dev_sim, 0, &emit_sim, &target, 0, false, &r), E_USAGE, "threads");
 }
 
 TEST_MAIN

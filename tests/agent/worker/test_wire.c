@@ -23,7 +23,7 @@ static struct runner *open_sim(void)
 	struct target t;
 	struct runner *r = NULL;
 	dev_sim_reset(0, 1, 0);
-	if (dev_sim.probe(&t) != 1 || (t.regs = 64, runner_local(&dev_sim, &emit_sim, &t, 1, false, &r)) < 0)
+	if (dev_sim.probe(&t) != 1 || (t.regs = 64, runner_local(&dev_sim, 0, &emit_sim, &t, 1, false, &r)) < 0)
 		abort();
 	return r;
 }

@@ -175,7 +175,7 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 
 static double error(struct graph *g, const struct steps *s, struct compiler *c, int threads)
 {
-	return plan_error(g, s, c->t, &(struct kernel_source){c, compile}, threads);
+	return plan_error(g, s, c->t, &(struct kernel_source){.ctx = c, .find = compile}, threads);
 }
 
 /* Networks that differ in whether the first and the second have code for the block; otherwise its parts are
@@ -195,7 +195,7 @@ TEST(served_are_the_steps_of_both_networks)
 		int expected = 0, seen = 0;
 		for (int j = 0; j < 2; j++) {
 			struct compiler c = {&t, i >> j & 1, false, 0};
-			const struct kernel_source src = {&c, compile};
+			const struct kernel_source src = {.ctx = &c, .find = compile};
 			REQUIRE_OK(net_open(&n[j], g, s, &t, &src, NULL, &clock_real, NULL));
 			CHECK(c.made == (i >> j & 1));
 			REQUIRE_OK(net_run_kernels(&n[j], &clock_real));
@@ -244,7 +244,7 @@ TEST(inputs_are_read_in_place)
 	memcpy(kept, held, sizeof *held * (3 * IN + 4));
 	for (int blocks = 0; blocks < 2; blocks++) {
 		struct compiler c = {&t, blocks, false, 0};
-		const struct kernel_source src = {&c, compile};
+		const struct kernel_source src = {.ctx = &c, .find = compile};
 		struct plan *p;
 		REQUIRE_OK(plan_build(g, steps_of(g, &t, &a), &t, &src, NULL, &p));
 		CHECK(c.made == blocks);

@@ -69,7 +69,7 @@ static const struct steps *steps_of(struct graph *g, struct arena *a)
 
 static double error(struct graph *g, const struct steps *s)
 {
-	return plan_error(g, s, &lanes16, &(struct kernel_source){NULL, nothing}, 1);
+	return plan_error(g, s, &lanes16, &(struct kernel_source){.ctx = NULL, .find = nothing}, 1);
 }
 
 TEST(attention_reads_and_writes_in_place)

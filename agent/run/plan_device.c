@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/plan_device.h"
+#include "agent/run/plan_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A device that needs longer for what was started is taken for lost. */
+#define PATIENCE_NS (30 * NS_PER_S)
+/* Scratch of the work items that run at a time. */
+static const int64_t most_scratch_bytes = (int64_t)64 << 20;
+
+struct plan_device {
+	struct on_device on;
+	const struct dev *dev;
+	struct dev_unit *unit;
+};
+
+struct move { /* bytes of the plan's tensors */
+	int64_t at, bytes;
+	bool there; /* to the device; else from it */
+};
+
+struct far_step {
+	int nlaunches;
+	struct dev_launch *launch[LOOPS_MAX_ENTRIES];
+	int64_t parts; /* launches of all entries */
+};
+
+/* A plan's part on the device. */
+struct far {
+	const struct dev_own *dev;
+	struct dev_unit *unit;
+	struct dev_mem *memory, *weights, *scratch;
+	int64_t memory_bytes, weight_bytes, scratch_bytes;
+	struct far_step *step; /* per step of the plan */
+	int nmoves, room;
+	struct move *move;
+	int *first; /* of each step's moves; then of those behind the last step; then nmoves */
+};
+
+static int load(struct on_device *on, const struct code *c, struct dev_code **out)
+{
+	struct plan_device *d = (struct plan_device *)on;
+	if (strcmp(c->m.emitter, d->dev->emitter))
+		return fail(E_UNSUPPORTED, "code of emitter %s does not run on device %s", c->m.emitter,
+			    d->dev->name);
+	return d->dev->own->load(d->unit, c->object.p, c->object.n, out);
+}
+
+/* ---- which tensors cross, and when ---- */
+
+struct sides { /* of a value that has memory: where its latest bytes are; neither: nothing has written it */
+	bool here, there;
+};
+
+static int root_of(const struct plan *p, int v)
+{
+	return v < 0 || p->s->value[v].constant ? -1 : p->place[v].root;
+}
+
+static int64_t value_at(const struct plan *p, int root)
+{
+	return p->place[root].p - (char *)p->memory.p;
+}
+
+static int64_t value_bytes(const struct plan *p, int root)
+{
+	return p->place[root].elems * (int64_t)dtype_bytes(p->s->value[root].buf.dtype);
+}
+
+static int add_move(struct plan *p, struct far *f, int root, bool there)
+{
+	if (f->nmoves == f->room) {
+		int room = f->room ? 2 * f->room : 64;
+		struct move *more = realloc(f->move, sizeof *more * (size_t)room);
+		if (!more)
+			return fail(E_NOMEM, "no memory for a plan");
+		f->move = more;
+		f->room = room;
+	}
+	f->move[f->nmoves++] = (struct move){value_at(p, root), value_bytes(p, root), there};
+	return E_OK;
+}
+
+/* The value's latest bytes must be on one side now. */
+static int need(struct plan *p, struct far *f, struct sides *s, int root, bool there)
+{
+	if (root < 0 || !p->place[root].p || !(s[root].here || s[root].there) ||
+	    (there ? s[root].there : s[root].here))
+		return E_OK;
+	int rc = add_move(p, f, root, there);
+	s[root].here = s[root].there = true;
+	return rc;
+}
+
+static void wrote(struct sides *s, int root, bool there)
+{
+	if (root >= 0)
+		s[root] = (struct sides){!there, there};
+}
+
+/* A step that writes a value may write a part of its root only, so that the rest must be there, too. */
+static int find_step_moves(struct plan *p, struct far *f, struct sides *s, int i)
+{
+	const struct step *st = p->step[i].step;
+	bool there = p->step[i].far;
+	int rc = E_OK, v;
+	for (int k = 0; (v = step_read(p->g, st, k)) != STEP_END && rc >= 0; k++)
+		rc = need(p, f, s, root_of(p, v), there);
+	for (int k = 0; (v = step_write(p->g, st, k)) != STEP_END && rc >= 0; k++)
+		rc = need(p, f, s, root_of(p, v), there);
+	for (int k = 0; (v = step_write(p->g, st, k)) != STEP_END; k++)
+		wrote(s, root_of(p, v), there);
+	return rc;
+}
+
+static int find_moves(struct plan *p, struct far *f)
+{
+	struct sides *s = calloc((size_t)p->s->nvalues + 1, sizeof *s);
+	f->first = calloc((size_t)p->nsteps + 2, sizeof *f->first);
+	int rc = s && f->first ? E_OK : fail(E_NOMEM, "no memory for a plan");
+	for (int i = 0; i < p->g->ninputs && rc >= 0; i++)
+		wrote(s, root_of(p, p->g->input[i]), false);
+	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
+		f->first[i] = f->nmoves;
+		rc = find_step_moves(p, f, s, i);
+	}
+	if (rc >= 0)
+		f->first[p->nsteps] = f->nmoves;
+	for (int i = 0; i < p->g->noutputs && rc >= 0; i++)
+		rc = need(p, f, s, root_of(p, p->g->output[i]), false);
+	for (int v = 0; v < p->s->nvalues && rc >= 0 && p->keep; v++)
+		rc = need(p, f, s, root_of(p, v), false);
+	if (rc >= 0)
+		f->first[p->nsteps + 1] = f->nmoves;
+	free(s);
+	return rc;
+}
+
+static int make_moves(struct plan *p, int step)
+{
+	struct far *f = p->far;
+	int rc = E_OK;
+	for (int i = f->first[step]; i < f->first[step + 1] && rc >= 0; i++) {
+		const struct move *m = &f->move[i];
+		char *here = (char *)p->memory.p + m->at;
+		rc = m->there ? f->dev->write(f->memory, m->at, here, m->bytes)
+			      : f->dev->read(f->memory, m->at, here, m->bytes);
+	}
+	return rc;
+}
+
+/* ---- memory and launches ---- */
+
+static int64_t longest(const struct pstep *ps)
+{
+	int64_t most = 1;
+	for (int e = 0; e < ps->nentries; e++)
+		most = ps->entry[e].extent > most ? ps->entry[e].extent : most;
+	return most;
+}
+
+/* Work items that run at a time. */
+static int64_t at_once(const struct pstep *ps)
+{
+	int64_t each = ps->found->m.scratch_bytes, all = longest(ps);
+	if (each <= 0)
+		return all;
+	int64_t room = most_scratch_bytes / each;
+	return room < 1 ? 1 : room < all ? room : all;
+}
+
+static int copy_there(const struct far *f, struct dev_mem *m, const void *from, int64_t bytes)
+{
+	return bytes ? f->dev->write(m, 0, from, bytes) : E_OK;
+}
+
+static int alloc(const struct far *f, int64_t bytes, struct dev_mem **out)
+{
+	return bytes ? f->dev->alloc(f->unit, bytes, out) : E_OK;
+}
+
+/* Halos and padding are the same on both sides. */
+static int place(struct plan *p, struct far *f)
+{
+	f->memory_bytes = (int64_t)p->memory_bytes;
+	f->weight_bytes = (int64_t)p->weight_bytes;
+	for (int i = 0; i < p->nsteps; i++) {
+		int64_t bytes = p->step[i].far ? p->step[i].found->m.scratch_bytes * at_once(&p->step[i]) : 0;
+		f->scratch_bytes = bytes > f->scratch_bytes ? bytes : f->scratch_bytes;
+	}
+	int rc = alloc(f, f->memory_bytes, &f->memory);
+	if (rc >= 0)
+		rc = alloc(f, f->weight_bytes, &f->weights);
+	if (rc >= 0)
+		rc = alloc(f, f->scratch_bytes, &f->scratch);
+	if (rc >= 0)
+		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
+	return rc < 0 ? rc : copy_there(f, f->weights, p->weights.p, f->weight_bytes);
+}
+
+static bool inside(const void *at, const void *base, int64_t bytes)
+{
+	return (const char *)at >= (const char *)base && (const char *)at < (const char *)base + bytes;
+}
+
+static int find_spot(const struct plan *p, const struct far *f, const struct pstep *ps, int b,
+		     struct dev_spot *out)
+{
+	const char *at = ps->buf[b];
+	if (ps->found->m.buf[b].role == BUF_SCRATCH)
+		*out = (struct dev_spot){f->scratch, 0};
+	else if (at && inside(at, p->memory.p, f->memory_bytes))
+		*out = (struct dev_spot){f->memory, at - (char *)p->memory.p};
+	else if (at && inside(at, p->weights.p, f->weight_bytes))
+		*out = (struct dev_spot){f->weights, at - (char *)p->weights.p};
+	else
+		return fail(E_UNSUPPORTED, "buffer %s of %s is not in the plan's memory",
+			    ps->found->m.buf[b].name, ps->step->name);
+	return E_OK;
+}
+
+static int prepare(struct plan *p, struct far *f, int i)
+{
+	struct pstep *ps = &p->step[i];
+	struct far_step *fs = &f->step[i];
+	struct dev_spot spot[CODE_MAX_BUFS];
+	int64_t once = at_once(ps);
+	bool scratch = ps->found->m.scratch_bytes > 0;
+	int rc = E_OK;
+	for (int b = 0; b < ps->nbufs && rc >= 0; b++)
+		rc = find_spot(p, f, ps, b, &spot[b]);
+	for (int e = 0; e < ps->nentries && rc >= 0; e++) {
+		const struct dev_work w = {.buf = spot,
+					   .nbufs = ps->nbufs,
+					   .param = ps->param,
+					   .nparams = ps->found->m.nparams,
+					   .end = ps->entry[e].extent,
+					   .at_once = scratch ? once : 0};
+		rc = f->dev->prepare(ps->code, ps->entry[e].entry, &w, &fs->launch[e]);
+		fs->nlaunches = rc < 0 ? e : e + 1;
+		fs->parts += scratch ? (w.end + once - 1) / once : w.end > 0;
+	}
+	return rc;
+}
+
+static void drop(struct plan *p)
+{
+	struct far *f = p->far;
+	if (!f)
+		return;
+	for (int i = 0; i < p->nsteps && f->step; i++)
+		for (int e = 0; e < f->step[i].nlaunches; e++)
+			f->dev->drop(f->step[i].launch[e]);
+	f->dev->free(f->memory);
+	f->dev->free(f->weights);
+	f->dev->free(f->scratch);
+	free(f->step);
+	free(f->move);
+	free(f->first);
+	free(f);
+	p->far = NULL;
+}
+
+/* Called when all is placed. */
+static int ready(struct plan *p)
+{
+	const struct plan_device *d = (const struct plan_device *)p->device;
+	struct far *f = p->far = calloc(1, sizeof *f);
+	if (!f)
+		return fail(E_NOMEM, "no memory for a plan");
+	f->dev = d->dev->own;
+	f->unit = d->unit;
+	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
+	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
+	for (int i = 0; i < p->nsteps && rc >= 0; i++)
+		if (p->step[i].far)
+			rc = prepare(p, f, i);
+	return rc < 0 ? fail_in(rc, "device") : find_moves(p, f);
+}
+
+/* ---- running ---- */
+
+/* A device that fails is no fault of the plan's, but the run ends. */
+static int broken(int rc)
+{
+	return rc < 0 ? fail_in(E_IO, "device") : E_OK;
+}
+
+static int run(struct plan *p, int step, bool timed)
+{
+	struct far *f = p->far;
+	int rc = make_moves(p, step);
+	bool far = step < p->nsteps && p->step[step].far;
+	for (int e = 0; far && e < f->step[step].nlaunches && rc >= 0; e++)
+		rc = f->dev->start(f->step[step].launch[e]);
+	if (rc >= 0 && (step == p->nsteps || (far && timed)))
+		rc = f->dev->wait(f->unit, clock_now(&clock_real) + PATIENCE_NS);
+	return broken(rc);
+}
+
+static const struct on_device ops = {.load = load, .ready = ready, .run = run, .drop = drop};
+
+int plan_device_open(const char *name, struct plan_device **out)
+{
+	const struct dev *dev = dev_find(name);
+	if (!dev)
+		return E_NOTFOUND;
+	if (!dev->own)
+		return fail(E_USAGE, "device %s needs no plan of its own", name);
+	struct plan_device *d = calloc(1, sizeof *d);
+	if (!d)
+		return fail(E_NOMEM, "no memory for a device");
+	*d = (struct plan_device){.on = ops, .dev = dev};
+	d->on.entry = dev->entry;
+	d->on.unload = dev->unload;
+	int rc = dev->own->open(dev_number(name), &d->unit);
+	if (rc < 0)
+		free(d);
+	else
+		*out = d;
+	return rc;
+}
+
+void plan_device_close(struct plan_device *d)
+{
+	if (!d)
+		return;
+	d->dev->own->close(d->unit);
+	free(d);
+}
+
+void plan_device_target(const struct plan_device *d, struct target *t)
+{
+	d->dev->own->target(d->unit, t);
+}
+
+struct plan_device_use plan_device_use(const struct plan *p)
+{
+	const struct far *f = p->far;
+	struct plan_device_use u = {0};
+	for (int i = 0; f && i < p->nsteps; i++) {
+		u.steps += p->step[i].far;
+		u.launches += (int)f->step[i].parts;
+	}
+	for (int i = 0; f && i < f->nmoves; i++) {
+		u.copies++;
+		*(f->move[i].there ? &u.to_bytes : &u.from_bytes) += f->move[i].bytes;
+	}
+	if (f)
+		u.held_bytes = f->memory_bytes + f->weight_bytes + f->scratch_bytes;
+	return u;
+}

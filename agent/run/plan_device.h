@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans on a device that has memory of its own (platform/run/dev.h). A kernel source names the device that
+ * its code is for; the plan's steps that have such code run there, all others on the processor. The device
+ * holds a copy of the plan's tensors and weights. Which tensors cross between two steps, and when, is decided
+ * once, when the plan is built: those that the next step reads, or writes a part of, and whose latest bytes
+ * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A run on a device that fails
+ * or hangs ends with E_IO, its outputs undefined; a plan without the device then gives the answer.
+ *
+ * libhone does not link this. */
+#ifndef AGENT_PLAN_DEVICE_H
+#define AGENT_PLAN_DEVICE_H
+
+#include "agent/run/plan.h"
+
+struct plan_device;
+
+/* Opens the device of a name ("opencl:0"). E_NOTFOUND, E_UNSUPPORTED, E_IO: it cannot be used. */
+int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
+/* After the plans on it. */
+void plan_device_close(struct plan_device *d);
+/* Its target without peaks. */
+void plan_device_target(const struct plan_device *d, struct target *t);
+
+/* What a run does on the device. */
+struct plan_device_use {
+	int steps;          /* of the plan, that run there */
+	int launches;       /* of kernels */
+	int copies;         /* between the processor's memory and the device's */
+	int64_t to_bytes;   /* to the device */
+	int64_t from_bytes; /* from the device */
+	int64_t held_bytes; /* of its memory, for tensors, weights and scratch */
+};
+/* All zero: the plan has no device. */
+struct plan_device_use plan_device_use(const struct plan *p);
+
+#endif

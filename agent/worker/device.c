@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/worker/device.h"
+#include "agent/worker/hire.h"
+#include "platform/base/log.h"
+#include "platform/run/child.h"
+#include "platform/run/dev.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A driver that compiles its first kernel may take seconds. */
+#define DESCRIBE_NS (30 * NS_PER_S)
+
+int device_check(const char *name)
+{
+	return dev_find(name) ? E_OK : E_NOTFOUND;
+}
+
+bool device_is_apart(const char *name)
+{
+	const struct dev *d = strchr(name, ':') ? dev_find(name) : NULL;
+	return d && d->own;
+}
+
+/* Reads the worker's line. What it says in words goes to stderr. */
+static int read_line(const struct child *c, char *line, size_t room)
+{
+	int64_t end_ns = clock_now(&clock_real) + DESCRIBE_NS;
+	for (size_t n = 0; n + 1 < room; n++) {
+		int rc = fd_read_full(c->out, line + n, 1, &clock_real, end_ns);
+		if (rc < 0)
+			return rc;
+		if (line[n] == '\n') {
+			line[n] = 0;
+			return E_OK;
+		}
+	}
+	return fail(E_CORRUPT, "the worker's line is too long");
+}
+
+static int ask(const char *name, const char *worker, bool measure, struct target *t)
+{
+	char line[4096], device[DEV_NAME_MAX];
+	struct hire h;
+	struct child c;
+	int rc = hire_find(&h, worker);
+	if (rc < 0)
+		return rc;
+	snprintf(device, sizeof device, "%s", name);
+	char *argv[] = {h.path, "--describe", device, measure ? "--measure" : NULL, NULL};
+	rc = child_start(&c, argv, NULL);
+	if (rc < 0)
+		return rc;
+	rc = read_line(&c, line, sizeof line);
+	(void)child_stop(&c, 100 * NS_PER_MS);
+	if (rc == E_TIMEOUT)
+		return fail(E_TIMEOUT, "the driver of %s does not answer", name);
+	if (rc < 0)
+		return fail(E_CHILD, "%s cannot be used; `hone devices` lists the devices", name);
+	return target_parse(line, t);
+}
+
+int device_target(const char *name, const char *worker, const char *dir, struct target *t)
+{
+	char path[PATH_MAX];
+	int rc = ask(name, worker, false, t);
+	if (rc < 0)
+		return rc;
+	bool keeps = *dir && snprintf(path, sizeof path, "%s/target-%s", dir, name) < (int)sizeof path;
+	if (keeps && target_read_peaks(path, t))
+		return E_OK;
+	rc = ask(name, worker, true, t);
+	if (rc >= 0 && keeps)
+		target_write_peaks(dir, path, t);
+	return rc;
+}
+
+int device_describe(const char *name, bool measure)
+{
+	struct buf text = {0};
+	struct target t;
+	struct dev_unit *u;
+	const struct dev *d = dev_find(name);
+	if (!d)
+		return E_NOTFOUND;
+	if (!d->own)
+		return fail(E_USAGE, "device %s is described by `hone devices`", name);
+	int rc = d->own->open(dev_number(name), &u);
+	if (rc < 0)
+		return rc;
+	d->own->target(u, &t);
+	if (measure)
+		rc = d->own->measure(u, &t);
+	d->own->close(u);
+	target_text(&t, &text);
+	if (rc >= 0)
+		printf("%s\n", buf_str(&text));
+	buf_free(&text);
+	return rc;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The target of a device by its name, as `--device` takes it: "cpu", or "opencl:0". A device with a driver is
+ * described by a hone-worker, because drivers may crash or hang. */
+#ifndef AGENT_DEVICE_H
+#define AGENT_DEVICE_H
+
+#include "platform/base/err.h"
+#include "platform/machine/target.h"
+
+/* Whether this is a name of a device, which need not be there. E_NOTFOUND says which there are. */
+int device_check(const char *name) MUST_CHECK;
+/* Whether the device has memory of its own, so that a run on it takes one thread of the processor. */
+bool device_is_apart(const char *name);
+/* The target of a device that is apart, with its peaks: kept in the folder ("": none), or measured now.
+ * worker: the program, or (NULL) as agent/worker/hire.h finds it. E_NOTFOUND: there is no such device;
+ * E_CHILD: its driver ended the worker; E_TIMEOUT: it hangs. */
+int device_target(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
+/* hone-worker's part: prints the target of a device that is apart as a line on stdout. measure: with peaks.
+ */
+int device_describe(const char *name, bool measure) MUST_CHECK;
+
+#endif

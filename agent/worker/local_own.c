@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Candidates on a device with memory of its own. Each has buffers there, with guards on both sides that no
+ * kernel may write, and a prepared launch per entry. The first run is in this process, too: a context does
+ * not survive a fork. So a driver that crashes ends the worker, and a kernel that hangs loses the device,
+ * which the worker then answers with E_CHILD until it is replaced. */
+#include "agent/worker/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD_BYTES = 256, GUARD = 0x5a };
+/* Scratch of all indices that run at a time. */
+static const int64_t scratch_bytes = (int64_t)64 << 20;
+/* Drivers may compile when a kernel is launched for the first time. */
+#define COMPILE_NS (10 * NS_PER_S)
+
+struct built_own {
+	const struct dev_own *dev;
+	struct dev_unit *unit;
+	struct dev_mem *mem[CODE_MAX_BUFS];
+	int64_t bytes[CODE_MAX_BUFS]; /* without guards */
+	struct dev_launch *launch[LOOPS_MAX_ENTRIES];
+	int nbufs, nentries;
+};
+
+/* A driver that fails is the worker's end. */
+static int broken(int rc)
+{
+	return rc == E_IO ? fail_in(E_CHILD, "device") : rc;
+}
+
+static int set_guards(const struct built_own *o, int i)
+{
+	char guard[GUARD_BYTES];
+	memset(guard, GUARD, sizeof guard);
+	int rc = o->dev->write(o->mem[i], 0, guard, GUARD_BYTES);
+	return rc < 0 ? rc : o->dev->write(o->mem[i], GUARD_BYTES + o->bytes[i], guard, GUARD_BYTES);
+}
+
+static bool is_guard(const char *p)
+{
+	for (int i = 0; i < GUARD_BYTES; i++)
+		if (p[i] != GUARD)
+			return false;
+	return true;
+}
+
+static int check_guards(const struct built_own *o, const struct manifest *m)
+{
+	char low[GUARD_BYTES], high[GUARD_BYTES];
+	for (int i = 0; i < o->nbufs; i++) {
+		int rc = o->dev->read(o->mem[i], 0, low, GUARD_BYTES);
+		if (rc >= 0)
+			rc = o->dev->read(o->mem[i], GUARD_BYTES + o->bytes[i], high, GUARD_BYTES);
+		if (rc < 0)
+			return rc;
+		if (!is_guard(low) || !is_guard(high))
+			return fail(E_WRONG, "the kernel wrote %s buffer %s",
+				    is_guard(low) ? "behind" : "in front of", m->buf[i].name);
+	}
+	return E_OK;
+}
+
+static int64_t longest(const struct local_built *b)
+{
+	int64_t most = 1;
+	for (int i = 0; i < b->m.nentries; i++)
+		most = b->extent[i] > most ? b->extent[i] : most;
+	return most;
+}
+
+/* How many indices run at a time: all, or as many as there is scratch for. */
+static int64_t at_once(const struct local_built *b)
+{
+	int64_t all = longest(b);
+	if (b->m.scratch_bytes <= 0)
+		return all;
+	int64_t room = scratch_bytes / b->m.scratch_bytes;
+	return room < 1 ? 1 : room < all ? room : all;
+}
+
+static int place(struct local_built *b, struct built_own *o, int i, int64_t bytes)
+{
+	o->bytes[i] = (bytes + 63) / 64 * 64;
+	int rc = o->dev->alloc(o->unit, o->bytes[i] + 2 * GUARD_BYTES, &o->mem[i]);
+	if (rc < 0)
+		return rc;
+	o->nbufs = i + 1;
+	rc = set_guards(o, i);
+	if (rc < 0 || b->m.buf[i].role == BUF_SCRATCH)
+		return rc;
+	return o->dev->write(o->mem[i], GUARD_BYTES, b->bufs[i], bytes);
+}
+
+static int prepare(struct local_built *b, struct built_own *o, int64_t once)
+{
+	struct dev_spot spot[CODE_MAX_BUFS];
+	int rc = E_OK;
+	for (int i = 0; i < o->nbufs; i++)
+		spot[i] = (struct dev_spot){o->mem[i], GUARD_BYTES};
+	for (int e = 0; e < b->m.nentries && rc >= 0; e++) {
+		const struct dev_work w = {.buf = spot,
+					   .nbufs = o->nbufs,
+					   .param = b->m.param,
+					   .nparams = b->m.nparams,
+					   .end = b->extent[e],
+					   .at_once = b->m.scratch_bytes > 0 ? once : 0};
+		rc = o->dev->prepare(b->object->code, b->entry[e], &w, &o->launch[e]);
+		o->nentries = rc < 0 ? e : e + 1;
+	}
+	return rc;
+}
+
+int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit)
+{
+	struct built_own *o = b->own = calloc(1, sizeof *o);
+	if (!o)
+		return fail(E_NOMEM, "no memory for a kernel");
+	o->dev = dev;
+	o->unit = unit;
+	int64_t once = at_once(b);
+	int rc = E_OK;
+	for (int i = 0; i < b->m.nbufs && rc >= 0; i++) {
+		bool scratch = b->m.buf[i].role == BUF_SCRATCH;
+		rc = place(b, o, i, scratch ? b->m.scratch_bytes * once : (int64_t)b->bytes[i]);
+	}
+	if (rc >= 0)
+		rc = prepare(b, o, once);
+	return broken(rc);
+}
+
+void own_close(struct local_built *b)
+{
+	struct built_own *o = b->own;
+	if (!o)
+		return;
+	for (int e = 0; e < o->nentries; e++)
+		o->dev->drop(o->launch[e]);
+	for (int i = 0; i < o->nbufs; i++)
+		o->dev->free(o->mem[i]);
+	free(o);
+	b->own = NULL;
+}
+
+int own_start(const struct local_built *b)
+{
+	int rc = E_OK;
+	for (int e = 0; e < b->own->nentries && rc >= 0; e++)
+		rc = b->own->dev->start(b->own->launch[e]);
+	return broken(rc);
+}
+
+int own_wait(const struct local_built *b)
+{
+	return broken(b->own->dev->wait(b->own->unit, INT64_MAX));
+}
+
+static int output_of(const struct local_built *b)
+{
+	for (int i = 0; i < b->m.nbufs; i++)
+		if (b->m.buf[i].role == BUF_OUT)
+			return i;
+	return -1;
+}
+
+int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_ns, enum meas_status *status)
+{
+	struct built_own *o = b->own;
+	int out = output_of(b);
+	int64_t end_ns = clock_now(&clock_real) + patience_ns + COMPILE_NS;
+	if (out < 0)
+		return fail(E_WRONG, "the kernel has no output");
+	int rc = o->dev->write(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
+	for (int e = 0; e < o->nentries && rc >= 0; e++)
+		rc = o->dev->start(o->launch[e]);
+	if (rc >= 0)
+		rc = o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns);
+	if (rc == E_TIMEOUT && end_ns < deadline_ns) {
+		*status = MEAS_TIMEOUT;
+		return E_OK;
+	}
+	if (rc == E_TIMEOUT)
+		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
+	if (rc >= 0)
+		rc = check_guards(o, &b->m);
+	if (rc >= 0)
+		rc = o->dev->read(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
+	return broken(rc);
+}
