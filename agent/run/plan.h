@@ -30,7 +30,8 @@ struct kernel_source {
 	void *ctx;
 	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		    enum kernel_origin *origin);
-	struct plan_device *device; /* the code runs there (agent/run/plan_device.h); NULL: on the processor */
+	/* The code runs there (agent/run/plan_device.h); NULL: on the processor. */
+	struct plan_device *device;
 };
 
 struct plan;

@@ -13,9 +13,9 @@
 
 /* A runner in this process: parses, lowers, emits with `emitter`, loads on `device`, checks and times. The
  * worker serves it; tests use it with the simulator. If `isolate`, the first run of each candidate is in a
- * child process, so that a crash or hang is data; timed runs are in this process. A device with memory of its own (its `number` is opened) has one
- * thread, and all its runs are in this process. When it is lost, calls give E_CHILD: the runner is of no use
- * any more. */
+ * child process, so that a crash or hang is data; timed runs are in this process. A device with memory of its
+ * own (its `number` is opened) has one thread, and all its runs are in this process. When it is lost, calls
+ * give E_CHILD: the runner is of no use any more. */
 struct dev;
 struct emit;
 int runner_local(const struct dev *device, int number, const struct emit *emitter, const struct target *t,

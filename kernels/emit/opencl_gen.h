@@ -2,9 +2,9 @@
 /* Shared by the files of the OpenCL emitter: emit_opencl.c prints programs, entries and statements,
  * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_mem.c loads and stores.
  *
- * Names in the source are made of a letter and a number, so no string from outside gets into it: m and
- * o a buffer's memory and its first byte, b the buffer, a and p parameters as passed and as used, v vector variables, i loop variables, c and e a loop's counter
- * and end. */
+ * Names in the source are made of a letter and a number, so no string from outside gets into it: m and o a
+ * buffer's memory and its first byte, b the buffer, a and p parameters as passed and as used, v vector
+ * variables, i loop variables, c and e a loop's counter and end. */
 #ifndef KERNELS_OPENCL_GEN_H
 #define KERNELS_OPENCL_GEN_H
 

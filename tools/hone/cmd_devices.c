@@ -57,6 +57,8 @@ static int run_devices(const struct args *a)
 	for (int i = 0; dev_table[i]; i++) {
 		const struct dev *d = dev_table[i];
 		struct target t;
+		if (d->own) /* listed below, by their numbers */
+			continue;
 		int rc = probe(a, d, &t);
 		if (a->json)
 			json_array_append_new(devices,
@@ -85,7 +87,7 @@ const struct cmd cmd_devices = {
     .summary = "list the devices of this machine, and how fast they are",
     .details = "Peaks are measured once, in under a second, and kept in the cache folder. OpenCL devices "
 	       "are listed with their limits. A process of its own asks their drivers, which may crash. "
-	       "Nothing is tuned for them yet.",
+	       "hone tune --device opencl:N tunes for one.",
     .opts = opts,
     .run = run_devices,
     .name = "devices",
