@@ -511,12 +511,12 @@ static int decide(struct layer *l, const struct target *t, const struct choices 
 	return rc;
 }
 
-/* Finds inputs that stay in the caller's form, before the other forms are chosen. */
-static void begin_ingests(struct layer *l)
+/* Finds those of the first n inputs that stay in the caller's form, before the other forms are chosen. */
+static void begin_ingests(struct layer *l, int n)
 {
 	for (int i = 0; i < l->gr->n; i++)
 		l->ingests[i] = -1;
-	for (int k = 0; k < l->g->ninputs; k++) {
+	for (int k = 0; k < n; k++) {
 		int v = l->g->input[k], operand, i = group_ingests(l->g, l->gr, v, &operand);
 		if (i < 0 || l->v[v].lanes > 1 || l->want[i][operand] > 1)
 			continue;
@@ -541,7 +541,7 @@ int groups_lay_out(struct graph *g, const struct groups *gr, const struct target
 		return rc;
 	if ((rc = decide(&l, t, c)) < 0)
 		return rc;
-	begin_ingests(&l);
+	begin_ingests(&l, target_runs_items(t) ? 0 : g->ninputs);
 	if ((rc = choose(&l)) < 0)
 		return rc;
 	end_ingests(&l);

@@ -416,11 +416,13 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	draw_order(s, stage, r, out);
 	draw_unroll(s, stage, r, out);
 	draw_chains(st, r, out);
-	draw_blocks(s, stage, r, out);
-	draw_split(s, stage, r, out);
-	if (rng_below(r, 2))
-		panels_draw(s, stage, r, out);
-	out->feed = rng_below(r, 2);
+	if (!target_runs_items(&s->tg)) { /* all of these leave fewer items, or are for caches alone */
+		draw_blocks(s, stage, r, out);
+		draw_split(s, stage, r, out);
+		if (rng_below(r, 2))
+			panels_draw(s, stage, r, out);
+		out->feed = rng_below(r, 2);
+	}
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	quads_draw(s, stage, r, out);
 	mmla_draw(s, r, out);

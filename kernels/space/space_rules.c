@@ -404,6 +404,10 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 	rules_order(s, stage, out);
 	rules_unroll(s, stage, out);
 	rules_chains(s, stage, out);
+	if (target_runs_items(&s->tg)) {
+		rules_parallel(s, stage, out);
+		return;
+	}
 	rules_blocks(s, stage, out);
 	if (rules_cold(s, stage, out) && room_ahead(s, stage, out))
 		rules_panels(s, stage, out);

@@ -2,6 +2,7 @@
 #include "agent/cache/history.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/stale.h"
+#include "agent/worker/device.h"
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
@@ -88,9 +89,9 @@ static void find_log(struct explain *e, struct why *w)
 {
 	struct trials want = {.task = w->task->key,
 			      .target_key = target_key(&e->target),
-			      .device = "cpu",
 			      .threads = e->threads,
 			      .level = e->level};
+	strcpy(want.device, target_device(&e->target));
 	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
 	log_plain(w->log.emitter);
 	w->times = explain_times(w->logged ? &w->log : NULL, w->measured ? &w->first : NULL,
@@ -569,15 +570,18 @@ static int explain_tasks(struct explain *e, const char *word)
 static int open_all(struct explain *e)
 {
 	char dir[4096];
+	const char *device = model_device(e->args);
 	int rc = model_cache_to_read(e->args, dir, sizeof dir);
 	if (rc >= 0)
 		rc = cache_open(&e->cache, dir, true, 0);
 	if (rc >= 0)
 		rc = machine_target(dir, &e->target);
+	if (rc >= 0 && device)
+		rc = device_target(device, NULL, dir, &e->target);
 	if (rc >= 0)
 		rc = model_level(e->args, &e->level);
 	if (rc >= 0)
-		rc = e->threads = model_threads(e->args, &e->target);
+		rc = e->threads = device ? 1 : model_threads(e->args, &e->target);
 	if (rc >= 0)
 		rc = model_open(e->args, e->args->pos[0],
 				&(struct chosen_for){e->cache, &e->target, e->threads, e->level}, &e->model);
@@ -606,7 +610,7 @@ static int run_explain(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"device", OPT_STR, "NAME", "device (default: cpu)", .words = model_devices},
+    OPT_DEVICE,
     OPT_LEVEL,
     {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
     OPT_THREADS,
