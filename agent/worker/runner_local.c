@@ -359,8 +359,14 @@ static int local_code(struct runner *r, int handle, int64_t deadline_ns, struct 
 		return fail(E_USAGE, "handle %d is not a built candidate", handle);
 	const struct local_built *b = l->built[handle];
 	struct code c = {.m = b->m, .object = {.p = b->object->bytes, .n = b->object->n}};
-	struct buf bytes = {0};
+	struct buf bytes = {0}, object = {0};
+	if (l->unit && !memchr(c.object.p, 0, c.object.n)) {
+		buf_add(&object, c.object.p, c.object.n);
+		if (l->dev->own->keep(b->object->code, &object) >= 0)
+			c.object = (struct blob){.p = object.p, .n = object.n};
+	}
 	code_bytes(&c, &bytes);
+	buf_free(&object);
 	void *copy = buf_ok(&bytes) ? arena_try(a, bytes.n, 1) : NULL;
 	if (copy) {
 		memcpy(copy, bytes.p, bytes.n);

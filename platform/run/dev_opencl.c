@@ -113,6 +113,11 @@ static int load(struct dev_unit *u, const void *obj, size_t n, struct dev_code *
 	return rc;
 }
 
+static int keep(struct dev_code *c, struct buf *object)
+{
+	return opencl_binary(code_of(c), object);
+}
+
 static int entry(struct dev_code *c, const char *symbol)
 {
 	return opencl_entry(code_of(c), symbol);
@@ -194,6 +199,7 @@ static const struct dev_own own = {.open = unit_open,
 				   .target = target,
 				   .measure = measure,
 				   .load = load,
+				   .keep = keep,
 				   .alloc = mem_alloc,
 				   .free = mem_free,
 				   .write = mem_write,

@@ -15,6 +15,7 @@
 #ifndef PLATFORM_OPENCL_H
 #define PLATFORM_OPENCL_H
 
+#include "platform/base/buf.h"
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 #include "platform/machine/target.h"
@@ -29,6 +30,7 @@ struct opencl_code; /* a program, built for one device */
 struct opencl_job;  /* a launch with its arguments, which can be started any number of times */
 
 enum { OPENCL_MAX_PLATFORMS = 16, OPENCL_MAX_DEVICES = 64, OPENCL_MAX_ENTRIES = 8, OPENCL_MAX_ARGS = 256 };
+enum { OPENCL_MAX_BINARY = 16 << 20 /* bytes */ };
 
 /* A device's limits; a number that it does not tell is 0, a text "". */
 struct opencl_info {
@@ -86,10 +88,14 @@ void opencl_free(struct opencl_buf *b);
 int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes) MUST_CHECK;
 int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes) MUST_CHECK;
 
-/* Builds an object of the emitter opencl: "//hone-opencl OPTIONS\n" and a source. Options that are not in a
- * short list are E_CORRUPT. Correct rounding of divisions is asked for where the device offers it. */
+/* Builds an object of the emitter opencl: "//hone-opencl OPTIONS\n" and a source. Behind a NUL it may hold a
+ * binary (opencl_binary), which is taken instead if it is of this source, device and driver, and the driver
+ * accepts it. Options that are not in a short list are E_CORRUPT. Correct rounding of divisions is asked for where the device offers it. */
 int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct opencl_code **out) MUST_CHECK;
 int opencl_entry(struct opencl_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
+/* Adds the binary to the object that the code was loaded from, which holds none. Best after the first launch,
+ * as some drivers compile then. E_UNSUPPORTED: there is none. */
+int opencl_binary(struct opencl_code *c, struct buf *object) MUST_CHECK;
 void opencl_unload(struct opencl_code *c);
 
 /* A part of a buffer, from byte `at` on, a multiple of the element's size. */

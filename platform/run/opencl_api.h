@@ -4,6 +4,7 @@
 #ifndef PLATFORM_OPENCL_API_H
 #define PLATFORM_OPENCL_API_H
 
+#include "platform/base/hash.h"
 #include "platform/run/opencl.h"
 
 /* A handle (of a platform, device, context, queue, buffer, program, kernel or event) is a void pointer. */
@@ -42,6 +43,8 @@ enum {
 	CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
 	CL_DEVICE_OPENCL_C_VERSION = 0x103D,
 	CL_CONTEXT_PLATFORM = 0x1084,
+	CL_PROGRAM_BINARY_SIZES = 0x1165,
+	CL_PROGRAM_BINARIES = 0x1166,
 	CL_KERNEL_WORK_GROUP_SIZE = 0x11B0,
 	CL_PROGRAM_BUILD_LOG = 0x1183,
 	CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
@@ -83,6 +86,10 @@ enum { CL_MEM_READ_WRITE = 1, CL_MEM_ALLOC_HOST_PTR = 16, CL_MAP_READ = 1, CL_MA
 	X(int32_t, clFinish, (void *q))                                                                      \
 	X(void *, clCreateProgramWithSource,                                                                 \
 	  (void *c, uint32_t n, const char **text, const size_t *lengths, int32_t *code))                    \
+	X(void *, clCreateProgramWithBinary,                                                                 \
+	  (void *c, uint32_t n, void *const *devices, const size_t *lengths, const unsigned char **binaries, \
+	   int32_t *status, int32_t *code))                                                                  \
+	X(int32_t, clGetProgramInfo, (void *p, uint32_t what, size_t room, void *out, size_t *n))            \
 	X(int32_t, clBuildProgram,                                                                           \
 	  (void *p, uint32_t n, void *const *devices, const char *options, void (*notify)(void *, void *),   \
 	   void *ctx))                                                                                       \
@@ -116,6 +123,28 @@ struct opencl {
 	char note[512];
 };
 
+struct opencl_dev {
+	const struct opencl_api *api;
+	const struct opencl_info *info;
+	void *id, *context, *queue;
+	bool lost; /* it hangs, and so may every call */
+};
+
+struct opencl_code {
+	struct opencl_dev *dev;
+	void *program;
+	struct key key; /* of the object on this device: what its binary is for */
+	int nentries;
+	struct {
+		char name[32];
+		void *kernel; /* keeps the name known to exist; a job makes its own */
+	} entry[OPENCL_MAX_ENTRIES];
+};
+
+/* The error of every call on a device that hangs. */
+int opencl_lost(void);
+/* A handle that a call made: NULL is an error whatever the code says. */
+int opencl_made(const char *call, const void *handle, int32_t code);
 /* The name of an error code, "an unknown code" if it has none here. */
 const char *opencl_code_name(int32_t code);
 /* The error of a call: its text, and the code that opencl.h says. */

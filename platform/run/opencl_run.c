@@ -7,28 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-struct opencl_dev {
-	const struct opencl_api *api;
-	const struct opencl_info *info;
-	void *id, *context, *queue;
-	bool lost; /* it hangs, and so may every call */
-};
-
 struct opencl_buf {
 	struct opencl_dev *dev;
 	void *mem;
 	size_t bytes;
 	void *mapped;
-};
-
-struct opencl_code {
-	struct opencl_dev *dev;
-	void *program;
-	int nentries;
-	struct {
-		char name[32];
-		void *kernel; /* keeps the name known to exist; a job makes its own */
-	} entry[OPENCL_MAX_ENTRIES];
 };
 
 struct opencl_job {
@@ -38,19 +21,6 @@ struct opencl_job {
 	size_t group;
 	int64_t begin, end, once;
 };
-
-static int lost(void)
-{
-	return fail(E_IO, "the OpenCL device hangs; start this program again to use it");
-}
-
-/* A handle that a call made: NULL is an error whatever the code says. */
-static int made(const char *call, const void *handle, int32_t code)
-{
-	if (code != CL_SUCCESS)
-		return opencl_fail(call, code);
-	return handle ? E_OK : fail(E_IO, "%s: it gave NULL without an error", call);
-}
 
 static int done(const char *call, int32_t code)
 {
@@ -73,10 +43,10 @@ int opencl_use(struct opencl *o, int device, struct opencl_dev **out)
 	const intptr_t properties[] = {CL_CONTEXT_PLATFORM, (intptr_t)o->device[device].platform, 0};
 	int32_t code = CL_SUCCESS;
 	d->context = d->api->clCreateContext(properties, 1, &d->id, NULL, NULL, &code);
-	rc = made("clCreateContext", d->context, code);
+	rc = opencl_made("clCreateContext", d->context, code);
 	if (rc >= 0) {
 		d->queue = d->api->clCreateCommandQueue(d->context, d->id, 0, &code);
-		rc = made("clCreateCommandQueue", d->queue, code);
+		rc = opencl_made("clCreateCommandQueue", d->queue, code);
 	}
 	if (rc < 0)
 		opencl_leave(d);
@@ -104,7 +74,7 @@ void opencl_leave(struct opencl_dev *d)
 int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 {
 	if (d->lost)
-		return lost();
+		return opencl_lost();
 	if (bytes < 1 || bytes > d->info->alloc_bytes || (uint64_t)bytes > SIZE_MAX)
 		return fail(E_NOMEM, "a buffer of %lld bytes: the OpenCL device allows 1 to %lld",
 			    (long long)bytes, (long long)d->info->alloc_bytes);
@@ -116,7 +86,7 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 	b->bytes = (size_t)bytes;
 	b->mem = d->api->clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, b->bytes, NULL,
 					&code);
-	int rc = made("clCreateBuffer", b->mem, code);
+	int rc = opencl_made("clCreateBuffer", b->mem, code);
 	if (rc < 0)
 		free(b);
 	else
@@ -128,12 +98,12 @@ int opencl_map(struct opencl_buf *b, void **out)
 {
 	int32_t code = CL_SUCCESS;
 	if (b->dev->lost)
-		return lost();
+		return opencl_lost();
 	if (b->mapped)
 		return fail(E_USAGE, "the OpenCL buffer is mapped already");
 	void *p = b->dev->api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
 						  b->bytes, 0, NULL, NULL, &code);
-	int rc = made("clEnqueueMapBuffer", p, code);
+	int rc = opencl_made("clEnqueueMapBuffer", p, code);
 	if (rc >= 0)
 		*out = b->mapped = p;
 	return rc;
@@ -143,7 +113,7 @@ int opencl_unmap(struct opencl_buf *b)
 {
 	void *p = b->mapped;
 	if (b->dev->lost)
-		return lost();
+		return opencl_lost();
 	if (!p)
 		return fail(E_USAGE, "the OpenCL buffer is not mapped");
 	b->mapped = NULL;
@@ -170,7 +140,7 @@ static int copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void 
 	int32_t code = CL_SUCCESS;
 	void *p = api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, from ? CL_MAP_WRITE : CL_MAP_READ,
 					  (size_t)at, (size_t)bytes, 0, NULL, NULL, &code);
-	int rc = made("clEnqueueMapBuffer", p, code);
+	int rc = opencl_made("clEnqueueMapBuffer", p, code);
 	if (rc < 0)
 		return rc;
 	memcpy(from ? p : to, from ? from : p, (size_t)bytes);
@@ -181,7 +151,7 @@ static int copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void 
 static int check_copy(const struct opencl_buf *b, int64_t at, int64_t bytes)
 {
 	if (b->dev->lost)
-		return lost();
+		return opencl_lost();
 	if (b->mapped || at < 0 || bytes < 0 || (uint64_t)at > b->bytes ||
 	    (uint64_t)bytes > b->bytes - (uint64_t)at)
 		return fail(E_USAGE, "bytes %lld to %lld of an OpenCL buffer of %zu, or it is mapped",
@@ -211,114 +181,6 @@ int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes)
 	return done("clEnqueueReadBuffer",
 		    b->dev->api->clEnqueueReadBuffer(b->dev->queue, b->mem, 1, (size_t)at, (size_t)bytes, to,
 						     0, NULL, NULL));
-}
-
-/* Takes the options from the object's first line; returns where the source begins. */
-static int take_options(const struct opencl_info *info, const char *object, size_t n, char *out, size_t room,
-			size_t *source)
-{
-	static const char head[] = "//hone-opencl";
-	static const char *const known[] = {"-cl-std=CL1.2", "-cl-denorms-are-zero"};
-	const char *end = memchr(object, '\n', n < 256 ? n : 256), *at = object + sizeof head - 1;
-	if (!end || end < at || memcmp(object, head, sizeof head - 1))
-		return fail(E_CORRUPT, "an OpenCL object must begin with \"%s\"", head);
-	*out = 0;
-	while (at < end) {
-		size_t k = 0, len;
-		if (*at++ != ' ')
-			return fail(E_CORRUPT, "an OpenCL object's options are malformed");
-		for (len = 0; at + len < end && at[len] != ' ';)
-			len++;
-		while (k < 2 && (strlen(known[k]) != len || memcmp(known[k], at, len)))
-			k++;
-		if (k == 2 || strstr(out, known[k]))
-			return fail(E_CORRUPT, "an OpenCL object has an option that is not known");
-		snprintf(out + strlen(out), room - strlen(out), "%s ", known[k]);
-		at += len;
-	}
-	if (info->exact_divide)
-		snprintf(out + strlen(out), room - strlen(out), "-cl-fp32-correctly-rounded-divide-sqrt");
-	*source = (size_t)(end + 1 - object);
-	return E_OK;
-}
-
-/* Puts the first words of the compiler's log behind the error. */
-static int build_failed(const struct opencl_code *c, int32_t code)
-{
-	enum { MOST = 64 << 10 };
-	char *log = calloc(1, MOST + 1), words[400] = "";
-	size_t n = 0;
-	if (log && c->dev->api->clGetProgramBuildInfo(c->program, c->dev->id, CL_PROGRAM_BUILD_LOG, MOST, log,
-						      &n) == CL_SUCCESS)
-		opencl_clean(words, sizeof words, log, n < MOST ? n : MOST);
-	free(log);
-	int rc = opencl_fail("clBuildProgram", code);
-	char text[160];
-	snprintf(text, sizeof text, "%s", err_text());
-	return fail(rc, "%s%s%s", text, words[0] ? ": " : "", words);
-}
-
-static int build(struct opencl_code *c, const char *source, size_t n, const char *options)
-{
-	const struct opencl_api *api = c->dev->api;
-	int32_t code = CL_SUCCESS;
-	c->program = api->clCreateProgramWithSource(c->dev->context, 1, &source, &n, &code);
-	int rc = made("clCreateProgramWithSource", c->program, code);
-	if (rc < 0)
-		return rc;
-	code = api->clBuildProgram(c->program, 1, &c->dev->id, options, NULL, NULL);
-	return code == CL_SUCCESS ? E_OK : build_failed(c, code);
-}
-
-int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct opencl_code **out)
-{
-	char options[160];
-	size_t source = 0;
-	int rc = d->lost ? lost() : take_options(d->info, object, n, options, sizeof options, &source);
-	if (rc < 0)
-		return rc;
-	struct opencl_code *c = calloc(1, sizeof *c);
-	if (!c)
-		return fail(E_NOMEM, "no memory for an OpenCL program");
-	c->dev = d;
-	rc = build(c, (const char *)object + source, n - source, options);
-	if (rc < 0)
-		opencl_unload(c);
-	else
-		*out = c;
-	return rc;
-}
-
-int opencl_entry(struct opencl_code *c, const char *symbol)
-{
-	int32_t code = CL_SUCCESS;
-	if (c->dev->lost)
-		return lost();
-	for (int i = 0; i < c->nentries; i++)
-		if (!strcmp(c->entry[i].name, symbol))
-			return i;
-	if (c->nentries == OPENCL_MAX_ENTRIES || strlen(symbol) >= sizeof c->entry[0].name)
-		return fail(E_UNSUPPORTED, "an OpenCL program has too many entry points, or too long names");
-	void *k = c->dev->api->clCreateKernel(c->program, symbol, &code);
-	if (code == CL_INVALID_KERNEL_NAME)
-		return fail(E_NOTFOUND, "the code has no entry point '%s'", symbol);
-	int rc = made("clCreateKernel", k, code);
-	if (rc < 0)
-		return rc;
-	strcpy(c->entry[c->nentries].name, symbol);
-	c->entry[c->nentries].kernel = k;
-	return c->nentries++;
-}
-
-void opencl_unload(struct opencl_code *c)
-{
-	if (!c)
-		return;
-	for (int i = 0; i < c->nentries && !c->dev->lost; i++)
-		c->dev->api->clReleaseKernel(c->entry[i].kernel);
-	if (c->program && !c->dev->lost)
-		c->dev->api->clReleaseProgram(c->program);
-	free(c);
 }
 
 /* A processor has no use for groups, each of which its driver makes a loop of; a GPU fills its lanes with
@@ -381,14 +243,14 @@ int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch 
 	if (!at->at_once && items > INT32_MAX)
 		return fail(E_INFEASIBLE, "a launch of %lld work items", (long long)items);
 	if (c->dev->lost)
-		return lost();
+		return opencl_lost();
 	struct opencl_job *j = calloc(1, sizeof *j);
 	if (!j)
 		return fail(E_NOMEM, "no memory for an OpenCL launch");
 	*j = (struct opencl_job){.dev = c->dev, .begin = at->begin, .end = at->end};
 	int32_t code = CL_SUCCESS;
 	j->kernel = c->dev->api->clCreateKernel(c->program, c->entry[entry].name, &code);
-	int rc = made("clCreateKernel", j->kernel, code);
+	int rc = opencl_made("clCreateKernel", j->kernel, code);
 	if (rc >= 0)
 		rc = set_args(j, at);
 	if (rc >= 0) {
@@ -414,7 +276,7 @@ static int enqueue(const struct opencl_job *j, int64_t items)
 int opencl_start(const struct opencl_job *j)
 {
 	bool parts = j->end - j->begin > j->once;
-	int rc = j->dev->lost ? lost() : E_OK;
+	int rc = j->dev->lost ? opencl_lost() : E_OK;
 	for (int64_t at = j->begin; at < j->end && rc >= 0; at += j->once) {
 		int64_t end = at + j->once < j->end ? at + j->once : j->end;
 		if (parts)
@@ -464,7 +326,7 @@ int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns)
 {
 	void *event = NULL;
 	if (d->lost)
-		return lost();
+		return opencl_lost();
 	if (deadline_ns == INT64_MAX)
 		return done("clFinish", d->api->clFinish(d->queue));
 	int rc = done("clEnqueueMarkerWithWaitList",
