@@ -4,8 +4,6 @@
 #include "platform/run/dev.h"
 #include "platform/run/opencl.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,33 +68,9 @@ static void limits(const struct dev_unit *u, struct dev_limits *out)
 				   .unified = i->unified};
 }
 
-/* A word of a target's text: what is no letter or digit there becomes '_'. */
-static void word(char *out, size_t room, const char *text)
-{
-	size_t n = 0;
-	for (; text[n] && n + 1 < room; n++)
-		out[n] = isalnum((unsigned char)text[n]) || strchr("()-.@+", text[n]) ? text[n] : '_';
-	out[n] = 0;
-}
-
-/* Kernels of a target are made of vectors of 4 lanes. Its caches are not known: what is listed here makes
- * rules choose small register tiles, and no blocks for caches. */
 static void target(const struct dev_unit *u, struct target *t)
 {
-	const struct opencl_info *i = opencl_dev_info(u->dev);
-	*t = (struct target){.isa = "opencl",
-			     .cpu = "generic",
-			     .lanes = 4,
-			     .regs = 32,
-			     .fma = i->fma,
-			     .l1_bytes = 16 << 10,
-			     .l2_bytes = 512 << 10,
-			     .line_bytes = 64,
-			     .cores = i->units < 1      ? 1
-				      : i->units < 4096 ? (int)i->units
-							: 4096};
-	word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
-	word(t->rev, sizeof t->rev, i->driver);
+	opencl_target(opencl_dev_info(u->dev), t);
 }
 
 static int measure(struct dev_unit *u, struct target *t)

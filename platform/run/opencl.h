@@ -70,6 +70,8 @@ const struct opencl_info *opencl_info(const struct opencl *o, int device);
 const char *opencl_note(const struct opencl *o);
 void opencl_close(struct opencl *o); /* after everything that was made of it */
 
+/* The target of its kernels, without peaks. Words of the driver are cut to what a target may hold. */
+void opencl_target(const struct opencl_info *i, struct target *t);
 /* Whether programs can run there; E_UNSUPPORTED says why not. */
 int opencl_usable(const struct opencl_info *i) MUST_CHECK;
 int opencl_use(struct opencl *o, int device, struct opencl_dev **out) MUST_CHECK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/opencl_api.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const struct {
@@ -137,4 +138,32 @@ void opencl_info_clean(struct opencl_info *i)
 		*numbers[k] = *numbers[k] < 0 ? 0 : *numbers[k];
 	for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
 		clean_flag(flags[k]);
+}
+
+/* A word of a target's text: what is no letter or digit there becomes '_'. */
+static void word(char *out, size_t room, const char *text)
+{
+	size_t n = 0;
+	for (; text[n] && n + 1 < room; n++)
+		out[n] = isalnum((unsigned char)text[n]) || strchr("()-.@+", text[n]) ? text[n] : '_';
+	out[n] = 0;
+}
+
+/* Kernels of a target are made of vectors of 4 lanes. Its caches are not known: what is listed here makes
+ * rules choose small register tiles, and no blocks for caches. */
+void opencl_target(const struct opencl_info *i, struct target *t)
+{
+	*t = (struct target){.isa = "opencl",
+			     .cpu = "generic",
+			     .lanes = 4,
+			     .regs = 32,
+			     .fma = i->fma,
+			     .l1_bytes = 16 << 10,
+			     .l2_bytes = 512 << 10,
+			     .line_bytes = 64,
+			     .cores = i->units < 1      ? 1
+				      : i->units < 4096 ? (int)i->units
+							: 4096};
+	word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
+	word(t->rev, sizeof t->rev, i->driver);
 }

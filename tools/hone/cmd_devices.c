@@ -53,6 +53,8 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 
 static int run_devices(const struct args *a)
 {
+	char dir[PATH_MAX];
+	const char *cache = model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir;
 	json_t *devices = json_array();
 	for (int i = 0; dev_table[i]; i++) {
 		const struct dev *d = dev_table[i];
@@ -72,11 +74,10 @@ static int run_devices(const struct args *a)
 	}
 	if (a->json)
 		return json_out(json_pack("{so so}", "devices", devices, "opencl",
-					  opencl_list_json(OPENCL_LIST_WAIT_NS)));
+					  opencl_list_json(cache, OPENCL_LIST_WAIT_NS)));
 	json_decref(devices);
-	opencl_list_print(OPENCL_LIST_WAIT_NS);
-	char dir[PATH_MAX];
-	known_tune_in(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, arg_str(a, "cache", NULL));
+	opencl_list_print(cache, OPENCL_LIST_WAIT_NS);
+	known_tune_in(cache, arg_str(a, "cache", NULL));
 	return 0;
 }
 
@@ -86,7 +87,8 @@ const struct cmd cmd_devices = {
     .usage = "[--cache DIR]",
     .summary = "list the devices of this machine, and how fast they are",
     .details = "Peaks are measured once, in under a second, and kept in the cache folder. OpenCL devices "
-	       "are listed with their limits. A process of its own asks their drivers, which may crash. "
+	       "are listed with their limits, and peaks once hone tune has measured them. A process of its "
+	       "own asks their drivers, which may crash. "
 	       "hone tune --device opencl:N tunes for one.",
     .opts = opts,
     .run = run_devices,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/next.h"
+#include "tools/hone/model.h"
 #include "platform/base/log.h"
 
 #include <stdarg.h>
@@ -55,8 +56,8 @@ static bool names(const char *text, const char *name)
 void next_words(const struct args *a, const char *command, const char *model, const char *more,
 		const char *cache, struct buf *out)
 {
-	static const char *const kept[] = {"budget", "rigor",   "threads", "cpus",  "level",
-					   "exact",  "kernels", "cache",   "shape", NULL};
+	static const char *const kept[] = {"budget",  "rigor", "threads", "cpus",   "level", "exact",
+					   "kernels", "cache", "shape",   "device", NULL};
 	const struct cmd *to = cmd_find(a->program, command); /* NULL in benchmarks */
 	buf_printf(out, "hone %s ", command);
 	shell_path(out, model);
@@ -66,6 +67,8 @@ void next_words(const struct args *a, const char *command, const char *model, co
 	for (int i = 0; kept[i]; i++) {
 		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
 			continue;
+		if (!strcmp(kept[i], "device") && (!arg_has(a, "device") || !model_device(a)))
+			continue; /* a replay is of hone tune alone */
 		if (!cache || strcmp(kept[i], "cache")) {
 			arg_again(a, kept[i], to, out);
 			continue;

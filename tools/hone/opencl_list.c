@@ -8,6 +8,7 @@
 #include "tools/hone/table.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -134,8 +135,18 @@ static struct list get_list(int64_t wait_ns)
 	return l;
 }
 
-static json_t *device_json(const struct opencl_info *i)
+/* The peaks that a worker measured (agent/worker/device.h) and kept in the cache folder. */
+static bool find_peaks(const char *dir, int number, const struct opencl_info *i, struct target *t)
 {
+	char path[PATH_MAX];
+	opencl_target(i, t);
+	return *dir && snprintf(path, sizeof path, "%s/target-opencl:%d", dir, number) < (int)sizeof path &&
+	       target_read_peaks(path, t);
+}
+
+static json_t *device_json(const char *dir, int number, const struct opencl_info *i)
+{
+	struct target t;
 	const char *why = opencl_usable(i) < 0 ? err_text() : "";
 	json_t *j = json_pack("{so so so so so so so so sb so}", "name", json_text(i->name), "platform",
 			      json_text(i->platform), "vendor", json_text(i->vendor), "version",
@@ -148,18 +159,26 @@ static json_t *device_json(const struct opencl_info *i)
 	    (json_int_t)i->local_bytes, "global_bytes", (json_int_t)i->global_bytes, "buffer_bytes",
 	    (json_int_t)i->alloc_bytes, "local_is_memory", i->local_is_memory, "unified", i->unified, "fp16",
 	    i->fp16, "fp64", i->fp64, "fma", i->fma, "exact_divide", i->exact_divide);
-	if (j)
+	json_t *peaks = find_peaks(dir, number, i, &t)
+			    ? json_pack("{so s[oooo] so}", "gflops", json_num(t.fma_gflops), "read_gbs",
+					json_num(t.bw_gbs[0]), json_num(t.bw_gbs[1]), json_num(t.bw_gbs[2]),
+					json_num(t.bw_gbs[3]), "copy_gbs", json_num(t.copy_gbs))
+			    : json_null();
+	if (j) {
+		json_object_set_new(j, "device", json_sprintf("opencl:%d", number));
 		json_object_update(j, limits);
+	}
+	json_object_set_new(j, "peaks", peaks);
 	json_decref(limits);
 	return j;
 }
 
-json_t *opencl_list_json(int64_t wait_ns)
+json_t *opencl_list_json(const char *dir, int64_t wait_ns)
 {
 	struct list l = get_list(wait_ns);
 	json_t *devices = json_array();
 	for (int i = 0; i < l.head.ndevices; i++)
-		json_array_append_new(devices, device_json(&l.device[i]));
+		json_array_append_new(devices, device_json(dir, i, &l.device[i]));
 	free(l.device);
 	return json_pack("{so so}", "devices", devices, "note", json_text(l.head.note));
 }
@@ -176,9 +195,12 @@ __attribute__((format(printf, 3, 4))) static void say(const char *lead, int inde
 	table_words(lead, indent, text);
 }
 
-static void device_print(const struct opencl_info *i)
+static void device_print(const char *dir, int number, const struct opencl_info *i)
 {
-	say("opencl: ", 8, "%s, %s, %s, %lld unit%s at %lld MHz, groups of up to %lld", i->name, i->kind,
+	char lead[24];
+	struct target t;
+	int indent = snprintf(lead, sizeof lead, "opencl:%d: ", number);
+	say(lead, indent, "%s, %s, %s, %lld unit%s at %lld MHz, groups of up to %lld", i->name, i->kind,
 	    i->version, (long long)i->units, plural_s(i->units), (long long)i->clock_mhz,
 	    (long long)i->group_items);
 	say("", 2, "memory: %lld MiB%s, buffers of up to %lld MiB, %lld KiB local%s",
@@ -190,13 +212,20 @@ static void device_print(const struct opencl_info *i)
 	    i->fp64 ? " fp64" : "", i->fma ? " fma" : "", i->exact_divide ? " exact division" : "");
 	if (opencl_usable(i) < 0)
 		say("", 2, "%s", err_text());
+	else if (find_peaks(dir, number, i, &t))
+		say("", 2,
+		    "%.0f GFLOP/s; reads %.0f, %.0f, %.0f, %.1f GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); "
+		    "copies %.1f GB/s",
+		    t.fma_gflops, t.bw_gbs[0], t.bw_gbs[1], t.bw_gbs[2], t.bw_gbs[3], t.copy_gbs);
+	else
+		say("", 2, "its peaks are not known: hone tune --device opencl:%d measures them", number);
 }
 
-void opencl_list_print(int64_t wait_ns)
+void opencl_list_print(const char *dir, int64_t wait_ns)
 {
 	struct list l = get_list(wait_ns);
 	for (int i = 0; i < l.head.ndevices; i++)
-		device_print(&l.device[i]);
+		device_print(dir, i, &l.device[i]);
 	if (l.head.note[0])
 		say("opencl: ", 8, "%s", l.head.note);
 	free(l.device);

@@ -11,9 +11,9 @@
 
 /* {"devices": [...], "note": ...}: the devices with their limits; where there is none, `note` says what to
  * install, else what was left out and why ("": nothing). The child is killed after wait_ns, and then the note
- * says that. */
-json_t *opencl_list_json(int64_t wait_ns);
+ * says that. dir: the cache folder, whose measured peaks are listed, too ("": none). */
+json_t *opencl_list_json(const char *dir, int64_t wait_ns);
 /* The same in words, on stdout. */
-void opencl_list_print(int64_t wait_ns);
+void opencl_list_print(const char *dir, int64_t wait_ns);
 
 #endif

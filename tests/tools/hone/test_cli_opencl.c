@@ -31,7 +31,7 @@ TEST(devices_of_a_driver_are_listed)
 	json_decref(j);
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "cpu: ");
-	CHECK_SAYS(cli_out, "opencl: Fake G1, gpu, OpenCL 1.2 fake, 1 unit at 1 MHz, groups of up to 256");
+	CHECK_SAYS(cli_out, "opencl:0: Fake G1, gpu, OpenCL 1.2 fake, 1 unit at 1 MHz, groups of up to 256");
 }
 
 TEST(lies_are_bounded_and_clean)
@@ -77,7 +77,7 @@ TEST(a_driver_that_hangs_is_ended)
 	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
 	fake_lie("hang");
 	double start_s = test_now_s();
-	json_t *j = opencl_list_json(NS_PER_S / 5);
+	json_t *j = opencl_list_json("", NS_PER_S / 5);
 	double took_s = test_now_s() - start_s;
 	CHECK(took_s > 0.19 && took_s < 2);
 	CHECK(json_array_size(json_object_get(j, "devices")) == 0);
@@ -101,7 +101,7 @@ TEST(forged_lists_are_clean)
 	CHECK(json_integer_value(json_object_get(d, "units")) == 0);
 	CHECK(json_is_true(json_object_get(d, "fp16")) && json_is_false(json_object_get(d, "usable")));
 	json_decref(j);
-	j = opencl_list_json(NS_PER_S);
+	j = opencl_list_json("", NS_PER_S);
 	CHECK(json_array_size(json_object_get(j, "devices")) == 1);
 	CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 	json_decref(j);
