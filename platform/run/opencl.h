@@ -92,7 +92,8 @@ int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes) MUST_
 
 /* Builds an object of the emitter opencl: "//hone-opencl OPTIONS\n" and a source. Behind a NUL it may hold a
  * binary (opencl_binary), which is taken instead if it is of this source, device and driver, and the driver
- * accepts it. Options that are not in a short list are E_CORRUPT. Correct rounding of divisions is asked for where the device offers it. */
+ * accepts it. Options that are not in a short list are E_CORRUPT. Correct rounding of divisions is asked for
+ * where the device offers it. */
 int opencl_load(struct opencl_dev *d, const void *object, size_t n, struct opencl_code **out) MUST_CHECK;
 int opencl_entry(struct opencl_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
 /* Adds the binary to the object that the code was loaded from, which holds none. Best after the first launch,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/next.h"
-#include "tools/hone/model.h"
 #include "platform/base/log.h"
 
 #include <stdarg.h>
@@ -67,8 +66,9 @@ void next_words(const struct args *a, const char *command, const char *model, co
 	for (int i = 0; kept[i]; i++) {
 		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
 			continue;
-		if (!strcmp(kept[i], "device") && (!arg_has(a, "device") || !model_device(a)))
-			continue; /* a replay is of hone tune alone */
+		if (!strcmp(kept[i], "device") && arg_has(a, "device") &&
+		    !strncmp(arg_str(a, "device", ""), "replay:", 7))
+			continue; /* of hone tune alone */
 		if (!cache || strcmp(kept[i], "cache")) {
 			arg_again(a, kept[i], to, out);
 			continue;

@@ -126,7 +126,7 @@ TEST(lines_are_as_wide_as_the_terminal)
 			CHECK(hone_on_terminal(columns, ON_OUT, "devices --cache %s", in_dir("cache")) == 0);
 			screen_strip();
 			char *save = NULL;
-			const char *first = strstr(cli_screen, "opencl: ");
+			const char *first = strstr(cli_screen, "opencl:");
 			REQUIRE(first);
 			for (char *row = strtok_r(cli_screen + (first - cli_screen), "\r\n", &save);
 			     row && !strchr(row, '`'); row = strtok_r(NULL, "\r\n", &save))
