@@ -88,8 +88,8 @@ struct dev_own {
 	/* Adds measured peaks, of the whole device, in under two seconds. */
 	int (*measure)(struct dev_unit *u, struct target *t);
 	int (*load)(struct dev_unit *u, const void *obj, size_t n, struct dev_code **out);
-	/* Adds to the object that the code was loaded from what makes its next load here fast, after the first
-	 * launch. E_UNSUPPORTED: nothing does. */
+	/* Adds to the object that the code was loaded from what makes its next load fast, on this device,
+	 * after the first launch. E_UNSUPPORTED: nothing does. */
 	int (*keep)(struct dev_code *c, struct buf *object);
 	int (*alloc)(struct dev_unit *u, int64_t bytes, struct dev_mem **out);
 	void (*free)(struct dev_mem *m);
