@@ -524,7 +524,7 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 	if (rows && rows < c.extent[axis])
 		c.extent[axis] = rows;
 	if (target_runs_items(tg))
-		return draft_items(&c, stage);
+		return draft_items(&c);
 	open_streams(&c, &x);
 	x.live = c.live;
 	double bytes[DRAFT_LEVELS], core = all_tiles(&c, &x);

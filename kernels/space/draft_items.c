@@ -8,19 +8,29 @@
 
 #include <math.h>
 
-#define CLOCK 1.5     /* GHz of a lane */
-#define LOAD_SLOTS 6. /* of a vector; its neighbours' loads are often of the same line */
-#define STORE_SLOTS 4.
-#define BODY_SLOTS 10. /* loop and addresses */
-#define ITEM_SLOTS 40.
-#define ITEM_LATENCY 4. /* cycles of an operation that waits for the one before */
-#define LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
-#define SHARED .5        /* share of an item's loads that no neighbour makes */
-#define LAUNCH_NS 2000.
-#define USUAL_GFLOPS 100. /* of a device that was not measured */
-#define USUAL_GBS 20.
+struct item_rates draft_item_rates(const struct target *tg)
+{
+	struct item_rates r = {.slots = (tg->fma_gflops > 0 ? tg->fma_gflops : ITEM_USUAL_GFLOPS) / 2,
+			       .near = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] : 2 * ITEM_USUAL_GBS,
+			       .far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : ITEM_USUAL_GBS};
+	r.fill = r.slots / ITEM_CLOCK;
+	r.waits = r.fill / tg->cores >= 16;
+	return r;
+}
 
-struct draft_terms draft_items(const struct tile_cost *c, int stage)
+/* Vectors that a body loads; one that is gathered lane by lane counts as several. */
+static double body_loads(const struct tile_cost *c)
+{
+	double n[MAX_AXES], sum = 0;
+	for (int a = 0; a < c->st->naxes; a++)
+		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+	for (int i = 0; i < c->st->nreads; i++)
+		if (stage_in_body(c->st, i))
+			sum += draft_touched(&c->form[i], c->s->lane, c->s->lanes, n) * c->access[i];
+	return sum;
+}
+
+struct draft_terms draft_items(const struct tile_cost *c)
 {
 	const struct sstage *s = c->s;
 	const struct target *tg = c->tg;
@@ -29,25 +39,23 @@ struct draft_terms draft_items(const struct tile_cost *c, int stage)
 		vectors *= s->tile[a];
 		items *= ceil((double)c->extent[a] / (s->tile[a] * (a == s->lane ? lanes : 1)));
 	}
-	double rate = (tg->fma_gflops > 0 ? tg->fma_gflops : USUAL_GFLOPS) / 2,
-	       near = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] : 2 * USUAL_GBS,
-	       far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : USUAL_GBS;
-	double bodies = c->steps / c->body_steps, loads = bodies * draft_loads(c->t, stage, s);
+	struct item_rates r = draft_item_rates(tg);
+	double bodies = c->steps / c->body_steps, loads = bodies * body_loads(c);
 	double slots = vectors * lanes * (c->steps * c->body + c->post) +
-		       loads * (lanes > 1 ? LOAD_SLOTS : 2) + vectors * STORE_SLOTS + bodies * BODY_SLOTS +
-		       ITEM_SLOTS + fmax(0, c->spill) * bodies * 8;
-	double filled = fmax(items, rate / CLOCK);
+		       loads * (lanes > 1 ? ITEM_LOAD : ITEM_LOAD_SCALAR) + vectors * ITEM_STORE +
+		       bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
+	double filled = fmax(items, r.fill);
 	struct draft_terms x = {.live = c->live};
-	x.of[DRAFT_ISSUE] = filled * slots / rate;
-	x.of[DRAFT_LATENCY] = rate / CLOCK / tg->cores < 16
-				  ? 0
-				  : (slots * ITEM_LATENCY / fmax(1, vectors) + bodies * LOAD_LATENCY) / CLOCK;
-	x.of[DRAFT_L2] = items * loads * lanes * 4 * SHARED / near;
-	x.of[DRAFT_COLD] = c->passing / far;
-	x.of[DRAFT_CALL] = LAUNCH_NS;
+	x.of[DRAFT_ISSUE] = filled * slots / r.slots;
+	x.of[DRAFT_LATENCY] =
+	    !r.waits ? 0
+		     : (slots * ITEM_LATENCY / fmax(1, vectors) + bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK;
+	x.of[DRAFT_L2] = items * loads * lanes * 4 * ITEM_SHARED / r.near;
+	x.of[DRAFT_COLD] = c->passing / r.far;
+	x.of[DRAFT_CALL] = ITEM_LAUNCH_NS;
 	double ghz = draft_ghz(tg), ns = hypot(hypot(x.of[DRAFT_ISSUE], x.of[DRAFT_LATENCY]),
 					       hypot(x.of[DRAFT_L2], x.of[DRAFT_COLD])) +
-					 LAUNCH_NS;
+					 ITEM_LAUNCH_NS;
 	for (int i = 0; i < DRAFT_TERMS; i++)
 		x.of[i] *= ghz;
 	x.cycles = ns * ghz;

@@ -88,8 +88,29 @@ struct tile_cost {
 
 void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
 		const struct sstage *s);
-/* draft_items.c: on a target that runs work items. */
-struct draft_terms draft_items(const struct tile_cost *c, int stage);
+/* ---- a device whose work items each compute one register tile (draft_items.c) ---- */
+
+#define ITEM_CLOCK 1.5 /* GHz of a lane */
+#define ITEM_LOAD 6.   /* slots of a vector's load: its neighbours' loads are often of the same line */
+#define ITEM_LOAD_SCALAR 2.
+#define ITEM_STORE 4.
+#define ITEM_BODY 10. /* loop and addresses */
+#define ITEM_AROUND 40.
+#define ITEM_SPILL 8.
+#define ITEM_LATENCY 4.       /* cycles of an operation that waits for the one before */
+#define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
+#define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
+#define ITEM_LAUNCH_NS 2000.
+#define ITEM_USUAL_GFLOPS 100. /* of a device that was not measured */
+#define ITEM_USUAL_GBS 20.
+struct item_rates {
+	double slots;     /* of all lanes, a ns */
+	double near, far; /* bytes a ns, of caches and of memory */
+	double fill;      /* items that fill the device */
+	bool waits;       /* an item's latency shows unless others hide it: not on a processor */
+};
+struct item_rates draft_item_rates(const struct target *tg);
+struct draft_terms draft_items(const struct tile_cost *c);
 /* Bytes that n[] points touch of a read, or of the output. */
 double draft_footprint(const struct tile_cost *c, int read, const double *n);
 /* Points of one tile over the whole reduction, or over one part of it. */

@@ -385,6 +385,34 @@ static struct num passes(const struct stage_cost *f)
 	return w < 0 ? num(1) : product(f->p, f->count, ~f->c->axes[w], 0, stage_spatial(f->c->st));
 }
 
+/* As draft_items(). */
+static struct num items_cost(const struct stage_cost *f, struct num items)
+{
+	struct tape *p = f->p;
+	const struct item_rates r = draft_item_rates(f->c->tg);
+	struct num reloaded, post, stream, spill = spilled(f, &reloaded), points = points_of(f, f->n);
+	double lanes = f->c->s->lanes > 1 ? f->c->s->lanes : 1;
+	struct num load = num_scale(p, loads(f, num(0), &post, &stream), f->c->steps),
+		   bodies = num_div(p, num(f->c->steps), f->steps);
+	struct num slots =
+	    num_add(p, num_scale(p, points, lanes * (f->c->steps * f->c->body + f->c->post) + ITEM_STORE),
+		    num_scale(p, load, lanes > 1 ? ITEM_LOAD : ITEM_LOAD_SCALAR));
+	slots = num_add(p, slots,
+			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
+	slots = num_add(p, slots, num(ITEM_AROUND));
+	struct num ns = num_scale(p, num_mul(p, num_max(p, items, num(r.fill)), slots), 1 / r.slots);
+	if (r.waits) {
+		struct num chain = num_scale(p, num_div(p, slots, num_max(p, num(1), points)), ITEM_LATENCY);
+		ns = num_norm(
+		    p, ns,
+		    num_scale(p, num_add(p, chain, num_scale(p, bodies, ITEM_LOAD_LATENCY)), 1 / ITEM_CLOCK),
+		    2);
+	}
+	ns = num_norm(p, ns, num_scale(p, num_mul(p, items, load), lanes * 4 * ITEM_SHARED / r.near), 2);
+	ns = num_norm(p, ns, num(f->c->passing / r.far), 2);
+	return num_scale(p, num_add(p, ns, num(ITEM_LAUNCH_NS)), draft_ghz(f->c->tg));
+}
+
 struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows)
 {
 	struct stage_cost f;
@@ -394,8 +422,10 @@ struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct
 	open_axes(&f, axis, rows);
 	window(&f);
 	streams(&f);
-	struct num tiles = product(p, f.count, ~0u, 0, stage_spatial(f.c->st)),
-		   core = num_mul(p, tiles, one_tile(&f));
+	struct num tiles = product(p, f.count, ~0u, 0, stage_spatial(f.c->st));
+	if (target_runs_items(f.c->tg))
+		return items_cost(&f, tiles);
+	struct num core = num_mul(p, tiles, one_tile(&f));
 	traffic(&f, from);
 	struct num all = num_norm(p, num_norm(p, core, from[0], 4), from[1], 2);
 	struct num cold = num(draft_cold(f.c));

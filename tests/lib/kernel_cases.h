@@ -33,6 +33,24 @@ static inline struct target case_board(int lanes, int regs)
 			       .cores = 1};
 }
 
+/* A large GPU through OpenCL, with the peaks that were measured on one. */
+static inline struct target case_gpu(void)
+{
+	return (struct target){.isa = "opencl",
+			       .soc = "gpu",
+			       .cpu = "generic",
+			       .lanes = 4,
+			       .regs = 32,
+			       .fma = true,
+			       .l1_bytes = 16 << 10,
+			       .l2_bytes = 512 << 10,
+			       .line_bytes = 64,
+			       .cores = 132,
+			       .fma_gflops = 59923,
+			       .bw_gbs = {11776, 11689, 11479, 3601},
+			       .copy_gbs = 3129};
+}
+
 /* The space of the task with this text, in the arena. */
 static inline struct space *case_space(struct arena *a, const char *text, const struct target *tg)
 {

@@ -105,12 +105,12 @@ static void count_derivatives(relax_function *f, struct relax *x, const double *
 
 TEST(gradients_are_limits_of_differences)
 {
-	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32), case_gpu()};
 	int all = 0, kinks = 0;
 	for (uint64_t seed = 1; seed <= 150 + KNOWN && !test_bad; seed++) {
 		struct setup u;
-		bool open = seed > 150 ? open_text(&u, known[seed - 151], &tg[seed % 3])
-				       : open_case(&u, seed, &tg[seed % 3]);
+		bool open = seed > 150 ? open_text(&u, known[seed - 151], &tg[seed % 4])
+				       : open_case(&u, seed, &tg[seed % 4]);
 		for (int k = 0; k < 6 && open; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
@@ -200,15 +200,13 @@ static double correlation(const double *a, const double *b, int n)
 	return xy / sqrt(xx * yy);
 }
 
-TEST(integers_rank_as_the_draft_has_them)
+static void check_ranks(const struct target *tg, int n_known, const double *least)
 {
-	static const double least[KNOWN] = {.97, .95, .9, .97, .95};
-	const struct target tg = case_board(16, 32);
-	for (int i = 0; i < KNOWN; i++) {
+	for (int i = 0; i < n_known; i++) {
 		struct setup u;
 		double draft[300], cost[300];
 		int n = 0;
-		REQUIRE(open_text(&u, known[i], &tg));
+		REQUIRE(open_text(&u, known[i], tg));
 		for (int k = 0; k < 300; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
@@ -225,6 +223,21 @@ TEST(integers_rank_as_the_draft_has_them)
 			printf("task %d: %d candidates, rank correlation %g\n", i, n, rho);
 		arena_free(&u.a);
 	}
+}
+
+TEST(integers_rank_as_the_draft_has_them)
+{
+	static const double least[KNOWN] = {.97, .95, .9, .97, .95};
+	const struct target tg = case_board(16, 32);
+	check_ranks(&tg, KNOWN, least);
+}
+
+/* Blocks of rings are not for a GPU. */
+TEST(integers_rank_as_the_draft_of_work_items_has_them)
+{
+	static const double least[KNOWN - 1] = {.95, .95, .9, .95};
+	const struct target tg = case_gpu();
+	check_ranks(&tg, KNOWN - 1, least);
 }
 
 /* Mean of log(cost / draft) over Winograd schedules, raw ones or others. */
@@ -293,12 +306,12 @@ static double descend(const struct setup *u, double *at)
 
 TEST(descent_lowers_the_draft)
 {
-	const struct target tg[] = {case_board(16, 32), case_board(8, 16)};
-	for (int i = 0; i < KNOWN; i++) {
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_gpu()};
+	for (int i = 0; i < 2 * KNOWN - 1; i++) {
 		struct setup u;
 		double gain = 0;
 		int worse = 0, n = 0;
-		REQUIRE(open_text(&u, known[i], &tg[i % 2]));
+		REQUIRE(open_text(&u, known[i % KNOWN], &tg[i < KNOWN ? i % 2 : 2]));
 		for (int k = 0; k < 40; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
