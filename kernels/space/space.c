@@ -116,6 +116,8 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 	if (check_text(s, &c, cand) >= 0)
 		return;
 	sched_init(s->t, &c); /* a scalar schedule always fits */
+	for (int i = 0; i < s->t->nstages && target_runs_items(&s->tg); i++)
+		rules_parallel(s, i, &c.st[i]);
 	if (sched_text(s->t, &c, cand) < 0)
 		cand[0] = 0;
 }
@@ -366,7 +368,7 @@ static void draw_blocks(const struct space *s, int stage, struct rng *r, struct 
 	int ns = stage_spatial(st);
 	memset(out->outer, 0, sizeof out->outer);
 	memset(out->block, 0, sizeof out->block);
-	for (int a = 0; a < ns && s->t->nstages == 1; a++) {
+	for (int a = 0; a < ns && s->t->nstages == 1 && !target_runs_items(&s->tg); a++) {
 		int64_t n = units_of(st, out, a) / out->tile[a];
 		if (n < 4 || rng_below(r, 5))
 			continue;
@@ -380,6 +382,8 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 	const struct stage *st = &s->t->stage[stage];
 	out->split_axis = -1;
 	out->split = 0;
+	if (target_runs_items(&s->tg)) /* an index would go through all parts, and fewer run at a time */
+		return;
 	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1 && stage_splits(s->t, st); a++) {
 		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
 		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
@@ -416,13 +420,11 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	draw_order(s, stage, r, out);
 	draw_unroll(s, stage, r, out);
 	draw_chains(st, r, out);
-	if (!target_runs_items(&s->tg)) { /* all of these leave fewer items, or are for caches alone */
-		draw_blocks(s, stage, r, out);
-		draw_split(s, stage, r, out);
-		if (rng_below(r, 2))
-			panels_draw(s, stage, r, out);
-		out->feed = rng_below(r, 2);
-	}
+	draw_blocks(s, stage, r, out);
+	draw_split(s, stage, r, out);
+	if (rng_below(r, 2))
+		panels_draw(s, stage, r, out);
+	out->feed = rng_below(r, 2) && !target_runs_items(&s->tg);
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	quads_draw(s, stage, r, out);
 	mmla_draw(s, r, out);

@@ -205,6 +205,8 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 {
 	static const int units[] = {1, 2, 2, 3, 4, 4, 5, 6, 8, 12, 16};
 	const struct stage *st = &s->t->stage[stage];
+	if (target_runs_items(&s->tg))
+		return;
 	if (copies_rows(s, stage))
 		out->prefetch = (int)rng_below(r, 3);
 	if (!rules_panels(s, stage, out))

@@ -30,12 +30,12 @@ static void good(struct kcase *c, const struct space *s, const struct target *tg
 
 TEST(whatever_is_drawn_lowers)
 {
-	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32), case_gpu()};
 	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
 		struct kcase c;
 		struct rng r;
 		char a[CAND_MAX], b[CAND_MAX], x[CAND_MAX];
-		const struct target *t = &tg[seed % 3];
+		const struct target *t = &tg[seed % 4];
 		struct space *s = space_of(&c, seed, t);
 		REQUIRE(s);
 		rng_seed(&r, seed + 1000);
@@ -52,6 +52,47 @@ TEST(whatever_is_drawn_lowers)
 		CHECK(space_roofline(s) > 0);
 		if (test_bad)
 			printf("seed %llu\n", (unsigned long long)seed);
+		arena_free(&c.a);
+	}
+}
+
+/* Every register tile of a stage is a work item of its own, and nothing is for caches of a core. */
+static void all_items(const struct kcase *c, const char *cand)
+{
+	struct sched x;
+	CHECK_OK(sched_parse(&c->t, cand, &x));
+	int ns = stage_spatial(&c->t.stage[0]);
+	const struct sstage *s = &x.st[0];
+	CHECK(c->t.nstages > 1 || s->par == ns);
+	CHECK(!s->wino.m && s->split_axis < 0 && !s->prefetch);
+	for (int a = 0; a < ns; a++)
+		CHECK(!s->outer[a]);
+	if (test_bad)
+		printf("%s\n", cand);
+}
+
+TEST(work_items_are_tiles)
+{
+	const struct target tg = case_gpu();
+	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
+		struct kcase c;
+		struct rng r;
+		char a[CAND_MAX], b[CAND_MAX], x[CAND_MAX];
+		struct space *s = space_of(&c, seed, &tg);
+		REQUIRE(s);
+		rng_seed(&r, seed);
+		space_default(s, a);
+		all_items(&c, a);
+		for (int rule = 0; space_portfolio(s, &rule, x) >= 0;)
+			all_items(&c, x);
+		for (int i = 0; i < 10; i++) {
+			CHECK_OK(space_random(s, &r, b));
+			all_items(&c, b);
+			CHECK_OK(space_mutate(s, &r, i % 2 ? a : b, x));
+			all_items(&c, x);
+			CHECK_OK(space_cross(s, &r, a, b, x));
+			all_items(&c, x);
+		}
 		arena_free(&c.a);
 	}
 }
