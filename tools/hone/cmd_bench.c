@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/plan_device.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/headline.h"
@@ -287,6 +288,30 @@ static void memory_line(const struct variant *v)
 		  (double)m.weights_bytes / mib, (double)m.scratch_bytes / mib);
 }
 
+static json_t *device_json(const struct host *h, const struct variant *v)
+{
+	struct plan_device_use u = plan_device_use(v->ready.plan);
+	return h->name
+		   ? json_pack("{so si si si sI sI sI}", "name", json_text(h->name), "steps", u.steps,
+			       "launches", u.launches, "copies", u.copies, "to_bytes", (json_int_t)u.to_bytes,
+			       "from_bytes", (json_int_t)u.from_bytes, "held_bytes", (json_int_t)u.held_bytes)
+		   : json_null();
+}
+
+static void device_line(const struct host *h, const struct variant *v)
+{
+	const double mib = 1 << 20;
+	const struct plan_kernel *k;
+	struct plan_device_use u = plan_device_use(v->ready.plan);
+	int n = plan_kernels(v->ready.plan, &k);
+	if (h->name)
+		table_say("%s: %d of %d kernels run there, in %d launches; %d copies a run, %.2f MiB to it "
+			  "and %.2f "
+			  "MiB from it; %.1f MiB of its memory",
+			  h->name, u.steps, n, u.launches, u.copies, (double)u.to_bytes / mib,
+			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
+}
+
 /* How much faster variant i is than the first. */
 static struct faster against_first(struct bench *b, int i)
 {
@@ -328,6 +353,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
+	json_object_set_new(o, "device", device_json(&b->host, v));
 	add_not_default(v, o);
 	buf_free(&why);
 	const struct plan_kernel *k;
@@ -507,6 +533,7 @@ static void report(struct bench *b, const struct faster *faster)
 		print_certainty(b, &x.interval);
 		say_not_default(&v->ready);
 		memory_line(v);
+		device_line(&b->host, v);
 		if (v->ready.kernels == KERNELS_BEST)
 			ready_look_at_threads(&v->ready);
 		struct gain g;
