@@ -726,7 +726,7 @@ static int open_worker(struct session *s)
 		int did = runner_worker(s->o->worker, device, &s->target, s->o->threads, &s->runner);
 		rc = leash_release(s->store.leash, &taint);
 		if (did >= 0 && rc >= 0)
-			return s->o->device ? E_OK : runner_worker_builders(s->runner, s->o->builders);
+			return runner_worker_builders(s->runner, s->o->builders);
 		if (rc < 0 || !taint || (did != E_CHILD && did != E_TIMEOUT))
 			return did < 0 ? did : rc;
 	}

@@ -315,6 +315,22 @@ int local_load(struct runner *r, const char *task, struct key object, struct blo
 	return rc;
 }
 
+/* Adds the code, with what the device's driver made of its source, if it has a driver. */
+static void put_code(const struct local *l, const struct manifest *m, const struct local_object *o,
+		     struct buf *out)
+{
+	struct buf object = {0};
+	struct code c = {.m = *m, .object = {.p = o->bytes, .n = o->n}};
+	if (l->unit && o->code) {
+		const char *nul = o->n ? memchr(o->bytes, 0, o->n) : NULL; /* what a builder's driver made */
+		buf_add(&object, o->bytes, nul ? (size_t)(nul - (char *)o->bytes) : o->n);
+		if (l->dev->own->keep(o->code, &object) >= 0)
+			c.object = (struct blob){.p = object.p, .n = object.n};
+	}
+	code_bytes(&c, out);
+	buf_free(&object);
+}
+
 int local_emit(struct runner *r, const char *task, const char *cand, struct key *object, struct buf *code,
 	       struct meas *m)
 {
@@ -329,11 +345,13 @@ int local_emit(struct runner *r, const char *task, const char *cand, struct key 
 	if (rc < 0)
 		return fail_in(rc, "task");
 	int64_t start = clock_now(r->clock);
-	rc = judge(make_code(l, t, hash_text(task), cand, &made, &o), m);
+	rc = make_code(l, t, hash_text(task), cand, &made, &o);
+	if (rc >= 0 && l->unit) /* the driver compiles the source here, not where candidates are timed */
+		rc = load_object(l, o);
+	rc = judge(rc, m);
 	m->build_ns = clock_now(r->clock) - start;
 	if (rc >= 0 && m->status == MEAS_OK) {
-		const struct code c = {.m = *made, .object = {.p = o->bytes, .n = o->n}};
-		code_bytes(&c, code);
+		put_code(l, made, o, code);
 		*object = o->key;
 		rc = buf_ok(code) ? E_OK : fail(E_NOMEM, "no memory for code");
 	}
@@ -358,15 +376,8 @@ static int local_code(struct runner *r, int handle, int64_t deadline_ns, struct 
 	if (handle < 0 || handle >= l->cap || !l->built[handle])
 		return fail(E_USAGE, "handle %d is not a built candidate", handle);
 	const struct local_built *b = l->built[handle];
-	struct code c = {.m = b->m, .object = {.p = b->object->bytes, .n = b->object->n}};
-	struct buf bytes = {0}, object = {0};
-	if (l->unit && !memchr(c.object.p, 0, c.object.n)) {
-		buf_add(&object, c.object.p, c.object.n);
-		if (l->dev->own->keep(b->object->code, &object) >= 0)
-			c.object = (struct blob){.p = object.p, .n = object.n};
-	}
-	code_bytes(&c, &bytes);
-	buf_free(&object);
+	struct buf bytes = {0};
+	put_code(l, &b->m, b->object, &bytes);
 	void *copy = buf_ok(&bytes) ? arena_try(a, bytes.n, 1) : NULL;
 	if (copy) {
 		memcpy(copy, bytes.p, bytes.n);
