@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/device.h"
 #include "agent/worker/hire.h"
-#include "platform/base/log.h"
 #include "platform/run/child.h"
 #include "platform/run/dev.h"
 
@@ -10,11 +9,6 @@
 
 /* A driver that compiles its first kernel may take seconds. */
 #define DESCRIBE_NS (30 * NS_PER_S)
-
-int device_check(const char *name)
-{
-	return dev_find(name) ? E_OK : E_NOTFOUND;
-}
 
 bool device_is_apart(const char *name)
 {

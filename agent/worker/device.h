@@ -7,8 +7,6 @@
 #include "platform/base/err.h"
 #include "platform/machine/target.h"
 
-/* Whether this is a name of a device, which need not be there. E_NOTFOUND says which there are. */
-int device_check(const char *name) MUST_CHECK;
 /* Whether the device has memory of its own, so that a run on it takes one thread of the processor. */
 bool device_is_apart(const char *name);
 /* The target of a device that is apart, with its peaks: kept in the folder ("": none), or measured now.
