@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the kind's name; 0: what follows a colon is no number below 1000, or the kind has no numbers. */
+/* Length of the kind's name; 0: what follows a colon is no plain number below 1000, or the kind has no
+ * numbers. */
 static size_t kind_length(const char *name)
 {
 	size_t n = strcspn(name, ":"), digits = name[n] ? strspn(name + n + 1, "0123456789") : 0;
-	bool good = !name[n] || (digits > 0 && digits < 4 && !name[n + 1 + digits]);
+	bool good = !name[n] || (digits > 0 && digits < 4 && !name[n + 1 + digits] &&
+				 (digits == 1 || name[n + 1] != '0'));
 	return good ? n : 0;
 }
 

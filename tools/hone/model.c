@@ -159,7 +159,7 @@ void model_devices(struct buf *out)
 
 const char *model_device(const struct args *a)
 {
-	const char *name = arg_str(a, "device", "cpu");
+	const char *name = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
 	return device_is_apart(name) ? name : NULL;
 }
 

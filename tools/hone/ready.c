@@ -20,7 +20,8 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 {
 	*h = (struct host){0};
 	h->name = model_device(a);
-	int rc = h->name || !arg_given(a, "device") || !strcmp(arg_str(a, "device", ""), "cpu")
+	int rc = h->name || !arg_has(a, "device") || !arg_given(a, "device") ||
+			 !strcmp(arg_str(a, "device", ""), "cpu")
 		     ? model_level(a, &h->level)
 		     : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
 			    arg_str(a, "device", ""));
