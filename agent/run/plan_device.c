@@ -2,11 +2,18 @@
 #include "agent/run/plan_device.h"
 #include "agent/run/plan_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A device that needs longer for what was started is taken for lost. */
-#define PATIENCE_NS (30 * NS_PER_S)
+/* A device that needs longer for what was started is taken for lost: 200 times what its peaks allow, at most a
+ * minute, and what drivers need to compile a kernel when it is launched for the first time. */
+enum { PATIENCE = 200 };
+#define MOST_NS (60 * NS_PER_S)
+static int64_t spare_ns = 10 * NS_PER_S;
+/* Of a device whose peaks nobody has measured. */
+#define GUESS_GFLOPS 10
+#define GUESS_GBS 5
 /* Scratch of the work items that run at a time. */
 static const int64_t most_scratch_bytes = (int64_t)64 << 20;
 
@@ -14,6 +21,8 @@ struct plan_device {
 	struct on_device on;
 	const struct dev *dev;
 	struct dev_unit *unit;
+	bool failed;
+	char name[DEV_NAME_MAX];
 };
 
 struct move { /* bytes of the plan's tensors */
@@ -37,6 +46,9 @@ struct far {
 	int nmoves, room;
 	struct move *move;
 	int *first; /* of each step's moves; then of those behind the last step; then nmoves */
+	bool warm;         /* every launch has ended once */
+	double started_ns; /* that what was started since the last wait needs at the device's peaks */
+	int last;          /* step that was started last; -1: none since the last wait */
 };
 
 static int load(struct on_device *on, const struct code *c, struct dev_code **out)
@@ -138,10 +150,25 @@ static int find_moves(struct plan *p, struct far *f)
 	return rc;
 }
 
+/* Waits for what was started. A device that hangs would hold a copy for ever. */
+static int wait_for(struct plan *p)
+{
+	struct far *f = p->far;
+	double ns = PATIENCE * f->started_ns;
+	if (f->last < 0)
+		return E_OK;
+	const char *name = p->step[f->last].step->name;
+	int rc = f->dev->wait(f->unit, clock_now(&clock_real) + spare_ns +
+					   (ns < (double)MOST_NS ? (int64_t)ns : MOST_NS));
+	f->started_ns = 0;
+	f->last = -1;
+	return rc < 0 ? fail_in(rc, "%s", name) : E_OK;
+}
+
 static int make_moves(struct plan *p, int step)
 {
 	struct far *f = p->far;
-	int rc = E_OK;
+	int rc = f->first[step] < f->first[step + 1] ? wait_for(p) : E_OK;
 	for (int i = f->first[step]; i < f->first[step + 1] && rc >= 0; i++) {
 		const struct move *m = &f->move[i];
 		char *here = (char *)p->memory.p + m->at;
@@ -266,38 +293,61 @@ static void drop(struct plan *p)
 /* Called when all is placed. */
 static int ready(struct plan *p)
 {
-	const struct plan_device *d = (const struct plan_device *)p->device;
+	struct plan_device *d = (struct plan_device *)p->device;
 	struct far *f = p->far = calloc(1, sizeof *f);
 	if (!f)
 		return fail(E_NOMEM, "no memory for a plan");
 	f->dev = d->dev->own;
 	f->unit = d->unit;
+	f->last = -1;
 	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
 	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)
 		if (p->step[i].far)
 			rc = prepare(p, f, i);
-	return rc < 0 ? fail_in(rc, "device") : find_moves(p, f);
+	d->failed |= rc < 0;
+	return rc < 0 ? fail_in(rc, "device %s", d->name) : find_moves(p, f);
 }
 
 /* ---- running ---- */
 
 /* A device that fails is no fault of the plan's, but the run ends. */
-static int broken(int rc)
+static int broken(struct plan *p, int rc)
 {
-	return rc < 0 ? fail_in(E_IO, "device") : E_OK;
+	struct plan_device *d = (struct plan_device *)p->device;
+	d->failed |= rc < 0;
+	return rc < 0 ? fail_in(E_IO, "device %s", d->name) : E_OK;
 }
 
+static double least_ns(const struct plan_kernel *k)
+{
+	double compute = k->flops / GUESS_GFLOPS, memory = k->bytes / GUESS_GBS;
+	return k->roofline_ns > 0 ? k->roofline_ns : compute > memory ? compute : memory;
+}
+
+static int start(struct plan *p, int step)
+{
+	struct far *f = p->far;
+	int rc = E_OK;
+	for (int e = 0; e < f->step[step].nlaunches && rc >= 0; e++)
+		rc = f->dev->start(f->step[step].launch[e]);
+	f->started_ns += least_ns(&p->kernel[p->step[step].kernel]);
+	f->last = step;
+	return rc < 0 ? fail_in(rc, "%s", p->step[step].step->name) : E_OK;
+}
+
+/* In the first run each step is waited for, so that it has the time to be compiled. */
 static int run(struct plan *p, int step, bool timed)
 {
 	struct far *f = p->far;
+	bool end = step == p->nsteps, far = !end && p->step[step].far;
 	int rc = make_moves(p, step);
-	bool far = step < p->nsteps && p->step[step].far;
-	for (int e = 0; far && e < f->step[step].nlaunches && rc >= 0; e++)
-		rc = f->dev->start(f->step[step].launch[e]);
-	if (rc >= 0 && (step == p->nsteps || (far && timed)))
-		rc = f->dev->wait(f->unit, clock_now(&clock_real) + PATIENCE_NS);
-	return broken(rc);
+	if (rc >= 0 && far)
+		rc = start(p, step);
+	if (rc >= 0 && (end || (far && (timed || !f->warm))))
+		rc = wait_for(p);
+	f->warm |= rc >= 0 && end;
+	return broken(p, rc);
 }
 
 static const struct on_device ops = {.load = load, .ready = ready, .run = run, .drop = drop};
@@ -315,6 +365,7 @@ int plan_device_open(const char *name, struct plan_device **out)
 	*d = (struct plan_device){.on = ops, .dev = dev};
 	d->on.entry = dev->entry;
 	d->on.unload = dev->unload;
+	snprintf(d->name, sizeof d->name, "%s", name);
 	int rc = dev->own->open(dev_number(name), &d->unit);
 	if (rc < 0)
 		free(d);
@@ -329,6 +380,16 @@ void plan_device_close(struct plan_device *d)
 		return;
 	d->dev->own->close(d->unit);
 	free(d);
+}
+
+bool plan_device_failed(const struct plan_device *d)
+{
+	return d->failed;
+}
+
+void plan_device_spare(int64_t ns)
+{
+	spare_ns = ns;
 }
 
 void plan_device_target(const struct plan_device *d, struct target *t)

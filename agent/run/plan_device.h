@@ -3,8 +3,9 @@
  * its code is for; the plan's steps that have such code run there, all others on the processor. The device
  * holds a copy of the plan's tensors and weights. Which tensors cross between two steps, and when, is decided
  * once, when the plan is built: those that the next step reads, or writes a part of, and whose latest bytes
- * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A run on a device that fails
- * or hangs ends with E_IO, its outputs undefined; a plan without the device then gives the answer.
+ * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A run on a device that fails,
+ * or needs 200 times what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan
+ * without the device then gives the answer.
  *
  * libhone does not link this. */
 #ifndef AGENT_PLAN_DEVICE_H
@@ -18,6 +19,10 @@ struct plan_device;
 int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
 /* After the plans on it. */
 void plan_device_close(struct plan_device *d);
+/* Whether it failed to hold a plan, or in a run of one. */
+bool plan_device_failed(const struct plan_device *d);
+/* For tests: the time that runs wait for a device beside what its peaks allow (default: 10 s). */
+void plan_device_spare(int64_t ns);
 /* Its target without peaks. */
 void plan_device_target(const struct plan_device *d, struct target *t);
 

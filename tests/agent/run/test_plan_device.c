@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans on an OpenCL device: random networks whose steps run there or on the processor, as chance decides,
+ * give what they give without the device. SEED=n makes one network, SEEDS=n changes their number. */
+#include "agent/run/plan_device.h"
+#include "agent/run/plan_parts.h"
+#include "kernels/emit/emit.h"
+#include "kernels/graph/optimize.h"
+#include "kernels/loops/lower.h"
+#include "kernels/space/space.h"
+#include "tests/lib/onnx_make.h"
+#include "tests/lib/opencl_device.h"
+
+static struct target target; /* of the device */
+
+/* The device, opened once. NULL: there is none. */
+static struct plan_device *device(const char **why)
+{
+	static struct plan_device *d;
+	if (!opencl_device(why) || d)
+		return d;
+	if (plan_device_open("opencl:0", &d) < 0)
+		*why = err_text();
+	else
+		plan_device_target(d, &target);
+	return d;
+}
+
+/* Makes code for the device of `percent` of the tasks, or of those that the mask says, in the order in which
+ * it is asked. */
+struct maker {
+	struct rng rng;
+	uint32_t percent;
+	unsigned mask;
+	int asked, made;
+};
+
+static int make(const struct task *t, struct arena *a, struct code *out)
+{
+	struct space *space;
+	struct loops *l;
+	char cand[CAND_MAX];
+	const struct space_want want = {.threads = 1};
+	int rc = space_make(a, t, &target, &want, &space);
+	if (rc < 0)
+		return rc;
+	space_default(space, cand);
+	rc = lower(t, cand, &target, a, &l, &out->m);
+	snprintf(out->m.emitter, sizeof out->m.emitter, "opencl");
+	return rc < 0 ? rc : emit_find("opencl")->emit(l, &target, a, &out->object);
+}
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct maker *m = ctx;
+	(void)text;
+	bool chosen = m->mask >> m->asked++ & 1;
+	if (!chosen && !(m->percent && rng_below(&m->rng, 100) < m->percent))
+		return E_NOTFOUND;
+	*origin = FROM_DEFAULT;
+	int rc = make(t, a, out);
+	if (rc < 0)
+		printf("no code: %s\n", err_text());
+	m->made += rc >= 0;
+	return rc < 0 ? E_NOTFOUND : E_OK;
+}
+
+/* ---- random networks ---- */
+
+enum { MOST_NODES = 24, MOST_MAPS = 40 };
+
+struct map { /* a value [1][c][h][w] */
+	char name[8];
+	int c, h, w;
+};
+
+struct net {
+	struct onnx_maker k;
+	struct rng rng;
+	struct map map[MOST_MAPS];
+	int nmaps, nread[MOST_MAPS];
+};
+
+static int pick(struct net *n)
+{
+	int i = n->nmaps - 1 - (int)rng_below(&n->rng, 3);
+	i = i < 0 ? 0 : i;
+	n->nread[i]++;
+	return i;
+}
+
+static struct map *fresh(struct net *n, int c, int h, int w)
+{
+	struct map *m = &n->map[n->nmaps];
+	*m = (struct map){.c = c, .h = h, .w = w};
+	snprintf(m->name, sizeof m->name, "v%d", n->nmaps++);
+	return m;
+}
+
+static void weights(struct net *n, const char *name, const char *dims, int count)
+{
+	float *v = ARENA_ARRAY(&n->k.a, float, count);
+	rng_fill(&n->rng, v, (size_t)count);
+	for (int i = 0; i < count; i++)
+		v[i] /= 4;
+	mk_init(&n->k, name, 1, dims, v, (size_t)count * sizeof *v);
+}
+
+static const char *text(struct net *n, const char *a, const char *b, const char *c)
+{
+	return arena_printf(&n->k.a, "%s %s %s", a, b, c);
+}
+
+static void add_conv(struct net *n, const struct map *x)
+{
+	static const int channels[] = {3, 4, 8, 12};
+	int k = channels[rng_below(&n->rng, 4)], r = rng_below(&n->rng, 2) ? 3 : 1;
+	struct map *y = fresh(n, k, x->h, x->w);
+	const char *w = arena_printf(&n->k.a, "W%s", y->name), *b = arena_printf(&n->k.a, "B%s", y->name);
+	weights(n, w, arena_printf(&n->k.a, "%d %d %d %d", k, x->c, r, r), k * x->c * r * r);
+	weights(n, b, arena_printf(&n->k.a, "%d", k), k);
+	Onnx__NodeProto *node = mk_node(&n->k, "Conv", text(n, x->name, w, b), y->name);
+	static const int64_t one[] = {1, 1, 1, 1}, none[] = {0, 0, 0, 0};
+	mk_attr_ints(&n->k, node, "pads", 4, r == 3 ? one : none);
+}
+
+/* Maps of one image size are joined, and one of even channels is cut. */
+static void add_concat(struct net *n, const struct map *x)
+{
+	int j = pick(n);
+	const struct map *z = &n->map[j];
+	if (z->h != x->h || z->w != x->w || x->c + z->c > 40)
+		z = x;
+	struct map *y = fresh(n, x->c + z->c, x->h, x->w);
+	mk_attr_int(&n->k, mk_node(&n->k, "Concat", text(n, x->name, z->name, ""), y->name), "axis", 1);
+}
+
+static void add_split(struct net *n, const struct map *x)
+{
+	struct map *y = fresh(n, x->c / 2, x->h, x->w), *z = fresh(n, x->c / 2, x->h, x->w);
+	mk_attr_int(&n->k, mk_node(&n->k, "Split", x->name, text(n, y->name, z->name, "")), "axis", 1);
+}
+
+static void add_view(struct net *n, const struct map *x)
+{
+	int c = x->c % 2 ? x->c : x->c / 2, h = x->c % 2 ? x->w : x->h, w = x->c % 2 ? x->h : 2 * x->w;
+	struct map *y = fresh(n, c, h, w);
+	const int64_t dims[] = {1, c, h, w};
+	const char *s = arena_printf(&n->k.a, "S%s", y->name);
+	mk_init(&n->k, s, 7, "4", dims, sizeof dims);
+	mk_node(&n->k, "Reshape", text(n, x->name, s, ""), y->name);
+}
+
+/* A node without a task. */
+static void add_host(struct net *n, const struct map *x)
+{
+	static const int32_t axis = 1;
+	struct map *y = fresh(n, x->c, x->h, x->w);
+	const char *s = arena_printf(&n->k.a, "A%s", y->name);
+	mk_init(&n->k, s, 6, "", &axis, sizeof axis);
+	mk_node(&n->k, "CumSum", text(n, x->name, s, ""), y->name);
+}
+
+static void add_unary(struct net *n, const struct map *x)
+{
+	static const char *const types[] = {"Relu", "Sigmoid", "Neg", "Tanh"};
+	struct map *y = fresh(n, x->c, x->h, x->w);
+	mk_node(&n->k, types[rng_below(&n->rng, 4)], x->name, y->name);
+}
+
+static void add_sum(struct net *n, const struct map *x)
+{
+	const struct map *z = &n->map[pick(n)];
+	if (z->c != x->c || z->h != x->h || z->w != x->w)
+		z = x;
+	struct map *y = fresh(n, x->c, x->h, x->w);
+	mk_node(&n->k, rng_below(&n->rng, 2) ? "Add" : "Mul", text(n, x->name, z->name, ""), y->name);
+}
+
+static void add_pool(struct net *n, const struct map *x)
+{
+	static const int64_t two[] = {2, 2};
+	struct map *y = fresh(n, x->c, (x->h - 2) / 2 + 1, (x->w - 2) / 2 + 1);
+	Onnx__NodeProto *node = mk_node(&n->k, "MaxPool", x->name, y->name);
+	mk_attr_ints(&n->k, node, "kernel_shape", 2, two);
+	mk_attr_ints(&n->k, node, "strides", 2, two);
+}
+
+static void add_node(struct net *n)
+{
+	struct map x = n->map[pick(n)];
+	switch (rng_below(&n->rng, 12)) {
+	case 0:
+	case 1:
+	case 2:
+		add_conv(n, &x);
+		break;
+	case 3:
+	case 4:
+		add_concat(n, &x);
+		break;
+	case 5:
+	case 6:
+		(x.c % 2 ? add_unary : add_split)(n, &x);
+		break;
+	case 7:
+		add_view(n, &x);
+		break;
+	case 8:
+		add_host(n, &x);
+		break;
+	case 9:
+		add_unary(n, &x);
+		break;
+	case 10:
+		add_sum(n, &x);
+		break;
+	default:
+		(x.h < 4 || x.w < 4 ? add_conv : add_pool)(n, &x);
+	}
+}
+
+/* What nothing reads is an output, and so is another value now and then. */
+static int random_net(struct net *n, uint64_t seed, struct graph **g)
+{
+	const struct import_opts none = {0};
+	memset(n, 0, sizeof *n);
+	rng_seed(&n->rng, seed);
+	mk_start(&n->k, 13, 3 * MOST_NODES);
+	int inputs = 1 + (int)rng_below(&n->rng, 2), nodes = 4 + (int)rng_below(&n->rng, 9);
+	for (int i = 0; i < inputs; i++) {
+		struct map *m = fresh(n, i ? 8 : 4, 9, 8);
+		mk_input(&n->k, m->name, 1, arena_printf(&n->k.a, "1 %d %d %d", m->c, m->h, m->w));
+	}
+	for (int i = 0; i < nodes; i++)
+		add_node(n);
+	for (int i = inputs; i < n->nmaps; i++)
+		if (!n->nread[i] || !rng_below(&n->rng, 8))
+			mk_output(&n->k, n->map[i].name);
+	int rc = mk_import(&n->k, ".", &none, g);
+	return rc < 0 ? rc : graph_optimize(*g);
+}
+
+/* ---- comparing ---- */
+
+struct data {
+	struct arena a;
+	struct tensor *in, *out, *want;
+};
+
+static struct tensor *tensors(struct arena *a, const struct graph *g, const int *value, int n)
+{
+	struct tensor *t = ARENA_ARRAY(a, struct tensor, n + 1);
+	for (int i = 0; i < n; i++)
+		CHECK_OK(tensor_alloc(a, g->value[value[i]].t.dtype, &g->value[value[i]].t.shape, &t[i]));
+	return t;
+}
+
+static void open_data(struct data *d, const struct graph *g)
+{
+	*d = (struct data){.a = {0}};
+	d->in = tensors(&d->a, g, g->input, g->ninputs);
+	d->out = tensors(&d->a, g, g->output, g->noutputs);
+	d->want = tensors(&d->a, g, g->output, g->noutputs);
+}
+
+static void fill(const struct graph *g, struct tensor *in, struct rng *r)
+{
+	for (int i = 0; i < g->ninputs; i++)
+		rng_fill(r, in[i].data, (size_t)shape_count(&in[i].shape));
+}
+
+static bool near(const struct tensor *got, const struct tensor *want)
+{
+	double diff = 1, most = 0;
+	return tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most + 1e-6;
+}
+
+/* Three runs on other inputs each, the last one timed. */
+static bool same(struct plan *p, struct plan *on_cpu, const struct graph *g, struct data *d, struct rng *r)
+{
+	bool good = true;
+	for (int run = 0; run < 3 && good; run++) {
+		fill(g, d->in, r);
+		good = plan_run(on_cpu, d->in, d->want) >= 0 &&
+		       plan_run_timed(p, d->in, d->out, run == 2 ? &clock_real : NULL) >= 0;
+		for (int i = 0; i < g->noutputs && good; i++)
+			good = near(&d->out[i], &d->want[i]);
+	}
+	return good;
+}
+
+/* All values of two kept plans. Where a kernel fuses steps, a value may be missing in either. */
+static int values_same(struct plan *p, struct plan *on_cpu, const struct steps *s)
+{
+	struct arena a = {0};
+	struct tensor x, y;
+	int compared = 0, bad = 0;
+	for (int v = 0; v < s->nvalues && !bad; v++) {
+		if (s->value[v].constant || plan_value(p, v, &a, &x) < 0 || plan_value(on_cpu, v, &a, &y) < 0)
+			continue;
+		compared++;
+		bad = !near(&x, &y);
+	}
+	arena_free(&a);
+	return bad ? -1 : compared;
+}
+
+static int far_steps(const struct plan *p)
+{
+	int n = 0;
+	for (int i = 0; i < p->nsteps; i++)
+		n += p->step[i].far;
+	return n;
+}
+
+struct totals {
+	int nets, steps, far, host, parts, aliases, copies, values;
+};
+
+static void count(struct totals *t, const struct plan *p, int values)
+{
+	t->nets++;
+	for (int i = 0; i < p->nsteps; i++) {
+		t->host += p->step[i].step->kind == STEP_HOST && !p->step[i].part;
+		t->parts += p->step[i].part != NULL;
+		t->aliases += p->step[i].step->kind == STEP_ALIAS;
+	}
+	t->steps += p->nsteps;
+	t->far += far_steps(p);
+	t->copies += plan_device_use(p).copies;
+	t->values += values;
+}
+
+static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, struct totals *total)
+{
+	static const uint32_t percents[] = {0, 20, 50, 80, 100};
+	struct net n;
+	struct graph *g;
+	struct steps *s;
+	struct arena a = {0};
+	struct data data;
+	struct plan *p, *q;
+	struct rng r;
+	rng_seed(&r, seed);
+	REQUIRE_OK(random_net(&n, seed, &g));
+	REQUIRE_OK(graph_steps(g, &target, NULL, &a, &s));
+	struct maker m = {.percent = percents[seed % 5]};
+	rng_seed(&m.rng, seed + 1);
+	const struct kernel_source src = {.ctx = &m, .find = find, .device = d};
+	bool kept = seed % 2;
+	open_data(&data, g);
+	REQUIRE_OK((kept ? plan_build_kept : plan_build)(g, s, &target, NULL, pool, &q));
+	REQUIRE_OK((kept ? plan_build_kept : plan_build)(g, s, &target, &src, pool, &p));
+	CHECK(plan_device_use(p).steps == far_steps(p) && far_steps(p) == m.made);
+	bool good = same(p, q, g, &data, &r);
+	int values = good && kept ? values_same(p, q, s) : 0;
+	if (!good || values < 0)
+		printf("seed %llu: %s\n", (unsigned long long)seed, good ? "a value differs" : err_text());
+	CHECK(good && values >= 0);
+	count(total, p, values);
+	plan_free(p);
+	plan_free(q);
+	arena_free(&data.a);
+	graph_free(g);
+	arena_free(&a);
+	arena_free(&n.k.a);
+}
+
+TEST(networks_that_run_on_both)
+{
+	const char *why;
+	struct plan_device *d = device(&why);
+	struct totals t = {0};
+	struct pool *pool;
+	uint64_t first, n = device_seeds(40, &first);
+	if (!d)
+		SKIP(why);
+	REQUIRE_OK(pool_open(&pool, 2, NULL));
+	for (uint64_t i = 0; i < n && !test_bad; i++)
+		check_net(first + i, d, i % 3 ? NULL : pool, &t);
+	pool_close(pool);
+	printf("%d networks: %d steps, %d on the device, %d nodes, %d of parts, %d views, %d copies, %d values\n",
+	       t.nets, t.steps, t.far, t.host, t.parts, t.aliases, t.copies, t.values);
+	CHECK(n < 40 || (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 &&
+			 t.copies > 2 * t.nets && t.values > 100));
+}
+
+/* ---- counts, of networks made by hand ---- */
+
+/* A line of text per node: type, inputs, outputs. Inputs x and z are [1,8,8,8], and weights [8,8,1,1] too. */
+struct by_hand {
+	const char *node[8][3];
+	const char *outputs;
+	unsigned mask; /* of the tasks that run on the device */
+	int steps, copies;
+	int there, back; /* of the copies, in tensors of 8 x 8 x 8 floats */
+};
+
+static const struct by_hand hands[] = {
+    /* all there: one copy per input and output */
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 7, 3, 2, 1, 1},
+    {{{"Conv", "x W", "a"}, {"Conv", "z W", "b"}, {"MaxPool", "a", "c"}, {"MaxPool", "b", "d"}},
+     "c d",
+     15,
+     4,
+     4,
+     2,
+     2},
+    /* nothing there */
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "b", 0, 0, 0, 0, 0},
+    /* the processor works in between */
+    {{{"Conv", "x W", "a"}, {"CumSum", "a A", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 4, 2, 2},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 5, 2, 4, 2, 2},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 2, 1, 2, 1, 1},
+    /* both sides read a value, and it crosses once */
+    {{{"Conv", "x W", "a"}, {"CumSum", "a A", "b"}, {"CumSum", "a A", "c"}, {"Conv", "a W", "d"}},
+     "b c d",
+     3,
+     2,
+     3,
+     1,
+     2},
+    /* an output that the device reads, too */
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "a b", 3, 2, 3, 1, 2},
+    /* a view is the value that it looks at */
+    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"CumSum", "b A", "c"}}, "c", 1, 1, 2, 1, 1},
+};
+
+static int make_by_hand(const struct by_hand *h, struct onnx_maker *k, struct graph **g)
+{
+	static const int64_t one[] = {1, 1, 1, 1}, three[] = {3, 3}, shape[] = {1, 8, 8, 8};
+	static const int32_t axis = 1;
+	static float w[64];
+	const struct import_opts none = {0};
+	char copy[16], *save = NULL;
+	for (int i = 0; i < 64; i++)
+		w[i] = (float)(i % 7 - 3) / 8;
+	mk_start(k, 13, 16);
+	mk_input(k, "x", 1, "1 8 8 8");
+	for (int i = 0; h->node[i][0]; i++)
+		if (strstr(h->node[i][1], "z"))
+			mk_input(k, "z", 1, "1 8 8 8");
+	mk_init(k, "W", 1, "8 8 1 1", w, sizeof w);
+	mk_init(k, "A", 6, "", &axis, sizeof axis);
+	mk_init(k, "S", 7, "4", shape, sizeof shape);
+	for (int i = 0; i < 8 && h->node[i][0]; i++) {
+		Onnx__NodeProto *n = mk_node(k, h->node[i][0], h->node[i][1], h->node[i][2]);
+		if (strcmp(h->node[i][0], "MaxPool"))
+			continue;
+		mk_attr_ints(k, n, "kernel_shape", 2, three);
+		mk_attr_ints(k, n, "pads", 4, one);
+	}
+	snprintf(copy, sizeof copy, "%s", h->outputs);
+	for (char *y = strtok_r(copy, " ", &save); y; y = strtok_r(NULL, " ", &save))
+		mk_output(k, y);
+	int rc = mk_import(k, ".", &none, g);
+	return rc < 0 ? rc : graph_optimize(*g);
+}
+
+static void check_by_hand(const struct by_hand *h, struct plan_device *d)
+{
+	enum { BYTES = 8 * 8 * 8 * 4, WITH_HALO = 8 * 10 * 10 * 4 };
+	struct onnx_maker k;
+	struct graph *g;
+	struct steps *s;
+	struct arena a = {0};
+	struct data data;
+	struct plan *p, *q;
+	struct rng r;
+	rng_seed(&r, 1);
+	REQUIRE_OK(make_by_hand(h, &k, &g));
+	REQUIRE_OK(graph_steps(g, &target, NULL, &a, &s));
+	struct maker m = {.mask = h->mask};
+	const struct kernel_source src = {.ctx = &m, .find = find, .device = d};
+	open_data(&data, g);
+	REQUIRE_OK(plan_build(g, s, &target, NULL, NULL, &q));
+	REQUIRE_OK(plan_build(g, s, &target, &src, NULL, &p));
+	struct plan_device_use u = plan_device_use(p);
+	CHECK(u.steps == h->steps && u.launches >= h->steps && u.copies == h->copies);
+	CHECK(u.to_bytes >= h->there * BYTES && u.to_bytes <= h->there * WITH_HALO);
+	CHECK(u.from_bytes >= h->back * BYTES && u.from_bytes <= h->back * WITH_HALO);
+	CHECK(u.held_bytes >= (int64_t)plan_bytes(p) && plan_device_use(q).steps == 0);
+	CHECK(same(p, q, g, &data, &r) && !plan_device_failed(d));
+	if (test_bad)
+		printf("case %d: %d steps, %d launches, %d copies, %lld and %lld bytes: %s\n", (int)(h - hands),
+		       u.steps, u.launches, u.copies, (long long)u.to_bytes, (long long)u.from_bytes,
+		       err_text());
+	plan_free(p);
+	plan_free(q);
+	arena_free(&data.a);
+	graph_free(g);
+	arena_free(&a);
+	arena_free(&k.a);
+}
+
+TEST(copies_are_counted)
+{
+	const char *why;
+	struct plan_device *d = device(&why);
+	if (!d)
+		SKIP(why);
+	for (size_t i = 0; i < sizeof hands / sizeof *hands && !test_bad; i++)
+		check_by_hand(&hands[i], d);
+}
+
+TEST(names_of_devices)
+{
+	const char *why;
+	struct plan_device *d;
+	if (!device(&why))
+		SKIP(why);
+	CHECK_FAILS(plan_device_open("opencl:999", &d), E_NOTFOUND, "no OpenCL device 999");
+	CHECK_FAILS(plan_device_open("opencl:x", &d), E_NOTFOUND, "unknown device");
+	CHECK_FAILS(plan_device_open("cpu", &d), E_USAGE, "needs no plan of its own");
+}
+
+TEST_MAIN
