@@ -243,6 +243,8 @@ static int take_shape(struct reading *r, const struct key_kind *k, const char *v
 	if (!name || !is_dims(copy + name + 1))
 		return E_USAGE;
 	copy[name++] = '=';
+	if (!list->shape)
+		list->shape = ARENA_ARRAY(r->a, const char *, CONF_SHAPES);
 	int i = 0;
 	while (i < list->n && strncmp(list->shape[i], copy, name))
 		i++;
@@ -250,6 +252,44 @@ static int take_shape(struct reading *r, const struct key_kind *k, const char *v
 		return E_USAGE;
 	list->shape[i] = copy;
 	list->n += i == list->n;
+	return 0;
+}
+
+bool conf_is_device(const char *name)
+{
+	static const char kind[] = "opencl:";
+	if (!strcmp(name, CONF_CPU))
+		return true;
+	const char *number = name + sizeof kind - 1;
+	size_t digits = strncmp(name, kind, sizeof kind - 1) ? 0 : strspn(number, "0123456789");
+	return digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0');
+}
+
+const char *conf_device_name(const char *device)
+{
+	return device ? device : CONF_CPU;
+}
+
+static bool is_listed(const struct conf_devices *list, const char *name)
+{
+	for (int i = 0; i < list->n; i++)
+		if (!strcmp(list->name[i], name))
+			return true;
+	return false;
+}
+
+static int take_devices(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	struct conf_devices list = {.name = ARENA_ARRAY(r->a, const char *, CONF_DEVICES)};
+	char *rest, *copy = arena_strdup(r->a, value);
+	for (char *p = strtok_r(copy, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) {
+		if (!conf_is_device(p) || is_listed(&list, p) || list.n >= k->most)
+			return E_USAGE;
+		list.name[list.n++] = p;
+	}
+	if (!list.n)
+		return E_USAGE;
+	*(struct conf_devices *)at = list;
 	return 0;
 }
 
@@ -300,6 +340,8 @@ static const struct key_kind keys[] = {
     {"model", "priority", take_int, MODEL(priority), -100, 100, "-100 to 100"},
     {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16, half, half-sum or int8"},
     {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
+    {"model", "device", take_devices, MODEL(devices), 0, CONF_DEVICES,
+     "cpu, or opencl:N as hone devices lists it, or several with blanks between them, at most 8"},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
 };

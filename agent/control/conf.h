@@ -14,7 +14,8 @@
  *   [inhibit]     file = PATH (this key may be repeated)
  *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|half-sum|int8
  *                 (exact = yes: level = exact), shape = NAME=1x3x224x224
- *                 (as --shape of hone tune; this key may be repeated, once for a name)
+ *                 (as --shape of hone tune; this key may be repeated, once for a name), device = cpu opencl:0
+ *                 (one or several; the model is tuned on each)
  *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)
  *
  * configs/honed.conf shows each key with its default. A line has at most 197 bytes of UTF-8. If a section or
@@ -32,15 +33,26 @@
 #define CONF_FILE "/etc/hone/honed.conf"
 /* How a model's section gives an input's shape, for errors: NAME=DIMS follows. */
 #define SHAPE_OF_CONF "in honed.conf: shape = "
-enum { CONF_MODELS = 64, CONF_SHAPES = 8 };
+enum { CONF_MODELS = 64, CONF_SHAPES = 8, CONF_DEVICES = 8, CONF_DEVICE_NAME = 16 /* bytes */ };
+/* The processor, which is what a model is tuned for unless its section says more. */
+#define CONF_CPU "cpu"
 
 struct conf_shapes { /* "NAME=DIMS" each */
-	const char *shape[CONF_SHAPES];
+	const char **shape;
 	int n;
 };
 
+struct conf_devices {
+	const char **name;
+	int n;
+};
+
+/* A model on one device. A section with several devices becomes as many of these, one after the other, when
+ * all files are read. */
 struct conf_model {
 	const char *name, *path;
+	const char *device;          /* NULL: the processor; else "opencl:N", which need not be there */
+	struct conf_devices devices; /* as the section gives them; none: the processor */
 	struct conf_shapes shapes;
 	const char *file; /* file and line of its first section */
 	int line;
@@ -84,6 +96,14 @@ int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
 int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *mistakes) MUST_CHECK;
 /* Checks that a main file that a command line names, or its folder of drop-ins, is there: else E_NOTFOUND. */
 int conf_given(const char *path) MUST_CHECK;
+/* Whether it is CONF_CPU, or a kind that honed can hand to `hone tune --device` and its number: opencl:0 to
+ * opencl:999. */
+bool conf_is_device(const char *name);
+/* CONF_CPU for NULL. */
+const char *conf_device_name(const char *device);
+/* Makes of each model one for each of its devices: E_USAGE if they are more than CONF_MODELS then, and those
+ * beyond are left out. Once, after the last conf_text. */
+int conf_spread(struct arena *a, struct conf *c) MUST_CHECK;
 /* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
  * errors. */
 void conf_defaults(struct conf *c);

@@ -56,13 +56,35 @@ static int read_dropins(const char *folder, struct arena *a, struct conf *c, str
 	return rc < 0 ? rc : sum;
 }
 
+int conf_spread(struct arena *a, struct conf *c)
+{
+	struct conf_model *all = c->nmodels ? ARENA_ARRAY(a, struct conf_model, CONF_MODELS) : NULL;
+	int n = 0, sum = 0;
+	for (int i = 0; i < c->nmodels; i++) {
+		const struct conf_model *m = &c->model[i];
+		for (int k = 0; k < (m->devices.n ? m->devices.n : 1); k++, sum++) {
+			if (n == CONF_MODELS)
+				continue;
+			all[n] = *m;
+			const char *device = m->devices.n ? m->devices.name[k] : CONF_CPU;
+			all[n++].device = strcmp(device, CONF_CPU) ? device : NULL;
+		}
+	}
+	c->model = all;
+	c->nmodels = n;
+	return sum == n
+		   ? E_OK
+		   : fail(E_USAGE, "%d models and devices to tune them on; at most %d pairs are kept tuned",
+			  sum, CONF_MODELS);
+}
+
 int conf_read(const char *path, struct arena *a, struct conf *out)
 {
 	conf_defaults(out);
 	int rc = read_one(path, a, out, NULL);
 	if (rc >= 0 || rc == E_NOTFOUND)
 		rc = read_dropins(arena_printf(a, "%s.d", path), a, out, NULL);
-	return rc;
+	return rc < 0 ? rc : fail_in(conf_spread(a, out), "%s", path);
 }
 
 int conf_given(const char *path)
@@ -81,6 +103,10 @@ int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *
 	int n = read_one(path, a, out, mistakes);
 	n = n == E_NOTFOUND ? 0 : n;
 	int rc = n < 0 ? n : read_dropins(arena_printf(a, "%s.d", path), a, out, mistakes);
+	if (rc >= 0 && conf_spread(a, out) < 0) {
+		buf_printf(mistakes, "%s: %s\n", path, err_text());
+		n++;
+	}
 	if (rc >= 0 && !buf_ok(mistakes))
 		rc = fail(E_NOMEM, "no memory for the mistakes");
 	return rc < 0 ? rc : n + rc;

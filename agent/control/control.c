@@ -13,6 +13,7 @@ enum kind { K_INT, K_INT64, K_REAL, K_BOOL, K_TEXT, K_KEY, K_LEASE };
 enum name {
 	N_VERSION,
 	N_MODEL,
+	N_DEVICE,
 	N_THREADS,
 	N_MS,
 	N_NOW,
@@ -55,6 +56,7 @@ static const struct {
 } names[N_COUNT] = {
     [N_VERSION] = {"version", K_INT, AT(version), 0, 1, MOST_COUNT},
     [N_MODEL] = {"model", K_TEXT, AT(model), sizeof((struct request *)0)->model},
+    [N_DEVICE] = {"device", K_TEXT, AT(device), sizeof((struct request *)0)->device},
     [N_THREADS] = {"threads", K_INT, AT(threads), 0, 0, MOST_THREADS},
     [N_MS] = {"ms", K_INT64, AT(ms), 0, 0, MOST_MS},
     [N_NOW] = {"now", K_BOOL, AT(now)},
@@ -95,10 +97,10 @@ static const struct {
     [OP_WAIT] = {"wait", BIT(N_FOR)},
     [OP_INHIBIT] = {"inhibit", BIT(N_WHY), BIT(N_MS)},
     [OP_RESUME] = {"resume", 0, BIT(N_NAME)},
-    [OP_TUNE] = {"tune", BIT(N_MODEL), BIT(N_MS) | BIT(N_THREADS) | BIT(N_NOW)},
+    [OP_TUNE] = {"tune", BIT(N_MODEL), BIT(N_MS) | BIT(N_DEVICE) | BIT(N_THREADS) | BIT(N_NOW)},
     [OP_CANCEL] = {"cancel", BIT(N_JOB)},
     [OP_RELOAD] = {"reload"},
-    [OP_JOB] = {"job", BIT(N_MODEL) | BIT(N_PID), BIT(N_THREADS)},
+    [OP_JOB] = {"job", BIT(N_MODEL) | BIT(N_PID), BIT(N_DEVICE) | BIT(N_THREADS)},
     [OP_SYNC] = {"sync"},
     [OP_LEASE] = {"lease", BIT(N_KIND), BIT(N_STOPS)},
     [OP_RELEASE] = {"release"},

@@ -22,12 +22,13 @@
  *                    all inhibits). From an owner, it also
  *                    allows boot boxes again
  *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
- *                    absolute path), ms (box), threads, now   ...} with the keys of `done`, or "error"
- *                    (true: at any load, at any hour)
+ *                    absolute path), ms (box), threads,       ...} with the keys of `done`, or "error"
+ *                    device (absent: cpu), now (true: at any
+ *                    load, at any hour)
  *   cancel    owner  job                                      ok
  *   reload    owner  -                                        ok, or what is wrong with the file
- *   job       owner  model, threads, pid; makes this          job, cache, cpus (list)
- *                    connection a job
+ *   job       owner  model, threads, device (absent: cpu),    job, cache, cpus (list)
+ *                    pid; makes this connection a job
  *   sync      owner, -; makes this connection one that only   cache
  *             bringer brings records
  *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
@@ -61,8 +62,12 @@
  * `sync`. Whoever its user is, it may only put and forget hints, forget records that came from hints, and put
  * sent marks (agent/cache/hint.h).
  *
- * lease: jobs share "compute" (import, search, compile, check). "measure": nothing else runs on the job's
- * cpus. "quiet": no other job runs at all. If several jobs wait for one of the latter two, the policy chooses
+ * lease: jobs share "compute" (import, search, compile, check). "measure": no other job runs on this job's
+ * cpus, nor on its device. "quiet" of a job of the processor: no other job runs at all. "quiet" of a job of
+ * another device: no other job runs on its cpus or its device, and none measures anywhere, as devices may
+ * share memory, heat and power; jobs that only compute, on other cpus, do not change the device's times. So
+ * jobs of two devices compute side by side, and "measure" side by side where their cpus differ, and of two
+ * "quiet" leases only one is held. If several jobs wait for one of the latter two, the policy chooses
  * one (agent/control/policy.h). "stops": true says that a SIGSTOP to the job's process group stops everything
  * that it does. honed then stops such a job, if it is its child and computes, when another job is to get an
  * exclusive lease; otherwise the other job waits until this one releases its lease. */
@@ -112,6 +117,7 @@ struct request {
 	bool has_id;
 	int64_t id;
 	char model[1024], text[256]; /* text: why, name, label or for */
+	char device[16];             /* "cpu" or "opencl:0"; "": the processor */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;
 	bool now, disturbed;

@@ -36,7 +36,7 @@ struct leash {
 	int64_t said_ns;
 	char taint[256];
 	int threads;
-	char socket[PATH_MAX], cache[PATH_MAX], model[1024];
+	char socket[PATH_MAX], cache[PATH_MAX], model[1024], device[16];
 };
 
 /* Runs on the link's thread. */
@@ -105,6 +105,7 @@ static int be_a_job(struct leash *l)
 	struct request r = {.op = l->syncs ? OP_SYNC : OP_JOB, .threads = l->threads, .job = getpid()};
 	json_t *reply;
 	memcpy(r.model, l->model, sizeof r.model);
+	memcpy(r.device, l->device, sizeof r.device);
 	int rc = ask(l, &r, NULL, clock_now(l->clock) + HELLO_NS, &reply);
 	const char *cache = json_string_value(json_object_get(reply, "cache"));
 	bool same = cache && same_folder(cache, l->cache);
@@ -174,6 +175,7 @@ static void keep_options(struct leash *l, const struct leash_options *o)
 	snprintf(l->socket, sizeof l->socket, "%s", o->socket ? o->socket : socket);
 	snprintf(l->cache, sizeof l->cache, "%s", o->cache ? o->cache : "");
 	snprintf(l->model, sizeof l->model, "%s", o->model ? o->model : "");
+	snprintf(l->device, sizeof l->device, "%s", o->device ? o->device : "");
 }
 
 int leash_again(struct leash *l)

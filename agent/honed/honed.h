@@ -208,13 +208,14 @@ int64_t honed_wakeup(const struct honed *h);
  * ready (as `wait` means it), verdict (one sentence: what it does and why), warning (the cache cannot be
  * written: why), conf_error (why the last reload was refused), up_s, cache (folder), generation, policy,
  * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
- * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, state ("tuning", "resting",
- * "waiting", "exhausted", "refused", "failed"), ready, before_ms (when honed first met it), default_ms,
- * now_ms, now_rough (it is of a slice that was disturbed or cut short), missing, promise, next_s (until its
- * next slice), error}], models_left (models that had no room); jobs [{job, model (name), pid, state
- * ("waiting", "starting", "running", "resting", "stopping"), lease, wants, task, ntasks, trials, before_ms,
- * now_ms, left_s, label}]; inhibits [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day),
- * written_bytes (since honed started)}; sync {next_s} */
+ * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, device ("cpu", "opencl:0"; a
+ * model with several devices has a row for each), state ("tuning", "resting", "waiting", "exhausted",
+ * "refused", "failed"), ready, before_ms (when honed first met it), default_ms, now_ms, now_rough (it is of a
+ * slice that was disturbed or cut short), missing, promise, next_s (until its next slice), error}],
+ * models_left (models that had no room); jobs [{job, model (name), device, pid, state ("waiting", "starting",
+ * "running", "resting", "stopping"), lease, wants, task, ntasks, trials, before_ms, now_ms, left_s, label}];
+ * inhibits [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
+ * started)}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for
@@ -223,7 +224,8 @@ void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
  * hone_model_promise_ratio{model}, hone_model_missing_kernels{model}, hone_jobs, hone_clients, hone_inhibits,
  * hone_cache_generation, hone_cache_failed, hone_flash_limit_bytes (a day), hone_flash_today_bytes. Counters:
  * hone_jobs_started_total, hone_jobs_failed_total, hone_trials_total, hone_yields_total, hone_tainted_total,
- * hone_leases_total{kind}, hone_flash_written_bytes_total. A value that is not known has no row. */
+ * hone_leases_total{kind}, hone_flash_written_bytes_total. A value that is not known has no row. The rows of
+ * a model on another device than the processor have a label device, too. */
 void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out);
 
 #endif

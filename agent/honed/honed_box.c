@@ -8,6 +8,7 @@
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define LEAD_NS (600 * NS_PER_MS)  /* a job's own budget ends this long before the box */
 #define TELL_NS (400 * NS_PER_MS)  /* jobs are told to stop this long before the end */
@@ -129,27 +130,30 @@ void boot_start(struct honed *h)
 	}
 }
 
-/* Counts the models that wait for a place: those that need kernels; if there are none, those that promise a
- * gain. */
-static int waiting_models(const struct honed *h)
+/* Counts the models that wait for a place on the device: those that need kernels; if there are none, those
+ * that promise a gain. */
+static int waiting_models(const struct honed *h, const char *device)
 {
 	int needy = 0, all = 0;
 	for (int i = 0; i < h->models.n; i++) {
-		bool may = model_may(h, i);
+		bool may =
+		    model_may(h, i) && !strcmp(conf_device_name(h->models.list[i].conf->device), device);
 		all += may;
 		needy += may && h->models.list[i].box && !h->models.list[i].boxed;
 	}
 	return needy ? needy : all;
 }
 
-/* Budget of the next job: its share of the time that is left. */
-int64_t boot_budget(const struct honed *h)
+bool boot_has_time(const struct honed *h)
+{
+	return !h->leaving && boot_left_ns(h) >= at_most(LEAST_NS, boot_length(h) / 4);
+}
+
+int64_t boot_budget(const struct honed *h, const char *device)
 {
 	int64_t left_ns = boot_left_ns(h);
-	int most = jobs_most(h), places = most - jobs_ours(h);
-	if (h->leaving || left_ns < at_most(LEAST_NS, boot_length(h) / 4))
-		return 0;
-	int waiting = waiting_models(h);
+	int most, places = jobs_places(h, device, &most);
+	int waiting = waiting_models(h, device);
 	if (waiting > places)
 		left_ns = left_ns * most / (waiting + most - places);
 	return left_ns;
@@ -222,7 +226,7 @@ static bool boot_over(const struct honed *h)
 		return false;
 	for (int i = 0; i < h->models.n; i++)
 		if (model_when(h, i) < h->o.box_ns)
-			return !boot_budget(h);
+			return !boot_has_time(h);
 	return true;
 }
 

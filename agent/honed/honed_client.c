@@ -288,15 +288,19 @@ static int do_tune(const struct call *k)
 {
 	struct honed *h = k->h;
 	const struct request *r = k->r;
-	int model = models_find(h, r->model, r->threads ? r->threads : -1);
+	const char *device = *r->device ? r->device : CONF_CPU;
+	int model = models_find(h, r->model, device, r->threads ? r->threads : -1);
 	char more[32];
+	if (!conf_is_device(device))
+		return fail(E_USAGE, "tune: no such device '%s'; use cpu, or opencl:0", device);
 	if (h->o.mode == HONED_BOX || h->leaving)
 		return fail(E_BUSY, "tune: a boot box is under way; ask again when it has ended");
 	if (model < 0 && !plain_path(r->model))
 		return fail(E_USAGE,
 			    "tune: '%.60s' is neither a configured model nor the absolute path of one",
 			    r->model);
-	struct honed_job *j = job_new(h, model, model < 0 ? r->model : h->models.list[model].conf->path);
+	struct honed_job *j =
+	    job_new(h, model, model < 0 ? r->model : h->models.list[model].conf->path, device);
 	if (!j)
 		return fail(E_BUSY, "tune: honed already has %d jobs; cancel one, or wait", HONED_JOBS);
 	j->people = true;
@@ -366,14 +370,17 @@ static int do_sync(const struct call *k)
 static int do_job(const struct call *k)
 {
 	struct honed *h = k->h;
+	const char *device = *k->r->device ? k->r->device : CONF_CPU;
 	if (k->j)
 		return answer_job(k, k->j);
 	if (k->c->syncs)
 		return fail(E_USAGE, "job: this connection belongs to hone-sync");
+	if (!conf_is_device(device))
+		return fail(E_USAGE, "job: no such device '%s'", device);
 	if (h->leaving)
 		return fail(E_BUSY, "job: honed is stopping");
-	int model = models_find(h, k->r->model, k->r->threads);
-	struct honed_job *j = job_new(h, model, k->r->model);
+	int model = models_find(h, k->r->model, device, k->r->threads);
+	struct honed_job *j = job_new(h, model, k->r->model, device);
 	if (!j)
 		return fail(E_BUSY, "job: honed already has %d jobs", HONED_JOBS);
 	j->state = JOB_RUNNING;

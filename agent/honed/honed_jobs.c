@@ -40,7 +40,7 @@ static const char *base(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-struct honed_job *job_new(struct honed *h, int model, const char *path)
+struct honed_job *job_new(struct honed *h, int model, const char *path, const char *device)
 {
 	struct honed_job *j = h->job;
 	for (; j < h->job + HONED_JOBS && j->state; j++)
@@ -53,7 +53,9 @@ struct honed_job *job_new(struct honed *h, int model, const char *path)
 	j->started_ns = j->heard_ns = h->now_ns;
 	snprintf(j->name, sizeof j->name, "%s", model >= 0 ? h->models.list[model].conf->name : base(path));
 	j->key = model >= 0 ? h->models.list[model].key : (struct key){0};
-	j->as = (struct conf_model){.name = j->name, .path = j->path};
+	snprintf(j->device, sizeof j->device, "%s", device);
+	j->as = (struct conf_model){
+	    .name = j->name, .path = j->path, .device = strcmp(device, CONF_CPU) ? j->device : NULL};
 	return j;
 }
 
@@ -163,16 +165,46 @@ static int64_t jobs_fit(const struct honed *h)
 	return jobs_grown(h) + h->look.vitals.memory_free_bytes / each;
 }
 
-/* Returns how many jobs may run: as many as configured, but no more than memory has room for, and at least
- * one. */
-int jobs_most(const struct honed *h)
+static bool on_processor(const char *device)
+{
+	return !strcmp(device, CONF_CPU);
+}
+
+/* Jobs at once on a device. Another device than the processor measures one at a time, and its jobs hide
+ * nothing behind each other but their compiling: more than one is for who configures it. */
+static int jobs_each(const struct honed *h, const char *device)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
-	most = most > 0 ? most : box_jobs(h);
-	most = most < HONED_JOBS ? most : HONED_JOBS;
+	return most > 0 ? most : on_processor(device) ? box_jobs(h) : 1;
+}
+
+static int jobs_on(const struct honed *h, const char *device)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += h->job[i].ours && job_lives(&h->job[i]) && !strcmp(h->job[i].device, device);
+	return n;
+}
+
+/* Jobs at once on all devices, as far as memory has room for them; at least one. */
+static int jobs_most(const struct honed *h)
+{
 	int64_t fit = jobs_fit(h);
-	most = fit < most ? (int)fit : most;
-	return most > 1 ? most : 1;
+	return fit > HONED_JOBS ? HONED_JOBS : fit > 1 ? (int)fit : 1;
+}
+
+int jobs_places(const struct honed *h, const char *device, int *most)
+{
+	int all = jobs_most(h), each = jobs_each(h, device);
+	*most = each < all ? each : all;
+	int places = *most - jobs_on(h, device), left = all - jobs_ours(h);
+	return places < left ? places : left;
+}
+
+bool jobs_have_place(const struct honed *h, const char *device)
+{
+	int most;
+	return jobs_places(h, device, &most) > 0;
 }
 
 /* Chooses the cores that the fewest jobs use; among these the fastest. */
@@ -205,16 +237,30 @@ static int unused_cores(const struct honed *h)
 	return h->o.ncpus - __builtin_popcountll(used);
 }
 
-/* Extra cores for the builders of a box's job that starts now. The unused cores are shared among the jobs
- * that can start now, as far as memory has room for one more job on each extra core. */
-static int jobs_spare(const struct honed *h, int threads)
+/* Counts the jobs that can start now beside one that starts on `device`. */
+static int more_can_start(const struct honed *h, const char *device)
 {
-	int others = 0, places = jobs_most(h) - jobs_ours(h) - 1;
-	if (h->o.mode != HONED_BOX || threads < 1)
+	int n = 0, places = jobs_most(h) - jobs_ours(h) - 1;
+	const char *on[HONED_MODELS];
+	for (int i = 0; i < h->models.n && n < places; i++) {
+		const char *its = conf_device_name(h->models.list[i].conf->device);
+		int used = jobs_on(h, its) + !strcmp(its, device);
+		for (int k = 0; k < n; k++)
+			used += !strcmp(on[k], its);
+		if (model_may(h, i) && used < jobs_each(h, its))
+			on[n++] = its;
+	}
+	return n;
+}
+
+/* Extra cores for the builders of a box's job that starts now. The unused cores are shared among the jobs
+ * that can start now, as far as memory has room for one more job on each extra core. A job on another device
+ * than the processor has no builders. */
+static int jobs_spare(const struct honed *h, const char *device, int threads)
+{
+	if (h->o.mode != HONED_BOX || threads < 1 || !on_processor(device))
 		return 0;
-	for (int i = 0; i < h->models.n; i++)
-		others += model_may(h, i);
-	int more = others < places ? others : places, start = 1 + (more > 0 ? more : 0);
+	int start = 1 + more_can_start(h, device);
 	int spare = unused_cores(h) / start - threads;
 	int64_t room = (jobs_fit(h) - jobs_ours(h)) / start - 1;
 	spare = room < spare ? (int)room : spare;
@@ -238,14 +284,16 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	struct honed_action a = {.kind = HA_START,
 				 .job = j->number,
 				 .model = m,
-				 .threads = j->threads > 0 ? j->threads : m->threads,
+				 .threads = !on_processor(j->device) ? 1
+					    : j->threads > 0         ? j->threads
+								     : m->threads,
 				 .budget_ns = budget_ns,
 				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
 	int cpus[64];
 	if (h->o.mode == HONED_BOX && !h->models.boxing)
 		box_begins(h);
-	j->cpus = jobs_cpus(h, a.threads + jobs_spare(h, a.threads));
+	j->cpus = jobs_cpus(h, a.threads + jobs_spare(h, j->device, a.threads));
 	for (int c = 0; c < h->o.ncpus; c++)
 		if (j->cpus >> c & 1)
 			cpus[a.ncpus++] = h->o.cpus[c];
@@ -260,13 +308,21 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	honed_changed(h);
 }
 
-static struct honed_job *queued(struct honed *h)
+/* The job that waits longest for a place: of those whose device has one now, if there are such. */
+static struct honed_job *queued(const struct honed *h)
 {
-	struct honed_job *first = NULL;
-	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].state == JOB_QUEUED && (!first || h->job[i].number < first->number))
-			first = &h->job[i];
-	return first;
+	const struct honed_job *first = NULL;
+	bool placed = false;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct honed_job *j = &h->job[i];
+		bool has = j->state == JOB_QUEUED && jobs_have_place(h, j->device);
+		if (j->state != JOB_QUEUED || (placed && !has))
+			continue;
+		if (!first || has > placed || j->number < first->number)
+			first = j;
+		placed = has;
+	}
+	return (struct honed_job *)(uintptr_t)first;
 }
 
 static enum view_kind slice_view(const struct honed *h)
@@ -279,13 +335,10 @@ static bool slice_can(const struct honed *h)
 {
 	const char *why;
 	bool box = h->o.mode == HONED_BOX;
-	if (h->leaving || !h->started || !(box ? boot_budget(h) > 0 : h->conf->idle) ||
-	    !store_lets_start(h, &why) || jobs_ours(h) >= jobs_most(h))
+	if (h->leaving || !h->started || !(box ? boot_has_time(h) : h->conf->idle) ||
+	    !store_lets_start(h, &why))
 		return false;
-	for (int i = 0; i < h->models.n; i++)
-		if (model_may(h, i))
-			return true;
-	return false;
+	return models_next(h) >= 0;
 }
 
 bool jobs_can_start(const struct honed *h, enum view_kind *v)
@@ -293,12 +346,17 @@ bool jobs_can_start(const struct honed *h, enum view_kind *v)
 	*v = slice_view(h);
 	if (slice_can(h))
 		return true;
-	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].state == JOB_QUEUED) {
-			*v = h->job[i].view;
-			return true;
-		}
-	return false;
+	const struct honed_job *j = queued(h);
+	if (j)
+		*v = j->view;
+	return j;
+}
+
+/* Whether `j` has a place when `o` has ended. */
+static bool gives_place(const struct honed *h, const struct honed_job *o, const struct honed_job *j)
+{
+	bool same = !strcmp(o->device, j->device);
+	return same || jobs_on(h, j->device) < jobs_each(h, j->device);
 }
 
 /* Jobs that somebody asked for go before slices; if there is no place, one slice is stopped to make room. */
@@ -307,16 +365,16 @@ static bool start_queued(struct honed *h)
 	struct honed_job *j = queued(h);
 	if (!j || h->leaving || !gate_lets_start(h, j->view))
 		return false;
-	if (jobs_ours(h) < jobs_most(h)) {
+	if (jobs_have_place(h, j->device)) {
 		start(h, j, j->budget_ns);
 		return true;
 	}
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].ending.why == END_ROOM)
+		if (h->job[i].ending.why == END_ROOM && gives_place(h, &h->job[i], j))
 			return false;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *o = &h->job[i];
-		if (job_lives(o) && o->ours && !o->people && !o->ending.why) {
+		if (job_lives(o) && o->ours && !o->people && !o->ending.why && gives_place(h, o, j)) {
 			job_stop(h, o, END_ROOM);
 			return false;
 		}
@@ -329,8 +387,10 @@ static bool start_slice(struct honed *h)
 	if (!slice_can(h) || !gate_lets_start(h, slice_view(h)))
 		return false;
 	int i = models_next(h);
-	int64_t budget = h->o.mode == HONED_BOX ? boot_budget(h) : h->conf->slice_ns;
-	struct honed_job *j = job_new(h, i, h->models.list[i].conf->path);
+	const struct conf_model *m = h->models.list[i].conf;
+	const char *device = conf_device_name(m->device);
+	int64_t budget = h->o.mode == HONED_BOX ? boot_budget(h, device) : h->conf->slice_ns;
+	struct honed_job *j = job_new(h, i, m->path, device);
 	if (!j)
 		return false;
 	j->view = slice_view(h);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases. A compute lease is shared; a measure lease excludes all others on the same processors, a quiet
- * lease excludes all others. The policy chooses which of the jobs that wait for an exclusive lease is next. A
- * job that can be stopped is stopped while an exclusive lease of another job excludes it, so nobody waits for
- * its compiler. A job that cannot be stopped is waited for: meanwhile compute leases that would be in the way
- * are granted only to jobs that have waited for LONG_NS. Because each such wait leaves the machine idle, a
- * job that had all of it may have it again first for LINGER_NS: a race is several calls. */
+/* Leases. A compute lease is shared; a measure lease excludes all others on the same processors and on the
+ * same device. A quiet lease of a job of the processor excludes all others; one of a job of another device
+ * excludes those, and all measurements (control.h says why). The policy chooses which of the jobs that wait
+ * for an exclusive lease is next. A job that can be stopped is stopped while an exclusive lease of another
+ * job excludes it, so nobody waits for its compiler. A job that cannot be stopped is waited for: meanwhile
+ * compute leases that would be in the way are granted only to jobs that have waited for LONG_NS. Because each
+ * such wait leaves the machine idle, a job that had all of it may have it again first for LINGER_NS: a race
+ * is several calls. */
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
@@ -16,25 +18,41 @@
 struct claim { /* what a job holds or wants of the machine */
 	enum lease kind;
 	uint64_t cpus;
+	const char *device;
 };
 
-static bool conflict(struct claim a, struct claim b)
+static struct claim claim_of(const struct honed_job *j, enum lease kind)
 {
-	if (!a.kind || !b.kind)
-		return false;
-	if (a.kind == LEASE_QUIET || b.kind == LEASE_QUIET)
-		return true;
-	return (a.kind == LEASE_MEASURE || b.kind == LEASE_MEASURE) && (a.cpus & b.cpus);
-}
-
-static struct claim wanted(const struct honed_job *j)
-{
-	return (struct claim){j->lease.wants, j->cpus};
+	return (struct claim){kind, j->cpus, j->device};
 }
 
 static bool exclusive(enum lease kind)
 {
 	return kind == LEASE_MEASURE || kind == LEASE_QUIET;
+}
+
+static bool is_cpu(struct claim c)
+{
+	return !strcmp(c.device, CONF_CPU);
+}
+
+/* Whether b would change what a measures. */
+static bool disturbs(struct claim a, struct claim b)
+{
+	if (a.kind == LEASE_QUIET && (is_cpu(a) || exclusive(b.kind)))
+		return true;
+	bool same = !is_cpu(a) && !strcmp(a.device, b.device);
+	return exclusive(a.kind) && ((a.cpus & b.cpus) || same);
+}
+
+static bool conflict(struct claim a, struct claim b)
+{
+	return a.kind && b.kind && (disturbs(a, b) || disturbs(b, a));
+}
+
+static struct claim wanted(const struct honed_job *j)
+{
+	return claim_of(j, j->lease.wants);
 }
 
 static bool can_hush(const struct honed_job *j)
@@ -48,7 +66,7 @@ static bool held_against(const struct honed *h, const struct honed_job *j)
 		const struct honed_job *o = &h->job[i];
 		if (o == j || !o->state || (o->lease.held == LEASE_COMPUTE && can_hush(o)))
 			continue;
-		if (conflict(wanted(j), (struct claim){o->lease.held, o->cpus}))
+		if (conflict(wanted(j), claim_of(o, o->lease.held)))
 			return true;
 	}
 	return false;
@@ -66,9 +84,8 @@ static bool excluded(const struct honed *h, const struct honed_job *j)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *o = &h->job[i];
-		struct claim held = {o->lease.held, o->cpus};
 		if (o != j && o->state && exclusive(o->lease.held) &&
-		    conflict((struct claim){LEASE_COMPUTE, j->cpus}, held))
+		    conflict(claim_of(j, LEASE_COMPUTE), claim_of(o, o->lease.held)))
 			return true;
 	}
 	return false;
@@ -141,7 +158,7 @@ int64_t lease_next(const struct honed *h)
  * one. */
 static void free_it(struct honed *h, struct honed_job *j)
 {
-	struct claim was = {j->lease.held, j->cpus};
+	struct claim was = claim_of(j, j->lease.held);
 	j->lease.held = LEASE_NONE;
 	if (!exclusive(was.kind))
 		return;
@@ -285,13 +302,20 @@ static void serve_exclusive(struct honed *h, struct claim *next, int *nnext)
 	}
 }
 
+/* Whether the machine is kept for a quiet lease that excludes the one that j wants. */
+static bool is_kept_from(const struct honed *h, const struct honed_job *j)
+{
+	const struct honed_job *o = &h->job[h->lingerer];
+	return lingers(h) && (!o->state || conflict(wanted(j), claim_of(o, LEASE_QUIET)));
+}
+
 static void serve_compute(struct honed *h, bool pass, const struct claim *next, int nnext)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
 		if (!waits(j) || j->lease.wants != LEASE_COMPUTE || j->lease.pass != pass)
 			continue;
-		bool in_way = held_against(h, j) || (lingers(h) && !pass && !can_hush(j));
+		bool in_way = held_against(h, j) || (!pass && !can_hush(j) && is_kept_from(h, j));
 		for (int k = 0; k < nnext && !can_hush(j); k++)
 			in_way = in_way || conflict(wanted(j), next[k]);
 		if (!in_way)

@@ -35,6 +35,8 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 		   (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads, m->level);
 	for (int i = 0; i < m->shapes.n; i++)
 		buf_printf(&b, " %s", m->shapes.shape[i]);
+	if (m->device)
+		buf_printf(&b, "\n%s", m->device);
 	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);
 	buf_free(&b);
 	return k;

@@ -65,6 +65,10 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 		word(w, "--level");
 		word(w, level_name((int)a->model->level));
 	}
+	if (a->model->device) {
+		word(w, "--device");
+		word(w, a->model->device);
+	}
 	for (int i = 0; i < a->model->shapes.n; i++) {
 		word(w, "--shape");
 		word(w, a->model->shapes.shape[i]);

@@ -13,7 +13,7 @@ static bool same_text(const char *a, const char *b)
 static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 {
 	bool same = a->threads == b->threads && a->level == b->level && same_text(a->path, b->path) &&
-		    a->shapes.n == b->shapes.n;
+		    same_text(a->device, b->device) && a->shapes.n == b->shapes.n;
 	for (int i = 0; i < a->shapes.n && same; i++)
 		same = same_text(a->shapes.shape[i], b->shapes.shape[i]);
 	return same;
@@ -115,12 +115,14 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 	look_at_all(h, n, model);
 }
 
-int models_find(const struct honed *h, const char *path, int threads)
+/* A job on a device other than the processor has one thread, whatever the configuration says. */
+int models_find(const struct honed *h, const char *path, const char *device, int threads)
 {
 	for (int i = 0; i < h->models.n; i++) {
 		const struct conf_model *c = h->models.list[i].conf;
 		if ((!strcmp(c->path, path) || !strcmp(c->name, path)) &&
-		    (threads < 0 || c->threads == threads))
+		    !strcmp(conf_device_name(c->device), device) &&
+		    (threads < 0 || c->device || c->threads == threads))
 			return i;
 	}
 	return -1;
@@ -164,6 +166,12 @@ bool model_may(const struct honed *h, int i)
 	return model_when(h, i) <= h->now_ns;
 }
 
+/* Policies choose among the models whose device has a place. */
+static bool may_start(const struct honed *h, int i)
+{
+	return model_may(h, i) && jobs_have_place(h, conf_device_name(h->models.list[i].conf->device));
+}
+
 static struct contender row_of(const struct honed *h, int i)
 {
 	const struct kept_model *m = &h->models.list[i];
@@ -195,7 +203,7 @@ int models_next(const struct honed *h)
 	struct contender row[HONED_MODELS];
 	int n = 0, k = -1;
 	for (int i = 0; i < h->models.n; i++)
-		if (model_may(h, i))
+		if (may_start(h, i))
 			row[n++] = row_of(h, i);
 	if (!n)
 		return -1;

@@ -143,7 +143,8 @@ struct honed_job {
 	char name[64], *path;
 	struct conf_model as; /* the model as requested, if none is configured */
 	int threads;
-	uint64_t cpus; /* bit i: honed_options.cpus[i] */
+	char device[CONF_DEVICE_NAME]; /* CONF_CPU, or opencl:N */
+	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
 	struct resting resting;
 	struct ending ending;
@@ -299,13 +300,13 @@ void gate_free(struct honed *h);
 /* honed_models.c */
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
-/* threads < 0: any number. Returns -1: none */
-int models_find(const struct honed *h, const char *path, int threads);
+/* device: CONF_CPU, or opencl:N. threads < 0: any number. Returns -1: none */
+int models_find(const struct honed *h, const char *path, const char *device, int threads);
 bool model_wants(const struct kept_model *m); /* there may be something to gain */
 bool model_may(const struct honed *h, int i); /* a slice of it may start now */
 /* when one may start; NEVER: not known */
 int64_t model_when(const struct honed *h, int i);
-/* the model whose slice is next; -1: none */
+/* the model whose slice is next; -1: none that has a place on its device */
 int models_next(const struct honed *h);
 /* Takes the time of the network as the job found it, unless one is known; ms 0: it was not measured yet. */
 void model_measured(struct honed *h, const struct honed_job *j, double ms);
@@ -331,7 +332,9 @@ int64_t store_next(const struct honed *h);
 
 /* honed_box.c */
 void boot_start(struct honed *h);
-int64_t boot_budget(const struct honed *h);  /* of the next job; 0: no more jobs are started */
+bool boot_has_time(const struct honed *h); /* else no more jobs are started */
+/* of the next job on the device: its share of the time that is left, while boot_has_time */
+int64_t boot_budget(const struct honed *h, const char *device);
 int64_t boot_left_ns(const struct honed *h); /* time that is left for jobs */
 int64_t boot_tell_ns(const struct honed *h); /* when jobs are told to stop, so that the last commit fits */
 void leave(struct honed *h, const char *why);
@@ -343,7 +346,7 @@ void jobs_started(struct honed *h, const struct honed_event *e);
 void jobs_ended(struct honed *h, const struct honed_event *e);
 struct honed_job *job_of(struct honed *h, int number);
 /* NULL: no free slot, or no memory */
-struct honed_job *job_new(struct honed *h, int model, const char *path);
+struct honed_job *job_new(struct honed *h, int model, const char *path, const char *device);
 /* Sends SIGSTOP or SIGCONT, whichever the job needs now. */
 void job_settle(struct honed *h, struct honed_job *j);
 void job_stop(struct honed *h, struct honed_job *j, enum job_end why);
@@ -353,7 +356,10 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r);
 bool job_lives(const struct honed_job *j); /* it has a process that we know of */
 int jobs_ours(const struct honed *h);
 uint64_t jobs_cpus(const struct honed *h, int threads);
-int jobs_most(const struct honed *h);
+/* another job can start on the device: it has a place, and memory has room */
+bool jobs_have_place(const struct honed *h, const char *device);
+/* jobs that can still start on the device; *most: jobs at once on it */
+int jobs_places(const struct honed *h, const char *device, int *most);
 /* a job could start if the gate let it; *v: its view */
 bool jobs_can_start(const struct honed *h, enum view_kind *v);
 /* lets jobs rest and go on, as the gate says */

@@ -207,6 +207,7 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 	put_real(b, "promise", m->promise, m->promise >= 0);
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
 	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);
+	put_text(b, "device", conf_device_name(m->conf->device));
 	buf_puts(b, "}");
 }
 
@@ -223,6 +224,7 @@ static void put_job(const struct honed *h, const struct honed_job *j, bool comma
 {
 	buf_printf(b, "%s{\"job\":%d,\"pid\":%d", comma ? "," : "", j->number, (int)j->pid);
 	put_text(b, "model", j->name);
+	put_text(b, "device", j->device);
 	put_text(b, "state", job_word(j));
 	put_text(b, "lease", lease_words[j->lease.held]);
 	put_text(b, "wants", lease_words[j->lease.wants]);
@@ -414,6 +416,8 @@ static void put_models(const struct honed *h, struct buf *b)
 				continue;
 			buf_printf(b, "%s{model=\"", of_models[k].name);
 			label(b, h->models.list[i].conf->name);
+			if (h->models.list[i].conf->device)
+				buf_printf(b, "\",device=\"%s", h->models.list[i].conf->device);
 			buf_printf(b, "\"} %.9g\n", v);
 		}
 	}

@@ -281,6 +281,20 @@ static const char *fault_of(const struct loop *l, int i, struct buf *why)
 	return why->n ? buf_str(why) : NULL;
 }
 
+/* Whether it is the first of its section, which has one for each device. */
+static bool is_first(const struct conf *c, int i)
+{
+	return !i || strcmp(c->model[i].name, c->model[i - 1].name) != 0;
+}
+
+static int sections(const struct conf *c)
+{
+	int n = 0;
+	for (int i = 0; i < c->nmodels; i++)
+		n += is_first(c, i);
+	return n;
+}
+
 /* Prints the models whose files cannot be used and returns their number. A path that is itself a mistake was
  * reported before. */
 static int check_models(struct loop *l, const struct conf *c)
@@ -291,7 +305,7 @@ static int check_models(struct loop *l, const struct conf *c)
 	for (int i = 0; i < c->nmodels; i++) {
 		const struct conf_model *m = &c->model[i];
 		struct buf why = {0};
-		const char *fault = *m->path ? fault_of(l, i, &why) : NULL;
+		const char *fault = *m->path && is_first(c, i) ? fault_of(l, i, &why) : NULL;
 		if (fault)
 			printf("%s:%d: model %s: %s\n", m->file, m->line, m->name, fault);
 		bad += fault != NULL;
@@ -316,7 +330,7 @@ static int check(struct loop *l)
 			printf(
 			    "%s does not exist, so the defaults hold; it is optional, but names the models\n",
 			    l->o.conf);
-		printf("%s: %d model%s\n", l->o.conf, c.nmodels, plural_s(c.nmodels));
+		printf("%s: %d model%s\n", l->o.conf, sections(&c), plural_s(sections(&c)));
 	}
 	fflush(stdout); /* so that it comes before the error where both go into one pipe */
 	if (n >= 0)

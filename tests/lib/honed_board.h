@@ -53,8 +53,9 @@ static inline void board_work(struct board *b, const struct honed_action *a)
 	case HA_START:
 		b->last_job = a->job;
 		b->job_memory_bytes = a->memory_bytes;
-		board_line(b, "start %d %s %lld cpus %d nice %d", a->job, a->model->name,
-			   (long long)(a->budget_ns / NS_PER_MS), a->ncpus, a->nice);
+		board_line(b, "start %d %s %lld cpus %d nice %d on %s threads %d", a->job, a->model->name,
+			   (long long)(a->budget_ns / NS_PER_MS), a->ncpus, a->nice,
+			   conf_device_name(a->model->device), a->threads);
 		break;
 	case HA_SIGNAL:
 		board_line(b, "signal %d %d", a->job, a->signal);

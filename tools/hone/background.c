@@ -3,6 +3,7 @@
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
+#include "agent/control/conf.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 int background_asked(const struct args *a)
 {
-	static const char *const with[] = {"background", "now", "budget", "threads", NULL};
+	static const char *const with[] = {"background", "now", "budget", "threads", "device", NULL};
 	if (!arg_flag(a, "background"))
 		return arg_flag(a, "now") ? fail(E_USAGE, "--now goes with --background") : 0;
 	for (const struct opt *o = a->cmd->opts; o->name; o++) {
@@ -52,7 +53,12 @@ int background_tune(const struct args *a)
 			    .ms = arg_duration(a, "budget", 0) / NS_PER_MS,
 			    .threads = (int)arg_int(a, "threads", 0),
 			    .now = arg_flag(a, "now")};
+	const char *device = arg_str(a, "device", "");
 	int rc = name_model(a->pos[0], &r);
+	if (rc >= 0 && *device && !conf_is_device(device))
+		rc = fail(E_USAGE, "--background takes cpu or opencl:0 as --device, not %.40s", device);
+	if (rc >= 0)
+		strcpy(r.device, device);
 	if (rc >= 0)
 		rc = daemon_open(NULL, &c);
 	if (rc <= 0)

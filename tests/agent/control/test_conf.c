@@ -5,6 +5,7 @@
 #include "platform/base/clock.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/rng.h"
 #include "tests/lib/test.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,6 +58,19 @@ static const struct {
 } refused[] = {
     {"[boot]\nbudget = 20x\n", "2: [boot] budget = 20x: not possible; allowed: 0s to 1h"},
     {"[boot]\nbudget = 2h\n", "2: [boot] budget"},
+    {"[model m]\npath = /m\ndevice = gpu\n",
+     "3: [model m] device = gpu: not possible; allowed: cpu, or opencl:N"},
+    {"[model m]\npath = /m\ndevice =\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = opencl\n", "3: [model m] device = opencl"},
+    {"[model m]\npath = /m\ndevice = opencl:1000\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = opencl:01\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = opencl:-1\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = opencl:1x\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cpu,opencl:0\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cpu opencl:0 cpu\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cpu opencl:0 opencl:1 opencl:2 opencl:3 opencl:4 opencl:5 opencl:6 "
+     "opencl:7\n",
+     "3: [model m] device"},
     {"[boot]\n\n# x\njobs = 17\n", "4: [boot] jobs = 17"},
     {"[boot]\njobs = 1x\n", "2: [boot] jobs"},
     {"[boot]\njobs =\n", "2: [boot] jobs"},
@@ -438,6 +452,99 @@ TEST(exact_and_level)
 		CHECK(k[i].level < 0 ? rc == E_USAGE : rc >= 0 && (int)c.model[0].level == k[i].level);
 		arena_free(&a);
 	}
+}
+
+/* A model with several devices becomes as many, with all that its section says. */
+TEST(devices_are_spread)
+{
+	struct arena a = {0};
+	struct conf c;
+	REQUIRE_OK(read_text(&a,
+			     "[model a]\npath = /a\ndevice = opencl:0\tcpu   opencl:999\nshape = N=4\n"
+			     "priority = 3\n[model b]\npath = /b\n[model c]\npath = /c\ndevice = cpu\n"
+			     "[model d]\npath = /d\ndevice = cpu\ndevice = opencl:2\n",
+			     &c));
+	CHECK(c.nmodels == 4);
+	REQUIRE_OK(conf_spread(&a, &c));
+	static const struct {
+		const char *name, *device;
+	} want[] = {{"a", "opencl:0"}, {"a", NULL}, {"a", "opencl:999"},
+		    {"b", NULL},       {"c", NULL}, {"d", "opencl:2"}};
+	REQUIRE(c.nmodels == 6);
+	for (int i = 0; i < 6; i++) {
+		const struct conf_model *m = &c.model[i];
+		CHECK(!strcmp(m->name, want[i].name) && m->path[1] == *want[i].name);
+		CHECK(want[i].device ? m->device && !strcmp(m->device, want[i].device) : !m->device);
+		CHECK(!strcmp(conf_device_name(m->device), want[i].device ? want[i].device : "cpu"));
+		CHECK(i >= 3 || (m->priority == 3 && m->shapes.n == 1 && !strcmp(m->shapes.shape[0], "N=4")));
+	}
+	arena_free(&a);
+}
+
+/* Random lists: what is taken is what was written, in its order; at most CONF_MODELS pairs stay. */
+TEST(random_devices_are_spread)
+{
+	struct rng r;
+	rng_seed(&r, 3);
+	for (int round = 0, refusals = 0; round < 300; round++) {
+		struct arena a = {0};
+		struct conf c;
+		struct buf text = {0}, want = {0}, got = {0};
+		int n = 1 + (int)rng_below(&r, 20), pairs = 0;
+		for (int i = 0; i < n; i++) {
+			int first = (int)rng_below(&r, 900), k = 1 + (int)rng_below(&r, CONF_DEVICES);
+			buf_printf(&text, "[model m%d]\npath = /m%d\ndevice =", i, i);
+			for (int d = 0; d < k; d++, pairs++) {
+				bool cpu = !d && rng_below(&r, 2);
+				char name[16];
+				snprintf(name, sizeof name, cpu ? "cpu" : "opencl:%d", first + d);
+				buf_printf(&text, " %s", name);
+				if (pairs < CONF_MODELS)
+					buf_printf(&want, "m%d %s\n", i, name);
+			}
+			buf_puts(&text, "\n");
+		}
+		REQUIRE_OK(read_text(&a, buf_str(&text), &c));
+		int rc = conf_spread(&a, &c);
+		refusals += rc < 0;
+		CHECK(rc == (pairs > CONF_MODELS ? E_USAGE : E_OK));
+		for (int i = 0; i < c.nmodels; i++)
+			buf_printf(&got, "%s %s\n", c.model[i].name, conf_device_name(c.model[i].device));
+		CHECK(!strcmp(buf_str(&want), buf_str(&got)));
+		CHECK(round < 299 || refusals > 30);
+		buf_free(&text), buf_free(&want), buf_free(&got);
+		arena_free(&a);
+	}
+}
+
+/* A later file changes a model's devices as a whole; the check reports too many pairs. */
+TEST(devices_of_drop_ins)
+{
+	char top[] = "/tmp/hone-conf-XXXXXX", path[64], folder[80];
+	struct arena a = {0};
+	struct conf c;
+	struct buf b = {0}, many = {0};
+	REQUIRE(mkdtemp(top));
+	snprintf(path, sizeof path, "%s/honed.conf", top);
+	snprintf(folder, sizeof folder, "%s/honed.conf.d", top);
+	REQUIRE(mkdir(folder, 0755) == 0);
+	put(top, "honed.conf", "[model m]\npath = /m\ndevice = cpu opencl:0 opencl:1\n");
+	CHECK_OK(conf_read(path, &a, &c));
+	CHECK(c.nmodels == 3);
+	put(folder, "10.conf", "[model m]\ndevice = opencl:1\n");
+	CHECK_OK(conf_read(path, &a, &c));
+	CHECK(c.nmodels == 1 && !strcmp(c.model[0].device, "opencl:1"));
+	for (int i = 0; i < 33; i++)
+		buf_printf(&many, "[model n%d]\npath = /n\ndevice = cpu opencl:0\n", i);
+	put(folder, "10.conf", buf_str(&many));
+	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE,
+		    "69 models and devices to tune them on; at most 64 pairs");
+	CHECK(conf_check(path, &a, &c, &b) == 1 && strstr(buf_str(&b), "at most 64 pairs are kept tuned\n"));
+	CHECK(c.nmodels == CONF_MODELS);
+	buf_free(&b), buf_free(&many);
+	arena_free(&a);
+	snprintf(folder, sizeof folder, "rm -rf %s", top);
+	CHECK(system(folder) == 0);
 }
 
 TEST_MAIN

@@ -20,6 +20,7 @@ struct proc {
 	bool ours, stops, resting, stopped, told_stop, said_done;
 	int number, conn, model;
 	uint64_t cpus;
+	const char *device; /* NULL: the processor */
 	int64_t at_ns, until_ns, yield_ns, stopped_ns, told_ns, killed_ns;
 	enum lease held, wants;
 	int64_t held_ns, wants_ns;
@@ -53,6 +54,7 @@ struct life {
 	int fails[MODELS];
 	int64_t failed_ns[MODELS];
 	struct marks marks;
+	int beside; /* leases of a device and of the processor that were held at once */
 	int nmarks, starts, commits, grants, tainted, yields, kills;
 	bool hot;
 };
@@ -104,13 +106,22 @@ static struct proc *by_conn(struct life *l, int conn)
 	return NULL;
 }
 
-static bool excludes(enum lease a, uint64_t ca, enum lease b, uint64_t cb)
+static bool same_device(const struct proc *a, const struct proc *b)
 {
-	if (!a || !b)
+	return a->device && b->device && !strcmp(a->device, b->device);
+}
+
+/* By the words of control.h. */
+static bool excludes(const struct proc *a, const struct proc *b)
+{
+	bool measures = a->held >= LEASE_MEASURE || b->held >= LEASE_MEASURE;
+	bool quiet_cpu = (a->held == LEASE_QUIET && !a->device) || (b->held == LEASE_QUIET && !b->device);
+	bool quiet = a->held == LEASE_QUIET || b->held == LEASE_QUIET;
+	if (!a->held || !b->held)
 		return false;
-	if (a == LEASE_QUIET || b == LEASE_QUIET)
+	if (quiet_cpu || (quiet && a->held >= LEASE_MEASURE && b->held >= LEASE_MEASURE))
 		return true;
-	return (a == LEASE_MEASURE || b == LEASE_MEASURE) && (ca & cb);
+	return measures && ((a->cpus & b->cpus) || same_device(a, b));
 }
 
 static void check_leases(struct life *l)
@@ -121,8 +132,8 @@ static void check_leases(struct life *l)
 			if ((a->stopped && a->held == LEASE_COMPUTE) ||
 			    (b->stopped && b->held == LEASE_COMPUTE))
 				continue; /* stopped midway for the other job */
-			LAW(l, !excludes(a->held, a->cpus, b->held, b->cpus), "jobs %d and %d hold leases",
-			    a->number, b->number);
+			LAW(l, !excludes(a, b), "jobs %d and %d hold leases", a->number, b->number);
+			l->beside += a->held && b->held && a->device && !b->device;
 		}
 }
 
@@ -188,6 +199,8 @@ static void start(struct life *l, const struct honed_action *a)
 	for (int i = 0; i < l->conf.nmodels; i++)
 		if (a->model == &l->model[i])
 			p->model = i;
+	p->device = a->model->device;
+	LAW(l, !p->device || (a->threads == 1 && a->ncpus == 1), "%d threads on %s", a->threads, p->device);
 	for (int i = 0; i < a->ncpus; i++)
 		p->cpus |= UINT64_C(1) << a->cpus[i];
 	p->at_ns = l->now_ns + below(l, 20) * MS;
@@ -571,6 +584,10 @@ static void user_job(struct life *l)
 	event(l, (struct honed_event){.kind = HE_CLIENT, .client = conn, .peer = {1, 0, true}});
 	struct request r = {.op = OP_JOB, .id = ++l->id, .job = conn};
 	snprintf(r.model, sizeof r.model, "/by/hand");
+	if (chance(l, 30)) {
+		strcpy(r.device, "opencl:0");
+		p->device = "opencl:0";
+	}
 	p->state = P_RUNS;
 	p->job_id = r.id;
 	ask(l, conn, r);
@@ -661,6 +678,7 @@ static void step(struct life *l)
 static void begin(struct life *l, uint64_t seed)
 {
 	static const char *const paths[] = {"/m/0", "/m/1", "/m/2", "/m/3", "/m/4"};
+	static const char *const devices[] = {NULL, NULL, "opencl:0", "opencl:1"};
 	*l = (struct life){.closed_client = -1, .seed = seed, .now_ns = NS_PER_S, .tell = l->tell};
 	rng_seed(&l->rng, seed);
 	l->conf = (struct conf){.boot_jobs = (int)below(l, 4),
@@ -678,6 +696,7 @@ static void begin(struct life *l, uint64_t seed)
 	for (int i = 0; i < l->conf.nmodels; i++) {
 		l->model[i] = (struct conf_model){.name = paths[i] + 3,
 						  .path = paths[i],
+						  .device = devices[below(l, 4)],
 						  .threads = (int)below(l, 4),
 						  .priority = (int)below(l, 3)};
 		l->file[i].key = (struct key){7, (uint64_t)i * 1000};
@@ -740,7 +759,7 @@ TEST(lives)
 	static struct life l;
 	const char *n = getenv("HONED_LIVES"), *s = getenv("HONED_SEED");
 	int lives = n ? atoi(n) : 1000, starts = 0, grants = 0, commits = 0, yields = 0, tainted = 0,
-	    kills = 0;
+	    kills = 0, beside = 0;
 	l.tell = s;
 	for (int i = 0; i < (s ? 1 : lives) && !l.bad; i++) {
 		live(&l, s ? (uint64_t)atoll(s) : (uint64_t)i + 1);
@@ -750,11 +769,13 @@ TEST(lives)
 		yields += l.yields;
 		tainted += l.tainted;
 		kills += l.kills;
+		beside += l.beside;
 	}
-	printf("%d lives: %d starts, %d leases, %d tainted, %d commits, %d yields, %d kills\n", lives, starts,
-	       grants, tainted, commits, yields, kills);
-	CHECK(s ||
-	      (starts > lives && grants > lives && commits > lives && yields > lives && tainted > lives / 4));
+	printf("%d lives: %d starts, %d leases (two devices at once %d times), %d tainted, %d commits, %d "
+	       "yields, %d kills\n",
+	       lives, starts, grants, beside, tainted, commits, yields, kills);
+	CHECK(s || (starts > lives && grants > lives && commits > lives && yields > lives &&
+		    tainted > lives / 4 && beside > lives));
 }
 
 TEST_MAIN

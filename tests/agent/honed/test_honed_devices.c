@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models that are tuned on several devices: places, leases and budgets of each device. */
+#include "tests/lib/honed.h"
+#include "tests/lib/honed_board.h"
+
+#include "platform/base/rng.h"
+
+/* Two models of one thread each, on these devices. */
+static struct board *two_models(enum honed_mode mode, const char *first, const char *second)
+{
+	struct board *b = board_new(mode, 2);
+	b->conf.boot_jobs = 1;
+	b->model[0].threads = b->model[1].threads = 1;
+	b->model[0].device = first;
+	b->model[1].device = second;
+	return b;
+}
+
+/* Both run, one job at a time on each device. */
+static struct board *two_jobs(const char *first, const char *second)
+{
+	struct board *b = two_models(HONED_BOX, first, second);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_started(b, 2);
+	return b;
+}
+
+static bool lease(struct board *b, int job, const char *kind)
+{
+	char line[128];
+	snprintf(line, sizeof line, "{\"op\":\"lease\",\"id\":%d,\"kind\":\"%s\"}", job, kind);
+	board_read(b);
+	board_ask(b, 1000 + job, line);
+	snprintf(line, sizeof line, "send %d {\"id\":%d,\"ok\":true", 1000 + job, job);
+	return board_says(b, line);
+}
+
+static void release(struct board *b, int job)
+{
+	board_ask(b, 1000 + job, "{\"op\":\"release\",\"id\":77}");
+}
+
+TEST(each_device_has_its_places)
+{
+	for (int mode = 0; mode < 2; mode++) {
+		struct board *b = two_models(mode ? HONED_BOX : HONED_RESIDENT, NULL, "opencl:0");
+		board_start(b);
+		board_run(b, 15 * NS_PER_S);
+		CHECK(board_says(b, "start 1 a") && board_says(b, "start 2 b"));
+		CHECK(board_says(b, "cpus 1 nice") && board_says(b, "on opencl:0 threads 1"));
+		CHECK(strstr(board_status(b), "\"device\":\"cpu\"") &&
+		      strstr(board_status(b), "\"model\":\"b\",\"device\":\"opencl:0\""));
+		board_free(b);
+		b = two_models(mode ? HONED_BOX : HONED_RESIDENT, "opencl:1", "opencl:1");
+		board_start(b);
+		board_run(b, 15 * NS_PER_S);
+		CHECK(board_says(b, "start 1 a") && !board_says(b, "start 2"));
+		board_free(b);
+	}
+}
+
+/* Memory that has room for one job is a limit for all devices together. */
+TEST(memory_limits_the_jobs_of_all_devices)
+{
+	struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");
+	b->vitals.memory_free_bytes = INT64_C(600) << 20;
+	board_start(b);
+	board_run(b, 12 * NS_PER_S);
+	CHECK(board_says(b, "start 1") && !board_says(b, "start 2"));
+	board_free(b);
+}
+
+/* In a box a model that is alone on its device has all of the box, beside two that share theirs. */
+TEST(a_box_is_shared_on_each_device)
+{
+	struct board *b = board_new(HONED_BOX, 3);
+	b->model[1].device = "opencl:0";
+	b->model[0].threads = b->model[2].threads = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	const char *a = board_says(b, "start 1 a"), *c = board_says(b, "start 2 b");
+	REQUIRE(a && c);
+	int first = atoi(a + strlen("start 1 a ")), other = atoi(c + strlen("start 2 b "));
+	CHECK(first > 9000 && first < 10000 && other > 19000);
+	board_free(b);
+}
+
+/* What control.h says of leases, for each pair of kinds: the first job holds one, the second wants one. Both
+ * jobs have a core of their own. */
+TEST(leases_of_two_devices)
+{
+	static const char *const kind[] = {"compute", "measure", "quiet"};
+	/* by the first's lease, then the second's; 1: both at once */
+	static const struct {
+		const char *first, *second;
+		int both[3][3];
+	} cases[] = {
+	    {NULL, NULL, {{1, 1, 0}, {1, 1, 0}, {0, 0, 0}}},
+	    {NULL, "opencl:0", {{1, 1, 1}, {1, 1, 0}, {0, 0, 0}}},
+	    {"opencl:0", NULL, {{1, 1, 0}, {1, 1, 0}, {1, 0, 0}}},
+	    {"opencl:0", "opencl:1", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
+	    {"opencl:0", "opencl:0", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (int x = 0; x < 3; x++)
+			for (int y = 0; y < 3; y++) {
+				struct board *b = two_models(HONED_BOX, cases[i].first, cases[i].second);
+				b->conf.boot_jobs = 2;
+				board_start(b);
+				board_run(b, 10 * NS_PER_MS);
+				board_started(b, 1);
+				board_started(b, 2);
+				CHECK(lease(b, 1, kind[x]));
+				if (lease(b, 2, kind[y]) != cases[i].both[x][y]) {
+					printf("%s %s, then %s %s\n", conf_device_name(cases[i].first),
+					       kind[x], conf_device_name(cases[i].second), kind[y]);
+					test_bad = 1;
+				}
+				release(b, 1);
+				board_run(b, 5 * NS_PER_MS);
+				CHECK(board_says(b, "send 1002 {\"id\":2,\"ok\":true"));
+				board_free(b);
+			}
+}
+
+/* A device's job on the core of another: they take turns to measure there. */
+TEST(a_shared_core_excludes)
+{
+	struct board *b = two_models(HONED_BOX, NULL, "opencl:0");
+	b->o.ncpus = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_started(b, 2);
+	CHECK(lease(b, 1, "compute") && !lease(b, 2, "quiet"));
+	release(b, 1);
+	CHECK(board_says(b, "send 1002 {\"id\":2,\"ok\":true") && !lease(b, 1, "compute"));
+	board_free(b);
+}
+
+/* While a GPU's job has its quiet lease, one of the processor computes on; it is not stopped. */
+TEST(a_device_is_quiet_beside_a_compiler)
+{
+	struct board *b = two_jobs(NULL, "opencl:0");
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":1,\"kind\":\"compute\",\"stops\":true}");
+	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":2,\"kind\":\"quiet\",\"stops\":true}");
+	CHECK(board_says(b, "send 1002 {\"id\":2,\"ok\":true") && !board_says(b, "signal 1"));
+	release(b, 2);
+	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":3,\"kind\":\"compute\",\"stops\":true}");
+	release(b, 1);
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":4,\"kind\":\"quiet\",\"stops\":true}");
+	CHECK(board_says(b, "send 1001 {\"id\":4,\"ok\":true") && board_says(b, "signal 2 19"));
+	board_free(b);
+}
+
+/* People name the device; a job that waits for a device does not keep one of another waiting. */
+TEST(people_ask_for_a_device)
+{
+	struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");
+	b->conf.idle = false;
+	board_start(b);
+	board_connect(b, 5, 0);
+	board_ask(b, 5, "{\"op\":\"tune\",\"id\":1,\"model\":\"b\",\"now\":true,\"device\":\"opencl:0\"}");
+	board_ask(b, 5, "{\"op\":\"tune\",\"id\":2,\"model\":\"/x\",\"now\":true,\"device\":\"opencl:0\"}");
+	board_ask(b, 5, "{\"op\":\"tune\",\"id\":3,\"model\":\"/y\",\"now\":true}");
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 1 b") && board_says(b, "start 3 y") && !board_says(b, "start 2"));
+	board_started(b, 1);
+	board_ended(b, 1, 0, NULL);
+	board_run(b, NS_PER_S);
+	CHECK(strstr(board_says(b, "start 2 x"), "on opencl:0"));
+	board_read(b);
+	board_ask(b, 5, "{\"op\":\"tune\",\"id\":4,\"model\":\"/y\",\"device\":\"/dev/null\"}");
+	CHECK(board_says(b, "\"ok\":false") && board_says(b, "no such device '/dev/null'"));
+	board_ask(b, 5,
+		  "{\"op\":\"tune\",\"id\":5,\"model\":\"/y\",\"device\":\"opencl:0000000000000000000\"}");
+	CHECK(board_says(b, "'device' is not a text of at most 15 bytes"));
+	board_free(b);
+}
+
+/* A job that somebody started tells its device: its leases are for it. */
+TEST(a_job_by_hand_has_its_devices_leases)
+{
+	struct board *b = two_models(HONED_RESIDENT, "opencl:0", NULL);
+	board_start(b);
+	board_run(b, 15 * NS_PER_S);
+	board_started(b, 1);
+	board_connect(b, 5, 0);
+	board_ask(b, 5,
+		  "{\"op\":\"job\",\"id\":1,\"model\":\"/by/"
+		  "hand\",\"pid\":7,\"threads\":1,\"device\":\"opencl:0\"}");
+	CHECK(lease(b, 1, "measure"));
+	board_read(b);
+	board_ask(b, 5, "{\"op\":\"lease\",\"id\":9,\"kind\":\"measure\"}");
+	CHECK(!board_says(b, "send 5 {\"id\":9,\"ok\":true"));
+	release(b, 1);
+	CHECK(board_says(b, "send 5 {\"id\":9,\"ok\":true"));
+	board_free(b);
+}
+
+/* A model whose device fails waits longer and longer, and the same model on another device does not. */
+TEST(a_device_that_fails_leaves_the_other_alone)
+{
+	struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");
+	b->model[1].name = "a";
+	b->conf.rest_ns = NS_PER_S;
+	board_start(b);
+	board_run(b, 11 * NS_PER_S);
+	board_started(b, 1);
+	board_read(b);
+	board_ended(b, 2, E_CHILD, "no OpenCL device 0; hone devices lists them");
+	CHECK(strstr(board_status(b), "\"error\":\"no OpenCL device 0; hone devices lists them\",\"device\":"
+				      "\"opencl:0\""));
+	board_run(b, 9 * NS_PER_S);
+	CHECK(!board_says(b, "start") && !board_says(b, "signal"));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(strstr(board_says(b, "start 3 a"), "on opencl:0"));
+	board_free(b);
+}
+
+TEST(metrics_tell_the_devices_apart)
+{
+	struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");
+	struct buf m = {0};
+	b->model[1].name = "a";
+	board_start(b);
+	honed_metrics(b->h, b->now_ns, &m);
+	CHECK(
+	    strstr(buf_str(&m),
+		   "hone_model_ready{model=\"a\"} 0\nhone_model_ready{model=\"a\",device=\"opencl:0\"} 0\n"));
+	buf_free(&m);
+	board_free(b);
+}
+
+/* A new configuration without a device ends its job; what is known of the other device stays. */
+TEST(a_configuration_takes_a_device_away)
+{
+	struct board *b = two_jobs(NULL, "opencl:0");
+	struct conf next = b->conf;
+	next.nmodels = 1;
+	board_read(b);
+	board_event(b, (struct honed_event){.kind = HE_CONF, .conf = &next, .nmodels = 1, .model = b->file});
+	CHECK(board_says(b, "send 1002 {\"event\":\"stop\"}") &&
+	      !board_says(b, "send 1001 {\"event\":\"stop\"}"));
+	board_free(b);
+}
+
+/* The job of a device is told of it, and has one core and no --threads but 1. */
+TEST(a_job_is_started_for_its_device)
+{
+	struct arena a = {0};
+	struct blob said;
+	char conf[1200], script[600];
+	make_folder();
+	snprintf(script, sizeof script, "#!/bin/sh\necho \"$@\" >>%s\nsleep 100\n", in_folder("said"));
+	write_text(own("job"), script);
+	chmod(own("job"), 0755);
+	write_text(own("m.onnx"), "x");
+	snprintf(conf, sizeof conf,
+		 "[idle]\nsettle = 1s\nload = 100%%\npressure = 100%%\nmemory = 1M\n[model m]\npath = %s\n"
+		 "threads = 2\ndevice = opencl:3 cpu\n",
+		 in_folder("m.onnx"));
+	REQUIRE(start_honed(conf, own("job")));
+	for (int i = 0; i < 200; i++, usleep(50000))
+		if (file_read(&a, in_folder("said"), 0, &said) >= 0 &&
+		    memchr(said.p, '\n', said.n) != (char *)said.p + said.n - 1)
+			break;
+	const char *text = said.p, *device = strstr(text, "--device opencl:3");
+	printf("%s", text);
+	CHECK(device && strstr(text, "--threads 1") && strstr(text, "--threads 2"));
+	CHECK(device && !strstr(device + 1, "--device"));
+	CHECK(end_honed(SIGTERM) == 0);
+	arena_free(&a);
+}
+
+TEST_MAIN
