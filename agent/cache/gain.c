@@ -141,9 +141,14 @@ static bool has_recipe(const struct gain *g)
 	return !key_equal(g->source, (struct key){0});
 }
 
+/* Of another device than the processor: the line behind the first. */
+static const struct field device[] = {FIELD("device", F_CHARS, struct gain, device)};
+
 void gain_text(const struct gain *g, struct buf *out)
 {
 	buf_puts(out, FIRST_LINE);
+	if (g->device[0])
+		fields_text(device, 1, g, out);
 	fields_text(fields, NFIELDS, g, out);
 	if (has_recipe(g))
 		fields_text(by_recipe, NBY_RECIPE, g, out);
@@ -164,7 +169,9 @@ int gain_parse(const char *text, struct gain *out)
 	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not a gain of this version");
 	text += strlen(FIRST_LINE);
-	int rc = fields_parse(fields, NFIELDS, &text, &a, out);
+	int rc = strncmp(text, "device ", 7) ? E_OK : fields_parse(device, 1, &text, &a, out);
+	if (rc >= 0)
+		rc = fields_parse(fields, NFIELDS, &text, &a, out);
 	if (rc >= 0 && *text)
 		rc = fields_parse(by_recipe, NBY_RECIPE, &text, &a, out) < 0 || !has_recipe(out)
 			 ? fail(E_CORRUPT, "no recipe")

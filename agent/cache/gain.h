@@ -7,7 +7,8 @@
  * significant if the interval includes 1, or if there is none.
  *
  * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
- * (agent/cache/fields.h). It stays on this board: it is not exported, and not sent to a fleet. */
+ * (agent/cache/fields.h), without the line of the device for the processor. It stays on this board: it is not
+ * exported, and not sent to a fleet. */
 #ifndef AGENT_GAIN_H
 #define AGENT_GAIN_H
 
@@ -47,6 +48,7 @@ void faster_words(const struct faster *f, const char *than, const struct disturb
 struct gain {
 	char model[160]; /* absolute path; as the user gave it, or its end, if that is longer */
 	char date[24];   /* UTC */
+	char device[16]; /* "opencl:0"; "": the processor */
 	int threads;
 	enum level level;
 	double default_ms, now_ms; /* medians of whole runs */

@@ -411,6 +411,7 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 			   .faster = compare(standard, after, true),
 			   .machine = s->report->machine};
 	name_recipe(s, g);
+	snprintf(g->device, sizeof g->device, "%s", s->o->device ? s->o->device : "");
 	char whole[PATH_MAX];
 	const char *path = s->o->model;
 	size_t n, room = sizeof g->model - 1;

@@ -13,11 +13,17 @@ static bool is_of(const struct gain *g, const char *path)
 	       (n == m || m == sizeof g->model - 1 || path[n - m - 1] == '/');
 }
 
-static const struct gain *newest_of(const struct gain *g, int n, const char *path)
+static bool is_on(const struct gain *g, const char *device)
+{
+	return !strcmp(g->device[0] ? g->device : "cpu", device);
+}
+
+static const struct gain *newest_of(const struct gain *g, int n, const char *path, const char *device)
 {
 	const struct gain *newest = NULL;
 	for (int i = 0; i < n; i++)
-		if (is_of(&g[i], path) && (!newest || strcmp(g[i].date, newest->date) > 0))
+		if (is_of(&g[i], path) && is_on(&g[i], device) &&
+		    (!newest || strcmp(g[i].date, newest->date) > 0))
 			newest = &g[i];
 	return newest;
 }
@@ -33,7 +39,8 @@ void gains_add(json_t *status, struct cache *c)
 		json_array_append_new(list, headline_gain_json(&g[i]));
 	json_array_foreach(json_object_get(status, "models"), k, m)
 	{
-		const struct gain *own = newest_of(g, n, daemon_text(m, "path", "?"));
+		const struct gain *own =
+		    newest_of(g, n, daemon_text(m, "path", "?"), daemon_text(m, "device", "cpu"));
 		if (own)
 			json_object_set_new(m, "gain", headline_gain_json(own));
 	}

@@ -48,6 +48,7 @@ json_t *headline_gain_json(const struct gain *g)
 {
 	json_t *o = headline_json(&g->faster, &g->machine);
 	json_object_set_new(o, "model", json_text(g->model));
+	json_object_set_new(o, "device", json_text(g->device[0] ? g->device : "cpu"));
 	json_object_set_new(o, "threads", json_integer(g->threads));
 	json_object_set_new(o, "level", json_text(level_name(g->level)));
 	json_object_set_new(o, "default_ms", json_num(g->default_ms));

@@ -53,6 +53,12 @@ static void cell_gain(struct table *t, const json_t *gain)
 		table_cell(t, "%.2fx", daemon_num(gain, "ratio", 0));
 }
 
+/* Of a model, a job or a gain. An older honed names no device. */
+static bool is_on_processor(const json_t *o)
+{
+	return !strcmp(daemon_text(o, "device", "cpu"), "cpu");
+}
+
 /* A line for each network that the cache has tuned kernels for. */
 static void gain_lines(const json_t *gains)
 {
@@ -63,8 +69,11 @@ static void gain_lines(const json_t *gains)
 		struct buf b = {0};
 		double threads = daemon_num(g, "threads", 1);
 		const char *level = daemon_text(g, "level", "fp32");
-		buf_printf(&b, "%s, %.0f thread%s", daemon_text(g, "model", "?"), threads,
-			   plural_s((int64_t)threads));
+		buf_puts(&b, daemon_text(g, "model", "?"));
+		if (is_on_processor(g))
+			buf_printf(&b, ", %.0f thread%s", threads, plural_s((int64_t)threads));
+		else
+			buf_printf(&b, ", %s", daemon_text(g, "device", ""));
 		if (strcmp(level, level_name(LEVEL_FP32)))
 			buf_printf(&b, ", level %s", level);
 		buf_printf(&b, ": %s", daemon_text(g, "words", "?"));
@@ -94,24 +103,38 @@ static void error_line(const json_t *m)
 	const char *error = daemon_text(m, "error", ""), *state = daemon_text(m, "state", "");
 	bool ended = !strcmp(state, "refused") || !strcmp(state, "failed");
 	if (*error)
-		buf_printf(&b, "%s: %s", daemon_text(m, "name", "?"), error);
+		buf_printf(&b, "%s%s%s: %s", daemon_text(m, "name", "?"), is_on_processor(m) ? "" : " on ",
+			   is_on_processor(m) ? "" : daemon_text(m, "device", "?"), error);
 	say(ended ? state : "last error", &b);
 }
 
+static bool all_on_processor(const json_t *models)
+{
+	const json_t *m;
+	size_t k;
+	json_array_foreach(models, k, m) if (!is_on_processor(m)) return false;
+	return true;
+}
+
+/* The column of devices is there if a model is tuned on another one than the processor. */
 static void models_table(const json_t *models, bool color)
 {
-	enum { NOW_COLUMN = 3 };
-	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
-	struct table t = {.align = "lwrrrw", .drop = "001020"};
+	static const char *const head[] = {"model", "device", "state", "before ms", "now ms", "gain", "next"};
+	bool cpu = all_on_processor(models);
+	const int now_column = cpu ? 3 : 4;
+	struct table t = {.align = cpu ? "lwrrrw" : "llwrrrw", .drop = cpu ? "001020" : "0001020"};
 	const json_t *m;
 	size_t k;
 	bool rough = false;
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
-		table_cell(&t, "%s", head[i]);
+		if (i != 1 || !cpu)
+			table_cell(&t, "%s", head[i]);
 	json_array_foreach(models, k, m)
 	{
 		struct buf next = {0};
 		table_cell(&t, "%s", daemon_text(m, "name", "?"));
+		if (!cpu)
+			table_cell(&t, "%s", daemon_text(m, "device", "?"));
 		table_cell(&t, "%s", daemon_text(m, "state", "?"));
 		bool is_rough = daemon_flag(m, "now_rough");
 		rough |= is_rough;
@@ -123,7 +146,7 @@ static void models_table(const json_t *models, bool color)
 		buf_free(&next);
 	}
 	table_print(&t, color);
-	if (rough && t.shown >> NOW_COLUMN & 1)
+	if (rough && t.shown >> now_column & 1)
 		table_say("~: measured while other programs disturbed it, or at the start of a slice that "
 			  "was cut short");
 	json_array_foreach(models, k, m) error_line(m);
@@ -156,8 +179,10 @@ static void job_line(const json_t *j)
 	struct buf b = {0};
 	double before = daemon_num(j, "before_ms", 0), now = daemon_num(j, "now_ms", 0);
 	const char *lease = daemon_text(j, "lease", "none"), *label = daemon_text(j, "label", "");
-	buf_printf(&b, "%.0f: %s, %s", daemon_num(j, "job", 0), daemon_text(j, "model", "?"),
-		   daemon_text(j, "state", "?"));
+	buf_printf(&b, "%.0f: %s, ", daemon_num(j, "job", 0), daemon_text(j, "model", "?"));
+	if (!is_on_processor(j))
+		buf_printf(&b, "%s, ", daemon_text(j, "device", "?"));
+	buf_puts(&b, daemon_text(j, "state", "?"));
 	if (strcmp(lease, "none"))
 		buf_printf(&b, ", holds %s", lease);
 	if (daemon_num(j, "ntasks", 0) > 0)
@@ -245,7 +270,10 @@ void status_line(const json_t *s, struct buf *out)
 	json_array_foreach(json_object_get(s, "models"), i, m)
 	{
 		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
-		buf_printf(out, "; %s %s", daemon_text(m, "name", "?"), daemon_text(m, "state", "?"));
+		buf_printf(out, "; %s ", daemon_text(m, "name", "?"));
+		if (!is_on_processor(m))
+			buf_printf(out, "on %s ", daemon_text(m, "device", "?"));
+		buf_puts(out, daemon_text(m, "state", "?"));
 		if (before > 0 && now > 0)
 			buf_printf(out, " %.3f -> %s%.3f ms", before, daemon_flag(m, "now_rough") ? "~" : "",
 				   now);
