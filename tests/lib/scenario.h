@@ -229,6 +229,7 @@ static inline void act_start(struct life *l, const struct honed_action *a, const
 			    .number = a->job,
 			    .client = ++l->clients,
 			    .model = (int)(a->model - l->model),
+			    .device = a->model->device,
 			    .end_ns = l->board.now_ns + a->budget_ns,
 			    .due_ns = l->board.now_ns,
 			    .waits = JOB_PASS,
@@ -275,6 +276,13 @@ static inline void life_pass(struct life *l, int64_t to_ns)
 	for (int i = 0; i < LIFE_JOBS; i++)
 		working += l->job[i].alive && !l->job[i].rests && l->job[i].waits == JOB_PASS;
 	int64_t throttled = l->board.throttled, dt_ns = to_ns - l->board.now_ns;
+	bool holds[2] = {false, false};
+	for (int i = 0; i < LIFE_JOBS; i++)
+		if (l->job[i].alive && !l->job[i].rests && l->job[i].lease)
+			holds[l->job[i].device != NULL] = true;
+	l->lease_ns[0] += holds[0] ? dt_ns : 0;
+	l->lease_ns[1] += holds[1] ? dt_ns : 0;
+	l->both_ns += holds[0] && holds[1] ? dt_ns : 0;
 	for (int i = 0; i < LIFE_JOBS; i++) { /* law 4 */
 		const struct leash *j = &l->job[i];
 		CHECK(!j->alive || !j->yield_ns || j->rests || j->stop ||

@@ -98,14 +98,17 @@ static inline void check_alone(const struct leash *j)
 		const struct leash *o = &j->life->job[i];
 		if (!o->alive || o == j || !o->lease || o->rests)
 			continue;
-		bool shares = false;
+		bool shares = o->device && j->device && !strcmp(o->device, j->device);
 		for (int k = 0; k < o->ncpus; k++)
 			for (int n = 0; n < j->ncpus; n++)
 				shares |= o->cpus[k] == j->cpus[n];
 		/* a spoilt measurement will not count, so its job only computes */
 		enum lease other = o->spoilt ? LEASE_COMPUTE : o->lease;
-		enum lease most = other > j->lease ? other : j->lease;
-		CHECK(most != LEASE_QUIET && (most != LEASE_MEASURE || !shares));
+		bool measure = other > LEASE_COMPUTE && j->lease > LEASE_COMPUTE;
+		bool quiet = other == LEASE_QUIET || j->lease == LEASE_QUIET;
+		bool alone = (other == LEASE_QUIET && !o->device) || (j->lease == LEASE_QUIET && !j->device);
+		CHECK(!alone && !(quiet && measure));
+		CHECK(!shares || (other == LEASE_COMPUTE && j->lease == LEASE_COMPUTE));
 	}
 }
 

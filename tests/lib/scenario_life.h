@@ -36,6 +36,7 @@ struct leash { /* a job, which its search uses as a leash */
 	enum job_waits waits;
 	int64_t due_ns, left_ns; /* JOB_PASS: its end, and the rest while stopped. JOB_REPLY: its deadline */
 	int number, client, model;
+	const char *device; /* NULL: the processor */
 	bool rests, killed, stops;
 	int64_t yield_ns; /* when honed told it to yield; 0: not now */
 	volatile sig_atomic_t stop;
@@ -97,6 +98,8 @@ struct life {
 	} file[LIFE_FILES];
 	int clients; /* number of the last one */
 	int wakeups;
+	/* virtual time with a lease: of the processor's jobs, of those of other devices, of both at once */
+	int64_t lease_ns[2], both_ns;
 	/* counts for the summary */
 	int boxes, skipped, kills, cuts, spoilt, taken, refused, yields, ended, exhausted;
 };

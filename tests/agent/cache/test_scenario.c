@@ -25,6 +25,7 @@ static void configure(struct life *l)
 		snprintf(l->name[i], sizeof l->name[i], "m%d", i);
 		l->model[i] = (struct conf_model){.name = l->name[i],
 						  .path = l->name[i],
+						  .device = rng_below(&l->rng, 3) ? NULL : "opencl:0",
 						  .threads = 1 + 3 * (rng_below(&l->rng, 4) == 0),
 						  .priority = (int)rng_below(&l->rng, 3)};
 		l->known[i] = (struct honed_model){.key = {.hi = 1, .lo = rng_u64(&l->rng)}};
@@ -197,6 +198,85 @@ TEST(lives)
 	if (one || n < 300)
 		return;
 	CHECK(s.skipped && s.kills && s.cuts && s.taken && s.spoilt && s.yields && s.refused && s.exhausted);
+}
+
+/* A resident honed tunes a model on each of `device`, one job at a time on each device. Seconds of virtual
+ * time: with leases of the processor's jobs, of the other device's, of both at once; and until each model had
+ * its first slice. */
+struct worked {
+	double cpu_s, other_s, both_s, took_s;
+};
+
+static struct worked reside_with(const char *const *device, int ndevices, const char *policy)
+{
+	static struct life l;
+	char dir[64];
+	snprintf(dir, sizeof dir, "%s/hone-life-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	if (!mkdtemp(dir))
+		abort();
+	l = (struct life){.dir = dir, .lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
+	flash.full = flash.dead = false;
+	rng_seed(&l.rng, 5);
+	virtual_board_open(&l.board, 5);
+	l.board.has = 0;
+	l.board.next_ns = INT64_MAX; /* nothing happens on this board */
+	for (int i = 0; i < ndevices; i++) {
+		snprintf(l.name[i], sizeof l.name[i], "m%d", i);
+		l.model[i] = (struct conf_model){
+		    .name = l.name[i], .path = l.name[i], .device = device[i], .threads = 1};
+		l.known[i] = (struct honed_model){.key = {.hi = 1, .lo = (uint64_t)i}};
+	}
+	l.conf = (struct conf){.policy = policy,
+			       .boot_unclean = 3,
+			       .idle = true,
+			       .slice_ns = 3 * NS_PER_S,
+			       .rest_ns = NS_PER_S,
+			       .gate = {.settle_ns = NS_PER_S},
+			       .jobs = 1,
+			       .nmodels = ndevices,
+			       .model = l.model};
+	pthread_mutex_lock(&l.lock);
+	life_begin(&l, HONED_RESIDENT, 0);
+	int64_t start_ns = l.board.now_ns;
+	while (l.ended < ndevices && !test_bad && l.board.now_ns < start_ns + 60 * NS_PER_S)
+		life_run(&l, l.board.now_ns + 50 * NS_PER_MS);
+	double took_s = (double)(l.board.now_ns - start_ns) / 1e9;
+	life_tell(&l, (struct honed_event){.kind = HE_STOP});
+	life_run(&l, l.board.now_ns + 5 * NS_PER_S);
+	CHECK(l.left);
+	life_end(&l, false);
+	pthread_mutex_unlock(&l.lock);
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	return (struct worked){(double)l.lease_ns[0] / 1e9, (double)l.lease_ns[1] / 1e9,
+			       (double)l.both_ns / 1e9, took_s};
+}
+
+/* With one job at a time on each device, the stages of two devices' jobs interleave: both are busy at once,
+ * and done sooner than two models of one device, which take turns. The laws (leases that exclude each other)
+ * are checked as in all lives. */
+TEST(two_devices_are_busy_at_once)
+{
+	static const char *const two[] = {NULL, "opencl:0"}, *const other[] = {"opencl:0", "opencl:0"},
+				 *const cpu[] = {NULL, NULL},
+				 *const policies[] = {"fifo", "gain", "fair", "shortest"};
+	setenv("HONE_SEEDS", "", 1);
+	log_level_set(LOG_QUIET);
+	disk = &flash_disk;
+	truth_open(standard);
+	for (int i = 0; i < 4 && !test_bad; i++) {
+		struct worked a = reside_with(two, 2, policies[i]), b = reside_with(other, 2, policies[i]),
+			      c = reside_with(cpu, 2, policies[i]);
+		double less_s = a.cpu_s < a.other_s ? a.cpu_s : a.other_s;
+		printf("%s: leases of the processor %.1f s, of another device %.1f s, at once %.1f s, both "
+		       "served "
+		       "after %.1f s; two models of that device %.1f s, of the processor %.1f s\n",
+		       policies[i], a.cpu_s, a.other_s, a.both_s, a.took_s, b.took_s, c.took_s);
+		CHECK(less_s > 1 && a.both_s > less_s / 2);
+		CHECK(b.both_s == 0 && b.cpu_s == 0 && c.both_s == 0 && c.other_s == 0);
+		CHECK(a.took_s < 0.8 * b.took_s && a.took_s < 0.8 * c.took_s);
+	}
+	disk = &disk_system;
+	sim->r.ops->close(&sim->r);
 }
 
 TEST_MAIN
