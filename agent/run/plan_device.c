@@ -21,7 +21,6 @@ struct plan_device {
 	struct on_device on;
 	const struct dev *dev;
 	struct dev_unit *unit;
-	bool failed;
 	char name[DEV_NAME_MAX];
 };
 
@@ -51,13 +50,37 @@ struct far {
 	int last;          /* step that was started last; -1: none since the last wait */
 };
 
+static struct plan_device_watch *watch;
+
+/* Calls into a driver are made between begin() and end(), which returns rc. */
+static void begin(void)
+{
+	if (watch)
+		atomic_store(&watch->since_ns, clock_now(&clock_real));
+}
+
+static int end(int rc)
+{
+	if (watch)
+		atomic_store(&watch->since_ns, 0);
+	return rc;
+}
+
+static int failed(int rc)
+{
+	if (watch && rc < 0)
+		atomic_store(&watch->failed, true);
+	return rc;
+}
+
 static int load(struct on_device *on, const struct code *c, struct dev_code **out)
 {
 	struct plan_device *d = (struct plan_device *)on;
 	if (strcmp(c->m.emitter, d->dev->emitter))
 		return fail(E_UNSUPPORTED, "code of emitter %s does not run on device %s", c->m.emitter,
 			    d->dev->name);
-	return d->dev->own->load(d->unit, c->object.p, c->object.n, out);
+	begin();
+	return end(d->dev->own->load(d->unit, c->object.p, c->object.n, out));
 }
 
 /* ---- which tensors cross, and when ---- */
@@ -277,12 +300,14 @@ static void drop(struct plan *p)
 	struct far *f = p->far;
 	if (!f)
 		return;
+	begin();
 	for (int i = 0; i < p->nsteps && f->step; i++)
 		for (int e = 0; e < f->step[i].nlaunches; e++)
 			f->dev->drop(f->step[i].launch[e]);
 	f->dev->free(f->memory);
 	f->dev->free(f->weights);
 	f->dev->free(f->scratch);
+	(void)end(E_OK);
 	free(f->step);
 	free(f->move);
 	free(f->first);
@@ -293,7 +318,7 @@ static void drop(struct plan *p)
 /* Called when all is placed. */
 static int ready(struct plan *p)
 {
-	struct plan_device *d = (struct plan_device *)p->device;
+	const struct plan_device *d = (const struct plan_device *)p->device;
 	struct far *f = p->far = calloc(1, sizeof *f);
 	if (!f)
 		return fail(E_NOMEM, "no memory for a plan");
@@ -301,22 +326,22 @@ static int ready(struct plan *p)
 	f->unit = d->unit;
 	f->last = -1;
 	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
+	begin();
 	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)
 		if (p->step[i].far)
 			rc = prepare(p, f, i);
-	d->failed |= rc < 0;
+	rc = failed(end(rc));
 	return rc < 0 ? fail_in(rc, "device %s", d->name) : find_moves(p, f);
 }
 
 /* ---- running ---- */
 
 /* A device that fails is no fault of the plan's, but the run ends. */
-static int broken(struct plan *p, int rc)
+static int broken(const struct plan *p, int rc)
 {
-	struct plan_device *d = (struct plan_device *)p->device;
-	d->failed |= rc < 0;
-	return rc < 0 ? fail_in(E_IO, "device %s", d->name) : E_OK;
+	const struct plan_device *d = (const struct plan_device *)p->device;
+	return failed(rc) < 0 ? fail_in(E_IO, "device %s", d->name) : E_OK;
 }
 
 static double least_ns(const struct plan_kernel *k)
@@ -340,14 +365,15 @@ static int start(struct plan *p, int step)
 static int run(struct plan *p, int step, bool timed)
 {
 	struct far *f = p->far;
-	bool end = step == p->nsteps, far = !end && p->step[step].far;
+	bool last = step == p->nsteps, far = !last && p->step[step].far;
+	begin();
 	int rc = make_moves(p, step);
 	if (rc >= 0 && far)
 		rc = start(p, step);
-	if (rc >= 0 && (end || (far && (timed || !f->warm))))
+	if (rc >= 0 && (last || (far && (timed || !f->warm))))
 		rc = wait_for(p);
-	f->warm |= rc >= 0 && end;
-	return broken(p, rc);
+	f->warm |= rc >= 0 && last;
+	return broken(p, end(rc));
 }
 
 static const struct on_device ops = {.load = load, .ready = ready, .run = run, .drop = drop};
@@ -366,7 +392,8 @@ int plan_device_open(const char *name, struct plan_device **out)
 	d->on.entry = dev->entry;
 	d->on.unload = dev->unload;
 	snprintf(d->name, sizeof d->name, "%s", name);
-	int rc = dev->own->open(dev_number(name), &d->unit);
+	begin();
+	int rc = failed(end(dev->own->open(dev_number(name), &d->unit)));
 	if (rc < 0)
 		free(d);
 	else
@@ -378,13 +405,15 @@ void plan_device_close(struct plan_device *d)
 {
 	if (!d)
 		return;
+	begin();
 	d->dev->own->close(d->unit);
+	(void)end(E_OK);
 	free(d);
 }
 
-bool plan_device_failed(const struct plan_device *d)
+void plan_device_watched_by(struct plan_device_watch *w)
 {
-	return d->failed;
+	watch = w;
 }
 
 void plan_device_spare(int64_t ns)

@@ -19,8 +19,13 @@ struct plan_device;
 int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
 /* After the plans on it. */
 void plan_device_close(struct plan_device *d);
-/* Whether it failed to hold a plan, or in a run of one. */
-bool plan_device_failed(const struct plan_device *d);
+/* What another process may watch, in memory that both share: drivers hang and crash. */
+struct plan_device_watch {
+	_Atomic int64_t since_ns; /* when the call into a driver began, on the real clock; 0: none */
+	atomic_bool failed;       /* a device was not there, did not hold a plan, or failed in a run of one */
+};
+/* Of all devices of this process from now on; NULL: nobody watches. */
+void plan_device_watched_by(struct plan_device_watch *w);
 /* For tests: the time that runs wait for a device beside what its peaks allow (default: 10 s). */
 void plan_device_spare(int64_t ns);
 /* Its target without peaks. */

@@ -7,6 +7,7 @@
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
 #include "tools/hone/profile.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "platform/base/stats.h"
 #include "tools/hone/roof.h"
@@ -653,7 +654,7 @@ static int choose_top(struct bench *b)
 	return 0;
 }
 
-static int run_bench(const struct args *a)
+static int bench_all(const struct args *a)
 {
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
@@ -670,6 +671,11 @@ static int run_bench(const struct args *a)
 	arena_free(&b->arena);
 	free(b);
 	return interrupt_status(rc < 0 ? rc : 0);
+}
+
+static int run_bench(const struct args *a)
+{
+	return guard_run(a, bench_all, GUARD_FAILS);
 }
 
 static const struct opt opts[] = {

@@ -4,6 +4,7 @@
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "tools/hone/onnx_case.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include <limits.h>
 #include <stdio.h>
@@ -72,13 +73,18 @@ static int check_plans(const struct args *a, struct counts *c)
 	return rc;
 }
 
-static int run_onnx_test(const struct args *a)
+static int test_all(const struct args *a)
 {
 	struct counts c = {0};
 	int rc = arg_flag(a, "reference") ? 0 : check_plans(a, &c);
 	for (int i = 0; arg_flag(a, "reference") && i < a->npos && rc >= 0; i++)
 		rc = check_folder(a->pos[i], &case_reference, a->json, &c);
 	return rc < 0 ? rc : report(a, &c);
+}
+
+static int run_onnx_test(const struct args *a)
+{
+	return guard_run(a, test_all, GUARD_FAILS);
 }
 
 static const struct opt opts[] = {

@@ -2,6 +2,7 @@
 #include "agent/cache/json.h"
 #include "platform/base/clock.h"
 #include "tools/hone/feed.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/next.h"
 #include "platform/base/folder.h"
 #include "tools/hone/output.h"
@@ -35,6 +36,7 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	int64_t ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		return rc;
+	guard_done();
 	json_t *list = json_array();
 	struct new_folder made;
 	new_folder_note(&made, dir);
@@ -58,7 +60,7 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	return rc;
 }
 
-static int run_run(const struct args *a)
+static int run_once(const struct args *a)
 {
 	char cache[4096];
 	const char *dir = arg_str(a, "output", NULL);
@@ -78,6 +80,11 @@ static int run_run(const struct args *a)
 	}
 	host_close(&h);
 	return rc < 0 ? rc : 0;
+}
+
+static int run_run(const struct args *a)
+{
+	return guard_run(a, run_once, GUARD_LEAVES);
 }
 
 static const struct opt opts[] = {
@@ -100,7 +107,9 @@ const struct cmd cmd_run = {
 	"taken.\n"
 	"Alpha, gamma and the orientation in EXIF are ignored.\n\n"
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
-	"with their indexes, counted from 0. With --output it also writes the outputs to files.",
+	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"
+	"If a device of --device is not there, cannot hold the network, or fails or hangs in the run, the\n"
+	"processor runs the network, and a line says why. Other commands then end with an error.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

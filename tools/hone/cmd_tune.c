@@ -18,6 +18,7 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/picture.h"
 #include "tools/hone/next.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
@@ -688,7 +689,7 @@ static int run_here(const struct args *a)
 static int run_tune(const struct args *a)
 {
 	int rc = background_asked(a);
-	return rc < 0 ? rc : rc ? background_tune(a) : run_here(a);
+	return rc < 0 ? rc : rc ? background_tune(a) : guard_run(a, run_here, GUARD_FAILS);
 }
 
 static void strategies(struct buf *out)

@@ -10,6 +10,7 @@
 #include "agent/cache/json.h"
 #include "agent/cache/lookup.h"
 #include "tools/hone/onnx_case.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
 #include "tools/hone/weights.h"
@@ -481,7 +482,7 @@ static int open_source(struct verify *v, char *dir, size_t n)
 	return rc;
 }
 
-static int run_verify(const struct args *a)
+static int verify_all(const struct args *a)
 {
 	char dir[4096];
 	const char *against = arg_str(a, "against", NULL);
@@ -500,6 +501,11 @@ static int run_verify(const struct args *a)
 	arena_free(&v.arena);
 	json_decref(v.wrong);
 	return interrupt_status(rc);
+}
+
+static int run_verify(const struct args *a)
+{
+	return guard_run(a, verify_all, GUARD_FAILS);
 }
 
 static const struct opt opts[] = {

@@ -157,10 +157,17 @@ void model_devices(struct buf *out)
 		buf_printf(out, "%s%s ", dev_table[i]->name, dev_table[i]->own ? ":0" : "");
 }
 
+static bool left_device;
+
+void model_leave_device(void)
+{
+	left_device = true;
+}
+
 const char *model_device(const struct args *a)
 {
 	const char *name = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	return device_is_apart(name) ? name : NULL;
+	return device_is_apart(name) && !left_device ? name : NULL;
 }
 
 int model_threads(const struct args *a, const struct target *t)

@@ -90,6 +90,8 @@ int model_level(const struct args *a, enum level *out) MUST_CHECK;
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 /* The device of --device that has memory of its own; NULL: the processor. */
 const char *model_device(const struct args *a);
+/* From now on that is the processor, whatever --device says. */
+void model_leave_device(void);
 /* Adds the names of the devices, for the bash completion. */
 void model_devices(struct buf *out);
 struct model {

@@ -20,11 +20,11 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 {
 	*h = (struct host){0};
 	h->name = model_device(a);
-	int rc = h->name || !arg_has(a, "device") || !arg_given(a, "device") ||
-			 !strcmp(arg_str(a, "device", ""), "cpu")
+	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
+	int rc = device_is_apart(given) || !strcmp(given, "cpu")
 		     ? model_level(a, &h->level)
 		     : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
-			    arg_str(a, "device", ""));
+			    given);
 	if (rc >= 0)
 		rc = peaks && !h->name ? machine_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)
@@ -41,15 +41,6 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 	if (rc >= 0 && !peaks)
 		plan_device_target(h->device, &h->target);
 	return rc;
-}
-
-int host_leave_device(const struct args *a, struct host *h)
-{
-	plan_device_close(h->device);
-	h->device = NULL;
-	h->name = NULL;
-	int rc = target_host(&h->target);
-	return rc < 0 ? rc : (h->threads = model_threads(a, &h->target));
 }
 
 void host_close(struct host *h)

@@ -45,8 +45,6 @@ struct ready {
  * ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);
-/* Runs on the processor from now on, after plans on the device have been freed. */
-int host_leave_device(const struct args *a, struct host *h) MUST_CHECK;
 
 /* Parses "best", "default" or "fallback". */
 int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;

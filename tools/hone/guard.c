@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/guard.h"
+#include "agent/control/leash.h"
+#include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
+#include "platform/base/clock.h"
+#include "platform/base/log.h"
+#include "tools/hone/model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What both processes see. */
+struct shared {
+	struct plan_device_watch watch;
+	atomic_bool done;
+};
+
+/* The child's last word. */
+struct word {
+	int rc;
+	char text[600];
+};
+
+static int64_t patience_ns = 90 * NS_PER_S;
+static struct shared *shared;
+static volatile pid_t child_pid;
+
+void guard_done(void)
+{
+	if (shared)
+		atomic_store(&shared->done, true);
+}
+
+void guard_patience(int64_t ns)
+{
+	patience_ns = ns;
+}
+
+/* A terminal's Ctrl-C reaches the child, too; what another process sends to us is passed on. */
+static void pass_on(int sig, siginfo_t *info, void *ctx)
+{
+	(void)ctx;
+	if (info->si_code != SI_KERNEL && child_pid > 0)
+		kill(child_pid, sig);
+}
+
+static const int passed[] = {SIGINT, SIGTERM};
+enum { PASSED = 2 };
+
+static void pass_signals(struct sigaction *old)
+{
+	const struct sigaction sa = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
+	for (int i = 0; i < PASSED; i++)
+		sigaction(passed[i], &sa, &old[i]);
+}
+
+static void pass_no_more(const struct sigaction *old)
+{
+	for (int i = 0; i < PASSED; i++)
+		sigaction(passed[i], &old[i], NULL);
+}
+
+/* Ends without the handlers that drivers leave for the end of a process. */
+static void be_the_child(const struct args *a, int (*body)(const struct args *a), int fd,
+			 const struct sigaction *old)
+{
+	struct word w = {0};
+	pass_no_more(old);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	plan_device_watched_by(&shared->watch);
+	w.rc = body(a);
+	snprintf(w.text, sizeof w.text, "%s", w.rc < 0 ? err_text() : "");
+	fflush(NULL);
+	_exit(write(fd, &w, sizeof w) != (ssize_t)sizeof w);
+}
+
+static bool hangs(void)
+{
+	int64_t since_ns = atomic_load(&shared->watch.since_ns);
+	return since_ns > 0 && clock_now(&clock_real) - since_ns > patience_ns;
+}
+
+/* Waits for the word; false: there is none, because the child has ended, or *hung in a driver. */
+static bool read_word(int fd, struct word *w, bool *hung)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	for (;;) {
+		int n = poll(&p, 1, 50);
+		if (n > 0)
+			return read(fd, w, sizeof *w) == (ssize_t)sizeof *w;
+		if (n < 0 && errno != EINTR)
+			return false;
+		*hung = hangs();
+		if (*hung)
+			return false;
+	}
+}
+
+/* Returns the wait status of a child that is about to end, or hangs; not for long, because the kernel's
+ * driver may hold it. */
+static int end_child(bool hung)
+{
+	int status = 0;
+	for (int ms = 0; ms < 3000; ms++) {
+		if (hung || ms == 1000)
+			kill(child_pid, SIGKILL);
+		pid_t got = waitpid(child_pid, &status, WNOHANG);
+		if (got == child_pid || (got < 0 && errno != EINTR))
+			break;
+		usleep(1000);
+	}
+	return status;
+}
+
+/* Says how a child ended that gave no word. */
+static int without_word(const char *device, bool hung)
+{
+	int status = end_child(hung);
+	if (atomic_load(&shared->done))
+		return E_OK;
+	if (hung)
+		return fail(E_TIMEOUT, "%s: its driver did not answer in %g s", device,
+			    (double)patience_ns / NS_PER_S);
+	if (WIFSIGNALED(status))
+		return fail(E_CHILD, "%s: its driver crashed with signal %d", device, WTERMSIG(status));
+	return fail(E_CHILD, "%s: its driver ended the process", device);
+}
+
+/* *lost: the device is at fault. */
+static int watch_child(const char *device, int fd, bool *lost)
+{
+	struct word w;
+	bool hung = false, said = read_word(fd, &w, &hung);
+	if (!said) {
+		int rc = without_word(device, hung);
+		*lost = rc < 0;
+		return rc;
+	}
+	(void)end_child(false);
+	*lost = w.rc < 0 && atomic_load(&shared->watch.failed);
+	w.text[sizeof w.text - 1] = 0;
+	if (w.rc >= 0 || w.rc < E_LAST)
+		return w.rc < 0 ? fail(E_CHILD, "%s: its driver broke the process", device) : w.rc;
+	return *lost && !strstr(w.text, device) ? fail(w.rc, "%s: %s", device, w.text)
+						: fail(w.rc, "%s", w.text);
+}
+
+static int apart(const struct args *a, int (*body)(const struct args *a), bool *lost)
+{
+	int end[2];
+	struct sigaction old[PASSED];
+	const char *device = model_device(a);
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED || pipe2(end, O_CLOEXEC) < 0)
+		return fail(E_IO, "cannot start a process: %s", strerror(errno));
+	fflush(NULL);
+	pass_signals(old);
+	child_pid = fork();
+	if (child_pid == 0)
+		be_the_child(a, body, end[1], old);
+	close(end[1]);
+	int rc = child_pid < 0 ? fail(E_IO, "cannot start a process: %s", strerror(errno))
+			       : watch_child(device, end[0], lost);
+	pass_no_more(old);
+	close(end[0]);
+	munmap(shared, sizeof *shared);
+	shared = NULL;
+	return rc;
+}
+
+int guard_run(const struct args *a, int (*body)(const struct args *a), enum guard g)
+{
+	bool lost = false;
+	if (!model_device(a) || leash_is_child()) /* honed watches its jobs */
+		return body(a);
+	int rc = apart(a, body, &lost);
+	if (!lost)
+		return rc;
+	char why[700];
+	snprintf(why, sizeof why, "%s", err_text());
+	if (g == GUARD_FAILS)
+		return fail(rc, "%s; without --device, the processor does it", why);
+	log_info("hone: %s; the network runs on the processor instead", why);
+	model_leave_device();
+	return body(a);
+}
