@@ -4,7 +4,7 @@
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 # Tests and benchmarks that run models, and so need the fallback kernels.
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_tune tune_box tune_leash honed_job networks onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_tune tune_box tune_leash honed_job networks onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
@@ -14,7 +14,7 @@ $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cl
 $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
-$(patsubst %,$(B)/tests/test_%,opencl cli_opencl): | $(B)/tests/fake/libOpenCL.so.1
+$(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device): | $(B)/tests/fake/libOpenCL.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

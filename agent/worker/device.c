@@ -8,7 +8,12 @@
 #include <string.h>
 
 /* A driver that compiles its first kernel may take seconds. */
-#define DESCRIBE_NS (30 * NS_PER_S)
+static int64_t describe_ns = 30 * NS_PER_S;
+
+void device_patience(int64_t ns)
+{
+	describe_ns = ns;
+}
 
 bool device_is_apart(const char *name)
 {
@@ -19,7 +24,7 @@ bool device_is_apart(const char *name)
 /* Reads the worker's line. What it says in words goes to stderr. */
 static int read_line(const struct child *c, char *line, size_t room)
 {
-	int64_t end_ns = clock_now(&clock_real) + DESCRIBE_NS;
+	int64_t end_ns = clock_now(&clock_real) + describe_ns;
 	for (size_t n = 0; n + 1 < room; n++) {
 		int rc = fd_read_full(c->out, line + n, 1, &clock_real, end_ns);
 		if (rc < 0)

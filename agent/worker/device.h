@@ -13,6 +13,8 @@ bool device_is_apart(const char *name);
  * worker: the program, or (NULL) as agent/worker/hire.h finds it. E_NOTFOUND: there is no such device;
  * E_CHILD: its driver ended the worker; E_TIMEOUT: it hangs. */
 int device_target(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
+/* For tests: how long a driver may take to describe a device (default: 30 s). */
+void device_patience(int64_t ns);
 /* hone-worker's part: prints the target of a device that is apart as a line on stdout. measure: with peaks.
  */
 int device_describe(const char *name, bool measure) MUST_CHECK;

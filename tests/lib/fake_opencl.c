@@ -5,7 +5,8 @@
  * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
  * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "memory-none": no buffer can be
  * made; "stuck": what is launched never ends; "lost": it fails; "crash": the first call ends the process;
- * "hang": it does not return; "forge": it writes into the process's pipe to its parent, in the form that
+ * "hang": it does not return; "stuck N", "lost N", "crash N", "hang N": so does the process's launch N, from 1
+ * on, and what follows; "build-crash", "build-hang": so does the first build of a program; "forge": it writes into the process's pipe to its parent, in the form that
  * tools/hone/opencl_list.c expects, and does not return. */
 #include "platform/run/opencl_api.h"
 
@@ -33,6 +34,23 @@ static bool lies_in(const char *how, const char *call)
 	char text[64];
 	snprintf(text, sizeof text, "%s %s", how, call);
 	return lies(text);
+}
+
+static int launches; /* of this process */
+
+/* Whether the lie is of this kind, and of all launches or of one that was made. */
+static bool lies_since(const char *kind)
+{
+	const char *lie = getenv("FAKE_OPENCL");
+	size_t n = strlen(kind);
+	return lies(kind) ||
+	       (lie && !strncmp(lie, kind, n) && lie[n] == ' ' && launches >= atoi(lie + n + 1));
+}
+
+static void crash(void)
+{
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSEGV);
 }
 
 static int32_t status(const char *call)
@@ -81,7 +99,7 @@ int32_t clGetPlatformIDs(uint32_t room, void **out, uint32_t *n)
 	while (lies("hang") || lies("forge"))
 		pause();
 	if (lies("crash"))
-		raise(SIGSEGV);
+		crash();
 	return lies("platforms-none") ? CL_PLATFORM_NOT_FOUND_KHR
 				      : list("clGetPlatformIDs", "platforms", room, out, n);
 }
@@ -240,6 +258,10 @@ int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *op
 		       void (*notify)(void *, void *), void *ctx)
 {
 	(void)p, (void)n, (void)devices, (void)options, (void)notify, (void)ctx;
+	if (lies("build-crash"))
+		crash();
+	while (lies("build-hang"))
+		pause();
 	return status("clBuildProgram") || lies("strings-endless") ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }
 
@@ -273,6 +295,11 @@ int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *of
 	(void)q, (void)k, (void)dims, (void)offset, (void)n, (void)after, (void)event;
 	if (*global % *local || *local > 64)
 		return CL_INVALID_WORK_GROUP_SIZE;
+	launches++;
+	if (lies_since("crash"))
+		crash();
+	while (lies_since("hang"))
+		pause();
 	return status("clEnqueueNDRangeKernel");
 }
 
@@ -292,9 +319,9 @@ ONE(clFlush)
 int32_t clFinish(void *q)
 {
 	(void)q;
-	while (lies("stuck"))
+	while (lies_since("stuck"))
 		usleep(1000);
-	return lies("lost") ? CL_OUT_OF_RESOURCES : status("clFinish");
+	return lies_since("lost") ? CL_OUT_OF_RESOURCES : status("clFinish");
 }
 
 int32_t clEnqueueMarkerWithWaitList(void *q, uint32_t n, void *const *after, void **event)
@@ -308,7 +335,7 @@ int32_t clEnqueueMarkerWithWaitList(void *q, uint32_t n, void *const *after, voi
 int32_t clGetEventInfo(void *e, uint32_t what, size_t room, void *out, size_t *n)
 {
 	(void)e, (void)what;
-	const int32_t state = lies("stuck") ? 1 : lies("lost") ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+	const int32_t state = lies_since("stuck") ? 1 : lies_since("lost") ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 	*n = lies("numbers-short") ? 1 : sizeof state;
 	memcpy(out, &state, *n < room ? *n : room);
 	return status("clGetEventInfo");

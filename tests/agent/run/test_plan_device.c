@@ -3,11 +3,9 @@
  * give what they give without the device. SEED=n makes one network, SEEDS=n changes their number. */
 #include "agent/run/plan_device.h"
 #include "agent/run/plan_parts.h"
-#include "kernels/emit/emit.h"
 #include "kernels/graph/optimize.h"
-#include "kernels/loops/lower.h"
-#include "kernels/space/space.h"
 #include "tests/lib/onnx_make.h"
+#include "tests/lib/opencl_code.h"
 #include "tests/lib/opencl_device.h"
 
 static struct target target; /* of the device */
@@ -35,21 +33,6 @@ struct maker {
 	int asked, made;
 };
 
-static int make(const struct task *t, struct arena *a, struct code *out)
-{
-	struct space *space;
-	struct loops *l;
-	char cand[CAND_MAX];
-	const struct space_want want = {.threads = 1};
-	int rc = space_make(a, t, &target, &want, &space);
-	if (rc < 0)
-		return rc;
-	space_default(space, cand);
-	rc = lower(t, cand, &target, a, &l, &out->m);
-	snprintf(out->m.emitter, sizeof out->m.emitter, "opencl");
-	return rc < 0 ? rc : emit_find("opencl")->emit(l, &target, a, &out->object);
-}
-
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		enum kernel_origin *origin)
 {
@@ -59,7 +42,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	if (!chosen && !(m->percent && rng_below(&m->rng, 100) < m->percent))
 		return E_NOTFOUND;
 	*origin = FROM_DEFAULT;
-	int rc = make(t, a, out);
+	char cand[CAND_MAX];
+	int rc = opencl_code(t, &target, a, cand, out);
 	if (rc < 0)
 		printf("no code: %s\n", err_text());
 	m->made += rc >= 0;

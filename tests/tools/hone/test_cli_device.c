@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands on an OpenCL device whose driver lies, hangs, crashes or vanishes: the answer is right or there is
+ * none, in time, and the words say why. */
+#include "agent/cache/chosen.h"
+#include "agent/cache/kept_code.h"
+#include "agent/cache/trials.h"
+#include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
+#include "kernels/group/group.h"
+#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_opencl.h"
+#include "tests/lib/opencl_code.h"
+#include "tools/hone/guard.h"
+
+#include <dlfcn.h>
+
+/* The commands and their workers find the driver by its name. */
+static void open_fake(void)
+{
+	char folder[600];
+	snprintf(folder, sizeof folder, "%s", fake_opencl());
+	*strrchr(folder, '/') = 0;
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	plan_device_spare(NS_PER_S / 5);
+	guard_patience(NS_PER_S / 2);
+	device_patience(NS_PER_S);
+	fake_lie("");
+}
+
+/* Three convolutions with a node between them that the processor runs. */
+static const char *model(void)
+{
+	static char path[256];
+	static float w[64];
+	static const int32_t axis = 1;
+	struct onnx_maker k;
+	if (path[0])
+		return path;
+	for (int i = 0; i < 64; i++)
+		w[i] = (float)(i % 7 - 3) / 8;
+	mk_start(&k, 13, 8);
+	mk_input(&k, "x", 1, "1 8 8 8");
+	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
+	mk_init(&k, "A", 6, "", &axis, sizeof axis);
+	mk_node(&k, "Conv", "x W", "a");
+	mk_node(&k, "Relu", "a", "b");
+	mk_node(&k, "Conv", "b W", "c");
+	mk_node(&k, "CumSum", "c A", "d");
+	mk_node(&k, "Conv", "d W", "y");
+	mk_output(&k, "y");
+	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
+	return path;
+}
+
+static int keep_kernel(struct cache *c, const struct task *t, const struct target *target)
+{
+	struct arena a = {0};
+	struct rec r = {.kind = REC_BEST,
+			.target_key = target_key(target),
+			.threads = 1,
+			.level = LEVEL_FP32,
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1000, .threads = 1},
+			.label = "conv"};
+	struct code code;
+	struct buf text = {0}, bytes = {0};
+	memset(&code, 0, sizeof code);
+	task_text(t, &text);
+	int rc = opencl_code(t, target, &a, r.cand, &code);
+	code_bytes(&code, &bytes);
+	r.task = hash_text(buf_str(&text));
+	r.task_text = buf_str(&text);
+	target_label(target, r.target);
+	snprintf(r.device, sizeof r.device, "%s", target_device(target));
+	snprintf(r.emitter, sizeof r.emitter, "%s", code.m.version);
+	if (rc >= 0)
+		rc = kept_code_put(c, &r, (struct blob){.p = buf_str(&bytes), .n = bytes.n});
+	if (rc >= 0)
+		rc = cache_put_rec(c, &r);
+	buf_free(&text);
+	buf_free(&bytes);
+	arena_free(&a);
+	return rc;
+}
+
+/* A cache with kernels of the model for the device; made once. */
+static const char *tuned(void)
+{
+	static char path[256];
+	struct plan_device *d;
+	struct target target;
+	struct graph *g;
+	struct steps *s;
+	struct choices choices;
+	struct cache *c;
+	struct arena a = {0};
+	const struct import_opts none = {0};
+	int kept = 0;
+	if (path[0])
+		return path;
+	snprintf(path, sizeof path, "%s", in_dir("tuned"));
+	CHECK_OK(plan_device_open("opencl:0", &d));
+	plan_device_target(d, &target);
+	plan_device_close(d);
+	CHECK_OK(cache_open(&c, path, false, 0));
+	CHECK_OK(import_file(model(), &none, &g));
+	const struct chosen_for f = {c, &target, 1, LEVEL_FP32};
+	CHECK_OK(chosen_steps(&f, g, &a, &choices, &s));
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_TASK && !s->step[i].fused) {
+			CHECK_OK(keep_kernel(c, s->step[i].task, &target));
+			kept++;
+		}
+	CHECK(kept >= 3);
+	cache_close(c);
+	graph_free(g);
+	arena_free(&a);
+	return path;
+}
+
+static const struct tensor *answer(struct arena *a, const char *folder)
+{
+	struct tensor *t = ARENA_NEW(a, struct tensor);
+	char file[300];
+	snprintf(file, sizeof file, "%s/y.npy", folder);
+	int rc = tensor_read(a, file, t, NULL);
+	CHECK_OK(rc);
+	return rc < 0 ? NULL : t;
+}
+
+TEST(a_run_falls_back_to_the_processor)
+{
+	static const struct {
+		const char *lie, *why;
+	} cases[] = {
+	    {"devices-none", "there is no OpenCL device 0"},
+	    {"platforms-none", "there is no OpenCL device 0"},
+	    {"numbers-short", "opencl:0: "},
+	    {"crash", "its driver crashed with signal 11"},
+	    {"hang", "its driver did not answer in 0.5 s"},
+	    {"fail clCreateContext", "clCreateContext: CL_OUT_OF_RESOURCES (-5)"},
+	    {"null clCreateCommandQueue", "clCreateCommandQueue: it gave NULL"},
+	    {"memory-none", "clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"},
+	    {"null clCreateBuffer", "clCreateBuffer: it gave NULL"},
+	    {"build-crash", "its driver crashed with signal 11"},
+	    {"build-hang", "its driver did not answer in 0.5 s"},
+	    {"fail clSetKernelArg", "clSetKernelArg of argument 0"},
+	    {"fail clEnqueueNDRangeKernel", "clEnqueueNDRangeKernel: CL_OUT_OF_RESOURCES"},
+	    {"fail clEnqueueMapBuffer", "clEnqueueMapBuffer"},
+	    {"fail clEnqueueUnmapMemObject", "clEnqueueUnmapMemObject"},
+	    {"fail clGetEventInfo", "clGetEventInfo"},
+	    {"stuck", "did not end a kernel in time"},
+	    {"stuck 3", "did not end a kernel in time"},
+	    {"lost", "a kernel: CL_OUT_OF_RESOURCES"},
+	    {"lost 2", "a kernel: CL_OUT_OF_RESOURCES"},
+	    {"crash 3", "its driver crashed with signal 11"},
+	    {"hang 2", "its driver did not answer in 0.5 s"},
+	    {"fail clBuildProgram", NULL}, /* kernels of the processor take the place of those */
+	    {"fail clReleaseContext", NULL},
+	};
+	struct arena a = {0};
+	open_fake();
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), tuned(), in_dir("right"));
+	const struct tensor *want = answer(&a, in_dir("right"));
+	REQUIRE(want);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		bool right = !cases[i].lie[0] || cases[i].why || !strcmp(cases[i].lie, "fail clBuildProgram");
+		double start_s = test_now_s(), diff = 1, most = 0;
+		fake_lie(cases[i].lie);
+		CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s --output %s", model(), tuned(),
+			  in_dir("there"));
+		CHECK(test_now_s() - start_s < 20);
+		const char *line = strstr(cli_err, "; the network runs on the processor instead\n");
+		CHECK(!line == !cases[i].why);
+		if (cases[i].why) {
+			CHECK_SAYS(cli_err, cases[i].why);
+			CHECK_SAYS(cli_err, "opencl:0: ");
+		}
+		const struct tensor *got = answer(&a, in_dir("there"));
+		CHECK(got && tensor_compare(got, want, &diff, &most) >= 0);
+		CHECK(!right || diff <= 1e-5 * most);
+		if (test_bad) {
+			printf("%s: %s\n", cases[i].lie, cli_err);
+			break;
+		}
+	}
+	arena_free(&a);
+}
+
+/* The device answers, and its kernels do nothing: so the processor did not run them. */
+TEST(a_run_uses_the_device)
+{
+	open_fake();
+	CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
+	CHECK(!strstr(cli_err, "instead"));
+	CHECK_RUN(0, "run %s --random --json --device opencl:0 --require-cache --cache %s", model(), tuned());
+	CHECK_RUN(1, "run %s --random --json --require-cache --cache %s", model(), tuned());
+}
+
+/* An error of the command's own is no reason to leave the device. */
+TEST(errors_are_told_once)
+{
+	open_fake();
+	CHECK_RUN(1, "run %s --device opencl:0 --cache %s", in_dir("missing.onnx"), tuned());
+	CHECK(!strstr(cli_err, "instead"));
+	CHECK_SAYS(cli_err, "missing.onnx");
+	CHECK_RUN(2, "run %s --device opencl:x --cache %s", model(), tuned());
+	CHECK_RUN(2, "run %s --device opencl:0 --cache %s", model(), tuned()); /* no inputs */
+	CHECK(!strstr(cli_err, "instead"));
+}
+
+TEST(other_commands_do_not_fall_back)
+{
+	static const char *const commands[] = {"verify", "bench --runs 3"};
+	static const char *const lies[] = {"devices-none", "crash",	"fail clCreateContext",
+					   "memory-none",  "stuck 2",	"lost 2",
+					   "crash 2",	   "build-hang"};
+	open_fake();
+	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 3", model(), tuned());
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+		for (int k = 0; k < 2; k++) {
+			fake_lie(lies[i]);
+			CHECK_RUN(1, "%s %s --device opencl:0 --cache %s", commands[k], model(), tuned());
+			CHECK_SAYS(cli_err, "opencl:0");
+			CHECK(strstr(cli_err, "without --device, the processor does it") ||
+			      strstr(cli_err, "`hone devices` lists the devices"));
+			if (test_bad) {
+				printf("%s, %s: %s\n", commands[k], lies[i], cli_err);
+				return;
+			}
+		}
+}
+
+TEST_MAIN
