@@ -33,6 +33,7 @@ struct fake_honed {
 	_Atomic(const char *) taint; /* reason in the next `taints` releases; NULL: none */
 	atomic_int taints;
 	atomic_bool withholds;   /* no answer to requests for leases */
+	int silent_on;           /* no answer to requests that put or forget this type; 0: none */
 	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
 	_Atomic(const char *) refuses; /* error of puts and commits; NULL: none */
@@ -105,7 +106,9 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 	if (r->op == OP_COMMIT && f->on_commit)
 		f->on_commit(f);
 	bool refused = atomic_load(&f->refuses) && (r->op == OP_PUT || r->op == OP_COMMIT);
-	if (r->op == OP_PROGRESS || r->op == OP_DONE || (r->op == OP_LEASE && atomic_load(&f->withholds)))
+	bool silent = (r->op == OP_PUT || r->op == OP_FORGET) && r->type == f->silent_on;
+	if (r->op == OP_PROGRESS || r->op == OP_DONE || (r->op == OP_LEASE && atomic_load(&f->withholds)) ||
+	    silent)
 		return;
 	fake_more(f, r, more, sizeof more);
 	if (r->op == OP_RELEASE && atomic_load(&f->taints) > 0)

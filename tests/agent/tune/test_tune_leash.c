@@ -85,11 +85,9 @@ TEST(a_box_through_honed)
 	CHECK(done->missing == 0 && done->kept == (int)number(j, "kept") && done->promise >= 0 &&
 	      done->promise <= 1 && done->trials > 0 && done->now_ms > 0);
 	const json_t *gain = json_object_get(j, "gain");
-	CHECK(json_is_null(gain) ||
-	      done->disturbed == json_is_string(json_object_get(gain, "disturbed")));
+	CHECK(json_is_null(gain) || done->disturbed == json_is_string(json_object_get(gain, "disturbed")));
 	json_decref(j);
-	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1",
-		  steering()); /* found in honed's folder */
+	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1", steering()); /* found in honed's folder */
 	end();
 	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --cache %s", steering(), folder);
 	CHECK(!strstr(cli_err, "warning"));
@@ -131,6 +129,63 @@ TEST(a_job_that_hangs)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42 && said(OP_DONE) == 1);
 	const struct request *done = &fake.last[OP_DONE];
 	CHECK(done->trials > 0 && done->before_ms > 0 && done->now_ms == 0 && done->missing == 0);
+	end();
+}
+
+/* The last words of a box whose gain is not yet in the cache. */
+static void exit_without_gain(void *ctx, int rc, const struct tune_report *r)
+{
+	(void)ctx;
+	bool measured = rc == E_OK && r->late && r->before_ms > 0 && r->default_ms > 0 && r->after_ms > 0;
+	bool in_time = r->elapsed_s <= r->budget_s;
+	_exit(!measured ? 43 : r->gain.faster.rounds ? 44 : in_time ? 42 : 45);
+}
+
+/* Puts a gain of the model, so that one that is not measured again is forgotten. */
+static void put_old_gain(void)
+{
+	const struct gain old = {.model = "old",
+				 .date = "2026-01-02 03:04 UTC",
+				 .threads = 1,
+				 .default_ms = 2,
+				 .now_ms = 1,
+				 .faster = {2, 1.9, 2.1, 25, false}};
+	struct target t;
+	struct graph *g;
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g));
+	CHECK_OK(gain_put(kept, history_key(g, &t, 1, LEVEL_FP32), &old));
+	CHECK_OK(cache_commit(kept));
+	graph_free(g);
+}
+
+/* honed does not answer when the gain is put: the box ends in time all the same, with what it measured, but
+ * it does not claim a gain that is not kept. */
+TEST(a_honed_that_is_silent_at_the_end)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	struct arena a = {0};
+	struct tune_report r;
+	struct tune_options o = {
+	    .model = steering(), .threads = 1, .builders = 0, .seed = 1, .late = exit_without_gain};
+	int status = 0;
+	o.cache = begin("silent");
+	put_old_gain();
+	fake.silent_on = CACHE_GAIN;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(60);
+		o.budget_ns = clock_since_start(&clock_real) + 6 * NS_PER_S;
+		_exit(tune_model(&o, &a, &r) >= 0 ? 1 : 2);
+	}
+	waitpid(pid, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+	if (status != 42 << 8)
+		printf("the box ended with %x\n", status);
+	FAKE_WAIT(said(OP_DONE));
+	CHECK(said(OP_DONE) == 1 && fake.last[OP_DONE].trials > 0);
 	end();
 }
 
