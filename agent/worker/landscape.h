@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Landscapes: the measured times of a task's candidates on a machine, for training models, comparing
+/* Landscapes: the measured times of a task's candidates on a machine, for judging models, comparing
  * strategies and replaying whole jobs without the machine. A folder holds one text file per task, KEY.land,
  * where KEY is 32 hex digits, a hash of the task's text. All files of a folder are of one machine, thread
  * count and state of the weights.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench-landscape ARGS="MODEL... -o DIR": records landscapes (agent/worker/landscape.h) of models'
- * tasks, carefully enough to train and to judge by, on a machine that other programs slow down half of the
- * time.
+ * tasks, carefully enough to judge by, on a machine that other programs slow down half of the time.
  *
  * Candidates: the default, the rules, then random ones, every second of them the one with the best draft of
  * 16, so that the region in which a search moves is dense; from the middle on, mutations and crossings of the
