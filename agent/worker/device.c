@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/device.h"
 #include "agent/worker/hire.h"
+#include "platform/base/until.h"
 #include "platform/run/child.h"
 #include "platform/run/dev.h"
 
@@ -21,12 +22,28 @@ bool device_is_apart(const char *name)
 	return d && d->own;
 }
 
+/* Looks now and then whether this thread's time is over. */
+static int read_byte(const struct child *c, char *out, int64_t end_ns)
+{
+	for (;;) {
+		int64_t soon_ns = clock_now(&clock_real) + 50 * NS_PER_MS;
+		int rc = fd_read_full(c->out, out, 1, &clock_real, soon_ns < end_ns ? soon_ns : end_ns);
+		if (rc != E_TIMEOUT)
+			return rc;
+		if (soon_ns >= end_ns)
+			return fail(E_BUSY, "no answer");
+		rc = until_check();
+		if (rc < 0)
+			return rc;
+	}
+}
+
 /* Reads the worker's line. What it says in words goes to stderr. */
 static int read_line(const struct child *c, char *line, size_t room)
 {
 	int64_t end_ns = clock_now(&clock_real) + describe_ns;
 	for (size_t n = 0; n + 1 < room; n++) {
-		int rc = fd_read_full(c->out, line + n, 1, &clock_real, end_ns);
+		int rc = read_byte(c, line + n, end_ns);
 		if (rc < 0)
 			return rc;
 		if (line[n] == '\n') {
@@ -52,8 +69,11 @@ static int ask(const char *name, const char *worker, bool measure, struct target
 		return rc;
 	rc = read_line(&c, line, sizeof line);
 	(void)child_stop(&c, 100 * NS_PER_MS);
-	if (rc == E_TIMEOUT)
-		return fail(E_TIMEOUT, "the driver of %s does not answer", name);
+	if (rc == E_BUSY)
+		return fail(E_CHILD, "%s: its driver did not answer in %g s", name,
+			    (double)describe_ns / NS_PER_S);
+	if (rc == E_TIMEOUT || rc == E_STOPPED)
+		return fail_in(rc, "%s: its driver does not answer", name);
 	if (rc < 0)
 		return fail(E_CHILD, "%s cannot be used; `hone devices` lists the devices", name);
 	return target_parse(line, t);

@@ -11,7 +11,8 @@
 bool device_is_apart(const char *name);
 /* The target of a device that is apart, with its peaks: kept in the folder ("": none), or measured now.
  * worker: the program, or (NULL) as agent/worker/hire.h finds it. E_NOTFOUND: there is no such device;
- * E_CHILD: its driver ended the worker; E_TIMEOUT: it hangs. */
+ * E_CHILD: its driver ended the worker, or hangs; E_TIMEOUT, E_STOPPED: this thread's limit came
+ * (platform/base/until.h). */
 int device_target(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
 /* For tests: how long a driver may take to describe a device (default: 30 s). */
 void device_patience(int64_t ns);

@@ -11,8 +11,8 @@
 enum { GUARD_BYTES = 256, GUARD = 0x5a };
 /* Scratch of all indices that run at a time. */
 static const int64_t scratch_bytes = (int64_t)64 << 20;
-/* Drivers may compile when a kernel is launched for the first time. */
-#define COMPILE_NS (10 * NS_PER_S)
+/* Drivers may compile when a kernel is launched for the first time; PoCL takes up to 0.4 s. */
+#define COMPILE_NS (4 * NS_PER_S)
 
 struct built_own {
 	const struct dev_own *dev;
@@ -150,9 +150,15 @@ int own_start(const struct local_built *b)
 	return broken(rc);
 }
 
+/* A kernel that failed has broken the device's context. */
+static int ended(int rc)
+{
+	return rc < 0 && rc != E_TIMEOUT ? fail_in(E_CHILD, "device") : rc;
+}
+
 int own_wait(const struct local_built *b)
 {
-	return broken(b->own->dev->wait(b->own->unit, INT64_MAX));
+	return ended(b->own->dev->wait(b->own->unit, INT64_MAX));
 }
 
 static int output_of(const struct local_built *b)
@@ -173,8 +179,12 @@ int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_n
 	int rc = o->dev->write(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
 	for (int e = 0; e < o->nentries && rc >= 0; e++)
 		rc = o->dev->start(o->launch[e]);
+	if (rc == E_NOMEM || rc == E_INFEASIBLE) { /* nothing ran */
+		*status = MEAS_INFEASIBLE;
+		return E_OK;
+	}
 	if (rc >= 0)
-		rc = o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns);
+		rc = ended(o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns));
 	if (rc == E_TIMEOUT && end_ns < deadline_ns) {
 		*status = MEAS_TIMEOUT;
 		return E_OK;

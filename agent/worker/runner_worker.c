@@ -3,6 +3,7 @@
  * nonsense is stopped, and the next call starts another. Handles contain the number of the child that made
  * them, so that an old handle is never taken for one of a new child. */
 #include "agent/worker/builders.h"
+#include "agent/worker/device.h"
 #include "agent/worker/wire.h"
 #include "agent/worker/wire_msg.h"
 #include "platform/base/log.h"
@@ -21,6 +22,8 @@
 /* Timeout of a build inside a box, including its task's inputs and the check: a compiler that hangs must not
  * cost the whole box. */
 #define BUILD_NS (20 * NS_PER_S)
+/* The same on a device with a driver: its kernels hang more often, and this is 10 times what PoCL takes. */
+#define DEVICE_NS (8 * NS_PER_S)
 
 enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 
@@ -196,6 +199,8 @@ static int take_handle(struct remote *w, struct cur *c, int *handle, struct meas
 	if (c->bad || c->at != c->n || h < -1 || h >= 1 << HANDLE_BITS || (h >= 0) != (m->status == MEAS_OK))
 		return nonsense(w);
 	*handle = h < 0 ? -1 : outer(w, h);
+	if (m->status == MEAS_TIMEOUT && device_is_apart(w->hello.device))
+		stop(w); /* its device is lost */
 	return E_OK;
 }
 
@@ -254,7 +259,7 @@ static int remote_build(struct runner *r, const char *task, const char *cand, in
 	if (wire_left(r->clock, deadline_ns) == 0)
 		return fail(E_TIMEOUT, "the deadline has passed");
 	if (deadline_ns != INT64_MAX)
-		deadline_ns = within(w, BUILD_NS, deadline_ns);
+		deadline_ns = within(w, device_is_apart(w->hello.device) ? DEVICE_NS : BUILD_NS, deadline_ns);
 	int rc = take_ahead(w, task, cand, deadline_ns, handle, m);
 	if (rc != E_NOTFOUND)
 		return rc;

@@ -231,4 +231,79 @@ TEST(other_commands_do_not_fall_back)
 		}
 }
 
+TEST(tune_needs_the_device)
+{
+	static const char *const lies[] = {"devices-none",	    "crash",	   "hang",
+					   "fail clCreateContext", "memory-none", "numbers-short"};
+	open_fake();
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		double start_s = test_now_s();
+		fake_lie(lies[i]);
+		CHECK_RUN(1, "tune %s --device opencl:0 --budget 3s --cache %s", model(), in_dir("none"));
+		CHECK_SAYS(cli_err, "opencl:0");
+		CHECK(test_now_s() - start_s < 10);
+		if (test_bad) {
+			printf("%s: %s\n", lies[i], cli_err);
+			return;
+		}
+	}
+}
+
+/* What the logs of all tasks in a cache count. */
+static int add_counts(void *ctx, const struct trials *l)
+{
+	int *count = ctx;
+	for (int i = 0; i < MEAS_STATUSES; i++)
+		count[i] += l->count[i];
+	return E_OK;
+}
+
+static void count_trials(const char *folder, int count[MEAS_STATUSES])
+{
+	struct cache *c;
+	memset(count, 0, sizeof *count * MEAS_STATUSES);
+	CHECK_OK(cache_open(&c, folder, true, 0));
+	CHECK_OK(trials_each(c, add_counts, count));
+	cache_close(c);
+}
+
+/* Candidates that end or hold a worker, or lose the device, are data: another worker goes on. */
+TEST(tune_goes_on_after_lost_workers)
+{
+	static const struct {
+		const char *lie;
+		int box_s;
+		enum meas_status status;
+		int least;
+	} cases[] = {{"", 4, MEAS_WRONG, 5},
+		     {"crash 3", 4, MEAS_CRASH, 2},
+		     {"lost 3", 4, MEAS_CRASH, 2},
+		     {"stuck 3", 11, MEAS_TIMEOUT, 1},
+		     {"hang 3", 11, MEAS_TIMEOUT, 1}};
+	open_fake();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		int count[MEAS_STATUSES];
+		char folder[256];
+		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
+		CHECK(mkdir(folder, 0755) == 0);
+		fake_lie(""); /* measures the peaks */
+		CHECK_RUN(0, "bench %s --device opencl:0 --runs 1 --cache %s", model(), folder);
+		fake_lie(cases[i].lie);
+		double start_s = test_now_s();
+		CHECK_RUN(0, "tune %s --device opencl:0 --budget %ds --cache %s", model(), cases[i].box_s,
+			  folder);
+		CHECK(test_now_s() - start_s < cases[i].box_s + 3);
+		count_trials(folder, count);
+		int bad = count[MEAS_CRASH] + count[MEAS_TIMEOUT], right = count[cases[i].status];
+		CHECK(right >= cases[i].least && count[MEAS_OK] == 0);
+		CHECK(bad == (cases[i].status == MEAS_WRONG ? 0 : right)); /* and no other one suffers */
+		CHECK(count[MEAS_WRONG] >= bad);
+		if (test_bad)
+			for (int k = 0; k < MEAS_STATUSES; k++)
+				printf(" %s %d", meas_status_name(k), count[k]);
+		if (test_bad)
+			printf("\n%s in %.1f s: %s%s\n", cases[i].lie, test_now_s() - start_s, cli_out, cli_err);
+	}
+}
+
 TEST_MAIN
