@@ -91,6 +91,8 @@ int own_start(const struct local_built *b) MUST_CHECK;
 /* Waits for all starts: of a kernel that has run before, so without a deadline of its own; the client ends a
  * worker that is late. */
 int own_wait(const struct local_built *b) MUST_CHECK;
+/* For tests: the room for scratch of work items that run at a time (default: 64 MiB). */
+void own_scratch_room(int64_t bytes);
 /* Runs once on what the process's buffers hold, and copies the output back. E_WRONG: it wrote outside of its
  * buffers; *status: MEAS_TIMEOUT after patience_ns. */
 int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_ns,

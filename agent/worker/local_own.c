@@ -10,9 +10,10 @@
 
 enum { GUARD_BYTES = 256, GUARD = 0x5a };
 /* Scratch of all indices that run at a time. */
-static const int64_t scratch_bytes = (int64_t)64 << 20;
-/* Drivers may compile when a kernel is launched for the first time; PoCL takes up to 0.4 s. */
-#define COMPILE_NS (4 * NS_PER_S)
+static int64_t scratch_bytes = (int64_t)64 << 20;
+/* Drivers may compile when a kernel is launched for the first time; PoCL takes up to 0.4 s, and 10 times that
+ * on a busy machine. */
+#define COMPILE_NS (8 * NS_PER_S)
 
 struct built_own {
 	const struct dev_own *dev;
@@ -22,6 +23,11 @@ struct built_own {
 	struct dev_launch *launch[LOOPS_MAX_ENTRIES];
 	int nbufs, nentries;
 };
+
+void own_scratch_room(int64_t bytes)
+{
+	scratch_bytes = bytes;
+}
 
 /* A driver that fails is the worker's end. */
 static int broken(int rc)

@@ -365,10 +365,12 @@ TEST(networks_that_run_on_both)
 	for (uint64_t i = 0; i < n && !test_bad; i++)
 		check_net(first + i, d, i % 3 ? NULL : pool, &t);
 	pool_close(pool);
-	printf("%d networks: %d steps, %d on the device, %d nodes, %d of parts, %d views, %d copies, %d values\n",
+	printf("%d networks: %d steps, %d on the device, %d nodes, %d of parts, %d views, %d copies, %d "
+	       "values\n",
 	       t.nets, t.steps, t.far, t.host, t.parts, t.aliases, t.copies, t.values);
-	CHECK(test_bad || n < 40 || (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 &&
-			 t.copies > 2 * t.nets && t.values > 100));
+	CHECK(test_bad || n < 40 ||
+	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 &&
+	       t.copies > 2 * t.nets && t.values > 100));
 }
 
 /* ---- counts, of networks made by hand ---- */
@@ -468,9 +470,9 @@ static void check_by_hand(const struct by_hand *h, struct plan_device *d)
 	CHECK(u.held_bytes >= (int64_t)plan_bytes(p) && plan_device_use(q).steps == 0);
 	CHECK(same(p, q, g, &data, &r) && !watch.failed && !watch.since_ns);
 	if (test_bad)
-		printf("case %d: %d steps, %d launches, %d copies, %lld and %lld bytes: %s\n", (int)(h - hands),
-		       u.steps, u.launches, u.copies, (long long)u.to_bytes, (long long)u.from_bytes,
-		       err_text());
+		printf("case %d: %d steps, %d launches, %d copies, %lld and %lld bytes: %s\n",
+		       (int)(h - hands), u.steps, u.launches, u.copies, (long long)u.to_bytes,
+		       (long long)u.from_bytes, err_text());
 	plan_free(p);
 	plan_free(q);
 	arena_free(&data.a);

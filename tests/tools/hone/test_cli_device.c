@@ -212,9 +212,9 @@ TEST(errors_are_told_once)
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
-	static const char *const lies[] = {"devices-none", "crash",	"fail clCreateContext",
-					   "memory-none",  "stuck 2",	"lost 2",
-					   "crash 2",	   "build-hang"};
+	static const char *const lies[] = {"devices-none", "crash",     "fail clCreateContext",
+					   "memory-none",  "stuck 2",   "lost 2",
+					   "crash 2",      "build-hang"};
 	open_fake();
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 3", model(), tuned());
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
@@ -233,7 +233,7 @@ TEST(other_commands_do_not_fall_back)
 
 TEST(tune_needs_the_device)
 {
-	static const char *const lies[] = {"devices-none",	    "crash",	   "hang",
+	static const char *const lies[] = {"devices-none",         "crash",       "hang",
 					   "fail clCreateContext", "memory-none", "numbers-short"};
 	open_fake();
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
@@ -278,8 +278,8 @@ TEST(tune_goes_on_after_lost_workers)
 	} cases[] = {{"", 4, MEAS_WRONG, 5},
 		     {"crash 3", 4, MEAS_CRASH, 2},
 		     {"lost 3", 4, MEAS_CRASH, 2},
-		     {"stuck 3", 11, MEAS_TIMEOUT, 1},
-		     {"hang 3", 11, MEAS_TIMEOUT, 1}};
+		     {"stuck 3", 14, MEAS_TIMEOUT, 1},
+		     {"hang 3", 18, MEAS_TIMEOUT, 1}};
 	open_fake();
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
 		int count[MEAS_STATUSES];
@@ -302,7 +302,8 @@ TEST(tune_goes_on_after_lost_workers)
 			for (int k = 0; k < MEAS_STATUSES; k++)
 				printf(" %s %d", meas_status_name(k), count[k]);
 		if (test_bad)
-			printf("\n%s in %.1f s: %s%s\n", cases[i].lie, test_now_s() - start_s, cli_out, cli_err);
+			printf("\n%s in %.1f s: %s%s\n", cases[i].lie, test_now_s() - start_s, cli_out,
+			       cli_err);
 	}
 }
 

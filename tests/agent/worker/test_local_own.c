@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local runner on an OpenCL device: good candidates, candidates that write past their buffers or answer
+ * wrong, and scratch for some work items at a time. */
+#include "agent/worker/local.h"
+#include "kernels/loops/code.h"
+#include "tests/lib/cands.h"
+#include "tests/lib/opencl_device.h"
+#include "tests/lib/tasks.h"
+
+extern const struct dev dev_opencl;
+extern const struct emit emit_opencl;
+
+/* A padded image of bytes with a zero point; the halo of the output stays untouched. */
+static const char conv_bytes[] = "task syms=0\n"
+				 "operand X in u8 [1,8,6,6] 0.1/4.2.3.1 fill=128\n"
+				 "operand W const i8 [12,8,3,3] plain\n"
+				 "operand B const i32 [12] plain\n"
+				 "operand S const f32 [12] plain\n"
+				 "operand Y out u8 [1,12,6,6] 0.1/4.2.3.1;2+1+1;3+1+1 fill=7\n"
+				 "stage n:1 k:12 y:6 x:6 | c:8 r:3 s:3\n"
+				 "read X [n,c,y+r-1,x+s-1]\n"
+				 "read W [k,c,r,s]\n"
+				 "read B [k]\n"
+				 "read S [k]\n"
+				 "body r0 r1 mul\n"
+				 "sum\n"
+				 "post acc r2 add r3 mul rint 7 add\n"
+				 "write Y [n,k,y,x]\n";
+
+/* 48 elements, which end at a multiple of 64 bytes: what is written behind them are guards. */
+static const char sums[] = "task syms=0\n"
+			   "operand X in f32 [48,5] plain\n"
+			   "operand Y out f32 [48] plain\n"
+			   "stage i:48 | j:5\n"
+			   "read X [i,j]\n"
+			   "body r0\n"
+			   "sum\n"
+			   "write Y [i]\n";
+
+static struct target target;
+
+static struct runner *open_device(const struct emit *e, const char **why)
+{
+	struct dev_unit *u;
+	struct runner *r = NULL;
+	if (!opencl_device(why))
+		return NULL;
+	if (dev_opencl.own->open(0, &u) < 0) {
+		*why = err_text();
+		return NULL;
+	}
+	dev_opencl.own->target(u, &target);
+	dev_opencl.own->close(u);
+	CHECK_OK(runner_local(&dev_opencl, 0, e, &target, 1, true, &r));
+	*why = err_text();
+	return r;
+}
+
+static bool build(struct runner *r, const char *task, const char *cand, int *h, struct meas *m)
+{
+	int rc = r->ops->build(r, task, cand, INT64_MAX, h, m);
+	if (rc < 0 || m->status != MEAS_OK)
+		printf("%s: %s: %s\n", cand, meas_status_name(m->status), err_text());
+	return rc >= 0 && m->status == MEAS_OK && *h >= 0;
+}
+
+TEST(builds_checks_and_times)
+{
+	static const char *const tasks[] = {task_conv, task_matmul, task_softmax, conv_bytes, sums};
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	for (int i = 0; i < 5; i++) {
+		char cand[CAND_MAX];
+		struct meas m[2];
+		int h[2];
+		cand_default(tasks[i], &target, cand);
+		REQUIRE(build(r, tasks[i], cand, &h[0], &m[0]) && build(r, tasks[i], cand, &h[1], &m[1]));
+		CHECK(m[0].max_rel_err < 1e-4);
+		REQUIRE_OK(r->ops->time(r, h, 2, 5, 0, i % 2 ? TIME_COLD : 0, INT64_MAX, m));
+		for (int k = 0; k < 2; k++)
+			CHECK(m[k].runs == 5 && m[k].min_ns > 0 && m[k].min_ns <= m[k].median_ns);
+		REQUIRE_OK(r->ops->time(r, h, 2, 5, 1, 0, INT64_MAX, m));
+		CHECK(m[0].status == MEAS_ABORTED && m[1].status == MEAS_ABORTED);
+	}
+	r->ops->close(r);
+}
+
+/* Code of one runner runs in another, and a handle that was dropped is gone. */
+TEST(code_is_handed_over)
+{
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why), *other;
+	struct arena a = {0};
+	struct blob bytes;
+	struct code *c = ARENA_NEW(&a, struct code);
+	struct meas m;
+	char cand[CAND_MAX];
+	int h;
+	if (!r)
+		SKIP(why);
+	cand_default(task_conv, &target, cand);
+	REQUIRE(build(r, task_conv, cand, &h, &m));
+	REQUIRE_OK(r->ops->code(r, h, INT64_MAX, &a, &bytes));
+	REQUIRE_OK(code_parse(bytes.p, bytes.n, &a, c));
+	CHECK(!strcmp(c->m.emitter, "opencl") && c->object.n > 100);
+	r->ops->drop(r, h, INT64_MAX);
+	CHECK_FAILS(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m), E_USAGE, "not a built candidate");
+	r->ops->close(r);
+	REQUIRE_OK(runner_local(&dev_opencl, 0, &emit_opencl, &target, 1, true, &other));
+	REQUIRE_OK(local_load(other, task_conv, hash_text("code"), bytes, INT64_MAX, &h, &m));
+	CHECK(m.status == MEAS_OK && h >= 0);
+	other->ops->close(other);
+	arena_free(&a);
+}
+
+TEST(random_candidates)
+{
+	static const char *const tasks[] = {task_pointwise, task_small_matmul, task_softmax};
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	struct rng rng;
+	uint64_t seed, n = device_seeds(12, &seed);
+	int good = 0;
+	if (!r)
+		SKIP(why);
+	rng_seed(&rng, seed);
+	for (uint64_t i = 0; i < n; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct space *s;
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		REQUIRE_OK(task_parse(tasks[i % 3], t));
+		REQUIRE_OK(space_make(&a, t, &target, NULL, &s));
+		REQUIRE_OK(space_random(s, &rng, cand));
+		REQUIRE_OK(r->ops->build(r, tasks[i % 3], cand, INT64_MAX, &h, &m));
+		CHECK(m.status == MEAS_OK || m.status == MEAS_INFEASIBLE);
+		if (m.status != MEAS_OK)
+			printf("seed %llu: %s: %s: %s\n", (unsigned long long)(seed), cand,
+			       meas_status_name(m.status), err_text());
+		good += m.status == MEAS_OK;
+		if (h >= 0)
+			r->ops->drop(r, h, INT64_MAX);
+		arena_free(&a);
+	}
+	CHECK((uint64_t)good * 2 >= n);
+	r->ops->close(r);
+}
+
+/* ---- broken kernels: changed loops, or statements that are added to what the emitter prints ---- */
+
+static enum { ADDED, LOST, OFF_BY_ONE } defect;
+static const char *added;
+
+static const char *broken_version(void)
+{
+	return "broken/1";
+}
+
+static void spoil(struct loops *l, struct stmt *s)
+{
+	for (; s; s = s->next) {
+		if (s->op == ST_FOR || s->op == ST_IF) {
+			spoil(l, s->body);
+			spoil(l, s->other);
+		} else if (defect == LOST && s->op == ST_STORE && l->buf[s->mem.buf].role == BUF_OUT) {
+			s->mem.valid = ix_c(l, l->lanes[s->a] - 1);
+		} else if (defect == OFF_BY_ONE && s->op == ST_SET && s->vop == V_CONST && s->s32 == 7) {
+			s->s32 = 8; /* the zero point */
+		}
+	}
+}
+
+/* Puts a statement behind the declaration of the output's pointer, so that the answer is right. */
+static int add(struct arena *a, struct blob *object)
+{
+	static const char after[] = "__global float *b1 = (__global float *)(m1 + o1);\n";
+	const char *text = arena_strndup(a, object->p, object->n), *at = strstr(text, after);
+	if (!at)
+		return fail(E_CORRUPT, "the source has another form");
+	at += sizeof after - 1;
+	text = arena_printf(a, "%.*s%s\n%s", (int)(at - text), text, added, at);
+	*object = (struct blob){.p = text, .n = strlen(text)};
+	return E_OK;
+}
+
+static int broken_emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
+{
+	struct loops *w = (struct loops *)(uintptr_t)l;
+	spoil(w, w->entry[0].body);
+	int rc = emit_opencl.emit(l, t, a, object);
+	return rc < 0 || defect != ADDED ? rc : add(a, object);
+}
+
+static const struct emit emit_broken = {"opencl", broken_version, broken_emit};
+
+TEST(broken_kernels_are_found)
+{
+	static const struct {
+		int defect;
+		const char *added, *task, *says;
+		enum meas_status status;
+	} cases[] = {
+	    {ADDED, "", sums, "", MEAS_OK},
+	    {ADDED, "b1[-1] = 1.0f;", sums, "wrote in front of buffer Y", MEAS_WRONG},
+	    {ADDED, "b1[-64] = 1.0f;", sums, "wrote in front of buffer Y", MEAS_WRONG},
+	    {ADDED, "b1[48] = 1.0f;", sums, "wrote behind buffer Y", MEAS_WRONG},
+	    {ADDED, "b1[111] = 1.0f;", sums, "wrote behind buffer Y", MEAS_WRONG},
+	    {ADDED, "((__global float *)(m0 + o0))[-9] = 1.0f;", sums, "in front of buffer X", MEAS_WRONG},
+	    {ADDED, "no such thing", sums, "clBuildProgram", MEAS_INFEASIBLE},
+	    {LOST, "", conv_bytes, "", MEAS_WRONG},
+	    {LOST, "", sums, "", MEAS_WRONG},
+	    {OFF_BY_ONE, "", conv_bytes, "", MEAS_WRONG}};
+	const char *why;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct runner *r = open_device(&emit_broken, &why);
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		if (!r)
+			SKIP(why);
+		defect = cases[i].defect;
+		added = cases[i].added;
+		cand_default(cases[i].task, &target, cand);
+		REQUIRE_OK(r->ops->build(r, cases[i].task, cand, INT64_MAX, &h, &m));
+		CHECK(m.status == cases[i].status && (h >= 0) == (m.status == MEAS_OK));
+		CHECK(strstr(err_text(), cases[i].says));
+		if (test_bad)
+			printf("defect %d %s: %s: %s\n", defect, added, meas_status_name(m.status),
+			       err_text());
+		r->ops->close(r);
+	}
+}
+
+/* ---- scratch ---- */
+
+/* However few work items have scratch at a time, the answer is right. */
+TEST(scratch_of_some_work_items)
+{
+	static const int64_t rooms[] = {INT64_C(1) << 26, 2000, 1};
+	const char *why;
+	for (int i = 0; i < 3; i++) {
+		struct runner *r = open_device(&emit_opencl, &why);
+		struct arena a = {0};
+		struct code *c = ARENA_NEW(&a, struct code);
+		struct blob bytes;
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		if (!r)
+			SKIP(why);
+		own_scratch_room(rooms[i]);
+		cand_default(task_softmax, &target, cand);
+		CHECK(build(r, task_softmax, cand, &h, &m));
+		REQUIRE_OK(r->ops->code(r, h, INT64_MAX, &a, &bytes));
+		REQUIRE_OK(code_parse(bytes.p, bytes.n, &a, c));
+		CHECK(c->m.scratch_bytes > 1);
+		REQUIRE_OK(r->ops->time(r, &h, 1, 3, 0, 0, INT64_MAX, &m));
+		CHECK(m.runs == 3);
+		own_scratch_room(INT64_C(1) << 26);
+		r->ops->close(r);
+		arena_free(&a);
+	}
+}
+
+TEST(what_it_refuses)
+{
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	r->ops->close(r);
+	CHECK_FAILS(runner_local(&dev_opencl, 0, &emit_opencl, &target, 2, true, &r), E_USAGE, "needs 1");
+	CHECK_FAILS(runner_local(&dev_opencl, 999, &emit_opencl, &target, 1, true, &r), E_NOTFOUND,
+		    "no OpenCL device 999");
+}
+
+TEST_MAIN
