@@ -89,10 +89,14 @@ static bool over(const struct timing *t)
 }
 
 /* Does the first runs: aborts slow kernels, and finds how often short ones are repeated. A first run is
- * slower than later ones (cold code, new pages), so a slow one gets a second chance unless it is hopeless. */
+ * slower than later ones (cold code, new pages), so a slow one gets a second chance unless it is hopeless.
+ * None is aborted for less than SHORTEST_NS: one run of so short a kernel shows the clock, and repeating it
+ * costs no more than timing a faster one. */
 static void first_run(struct timing *t, int k, int64_t abort_ns)
 {
 	int64_t ns = run_once(t, t->b[k]);
+	if (abort_ns > 0 && abort_ns < SHORTEST_NS)
+		abort_ns = SHORTEST_NS;
 	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t)) {
 		int64_t again = run_once(t, t->b[k]);
 		ns = again < ns ? again : ns;
