@@ -4,6 +4,7 @@
 #include "agent/cache/chosen_rec.h"
 #include "search/job.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool hint_open(const struct rec *r)
@@ -52,10 +53,11 @@ int hint_get(struct cache *c, const struct rec *of, struct arena *a, struct rec 
 	return get(c, rec_key(&key), a, out);
 }
 
-int hint_find(struct cache *c, struct key task, struct key target_key, int threads, enum level level,
-	      struct arena *a, struct rec *out)
+int hint_find(struct cache *c, struct key task, struct key target_key, const char *device, int threads,
+	      enum level level, struct arena *a, struct rec *out)
 {
-	struct rec want = {.task = task, .target_key = target_key, .device = "cpu"};
+	struct rec want = {.task = task, .target_key = target_key};
+	snprintf(want.device, sizeof want.device, "%s", device);
 	for (int of = (int)level; of >= 0; of = level_below(of))
 		for (int one = 0; one <= (threads != 1); one++) {
 			want.level = (enum level)of;

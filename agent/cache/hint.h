@@ -24,8 +24,8 @@ int64_t hint_claim_ns(const struct rec *h); /* of an open hint: the median that 
 int hint_get(struct cache *c, const struct rec *of, struct arena *a, struct rec *out) MUST_CHECK;
 /* Finds the open hint nearest to what a plan would look for (agent/run/source.h): for this number of threads
  * or for one; of the level, else of a lower one. E_NOTFOUND: none. */
-int hint_find(struct cache *c, struct key task, struct key target_key, int threads, enum level level,
-	      struct arena *a, struct rec *out) MUST_CHECK;
+int hint_find(struct cache *c, struct key task, struct key target_key, const char *device, int threads,
+	      enum level level, struct arena *a, struct rec *out) MUST_CHECK;
 /* Calls fn for all hints, as cache_each_rec does. */
 int hint_each(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struct rec *h),
 	      void *ctx) MUST_CHECK;

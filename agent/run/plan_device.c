@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A device that needs longer for what was started is taken for lost: 200 times what its peaks allow, at most a
- * minute, and what drivers need to compile a kernel when it is launched for the first time. */
+/* A device that needs longer for what was started is taken for lost: 200 times what its peaks allow, at most
+ * a minute, and what drivers need to compile a kernel when it is launched for the first time. */
 enum { PATIENCE = 200 };
 #define MOST_NS (60 * NS_PER_S)
 static int64_t spare_ns = 10 * NS_PER_S;
@@ -44,7 +44,7 @@ struct far {
 	struct far_step *step; /* per step of the plan */
 	int nmoves, room;
 	struct move *move;
-	int *first; /* of each step's moves; then of those behind the last step; then nmoves */
+	int *first;        /* of each step's moves; then of those behind the last step; then nmoves */
 	bool warm;         /* every launch has ended once */
 	double started_ns; /* that what was started since the last wait needs at the device's peaks */
 	int last;          /* step that was started last; -1: none since the last wait */
@@ -135,12 +135,23 @@ static void wrote(struct sides *s, int root, bool there)
 		s[root] = (struct sides){!there, there};
 }
 
+/* Whether the step leaves all bytes where they are. */
+static bool moves_nothing(const struct pstep *ps)
+{
+	for (int i = 0; ps->part && i < ps->nparts; i++)
+		if (ps->part[i].bytes && !ps->part[i].there)
+			return false;
+	return ps->part || ps->step->kind == STEP_ALIAS;
+}
+
 /* A step that writes a value may write a part of its root only, so that the rest must be there, too. */
 static int find_step_moves(struct plan *p, struct far *f, struct sides *s, int i)
 {
 	const struct step *st = p->step[i].step;
 	bool there = p->step[i].far;
 	int rc = E_OK, v;
+	if (moves_nothing(&p->step[i]))
+		return E_OK;
 	for (int k = 0; (v = step_read(p->g, st, k)) != STEP_END && rc >= 0; k++)
 		rc = need(p, f, s, root_of(p, v), there);
 	for (int k = 0; (v = step_write(p->g, st, k)) != STEP_END && rc >= 0; k++)

@@ -81,6 +81,17 @@ static int know_target(struct session *s)
 	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
 }
 
+/* The same for a device, whose target is known. */
+static int know_device(struct session *s)
+{
+	const char *taint, *dir = s->o->unkept ? "" : s->store.dir;
+	if (s->target.fma_gflops > 0)
+		return E_OK;
+	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
+	int rc = leased < 0 ? leased : device_measure(s->o->device, s->o->worker, dir, &s->target);
+	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
+}
+
 /* Names the machine and the cache in the report: a box that is stopped at once reports them, too. */
 static int name_machine(struct session *s)
 {
@@ -102,11 +113,13 @@ static int open_machine(struct session *s)
 	s->report->cache = arena_strdup(s->a, s->store.dir);
 	tune_publish(s, 0);
 	if (rc >= 0)
-		rc = s->o->device ? plan_device_open(s->o->device, &s->device) : know_target(s);
+		rc = s->o->device ? know_device(s) : know_target(s);
+	if (rc >= 0 && s->o->device)
+		rc = plan_device_open(s->o->device, &s->device);
 	if (rc >= 0)
 		share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
 	if (rc >= 0)
-		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
+		rc = pool_open(&s->pool, s->o->host_threads ? s->o->host_threads : s->o->threads, s->o->cpus);
 	return rc < 0 ? rc : until_check();
 }
 
@@ -209,8 +222,8 @@ static enum stale find_incumbent(struct session *s, int i)
 		s->job[i].codeless = !cache_has_code(s->store.cache, &s->target, &r);
 		if (!s->turns) /* a record found later was made by this box */
 			stale = stale_rec(s->store.cache, &r, &s->target, s->runner->emitter);
-	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads,
-			     s->o->level, &scratch, &r) >= 0) {
+	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target),
+			     target_device(&s->target), s->o->threads, s->o->level, &scratch, &r) >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = true;
 		s->job[i].claim_ns = hint_claim_ns(&r);

@@ -42,6 +42,7 @@ struct tune_options {
 	int64_t budget_ns;        /* the box, from the start of the process */
 	int threads;              /* >= 1 */
 	const int *cpus;          /* one per thread, or NULL: not pinned */
+	int host_threads;         /* of what runs on the processor beside a device; 0: threads */
 	const char *device;       /* one with memory of its own ("opencl:0"), and threads is 1; NULL: the
 				     processor */
 	int builders;             /* cores that build while others measure; -1: the unused ones, 0 to 2 */

@@ -79,19 +79,39 @@ static int ask(const char *name, const char *worker, bool measure, struct target
 	return target_parse(line, t);
 }
 
+static bool kept_in(const char *name, const char *dir, char path[PATH_MAX])
+{
+	return *dir && snprintf(path, PATH_MAX, "%s/target-%s", dir, name) < PATH_MAX;
+}
+
 int device_target(const char *name, const char *worker, const char *dir, struct target *t)
 {
 	char path[PATH_MAX];
 	int rc = ask(name, worker, false, t);
+	if (rc >= 0 && kept_in(name, dir, path))
+		(void)target_read_peaks(path, t);
+	return rc;
+}
+
+static void raise_to(double *peak, double other)
+{
+	*peak = *peak < other ? other : *peak;
+}
+
+int device_measure(const char *name, const char *worker, const char *dir, struct target *t)
+{
+	char path[PATH_MAX];
+	struct target now;
+	int rc = ask(name, worker, true, &now);
 	if (rc < 0)
 		return rc;
-	bool keeps = *dir && snprintf(path, sizeof path, "%s/target-%s", dir, name) < (int)sizeof path;
-	if (keeps && target_read_peaks(path, t))
-		return E_OK;
-	rc = ask(name, worker, true, t);
-	if (rc >= 0 && keeps)
+	raise_to(&t->fma_gflops, now.fma_gflops);
+	raise_to(&t->copy_gbs, now.copy_gbs);
+	for (int i = 0; i < 4; i++)
+		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
+	if (kept_in(name, dir, path))
 		target_write_peaks(dir, path, t);
-	return rc;
+	return E_OK;
 }
 
 int device_describe(const char *name, bool measure)

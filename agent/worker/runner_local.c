@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 enum {
+	MOST_KEPT =
+	    1 << 20,        /* bytes of source and binary: without the binary, the source is compiled again */
 	IDLE_EXERCISES = 4, /* tasks kept although no handle uses them */
 	/* objects kept although no handle uses them: a candidate with other numbers may need them next */
 	IDLE_OBJECTS = 32,
@@ -324,7 +326,7 @@ static void put_code(const struct local *l, const struct manifest *m, const stru
 	if (l->unit && o->code) {
 		const char *nul = o->n ? memchr(o->bytes, 0, o->n) : NULL; /* what a builder's driver made */
 		buf_add(&object, o->bytes, nul ? (size_t)(nul - (char *)o->bytes) : o->n);
-		if (l->dev->own->keep(o->code, &object) >= 0)
+		if (l->dev->own->keep(o->code, &object) >= 0 && object.n <= MOST_KEPT)
 			c.object = (struct blob){.p = object.p, .n = object.n};
 	}
 	code_bytes(&c, out);

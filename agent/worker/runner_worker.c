@@ -522,11 +522,11 @@ int runner_worker_builders(struct runner *r, int builders)
 	return builders_open(&w->hire, &w->hello, r->builders, bound ? cpus : NULL, r->clock, &w->builders);
 }
 
-void worker_emitter(const struct target *t, char out[32])
+void worker_emitter(const char *device, const struct target *t, char out[32])
 {
 	struct runner *r;
 	out[0] = 0;
-	if (runner_worker(NULL, "cpu", t, 1, &r) < 0)
+	if (runner_worker(NULL, device, t, 1, &r) < 0)
 		return;
 	snprintf(out, 32, "%s", r->emitter);
 	r->ops->close(r);

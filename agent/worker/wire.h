@@ -74,7 +74,7 @@ int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
 /* Answers HELLO with the error rc and its text. */
 int wire_refuse(int rc, int out) MUST_CHECK;
 
-/* Name and version of the installed worker's emitter; "": there is none. */
-void worker_emitter(const struct target *t, char out[32]);
+/* Name and version of the installed worker's emitter for a device; "": there is none. */
+void worker_emitter(const char *device, const struct target *t, char out[32]);
 
 #endif

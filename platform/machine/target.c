@@ -281,6 +281,8 @@ struct key target_key(const struct target *t)
 {
 	struct buf b = {0};
 	buf_printf(&b, "%s %s %s %s %s %d", t->soc, t->rev, t->mode, t->isa, t->cpu, t->lanes);
+	if (target_runs_items(t)) /* devices of one name may have more units */
+		buf_printf(&b, " %d", t->cores);
 	struct key k = mix_text(buf_str(&b));
 	buf_free(&b);
 	return k;

@@ -5,8 +5,9 @@
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
  * after soc, rev=7 and mode=pmode:0002 if they are known).
- * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a
- * DRAM/L3-size copy. 0 = not measured. Fields without peaks are what a kernel's code depends on. */
+ * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
+ * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
+ * peaks are what a kernel's code depends on. */
 #ifndef PLATFORM_TARGET_H
 #define PLATFORM_TARGET_H
 
@@ -28,9 +29,9 @@ struct target {
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
 	int cores;                            /* physical cores usable by this process */
-	double fma_gflops;                    /* one core */
-	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM; one core */
-	double copy_gbs; /* bytes read + written per second of an L3-sized copy, one core */
+	double fma_gflops;                    /* these: of one core, or of the device */
+	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM */
+	double copy_gbs; /* bytes read + written per second of an L3-sized copy */
 };
 
 /* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: report
@@ -79,7 +80,7 @@ int target_measure_again(const char *dir, struct clock *clock, struct target *t)
 int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
-/* Key of soc, rev, mode, isa, cpu and lanes: a record is valid for one key. */
+/* Key of soc, rev, mode, isa, cpu and lanes, and of a device's units: a record is valid for one key. */
 struct key target_key(const struct target *t);
 /* Whether each parallel index of a kernel is a work item of a device that runs many at a time. */
 bool target_runs_items(const struct target *t);

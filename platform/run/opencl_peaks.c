@@ -3,6 +3,8 @@
  * neighbouring work items make side by side. Each figure is the best of several runs. */
 #include "platform/run/opencl.h"
 
+#include <math.h>
+
 /* Arguments are those of every kernel (kernels/emit/emit_opencl.c): memory and first byte of each buffer,
  * parameters, range. */
 static const char program[] =
@@ -32,7 +34,8 @@ static const char program[] =
     "if (s.x == 12345.678f)\n"
     "b[0] = s;\n"
     "}\n"
-    "__kernel void k2(__global uchar *m0, const long o0, const long apart, const long begin, const long end)\n"
+    "__kernel void k2(__global uchar *m0, const long o0, const long apart, const long begin, const long "
+    "end)\n"
     "{\n"
     "__global float4 *b = (__global float4 *)(m0 + o0);\n"
     "const long i = get_global_id(0);\n"
@@ -40,7 +43,7 @@ static const char program[] =
     "}\n";
 
 #define FLOPS_PER_ITEM (128 * 8 * 4 * 2)
-enum { READ_BYTES_PER_ITEM = 64 * 16, READ_ITEMS = 1 << 16, VECTOR_BYTES = 16, RUNS = 4 };
+enum { READ_BYTES_PER_ITEM = 64 * 16, READ_ITEMS = 1 << 16, VECTOR_BYTES = 16, RUNS = 4, MOST_TIMES = 4096 };
 #define LONG_ENOUGH_NS (4 * NS_PER_MS)
 #define GIVE_UP_NS (10 * NS_PER_S) /* a driver compiles at the first launch */
 
@@ -76,18 +79,17 @@ static int best(const struct peaks *p, int entry, const int64_t *param, int npar
 		double *ns)
 {
 	int times = 1, rc = E_OK;
-	int64_t took_ns = 0;
-	for (rc = run(p, entry, param, nparams, items, 1, &took_ns); rc >= 0 && times < 1 << 12; times *= 2) {
+	*ns = HUGE_VAL;
+	for (int i = 0; i < RUNS && rc >= 0;) {
+		int64_t took_ns = 0;
 		rc = run(p, entry, param, nparams, items, times, &took_ns);
-		if (took_ns > LONG_ENOUGH_NS)
-			break;
+		bool enough = took_ns > LONG_ENOUGH_NS || times >= MOST_TIMES;
+		if (enough && took_ns > 0)
+			*ns = fmin(*ns, (double)took_ns / times);
+		i += enough;
+		times *= enough ? 1 : 2;
 	}
-	*ns = (double)took_ns / times;
-	for (int i = 1; i < RUNS && rc >= 0; i++) {
-		rc = run(p, entry, param, nparams, items, times, &took_ns);
-		*ns = (double)took_ns / times < *ns ? (double)took_ns / times : *ns;
-	}
-	return rc;
+	return rc >= 0 && isinf(*ns) ? fail(E_IO, "launches on the OpenCL device take no time") : rc;
 }
 
 static int reads(const struct peaks *p, int64_t bytes, double *gbs)

@@ -91,8 +91,10 @@ static struct key key_of(const struct opencl_dev *d, const char *object, size_t 
 static bool take_binary(struct opencl_code *c, const char *p, size_t n, const char *options)
 {
 	struct cur at = {.p = (const uint8_t *)p, .n = n};
-	const struct key k = {cur_u64(&at), cur_u64(&at)};
+	struct key k;
 	const struct opencl_api *api = c->dev->api;
+	k.hi = cur_u64(&at);
+	k.lo = cur_u64(&at);
 	const unsigned char *binary = at.p + at.at;
 	size_t bytes = n - at.at;
 	int32_t status = CL_SUCCESS, code = CL_SUCCESS;

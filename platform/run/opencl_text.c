@@ -2,6 +2,7 @@
 #include "platform/run/opencl_api.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -164,6 +165,9 @@ void opencl_target(const struct opencl_info *i, struct target *t)
 			     .cores = i->units < 1      ? 1
 				      : i->units < 4096 ? (int)i->units
 							: 4096};
+	struct target host;
+	if (target_host(&host) >= 0) /* the board's power mode is the device's, too */
+		snprintf(t->mode, sizeof t->mode, "%s", host.mode);
 	word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
 	word(t->rev, sizeof t->rev, i->driver);
 }

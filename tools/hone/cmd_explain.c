@@ -578,6 +578,8 @@ static int open_all(struct explain *e)
 		rc = machine_target(dir, &e->target);
 	if (rc >= 0 && device)
 		rc = device_target(device, NULL, dir, &e->target);
+	if (rc >= 0 && device && e->target.fma_gflops <= 0)
+		rc = device_measure(device, NULL, dir, &e->target);
 	if (rc >= 0)
 		rc = model_level(e->args, &e->level);
 	if (rc >= 0)
@@ -589,7 +591,7 @@ static int open_all(struct explain *e)
 		return rc;
 	struct key k = history_key(e->model.g, &e->target, e->threads, e->level);
 	e->has_gain = gain_get(e->cache, k, &e->gain);
-	worker_emitter(&e->target, e->emitter);
+	worker_emitter(device ? device : "cpu", &e->target, e->emitter);
 	return rc;
 }
 

@@ -78,8 +78,10 @@ static int show_rec(void *ctx, const struct rec *r)
 	if (!wanted(s, r, &k))
 		return 0;
 	if (!s->n++)
-		worker_emitter(&s->target, s->emitter);
-	enum stale stale = r->kind == REC_HINT ? STALE_NOT : stale_rec(s->cache, r, &s->target, s->emitter);
+		worker_emitter("cpu", &s->target, s->emitter);
+	/* Records of a device with a driver are judged where that is open. */
+	bool judged = r->kind != REC_HINT && !strcmp(r->device, target_device(&s->target));
+	enum stale stale = judged ? stale_rec(s->cache, r, &s->target, s->emitter) : STALE_NOT;
 	s->stale += stale != STALE_NOT;
 	if (s->records)
 		return json_array_append_new(s->records, rec_json(r, &k, stale)) < 0

@@ -207,19 +207,18 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 {
 	return json_out(json_pack(
 	    "{so ss si si si si si si so so so so so sb si si so so so so so sb so so so so so so sb}",
-	    "model",
-	    json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known",
-	    r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
-	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
-	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
-	    "reverted", r->reverted, "restored", r->restored, "speedup", json_num(speedup(r)), "gain",
-	    headline_json(&r->gain.faster, &r->machine), "gain_on_before",
-	    headline_json(&r->before, &r->machine), "strategy",
+	    "model", json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
+	    "known", r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept", r->kept,
+	    "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
+	    ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "restored",
+	    r->restored, "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
+	    "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
 	    r->strategy ? json_text(r->strategy) : json_null(), "cache",
 	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r), "quantized",
-	    calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced));
+	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
+	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced));
 }
 
 static void whole_network(const struct tune_report *r)
@@ -672,7 +671,11 @@ static int run_here(const struct args *a)
 	if (rc >= 0)
 		rc = target_host(&host);
 	if (rc >= 0)
-		rc = o.threads = o.device ? 1 : model_threads(a, &host);
+		rc = o.threads = model_threads(a, &host);
+	if (rc >= 0 && o.device) { /* a job of honed has one processor beside the device */
+		o.host_threads = leash_is_child() ? 1 : o.threads;
+		o.threads = 1;
+	}
 	if (rc >= 0 && !o.device && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
 	if (rc >= 0)

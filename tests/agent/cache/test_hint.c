@@ -104,7 +104,7 @@ TEST(no_hint_serves)
 		CHECK(serves(&r) == E_NOTFOUND);
 		CHECK(cache_get_rec(cache, rec_key(&r), &a, &got) == E_NOTFOUND);
 		CHECK(cache_get_rec(cache, rec_key(&of[1]), &a, &got) == E_NOTFOUND);
-		CHECK_OK(hint_find(cache, r.task, r.target_key, r.threads, false, &a, &got));
+		CHECK_OK(hint_find(cache, r.task, r.target_key, r.device, r.threads, false, &a, &got));
 		CHECK(!strcmp(got.cand, cands[i]) && hint_claim_ns(&got) == 1);
 		arena_free(&a);
 	}

@@ -410,6 +410,8 @@ static const struct by_hand hands[] = {
      2},
     /* an output that the device reads, too */
     {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "a b", 3, 2, 3, 1, 2},
+    /* a view moves nothing */
+    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 2, 1, 1},
     /* a view is the value that it looks at */
     {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"CumSum", "b A", "c"}}, "c", 1, 1, 2, 1, 1},
 };

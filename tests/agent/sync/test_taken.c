@@ -140,7 +140,7 @@ static void find_incumbent(struct board *b, int i)
 	b->task[i] = (struct job_task){.text = texts[i], .label = "task", .uses = 1 + i};
 	if (cache_find_rec(b->cache, hash_text(texts[i]), &b->target, 1, false, REC_BEST, &b->a, &r) >= 0)
 		b->task[i].codeless = !cache_has_code(b->cache, NULL, &r);
-	else if (hint_find(b->cache, hash_text(texts[i]), target_key(&b->target), 1, false, &b->a, &r) >= 0)
+	else if (hint_find(b->cache, hash_text(texts[i]), target_key(&b->target), "cpu", 1, false, &b->a, &r) >= 0)
 		b->task[i].claim_ns = (b->task[i].codeless = true) ? hint_claim_ns(&r) : 0;
 	else
 		return;

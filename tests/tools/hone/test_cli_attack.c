@@ -217,7 +217,7 @@ static bool set_up(void)
 		return true;
 	setenv("HONE_SEEDS", "", 1);
 	CHECK_OK(target_host(&host));
-	worker_emitter(&host, emitter_now);
+	worker_emitter("cpu", &host, emitter_now);
 	write_input();
 	for (int i = 0; i < TWINS; i++) {
 		snprintf(boards[i].cache, sizeof boards[i].cache, "%s%d", in_dir("board"), i);
