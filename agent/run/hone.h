@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone: runs neural networks (ONNX) on the processor of a board, with kernels that were tuned on it.
+/* hone: runs neural networks (ONNX) on the processor of a board, or its GPU, with kernels that were tuned on
+ *it.
  *
  *	struct hone_handle *h;
  *	struct hone_model *m;
@@ -120,6 +121,12 @@ struct hone_options {
 	int ncaches;               /* number of caches; 0 with caches not NULL: no cache */
 	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores */
 	unsigned flags;
+	/* "opencl:0", as `hone devices` lists it: models run kernels there that `hone tune MODEL --device
+	 * opencl:0` has made, and the rest on the processor. A model for which a cache has none, and all
+	 * models if the device is absent or lost, also during a run, run on the processor; hone_summary says
+	 * why. Its driver is loaded into this process. "cpu": the processor. NULL: $HONE_DEVICE, else the
+	 * processor */
+	const char *device;
 };
 
 /* o NULL: all fields zero. */
@@ -244,7 +251,10 @@ struct hone_model_info {
 	char target[160];    /* processor that kernels are looked up for: "x86-64-v4 cascadelake
 				Intel(R)_Xeon(R)" */
 	char remedy[512];    /* a command that would tune the rest; "": all is tuned */
-	int at_default; /* of kernels[HONE_TUNED]: those whose best schedule is the untuned default one */
+	int at_default;  /* of kernels[HONE_TUNED]: those whose best schedule is the untuned default one */
+	int on_device;   /* kernels that run on the device; 0: all run on the processor */
+	char device[16]; /* that the model runs on: "opencl:0" or "cpu" */
+	char device_why[256]; /* why it is not the device that was asked for; "": it is */
 };
 
 HONE_API int hone_summary(const struct hone_model *m, struct hone_model_info *out);

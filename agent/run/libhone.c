@@ -152,6 +152,7 @@ static void release(struct hone_handle *h)
 {
 	if (atomic_fetch_sub(&h->users, 1) != 1)
 		return;
+	device_release(h);
 	for (int i = 0; i < h->ncaches; i++) {
 		cache_source_free(&h->source[i]);
 		cache_close(h->cache[i]);
@@ -201,6 +202,8 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 		rc = open_threads(h, &o);
 	if (rc >= 0)
 		rc = open_caches(h, &o);
+	if (rc >= 0)
+		rc = device_choose(h, o.device);
 	if (rc < 0) {
 		release(h);
 		return fail_in(rc, "hone_open");

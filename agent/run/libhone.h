@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of libhone: shared by libhone.c (handles), libhone_net.c (making a model ready), libhone_model.c
- * (models and refreshing), libhone_run.c, libhone_ask.c and libhone_kernel.c. Its contract is
- * agent/run/hone.h.
+ * (models and refreshing), libhone_run.c, libhone_ask.c, libhone_device.c and libhone_kernel.c. Its contract
+ * is agent/run/hone.h.
  *
  * Locks, in the order in which they are taken: refresh (one refresh at a time), run (one run at a time), then
  * one of: the handle's threads, the handle's caches, now (what is bound, and which net is in place). Runs and
@@ -20,6 +20,8 @@
 #include <stdatomic.h>
 
 enum { MAX_CACHES = 16 };
+
+struct device_lib;
 
 /* A fair lock: threads get it in the order in which they asked. */
 struct turns {
@@ -41,6 +43,12 @@ struct hone_handle {
 	struct kernel_source source[MAX_CACHES];
 	unsigned news; /* number of times that a cache had something new */
 	char dir[MAX_CACHES][4096];
+	char device[16]; /* that was asked for; "": the processor. The rest is for it */
+	const struct device_lib *device_lib;
+	struct target device_target;
+	struct kernel_source device_source[MAX_CACHES]; /* of the same caches */
+	bool device_off;                                /* under cache_lock: it cannot be used, or no more */
+	char device_why[256];                           /* under cache_lock: why */
 };
 
 /* The level of the kernels that the handle's models run (kernels/task/level.h). */
@@ -64,6 +72,9 @@ struct libhone_net {
 	bool from_image;
 	bool beside;   /* from an image beside the model, whose kernels may be in no cache */
 	bool compiled; /* made by `hone compile`: there is no model to remake it from */
+	const struct device_lib *lib;
+	struct plan_device *device; /* the plan's own; NULL: the processor */
+	char why[256];              /* why it is not on the device that was asked for */
 };
 
 /* The source that a model is loaded from, also at each refresh. */
@@ -122,6 +133,24 @@ int net_make(struct hone_handle *h, const struct origin *from, const struct libh
  * kernels may be in no cache, so a refresh could lose them. */
 bool net_worse(const struct libhone_net *n, const struct libhone_net *old);
 void net_free(struct libhone_net *n);
+
+/* libhone_device.c */
+/* asked NULL: as the environment says. E_USAGE: it is no name of a device; a device that cannot be used is no
+ * error, but device_is_on is false, and h->device_why says why. After the caches have been opened. */
+int device_choose(struct hone_handle *h, const char *asked) MUST_CHECK;
+/* Whether new nets are for the device. */
+bool device_is_on(struct hone_handle *h);
+/* From now on new nets are for the processor. The first reason is kept. */
+void device_lose(struct hone_handle *h, const char *why);
+void device_release(struct hone_handle *h);
+/* Opens the device for a net of its own: devices take one thread at a time. */
+int net_device_open(struct hone_handle *h, struct libhone_net *n) MUST_CHECK;
+int net_device_steps(const struct libhone_net *n); /* of its plan, that run there */
+void net_device_close(struct libhone_net *n);      /* after its plan was freed */
+
+/* libhone_model.c: after a run has failed with E_IO. True: the model has left its device, now or before, and
+ * the run may be repeated on the processor. */
+bool model_leaves_device(struct hone_model *m);
 
 /* libhone_kernel.c */
 int want_check(const struct hone_kernel_want *w) MUST_CHECK;

@@ -134,7 +134,10 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 		buf_printf(b, "write the %s to a file F, then: hone tune F",
 			   m->from.want ? "kernel (hone_kernel_write)" : "model");
 	}
-	buf_printf(b, " --threads %d", h->threads);
+	if (h->device[0])
+		buf_printf(b, " --device %s", h->device);
+	else
+		buf_printf(b, " --threads %d", h->threads);
 	if (h->ncaches) {
 		buf_puts(b, " --cache ");
 		shell_path(b, h->dir[0]);
@@ -164,6 +167,18 @@ static void add_remedy(const struct hone_model *m, bool compiled, struct hone_mo
 	buf_free(&b);
 }
 
+/* `now` is held. */
+static void add_device(const struct hone_model *m, struct hone_model_info *s)
+{
+	const struct hone_handle *h = m->h;
+	const struct libhone_net *n = m->net;
+	snprintf(s->device, sizeof s->device, "%s", n->device ? h->device : "cpu");
+	s->on_device = net_device_steps(n);
+	/* A net without a reason of its own was made when the handle had one, which stays. */
+	if (h->device[0] && !n->device)
+		snprintf(s->device_why, sizeof s->device_why, "%s", n->why[0] ? n->why : h->device_why);
+}
+
 int hone_summary(const struct hone_model *m, struct hone_model_info *out)
 {
 	struct hone_model_info s = {.threads = m->h->threads, .load_us = m->load_ns / 1000};
@@ -175,6 +190,7 @@ int hone_summary(const struct hone_model *m, struct hone_model_info *out)
 	s.refreshed = m->refreshed;
 	s.from_image = m->net->from_image;
 	compiled = m->net->compiled;
+	add_device(m, &s);
 	pthread_mutex_unlock(lock);
 	s.weight_bytes = mem.weights_bytes;
 	s.tensor_bytes = mem.values_bytes;

@@ -2,6 +2,7 @@
 #include "agent/run/libhone.h"
 #include "platform/base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +218,19 @@ static bool same_tensors(const struct hone_model *m, const struct graph *g)
 	return same;
 }
 
+/* `refresh` is held. */
+static void put_in_place(struct hone_model *m, struct libhone_net *fresh)
+{
+	struct libhone_net *old = m->net;
+	turns_enter(&m->run);
+	pthread_mutex_lock(&m->now);
+	m->net = fresh;
+	m->refreshed++;
+	pthread_mutex_unlock(&m->now);
+	turns_leave(&m->run);
+	net_free(old);
+}
+
 static int replace(struct hone_model *m, unsigned news)
 {
 	struct libhone_net *fresh = NULL, *old = m->net;
@@ -234,14 +248,28 @@ static int replace(struct hone_model *m, unsigned news)
 		net_free(fresh);
 		return 0;
 	}
-	turns_enter(&m->run);
-	pthread_mutex_lock(&m->now);
-	m->net = fresh;
-	m->refreshed++;
-	pthread_mutex_unlock(&m->now);
-	turns_leave(&m->run);
-	net_free(old);
+	put_in_place(m, fresh);
 	return 1;
+}
+
+bool model_leaves_device(struct hone_model *m)
+{
+	struct libhone_net *fresh = NULL;
+	char why[256];
+	snprintf(why, sizeof why, "%s", err_text());
+	pthread_mutex_lock(&m->refresh);
+	bool left = !m->net->device;
+	if (!left) {
+		device_lose(m->h, why);
+		left =
+		    net_make(m->h, &m->from, NULL, &fresh) >= 0 && same_tensors(m, plan_graph(fresh->plan));
+	}
+	if (left && fresh)
+		put_in_place(m, fresh);
+	else
+		net_free(fresh);
+	pthread_mutex_unlock(&m->refresh);
+	return left;
 }
 
 int hone_refresh(struct hone_model *m)

@@ -25,7 +25,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	int rc = E_NOTFOUND;
 	pthread_mutex_lock(&f->h->cache_lock);
 	for (int i = 0; i < f->h->ncaches && rc < 0; i++) {
-		const struct kernel_source *s = &f->h->source[i];
+		const struct kernel_source *s = &(f->n->device ? f->h->device_source : f->h->source)[i];
 		rc = s->find(s->ctx, t, text, a, out, origin);
 	}
 	pthread_mutex_unlock(&f->h->cache_lock);
@@ -44,14 +44,21 @@ static int import(const struct origin *from, struct graph **out)
 	return fail_in(import_bytes(from->bytes.p, from->bytes.n, NULL, &from->opts, out), "model in memory");
 }
 
-static int load_choices(struct hone_handle *h, const struct graph *g, struct arena *a, struct choices *c)
+/* Kernels on a device are those of one thread. */
+static struct chosen_for chosen_of(const struct hone_handle *h, const struct libhone_net *n, int cache)
+{
+	return (struct chosen_for){h->cache[cache], n->device ? &h->device_target : &h->target,
+				   n->device ? 1 : h->threads, hone_level(h)};
+}
+
+static int load_choices(struct hone_handle *h, struct libhone_net *n, struct choices *c)
 {
 	int rc = E_OK;
 	*c = (struct choices){0};
 	pthread_mutex_lock(&h->cache_lock);
 	for (int i = 0; i < h->ncaches && rc >= 0 && !c->n; i++) {
-		const struct chosen_for f = {h->cache[i], &h->target, h->threads, hone_level(h)};
-		rc = chosen_load(&f, g, a, c);
+		const struct chosen_for f = chosen_of(h, n, i);
+		rc = chosen_load(&f, n->g, &n->a, c);
 	}
 	pthread_mutex_unlock(&h->cache_lock);
 	return rc;
@@ -180,7 +187,7 @@ static int divide(struct hone_handle *h, const struct target *t, struct libhone_
 	struct chosen_for f[MAX_CACHES];
 	pthread_mutex_lock(&h->cache_lock);
 	for (int i = 0; i < h->ncaches; i++)
-		f[i] = (struct chosen_for){h->cache[i], &h->target, h->threads, hone_level(h)};
+		f[i] = chosen_of(h, n, i);
 	int rc = chosen_divide(t, f, h->ncaches, n->g, &n->a, c, out);
 	pthread_mutex_unlock(&h->cache_lock);
 	return rc;
@@ -202,21 +209,47 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	struct steps *s;
 	struct choices c;
 	struct finder f = {h, n};
-	const struct kernel_source src = {.ctx = &f, .find = find};
-	const struct target t = choose_target(h);
+	const struct kernel_source src = {.ctx = &f, .find = find, .device = n->device};
+	const struct target t = n->device ? h->device_target : choose_target(h);
 	int rc = import(from, &n->g);
 	if (rc >= 0)
 		rc = quantise(h, n);
 	if (rc >= 0)
 		rc = graph_optimize(n->g);
 	if (rc >= 0)
-		rc = load_choices(h, n->g, &n->a, &c);
+		rc = load_choices(h, n, &c);
 	if (rc >= 0)
 		rc = divide(h, &t, n, &c, &s);
 	if (rc < 0)
 		return rc;
 	n->made_of = image_note_begin(&c);
 	return plan_build_described(n->g, s, &t, &src, h->pool, meta, &n->plan);
+}
+
+static void drop(struct libhone_net *n)
+{
+	plan_free(n->plan);
+	net_device_close(n);
+	if (n->g)
+		graph_free(n->g);
+	arena_free(&n->a);
+	n->plan = NULL;
+	n->g = NULL;
+}
+
+/* False: it is not on the device, and n->why says why. */
+static bool build_there(struct hone_handle *h, const struct origin *from, struct libhone_net *n)
+{
+	int rc = net_device_open(h, n);
+	if (rc >= 0)
+		rc = build(h, from, NULL, n);
+	if (rc >= 0 && !net_device_steps(n))
+		rc = fail(E_NOTFOUND, "no cache has a kernel of this model for %s", h->device);
+	if (rc >= 0)
+		return true;
+	snprintf(n->why, sizeof n->why, "%s", err_text());
+	drop(n);
+	return false;
 }
 
 /* Loads an image that the caller names: only its own kernels are used, else it is an error. */
@@ -293,8 +326,11 @@ static int make(struct hone_handle *h, const struct origin *from, const struct l
 	struct buf meta = {0};
 	if (from->path && image_find(from->path, path, sizeof path)) {
 		n->from_image = true;
+		snprintf(n->why, sizeof n->why, "a compiled model runs on the processor");
 		return load_compiled(h, from, path, n);
 	}
+	if (device_is_on(h) && build_there(h, from, n))
+		return E_OK;
 	bool keeps = name_image(h, from, &k);
 	n->from_image = (keeps && load_kept(h, &k, n)) || (from->path && !old && load_beside(h, from, n));
 	if (n->from_image)
@@ -328,9 +364,6 @@ void net_free(struct libhone_net *n)
 {
 	if (!n)
 		return;
-	plan_free(n->plan);
-	if (n->g)
-		graph_free(n->g);
-	arena_free(&n->a);
+	drop(n);
 	free(n);
 }

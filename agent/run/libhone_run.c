@@ -58,13 +58,24 @@ static void snap(struct hone_model *m, struct tensor *in, struct tensor *out)
 	pthread_mutex_unlock(&m->now);
 }
 
-int hone_run(struct hone_model *m)
+/* inputs, outputs: of hone_run_on; NULL: those that are bound. */
+static int run_now(struct hone_model *m, const void *const *inputs, void *const *outputs)
 {
 	turns_enter(&m->run);
 	snap(m, m->run_in, m->run_out);
+	for (int i = 0; i < m->nin && inputs; i++)
+		memcpy(&m->run_in[i].data, &inputs[i], sizeof(void *)); /* a run does not write there */
+	for (int i = 0; i < m->nout && outputs; i++)
+		m->run_out[i].data = outputs[i];
 	int rc = run_tensors(m, m->run_in, m->run_out, NULL);
 	turns_leave(&m->run);
 	return rc;
+}
+
+int hone_run(struct hone_model *m)
+{
+	int rc = run_now(m, NULL, NULL);
+	return rc == E_IO && model_leaves_device(m) ? run_now(m, NULL, NULL) : rc;
 }
 
 static bool misaligned(const void *p, int dtype)
@@ -91,15 +102,8 @@ int hone_run_on(struct hone_model *m, const void *const *inputs, void *const *ou
 		rc = check_buffer(&m->out_info[i], outputs ? outputs[i] : NULL);
 	if (rc < 0)
 		return rc;
-	turns_enter(&m->run);
-	snap(m, m->run_in, m->run_out);
-	for (int i = 0; i < m->nin; i++)
-		memcpy(&m->run_in[i].data, &inputs[i], sizeof(void *)); /* a run does not write there */
-	for (int i = 0; i < m->nout; i++)
-		m->run_out[i].data = outputs[i];
-	rc = run_tensors(m, m->run_in, m->run_out, NULL);
-	turns_leave(&m->run);
-	return rc;
+	rc = run_now(m, inputs, outputs);
+	return rc == E_IO && model_leaves_device(m) ? run_now(m, inputs, outputs) : rc;
 }
 
 static int bind(struct hone_model *m, bool output, int index, const void *data, size_t bytes)
@@ -147,15 +151,23 @@ void *hone_output_buffer(struct hone_model *m, int index)
 	return NULL;
 }
 
-/* One run that was asked for. `later` is held before and after. */
-static void run_later(struct hone_model *m)
+static int run_in_turn(struct hone_model *m)
 {
-	pthread_mutex_unlock(&m->later);
 	turns_enter(&m->run);
 	int rc = atomic_load(&m->cancel) ? fail(E_STOPPED, "the run was cancelled")
 					 : run_tensors(m, m->later_in, m->later_out, &m->cancel);
 	plan_stop_on(m->net->plan, NULL);
 	turns_leave(&m->run);
+	return rc;
+}
+
+/* One run that was asked for. `later` is held before and after. */
+static void run_later(struct hone_model *m)
+{
+	pthread_mutex_unlock(&m->later);
+	int rc = run_in_turn(m);
+	if (rc == E_IO && model_leaves_device(m))
+		rc = run_in_turn(m);
 	pthread_mutex_lock(&m->later);
 	m->status = rc;
 	snprintf(m->text, sizeof m->text, "%s", rc < 0 ? err_text() : "");

@@ -7,7 +7,7 @@
  * or needs 200 times what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan
  * without the device then gives the answer.
  *
- * libhone does not link this. */
+ * libhone does not link this, but opens it as a library of its own (agent/run/device_lib.h). */
 #ifndef AGENT_PLAN_DEVICE_H
 #define AGENT_PLAN_DEVICE_H
 

@@ -26,7 +26,8 @@ static void numbers(void)
 static void options(void)
 {
 	AT(hone_options, size), AT(hone_options, caches), AT(hone_options, ncaches);
-	AT(hone_options, threads), AT(hone_options, flags), SIZE(hone_options);
+	AT(hone_options, threads), AT(hone_options, flags), AT(hone_options, device);
+	SIZE(hone_options);
 	AT(hone_load_options, size), AT(hone_load_options, shapes), AT(hone_load_options, nshapes);
 	SIZE(hone_load_options);
 }
@@ -41,7 +42,9 @@ static void answers(void)
 	AT(hone_model_info, size), AT(hone_model_info, kernels), AT(hone_model_info, threads);
 	AT(hone_model_info, refreshed), AT(hone_model_info, from_image), AT(hone_model_info, load_us);
 	AT(hone_model_info, weight_bytes), AT(hone_model_info, tensor_bytes), AT(hone_model_info, target);
-	AT(hone_model_info, remedy), AT(hone_model_info, at_default), SIZE(hone_model_info);
+	AT(hone_model_info, remedy), AT(hone_model_info, at_default);
+	AT(hone_model_info, on_device), AT(hone_model_info, device), AT(hone_model_info, device_why);
+	SIZE(hone_model_info);
 }
 
 static void wants(void)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device that a handle's models run on, if that is not the processor. */
+#include "agent/run/libhone.h"
+#include "agent/run/device_fit.h"
+#include "agent/run/source.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct device_host host = {fail, fail_in, err_text};
+static const struct device_fit fit = DEVICE_FIT;
+
+/* "opencl:N" alone names a library to open. */
+static bool is_device(const char *name)
+{
+	size_t digits = strncmp(name, "opencl:", 7) ? 0 : strspn(name + 7, "0123456789");
+	return digits > 0 && digits < 4 && !name[7 + digits];
+}
+
+/* Looks beside libhone, then where libhone is installed. It is never closed. */
+static int open_lib(const struct device_lib **out)
+{
+	Dl_info self;
+	char path[4096] = "";
+	const char *slash = dladdr((void *)(uintptr_t)open_lib, &self) && self.dli_fname
+				? strrchr(self.dli_fname, '/')
+				: NULL;
+	if (slash)
+		snprintf(path, sizeof path, "%.*s/" DEVICE_LIB, (int)(slash - self.dli_fname),
+			 self.dli_fname);
+	void *lib = slash ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	if (!lib)
+		lib = dlopen(HONE_LIBDIR "/../" DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return fail(E_NOTFOUND, "there is no " DEVICE_LIB " beside libhone: %s", dlerror());
+	const struct device_lib *d = dlsym(lib, DEVICE_LIB_SYMBOL);
+	if (!d || memcmp(&d->fit, &fit, sizeof fit))
+		return fail(E_UNSUPPORTED, DEVICE_LIB " is of another build than libhone");
+	d->use(&host);
+	*out = d;
+	return E_OK;
+}
+
+void device_lose(struct hone_handle *h, const char *why)
+{
+	pthread_mutex_lock(&h->cache_lock);
+	if (!h->device_off)
+		snprintf(h->device_why, sizeof h->device_why, "%s", why);
+	h->device_off = true;
+	pthread_mutex_unlock(&h->cache_lock);
+}
+
+static int look_at(struct hone_handle *h)
+{
+	struct plan_device *d;
+	int rc = open_lib(&h->device_lib);
+	if (rc >= 0)
+		rc = h->device_lib->open(h->device, &d);
+	if (rc < 0)
+		return rc;
+	h->device_lib->target(d, &h->device_target);
+	h->device_lib->close(d);
+	for (int i = 0; i < h->ncaches && rc >= 0; i++)
+		rc = cache_source(h->cache[i], &h->device_target, 1, hone_level(h), REC_BEST,
+				  &h->device_source[i]);
+	return rc;
+}
+
+int device_choose(struct hone_handle *h, const char *asked)
+{
+	const char *env = getenv("HONE_DEVICE"), *name = asked ? asked : env && *env ? env : "cpu";
+	if (!strcmp(name, "cpu"))
+		return E_OK;
+	if (!is_device(name))
+		return fail(E_USAGE, "device '%.40s': must be cpu or opencl:0 to opencl:999", name);
+	snprintf(h->device, sizeof h->device, "%s", name);
+	int rc = look_at(h);
+	if (rc < 0)
+		device_lose(h, err_text());
+	return E_OK;
+}
+
+bool device_is_on(struct hone_handle *h)
+{
+	pthread_mutex_lock(&h->cache_lock);
+	bool on = h->device[0] && !h->device_off;
+	pthread_mutex_unlock(&h->cache_lock);
+	return on;
+}
+
+void device_release(struct hone_handle *h)
+{
+	for (int i = 0; i < h->ncaches; i++)
+		cache_source_free(&h->device_source[i]);
+}
+
+int net_device_open(struct hone_handle *h, struct libhone_net *n)
+{
+	n->lib = h->device_lib;
+	return n->lib->open(h->device, &n->device);
+}
+
+int net_device_steps(const struct libhone_net *n)
+{
+	return n->device ? n->lib->of(n->plan).steps : 0;
+}
+
+void net_device_close(struct libhone_net *n)
+{
+	if (n->device)
+		n->lib->close(n->device);
+	n->device = NULL;
+}
