@@ -5,9 +5,10 @@
  * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
  * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "memory-none": no buffer can be
  * made; "stuck": what is launched never ends; "lost": it fails; "crash": the first call ends the process;
- * "hang": it does not return; "stuck N", "lost N", "crash N", "hang N": so does the process's launch N, from 1
- * on, and what follows; "build-crash", "build-hang": so does the first build of a program; "forge": it writes into the process's pipe to its parent, in the form that
- * tools/hone/opencl_list.c expects, and does not return. */
+ * "hang": it does not return; "stuck N", "lost N", "crash N", "hang N": so does the process's launch N, from
+ * 1 on, and what follows; "build-crash", "build-hang": so does the first build of a program; "forge": it
+ * writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c expects, and does
+ * not return. */
 #include "platform/run/opencl_api.h"
 
 #include <fcntl.h>
