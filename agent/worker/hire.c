@@ -61,6 +61,11 @@ bool hire_elsewhere(struct hire *h)
 	return true;
 }
 
+void hire_program(struct hire *h)
+{
+	h->socket[0] = 0;
+}
+
 int hire(struct hire *h, struct clock *clock, int64_t deadline_ns, struct child *out)
 {
 	char *argv[] = {h->path, "--serve", log_level() == LOG_VERBOSE ? "--verbose" : NULL, NULL};

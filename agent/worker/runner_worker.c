@@ -411,7 +411,10 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	struct remote *w = make_remote(&hello);
 	if (!w)
 		return fail(E_NOMEM, "no memory for a runner");
-	return start_first(w, hire_find(&w->hire, path), INT64_MAX, out);
+	int rc = hire_find(&w->hire, path);
+	if (device_is_apart(device)) /* workers behind the socket may open no device */
+		hire_program(&w->hire);
+	return start_first(w, rc, INT64_MAX, out);
 }
 
 int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out)

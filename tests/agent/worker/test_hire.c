@@ -5,6 +5,7 @@
 #include "agent/worker/runner_apart.h"
 #include "agent/worker/wire_msg.h"
 #include "platform/machine/target.h"
+#include "tests/lib/kernel_cases.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
@@ -138,6 +139,24 @@ static int worker_of(const struct manager *m)
 	if (f)
 		fclose(f);
 	return pid;
+}
+
+/* The unit behind the socket may open no device. */
+TEST(jobs_on_devices_are_children)
+{
+	struct manager manager;
+	struct runner *r;
+	const struct target t = case_gpu();
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	manager_start(&manager, -1);
+	int rc = runner_worker(NULL, "opencl:0", &t, 1, &r);
+	CHECK(worker_of(&manager) < 0);
+	if (rc >= 0)
+		r->ops->close(r);
+	manager_stop(&manager);
+	if (rc < 0)
+		SKIP(err_text());
 }
 
 /* The worker is told what a child inherits from its parent: cpus, less those of the builders, priority,
