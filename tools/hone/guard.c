@@ -33,6 +33,7 @@ struct word {
 static int64_t patience_ns = 90 * NS_PER_S;
 static struct shared *shared;
 static volatile pid_t child_pid;
+static volatile sig_atomic_t came; /* SIGINT or SIGTERM, while the child ran; 0: neither */
 
 void guard_done(void)
 {
@@ -49,6 +50,7 @@ void guard_patience(int64_t ns)
 static void pass_on(int sig, siginfo_t *info, void *ctx)
 {
 	(void)ctx;
+	came = sig;
 	if (info->si_code != SI_KERNEL && child_pid > 0)
 		kill(child_pid, sig);
 }
@@ -59,8 +61,12 @@ enum { PASSED = 2 };
 static void pass_signals(struct sigaction *old)
 {
 	const struct sigaction sa = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
-	for (int i = 0; i < PASSED; i++)
-		sigaction(passed[i], &sa, &old[i]);
+	came = 0;
+	for (int i = 0; i < PASSED; i++) {
+		sigaction(passed[i], NULL, &old[i]);
+		if (old[i].sa_handler != SIG_IGN)
+			sigaction(passed[i], &sa, NULL);
+	}
 }
 
 static void pass_no_more(const struct sigaction *old)
@@ -69,12 +75,32 @@ static void pass_no_more(const struct sigaction *old)
 		sigaction(passed[i], &old[i], NULL);
 }
 
+/* Ends this process as the signal would have done before. */
+static void end_by(int sig)
+{
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+/* A signal waits until both processes are ready for it. */
+static pid_t fork_ready(const struct sigaction *old)
+{
+	sigset_t held, before;
+	sigemptyset(&held);
+	for (int i = 0; i < PASSED; i++)
+		sigaddset(&held, passed[i]);
+	sigprocmask(SIG_BLOCK, &held, &before);
+	child_pid = fork();
+	if (child_pid == 0)
+		pass_no_more(old);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return child_pid;
+}
+
 /* Ends without the handlers that drivers leave for the end of a process. */
-static void be_the_child(const struct args *a, int (*body)(const struct args *a), int fd,
-			 const struct sigaction *old)
+static void be_the_child(const struct args *a, int (*body)(const struct args *a), int fd)
 {
 	struct word w = {0};
-	pass_no_more(old);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	plan_device_watched_by(&shared->watch);
 	w.rc = body(a);
@@ -121,28 +147,32 @@ static int end_child(bool hung)
 	return status;
 }
 
-/* Says how a child ended that gave no word. */
-static int without_word(const char *device, bool hung)
+/* Says how a child ended that gave no word. *by: the signal that was for this process, too. */
+static int without_word(const char *device, bool hung, int *by)
 {
-	int status = end_child(hung);
+	int status = end_child(hung), sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	if (came && (sig == SIGINT || sig == SIGTERM)) {
+		*by = sig;
+		return fail(E_STOPPED, "stopped");
+	}
 	if (atomic_load(&shared->done))
 		return E_OK;
 	if (hung)
 		return fail(E_TIMEOUT, "%s: its driver did not answer in %g s", device,
 			    (double)patience_ns / NS_PER_S);
-	if (WIFSIGNALED(status))
-		return fail(E_CHILD, "%s: its driver crashed with signal %d", device, WTERMSIG(status));
+	if (sig)
+		return fail(E_CHILD, "%s: its driver crashed with signal %d", device, sig);
 	return fail(E_CHILD, "%s: its driver ended the process", device);
 }
 
-/* *lost: the device is at fault. */
-static int watch_child(const char *device, int fd, bool *lost)
+/* *lost: the device is at fault. *by: as of without_word. */
+static int watch_child(const char *device, int fd, bool *lost, int *by)
 {
 	struct word w;
 	bool hung = false, said = read_word(fd, &w, &hung);
 	if (!said) {
-		int rc = without_word(device, hung);
-		*lost = rc < 0;
+		int rc = without_word(device, hung, by);
+		*lost = rc < 0 && !*by;
 		return rc;
 	}
 	(void)end_child(false);
@@ -156,7 +186,7 @@ static int watch_child(const char *device, int fd, bool *lost)
 
 static int apart(const struct args *a, int (*body)(const struct args *a), bool *lost)
 {
-	int end[2];
+	int end[2], by = 0;
 	struct sigaction old[PASSED];
 	const char *device = model_device(a);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -164,16 +194,18 @@ static int apart(const struct args *a, int (*body)(const struct args *a), bool *
 		return fail(E_IO, "cannot start a process: %s", strerror(errno));
 	fflush(NULL);
 	pass_signals(old);
-	child_pid = fork();
-	if (child_pid == 0)
-		be_the_child(a, body, end[1], old);
+	if (fork_ready(old) == 0)
+		be_the_child(a, body, end[1]);
 	close(end[1]);
 	int rc = child_pid < 0 ? fail(E_IO, "cannot start a process: %s", strerror(errno))
-			       : watch_child(device, end[0], lost);
+			       : watch_child(device, end[0], lost, &by);
+	child_pid = 0;
 	pass_no_more(old);
 	close(end[0]);
 	munmap(shared, sizeof *shared);
 	shared = NULL;
+	if (by)
+		end_by(by);
 	return rc;
 }
 
@@ -189,6 +221,8 @@ int guard_run(const struct args *a, int (*body)(const struct args *a), enum guar
 	snprintf(why, sizeof why, "%s", err_text());
 	if (g == GUARD_FAILS)
 		return fail(rc, "%s; without --device, the processor does it", why);
+	if (came)
+		end_by(came);
 	log_info("hone: %s; the network runs on the processor instead", why);
 	model_leave_device();
 	return body(a);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that use a device with a driver run in a process of their own, because drivers crash and hang. If
- * one does, or the device fails otherwise, the command runs again on the processor, or is an error. */
+ * one does, or the device fails otherwise, the command runs again on the processor, or is an error. SIGINT
+ * and SIGTERM reach both processes: if they end the child, they end this one, too, and nothing runs again. */
 #ifndef TOOLS_GUARD_H
 #define TOOLS_GUARD_H
 

@@ -209,6 +209,28 @@ TEST(errors_are_told_once)
 	CHECK(!strstr(cli_err, "instead"));
 }
 
+/* Ctrl-C and SIGTERM end a command that waits for its driver; they are no fault of the device. */
+TEST(signals_end_commands)
+{
+	static const char *const commands[] = {"run --random", "onnx-test"};
+	open_fake();
+	guard_patience(20 * NS_PER_S);
+	fake_lie("hang");
+	stop_after_us = 300 * 1000;
+	for (int k = 0; k < 4 && !test_bad; k++) {
+		double start_s = test_now_s();
+		stop_with = k & 1 ? SIGTERM : SIGINT;
+		CHECK_RUN(128 + stop_with, "%s %s --device opencl:0 --cache %s", commands[k / 2],
+			  k / 2 ? in_dir("") : model(), in_dir("cache"));
+		CHECK(test_now_s() - start_s < 5);
+		CHECK(!strstr(cli_err, "opencl:0") && !strstr(cli_out, "ran once"));
+		if (test_bad)
+			printf("%s, signal %d: %s%s\n", commands[k / 2], stop_with, cli_out, cli_err);
+	}
+	stop_with = 0;
+	stop_after_us = 0;
+}
+
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
