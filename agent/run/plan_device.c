@@ -83,6 +83,20 @@ static int load(struct on_device *on, const struct code *c, struct dev_code **ou
 	return end(d->dev->own->load(d->unit, c->object.p, c->object.n, out));
 }
 
+/* Some drivers compile here. */
+static int entry(struct on_device *on, struct dev_code *c, const char *symbol)
+{
+	begin();
+	return end(((struct plan_device *)on)->dev->entry(c, symbol));
+}
+
+static void unload(struct on_device *on, struct dev_code *c)
+{
+	begin();
+	((struct plan_device *)on)->dev->unload(c);
+	(void)end(E_OK);
+}
+
 /* ---- which tensors cross, and when ---- */
 
 struct sides { /* of a value that has memory: where its latest bytes are; neither: nothing has written it */
@@ -387,7 +401,8 @@ static int run(struct plan *p, int step, bool timed)
 	return broken(p, end(rc));
 }
 
-static const struct on_device ops = {.load = load, .ready = ready, .run = run, .drop = drop};
+static const struct on_device ops = {
+    .load = load, .entry = entry, .unload = unload, .ready = ready, .run = run, .drop = drop};
 
 int plan_device_open(const char *name, struct plan_device **out)
 {
@@ -400,8 +415,6 @@ int plan_device_open(const char *name, struct plan_device **out)
 	if (!d)
 		return fail(E_NOMEM, "no memory for a device");
 	*d = (struct plan_device){.on = ops, .dev = dev};
-	d->on.entry = dev->entry;
-	d->on.unload = dev->unload;
 	snprintf(d->name, sizeof d->name, "%s", name);
 	begin();
 	int rc = failed(end(dev->own->open(dev_number(name), &d->unit)));

@@ -133,7 +133,7 @@ static bool holds_weights(const struct plan *p, const struct pstep *ps)
 void plan_unload(struct plan *p, struct pstep *ps)
 {
 	if (ps->code && ps->far)
-		p->device->unload(ps->code);
+		p->device->unload(p->device, ps->code);
 	else if (ps->code)
 		p->dev->unload(ps->code);
 	ps->code = NULL;
@@ -158,8 +158,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 	ps->nbufs = m->nbufs;
 	memcpy(ps->param, m->param, sizeof ps->param);
 	for (int i = 0; i < m->nentries && rc >= 0; i++) {
-		rc = ps->entry[i].entry =
-		    ps->far ? p->device->entry(ps->code, m->entry[i]) : dev->entry(ps->code, m->entry[i]);
+		rc = ps->entry[i].entry = ps->far ? p->device->entry(p->device, ps->code, m->entry[i])
+						  : dev->entry(ps->code, m->entry[i]);
 		if (rc >= 0) {
 			ps->entry[i].extent = code_extent(m, i, ps->param);
 			rc = ps->entry[i].extent < 0 ? (int)ps->entry[i].extent : E_OK;

@@ -51,8 +51,8 @@ struct on_device {
 	 * behind all steps, and waits. timed: waits for the step. */
 	int (*run)(struct plan *p, int step, bool timed);
 	void (*drop)(struct plan *p); /* before its code is unloaded */
-	int (*entry)(struct dev_code *c, const char *symbol);
-	void (*unload)(struct dev_code *c);
+	int (*entry)(struct on_device *d, struct dev_code *c, const char *symbol);
+	void (*unload)(struct on_device *d, struct dev_code *c);
 };
 
 struct pstep {

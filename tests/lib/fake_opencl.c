@@ -3,7 +3,8 @@
  * variable FAKE_OPENCL names the lie: "" tells the truth (one device, whose kernels do nothing);
  * "platforms-endless", "platforms-null", "platforms-none", "devices-endless", "devices-null", "devices-none":
  * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
- * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "memory-none": no buffer can be
+ * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "crash CALL", "hang CALL": it
+ * ends the process or does not return; "memory-none": no buffer can be
  * made; "stuck": what is launched never ends; "lost": it fails; "crash": the first call ends the process;
  * "hang": it does not return; "stuck N", "lost N", "crash N", "hang N": so does the process's launch N, from
  * 1 on, and what follows; "build-crash", "build-hang": so does the first build of a program; "forge": it
@@ -44,8 +45,8 @@ static bool lies_since(const char *kind)
 {
 	const char *lie = getenv("FAKE_OPENCL");
 	size_t n = strlen(kind);
-	return lies(kind) ||
-	       (lie && !strncmp(lie, kind, n) && lie[n] == ' ' && launches >= atoi(lie + n + 1));
+	return lies(kind) || (lie && !strncmp(lie, kind, n) && lie[n] == ' ' && lie[n + 1] >= '0' &&
+			      lie[n + 1] <= '9' && launches >= atoi(lie + n + 1));
 }
 
 static void crash(void)
@@ -56,6 +57,10 @@ static void crash(void)
 
 static int32_t status(const char *call)
 {
+	if (lies_in("crash", call))
+		crash();
+	while (lies_in("hang", call))
+		pause();
 	return lies_in("fail", call) ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 

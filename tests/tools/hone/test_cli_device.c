@@ -144,6 +144,8 @@ TEST(a_run_falls_back_to_the_processor)
 	    {"null clCreateBuffer", "clCreateBuffer: it gave NULL"},
 	    {"build-crash", "its driver crashed with signal 11"},
 	    {"build-hang", "its driver did not answer in 0.5 s"},
+	    {"crash clCreateKernel", "its driver crashed with signal 11"},
+	    {"hang clCreateKernel", "its driver did not answer in 0.5 s"},
 	    {"fail clSetKernelArg", "clSetKernelArg of argument 0"},
 	    {"fail clEnqueueNDRangeKernel", "clEnqueueNDRangeKernel: CL_OUT_OF_RESOURCES"},
 	    {"fail clEnqueueMapBuffer", "clEnqueueMapBuffer"},
@@ -157,6 +159,9 @@ TEST(a_run_falls_back_to_the_processor)
 	    {"hang 2", "its driver did not answer in 0.5 s"},
 	    {"fail clBuildProgram", NULL}, /* kernels of the processor take the place of those */
 	    {"fail clReleaseContext", NULL},
+	    {"hang clReleaseKernel", NULL}, /* the answer is there */
+	    {"hang clReleaseProgram", NULL},
+	    {"crash clReleaseProgram", NULL},
 	};
 	struct arena a = {0};
 	open_fake();
@@ -234,9 +239,9 @@ TEST(signals_end_commands)
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
-	static const char *const lies[] = {"devices-none", "crash",     "fail clCreateContext",
-					   "memory-none",  "stuck 2",   "lost 2",
-					   "crash 2",      "build-hang"};
+	static const char *const lies[] = {"devices-none", "crash",      "fail clCreateContext",
+					   "memory-none",  "stuck 2",    "lost 2",
+					   "crash 2",      "build-hang", "hang clCreateKernel"};
 	open_fake();
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 3", model(), tuned());
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
