@@ -148,18 +148,19 @@ void own_close(struct local_built *b)
 	b->own = NULL;
 }
 
+/* A kernel that failed has broken the device's context. A driver may report that by any later call, with any
+ * error. */
+static int ended(int rc)
+{
+	return rc < 0 && rc != E_TIMEOUT && rc != E_WRONG ? fail_in(E_CHILD, "device") : rc;
+}
+
 int own_start(const struct local_built *b)
 {
 	int rc = E_OK;
 	for (int e = 0; e < b->own->nentries && rc >= 0; e++)
 		rc = b->own->dev->start(b->own->launch[e]);
-	return broken(rc);
-}
-
-/* A kernel that failed has broken the device's context. */
-static int ended(int rc)
-{
-	return rc < 0 && rc != E_TIMEOUT ? fail_in(E_CHILD, "device") : rc;
+	return ended(rc);
 }
 
 int own_wait(const struct local_built *b)
@@ -185,12 +186,13 @@ int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_n
 	int rc = o->dev->write(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
 	for (int e = 0; e < o->nentries && rc >= 0; e++)
 		rc = o->dev->start(o->launch[e]);
-	if (rc == E_NOMEM || rc == E_INFEASIBLE) { /* nothing ran */
+	bool refused = rc == E_NOMEM || rc == E_INFEASIBLE;
+	if (rc >= 0 || refused) /* what came before the refused launch runs */
+		rc = ended(o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns));
+	if (rc >= 0 && refused) {
 		*status = MEAS_INFEASIBLE;
 		return E_OK;
 	}
-	if (rc >= 0)
-		rc = ended(o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns));
 	if (rc == E_TIMEOUT && end_ns < deadline_ns) {
 		*status = MEAS_TIMEOUT;
 		return E_OK;
@@ -201,5 +203,5 @@ int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_n
 		rc = check_guards(o, &b->m);
 	if (rc >= 0)
 		rc = o->dev->read(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
-	return broken(rc);
+	return ended(rc);
 }

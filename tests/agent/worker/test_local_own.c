@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The local runner on an OpenCL device: good candidates, candidates that write past their buffers or answer
- * wrong, and scratch for some work items at a time. */
+ * wrong, scratch for some work items at a time, and drivers whose calls fail. */
 #include "agent/worker/local.h"
 #include "kernels/loops/code.h"
 #include "tests/lib/cands.h"
@@ -263,6 +263,118 @@ TEST(scratch_of_some_work_items)
 		own_scratch_room(INT64_C(1) << 26);
 		r->ops->close(r);
 		arena_free(&a);
+	}
+}
+
+/* ---- drivers whose calls fail ---- */
+
+/* A call fails with this error once so many of its kind have succeeded; 0: it does not. */
+static struct {
+	int start, read, wait; /* errors */
+	int after;
+	int starts, reads, waits;
+} lie;
+
+static int lying_start(struct dev_launch *l)
+{
+	if (lie.starts++ >= lie.after && lie.start)
+		return fail(lie.start, "start as told");
+	return dev_opencl.own->start(l);
+}
+
+static int lying_read(struct dev_mem *m, int64_t at, void *to, int64_t bytes)
+{
+	if (lie.reads++ >= lie.after && lie.read)
+		return fail(lie.read, "read as told");
+	return dev_opencl.own->read(m, at, to, bytes);
+}
+
+static int lying_wait(struct dev_unit *u, int64_t deadline_ns)
+{
+	int rc = dev_opencl.own->wait(u, deadline_ns);
+	return lie.waits++ >= lie.after && lie.wait ? fail(lie.wait, "wait as told") : rc;
+}
+
+/* NULL: there is no device. */
+static struct runner *open_lying(const char **why)
+{
+	static struct dev_own own;
+	static struct dev dev;
+	struct runner *r = open_device(&emit_opencl, why);
+	if (!r)
+		return NULL;
+	r->ops->close(r);
+	own = *dev_opencl.own;
+	own.start = lying_start;
+	own.read = lying_read;
+	own.wait = lying_wait;
+	dev = dev_opencl;
+	dev.own = &own;
+	memset(&lie, 0, sizeof lie);
+	CHECK_OK(runner_local(&dev, 0, &emit_opencl, &target, 1, true, &r));
+	return r;
+}
+
+/* Errors of launches that a driver refuses are the candidate's; any later one has broken the device. */
+TEST(drivers_that_fail)
+{
+	static const struct {
+		int start, read, wait, after;
+		int rc;
+		enum meas_status status;
+	} cases[] = {
+	    {0, 0, 0, 0, E_OK, MEAS_OK},
+	    {E_NOMEM, 0, 0, 0, E_OK, MEAS_INFEASIBLE},
+	    {E_INFEASIBLE, 0, 0, 0, E_OK, MEAS_INFEASIBLE},
+	    {E_IO, 0, 0, 0, E_CHILD, MEAS_OK},
+	    {E_NOMEM, 0, E_IO, 0, E_CHILD, MEAS_OK}, /* an earlier part of the launch has failed */
+	    {0, E_NOMEM, 0, 0, E_CHILD, MEAS_OK},
+	    {0, E_INFEASIBLE, 0, 1, E_CHILD, MEAS_OK},
+	    {0, E_NOMEM, 0, 2, E_CHILD, MEAS_OK},
+	    {0, 0, E_NOMEM, 0, E_CHILD, MEAS_OK},
+	};
+	const char *why;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct runner *r = open_lying(&why);
+		struct meas m;
+		char cand[CAND_MAX];
+		int h, rc;
+		if (!r)
+			SKIP(why);
+		cand_default(task_softmax, &target, cand);
+		lie.start = cases[i].start;
+		lie.read = cases[i].read;
+		lie.wait = cases[i].wait;
+		lie.after = cases[i].after;
+		rc = r->ops->build(r, task_softmax, cand, INT64_MAX, &h, &m);
+		CHECK(rc == cases[i].rc && (h >= 0) == (rc >= 0 && m.status == MEAS_OK));
+		CHECK(rc < 0 || m.status == cases[i].status);
+		CHECK(!cases[i].start || lie.waits == (cases[i].start != E_IO));
+		if (test_bad)
+			printf("case %d: %d, %s: %s\n", (int)i, rc, meas_status_name(m.status), err_text());
+		r->ops->close(r);
+	}
+}
+
+/* The driver refuses a launch that has run before: the device is broken, and the job goes on. */
+TEST(drivers_that_fail_while_kernels_are_timed)
+{
+	static const int errors[] = {E_NOMEM, E_INFEASIBLE, E_IO};
+	const char *why;
+	for (int i = 0; i < 6; i++) {
+		struct runner *r = open_lying(&why);
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		if (!r)
+			SKIP(why);
+		cand_default(sums, &target, cand);
+		REQUIRE(build(r, sums, cand, &h, &m));
+		lie.after = lie.starts + 2;
+		lie.start = i < 3 ? errors[i] : 0;
+		lie.wait = i < 3 ? 0 : errors[i - 3];
+		CHECK_FAILS(r->ops->time(r, &h, 1, 50, 0, 0, INT64_MAX, &m), E_CHILD, "as told");
+		r->ops->close(r);
 	}
 }
 
