@@ -26,6 +26,19 @@ static int stopped(void)
 	return fail(E_STOPPED, "the time box has ended");
 }
 
+static int64_t hand_over_by(const struct box *b)
+{
+	return b->deadline_ns < INT64_MAX - HAND_OVER_NS ? b->deadline_ns + HAND_OVER_NS : INT64_MAX;
+}
+
+/* A worker that hung was stopped, as a rule, and its handles with it. None is used any more, and the runner
+ * is told, because a worker that goes on would keep their kernels. */
+static void lose_all(struct box *b)
+{
+	b->generation++;
+	b->runner->ops->drop(b->runner, -1, hand_over_by(b));
+}
+
 /* Decides what a failed call means. E_OK: only this candidate failed, and m->status says how. */
 static int judge(struct box *b, int rc, struct meas *m)
 {
@@ -34,6 +47,8 @@ static int judge(struct box *b, int rc, struct meas *m)
 		return E_OK;
 	}
 	if (rc == E_TIMEOUT && !box_over(b)) {
+		log_more("candidate given up: %s", err_text());
+		lose_all(b);
 		m->status = MEAS_TIMEOUT;
 		return E_OK;
 	}
@@ -167,11 +182,6 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)
 		m[i] = failure;
 	return rc;
-}
-
-static int64_t hand_over_by(const struct box *b)
-{
-	return b->deadline_ns < INT64_MAX - HAND_OVER_NS ? b->deadline_ns + HAND_OVER_NS : INT64_MAX;
 }
 
 int box_code(struct box *b, const struct built *c, struct blob *out)

@@ -2,8 +2,9 @@
 /* The box: the runner with a deadline. Every call to the runner goes through here.
  *
  * Calls return E_OK (then look at meas.status), E_STOPPED (time is up, or the caller asked to stop) or the
- * error of a broken machine. The box survives a worker's death: the worker's handles are lost, and candidates
- * that are still needed are built again. Ten deaths in a row are an error. */
+ * error of a broken machine. The box survives a worker that dies, or that hangs (E_TIMEOUT before the box
+ * ends): the worker's handles are lost, and candidates that are still needed are built again. Ten deaths in a
+ * row are an error. */
 #ifndef SEARCH_BOX_H
 #define SEARCH_BOX_H
 

@@ -6,8 +6,9 @@
  * A built candidate is a small handle >= 0, valid until drop or until the runner dies. A failing candidate is
  * data: the call returns E_OK with meas.status. Only a failing machine is an error (E_CHILD: the worker died
  * and was replaced; every handle is gone, the caller builds again what it still needs). Every call respects
- * deadline_ns on the runner's clock (INT64_MAX: none) and returns E_TIMEOUT soon after it. One caller at a
- * time.
+ * deadline_ns on the runner's clock (INT64_MAX: none) and returns E_TIMEOUT soon after it, or earlier if the
+ * candidate hangs: then the worker may have been replaced, and the caller treats every handle as gone. One
+ * caller at a time.
  *
  * Builds may run ahead on other cores: ahead() begins one and returns at once; build() of the same candidate
  * takes the code and only has to load and check it. If a build ahead failed, or its builder died, build()

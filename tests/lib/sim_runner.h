@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runner over the simulator for tests of the search: lowers, emits, checks the answer, times on the virtual
- * clock. It can be told to die now and then, or to raise a flag after so many calls.
+ * clock. It can be told to die or to hang now and then, or to raise a flag after so many calls. A worker that
+ * hung is replaced, and its handles are lost.
  *
  * Builders work in virtual time: each takes SIM_BUILD_NS for a job, one after the other, while the clock
  * moves for other reasons. A build that a builder has finished costs no time; of one that it is at, the
@@ -53,8 +54,9 @@ struct sim_runner {
 	struct sim_case tasks[SIM_TASKS];
 	struct sim_handle h[SIM_HANDLES];
 	int calls, deaths, wrong, late;
-	int timed[2]; /* timing calls: warm, cold */
-	double death_rate;
+	int hangs, lost; /* lost: calls with a handle of a worker that was replaced */
+	int timed[2];    /* timing calls: warm, cold */
+	double death_rate, hang_rate;
 	int stop_after; /* raises `stop` after so many calls; 0: never */
 	int builds;
 	int slow_build;        /* the build that takes slow_ns; 0: none; -1: all */
@@ -151,7 +153,7 @@ static inline void sim_drop(struct runner *r, int handle, int64_t deadline_ns)
 	(void)deadline_ns;
 	struct sim_runner *s = (struct sim_runner *)r;
 	for (int i = 0; i < SIM_HANDLES; i++)
-		if (s->h[i].code && (handle < 0 || handle == i)) {
+		if (s->h[i].code && (handle < 0 || handle == s->hangs * SIM_HANDLES + i)) {
 			dev_sim.unload(s->h[i].code);
 			s->h[i].code = NULL;
 		}
@@ -171,7 +173,26 @@ static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
 		clock_advance(dev_sim.clock(), 5 * NS_PER_MS);
 		return fail(E_CHILD, "the worker died (signal 11)");
 	}
-	return clock_now(dev_sim.clock()) >= deadline_ns ? fail(E_TIMEOUT, "the deadline passed") : E_OK;
+	if (clock_now(dev_sim.clock()) >= deadline_ns)
+		return fail(E_TIMEOUT, "the deadline passed");
+	if (s->hang_rate > 0 && rng_unit(&s->rng) < s->hang_rate) {
+		sim_drop(&s->r, -1, INT64_MAX);
+		s->hangs++;
+		clock_advance(dev_sim.clock(), 5 * NS_PER_MS);
+		return fail(E_TIMEOUT, "the worker hung and was stopped");
+	}
+	return E_OK;
+}
+
+/* Handles contain the number of hangs before them. NULL: its worker is gone. */
+static inline struct sim_handle *sim_at(struct sim_runner *s, int handle)
+{
+	struct sim_handle *h = &s->h[handle % SIM_HANDLES];
+	if (handle / SIM_HANDLES == s->hangs && h->code)
+		return h;
+	s->lost++;
+	(void)!fail(E_CHILD, "handle %d was lost", handle);
+	return NULL;
 }
 
 static inline void sim_execute(struct sim_handle *h)
@@ -243,9 +264,9 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 		m->status = MEAS_TIMEOUT;
 	m->build_ns = SIM_BUILD_NS;
 	if (m->status == MEAS_OK)
-		*handle = free_at;
+		*handle = s->hangs * SIM_HANDLES + free_at;
 	else if (rc > 0)
-		sim_drop(r, free_at, INT64_MAX);
+		sim_drop(r, s->hangs * SIM_HANDLES + free_at, INT64_MAX);
 	if (clock_now(dev_sim.clock()) > deadline_ns)
 		return fail(E_TIMEOUT, "the deadline passed");
 	return rc < 0 ? rc : E_OK;
@@ -279,6 +300,9 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < n; i++)
+		if (!sim_at(s, handles[i]))
+			return E_CHILD;
+	for (int i = 0; i < n; i++)
 		m[i] = (struct meas){.status = MEAS_OK,
 				     .mhz_before = how & TIME_QUIET ? SIM_ALONE_MHZ : SIM_BESIDE_MHZ};
 	for (int k = 0; k < rounds; k++)
@@ -286,7 +310,7 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 			if (m[i].status != MEAS_OK)
 				continue;
 			int64_t start = clock_now(dev_sim.clock());
-			dev_sim_spend(s->h[handles[i]].cost_ns);
+			dev_sim_spend(sim_at(s, handles[i])->cost_ns);
 			t[i][k] = clock_now(dev_sim.clock()) - start;
 			if (k == 0 && abort_ns && t[i][0] > abort_ns)
 				m[i] = (struct meas){.status = MEAS_ABORTED, .min_ns = t[i][0]};
@@ -307,7 +331,10 @@ static inline int sim_code(struct runner *r, int handle, int64_t deadline_ns, st
 	int rc = sim_call(s, INT64_MAX);
 	if (rc < 0)
 		return rc;
-	struct code c = {.m = s->h[handle].m, .object = s->h[handle].object};
+	const struct sim_handle *h = sim_at(s, handle);
+	if (!h)
+		return E_CHILD;
+	struct code c = {.m = h->m, .object = h->object};
 	struct buf b = {0};
 	code_bytes(&c, &b);
 	*out = (struct blob){.p = arena_memdup(a, b.p, b.n), .n = b.n};

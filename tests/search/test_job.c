@@ -361,6 +361,22 @@ TEST(a_dying_worker_loses_nothing)
 	close_setup(&setup);
 }
 
+/* A worker that hangs before the box ends is replaced: what it had built is built again, and is not recorded
+ * as crashed. */
+TEST(a_hanging_worker_loses_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 2 * NS_PER_S);
+		setup.s->hang_rate = 0.1;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->hangs > 3 && setup.s->lost == 0);
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.limits.deadline_ns);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
+		close_setup(&setup);
+	}
+}
+
 TEST(a_refusing_sink_ends_the_job)
 {
 	open_setup(&setup, 1, 0.03, 2, 20 * NS_PER_S);
