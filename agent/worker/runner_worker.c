@@ -250,26 +250,44 @@ static int take_ahead(struct remote *w, const char *task, const char *cand, int6
 	return rc;
 }
 
-static int remote_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
-			int *handle, struct meas *m)
+static int build(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		 struct meas *m)
 {
-	struct remote *w = remote_of(r);
 	struct cur c;
-	*handle = -1;
-	*m = (struct meas){.threads = r->threads};
-	if (wire_left(r->clock, deadline_ns) == 0)
-		return fail(E_TIMEOUT, "the deadline has passed");
-	if (deadline_ns != INT64_MAX)
-		deadline_ns = within(w, device_is_apart(w->hello.device) ? DEVICE_NS : BUILD_NS, deadline_ns);
 	int rc = take_ahead(w, task, cand, deadline_ns, handle, m);
 	if (rc != E_NOTFOUND)
 		return rc;
 	buf_clear(&w->request);
-	buf_u64(&w->request, (uint64_t)wire_left(r->clock, deadline_ns));
+	buf_u64(&w->request, (uint64_t)wire_left(w->base.clock, deadline_ns));
 	wire_put_str(&w->request, task);
 	wire_put_str(&w->request, cand);
 	rc = ask(w, WIRE_BUILD, deadline_ns, &c);
 	return rc < 0 ? rc : take_handle(w, &c, handle, m);
+}
+
+/* A candidate that hung on a device has lost it, and with it the worker's other handles, which the caller
+ * learns from E_TIMEOUT. Near the caller's deadline the worker stays, for it still has to hand over code. */
+static int lose_device(struct remote *w, int rc, int64_t deadline_ns, const struct meas *m)
+{
+	if (rc == E_TIMEOUT && w->child.in >= 0 && clock_now(w->base.clock) < deadline_ns)
+		stop(w);
+	if (rc >= 0 && m->status == MEAS_TIMEOUT && w->child.in < 0)
+		return fail(E_TIMEOUT, "the candidate hung, and its worker was stopped");
+	return rc;
+}
+
+static int remote_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			int *handle, struct meas *m)
+{
+	struct remote *w = remote_of(r);
+	bool apart = device_is_apart(w->hello.device), limited = deadline_ns != INT64_MAX;
+	*handle = -1;
+	*m = (struct meas){.threads = r->threads};
+	if (wire_left(r->clock, deadline_ns) == 0)
+		return fail(E_TIMEOUT, "the deadline has passed");
+	int64_t end_ns = limited ? within(w, apart ? DEVICE_NS : BUILD_NS, deadline_ns) : deadline_ns;
+	int rc = build(w, task, cand, end_ns, handle, m);
+	return apart && limited ? lose_device(w, rc, deadline_ns, m) : rc;
 }
 
 static enum ahead remote_ahead(struct runner *r, const char *task, const char *cand)

@@ -36,6 +36,8 @@ static void hang(void)
 		pause();
 }
 
+#define LATE_NS (50 * NS_PER_MS)
+
 static bool mute; /* does not answer requests for code any more */
 
 static int bad_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
@@ -59,6 +61,15 @@ static int bad_build(struct runner *r, const char *task, const char *cand, int64
 		_exit(3);
 	if (strcmp(cand, "hang") == 0)
 		hang();
+	if (strcmp(cand, "stuck") == 0) {
+		*handle = -1;
+		*m = (struct meas){.status = MEAS_TIMEOUT, .threads = 1};
+		return E_OK;
+	}
+	if (strcmp(cand, "late") == 0)
+		clock_real.sleep(&clock_real, LATE_NS);
+	if (strcmp(cand, "late") == 0)
+		return fail(E_TIMEOUT, "the deadline came");
 	mute = strcmp(cand, "mute") == 0;
 	if (strcmp(cand, "rubbish") == 0)
 		for (int i = 0; i < 100; i++)
@@ -117,15 +128,20 @@ __attribute__((constructor(65535))) static void be_a_worker(int argc, char **arg
 
 static const char conv_cand[] = "tile=x:3";
 
-static struct runner *open_worker_at(const char *path)
+static struct runner *open_worker_for(const char *path, const char *device)
 {
 	struct target t;
 	struct runner *r = NULL;
-	if (dev_sim.probe(&t) != 1 || runner_worker(path, "sim", &t, 1, &r) < 0) {
+	if (dev_sim.probe(&t) != 1 || runner_worker(path, device, &t, 1, &r) < 0) {
 		printf("no worker: %s\n", err_text());
 		exit(1);
 	}
 	return r;
+}
+
+static struct runner *open_worker_at(const char *path)
+{
+	return open_worker_for(path, "sim");
 }
 
 static void find_self(char self[512])
@@ -204,6 +220,49 @@ TEST(hung_worker_is_stopped_at_the_deadline)
 	CHECK(clock_now(&clock_real) - start >= 50 * NS_PER_MS);
 	CHECK_FAILS(r->ops->build(r, task_conv, conv_cand, start, &h, &m), E_TIMEOUT, "deadline");
 	CHECK_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+	r->ops->close(r);
+}
+
+/* A candidate that hangs on a device with a driver loses the device (its worker is the simulator's here): the
+ * worker is replaced, and the caller learns that its other handles are gone. */
+TEST(worker_whose_device_is_lost_is_replaced)
+{
+	static const char *const hung[] = {"stuck", "late"};
+	char self[512];
+	find_self(self);
+	struct runner *r = open_worker_for(self, "opencl:0");
+	struct meas m;
+	int h, k;
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+		CHECK_FAILS(r->ops->build(r, task_conv, hung[i], soon(), &k, &m), E_TIMEOUT, "");
+		CHECK(k == -1);
+		CHECK_FAILS(r->ops->time(r, &h, 1, 1, 0, 0, soon(), &m), E_CHILD, "lost");
+		REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &k, &m));
+		CHECK_OK(r->ops->time(r, &k, 1, 1, 0, 0, soon(), &m));
+	}
+	/* Without a deadline, the candidate's failure is data. */
+	CHECK_OK(r->ops->build(r, task_conv, "stuck", INT64_MAX, &k, &m));
+	CHECK(k == -1 && m.status == MEAS_TIMEOUT);
+	/* At the caller's deadline the worker stays and hands over its code. */
+	struct arena a = {0};
+	struct blob b;
+	bool stays = false;
+	for (int i = 0; i < 50 && !stays; i++) { /* a busy machine may let the answer come too late */
+		REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+		int64_t end_ns = clock_now(&clock_real) + LATE_NS - 2 * NS_PER_MS;
+		CHECK_FAILS(r->ops->build(r, task_conv, "late", end_ns, &k, &m), E_TIMEOUT, "");
+		stays = r->ops->code(r, h, soon(), &a, &b) >= 0;
+	}
+	CHECK(stays);
+	r->ops->close(r);
+	arena_free(&a);
+	/* On a processor, candidates run in processes of their own: nothing is lost. */
+	r = open_worker();
+	REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+	CHECK_OK(r->ops->build(r, task_conv, "stuck", soon(), &k, &m));
+	CHECK_FAILS(r->ops->build(r, task_conv, "late", soon(), &k, &m), E_TIMEOUT, "deadline");
+	CHECK_OK(r->ops->time(r, &h, 1, 1, 0, 0, soon(), &m));
 	r->ops->close(r);
 }
 
