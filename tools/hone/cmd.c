@@ -426,7 +426,7 @@ static int dispatch(struct parse *p)
 	return run_cmd(p);
 }
 
-static int finish(struct parse *p, int status)
+int cmd_flush(void)
 {
 	bool lost = ferror(stdout); /* the reason of that write is no longer known: another one tells it */
 	errno = 0;
@@ -434,9 +434,16 @@ static int finish(struct parse *p, int status)
 		clearerr(stdout);
 		putchar('\n');
 	}
-	if (fflush(stdout) != 0 || lost) {
-		log_error("standard output: %s; nothing after that was written",
-			  errno ? strerror(errno) : "a write failed");
+	if (fflush(stdout) == 0 && !lost)
+		return E_OK;
+	return fail(E_IO, "standard output: %s; nothing after that was written",
+		    errno ? strerror(errno) : "a write failed");
+}
+
+static int finish(struct parse *p, int status)
+{
+	if (cmd_flush() < 0) {
+		log_error("%s", err_text());
 		status = 1;
 	}
 	arena_free(&p->arena);

@@ -96,6 +96,8 @@ extern const struct cmd *const cmd_table[]; /* hone's commands, by file name */
 extern const struct opt cmd_common[];       /* options that every command takes; ends with name NULL */
 const struct cmd *cmd_find(const struct program *p, const char *name); /* NULL: unknown */
 extern const struct cmd cmd_help, cmd_version; /* for every program that consists of commands */
+/* Writes what standard output still keeps. E_IO: it, or an earlier part, was not written. */
+int cmd_flush(void) MUST_CHECK;
 /* main() calls this. Returns the exit status. */
 int program_main(const struct program *p, int argc, char **argv);
 int hone_main(int argc, char **argv); /* hone's main; tests call it in a child */

@@ -36,7 +36,6 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	int64_t ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		return rc;
-	guard_done();
 	json_t *list = json_array();
 	struct new_folder made;
 	new_folder_note(&made, dir);
@@ -76,6 +75,8 @@ static int run_once(const struct args *a)
 	rc = ready_open(a, a->pos[0], cache, KERNELS_BEST, &h, &r);
 	if (rc >= 0) {
 		rc = run_ready(a, &r, dir);
+		if (rc >= 0)
+			rc = guard_done();
 		ready_close(&r);
 	}
 	host_close(&h);

@@ -35,10 +35,12 @@ static struct shared *shared;
 static volatile pid_t child_pid;
 static volatile sig_atomic_t came; /* SIGINT or SIGTERM, while the child ran; 0: neither */
 
-void guard_done(void)
+int guard_done(void)
 {
-	if (shared)
+	int rc = shared ? cmd_flush() : E_OK;
+	if (shared && rc >= 0)
 		atomic_store(&shared->done, true);
+	return rc;
 }
 
 void guard_patience(int64_t ns)
@@ -104,6 +106,8 @@ static void be_the_child(const struct args *a, int (*body)(const struct args *a)
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	plan_device_watched_by(&shared->watch);
 	w.rc = body(a);
+	int written = cmd_flush();
+	w.rc = w.rc >= 0 && written < 0 ? written : w.rc;
 	snprintf(w.text, sizeof w.text, "%s", w.rc < 0 ? err_text() : "");
 	fflush(NULL);
 	_exit(write(fd, &w, sizeof w) != (ssize_t)sizeof w);

@@ -15,8 +15,9 @@ enum guard {
 /* Runs the command's body; in a child process, if --device names a device that is apart. Its status or
  * error. */
 int guard_run(const struct args *a, int (*body)(const struct args *a), enum guard g) MUST_CHECK;
-/* Called by a body once the device has given the answer: a driver that then crashes changes nothing. */
-void guard_done(void);
+/* Called by a body once the answer is written: a driver that then crashes changes nothing. E_IO: standard
+ * output does not take it. */
+int guard_done(void) MUST_CHECK;
 /* For tests: how long a driver may take for one call (default: 90 s). */
 void guard_patience(int64_t ns);
 

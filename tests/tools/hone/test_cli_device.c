@@ -171,6 +171,7 @@ TEST(a_run_falls_back_to_the_processor)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		bool right = !cases[i].lie[0] || cases[i].why || !strcmp(cases[i].lie, "fail clBuildProgram");
 		double start_s = test_now_s(), diff = 1, most = 0;
+		unlink(in_dir("there/y.npy"));
 		fake_lie(cases[i].lie);
 		CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s --output %s", model(), tuned(),
 			  in_dir("there"));
@@ -200,6 +201,31 @@ TEST(a_run_uses_the_device)
 	CHECK(!strstr(cli_err, "instead"));
 	CHECK_RUN(0, "run %s --random --json --device opencl:0 --require-cache --cache %s", model(), tuned());
 	CHECK_RUN(1, "run %s --random --json --require-cache --cache %s", model(), tuned());
+}
+
+/* Whatever the driver does when it is left, the outputs are there or the status says that they are not. */
+TEST(a_run_ends_with_its_outputs)
+{
+	static const char *const lies[] = {"", "crash clReleaseKernel", "hang clReleaseProgram",
+					   "crash clReleaseContext"};
+	open_fake();
+	for (size_t i = 0; i < sizeof lies / sizeof *lies && !test_bad; i++) {
+		char words[600];
+		fake_lie(lies[i]);
+		CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
+		json_t *j = parse_out();
+		CHECK(json_array_size(json_object_get(j, "outputs")) == 1);
+		json_decref(j);
+		CHECK(!strstr(cli_err, "instead"));
+		CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), tuned());
+		CHECK_SAYS(cli_out, "ran once");
+		snprintf(words, sizeof words, "run %s --random --json --device opencl:0 --cache %s", model(),
+			 tuned());
+		CHECK(hone_to("/dev/full", words) == 1);
+		CHECK_SAYS(cli_err, "No space left on device");
+		if (test_bad)
+			printf("%s: %s%s\n", lies[i], cli_out, cli_err);
+	}
 }
 
 /* An error of the command's own is no reason to leave the device. */
