@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Risky launches: on some devices a candidate may take the machine down (a GPU whose driver hangs, a board
  * that browns out). There, a candidate gets a quarantine mark on flash before it runs for the first time,
- * which is removed after the first answer, whatever that is. A candidate that still has its mark when it is
- * proposed again did not answer: it is not launched again, and every log records it as MEAS_CRASH. hone
- * forget removes these marks, too.
+ * which is removed after the first answer, whatever that is, or when the caller's deadline ends the run. A
+ * candidate that still has its mark when it is proposed again did not answer: it is not launched again, and
+ * every log records it as MEAS_CRASH. hone forget removes these marks, too.
  *
  * A quarantine mark is a CACHE_RISK record, durable before the launch, written through honed if honed writes
  * the cache. Its key is made of task, candidate, target, device and emitter's version, so that kernels of a
@@ -11,8 +11,8 @@
  * line each.
  *
  * Cost: one commit (a sync, some 4 KiB of flash) for each candidate that has not answered in this process
- * yet. Marks are removed with the next commit. A run that is interrupted from outside (power, the end of the
- * box, SIGKILL) may leave its mark: each time one candidate is lost without need. */
+ * yet. Marks are removed with the next commit. A run that is interrupted from outside (power, SIGKILL) may
+ * leave its mark: each time one candidate is lost without need. */
 #ifndef AGENT_MARKED_H
 #define AGENT_MARKED_H
 

@@ -64,10 +64,12 @@ static int mark(struct marked *w, struct key k, const char *task, const char *ca
 	return fail_in(rc, "a candidate is not run on a risky device without a quarantine mark in the cache");
 }
 
-/* The worker lives, or was told to stop, so the launch did no harm. */
-static bool harmless(int rc)
+/* The worker lives, or was told to stop, so the launch did no harm. A launch that the caller's deadline has
+ * ended says nothing against its candidate: the box ends during one of them. */
+static bool harmless(const struct marked *w, int rc, int64_t deadline_ns)
 {
-	return rc != E_CHILD && rc != E_TIMEOUT;
+	bool ended = clock_now(w->base.clock) >= deadline_ns;
+	return rc != E_CHILD && (rc != E_TIMEOUT || ended);
 }
 
 static int clear(struct marked *w, struct key k, int rc)
@@ -94,7 +96,7 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 	if (rc < 0)
 		return rc;
 	rc = w->inner->ops->build(w->inner, task, cand, deadline_ns, handle, m);
-	if (known || !harmless(rc))
+	if (known || !harmless(w, rc, deadline_ns))
 		return rc;
 	int cleared = clear(w, k, rc);
 	return rc < 0 ? rc : cleared;

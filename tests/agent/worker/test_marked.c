@@ -27,6 +27,7 @@ static struct fake {
 	int launches, rc;
 	enum meas_status status;
 	bool kill;           /* the launch kills the whole process */
+	bool waits;          /* the launch lasts until the deadline */
 	struct cache *cache; /* its mark must be durable in this cache when it is launched */
 	bool marked;
 } fake;
@@ -47,12 +48,14 @@ static int fake_build(struct runner *r, const char *task, const char *cand, int6
 		      struct meas *m)
 {
 	struct cache_state s;
-	(void)r, (void)task, (void)cand, (void)deadline_ns;
+	(void)r, (void)task, (void)cand;
 	fake.launches++;
 	cache_state(fake.cache, &s);
 	fake.marked = s.waiting_bytes == 0 && marks() > 0;
 	if (fake.kill)
 		raise(SIGKILL);
+	while (fake.waits && clock_now(&clock_real) < deadline_ns)
+		clock_real.sleep(&clock_real, NS_PER_MS);
 	*m = (struct meas){.status = fake.status};
 	*handle = fake.rc >= 0 && fake.status == MEAS_OK ? 7 : -1;
 	return fake.rc < 0 ? fail(fake.rc, "as told") : E_OK;
@@ -158,6 +161,31 @@ TEST(candidates_without_an_answer_are_not_launched_again)
 		CHECK(build(&w, "bad", &m) == 7);
 		end(&w);
 	}
+}
+
+/* The deadline comes during a launch, which says nothing against the candidate; but if its worker dies there,
+ * the candidate is to blame. */
+TEST(launches_that_the_deadline_ends)
+{
+	struct at_work w;
+	struct meas m;
+	int h;
+	new_dir();
+	begin(&w);
+	fake.waits = true;
+	fake.rc = E_TIMEOUT;
+	CHECK(w.r->ops->build(w.r, "a task", "slow", clock_now(&clock_real) + 5 * NS_PER_MS, &h, &m) ==
+	      E_TIMEOUT);
+	CHECK(fake.marked);
+	fake.rc = E_CHILD;
+	CHECK(w.r->ops->build(w.r, "a task", "bad", clock_now(&clock_real) + 5 * NS_PER_MS, &h, &m) ==
+	      E_CHILD);
+	end(&w);
+	CHECK(marks() == 1);
+	begin(&w);
+	CHECK(build(&w, "slow", &m) == 7 && fake.launches == 1 && fake.marked);
+	CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 1);
+	end(&w);
 }
 
 /* The launch kills the process, and everything that was not synced is lost, as in a power cut. */
