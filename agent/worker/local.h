@@ -87,10 +87,10 @@ double built_run_part(const struct local_built *b, const struct dev *dev);
 /* local_own.c: built_open has set all but `own`. E_CHILD: the device is lost, and so is this worker. */
 int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit) MUST_CHECK;
 void own_close(struct local_built *b);
-int own_start(const struct local_built *b) MUST_CHECK;
-/* Waits for all starts: of a kernel that has run before, so without a deadline of its own; the client ends a
- * worker that is late. */
-int own_wait(const struct local_built *b) MUST_CHECK;
+/* Runs a kernel that has run before so many times, which takes *ns by the clock. If that takes more than 2 s
+ * and ten times as long as expected, the device hangs, and this process ends: a driver cannot be interrupted.
+ * Time in which the process is stopped does not count. */
+int own_run(const struct local_built *b, int repeats, struct clock *clock, int64_t *ns) MUST_CHECK;
 /* For tests: the room for scratch of work items that run at a time (default: 64 MiB). */
 void own_scratch_room(int64_t bytes);
 /* Runs once on what the process's buffers hold, and copies the output back. E_WRONG: it wrote outside of its

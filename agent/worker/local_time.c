@@ -35,15 +35,10 @@ struct timing {
 /* ns per run of `repeats` runs on a device with memory of its own. */
 static int64_t run_own(struct timing *t, const struct local_built *b, int repeats)
 {
-	struct clock *clock = t->l->base.clock;
-	int64_t start = clock_now(clock);
-	int rc = t->rc;
-	for (int i = 0; i < repeats && rc >= 0; i++)
-		rc = own_start(b);
-	if (rc >= 0)
-		rc = own_wait(b);
-	t->rc = rc;
-	return (clock_now(clock) - start) / repeats;
+	int64_t ns = 0;
+	if (t->rc >= 0)
+		t->rc = own_run(b, repeats, t->l->base.clock, &ns);
+	return ns / repeats;
 }
 
 static int64_t run_once(struct timing *t, struct local_built *b)

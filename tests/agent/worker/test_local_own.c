@@ -7,6 +7,10 @@
 #include "tests/lib/opencl_device.h"
 #include "tests/lib/tasks.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 extern const struct dev dev_opencl;
 extern const struct emit emit_opencl;
 
@@ -273,6 +277,7 @@ static struct {
 	int start, read, wait; /* errors */
 	int after;
 	int starts, reads, waits;
+	bool hangs; /* a wait does not end, instead of failing */
 } lie;
 
 static int lying_start(struct dev_launch *l)
@@ -292,6 +297,8 @@ static int lying_read(struct dev_mem *m, int64_t at, void *to, int64_t bytes)
 static int lying_wait(struct dev_unit *u, int64_t deadline_ns)
 {
 	int rc = dev_opencl.own->wait(u, deadline_ns);
+	while (lie.hangs && lie.waits >= lie.after)
+		pause();
 	return lie.waits++ >= lie.after && lie.wait ? fail(lie.wait, "wait as told") : rc;
 }
 
@@ -376,6 +383,59 @@ TEST(drivers_that_fail_while_kernels_are_timed)
 		CHECK_FAILS(r->ops->time(r, &h, 1, 50, 0, 0, INT64_MAX, &m), E_CHILD, "as told");
 		r->ops->close(r);
 	}
+}
+
+/* In a process of its own, which the watch ends: the device hangs after so many more waits. */
+__attribute__((constructor(65535))) static void be_a_worker(int argc, char **argv)
+{
+	const char *why;
+	struct meas m;
+	char cand[CAND_MAX];
+	int h;
+	if (argc < 3 || strcmp(argv[1], "--hang") != 0)
+		return;
+	struct runner *r = open_lying(&why);
+	if (!r)
+		_exit(77);
+	cand_default(sums, &target, cand);
+	if (!build(r, sums, cand, &h, &m))
+		_exit(3);
+	lie.after = lie.waits + atoi(argv[2]);
+	lie.hangs = true;
+	_exit(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m) < 0 ? 4 : 0);
+}
+
+/* The exit status of such a process; -1: it does not end. */
+static int run_hanging(const char *after)
+{
+	int how = 0;
+	pid_t pid = fork(), ended = 0;
+	if (pid == 0) {
+		execl("/proc/self/exe", "test", "--hang", after, (char *)NULL);
+		_exit(5);
+	}
+	for (double start_s = test_now_s(); pid > 0 && !ended && test_now_s() - start_s < 30;) {
+		ended = waitpid(pid, &how, WNOHANG);
+		clock_real.sleep(&clock_real, 10 * NS_PER_MS);
+	}
+	if (ended == pid && pid > 0)
+		return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+	if (pid > 0 && kill(pid, SIGKILL) == 0)
+		(void)waitpid(pid, &how, 0);
+	return -1;
+}
+
+TEST(kernels_that_hang_later)
+{
+	static const struct {
+		const char *after;
+		int status;
+	} cases[] = {{"0", 1}, {"1", 1}, {"4", 1}, {"100", 0}};
+	const char *why;
+	if (!opencl_device(&why))
+		SKIP(why);
+	for (int i = 0; i < 4; i++)
+		CHECK(run_hanging(cases[i].after) == cases[i].status);
 }
 
 TEST(what_it_refuses)
