@@ -571,7 +571,9 @@ static int open_all(struct explain *e)
 {
 	char dir[4096];
 	const char *device = model_device(e->args);
-	int rc = model_cache_to_read(e->args, dir, sizeof dir);
+	int rc = model_device_check(e->args);
+	if (rc >= 0)
+		rc = model_cache_to_read(e->args, dir, sizeof dir);
 	if (rc >= 0)
 		rc = cache_open(&e->cache, dir, true, 0);
 	if (rc >= 0)

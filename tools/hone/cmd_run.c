@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
+#include "agent/run/plan_device.h"
 #include "platform/base/clock.h"
+#include "platform/base/log.h"
 #include "tools/hone/feed.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/next.h"
@@ -59,6 +61,19 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	return rc;
 }
 
+/* Whether the network would run on the processor alone, but with the device's records, of which there are
+ * none. */
+static bool has_no_kernels(const struct host *h, const struct ready *r)
+{
+	if (!h->name || plan_device_use(r->plan).steps)
+		return false;
+	log_info("%s: the cache has no kernel of this model for it, so the network runs on the processor; "
+		 "hone tune "
+		 "--device %s makes them",
+		 h->name, h->name);
+	return true;
+}
+
 static int run_once(const struct args *a)
 {
 	char cache[4096];
@@ -73,6 +88,12 @@ static int run_once(const struct args *a)
 	if (rc < 0)
 		return rc;
 	rc = ready_open(a, a->pos[0], cache, KERNELS_BEST, &h, &r);
+	if (rc >= 0 && has_no_kernels(&h, &r)) {
+		ready_close(&r);
+		host_close(&h);
+		model_leave_device();
+		return run_once(a);
+	}
 	if (rc >= 0) {
 		rc = run_ready(a, &r, dir);
 		if (rc >= 0)
@@ -89,8 +110,7 @@ static int run_run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS,
-    OPT_DEVICE, OPT_LEVEL, OPT_CACHE, OPT_SHAPE, {NULL},
+    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS, OPT_DEVICE, OPT_LEVEL, OPT_CACHE, OPT_SHAPE, {NULL},
 };
 
 const struct cmd cmd_run = {
@@ -110,7 +130,8 @@ const struct cmd cmd_run = {
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
 	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"
 	"If a device of --device is not there, builds no kernel, cannot hold the network, or fails or hangs\n"
-	"in the run, the processor runs the network, and a line says why. Other commands then end with an error.",
+	"in the run, the processor runs the network, and a line says why. Other commands then end with an "
+	"error.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

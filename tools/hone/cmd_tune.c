@@ -468,7 +468,9 @@ static void answer_late(void *ctx, int rc, const struct tune_report *r)
 	if (rc < 0)
 		log_error("%s", err_text());
 	rc = rc < 0 || fflush(stdout) != 0 ? 1 : rc;
-	_exit(rc ? rc : interrupt_status(0));
+	rc = rc ? rc : interrupt_status(0);
+	guard_ends(rc);
+	_exit(rc);
 }
 
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/plan_device.h"
 #include "kernels/task/task_stage.h"
 #include "kernels/graph/optimize.h"
 #include "kernels/graph/eval.h"
@@ -305,6 +306,12 @@ static int check_model(struct verify *v, struct model *m)
 				 v->host.pool, &f.p);
 	if (rc < 0)
 		return rc;
+	if (v->host.name && !plan_device_use(f.p).steps) {
+		plan_free(f.p);
+		arena_free(&a);
+		return fail(E_NOTFOUND, "%s: the cache has no kernel of this model for it; hone tune --device %s "
+			    "makes them", v->host.name, v->host.name);
+	}
 	f.nkernels = plan_kernels(f.p, &f.kernel);
 	count_steps(&f);
 	rc = model_inputs(m->g, 1, &a, &in);

@@ -22,6 +22,7 @@
 struct shared {
 	struct plan_device_watch watch;
 	atomic_bool done;
+	atomic_int ends; /* 1 + the status with which the child ends at once; 0: it does not */
 };
 
 /* The child's last word. */
@@ -41,6 +42,12 @@ int guard_done(void)
 	if (shared && rc >= 0)
 		atomic_store(&shared->done, true);
 	return rc;
+}
+
+void guard_ends(int status)
+{
+	if (shared)
+		atomic_store(&shared->ends, status + 1);
 }
 
 void guard_patience(int64_t ns)
@@ -159,6 +166,9 @@ static int without_word(const char *device, bool hung, int *by)
 		*by = sig;
 		return fail(E_STOPPED, "stopped");
 	}
+	int ends = atomic_load(&shared->ends);
+	if (ends > 0) /* it has said all */
+		return ends - 1;
 	if (atomic_load(&shared->done))
 		return E_OK;
 	if (hung)

@@ -18,6 +18,8 @@ int guard_run(const struct args *a, int (*body)(const struct args *a), enum guar
 /* Called by a body once the answer is written: a driver that then crashes changes nothing. E_IO: standard
  * output does not take it. */
 int guard_done(void) MUST_CHECK;
+/* Called by a body that ends its process at once, after its last words: the command's status is this one. */
+void guard_ends(int status);
 /* For tests: how long a driver may take for one call (default: 90 s). */
 void guard_patience(int64_t ns);
 

@@ -64,7 +64,9 @@ static void run_known(const char *words, const struct gain *g, const char *more,
 	buf_printf(&b, "Next: hone %s ", words);
 	shell_path(&b, g->model);
 	buf_puts(&b, more);
-	if (target_host(&t) >= 0 && g->threads > 0 && g->threads != t.cores)
+	if (g->device[0])
+		buf_printf(&b, " --device %s", g->device);
+	else if (target_host(&t) >= 0 && g->threads > 0 && g->threads != t.cores)
 		buf_printf(&b, " --threads %d", g->threads);
 	if (g->level != LEVEL_FP32 && level_name((int)g->level))
 		buf_printf(&b, " --level %s", level_name((int)g->level));

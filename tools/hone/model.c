@@ -170,6 +170,15 @@ const char *model_device(const struct args *a)
 	return device_is_apart(name) && !left_device ? name : NULL;
 }
 
+int model_device_check(const struct args *a)
+{
+	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
+	return device_is_apart(given) || !strcmp(given, "cpu")
+		   ? E_OK
+		   : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
+			  given);
+}
+
 int model_threads(const struct args *a, const struct target *t)
 {
 	int64_t n = arg_int(a, "threads", t->cores);

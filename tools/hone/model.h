@@ -88,6 +88,8 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n) MUST_CHECK;
 int model_level(const struct args *a, enum level *out) MUST_CHECK;
 /* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
+/* E_USAGE: --device names no device that networks run on. */
+int model_device_check(const struct args *a) MUST_CHECK;
 /* The device of --device that has memory of its own; NULL: the processor. */
 const char *model_device(const struct args *a);
 /* From now on that is the processor, whatever --device says. */

@@ -20,11 +20,9 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 {
 	*h = (struct host){0};
 	h->name = model_device(a);
-	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	int rc = device_is_apart(given) || !strcmp(given, "cpu")
-		     ? model_level(a, &h->level)
-		     : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
-			    given);
+	int rc = model_device_check(a);
+	if (rc >= 0)
+		rc = model_level(a, &h->level);
 	if (rc >= 0)
 		rc = peaks && !h->name ? machine_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)

@@ -13,6 +13,7 @@
 #include "tools/hone/guard.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 /* The commands and their workers find the driver by its name. */
 static void open_fake(void)
@@ -297,6 +298,48 @@ TEST(other_commands_do_not_fall_back)
 				return;
 			}
 		}
+}
+
+/* An empty folder of records. */
+static const char *fresh(void)
+{
+	static char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("fresh"));
+	(void)mkdir(path, 0755);
+	return path;
+}
+
+/* A cache without the device's kernels is no fault of the device. */
+TEST(networks_without_kernels_for_the_device)
+{
+	open_fake();
+	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), fresh());
+	CHECK_SAYS(cli_err, "opencl:0: the cache has no kernel of this model for it");
+	CHECK_RUN(1, "verify %s --device opencl:0 --cache %s", model(), fresh());
+	CHECK_SAYS(cli_err, "hone tune --device opencl:0 makes them");
+}
+
+/* A job that ends itself at the end of its box has told all. */
+TEST(a_box_that_ends_late_is_no_fault_of_the_driver)
+{
+	open_fake();
+	for (int ms = 100; ms <= 500; ms += 100) {
+		int status =
+		    hone("tune %s --device opencl:0 --budget %dms --cache %s", model(), ms, in_dir("late"));
+		CHECK(!strstr(cli_err, "its driver ended"));
+		CHECK(status == 0 || strstr(cli_err, "the box of"));
+		if (test_bad)
+			printf("%d ms: %d %s\n", ms, status, cli_err);
+	}
+}
+
+TEST(no_device_of_that_name)
+{
+	static const char *const commands[] = {"tune", "bench", "run", "verify", "explain"};
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		CHECK_RUN(2, "%s %s --device gpu --cache %s", commands[i], model(), fresh());
+		CHECK_SAYS(cli_err, "--device gpu is not supported");
+	}
 }
 
 TEST(tune_needs_the_device)
