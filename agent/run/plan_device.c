@@ -22,8 +22,6 @@ struct plan_device {
 	const struct dev *dev;
 	struct dev_unit *unit;
 	char name[DEV_NAME_MAX];
-	bool built;    /* a kernel, for any plan */
-	char why[400]; /* its driver built none the first time; "": it has not failed */
 };
 
 struct move { /* bytes of the plan's tensors */
@@ -75,14 +73,6 @@ static int failed(int rc)
 	return rc;
 }
 
-/* A driver may fail to build single kernels, not all of them. */
-static int built(struct plan_device *d, int rc)
-{
-	if ((rc == E_IO || rc == E_NOMEM || rc == E_INFEASIBLE) && !d->why[0])
-		snprintf(d->why, sizeof d->why, "%s", err_text());
-	return rc;
-}
-
 static int load(struct on_device *on, const struct code *c, struct dev_code **out)
 {
 	struct plan_device *d = (struct plan_device *)on;
@@ -90,17 +80,14 @@ static int load(struct on_device *on, const struct code *c, struct dev_code **ou
 		return fail(E_UNSUPPORTED, "code of emitter %s does not run on device %s", c->m.emitter,
 			    d->dev->name);
 	begin();
-	return built(d, end(d->dev->own->load(d->unit, c->object.p, c->object.n, out)));
+	return end(d->dev->own->load(d->unit, c->object.p, c->object.n, out));
 }
 
 /* Some drivers compile here. */
 static int entry(struct on_device *on, struct dev_code *c, const char *symbol)
 {
-	struct plan_device *d = (struct plan_device *)on;
 	begin();
-	int rc = built(d, end(d->dev->entry(c, symbol)));
-	d->built |= rc >= 0;
-	return rc;
+	return end(((struct plan_device *)on)->dev->entry(c, symbol));
 }
 
 static void unload(struct on_device *on, struct dev_code *c)
@@ -364,8 +351,6 @@ static int ready(struct plan *p)
 	f->unit = d->unit;
 	f->last = -1;
 	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
-	if (!d->built && d->why[0])
-		return failed(fail(E_IO, "device %s: its driver built no kernel: %s", d->name, d->why));
 	begin();
 	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)

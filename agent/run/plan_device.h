@@ -3,10 +3,9 @@
  * its code is for; the plan's steps that have such code run there, all others on the processor. The device
  * holds a copy of the plan's tensors and weights. Which tensors cross between two steps, and when, is decided
  * once, when the plan is built: those that the next step reads, or writes a part of, and whose latest bytes
- * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM; nor is one after a driver has
- * failed to build each kernel so far: E_IO. A kernel that it fails to build beside others is left to the
- * processor. A run on a device that fails, or needs 200 times what its peaks allow and some seconds, ends
- * with E_IO, its outputs undefined; a plan without the device then gives the answer.
+ * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A run on a device that fails,
+ * or needs 200 times what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan
+ * without the device then gives the answer.
  *
  * libhone does not link this, but opens it as a library of its own (agent/run/device_lib.h). */
 #ifndef AGENT_PLAN_DEVICE_H
@@ -23,7 +22,7 @@ void plan_device_close(struct plan_device *d);
 /* What another process may watch, in memory that both share: drivers hang and crash. */
 struct plan_device_watch {
 	_Atomic int64_t since_ns; /* when the call into a driver began, on the real clock; 0: none */
-	atomic_bool failed;       /* a device was not there, took no plan, or failed in a run of one */
+	atomic_bool failed;       /* a device was not there, did not hold a plan, or failed in a run of one */
 };
 /* Of all devices of this process from now on; NULL: nobody watches. */
 void plan_device_watched_by(struct plan_device_watch *w);
