@@ -22,6 +22,8 @@ struct plan_device {
 	const struct dev *dev;
 	struct dev_unit *unit;
 	char name[DEV_NAME_MAX];
+	bool built;    /* a kernel, for any plan */
+	char why[400]; /* its driver built none the first time; "": it has not failed */
 };
 
 struct move { /* bytes of the plan's tensors */
@@ -73,6 +75,14 @@ static int failed(int rc)
 	return rc;
 }
 
+/* A driver may fail to build single kernels, not all of them. */
+static int built(struct plan_device *d, int rc)
+{
+	if ((rc == E_IO || rc == E_NOMEM || rc == E_INFEASIBLE) && !d->why[0])
+		snprintf(d->why, sizeof d->why, "%s", err_text());
+	return rc;
+}
+
 static int load(struct on_device *on, const struct code *c, struct dev_code **out)
 {
 	struct plan_device *d = (struct plan_device *)on;
@@ -80,14 +90,17 @@ static int load(struct on_device *on, const struct code *c, struct dev_code **ou
 		return fail(E_UNSUPPORTED, "code of emitter %s does not run on device %s", c->m.emitter,
 			    d->dev->name);
 	begin();
-	return end(d->dev->own->load(d->unit, c->object.p, c->object.n, out));
+	return built(d, end(d->dev->own->load(d->unit, c->object.p, c->object.n, out)));
 }
 
 /* Some drivers compile here. */
 static int entry(struct on_device *on, struct dev_code *c, const char *symbol)
 {
+	struct plan_device *d = (struct plan_device *)on;
 	begin();
-	return end(((struct plan_device *)on)->dev->entry(c, symbol));
+	int rc = built(d, end(d->dev->entry(c, symbol)));
+	d->built |= rc >= 0;
+	return rc;
 }
 
 static void unload(struct on_device *on, struct dev_code *c)
@@ -443,6 +456,13 @@ void plan_device_watched_by(struct plan_device_watch *w)
 void plan_device_spare(int64_t ns)
 {
 	spare_ns = ns;
+}
+
+int plan_device_built(const struct plan_device *d)
+{
+	if (d->built || !d->why[0])
+		return E_OK;
+	return failed(fail(E_IO, "device %s: its driver built no kernel: %s", d->name, d->why));
 }
 
 void plan_device_target(const struct plan_device *d, struct target *t)

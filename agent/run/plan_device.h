@@ -3,9 +3,10 @@
  * its code is for; the plan's steps that have such code run there, all others on the processor. The device
  * holds a copy of the plan's tensors and weights. Which tensors cross between two steps, and when, is decided
  * once, when the plan is built: those that the next step reads, or writes a part of, and whose latest bytes
- * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A run on a device that fails,
- * or needs 200 times what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan
- * without the device then gives the answer.
+ * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A kernel that the driver
+ * fails to build is left to the processor. A run on a device that fails, or needs 200 times what its peaks
+ * allow and some seconds, ends with E_IO, its outputs undefined; a plan without the device then gives the
+ * answer.
  *
  * libhone does not link this, but opens it as a library of its own (agent/run/device_lib.h). */
 #ifndef AGENT_PLAN_DEVICE_H
@@ -19,10 +20,13 @@ struct plan_device;
 int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
 /* After the plans on it. */
 void plan_device_close(struct plan_device *d);
+/* After a plan was built. E_IO: its driver has failed to build each kernel so far, so that all steps run on
+ * the processor; the text says why. */
+int plan_device_built(const struct plan_device *d) MUST_CHECK;
 /* What another process may watch, in memory that both share: drivers hang and crash. */
 struct plan_device_watch {
 	_Atomic int64_t since_ns; /* when the call into a driver began, on the real clock; 0: none */
-	atomic_bool failed;       /* a device was not there, did not hold a plan, or failed in a run of one */
+	atomic_bool failed;       /* a device was not there, built no kernel, held no plan, or failed a run */
 };
 /* Of all devices of this process from now on; NULL: nobody watches. */
 void plan_device_watched_by(struct plan_device_watch *w);

@@ -4,12 +4,12 @@
  * "platforms-endless", "platforms-null", "platforms-none", "devices-endless", "devices-null", "devices-none":
  * what the lists say; "strings-endless", "strings-dirty", "numbers-huge", "numbers-short": what devices say;
  * "fail CALL" and "null CALL": that call gives an error, or NULL without one; "crash CALL", "hang CALL": it
- * ends the process or does not return; "memory-none": no buffer can be
- * made; "stuck": what is launched never ends; "lost": it fails; "crash": the first call ends the process;
- * "hang": it does not return; "stuck N", "lost N", "crash N", "hang N": so does the process's launch N, from
- * 1 on, and what follows; "build-crash", "build-hang": so does the first build of a program; "forge": it
- * writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c expects, and does
- * not return. */
+ * ends the process or does not return; "memory-none": no buffer can be made; "stuck": what is launched never
+ * ends; "lost": it fails; "crash": the first call ends the process; "hang": it does not return; "stuck N",
+ * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
+ * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
+ * "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
+ * expects, and does not return. */
 #include "platform/run/opencl_api.h"
 
 #include <fcntl.h>
@@ -38,15 +38,21 @@ static bool lies_in(const char *how, const char *call)
 	return lies(text);
 }
 
-static int launches; /* of this process */
+static int launches, builds; /* of this process */
+
+/* Whether the lie is of this kind, with a number up to n. */
+static bool lies_from(const char *kind, int n)
+{
+	const char *lie = getenv("FAKE_OPENCL");
+	size_t k = strlen(kind);
+	return lie && !strncmp(lie, kind, k) && lie[k] == ' ' && lie[k + 1] >= '0' && lie[k + 1] <= '9' &&
+	       n >= atoi(lie + k + 1);
+}
 
 /* Whether the lie is of this kind, and of all launches or of one that was made. */
 static bool lies_since(const char *kind)
 {
-	const char *lie = getenv("FAKE_OPENCL");
-	size_t n = strlen(kind);
-	return lies(kind) || (lie && !strncmp(lie, kind, n) && lie[n] == ' ' && lie[n + 1] >= '0' &&
-			      lie[n + 1] <= '9' && launches >= atoi(lie + n + 1));
+	return lies(kind) || lies_from(kind, launches);
 }
 
 static void crash(void)
@@ -268,6 +274,9 @@ int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *op
 		crash();
 	while (lies("build-hang"))
 		pause();
+	builds++;
+	if (lies_from("build-fails", builds))
+		return CL_BUILD_PROGRAM_FAILURE;
 	return status("clBuildProgram") || lies("strings-endless") ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }
 

@@ -129,8 +129,9 @@ const struct cmd cmd_run = {
 	"Alpha, gamma and the orientation in EXIF are ignored.\n\n"
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
 	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"
-	"If a device of --device is not there, cannot hold the network, or fails or hangs in the run, the\n"
-	"processor runs the network, and a line says why. Other commands then end with an error.",
+	"If a device of --device is not there, builds no kernel, cannot hold the network, or fails or hangs\n"
+	"in the run, the processor runs the network, and a line says why. Other commands then end with an\n"
+	"error.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

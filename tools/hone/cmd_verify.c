@@ -314,7 +314,9 @@ static int check_model(struct verify *v, struct model *m)
 	}
 	f.nkernels = plan_kernels(f.p, &f.kernel);
 	count_steps(&f);
-	rc = model_inputs(m->g, 1, &a, &in);
+	rc = host_built(&v->host);
+	if (rc >= 0)
+		rc = model_inputs(m->g, 1, &a, &in);
 	if (rc >= 0)
 		rc = model_outputs(m->g, &a, &out);
 	if (rc >= 0)

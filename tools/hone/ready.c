@@ -43,6 +43,11 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 	return rc;
 }
 
+int host_built(const struct host *h)
+{
+	return h->device ? plan_device_built(h->device) : E_OK;
+}
+
 void host_close(struct host *h)
 {
 	if (h->pool)
@@ -132,8 +137,9 @@ static int build(const struct args *a, const char *path, struct ready *r)
 	if (rc < 0)
 		return rc;
 	r->history = history_key(r->model.g, &h->target, h->threads, h->level);
-	return plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
-			       h->pool, &r->plan); /* the plan takes over the constants */
+	rc = plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
+			     h->pool, &r->plan); /* the plan takes over the constants */
+	return rc < 0 ? rc : host_built(h);
 }
 
 static int load_compiled(const struct args *a, const char *path, const char *file, struct ready *r)
@@ -316,6 +322,8 @@ int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct t
 		rc = chosen_steps(&f, g, a, &chosen, &s);
 	if (rc >= 0)
 		rc = plan_build(g, s, &c->host->target, c->source, c->host->pool, &p);
+	if (rc >= 0)
+		rc = host_built(c->host);
 	if (rc >= 0)
 		rc = model_outputs(g, a, &o);
 	if (rc >= 0)

@@ -44,6 +44,8 @@ struct ready {
 /* For commands with OPT_LEVEL. peaks: also get the target's peaks, kept in the cache folder or measured now
  * ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
+/* After a plan was built. E_IO: the device has built none of its kernels (plan_device_built). */
+int host_built(const struct host *h) MUST_CHECK;
 void host_close(struct host *h);
 
 /* Parses "best", "default" or "fallback". */
