@@ -306,15 +306,13 @@ static int check_model(struct verify *v, struct model *m)
 				 v->host.pool, &f.p);
 	if (rc < 0)
 		return rc;
-	if (v->host.name && !plan_device_use(f.p).steps) {
-		plan_free(f.p);
-		arena_free(&a);
-		return fail(E_NOTFOUND, "%s: the cache has no kernel of this model for it; hone tune --device %s "
-			    "makes them", v->host.name, v->host.name);
-	}
 	f.nkernels = plan_kernels(f.p, &f.kernel);
 	count_steps(&f);
 	rc = host_built(&v->host);
+	if (rc >= 0 && v->host.name && !plan_device_use(f.p).steps)
+		rc = fail(E_NOTFOUND,
+			  "%s: the cache has no kernel of this model for it; hone tune --device %s makes them",
+			  v->host.name, v->host.name);
 	if (rc >= 0)
 		rc = model_inputs(m->g, 1, &a, &in);
 	if (rc >= 0)
