@@ -76,7 +76,8 @@ int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	}
 	find_standard(t);
 	int threads = b->runner->threads > 1 ? b->runner->threads : 1;
-	result->roofline_ns = space_roofline(t->space) / threads;
+	/* A device's peaks are those of simple kernels, which others may pass: no task ends at them. */
+	result->roofline_ns = target_runs_items(b->runner->target) ? 0 : space_roofline(t->space) / threads;
 	heard_open(&t->heard, space_task(t->space));
 	return E_OK;
 }
