@@ -141,7 +141,7 @@ static bool has_recipe(const struct gain *g)
 	return !key_equal(g->source, (struct key){0});
 }
 
-/* Of another device than the processor: the line behind the first. */
+/* The line that names the device, behind the first one; a gain of the processor has none. */
 static const struct field device[] = {FIELD("device", F_CHARS, struct gain, device)};
 
 void gain_text(const struct gain *g, struct buf *out)

@@ -55,8 +55,8 @@ struct gain {
 	int kernels, fallbacks; /* of the default network; fallbacks: no default schedule of the task works */
 	struct faster faster;
 	struct disturbance machine;
-	/* Of a network that a recipe quantised (agent/cache/recipe.h): the recipe's key, and the hash of its
-	 * text. 0: there was none. */
+	/* A gain of a network that a recipe quantised has (agent/cache/recipe.h): the recipe's
+	 * key, and the hash of its text. 0: there was none. */
 	struct key source, recipe;
 };
 

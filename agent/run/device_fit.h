@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libhone and its part for devices must agree on, as each was compiled (agent/run/device_lib.h). */
+/* libhone and libhone-opencl.so are compiled apart, and must agree on these values
+ * (agent/run/device_lib.h). */
 #ifndef AGENT_DEVICE_FIT_H
 #define AGENT_DEVICE_FIT_H
 

@@ -11,7 +11,7 @@
 enum { PATIENCE = 200 };
 #define MOST_NS (60 * NS_PER_S)
 static int64_t spare_ns = 10 * NS_PER_S;
-/* Of a device whose peaks nobody has measured. */
+/* These stand for the peaks of a device that nobody has measured. */
 #define GUESS_GFLOPS 10
 #define GUESS_GBS 5
 /* Scratch of the work items that run at a time. */

@@ -23,19 +23,20 @@ void plan_device_close(struct plan_device *d);
 /* After a plan was built. E_IO: its driver has failed to build each kernel so far, so that all steps run on
  * the processor; the text says why. */
 int plan_device_built(const struct plan_device *d) MUST_CHECK;
-/* What another process may watch, in memory that both share: drivers hang and crash. */
+/* A process that uses a device writes here, in memory that it shares with a process that watches it, because
+ * drivers hang and crash. */
 struct plan_device_watch {
 	_Atomic int64_t since_ns; /* when the call into a driver began, on the real clock; 0: none */
 	atomic_bool failed;       /* a device was not there, built no kernel, held no plan, or failed a run */
 };
-/* Of all devices of this process from now on; NULL: nobody watches. */
+/* From now on this process writes there for all of its devices; NULL: nobody watches. */
 void plan_device_watched_by(struct plan_device_watch *w);
 /* For tests: the time that runs wait for a device beside what its peaks allow (default: 10 s). */
 void plan_device_spare(int64_t ns);
 /* Its target without peaks. */
 void plan_device_target(const struct plan_device *d, struct target *t);
 
-/* What a run does on the device. */
+/* Each run of a plan does this on the device. */
 struct plan_device_use {
 	int steps;          /* of the plan, that run there */
 	int launches;       /* of kernels */

@@ -43,7 +43,7 @@ struct entry_run { /* one entry of a kernel, ready to call */
 	int64_t extent;
 };
 
-/* What a plan needs of its device: plan_device.c has these functions, which libhone does not link. */
+/* A plan calls its device by these functions of plan_device.c, which libhone does not link. */
 struct on_device {
 	int (*load)(struct on_device *d, const struct code *c, struct dev_code **out);
 	int (*ready)(struct plan *p); /* called when all is placed */

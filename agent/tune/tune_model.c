@@ -6,11 +6,9 @@
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
 #include "agent/run/plan_device.h"
-#include "agent/worker/device.h"
 #include "agent/worker/marked.h"
 #include "agent/worker/replay.h"
 #include "agent/cache/seeds.h"
-#include "agent/cache/share_kept.h"
 #include "agent/cache/stale.h"
 #include "agent/tune/tune_graph.h"
 #include "kernels/group/alternatives.h"
@@ -34,11 +32,6 @@
 enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
 /* in shorter boxes the first division is all that can be tuned */
 #define LEAST_TO_DIVIDE_NS (10 * NS_PER_S)
-/* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
-#define PEAKS_AGAIN_NS (10 * NS_PER_S)
-#define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
-#define QUICK_FROM_NS (200 * NS_PER_MS)  /* or none at all */
-
 void tune_warn(struct session *s)
 {
 	if (s->report->warning)
@@ -54,75 +47,6 @@ static int mark(const struct session *s, int rc, const char *what)
 	return rc;
 }
 
-/* Measures the machine's peaks, as well as the time allows. */
-static int measure_target(struct session *s, bool known, bool quiet)
-{
-	bool fresh = target_is_fresh(s->store.dir); /* another job has just measured the peaks */
-	int64_t left_ns = tune_left_ns(s);
-	if (s->o->unkept && left_ns >= PEAKS_FROM_NS)
-		return known ? E_OK : target_measure(&s->target, s->clock); /* no file keeps them */
-	if (left_ns < PEAKS_FROM_NS)
-		return known || left_ns < QUICK_FROM_NS ? E_OK : target_quick(&s->target, s->clock);
-	int rc = target_kept(s->store.dir, s->clock, &s->target);
-	if (rc >= 0 && quiet && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
-		rc = target_measure_again(s->store.dir, s->clock, &s->target);
-	return rc;
-}
-
-/* Measures the machine's peaks if they are not known, while no other job measures. */
-static int know_target(struct session *s)
-{
-	const char *taint;
-	bool known = target_recall(s->store.dir, &s->target);
-	if (known && s->o->budget_ns < PEAKS_AGAIN_NS)
-		return E_OK;
-	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
-	int rc = measure_target(s, known, leased >= 0);
-	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
-}
-
-/* The same for a device, whose target is known. */
-static int know_device(struct session *s)
-{
-	const char *taint, *dir = s->o->unkept ? "" : s->store.dir;
-	if (s->target.fma_gflops > 0)
-		return E_OK;
-	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
-	int rc = leased < 0 ? leased : device_measure(s->o->device, s->o->worker, dir, &s->target);
-	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
-}
-
-/* Names the machine and the cache in the report: a box that is stopped at once reports them, too. */
-static int name_machine(struct session *s)
-{
-	int rc = target_host(&s->target);
-	if (rc >= 0)
-		rc = tune_leash_open(s);
-	if (rc >= 0 && s->o->device)
-		rc = device_target(s->o->device, s->o->worker, s->o->unkept ? "" : s->store.dir, &s->target);
-	s->report->cache = arena_strdup(s->a, s->store.dir);
-	s->report->target =
-	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
-	return rc;
-}
-
-static int open_machine(struct session *s)
-{
-	tune_publish(s, 0);
-	int rc = tune_cache_open(s);
-	s->report->cache = arena_strdup(s->a, s->store.dir);
-	tune_publish(s, 0);
-	if (rc >= 0)
-		rc = s->o->device ? know_device(s) : know_target(s);
-	if (rc >= 0 && s->o->device)
-		rc = plan_device_open(s->o->device, &s->device);
-	if (rc >= 0)
-		share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
-	if (rc >= 0)
-		rc = pool_open(&s->pool, s->o->host_threads ? s->o->host_threads : s->o->threads, s->o->cpus);
-	return rc < 0 ? rc : until_check();
-}
-
 /* Changes no file. */
 static int read_model(struct session *s)
 {
@@ -134,7 +58,7 @@ static int read_model(struct session *s)
 				       .notes = &notes};
 	int rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
-		rc = name_machine(s);
+		rc = tune_machine_name(s);
 	s->times.reading_ns = clock_now(s->clock);
 	if (rc >= 0)
 		rc = import_file(s->o->model, &io, &s->model.graph);
@@ -758,7 +682,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	struct tune_spent *spent = &s->report->spent;
 	int rc = mark(s, read_model(s), "the model is read");
 	if (rc >= 0)
-		rc = mark(s, open_machine(s), "the machine is known");
+		rc = mark(s, tune_machine_open(s), "the machine is known");
 	if (rc >= 0)
 		rc = quantise_model(s);
 	if (rc >= 0)

@@ -169,6 +169,12 @@ int tune_log_put(struct session *s) MUST_CHECK;
 int tune_leash_open(struct session *s) MUST_CHECK;
 /* Opens the cache, through honed if honed holds it. */
 int tune_cache_open(struct session *s) MUST_CHECK;
+
+/* tune_machine.c. Names the machine and the cache in the report: a box that is stopped at once reports them,
+ * too. */
+int tune_machine_name(struct session *s) MUST_CHECK;
+/* Opens the cache, and learns the peaks, while no other job measures. */
+int tune_machine_open(struct session *s) MUST_CHECK;
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
 void tune_say_done(struct session *s);

@@ -93,11 +93,6 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 	return rc;
 }
 
-static void raise_to(double *peak, double other)
-{
-	*peak = *peak < other ? other : *peak;
-}
-
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t)
 {
 	char path[PATH_MAX];
@@ -105,10 +100,7 @@ int device_measure(const char *name, const char *worker, const char *dir, struct
 	int rc = ask(name, worker, true, &now);
 	if (rc < 0)
 		return rc;
-	raise_to(&t->fma_gflops, now.fma_gflops);
-	raise_to(&t->copy_gbs, now.copy_gbs);
-	for (int i = 0; i < 4; i++)
-		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
+	target_raise(t, &now);
 	if (kept_in(name, dir, path))
 		target_write_peaks(dir, path, t);
 	return E_OK;

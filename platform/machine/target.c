@@ -377,6 +377,14 @@ static void raise_to(double *peak, double other)
 	*peak = *peak < other ? other : *peak;
 }
 
+void target_raise(struct target *t, const struct target *now)
+{
+	raise_to(&t->fma_gflops, now->fma_gflops);
+	raise_to(&t->copy_gbs, now->copy_gbs);
+	for (int i = 0; i < 4; i++)
+		raise_to(&t->bw_gbs[i], now->bw_gbs[i]);
+}
+
 int target_measure_again(const char *dir, struct clock *clock, struct target *t)
 {
 	char path[PATH_MAX];
@@ -386,10 +394,7 @@ int target_measure_again(const char *dir, struct clock *clock, struct target *t)
 		rc = target_measure(&now, clock);
 	if (rc < 0)
 		return rc;
-	raise_to(&t->fma_gflops, now.fma_gflops);
-	raise_to(&t->copy_gbs, now.copy_gbs);
-	for (int i = 0; i < 4; i++)
-		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
+	target_raise(t, &now);
 	target_write_peaks(dir, path, t);
 	return E_OK;
 }

@@ -66,6 +66,8 @@ int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);
+/* Takes the higher value of each peak. */
+void target_raise(struct target *t, const struct target *now);
 /* The peaks of another device, in a file of their own; false: none are kept for this target. */
 bool target_read_peaks(const char *path, struct target *t);
 void target_write_peaks(const char *dir, const char *path, const struct target *t); /* path: in dir */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The pages that operators see, and their API. Past 800 lines because every page shows the one small fleet that
+ * is made here. */
 #include "tests/lib/fleet.h"
 #include "tools/fleet/fleet_admin.h"
 #include "tools/fleet/fleet_data.h"

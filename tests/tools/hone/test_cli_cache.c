@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: commands that look at a cache, and commands that carry it from board to board. */
+/* The command line: commands that look at a cache, and commands that carry it from board to board. Past 800
+ * lines because all of them work on the records that `make` puts into a cache. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/history.h"
 #include "agent/cache/hint.h"
