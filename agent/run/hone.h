@@ -257,6 +257,10 @@ struct hone_model_info {
 	char device_why[256]; /* why it is not the device that was asked for; "": it is */
 };
 
+/* The device that runs the model now, "opencl:0" or "cpu": the latter also where another one was asked for
+ * that is absent or lost, or for which there is no kernel; hone_summary says why. Static, or lives as long as
+ * the model. Takes no memory and does not wait for a run. */
+HONE_API const char *hone_device(const struct hone_model *m);
 HONE_API int hone_summary(const struct hone_model *m, struct hone_model_info *out);
 HONE_API int hone_kernels(const struct hone_model *m); /* their number now */
 /* HONE_USAGE: there is no kernel `index`; a refresh may have changed their number. */

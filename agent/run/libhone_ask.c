@@ -168,11 +168,25 @@ static void add_remedy(const struct hone_model *m, bool compiled, struct hone_mo
 }
 
 /* `now` is held. */
+static const char *device_of(const struct hone_model *m)
+{
+	return m->net->device ? m->h->device : "cpu";
+}
+
+const char *hone_device(const struct hone_model *m)
+{
+	pthread_mutex_t *lock = lock_net(m);
+	const char *name = device_of(m);
+	pthread_mutex_unlock(lock);
+	return name;
+}
+
+/* `now` is held. */
 static void add_device(const struct hone_model *m, struct hone_model_info *s)
 {
 	const struct hone_handle *h = m->h;
 	const struct libhone_net *n = m->net;
-	snprintf(s->device, sizeof s->device, "%s", n->device ? h->device : "cpu");
+	snprintf(s->device, sizeof s->device, "%s", device_of(m));
 	s->on_device = net_device_steps(n);
 	/* A net without a reason of its own was made when the handle had one, which stays. */
 	if (h->device[0] && !n->device)

@@ -74,7 +74,10 @@ int device_choose(struct hone_handle *h, const char *asked)
 	if (!strcmp(name, "cpu"))
 		return E_OK;
 	if (!is_device(name))
-		return fail(E_USAGE, "device '%.40s': must be cpu or opencl:0 to opencl:999", name);
+		return fail(E_USAGE,
+			    "device '%.40s': must be cpu or opencl:0 to opencl:999; `hone devices` lists "
+			    "what there is",
+			    name);
 	snprintf(h->device, sizeof h->device, "%s", name);
 	int rc = look_at(h);
 	if (rc < 0)

@@ -244,7 +244,9 @@ static bool build_there(struct hone_handle *h, const struct origin *from, struct
 	if (rc >= 0)
 		rc = build(h, from, NULL, n);
 	if (rc >= 0 && !net_device_steps(n))
-		rc = fail(E_NOTFOUND, "no cache has a kernel of this model for %s", h->device);
+		rc = fail(E_NOTFOUND,
+			  "no cache has a kernel of this model for %s; hone tune --device %s makes them",
+			  h->device, h->device);
 	if (rc >= 0)
 		return true;
 	snprintf(n->why, sizeof n->why, "%s", err_text());

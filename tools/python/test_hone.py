@@ -17,6 +17,7 @@ sys.path.insert(0, here)
 sys.dont_write_bytecode = True
 
 import hone  # noqa: E402
+from hone import _model  # noqa: E402
 
 try:
     import numpy
@@ -102,8 +103,6 @@ def test_errors(path):
 
 def test_levels(path):
     """A level by its name is the flag of that name; no other name passes."""
-    from hone import _model
-
     for name, flag in _model._LEVELS.items():
         expect(f"flag of {name}", _model._level_flag(name, flag) == flag and _model._level_flag(name, 0) == flag)
         with hone.load(path, caches=[], threads=1, level=name) as model:
@@ -420,6 +419,129 @@ def test_tuned(path, folder):
     expect("near", abs(after - before) <= 1e-4 + 1e-3 * abs(before))
 
 
+def said_by(call):
+    """What the call returns, and the texts of its DeviceWarnings; all must name this file."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = call()
+    ours = [w for w in said if issubclass(w.category, hone.DeviceWarning)]
+    expect("warnings name the caller", all(w.filename == __file__ for w in ours))
+    return result, [str(w.message) for w in ours]
+
+
+def test_device_names(path):
+    for name in ("gpu", "cuda", "opencl", "opencl:-1", "OPENCL:0", "", "cpu:0", "opencl:0/x"):
+        fails(f"device {name!r}", ValueError, f"device '{name}': must be cpu or opencl:0 to opencl:999; `hone devices`",
+              lambda: hone.load(path, caches=[], device=name))
+        fails(f"device {name!r}", hone.InputError, "`hone devices`", lambda: hone.Handle(caches=[], device=name))
+    for name in (0, b"opencl:0", "cpu\0x", ["cpu"]):
+        fails(f"device {name!r}", ValueError, "give a name", lambda: hone.load(path, caches=[], device=name))
+
+
+def test_device_absent(path):
+    """By the option and by the environment: the processor runs the model, and one warning says why."""
+    data = pixels(3 * 66 * 200)
+    plain, said = said_by(lambda: hone.load(path, caches=[], threads=1))
+    want = bytes(memoryview(plain.run(data)[0]).cast("B"))
+    expect("the processor", not said and plain.device == "cpu" and plain.info.device == "cpu" and not plain.info.device_why
+           and plain.info.on_device == 0 and "cpu" not in repr(plain) and "cpu" not in repr(plain.info))
+    same, said = said_by(lambda: hone.load(path, caches=[], threads=1, device="cpu", strict_device=True))
+    expect("asked for", not said and same.device == "cpu" and repr(same) == repr(plain))
+    os.environ["HONE_DEVICE"] = "opencl:777"
+    try:
+        by_env, env_said = said_by(lambda: hone.load(path, caches=[], threads=1))
+        option, said = said_by(lambda: hone.load(path, caches=[], threads=1, device="cpu"))
+        expect("the option goes before", not said and option.device == "cpu")
+    finally:
+        del os.environ["HONE_DEVICE"]
+    asked, said = said_by(lambda: hone.load(path, caches=[], threads=1, device="opencl:777"))
+    for m, words in ((by_env, env_said), (asked, said)):
+        expect(f"one warning: {words}", len(words) == 1 and "not opencl:777: " in words[0] and "'steering.onnx'" in words[0])
+        expect(f"why {m.info.device_why!r}", m.device == "cpu" and m.info.device == "cpu" and m.info.device_why)
+        for text in (repr(m), repr(m.info)):
+            expect(f"repr {text}", "on cpu (" in text and "\n" not in text and len(text) < 400)
+        expect("handle", "opencl:777" in repr(m._loaded.handle))
+        (out, again), said = said_by(lambda m=m: (m.run(data)[0], m.bind(data)()))
+        expect("runs without another warning", not said and bytes(memoryview(out).cast("B")) == want)
+    _, said = said_by(asked.refresh)
+    expect("nor does a refresh warn again", not said)
+    fails("strictly", hone.DeviceError, "'steering.onnx' cannot run on opencl:777: ",
+          lambda: hone.load(path, caches=[], threads=1, device="opencl:777", strict_device=True))
+    fails("strictly", OSError, "opencl:777", lambda: hone.Handle(caches=[], device="opencl:777", strict_device=True).load(path))
+
+
+class Lost:
+    """The library, with a device that runs the models until it is lost in the given run."""
+
+    def __init__(self, run):
+        self.run = run
+        self._real = _model.lib
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+    def hone_device(self, _model):
+        return b"cpu" if self.run <= 0 else b"opencl:777"
+
+    def hone_run_on(self, *where):
+        self.run -= 1
+        return self._real.hone_run_on(*where)
+
+
+def test_device_lost(path):
+    """Lost in a run, the first or a later one: its answer is right, and one warning says it; strictly it is an error."""
+    data = pixels(3 * 66 * 200)
+    real = _model.lib
+    for run in (1, 3):
+        for strict in (False, True):
+            for how in ("run", "bind"):
+                _model.lib = Lost(run)
+                try:
+                    model, said = said_by(lambda: hone.load(path, caches=[], threads=1, device="opencl:777",
+                                                            strict_device=strict))
+                    expect("there", not said and model.device == "opencl:777")
+                    call = (lambda: model.run(data)) if how == "run" else model.bind(data)
+                    for i in range(1, run):
+                        _, said = said_by(call)
+                        expect("still there", not said)
+                    if strict:
+                        for i in range(2):
+                            fails("lost", hone.DeviceError, "cannot run on opencl:777", call)
+                        expect("no run after it", _model.lib.run == 0)
+                    else:
+                        out, said = said_by(call)
+                        expect(f"lost: {said}", len(said) == 1 and len(out) == 1 and model.device == "cpu")
+                        expect("said once", not said_by(call)[1])
+                finally:
+                    _model.lib = real
+
+
+def test_device(path, folder):
+    """A real device, if there is one: kernels that come later take the model there."""
+    worker = os.environ.get("HONE_WORKER", os.path.join(build, "hone-worker"))
+    cache = os.path.join(folder, "there")
+    os.environ.setdefault("POCL_CACHE_DIR", folder)
+    os.mkdir(cache)
+    data = pixels(3 * 66 * 200)
+    model, said = said_by(lambda: hone.load(path, caches=cache, threads=1, device="opencl:0"))
+    if "no cache has a kernel" not in model.info.device_why:
+        return skip(f"no OpenCL device: {model.info.device_why}")
+    expect(f"without kernels: {said}", len(said) == 1 and "hone tune --device opencl:0 makes them" in said[0])
+    before = memoryview(model.run(data)[0]).cast("B").cast("f")[0]
+    if not os.path.exists(worker) or subprocess.run(
+            [os.path.join(build, "hone"), "tune", path, "-q", "--rigor", "estimate", "--device", "opencl:0", "--budget", "60s",
+             "--cache", cache], stdout=subprocess.DEVNULL, env={**os.environ, "HONE_WORKER": worker}).returncode:
+        return skip("no hone-worker, or the device makes no kernels")
+    _, said = said_by(model.refresh)
+    expect(f"goes there {model!r}", not said and model.device == "opencl:0" and model.info.on_device > 3)
+    expect("repr", "; on opencl:0, 1 thread>" in repr(model) and " on opencl:0; " in repr(model.info))
+    (out, bound), said = said_by(lambda: (model.run(data)[0], model.bind(data)()[0]))
+    after = memoryview(out).cast("B").cast("f")[0]
+    expect("near", not said and abs(after - before) <= 1e-4 + 1e-3 * abs(before))
+    strict, said = said_by(lambda: hone.load(path, caches=cache, threads=1, device="opencl:0", strict_device=True))
+    expect("strictly", not said and strict.device == "opencl:0" and len(strict.run(data)) == 1)
+
+
 def test_wheel(folder):
     made = [
         subprocess.run([sys.executable, "-B", os.path.join(here, "wheel.py"), os.path.join(folder, d)], check=True,
@@ -451,6 +573,9 @@ with tempfile.TemporaryDirectory() as folder:
     test_plain(path)
     test_errors(path)
     test_levels(path)
+    test_device_names(path)
+    test_device_absent(path)
+    test_device_lost(path)
     test_close(path)
     test_close_beside_calls(path)
     test_free_sizes(folder)
@@ -461,6 +586,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_fork(path)
     test_numpy(path)
     test_tuned(path, folder)
+    test_device(path, folder)
     test_wheel(folder)
 print(f"{good} passed, {bad} failed, {skipped} skipped")
 sys.exit(bad > 0)

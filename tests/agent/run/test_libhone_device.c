@@ -63,7 +63,7 @@ static void check_is_on(const struct hone_model *m, const char *device, const ch
 {
 	struct hone_model_info s = info_of(m);
 	bool there = strcmp(device, "cpu") != 0;
-	CHECK(!strcmp(s.device, device) && (s.on_device > 0) == there &&
+	CHECK(!strcmp(s.device, device) && !strcmp(hone_device(m), device) && (s.on_device > 0) == there &&
 	      (s.kernels[HONE_TUNED] > 0) == there);
 	CHECK_SAYS(s.device_why, why);
 	CHECK(*why || !s.device_why[0]);
@@ -188,7 +188,8 @@ TEST(names_of_devices)
 		struct hone_handle *h = NULL;
 		HONE_INIT(o);
 		o.device = bad[i];
-		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE, "must be cpu or opencl:0");
+		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE,
+			    "must be cpu or opencl:0 to opencl:999; `hone devices`");
 		CHECK(!h);
 	}
 }
@@ -218,7 +219,9 @@ TEST(kernels_that_come_later)
 	struct hone_handle *h = opened_for(later, DEVICE, 1);
 	struct hone_model *m = loaded(h, steering());
 	float right = first_output(m, 3);
-	check_is_on(m, "cpu", "no cache has a kernel of this model for " DEVICE);
+	check_is_on(m, "cpu",
+		    "no cache has a kernel of this model for " DEVICE "; hone tune --device " DEVICE
+		    " makes them");
 	copy_folder(cache, later);
 	CHECK(hone_refresh(m) == 1);
 	check_is_on(m, DEVICE, "");

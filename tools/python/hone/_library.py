@@ -4,11 +4,12 @@ import ctypes
 import ctypes.util
 import os
 import re
+import sys
 
 MAX_RANK = 8
 
 
-USAGE = -1
+USAGE, IO = -1, -3
 
 
 class Error(RuntimeError):
@@ -45,6 +46,14 @@ class HostError(Error, OSError):
     """The system refused."""
 
 
+class DeviceError(HostError):
+    """The device that was asked for strictly cannot run the model."""
+
+
+class DeviceWarning(RuntimeWarning):
+    """The processor runs a model for which another device was asked; the text says why. Not an Error."""
+
+
 class FormatError(Error, ValueError):
     """A file is not what it claims to be."""
 
@@ -68,7 +77,7 @@ class BusyError(Error):
 _KINDS = {
     USAGE: InputError,
     -2: OutOfMemoryError,
-    -3: HostError,
+    IO: HostError,
     -4: FormatError,
     -5: UnsupportedError,
     -6: NotFoundError,
@@ -89,6 +98,7 @@ class Options(ctypes.Structure):
         ("ncaches", ctypes.c_int),
         ("threads", ctypes.c_int),
         ("flags", ctypes.c_uint),
+        ("device", ctypes.c_char_p),
     ]
 
 
@@ -139,6 +149,9 @@ class Info(ctypes.Structure):
         ("target", ctypes.c_char * 160),
         ("remedy", ctypes.c_char * 512),
         ("at_default", ctypes.c_int),
+        ("on_device", ctypes.c_int),
+        ("device", ctypes.c_char * 16),
+        ("device_why", ctypes.c_char * 256),
     ]
 
 
@@ -168,6 +181,7 @@ _FUNCTIONS = {
     "hone_output": (_I, _P, _I, ctypes.POINTER(Tensor)),
     "hone_run_on": (_I, _P, ctypes.POINTER(_P), ctypes.POINTER(_P)),
     "hone_refresh": (_I, _P),
+    "hone_device": (_S, _P),
     "hone_summary": (_I, _P, ctypes.POINTER(Info)),
     "hone_kernels": (_I, _P),
     "hone_kernel": (_I, _P, _I, ctypes.POINTER(Kernel)),
@@ -203,6 +217,14 @@ def _open():
 
 
 lib = _open()
+
+
+def callers_level():
+    """The stacklevel of the first frame outside the package: calls reach its modules on ways of different length."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 # How the library's errors name the C structure that gives a shape. Names are as in the model, blanks included.

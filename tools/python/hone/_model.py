@@ -2,34 +2,64 @@
 """Handles and models."""
 import ctypes
 import os
+import warnings
 from collections import namedtuple
 
-from ._library import USAGE, InputError, InputTypeError, Info, Kernel, LoadOptions, Options, Tensor, check, cut, lib, made
+from ._library import (
+    IO,
+    USAGE,
+    DeviceError,
+    DeviceWarning,
+    Info,
+    InputError,
+    InputTypeError,
+    Kernel,
+    LoadOptions,
+    Options,
+    Tensor,
+    callers_level,
+    check,
+    cut,
+    lib,
+    made,
+)
 from ._tensors import Places
 
 TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
 KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
 _ModelInfo = namedtuple(
     "ModelInfo",
-    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy at_default",
+    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy at_default "
+    "on_device device device_why",
 )
 
 
 class ModelInfo(_ModelInfo):
-    """What a model runs with."""
+    """What a model runs with. device: where it runs, "cpu" or "opencl:0"; on_device: its kernels there; device_why: why
+    it is not the device that was asked for, or ""."""
 
     __slots__ = ()
 
     def __repr__(self):
         return (
             f"<hone.ModelInfo: kernels {self.tuned} tuned, {self.default} default, {self.fallback} fallback, "
-            f"{self.portable} portable; {_threads(self.threads)}; loaded in {self.load_ms:.1f} ms; "
+            f"{self.portable} portable; {self._place()}{_threads(self.threads)}; loaded in {self.load_ms:.1f} ms; "
             f"weights {self.weight_bytes / 2**20:.1f} MiB>"
         )
+
+    def _place(self):
+        if self.device_why:
+            return f"on {self.device} ({_one_line(self.device_why, 100)}); "
+        return f"{self.on_device} on {self.device}; " if self.on_device else ""
 
 
 def _threads(n):
     return f"{n} thread" + "s" * (n != 1)
+
+
+def _one_line(text, most):
+    """A text of the library or of a driver, on one line."""
+    return cut(" ".join(text.split()), most)
 
 
 def _brief(tensors):
@@ -88,6 +118,8 @@ class Handle:
         int8=False,
         half=False,
         level=None,
+        device=None,
+        strict_device=False,
     ):
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
@@ -95,7 +127,11 @@ class Handle:
         may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
         integers; half: products may be those of 16-bit floats; level: the same by one name, as --level of hone takes it:
         "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of 16-bit floats are made in
-        16 bits, too) or "int8"."""
+        16 bits, too) or "int8"; device: "opencl:0", as `hone devices` lists it, or "cpu" (None: $HONE_DEVICE, else
+        "cpu"). Models run there with the kernels that `hone tune MODEL --device opencl:0` has made. If the device is
+        absent or lost, also during a run, or a cache has no kernel of the model for it, the processor runs the model:
+        Model.device names what runs, ModelInfo.device_why says why, and a DeviceWarning says it once. strict_device:
+        that is a DeviceError instead."""
         self._h = None
         given = EXACT * bool(exact) | W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
         if level is not None:
@@ -104,12 +140,18 @@ class Handle:
         if caches is not None:
             words = [caches] if isinstance(caches, (str, os.PathLike)) else list(caches)
             o.caches, o.ncaches = _texts(words), len(words)
+        if device is not None and (not isinstance(device, str) or "\0" in device):
+            raise InputError(USAGE, f"device {cut(repr(device), 40)}: give a name, as 'cpu' or 'opencl:0'; "
+                                    "`hone devices` lists what there is")
+        o.device = device if device is None else os.fsencode(device)
         o.threads = threads
         o.flags = given | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
         self._forks = _forks[0]
+        self._device = device or os.environ.get("HONE_DEVICE") or "cpu"
+        self._strict = bool(strict_device)
 
     @property
     def threads(self):
@@ -118,7 +160,7 @@ class Handle:
     def __repr__(self):
         if not getattr(self, "_h", None) or self._forks != _forks[0]:
             return "<hone.Handle: not usable>"
-        return f"<hone.Handle: {_threads(self.threads)}>"
+        return f"<hone.Handle: {self._device + ', ' if self._device != 'cpu' else ''}{_threads(self.threads)}>"
 
     def load(self, model, shapes=None):
         """model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}."""
@@ -129,7 +171,8 @@ class Handle:
             lib.hone_close(self._h)
 
 
-_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8", "half", "level")
+_OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16", "int8", "half", "level",
+            "device", "strict_device")
 
 
 def load(model, shapes=None, **options):
@@ -182,6 +225,8 @@ class Model:
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
         self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
         self._ins, self._outs = Places(self.inputs), Places(self.outputs)
+        self._there = self._warned = False  # it runs on the device that was asked for, if that is not the processor
+        self._look(self._loaded)
 
     def __repr__(self):
         name = cut(repr(self._name)[1:-1], 60)
@@ -191,7 +236,46 @@ class Model:
         if not loaded:
             return f"<hone.Model {name}: closed>"
         words = f"{_brief(self.inputs)} -> {_brief(self.outputs)}"
-        return f"<hone.Model {name}: {words}; {_threads(loaded.handle.threads)}>"
+        place = ""
+        if loaded.handle._device != "cpu":
+            info = self.info
+            why = f" ({_one_line(info.device_why, 100)})" if info.device_why else ""
+            place = f"on {info.device}{why}, "
+        return f"<hone.Model {name}: {words}; {place}{_threads(loaded.handle.threads)}>"
+
+    @property
+    def device(self):
+        """Where it runs, "cpu" or "opencl:0": not the device that was asked for if that is absent or lost, or has no
+        kernel of the model. info.device_why says why."""
+        return lib.hone_device(self._open().m).decode()
+
+    def _look(self, loaded):
+        """After what may have moved the model to another device. Warns once that the processor runs it, although
+        another device was asked for; if that was asked strictly, it is an error."""
+        asked = loaded.handle._device
+        if asked == "cpu":
+            return
+        self._there = lib.hone_device(loaded.m) != b"cpu"
+        if self._there or (self._warned and not loaded.handle._strict):
+            return
+        self._warned = True
+        s = made(Info)
+        check(lib.hone_summary(loaded.m, ctypes.byref(s)))
+        why = _one_line(s.device_why.decode("utf-8", "replace"), 256)
+        name = cut(repr(self._name), 60)
+        if loaded.handle._strict:
+            raise DeviceError(IO, f"the model {name} cannot run on {asked}: {why}")
+        warnings.warn(f"the processor runs the model {name}, not {asked}: {why}", DeviceWarning,
+                      stacklevel=callers_level())
+
+    def _run_on(self, ins, outs):
+        """Each run, with what may be lost in it."""
+        loaded = self._open()
+        if self._warned and loaded.handle._strict:
+            self._look(loaded)  # raises: it was lost before
+        check(lib.hone_run_on(loaded.m, ins, outs))
+        if self._there:
+            self._look(loaded)
 
     def close(self):
         """Gives the memory back, once calls of other threads have ended. A second call does nothing."""
@@ -243,9 +327,9 @@ class Model:
 
     def run(self, *arrays, **named):
         """The outputs, a list in the model's order."""
-        loaded = self._open()
+        self._open()
         ins, outs, _held, outputs = self._places(arrays, named)
-        check(lib.hone_run_on(loaded.m, ins, outs))
+        self._run_on(ins, outs)
         return outputs
 
     def _places(self, arrays, named):
@@ -264,8 +348,7 @@ class Model:
         ins, outs, held, outputs = self._places(arrays, named)
 
         def run_bound(held=held):
-            loaded = self._open()
-            check(lib.hone_run_on(loaded.m, ins, outs))
+            self._run_on(ins, outs)
             return outputs
 
         return run_bound
@@ -278,7 +361,10 @@ class Model:
     def refresh(self):
         """Picks up better kernels from the caches, while other threads run on. True: something changed."""
         loaded = self._open()
-        return check(lib.hone_refresh(loaded.m)) > 0
+        changed = check(lib.hone_refresh(loaded.m)) > 0
+        if changed:
+            self._look(loaded)
+        return changed
 
     @property
     def info(self):
@@ -296,6 +382,9 @@ class Model:
             s.target.decode("utf-8", "replace"),
             s.remedy.decode("utf-8", "replace"),
             s.at_default,
+            s.on_device,
+            s.device.decode(),
+            s.device_why.decode("utf-8", "replace"),
         )
 
     @property

@@ -5,7 +5,7 @@ import math
 import sys
 import warnings
 
-from ._library import USAGE, InputError, InputTypeError
+from ._library import USAGE, InputError, InputTypeError, callers_level
 
 try:
     import numpy
@@ -96,14 +96,6 @@ def _wrong_type(x, info):
     return InputTypeError(USAGE, f"'{info.name}' takes {_wanted(info)}, not of {x.dtype}: convert it, as in {remedy}")
 
 
-def _callers_level():
-    """The stacklevel of the first frame outside the package: calls reach this module on ways of different length."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__package__") == __package__:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 _narrowed = []  # holds the first input that was narrowed: one warning is enough
 
 
@@ -118,7 +110,7 @@ def _convert(x, info):
     if x.dtype.itemsize > want.itemsize and not _narrowed:
         _narrowed.append(info.name)
         warnings.warn(f"'{info.name}' is {info.dtype}: {x.dtype} is converted at each call; "
-                      f"give x.astype('{want.name}') to save the time", stacklevel=_callers_level())
+                      f"give x.astype('{want.name}') to save the time", stacklevel=callers_level())
     return x.astype(want)
 
 
