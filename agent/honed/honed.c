@@ -87,6 +87,21 @@ static void on_stop(struct honed *h, const struct honed_event *e)
 	leave(h, e->text ? e->text : "told to stop");
 }
 
+/* The devices beside the processor, as in " on cpu and opencl:0"; "": there are none. */
+static void add_devices(const struct honed *h, struct buf *b)
+{
+	int n = 0;
+	for (int i = 0, used = 0; i < h->models.n; i++, used = 0) {
+		const char *name = conf_device_name(h->models.list[i].conf->device);
+		for (int k = 0; k < i; k++)
+			used |= !strcmp(conf_device_name(h->models.list[k].conf->device), name);
+		if (!used)
+			buf_printf(b, "%s%s", n++ ? " and " : " on ", name);
+	}
+	if (n == 1 && !strcmp(buf_str(b), " on " CONF_CPU))
+		buf_clear(b);
+}
+
 static void on_start(struct honed *h, const struct honed_event *e)
 {
 	if (h->started)
@@ -95,9 +110,13 @@ static void on_start(struct honed *h, const struct honed_event *e)
 	h->started = true;
 	if (h->o.mode == HONED_RESIDENT) {
 		bool elsewhere = h->o.cache && strcmp(h->o.cache, CACHE_DAEMON) != 0;
-		honed_log(h, 1, HONE_VERSION " keeps %d model%s tuned; their kernels are in %s%s",
-			  h->models.n, plural_s(h->models.n), h->o.cache ? h->o.cache : "memory",
+		struct buf devices = {0};
+		int n = models_count(h, NULL);
+		add_devices(h, &devices);
+		honed_log(h, 1, HONE_VERSION " keeps %d model%s tuned%s; their kernels are in %s%s", n,
+			  plural_s(n), buf_str(&devices), h->o.cache ? h->o.cache : "memory",
 			  elsewhere ? ", where applications find them with HONE_DAEMON_CACHE" : "");
+		buf_free(&devices);
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	} else {
 		boot_start(h);
@@ -115,7 +134,8 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		gate_reset(h);
 		store_retry(h);
 		h->told.conf_error[0] = 0;
-		honed_log(h, 1, "read the configuration: %d model%s", h->models.n, plural_s(h->models.n));
+		honed_log(h, 1, "read the configuration: %d model%s", models_count(h, NULL),
+			  plural_s(models_count(h, NULL)));
 	} else {
 		snprintf(h->told.conf_error, sizeof h->told.conf_error, "%.350s; the former settings stay",
 			 text);

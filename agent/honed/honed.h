@@ -71,8 +71,8 @@ struct marks {
 		struct key model;
 		bool boxed; /* a box has made all its kernels, or all that can be made */
 		bool rough; /* now_ms is of a slice that was disturbed or cut short */
-		/* The network's time when honed first measured this file, and as it was last measured;
-		 * 0: not known. */
+		/* The network's time when honed first measured this file, and as it was last measured, both
+		 * as honed_status has them; 0: not known. */
 		float before_ms;
 		double promise; /* as its last job reported; < 0: not known */
 		/* kernels, as its last job reported; a model with some is boxed all the same if no more gain
@@ -210,12 +210,13 @@ int64_t honed_wakeup(const struct honed *h);
  * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
  * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, device ("cpu", "opencl:0"; a
  * model with several devices has a row for each), state ("tuning", "resting", "waiting", "exhausted",
- * "refused", "failed"), ready, before_ms (when honed first met it), default_ms, now_ms, now_rough (it is of a
- * slice that was disturbed or cut short), missing, promise, next_s (until its next slice), error}],
- * models_left (models that had no room); jobs [{job, model (name), device, pid, state ("waiting", "starting",
- * "running", "resting", "stopping"), lease, wants, task, ntasks, trials, before_ms, now_ms, left_s, label}];
- * inhibits [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
- * started)}; sync {next_s} */
+ * "refused", "failed"), ready, before_ms (when honed first met it; once a slice has measured the network at
+ * its start and at its end, as it would be on the machine of that slice, so that it compares with now_ms),
+ * default_ms, now_ms, now_rough (it is of a slice that was disturbed or cut short, and may not compare),
+ * missing, promise, next_s (until its next slice), error}], models_left (models that had no room); jobs
+ * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
+ * wants, task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits [{name, why, left_s}]; flash
+ * {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

@@ -96,20 +96,19 @@ static void skip(struct honed *h)
 /* Says why no model needs a box. */
 static void say_no_need(const struct honed *h, char *text, size_t n)
 {
-	int missing = 0, refused = 0;
-	for (int i = 0; i < h->models.n; i++) {
+	int missing = 0, refused = models_count(h, model_is_refused), all = models_count(h, NULL);
+	for (int i = 0; i < h->models.n; i++)
 		missing += h->models.list[i].missing;
-		refused += h->models.list[i].refused[0] != 0;
-	}
 	snprintf(text, n,
-		 refused == h->models.n && refused ? "no model can be used"
-		 : refused                         ? "every other model has %s; %d of %d cannot be used"
-						   : "every model has %s",
-		 missing ? "the kernels that could be made" : "its kernels", refused, h->models.n);
+		 refused == all && refused ? "no model can be used"
+		 : refused                 ? "every other model has %s; %d of %d cannot be used"
+					   : "every model has %s",
+		 missing ? "the kernels that could be made" : "its kernels", refused, all);
 }
 
 void boot_start(struct honed *h)
 {
+	int all = models_count(h, NULL);
 	for (int i = 0; i < h->models.n; i++) {
 		struct kept_model *m = &h->models.list[i];
 		m->box = m->known && !m->refused[0] && !m->boxed;
@@ -125,8 +124,8 @@ void boot_start(struct honed *h)
 		skip(h);
 	} else {
 		honed_log(h, 1, "a box of %.1f s begins for %d of %d model%s",
-			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->models.n,
-			  plural_s(h->models.n));
+			  (double)boot_length(h) / (double)NS_PER_S, all - models_count(h, model_is_served),
+			  all, plural_s(all));
 	}
 }
 

@@ -303,7 +303,8 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	j->started_ns = j->heard_ns = h->now_ns;
 	j->budget_ns = budget_ns;
 	h->counts.slices++;
-	honed_log(h, 2, "job %d: %s, %lld ms", j->number, j->name, (long long)(budget_ns / NS_PER_MS));
+	honed_log(h, 2, "job %d: %s, %lld ms", j->number, job_label(h, j).text,
+		  (long long)(budget_ns / NS_PER_MS));
 	honed_act(h, &a);
 	honed_changed(h);
 }
@@ -504,7 +505,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 			model_failed(h, j->model, failed);
 	} else if (failed) {
 		h->counts.fails++;
-		honed_log(h, 0, "job %d: %s: %s", j->number, j->name, failed);
+		honed_log(h, 0, "job %d: %s: %s", j->number, job_label(h, j).text, failed);
 	}
 	if (c)
 		c->job = -1;
@@ -544,7 +545,8 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 		snprintf(times, sizeof times, "the network was not measured");
 	if (r->promise >= 0)
 		snprintf(promise, sizeof promise, ", promise %.3f", r->promise);
-	honed_log(h, 1, "%s: %s, %d trial%s%s", j->name, times, r->trials, plural_s(r->trials), promise);
+	honed_log(h, 1, "%s: %s, %d trial%s%s", job_label(h, j).text, times, r->trials, plural_s(r->trials),
+		  promise);
 }
 
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)
@@ -553,8 +555,6 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 	if (r->trials > j->progress.trials)
 		h->counts.trials += r->trials - j->progress.trials;
 	j->progress.trials = r->trials;
-	j->progress.before_ms = r->before_ms;
-	j->progress.now_ms = r->now_ms;
 	if (j->model >= 0 && key_equal(j->key, h->models.list[j->model].key))
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)

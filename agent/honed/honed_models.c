@@ -19,6 +19,56 @@ static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 	return same;
 }
 
+static struct label label(const struct honed *h, const char *name, const char *device)
+{
+	struct label l;
+	bool others = strcmp(device, CONF_CPU) != 0;
+	for (int i = 0; i < h->models.n; i++)
+		others |= h->models.list[i].conf->device != NULL;
+	snprintf(l.text, sizeof l.text, "%s%s%s", name, others ? " on " : "", others ? device : "");
+	return l;
+}
+
+struct label model_label(const struct honed *h, const struct kept_model *m)
+{
+	return label(h, m->conf->name, conf_device_name(m->conf->device));
+}
+
+struct label job_label(const struct honed *h, const struct honed_job *j)
+{
+	return label(h, j->name, j->device);
+}
+
+/* The rows of one model lie side by side. */
+int models_count(const struct honed *h, bool (*is)(const struct kept_model *m))
+{
+	int n = 0;
+	for (int i = 0, next; i < h->models.n; i = next) {
+		bool all = true;
+		for (next = i; next < h->models.n &&
+			       !strcmp(h->models.list[next].conf->name, h->models.list[i].conf->name);
+		     next++)
+			all = all && (!is || is(&h->models.list[next]));
+		n += all;
+	}
+	return n;
+}
+
+bool model_is_outside(const struct kept_model *m)
+{
+	return !m->box;
+}
+
+bool model_is_served(const struct kept_model *m)
+{
+	return !m->box || m->boxed;
+}
+
+bool model_is_refused(const struct kept_model *m)
+{
+	return m->refused[0];
+}
+
 static struct mark_of *mark_of(struct honed *h, struct key k)
 {
 	for (int i = 0; i < h->models.marks.n; i++)
@@ -65,7 +115,7 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 	m->known = true;
 	snprintf(m->refused, sizeof m->refused, "%s", now->refused ? now->refused : "");
 	if (now->refused)
-		honed_log(h, 0, "model %s: %s", m->conf->name, now->refused);
+		honed_log(h, 0, "model %s: %s", model_label(h, m).text, now->refused);
 }
 
 static void look_at_all(struct honed *h, int n, const struct honed_model *model)
@@ -230,10 +280,11 @@ static void mark(struct honed *h, const struct kept_model *m)
 	}
 	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
 	h->models.marks_matter = h->models.marks_matter || it->boxed != m->boxed ||
-				 it->missing != m->missing || it->before_ms != (float)m->before_ms ||
+				 it->missing != m->missing || (it->before_ms > 0) != (m->before_ms > 0) ||
 				 was == promises(m);
 	h->models.marks_changed = h->models.marks_changed || h->models.marks_matter ||
-				  it->promise != m->promise || it->now_ms != (float)m->now_ms;
+				  it->promise != m->promise || it->now_ms != (float)m->now_ms ||
+				  it->before_ms != (float)m->before_ms;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
 	it->missing = m->missing;
@@ -291,12 +342,35 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 
 /* Takes a time of the network. Load makes networks slower, so a rough time counts only if it is below what is
  * known, or if no other one is known. */
-static void take_now(struct kept_model *m, double ms, bool rough)
+static bool take_now(struct kept_model *m, double ms, bool rough)
 {
 	if (ms <= 0 || (rough && !m->rough && m->now_ms > 0 && ms >= m->now_ms))
-		return;
+		return false;
 	m->now_ms = ms;
 	m->rough = rough;
+	return true;
+}
+
+/* Takes both times of a slice that measured the network at its start and at its end. What it found is what
+ * the slices before have left, so the time before all of them follows from what they gained: the machine may
+ * have been faster or slower then, and times of two slices do not compare. A slice that kept nothing ran the
+ * same kernels twice. */
+static bool take_both(struct kept_model *m, const struct request *done)
+{
+	double gained = m->before_ms > 0 && m->now_ms > 0 ? m->before_ms / m->now_ms : 1;
+	double found_ms = done->kept || done->before_ms <= 0 ? done->before_ms : done->now_ms;
+	bool taken = take_now(m, done->now_ms, done->disturbed);
+	if (taken && found_ms > 0)
+		m->before_ms = gained * found_ms;
+	return taken;
+}
+
+/* A slice that was cut short measured the network at its start only: as the slices before have left it. */
+static bool take_start(struct kept_model *m, const struct request *done)
+{
+	if (m->before_ms <= 0)
+		m->before_ms = done->before_ms;
+	return (m->rough || m->now_ms <= 0) && take_now(m, done->before_ms, true);
 }
 
 void model_measured(struct honed *h, const struct honed_job *j, double ms)
@@ -305,21 +379,16 @@ void model_measured(struct honed *h, const struct honed_job *j, double ms)
 		return;
 	struct kept_model *m = &h->models.list[j->model];
 	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
-	if (m->now_ms <= 0)
-		take_now(m, ms, true);
+	if (m->now_ms <= 0 || m->rough)
+		(void)take_now(m, ms, true);
 }
 
-/* A job that was cut short measured the network at its start only.
- * kept: the records that the job found are durable. */
+/* kept: the records that the job found are durable. */
 static void take(struct kept_model *m, const struct request *done, bool kept)
 {
-	if (m->before_ms <= 0)
-		m->before_ms = done->before_ms;
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
-	if (done->now_ms > 0)
-		take_now(m, done->now_ms, done->disturbed);
-	else
-		take_now(m, done->before_ms, true);
+	bool taken = done->now_ms > 0 ? take_both(m, done) : take_start(m, done);
+	m->rough |= !taken && done->kept; /* now_ms is of the kernels of an earlier slice */
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);
@@ -359,9 +428,9 @@ void model_failed(struct honed *h, int i, const char *text)
 	m->pause_until_ns = h->now_ns + m->pause_step_ns;
 	snprintf(m->error, sizeof m->error, "%s", text);
 	if (h->o.mode == HONED_BOX)
-		honed_log(h, 0, "model %s: %s", m->conf->name, text);
+		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);
 	else
-		honed_log(h, 0, "model %s: %s; honed tries again in %lld s", m->conf->name, text,
+		honed_log(h, 0, "model %s: %s; honed tries again in %lld s", model_label(h, m).text, text,
 			  (long long)(m->pause_step_ns / NS_PER_S));
 }
 

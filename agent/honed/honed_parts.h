@@ -298,6 +298,19 @@ int64_t gate_next(const struct honed *h);
 void gate_free(struct honed *h);
 
 /* honed_models.c */
+/* What people call a model on a device, "a on opencl:0": the device is named if a model is tuned on another
+ * one than the processor. */
+struct label {
+	char text[96];
+};
+struct label model_label(const struct honed *h, const struct kept_model *m);
+struct label job_label(const struct honed *h, const struct honed_job *j);
+/* Configured models; one on several devices counts once. is NULL: all; else those for which it holds on each
+ * of their devices. */
+int models_count(const struct honed *h, bool (*is)(const struct kept_model *m));
+bool model_is_outside(const struct kept_model *m); /* of this box */
+bool model_is_served(const struct kept_model *m);  /* by this box, or it is outside */
+bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
 /* device: CONF_CPU, or opencl:N. threads < 0: any number. Returns -1: none */

@@ -40,22 +40,35 @@ static int wanting(const struct honed *h, const struct kept_model **failed)
 	return n;
 }
 
+/* The times are those of the kernels that were tried so far, not of the whole network. */
+static void say_job(const struct honed *h, const struct honed_job *j, struct buf *b)
+{
+	buf_printf(b, "%s", job_label(h, j).text);
+	if (j->progress.now_ms > 0 && !j->progress.done)
+		buf_printf(b, ": kernels %.3g -> %.3g ms", j->progress.before_ms, j->progress.now_ms);
+}
+
+/* Names at most one job of each of two devices: others are in the list of jobs. */
 static void say_tuning(const struct honed *h, const struct honed_job *j, char *text, size_t n)
 {
-	int done = 0, all = 0, at;
-	for (int i = 0; i < h->models.n; i++) {
-		all += h->o.mode == HONED_RESIDENT || h->models.list[i].box;
-		done += h->models.list[i].box && h->models.list[i].boxed;
+	struct buf b = {0};
+	int outside = models_count(h, model_is_outside), all = models_count(h, NULL) - outside;
+	int done = models_count(h, model_is_served) - outside;
+	buf_puts(&b, "tuning ");
+	say_job(h, j, &b);
+	for (int i = 0, more = 0; i < HONED_JOBS && !more; i++) {
+		const struct honed_job *o = &h->job[i];
+		more = job_lives(o) && !o->resting.state && strcmp(o->device, j->device) != 0;
+		if (more) {
+			buf_puts(&b, "; ");
+			say_job(h, o, &b);
+		}
 	}
-	at = snprintf(text, n, "tuning %s", j->name);
 	if (h->o.mode == HONED_BOX)
-		at += snprintf(text + at, n - (size_t)at, " (%d of %d models)", done < all ? done + 1 : all,
-			       all);
-	if (j->progress.now_ms > 0)
-		at += snprintf(text + at, n - (size_t)at, ": %.3g -> %.3g ms", j->progress.before_ms,
-			       j->progress.now_ms);
-	if (h->o.mode == HONED_BOX)
-		snprintf(text + at, n - (size_t)at, ", %.1f s left", fmax(0, s_of(h->o.box_ns - h->now_ns)));
+		buf_printf(&b, " (%d of %d models), %.1f s left", done < all ? done + 1 : all, all,
+			   fmax(0, s_of(h->o.box_ns - h->now_ns)));
+	snprintf(text, n, "%s", buf_str(&b));
+	buf_free(&b);
 }
 
 static const char *gate_says(const struct honed *h)
@@ -74,7 +87,7 @@ static bool lacking(const struct honed *h, char *text, size_t n)
 		snprintf(text, n,
 			 "model %s: %d kernel%s could not be made; general ones run instead, and honed "
 			 "tries again later",
-			 m->conf->name, m->missing, plural_s(m->missing));
+			 model_label(h, m).text, m->missing, plural_s(m->missing));
 		return true;
 	}
 	return false;
@@ -103,7 +116,7 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 		return "waiting";
 	}
 	if (failed) {
-		snprintf(text, n, "model %s: %.200s", failed->conf->name,
+		snprintf(text, n, "model %s: %.150s", model_label(h, failed).text,
 			 failed->refused[0] ? failed->refused : failed->error);
 		return "failing";
 	}

@@ -54,13 +54,34 @@ static void cell_gain(struct table *t, const json_t *gain)
 }
 
 /* Of a model, a job or a gain. An older honed names no device. */
+static const char *device_of(const json_t *o)
+{
+	return daemon_text(o, "device", "cpu");
+}
+
 static bool is_on_processor(const json_t *o)
 {
-	return !strcmp(daemon_text(o, "device", "cpu"), "cpu");
+	return !strcmp(device_of(o), "cpu");
+}
+
+static bool all_on_processor(const json_t *list)
+{
+	const json_t *o;
+	size_t k;
+	json_array_foreach(list, k, o) if (!is_on_processor(o)) return false;
+	return true;
+}
+
+/* Whether rows name their device, the processor too: honed tunes on another one, or did. */
+static bool names_devices(const json_t *s)
+{
+	return !all_on_processor(json_object_get(s, "models")) ||
+	       !all_on_processor(json_object_get(s, "jobs")) ||
+	       !all_on_processor(json_object_get(s, "gains"));
 }
 
 /* A line for each network that the cache has tuned kernels for. */
-static void gain_lines(const json_t *gains)
+static void gain_lines(const json_t *gains, bool devices)
 {
 	const json_t *g;
 	size_t i;
@@ -70,10 +91,10 @@ static void gain_lines(const json_t *gains)
 		double threads = daemon_num(g, "threads", 1);
 		const char *level = daemon_text(g, "level", "fp32");
 		buf_puts(&b, daemon_text(g, "model", "?"));
+		if (devices)
+			buf_printf(&b, ", %s", device_of(g));
 		if (is_on_processor(g))
 			buf_printf(&b, ", %.0f thread%s", threads, plural_s((int64_t)threads));
-		else
-			buf_printf(&b, ", %s", daemon_text(g, "device", ""));
 		if (strcmp(level, level_name(LEVEL_FP32)))
 			buf_printf(&b, ", level %s", level);
 		buf_printf(&b, ": %s", daemon_text(g, "words", "?"));
@@ -97,44 +118,34 @@ static void next_of(const json_t *m, struct buf *b)
 }
 
 /* Why a model failed or cannot be used: in lines of its own, because the table would cut it. */
-static void error_line(const json_t *m)
+static void error_line(const json_t *m, bool devices)
 {
 	struct buf b = {0};
 	const char *error = daemon_text(m, "error", ""), *state = daemon_text(m, "state", "");
 	bool ended = !strcmp(state, "refused") || !strcmp(state, "failed");
 	if (*error)
-		buf_printf(&b, "%s%s%s: %s", daemon_text(m, "name", "?"), is_on_processor(m) ? "" : " on ",
-			   is_on_processor(m) ? "" : daemon_text(m, "device", "?"), error);
+		buf_printf(&b, "%s%s%s: %s", daemon_text(m, "name", "?"), devices ? " on " : "",
+			   devices ? device_of(m) : "", error);
 	say(ended ? state : "last error", &b);
 }
 
-static bool all_on_processor(const json_t *models)
-{
-	const json_t *m;
-	size_t k;
-	json_array_foreach(models, k, m) if (!is_on_processor(m)) return false;
-	return true;
-}
-
-/* The column of devices is there if a model is tuned on another one than the processor. */
-static void models_table(const json_t *models, bool color)
+static void models_table(const json_t *models, bool devices, bool color)
 {
 	static const char *const head[] = {"model", "device", "state", "before ms", "now ms", "gain", "next"};
-	bool cpu = all_on_processor(models);
-	const int now_column = cpu ? 3 : 4;
-	struct table t = {.align = cpu ? "lwrrrw" : "llwrrrw", .drop = cpu ? "001020" : "0001020"};
+	const int now_column = devices ? 4 : 3;
+	struct table t = {.align = devices ? "llwrrrw" : "lwrrrw", .drop = devices ? "0001020" : "001020"};
 	const json_t *m;
 	size_t k;
 	bool rough = false;
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
-		if (i != 1 || !cpu)
+		if (i != 1 || devices)
 			table_cell(&t, "%s", head[i]);
 	json_array_foreach(models, k, m)
 	{
 		struct buf next = {0};
 		table_cell(&t, "%s", daemon_text(m, "name", "?"));
-		if (!cpu)
-			table_cell(&t, "%s", daemon_text(m, "device", "?"));
+		if (devices)
+			table_cell(&t, "%s", device_of(m));
 		table_cell(&t, "%s", daemon_text(m, "state", "?"));
 		bool is_rough = daemon_flag(m, "now_rough");
 		rough |= is_rough;
@@ -148,8 +159,8 @@ static void models_table(const json_t *models, bool color)
 	table_print(&t, color);
 	if (rough && t.shown >> now_column & 1)
 		table_say("~: measured while other programs disturbed it, or at the start of a slice that "
-			  "was cut short");
-	json_array_foreach(models, k, m) error_line(m);
+			  "was cut short, so it may not compare with the time before");
+	json_array_foreach(models, k, m) error_line(m, devices);
 }
 
 static void gate_line(const json_t *g)
@@ -174,14 +185,14 @@ static void gate_line(const json_t *g)
 	say("gate", &b);
 }
 
-static void job_line(const json_t *j)
+static void job_line(const json_t *j, bool devices)
 {
 	struct buf b = {0};
 	double before = daemon_num(j, "before_ms", 0), now = daemon_num(j, "now_ms", 0);
 	const char *lease = daemon_text(j, "lease", "none"), *label = daemon_text(j, "label", "");
 	buf_printf(&b, "%.0f: %s, ", daemon_num(j, "job", 0), daemon_text(j, "model", "?"));
-	if (!is_on_processor(j))
-		buf_printf(&b, "%s, ", daemon_text(j, "device", "?"));
+	if (devices)
+		buf_printf(&b, "%s, ", device_of(j));
 	buf_puts(&b, daemon_text(j, "state", "?"));
 	if (strcmp(lease, "none"))
 		buf_printf(&b, ", holds %s", lease);
@@ -194,7 +205,7 @@ static void job_line(const json_t *j)
 		buf_printf(&b, ", %.0f trial%s", daemon_num(j, "trials", 0),
 			   plural_s((int64_t)daemon_num(j, "trials", 0)));
 	if (before > 0 && now > 0)
-		buf_printf(&b, ", %.3f -> %.3f ms", before, now);
+		buf_printf(&b, ", kernels %.3f -> %.3f ms", before, now);
 	if (json_is_number(json_object_get(j, "left_s"))) {
 		buf_puts(&b, ", ");
 		add_span(&b, daemon_num(j, "left_s", 0));
@@ -243,6 +254,7 @@ void status_view(const json_t *s, bool color)
 	const json_t *models = json_object_get(s, "models"), *x;
 	struct buf verdict = {0}, warning = {0}, conf = {0}, more = {0};
 	size_t i;
+	bool devices = names_devices(s);
 	buf_printf(&verdict, "%s", daemon_text(s, "verdict", "honed runs"));
 	say("honed", &verdict);
 	buf_puts(&warning, daemon_text(s, "warning", ""));
@@ -250,13 +262,13 @@ void status_view(const json_t *s, bool color)
 	buf_puts(&conf, daemon_text(s, "conf_error", ""));
 	say("conf", &conf);
 	if (json_array_size(models))
-		models_table(models, color);
+		models_table(models, devices, color);
 	if (daemon_num(s, "models_left", 0) > 0)
 		buf_printf(&more, "and %.0f more", daemon_num(s, "models_left", 0));
 	say("models", &more);
-	gain_lines(json_object_get(s, "gains"));
+	gain_lines(json_object_get(s, "gains"), devices);
 	gate_line(json_object_get(s, "gate"));
-	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x);
+	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x, devices);
 	json_array_foreach(json_object_get(s, "inhibits"), i, x) inhibit_line(x);
 	flash_line(json_object_get(s, "flash"));
 	sync_line(json_object_get(s, "sync"));
@@ -265,14 +277,15 @@ void status_view(const json_t *s, bool color)
 void status_line(const json_t *s, struct buf *out)
 {
 	const json_t *g = json_object_get(s, "gate"), *m;
+	bool devices = names_devices(s);
 	size_t i;
 	buf_printf(out, "gate %s", daemon_flag(g, "open") ? "open" : daemon_text(g, "why", "closed"));
 	json_array_foreach(json_object_get(s, "models"), i, m)
 	{
 		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
 		buf_printf(out, "; %s ", daemon_text(m, "name", "?"));
-		if (!is_on_processor(m))
-			buf_printf(out, "on %s ", daemon_text(m, "device", "?"));
+		if (devices)
+			buf_printf(out, "on %s ", device_of(m));
 		buf_puts(out, daemon_text(m, "state", "?"));
 		if (before > 0 && now > 0)
 			buf_printf(out, " %.3f -> %s%.3f ms", before, daemon_flag(m, "now_rough") ? "~" : "",

@@ -220,6 +220,63 @@ TEST(a_device_that_fails_leaves_the_other_alone)
 	board_free(b);
 }
 
+/* One model on two devices is one model, and all that is said of it names the device; without another device
+ * than the processor, none is named. */
+TEST(words_name_the_device)
+{
+	for (int both = 0; both < 2; both++) {
+		struct board *b = two_models(HONED_RESIDENT, NULL, both ? "opencl:0" : NULL);
+		b->model[1].name = both ? "a" : "b";
+		b->conf.jobs = 2;
+		board_start(b);
+		CHECK(board_says(b, both ? "keeps 1 model tuned on cpu and opencl:0; "
+					 : "keeps 2 models tuned; "));
+		board_run(b, 15 * NS_PER_S);
+		board_started(b, 1);
+		board_started(b, 2);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":3,\"now_ms\":2}");
+		CHECK(strstr(board_status(b),
+			     both ? "\"verdict\":\"tuning a on cpu: kernels 3 -> 2 ms; a on opencl:0\""
+				  : "\"verdict\":\"tuning a: kernels 3 -> 2 ms\""));
+		board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
+		CHECK(board_says(b, both ? "log a on cpu: 6.000 -> 5.000" : "log a: 6.000 -> 5.000"));
+		CHECK(!strstr(board_status(b), "kernels 6"));
+		board_ended(b, 1, 0, NULL);
+		board_ended(b, 2, E_CHILD, "the driver is gone");
+		CHECK(board_says(b, both ? "log model a on opencl:0: the driver is gone"
+					 : "log model b: the driver is gone"));
+		struct conf next = b->conf;
+		board_event(
+		    b, (struct honed_event){.kind = HE_CONF, .conf = &next, .nmodels = 2, .model = b->file});
+		CHECK(board_says(b, both ? "read the configuration: 1 model"
+					 : "read the configuration: 2 models"));
+		board_free(b);
+	}
+}
+
+/* A box counts models, not their devices. */
+TEST(a_box_counts_models)
+{
+	struct board *b = board_new(HONED_BOX, 3);
+	b->model[1].device = "opencl:0";
+	b->model[1].name = "a";
+	b->model[0].threads = b->model[2].threads = 1;
+	b->o.marks.n = 1;
+	b->o.marks.model[0] = (struct mark_of){.model = b->file[0].key, .boxed = true, .promise = 0};
+	board_start(b);
+	CHECK(board_says(b, "begins for 2 of 2 models"));
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "status tuning c on cpu; a on opencl:0 (1 of 2 models), ") ||
+	      board_says(b, "status tuning a on opencl:0; c on cpu (1 of 2 models), "));
+	board_free(b);
+	b = two_models(HONED_BOX, NULL, "opencl:0");
+	b->model[1].name = "a";
+	b->file[0].refused = b->file[1].refused = "it is gone";
+	board_start(b);
+	CHECK(board_says(b, "no model can be used") && board_says(b, "log model a on opencl:0: it is gone"));
+	board_free(b);
+}
+
 TEST(metrics_tell_the_devices_apart)
 {
 	struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");

@@ -113,7 +113,7 @@ TEST(status_of_a_daemon)
 	    ("closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
 	     "limit"),
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
-	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
+	    " trials, kernels 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
 	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
 	    "\nmodels     and 3 more\n",
@@ -236,6 +236,51 @@ static void watch_until(const char *text, bool json)
 	int status;
 	kill(pid, SIGINT);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Where a model is tuned on another device than the processor, all rows name theirs; else none does. */
+TEST(rows_name_their_device)
+{
+	static const char *const devices[][2] = {{"cpu", "opencl:0"}, {"cpu", "cpu"}};
+	for (int i = 0; i < 2; i++) {
+		char said[900];
+		struct fake f = {.answer = daemon_of, .said = said};
+		int n = 0;
+		n += snprintf(said, sizeof said, "\"models\":[");
+		for (int k = 0; k < 2; k++)
+			n += snprintf(
+			    said + n, sizeof said - (size_t)n,
+			    "%s{\"name\":\"net\",\"device\":\"%s\",\"state\":\"failed\",\"before_ms\":3,"
+			    "\"now_ms\":2,\"error\":\"no luck\"}",
+			    k ? "," : "", devices[i][k]);
+		n += snprintf(said + n, sizeof said - (size_t)n, "],\"jobs\":[");
+		for (int k = 0; k < 2; k++)
+			n += snprintf(
+			    said + n, sizeof said - (size_t)n,
+			    "%s{\"job\":%d,\"model\":\"net\",\"device\":\"%s\",\"state\":\"running\"}",
+			    k ? "," : "", k + 3, devices[i][k]);
+		snprintf(said + n, sizeof said - (size_t)n, "]");
+		no_sync();
+		fake_folder(&f);
+		fake_listen(&f);
+		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		static const char *const named[] = {"model  device  ",           "\nnet    cpu  ",
+						    "\nnet    opencl:0  ",       "3: net, cpu, running",
+						    "4: net, opencl:0, running", "net on cpu: no luck",
+						    "net on opencl:0: no luck"};
+		for (size_t k = 0; k < sizeof named / sizeof *named; k++)
+			if (!strstr(cli_out, named[k]) != (i == 1)) {
+				printf("%d: %s in %s\n", i, named[k], cli_out);
+				test_bad = 1;
+			}
+		fake_hush(&f);
+		fake_listen(&f);
+		watch_until("waiting for it\n", false);
+		CHECK_SAYS(cli_out, i ? "; net failed 3.000"
+				      : "; net on cpu failed 3.000 -> 2.000 ms; net on opencl:0 failed");
+		fake_hush(&f);
+		fake_remove(&f);
+	}
 }
 
 TEST(watch_prints_a_line_for_each_change)
