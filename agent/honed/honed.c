@@ -102,6 +102,19 @@ static void add_devices(const struct honed *h, struct buf *b)
 		buf_clear(b);
 }
 
+/* Says that jobs of several devices have to share cores. Their leases keep such jobs apart (control.h). */
+static void say_shared_cores(struct honed *h)
+{
+	char devices[128];
+	if (jobs_share_cores(h, devices, sizeof devices))
+		honed_log(
+		    h, 1,
+		    "jobs on cpu use every core, so those on %s share one with them: while one measures, "
+		    "the other waits or is stopped, and tuning takes longer; threads = %d in the sections "
+		    "of models leaves a core free",
+		    devices, h->o.ncpus - 1);
+}
+
 static void on_start(struct honed *h, const struct honed_event *e)
 {
 	if (h->started)
@@ -117,6 +130,7 @@ static void on_start(struct honed *h, const struct honed_event *e)
 			  plural_s(n), buf_str(&devices), h->o.cache ? h->o.cache : "memory",
 			  elsewhere ? ", where applications find them with HONE_DAEMON_CACHE" : "");
 		buf_free(&devices);
+		say_shared_cores(h);
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	} else {
 		boot_start(h);
@@ -136,6 +150,7 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		h->told.conf_error[0] = 0;
 		honed_log(h, 1, "read the configuration: %d model%s", models_count(h, NULL),
 			  plural_s(models_count(h, NULL)));
+		say_shared_cores(h);
 	} else {
 		snprintf(h->told.conf_error, sizeof h->told.conf_error, "%.350s; the former settings stay",
 			 text);

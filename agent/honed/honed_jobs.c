@@ -229,6 +229,23 @@ uint64_t jobs_cpus(const struct honed *h, int threads)
 	return mask;
 }
 
+/* A model for all cores is enough: its jobs use each of them, however many others there are. */
+bool jobs_share_cores(const struct honed *h, char *devices, size_t n)
+{
+	bool all = false;
+	size_t at = 0;
+	*devices = 0;
+	for (int i = 0; i < h->models.n; i++) {
+		const struct conf_model *m = h->models.list[i].conf;
+		const char *found = m->device ? strstr(devices, m->device) : NULL;
+		size_t k = m->device ? strlen(m->device) : 0;
+		all |= !m->device && (m->threads < 1 || m->threads >= h->o.ncpus);
+		if (m->device && !(found && (!found[k] || found[k] == ',')) && at + k + 3 < n)
+			at += (size_t)snprintf(devices + at, n - at, "%s%s", at ? ", " : "", m->device);
+	}
+	return all && at && h->o.ncpus > 1;
+}
+
 static int unused_cores(const struct honed *h)
 {
 	uint64_t used = 0;

@@ -368,6 +368,9 @@ void job_gone(struct honed *h, struct honed_job *j);
 void job_done(struct honed *h, struct honed_job *j, const struct request *r);
 bool job_lives(const struct honed_job *j); /* it has a process that we know of */
 int jobs_ours(const struct honed *h);
+/* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
+ * false where there is one core only, which needs no words. */
+bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
 uint64_t jobs_cpus(const struct honed *h, int threads);
 /* another job can start on the device: it has a place, and memory has room */
 bool jobs_have_place(const struct honed *h, const char *device);

@@ -140,6 +140,79 @@ TEST(a_shared_core_excludes)
 	board_free(b);
 }
 
+/* Whether the line of one action comes before that of another. */
+static bool comes_before(const struct board *b, const char *first, const char *then)
+{
+	for (int i = b->read; i < b->nlines; i++) {
+		if (strstr(b->line[i], first))
+			return true;
+		if (strstr(b->line[i], then))
+			return false;
+	}
+	return false;
+}
+
+/* A job of the processor that uses all cores, and one of a device: whichever holds a lease, and whether it
+ * can be stopped or not, nothing is timed while the other uses the core that both have. */
+TEST(a_shared_core_is_timed_alone)
+{
+	static const char *const kind[] = {"compute", "measure", "quiet"};
+	for (int x = 0; x < 3; x++)
+		for (int y = 0; y < 3; y++)
+			for (int order = 0; order < 4; order++) {
+				struct board *b = two_models(HONED_RESIDENT, NULL, "opencl:0");
+				int first = 1 + (order & 1), second = 3 - first;
+				bool stops = order & 2;
+				char line[128], stop[32], granted[64];
+				b->o.ncpus = 2;
+				b->model[0].threads = 0;
+				board_start(b);
+				board_run(b, 15 * NS_PER_S);
+				board_started(b, 1);
+				board_started(b, 2);
+				snprintf(line, sizeof line,
+					 "{\"op\":\"lease\",\"id\":%d,\"kind\":\"%s\",\"stops\":%s}", first,
+					 kind[x], stops ? "true" : "false");
+				board_ask(b, 1000 + first, line);
+				bool got = lease(b, second, kind[y]);
+				snprintf(stop, sizeof stop, "signal %d 19", first);
+				snprintf(granted, sizeof granted, "send %d {\"id\":%d,\"ok\":true",
+					 1000 + second, second);
+				bool stopped = comes_before(b, stop, granted);
+				bool both = !x && !y, by_stop = !x && y && stops;
+				if (got != (both || by_stop) || stopped != by_stop) {
+					printf("job %d %s%s, then job %d %s: granted %d, stopped %d\n", first,
+					       kind[x], stops ? " (stops)" : "", second, kind[y], got,
+					       stopped);
+					test_bad = 1;
+				}
+				board_free(b);
+			}
+}
+
+/* honed says that two devices share a core where the processor's jobs leave none. */
+TEST(shared_cores_are_told)
+{
+	static const struct {
+		int ncpus, threads;
+		const char *device;
+		bool told;
+	} cases[] = {{2, 0, "opencl:0", true},  {2, 2, "opencl:0", true},  {4, 9, "opencl:0", true},
+		     {2, 1, "opencl:0", false}, {4, 3, "opencl:0", false}, {1, 1, "opencl:0", false},
+		     {2, 0, NULL, false}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct board *b = board_new(HONED_RESIDENT, 4);
+		b->o.ncpus = cases[i].ncpus;
+		b->model[1].device = b->model[2].device = cases[i].device;
+		b->model[3].device = cases[i].device ? "opencl:10" : NULL;
+		b->model[0].threads = cases[i].threads;
+		board_start(b);
+		CHECK(!board_says(b, "on opencl:0, opencl:10 share one") == !cases[i].told);
+		CHECK(!board_says(b, "share one") == !cases[i].told);
+		board_free(b);
+	}
+}
+
 /* While a GPU's job has its quiet lease, one of the processor computes on; it is not stopped. */
 TEST(a_device_is_quiet_beside_a_compiler)
 {
