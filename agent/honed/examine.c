@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/honed/examine.h"
+#include "platform/base/clock.h"
 #include "platform/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,33 +15,63 @@
 #define ERROR "hone: error: "
 #define SHAPE_OPTION "--shape "
 
-enum { NOT_STARTED = 127 };
+enum { NOT_STARTED = 127, MOST_SAID = 64 << 10 /* bytes of a program's words that are kept */ };
 
-/* Starts `hone tasks MODEL -q --shape ...` with its standard error in the pipe. */
-static pid_t start(const char *program, const struct conf_model *m, int to)
+/* Starts the program with one of its outputs in the pipe, and nothing in the other. */
+static pid_t start(const char *const argv[], int output, int to)
 {
-	const char *argv[5 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
-	int n = 4;
-	for (int i = 0; i < m->shapes.n; i++) {
-		argv[n++] = "--shape";
-		argv[n++] = m->shapes.shape[i];
-	}
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid != 0)
 		return pid;
 	int null = open("/dev/null", O_WRONLY);
-	if (null >= 0 && dup2(null, STDOUT_FILENO) >= 0 && dup2(to, STDERR_FILENO) >= 0)
-		execv(program, (char *const *)(uintptr_t)argv);
+	if (null >= 0 && dup2(null, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 &&
+	    dup2(to, output) >= 0)
+		execv(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(NOT_STARTED);
 }
 
-static void read_all(int fd, struct buf *out)
+/* False: it did not end in time. */
+static bool read_all(int fd, int64_t wait_ns, struct buf *out)
 {
+	int64_t end_ns = wait_ns == INT64_MAX ? INT64_MAX : clock_now(&clock_real) + wait_ns;
 	char part[1024];
-	for (ssize_t n; (n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR);)
-		if (n > 0)
+	for (;;) {
+		int64_t left_ms = (end_ns - clock_now(&clock_real)) / NS_PER_MS;
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		int there = poll(&p, 1, left_ms > 1000 ? 1000 : left_ms > 0 ? (int)left_ms : 0);
+		if (there == 0 && left_ms <= 0)
+			return false;
+		ssize_t n = there > 0 ? read(fd, part, sizeof part) : 1;
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return true;
+		if (there > 0 && n > 0 && out->n < MOST_SAID)
 			buf_add(out, part, (size_t)n);
+	}
+}
+
+/* Runs a program, and takes what it writes to `output`. Returns its wait status; E_IO, E_TIMEOUT: none. */
+static int ask(const char *const argv[], int output, int64_t wait_ns, struct buf *said, int *status)
+{
+	int ends[2];
+	bool ended = true;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fail(E_IO, "pipe: %s", strerror(errno));
+	pid_t pid = start(argv, output, ends[1]);
+	close(ends[1]);
+	if (pid > 0)
+		ended = read_all(ends[0], wait_ns, said);
+	if (!ended)
+		kill(pid, SIGKILL);
+	close(ends[0]);
+	while (pid > 0 && waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	if (!ended)
+		return fail(E_TIMEOUT, "%s %s did not end in %lld s", argv[0], argv[1],
+			    (long long)(wait_ns / NS_PER_S));
+	if (pid < 0 || (WIFEXITED(*status) && WEXITSTATUS(*status) == NOT_STARTED))
+		return fail(E_IO, "%s cannot be started", argv[0]);
+	return E_OK;
 }
 
 /* Appends the first line of hone's error; an option becomes the line of honed.conf that does the same. */
@@ -59,22 +92,43 @@ static void add_reason(const char *said, struct buf *why)
 
 int examine_model(const char *program, const struct conf_model *m, struct buf *why)
 {
+	const char *argv[5 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
 	struct buf said = {0};
-	int ends[2], status = 0;
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return fail(E_IO, "pipe: %s", strerror(errno));
-	pid_t pid = start(program, m, ends[1]);
-	close(ends[1]);
-	if (pid > 0)
-		read_all(ends[0], &said);
-	close(ends[0]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	bool started = pid > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED);
-	if (started && WIFSIGNALED(status))
+	int n = 4, status = 0;
+	for (int i = 0; i < m->shapes.n; i++) {
+		argv[n++] = "--shape";
+		argv[n++] = m->shapes.shape[i];
+	}
+	int rc = ask(argv, STDERR_FILENO, INT64_MAX, &said, &status);
+	if (rc >= 0 && WIFSIGNALED(status))
 		buf_printf(why, "hone ended with signal %d while it read the model", WTERMSIG(status));
-	else if (started && WEXITSTATUS(status) != 0)
+	else if (rc >= 0 && WEXITSTATUS(status) != 0)
 		add_reason(buf_str(&said), why);
 	buf_free(&said);
-	return started ? E_OK : fail(E_IO, "%s cannot be started, so models were not examined", program);
+	return rc < 0 ? fail(E_IO, "%s; models were not examined", err_text()) : E_OK;
+}
+
+/* The lines that are names of devices; a driver may have printed others. */
+static void add_names(const char *said, struct buf *names)
+{
+	char name[CONF_DEVICE_NAME];
+	for (size_t n; *said; said += n + (said[n] == '\n')) {
+		n = strcspn(said, "\n");
+		snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, said);
+		if (conf_is_device(name) && strcmp(name, CONF_CPU) != 0)
+			buf_printf(names, "%s%s", names->n ? ", " : "", name);
+	}
+}
+
+int examine_devices(const char *program, int64_t wait_ns, struct buf *names)
+{
+	const char *const argv[] = {program, "devices", "--names", "-q", NULL};
+	struct buf said = {0};
+	int status = 0, rc = ask(argv, STDOUT_FILENO, wait_ns, &said, &status);
+	if (rc >= 0 && !(WIFEXITED(status) && !WEXITSTATUS(status)))
+		rc = fail(E_IO, "%s devices failed", program);
+	if (rc >= 0)
+		add_names(buf_str(&said), names);
+	buf_free(&said);
+	return rc;
 }

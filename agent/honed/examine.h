@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has the program that honed starts for its jobs import a model, so that `honed --check` finds what a job
- * would: another program's format, a damaged file, operators that hone does not have, free sizes without a
- * shape. honed itself does not read models. */
+/* Has the program that honed starts for its jobs look at what `honed --check` cannot know itself: import a
+ * model, to find what a job would (another program's format, a damaged file, operators that hone does not
+ * have, free sizes without a shape), and list the devices. honed itself reads no models and loads no
+ * drivers. */
 #ifndef AGENT_EXAMINE_H
 #define AGENT_EXAMINE_H
 
@@ -10,5 +11,9 @@
 /* Appends to `why` what is wrong with the model, one line without its end; nothing if it is good. E_IO: the
  * program cannot be started. */
 int examine_model(const char *program, const struct conf_model *m, struct buf *why) MUST_CHECK;
+/* Appends the names of the devices beside the processor that can be used now, as in "opencl:0, opencl:1";
+ * nothing: there is none. E_IO: the program cannot be started, or failed; E_TIMEOUT: it did not end in
+ * wait_ns, and was killed. */
+int examine_devices(const char *program, int64_t wait_ns, struct buf *names) MUST_CHECK;
 
 #endif

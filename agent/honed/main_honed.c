@@ -49,6 +49,9 @@ static const char usage[] =
     "\n"
     "hone status shows what honed is doing. Manual: honed(8).\n";
 
+/* hone devices ends drivers that do not answer, before this */
+#define DEVICES_NS (30 * NS_PER_S)
+
 struct words {
 	struct loop_options o; /* conf NULL: CONF_FILE, which may be missing */
 	bool check, version, help;
@@ -315,6 +318,38 @@ static int check_models(struct loop *l, const struct conf *c)
 	return bad;
 }
 
+/* Whether a list as of examine_devices has the name. */
+static bool lists(const char *names, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *p = names; (p = strstr(p, name)); p += n)
+		if (!p[n] || p[n] == ',')
+			return true;
+	return false;
+}
+
+/* Notes devices that do not answer now. That is no mistake: the file may be for boards that have them, and a
+ * job whose device is absent is tried again later. */
+static void check_devices(const struct loop *l, const struct conf *c)
+{
+	struct buf names = {0};
+	bool asked = false, known = false;
+	for (int i = 0; i < c->nmodels; i++) {
+		const struct conf_model *m = &c->model[i];
+		if (!m->device)
+			continue;
+		if (!asked && !(known = examine_devices(l->o.job, DEVICES_NS, &names) >= 0))
+			log_info("honed: note: the devices are not known: %s", err_text());
+		asked = true;
+		if (known && !lists(buf_str(&names), m->device))
+			log_info("honed: note: %s:%d: model %s: no device %s answers now, so honed cannot "
+				 "tune it there; "
+				 "there are: " CONF_CPU "%s%s (hone devices says more)",
+				 m->file, m->line, m->name, m->device, names.n ? ", " : "", buf_str(&names));
+	}
+	buf_free(&names);
+}
+
 static int check(struct loop *l)
 {
 	struct arena a = {0};
@@ -335,6 +370,8 @@ static int check(struct loop *l)
 	fflush(stdout); /* so that it comes before the error where both go into one pipe */
 	if (n >= 0)
 		tell_socket(&c, &l->o);
+	if (n >= 0)
+		check_devices(l, &c);
 	buf_free(&mistakes);
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */

@@ -51,8 +51,24 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	return rc < 0 ? rc : 1;
 }
 
+/* Measures nothing. */
+static int print_names(const struct args *a)
+{
+	if (a->json)
+		return fail(E_USAGE, "devices: --names excludes --json, which has the names, too");
+	for (int i = 0; dev_table[i]; i++) {
+		struct target t = {.cores = 0};
+		if (!dev_table[i]->own && dev_table[i]->probe(&t) > 0)
+			printf("%s\n", dev_table[i]->name);
+	}
+	opencl_list_names(OPENCL_LIST_WAIT_NS);
+	return 0;
+}
+
 static int run_devices(const struct args *a)
 {
+	if (arg_given(a, "names"))
+		return print_names(a);
 	char dir[PATH_MAX];
 	const char *cache = model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir;
 	json_t *devices = json_array();
@@ -81,10 +97,13 @@ static int run_devices(const struct args *a)
 	return 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, {NULL}};
+static const struct opt opts[] = {
+    OPT_CACHE,
+    {"names", OPT_FLAG, NULL, "only the names of those that are usable now, one a line; measures nothing"},
+    {NULL}};
 
 const struct cmd cmd_devices = {
-    .usage = "[--cache DIR]",
+    .usage = "[--cache DIR] [--names]",
     .summary = "list the devices of this machine, and how fast they are",
     .details = "Peaks are measured once, in under a second, and kept in the cache folder. OpenCL devices "
 	       "are listed with their limits, and peaks once hone tune has measured them. A process of its "

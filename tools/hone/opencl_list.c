@@ -3,6 +3,7 @@
 #include "agent/cache/json.h"
 #include "platform/base/buf.h"
 #include "platform/base/clock.h"
+#include "platform/base/log.h"
 #include "platform/run/child.h"
 #include "platform/run/opencl.h"
 #include "tools/hone/table.h"
@@ -228,5 +229,16 @@ void opencl_list_print(const char *dir, int64_t wait_ns)
 		device_print(dir, i, &l.device[i]);
 	if (l.head.note[0])
 		say("opencl: ", 8, "%s", l.head.note);
+	free(l.device);
+}
+
+void opencl_list_names(int64_t wait_ns)
+{
+	struct list l = get_list(wait_ns);
+	for (int i = 0; i < l.head.ndevices; i++)
+		if (opencl_usable(&l.device[i]) >= 0)
+			printf("opencl:%d\n", i);
+	if (l.head.note[0])
+		log_info("opencl: %s", l.head.note);
 	free(l.device);
 }

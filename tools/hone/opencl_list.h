@@ -15,5 +15,7 @@
 json_t *opencl_list_json(const char *dir, int64_t wait_ns);
 /* The same in words, on stdout. */
 void opencl_list_print(const char *dir, int64_t wait_ns);
+/* Prints the names of those that can run kernels, one a line, on stdout, and the note on stderr. */
+void opencl_list_names(int64_t wait_ns);
 
 #endif

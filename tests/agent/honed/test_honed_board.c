@@ -2,6 +2,8 @@
 /* honed on this machine, with a script instead of hone: jobs as processes, files that change, the service
  * manager, and honed's size. */
 #include "agent/control/conf.h"
+#include "agent/honed/examine.h"
+#include "platform/base/clock.h"
 #include "tests/lib/honed.h"
 #include "tests/lib/process.h"
 
@@ -410,6 +412,81 @@ TEST(boxes)
 	write_text(in_folder("good.onnx"), "xy");
 	CHECK(run_honed("--boot", NULL) == 0);
 	CHECK(access(in_folder("args"), F_OK) == 0);
+}
+
+/* A stand-in for hone that says this as its list of devices. */
+static const char *lister(const char *says)
+{
+	char text[600];
+	snprintf(text, sizeof text, "#!/bin/sh\n[ \"$1 $2 $3\" = 'devices --names -q' ] || exit 0\n%s\n",
+		 says);
+	unlink(in_folder("lister"));
+	write_text(in_folder("lister"), text);
+	chmod(in_folder("lister"), 0755);
+	return in_folder("lister");
+}
+
+static int check_with(const char *program_path)
+{
+	const char *argv[] = {program("honed"), "--check",    "--config", own("honed.conf"),
+			      "--hone",         program_path, NULL};
+	unlink(in_folder("log"));
+	honed = launch(argv, in_folder("log"));
+	return end_honed(0);
+}
+
+/* Devices that do not answer are noted, whatever the drivers' process does; that is no mistake, because the
+ * file may be for another board. */
+TEST(check_notes_absent_devices)
+{
+	static const struct {
+		const char *says, *note;
+	} cases[] = {
+	    {"echo cpu; echo opencl:0; echo opencl:1", "no device opencl:7 answers now"},
+	    {"echo cpu; echo opencl:0; echo opencl:77", "there are: cpu, opencl:0, opencl:77 (hone devices"},
+	    {"echo cpu", "model a: no device opencl:0 answers now"},
+	    {"echo opencl:7x; echo opencl:70; echo ' opencl:7'; echo opencl:07",
+	     "there are: cpu, opencl:70 ("},
+	    {"echo opencl:7; echo opencl:0", NULL},
+	    {"kill -9 $$", "the devices are not known: "},
+	    {"echo opencl:7; echo opencl:0; exit 1", "the devices are not known: "},
+	    {"head -c 300000 /dev/zero | tr '\\0' x; echo; echo opencl:7", "no device opencl:7 answers now"},
+	};
+	char conf[512];
+	hone();
+	end_honed(SIGTERM);
+	write_text(in_folder("good.onnx"), "x");
+	snprintf(conf, sizeof conf, "[model a]\npath = %s/good.onnx\ndevice = cpu opencl:7 opencl:0\n", at);
+	write_text(own("honed.conf"), conf);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int rc = check_with(lister(cases[i].says));
+		const char *log = text_of("log");
+		if (rc || !strstr(log, cases[i].note ? cases[i].note : "1 model") ||
+		    !strstr(log, "honed: note: ") != !cases[i].note) {
+			printf("%s: %d: %s\n", cases[i].says, rc, log);
+			test_bad = 1;
+		}
+	}
+	struct buf names = {0};
+	CHECK_FAILS(examine_devices(lister("echo opencl:1; exec sleep 9"), NS_PER_S / 5, &names), E_TIMEOUT,
+		    "did not end in");
+	CHECK(!names.n);
+	CHECK_FAILS(examine_devices(lister("sleep 2 & exit 0"), NS_PER_S / 5, &names), E_TIMEOUT,
+		    "did not end in");
+	CHECK_FAILS(examine_devices("/no/hone", NS_PER_S, &names), E_IO, "cannot be started");
+	buf_free(&names);
+	snprintf(conf, sizeof conf, "[model a]\npath = %s/good.onnx\n", at); /* nobody asks for the devices */
+	write_text(own("honed.conf"), conf);
+	CHECK(check_with(lister("kill -9 $$")) == 0 && !strstr(text_of("log"), "note"));
+	static const char *const malformed[] = {"opencl",      "opencl:", "opencl:x",
+						"opencl:1000", "gpu",     "cpu cpu"};
+	for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+		snprintf(conf, sizeof conf, "[model a]\npath = %s/good.onnx\ndevice = %s\n", at,
+			 malformed[i]);
+		write_text(own("honed.conf"), conf);
+		CHECK(check_with(lister("kill -9 $$")) == 1 &&
+		      strstr(text_of("log"), "honed.conf:3: [model a] device"));
+	}
 }
 
 TEST(says_that_the_default_configuration_does_not_exist)

@@ -137,4 +137,26 @@ TEST(lines_are_as_wide_as_the_terminal)
 		}
 }
 
+/* Names alone, for scripts: what cannot be used is left out, and a note of why is none of them. */
+TEST(names_are_listed_for_scripts)
+{
+	static const struct {
+		const char *lie, *out, *err;
+	} cases[] = {{"", "cpu\nsim\nopencl:0\n", ""},
+		     {"devices-none", "cpu\nsim\n", "no device: install"},
+		     {"crash clGetDeviceInfo", "cpu\nsim\n", "crashed with signal 11"},
+		     {"numbers-short", "cpu\nsim\n", ""}};
+	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		fake_lie(cases[i].lie);
+		CHECK_RUN(0, "devices --names --cache %s", in_dir("no-cache"));
+		if (strcmp(cli_out, cases[i].out) || !strstr(cli_err, cases[i].err)) {
+			printf("%s: %s%s\n", cases[i].lie, cli_out, cli_err);
+			test_bad = 1;
+		}
+		CHECK(!file_exists(in_dir("no-cache")));
+	}
+	CHECK_RUN(2, "devices --names --json");
+}
+
 TEST_MAIN
