@@ -340,55 +340,52 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
-/* Takes a time of the network. Load makes networks slower, so a rough time counts only if it is below what is
- * known, or if no other one is known. */
-static bool take_now(struct kept_model *m, double ms, bool rough)
+/* Takes what a slice measured at its start: the network as the slices before have left it. It counts only if
+ * nothing else is known of these kernels, because times of two slices do not compare. */
+static void take_start(struct kept_model *m, double ms)
 {
-	if (ms <= 0 || (rough && !m->rough && m->now_ms > 0 && ms >= m->now_ms))
-		return false;
+	if (ms <= 0)
+		return;
+	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
+	if (m->now_ms > 0 && !m->stale)
+		return;
 	m->now_ms = ms;
-	m->rough = rough;
-	return true;
+	m->rough = true;
+	m->stale = false;
 }
 
-/* Takes both times of a slice that measured the network at its start and at its end. What it found is what
- * the slices before have left, so the time before all of them follows from what they gained: the machine may
- * have been faster or slower then, and times of two slices do not compare. A slice that kept nothing ran the
- * same kernels twice. */
+/* Takes both times of a slice that measured the network at its start and at its end. The time before all
+ * slices follows from what the earlier ones gained: the machine may have been faster or slower then. A slice
+ * that kept nothing ran the same kernels twice. Returns false: the slice was disturbed, and not shorter. */
 static bool take_both(struct kept_model *m, const struct request *done)
 {
 	double gained = m->before_ms > 0 && m->now_ms > 0 ? m->before_ms / m->now_ms : 1;
 	double found_ms = done->kept || done->before_ms <= 0 ? done->before_ms : done->now_ms;
-	bool taken = take_now(m, done->now_ms, done->disturbed);
-	if (taken && found_ms > 0)
+	if (done->disturbed && !m->rough && m->now_ms > 0 && done->now_ms >= m->now_ms)
+		return false;
+	m->now_ms = done->now_ms;
+	m->rough = done->disturbed;
+	m->stale = false;
+	if (found_ms > 0)
 		m->before_ms = gained * found_ms;
-	return taken;
-}
-
-/* A slice that was cut short measured the network at its start only: as the slices before have left it. */
-static bool take_start(struct kept_model *m, const struct request *done)
-{
-	if (m->before_ms <= 0)
-		m->before_ms = done->before_ms;
-	return (m->rough || m->now_ms <= 0) && take_now(m, done->before_ms, true);
+	return true;
 }
 
 void model_measured(struct honed *h, const struct honed_job *j, double ms)
 {
 	if (j->model < 0 || !key_equal(j->key, h->models.list[j->model].key))
 		return;
-	struct kept_model *m = &h->models.list[j->model];
-	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
-	if (m->now_ms <= 0 || m->rough)
-		(void)take_now(m, ms, true);
+	take_start(&h->models.list[j->model], ms);
 }
 
 /* kept: the records that the job found are durable. */
 static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
-	bool taken = done->now_ms > 0 ? take_both(m, done) : take_start(m, done);
-	m->rough |= !taken && done->kept; /* now_ms is of the kernels of an earlier slice */
+	take_start(m, done->before_ms);
+	bool taken = done->now_ms > 0 && take_both(m, done);
+	m->stale |= !taken && done->kept;
+	m->rough |= m->stale;
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);

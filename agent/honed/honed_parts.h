@@ -165,6 +165,7 @@ struct kept_model {
 	double promise;
 	double before_ms, default_ms, now_ms;
 	bool rough; /* now_ms is of a slice that was disturbed or cut short */
+	bool stale; /* kernels were kept after now_ms was measured */
 	int missing;
 	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;
