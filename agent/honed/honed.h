@@ -215,8 +215,9 @@ int64_t honed_wakeup(const struct honed *h);
  * default_ms, now_ms, now_rough (it is of a slice that was disturbed or cut short, and may not compare),
  * missing, promise, next_s (until its next slice), error}], models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
- * wants, task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits [{name, why, left_s}]; flash
- * {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync {next_s} */
+ * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
+ * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync
+ * {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

@@ -118,6 +118,7 @@ static void grant(struct honed *h, struct honed_job *j)
 	j->lease.taint[0] = 0;
 	j->lease.before = h->look.glance;
 	h->counts.grants[j->lease.held]++;
+	j->lease.grants++;
 	if (exclusive(j->lease.held))
 		hush(h); /* stop the others before this job hears of its lease */
 	client_good(h, j->client, &j->lease.ask, NULL);
@@ -237,6 +238,7 @@ bool lease_regain(struct honed *h, struct honed_job *j)
 		return false;
 	j->lease.held = LEASE_COMPUTE;
 	j->lease.held_ns = h->now_ns;
+	j->lease.grants++;
 	j->lease.taken = false;
 	return true;
 }

@@ -98,7 +98,7 @@ struct leased {
 	bool taken;      /* its lease was taken, and it does not know that yet */
 	char taint[160]; /* why the lease that it holds, or that was taken from it, is tainted */
 	struct vitals before;
-	int64_t measured_ns;
+	int64_t measured_ns, grants;
 	int measures;
 };
 

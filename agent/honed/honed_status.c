@@ -241,6 +241,7 @@ static void put_job(const struct honed *h, const struct honed_job *j, bool comma
 	put_text(b, "state", job_word(j));
 	put_text(b, "lease", lease_words[j->lease.held]);
 	put_text(b, "wants", lease_words[j->lease.wants]);
+	buf_printf(b, ",\"leases\":%" PRId64, j->lease.grants);
 	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->progress.task, j->progress.ntasks,
 		   j->progress.trials);
 	put_real(b, "before_ms", j->progress.before_ms, j->progress.before_ms > 0);

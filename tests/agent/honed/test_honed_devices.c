@@ -225,6 +225,9 @@ TEST(a_device_is_quiet_beside_a_compiler)
 	release(b, 1);
 	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":4,\"kind\":\"quiet\",\"stops\":true}");
 	CHECK(board_says(b, "send 1001 {\"id\":4,\"ok\":true") && board_says(b, "signal 2 19"));
+	const char *second = strstr(board_status(b), "\"job\":2,");
+	CHECK(strstr(board_status(b), "\"lease\":\"quiet\",\"wants\":null,\"leases\":2,") && second &&
+	      strstr(second, "\"leases\":2,"));
 	board_free(b);
 }
 
