@@ -6,9 +6,9 @@
  * An option that takes one value may be given once, flags and lists any number of times. A value that looks
  * like an option is given as --NAME=VALUE. The framework parses options by the table, handles --help, --json,
  * -q, -v, --no-color and --version, and turns an error into one line on stderr and exit status 1. Exit
- * status: 0 success, 1 failure, 2 usage error, 130 after Ctrl-C (tools/hone/interrupt.h). Data goes to
- * stdout, messages go to stderr. Help, manual pages and the bash completion are made from the same table
- * (tools/hone/help.h), so none of them can become outdated. */
+ * status: 0 success, 1 failure, 2 usage error, 130 after Ctrl-C, 143 after SIGTERM (tools/hone/interrupt.h).
+ * Data goes to stdout, messages go to stderr. Help, manual pages and the bash completion are made from the
+ * same table (tools/hone/help.h), so none of them can become outdated. */
 #ifndef TOOLS_CMD_H
 #define TOOLS_CMD_H
 

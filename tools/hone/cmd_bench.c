@@ -405,6 +405,7 @@ static bool works_on_bytes(const char *label)
 	return n > 3 && (!strcmp(label + n - 3, " u8") || !strcmp(label + n - 3, " i8"));
 }
 
+/* Nothing, if the model has no kernels. */
 static void kernels_table(const struct bench *b, const struct variant *v)
 {
 	static const char *const head[] = {"us",          "share",   "GFLOP/s", "of peak",
@@ -417,8 +418,10 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	struct roof_notes notes = {0};
 	struct arena a = {0};
 	struct ranked *row;
-	int shown = choose_rows(b, v, &a, &row);
 	double shown_us = 0, most = 0;
+	if (!n)
+		return;
+	int shown = choose_rows(b, v, &a, &row);
 	for (int i = 0; i < 8; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < n; i++)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/interrupt.h"
+#include "agent/control/leash.h"
 #include "platform/base/log.h"
 #include "platform/base/until.h"
 
 volatile sig_atomic_t interrupt_stop;
-static volatile sig_atomic_t by_user; /* SIGINT came */
+static volatile sig_atomic_t by_user;    /* SIGINT came */
+static volatile sig_atomic_t by_manager; /* SIGTERM came */
 static volatile int64_t first_ns[2];  /* when SIGTERM and SIGINT came; 0: not yet */
 
 /* One press of Ctrl-C may arrive twice, from the terminal and from a program such as timeout that passes it
@@ -17,6 +19,7 @@ static void on_signal(int sig)
 	int64_t now_ns = clock_now(&clock_real);
 	interrupt_stop = 1;
 	by_user |= user;
+	by_manager |= !user;
 	if (!first_ns[user])
 		first_ns[user] = now_ns;
 	else if (now_ns - first_ns[user] > SAME_PRESS_NS) {
@@ -43,9 +46,10 @@ bool interrupted(void)
 int interrupt_status(int rc)
 {
 	log_live(NULL);
-	if (!by_user || (rc < 0 && rc != E_STOPPED))
+	bool stopped = by_user || (by_manager && !leash_is_child());
+	if (!stopped || (rc < 0 && rc != E_STOPPED))
 		return rc;
 	if (rc == E_STOPPED)
-		log_info("hone: interrupted; nothing was measured");
-	return INTERRUPT_STATUS;
+		log_info("hone: %s; nothing was measured", by_user ? "interrupted" : "terminated");
+	return by_user ? INTERRUPT_STATUS : TERMINATE_STATUS;
 }

@@ -83,6 +83,8 @@ static const char *kept_words(const struct tune_kernel *k)
 void tune_table_untimed(const struct tune_report *r, bool color)
 {
 	struct table t = {.align = "lll"};
+	if (!r->nkernels)
+		return;
 	table_cell(&t, "kernels");
 	table_cell(&t, "task");
 	table_cell(&t, "node");
@@ -101,6 +103,8 @@ void tune_table(const struct tune_report *r, bool color)
 	struct table t = {.align = "rrrrlll", .drop = "4001203"};
 	struct roof_notes notes = {0};
 	bool shares = false;
+	if (!r->nkernels)
+		return;
 	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < r->nkernels; i++) {

@@ -270,6 +270,27 @@ TEST(signals_end_commands)
 	stop_after_us = 0;
 }
 
+/* The status says so, too, if the command ends by itself after the signal. */
+TEST(signals_end_commands_on_the_device)
+{
+	static const char *const commands[] = {"bench --runs 1000000", "tune --budget 20s"};
+	open_fake();
+	for (int k = 0; k < 4 && !test_bad; k++) {
+		stop_with = k & 1 ? SIGTERM : SIGINT;
+		for (stop_after_us = 20000; stop_after_us < 700000 && !test_bad; stop_after_us *= 3) {
+			int status = hone("%s %s --device opencl:0 --cache %s", commands[k / 2], model(),
+					  in_dir("cache"));
+			CHECK(status == 128 + stop_with);
+			CHECK(!strstr(cli_out, "node\n/")); /* a header without rows */
+			if (test_bad)
+				printf("%s, signal %d after %d us: %d: %s%s\n", commands[k / 2], stop_with,
+				       (int)stop_after_us, status, cli_out, cli_err);
+		}
+	}
+	stop_with = 0;
+	stop_after_us = 0;
+}
+
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};

@@ -367,6 +367,36 @@ TEST(interrupted_verify_and_doctor)
 	CHECK(!stopped());
 }
 
+/* Whether a table has a header and no row: the next line begins with the model's path. */
+static bool header_alone(void)
+{
+	const char *head = strstr(cli_out, "roofline"), *end = head ? strchr(head, '\n') : NULL;
+	return end && (!end[1] || end[1] == '/');
+}
+
+/* Whenever SIGTERM or Ctrl-C comes, the status says so, and a table has rows or is not there. */
+TEST(signals_at_any_moment)
+{
+	static const char *const commands[] = {"bench", "tune --budget 20s"};
+	char large[256];
+	snprintf(large, sizeof large, "%s", in_dir("mobile.onnx"));
+	CHECK_RUN(0, "zoo -q mobilenet_v2 --output=%s", large);
+	for (int k = 0; k < (worker() ? 4 : 2) && !test_bad; k++) {
+		stop_with = k & 1 ? SIGTERM : SIGINT;
+		for (stop_after_us = 10000; stop_after_us < 400000 && !test_bad; stop_after_us *= 2) {
+			int status = hone("%s %s --threads 1 --cache %s", commands[k / 2], large,
+					  in_dir("cache"));
+			CHECK(status == 128 + stop_with);
+			CHECK(!header_alone());
+			if (test_bad)
+				printf("%s, signal %d after %d us: %d: %s%s\n", commands[k / 2], stop_with,
+				       (int)stop_after_us, status, cli_out, cli_err);
+		}
+	}
+	stop_after_us = 0;
+	stop_with = 0;
+}
+
 /* One press of Ctrl-C that arrives twice counts once; a later one kills. */
 TEST(a_second_press_kills)
 {

@@ -682,7 +682,7 @@ TEST(stopped_at_once_it_promises_nothing)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	stop_with = SIGTERM;
-	CHECK_RUN(0, "tune %s --budget 20s --threads 1 --cache %s", steering(), in_dir("stopped"));
+	CHECK_RUN(143, "tune %s --budget 20s --threads 1 --cache %s", steering(), in_dir("stopped"));
 	stop_with = 0;
 	CHECK_SAYS(cli_out, "(stopped)");
 	CHECK_SAYS(cli_err, "nothing new was kept\nNext: hone tune ");
