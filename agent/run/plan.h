@@ -24,6 +24,18 @@ enum kernel_origin {
 	FROM_HOST,     /* portable C: no machine code was found, or the node has no task */
 };
 
+/* Why a kernel runs on the processor, though the source's code is for a device. */
+enum kernel_why {
+	WHY_NOT,       /* it runs on the device, or there is none */
+	WHY_OPERATOR,  /* kernels of the operator do not exist */
+	WHY_BYTES,     /* the node works on bytes, and has not become a task */
+	WHY_NO_KERNEL, /* the source has none */
+	WHY_UNFIT,     /* the source's code does not load, or does not fit */
+	WHY_FAILED,    /* of a box: no schedule of the task works on the device */
+	WHY_NO_TURN,   /* of a box: it ended before a schedule of the task was tried */
+	WHYS
+};
+
 /* Gives code for a task and says in *origin where it is from: FROM_CACHE or FROM_DEFAULT. E_NOTFOUND: none;
  * the plan then looks for a fallback kernel. */
 struct kernel_source {
@@ -48,6 +60,7 @@ struct plan_kernel {
 	enum dtype pairs; /* f16 or bf16, which it multiplies; DT_NONE: neither */
 	enum kernel_origin origin;
 	bool at_default; /* FROM_CACHE, and the best schedule there is the default one */
+	enum kernel_why why;
 	double flops, bytes;
 	double roofline_ns; /* on the plan's target, one core; 0: unknown */
 	int64_t ns;         /* time of the last timed run */

@@ -51,6 +51,26 @@ static void count_weights(struct plan *p, const struct manifest *m, struct plan_
 		k->label = arena_printf(&p->a, "%s %s", k->label, dtype_name(k->pairs));
 }
 
+/* Whether a node reads or writes bytes. */
+static bool on_bytes(const struct graph *g, const struct node *n)
+{
+	bool bytes = false;
+	for (int i = 0; i < n->nin + n->nout; i++) {
+		int v = i < n->nin ? n->in[i] : n->out[i - n->nin];
+		bytes |= v >= 0 && (g->value[v].t.dtype == DT_U8 || g->value[v].t.dtype == DT_I8);
+	}
+	return bytes;
+}
+
+static enum kernel_why why_here(const struct plan *p, const struct pstep *ps)
+{
+	if (!p->device || ps->far)
+		return WHY_NOT;
+	if (ps->step->kind == STEP_TASK)
+		return ps->unfit ? WHY_UNFIT : WHY_NO_KERNEL;
+	return on_bytes(p->g, &p->g->node[ps->step->node]) ? WHY_BYTES : WHY_OPERATOR;
+}
+
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
 {
 	char label[96];
@@ -59,6 +79,7 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 	ps->kernel = p->nkernels++;
 	*k = (struct plan_kernel){.step = (int)(s - p->s->step), .name = s->name, .origin = origin};
 	k->at_default = origin == FROM_CACHE && ps->code && ps->found->at_default;
+	k->why = why_here(p, ps);
 	if (s->kind == STEP_TASK) {
 		task_label(s->task, label);
 		k->label = arena_strdup(&p->a, label);
@@ -152,6 +173,7 @@ static int take_code(struct plan *p, struct pstep *ps)
 			 : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
 	if (rc < 0) {
 		ps->code = NULL;
+		ps->far = false;
 		return rc;
 	}
 	ps->nentries = m->nentries;
@@ -239,7 +261,8 @@ static int find_source(struct plan *p, struct pstep *ps, const struct kernel_sou
 	buf_free(&text);
 	if (rc < 0)
 		return rc == E_INFEASIBLE ? E_NOTFOUND : rc;
-	return take_code(p, ps) < 0 ? E_NOTFOUND : E_OK;
+	ps->unfit = take_code(p, ps) < 0;
+	return ps->unfit ? E_NOTFOUND : E_OK;
 }
 
 static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,

@@ -63,7 +63,8 @@ struct pstep {
 	enum kernel_origin origin;
 	/* A compiled kernel. */
 	struct dev_code *code;
-	bool far; /* on the plan's device */
+	bool far;   /* on the plan's device */
+	bool unfit; /* the source's code was refused, so that another kernel was looked for */
 	int nentries;
 	struct entry_run entry[LOOPS_MAX_ENTRIES];
 	int nbufs;

@@ -169,6 +169,14 @@ void log_info(const char *fmt, ...)
 	va_end(ap);
 }
 
+void log_notice(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	say(PRIORITY_INFO, "", fmt, ap, false);
+	va_end(ap);
+}
+
 void log_whole(const char *fmt, ...)
 {
 	va_list ap;

@@ -19,6 +19,8 @@ void log_journal_set(bool on);
 /* Whether stderr goes to the journal: $JOURNAL_STREAM names its device and inode. */
 bool log_to_journal(void);
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
+/* Always shown, for what changes an answer, such as a device that a command does without. */
+void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always */
 /* As log_info, for a command that is to be pasted: never broken into lines. */

@@ -6,6 +6,7 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
+#include "tools/hone/placed.h"
 #include "tools/hone/profile.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
@@ -40,6 +41,7 @@ struct variant {
 struct bench {
 	const struct args *args;
 	struct host host;
+	struct target processor; /* with peaks, if it runs kernels beside a device */
 	struct arena arena;
 	int n, runs;
 	int top; /* number of kernels to show; 0: all */
@@ -181,15 +183,28 @@ struct kernel_row {
 	struct roof roof;
 };
 
+/* Whether the processor runs the kernel beside the device that was asked for. */
+static bool is_beside(const struct bench *b, const struct variant *v, const struct plan_kernel *k)
+{
+	return b->host.name && (k->why != WHY_NOT || !plan_device_use(v->ready.plan).steps);
+}
+
+/* The shares are of the machine that runs the kernel; 0: its peaks are not known. */
 static struct kernel_row kernel_row(const struct bench *b, const struct variant *v, int i)
 {
 	const struct plan_kernel *k;
 	plan_kernels(v->ready.plan, &k);
+	bool beside = is_beside(b, v, &k[i]);
+	const struct target *t = beside ? &b->processor : &b->host.target;
 	double ns = v->kernel[i].median_ns;
-	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
-	double peak = b->host.target.fma_gflops * cores;
+	int threads = beside ? pool_threads(b->host.pool) : b->host.threads;
+	int cores = threads < t->cores ? threads : t->cores;
+	double peak = t->fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
-	struct roof roof = roof_of_kernel(&b->host.target, &k[i]);
+	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
+	struct roof roof = !beside ? roof_of_kernel(t, &k[i])
+			   : s     ? roof_of_step(t, &s->step[k[i].step], &k[i])
+				   : (struct roof){0};
 	return (struct kernel_row){
 	    .roof = roof,
 	    .us = ns / 1e3,
@@ -239,11 +254,13 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
-		    list, json_pack("{so so so so so so so so ss}", "name", json_text(k[i].name), "label",
+		    list, json_pack("{so so so so so so so so ss ss}", "name", json_text(k[i].name), "label",
 				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
-				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin)));
+				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin),
+				    "device",
+				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}
 	arena_free(&a);
 	return list;
@@ -292,11 +309,14 @@ static void memory_line(const struct variant *v)
 static json_t *device_json(const struct host *h, const struct variant *v)
 {
 	struct plan_device_use u = plan_device_use(v->ready.plan);
-	return h->name
-		   ? json_pack("{so si si si sI sI sI}", "name", json_text(h->name), "steps", u.steps,
-			       "launches", u.launches, "copies", u.copies, "to_bytes", (json_int_t)u.to_bytes,
-			       "from_bytes", (json_int_t)u.from_bytes, "held_bytes", (json_int_t)u.held_bytes)
-		   : json_null();
+	struct placed placed = {0};
+	placed_plan(&placed, v->ready.plan);
+	return h->name ? json_pack("{so si si si sI sI sI si so}", "name", json_text(h->name), "steps",
+				   u.steps, "launches", u.launches, "copies", u.copies, "to_bytes",
+				   (json_int_t)u.to_bytes, "from_bytes", (json_int_t)u.from_bytes,
+				   "held_bytes", (json_int_t)u.held_bytes, "host_threads",
+				   pool_threads(h->pool), "on_processor", placed_json(&placed))
+		       : json_null();
 }
 
 static void device_line(const struct host *h, const struct variant *v)
@@ -305,12 +325,16 @@ static void device_line(const struct host *h, const struct variant *v)
 	const struct plan_kernel *k;
 	struct plan_device_use u = plan_device_use(v->ready.plan);
 	int n = plan_kernels(v->ready.plan, &k);
-	if (h->name)
-		table_say("%s: %d of %d kernels run there, in %d launches; %d copies a run, %.2f MiB to it "
+	struct placed placed = {0};
+	if (!h->name)
+		return;
+	placed_plan(&placed, v->ready.plan);
+	table_say("%s: %d of %d kernels run there, in %d launches; %d copies a run, %.2f MiB to it "
 			  "and %.2f "
 			  "MiB from it; %.1f MiB of its memory",
 			  h->name, u.steps, n, u.launches, u.copies, (double)u.to_bytes / mib,
 			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
+	placed_print(&placed, h->name);
 }
 
 /* How much faster variant i is than the first. */
@@ -398,13 +422,6 @@ static int report_json(struct bench *b, const struct faster *faster)
 
 #define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 
-/* Whether a kernel's label ends with a type of bytes, as in "conv 3x3 48->64 40x40 mul u8". */
-static bool works_on_bytes(const char *label)
-{
-	size_t n = strlen(label);
-	return n > 3 && (!strcmp(label + n - 3, " u8") || !strcmp(label + n - 3, " i8"));
-}
-
 /* Nothing, if the model has no kernels. */
 static void kernels_table(const struct bench *b, const struct variant *v)
 {
@@ -412,7 +429,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
-	bool bytes = false;
+	bool bytes = false, beside = false;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct roof_notes notes = {0};
@@ -432,7 +449,8 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		char share[24];
 		shown_us += r.us;
 		most = r.peak_pct > most ? r.peak_pct : most;
-		bytes = bytes || works_on_bytes(k[i].label);
+		beside = beside || is_beside(b, v, &k[i]);
+		bytes = bytes || placed_on_bytes(k[i].label);
 		roof_cell(&notes, &r.roof, r.roofline_pct, share);
 		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
@@ -448,6 +466,9 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_say("%d of %d rows are left out (%.1f %% of the time); --top N shows more", n - shown,
 			  n, 100 * (all - shown_us) / (all > 0 ? all : 1));
 	table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
+	if (beside)
+		table_say("of peak, of roofline: of the machine that runs the kernel, %s or the processor",
+			  b->host.name);
 	roof_notes_print(&notes, t.shown & 1 << 4);
 	if (most > MOST_OF_PEAK || bytes)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
@@ -515,6 +536,14 @@ static void say_not_default(const struct ready *r)
 			  why ? why : "");
 }
 
+/* The threads that run the network, or those beside the device. */
+static void threads_words(const struct bench *b, const struct variant *v, char out[64])
+{
+	int n = pool_threads(b->host.pool);
+	bool there = plan_device_use(v->ready.plan).steps > 0;
+	snprintf(out, 64, "%s%s%d thread%s", there ? b->host.name : "", there ? " and " : "", n, plural_s(n));
+}
+
 static void report(struct bench *b, const struct faster *faster)
 {
 	for (int i = 0; i < b->n; i++) {
@@ -523,14 +552,15 @@ static void report(struct bench *b, const struct faster *faster)
 		struct summary x = summarize(b, v);
 		char kinds[64];
 		kernels_words(&v->ready, kinds);
-		char number[16] = "";
+		char number[16] = "", on[64];
+		threads_words(b, v, on);
 		if (b->n > 1)
 			snprintf(number, sizeof number, "#%d ", i + 1);
 		bool tiny = x.median < TINY_NS;
 		double unit = tiny ? 1e3 : 1e6;
-		table_say("%s%s (%s kernels, %d thread%s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
+		table_say("%s%s (%s kernels, %s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
 			  "run%s); loaded in %.0f ms, %.1f MiB",
-			  number, v->ready.model.path, kinds, b->host.threads, plural_s(b->host.threads),
+			  number, v->ready.model.path, kinds, on,
 			  x.median / unit, tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit,
 			  b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
 			  (double)plan_bytes(v->ready.plan) / 1048576);
@@ -597,6 +627,19 @@ static int open_variants(struct bench *b, const char *default_dir)
 	return 0;
 }
 
+/* Learns the processor's peaks, if it runs kernels beside the device. */
+static int know_processor(struct bench *b, const char *dir)
+{
+	const struct plan_kernel *k;
+	bool beside = false;
+	for (int i = 0; i < b->n; i++) {
+		int n = plan_kernels(b->variant[i].ready.plan, &k);
+		for (int j = 0; j < n; j++)
+			beside = beside || is_beside(b, &b->variant[i], &k[j]);
+	}
+	return beside ? machine_target(dir, &b->processor) : E_OK;
+}
+
 /* Checks that the requested profilers can work, before minutes are spent on measuring. */
 static int profilers(struct bench *b)
 {
@@ -621,6 +664,8 @@ static int bench(struct bench *b)
 		rc = host_open(b->args, n ? given[0] : dir, true, &b->host);
 	if (rc >= 0)
 		rc = open_variants(b, dir);
+	if (rc >= 0)
+		rc = know_processor(b, n ? given[0] : dir);
 	if (rc >= 0)
 		rc = profilers(b);
 	if (rc >= 0)

@@ -9,6 +9,7 @@
 #include "platform/base/folder.h"
 #include "tools/hone/output.h"
 #include "tools/hone/outputs.h"
+#include "tools/hone/placed.h"
 #include "tools/hone/table.h"
 #include <stdio.h>
 
@@ -23,6 +24,26 @@ static void show_outputs(const struct args *a, const struct ready *r, json_t *li
 		else
 			output_print(r->g->value[r->g->output[i]].name, &r->out[i], &v);
 	}
+}
+
+static bool untuned; /* the device was left because the cache has no kernels for it */
+
+/* The device that ran the network, and which kernels the processor ran beside it. */
+static json_t *device_json(const struct ready *r)
+{
+	struct placed placed = {0};
+	placed_plan(&placed, r->plan);
+	return json_pack("{ss si so}", "name", r->host->name ? r->host->name : "cpu", "host_threads",
+			 pool_threads(r->host->pool), "on_processor", placed_json(&placed));
+}
+
+/* The device that was asked for, and why it did not run the network; null: it did. */
+static json_t *fallback_json(const struct args *a)
+{
+	const char *why = model_left_device();
+	return why ? json_pack("{so so}", "device", json_text(arg_str(a, "device", "cpu")), "why",
+			       json_text(why))
+		   : json_null();
 }
 
 static int run_ready(const struct args *a, struct ready *r, const char *dir)
@@ -47,14 +68,21 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc >= 0)
 		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)
-		return json_out(json_pack("{so so so}", "run_ms", json_ms((double)ns), "load_ms",
-					  json_ms((double)r->load_ns), "outputs", list));
+		return json_out(json_pack("{so so so so so}", "run_ms", json_ms((double)ns), "load_ms",
+					  json_ms((double)r->load_ns), "outputs", list, "device",
+					  device_json(r), "fallback", fallback_json(a)));
 	if (rc >= 0) {
+		struct placed placed = {0};
+		placed_plan(&placed, r->plan);
+		if (r->host->name)
+			placed_print(&placed, r->host->name);
 		table_say("ran once in %.3f ms, loaded in %.3f ms; a first run is slower than later ones",
 			  (double)ns / 1e6, (double)r->load_ns / 1e6);
 		struct buf shapes = {0};
 		feed_shapes(a, r, &shapes);
-		next_hone(a, "bench", r->model.path, buf_str(&shapes));
+		if (untuned)
+			buf_printf(&shapes, " --budget 20s --device %s", arg_str(a, "device", "cpu"));
+		next_hone(a, untuned ? "tune" : "bench", r->model.path, buf_str(&shapes));
 		buf_free(&shapes);
 	}
 	json_decref(list);
@@ -65,13 +93,14 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
  * none. */
 static bool has_no_kernels(const struct host *h, const struct ready *r)
 {
+	char why[256];
 	if (!h->name || plan_device_use(r->plan).steps)
 		return false;
-	log_info("%s: the cache has no kernel of this model for it, so the network runs on the processor; "
-		 "hone tune "
-		 "--device %s makes them",
-		 h->name, h->name);
-	return true;
+	snprintf(why, sizeof why, "%s: the cache has no kernel of this model for it", h->name);
+	log_notice("hone: %s, so the network runs on the processor; hone tune --device %s makes them", why,
+		   h->name);
+	model_leave_device(why);
+	return untuned = true;
 }
 
 static int run_once(const struct args *a)
@@ -91,7 +120,6 @@ static int run_once(const struct args *a)
 	if (rc >= 0 && has_no_kernels(&h, &r)) {
 		ready_close(&r);
 		host_close(&h);
-		model_leave_device();
 		return run_once(a);
 	}
 	if (rc >= 0) {
@@ -130,8 +158,8 @@ const struct cmd cmd_run = {
 	"It prints the time of the run, the range of each output and, of a vector, its five highest values\n"
 	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"
 	"If a device of --device is not there, builds no kernel, cannot hold the network, or fails or hangs\n"
-	"in the run, the processor runs the network, and a line says why. Other commands then end with an\n"
-	"error.",
+	"in the run, the processor runs the network, and a line says why, also with -q; in JSON, fallback\n"
+	"does. Other commands then end with an error.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

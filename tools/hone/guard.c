@@ -158,11 +158,12 @@ static int end_child(bool hung)
 	return status;
 }
 
-/* Says how a child ended that gave no word. *by: the signal that was for this process, too. */
+/* Says how a child ended that gave no word. *by: the signal that ended it, and is to end this process, too. */
 static int without_word(const char *device, bool hung, int *by)
 {
 	int status = end_child(hung), sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-	if (came && (sig == SIGINT || sig == SIGTERM)) {
+	bool own = sig == SIGPIPE; /* nobody reads the command's output any more */
+	if (own || (came && (sig == SIGINT || sig == SIGTERM))) {
 		*by = sig;
 		return fail(E_STOPPED, "stopped");
 	}
@@ -237,7 +238,7 @@ int guard_run(const struct args *a, int (*body)(const struct args *a), enum guar
 		return fail(rc, "%s; without --device, the processor does it", why);
 	if (came)
 		end_by(came);
-	log_info("hone: %s; the network runs on the processor instead", why);
-	model_leave_device();
+	log_notice("hone: %s; the network runs on the processor instead", why);
+	model_leave_device(why);
 	return body(a);
 }

@@ -8,6 +8,7 @@
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
 #include "platform/run/dev.h"
+#include "tools/hone/next.h"
 #include "tools/hone/weights.h"
 #include <errno.h>
 #include <jansson.h>
@@ -158,10 +159,18 @@ void model_devices(struct buf *out)
 }
 
 static bool left_device;
+static char left_why[700];
 
-void model_leave_device(void)
+void model_leave_device(const char *why)
 {
 	left_device = true;
+	next_leave_device();
+	snprintf(left_why, sizeof left_why, "%s", why);
+}
+
+const char *model_left_device(void)
+{
+	return left_device ? left_why : NULL;
 }
 
 const char *model_device(const struct args *a)

@@ -22,7 +22,9 @@
 	}
 #define OPT_THREADS                                                                                          \
 	{                                                                                                    \
-		"threads", OPT_INT, "N", "threads (default: every core)"                                     \
+		"threads", OPT_INT, "N",                                                                     \
+		    "threads of the processor (default: every core); with a --device, of what the "          \
+		    "processor runs beside it"                                                               \
 	}
 #define OPT_DEVICE                                                                                           \
 	{                                                                                                    \
@@ -92,8 +94,10 @@ int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 int model_device_check(const struct args *a) MUST_CHECK;
 /* The device of --device that has memory of its own; NULL: the processor. */
 const char *model_device(const struct args *a);
-/* From now on that is the processor, whatever --device says. */
-void model_leave_device(void);
+/* From now on that is the processor, whatever --device says. why: a sentence, copied. */
+void model_leave_device(const char *why);
+/* Why the device of --device was left; NULL: it was not, or none was given. */
+const char *model_left_device(void);
 /* Adds the names of the devices, for the bash completion. */
 void model_devices(struct buf *out);
 struct model {

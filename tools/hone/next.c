@@ -7,6 +7,12 @@
 #include <string.h>
 
 static const char *program = "hone", *called; /* called NULL: by its name */
+static bool left_device;
+
+void next_leave_device(void)
+{
+	left_device = true;
+}
 
 void next_called(const char *name, const char *how)
 {
@@ -52,6 +58,14 @@ static bool names(const char *text, const char *name)
 	return strstr(text, option) != NULL;
 }
 
+/* Whether the device of --device is one for another command: replay:DIR is of hone tune alone, and one that
+ * was left is not there. */
+static bool takes_device(const struct args *a)
+{
+	bool replay = arg_has(a, "device") && !strncmp(arg_str(a, "device", ""), "replay:", 7);
+	return !replay && !left_device;
+}
+
 void next_words(const struct args *a, const char *command, const char *model, const char *more,
 		const char *cache, struct buf *out)
 {
@@ -66,9 +80,8 @@ void next_words(const struct args *a, const char *command, const char *model, co
 	for (int i = 0; kept[i]; i++) {
 		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
 			continue;
-		if (!strcmp(kept[i], "device") && arg_has(a, "device") &&
-		    !strncmp(arg_str(a, "device", ""), "replay:", 7))
-			continue; /* of hone tune alone */
+		if (!strcmp(kept[i], "device") && !takes_device(a))
+			continue;
 		if (!cache || strcmp(kept[i], "cache")) {
 			arg_again(a, kept[i], to, out);
 			continue;

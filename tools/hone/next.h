@@ -16,6 +16,8 @@ void next_called(const char *name, const char *called);
 /* Appends the word by which a user calls this program, "hone-fleet" or "build/hone-fleet", quoted where a
  * shell needs that. */
 void next_program(struct buf *out);
+/* From now on no Next: line names the device of --device, because it is not there. */
+void next_leave_device(void);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */
 void next_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

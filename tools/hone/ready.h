@@ -12,9 +12,9 @@ enum ready_kernels { KERNELS_BEST, KERNELS_DEFAULT, KERNELS_FALLBACK };
 
 struct host {
 	struct target target;
-	int threads;
+	int threads; /* 1 on a device */
 	enum level level;
-	struct pool *pool;
+	struct pool *pool; /* of the processor; beside a device, of what it runs there */
 	const char *name;           /* of a device with memory of its own; NULL: the processor */
 	struct plan_device *device; /* NULL: the processor */
 };

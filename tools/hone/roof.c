@@ -58,6 +58,14 @@ struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k)
 	return r;
 }
 
+struct roof roof_of_step(const struct target *t, const struct step *s, const struct plan_kernel *k)
+{
+	if (s->kind != STEP_TASK)
+		return (struct roof){0};
+	double flops = k->flops / space_rate(s->task, t, pairs_text(k->pairs));
+	return roof_of(t, flops, k->bytes, task_bytes(s->task, false));
+}
+
 double roof_pct(const struct roof *r, int cores, double ns)
 {
 	return ns > 0 ? 100 * r->ns / (cores > 1 ? cores : 1) / ns : 0;

@@ -19,6 +19,8 @@ struct roof {
 /* Of a task with a candidate's algorithm: Winograd multiplies less often, weights in f16 have fewer bytes. */
 struct roof roof_of_task(const struct target *t, const struct task *task, const char *cand);
 struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k);
+/* Of a kernel that ran on the target `t`, though the plan was made for another one; s: the kernel's step. */
+struct roof roof_of_step(const struct target *t, const struct step *s, const struct plan_kernel *k);
 double roof_pct(const struct roof *r, int cores, double ns); /* 0: not known */
 /* Why a share is above 100 %; NULL: it is not. */
 const char *roof_why(const struct roof *r, double pct);

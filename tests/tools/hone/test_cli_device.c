@@ -201,6 +201,56 @@ TEST(a_run_falls_back_to_the_processor)
 	arena_free(&a);
 }
 
+/* An empty folder of records. */
+static const char *fresh(void)
+{
+	static char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("fresh"));
+	(void)mkdir(path, 0755);
+	return path;
+}
+
+/* Checks what the JSON of a run says of the device; why NULL: it ran the network. */
+static void check_device(const char *why)
+{
+	json_t *j = parse_out(), *f = json_object_get(j, "fallback");
+	const char *on = json_string_value(json_object_get(json_object_get(j, "device"), "name"));
+	CHECK(on && !strcmp(on, why ? "cpu" : "opencl:0"));
+	CHECK(why ? json_is_object(f) : json_is_null(f));
+	if (json_is_object(f)) {
+		CHECK(!strcmp(json_string_value(json_object_get(f, "device")), "opencl:0"));
+		CHECK_SAYS(json_string_value(json_object_get(f, "why")), why);
+	}
+	json_decref(j);
+}
+
+/* A fallback is no progress: -q does not hide it, JSON tells it, and no Next: line names the lost device. */
+TEST(a_fallback_is_told)
+{
+	static const char *const lies[][2] = {
+	    {"devices-none", "there is no OpenCL device 0"},
+	    {"crash", "its driver crashed with signal 11"},
+	    {"lost", "a kernel: CL_OUT_OF_RESOURCES"},
+	    {"fail clBuildProgram", "its driver built no kernel"},
+	};
+	open_fake();
+	for (size_t i = 0; i < sizeof lies / sizeof *lies && !test_bad; i++) {
+		fake_lie(lies[i][0]);
+		CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), tuned());
+		CHECK_SAYS(cli_err, lies[i][1]);
+		CHECK_SAYS(cli_err, "; the network runs on the processor instead\n");
+		CHECK(strchr(cli_err, '\n') == cli_err + strlen(cli_err) - 1);
+		check_device(lies[i][1]);
+		CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), tuned());
+		const char *next = strstr(cli_err, "Next: hone bench ");
+		CHECK(next && !strstr(next, "opencl"));
+	}
+	fake_lie("");
+	CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), tuned());
+	CHECK(!cli_err[0]);
+	check_device(NULL);
+}
+
 /* The device answers, and its kernels do nothing: so the processor did not run them. */
 TEST(a_run_uses_the_device)
 {
@@ -291,6 +341,88 @@ TEST(signals_end_commands_on_the_device)
 	stop_after_us = 0;
 }
 
+/* The number that a list has of a kind of kernels that the processor runs; *why: the reason. */
+static int on_processor(const json_t *device, const char *kind, const char **why)
+{
+	size_t i;
+	const json_t *row;
+	json_array_foreach(json_object_get(device, "on_processor"), i, row)
+	{
+		*why = json_string_value(json_object_get(row, "why"));
+		if (!strcmp(json_string_value(json_object_get(row, "kind")), kind))
+			return (int)json_integer_value(json_object_get(row, "count"));
+	}
+	return 0;
+}
+
+/* What the processor runs beside the device is counted, by kind and reason. */
+TEST(kernels_on_the_processor_are_told)
+{
+	static const char sum[] = "1 of 4 kernels run on the processor: 1 CumSum (no kernels exist for the "
+				  "operator)";
+	const char *why = "";
+	open_fake();
+	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 1", model(), tuned());
+	CHECK_SAYS(cli_out, sum);
+	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, sum);
+	CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
+	json_t *j = parse_out(), *d = json_object_get(j, "device");
+	CHECK(json_array_size(json_object_get(d, "on_processor")) == 1);
+	CHECK(on_processor(d, "CumSum", &why) == 1 && strstr(why, "no kernels exist"));
+	json_decref(j);
+	CHECK_RUN(0, "bench %s --json --device opencl:0 --cache %s --runs 1", model(), fresh());
+	j = parse_out();
+	d = json_object_get(j, "device");
+	CHECK(on_processor(d, "conv", &why) + on_processor(d, "matmul", &why) == 3);
+	CHECK_SAYS(why, "no kernel of it is known");
+	CHECK(on_processor(d, "CumSum", &why) == 1);
+	json_decref(j);
+	fake_lie("build-fails 2");
+	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 1", model(), tuned());
+	CHECK_SAYS(cli_out, "(the device's driver does not build its kernel)");
+}
+
+/* GFLOP/s of the machine by which a bench divides the first kernel's speed. */
+static double peak_of_first(void)
+{
+	json_t *j = parse_out(), *k = json_array_get(json_object_get(j, "kernels"), 0);
+	double pct = json_number_value(json_object_get(k, "peak_pct"));
+	double peak = pct > 0 ? 100 * json_number_value(json_object_get(k, "gflops")) / pct : 0;
+	json_decref(j);
+	return peak;
+}
+
+/* Shares are of the machine that ran the kernel, which --threads concerns beside a device, too. */
+TEST(shares_are_of_the_machine_that_ran)
+{
+	struct target there = {0};
+	open_fake();
+	CHECK_OK(device_target("opencl:0", NULL, "", &there));
+	there.fma_gflops = there.copy_gbs = 1e6; /* no processor is so fast */
+	for (int i = 0; i < 4; i++)
+		there.bw_gbs[i] = 1e6;
+	char path[300];
+	snprintf(path, sizeof path, "%s/target-opencl:0", fresh());
+	target_write_peaks(fresh(), path, &there);
+	CHECK_RUN(0, "bench %s --json --threads 1 --cache %s --runs 1", model(), fresh());
+	double cpu = peak_of_first();
+	for (int threads = 1; threads <= 2; threads++) {
+		CHECK_RUN(0, "bench %s --json --threads %d --device opencl:0 --cache %s --runs 1", model(),
+			  threads, fresh());
+		double peak = peak_of_first();
+		CHECK(cpu > 0 && peak > cpu * threads / 3 && peak < cpu * threads * 3);
+		json_t *j = parse_out();
+		CHECK(json_integer_value(json_object_get(json_object_get(j, "device"), "host_threads")) ==
+		      threads);
+		json_decref(j);
+	}
+	CHECK_RUN(0, "bench %s --threads 2 --device opencl:0 --cache %s --runs 1", model(), tuned());
+	CHECK_SAYS(cli_out, "(best kernels, opencl:0 and 2 threads)");
+	CHECK_RUN(0, "help bench");
+	CHECK_SAYS(cli_out, "beside it");
+}
+
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
@@ -321,21 +453,17 @@ TEST(other_commands_do_not_fall_back)
 		}
 }
 
-/* An empty folder of records. */
-static const char *fresh(void)
-{
-	static char path[256];
-	snprintf(path, sizeof path, "%s", in_dir("fresh"));
-	(void)mkdir(path, 0755);
-	return path;
-}
-
 /* A cache without the device's kernels is no fault of the device. */
 TEST(networks_without_kernels_for_the_device)
 {
 	open_fake();
 	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), fresh());
 	CHECK_SAYS(cli_err, "opencl:0: the cache has no kernel of this model for it");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_SAYS(strstr(cli_err, "Next: "), "--device opencl:0");
+	CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), fresh());
+	CHECK_SAYS(cli_err, "opencl:0: the cache has no kernel of this model for it");
+	check_device("the cache has no kernel of this model for it");
 	CHECK_RUN(1, "verify %s --device opencl:0 --cache %s", model(), fresh());
 	CHECK_SAYS(cli_err, "hone tune --device opencl:0 makes them");
 }
