@@ -141,6 +141,14 @@ static bool has_recipe(const struct gain *g)
 	return !key_equal(g->source, (struct key){0});
 }
 
+/* The last line of all, which gains of older versions do not have. */
+static const struct field made_of[] = {FIELD("made_of", F_KEY, struct gain, made_of)};
+
+static bool knows_kernels(const struct gain *g)
+{
+	return !key_equal(g->made_of, (struct key){0});
+}
+
 /* The line that names the device, behind the first one; a gain of the processor has none. */
 static const struct field device[] = {FIELD("device", F_CHARS, struct gain, device)};
 
@@ -152,6 +160,8 @@ void gain_text(const struct gain *g, struct buf *out)
 	fields_text(fields, NFIELDS, g, out);
 	if (has_recipe(g))
 		fields_text(by_recipe, NBY_RECIPE, g, out);
+	if (knows_kernels(g))
+		fields_text(made_of, 1, g, out);
 }
 
 static bool plausible(const struct gain *g)
@@ -172,15 +182,32 @@ int gain_parse(const char *text, struct gain *out)
 	int rc = strncmp(text, "device ", 7) ? E_OK : fields_parse(device, 1, &text, &a, out);
 	if (rc >= 0)
 		rc = fields_parse(fields, NFIELDS, &text, &a, out);
-	if (rc >= 0 && *text)
+	if (rc >= 0 && *text && strncmp(text, "made_of ", 8))
 		rc = fields_parse(by_recipe, NBY_RECIPE, &text, &a, out) < 0 || !has_recipe(out)
 			 ? fail(E_CORRUPT, "no recipe")
 			 : E_OK;
+	if (rc >= 0 && *text && (fields_parse(made_of, 1, &text, &a, out) < 0 || !knows_kernels(out)))
+		rc = fail(E_CORRUPT, "no kernels");
 	arena_free(&a);
 	out->faster.few = out->faster.rounds < GAIN_ROUNDS;
 	if (rc >= 0 && (*text || !plausible(out)))
 		rc = fail(E_CORRUPT, "values that no measurement gives");
 	return fail_in(rc, "gain");
+}
+
+bool gain_replaces(const struct gain *stored, const struct gain *now)
+{
+	const struct faster *x = &stored->faster, *y = &now->faster;
+	bool busy = disturbed(&now->machine), was_busy = disturbed(&stored->machine);
+	if (!knows_kernels(stored) || !key_equal(stored->made_of, now->made_of))
+		return true;
+	if (x->few != y->few)
+		return x->few;
+	if (x->few)
+		return y->rounds >= x->rounds;
+	if (busy != was_busy)
+		return was_busy;
+	return y->high / y->low <= x->high / x->low;
 }
 
 int gain_put(struct cache *c, struct key k, const struct gain *g)

@@ -58,6 +58,7 @@ struct gain {
 	/* A gain of a network that a recipe quantised has (agent/cache/recipe.h): the recipe's
 	 * key, and the hash of its text. 0: there was none. */
 	struct key source, recipe;
+	struct key made_of; /* hash of the kernels compared, of whoever measured them; 0: not known */
 };
 
 #define GAIN_THAN "default schedules"
@@ -67,6 +68,13 @@ struct gain {
 void gain_than(const struct gain *g, char out[96]);
 void gain_text(const struct gain *g, struct buf *out);
 int gain_parse(const char *text, struct gain *out) MUST_CHECK; /* E_CORRUPT: it is none. Fuzzed. */
+/* Whether a gain takes the place of a stored one of the same network. A gain describes the kernels that the
+ * cache has. If they are others than those of the stored gain, it does. If they are the same, it does only if
+ * it is at least as certain: a comparison of few rounds never replaces one with an interval, nor one on a
+ * disturbed machine one on a quiet machine; then the narrower interval stays, or the larger number of few
+ * rounds. So a short box leaves what a longer one measured, and a box that has no time to compare leaves the
+ * gain, with its date. */
+bool gain_replaces(const struct gain *stored, const struct gain *now);
 /* key: history_key of the network. */
 int gain_put(struct cache *c, struct key k, const struct gain *g) MUST_CHECK;
 /* False: nothing (readable) is stored. c NULL: no cache. */

@@ -3,6 +3,7 @@
 #include "agent/cache/revert.h"
 #include "agent/tune/tune_parts.h"
 #include "platform/base/log.h"
+#include "platform/base/mix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -436,13 +437,40 @@ static bool at_defaults(struct session *s, const struct net *after)
 			       task_keys(s));
 }
 
-/* Keeps the headline of this box for other commands; without a comparison there is none. */
+static struct key mix_rec(const struct session *s, struct key of, struct key task, enum rec_kind kind)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	if (cache_find_rec(s->store.cache, task, &s->target, s->o->threads, s->o->level, kind, &scratch, &r) >=
+	    0)
+		of = mix_join(of, mix_join(mix_text(r.cand), mix_text(r.emitter)));
+	arena_free(&scratch);
+	return mix_join(of, task);
+}
+
+/* Names what a gain compares: each task's best and default kernel. An estimate's tasks are not all of them.
+ */
+static int name_kernels(const struct session *s, struct gain *g)
+{
+	struct step_task *task;
+	int n = steps_tasks(s->model.steps, s->a, &task);
+	for (int i = 0; i < n; i++)
+		g->made_of = mix_rec(s, mix_rec(s, g->made_of, task[i].key, REC_BEST), task[i].key, REC_DEFAULT);
+	return n < 0 ? n : E_OK;
+}
+
+/* Keeps the headline of this box for other commands, unless the stored one is a better one of the same
+ * kernels; without a comparison there is none. */
 static int put_gain(struct session *s)
 {
 	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->level);
-	bool none = !s->report->gain.faster.rounds;
-	int rc = none ? cache_forget(s->store.cache, CACHE_GAIN, k)
-		      : gain_put(s->store.cache, k, &s->report->gain);
+	struct gain old, *g = &s->report->gain;
+	bool none = !g->faster.rounds;
+	int rc = name_kernels(s, g);
+	if (rc >= 0 && !none && gain_get(s->store.cache, k, &old) && !gain_replaces(&old, g))
+		return E_OK;
+	if (rc >= 0)
+		rc = none ? cache_forget(s->store.cache, CACHE_GAIN, k) : gain_put(s->store.cache, k, g);
 	if (rc == E_IO)
 		tune_warn(s);
 	return rc == E_IO ? E_OK : rc;

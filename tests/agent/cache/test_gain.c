@@ -224,6 +224,68 @@ TEST(a_gain_goes_with_its_recipe)
 	remove_dir();
 }
 
+static struct gain random_gain(struct rng *r)
+{
+	struct gain g = known;
+	g.made_of = hash_text(rng_below(r, 4) ? "one" : "other");
+	if (!rng_below(r, 8))
+		g.made_of = (struct key){0};
+	g.faster.rounds = 1 + (int)rng_below(r, 2 * GAIN_ROUNDS);
+	g.faster.few = g.faster.rounds < GAIN_ROUNDS;
+	double by = 1 + rng_unit(r);
+	g.faster.low = g.faster.ratio / by;
+	g.faster.high = g.faster.ratio * by;
+	g.machine = rng_below(r, 2) ? (struct disturbance){50, 0, ""} : (struct disturbance){100, 0, ""};
+	return g;
+}
+
+/* A gain of the same kernels stays, unless the new one is at least as certain. */
+TEST(the_better_gain_of_the_same_kernels_stays)
+{
+	struct rng r;
+	int kept = 0, replaced = 0;
+	rng_seed(&r, 7);
+	for (int i = 0; i < 20000 && !test_bad; i++) {
+		struct gain x = random_gain(&r), y = random_gain(&r);
+		bool takes = gain_replaces(&x, &y), back = gain_replaces(&y, &x);
+		bool same = key_equal(x.made_of, y.made_of) && !key_equal(x.made_of, (struct key){0});
+		CHECK(gain_replaces(&x, &x)); /* as certain */
+		CHECK(same || (takes && back));
+		CHECK(takes || back);
+		if (!same)
+			continue;
+		kept += !takes;
+		replaced += takes;
+		CHECK(!takes || x.faster.few || !y.faster.few);
+		if (!x.faster.few && !y.faster.few)
+			CHECK(!takes || disturbed(&x.machine) || !disturbed(&y.machine));
+		if (!x.faster.few && !y.faster.few && disturbed(&x.machine) == disturbed(&y.machine))
+			CHECK(takes == (y.faster.high / y.faster.low <= x.faster.high / x.faster.low));
+	}
+	CHECK(kept > 1000 && replaced > 1000);
+}
+
+/* The last line says of which kernels a gain is; older versions wrote none. */
+TEST(a_gain_names_its_kernels)
+{
+	struct buf text = {0};
+	struct gain g = known, back;
+	for (int recipe = 0; recipe < 2; recipe++) {
+		g.made_of = hash_text("kernels");
+		g.source = g.recipe = recipe ? hash_text("recipe") : (struct key){0};
+		gain_text(&g, &text);
+		REQUIRE_OK(gain_parse(buf_str(&text), &back));
+		CHECK(key_equal(back.made_of, g.made_of) && key_equal(back.recipe, g.recipe));
+		buf_puts(&text, "x\n");
+		CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+		buf_free(&text);
+	}
+	gain_text(&known, &text);
+	buf_printf(&text, "made_of %032d\n", 0);
+	CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+	buf_free(&text);
+}
+
 TEST(stored)
 {
 	struct arena a = {0};

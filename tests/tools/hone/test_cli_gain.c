@@ -103,4 +103,41 @@ TEST(all_commands_tell_the_same_gain)
 	check_gains(cache, 0);
 }
 
+/* The stored gain of the only network of a cache. */
+static struct gain stored(const char *cache)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct gain *all, g = {0};
+	if (cache_open(&c, cache, true, 0) < 0)
+		return g;
+	if (gain_all(c, &a, &all) == 1)
+		g = all[0];
+	cache_close(c);
+	arena_free(&a);
+	return g;
+}
+
+/* A rough measurement of the same kernels does not replace a good one, but other kernels' gain does. */
+TEST(a_short_box_leaves_a_better_gain)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("long-box"));
+	CHECK_RUN(0, "tune %s --budget 6s --threads 1 --cache %s", steering(), cache);
+	struct gain g = stored(cache);
+	REQUIRE(g.faster.rounds > 0);
+	snprintf(g.date, sizeof g.date, "2026-01-02 03:04 UTC");
+	g.faster = (struct faster){2.5, 2.4999, 2.5001, 400};
+	g.machine = (struct disturbance){100, 0, ""};
+	put_gain(cache, &g);
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	CHECK(stored(cache).faster.rounds == 400 && !strcmp(stored(cache).date, g.date));
+	g.made_of.lo++;
+	put_gain(cache, &g);
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	CHECK(stored(cache).faster.rounds != 400);
+}
+
 TEST_MAIN
