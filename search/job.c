@@ -30,7 +30,8 @@ struct run {
 static int open_tasks(struct run *x, struct job_result *result)
 {
 	for (int i = 0; i < x->ntasks; i++) {
-		result[i] = (struct job_result){0};
+		const struct job_result *e = x->box.job->task[i].earlier;
+		result[i] = (struct job_result){.slices = e ? e->slices : 0, .met = e && e->met};
 		int rc = tune_open(&x->tune[i], &x->box, x->cost, i, &result[i]);
 		if (rc < 0)
 			return rc;

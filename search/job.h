@@ -77,6 +77,8 @@ struct job_result {         /* one per task, also while running */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
+	int slices; /* of this job, and of `earlier` */
+	bool met;   /* a schedule of it was tried, by this job or by `earlier` */
 	int64_t spent_ns;    /* of the box, on this task */
 	double promise;      /* predicted saving of another slice: ns of the network's time per ns spent; 0:
 				nothing */

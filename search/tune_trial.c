@@ -175,6 +175,7 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 	tune_tried(t, trial, m, start_ns);
 	t->box->trials++;
 	t->result->trials++;
+	t->result->met = true;
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));

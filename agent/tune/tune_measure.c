@@ -18,6 +18,7 @@ enum {
 	POOR = 6,            /* a default schedule takes at most so many times its roofline */
 	BEFORE_PART = 25,    /* part of the box in which the network runs as it is: 1/25 */
 	FALLBACK_PART = 100, /* part if none of its kernels are worth comparing with: 1/100 */
+	PROCESSOR_PART = 20, /* part in which the processor is compared with a device: 1/20 */
 	FIRST_PART = 2,      /* part of what is left of the box after which its first run is cut off: 1/2 */
 };
 
@@ -119,6 +120,10 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 	    .closing_ns = tune_closing_ns(s, 2 * plan_bytes(n->plan)),
 	};
 	tune_reserve(&s->times, &c);
+	if (!s->device)
+		return;
+	s->times.processor_ns = c.budget_ns / PROCESSOR_PART;
+	s->times.reserve_ns += s->times.processor_ns;
 }
 
 static int run_before(void *ctx)
@@ -182,10 +187,12 @@ static void keep_kernels(struct session *s)
 	const struct net *n = &s->start.net;
 	plan_kernels(n->plan, &k);
 	s->start.origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
+	s->start.why = ARENA_ARRAY(s->a, enum kernel_why, n->nkernels + 1);
 	s->start.name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	s->start.label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	for (int i = 0; i < n->nkernels; i++) {
 		s->start.origin[i] = k[i].origin;
+		s->start.why[i] = k[i].why;
 		s->start.name[i] = arena_strdup(s->a, k[i].name);
 		s->start.label[i] = arena_strdup(s->a, k[i].label);
 	}
@@ -273,7 +280,8 @@ static int ended(int rc)
  * is begun in any case. */
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
-	int64_t until_ns = least(s->until.end_ns, clock_now(s->clock) + s->times.reserve_ns);
+	int64_t until_ns = least(s->until.end_ns, clock_now(s->clock) + s->times.reserve_ns) -
+			   s->times.processor_ns;
 	int64_t round_ns = standard->plan ? s->times.round_ns : s->times.run_ns;
 	int rc = E_OK;
 	if (s->start.net.plan)
@@ -563,6 +571,8 @@ int tune_measure_after(struct session *s)
 		rc = run_rounds(s, &standard, &after);
 	if (rc >= 0 && after.nsamples)
 		rc = conclude(s, &standard, &after);
+	if (rc >= 0 && after.nsamples)
+		tune_processor_compare(s, s->report->reverted && standard.plan ? &standard : &after);
 	net_close(&after);
 	net_close(&standard);
 	return ended(rc);

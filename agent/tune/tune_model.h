@@ -76,6 +76,7 @@ struct tune_kernel {
 	const char *name;  /* anchor node */
 	const char *label; /* what it computes */
 	enum kernel_origin before, after;
+	enum kernel_why why; /* `after` runs on the processor though the box is for a device */
 	bool at_default; /* `after` is FROM_CACHE, and the best schedule there is the default one */
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
 	int64_t alone_ns;            /* of the task alone, as the search timed it; 0: it did not */
@@ -88,6 +89,15 @@ struct tune_spent {         /* how the box's time was spent; all except the buil
 	int64_t network_ns; /* running the whole network, before and after */
 	int64_t graph_ns;   /* other divisions of the graph */
 	struct job_spent job;
+};
+
+/* The whole network on the processor alone, with its own kernels, after a box for a device. */
+struct tune_processor {
+	int threads;
+	double ms, device_ms;  /* medians; 0: not known */
+	int kernels, tuned;    /* tuned: from the cache, the others are built in */
+	struct faster faster;  /* the device's network against it; no rounds: not measured by this box */
+	char date[24];         /* of the box that measured ms; "": this one */
 };
 
 struct tune_report {
@@ -116,6 +126,9 @@ struct tune_report {
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
+	int no_turn, untried;             /* tasks that the box did not come to: without a slice; without a
+					   * trial */
+	struct tune_processor processor;  /* of a box for a device */
 	int missing;                      /* of them: can have a kernel of their own, but run without */
 	bool stopped;                     /* by o->stop */
 	bool late;                        /* o->late was called */

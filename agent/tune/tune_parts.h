@@ -44,6 +44,7 @@ struct box_times {
 	int64_t alone_ns;      /* with less time left, nothing is measured */
 	int64_t missing_by_ns; /* until then missing kernels may still be made */
 	int64_t defaults_ns;   /* time that making all default kernels took */
+	int64_t processor_ns;  /* the last part of the reserve, for tune_processor_compare */
 };
 
 /* Measured costs from which tune_reserve plans the end of the box, after the first run of the network. */
@@ -91,6 +92,7 @@ struct box_model {
 struct box_start {
 	struct net net;             /* open until the end if it is measured again then */
 	enum kernel_origin *origin; /* per kernel of it */
+	enum kernel_why *why;       /* per kernel of it */
 	const char **name, **label; /* per kernel of it */
 	int64_t ran_ns;             /* what its last run, kernels timed, took */
 	struct bests best; /* in the cache at that time */
@@ -213,5 +215,8 @@ int tune_measure_before(struct session *s) MUST_CHECK;
  * with default schedules, and with the best kernels, interleaved. Measures less, or nothing, if there is no
  * time left, and nothing after a signal. */
 int tune_measure_after(struct session *s) MUST_CHECK;
+/* tune_processor.c: after a box for a device, runs the network without the device in turns with `after`, for
+ * at most times.processor_ns, and fills in report.processor; if it cannot, by what the cache knows. */
+void tune_processor_compare(struct session *s, struct net *after);
 
 #endif

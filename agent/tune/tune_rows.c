@@ -69,6 +69,15 @@ static bool will_run(const struct session *s, const struct step *st)
 	return (found(s, task_of(s, whole)) != NULL) == (st == whole);
 }
 
+/* Why the processor runs a task for which the plan, or the cache, has no kernel of the device. */
+static enum kernel_why why_without(const struct session *s, int task)
+{
+	const struct job_result *r = s->result && task >= 0 ? &s->result[task] : NULL;
+	if (task < 0 || !s->device)
+		return s->device ? WHY_NO_KERNEL : WHY_NOT;
+	return r && (r->met || r->end == SEARCH_FAILED) ? WHY_FAILED : WHY_NO_TURN;
+}
+
 /* A row with its times before; *at: where to look for these, and where the next row's will probably be. */
 static struct tune_kernel row_of(const struct session *s, const struct plan_kernel *k, int *at)
 {
@@ -78,6 +87,7 @@ static struct tune_kernel row_of(const struct session *s, const struct plan_kern
 				    .label = arena_strdup(s->a, k->label),
 				    .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
 				    .after = k->origin,
+				    .why = k->why,
 				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};
 }
 
@@ -147,6 +157,8 @@ static struct tune_kernel row_of_step(const struct session *s, const struct step
 	    .label = st->kind == STEP_TASK ? label : node_type(&s->model.graph->node[st->node]),
 	    .origin = st->kind == STEP_TASK ? FROM_FALLBACK : FROM_HOST};
 	struct tune_kernel row = row_of(s, &k, at);
+	int b = st->kind == STEP_HOST && s->device ? before_of(s, &k, *at ? *at - 1 : 0) : -1;
+	row.why = b >= 0 ? s->start.why[b] : WHY_NOT;
 	/* a kernel of before serves until the search finds another */
 	if (row.before == FROM_CACHE || row.before == FROM_DEFAULT)
 		row.after = row.before;
@@ -171,14 +183,33 @@ void tune_rows_make(struct session *s)
 	tune_rows_update(s);
 }
 
+/* Counts the tasks that the box has not come to so far. */
+static void count_turns(struct session *s)
+{
+	struct tune_report *r = s->report;
+	bool searches = s->o->rigor != RIGOR_ESTIMATE;
+	r->no_turn = r->untried = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		const struct job_result *t = s->result ? &s->result[i] : NULL;
+		bool open = !t || t->end == SEARCH_OPEN || t->end == SEARCH_LATE, met = t && t->met;
+		r->untried += open && !met;
+		r->no_turn += open && (!met || (searches && !t->slices));
+	}
+}
+
 void tune_rows_update(struct session *s)
 {
 	pthread_mutex_lock(&s->late.mutex);
 	for (int i = 0; i < s->rows.n; i++) {
+		struct tune_kernel *row = &s->rows.row[i];
 		const struct job_result *r = found(s, s->rows.task[i]);
 		if (r)
-			set_alone(&s->rows.row[i], r, r->best_ns);
+			set_alone(row, r, r->best_ns);
+		bool kernel = row->after == FROM_CACHE || row->after == FROM_DEFAULT;
+		if (s->rows.task[i] >= 0)
+			row->why = kernel ? WHY_NOT : why_without(s, s->rows.task[i]);
 	}
+	count_turns(s);
 	s->report->nkernels = s->rows.n;
 	s->report->kernel = s->rows.row;
 	s->report->missing = missing(s, s->rows.n, s->rows.row, s->rows.task);
@@ -211,6 +242,10 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		if (reverted && row[i].after == FROM_DEFAULT)
 			row[i].after = FROM_CACHE;
 		set_at_default(s, &row[i], st);
+		if (k[i].why == WHY_NO_KERNEL)
+			row[i].why = why_without(s, task[i]);
+		if (k[i].why != WHY_NOT) /* its peaks are not the device's */
+			row[i].roofline = 0;
 	}
 	s->report->nkernels = n;
 	s->report->kernel = row;

@@ -8,7 +8,7 @@
  * ends; "lost": it fails; "crash": the first call ends the process; "hang": it does not return; "stuck N",
  * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
  * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
- * "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
+ * "slow": each launch takes 3 ms; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
  * expects, and does not return. */
 #include "platform/run/opencl_api.h"
 
@@ -311,6 +311,8 @@ int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *of
 	if (*global % *local || *local > 64)
 		return CL_INVALID_WORK_GROUP_SIZE;
 	launches++;
+	if (lies("slow"))
+		usleep(3000);
 	if (lies_since("crash"))
 		crash();
 	while (lies_since("hang"))

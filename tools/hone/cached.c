@@ -23,6 +23,7 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 					      .label = arena_strdup(arena, k[i].label),
 					      .before = k[i].origin,
 					      .after = k[i].origin,
+					      .why = k[i].why,
 					      .at_default = k[i].at_default};
 		*missing += ready_missing(r, &k[i]);
 	}

@@ -18,6 +18,7 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/picture.h"
 #include "tools/hone/next.h"
+#include "tools/hone/processor.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
@@ -202,10 +203,11 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 }
 
 /* held: why honed lent no processors; NULL: it did, or none runs. */
-static int report_json(const char *model, const struct tune_report *r, enum rigor rigor, bool unkept,
-		       const char *held)
+static int report_json(const struct tune_options *o, const struct tune_report *r, bool unkept, const char *held)
 {
-	return json_out(json_pack(
+	const char *model = o->model;
+	enum rigor rigor = o->rigor;
+	json_t *j = json_pack(
 	    "{so ss si si si si si si so so so so so sb si si so so so so so sb so so so so so so sb}",
 	    "model", json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
 	    "known", r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept", r->kept,
@@ -218,7 +220,11 @@ static int report_json(const char *model, const struct tune_report *r, enum rigo
 	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
 	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
-	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced));
+	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
+	json_object_set_new(j, "no_turn", json_integer(r->no_turn));
+	json_object_set_new(j, "untried", json_integer(r->untried));
+	processor_json(j, o->device, r);
+	return json_out(j);
 }
 
 static void whole_network(const struct tune_report *r)
@@ -253,7 +259,7 @@ static void quantised(const struct tune_report *r)
 		table_say("int8: this recipe takes the place of another one that the cache had");
 }
 
-static void network(const struct tune_report *r)
+static void network(const struct tune_options *o, const struct tune_report *r)
 {
 	quantised(r);
 	whole_network(r);
@@ -262,6 +268,7 @@ static void network(const struct tune_report *r)
 	char than[96];
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
+	processor_print(o->device, r);
 	if (r->at_defaults && !r->untunable)
 		printf("  every kernel is at its default schedule\n");
 	if (medians_mislead(r))
@@ -365,6 +372,8 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 		next_elsewhere(a);
 	else if (in_vain && r->stopped)
 		next_hone(a, "tune", a->pos[0], "");
+	else if (processor_is_faster(r))
+		processor_next(a, r);
 	else if (in_vain)
 		next_longer(a, o);
 	else
@@ -406,6 +415,11 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), known, r->elapsed_s,
 		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
 	early_print(r);
+	if (r->no_turn && !ended_first(r))
+		table_say("the box ended before %d of %d tasks had a turn%s; the next box goes on from here",
+			  r->no_turn, r->tasks,
+			  r->untried == r->no_turn ? ": no schedule of theirs was tried"
+						   : ": at most their default schedules were tried");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (ended_first(r))
@@ -413,7 +427,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (r->untunable)
 		table_say(
 		    "nothing of this model can be tuned: none of its operators has kernels to choose from");
-	network(r);
+	network(o, r);
 	if (o->unkept)
 		printf("nothing was kept (--no-cache)\n");
 	else if (r->warning)
@@ -442,7 +456,7 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 	char why[256];
 	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
 	if (a->json) {
-		int rc = report_json(o->model, r, o->rigor, o->unkept, held ? why : NULL);
+		int rc = report_json(o, r, o->unkept, held ? why : NULL);
 		return rc < 0 ? rc : held || lost;
 	}
 	if (held)
@@ -497,7 +511,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	const char *why;
 	int missing, rc = cached_report(a, arena, &r, &missing, &why);
 	if (rc >= 0 && a->json)
-		rc = report_json(o->model, &r, o->rigor, false, NULL);
+		rc = report_json(o, &r, false, NULL);
 	if (rc >= 0 && !a->json) {
 		tune_table_untimed(&r, a->color);
 		int there = 0;

@@ -509,11 +509,83 @@ TEST(tune_needs_the_device)
 	}
 }
 
+/* A box then does not measure them. */
+static void measure_peaks(const char *folder)
+{
+	struct target t;
+	CHECK_OK(device_target("opencl:0", NULL, folder, &t));
+	CHECK_OK(device_measure("opencl:0", NULL, folder, &t));
+}
+
+/* All kernels that a list says the processor runs. */
+static int all_on_processor(const json_t *device)
+{
+	size_t i;
+	int n = 0;
+	const json_t *row;
+	json_array_foreach(json_object_get(device, "on_processor"), i, row) n +=
+	    (int)json_integer_value(json_object_get(row, "count"));
+	return n;
+}
+
+/* The driver's kernels are wrong, so that the processor runs all, also at level int8. */
+TEST(tune_tells_what_the_processor_runs)
+{
+	static const char *const levels[] = {"", "--level int8 --data random"};
+	const char *why = "";
+	open_fake();
+	for (int i = 0; i < 2; i++) {
+		char folder[256];
+		snprintf(folder, sizeof folder, "%s%d", in_dir("runs-all"), i);
+		CHECK(mkdir(folder, 0755) == 0);
+		measure_peaks(folder);
+		CHECK_RUN(0, "tune %s --json --device opencl:0 --budget 3s %s --cache %s", model(), levels[i],
+			  folder);
+		json_t *j = parse_out(), *d = json_object_get(j, "device");
+		CHECK(all_on_processor(d) == (int)json_array_size(json_object_get(j, "kernels")));
+		CHECK(json_is_null(json_object_get(j, "processor"))); /* nothing else ran */
+		if (!i)
+			CHECK(on_processor(d, "conv", &why) + on_processor(d, "matmul", &why) == 3 &&
+			      strstr(why, "no schedule of it works on the device"));
+		json_decref(j);
+		CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s %s --cache %s", model(), levels[i], folder);
+		CHECK_SAYS(cli_out, " run on the processor: ");
+		CHECK_SAYS(cli_out, "1 CumSum (no kernels exist for the operator)");
+	}
+}
+
+/* A device that is slower than the processor is not praised. */
+TEST(tune_compares_the_processor)
+{
+	static const char box[] = "tune %s --rigor estimate --device opencl:0 --budget 4s --cache %s %s";
+	open_fake();
+	measure_peaks(tuned());
+	fake_lie("slow");
+	CHECK_RUN(0, box, model(), tuned(), "--json");
+	json_t *j = parse_out(), *p = json_object_get(j, "processor");
+	check_keys(p, "ms device_ms threads kernels tuned measured gain faster");
+	double ms = json_number_value(json_object_get(p, "ms"));
+	CHECK(ms > 0 && ms < json_number_value(json_object_get(p, "device_ms")));
+	CHECK(json_is_true(json_object_get(p, "faster")) && json_is_true(json_object_get(p, "measured")));
+	CHECK(json_number_value(json_object_get(json_object_get(p, "gain"), "high")) < 1);
+	json_decref(j);
+	CHECK_RUN(0, box, model(), tuned(), "");
+	CHECK_SAYS(cli_out, "x slower than the processor alone, which takes ");
+	CHECK_SAYS(cli_out, "the processor alone runs the whole network faster than with opencl:0");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_SAYS(cli_err, "--budget 20s --device cpu");
+	fake_lie("");
+	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 4s --cache %s", model(), in_dir("cpu-alone"));
+	j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "processor")) && json_is_null(json_object_get(j, "device")));
+	json_decref(j);
+}
+
 /* Kernels in the cache that the driver builds no more are no reason not to look for others. */
 TEST(tune_goes_on_without_old_kernels)
 {
 	open_fake();
-	CHECK_RUN(0, "bench %s --device opencl:0 --runs 1 --cache %s", model(), tuned()); /* measures peaks */
+	measure_peaks(tuned());
 	fake_lie("fail clBuildProgram");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 3s --cache %s", model(), tuned());
 }
@@ -555,8 +627,8 @@ TEST(tune_goes_on_after_lost_workers)
 		char folder[256];
 		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
 		CHECK(mkdir(folder, 0755) == 0);
-		fake_lie(""); /* measures the peaks */
-		CHECK_RUN(0, "bench %s --device opencl:0 --runs 1 --cache %s", model(), folder);
+		fake_lie("");
+		measure_peaks(folder);
 		fake_lie(cases[i].lie);
 		double start_s = test_now_s();
 		CHECK_RUN(0, "tune %s --device opencl:0 --budget %ds --cache %s", model(), cases[i].box_s,

@@ -667,6 +667,27 @@ TEST(a_box_that_ends_early_says_why)
 	CHECK_SAYS(cli_out, "roofline");
 }
 
+/* A box that is too short for all tasks says how many it did not come to. */
+TEST(tasks_without_a_turn)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static const char box[] = "tune %s %s --threads 1 --builders 0 --budget 1s --cache %s";
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("turns"));
+	CHECK_RUN(0, box, steering(), "--json", cache);
+	json_t *j = parse_out();
+	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
+	int no_turn = (int)json_integer_value(json_object_get(j, "no_turn"));
+	int untried = (int)json_integer_value(json_object_get(j, "untried"));
+	CHECK(0 <= untried && untried <= no_turn && 0 < no_turn && no_turn <= tasks);
+	json_decref(j);
+	CHECK_RUN(0, box, steering(), "", cache);
+	CHECK(strstr(cli_out, " tasks had a turn") || strstr(cli_out, "before any kernel was tried"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	CHECK(out_number("no_turn") == 0 && out_number("untried") == 0);
+}
+
 TEST(a_cache_that_cannot_be_written)
 {
 	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
