@@ -6,10 +6,10 @@
 
 int machine_target(const char *cache_dir, struct target *t)
 {
-	if (*cache_dir)
-		return target_kept(cache_dir, &clock_real, t);
 	int rc = target_host(t);
-	return rc < 0 ? rc : target_measure(t, &clock_real);
+	if (rc < 0 || (*cache_dir && target_recall(cache_dir, t)))
+		return rc;
+	return target_measure(t, &clock_real);
 }
 
 /* Starts threads with all signals blocked, so that they go to the program's own threads. */

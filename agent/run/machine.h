@@ -7,7 +7,7 @@
 #include "platform/machine/target.h"
 
 /* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). "":
- * no folder. */
+ * no folder. Nothing is written: a box of hone tune keeps the peaks. */
 int machine_target(const char *cache_dir, struct target *t) MUST_CHECK;
 /* A pool whose threads take no signals, pinned to one hardware thread per core where `pin` and threads <=
  * cores. */

@@ -35,7 +35,7 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 	h->threads = 1;
 	rc = peaks ? device_target(h->name, NULL, cache_dir, &h->target) : E_OK;
 	if (rc >= 0 && peaks && h->target.fma_gflops <= 0)
-		rc = device_measure(h->name, NULL, cache_dir, &h->target);
+		rc = device_measure(h->name, NULL, "", &h->target);
 	if (rc >= 0)
 		rc = plan_device_open(h->name, &h->device);
 	if (rc >= 0 && !peaks)

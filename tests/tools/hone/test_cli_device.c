@@ -12,6 +12,7 @@
 #include "tests/lib/opencl_code.h"
 #include "tools/hone/guard.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -423,6 +424,14 @@ TEST(shares_are_of_the_machine_that_ran)
 	CHECK_SAYS(cli_out, "beside it");
 }
 
+/* Keeps the peaks of the device, so that no command measures them. */
+static void measure_peaks(const char *folder)
+{
+	struct target t;
+	CHECK_OK(device_target("opencl:0", NULL, folder, &t));
+	CHECK_OK(device_measure("opencl:0", NULL, folder, &t));
+}
+
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
@@ -438,6 +447,7 @@ TEST(other_commands_do_not_fall_back)
 					   "fail clBuildProgram",
 					   "null clCreateKernel"};
 	open_fake();
+	measure_peaks(tuned());
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 3", model(), tuned());
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
 		for (int k = 0; k < 2; k++) {
@@ -509,12 +519,30 @@ TEST(tune_needs_the_device)
 	}
 }
 
-/* A box then does not measure them. */
-static void measure_peaks(const char *folder)
+static int count_files(const char *folder)
 {
-	struct target t;
-	CHECK_OK(device_target("opencl:0", NULL, folder, &t));
-	CHECK_OK(device_measure("opencl:0", NULL, folder, &t));
+	DIR *d = opendir(folder);
+	int n = 0;
+	for (struct dirent *e; d && (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return d ? n : -1;
+}
+
+/* What only measures or runs leaves the cache folder as it is. */
+TEST(bench_and_run_write_nothing)
+{
+	static const char *const commands[] = {"bench --runs 1", "run --random"};
+	static const char *const devices[] = {"cpu", "opencl:0"};
+	char folder[256];
+	open_fake();
+	snprintf(folder, sizeof folder, "%s", in_dir("read-only"));
+	CHECK(mkdir(folder, 0555) == 0);
+	for (int k = 0; k < 4; k++) {
+		CHECK_RUN(0, "%s %s --device %s --cache %s", commands[k / 2], model(), devices[k & 1], folder);
+		CHECK(count_files(folder) == 0);
+	}
 }
 
 /* All kernels that a list says the processor runs. */
