@@ -103,7 +103,8 @@ void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
  * NULL: no more. */
 void plan_stop_on(struct plan *p, const atomic_bool *stop);
 /* Runs from now on record in `t` (made for at least the pool's threads) what each thread does; NULL: stop
- * recording. Not kept beyond the plan. */
+ * recording. Not kept beyond the plan. If the plan has a device, `t` has one lane more, the last one, for the
+ * device's copies and launches; each launch is then waited for. */
 void plan_trace(struct plan *p, struct trace *t);
 /* The plan's graph; it has at least the inputs and outputs. */
 const struct graph *plan_graph(const struct plan *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_device.h"
 #include "agent/run/plan_parts.h"
+#include "agent/run/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +227,20 @@ static int wait_for(struct plan *p)
 	return rc < 0 ? fail_in(rc, "%s", name) : E_OK;
 }
 
+/* 0: not traced. */
+static int64_t trace_now(const struct plan *p)
+{
+	return p->trace ? clock_now(trace_clock(p->trace)) : 0;
+}
+
+/* Adds an event to the device's lane. what: as in struct trace_event. */
+static void trace_note(const struct plan *p, int what, int64_t begin_ns)
+{
+	if (p->trace)
+		trace_add(p->trace, trace_threads(p->trace) - 1,
+			  (struct trace_event){what, begin_ns, trace_now(p)});
+}
+
 static int make_moves(struct plan *p, int step)
 {
 	struct far *f = p->far;
@@ -233,8 +248,10 @@ static int make_moves(struct plan *p, int step)
 	for (int i = f->first[step]; i < f->first[step + 1] && rc >= 0; i++) {
 		const struct move *m = &f->move[i];
 		char *here = (char *)p->memory.p + m->at;
+		int64_t begin_ns = trace_now(p);
 		rc = m->there ? f->dev->write(f->memory, m->at, here, m->bytes)
 			      : f->dev->read(f->memory, m->at, here, m->bytes);
+		trace_note(p, m->there ? TRACE_TO_DEVICE : TRACE_FROM_DEVICE, begin_ns);
 	}
 	return rc;
 }
@@ -406,10 +423,13 @@ static int run(struct plan *p, int step, bool timed)
 	bool last = step == p->nsteps, far = !last && p->step[step].far;
 	begin();
 	int rc = make_moves(p, step);
+	int64_t begin_ns = trace_now(p);
 	if (rc >= 0 && far)
 		rc = start(p, step);
-	if (rc >= 0 && (last || (far && (timed || !f->warm))))
+	if (rc >= 0 && (last || (far && (timed || p->trace || !f->warm))))
 		rc = wait_for(p);
+	if (far)
+		trace_note(p, p->step[step].kernel, begin_ns);
 	f->warm |= rc >= 0 && last;
 	return broken(p, end(rc));
 }

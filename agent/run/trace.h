@@ -7,8 +7,11 @@
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 
+/* In the place of a kernel: a copy of a tensor between the processor's memory and the device's. */
+enum { TRACE_TO_DEVICE = -1, TRACE_FROM_DEVICE = -2 };
+
 struct trace_event {
-	int kernel; /* index of plan_kernels */
+	int kernel; /* index of plan_kernels, or a copy */
 	int64_t begin_ns, end_ns;
 };
 

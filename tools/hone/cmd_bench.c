@@ -735,7 +735,8 @@ static const struct opt opts[] = {
     {"cache", OPT_LIST, "DIR",
      "cache to take kernels from (default: honed's if it runs, else $XDG_CACHE_HOME/hone)"},
     OPT_REQUIRE_CACHE,
-    {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
+    {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev), with a row for each thread "
+     "and the device"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,
     OPT_DEVICE,

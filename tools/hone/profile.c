@@ -2,6 +2,7 @@
 #include "tools/hone/profile.h"
 #include "platform/base/buf.h"
 #include "platform/base/log.h"
+#include "agent/run/plan_device.h"
 #include "agent/cache/json.h"
 
 #include <errno.h>
@@ -21,26 +22,49 @@ static json_t *event_json(const struct plan_kernel *k, const struct trace_event 
 			 "mflop", json_num(k->flops / 1e6));
 }
 
-static json_t *thread_name(int thread)
+static json_t *copy_json(const struct trace_event *e, int lane, int64_t zero)
 {
-	char name[32];
-	snprintf(name, sizeof name, "thread %d", thread + 1);
-	return json_pack("{ss ss si si s{ss}}", "name", "thread_name", "ph", "M", "pid", 1, "tid", thread + 1,
-			 "args", "name", name);
+	return json_pack("{ss ss ss so so si si}", "name",
+			 e->kernel == TRACE_TO_DEVICE ? "copy to the device" : "copy from the device", "cat",
+			 "copy", "ph", "X", "ts", json_real((double)(e->begin_ns - zero) / 1e3), "dur",
+			 json_real((double)(e->end_ns - e->begin_ns) / 1e3), "pid", 1, "tid", lane + 1);
 }
 
-static json_t *trace_json(const struct plan *p, const struct trace *t)
+/* device: NULL for a thread of the processor. */
+static json_t *lane_name(int lane, const char *device)
+{
+	char name[32];
+	snprintf(name, sizeof name, "thread %d", lane + 1);
+	return json_pack("{ss ss si si s{so}}", "name", "thread_name", "ph", "M", "pid", 1, "tid", lane + 1,
+			 "args", "name", json_text(device ? device : name));
+}
+
+/* When the first event of any lane began. */
+static int64_t first_ns(const struct trace *t)
+{
+	const struct trace_event *e;
+	int64_t least = INT64_MAX;
+	for (int i = 0; i < trace_threads(t); i++)
+		if (trace_events(t, i, &e) && e->begin_ns < least)
+			least = e->begin_ns;
+	return least;
+}
+
+/* device: whose lane is the last one; NULL: there is none. */
+static json_t *trace_json(const struct plan *p, const struct trace *t, const char *device)
 {
 	const struct plan_kernel *k;
 	const struct trace_event *e;
 	json_t *list = json_array();
 	int nkernels = plan_kernels(p, &k);
-	int64_t zero = trace_events(t, 0, &e) ? e->begin_ns : 0;
+	int64_t zero = first_ns(t);
 	for (int i = 0; i < trace_threads(t); i++) {
-		json_array_append_new(list, thread_name(i));
+		json_array_append_new(list, lane_name(i, i + 1 == trace_threads(t) ? device : NULL));
 		int n = trace_events(t, i, &e);
 		for (int j = 0; j < n; j++)
-			if (e[j].kernel >= 0 && e[j].kernel < nkernels)
+			if (e[j].kernel < 0)
+				json_array_append_new(list, copy_json(&e[j], i, zero));
+			else if (e[j].kernel < nkernels)
 				json_array_append_new(list, event_json(&k[e[j].kernel], &e[j], i, zero));
 	}
 	return json_pack("{so ss}", "traceEvents", list, "displayTimeUnit", "ns");
@@ -60,9 +84,11 @@ int profile_trace(struct ready *r, int runs, const char *path)
 	const struct plan_kernel *k;
 	/* The pool cuts a thread's share into four parts, and one thread may run the parts of all the
 	 * others. */
-	int threads = r->host->threads, each = (plan_kernels(r->plan, &k) + 1) * runs * 8 * (4 * threads + 1);
+	int threads = pool_threads(r->host->pool), lanes = threads + (r->host->name != NULL);
+	int each = (plan_kernels(r->plan, &k) + 1) * runs * 8 * (4 * threads + 1) +
+		   runs * plan_device_use(r->plan).copies;
 	struct trace *t;
-	int rc = trace_open(&t, &clock_real, threads, each);
+	int rc = trace_open(&t, &clock_real, lanes, each);
 	if (rc < 0)
 		return rc;
 	plan_trace(r->plan, t);
@@ -72,7 +98,7 @@ int profile_trace(struct ready *r, int runs, const char *path)
 	if (rc >= 0 && trace_lost(t))
 		log_info("%lld events are missing from the trace", (long long)trace_lost(t));
 	if (rc >= 0)
-		rc = write_json(path, trace_json(r->plan, t));
+		rc = write_json(path, trace_json(r->plan, t, r->host->name));
 	trace_close(t);
 	return rc;
 }

@@ -519,6 +519,52 @@ TEST(tune_needs_the_device)
 	}
 }
 
+/* Number of events of a category ("": of all) on the row of a name in a trace; -1: there is no such row. */
+static int count_events(const json_t *trace, const char *row, const char *cat)
+{
+	size_t i;
+	const json_t *e;
+	int tid = -1, n = 0;
+	json_array_foreach(json_object_get(trace, "traceEvents"), i, e)
+	{
+		const char *name = json_string_value(json_object_get(json_object_get(e, "args"), "name")),
+			   *its = json_string_value(json_object_get(e, "cat"));
+		int at = (int)json_integer_value(json_object_get(e, "tid"));
+		if (name && !strcmp(name, row))
+			tid = at;
+		n += at == tid && its && (!*cat || !strcmp(its, cat));
+		if (its)
+			CHECK(json_number_value(json_object_get(e, "dur")) >= 0 &&
+			      json_number_value(json_object_get(e, "ts")) >= 0);
+	}
+	return tid < 0 ? -1 : n;
+}
+
+/* A trace has a row for the device, beside those of the threads. */
+TEST(a_trace_shows_the_device)
+{
+	char file[256];
+	snprintf(file, sizeof file, "%s", in_dir("trace.json"));
+	open_fake();
+	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --device opencl:0 --cache %s --trace %s", model(),
+		  tuned(), file);
+	json_t *j = parse_out(), *d = json_object_get(j, "device"), *t = json_load_file(file, 0, NULL);
+	int launches = (int)json_integer_value(json_object_get(d, "launches"));
+	int copies = (int)json_integer_value(json_object_get(d, "copies"));
+	CHECK(launches == 3 && copies == 4);
+	CHECK(count_events(t, "opencl:0", "copy") == 5 * copies);
+	CHECK(count_events(t, "opencl:0", "tuned") == 5 * launches);
+	CHECK(count_events(t, "opencl:0", "") == 5 * (launches + copies));
+	CHECK(count_events(t, "thread 1", "portable") == 5 && count_events(t, "thread 1", "copy") == 0);
+	CHECK(count_events(t, "thread 2", "") >= 0);
+	json_decref(t);
+	json_decref(j);
+	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --cache %s --trace %s", model(), fresh(), file);
+	t = json_load_file(file, 0, NULL);
+	CHECK(count_events(t, "opencl:0", "") == -1 && count_events(t, "thread 2", "") >= 0);
+	json_decref(t);
+}
+
 static int count_files(const char *folder)
 {
 	DIR *d = opendir(folder);
