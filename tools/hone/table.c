@@ -13,6 +13,7 @@ enum {
 	GAP = 2,
 	READABLE = 20, /* a name that is cut to so many columns can still be told from others */
 	LEAST = 5,
+	INDENT = 4,          /* of a column that stands below its rows */
 	UNKNOWN_COLUMNS = 80 /* of a terminal that does not say its width */
 };
 
@@ -60,20 +61,28 @@ int table_columns(void)
 	return log_columns(STDOUT_FILENO, isatty(STDOUT_FILENO) ? UNKNOWN_COLUMNS : 0);
 }
 
-const char *table_cut_middle(const char *text, int columns, struct arena *a)
+/* The text, or a copy in the arena with its first `head` columns, dots, and its end, in so many columns. */
+static const char *cut_at(const char *text, int columns, int head, struct arena *a)
 {
 	int n = log_width(text), dots = columns > 3 ? 3 : columns > 0 ? columns : 0;
 	if (n <= columns)
 		return text;
-	int head = (columns - dots + 1) / 2, tail = columns - dots - head;
 	return arena_printf(a, "%.*s%.*s%s", (int)(wrap_column(text, head) - text), text, dots, "...",
-			    wrap_column(text, n - tail));
+			    wrap_column(text, n - (columns - dots - head)));
 }
 
-/* Widths of a table's columns; 0: the column is left out. */
+const char *table_cut_middle(const char *text, int columns, struct arena *a)
+{
+	return cut_at(text, columns, columns > 3 ? (columns - 2) / 2 : 0, a);
+}
+
+/* How a table is printed. */
 struct layout {
-	int n, width[TABLE_COLS], natural[TABLE_COLS];
-	int word[TABLE_COLS]; /* the widest word of a column of words */
+	int n, width[TABLE_COLS], natural[TABLE_COLS]; /* 0: the column is left out, or stands below */
+	int word[TABLE_COLS];                          /* the widest word of a column of words */
+	int head[TABLE_COLS];                          /* columns before the dots of a name that is cut */
+	bool below;  /* the last column stands in lines of its own, below each row */
+	bool *whole; /* per cell: a name that is broken into lines instead of being cut */
 };
 
 static int total(const struct layout *l)
@@ -95,6 +104,7 @@ static int least_of(const struct table *t, const struct layout *l, int c, int le
  * True: it does. */
 static bool cut_names(const struct table *t, struct layout *l, int limit, int least)
 {
+	memcpy(l->width, l->natural, sizeof l->width);
 	while (total(l) > limit) {
 		int widest = -1;
 		for (int c = 0; c < l->n; c++)
@@ -108,18 +118,16 @@ static bool cut_names(const struct table *t, struct layout *l, int limit, int le
 	return true;
 }
 
-/* Leaves out the column that matters least, and gives the others their full widths again. False: all matter.
- */
+/* Leaves out the column that matters least. False: all matter. */
 static bool drop_column(const struct table *t, struct layout *l)
 {
 	int least = -1;
 	for (int c = 0; t->drop && c < l->n; c++)
-		if (l->width[c] && t->drop[c] > '0' && (least < 0 || t->drop[c] < t->drop[least]))
+		if (l->natural[c] && t->drop[c] > '0' && (least < 0 || t->drop[c] < t->drop[least]))
 			least = c;
 	if (least < 0)
 		return false;
 	l->natural[least] = 0;
-	memcpy(l->width, l->natural, sizeof l->width);
 	return true;
 }
 
@@ -135,8 +143,9 @@ static int widest_word(const char *text)
 	return most;
 }
 
-static void lay_out(const struct table *t, struct layout *l, int limit)
+static void measure(const struct table *t, struct layout *l)
 {
+	*l = (struct layout){.n = (int)strlen(t->align)};
 	for (int i = 0; i < t->ncells; i++) {
 		int w = log_width(t->cell[i]), word = widest_word(t->cell[i]), c = i % l->n;
 		l->natural[c] = w > l->natural[c] ? w : l->natural[c];
@@ -145,70 +154,270 @@ static void lay_out(const struct table *t, struct layout *l, int limit)
 	for (int c = 0; c < l->n; c++)
 		l->natural[c] = l->natural[c] ? l->natural[c] : 1;
 	memcpy(l->width, l->natural, sizeof l->width);
-	while (limit > 0 && !cut_names(t, l, limit, READABLE))
-		if (!drop_column(t, l)) {
-			(void)cut_names(t, l, limit, LEAST);
-			return;
+}
+
+struct rows {
+	const struct table *t;
+	const struct layout *l;
+};
+
+static int compare_rows(const struct rows *s, int x, int y, bool all)
+{
+	int n = s->l->n, differ = 0;
+	for (int c = 0; c < n && !differ; c++)
+		if (all || s->l->natural[c] || (s->l->below && c == n - 1))
+			differ = strcmp(s->t->cell[x * n + c], s->t->cell[y * n + c]);
+	return differ;
+}
+
+static int by_shown(const void *x, const void *y, void *ctx)
+{
+	return compare_rows(ctx, *(const int *)x, *(const int *)y, false);
+}
+
+/* Whether rows that differ do so in a column that is shown. */
+static bool tells_rows(const struct table *t, const struct layout *l)
+{
+	struct arena scratch = {0};
+	struct rows s = {t, l};
+	int n = t->ncells / l->n, *row = ARENA_ARRAY(&scratch, int, n + 1);
+	bool told = true;
+	for (int i = 0; i < n; i++)
+		row[i] = i;
+	qsort_r(row, (size_t)n, sizeof *row, by_shown, &s);
+	for (int i = 1; i < n && told; i++)
+		told = compare_rows(&s, row[i - 1], row[i], false) != 0 ||
+		       compare_rows(&s, row[i - 1], row[i], true) == 0;
+	arena_free(&scratch);
+	return told;
+}
+
+/* Leaves out as few columns as the width allows while names stay readable, then cuts names further. False: no
+ * layout in columns fits and tells rows apart. */
+static bool lay_out(const struct table *t, struct layout *l, int limit)
+{
+	struct layout with[TABLE_COLS + 1];
+	int n = 0;
+	do
+		with[n++] = *l;
+	while (drop_column(t, l));
+	for (int k = 0; k < 2 * n; k++) {
+		*l = with[k < n ? k : 2 * n - 1 - k];
+		if (cut_names(t, l, limit, k < n ? READABLE : LEAST) && tells_rows(t, l))
+			return true;
+	}
+	return false;
+}
+
+struct cut {
+	const char *as, *text;
+	int at; /* its row */
+};
+
+static int by_cut(const void *x, const void *y)
+{
+	const struct cut *a = x, *b = y;
+	int differ = strcmp(a->as, b->as);
+	return differ ? differ : strcmp(a->text, b->text);
+}
+
+/* The names of a column, cut behind `head` columns, in the order of the cut texts. */
+static struct cut *cut_column(const struct table *t, const struct layout *l, int c, int head, struct arena *a)
+{
+	int rows = t->ncells / l->n;
+	struct cut *cut = ARENA_ARRAY(a, struct cut, rows + 1);
+	for (int r = 0; r < rows; r++) {
+		const char *text = t->cell[r * l->n + c];
+		cut[r] = (struct cut){cut_at(text, l->width[c], head, a), text, r};
+	}
+	qsort(cut, (size_t)rows, sizeof *cut, by_cut);
+	return cut;
+}
+
+/* Number of neighbours that differ and look alike. */
+static int count_alike(const struct cut *cut, int n)
+{
+	int alikes = 0;
+	for (int i = 1; i < n; i++)
+		alikes += !strcmp(cut[i - 1].as, cut[i].as) && strcmp(cut[i - 1].text, cut[i].text) != 0;
+	return alikes;
+}
+
+/* Chooses where the names of a column are cut: near their middle, but so that few look alike. Returns how
+ * many do. */
+static int place_cut(const struct table *t, struct layout *l, int c)
+{
+	int room = l->width[c] > 3 ? l->width[c] - 3 : 0, rows = t->ncells / l->n, least = -1;
+	for (int k = 0; k <= room && least; k++) {
+		struct arena scratch = {0};
+		int head = (room + 1) / 2 + (k & 1 ? -(k + 1) / 2 : k / 2);
+		int n = head < 0 ? -1 : count_alike(cut_column(t, l, c, head, &scratch), rows);
+		if (n >= 0 && (least < 0 || n < least)) {
+			least = n;
+			l->head[c] = head;
 		}
+		arena_free(&scratch);
+	}
+	return least;
+}
+
+/* Names that differ and look alike are broken into lines. */
+static void keep_whole(const struct table *t, struct layout *l, int c)
+{
+	struct arena scratch = {0};
+	int rows = t->ncells / l->n;
+	struct cut *cut = cut_column(t, l, c, l->head[c], &scratch);
+	for (int i = 0, end; i < rows; i = end) {
+		for (end = i + 1; end < rows && !strcmp(cut[i].as, cut[end].as);)
+			end++;
+		for (int k = i; k < end && strcmp(cut[i].text, cut[end - 1].text) != 0; k++)
+			l->whole[cut[k].at * l->n + c] = true;
+	}
+	arena_free(&scratch);
+}
+
+/* Decides for the names that are cut what of them is shown. Returns whether those of the last column still
+ * look alike. */
+static bool place_cuts(struct table *t, struct layout *l)
+{
+	bool last = false;
+	l->whole = ARENA_ARRAY(&t->arena, bool, t->ncells + 1);
+	for (int c = 0; c < l->n; c++)
+		if (t->align[c] == 'l' && l->width[c] && l->width[c] < l->natural[c] && place_cut(t, l, c)) {
+			keep_whole(t, l, c);
+			last = c == l->n - 1;
+		}
+	return last;
+}
+
+/* Puts the last column below the rows, because its names look alike in the width that is left for them. */
+static void put_below(struct table *t, struct layout *l, int limit)
+{
+	struct layout below;
+	measure(t, &below);
+	below.below = true;
+	below.natural[below.n - 1] = 0;
+	if (l->n < 2 || limit <= 2 * INDENT || !lay_out(t, &below, limit))
+		return;
+	(void)place_cuts(t, &below);
+	*l = below;
+}
+
+/* Bytes of a name's first line: to the last blank that fits, which begins the next line; else to the width.
+ */
+static size_t name_line(const char *text, int width)
+{
+	const char *end = wrap_column(text, width), *blank = end;
+	if (!*end)
+		return strlen(text);
+	while (blank > text && *blank != ' ')
+		blank--;
+	return (size_t)((blank > text ? blank : end) - text);
 }
 
 /* Returns the text of a cell for one line of its row, in the arena; *rest becomes the text for the lines
  * below. */
-static const char *cell_line(struct table *t, const struct layout *l, int c, const char **rest)
+static const char *cell_line(struct table *t, const struct layout *l, int i, const char **rest)
 {
 	const char *text = *rest;
-	if (t->align[c] != 'w') {
-		*rest = "";
-		return table_cut_middle(text, l->width[c], &t->arena);
+	int c = i % l->n;
+	if (t->align[c] == 'w' || l->whole[i]) {
+		size_t n =
+		    t->align[c] == 'w' ? wrap_line(text, l->width[c], true) : name_line(text, l->width[c]);
+		*rest = text + n + (t->align[c] == 'w' && text[n] == ' ');
+		return arena_strndup(&t->arena, text, n);
 	}
-	size_t n = wrap_line(text, l->width[c], true);
-	*rest = text + n + (text[n] == ' ');
-	return arena_strndup(&t->arena, text, n);
+	*rest = "";
+	return cut_at(text, l->width[c], l->head[c], &t->arena);
+}
+
+static void put_cell(const char *text, int before, int after, bool head)
+{
+	printf("%*s%s%s%s%*s", before, "", head ? "\033[1m" : "", text, head ? "\033[0m" : "", after, "");
 }
 
 /* Prints one line of a row. True: some cell goes on. */
-static bool put_line(struct table *t, const struct layout *l, const char **rest, bool head)
+static bool put_line(struct table *t, const struct layout *l, int row, const char **rest, bool head)
 {
-	bool first = true, more = false;
-	int last = l->n - 1;
+	bool more = false;
+	int last = l->n - 1, first = 0;
 	while (last > 0 && !l->width[last])
 		last--;
-	for (int c = 0; c < l->n; c++) {
+	while (first < last && !l->width[first])
+		first++;
+	for (int c = first; c <= last; c++) {
 		if (!l->width[c])
 			continue;
-		const char *text = cell_line(t, l, c, &rest[c]);
+		const char *text = cell_line(t, l, row * l->n + c, &rest[c]);
 		int wide = log_width(text), blanks = wide < l->width[c] ? l->width[c] - wide : 0;
 		int before = t->align[c] == 'r' ? blanks : 0;
-		int after = c == last || before ? 0 : blanks;
-		printf("%s%*s%s%s%s%*s", first ? "" : "  ", before, "", head ? "\033[1m" : "", text,
-		       head ? "\033[0m" : "", after, "");
-		first = false;
+		put_cell(text, before + (c > first ? GAP : 0), c == last || before ? 0 : blanks, head);
 		more |= *rest[c] != 0;
 	}
 	printf("\n");
 	return more;
 }
 
-static void put_row(struct table *t, const struct layout *l, int row, bool head)
+/* Prints a text from column `indent` on, which the first line has reached, in as many lines as it needs. */
+static void put_whole(const char *text, int indent, int limit, bool head)
+{
+	int room = limit - indent > 1 ? limit - indent : 1;
+	for (bool first = true; first || *text; first = false) {
+		size_t n = name_line(text, room);
+		printf("%*s%s%.*s%s\n", first ? 0 : indent, "", head ? "\033[1m" : "", (int)n, text,
+		       head ? "\033[0m" : "");
+		text += n;
+	}
+}
+
+static void put_row(struct table *t, const struct layout *l, int row, int limit, bool head)
 {
 	const char *rest[TABLE_COLS];
 	for (int c = 0; c < l->n; c++)
 		rest[c] = t->cell[row * l->n + c];
-	while (put_line(t, l, rest, head))
+	while (put_line(t, l, row, rest, head))
 		;
+	if (!l->below)
+		return;
+	printf("%*s", INDENT, "");
+	put_whole(rest[l->n - 1], INDENT, limit, head);
+}
+
+/* Prints each cell in lines of its own, behind its column's head: for a terminal that is too narrow. */
+static void put_cells(const struct table *t, int n, int limit, bool color)
+{
+	int widest = 0;
+	struct arena scratch = {0};
+	for (int c = 0; c < n; c++)
+		widest = log_width(t->cell[c]) > widest ? log_width(t->cell[c]) : widest;
+	widest = widest > limit / 3 ? limit / 3 : widest;
+	for (int i = n; i < t->ncells; i++) {
+		const char *head = table_cut_middle(t->cell[i % n], widest, &scratch);
+		put_cell(head, 0, widest - log_width(head) + GAP, color);
+		put_whole(t->cell[i], widest + GAP, limit, false);
+		if (i % n == n - 1 && i + 1 < t->ncells)
+			printf("\n");
+	}
+	arena_free(&scratch);
 }
 
 void table_print(struct table *t, bool color)
 {
-	struct layout l = {.n = (int)strlen(t->align)};
+	struct layout l;
+	int limit = table_columns();
+	unsigned shown = 0;
+	measure(t, &l);
 	assert(l.n > 0 && l.n <= TABLE_COLS && t->ncells % l.n == 0);
 	assert(!t->drop || (int)strlen(t->drop) == l.n);
-	lay_out(t, &l, table_columns());
-	for (int row = 0; row < t->ncells / l.n; row++)
-		put_row(t, &l, row, color && row == 0);
-	unsigned shown = 0;
+	bool fits = limit <= 0 || lay_out(t, &l, limit);
+	if (fits && place_cuts(t, &l))
+		put_below(t, &l, limit);
+	for (int row = 0; row < t->ncells / l.n && fits; row++)
+		put_row(t, &l, row, limit, color && row == 0);
+	if (!fits)
+		put_cells(t, l.n, limit, color);
 	for (int c = 0; c < l.n; c++)
-		shown |= l.width[c] ? 1u << c : 0;
+		shown |= !fits || l.width[c] || (l.below && c == l.n - 1) ? 1u << c : 0;
 	arena_free(&t->arena);
 	*t = (struct table){.align = t->align, .drop = t->drop, .shown = shown};
 }

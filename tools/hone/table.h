@@ -3,10 +3,14 @@
  * not padded if it is left-aligned. Each cell is printed as one line of plain text (platform/base/log.h),
  * whatever it holds. Cells live in the table's arena, which table_print frees.
  *
- * No row is wider than the terminal (table_columns): long names, which are the left-aligned columns, are cut
- * in the middle as long as they stay readable, and columns of words, whose cells go on in the lines below,
- * are made narrower as long as no word is cut; then columns are left out, by `drop`; then names are cut
- * further. */
+ * No line is wider than the terminal (table_columns), and rows that differ are printed differently: long
+ * names, which are the left-aligned columns, are cut in the middle as long as they stay readable, and columns
+ * of words, whose cells go on in the lines below, are made narrower as long as no word is cut; then columns
+ * are left out, by `drop`, unless rows differ in them alone; then names are cut further. Names are cut where
+ * few that differ look alike; those that still do go on in the lines below, and if they are of the last
+ * column, that stands in lines of its own below each row. A table that does not fit so is printed cell by
+ * cell, each behind its head.
+ */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H
 

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Generated tables at widths of terminals: no line is wider than the terminal, and rows that differ are
+ * printed differently. */
+#include "platform/base/log.h"
+#include "platform/base/rng.h"
+#include "tests/lib/test.h"
+#include "tools/hone/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ROWS = 12, CELL = 120, TABLES = 400 };
+
+struct made {
+	char align[TABLE_COLS + 1], drop[TABLE_COLS + 1];
+	int columns, rows; /* with the head */
+	char cell[ROWS][TABLE_COLS][CELL];
+};
+
+static char first[1 << 16], second[1 << 16];
+
+/* Prints the table into `out`, as on a terminal of that width. */
+static unsigned print_into(const struct made *m, int width, char *out, size_t room)
+{
+	char text[16];
+	struct table t = {.align = m->align, .drop = *m->drop ? m->drop : NULL};
+	fflush(stdout);
+	int saved = dup(1), to = memfd_create("table", 0);
+	if (saved < 0 || to < 0 || dup2(to, 1) != 1)
+		abort();
+	snprintf(text, sizeof text, "%d", width);
+	setenv("COLUMNS", text, 1);
+	for (int r = 0; r < m->rows; r++)
+		for (int c = 0; c < m->columns; c++)
+			table_cell(&t, "%s", m->cell[r][c]);
+	table_print(&t, false);
+	fflush(stdout);
+	dup2(saved, 1);
+	close(saved);
+	ssize_t n = pread(to, out, room - 1, 0);
+	close(to);
+	out[n > 0 ? n : 0] = 0;
+	return t.shown;
+}
+
+static const char *a_name(struct rng *g, char out[CELL])
+{
+	static const char *const word[] = {
+	    "conv",      "3x3",     "128->256",          "clip",  "matmul", "k1152",
+	    "lane=k:16", "hoist=0", "/model.2/cv1/conv", "Größe", "`make`", "x"};
+	int n = 0, words = 1 + (int)rng_below(g, 10);
+	for (int i = 0; i < words; i++) {
+		const char *w = word[rng_below(g, sizeof word / sizeof *word)];
+		if (n + strlen(w) + 2 < CELL)
+			n += snprintf(out + n, CELL - (size_t)n, "%s%s", i ? rng_below(g, 4) ? " " : "," : "",
+				      w);
+	}
+	return out;
+}
+
+/* Some rows are like others but for a part of one name, as those of real tables are. */
+static void make_table(struct rng *g, struct made *m)
+{
+	memset(m, 0, sizeof *m);
+	m->columns = 1 + (int)rng_below(g, TABLE_COLS);
+	m->rows = 2 + (int)rng_below(g, ROWS - 1);
+	for (int c = 0; c < m->columns; c++) {
+		m->align[c] = "llrrrw"[rng_below(g, 6)];
+		m->drop[c] = "0001234"[rng_below(g, 7)];
+	}
+	if (rng_below(g, 4) == 0)
+		*m->drop = 0;
+	for (int r = 0; r < m->rows; r++)
+		for (int c = 0; c < m->columns; c++) {
+			char *cell = m->cell[r][c];
+			if (r > 1 && rng_below(g, 3))
+				memcpy(cell, m->cell[r - 1][c], CELL);
+			else if (m->align[c] == 'w')
+				snprintf(cell, CELL, "%s, %s", rng_below(g, 2) ? "lost" : "won",
+					 rng_below(g, 2) ? "late" : "soon");
+			else if (m->align[c] == 'r')
+				snprintf(cell, CELL, "%llu", (unsigned long long)rng_below(g, 200000));
+			else
+				(void)a_name(g, cell);
+			if (r > 1 && m->align[c] == 'l' && rng_below(g, 4) == 0 && strlen(cell) > 2)
+				cell[rng_below(g, strlen(cell))] = (char)('0' + rng_below(g, 10));
+			if (log_width(cell) <= 0 || strchr(cell, '\xc3'))
+				log_one_line(cell);
+		}
+}
+
+static bool fits(const char *text, int width)
+{
+	char line[4096];
+	for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+		snprintf(line, sizeof line, "%.*s", (int)strcspn(p, "\n"), p);
+		if (log_width(line) > width) {
+			printf("%d columns: %s\n", log_width(line), line);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void swap_rows(struct made *m, int i, int j)
+{
+	char held[TABLE_COLS][CELL];
+	memcpy(held, m->cell[i], sizeof held);
+	memcpy(m->cell[i], m->cell[j], sizeof held);
+	memcpy(m->cell[j], held, sizeof held);
+}
+
+/* Rows that are printed alike can change places. */
+static bool told_apart(struct made *m, int width)
+{
+	for (int i = 1; i < m->rows; i++)
+		for (int j = i + 1; j < m->rows; j++) {
+			if (!memcmp(m->cell[i], m->cell[j], sizeof m->cell[i]))
+				continue;
+			swap_rows(m, i, j);
+			(void)print_into(m, width, second, sizeof second);
+			swap_rows(m, i, j);
+			if (!strcmp(first, second)) {
+				printf("rows %d and %d are alike:\n%s", i, j, first);
+				return false;
+			}
+		}
+	return true;
+}
+
+/* So can names of a column that is shown. */
+static bool names_told_apart(struct made *m, int width, unsigned shown)
+{
+	for (int c = 0; c < m->columns; c++)
+		for (int i = 1; i + 1 < m->rows && m->align[c] == 'l' && shown >> c & 1; i++) {
+			char held[CELL];
+			memcpy(held, m->cell[i][c], CELL);
+			if (!strcmp(held, m->cell[i + 1][c]))
+				continue;
+			memcpy(m->cell[i][c], m->cell[i + 1][c], CELL);
+			memcpy(m->cell[i + 1][c], held, CELL);
+			(void)print_into(m, width, second, sizeof second);
+			memcpy(m->cell[i + 1][c], m->cell[i][c], CELL);
+			memcpy(m->cell[i][c], held, CELL);
+			if (!strcmp(first, second)) {
+				printf("names %d and %d of column %d are alike:\n%s", i, i + 1, c, first);
+				return false;
+			}
+		}
+	return true;
+}
+
+TEST(generated_tables)
+{
+	static struct made m;
+	const char *from = getenv("SEED");
+	uint64_t seed = from ? strtoull(from, NULL, 0) : 1, end = from ? seed + 1 : TABLES;
+	for (; seed < end && !test_bad; seed++) {
+		struct rng g;
+		rng_seed(&g, seed);
+		make_table(&g, &m);
+		int width = 40 + (int)rng_below(&g, 161);
+		unsigned shown = print_into(&m, width, first, sizeof first);
+		CHECK(strlen(first) + 1 < sizeof first && shown);
+		CHECK(fits(first, width));
+		CHECK(told_apart(&m, width));
+		CHECK(names_told_apart(&m, width, shown));
+		if (test_bad)
+			printf("SEED=%llu, %d columns:\n%s", (unsigned long long)seed, width, first);
+	}
+}
+
+/* Names that end alike and begin alike, as those of schedules do, keep the part that differs. */
+TEST(names_keep_what_differs)
+{
+	static const char *const task[] = {"task", "conv 5x5/2 3->24 31x98 exp select mul",
+					   "conv 5x5/2 24->36 14x47 exp select mul",
+					   "conv 5x5/2 36->48 5x22 exp select mul"};
+	static struct made m = {.align = "rlrr", .columns = 4, .rows = 4};
+	for (int r = 0; r < 4; r++) {
+		snprintf(m.cell[r][0], CELL, r ? "%d" : "#", r);
+		snprintf(m.cell[r][1], CELL, "%s", task[r]);
+		snprintf(m.cell[r][2], CELL, "123.456");
+		snprintf(m.cell[r][3], CELL, "7.5 %%");
+	}
+	(void)print_into(&m, 44, first, sizeof first);
+	CHECK(strstr(first, "5x5/2 3-...") && strstr(first, "5x5/2 24...") && strstr(first, "5x5/2 36..."));
+	CHECK(strstr(first, "...elect mul  123.456  7.5 %\n"));
+	if (test_bad)
+		printf("%s", first);
+}
+
+TEST_MAIN
