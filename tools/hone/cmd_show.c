@@ -14,13 +14,17 @@
 #include <string.h>
 
 struct show {
-	const char *word; /* searched in the label, the task and the candidate; NULL: all records */
+	const char *word; /* searched in the label, the task, the candidate, the device and its target; NULL:
+			   * all records */
 	bool lines;
 	struct cache *cache;
 	struct target target;
 	char emitter[32];
 	int stale;
-	json_t *records; /* NULL: the output is a table or lines */
+	char
+	    first[sizeof((struct rec *)0)->target]; /* the first target of a device with a driver; "": none */
+	bool several;                               /* such devices of several targets have records */
+	json_t *records;                            /* NULL: the output is a table or lines */
 	struct table table;
 	int n;
 };
@@ -67,7 +71,26 @@ static json_t *rec_json(const struct rec *r, const struct shown *k, enum stale s
 static bool wanted(const struct show *s, const struct rec *r, const struct shown *k)
 {
 	return !s->word || strstr(k->label, s->word) || strstr(r->task_text, s->word) ||
-	       strstr(r->cand, s->word);
+	       strstr(r->cand, s->word) || strstr(r->device, s->word) || strstr(r->target, s->word);
+}
+
+static int look_at_target(void *ctx, const struct rec *r)
+{
+	struct show *s = ctx;
+	if (!strcmp(r->device, "cpu"))
+		return 0;
+	if (!*s->first)
+		memcpy(s->first, r->target, sizeof s->first);
+	s->several |= strcmp(s->first, r->target) != 0;
+	return 0;
+}
+
+/* The kind of device and, where the cache has records of several such devices, which one it is. */
+static void cell_device(struct show *s, const struct rec *r)
+{
+	bool named = s->several && strcmp(r->device, "cpu");
+	table_cell(&s->table, "%s%s%.*s", r->device, named ? " " : "",
+		   named ? (int)strcspn(r->target, " ") : 0, r->target);
 }
 
 static int show_rec(void *ctx, const struct rec *r)
@@ -92,6 +115,7 @@ static int show_rec(void *ctx, const struct rec *r)
 	table_cell(&s->table, "%s", k.label);
 	table_cell(&s->table, "%s%s", rec_kind_name(r->kind),
 		   r->origin == ORIGIN_HINT ? ", from a hint" : "");
+	cell_device(s, r);
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
 	table_cell(&s->table, "%.1f", k.gflops);
@@ -129,12 +153,13 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 
 static int run_show(const struct args *a)
 {
-	static const char *const head[] = {"task", "kind", "threads", "ms", "GFLOP/s", "stale", "candidate"};
+	static const char *const head[] = {"task", "kind",    "device", "threads",
+					   "ms",   "GFLOP/s", "stale",  "candidate"};
 	char dir[4096];
 	struct cache *c;
 	struct show s = {.word = a->npos ? a->pos[0] : NULL,
 			 .lines = arg_flag(a, "lines"),
-			 .table = {.align = "llrrrll", .drop = "0230140"}};
+			 .table = {.align = "lllrrrll", .drop = "02030140"}};
 	int rc = model_cache_to_read(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = target_host(&s.target);
@@ -144,10 +169,14 @@ static int run_show(const struct args *a)
 		return rc;
 	s.cache = c;
 	s.records = a->json ? json_array() : NULL;
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 8; i++)
 		table_cell(&s.table, "%s", head[i]);
 	struct arena arena = {0};
-	rc = cache_each_rec(c, &arena, show_rec, &s);
+	rc = cache_each_rec(c, &arena, look_at_target, &s);
+	if (rc >= 0)
+		rc = hint_each(c, &arena, look_at_target, &s);
+	if (rc >= 0)
+		rc = cache_each_rec(c, &arena, show_rec, &s);
 	if (rc >= 0)
 		rc = hint_each(c, &arena, show_rec, &s);
 	if (rc >= 0)
@@ -167,7 +196,10 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "list the records of the cache",
     .details =
-	"With WORD: the records whose task or candidate contains it. Column stale says why a time must be\n"
+	"With WORD: the records whose task, candidate, device or machine contains it. Column device says "
+	"what\n"
+	"a kernel runs on: cpu, or opencl, with the device's name if the cache has records of several.\n"
+	"Column stale says why a time must be\n"
 	"measured again before it is trusted: code (missing), emitter (made by another version), clock\n"
 	"(another frequency), age (many boxes ago), numbers (impossible), machine (another one). Records of\n"
 	"kind hint are claims of other boards: untried, or with the time measured here.",

@@ -387,6 +387,41 @@ TEST(show_names_tasks_without_a_label)
 	buf_free(&all);
 }
 
+/* Records of the processor and of devices are told apart; the device's name only where there are several. */
+TEST(show_names_devices)
+{
+	static const char *const target[] = {"a board", "Mali-G52 opencl 4", "PoCL opencl 4"};
+	char path[256];
+	struct cache *c;
+	load_tasks();
+	snprintf(path, sizeof path, "%s", in_dir("devices"));
+	for (int i = 0; i < 3; i++) {
+		struct rec r = sample(0, 1000);
+		snprintf(r.target, sizeof r.target, "%s", target[i]);
+		snprintf(r.device, sizeof r.device, i ? "opencl" : "cpu");
+		snprintf(r.emitter, sizeof r.emitter, i ? "opencl-1.2/11" : "llvm-19/1");
+		r.target_key = hash_text(target[i]);
+		REQUIRE_OK(cache_open(&c, path, false, 0));
+		CHECK_OK(cache_put_rec(c, &r));
+		cache_close(c);
+		CHECK_RUN(0, "show --cache %s", path);
+		CHECK_SAYS(cli_out, "  device");
+		CHECK_SAYS(cli_out, "  best  cpu  ");
+		CHECK(!strstr(cli_out, "  best  opencl  ") == (i != 1));
+		CHECK(!strstr(cli_out, "  best  opencl Mali-G52  ") == (i != 2));
+	}
+	CHECK_SAYS(cli_out, "  best  opencl PoCL      ");
+	CHECK_RUN(0, "show opencl --json --cache %s", path);
+	json_t *shown = parse_out(), *list = json_object_get(shown, "records");
+	CHECK(json_array_size(list) == 2);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "device")), "opencl"));
+	json_decref(shown);
+	CHECK_RUN(0, "show Mali --cache %s", path);
+	CHECK_SAYS(cli_out, "1 record ");
+	CHECK_RUN(0, "show --help");
+	CHECK_SAYS(cli_out, "Column device says what");
+}
+
 /* Lines damaged at random: each is taken, known or refused, and counted once. */
 TEST(import_of_damaged_lines)
 {
