@@ -4,10 +4,12 @@
 #include "agent/worker/marked.h"
 #include "agent/cache/trials.h"
 #include "agent/cache/json.h"
+#include "platform/run/opencl.h"
 #include "search/job.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
 #include "tools/hone/table.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,28 +202,51 @@ static int find_recipe(const struct args *a, const char *path, struct cache *c, 
 	return rc;
 }
 
-/* At level int8 the model is another graph, with tasks of its own. */
-static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
+/* The processor, and the devices whose peaks the folder keeps. Their drivers are not asked: a device that is
+ * gone may have records. */
+static int find_targets(const char *dir, struct target *t)
 {
-	struct target t;
+	int rc = target_host(&t[0]), n = 1;
+	for (int i = 0; i < OPENCL_MAX_DEVICES && rc >= 0; i++) {
+		char path[PATH_MAX], text[4096] = "";
+		struct blob b;
+		struct arena scratch = {0};
+		if (snprintf(path, sizeof path, "%s/target-opencl:%d", dir, i) < (int)sizeof path &&
+		    file_read(&scratch, path, sizeof text - 1, &b) >= 0)
+			memcpy(text, b.p, b.n);
+		arena_free(&scratch);
+		text[strcspn(text, "\n")] = 0;
+		if (target_parse(text, &t[n]) >= 0 && target_runs_items(&t[n]) && t[n].lanes <= 16 &&
+		    t[n].regs <= 32)
+			n++;
+	}
+	return rc < 0 ? rc : n;
+}
+
+/* Of the processor and the devices; at level int8 the model is another graph, with tasks of its own. */
+static int of_model(const struct args *a, const char *path, const char *dir, struct forget *f,
+		    struct arena *arena)
+{
+	struct target *t = ARENA_ARRAY(arena, struct target, OPENCL_MAX_DEVICES + 1);
 	struct key recipe;
-	int rc = target_host(&t);
-	if (rc >= 0)
-		rc = at_level(a, path, &t, LEVEL_FP32, f, arena);
+	int rc = find_targets(dir, t), n = rc;
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = at_level(a, path, &t[i], LEVEL_FP32, f, arena);
 	if (rc < 0)
 		return rc;
 	rc = find_recipe(a, path, f->cache, &recipe);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? 0 : rc;
-	rc = at_level(a, path, &t, LEVEL_INT8, f, arena);
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = at_level(a, path, &t[i], LEVEL_INT8, f, arena);
 	return rc >= 0 || rc == E_CORRUPT ? cache_forget(f->cache, CACHE_RECIPE, recipe) : rc;
 }
 
-static int forget(const struct args *a, struct forget *f)
+static int forget(const struct args *a, const char *dir, struct forget *f)
 {
 	struct arena arena = {0};
 	const char *model = arg_str(a, "model", NULL);
-	int rc = model ? of_model(a, model, f, &arena) : 0;
+	int rc = model ? of_model(a, model, dir, f, &arena) : 0;
 	if (rc >= 0)
 		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
 	if (rc >= 0 && f->kernels)
@@ -260,7 +285,7 @@ static int run_forget(const struct args *a)
 		rc = model_cache_open_in(a, true, dir, &f.cache);
 	if (rc < 0)
 		return rc;
-	rc = forget(a, &f);
+	rc = forget(a, dir, &f);
 	cache_close(f.cache);
 	if (rc < 0)
 		return rc;
@@ -281,8 +306,8 @@ static int run_forget(const struct args *a)
 static const struct opt opts[] = {
     {"task", OPT_STR, "KEY", "records of one task: the first digits of its key, as hone tasks shows it"},
     {"model", OPT_STR, "MODEL",
-     "records of a model, for any number of threads: kernels and logs of its tasks, its choices and its "
-     "history"},
+     "records of a model, for any number of threads and for the devices that this cache was tuned for: "
+     "kernels and logs of its tasks, its choices and its history"},
     {"all", OPT_FLAG, NULL, "all records, and what the files still hold of older ones"},
     OPT_SHAPE,
     OPT_CACHE,

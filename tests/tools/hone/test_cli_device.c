@@ -130,6 +130,18 @@ static const struct tensor *answer(struct arena *a, const char *folder)
 	return rc < 0 ? NULL : t;
 }
 
+/* Checks how many records the cache has whose task, device or machine contains the word. */
+static void count_records(const char *folder, const char *word, size_t want)
+{
+	CHECK_RUN(0, "show %s --json --cache %s", word, folder);
+	json_t *j = parse_out();
+	size_t n = json_array_size(json_object_get(j, "records"));
+	CHECK(n == want);
+	if (n != want)
+		printf("%zu records of %s\n", n, word);
+	json_decref(j);
+}
+
 TEST(a_run_falls_back_to_the_processor)
 {
 	static const struct {
@@ -662,6 +674,21 @@ TEST(tune_goes_on_without_old_kernels)
 	measure_peaks(tuned());
 	fake_lie("fail clBuildProgram");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 3s --cache %s", model(), tuned());
+}
+
+/* A model's records of the device go with those of the processor, also without the driver. */
+TEST(forget_knows_devices)
+{
+	char path[256];
+	open_fake();
+	snprintf(path, sizeof path, "%s", in_dir("forgetful"));
+	CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s --cache %s", model(), path);
+	count_records(path, "opencl", 0);
+	CHECK_RUN(0, "merge %s --cache %s", tuned(), path);
+	count_records(path, "opencl", 3);
+	fake_lie("crash");
+	CHECK_RUN(0, "forget --model %s --cache %s", model(), path);
+	count_records(path, "opencl", 0);
 }
 
 /* What the logs of all tasks in a cache count. */
