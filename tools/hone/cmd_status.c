@@ -26,6 +26,7 @@ enum { WRITES_A_BLOCK = 1000 };
 
 struct status {
 	struct cache_state s;
+	int on_devices; /* kernels for devices with a driver, among all */
 	struct flash_life life;
 	double worn; /* share of the writes that a card of the file system's size endures, used up by the
 		      * cache */
@@ -51,6 +52,13 @@ static void look_at_mounts(struct status *s, const char *root, const char *dir)
 			snprintf(s->mount[i], sizeof *s->mount, "%s: %s", i ? s->s.dir : dir, words[i]);
 	warn(s, s->mount[0]);
 	warn(s, s->mount[1]);
+}
+
+static int count_device(void *ctx, const struct rec *r)
+{
+	struct status *s = ctx;
+	s->on_devices += strcmp(r->device, "cpu") != 0;
+	return 0;
 }
 
 /* dir: the folder that was asked for. */
@@ -81,10 +89,10 @@ static json_t *cache_json(const struct status *s)
 	for (int i = 0; i < s->nwarnings; i++)
 		json_array_append_new(warnings, json_text(s->warning[i]));
 	json_t *j = json_pack(
-	    "{so s{si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
+	    "{so s{si si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
 	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
 	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
-	    "hint", c->count[CACHE_HINT], "record_bytes", (json_int_t)c->record_bytes, "code_bytes",
+	    "hint", c->count[CACHE_HINT], "rec_on_devices", s->on_devices, "record_bytes", (json_int_t)c->record_bytes, "code_bytes",
 	    (json_int_t)c->code_bytes, "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes",
 	    (json_int_t)c->damaged_bytes, "file_bytes", (json_int_t)c->file_bytes, "cap_bytes",
 	    (json_int_t)c->cap_bytes, "index_bytes", (json_int_t)c->index_bytes, "written_bytes",
@@ -111,8 +119,11 @@ static void cache_text(const struct status *s)
 	const struct cache_state *c = &s->s;
 	say("cache", "%s, %d layer%s, %d file%s", c->dir, c->layers, plural_s(c->layers), c->segments,
 	    plural_s(c->segments));
-	say("holds", "%d kernel%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
-	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE],
+	char devices[64] = "";
+	if (s->on_devices)
+		snprintf(devices, sizeof devices, " (%d of them for OpenCL devices)", s->on_devices);
+	say("holds", "%d kernel%s%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
+	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), devices, c->count[CACHE_CODE],
 	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],
 	    plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
 	say("files", "%.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory",
@@ -236,7 +247,11 @@ static int run_status(const struct args *a)
 	if (rc >= 0)
 		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
 	if (rc >= 0) {
+		struct arena scratch = {0};
 		cache_state(c, &s.s);
+		if (cache_each_rec(c, &scratch, count_device, &s) < 0)
+			log_more("records cannot be counted: %s", err_text());
+		arena_free(&scratch);
 		gains_add(d, c);
 		look(&s, dir);
 	} else if (there && rc != E_USAGE) { /* we may not be allowed to read honed's cache */
