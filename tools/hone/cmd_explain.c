@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/history.h"
+#include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/stale.h"
 #include "agent/worker/device.h"
@@ -51,7 +52,9 @@ struct explain {
 	enum level level;
 	struct cache *cache;
 	char emitter[32];
-	int stale; /* number of stale tasks among those shown */
+	const char *device; /* NULL: the processor */
+	double least_ns;    /* the shortest time of a kernel on the device in this cache; 0: none */
+	int stale;          /* number of stale tasks among those shown */
 	bool has_gain;
 	struct gain gain; /* of the whole network */
 	struct model model;
@@ -264,9 +267,77 @@ static json_t *why_json(const struct explain *e, const struct why *w)
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
 
+/* "; fastest run 12.3 us", where that is far from the median, which the table of what was tried does not
+ * have. */
+static const char *fastest_words(const struct rec *r, char out[64])
+{
+	char ms[24];
+	bool far = r->meas.min_ns > 0 && (double)r->meas.min_ns < 0.95 * (double)r->meas.median_ns;
+	*out = 0;
+	if (far)
+		snprintf(out, 64, ", the median; fastest run %s", table_ms((double)r->meas.min_ns / 1e6, ms));
+	return out;
+}
+
+/* Number of work items of all entries of the kernel in the cache; 0: not known. */
+static int64_t work_items(const struct explain *e, const struct why *w)
+{
+	struct arena scratch = {0};
+	struct blob bytes;
+	struct code code;
+	int64_t items = 0;
+	if (w->tuned && kept_code_get(e->cache, &w->best, &scratch, &bytes) >= 0 &&
+	    code_parse(bytes.p, bytes.n, &scratch, &code) >= 0)
+		for (int i = 0; i < code.m.nentries && items >= 0; i++) {
+			int64_t n = code_extent(&code.m, i, code.m.param);
+			items = n > 0 && items <= INT64_MAX - n ? items + n : -1;
+		}
+	arena_free(&scratch);
+	return items > 0 ? items : 0;
+}
+
+/* What a launch on the device consists of, and how much of a short kernel's time it is. */
+static void launch_words(const struct explain *e, const struct why *w)
+{
+	enum { SHORT = 4 }; /* times the shortest kernel */
+	char least[24];
+	int64_t items = work_items(e, w);
+	const char *lead = "  launch   ";
+	if (items) {
+		table_item(lead, "%lld work item%s, each computing a register tile", (long long)items,
+			   plural_s(items));
+		lead = INDENT;
+	}
+	if (e->least_ns > 0 && served_ns(w) > 0 && served_ns(w) < SHORT * e->least_ns)
+		table_item(lead,
+			   "each launch takes time, however little the kernel computes: no kernel in this "
+			   "cache has a median below %s on this device",
+			   table_ms(e->least_ns / 1e6, least));
+}
+
+static const char *bound_words(const struct explain *e, const struct why *w)
+{
+	return !w->roof.memory_bound ? "arithmetic" : e->device ? "device memory" : "memory";
+}
+
+static void roofline_words(const struct explain *e, const struct why *w)
+{
+	char ms[24], reached[48] = "", where[64] = "one core";
+	if (e->device)
+		snprintf(where, sizeof where, "all of the device (%d compute unit%s)", e->target.cores,
+			 plural_s(e->target.cores));
+	if (served_ns(w) > 0)
+		snprintf(reached, sizeof reached, "; %.0f %% of it reached", roofline_pct(e, w));
+	table_item("  roofline ", "%s on %s, limited by %s%s", table_ms(w->roof.ns / 1e6, ms), where,
+		   bound_words(e, w), reached);
+	if (roof_why(&w->roof, roofline_pct(e, w)))
+		table_item(INDENT, "%s", roof_why(&w->roof, roofline_pct(e, w)));
+}
+
 static void why_words(const struct explain *e, const struct why *w)
 {
-	char ms[24], draft[24];
+	char ms[24], draft[24], fastest[64];
+	const bool is_default = w->tuned && !strcmp(w->cand, w->def);
 	printf("%s, %d use%s\n  task\n", w->label, w->task->uses, plural_s(w->task->uses));
 	for (const char *p = w->task->text; *p;) {
 		int n = (int)strcspn(p, "\n");
@@ -275,15 +346,20 @@ static void why_words(const struct explain *e, const struct why *w)
 	}
 	printf("  default  %s\n", w->def);
 	if (w->times.default_ns > 0)
-		table_item(INDENT, "alone %s%s, drafted %s", table_ms(w->times.default_ns / 1e6, ms),
+		table_item(INDENT, "alone %s%s%s, drafted %s", table_ms(w->times.default_ns / 1e6, ms),
+			   is_default  ? fastest_words(&w->best, fastest)
+			   : !w->tuned ? fastest_words(&w->first, fastest)
+				       : "",
 			   w->times.raced && w->tuned && strcmp(w->cand, w->def)
 			       ? " (the chosen one's time, times the ratio of their races)"
 			       : "",
 			   table_ms(w->default_draft_ns / 1e6, draft));
-	if (!w->tuned) {
+	if (!w->tuned && e->device) {
+		table_item("  chosen   ", "the default: nothing is recorded for %s in this cache", e->device);
+	} else if (!w->tuned) {
 		table_item("  chosen   ", "the default: nothing is recorded for %d thread%s in this cache",
 			   e->threads, plural_s(e->threads));
-	} else if (!strcmp(w->cand, w->def)) {
+	} else if (is_default) {
 		table_item(
 		    "  chosen   ",
 		    "the default: nothing tried has won a race against it by more than the race's noise");
@@ -293,8 +369,8 @@ static void why_words(const struct explain *e, const struct why *w)
 			snprintf(other, sizeof other, "; it was tuned for %d thread%s", w->best.meas.threads,
 				 plural_s(w->best.meas.threads));
 		printf("  chosen   %s\n", w->cand);
-		table_item(INDENT, "alone %s, drafted %s%s", table_ms(w->times.best_ns / 1e6, ms),
-			   table_ms(w->best_draft_ns / 1e6, draft), other);
+		table_item(INDENT, "alone %s%s, drafted %s%s", table_ms(w->times.best_ns / 1e6, ms),
+			   fastest_words(&w->best, fastest), table_ms(w->best_draft_ns / 1e6, draft), other);
 		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
@@ -305,13 +381,9 @@ static void why_words(const struct explain *e, const struct why *w)
 		   level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
 	if (w->stale)
 		table_item("  stale    ", "%s: the next box times it again", stale_words(w->stale));
-	char reached[48] = "";
-	if (served_ns(w) > 0)
-		snprintf(reached, sizeof reached, "; %.0f %% of it reached", roofline_pct(e, w));
-	table_item("  roofline ", "%s on one core, limited by %s%s", table_ms(w->roof.ns / 1e6, ms),
-		   w->roof.memory_bound ? "memory" : "arithmetic", reached);
-	if (roof_why(&w->roof, roofline_pct(e, w)))
-		table_item(INDENT, "%s", roof_why(&w->roof, roofline_pct(e, w)));
+	roofline_words(e, w);
+	if (e->device)
+		launch_words(e, w);
 	if (w->logged)
 		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand);
 }
@@ -328,7 +400,7 @@ static void why_row(struct table *t, const struct explain *e, int number, const 
 	table_us(t, "", default_ns);
 	table_us(t, "", ns);
 	table_cell(t, "%s", share);
-	table_cell(t, "%s", w->roof.memory_bound ? "memory" : "arithmetic");
+	table_cell(t, "%s", bound_words(e, w));
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
 }
 
@@ -567,6 +639,17 @@ static int explain_tasks(struct explain *e, const char *word)
 	return rc;
 }
 
+/* A record of the device, for the shortest time. */
+static int look_at_time(void *ctx, const struct rec *r)
+{
+	struct explain *e = ctx;
+	double ns = (double)r->meas.median_ns;
+	if (key_equal(r->target_key, target_key(&e->target)) && ns > 0 &&
+	    (e->least_ns <= 0 || ns < e->least_ns))
+		e->least_ns = ns;
+	return E_OK;
+}
+
 static int open_all(struct explain *e)
 {
 	char dir[4096];
@@ -582,6 +665,9 @@ static int open_all(struct explain *e)
 		rc = device_target(device, NULL, dir, &e->target);
 	if (rc >= 0 && device && e->target.fma_gflops <= 0)
 		rc = device_measure(device, NULL, dir, &e->target);
+	e->device = device;
+	if (rc >= 0 && device)
+		rc = cache_each_rec(e->cache, &e->arena, look_at_time, e);
 	if (rc >= 0)
 		rc = model_level(e->args, &e->level);
 	if (rc >= 0)
@@ -616,7 +702,10 @@ static int run_explain(const struct args *a)
 static const struct opt opts[] = {
     OPT_DEVICE,
     OPT_LEVEL,
-    {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
+    {"dump", OPT_STR, "LETTERS",
+     "stages of a task: t text, s space, l loops, c code (for an OpenCL device, its source), m "
+     "measurements",
+     'd'},
     OPT_THREADS,
     OPT_CACHE,
     OPT_SHAPE,
@@ -624,7 +713,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_explain = {
-    .usage = "MODEL [TASK]",
+    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu|opencl:N] [--cache DIR]",
     .summary = "show why a kernel was chosen",
     .details =
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "

@@ -4,6 +4,7 @@
 #include "agent/cache/kept_code.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
+#include "platform/base/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,6 +58,16 @@ static int dump_loops(struct stages *s)
 	return E_OK;
 }
 
+/* The source of an OpenCL object; a compiled program may follow it behind a NUL. */
+static int dump_source(struct stages *s, const struct code *code)
+{
+	size_t n = code->object.n ? strnlen(code->object.p, code->object.n) : 0;
+	char *text = arena_strndup(&s->a, n ? code->object.p : "", n);
+	log_plain(text);
+	buf_printf(s->out, "%s%s", text, n && text[strlen(text) - 1] != '\n' ? "\n" : "");
+	return E_OK;
+}
+
 static int dump_code(struct stages *s)
 {
 	struct blob bytes;
@@ -69,14 +80,17 @@ static int dump_code(struct stages *s)
 		return E_OK;
 	}
 	const struct manifest *m = &code.m;
-	buf_printf(s->out, "== code: %s %s for %s, %d lanes, %zu bytes, %" PRId64 " bytes of scratch\n",
-		   m->emitter, m->version, m->isa, m->lanes, code.object.n, m->scratch_bytes);
+	bool items = target_runs_items(s->d->target);
+	buf_printf(s->out, "== code: %s %s for %s, %d lanes, %zu bytes, %" PRId64 " bytes of scratch%s\n",
+		   m->emitter, m->version, m->isa, m->lanes, code.object.n, m->scratch_bytes,
+		   items ? " for each work item" : "");
 	for (int i = 0; i < m->nentries; i++)
-		buf_printf(s->out, "entry %s: %s\n", m->entry[i], m->extent_expr[i]);
+		buf_printf(s->out, "entry %s: %s%s\n", m->entry[i], m->extent_expr[i],
+			   items ? " work items" : "");
 	for (int i = 0; i < m->nbufs; i++)
 		buf_printf(s->out, "buffer %s: %" PRId64 " elements%s\n", m->buf[i].name, m->buf[i].elems,
 			   m->buf[i].packed ? ", packed" : "");
-	return E_OK;
+	return items ? dump_source(s, &code) : E_OK;
 }
 
 static int dump_measurements(struct stages *s)

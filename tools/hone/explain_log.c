@@ -182,8 +182,8 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
-	static const char *const head[] = {"us", "of default's time", "draft us", "box", "at s",
-					   "by", "candidate"};
+	static const char *const head[] = {"fastest us", "of default's time", "draft us", "box", "at s",
+					   "by",         "candidate"};
 	struct table t = {.align = "rrrrrwl", .drop = "0013200"};
 	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
@@ -231,7 +231,7 @@ static void seems_faster_words(const struct trials *l, const struct trials_sum *
 static void steps_words(const struct trials_sum *s)
 {
 	struct buf b = {0};
-	buf_puts(&b, "by times of a few runs each; races decide:");
+	buf_puts(&b, "by the fastest of a few runs each; races decide:");
 	for (int i = 0; i < s->nsteps; i++) {
 		bool other = s->step[i].box > 1 && (i == 0 || s->step[i - 1].box != s->step[i].box);
 		if (other)

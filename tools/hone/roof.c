@@ -16,7 +16,7 @@ static const char counts[] =
 static const char from_cache[] =
     "above 100 %: a cache kept data between the runs that the roofline counts as read from a slower level";
 static const char faster_clock[] =
-    "above 100 %: the processor ran faster than when its peak was measured; hone devices shows the peak";
+    "above 100 %: the clock was faster than when the peak was measured; hone devices shows the peak";
 
 static struct roof roof_of(const struct target *t, double flops, double bytes, double moved)
 {

@@ -691,6 +691,27 @@ TEST(forget_knows_devices)
 	count_records(path, "opencl", 0);
 }
 
+/* The words are those of a device, and -d c prints the source of its kernel. */
+TEST(explain_speaks_of_the_device)
+{
+	open_fake();
+	CHECK_RUN(0, "explain %s 1 --device opencl:0 --cache %s", model(), tuned());
+	CHECK(!strstr(cli_out, "core") && !strstr(cli_out, "limited by memory"));
+	CHECK_SAYS(cli_out, " on all of the device (1 compute unit), limited by ");
+	CHECK_SAYS(cli_out, "  launch   32 work items, each computing a register tile\n");
+	CHECK_SAYS(cli_out, "no kernel in this cache has a median below 1.00 us on this device");
+	CHECK_RUN(0, "explain %s --device opencl:0 --cache %s", model(), tuned());
+	CHECK(!strstr(cli_out, "  memory  "));
+	CHECK_RUN(0, "explain %s 1 -d c --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, "bytes of scratch for each work item\n");
+	CHECK_SAYS(cli_out, "entry k0: 32 work items\n");
+	CHECK_SAYS(cli_out, "//hone-opencl -cl-std=CL1.2");
+	CHECK_SAYS(cli_out, "kernel void k0(");
+	CHECK_RUN(0, "explain %s 1 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, " on one core, limited by ");
+	CHECK(!strstr(cli_out, "work item") && !strstr(cli_out, "device"));
+}
+
 /* What the logs of all tasks in a cache count. */
 static int add_counts(void *ctx, const struct trials *l)
 {

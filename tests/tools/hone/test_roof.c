@@ -62,7 +62,7 @@ TEST(above_100_is_explained)
 	CHECK(!strcmp(cell, "-"));
 	roof_notes_text(&n, "<", ">", &text);
 	CHECK(strstr(buf_str(&text), "<of roofline: share") == buf_str(&text));
-	CHECK(strstr(buf_str(&text), "<[1] above 100 %: the processor ran faster"));
+	CHECK(strstr(buf_str(&text), "<[1] above 100 %: the clock was faster"));
 	CHECK(strstr(buf_str(&text), "<[2] above 100 %: a cache kept data"));
 	buf_free(&text);
 }
