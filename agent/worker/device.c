@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker/device.h"
 #include "agent/worker/hire.h"
+#include "platform/base/log.h"
 #include "platform/base/until.h"
 #include "platform/run/child.h"
 #include "platform/run/dev.h"
@@ -54,6 +55,16 @@ static int read_line(const struct child *c, char *line, size_t room)
 	return fail(E_CORRUPT, "the worker's line is too long");
 }
 
+/* The worker's words, which may hold those of a driver. */
+static int not_usable(const char *name, char *why)
+{
+	size_t n = strlen(name);
+	bool named = !strncmp(why, name, n) && !strncmp(why + n, ": ", 2);
+	log_one_line(why);
+	return fail(E_CHILD, "%s: %.1000s; `hone devices` lists the devices", name,
+		    named ? why + n + 2 : why);
+}
+
 static int ask(const char *name, const char *worker, bool measure, struct target *t)
 {
 	char line[4096], device[DEV_NAME_MAX];
@@ -74,8 +85,12 @@ static int ask(const char *name, const char *worker, bool measure, struct target
 			    (double)describe_ns / NS_PER_S);
 	if (rc == E_TIMEOUT || rc == E_STOPPED)
 		return fail_in(rc, "%s: its driver does not answer", name);
+	if (rc >= 0 && *line == '!')
+		return not_usable(name, line + 1);
 	if (rc < 0)
-		return fail(E_CHILD, "%s cannot be used; `hone devices` lists the devices", name);
+		return fail(
+		    E_CHILD,
+		    "%s: its driver ended the process that asked it; `hone devices` lists the devices", name);
 	return target_parse(line, t);
 }
 
@@ -106,7 +121,7 @@ int device_measure(const char *name, const char *worker, const char *dir, struct
 	return E_OK;
 }
 
-int device_describe(const char *name, bool measure)
+static int describe(const char *name, bool measure)
 {
 	struct buf text = {0};
 	struct target t;
@@ -127,5 +142,17 @@ int device_describe(const char *name, bool measure)
 	if (rc >= 0)
 		printf("%s\n", buf_str(&text));
 	buf_free(&text);
+	return rc;
+}
+
+int device_describe(const char *name, bool measure)
+{
+	char why[1024];
+	int rc = describe(name, measure);
+	if (rc < 0) {
+		snprintf(why, sizeof why, "%s", err_text());
+		log_one_line(why);
+		printf("!%s\n", why);
+	}
 	return rc;
 }

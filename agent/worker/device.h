@@ -19,8 +19,8 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
 /* For tests: how long a driver may take to describe a device (default: 30 s). */
 void device_patience(int64_t ns);
-/* hone-worker's part: prints the target of a device that is apart as a line on stdout. measure: with peaks.
- */
+/* hone-worker's part: prints the target of a device that is apart as a line on stdout, or, behind a "!", why
+ * it cannot be used. measure: with peaks. */
 int device_describe(const char *name, bool measure) MUST_CHECK;
 
 #endif

@@ -269,7 +269,8 @@ int main(int argc, char **argv)
 		 : w.describe ? device_describe(w.describe, w.measure)
 			      : version();
 	if (rc < 0) {
-		log_error("%s", err_text());
+		if (!w.describe) /* which has said it on stdout */
+			log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;
 	}
 	return 0;

@@ -513,6 +513,27 @@ TEST(no_device_of_that_name)
 	}
 }
 
+/* One line says what is wrong and what to do. */
+TEST(an_absent_device_is_one_error)
+{
+	static const char *const commands[] = {"tune", "bench", "verify", "explain"};
+	static const char *const lies[] = {"", "platforms-none", "crash", "fail clCreateContext", "numbers-short"};
+	open_fake();
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		for (size_t k = 0; k < sizeof lies / sizeof *lies && !test_bad; k++) {
+			fake_lie(lies[k]);
+			CHECK_RUN(1, "%s %s --device opencl:%d --cache %s", commands[i], model(), !k, fresh());
+			const char *error = strstr(cli_err, "hone: error: opencl:");
+			CHECK(error && !strstr(error + 12, "error:"));
+			CHECK(error && (strstr(error, "`hone devices` lists the devices") ||
+					strstr(error, "; without --device, the processor does it")));
+			CHECK(!strstr(cli_err, "hone-worker"));
+			CHECK(error && strchr(error, '\n') == cli_err + strlen(cli_err) - 1);
+			if (test_bad)
+				printf("%s, %s: %s\n", commands[i], lies[k], cli_err);
+		}
+}
+
 TEST(tune_needs_the_device)
 {
 	static const char *const lies[] = {"devices-none",         "crash",       "hang",
