@@ -38,7 +38,8 @@ struct opt {
 	 * added by a function, each with a blank behind it. If there are none of both, a value whose `arg`
 	 * ends with DIR, FOLDER, FILE or MODEL names such a thing, and any other is free text. */
 	const char *values;
-	void (*words)(struct buf *out);
+	void (*words)(
+	    struct buf *out); /* may hold $(...), which the shell runs when it completes the value */
 	const char *also; /* other names that people try, with blanks between them: the error explains this
 			   * option; NULL: none */
 };

@@ -746,7 +746,9 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_bench = {
-    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--level LEVEL]",
+    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--device cpu|opencl:N] "
+	     "[--cache DIR] "
+	     "[--level LEVEL]",
     .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"

@@ -449,6 +449,13 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 static int run_compile(const struct args *a)
 {
 	char dir[4096];
+	const char *device = arg_str(a, "device", "cpu");
+	if (strcmp(device, "cpu"))
+		return fail(
+		    E_USAGE,
+		    "--device %s is not possible: bundles and compiled models run on processors; `hone run "
+		    "--device` and libhone run the model itself on a device",
+		    device);
 	if (!arg_str(a, "output", NULL) && !arg_flag(a, "beside"))
 		return fail(E_USAGE, "missing option -o DIR or --beside; usage: hone compile %s -o DIR",
 			    a->pos[0]);
@@ -481,6 +488,7 @@ static const struct opt opts[] = {
      "write C for firmware instead: DIR/NAME.h, NAME.c, NAME_kernels.o and NAME_weights.o"},
     {"name", OPT_STR, "NAME", "with --c: prefix of the files and of all C names (default: the model's name)"},
     OPT_CACHE,
+    {"device", OPT_STR, "NAME", "only cpu: bundles and compiled models run on processors", .values = "cpu"},
     OPT_THREADS,
     OPT_LEVEL,
     OPT_SHAPE,

@@ -3,6 +3,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/chart.h"
+#include "tools/hone/guard.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/next.h"
 #include "tools/hone/output.h"
@@ -199,6 +200,25 @@ static void write_headlines(const struct report *r, struct buf *out)
 	buf_free(&line);
 }
 
+/* What the network ran on. */
+static void write_machine(const struct report *r, struct buf *out)
+{
+	const struct target *t = &r->host.target;
+	if (r->host.name)
+		buf_printf(out, "%s, ", r->host.name);
+	else
+		buf_printf(out, "%d thread%s, ", r->host.threads, plural_s(r->host.threads));
+	chart_escape(t->soc, out);
+	if (r->host.name)
+		buf_printf(
+		    out,
+		    ", %d compute unit%s, %.1f GFLOP/s; steps without a kernel for the device run on the "
+		    "processor",
+		    t->cores, plural_s(t->cores), t->fma_gflops);
+	else
+		buf_printf(out, ", %s, %.1f GFLOP/s a core", t->isa, t->fma_gflops);
+}
+
 static void write_head(const struct report *r, struct buf *out)
 {
 	const char *name = model_name(r->args->pos[0], (struct arena *)&r->arena);
@@ -210,12 +230,10 @@ static void write_head(const struct report *r, struct buf *out)
 	chart_style(out);
 	buf_puts(out, "</style></head><body>\n<h1>");
 	chart_escape(name, out);
-	buf_printf(out,
-		   "</h1>\n<p><b>%.3f ms</b> an inference, %.3f ms with %s (median times). %d thread%s, ",
-		   r->after_ms, r->before_ms, untuned_name(r), r->host.threads, plural_s(r->host.threads));
-	chart_escape(r->host.target.soc, out);
-	buf_printf(out, ", %s, %.1f GFLOP/s a core. hone %s.</p>\n", r->host.target.isa,
-		   r->host.target.fma_gflops, HONE_VERSION);
+	buf_printf(out, "</h1>\n<p><b>%.3f ms</b> an inference, %.3f ms with %s (median times). ",
+		   r->after_ms, r->before_ms, untuned_name(r));
+	write_machine(r, out);
+	buf_printf(out, ". hone %s.</p>\n", HONE_VERSION);
 	write_headlines(r, out);
 }
 
@@ -234,8 +252,11 @@ static void page(const struct report *r, struct buf *out)
 	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
 	write_head(r, out);
 	if (!tuned(r))
-		buf_puts(out, "<p><b>Nothing in this cache is tuned for this network and number of threads "
-			      "yet:</b> run hone tune, then make this page again.</p>\n");
+		buf_printf(out,
+			   "<p><b>Nothing in this cache is tuned for this network and %s yet:</b> run hone "
+			   "tune%s%s, then make this page again.</p>\n",
+			   r->host.name ? "device" : "number of threads", r->host.name ? " --device " : "",
+			   r->host.name ? r->host.name : "");
 	section(out, "Roofline",
 		"A point is a kernel, its area the share of the time. The flat roof is arithmetic in f32, of "
 		"which dot products of "
@@ -293,10 +314,11 @@ static int words(const struct report *r, const char *file)
 {
 	if (r->args->json)
 		return json_out(json_pack(
-		    "{so so si si so so so so}", "model", json_text(r->args->pos[0]), "file", json_text(file),
-		    "threads", r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms),
-		    "after_ms", json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine),
-		    "gain", r->has_gain ? headline_gain_json(&r->gain) : json_null()));
+		    "{so so so si si so so so so}", "model", json_text(r->args->pos[0]), "file",
+		    json_text(file), "device", json_text(r->host.name ? r->host.name : "cpu"), "threads",
+		    r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms), "after_ms",
+		    json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine), "gain",
+		    r->has_gain ? headline_gain_json(&r->gain) : json_null()));
 	table_say("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s", file, r->after_ms,
 		  r->before_ms, untuned_name(r), r->n, plural_s(r->n));
 	headline_print("measured now, round by round: ", &r->faster, untuned_name(r), &r->machine);
@@ -324,7 +346,7 @@ static int needs_model(const char *path)
 	return rc;
 }
 
-static int run_report(const struct args *a)
+static int report(const struct args *a)
 {
 	char to[PATH_MAX];
 	const char *file = arg_str(a, "output", NULL);
@@ -344,6 +366,8 @@ static int run_report(const struct args *a)
 		rc = write_page(r, to);
 	if (rc >= 0)
 		rc = words(r, file);
+	if (rc >= 0)
+		rc = guard_done();
 	ready_close(&r->before);
 	ready_close(&r->after);
 	host_close(&r->host);
@@ -352,9 +376,15 @@ static int run_report(const struct args *a)
 	return rc < 0 ? rc : 0;
 }
 
+static int run_report(const struct args *a)
+{
+	return guard_run(a, report, GUARD_FAILS);
+}
+
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "the page to write", 'o'},
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_LEVEL,
     OPT_CACHE,
     OPT_SHAPE,
@@ -362,7 +392,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_report = {
-    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--level LEVEL]",
+    .usage = "MODEL -o FILE.html [--threads N] [--device cpu|opencl:N] [--cache DIR] [--level LEVEL]",
     .summary = "write an HTML page that shows where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"

@@ -1,34 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
+#include "agent/cache/lookup.h"
+#include "agent/worker/device.h"
+#include "platform/base/file.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-static json_t *task_json(const struct step_task *t)
+/* Where the listed tasks run, and what the cache has for them. */
+struct listed {
+	const char *device;  /* of --device; NULL: it was not given */
+	struct cache *cache; /* NULL: none */
+	struct target target;
+	int threads;
+};
+
+/* "tuned", "default" or "none": the kernel for the device in the cache. */
+static const char *kernel_of(const struct listed *l, const struct step_task *t)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	const struct lookup want = {target_key(&l->target), &l->target, l->threads, LEVEL_FP32, REC_BEST};
+	bool there = l->cache && cache_find_rec(l->cache, t->key, &l->target, l->threads, LEVEL_FP32,
+						REC_BEST, &scratch, &r) >= 0;
+	const char *kernel = !there ? "none" : lookup_at_default(l->cache, &want, &r) ? "default" : "tuned";
+	arena_free(&scratch);
+	return kernel;
+}
+
+static json_t *task_json(const struct listed *l, const struct step_task *t)
 {
 	char key[33], label[96];
 	key_text(t->key, key);
 	task_label(t->task, label);
-	return json_pack("{ss so so si so}", "key", key, "text", json_text(t->text), "label",
-			 json_text(label), "uses", t->uses, "gflop", json_num(task_flops(t->task) / 1e9));
+	return json_pack("{ss so so si so ss*}", "key", key, "text", json_text(t->text), "label",
+			 json_text(label), "uses", t->uses, "gflop", json_num(task_flops(t->task) / 1e9),
+			 "kernel", l->device ? kernel_of(l, t) : NULL);
 }
 
-static int tasks_json(const struct model *m)
+static int tasks_json(const struct listed *l, const struct model *m)
 {
 	json_t *tasks = json_array();
 	for (int i = 0; i < m->ntasks; i++)
-		json_array_append_new(tasks, task_json(&m->task[i]));
-	return json_out(json_pack("{so so sf}", "model", json_text(m->path), "tasks", tasks, "gflop",
-				  m->steps->flops / 1e9));
+		json_array_append_new(tasks, task_json(l, &m->task[i]));
+	return json_out(json_pack("{so so sf ss}", "model", json_text(m->path), "tasks", tasks, "gflop",
+				  m->steps->flops / 1e9, "device", l->device ? l->device : "cpu"));
 }
 
-static void tasks_table(const struct args *a, const struct model *m)
+static void tasks_table(const struct args *a, const struct listed *l, const struct model *m)
 {
-	struct table t = {.align = "rrrll", .drop = "00100"};
-	const char *const head[] = {"uses", "MFLOP", "share", "key", "task"};
-	for (int i = 0; i < 5; i++)
+	struct table t = {.align = l->device ? "rrrlll" : "rrrll", .drop = l->device ? "001000" : "00100"};
+	const char *const head[] = {"uses", "MFLOP", "share", "key", l->device ? "kernel" : "task", "task"};
+	int kernels = 0;
+	for (int i = 0; i < 5 + !!l->device; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < m->ntasks; i++) {
 		const struct step_task *s = &m->task[i];
@@ -40,10 +67,18 @@ static void tasks_table(const struct args *a, const struct model *m)
 		table_cell(&t, "%.2f", flops / 1e6);
 		table_cell(&t, "%.1f %%", m->steps->flops > 0 ? 100 * flops * s->uses / m->steps->flops : 0);
 		table_cell(&t, "%.8s", key);
+		if (l->device) {
+			const char *kernel = kernel_of(l, s);
+			kernels += strcmp(kernel, "none") != 0;
+			table_cell(&t, "%s", kernel);
+		}
 		table_cell(&t, "%s", label);
 	}
 	table_print(&t, a->color);
 	printf("%d task%s, %.3f GFLOP\n", m->ntasks, plural_s(m->ntasks), m->steps->flops / 1e9);
+	if (l->device)
+		table_say("%s: the cache has a kernel for %d of %d task%s", l->device, kernels, m->ntasks,
+			  plural_s(m->ntasks));
 	next_hone(a, "tune", m->path, " --budget 20s");
 }
 
@@ -88,47 +123,67 @@ static int portable(const struct args *a, const struct model *m)
 	return 0;
 }
 
-/* Opens the model, divided by the rules alone, with quantised operators as tasks, or, with --cache, as the
- * cache chose for all cores. */
-static int open_divided(const struct args *a, struct model *m)
+/* The folder of --cache; with --device, else the default one, where kernels are looked for. "": none. */
+static int find_cache(const struct args *a, char *dir, size_t n)
 {
-	struct target t;
-	struct cache *c = NULL;
-	const char *dir = arg_str(a, "cache", NULL);
-	int rc = target_host(&t);
-	if (rc >= 0 && dir)
-		rc = model_cache_open_in(a, false, dir, &c);
+	*dir = 0;
+	if (arg_given(a, "device"))
+		return model_cache_or_none(a, dir, n);
+	return arg_given(a, "cache") ? model_cache_to_read(a, dir, n) : E_OK;
+}
+
+/* Opens the model, divided by the rules alone, with quantised operators as tasks, or, with a cache, as that
+ * chose for the device, of the processor for all cores. */
+static int open_divided(const struct args *a, struct listed *l, struct model *m)
+{
+	char dir[PATH_MAX];
+	const char *apart = model_device(a);
+	l->device = arg_str(a, "device", NULL);
+	int rc = model_device_check(a);
 	if (rc >= 0)
-		rc = model_open(a, a->pos[0], &(struct chosen_for){c, &t, t.cores, LEVEL_FP32}, m);
-	if (rc >= 0 && !dir && (rc = model_take_bytes(m, &t)) < 0)
+		rc = find_cache(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = apart ? device_target(apart, NULL, "", &l->target) : target_host(&l->target);
+	if (rc >= 0 && *dir && (arg_given(a, "cache") || file_is_dir(dir)))
+		rc = model_cache_open_in(a, false, dir, &l->cache);
+	l->threads = apart ? 1 : l->target.cores;
+	if (rc >= 0)
+		rc = model_open(a, a->pos[0],
+				&(struct chosen_for){l->cache, &l->target, l->threads, LEVEL_FP32}, m);
+	if (rc >= 0 && !l->cache && (rc = model_take_bytes(m, &l->target)) < 0)
 		model_close(m);
-	if (c)
-		cache_close(c);
 	return rc;
 }
 
 static int run_tasks(const struct args *a)
 {
 	struct model m;
+	struct listed l = {0};
 	bool unsupported = arg_flag(a, "unsupported");
-	int rc = open_divided(a, &m);
+	int rc = open_divided(a, &l, &m), opened = rc;
 	if (rc == E_UNSUPPORTED && unsupported)
-		return refused(a, a->pos[0]);
-	if (rc < 0)
-		return rc;
-	if (unsupported)
+		rc = refused(a, a->pos[0]);
+	else if (rc >= 0 && unsupported)
 		rc = portable(a, &m);
-	else if (a->json)
-		rc = tasks_json(&m);
-	else
-		tasks_table(a, &m);
-	model_close(&m);
+	else if (rc >= 0 && a->json)
+		rc = tasks_json(&l, &m);
+	else if (rc >= 0)
+		tasks_table(a, &l, &m);
+	if (opened >= 0)
+		model_close(&m);
+	if (l.cache)
+		cache_close(l.cache);
 	return rc < 0 ? rc : 0;
 }
 
 static const struct opt opts[] = {
     {"unsupported", OPT_FLAG, NULL,
      "list the nodes that hone does not support, and those that it does not tune"},
+    {"device", OPT_STR, "NAME",
+     "also show which tasks have a kernel for cpu or opencl:N in the cache (--cache, else the default one), "
+     "and "
+     "divide the model as it chose for that",
+     .words = model_devices},
     {"cache", OPT_STR, "DIR",
      "divide the model as this cache chose for as many threads as cores (default: by the rules alone)"},
     OPT_SHAPE,
@@ -136,7 +191,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tasks = {
-    .usage = "MODEL [--unsupported]",
+    .usage = "MODEL [--unsupported] [--device cpu|opencl:N] [--cache DIR]",
     .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",

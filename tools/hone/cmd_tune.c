@@ -772,7 +772,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tune = {
-    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] "
+    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|opencl:N] [--cache DIR] "
+	     "[--strategy NAME] [--seed N] "
 	     "[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",
     .details =

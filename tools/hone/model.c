@@ -7,7 +7,6 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
-#include "platform/run/dev.h"
 #include "tools/hone/next.h"
 #include "tools/hone/weights.h"
 #include <errno.h>
@@ -154,8 +153,7 @@ int model_cache_limit(const struct args *a, int64_t *bytes)
 
 void model_devices(struct buf *out)
 {
-	for (int i = 0; dev_table[i]; i++)
-		buf_printf(out, "%s%s ", dev_table[i]->name, dev_table[i]->own ? ":0" : "");
+	buf_puts(out, "cpu $(\"${COMP_WORDS[0]}\" --device-names 2>/dev/null) ");
 }
 
 static bool left_device;
@@ -184,7 +182,8 @@ int model_device_check(const struct args *a)
 	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
 	return device_is_apart(given) || !strcmp(given, "cpu")
 		   ? E_OK
-		   : fail(E_USAGE, "--device %s is not supported; use cpu or opencl:0 (see hone devices)",
+		   : fail(E_USAGE,
+			  "--device %s is not supported; use cpu, or opencl:N as `hone devices` lists it",
 			  given);
 }
 

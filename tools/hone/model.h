@@ -98,7 +98,8 @@ const char *model_device(const struct args *a);
 void model_leave_device(const char *why);
 /* Why the device of --device was left; NULL: it was not, or none was given. */
 const char *model_left_device(void);
-/* Adds the names of the devices, for the bash completion. */
+/* Adds the names of the devices, for the bash completion: it asks the program once they are needed, whose
+ * child process loads the drivers (tools/hone/opencl_list.h). */
 void model_devices(struct buf *out);
 struct model {
 	const char *path;

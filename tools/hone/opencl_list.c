@@ -184,6 +184,15 @@ json_t *opencl_list_json(const char *dir, int64_t wait_ns)
 	return json_pack("{so so}", "devices", devices, "note", json_text(l.head.note));
 }
 
+void opencl_list_names(int64_t wait_ns, struct buf *out)
+{
+	struct list l = get_list(wait_ns);
+	for (int i = 0; i < l.head.ndevices; i++)
+		if (opencl_usable(&l.device[i]) >= 0)
+			buf_printf(out, "opencl:%d\n", i);
+	free(l.device);
+}
+
 /* Prints a line behind `lead`; where it needs more lines, they begin in column `indent`. Words that are wider
  * than a line, as a driver's names may be, are cut. */
 __attribute__((format(printf, 3, 4))) static void say(const char *lead, int indent, const char *fmt, ...)

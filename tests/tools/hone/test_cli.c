@@ -202,6 +202,9 @@ TEST(completion_is_valid_bash)
 	    {"tune m --cost n", "none"},
 	    {"tune m --rigor c", "cached"},
 	    {"tune m --device c", "cpu"},
+	    {"run m --device open", "opencl:3"},
+	    {"tasks m --device s", ""}, /* no simulator */
+	    {"compile m --device c", "cpu"},
 	    {"bench m --kernels f", "fallback"},
 	    {"bench m --runs 1", ""}, /* a number */
 	    {"tune two", "two words.onnx"},
@@ -223,7 +226,8 @@ TEST(completion_is_valid_bash)
 	REQUIRE_OK(file_write(in_dir("place/model.txt"), "", 0));
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		snprintf(cmd, sizeof cmd,
-			 "cd %s && bash -c '. %s; COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
+			 "cd %s && bash -c '. %s; hone() { [ $1 = --device-names ] && echo opencl:3; }; "
+			 "COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
 			 "1)); _hone; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"%s: ${COMPREPLY[*]}\"; "
 			 "false; }'",
 			 in_dir("place"), path, cases[i].words, cases[i].reply, cases[i].words);

@@ -517,12 +517,14 @@ TEST(no_device_of_that_name)
 TEST(an_absent_device_is_one_error)
 {
 	static const char *const commands[] = {"tune", "bench", "verify", "explain"};
-	static const char *const lies[] = {"", "platforms-none", "crash", "fail clCreateContext", "numbers-short"};
+	static const char *const lies[] = {"", "platforms-none", "crash", "fail clCreateContext",
+					   "numbers-short"};
 	open_fake();
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		for (size_t k = 0; k < sizeof lies / sizeof *lies && !test_bad; k++) {
 			fake_lie(lies[k]);
-			CHECK_RUN(1, "%s %s --device opencl:%d --cache %s", commands[i], model(), !k, fresh());
+			CHECK_RUN(1, "%s %s --device opencl:%d --cache %s", commands[i], model(), !k,
+				  fresh());
 			const char *error = strstr(cli_err, "hone: error: opencl:");
 			CHECK(error && !strstr(error + 12, "error:"));
 			CHECK(error && (strstr(error, "`hone devices` lists the devices") ||
@@ -731,6 +733,85 @@ TEST(explain_speaks_of_the_device)
 	CHECK_RUN(0, "explain %s 1 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, " on one core, limited by ");
 	CHECK(!strstr(cli_out, "work item") && !strstr(cli_out, "device"));
+}
+
+TEST(tasks_say_which_have_kernels_on_the_device)
+{
+	open_fake();
+	CHECK_RUN(0, "tasks %s --device opencl:0 --json --cache %s", model(), tuned());
+	json_t *j = parse_out(), *list = json_object_get(j, "tasks"), *t;
+	size_t i;
+	CHECK(!strcmp(json_string_value(json_object_get(j, "device")), "opencl:0"));
+	json_array_foreach(list, i, t)
+	    CHECK(!strcmp(json_string_value(json_object_get(t, "kernel")), "tuned"));
+	CHECK(json_array_size(list) > 0);
+	json_decref(j);
+	CHECK_RUN(0, "tasks %s --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, "  kernel  ");
+	CHECK_SAYS(cli_out, "\nopencl:0: the cache has a kernel for 3 of 3 tasks\n");
+	CHECK_RUN(0, "tasks %s --device cpu --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, "  none  ");
+	CHECK_SAYS(cli_out, "\ncpu: the cache has a kernel for ");
+	CHECK_RUN(0, "tasks %s --cache %s", model(), tuned());
+	CHECK(!strstr(cli_out, "kernel"));
+	fake_lie("crash");
+	CHECK_RUN(1, "tasks %s --device opencl:0 --cache %s", model(), tuned());
+	CHECK_SAYS(cli_err, "opencl:0: ");
+}
+
+TEST(reports_of_a_device)
+{
+	char page[256];
+	static char text[1 << 18];
+	open_fake();
+	snprintf(page, sizeof page, "%s", in_dir("page.html"));
+	CHECK_RUN(0, "report %s --device opencl:0 -o %s --json --cache %s", model(), page, tuned());
+	json_t *j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "device")), "opencl:0"));
+	json_decref(j);
+	slurp(page, text, sizeof text);
+	CHECK_SAYS(text, "(median times). opencl:0, Fake_G1, 1 compute unit, ");
+	CHECK(!strstr(text, "thread") && !strstr(text, "a core"));
+	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", model(), page, tuned());
+	slurp(page, text, sizeof text);
+	CHECK_SAYS(text, "(median times). 1 thread, ");
+	CHECK_SAYS(text, " GFLOP/s a core.");
+	fake_lie("crash");
+	CHECK_RUN(1, "report %s --device opencl:0 -o %s --cache %s", model(), page, tuned());
+	CHECK_SAYS(cli_err, "opencl:0: ");
+}
+
+TEST(bundles_run_on_processors)
+{
+	CHECK_RUN(2, "compile %s --device opencl:0 --c -o %s", model(), in_dir("bundle"));
+	CHECK_SAYS(cli_err,
+		   "--device opencl:0 is not possible: bundles and compiled models run on processors");
+	CHECK_RUN(0, "compile %s --device cpu -o %s --cache %s", model(), in_dir("compiled"), fresh());
+}
+
+/* What is listed, in usage lines and by the completion, is what the commands take. */
+TEST(names_of_devices)
+{
+	open_fake();
+	CHECK_RUN(0, "devices --json --cache %s", fresh());
+	json_t *j = parse_out(), *list = json_object_get(j, "devices");
+	CHECK(json_array_size(list) == 1);
+	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "name")), "cpu"));
+	json_decref(j);
+	CHECK_RUN(2, "explain %s --device sim --cache %s", model(), fresh());
+	CHECK_SAYS(cli_err, "use cpu, or opencl:N as `hone devices` lists it");
+	for (int i = 0; cmd_table[i]; i++)
+		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++)
+			if (!strcmp(o->name, "device") && !(o->values && !strcmp(o->values, "cpu")))
+				CHECK(strstr(cmd_table[i]->usage, "[--device cpu|opencl:N]"));
+	CHECK_RUN(0, "--device-names");
+	CHECK(!strcmp(cli_out, "opencl:0\n"));
+	fake_lie("devices-none");
+	CHECK_RUN(0, "--device-names");
+	CHECK(!*cli_out);
+	fake_lie("crash");
+	CHECK_RUN(0, "--device-names");
+	CHECK(!*cli_out);
 }
 
 /* What the logs of all tasks in a cache count. */
