@@ -35,6 +35,7 @@ static const struct {
     {"units", doctor_units, false},
     {"worker", doctor_worker, true},
     {"devices", doctor_devices, true},
+    {"opencl", doctor_opencl, false}, /* its drivers are asked on this machine alone */
     {"code", doctor_code, true},
     {"limits", doctor_limits, true},
 };

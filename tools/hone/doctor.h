@@ -3,7 +3,7 @@
  * doctor only looks and changes nothing; no check can make it wait for more than a few seconds.
  *
  * To add a check: write a function in doctor_board.c (for what the kernel's files below the root say) or
- * doctor_place.c (folders, programs, this process), and add its row in doctor.c. */
+ * doctor_place.c (folders, programs, this process) or a file of its own, and add its row in doctor.c. */
 #ifndef AGENT_DOCTOR_H
 #define AGENT_DOCTOR_H
 

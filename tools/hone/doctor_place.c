@@ -372,13 +372,13 @@ void doctor_devices(struct doctor *d)
 {
 	for (int i = 0; dev_table[i]; i++) {
 		struct target t = {0};
-		int rc = !strcmp(dev_table[i]->name, "sim") ? 0 : dev_table[i]->probe(&t);
+		bool cpu = !strcmp(dev_table[i]->name, "cpu"); /* doctor_opencl looks at others */
+		int rc = cpu ? dev_table[i]->probe(&t) : 0;
 		if (rc > 0)
 			doctor_good(d, "device %s: %s, %s, %d core%s", dev_table[i]->name, t.soc, t.isa,
 				    t.cores, plural_s(t.cores));
 		else if (rc < 0)
-			doctor_say(d, strcmp(dev_table[i]->name, "cpu") ? FINDING_WARNING : FINDING_PROBLEM,
-				   "see hone devices", "device %s cannot be used: %s", dev_table[i]->name,
+			doctor_say(d, FINDING_PROBLEM, "see hone devices", "device %s cannot be used: %s", dev_table[i]->name,
 				   err_text());
 	}
 }

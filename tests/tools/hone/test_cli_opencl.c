@@ -87,6 +87,74 @@ TEST(a_driver_that_hangs_is_ended)
 	json_decref(j);
 }
 
+/* The findings of one check of hone doctor, as "VERDICT WHAT\nREMEDY\n". */
+static const char *doctor_says(const char *lie, const char *more)
+{
+	static char text[8192];
+	size_t i, n = 0;
+	fake_lie(lie);
+	double start_s = test_now_s();
+	int status = hone("doctor --json --cache %s %s", in_dir("cache"), more);
+	CHECK(status == 0 || status == 1);
+	CHECK(test_now_s() - start_s < 12);
+	json_t *j = parse_out(), *f;
+	*text = 0;
+	json_array_foreach(json_object_get(j, "findings"), i, f)
+	{
+		const char *s[4];
+		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "verdict", &s[1], "what", &s[2],
+				  "remedy", &s[3]) == 0);
+		if (!test_bad && !strcmp(s[0], "opencl") && n < sizeof text)
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s %s\n%s\n", s[1], s[2], s[3]);
+	}
+	json_decref(j);
+	return text;
+}
+
+TEST(the_doctor_asks_drivers)
+{
+	static const struct {
+		const char *lie, *says;
+	} cases[] = {
+	    {"", "ok opencl:0 answers: Fake G1, driver "},
+	    {"devices-none", "no OpenCL device answers ("},
+	    {"devices-none", "no device: install the OpenCL driver of your GPU"},
+	    {"devices-none", "apt-get install pocl-opencl-icd"},
+	    {"crash", "an OpenCL driver crashed with signal 11"},
+	    {"hang", "an OpenCL driver did not answer in 5 s"},
+	    {"numbers-short", "warning opencl:0 (Fake G1) cannot be used: "},
+	    {"fail clGetPlatformIDs", "clGetPlatformIDs: CL_OUT_OF_RESOURCES (-5)"},
+	};
+	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		CHECK_SAYS(doctor_says(cases[i].lie, ""), cases[i].says);
+}
+
+/* Of another root, nodes are looked at, and no driver is asked. */
+TEST(the_doctor_knows_who_may_open_devices)
+{
+	char more[300], node[256];
+	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	snprintf(more, sizeof more, "--sysroot %s", in_dir("board"));
+	snprintf(node, sizeof node, "%s", in_dir("board/dev/mali0"));
+	REQUIRE(file_mkdirs(in_dir("board/dev/dri"), 0755) >= 0);
+	REQUIRE(chmod(in_dir(""), 0777) == 0);
+	CHECK(!*doctor_says("hang", more));
+	REQUIRE(file_write(node, "", 0) >= 0 && file_write(in_dir("board/dev/dri/renderD128"), "", 0) >= 0);
+	REQUIRE(chmod(node, 0660) == 0 && chown(node, 0, 44) == 0);
+	CHECK(!*doctor_says("hang", more)); /* root may */
+	nobody = true;
+	unlink(in_dir("stdout"));
+	unlink(in_dir("stderr"));
+	REQUIRE(chmod(in_dir("board/dev/dri/renderD128"), 0666) == 0);
+	CHECK_SAYS(doctor_says("", more), "warning this user may not open /dev/mali0: ");
+	CHECK_SAYS(doctor_says("", more), "sudo usermod -aG video $USER, then log in again");
+	CHECK(!strstr(doctor_says("", more), "renderD128"));
+	nobody = false;
+}
+
 /* What the child's pipe says is cleaned again, and nobody waits for a child that has said all. */
 TEST(forged_lists_are_clean)
 {
