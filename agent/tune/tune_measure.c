@@ -509,6 +509,7 @@ static int restore(struct session *s)
 	if (n <= 0)
 		return n;
 	s->report->restored = n;
+	s->report->reverted = 0; /* those use their kernels from before again, too */
 	int rc = hand_over(s);
 	return rc < 0 ? rc : n;
 }

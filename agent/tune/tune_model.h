@@ -116,7 +116,7 @@ struct tune_report {
 	struct gain gain;           /* `after` against default schedules; no rounds: not compared */
 	struct disturbance machine; /* during those rounds */
 	int kept;                   /* records put and divisions changed; `unkept`: 0 */
-	/* tasks that use default kernels again, because these win inside the network */
+	/* tasks that use default kernels again, as these win inside the network; 0 if all were restored */
 	int reverted;
 	/* tasks that use their kernels from before the box again, as the network is faster with those */
 	int restored;
