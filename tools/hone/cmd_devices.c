@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/log.h"
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
@@ -58,10 +59,16 @@ static int print_names(const struct args *a)
 		return fail(E_USAGE, "devices: --names excludes --json, which has the names, too");
 	for (int i = 0; dev_table[i]; i++) {
 		struct target t = {.cores = 0};
-		if (!dev_table[i]->own && dev_table[i]->probe(&t) > 0)
+		if (!strcmp(dev_table[i]->name, "cpu") && dev_table[i]->probe(&t) > 0)
 			printf("%s\n", dev_table[i]->name);
 	}
-	opencl_list_names(OPENCL_LIST_WAIT_NS);
+	struct buf names = {0}, note = {0};
+	opencl_list_names(OPENCL_LIST_WAIT_NS, &names, &note);
+	fputs(buf_str(&names), stdout);
+	if (note.n)
+		log_info("opencl: %s", buf_str(&note));
+	buf_free(&names);
+	buf_free(&note);
 	return 0;
 }
 

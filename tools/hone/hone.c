@@ -33,7 +33,7 @@ const struct program hone_program = {
 static int device_names(void)
 {
 	struct buf names = {0};
-	opencl_list_names(NAMES_WAIT_NS, &names);
+	opencl_list_names(NAMES_WAIT_NS, &names, NULL);
 	fputs(buf_str(&names), stdout);
 	buf_free(&names);
 	return cmd_flush() < 0;

@@ -184,12 +184,14 @@ json_t *opencl_list_json(const char *dir, int64_t wait_ns)
 	return json_pack("{so so}", "devices", devices, "note", json_text(l.head.note));
 }
 
-void opencl_list_names(int64_t wait_ns, struct buf *out)
+void opencl_list_names(int64_t wait_ns, struct buf *out, struct buf *note)
 {
 	struct list l = get_list(wait_ns);
 	for (int i = 0; i < l.head.ndevices; i++)
 		if (opencl_usable(&l.device[i]) >= 0)
 			buf_printf(out, "opencl:%d\n", i);
+	if (note)
+		buf_puts(note, l.head.note);
 	free(l.device);
 }
 
@@ -238,16 +240,5 @@ void opencl_list_print(const char *dir, int64_t wait_ns)
 		device_print(dir, i, &l.device[i]);
 	if (l.head.note[0])
 		say("opencl: ", 8, "%s", l.head.note);
-	free(l.device);
-}
-
-void opencl_list_names(int64_t wait_ns)
-{
-	struct list l = get_list(wait_ns);
-	for (int i = 0; i < l.head.ndevices; i++)
-		if (opencl_usable(&l.device[i]) >= 0)
-			printf("opencl:%d\n", i);
-	if (l.head.note[0])
-		log_info("opencl: %s", l.head.note);
 	free(l.device);
 }
