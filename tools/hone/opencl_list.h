@@ -14,8 +14,8 @@
  * install, else what was left out and why ("": nothing). The child is killed after wait_ns, and then the note
  * says that. dir: the cache folder, whose measured peaks are listed, too ("": none). */
 json_t *opencl_list_json(const char *dir, int64_t wait_ns);
-/* Appends the names of those that can run kernels, a line each, to out, and the note to `note`, if that is not
- * NULL. */
+/* Appends the names of those that can run kernels, a line each, to out, and the note to `note`, if that is
+ * not NULL. */
 void opencl_list_names(int64_t wait_ns, struct buf *out, struct buf *note);
 /* The same in words, on stdout. */
 void opencl_list_print(const char *dir, int64_t wait_ns);
