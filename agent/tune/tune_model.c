@@ -585,14 +585,31 @@ static int make_byte_kernels(struct session *s)
 	return rc == E_UNSUPPORTED || rc == E_CORRUPT ? E_OK : rc;
 }
 
+/* A device runs all layers that it can have kernels for: quantised operators become tasks from the start. If
+ * portable code ran them on the processor, each one would have its tensors copied between both sides. */
+static int take_bytes_to_device(struct session *s)
+{
+	if (!target_runs_items(&s->target) || !leaves_bytes(s))
+		return E_OK;
+	choices_set(&s->model.choices, s->a, CHOICE_BYTES, CHOICE_ALL, 1);
+	int rc = chosen_divide(&s->target, NULL, 0, s->model.graph, s->a, &s->model.choices, &s->model.steps);
+	if (rc >= 0)
+		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
+	s->report->tasks = s->ntasks;
+	s->model.redivided = true;
+	return fail_in(rc, "%s", s->o->model);
+}
+
 /* Makes every task's default kernel before anything else. Divisions of the graph are compared with default
  * kernels, because a network of fallbacks would run for too long. */
 static int tune(struct session *s)
 {
 	int64_t now_ns = clock_now(s->clock);
 	struct graph_search *x = NULL;
+	int rc = take_bytes_to_device(s);
 	bool compares = divides(s) || leaves_bytes(s);
-	int rc = make_tasks(s);
+	if (rc >= 0)
+		rc = make_tasks(s);
 	if (rc < 0 || (rc = search(s, compares || estimates(s), 0)) < 0 || !compares)
 		return rc;
 	if (leaves_bytes(s) && (rc = make_byte_kernels(s)) < 0)

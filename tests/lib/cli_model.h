@@ -28,4 +28,14 @@ static inline const char *one_node(const char *file, const char *type, const cha
 	return write_model(&k, file);
 }
 
+/* How many kernels the report of hone bench --json --device in cli_out has; -1: not all run on the device. */
+static inline int cli_kernels_there(void)
+{
+	json_t *report = parse_out();
+	int n = (int)json_array_size(json_object_get(report, "kernels"));
+	int64_t there = json_integer_value(json_object_get(json_object_get(report, "device"), "steps"));
+	json_decref(report);
+	return there == n ? n : -1;
+}
+
 #endif

@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 #include "tests/lib/cli_quantize.h"
 #include "tests/lib/plan_c.h"
+#include "tests/lib/scratch.h"
 
 #include <math.h>
 
@@ -105,6 +106,32 @@ static int gains_at_int8(void)
 		n += !strcmp(json_string_value(json_object_get(g, "level")), "int8");
 	json_decref(j);
 	return n;
+}
+
+/* All layers run on the device. */
+TEST(a_device_runs_the_recipe)
+{
+	static float here[OUT], there[OUT];
+	char options[400];
+	if (!begin("there"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	setenv("POCL_CACHE_DIR", scratch_folder(), 0);
+	CHECK_RUN(0, "devices --cache %s", cache);
+	if (!strstr(cli_out, "opencl:0: "))
+		SKIP("no OpenCL device: apt-get install pocl-opencl-icd");
+	CHECK_RUN(0,
+		  "tune %s --level int8 --data %s --rigor estimate --budget 60s --threads 1 --device opencl:0 "
+		  "--cache %s",
+		  model, data, cache);
+	snprintf(options, sizeof options, "--cache %s --level int8", cache);
+	run_floats(options, here);
+	strcat(options, " --device opencl:0");
+	CHECK_RUN(0, "verify %s --threads 1 %s", model, options);
+	strcat(options, " --require-cache");
+	run_floats(options, there);
+	CHECK(!memcmp(here, there, sizeof here));
+	CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 %s", model, options);
+	CHECK(cli_kernels_there() >= 3);
 }
 
 TEST(every_command_runs_the_recipe)

@@ -3,6 +3,7 @@
 #include "tests/lib/byte_net.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/plan_c.h"
+#include "tests/lib/scratch.h"
 
 #include "agent/cache/chosen.h"
 #include "platform/machine/target.h"
@@ -25,13 +26,13 @@ static const char *model(int seed)
 }
 
 /* Reads the output for seeded inputs. */
-static size_t run(const char *path, const char *cache, char *to, size_t cap)
+static size_t run(const char *path, const char *cache, const char *options, char *to, size_t cap)
 {
 	char out[256], file[300];
 	struct arena a = {0};
 	struct blob b = {0};
 	snprintf(out, sizeof out, "%s", in_dir("out"));
-	CHECK_RUN(0, "run %s --random --threads 1 --cache %s -o %s", path, cache, out);
+	CHECK_RUN(0, "run %s --random --threads 1 %s --cache %s -o %s", path, options, cache, out);
 	snprintf(file, sizeof file, "%s/out.npy", out);
 	CHECK_OK(file_read(&a, file, cap, &b));
 	if (b.n)
@@ -77,15 +78,48 @@ TEST(quantised_networks_are_tuned)
 		snprintf(cache, sizeof cache, "%s", in_dir(seed % 2 ? "odd" : "even"));
 		REQUIRE(mkdir(cache, 0755) == 0);
 		CHECK(count(path, cache, "QLinearConv", "portable") >= 4);
-		size_t n = run(path, cache, before, sizeof before);
+		size_t n = run(path, cache, "", before, sizeof before);
 		CHECK_RUN(0, "tune %s --json --budget 11s --threads 1 -q --cache %s", path, cache);
-		CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
+		CHECK(n > 1000 && run(path, cache, "", after, sizeof after) == n &&
+		      !memcmp(before, after, n));
 		int tuned = count(path, cache, "conv", "tuned");
 		if (tuned && has_dots()) {
 			CHECK_RUN(0, "bench %s --threads 1 --cache %s", path, cache);
 			CHECK(strstr(cli_out, "of peak: that of f32") != NULL);
 		}
 		CHECK(tuned ? tuned >= 4 && !count(path, cache, "QLinearConv", "portable") : !has_dots());
+	}
+}
+
+/* Every layer of a quantised network is a kernel of the device, from the default schedules on, and gives the
+ * numbers of portable code. */
+TEST(quantised_networks_run_on_a_device)
+{
+	static char before[1 << 20], after[1 << 20];
+	if (!worker())
+		SKIP("no worker (set HONE_WORKER)");
+	setenv("POCL_CACHE_DIR", scratch_folder(), 0);
+	CHECK_RUN(0, "devices --cache %s", in_dir("peaks"));
+	if (!strstr(cli_out, "opencl:0: "))
+		SKIP("no OpenCL device: apt-get install pocl-opencl-icd");
+	for (int seed = 1; seed <= NETS && !test_bad; seed++) {
+		char path[256], cache[256];
+		snprintf(path, sizeof path, "%s",
+			 make_model(seed, seed % 2 ? "odd8.onnx" : "even8.onnx",
+				    &(struct byte_net_size){seed % 2 ? 3 : 8, 20, 9}));
+		snprintf(cache, sizeof cache, "%s", in_dir(seed % 2 ? "far-odd" : "far-even"));
+		REQUIRE(mkdir(cache, 0755) == 0);
+		size_t n = run(path, cache, "", before, sizeof before);
+		CHECK_RUN(0,
+			  "tune %s --rigor estimate --budget 60s --threads 1 -q --device opencl:0 --cache %s",
+			  path, cache);
+		CHECK(n > 200 &&
+		      run(path, cache, "--device opencl:0 --require-cache", after, sizeof after) == n &&
+		      !memcmp(before, after, n));
+		CHECK_RUN(0, "verify %s --device opencl:0 --cache %s", path, cache);
+		CHECK_RUN(0, "bench %s --json --runs 2 --threads 1 --device opencl:0 --cache %s", path,
+			  cache);
+		CHECK(cli_kernels_there() >= 7);
 	}
 }
 
@@ -131,7 +165,7 @@ TEST(c_and_bundles_give_the_same_numbers)
 		snprintf(with, sizeof with, "--cache %s", cache);
 		snprintf(bundle, sizeof bundle, "%s", in_dir(seed % 2 ? "b-odd" : "b-even"));
 		REQUIRE(mkdir(cache, 0755) == 0);
-		size_t n = run(path, cache, want, sizeof want);
+		size_t n = run(path, cache, "", want, sizeof want);
 		CHECK(n > HEAD && run_c(path, with, NULL, got, sizeof got) == n - HEAD &&
 		      !memcmp(got, want + HEAD, n - HEAD));
 		CHECK_RUN(0, KERNELS_ONCE, path, "-q", cache);
@@ -139,7 +173,7 @@ TEST(c_and_bundles_give_the_same_numbers)
 		CHECK(run_c(path, with, NULL, got, sizeof got) == n - HEAD &&
 		      !memcmp(got, want + HEAD, n - HEAD));
 		CHECK_RUN(0, "compile %s --threads 1 --cache %s -o %s", path, cache, bundle);
-		CHECK(run(bundle, cache, got, sizeof got) == n && !memcmp(got, want, n));
+		CHECK(run(bundle, cache, "", got, sizeof got) == n && !memcmp(got, want, n));
 	}
 }
 
@@ -218,12 +252,12 @@ TEST(blocks_are_tuned)
 		 make_model(2, "block.onnx", &(struct byte_net_size){8, 16, SIDE, wide / 4 * 4}));
 	snprintf(cache, sizeof cache, "%s", in_dir("block"));
 	REQUIRE(mkdir(cache, 0755) == 0);
-	size_t n = run(path, cache, before, sizeof before);
+	size_t n = run(path, cache, "", before, sizeof before);
 	CHECK_RUN(0, "tasks %s", path);
 	CHECK(strstr(cli_out, "conv 1x1 + dwconv 3x3") != NULL);
 	CHECK_RUN(0, "tune %s --budget 6s --threads 1 -q --cache %s", path, cache);
 	CHECK(count(path, cache, "QLinearConv", "portable") == 0);
-	CHECK(n > 1000 && run(path, cache, after, sizeof after) == n && !memcmp(before, after, n));
+	CHECK(n > 1000 && run(path, cache, "", after, sizeof after) == n && !memcmp(before, after, n));
 }
 
 TEST_MAIN
