@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops to OpenCL C 1.2. The object is text: its first line "//hone-opencl OPTIONS" names the compiler's
- * options, of the list that platform/run/opencl.h accepts, and the rest is the source.
+/* Loops to OpenCL C 1.2, or to 3.0 with an extension of that (opencl_ext.c). The object is text: its first
+ * line "//hone-opencl OPTIONS" names the compiler's options, of the list that platform/run/opencl.h accepts,
+ * and the rest is the source.
  *
  * An entry is a kernel of its name. One work item runs the body for one index of the parallel extent. Its
  * arguments are, in this order: for each buffer, in the order of the kernel ABI, a pointer and a long, the
@@ -23,8 +24,6 @@
 #include "kernels/loops/code.h"
 
 #include <string.h>
-
-static const char first_line[] = "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n";
 
 const char *cl_width(int lanes)
 {
@@ -197,9 +196,10 @@ static int print_program(struct cl_gen *g)
 {
 	struct arena a = {0};
 	int rc = E_OK;
-	buf_puts(&g->out, first_line);
+	buf_printf(&g->out, "//hone-opencl -cl-std=%s -cl-denorms-are-zero\n", cl_ext_standard(g));
 	buf_puts(&g->out, "#pragma OPENCL FP_CONTRACT OFF\n");
 	buf_puts(&g->out, cl_ix_functions);
+	cl_ext_functions(g);
 	for (int i = 0; i < g->l->nentries && rc >= 0; i++) {
 		const struct entry *e = &g->l->entry[i];
 		uint8_t *used = ARENA_ARRAY(&a, uint8_t, g->l->nvars + 1);
@@ -223,9 +223,9 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 {
 	struct cl_gen g = {.l = l};
 	int rc = loops_check(l);
-	(void)t; /* the source depends on the program alone */
 	if (rc < 0)
 		return rc;
+	cl_ext_choose(&g, t);
 	rc = print_program(&g);
 	if (rc >= 0)
 		*object = (struct blob){.p = arena_memdup(a, g.out.p, g.out.n), .n = g.out.n};

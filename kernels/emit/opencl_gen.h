@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the OpenCL emitter: emit_opencl.c prints programs, entries and statements,
- * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_mem.c loads and stores.
+ * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_ext.c those for which devices have
+ * extensions, opencl_mem.c loads and stores.
  *
  * Names in the source are made of a letter and a number, so no string from outside gets into it: m and o a
  * buffer's memory and its first byte, b the buffer, a and p parameters as passed and as used, v vector
@@ -9,13 +10,15 @@
 #define KERNELS_OPENCL_GEN_H
 
 #include "kernels/loops/loops.h"
+#include "platform/machine/target.h"
 
 enum { OPENCL_MAX_SOURCE = 4 << 20 }; /* bytes; drivers take minutes for more */
 
 struct cl_gen {
 	const struct loops *l;
 	struct buf out;
-	bool over; /* sticky: the source is too long */
+	bool over;           /* sticky: the source is too long */
+	bool dots, khr_dots; /* dot products are calls of functions; those of cl_khr_integer_dot_product */
 };
 
 /* The type of a variable of lanes lanes: "float4", "int". Of an element of memory: "uchar"; f16 and bf16 are
@@ -38,6 +41,23 @@ extern const char cl_ix_functions[];
 bool cl_has(enum vop op, enum lv_type type);
 /* Prints a ST_SET that is no load, of an operation that cl_has. */
 void cl_set(struct cl_gen *g, const struct stmt *s);
+
+/* The sum of c and the products of four bytes of a and b, as an expression: DOT4U and DOT4S. Sums of the four
+ * products fit s32. */
+#define CL_DOT4U(a, b, c)                                                                                    \
+	c " + ((" a " & 255) * (" b " << 24 >> 24) + (" a " >> 8 & 255) * (" b " << 16 >> 24) + (" a         \
+	  " >> 16 & 255) * (" b " << 8 >> 24) + (" a " >> 24 & 255) * (" b " >> 24))"
+#define CL_DOT4S(a, b, c)                                                                                    \
+	c " + ((" a " << 24 >> 24) * (" b " << 24 >> 24) + (" a " << 16 >> 24) * (" b " << 16 >> 24) + (" a  \
+	  " << 8 >> 24) * (" b " << 8 >> 24) + (" a " >> 24) * (" b " >> 24))"
+
+/* Chooses the extensions that the program's operations use on the target. Before all that follows. */
+void cl_ext_choose(struct cl_gen *g, const struct target *t);
+/* The OpenCL C that they belong to: "CL1.2". */
+const char *cl_ext_standard(const struct cl_gen *g);
+void cl_ext_functions(struct cl_gen *g); /* prints them */
+/* Prints the expression of an operation by an extension; false: none is chosen for it. */
+bool cl_ext_set(struct cl_gen *g, const struct stmt *s);
 
 void cl_load(struct cl_gen *g, const struct stmt *s);
 void cl_store(struct cl_gen *g, const struct stmt *s);

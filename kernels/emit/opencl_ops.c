@@ -32,7 +32,7 @@ static const char *const f32_text[V_OPS] = {
     [V_CVT] = "convert_$F($a)",
 };
 
-/* Sums of the four products of bytes fit s32; the two of 16 bits may not, but wrap as unsigned numbers. */
+/* The sum of two products of 16 bits may not fit s32, but wraps as an unsigned number. */
 static const char *const s32_text[V_OPS] = {
     [V_COPY] = "$a",
     [V_ADD] = "$a + $b",
@@ -40,10 +40,8 @@ static const char *const s32_text[V_OPS] = {
     [V_MUL] = "$a * $b",
     [V_MIN] = "min($a, $b)",
     [V_MAX] = "max($a, $b)",
-    [V_DOT4U] = "$c + (($a & 255) * ($b << 24 >> 24) + ($a >> 8 & 255) * ($b << 16 >> 24) + "
-		"($a >> 16 & 255) * ($b << 8 >> 24) + ($a >> 24 & 255) * ($b >> 24))",
-    [V_DOT4S] = "$c + (($a << 24 >> 24) * ($b << 24 >> 24) + ($a << 16 >> 24) * ($b << 16 >> 24) + "
-		"($a << 8 >> 24) * ($b << 8 >> 24) + ($a >> 24) * ($b >> 24))",
+    [V_DOT4U] = CL_DOT4U("$a", "$b", "$c"),
+    [V_DOT4S] = CL_DOT4S("$a", "$b", "$c"),
     [V_DOT2] = "as_$I(as_$U($c) + as_$U(($a << 16 >> 16) * ($b << 16 >> 16)) + "
 	       "as_$U(($a >> 16) * ($b >> 16)))",
     [V_CVT] = "convert_$I_rte($a)",
@@ -190,6 +188,8 @@ void cl_set(struct cl_gen *g, const struct stmt *s)
 		shuffle(g, s, type);
 	} else if (s->vop == V_BTURN || s->vop == V_BBACK) {
 		bytes_turned(g, s);
+	} else if (cl_ext_set(g, s)) {
+		/* printed */
 	} else if (s->vop == V_FMA && !g->l->fma) {
 		expand(g, s, "$a * $b + $c");
 	} else {

@@ -29,21 +29,20 @@ double draft_memory(const struct target *tg)
 	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
 }
 
-/* x86 multiplies unsigned bytes with signed ones, Arm signed ones and, with i8mm, both. Without it, unsigned
- * ones take an addition more, and a few operations for each vector of weights. Else pairs are widened to 16
- * bits first. */
+/* x86 multiplies unsigned bytes with signed ones, Arm and its GPUs signed ones; with i8mm, and devices with
+ * the extension of Khronos, both. Without it, unsigned ones take an addition more, and a few operations for
+ * each vector of weights. Else pairs are widened to 16 bits first. */
 double draft_dots(const struct task *t, const struct stage *st, const struct target *tg)
 {
 	bool x86 = !strncmp(tg->isa, "x86", 3), both_signed = true;
 	for (int i = 0; i < st->body.n; i++)
 		if (st->body.at[i].op == P_READ)
 			both_signed &= t->operand[st->read[st->body.at[i].arg].operand].dtype == DT_I8;
-	bool dot = strstr(tg->features, "+dotprod");
-	if (x86 ? !both_signed && (strstr(tg->features, "+avx512vnni") || strstr(tg->features, "+avxvnni"))
-	    : both_signed ? dot
-			  : !!strstr(tg->features, "+i8mm"))
-		return 4;
-	return x86 ? 1.4 : dot ? 1.8 : 1;
+	bool khr = target_has(tg, "+cl_khr_integer_dot_product"),
+	     arm = target_has(tg, "+dotprod") || target_has(tg, "+cl_arm_integer_dot_product_int8"),
+	     dot = x86 ? !both_signed && (target_has(tg, "+avx512vnni") || target_has(tg, "+avxvnni"))
+		       : khr || (both_signed ? arm : target_has(tg, "+i8mm"));
+	return dot ? 4 : x86 ? 1.4 : arm ? 1.8 : 1;
 }
 
 /* Issue slots per vector of operators that need more than one. A division keeps its port for 10 cycles, while

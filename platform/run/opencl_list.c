@@ -53,15 +53,6 @@ static int64_t get_number(const struct opencl *o, void *d, uint32_t what, size_t
 	return r > INT64_MAX ? INT64_MAX : (int64_t)r;
 }
 
-static bool has_word(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-	for (const char *p = list; (p = strstr(p, word)); p += n)
-		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-			return true;
-	return false;
-}
-
 static const char *kind_name(int64_t type)
 {
 	return type & CL_DEVICE_TYPE_GPU           ? "gpu"
@@ -95,8 +86,8 @@ static void get_info(struct opencl *o, void *platform, void *d, struct opencl_in
 	i->alloc_bytes = get_number(o, d, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
 	i->local_is_memory = get_number(o, d, CL_DEVICE_LOCAL_MEM_TYPE, 4) == CL_GLOBAL_MEM;
 	i->unified = get_number(o, d, CL_DEVICE_HOST_UNIFIED_MEMORY, 4) != 0;
-	i->fp16 = has_word(i->extensions, "cl_khr_fp16");
-	i->fp64 = has_word(i->extensions, "cl_khr_fp64");
+	i->fp16 = opencl_lists(i->extensions, "cl_khr_fp16");
+	i->fp64 = opencl_lists(i->extensions, "cl_khr_fp64");
 	i->fma = floats & CL_FP_FMA;
 	i->exact_divide = floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 	i->rounds_to_nearest = floats & CL_FP_ROUND_TO_NEAREST;

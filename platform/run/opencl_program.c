@@ -24,7 +24,8 @@ static int take_options(const struct opencl_info *info, const char *object, size
 			size_t *source)
 {
 	static const char head[] = "//hone-opencl";
-	static const char *const known[] = {"-cl-std=CL1.2", "-cl-denorms-are-zero"};
+	static const char *const known[] = {"-cl-std=CL1.2", "-cl-std=CL3.0", "-cl-denorms-are-zero"};
+	enum { KNOWN = sizeof known / sizeof *known };
 	const char *end = memchr(object, '\n', n < 256 ? n : 256), *at = object + sizeof head - 1;
 	if (!end || end < at || memcmp(object, head, sizeof head - 1))
 		return fail(E_CORRUPT, "an OpenCL object must begin with \"%s\"", head);
@@ -35,9 +36,9 @@ static int take_options(const struct opencl_info *info, const char *object, size
 			return fail(E_CORRUPT, "an OpenCL object's options are malformed");
 		for (len = 0; at + len < end && at[len] != ' ';)
 			len++;
-		while (k < 2 && (strlen(known[k]) != len || memcmp(known[k], at, len)))
+		while (k < KNOWN && (strlen(known[k]) != len || memcmp(known[k], at, len)))
 			k++;
-		if (k == 2 || strstr(out, known[k]))
+		if (k == KNOWN || strstr(out, known[k]))
 			return fail(E_CORRUPT, "an OpenCL object has an option that is not known");
 		snprintf(out + strlen(out), room - strlen(out), "%s ", known[k]);
 		at += len;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -103,6 +104,15 @@ void opencl_text_clean(char *text, size_t room)
 	opencl_clean(text, room, text, room);
 }
 
+bool opencl_lists(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	for (const char *p = list; (p = strstr(p, word)); p += n)
+		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+			return true;
+	return false;
+}
+
 /* A byte that is neither 0 nor 1 must not be read as a bool. */
 static void clean_flag(bool *flag)
 {
@@ -150,6 +160,26 @@ static void word(char *out, size_t room, const char *text)
 	out[n] = 0;
 }
 
+/* Adds a feature for each extension that emitters know, by its name ("+cl_khr_integer_dot_product"), if the
+ * device lists it and has the version of OpenCL that its functions belong to. */
+static void add_features(const struct opencl_info *i, struct target *t)
+{
+	static const struct {
+		const char *name;
+		int least; /* version of OpenCL */
+	} known[] = {{"cl_khr_integer_dot_product", 3},
+		     {"cl_arm_integer_dot_product_int8", 1},
+		     {"cl_arm_integer_dot_product_accumulate_int8", 1}};
+	static const char head[] = "OpenCL ";
+	long version =
+	    strncmp(i->version, head, sizeof head - 1) ? 1 : strtol(i->version + sizeof head - 1, NULL, 10);
+	size_t n = 0;
+	for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+		if (version >= known[k].least && opencl_lists(i->extensions, known[k].name))
+			n += (size_t)snprintf(t->features + n, sizeof t->features - n, "%s+%s", n ? "," : "",
+					      known[k].name);
+}
+
 /* Kernels of a target are made of vectors of 4 lanes. Its caches are not known: what is listed here makes
  * rules choose small register tiles, and no blocks for caches. */
 void opencl_target(const struct opencl_info *i, struct target *t)
@@ -170,4 +200,5 @@ void opencl_target(const struct opencl_info *i, struct target *t)
 		snprintf(t->mode, sizeof t->mode, "%s", host.mode);
 	word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
 	word(t->rev, sizeof t->rev, i->driver);
+	add_features(i, t);
 }

@@ -13,7 +13,18 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, too_long;
+	int ran, scratch, too_long, dots;
+};
+
+typedef void make_text(struct buf *b, struct rng *r);
+
+/* Which kernels are tried. */
+struct kind {
+	enum level level;
+	make_text *make;
+	const char *features;    /* of the target; NULL: it is no OpenCL device */
+	const char *definitions; /* what the device's compiler would know; they follow the first line */
+	bool largest;            /* among them products of the largest bytes */
 };
 
 static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
@@ -35,9 +46,21 @@ static int interpret(const struct loops *l, const struct manifest *m, void **buf
 	return rc;
 }
 
+static struct blob with_definitions(struct arena *a, const struct blob *object, const char *definitions)
+{
+	struct buf b = {0};
+	const char *text = object->p, *end = (const char *)memchr(text, '\n', object->n) + 1;
+	buf_add(&b, text, (size_t)(end - text));
+	buf_puts(&b, definitions);
+	buf_add(&b, end, object->n - (size_t)(end - text));
+	struct blob out = {.p = arena_memdup(a, b.p, b.n), .n = b.n};
+	buf_free(&b);
+	return out;
+}
+
 /* Returns NULL if all agree; else what is wrong. */
 static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *cand, const struct target *tg,
-			   double tolerance, struct rng *r, struct outcome *o)
+			   const struct kind *kind, double tolerance, struct rng *r, struct outcome *o)
 {
 	struct loops *l;
 	struct manifest m;
@@ -50,6 +73,11 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	if (object.n > SHORT_SOURCE && !getenv("SEEDS") && !getenv("SEED")) {
 		o->too_long++;
 		return NULL;
+	}
+	if (kind->definitions) {
+		const char *text = arena_strndup(&c->a, object.p, object.n);
+		o->dots += strstr(text, "= (int)(dot4") || strstr(text, "= (int4)(dot4");
+		object = with_definitions(&c->a, &object, kind->definitions);
 	}
 	case_bind(c, &m, a, elems);
 	for (int i = 0; i < m.nbufs; i++) {
@@ -79,24 +107,28 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
-typedef void make_text(struct buf *b, struct rng *r);
-
-static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_text *make, struct outcome *o)
+static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, struct outcome *o)
 {
-	const struct space_want want = {.level = level};
-	struct target tg = case_board(4, seed % 2 ? 16 : 32);
+	const struct space_want want = {.level = kind->level};
+	struct target tg = kind->features ? case_gpu() : case_board(4, seed % 2 ? 16 : 32);
 	struct rng r;
 	struct buf text = {0};
 	struct kcase c;
 	struct space *s;
 	char cand[CAND_MAX] = "";
-	if (level == LEVEL_HALF)
+	if (kind->level == LEVEL_HALF)
 		strcat(tg.features, ",+avx512bf16");
+	if (kind->features)
+		strcpy(tg.features, kind->features);
 	rng_seed(&r, seed);
-	make(&text, &r);
 	const char *bad = NULL;
-	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, &tg, &want, &s) < 0 ||
-	    (level_f16(level) && case_round(&c, level == LEVEL_HALF) < 0))
+	if (kind->largest && seed % 2)
+		largest_case(&c, (int)(seed / 2 % LARGEST));
+	else
+		kind->make(&text, &r);
+	if ((text.n && case_parse(&c, buf_str(&text), &r) < 0) ||
+	    space_make(&c.a, &c.t, &tg, &want, &s) < 0 ||
+	    (level_f16(kind->level) && case_round(&c, kind->level == LEVEL_HALF) < 0))
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
@@ -105,8 +137,8 @@ static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_te
 	}
 	bool rounds = cand_pairs(cand) && c.t.nstages > 1;
 	if (!bad)
-		bad =
-		    compare(&c, dev, cand, &tg, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand), &r, o);
+		bad = compare(&c, dev, cand, &tg, kind, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand),
+			      &r, o);
 	if (bad)
 		printf("seed %llu: %s\n%s\n%s", (unsigned long long)seed, bad, cand, buf_str(&text));
 	CHECK(!bad);
@@ -114,7 +146,7 @@ static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_te
 	arena_free(&c.a);
 }
 
-static void many(uint64_t usual, enum level level, make_text *make)
+static void many(uint64_t usual, const struct kind *kind)
 {
 	const char *why;
 	struct outcome o = {0};
@@ -123,34 +155,74 @@ static void many(uint64_t usual, enum level level, make_text *make)
 	if (!dev)
 		SKIP(why);
 	for (uint64_t seed = first; seed < first + n + (uint64_t)o.too_long && !test_bad; seed++)
-		one(seed, dev, level, make, &o);
+		one(seed, dev, kind, &o);
 	printf("%d kernels ran, %d of them with scratch; %d are too long\n", o.ran, o.scratch, o.too_long);
 	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
+	CHECK(test_bad || !kind->definitions || 2 * o.dots >= o.ran);
 }
 
 TEST(kernels_of_floats)
 {
-	many(36, LEVEL_FP32, case_text);
+	many(36, &(struct kind){LEVEL_FP32, case_text});
 }
 
 TEST(kernels_of_bytes)
 {
-	many(8, LEVEL_FP32, byte_text);
+	many(8, &(struct kind){LEVEL_FP32, byte_text});
 }
 
 TEST(kernels_of_byte_blocks)
 {
-	many(2, LEVEL_FP32, byte_block_text);
+	many(2, &(struct kind){LEVEL_FP32, byte_block_text});
+}
+
+/* What the text of cl_khr_integer_dot_product says: the sum is saturated. */
+static const char khr_dots[] = "#define __opencl_c_integer_dot_product_input_4x8bit_packed 1\n"
+			       "int dot_acc_sat_4x8packed_us_int(uint a, uint b, int c)\n"
+			       "{\n"
+			       "const int4 p = convert_int4(as_uchar4(a)) * convert_int4(as_char4(b));\n"
+			       "return add_sat(p.x + p.y + p.z + p.w, c);\n"
+			       "}\n"
+			       "int dot_acc_sat_4x8packed_ss_int(uint a, uint b, int c)\n"
+			       "{\n"
+			       "const int4 p = convert_int4(as_char4(a)) * convert_int4(as_char4(b));\n"
+			       "return add_sat(p.x + p.y + p.z + p.w, c);\n"
+			       "}\n";
+
+/* Of Arm's extensions: sums wrap. */
+static const char arm_dot[] = "#define cl_arm_integer_dot_product_int8 1\n"
+			      "int arm_dot(char4 a, char4 b)\n"
+			      "{\n"
+			      "const int4 p = convert_int4(a) * convert_int4(b);\n"
+			      "return p.x + p.y + p.z + p.w;\n"
+			      "}\n";
+static const char arm_dot_acc[] = "#define cl_arm_integer_dot_product_accumulate_int8 1\n"
+				  "int arm_dot_acc(char4 a, char4 b, int c)\n"
+				  "{\n"
+				  "const int4 p = convert_int4(a) * convert_int4(b);\n"
+				  "return as_int(as_uint(c) + as_uint(p.x + p.y + p.z + p.w));\n"
+				  "}\n";
+
+/* Devices with dot products of their own; a compiler that knows none of their functions comes last. */
+TEST(kernels_of_bytes_by_dot_products)
+{
+	static const char khr[] = "+cl_khr_integer_dot_product", arm[] = "+cl_arm_integer_dot_product_int8",
+			  both[] = "+cl_arm_integer_dot_product_int8,"
+				   "+cl_arm_integer_dot_product_accumulate_int8";
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, khr, khr_dots, true});
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, both, arm_dot_acc, true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, arm, arm_dot, true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, both, "", true});
 }
 
 TEST(kernels_of_halves)
 {
-	many(8, LEVEL_HALF, products_text);
+	many(8, &(struct kind){LEVEL_HALF, products_text});
 }
 
 TEST(kernels_with_weights_in_f16)
 {
-	many(6, LEVEL_W16, products_text);
+	many(6, &(struct kind){LEVEL_W16, products_text});
 }
 
 TEST_MAIN

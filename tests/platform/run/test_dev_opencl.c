@@ -44,6 +44,8 @@ TEST(targets_of_any_driver)
 		struct buf text = {0}, other = {0};
 		random_text(&r, info.name, sizeof info.name);
 		random_text(&r, info.driver, sizeof info.driver);
+		random_text(&r, info.version, sizeof info.version);
+		random_text(&r, info.extensions, sizeof info.extensions);
 		opencl_target(&info, &t);
 		target_text(&t, &text);
 		CHECK_OK(target_parse(buf_str(&text), &again));
@@ -54,6 +56,33 @@ TEST(targets_of_any_driver)
 			printf("%s\n", buf_str(&text));
 		buf_free(&text);
 		buf_free(&other);
+	}
+}
+
+/* Whole words of the list become features, in an order that is not the driver's. */
+TEST(extensions_are_features)
+{
+	static const struct {
+		const char *version, *extensions, *features;
+	} cases[] = {
+	    {"OpenCL 3.0 x", "cl_khr_fp64 cl_khr_integer_dot_product", "+cl_khr_integer_dot_product"},
+	    {"OpenCL 4.1", "cl_khr_integer_dot_product", "+cl_khr_integer_dot_product"},
+	    {"OpenCL 2.1 x", "cl_khr_integer_dot_product", ""},
+	    {"", "cl_khr_integer_dot_product", ""},
+	    {"OpenCL 99999999999999999999", "cl_khr_integer_dot_product2 xcl_khr_integer_dot_product", ""},
+	    {"OpenCL 1.2",
+	     "cl_arm_integer_dot_product_accumulate_int8 cl_arm_integer_dot_product_int8 "
+	     "cl_arm_integer_dot_product_int8",
+	     "+cl_arm_integer_dot_product_int8,+cl_arm_integer_dot_product_accumulate_int8"},
+	    {"OpenCL 1.2", "cl_arm_integer_dot_product_accumulate_int16", ""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct opencl_info info = {.units = 1};
+		struct target t;
+		strcpy(info.version, cases[i].version);
+		strcpy(info.extensions, cases[i].extensions);
+		opencl_target(&info, &t);
+		CHECK(!strcmp(t.features, cases[i].features));
 	}
 }
 

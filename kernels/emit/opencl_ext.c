@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations for which devices have extensions of OpenCL C. The target's features name the extensions that
+ * the device lists. A program with such an operation calls functions that this file prints before its
+ * entries. The device's compiler chooses their bodies by the macros that it defines; without any of them it
+ * takes plain arithmetic. All bodies give the same bits.
+ *
+ * Dot products of four bytes. cl_khr_integer_dot_product (OpenCL Extension Specification 3.0, section 42)
+ * belongs to OpenCL C 3.0. Its functions of packed bytes are those that every device with it has; they
+ * saturate sums, which no right program reaches. cl_arm_integer_dot_product_int8 and _accumulate_int8
+ * multiply bytes of one sign only: a - 128 is signed, and 128 times the sum of b's bytes makes up for it.
+ * That is the same for all points of a tile that multiply b. */
+#include "kernels/emit/opencl_gen.h"
+
+/* Adds 128 times the sum of b's bytes to c first. That may leave the range of an int; the products then bring
+ * it back. */
+static const char by_signed[] = "dot4s(a ^ (int)0x80808080u, b, as_int(as_uint(c) + "
+				"(as_uint(dot4s(0x01010101, b, 0)) << 7)))";
+
+/* Expressions of c and the products of the bytes of a and b, where a macro is defined; the last one stands
+ * for the compilers that define none. */
+static const struct dots {
+	const char *feature, *macro;
+	bool enable; /* the macro names an extension that a pragma enables */
+	const char *dot4s, *dot4u;
+} dots[] = {{"+cl_khr_integer_dot_product", "__opencl_c_integer_dot_product_input_4x8bit_packed", false,
+	     "dot_acc_sat_4x8packed_ss_int(as_uint(a), as_uint(b), c)",
+	     "dot_acc_sat_4x8packed_us_int(as_uint(a), as_uint(b), c)"},
+	    {"+cl_arm_integer_dot_product_accumulate_int8", "cl_arm_integer_dot_product_accumulate_int8",
+	     true, "arm_dot_acc(as_char4(a), as_char4(b), c)", by_signed},
+	    {"+cl_arm_integer_dot_product_int8", "cl_arm_integer_dot_product_int8", true,
+	     "as_int(as_uint(c) + as_uint(arm_dot(as_char4(a), as_char4(b))))", by_signed},
+	    {NULL, NULL, false, CL_DOT4S("a", "b", "c"), CL_DOT4U("a", "b", "c")}};
+enum { KHR_DOTS, DOTS = sizeof dots / sizeof *dots };
+
+/* Whether a statement has one of the operations from `first` on to before `end`. */
+static bool any_of(const struct stmt *s, enum vop first, enum vop end)
+{
+	bool any = false;
+	for (; s && !any; s = s->next) {
+		any = s->op == ST_SET && s->vop >= first && s->vop < end;
+		if (s->op == ST_FOR || s->op == ST_IF)
+			any = any_of(s->body, first, end);
+		if (s->op == ST_IF && !any)
+			any = any_of(s->other, first, end);
+	}
+	return any;
+}
+
+static bool program_has(const struct loops *l, enum vop first, enum vop end)
+{
+	bool any = false;
+	for (int i = 0; i < l->nentries; i++)
+		any |= any_of(l->entry[i].body, first, end);
+	return any;
+}
+
+void cl_ext_choose(struct cl_gen *g, const struct target *t)
+{
+	bool uses = program_has(g->l, V_DOT4U, V_DOT2);
+	for (int i = 0; uses && dots[i].feature; i++)
+		g->dots |= target_has(t, dots[i].feature);
+	g->khr_dots = uses && target_has(t, dots[KHR_DOTS].feature);
+}
+
+const char *cl_ext_standard(const struct cl_gen *g)
+{
+	return g->khr_dots ? "CL3.0" : "CL1.2";
+}
+
+static void function(struct cl_gen *g, const char *name, const char *expression)
+{
+	buf_printf(&g->out, "static int %s(const int a, const int b, const int c)\n{\nreturn %s;\n}\n", name,
+		   expression);
+}
+
+void cl_ext_functions(struct cl_gen *g)
+{
+	for (int i = 0; g->dots && i < DOTS; i++) {
+		const struct dots *d = &dots[i];
+		if (d->macro)
+			buf_printf(&g->out, "#%s defined(%s)\n", i ? "elif" : "if", d->macro);
+		else
+			buf_puts(&g->out, "#else\n");
+		if (d->enable)
+			buf_printf(&g->out, "#pragma OPENCL EXTENSION %s : enable\n", d->macro);
+		function(g, "dot4s", d->dot4s);
+		function(g, "dot4u", d->dot4u);
+	}
+	buf_puts(&g->out, g->dots ? "#endif\n" : "");
+}
+
+/* Lanes one by one. */
+static void dot(struct cl_gen *g, const struct stmt *s)
+{
+	int lanes = g->l->lanes[s->dst];
+	const int operand[] = {s->a, s->b, s->c};
+	buf_printf(&g->out, "(%s)(", cl_type(LV_S32, lanes));
+	for (int i = 0; i < lanes; i++) {
+		buf_printf(&g->out, "%s%s(", i ? ", " : "", s->vop == V_DOT4U ? "dot4u" : "dot4s");
+		for (int k = 0; k < 3; k++) {
+			buf_puts(&g->out, k ? ", " : "");
+			cl_lane(g, operand[k], i);
+		}
+		buf_puts(&g->out, ")");
+	}
+	buf_puts(&g->out, ")");
+}
+
+bool cl_ext_set(struct cl_gen *g, const struct stmt *s)
+{
+	bool has = g->dots && (s->vop == V_DOT4U || s->vop == V_DOT4S);
+	if (has)
+		dot(g, s);
+	return has;
+}

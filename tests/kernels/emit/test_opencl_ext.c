@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the emitter opencl prints for extensions of OpenCL C compiles with the declarations of clang's header,
+ * which knows the extensions, for a target that has all of them. Values are tested in test_opencl_kernels.c,
+ * on devices without the extensions. */
+#include "kernels/emit/emit.h"
+#include "kernels/loops/lower.h"
+#include "tests/lib/byte_cases.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/test.h"
+
+#include <sys/wait.h>
+
+/* Prints kernels of a random task to a file. */
+static bool print_task(uint64_t seed, const char *features, const char *file)
+{
+	struct target tg = case_gpu();
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct space *s;
+	struct loops *l;
+	struct manifest m;
+	struct blob object;
+	char cand[CAND_MAX];
+	strcpy(tg.features, features);
+	rng_seed(&r, seed);
+	byte_products_text(&text, &r);
+	bool good = case_parse(&c, buf_str(&text), &r) >= 0 && space_make(&c.a, &c.t, &tg, NULL, &s) >= 0 &&
+		    space_random(s, &r, cand) >= 0 && lower(&c.t, cand, &tg, &c.a, &l, &m) >= 0 &&
+		    emit_find("opencl")->emit(l, &tg, &c.a, &object) >= 0 &&
+		    file_write(file, object.p, object.n) >= 0;
+	if (!good)
+		printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
+	buf_free(&text);
+	arena_free(&c.a);
+	return good;
+}
+
+/* The text of a file; freed by the next call. */
+static const char *read_text(const char *file)
+{
+	static struct arena a;
+	struct blob b;
+	arena_reset(&a);
+	return file_read(&a, file, 64 << 20, &b) < 0 ? "" : arena_strndup(&a, b.p, b.n);
+}
+
+/* Compiles a printed kernel as its first line asks for, with options of clang, and checks that it calls the
+ * function. */
+static void check_compiled(const char *file, const char *options, const char *function)
+{
+	char command[1200], out[300], standard[8] = "";
+	const char *at = strstr(read_text(file), "-cl-std=");
+	snprintf(out, sizeof out, "%s.ll", file);
+	CHECK(at && sscanf(at, "-cl-std=%7s", standard) == 1);
+	snprintf(command, sizeof command,
+		 "clang -x cl -cl-std=%s -Xclang -finclude-default-header -target spir64 -Wall -Werror %s "
+		 "-Wno-unused-function -Wno-unused-variable -emit-llvm -S -o %s %s",
+		 standard, options, out, file);
+	CHECK(WEXITSTATUS(system(command)) == 0);
+	CHECK(strstr(read_text(out), function));
+}
+
+static bool has_clang(void)
+{
+	return system("clang -x cl -cl-std=CL3.0 -Xclang -finclude-default-header -target spir64 "
+		      "-fsyntax-only /dev/null 2>/dev/null") == 0;
+}
+
+TEST(dot_products_are_compiled)
+{
+	static const struct {
+		const char *features, *options, *function;
+	} cases[] = {
+	    {"+cl_khr_integer_dot_product", "", "@_Z28dot_acc_sat_4x8packed_"},
+	    {"+cl_arm_integer_dot_product_int8,+cl_arm_integer_dot_product_accumulate_int8", "",
+	     "@_Z11arm_dot_accDv4_cS_i"},
+	    {"+cl_arm_integer_dot_product_int8",
+	     "-Xclang -cl-ext=-cl_arm_integer_dot_product_accumulate_int8", "@_Z7arm_dotDv4_cS_"},
+	    {"+cl_arm_integer_dot_product_int8",
+	     "-Xclang -cl-ext=-cl_arm_integer_dot_product_accumulate_int8,-cl_arm_integer_dot_product_int8",
+	     "mul"},
+	};
+	if (!has_clang())
+		SKIP("no clang with OpenCL: apt-get install clang");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		int compiled = 0;
+		for (uint64_t seed = 1; seed <= 5 && !test_bad; seed++) {
+			char file[256];
+			snprintf(file, sizeof file, "%s/%d-%d.cl", scratch_folder(), (int)i, (int)seed);
+			CHECK(print_task(seed, cases[i].features, file));
+			if (!strstr(read_text(file), "= (int4)(dot4"))
+				continue;
+			check_compiled(file, cases[i].options, cases[i].function);
+			compiled++;
+		}
+		CHECK(compiled >= 3);
+	}
+}
+
+/* Programs without such an operation, and targets without such a feature, have the text that they had. */
+TEST(texts_without_extensions_stay)
+{
+	char file[256];
+	snprintf(file, sizeof file, "%s/plain.cl", scratch_folder());
+	CHECK(print_task(1, "", file));
+	CHECK(strstr(read_text(file), "-cl-std=CL1.2 ") && !strstr(read_text(file), "dot4"));
+}
+
+TEST_MAIN
