@@ -16,9 +16,9 @@
  * Elsewhere a division is within 2.5 units in the last place and a square root within 3 (OpenCL 1.2, 7.4).
  * Nothing is contracted: FMA is fma() where loops.fma, else a product and a sum.
  *
- * Buffers are not restrict: a manifest may let an output alias an input. Prefetches are left out. Arithmetic
- * in f16 (FMA2, SUM2) and products of matrices (MMLA) are refused as E_UNSUPPORTED, a source of over 4 MB as
- * E_INFEASIBLE: both reject a candidate. */
+ * Buffers are not restrict: a manifest may let an output alias an input. Prefetches are left out. Products of
+ * matrices (MMLA), and arithmetic in f16 (FMA2, SUM2) on targets without it, are refused as E_UNSUPPORTED, a
+ * source of over 4 MB as E_INFEASIBLE: both reject a candidate. */
 #include "kernels/emit/emit.h"
 #include "kernels/emit/opencl_gen.h"
 #include "kernels/loops/code.h"
@@ -104,19 +104,19 @@ static void body(struct cl_gen *g, const struct stmt *s)
 }
 
 /* Marks the variables that statements set; E_UNSUPPORTED for operations that cannot be printed. */
-static int mark_set(const struct loops *l, const struct stmt *s, uint8_t *used)
+static int mark_set(const struct cl_gen *g, const struct stmt *s, uint8_t *used)
 {
 	int rc = E_OK;
 	for (; s && rc >= 0; s = s->next) {
-		if (s->op == ST_SET && !cl_has(s->vop, l->type[s->dst]))
+		if (s->op == ST_SET && !cl_has(s->vop, g->l->type[s->dst]) && !cl_ext_has(g, s->vop))
 			return fail(E_UNSUPPORTED, "emitter opencl has no operation %s",
 				    vop_info[s->vop].name);
 		if (s->op == ST_SET)
 			used[s->dst] = 1;
 		if (s->op == ST_FOR || s->op == ST_IF)
-			rc = mark_set(l, s->body, used);
+			rc = mark_set(g, s->body, used);
 		if (s->op == ST_IF && rc >= 0)
-			rc = mark_set(l, s->other, used);
+			rc = mark_set(g, s->other, used);
 	}
 	return rc;
 }
@@ -206,7 +206,7 @@ static int print_program(struct cl_gen *g)
 		if (!is_name(e->name))
 			rc = fail(E_CORRUPT, "the name of entry %d is no symbol", i);
 		if (rc >= 0)
-			rc = mark_set(g->l, e->body, used);
+			rc = mark_set(g, e->body, used);
 		if (rc >= 0)
 			entry(g, e, used);
 	}

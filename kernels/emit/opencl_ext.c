@@ -8,7 +8,10 @@
  * belongs to OpenCL C 3.0. Its functions of packed bytes are those that every device with it has; they
  * saturate sums, which no right program reaches. cl_arm_integer_dot_product_int8 and _accumulate_int8
  * multiply bytes of one sign only: a - 128 is signed, and 128 times the sum of b's bytes makes up for it.
- * That is the same for all points of a tile that multiply b. */
+ * That is the same for all points of a tile that multiply b.
+ *
+ * Arithmetic in f16, by cl_khr_fp16: fma rounds once, as FMA2 does. There is no other body, and a target
+ * without it is refused. A device may make zeros of subnormals of f16. */
 #include "kernels/emit/opencl_gen.h"
 
 /* Adds 128 times the sum of b's bytes to c first. That may leave the range of an int; the products then bring
@@ -32,7 +35,8 @@ static const struct dots {
 	    {NULL, NULL, false, CL_DOT4S("a", "b", "c"), CL_DOT4U("a", "b", "c")}};
 enum { KHR_DOTS, DOTS = sizeof dots / sizeof *dots };
 
-/* Whether a statement has one of the operations from `first` on to before `end`. */
+/* Whether a statement has one of the operations from `first` on to before `end`. Recursion is bounded by
+ * LOOPS_MAX_DEPTH. */
 static bool any_of(const struct stmt *s, enum vop first, enum vop end)
 {
 	bool any = false;
@@ -60,6 +64,12 @@ void cl_ext_choose(struct cl_gen *g, const struct target *t)
 	for (int i = 0; uses && dots[i].feature; i++)
 		g->dots |= target_has(t, dots[i].feature);
 	g->khr_dots = uses && target_has(t, dots[KHR_DOTS].feature);
+	g->halves = target_sums_f16(t) && program_has(g->l, V_FMA2, V_CVT);
+}
+
+bool cl_ext_has(const struct cl_gen *g, enum vop op)
+{
+	return g->halves && (op == V_FMA2 || op == V_SUM2);
 }
 
 const char *cl_ext_standard(const struct cl_gen *g)
@@ -73,8 +83,37 @@ static void function(struct cl_gen *g, const char *name, const char *expression)
 		   expression);
 }
 
+/* FMA2 and SUM2 of so many lanes. */
+static void half_functions(struct cl_gen *g, int lanes)
+{
+	const char *w = cl_width(lanes), *h = cl_width(2 * lanes);
+	buf_printf(&g->out,
+		   "static int%s fma2_%d(const int%s a, const int%s b, const int%s c)\n{\n"
+		   "return as_int%s(fma(as_half%s(a), as_half%s(b), as_half%s(c)));\n}\n",
+		   w, lanes, w, w, w, w, h, h, h);
+	buf_printf(
+	    &g->out,
+	    "static float%s sum2_%d(const int%s a, const float%s b)\n{\nconst half%s h = as_half%s(a);\n"
+	    "return b + (convert_float%s(h.even) + convert_float%s(h.odd));\n}\n",
+	    w, lanes, w, w, h, h, w, w);
+}
+
+/* Vectors of 32 halves do not exist. */
+static const char halves_of_16[] = "static int16 fma2_16(const int16 a, const int16 b, const int16 c)\n{\n"
+				   "return (int16)(fma2_8(a.lo, b.lo, c.lo), fma2_8(a.hi, b.hi, c.hi));\n}\n"
+				   "static float16 sum2_16(const int16 a, const float16 b)\n{\n"
+				   "return (float16)(sum2_8(a.lo, b.lo), sum2_8(a.hi, b.hi));\n}\n";
+
 void cl_ext_functions(struct cl_gen *g)
 {
+	if (g->halves) {
+		buf_puts(&g->out,
+			 "#if defined(cl_khr_fp16)\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n");
+		for (int lanes = 1; lanes <= 8; lanes *= 2)
+			half_functions(g, lanes);
+		buf_puts(&g->out, "#endif\n");
+		buf_puts(&g->out, halves_of_16);
+	}
 	for (int i = 0; g->dots && i < DOTS; i++) {
 		const struct dots *d = &dots[i];
 		if (d->macro)
@@ -108,8 +147,12 @@ static void dot(struct cl_gen *g, const struct stmt *s)
 
 bool cl_ext_set(struct cl_gen *g, const struct stmt *s)
 {
-	bool has = g->dots && (s->vop == V_DOT4U || s->vop == V_DOT4S);
-	if (has)
+	bool sums = g->dots && (s->vop == V_DOT4U || s->vop == V_DOT4S), halves = cl_ext_has(g, s->vop);
+	if (sums)
 		dot(g, s);
-	return has;
+	else if (halves && s->vop == V_FMA2)
+		buf_printf(&g->out, "fma2_%d(v%d, v%d, v%d)", g->l->lanes[s->dst], s->a, s->b, s->c);
+	else if (halves)
+		buf_printf(&g->out, "sum2_%d(v%d, v%d)", g->l->lanes[s->dst], s->a, s->b);
+	return sums || halves;
 }

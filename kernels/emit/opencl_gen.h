@@ -19,6 +19,7 @@ struct cl_gen {
 	struct buf out;
 	bool over;           /* sticky: the source is too long */
 	bool dots, khr_dots; /* dot products are calls of functions; those of cl_khr_integer_dot_product */
+	bool halves;         /* so is arithmetic in f16 */
 };
 
 /* The type of a variable of lanes lanes: "float4", "int". Of an element of memory: "uchar"; f16 and bf16 are
@@ -53,6 +54,8 @@ void cl_set(struct cl_gen *g, const struct stmt *s);
 
 /* Chooses the extensions that the program's operations use on the target. Before all that follows. */
 void cl_ext_choose(struct cl_gen *g, const struct target *t);
+/* Whether an extension has an operation that OpenCL C itself does not have. */
+bool cl_ext_has(const struct cl_gen *g, enum vop op);
 /* The OpenCL C that they belong to: "CL1.2". */
 const char *cl_ext_standard(const struct cl_gen *g);
 void cl_ext_functions(struct cl_gen *g); /* prints them */

@@ -7,7 +7,7 @@
  *   w16    weights, also transformed ones, may be stored as f16; sums stay in f32
  *   half   products of 16-bit floats, summed in f32: of bf16, where the target multiplies it; all else is as
  *          at w16
- *   half-sum  where the target adds f16 (Arm), weights and inputs of products may be rounded to f16, and sums
+ *   half-sum  where the target adds f16, weights and inputs of products may be rounded to f16, and sums
  *          of up to 72 products may be made in f16, which are then added in f32; values beyond 65504 become
  *          infinite there. All else, and all on other targets, is as at half
  *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was

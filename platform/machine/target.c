@@ -93,7 +93,8 @@ bool target_multiplies_bf16(const struct target *t)
 
 bool target_sums_f16(const struct target *t)
 {
-	return !strcmp(t->isa, "armv8-a") && target_has(t, "+fullfp16");
+	bool arm = !strcmp(t->isa, "armv8-a") && target_has(t, "+fullfp16");
+	return arm || (target_runs_items(t) && target_has(t, "+cl_khr_fp16"));
 }
 
 bool target_multiplies_blocks(const struct target *t)

@@ -49,6 +49,7 @@ struct opencl_info {
 	bool local_is_memory; /* local memory is a part of the global one */
 	bool unified;         /* host and device share memory */
 	bool fp16, fp64;      /* arithmetic */
+	bool half_fma;        /* a fused multiply-add of f16 in hardware, to nearest, with infinities */
 	bool fma;             /* a fused multiply-add in hardware */
 	bool exact_divide;    /* can round divisions and square roots of f32 correctly */
 	bool little_endian, rounds_to_nearest, available, compiles;

@@ -75,6 +75,7 @@ static void get_texts(struct opencl *o, void *platform, void *d, struct opencl_i
 
 static void get_info(struct opencl *o, void *platform, void *d, struct opencl_info *i)
 {
+	const int64_t half_needs = CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST | CL_FP_FMA;
 	int64_t floats = get_number(o, d, CL_DEVICE_SINGLE_FP_CONFIG, 8);
 	get_texts(o, platform, d, i);
 	strcpy(i->kind, kind_name(get_number(o, d, CL_DEVICE_TYPE, 8)));
@@ -87,6 +88,7 @@ static void get_info(struct opencl *o, void *platform, void *d, struct opencl_in
 	i->local_is_memory = get_number(o, d, CL_DEVICE_LOCAL_MEM_TYPE, 4) == CL_GLOBAL_MEM;
 	i->unified = get_number(o, d, CL_DEVICE_HOST_UNIFIED_MEMORY, 4) != 0;
 	i->fp16 = opencl_lists(i->extensions, "cl_khr_fp16");
+	i->half_fma = i->fp16 && (get_number(o, d, CL_DEVICE_HALF_FP_CONFIG, 8) & half_needs) == half_needs;
 	i->fp64 = opencl_lists(i->extensions, "cl_khr_fp64");
 	i->fma = floats & CL_FP_FMA;
 	i->exact_divide = floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;

@@ -132,16 +132,10 @@ void opencl_info_clean(struct opencl_info *i)
 		     {i->extensions, sizeof i->extensions}, {i->kind, sizeof i->kind}};
 	int64_t *const numbers[] = {&i->units,       &i->clock_mhz,    &i->group_items,
 				    &i->local_bytes, &i->global_bytes, &i->alloc_bytes};
-	bool *const flags[] = {&i->local_is_memory,
-			       &i->unified,
-			       &i->fp16,
-			       &i->fp64,
-			       &i->fma,
-			       &i->exact_divide,
-			       &i->little_endian,
-			       &i->available,
-			       &i->rounds_to_nearest,
-			       &i->compiles};
+	bool *const flags[] = {&i->local_is_memory,   &i->unified,       &i->fp16,
+			       &i->half_fma,          &i->fp64,          &i->fma,
+			       &i->exact_divide,      &i->little_endian, &i->available,
+			       &i->rounds_to_nearest, &i->compiles};
 	_Static_assert(sizeof(bool) == 1, "a flag is a byte");
 	for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
 		opencl_text_clean(texts[k].text, texts[k].room);
@@ -161,21 +155,23 @@ static void word(char *out, size_t room, const char *text)
 }
 
 /* Adds a feature for each extension that emitters know, by its name ("+cl_khr_integer_dot_product"), if the
- * device lists it and has the version of OpenCL that its functions belong to. */
+ * device lists it and has the version of OpenCL that its functions belong to. Arithmetic in f16 must round as
+ * the IR says, and be done in hardware. */
 static void add_features(const struct opencl_info *i, struct target *t)
 {
-	static const struct {
-		const char *name;
-		int least; /* version of OpenCL */
-	} known[] = {{"cl_khr_integer_dot_product", 3},
-		     {"cl_arm_integer_dot_product_int8", 1},
-		     {"cl_arm_integer_dot_product_accumulate_int8", 1}};
 	static const char head[] = "OpenCL ";
 	long version =
 	    strncmp(i->version, head, sizeof head - 1) ? 1 : strtol(i->version + sizeof head - 1, NULL, 10);
+	const struct {
+		const char *name;
+		bool good;
+	} known[] = {{"cl_khr_fp16", i->half_fma},
+		     {"cl_khr_integer_dot_product", version >= 3},
+		     {"cl_arm_integer_dot_product_int8", true},
+		     {"cl_arm_integer_dot_product_accumulate_int8", true}};
 	size_t n = 0;
 	for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-		if (version >= known[k].least && opencl_lists(i->extensions, known[k].name))
+		if (known[k].good && opencl_lists(i->extensions, known[k].name))
 			n += (size_t)snprintf(t->features + n, sizeof t->features - n, "%s+%s", n ? "," : "",
 					      known[k].name);
 }

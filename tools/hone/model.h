@@ -35,9 +35,9 @@
 	{"level", OPT_STR, "LEVEL",                                                                          \
 	 "how much kernels may round: exact (they keep the set of multiplications, so no Winograd), fp32 "   \
 	 "(default), w16 (weights may be stored as 16-bit floats), half (products of 16-bit floats, summed " \
-	 "in 32 bits), half-sum (as half, and on Arm processors that add 16-bit floats, sums of up to 72 "   \
-	 "products in 16 bits; values beyond 65504 become infinite), or int8 (8-bit integers, once hone "    \
-	 "tune --level int8 --data DIR has seen examples of inputs)",                                        \
+	 "in 32 bits), half-sum (as half, and on Arm processors and OpenCL devices that add 16-bit floats, " \
+	 "sums of up to 72 products in 16 bits; values beyond 65504 become infinite), or int8 (8-bit "       \
+	 "integers, once hone tune --level int8 --data DIR has seen examples of inputs)",                    \
 	 .values = "exact fp32 w16 half half-sum int8"},                                                     \
 	{                                                                                                    \
 		"exact", OPT_FLAG, NULL, "the same as --level exact"                                         \

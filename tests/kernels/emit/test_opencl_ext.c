@@ -10,9 +10,10 @@
 
 #include <sys/wait.h>
 
-/* Prints kernels of a random task to a file. */
-static bool print_task(uint64_t seed, const char *features, const char *file)
+/* Prints kernels of a random task to a file, at a level of precision. */
+static bool print_task(uint64_t seed, enum level level, const char *features, const char *file)
 {
+	const struct space_want want = {.level = level};
 	struct target tg = case_gpu();
 	struct rng r;
 	struct buf text = {0};
@@ -24,11 +25,16 @@ static bool print_task(uint64_t seed, const char *features, const char *file)
 	char cand[CAND_MAX];
 	strcpy(tg.features, features);
 	rng_seed(&r, seed);
-	byte_products_text(&text, &r);
-	bool good = case_parse(&c, buf_str(&text), &r) >= 0 && space_make(&c.a, &c.t, &tg, NULL, &s) >= 0 &&
-		    space_random(s, &r, cand) >= 0 && lower(&c.t, cand, &tg, &c.a, &l, &m) >= 0 &&
-		    emit_find("opencl")->emit(l, &tg, &c.a, &object) >= 0 &&
-		    file_write(file, object.p, object.n) >= 0;
+	if (level == LEVEL_FP32)
+		byte_products_text(&text, &r);
+	else
+		paired_conv(&text, &r, 18);
+	bool good = case_parse(&c, buf_str(&text), &r) >= 0 && space_make(&c.a, &c.t, &tg, &want, &s) >= 0;
+	if (good)
+		byte_cand(s, &r, level == LEVEL_FP32 ? "" : "f16", cand);
+	good = good && lower(&c.t, cand, &tg, &c.a, &l, &m) >= 0 &&
+	       emit_find("opencl")->emit(l, &tg, &c.a, &object) >= 0 &&
+	       file_write(file, object.p, object.n) >= 0;
 	if (!good)
 		printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
 	buf_free(&text);
@@ -67,29 +73,32 @@ static bool has_clang(void)
 		      "-fsyntax-only /dev/null 2>/dev/null") == 0;
 }
 
-TEST(dot_products_are_compiled)
+TEST(extensions_are_compiled)
 {
 	static const struct {
+		enum level level;
 		const char *features, *options, *function;
 	} cases[] = {
-	    {"+cl_khr_integer_dot_product", "", "@_Z28dot_acc_sat_4x8packed_"},
-	    {"+cl_arm_integer_dot_product_int8,+cl_arm_integer_dot_product_accumulate_int8", "",
+	    {LEVEL_FP32, "+cl_khr_integer_dot_product", "", "@_Z28dot_acc_sat_4x8packed_"},
+	    {LEVEL_FP32, "+cl_arm_integer_dot_product_int8,+cl_arm_integer_dot_product_accumulate_int8", "",
 	     "@_Z11arm_dot_accDv4_cS_i"},
-	    {"+cl_arm_integer_dot_product_int8",
+	    {LEVEL_FP32, "+cl_arm_integer_dot_product_int8",
 	     "-Xclang -cl-ext=-cl_arm_integer_dot_product_accumulate_int8", "@_Z7arm_dotDv4_cS_"},
-	    {"+cl_arm_integer_dot_product_int8",
+	    {LEVEL_FP32, "+cl_arm_integer_dot_product_int8",
 	     "-Xclang -cl-ext=-cl_arm_integer_dot_product_accumulate_int8,-cl_arm_integer_dot_product_int8",
 	     "mul"},
+	    {LEVEL_HALF_SUM, "+cl_khr_fp16", "", "@_Z3fmaDv8_DhS_S_"},
 	};
 	if (!has_clang())
 		SKIP("no clang with OpenCL: apt-get install clang");
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
 		int compiled = 0;
-		for (uint64_t seed = 1; seed <= 5 && !test_bad; seed++) {
+		for (uint64_t seed = 1; seed <= 6 && !test_bad; seed++) {
 			char file[256];
 			snprintf(file, sizeof file, "%s/%d-%d.cl", scratch_folder(), (int)i, (int)seed);
-			CHECK(print_task(seed, cases[i].features, file));
-			if (!strstr(read_text(file), "= (int4)(dot4"))
+			CHECK(print_task(seed, cases[i].level, cases[i].features, file));
+			if (!strstr(read_text(file), "= (int4)(dot4") &&
+			    !strstr(read_text(file), "= fma2_4("))
 				continue;
 			check_compiled(file, cases[i].options, cases[i].function);
 			compiled++;
@@ -103,7 +112,7 @@ TEST(texts_without_extensions_stay)
 {
 	char file[256];
 	snprintf(file, sizeof file, "%s/plain.cl", scratch_folder());
-	CHECK(print_task(1, "", file));
+	CHECK(print_task(1, LEVEL_FP32, "", file));
 	CHECK(strstr(read_text(file), "-cl-std=CL1.2 ") && !strstr(read_text(file), "dot4"));
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/loops/lower.h"
 #include "tests/lib/byte_cases.h"
 #include "tests/lib/opencl_device.h"
+#include "tests/lib/opencl_extensions.h"
 
 enum {
 	AT_ONCE = 64,         /* work items of a launch: each has scratch of its own */
@@ -13,7 +14,7 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, too_long, dots;
+	int ran, scratch, too_long, calls;
 };
 
 typedef void make_text(struct buf *b, struct rng *r);
@@ -24,6 +25,7 @@ struct kind {
 	make_text *make;
 	const char *features;    /* of the target; NULL: it is no OpenCL device */
 	const char *definitions; /* what the device's compiler would know; they follow the first line */
+	const char *calls;       /* most kernels must call this; NULL: no matter */
 	bool largest;            /* among them products of the largest bytes */
 };
 
@@ -46,18 +48,6 @@ static int interpret(const struct loops *l, const struct manifest *m, void **buf
 	return rc;
 }
 
-static struct blob with_definitions(struct arena *a, const struct blob *object, const char *definitions)
-{
-	struct buf b = {0};
-	const char *text = object->p, *end = (const char *)memchr(text, '\n', object->n) + 1;
-	buf_add(&b, text, (size_t)(end - text));
-	buf_puts(&b, definitions);
-	buf_add(&b, end, object->n - (size_t)(end - text));
-	struct blob out = {.p = arena_memdup(a, b.p, b.n), .n = b.n};
-	buf_free(&b);
-	return out;
-}
-
 /* Returns NULL if all agree; else what is wrong. */
 static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *cand, const struct target *tg,
 			   const struct kind *kind, double tolerance, struct rng *r, struct outcome *o)
@@ -76,7 +66,7 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	}
 	if (kind->definitions) {
 		const char *text = arena_strndup(&c->a, object.p, object.n);
-		o->dots += strstr(text, "= (int)(dot4") || strstr(text, "= (int4)(dot4");
+		o->calls += !kind->calls || strstr(text, kind->calls);
 		object = with_definitions(&c->a, &object, kind->definitions);
 	}
 	case_bind(c, &m, a, elems);
@@ -132,10 +122,12 @@ static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, 
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
-		if (seed % 4 && space_random(s, &r, cand) < 0)
+		if (level_sums_f16(kind->level))
+			byte_cand(s, &r, "f16", cand);
+		else if (seed % 4 && space_random(s, &r, cand) < 0)
 			bad = err_text();
 	}
-	bool rounds = cand_pairs(cand) && c.t.nstages > 1;
+	bool rounds = cand_pairs(cand) == DT_F16 || (cand_pairs(cand) && c.t.nstages > 1);
 	if (!bad)
 		bad = compare(&c, dev, cand, &tg, kind, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand),
 			      &r, o);
@@ -158,7 +150,7 @@ static void many(uint64_t usual, const struct kind *kind)
 		one(seed, dev, kind, &o);
 	printf("%d kernels ran, %d of them with scratch; %d are too long\n", o.ran, o.scratch, o.too_long);
 	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
-	CHECK(test_bad || !kind->definitions || 2 * o.dots >= o.ran);
+	CHECK(test_bad || !kind->definitions || 2 * o.calls >= o.ran);
 }
 
 TEST(kernels_of_floats)
@@ -176,48 +168,32 @@ TEST(kernels_of_byte_blocks)
 	many(2, &(struct kind){LEVEL_FP32, byte_block_text});
 }
 
-/* What the text of cl_khr_integer_dot_product says: the sum is saturated. */
-static const char khr_dots[] = "#define __opencl_c_integer_dot_product_input_4x8bit_packed 1\n"
-			       "int dot_acc_sat_4x8packed_us_int(uint a, uint b, int c)\n"
-			       "{\n"
-			       "const int4 p = convert_int4(as_uchar4(a)) * convert_int4(as_char4(b));\n"
-			       "return add_sat(p.x + p.y + p.z + p.w, c);\n"
-			       "}\n"
-			       "int dot_acc_sat_4x8packed_ss_int(uint a, uint b, int c)\n"
-			       "{\n"
-			       "const int4 p = convert_int4(as_char4(a)) * convert_int4(as_char4(b));\n"
-			       "return add_sat(p.x + p.y + p.z + p.w, c);\n"
-			       "}\n";
-
-/* Of Arm's extensions: sums wrap. */
-static const char arm_dot[] = "#define cl_arm_integer_dot_product_int8 1\n"
-			      "int arm_dot(char4 a, char4 b)\n"
-			      "{\n"
-			      "const int4 p = convert_int4(a) * convert_int4(b);\n"
-			      "return p.x + p.y + p.z + p.w;\n"
-			      "}\n";
-static const char arm_dot_acc[] = "#define cl_arm_integer_dot_product_accumulate_int8 1\n"
-				  "int arm_dot_acc(char4 a, char4 b, int c)\n"
-				  "{\n"
-				  "const int4 p = convert_int4(a) * convert_int4(b);\n"
-				  "return as_int(as_uint(c) + as_uint(p.x + p.y + p.z + p.w));\n"
-				  "}\n";
-
 /* Devices with dot products of their own; a compiler that knows none of their functions comes last. */
 TEST(kernels_of_bytes_by_dot_products)
 {
 	static const char khr[] = "+cl_khr_integer_dot_product", arm[] = "+cl_arm_integer_dot_product_int8",
 			  both[] = "+cl_arm_integer_dot_product_int8,"
 				   "+cl_arm_integer_dot_product_accumulate_int8";
-	many(6, &(struct kind){LEVEL_FP32, byte_products_text, khr, khr_dots, true});
-	many(6, &(struct kind){LEVEL_FP32, byte_products_text, both, arm_dot_acc, true});
-	many(4, &(struct kind){LEVEL_FP32, byte_products_text, arm, arm_dot, true});
-	many(4, &(struct kind){LEVEL_FP32, byte_products_text, both, "", true});
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, khr, khr_dots, "(dot4", true});
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, both, arm_dot_acc, "(dot4", true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, arm, arm_dot, "(dot4", true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, both, "", "(dot4", true});
 }
 
 TEST(kernels_of_halves)
 {
 	many(8, &(struct kind){LEVEL_HALF, products_text});
+}
+
+static void pairs_conv(struct buf *b, struct rng *r)
+{
+	paired_conv(b, r, 18);
+}
+
+/* Sums of products of f16, on a device that adds f16. */
+TEST(kernels_that_sum_in_f16)
+{
+	many(8, &(struct kind){LEVEL_HALF_SUM, pairs_conv, "+cl_khr_fp16", half_functions, " = fma2_"});
 }
 
 TEST(kernels_with_weights_in_f16)

@@ -4,10 +4,12 @@
  * changes their number. */
 #include "kernels/emit/emit.h"
 #include "tests/lib/opencl_device.h"
+#include "tests/lib/opencl_extensions.h"
 #include "tests/lib/typed_program.h"
 
 static struct arena objects;
-static const struct target any_target;
+static struct target target;         /* that programs are emitted for */
+static const char *definitions = ""; /* of its extensions */
 
 /* Makes zeros of f32 subnormals, which a device may keep. */
 static void flush_memory(struct memory *m)
@@ -27,7 +29,9 @@ static bool agree(struct opencl_dev *dev, uint64_t seed, int *ran)
 	struct blob o;
 	int64_t extent = ix_eval(l.entry[0].extent, NULL, NULL, NULL), bytes[NBUFS];
 	arena_reset(&objects);
-	int rc = emit_find("opencl")->emit(&l, &any_target, &objects, &o);
+	int rc = emit_find("opencl")->emit(&l, &target, &objects, &o);
+	if (rc >= 0)
+		o = with_definitions(&objects, &o, definitions);
 	place(&want);
 	place(&got);
 	if (rc >= 0 && loops_run(&l, 0, want.bufs, NULL, 0, extent) < 0) {
@@ -93,24 +97,45 @@ TEST(halves_round_to_nearest)
 	}
 }
 
-TEST(random_typed_programs_equal_the_interpreter)
+static void many_random(uint64_t usual, const char *features)
 {
 	const char *why;
 	int ran = 0;
 	struct opencl_dev *dev = opencl_device(&why);
-	uint64_t first, n = device_seeds(20, &first);
+	uint64_t first, n = device_seeds(usual, &first);
 	if (!dev)
 		SKIP(why);
+	target = (struct target){.isa = "opencl", .lanes = 16};
+	strcpy(target.features, features);
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
 		struct typed_maker m = {0};
 		rng_seed(&m.r, seed);
 		fill_memory(&m.r);
-		random_program(&m, &(struct target){.isa = "x86-64-v4", .lanes = 16, .fma = seed % 4 != 0});
+		target.fma = seed % 4 != 0;
+		random_program(&m, &target);
 		REQUIRE_OK(loops_check(&l));
 		CHECK(agree(dev, seed, &ran));
 	}
 	printf("%d of %d programs ran\n", ran, (int)n);
 	CHECK(test_bad || 3 * ran >= 2 * (int)n - 3);
+}
+
+TEST(random_typed_programs_equal_the_interpreter)
+{
+	many_random(20, "");
+}
+
+/* Devices with dot products and arithmetic in f16. */
+TEST(random_programs_with_extensions)
+{
+	char all[2][sizeof half_functions + sizeof khr_dots + sizeof arm_dot_acc];
+	snprintf(all[0], sizeof all[0], "%s%s", half_functions, khr_dots);
+	snprintf(all[1], sizeof all[1], "%s%s", half_functions, arm_dot_acc);
+	definitions = all[0];
+	many_random(16, "+cl_khr_fp16,+cl_khr_integer_dot_product");
+	definitions = all[1];
+	many_random(8, "+cl_khr_fp16,+cl_arm_integer_dot_product_accumulate_int8");
+	definitions = "";
 }
 
 TEST_MAIN

@@ -64,7 +64,12 @@ TEST(extensions_are_features)
 {
 	static const struct {
 		const char *version, *extensions, *features;
+		bool half_fma;
 	} cases[] = {
+	    {"OpenCL 1.2", "cl_khr_fp16", ""},
+	    {"OpenCL 1.2", "cl_khr_fp16", "+cl_khr_fp16", true},
+	    {"OpenCL 3.0", "cl_khr_integer_dot_product cl_khr_fp16",
+	     "+cl_khr_fp16,+cl_khr_integer_dot_product", true},
 	    {"OpenCL 3.0 x", "cl_khr_fp64 cl_khr_integer_dot_product", "+cl_khr_integer_dot_product"},
 	    {"OpenCL 4.1", "cl_khr_integer_dot_product", "+cl_khr_integer_dot_product"},
 	    {"OpenCL 2.1 x", "cl_khr_integer_dot_product", ""},
@@ -77,7 +82,7 @@ TEST(extensions_are_features)
 	    {"OpenCL 1.2", "cl_arm_integer_dot_product_accumulate_int16", ""},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct opencl_info info = {.units = 1};
+		struct opencl_info info = {.units = 1, .half_fma = cases[i].half_fma};
 		struct target t;
 		strcpy(info.version, cases[i].version);
 		strcpy(info.extensions, cases[i].extensions);
