@@ -83,7 +83,7 @@ bool target_has(const struct target *t, const char *features)
 bool target_converts_f16(const struct target *t)
 {
 	const struct isa *i = isa_find(t->isa);
-	return i && i->f16;
+	return target_runs_items(t) || (i && i->f16);
 }
 
 bool target_multiplies_bf16(const struct target *t)

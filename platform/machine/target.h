@@ -31,7 +31,7 @@ struct target {
 	int cores;                            /* physical cores usable by this process */
 	double fma_gflops;                    /* these: of one core, or of the device */
 	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM */
-	double copy_gbs; /* bytes read + written per second of an L3-sized copy */
+	double copy_gbs;                      /* bytes read + written per second of an L3-sized copy */
 };
 
 /* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: report
@@ -43,7 +43,8 @@ int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 bool target_runs(const struct target *have, const struct target *need);
 /* Whether every "+x" of a feature string is among the target's. */
 bool target_has(const struct target *t, const char *features);
-/* Whether every processor of its ISA has instructions that convert vectors between f16 and f32. */
+/* Whether every processor of its ISA has instructions that convert vectors between f16 and f32, or its
+ * language has functions for it: OpenCL C has. */
 bool target_converts_f16(const struct target *t);
 /* Whether an instruction multiplies pairs of bf16 and adds them to f32. */
 bool target_multiplies_bf16(const struct target *t);
