@@ -181,6 +181,7 @@ TEST(kernels_of_bytes_by_dot_products)
 			  both[] = "+cl_arm_integer_dot_product_int8,"
 				   "+cl_arm_integer_dot_product_accumulate_int8";
 	many(6, &(struct kind){LEVEL_FP32, byte_products_text, khr, khr_dots, "(dot4", true});
+	many(3, &(struct kind){LEVEL_FP32, byte_rows_text, khr, khr_dots, NULL, false});
 	many(6, &(struct kind){LEVEL_FP32, byte_products_text, both, arm_dot_acc, "(dot4", true});
 	many(4, &(struct kind){LEVEL_FP32, byte_products_text, arm, arm_dot, "(dot4", true});
 	many(4, &(struct kind){LEVEL_FP32, byte_products_text, both, "", "(dot4", true});
