@@ -4,6 +4,7 @@
  * on devices without the extensions. */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
+#include "kernels/space/draft.h"
 #include "tests/lib/byte_cases.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
@@ -114,6 +115,28 @@ TEST(texts_without_extensions_stay)
 	snprintf(file, sizeof file, "%s/plain.cl", scratch_folder());
 	CHECK(print_task(1, LEVEL_FP32, "", file));
 	CHECK(strstr(read_text(file), "-cl-std=CL1.2 ") && !strstr(read_text(file), "dot4"));
+}
+
+/* Products of bytes that a step of four makes, of unsigned bytes and of signed ones with signed weights. */
+TEST(the_draft_knows_dot_products)
+{
+	static const struct {
+		const char *features;
+		double mixed, both_signed;
+	} cases[] = {{"", 1, 1},
+		     {"+cl_khr_fp16", 1, 1},
+		     {"+cl_khr_integer_dot_product", 4, 4},
+		     {"+cl_arm_integer_dot_product_int8", 1.8, 4}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (int is_signed = 0; is_signed < 2; is_signed++) {
+			struct kcase c;
+			struct target tg = case_gpu();
+			strcpy(tg.features, cases[i].features);
+			largest_case(&c, 3 + is_signed * 2 * LARGEST_LENGTHS);
+			double got = draft_dots(&c.t, &c.t.stage[0], &tg);
+			CHECK(got == (is_signed ? cases[i].both_signed : cases[i].mixed));
+			arena_free(&c.a);
+		}
 }
 
 TEST_MAIN
