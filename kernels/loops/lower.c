@@ -447,7 +447,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 
 void lower_ones(struct lower *w)
 {
-	int v = lv_new(w->l, w->tg->lanes);
+	int v = lv_new(w->l, target_most_lanes(w->tg));
 	lv_const(w->l, v, 1);
 	lv_store(w->l, v, (struct mem){.buf = w->scratch_buf, .at = w->ones, .stride = 1});
 }
@@ -473,7 +473,7 @@ static void stages(struct lower *w)
 			    lower_scratch(w, ix_c(w->l, (int64_t)k[s]->s->tile[k[s]->turn] *
 							    k[s]->s->tile[k[s]->s->lane] * k[s]->s->lanes));
 		if (k[s]->s->lane >= k[s]->ns && k[s]->ragged && !lower_zero_safe(k[s]) && !w->ones)
-			w->ones = lower_scratch(w, ix_c(w->l, w->tg->lanes));
+			w->ones = lower_scratch(w, ix_c(w->l, target_most_lanes(w->tg)));
 	}
 	if (w->s.st[0].wino.m)
 		winograd_scratch(w);

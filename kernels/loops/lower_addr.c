@@ -546,7 +546,7 @@ void nest_hoist(struct nest *k)
 	}
 	if (k->s->mmla)
 		return;
-	int room = k->w->tg->regs - 4 - k->w->hoisted;
+	int room = target_vectors(k->w->tg, k->s->lanes) - 4 - k->w->hoisted;
 	for (int a = 0, points = k->s->chains; a < k->ns; a++) {
 		points *= k->s->tile[a];
 		if (a == k->ns - 1)

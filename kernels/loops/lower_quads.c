@@ -160,7 +160,7 @@ void nest_quads_hoist(struct nest *k)
 	int n = k->s->hoist ? fixed_weights(k) : 0, points = 1, before = k->nknown, at[MAX_AXES] = {0};
 	for (int a = 0; a < k->ns; a++)
 		points *= k->s->tile[a];
-	if (!n || n > k->w->tg->regs - SPARE - k->w->hoisted - points)
+	if (!n || n > target_vectors(k->w->tg, k->s->lanes) - SPARE - k->w->hoisted - points)
 		return;
 	do {
 		bool wanted = true;

@@ -228,7 +228,7 @@ int draft_held(const struct task *t, const struct target *tg, int stage, const s
 	int held = draft_window(t, stage, s), points = s->chains;
 	for (int a = 0; a < stage_spatial(&t->stage[stage]); a++)
 		points *= s->tile[a];
-	return points + held + HELD_SPARE <= tg->regs ? held : 0;
+	return points + held + HELD_SPARE <= target_vectors(tg, s->lanes) ? held : 0;
 }
 
 double draft_loads(const struct task *t, int stage, const struct sstage *s)
@@ -486,8 +486,9 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	struct draft_regs regs = draft_regs(t, stage, s);
 	c->live = regs.passing + regs.fixed;
 	c->waiting = regs.waiting;
-	c->spill = regs.passing + regs.waiting - tg->regs;
-	c->reloaded = fmax(0, fmin(c->live + regs.waiting - tg->regs, regs.fixed));
+	c->regs = target_vectors(tg, s->lanes);
+	c->spill = regs.passing + regs.waiting - c->regs;
+	c->reloaded = fmax(0, fmin(c->live + regs.waiting - c->regs, regs.fixed));
 	c->held = draft_held(t, tg, stage, s);
 	c->once = stage_streams(t, st, s);
 	open_rates(c);

@@ -18,6 +18,20 @@ struct item_rates draft_item_rates(const struct target *tg)
 	return r;
 }
 
+enum { ITEM_VECTOR = 4 /* lanes that one instruction loads or stores */ };
+
+double draft_item_load(int lanes)
+{
+	double wide = lanes > ITEM_VECTOR ? (double)lanes / ITEM_VECTOR : 1,
+	       part = lanes < ITEM_VECTOR ? (lanes - 1.) / (ITEM_VECTOR - 1) : 1;
+	return (ITEM_LOAD_SCALAR + (ITEM_LOAD - ITEM_LOAD_SCALAR) * part) * wide;
+}
+
+double draft_item_store(int lanes)
+{
+	return ITEM_STORE * (lanes > ITEM_VECTOR ? (double)lanes / ITEM_VECTOR : 1);
+}
+
 /* Vectors that a body loads; one that is gathered lane by lane counts as several. */
 static double body_loads(const struct tile_cost *c)
 {
@@ -41,9 +55,9 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	}
 	struct item_rates r = draft_item_rates(tg);
 	double bodies = c->steps / c->body_steps, loads = bodies * body_loads(c);
-	double slots = vectors * lanes * (c->steps * c->body + c->post) +
-		       loads * (lanes > 1 ? ITEM_LOAD : ITEM_LOAD_SCALAR) + vectors * ITEM_STORE +
-		       bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
+	double slots = vectors * lanes * (c->steps * c->body + c->post) + loads * draft_item_load(s->lanes) +
+		       vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY + ITEM_AROUND +
+		       fmax(0, c->spill) * bodies * ITEM_SPILL;
 	double filled = fmax(items, r.fill);
 	struct draft_terms x = {.live = c->live};
 	x.of[DRAFT_ISSUE] = filled * slots / r.slots;

@@ -82,6 +82,7 @@ struct tile_cost {
 	double loads, l2, l3;      /* rates: vectors a cycle; bytes a cycle */
 	double l1_bytes, l2_bytes; /* sizes of the caches */
 	bool once;                 /* each weight is used only once */
+	int regs;                  /* vectors that the registers hold */
 	int spill, held, live, waiting;
 	double reloaded; /* loads per body of values that should have stayed in registers */
 };
@@ -91,7 +92,9 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 /* ---- a device whose work items each compute one register tile (draft_items.c) ---- */
 
 #define ITEM_CLOCK 1.5 /* GHz of a lane */
-#define ITEM_LOAD 6.   /* slots of a vector's load: its neighbours' loads are often of the same line */
+/* Slots of a load of 16 bytes: its neighbours' loads are often of the same line. A wider one is several of
+ * them, a narrower one takes between it and a single float. */
+#define ITEM_LOAD 6.
 #define ITEM_LOAD_SCALAR 2.
 #define ITEM_STORE 4.
 #define ITEM_BODY 10. /* loop and addresses */
@@ -110,6 +113,8 @@ struct item_rates {
 	bool waits;       /* an item's latency shows unless others hide it: not on a processor */
 };
 struct item_rates draft_item_rates(const struct target *tg);
+double draft_item_load(int lanes); /* slots of a vector's load */
+double draft_item_store(int lanes);
 struct draft_terms draft_items(const struct tile_cost *c);
 /* Bytes that n[] points touch of a read, or of the output. */
 double draft_footprint(const struct tile_cost *c, int read, const double *n);

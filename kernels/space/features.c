@@ -111,7 +111,7 @@ static void put_reduction(const struct view *v, float *f)
 static void put_tile(const struct view *v, float *f)
 {
 	const struct sstage *c = v->c;
-	double regs = v->s->tg.regs;
+	double regs = target_vectors(&v->s->tg, c->lanes);
 	f[FEATURE_VECTORS] = (float)log2(v->vectors) / 2;
 	f[FEATURE_POINTS] = (float)log2(v->points) / 4;
 	f[FEATURE_LIVE] = (float)fmin(v->d->live / regs, 2);
@@ -290,7 +290,7 @@ void space_features(const struct space *s, const char *cand, float f[FEATURES])
 		f[FEATURE_WORST] = fmaxf(f[FEATURE_WORST], share);
 		if (!v.c->wino.m)
 			f[FEATURE_EXCESS] =
-			    fmaxf(f[FEATURE_EXCESS], (float)fmin((v.d->live + 2 - s->tg.regs) / 8., 4));
+			    fmaxf(f[FEATURE_EXCESS], (float)fmin((v.d->live + 2 - target_vectors(&s->tg, v.c->lanes)) / 8., 4));
 	}
 	put_whole(s, &c, of, f);
 	f[FEATURE_CYCLES] = (float)fmin(log2(1 + cycles) / 20, 4);

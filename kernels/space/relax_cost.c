@@ -99,7 +99,7 @@ static struct num live(const struct stage_cost *f, struct num *fixed)
  * registers. */
 static struct num spilled(const struct stage_cost *f, struct num *reloaded)
 {
-	struct num fixed, over = num_sub(f->p, live(f, &fixed), num(f->c->tg->regs - f->c->waiting));
+	struct num fixed, over = num_sub(f->p, live(f, &fixed), num(f->c->regs - f->c->waiting));
 	struct num some = num_sigmoid(f->p, num_scale(f->p, num_sub(f->p, over, num(.5)), 5));
 	*reloaded = num_max(f->p, num(0), num_min(f->p, num_add(f->p, over, fixed), fixed));
 	return num_add(f->p, num_scale(f->p, some, SPILL),
@@ -343,7 +343,7 @@ static void window(struct stage_cost *f)
 	if (!held)
 		return;
 	struct num want = num_mul(f->p, f->v->chains, points_of(f, f->v->tile));
-	struct num left = num_sub(f->p, num(f->c->tg->regs - held - HELD_SPARE + .5), want);
+	struct num left = num_sub(f->p, num(f->c->regs - held - HELD_SPARE + .5), want);
 	f->is_held = num_sigmoid(f->p, num_scale(f->p, left, 4));
 }
 
@@ -394,9 +394,11 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	double lanes = f->c->s->lanes > 1 ? f->c->s->lanes : 1;
 	struct num load = num_scale(p, loads(f, num(0), &post, &stream), f->c->steps),
 		   bodies = num_div(p, num(f->c->steps), f->steps);
-	struct num slots =
-	    num_add(p, num_scale(p, points, lanes * (f->c->steps * f->c->body + f->c->post) + ITEM_STORE),
-		    num_scale(p, load, lanes > 1 ? ITEM_LOAD : ITEM_LOAD_SCALAR));
+	struct num slots = num_add(
+	    p,
+	    num_scale(p, points,
+		      lanes * (f->c->steps * f->c->body + f->c->post) + draft_item_store(f->c->s->lanes)),
+	    num_scale(p, load, draft_item_load(f->c->s->lanes)));
 	slots = num_add(p, slots,
 			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
 	slots = num_add(p, slots, num(ITEM_AROUND));
@@ -452,7 +454,7 @@ struct num relax_stage_penalty(const struct relaxed *v, int stage)
 	open_axes(&f, -1, num(0));
 	struct num points = points_of(&f, f.v->tile), body = num_mul(v->p, points, f.steps);
 	struct num fixed, all = live(&f, &fixed);
-	sum = relax_excess(v->p, sum, num_add(v->p, all, fixed), f.c->tg->regs);
+	sum = relax_excess(v->p, sum, num_add(v->p, all, fixed), f.c->regs);
 	sum = relax_excess(v->p, sum, points, SCHED_TILE);
 	sum = relax_excess(v->p, sum, num_scale(v->p, body, prog_weight(&st->body)), 4 * SCHED_POINTS);
 	sum = relax_excess(v->p, sum, num_scale(v->p, points, prog_weight(&st->post)), 4 * SCHED_POINTS);

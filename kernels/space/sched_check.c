@@ -40,9 +40,10 @@ int sched_check_lane(const struct task *t, const struct target *tg, const struct
 	int ns = stage_spatial(st);
 	if (s->lane < 0)
 		return s->lanes == 1 ? E_OK : fail(E_INFEASIBLE, "lanes without an axis");
-	if (s->lanes > tg->lanes || (s->lanes != 4 && s->lanes != 8 && s->lanes != 16))
-		return fail(E_INFEASIBLE, "%d lanes: not 4, 8 or 16 up to the target's %d", s->lanes,
-			    tg->lanes);
+	int least = target_runs_items(tg) ? 2 : 4, most = target_most_lanes(tg);
+	if (s->lanes < least || s->lanes > most || (s->lanes & (s->lanes - 1)))
+		return fail(E_INFEASIBLE, "%d lanes: not a power of two from %d to the target's %d", s->lanes,
+			    least, most);
 	if (s->lane >= ns && s->order[st->naxes - 1] != s->lane)
 		return fail(E_INFEASIBLE, "lanes along a reduction that is not the innermost loop");
 	if (s->lane >= ns && stage_whole(t, st) && !whole_ends(t, st, s))

@@ -277,7 +277,8 @@ static void draw_lane(const struct space *s, int stage, struct rng *r, struct ss
 	int n = 1;
 	while (n < ss->nlanes && ss->lane[n].cost < 4 * ss->lane[0].cost + 1e-9)
 		n++;
-	const struct lane_choice *c = &ss->lane[rng_below(r, 3) ? 0 : rng_below(r, (uint32_t)n)];
+	uint32_t usual = target_runs_items(&s->tg) ? 2 : 3; /* of 3, or of 2 draws 1 takes any lanes */
+	const struct lane_choice *c = &ss->lane[rng_below(r, usual) ? 0 : rng_below(r, (uint32_t)n)];
 	out->lane = c->axis;
 	out->lanes = c->lanes;
 }
@@ -292,7 +293,8 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
 	const struct stage *st = &s->t->stage[stage];
-	int ns = stage_spatial(st), first = task_shared(s->t), room = s->tg.regs;
+	int ns = stage_spatial(st), first = task_shared(s->t), room = target_vectors(&s->tg, out->lanes),
+	    regs = room;
 	for (int a = 0; a < ns; a++)
 		out->tile[a] = 1;
 	int woven = st->comb != COMB_NONE ? rules_weave(s->t, st, out) : -1,
@@ -301,7 +303,7 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 		int64_t n = units_of(st, out, out->lane);
 		int v = draw(r, vectors, 9);
 		out->tile[out->lane] = (int)(v < n ? v : n);
-		room = (s->tg.regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
+		room = (regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
 	}
 	if (woven >= 0)
 		room /= out->tile[woven];

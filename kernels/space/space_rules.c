@@ -15,6 +15,10 @@ enum { MAX_WOVEN = 8 }; /* vectors that are interleaved; each needs as many shuf
 /* Steps of a stage that take one thread about as long as it costs to start a range of several threads. */
 enum { WORTH_THREADS = 16384 };
 
+/* A vector of twice the lanes of a work item's usual ones is loaded in two parts, and leaves room for half as
+ * many points; the usual width comes first. */
+#define WIDER 2.05
+
 enum { LONG_BODY = 24 /* slots, at least */ };
 
 bool rules_unfused(const struct space *s)
@@ -138,6 +142,16 @@ int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss)
 	return -1;
 }
 
+const struct space *rules_width(const struct space *s, int lanes, struct space *room)
+{
+	if (!target_runs_items(&s->tg) || lanes == s->tg.lanes)
+		return s;
+	*room = *s;
+	room->tg.regs = target_vectors(&s->tg, lanes);
+	room->tg.lanes = lanes;
+	return room;
+}
+
 /* Slots of all accesses per element of the iteration space; < 0: not allowed. */
 static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 {
@@ -195,9 +209,12 @@ void rules_lanes(struct space *s, int stage)
 {
 	const struct stage *st = &s->t->stage[stage];
 	struct stage_space *ss = &s->st[stage];
+	bool items = target_runs_items(&s->tg);
 	for (int a = 0; a < st->naxes; a++)
-		for (int lanes = s->tg.lanes; lanes >= 4; lanes /= 2) {
+		for (int lanes = target_most_lanes(&s->tg); lanes >= (items ? 2 : 4); lanes /= 2) {
 			double c = lane_cost(s, stage, a, lanes);
+			for (int n = s->tg.lanes; n < lanes; n *= 2)
+				c *= WIDER;
 			bool better = ss->nlanes < MAX_LANES || c < ss->lane[MAX_LANES - 1].cost;
 			if (c >= 0 && better)
 				add_lane(ss, (struct lane_choice){a, lanes, c});

@@ -10,7 +10,7 @@
 /* Most points per vector of a tile that sums in f16. LLVM loads the pairs of all points at once: 3x8 points
  * spill, 3x7 do not with one step in a body, and 4x6 do not with two. */
 enum { HALF_PIXELS = 7 };
-enum { MAX_LANES = 8, MANY_ROWS = 16 /* rows of sums along lanes; no registers left for a second step */ };
+enum { MAX_LANES = 16, MANY_ROWS = 16 /* rows of sums along lanes; no registers left for a second step */ };
 
 /* A lane axis that the stage allows. */
 struct lane_choice {
@@ -46,6 +46,8 @@ const struct space *rules_space(const struct space *s, const char *cand);
 void rules_ring(struct space *s);
 /* Vectors in a head of attention, if the tiles of its products are that wide; 0: no such tiles. */
 int rules_head(const struct space *s);
+/* The space, with the registers of vectors of so many lanes: itself, or a copy in *room. */
+const struct space *rules_width(const struct space *s, int lanes, struct space *room);
 /* Makes a schedule with default values and the space's ring. */
 void rules_init(const struct space *s, struct sched *out);
 /* The row axis of a stage, -1: none. */

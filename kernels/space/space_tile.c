@@ -357,6 +357,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		return false;
 	out->lane = ss->lane[which].axis;
 	out->lanes = ss->lane[which].lanes;
+	struct space wide;
+	s = rules_width(s, out->lanes, &wide);
 	int pixel = stage_pixel_axis(s, stage, out->lane, -1);
 	bool contracts = stage_contracts(s->t, st, out->lane);
 	if (out->lane < 0) {

@@ -163,6 +163,8 @@ static int unfused_taps(int64_t taps, int steps)
  * many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
 {
+	struct space wide;
+	s = rules_width(s, out->lanes, &wide);
 	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), points = 1, steps = 1;
 	bool contracts = stage_contracts(s->t, st, out->lane);

@@ -106,7 +106,8 @@ static void clip(const struct task *t, const struct stage *st, struct sstage *s)
 
 static void fit_lanes(const struct space *s, int lanes, struct sstage *ss)
 {
-	if (ss->lane >= 0 && (ss->lanes == lanes || ss->lanes > s->tg.lanes))
+	bool items = target_runs_items(&s->tg); /* their vectors have any width */
+	if (ss->lane >= 0 && ((ss->lanes == lanes && !items) || ss->lanes > target_most_lanes(&s->tg)))
 		ss->lanes = s->tg.lanes;
 }
 
@@ -130,7 +131,8 @@ static void fit_registers(const struct space *s, int stage, struct sstage *ss)
 		ss->wino.px = (int)least(ss->wino.px, winograd_most(s, ss));
 		return;
 	}
-	while (draft_live(s->t, stage, ss) > s->tg.regs && shrink(&s->t->stage[stage], ss))
+	while (draft_live(s->t, stage, ss) > target_vectors(&s->tg, ss->lanes) &&
+	       shrink(&s->t->stage[stage], ss))
 		;
 }
 

@@ -294,6 +294,17 @@ bool target_runs_items(const struct target *t)
 	return !strcmp(t->isa, "opencl");
 }
 
+int target_most_lanes(const struct target *t)
+{
+	return target_runs_items(t) ? 16 : t->lanes;
+}
+
+int target_vectors(const struct target *t, int lanes)
+{
+	int n = target_runs_items(t) ? t->regs * t->lanes / lanes : t->regs;
+	return n > 1 ? n : 1;
+}
+
 const char *target_device(const struct target *t)
 {
 	return target_runs_items(t) ? t->isa : "cpu";

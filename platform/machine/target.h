@@ -24,7 +24,8 @@ struct target {
 	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */
-	int regs;            /* vector registers: 16 or 32 */
+	int regs;            /* vector registers: 16 or 32; of a work item, whose vectors have any width: the
+			      * vectors of `lanes` that its registers hold */
 	bool fma;            /* fused multiply-add; false: mul and add, also in the interpreter */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
@@ -87,6 +88,11 @@ int target_parse(const char *text, struct target *t) MUST_CHECK;
 struct key target_key(const struct target *t);
 /* Whether each parallel index of a kernel is a work item of a device that runs many at a time. */
 bool target_runs_items(const struct target *t);
+/* Most lanes of a vector: of work items 16, which OpenCL C has on every device. */
+int target_most_lanes(const struct target *t);
+/* Vectors of so many lanes (1, 2, 4, 8, 16) that the registers hold. A vector of a processor takes a register
+ * of its own, however few lanes it has; one of a work item takes as many registers as it has lanes. >= 1. */
+int target_vectors(const struct target *t, int lanes);
 /* The kind of device: "cpu", or "opencl". */
 const char *target_device(const struct target *t);
 /* A label for people: "NVIDIA_Jetson_Xavier_NX pmode:0002 armv8-a 4"; soc, mode if there is one, isa,

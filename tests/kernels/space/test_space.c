@@ -97,6 +97,46 @@ TEST(work_items_are_tiles)
 	}
 }
 
+/* The lanes of each width are drawn, and the register tiles of narrow ones have more vectors; a processor's
+ * vectors are never that narrow. */
+TEST(work_items_have_vectors_of_any_width)
+{
+	const struct target tg[] = {case_gpu(), case_board(16, 32)};
+	const char *text = "task syms=0\noperand X in f32 [1,32,28,64] plain\n"
+			   "operand W const f32 [64,32] plain\noperand Y out f32 [1,64,28,64] plain\n"
+			   "stage k:64 y:28 x:64 | c:32\nread X [0,c,y,x]\nread W [k,c]\n"
+			   "body r0 r1 mul\nsum\nwrite Y [0,k,y,x]\n";
+	const char *two = "lane=x:2 tile=k:4 par=3", *wide = "lane=x:16 tile=k:2 par=3";
+	struct arena a = {0};
+	struct space *gpu = case_space(&a, text, &tg[0]), *cpu = case_space(&a, text, &tg[1]);
+	char cand[CAND_MAX];
+	struct task t;
+	struct rng r;
+	unsigned seen = 0;
+	int most[17] = {0};
+	REQUIRE(gpu && cpu);
+	CHECK_OK(task_parse(text, &t));
+	CHECK_OK(space_legal(gpu, two));
+	CHECK_OK(space_legal(gpu, wide));
+	CHECK_FAILS(space_legal(gpu, "lane=x:3 par=3"), E_INFEASIBLE, "3 lanes");
+	CHECK_FAILS(space_legal(cpu, two), E_INFEASIBLE, "2 lanes");
+	rng_seed(&r, 1);
+	for (int i = 0; i < 400; i++) {
+		struct sched c;
+		CHECK_OK(space_random(gpu, &r, cand));
+		REQUIRE_OK(sched_parse(&t, cand, &c));
+		int points = 1;
+		for (int b = 0; b < 3; b++)
+			points *= c.st[0].tile[b];
+		seen |= 1u << c.st[0].lanes;
+		most[c.st[0].lanes] = points > most[c.st[0].lanes] ? points : most[c.st[0].lanes];
+	}
+	CHECK(seen == (1u << 1 | 1u << 2 | 1u << 4 | 1u << 8 | 1u << 16));
+	CHECK(most[4] <= target_vectors(&tg[0], 4) && most[4] > target_vectors(&tg[0], 16));
+	CHECK(most[16] <= target_vectors(&tg[0], 16));
+	arena_free(&a);
+}
+
 /* Work that is worth several threads has enough indexes for all; other work has the same schedule as with one
  * thread. */
 TEST(indexes_for_all_threads)
