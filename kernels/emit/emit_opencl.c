@@ -6,9 +6,10 @@
  * An entry is a kernel of its name. One work item runs the body for one index of the parallel extent. Its
  * arguments are, in this order: for each buffer, in the order of the kernel ABI, a pointer and a long, the
  * byte that the buffer begins at; each parameter as a long; begin and end, longs. Work item w runs index
- * begin + w if that is below end, so a launch may be rounded up to whole groups. The last buffer, if it is
- * scratch, has as many elements for each work item as the program declares: item w takes the w-th part. No
- * kernel uses local memory or barriers.
+ * begin + w if that is below end, so a launch may be rounded up to whole groups. Its groups have as many
+ * items as the entry says, which the kernel's attribute tells the driver and the launch. The last buffer, if
+ * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part.
+ * No kernel uses local memory or barriers.
  *
  * Results equal the interpreter's bit for bit where the device rounds divisions and square roots correctly
  * (the loader of programs asks for that wherever it is offered) and flushes subnormals, which is a hint in
@@ -165,7 +166,10 @@ static void entry(struct cl_gen *g, const struct entry *e, const uint8_t *used)
 {
 	const struct loops *l = g->l;
 	const struct ix *index = l->loopvar[e->var].x;
-	buf_printf(&g->out, "__kernel void %s(", e->name);
+	buf_puts(&g->out, "__kernel ");
+	if (e->group > 0)
+		buf_printf(&g->out, "__attribute__((reqd_work_group_size(%d, 1, 1))) ", e->group);
+	buf_printf(&g->out, "void %s(", e->name);
 	arguments(g);
 	buf_puts(&g->out, ")\n{\n"
 			  "const long index = begin + (long)get_global_id(0);\n"

@@ -223,7 +223,9 @@ struct lbuf {
 struct entry {
 	char name[16];           /* symbol: "k0", "k1", ... */
 	const struct ix *extent; /* parallel extent: constants and parameters only */
-	int var;                 /* loop variable that runs over [begin, end) */
+	int group; /* indices that start together on a device of work items, a power of two; 0: not
+		    * given */
+	int var;   /* loop variable that runs over [begin, end) */
 	struct stmt *body;
 };
 

@@ -147,6 +147,8 @@ void loops_print(const struct loops *l, struct buf *out)
 		const struct entry *e = &l->entry[i];
 		buf_printf(out, "entry %s: i%d to ", e->name, e->var);
 		ix_print(l, e->extent, out);
+		if (e->group)
+			buf_printf(out, " in groups of %d", e->group);
 		buf_puts(out, "\n");
 		print_body(l, e->body, 1, out);
 	}

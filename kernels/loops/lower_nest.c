@@ -290,6 +290,7 @@ static void parallel_loops(struct nest *k)
 		extent = ix_mul(l, extent, count[i]);
 	}
 	int e = loops_entry(l, extent);
+	l->entry[e].group = k->s->group;
 	const struct ix *p = ix_var(l, l->entry[e].var);
 	for (int i = k->s->par - 1; i >= 0; i--) {
 		k->par[i] = i ? ix_mod(l, p, count[i]) : p;

@@ -15,7 +15,14 @@ struct item_rates draft_item_rates(const struct target *tg)
 			       .far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : ITEM_USUAL_GBS};
 	r.fill = r.slots / ITEM_CLOCK;
 	r.waits = r.fill / tg->cores >= 16;
+	r.units = tg->cores;
 	return r;
+}
+
+double draft_item_group(const struct item_rates *r, const struct sstage *s)
+{
+	int n = s->group ? s->group : r->waits ? ITEM_USUAL_GROUP : 1;
+	return r->waits && n < ITEM_WARP ? ITEM_WARP : n;
 }
 
 enum { ITEM_VECTOR = 4 /* lanes that one instruction loads or stores */ };
@@ -58,7 +65,9 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	double slots = vectors * lanes * (c->steps * c->body + c->post) + loads * draft_item_load(s->lanes) +
 		       vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY + ITEM_AROUND +
 		       fmax(0, c->spill) * bodies * ITEM_SPILL;
-	double filled = fmax(items, r.fill);
+	/* The unit with the most groups takes longest. */
+	double group = draft_item_group(&r, s), each = s->group ? s->group : group,
+	       groups = ceil(items / each), filled = fmax(ceil(groups / r.units) * r.units * group, r.fill);
 	struct draft_terms x = {.live = c->live};
 	x.of[DRAFT_ISSUE] = filled * slots / r.slots;
 	x.of[DRAFT_LATENCY] =

@@ -104,6 +104,8 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
 #define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
 #define ITEM_LAUNCH_NS 2000.
+#define ITEM_USUAL_GROUP 64    /* of a launch without a number */
+#define ITEM_WARP 32           /* items that issue together: the rest of a smaller group's are idle */
 #define ITEM_USUAL_GFLOPS 100. /* of a device that was not measured */
 #define ITEM_USUAL_GBS 20.
 struct item_rates {
@@ -111,8 +113,11 @@ struct item_rates {
 	double near, far; /* bytes a ns, of caches and of memory */
 	double fill;      /* items that fill the device */
 	bool waits;       /* an item's latency shows unless others hide it: not on a processor */
+	int units;        /* compute units, each of which takes whole groups */
 };
 struct item_rates draft_item_rates(const struct target *tg);
+/* Items of a group, counted with those that idle beside it. */
+double draft_item_group(const struct item_rates *r, const struct sstage *s);
 double draft_item_load(int lanes); /* slots of a vector's load */
 double draft_item_store(int lanes);
 struct draft_terms draft_items(const struct tile_cost *c);

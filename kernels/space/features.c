@@ -249,6 +249,7 @@ static void put_whole(const struct space *s, const struct sched *c, const struct
 		f[FEATURE_RING] = (float)log2(l->ring + 1) / 3;
 		f[FEATURE_CHUNK] = (float)log2(1 + (double)l->block[l->ring_axis]) / 5;
 	}
+	f[FEATURE_GROUP] = l->group ? (float)log2(l->group) / 8 : 0;
 	double threads = s->want.threads > 1 ? s->want.threads : 1, n = indexes(s, c, &last);
 	f[FEATURE_INDEXES] = (float)log2(n) / 8;
 	f[FEATURE_THREADS] = (float)log2(ceil(n / threads) * threads / n);

@@ -59,6 +59,7 @@ enum feature {
 	FEATURE_CYCLES,
 	FEATURE_RING,
 	FEATURE_CHUNK,
+	FEATURE_GROUP,   /* work items of a group */
 	FEATURE_THREADS, /* worst: indexes of the busiest thread relative to an even share */
 	/* Properties of the task that other features depend on. */
 	FEATURE_STEPS,

@@ -10,6 +10,7 @@ enum {
 	MOST_CHAINS = 8,
 	MOST_ROWS = 16, /* rows of a ring */
 	MOST_BLOCKS = 1 << 20,
+	MOST_GROUP = 512,
 };
 
 /* ---- which numbers vary ---- */
@@ -102,6 +103,9 @@ static void add_all(struct relax *r)
 		add_tiles(r, k);
 	for (int k = 0; k < t->nstages; k++)
 		add_steps(r, k);
+	if (last->group)
+		relax_add(r, RELAX_GROUP, t->nstages - 1, 0, LEAST_GROUP,
+			  larger(smaller(r->space->tg.group, MOST_GROUP), last->group));
 }
 
 struct relax *relax_new(struct arena *a)
@@ -154,6 +158,8 @@ static int64_t number(const struct sched *c, const struct relax_var *v)
 		return s->split;
 	case RELAX_RING:
 		return s->ring;
+	case RELAX_GROUP:
+		return s->group;
 	default:
 		return *relax_winograd_number((struct winograd *)&s->wino, v->kind);
 	}
@@ -177,6 +183,9 @@ void relax_set(struct sched *c, const struct relax_var *v, int64_t to)
 		break;
 	case RELAX_SPLIT:
 		s->split = to;
+		break;
+	case RELAX_GROUP:
+		s->group = (int)to;
 		break;
 	case RELAX_RING: /* keeps the rows per parallel index */
 		s->block[v->axis] = s->block[v->axis] ? ceil_div(s->block[v->axis] * s->ring, to) : 0;
@@ -208,6 +217,7 @@ static void constants(const struct relax *r, struct relaxed *v)
 		n->split = num((double)s->split);
 		n->chains = num(s->chains);
 		n->rows = num(s->ring);
+		n->group = num(s->group);
 	}
 	v->wino = (struct relaxed_winograd){num(r->sketch.st[0].wino.tiles), num(r->sketch.st[0].wino.px),
 					    num(r->sketch.st[0].wino.kv), num(r->sketch.st[0].wino.chunk),
@@ -221,9 +231,9 @@ static struct num *place(struct relaxed *v, const struct relax_var *at)
 	    [RELAX_TILE] = &s->tile[at->axis],   [RELAX_UNROLL] = &s->tile[at->axis],
 	    [RELAX_CHAINS] = &s->chains,         [RELAX_BLOCK] = &s->block[at->axis],
 	    [RELAX_SPLIT] = &s->split,           [RELAX_RING] = &s->rows,
-	    [RELAX_WINO_TILES] = &v->wino.tiles, [RELAX_WINO_PX] = &v->wino.px,
-	    [RELAX_WINO_KV] = &v->wino.kv,       [RELAX_WINO_CHUNK] = &v->wino.chunk,
-	    [RELAX_WINO_PARTS] = &v->wino.parts};
+	    [RELAX_GROUP] = &s->group,           [RELAX_WINO_TILES] = &v->wino.tiles,
+	    [RELAX_WINO_PX] = &v->wino.px,       [RELAX_WINO_KV] = &v->wino.kv,
+	    [RELAX_WINO_CHUNK] = &v->wino.chunk, [RELAX_WINO_PARTS] = &v->wino.parts};
 	return of[at->kind];
 }
 

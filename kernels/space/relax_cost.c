@@ -385,6 +385,20 @@ static struct num passes(const struct stage_cost *f)
 	return w < 0 ? num(1) : product(f->p, f->count, ~f->c->axes[w], 0, stage_spatial(f->c->st));
 }
 
+/* Items, counted as if all units had as many groups as the busiest one. */
+static struct num in_groups(const struct stage_cost *f, const struct item_rates *r, struct num items)
+{
+	struct tape *p = f->p;
+	struct num group = num(draft_item_group(r, f->c->s)), each = group;
+	if (f->c->s->group) {
+		each = f->v->group;
+		group = r->waits ? num_max(p, each, num(ITEM_WARP)) : each;
+	}
+	struct num groups = num_max(p, num(1), num_ceil(p, num_div(p, items, each))),
+		   rounds = num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1. / r->units)));
+	return num_scale(p, num_mul(p, rounds, group), r->units);
+}
+
 /* As draft_items(). */
 static struct num items_cost(const struct stage_cost *f, struct num items)
 {
@@ -402,7 +416,8 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	slots = num_add(p, slots,
 			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
 	slots = num_add(p, slots, num(ITEM_AROUND));
-	struct num ns = num_scale(p, num_mul(p, num_max(p, items, num(r.fill)), slots), 1 / r.slots);
+	struct num filled = num_max(p, in_groups(f, &r, items), num(r.fill));
+	struct num ns = num_scale(p, num_mul(p, filled, slots), 1 / r.slots);
 	if (r.waits) {
 		struct num chain = num_scale(p, num_div(p, slots, num_max(p, num(1), points)), ITEM_LATENCY);
 		ns = num_norm(

@@ -15,6 +15,7 @@ enum relax_kind {
 	RELAX_BLOCK,
 	RELAX_SPLIT,
 	RELAX_RING,
+	RELAX_GROUP,
 	RELAX_WINO_TILES,
 	RELAX_WINO_PX,
 	RELAX_WINO_KV,
@@ -44,7 +45,7 @@ struct relax {
 /* The numbers of a schedule on the tape. Numbers of the sketch that do not vary are constants. */
 struct relaxed_stage {
 	struct num tile[MAX_AXES]; /* unrolled steps on reduction axes */
-	struct num block[MAX_AXES], split, chains, rows;
+	struct num block[MAX_AXES], split, chains, rows, group;
 };
 
 struct relaxed_winograd {

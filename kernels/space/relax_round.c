@@ -108,6 +108,7 @@ static int64_t round_one(const struct relax *r, const struct relax_var *at, doub
 	case RELAX_UNROLL:
 		return steps(r, at, v, way);
 	case RELAX_CHAINS:
+	case RELAX_GROUP:
 		return power_of_two(v, way);
 	case RELAX_SPLIT:
 		return part(r, at, v, steps_of(r, at, all));

@@ -186,6 +186,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 	put_number(w, "quads", s->quads, 0);
 	put_number(w, "mmla", s->mmla, 0);
 	put_number(w, "w16", s->w16, 0);
+	put_number(w, "group", s->group, 0);
 }
 
 int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
@@ -417,6 +418,11 @@ static int key_w16(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, 1, &one);
 }
 
+static int key_group(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, TARGET_MOST_GROUP, &s->group);
+}
+
 static int key_ring(struct parser *ps, struct sstage *s)
 {
 	int64_t v;
@@ -450,7 +456,7 @@ static const struct {
     {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
     {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},           {"parts", key_parts},
     {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},         {"quads", key_quads},
-    {"mmla", key_mmla},     {"w16", key_w16},           {"block", key_block}};
+    {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},       {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

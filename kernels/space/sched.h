@@ -40,6 +40,8 @@
  *         (kernels/space/quads.h)
  * mmla    1: a sum of dot products of bytes is made by products of matrices (kernels/space/mmla.h)
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
+ * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
+ *         power of two. Absent: the program that launches them chooses
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */
@@ -54,6 +56,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
  * products of random signs the rounding errors of n steps are about 2^-12 sqrt(n / 2) of their sum: 1.5e-3.
  */
 enum { HALF_STEPS = 72 };
+enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
 	int m; /* 0: another algorithm */
@@ -78,6 +81,7 @@ struct sstage {
 	bool quads;
 	bool mmla;
 	bool w16;
+	int group; /* 0: not given */
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };

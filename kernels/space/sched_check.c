@@ -256,6 +256,18 @@ static int check_mmla(const struct task *t, const struct target *tg, const struc
 	return s->mmla ? stage_mmla(t, st, s, &m) : E_OK;
 }
 
+static int check_group(const struct task *t, const struct target *tg, const struct sstage *s)
+{
+	if (s->group && (!target_runs_items(tg) || t->nstages > 1))
+		return fail(E_INFEASIBLE, "group: only of the work items of a single stage");
+	return s->group && (s->group < LEAST_GROUP || s->group > tg->group || s->group & (s->group - 1))
+		   ? fail(E_INFEASIBLE,
+			  "a group of %d work items: not a power of two from %d to the "
+			  "device's %d",
+			  s->group, LEAST_GROUP, tg->group)
+		   : E_OK;
+}
+
 /* Groups whose index counts elements are broadcast: the lanes are outputs. */
 static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
@@ -305,7 +317,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0 ||
-		    (rc = check_quads(t, st, ss)) < 0 || (rc = check_mmla(t, tg, st, ss)) < 0)
+		    (rc = check_quads(t, st, ss)) < 0 || (rc = check_mmla(t, tg, st, ss)) < 0 ||
+		    (rc = check_group(t, tg, ss)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

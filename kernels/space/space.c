@@ -209,11 +209,22 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 	return s->mmla;
 }
 
+/* Work items: the default in groups. What the launching program chooses is none of them on a processor. */
+static bool group_rule(const struct space *s, int i, struct sched *c)
+{
+	static const int items[] = {32, 128};
+	if (s->tg.group < items[i] || s->t->nstages > 1)
+		return false;
+	default_stages(s, s->ring.rows, c);
+	c->st[0].group = items[i];
+	return true;
+}
+
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
-	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}};
+	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {2, group_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -396,6 +407,14 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 	}
 }
 
+static void draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	(void)stage; /* the only one */
+	static const int items[] = {0, 16, 32, 32, 64, 64, 128, 256, 512};
+	int most = s->t->nstages == 1 ? s->tg.group : 0, g = draw(r, items, 9);
+	out->group = g <= most ? g : 0;
+}
+
 static void draw_order(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -430,6 +449,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	out->w16 = rules_draw_w16(s, r) && stage_stored(s->t, st, out) >= 0;
 	quads_draw(s, stage, r, out);
 	mmla_draw(s, r, out);
+	if (target_runs_items(&s->tg) && rng_below(r, 2))
+		draw_group(s, stage, r, out);
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -519,7 +540,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		swap_order(r, st, 0, stage_spatial(&s->t->stage[k]));
 		break;
 	case 4:
-		draw_blocks(s, k, r, st);
+		(target_runs_items(&s->tg) ? draw_group : draw_blocks)(s, k, r, st);
 		break;
 	case 5:
 		draw_split(s, k, r, st);
@@ -614,6 +635,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			}
 			if (s->w16 && rng_below(r, 2))
 				st->w16 = o->w16;
+			if (target_runs_items(&s->tg) && rng_below(r, 2))
+				st->group = o->group;
 			if (s->quads >> k & 1 && rng_below(r, 2))
 				st->quads = o->quads;
 			if (s->mmla && rng_below(r, 2))

@@ -197,6 +197,8 @@ static void fit(const struct space *s, int lanes, struct sched *c)
 	for (int k = 0; k < s->t->nstages && lanes; k++)
 		fit_lanes(s, lanes, &c->st[k]);
 	for (int k = 0; k < s->t->nstages; k++)
+		c->st[k].group = (int)least(c->st[k].group, s->tg.group);
+	for (int k = 0; k < s->t->nstages; k++)
 		clip(s->t, &s->t->stage[k], &c->st[k]);
 	for (int k = 0; k < s->t->nstages; k++) {
 		quads_settle(s->t, &s->t->stage[k], &c->st[k]);
@@ -223,6 +225,7 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;
+	there.group = there.group ? TARGET_MOST_GROUP : 0;
 	for (int k = 0; rc >= 0 && k < c.nstages; k++)
 		c.st[k].mmla &= target_multiplies_blocks(&s->tg);
 	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */

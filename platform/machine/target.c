@@ -111,10 +111,10 @@ bool target_runs(const struct target *have, const struct target *need)
 }
 
 enum { FRESH_S = 60 };
-enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL };
+enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL, LIMIT };
 
 /* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional word that is empty
- * is left out. Reals are the peaks. */
+ * is left out, and so is a limit of 0. Reals are the peaks. */
 static const struct field {
 	const char *key;
 	enum kind kind;
@@ -134,6 +134,7 @@ static const struct field {
     {"l3", INT64, offsetof(struct target, l3_bytes), 0, 1, 1e12},
     {"line", INT, offsetof(struct target, line_bytes), 0, 1, 4096},
     {"cores", INT, offsetof(struct target, cores), 0, 1, 65536},
+    {"group", LIMIT, offsetof(struct target, group), 0, 1, TARGET_MOST_GROUP},
     {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
     {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
     {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
@@ -156,7 +157,7 @@ static void put_real(struct buf *out, double v)
 static void put_field(const struct field *f, const struct target *t, struct buf *out)
 {
 	const char *p = (const char *)t + f->at;
-	if (f->kind == OPTIONAL && !*p)
+	if ((f->kind == OPTIONAL && !*p) || (f->kind == LIMIT && !*(const int *)p))
 		return;
 	buf_printf(out, " %s=", f->key);
 	switch (f->kind) {
@@ -165,6 +166,7 @@ static void put_field(const struct field *f, const struct target *t, struct buf 
 		buf_puts(out, p);
 		break;
 	case INT:
+	case LIMIT:
 		buf_printf(out, "%d", *(const int *)p);
 		break;
 	case INT64:
@@ -243,7 +245,9 @@ static bool get_field(const struct field *f, const char **at, struct target *t)
 	}
 	if (!get_int(at, f->most, &v))
 		return false;
-	if (f->kind == INT)
+	if (f->kind == LIMIT && (v < 1 || v & (v - 1)))
+		return false;
+	if (f->kind == INT || f->kind == LIMIT)
 		*(int *)p = (int)v;
 	else if (f->kind == INT64)
 		*(int64_t *)p = v;
@@ -261,7 +265,7 @@ int target_parse(const char *text, struct target *t)
 	for (int i = 0; i < FIELDS; i++) {
 		size_t n = strlen(fields[i].key);
 		bool here = *at == ' ' && strncmp(at + 1, fields[i].key, n) == 0 && at[1 + n] == '=';
-		if (!here && fields[i].kind == OPTIONAL)
+		if (!here && (fields[i].kind == OPTIONAL || fields[i].kind == LIMIT))
 			continue;
 		if (!here)
 			return fail(E_CORRUPT, "target: '%s=' expected at byte %zu", fields[i].key,

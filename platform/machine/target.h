@@ -4,7 +4,7 @@
  * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
- * after soc, rev=7 and mode=pmode:0002 if they are known).
+ * after soc, rev=7 and mode=pmode:0002 if they are known; after cores, group=1024 on a device with groups).
  * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
  * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
  * peaks are what a kernel's code depends on. */
@@ -15,6 +15,8 @@
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 #include "platform/base/hash.h"
+
+enum { TARGET_MOST_GROUP = 4096 };
 
 struct target {
 	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim | opencl */
@@ -29,7 +31,8 @@ struct target {
 	bool fma;            /* fused multiply-add; false: mul and add, also in the interpreter */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
-	int cores;                            /* physical cores usable by this process */
+	int cores;                            /* physical cores usable by this process, or compute units */
+	int group; /* most work items of a group, a power of two; 0: it has no groups */
 	double fma_gflops;                    /* these: of one core, or of the device */
 	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM */
 	double copy_gbs;                      /* bytes read + written per second of an L3-sized copy */

@@ -117,7 +117,7 @@ struct opencl_launch {
 	int64_t begin, end;
 	/* Work items at a time: a scratch buffer must hold a part for each of them. 0: all. */
 	int64_t at_once;
-	int group; /* work items of a group; 0: chosen here */
+	int group; /* work items of a group, if the kernel requires no number; 0: chosen here */
 };
 /* Makes a launch ready. The values of params are copied. */
 int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch *at,

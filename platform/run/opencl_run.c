@@ -183,11 +183,24 @@ int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes)
 						     0, NULL, NULL));
 }
 
+/* The items of a group that the kernel's source requires; 0: any. */
+static size_t group_required(const struct opencl_dev *d, void *k)
+{
+	size_t size[3] = {0}, n = 0;
+	int32_t code = d->api->clGetKernelWorkGroupInfo(k, d->id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+							sizeof size, size, &n);
+	bool known = code == CL_SUCCESS && n == sizeof size && size[0] <= TARGET_MOST_GROUP;
+	return known ? size[0] : 0;
+}
+
 /* A processor has no use for groups, each of which its driver makes a loop of; a GPU fills its lanes with
  * them (64: the widest of common ones). Never more than the device and the kernel allow. */
 static size_t group_of(const struct opencl_code *c, void *k, int wanted)
 {
 	const struct opencl_dev *d = c->dev;
+	size_t required = group_required(d, k);
+	if (required)
+		return required;
 	size_t group = wanted > 0                     ? (size_t)wanted
 		       : strcmp(d->info->kind, "cpu") ? 64
 						      : 1,

@@ -188,6 +188,14 @@ static const struct {
 
 enum { ITEM_LANES = 4, USUAL_REGISTERS = 128 };
 
+static int most_group(const struct opencl_info *i)
+{
+	int n = 1;
+	while (n < TARGET_MOST_GROUP && 2 * n <= i->group_items)
+		n *= 2;
+	return n > 1 ? n : 0;
+}
+
 static int item_registers(const struct opencl_info *i)
 {
 	for (size_t v = 0; v < sizeof vendors / sizeof *vendors && strcmp(i->kind, "cpu") != 0; v++)
@@ -210,7 +218,8 @@ void opencl_target(const struct opencl_info *i, struct target *t)
 			     .line_bytes = 64,
 			     .cores = i->units < 1      ? 1
 				      : i->units < 4096 ? (int)i->units
-							: 4096};
+							: 4096,
+			     .group = most_group(i)};
 	struct target host;
 	if (target_host(&host) >= 0) /* the board's power mode is the device's, too */
 		snprintf(t->mode, sizeof t->mode, "%s", host.mode);

@@ -47,6 +47,7 @@ static inline struct target case_gpu(void)
 			       .l2_bytes = 512 << 10,
 			       .line_bytes = 64,
 			       .cores = 132,
+			       .group = 1024,
 			       .fma_gflops = 59923,
 			       .bw_gbs = {11776, 11689, 11479, 3601},
 			       .copy_gbs = 3129};

@@ -14,7 +14,7 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, too_long;
+	int ran, scratch, too_long, grouped;
 };
 
 static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
@@ -52,6 +52,11 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		o->too_long++;
 		return NULL;
 	}
+	const char *group = strstr(cand, "group="),
+		   *said = strstr(arena_strndup(&c->a, object.p, object.n), "reqd_work_group_size(");
+	if (group ? !said || atoi(group + 6) != atoi(said + 21) : said != NULL)
+		return "the kernel requires another group";
+	o->grouped += group != NULL;
 	case_bind(c, &m, a, elems);
 	for (int i = 0; i < m.nbufs; i++) {
 		out = m.buf[i].role == BUF_OUT ? i : out;
@@ -90,7 +95,7 @@ static struct target items_board(uint64_t seed)
 	static const int regs[] = {16, 32, 60};
 	struct target tg = case_board(4, regs[seed % 3]);
 	strcpy(tg.isa, "opencl");
-	tg.features[0] = 0;
+	tg.group = 256;
 	return tg;
 }
 
@@ -145,8 +150,10 @@ static void many(uint64_t usual, enum level level, make_text *make, make_board *
 		SKIP(why);
 	for (uint64_t seed = first; seed < first + n + (uint64_t)o.too_long && !test_bad; seed++)
 		one(seed, dev, level, make, board, &o);
-	printf("%d kernels ran, %d of them with scratch; %d are too long\n", o.ran, o.scratch, o.too_long);
+	printf("%d kernels ran, %d of them with scratch, %d in groups; %d are too long\n", o.ran, o.scratch,
+	       o.grouped, o.too_long);
 	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
+	CHECK(n < 20 || (o.grouped > 0) == (board == items_board));
 }
 
 TEST(kernels_of_floats)

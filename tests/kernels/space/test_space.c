@@ -137,6 +137,64 @@ TEST(work_items_have_vectors_of_any_width)
 	arena_free(&a);
 }
 
+/* Groups are drawn up to the device's limit, and mutated alone; texts without one mean what they meant. */
+TEST(work_items_are_in_groups)
+{
+	const char *text = "task syms=0\noperand X in f32 [64,64] plain\noperand Y out f32 [64] plain\n"
+			   "stage y:64 | x:64\nread X [x,y]\nbody r0\nsum\nwrite Y [y]\n";
+	struct target tg = case_gpu(), none = tg, cpu = case_board(4, 32);
+	struct arena a = {0};
+	struct rng r;
+	char cand[CAND_MAX], x[CAND_MAX];
+	unsigned drawn = 0, alone = 0;
+	tg.group = 128;
+	none.group = 0;
+	struct space *s = case_space(&a, text, &tg), *other = case_space(&a, text, &none),
+		     *host = case_space(&a, text, &cpu);
+	REQUIRE(s && other && host);
+	CHECK_OK(space_legal(s, "lane=y:4 par=1"));
+	CHECK_OK(space_legal(s, "lane=y:4 par=1 group=128"));
+	CHECK_FAILS(space_legal(s, "lane=y:4 par=1 group=256"), E_INFEASIBLE, "to the device's 128");
+	CHECK_FAILS(space_legal(s, "lane=y:4 par=1 group=8"), E_INFEASIBLE, "from 16");
+	CHECK_FAILS(space_legal(s, "lane=y:4 par=1 group=96"), E_INFEASIBLE, "power of two");
+	CHECK_FAILS(space_legal(s, "lane=y:4 par=1 group=0"), E_CORRUPT, "under 1");
+	CHECK_FAILS(space_legal(s, "group=64 par=1"), E_CORRUPT, "order");
+	CHECK_FAILS(space_legal(other, "par=1 group=16"), E_INFEASIBLE, "the device's 0");
+	CHECK_FAILS(space_legal(host, "par=1 group=16"), E_INFEASIBLE, "work items");
+	rng_seed(&r, 3);
+	for (int i = 0; i < 300; i++) {
+		CHECK_OK(space_random(s, &r, cand));
+		const char *at = strstr(cand, " group=");
+		drawn |= at ? (unsigned)atoi(at + 7) : 0;
+		CHECK_OK(space_mutate(s, &r, cand, x));
+		size_t same = at ? (size_t)(at - cand) : strlen(cand);
+		alone += !strncmp(cand, x, same) && (!x[same] || !strncmp(x + same, " group=", 7));
+		CHECK_OK(space_random(other, &r, cand));
+		CHECK(!strstr(cand, "group="));
+		CHECK_OK(space_random(host, &r, cand));
+		CHECK(!strstr(cand, "group="));
+	}
+	CHECK(drawn == (16 | 32 | 64 | 128) && alone > 5);
+	arena_free(&a);
+}
+
+/* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
+TEST(groups_that_fill_the_units)
+{
+	const char *text = "task syms=0\noperand X in f32 [2112,512] plain\noperand Y out f32 [2112] plain\n"
+			   "stage y:2112 | x:512\nread X [y,x]\nbody r0\nsum\nwrite Y [y]\n";
+	struct target tg = case_gpu();
+	struct arena a = {0};
+	tg.fma_gflops /= 8; /* 19 lanes in a unit */
+	struct space *s = case_space(&a, text, &tg);
+	REQUIRE(s);
+	double small = space_draft(s, "par=1 group=32"), half = space_draft(s, "par=1 group=16"),
+	       large = space_draft(s, "par=1 group=256");
+	CHECK(large > 1.5 * small); /* 9 of 132 units have groups */
+	CHECK(half >= small);
+	arena_free(&a);
+}
+
 /* Work that is worth several threads has enough indexes for all; other work has the same schedule as with one
  * thread. */
 TEST(indexes_for_all_threads)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/transfer.h"
+#include "tests/lib/kernel_cases.h"
 #include "tests/lib/test.h"
 
 #include <stdlib.h>
@@ -122,6 +123,25 @@ TEST(from_another_board)
 		came += rc >= 0;
 	}
 	CHECK(came > 250);
+	arena_free(&a);
+}
+
+/* A group that the device has not becomes the largest that it has. */
+TEST(to_a_device_with_smaller_groups)
+{
+	struct target gpu = case_gpu();
+	struct space *s;
+	char out[CAND_MAX];
+	make();
+	gpu.group = 64;
+	REQUIRE_OK(space_make(&a, &task[1], &gpu, NULL, &s));
+	REQUIRE_OK(space_transfer(s, &task[0], 0, "lane=k:4 tile=x:6 par=4 group=256", out));
+	CHECK(!strcmp(out, "lane=k:4 tile=x:6 par=4 group=64"));
+	gpu.group = 0;
+	REQUIRE_OK(space_make(&a, &task[1], &gpu, NULL, &s));
+	CHECK(space_transfer(s, &task[0], 0, "lane=k:4 tile=x:6 par=4 group=256", out) == E_INFEASIBLE);
+	REQUIRE_OK(space_transfer(s, &task[0], 4, "lane=k:2 tile=x:6 par=4", out));
+	CHECK(!strcmp(out, "lane=k:2 tile=x:6 par=4"));
 	arena_free(&a);
 }
 

@@ -137,7 +137,9 @@ TEST(text_round_trip)
 		for (int k = 0; k < 4; k++)
 			t.bw_gbs[k] = k == 2 ? 0 : rng_unit(&r) * 1e6;
 		t.l3_bytes = (int64_t)rng_below(&r, 1u << 30);
+		t.group = i % 3 ? 1 << i % 13 : 0;
 		target_text(&t, &b);
+		CHECK((strstr(buf_str(&b), " group=") != NULL) == (t.group > 0));
 		REQUIRE_OK(target_parse(buf_str(&b), &back));
 		CHECK(same(&t, &back));
 		CHECK(memcmp(&t.bw_gbs, &back.bw_gbs, sizeof t.bw_gbs) == 0 &&
@@ -145,6 +147,32 @@ TEST(text_round_trip)
 		CHECK(key_equal(target_key(&t), target_key(&back)));
 		buf_free(&b);
 	}
+}
+
+TEST(groups_are_powers_of_two)
+{
+	static const struct {
+		const char *key;
+		int rc;
+	} all[] = {{"", E_OK},
+		   {" group=1024", E_OK},
+		   {" group=96", E_CORRUPT},
+		   {" group=0", E_CORRUPT},
+		   {" group=8192", E_CORRUPT}};
+	char text[300];
+	struct target t;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		snprintf(
+		    text, sizeof text,
+		    "opencl soc=g cpu=generic lanes=4 regs=60 fused=1 l1=1 l2=1 l3=0 line=64 cores=4%s fma=0 "
+		    "bw=0,0,0,0 copy=0 feat=",
+		    all[i].key);
+		CHECK(target_parse(text, &t) == all[i].rc);
+	}
+	CHECK(target_vectors(&t, 4) == 60 && target_vectors(&t, 16) == 15 && target_vectors(&t, 1) == 240);
+	CHECK(target_most_lanes(&t) == 16);
+	REQUIRE_OK(target_baseline("x86-64-v3", &t));
+	CHECK(target_vectors(&t, 4) == 16 && target_vectors(&t, 1) == 16 && target_most_lanes(&t) == 8);
 }
 
 TEST(key_has_no_peaks)
