@@ -266,14 +266,10 @@ static int64_t longest(const struct pstep *ps)
 	return most;
 }
 
-/* Work items that run at a time. */
-static int64_t at_once(const struct pstep *ps)
+/* Work items that run at a time; *bytes: of their scratch. */
+static int64_t at_once(const struct pstep *ps, int64_t *bytes)
 {
-	int64_t each = ps->found->m.scratch_bytes, all = longest(ps);
-	if (each <= 0)
-		return all;
-	int64_t room = most_scratch_bytes / each;
-	return room < 1 ? 1 : room < all ? room : all;
+	return code_at_once(&ps->found->m, longest(ps), most_scratch_bytes, bytes);
 }
 
 static int copy_there(const struct far *f, struct dev_mem *m, const void *from, int64_t bytes)
@@ -292,7 +288,9 @@ static int place(struct plan *p, struct far *f)
 	f->memory_bytes = (int64_t)p->memory_bytes;
 	f->weight_bytes = (int64_t)p->weight_bytes;
 	for (int i = 0; i < p->nsteps; i++) {
-		int64_t bytes = p->step[i].far ? p->step[i].found->m.scratch_bytes * at_once(&p->step[i]) : 0;
+		int64_t bytes = 0;
+		if (p->step[i].far)
+			(void)at_once(&p->step[i], &bytes);
 		f->scratch_bytes = bytes > f->scratch_bytes ? bytes : f->scratch_bytes;
 	}
 	int rc = alloc(f, f->memory_bytes, &f->memory);
@@ -331,8 +329,8 @@ static int prepare(struct plan *p, struct far *f, int i)
 	struct pstep *ps = &p->step[i];
 	struct far_step *fs = &f->step[i];
 	struct dev_spot spot[CODE_MAX_BUFS];
-	int64_t once = at_once(ps);
-	bool scratch = ps->found->m.scratch_bytes > 0;
+	int64_t scratch_bytes, once = at_once(ps, &scratch_bytes);
+	bool scratch = scratch_bytes > 0;
 	int rc = E_OK;
 	for (int b = 0; b < ps->nbufs && rc >= 0; b++)
 		rc = find_spot(p, f, ps, b, &spot[b]);

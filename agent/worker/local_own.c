@@ -79,16 +79,6 @@ static int64_t longest(const struct local_built *b)
 	return most;
 }
 
-/* How many indices run at a time: all, or as many as there is scratch for. */
-static int64_t at_once(const struct local_built *b)
-{
-	int64_t all = longest(b);
-	if (b->m.scratch_bytes <= 0)
-		return all;
-	int64_t room = scratch_bytes / b->m.scratch_bytes;
-	return room < 1 ? 1 : room < all ? room : all;
-}
-
 static int place(struct local_built *b, struct built_own *o, int i, int64_t bytes)
 {
 	o->bytes[i] = (bytes + 63) / 64 * 64;
@@ -128,11 +118,11 @@ int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *
 		return fail(E_NOMEM, "no memory for a kernel");
 	o->dev = dev;
 	o->unit = unit;
-	int64_t once = at_once(b);
+	int64_t all_bytes, once = code_at_once(&b->m, longest(b), scratch_bytes, &all_bytes);
 	int rc = E_OK;
 	for (int i = 0; i < b->m.nbufs && rc >= 0; i++) {
 		bool scratch = b->m.buf[i].role == BUF_SCRATCH;
-		rc = place(b, o, i, scratch ? b->m.scratch_bytes * once : (int64_t)b->bytes[i]);
+		rc = place(b, o, i, scratch ? all_bytes : (int64_t)b->bytes[i]);
 	}
 	if (rc >= 0)
 		rc = prepare(b, o, once);

@@ -8,8 +8,8 @@
  * byte that the buffer begins at; each parameter as a long; begin and end, longs. Work item w runs index
  * begin + w if that is below end, so a launch may be rounded up to whole groups. Its groups have as many
  * items as the entry says, which the kernel's attribute tells the driver and the launch. The last buffer, if
- * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part.
- * No kernel uses local memory or barriers.
+ * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part;
+ * where it is shared, all have one part. No kernel uses local memory or barriers.
  *
  * Results equal the interpreter's bit for bit where the device rounds divisions and square roots correctly
  * (the loader of programs asks for that wherever it is offered) and flushes subnormals, which is a hint in
@@ -147,7 +147,7 @@ static void buffers(struct cl_gen *g)
 		const char *reads = only_read(b) ? "const " : "", *type = cl_element(b->dtype);
 		buf_printf(&g->out, "__global %s%s *b%d = (__global %s%s *)(m%d + o%d)", reads, type, i,
 			   reads, type, i, i);
-		if (b->role == BUF_SCRATCH) {
+		if (b->role == BUF_SCRATCH && !b->shared) {
 			buf_puts(&g->out, " + get_global_id(0) * (size_t)");
 			cl_ix(g, b->elems);
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
- * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums alias entry* param*
- * buf* packing*. "sums f16" is left out where sums are not made in f16. */
+ * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums shared alias entry*
+ * param* buf* packing*. "sums f16" is left out where sums are not made in f16, "shared 1" where each index
+ * has scratch of its own. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -17,8 +18,9 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 {
 	buf_printf(out, "emitter %s\nversion %s\nisa %s\nfeatures %s\nlanes %d\nnsyms %d\n", m->emitter,
 		   m->version, m->isa, m->features, m->lanes, m->nsyms);
-	buf_printf(out, "scratch %lld\nwinograd %d\n%salias %d %d\n", (long long)m->scratch_bytes,
-		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->alias_out, m->alias_in);
+	buf_printf(out, "scratch %lld\nwinograd %d\n%s%salias %d %d\n", (long long)m->scratch_bytes,
+		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->shares_scratch ? "shared 1\n" : "",
+		   m->alias_out, m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
 		buf_printf(out, "entry %s %s\n", m->entry[i], m->extent_expr[i]);
 	for (int i = 0; i < m->nparams; i++)
@@ -182,6 +184,10 @@ static int get_manifest(char *at, struct manifest *m)
 	m->f16_sums = v != NULL;
 	if (v && strcmp(v, "f16") != 0)
 		return fail(E_CORRUPT, "sums");
+	v = line(&at, "shared");
+	m->shares_scratch = v != NULL;
+	if (v && strcmp(v, "1") != 0)
+		return fail(E_CORRUPT, "shared");
 	v = line(&at, "alias");
 	if (!v || !number(&v, -1, CODE_MAX_BUFS - 1, &alias_out) ||
 	    !number(&v, -1, CODE_MAX_BUFS - 1, &alias_in) || *v)
@@ -218,6 +224,16 @@ int code_parse(const void *p, size_t n, struct arena *a, struct code *out)
 	if (c.bad || c.at != n || !text || !out->object.p || memchr(text, 0, text_n))
 		return fail(E_CORRUPT, "code: lengths");
 	return fail_in(get_manifest(arena_strndup(a, text, text_n), &out->m), "code: manifest");
+}
+
+int64_t code_at_once(const struct manifest *m, int64_t indices, int64_t room_bytes, int64_t *bytes)
+{
+	int64_t room = m->scratch_bytes <= 0 || m->shares_scratch ? indices : room_bytes / m->scratch_bytes,
+		n = room < 1         ? 1
+		    : room < indices ? room
+				     : indices;
+	*bytes = m->scratch_bytes <= 0 ? 0 : m->shares_scratch ? m->scratch_bytes : m->scratch_bytes * n;
+	return n;
 }
 
 static bool apply(char op, int64_t a, int64_t b, int64_t *out)

@@ -42,7 +42,8 @@ struct manifest {
 	char extent_expr[LOOPS_MAX_ENTRIES][256]; /* postfix over integers, p<i>, + * / % min max */
 	int64_t param[LOOPS_MAX_PARAMS]; /* values; in generic code the plan binds the first nsyms */
 	int nsyms;                       /* symbols of the generic task; 0: not generic */
-	int64_t scratch_bytes;           /* per thread */
+	int64_t scratch_bytes;           /* per thread; on a device of work items, per item */
+	bool shares_scratch; /* all indices have the scratch in common, and it lasts from entry to entry */
 	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
 	bool f16_sums;                   /* products of f16 are summed in f16 (SUM_HALF) */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
@@ -61,6 +62,9 @@ int code_parse(const void *p, size_t n, struct arena *a,
 	       struct code *out) MUST_CHECK;                                     /* object points into p */
 /* The type of the pairs that it multiplies, f16 or bf16; DT_NONE: none. */
 enum dtype code_pairs(const struct manifest *m);
+/* How many of `indices` work items run at a time, so that their scratch is not larger than room_bytes (but
+ * one always does); *bytes: of their scratch. */
+int64_t code_at_once(const struct manifest *m, int64_t indices, int64_t room_bytes, int64_t *bytes);
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params); /* < 0: enum err */
 
 #endif

@@ -414,12 +414,12 @@ static int lane_stride(const struct nest *k)
 	return rc < 0 ? 0 : (int)stride;
 }
 
-static struct nest *nest_new(struct lower *w, int stage)
+struct nest *nest_new(struct lower *w, int stage, const struct sstage *s)
 {
 	struct nest *k = ARENA_NEW(w->l->arena, struct nest);
 	k->w = w;
 	k->st = &w->t->stage[stage];
-	k->s = &w->s.st[stage];
+	k->s = s;
 	k->ns = stage_spatial(k->st);
 	k->known = ARENA_ARRAY(w->l->arena, struct known, KNOWN_MAX);
 	k->chunk = -1;
@@ -465,7 +465,10 @@ static void stages(struct lower *w)
 {
 	struct nest *k[MAX_STAGES];
 	for (int s = 0; s < w->t->nstages; s++) {
-		k[s] = nest_new(w, s);
+		k[s] = nest_new(w, s, &w->s.st[s]);
+		if (k[s]->s->spread) /* sums lie as the second entry reads them, and need no scratch of an
+				      * index */
+			k[s]->turn = k[s]->weave = -1;
 		if (k[s]->sum == SUM_HALF && half_keeps_sums(k[s]->st))
 			k[s]->sums_at = lower_scratch(w, ix_c(w->l, tile_elems(k[s])));
 		if (k[s]->turn >= 0)
@@ -477,15 +480,21 @@ static void stages(struct lower *w)
 	}
 	if (w->s.st[0].wino.m)
 		winograd_scratch(w);
+	if (w->s.st[0].spread)
+		spread_scratch(w);
 	int64_t none;
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
+	if (w->s.st[0].spread)
+		w->l->buf[w->scratch_buf].shared = true;
 	if (w->t->nstages > 1)
 		chain_stages(w, k);
 	else if (w->s.st[0].wino.m)
 		winograd_stage(k[0]);
 	else
 		nest_stage(k[0]);
+	if (w->s.st[0].spread)
+		nest_stage(spread_sums(k[0]));
 }
 
 /* Finds the symbols that are sizes. Other symbols are offsets and factors, which may be negative. */
@@ -603,6 +612,7 @@ static int put_bufs(const struct lower *w, struct manifest *m)
 	if (!ix_is_const(w->scratch, &b->elems))
 		return fail(E_INFEASIBLE, "scratch of a chain with symbolic sizes");
 	m->scratch_bytes = b->elems * (int64_t)sizeof(float);
+	m->shares_scratch = w->l->buf[w->scratch_buf].shared;
 	return E_OK;
 }
 

@@ -289,13 +289,17 @@ static void parallel_loops(struct nest *k)
 		count[i] = k->loop[i].outer ? block_count(k, a) : tile_count(k, a);
 		extent = ix_mul(l, extent, count[i]);
 	}
+	bool parts = k->s->spread && !k->sums_parts; /* before all other loops */
+	if (parts)
+		extent = ix_mul(l, extent, ix_c(l, stage_parts(k->st, k->s)));
 	int e = loops_entry(l, extent);
 	l->entry[e].group = k->s->group;
 	const struct ix *p = ix_var(l, l->entry[e].var);
 	for (int i = k->s->par - 1; i >= 0; i--) {
-		k->par[i] = i ? ix_mod(l, p, count[i]) : p;
+		k->par[i] = i || parts ? ix_mod(l, p, count[i]) : p;
 		p = ix_div(l, p, count[i]);
 	}
+	k->part = parts ? p : NULL;
 }
 
 void nest_stage(struct nest *k)

@@ -3,7 +3,7 @@
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
  * lower_mmla.c, lower_winograd.c, lower_products.c and lower_transform.c (the loops of
- * kernels/space/winograd.h). */
+ * kernels/space/winograd.h), lower_spread.c (split reductions of work items). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
@@ -49,6 +49,7 @@ struct lower {
 	const struct ix *scratch; /* elements allocated so far */
 	int scratch_buf;
 	const struct ix *wino[3];  /* scratch offsets of V, M and a tile; see winograd.h */
+	const struct ix *partials; /* scratch offset of the sums of all parts, if s->spread */
 	const struct ix *ones;     /* scratch offset of `lanes` ones; NULL: not needed */
 	int block_param[MAX_AXES]; /* -1: none */
 	int hoisted;
@@ -108,6 +109,7 @@ struct nest {
 	const struct ix *high[MAX_AXES];                /* the variable of RED_OUTER */
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* part number of a split reduction */
+	bool sums_parts; /* the second entry of a spread reduction: adds the sums of the parts */
 	enum sum_kind sum;
 	bool exact;       /* writes bytes or i32 */
 	bool gives_s32;   /* writes i32 */
@@ -172,6 +174,14 @@ enum vop nest_combiner(const struct nest *k); /* the operation that combines two
 /* Whether the body is 0 where its vector loads along the lane axis are 0, so that a sum needs no mask at the
  * end. */
 bool lower_zero_safe(const struct nest *k);
+
+/* lower_spread.c: a reduction whose parts are indices of their own. */
+void spread_scratch(struct lower *w);     /* allocates the sums of all parts */
+struct nest *spread_sums(struct nest *k); /* the nest of the second entry */
+void spread_store(const struct nest *k);  /* a tile's sums, acc[point * chains], as those of k->part */
+void spread_load(const struct nest *k);   /* if k->sums_parts: the sums of all parts, into acc[point] */
+/* A nest of the stage with another schedule of it. */
+struct nest *nest_new(struct lower *w, int stage, const struct sstage *s);
 
 /* lower_half.c: SUM_HALF. */
 bool half_keeps_sums(const struct stage *st); /* sums in f32 of a tile need scratch: k->sums_at */

@@ -403,7 +403,7 @@ static void make_sums(struct nest *k)
 
 static void start(struct nest *k)
 {
-	if (!k->part) {
+	if (!k->part || k->s->spread) {
 		(k->bias >= 0 ? start_bias : start_neutral)(k);
 		return;
 	}
@@ -602,7 +602,9 @@ static void tile(struct nest *k)
 		map(k);
 	else {
 		make_sums(k);
-		if (k->sum == SUM_HALF) {
+		if (k->sums_parts) {
+			spread_load(k);
+		} else if (k->sum == SUM_HALF) {
 			half_reduce(k, start);
 		} else {
 			start_sums(k);
@@ -611,7 +613,9 @@ static void tile(struct nest *k)
 		if (k->s->mmla)
 			nest_mmla_turn(k);
 		bool stored = gather(k);
-		if (k->part)
+		if (k->part && k->s->spread)
+			spread_store(k);
+		else if (k->part)
 			finish_part(k);
 		else if (!stored)
 			finish(k, true);

@@ -51,34 +51,76 @@ static double body_loads(const struct tile_cost *c)
 	return sum;
 }
 
+/* What one launch does. */
+struct launch {
+	double items, slots, chain; /* slots of an item, and those of them that wait for each other */
+	double bodies;              /* times that an item waits for loads */
+	double near, far;           /* bytes of all items */
+};
+
+/* The unit with the most groups takes longest. */
+static double filled(const struct item_rates *r, const struct sstage *s, double items)
+{
+	double group = draft_item_group(r, s), groups = ceil(items / (s->group ? s->group : group));
+	return fmax(ceil(groups / r->units) * r->units * group, r->fill);
+}
+
+/* Returns its time in ns, and adds its terms. */
+static double add_launch(const struct item_rates *r, const struct sstage *s, const struct launch *l,
+			 struct draft_terms *x)
+{
+	double issue = filled(r, s, l->items) * l->slots / r->slots,
+	       wait = r->waits ? (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK : 0;
+	x->of[DRAFT_ISSUE] += issue;
+	x->of[DRAFT_LATENCY] += wait;
+	x->of[DRAFT_L2] += l->near / r->near;
+	x->of[DRAFT_COLD] += l->far / r->far;
+	x->of[DRAFT_CALL] += ITEM_LAUNCH_NS;
+	return hypot(hypot(issue, wait), hypot(l->near / r->near, l->far / r->far)) + ITEM_LAUNCH_NS;
+}
+
+/* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
+ * each other. */
+static struct launch sum_parts(const struct tile_cost *c, double vectors)
+{
+	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes);
+	return (struct launch){.items = vectors,
+			       .slots = c->parts * (lanes + load) + lanes * c->post +
+					draft_item_store(c->s->lanes) + ITEM_AROUND,
+			       .chain = c->parts + c->post,
+			       .bodies = 1,
+			       .near = vectors * c->parts * lanes * 4};
+}
+
 struct draft_terms draft_items(const struct tile_cost *c)
 {
 	const struct sstage *s = c->s;
-	const struct target *tg = c->tg;
-	double vectors = 1, items = 1, lanes = s->lanes > 1 ? s->lanes : 1;
+	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : 1;
 	for (int a = 0; a < c->ns; a++) {
+		double units = ceil((double)c->extent[a] / (a == s->lane ? lanes : 1));
 		vectors *= s->tile[a];
-		items *= ceil((double)c->extent[a] / (s->tile[a] * (a == s->lane ? lanes : 1)));
+		items *= ceil(units / s->tile[a]);
+		all *= units;
 	}
-	struct item_rates r = draft_item_rates(tg);
-	double bodies = c->steps / c->body_steps, loads = bodies * body_loads(c);
-	double slots = vectors * lanes * (c->steps * c->body + c->post) + loads * draft_item_load(s->lanes) +
-		       vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY + ITEM_AROUND +
-		       fmax(0, c->spill) * bodies * ITEM_SPILL;
-	/* The unit with the most groups takes longest. */
-	double group = draft_item_group(&r, s), each = s->group ? s->group : group,
-	       groups = ceil(items / each), filled = fmax(ceil(groups / r.units) * r.units * group, r.fill);
+	struct item_rates r = draft_item_rates(c->tg);
+	double steps = c->steps / parts, bodies = steps / c->body_steps, loads = bodies * body_loads(c);
+	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post)) +
+		       loads * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) +
+		       bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
 	struct draft_terms x = {.live = c->live};
-	x.of[DRAFT_ISSUE] = filled * slots / r.slots;
-	x.of[DRAFT_LATENCY] =
-	    !r.waits ? 0
-		     : (slots * ITEM_LATENCY / fmax(1, vectors) + bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK;
-	x.of[DRAFT_L2] = items * loads * lanes * 4 * ITEM_SHARED / r.near;
-	x.of[DRAFT_COLD] = c->passing / r.far;
-	x.of[DRAFT_CALL] = ITEM_LAUNCH_NS;
-	double ghz = draft_ghz(tg), ns = hypot(hypot(x.of[DRAFT_ISSUE], x.of[DRAFT_LATENCY]),
-					       hypot(x.of[DRAFT_L2], x.of[DRAFT_COLD])) +
-					 ITEM_LAUNCH_NS;
+	struct launch first = {.items = items * parts,
+			       .slots = slots,
+			       .chain = slots / fmax(1, vectors),
+			       .bodies = bodies,
+			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
+			       .far = c->passing};
+	if (s->spread)
+		first.near += all * parts * lanes * 4;
+	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);
+	if (s->spread) {
+		struct launch second = sum_parts(c, all);
+		ns += add_launch(&r, s, &second, &x);
+	}
 	for (int i = 0; i < DRAFT_TERMS; i++)
 		x.of[i] *= ghz;
 	x.cycles = ns * ghz;

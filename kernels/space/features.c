@@ -154,6 +154,7 @@ static void put_loops(const struct view *v, float *f)
 	if (c->split_axis >= 0)
 		f[FEATURE_SPLIT] =
 		    (float)log2(ceil((double)v->st->axis[c->split_axis].extent / (double)c->split)) / 4;
+	f[FEATURE_SPREAD] = c->spread;
 	for (int a = 0; a < stage_spatial(v->st); a++) {
 		double n = tiles(v, a);
 		all *= n;

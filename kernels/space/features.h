@@ -46,6 +46,7 @@ enum feature {
 	FEATURE_SET,   /* bytes that a tile touches over its sums, relative to the L1 */
 	FEATURE_PANEL, /* the packed constants among them */
 	FEATURE_SPLIT,
+	FEATURE_SPREAD, /* its parts are work items */
 	FEATURE_BLOCK, /* tiles in a block of the axes that have an outer loop */
 	FEATURE_BLOCKS,
 	FEATURE_INNER, /* the lane axis changes fastest among tiles */

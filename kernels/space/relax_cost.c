@@ -399,35 +399,80 @@ static struct num in_groups(const struct stage_cost *f, const struct item_rates 
 	return num_scale(p, num_mul(p, rounds, group), r->units);
 }
 
+/* What one launch does, as in draft_items(). */
+struct launch {
+	struct num items, slots, chain, bodies, near;
+	double far;
+};
+
+static struct num launch_ns(const struct stage_cost *f, const struct item_rates *r, const struct launch *l)
+{
+	struct tape *p = f->p;
+	struct num filled = num_max(p, in_groups(f, r, l->items), num(r->fill)),
+		   ns = num_scale(p, num_mul(p, filled, l->slots), 1 / r->slots);
+	if (r->waits) {
+		struct num wait = num_add(p, num_scale(p, l->chain, ITEM_LATENCY),
+					  num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
+		ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
+	}
+	ns = num_norm(p, ns, num_scale(p, l->near, 1 / r->near), 2);
+	ns = num_norm(p, ns, num(l->far / r->far), 2);
+	ns.v += ITEM_LAUNCH_NS;
+	return ns;
+}
+
+/* Bytes of the sums of all parts. */
+static struct num partial_bytes(const struct stage_cost *f)
+{
+	struct num vectors = product(f->p, f->units, ~0u, 0, stage_spatial(f->c->st));
+	return num_scale(f->p, num_mul(f->p, vectors, f->parts), f->c->s->lanes * 4);
+}
+
+static struct launch sum_parts(const struct stage_cost *f)
+{
+	struct tape *p = f->p;
+	int lanes = f->c->s->lanes;
+	struct num slots = num_scale(p, f->parts, lanes + draft_item_load(lanes)), chain = f->parts;
+	slots.v += lanes * f->c->post + draft_item_store(lanes) + ITEM_AROUND;
+	chain.v += f->c->post;
+	return (struct launch){.items = product(p, f->units, ~0u, 0, stage_spatial(f->c->st)),
+			       .slots = slots,
+			       .chain = chain,
+			       .bodies = num(1),
+			       .near = partial_bytes(f)};
+}
+
 /* As draft_items(). */
 static struct num items_cost(const struct stage_cost *f, struct num items)
 {
 	struct tape *p = f->p;
 	const struct item_rates r = draft_item_rates(f->c->tg);
-	struct num reloaded, post, stream, spill = spilled(f, &reloaded), points = points_of(f, f->n);
-	double lanes = f->c->s->lanes > 1 ? f->c->s->lanes : 1;
-	struct num load = num_scale(p, loads(f, num(0), &post, &stream), f->c->steps),
-		   bodies = num_div(p, num(f->c->steps), f->steps);
-	struct num slots = num_add(
-	    p,
-	    num_scale(p, points,
-		      lanes * (f->c->steps * f->c->body + f->c->post) + draft_item_store(f->c->s->lanes)),
-	    num_scale(p, load, draft_item_load(f->c->s->lanes)));
+	const struct sstage *s = f->c->s;
+	struct num parts = s->spread ? f->parts : num(1), reloaded, post, stream,
+		   spill = spilled(f, &reloaded), points = points_of(f, f->n),
+		   steps = num_div(p, num(f->c->steps), parts);
+	struct num load = num_mul(p, loads(f, num(0), &post, &stream), steps),
+		   bodies = num_div(p, steps, f->steps), work = num_scale(p, steps, s->lanes * f->c->body);
+	work.v += (s->spread ? 0 : s->lanes * f->c->post) + draft_item_store(s->lanes);
+	struct num slots =
+	    num_add(p, num_mul(p, points, work), num_scale(p, load, draft_item_load(s->lanes)));
 	slots = num_add(p, slots,
 			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
-	slots = num_add(p, slots, num(ITEM_AROUND));
-	struct num filled = num_max(p, in_groups(f, &r, items), num(r.fill));
-	struct num ns = num_scale(p, num_mul(p, filled, slots), 1 / r.slots);
-	if (r.waits) {
-		struct num chain = num_scale(p, num_div(p, slots, num_max(p, num(1), points)), ITEM_LATENCY);
-		ns = num_norm(
-		    p, ns,
-		    num_scale(p, num_add(p, chain, num_scale(p, bodies, ITEM_LOAD_LATENCY)), 1 / ITEM_CLOCK),
-		    2);
+	slots.v += ITEM_AROUND;
+	items = num_mul(p, items, parts);
+	struct num near = num_scale(p, num_mul(p, items, load), s->lanes * 4 * ITEM_SHARED);
+	struct launch first = {.items = items,
+			       .slots = slots,
+			       .chain = num_div(p, slots, num_max(p, num(1), points)),
+			       .bodies = bodies,
+			       .near = s->spread ? num_add(p, near, partial_bytes(f)) : near,
+			       .far = f->c->passing};
+	struct num ns = launch_ns(f, &r, &first);
+	if (s->spread) {
+		struct launch second = sum_parts(f);
+		ns = num_add(p, ns, launch_ns(f, &r, &second));
 	}
-	ns = num_norm(p, ns, num_scale(p, num_mul(p, items, load), lanes * 4 * ITEM_SHARED / r.near), 2);
-	ns = num_norm(p, ns, num(f->c->passing / r.far), 2);
-	return num_scale(p, num_add(p, ns, num(ITEM_LAUNCH_NS)), draft_ghz(f->c->tg));
+	return num_scale(p, ns, draft_ghz(f->c->tg));
 }
 
 struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows)

@@ -166,6 +166,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 		put(w, ":");
 		put_int(w, s->split);
 	}
+	put_number(w, "spread", s->spread, 0);
 	if (s->chains > 1) {
 		put_key(w, "chains");
 		put_int(w, s->chains);
@@ -322,6 +323,21 @@ static int key_split(struct parser *ps, struct sstage *s)
 	return pair(ps, 1 << 30, &s->split_axis, &s->split);
 }
 
+static int whole(struct parser *ps, int lo, int hi, int *out)
+{
+	int64_t v;
+	int rc = number(ps, hi, &v);
+	*out = (int)v;
+	return rc < 0 || v >= lo ? rc : fail(E_CORRUPT, "schedule: number under %d", lo);
+}
+
+static int key_spread(struct parser *ps, struct sstage *s)
+{
+	int one;
+	s->spread = true;
+	return whole(ps, 1, 1, &one);
+}
+
 static int key_chains(struct parser *ps, struct sstage *s)
 {
 	int64_t v;
@@ -336,14 +352,6 @@ static int key_hoist(struct parser *ps, struct sstage *s)
 	int rc = number(ps, 1, &v);
 	s->hoist = v != 0;
 	return rc;
-}
-
-static int whole(struct parser *ps, int lo, int hi, int *out)
-{
-	int64_t v;
-	int rc = number(ps, hi, &v);
-	*out = (int)v;
-	return rc < 0 || v >= lo ? rc : fail(E_CORRUPT, "schedule: number under %d", lo);
 }
 
 static int key_winograd(struct parser *ps, struct sstage *s)
@@ -451,12 +459,13 @@ static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
 } keys[] = {
-    {"lane", key_lane},     {"tile", key_tile},         {"unroll", key_unroll},     {"order", key_order},
-    {"par", key_par},       {"outer", key_outer},       {"split", key_split},       {"chains", key_chains},
-    {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
-    {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},           {"parts", key_parts},
-    {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},         {"quads", key_quads},
-    {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},       {"block", key_block}};
+    {"lane", key_lane},     {"tile", key_tile},     {"unroll", key_unroll},     {"order", key_order},
+    {"par", key_par},       {"outer", key_outer},   {"split", key_split},       {"spread", key_spread},
+    {"chains", key_chains}, {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd},
+    {"tiles", key_tiles},   {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},
+    {"parts", key_parts},   {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},
+    {"quads", key_quads},   {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},
+    {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

@@ -14,6 +14,9 @@
  * outer   axes with a second, outer loop over blocks of tiles
  * split   the reduction axis that is summed in parts outside of the register tile, and points per part; the
  *         output holds the partial sums
+ * spread  1: on a device of work items, the parts of a split reduction are items of their own. They keep
+ *         their sums in scratch, and a second launch adds the sums of a point, from the first part to the
+ *         last
  * chains  accumulators per point; the unrolled steps take turns with them
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
@@ -56,6 +59,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
  * products of random signs the rounding errors of n steps are about 2^-12 sqrt(n / 2) of their sum: 1.5e-3.
  */
 enum { HALF_STEPS = 72 };
+enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -74,6 +78,7 @@ struct sstage {
 	int64_t block[MAX_AXES]; /* tiles; 0: all */
 	int split_axis;          /* -1: none */
 	int64_t split;           /* points */
+	bool spread;
 	int chains;
 	bool hoist;
 	int prefetch; /* level; 0: none */
@@ -145,6 +150,13 @@ bool ring_whole(const struct ring *r, int stage);
 int64_t ring_again(const struct ring *r, int stage);
 /* Whether no row needs another row. */
 bool ring_apart(const struct task *t, const struct ring *r);
+/* Parts of a split reduction; 1: it is not split. */
+static inline int64_t stage_parts(const struct stage *st, const struct sstage *s)
+{
+	return s->split_axis < 0 ? 1 : ceil_div(st->axis[s->split_axis].extent, s->split);
+}
+/* Points of a stage with lanes that are filled up to whole vectors. Extents are known. */
+int64_t stage_vector_points(const struct stage *st, const struct sstage *s);
 /* Whether the output can hold partial sums of a split reduction: not whole sums, nor bytes. */
 bool stage_splits(const struct task *t, const struct stage *st);
 bool stage_in_body(const struct stage *st, int read);

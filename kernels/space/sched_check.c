@@ -96,6 +96,26 @@ static int check_split(const struct task *t, const struct stage *st, const struc
 	return E_OK;
 }
 
+static int check_spread(const struct task *t, const struct target *tg, const struct stage *st,
+			const struct sstage *s, int ns)
+{
+	if (!s->spread)
+		return E_OK;
+	bool tiles = s->par == ns && s->lane < ns && !s->quads && !s->mmla, known = true;
+	for (int a = 0; a < ns; a++) {
+		tiles &= !s->outer[a];
+		known &= !IS_SYM(st->axis[a].extent);
+	}
+	if (!target_runs_items(tg) || s->split_axis < 0 || stage_sum(t, st) != SUM_FLOAT || !tiles || !known)
+		return fail(E_INFEASIBLE,
+			    "spread: only of a split sum of floats, whose tiles are work items");
+	int64_t parts = stage_parts(st, s);
+	return parts > SPREAD_PARTS || stage_vector_points(st, s) > SPREAD_BYTES / 4 / parts
+		   ? fail(E_INFEASIBLE, "spread: more than %d parts, or over %d MB of sums", SPREAD_PARTS,
+			  SPREAD_BYTES >> 20)
+		   : E_OK;
+}
+
 /* Number of copies of the body in the code: full and last tiles of each axis, with and without guards. */
 static int64_t copies(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
 {
@@ -316,9 +336,9 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
 		    (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
-		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0 ||
-		    (rc = check_quads(t, st, ss)) < 0 || (rc = check_mmla(t, tg, st, ss)) < 0 ||
-		    (rc = check_group(t, tg, ss)) < 0)
+		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
+		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
+		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

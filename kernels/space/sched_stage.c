@@ -121,6 +121,16 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 	return -1;
 }
 
+int64_t stage_vector_points(const struct stage *st, const struct sstage *s)
+{
+	int64_t n = 1;
+	for (int a = 0; a < stage_spatial(st); a++) {
+		int64_t u = a == s->lane ? s->lanes : 1;
+		n *= ceil_div(st->axis[a].extent, u) * u;
+	}
+	return n;
+}
+
 bool stage_splits(const struct task *t, const struct stage *st)
 {
 	return !stage_whole(t, st) && !stage_exact(t, st);

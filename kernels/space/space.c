@@ -209,22 +209,11 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 	return s->mmla;
 }
 
-/* Work items: the default in groups. What the launching program chooses is none of them on a processor. */
-static bool group_rule(const struct space *s, int i, struct sched *c)
-{
-	static const int items[] = {32, 128};
-	if (s->tg.group < items[i] || s->t->nstages > 1)
-		return false;
-	default_stages(s, s->ring.rows, c);
-	c->st[0].group = items[i];
-	return true;
-}
-
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
-	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {2, group_rule}};
+	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {5, items_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -395,8 +384,11 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 	const struct stage *st = &s->t->stage[stage];
 	out->split_axis = -1;
 	out->split = 0;
-	if (target_runs_items(&s->tg)) /* an index would go through all parts, and fewer run at a time */
+	out->spread = false;
+	if (target_runs_items(&s->tg)) {
+		items_draw_parts(s, stage, r, out);
 		return;
+	}
 	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1 && stage_splits(s->t, st); a++) {
 		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
 		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
@@ -405,14 +397,6 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 		out->split = part;
 		return;
 	}
-}
-
-static void draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out)
-{
-	(void)stage; /* the only one */
-	static const int items[] = {0, 16, 32, 32, 64, 64, 128, 256, 512};
-	int most = s->t->nstages == 1 ? s->tg.group : 0, g = draw(r, items, 9);
-	out->group = g <= most ? g : 0;
 }
 
 static void draw_order(const struct space *s, int stage, struct rng *r, struct sstage *out)
@@ -450,7 +434,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	quads_draw(s, stage, r, out);
 	mmla_draw(s, r, out);
 	if (target_runs_items(&s->tg) && rng_below(r, 2))
-		draw_group(s, stage, r, out);
+		items_draw_group(s, stage, r, out);
 	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -540,7 +524,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		swap_order(r, st, 0, stage_spatial(&s->t->stage[k]));
 		break;
 	case 4:
-		(target_runs_items(&s->tg) ? draw_group : draw_blocks)(s, k, r, st);
+		(target_runs_items(&s->tg) ? items_draw_group : draw_blocks)(s, k, r, st);
 		break;
 	case 5:
 		draw_split(s, k, r, st);
@@ -632,6 +616,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			if (rng_below(r, 2)) {
 				st->split_axis = o->split_axis;
 				st->split = o->split;
+				st->spread = o->spread;
 			}
 			if (s->w16 && rng_below(r, 2))
 				st->w16 = o->w16;

@@ -123,6 +123,11 @@ int stage_pixel_axis(const struct space *s, int stage, int lane, int woven);
 int64_t largest_divisor(int64_t n, int64_t max);
 double stage_points(const struct stage *st);
 
+/* space_items.c: draws a group, or none; draws a split reduction, or none, once the tile is drawn; the i-th
+ * of the portfolio's schedules. */
+void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out);
+void items_draw_parts(const struct space *s, int stage, struct rng *r, struct sstage *out);
+bool items_rule(const struct space *s, int i, struct sched *c);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);
 

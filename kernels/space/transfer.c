@@ -100,6 +100,7 @@ static void clip(const struct task *t, const struct stage *st, struct sstage *s)
 	}
 	if (s->split_axis >= 0 && s->split >= st->axis[s->split_axis].extent)
 		s->split_axis = -1;
+	s->spread &= s->split_axis >= 0;
 	if (s->ring_axis >= 0)
 		s->ring = (int)least(s->ring, st->axis[s->ring_axis].extent);
 }
@@ -172,6 +173,7 @@ static void no_blocks(struct sstage *s)
 			s->block[a] = 0;
 	}
 	s->split_axis = -1;
+	s->spread = false;
 }
 
 /* Properties that are removed one after the other until the rest is legal. */

@@ -4,6 +4,7 @@
 #include "agent/worker/local.h"
 #include "kernels/loops/code.h"
 #include "tests/lib/cands.h"
+#include "tests/lib/opencl_code.h"
 #include "tests/lib/opencl_device.h"
 #include "tests/lib/tasks.h"
 
@@ -88,6 +89,36 @@ TEST(builds_checks_and_times)
 		REQUIRE_OK(r->ops->time(r, h, 2, 5, 1, 0, INT64_MAX, m));
 		CHECK(m[0].status == MEAS_ABORTED && m[1].status == MEAS_ABORTED);
 	}
+	r->ops->close(r);
+}
+
+/* A reduction in parts: the second launch finds the sums of the first, which are in memory of all items. */
+TEST(sums_of_parts_pass_between_launches)
+{
+	static const char *const tasks[] = {task_conv, task_matmul, task_pointwise};
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	own_scratch_room(64); /* less than the sums take, which counts for scratch of an item alone */
+	for (int i = 0; i < 3; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct space *s;
+		char cand[CAND_MAX];
+		struct meas m;
+		int h;
+		REQUIRE_OK(task_parse(tasks[i], t));
+		REQUIRE_OK(space_make(&a, t, &target, NULL, &s));
+		opencl_cand(s, "spread=1", cand);
+		CHECK(strstr(cand, "spread=1"));
+		REQUIRE(build(r, tasks[i], cand, &h, &m));
+		CHECK(m.max_rel_err < 1e-4);
+		REQUIRE_OK(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m));
+		CHECK(m.runs == 5 && m.min_ns > 0);
+		arena_free(&a);
+	}
+	own_scratch_room((int64_t)64 << 20);
 	r->ops->close(r);
 }
 

@@ -14,7 +14,7 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, too_long, grouped;
+	int ran, scratch, too_long, grouped, spread, without;
 };
 
 static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
@@ -57,6 +57,7 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	if (group ? !said || atoi(group + 6) != atoi(said + 21) : said != NULL)
 		return "the kernel requires another group";
 	o->grouped += group != NULL;
+	o->spread += m.nentries > 1;
 	case_bind(c, &m, a, elems);
 	for (int i = 0; i < m.nbufs; i++) {
 		out = m.buf[i].role == BUF_OUT ? i : out;
@@ -106,8 +107,18 @@ static struct target processor_board(uint64_t seed)
 
 typedef struct target make_board(uint64_t seed);
 
+/* Draws until the candidate has the key; false: none of many has. */
+static bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
+{
+	for (int i = 0; i < 60; i++)
+		if (space_random(s, r, cand) >= 0 && strstr(cand, key))
+			return true;
+	return false;
+}
+
+/* key: of the schedule; NULL: any, in one of four cases the default. */
 static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_text *make, make_board *board,
-		struct outcome *o)
+		const char *key, struct outcome *o)
 {
 	const struct space_want want = {.level = level};
 	struct target tg = board(seed);
@@ -126,11 +137,13 @@ static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_te
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
-		if (seed % 4 && space_random(s, &r, cand) < 0)
+		if (key && !draw_with(s, &r, key, cand))
+			o->without++;
+		else if (!key && seed % 4 && space_random(s, &r, cand) < 0)
 			bad = err_text();
 	}
-	bool rounds = cand_pairs(cand) && c.t.nstages > 1;
-	if (!bad)
+	bool none = key && !strstr(cand, key), rounds = cand_pairs(cand) && c.t.nstages > 1;
+	if (!bad && !none)
 		bad =
 		    compare(&c, dev, cand, &tg, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand), &r, o);
 	if (bad)
@@ -140,7 +153,7 @@ static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_te
 	arena_free(&c.a);
 }
 
-static void many(uint64_t usual, enum level level, make_text *make, make_board *board)
+static void many_with(uint64_t usual, enum level level, make_text *make, make_board *board, const char *key)
 {
 	const char *why;
 	struct outcome o = {0};
@@ -148,12 +161,19 @@ static void many(uint64_t usual, enum level level, make_text *make, make_board *
 	uint64_t first, n = device_seeds(usual, &first);
 	if (!dev)
 		SKIP(why);
-	for (uint64_t seed = first; seed < first + n + (uint64_t)o.too_long && !test_bad; seed++)
-		one(seed, dev, level, make, board, &o);
-	printf("%d kernels ran, %d of them with scratch, %d in groups; %d are too long\n", o.ran, o.scratch,
-	       o.grouped, o.too_long);
+	for (uint64_t seed = first; seed < first + n + (uint64_t)(o.too_long + o.without) && !test_bad;
+	     seed++)
+		one(seed, dev, level, make, board, key, &o);
+	printf("%d kernels ran, %d of them with scratch, %d in groups, %d with parts; %d are too long\n",
+	       o.ran, o.scratch, o.grouped, o.spread, o.too_long);
 	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
-	CHECK(n < 20 || (o.grouped > 0) == (board == items_board));
+	bool items = board == items_board;
+	CHECK(n < 20 || ((o.grouped > 0) == items && (o.spread > 0) == items));
+}
+
+static void many(uint64_t usual, enum level level, make_text *make, make_board *board)
+{
+	many_with(usual, level, make, board, NULL);
 }
 
 TEST(kernels_of_floats)
@@ -184,6 +204,11 @@ TEST(kernels_with_weights_in_f16)
 TEST(kernels_of_work_items)
 {
 	many(30, LEVEL_FP32, case_text, items_board);
+}
+
+TEST(kernels_with_reductions_in_parts)
+{
+	many_with(24, LEVEL_FP32, case_text, items_board, "spread=1");
 }
 
 /* The last vector of a reduction is wider than the usual vectors, and a part of it must not count. */

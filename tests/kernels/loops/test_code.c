@@ -74,6 +74,31 @@ TEST(sums_in_f16)
 	arena_free(&arena);
 }
 
+/* Scratch that all indices share exists once, and they all run at a time; else as many run as have room. */
+TEST(scratch_is_of_an_index_or_shared)
+{
+	struct buf a = {0};
+	struct arena arena = {0};
+	int64_t bytes;
+	sample();
+	CHECK(code_at_once(&c.m, 100, 10 * 4096, &bytes) == 10 && bytes == 10 * 4096);
+	CHECK(code_at_once(&c.m, 7, 10 * 4096, &bytes) == 7 && bytes == 7 * 4096);
+	CHECK(code_at_once(&c.m, 7, 4095, &bytes) == 1 && bytes == 4096);
+	c.m.shares_scratch = true;
+	CHECK(code_at_once(&c.m, 100, 4095, &bytes) == 100 && bytes == 4096);
+	code_bytes(&c, &a);
+	REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
+	CHECK(d.m.shares_scratch && !memcmp(&c.m, &d.m, sizeof c.m));
+	char *shared = memmem(a.p, a.n, "shared 1", 8);
+	REQUIRE(shared);
+	shared[7] = '0';
+	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "shared");
+	c.m.scratch_bytes = 0;
+	CHECK(code_at_once(&c.m, 100, 0, &bytes) == 100 && bytes == 0);
+	buf_free(&a);
+	arena_free(&arena);
+}
+
 TEST(extents_are_postfix)
 {
 	sample();

@@ -64,7 +64,7 @@ static void all_items(const struct kcase *c, const char *cand)
 	int ns = stage_spatial(&c->t.stage[0]);
 	const struct sstage *s = &x.st[0];
 	CHECK(c->t.nstages > 1 || s->par == ns);
-	CHECK(!s->wino.m && s->split_axis < 0 && !s->prefetch);
+	CHECK(!s->wino.m && s->spread == (s->split_axis >= 0) && !s->prefetch);
 	for (int a = 0; a < ns; a++)
 		CHECK(!s->outer[a]);
 	if (test_bad)
@@ -176,6 +176,58 @@ TEST(work_items_are_in_groups)
 	}
 	CHECK(drawn == (16 | 32 | 64 | 128) && alone > 5);
 	arena_free(&a);
+}
+
+/* A 3x3 convolution of 512 channels at 7x7: its tiles fill a ninth of a GPU, so parts of its sums are worth a
+ * second launch. 128x128 pixels fill it alone. */
+TEST(reductions_in_parts_fill_the_device)
+{
+	static const struct {
+		int k, size;
+		const char *cand[2];
+		bool worth;
+	} image[] = {
+	    {512, 7, {"lane=k:4 tile=x:7 par=3", "lane=k:4 tile=x:7 par=3 split=c:64 spread=1"}, true},
+	    {64, 128, {"lane=k:4 tile=x:8 par=3", "lane=k:4 tile=x:8 par=3 split=c:16 spread=1"}, false}};
+	const struct target tg = case_gpu(), cpu = case_board(4, 32);
+	for (int i = 0; i < 2; i++) {
+		struct arena a = {0};
+		struct buf text = {0};
+		struct rng r;
+		char cand[CAND_MAX], x[CAND_MAX];
+		int k = image[i].k, n = image[i].size, drawn = 0;
+		double ns[2];
+		buf_printf(&text,
+			   "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+			   "operand W const f32 [%d,%d,3,3] plain\n"
+			   "operand Y out f32 [1,%d,%d,%d] 0.1/4.2.3.1\n"
+			   "stage k:%d y:%d x:%d | c:%d r:3 s:3\nread X [0,c,y+r-1,x+s-1]\nread W [k,c,r,s]\n"
+			   "body r0 r1 mul\nsum\nwrite Y [0,k,y,x]\n",
+			   k, n, n, k, k, k, n, n, k, n, n, k);
+		struct space *s = case_space(&a, buf_str(&text), &tg),
+			     *host = case_space(&a, buf_str(&text), &cpu);
+		REQUIRE(s && host);
+		rng_seed(&r, 5);
+		for (int d = 0; d < 400; d++) {
+			CHECK_OK(space_random(s, &r, cand));
+			drawn += strstr(cand, "spread=1") != NULL;
+			CHECK_OK(space_mutate(s, &r, cand, x));
+			CHECK_OK(space_legal(s, x));
+		}
+		CHECK(drawn > 60 && drawn < 340);
+		ns[0] = space_draft(s, image[i].cand[0]);
+		ns[1] = space_draft(s, image[i].cand[1]);
+		CHECK((ns[1] < .7 * ns[0]) == image[i].worth);
+		if (test_bad)
+			printf("%d: %g ns in one launch, %g in two, %d drawn\n", n, ns[0], ns[1], drawn);
+		CHECK_OK(space_legal(s, "lane=k:4 par=3 split=c:16 spread=1"));
+		CHECK_FAILS(space_legal(s, "lane=k:4 par=3 spread=1"), E_INFEASIBLE, "spread");
+		CHECK_FAILS(space_legal(s, "lane=k:4 par=2 split=c:16 spread=1"), E_INFEASIBLE, "spread");
+		CHECK_FAILS(space_legal(s, "lane=k:4 par=3 split=c:4 spread=1"), E_INFEASIBLE, "over 16 MB");
+		CHECK_FAILS(space_legal(host, "lane=k:4 par=3 split=c:16 spread=1"), E_INFEASIBLE, "spread");
+		buf_free(&text);
+		arena_free(&a);
+	}
 }
 
 /* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
