@@ -245,6 +245,20 @@ double draft_loads(const struct task *t, int stage, const struct sstage *s)
 	return loads;
 }
 
+double draft_apart(const struct task *t, const struct read *r, int axis, int64_t n)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	const struct operand *o = &t->operand[r->operand];
+	int count = operand_axes(o, ax);
+	int64_t sum = 0;
+	for (int j = 0; j < count; j++) {
+		int64_t c = r->dim[ax[j].dim].coef[axis], at = IS_SYM(c) ? n : c * n;
+		at /= ax[j].div;
+		sum += (ax[j].mod ? at % ax[j].mod : at) * ax[j].stride;
+	}
+	return 4 * fabs((double)sum);
+}
+
 static double cube(double x)
 {
 	return x * x * x;

@@ -70,4 +70,7 @@ double draft_loads(const struct task *t, int stage, const struct sstage *s);
 double stage_steps(const struct stage *st); /* product of reduction extents; symbols count as 16 */
 int64_t extent_guess(int64_t extent);       /* 64 for a symbol */
 
+/* Bytes between two points of a read, or of the output, that are n apart along an axis; elements of 4. */
+double draft_apart(const struct task *t, const struct read *r, int axis, int64_t n);
+
 #endif

@@ -26,25 +26,10 @@ static double tiles(const struct view *v, int a)
 	return ceil(units(v, a) / v->c->tile[a]);
 }
 
-/* Bytes between two points that are `n` apart along an axis. */
-static double apart(const struct view *v, const struct read *r, int axis, int64_t n)
-{
-	struct phys_axis ax[MAX_SPLITS];
-	const struct operand *o = &v->s->t->operand[r->operand];
-	int count = operand_axes(o, ax);
-	int64_t sum = 0;
-	for (int j = 0; j < count; j++) {
-		int64_t c = r->dim[ax[j].dim].coef[axis], at = IS_SYM(c) ? n : c * n;
-		at /= ax[j].div;
-		sum += (ax[j].mod ? at % ax[j].mod : at) * ax[j].stride;
-	}
-	return 4 * fabs((double)sum);
-}
-
 /* Cache lines of a row of tile points that fall into one set of the L1. */
 static double aliases(const struct view *v, const struct read *r, int axis)
 {
-	double bytes = apart(v, r, axis, axis == v->lane ? v->c->lanes : 1), sets = 1;
+	double bytes = draft_apart(v->s->t, r, axis, axis == v->lane ? v->c->lanes : 1), sets = 1;
 	if (bytes < LINE_ELEMS * 4 || fmod(bytes, LINE_ELEMS * 4) != 0)
 		return 1;
 	while (sets < 64 && fmod(bytes * sets, 4096) != 0)
@@ -102,7 +87,7 @@ static void put_reduction(const struct view *v, float *f)
 	f[FEATURE_TRIPS] = (float)log2(trips(v, last)) / 8;
 	for (int i = 0; i < v->st->nreads; i++) {
 		const struct read *r = &v->st->read[i];
-		double bytes = apart(v, r, last, c->unroll[last]);
+		double bytes = draft_apart(v->s->t, r, last, c->unroll[last]);
 		if (stage_in_body(v->st, i) && !operand_packs(v->s->t, r->operand))
 			f[FEATURE_STRIDE] = fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE_ELEMS * 4)) / 8);
 	}

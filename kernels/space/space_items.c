@@ -42,15 +42,46 @@ void items_draw_parts(const struct space *s, int stage, struct rng *r, struct ss
 		(void)spread(s, stage, parts[rng_below(r, 8)], out);
 }
 
-/* The default in groups, or with its reduction in parts. */
+/* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items
+ * that start together at once, if they lie in a line. false: it is innermost already. */
+static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st), best = -1, last = -1, n = 0;
+	double least = 0;
+	for (int i = 0; i < ns; i++) {
+		int a = out->order[i];
+		int64_t points = (int64_t)out->tile[a] * (a == out->lane ? out->lanes : 1);
+		double bytes = draft_apart(s->t, &st->out, a, points);
+		if (extent_guess(st->axis[a].extent) <= points)
+			continue;
+		last = a;
+		if (best < 0 || bytes < least) {
+			best = a;
+			least = bytes;
+		}
+	}
+	if (best == last)
+		return false;
+	for (int i = 0; i < ns; i++)
+		if (out->order[i] != best)
+			out->order[n++] = out->order[i];
+	out->order[n] = (uint8_t)best;
+	return true;
+}
+
+/* The default in groups, with neighbours nearer, or with its reduction in parts. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
 		int group, parts;
-	} rule[] = {{32, 1}, {128, 1}, {0, 4}, {0, 8}, {0, 2}};
+		bool nearest;
+	} rule[] = {{32, 1, false}, {128, 1, false}, {0, 1, true},
+		    {0, 4, false},  {0, 8, true},    {0, 2, false}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
 	c->st[0].group = rule[i].group;
-	return rule[i].parts == 1 || spread(s, 0, rule[i].parts, &c->st[0]);
+	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);
+	return rule[i].parts == 1 ? nearer || rule[i].group : spread(s, 0, rule[i].parts, &c->st[0]);
 }

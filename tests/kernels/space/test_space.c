@@ -230,6 +230,34 @@ TEST(reductions_in_parts_fill_the_device)
 	}
 }
 
+/* The default of a GPU goes through the channels first, which lie far apart; a rule goes through pixels. */
+TEST(a_rule_brings_neighbours_together)
+{
+	const char *text = "task syms=0\noperand X in f32 [1,64,56,56] 0.1/4.2.3.1\n"
+			   "operand W const f32 [64,64] plain\noperand Y out f32 [1,64,56,56] 0.1/4.2.3.1\n"
+			   "stage k:64 y:56 x:56 | c:64\nread X [0,c,y,x]\nread W [k,c]\n"
+			   "body r0 r1 mul\nsum\nwrite Y [0,k,y,x]\n";
+	const struct target tg = case_gpu();
+	struct arena a = {0};
+	struct space *s = case_space(&a, text, &tg);
+	struct task t;
+	struct sched c;
+	char first[CAND_MAX], x[CAND_MAX];
+	int by_pixel = 0, by_parts = 0;
+	REQUIRE(s);
+	CHECK_OK(task_parse(text, &t));
+	space_default(s, first);
+	REQUIRE_OK(sched_parse(&t, first, &c));
+	CHECK(c.st[0].order[2] == 0);
+	for (int at = 0; space_portfolio(s, &at, x) >= 0;) {
+		REQUIRE_OK(sched_parse(&t, x, &c));
+		by_pixel += c.st[0].order[2] == 2 && !c.st[0].spread && c.st[0].tile[2] < 56;
+		by_parts += c.st[0].order[2] == 2 && c.st[0].spread;
+	}
+	CHECK(by_pixel == 1 && by_parts == 1);
+	arena_free(&a);
+}
+
 /* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
 TEST(groups_that_fill_the_units)
 {
