@@ -14,7 +14,7 @@ struct item_rates draft_item_rates(const struct target *tg)
 			       .near = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] : 2 * ITEM_USUAL_GBS,
 			       .far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : ITEM_USUAL_GBS};
 	r.fill = r.slots / ITEM_CLOCK;
-	r.waits = r.fill / tg->cores >= 16;
+	r.waits = !tg->serial;
 	r.units = tg->cores;
 	return r;
 }
@@ -26,6 +26,11 @@ double draft_item_group(const struct item_rates *r, const struct sstage *s)
 }
 
 enum { ITEM_VECTOR = 4 /* lanes that one instruction loads or stores */ };
+
+double draft_item_lanes(const struct item_rates *r, int lanes)
+{
+	return r->waits || lanes > ITEM_VECTOR ? lanes : ITEM_VECTOR;
+}
 
 double draft_item_load(int lanes)
 {
@@ -58,10 +63,15 @@ struct launch {
 	double near, far;           /* bytes of all items */
 };
 
+static double groups_of(const struct item_rates *r, const struct sstage *s, double items)
+{
+	return ceil(items / (s->group ? s->group : draft_item_group(r, s)));
+}
+
 /* The unit with the most groups takes longest. */
 static double filled(const struct item_rates *r, const struct sstage *s, double items)
 {
-	double group = draft_item_group(r, s), groups = ceil(items / (s->group ? s->group : group));
+	double group = draft_item_group(r, s), groups = groups_of(r, s, items);
 	return fmax(ceil(groups / r->units) * r->units * group, r->fill);
 }
 
@@ -71,6 +81,8 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 {
 	double issue = filled(r, s, l->items) * l->slots / r->slots,
 	       wait = r->waits ? (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK : 0;
+	if (!r->waits)
+		issue += groups_of(r, s, l->items) * ITEM_GROUP_NS / r->units;
 	x->of[DRAFT_ISSUE] += issue;
 	x->of[DRAFT_LATENCY] += wait;
 	x->of[DRAFT_L2] += l->near / r->near;
@@ -81,11 +93,12 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 
 /* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
  * each other. */
-static struct launch sum_parts(const struct tile_cost *c, double vectors)
+static struct launch sum_parts(const struct tile_cost *c, const struct item_rates *r, double vectors)
 {
-	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes);
+	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes),
+	       wide = draft_item_lanes(r, c->s->lanes);
 	return (struct launch){.items = vectors,
-			       .slots = c->parts * (lanes + load) + lanes * c->post +
+			       .slots = c->parts * (wide + load) + wide * c->post +
 					draft_item_store(c->s->lanes) + ITEM_AROUND,
 			       .chain = c->parts + c->post,
 			       .bodies = 1,
@@ -104,9 +117,10 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	}
 	struct item_rates r = draft_item_rates(c->tg);
 	double steps = c->steps / parts, bodies = steps / c->body_steps, loads = bodies * body_loads(c);
-	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post)) +
-		       loads * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) +
-		       bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
+	double slots =
+	    vectors * draft_item_lanes(&r, s->lanes) * (steps * c->body + (s->spread ? 0 : c->post)) +
+	    loads * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY +
+	    ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
 	struct draft_terms x = {.live = c->live};
 	struct launch first = {.items = items * parts,
 			       .slots = slots,
@@ -118,7 +132,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);
 	if (s->spread) {
-		struct launch second = sum_parts(c, all);
+		struct launch second = sum_parts(c, &r, all);
 		ns += add_launch(&r, s, &second, &x);
 	}
 	for (int i = 0; i < DRAFT_TERMS; i++)

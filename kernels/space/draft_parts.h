@@ -104,6 +104,9 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
 #define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
 #define ITEM_LAUNCH_NS 2000.
+/* Of a group on a processor, whose driver calls a function for each: PoCL on an EPYC. A GPU starts groups
+ * while others run. */
+#define ITEM_GROUP_NS 24.
 #define ITEM_USUAL_GROUP 64    /* of a launch without a number */
 #define ITEM_WARP 32           /* items that issue together: the rest of a smaller group's are idle */
 #define ITEM_USUAL_GFLOPS 100. /* of a device that was not measured */
@@ -118,6 +121,8 @@ struct item_rates {
 struct item_rates draft_item_rates(const struct target *tg);
 /* Items of a group, counted with those that idle beside it. */
 double draft_item_group(const struct item_rates *r, const struct sstage *s);
+/* Lanes that an operation of a vector takes: on a processor, a narrow vector is as slow as a wide one. */
+double draft_item_lanes(const struct item_rates *r, int lanes);
 double draft_item_load(int lanes); /* slots of a vector's load */
 double draft_item_store(int lanes);
 struct draft_terms draft_items(const struct tile_cost *c);

@@ -385,17 +385,20 @@ static struct num passes(const struct stage_cost *f)
 	return w < 0 ? num(1) : product(f->p, f->count, ~f->c->axes[w], 0, stage_spatial(f->c->st));
 }
 
+static struct num groups_of(const struct stage_cost *f, const struct item_rates *r, struct num items)
+{
+	struct num each = f->c->s->group ? f->v->group : num(draft_item_group(r, f->c->s));
+	return num_max(f->p, num(1), num_ceil(f->p, num_div(f->p, items, each)));
+}
+
 /* Items, counted as if all units had as many groups as the busiest one. */
 static struct num in_groups(const struct stage_cost *f, const struct item_rates *r, struct num items)
 {
 	struct tape *p = f->p;
-	struct num group = num(draft_item_group(r, f->c->s)), each = group;
-	if (f->c->s->group) {
-		each = f->v->group;
-		group = r->waits ? num_max(p, each, num(ITEM_WARP)) : each;
-	}
-	struct num groups = num_max(p, num(1), num_ceil(p, num_div(p, items, each))),
-		   rounds = num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1. / r->units)));
+	struct num group = num(draft_item_group(r, f->c->s)), groups = groups_of(f, r, items);
+	if (f->c->s->group)
+		group = r->waits ? num_max(p, f->v->group, num(ITEM_WARP)) : f->v->group;
+	struct num rounds = num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1. / r->units)));
 	return num_scale(p, num_mul(p, rounds, group), r->units);
 }
 
@@ -410,6 +413,8 @@ static struct num launch_ns(const struct stage_cost *f, const struct item_rates 
 	struct tape *p = f->p;
 	struct num filled = num_max(p, in_groups(f, r, l->items), num(r->fill)),
 		   ns = num_scale(p, num_mul(p, filled, l->slots), 1 / r->slots);
+	if (!r->waits)
+		ns = num_add(p, ns, num_scale(p, groups_of(f, r, l->items), ITEM_GROUP_NS / r->units));
 	if (r->waits) {
 		struct num wait = num_add(p, num_scale(p, l->chain, ITEM_LATENCY),
 					  num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
@@ -428,12 +433,13 @@ static struct num partial_bytes(const struct stage_cost *f)
 	return num_scale(f->p, num_mul(f->p, vectors, f->parts), f->c->s->lanes * 4);
 }
 
-static struct launch sum_parts(const struct stage_cost *f)
+static struct launch sum_parts(const struct stage_cost *f, const struct item_rates *r)
 {
 	struct tape *p = f->p;
 	int lanes = f->c->s->lanes;
-	struct num slots = num_scale(p, f->parts, lanes + draft_item_load(lanes)), chain = f->parts;
-	slots.v += lanes * f->c->post + draft_item_store(lanes) + ITEM_AROUND;
+	double wide = draft_item_lanes(r, lanes);
+	struct num slots = num_scale(p, f->parts, wide + draft_item_load(lanes)), chain = f->parts;
+	slots.v += wide * f->c->post + draft_item_store(lanes) + ITEM_AROUND;
 	chain.v += f->c->post;
 	return (struct launch){.items = product(p, f->units, ~0u, 0, stage_spatial(f->c->st)),
 			       .slots = slots,
@@ -448,12 +454,13 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	struct tape *p = f->p;
 	const struct item_rates r = draft_item_rates(f->c->tg);
 	const struct sstage *s = f->c->s;
+	double wide = draft_item_lanes(&r, s->lanes);
 	struct num parts = s->spread ? f->parts : num(1), reloaded, post, stream,
 		   spill = spilled(f, &reloaded), points = points_of(f, f->n),
 		   steps = num_div(p, num(f->c->steps), parts);
 	struct num load = num_mul(p, loads(f, num(0), &post, &stream), steps),
-		   bodies = num_div(p, steps, f->steps), work = num_scale(p, steps, s->lanes * f->c->body);
-	work.v += (s->spread ? 0 : s->lanes * f->c->post) + draft_item_store(s->lanes);
+		   bodies = num_div(p, steps, f->steps), work = num_scale(p, steps, wide * f->c->body);
+	work.v += (s->spread ? 0 : wide * f->c->post) + draft_item_store(s->lanes);
 	struct num slots =
 	    num_add(p, num_mul(p, points, work), num_scale(p, load, draft_item_load(s->lanes)));
 	slots = num_add(p, slots,
@@ -469,7 +476,7 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 			       .far = f->c->passing};
 	struct num ns = launch_ns(f, &r, &first);
 	if (s->spread) {
-		struct launch second = sum_parts(f);
+		struct launch second = sum_parts(f, &r);
 		ns = num_add(p, ns, launch_ns(f, &r, &second));
 	}
 	return num_scale(p, ns, draft_ghz(f->c->tg));

@@ -135,6 +135,7 @@ static const struct field {
     {"line", INT, offsetof(struct target, line_bytes), 0, 1, 4096},
     {"cores", INT, offsetof(struct target, cores), 0, 1, 65536},
     {"group", LIMIT, offsetof(struct target, group), 0, 1, TARGET_MOST_GROUP},
+    {"serial", LIMIT, offsetof(struct target, serial), 0, 1, 1},
     {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
     {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
     {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
@@ -305,7 +306,8 @@ int target_most_lanes(const struct target *t)
 
 int target_vectors(const struct target *t, int lanes)
 {
-	int n = target_runs_items(t) ? t->regs * t->lanes / lanes : t->regs;
+	bool narrow = lanes < t->lanes && t->serial;
+	int n = target_runs_items(t) && !narrow ? t->regs * t->lanes / lanes : t->regs;
 	return n > 1 ? n : 1;
 }
 

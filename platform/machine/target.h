@@ -4,7 +4,8 @@
  * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
- * after soc, rev=7 and mode=pmode:0002 if they are known; after cores, group=1024 on a device with groups).
+ * after soc, rev=7 and mode=pmode:0002 if they are known; after cores, group=1024 on a device with groups,
+ * and serial=1 if that is a processor).
  * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
  * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
  * peaks are what a kernel's code depends on. */
@@ -32,7 +33,8 @@ struct target {
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
 	int cores;                            /* physical cores usable by this process, or compute units */
-	int group; /* most work items of a group, a power of two; 0: it has no groups */
+	int group;  /* most work items of a group, a power of two; 0: it has no groups */
+	int serial; /* 1: its units are a processor's, which run the work items of a group in turn */
 	double fma_gflops;                    /* these: of one core, or of the device */
 	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM */
 	double copy_gbs;                      /* bytes read + written per second of an L3-sized copy */
@@ -94,7 +96,8 @@ bool target_runs_items(const struct target *t);
 /* Most lanes of a vector: of work items 16, which OpenCL C has on every device. */
 int target_most_lanes(const struct target *t);
 /* Vectors of so many lanes (1, 2, 4, 8, 16) that the registers hold. A vector of a processor takes a register
- * of its own, however few lanes it has; one of a work item takes as many registers as it has lanes. >= 1. */
+ * of its own, however few lanes it has; one of a work item takes as many registers as it has lanes, on a
+ * processor at least those of the usual lanes. >= 1. */
 int target_vectors(const struct target *t, int lanes);
 /* The kind of device: "cpu", or "opencl". */
 const char *target_device(const struct target *t);

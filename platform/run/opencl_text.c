@@ -219,7 +219,8 @@ void opencl_target(const struct opencl_info *i, struct target *t)
 			     .cores = i->units < 1      ? 1
 				      : i->units < 4096 ? (int)i->units
 							: 4096,
-			     .group = most_group(i)};
+			     .group = most_group(i),
+			     .serial = !strcmp(i->kind, "cpu")};
 	struct target host;
 	if (target_host(&host) >= 0) /* the board's power mode is the device's, too */
 		snprintf(t->mode, sizeof t->mode, "%s", host.mode);

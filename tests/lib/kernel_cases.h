@@ -53,6 +53,18 @@ static inline struct target case_gpu(void)
 			       .copy_gbs = 3129};
 }
 
+/* A processor of two cores through OpenCL. */
+static inline struct target case_slow_items(void)
+{
+	struct target tg = case_gpu();
+	tg.cores = 2;
+	tg.serial = 1;
+	tg.fma_gflops = 200;
+	for (int i = 0; i < 4; i++)
+		tg.bw_gbs[i] = 200 >> i;
+	return tg;
+}
+
 /* The space of the task with this text, in the arena. */
 static inline struct space *case_space(struct arena *a, const char *text, const struct target *tg)
 {

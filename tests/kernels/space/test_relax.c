@@ -240,6 +240,13 @@ TEST(integers_rank_as_the_draft_of_work_items_has_them)
 	check_ranks(&tg, KNOWN - 1, least);
 }
 
+TEST(integers_rank_as_the_draft_of_items_on_a_processor)
+{
+	static const double least[KNOWN - 1] = {.95, .95, .9, .95};
+	const struct target tg = case_slow_items();
+	check_ranks(&tg, KNOWN - 1, least);
+}
+
 /* Mean of log(cost / draft) over Winograd schedules, raw ones or others. */
 static double mean_error(const struct target *tg, bool raw)
 {

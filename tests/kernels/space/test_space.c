@@ -258,6 +258,30 @@ TEST(a_rule_brings_neighbours_together)
 	arena_free(&a);
 }
 
+/* A processor is not faster with narrow vectors, and calls a function for each group; a GPU hides both. */
+TEST(items_on_a_processor)
+{
+	const char *text = "task syms=0\noperand X in f32 [1,64,32,64] plain\n"
+			   "operand W const f32 [64,64] plain\noperand Y out f32 [1,64,32,64] plain\n"
+			   "stage k:64 y:32 x:64 | c:64\nread X [0,c,y,x]\nread W [k,c]\n"
+			   "body r0 r1 mul\nsum\nwrite Y [0,k,y,x]\n";
+	const struct target gpu = case_gpu(), slow = case_slow_items();
+	struct arena a = {0};
+	struct space *fast = case_space(&a, text, &gpu), *s = case_space(&a, text, &slow);
+	REQUIRE(fast && s);
+	double two = space_draft(s, "lane=x:2 tile=k:4 par=3"),
+	       four = space_draft(s, "lane=x:4 tile=k:4 par=3"),
+	       spilled = space_draft(s, "lane=x:2 tile=k:32 par=3"),
+	       fits = space_draft(s, "lane=x:4 tile=k:16 par=3"),
+	       group = space_draft(s, "lane=x:4 tile=k:4 par=3 group=64");
+	CHECK(two > 1.4 * four);
+	CHECK(spilled > 1.2 * fits);
+	CHECK(group < four);
+	CHECK(space_draft(fast, "lane=x:2 tile=k:32 par=3") <
+	      1.2 * space_draft(fast, "lane=x:4 tile=k:16 par=3"));
+	arena_free(&a);
+}
+
 /* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
 TEST(groups_that_fill_the_units)
 {

@@ -155,6 +155,8 @@ TEST(groups_are_powers_of_two)
 		const char *key;
 		int rc;
 	} all[] = {{"", E_OK},
+		   {" group=4096 serial=1", E_OK},
+		   {" serial=2", E_CORRUPT},
 		   {" group=1024", E_OK},
 		   {" group=96", E_CORRUPT},
 		   {" group=0", E_CORRUPT},
@@ -171,6 +173,8 @@ TEST(groups_are_powers_of_two)
 	}
 	CHECK(target_vectors(&t, 4) == 60 && target_vectors(&t, 16) == 15 && target_vectors(&t, 1) == 240);
 	CHECK(target_most_lanes(&t) == 16);
+	t.serial = 1; /* a processor's narrow vectors take whole registers */
+	CHECK(target_vectors(&t, 4) == 60 && target_vectors(&t, 16) == 15 && target_vectors(&t, 1) == 60);
 	REQUIRE_OK(target_baseline("x86-64-v3", &t));
 	CHECK(target_vectors(&t, 4) == 16 && target_vectors(&t, 1) == 16 && target_most_lanes(&t) == 8);
 }
