@@ -7,6 +7,7 @@
 #include "kernels/loops/lower.h"
 #include "tests/lib/byte_cases.h"
 #include "tests/lib/opencl_device.h"
+#include "tests/lib/opencl_extensions.h"
 
 enum {
 	AT_ONCE = 64,         /* work items of a launch: each has scratch of its own */
@@ -14,7 +15,23 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, too_long, grouped, spread, without;
+	int ran, scratch, calls, grouped, spread;
+	int left_out; /* too long, or without a schedule of the level's own, or with the key */
+};
+
+typedef void make_text(struct buf *b, struct rng *r);
+typedef struct target make_board(uint64_t seed);
+
+/* Which kernels are tried. */
+struct kind {
+	enum level level;
+	make_text *make;
+	const char *features;    /* of the target; NULL: it is no OpenCL device */
+	const char *definitions; /* what the device's compiler would know; they follow the first line */
+	const char *calls;       /* most kernels must call this; NULL: no matter */
+	bool largest;            /* among them products of the largest bytes */
+	make_board *board;       /* of the target, if no features are given; NULL: a processor's */
+	const char *key;         /* of each schedule; NULL: any, in one of four cases the default */
 };
 
 static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
@@ -38,7 +55,7 @@ static int interpret(const struct loops *l, const struct manifest *m, void **buf
 
 /* Returns NULL if all agree; else what is wrong. */
 static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *cand, const struct target *tg,
-			   double tolerance, struct rng *r, struct outcome *o)
+			   const struct kind *kind, double tolerance, struct rng *r, struct outcome *o)
 {
 	struct loops *l;
 	struct manifest m;
@@ -49,8 +66,13 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || emit_find("opencl")->emit(l, tg, &c->a, &object) < 0)
 		return err_text();
 	if (object.n > SHORT_SOURCE && !getenv("SEEDS") && !getenv("SEED")) {
-		o->too_long++;
+		o->left_out++;
 		return NULL;
+	}
+	if (kind->definitions) {
+		const char *text = arena_strndup(&c->a, object.p, object.n);
+		o->calls += !kind->calls || strstr(text, kind->calls);
+		object = with_definitions(&c->a, &object, kind->definitions);
 	}
 	const char *group = strstr(cand, "group="),
 		   *said = strstr(arena_strndup(&c->a, object.p, object.n), "reqd_work_group_size(");
@@ -63,8 +85,6 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		out = m.buf[i].role == BUF_OUT ? i : out;
 		bytes[i] = elems[i] * case_each(c, &m.buf[i]);
 		o->scratch += m.buf[i].role == BUF_SCRATCH;
-		if (m.buf[i].role == BUF_SCRATCH) /* what a kernel does not write there is never 1 */
-			memset(a[i], 0, (size_t)bytes[i]);
 	}
 	memcpy(b, a, sizeof b);
 	int64_t each = case_each(c, &m.buf[out]);
@@ -88,8 +108,6 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
-typedef void make_text(struct buf *b, struct rng *r);
-
 /* A device of work items with few, usual or many registers. */
 static struct target items_board(uint64_t seed)
 {
@@ -105,8 +123,6 @@ static struct target processor_board(uint64_t seed)
 	return case_board(4, seed % 2 ? 16 : 32);
 }
 
-typedef struct target make_board(uint64_t seed);
-
 /* Draws until the candidate has the key; false: none of many has. */
 static bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
 {
@@ -116,36 +132,53 @@ static bool draw_with(const struct space *s, struct rng *r, const char *key, cha
 	return false;
 }
 
-/* key: of the schedule; NULL: any, in one of four cases the default. */
-static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_text *make, make_board *board,
-		const char *key, struct outcome *o)
+static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, struct outcome *o)
 {
-	const struct space_want want = {.level = level};
-	struct target tg = board(seed);
+	const struct space_want want = {.level = kind->level};
+	struct target tg = kind->features ? case_gpu()
+			   : kind->board  ? kind->board(seed)
+					  : processor_board(seed);
 	struct rng r;
 	struct buf text = {0};
 	struct kcase c;
 	struct space *s;
 	char cand[CAND_MAX] = "";
-	if (level == LEVEL_HALF)
+	if (kind->level == LEVEL_HALF)
 		strcat(tg.features, ",+avx512bf16");
+	if (kind->features)
+		strcpy(tg.features, kind->features);
 	rng_seed(&r, seed);
-	make(&text, &r);
 	const char *bad = NULL;
-	if (case_parse(&c, buf_str(&text), &r) < 0 || space_make(&c.a, &c.t, &tg, &want, &s) < 0 ||
-	    (level_f16(level) && case_round(&c, level == LEVEL_HALF) < 0))
+	if (kind->largest && seed % 2)
+		largest_case(&c, (int)(seed / 2 % LARGEST));
+	else
+		kind->make(&text, &r);
+	if ((text.n && case_parse(&c, buf_str(&text), &r) < 0) ||
+	    space_make(&c.a, &c.t, &tg, &want, &s) < 0 ||
+	    (level_f16(kind->level) && case_round(&c, kind->level == LEVEL_HALF) < 0))
 		bad = err_text();
 	if (!bad) {
 		space_default(s, cand);
-		if (key && !draw_with(s, &r, key, cand))
-			o->without++;
-		else if (!key && seed % 4 && space_random(s, &r, cand) < 0)
+		bool own = level_f16(kind->level) && kind->features;
+		if (own && !byte_cand(s, &r, kind->level == LEVEL_W16 ? "w16=1" : "f16", cand)) {
+			o->left_out++;
+			buf_free(&text);
+			arena_free(&c.a);
+			return;
+		}
+		if (kind->key && !draw_with(s, &r, kind->key, cand)) {
+			o->left_out++;
+			buf_free(&text);
+			arena_free(&c.a);
+			return;
+		}
+		if (!own && !kind->key && seed % 4 && space_random(s, &r, cand) < 0)
 			bad = err_text();
 	}
-	bool none = key && !strstr(cand, key), rounds = cand_pairs(cand) && c.t.nstages > 1;
-	if (!bad && !none)
-		bad =
-		    compare(&c, dev, cand, &tg, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand), &r, o);
+	bool rounds = cand_pairs(cand) == DT_F16 || (cand_pairs(cand) && c.t.nstages > 1);
+	if (!bad)
+		bad = compare(&c, dev, cand, &tg, kind, rounds ? 1e-2 : case_tolerance(buf_str(&text), cand),
+			      &r, o);
 	if (bad)
 		printf("seed %llu: %s\n%s\n%s", (unsigned long long)seed, bad, cand, buf_str(&text));
 	CHECK(!bad);
@@ -153,7 +186,7 @@ static void one(uint64_t seed, struct opencl_dev *dev, enum level level, make_te
 	arena_free(&c.a);
 }
 
-static void many_with(uint64_t usual, enum level level, make_text *make, make_board *board, const char *key)
+static void many(uint64_t usual, const struct kind *kind)
 {
 	const char *why;
 	struct outcome o = {0};
@@ -161,54 +194,73 @@ static void many_with(uint64_t usual, enum level level, make_text *make, make_bo
 	uint64_t first, n = device_seeds(usual, &first);
 	if (!dev)
 		SKIP(why);
-	for (uint64_t seed = first; seed < first + n + (uint64_t)(o.too_long + o.without) && !test_bad;
-	     seed++)
-		one(seed, dev, level, make, board, key, &o);
-	printf("%d kernels ran, %d of them with scratch, %d in groups, %d with parts; %d are too long\n",
-	       o.ran, o.scratch, o.grouped, o.spread, o.too_long);
-	CHECK(test_bad || (o.ran == (int)n && o.too_long < 40 * (int)n));
-	bool items = board == items_board;
+	for (uint64_t seed = first; seed < first + n + (uint64_t)o.left_out && !test_bad; seed++)
+		one(seed, dev, kind, &o);
+	printf("%d kernels ran, %d of them with scratch, %d in groups, %d with parts; %d are left out\n",
+	       o.ran, o.scratch, o.grouped, o.spread, o.left_out);
+	CHECK(test_bad || (o.ran == (int)n && o.left_out < 40 * (int)n));
+	CHECK(test_bad || !kind->definitions || 2 * o.calls >= o.ran);
+	bool items = kind->board == items_board;
 	CHECK(n < 20 || ((o.grouped > 0) == items && (o.spread > 0) == items));
-}
-
-static void many(uint64_t usual, enum level level, make_text *make, make_board *board)
-{
-	many_with(usual, level, make, board, NULL);
 }
 
 TEST(kernels_of_floats)
 {
-	many(36, LEVEL_FP32, case_text, processor_board);
+	many(36, &(struct kind){LEVEL_FP32, case_text});
 }
 
 TEST(kernels_of_bytes)
 {
-	many(8, LEVEL_FP32, byte_text, processor_board);
+	many(8, &(struct kind){LEVEL_FP32, byte_text});
 }
 
 TEST(kernels_of_byte_blocks)
 {
-	many(2, LEVEL_FP32, byte_block_text, processor_board);
+	many(2, &(struct kind){LEVEL_FP32, byte_block_text});
+}
+
+/* Devices with dot products of their own; a compiler that knows none of their functions comes last. */
+TEST(kernels_of_bytes_by_dot_products)
+{
+	static const char khr[] = "+cl_khr_integer_dot_product", arm[] = "+cl_arm_integer_dot_product_int8",
+			  both[] = "+cl_arm_integer_dot_product_int8,"
+				   "+cl_arm_integer_dot_product_accumulate_int8";
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, khr, khr_dots, "(dot4", true});
+	many(3, &(struct kind){LEVEL_FP32, byte_rows_text, khr, khr_dots, NULL, false});
+	many(6, &(struct kind){LEVEL_FP32, byte_products_text, both, arm_dot_acc, "(dot4", true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, arm, arm_dot, "(dot4", true});
+	many(4, &(struct kind){LEVEL_FP32, byte_products_text, both, "", "(dot4", true});
 }
 
 TEST(kernels_of_halves)
 {
-	many(8, LEVEL_HALF, products_text, processor_board);
+	many(8, &(struct kind){LEVEL_HALF, products_text});
+}
+
+static void pairs_conv(struct buf *b, struct rng *r)
+{
+	paired_conv(b, r, 18);
+}
+
+/* Sums of products of f16, on a device that adds f16. */
+TEST(kernels_that_sum_in_f16)
+{
+	many(8, &(struct kind){LEVEL_HALF_SUM, pairs_conv, "+cl_khr_fp16", half_functions, " = fma2_"});
 }
 
 TEST(kernels_with_weights_in_f16)
 {
-	many(6, LEVEL_W16, products_text, processor_board);
+	many(6, &(struct kind){LEVEL_W16, products_text, ""});
 }
 
 TEST(kernels_of_work_items)
 {
-	many(30, LEVEL_FP32, case_text, items_board);
+	many(30, &(struct kind){LEVEL_FP32, case_text, .board = items_board});
 }
 
 TEST(kernels_with_reductions_in_parts)
 {
-	many_with(24, LEVEL_FP32, case_text, items_board, "spread=1");
+	many(24, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
 }
 
 /* The last vector of a reduction is wider than the usual vectors, and a part of it must not count. */
@@ -228,7 +280,7 @@ TEST(masks_of_wide_vectors)
 		rng_seed(&r, 1);
 		REQUIRE_OK(case_parse(&c, text, &r));
 		snprintf(cand, sizeof cand, "lane=x:%d par=1", lanes);
-		const char *bad = compare(&c, dev, cand, &tg, 1e-5, &r, &o);
+		const char *bad = compare(&c, dev, cand, &tg, &(struct kind){LEVEL_FP32}, 1e-5, &r, &o);
 		if (bad)
 			printf("%s: %s\n", cand, bad);
 		CHECK(!bad);
@@ -239,7 +291,7 @@ TEST(masks_of_wide_vectors)
 
 TEST(kernels_of_work_items_and_bytes)
 {
-	many(6, LEVEL_FP32, byte_text, items_board);
+	many(6, &(struct kind){LEVEL_FP32, byte_text, .board = items_board});
 }
 
 TEST_MAIN
