@@ -270,7 +270,9 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 	unsigned old = fpu_flush();
 	if (p->pool && !p->alone)
 		pool_begin(p->pool);
-	int rc = plan_take_outputs(p, outputs);
+	int rc = p->device ? p->device->run(p, -1, false) : E_OK;
+	if (rc >= 0)
+		rc = plan_take_outputs(p, outputs);
 	if (rc >= 0)
 		rc = plan_copy_in(p, inputs);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {

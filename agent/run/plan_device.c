@@ -27,9 +27,11 @@ struct plan_device {
 	char why[400]; /* its driver built none the first time; "": it has not failed */
 };
 
-struct move { /* bytes of the plan's tensors */
+/* Bytes of the plan's tensors that are copied to the device or from it; or, where they are shared, that the
+ * device gets back or the processor gets. */
+struct move {
 	int64_t at, bytes;
-	bool there; /* to the device; else from it */
+	bool there; /* to the device */
 };
 
 struct far_step {
@@ -47,8 +49,10 @@ struct far {
 	struct far_step *step; /* per step of the plan */
 	int nmoves, room;
 	struct move *move;
-	int *first;        /* of each step's moves; then of those behind the last step; then nmoves */
-	bool warm;         /* every launch has ended once */
+	int *first;  /* of each step's moves; then of those behind the last step; then nmoves */
+	bool shared; /* p->memory is `memory`, mapped */
+	struct move mapped, between; /* the part that is mapped now (0 bytes: none), and between two runs */
+	bool warm;                   /* every launch has ended once */
 	double started_ns; /* that what was started since the last wait needs at the device's peaks */
 	int last;          /* step that was started last; -1: none since the last wait */
 };
@@ -132,7 +136,7 @@ static int64_t value_bytes(const struct plan *p, int root)
 	return p->place[root].elems * (int64_t)dtype_bytes(p->s->value[root].buf.dtype);
 }
 
-static int add_move(struct plan *p, struct far *f, int root, bool there)
+static int add_move(struct far *f, struct move m)
 {
 	if (f->nmoves == f->room) {
 		int room = f->room ? 2 * f->room : 64;
@@ -142,7 +146,7 @@ static int add_move(struct plan *p, struct far *f, int root, bool there)
 		f->move = more;
 		f->room = room;
 	}
-	f->move[f->nmoves++] = (struct move){value_at(p, root), value_bytes(p, root), there};
+	f->move[f->nmoves++] = m;
 	return E_OK;
 }
 
@@ -152,7 +156,7 @@ static int need(struct plan *p, struct far *f, struct sides *s, int root, bool t
 	if (root < 0 || !p->place[root].p || !(s[root].here || s[root].there) ||
 	    (there ? s[root].there : s[root].here))
 		return E_OK;
-	int rc = add_move(p, f, root, there);
+	int rc = add_move(f, (struct move){value_at(p, root), value_bytes(p, root), there});
 	s[root].here = s[root].there = true;
 	return rc;
 }
@@ -189,11 +193,10 @@ static int find_step_moves(struct plan *p, struct far *f, struct sides *s, int i
 	return rc;
 }
 
-static int find_moves(struct plan *p, struct far *f)
+static int find_copies(struct plan *p, struct far *f)
 {
 	struct sides *s = calloc((size_t)p->s->nvalues + 1, sizeof *s);
-	f->first = calloc((size_t)p->nsteps + 2, sizeof *f->first);
-	int rc = s && f->first ? E_OK : fail(E_NOMEM, "no memory for a plan");
+	int rc = s ? E_OK : fail(E_NOMEM, "no memory for a plan");
 	for (int i = 0; i < p->g->ninputs && rc >= 0; i++)
 		wrote(s, root_of(p, p->g->input[i]), false);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
@@ -210,6 +213,160 @@ static int find_moves(struct plan *p, struct far *f)
 		f->first[p->nsteps + 1] = f->nmoves;
 	free(s);
 	return rc;
+}
+
+/* ---- memory that both sides share: which part the processor gets, and when ---- */
+
+static void add_value(const struct plan *p, struct move *m, int root)
+{
+	if (root < 0 || !p->place[root].p)
+		return;
+	int64_t at = value_at(p, root), end = at + value_bytes(p, root), last = m->at + m->bytes;
+	if (!m->bytes)
+		*m = (struct move){at, end - at, false};
+	else
+		*m = (struct move){at < m->at ? at : m->at, 0, false};
+	m->bytes = (end > last ? end : last) - m->at;
+}
+
+/* Adds what the processor touches from a step on to the device's next step, if that is before `end`. Returns
+ * that step; `end`: there is none. */
+static int add_steps(const struct plan *p, struct move *m, int step, int end)
+{
+	for (; step < end && !p->step[step].far; step++) {
+		const struct step *st = p->step[step].step;
+		int v;
+		for (int k = 0; (v = step_read(p->g, st, k)) != STEP_END; k++)
+			add_value(p, m, root_of(p, v));
+		for (int k = 0; (v = step_write(p->g, st, k)) != STEP_END; k++)
+			add_value(p, m, root_of(p, v));
+	}
+	return step;
+}
+
+/* What the processor touches from a step on, also in the next run, until the device's next step. */
+static struct move near_part(const struct plan *p, int step)
+{
+	struct move m = {0};
+	if (p->keep)
+		return (struct move){.bytes = p->far->memory_bytes};
+	if (add_steps(p, &m, step, p->nsteps) < p->nsteps)
+		return m;
+	for (int i = 0; i < p->g->noutputs; i++)
+		add_value(p, &m, root_of(p, p->g->output[i]));
+	for (int i = 0; i < p->g->ninputs; i++)
+		add_value(p, &m, root_of(p, p->g->input[i]));
+	(void)add_steps(p, &m, 0, p->nsteps);
+	return m;
+}
+
+/* Whether a step on the processor touches tensors. */
+static bool touches(const struct plan *p, int step)
+{
+	struct move m = {0};
+	if (step == p->nsteps)
+		return true;
+	if (moves_nothing(&p->step[step]))
+		return false;
+	(void)add_steps(p, &m, step, step + 1);
+	return m.bytes > 0;
+}
+
+static int find_maps(struct plan *p, struct far *f)
+{
+	bool here = true;
+	int rc = E_OK;
+	f->between = near_part(p, p->nsteps);
+	for (int i = 0; i <= p->nsteps && rc >= 0; i++) {
+		bool far = i < p->nsteps && p->step[i].far;
+		f->first[i] = f->nmoves;
+		if (far ? !here : here || !touches(p, i))
+			continue;
+		struct move m = far ? (struct move){.there = true} : near_part(p, i);
+		rc = far || m.bytes ? add_move(f, m) : E_OK;
+		here = !far;
+	}
+	f->first[p->nsteps + 1] = f->nmoves;
+	return rc;
+}
+
+static int find_moves(struct plan *p, struct far *f)
+{
+	f->first = calloc((size_t)p->nsteps + 2, sizeof *f->first);
+	if (!f->first)
+		return fail(E_NOMEM, "no memory for a plan");
+	return f->shared ? find_maps(p, f) : find_copies(p, f);
+}
+
+static bool inside(const void *at, const void *base, int64_t bytes)
+{
+	return (const char *)at >= (const char *)base && (const char *)at < (const char *)base + bytes;
+}
+
+/* Every address of the plan's tensors is set again when they lie elsewhere. */
+static void move_to(struct plan *p, char *base)
+{
+	const char *old = p->memory.p;
+	int64_t bytes = p->far->memory_bytes;
+#define MOVE(at) ((at) = inside(at, old, bytes) ? (void *)(base + ((char *)(at)-old)) : (at))
+	for (int v = 0; v < p->s->nvalues; v++)
+		MOVE(p->place[v].p);
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *ps = &p->step[i];
+		for (int b = 0; b < CODE_MAX_BUFS; b++)
+			MOVE(ps->buf[b]);
+		for (int k = 0; k < MAX_OPERANDS; k++)
+			MOVE(ps->tail_buf[k]);
+		for (int k = 0; k < ps->ctx.nin; k++)
+			MOVE(ps->ctx.in[k].data);
+		for (int k = 0; k < ps->ctx.nout; k++)
+			MOVE(ps->ctx.out[k].data);
+	}
+#undef MOVE
+	p->memory.p = base;
+}
+
+/* Kernels of the processor need what they need of the process's own memory. */
+static int map(struct plan *p, struct move m)
+{
+	struct far *f = p->far;
+	void *at = NULL;
+	int rc = m.bytes ? f->dev->map(f->memory, m.at, m.bytes, &at) : E_OK;
+	if (rc < 0 || !m.bytes)
+		return rc;
+	f->mapped = m;
+	char *base = (char *)((uintptr_t)at - (uintptr_t)m.at);
+	if ((uintptr_t)base % 64)
+		return fail(E_UNSUPPORTED, "the driver maps memory to an address that is not aligned");
+	if (base != p->memory.p)
+		move_to(p, base);
+	return E_OK;
+}
+
+static int unmap(struct far *f)
+{
+	int rc = f->mapped.bytes ? f->dev->unmap(f->memory) : E_OK;
+	f->mapped.bytes = 0;
+	return rc;
+}
+
+/* Moves the plan's tensors into the device's memory. A driver that maps it to no use is no error: the tensors
+ * stay where they are, and are copied. */
+static int share(struct plan *p, struct far *f)
+{
+	struct dev_limits limits;
+	char *own = p->memory.p;
+	struct pages old = p->memory;
+	f->dev->limits(f->unit, &limits);
+	if (!limits.unified || !f->memory_bytes)
+		return E_OK;
+	if (map(p, (struct move){.bytes = f->memory_bytes}) < 0)
+		return unmap(f);
+	memcpy(p->memory.p, own, (size_t)f->memory_bytes);
+	p->memory.map = NULL;
+	pages_close(&old);
+	f->shared = true;
+	return E_OK;
 }
 
 /* Waits for what was started. A device that hangs would hold a copy for ever. */
@@ -249,11 +406,27 @@ static int make_moves(struct plan *p, int step)
 		const struct move *m = &f->move[i];
 		char *here = (char *)p->memory.p + m->at;
 		int64_t begin_ns = trace_now(p);
-		rc = m->there ? f->dev->write(f->memory, m->at, here, m->bytes)
-			      : f->dev->read(f->memory, m->at, here, m->bytes);
+		if (f->shared)
+			rc = m->there ? unmap(f) : map(p, *m);
+		else
+			rc = m->there ? f->dev->write(f->memory, m->at, here, m->bytes)
+				      : f->dev->read(f->memory, m->at, here, m->bytes);
 		trace_note(p, m->there ? TRACE_TO_DEVICE : TRACE_FROM_DEVICE, begin_ns);
 	}
 	return rc;
+}
+
+/* A run that ended early may have left less to the processor than the next one begins with. */
+static int make_ready(struct plan *p)
+{
+	struct far *f = p->far;
+	const struct move *m = &f->mapped, *all = &f->between;
+	if (!f->shared || (m->bytes && m->at <= all->at && m->at + m->bytes >= all->at + all->bytes))
+		return E_OK;
+	int rc = wait_for(p);
+	if (rc >= 0)
+		rc = unmap(f);
+	return rc < 0 ? rc : map(p, *all);
 }
 
 /* ---- memory and launches ---- */
@@ -298,14 +471,7 @@ static int place(struct plan *p, struct far *f)
 		rc = alloc(f, f->weight_bytes, &f->weights);
 	if (rc >= 0)
 		rc = alloc(f, f->scratch_bytes, &f->scratch);
-	if (rc >= 0)
-		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
 	return rc < 0 ? rc : copy_there(f, f->weights, p->weights.p, f->weight_bytes);
-}
-
-static bool inside(const void *at, const void *base, int64_t bytes)
-{
-	return (const char *)at >= (const char *)base && (const char *)at < (const char *)base + bytes;
 }
 
 static int find_spot(const struct plan *p, const struct far *f, const struct pstep *ps, int b,
@@ -361,6 +527,8 @@ static void drop(struct plan *p)
 	f->dev->free(f->weights);
 	f->dev->free(f->scratch);
 	(void)end(E_OK);
+	if (f->shared)
+		p->memory = (struct pages){0};
 	free(f->step);
 	free(f->move);
 	free(f->first);
@@ -381,9 +549,14 @@ static int ready(struct plan *p)
 	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
 	begin();
 	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
+	bool any = false;
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)
 		if (p->step[i].far)
-			rc = prepare(p, f, i);
+			any = true, rc = prepare(p, f, i);
+	if (rc >= 0 && any)
+		rc = share(p, f);
+	if (rc >= 0 && !f->shared)
+		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
 	rc = failed(end(rc));
 	return rc < 0 ? fail_in(rc, "device %s", d->name) : find_moves(p, f);
 }
@@ -418,9 +591,9 @@ static int start(struct plan *p, int step)
 static int run(struct plan *p, int step, bool timed)
 {
 	struct far *f = p->far;
-	bool last = step == p->nsteps, far = !last && p->step[step].far;
+	bool last = step == p->nsteps, far = step >= 0 && !last && p->step[step].far;
 	begin();
-	int rc = make_moves(p, step);
+	int rc = step < 0 ? make_ready(p) : make_moves(p, step);
 	int64_t begin_ns = trace_now(p);
 	if (rc >= 0 && far)
 		rc = start(p, step);
@@ -442,6 +615,11 @@ int plan_device_open(const char *name, struct plan_device **out)
 		return E_NOTFOUND;
 	if (!dev->own)
 		return fail(E_USAGE, "device %s needs no plan of its own", name);
+	return plan_device_open_as(dev, name, out);
+}
+
+int plan_device_open_as(const struct dev *dev, const char *name, struct plan_device **out)
+{
 	struct plan_device *d = calloc(1, sizeof *d);
 	if (!d)
 		return fail(E_NOMEM, "no memory for a device");
@@ -497,6 +675,10 @@ struct plan_device_use plan_device_use(const struct plan *p)
 		u.launches += (int)f->step[i].parts;
 	}
 	for (int i = 0; f && i < f->nmoves; i++) {
+		if (f->shared) {
+			u.maps += !f->move[i].there;
+			continue;
+		}
 		u.copies++;
 		*(f->move[i].there ? &u.to_bytes : &u.from_bytes) += f->move[i].bytes;
 	}

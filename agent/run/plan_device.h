@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans on a device that has memory of its own (platform/run/dev.h). A kernel source names the device that
  * its code is for; the plan's steps that have such code run there, all others on the processor. The device
- * holds a copy of the plan's tensors and weights. Which tensors cross between two steps, and when, is decided
- * once, when the plan is built: those that the next step reads, or writes a part of, and whose latest bytes
- * are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A kernel that the driver
- * fails to build is left to the processor. A run on a device that fails, or needs 200 times what its peaks
- * allow and some seconds, ends with E_IO, its outputs undefined; a plan without the device then gives the
- * answer.
+ * holds a copy of the plan's weights. Where it shares the processor's memory, the plan's tensors lie in
+ * memory of the device, and the processor works on them there, without a copy: their part that its next steps
+ * touch is mapped behind the device's steps and unmapped before them, as OpenCL demands. Else, or if the
+ * driver refuses to map, the device holds a copy of the tensors, too. Which of them cross between two steps,
+ * and when, is decided once, when the plan is built: those that the next step reads, or writes a part of, and
+ * whose latest bytes are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A kernel
+ * that the driver fails to build is left to the processor. A run on a device that fails, or needs 200 times
+ * what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan without the device
+ * then gives the answer.
  *
  * libhone does not link this, but opens it as a library of its own (agent/run/device_lib.h). */
 #ifndef AGENT_PLAN_DEVICE_H
 #define AGENT_PLAN_DEVICE_H
 
 #include "agent/run/plan.h"
+#include "platform/run/dev.h"
 
 struct plan_device;
 
 /* Opens the device of a name ("opencl:0"). E_NOTFOUND, E_UNSUPPORTED, E_IO: it cannot be used. */
 int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
+/* For tests: the same for a device (with memory of its own) that is in no table. */
+int plan_device_open_as(const struct dev *dev, const char *name, struct plan_device **out) MUST_CHECK;
 /* After the plans on it. */
 void plan_device_close(struct plan_device *d);
 /* After a plan was built. E_IO: its driver has failed to build each kernel so far, so that all steps run on
@@ -44,6 +50,7 @@ struct plan_device_use {
 	int64_t to_bytes;   /* to the device */
 	int64_t from_bytes; /* from the device */
 	int64_t held_bytes; /* of its memory, for tensors, weights and scratch */
+	int maps;           /* of tensors that the processor gets without a copy */
 };
 /* All zero: the plan has no device. */
 struct plan_device_use plan_device_use(const struct plan *p);

@@ -48,7 +48,8 @@ struct on_device {
 	int (*load)(struct on_device *d, const struct code *c, struct dev_code **out);
 	int (*ready)(struct plan *p); /* called when all is placed */
 	/* Makes the copies that a step needs, and starts it, if it runs there; step nsteps: makes the copies
-	 * behind all steps, and waits. timed: waits for the step. */
+	 * behind all steps, and waits; -1, before inputs are copied into the plan's tensors: makes these the
+	 * processor's. timed: waits for the step. */
 	int (*run)(struct plan *p, int step, bool timed);
 	void (*drop)(struct plan *p); /* before its code is unloaded */
 	int (*entry)(struct on_device *d, struct dev_code *c, const char *symbol);

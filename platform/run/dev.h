@@ -58,7 +58,7 @@ struct dev_limits {
 	int64_t memory_bytes; /* all of its memory */
 	int64_t buffer_bytes; /* the largest dev_mem */
 	int units;            /* compute units */
-	bool unified;         /* it shares the process's memory */
+	bool unified;         /* it shares the process's memory: map() copies nothing */
 };
 
 struct dev_spot { /* part of a memory */
@@ -96,7 +96,13 @@ struct dev_own {
 	/* Copies after all launches that were started. */
 	int (*write)(struct dev_mem *m, int64_t at, const void *from, int64_t bytes);
 	int (*read)(struct dev_mem *m, int64_t at, void *to, int64_t bytes);
-	/* The values of params are copied, the memories must stay. */
+	/* The process's address of bytes [at, at + bytes) of a memory, bytes > 0, to read and write until
+	 * unmap(), after all launches that were started. Meanwhile no launch that uses the memory is started,
+	 * and nothing else of it is mapped or copied. Each call may give another address. The memory of a
+	 * device that is lost stays mapped until it is freed. */
+	int (*map)(struct dev_mem *m, int64_t at, int64_t bytes, void **out);
+	int (*unmap)(struct dev_mem *m); /* does not wait */
+	/* The values of params are copied, the memories must stay, and are not mapped now. */
 	int (*prepare)(struct dev_code *c, int entry, const struct dev_work *w, struct dev_launch **out);
 	void (*drop)(struct dev_launch *l);
 	/* Starts behind all launches that were started before, and does not wait. */

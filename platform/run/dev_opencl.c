@@ -126,6 +126,16 @@ static int mem_read(struct dev_mem *m, int64_t at, void *to, int64_t bytes)
 	return opencl_read(buf_of(m), at, to, bytes);
 }
 
+static int mem_map(struct dev_mem *m, int64_t at, int64_t bytes, void **out)
+{
+	return opencl_map(buf_of(m), at, bytes, out);
+}
+
+static int mem_unmap(struct dev_mem *m)
+{
+	return opencl_unmap(buf_of(m));
+}
+
 static int prepare(struct dev_code *c, int number, const struct dev_work *w, struct dev_launch **out)
 {
 	struct opencl_spot spot[OPENCL_MAX_ARGS / 2];
@@ -178,6 +188,8 @@ static const struct dev_own own = {.open = unit_open,
 				   .free = mem_free,
 				   .write = mem_write,
 				   .read = mem_read,
+				   .map = mem_map,
+				   .unmap = mem_unmap,
 				   .prepare = prepare,
 				   .drop = drop,
 				   .start = start,

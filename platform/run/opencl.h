@@ -81,13 +81,17 @@ void opencl_leave(struct opencl_dev *d);
 
 /* Memory that the driver allocates where the host can map it without a copy, if it can. bytes > 0. */
 int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out) MUST_CHECK;
-/* The host's address of the buffer, for reading and writing until opencl_unmap; no kernel runs meanwhile. */
-int opencl_map(struct opencl_buf *b, void **out) MUST_CHECK;
+/* The host's address of bytes [at, at + bytes) of the buffer, bytes > 0, for reading and writing until
+ * opencl_unmap; it waits for all that was started before, and no kernel that uses the buffer is started
+ * meanwhile. A driver may give another address each time, and no alignment is promised. E_USAGE: outside of
+ * the buffer, or a part of it is mapped already. */
+int opencl_map(struct opencl_buf *b, int64_t at, int64_t bytes, void **out) MUST_CHECK;
+/* What is started from now on sees what the host has written. Does not wait. */
 int opencl_unmap(struct opencl_buf *b) MUST_CHECK;
 void opencl_free(struct opencl_buf *b);
 /* Copies bytes to or from an unmapped buffer, after all that was started before, and waits for it. Where host
- * and device share memory, the buffer is mapped for it, else the driver copies. E_USAGE: outside of the
- * buffer. */
+ * and device share memory, the buffer is mapped for it; else, or if it cannot be mapped, the driver copies.
+ * E_USAGE: outside of the buffer. */
 int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes) MUST_CHECK;
 int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes) MUST_CHECK;
 

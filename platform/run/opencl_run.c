@@ -94,18 +94,38 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 	return rc;
 }
 
-int opencl_map(struct opencl_buf *b, void **out)
+/* A part of a buffer that is not mapped. */
+static int check_part(const struct opencl_buf *b, int64_t at, int64_t bytes)
 {
-	int32_t code = CL_SUCCESS;
 	if (b->dev->lost)
 		return opencl_lost();
-	if (b->mapped)
-		return fail(E_USAGE, "the OpenCL buffer is mapped already");
-	void *p = b->dev->api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
-						  b->bytes, 0, NULL, NULL, &code);
-	int rc = opencl_made("clEnqueueMapBuffer", p, code);
+	if (b->mapped || at < 0 || bytes < 0 || (uint64_t)at > b->bytes ||
+	    (uint64_t)bytes > b->bytes - (uint64_t)at)
+		return fail(E_USAGE, "bytes %lld to %lld of an OpenCL buffer of %zu, or it is mapped already",
+			    (long long)at, (long long)((uint64_t)at + (uint64_t)bytes), b->bytes);
+	return E_OK;
+}
+
+/* flags: CL_MAP_READ, CL_MAP_WRITE. */
+static int map_part(struct opencl_buf *b, uint64_t flags, int64_t at, int64_t bytes)
+{
+	int32_t code = CL_SUCCESS;
+	b->mapped = b->dev->api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, flags, (size_t)at,
+						    (size_t)bytes, 0, NULL, NULL, &code);
+	int rc = opencl_made("clEnqueueMapBuffer", b->mapped, code);
+	if (rc < 0)
+		b->mapped = NULL;
+	return rc;
+}
+
+int opencl_map(struct opencl_buf *b, int64_t at, int64_t bytes, void **out)
+{
+	int rc =
+	    bytes > 0 ? check_part(b, at, bytes) : fail(E_USAGE, "a map of %lld bytes", (long long)bytes);
 	if (rc >= 0)
-		*out = b->mapped = p;
+		rc = map_part(b, CL_MAP_READ | CL_MAP_WRITE, at, bytes);
+	if (rc >= 0)
+		*out = b->mapped;
 	return rc;
 }
 
@@ -117,9 +137,8 @@ int opencl_unmap(struct opencl_buf *b)
 	if (!p)
 		return fail(E_USAGE, "the OpenCL buffer is not mapped");
 	b->mapped = NULL;
-	int rc = done("clEnqueueUnmapMemObject",
-		      b->dev->api->clEnqueueUnmapMemObject(b->dev->queue, b->mem, p, 0, NULL, NULL));
-	return rc < 0 ? rc : done("clFinish", b->dev->api->clFinish(b->dev->queue));
+	return done("clEnqueueUnmapMemObject",
+		    b->dev->api->clEnqueueUnmapMemObject(b->dev->queue, b->mem, p, 0, NULL, NULL));
 }
 
 void opencl_free(struct opencl_buf *b)
@@ -133,39 +152,21 @@ void opencl_free(struct opencl_buf *b)
 	free(b);
 }
 
-/* Copies through a map of the part; one of from and to is given. */
-static int copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void *to, int64_t bytes)
+/* Copies through a map of the part; one of from and to is given. False: it cannot be mapped. */
+static bool copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void *to, int64_t bytes, int *rc)
 {
-	const struct opencl_api *api = b->dev->api;
-	int32_t code = CL_SUCCESS;
-	void *p = api->clEnqueueMapBuffer(b->dev->queue, b->mem, 1, from ? CL_MAP_WRITE : CL_MAP_READ,
-					  (size_t)at, (size_t)bytes, 0, NULL, NULL, &code);
-	int rc = opencl_made("clEnqueueMapBuffer", p, code);
-	if (rc < 0)
-		return rc;
-	memcpy(from ? p : to, from ? from : p, (size_t)bytes);
-	return done("clEnqueueUnmapMemObject",
-		    api->clEnqueueUnmapMemObject(b->dev->queue, b->mem, p, 0, NULL, NULL));
-}
-
-static int check_copy(const struct opencl_buf *b, int64_t at, int64_t bytes)
-{
-	if (b->dev->lost)
-		return opencl_lost();
-	if (b->mapped || at < 0 || bytes < 0 || (uint64_t)at > b->bytes ||
-	    (uint64_t)bytes > b->bytes - (uint64_t)at)
-		return fail(E_USAGE, "bytes %lld to %lld of an OpenCL buffer of %zu, or it is mapped",
-			    (long long)at, (long long)(at + bytes), b->bytes);
-	return E_OK;
+	if (!b->dev->info->unified || map_part(b, from ? CL_MAP_WRITE : CL_MAP_READ, at, bytes) < 0)
+		return false;
+	memcpy(from ? b->mapped : to, from ? from : b->mapped, (size_t)bytes);
+	*rc = opencl_unmap(b);
+	return true;
 }
 
 int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes)
 {
-	int rc = check_copy(b, at, bytes);
-	if (rc < 0 || bytes == 0)
+	int rc = check_part(b, at, bytes);
+	if (rc < 0 || bytes == 0 || copy_mapped(b, at, from, NULL, bytes, &rc))
 		return rc;
-	if (b->dev->info->unified)
-		return copy_mapped(b, at, from, NULL, bytes);
 	return done("clEnqueueWriteBuffer",
 		    b->dev->api->clEnqueueWriteBuffer(b->dev->queue, b->mem, 1, (size_t)at, (size_t)bytes,
 						      from, 0, NULL, NULL));
@@ -173,11 +174,9 @@ int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t byt
 
 int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes)
 {
-	int rc = check_copy(b, at, bytes);
-	if (rc < 0 || bytes == 0)
+	int rc = check_part(b, at, bytes);
+	if (rc < 0 || bytes == 0 || copy_mapped(b, at, NULL, to, bytes, &rc))
 		return rc;
-	if (b->dev->info->unified)
-		return copy_mapped(b, at, NULL, to, bytes);
 	return done("clEnqueueReadBuffer",
 		    b->dev->api->clEnqueueReadBuffer(b->dev->queue, b->mem, 1, (size_t)at, (size_t)bytes, to,
 						     0, NULL, NULL));

@@ -68,7 +68,7 @@ static inline int device_put(struct opencl_dev *d, const struct device_run *r, i
 	void *p;
 	int rc = opencl_alloc(d, bytes + DEVICE_SLACK, out);
 	if (rc >= 0)
-		rc = opencl_map(*out, &p);
+		rc = opencl_map(*out, 0, bytes + DEVICE_SLACK, &p);
 	if (rc < 0)
 		return rc;
 	for (int64_t at = 0; at + r->bytes[i] <= bytes && r->bytes[i]; at += r->bytes[i])
@@ -81,7 +81,7 @@ static inline int device_put(struct opencl_dev *d, const struct device_run *r, i
 static inline int device_get(struct opencl_buf *b, const struct device_run *r, int i, int64_t bytes)
 {
 	void *p;
-	int rc = opencl_map(b, &p);
+	int rc = opencl_map(b, 0, bytes + DEVICE_SLACK, &p);
 	if (rc < 0)
 		return rc;
 	memcpy(r->buf[i], p, (size_t)r->bytes[i]);

@@ -311,10 +311,10 @@ static json_t *device_json(const struct host *h, const struct variant *v)
 	struct plan_device_use u = plan_device_use(v->ready.plan);
 	struct placed placed = {0};
 	placed_plan(&placed, v->ready.plan);
-	return h->name ? json_pack("{so si si si sI sI sI si so}", "name", json_text(h->name), "steps",
+	return h->name ? json_pack("{so si si si sI sI sI si si so}", "name", json_text(h->name), "steps",
 				   u.steps, "launches", u.launches, "copies", u.copies, "to_bytes",
 				   (json_int_t)u.to_bytes, "from_bytes", (json_int_t)u.from_bytes,
-				   "held_bytes", (json_int_t)u.held_bytes, "host_threads",
+				   "held_bytes", (json_int_t)u.held_bytes, "maps", u.maps, "host_threads",
 				   pool_threads(h->pool), "on_processor", placed_json(&placed))
 		       : json_null();
 }
@@ -329,10 +329,9 @@ static void device_line(const struct host *h, const struct variant *v)
 	if (!h->name)
 		return;
 	placed_plan(&placed, v->ready.plan);
-	table_say("%s: %d of %d kernels run there, in %d launches; %d copies a run, %.2f MiB to it "
-			  "and %.2f "
-			  "MiB from it; %.1f MiB of its memory",
-			  h->name, u.steps, n, u.launches, u.copies, (double)u.to_bytes / mib,
+	table_say("%s: %d of %d kernels run there, in %d launches; %d maps and %d copies a run, "
+		  "%.2f MiB to it and %.2f MiB from it; %.1f MiB of its memory",
+		  h->name, u.steps, n, u.launches, u.maps, u.copies, (double)u.to_bytes / mib,
 			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
 	placed_print(&placed, h->name);
 }

@@ -24,6 +24,96 @@ static struct plan_device *device(const char **why)
 	return d;
 }
 
+/* ---- devices that map memory otherwise ---- */
+
+enum maps {
+	MAPS_AS_IS,     /* the device's own driver */
+	MAPS_ELSEWHERE, /* at another address each time, and the rest of the memory is not there */
+	MAPS_CROOKED,   /* at an address that is not aligned */
+	MAPS_NOT,       /* refuses */
+	MAPS
+};
+
+static const struct dev_own *true_own;
+static enum maps how;
+static int maps_left; /* until it refuses */
+static struct {
+	char *block; /* NULL: nothing is mapped */
+	int64_t at, bytes;
+	int shift;
+} mapped;
+
+static int odd_map(struct dev_mem *m, int64_t at, int64_t bytes, void **out)
+{
+	static char *last;
+	if (how == MAPS_NOT || maps_left-- <= 0)
+		return fail(E_IO, "no map");
+	CHECK(!mapped.block && at >= 0 && bytes > 0);
+	mapped.at = at;
+	mapped.bytes = bytes;
+	mapped.shift = how == MAPS_CROOKED ? 4 : 0;
+	mapped.block = aligned_alloc(64, ((size_t)(at + bytes) + 127) / 64 * 64);
+	memset(mapped.block, 0xff, (size_t)at);
+	free(last); /* not before, so that no address comes twice in turn */
+	last = mapped.block;
+	*out = mapped.block + mapped.shift + at;
+	return true_own->read(m, at, *out, bytes);
+}
+
+static int odd_unmap(struct dev_mem *m)
+{
+	CHECK(mapped.block);
+	if (!mapped.block)
+		return E_OK;
+	char *p = mapped.block + mapped.shift + mapped.at;
+	int rc = true_own->write(m, mapped.at, p, mapped.bytes);
+	memset(p, 0xff, (size_t)mapped.bytes);
+	mapped.block = NULL;
+	return rc;
+}
+
+static int odd_start(struct dev_launch *l)
+{
+	CHECK(!mapped.block);
+	return true_own->start(l);
+}
+
+static void odd_free(struct dev_mem *m)
+{
+	mapped.block = NULL;
+	true_own->free(m);
+}
+
+/* The same device for each way to map; NULL: there is none. */
+static struct plan_device *device_that(enum maps m, const char **why)
+{
+	static struct dev dev;
+	static struct dev_own own;
+	static struct plan_device *d;
+	struct plan_device *as_is = device(why);
+	how = m;
+	maps_left = INT32_MAX;
+	if (m == MAPS_AS_IS || !as_is)
+		return as_is;
+	if (!d) {
+		dev = *dev_find("opencl");
+		true_own = dev.own;
+		own = *true_own;
+		own.map = odd_map;
+		own.unmap = odd_unmap;
+		own.start = odd_start;
+		own.free = odd_free;
+		dev.own = &own;
+		CHECK_OK(plan_device_open_as(&dev, "opencl:0", &d));
+	}
+	return d;
+}
+
+static bool copies_tensors(enum maps m)
+{
+	return m == MAPS_CROOKED || m == MAPS_NOT;
+}
+
 /* Makes code for the device of `percent` of the tasks, or of those that the mask says, in the order in which
  * it is asked. */
 struct maker {
@@ -301,7 +391,7 @@ static int far_steps(const struct plan *p)
 }
 
 struct totals {
-	int nets, steps, far, host, parts, aliases, copies, values, spread;
+	int nets, steps, far, host, parts, aliases, copies, maps, values, spread;
 };
 
 static void count(struct totals *t, const struct plan *p, int values)
@@ -315,7 +405,17 @@ static void count(struct totals *t, const struct plan *p, int values)
 	t->steps += p->nsteps;
 	t->far += far_steps(p);
 	t->copies += plan_device_use(p).copies;
+	t->maps += plan_device_use(p).maps;
 	t->values += values;
+}
+
+/* A device that shares memory copies nothing. */
+static bool right_use(const struct plan *p, enum maps m)
+{
+	struct plan_device_use u = plan_device_use(p);
+	return u.steps == far_steps(p) && (copies_tensors(m) ? !u.maps
+							     : !u.copies && !u.to_bytes && !u.from_bytes &&
+								   (u.maps > 0) == (u.steps > 0));
 }
 
 static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, struct totals *total)
@@ -338,7 +438,7 @@ static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, s
 	open_data(&data, g);
 	REQUIRE_OK((kept ? plan_build_kept : plan_build)(g, s, &target, NULL, pool, &q));
 	REQUIRE_OK((kept ? plan_build_kept : plan_build)(g, s, &target, &src, pool, &p));
-	CHECK(plan_device_use(p).steps == far_steps(p) && far_steps(p) == m.made);
+	CHECK(far_steps(p) == m.made && right_use(p, how));
 	bool good = same(p, q, g, &data, &r);
 	int values = good && kept ? values_same(p, q, s) : 0;
 	if (!good || values < 0)
@@ -365,15 +465,14 @@ TEST(networks_that_run_on_both)
 		SKIP(why);
 	REQUIRE_OK(pool_open(&pool, 2, NULL));
 	for (uint64_t i = 0; i < n && !test_bad; i++)
-		check_net(first + i, d, i % 3 ? NULL : pool, &t);
+		check_net(first + i, device_that((first + i) / 5 % MAPS, &why), i % 3 ? NULL : pool, &t);
 	pool_close(pool);
-	printf(
-	    "%d networks: %d steps, %d on the device, %d of them in two launches, %d nodes, %d of parts, %d "
-	    "views, %d copies, %d values\n",
-	    t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.values);
+	printf("%d networks: %d steps, %d on the device, %d of them in two launches, %d nodes, %d of parts, "
+	       "%d views, %d copies, %d maps, %d values\n",
+	       t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.maps, t.values);
 	CHECK(test_bad || n < 40 ||
-	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 &&
-	       t.copies > 2 * t.nets && t.values > 100 && t.spread > 10));
+	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&
+	       t.maps > t.nets / 2 && t.values > 100 && t.spread > 10));
 }
 
 /* ---- counts, of networks made by hand ---- */
@@ -383,40 +482,42 @@ struct by_hand {
 	const char *node[8][3];
 	const char *outputs;
 	unsigned mask; /* of the tasks that run on the device */
-	int steps, copies;
+	int steps, maps, copies;
 	int there, back; /* of the copies, in tensors of 8 x 8 x 8 floats */
 };
 
 static const struct by_hand hands[] = {
     /* all there: one copy per input and output */
-    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 7, 3, 2, 1, 1},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 7, 3, 1, 2, 1, 1},
     {{{"Conv", "x W", "a"}, {"Conv", "z W", "b"}, {"MaxPool", "a", "c"}, {"MaxPool", "b", "d"}},
      "c d",
      15,
      4,
+     1,
      4,
      2,
      2},
     /* nothing there */
-    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "b", 0, 0, 0, 0, 0},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "b", 0, 0, 0, 0, 0, 0},
     /* the processor works in between */
-    {{{"Conv", "x W", "a"}, {"CumSum", "a A", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 4, 2, 2},
-    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 5, 2, 4, 2, 2},
-    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 2, 1, 2, 1, 1},
+    {{{"Conv", "x W", "a"}, {"CumSum", "a A", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 2, 4, 2, 2},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 5, 2, 2, 4, 2, 2},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}, {"Conv", "b W", "c"}}, "c", 2, 1, 1, 2, 1, 1},
     /* both sides read a value, and it crosses once */
     {{{"Conv", "x W", "a"}, {"CumSum", "a A", "b"}, {"CumSum", "a A", "c"}, {"Conv", "a W", "d"}},
      "b c d",
      3,
      2,
+     2,
      3,
      1,
      2},
     /* an output that the device reads, too */
-    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "a b", 3, 2, 3, 1, 2},
+    {{{"Conv", "x W", "a"}, {"MaxPool", "a", "b"}}, "a b", 3, 2, 1, 3, 1, 2},
     /* a view moves nothing */
-    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 2, 1, 1},
+    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"Conv", "b W", "c"}}, "c", 3, 2, 1, 2, 1, 1},
     /* a view is the value that it looks at */
-    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"CumSum", "b A", "c"}}, "c", 1, 1, 2, 1, 1},
+    {{{"Conv", "x W", "a"}, {"Reshape", "a S", "b"}, {"CumSum", "b A", "c"}}, "c", 1, 1, 1, 2, 1, 1},
 };
 
 static int make_by_hand(const struct by_hand *h, struct onnx_maker *k, struct graph **g)
@@ -450,6 +551,23 @@ static int make_by_hand(const struct by_hand *h, struct onnx_maker *k, struct gr
 	return rc < 0 ? rc : graph_optimize(*g);
 }
 
+static int64_t looks;
+
+/* A run looks at its clock once behind each step. */
+static int64_t count_looks(struct clock *c)
+{
+	(void)c;
+	return ++looks;
+}
+
+/* From now on runs end behind that many more steps. */
+static void end_after(struct plan *p, int steps)
+{
+	static struct clock counting = {.now = count_looks};
+	looks = 0;
+	plan_deadline(p, &counting, steps);
+}
+
 static void check_by_hand(const struct by_hand *h, struct plan_device *d)
 {
 	enum { BYTES = 8 * 8 * 8 * 4, WITH_HALO = 8 * 10 * 10 * 4 };
@@ -469,15 +587,25 @@ static void check_by_hand(const struct by_hand *h, struct plan_device *d)
 	REQUIRE_OK(plan_build(g, s, &target, NULL, NULL, &q));
 	REQUIRE_OK(plan_build(g, s, &target, &src, NULL, &p));
 	struct plan_device_use u = plan_device_use(p);
-	CHECK(u.steps == h->steps && u.launches >= h->steps && u.copies == h->copies);
-	CHECK(u.to_bytes >= h->there * BYTES && u.to_bytes <= h->there * WITH_HALO);
-	CHECK(u.from_bytes >= h->back * BYTES && u.from_bytes <= h->back * WITH_HALO);
+	bool copied = copies_tensors(how);
+	CHECK(u.steps == h->steps && u.launches >= h->steps && u.copies == (copied ? h->copies : 0) &&
+	      u.maps == (copied ? 0 : h->maps));
+	CHECK(u.to_bytes >= copied * h->there * BYTES && u.to_bytes <= copied * h->there * WITH_HALO);
+	CHECK(u.from_bytes >= copied * h->back * BYTES && u.from_bytes <= copied * h->back * WITH_HALO);
 	CHECK(u.held_bytes >= (int64_t)plan_bytes(p) && plan_device_use(q).steps == 0);
-	CHECK(same(p, q, g, &data, &r) && !watch.failed && !watch.since_ns);
+	CHECK(same(p, q, g, &data, &r));
+	for (int steps = 0; steps < p->nsteps && !test_bad; steps++) {
+		end_after(p, steps);
+		CHECK_FAILS(plan_run(p, data.in, data.out), E_TIMEOUT, "did not end in time");
+		end_after(p, INT32_MAX);
+		CHECK(same(p, q, g, &data, &r));
+	}
+	CHECK(!watch.failed && !watch.since_ns);
 	if (test_bad)
-		printf("case %d: %d steps, %d launches, %d copies, %lld and %lld bytes: %s\n",
-		       (int)(h - hands), u.steps, u.launches, u.copies, (long long)u.to_bytes,
-		       (long long)u.from_bytes, err_text());
+		printf(
+		    "case %d, maps %d: %d steps, %d launches, %d maps, %d copies, %lld and %lld bytes: %s\n",
+		    (int)(h - hands), (int)how, u.steps, u.launches, u.maps, u.copies, (long long)u.to_bytes,
+		    (long long)u.from_bytes, err_text());
 	plan_free(p);
 	plan_free(q);
 	arena_free(&data.a);
@@ -493,8 +621,44 @@ TEST(copies_are_counted)
 	if (!d)
 		SKIP(why);
 	plan_device_watched_by(&watch);
-	for (size_t i = 0; i < sizeof hands / sizeof *hands && !test_bad; i++)
-		check_by_hand(&hands[i], d);
+	for (enum maps m = 0; m < MAPS; m++)
+		for (size_t i = 0; i < sizeof hands / sizeof *hands && !test_bad; i++)
+			check_by_hand(&hands[i], device_that(m, &why));
+	plan_device_watched_by(NULL);
+}
+
+/* A driver that maps no more ends the run, not the process; and with it the maps that it holds. */
+TEST(maps_that_fail_later)
+{
+	const char *why;
+	struct onnx_maker k;
+	struct graph *g;
+	struct steps *s;
+	struct arena a = {0};
+	struct data data;
+	struct plan *p;
+	if (!device(&why))
+		SKIP(why);
+	for (int good = 1; good < 6; good++) {
+		struct maker m = {.mask = hands[3].mask};
+		const struct kernel_source src = {
+		    .ctx = &m, .find = find, .device = device_that(MAPS_ELSEWHERE, &why)};
+		maps_left = good;
+		REQUIRE_OK(make_by_hand(&hands[3], &k, &g));
+		REQUIRE_OK(graph_steps(g, &target, NULL, &a, &s));
+		open_data(&data, g);
+		REQUIRE_OK(plan_build(g, s, &target, &src, NULL, &p));
+		int runs = 0;
+		while (runs < 4 && plan_run(p, data.in, data.out) >= 0)
+			runs++;
+		CHECK_FAILS(plan_run(p, data.in, data.out), E_IO, "device opencl:0: no map");
+		CHECK(runs == (good - 1) / 2); /* one to build, and two for a run */
+		plan_free(p);
+		arena_free(&data.a);
+		graph_free(g);
+		arena_free(&a);
+		arena_free(&k.a);
+	}
 }
 
 TEST(names_of_devices)
