@@ -198,6 +198,18 @@ HONE_API int hone_bind_output(struct hone_model *m, int index, void *data, size_
 HONE_API void *hone_input_buffer(struct hone_model *m, int index);
 HONE_API void *hone_output_buffer(struct hone_model *m, int index);
 
+/* Binds the input or output to the model's own tensor, so that runs copy nothing. On a device that shares
+ * the processor's memory, that is a part of the device's memory; on the processor, which reads and writes
+ * a caller's buffer itself, it is the buffer of hone_input_buffer or hone_output_buffer. Before each run:
+ * ask for the inputs' addresses and write them; after it: ask for the outputs' and read them. Waits for a
+ * run that is under way. An address is valid until the next run begins or hone_refresh changes the model.
+ * A run whose input's address is no longer valid, also because the model has lost its device, ends with
+ * HONE_USAGE: ask again and write it again. 1: it is in the device's memory; 0: it is the model's buffer,
+ * because the model runs on the processor, or the device has the tensor in another layout or not in shared
+ * memory. */
+HONE_API int hone_input_in_place(struct hone_model *m, int index, void **data);
+HONE_API int hone_output_in_place(struct hone_model *m, int index, void **data);
+
 /* Runs once and returns when the outputs are written. */
 HONE_API int hone_run(struct hone_model *m);
 /* As hone_run, but on these buffers, one for each input and output in order, instead of the bound ones: for

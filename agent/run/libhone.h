@@ -100,6 +100,7 @@ struct hone_model {
 	struct hone_tensor *in_info, *out_info;
 	struct tensor *in, *out;         /* bound */
 	struct tensor *run_in, *run_out; /* of the current run */
+	bool *placed; /* per tensor from `in` on: its address is that of hone_input_in_place, or ..output.. */
 	struct pages own;                /* buffers that are bound by default */
 	size_t *in_at, *out_at;          /* offset of each in there */
 	/* A run of its own thread. */

@@ -66,6 +66,7 @@ static int take_shape(struct hone_model *m)
 	struct hone_tensor *info = ARENA_ARRAY(&m->a, struct hone_tensor, g->ninputs + g->noutputs + 1);
 	size_t *at = ARENA_ARRAY(&m->a, size_t, g->ninputs + g->noutputs + 1), total = 0;
 	int n = 0;
+	m->placed = ARENA_ARRAY(&m->a, bool, 3 * (g->ninputs + g->noutputs) + 1);
 	m->nin = g->ninputs;
 	m->nout = g->noutputs;
 	m->in = all;

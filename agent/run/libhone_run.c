@@ -35,15 +35,47 @@ void turns_close(struct turns *t)
 	pthread_cond_destroy(&t->moved);
 }
 
+static void *own_buffer(const struct hone_model *m, bool output, int index)
+{
+	return (char *)m->own.p + (output ? m->out_at : m->in_at)[index];
+}
+
+/* `run` is held. Returns whether the address is the plan's. */
+static bool find_place(struct hone_model *m, bool output, int index, void **out)
+{
+	void *p = plan_in_place(m->net->plan, output, index);
+	*out = p ? p : own_buffer(m, output, index);
+	return p != NULL;
+}
+
+/* What was written to an input in place must be where the plan reads. Outputs are asked for after the run. */
+static int check_places(struct hone_model *m, const struct tensor *in, struct tensor *out)
+{
+	void *p;
+	for (int i = 0; i < m->nin; i++)
+		if (m->placed[in + i - m->in] && (find_place(m, false, i, &p), p != in[i].data))
+			return fail(
+			    E_USAGE,
+			    "the address of input '%s' is no longer valid: call hone_input_in_place again",
+			    m->in_info[i].name);
+	for (int i = 0; i < m->nout; i++)
+		if (m->placed[out + i - m->in])
+			(void)find_place(m, true, i, &out[i].data);
+	return E_OK;
+}
+
 /* in, out: filled under `now`, owned by the run. */
 static int run_tensors(struct hone_model *m, const struct tensor *in, struct tensor *out,
 		       const atomic_bool *stop)
 {
 	struct plan *p = m->net->plan; /* nobody replaces it while `run` is held */
+	int rc = check_places(m, in, out);
+	if (rc < 0)
+		return rc;
 	plan_stop_on(p, stop);
 	if (m->h->pool)
 		turns_enter(&m->h->pool_turns);
-	int rc = plan_run(p, in, out);
+	rc = plan_run(p, in, out);
 	if (m->h->pool)
 		turns_leave(&m->h->pool_turns);
 	return rc;
@@ -55,6 +87,8 @@ static void snap(struct hone_model *m, struct tensor *in, struct tensor *out)
 	pthread_mutex_lock(&m->now);
 	memcpy(in, m->in, sizeof *in * (size_t)m->nin);
 	memcpy(out, m->out, sizeof *out * (size_t)m->nout);
+	memcpy(m->placed + (in - m->in), m->placed, sizeof *m->placed * (size_t)m->nin);
+	memcpy(m->placed + (out - m->in), m->placed + (m->out - m->in), sizeof *m->placed * (size_t)m->nout);
 	pthread_mutex_unlock(&m->now);
 }
 
@@ -63,10 +97,14 @@ static int run_now(struct hone_model *m, const void *const *inputs, void *const 
 {
 	turns_enter(&m->run);
 	snap(m, m->run_in, m->run_out);
-	for (int i = 0; i < m->nin && inputs; i++)
+	for (int i = 0; i < m->nin && inputs; i++) {
 		memcpy(&m->run_in[i].data, &inputs[i], sizeof(void *)); /* a run does not write there */
-	for (int i = 0; i < m->nout && outputs; i++)
+		m->placed[m->run_in + i - m->in] = false;
+	}
+	for (int i = 0; i < m->nout && outputs; i++) {
 		m->run_out[i].data = outputs[i];
+		m->placed[m->run_out + i - m->in] = false;
+	}
 	int rc = run_tensors(m, m->run_in, m->run_out, NULL);
 	turns_leave(&m->run);
 	return rc;
@@ -106,23 +144,57 @@ int hone_run_on(struct hone_model *m, const void *const *inputs, void *const *ou
 	return rc == E_IO && model_leaves_device(m) ? run_now(m, inputs, outputs) : rc;
 }
 
-static int bind(struct hone_model *m, bool output, int index, const void *data, size_t bytes)
+static int check_index(const struct hone_model *m, bool output, int index)
 {
 	int n = output ? m->nout : m->nin;
 	if (index < 0 || index >= n)
 		return fail(E_USAGE, "no %s %d: the model has %d", output ? "output" : "input", index, n);
+	return E_OK;
+}
+
+static void set_bound(struct hone_model *m, bool output, int index, const void *data, bool placed)
+{
+	struct tensor *to = output ? &m->out[index] : &m->in[index];
+	pthread_mutex_lock(&m->now);
+	memcpy(&to->data, &data, sizeof to->data);
+	m->placed[to - m->in] = placed;
+	pthread_mutex_unlock(&m->now);
+}
+
+static int bind(struct hone_model *m, bool output, int index, const void *data, size_t bytes)
+{
+	if (check_index(m, output, index) < 0)
+		return E_USAGE;
 	const struct hone_tensor *t = output ? &m->out_info[index] : &m->in_info[index];
 	if (data && bytes != t->bytes)
 		return fail(E_USAGE, "'%s' needs %zu bytes, not %zu", t->name, t->bytes, bytes);
 	int rc = data ? check_buffer(t, data) : E_OK;
 	if (rc < 0)
 		return rc;
-	struct tensor *to = output ? &m->out[index] : &m->in[index];
-	const void *own = (char *)m->own.p + (output ? m->out_at : m->in_at)[index];
-	pthread_mutex_lock(&m->now);
-	memcpy(&to->data, data ? &data : &own, sizeof to->data);
-	pthread_mutex_unlock(&m->now);
+	set_bound(m, output, index, data ? data : own_buffer(m, output, index), false);
 	return E_OK;
+}
+
+static int in_place(struct hone_model *m, bool output, int index, void **data)
+{
+	int rc = data ? check_index(m, output, index) : fail(E_USAGE, "the address of an address is NULL");
+	if (rc < 0)
+		return rc;
+	turns_enter(&m->run);
+	rc = find_place(m, output, index, data);
+	set_bound(m, output, index, *data, true);
+	turns_leave(&m->run);
+	return rc;
+}
+
+int hone_input_in_place(struct hone_model *m, int index, void **data)
+{
+	return in_place(m, false, index, data);
+}
+
+int hone_output_in_place(struct hone_model *m, int index, void **data)
+{
+	return in_place(m, true, index, data);
 }
 
 int hone_bind_input(struct hone_model *m, int index, const void *data, size_t bytes)
@@ -137,18 +209,12 @@ int hone_bind_output(struct hone_model *m, int index, void *data, size_t bytes)
 
 void *hone_input_buffer(struct hone_model *m, int index)
 {
-	if (index >= 0 && index < m->nin)
-		return (char *)m->own.p + m->in_at[index];
-	(void)fail(E_USAGE, "no input %d: the model has %d", index, m->nin);
-	return NULL;
+	return check_index(m, false, index) < 0 ? NULL : own_buffer(m, false, index);
 }
 
 void *hone_output_buffer(struct hone_model *m, int index)
 {
-	if (index >= 0 && index < m->nout)
-		return (char *)m->own.p + m->out_at[index];
-	(void)fail(E_USAGE, "no output %d: the model has %d", index, m->nout);
-	return NULL;
+	return check_index(m, true, index) < 0 ? NULL : own_buffer(m, true, index);
 }
 
 static int run_in_turn(struct hone_model *m)

@@ -89,7 +89,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	p->place = arena_try(&p->a, (size_t)p->s->nvalues + 1, sizeof *p->place);
 	p->in = arena_try(&p->a, (size_t)g->ninputs + 1, sizeof *p->in);
 	p->out = arena_try(&p->a, (size_t)g->noutputs + 1, sizeof *p->out);
-	if (!p->step || !p->kernel || !p->place || !p->in || !p->out)
+	p->at_home = arena_try(&p->a, (size_t)g->noutputs + 1, sizeof *p->at_home);
+	if (!p->step || !p->kernel || !p->place || !p->in || !p->out || !p->at_home)
 		return E_NOMEM;
 	for (int i = 0; i < g->ninputs; i++)
 		plain_operand(&g->value[g->input[i]].t, &p->in[i]);

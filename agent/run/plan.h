@@ -93,6 +93,10 @@ int plan_build_beside(struct graph *g, const struct steps *s, const struct targe
 		      struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs,
 	     struct tensor *outputs /* data of the caller, apart from all inputs */) MUST_CHECK;
+/* The address at which the plan itself has an input or output in the caller's form, on a device: a run with
+ * that address copies nothing. Valid until the next run begins, with what the last run left there. NULL:
+ * there is none. */
+void *plan_in_place(struct plan *p, bool output, int index);
 /* As plan_run, with every kernel timed on `clock`. */
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs,
 		   struct clock *clock) MUST_CHECK;

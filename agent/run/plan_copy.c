@@ -125,6 +125,16 @@ static int64_t tensor_bytes(const struct tensor *t)
 	return shape_count(&t->shape) * (int64_t)dtype_bytes(t->dtype);
 }
 
+void *plan_in_place(struct plan *p, bool output, int index)
+{
+	int v = (output ? p->g->output : p->g->input)[index];
+	if (!p->device || p->s->value[v].constant)
+		return NULL;
+	const struct operand *o = &p->s->value[v].buf;
+	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
+	return plain && p->device->run(p, -1, false) >= 0 ? p->place[v].p : NULL;
+}
+
 int plan_copy_in(struct plan *p, const struct tensor *inputs)
 {
 	for (int i = 0; i < p->g->ninputs; i++) {
@@ -133,7 +143,8 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 		    !inputs[i].data)
 			return fail(E_USAGE, "input '%s' has another dtype or shape than in the model",
 				    p->g->value[v].name);
-		if (!p->place[v].p) /* read where the caller has it, or never read */
+		if (!p->place[v].p || p->place[v].p == inputs[i].data) /* read where the caller has it, or
+									  never read */
 			continue;
 		struct copy c = {.w = &p->copy_in[i],
 				 .to = p->place[v].p,
@@ -157,6 +168,8 @@ int plan_take_outputs(struct plan *p, const struct tensor *outputs)
 		    !outputs[i].data)
 			return fail(E_USAGE, "output '%s' has another dtype or shape than in the model",
 				    x->name);
+		if (p->at_home)
+			p->at_home[i] = outputs[i].data == p->place[p->g->output[i]].p;
 	}
 	for (int i = 0; i < p->ngiven; i++)
 		if (p->given[i].output)
@@ -170,7 +183,7 @@ void plan_copy_out(struct plan *p, struct tensor *outputs)
 		int v = p->g->output[i];
 		const struct tensor *t = &p->g->value[v].t;
 		const void *from = t->data ? t->data : p->place[v].p;
-		if (!from) /* kernels wrote it where the caller has it */
+		if (!from || (p->at_home && p->at_home[i])) /* it was written where the caller has it */
 			continue;
 		if (t->data) {
 			memcpy(outputs[i].data, from, (size_t)tensor_bytes(t));

@@ -137,6 +137,8 @@ struct plan {
 	int ncodes; /* codes of an image, whose steps share them; else each step has its own */
 	struct dev_code **codes;
 	struct operand *in, *out; /* plain layouts, as the caller has them */
+	/* Per output of the present run: the caller has it where the plan has it. NULL: an image. */
+	bool *at_home;
 	struct window *copy_in, *copy_out;
 	int ngiven;
 	struct given *given;

@@ -183,6 +183,15 @@ static void use(struct plan *p, struct lifetime *l, int *n, int v, int at)
 	l[x->lifetime].to = at > l[x->lifetime].to ? at : l[x->lifetime].to;
 }
 
+/* The value's memory is for nothing else. Inputs and outputs of a plan on a device are such values: the caller
+ * may write the next inputs there (plan_in_place) while it still needs the outputs. */
+static void occupy(const struct plan *p, struct lifetime *l, int v)
+{
+	int i = p->place[p->place[v].root].lifetime;
+	if (i >= 0)
+		l[i].from = -1, l[i].to = p->nsteps;
+}
+
 /* Uses in order: inputs before all steps, outputs after. */
 static int find_lifetimes(struct plan *p, struct lifetime *l)
 {
@@ -196,7 +205,11 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 		use(p, l, &n, p->g->output[i], p->nsteps);
 	for (int v = 0; v < p->s->nvalues; v++)
 		if (p->place[v].lifetime >= 0 && stays(p, v))
-			l[p->place[v].lifetime].from = -1, l[p->place[v].lifetime].to = p->nsteps;
+			occupy(p, l, v);
+	for (int i = 0; i < p->g->ninputs && p->device; i++)
+		occupy(p, l, p->g->input[i]);
+	for (int i = 0; i < p->g->noutputs && p->device; i++)
+		occupy(p, l, p->g->output[i]);
 	return n;
 }
 

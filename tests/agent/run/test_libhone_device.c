@@ -230,6 +230,55 @@ TEST(kernels_that_come_later)
 	hone_close(h);
 }
 
+static void *placed(struct hone_model *m, bool output, int *in_place)
+{
+	void *p = NULL;
+	*in_place = (output ? hone_output_in_place : hone_input_in_place)(m, 0, &p);
+	CHECK(*in_place >= 0 && p);
+	return p;
+}
+
+/* Writes the input in place, and reads the output there. */
+static float output_in_place(struct hone_model *m, int seed, int *places)
+{
+	struct hone_tensor x;
+	int in, out;
+	HONE_INIT(x);
+	CHECK_OK(hone_input(m, 0, &x));
+	fill_input(placed(m, false, &in), x.bytes, seed);
+	CHECK_OK(hone_run(m));
+	float y = *(const float *)placed(m, true, &out);
+	*places = in + out;
+	return y;
+}
+
+TEST(tensors_in_place)
+{
+	const char *cache = tuned_there();
+	if (!cache)
+		SKIP("no hone-worker (HONE_WORKER), or no OpenCL device");
+	for (int there = 0; there < 2; there++) {
+		struct hone_handle *h = opened_for(cache, there ? DEVICE : "cpu", 1);
+		struct hone_model *m = loaded(h, steering());
+		int places;
+		void *p;
+		for (int seed = 1; seed < 4; seed++) {
+			CHECK(near(output_in_place(m, seed, &places), right_answer(seed)));
+			CHECK(there ? places > 0 : places == 0);
+		}
+		CHECK(there || (hone_input_in_place(m, 0, &p) == 0 && p == hone_input_buffer(m, 0)));
+		CHECK(hone_run_async(m) == 0 && hone_wait(m, -1) == 0);
+		CHECK_OK(hone_bind_input(m, 0, NULL, 0));
+		CHECK_OK(hone_bind_output(m, 0, NULL, 0));
+		CHECK(near(first_output(m, 5), right_answer(5)));
+		CHECK_FAILS(hone_input_in_place(m, 1, &p), HONE_USAGE, "no input 1");
+		CHECK_FAILS(hone_output_in_place(m, -1, &p), HONE_USAGE, "no output -1");
+		CHECK_FAILS(hone_output_in_place(m, 0, NULL), HONE_USAGE, "NULL");
+		hone_model_close(m);
+		hone_close(h);
+	}
+}
+
 /* ---- a device that is lost ---- */
 
 /* The plans' own function for a run of a step, and the number of calls until it fails. */
@@ -293,6 +342,25 @@ TEST(a_lost_device_gives_right_answers)
 		hone_model_close(m);
 		hone_close(h);
 	}
+}
+
+/* Its memory is gone, with the inputs in it, so that they must be written again. */
+TEST(tensors_in_place_are_lost)
+{
+	const char *cache = tuned_there();
+	if (!cache)
+		SKIP("no hone-worker (HONE_WORKER), or no OpenCL device");
+	struct hone_handle *h = opened_for(cache, DEVICE, 1);
+	struct hone_model *m = loaded(h, steering());
+	int places;
+	CHECK(near(output_in_place(m, 1, &places), right_answer(1)) && places > 0);
+	lose_after(m, 7);
+	CHECK_FAILS(hone_run(m), HONE_USAGE, "in_place again");
+	check_is_on(m, "cpu", "device: it has vanished");
+	CHECK_FAILS(hone_run(m), HONE_USAGE, "in_place again");
+	CHECK(near(output_in_place(m, 2, &places), right_answer(2)) && places == 0);
+	hone_model_close(m);
+	hone_close(h);
 }
 
 struct runner_thread {

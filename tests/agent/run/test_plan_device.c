@@ -366,6 +366,39 @@ static bool same(struct plan *p, struct plan *on_cpu, const struct graph *g, str
 	return good;
 }
 
+/* Two runs whose inputs and outputs are the plan's own tensors, as far as these are plain. Returns how many
+ * are; < 0: an answer is wrong. */
+static int same_in_place(struct plan *p, struct plan *on_cpu, const struct graph *g, struct data *d,
+			 struct rng *r)
+{
+	int n = 0;
+	struct tensor *in = tensors(&d->a, g, g->input, g->ninputs),
+		      *out = tensors(&d->a, g, g->output, g->noutputs);
+	for (int run = 0; run < 2; run++) {
+		fill(g, d->in, r);
+		for (int i = 0; i < g->ninputs; i++) {
+			void *at = plan_in_place(p, false, i);
+			in[i].data = at ? memcpy(at, d->in[i].data, (size_t)shape_count(&in[i].shape) * 4)
+					: d->in[i].data;
+			n += at != NULL;
+		}
+		for (int i = 0; i < g->noutputs; i++) {
+			void *at = plan_in_place(p, true, i);
+			out[i].data = at ? at : d->out[i].data;
+			n += at != NULL;
+		}
+		if (plan_run(on_cpu, d->in, d->want) < 0 || plan_run(p, in, out) < 0)
+			return -1;
+		for (int i = 0; i < g->noutputs; i++) {
+			void *at = plan_in_place(p, true, i);
+			out[i].data = at ? at : d->out[i].data;
+			if (!near(&out[i], &d->want[i]))
+				return -1;
+		}
+	}
+	return n;
+}
+
 /* All values of two kept plans. Where a kernel fuses steps, a value may be missing in either. */
 static int values_same(struct plan *p, struct plan *on_cpu, const struct steps *s)
 {
@@ -391,7 +424,7 @@ static int far_steps(const struct plan *p)
 }
 
 struct totals {
-	int nets, steps, far, host, parts, aliases, copies, maps, values, spread;
+	int nets, steps, far, host, parts, aliases, copies, maps, placed, values, spread;
 };
 
 static void count(struct totals *t, const struct plan *p, int values)
@@ -440,10 +473,11 @@ static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, s
 	REQUIRE_OK((kept ? plan_build_kept : plan_build)(g, s, &target, &src, pool, &p));
 	CHECK(far_steps(p) == m.made && right_use(p, how));
 	bool good = same(p, q, g, &data, &r);
-	int values = good && kept ? values_same(p, q, s) : 0;
-	if (!good || values < 0)
+	int values = good && kept ? values_same(p, q, s) : 0, placed = same_in_place(p, q, g, &data, &r);
+	if (!good || values < 0 || placed < 0)
 		printf("seed %llu: %s\n", (unsigned long long)seed, good ? "a value differs" : err_text());
-	CHECK(good && values >= 0);
+	CHECK(good && values >= 0 && placed >= 0);
+	total->placed += placed;
 	count(total, p, values);
 	total->spread += m.spread;
 	plan_free(p);
@@ -468,11 +502,12 @@ TEST(networks_that_run_on_both)
 		check_net(first + i, device_that((first + i) / 5 % MAPS, &why), i % 3 ? NULL : pool, &t);
 	pool_close(pool);
 	printf("%d networks: %d steps, %d on the device, %d of them in two launches, %d nodes, %d of parts, "
-	       "%d views, %d copies, %d maps, %d values\n",
-	       t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.maps, t.values);
+	       "%d views, %d copies, %d maps, %d in place, %d values\n",
+	       t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.maps, t.placed,
+	       t.values);
 	CHECK(test_bad || n < 40 ||
 	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&
-	       t.maps > t.nets / 2 && t.values > 100 && t.spread > 10));
+	       t.maps > t.nets / 2 && t.placed > t.nets && t.values > 100 && t.spread > 10));
 }
 
 /* ---- counts, of networks made by hand ---- */
