@@ -8,6 +8,7 @@
 
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
+#define DEVICE_AGAIN_NS (60 * NS_PER_S)  /* the same for a device, which takes two seconds */
 #define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
 #define QUICK_FROM_NS (200 * NS_PER_MS)  /* or none at all */
 
@@ -42,10 +43,13 @@ static int know_target(struct session *s)
 static int know_device(struct session *s)
 {
 	const char *taint, *dir = s->o->unkept ? "" : s->store.dir;
-	if (s->target.fma_gflops > 0)
+	bool known = s->target.fma_gflops > 0;
+	if (known && (!*dir || s->o->budget_ns < DEVICE_AGAIN_NS || device_is_fresh(s->o->device, dir)))
 		return E_OK;
 	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
 	int rc = leased < 0 ? leased : device_measure(s->o->device, s->o->worker, dir, &s->target);
+	if (known && rc == E_CHILD)
+		rc = E_OK; /* its known peaks serve */
 	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
 }
 

@@ -108,6 +108,12 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 	return rc;
 }
 
+bool device_is_fresh(const char *name, const char *dir)
+{
+	char path[PATH_MAX];
+	return kept_in(name, dir, path) && target_peaks_are_fresh(path);
+}
+
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t)
 {
 	char path[PATH_MAX];

@@ -17,6 +17,8 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 /* Measures the peaks of *t (of device_target), and keeps the higher value of each, in the folder, too. Errors
  * as of device_target. */
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
+/* Whether another job has just measured the peaks that the folder keeps. */
+bool device_is_fresh(const char *name, const char *dir);
 /* For tests: how long a driver may take to describe a device (default: 30 s). */
 void device_patience(int64_t ns);
 /* hone-worker's part: prints the target of a device that is apart as a line on stdout, or, behind a "!", why

@@ -381,13 +381,17 @@ int target_kept(const char *dir, struct clock *clock, struct target *t)
 	return rc;
 }
 
+bool target_peaks_are_fresh(const char *path)
+{
+	struct stat st;
+	time_t now = time(NULL);
+	return stat(path, &st) == 0 && st.st_mtime <= now && now - st.st_mtime < FRESH_S;
+}
+
 bool target_is_fresh(const char *dir)
 {
 	char path[PATH_MAX];
-	struct stat st;
-	time_t now = time(NULL);
-	return kept_path(dir, path) >= 0 && stat(path, &st) == 0 && st.st_mtime <= now &&
-	       now - st.st_mtime < FRESH_S;
+	return kept_path(dir, path) >= 0 && target_peaks_are_fresh(path);
 }
 
 static void raise_to(double *peak, double other)

@@ -80,6 +80,7 @@ bool target_read_peaks(const char *path, struct target *t);
 void target_write_peaks(const char *dir, const char *path, const struct target *t); /* path: in dir */
 /* Whether the kept peaks were measured within the last minute. */
 bool target_is_fresh(const char *dir);
+bool target_peaks_are_fresh(const char *path); /* the same of another device's */
 /* Measures once more and keeps the higher value of each peak, because other work on the machine only lowers
  * them. */
 int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;

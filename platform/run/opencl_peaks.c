@@ -1,58 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The speed of an OpenCL device: multiply-adds of float4 in registers, and reads and copies of float4 that
- * neighbouring work items make side by side. Each figure is the best of several runs. */
+/* The speed of an OpenCL device, each figure as the best of several ways and runs. Ways differ in how wide
+ * vectors are (float4 fills a lane of a GPU, float16 the registers of a processor) and in what neighbouring
+ * work items touch: a GPU reads fast what lies side by side, a processor what one item reads in a row. */
 #include "platform/run/opencl.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Arguments are those of every kernel (kernels/emit/emit_opencl.c): memory and first byte of each buffer,
  * parameters, range. */
-static const char program[] =
-    "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n"
-    "__kernel void k0(__global uchar *m0, const long o0, const long begin, const long end)\n"
-    "{\n"
-    "__global float4 *b = (__global float4 *)(m0 + o0);\n"
-    "float4 x = (float4)(get_global_id(0) & 7), y = x + 1.f, z = x * .5f, v = x - 3.f;\n"
-    "float4 p = x, q = y, r = z, s = v;\n"
-    "const float4 m = (float4)(.999f), c = (float4)(.001f);\n"
-    "for (int i = 0; i < 128; i++) {\n"
-    "x = fma(x, m, c); y = fma(y, m, c); z = fma(z, m, c); v = fma(v, m, c);\n"
-    "p = fma(p, m, c); q = fma(q, m, c); r = fma(r, m, c); s = fma(s, m, c);\n"
-    "}\n"
-    "b[get_global_id(0) & 1023] = x + y + z + v + p + q + r + s;\n"
-    "}\n"
-    "__kernel void k1(__global uchar *m0, const long o0, const long mask, const long step,\n"
-    "const long begin, const long end)\n"
-    "{\n"
-    "__global float4 *b = (__global float4 *)(m0 + o0);\n"
-    "float4 s = (float4)(0.f);\n"
-    "int at = (int)get_global_id(0);\n"
-    "for (int i = 0; i < 64; i++) {\n"
-    "s += b[at & (int)mask];\n"
-    "at += (int)step;\n"
-    "}\n"
-    "if (s.x == 12345.678f)\n"
-    "b[0] = s;\n"
-    "}\n"
-    "__kernel void k2(__global uchar *m0, const long o0, const long apart, const long begin, const long "
-    "end)\n"
-    "{\n"
-    "__global float4 *b = (__global float4 *)(m0 + o0);\n"
-    "const long i = get_global_id(0);\n"
-    "b[i + apart] = b[i];\n"
-    "}\n";
+#define HEAD(k, params)                                                                                      \
+	"__kernel void k" k "(__global uchar *m0, const long o0, " params                                    \
+	"const long begin, const long end)\n{\n"
+#define FMA(k, v)                                                                                            \
+	HEAD(k, "")                                                                                          \
+	"__global " v " *b = (__global " v " *)(m0 + o0);\n" v " x = (" v                                    \
+	")(get_global_id(0) & 7), y = x + 1.f, z = x * .5f, w = x - 3.f;\n" v                                \
+	" p = x, q = y, r = z, s = w;\n"                                                                     \
+	"const " v " m = (" v ")(.999f), c = (" v ")(.001f);\n"                                              \
+	"for (int i = 0; i < 128; i++) {\n"                                                                  \
+	"x = fma(x, m, c); y = fma(y, m, c); z = fma(z, m, c); w = fma(w, m, c);\n"                          \
+	"p = fma(p, m, c); q = fma(q, m, c); r = fma(r, m, c); s = fma(s, m, c);\n"                          \
+	"}\n"                                                                                                \
+	"b[get_global_id(0) & 255] = x + y + z + w + p + q + r + s;\n"                                       \
+	"}\n"
 
-#define FLOPS_PER_ITEM (128 * 8 * 4 * 2)
-enum { READ_BYTES_PER_ITEM = 64 * 16, READ_ITEMS = 1 << 16, VECTOR_BYTES = 16, RUNS = 4, MOST_TIMES = 4096 };
-#define LONG_ENOUGH_NS (4 * NS_PER_MS)
-#define GIVE_UP_NS (10 * NS_PER_S) /* a driver compiles at the first launch */
+static const char program[] = "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n" FMA("0", "float4")
+    /* Side by side: n steps of the range's width, in a set of mask + 1 vectors. */
+    HEAD("1", "const long mask, const long step, const long n, ") "__global float4 *b = (__global float4 "
+								  "*)(m0 + o0);\n"
+								  "float4 s = (float4)(0.f);\n"
+								  "int at = (int)get_global_id(0);\n"
+								  "for (int i = 0; i < (int)n; i++) {\n"
+								  "s += b[at & (int)mask];\n"
+								  "at += (int)step;\n"
+								  "}\n"
+								  "if (s.x == 12345.678f)\n"
+								  "b[0] = s;\n"
+								  "}\n" HEAD("2",
+									     "const long apart, const long "
+									     "n, ") "__global float4 *b = "
+										    "(__global float4 *)(m0 "
+										    "+ o0);\n"
+										    "const long i = "
+										    "get_global_id(0);\n"
+										    "b[i + apart] = b[i];\n"
+										    "}\n" FMA("3", "float16")
+    /* In a row: n vectors from item * n on, in a set of mask + 8 vectors. */
+    HEAD("4",
+	 "const long mask, const long step, const long n, ") "__global float16 *b = (__global float16 *)(m0 "
+							     "+ o0);\n"
+							     "float16 s = (float16)(0.f), t = s, u = s, v = "
+							     "s, w = s, x = s, y = s, z = s;\n"
+							     "int at = (int)(get_global_id(0) * n);\n"
+							     "for (int i = 0; i < (int)n; i += 8) {\n"
+							     "__global float16 *p = b + ((at + i) & "
+							     "(int)mask);\n"
+							     "s += p[0]; t += p[1]; u += p[2]; v += p[3]; w "
+							     "+= p[4]; x += p[5]; y += p[6]; z += p[7];\n"
+							     "}\n"
+							     "s += t + u + v + w + x + y + z;\n"
+							     "if (s.s0 == 12345.678f)\n"
+							     "b[0] = s;\n"
+							     "}\n" HEAD("5", "const long apart, const long "
+									     "n, ") "__global float16 *b = "
+										    "(__global float16 *)(m0 "
+										    "+ o0) + "
+										    "get_global_id(0) * n;\n"
+										    "for (int i = 0; i < "
+										    "(int)n; i++)\n"
+										    "b[i + (int)apart] = "
+										    "b[i];\n"
+										    "}\n";
+
+struct way { /* kernels first .. first + 2 */
+	int first, lanes;
+	int64_t items_per_unit; /* that read and copy */
+	bool in_a_row;
+};
+
+enum { KERNELS = 6, WAYS = 2 };
+static const struct way ways[WAYS] = {{0, 4, 2048, false}, {3, 16, 8, true}};
+
+enum { FMA_STEPS = 128 * 8, FMA_ITEMS_PER_UNIT = 2048, RUNS = 4, MOST_TIMES = 4096 };
+#define READ_BYTES ((int64_t)32 << 20) /* of a launch, at least */
+#define LONG_ENOUGH_NS (3 * NS_PER_MS)
+#define GIVE_UP_NS (10 * NS_PER_S)   /* a driver compiles at the first launch */
+#define ENOUGH_NS (1100 * NS_PER_MS) /* all in all; then no further way is tried, and one run counts */
 
 struct peaks {
 	struct opencl_dev *dev;
 	struct opencl_code *code;
 	struct opencl_buf *buf;
 	int64_t bytes; /* a power of 2 */
+	int64_t units, end_ns;
 };
+
+static bool over(const struct peaks *p)
+{
+	return clock_now(&clock_real) >= p->end_ns;
+}
 
 static int run(const struct peaks *p, int entry, const int64_t *param, int nparams, int64_t items, int times,
 	       int64_t *ns)
@@ -80,10 +127,10 @@ static int best(const struct peaks *p, int entry, const int64_t *param, int npar
 {
 	int times = 1, rc = E_OK;
 	*ns = HUGE_VAL;
-	for (int i = 0; i < RUNS && rc >= 0;) {
+	for (int i = 0; i < RUNS && rc >= 0 && (isinf(*ns) || !over(p));) {
 		int64_t took_ns = 0;
 		rc = run(p, entry, param, nparams, items, times, &took_ns);
-		bool enough = took_ns > LONG_ENOUGH_NS || times >= MOST_TIMES;
+		bool enough = took_ns > LONG_ENOUGH_NS || times >= MOST_TIMES || over(p);
 		if (enough && took_ns > 0)
 			*ns = fmin(*ns, (double)took_ns / times);
 		i += enough;
@@ -92,52 +139,96 @@ static int best(const struct peaks *p, int entry, const int64_t *param, int npar
 	return rc >= 0 && isinf(*ns) ? fail(E_IO, "launches on the OpenCL device take no time") : rc;
 }
 
-static int reads(const struct peaks *p, int64_t bytes, double *gbs)
+static void raise_to(double *peak, double now)
+{
+	*peak = now > *peak ? now : *peak;
+}
+
+/* Reads of a set of bytes, all in all READ_BYTES at least. */
+static int reads(const struct peaks *p, const struct way *w, int64_t bytes, double *gbs)
 {
 	double ns;
-	if (bytes > p->bytes)
-		bytes = p->bytes;
-	const int64_t param[] = {bytes / VECTOR_BYTES - 1, READ_ITEMS};
-	int rc = best(p, 1, param, 2, READ_ITEMS, &ns);
-	*gbs = (double)READ_ITEMS * READ_BYTES_PER_ITEM / ns;
+	bytes = bytes < p->bytes ? bytes : p->bytes;
+	int64_t vector = w->lanes * 4, items = p->units * w->items_per_unit,
+		each = (bytes > READ_BYTES ? bytes : READ_BYTES) / vector / items;
+	each = each < 64 ? 64 : each / 64 * 64;
+	const int64_t param[] = {bytes / vector - (w->in_a_row ? 8 : 1), items, each};
+	int rc = best(p, w->first + 1, param, 3, items, &ns);
+	if (rc >= 0)
+		raise_to(gbs, (double)(items * each * vector) / ns);
 	return rc;
 }
 
-static int measure(const struct peaks *p, struct target *t)
+/* The first half of the memory to the second. */
+static int copies(const struct peaks *p, const struct way *w, double *gbs)
 {
+	double ns;
+	int64_t vectors = p->bytes / 2 / (w->lanes * 4),
+		items = w->in_a_row ? p->units * w->items_per_unit : vectors;
+	if (items > vectors)
+		items = vectors;
+	const int64_t param[] = {vectors, vectors / items};
+	int rc = best(p, w->first + 2, param, 2, items, &ns);
+	if (rc >= 0)
+		raise_to(gbs, (double)(vectors / items * items * w->lanes * 8) / ns);
+	return rc;
+}
+
+static int measure(const struct peaks *p, const struct way *w, struct target *t)
+{
+	static const int64_t sets[] = {8 << 10, 256 << 10, 2 << 20, INT64_MAX};
 	double ns = 1;
-	int64_t items = (int64_t)opencl_dev_info(p->dev)->units * 2048, half = p->bytes / 2 / VECTOR_BYTES;
-	int rc = best(p, 0, NULL, 0, items, &ns);
-	t->fma_gflops = (double)items * FLOPS_PER_ITEM / ns;
+	int64_t items = p->units * FMA_ITEMS_PER_UNIT;
+	int rc = best(p, w->first, NULL, 0, items, &ns);
 	if (rc >= 0)
-		rc = reads(p, 8 << 10, &t->bw_gbs[0]);
-	if (rc >= 0)
-		rc = reads(p, 256 << 10, &t->bw_gbs[1]);
-	if (rc >= 0)
-		rc = reads(p, 2 << 20, &t->bw_gbs[2]);
-	if (rc >= 0)
-		rc = reads(p, INT64_MAX, &t->bw_gbs[3]);
-	if (rc >= 0)
-		rc = best(p, 2, &half, 1, half, &ns);
-	t->copy_gbs = (double)half * 2 * VECTOR_BYTES / ns;
+		raise_to(&t->fma_gflops, (double)items * FMA_STEPS * w->lanes * 2 / ns);
+	for (int i = 0; i < 4 && rc >= 0; i++)
+		rc = reads(p, w, sets[i], &t->bw_gbs[i]);
+	return rc < 0 ? rc : copies(p, w, &t->copy_gbs);
+}
+
+/* A system may give memory that nobody has written as one page of zeros. */
+static int touch(const struct peaks *p)
+{
+	static const char zeros[1 << 16];
+	int rc = E_OK;
+	for (int64_t at = 0; at < p->bytes && rc >= 0; at += (int64_t)sizeof zeros)
+		rc = opencl_write(p->buf, at, zeros, sizeof zeros);
+	return rc;
+}
+
+/* First the way that suits the kind of device, then the other, if there is time. */
+static int measure_all(const struct peaks *p, struct target *t)
+{
+	int first = !strcmp(opencl_dev_info(p->dev)->kind, "cpu");
+	t->fma_gflops = t->copy_gbs = 0;
+	memset(t->bw_gbs, 0, sizeof t->bw_gbs);
+	int rc = touch(p);
+	for (int i = 0; i < WAYS && rc >= 0 && (i == 0 || !over(p)); i++)
+		rc = measure(p, &ways[(first + i) % WAYS], t);
 	return rc;
 }
 
 int opencl_measure(struct opencl_dev *d, struct target *t)
 {
-	struct peaks p = {.dev = d, .bytes = (int64_t)128 << 20};
 	const struct opencl_info *i = opencl_dev_info(d);
+	struct peaks p = {.dev = d,
+			  .bytes = (int64_t)128 << 20,
+			  .units = i->units < 1      ? 1
+				   : i->units < 4096 ? i->units
+						     : 4096,
+			  .end_ns = clock_now(&clock_real) + ENOUGH_NS};
 	while (p.bytes > 1 << 16 && (p.bytes > i->alloc_bytes || p.bytes > i->global_bytes / 8))
 		p.bytes /= 2;
 	int rc = opencl_load(d, program, sizeof program - 1, &p.code);
-	for (int k = 0; k < 3 && rc >= 0; k++) {
+	for (int k = 0; k < KERNELS && rc >= 0; k++) {
 		const char name[] = {'k', (char)('0' + k), 0};
 		rc = opencl_entry(p.code, name);
 	}
 	if (rc >= 0)
 		rc = opencl_alloc(d, p.bytes, &p.buf);
 	if (rc >= 0)
-		rc = measure(&p, t);
+		rc = measure_all(&p, t);
 	opencl_free(p.buf);
 	opencl_unload(p.code);
 	return rc < 0 ? rc : E_OK;

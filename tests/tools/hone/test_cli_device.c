@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 /* The commands and their workers find the driver by its name. */
@@ -812,6 +813,45 @@ TEST(names_of_devices)
 	fake_lie("crash");
 	CHECK_RUN(0, "--device-names");
 	CHECK(!*cli_out);
+
+/* The arithmetic peak that a folder keeps of the device; set > 0: keeps this one instead, as if long ago. */
+static double kept_peak(const char *folder, double set)
+{
+	char path[600];
+	struct arena a = {0};
+	struct blob b = {0};
+	struct target t = {.fma_gflops = 0};
+	const struct timespec old = {.tv_sec = time(NULL) - 1000}, times[2] = {old, old};
+	snprintf(path, sizeof path, "%s/target-opencl:0", folder);
+	CHECK_OK(file_read(&a, path, 65536, &b));
+	char *line = arena_strndup(&a, b.p, b.n);
+	line[strcspn(line, "\n")] = 0;
+	CHECK_OK(target_parse(line, &t));
+	if (set > 0) {
+		t.fma_gflops = set;
+		target_write_peaks(folder, path, &t);
+		CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+	}
+	arena_free(&a);
+	return t.fma_gflops;
+}
+
+/* Peaks that were too low, because something disturbed the device, rise in a box that has the time. */
+TEST(peaks_are_measured_again)
+{
+	static const struct {
+		const char *budget, *lie;
+		bool rises;
+	} boxes[] = {{"20s", "", false}, {"60s", "fail clBuildProgram", false}, {"60s", "", true}};
+	open_fake();
+	CHECK_RUN(0, "bench %s --device opencl:0 --runs 1 --cache %s", model(), tuned());
+	for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
+		fake_lie(boxes[i].lie);
+		CHECK(kept_peak(tuned(), 1e-6) == 1e-6);
+		CHECK_RUN(0, "tune %s --device opencl:0 --rigor estimate --budget %s --cache %s", model(),
+			  boxes[i].budget, tuned());
+		CHECK((kept_peak(tuned(), 0) > 1e-6) == boxes[i].rises);
+	}
 }
 
 /* What the logs of all tasks in a cache count. */
