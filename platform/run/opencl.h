@@ -137,7 +137,5 @@ int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns) 
 /* Measures the device's peaks in less than two seconds beside what the driver compiles: its flops in
  * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs. */
 int opencl_measure(struct opencl_dev *d, struct target *t) MUST_CHECK;
-/* opencl_prepare, opencl_start and opencl_wait of one launch. */
-int opencl_run(struct opencl_code *c, int entry, const struct opencl_launch *at) MUST_CHECK;
 
 #endif

@@ -354,16 +354,3 @@ int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns)
 		d->api->clReleaseEvent(event);
 	return rc;
 }
-
-int opencl_run(struct opencl_code *c, int entry, const struct opencl_launch *at)
-{
-	struct opencl_job *j;
-	int rc = opencl_prepare(c, entry, at, &j);
-	if (rc < 0)
-		return rc;
-	rc = opencl_start(j);
-	if (rc >= 0)
-		rc = opencl_wait(c->dev, &clock_real, INT64_MAX);
-	opencl_drop(j);
-	return rc;
-}

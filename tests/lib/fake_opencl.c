@@ -38,7 +38,10 @@ static bool lies_in(const char *how, const char *call)
 	return lies(text);
 }
 
-static int launches, builds; /* of this process */
+static int launches; /* of this process */
+/* Calls of this process, for tests: programs that were made of a source, and builds of any. */
+extern int fake_opencl_sources, fake_opencl_builds;
+int fake_opencl_sources, fake_opencl_builds;
 
 /* Whether the lie is of this kind, with a number up to n. */
 static bool lies_from(const char *kind, int n)
@@ -244,6 +247,7 @@ void *clCreateProgramWithSource(void *c, uint32_t n, const char **source, const 
 				int32_t *code)
 {
 	(void)c, (void)n, (void)source, (void)lengths;
+	fake_opencl_sources++;
 	return make("clCreateProgramWithSource", code);
 }
 
@@ -274,8 +278,8 @@ int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *op
 		crash();
 	while (lies("build-hang"))
 		pause();
-	builds++;
-	if (lies_from("build-fails", builds))
+	fake_opencl_builds++;
+	if (lies_from("build-fails", fake_opencl_builds))
 		return CL_BUILD_PROGRAM_FAILURE;
 	return status("clBuildProgram") || lies("strings-endless") ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }

@@ -6,7 +6,7 @@
 
 #include "kernels/emit/emit.h"
 #include "kernels/loops/loops.h"
-#include "platform/run/opencl.h"
+#include "tests/lib/opencl_run.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
@@ -92,7 +92,8 @@ static inline int device_get(struct opencl_buf *b, const struct device_run *r, i
 	return rc < 0 ? rc : unmapped;
 }
 
-static inline int device_launch(struct opencl_code *c, const struct device_run *r, struct opencl_buf **buf)
+static inline int device_launch(struct opencl_dev *d, struct opencl_code *c, const struct device_run *r,
+				struct opencl_buf **buf)
 {
 	int rc = E_OK;
 	struct opencl_spot spot[LOOPS_MAX_BUFS] = {{NULL}};
@@ -105,7 +106,7 @@ static inline int device_launch(struct opencl_code *c, const struct device_run *
 		for (int64_t i = 0; i < n && rc >= 0; i += step) {
 			int64_t begin = r->backwards ? (n - 1 - i) / step * step : i,
 				end = begin + step < n ? begin + step : n;
-			rc = opencl_run(c, k,
+			rc = opencl_run(d, c, k,
 					&(struct opencl_launch){.spot = spot,
 								.nspots = r->l->nbufs,
 								.param = r->param,
@@ -131,7 +132,7 @@ static inline int device_run(struct opencl_dev *d, const struct blob *object, co
 		rc = device_put(d, r, i, bytes[i], &buf[i]);
 	}
 	if (rc >= 0)
-		rc = device_launch(c, r, buf);
+		rc = device_launch(d, c, r, buf);
 	for (int i = 0; i < r->l->nbufs && rc >= 0; i++)
 		rc = device_get(buf[i], r, i, bytes[i]);
 	for (int i = 0; i < r->l->nbufs; i++)

@@ -159,7 +159,7 @@ TEST(programs_are_kept)
 		REQUIRE_OK(opencl_load(d, x.p, x.n, &c));
 		CHECK(opencl_entry(c, "k0") == 0);
 		const struct opencl_spot spot = {.buf = b};
-		CHECK_OK(opencl_run(c, 0, &(struct opencl_launch){.spot = &spot, .nspots = 1, .end = 4}));
+		CHECK_OK(opencl_run(d, c, 0, &(struct opencl_launch){.spot = &spot, .nspots = 1, .end = 4}));
 		CHECK_OK(opencl_read(b, 0, got, sizeof got));
 		CHECK(got[0] == 7 && got[3] == 7);
 		opencl_unload(c);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenCL drivers that lie: whatever they say, there is a clear error or a bounded list, and no crash. */
 #include "platform/base/rng.h"
-#include "platform/run/opencl.h"
 #include "tests/lib/fake_opencl.h"
 #include "tests/lib/maps.h"
+#include "tests/lib/opencl_run.h"
 #include "tests/lib/test.h"
+
+#include <dlfcn.h>
 
 static const char object[] = "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n__kernel void k0() {}\n";
 
@@ -176,7 +178,7 @@ static int use_all(struct opencl *o)
 	const struct opencl_launch at = {
 	    .spot = &spot, .nspots = 1, .param = &param, .nparams = 1, .end = 100, .at_once = 30};
 	if (rc >= 0)
-		rc = opencl_run(c, k, &at);
+		rc = opencl_run(d, c, k, &at);
 	if (rc >= 0)
 		rc = opencl_write(b, 8, some, sizeof some);
 	if (rc >= 0)
@@ -255,6 +257,61 @@ TEST(a_failed_build_shows_the_log)
 	opencl_close(o);
 }
 
+/* The driver's count of calls. */
+static int count_of(const char *symbol)
+{
+	void *lib = dlopen(fake_opencl(), RTLD_NOW | RTLD_NOLOAD);
+	const int *n = lib ? dlsym(lib, symbol) : NULL;
+	CHECK(n);
+	return n ? *n : -1;
+}
+
+/* A binary is taken, and its source not built again, if it is of this source, device and driver, and whole.
+ */
+TEST(kept_programs_are_not_built_again)
+{
+	static const struct {
+		const char *lie;
+		int at, cut; /* byte that changes; bytes that are cut off */
+		bool taken;
+	} cases[] = {{"", -1, 0, true},
+		     {"", -1, 3, false},
+		     {"", -1, 7, false},
+		     {"", sizeof object, 0, false},      /* of the key, as of another source */
+		     {"", sizeof object + 16, 0, false}, /* of the binary */
+		     {"fail clCreateProgramWithBinary", -1, 0, false},
+		     {"null clCreateProgramWithBinary", -1, 0, false},
+		     {"", -1, 0, true}};
+	struct opencl *o = open_lying("");
+	struct opencl_dev *d = NULL;
+	struct opencl_code *c;
+	struct buf kept = {0};
+	REQUIRE(o);
+	REQUIRE_OK(opencl_use(o, 0, &d));
+	REQUIRE_OK(opencl_load(d, object, sizeof object - 1, &c));
+	buf_add(&kept, object, sizeof object - 1);
+	REQUIRE_OK(opencl_binary(c, &kept));
+	opencl_unload(c);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct buf x = {0};
+		buf_add(&x, kept.p, kept.n - (size_t)cases[i].cut);
+		if (cases[i].at >= 0)
+			x.p[cases[i].at] ^= 1;
+		int sources = count_of("fake_opencl_sources"), builds = count_of("fake_opencl_builds");
+		fake_lie(cases[i].lie);
+		REQUIRE_OK(opencl_load(d, x.p, x.n, &c));
+		CHECK(count_of("fake_opencl_sources") == sources + !cases[i].taken);
+		CHECK(count_of("fake_opencl_builds") > builds);
+		if (test_bad)
+			printf("case %d\n", (int)i);
+		opencl_unload(c);
+		buf_free(&x);
+	}
+	buf_free(&kept);
+	opencl_leave(d);
+	opencl_close(o);
+}
+
 /* No option but those of the emitter reaches a driver. */
 TEST(objects_are_not_trusted)
 {
@@ -281,12 +338,13 @@ TEST(objects_are_not_trusted)
 		free(copy);
 	}
 	REQUIRE_OK(opencl_load(d, "//hone-opencl\n", 14, &c));
-	CHECK_FAILS(opencl_run(c, 0, &(struct opencl_launch){.end = 1}), E_USAGE, "entry 0");
+	CHECK_FAILS(opencl_run(d, c, 0, &(struct opencl_launch){.end = 1}), E_USAGE, "entry 0");
 	CHECK(opencl_entry(c, "k0") == 0 && opencl_entry(c, "k1") == 1 && opencl_entry(c, "k0") == 0);
-	CHECK_OK(opencl_run(c, 0, &(struct opencl_launch){.end = 0}));
-	CHECK_FAILS(opencl_run(c, 0, &(struct opencl_launch){.end = INT64_MAX}), E_INFEASIBLE, "work items");
-	CHECK_FAILS(opencl_run(c, 0, &(struct opencl_launch){.begin = -1}), E_USAGE, "-1");
-	CHECK_OK(opencl_run(c, 1, &(struct opencl_launch){.end = 1000, .group = 1 << 20})); /* cut to 64 */
+	CHECK_OK(opencl_run(d, c, 0, &(struct opencl_launch){.end = 0}));
+	CHECK_FAILS(opencl_run(d, c, 0, &(struct opencl_launch){.end = INT64_MAX}), E_INFEASIBLE,
+		    "work items");
+	CHECK_FAILS(opencl_run(d, c, 0, &(struct opencl_launch){.begin = -1}), E_USAGE, "-1");
+	CHECK_OK(opencl_run(d, c, 1, &(struct opencl_launch){.end = 1000, .group = 1 << 20})); /* cut to 64 */
 	opencl_unload(c);
 	opencl_leave(d);
 	opencl_close(o);
@@ -309,7 +367,7 @@ TEST(mapped_buffers_are_not_launched)
 	CHECK_FAILS(opencl_write(b, 0, "", 1), E_USAGE, "mapped already");
 	CHECK(opencl_entry(c, "k0") == 0);
 	CHECK_FAILS(
-	    opencl_run(c, 0,
+	    opencl_run(d, c, 0,
 		       &(struct opencl_launch){.spot = &(struct opencl_spot){b, 0}, .nspots = 1, .end = 1}),
 	    E_USAGE, "buffer 0 is mapped");
 	opencl_unload(c);
