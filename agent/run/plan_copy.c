@@ -132,6 +132,8 @@ void *plan_in_place(struct plan *p, bool output, int index)
 		return NULL;
 	const struct operand *o = &p->s->value[v].buf;
 	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
+	for (int i = 0; i < p->g->noutputs && !output; i++) /* the next input must not change an output */
+		plain &= p->place[p->g->output[i]].root != p->place[v].root;
 	return plain && p->device->run(p, -1, false) >= 0 ? p->place[v].p : NULL;
 }
 
