@@ -22,11 +22,14 @@ static json_t *event_json(const struct plan_kernel *k, const struct trace_event 
 			 "mflop", json_num(k->flops / 1e6));
 }
 
-static json_t *copy_json(const struct trace_event *e, int lane, int64_t zero)
+/* maps: the two share memory, which the processor may use while it is mapped. */
+static json_t *move_json(const struct trace_event *e, int lane, int64_t zero, bool maps)
 {
-	return json_pack("{ss ss ss so so si si}", "name",
-			 e->kernel == TRACE_TO_DEVICE ? "copy to the device" : "copy from the device", "cat",
-			 "copy", "ph", "X", "ts", json_real((double)(e->begin_ns - zero) / 1e3), "dur",
+	static const char *const name[2][2] = {{"copy from the device", "copy to the device"},
+					       {"map the device's memory", "unmap the device's memory"}};
+	return json_pack("{ss ss ss so so si si}", "name", name[maps][e->kernel == TRACE_TO_DEVICE], "cat",
+			 maps ? "map" : "copy", "ph", "X", "ts",
+			 json_real((double)(e->begin_ns - zero) / 1e3), "dur",
 			 json_real((double)(e->end_ns - e->begin_ns) / 1e3), "pid", 1, "tid", lane + 1);
 }
 
@@ -58,12 +61,13 @@ static json_t *trace_json(const struct plan *p, const struct trace *t, const cha
 	json_t *list = json_array();
 	int nkernels = plan_kernels(p, &k);
 	int64_t zero = first_ns(t);
+	bool maps = plan_device_use(p).maps > 0;
 	for (int i = 0; i < trace_threads(t); i++) {
 		json_array_append_new(list, lane_name(i, i + 1 == trace_threads(t) ? device : NULL));
 		int n = trace_events(t, i, &e);
 		for (int j = 0; j < n; j++)
 			if (e[j].kernel < 0)
-				json_array_append_new(list, copy_json(&e[j], i, zero));
+				json_array_append_new(list, move_json(&e[j], i, zero, maps));
 			else if (e[j].kernel < nkernels)
 				json_array_append_new(list, event_json(&k[e[j].kernel], &e[j], i, zero));
 	}
@@ -85,8 +89,9 @@ int profile_trace(struct ready *r, int runs, const char *path)
 	/* The pool cuts a thread's share into four parts, and one thread may run the parts of all the
 	 * others. */
 	int threads = pool_threads(r->host->pool), lanes = threads + (r->host->name != NULL);
+	struct plan_device_use use = plan_device_use(r->plan);
 	int each = (plan_kernels(r->plan, &k) + 1) * runs * 8 * (4 * threads + 1) +
-		   runs * plan_device_use(r->plan).copies;
+		   runs * (use.copies + 2 * use.maps);
 	struct trace *t;
 	int rc = trace_open(&t, &clock_real, lanes, each);
 	if (rc < 0)

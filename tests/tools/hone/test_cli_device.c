@@ -342,9 +342,13 @@ TEST(signals_end_commands_on_the_device)
 	for (int k = 0; k < 4 && !test_bad; k++) {
 		stop_with = k & 1 ? SIGTERM : SIGINT;
 		for (stop_after_us = 20000; stop_after_us < 700000 && !test_bad; stop_after_us *= 3) {
+			double start_s = test_now_s();
 			int status = hone("%s %s --device opencl:0 --cache %s", commands[k / 2], model(),
 					  in_dir("cache"));
-			CHECK(status == 128 + stop_with);
+			/* A search that finds nothing to try may end before the signal. */
+			bool early =
+			    k >= 2 && status == 0 && test_now_s() - start_s < 0.05 + stop_after_us / 1e6;
+			CHECK(early || status == 128 + stop_with);
 			CHECK(!strstr(cli_out, "node\n/")); /* a header without rows */
 			if (test_bad)
 				printf("%s, signal %d after %d us: %d: %s%s\n", commands[k / 2], stop_with,
@@ -585,12 +589,14 @@ TEST(a_trace_shows_the_device)
 	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --device opencl:0 --cache %s --trace %s", model(),
 		  tuned(), file);
 	json_t *j = parse_out(), *d = json_object_get(j, "device"), *t = json_load_file(file, 0, NULL);
-	int launches = (int)json_integer_value(json_object_get(d, "launches"));
+	int steps = (int)json_integer_value(json_object_get(d, "steps"));
 	int copies = (int)json_integer_value(json_object_get(d, "copies"));
-	CHECK(launches == 3 && copies == 4);
-	CHECK(count_events(t, "opencl:0", "copy") == 5 * copies);
-	CHECK(count_events(t, "opencl:0", "tuned") == 5 * launches);
-	CHECK(count_events(t, "opencl:0", "") == 5 * (launches + copies));
+	int maps = (int)json_integer_value(json_object_get(d, "maps"));
+	int moves = copies + 2 * maps; /* a map begins and ends */
+	CHECK(steps == 3 && moves == 4);
+	CHECK(count_events(t, "opencl:0", maps ? "map" : "copy") == 5 * moves);
+	CHECK(count_events(t, "opencl:0", "tuned") == 5 * steps);
+	CHECK(count_events(t, "opencl:0", "") == 5 * (steps + moves));
 	CHECK(count_events(t, "thread 1", "portable") == 5 && count_events(t, "thread 1", "copy") == 0);
 	CHECK(count_events(t, "thread 2", "") >= 0);
 	json_decref(t);
@@ -622,7 +628,8 @@ TEST(bench_and_run_write_nothing)
 	snprintf(folder, sizeof folder, "%s", in_dir("read-only"));
 	CHECK(mkdir(folder, 0555) == 0);
 	for (int k = 0; k < 4; k++) {
-		CHECK_RUN(0, "%s %s --device %s --cache %s", commands[k / 2], model(), devices[k & 1], folder);
+		CHECK_RUN(0, "%s %s --device %s --cache %s", commands[k / 2], model(), devices[k & 1],
+			  folder);
 		CHECK(count_files(folder) == 0);
 	}
 }
@@ -658,7 +665,8 @@ TEST(tune_tells_what_the_processor_runs)
 			CHECK(on_processor(d, "conv", &why) + on_processor(d, "matmul", &why) == 3 &&
 			      strstr(why, "no schedule of it works on the device"));
 		json_decref(j);
-		CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s %s --cache %s", model(), levels[i], folder);
+		CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s %s --cache %s", model(), levels[i],
+			  folder);
 		CHECK_SAYS(cli_out, " run on the processor: ");
 		CHECK_SAYS(cli_out, "1 CumSum (no kernels exist for the operator)");
 	}
@@ -722,13 +730,14 @@ TEST(explain_speaks_of_the_device)
 	CHECK_RUN(0, "explain %s 1 --device opencl:0 --cache %s", model(), tuned());
 	CHECK(!strstr(cli_out, "core") && !strstr(cli_out, "limited by memory"));
 	CHECK_SAYS(cli_out, " on all of the device (1 compute unit), limited by ");
-	CHECK_SAYS(cli_out, "  launch   32 work items, each computing a register tile\n");
+	CHECK_SAYS(cli_out, " work items, each computing a register tile\n");
 	CHECK_SAYS(cli_out, "no kernel in this cache has a median below 1.00 us on this device");
 	CHECK_RUN(0, "explain %s --device opencl:0 --cache %s", model(), tuned());
 	CHECK(!strstr(cli_out, "  memory  "));
 	CHECK_RUN(0, "explain %s 1 -d c --device opencl:0 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, "bytes of scratch for each work item\n");
-	CHECK_SAYS(cli_out, "entry k0: 32 work items\n");
+	CHECK_SAYS(cli_out, "entry k0: ");
+	CHECK_SAYS(cli_out, " work items\n");
 	CHECK_SAYS(cli_out, "//hone-opencl -cl-std=CL1.2");
 	CHECK_SAYS(cli_out, "kernel void k0(");
 	CHECK_RUN(0, "explain %s 1 --cache %s", model(), tuned());
@@ -813,6 +822,7 @@ TEST(names_of_devices)
 	fake_lie("crash");
 	CHECK_RUN(0, "--device-names");
 	CHECK(!*cli_out);
+}
 
 /* The arithmetic peak that a folder keeps of the device; set > 0: keeps this one instead, as if long ago. */
 static double kept_peak(const char *folder, double set)
