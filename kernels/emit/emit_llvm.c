@@ -245,6 +245,8 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	int rc = target_check(t);
 	if (rc >= 0)
 		rc = loops_check(l);
+	if (rc >= 0 && loops_has_threads(l))
+		rc = fail(E_UNSUPPORTED, "emitter llvm has no blocks of threads");
 	if (rc >= 0 && l->f16 && !target_sums_f16(t))
 		rc = fail(E_UNSUPPORTED, "%s has no arithmetic in f16", t->isa);
 	if (rc >= 0 && l->blocks && !target_multiplies_blocks(t))

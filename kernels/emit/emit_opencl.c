@@ -9,7 +9,10 @@
  * begin + w if that is below end, so a launch may be rounded up to whole groups. Its groups have as many
  * items as the entry says, which the kernel's attribute tells the driver and the launch. The last buffer, if
  * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part;
- * where it is shared, all have one part. No kernel uses local memory or barriers.
+ * where it is shared, all have one part.
+ *
+ * Of an entry with threads, each index is a group whose second size is their number; shared buffers are local
+ * memory.
  *
  * Results equal the interpreter's bit for bit where the device rounds divisions and square roots correctly
  * (the loader of programs asks for that wherever it is offered) and flushes subnormals, which is a hint in
@@ -98,8 +101,14 @@ static void body(struct cl_gen *g, const struct stmt *s)
 			cl_store(g, s);
 		else if (s->op == ST_SET && s->vop == V_LOAD)
 			cl_load(g, s);
+		else if (s->op == ST_SET && s->vop == V_SHUF)
+			cl_shuffle(g, s);
 		else if (s->op == ST_SET)
 			cl_set(g, s);
+		else if (s->op == ST_COPY)
+			cl_copy(g, s);
+		else if (s->op == ST_BARRIER)
+			buf_puts(&g->out, "barrier(CLK_LOCAL_MEM_FENCE);\n");
 		g->over |= g->out.n > OPENCL_MAX_SOURCE;
 	}
 }
@@ -130,7 +139,7 @@ static bool only_read(const struct lbuf *b)
 static void arguments(struct cl_gen *g)
 {
 	const struct loops *l = g->l;
-	for (int i = 0; i < l->nbufs; i++) {
+	for (int i = 0; i < loops_arguments(l); i++) {
 		const char *reads = only_read(&l->buf[i]) ? "const " : "";
 		buf_printf(&g->out, "__global %suchar *m%d, const long o%d, ", reads, i, i);
 	}
@@ -142,7 +151,7 @@ static void arguments(struct cl_gen *g)
 /* Where each buffer begins; of scratch, the work item's part. */
 static void buffers(struct cl_gen *g)
 {
-	for (int i = 0; i < g->l->nbufs; i++) {
+	for (int i = 0; i < loops_arguments(g->l); i++) {
 		const struct lbuf *b = &g->l->buf[i];
 		const char *reads = only_read(b) ? "const " : "", *type = cl_element(b->dtype);
 		buf_printf(&g->out, "__global %s%s *b%d = (__global %s%s *)(m%d + o%d)", reads, type, i,
@@ -162,17 +171,38 @@ static void variables(struct cl_gen *g, const uint8_t *used)
 			buf_printf(&g->out, "%s v%d;\n", cl_type(g->l->type[v], g->l->lanes[v]), v);
 }
 
+static void shared_buffers(struct cl_gen *g, const struct entry *e)
+{
+	int words = cl_shuffle_words(g, e->body);
+	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++)
+		buf_printf(&g->out, "__local %s b%d[%lld] __attribute__((aligned(16)));\n",
+			   cl_element(g->l->buf[i].dtype), i, (long long)g->l->buf[i].elems->c);
+	if (words)
+		cl_shuffles(g, e->threads, words);
+}
+
+static void begin_threads(struct cl_gen *g, const struct entry *e)
+{
+	const struct ix *thread = g->l->loopvar[e->thread].x;
+	shared_buffers(g, e);
+	buf_printf(&g->out, "const %s i%d = (%s)get_local_id(1);\n", cl_ix_type(thread), e->thread,
+		   cl_ix_type(thread));
+}
+
 static void entry(struct cl_gen *g, const struct entry *e, const uint8_t *used)
 {
 	const struct loops *l = g->l;
 	const struct ix *index = l->loopvar[e->var].x;
 	buf_puts(&g->out, "__kernel ");
-	if (e->group > 0)
-		buf_printf(&g->out, "__attribute__((reqd_work_group_size(%d, 1, 1))) ", e->group);
+	if (e->threads > 1 || e->group > 0)
+		buf_printf(&g->out, "__attribute__((reqd_work_group_size(%d, %d, 1))) ",
+			   e->group > 0 ? e->group : 1, e->threads);
 	buf_printf(&g->out, "void %s(", e->name);
 	arguments(g);
-	buf_puts(&g->out, ")\n{\n"
-			  "const long index = begin + (long)get_global_id(0);\n"
+	buf_puts(&g->out, ")\n{\n");
+	if (e->threads > 1)
+		begin_threads(g, e);
+	buf_puts(&g->out, "const long index = begin + (long)get_global_id(0);\n"
 			  "if (index >= end)\n"
 			  "return;\n");
 	for (int i = 0; i < l->nparams; i++) {

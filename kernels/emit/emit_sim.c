@@ -337,6 +337,8 @@ static int check_limits(const struct loops *l, const struct target *t, int press
 {
 	if (l->failed || l->nvars > VM_MAX_REGS || l->nbufs > VM_MAX_BUFS || l->nentries > VM_MAX_ENTRIES)
 		return fail(E_INFEASIBLE, "the kernel exceeds the simulator's limits");
+	if (loops_has_threads(l))
+		return fail(E_UNSUPPORTED, "the simulator has no blocks of threads");
 	for (int i = 0; i < l->nvars; i++)
 		if (l->type[i] != LV_F32)
 			return fail(E_UNSUPPORTED, "the simulator has no integer vectors");

@@ -172,6 +172,11 @@ static void gen_body(struct gen *g, const struct stmt *s)
 		case ST_IF:
 			gen_if(g, s);
 			break;
+		case ST_BARRIER:
+		case ST_COPY:
+		case ST_COMMIT:
+		case ST_WAIT: /* emit_llvm refuses threads */
+			break;
 		}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the OpenCL emitter: emit_opencl.c prints programs, entries and statements,
  * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_ext.c those for which devices have
- * extensions, opencl_mem.c loads and stores.
+ * extensions, opencl_mem.c loads and stores, opencl_threads.c what only threads do.
  *
  * Names in the source are made of a letter and a number, so no string from outside gets into it: m and o a
  * buffer's memory and its first byte, b the buffer, a and p parameters as passed and as used, v vector
@@ -64,5 +64,15 @@ bool cl_ext_set(struct cl_gen *g, const struct stmt *s);
 
 void cl_load(struct cl_gen *g, const struct stmt *s);
 void cl_store(struct cl_gen *g, const struct stmt *s);
+/* The address space of a buffer: "__global", "__local". */
+const char *cl_space(const struct cl_gen *g, int buf);
+
+/* Statements of threads: a ST_COPY, and a SHUF, which needs cl_shuffles at the kernel's begin if
+ * cl_shuffle_words. */
+void cl_copy(struct cl_gen *g, const struct stmt *s);
+void cl_shuffle(struct cl_gen *g, const struct stmt *s);
+/* 32-bit words that a thread passes on at a time in the entry's shuffles; 0: it has none. */
+int cl_shuffle_words(const struct cl_gen *g, const struct stmt *s);
+void cl_shuffles(struct cl_gen *g, int threads, int words);
 
 #endif

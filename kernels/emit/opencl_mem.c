@@ -10,7 +10,8 @@ struct access {
 	enum lv_type type;
 	enum dtype elem;
 	int v, lanes, group;
-	bool store, side_by_side; /* side_by_side: one vector access does it */
+	bool store, shared;
+	bool side_by_side; /* one vector access does it */
 };
 
 static struct access access_of(const struct cl_gen *g, const struct mem *m, int v, bool store)
@@ -21,7 +22,8 @@ static struct access access_of(const struct cl_gen *g, const struct mem *m, int 
 			   .v = v,
 			   .lanes = g->l->lanes[v],
 			   .group = mem_group(m),
-			   .store = store};
+			   .store = store,
+			   .shared = g->l->buf[m->buf].role == BUF_SHARED};
 	/* PoCL 3.1 loads and stores 8 and 16 halves as if they were aligned to 16 bytes (OpenCL 1.2, 6.12.7,
 	 * asks for 2), and faults: halves are loaded by fours, and stored one by one. */
 	bool halves = store && x.type == LV_F32 && x.elem == DT_F16;
@@ -29,9 +31,16 @@ static struct access access_of(const struct cl_gen *g, const struct mem *m, int 
 	return x;
 }
 
+const char *cl_space(const struct cl_gen *g, int buf)
+{
+	return g->l->buf[buf].role == BUF_SHARED ? "__local" : "__global";
+}
+
 static const char *half_pointer(const struct access *x)
 {
-	return x->store ? "__global half *" : "__global const half *";
+	static const char *const type[2][2] = {{"__global const half *", "__global half *"},
+					       {"__local const half *", "__local half *"}};
+	return type[x->shared][x->store];
 }
 
 /* Declares p and n. */
@@ -39,10 +48,10 @@ static void declare(struct cl_gen *g, const struct access *x)
 {
 	const char *type = cl_element(x->elem);
 	const struct mem *m = x->m;
-	const char *read_only = x->store ? "" : "const ";
-	buf_printf(&g->out, "__global %s%s *p = ", read_only, type);
+	const char *read_only = x->store ? "" : "const ", *space = cl_space(g, m->buf);
+	buf_printf(&g->out, "%s %s%s *p = ", space, read_only, type);
 	if (m->as != DT_NONE)
-		buf_printf(&g->out, "(__global %s%s *)", read_only, type);
+		buf_printf(&g->out, "(%s %s%s *)", space, read_only, type);
 	buf_printf(&g->out, "b%d + ", m->buf);
 	cl_ix(g, m->at);
 	buf_puts(&g->out, ";\n");
@@ -76,7 +85,8 @@ static void lane_text(const struct access *x, const char **before, const char **
 		*before = bytes ? "as_int(convert_short2(vload2(0, " : "as_int(vload2(0, ";
 		*after = bytes ? ")))" : "))";
 	} else if (x->type == LV_F32 && x->elem == DT_F16) {
-		*before = "vload_half(0, (__global const half *)(";
+		*before = x->shared ? "vload_half(0, (__local const half *)("
+				    : "vload_half(0, (__global const half *)(";
 		*after = "))";
 	} else if (x->type == LV_F32 && x->elem == DT_BF16) {
 		*before = "as_float((uint)*(";

@@ -53,8 +53,9 @@ static const char *const s32_text[V_OPS] = {
 
 /* What is printed without a template. */
 static const bool special[V_OPS] = {
-    [V_CONST] = true, [V_LOAD] = true, [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true,  [V_LACE] = true,
-    [V_HADD] = true,  [V_HMIN] = true, [V_HMAX] = true, [V_HMUL] = true, [V_BTURN] = true, [V_BBACK] = true};
+    [V_CONST] = true, [V_LOAD] = true,  [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true,
+    [V_LACE] = true,  [V_HADD] = true,  [V_HMIN] = true, [V_HMAX] = true, [V_HMUL] = true,
+    [V_BTURN] = true, [V_BBACK] = true, [V_SHUF] = true};
 
 bool cl_has(enum vop op, enum lv_type type)
 {

@@ -25,7 +25,7 @@ const struct vop_info vop_info[V_OPS] = {
     [V_QUADS] = {"quads", 4, "sssss"},   [V_BTURN] = {"bturn", 1, "ss"},
     [V_BBACK] = {"bback", 1, "ss"},      [V_FMA2] = {"fma2", 3, "ssss"},
     [V_SUM2] = {"sum2", 2, "fsf"},       [V_MMLAU] = {"mmlau", 3, "ssss"},
-    [V_MMLAS] = {"mmlas", 3, "ssss"},
+    [V_MMLAS] = {"mmlas", 3, "ssss"},    [V_SHUF] = {"shuf", 1, "xx"},
 };
 
 bool vop_across(enum vop op)
@@ -171,11 +171,43 @@ int loops_entry(struct loops *l, const struct ix *extent)
 	e->name[0] = 'k';
 	e->name[1] = (char)('0' + n);
 	e->extent = extent;
+	e->threads = 1;
+	e->thread = -1;
 	e->var = loopvar_new(l, ix_c(l, 0), extent, 1);
 	l->loopvar[e->var].x = var_node(l, e->var, 1);
 	l->depth = 1;
 	l->nest = 0;
 	l->tail = &e->body;
+	return n;
+}
+
+int loops_entry_threads(struct loops *l, const struct ix *extent, int threads, const struct ix **thread)
+{
+	int n = loops_entry(l, extent);
+	struct entry *e = &l->entry[n];
+	if (threads < 2 || threads > LOOPS_MAX_THREADS) {
+		l->failed = true;
+		threads = 2;
+	}
+	e->threads = threads;
+	e->thread = loopvar_new(l, ix_c(l, 0), ix_c(l, threads), 1);
+	*thread = l->loopvar[e->thread].x = var_node(l, e->thread, 1);
+	return n;
+}
+
+bool loops_has_threads(const struct loops *l)
+{
+	for (int i = 0; i < l->nentries; i++)
+		if (l->entry[i].threads > 1)
+			return true;
+	return false;
+}
+
+int loops_arguments(const struct loops *l)
+{
+	int n = l->nbufs;
+	while (n > 0 && l->buf[n - 1].role == BUF_SHARED)
+		n--;
 	return n;
 }
 
@@ -310,6 +342,35 @@ void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level)
 	struct stmt *s = append(l, ST_PREFETCH);
 	s->mem = (struct mem){.buf = buf, .at = at};
 	s->imm = (float)level;
+}
+
+void lv_barrier(struct loops *l)
+{
+	append(l, ST_BARRIER);
+}
+
+void lv_copy(struct loops *l, int to, const struct ix *to_at, struct mem from, int elems)
+{
+	struct stmt *s = append(l, ST_COPY);
+	s->mem = from;
+	s->to = to;
+	s->to_at = to_at;
+	s->s32 = elems;
+}
+
+void lv_commit(struct loops *l)
+{
+	append(l, ST_COMMIT);
+}
+
+void lv_wait(struct loops *l, int groups)
+{
+	append(l, ST_WAIT)->s32 = groups;
+}
+
+void lv_shuffle(struct loops *l, int dst, int a, int mask)
+{
+	set(l, dst, V_SHUF, a, -1, -1, -1)->imm = (float)mask;
 }
 
 struct stmt **loops_mark(const struct loops *l)

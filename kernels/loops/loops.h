@@ -7,6 +7,21 @@
  * which it sees as the loop variable entry.var (depth 1; ix_var gives the expression). Nothing is carried
  * from one index to the next.
  *
+ * Threads. An entry may be of several threads (entry.threads, a constant): then each index is a block, as of
+ * CUDA (OpenCL: a work group), whose threads all run the body side by side. Each sees its number as the loop
+ * variable entry.thread and has vector variables of its own. The block has shared buffers (BUF_SHARED), which
+ * are no arguments of the kernel: their elements are unset when a block begins. A BARRIER makes what threads
+ * did before it visible to the block. COPY copies 4, 8 or 16 bytes of an input or constant into a shared
+ * buffer, of which the first `valid` elements (all elements if NULL) come from memory and the others are 0;
+ * both places are multiples of that size. The copy ends, for the thread that made it, at a WAIT: COMMIT
+ * makes a group of the thread's copies since its last COMMIT, and WAIT n waits until at most the n newest
+ * groups have not ended. Until then its elements must not be read or written, by any thread. SHUF(a) of a
+ * mask below 32 is a of the thread whose number differs by exclusive or with the mask; the threads are then a
+ * multiple of 32. BARRIER, COMMIT, WAIT and SHUF stand where all threads meet: in loops and branches whose
+ * bounds and conditions do not depend on the thread. Between two barriers a thread must not read or write a
+ * shared element that another one writes; no element of an output is stored by two threads. The interpreter
+ * runs threads in a random order and finds what breaks these rules (E_CORRUPT). Scratch is not for threads.
+ *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
  * are f32 or s32 x lanes (1, 2, 4, 8, 16), mutable, assigned by three-address operations; they may be carried
@@ -157,6 +172,7 @@ enum vop {
 	V_BBACK, /* a: 4 x lanes bytes become lanes x 4, and the inverse */
 	V_MMLAU,
 	V_MMLAS, /* c + the products of 2 x 8 and 8 x 2 bytes of a and b; needs loops.blocks */
+	V_SHUF,  /* a of the thread with number ^ imm */
 	V_OPS
 };
 
@@ -190,7 +206,7 @@ int mem_group(const struct mem *m);
 struct loops;
 enum dtype mem_type(const struct loops *l, const struct mem *m); /* of the elements that the access sees */
 
-enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF };
+enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF, ST_BARRIER, ST_COPY, ST_COMMIT, ST_WAIT };
 
 struct stmt {
 	enum st_op op;
@@ -199,8 +215,10 @@ struct stmt {
 	enum vop vop;
 	int dst, a, b, c, d; /* variable ids; ST_STORE: a */
 	float imm;
-	int32_t s32;    /* V_CONST of s32 */
-	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (uses `at`; level 1 or 2 in imm) */
+	int32_t s32;    /* V_CONST of s32; ST_COPY: elements; ST_WAIT: groups */
+	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (uses `at`; level 1 or 2 in imm); ST_COPY: from */
+	int to;         /* ST_COPY: shared buffer, and the first element there */
+	const struct ix *to_at;
 	/* ST_FOR: for (var = lo; var < hi; var += step) body. ST_IF: if (lo) body else other */
 	int var;
 	const struct ix *lo, *hi;
@@ -210,7 +228,7 @@ struct stmt {
 	struct stmt *body, *other;
 };
 
-enum buf_role { BUF_IN, BUF_OUT, BUF_CONST, BUF_SCRATCH };
+enum buf_role { BUF_IN, BUF_OUT, BUF_CONST, BUF_SCRATCH, BUF_SHARED };
 
 struct lbuf {
 	char name[8];
@@ -224,9 +242,12 @@ struct lbuf {
 struct entry {
 	char name[16];           /* symbol: "k0", "k1", ... */
 	const struct ix *extent; /* parallel extent: constants and parameters only */
-	int group; /* indices that start together on a device of work items, a power of two; 0: not
-		    * given */
-	int var;   /* loop variable that runs over [begin, end) */
+	int group;   /* indices that start together on a device of work items, a power of two; 0: not
+		      * given */
+	int var;     /* loop variable that runs over [begin, end) */
+	int threads; /* that run each index; 1: no SHUF, shared buffer or ST_BARRIER to ST_WAIT. Else group
+		      * is 0 */
+	int thread;  /* loop variable of their numbers, 0 to threads - 1; -1 if threads is 1 */
 	struct stmt *body;
 };
 
@@ -236,7 +257,9 @@ enum {
 	LOOPS_MAX_ENTRIES = 4,
 	LOOPS_MAX_DEPTH = 32,  /* nested for and if statements */
 	LOOPS_MAX_VARS = 4096, /* vector variables, and loop variables */
-	LOOPS_MAX_STATEMENTS = 65536
+	LOOPS_MAX_STATEMENTS = 65536,
+	LOOPS_MAX_THREADS = 1024,
+	LOOPS_MAX_SHARED = 227 << 10 /* bytes of all shared buffers: the most of known devices */
 };
 
 struct loopvar {
@@ -252,7 +275,7 @@ struct loops {
 	bool blocks; /* the target multiplies matrices of bytes; likewise */
 	bool failed; /* sticky: a limit was exceeded during building */
 	int nbufs, nparams, nvars, nloopvars, nentries;
-	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is last */
+	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is the last argument; shared ones follow */
 	struct {
 		char name[12];
 		int64_t lo, hi;
@@ -274,7 +297,18 @@ int loops_buf(struct loops *l, const char *name, enum buf_role role, enum dtype 
 void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi);
 int loops_entry(struct loops *l, const struct ix *extent); /* opens an entry; statements go into its body
 							    * until loops_entry_end */
+/* The same for blocks of threads, 2 to LOOPS_MAX_THREADS. *thread is the thread's number. */
+int loops_entry_threads(struct loops *l, const struct ix *extent, int threads, const struct ix **thread);
 void loops_entry_end(struct loops *l);
+/* Whether an entry has threads: then emitters of processors refuse the program. */
+bool loops_has_threads(const struct loops *l);
+int loops_arguments(const struct loops *l); /* buffers that are not shared, which come first */
+/* Statements of threads. from.valid: elements that are copied; from has no guard, and its stride is 1. */
+void lv_barrier(struct loops *l);
+void lv_copy(struct loops *l, int to, const struct ix *to_at, struct mem from, int elems);
+void lv_commit(struct loops *l);
+void lv_wait(struct loops *l, int groups);
+void lv_shuffle(struct loops *l, int dst, int a, int mask);
 int lv_new(struct loops *l, int lanes); /* a vector variable of f32 */
 int lv_new_s32(struct loops *l, int lanes);
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);

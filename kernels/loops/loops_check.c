@@ -2,6 +2,7 @@
 /* Checks everything that the emitters and the interpreter rely on. */
 #include "kernels/loops/loops.h"
 #include "kernels/loops/loops_lane.h"
+#include "kernels/loops/loops_threads.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,8 +77,10 @@ static int check_bounds(const struct check *k, const struct mem *m, int lanes)
 {
 	const struct lbuf *b = &k->l->buf[m->buf];
 	int64_t elems, span, lo = m->at->lo, hi = m->at->hi;
-	if (k->maybe || m->valid || m->guard || !ix_is_const(b->elems, &elems) ||
-	    !range_is_reached(k->l, m->at))
+	if (!ix_is_const(b->elems, &elems))
+		return E_OK;
+	/* Of shared buffers every address is proven, of others it is only refuted. */
+	if (b->role != BUF_SHARED && (k->maybe || m->valid || m->guard || !range_is_reached(k->l, m->at)))
 		return E_OK;
 	elems *= (int64_t)(dtype_bytes(b->dtype) / dtype_bytes(mem_type(k->l, m)));
 	if (__builtin_mul_overflow(m->stride, lanes - 1, &span) ||
@@ -139,7 +142,7 @@ static int check_mem(struct check *k, const struct mem *m, int v, bool store)
 		return bad(k, "%s, of %s, cannot hold the fill %g", b->name, dtype_name(t), (double)m->fill);
 	if (!m->at)
 		return bad(k, "no address in %s", b->name);
-	if (store && b->role != BUF_OUT && b->role != BUF_SCRATCH)
+	if (store && b->role != BUF_OUT && b->role != BUF_SCRATCH && b->role != BUF_SHARED)
 		return bad(k, "a store to %s, which is not to be written", b->name);
 	if (store && m->guard)
 		return bad(k, "a store has a guard");
@@ -240,6 +243,24 @@ static int check_prefetch(struct check *k, const struct stmt *s)
 	return check_ix(k, s->mem.at);
 }
 
+/* The rest of a copy is checked by loops_check_threads. */
+static int check_copy(struct check *k, const struct stmt *s)
+{
+	const struct loops *l = k->l;
+	const struct mem to = {.buf = s->to, .at = s->to_at, .stride = 1};
+	if (s->to < 0 || s->to >= l->nbufs || s->mem.buf < 0 || s->mem.buf >= l->nbufs || !s->to_at ||
+	    !s->mem.at || s->s32 < 1 || s->s32 > 16)
+		return bad(k, "a copy from or to nowhere");
+	int rc = check_ix(k, s->to_at);
+	if (rc >= 0)
+		rc = check_ix(k, s->mem.at);
+	if (rc >= 0 && s->mem.valid)
+		rc = check_ix(k, s->mem.valid);
+	if (rc >= 0)
+		rc = check_bounds(k, &to, s->s32);
+	return rc < 0 ? rc : check_bounds(k, &s->mem, s->s32);
+}
+
 static int check_body(struct check *k, const struct stmt *s, int nest);
 
 static int check_for(struct check *k, const struct stmt *s, int nest)
@@ -294,7 +315,9 @@ static int check_body(struct check *k, const struct stmt *s, int nest)
 		     : s->op == ST_STORE    ? check_store(k, s)
 		     : s->op == ST_PREFETCH ? check_prefetch(k, s)
 		     : s->op == ST_FOR      ? check_for(k, s, nest + 1)
-					    : check_if(k, s, nest + 1);
+		     : s->op == ST_IF       ? check_if(k, s, nest + 1)
+		     : s->op == ST_COPY     ? check_copy(k, s)
+					    : E_OK;
 	return rc;
 }
 
@@ -315,8 +338,8 @@ static int check_bufs(struct check *k)
 			return fail_in(rc, "size of %s", b->name);
 		if (b->shared && b->role != BUF_SCRATCH)
 			return bad(k, "%s is shared, but no scratch", b->name);
-		if (b->role == BUF_SCRATCH && i != l->nbufs - 1)
-			return bad(k, "scratch %s is not the last buffer", b->name);
+		if (b->role == BUF_SCRATCH && i != loops_arguments(l) - 1)
+			return bad(k, "scratch %s is not the last argument", b->name);
 	}
 	return E_OK;
 }
@@ -333,12 +356,20 @@ static int check_entries(struct check *k)
 		rc = check_ix(k, e->extent);
 		if (rc >= 0 && e->extent->depth)
 			rc = bad(k, "the extent depends on a loop");
+		if (rc >= 0 &&
+		    ((e->threads > 1) != (e->thread >= 0) || e->thread >= l->nloopvars || e->threads < 1 ||
+		     e->threads > LOOPS_MAX_THREADS || (e->threads > 1 && e->group)))
+			return bad(k, "it has threads without a number, or no allowed number of them");
 		k->open[e->var] = 1;
+		if (e->thread >= 0)
+			k->open[e->thread] = 1;
 		/* The extent may be 0 when it depends on parameters. */
 		k->maybe = e->extent->lo < 1;
 		if (rc >= 0)
 			rc = check_body(k, e->body, 0);
 		k->open[e->var] = 0;
+		if (e->thread >= 0)
+			k->open[e->thread] = 0;
 	}
 	return rc;
 }
@@ -358,5 +389,5 @@ int loops_check(const struct loops *l)
 	if (rc >= 0)
 		rc = check_entries(&k);
 	arena_free(&a);
-	return rc;
+	return rc < 0 ? rc : loops_check_threads(l);
 }

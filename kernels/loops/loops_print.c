@@ -3,7 +3,7 @@
  * names. */
 #include "kernels/loops/loops.h"
 
-static const char *const role_name[] = {"in", "out", "const", "scratch"};
+static const char *const role_name[] = {"in", "out", "const", "scratch", "shared"};
 static const char *const binary[] = {[IX_ADD] = " + ", [IX_MUL] = " * ", [IX_DIV] = " / ", [IX_MOD] = " % ",
 				     [IX_MIN] = "min", [IX_MAX] = "max", [IX_LT] = " < ",  [IX_EQ] = " == "};
 
@@ -71,7 +71,7 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 		buf_printf(out, " %d", s->s32);
 	else if (s->vop == V_CONST)
 		buf_printf(out, " %.9g", (double)s->imm);
-	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE)
+	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE || s->vop == V_SHUF)
 		buf_printf(out, " %d", (int)s->imm);
 	if ((s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0)
 		buf_puts(out, " narrow");
@@ -98,6 +98,14 @@ static void print_head(const struct loops *l, const struct stmt *s, struct buf *
 		buf_puts(out, " or none");
 }
 
+static void print_copy(const struct loops *l, const struct stmt *s, struct buf *out)
+{
+	buf_printf(out, "copy %d %s[", s->s32, l->buf[s->to].name);
+	ix_print(l, s->to_at, out);
+	buf_puts(out, "] = ");
+	print_mem(l, &s->mem, out);
+}
+
 /* Recursion is bounded by LOOPS_MAX_DEPTH. */
 static void print_body(const struct loops *l, const struct stmt *s, int indent, struct buf *out)
 {
@@ -118,6 +126,18 @@ static void print_body(const struct loops *l, const struct stmt *s, int indent, 
 		case ST_FOR:
 		case ST_IF:
 			print_head(l, s, out);
+			break;
+		case ST_BARRIER:
+			buf_puts(out, "barrier");
+			break;
+		case ST_COPY:
+			print_copy(l, s, out);
+			break;
+		case ST_COMMIT:
+			buf_puts(out, "commit");
+			break;
+		case ST_WAIT:
+			buf_printf(out, "wait %d", s->s32);
 			break;
 		}
 		buf_puts(out, "\n");
@@ -150,6 +170,8 @@ void loops_print(const struct loops *l, struct buf *out)
 		ix_print(l, e->extent, out);
 		if (e->group)
 			buf_printf(out, " in groups of %d", e->group);
+		if (e->threads > 1)
+			buf_printf(out, ", threads i%d to %d", e->thread, e->threads);
 		buf_puts(out, "\n");
 		print_body(l, e->body, 1, out);
 	}

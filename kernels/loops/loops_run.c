@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter: it walks the tree and is the executable definition of the loop IR. One lane's
  * arithmetic is in loops_lane.c. */
-#include "kernels/loops/loops.h"
-#include "kernels/loops/loops_lane.h"
+#include "kernels/loops/loops_run.h"
 #include <fenv.h>
 #include <string.h>
 
-enum { MAX_LANES = 16 };
-
-struct run {
-	const struct loops *l;
-	struct ix_env env;
-	int64_t *vars; /* loop variables: env.vars */
-	int64_t elems[LOOPS_MAX_BUFS];
-	union lane (*v)[MAX_LANES];
-	uint8_t *set;  /* per vector variable: assigned */
-	enum lane_fault fault;
-	const char *entry;
-};
-
-static int wrong(const struct run *r, const char *what, int var)
+static int wrong(const struct interp *r, const char *what, int var)
 {
 	return fail(E_CORRUPT, "loops: entry %s: %s v%d", r->entry, what, var);
 }
 
-static int outside(const struct run *r, const struct mem *m, int64_t at)
+static int outside(const struct interp *r, const struct mem *m, int64_t at)
 {
 	struct buf b = {0};
 	ix_print(r->l, m->at, &b);
@@ -34,29 +20,29 @@ static int outside(const struct run *r, const struct mem *m, int64_t at)
 	return rc;
 }
 
-static int64_t value(struct run *r, const struct ix *x)
+int64_t loops_value(struct interp *r, const struct ix *x)
 {
 	return x->op == IX_CONST ? x->c : ix_eval_env(x, &r->env);
 }
 
-static int check_tables(const struct run *r)
+int loops_check_tables(const struct interp *r)
 {
 	return r->env.bad ? fail(E_CORRUPT, "loops: entry %s: a table read is outside its buffer", r->entry)
 			  : E_OK;
 }
 
 /* Number of lanes that an access touches. */
-static int valid_lanes(struct run *r, const struct mem *m, int lanes)
+static int valid_lanes(struct interp *r, const struct mem *m, int lanes)
 {
-	int64_t n = m->valid ? value(r, m->valid) : lanes;
+	int64_t n = m->valid ? loops_value(r, m->valid) : lanes;
 	return n < 0 ? 0 : n > lanes ? lanes : (int)n;
 }
 
 /* Computes element 0's index and checks that lanes [0, n) are in bounds. */
-static int locate(struct run *r, const struct mem *m, int n, int64_t *at)
+int loops_locate(struct interp *r, const struct mem *m, int n, int64_t *at)
 {
-	*at = value(r, m->at);
-	if (check_tables(r) < 0)
+	*at = loops_value(r, m->at);
+	if (loops_check_tables(r) < 0)
 		return E_CORRUPT;
 	size_t whole = dtype_bytes(r->l->buf[m->buf].dtype);
 	int64_t elems = r->elems[m->buf] * (int64_t)(whole / dtype_bytes(mem_type(r->l, m)));
@@ -70,24 +56,24 @@ static int locate(struct run *r, const struct mem *m, int n, int64_t *at)
 	return E_OK;
 }
 
-static int load(struct run *r, const struct stmt *s)
+static int load(struct interp *r, const struct stmt *s)
 {
 	const struct mem *m = &s->mem;
 	int lanes = r->l->lanes[s->dst], n = valid_lanes(r, m, lanes);
-	bool off = m->guard && !value(r, m->guard);
+	bool off = m->guard && !loops_value(r, m->guard);
 	struct lane_type t = {r->l->type[s->dst], mem_type(r->l, m), mem_group(m)};
 	int64_t at = 0;
-	if (!off && locate(r, m, n, &at) < 0)
+	if (!off && (loops_locate(r, m, n, &at) < 0 || loops_touch(r, m, n, at, false) < 0))
 		return E_CORRUPT;
 	const void *p = r->env.bufs[m->buf];
 	for (int i = 0; i < lanes; i++)
 		r->v[s->dst][i] = off     ? lane_fill(t, m->fill)
 				  : i < n ? lane_load(t, p, at + i * m->stride)
 					  : (union lane){.u = 0};
-	return check_tables(r);
+	return loops_check_tables(r);
 }
 
-static int store(struct run *r, const struct stmt *s)
+static int store(struct interp *r, const struct stmt *s)
 {
 	const struct mem *m = &s->mem;
 	struct lane_type t = {r->l->type[s->a], mem_type(r->l, m), mem_group(m)};
@@ -95,7 +81,7 @@ static int store(struct run *r, const struct stmt *s)
 	int64_t at;
 	if (!r->set[s->a])
 		return wrong(r, "stores the unset", s->a);
-	if (locate(r, m, n, &at) < 0)
+	if (loops_locate(r, m, n, &at) < 0 || loops_touch(r, m, n, at, true) < 0)
 		return E_CORRUPT;
 	for (int i = 0; i < n; i++)
 		lane_store(t, r->env.bufs[m->buf], at + i * m->stride, r->v[s->a][i]);
@@ -125,7 +111,7 @@ static union lane bytes_turned(const union lane *a, int i, int lanes, bool back)
 	return r;
 }
 
-static void one_lane(struct run *r, const struct stmt *s, enum lv_type type, const union lane *in,
+static void one_lane(struct interp *r, const struct stmt *s, enum lv_type type, const union lane *in,
 		     union lane *out)
 {
 	enum lane_fault f = lane_op(s, type, in, r->l->fma, out);
@@ -133,7 +119,7 @@ static void one_lane(struct run *r, const struct stmt *s, enum lv_type type, con
 }
 
 /* Lane i of MMLAU or MMLAS; in[]: a, b and c. */
-static void block_lane(struct run *r, enum vop op, union lane (*in)[MAX_LANES], int i, union lane *out)
+static void block_lane(struct interp *r, enum vop op, union lane (*in)[MAX_LANES], int i, union lane *out)
 {
 	int first = i & ~3;
 	enum lane_fault f = lane_mmla(op, in[0] + first, in[1] + first, in[2] + first, i - first, out);
@@ -141,7 +127,7 @@ static void block_lane(struct run *r, enum vop op, union lane (*in)[MAX_LANES], 
 }
 
 /* The tree of HADD and friends: halves i and i + n/2 until one is left. */
-static union lane across(struct run *r, const struct stmt *s, enum lv_type type, const union lane *in)
+static union lane across(struct interp *r, const struct stmt *s, enum lv_type type, const union lane *in)
 {
 	union lane t[MAX_LANES];
 	memcpy(t, in, sizeof t);
@@ -151,7 +137,7 @@ static union lane across(struct run *r, const struct stmt *s, enum lv_type type,
 	return t[0];
 }
 
-static int faulty(const struct run *r, const struct stmt *s)
+static int faulty(const struct interp *r, const struct stmt *s)
 {
 	static const char *const why[] = {
 	    [LANE_OVERFLOW] = "the result overflows s32",
@@ -165,7 +151,7 @@ static int faulty(const struct run *r, const struct stmt *s)
 static const bool has_step[V_OPS] = {
     [V_LANE] = true, [V_TRN0] = true, [V_TRN1] = true};
 
-static int set_var(struct run *r, const struct stmt *s)
+static int set_var(struct interp *r, const struct stmt *s)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
 	union lane in[4][MAX_LANES], *out = r->v[s->dst], one = {.u = 0};
@@ -204,60 +190,67 @@ static int set_var(struct run *r, const struct stmt *s)
 	return r->fault ? faulty(r, s) : E_OK;
 }
 
-static int run_body(struct run *r, const struct stmt *s);
-
-static int run_for(struct run *r, const struct stmt *s)
+int loops_bounds(struct interp *r, const struct stmt *s, int64_t *lo, int64_t *hi)
 {
-	int64_t lo = value(r, s->lo), hi = value(r, s->hi);
-	if (check_tables(r) < 0)
+	*lo = loops_value(r, s->lo);
+	*hi = loops_value(r, s->hi);
+	if (loops_check_tables(r) < 0)
 		return E_CORRUPT;
-	if (s->at_least_once && lo >= hi)
+	if (s->at_least_once && *lo >= *hi)
 		return fail(E_CORRUPT, "loops: entry %s: loop i%d runs at least once, but %lld to %lld",
-			    r->entry, s->var, (long long)lo, (long long)hi);
-	for (int64_t i = lo; i < hi;) {
-		r->vars[s->var] = i;
-		int rc = run_body(r, s->body);
-		if (rc < 0)
-			return rc;
-		if (__builtin_add_overflow(i, s->step, &i))
-			break;
-	}
+			    r->entry, s->var, (long long)*lo, (long long)*hi);
 	return E_OK;
 }
 
-static int run_if(struct run *r, const struct stmt *s)
+static int run_for(struct interp *r, const struct stmt *s)
 {
-	bool yes = value(r, s->lo) != 0;
-	int rc = check_tables(r);
-	return rc < 0 ? rc : run_body(r, yes ? s->body : s->other);
+	int64_t lo, hi;
+	int rc = loops_bounds(r, s, &lo, &hi);
+	for (int64_t i = lo; rc >= 0 && i < hi;) {
+		r->vars[s->var] = i;
+		rc = loops_run_span(r, s->body, NULL);
+		if (__builtin_add_overflow(i, s->step, &i))
+			break;
+	}
+	return rc;
+}
+
+static int run_if(struct interp *r, const struct stmt *s)
+{
+	bool yes = loops_value(r, s->lo) != 0;
+	int rc = loops_check_tables(r);
+	return rc < 0 ? rc : loops_run_span(r, yes ? s->body : s->other, NULL);
 }
 
 /* Recursion is bounded by LOOPS_MAX_DEPTH. */
-static int run_body(struct run *r, const struct stmt *s)
+int loops_run_span(struct interp *r, const struct stmt *s, const struct stmt *end)
 {
 	int rc = E_OK;
-	for (; s && rc >= 0; s = s->next)
+	for (; s && s != end && rc >= 0; s = s->next)
 		rc = s->op == ST_SET     ? set_var(r, s)
 		     : s->op == ST_STORE ? store(r, s)
 		     : s->op == ST_FOR   ? run_for(r, s)
 		     : s->op == ST_IF    ? run_if(r, s)
+		     : s->op == ST_COPY  ? loops_start_copy(r, s)
 					 : E_OK; /* a prefetch may point anywhere */
 	return rc;
 }
 
-static int run_entry(struct run *r, const struct entry *e, int64_t begin, int64_t end)
+static int run_entry(struct interp *r, const struct entry *e, int64_t begin, int64_t end)
 {
 	int rc = E_OK;
 	r->entry = e->name;
 	for (int i = 0; i < r->l->nbufs; i++)
-		r->elems[i] = value(r, r->l->buf[i].elems);
-	if (begin < 0 || end > value(r, e->extent))
+		r->elems[i] = loops_value(r, r->l->buf[i].elems);
+	if (begin < 0 || end > loops_value(r, e->extent))
 		return fail(E_CORRUPT, "loops: entry %s: range %lld to %lld is outside its extent", e->name,
 			    (long long)begin, (long long)end);
+	if (e->threads > 1)
+		return loops_run_blocks(r, e, begin, end, (uint64_t)(e->var + begin));
 	for (int64_t i = begin; i < end && rc >= 0; i++) {
 		memset(r->set, 0, (size_t)r->l->nvars);
 		r->vars[e->var] = i;
-		rc = run_body(r, e->body);
+		rc = loops_run_span(r, e->body, NULL);
 	}
 	return rc;
 }
@@ -269,7 +262,7 @@ int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t
 	fenv_t env;
 	if (l->failed || entry < 0 || entry >= l->nentries)
 		return fail(E_CORRUPT, "loops: no entry %d", entry);
-	struct run r = {.l = l, .vars = ARENA_ARRAY(&a, int64_t, l->nloopvars + 1)};
+	struct interp r = {.l = l, .vars = ARENA_ARRAY(&a, int64_t, l->nloopvars + 1)};
 	r.v = arena_alloc(&a, sizeof(union lane[MAX_LANES]) * (size_t)(l->nvars + 1));
 	r.set = ARENA_ARRAY(&a, uint8_t, l->nvars + 1);
 	r.env = (struct ix_env){params, r.vars, bufs, r.elems, false};

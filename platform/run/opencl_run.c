@@ -17,8 +17,8 @@ struct opencl_buf {
 struct opencl_job {
 	struct opencl_dev *dev;
 	void *kernel;
-	int nargs; /* without the range's */
-	size_t group;
+	int nargs;             /* without the range's */
+	size_t group, threads; /* indices of a group, and work items of an index */
 	int64_t begin, end, once;
 };
 
@@ -182,22 +182,24 @@ int opencl_read(struct opencl_buf *b, int64_t at, void *to, int64_t bytes)
 						     0, NULL, NULL));
 }
 
-/* The items of a group that the kernel's source requires; 0: any. */
-static size_t group_required(const struct opencl_dev *d, void *k)
+/* The indices of a group that the kernel's source requires (0: any), and the work items of an index. */
+static size_t group_required(const struct opencl_dev *d, void *k, size_t *threads)
 {
 	size_t size[3] = {0}, n = 0;
 	int32_t code = d->api->clGetKernelWorkGroupInfo(k, d->id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
 							sizeof size, size, &n);
-	bool known = code == CL_SUCCESS && n == sizeof size && size[0] <= TARGET_MOST_GROUP;
+	bool known = code == CL_SUCCESS && n == sizeof size && size[0] <= TARGET_MOST_GROUP &&
+		     size[1] <= TARGET_MOST_GROUP;
+	*threads = known && size[1] > 1 ? size[1] : 1;
 	return known ? size[0] : 0;
 }
 
 /* A processor has no use for groups, each of which its driver makes a loop of; a GPU fills its lanes with
  * them (64: the widest of common ones). Never more than the device and the kernel allow. */
-static size_t group_of(const struct opencl_code *c, void *k, int wanted)
+static size_t group_of(const struct opencl_code *c, void *k, int wanted, size_t *threads)
 {
 	const struct opencl_dev *d = c->dev;
-	size_t required = group_required(d, k);
+	size_t required = group_required(d, k, threads);
 	if (required)
 		return required;
 	size_t group = wanted > 0                     ? (size_t)wanted
@@ -267,7 +269,7 @@ int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch 
 		rc = set_args(j, at);
 	if (rc >= 0) {
 		j->once = once < items ? once : items;
-		j->group = group_of(c, j->kernel, at->group);
+		j->group = group_of(c, j->kernel, at->group, &j->threads);
 		rc = set_range(j, j->begin, j->begin + j->once);
 	}
 	if (rc < 0)
@@ -279,10 +281,11 @@ int opencl_prepare(struct opencl_code *c, int entry, const struct opencl_launch 
 
 static int enqueue(const struct opencl_job *j, int64_t items)
 {
-	size_t group = j->group, global = ((size_t)items + group - 1) / group * group;
+	size_t group[2] = {j->group, j->threads},
+	       global[2] = {((size_t)items + j->group - 1) / j->group * j->group, j->threads};
 	return done("clEnqueueNDRangeKernel",
-		    j->dev->api->clEnqueueNDRangeKernel(j->dev->queue, j->kernel, 1, NULL, &global, &group, 0,
-							NULL, NULL));
+		    j->dev->api->clEnqueueNDRangeKernel(j->dev->queue, j->kernel, 1 + (j->threads > 1), NULL,
+							global, group, 0, NULL, NULL));
 }
 
 int opencl_start(const struct opencl_job *j)

@@ -97,7 +97,7 @@ static inline int device_launch(struct opencl_dev *d, struct opencl_code *c, con
 {
 	int rc = E_OK;
 	struct opencl_spot spot[LOOPS_MAX_BUFS] = {{NULL}};
-	for (int i = 0; i < r->l->nbufs; i++)
+	for (int i = 0; i < loops_arguments(r->l); i++)
 		spot[i].buf = buf[i];
 	for (int e = 0; e < r->l->nentries && rc >= 0; e++) {
 		int k = opencl_entry(c, r->l->entry[e].name);
@@ -108,7 +108,7 @@ static inline int device_launch(struct opencl_dev *d, struct opencl_code *c, con
 				end = begin + step < n ? begin + step : n;
 			rc = opencl_run(d, c, k,
 					&(struct opencl_launch){.spot = spot,
-								.nspots = r->l->nbufs,
+								.nspots = loops_arguments(r->l),
 								.param = r->param,
 								.nparams = r->l->nparams,
 								.begin = begin,
@@ -126,14 +126,14 @@ static inline int device_run(struct opencl_dev *d, const struct blob *object, co
 	struct opencl_buf *buf[LOOPS_MAX_BUFS] = {NULL};
 	int64_t bytes[LOOPS_MAX_BUFS];
 	int rc = opencl_load(d, object->p, object->n, &c);
-	for (int i = 0; i < r->l->nbufs && rc >= 0; i++) {
+	for (int i = 0; i < loops_arguments(r->l) && rc >= 0; i++) {
 		bool each = r->l->buf[i].role == BUF_SCRATCH && !r->l->buf[i].shared;
 		bytes[i] = r->bytes[i] * (each ? r->at_once : 1);
 		rc = device_put(d, r, i, bytes[i], &buf[i]);
 	}
 	if (rc >= 0)
 		rc = device_launch(d, c, r, buf);
-	for (int i = 0; i < r->l->nbufs && rc >= 0; i++)
+	for (int i = 0; i < loops_arguments(r->l) && rc >= 0; i++)
 		rc = device_get(buf[i], r, i, bytes[i]);
 	for (int i = 0; i < r->l->nbufs; i++)
 		opencl_free(buf[i]);
