@@ -605,7 +605,7 @@ static int put_bufs(const struct lower *w, struct manifest *m)
 			m->alias_out = w->at[out].buf;
 		}
 	}
-	if (w->l->nbufs == m->nbufs)
+	if (loops_arguments(w->l) == m->nbufs)
 		return E_OK;
 	struct code_buf *b = &m->buf[m->nbufs++];
 	*b = (struct code_buf){.name = "scratch", .role = BUF_SCRATCH, .operand = -1};

@@ -58,7 +58,7 @@ static const struct ix *digits_address(const struct nest *k, const struct lower_
 }
 
 static const struct ix *dims_address(const struct nest *k, const struct lower_place *p,
-				     const struct ix **index)
+				     const struct ix *const *index)
 {
 	struct loops *l = k->w->l;
 	const struct ix *sum = p->base;
@@ -120,13 +120,57 @@ static struct mem in_group(struct loops *l, const struct operand *o, struct mem 
 	return m;
 }
 
+struct mem nest_element(struct nest *k, int read, const struct ix *const *index, int lanes)
+{
+	struct loops *l = k->w->l;
+	const struct read *r = &k->st->read[read];
+	const struct lower_place *p = &k->w->at[r->operand];
+	const struct operand *o = &k->w->t->operand[r->operand];
+	struct mem m = {.buf = p->buf, .stride = 1, .fill = o->fill};
+	const struct ix *base[MAX_AXES], *guard = NULL;
+	const int none[MAX_AXES] = {0};
+	int64_t one;
+	(void)lanes;
+	memcpy(base, k->base, sizeof base);
+	for (int d = 0; d < o->dims.rank; d++) {
+		for (int a = 0; a < k->st->naxes && p->packed; a++)
+			k->base[a] = r->dim[d].coef[a] ? index[d] : k->base[a];
+		if (!p->packed && index_guarded(k->w->t, k->st, r, d)) {
+			const struct ix *in = inside(l, p, d, index[d], index[d]);
+			guard = guard ? ix_mul(l, guard, in) : in;
+		}
+	}
+	m.at = p->packed ? digits_address(k, p, none) : dims_address(k, p, index);
+	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
+	memcpy(k->base, base, sizeof base);
+	return m;
+}
+
+/* The place of a read's element in its shared buffer. */
+static struct mem shared_mem(const struct nest *k, int read, const int *at, int lanes)
+{
+	struct loops *l = k->w->l;
+	const struct read *r = &k->st->read[read];
+	const struct shared_read *b = &k->share[read];
+	struct mem m = {.buf = k->share_buf[read], .at = ix_c(l, 0), .stride = lanes > 1 ? 0 : 1};
+	for (int d = 0; d < k->w->t->operand[r->operand].dims.rank; d++) {
+		const struct ix *i = ix_sub(l, dim_index(k, &r->dim[d], at), share_low(k, read, d));
+		m.at = ix_add(l, m.at, ix_mul(l, i, ix_c(l, b->stride[d])));
+		if (lanes > 1 && k->s->lane >= 0)
+			m.stride += r->dim[d].coef[k->s->lane] * b->stride[d];
+	}
+	return m;
+}
+
 struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 {
 	struct loops *l = k->w->l;
+	if (k->thread && read < k->st->nreads && k->share[read].on)
+		return shared_mem(k, read, at, lanes);
 	const struct read *r = read == k->st->nreads ? &k->st->out : &k->st->read[read];
 	const struct lower_place *p = &k->w->at[r->operand];
 	const struct operand *o = &k->w->t->operand[r->operand];
-	const struct ix *index[MAX_RANK], *guard = NULL;
+	const struct ix *index[MAX_RANK] = {NULL}, *guard = NULL;
 	bool vector = lanes > 1 && k->s->lane >= 0 && (k->axes[read] >> k->s->lane & 1);
 	struct mem m = {.buf = p->buf,
 			.stride = vector      ? k->stride[read]
@@ -544,7 +588,7 @@ void nest_hoist(struct nest *k)
 		nest_quads_hoist(k);
 		return;
 	}
-	if (k->s->mmla)
+	if (k->s->mmla || (k->thread && !k->share_at)) /* shared buffers are not filled */
 		return;
 	int room = target_vectors(k->w->tg, k->s->lanes) - 4 - k->w->hoisted;
 	for (int a = 0, points = k->s->chains; a < k->ns; a++) {

@@ -302,11 +302,38 @@ static void parallel_loops(struct nest *k)
 	k->part = parts ? p : NULL;
 }
 
+/* The same for blocks of threads, of a stage whose spatial loops are all parallel and have whole blocks: each
+ * thread has a tile. */
+static void parallel_blocks(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	const struct ix *count[MAX_AXES], *extent = ix_c(l, 1);
+	for (int i = 0; i < k->ns; i++) {
+		int a = k->loop[i].axis;
+		count[i] = ix_div(l, k->extent[a], ix_c(l, share_span(k->st, k->s, a)));
+		extent = ix_mul(l, extent, count[i]);
+	}
+	int e = loops_entry_threads(l, extent, stage_threads(k->st, k->s), &k->thread);
+	const struct ix *p = ix_var(l, l->entry[e].var), *t = k->thread;
+	share_begin(k);
+	for (int i = k->ns - 1; i >= 0; i--) {
+		int a = k->loop[i].axis;
+		const struct ix *threads = ix_c(l, k->s->threads[a]), *block = i ? ix_mod(l, p, count[i]) : p,
+				*own = i ? ix_mod(l, t, threads) : t;
+		k->block_at[a] = ix_mul(l, block, ix_c(l, share_span(k->st, k->s, a)));
+		k->par[i] = ix_add(l, ix_mul(l, block, threads), own);
+		p = ix_div(l, p, count[i]);
+		t = ix_div(l, t, threads);
+	}
+}
+
 void nest_stage(struct nest *k)
 {
 	list_loops(k);
 	bool alone = k->w->t->nstages == 1;
-	if (alone)
+	if (alone && stage_threads(k->st, k->s) > 1)
+		parallel_blocks(k);
+	else if (alone)
 		parallel_loops(k);
 	if (k->w->ones && alone)
 		lower_ones(k->w);

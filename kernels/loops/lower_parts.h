@@ -2,7 +2,7 @@
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
- * lower_mmla.c, lower_winograd.c, lower_products.c and lower_transform.c (the loops of
+ * lower_mmla.c, lower_share.c, lower_winograd.c, lower_products.c and lower_transform.c (the loops of
  * kernels/space/winograd.h), lower_spread.c (split reductions of work items). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
@@ -12,6 +12,7 @@
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
+#include "kernels/space/share.h"
 
 /* One digit of a physical index: (value / div) % mod, times stride; mod 0: no modulus. */
 struct digit {
@@ -133,6 +134,10 @@ struct nest {
 	int64_t chunk_trips;
 	const struct ix *sums_at; /* scratch offset of the tile's sums in f32, meanwhile */
 	int step;                 /* unrolled steps so far; selects the chain */
+	struct shared_read share[MAX_READS]; /* if the stage has threads */
+	int share_buf[MAX_READS];            /* -1: not shared */
+	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
+	const struct ix *share_at; /* first point of the share axis of the boxes; NULL: before them */
 	int nknown, floor;        /* entries below `floor` belong to other points */
 	struct known *known;
 };
@@ -149,6 +154,8 @@ int nest_know(struct nest *k, struct known e);              /* returns its varia
 void nest_transpose(struct loops *l, int *row, int n);      /* n variables of n lanes */
 int nest_like(struct loops *l, int v, int lanes);           /* a new variable of v's type */
 int nest_float(struct nest *k, int v);                      /* v, or its value rounded to f32 */
+/* The element of a read, and the lanes - 1 after it along the lanes, with these indices of its dims. */
+struct mem nest_element(struct nest *k, int read, const struct ix *const *index, int lanes);
 /* A mem of an operand in scratch: f16, bf16 and bytes lie there two or four in the place of a float. */
 struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */
@@ -254,6 +261,11 @@ int transform_filter_row(struct loops *l, int m, int y, const int g[3], int lane
 bool transform_filter_uses(int m, int y, int r); /* whether row y uses g[r] */
 void transform_filter(struct loops *l, int m, const int *in, int *out, int lanes);
 void transform_output(struct loops *l, int m, bool scaled, const int *in, int *out, int lanes);
+
+/* lower_share.c, if the stage has threads: makes the shared buffers, and the reduction through them. */
+void share_begin(struct nest *k);
+void share_reduce(struct nest *k);
+const struct ix *share_low(const struct nest *k, int read, int d); /* the least index of dim d in the boxes */
 
 /* lower_nest.c */
 /* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */

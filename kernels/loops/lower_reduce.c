@@ -94,16 +94,23 @@ static void red_loop(struct nest *k, int i, const struct ix *lo, const struct ix
 	nest_leave(k, sc);
 }
 
-/* Bounds of the axis: all of it, or the current part of a split. */
+/* Bounds of the axis: all of it, or the current part of a split; from share_first on, what the boxes have. */
 static void red_bounds(const struct nest *k, int axis, const struct ix **lo, const struct ix **hi)
 {
 	struct loops *l = k->w->l;
 	*lo = ix_c(l, 0);
 	*hi = k->extent[axis];
+	if (axis == k->s->share_axis)
+		*hi = ix_c(l, k->s->share);
 	if (axis != k->s->split_axis)
 		return;
 	*lo = ix_mul(l, k->part, ix_c(l, k->s->split));
 	*hi = ix_min(l, ix_add(l, *lo, ix_c(l, k->s->split)), k->extent[axis]);
+}
+
+static const struct ix *share_first(const struct nest *k, int axis)
+{
+	return axis == k->s->share_axis ? k->share_at : ix_c(k->w->l, 0);
 }
 
 static void red_plain(struct nest *k, int i)
@@ -114,7 +121,7 @@ static void red_plain(struct nest *k, int i)
 	int64_t extent;
 	red_bounds(k, axis, &lo, &hi);
 	if (axis == k->s->split_axis || !ix_is_const(hi, &extent) || extent % u == 0) {
-		red_loop(k, i, lo, hi, u, ix_c(l, 0));
+		red_loop(k, i, lo, hi, u, share_first(k, axis));
 		return;
 	}
 	if (extent >= u)
@@ -139,7 +146,7 @@ static void red_outer(struct nest *k, int i)
 	struct scope sc = nest_enter(k);
 	struct red_for f = red_begin(k, i, ix_div(l, lo, ix_c(l, b)),
 				     ix_div(l, ix_add(l, hi, ix_c(l, b - 1)), ix_c(l, b)), 1, &v);
-	k->high[axis] = ix_mul(l, v, ix_c(l, b));
+	k->high[axis] = ix_add(l, share_first(k, axis), ix_mul(l, v, ix_c(l, b)));
 	nest_reduce(k, i + 1);
 	k->high[axis] = NULL;
 	red_end(k, i, f);
@@ -188,7 +195,7 @@ static int64_t trips(const struct nest *k, int i)
 static int joinable(const struct nest *k, int i)
 {
 	int n = 0;
-	while (i + n + 1 < k->nred && i + n != k->chunk && trips(k, i + n)) {
+	while (i + n + 1 < k->nred && i + n != k->chunk && k->red[i + n].axis != k->s->share_axis && trips(k, i + n)) {
 		unsigned moving = 0;
 		for (int r = 0; r < k->st->nreads; r++)
 			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
@@ -234,6 +241,10 @@ static void red_joined(struct nest *k, int i, int n)
 void nest_reduce(struct nest *k, int i)
 {
 	static void (*const kind[])(struct nest *, int) = {red_plain, red_outer, red_inner, red_lane};
+	if (k->thread && !k->share_at) {
+		share_reduce(k);
+		return;
+	}
 	nest_hoist(k);
 	if (i == k->nred) {
 		nest_steps(k);

@@ -12,11 +12,11 @@ void sched_init(const struct task *t, struct sched *s)
 	s->nstages = t->nstages;
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
-		st->lane = st->split_axis = st->ring_axis = -1;
+		st->lane = st->split_axis = st->ring_axis = st->share_axis = -1;
 		st->lanes = st->chains = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
-			st->tile[a] = st->unroll[a] = 1;
+			st->tile[a] = st->unroll[a] = st->threads[a] = 1;
 			st->order[a] = (uint8_t)a;
 		}
 	}
@@ -188,6 +188,13 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 	put_number(w, "mmla", s->mmla, 0);
 	put_number(w, "w16", s->w16, 0);
 	put_number(w, "group", s->group, 0);
+	put_sizes(w, "threads", st, 0, ns, s->threads);
+	if (s->share_axis >= 0) {
+		put_key(w, "share");
+		put(w, st->axis[s->share_axis].name);
+		put(w, ":");
+		put_int(w, s->share);
+	}
 }
 
 int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
@@ -431,6 +438,19 @@ static int key_group(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, TARGET_MOST_GROUP, &s->group);
 }
 
+static int key_threads(struct parser *ps, struct sstage *s)
+{
+	return sizes(ps, 0, stage_spatial(ps->st), s->threads);
+}
+
+static int key_share(struct parser *ps, struct sstage *s)
+{
+	int64_t v = 0;
+	int rc = pair(ps, 1 << 20, &s->share_axis, &v);
+	s->share = (int)v;
+	return rc;
+}
+
 static int key_ring(struct parser *ps, struct sstage *s)
 {
 	int64_t v;
@@ -459,13 +479,13 @@ static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
 } keys[] = {
-    {"lane", key_lane},     {"tile", key_tile},     {"unroll", key_unroll},     {"order", key_order},
-    {"par", key_par},       {"outer", key_outer},   {"split", key_split},       {"spread", key_spread},
-    {"chains", key_chains}, {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd},
-    {"tiles", key_tiles},   {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},
-    {"parts", key_parts},   {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},
-    {"quads", key_quads},   {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},
-    {"block", key_block}};
+    {"lane", key_lane},       {"tile", key_tile},     {"unroll", key_unroll},     {"order", key_order},
+    {"par", key_par},         {"outer", key_outer},   {"split", key_split},       {"spread", key_spread},
+    {"chains", key_chains},   {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd},
+    {"tiles", key_tiles},     {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},
+    {"parts", key_parts},     {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},
+    {"quads", key_quads},     {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},
+    {"threads", key_threads}, {"share", key_share},   {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

@@ -45,6 +45,10 @@
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
+ * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
+ *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends
+ * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
+ *         threads read into shared buffers
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */
@@ -60,6 +64,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
  */
 enum { HALF_STEPS = 72 };
 enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */ };
+enum { SCHED_THREADS = 1024, SCHED_SHARED = 48 << 10 /* bytes of shared buffers: what all GPUs have */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -87,6 +92,8 @@ struct sstage {
 	bool mmla;
 	bool w16;
 	int group; /* 0: not given */
+	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
+	int share_axis, share; /* points; -1: none */
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };
@@ -159,6 +166,8 @@ static inline int64_t stage_parts(const struct stage *st, const struct sstage *s
 int64_t stage_vector_points(const struct stage *st, const struct sstage *s);
 /* Whether the output can hold partial sums of a split reduction: not whole sums, nor bytes. */
 bool stage_splits(const struct task *t, const struct stage *st);
+/* Threads of a block: 1 if the schedule has none. */
+int stage_threads(const struct stage *st, const struct sstage *s);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);

@@ -3,6 +3,7 @@
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
+#include "kernels/space/share.h"
 #include "kernels/space/winograd.h"
 
 static int check_order(const struct stage *st, const struct sstage *s, int ns)
@@ -288,6 +289,60 @@ static int check_group(const struct task *t, const struct target *tg, const stru
 		   : E_OK;
 }
 
+/* The first reduction axis that has a loop; -1: none. */
+static int first_loop(const struct stage *st, const struct sstage *s, int ns)
+{
+	for (int i = ns; i < st->naxes; i++)
+		if (st->axis[s->order[i]].extent != s->unroll[s->order[i]])
+			return s->order[i];
+	return -1;
+}
+
+static int check_share(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int a = s->share_axis;
+	if (a < 0)
+		return fail(E_INFEASIBLE, "threads that share nothing");
+	int64_t e = st->axis[a].extent;
+	if (a < ns || a == s->lane || IS_SYM(e) || a != first_loop(st, s, ns))
+		return fail(E_INFEASIBLE, "share: not the first loop of the reduction");
+	if (s->share < 1 || e % s->share || s->share % s->unroll[a] || s->share % axis_block(t, st, a))
+		return fail(E_INFEASIBLE, "share of %s: not in whole blocks and unrolled steps",
+			    st->axis[a].name);
+	for (a = ns; a < st->naxes; a++) /* every address in a shared buffer must be provable */
+		if (IS_SYM(st->axis[a].extent) ||
+		    (st->axis[a].extent > axis_block(t, st, a) && st->axis[a].extent % axis_block(t, st, a)))
+			return fail(E_INFEASIBLE, "share: %s ends inside of a block of the layout",
+				    st->axis[a].name);
+	return E_OK;
+}
+
+static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
+			 const struct sstage *s, int ns)
+{
+	int64_t n = 1;
+	for (int a = 0; a < ns; a++) {
+		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
+		n *= s->threads[a];
+		if (s->threads[a] < 1 || n > SCHED_THREADS)
+			return fail(E_INFEASIBLE, "a block of more than %d threads", (int)SCHED_THREADS);
+		if (stage_threads(st, s) > 1 && (IS_SYM(e) || e % (s->threads[a] * s->tile[a] * unit)))
+			return fail(E_INFEASIBLE, "threads: %s ends inside of a block", st->axis[a].name);
+	}
+	if (n == 1)
+		return s->share_axis < 0 ? E_OK : fail(E_INFEASIBLE, "share: without threads");
+	if (n > tg->group || !target_runs_items(tg) || t->nstages > 1 || s->par != ns)
+		return fail(E_INFEASIBLE, "threads: not a stage of %d work items a group, all loops parallel",
+			    tg->group);
+	if (s->group || s->split_axis >= 0 || s->prefetch || s->feed || s->quads || s->mmla ||
+	    s->lane >= ns || st->comb != COMB_SUM || stage_sum(t, st) != SUM_FLOAT || stage_exact(t, st) ||
+	    store_turns(t, st, s) >= 0)
+		return fail(E_INFEASIBLE, "threads: only of sums in f32, with none of the other keys");
+	struct shared_read boxes[MAX_READS];
+	int rc = check_share(t, st, s, ns);
+	return rc < 0 ? rc : stage_share(t, st, s, boxes);
+}
+
 /* Groups whose index counts elements are broadcast: the lanes are outputs. */
 static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
@@ -338,7 +393,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
-		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0)
+		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
+		    (rc = check_threads(t, tg, st, ss, ns)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

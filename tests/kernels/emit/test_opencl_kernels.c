@@ -74,9 +74,11 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		o->calls += !kind->calls || strstr(text, kind->calls);
 		object = with_definitions(&c->a, &object, kind->definitions);
 	}
-	const char *group = strstr(cand, "group="),
+	const char *threads = strstr(cand, "threads="), *group = strstr(cand, "group="),
 		   *said = strstr(arena_strndup(&c->a, object.p, object.n), "reqd_work_group_size(");
-	if (group ? !said || atoi(group + 6) != atoi(said + 21) : said != NULL)
+	if (threads ? !said || atoi(said + 21) != 1
+	    : group ? !said || atoi(group + 6) != atoi(said + 21)
+		    : said != NULL)
 		return "the kernel requires another group";
 	o->grouped += group != NULL;
 	o->spread += m.nentries > 1;
@@ -106,6 +108,51 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		return "the device and the interpreter differ";
 	double error = case_error(c, a[out]);
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
+}
+
+/* A random divisor of n, at most `most`. */
+static int divisor(struct rng *r, int64_t n, int most)
+{
+	int v = 1 + (int)rng_below(r, (uint32_t)most);
+	while (n % v)
+		v--;
+	return v;
+}
+
+/* Gives the schedule random threads, and a share axis, if its task can have them. */
+static bool draw_threads(const struct task *t, const struct target *tg, struct rng *r, char cand[CAND_MAX])
+{
+	struct sched s;
+	const struct stage *st = &t->stage[0];
+	int ns = stage_spatial(st), last = -1;
+	if (t->nstages > 1 || ns == st->naxes || sched_parse(t, cand, &s) < 0 || s.st[0].wino.m)
+		return false;
+	struct sstage *one = &s.st[0];
+	one->group = one->prefetch = 0;
+	one->feed = false;
+	one->par = ns;
+	one->split_axis = -1;
+	for (int a = 0; a < ns; a++) {
+		int64_t e = st->axis[a].extent;
+		one->outer[a] = false;
+		one->block[a] = 0;
+		if (IS_SYM(e))
+			return false;
+		int64_t unit = a == one->lane ? one->lanes : 1;
+		while (one->tile[a] > 1 && e % (one->tile[a] * unit))
+			one->tile[a]--;
+		if (e % (one->tile[a] * unit))
+			return false;
+		one->threads[a] = divisor(r, e / (one->tile[a] * unit), 8);
+	}
+	for (int i = st->naxes - 1; i >= ns; i--)
+		if (one->unroll[one->order[i]] != st->axis[one->order[i]].extent)
+			last = one->order[i];
+	if (last < 0)
+		return false;
+	one->share_axis = last;
+	one->share = divisor(r, st->axis[last].extent, 32);
+	return sched_check(t, tg, &s) >= 0 && sched_text(t, &s, cand) >= 0;
 }
 
 /* A device of work items with few, usual or many registers. */
@@ -166,7 +213,9 @@ static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, 
 			arena_free(&c.a);
 			return;
 		}
-		if (kind->key && !draw_with(s, &r, kind->key, cand)) {
+		bool threads = kind->key && !strcmp(kind->key, "threads=");
+		if (threads ? !draw_threads(&c.t, &tg, &r, cand)
+			    : kind->key && !draw_with(s, &r, kind->key, cand)) {
 			o->left_out++;
 			buf_free(&text);
 			arena_free(&c.a);
@@ -201,7 +250,7 @@ static void many(uint64_t usual, const struct kind *kind)
 	CHECK(test_bad || (o.ran == (int)n && o.left_out < 40 * (int)n));
 	CHECK(test_bad || !kind->definitions || 2 * o.calls >= o.ran);
 	bool items = kind->board == items_board;
-	CHECK(n < 20 || ((o.grouped > 0) == items && (o.spread > 0) == items));
+	CHECK(n < 20 || kind->key || ((o.grouped > 0) == items && (o.spread > 0) == items));
 }
 
 TEST(kernels_of_floats)
@@ -292,6 +341,12 @@ TEST(masks_of_wide_vectors)
 TEST(kernels_of_work_items_and_bytes)
 {
 	many(6, &(struct kind){LEVEL_FP32, byte_text, .board = items_board});
+}
+
+/* Tiles that threads share, of tasks that can have them. */
+TEST(kernels_of_threads)
+{
+	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "threads="});
 }
 
 TEST_MAIN

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a block of threads shares: for each read of the reduction's body that several threads make of the same
+ * elements, the box of them that belongs to `share` points of the share axis. The block copies a box into a
+ * shared buffer, all threads at a time, then each reads from there. A box has a size per dim of the operand;
+ * the elements outside of the operand hold its fill. */
+#ifndef KERNELS_SHARE_H
+#define KERNELS_SHARE_H
+
+#include "kernels/space/sched.h"
+
+struct shared_read {
+	bool on;
+	int64_t size[MAX_RANK], stride[MAX_RANK]; /* of the box, in elements of the shared buffer */
+	int inner;                                /* the dim with stride 1 */
+	int wide;      /* elements that are copied at a time along it: they lie side by side in memory */
+	int64_t elems; /* of the box */
+};
+
+/* Points of an axis in a box: those of the block, of the share axis, or all. */
+int64_t share_span(const struct stage *st, const struct sstage *s, int axis);
+/* E_INFEASIBLE: no two threads read the same elements, or the boxes are too large. */
+int stage_share(const struct task *t, const struct stage *st, const struct sstage *s,
+		struct shared_read out[MAX_READS]) MUST_CHECK;
+
+#endif
