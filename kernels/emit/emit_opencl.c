@@ -9,7 +9,7 @@
  * begin + w if that is below end, so a launch may be rounded up to whole groups. Its groups have as many
  * items as the entry says, which the kernel's attribute tells the driver and the launch. The last buffer, if
  * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part;
- * where it is shared, all have one part.
+ * where it is common, all have one part.
  *
  * Of an entry with threads, each index is a group whose second size is their number; shared buffers are local
  * memory.
@@ -156,7 +156,7 @@ static void buffers(struct cl_gen *g)
 		const char *reads = only_read(b) ? "const " : "", *type = cl_element(b->dtype);
 		buf_printf(&g->out, "__global %s%s *b%d = (__global %s%s *)(m%d + o%d)", reads, type, i,
 			   reads, type, i, i);
-		if (b->role == BUF_SCRATCH && !b->shared) {
+		if (b->role == BUF_SCRATCH && !b->common) {
 			buf_puts(&g->out, " + get_global_id(0) * (size_t)");
 			cl_ix(g, b->elems);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
- * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums shared alias entry*
- * param* buf* packing*. "sums f16" is left out where sums are not made in f16, "shared 1" where each index
+ * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums common alias entry*
+ * param* buf* packing*. "sums f16" is left out where sums are not made in f16, "common 1" where each index
  * has scratch of its own. */
 #include "kernels/loops/code.h"
 
@@ -19,7 +19,7 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 	buf_printf(out, "emitter %s\nversion %s\nisa %s\nfeatures %s\nlanes %d\nnsyms %d\n", m->emitter,
 		   m->version, m->isa, m->features, m->lanes, m->nsyms);
 	buf_printf(out, "scratch %lld\nwinograd %d\n%s%salias %d %d\n", (long long)m->scratch_bytes,
-		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->shares_scratch ? "shared 1\n" : "",
+		   m->winograd, m->f16_sums ? "sums f16\n" : "", m->shares_scratch ? "common 1\n" : "",
 		   m->alias_out, m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
 		buf_printf(out, "entry %s %s\n", m->entry[i], m->extent_expr[i]);
@@ -184,10 +184,10 @@ static int get_manifest(char *at, struct manifest *m)
 	m->f16_sums = v != NULL;
 	if (v && strcmp(v, "f16") != 0)
 		return fail(E_CORRUPT, "sums");
-	v = line(&at, "shared");
+	v = line(&at, "common");
 	m->shares_scratch = v != NULL;
 	if (v && strcmp(v, "1") != 0)
-		return fail(E_CORRUPT, "shared");
+		return fail(E_CORRUPT, "common");
 	v = line(&at, "alias");
 	if (!v || !number(&v, -1, CODE_MAX_BUFS - 1, &alias_out) ||
 	    !number(&v, -1, CODE_MAX_BUFS - 1, &alias_in) || *v)

@@ -235,7 +235,7 @@ struct lbuf {
 	enum buf_role role;
 	enum dtype dtype;       /* of an element; DT_I32: s32, and tables */
 	const struct ix *elems; /* declared padded elements: constants and parameters only */
-	bool shared;            /* scratch: all indices have it in common, and it lasts from entry to entry */
+	bool common;            /* scratch: all indices have it in common, and it lasts from entry to entry */
 	int64_t lo, hi;         /* i32: range of the values, guaranteed by the caller (loops_table_range) */
 };
 

@@ -336,8 +336,8 @@ static int check_bufs(struct check *k)
 		int rc = check_ix(k, b->elems);
 		if (rc < 0)
 			return fail_in(rc, "size of %s", b->name);
-		if (b->shared && b->role != BUF_SCRATCH)
-			return bad(k, "%s is shared, but no scratch", b->name);
+		if (b->common && b->role != BUF_SCRATCH)
+			return bad(k, "%s is common, but no scratch", b->name);
 		if (b->role == BUF_SCRATCH && i != loops_arguments(l) - 1)
 			return bad(k, "scratch %s is not the last argument", b->name);
 	}

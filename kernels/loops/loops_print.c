@@ -159,7 +159,7 @@ void loops_print(const struct loops *l, struct buf *out)
 			   (long long)l->param[i].hi);
 	for (int i = 0; i < l->nbufs; i++) {
 		const struct lbuf *b = &l->buf[i];
-		buf_printf(out, "%s%s %s %s[", b->shared ? "shared " : "", role_name[b->role],
+		buf_printf(out, "%s%s %s %s[", b->common ? "common " : "", role_name[b->role],
 			   dtype_name(b->dtype), b->name);
 		ix_print(l, b->elems, out);
 		buf_puts(out, "]\n");

@@ -486,7 +486,7 @@ static void stages(struct lower *w)
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
 	if (w->s.st[0].spread)
-		w->l->buf[w->scratch_buf].shared = true;
+		w->l->buf[w->scratch_buf].common = true;
 	if (w->t->nstages > 1)
 		chain_stages(w, k);
 	else if (w->s.st[0].wino.m)
@@ -612,7 +612,7 @@ static int put_bufs(const struct lower *w, struct manifest *m)
 	if (!ix_is_const(w->scratch, &b->elems))
 		return fail(E_INFEASIBLE, "scratch of a chain with symbolic sizes");
 	m->scratch_bytes = b->elems * (int64_t)sizeof(float);
-	m->shares_scratch = w->l->buf[w->scratch_buf].shared;
+	m->shares_scratch = w->l->buf[w->scratch_buf].common;
 	return E_OK;
 }
 

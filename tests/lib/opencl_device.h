@@ -127,7 +127,7 @@ static inline int device_run(struct opencl_dev *d, const struct blob *object, co
 	int64_t bytes[LOOPS_MAX_BUFS];
 	int rc = opencl_load(d, object->p, object->n, &c);
 	for (int i = 0; i < loops_arguments(r->l) && rc >= 0; i++) {
-		bool each = r->l->buf[i].role == BUF_SCRATCH && !r->l->buf[i].shared;
+		bool each = r->l->buf[i].role == BUF_SCRATCH && !r->l->buf[i].common;
 		bytes[i] = r->bytes[i] * (each ? r->at_once : 1);
 		rc = device_put(d, r, i, bytes[i], &buf[i]);
 	}

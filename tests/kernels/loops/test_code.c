@@ -89,10 +89,10 @@ TEST(scratch_is_of_an_index_or_shared)
 	code_bytes(&c, &a);
 	REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
 	CHECK(d.m.shares_scratch && !memcmp(&c.m, &d.m, sizeof c.m));
-	char *shared = memmem(a.p, a.n, "shared 1", 8);
-	REQUIRE(shared);
-	shared[7] = '0';
-	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "shared");
+	char *common = memmem(a.p, a.n, "common 1", 8);
+	REQUIRE(common);
+	common[7] = '0';
+	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "common");
 	c.m.scratch_bytes = 0;
 	CHECK(code_at_once(&c.m, 100, 0, &bytes) == 100 && bytes == 0);
 	buf_free(&a);
