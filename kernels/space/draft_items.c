@@ -5,6 +5,7 @@
  * memory. The weights of slots are those of the CUDA and Mali guides: an item issues one operation of one
  * lane a cycle, a load of 16 bytes takes as long as some of them. */
 #include "kernels/space/draft_parts.h"
+#include "kernels/space/share.h"
 
 #include <math.h>
 
@@ -44,14 +45,15 @@ double draft_item_store(int lanes)
 	return ITEM_STORE * (lanes > ITEM_VECTOR ? (double)lanes / ITEM_VECTOR : 1);
 }
 
-/* Vectors that a body loads; one that is gathered lane by lane counts as several. */
-static double body_loads(const struct tile_cost *c)
+/* Vectors that a body loads from memory, or from shared buffers; one that is gathered lane by lane counts as
+ * several. */
+static double body_loads(const struct tile_cost *c, const struct shared_read *box, bool shared)
 {
 	double n[MAX_AXES], sum = 0;
 	for (int a = 0; a < c->st->naxes; a++)
 		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
 	for (int i = 0; i < c->st->nreads; i++)
-		if (stage_in_body(c->st, i))
+		if (stage_in_body(c->st, i) && box[i].on == shared)
 			sum += draft_touched(&c->form[i], c->s->lane, c->s->lanes, n) * c->access[i];
 	return sum;
 }
@@ -105,9 +107,37 @@ static struct launch sum_parts(const struct tile_cost *c, const struct item_rate
 			       .near = vectors * c->parts * lanes * 4};
 }
 
+/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after. A
+ * processor makes loops of what lies between two barriers. */
+static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
+			double rounds, struct launch *l)
+{
+	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0;
+	for (int i = 0; i < c->st->nreads; i++)
+		if (box[i].on) {
+			elems += (double)box[i].elems;
+			copies += ceil((double)box[i].elems / box[i].wide / threads) *
+				  (draft_item_load(box[i].wide) + draft_item_store(box[i].wide) + ITEM_COPY);
+		}
+	l->slots += rounds * (copies + 2 * ITEM_BARRIER);
+	l->bodies = rounds + ITEM_NEAR * l->bodies;
+	l->near += l->items / threads * rounds * elems * 4;
+	if (!r->waits)
+		l->slots *= ITEM_SERIAL;
+}
+
 struct draft_terms draft_items(const struct tile_cost *c)
 {
-	const struct sstage *s = c->s;
+	struct shared_read box[MAX_READS] = {{0}};
+	struct sstage as = *c->s;
+	int threads = stage_threads(c->st, c->s);
+	double rounds = 0;
+	if (threads > 1 && stage_share(c->t, c->st, c->s, box) >= 0) {
+		as.group = threads;
+		rounds = (double)extent_guess(c->st->axis[as.share_axis].extent) / as.share;
+	}
+
+	const struct sstage *s = &as;
 	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : 1;
 	for (int a = 0; a < c->ns; a++) {
 		double units = ceil((double)c->extent[a] / (a == s->lane ? lanes : 1));
@@ -116,11 +146,12 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		all *= units;
 	}
 	struct item_rates r = draft_item_rates(c->tg);
-	double steps = c->steps / parts, bodies = steps / c->body_steps, loads = bodies * body_loads(c);
+	double steps = c->steps / parts, bodies = steps / c->body_steps,
+	       loads = bodies * body_loads(c, box, false), near = bodies * body_loads(c, box, true);
 	double slots =
 	    vectors * draft_item_lanes(&r, s->lanes) * (steps * c->body + (s->spread ? 0 : c->post)) +
-	    loads * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY +
-	    ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
+	    (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) +
+	    bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
 	struct draft_terms x = {.live = c->live};
 	struct launch first = {.items = items * parts,
 			       .slots = slots,
@@ -128,6 +159,8 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .bodies = bodies,
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
+	if (rounds > 0)
+		add_sharing(c, &r, box, rounds, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);

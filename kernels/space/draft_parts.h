@@ -104,6 +104,10 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
 #define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
 #define ITEM_LAUNCH_NS 2000.
+#define ITEM_NEAR .5 /* of a load's slots and latency, if it is from a shared buffer */
+#define ITEM_COPY 6. /* addresses of an element that is copied into one */
+#define ITEM_BARRIER 30.
+#define ITEM_SERIAL 50. /* times longer for threads than for items, on a processor: measured with PoCL */
 /* Of a group on a processor, whose driver calls a function for each: PoCL on an EPYC. A GPU starts groups
  * while others run. */
 #define ITEM_GROUP_NS 24.

@@ -25,7 +25,7 @@ struct relax;
 /* Memory for one sketch after another; the scratch grows in the arena and is reused. */
 struct relax *relax_new(struct arena *a);
 /* Makes the sketch of a candidate. E_INFEASIBLE, E_CORRUPT: as space_legal; E_NOTFOUND: none of its numbers
- * can vary. The space must outlive the sketch. */
+ * can vary, or it has threads. The space must outlive the sketch. */
 int relax_sketch(struct relax *r, const struct space *s, const char *cand) MUST_CHECK;
 int relax_size(const struct relax *r);                                    /* variables, 1 to RELAX_MAX */
 void relax_start(const struct relax *r, double *x);                       /* the candidate's own numbers */

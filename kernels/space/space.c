@@ -436,6 +436,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	if (target_runs_items(&s->tg) && rng_below(r, 2))
 		items_draw_group(s, stage, r, out);
 	rules_settle(s, stage, out);
+	if (target_runs_items(&s->tg) && rng_below(r, 3) == 0)
+		items_draw_threads(s, stage, r, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
 
@@ -524,7 +526,9 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		swap_order(r, st, 0, stage_spatial(&s->t->stage[k]));
 		break;
 	case 4:
-		(target_runs_items(&s->tg) ? items_draw_group : draw_blocks)(s, k, r, st);
+		(!target_runs_items(&s->tg) ? draw_blocks
+		 : rng_below(r, 2)          ? items_draw_group
+					    : items_draw_threads)(s, k, r, st);
 		break;
 	case 5:
 		draw_split(s, k, r, st);

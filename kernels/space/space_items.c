@@ -42,6 +42,75 @@ void items_draw_parts(const struct space *s, int stage, struct rng *r, struct ss
 		(void)spread(s, stage, parts[rng_below(r, 8)], out);
 }
 
+/* A random divisor of n, at most `most`. */
+static int divisor(struct rng *r, int64_t n, int64_t most)
+{
+	int64_t v = 1 + (int64_t)rng_below(r, (uint32_t)(most < n ? most : n));
+	while (n % v)
+		v--;
+	return (int)v;
+}
+
+/* Draws threads of one axis; the tile shrinks until whole blocks fit. false: its extent is not known. */
+static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, struct sstage *out)
+{
+	int64_t e = st->axis[a].extent, unit = a == out->lane ? out->lanes : 1;
+	out->outer[a] = false;
+	out->block[a] = 0;
+	if (IS_SYM(e) || e % unit)
+		return false;
+	while (e % (out->tile[a] * unit))
+		out->tile[a]--;
+	out->threads[a] = divisor(r, e / (out->tile[a] * unit), *left < 32 ? *left : 32);
+	*left /= out->threads[a];
+	return true;
+}
+
+/* Draws how much of the first loop of the reduction is shared at a time. */
+static bool draw_share(const struct space *s, const struct stage *st, struct rng *r, struct sstage *out)
+{
+	for (int i = stage_spatial(st); i < st->naxes; i++) {
+		int a = out->order[i];
+		int64_t e = st->axis[a].extent, b = axis_block(s->t, st, a), u = out->unroll[a],
+			unit = b % u ? b * u : b;
+		if (e == u)
+			continue;
+		if (IS_SYM(e) || e % unit)
+			return false;
+		out->share_axis = a;
+		out->share = (int)(unit * divisor(r, e / unit, unit < 32 ? 32 / unit : 1));
+		return true;
+	}
+	return false;
+}
+
+void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int most[] = {32, 64, 128, 256, 256};
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st), left = most[rng_below(r, 5)];
+	struct sstage old = *out;
+	bool good = s->t->nstages == 1 && !s->tg.serial && ns < st->naxes;
+	items_no_threads(out);
+	out->group = out->prefetch = 0;
+	out->feed = out->quads = out->mmla = out->spread = false;
+	out->split_axis = -1;
+	for (int i = ns - 1; i >= 0 && good; i--)
+		good = draw_axis(st, out->order[i], r, &left, out);
+	good = good && draw_share(s, st, r, out);
+	rules_parallel(s, stage, out);
+	if (!good || stage_threads(st, out) == 1 || !rules_fits(s, stage, out))
+		*out = old;
+}
+
+void items_no_threads(struct sstage *out)
+{
+	for (int a = 0; a < MAX_AXES; a++)
+		out->threads[a] = 1;
+	out->share_axis = -1;
+	out->share = 0;
+}
+
 /* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items
  * that start together at once, if they lie in a line. false: it is innermost already. */
 static bool bring_nearest(const struct space *s, int stage, struct sstage *out)

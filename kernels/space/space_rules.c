@@ -406,6 +406,8 @@ void rules_settle(const struct space *s, int stage, struct sstage *out)
 	rules_parallel(s, stage, out);
 	panels_settle(s, stage, out);
 	rules_parallel(s, stage, out);
+	if (stage_threads(&s->t->stage[stage], out) > 1 && !rules_fits(s, stage, out))
+		items_no_threads(out);
 }
 
 /* Whether the registers hold a line's address and more beside the tile: without FMA, 4x2 points spill with

@@ -127,6 +127,10 @@ double stage_points(const struct stage *st);
  * of the portfolio's schedules. */
 void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_draw_parts(const struct space *s, int stage, struct rng *r, struct sstage *out);
+/* Draws threads that share, if the device and the stage can; else leaves the schedule as it is. And takes
+ * them away. */
+void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out);
+void items_no_threads(struct sstage *out);
 bool items_rule(const struct space *s, int i, struct sched *c);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);

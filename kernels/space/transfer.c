@@ -177,8 +177,8 @@ static void no_blocks(struct sstage *s)
 }
 
 /* Properties that are removed one after the other until the rest is legal. */
-static void (*const give_up[])(struct sstage *s) = {no_quads,    no_mmla,      no_w16,
-						    no_fetching, no_unrolling, no_blocks};
+static void (*const give_up[])(struct sstage *s) = {items_no_threads, no_quads,     no_mmla,  no_w16,
+						    no_fetching,      no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
 {

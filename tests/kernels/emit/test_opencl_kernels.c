@@ -110,51 +110,6 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
-/* A random divisor of n, at most `most`. */
-static int divisor(struct rng *r, int64_t n, int most)
-{
-	int v = 1 + (int)rng_below(r, (uint32_t)most);
-	while (n % v)
-		v--;
-	return v;
-}
-
-/* Gives the schedule random threads, and a share axis, if its task can have them. */
-static bool draw_threads(const struct task *t, const struct target *tg, struct rng *r, char cand[CAND_MAX])
-{
-	struct sched s;
-	const struct stage *st = &t->stage[0];
-	int ns = stage_spatial(st), last = -1;
-	if (t->nstages > 1 || ns == st->naxes || sched_parse(t, cand, &s) < 0 || s.st[0].wino.m)
-		return false;
-	struct sstage *one = &s.st[0];
-	one->group = one->prefetch = 0;
-	one->feed = false;
-	one->par = ns;
-	one->split_axis = -1;
-	for (int a = 0; a < ns; a++) {
-		int64_t e = st->axis[a].extent;
-		one->outer[a] = false;
-		one->block[a] = 0;
-		if (IS_SYM(e))
-			return false;
-		int64_t unit = a == one->lane ? one->lanes : 1;
-		while (one->tile[a] > 1 && e % (one->tile[a] * unit))
-			one->tile[a]--;
-		if (e % (one->tile[a] * unit))
-			return false;
-		one->threads[a] = divisor(r, e / (one->tile[a] * unit), 8);
-	}
-	for (int i = st->naxes - 1; i >= ns; i--)
-		if (one->unroll[one->order[i]] != st->axis[one->order[i]].extent)
-			last = one->order[i];
-	if (last < 0)
-		return false;
-	one->share_axis = last;
-	one->share = divisor(r, st->axis[last].extent, 32);
-	return sched_check(t, tg, &s) >= 0 && sched_text(t, &s, cand) >= 0;
-}
-
 /* A device of work items with few, usual or many registers. */
 static struct target items_board(uint64_t seed)
 {
@@ -213,9 +168,7 @@ static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, 
 			arena_free(&c.a);
 			return;
 		}
-		bool threads = kind->key && !strcmp(kind->key, "threads=");
-		if (threads ? !draw_threads(&c.t, &tg, &r, cand)
-			    : kind->key && !draw_with(s, &r, kind->key, cand)) {
+		if (kind->key && !draw_with(s, &r, kind->key, cand)) {
 			o->left_out++;
 			buf_free(&text);
 			arena_free(&c.a);

@@ -204,14 +204,14 @@ static void check_ranks(const struct target *tg, int n_known, const double *leas
 {
 	for (int i = 0; i < n_known; i++) {
 		struct setup u;
-		double draft[300], cost[300];
+		double draft[450], cost[450];
 		int n = 0;
 		REQUIRE(open_text(&u, known[i], tg));
-		for (int k = 0; k < 300; k++) {
+		for (int k = 0; k < 450; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
 			CHECK_OK(space_random(u.s, &u.r, cand));
-			if (relax_sketch(u.x, u.s, cand) < 0)
+			if (relax_sketch(u.x, u.s, cand) < 0) /* of threads, too */
 				continue;
 			relax_start(u.x, at);
 			cost[n] = relax_cost(u.x, at, NULL);

@@ -214,7 +214,7 @@ TEST(reductions_in_parts_fill_the_device)
 			CHECK_OK(space_mutate(s, &r, cand, x));
 			CHECK_OK(space_legal(s, x));
 		}
-		CHECK(drawn > 60 && drawn < 340);
+		CHECK(drawn > 40 && drawn < 340);
 		ns[0] = space_draft(s, image[i].cand[0]);
 		ns[1] = space_draft(s, image[i].cand[1]);
 		CHECK((ns[1] < .7 * ns[0]) == image[i].worth);
@@ -279,6 +279,45 @@ TEST(items_on_a_processor)
 	CHECK(group < four);
 	CHECK(space_draft(fast, "lane=x:2 tile=k:32 par=3") <
 	      1.2 * space_draft(fast, "lane=x:4 tile=k:16 par=3"));
+	arena_free(&a);
+}
+
+/* Threads share tiles on devices whose items run side by side, and nowhere else; the draft knows what they
+ * save. */
+TEST(threads_share_tiles)
+{
+	const char *text =
+	    "task syms=0\noperand X in f32 [512,512] plain\noperand W const f32 [512,512] plain\n"
+	    "operand Y out f32 [512,512] plain\nstage y:512 x:512 | k:512\nread X [y,k]\n"
+	    "read W [k,x]\nbody r0 r1 mul\nsum\nwrite Y [y,x]\n";
+	struct target tg = case_gpu(), serial = tg, cpu = case_board(4, 32);
+	struct arena a = {0};
+	serial.serial = true;
+	struct space *s = case_space(&a, text, &tg), *loops = case_space(&a, text, &serial),
+		     *host = case_space(&a, text, &cpu);
+	REQUIRE(s && loops && host);
+	static const char items[] = "lane=x:4 tile=y:4,x:2 par=2";
+	char shared[CAND_MAX];
+	snprintf(shared, sizeof shared, "%s threads=y:8,x:16 share=k:16", items);
+	CHECK_OK(space_legal(s, shared));
+	CHECK(space_draft(s, shared) < .9 * space_draft(s, items));
+	CHECK(space_draft(loops, shared) > 5 * space_draft(loops, items));
+	static const struct {
+		const char *add, *why;
+	} bad[] = {
+	    {"threads=y:8,x:16", "share nothing"},       {"share=k:16", "without threads"},
+	    {"threads=y:8,x:3 share=k:16", "x ends"},    {"threads=y:8 share=k:17", "not in whole blocks"},
+	    {"threads=y:8 share=x:16", "first loop"},    {"threads=y:64,x:32 share=k:1", "more than 1024"},
+	    {"threads=y:8,x:8 share=k:512", "bytes of"}, {"group=64 threads=y:8 share=k:16", "other keys"}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		char cand[CAND_MAX];
+		snprintf(cand, sizeof cand, "%s %s", items, bad[i].add);
+		CHECK_FAILS(space_legal(s, cand), E_INFEASIBLE, bad[i].why);
+	}
+	CHECK_FAILS(space_legal(host, shared), E_INFEASIBLE, "threads");
+	CHECK(case_drawn(s, 3, 300, "threads=") > 50);
+	CHECK(case_drawn(loops, 3, 300, "threads=") == 0);
+	CHECK(case_drawn(host, 3, 100, "threads=") == 0);
 	arena_free(&a);
 }
 
