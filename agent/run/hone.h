@@ -236,8 +236,8 @@ HONE_API void hone_cancel(struct hone_model *m);
 HONE_API int hone_refresh(struct hone_model *m);
 
 enum hone_origin {
-	HONE_TUNED = 0,    /* from a cache: the best kernel that tuning found */
-	HONE_DEFAULT = 1,  /* from a cache: the untuned default schedule */
+	HONE_TUNED = 0,    /* from a cache: tuning found a better schedule than the default one */
+	HONE_DEFAULT = 1,  /* from a cache: the default schedule, untuned or because tuning found no better */
 	HONE_FALLBACK = 2, /* made with the library, for any size */
 	HONE_PORTABLE = 3  /* plain C */
 };
@@ -255,17 +255,17 @@ struct hone_model_info {
 	size_t size;
 	int kernels[4]; /* how many of each enum hone_origin */
 	int threads;
-	int refreshed;       /* times that hone_refresh changed something */
-	int from_image;      /* 1: loaded from an image (HONE_KEEP_IMAGES) or compiled */
-	int64_t load_us;     /* duration of loading */
-	size_t weight_bytes; /* packed weights */
-	size_t tensor_bytes; /* memory of all values between input and output */
-	char target[160];    /* processor that kernels are looked up for: "x86-64-v4 cascadelake
-				Intel(R)_Xeon(R)" */
-	char remedy[512];    /* a command that would tune the rest; "": all is tuned */
-	int at_default;  /* of kernels[HONE_TUNED]: those whose best schedule is the untuned default one */
-	int on_device;   /* kernels that run on the device; 0: all run on the processor */
-	char device[16]; /* that the model runs on: "opencl:0" or "cpu" */
+	int refreshed;        /* times that hone_refresh changed something */
+	int from_image;       /* 1: loaded from an image (HONE_KEEP_IMAGES) or compiled */
+	int64_t load_us;      /* duration of loading */
+	size_t weight_bytes;  /* packed weights */
+	size_t tensor_bytes;  /* memory of all values between input and output */
+	char target[160];     /* processor that kernels are looked up for: "x86-64-v4 cascadelake
+				 Intel(R)_Xeon(R)" */
+	char remedy[512];     /* a command that would tune the rest; "": all is tuned */
+	int at_default;       /* of kernels[HONE_DEFAULT]: those for which tuning found no better schedule */
+	int on_device;        /* kernels that run on the device; 0: all run on the processor */
+	char device[16];      /* that the model runs on: "opencl:0" or "cpu" */
 	char device_why[256]; /* why it is not the device that was asked for; "": it is */
 };
 

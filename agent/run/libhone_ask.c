@@ -80,6 +80,12 @@ static pthread_mutex_t *lock_net(const struct hone_model *m)
 	return lock;
 }
 
+/* The word of `hone bench`: a best kernel that is the default one is no tuned kernel. */
+static int origin_of(const struct plan_kernel *k)
+{
+	return k->at_default ? HONE_DEFAULT : (int)k->origin;
+}
+
 int hone_kernels(const struct hone_model *m)
 {
 	const struct plan_kernel *k;
@@ -97,7 +103,7 @@ int hone_kernel(const struct hone_model *m, int index, struct hone_kernel_info *
 	int n = plan_kernels(m->net->plan, &k);
 	if (index >= 0 && index < n) {
 		k += index;
-		one.origin = (int)k->origin;
+		one.origin = origin_of(k);
 		snprintf(one.name, sizeof one.name, "%s", k->name ? k->name : "");
 		snprintf(one.what, sizeof one.what, "%s", k->label ? k->label : "");
 		one.flops = k->flops;
@@ -114,7 +120,7 @@ static void count_kernels(const struct libhone_net *n, struct hone_model_info *s
 {
 	const struct plan_kernel *k;
 	for (int i = 0, count = plan_kernels(n->plan, &k); i < count; i++) {
-		s->kernels[k[i].origin]++;
+		s->kernels[origin_of(&k[i])]++;
 		s->at_default += k[i].at_default;
 		*missing |= k[i].origin != FROM_CACHE && k[i].flops > 0;
 	}

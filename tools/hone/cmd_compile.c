@@ -292,14 +292,13 @@ static int report(struct compile *c)
 	}
 	json_object_foreach(origins, name, count)
 	{
+		/* As in the table of hone bench: a best kernel that is the default one is no tuned one. */
 		int n = (int)json_integer_value(count);
-		bool cached = !strcmp(name, ready_origin(FROM_CACHE));
-		if (n && cached && at_defaults(c))
-			printf("%d kernel%s of the cache, %d at the default schedule\n", n, plural_s(n),
-			       at_defaults(c));
-		else if (n)
-			printf("%d %skernel%s%s\n", n, cached ? "" : arena_printf(&c->arena, "%s ", name),
-			       plural_s(n), cached ? " of the cache" : "");
+		n += !strcmp(name, ready_origin(FROM_CACHE))     ? -at_defaults(c)
+		     : !strcmp(name, ready_origin(FROM_DEFAULT)) ? at_defaults(c)
+								 : 0;
+		if (n)
+			printf("%d %s kernel%s\n", n, name, plural_s(n));
 	}
 	json_decref(origins);
 	if (*c->c_name) {

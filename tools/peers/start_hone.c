@@ -75,8 +75,9 @@ int main(int argc, char **argv)
 	}
 	hone_summary(m, &s);
 	printf("%lld %lld %d %d %d %lld\n", end - atoll(argv[3]), steady, s.from_image,
-	       s.kernels[HONE_DEFAULT] + s.kernels[HONE_FALLBACK] + s.kernels[HONE_PORTABLE], mapped(),
-	       (long long)s.load_us);
+	       s.kernels[HONE_DEFAULT] - s.at_default + s.kernels[HONE_FALLBACK] +
+		   s.kernels[HONE_PORTABLE],
+	       mapped(), (long long)s.load_us);
 	hone_model_close(m);
 	hone_close(h);
 	return 0;

@@ -415,6 +415,9 @@ def test_tuned(path, folder):
     )
     expect("refreshed", model.refresh() is True and model.info.refreshed == 1)
     expect("all from the cache", model.info.fallback == 0 and model.info.tuned + model.info.default > 3)
+    info, origins = model.info, [k.origin for k in model.kernels]
+    expect("counted", info[:4] == tuple(map(origins.count, ("tuned", "default", "fallback", "portable"))))
+    expect("no better schedule found", 0 < info.at_default <= info.default and f" {info.default} default" in repr(info))
     after = memoryview(model.run(data)[0]).cast("B").cast("f")[0]
     expect("near", abs(after - before) <= 1e-4 + 1e-3 * abs(before))
 

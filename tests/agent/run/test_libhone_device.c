@@ -64,7 +64,7 @@ static void check_is_on(const struct hone_model *m, const char *device, const ch
 	struct hone_model_info s = info_of(m);
 	bool there = strcmp(device, "cpu") != 0;
 	CHECK(!strcmp(s.device, device) && !strcmp(hone_device(m), device) && (s.on_device > 0) == there &&
-	      (s.kernels[HONE_TUNED] > 0) == there);
+	      (s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 0) == there);
 	CHECK_SAYS(s.device_why, why);
 	CHECK(*why || !s.device_why[0]);
 	if (*why ? !strstr(s.device_why, why) : s.device_why[0])

@@ -42,6 +42,18 @@ static int64_t count(const json_t *report, const char *kind)
 	return json_integer_value(json_object_get(json_object_get(report, "kernels"), kind));
 }
 
+static int origins_of(const struct hone_model *m, const char *name)
+{
+	int count = 0;
+	for (int i = 0; i < hone_kernels(m); i++) {
+		struct hone_kernel_info k;
+		HONE_INIT(k);
+		CHECK_OK(hone_kernel(m, i, &k));
+		count += !strcmp(hone_origin_name(k.origin), name);
+	}
+	return count;
+}
+
 static struct hone_model *load_with(const char *cache, const char *path, unsigned flags, const char *shape,
 				    int *rc)
 {
@@ -122,7 +134,8 @@ TEST(a_bundle_runs_anywhere)
 	struct hone_model_info s;
 	HONE_INIT(s);
 	CHECK_OK(hone_summary(m, &s));
-	CHECK(s.from_image && s.kernels[HONE_TUNED] > 3 && !s.kernels[HONE_FALLBACK]);
+	CHECK(s.from_image && s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3 &&
+	      !s.kernels[HONE_FALLBACK]);
 	CHECK(!s.remedy[0]);
 	CHECK_OK(hone_run(m));
 	CHECK(hone_refresh(m) == 0);
@@ -159,7 +172,7 @@ static void copy_with_winner(const char *from, const char *label, const char *to
 	arena_free(&a);
 }
 
-/* Kernels of the cache that kept the default schedule are counted among the tuned ones, and apart; the
+/* Kernels of the cache that kept the default schedule are called default ones, as by hone bench; the
  * command, its description of the bundle, bench and libhone agree, from the cache and from the image. */
 TEST(default_schedules_are_counted_apart)
 {
@@ -182,9 +195,10 @@ TEST(default_schedules_are_counted_apart)
 		json_decref(j);
 		CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, cache);
 		char words[64];
-		snprintf(words, sizeof words, "%d kernels of the cache, %d at the default schedule\n",
-			 of_cache, at_default);
+		snprintf(words, sizeof words, "%d default kernel", at_default);
 		CHECK_SAYS(cli_out, words);
+		snprintf(words, sizeof words, "%d tuned kernel", of_cache - at_default);
+		CHECK(!strstr(cli_out, words) == (of_cache == at_default));
 		char file[300];
 		snprintf(file, sizeof file, "%s/bundle.json", bundle);
 		j = json_load_file(file, 0, NULL);
@@ -206,6 +220,14 @@ TEST(default_schedules_are_counted_apart)
 		for (const char *p = cli_out; (p = strstr(p, "  default  ")) != NULL; p++)
 			shown++;
 		CHECK(shown == at_default);
+		CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
+			  cache);
+		static char page[1 << 20];
+		slurp(in_dir("page.html"), page, sizeof page);
+		shown = 0;
+		for (const char *p = page; (p = strstr(p, "\"kernels\">default<")) != NULL; p++)
+			shown++;
+		CHECK(shown == at_default);
 		for (int image = 0; image < 2; image++) {
 			int rc;
 			struct hone_model_info s;
@@ -214,8 +236,10 @@ TEST(default_schedules_are_counted_apart)
 			REQUIRE(m != NULL);
 			HONE_INIT(s);
 			CHECK_OK(hone_summary(m, &s));
-			CHECK(s.from_image == image && s.kernels[HONE_TUNED] == of_cache);
-			CHECK(s.at_default == at_default);
+			CHECK(s.from_image == image && s.kernels[HONE_TUNED] == of_cache - at_default);
+			CHECK(s.at_default == at_default && s.kernels[HONE_DEFAULT] == at_default);
+			CHECK(origins_of(m, "tuned") == of_cache - at_default);
+			CHECK(origins_of(m, "default") == at_default);
 			hone_model_close(m);
 		}
 	}
@@ -451,7 +475,7 @@ TEST(beside_the_model)
 		REQUIRE(m != NULL);
 		HONE_INIT(s);
 		CHECK_OK(hone_summary(m, &s));
-		CHECK(s.from_image && s.kernels[HONE_TUNED] > 3);
+		CHECK(s.from_image && s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3);
 		CHECK_OK(hone_run(m));
 		hone_model_close(m);
 	}
@@ -532,18 +556,18 @@ TEST(refreshing_keeps_what_is_better)
 	CHECK_OK(hone_load(h, model, NULL, &m));
 	REQUIRE(m != NULL);
 	CHECK_OK(hone_summary(m, &s));
-	CHECK(s.from_image && s.kernels[HONE_TUNED] > 3);
+	CHECK(s.from_image && s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3);
 	w.m = 32;
 	CHECK_OK(hone_kernel_write(&w, other));
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
 	CHECK(hone_refresh(m) == 0);
 	CHECK_OK(hone_summary(m, &s));
-	CHECK(s.kernels[HONE_TUNED] > 3);
+	CHECK(s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3);
 	hone_model_close(m);
 	CHECK_OK(hone_load(h, model, NULL, &m));
 	REQUIRE(m != NULL);
 	CHECK_OK(hone_summary(m, &s));
-	CHECK(s.kernels[HONE_TUNED] > 3);
+	CHECK(s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3);
 	/* Kernels from the cache that it was compiled from keep the image. Other kernels are taken. */
 	snprintf(cmd, sizeof cmd, "rm -rf '%s' && cp -R '%s' '%s'", cache, tuned(), cache);
 	hone_model_close(m);
