@@ -105,12 +105,14 @@ enum {
 			   w16); not with HONE_EXACT */
 	HONE_INT8 = 32, /* as HONE_W16; and models for which a cache has a recipe run as 8-bit integers. hone
 			  tune --level int8 --data DIR makes the recipe for the model's weights and shapes;
-			  without one that fits, floats stay floats */
+			  without one that fits, floats stay floats, unless HONE_NEEDS_RECIPE is given */
 	HONE_HALF = 64, /* as HONE_W16; and products may be those of 16-bit floats (hone tune --level half);
 			   not with HONE_INT8 */
 	/* As HONE_HALF; and on Arm processors that add 16-bit floats, sums of up to 72 products may be made
 	 * of these (hone tune --level half-sum). Values beyond 65504 become infinite. Not with HONE_INT8. */
-	HONE_HALF_SUM = 128
+	HONE_HALF_SUM = 128,
+	HONE_NEEDS_RECIPE = 256 /* with HONE_INT8: loading a model of floats for which no cache has a recipe
+				   that fits is an error (HONE_NOTFOUND, HONE_CORRUPT) */
 };
 
 struct hone_options {

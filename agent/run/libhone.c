@@ -173,7 +173,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 {
 	enum {
 		KNOWN = HONE_EXACT | HONE_NO_PIN | HONE_KEEP_IMAGES | HONE_VERBOSE | HONE_W16 | HONE_INT8 |
-			HONE_HALF | HONE_HALF_SUM
+			HONE_HALF | HONE_HALF_SUM | HONE_NEEDS_RECIPE
 	};
 	struct hone_options o;
 	if (!out)

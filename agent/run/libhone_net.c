@@ -115,6 +115,8 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	t.cores = 1; /* a process with fewer cores uses the same image */
 	target_text(&t, &text);
 	buf_printf(&text, "\n%d %d\n%s", b.threads, b.level, from->path);
+	if (h->flags & HONE_NEEDS_RECIPE) /* an image that was kept without this flag may be of floats */
+		buf_puts(&text, "\nrecipe");
 	for (int i = 0; i < from->opts.nbinds; i++)
 		buf_printf(&text, "\n%s=%s", from->opts.binds[i].name, from->opts.binds[i].value);
 	struct key key = hash_text(buf_str(&text));
@@ -193,15 +195,16 @@ static int divide(struct hone_handle *h, const struct target *t, struct libhone_
 	return rc;
 }
 
-/* Without a recipe that fits, floats stay floats. */
+/* Without a recipe that fits, floats stay floats, or the load fails if the caller asked for that. */
 static int quantise(struct hone_handle *h, struct libhone_net *n)
 {
 	pthread_mutex_lock(&h->cache_lock);
 	int rc = recipe_use(h->cache, h->ncaches, hone_level(h), n->g, NULL);
 	pthread_mutex_unlock(&h->cache_lock);
-	if (rc == E_NOTFOUND || rc == E_CORRUPT)
-		log_more("hone: the model is not quantised: %s", err_text());
-	return rc == E_NOTFOUND || rc == E_CORRUPT ? E_OK : rc;
+	if ((rc != E_NOTFOUND && rc != E_CORRUPT) || h->flags & HONE_NEEDS_RECIPE)
+		return rc;
+	log_more("hone: the model is not quantised: %s", err_text());
+	return E_OK;
 }
 
 static int build(struct hone_handle *h, const struct origin *from, struct buf *meta, struct libhone_net *n)

@@ -82,6 +82,29 @@ static void run_as_c(float *out)
 	arena_free(&a);
 }
 
+/* Without a recipe, HONE_NEEDS_RECIPE makes the command's error of the load, also where an image of the floats
+ * was kept. */
+static void check_needs_recipe(void)
+{
+	struct hone_options o = {
+	    .size = sizeof o, .threads = 1, .caches = (const char *const[]){cache}, .ncaches = 1};
+	for (int strict = 0; strict < 2; strict++)
+		for (int i = 0; i < 2; i++) {
+			struct hone_handle *h;
+			struct hone_model *m = NULL;
+			o.flags = HONE_INT8 | HONE_KEEP_IMAGES | (strict ? HONE_NEEDS_RECIPE : 0);
+			REQUIRE_OK(hone_open(&o, &h));
+			int rc = hone_load(h, model, NULL, &m);
+			if (strict)
+				CHECK_FAILS(rc, HONE_NOTFOUND, "hone tune MODEL --level int8 --data DIR");
+			else
+				CHECK_OK(rc);
+			CHECK(strict == !m);
+			hone_model_close(m);
+			hone_close(h);
+		}
+}
+
 static void check_report(const json_t *j)
 {
 	const json_t *q = json_object_get(j, "quantized");
@@ -185,6 +208,7 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(0, "forget --model %s --cache %s", model, cache);
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
+	check_needs_recipe();
 	CHECK(distance(lib, exact) < 1e-2 && memcmp(lib, bytes, sizeof lib));
 }
 

@@ -70,7 +70,7 @@ def _brief(tensors):
     return ", ".join(words) + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else "")
 
 
-EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF, HALF_SUM = 1, 2, 4, 8, 16, 32, 64, 128
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE, W16, INT8, HALF, HALF_SUM, NEEDS_RECIPE = 1, 2, 4, 8, 16, 32, 64, 128, 256
 _LEVELS = {"exact": EXACT, "fp32": 0, "w16": W16, "half": HALF, "half-sum": HALF_SUM, "int8": INT8}
 
 
@@ -124,14 +124,14 @@ class Handle:
         """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
-        may be kept as f16; int8: a model that hone tune --level int8 --data DIR has seen examples for runs as 8-bit
-        integers; half: products may be those of 16-bit floats; level: the same by one name, as --level of hone takes it:
-        "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of 16-bit floats are made in
-        16 bits, too) or "int8"; device: "opencl:0", as `hone devices` lists it, or "cpu" (None: $HONE_DEVICE, else
-        "cpu"). Models run there with the kernels that `hone tune MODEL --device opencl:0` has made. If the device is
-        absent or lost, also during a run, or a cache has no kernel of the model for it, the processor runs the model:
-        Model.device names what runs, ModelInfo.device_why says why, and a DeviceWarning says it once. strict_device:
-        that is a DeviceError instead."""
+        may be kept as f16; int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
+        examples of inputs for each of floats; half: products may be those of 16-bit floats; level: the same by one name,
+        as --level of hone takes it: "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of
+        16-bit floats are made in 16 bits, too) or "int8"; device: "opencl:0", as `hone devices` lists it, or "cpu" (None:
+        $HONE_DEVICE, else "cpu"). Models run there with the kernels that `hone tune MODEL --device opencl:0` has made. If
+        the device is absent or lost, also during a run, or a cache has no kernel of the model for it, the processor runs
+        the model: Model.device names what runs, ModelInfo.device_why says why, and a DeviceWarning says it once.
+        strict_device: that is a DeviceError instead."""
         self._h = None
         given = EXACT * bool(exact) | W16 * bool(w16) | INT8 * bool(int8) | HALF * bool(half)
         if level is not None:
@@ -145,6 +145,8 @@ class Handle:
                                     "`hone devices` lists what there is")
         o.device = device if device is None else os.fsencode(device)
         o.threads = threads
+        if given & INT8:
+            given |= NEEDS_RECIPE
         o.flags = given | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
