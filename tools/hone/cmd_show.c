@@ -21,6 +21,7 @@ struct show {
 	struct target target;
 	char emitter[32];
 	int stale;
+	int slower; /* best records whose default has a shorter time, of another moment */
 	char
 	    first[sizeof((struct rec *)0)->target]; /* the first target of a device with a driver; "": none */
 	bool several;                               /* such devices of several targets have records */
@@ -93,6 +94,22 @@ static void cell_device(struct show *s, const struct rec *r)
 		   named ? (int)strcspn(r->target, " ") : 0, r->target);
 }
 
+/* Whether a best record has a longer time than that of the default, which lost a race to it: each record has
+ * the time of the moment at which it was written. */
+static bool is_slower(const struct show *s, const struct rec *r)
+{
+	struct arena scratch = {0};
+	struct rec def = *r;
+	struct blob b;
+	def.kind = REC_DEFAULT;
+	bool slower = r->kind == REC_BEST &&
+		      cache_get(s->cache, CACHE_REC, rec_key(&def), &scratch, &b) >= 0 &&
+		      rec_parse((const char *)b.p, &scratch, &def) >= 0 && def.meas.median_ns > 0 &&
+		      def.meas.median_ns < r->meas.median_ns && strcmp(def.cand, r->cand) != 0;
+	arena_free(&scratch);
+	return slower;
+}
+
 static int show_rec(void *ctx, const struct rec *r)
 {
 	struct show *s = ctx;
@@ -116,8 +133,13 @@ static int show_rec(void *ctx, const struct rec *r)
 	table_cell(&s->table, "%s%s", rec_kind_name(r->kind),
 		   r->origin == ORIGIN_HINT ? ", from a hint" : "");
 	cell_device(s, r);
-	table_cell(&s->table, "%d", r->threads);
-	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
+	if (strcmp(r->device, "cpu") != 0) /* the device has threads of its own */
+		table_cell(&s->table, "-");
+	else
+		table_cell(&s->table, "%d", r->threads);
+	bool slower = is_slower(s, r);
+	s->slower += slower;
+	table_cell(&s->table, "%.4f%s", (double)r->meas.median_ns / 1e6, slower ? " [1]" : "");
 	table_cell(&s->table, "%.1f", k.gflops);
 	table_cell(&s->table, "%s", hint_open(r) ? "untried" : stale_name(stale));
 	table_cell(&s->table, "%s", r->cand);
@@ -134,6 +156,12 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 		table_print(&s->table, a->color);
 	else
 		arena_free(&s->table.arena);
+	if (s->slower)
+		table_say("[1] longer than the default's time: each time is of another moment, at which the "
+			  "machine "
+			  "was faster or slower. A kernel becomes the best one by a race in which both run "
+			  "at the same "
+			  "moment; hone explain MODEL shows by how much it won.");
 	if (s->stale)
 		table_say("stale: %d of them; hone tune times those again before it believes them", s->stale);
 	if (s->word && !s->n)

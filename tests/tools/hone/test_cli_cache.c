@@ -387,6 +387,28 @@ TEST(show_names_tasks_without_a_label)
 	buf_free(&all);
 }
 
+/* A best record may have a longer time than the default, as each has the time of its own moment: it says so. */
+TEST(show_marks_times_of_other_moments)
+{
+	for (int slower = 0; slower < 2; slower++) {
+		char path[256];
+		struct cache *c;
+		load_tasks();
+		snprintf(path, sizeof path, "%s", in_dir(slower ? "slower" : "faster"));
+		struct rec best = sample(0, slower ? 2000 : 900), def = best;
+		def.kind = REC_DEFAULT;
+		def.meas = sample(0, 1000).meas;
+		snprintf(def.cand, sizeof def.cand, "another");
+		REQUIRE_OK(cache_open(&c, path, false, 0));
+		CHECK_OK(cache_put_rec(c, &def));
+		CHECK_OK(cache_put_rec(c, &best));
+		cache_close(c);
+		CHECK_RUN(0, "show --cache %s", path);
+		CHECK(!strstr(cli_out, " [1] ") == !slower);
+		CHECK(!strstr(cli_out, "[1] longer than the default's time") == !slower);
+	}
+}
+
 /* Records of the processor and of devices are told apart; the device's name only where there are several. */
 TEST(show_names_devices)
 {
@@ -420,6 +442,7 @@ TEST(show_names_devices)
 	CHECK_SAYS(cli_out, "3 kernels (2 of them for OpenCL devices), code");
 	CHECK_RUN(0, "show Mali --cache %s", path);
 	CHECK_SAYS(cli_out, "1 record ");
+	CHECK_SAYS(cli_out, "  best  opencl Mali-G52        -  "); /* it has no threads of hone */
 	CHECK_RUN(0, "show --help");
 	CHECK_SAYS(cli_out, "Column device says what");
 }
