@@ -234,10 +234,15 @@ static double served_ns(const struct why *w)
 
 /* Share of the roofline, for as many cores as the kernel was measured with; a log without a record has those
  * of this command. */
-static double roofline_pct(const struct explain *e, const struct why *w)
+static int cores_used(const struct explain *e, const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
-	return roof_pct(&w->roof, r->meas.threads ? r->meas.threads : e->threads, served_ns(w));
+	return r->meas.threads > 0 ? r->meas.threads : e->threads;
+}
+
+static double roofline_pct(const struct explain *e, const struct why *w)
+{
+	return roof_pct(&w->roof, cores_used(e, w), served_ns(w));
 }
 
 static json_t *ms_or_null(double ns)
@@ -374,6 +379,11 @@ static void why_words(const struct explain *e, const struct why *w)
 		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
 					      : "           by records of different moments: ",
 			       &w->times.faster, "the default", NULL);
+		if (w->times.raced && w->times.faster.rounds && !faster_significant(&w->times.faster))
+			table_item(
+			    INDENT,
+			    "it won its race against the default, in which both ran at the same moment; "
+			    "the spread of the two records, which are of other moments, is wider");
 	}
 	if (served_ns(w) > 0)
 		table_words("", 11, ALONE_WORDS);
@@ -385,7 +395,8 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (e->device)
 		launch_words(e, w);
 	if (w->logged)
-		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand);
+		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand,
+				  w->roof.ns / cores_used(e, w));
 }
 
 static void why_row(struct table *t, const struct explain *e, int number, const struct why *w,

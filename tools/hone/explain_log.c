@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define INDENT "           " /* of what is said of a task, as in hone explain */
+
 static bool has_won(const struct trials *l, const char *cand)
 {
 	for (int i = 0; i < l->n; i++)
@@ -114,7 +116,9 @@ void explain_payback_words(const struct payback *p, const struct gain *network, 
 	      p->slower ? "never: it is slower" : "not yet: no significant difference", &b);
 	if (p->has_fallback) {
 		buf_puts(&b, ", against fallback kernels ");
-		after(p->spent_ns, p->fallback_ns, alone, "never", &b);
+		after(p->spent_ns, p->fallback_ns, alone,
+		      "not by times of kernels alone, which are of other moments than the fallback kernels'",
+		      &b);
 	}
 	if (network && !p->network && p->saved_ns > 0)
 		add_network(p, network, &b);
@@ -180,18 +184,34 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 	buf_free(&b);
 }
 
-static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
+/* The entry of the chosen candidate, if it was timed and is not among the fastest; -1: none. */
+static int find_chosen(const struct trials *l, const struct trials_sum *s, const char *chosen)
 {
-	static const char *const head[] = {"fastest us", "of default's time", "draft us", "box", "at s",
-					   "by",         "candidate"};
+	for (int i = 0; i < s->nbest; i++)
+		if (!strcmp(l->entry[s->best[i]].t.cand, chosen))
+			return -1;
+	for (int i = 0; i < l->n; i++)
+		if (!strcmp(l->entry[i].t.cand, chosen) && trials_ratio(&l->entry[i]) > 0)
+			return i;
+	return -1;
+}
+
+static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen,
+		       double least_ns)
+{
+	bool fast = false;
+	static const char *const head[] = {"of default's time", "fastest us", "draft us", "box", "at s", "by",
+					   "candidate"};
 	struct table t = {.align = "rrrrrwl", .drop = "0013200"};
 	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
-	for (int i = 0; i < s->nbest; i++) {
-		const struct trials_entry *e = &l->entry[s->best[i]];
+	int chosen_at = find_chosen(l, s, chosen);
+	for (int i = 0; i < s->nbest + (chosen_at >= 0); i++) {
+		const struct trials_entry *e = &l->entry[i < s->nbest ? s->best[i] : chosen_at];
 		bool serves = !strcmp(e->t.cand, chosen);
-		table_us(&t, "", (double)e->t.ns);
-		table_cell(&t, "%.0f %%", 100 * trials_ratio(e));
+		table_cell(&t, "%.1f %%", 100 * trials_ratio(e));
+		fast |= (double)e->t.ns < least_ns;
+		table_us(&t, (double)e->t.ns < least_ns ? "[1] " : "", (double)e->t.ns);
 		table_us(&t, "", (double)e->t.draft_ns);
 		table_cell(&t, "%d", e->box);
 		table_cell(&t, "%.1f", (double)e->t.at_ns / 1e9);
@@ -202,6 +222,10 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 		table_cell(&t, "%s", e->t.cand);
 	}
 	table_print(&t, false);
+	if (fast)
+		table_item(INDENT,
+			   "[1] less than the roofline's time: the machine was slower when its peaks were "
+			   "measured (hone devices shows them), or a cache kept data between the runs");
 }
 
 static void draft_words(double rank, double error)
@@ -220,7 +244,7 @@ static void seems_faster_words(const struct trials *l, const struct trials_sum *
 	int lost = 0, above = 0;
 	while (above < s->nbest && strcmp(l->entry[s->best[above]].t.cand, chosen) != 0)
 		lost += l->entry[s->best[above++]].t.lost;
-	if (!above || above == s->nbest)
+	if (!above || (above == s->nbest && find_chosen(l, s, chosen) < 0))
 		return;
 	table_say(
 	    "           above the chosen one, by a few runs each: %d lost a race; %d could not be shown "
@@ -244,13 +268,13 @@ static void steps_words(const struct trials_sum *s)
 }
 
 void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
-		       const char *chosen)
+		       const char *chosen, double least_ns)
 {
 	struct trials_sum s;
 	trials_sum(l, &s);
 	counts_words(l, &s);
 	if (s.nbest) {
-		best_table(l, &s, chosen);
+		best_table(l, &s, chosen, least_ns);
 		seems_faster_words(l, &s, chosen);
 		steps_words(&s);
 	}

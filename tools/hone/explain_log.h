@@ -45,7 +45,8 @@ json_t *explain_payback_json(const struct payback *p);
 void explain_payback_words(const struct payback *p, const struct gain *network, const char *before);
 
 json_t *explain_log_json(const struct trials *l, const struct payback *p);
+/* least_ns: the roofline's time, with as many cores as the kernel uses; shorter times are marked. */
 void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
-		       const char *chosen);
+		       const char *chosen, double least_ns);
 
 #endif

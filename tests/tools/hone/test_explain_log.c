@@ -127,6 +127,67 @@ TEST(savings_of_kernels_beside_the_network)
 	}
 }
 
+/* The text that the call prints, with a log of seven candidates of which the chosen one is the slowest. */
+static void words_of(const struct trials *l, double least_ns, char text[8192])
+{
+	const struct payback p = {.spent_ns = 1e9, .fallback_ns = -1, .tasks = 1, .has_fallback = true};
+	FILE *f = tmpfile();
+	REQUIRE(f);
+	fflush(stdout);
+	int out = dup(STDOUT_FILENO);
+	dup2(fileno(f), STDOUT_FILENO);
+	explain_log_words(l, &p, NULL, "x=6", least_ns);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	rewind(f);
+	text[fread(text, 1, 8191, f)] = 0;
+	fclose(f);
+}
+
+/* Rows ascend by their first column, the chosen candidate has a row wherever it is, and times below the
+ * roofline's are marked. */
+TEST(the_table_has_the_chosen_candidate)
+{
+	static struct trials l;
+	static char text[8192];
+	trials_start(&l, hash_text("task"), "task", "task");
+	l.spent_ns = 1000000;
+	for (int i = 0; i < 7; i++) {
+		char cand[8];
+		snprintf(cand, sizeof cand, "x=%d", i);
+		trials_add(&l,
+			   &(struct tried){.cand = cand,
+					   .status = MEAS_OK,
+					   .ns = 900 + 10 * i - 230 * (i == 3),
+					   .default_ns = 1000 - 250 * (i == 3),
+					   .by = TRIED_STRATEGY},
+			   1);
+	}
+	for (int least = 0; least < 2; least++) {
+		words_of(&l, least ? 915 : 1, text);
+		const char *row = strstr(text, "of default's time  fastest us");
+		REQUIRE(row != NULL);
+		double before = 0;
+		int rows = 0, marked = 0;
+		for (row = strchr(row, '\n') + 1; strstr(row, "x=") && strchr(row, '%'); rows++) {
+			double share = strtod(row, NULL);
+			if (!(share > before))
+				break;
+			before = share;
+			marked += strstr(row, "[1]") && strstr(row, "[1]") < strchr(row, '\n');
+			row = strchr(row, '\n') + 1;
+		}
+		CHECK(rows == 6 && marked == (least ? 3 : 0));
+		CHECK(strstr(text, "chosen  x=6") != NULL);
+		CHECK(!strstr(text, "less than the roofline's time") == !least);
+		CHECK(strstr(text, "above the chosen one, by a few runs each: 0 lost a race; 5 could") !=
+		      NULL);
+		CHECK(strstr(text, "against fallback kernels not by times of kernels alone") != NULL);
+	}
+	trials_free(&l);
+}
+
 TEST(paybacks_add_up)
 {
 	struct payback sum = {0};
