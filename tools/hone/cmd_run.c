@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/json.h"
+#include "agent/run/image.h"
 #include "agent/run/plan_device.h"
 #include "platform/base/clock.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/feed.h"
 #include "tools/hone/guard.h"
@@ -103,6 +105,19 @@ static bool has_no_kernels(const struct host *h, const struct ready *r)
 	return untuned = true;
 }
 
+/* A compiled model has kernels of the processor alone. */
+static void leave_device_if_compiled(const struct args *a)
+{
+	char file[4096], why[256];
+	const char *device = model_device(a);
+	if (!device || !image_find(a->pos[0], file, sizeof file) || !file_exists(file))
+		return;
+	snprintf(why, sizeof why, "%s: a compiled model has kernels of the processor alone", device);
+	log_notice("hone: %s, so the processor runs it; hone run with the ONNX model runs on the device",
+		   why);
+	model_leave_device(why);
+}
+
 static int run_once(const struct args *a)
 {
 	char cache[4096];
@@ -112,6 +127,7 @@ static int run_once(const struct args *a)
 	struct host h;
 	struct ready r;
 	int rc = model_cache_or_none(a, cache, sizeof cache);
+	leave_device_if_compiled(a);
 	if (rc >= 0)
 		rc = host_open(a, cache, false, &h);
 	if (rc < 0)

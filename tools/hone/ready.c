@@ -156,6 +156,11 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 			 path, path);
 	if (rc < 0)
 		return rc;
+	if (r->host->name)
+		return fail(E_USAGE,
+			    "%s is compiled and has kernels of the processor alone, so --device %s is not "
+			    "possible: name the ONNX model that it was compiled from",
+			    path, r->host->name);
 	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
 		return fail(
 		    E_USAGE,

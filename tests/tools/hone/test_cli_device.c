@@ -796,7 +796,18 @@ TEST(bundles_run_on_processors)
 	CHECK_RUN(2, "compile %s --device opencl:0 --c -o %s", model(), in_dir("bundle"));
 	CHECK_SAYS(cli_err,
 		   "--device opencl:0 is not possible: bundles and compiled models run on processors");
-	CHECK_RUN(0, "compile %s --device cpu -o %s --cache %s", model(), in_dir("compiled"), fresh());
+	char bundle[256];
+	snprintf(bundle, sizeof bundle, "%s", in_dir("compiled"));
+	CHECK_RUN(0, "compile %s --device cpu -o %s --cache %s", model(), bundle, fresh());
+	open_fake();
+	CHECK_RUN(0, "run %s --random --device opencl:0 --json", bundle);
+	CHECK_SAYS(cli_err, "a compiled model has kernels of the processor alone, so the processor runs it");
+	json_t *j = parse_out();
+	const json_t *why = json_object_get(json_object_get(j, "fallback"), "why");
+	CHECK_SAYS(json_string_value(why), "opencl:0: a compiled model");
+	json_decref(j);
+	CHECK_RUN(2, "bench %s --runs 2 --device opencl:0", bundle);
+	CHECK_SAYS(cli_err, "so --device opencl:0 is not possible: name the ONNX model");
 }
 
 /* What is listed, in usage lines and by the completion, is what the commands take. */
