@@ -30,7 +30,8 @@ static int done(const char *call, int32_t code)
 int opencl_use(struct opencl *o, int device, struct opencl_dev **out)
 {
 	if (device < 0 || device >= o->ndevices)
-		return fail(E_NOTFOUND, "there is no OpenCL device %d; %d are known", device, o->ndevices);
+		return fail(E_NOTFOUND, "there is no OpenCL device %d; %d %s known", device, o->ndevices,
+			    o->ndevices == 1 ? "is" : "are");
 	int rc = opencl_usable(&o->device[device].info);
 	struct opencl_dev *d = rc < 0 ? NULL : calloc(1, sizeof *d);
 	if (rc < 0)

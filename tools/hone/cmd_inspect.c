@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/image.h"
 #include "agent/cache/json.h"
 #include "kernels/onnx/look.h"
 #include "tools/hone/model.h"
@@ -287,7 +288,9 @@ static void resolve_all(struct inspect *in)
 static int run_inspect(const struct args *a)
 {
 	struct inspect in = {.path = a->pos[0]};
-	int rc = look_file(in.path, &in.arena, &in.look);
+	int rc = image_is_no_model(in.path);
+	if (rc >= 0)
+		rc = look_file(in.path, &in.arena, &in.look);
 	if (rc >= 0)
 		rc = try_import(a, &in);
 	resolve_all(&in);

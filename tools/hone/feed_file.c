@@ -117,8 +117,11 @@ int feed_check(const struct args *a, const char *const *word, int n)
 			return E_OK;
 	for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
 		if (arg_given(a, names[i]))
-			return fail(E_USAGE, "--%s is for pictures, and no --input is a .png or .jpg",
-				    names[i]);
+			return fail(
+			    E_USAGE,
+			    "--%s is for pictures, and no --input is a .png or .jpg (other formats, such "
+			    "as BMP, are not read: convert the picture to PNG)",
+			    names[i]);
 	return E_OK;
 }
 

@@ -392,6 +392,8 @@ TEST(options_that_bundles_refuse)
 	CHECK_RUN(2, "bench %s --exact", b);
 	CHECK_SAYS(cli_err, "not compiled with --level exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
+	CHECK_RUN(2, "inspect %s", b);
+	CHECK_SAYS(cli_err, "is a compiled model (a folder that hone compile wrote); name the model file");
 	CHECK_RUN(1, "report %s -o %s", b, in_dir("none.html"));
 	CHECK_SAYS(cli_err, "give the ONNX model that it was compiled from; `hone bench ");
 	CHECK(!strstr(cli_err, "--kernels") && !file_exists(in_dir("none.html")));

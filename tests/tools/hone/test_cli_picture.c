@@ -110,6 +110,7 @@ TEST(wrong_picture_options_are_usage_errors)
 	CHECK_RUN(2, "run %s --random --scale 1/255 --cache %s --output %s", model, in_dir("cache"),
 		  in_dir("none"));
 	CHECK_SAYS(cli_err, "--scale is for pictures");
+	CHECK_SAYS(cli_err, "other formats, such as BMP, are not read");
 	CHECK_RUN(2, "run %s --cache %s --input x=a.webp --output %s", model, in_dir("cache"),
 		  in_dir("none"));
 	CHECK_SAYS(cli_err, "a.webp: an input is a tensor, .npy or ONNX .pb, or a picture, .png or .jpg");
