@@ -178,7 +178,15 @@ _OPTIONS = ("caches", "threads", "exact", "pin", "keep_images", "verbose", "w16"
 
 
 def load(model, shapes=None, **options):
-    """A model with a handle of its own. model, shapes: see Handle.load; options: see Handle."""
+    """A model with a handle of its own; options as those of Handle, all with defaults:
+
+    model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}.
+    caches: a cache folder, or several (None: honed's, else the user's). threads: 0 for every core.
+    level: "exact", "fp32" (the default), "w16", "half", "half-sum" or "int8"; exact, w16, half, int8: the same as flags.
+    device: "opencl:0" or "cpu"; strict_device: it is an error if the processor runs the model instead.
+    pin: each thread stays on its core. keep_images: the next load is faster. verbose: tell what is loaded, on stderr.
+
+    help(hone.Handle) says more of each."""
     for name in options:
         if name not in _OPTIONS:
             raise TypeError(f"hone.load has no option '{name}'; there are: shapes, {', '.join(_OPTIONS)}")
