@@ -165,6 +165,10 @@ static void print_taken(const struct sync_sum *s, struct buf *out)
 static void tell_result(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
 	struct buf b = {0};
+	if (s->revoked && (s->fresh || by_hand))
+		log_error("hone-sync: %s: the fleet has revoked this board: it may take, but nothing that it "
+			  "sends counts; ask the fleet's operator",
+			  c->server);
 	if (!s->taken && !s->choices && !s->sent && !by_hand)
 		return;
 	print_taken(s, &b);
@@ -312,6 +316,9 @@ static int work(const struct words *w, struct arena *a)
 				     : rc; /* E_USAGE is kept for the command line */
 	if (w->status)
 		return print_status(&c, &now);
+	if (w->now && !c.server && !c.watch)
+		return fail(E_NOTFOUND, "no fleet is configured: set server in [sync] of %s",
+			    w->conf ? w->conf : CONF_FILE);
 	rc = be_its_user(&c);
 	return rc < 0 ? rc : do_due(w, &conf, &c, &now);
 }

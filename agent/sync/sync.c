@@ -325,6 +325,14 @@ static int take_snapshot(struct run *r, const struct snapshot *s)
 	return rc < 0 ? rc : state_keep_blobs(&r->state, s);
 }
 
+static bool is_revoked(const struct snapshot *s, const char *board)
+{
+	for (int i = 0; i < s->nboard; i++)
+		if (!strcmp(s->board[i], board))
+			return true;
+	return false;
+}
+
 static void remember(struct run *r, const struct snapshot *s, const char *etag, const char *doc,
 		     int64_t use_ns)
 {
@@ -335,6 +343,7 @@ static void remember(struct run *r, const struct snapshot *s, const char *etag, 
 	t->made_s = s->made_s;
 	t->expires_s = s->expires_s;
 	t->poll_s = s->poll_s;
+	t->revoked = is_revoked(s, t->board);
 	snprintf(t->etag, sizeof t->etag, "%s", etag);
 	snprintf(t->doc, sizeof t->doc, "%s", doc);
 	r->sum->fresh = true;
@@ -358,6 +367,7 @@ static void know(struct run *r)
 		return;
 	memcpy(r->state.of, of, sizeof of);
 	r->state.etag[0] = r->state.doc[0] = 0;
+	r->state.revoked = false;
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
 }
 
@@ -642,6 +652,7 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	t->down_bytes += r->sum->down_bytes;
 	t->up_bytes += r->sum->up_bytes;
 	r->sum->serial = t->serial;
+	r->sum->revoked = t->revoked;
 }
 
 static int run_locked(struct run *r)

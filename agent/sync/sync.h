@@ -37,6 +37,7 @@
 struct sync_sum {
 	bool fresh;     /* the snapshot was new */
 	bool offline;   /* no server was reached */
+	bool revoked;   /* the fleet has revoked this board: what it sends does not count */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
 	int sent_of[CACHE_TYPES];     /* `sent` by the type of the lines */

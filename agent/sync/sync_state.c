@@ -55,6 +55,7 @@ static const struct {
     {"ran_s", K_NUMBER, AT(ran_s)},
     {"offline", K_BOOL, AT(offline)},
     {"stale", K_BOOL, AT(stale)},
+    {"revoked", K_BOOL, AT(revoked)},
     {"error", K_TEXT, TEXT(error)},
     {"board", K_TEXT, TEXT(board)},
     {"taken", K_NUMBER, AT(taken)},
@@ -244,12 +245,14 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 		sync_board_name(c, NULL, s.board, mine);
 		json_object_set_new(j, "name", json_text(mine));
 		json_object_set_new(j, "server", c->server ? json_text(c->server) : json_null());
-		json_object_set_new(j, "next_s", s.chosen ? json_integer(wait_ns / NS_PER_S) : json_null());
+		/* Without a server, which --folder does not need, there is no next run. */
+		json_object_set_new(j, "next_s",
+				    s.chosen && c->server ? json_integer(wait_ns / NS_PER_S) : json_null());
 		json_object_set_new(j, "good", json_boolean(!s.error[0]));
 		json_object_set_new(j, "failures", json_integer(s.pace.failures));
 		for (const char *const *name =
-			 (const char *const[]){"ran_s", "error", "offline", "stale", "serial", "board",
-					       "taken", "choices", "refused", "sent", "down_bytes",
+			 (const char *const[]){"ran_s", "error", "offline", "stale", "revoked", "serial",
+					       "board", "taken", "choices", "refused", "sent", "down_bytes",
 					       "up_bytes", NULL};
 		     *name; name++)
 			for (int i = 0; i < NFIELDS; i++)

@@ -27,6 +27,7 @@ struct sync_state {
 	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: use when serial last rose */
 	int64_t ran_s;                                       /* date of the last run, seconds since 1970 */
 	bool offline, stale;
+	bool revoked;           /* the newest snapshot says that the fleet has revoked this board */
 	char error[STATE_TEXT]; /* of the last run; "": it was good */
 	char board[KEY_ID_HEX + 1];
 	int64_t taken, choices, refused, sent, down_bytes, up_bytes; /* totals over all runs */

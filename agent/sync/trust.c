@@ -322,7 +322,7 @@ static int open_image(struct trust *t, const char *image, struct arena *a)
 	if (rc == E_NOTFOUND)
 		return fail(rc,
 			    "no root of trust: %s is missing; whoever makes the image must install the "
-			    "fleet's root there",
+			    "fleet's root there, or name its file by root = in [sync] of honed.conf",
 			    image);
 	if (rc >= 0)
 		rc = root_read(doc.p, doc.n, &t->root);

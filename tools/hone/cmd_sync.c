@@ -110,6 +110,8 @@ static int run_sync(const struct args *a)
 							     : "");
 		synced_tell(j, fleet, nothing, config);
 	}
+	if (rc >= 0 && nothing && arg_flag(a, "now"))
+		rc = fail(E_NOTFOUND, "no fleet is configured, so there is nothing to do now");
 	json_decref(j);
 	json_decref(before);
 	arena_free(&arena);

@@ -47,6 +47,10 @@ TEST(a_folder_is_taken)
 	CHECK(json_integer_value(json_object_get(j, "taken")) == 3);
 	CHECK(json_is_integer(json_object_get(j, "next_s")));
 	json_decref(j);
+	tree.conf.server = NULL; /* --folder named it once: no run is due */
+	j = status();
+	CHECK(json_is_null(json_object_get(j, "next_s")));
+	json_decref(j);
 	tree_close(&tree);
 }
 
@@ -184,6 +188,33 @@ TEST(unknown_kinds_of_blobs_are_not_fetched)
 	tree_close(&tree);
 }
 
+/* A board learns from the snapshot that the fleet has revoked it, also from one that it took before. */
+TEST(a_revoked_board_is_told)
+{
+	tree_open(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(!sum.revoked);
+	char board[2][KEY_ID_HEX + 1] = {{0}};
+	json_t *j = status();
+	memset(board[0], 'a', KEY_ID_HEX);
+	snprintf(board[1], sizeof board[1], "%s", json_string_value(json_object_get(j, "board")));
+	json_decref(j);
+	for (int n = 1; n <= 3; n++) { /* another board, both, none */
+		tree.s.board = board;
+		tree.s.nboard = n % 3;
+		tree.s.serial++;
+		tree_publish(&tree);
+		for (int again = 0; again < 2; again++) {
+			CHECK_OK(tree_sync(&tree, &sum));
+			CHECK(sum.revoked == (n == 2) && sum.fresh == !again);
+			j = status();
+			CHECK(json_is_true(json_object_get(j, "revoked")) == (n == 2));
+			json_decref(j);
+		}
+	}
+	tree_close(&tree);
+}
+
 TEST(revoked_records_are_removed)
 {
 	tree_open(&tree);
@@ -297,7 +328,7 @@ TEST(no_root_of_trust_no_sync)
 {
 	tree_open(&tree);
 	CHECK(unlink(tree.image) == 0);
-	CHECK_FAILS(tree_sync(&tree, &sum), E_NOTFOUND, "root");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_NOTFOUND, "or name its file by root = in [sync]");
 	tree.conf.server = NULL;
 	CHECK_FAILS(tree_sync(&tree, &sum), E_USAGE, "server is not set");
 	tree_close(&tree);

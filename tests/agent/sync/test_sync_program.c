@@ -97,6 +97,7 @@ TEST(exit_codes)
 	tree_open(&tree);
 	configure("");
 	CHECK(run(WORDS("-v")) == 0 && says("server is not set"));
+	CHECK(run(WORDS("--now")) == 1 && says("no fleet is configured"));
 	CHECK(run(WORDS("--nonsense")) == 2);
 	CHECK(run(WORDS("word")) == 2 && says("unexpected argument 'word'"));
 	CHECK(run(WORDS("vresion")) == 2 && says("did you mean 'version'?"));

@@ -704,6 +704,8 @@ TEST(sync_names_the_file_that_was_given)
 	CHECK_RUN(0, "sync --config %s", conf);
 	CHECK_SAYS(cli_out, conf);
 	CHECK_SAYS(cli_err, "hone sync --folder DIR --config ");
+	CHECK_RUN(1, "sync --now --config %s", conf);
+	CHECK_SAYS(cli_err, "no fleet is configured, so there is nothing to do now");
 	CHECK_RUN(1, "sync --config %s.gone", conf);
 	CHECK_SAYS(cli_err, "there is no configuration");
 }
