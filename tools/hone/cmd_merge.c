@@ -48,7 +48,7 @@ static int run_merge(const struct args *a)
 	exchange_words(s.of, &b);
 	table_say("%s merged into %s, %d with code; %d known or slower", buf_str(&b), dir, s.code, s.known);
 	buf_free(&b);
-	known_bench_in(dir);
+	known_bench_in(dir, dir);
 	return 0;
 }
 

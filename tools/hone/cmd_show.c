@@ -21,6 +21,7 @@ struct show {
 	struct target target;
 	char emitter[32];
 	int stale;
+	int ncpu;   /* shown records of the processor */
 	int slower; /* best records whose default has a shorter time, of another moment */
 	char
 	    first[sizeof((struct rec *)0)->target]; /* the first target of a device with a driver; "": none */
@@ -117,6 +118,7 @@ static int show_rec(void *ctx, const struct rec *r)
 	look(r, &k);
 	if (!wanted(s, r, &k))
 		return 0;
+	s->ncpu += !strcmp(r->device, "cpu");
 	if (!s->n++)
 		worker_emitter("cpu", &s->target, s->emitter);
 	/* Records of a device with a driver are judged where that is open. */
@@ -173,7 +175,7 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	else if (s->word && !s->n)
 		next_say("hone show --cache %s", dir);
 	else if (s->n)
-		known_bench(s->cache, dir);
+		known_bench(s->cache, !s->ncpu, dir);
 	else
 		known_tune(s->cache, dir);
 	return 0;

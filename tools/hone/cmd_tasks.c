@@ -79,7 +79,10 @@ static void tasks_table(const struct args *a, const struct listed *l, const stru
 	if (l->device)
 		table_say("%s: the cache has a kernel for %d of %d task%s", l->device, kernels, m->ntasks,
 			  plural_s(m->ntasks));
-	next_hone(a, "tune", m->path, " --budget 20s");
+	if (l->device && kernels == m->ntasks) /* nothing is left to tune at this level */
+		next_hone(a, "bench", m->path, "");
+	else
+		next_hone(a, "tune", m->path, " --budget 20s");
 }
 
 /* Prints the nodes that were refused: each line of the import's error is one node. */

@@ -4,6 +4,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/machine/target.h"
+#include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,14 +20,16 @@ static bool is_there(const char *path)
 	return *path == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool newest_model(struct cache *c, struct gain *out)
+/* apart: only models whose gain is that of a device with a driver. */
+static bool newest_model(struct cache *c, bool apart, struct gain *out)
 {
 	struct arena a = {0};
 	struct gain *g = NULL;
 	int n = c ? gain_all(c, &a, &g) : 0;
 	bool found = false;
 	for (int i = 0; i < n; i++)
-		if ((!found || strcmp(g[i].date, out->date) > 0) && is_there(g[i].model)) {
+		if ((!apart || g[i].device[0]) && (!found || strcmp(g[i].date, out->date) > 0) &&
+		    is_there(g[i].model)) {
 			*out = g[i];
 			found = true;
 		}
@@ -34,9 +37,11 @@ static bool newest_model(struct cache *c, struct gain *out)
 	return found;
 }
 
+/* Commands look in the default folder without being told. */
 static void add_cache(struct buf *b, const char *dir)
 {
-	if (!dir)
+	char own[4096];
+	if (!dir || (model_cache_default(own, sizeof own) >= 0 && !strcmp(dir, own)))
 		return;
 	buf_puts(b, " --cache ");
 	shell_path(b, dir);
@@ -79,18 +84,18 @@ void known_tune(struct cache *c, const char *dir)
 	struct gain g;
 	if (log_level() < LOG_NORMAL)
 		return;
-	if (newest_model(c, &g))
+	if (newest_model(c, false, &g))
 		run_known("tune", &g, " --budget 20s", dir);
 	else
 		tune_zoo(dir);
 }
 
-void known_bench(struct cache *c, const char *dir)
+void known_bench(struct cache *c, bool apart, const char *dir)
 {
 	struct gain g;
 	if (log_level() < LOG_NORMAL)
 		return;
-	if (newest_model(c, &g))
+	if (newest_model(c, apart, &g) || newest_model(c, false, &g))
 		run_known("bench", &g, "", dir);
 	else
 		tune_zoo(dir);
@@ -113,10 +118,10 @@ void known_tune_in(const char *from, const char *dir)
 		cache_close(c);
 }
 
-void known_bench_in(const char *dir)
+void known_bench_in(const char *from, const char *dir)
 {
-	struct cache *c = log_level() < LOG_NORMAL ? NULL : open_cache(dir);
-	known_bench(c, dir);
+	struct cache *c = log_level() < LOG_NORMAL ? NULL : open_cache(from);
+	known_bench(c, false, dir);
 	if (c)
 		cache_close(c);
 }

@@ -11,14 +11,16 @@
  * nothing is printed, and no cache is read. */
 
 /* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
- * that write a model of the zoo and tune it. dir: the cache to name; NULL: none is named. c NULL: no cache.
+ * that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none is named.
+ * c NULL: no cache.
  */
 void known_tune(struct cache *c, const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_tune_in(const char *from, const char *dir);
-/* Prints "Next: hone bench MODEL --cache DIR" for the known model; if there is none, as known_tune. */
-void known_bench(struct cache *c, const char *dir);
-/* The same, with the cache in the folder. */
-void known_bench_in(const char *dir);
+/* Prints "Next: hone bench MODEL --cache DIR" for the known model; if there is none, as known_tune. apart: a
+ * model that was tuned for a device with a driver goes before others. */
+void known_bench(struct cache *c, bool apart, const char *dir);
+/* The same, with the cache in the folder `from`, if it can be read. */
+void known_bench_in(const char *from, const char *dir);
 
 #endif

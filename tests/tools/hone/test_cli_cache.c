@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: commands that look at a cache, and commands that carry it from board to board. Past 800
  * lines because all of them work on the records that `make` puts into a cache. */
+#include "agent/cache/gain.h"
 #include "agent/cache/chosen.h"
 #include "agent/cache/history.h"
 #include "agent/cache/hint.h"
@@ -445,6 +446,19 @@ TEST(show_names_devices)
 	CHECK_SAYS(cli_out, "  best  opencl Mali-G52        -  "); /* it has no threads of hone */
 	CHECK_RUN(0, "show --help");
 	CHECK_SAYS(cli_out, "Column device says what");
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	for (int i = 0; i < 2; i++) { /* that of the device is the older one */
+		struct gain g = {.threads = 1, .default_ms = 2, .now_ms = 1, .faster = {2, 1.9, 2.1, 25}};
+		snprintf(g.date, sizeof g.date, "2026-01-0%d 03:04 UTC", 3 - i);
+		snprintf(g.model, sizeof g.model, "%.150s", steering());
+		snprintf(g.device, sizeof g.device, "%s", i ? "opencl:0" : "");
+		CHECK_OK(gain_put(c, hash_text(target[i]), &g));
+	}
+	cache_close(c);
+	CHECK_RUN(0, "show opencl --cache %s", path);
+	CHECK_SAYS(cli_err, " --device opencl:0 ");
+	CHECK_RUN(0, "show --cache %s", path);
+	CHECK(strstr(cli_err, "Next: hone bench ") && !strstr(cli_err, "--device"));
 }
 
 /* Lines damaged at random: each is taken, known or refused, and counted once. */

@@ -759,9 +759,11 @@ TEST(tasks_say_which_have_kernels_on_the_device)
 	CHECK_RUN(0, "tasks %s --device opencl:0 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, "  kernel  ");
 	CHECK_SAYS(cli_out, "\nopencl:0: the cache has a kernel for 3 of 3 tasks\n");
+	CHECK_SAYS(cli_err, "Next: hone bench ");
 	CHECK_RUN(0, "tasks %s --device cpu --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, "  none  ");
 	CHECK_SAYS(cli_out, "\ncpu: the cache has a kernel for ");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
 	CHECK_RUN(0, "tasks %s --cache %s", model(), tuned());
 	CHECK(!strstr(cli_out, "kernel"));
 	fake_lie("crash");

@@ -392,7 +392,7 @@ TEST(next_names_a_model_that_is_known)
 			}
 			CHECK_SAYS(next_words_of(), model);
 			CHECK_SAYS(next_words_of(), " --level exact ");
-			CHECK(!strncmp(next_words_of(), i ? "tune " : "bench ", i ? 5 : 6));
+			CHECK(!strncmp(next_words_of(), i == 1 ? "tune " : "bench ", i == 1 ? 5 : 6));
 			snprintf(words, sizeof words, "%s", next_words_of());
 			if (!i)
 				CHECK_RUN(0, "%s --runs 2", words);
@@ -401,6 +401,23 @@ TEST(next_names_a_model_that_is_known)
 	}
 	CHECK_RUN(0, "show -q --cache %s", known);
 	CHECK(!*cli_err);
+	/* In the folder of this environment, the line names no cache. */
+	char *former = getenv("XDG_CACHE_HOME") ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+	char own[300];
+	snprintf(own, sizeof own, "%s/hone", in_dir("xdg"));
+	CHECK_OK(file_mkdirs(own, 0755));
+	setenv("XDG_CACHE_HOME", in_dir("xdg"), 1);
+	put_gain_of(steering(), "2026-01-02 03:04 UTC", own);
+	CHECK_RUN(0, "devices");
+	CHECK_SAYS(next_words_of(), "bench ");
+	CHECK(!strstr(next_words_of(), "--cache"));
+	CHECK_RUN(0, "devices --cache %s", own);
+	CHECK(!strstr(next_words_of(), "--cache"));
+	if (former)
+		setenv("XDG_CACHE_HOME", former, 1);
+	else
+		unsetenv("XDG_CACHE_HOME");
+	free(former);
 	CHECK_RUN(0, "export --cache %s", known); /* no file that could be imported */
 	CHECK(!strstr(cli_err, "Next: "));
 }
