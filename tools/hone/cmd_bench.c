@@ -453,8 +453,8 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		roof_cell(&notes, &r.roof, r.roofline_pct, share);
 		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
-		table_cell(&t, "%.1f", r.gflops);
-		table_cell(&t, "%.0f %%", r.peak_pct);
+		table_cell(&t, k[i].flops > 0 ? "%.1f" : "-", r.gflops);
+		table_cell(&t, k[i].flops > 0 ? "%.0f %%" : "-", r.peak_pct);
 		table_cell(&t, "%s", share);
 		table_cell(&t, "%s", ready_origin(k[i].at_default ? FROM_DEFAULT : k[i].origin));
 		table_cell(&t, "%s", k[i].label);
@@ -617,6 +617,8 @@ static int open_variants(struct bench *b, const char *default_dir)
 					&b->variant[b->n].ready);
 		if (rc < 0)
 			return rc;
+		if (i % a->npos == 0 && i < a->npos * ncaches) /* once for each cache */
+			model_cache_warn(b->variant[b->n].ready.cache);
 		b->n++;
 		if (arg_flag(a, "require-cache"))
 			rc = ready_require(a, &b->variant[b->n - 1].ready);

@@ -166,7 +166,7 @@ static void write_table(const struct report *r, struct buf *out)
 		buf_puts(out, "</td>");
 		cell(out, "us default", k->before_ns > 0 ? "%.1f" : "-", k->before_ns / 1e3);
 		cell(out, "us", "%.1f", ns / 1e3);
-		cell(out, "GFLOP/s", "%.1f", k->flops / ns);
+		cell(out, "GFLOP/s", k->flops > 0 ? "%.1f" : "-", k->flops / ns);
 		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], cores, ns), share);
 		cell(out, "of roofline", "%s", share);
 		cell(out, "kernels", "%s", r->origin[i]);

@@ -198,6 +198,7 @@ static int run_show(const struct args *a)
 	if (rc < 0)
 		return rc;
 	s.cache = c;
+	model_cache_warn(c);
 	s.records = a->json ? json_array() : NULL;
 	for (int i = 0; i < 8; i++)
 		table_cell(&s.table, "%s", head[i]);

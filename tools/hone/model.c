@@ -85,6 +85,17 @@ int model_cache_check(const char *dir)
 	return rc;
 }
 
+void model_cache_warn(const struct cache *c)
+{
+	struct cache_state s = {0};
+	if (c)
+		cache_state(c, &s);
+	if (s.damaged_bytes)
+		log_info("hone: warning: a part of the cache %s is damaged and ignored: its kernels will be "
+			 "tuned again",
+			 s.dir);
+}
+
 int model_cache_to_read(const struct args *a, char *out, size_t n)
 {
 	int rc = model_cache_dir(a, out, n);

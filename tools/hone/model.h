@@ -68,6 +68,8 @@ int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
  * something else. */
 int model_cache_check(const char *dir) MUST_CHECK;
+/* Warns on standard error if a part of the cache (NULL: none) is damaged. */
+void model_cache_warn(const struct cache *c);
 /* As model_cache_dir, but the folder of --cache must exist (model_cache_check); the default one need not. */
 int model_cache_to_read(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* For commands with OPT_CACHE_LIMIT: the option's value, else the environment's, else 0. 1 MiB to

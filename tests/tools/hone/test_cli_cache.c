@@ -388,6 +388,41 @@ TEST(show_names_tasks_without_a_label)
 	buf_free(&all);
 }
 
+/* A damaged cache is told by show and bench in a line, once for each cache. */
+TEST(damage_is_told)
+{
+	char path[256];
+	struct cache *c;
+	load_tasks();
+	snprintf(path, sizeof path, "%s", in_dir("torn"));
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	for (int i = 0; i < 3; i++) {
+		struct rec r = sample(i, 1000);
+		CHECK_OK(cache_put_rec(c, &r));
+		CHECK_OK(cache_commit(c));
+	}
+	cache_close(c);
+	for (int damaged = 0; damaged < 2; damaged++) {
+		for (int i = 0; i < 2; i++) {
+			if (i)
+				CHECK_RUN(0, "bench %s %s --runs 2 --threads 1 --cache %s", steering(), steering(), path);
+			else
+				CHECK_RUN(0, "show --cache %s", path);
+			const char *said = strstr(cli_err, " is damaged and ignored: its kernels will be");
+			CHECK(!said == !damaged);
+			CHECK(!said || !strstr(said + 1, " is damaged and ignored"));
+			CHECK(!damaged || strstr(cli_err, path));
+		}
+		glob_t g;
+		char pattern[300];
+		snprintf(pattern, sizeof pattern, "%s/*.seg", path);
+		REQUIRE(glob(pattern, 0, NULL, &g) == 0);
+		FILE *f = fopen(g.gl_pathv[0], "r+");
+		globfree(&g);
+		REQUIRE(f && fseek(f, -100, SEEK_END) == 0 && fputs("damage", f) >= 0 && fclose(f) == 0);
+	}
+}
+
 /* A best record may have a longer time than the default, as each has the time of its own moment: it says so. */
 TEST(show_marks_times_of_other_moments)
 {

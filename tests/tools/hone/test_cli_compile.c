@@ -220,6 +220,8 @@ TEST(default_schedules_are_counted_apart)
 		for (const char *p = cli_out; (p = strstr(p, "  default  ")) != NULL; p++)
 			shown++;
 		CHECK(shown == at_default);
+		/* A copy has no arithmetic, and so no speed. */
+		CHECK(!strstr(cli_out, "  copy 1x64x18  ") || strstr(cli_out, " -        -  "));
 		CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
 			  cache);
 		static char page[1 << 20];
