@@ -55,6 +55,8 @@ static void on_event(void *ctx, const char *event)
 		rest(l);
 	else if (gone || stops || !strcmp(event, "go on"))
 		child_rest_all(false); /* a job that is told to stop must run to save its results */
+	if (stops && !l->child)
+		log_info("hone: honed told this process to stop");
 	if (ends && l->stop)
 		*l->stop = 1;
 }

@@ -173,7 +173,7 @@ void leave(struct honed *h, const char *why)
 		honed_log(h, 1, "honed stops: %s", why);
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		if (j->state)
+		if (j->state && (j->ours || h->o.mode == HONED_BOX)) /* another's goes on without honed */
 			job_stop(h, j, END_LEAVING);
 	}
 	honed_changed(h);

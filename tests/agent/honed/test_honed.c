@@ -693,6 +693,23 @@ TEST(stops_with_everything_saved)
 	board_free(b);
 }
 
+/* A process that honed did not start goes on alone, and is not told to stop. A box of a board ends them all.
+ */
+TEST(a_stop_is_for_its_own_jobs)
+{
+	for (int box = 0; box < 2; box++) {
+		struct board *b = board_new(box ? HONED_BOX : HONED_RESIDENT, 1);
+		board_start(b);
+		board_event(b, (struct honed_event){
+				   .kind = HE_CLIENT, .client = 7, .peer = {.pid = 70, .owner = true}});
+		board_ask(b, 7, "{\"op\":\"job\",\"id\":1,\"model\":\"/m/x\",\"threads\":1,\"pid\":70}");
+		CHECK(board_says(b, "{\"id\":1,\"ok\":true"));
+		board_event(b, (struct honed_event){.kind = HE_STOP});
+		CHECK(!board_says(b, "send 7 {\"event\":\"stop\"}") == !box);
+		board_free(b);
+	}
+}
+
 TEST(a_configuration_keeps_what_is_known_of_its_models)
 {
 	struct board *b = tuning(2);

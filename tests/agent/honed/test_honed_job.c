@@ -216,11 +216,18 @@ TEST(a_user_tunes_through_honed)
 	CHECK(whole() == n);
 }
 
-/* honed is killed in the middle: acknowledged records are still there, and the user's box goes on. */
-TEST(honed_dies_under_a_users_box)
+/* Whether a command's output in a file says that its box was stopped. */
+static bool was_stopped(const char *path)
 {
-	if (!honed_path())
-		SKIP("no honed");
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, " of 6.0 s, rigor");
+	return strstr(cli_out, "(stopped)");
+}
+
+/* honed ends in the middle, killed or told to stop: acknowledged records are still there, and the user's box
+ * goes on. */
+static void ends_under_a_users_box(int sig)
+{
 	steering();
 	configure("");
 	start();
@@ -232,15 +239,30 @@ TEST(honed_dies_under_a_users_box)
 		snprintf(words, sizeof words, "tune --threads 1 --budget 6s --fresh %s", steering());
 		_exit(hone_to(at("out"), words));
 	}
-	WAIT(count("generation") > 2);
+	int64_t generation = count("generation");
+	WAIT(count("generation") > generation + 2);
 	struct cache_state before = kept();
-	stop_with_signal(SIGKILL);
+	stop_with_signal(sig);
 	struct cache_state after = kept();
 	CHECK(after.generation >= before.generation && after.count[CACHE_REC] >= before.count[CACHE_REC]);
 	int how;
 	waitpid(pid, &how, 0);
-	CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+	CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 0 && !was_stopped(at("out")));
 	CHECK(kept().generation > after.generation && whole() >= before.count[CACHE_REC]);
+}
+
+TEST(honed_dies_under_a_users_box)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	ends_under_a_users_box(SIGKILL);
+}
+
+TEST(honed_is_stopped_under_a_users_box)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	ends_under_a_users_box(SIGTERM);
 }
 
 /* honed is killed in the middle of its own slice, with its job, twice: the next one continues from there. */
