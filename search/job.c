@@ -27,11 +27,20 @@ struct run {
 	int ntasks;
 };
 
+bool job_had_turn(const struct job_task *t)
+{
+	for (int i = 0; i < t->ntried; i++)
+		if (t->tried[i].by > TRIED_INCUMBENT)
+			return true;
+	return t->earlier && t->earlier->turn;
+}
+
 static int open_tasks(struct run *x, struct job_result *result)
 {
 	for (int i = 0; i < x->ntasks; i++) {
 		const struct job_result *e = x->box.job->task[i].earlier;
-		result[i] = (struct job_result){.slices = e ? e->slices : 0, .met = e && e->met};
+		result[i] = (struct job_result){.turn = job_had_turn(&x->box.job->task[i]),
+						.met = e && e->met};
 		int rc = tune_open(&x->tune[i], &x->box, x->cost, i, &result[i]);
 		if (rc < 0)
 			return rc;
@@ -184,13 +193,20 @@ static bool dried_up(const struct tune *t, double all_ns)
 	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
 }
 
-/* First slices go before all others: they try the rules and the known candidates, and show what to expect. If
- * not all of them fit in the box, boards that divide the search begin with different tasks, drawn in
- * proportion to the promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir"). */
+/* 0: neither this job nor an earlier box has searched the task; 1: this job has not; 2: it has. */
+static int turns(const struct tune *t)
+{
+	return t->slices ? 2 : job_had_turn(t->task);
+}
+
+/* First slices go before all others: they try the rules and the known candidates, and show what to expect. A
+ * box goes on with the tasks that the boxes before it did not come to. If not all first slices fit in the
+ * box, boards that divide the search begin with different tasks, drawn in proportion to the promise
+ * (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir"). */
 static bool comes_before(const struct tune *t, double promise, const struct tune *next, double most)
 {
-	if (!next || !t->slices != !next->slices)
-		return !next || !t->slices;
+	if (!next || turns(t) != turns(next))
+		return !next || turns(t) < turns(next);
 	return promise > most;
 }
 

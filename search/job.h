@@ -5,7 +5,8 @@
  * Candidate 0 of every task, the default (space_default), is measured first, so the result is never worse
  * than not tuning. Challengers are raced interleaved against the incumbent, and replace it only on a gain
  * above the race's own noise (at least 1 %). The next slice goes to the task that promises most
- * (search/promise.h), first slices before all others. The sink gets every accepted incumbent (first the
+ * (search/promise.h), first slices before all others, and those of tasks that no earlier box searched before
+ * these. The sink gets every accepted incumbent (first the
  * default, checked), so a stop at any instant loses nothing. The box is a deadline on the runner's clock:
  * job_run returns before it. Tasks without a kernel come first, those before all whose kernel saves most,
  * with one build each: the incumbent's if the cache lost only its code (an upgrade, an import), else the
@@ -60,6 +61,9 @@ struct job_task {
 
 enum { JOB_LIES = 3 };
 
+/* Whether the trials of earlier boxes and jobs are of more than the default and the incumbent. */
+bool job_had_turn(const struct job_task *t);
+
 /* Why the search of a task ended before the box did. */
 enum search_end {
 	SEARCH_OPEN,      /* it did not */
@@ -77,8 +81,8 @@ struct job_result {         /* one per task, also while running */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	int slices; /* of this job, and of `earlier` */
-	bool met;   /* a schedule of it was tried, by this job or by `earlier` */
+	bool turn; /* more than its default and its incumbent was tried, by this job or by an earlier one */
+	bool met;  /* a schedule of it was tried, by this job or by `earlier` */
 	int64_t spent_ns;    /* of the box, on this task */
 	double promise;      /* predicted saving of another slice: ns of the network's time per ns spent; 0:
 				nothing */

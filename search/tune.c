@@ -400,7 +400,6 @@ int tune_slice(struct tune *t)
 		promise_learn(&t->box->promise, t->slices, room, t->saved);
 	t->fruitless = !before_ns || t->saved > NO_GAIN ? 0 : t->fruitless + 1;
 	t->slices++;
-	t->result->slices++;
 	t->slice_ns = clock_now(t->box->runner->clock) - start_ns;
 	if (t->best < 0 && t->slices > 5)
 		t->end = SEARCH_FAILED;

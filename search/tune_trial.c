@@ -176,6 +176,7 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 	t->box->trials++;
 	t->result->trials++;
 	t->result->met = true;
+	t->result->turn = t->result->turn || t->trial[trial].tried.by > TRIED_INCUMBENT;
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));

@@ -126,8 +126,8 @@ struct tune_report {
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
-	int no_turn, untried;             /* tasks that the box did not come to: without a slice; without a
-					   * trial */
+	int no_turn, untried;             /* tasks that neither this box nor an earlier one came to: at most
+					   * their default was tried; no schedule was tried in this box */
 	struct tune_processor processor;  /* of a box for a device */
 	int missing;                      /* of them: can have a kernel of their own, but run without */
 	bool stopped;                     /* by o->stop */

@@ -183,7 +183,7 @@ void tune_rows_make(struct session *s)
 	tune_rows_update(s);
 }
 
-/* Counts the tasks that the box has not come to so far. */
+/* Counts the tasks that neither this box, so far, nor an earlier one has come to. */
 static void count_turns(struct session *s)
 {
 	struct tune_report *r = s->report;
@@ -192,8 +192,9 @@ static void count_turns(struct session *s)
 	for (int i = 0; i < s->ntasks; i++) {
 		const struct job_result *t = s->result ? &s->result[i] : NULL;
 		bool open = !t || t->end == SEARCH_OPEN || t->end == SEARCH_LATE, met = t && t->met;
-		r->untried += open && !met;
-		r->no_turn += open && (!met || (searches && !t->slices));
+		bool turn = t ? t->turn : s->job && job_had_turn(&s->job[i]);
+		r->untried += open && !met && !turn;
+		r->no_turn += open && !turn && (!met || searches);
 	}
 }
 

@@ -924,6 +924,54 @@ TEST(first_slices_come_first)
 	close_setup(&setup);
 }
 
+static struct {
+	int n, early;         /* of searched tasks: early: before the last of those that no box had searched */
+	bool seen[NTASKS];
+} begun;
+
+/* Odd tasks had a turn in an earlier box. */
+static void note_begin(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx;
+	if (t->by <= TRIED_INCUMBENT || begun.seen[task])
+		return;
+	begun.seen[task] = true;
+	for (int i = 0; task % 2 && i < NTASKS; i += 2)
+		begun.early += !begun.seen[i];
+	begun.n++;
+}
+
+/* A box goes on where the boxes before it ended: however much a task promises that they searched, first come
+ * those that had no turn. A task has had its turn as soon as more than its default was tried. */
+TEST(a_box_begins_with_the_tasks_without_a_turn)
+{
+	static struct job_result first[NTASKS];
+	static struct tried known[NTASKS];
+	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
+	setup.j.limits.defaults_only = true;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	setup.j.limits.defaults_only = false;
+	for (int i = 0; i < NTASKS; i++) {
+		first[i] = setup.result[i];
+		CHECK(!first[i].turn);
+		known[i] = (struct tried){.cand = first[i].best,
+					  .ns = first[i].best_ns,
+					  .default_ns = first[i].best_ns,
+					  .by = i % 2 ? TRIED_SEED : TRIED_INCUMBENT};
+		setup.task[i].tried = &known[i];
+		setup.task[i].ntried = 1;
+		setup.task[i].uses = i % 2 ? 1000 : 1;
+		CHECK(job_had_turn(&setup.task[i]) == i % 2);
+	}
+	memset(&begun, 0, sizeof begun);
+	setup.j.calls.tried = note_begin;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(begun.n > NTASKS / 2 && begun.early == 0);
+	for (int i = 0; i < NTASKS; i++)
+		CHECK(setup.result[i].turn == (begun.seen[i] || i % 2));
+	close_setup(&setup);
+}
+
 TEST(bad_tasks_and_strategies)
 {
 	open_setup(&setup, 1, 0, 2, NS_PER_S);

@@ -416,10 +416,10 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
 	early_print(r);
 	if (r->no_turn && !ended_first(r))
-		table_say("the box ended before %d of %d tasks had a turn%s; the next box goes on from here",
-			  r->no_turn, r->tasks,
-			  r->untried == r->no_turn ? ": no schedule of theirs was tried"
-						   : ": at most their default schedules were tried");
+		table_say("the box ended before %d of %d tasks had a turn: %s%s", r->no_turn, r->tasks,
+			  r->untried == r->no_turn ? "no schedule of theirs was tried"
+						   : "at most their default schedules were tried",
+			  o->unkept || r->warning || r->stopped ? "" : "; the next box begins with them");
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (ended_first(r))

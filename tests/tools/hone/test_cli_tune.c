@@ -673,6 +673,7 @@ TEST(tasks_without_a_turn)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	static const char box[] = "tune %s %s --threads 1 --builders 0 --budget 1s --cache %s";
+	static const char promise[] = "; the next box begins with them";
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("turns"));
 	CHECK_RUN(0, box, steering(), "--json", cache);
@@ -684,6 +685,16 @@ TEST(tasks_without_a_turn)
 	json_decref(j);
 	CHECK_RUN(0, box, steering(), "", cache);
 	CHECK(strstr(cli_out, " tasks had a turn") || strstr(cli_out, "before any kernel was tried"));
+	CHECK(!strstr(cli_out, " tasks had a turn") == !strstr(cli_out, promise));
+	for (int i = 0; i < 20 && no_turn > 0; i++) { /* each box that has the time for one takes the next */
+		CHECK_RUN(0, "tune %s --json --threads 1 --builders 0 --budget 3s --cache %s", steering(),
+			  cache);
+		CHECK((int)out_number("no_turn") <= no_turn);
+		no_turn = (int)out_number("no_turn");
+	}
+	CHECK(no_turn == 0);
+	CHECK_RUN(0, box, steering(), "--fresh --no-cache", in_dir("turns-unkept"));
+	CHECK(!strstr(cli_out, promise));
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
 	CHECK(out_number("no_turn") == 0 && out_number("untried") == 0);
 }
