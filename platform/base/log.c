@@ -239,12 +239,15 @@ bool log_is_terminal(int fd)
 /* The last column stays free: some terminals begin a new line when it is written. */
 static void put_live(const char *fmt, va_list ap)
 {
+	static const char dots[] = "...";
 	char *text;
+	int room = log_columns(STDERR_FILENO, UNKNOWN_COLUMNS) - 1;
 	if (vasprintf(&text, fmt, ap) < 0)
 		return;
 	log_one_line(text);
-	log_cut(text, log_columns(STDERR_FILENO, UNKNOWN_COLUMNS) - 1);
-	fputs(text, stderr);
+	bool fits = log_width(text) <= room;
+	log_cut(text, fits ? room : room - (int)sizeof dots + 1);
+	fprintf(stderr, "%s%s", text, fits ? "" : dots);
 	free(text);
 }
 

@@ -35,6 +35,7 @@ static void long_progress(int columns, int which, int shown)
 		return;
 	CHECK(!strchr(cli_screen, '\n')); /* one line that is redrawn */
 	CHECK(!shown || screen_widest(line) == shown);
+	CHECK(!shown == !strstr(cli_screen, "...")); /* a cut is seen */
 	CHECK_SAYS(cli_screen, "task 2 of 52");
 }
 
