@@ -147,6 +147,9 @@ static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 			return fail(E_IO, "the path %.60s... is too long", path);
 		fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	}
+	if (fd < 0 && errno == ENOENT)
+		return fail(E_NOTFOUND, "cannot create %s: its folder does not exist; make the folder first",
+			    path);
 	return fd < 0 ? io_fail(path, "create a file beside") : fd;
 }
 

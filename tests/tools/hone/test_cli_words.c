@@ -656,6 +656,7 @@ TEST(a_file_that_cannot_be_written_is_noticed_first)
 			   words);
 		CHECK_RUN(1, "%s", words);
 		CHECK(strstr(cli_err, path[2]) || strstr(cli_err, file));
+		CHECK(i || strstr(cli_err, "its folder does not exist; make the folder first"));
 	}
 	/* A page that could be written leaves no empty file if the report fails. */
 	CHECK_RUN(1, "report %s --cache %s -o %s", path[0], path[1], in_dir("page.html"));
