@@ -9,6 +9,7 @@
 #include "platform/base/shell.h"
 #include "tools/hone/next.h"
 #include "tools/hone/weights.h"
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -48,9 +49,41 @@ static bool daemons_cache(char *out, size_t n)
 	return good;
 }
 
+/* Whether the folder holds anything, and is another one than `other`. */
+static bool holds_other(const char *dir, const char *other)
+{
+	struct stat x, y;
+	bool same = stat(dir, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	DIR *d = same ? NULL : opendir(dir);
+	bool holds = false;
+	for (const struct dirent *e; d && !holds && (e = readdir(d));)
+		holds = strstr(e->d_name, ".seg") != NULL;
+	if (d)
+		closedir(d);
+	return holds;
+}
+
+/* Says once that the user's own cache, which holds kernels, is not the one that is used. */
+static void say_other(const char *daemons)
+{
+	static bool said;
+	char own[PATH_MAX];
+	struct buf b = {0};
+	if (said || file_cache_dir(own, sizeof own) < 0 || !holds_other(own, daemons))
+		return;
+	said = true;
+	shell_path(&b, own);
+	log_info("hone: honed's cache %s is used while honed runs; for your own: --cache %s", daemons,
+		 buf_str(&b));
+	buf_free(&b);
+}
+
 int model_cache_default(char *out, size_t n)
 {
-	return daemons_cache(out, n) ? 0 : file_cache_dir(out, n);
+	if (!daemons_cache(out, n))
+		return file_cache_dir(out, n);
+	say_other(out);
+	return 0;
 }
 
 int model_cache_dir(const struct args *a, char *out, size_t n)

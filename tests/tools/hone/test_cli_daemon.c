@@ -141,6 +141,39 @@ TEST(status_of_a_daemon)
 	fake_remove(&f);
 }
 
+/* honed's cache is used while honed runs: said, if the user has another one with kernels. */
+TEST(the_users_own_cache_is_named)
+{
+	static const char used[] = "is used while honed runs; for your own: --cache ";
+	char said[400], home[256], own[300], theirs[256];
+	struct fake f = {.answer = daemon_of, .said = said};
+	snprintf(home, sizeof home, "%s", in_dir("home-of-both"));
+	snprintf(own, sizeof own, "%s/hone", home);
+	snprintf(theirs, sizeof theirs, "%s", in_dir("of-honed"));
+	snprintf(said, sizeof said, "\"cache\":\"%s\"", theirs);
+	put_gain(theirs);
+	setenv("XDG_CACHE_HOME", home, 1);
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "show");
+	CHECK(!strstr(cli_err, used)); /* there is no other */
+	CHECK(mkdir(home, 0755) == 0);
+	put_gain(own);
+	CHECK_RUN(0, "show");
+	CHECK_SAYS(cli_err, used);
+	CHECK(strstr(cli_err, own) && strstr(cli_err, theirs));
+	CHECK_RUN(0, "show -q");
+	CHECK(!strstr(cli_err, used));
+	CHECK_RUN(0, "show --cache %s", own);
+	CHECK(!strstr(cli_err, used));
+	snprintf(said, sizeof said, "\"cache\":\"%s/.\"", own);
+	CHECK_RUN(0, "show");
+	CHECK(!strstr(cli_err, used)); /* it is the same */
+	fake_hush(&f);
+	fake_remove(&f);
+	unsetenv("XDG_CACHE_HOME");
+}
+
 /* A time of a disturbed slice has a mark, which a line explains. */
 TEST(a_rough_time_is_marked)
 {
