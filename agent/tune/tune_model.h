@@ -50,6 +50,7 @@ struct tune_options {
 	bool unkept;              /* the cache is only read, and all results are lost at the end */
 	int lock_fd;              /* > 0: the cache's lock (cache_lock_wait); the job owns it */
 	int64_t waited_ns;        /* what the process waited for it: the box begins so much later */
+	int64_t quantised_ns;     /* of waited_ns: what quantising took */
 	int64_t cache_bytes;      /* its limit; 0: the default of agent/cache/cache.h */
 	const char *record;   /* folder of landscapes in which all measurements are recorded; NULL: none */
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */

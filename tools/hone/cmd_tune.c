@@ -221,19 +221,30 @@ static int report_json(const struct tune_options *o, const struct tune_report *r
 	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
 	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
 	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
+	json_object_set_new(j, "quantize_s", json_num((double)o->quantised_ns / 1e9));
 	json_object_set_new(j, "no_turn", json_integer(r->no_turn));
 	json_object_set_new(j, "untried", json_integer(r->untried));
 	processor_json(j, o->device, r);
 	return json_out(j);
 }
 
-static void whole_network(const struct tune_report *r)
+/* " (the processor with built-in kernels)": what ran before a box for a device, which had no kernel there;
+ * "": the device, or the same processor. */
+static const char *before_words(const struct tune_options *o, const struct tune_report *r)
+{
+	int there = 0;
+	for (int i = 0; i < r->nkernels; i++)
+		there += r->kernel[i].before == FROM_CACHE || r->kernel[i].before == FROM_DEFAULT;
+	return o->device && !there ? " (the processor with built-in kernels)" : "";
+}
+
+static void whole_network(const struct tune_options *o, const struct tune_report *r)
 {
 	char ms[24];
 	struct buf b = {0};
 	buf_puts(&b, "whole network: ");
 	if (r->before_ms > 0)
-		buf_printf(&b, "before %s, ", table_ms(r->before_ms, ms));
+		buf_printf(&b, "before%s %s, ", before_words(o, r), table_ms(r->before_ms, ms));
 	if (r->default_ms > 0)
 		buf_printf(&b, "default schedules %s, ", table_ms(r->default_ms, ms));
 	if (r->after_ms > 0)
@@ -252,20 +263,24 @@ static bool medians_mislead(const struct tune_report *r)
 	       faster_misled(&r->gain.faster, r->default_ms, r->after_ms);
 }
 
-static void quantised(const struct tune_report *r)
+static void quantised(const struct tune_options *o, const struct tune_report *r)
 {
 	calibrate_words(&r->recipe);
+	if (o->quantised_ns > 0)
+		table_say("int8: quantising took %.1f s before the box, which does not count them",
+			  (double)o->quantised_ns / 1e9);
 	if (r->recipe_replaced)
 		table_say("int8: this recipe takes the place of another one that the cache had");
 }
 
 static void network(const struct tune_options *o, const struct tune_report *r)
 {
-	quantised(r);
-	whole_network(r);
-	headline_print("  ", &r->before,
-		       r->interleaved ? "before" : "before, which was measured at another time", &r->machine);
-	char than[96];
+	char than[128];
+	quantised(o, r);
+	whole_network(o, r);
+	snprintf(than, sizeof than, "before%s%s", before_words(o, r),
+		 r->interleaved ? "" : ", which was measured at another time");
+	headline_print("  ", &r->before, than, &r->machine);
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
 	processor_print(o->device, r);
@@ -435,11 +450,11 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	next_step(a, o, r);
 }
 
-static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
+static void report_replay(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	tune_table(r, a->color);
-	quantised(r);
-	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", model, r->target,
+	quantised(o, r);
+	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
 	early_print(r);
 	double ratio = speedup(r);
@@ -498,7 +513,7 @@ static int tune(const struct args *a, struct tune_options *o, struct arena *aren
 	int rc = replay ? tune_replay(o, replay, arena, &r) : tune_model(o, arena, &r);
 	log_live(NULL);
 	if (rc >= 0 && replay && !a->json)
-		report_replay(a, o->model, &r);
+		report_replay(a, o, &r);
 	else if (rc >= 0)
 		rc = answer(a, o, &r);
 	return interrupt_status(rc);
@@ -644,7 +659,8 @@ static int calibrate(const struct args *a, const struct target *host, struct tun
 	interrupt_catch();
 	int rc = calibrate_recipe(a, host, o->threads, arena, recipe);
 	o->recipe = recipe;
-	o->waited_ns += clock_now(&clock_real) - start_ns;
+	o->quantised_ns = clock_now(&clock_real) - start_ns;
+	o->waited_ns += o->quantised_ns;
 	return rc < 0 ? interrupt_status(rc) : rc;
 }
 
@@ -724,7 +740,9 @@ static void cost_models(struct buf *out)
 }
 
 static const struct opt opts[] = {
-    {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
+    {"budget", OPT_DURATION, "20s",
+     "time box, counted from the start of the process, without what --wait waits and what --data takes to "
+     "quantise (default 20s)"},
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
      "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "

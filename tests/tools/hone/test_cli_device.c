@@ -699,6 +699,20 @@ TEST(tune_compares_the_processor)
 	json_decref(j);
 }
 
+/* Before the first box for a device, the processor runs the network. */
+TEST(tune_says_what_ran_before)
+{
+	static const char lead[] = "whole network: before (the processor with built-in kernels) ";
+	open_fake();
+	measure_peaks(in_dir("no-before"));
+	CHECK_RUN(0, "tune %s --rigor estimate --device opencl:0 --budget 4s --cache %s", model(),
+		  in_dir("no-before"));
+	CHECK_SAYS(cli_out, lead);
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 4s --cache %s", model(), in_dir("cpu-before"));
+	CHECK_SAYS(cli_out, "whole network: before ");
+	CHECK(!strstr(cli_out, "before ("));
+}
+
 /* Kernels in the cache that the driver builds no more are no reason not to look for others. */
 TEST(tune_goes_on_without_old_kernels)
 {

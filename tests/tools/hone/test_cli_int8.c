@@ -169,7 +169,14 @@ TEST(every_command_runs_the_recipe)
 	check_report(j);
 	CHECK(json_is_false(json_object_get(j, "recipe_replaced")));
 	CHECK(gains_at_int8() == json_is_object(json_object_get(j, "gain")));
+	CHECK(json_number_value(json_object_get(j, "quantize_s")) > 0);
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) < 3.5); /* the box, without that */
 	json_decref(j);
+	CHECK_RUN(0, TUNE, model, data, in_dir("quantised"));
+	CHECK_SAYS(cli_out, "int8: quantising took ");
+	CHECK_SAYS(cli_out, " s before the box, which does not count them\n");
+	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", model, in_dir("quantised"));
+	CHECK(!strstr(cli_out, "quantising took"));
 	run_floats("", exact);
 	strcat(options, " --level int8 --require-cache");
 	run_floats(options, bytes);
