@@ -97,6 +97,15 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 	return 0;
 }
 
+/* Fails if the folder is there, or may be, and this user cannot read it. */
+static int may_read(const char *dir)
+{
+	if (access(dir, R_OK | X_OK) == 0 || errno != EACCES)
+		return E_OK;
+	return fail(E_IO, "cache %s: this user cannot read it (%s): name another folder (--cache DIR)", dir,
+		    strerror(EACCES));
+}
+
 int model_cache_check(const char *dir)
 {
 	struct stat st;
@@ -105,8 +114,8 @@ int model_cache_check(const char *dir)
 	bool there = stat(dir, &st) == 0;
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
-	if (there)
-		return E_OK;
+	if (there || errno == EACCES)
+		return may_read(dir);
 	struct buf tune = {0};
 	int rc =
 	    errno == ENOENT ? E_OK : fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
@@ -132,7 +141,9 @@ void model_cache_warn(const struct cache *c)
 int model_cache_to_read(const struct args *a, char *out, size_t n)
 {
 	int rc = model_cache_dir(a, out, n);
-	return rc >= 0 && arg_str(a, "cache", NULL) ? model_cache_check(out) : rc;
+	if (rc < 0)
+		return rc;
+	return arg_str(a, "cache", NULL) ? model_cache_check(out) : may_read(out);
 }
 
 int model_cache_or_none(const struct args *a, char *dir, size_t n)
@@ -141,7 +152,7 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n)
 		return model_cache_to_read(a, dir, n);
 	int rc = model_cache_default(dir, n);
 	if (rc != E_NOTFOUND)
-		return rc;
+		return rc < 0 ? rc : may_read(dir);
 	log_info("hone: warning: %s; so no tuned kernels are used", err_text());
 	*dir = 0;
 	return E_OK;

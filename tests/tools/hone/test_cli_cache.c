@@ -15,6 +15,7 @@
 #include "search/job.h"
 #include "tests/lib/cands.h"
 #include "tests/lib/cli.h"
+#include "tests/lib/cli_model.h"
 #include "tests/lib/records.h"
 #include "tools/hone/zoo.h"
 #include <glob.h>
@@ -533,6 +534,39 @@ TEST(import_of_damaged_lines)
 	CHECK_RUN(0, "show --json --cache %s", to);
 	CHECK_RUN(0, "export -q --cache %s", to);
 	buf_free(&all);
+}
+
+/* A cache that the user cannot read is an error that names the way out. */
+TEST(a_cache_that_cannot_be_read)
+{
+	static const char *const commands[] = {"bench --runs 2", "run --random", "report", "compile",
+					       "verify",	 "show"};
+	char home[256], model[256], words[700];
+	if (geteuid() != 0)
+		SKIP("not root: every folder here can be read");
+	snprintf(home, sizeof home, "%s", in_dir("closed"));
+	snprintf(model, sizeof model, "%s", one_node("closed.onnx", "Relu", "4"));
+	CHECK(mkdir(home, 0755) == 0 && chmod(model, 0644) == 0);
+	setenv("XDG_CACHE_HOME", home, 1);
+	snprintf(words, sizeof words, "%s/hone", home);
+	make(words, 2, 1000, false);
+	REQUIRE(chmod(words, 0700) == 0 && chmod(dir, 0777) == 0);
+	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
+	REQUIRE_OK(file_write(in_dir("stdout"), "", 0));
+	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+	nobody = true;
+	for (size_t i = 0; i < 2 * sizeof commands / sizeof *commands; i++) {
+		const char *command = commands[i / 2];
+		bool named = i % 2, writes = !strcmp(command, "report") || !strcmp(command, "compile");
+		CHECK_RUN(1, "%s %s %s%s%s%s", command, strcmp(command, "show") ? model : "",
+			  named ? "--cache " : "", named ? words : "", writes ? " -o " : "",
+			  writes ? in_dir("page") : "");
+		CHECK_SAYS(cli_err, "this user cannot read it (Permission denied): name another folder "
+				    "(--cache DIR)");
+	}
+	nobody = false;
+	unsetenv("XDG_CACHE_HOME");
+	REQUIRE(chmod(dir, 0700) == 0);
 }
 
 /* A user can merge the folder that is named; the user's own cache, which is layered above it, is left out. */
