@@ -100,7 +100,7 @@ static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, 
 
 void doctor_cache(struct doctor *d)
 {
-	char dir[PATH_MAX], fix[PATH_MAX + 64];
+	char dir[PATH_MAX], fix[2 * PATH_MAX + 64];
 	const char *cache = cache_of(d), *what = cache && is_honeds(d) ? "honed's cache" : "the cache";
 	struct stat st;
 	if (!cache) {
@@ -118,7 +118,10 @@ void doctor_cache(struct doctor *d)
 	    kind == MOUNT_READ_ONLY)
 		return;
 	if (!can_write(d, dir, &st)) {
-		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or %s", (uintmax_t)writer(d), dir,
+		/* a folder that cannot be seen may be another user's, too */
+		bool hidden = strcmp(dir, cache) && access(cache, F_OK) < 0 && errno == EACCES;
+		snprintf(fix, sizeof fix, "sudo chown %ju '%s'%s%s%s, or %s", (uintmax_t)writer(d), dir,
+			 hidden ? " '" : "", hidden ? cache : "", hidden ? "'" : "",
 			 is_honeds(d) ? "set cache= in honed.conf" : "give --cache DIR");
 		doctor_say(d, FINDING_PROBLEM, fix,
 			   "%s cannot write to the cache folder %s: each start would tune again",

@@ -279,6 +279,19 @@ TEST(cache_of_another_user)
 	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
 	CHECK_SAYS(cli_err, "solve the problems, then check again\nNext: hone doctor\n");
+	/* The folder cannot be seen in one that is closed: both are named. */
+	sysroot_set(&b, "/shut/hone/x", "%s", "");
+	char hidden[300], both[700];
+	snprintf(both, sizeof both, "%s/shut", b.root);
+	snprintf(hidden, sizeof hidden, "%s/shut/hone", b.root);
+	CHECK(chmod(both, 0700) == 0);
+	if (geteuid() == 0) {
+		nobody = true;
+		CHECK_RUN(1, "doctor --sysroot %s --cache %s", b.root, hidden);
+		nobody = false;
+		snprintf(both, sizeof both, "sudo chown 65534 '%s/shut' '%s', or", b.root, hidden);
+		CHECK_SAYS(cli_out, both);
+	}
 	sysroot_end(&b);
 }
 
