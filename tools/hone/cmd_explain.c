@@ -349,7 +349,7 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf("    %.*s\n", n, p);
 		p += n + (p[n] == '\n');
 	}
-	printf("  default  %s\n", w->def);
+	table_item("  default  ", "%s", w->def);
 	if (w->times.default_ns > 0)
 		table_item(INDENT, "alone %s%s%s, drafted %s", table_ms(w->times.default_ns / 1e6, ms),
 			   is_default  ? fastest_words(&w->best, fastest)
@@ -373,7 +373,7 @@ static void why_words(const struct explain *e, const struct why *w)
 		if (w->best.meas.threads != e->threads)
 			snprintf(other, sizeof other, "; it was tuned for %d thread%s", w->best.meas.threads,
 				 plural_s(w->best.meas.threads));
-		printf("  chosen   %s\n", w->cand);
+		table_item("  chosen   ", "%s", w->cand);
 		table_item(INDENT, "alone %s%s, drafted %s%s", table_ms(w->times.best_ns / 1e6, ms),
 			   fastest_words(&w->best, fastest), table_ms(w->best_draft_ns / 1e6, draft), other);
 		headline_print(w->times.raced ? "           by their races, with the spread of both records: "
@@ -581,10 +581,28 @@ static void moments_words(const struct explain *e, const struct listing *l)
 		    l->alone_ns / 1e6, e->gain.now_ms, e->gain.date);
 }
 
+/* Says which columns the terminal has no room for. */
+static void left_out_words(const struct explain *e, unsigned shown)
+{
+	static const struct {
+		unsigned column;
+		const char *name;
+	} may[] = {{2, "uses"}, {5, "of roofline"}, {6, "limited by"}, {7, "chosen"}};
+	struct buf names = {0};
+	for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+		if (!(shown & 1u << may[i].column))
+			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", may[i].name);
+	if (names.n)
+		table_say("this terminal has no room for %s; hone explain %s TASK shows all of a task",
+			  buf_str(&names), e->model.path);
+	buf_free(&names);
+}
+
 /* The whole model. */
 static void print_model(struct explain *e, struct listing *l)
 {
 	table_print(&l->t, e->args->color);
+	left_out_words(e, l->t.shown);
 	ready_say_threads(l->others, l->tuned, e->threads);
 	table_words("", 0, ALONE_WORDS);
 	moments_words(e, l);

@@ -211,8 +211,7 @@ TEST(tables_off_a_terminal_are_whole)
 /* Lines of a task's text, and its candidates. */
 static bool is_data(const char *row)
 {
-	return (!strncmp(row, "    ", 4) && row[4] != ' ') || !strncmp(row, "  default  lane=", 16) ||
-	       !strncmp(row, "  chosen   lane=", 16);
+	return !strncmp(row, "    ", 4) && row[4] != ' ';
 }
 
 /* Every command with a table, at 80 and 60 columns. */
@@ -261,6 +260,52 @@ TEST(commands_at_80_columns)
 			}
 			CHECK(rows > 1);
 		}
+}
+
+/* Whether the screen's table, whose first row has `first`, has a column of this name. */
+static bool has_column(const char *first, const char *name)
+{
+	const char *row = strstr(cli_screen, first), *end = row ? strpbrk(row, "\r\n") : NULL;
+	const char *at = row ? strstr(row, name) : NULL;
+	CHECK(row && end);
+	return at && at < end;
+}
+
+/* Columns that a narrow terminal has no room for are said, no note speaks of them, and schedules of a task
+ * are whole. */
+TEST(what_is_left_out_is_said)
+{
+	static const char *const columns[] = {"uses", "of roofline", "limited by", "chosen"};
+	char cache[256];
+	int all = 0;
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(cache, sizeof cache, "%s", in_dir("left-out"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "-q", cache);
+	for (int width = 40; width <= 200; width += 20) {
+		CHECK(hone_on_terminal(width, ON_OUT, "explain %s --threads 1 --cache %s", steering(),
+				       cache) == 0);
+		screen_strip();
+		bool gone = false, cells = !strstr(cli_screen, "  default us  ");
+		for (size_t i = 0; i < sizeof columns / sizeof *columns && !cells; i++)
+			gone |= !has_column("#  ", columns[i]) && !strstr(cli_screen, "\n    lane=");
+		if (!cells && !gone != !strstr(cli_screen, "no room for")) {
+			printf("%d: %s\n", width, cli_screen);
+			test_bad = 1;
+		}
+		all += !gone;
+		CHECK(hone_on_terminal(width, ON_OUT, "bench %s --runs 2 --threads 1 --cache %s", steering(),
+				       cache) == 0);
+		screen_strip();
+		CHECK(!strstr(cli_screen, "dot products")); /* the model has floats alone */
+		if (strstr(cli_screen, "of peak: "))
+			CHECK(has_column(" us ", "of peak"));
+	}
+	CHECK(all > 0);
+	CHECK(hone_on_terminal(80, ON_OUT, "explain %s 1 --threads 1 --cache %s", steering(), cache) == 0);
+	screen_strip();
+	const char *rows = strstr(cli_screen, "  tried  ");
+	CHECK(rows && !strstr(rows, "..."));
 }
 
 /* Why a model failed; no terminal of these tests shows it in one line. */
