@@ -70,9 +70,9 @@ struct marks {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
 		bool boxed; /* a box has made all its kernels, or all that can be made */
-		bool rough; /* now_ms is of a slice that was disturbed or cut short */
-		/* The network's time when honed first measured this file, and as it was last measured, both
-		 * as honed_status has them; 0: not known. */
+		bool rough; /* some slice that gained was disturbed or cut short */
+		/* The network's time when honed first measured this file, and that divided by what slices
+		 * have gained, both as honed_status has them; 0: not known. */
 		float before_ms;
 		double promise; /* as its last job reported; < 0: not known */
 		/* kernels, as its last job reported; a model with some is boxed all the same if no more gain
@@ -210,9 +210,9 @@ int64_t honed_wakeup(const struct honed *h);
  * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
  * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, device ("cpu", "opencl:0"; a
  * model with several devices has a row for each), state ("tuning", "resting", "waiting", "exhausted",
- * "refused", "failed"), ready, before_ms (when honed first met it; once a slice has measured the network at
- * its start and at its end, as it would be on the machine of that slice, so that it compares with now_ms),
- * default_ms, now_ms, now_rough (it is of a slice that was disturbed or cut short, and may not compare),
+ * "refused", "failed"), ready, before_ms (the first time measured of this file; it stays), default_ms,
+ * now_ms (before_ms, divided by the product of what each slice has gained), now_rough (some of these gains
+ * were measured while others disturbed the slice, or are not known because it was cut short),
  * missing, promise, next_s (until its next slice), error}], models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits

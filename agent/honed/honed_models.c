@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* times outside are no network's */
+#define LEAST_MS 1e-6
+#define MOST_MS 1e9
+
 static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
@@ -284,7 +288,7 @@ static void mark(struct honed *h, const struct kept_model *m)
 				 was == promises(m);
 	h->models.marks_changed = h->models.marks_changed || h->models.marks_matter ||
 				  it->promise != m->promise || it->now_ms != (float)m->now_ms ||
-				  it->before_ms != (float)m->before_ms;
+				  it->before_ms != (float)m->before_ms || it->rough != m->rough;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
 	it->missing = m->missing;
@@ -340,35 +344,30 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
-/* Takes what a slice measured at its start: the network as the slices before have left it. It counts only if
- * nothing else is known of these kernels, because times of two slices do not compare. */
+/* The first time of the network that is measured stays the time before. Times of two slices do not compare,
+ * because the machine may have been faster or slower then: now_ms changes only by the factors that slices
+ * gained. */
 static void take_start(struct kept_model *m, double ms)
 {
-	if (ms <= 0)
+	if (ms < LEAST_MS || ms > MOST_MS || m->before_ms > 0)
 		return;
-	m->before_ms = m->before_ms > 0 ? m->before_ms : ms;
-	if (m->now_ms > 0 && !m->stale)
-		return;
-	m->now_ms = ms;
-	m->rough = true;
-	m->stale = false;
+	m->before_ms = m->now_ms = ms;
+	m->rough = false;
 }
 
-/* Takes both times of a slice that measured the network at its start and at its end. The time before all
- * slices follows from what the earlier ones gained: the machine may have been faster or slower then. A slice
- * that kept nothing ran the same kernels twice. Returns false: the slice was disturbed, and not shorter. */
-static bool take_both(struct kept_model *m, const struct request *done)
+/* Takes the factor that a slice gained with the kernels it kept; without any, its two times differ by noise.
+ * The gain is rough once such a factor is not known, or was measured while others disturbed the slice; a
+ * disturbed slice that seems to have lost something tells nothing. */
+static void take_gain(struct kept_model *m, const struct request *done)
 {
-	double gained = m->before_ms > 0 && m->now_ms > 0 ? m->before_ms / m->now_ms : 1;
-	double found_ms = done->kept || done->before_ms <= 0 ? done->before_ms : done->now_ms;
-	if (done->disturbed && !m->rough && m->now_ms > 0 && done->now_ms >= m->now_ms)
-		return false;
-	m->now_ms = done->now_ms;
-	m->rough = done->disturbed;
-	m->stale = false;
-	if (found_ms > 0)
-		m->before_ms = gained * found_ms;
-	return true;
+	bool both = done->before_ms > 0 && done->now_ms > 0;
+	double now_ms = both ? m->now_ms * (done->now_ms / done->before_ms) : 0;
+	if (!done->kept || m->before_ms <= 0)
+		return;
+	m->rough |= !both || done->disturbed;
+	if (now_ms < LEAST_MS || now_ms > MOST_MS || (done->disturbed && now_ms > m->now_ms))
+		return;
+	m->now_ms = now_ms;
 }
 
 void model_measured(struct honed *h, const struct honed_job *j, double ms)
@@ -382,10 +381,8 @@ void model_measured(struct honed *h, const struct honed_job *j, double ms)
 static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
-	take_start(m, done->before_ms);
-	bool taken = done->now_ms > 0 && take_both(m, done);
-	m->stale |= !taken && done->kept;
-	m->rough |= m->stale;
+	take_start(m, done->before_ms > 0 ? done->before_ms : done->now_ms);
+	take_gain(m, done);
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);

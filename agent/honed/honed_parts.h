@@ -163,9 +163,10 @@ struct kept_model {
 	bool bare;   /* never served */
 	bool trying; /* the marks knew it before this box */
 	double promise;
+	/* before_ms: the network's first time that was measured; now_ms: before_ms, divided by what the
+	 * slices since have gained; 0: not known */
 	double before_ms, default_ms, now_ms;
-	bool rough; /* now_ms is of a slice that was disturbed or cut short */
-	bool stale; /* kernels were kept after now_ms was measured */
+	bool rough; /* some slice that gained was disturbed or cut short */
 	int missing;
 	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;

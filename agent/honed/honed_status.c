@@ -413,8 +413,8 @@ static const struct {
 	double (*value)(const struct honed *h, const struct kept_model *m); /* NaN: not known */
 } of_models[] = {
     {"hone_model_ready", "1 if nothing more can be done for the model now.", model_is_ready},
-    {"hone_model_before_seconds", "Run time of the model when honed first saw it.", model_before},
-    {"hone_model_now_seconds", "Run time of the model now.", model_now},
+    {"hone_model_before_seconds", "First run time of the model that was measured.", model_before},
+    {"hone_model_now_seconds", "That time, divided by what tuning has gained since.", model_now},
     {"hone_model_promise_ratio", "Share of the run time that more search is expected to gain.",
      model_promise},
     {"hone_model_missing_kernels", "Kernels of the model that have no code.", model_missing},

@@ -40,17 +40,13 @@ static void cell_ms(struct table *t, double ms, bool rough)
 		table_cell(t, "-");
 }
 
-/* The stored gain over default schedules. The times beside it are of other moments, and say less. */
-static void cell_gain(struct table *t, const json_t *gain)
+/* What tuning has gained since the time before was measured. */
+static void cell_gain(struct table *t, double before, double now, bool rough)
 {
-	if (!gain)
-		table_cell(t, "-");
-	else if (daemon_flag(gain, "few_rounds"))
-		table_cell(t, "too few rounds");
-	else if (!daemon_flag(gain, "significant"))
-		table_cell(t, "not significant");
+	if (before > 0 && now > 0)
+		table_cell(t, "%s%.*fx", rough ? "~" : "", before / now < 1e4 ? 2 : 0, before / now);
 	else
-		table_cell(t, "%.2fx", daemon_num(gain, "ratio", 0));
+		table_cell(t, "-");
 }
 
 /* Of a model, a job or a gain. An older honed names no device. */
@@ -149,17 +145,18 @@ static void models_table(const json_t *models, bool devices, bool color)
 		table_cell(&t, "%s", daemon_text(m, "state", "?"));
 		bool is_rough = daemon_flag(m, "now_rough");
 		rough |= is_rough;
-		cell_ms(&t, daemon_num(m, "before_ms", 0), false);
-		cell_ms(&t, daemon_num(m, "now_ms", 0), is_rough);
-		cell_gain(&t, json_object_get(m, "gain"));
+		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
+		cell_ms(&t, before, false);
+		cell_ms(&t, now, is_rough);
+		cell_gain(&t, before, now, is_rough);
 		next_of(m, &next);
 		table_cell(&t, "%s", buf_str(&next));
 		buf_free(&next);
 	}
 	table_print(&t, color);
 	if (rough && t.shown >> now_column & 1)
-		table_say("~: measured while other programs disturbed it, or at the start of a slice that "
-			  "was cut short, so it may not compare with the time before");
+		table_say("~: other programs disturbed a slice that gained, or it was cut short; now is before "
+			  "divided by gain");
 	json_array_foreach(models, k, m) error_line(m, devices);
 }
 

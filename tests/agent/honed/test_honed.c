@@ -170,8 +170,8 @@ TEST(a_slice_cut_short_tells_no_time)
 	board_done(b, 2, 5, 0, 0, 0.4);
 	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
 	board_started(b, 3);
-	board_done(b, 3, 4, 0, 0, 0.4); /* it measured the network at its start */
-	CHECK(strstr(board_status(b), "\"before_ms\":6,") && strstr(board_status(b), "\"now_ms\":4,"));
+	board_done(b, 3, 4, 0, 0, 0.4); /* what it measured at its start does not compare */
+	CHECK(strstr(board_status(b), "\"before_ms\":6,") && strstr(board_status(b), "\"now_ms\":5,"));
 	board_free(b);
 }
 
@@ -185,11 +185,11 @@ TEST(a_first_measurement_is_told)
 	CHECK(strstr(board_status(b), "\"before_ms\":7,\"default_ms\":null,\"now_ms\":7,"));
 	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":8}");
 	CHECK(strstr(board_status(b), "\"before_ms\":7,\"default_ms\":null,\"now_ms\":7,"));
-	board_done(b, 1, 8, 5, 0, 0.4);
-	CHECK(strstr(board_status(b), "\"before_ms\":8,") && strstr(board_status(b), "\"now_ms\":5,"));
+	board_done(b, 1, 14, 10, 0, 0.4);
+	CHECK(strstr(board_status(b), "\"before_ms\":7,") && strstr(board_status(b), "\"now_ms\":5,"));
 	board_started(b, 2);
 	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":6}"); /* at the start of the next slice */
-	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
+	CHECK(strstr(board_status(b), "\"before_ms\":7,") && strstr(board_status(b), "\"now_ms\":5,"));
 	board_free(b);
 }
 
@@ -480,47 +480,11 @@ TEST(times_outlive_a_restart)
 		      (changed == 1));
 		board_run(b, LONG_SETTLED);
 		board_started(b, 1);
-		board_done(b, 1, 9, 4, 0, 0.4);
-		CHECK(strstr(board_status(b), changed ? "\"before_ms\":9," : "\"before_ms\":10.8,"));
-		CHECK(strstr(board_status(b), "\"now_ms\":4,"));
+		board_done(b, 1, 10, 4, 0, 0.4);
+		CHECK(strstr(board_status(b), changed ? "\"before_ms\":10," : "\"before_ms\":6,"));
+		CHECK(strstr(board_status(b), changed ? "\"now_ms\":4," : "\"now_ms\":2,"));
 		board_free(b);
 	}
-}
-
-/* A rough time gives way to any other one, and takes the place of another one only if it is shorter. A time
- * is rough, too, once a slice has kept kernels without measuring them well. */
-TEST(a_disturbed_slice_tells_a_rough_time)
-{
-	static const struct {
-		double after_ms;
-		bool disturbed;
-		const char *now;
-	} slices[] = {{8, true, "\"now_ms\":8,\"now_rough\":true"},
-		      {9, true, "\"now_ms\":9,\"now_rough\":true"},
-		      {7, false, "\"now_ms\":7,\"now_rough\":false"},
-		      {7.5, true, "\"now_ms\":7,\"now_rough\":true"},
-		      {6.5, true, "\"now_ms\":6.5,\"now_rough\":true"},
-		      {6.8, false, "\"now_ms\":6.8,\"now_rough\":false"},
-		      {0, false, "\"now_ms\":6.8,\"now_rough\":true"}};
-	struct board *b = tuning(1);
-	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":10}");
-	CHECK(strstr(board_status(b), "\"now_ms\":10,") && strstr(board_status(b), "\"now_rough\":true"));
-	for (int i = 0; i < (int)(sizeof slices / sizeof *slices); i++) {
-		char line[200];
-		if (i)
-			board_started(b, i + 1);
-		snprintf(line, sizeof line,
-			 "{\"op\":\"done\",\"trials\":9,\"before_ms\":10,\"after_ms\":%g,\"kept\":1,"
-			 "\"disturbed\":%s,\"promise\":0.4}",
-			 slices[i].after_ms, slices[i].disturbed ? "true" : "false");
-		board_ask(b, 1001 + i, line);
-		board_ended(b, i + 1, 0, NULL);
-		if (!strstr(board_status(b), slices[i].now)) {
-			printf("%d: no %s in %s\n", i, slices[i].now, board_status(b));
-			test_bad = 1;
-		}
-	}
-	board_free(b);
 }
 
 static void before_and_now(struct board *b, double *before, double *now)
@@ -530,52 +494,81 @@ static void before_and_now(struct board *b, double *before, double *now)
 	*now = q ? atof(q + strlen("\"now_ms\":")) : NAN;
 }
 
-/* The machine is faster or slower in each slice by any factor: what status shows of before and now is still
- * what the slices gained. A slice that kept nothing changes no gain, whatever its noise, nor does one that
- * was cut short before it kept something. */
-TEST(before_and_now_compare_across_slices)
+/* The machine is faster or slower in each slice by any factor, slices are disturbed, cut short or lose
+ * something, and honed starts anew: the time before stays the first that was measured, now is that divided by
+ * what the slices gained, and rough says that some of these gains are not certain. A slice that kept nothing
+ * changes nothing, whatever its noise; nor does a loss that a disturbed slice seems to have. */
+TEST(before_now_and_gain_agree)
 {
 	struct rng r;
 	rng_seed(&r, 24);
-	for (int round = 0; round < 50; round++) {
+	for (int round = 0; round < 60; round++) {
 		struct board *b = tuning(1);
-		double gain = 1;
-		for (int i = 0, n = 1 + (int)rng_below(&r, 6); i < n; i++) {
-			double speed = 0.5 + rng_unit(&r) * 3, won = 1 + rng_unit(&r);
-			double found = 10 / gain * speed, before, now;
-			bool cut = i && rng_below(&r, 4) == 0, disturbed = rng_below(&r, 4) == 0;
-			bool kept = !cut && !disturbed && rng_below(&r, 3) > 0;
-			double after = cut ? 0 : kept ? found / won : found * 1.01;
-			char line[300];
+		double gain = 1, first = 0, before, now;
+		bool rough = false;
+		struct marks marks = {0};
+		for (int i = 0, job = 1, n = 1 + (int)rng_below(&r, 7); i < n; i++, job++) {
+			double found = 10 / gain * (0.5 + rng_unit(&r) * 3), won = 0.7 + rng_unit(&r) * 1.3;
+			bool cut = rng_below(&r, 4) == 0, disturbed = rng_below(&r, 3) == 0;
+			bool kept = rng_below(&r, 3) > 0;
+			double after = cut ? 0 : kept ? found / won : found * (0.8 + rng_unit(&r) * 0.4);
+			double told = found * (0.9 + rng_unit(&r) * 0.2); /* at the slice's start */
+			char line[300], next[32];
 			if (i)
-				board_started(b, i + 1);
-			snprintf(line, sizeof line, "{\"op\":\"progress\",\"net_ms\":%.17g}", found);
-			board_ask(b, 1001 + i, line);
+				board_started(b, job);
+			snprintf(line, sizeof line, "{\"op\":\"progress\",\"net_ms\":%.17g}", told);
+			board_ask(b, 1000 + job, line);
+			first = i ? first : told;
 			before_and_now(b, &before, &now);
-			CHECK(fabs(before / now / gain - 1) < 1e-4);
+			CHECK(fabs(before / first - 1) < 1e-4 && fabs(before / now / gain - 1) < 1e-4);
 			snprintf(line, sizeof line,
 				 "{\"op\":\"done\",\"trials\":9,\"before_ms\":%.17g,\"after_ms\":%.17g,"
-				 "\"kept\":%d,"
-				 "\"disturbed\":%s,\"promise\":0.4}",
+				 "\"kept\":%d,\"disturbed\":%s,\"promise\":0.4}",
 				 found, after, kept, disturbed ? "true" : "false");
-			board_ask(b, 1001 + i, line);
-			gain *= kept ? won : 1;
+			board_ask(b, 1000 + job, line);
+			gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
+			rough |= kept && (cut || disturbed);
 			before_and_now(b, &before, &now);
-			if (fabs(before / now / gain - 1) > 1e-4 ||
-			    (!cut && !disturbed && fabs(now / after - 1) > 1e-4)) {
-				printf("round %d, slice %d: %g -> %g, gain %g\n", round, i, before, now,
-				       gain);
+			bool said = strstr(board_status(b), "\"now_rough\":true") != NULL;
+			if (fabs(before / first - 1) > 1e-4 || fabs(before / now / gain - 1) > 1e-4 ||
+			    said != rough) {
+				printf("round %d, slice %d: %g (first %g) -> %g, gain %g, rough %d\n", round, i,
+				       before, first, now, gain, said);
 				test_bad = 1;
 			}
-			board_ended(b, i + 1, 0, NULL);
-			char next[32];
-			snprintf(next, sizeof next, "start %d ", i + 2);
+			board_ended(b, job, 0, NULL);
+			if (rng_below(&r, 4) == 0) {
+				board_event(b, (struct honed_event){.kind = HE_STOP});
+				board_run(b, 60 * NS_PER_S);
+				if (b->nmarks) /* else nothing has changed */
+					marks = b->marks;
+				board_free(b);
+				b = board_new(HONED_RESIDENT, 1);
+				b->o.marks = marks;
+				board_start(b);
+				job = 0;
+			}
+			snprintf(next, sizeof next, "start %d ", job + 1);
 			for (int s = 0; s < 100000 && !board_says(b, next); s++)
 				board_run(b, NS_PER_S);
 			board_read(b);
 		}
 		board_free(b);
 	}
+}
+
+/* Times that no network has, and gains that would leave such times, change nothing. */
+TEST(senseless_times_change_nothing)
+{
+	static const double times[][2] = {{1e-300, 1}, {1, 1e-300}, {1e300, 1}, {1, 1e300}, {1e300, 1e-300}};
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.4);
+	for (int i = 0; i < (int)(sizeof times / sizeof *times); i++) {
+		board_started(b, i + 2);
+		board_done(b, i + 2, times[i][0], times[i][1], 0, 0.4);
+		CHECK(strstr(board_status(b), "\"before_ms\":6,") && strstr(board_status(b), "\"now_ms\":5,"));
+	}
+	board_free(b);
 }
 
 /* honed's log says in words that a job did not measure the network, and leaves out a promise that is not

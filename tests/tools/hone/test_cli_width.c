@@ -429,7 +429,7 @@ TEST(the_last_frame_is_whole)
 
 static const char wide_row[] =
     "{\"verdict\":\"waits\",\"models\":[{\"name\":\"mobilenet_v2\",\"state\":\"waiting for lease\","
-    "\"before_ms\":1234.5,\"now_ms\":1000.25,\"gain\":{\"significant\":false},\"promise\":0.1,"
+    "\"before_ms\":1234.5,\"now_ms\":1000.25,\"now_rough\":true,\"promise\":0.1,"
     "\"next_s\":90}]}";
 
 static bool wide_honed(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
@@ -444,8 +444,8 @@ static bool wide_honed(struct fake *f, const char *op, long long id, const json_
 /* Words of the status table go on in the lines below their cell, where the row is too wide. */
 TEST(watch_cuts_no_words)
 {
-	static const char *const words[] = {"waiting", "lease", "not", "significant", "10", "less", "time",
-					    "expected;", "in", "90 s"};
+	static const char *const words[] = {"waiting", "lease", "~1.23x", "10",  "less",
+					    "time",    "expected;", "in",     "90 s"};
 	struct fake f = {.answer = wide_honed};
 	fake_folder(&f);
 	fake_listen(&f);
