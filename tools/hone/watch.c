@@ -24,7 +24,8 @@ static void draw(const struct watch *w, const json_t *status)
 	printf("\033[H\033[2J");
 	status_view(status, w->color);
 	fflush(stdout);
-	log_info("press Ctrl-C to end");
+	if (!interrupted())
+		log_info("press Ctrl-C to end");
 }
 
 static void put_line(struct watch *w, struct buf *line)
@@ -112,5 +113,6 @@ int watch(const char *socket, bool json, bool color)
 		draw(&w, w.shown);
 	json_decref(w.shown);
 	buf_free(&w.last);
-	return interrupted() ? 0 : rc;
+	rc = interrupted() ? interrupt_status(E_OK) : rc;
+	return rc == INTERRUPT_STATUS ? 0 : rc;
 }

@@ -247,8 +247,9 @@ TEST(a_daemon_that_refuses)
 	fake_remove(&f);
 }
 
-/* Runs hone status --watch until it has printed `text`. */
-static void watch_until(const char *text, bool json)
+/* Runs hone status --watch until it has printed `text`, and ends it: Ctrl-C is how a user does so, SIGTERM
+ * interrupts it. */
+static void watch_until_by(const char *text, bool json, int sig)
 {
 	char out[256], *argv[] = {"hone", "status", "--watch", json ? "--json" : "-q"};
 	snprintf(out, sizeof out, "%s", in_dir("stdout"));
@@ -267,8 +268,15 @@ static void watch_until(const char *text, bool json)
 	}
 	CHECK_SAYS(cli_out, text);
 	int status;
-	kill(pid, SIGINT);
-	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	kill(pid, sig);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	CHECK(WEXITSTATUS(status) == (sig == SIGTERM ? 143 : 0));
+}
+
+static void watch_until(const char *text, bool json)
+{
+	watch_until_by(text, json, SIGINT);
+	watch_until_by(text, json, SIGTERM);
 }
 
 /* Where a model is tuned on another device than the processor, all rows name theirs; else none does. */

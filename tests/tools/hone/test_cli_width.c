@@ -410,7 +410,7 @@ TEST(the_last_frame_is_whole)
 	fake_listen(&f);
 	press_after_ms = 1500;
 	for (int i = 0; i < 3; i++) {
-		CHECK(hone_on_terminal(120, ON_OUT, "status --watch -q") == 0);
+		CHECK(hone_on_terminal(120, ON_OUT | ON_ERR, "status --watch") == 0);
 		const char *frame = strstr(cli_screen, "\033[H\033[2J"), *next;
 		while (frame && (next = strstr(frame + 1, "\033[H\033[2J")))
 			frame = next;
@@ -421,6 +421,7 @@ TEST(the_last_frame_is_whole)
 			CHECK(strstr(frame, row));
 		}
 		CHECK(frame && strstr(frame, "2.00 MiB today of at most 20 MiB a day\r\n"));
+		CHECK(frame && !strstr(frame, "press Ctrl-C"));
 	}
 	press_after_ms = 0;
 	fake_hush(&f);
