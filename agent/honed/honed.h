@@ -213,7 +213,8 @@ int64_t honed_wakeup(const struct honed *h);
  * "refused", "failed"), ready, before_ms (the first time measured of this file; it stays), default_ms,
  * now_ms (before_ms, divided by the product of what each slice has gained), now_rough (some of these gains
  * were measured while others disturbed the slice, or are not known because it was cut short),
- * missing, promise, next_s (until its next slice), error}], models_left (models that had no room); jobs
+ * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
+ * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
  * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync

@@ -221,6 +221,8 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
 	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);
 	put_text(b, "device", conf_device_name(m->conf->device));
+	put_text(b, "level", level_name((int)m->conf->level));
+	put_real(b, "threads", m->conf->threads, m->conf->threads > 0);
 	buf_puts(b, "}");
 }
 

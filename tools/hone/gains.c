@@ -13,16 +13,21 @@ static bool is_of(const struct gain *g, const char *path)
 	       (n == m || m == sizeof g->model - 1 || path[n - m - 1] == '/');
 }
 
-static bool is_on(const struct gain *g, const char *device)
+/* Of another device, level or number of threads, it is of another network. An older honed says no level. */
+static bool is_as(const struct gain *g, const json_t *m)
 {
-	return !strcmp(g->device[0] ? g->device : "cpu", device);
+	const char *level = level_name((int)g->level);
+	double threads = daemon_num(m, "threads", 0);
+	return !strcmp(g->device[0] ? g->device : "cpu", daemon_text(m, "device", "cpu")) &&
+	       !strcmp(level ? level : "", daemon_text(m, "level", level ? level : "")) &&
+	       (g->device[0] || !(threads > 0) || g->threads == threads);
 }
 
-static const struct gain *newest_of(const struct gain *g, int n, const char *path, const char *device)
+static const struct gain *newest_of(const struct gain *g, int n, const json_t *m)
 {
 	const struct gain *newest = NULL;
 	for (int i = 0; i < n; i++)
-		if (is_of(&g[i], path) && is_on(&g[i], device) &&
+		if (is_of(&g[i], daemon_text(m, "path", "?")) && is_as(&g[i], m) &&
 		    (!newest || strcmp(g[i].date, newest->date) > 0))
 			newest = &g[i];
 	return newest;
@@ -39,8 +44,7 @@ void gains_add(json_t *status, struct cache *c)
 		json_array_append_new(list, headline_gain_json(&g[i]));
 	json_array_foreach(json_object_get(status, "models"), k, m)
 	{
-		const struct gain *own =
-		    newest_of(g, n, daemon_text(m, "path", "?"), daemon_text(m, "device", "cpu"));
+		const struct gain *own = newest_of(g, n, m);
 		if (own)
 			json_object_set_new(m, "gain", headline_gain_json(own));
 	}

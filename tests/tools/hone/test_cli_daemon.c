@@ -174,6 +174,36 @@ TEST(the_users_own_cache_is_named)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* A gain belongs to its device, level and number of threads: other sections of the same file have none. */
+TEST(a_gain_of_another_level_is_not_shown)
+{
+	static const struct {
+		const char *as;
+		bool has;
+	} models[] = {{"\"level\":\"fp32\",\"threads\":2", true},
+		      {"\"level\":\"fp32\",\"threads\":null", true},
+		      {"\"threads\":2", true}, /* of an older honed */
+		      {"\"level\":\"int8\",\"threads\":2", false},
+		      {"\"level\":\"fp32\",\"threads\":1", false},
+		      {"\"level\":\"fp32\",\"device\":\"opencl:0\"", false}};
+	char said[200];
+	put_gain(in_dir("levels"));
+	no_sync();
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+		struct fake f = {.answer = daemon_of, .said = said};
+		snprintf(said, sizeof said, "\"models\":[{\"name\":\"a\",\"path\":\"/m/s.onnx\",%s}]",
+			 models[i].as);
+		fake_folder(&f);
+		fake_listen(&f);
+		CHECK_RUN(0, "status --json --cache %s", in_dir("levels"));
+		json_t *j = parse_out(), *m = json_array_get(json_object_get(j, "models"), 0);
+		CHECK(json_is_object(json_object_get(m, "gain")) == models[i].has);
+		json_decref(j);
+		fake_hush(&f);
+		fake_remove(&f);
+	}
+}
+
 /* What disturbed slices have gained has a mark, which a line explains. */
 TEST(a_rough_time_is_marked)
 {
