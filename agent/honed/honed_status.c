@@ -40,12 +40,12 @@ static int wanting(const struct honed *h, const struct kept_model **failed)
 	return n;
 }
 
-/* The times are those of the kernels that were tried so far, not of the whole network. */
+/* The times are sums of the kernels that were timed so far, which grow with each of them. */
 static void say_job(const struct honed *h, const struct honed_job *j, struct buf *b)
 {
 	buf_printf(b, "%s", job_label(h, j).text);
 	if (j->progress.now_ms > 0 && !j->progress.done)
-		buf_printf(b, ": kernels %.3g -> %.3g ms", j->progress.before_ms, j->progress.now_ms);
+		buf_printf(b, ": kernels timed so far, in sum: %.3g -> %.3g ms", j->progress.before_ms, j->progress.now_ms);
 }
 
 /* Names at most one job of each of two devices: others are in the list of jobs. */

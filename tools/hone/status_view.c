@@ -202,7 +202,7 @@ static void job_line(const json_t *j, bool devices)
 		buf_printf(&b, ", %.0f trial%s", daemon_num(j, "trials", 0),
 			   plural_s((int64_t)daemon_num(j, "trials", 0)));
 	if (before > 0 && now > 0)
-		buf_printf(&b, ", kernels %.3f -> %.3f ms", before, now);
+		buf_printf(&b, ", kernels timed so far, in sum: %.3f -> %.3f ms", before, now);
 	if (json_is_number(json_object_get(j, "left_s"))) {
 		buf_puts(&b, ", ");
 		add_span(&b, daemon_num(j, "left_s", 0));

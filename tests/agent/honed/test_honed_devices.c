@@ -312,11 +312,11 @@ TEST(words_name_the_device)
 		board_started(b, 2);
 		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":3,\"now_ms\":2}");
 		CHECK(strstr(board_status(b),
-			     both ? "\"verdict\":\"tuning a on cpu: kernels 3 -> 2 ms; a on opencl:0\""
-				  : "\"verdict\":\"tuning a: kernels 3 -> 2 ms\""));
+			     both ? "\"verdict\":\"tuning a on cpu: kernels timed so far, in sum: 3 -> 2 ms; a on opencl:0\""
+				  : "\"verdict\":\"tuning a: kernels timed so far, in sum: 3 -> 2 ms\""));
 		board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
 		CHECK(board_says(b, both ? "log a on cpu: 6.000 -> 5.000" : "log a: 6.000 -> 5.000"));
-		CHECK(!strstr(board_status(b), "kernels 6"));
+		CHECK(!strstr(board_status(b), "sum: 6"));
 		board_ended(b, 1, 0, NULL);
 		board_ended(b, 2, E_CHILD, "the driver is gone");
 		CHECK(board_says(b, both ? "log model a on opencl:0: the driver is gone"

@@ -113,7 +113,7 @@ TEST(status_of_a_daemon)
 	    ("closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
 	     "limit"),
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
-	    " trials, kernels 12.500 -> 5.000 ms, 8 s left\n",
+	    " trials, kernels timed so far, in sum: 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for another 9 min)\ninhibit    moving\n",
 	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
 	    "\nmodels     and 3 more\n",
