@@ -15,7 +15,8 @@
  *   status    all    -                                        as `hone status --json` prints it
  *   watch     all    -                                        ok; then {"event":"status",...}, 1/s at most
  *   wait      all    for: "ready"                             ok, once every configured model has its
- *                                                             kernels, or nothing more can be done for it
+ *                                                             kernels, or nothing more can be done for it;
+ *                                                             status says which were refused or failed
  *   inhibit   all    why, ms (0 or absent: until resume)      name: for resume
  *   resume    all    name (absent: all inhibits of this       resumed (how many)
  *                    user; for root and honed's own user:

@@ -205,7 +205,7 @@ int64_t honed_wakeup(const struct honed *h);
 /* Writes one JSON object on one line, as `status` answers and `hone status --json` prints. Any key may be
  * absent, or null if its value is not known; readers must cope with both. Keys: version, mode ("resident",
  * "box"), state (one word: "ready", "tuning", "resting", "waiting", "inhibited", "skipping", "failing"),
- * ready (as `wait` means it), verdict (one sentence: what it does and why), warning (the cache cannot be
+ * ready (as `hone wait` succeeds), verdict (one sentence: what it does and why), warning (the cache cannot be
  * written: why), conf_error (why the last reload was refused), up_s, cache (folder), generation, policy,
  * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
  * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, device ("cpu", "opencl:0"; a

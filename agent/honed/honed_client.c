@@ -611,7 +611,7 @@ void clients_tick(struct honed *h)
 	for (int i = 0; h->clients.askers && looked(h) && i < h->clients.n; i++)
 		if (h->clients.list[i].status.is)
 			say_status(h, &h->clients.list[i]);
-	if (h->clients.waiters && models_ready(h))
+	if (h->clients.waiters && models_settled(h))
 		for (int i = 0; i < h->clients.n; i++) {
 			struct client *c = &h->clients.list[i];
 			client_good(h, c->id, &c->wait, NULL);

@@ -448,7 +448,9 @@ int loop_run(struct loop *l)
 		}
 		loop_arm(l);
 		uv_run(&l->uv, UV_RUN_DEFAULT);
-		if (l->metrics_changed)
+		if (!l->o.box)
+			loop_metrics_remove(l);
+		else if (l->metrics_changed)
 			loop_metrics(l);
 	}
 	return l->rc;

@@ -167,6 +167,7 @@ void loop_kept(struct loop *l);      /* sends HE_KEPT for each kept inhibit file
 void loop_inhibited(struct loop *l); /* sends HE_INHIBIT if it changed */
 void loop_reload(struct loop *l);
 void loop_metrics(struct loop *l);
+void loop_metrics_remove(const struct loop *l); /* they would still be read after honed has ended */
 void loop_stored(struct loop *l); /* reports results of commits to the state machine */
 void loop_marks(struct loop *l, const struct marks *m);
 

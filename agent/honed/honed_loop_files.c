@@ -386,6 +386,13 @@ static int replace(const char *path, const struct buf *b)
 	return rc < 0 ? rc : fail(E_IO, "cannot write %s: %s", path, strerror(good ? errno : err));
 }
 
+void loop_metrics_remove(const struct loop *l)
+{
+	char path[PATH_MAX];
+	if (path_of(path, l->o.run, "metrics.prom") >= 0)
+		(void)unlink(path);
+}
+
 void loop_metrics(struct loop *l)
 {
 	char path[PATH_MAX];

@@ -435,10 +435,30 @@ static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 	return (m->rest_step_ns && !(m->missing && promises(m))) || h->commits.step_ns > STORE_PAUSE_NS;
 }
 
-bool model_ready(const struct honed *h, const struct kept_model *m)
+/* Whether nothing more can be done for a model now. */
+static bool is_settled(const struct honed *h, const struct kept_model *m)
 {
 	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
 	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
+}
+
+/* Its file is of no use, or every job failed and none before has served it. */
+static bool is_lost(const struct kept_model *m)
+{
+	return m->refused[0] || (m->fails && !m->boxed && m->now_ms <= 0);
+}
+
+bool model_ready(const struct honed *h, const struct kept_model *m)
+{
+	return is_settled(h, m) && !is_lost(m);
+}
+
+bool models_settled(const struct honed *h)
+{
+	for (int i = 0; i < h->models.n; i++)
+		if (!is_settled(h, &h->models.list[i]))
+			return false;
+	return h->started;
 }
 
 bool models_ready(const struct honed *h)

@@ -327,6 +327,9 @@ int models_next(const struct honed *h);
 void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 void model_failed(struct honed *h, int i, const char *text);
+/* Whether nothing more can be done now for any model: those that wait for ready models wait no longer. */
+bool models_settled(const struct honed *h);
+/* Whether, besides, no model was refused, or failed without ever having been served. */
 bool models_ready(const struct honed *h);
 bool model_ready(const struct honed *h, const struct kept_model *m);
 void marks_save(struct honed *h);

@@ -414,7 +414,7 @@ static const struct {
 	const char *name, *help;
 	double (*value)(const struct honed *h, const struct kept_model *m); /* NaN: not known */
 } of_models[] = {
-    {"hone_model_ready", "1 if nothing more can be done for the model now.", model_is_ready},
+    {"hone_model_ready", "1 if the model has its kernels, or more search gains nothing now.", model_is_ready},
     {"hone_model_before_seconds", "First run time of the model that was measured.", model_before},
     {"hone_model_now_seconds", "That time, divided by what tuning has gained since.", model_now},
     {"hone_model_promise_ratio", "Share of the run time that more search is expected to gain.",
@@ -476,7 +476,7 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 		const char *name, *type, *help;
 		double value;
 	} rows[] = {
-	    {"hone_ready", "gauge", "1 if every configured model is ready.", models_ready(h)},
+	    {"hone_ready", "gauge", "1 if every configured model is ready; 0 if one was refused or failed.", models_ready(h)},
 	    {"hone_jobs", "gauge", "Jobs that run or rest.", lives(h)},
 	    {"hone_clients", "gauge", "Connections.", h->clients.n},
 	    {"hone_inhibits", "gauge", "Requests and files that inhibit tuning.",

@@ -76,8 +76,8 @@ static bool hopeless(const json_t *m)
 	return !strcmp(state, "refused") || (!strcmp(state, "failed") && daemon_num(m, "now_ms", 0) <= 0);
 }
 
-/* The models that honed gave up, as [{name, why}]. honed counts them as ready, because nothing more can be
- * done for them. NULL: it does not answer any more. */
+/* The models that honed gave up, as [{name, why}]. honed waits no longer for them, because nothing more can
+ * be done. NULL: it does not answer any more. */
 static json_t *given_up(const char *socket)
 {
 	json_t *s = NULL, *list = json_array();

@@ -391,10 +391,13 @@ TEST(nothing_is_searched_while_flash_is_full)
 			board_started(b, 2);
 		}
 	}
-	/* It is still full: nothing more can be done now, and nobody waits for that. */
+	/* It is still full: nothing more can be done now, and nobody waits for that, but nothing is ready. */
 	board_event(b, (struct honed_event){
 			   .kind = HE_STORED, .ticket = 4, .rc = E_IO, .text = "no space left on device"});
-	CHECK(strstr(board_status(b), "\"ready\":true,\"before_ms\""));
+	CHECK(strstr(board_status(b), "\"ready\":false,\"before_ms\""));
+	board_connect(b, 7, 0);
+	board_ask(b, 7, "{\"op\":\"wait\",\"id\":77,\"for\":\"ready\"}");
+	CHECK(board_says(b, "send 7 {\"id\":77,\"ok\":true"));
 	board_free(b);
 }
 
@@ -637,8 +640,56 @@ TEST(a_refused_file_is_told_of_and_left_alone)
 	board_run(b, 60 * NS_PER_S);
 	CHECK(!board_says(b, "start"));
 	CHECK(strstr(board_status(b), "\"state\":\"refused\"") && strstr(board_status(b), "no such file"));
-	CHECK(strstr(board_status(b), "\"ready\":true"));
+	CHECK(!strstr(board_status(b), "\"ready\":true"));
 	board_free(b);
+}
+
+static double metric(struct board *b, const char *name)
+{
+	struct buf m = {0};
+	honed_metrics(b->h, b->now_ns, &m);
+	const char *at = strstr(buf_str(&m), name);
+	double v = at ? atof(at + strlen(name)) : NAN;
+	buf_free(&m);
+	return v;
+}
+
+/* A model that was refused, or failed without ever having been served, ends the wait of clients but is not
+ * ready: in the status, in the metrics, and as honed says hello. A later failure leaves a model ready. */
+TEST(what_failed_is_not_ready)
+{
+	for (int k = 0; k < 3; k++) { /* refused; failed; failed after it was served */
+		struct board *b = board_new(HONED_RESIDENT, 1);
+		b->file[0].refused = k == 0 ? "/m/a: no such file" : NULL;
+		board_start(b);
+		for (int job = 1; job <= 5 && k; job++) {
+			char start[32];
+			snprintf(start, sizeof start, "start %d a", job);
+			for (int s = 0; s < 10000 && !board_says(b, start); s++)
+				board_run(b, NS_PER_S);
+			board_started(b, job);
+			if (k == 2 && job == 1)
+				board_done(b, job, 6, 5, 0, 0.4);
+			else
+				board_ended(b, job, E_CHILD, "no luck");
+		}
+		if (k)
+			CHECK(strstr(board_status(b), "\"state\":\"failed\""));
+		if (k < 2) {
+			CHECK(!strstr(board_status(b), "\"ready\":true"));
+			CHECK(metric(b, "\nhone_ready ") == 0);
+			CHECK(metric(b, "\nhone_model_ready{model=\"a\"} ") == 0);
+		} else {
+			CHECK(!strstr(board_status(b), "\"ready\":false"));
+			CHECK(metric(b, "\nhone_ready ") == 1);
+			CHECK(metric(b, "\nhone_model_ready{model=\"a\"} ") == 1);
+		}
+		board_connect(b, 7, 0);
+		board_read(b);
+		board_ask(b, 7, "{\"op\":\"wait\",\"id\":77,\"for\":\"ready\"}");
+		CHECK(board_says(b, "send 7 {\"id\":77,\"ok\":true"));
+		board_free(b);
+	}
 }
 
 TEST(several_jobs_at_once_share_leases)

@@ -139,6 +139,8 @@ static void stop_with_signal(int sig)
 	kill(honed_pid, sig);
 	waitpid(honed_pid, &how, 0);
 	honed_pid = 0;
+	if (sig == SIGTERM) /* nobody reads metrics of a honed that has ended */
+		CHECK(access(at("run/metrics.prom"), F_OK) < 0);
 }
 
 static struct cache_state kept(void)
