@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/honed/examine.h"
 #include "platform/base/clock.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 
 #include <errno.h>
@@ -14,6 +15,8 @@
 
 #define ERROR "hone: error: "
 #define SHAPE_OPTION "--shape "
+#define NEEDS_EXAMPLES "needs examples of inputs" /* recipe_use writes it */
+#define HELP_OF_HONE " (see `hone "
 
 enum { NOT_STARTED = 127, MOST_SAID = 64 << 10 /* bytes of a program's words that are kept */ };
 
@@ -74,7 +77,8 @@ static int ask(const char *const argv[], int output, int64_t wait_ns, struct buf
 	return E_OK;
 }
 
-/* Appends the first line of hone's error; an option becomes the line of honed.conf that does the same. */
+/* Appends the first line of hone's error, without the help of a command that the user did not give; an option
+ * becomes the line of honed.conf that does the same. */
 static void add_reason(const char *said, struct buf *why)
 {
 	char line[1024];
@@ -82,6 +86,9 @@ static void add_reason(const char *said, struct buf *why)
 	at = at ? at + strlen(ERROR) : said;
 	snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
 	log_one_line(line);
+	char *help = strstr(line, HELP_OF_HONE);
+	if (help)
+		*help = 0;
 	char *option = strstr(line, SHAPE_OPTION);
 	if (option)
 		buf_printf(why, "%.*s" SHAPE_OF_CONF "%s", (int)(option - line), line,
@@ -90,22 +97,43 @@ static void add_reason(const char *said, struct buf *why)
 		buf_puts(why, *line ? line : "hone could not read it");
 }
 
-int examine_model(const char *program, const struct conf_model *m, struct buf *why)
+static int import(const char *program, const struct conf_model *m, const char *const more[4], struct buf *said,
+		  int *status)
 {
-	const char *argv[5 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
-	struct buf said = {0};
-	int n = 4, status = 0;
+	const char *argv[9 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
+	int n = 4;
 	for (int i = 0; i < m->shapes.n; i++) {
 		argv[n++] = "--shape";
 		argv[n++] = m->shapes.shape[i];
 	}
-	int rc = ask(argv, STDERR_FILENO, INT64_MAX, &said, &status);
+	for (int i = 0; i < 4 && more[i]; i++)
+		argv[n++] = more[i];
+	return ask(argv, STDERR_FILENO, INT64_MAX, said, status);
+}
+
+int examine_model(const char *program, const struct conf_model *m, struct buf *why)
+{
+	static const char *const nothing[4] = {NULL};
+	struct buf said = {0};
+	int status = 0, rc = import(program, m, nothing, &said, &status);
 	if (rc >= 0 && WIFSIGNALED(status))
 		buf_printf(why, "hone ended with signal %d while it read the model", WTERMSIG(status));
 	else if (rc >= 0 && WEXITSTATUS(status) != 0)
 		add_reason(buf_str(&said), why);
 	buf_free(&said);
 	return rc < 0 ? fail(E_IO, "%s; models were not examined", err_text()) : E_OK;
+}
+
+bool examine_needs_examples(const char *program, const struct conf_model *m, const char *cache)
+{
+	const bool there = file_is_dir(cache);
+	const char *const more[4] = {"--level", level_name((int)m->level), there ? "--cache" : NULL, cache};
+	struct buf said = {0};
+	int status = 0;
+	bool needs = import(program, m, more, &said, &status) >= 0 && WIFEXITED(status) &&
+		     WEXITSTATUS(status) == 1 && strstr(buf_str(&said), NEEDS_EXAMPLES);
+	buf_free(&said);
+	return needs;
 }
 
 /* The lines that are names of devices; a driver may have printed others. */

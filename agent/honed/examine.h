@@ -11,6 +11,10 @@
 /* Appends to `why` what is wrong with the model, one line without its end; nothing if it is good. E_IO: the
  * program cannot be started. */
 int examine_model(const char *program, const struct conf_model *m, struct buf *why) MUST_CHECK;
+/* Whether the level of a model (LEVEL_INT8) needs examples of inputs, as the cache has no recipe of it.
+ * cache: a folder, which may be missing. False also if that cannot be found out, which examine_model
+ * explains. */
+bool examine_needs_examples(const char *program, const struct conf_model *m, const char *cache);
 /* Appends the names of the devices beside the processor that can be used now, as in "opencl:0, opencl:1";
  * nothing: there is none. E_IO: the program cannot be started, or failed; E_TIMEOUT: it did not end in
  * wait_ns, and was killed. */

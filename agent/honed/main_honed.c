@@ -350,6 +350,25 @@ static void check_devices(const struct loop *l, const struct conf *c)
 	buf_free(&names);
 }
 
+/* Notes models of level int8 that no job can quantise yet. That is no mistake: the file may be older than the
+ * examples. */
+static void check_recipes(struct loop *l, const struct conf *c)
+{
+	l->conf = c;
+	int rc = choose_cache(l);
+	l->conf = NULL;
+	for (int i = 0; i < c->nmodels && rc >= 0; i++) {
+		const struct conf_model *m = &c->model[i];
+		if (m->level != LEVEL_INT8 || !*m->path || !is_first(c, i) ||
+		    !examine_needs_examples(l->o.job, m, l->cache))
+			continue;
+		log_info("honed: note: %s:%d: model %s: level int8 needs examples of inputs, which %s does "
+			 "not have, so honed cannot tune it yet: hone tune %s --level int8 --data DIR "
+			 "--cache %s",
+			 m->file, m->line, m->name, l->cache, m->path, l->cache);
+	}
+}
+
 static int check(struct loop *l)
 {
 	struct arena a = {0};
@@ -370,8 +389,10 @@ static int check(struct loop *l)
 	fflush(stdout); /* so that it comes before the error where both go into one pipe */
 	if (n >= 0)
 		tell_socket(&c, &l->o);
-	if (n >= 0)
+	if (n >= 0) {
 		check_devices(l, &c);
+		check_recipes(l, &c);
+	}
 	buf_free(&mistakes);
 	arena_free(&a);
 	if (n > 0) /* not E_USAGE: the command line was right */

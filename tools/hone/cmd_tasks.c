@@ -16,6 +16,7 @@ struct listed {
 	struct cache *cache; /* NULL: none */
 	struct target target;
 	int threads;
+	enum level level;
 };
 
 /* "tuned", "default" or "none": the kernel for the device in the cache. */
@@ -23,8 +24,8 @@ static const char *kernel_of(const struct listed *l, const struct step_task *t)
 {
 	struct arena scratch = {0};
 	struct rec r;
-	const struct lookup want = {target_key(&l->target), &l->target, l->threads, LEVEL_FP32, REC_BEST};
-	bool there = l->cache && cache_find_rec(l->cache, t->key, &l->target, l->threads, LEVEL_FP32,
+	const struct lookup want = {target_key(&l->target), &l->target, l->threads, l->level, REC_BEST};
+	bool there = l->cache && cache_find_rec(l->cache, t->key, &l->target, l->threads, l->level,
 						REC_BEST, &scratch, &r) >= 0;
 	const char *kernel = !there ? "none" : lookup_at_default(l->cache, &want, &r) ? "default" : "tuned";
 	arena_free(&scratch);
@@ -144,6 +145,8 @@ static int open_divided(const struct args *a, struct listed *l, struct model *m)
 	l->device = arg_str(a, "device", NULL);
 	int rc = model_device_check(a);
 	if (rc >= 0)
+		rc = model_level(a, &l->level);
+	if (rc >= 0)
 		rc = find_cache(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = apart ? device_target(apart, NULL, "", &l->target) : target_host(&l->target);
@@ -152,7 +155,7 @@ static int open_divided(const struct args *a, struct listed *l, struct model *m)
 	l->threads = apart ? 1 : l->target.cores;
 	if (rc >= 0)
 		rc = model_open(a, a->pos[0],
-				&(struct chosen_for){l->cache, &l->target, l->threads, LEVEL_FP32}, m);
+				&(struct chosen_for){l->cache, &l->target, l->threads, l->level}, m);
 	if (rc >= 0 && !l->cache && (rc = model_take_bytes(m, &l->target)) < 0)
 		model_close(m);
 	return rc;
@@ -189,12 +192,13 @@ static const struct opt opts[] = {
      .words = model_devices},
     {"cache", OPT_STR, "DIR",
      "divide the model as this cache chose for as many threads as cores (default: by the rules alone)"},
+    OPT_LEVEL,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_tasks = {
-    .usage = "MODEL [--unsupported] [--device cpu|opencl:N] [--cache DIR]",
+    .usage = "MODEL [--unsupported] [--device cpu|opencl:N] [--level LEVEL] [--cache DIR]",
     .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",

@@ -508,4 +508,37 @@ TEST(a_seed_brings_a_recipe)
 	CHECK_SAYS(cli_err, "level int8 needs examples of inputs");
 }
 
+/* honed --check notes a model that no job can quantise, and what gives it its recipe; with it, nothing. */
+TEST(check_notes_missing_recipes)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	char text[1024], run[900], want[700];
+	setenv("HONE_SEEDS", "", 1);
+	snprintf(text, sizeof text, "rm -rf %s", at("kept"));
+	REQUIRE(system(text) == 0);
+	snprintf(run, sizeof run, "%s --check --config %s", honed_path(), at("honed.conf"));
+	snprintf(run + strlen(run), sizeof run - strlen(run), " >%s 2>&1", at("log"));
+	for (int k = 0; k < 4; k++) { /* no folder; a cache without recipes; with one; a wrong shape */
+		snprintf(text, sizeof text, "[model int8]\npath = %s\nlevel = int8\n%s", steering(),
+			 k == 3 ? "shape = nix=1x3\n" : "");
+		configure(text);
+		if (k == 1)
+			CHECK_RUN(0, KERNELS_ONCE, steering(), "", at("kept"));
+		if (k == 2)
+			CHECK_RUN(0,
+				  "tune --level int8 --data random --threads 1 --rigor estimate --budget 5s "
+				  "--cache %s %s",
+				  at("kept"), steering());
+		CHECK((system(run) == 0) == (k < 3));
+		slurp(at("log"), cli_out, sizeof cli_out);
+		snprintf(want, sizeof want, "hone tune %s --level int8 --data DIR --cache %s", steering(),
+			 at("kept"));
+		CHECK(!strstr(cli_out, want) == (k >= 2));
+		CHECK(!strstr(cli_out, "--help"));
+		if (k == 3)
+			CHECK_SAYS(cli_out, "model int8: ");
+	}
+}
+
 TEST_MAIN
