@@ -312,7 +312,7 @@ static void say_well(const struct gate *g, int64_t now_ns, const struct vitals *
 	int n = 0;
 	if (!g->open)
 		n = snprintf(out->text, sizeof out->text,
-			     "no reason to wait any more; tuning goes on in %.0f s; ",
+			     "tuning may go on in %.0f s, if nothing speaks against it until then; ",
 			     (double)(g->well_since_ns + g->limits.settle_ns - now_ns) / 1e9);
 	if (g->load_pct >= 0)
 		n +=

@@ -82,7 +82,7 @@ TEST(opens_once_settled)
 {
 	begin(NULL);
 	CHECK(look() == GATE_SETTLING && said.load_pct < 0 && said.again_ns == S);
-	CHECK(strstr(said.text, "in 10 s") && strstr(said.text, "40.0 C below"));
+	CHECK(strstr(said.text, "tuning may go on in 10 s, if nothing speaks against") && strstr(said.text, "40.0 C below"));
 	CHECK(later(9 * S) == GATE_SETTLING && said.load_pct == 0);
 	CHECK(later(999 * MS) == GATE_SETTLING && said.again_ns == MS);
 	CHECK(later(MS) == GATE_OPEN && said.again_ns == 25 * MS);
