@@ -61,6 +61,17 @@ static int in_need(const struct honed *h)
 	return n;
 }
 
+/* As status says it: a model that is served may lack kernels all the same, if they cannot be made now. */
+static int without_kernels(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < h->models.n; i++) {
+		const struct kept_model *m = &h->models.list[i];
+		n += !m->refused[0] && ((m->box && !m->boxed) || m->missing > 0);
+	}
+	return n;
+}
+
 static void left(struct honed *h, int rc)
 {
 	h->leaving = LEAVE_LEFT;
@@ -168,7 +179,8 @@ void leave(struct honed *h, const char *why)
 	if (h->o.mode == HONED_BOX)
 		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
 	if (h->o.mode == HONED_BOX)
-		honed_log(h, 1, "honed stops: %s; models that still lack kernels: %d", why, in_need(h));
+		honed_log(h, 1, "honed stops: %s; models that still lack kernels: %d", why,
+			  without_kernels(h));
 	else
 		honed_log(h, 1, "honed stops: %s", why);
 	for (int i = 0; i < HONED_JOBS; i++) {

@@ -36,6 +36,26 @@ TEST(a_model_that_cannot_be_used_needs_no_box)
 	board_free(b);
 }
 
+/* The box's last words count what the status shows as kernels not made yet, though no box is needed for them. */
+TEST(a_box_ends_with_the_kernels_that_it_could_not_make)
+{
+	for (int missing = 0; missing < 3; missing += 2) {
+		struct board *b = board_new(HONED_BOX, 1);
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		board_started(b, 1);
+		board_done(b, 1, 6, 5, missing, 0);
+		for (int job = 2; job < 9 && !b->left; job++) {
+			board_started(b, job);
+			board_done(b, job, 5, 5, missing, 0);
+			board_run(b, NS_PER_S);
+		}
+		CHECK(b->left && b->marks.model[0].missing == missing);
+		CHECK(board_says(b, missing ? "that still lack kernels: 1" : "that still lack kernels: 0"));
+		board_free(b);
+	}
+}
+
 TEST(box_ends_in_time_and_counts_itself_clean)
 {
 	struct board *b = board_new(HONED_BOX, 1);
