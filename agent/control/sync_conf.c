@@ -73,7 +73,8 @@ int sync_server_check(const char *server)
 	if (!host)
 		return fail(
 		    E_USAGE,
-		    "'%.200s': allowed are https://HOST[:PORT][/PATH] and the absolute path of a folder",
+		    "'%.200s': allowed are https://HOST[:PORT][/PATH], http:// to this machine (127.0.0.1), and "
+		    "the absolute path of a folder",
 		    server);
 	if (!secure && !is_this_machine(server + at, host))
 		return fail(E_USAGE, "'%.200s': plain http is only allowed to this machine; use https",
