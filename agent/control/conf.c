@@ -278,6 +278,20 @@ static bool is_listed(const struct conf_devices *list, const char *name)
 	return false;
 }
 
+/* The device that a list has twice; NULL: none. */
+static const char *repeated_device(struct arena *a, const char *value)
+{
+	struct conf_devices list = {.name = ARENA_ARRAY(a, const char *, CONF_DEVICES)};
+	char *rest, *copy = arena_strdup(a, value);
+	for (char *p = strtok_r(copy, " \t", &rest); p && list.n < CONF_DEVICES;
+	     p = strtok_r(NULL, " \t", &rest)) {
+		if (is_listed(&list, p))
+			return p;
+		list.name[list.n++] = p;
+	}
+	return NULL;
+}
+
 static int take_devices(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	struct conf_devices list = {.name = ARENA_ARRAY(r->a, const char *, CONF_DEVICES)};
@@ -536,6 +550,10 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	}
 	if (r->mistakes && r->model && k->take == take_path)
 		r->model->path = ""; /* it is not missing */
+	const char *twice = k->take == take_devices ? repeated_device(r->a, value) : NULL;
+	if (twice)
+		return refuse(r, "[%s] %s = %s: %.40s is there twice; name it once", section, k->name, value,
+			      twice);
 	struct buf list = {0};
 	if (!k->allowed)
 		policy_names(&list);

@@ -67,7 +67,9 @@ static const struct {
     {"[model m]\npath = /m\ndevice = opencl:-1\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = opencl:1x\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = cpu,opencl:0\n", "3: [model m] device"},
-    {"[model m]\npath = /m\ndevice = cpu opencl:0 cpu\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cpu opencl:0 cpu\n",
+     "3: [model m] device = cpu opencl:0 cpu: cpu is there twice; name it once"},
+    {"[model m]\npath = /m\ndevice = opencl:0\topencl:0\n", "3: [model m] device = opencl:0\topencl:0: opencl:0 is there twice"},
     {"[model m]\npath = /m\ndevice = cpu opencl:0 opencl:1 opencl:2 opencl:3 opencl:4 opencl:5 opencl:6 "
      "opencl:7\n",
      "3: [model m] device"},
