@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cmd.h"
+#include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
 #include <stdio.h>
@@ -35,10 +36,11 @@ static int resume_files(void)
 }
 
 /* Ends inhibits that honed holds, then removes inhibit files that honed did not make. */
-static int resume(const char *socket, const char *name)
+static int resume(const char *socket, const char *name, bool *there)
 {
 	struct client *c;
 	int rc = daemon_open(socket, &c), held = 0;
+	*there = rc > 0;
 	if (rc > 0)
 		rc = held = resume_at(c, name);
 	client_close(c);
@@ -54,11 +56,14 @@ static int run_resume(const struct args *a)
 {
 	const char *socket = arg_str(a, "socket", NULL);
 	daemon_use(socket);
-	int n = resume(socket, a->npos ? a->pos[0] : NULL);
+	bool there = false;
+	int n = resume(socket, a->npos ? a->pos[0] : NULL, &there);
 	if (n < 0)
 		return n;
 	if (a->json)
 		return json_out(json_pack("{si}", "resumed", n));
+	if (!there)
+		log_info("honed does not run: nothing listens on %s", client_socket(socket));
 	if (n)
 		printf("%d inhibit%s gone\n", n, n == 1 ? " is" : "s are");
 	else

@@ -502,6 +502,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_SAYS(cli_out, "{\"resumed\":2}");
 	CHECK_RUN(0, "resume");
 	CHECK_SAYS(cli_out, "this user inhibits nothing");
+	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /");
 	CHECK_RUN(2, "resume ../../etc/passwd");
 	CHECK_RUN(2, "resume .hidden");
 	CHECK_RUN(1, "resume 1-2-x");
