@@ -40,8 +40,7 @@ static bool newest_model(struct cache *c, bool apart, struct gain *out)
 /* Commands look in the default folder without being told. */
 static void add_cache(struct buf *b, const char *dir)
 {
-	char own[4096];
-	if (!dir || (model_cache_default(own, sizeof own) >= 0 && !strcmp(dir, own)))
+	if (!dir || model_cache_was_default(dir))
 		return;
 	buf_puts(b, " --cache ");
 	shell_path(b, dir);

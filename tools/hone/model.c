@@ -78,12 +78,22 @@ static void say_other(const char *daemons)
 	buf_free(&b);
 }
 
+static char default_cache[4096]; /* "": it was not looked for */
+
 int model_cache_default(char *out, size_t n)
 {
-	if (!daemons_cache(out, n))
-		return file_cache_dir(out, n);
-	say_other(out);
-	return 0;
+	bool daemons = daemons_cache(out, n);
+	int rc = daemons ? 0 : file_cache_dir(out, n);
+	if (daemons)
+		say_other(out);
+	if (rc >= 0)
+		snprintf(default_cache, sizeof default_cache, "%s", out);
+	return rc;
+}
+
+bool model_cache_was_default(const char *dir)
+{
+	return default_cache[0] && !strcmp(dir, default_cache);
 }
 
 int model_cache_dir(const struct args *a, char *out, size_t n)

@@ -63,6 +63,8 @@
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
  * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;
+/* Whether `dir` is what model_cache_default found last; asks nobody. */
+bool model_cache_was_default(const char *dir);
 /* Copies the folder of --cache, or the default one, to `out`. Neither needs to exist. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
