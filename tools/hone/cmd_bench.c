@@ -254,11 +254,12 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
-		    list, json_pack("{so so so so so so so so ss ss}", "name", json_text(k[i].name), "label",
+		    list, json_pack("{so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
 				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
 				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin),
+				    "at_default", k[i].at_default,
 				    "device",
 				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}

@@ -339,6 +339,20 @@ static void roofline_words(const struct explain *e, const struct why *w)
 		table_item(INDENT, "%s", roof_why(&w->roof, roofline_pct(e, w)));
 }
 
+/* Says it if the record of the kernel that runs is of a moment at which the machine was far slower than when
+ * the search tried the kernel. */
+static void slower_words(const struct why *w)
+{
+	char ms[24];
+	double tried_ns = w->logged ? explain_fastest_ns(&w->log, w->cand) : 0;
+	if (tried_ns > 0 && tried_ns < 0.8 * served_ns(w))
+		table_item(
+		    INDENT,
+		    "when the search tried it, its fastest run took %s: the machine was slower when the "
+		    "time above was measured, and hone bench measures now",
+		    table_ms(tried_ns / 1e6, ms));
+}
+
 static void why_words(const struct explain *e, const struct why *w)
 {
 	char ms[24], draft[24], fastest[64];
@@ -385,6 +399,7 @@ static void why_words(const struct explain *e, const struct why *w)
 			    "it won its race against the default, in which both ran at the same moment; "
 			    "the spread of the two records, which are of other moments, is wider");
 	}
+	slower_words(w);
 	if (served_ns(w) > 0)
 		table_words("", 11, ALONE_WORDS);
 	table_item("  level    ", "%s%s", level_name((int)level_of(e, w)),

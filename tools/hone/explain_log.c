@@ -48,6 +48,14 @@ struct task_times explain_times(const struct trials *l, const struct rec *def, c
 	return b;
 }
 
+double explain_fastest_ns(const struct trials *l, const char *cand)
+{
+	for (int i = 0; i < l->n; i++)
+		if (!strcmp(l->entry[i].t.cand, cand) && l->entry[i].t.status == MEAS_OK)
+			return (double)l->entry[i].t.ns;
+	return 0;
+}
+
 struct payback explain_payback(const struct trials *l, int uses, const struct task_times *b)
 {
 	struct payback p = {.spent_ns = (double)l->spent_ns, .tasks = 1};

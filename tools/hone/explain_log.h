@@ -44,6 +44,8 @@ json_t *explain_payback_json(const struct payback *p);
  * of other moments; NULL: nothing was. */
 void explain_payback_words(const struct payback *p, const struct gain *network, const char *before);
 
+/* The fastest run of a candidate when the search tried it; 0: not known. */
+double explain_fastest_ns(const struct trials *l, const char *cand);
 json_t *explain_log_json(const struct trials *l, const struct payback *p);
 /* least_ns: the roofline's time, with as many cores as the kernel uses; shorter times are marked. */
 void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,

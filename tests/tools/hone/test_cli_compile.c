@@ -222,6 +222,13 @@ TEST(default_schedules_are_counted_apart)
 		CHECK(shown == at_default);
 		/* A copy has no arithmetic, and so no speed. */
 		CHECK(!strstr(cli_out, "  copy 1x64x18  ") || strstr(cli_out, " -        -  "));
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1 --json --cache %s", steering(), cache);
+		j = parse_out();
+		shown = 0;
+		json_array_foreach(json_object_get(j, "kernels"), at, k) shown +=
+		    json_is_true(json_object_get(k, "at_default"));
+		json_decref(j);
+		CHECK(shown == at_default);
 		CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
 			  cache);
 		static char page[1 << 20];

@@ -45,6 +45,7 @@ TEST(races_give_the_scale)
 	struct task_times t = explain_times(&l, &def, &best, DEFAULT, CHOSEN);
 	CHECK(t.raced && t.best_ns == 1100 && t.default_ns == 1375); /* of the record, and times 1000 / 800 */
 	CHECK(faster_significant(&t.faster) && fabs(t.faster.ratio - 1.25) < 1e-9);
+	CHECK(explain_fastest_ns(&l, CHOSEN) == 900 && explain_fastest_ns(&l, "x=3") == 0);
 	struct faster f =
 	    faster_by_records(&def.meas, &best.meas); /* the interval keeps its relative width */
 	CHECK(fabs(t.faster.low - 1.25 * f.low / f.ratio) < 1e-9 && t.faster.rounds == f.rounds);
