@@ -50,7 +50,7 @@ void placed_plan(struct placed *p, const struct plan *plan)
 static const char *why_words(enum kernel_why why)
 {
 	static const char *const words[] = {[WHY_OPERATOR] = "no kernels exist for the operator",
-					    [WHY_BYTES] = "8-bit integers without kernels for the device",
+					    [WHY_BYTES] = "8-bit integers run there only in tuned kernels",
 					    [WHY_NO_KERNEL] = "no kernel of it is known for the device",
 					    [WHY_UNFIT] = "the device's driver does not build its kernel",
 					    [WHY_FAILED] = "no schedule of it works on the device",

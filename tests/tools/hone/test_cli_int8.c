@@ -142,6 +142,13 @@ TEST(a_device_runs_the_recipe)
 	CHECK_RUN(0, "devices --cache %s", cache);
 	if (!strstr(cli_out, "opencl:0: "))
 		SKIP("no OpenCL device: apt-get install pocl-opencl-icd");
+	/* Before that, the advice is to tune for the device, which helps. */
+	CHECK_RUN(0, TUNE, model, data, in_dir("here-alone"));
+	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --device opencl:0 --cache %s", model,
+		  in_dir("here-alone"));
+	CHECK_SAYS(cli_out, "(8-bit integers run there only in tuned kernels)");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK(strstr(cli_err, " --level int8 ") && strstr(cli_err, " --device opencl:0"));
 	CHECK_RUN(0,
 		  "tune %s --level int8 --data %s --rigor estimate --budget 60s --threads 1 --device opencl:0 "
 		  "--cache %s",
