@@ -503,7 +503,13 @@ static const char *failure(const struct honed_job *j, const struct honed_event *
 	}
 	if (e->rc < 0)
 		return e->text ? e->text : "it failed without saying why";
-	return j->progress.done ? NULL : "it ended without a result";
+	if (j->progress.done)
+		return NULL;
+	if (e->text)
+		return e->text;
+	return j->ending.why == END_GONE
+		   ? "its connection with honed ended before it had a result, so it stopped tuning"
+		   : "it ended with status 0, but told honed no result";
 }
 
 void jobs_ended(struct honed *h, const struct honed_event *e)

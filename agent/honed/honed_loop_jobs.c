@@ -361,7 +361,7 @@ static void explain(struct loop_job *j, const siginfo_t *s)
 	if (j->words)
 		pass_on(j->words);
 	j->rc = s->si_code == CLD_EXITED && s->si_status == 0 ? E_OK : E_CHILD;
-	if (s->si_code == CLD_EXITED && s->si_status && j->words && j->words->error[0])
+	if (s->si_code == CLD_EXITED && j->words && j->words->error[0])
 		snprintf(j->text, sizeof j->text, "%s", j->words->error);
 	else if (s->si_code == CLD_EXITED && s->si_status)
 		snprintf(j->text, sizeof j->text, "hone tune ended with status %d; the log says why",

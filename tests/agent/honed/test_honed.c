@@ -656,6 +656,27 @@ static double metric(struct board *b, const char *name)
 
 /* A model that was refused, or failed without ever having been served, ends the wait of clients but is not
  * ready: in the status, in the metrics, and as honed says hello. A later failure leaves a model ready. */
+TEST(a_job_without_a_result_says_why)
+{
+	static const char *const why[] = {"its connection with honed ended before it had a result",
+					  "it ended with status 0, but told honed no result", "no space left"};
+	for (int k = 0; k < 3; k++) {
+		struct board *b = tuning(1);
+		if (k != 1)
+			board_event(b, (struct honed_event){.kind = HE_GONE, .client = 1001});
+		board_event(b, (struct honed_event){.kind = HE_ENDED,
+						    .job = 1,
+						    .text = k == 2 ? "no space left" : NULL});
+		CHECK(board_says(b, why[k]) && strstr(board_status(b), why[k]));
+		board_free(b);
+	}
+	struct board *b = tuning(1); /* an error that did not keep it from a result is none */
+	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
+	board_event(b, (struct honed_event){.kind = HE_ENDED, .job = 1, .text = "no space left"});
+	CHECK(strstr(board_status(b), "\"error\":null"));
+	board_free(b);
+}
+
 TEST(what_failed_is_not_ready)
 {
 	for (int k = 0; k < 3; k++) { /* refused; failed; failed after it was served */
