@@ -192,6 +192,7 @@ struct honed_options {
 	int ncpus;
 	int cpus[64];      /* one hardware thread of each core, the fastest first */
 	const char *cache; /* folder of the cache, for jobs and status */
+	const char *conf_file; /* file of the configuration, for the status; NULL: not told */
 	uid_t uid;         /* our own; code is accepted only from this user and from root */
 	void *ctx;
 	void (*act)(void *ctx, const struct honed_action *a); /* must not call honed_event */
@@ -206,11 +207,12 @@ int64_t honed_wakeup(const struct honed *h);
  * absent, or null if its value is not known; readers must cope with both. Keys: version, mode ("resident",
  * "box"), state (one word: "ready", "tuning", "resting", "waiting", "inhibited", "skipping", "failing"),
  * ready (as `hone wait` succeeds), verdict (one sentence: what it does and why), warning (the cache cannot be
- * written: why), conf_error (why the last reload was refused), up_s, cache (folder), generation, policy,
- * left_s (of the box), clients, yields, tainted (counters); gate {open, why (gate_word), text, load_pct,
- * temp_c, zone, headroom_c, throttled, looked_s (ago)}; models [{name, path, device ("cpu", "opencl:0"; a
- * model with several devices has a row for each), state ("tuning", "resting", "waiting", "exhausted",
- * "refused", "failed"), ready, before_ms (the first time measured of this file; it stays), default_ms,
+ * written: why), conf (file of the configuration), conf_error (why the last reload was refused), up_s,
+ * cache (folder), generation, policy, left_s (of the box), clients, yields, tainted (counters); gate
+ * {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled, looked_s (ago)};
+ * models [{name, path, device ("cpu", "opencl:0"; a model with several devices has a row for each), state
+ * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
+ * measured of this file; it stays), default_ms,
  * now_ms (before_ms, divided by the product of what each slice has gained), now_rough (some of these gains
  * were measured while others disturbed the slice, or are not known because it was cut short),
  * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],

@@ -395,6 +395,7 @@ static int open_honed(struct loop *l, const struct marks *marks)
 				  .now_ns = now,
 				  .box_ns = now - clock_since_start(&clock_real) + l->o.budget_ns,
 				  .cache = l->cache,
+				  .conf_file = l->o.conf,
 				  .uid = geteuid(),
 				  .ctx = l,
 				  .act = act};

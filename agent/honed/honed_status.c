@@ -294,6 +294,7 @@ static void put_status(const struct honed *h, struct buf *out)
 	buf_printf(out, ",\"ready\":%s", models_ready(h) ? "true" : "false");
 	put_text(out, "verdict", text);
 	put_text(out, "warning", h->commits.error[0] ? h->commits.error : NULL);
+	put_text(out, "conf", h->o.conf_file);
 	put_text(out, "conf_error", h->told.conf_error[0] ? h->told.conf_error : NULL);
 	put_real(out, "up_s", s_of(h->now_ns - h->opened_ns), true);
 	put_real(out, "left_s", fmax(0, s_of(h->o.box_ns - h->now_ns)), h->o.mode == HONED_BOX);

@@ -189,11 +189,27 @@ void doctor_flash(struct doctor *d)
 
 /* ---- honed */
 
+/* The configuration of the honed at the socket that the user named; NULL: it is not known. An absolute path:
+ * honed's working directory is another. */
+static const char *running_config(struct doctor *d)
+{
+	const char *env = getenv("HONE_SOCKET"), *socket = d->o->socket;
+	json_t *s = NULL;
+	if (!socket && env && *env && !*d->root)
+		socket = env;
+	if (!socket || daemon_status(socket, &s) <= 0)
+		return NULL;
+	const char *conf = daemon_text(s, "conf", "");
+	conf = *conf == '/' ? arena_strdup(d->a, conf) : NULL;
+	json_decref(s);
+	return conf;
+}
+
 void doctor_configuration(struct doctor *d)
 {
 	char path[PATH_MAX], drop_ins[PATH_MAX];
 	struct conf c;
-	const char *given = d->o->config;
+	const char *given = d->o->config ? d->o->config : running_config(d);
 	if (snprintf(path, sizeof path, "%s%s", given ? "" : d->root, given ? given : CONF_FILE) >=
 		PATH_MAX ||
 	    snprintf(drop_ins, sizeof drop_ins, "%s.d", path) >= PATH_MAX)
@@ -214,7 +230,8 @@ void doctor_configuration(struct doctor *d)
 		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
 			   "there is no " CONF_FILE ": a honed without --config tunes no models by itself");
 	else
-		doctor_good(d, "honed's configuration is valid: %d model%s", c.nmodels, plural_s(c.nmodels));
+		doctor_good(d, "honed's configuration %s is valid: %d model%s", path, c.nmodels,
+			    plural_s(c.nmodels));
 	for (int i = 0; i < c.nmodels; i++)
 		if (!file_exists(c.model[i].path))
 			doctor_say(d, FINDING_WARNING,

@@ -37,6 +37,14 @@ TEST(the_cache_and_the_limits_are_honeds)
 	CHECK(*verdict("cache", cache));
 	hone(WORDS " --cache /proc/nope", own("run/honed.sock"), own("honed.conf"));
 	CHECK(*verdict("cache", "/proc"));
+	/* The configuration is that of the honed whose socket is named. */
+	char valid[300];
+	snprintf(valid, sizeof valid, "honed's configuration %s is valid", own("honed.conf"));
+	hone("doctor --json --socket %s", own("run/honed.sock"));
+	CHECK(!strcmp(verdict("configuration", valid), "ok"));
+	setenv("HONE_SOCKET", own("run/honed.sock"), 1);
+	hone("doctor --json");
+	CHECK(!strcmp(verdict("configuration", valid), "ok"));
 	/* The socket is found in the configuration that is given. */
 	char conf[400];
 	snprintf(conf, sizeof conf, "[honed]\nsocket = %s\n[idle]\ntune = no\n", own("run/honed.sock"));
