@@ -8,7 +8,7 @@
 void share_begin(struct nest *k)
 {
 	struct loops *l = k->w->l;
-	char name[8];
+	char name[16];
 	if (stage_share(k->w->t, k->st, k->s, k->share) < 0)
 		l->failed = true;
 	for (int i = 0; i < k->st->nreads; i++) {

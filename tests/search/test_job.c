@@ -925,7 +925,7 @@ TEST(first_slices_come_first)
 }
 
 static struct {
-	int n, early;         /* of searched tasks: early: before the last of those that no box had searched */
+	int n, early; /* of searched tasks: early: before the last of those that no box had searched */
 	bool seen[NTASKS];
 } begun;
 

@@ -251,7 +251,7 @@ TEST(zoo_needs_a_place_and_a_name)
 	CHECK_SAYS(cli_err, "hone: error: unknown network 'lenet'; the zoo has");
 	CHECK_RUN(1, "zoo steering -o /nowhere/x.onnx");
 	CHECK_SAYS(cli_err, "/nowhere/x.onnx");
-	CHECK_SAYS(cli_err, "No such file");
+	CHECK_SAYS(cli_err, "its folder does not exist");
 }
 
 TEST(quiet_is_quiet)
