@@ -176,7 +176,7 @@ $(B)/libhone.so: $(B)/libhone.o
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # What runs plans on OpenCL devices, which libhone.so opens when an application asks for one (agent/run/device_lib.h).
-# About 35 KB stripped.
+# About 55 KB stripped.
 DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/dev_opencl.c $(call src,platform/run/opencl*.c)
 $(B)/gen/lib/opencl_table.c: Makefile
 	@mkdir -p $(@D)
