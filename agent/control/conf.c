@@ -39,6 +39,7 @@ struct reading {
 	struct given
 	    *given; /* while mistakes are collected: the sections and keys that the file had so far */
 	bool skip;  /* the section is a mistake: its keys are not looked at */
+	const char *twice; /* of a list of devices that was refused: the one that it has twice; NULL: none */
 };
 
 /* A section, or a key that may be given once in it: its name in messages and its line. */
@@ -255,56 +256,10 @@ static int take_shape(struct reading *r, const struct key_kind *k, const char *v
 	return 0;
 }
 
-bool conf_is_device(const char *name)
-{
-	static const char kind[] = "opencl:";
-	if (!strcmp(name, CONF_CPU))
-		return true;
-	const char *number = name + sizeof kind - 1;
-	size_t digits = strncmp(name, kind, sizeof kind - 1) ? 0 : strspn(number, "0123456789");
-	return digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0');
-}
-
-const char *conf_device_name(const char *device)
-{
-	return device ? device : CONF_CPU;
-}
-
-static bool is_listed(const struct conf_devices *list, const char *name)
-{
-	for (int i = 0; i < list->n; i++)
-		if (!strcmp(list->name[i], name))
-			return true;
-	return false;
-}
-
-/* The device that a list has twice; NULL: none. */
-static const char *repeated_device(struct arena *a, const char *value)
-{
-	struct conf_devices list = {.name = ARENA_ARRAY(a, const char *, CONF_DEVICES)};
-	char *rest, *copy = arena_strdup(a, value);
-	for (char *p = strtok_r(copy, " \t", &rest); p && list.n < CONF_DEVICES;
-	     p = strtok_r(NULL, " \t", &rest)) {
-		if (is_listed(&list, p))
-			return p;
-		list.name[list.n++] = p;
-	}
-	return NULL;
-}
-
 static int take_devices(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
-	struct conf_devices list = {.name = ARENA_ARRAY(r->a, const char *, CONF_DEVICES)};
-	char *rest, *copy = arena_strdup(r->a, value);
-	for (char *p = strtok_r(copy, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) {
-		if (!conf_is_device(p) || is_listed(&list, p) || list.n >= k->most)
-			return E_USAGE;
-		list.name[list.n++] = p;
-	}
-	if (!list.n)
-		return E_USAGE;
-	*(struct conf_devices *)at = list;
-	return 0;
+	(void)k;
+	return conf_devices_parse(r->a, value, at, &r->twice);
 }
 
 static int take_file(struct reading *r, const struct key_kind *k, const char *value, void *at)
@@ -550,10 +505,9 @@ static int take_key(struct reading *r, const struct key_kind *k, const char *sec
 	}
 	if (r->mistakes && r->model && k->take == take_path)
 		r->model->path = ""; /* it is not missing */
-	const char *twice = k->take == take_devices ? repeated_device(r->a, value) : NULL;
-	if (twice)
+	if (k->take == take_devices && r->twice)
 		return refuse(r, "[%s] %s = %s: %.40s is there twice; name it once", section, k->name, value,
-			      twice);
+			      r->twice);
 	struct buf list = {0};
 	if (!k->allowed)
 		policy_names(&list);

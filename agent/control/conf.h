@@ -101,6 +101,10 @@ int conf_given(const char *path) MUST_CHECK;
 bool conf_is_device(const char *name);
 /* CONF_CPU for NULL. */
 const char *conf_device_name(const char *device);
+/* Reads a list of up to CONF_DEVICES such names with blanks between them, in the arena. E_USAGE: it is none;
+ * *twice: the name that it has twice, NULL: another mistake. */
+int conf_devices_parse(struct arena *a, const char *value, struct conf_devices *out,
+		       const char **twice) MUST_CHECK;
 /* Makes of each model one for each of its devices: E_USAGE if they are more than CONF_MODELS then, and those
  * beyond are left out. Once, after the last conf_text. */
 int conf_spread(struct arena *a, struct conf *c) MUST_CHECK;

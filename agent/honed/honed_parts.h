@@ -300,8 +300,8 @@ int64_t gate_next(const struct honed *h);
 void gate_free(struct honed *h);
 
 /* honed_models.c */
-/* What people call a model on a device, "a on opencl:0": the device is named if a model is tuned on another
- * one than the processor. */
+/* A label names a model and its device for people, as "a on opencl:0"; the device is left out if all models
+ * are tuned on the processor. */
 struct label {
 	char text[96];
 };

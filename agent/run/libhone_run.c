@@ -48,7 +48,8 @@ static bool find_place(struct hone_model *m, bool output, int index, void **out)
 	return p != NULL;
 }
 
-/* What was written to an input in place must be where the plan reads. Outputs are asked for after the run. */
+/* The plan must read an input where its user was told to write it. Outputs may move: users ask for their
+ * addresses after the run. */
 static int check_places(struct hone_model *m, const struct tensor *in, struct tensor *out)
 {
 	void *p;

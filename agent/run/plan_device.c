@@ -229,8 +229,8 @@ static void add_value(const struct plan *p, struct move *m, int root)
 	m->bytes = (end > last ? end : last) - m->at;
 }
 
-/* Adds what the processor touches from a step on to the device's next step, if that is before `end`. Returns
- * that step; `end`: there is none. */
+/* Adds the tensors that the processor touches from a step on to the device's next step, if that is before
+ * `end`. Returns that step; `end`: there is none. */
 static int add_steps(const struct plan *p, struct move *m, int step, int end)
 {
 	for (; step < end && !p->step[step].far; step++) {
@@ -244,7 +244,8 @@ static int add_steps(const struct plan *p, struct move *m, int step, int end)
 	return step;
 }
 
-/* What the processor touches from a step on, also in the next run, until the device's next step. */
+/* The part of the tensors that the processor touches from a step on, also in the next run, until the device's
+ * next step. */
 static struct move near_part(const struct plan *p, int step)
 {
 	struct move m = {0};

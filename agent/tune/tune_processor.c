@@ -77,7 +77,7 @@ static int run_contest(struct contest *c, int64_t end_ns)
 	return rc == E_TIMEOUT || rc == E_STOPPED ? E_OK : rc;
 }
 
-/* What an earlier box measured of the processor's kernels. */
+/* Takes the time that an earlier box measured of the processor's kernels. */
 static void recall(struct session *s, const struct target *host, struct tune_processor *p)
 {
 	struct gain g;

@@ -11,8 +11,8 @@
  * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part;
  * where it is common, all have one part.
  *
- * Of an entry with threads, each index is a group whose second size is their number; shared buffers are local
- * memory.
+ * If an entry has threads, each of its indices is a group, whose second size is their number, and its shared
+ * buffers are local memory.
  *
  * Results equal the interpreter's bit for bit where the device rounds divisions and square roots correctly
  * (the loader of programs asks for that wherever it is offered) and flushes subnormals, which is a hint in
@@ -173,12 +173,10 @@ static void variables(struct cl_gen *g, const uint8_t *used)
 
 static void shared_buffers(struct cl_gen *g, const struct entry *e)
 {
-	int words = cl_shuffle_words(g, e->body);
 	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++)
 		buf_printf(&g->out, "__local %s b%d[%lld] __attribute__((aligned(16)));\n",
 			   cl_element(g->l->buf[i].dtype), i, (long long)g->l->buf[i].elems->c);
-	if (words)
-		cl_shuffles(g, e->threads, words);
+	cl_shuffle_memory(g, e);
 }
 
 static void begin_threads(struct cl_gen *g, const struct entry *e)

@@ -64,15 +64,11 @@ bool cl_ext_set(struct cl_gen *g, const struct stmt *s);
 
 void cl_load(struct cl_gen *g, const struct stmt *s);
 void cl_store(struct cl_gen *g, const struct stmt *s);
-/* The address space of a buffer: "__global", "__local". */
-const char *cl_space(const struct cl_gen *g, int buf);
 
-/* Statements of threads: a ST_COPY, and a SHUF, which needs cl_shuffles at the kernel's begin if
- * cl_shuffle_words. */
+/* Statements of threads: a ST_COPY, and a SHUF. */
 void cl_copy(struct cl_gen *g, const struct stmt *s);
 void cl_shuffle(struct cl_gen *g, const struct stmt *s);
-/* 32-bit words that a thread passes on at a time in the entry's shuffles; 0: it has none. */
-int cl_shuffle_words(const struct cl_gen *g, const struct stmt *s);
-void cl_shuffles(struct cl_gen *g, int threads, int words);
+/* Declares, at the begin of an entry's kernel, the memory that its SHUFs need. */
+void cl_shuffle_memory(struct cl_gen *g, const struct entry *e);
 
 #endif

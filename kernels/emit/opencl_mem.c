@@ -31,11 +31,6 @@ static struct access access_of(const struct cl_gen *g, const struct mem *m, int 
 	return x;
 }
 
-const char *cl_space(const struct cl_gen *g, int buf)
-{
-	return g->l->buf[buf].role == BUF_SHARED ? "__local" : "__global";
-}
-
 static const char *half_pointer(const struct access *x)
 {
 	static const char *const type[2][2] = {{"__global const half *", "__global half *"},
@@ -48,7 +43,7 @@ static void declare(struct cl_gen *g, const struct access *x)
 {
 	const char *type = cl_element(x->elem);
 	const struct mem *m = x->m;
-	const char *read_only = x->store ? "" : "const ", *space = cl_space(g, m->buf);
+	const char *read_only = x->store ? "" : "const ", *space = x->shared ? "__local" : "__global";
 	buf_printf(&g->out, "%s %s%s *p = ", space, read_only, type);
 	if (m->as != DT_NONE)
 		buf_printf(&g->out, "(%s %s%s *)", space, read_only, type);

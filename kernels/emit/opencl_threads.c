@@ -30,12 +30,13 @@ void cl_copy(struct cl_gen *g, const struct stmt *s)
 	buf_puts(&g->out, "}\n");
 }
 
-/* Recursion is bounded by LOOPS_MAX_DEPTH. */
-int cl_shuffle_words(const struct cl_gen *g, const struct stmt *s)
+/* 32-bit words that a thread passes on at a time in the SHUFs of a list; 0: it has none. Recursion is bounded
+ * by LOOPS_MAX_DEPTH. */
+static int shuffle_words(const struct cl_gen *g, const struct stmt *s)
 {
 	int most = 0;
 	for (; s; s = s->next) {
-		int in = cl_shuffle_words(g, s->body), other = cl_shuffle_words(g, s->other),
+		int in = shuffle_words(g, s->body), other = shuffle_words(g, s->other),
 		    own = s->op == ST_SET && s->vop == V_SHUF ? g->l->lanes[s->a] : 0;
 		most = in > most ? in : most;
 		most = other > most ? other : most;
@@ -44,9 +45,11 @@ int cl_shuffle_words(const struct cl_gen *g, const struct stmt *s)
 	return most;
 }
 
-void cl_shuffles(struct cl_gen *g, int threads, int words)
+void cl_shuffle_memory(struct cl_gen *g, const struct entry *e)
 {
-	buf_printf(&g->out, "__local uint h[%d];\n", threads * words);
+	int words = shuffle_words(g, e->body);
+	if (words)
+		buf_printf(&g->out, "__local uint h[%d];\n", e->threads * words);
 }
 
 /* The first barrier lets the threads read what the shuffle before left. */

@@ -79,7 +79,8 @@ static int check_bounds(const struct check *k, const struct mem *m, int lanes)
 	int64_t elems, span, lo = m->at->lo, hi = m->at->hi;
 	if (!ix_is_const(b->elems, &elems))
 		return E_OK;
-	/* Of shared buffers every address is proven, of others it is only refuted. */
+	/* An address in a shared buffer must be proven to be inside; one elsewhere is refused only if it is
+	 * proven to be outside. */
 	if (b->role != BUF_SHARED && (k->maybe || m->valid || m->guard || !range_is_reached(k->l, m->at)))
 		return E_OK;
 	elems *= (int64_t)(dtype_bytes(b->dtype) / dtype_bytes(mem_type(k->l, m)));

@@ -13,7 +13,7 @@ struct interp {
 	const struct loops *l;
 	struct ix_env env;
 	int64_t elems[LOOPS_MAX_BUFS];
-	/* Of the index, or of the thread that runs: */
+	/* These belong to the index that runs, or to its thread that runs: */
 	int64_t *vars; /* loop variables: env.vars */
 	union lane (*v)[MAX_LANES];
 	uint8_t *set; /* per vector variable: assigned */

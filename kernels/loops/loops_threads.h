@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What entries with threads add to loops_check; kernels/loops/loops.h states the rules. */
+/* loops_check and the interpreter use these for entries with threads; kernels/loops/loops.h states the
+ * rules. */
 #ifndef KERNELS_LOOPS_THREADS_H
 #define KERNELS_LOOPS_THREADS_H
 

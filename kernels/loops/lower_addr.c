@@ -120,7 +120,7 @@ static struct mem in_group(struct loops *l, const struct operand *o, struct mem 
 	return m;
 }
 
-struct mem nest_element(struct nest *k, int read, const struct ix *const *index, int lanes)
+struct mem nest_element(struct nest *k, int read, const struct ix *const *index)
 {
 	struct loops *l = k->w->l;
 	const struct read *r = &k->st->read[read];
@@ -130,7 +130,6 @@ struct mem nest_element(struct nest *k, int read, const struct ix *const *index,
 	const struct ix *base[MAX_AXES], *guard = NULL;
 	const int none[MAX_AXES] = {0};
 	int64_t one;
-	(void)lanes;
 	memcpy(base, k->base, sizeof base);
 	for (int d = 0; d < o->dims.rank; d++) {
 		for (int a = 0; a < k->st->naxes && p->packed; a++)

@@ -154,8 +154,8 @@ int nest_know(struct nest *k, struct known e);              /* returns its varia
 void nest_transpose(struct loops *l, int *row, int n);      /* n variables of n lanes */
 int nest_like(struct loops *l, int v, int lanes);           /* a new variable of v's type */
 int nest_float(struct nest *k, int v);                      /* v, or its value rounded to f32 */
-/* The element of a read, and the lanes - 1 after it along the lanes, with these indices of its dims. */
-struct mem nest_element(struct nest *k, int read, const struct ix *const *index, int lanes);
+/* The element of a read with these indices of its dims. */
+struct mem nest_element(struct nest *k, int read, const struct ix *const *index);
 /* A mem of an operand in scratch: f16, bf16 and bytes lie there two or four in the place of a float. */
 struct mem nest_scratch(const struct operand *o, struct mem m);
 /* 0 or 1: the read is in memory */

@@ -68,7 +68,7 @@ static void copy_element(struct nest *k, int read, const struct ix *e)
 		index[d] = ix_add(l, share_low(k, read, d), i);
 	}
 	int v = lv_new(l, b->wide);
-	lv_load(l, v, nest_element(k, read, index, b->wide));
+	lv_load(l, v, nest_element(k, read, index));
 	lv_store(l, v, (struct mem){.buf = k->share_buf[read], .at = at, .stride = 1});
 }
 

@@ -64,7 +64,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
  */
 enum { HALF_STEPS = 72 };
 enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */ };
-enum { SCHED_THREADS = 1024, SCHED_SHARED = 48 << 10 /* bytes of shared buffers: what all GPUs have */ };
+enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers: OpenCL's least */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {

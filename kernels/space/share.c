@@ -102,12 +102,12 @@ int stage_share(const struct task *t, const struct stage *st, const struct sstag
 	int threads = stage_threads(st, s);
 	for (int i = 0; i < st->nreads; i++) {
 		struct shared_read *b = &out[i];
-		*b = (struct shared_read){.on = is_plain(t, st, i)};
 		int rank = t->operand[st->read[i].operand].dims.rank;
-		if (!b->on || !rank)
+		*b = (struct shared_read){.on = rank > 0 && is_plain(t, st, i)};
+		if (!b->on)
 			continue;
 		b->elems = box(t, st, s, i, false, b->size);
-		if (b->elems > SCHED_SHARED)
+		if (b->elems > SCHED_SHARED / 4)
 			return fail(E_INFEASIBLE, "share: a box of %lld elements", (long long)b->elems);
 		b->on = b->elems < threads * box(t, st, s, i, true, own);
 		b->inner = inner_dim(t, st, s, i);

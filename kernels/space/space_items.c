@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only schedules of work items have: their groups, and parts of a reduction that are items of their own.
- */
+/* Only schedules of work items have these: groups, parts of a reduction that are items of their own, and
+ * threads that share tiles. */
 #include "kernels/space/space_rules.h"
 
 void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out)
@@ -9,6 +9,13 @@ void items_draw_group(const struct space *s, int stage, struct rng *r, struct ss
 	int most = s->t->nstages == 1 ? s->tg.group : 0, g = items[rng_below(r, 9)];
 	(void)stage; /* the only one */
 	out->group = g <= most ? g : 0;
+}
+
+/* Points of a reduction axis that only whole blocks of the layout and whole unrolled steps have. */
+static int64_t least_part(const struct space *s, const struct stage *st, const struct sstage *c, int axis)
+{
+	int64_t b = axis_block(s->t, st, axis), u = c->unroll[axis];
+	return b % u ? b * u : b;
 }
 
 /* Splits the longest reduction axis into about so many parts. */
@@ -22,8 +29,7 @@ static bool spread(const struct space *s, int stage, int64_t parts, struct sstag
 			axis = a;
 	if (axis < 0 || s->t->nstages > 1)
 		return false;
-	int64_t e = st->axis[axis].extent, b = axis_block(s->t, st, axis), u = out->unroll[axis],
-		unit = b % u ? b * u : b;
+	int64_t e = st->axis[axis].extent, unit = least_part(s, st, out, axis);
 	out->split_axis = axis;
 	out->split = ceil_div(ceil_div(e, parts), unit) * unit;
 	out->spread = true;
@@ -71,9 +77,8 @@ static bool draw_share(const struct space *s, const struct stage *st, struct rng
 {
 	for (int i = stage_spatial(st); i < st->naxes; i++) {
 		int a = out->order[i];
-		int64_t e = st->axis[a].extent, b = axis_block(s->t, st, a), u = out->unroll[a],
-			unit = b % u ? b * u : b;
-		if (e == u)
+		int64_t e = st->axis[a].extent, unit = least_part(s, st, out, a);
+		if (e == out->unroll[a])
 			continue;
 		if (IS_SYM(e) || e % unit)
 			return false;

@@ -24,54 +24,48 @@
 	"}\n"                                                                                                \
 	"b[get_global_id(0) & 255] = x + y + z + w + p + q + r + s;\n"                                       \
 	"}\n"
+/* Side by side: n steps of the range's width, in a set of mask + 1 vectors. */
+#define READ_BESIDE                                                                                          \
+	HEAD("1", "const long mask, const long step, const long n, ")                                        \
+	"__global float4 *b = (__global float4 *)(m0 + o0);\n"                                               \
+	"float4 s = (float4)(0.f);\n"                                                                        \
+	"int at = (int)get_global_id(0);\n"                                                                  \
+	"for (int i = 0; i < (int)n; i++) {\n"                                                               \
+	"s += b[at & (int)mask];\n"                                                                          \
+	"at += (int)step;\n"                                                                                 \
+	"}\n"                                                                                                \
+	"if (s.x == 12345.678f)\n"                                                                           \
+	"b[0] = s;\n"                                                                                        \
+	"}\n"
+#define COPY_BESIDE                                                                                          \
+	HEAD("2", "const long apart, const long n, ")                                                        \
+	"__global float4 *b = (__global float4 *)(m0 + o0);\n"                                               \
+	"const long i = get_global_id(0);\n"                                                                 \
+	"b[i + apart] = b[i];\n"                                                                             \
+	"}\n"
+/* In a row: n vectors from item * n on, in a set of mask + 8 vectors. */
+#define READ_ROW                                                                                             \
+	HEAD("4", "const long mask, const long step, const long n, ")                                        \
+	"__global float16 *b = (__global float16 *)(m0 + o0);\n"                                             \
+	"float16 s = (float16)(0.f), t = s, u = s, v = s, w = s, x = s, y = s, z = s;\n"                     \
+	"int at = (int)(get_global_id(0) * n);\n"                                                            \
+	"for (int i = 0; i < (int)n; i += 8) {\n"                                                            \
+	"__global float16 *p = b + ((at + i) & (int)mask);\n"                                                \
+	"s += p[0]; t += p[1]; u += p[2]; v += p[3]; w += p[4]; x += p[5]; y += p[6]; z += p[7];\n"          \
+	"}\n"                                                                                                \
+	"s += t + u + v + w + x + y + z;\n"                                                                  \
+	"if (s.s0 == 12345.678f)\n"                                                                          \
+	"b[0] = s;\n"                                                                                        \
+	"}\n"
+#define COPY_ROW                                                                                             \
+	HEAD("5", "const long apart, const long n, ")                                                        \
+	"__global float16 *b = (__global float16 *)(m0 + o0) + get_global_id(0) * n;\n"                      \
+	"for (int i = 0; i < (int)n; i++)\n"                                                                 \
+	"b[i + (int)apart] = b[i];\n"                                                                        \
+	"}\n"
 
 static const char program[] = "//hone-opencl -cl-std=CL1.2 -cl-denorms-are-zero\n" FMA("0", "float4")
-    /* Side by side: n steps of the range's width, in a set of mask + 1 vectors. */
-    HEAD("1", "const long mask, const long step, const long n, ") "__global float4 *b = (__global float4 "
-								  "*)(m0 + o0);\n"
-								  "float4 s = (float4)(0.f);\n"
-								  "int at = (int)get_global_id(0);\n"
-								  "for (int i = 0; i < (int)n; i++) {\n"
-								  "s += b[at & (int)mask];\n"
-								  "at += (int)step;\n"
-								  "}\n"
-								  "if (s.x == 12345.678f)\n"
-								  "b[0] = s;\n"
-								  "}\n" HEAD("2",
-									     "const long apart, const long "
-									     "n, ") "__global float4 *b = "
-										    "(__global float4 *)(m0 "
-										    "+ o0);\n"
-										    "const long i = "
-										    "get_global_id(0);\n"
-										    "b[i + apart] = b[i];\n"
-										    "}\n" FMA("3", "float16")
-    /* In a row: n vectors from item * n on, in a set of mask + 8 vectors. */
-    HEAD("4",
-	 "const long mask, const long step, const long n, ") "__global float16 *b = (__global float16 *)(m0 "
-							     "+ o0);\n"
-							     "float16 s = (float16)(0.f), t = s, u = s, v = "
-							     "s, w = s, x = s, y = s, z = s;\n"
-							     "int at = (int)(get_global_id(0) * n);\n"
-							     "for (int i = 0; i < (int)n; i += 8) {\n"
-							     "__global float16 *p = b + ((at + i) & "
-							     "(int)mask);\n"
-							     "s += p[0]; t += p[1]; u += p[2]; v += p[3]; w "
-							     "+= p[4]; x += p[5]; y += p[6]; z += p[7];\n"
-							     "}\n"
-							     "s += t + u + v + w + x + y + z;\n"
-							     "if (s.s0 == 12345.678f)\n"
-							     "b[0] = s;\n"
-							     "}\n" HEAD("5", "const long apart, const long "
-									     "n, ") "__global float16 *b = "
-										    "(__global float16 *)(m0 "
-										    "+ o0) + "
-										    "get_global_id(0) * n;\n"
-										    "for (int i = 0; i < "
-										    "(int)n; i++)\n"
-										    "b[i + (int)apart] = "
-										    "b[i];\n"
-										    "}\n";
+    READ_BESIDE COPY_BESIDE FMA("3", "float16") READ_ROW COPY_ROW;
 
 struct way { /* kernels first .. first + 2 */
 	int first, lanes;

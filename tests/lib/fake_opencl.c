@@ -165,7 +165,8 @@ int32_t clGetDeviceInfo(void *d, uint32_t what, size_t room, void *out, size_t *
 		return text("Fake G1", room, out, n);
 	case CL_DEVICE_EXTENSIONS:
 		return text("cl_khr_fp16x cl_khr_fp64", room, out, n);
-	case CL_DEVICE_VENDOR:
+	case CL_DEVICE_VENDOR: /* whose work items have many registers */
+		return text(lies("vendor") ? "NVIDIA Corporation" : "OpenCL 1.2 fake", room, out, n);
 	case CL_DRIVER_VERSION:
 	case CL_DEVICE_VERSION:
 	case CL_DEVICE_OPENCL_C_VERSION:

@@ -216,8 +216,7 @@ static int find_targets(const char *dir, struct target *t)
 			memcpy(text, b.p, b.n);
 		arena_free(&scratch);
 		text[strcspn(text, "\n")] = 0;
-		if (target_parse(text, &t[n]) >= 0 && target_runs_items(&t[n]) && t[n].lanes <= 16 &&
-		    t[n].regs <= 32)
+		if (target_parse(text, &t[n]) >= 0 && target_runs_items(&t[n]))
 			n++;
 	}
 	return rc < 0 ? rc : n;

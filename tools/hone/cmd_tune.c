@@ -23,6 +23,7 @@
 #include "tools/hone/ready.h"
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
+#include "tools/hone/tune_json.h"
 #include "tools/hone/tune_table.h"
 #include <ctype.h>
 #include <errno.h>
@@ -121,76 +122,12 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	return rc < 0 ? rc : one_of_check(&word, "--cost: unknown cost model");
 }
 
-/* The headline's factor; of a replay, which knows no noise, the times' own. */
-static double speedup(const struct tune_report *r)
-{
-	bool both = r->after_ms > 0 && r->default_ms > 0;
-	return r->at_defaults          ? 1
-	       : r->gain.faster.rounds ? r->gain.faster.ratio
-	       : both                  ? r->default_ms / r->after_ms
-				       : NAN;
-}
-
-static json_t *ms_or_null(double ms)
-{
-	return ms > 0 ? json_num(ms) : json_null();
-}
-
-static json_t *note_json(const struct roof *r, double pct)
-{
-	const char *why = roof_why(r, pct);
-	return why ? json_text(why) : json_null();
-}
-
-static json_t *us_or_null(int64_t ns)
-{
-	return ns > 0 ? json_num((double)ns / 1e3) : json_null();
-}
-
-static json_t *kernels_json(const struct tune_report *r)
-{
-	json_t *list = json_array();
-	for (int i = 0; i < r->nkernels; i++) {
-		const struct tune_kernel *k = &r->kernel[i];
-		json_array_append_new(
-		    list,
-		    json_pack("{so so ss ss sb so so so so so}", "name", json_text(k->name), "label",
-			      json_text(k->label), "before", ready_origin(k->before), "after",
-			      ready_origin(k->after), "at_default", k->at_default, "before_us",
-			      us_or_null(k->before_ns), "after_us", us_or_null(k->after_ns), "alone_us",
-			      us_or_null(k->alone_ns), "roofline_pct", json_num(100 * k->roofline),
-			      "roofline_note",
-			      note_json(&(struct roof){.memory_bound = k->memory_bound}, 100 * k->roofline)));
-	}
-	return list;
-}
-
-static json_t *ms_of(int64_t ns)
-{
-	return json_num((double)ns / 1e6);
-}
-
-static json_t *spent_json(const struct tune_spent *s)
-{
-	const struct job_spent *j = &s->job;
-	return json_pack("{so so so so so so so so so so sI}", "start_ms", ms_of(s->start_ns), "network_ms",
-			 ms_of(s->network_ns), "graph_ms", ms_of(s->graph_ns), "build_ms", ms_of(j->build_ns),
-			 "wait_ms", ms_of(j->wait_ns), "check_ms", ms_of(j->check_ns), "time_ms",
-			 ms_of(j->time_ns), "race_ms", ms_of(j->race_ns), "own_ms", ms_of(j->own_ns),
-			 "builders_ms", ms_of(j->ahead_ns), "state_bytes", (json_int_t)j->state_bytes);
-}
-
-static const char *const rigor_names[] = {[RIGOR_PATIENT] = "patient",
-					  [RIGOR_QUICK] = "quick",
-					  [RIGOR_ESTIMATE] = "estimate",
-					  [RIGOR_CACHED] = "cached"};
-
 /* Reads --rigor, and sets the box that belongs to it. */
 static int choose_rigor(const struct args *a, struct tune_options *o)
 {
 	const char *name = arg_str(a, "rigor", NULL);
 	int i = name ? RIGOR_CACHED : RIGOR_PATIENT;
-	while (name && i >= 0 && strcmp(name, rigor_names[i]))
+	while (name && i >= 0 && strcmp(name, tune_rigor_name((enum rigor)i)))
 		i--;
 	if (i < 0)
 		return fail(E_USAGE, "--rigor %s: must be cached, estimate, quick or patient", name);
@@ -200,32 +137,6 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 	o->fresh = arg_flag(a, "fresh");
 	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
 	return 0;
-}
-
-/* held: why honed lent no processors; NULL: it did, or none runs. */
-static int report_json(const struct tune_options *o, const struct tune_report *r, bool unkept, const char *held)
-{
-	const char *model = o->model;
-	enum rigor rigor = o->rigor;
-	json_t *j = json_pack(
-	    "{so ss si si si si si si so so so so so sb si si so so so so so sb so so so so so so sb}",
-	    "model", json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
-	    "known", r->known, "earlier_trials", r->earlier_trials, "stale", r->stale, "kept", r->kept,
-	    "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s), "before_ms",
-	    ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "restored",
-	    r->restored, "speedup", json_num(speedup(r)), "gain", headline_json(&r->gain.faster, &r->machine),
-	    "gain_on_before", headline_json(&r->before, &r->machine), "strategy",
-	    r->strategy ? json_text(r->strategy) : json_null(), "cache",
-	    unkept ? json_null() : json_text(r->cache), "stopped", r->stopped, "warning",
-	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
-	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
-	json_object_set_new(j, "quantize_s", json_num((double)o->quantised_ns / 1e9));
-	json_object_set_new(j, "no_turn", json_integer(r->no_turn));
-	json_object_set_new(j, "untried", json_integer(r->untried));
-	processor_json(j, o->device, r);
-	return json_out(j);
 }
 
 /* " (the processor with built-in kernels)": what ran before a box for a device, which had no kernel there;
@@ -428,7 +339,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 			 plural_s(r->known), r->earlier_trials, plural_s(r->earlier_trials));
 	table_say("%s on %s: %d task%s, %d trial%s%s in %.1f s of %.1f s, rigor %s%s", model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), known, r->elapsed_s,
-		  r->budget_s, rigor_names[o->rigor], r->stopped ? " (stopped)" : "");
+		  r->budget_s, tune_rigor_name(o->rigor), r->stopped ? " (stopped)" : "");
 	early_print(r);
 	if (r->no_turn && !ended_first(r))
 		table_say("the box ended before %d of %d tasks had a turn: %s%s", r->no_turn, r->tasks,
@@ -457,7 +368,7 @@ static void report_replay(const struct args *a, const struct tune_options *o, co
 	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model, r->target,
 		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
 	early_print(r);
-	double ratio = speedup(r);
+	double ratio = tune_speedup(r);
 	table_say("these tasks: default schedules %.3f ms, now %.3f ms (%.2fx %s than the default)",
 		  r->default_ms, r->after_ms, ratio >= 1 ? ratio : 1 / ratio,
 		  ratio >= 1 ? "faster" : "slower");
@@ -471,7 +382,7 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 	char why[256];
 	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
 	if (a->json) {
-		int rc = report_json(o, r, o->unkept, held ? why : NULL);
+		int rc = tune_json(o, r, o->unkept, held ? why : NULL);
 		return rc < 0 ? rc : held || lost;
 	}
 	if (held)
@@ -526,7 +437,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	const char *why;
 	int missing, rc = cached_report(a, arena, &r, &missing, &why);
 	if (rc >= 0 && a->json)
-		rc = report_json(o, &r, false, NULL);
+		rc = tune_json(o, &r, false, NULL);
 	if (rc >= 0 && !a->json) {
 		tune_table_untimed(&r, a->color);
 		int there = 0;

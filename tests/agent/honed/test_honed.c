@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* honed's state machine on a virtual clock. Past 800 lines because every case plays its events on the one board
+ * of tests/lib/honed_board.h. */
 #include "agent/honed/marks.h"
 #include "tests/lib/honed_board.h"
 

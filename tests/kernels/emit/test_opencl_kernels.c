@@ -302,4 +302,28 @@ TEST(kernels_of_threads)
 	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "threads="});
 }
 
+/* A read without dims is the same for all threads, and is not shared. */
+TEST(threads_and_a_scalar)
+{
+	const char *why, *text = "task syms=0\noperand X in f32 [16,32] plain\noperand S in f32 [] plain\n"
+				 "operand W const f32 [32,16] plain\noperand Y out f32 [16,16] plain\n"
+				 "stage y:16 x:16 | k:32\nread X [y,k]\nread W [k,x]\nread S []\n"
+				 "body r0 r1 mul r2 mul\nsum\nwrite Y [y,x]\n";
+	struct opencl_dev *dev = opencl_device(&why);
+	struct outcome o = {0};
+	struct target tg = items_board(0);
+	struct kcase c;
+	struct rng r;
+	if (!dev)
+		SKIP(why);
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c, text, &r));
+	const char *bad = compare(&c, dev, "lane=x:4 tile=y:2 par=2 threads=y:4,x:2 share=k:8", &tg,
+				  &(struct kind){LEVEL_FP32}, 1e-5, &r, &o);
+	if (bad)
+		printf("%s\n", bad);
+	CHECK(!bad && o.ran == 1);
+	arena_free(&c.a);
+}
+
 TEST_MAIN

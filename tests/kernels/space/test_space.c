@@ -304,11 +304,15 @@ TEST(threads_share_tiles)
 	CHECK(space_draft(loops, shared) > 5 * space_draft(loops, items));
 	static const struct {
 		const char *add, *why;
-	} bad[] = {
-	    {"threads=y:8,x:16", "share nothing"},       {"share=k:16", "without threads"},
-	    {"threads=y:8,x:3 share=k:16", "x ends"},    {"threads=y:8 share=k:17", "not in whole blocks"},
-	    {"threads=y:8 share=x:16", "first loop"},    {"threads=y:64,x:32 share=k:1", "more than 1024"},
-	    {"threads=y:8,x:8 share=k:512", "bytes of"}, {"group=64 threads=y:8 share=k:16", "other keys"}};
+	} bad[] = {{"threads=y:8,x:16", "share nothing"},
+		   {"share=k:16", "without threads"},
+		   {"threads=y:8,x:3 share=k:16", "x ends"},
+		   {"threads=y:8 share=k:17", "not in whole blocks"},
+		   {"threads=y:8 share=x:16", "first loop"},
+		   {"threads=y:64,x:32 share=k:1", "more than 1024"},
+		   {"threads=y:8,x:16 share=k:64", "bytes of"},
+		   {"threads=y:8,x:8 share=k:512", "a box of"},
+		   {"group=64 threads=y:8 share=k:16", "other keys"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char cand[CAND_MAX];
 		snprintf(cand, sizeof cand, "%s %s", items, bad[i].add);

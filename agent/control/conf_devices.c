@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of devices, and lists of them. */
+#include "agent/control/conf.h"
+
+#include <string.h>
+
+bool conf_is_device(const char *name)
+{
+	static const char kind[] = "opencl:";
+	if (!strcmp(name, CONF_CPU))
+		return true;
+	const char *number = name + sizeof kind - 1;
+	size_t digits = strncmp(name, kind, sizeof kind - 1) ? 0 : strspn(number, "0123456789");
+	return digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0');
+}
+
+const char *conf_device_name(const char *device)
+{
+	return device ? device : CONF_CPU;
+}
+
+static bool is_listed(const struct conf_devices *list, const char *name)
+{
+	for (int i = 0; i < list->n; i++)
+		if (!strcmp(list->name[i], name))
+			return true;
+	return false;
+}
+
+int conf_devices_parse(struct arena *a, const char *value, struct conf_devices *out, const char **twice)
+{
+	struct conf_devices list = {.name = ARENA_ARRAY(a, const char *, CONF_DEVICES)};
+	char *rest, *copy = arena_strdup(a, value);
+	*twice = NULL;
+	for (char *p = strtok_r(copy, " \t", &rest); p; p = strtok_r(NULL, " \t", &rest)) {
+		if (is_listed(&list, p))
+			*twice = p;
+		if (*twice || !conf_is_device(p) || list.n >= CONF_DEVICES)
+			return E_USAGE;
+		list.name[list.n++] = p;
+	}
+	if (!list.n)
+		return E_USAGE;
+	*out = list;
+	return E_OK;
+}
