@@ -684,7 +684,8 @@ TEST(tasks_without_a_turn)
 	CHECK(0 <= untried && untried <= no_turn && 0 < no_turn && no_turn <= tasks);
 	json_decref(j);
 	CHECK_RUN(0, box, steering(), "", cache);
-	bool all_had = !strstr(cli_out, " tasks had a turn") && !strstr(cli_out, "before any kernel was tried");
+	bool all_had =
+	    !strstr(cli_out, " tasks had a turn") && !strstr(cli_out, "before any kernel was tried");
 	CHECK(!strstr(cli_out, " tasks had a turn") == !strstr(cli_out, promise));
 	for (int i = 0; i < 20 && no_turn > 0; i++) { /* each box that has the time for one takes the next */
 		CHECK_RUN(0, "tune %s --json --threads 1 --builders 0 --budget 3s --cache %s", steering(),
