@@ -296,7 +296,7 @@ struct key target_key(const struct target *t)
 
 bool target_runs_items(const struct target *t)
 {
-	return !strcmp(t->isa, "opencl");
+	return !strcmp(t->isa, "opencl") || !strcmp(t->isa, "cuda");
 }
 
 int target_most_lanes(const struct target *t)

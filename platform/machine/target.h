@@ -20,8 +20,8 @@
 enum { TARGET_MOST_GROUP = 4096 };
 
 struct target {
-	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim | opencl */
-	char cpu[32];  /* LLVM's CPU name, or "generic" */
+	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim | opencl | cuda */
+	char cpu[32];  /* LLVM's CPU name ("sm_87" of cuda), or "generic" */
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
 	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
@@ -100,7 +100,7 @@ int target_most_lanes(const struct target *t);
  * of its own, however few lanes it has; one of a work item takes as many registers as it has lanes, on a
  * processor at least those of the usual lanes. >= 1. */
 int target_vectors(const struct target *t, int lanes);
-/* The kind of device: "cpu", or "opencl". */
+/* The kind of device: "cpu", "opencl" or "cuda". */
 const char *target_device(const struct target *t);
 /* A label for people: "NVIDIA_Jetson_Xavier_NX pmode:0002 armv8-a 4"; soc, mode if there is one, isa,
  * lanes. */
