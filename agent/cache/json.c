@@ -6,10 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool done; /* see json_out_done */
+
+bool json_out_done(void)
+{
+	return done;
+}
+
+void json_out_left(void)
+{
+	done = true;
+}
+
 int json_out(json_t *o)
 {
 	if (!o)
 		return fail(E_NOMEM, "no memory for the JSON");
+	done = true;
 	int rc = json_dumpf(o, stdout, JSON_REAL_PRECISION(6) | JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);

@@ -11,6 +11,10 @@
 
 /* Prints an object and a newline, and releases the object. NULL (no memory): E_NOMEM. */
 int json_out(json_t *o) MUST_CHECK;
+/* Whether json_out has printed in this process, or json_out_left said that another one prints. */
+bool json_out_done(void);
+/* Standard output is another process's from now on: this one prints no object any more. */
+void json_out_left(void);
 /* Makes a string from outside text; if that is not UTF-8, its bytes from 0x80 become '?'. */
 json_t *json_text(const char *s);
 json_t *json_num(double v); /* rounded to 6 significant digits */

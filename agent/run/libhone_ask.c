@@ -80,10 +80,9 @@ static pthread_mutex_t *lock_net(const struct hone_model *m)
 	return lock;
 }
 
-/* The word of `hone bench`: a best kernel that is the default one is no tuned kernel. */
 static int origin_of(const struct plan_kernel *k)
 {
-	return k->at_default ? HONE_DEFAULT : (int)k->origin;
+	return (int)kernel_origin_kind(k->origin, k->at_default);
 }
 
 int hone_kernels(const struct hone_model *m)

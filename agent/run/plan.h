@@ -66,6 +66,13 @@ struct plan_kernel {
 	int64_t ns;         /* time of the last timed run */
 };
 
+/* What people and scripts are told of a kernel: one of the cache is tuned only if tuning found a better
+ * schedule than the default one. */
+static inline enum kernel_origin kernel_origin_kind(enum kernel_origin origin, bool at_default)
+{
+	return at_default ? FROM_DEFAULT : origin;
+}
+
 /* The time that one core needs at its measured peaks: for the flops, or for the bytes if that is longer. Of
  * the bytes, `moved` are activations, held by the smallest cache that they fit in; the rest are constants,
  * which are read from memory. 0: a peak is not known. */

@@ -187,11 +187,13 @@ static void keep_kernels(struct session *s)
 	const struct net *n = &s->start.net;
 	plan_kernels(n->plan, &k);
 	s->start.origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
+	s->start.at_default = ARENA_ARRAY(s->a, bool, n->nkernels + 1);
 	s->start.why = ARENA_ARRAY(s->a, enum kernel_why, n->nkernels + 1);
 	s->start.name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	s->start.label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	for (int i = 0; i < n->nkernels; i++) {
 		s->start.origin[i] = k[i].origin;
+		s->start.at_default[i] = k[i].at_default;
 		s->start.why[i] = k[i].why;
 		s->start.name[i] = arena_strdup(s->a, k[i].name);
 		s->start.label[i] = arena_strdup(s->a, k[i].label);

@@ -78,7 +78,8 @@ struct tune_kernel {
 	const char *label; /* what it computes */
 	enum kernel_origin before, after;
 	enum kernel_why why; /* `after` runs on the processor though the box is for a device */
-	bool at_default; /* `after` is FROM_CACHE, and the best schedule there is the default one */
+	/* `before` or `after` is FROM_CACHE, and the best schedule there is the default one */
+	bool before_default, at_default;
 	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
 	int64_t alone_ns;            /* of the task alone, as the search timed it; 0: it did not */
 	double roofline;             /* share that `after` reaches, in the network, else alone; 0: unknown */

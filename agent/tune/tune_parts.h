@@ -92,6 +92,7 @@ struct box_model {
 struct box_start {
 	struct net net;             /* open until the end if it is measured again then */
 	enum kernel_origin *origin; /* per kernel of it */
+	bool *at_default;           /* per kernel of it */
 	enum kernel_why *why;       /* per kernel of it */
 	const char **name, **label; /* per kernel of it */
 	int64_t ran_ns;             /* what its last run, kernels timed, took */

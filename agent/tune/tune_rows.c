@@ -86,6 +86,7 @@ static struct tune_kernel row_of(const struct session *s, const struct plan_kern
 	return (struct tune_kernel){.name = arena_strdup(s->a, k->name),
 				    .label = arena_strdup(s->a, k->label),
 				    .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
+				    .before_default = b >= 0 && s->start.at_default[b],
 				    .after = k->origin,
 				    .why = k->why,
 				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};

@@ -24,6 +24,7 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 					      .before = k[i].origin,
 					      .after = k[i].origin,
 					      .why = k[i].why,
+					      .before_default = k[i].at_default,
 					      .at_default = k[i].at_default};
 		*missing += ready_missing(r, &k[i]);
 	}

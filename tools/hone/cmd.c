@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cmd.h"
+#include "agent/cache/json.h"
 #include "platform/base/arena.h"
 #include "platform/base/log.h"
 #include "platform/base/shell.h"
 #include "tools/hone/help.h"
+#include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +16,8 @@
 #include <unistd.h>
 
 const struct opt cmd_common[] = {
-    {"json", OPT_FLAG, NULL, "print one JSON object on standard output"},
+    {"json", OPT_FLAG, NULL,
+     "print one JSON object on standard output; if the command fails, \"error\" in it says why"},
     {"quiet", OPT_FLAG, NULL, "no words on standard error, only errors", 'q'},
     {"verbose", OPT_FLAG, NULL, "more words on standard error", 'v'},
     {"no-color", OPT_FLAG, NULL, "no colours (so does the environment's NO_COLOR)"},
@@ -348,12 +351,23 @@ static int put_text(struct buf *b)
 	return ok ? 0 : fail(E_NOMEM, "no memory for the text");
 }
 
+/* Prints the last error as an object, for scripts that asked for JSON, unless the command has printed its own
+ * answer. */
+static void error_json(int rc, int status)
+{
+	if (!json_out_done() && json_out(json_pack("{so ss si}", "error", json_text(err_text()), "code",
+						   err_name(rc), "exit", status)) < 0)
+		log_error("%s", err_text());
+}
+
 static int usage_error(const struct parse *p)
 {
 	if (p->cmd)
 		log_error("%s (see `%s %s --help`)", err_text(), p->program->name, p->cmd->name);
 	else
 		log_error("%s (see `%s --help`)", err_text(), p->program->name);
+	if (p->args.json)
+		error_json(E_USAGE, 2);
 	return 2;
 }
 
@@ -369,6 +383,14 @@ static void say_error(int rc)
 		log_error("%s", err_text());
 }
 
+int cmd_failed(const struct args *a, int rc, int status)
+{
+	say_error(rc);
+	if (a->json)
+		error_json(rc, status);
+	return status;
+}
+
 static int run_cmd(struct parse *p)
 {
 	if (check_count(p) < 0)
@@ -378,8 +400,19 @@ static int run_cmd(struct parse *p)
 	if (rc == E_USAGE)
 		return usage_error(p);
 	if (rc < 0)
-		say_error(rc);
-	return rc < 0 ? 1 : rc;
+		return cmd_failed(&p->args, rc, 1);
+	if (p->args.json && (rc == INTERRUPT_STATUS || rc == TERMINATE_STATUS))
+		error_json(E_STOPPED, rc);
+	return rc;
+}
+
+/* Whether --json is among the words, also behind one that cannot be parsed. */
+static bool asks_json(int argc, char **argv)
+{
+	bool json = false;
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		json |= !strcmp(argv[i], "--json") || !strncmp(argv[i], "--json=", 7);
+	return json;
 }
 
 /* Output that is only needed at build time: `hone --man [NAME]` and `hone --bash-completion`. */
@@ -399,6 +432,7 @@ static int hidden(const struct program *p, int argc, char **argv, struct buf *ou
 static int dispatch(struct parse *p)
 {
 	struct buf out = {0};
+	p->args.json = asks_json(p->argc, p->argv);
 	if (hidden(p->program, p->argc, p->argv, &out) < 0 || (out.n == 0 && read_words(p) < 0)) {
 		buf_free(&out);
 		return usage_error(p);
@@ -409,7 +443,6 @@ static int dispatch(struct parse *p)
 		log_level_set(LOG_QUIET);
 	if (common_given(p, "verbose"))
 		log_level_set(LOG_VERBOSE);
-	p->args.json = common_given(p, "json");
 	p->args.color = log_is_terminal(1) && !getenv("NO_COLOR") && !common_given(p, "no-color");
 	if (common_given(p, "version")) {
 		buf_printf(&out, "%s " HONE_VERSION "\n", p->program->name);

@@ -7,6 +7,7 @@
  * like an option is given as --NAME=VALUE. The framework parses options by the table, handles --help, --json,
  * -q, -v, --no-color and --version, and turns an error into one line on stderr and exit status 1. Exit
  * status: 0 success, 1 failure, 2 usage error, 130 after Ctrl-C, 143 after SIGTERM (tools/hone/interrupt.h).
+ * With --json a failure without a report is {"error": TEXT, "code": WORD of err_name, "exit": STATUS}.
  * Data goes to stdout, messages go to stderr. Help, manual pages and the bash completion are made from the
  * same table (tools/hone/help.h), so none of them can become outdated. */
 #ifndef TOOLS_CMD_H
@@ -97,6 +98,10 @@ extern const struct cmd *const cmd_table[]; /* hone's commands, by file name */
 extern const struct opt cmd_common[];       /* options that every command takes; ends with name NULL */
 const struct cmd *cmd_find(const struct program *p, const char *name); /* NULL: unknown */
 extern const struct cmd cmd_help, cmd_version; /* for every program that consists of commands */
+/* Prints the error of a command, with --json on standard output, too, unless json_out has printed an answer.
+ * For commands that end their process themselves; of others the framework does it. Returns the exit status.
+ */
+int cmd_failed(const struct args *a, int rc, int status);
 /* Writes what standard output still keeps. E_IO: it, or an earlier part, was not written. */
 int cmd_flush(void) MUST_CHECK;
 /* main() calls this. Returns the exit status. */

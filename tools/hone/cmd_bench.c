@@ -258,7 +258,7 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
-				    why ? json_text(why) : json_null(), "kind", ready_origin(k[i].origin),
+				    why ? json_text(why) : json_null(), "kind", ready_kind(&k[i]),
 				    "at_default", k[i].at_default,
 				    "device",
 				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
@@ -458,7 +458,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_cell(&t, k[i].flops > 0 ? "%.1f" : "-", r.gflops);
 		table_cell(&t, k[i].flops > 0 ? "%.0f %%" : "-", r.peak_pct);
 		table_cell(&t, "%s", share);
-		table_cell(&t, "%s", ready_origin(k[i].at_default ? FROM_DEFAULT : k[i].origin));
+		table_cell(&t, "%s", ready_kind(&k[i]));
 		table_cell(&t, "%s", k[i].label);
 		table_cell(&t, "%s", k[i].name);
 	}
@@ -512,7 +512,7 @@ static void kernels_words(const struct ready *r, char out[64])
 	const struct plan_kernel *k;
 	int n = plan_kernels(r->plan, &k), count[4] = {0}, kinds = 0, at = 0;
 	for (int i = 0; i < n; i++)
-		count[k[i].origin]++;
+		count[kernel_origin_kind(k[i].origin, k[i].at_default)]++;
 	for (int i = 0; i < 4; i++)
 		kinds += count[i] > 0;
 	snprintf(out, 64, "%s", n ? ready_kernels_name(r->kernels) : "no");

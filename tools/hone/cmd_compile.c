@@ -143,7 +143,7 @@ static json_t *origins_json(const struct compile *c)
 	int n = plan_kernels(c->plan, &k), count[4] = {0};
 	json_t *o = json_object();
 	for (int i = 0; i < n; i++)
-		count[k[i].origin]++;
+		count[kernel_origin_kind(k[i].origin, k[i].at_default)]++;
 	for (int i = 0; i < 4; i++)
 		json_object_set_new(o, ready_origin((enum kernel_origin)i), json_integer(count[i]));
 	return o;
@@ -168,10 +168,9 @@ static json_t *manifest(const struct compile *c)
 	int n = plan_kernels(c->plan, &k);
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++)
-		json_array_append_new(list,
-				      json_pack("{so so ss sb}", "name", json_text(k[i].name), "label",
-						json_text(k[i].label), "kind", ready_origin(k[i].origin),
-						"at_default", k[i].at_default));
+		json_array_append_new(list, json_pack("{so so ss sb}", "name", json_text(k[i].name), "label",
+						      json_text(k[i].label), "kind", ready_kind(&k[i]),
+						      "at_default", k[i].at_default));
 	target_text(&c->host.target, &target);
 	/* The first key is OUTPUT_BUNDLE. */
 	json_t *o = json_pack("{ss so ss so si sb ss so so so}", "made_by", "hone compile", "model",
@@ -292,11 +291,7 @@ static int report(struct compile *c)
 	}
 	json_object_foreach(origins, name, count)
 	{
-		/* As in the table of hone bench: a best kernel that is the default one is no tuned one. */
 		int n = (int)json_integer_value(count);
-		n += !strcmp(name, ready_origin(FROM_CACHE))     ? -at_defaults(c)
-		     : !strcmp(name, ready_origin(FROM_DEFAULT)) ? at_defaults(c)
-								 : 0;
 		if (n)
 			printf("%d %s kernel%s\n", n, name, plural_s(n));
 	}

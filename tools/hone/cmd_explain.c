@@ -256,18 +256,25 @@ static enum level level_of(const struct explain *e, const struct why *w)
 	return w->tuned ? w->best.level : w->measured ? w->first.level : e->level;
 }
 
+/* As of hone bench: "tuned" or "default"; null: the cache has no kernel. */
+static json_t *kind_json(const struct why *w)
+{
+	return w->tuned ? json_string(ready_origin(kernel_origin_kind(FROM_CACHE, !strcmp(w->cand, w->def))))
+			: json_null();
+}
+
 static json_t *why_json(const struct explain *e, const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si ss so so so so so so so ss so sb sb so so}", "key", key, "label",
+	return json_pack("{ss so so si ss so so so so so so so ss so sb so so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses,
 			 "level", level_name((int)level_of(e, w)), "cand", json_text(w->cand), "default_cand",
 			 json_text(w->def), "ms", ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
 			 ms_or_null(w->times.default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
-			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "tuned", w->tuned,
+			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "kind", kind_json(w),
 			 "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
 			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }

@@ -123,7 +123,7 @@ static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
 	}
 }
 
-static int run_held(struct hold *h, char **argv)
+static int run_held(const struct args *a, struct hold *h, char **argv)
 {
 	sigset_t watched, before;
 	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were inherited as ignored, we would not see the command end */
@@ -135,13 +135,17 @@ static int run_held(struct hold *h, char **argv)
 	if (rc < 0)
 		return rc;
 	sigprocmask(SIG_BLOCK, &watched, &before);
+	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		execvp(argv[0], argv);
-		log_error("%s: %s", argv[0], strerror(errno));
-		_exit(errno == ENOENT ? 127 : 126);
+		bool none = errno == ENOENT;
+		int why = fail(none ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(errno));
+		int status = cmd_failed(a, why, none ? 127 : 126);
+		_exit(cmd_flush() < 0 ? 1 : status);
 	}
+	json_out_left(); /* it is the command's */
 	rc = pid < 0 ? fail(E_IO, "fork: %s", strerror(errno)) : attend(h, pid, &watched);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	let_go(h);
@@ -185,7 +189,7 @@ static int run_inhibit(const struct args *a)
 	if (a->npos && ns)
 		return fail(E_USAGE,
 			    "--for and a command exclude each other: a command inhibits as long as it runs");
-	return a->npos ? run_held(&h, a->pos) : run_alone(a, &h, ns);
+	return a->npos ? run_held(a, &h, a->pos) : run_alone(a, &h, ns);
 }
 
 static const struct opt opts[] = {

@@ -103,7 +103,7 @@ static int time_kernels(struct report *r)
 		r->kernel[i] = (struct chart_kernel){
 		    k[i].name,  k[i].label, find_before(r, &k[i], time[0]), time[1][i].median_ns,
 		    k[i].flops, k[i].bytes};
-		r->origin[i] = ready_origin(k[i].at_default ? FROM_DEFAULT : k[i].origin);
+		r->origin[i] = ready_kind(&k[i]);
 		r->roof[i] = roof_of_kernel(&r->host.target, &k[i]);
 	}
 	return 0;

@@ -406,8 +406,8 @@ static void answer_late(void *ctx, int rc, const struct tune_report *r)
 	if (rc >= 0)
 		rc = answer(w->a, w->o, r);
 	if (rc < 0)
-		log_error("%s", err_text());
-	rc = rc < 0 || fflush(stdout) != 0 ? 1 : rc;
+		rc = cmd_failed(w->a, rc, 1);
+	rc = fflush(stdout) != 0 ? 1 : rc;
 	rc = rc ? rc : interrupt_status(0);
 	guard_ends(rc);
 	_exit(rc);

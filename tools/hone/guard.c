@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/guard.h"
+#include "agent/cache/json.h"
 #include "agent/control/leash.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
@@ -28,6 +29,7 @@ struct shared {
 /* The child's last word. */
 struct word {
 	int rc;
+	bool answered; /* it has printed its object */
 	char text[600];
 };
 
@@ -115,6 +117,7 @@ static void be_the_child(const struct args *a, int (*body)(const struct args *a)
 	w.rc = body(a);
 	int written = cmd_flush();
 	w.rc = w.rc >= 0 && written < 0 ? written : w.rc;
+	w.answered = json_out_done();
 	snprintf(w.text, sizeof w.text, "%s", w.rc < 0 ? err_text() : "");
 	fflush(NULL);
 	_exit(write(fd, &w, sizeof w) != (ssize_t)sizeof w);
@@ -193,6 +196,8 @@ static int watch_child(const char *device, int fd, bool *lost, int *by)
 	(void)end_child(false);
 	*lost = w.rc < 0 && atomic_load(&shared->watch.failed);
 	w.text[sizeof w.text - 1] = 0;
+	if (w.answered)
+		json_out_left();
 	if (w.rc >= 0 || w.rc < E_LAST)
 		return w.rc < 0 ? fail(E_CHILD, "%s: its driver broke the process", device) : w.rc;
 	return *lost && !strstr(w.text, device) ? fail(w.rc, "%s: %s", device, w.text)

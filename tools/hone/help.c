@@ -188,9 +188,12 @@ static void man_head(const struct program *prog, const char *name, const char *s
 
 static void man_tail(const struct program *p, struct buf *out)
 {
-	buf_puts(out, ".SH EXIT STATUS\n0: success. 1: failure. 2: usage error. 130: interrupted. "
-		      "143: terminated.\n.SH ENVIRONMENT\n"
-		      "NO_COLOR: no colours. ");
+	buf_puts(out,
+		 ".SH EXIT STATUS\n0: success. 1: failure. 2: usage error. 130: interrupted. "
+		 "143: terminated.\n"
+		 "With \\-\\-json, a command that fails without a report prints {\"error\": TEXT, \"code\": "
+		 "WORD, \"exit\": STATUS} on standard output.\n.SH ENVIRONMENT\n"
+		 "NO_COLOR: no colours. ");
 	buf_puts(out, p->environment);
 }
 

@@ -49,7 +49,9 @@ int interrupt_status(int rc)
 	bool stopped = by_user || (by_manager && !leash_is_child());
 	if (!stopped || (rc < 0 && rc != E_STOPPED))
 		return rc;
-	if (rc == E_STOPPED)
-		log_info("hone: %s; nothing was measured", by_user ? "interrupted" : "terminated");
+	if (rc == E_STOPPED) {
+		(void)fail(rc, "%s; nothing was measured", by_user ? "interrupted" : "terminated");
+		log_info("hone: %s", err_text());
+	}
 	return by_user ? INTERRUPT_STATUS : TERMINATE_STATUS;
 }

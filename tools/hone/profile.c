@@ -16,10 +16,9 @@ static json_t *event_json(const struct plan_kernel *k, const struct trace_event 
 {
 	double us = (double)(e->end_ns - e->begin_ns) / 1e3;
 	return json_pack("{so ss ss so so si si s{ss so so}}", "name", json_text(k->name), "cat",
-			 ready_origin(k->origin), "ph", "X", "ts",
-			 json_real((double)(e->begin_ns - zero) / 1e3), "dur", json_real(us), "pid", 1, "tid",
-			 thread + 1, "args", "kernels", ready_origin(k->origin), "task", json_text(k->label),
-			 "mflop", json_num(k->flops / 1e6));
+			 ready_kind(k), "ph", "X", "ts", json_real((double)(e->begin_ns - zero) / 1e3), "dur",
+			 json_real(us), "pid", 1, "tid", thread + 1, "args", "kernels", ready_kind(k), "task",
+			 json_text(k->label), "mflop", json_num(k->flops / 1e6));
 }
 
 /* maps: the two share memory, which the processor may use while it is mapped. */
@@ -113,7 +112,7 @@ static void symbol(void *ctx, const struct plan_kernel *k, int entry, const void
 	struct buf *out = ctx;
 	size_t from = out->n;
 	buf_printf(out, "%lx %zx hone:%s [%s] %s", (unsigned long)(uintptr_t)at, bytes, k->name, k->label,
-		   ready_origin(k->origin));
+		   ready_kind(k));
 	if (entry)
 		buf_printf(out, " part %d", entry + 1);
 	for (size_t i = from; buf_ok(out) && i < out->n; i++)

@@ -83,6 +83,11 @@ const char *ready_origin(enum kernel_origin o)
 	return names[o];
 }
 
+const char *ready_kind(const struct plan_kernel *k)
+{
+	return ready_origin(kernel_origin_kind(k->origin, k->at_default));
+}
+
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out)
 {

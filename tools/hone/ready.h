@@ -104,5 +104,6 @@ const char *defaults_why(const struct kernel_source *s);
  */
 int ready_not_default(const struct ready *r, const char **why);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
+const char *ready_kind(const struct plan_kernel *k); /* ready_origin of its kernel_origin_kind */
 
 #endif

@@ -52,11 +52,12 @@ static json_t *kernels_json(const struct tune_report *r)
 		json_array_append_new(
 		    list,
 		    json_pack("{so so ss ss sb so so so so so}", "name", json_text(k->name), "label",
-			      json_text(k->label), "before", ready_origin(k->before), "after",
-			      ready_origin(k->after), "at_default", k->at_default, "before_us",
-			      us_or_null(k->before_ns), "after_us", us_or_null(k->after_ns), "alone_us",
-			      us_or_null(k->alone_ns), "roofline_pct", json_num(100 * k->roofline),
-			      "roofline_note",
+			      json_text(k->label), "before",
+			      ready_origin(kernel_origin_kind(k->before, k->before_default)), "after",
+			      ready_origin(kernel_origin_kind(k->after, k->at_default)), "at_default",
+			      k->at_default, "before_us", us_or_null(k->before_ns), "after_us",
+			      us_or_null(k->after_ns), "alone_us", us_or_null(k->alone_ns), "roofline_pct",
+			      json_num(100 * k->roofline), "roofline_note",
 			      note_json(&(struct roof){.memory_bound = k->memory_bound}, 100 * k->roofline)));
 	}
 	return list;

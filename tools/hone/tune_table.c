@@ -77,7 +77,7 @@ static void gain_cell(struct table *t, const struct tune_report *r, const struct
 
 static const char *kept_words(const struct tune_kernel *k)
 {
-	return ready_origin(k->at_default ? FROM_DEFAULT : k->after);
+	return ready_origin(kernel_origin_kind(k->after, k->at_default));
 }
 
 void tune_table_untimed(const struct tune_report *r, bool color)

@@ -92,6 +92,28 @@ static void check_verdict(const json_t *gain)
 	CHECK(low <= ratio && ratio <= high && (!sure || outside));
 }
 
+/* No object calls a kernel tuned for which tuning found no better schedule than the default one. Returns the
+ * number of kernels. */
+static int check_kinds(const json_t *j)
+{
+	static const char *const kinds[][2] = {{"kind", "at_default"}, {"after", "at_default"}};
+	int n = 0;
+	const char *key;
+	json_t *v;
+	size_t at;
+	for (int i = 0; i < 2; i++) {
+		const char *kind = json_string_value(json_object_get(j, kinds[i][0]));
+		const json_t *flag = json_object_get(j, kinds[i][1]);
+		if (!kind || !json_is_boolean(flag))
+			continue;
+		CHECK(!json_is_true(flag) || !strcmp(kind, "default"));
+		n++;
+	}
+	json_object_foreach((json_t *)(uintptr_t)j, key, v) n += check_kinds(v);
+	json_array_foreach(j, at, v) n += check_kinds(v);
+	return n;
+}
+
 static json_t *ask(const char *command, const char *model, const char *cache, const char *more)
 {
 	CHECK_RUN(0, "%s %s --json --threads 1 --cache %s%s", command, model, cache, more);
@@ -105,7 +127,8 @@ static void check_task(const json_t *t)
 	double ms = number(t, "ms"), default_ms = number(t, "default_ms");
 	bool is_default = !strcmp(json_string_value(json_object_get(t, "cand")),
 				  json_string_value(json_object_get(t, "default_cand")));
-	CHECK(json_is_true(json_object_get(t, "tuned")) && ms > 0 && default_ms > 0);
+	CHECK_SAYS(is_default ? "default" : "tuned", json_string_value(json_object_get(t, "kind")));
+	CHECK(ms > 0 && default_ms > 0);
 	CHECK(is_default == json_is_null(gain) && (!is_default || near(ms, default_ms)));
 	if (json_is_true(json_object_get(t, "raced"))) /* times of records may be of different moments */
 		CHECK(ms <= default_ms * 1.001);
@@ -144,6 +167,8 @@ static void check_bench(const char *model, const char *cache, const json_t *tune
 	size_t i;
 	check_same_gain("bench", json_object_get(tuned, "gain"), json_object_get(j, "gain"));
 	CHECK(json_array_size(rows) == json_array_size(own));
+	CHECK(check_kinds(tuned) == (int)json_array_size(rows) &&
+	      check_kinds(j) == (int)json_array_size(own));
 	json_array_foreach(own, i, k)
 	{
 		const json_t *row = json_array_get(rows, i);
@@ -178,6 +203,12 @@ static void check_stored(const char *model, const char *cache, const json_t *gai
 		check_same_gain("status", gain, json_array_get(json_object_get(j, "gains"), 0));
 	json_decref(j);
 	CHECK_RUN(0, "tune %s --rigor cached --json --threads 1 --cache %s", model, cache);
+	json_t *cached = parse_out(), *k;
+	size_t i;
+	CHECK(check_kinds(cached) > 0);
+	json_array_foreach(json_object_get(cached, "kernels"), i, k)
+	    CHECK(json_equal(json_object_get(k, "before"), json_object_get(k, "after")));
+	json_decref(cached);
 	j = parse_out();
 	CHECK(near(number(j, "speedup"), factor(gain)));
 	json_decref(j);

@@ -114,7 +114,8 @@ TEST(a_bundle_runs_anywhere)
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), dir_a, tuned());
 	json_t *j = parse_out();
 	check_keys(j, "model output target threads kernels files");
-	CHECK(count(j, "tuned") > 3 && !count(j, "fallback") && !count(j, "portable"));
+	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback") &&
+	      !count(j, "portable"));
 	CHECK(json_array_size(json_object_get(j, "files")) == 2);
 	json_decref(j);
 	snprintf(words, sizeof words, "%s --cache %s", steering(), tuned());
@@ -189,8 +190,9 @@ TEST(default_schedules_are_counted_apart)
 		const char *cache = i ? searched : found;
 		CHECK_RUN(0, "compile %s -o %s --threads 1 --json --cache %s", steering(), bundle, cache);
 		json_t *j = parse_out(), *k;
-		int of_cache = (int)count(j, "tuned"),
-		    at_default = (int)json_integer_value(json_object_get(j, "at_default"));
+		int at_default = (int)json_integer_value(json_object_get(j, "at_default")),
+		    of_cache = (int)count(j, "tuned") + at_default;
+		CHECK((int)count(j, "default") == at_default);
 		CHECK(of_cache > 3 && at_default == of_cache - won);
 		json_decref(j);
 		CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), bundle, cache);

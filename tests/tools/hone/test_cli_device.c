@@ -602,7 +602,7 @@ TEST(a_trace_shows_the_device)
 	int moves = copies + 2 * maps; /* a map begins and ends */
 	CHECK(steps == 3 && moves == 4);
 	CHECK(count_events(t, "opencl:0", maps ? "map" : "copy") == 5 * moves);
-	CHECK(count_events(t, "opencl:0", "tuned") == 5 * steps);
+	CHECK(count_events(t, "opencl:0", "tuned") + count_events(t, "opencl:0", "default") == 5 * steps);
 	CHECK(count_events(t, "opencl:0", "") == 5 * (steps + moves));
 	CHECK(count_events(t, "thread 1", "portable") == 5 && count_events(t, "thread 1", "copy") == 0);
 	CHECK(count_events(t, "thread 2", "") >= 0);
