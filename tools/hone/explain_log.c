@@ -204,7 +204,7 @@ static int find_chosen(const struct trials *l, const struct trials_sum *s, const
 	return -1;
 }
 
-enum { ROOMY = 120 /* columns of a terminal */ };
+enum { ROOMY = 120, TIGHT = 50 }; /* columns of a terminal */
 
 static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen,
 		       double least_ns)
@@ -216,7 +216,8 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 	const int columns = table_columns();
 	const bool narrow = columns > 0 && columns < ROOMY; /* the indent is better used for schedules */
 	for (int i = 0; i < 7; i++)
-		table_cell(&t, "%s%s", i || narrow ? "" : "           ", head[i]);
+		table_cell(&t, "%s%s", i || narrow ? "" : "           ",
+			   !i && columns > 0 && columns < TIGHT ? "of default" : head[i]);
 	int chosen_at = find_chosen(l, s, chosen);
 	for (int i = 0; i < s->nbest + (chosen_at >= 0); i++) {
 		const struct trials_entry *e = &l->entry[i < s->nbest ? s->best[i] : chosen_at];

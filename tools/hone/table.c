@@ -290,17 +290,26 @@ static bool place_cuts(struct table *t, struct layout *l)
 	return last;
 }
 
-/* Puts the last column below the rows, because its names look alike in the width that is left for them. */
-static void put_below(struct table *t, struct layout *l, int limit)
+/* Whether the last column is one of words, whose longest cell takes more than two lines in its width. */
+static bool is_tall(const struct table *t, const struct layout *l)
+{
+	int last = l->n - 1;
+	return t->align[last] == 'w' && l->width[last] && l->natural[last] > 2 * l->width[last];
+}
+
+/* Puts the last column below the rows, because its names look alike in the width that is left for them, or
+ * its words take many lines. False: no layout fits so. */
+static bool put_below(struct table *t, struct layout *l, int limit)
 {
 	struct layout below;
 	measure(t, &below);
 	below.below = true;
 	below.natural[below.n - 1] = 0;
 	if (l->n < 2 || limit <= 2 * INDENT || !lay_out(t, &below, limit))
-		return;
+		return false;
 	(void)place_cuts(t, &below);
 	*l = below;
+	return true;
 }
 
 /* Bytes of a name's first line: to the last blank that fits, which begins the next line; else to the width.
@@ -410,8 +419,10 @@ void table_print(struct table *t, bool color)
 	assert(l.n > 0 && l.n <= TABLE_COLS && t->ncells % l.n == 0);
 	assert(!t->drop || (int)strlen(t->drop) == l.n);
 	bool fits = limit <= 0 || lay_out(t, &l, limit);
-	if (fits && place_cuts(t, &l))
-		put_below(t, &l, limit);
+	if (fits && (place_cuts(t, &l) || is_tall(t, &l)))
+		(void)put_below(t, &l, limit);
+	else if (!fits && t->align[l.n - 1] == 'w')
+		fits = put_below(t, &l, limit);
 	for (int row = 0; row < t->ncells / l.n && fits; row++)
 		put_row(t, &l, row, limit, color && row == 0);
 	if (!fits)

@@ -78,6 +78,10 @@ static void make_table(struct rng *g, struct made *m)
 			char *cell = m->cell[r][c];
 			if (r > 1 && rng_below(g, 3))
 				memcpy(cell, m->cell[r - 1][c], CELL);
+			else if (m->align[c] == 'w' && rng_below(g, 3) == 0)
+				snprintf(cell, CELL,
+					 "lane=k:%d tile=k:2,x:%d unroll=c:3 order=n,y,x,k,c,r,s hoist=0",
+					 8 << (int)rng_below(g, 2), (int)rng_below(g, 99));
 			else if (m->align[c] == 'w')
 				snprintf(cell, CELL, "%s, %s", rng_below(g, 2) ? "lost" : "won",
 					 rng_below(g, 2) ? "late" : "soon");
@@ -189,6 +193,28 @@ TEST(names_keep_what_differs)
 	(void)print_into(&m, 44, first, sizeof first);
 	CHECK(strstr(first, "5x5/2 3-...") && strstr(first, "5x5/2 24...") && strstr(first, "5x5/2 36..."));
 	CHECK(strstr(first, "...elect mul  123.456  7.5 %\n"));
+	if (test_bad)
+		printf("%s", first);
+}
+
+/* A schedule stands in a line of its own where it would take more than two beside the other columns. */
+TEST(long_words_of_the_last_column_stand_below)
+{
+	static const char *const schedule =
+	    "lane=k:16 tile=k:2,x:14 unroll=c:3 order=n,y,x,k,c,r,s par=4 hoist=0";
+	static struct made m = {.align = "rrlw", .columns = 4, .rows = 3};
+	for (int r = 0; r < 3; r++) {
+		snprintf(m.cell[r][0], CELL, r ? "10%d.0 %%" : "of default's time", r);
+		snprintf(m.cell[r][1], CELL, r ? "75.%d" : "fastest us", r);
+		snprintf(m.cell[r][2], CELL, r ? "strategy" : "by");
+		snprintf(m.cell[r][3], CELL, "%s", r ? schedule : "candidate");
+	}
+	(void)print_into(&m, 70, first, sizeof first);
+	CHECK(strstr(first, "101.0 %        75.1  strategy\n    lane=k:16 ") && strstr(first, "hoist=0\n"));
+	if (test_bad)
+		printf("%s", first);
+	(void)print_into(&m, 200, first, sizeof first);
+	CHECK(strstr(first, "strategy  lane=k:16 "));
 	if (test_bad)
 		printf("%s", first);
 }
