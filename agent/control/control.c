@@ -112,7 +112,7 @@ static const struct {
 			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS)},
     [OP_DONE] = {"done", 0,
 		 BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_DEFAULT_MS) | BIT(N_AFTER_MS) | BIT(N_KEPT) |
-		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED)},
+		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED) | BIT(N_WHY)},
 };
 
 const char *const lease_words[LEASES] = {

@@ -47,7 +47,8 @@
  *   done      job    trials, before_ms, default_ms, after_ms, none
  *                    disturbed (after_ms: by other load), kept, missing (kernels without code),
  *                    promise (share of the run time that more
- *                    search is expected to save; 0: none)
+ *                    search is expected to save; 0: none),
+ *                    why (nothing was tried)
  *
  * `release` also cancels a lease that the job still waits for. The gate closes for every job because of an
  * inhibit, heat, throttling, the battery or memory; because of load, pressure or hours it closes only for

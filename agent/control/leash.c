@@ -34,7 +34,7 @@ struct leash {
 	atomic_bool rested; /* since the last release: workers behind streams have ended */
 	atomic_bool closing;
 	int64_t said_ns;
-	char taint[256];
+	char taint[256], last_taint[256]; /* of the last release; the last that there was */
 	int threads;
 	char socket[PATH_MAX], cache[PATH_MAX], model[1024], device[16];
 };
@@ -236,6 +236,11 @@ void leash_close(struct leash *l)
 	free(l);
 }
 
+const char *leash_last_taint(const struct leash *l)
+{
+	return l->last_taint;
+}
+
 bool leash_held(const struct leash *l)
 {
 	return l->link && link_alive(l->link);
@@ -314,6 +319,8 @@ int leash_release(struct leash *l, const char **taint)
 	if (atomic_exchange(&l->rested, false) && !l->taint[0])
 		snprintf(l->taint, sizeof l->taint, "the job was paused meanwhile");
 	*taint = l->taint[0] ? l->taint : NULL;
+	if (*taint)
+		memcpy(l->last_taint, l->taint, sizeof l->last_taint);
 	return rc < 0 && told_to_stop(l) ? fail(E_STOPPED, "stopped") : rc;
 }
 

@@ -47,6 +47,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHEC
 /* *taint: NULL, or the reason why measurements under this lease are not to be trusted. A rest of the job just
  * before the lease taints, too, as its workers may have ended then. */
 int leash_release(struct leash *l, const char **taint) MUST_CHECK;
+const char *leash_last_taint(const struct leash *l); /* the last reason that there was; "": none */
 int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n) MUST_CHECK;
 int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
 int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns >= 0 */

@@ -568,8 +568,8 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 		snprintf(times, sizeof times, "the network was not measured");
 	if (r->promise >= 0)
 		snprintf(promise, sizeof promise, ", promise %.3f", r->promise);
-	honed_log(h, 1, "%s: %s, %d trial%s%s", job_label(h, j).text, times, r->trials, plural_s(r->trials),
-		  promise);
+	honed_log(h, 1, "%s: %s, %d trial%s%s%s%s", job_label(h, j).text, times, r->trials,
+		  plural_s(r->trials), promise, r->text[0] ? "; nothing was tried: " : "", r->text);
 }
 
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)

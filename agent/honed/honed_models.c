@@ -398,6 +398,8 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	bool won = has_won(m, done), kept = !h->commits.error[0] && !j->saving.lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
+	if (done->text[0])
+		snprintf(m->error, sizeof m->error, "nothing was tried: %s", done->text);
 	if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
 	else if (j->resting.total_ns < j->budget_ns / 10 && j->hushed.total_ns < j->budget_ns / 2)

@@ -175,16 +175,18 @@ void tune_say_late(struct session *s, const struct tune_report *r)
 							 .promise = -1});
 }
 
-void tune_say_done(struct session *s)
+void tune_say_done(struct session *s, const char *why)
 {
 	const struct tune_report *t = s->report;
-	leash_say(s->store.leash, &(struct request){.op = OP_DONE,
-						    .trials = t->trials,
-						    .before_ms = t->before_ms,
-						    .default_ms = t->default_ms,
-						    .now_ms = t->after_ms,
-						    .disturbed = t->after_ms > 0 && disturbed(&t->machine),
-						    .kept = t->kept,
-						    .missing = s->model.steps ? missing(s) : NOT_KNOWN,
-						    .promise = promise(s)});
+	struct request r = {.op = OP_DONE,
+			    .trials = t->trials,
+			    .before_ms = t->before_ms,
+			    .default_ms = t->default_ms,
+			    .now_ms = t->after_ms,
+			    .disturbed = t->after_ms > 0 && disturbed(&t->machine),
+			    .kept = t->kept,
+			    .missing = s->model.steps ? missing(s) : NOT_KNOWN,
+			    .promise = promise(s)};
+	snprintf(r.text, sizeof r.text, "%s", why ? why : "");
+	leash_say(s->store.leash, &r);
 }

@@ -734,6 +734,20 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	return rc;
 }
 
+/* Returns why a box that was not told to stop tried nothing, in the arena; NULL: it did, or was told to. */
+static const char *why_nothing(const struct session *s, int rc)
+{
+	if (s->report->trials || tune_stopped(s))
+		return NULL;
+	if (rc == E_STOPPED || rc == E_TIMEOUT)
+		return arena_strdup(s->a, err_text());
+	const char *taint = s->store.leash ? leash_last_taint(s->store.leash) : "";
+	bool measured = s->report->before_ms > 0 || s->report->after_ms > 0;
+	if (rc >= 0 && s->ntasks && *taint && !measured)
+		return arena_printf(s->a, "no measurement was undisturbed: %s", taint);
+	return rc < 0 || s->result || !s->ntasks ? NULL : "its budget ended before any kernel could be tried";
+}
+
 int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)
 {
 	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
@@ -750,6 +764,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		rc = mark(&s, tune_measure_after(&s), "the network was measured again");
 	spend(&s, &out->spent.network_ns, &now_ns);
 	tell_spent(&out->spent);
+	const char *why = why_nothing(&s, rc);
 	if ((rc == E_STOPPED && s.store.leash) || (rc == E_TIMEOUT && s.model.graph))
 		rc = E_OK;
 	if (rc >= 0 && s.store.cache && cache_commit(s.store.cache) < 0)
@@ -758,7 +773,9 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		out->warning = NULL; /* what could not be written before is written now */
 	if (rc >= 0) {
 		tune_publish(&s, out->trials);
-		tune_say_done(&s);
+		if (why && leash_is_child()) /* its words go to honed's log */
+			log_info("nothing was tried: %s", why);
+		tune_say_done(&s, why);
 	}
 	close_session(&s);
 	tune_box_close(&s);

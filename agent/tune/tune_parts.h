@@ -180,7 +180,7 @@ int tune_machine_name(struct session *s) MUST_CHECK;
 int tune_machine_open(struct session *s) MUST_CHECK;
 void tune_say_progress(struct session *s, const struct job_progress *p);
 /* Sends the result of the box to honed. */
-void tune_say_done(struct session *s);
+void tune_say_done(struct session *s, const char *why); /* why nothing was tried; NULL: something was */
 /* The same from the guard's thread: what the report knows of it. */
 void tune_say_late(struct session *s, const struct tune_report *r);
 

@@ -35,6 +35,7 @@ struct fake_honed {
 	atomic_bool withholds;   /* no answer to requests for leases */
 	int silent_on;           /* no answer to requests that put or forget this type; 0: none */
 	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
+	char why[256];           /* of the last `done` */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
 	_Atomic(const char *) refuses; /* error of puts and commits; NULL: none */
 	atomic_int nputs, ncommitted;
@@ -95,6 +96,8 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 	struct buf b = {0};
 	char more[512];
 	f->last[r->op] = *r;
+	if (r->op == OP_DONE)
+		snprintf(f->why, sizeof f->why, "%s", r->text);
 	atomic_fetch_add(&f->said[r->op], 1);
 	if (r->op == OP_PUT || r->op == OP_FORGET)
 		fake_keep(f, r);

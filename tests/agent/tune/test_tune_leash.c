@@ -282,6 +282,7 @@ TEST(tainted_boxes)
 	      records(folder, CACHE_REC) == before);
 	CHECK(number(j, "elapsed_s") < 3);
 	json_decref(j);
+	CHECK_SAYS(fake.why, "it is too hot"); /* honed is told why nothing was tried */
 	end();
 }
 
