@@ -47,11 +47,13 @@ d}" configs/man/honed.8 >"$b/man/honed.8"
 	rm "$b/man/options" "$b/man/usage"
 	for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do
 		u=$(basename "$u")
+		# Links, which man follows before the installation, too; .so needs the installed folders.
 		case $u in
-		hone-fleet.*) echo ".so man1/hone-fleet.1" ;;
-		hone-sync.*) echo ".so man8/hone-sync.8" ;;
-		*) echo ".so man8/honed.8" ;;
-		esac >"$b/man/$u.8"
+		hone-fleet.*) page=hone-fleet.1 ;;
+		hone-sync.*) page=hone-sync.8 ;;
+		*) page=honed.8 ;;
+		esac
+		ln -sf "$page" "$b/man/$u.8"
 	done
 }
 
@@ -87,6 +89,13 @@ test_pages() { # BUILD
 	check "honed.conf(5) lacks" "$(undocumented)"
 	check "no sections were found" "$([ "$(possible '[x]\n' | wc -l)" -ge 7 ] || echo here)"
 	check "a unit has no page" "$(for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do [ -s "$m/$(basename "$u").8" ] || echo "$u"; done)"
+	if command -v man >/dev/null; then
+		check "man cannot read" "$(cd "$b/.." && for p in "$b"/man/*.[158] "$b"/man3/*.3; do
+			[ "$(man "$p" 2>&1 | wc -l)" -gt 5 ] || echo "$p"; done)"
+		check "lines of hone_api(3) are wider than 80 columns" "$(MANWIDTH=80 man "$b/man3/hone_api.3" 2>&1 | sed 's/.\x08//g' | awk 'length > 80' | head -3)"
+	else
+		echo "skip: man: no man"
+	fi
 	check "an option of honed is not in honed(8)" "$("$b/honed" --help | grep -oE '^  --[a-z]+' | sed 's/-/\\-/g; s/^  //' | while read -r o; do
 		grep -qF -- "$o" "$m/honed.8" || echo "$o"; done)"
 	for p in honed hone-sync; do # what is no command is no usage

@@ -13,7 +13,20 @@ function page(name, text, words,	f) {
 	printf ".SH SEE ALSO\n.BR hone (1),\n.BR hone_api (3)\n" >f
 	close(f)
 }
-{ whole = whole troff($0) "\n" }
+# Lines of the header in 72 columns, which man indents by 7: a tab is 4 blanks, and what is too long goes on below.
+function narrow(s,	lead, n, out) {
+	while (match(s, /\t/)) s = substr(s, 1, RSTART - 1) (RSTART == 1 || substr(s, 1, RSTART - 1) ~ /^ *$/ ? "    " : " ") substr(s, RSTART + 1)
+	match(s, /^ *(\* )?/)
+	lead = substr(s, 1, RLENGTH) (s ~ /^ *\*/ ? "" : "    ")
+	while (length(s) > 72) {
+		for (n = 72; n > length(lead) && substr(s, n, 1) != " "; n--) ;
+		if (n <= length(lead)) break
+		out = out troff(substr(s, 1, n - 1)) "\n"
+		s = lead substr(s, n + 1)
+	}
+	return out troff(s) "\n"
+}
+{ whole = whole narrow($0) }
 /^\/\*/ { words = ""; inside = 1 }
 inside {
 	line = $0
@@ -32,7 +45,7 @@ open {
 		said = substr(line, RSTART + 3, RLENGTH - 6) "\n"
 		line = substr(line, 1, RSTART - 1)
 	}
-	text = text troff(line) "\n"
+	text = text narrow(line)
 	if ($0 ~ /;/) {
 		match(text, /hone_[a-z_]+\(/)
 		page(substr(text, RSTART, RLENGTH - 1), text, words troff(said))

@@ -756,7 +756,7 @@ static const struct opt opts[] = {
     {"dump", OPT_STR, "LETTERS",
      "stages of a task: t text, s space, l loops, c code (for an OpenCL device, its source), m "
      "measurements",
-     'd'},
+     'd', .values = "t s l c m " DUMP_LETTERS},
     OPT_THREADS,
     OPT_CACHE,
     OPT_SHAPE,

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
-#include "platform/base/clock.h"
-#include "tools/hone/opencl_list.h"
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char *const order[] = {"zoo",    "inspect", "quantize", "tune",    "bench",  "run",
 				    "verify", "tasks",   "explain",  "report",  "show",   "devices",
@@ -27,21 +23,7 @@ const struct program hone_program = {
     .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
 };
 
-#define NAMES_WAIT_NS (3 * NS_PER_S) /* somebody waits for a completion */
-
-/* For the bash completion: the OpenCL devices that tune for one, a line each. */
-static int device_names(void)
-{
-	struct buf names = {0};
-	opencl_list_names(NAMES_WAIT_NS, &names, NULL);
-	fputs(buf_str(&names), stdout);
-	buf_free(&names);
-	return cmd_flush() < 0;
-}
-
 int hone_main(int argc, char **argv)
 {
-	if (argc == 2 && !strcmp(argv[1], "--device-names"))
-		return device_names();
 	return program_main(&hone_program, argc, argv);
 }

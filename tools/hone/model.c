@@ -218,7 +218,7 @@ int model_cache_limit(const struct args *a, int64_t *bytes)
 
 void model_devices(struct buf *out)
 {
-	buf_puts(out, "cpu $(\"${COMP_WORDS[0]}\" --device-names 2>/dev/null) ");
+	buf_puts(out, "cpu $(\"${COMP_WORDS[0]}\" devices --names 2>/dev/null | grep :) ");
 }
 
 static bool left_device;

@@ -52,9 +52,11 @@ struct picture_opts {
 	     "subtracted from the pixels of a picture, which are 0 to 255 (default: 0)"},                    \
 	    {"scale", OPT_STR, "R,G,B", "then multiplied by this, as 1/255, or 1/STD (default: 1)",          \
 	     .also = "std stddev std-dev"},                                                                  \
-	    {"layout", OPT_STR, "nchw|nhwc", "axes of a picture's input (default: by its shape)"},           \
+	    {"layout", OPT_STR, "nchw|nhwc", "axes of a picture's input (default: by its shape)",            \
+	     .values = "nchw nhwc"},                                                                         \
 	{                                                                                                    \
-		"channels", OPT_STR, "rgb|bgr|gray", "channels of a picture's input (default: rgb, or gray)" \
+		"channels", OPT_STR, "rgb|bgr|gray",                                                         \
+		    "channels of a picture's input (default: rgb, or gray)", .values = "rgb bgr gray"        \
 	}
 
 int picture_opts_read(const struct args *a, struct picture_opts *out) MUST_CHECK;

@@ -206,6 +206,9 @@ TEST(completion_is_valid_bash)
 	    {"tasks m --device s", ""}, /* no simulator */
 	    {"compile m --device c", "cpu"},
 	    {"bench m --kernels f", "fallback"},
+	    {"explain m -d l", "l"},
+	    {"explain m --dump ts", "tslcm"},
+	    {"run m --layout nc", "nchw"},
 	    {"bench m --runs 1", ""}, /* a number */
 	    {"tune two", "two words.onnx"},
 	    {"tune fo", "folder"},
@@ -226,7 +229,8 @@ TEST(completion_is_valid_bash)
 	REQUIRE_OK(file_write(in_dir("place/model.txt"), "", 0));
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		snprintf(cmd, sizeof cmd,
-			 "cd %s && bash -c '. %s; hone() { [ $1 = --device-names ] && echo opencl:3; }; "
+			 "cd %s && bash -c '. %s; hone() { [ \"$*\" = \"devices --names\" ] && printf "
+			 "\"cpu\\nopencl:3\\n\"; }; "
 			 "COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
 			 "1)); _hone; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"%s: ${COMPREPLY[*]}\"; "
 			 "false; }'",
