@@ -15,8 +15,11 @@
  *	--task KEYS   only tasks whose key begins with one of these, separated by commas
  *	--limit 150s  begin no more batches after that: tasks in DIR are skipped, so call again
  *	--warm        weights stay in the cache; else they come from memory, as in a network that is larger
+ *	--device opencl:N  of that device, whose caches nobody can empty, so that its weights are always warm
  *
- * The machine's peaks are measured once and kept in DIR/target. Run it alone on a core. */
+ * The machine's peaks are measured once and kept in DIR/target, a device's in DIR/target-opencl:N. Run it
+ * alone on a core; PoCL then needs POCL_MAX_PTHREAD_COUNT=1 (from version 5 on, POCL_CPU_MAX_CU_COUNT=1). */
+#include "agent/worker/device.h"
 #include "agent/worker/landscape.h"
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
@@ -45,6 +48,7 @@ struct bench {
 	struct runner *runner;
 	struct rng rng;
 	const char *dir, *keys, *network;
+	const char *device; /* with memory of its own; NULL: the processor */
 	struct arena had;
 	struct landscape *land; /* landscapes that are in the folder already */
 	int nland;
@@ -309,19 +313,32 @@ static int record_model(struct bench *b, const struct args *a, const char *path)
 
 static int read_options(struct bench *b, const struct args *a)
 {
+	int rc = model_device_check(a);
+	if (rc < 0)
+		return rc;
+	b->device = model_device(a);
 	b->dir = arg_str(a, "output", NULL);
 	b->keys = arg_str(a, "task", NULL);
 	b->samples = (int)arg_int(a, "samples", 150);
 	b->rounds = (int)arg_int(a, "rounds", 6);
 	b->threads = (int)arg_int(a, "threads", 1);
-	b->warm = arg_flag(a, "warm");
+	b->warm = arg_flag(a, "warm") || b->device;
 	b->spread_ns = arg_duration(a, "spread", 200 * NS_PER_MS);
 	b->end_ns = clock_now(&clock_real) + arg_duration(a, "limit", 24 * 3600 * NS_PER_S);
 	if (!b->dir)
 		return fail(E_USAGE, "missing option --output DIR, the folder for landscapes");
+	if (b->device && b->threads != 1)
+		return fail(E_USAGE, "--threads %d: kernels of --device %s are started by one thread",
+			    b->threads, b->device);
 	if (b->samples < 1 || b->samples > SHOTS_MOST || b->rounds < 1 || b->rounds > SHOTS_ROUNDS)
 		return fail(E_USAGE, "--samples: 1 to %d, --rounds: 1 to %d", SHOTS_MOST, SHOTS_ROUNDS);
 	return E_OK;
+}
+
+static int measure_again(struct bench *b)
+{
+	return b->device ? device_measure(b->device, NULL, b->dir, &b->target)
+			 : target_measure_again(b->dir, &clock_real, &b->target);
 }
 
 /* Measures the peaks once per folder: the highest of a few measurements, because other programs only lower
@@ -331,14 +348,17 @@ static int open_machine(struct bench *b)
 	int rc = file_mkdirs(b->dir, 0755);
 	bool fresh = landscape_folder(b->dir, &b->had, &b->land) < 0;
 	if (rc >= 0)
-		rc = target_kept(b->dir, &clock_real, &b->target);
+		rc = b->device ? device_target(b->device, NULL, b->dir, &b->target)
+			       : target_kept(b->dir, &clock_real, &b->target);
 	for (int i = 0; fresh && i < 5 && rc >= 0; i++)
-		rc = target_measure_again(b->dir, &clock_real, &b->target);
+		rc = measure_again(b);
 	if (rc < 0)
 		return rc;
 	rc = fresh ? 0 : landscape_folder(b->dir, &b->had, &b->land);
 	b->nland = rc < 0 ? 0 : rc;
-	return rc < 0 ? rc : runner_worker(NULL, "cpu", &b->target, b->threads, &b->runner);
+	return rc < 0
+		   ? rc
+		   : runner_worker(NULL, b->device ? b->device : "cpu", &b->target, b->threads, &b->runner);
 }
 
 static int run_landscape(const struct args *a)
@@ -366,13 +386,14 @@ static const struct opt opts[] = {
     {"limit", OPT_DURATION, "150s", "start no task after this time"},
     {"task", OPT_STR, "KEYS", "only tasks whose key begins with one of these, separated by commas"},
     {"warm", OPT_FLAG, NULL, "keep weights in the processor's cache between runs"},
+    OPT_DEVICE,
     OPT_THREADS,
     OPT_SHAPE,
     {NULL},
 };
 
 static const struct cmd landscape = {
-    .usage = "MODEL... -o DIR [--samples N] [--rounds R] [--task KEYS] [--limit 150s]",
+    .usage = "MODEL... -o DIR [--samples N] [--rounds R] [--task KEYS] [--device NAME] [--limit 150s]",
     .summary = "record the times of candidates of models' tasks",
     .details = "",
     .min_pos = 1,
