@@ -178,8 +178,9 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
 	*(how & TIME_QUIET ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;
 	struct meas failure = {.status = MEAS_OK};
+	bool blamed = rc == E_CHILD && meas_blamed(m, n) >= 0;
 	rc = judge(b, rc, &failure);
-	for (int i = 0; i < n && failure.status != MEAS_OK; i++)
+	for (int i = 0; i < n && failure.status != MEAS_OK && !blamed; i++)
 		m[i] = failure;
 	return rc;
 }

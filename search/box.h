@@ -63,7 +63,8 @@ int box_next(struct box *b, const char *const *task, const char *const *cand, in
 bool box_alive(const struct box *b, const struct built *c);
 /* Times n <= BOX_MAX_RACE built candidates, interleaved, under the conditions of a network: weights come from
  * memory, or from the cache if the job is warm. Timing under the other condition would hide how a candidate
- * deals with it. how: TIME_QUIET, TIME_PART. */
+ * deals with it. how: TIME_QUIET, TIME_PART. If one of them loses the worker, and it is known which, only
+ * that one's status says so: the others were not measured (MEAS_OK with runs 0). */
 int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, unsigned how,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,

@@ -58,6 +58,17 @@ static int rounds_needed(const struct meas pair[2], int asked)
 	return want > least ? (int)want : least < MAX_ROUNDS ? least : MAX_ROUNDS;
 }
 
+/* Whether kernel at[i] of the verdict (NULL: i) lost the worker in a call with these times. */
+static bool found_bad(const struct meas *m, int n, const int *at, struct verdict *v)
+{
+	int bad = meas_blamed(m, n);
+	if (bad < 0)
+		return false;
+	v->failed = at ? at[bad] : bad;
+	v->how = m[bad].status;
+	return true;
+}
+
 enum decision { UNDECIDED, STAYS, LOSES };
 
 /* The rule by which an incumbent (m[0]) loses to a challenger (m[1]). */
@@ -73,11 +84,11 @@ static enum decision decide(const struct meas m[2], struct verdict *v)
 
 int race_pair(struct box *b, const struct built pair[2], int rounds, struct meas m[2], struct verdict *v)
 {
-	*v = (struct verdict){.ratio = 1};
+	*v = (struct verdict){.ratio = 1, .failed = -1};
 	for (int asked = 0; rounds > asked;) {
 		asked = rounds;
 		int rc = box_time(b, pair, 2, rounds, 0, TIME_QUIET, m);
-		if (rc < 0)
+		if (rc < 0 || found_bad(m, 2, NULL, v))
 			return rc;
 		v->lost[0] = fell(m, 2);
 		if (!timed(&m[0]) || !timed(&m[1]))
@@ -106,12 +117,14 @@ static int duel(struct box *b, const struct built pair[2], const struct meas met
 	v->winner_at = d.winner_at ? challenger : 0;
 	v->lost[0] = d.lost[0];
 	v->lost[challenger] = d.lost[1];
+	v->failed = d.failed > 0 ? challenger : d.failed;
+	v->how = d.how;
 	return E_OK;
 }
 
 /* Gives a large field a few rounds, and keeps the incumbent and the fastest. at[i]: index in `code` of the
- * i-th kept one. Returns how many are kept. */
-static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_RACE])
+ * i-th kept one. Returns how many are kept; 0: one has lost the worker. */
+static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_RACE], struct verdict *v)
 {
 	struct meas m[BOX_MAX_RACE];
 	int left = 1;
@@ -122,6 +135,8 @@ static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_R
 		return n;
 	}
 	int rc = box_time(b, code, n, MIN_ROUNDS, 0, 0, m);
+	if (rc >= 0 && found_bad(m, n, NULL, v))
+		return 0;
 	for (int i = 1; i < n && rc >= 0; i++) {
 		int to = left;
 		if (!timed(&m[i]))
@@ -139,13 +154,15 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 	struct meas m[BOX_MAX_RACE];
 	struct built in[BOX_MAX_RACE];
 	int at[BOX_MAX_RACE], best = -1;
-	*v = (struct verdict){.ratio = 1};
-	n = heat(b, code, n, at);
+	*v = (struct verdict){.ratio = 1, .failed = -1};
+	n = heat(b, code, n, at, v);
 	for (int i = 0; i < n; i++)
 		in[i] = code[at[i]];
 	if (n < 2)
 		return n < 0 ? n : E_OK;
 	int rc = box_time(b, in, n, rounds_for(n, ns, FIRST_ROUNDS), 0, 0, m);
+	if (rc >= 0 && found_bad(m, n, at, v))
+		return rc;
 	v->lost[0] = rc >= 0 && fell(m, n);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;

@@ -22,6 +22,8 @@ struct verdict {
 	double ratio;            /* winner's time over the incumbent's, in the duel */
 	struct meas winner;      /* the winner's measurement in the duel */
 	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race, or failed; [0]: only it failed */
+	int failed;              /* it lost the worker, so that nothing else is known; -1: none did */
+	enum meas_status how;    /* it hung (MEAS_TIMEOUT), or lost its device or process (MEAS_CRASH) */
 };
 
 /* code[0] is the incumbent, which takes about ns; n >= 2. */

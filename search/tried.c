@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/tune_parts.h"
 
+#include "platform/base/log.h"
+
 #include <math.h>
 
 #define BELOW_ROOFLINE                                                                                       \
@@ -46,6 +48,19 @@ void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns)
 void tune_lost(struct tune *t, int i)
 {
 	t->trial[i].tried.lost = true;
+	tell(t, i);
+}
+
+void tune_failed(struct tune *t, int i, enum meas_status how)
+{
+	struct trial *r = &t->trial[i];
+	log_more("%s: %s in a timed run: %s", t->task->label, meas_status_name(how), r->cand);
+	r->ns = INT64_MAX;
+	r->tried.status = how;
+	r->tried.ns = 0;
+	t->result->failed++;
+	t->fallen = t->fallen || t->best == i;
+	t->best = t->best == i ? -1 : t->best;
 	tell(t, i);
 }
 

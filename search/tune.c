@@ -206,6 +206,8 @@ static int try_twins(struct tune *t)
 			continue;
 		t->by = TRIED_TWIN;
 		int rc = tune_try(t, cand, &trial, &m);
+		if (rc >= 0 && t->fallen)
+			rc = tune_replace(t);
 		if (rc < 0)
 			return rc;
 	}
@@ -250,33 +252,49 @@ static int crown(struct tune *t, int trial, const struct verdict *v)
 	return tune_save(t, true, trial, &v->winner);
 }
 
-/* Replaces an incumbent that failed in a race that others finished by the fastest other trial that works. */
-static int dethrone(struct tune *t)
+int tune_replace(struct tune *t)
 {
-	struct meas m = {.status = MEAS_CRASH};
-	int next = t->best;
-	log_more("%s: the incumbent no longer runs: %s", t->task->label, t->trial[next].cand);
-	tune_lost(t, next);
-	while (m.status != MEAS_OK) {
-		t->trial[next].ns = INT64_MAX;
-		box_drop(t->box, &t->trial[next].code);
-		next = next_fastest(t, -1, false);
-		if (next < 0)
-			return E_OK;
+	for (int next; (next = next_fastest(t, -1, false)) >= 0;) {
+		struct meas m;
 		box_drop(t->box, &t->trial[next].code);
 		int rc = tune_measure(t, next, 0, &m);
 		if (rc < 0)
 			return rc;
+		if (m.status == MEAS_OK) {
+			t->fallen = false;
+			tune_set_best(t, next, m.median_ns);
+			return tune_save(t, true, next, &m);
+		}
+		t->trial[next].ns = INT64_MAX;
 	}
-	tune_set_best(t, next, m.median_ns);
-	return tune_save(t, true, next, &m);
+	return E_OK;
 }
 
-static int race(struct tune *t)
+/* Replaces an incumbent that failed in a race that others finished. */
+static int dethrone(struct tune *t)
+{
+	int old = t->best;
+	log_more("%s: the incumbent no longer runs: %s", t->task->label, t->trial[old].cand);
+	tune_lost(t, old);
+	t->trial[old].ns = INT64_MAX;
+	box_drop(t->box, &t->trial[old].code);
+	return tune_replace(t);
+}
+
+/* A candidate lost the worker: it leaves the race. */
+static int disqualify(struct tune *t, int trial, enum meas_status how)
+{
+	tune_failed(t, trial, how);
+	return t->fallen ? tune_replace(t) : E_OK;
+}
+
+/* *again: a candidate has left the race, which is run again without it. */
+static int race_once(struct tune *t, bool *again)
 {
 	int racer[BOX_MAX_RACE];
 	struct built code[BOX_MAX_RACE];
 	struct verdict v;
+	*again = false;
 	if (t->best < 0)
 		return E_OK;
 	int n = field(t, racer, code);
@@ -285,12 +303,24 @@ static int race(struct tune *t)
 	int rc = race_run(t->box, code, n, t->trial[t->best].ns, &v);
 	if (rc < 0)
 		return rc;
+	*again = v.failed >= 0;
+	if (*again)
+		return disqualify(t, racer[v.failed], v.how);
 	for (int i = 1; i < n; i++)
 		if (v.lost[i])
 			tune_lost(t, racer[i]);
 	if (v.lost[0])
 		return dethrone(t);
 	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
+}
+
+static int race(struct tune *t)
+{
+	bool again = true;
+	int rc = E_OK;
+	for (int i = 0; i < BOX_MAX_RACE && again && rc >= 0; i++)
+		rc = race_once(t, &again);
+	return rc;
 }
 
 /* Candidates that are proposed but not yet tried. */
@@ -339,6 +369,8 @@ static int try_slice(struct tune *t, int most)
 			break;
 		int trial = pull(t, &q);
 		rc = tune_try_trial(t, trial, &m);
+		if (rc >= 0 && t->fallen)
+			rc = tune_replace(t);
 		if (rc >= 0 && t->best < 0 &&
 		    m.status == MEAS_OK) { /* whatever its speed: the default failed */
 			tune_set_best(t, trial, m.median_ns);

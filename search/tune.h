@@ -31,7 +31,8 @@ struct tune {
 	struct rng rng;
 	struct trial *trial;
 	int ntrials, cap;
-	int best;               /* index of the incumbent's trial; -1: none yet */
+	int best;               /* index of the incumbent's trial; -1: none yet, or it failed */
+	bool fallen;            /* it failed, and has no successor yet */
 	int known;              /* trial of the caller's incumbent, if it was built first; -1: it was not */
 	struct meas known_meas; /* result of that trial, */
 	int64_t known_ns;       /* and how long it took */

@@ -127,8 +127,8 @@ static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 	struct meas known, pair[2];
 	struct verdict v;
 	int before, rc = find_incumbent(t, &before, &known);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || t->fallen)
+		return rc < 0 ? rc : tune_replace(t);
 	if (known.status != MEAS_OK)
 		return demote(t, standard, m, known.status);
 	const int first = is_claim(t) ? 1 : 0,
@@ -138,6 +138,10 @@ static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
 	rc = race_pair(t->box, code, 4 * tune_rounds(t) + 1, pair, &v);
+	if (rc >= 0 && v.failed >= 0)
+		tune_failed(t, trial[v.failed], v.how);
+	if (rc >= 0 && t->fallen)
+		return tune_replace(t);
 	if (rc >= 0 && standard_m->status == MEAS_OK && before_m->status != MEAS_OK)
 		return demote(t, standard, m, before_m->status);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)

@@ -18,6 +18,9 @@ int tune_try_trial(struct tune *t, int trial, struct meas *m) MUST_CHECK;
 void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_ns);
 int tune_try(struct tune *t, const char *cand, int *trial, struct meas *m) MUST_CHECK; /* tries a new one */
 void tune_set_best(struct tune *t, int trial, int64_t ns);
+/* Replaces an incumbent that failed by the fastest other trial that works, if there is one, and saves that.
+ */
+int tune_replace(struct tune *t) MUST_CHECK;
 /* Offers the incumbent to tasks of the same kind, where it may also beat the default. */
 void tune_tell_akin(struct tune *t);
 /* Hands a result to the caller at once, so that a stop at any moment loses nothing. */
@@ -27,6 +30,9 @@ int tune_save(struct tune *t, bool best, int trial, const struct meas *m) MUST_C
 void tune_believe(struct tune *t, int i, const float f[FEATURES]); /* before it is built */
 void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns);
 void tune_lost(struct tune *t, int i);
+/* It lost the worker in a timed run, so that it is not chosen any more. If it was the incumbent, there is
+ * none until tune_replace(). */
+void tune_failed(struct tune *t, int i, enum meas_status how);
 /* Counts what earlier boxes tried as tried; call it once the default is measured. */
 void tune_recall(struct tune *t);
 

@@ -11,6 +11,7 @@ enum {
 	ABORT_FACTOR = 3, /* a candidate whose first run takes so many times the incumbent's time is
 			     aborted */
 	SAVE_TRIES = 3,   /* in case the worker dies during the handover */
+	TIME_TRIES = 3,   /* in case another candidate loses the worker */
 	KEPT = 8,         /* built candidates kept for races */
 	ALONE_ROUNDS = 5,
 };
@@ -138,6 +139,8 @@ static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct
 	int rounds = t->result->best_ns > PART_FROM_NS ? 1 : 2;
 	int rc = box_time(t->box, code, 2, rounds, abort_ns, how_to_time(t), pair);
 	*m = pair[1];
+	if (rc >= 0 && meas_blamed(pair, 2) == 0)
+		tune_failed(t, t->best, pair[0].status);
 	if (rc < 0 || m->status != MEAS_OK || pair[0].status != MEAS_OK || pair[0].min_ns <= 0)
 		return rc;
 	double now = (double)best->ns / (double)pair[0].min_ns;
@@ -146,9 +149,9 @@ static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct
 	return E_OK;
 }
 
-int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
+/* Builds and times a trial. *m has no runs if the incumbent beside it has lost the worker. */
+static int build_and_time(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
 {
-	struct trial *r = &t->trial[trial];
 	struct meas timed;
 	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
 	if (rc < 0 || m->status != MEAS_OK)
@@ -159,6 +162,19 @@ int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	timed.build_ns = m->build_ns;
 	timed.max_rel_err = m->max_rel_err;
 	*m = timed;
+	return E_OK;
+}
+
+int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
+{
+	struct trial *r = &t->trial[trial];
+	int rc = build_and_time(t, r, abort_ns, m);
+	for (int tries = 1; tries < TIME_TRIES && rc >= 0 && m->status == MEAS_OK && !m->runs; tries++)
+		rc = build_and_time(t, r, abort_ns, m);
+	if (rc < 0)
+		return rc;
+	if (m->status == MEAS_OK && !m->runs)
+		m->status = MEAS_CRASH;
 	if (m->status == MEAS_OK)
 		r->ns = m->min_ns;
 	else

@@ -88,9 +88,11 @@ double built_run_part(const struct local_built *b, const struct dev *dev);
 int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit) MUST_CHECK;
 void own_close(struct local_built *b);
 /* Runs a kernel that has run before so many times, which takes *ns by the clock. If that takes more than 2 s
- * and ten times as long as expected, the device hangs, and this process ends: a driver cannot be interrupted.
- * Time in which the process is stopped does not count. */
-int own_run(const struct local_built *b, int repeats, struct clock *clock, int64_t *ns) MUST_CHECK;
+ * and ten times as long as expected, or, once the deadline has come, more than 0.2 s and ten times as long,
+ * the device hangs, and this process ends with last words about `at` (agent/worker/wire.h): a driver cannot
+ * be interrupted. Time in which the process is stopped does not count. */
+int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,
+	    int64_t *ns) MUST_CHECK;
 /* For tests: the room for scratch of work items that run at a time (default: 64 MiB). */
 void own_scratch_room(int64_t bytes);
 /* Runs once on what the process's buffers hold, and copies the output back. E_WRONG: it wrote outside of its

@@ -152,37 +152,81 @@ static int ended(int rc)
 /* ---- the watch over a run that has no deadline: clFinish() cannot be interrupted, and asking for the state
  * instead makes times inexact ---- */
 
-enum { TICK_NS = 100000000 };
-static volatile sig_atomic_t ticks_left;
+enum { TICK_NS = 100000000, MORE_TICKS = 20, FEW_TICKS = 2 };
+
+/* Read by signal handlers. */
+static struct {
+	void (*say)(int at, enum meas_status how); /* last words; NULL: nobody listens */
+	volatile sig_atomic_t on;                  /* a kernel is timed */
+	int at;                                    /* which one */
+	int64_t end_ns;                            /* the deadline, on the real clock */
+	volatile sig_atomic_t ticks;
+	int most, most_late; /* ticks that the run may take, and after the deadline */
+} watch;
 
 /* A process that was stopped meanwhile gets one signal for all ticks that it missed. */
 static void tick(int sig)
 {
 	static const char text[] = "hone-worker: the device did not end a kernel that had run before\n";
 	(void)sig;
-	if (--ticks_left > 0)
+	bool late = clock_now(&clock_real) >= watch.end_ns;
+	if (++watch.ticks < (late ? watch.most_late : watch.most))
 		return;
+	if (watch.say && watch.on)
+		watch.say(watch.at, MEAS_TIMEOUT);
 	(void)!write(STDERR_FILENO, text, sizeof text - 1);
 	_exit(1);
 }
 
-static void set_ticks(int64_t each_ns)
+/* A tick comes right after the deadline, as the client then waits for 20 ms only. */
+static void set_ticks(int64_t first_ns, int64_t each_ns)
 {
-	const struct timeval each = {.tv_usec = each_ns / 1000};
-	(void)setitimer(ITIMER_REAL, &(struct itimerval){each, each}, NULL);
+	const struct timeval first = {.tv_usec = first_ns / 1000}, each = {.tv_usec = each_ns / 1000};
+	(void)setitimer(ITIMER_REAL, &(struct itimerval){each, first}, NULL);
 }
 
-static void watch_begin(int64_t patience_ns)
+static void watch_begin(int at, int64_t expected_ns, int64_t deadline_ns)
 {
 	struct sigaction act = {.sa_handler = tick, .sa_flags = SA_RESTART};
-	ticks_left = patience_ns / TICK_NS < INT32_MAX ? (int)(patience_ns / TICK_NS) : INT32_MAX;
+	int64_t left_ns = deadline_ns - clock_now(&clock_real), ticks = 10 * expected_ns / TICK_NS;
+	bool soon = deadline_ns != INT64_MAX && left_ns > 0;
+	watch.at = at;
+	watch.end_ns = deadline_ns;
+	watch.ticks = 0;
+	watch.most_late = (int)(ticks < INT32_MAX / 2 ? ticks : INT32_MAX / 2) + FEW_TICKS;
+	watch.most = watch.most_late - FEW_TICKS + MORE_TICKS;
+	watch.on = 1;
 	sigaction(SIGALRM, &act, NULL);
-	set_ticks(TICK_NS);
+	set_ticks(soon ? left_ns % TICK_NS + NS_PER_MS : TICK_NS, TICK_NS);
 }
 
 static void watch_end(void)
 {
-	set_ticks(0);
+	set_ticks(0, 0);
+	watch.on = 0;
+}
+
+/* The driver crashes, in this thread or in one of its own. */
+static void crashed(int sig)
+{
+	if (watch.say && watch.on)
+		watch.say(watch.at, MEAS_CRASH);
+	watch.on = 0;
+	raise(sig); /* the handler is gone, so that the process ends as if there had been none */
+}
+
+/* A signal that the driver or a sanitizer handles stays theirs. */
+void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how))
+{
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGABRT};
+	const struct sigaction act = {.sa_handler = crashed, .sa_flags = SA_RESETHAND};
+	struct sigaction old;
+	if (!((const struct local *)r)->unit)
+		return;
+	watch.say = say;
+	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+		if (sigaction(fatal[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+			sigaction(fatal[i], &act, NULL);
 }
 
 static int run_all(const struct built_own *o, int repeats)
@@ -194,10 +238,11 @@ static int run_all(const struct built_own *o, int repeats)
 	return rc < 0 ? rc : o->dev->wait(o->unit, INT64_MAX);
 }
 
-int own_run(const struct local_built *b, int repeats, struct clock *clock, int64_t *ns)
+int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,
+	    int64_t *ns)
 {
 	struct built_own *o = b->own;
-	watch_begin(10 * o->run_ns * repeats + 2 * NS_PER_S);
+	watch_begin(at, o->run_ns * repeats, deadline_ns);
 	int64_t start_ns = clock_now(clock);
 	int rc = ended(run_all(o, repeats));
 	*ns = clock_now(clock) - start_ns;

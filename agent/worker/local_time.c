@@ -23,7 +23,8 @@ struct timing {
 	struct pool *pool;
 	bool cold, part;
 	int64_t deadline_ns;
-	int rc; /* sticky: of the device */
+	int rc; /* sticky: of the device, */
+	int at; /* which this kernel has lost */
 	int n, rounds;
 	int *order;
 	int *repeats; /* per kernel */
@@ -32,20 +33,23 @@ struct timing {
 	struct meas *m;
 };
 
-/* ns per run of `repeats` runs on a device with memory of its own. */
-static int64_t run_own(struct timing *t, const struct local_built *b, int repeats)
+/* ns per run of `repeats` runs of kernel k on a device with memory of its own. */
+static int64_t run_own(struct timing *t, int k, int repeats)
 {
 	int64_t ns = 0;
-	if (t->rc >= 0)
-		t->rc = own_run(b, repeats, t->l->base.clock, &ns);
+	if (t->rc < 0)
+		return 0;
+	t->at = k;
+	t->rc = own_run(t->b[k], k, repeats, t->l->base.clock, t->deadline_ns, &ns);
 	return ns / repeats;
 }
 
-static int64_t run_once(struct timing *t, struct local_built *b)
+static int64_t run_once(struct timing *t, int k)
 {
 	struct clock *clock = t->l->base.clock;
+	struct local_built *b = t->b[k];
 	if (b->own)
-		return run_own(t, b, 1);
+		return run_own(t, k, 1);
 	if (t->cold) {
 		if (!built_chill(b))
 			evict_by_reading(t->l->sweep.p, t->l->sweep.bytes);
@@ -60,16 +64,19 @@ static int64_t run_once(struct timing *t, struct local_built *b)
 	return (int64_t)((double)(clock_now(clock) - start) * whole);
 }
 
-/* ns per run over `repeats` runs. Cold runs are timed one by one: constants are flushed in between. */
-static int64_t run_repeated(struct timing *t, struct local_built *b, int repeats)
+/* ns per run over the repeats of kernel k. Cold runs are timed one by one: constants are flushed in between.
+ */
+static int64_t run_repeated(struct timing *t, int k)
 {
 	struct clock *clock = t->l->base.clock;
+	struct local_built *b = t->b[k];
 	int64_t sum = 0;
+	int repeats = t->repeats[k];
 	if (b->own)
-		return run_own(t, b, repeats);
+		return run_own(t, k, repeats);
 	if (t->cold || t->part || repeats == 1) {
 		for (int i = 0; i < repeats; i++)
-			sum += run_once(t, b);
+			sum += run_once(t, k);
 		return sum / repeats;
 	}
 	int64_t start = clock_now(clock);
@@ -89,11 +96,11 @@ static bool over(const struct timing *t)
  * costs no more than timing a faster one. */
 static void first_run(struct timing *t, int k, int64_t abort_ns)
 {
-	int64_t ns = run_once(t, t->b[k]);
+	int64_t ns = run_once(t, k);
 	if (abort_ns > 0 && abort_ns < SHORTEST_NS)
 		abort_ns = SHORTEST_NS;
 	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t)) {
-		int64_t again = run_once(t, t->b[k]);
+		int64_t again = run_once(t, k);
 		ns = again < ns ? again : ns;
 	}
 	int64_t shortest_ns = t->b[k]->own ? OWN_SHORTEST_NS : SHORTEST_NS;
@@ -126,7 +133,7 @@ static int run_rounds(struct timing *t)
 				continue;
 			if (over(t))
 				return round;
-			t->ns[(int64_t)k * t->rounds + round] = run_repeated(t, t->b[k], t->repeats[k]);
+			t->ns[(int64_t)k * t->rounds + round] = run_repeated(t, k);
 		}
 	}
 	return t->rounds;
@@ -266,7 +273,8 @@ int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t 
 			   .part = how & TIME_PART && !l->pool && !l->unit,
 			   .deadline_ns = deadline_ns,
 			   .n = n,
-			   .rounds = rounds};
+			   .rounds = rounds,
+			   .at = -1};
 	t.m = m;
 	t.order = ARENA_ARRAY(&l->arena, int, n);
 	t.repeats = ARENA_ARRAY(&l->arena, int, n);
@@ -280,5 +288,8 @@ int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t 
 		t.b[k] = l->built[handles[k]];
 		m[k] = (struct meas){.status = MEAS_OK, .threads = r->threads};
 	}
-	return with_machine_ready(&t, abort_ns);
+	int rc = with_machine_ready(&t, abort_ns);
+	if (rc == E_CHILD)
+		meas_blame(m, n, t.at, MEAS_CRASH);
+	return rc;
 }

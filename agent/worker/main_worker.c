@@ -158,6 +158,7 @@ static int serve(void)
 	rc = open_confined(in, &r);
 	if (rc < 0)
 		return rc == E_CHILD ? E_OK : wire_refuse(rc, out);
+	local_last_words(r, wire_last_words);
 	rc = wire_serve(r, in, out);
 	r->ops->close(r);
 	return rc;

@@ -36,6 +36,8 @@ struct remote {
 	cpu_set_t spared;          /* cpus that the worker leaves to builders */
 	struct builders *builders; /* NULL: none */
 	int births;                /* children started so far */
+	int blamed;                /* by the last answer: the kernel that lost the device; -1: none */
+	enum meas_status how;      /* it hung, or not */
 	struct arena arena;
 	struct buf request, reply;
 };
@@ -116,10 +118,22 @@ static void stop(struct remote *w)
 	(void)child_stop(&w->child, 0);
 }
 
+/* Which kernel a failed TIME blames. */
+static void take_blame(struct remote *w, struct cur *c)
+{
+	int at = (int)cur_u32(c);
+	uint32_t how = cur_u32(c);
+	if (c->bad || c->at != c->n || (how != MEAS_TIMEOUT && how != MEAS_CRASH))
+		return;
+	w->blamed = at;
+	w->how = (enum meas_status)how;
+}
+
 /* Sends the request, receives the reply and its rc. After an error of the stream the child is stopped. */
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c)
 {
 	uint32_t got = 0;
+	w->blamed = -1;
 	int64_t end = deadline_ns > INT64_MAX - GRACE_NS ? INT64_MAX : deadline_ns + GRACE_NS;
 	int rc = wire_send(w->child.in, w->base.clock, end, type, &w->request);
 	if (rc >= 0 && w->builders)
@@ -142,8 +156,10 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 		return E_OK;
 	arena_reset(&w->arena);
 	const char *text = wire_get_str(c, 8192, &w->arena);
-	if (said == E_CHILD) /* its device is lost */
+	if (said == E_CHILD) { /* its device is lost */
+		take_blame(w, c);
 		stop(w);
+	}
 	return fail(said, "%s", text ? text : "the worker gave no reason");
 }
 
@@ -302,6 +318,15 @@ static enum ahead remote_progress(struct runner *r, const char *task, const char
 	return w->builders ? builders_progress(w->builders, build_key(task, cand)) : AHEAD_NOT;
 }
 
+/* The worker was lost while it timed: by one kernel, if its last words say so, else by any of them. */
+static void blame(const struct remote *w, struct meas *m, int n)
+{
+	if (w->blamed >= 0 && w->blamed < n)
+		meas_blame(m, n, w->blamed, w->how);
+	for (int i = 0; i < n && (w->blamed < 0 || w->blamed >= n); i++)
+		m[i] = (struct meas){.status = MEAS_CRASH, .threads = w->base.threads};
+}
+
 static int remote_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
 		       unsigned how, int64_t deadline_ns, struct meas *m)
 {
@@ -318,6 +343,7 @@ static int remote_time(struct runner *r, const int *handles, int n, int rounds, 
 	buf_u32(&w->request, (uint32_t)rounds);
 	buf_u32(&w->request, how);
 	buf_u32(&w->request, (uint32_t)n);
+	meas_blame(m, n, -1, MEAS_OK);
 	for (int i = 0; i < n; i++) {
 		int h = inner(w, handles[i]);
 		if (h < 0)
@@ -330,6 +356,8 @@ static int remote_time(struct runner *r, const int *handles, int n, int rounds, 
 	int rc = ask(w, WIRE_TIME, deadline_ns, &c);
 	if (rest)
 		builders_rest(w->builders, false);
+	if (rc == E_CHILD)
+		blame(w, m, n);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < n; i++)

@@ -18,10 +18,16 @@ enum { MAX_TEXT = 1 << 20 };
 /* A request is being served; read by the thread that watches the stream. */
 static atomic_bool working;
 
+/* Where TIME is answered while it is served; -1: it is not. Read by a signal handler. */
+static volatile sig_atomic_t timing_out = -1;
+
 struct server {
 	struct runner *r;
+	int out;
 	struct arena arena; /* of one request */
 	struct buf request, reply, code;
+	int blamed; /* kernel that lost the device in a timed run; -1: none */
+	enum meas_status how;
 };
 
 void wire_place(uint64_t cpus)
@@ -68,9 +74,13 @@ static int serve_time(struct server *s, struct cur *c)
 	for (uint32_t i = 0; i < n; i++)
 		handle[i] = (int)cur_u32(c);
 	int rc = whole(c);
+	timing_out = s->out;
 	if (rc >= 0)
 		rc = s->r->ops->time(s->r, handle, (int)n, (int)rounds, abort_ns, how,
 				     wire_deadline(s->r->clock, left), m);
+	timing_out = -1;
+	s->blamed = rc == E_CHILD ? meas_blamed(m, (int)n) : -1;
+	s->how = s->blamed < 0 ? MEAS_OK : m[s->blamed].status;
 	for (uint32_t i = 0; i < n; i++)
 		wire_put_meas(&s->reply, &m[i]);
 	return rc;
@@ -152,6 +162,8 @@ static int answer(struct server *s, uint32_t type)
 {
 	struct cur c = {.p = (const uint8_t *)buf_str(&s->request), .n = s->request.n};
 	buf_u32(&s->reply, 0); /* rc, if good */
+	s->blamed = -1;
+	s->how = MEAS_OK;
 	int rc = type < WIRE_TYPES && handlers[type] ? handlers[type](s, &c)
 						     : fail(E_CORRUPT, "unknown request type %u", type);
 	if (rc >= 0)
@@ -159,7 +171,37 @@ static int answer(struct server *s, uint32_t type)
 	buf_clear(&s->reply);
 	buf_u32(&s->reply, (uint32_t)rc);
 	wire_put_str(&s->reply, err_text());
+	if (type == WIRE_TIME) {
+		buf_u32(&s->reply, (uint32_t)s->blamed);
+		buf_u32(&s->reply, s->how);
+	}
 	return E_OK;
+}
+
+static void put_number(uint8_t *to, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = (uint8_t)(v >> 8 * i);
+}
+
+/* In a signal handler: no memory is allocated, and no lock taken. */
+void wire_last_words(int at, enum meas_status how)
+{
+	static const char hung[] = "device: it did not end a kernel that had run before",
+			  crashed[] = "device: its driver crashed in a kernel that had run before";
+	const char *text = how == MEAS_TIMEOUT ? hung : crashed;
+	const size_t n = (how == MEAS_TIMEOUT ? sizeof hung : sizeof crashed) - 1;
+	uint8_t bytes[128];
+	const uint32_t head[] = {WIRE_MAGIC, WIRE_TIME | WIRE_REPLY, (uint32_t)n + 16, (uint32_t)E_CHILD,
+				 (uint32_t)n};
+	if (timing_out < 0)
+		return;
+	for (int i = 0; i < 5; i++)
+		put_number(bytes + 4 * i, head[i]);
+	memcpy(bytes + 20, text, n);
+	put_number(bytes + 20 + n, (uint32_t)at);
+	put_number(bytes + 24 + n, how);
+	(void)!write(timing_out, bytes, 28 + n);
 }
 
 /* ---- the stream's beginning and end ---- */
@@ -266,7 +308,7 @@ static int serve_one(struct server *s, int in, int out)
 
 int wire_serve(struct runner *r, int in, int out)
 {
-	struct server s = {.r = r};
+	struct server s = {.r = r, .out = out};
 	int rc = answer_hello(E_OK, r->emitter, out);
 	while (rc >= 0 && (rc = serve_one(&s, in, out)) >= 0)
 		;

@@ -23,6 +23,10 @@ int runner_local(const struct dev *device, int number, const struct emit *emitte
 /* The child process of each first run calls cage(ctx) before the candidate runs; false ends it. Timed runs,
  * which are in this process, do not. r: of runner_local. */
 void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx);
+/* The last words of a process that ends while it times a kernel on a device with memory of its own, which no
+ * error can report: the kernel hangs (MEAS_TIMEOUT), or the driver crashes in it (MEAS_CRASH). `at` is its
+ * index in the handles. Called in a signal handler. r: of runner_local; one per process. */
+void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how));
 /* A runner over a hone-worker: the program `path`, or (NULL) the worker that agent/worker/hire.h finds. It
  * starts a new worker when one dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,
@@ -71,6 +75,8 @@ int wire_take_hello(int in, struct wire_hello *h) MUST_CHECK;
 int wire_watch(int in) MUST_CHECK;
 /* Answers HELLO, then serves all requests until end of stream. */
 int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
+/* Answers the TIME request that is being served, if one is, and blames a kernel: for local_last_words. */
+void wire_last_words(int at, enum meas_status how);
 /* Answers HELLO with the error rc and its text. */
 int wire_refuse(int rc, int out) MUST_CHECK;
 

@@ -43,6 +43,23 @@ double meas_error(const struct meas *m)
 	return 1.4826 * 1.2533 * (double)m->spread_ns / (double)m->median_ns / sqrt(m->runs);
 }
 
+void meas_blame(struct meas *m, int n, int at, enum meas_status how)
+{
+	for (int i = 0; i < n; i++)
+		m[i] = (struct meas){.status = i == at ? how : MEAS_OK, .threads = m[i].threads};
+}
+
+int meas_blamed(const struct meas *m, int n)
+{
+	int at = -1, others = 0;
+	for (int i = 0; i < n; i++)
+		if (m[i].status == MEAS_TIMEOUT || m[i].status == MEAS_CRASH)
+			at = i;
+		else
+			others += m[i].status == MEAS_OK && m[i].runs == 0;
+	return others == n - 1 ? at : -1;
+}
+
 void meas_summarize(int64_t *ns, int n, struct meas *m)
 {
 	m->median_ns = median(ns, n);

@@ -36,6 +36,11 @@ const char *meas_status_name(enum meas_status s);
 int meas_status_parse(const char *name, enum meas_status *out); /* E_CORRUPT: no such name */
 /* Relative standard error of the median; 1: too few runs to tell. */
 double meas_error(const struct meas *m);
+/* The kernels of one call were timed together, and the call ended in kernel `at`, whose status is `how`: the
+ * others were not measured, so that they are MEAS_OK with no runs. */
+void meas_blame(struct meas *m, int n, int at, enum meas_status how);
+/* The kernel that meas_blame() named; -1: none. */
+int meas_blamed(const struct meas *m, int n);
 /* Sets runs, min_ns, median_ns and spread_ns from the times of n > 0 runs; overwrites the times. */
 void meas_summarize(int64_t *ns, int n, struct meas *m);
 

@@ -58,7 +58,9 @@ struct runner_ops {
 	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a
 	 * run is repeated inside a round until it lasts >= 5 us). A handle whose first run is slower than
 	 * abort_ns (0: never) is dropped from the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. how:
-	 * enum time_how, or-ed. */
+	 * enum time_how, or-ed. After E_CHILD, m says which kernel ran when the worker was lost, if that is
+	 * known (meas_blame(): MEAS_TIMEOUT if it hung, else MEAS_CRASH); else all are MEAS_CRASH, or, if
+	 * none ran, none is blamed. */
 	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
 		    int64_t deadline_ns, struct meas *m);
 	/* Copies the code (kernels/loops/code.h bytes) of a handle into the arena. */
