@@ -11,6 +11,13 @@ enum { ANSWERED = 1024 /* candidates that answered and are remembered; the newes
 
 static const char first_line[] = "hone-risk 1\n";
 
+/* A built candidate. */
+struct launched {
+	int handle; /* -1: free */
+	struct key key;
+	char *task, *cand; /* malloc'd */
+};
+
 struct marked {
 	struct runner base;
 	struct runner *inner;
@@ -19,6 +26,8 @@ struct marked {
 	struct key target;
 	struct key answered[ANSWERED];
 	unsigned nanswered; /* number since the start */
+	struct launched *launched;
+	int cap;
 	struct arena arena;
 };
 
@@ -43,19 +52,40 @@ static bool has_answered(const struct marked *w, struct key k)
 	return false;
 }
 
-static bool is_marked(struct marked *w, struct key k)
+static void forget_answer(struct marked *w, struct key k)
 {
-	struct blob b;
-	arena_reset(&w->arena);
-	return cache_get(w->cache, CACHE_RISK, k, &w->arena, &b) >= 0;
+	for (unsigned i = 0; i < ANSWERED && i < w->nanswered; i++)
+		if (key_equal(w->answered[i], k))
+			w->answered[i] = (struct key){0};
 }
 
-static int mark(struct marked *w, struct key k, const char *task, const char *cand)
+/* Whether the candidate is marked, and not only because a deadline ended its run. *ends: how often that
+ * counted. */
+static bool is_marked(struct marked *w, struct key k, int *ends)
+{
+	static const char word[] = "\nended ";
+	const size_t n = sizeof word - 1;
+	struct blob b;
+	arena_reset(&w->arena);
+	*ends = 0;
+	if (cache_get(w->cache, CACHE_RISK, k, &w->arena, &b) < 0)
+		return false;
+	const char *p = b.p, *tail = b.n >= n + 2 ? p + b.n - n - 2 : p;
+	if (b.n < n + 2 || memcmp(tail, word, n) != 0 || tail[n] < '0' || tail[n] > '9')
+		return true;
+	*ends = tail[n] - '0';
+	return *ends >= MARKED_ENDS;
+}
+
+/* ends < 0: it has not answered; else a deadline ended its run. */
+static int mark(struct marked *w, struct key k, const char *task, const char *cand, int ends)
 {
 	struct buf text = {0};
 	char hex[33];
 	key_text(hash_text(task), hex);
 	buf_printf(&text, "%s%s\n%s\n%s\n%s\n", first_line, hex, w->device, w->base.emitter, cand);
+	if (ends >= 0)
+		buf_printf(&text, "ended %d\n", ends < MARKED_ENDS ? ends : MARKED_ENDS);
 	int rc = buf_ok(&text) ? cache_put(w->cache, CACHE_RISK, k, text.p, text.n)
 			       : fail(E_NOMEM, "no memory for a quarantine mark");
 	buf_free(&text);
@@ -64,12 +94,10 @@ static int mark(struct marked *w, struct key k, const char *task, const char *ca
 	return fail_in(rc, "a candidate is not run on a risky device without a quarantine mark in the cache");
 }
 
-/* The worker lives, or was told to stop, so the launch did no harm. A launch that the caller's deadline has
- * ended says nothing against its candidate: the box ends during one of them. */
-static bool harmless(const struct marked *w, int rc, int64_t deadline_ns)
+/* The worker lives, or was told to stop, so the launch did no harm. */
+static bool harmless(int rc)
 {
-	bool ended = clock_now(w->base.clock) >= deadline_ns;
-	return rc != E_CHILD && (rc != E_TIMEOUT || ended);
+	return rc != E_CHILD && rc != E_TIMEOUT;
 }
 
 static int clear(struct marked *w, struct key k, int rc)
@@ -79,27 +107,99 @@ static int clear(struct marked *w, struct key k, int rc)
 	return cache_forget(w->cache, CACHE_RISK, k);
 }
 
+static bool is_over(const struct marked *w, int64_t deadline_ns)
+{
+	return clock_now(w->base.clock) >= deadline_ns;
+}
+
+/* ---- handles ---- */
+
+static void drop_launched(struct launched *l)
+{
+	free(l->task);
+	free(l->cand);
+	*l = (struct launched){.handle = -1};
+}
+
+static void drop_all(struct marked *w)
+{
+	for (int i = 0; i < w->cap; i++)
+		drop_launched(&w->launched[i]);
+}
+
+static struct launched *find(struct marked *w, int handle)
+{
+	for (int i = 0; i < w->cap; i++)
+		if (w->launched[i].handle == handle)
+			return &w->launched[i];
+	return NULL;
+}
+
+/* Without memory, a hang of it in a timed run gets no mark. */
+static void remember(struct marked *w, int handle, struct key k, const char *task, const char *cand)
+{
+	struct launched *l = find(w, -1);
+	if (!l) {
+		int cap = w->cap ? 2 * w->cap : 32;
+		struct launched *p = realloc(w->launched, sizeof *p * (size_t)cap);
+		if (!p)
+			return;
+		for (int i = w->cap; i < cap; i++)
+			p[i] = (struct launched){.handle = -1};
+		l = p + w->cap;
+		w->launched = p;
+		w->cap = cap;
+	}
+	*l = (struct launched){.handle = handle, .key = k, .task = strdup(task), .cand = strdup(cand)};
+	if (!l->task || !l->cand)
+		drop_launched(l);
+}
+
+/* It had answered, and does not any more: the error rc says so. */
+static int mark_again(struct marked *w, struct key k, const char *task, const char *cand, bool over, int rc)
+{
+	char why[1024];
+	int ends;
+	snprintf(why, sizeof why, "%s", err_text());
+	forget_answer(w, k);
+	(void)is_marked(w, k, &ends);
+	int marked = mark(w, k, task, cand, over ? ends + 1 : -1);
+	return marked < 0 ? marked : fail(rc, "%s", why);
+}
+
 static int marked_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
 			int *handle, struct meas *m)
 {
 	struct marked *w = marked_of(r);
 	struct key k = launch_key(w, task, cand);
 	bool known = has_answered(w, k);
+	int ends = 0;
 	*handle = -1;
 	*m = (struct meas){.threads = r->threads};
-	if (!known && is_marked(w, k)) {
+	if (!known && is_marked(w, k, &ends)) {
 		m->status = MEAS_CRASH;
 		log_more("not run: an earlier run of it never returned: %s", cand);
 		return E_OK;
 	}
-	int rc = known ? E_OK : mark(w, k, task, cand);
+	int rc = known ? E_OK : mark(w, k, task, cand, -1);
 	if (rc < 0)
 		return rc;
+	int64_t start_ns = clock_now(r->clock);
 	rc = w->inner->ops->build(w->inner, task, cand, deadline_ns, handle, m);
-	if (known || !harmless(w, rc, deadline_ns))
-		return rc;
-	int cleared = clear(w, k, rc);
-	return rc < 0 ? rc : cleared;
+	if (rc == E_CHILD)
+		drop_all(w);
+	if (*handle >= 0)
+		remember(w, *handle, k, task, cand);
+	bool ended = rc == E_TIMEOUT && is_over(w, deadline_ns);
+	int kept = E_OK;
+	ends += clock_now(r->clock) - start_ns >= MARKED_LONG_NS;
+	if (known)
+		return ended || harmless(rc) ? rc : mark_again(w, k, task, cand, false, rc);
+	if (ended)
+		kept = mark(w, k, task, cand, ends);
+	else if (harmless(rc))
+		kept = clear(w, k, rc);
+	return rc < 0 ? rc : kept;
 }
 
 static enum ahead marked_ahead(struct runner *r, const char *task, const char *cand)
@@ -118,7 +218,15 @@ static int marked_time(struct runner *r, const int *handles, int n, int rounds, 
 		       unsigned how, int64_t deadline_ns, struct meas *m)
 {
 	struct marked *w = marked_of(r);
-	return w->inner->ops->time(w->inner, handles, n, rounds, abort_ns, how, deadline_ns, m);
+	int rc = w->inner->ops->time(w->inner, handles, n, rounds, abort_ns, how, deadline_ns, m);
+	if (rc != E_CHILD)
+		return rc;
+	int bad = meas_blamed(m, n);
+	const struct launched *l = bad < 0 ? NULL : find(w, handles[bad]);
+	if (l)
+		rc = mark_again(w, l->key, l->task, l->cand, is_over(w, deadline_ns), rc);
+	drop_all(w);
+	return rc;
 }
 
 static int marked_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
@@ -130,6 +238,11 @@ static int marked_code(struct runner *r, int handle, int64_t deadline_ns, struct
 static void marked_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
 	struct marked *w = marked_of(r);
+	struct launched *l = handle < 0 ? NULL : find(w, handle);
+	if (handle < 0)
+		drop_all(w);
+	if (l)
+		drop_launched(l);
 	w->inner->ops->drop(w->inner, handle, deadline_ns);
 }
 
@@ -137,6 +250,8 @@ static void marked_close(struct runner *r)
 {
 	struct marked *w = marked_of(r);
 	w->inner->ops->close(w->inner);
+	drop_all(w);
+	free(w->launched);
 	arena_free(&w->arena);
 	free(w);
 }

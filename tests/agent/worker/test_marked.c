@@ -26,8 +26,10 @@ static struct fake {
 	struct target t;
 	int launches, rc;
 	enum meas_status status;
-	bool kill;           /* the launch kills the whole process */
-	bool waits;          /* the launch lasts until the deadline */
+	bool kill;  /* the launch kills the whole process */
+	bool waits; /* the launch lasts until the deadline */
+	int bad;    /* kernel of a timed run that loses the worker; -1: not known */
+	enum meas_status how;
 	struct cache *cache; /* its mark must be durable in this cache when it is launched */
 	bool marked;
 } fake;
@@ -54,10 +56,23 @@ static int fake_build(struct runner *r, const char *task, const char *cand, int6
 	fake.marked = s.waiting_bytes == 0 && marks() > 0;
 	if (fake.kill)
 		raise(SIGKILL);
-	while (fake.waits && clock_now(&clock_real) < deadline_ns)
-		clock_real.sleep(&clock_real, NS_PER_MS);
+	while (fake.waits && clock_now(r->clock) < deadline_ns)
+		r->clock->sleep(r->clock, 10 * NS_PER_MS);
 	*m = (struct meas){.status = fake.status};
-	*handle = fake.rc >= 0 && fake.status == MEAS_OK ? 7 : -1;
+	*handle = fake.rc >= 0 && fake.status == MEAS_OK ? 6 + fake.launches : -1;
+	return fake.rc < 0 ? fail(fake.rc, "as told") : E_OK;
+}
+
+static int fake_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
+		     int64_t deadline_ns, struct meas *m)
+{
+	(void)handles, (void)rounds, (void)abort_ns, (void)how;
+	while (fake.waits && clock_now(r->clock) < deadline_ns)
+		r->clock->sleep(r->clock, 10 * NS_PER_MS);
+	for (int i = 0; i < n; i++)
+		m[i] = (struct meas){.status = MEAS_CRASH};
+	if (fake.bad >= 0)
+		meas_blame(m, n, fake.bad, fake.how);
 	return fake.rc < 0 ? fail(fake.rc, "as told") : E_OK;
 }
 
@@ -66,15 +81,23 @@ static void fake_close(struct runner *r)
 	(void)r;
 }
 
-static const struct runner_ops fake_ops = {.build = fake_build, .close = fake_close};
+static void fake_drop(struct runner *r, int handle, int64_t deadline_ns)
+{
+	(void)r, (void)handle, (void)deadline_ns;
+}
+
+static const struct runner_ops fake_ops = {
+    .build = fake_build, .time = fake_time, .drop = fake_drop, .close = fake_close};
 
 static void open_fake(struct cache *c)
 {
-	fake = (struct fake){.cache = c};
+	static struct clock clock;
+	clock = clock_virtual(NS_PER_S);
+	fake = (struct fake){.cache = c, .bad = -1};
 	if (dev_sim.probe(&fake.t) != 1)
 		abort();
 	fake.base = (struct runner){
-	    .ops = &fake_ops, .clock = &clock_real, .target = &fake.t, .threads = 1, .emitter = "sim/1"};
+	    .ops = &fake_ops, .clock = &clock, .target = &fake.t, .threads = 1, .emitter = "sim/1"};
 }
 
 struct at_work {
@@ -103,11 +126,24 @@ static void end(struct at_work *w)
 	cache_close(w->c);
 }
 
+static int handle; /* of the last build */
+
+/* 7: it is built. */
 static int build(struct at_work *w, const char *cand, struct meas *m)
 {
-	int h;
-	int rc = w->r->ops->build(w->r, "a task", cand, INT64_MAX, &h, m);
-	return rc < 0 ? rc : h;
+	int rc = w->r->ops->build(w->r, "a task", cand, INT64_MAX, &handle, m);
+	return rc < 0 ? rc : handle < 0 ? -1 : 7;
+}
+
+/* The deadline comes while it runs, after this time. */
+static int build_until(struct at_work *w, const char *cand, int64_t ns)
+{
+	struct meas m;
+	int64_t end_ns = clock_now(fake.base.clock) + ns;
+	fake.waits = true;
+	int rc = w->r->ops->build(w->r, "a task", cand, end_ns, &handle, &m);
+	fake.waits = false;
+	return rc;
 }
 
 TEST(marked_before_the_launch_and_cleared_after_it)
@@ -163,28 +199,115 @@ TEST(candidates_without_an_answer_are_not_launched_again)
 	}
 }
 
-/* The deadline comes during a launch, which says nothing against the candidate; but if its worker dies there,
- * the candidate is to blame. */
+/* The deadline comes during a launch, which may hang or only be slow: the mark stays, and allows more
+ * launches until two of them were long. If its worker dies there, the candidate is to blame. */
 TEST(launches_that_the_deadline_ends)
 {
+	static const struct {
+		int64_t ns[4]; /* how long the runs take until the deadline comes; 0: it answers */
+		int launches;  /* how many are made */
+	} cases[] = {{{NS_PER_MS, NS_PER_MS, NS_PER_MS, NS_PER_MS}, 4},
+		     {{MARKED_LONG_NS, 0, MARKED_LONG_NS, 0}, 4},
+		     {{MARKED_LONG_NS, NS_PER_MS, MARKED_LONG_NS, 0}, 3},
+		     {{MARKED_LONG_NS, MARKED_LONG_NS, 0, 0}, 2}};
 	struct at_work w;
 	struct meas m;
-	int h;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int launches = 0;
+		new_dir();
+		for (int box = 0; box < 4; box++) {
+			int64_t ns = cases[i].ns[box];
+			begin(&w);
+			fake.rc = ns ? E_TIMEOUT : E_OK;
+			int rc = ns ? build_until(&w, "slow", ns) : build(&w, "slow", &m);
+			CHECK(launches + fake.launches > cases[i].launches || !fake.launches ||
+			      rc == (ns ? E_TIMEOUT : 7));
+			CHECK(!fake.launches || fake.marked);
+			launches += fake.launches;
+			end(&w);
+			CHECK(marks() == (ns || !fake.launches));
+		}
+		CHECK(launches == cases[i].launches);
+		if (test_bad)
+			printf("case %d: %d launches\n", (int)i, launches);
+	}
 	new_dir();
 	begin(&w);
-	fake.waits = true;
-	fake.rc = E_TIMEOUT;
-	CHECK(w.r->ops->build(w.r, "a task", "slow", clock_now(&clock_real) + 5 * NS_PER_MS, &h, &m) ==
-	      E_TIMEOUT);
-	CHECK(fake.marked);
 	fake.rc = E_CHILD;
-	CHECK(w.r->ops->build(w.r, "a task", "bad", clock_now(&clock_real) + 5 * NS_PER_MS, &h, &m) ==
-	      E_CHILD);
+	CHECK(build_until(&w, "bad", 5 * NS_PER_MS) == E_CHILD);
 	end(&w);
 	CHECK(marks() == 1);
 	begin(&w);
-	CHECK(build(&w, "slow", &m) == 7 && fake.launches == 1 && fake.marked);
-	CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 1);
+	CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 0);
+	end(&w);
+}
+
+/* A candidate that loses its worker in a timed run has answered before, and its mark was gone. */
+TEST(marked_after_a_timed_run)
+{
+	static const struct {
+		int bad; /* of three */
+		enum meas_status how;
+		int marks;
+	} cases[] = {{0, MEAS_TIMEOUT, 1}, {2, MEAS_CRASH, 1}, {-1, MEAS_CRASH, 0}};
+	static const char *const cands[] = {"a", "b", "c"};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct at_work w;
+		struct meas m[3];
+		int h[3];
+		new_dir();
+		begin(&w);
+		for (int k = 0; k < 3; k++) {
+			CHECK(build(&w, cands[k], m) == 7);
+			h[k] = handle;
+		}
+		fake.bad = cases[i].bad;
+		fake.how = cases[i].how;
+		CHECK_OK(w.r->ops->time(w.r, h, 3, 5, 0, 0, INT64_MAX, m));
+		fake.rc = E_CHILD;
+		CHECK_FAILS(w.r->ops->time(w.r, h, 3, 5, 0, 0, INT64_MAX, m), E_CHILD, "as told");
+		CHECK(meas_blamed(m, 3) == cases[i].bad);
+		fake.rc = E_OK;
+		for (int box = 0; box < 2; box++) { /* in this box, and in another one */
+			for (int k = 0; k < 3; k++) {
+				bool good = build(&w, cands[k], m) == 7;
+				CHECK(good == (k != cases[i].bad));
+				CHECK(good || m[0].status == MEAS_CRASH);
+			}
+			end(&w);
+			CHECK(marks() == cases[i].marks);
+			begin(&w);
+		}
+		end(&w);
+	}
+}
+
+/* The box ends while it hangs in a timed run, or when it is built once more. */
+TEST(marked_at_the_end_of_a_box)
+{
+	struct at_work w;
+	struct meas m;
+	new_dir();
+	for (int box = 0; box < 2; box++) {
+		begin(&w);
+		CHECK(build(&w, "a", &m) == 7);
+		fake.rc = E_CHILD;
+		fake.bad = 0;
+		fake.how = MEAS_TIMEOUT;
+		fake.waits = true;
+		CHECK(w.r->ops->time(w.r, &handle, 1, 5, 0, 0, clock_now(fake.base.clock) + NS_PER_S, &m) ==
+		      E_CHILD);
+		end(&w);
+		CHECK(marks() == 1);
+	}
+	begin(&w);
+	CHECK(build(&w, "a", &m) == 7 && build(&w, "a", &m) == 7);
+	fake.rc = E_CHILD;
+	CHECK(build(&w, "a", &m) == E_CHILD);
+	end(&w);
+	CHECK(marks() == 1);
+	begin(&w);
+	CHECK(build(&w, "a", &m) == -1 && fake.launches == 0);
 	end(&w);
 }
 
