@@ -8,7 +8,7 @@
  * ends; "lost": it fails; "crash": the first call ends the process; "hang": it does not return; "stuck N",
  * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
  * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
- * "slow": each launch takes 3 ms; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
+ * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
  * expects, and does not return. */
 #include "platform/run/opencl_api.h"
 
@@ -38,7 +38,7 @@ static bool lies_in(const char *how, const char *call)
 	return lies(text);
 }
 
-static int launches; /* of this process */
+static int launches, warm; /* of this process; of it with this lie */
 /* Calls of this process, for tests: programs that were made of a source, and builds of any. */
 extern int fake_opencl_sources, fake_opencl_builds;
 int fake_opencl_sources, fake_opencl_builds;
@@ -318,6 +318,8 @@ int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *of
 	launches++;
 	if (lies("slow"))
 		usleep(3000);
+	if (lies("cold") && !warm++)
+		usleep(1200000);
 	if (lies_since("crash"))
 		crash();
 	while (lies_since("hang"))

@@ -312,6 +312,25 @@ TEST(kept_programs_are_not_built_again)
 	opencl_close(o);
 }
 
+/* A driver that compiles at the first launch is not taken for a slow device, even if no time is left for more
+ * than one launch that counts. */
+TEST(peaks_do_not_count_first_launches)
+{
+	struct opencl *o = open_lying("");
+	struct opencl_dev *d = NULL;
+	struct target t;
+	REQUIRE(o);
+	REQUIRE_OK(opencl_use(o, 0, &d));
+	opencl_target(opencl_info(o, 0), &t);
+	fake_lie("cold");
+	CHECK_OK(opencl_measure(d, &t));
+	CHECK(t.fma_gflops > 1);
+	if (test_bad)
+		printf("%g GFLOP/s\n", t.fma_gflops);
+	opencl_leave(d);
+	opencl_close(o);
+}
+
 /* No option but those of the emitter reaches a driver. */
 TEST(objects_are_not_trusted)
 {
