@@ -19,9 +19,25 @@ double stage_steps(const struct stage *st)
 	return n;
 }
 
+/* Units whose peaks the target has as one. */
+static double units(const struct target *tg)
+{
+	return tg->serial && tg->cores > 1 ? tg->cores : 1;
+}
+
+int draft_width(const struct target *tg)
+{
+	double lanes = tg->fma_gflops / units(tg) / (2 * FMA_PER_CYCLE * UNIT_GHZ);
+	int width = tg->lanes;
+	while (tg->serial && width < target_most_lanes(tg) && lanes > M_SQRT2 * width)
+		width *= 2;
+	return width;
+}
+
 double draft_ghz(const struct target *tg)
 {
-	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * tg->lanes) : 3;
+	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * draft_width(tg) * units(tg))
+				  : UNIT_GHZ;
 }
 
 double draft_memory(const struct target *tg)
@@ -442,15 +458,26 @@ static void open_mmla(struct tile_cost *c)
 	c->access[m.image] *= m.run || m.stride == QUAD ? MMLA_JOIN : 1;
 }
 
+/* A vector of a work item may take several instructions; a narrow one takes as long as a wide one. */
+static void open_width(struct tile_cost *c)
+{
+	double each = ceil((double)c->s->lanes / draft_width(c->tg));
+	c->body *= each;
+	c->post *= each;
+	for (int i = 0; i <= c->st->nreads; i++)
+		c->access[i] *= each;
+}
+
 static void open_rates(struct tile_cost *c)
 {
 	const struct target *tg = c->tg;
 	double ghz = draft_ghz(tg);
 	c->l1_bytes = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15;
 	c->l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
-	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / ghz : L2_USUAL;
+	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / units(tg) / ghz : L2_USUAL;
 	c->l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12;
-	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / ghz / (4 * tg->lanes) : LOADS_USUAL;
+	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / units(tg) / ghz / (4 * draft_width(tg))
+				     : LOADS_USUAL;
 }
 
 /* Sets the steps of the reduction and of a body, and whether the reduction has loops. */
@@ -495,6 +522,8 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	}
 	open_quads(c);
 	open_mmla(c);
+	if (tg->serial)
+		open_width(c);
 	open_steps(c);
 	c->passing = task_bytes(t, true);
 	struct draft_regs regs = draft_regs(t, stage, s);
@@ -504,7 +533,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	c->spill = regs.passing + regs.waiting - c->regs;
 	c->reloaded = fmax(0, fmin(c->live + regs.waiting - c->regs, regs.fixed));
 	c->held = draft_held(t, tg, stage, s);
-	c->once = stage_streams(t, st, s);
+	c->once = stage_streams(t, st, s) && !tg->serial; /* weights are warm there */
 	open_rates(c);
 }
 
@@ -527,6 +556,42 @@ static void open_streams(struct tile_cost *c, struct draft_terms *x)
 	}
 }
 
+double draft_unit_group(const struct tile_cost *c)
+{
+	int threads = stage_threads(c->st, c->s);
+	return threads > 1 ? threads : c->s->group ? c->s->group : 1;
+}
+
+/* Cycles of the launches of a stage on a processor. core: of its items, if one unit ran them all. Items of a
+ * chain's stages are parts of others. */
+static double all_units(const struct tile_cost *c, double core, struct draft_terms *x)
+{
+	double ghz = draft_ghz(c->tg), n = units(c->tg), items = c->s->spread ? c->parts : 1, vectors = 1;
+	if (c->t->nstages > 1)
+		return core / n;
+	for (int a = 0; a < c->ns; a++) {
+		double v = ceil((double)c->extent[a] / (a == c->s->lane ? c->s->lanes : 1));
+		vectors *= v;
+		items *= ceil(v / c->s->tile[a]);
+	}
+	double groups = ceil(items / draft_unit_group(c)), share = ceil(groups / n) / groups,
+	       around = UNIT_GROUP_NS * ghz;
+	core *= stage_threads(c->st, c->s) > 1 ? UNIT_THREADS : 1;
+	x->of[DRAFT_CALL] += groups * around;
+	double cycles = (core + groups * around) * share;
+	double each = ceil((double)c->s->lanes / draft_width(c->tg));
+	if (c->s->spread) /* a second launch has an item for each vector, which is a group */
+		cycles +=
+		    vectors * (c->parts * each * UNIT_PARTS / FMA_PER_CYCLE + c->post + CALL + around) / n;
+	return cycles;
+}
+
+double draft_launches(const struct tile_cost *c)
+{
+	bool serial = c->tg->serial && c->t->nstages == 1;
+	return serial ? (c->s->spread ? 2 : 1) * ITEM_LAUNCH_NS * draft_ghz(c->tg) : 0;
+}
+
 struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
 			      const struct sstage *s, int axis, int64_t rows)
 {
@@ -537,18 +602,22 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 	draft_open(&c, t, tg, stage, s);
 	if (rows && rows < c.extent[axis])
 		c.extent[axis] = rows;
-	if (target_runs_items(tg))
+	if (target_runs_items(tg) && !tg->serial)
 		return draft_items(&c);
 	open_streams(&c, &x);
 	x.live = c.live;
 	double bytes[DRAFT_LEVELS], core = all_tiles(&c, &x);
 	draft_traffic(&c, bytes);
-	double from_l2 = bytes[0] / c.l2, from_l3 = bytes[1] / c.l3;
+	if (tg->serial)
+		core = all_units(&c, core, &x);
+	double from_l2 = bytes[0] / c.l2 / units(tg), from_l3 = bytes[1] / c.l3;
 	double warm = hypot(quartic(core, from_l2), from_l3);
 	x.of[DRAFT_L2] = from_l2;
 	x.of[DRAFT_L3] = from_l3;
-	x.cycles = with_weights(&c, warm, core);
+	x.cycles = tg->serial ? warm : with_weights(&c, warm, core);
 	x.of[DRAFT_COLD] = x.cycles - warm;
+	x.of[DRAFT_CALL] += draft_launches(&c);
+	x.cycles += draft_launches(&c);
 	return x;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Analytical cost of a schedule on one core, in cycles: FMA and load issue, latency, spills, calls per tile,
  * L2 and L3 traffic, joined by norms of high order. Its constants were fitted to a wide out-of-order core;
- * the measured cache load rates and clock of the board adapt them to that board. */
+ * the measured cache load rates and clock of the board adapt them to that board. A processor that runs work
+ * items runs them as tiles, in groups and launches. GPUs have a cost of their own (draft_items.c). */
 #ifndef KERNELS_DRAFT_H
 #define KERNELS_DRAFT_H
 
@@ -45,6 +46,9 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 			      const struct sstage *s, int axis, int64_t rows);
 double draft_ghz(const struct target *tg); /* the clock that the measured peak implies; 3 if nothing was
 					    * measured */
+/* Lanes of a core's instructions. No driver tells those of a processor that runs work items, but the peak
+ * does: cores issue two FMA a cycle at about 3 GHz. */
+int draft_width(const struct target *tg);
 /* Products of bytes that a stage with dot products sums in the time of one FMA: 4 if the target has an
  * instruction for its types. */
 double draft_dots(const struct task *t, const struct stage *st, const struct target *tg);

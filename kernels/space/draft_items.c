@@ -15,23 +15,17 @@ struct item_rates draft_item_rates(const struct target *tg)
 			       .near = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] : 2 * ITEM_USUAL_GBS,
 			       .far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : ITEM_USUAL_GBS};
 	r.fill = r.slots / ITEM_CLOCK;
-	r.waits = !tg->serial;
 	r.units = tg->cores;
 	return r;
 }
 
-double draft_item_group(const struct item_rates *r, const struct sstage *s)
+double draft_item_group(const struct sstage *s)
 {
-	int n = s->group ? s->group : r->waits ? ITEM_USUAL_GROUP : 1;
-	return r->waits && n < ITEM_WARP ? ITEM_WARP : n;
+	int n = s->group ? s->group : ITEM_USUAL_GROUP;
+	return n < ITEM_WARP ? ITEM_WARP : n;
 }
 
 enum { ITEM_VECTOR = 4 /* lanes that one instruction loads or stores */ };
-
-double draft_item_lanes(const struct item_rates *r, int lanes)
-{
-	return r->waits || lanes > ITEM_VECTOR ? lanes : ITEM_VECTOR;
-}
 
 double draft_item_load(int lanes)
 {
@@ -65,15 +59,15 @@ struct launch {
 	double near, far;           /* bytes of all items */
 };
 
-static double groups_of(const struct item_rates *r, const struct sstage *s, double items)
+static double groups_of(const struct sstage *s, double items)
 {
-	return ceil(items / (s->group ? s->group : draft_item_group(r, s)));
+	return ceil(items / (s->group ? s->group : draft_item_group(s)));
 }
 
 /* The unit with the most groups takes longest. */
 static double filled(const struct item_rates *r, const struct sstage *s, double items)
 {
-	double group = draft_item_group(r, s), groups = groups_of(r, s, items);
+	double group = draft_item_group(s), groups = groups_of(s, items);
 	return fmax(ceil(groups / r->units) * r->units * group, r->fill);
 }
 
@@ -82,9 +76,7 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 			 struct draft_terms *x)
 {
 	double issue = filled(r, s, l->items) * l->slots / r->slots,
-	       wait = r->waits ? (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK : 0;
-	if (!r->waits)
-		issue += groups_of(r, s, l->items) * ITEM_GROUP_NS / r->units;
+	       wait = (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK;
 	x->of[DRAFT_ISSUE] += issue;
 	x->of[DRAFT_LATENCY] += wait;
 	x->of[DRAFT_L2] += l->near / r->near;
@@ -95,22 +87,20 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 
 /* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
  * each other. */
-static struct launch sum_parts(const struct tile_cost *c, const struct item_rates *r, double vectors)
+static struct launch sum_parts(const struct tile_cost *c, double vectors)
 {
-	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes),
-	       wide = draft_item_lanes(r, c->s->lanes);
+	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes);
 	return (struct launch){.items = vectors,
-			       .slots = c->parts * (wide + load) + wide * c->post +
+			       .slots = c->parts * (lanes + load) + lanes * c->post +
 					draft_item_store(c->s->lanes) + ITEM_AROUND,
 			       .chain = c->parts + c->post,
 			       .bodies = 1,
 			       .near = vectors * c->parts * lanes * 4};
 }
 
-/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after. A
- * processor makes loops of what lies between two barriers. */
-static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
-			double rounds, struct launch *l)
+/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after. */
+static void add_sharing(const struct tile_cost *c, const struct shared_read *box, double rounds,
+			struct launch *l)
 {
 	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0;
 	for (int i = 0; i < c->st->nreads; i++)
@@ -122,8 +112,6 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 	l->slots += rounds * (copies + 2 * ITEM_BARRIER);
 	l->bodies = rounds + ITEM_NEAR * l->bodies;
 	l->near += l->items / threads * rounds * elems * 4;
-	if (!r->waits)
-		l->slots *= ITEM_SERIAL;
 }
 
 struct draft_terms draft_items(const struct tile_cost *c)
@@ -148,10 +136,10 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	struct item_rates r = draft_item_rates(c->tg);
 	double steps = c->steps / parts, bodies = steps / c->body_steps,
 	       loads = bodies * body_loads(c, box, false), near = bodies * body_loads(c, box, true);
-	double slots =
-	    vectors * draft_item_lanes(&r, s->lanes) * (steps * c->body + (s->spread ? 0 : c->post)) +
-	    (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) + vectors * draft_item_store(s->lanes) +
-	    bodies * ITEM_BODY + ITEM_AROUND + fmax(0, c->spill) * bodies * ITEM_SPILL;
+	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post)) +
+		       (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) +
+		       vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY + ITEM_AROUND +
+		       fmax(0, c->spill) * bodies * ITEM_SPILL;
 	struct draft_terms x = {.live = c->live};
 	struct launch first = {.items = items * parts,
 			       .slots = slots,
@@ -160,12 +148,12 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
 	if (rounds > 0)
-		add_sharing(c, &r, box, rounds, &first);
+		add_sharing(c, box, rounds, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);
 	if (s->spread) {
-		struct launch second = sum_parts(c, &r, all);
+		struct launch second = sum_parts(c, all);
 		ns += add_launch(&r, s, &second, &x);
 	}
 	for (int i = 0; i < DRAFT_TERMS; i++)

@@ -385,9 +385,10 @@ static struct num passes(const struct stage_cost *f)
 	return w < 0 ? num(1) : product(f->p, f->count, ~f->c->axes[w], 0, stage_spatial(f->c->st));
 }
 
-static struct num groups_of(const struct stage_cost *f, const struct item_rates *r, struct num items)
+static struct num groups_of(const struct stage_cost *f, struct num items)
 {
-	struct num each = f->c->s->group ? f->v->group : num(draft_item_group(r, f->c->s));
+	double usual = f->c->tg->serial ? draft_unit_group(f->c) : draft_item_group(f->c->s);
+	struct num each = f->c->s->group ? f->v->group : num(usual);
 	return num_max(f->p, num(1), num_ceil(f->p, num_div(f->p, items, each)));
 }
 
@@ -395,9 +396,9 @@ static struct num groups_of(const struct stage_cost *f, const struct item_rates 
 static struct num in_groups(const struct stage_cost *f, const struct item_rates *r, struct num items)
 {
 	struct tape *p = f->p;
-	struct num group = num(draft_item_group(r, f->c->s)), groups = groups_of(f, r, items);
+	struct num group = num(draft_item_group(f->c->s)), groups = groups_of(f, items);
 	if (f->c->s->group)
-		group = r->waits ? num_max(p, f->v->group, num(ITEM_WARP)) : f->v->group;
+		group = num_max(p, f->v->group, num(ITEM_WARP));
 	struct num rounds = num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1. / r->units)));
 	return num_scale(p, num_mul(p, rounds, group), r->units);
 }
@@ -413,13 +414,9 @@ static struct num launch_ns(const struct stage_cost *f, const struct item_rates 
 	struct tape *p = f->p;
 	struct num filled = num_max(p, in_groups(f, r, l->items), num(r->fill)),
 		   ns = num_scale(p, num_mul(p, filled, l->slots), 1 / r->slots);
-	if (!r->waits)
-		ns = num_add(p, ns, num_scale(p, groups_of(f, r, l->items), ITEM_GROUP_NS / r->units));
-	if (r->waits) {
-		struct num wait = num_add(p, num_scale(p, l->chain, ITEM_LATENCY),
-					  num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
-		ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
-	}
+	struct num wait =
+	    num_add(p, num_scale(p, l->chain, ITEM_LATENCY), num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
+	ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
 	ns = num_norm(p, ns, num_scale(p, l->near, 1 / r->near), 2);
 	ns = num_norm(p, ns, num(l->far / r->far), 2);
 	ns.v += ITEM_LAUNCH_NS;
@@ -433,13 +430,12 @@ static struct num partial_bytes(const struct stage_cost *f)
 	return num_scale(f->p, num_mul(f->p, vectors, f->parts), f->c->s->lanes * 4);
 }
 
-static struct launch sum_parts(const struct stage_cost *f, const struct item_rates *r)
+static struct launch sum_parts(const struct stage_cost *f)
 {
 	struct tape *p = f->p;
 	int lanes = f->c->s->lanes;
-	double wide = draft_item_lanes(r, lanes);
-	struct num slots = num_scale(p, f->parts, wide + draft_item_load(lanes)), chain = f->parts;
-	slots.v += wide * f->c->post + draft_item_store(lanes) + ITEM_AROUND;
+	struct num slots = num_scale(p, f->parts, lanes + draft_item_load(lanes)), chain = f->parts;
+	slots.v += lanes * f->c->post + draft_item_store(lanes) + ITEM_AROUND;
 	chain.v += f->c->post;
 	return (struct launch){.items = product(p, f->units, ~0u, 0, stage_spatial(f->c->st)),
 			       .slots = slots,
@@ -454,7 +450,7 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	struct tape *p = f->p;
 	const struct item_rates r = draft_item_rates(f->c->tg);
 	const struct sstage *s = f->c->s;
-	double wide = draft_item_lanes(&r, s->lanes);
+	double wide = s->lanes;
 	struct num parts = s->spread ? f->parts : num(1), reloaded, post, stream,
 		   spill = spilled(f, &reloaded), points = points_of(f, f->n),
 		   steps = num_div(p, num(f->c->steps), parts);
@@ -476,10 +472,30 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 			       .far = f->c->passing};
 	struct num ns = launch_ns(f, &r, &first);
 	if (s->spread) {
-		struct launch second = sum_parts(f, &r);
+		struct launch second = sum_parts(f);
 		ns = num_add(p, ns, launch_ns(f, &r, &second));
 	}
 	return num_scale(p, ns, draft_ghz(f->c->tg));
+}
+
+/* As all_units() of the draft. */
+static struct num all_units(const struct stage_cost *f, struct num core, struct num items)
+{
+	struct tape *p = f->p;
+	const struct tile_cost *c = f->c;
+	double n = c->tg->cores > 1 ? c->tg->cores : 1, around = UNIT_GROUP_NS * draft_ghz(c->tg);
+	if (c->t->nstages > 1)
+		return num_scale(p, core, 1 / n);
+	struct num groups = groups_of(f, c->s->spread ? num_mul(p, items, f->parts) : items),
+		   share = num_div(p, num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1 / n))), groups),
+		   all = num_mul(p, num_add(p, core, num_scale(p, groups, around)), share);
+	if (!c->s->spread)
+		return all;
+	double each = ceil((double)c->s->lanes / draft_width(c->tg));
+	struct num vectors = product(p, f->units, ~0u, 0, stage_spatial(c->st)),
+		   one = num_scale(p, f->parts, each * UNIT_PARTS / 2);
+	one.v += c->post + CALL + around;
+	return num_add(p, all, num_scale(p, num_mul(p, vectors, one), 1 / n));
 }
 
 struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows)
@@ -492,11 +508,20 @@ struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct
 	window(&f);
 	streams(&f);
 	struct num tiles = product(p, f.count, ~0u, 0, stage_spatial(f.c->st));
-	if (target_runs_items(f.c->tg))
+	const struct target *tg = f.c->tg;
+	if (target_runs_items(tg) && !tg->serial)
 		return items_cost(&f, tiles);
 	struct num core = num_mul(p, tiles, one_tile(&f));
 	traffic(&f, from);
+	if (tg->serial) {
+		core = all_units(&f, core, tiles);
+		from[0] = num_scale(p, from[0], 1. / (tg->cores > 1 ? tg->cores : 1));
+	}
 	struct num all = num_norm(p, num_norm(p, core, from[0], 4), from[1], 2);
+	if (tg->serial) {
+		all.v += draft_launches(f.c);
+		return all;
+	}
 	struct num cold = num(draft_cold(f.c));
 	if (f.c->once)
 		return num_add(p, num_norm(p, all, cold, 6), num_scale(p, core, BESIDE));

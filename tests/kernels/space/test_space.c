@@ -2,6 +2,7 @@
 #include "kernels/space/draft.h"
 #include "kernels/loops/lower.h"
 #include "tests/lib/kernel_cases.h"
+#include "tests/lib/tasks.h"
 
 static struct space *space_of(struct kcase *c, uint64_t seed, const struct target *tg)
 {
@@ -279,6 +280,56 @@ TEST(items_on_a_processor)
 	CHECK(group < four);
 	CHECK(space_draft(fast, "lane=x:2 tile=k:32 par=3") <
 	      1.2 * space_draft(fast, "lane=x:4 tile=k:16 par=3"));
+	arena_free(&a);
+}
+
+/* The peak tells how wide a processor's instructions are, and with it, which vectors are fast. */
+TEST(vectors_of_items_on_a_processor)
+{
+	static const struct {
+		double gflops;
+		int cores, width;
+	} cases[] = {{0, 1, 4}, {30, 1, 4}, {110, 1, 8}, {440, 4, 8}, {160, 1, 16}};
+	const char *text =
+	    "task syms=0\noperand X in f32 [96,128] plain\noperand W const f32 [128,256] plain\n"
+	    "operand Y out f32 [96,256] plain\nstage y:96 x:256 | c:128\nread X [y,c]\n"
+	    "read W [c,x]\nbody r0 r1 mul\nsum\nwrite Y [y,x]\n";
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct arena a = {0};
+		struct target tg = case_slow_items();
+		tg.fma_gflops = cases[i].gflops;
+		tg.cores = cases[i].cores;
+		memset(tg.bw_gbs, 0, sizeof tg.bw_gbs);
+		CHECK(draft_width(&tg) == cases[i].width);
+		struct space *s = case_space(&a, text, &tg);
+		REQUIRE(s);
+		double four = space_draft(s, "lane=x:4 tile=y:6,x:2 par=2"),
+		       eight = space_draft(s, "lane=x:8 tile=y:6 par=2");
+		CHECK(cases[i].width == 4 ? eight > .8 * four : eight < .8 * four);
+		if (test_bad)
+			printf("%g GFLOP/s: %g and %g ns\n", cases[i].gflops, four, eight);
+		arena_free(&a);
+	}
+}
+
+/* All chunks of a ring are in one launch, and tensors are read once. */
+TEST(rings_of_items_on_a_processor)
+{
+	const struct target slow = case_slow_items();
+	struct arena a = {0};
+	char *text = arena_strdup(&a, task_softmax);
+	for (char *at;
+	     (at = strstr(text, "i:5 ")) || (at = strstr(text, "[5,")) || (at = strstr(text, "[5]"));)
+		at[at[0] == 'i' ? 2 : 1] = '8';
+	struct space *s = case_space(&a, text, &slow);
+	REQUIRE(s);
+	static const char stages[] = "lane=j:4; lane=j:4; lane=j:4 tile=j:4 ring=i:";
+	char one[CAND_MAX], all[CAND_MAX];
+	snprintf(one, sizeof one, "%s1", stages);
+	snprintf(all, sizeof all, "%s8", stages);
+	REQUIRE_OK(space_legal(s, one));
+	REQUIRE_OK(space_legal(s, all));
+	CHECK(space_draft(s, one) < 1.5 * space_draft(s, all));
 	arena_free(&a);
 }
 
