@@ -58,6 +58,7 @@ void tune_failed(struct tune *t, int i, enum meas_status how)
 	r->ns = INT64_MAX;
 	r->tried.status = how;
 	r->tried.ns = 0;
+	r->tried.lost = false; /* that would replace the result */
 	t->result->failed++;
 	t->fallen = t->fallen || t->best == i;
 	t->best = t->best == i ? -1 : t->best;

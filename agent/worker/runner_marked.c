@@ -59,31 +59,44 @@ static void forget_answer(struct marked *w, struct key k)
 			w->answered[i] = (struct key){0};
 }
 
-/* Whether the candidate is marked, and not only because a deadline ended its run. *ends: how often that
- * counted. */
-static bool is_marked(struct marked *w, struct key k, int *ends)
+/* Whether the last line of a mark begins with these words. */
+static const char *last_line(struct blob b, const char *words)
 {
-	static const char word[] = "\nended ";
-	const size_t n = sizeof word - 1;
+	const char *p = b.p, *line = b.n > 1 ? memrchr(p, '\n', b.n - 1) : NULL;
+	size_t n = strlen(words);
+	return line && (size_t)(p + b.n - line) > n + 1 && !memcmp(line + 1, words, n) ? line + 1 + n : NULL;
+}
+
+/* Whether the candidate is marked, and not only because a deadline ended its run. *ends: how often that
+ * counted. *how: what the logs say of it. */
+static bool is_marked(struct marked *w, struct key k, int *ends, enum meas_status *how)
+{
 	struct blob b;
 	arena_reset(&w->arena);
 	*ends = 0;
+	*how = MEAS_CRASH;
 	if (cache_get(w->cache, CACHE_RISK, k, &w->arena, &b) < 0)
 		return false;
-	const char *p = b.p, *tail = b.n >= n + 2 ? p + b.n - n - 2 : p;
-	if (b.n < n + 2 || memcmp(tail, word, n) != 0 || tail[n] < '0' || tail[n] > '9')
+	const char *ended = last_line(b, "ended ");
+	if (last_line(b, "hung") || ended)
+		*how = MEAS_TIMEOUT;
+	if (!ended || *ended < '0' || *ended > '9')
 		return true;
-	*ends = tail[n] - '0';
+	*ends = *ended - '0';
 	return *ends >= MARKED_ENDS;
 }
 
-/* ends < 0: it has not answered; else a deadline ended its run. */
+enum { NO_ANSWER = -1, HUNG = -2 };
+
+/* ends >= 0: so many deadlines have ended its run. */
 static int mark(struct marked *w, struct key k, const char *task, const char *cand, int ends)
 {
 	struct buf text = {0};
 	char hex[33];
 	key_text(hash_text(task), hex);
 	buf_printf(&text, "%s%s\n%s\n%s\n%s\n", first_line, hex, w->device, w->base.emitter, cand);
+	if (ends == HUNG)
+		buf_puts(&text, "hung\n");
 	if (ends >= 0)
 		buf_printf(&text, "ended %d\n", ends < MARKED_ENDS ? ends : MARKED_ENDS);
 	int rc = buf_ok(&text) ? cache_put(w->cache, CACHE_RISK, k, text.p, text.n)
@@ -155,15 +168,13 @@ static void remember(struct marked *w, int handle, struct key k, const char *tas
 		drop_launched(l);
 }
 
-/* It had answered, and does not any more: the error rc says so. */
-static int mark_again(struct marked *w, struct key k, const char *task, const char *cand, bool over, int rc)
+/* It had answered, or is known to hang: the error rc says so. */
+static int mark_again(struct marked *w, struct key k, const char *task, const char *cand, int ends, int rc)
 {
 	char why[1024];
-	int ends;
 	snprintf(why, sizeof why, "%s", err_text());
 	forget_answer(w, k);
-	(void)is_marked(w, k, &ends);
-	int marked = mark(w, k, task, cand, over ? ends + 1 : -1);
+	int marked = mark(w, k, task, cand, ends);
 	return marked < 0 ? marked : fail(rc, "%s", why);
 }
 
@@ -174,14 +185,15 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 	struct key k = launch_key(w, task, cand);
 	bool known = has_answered(w, k);
 	int ends = 0;
+	enum meas_status how;
 	*handle = -1;
 	*m = (struct meas){.threads = r->threads};
-	if (!known && is_marked(w, k, &ends)) {
-		m->status = MEAS_CRASH;
+	if (!known && is_marked(w, k, &ends, &how)) {
+		m->status = how;
 		log_more("not run: an earlier run of it never returned: %s", cand);
 		return E_OK;
 	}
-	int rc = known ? E_OK : mark(w, k, task, cand, -1);
+	int rc = known ? E_OK : mark(w, k, task, cand, NO_ANSWER);
 	if (rc < 0)
 		return rc;
 	int64_t start_ns = clock_now(r->clock);
@@ -193,8 +205,10 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 	bool ended = rc == E_TIMEOUT && is_over(w, deadline_ns);
 	int kept = E_OK;
 	ends += clock_now(r->clock) - start_ns >= MARKED_LONG_NS;
+	if (rc == E_TIMEOUT && !ended)
+		return mark_again(w, k, task, cand, HUNG, rc);
 	if (known)
-		return ended || harmless(rc) ? rc : mark_again(w, k, task, cand, false, rc);
+		return ended || harmless(rc) ? rc : mark_again(w, k, task, cand, NO_ANSWER, rc);
 	if (ended)
 		kept = mark(w, k, task, cand, ends);
 	else if (harmless(rc))
@@ -224,7 +238,11 @@ static int marked_time(struct runner *r, const int *handles, int n, int rounds, 
 	int bad = meas_blamed(m, n);
 	const struct launched *l = bad < 0 ? NULL : find(w, handles[bad]);
 	if (l)
-		rc = mark_again(w, l->key, l->task, l->cand, is_over(w, deadline_ns), rc);
+		rc = mark_again(w, l->key, l->task, l->cand,
+				is_over(w, deadline_ns)         ? 1
+				: m[bad].status == MEAS_TIMEOUT ? HUNG
+								: NO_ANSWER,
+				rc);
 	drop_all(w);
 	return rc;
 }
