@@ -18,7 +18,7 @@ $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cl
 $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
-$(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device): | $(B)/tests/fake/libOpenCL.so.1
+$(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device cli_faults): | $(B)/tests/fake/libOpenCL.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

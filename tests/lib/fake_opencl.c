@@ -9,8 +9,11 @@
  * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
  * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
  * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
- * expects, and does not return. */
+ * expects, and does not return;
+ * "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of their first buffer, behave
+ * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS. */
 #include "platform/run/opencl_api.h"
+#include "tests/lib/fake_opencl.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -38,6 +41,26 @@ static bool lies_in(const char *how, const char *call)
 	return lies(text);
 }
 
+/* A program, or a kernel of it, where the driver judges. */
+struct judged {
+	uint32_t hash;
+	int launches;
+	float *buf[2];
+	int64_t at[2];
+};
+static bool stuck_now, lost_now;
+
+struct judge {
+	int floats, class;
+	unsigned salt, hash;
+};
+
+static bool judges(struct judge *j)
+{
+	const char *lie = getenv("FAKE_OPENCL");
+	return lie && sscanf(lie, FAKE_JUDGES, &j->floats, &j->salt, &j->hash, &j->class) == 4;
+}
+
 static int launches, warm; /* of this process; of it with this lie */
 /* Calls of this process, for tests: programs that were made of a source, and builds of any. */
 extern int fake_opencl_sources, fake_opencl_builds;
@@ -62,6 +85,31 @@ static void crash(void)
 {
 	signal(SIGSEGV, SIG_DFL);
 	raise(SIGSEGV);
+}
+
+static void *judged(uint32_t hash)
+{
+	struct judged *k = calloc(1, sizeof *k);
+	if (!k)
+		abort();
+	k->hash = hash;
+	return k;
+}
+
+static void launch_judged(struct judged *k, const struct judge *j)
+{
+	enum fake_class c =
+	    k->hash == j->hash ? (enum fake_class)j->class : fake_class(k->hash, j->salt);
+	const float *x = k->buf[0] + k->at[0] / 4;
+	float *y = k->buf[1] + k->at[1] / 4;
+	bool later = ++k->launches > 2;
+	for (int i = 0; i < j->floats; i++)
+		y[i] = (x[i] > 0 ? x[i] : 0) + (float)(c == FAKE_WRONG);
+	if (c == FAKE_CRASH || (c == FAKE_CRASH_LATER && later))
+		abort();
+	stuck_now |= c == FAKE_STUCK || (c == FAKE_STUCK_LATER && later);
+	lost_now |= c == FAKE_LOST_LATER && later;
+	usleep((useconds_t)(c == FAKE_RIGHT ? fake_us(k->hash, j->salt) : 100));
 }
 
 static int32_t status(const char *call)
@@ -244,21 +292,41 @@ int32_t clEnqueueUnmapMemObject(void *q, void *m, void *p, uint32_t n, void *con
 	return status("clEnqueueUnmapMemObject");
 }
 
+/* Adds a line to the file that FAKE_OPENCL_COUNTS names: the counts of all processes. */
+static void count(const char *what)
+{
+	const char *path = getenv("FAKE_OPENCL_COUNTS");
+	FILE *f = path ? fopen(path, "a") : NULL;
+	if (f) {
+		fprintf(f, "%s\n", what);
+		fclose(f);
+	}
+}
+
 void *clCreateProgramWithSource(void *c, uint32_t n, const char **source, const size_t *lengths,
 				int32_t *code)
 {
-	(void)c, (void)n, (void)source, (void)lengths;
+	struct judge j;
+	(void)c, (void)n;
 	fake_opencl_sources++;
-	return make("clCreateProgramWithSource", code);
+	count("source");
+	void *made = make("clCreateProgramWithSource", code);
+	return made && judges(&j) ? judged(fake_hash(source[0], lengths[0])) : made;
 }
 
-/* A binary is the word "binary", and nothing else is one. */
+/* A binary is the word "binary", or where the driver judges, the program's hash, and nothing else is one. */
 void *clCreateProgramWithBinary(void *c, uint32_t n, void *const *devices, const size_t *lengths,
 				const unsigned char **binaries, int32_t *status, int32_t *code)
 {
+	struct judge j;
+	char word[7] = "";
 	(void)c, (void)n, (void)devices;
-	*status = lengths[0] == 6 && !memcmp(binaries[0], "binary", 6) ? CL_SUCCESS : CL_INVALID_VALUE;
-	return make("clCreateProgramWithBinary", code);
+	memcpy(word, binaries[0], lengths[0] == 6 ? 6 : 0);
+	bool good = judges(&j) ? strspn(word, "0123456789abcdef") == 6 : !strcmp(word, "binary");
+	*status = good ? CL_SUCCESS : CL_INVALID_VALUE;
+	count(good ? "binary" : "bad binary");
+	void *made = make("clCreateProgramWithBinary", code);
+	return made && judges(&j) ? judged((uint32_t)strtoul(word, NULL, 16)) : made;
 }
 
 int32_t clGetProgramInfo(void *p, uint32_t what, size_t room, void *out, size_t *n)
@@ -267,7 +335,11 @@ int32_t clGetProgramInfo(void *p, uint32_t what, size_t room, void *out, size_t 
 	if (what == CL_PROGRAM_BINARY_SIZES)
 		return number(6, sizeof(size_t), room, out, n) ? CL_INVALID_VALUE
 							       : status("clGetProgramInfo");
-	memcpy(*(unsigned char **)out, "binary", 6);
+	struct judge j;
+	char word[7] = "binary";
+	if (judges(&j))
+		snprintf(word, sizeof word, "%06x", ((struct judged *)p)->hash & 0xffffff);
+	memcpy(*(unsigned char **)out, word, 6);
 	return status("clGetProgramInfo");
 }
 
@@ -293,8 +365,10 @@ int32_t clGetProgramBuildInfo(void *p, void *d, uint32_t what, size_t room, void
 
 void *clCreateKernel(void *p, const char *name, int32_t *code)
 {
-	(void)p, (void)name;
-	return make("clCreateKernel", code);
+	struct judge j;
+	(void)name;
+	void *made = make("clCreateKernel", code);
+	return made && judges(&j) ? judged(((struct judged *)p)->hash) : made;
 }
 
 int32_t clGetKernelWorkGroupInfo(void *k, void *d, uint32_t what, size_t room, void *out, size_t *n)
@@ -305,7 +379,10 @@ int32_t clGetKernelWorkGroupInfo(void *k, void *d, uint32_t what, size_t room, v
 
 int32_t clSetKernelArg(void *k, uint32_t i, size_t bytes, const void *value)
 {
-	(void)k, (void)i, (void)bytes, (void)value;
+	struct judge j;
+	struct judged *to = k;
+	if (judges(&j) && i < 4 && bytes == 8)
+		memcpy(i % 2 ? (void *)&to->at[i / 2] : (void *)&to->buf[i / 2], value, 8);
 	return status("clSetKernelArg");
 }
 
@@ -316,6 +393,9 @@ int32_t clEnqueueNDRangeKernel(void *q, void *k, uint32_t dims, const size_t *of
 	if (*global % *local || *local > 64)
 		return CL_INVALID_WORK_GROUP_SIZE;
 	launches++;
+	struct judge j;
+	if (judges(&j))
+		launch_judged(k, &j);
 	if (lies("slow"))
 		usleep(3000);
 	if (lies("cold") && !warm++)
@@ -343,9 +423,9 @@ ONE(clFlush)
 int32_t clFinish(void *q)
 {
 	(void)q;
-	while (lies_since("stuck"))
+	while (stuck_now || lies_since("stuck"))
 		usleep(1000);
-	return lies_since("lost") ? CL_OUT_OF_RESOURCES : status("clFinish");
+	return lost_now || lies_since("lost") ? CL_OUT_OF_RESOURCES : status("clFinish");
 }
 
 int32_t clEnqueueMarkerWithWaitList(void *q, uint32_t n, void *const *after, void **event)
@@ -359,7 +439,9 @@ int32_t clEnqueueMarkerWithWaitList(void *q, uint32_t n, void *const *after, voi
 int32_t clGetEventInfo(void *e, uint32_t what, size_t room, void *out, size_t *n)
 {
 	(void)e, (void)what;
-	const int32_t state = lies_since("stuck") ? 1 : lies_since("lost") ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+	const int32_t state = stuck_now || lies_since("stuck")	? 1
+			      : lost_now || lies_since("lost") ? CL_OUT_OF_RESOURCES
+							       : CL_SUCCESS;
 	*n = lies("numbers-short") ? 1 : sizeof state;
 	memcpy(out, &state, *n < room ? *n : room);
 	return status("clGetEventInfo");

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Boxes on a device some of whose candidates answer wrong, hang, crash the driver or lose the device, in
+ * their first run or later: the right ones are kept, with their times, and each other one is recorded as what
+ * it is. The driver (tests/lib/fake_opencl.c) tells them by their source. SEEDS=n: more boxes. */
+#include "agent/cache/trials.h"
+#include "agent/worker/device.h"
+#include "kernels/loops/lower.h"
+#include "kernels/space/space.h"
+#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_opencl.h"
+#include "tests/lib/opencl_code.h"
+#include "tools/hone/guard.h"
+
+#include <dlfcn.h>
+
+enum { FLOATS = 2048 };
+
+static const char *model(void)
+{
+	static char path[256];
+	if (!path[0])
+		snprintf(path, sizeof path, "%s", one_node("relu.onnx", "Relu", "1 8 16 16"));
+	return path;
+}
+
+/* The commands and their workers find the driver by its name. */
+static void open_fake(void)
+{
+	char folder[600];
+	snprintf(folder, sizeof folder, "%s", fake_opencl());
+	*strrchr(folder, '/') = 0;
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	guard_patience(2 * NS_PER_S);
+	fake_lie("");
+}
+
+/* A folder with the device's peaks, so that no box measures them. */
+static const char *new_cache(const char *name, struct target *t)
+{
+	static char path[256];
+	snprintf(path, sizeof path, "%s", in_dir(name));
+	CHECK(mkdir(path, 0755) == 0);
+	fake_lie("");
+	CHECK_OK(device_target("opencl:0", NULL, path, t));
+	CHECK_OK(device_measure("opencl:0", NULL, path, t));
+	return path;
+}
+
+/* The hash by which the driver knows a candidate. */
+static uint32_t hash_of(const char *task, const char *cand, const struct target *t)
+{
+	struct arena a = {0};
+	struct task *parsed = ARENA_NEW(&a, struct task);
+	struct manifest *m = ARENA_NEW(&a, struct manifest);
+	struct loops *l;
+	struct blob object = {0};
+	int rc = task_parse(task, parsed);
+	if (rc >= 0)
+		rc = lower(parsed, cand, t, &a, &l, m);
+	if (rc >= 0)
+		rc = emit_find("opencl")->emit(l, t, &a, &object);
+	CHECK_OK(rc);
+	const char *source = rc < 0 ? NULL : memchr(object.p, '\n', object.n);
+	uint32_t hash =
+	    source ? fake_hash(source + 1, object.n - (size_t)(source + 1 - (const char *)object.p)) : 0;
+	arena_free(&a);
+	return hash;
+}
+
+/* The task's log of the boxes so far. */
+struct seen {
+	struct trials log;
+	char text[4096];
+	int logs, marks, ended; /* marks of candidates; of them those whose run a box ended */
+};
+
+static int take_log(void *ctx, const struct trials *l)
+{
+	struct seen *s = ctx;
+	struct buf text = {0};
+	trials_text(l, &text);
+	if (!s->logs++)
+		CHECK_OK(trials_parse(buf_str(&text), &s->log));
+	snprintf(s->text, sizeof s->text, "%s", s->log.task_text ? s->log.task_text : "");
+	buf_free(&text);
+	return E_OK;
+}
+
+static void look(const char *cache, struct seen *s)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	struct blob b;
+	*s = (struct seen){.logs = 0};
+	REQUIRE_OK(cache_open(&c, cache, true, 0));
+	CHECK_OK(trials_each(c, take_log, s));
+	s->marks = cache_keys(c, CACHE_RISK, &a, &k);
+	for (int i = 0; i < s->marks; i++) {
+		CHECK_OK(cache_get(c, CACHE_RISK, k[i], &a, &b));
+		s->ended += memmem(b.p, b.n, "\nended ", 7) != NULL;
+	}
+	cache_close(c);
+	arena_free(&a);
+}
+
+static void tune(const char *cache, const char *budget, double most_s)
+{
+	double start_s = test_now_s();
+	CHECK_RUN(0, "tune %s --device opencl:0 --builders 0 --budget %s --cache %s", model(), budget, cache);
+	CHECK(test_now_s() - start_s < most_s + 3);
+}
+
+/* The text of the task and its default, from a box whose kernels are all right. */
+static uint32_t default_hash(const struct target *t, const char *cache, char text[4096])
+{
+	struct seen s;
+	char lie[80];
+	uint32_t hash = 0;
+	snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, 0, 0, FAKE_WRONG);
+	fake_lie(lie);
+	CHECK_RUN(0, "tune %s --device opencl:0 --builders 0 --rigor estimate --budget 60s --cache %s",
+		  model(), cache);
+	look(cache, &s);
+	if (s.logs == 1 && s.log.n > 0) {
+		snprintf(text, 4096, "%s", s.text);
+		hash = hash_of(text, s.log.entry[0].t.cand, t);
+	}
+	CHECK(s.logs == 1 && hash);
+	trials_free(&s.log);
+	return hash;
+}
+
+/* The result that a candidate of this class has. */
+static bool is_result(enum fake_class c, enum meas_status s)
+{
+	static const enum meas_status want[FAKE_CLASSES] = {
+	    [FAKE_WRONG] = MEAS_WRONG,         [FAKE_CRASH] = MEAS_CRASH,
+	    [FAKE_STUCK_LATER] = MEAS_TIMEOUT, [FAKE_LOST_LATER] = MEAS_CRASH,
+	    [FAKE_CRASH_LATER] = MEAS_CRASH,   [FAKE_RIGHT] = MEAS_OK,
+	    [FAKE_STUCK] = MEAS_TIMEOUT};
+	return s == want[c] || (c == FAKE_RIGHT && s == MEAS_ABORTED);
+}
+
+/* Compares the log with what the driver did; *best_us: the fastest right candidate that was tried. */
+static void check_log(const struct seen *s, const struct target *t, unsigned salt, int count[FAKE_CLASSES],
+		      int *best_us)
+{
+	int dead = 0;
+	for (int i = 0; i < s->log.n; i++) {
+		const struct tried *k = &s->log.entry[i].t;
+		uint32_t hash = hash_of(s->text, k->cand, t);
+		enum fake_class c = fake_class(hash, salt);
+		int us = fake_us(hash, salt);
+		count[c]++;
+		CHECK(is_result(c, k->status));
+		if (k->status == MEAS_OK) {
+			CHECK(k->ns > us * 500 && k->ns < us * 2000 + 1000000);
+			*best_us = us < *best_us ? us : *best_us;
+		}
+		dead += c > FAKE_WRONG && c < FAKE_RIGHT;
+		if (test_bad)
+			printf("salt %u, class %d, %d us: %s, %g us: %s\n", salt, c, us,
+			       meas_status_name(k->status), (double)k->ns / 1e3, k->cand);
+	}
+	CHECK(s->marks - s->ended == dead && s->ended <= 1);
+	if (test_bad)
+		printf("%d marks, %d of them ended, %d dead\n", s->marks, s->ended, dead);
+}
+
+/* Checks the record's candidate. */
+static void check_best(const char *cache, const struct seen *s, const struct target *t, unsigned salt,
+		       int best_us)
+{
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *j = parse_out(), *r;
+	size_t i;
+	json_array_foreach(json_object_get(j, "records"), i, r)
+	{
+		const char *cand = json_string_value(json_object_get(r, "cand"));
+		uint32_t hash = cand ? hash_of(s->text, cand, t) : 0;
+		CHECK(cand && fake_class(hash, salt) == FAKE_RIGHT);
+		const char *kind = json_string_value(json_object_get(r, "kind"));
+		if (kind && !strcmp(kind, "best"))
+			CHECK(fake_us(hash, salt) <= best_us + best_us / 4 + 200);
+		if (test_bad)
+			printf("%s: %s, %d us of %d us\n", kind, cand, fake_us(hash, salt), best_us);
+	}
+	CHECK(json_array_size(json_object_get(j, "records")) >= 1);
+	json_decref(j);
+}
+
+TEST(right_candidates_beside_bad_ones)
+{
+	const char *seeds = getenv("SEEDS");
+	int boxes = seeds ? atoi(seeds) : 2, all[FAKE_CLASSES] = {0};
+	struct target t;
+	char text[4096], lie[80], name[32];
+	open_fake();
+	uint32_t hash = default_hash(&t, new_cache("default", &t), text);
+	unsigned salt = 1;
+	for (int box = 0; box < boxes && !test_bad; box++, salt++) {
+		/* In every second box the default is bad, in its timed runs, too. */
+		enum fake_class want = box % 2 ? FAKE_STUCK_LATER : FAKE_RIGHT;
+		while (fake_class(hash, salt) != want)
+			salt++;
+		struct seen s;
+		int count[FAKE_CLASSES] = {0}, best_us = INT32_MAX;
+		snprintf(name, sizeof name, "bad%d", box);
+		const char *cache = new_cache(name, &t);
+		snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, salt, 0, FAKE_WRONG);
+		fake_lie(lie);
+		tune(cache, "9s", 9);
+		look(cache, &s);
+		CHECK(s.logs == 1);
+		check_log(&s, &t, salt, count, &best_us);
+		check_best(cache, &s, &t, salt, best_us);
+		CHECK(count[FAKE_RIGHT] >= 3);
+		if (test_bad)
+			printf("box %d: %s%s\n", box, cli_out, cli_err);
+		for (int c = 0; c < FAKE_CLASSES; c++)
+			all[c] += count[c];
+		trials_free(&s.log);
+	}
+	for (int c = 0; c < FAKE_STUCK; c++)
+		CHECK(all[c] > 0);
+	for (int c = 0; c < FAKE_STUCK; c++)
+		printf("%d%s", all[c], c + 1 < FAKE_STUCK ? ", " : " candidates of the classes\n");
+}
+
+/* The result that the log has of the candidate with this hash. */
+static enum meas_status result_of(const struct seen *s, const struct target *t, uint32_t hash)
+{
+	for (int i = 0; i < s->log.n; i++)
+		if (hash_of(s->text, s->log.entry[i].t.cand, t) == hash)
+			return s->log.entry[i].t.status;
+	return MEAS_STATUSES;
+}
+
+/* The default hangs in its first run until the box ends: it is launched in two boxes, and not in the next. A
+ * busy machine may end a box before the hang counts. */
+TEST(hangs_at_the_end_of_a_box)
+{
+	struct target t;
+	char text[4096], lie[80];
+	int boxes = 0, right = 0;
+	open_fake();
+	uint32_t hash = default_hash(&t, new_cache("default2", &t), text);
+	const char *cache = new_cache("end", &t);
+	snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, 1, hash, FAKE_STUCK);
+	for (enum meas_status known = MEAS_STATUSES; known == MEAS_STATUSES && boxes < 8 && !test_bad;
+	     boxes++) {
+		struct seen s;
+		fake_lie(lie);
+		(void)hone("tune %s --device opencl:0 --builders 0 --budget 2500ms --cache %s", model(),
+			   cache);
+		look(cache, &s);
+		known = result_of(&s, &t, hash);
+		right = s.log.count[MEAS_OK];
+		CHECK(s.marks - s.ended >= (known != MEAS_STATUSES) || s.ended > 0);
+		CHECK(known == MEAS_STATUSES || known == MEAS_TIMEOUT);
+		if (known == MEAS_STATUSES)
+			CHECK(s.ended == 1 && s.log.n == 0);
+		trials_free(&s.log);
+	}
+	CHECK(boxes >= 3 && boxes < 8 && right > 0);
+	if (test_bad)
+		printf("%d boxes, %d right: %s%s\n", boxes, right, cli_out, cli_err);
+}
+
+/* It hangs in a timed run: then its mark is there, too, though it was right before. */
+TEST(hangs_in_a_timed_run_at_the_end_of_a_box)
+{
+	struct target t;
+	char text[4096], lie[80];
+	struct seen s = {.logs = 0};
+	open_fake();
+	uint32_t hash = default_hash(&t, new_cache("default3", &t), text);
+	const char *cache = new_cache("timed", &t);
+	snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, 1, hash, FAKE_STUCK_LATER);
+	for (int i = 0; i < 4 && s.marks == 0; i++) {
+		fake_lie(lie);
+		(void)hone("tune %s --device opencl:0 --builders 0 --budget 1500ms --cache %s", model(),
+			   cache);
+		look(cache, &s);
+		trials_free(&s.log);
+	}
+	CHECK(s.marks == 1 && s.ended == 1);
+}
+
+TEST_MAIN
