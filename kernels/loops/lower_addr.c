@@ -151,7 +151,7 @@ static struct mem shared_mem(const struct nest *k, int read, const int *at, int 
 	struct loops *l = k->w->l;
 	const struct read *r = &k->st->read[read];
 	const struct shared_read *b = &k->share[read];
-	struct mem m = {.buf = k->share_buf[read], .at = ix_c(l, 0), .stride = lanes > 1 ? 0 : 1};
+	struct mem m = {.buf = k->share_buf[read], .at = share_box(k, read), .stride = lanes > 1 ? 0 : 1};
 	for (int d = 0; d < k->w->t->operand[r->operand].dims.rank; d++) {
 		const struct ix *i = ix_sub(l, dim_index(k, &r->dim[d], at), share_low(k, read, d));
 		m.at = ix_add(l, m.at, ix_mul(l, i, ix_c(l, b->stride[d])));

@@ -98,19 +98,32 @@ static struct launch sum_parts(const struct tile_cost *c, double vectors)
 			       .near = vectors * c->parts * lanes * 4};
 }
 
-/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after. */
-static void add_sharing(const struct tile_cost *c, const struct shared_read *box, double rounds,
-			struct launch *l)
+/* How many times longer loads are waited for where a unit's local memory holds fewer threads than hide that
+ * latency. */
+static double crowding(const struct item_rates *r, double threads, double bytes, double items)
 {
-	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0;
+	double fit = fmax(1, floor(ITEM_LOCAL_BYTES / bytes)) * threads,
+	       needed = fmin(ITEM_HIDE, fmax(threads, items / r->units));
+	return fmax(1, needed / fit);
+}
+
+/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after; or
+ * once, with a ring of boxes, and then some threads still copy while others compute. */
+static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
+			double rounds, struct launch *l)
+{
+	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0, bytes = 0;
+	bool ring = c->s->boxes > 1;
 	for (int i = 0; i < c->st->nreads; i++)
 		if (box[i].on) {
 			elems += (double)box[i].elems;
+			bytes += 4. * (double)box[i].pitch * c->s->boxes;
 			copies += ceil((double)box[i].elems / box[i].wide / threads) *
 				  (draft_item_load(box[i].wide) + draft_item_store(box[i].wide) + ITEM_COPY);
 		}
-	l->slots += rounds * (copies + 2 * ITEM_BARRIER);
-	l->bodies = rounds + ITEM_NEAR * l->bodies;
+	l->slots += rounds * (copies + (ring ? 1 : 2) * ITEM_BARRIER);
+	l->bodies = (ring ? ITEM_AHEAD : 1) * rounds + ITEM_NEAR * l->bodies;
+	l->bodies *= crowding(r, threads, bytes, l->items);
 	l->near += l->items / threads * rounds * elems * 4;
 }
 
@@ -148,7 +161,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
 	if (rounds > 0)
-		add_sharing(c, box, rounds, &first);
+		add_sharing(c, &r, box, rounds, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);

@@ -13,7 +13,7 @@ void sched_init(const struct task *t, struct sched *s)
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
 		st->lane = st->split_axis = st->ring_axis = st->share_axis = -1;
-		st->lanes = st->chains = 1;
+		st->lanes = st->chains = st->boxes = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
 			st->tile[a] = st->unroll[a] = st->threads[a] = 1;
@@ -194,6 +194,10 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 		put(w, st->axis[s->share_axis].name);
 		put(w, ":");
 		put_int(w, s->share);
+		if (s->boxes > 1) {
+			put(w, "x");
+			put_int(w, s->boxes);
+		}
 	}
 }
 
@@ -448,7 +452,10 @@ static int key_share(struct parser *ps, struct sstage *s)
 	int64_t v = 0;
 	int rc = pair(ps, 1 << 20, &s->share_axis, &v);
 	s->share = (int)v;
-	return rc;
+	if (rc < 0 || *ps->p != 'x')
+		return rc;
+	ps->p++;
+	return whole(ps, 2, SCHED_BOXES, &s->boxes);
 }
 
 static int key_ring(struct parser *ps, struct sstage *s)

@@ -48,7 +48,8 @@
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
  *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
- *         threads read into shared buffers
+ *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many boxes,
+ *         and the next points are copied while the block computes with the present ones
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */
@@ -65,6 +66,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
 enum { HALF_STEPS = 72 };
 enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */ };
 enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers: OpenCL's least */ };
+enum { SCHED_BOXES = 3 /* of a ring in a shared buffer */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -94,6 +96,7 @@ struct sstage {
 	int group; /* 0: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
 	int share_axis, share; /* points; -1: none */
+	int boxes;             /* of a ring in a shared buffer; 1: no ring */
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };

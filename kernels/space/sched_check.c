@@ -309,6 +309,9 @@ static int check_share(const struct task *t, const struct stage *st, const struc
 	if (s->share < 1 || e % s->share || s->share % s->unroll[a] || s->share % axis_block(t, st, a))
 		return fail(E_INFEASIBLE, "share of %s: not in whole blocks and unrolled steps",
 			    st->axis[a].name);
+	if (s->boxes < 1 || s->boxes > SCHED_BOXES || s->boxes > e / s->share)
+		return fail(E_INFEASIBLE, "share: a ring of %d boxes, of %lld that are copied", s->boxes,
+			    (long long)(e / s->share));
 	for (a = ns; a < st->naxes; a++) /* every address in a shared buffer must be provable */
 		if (IS_SYM(st->axis[a].extent) ||
 		    (st->axis[a].extent > axis_block(t, st, a) && st->axis[a].extent % axis_block(t, st, a)))

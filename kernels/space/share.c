@@ -117,7 +117,8 @@ int stage_share(const struct task *t, const struct stage *st, const struct sstag
 			b->stride[d] = d == b->inner ? 1 : stride;
 			stride *= d == b->inner ? 1 : b->size[d];
 		}
-		bytes += b->on ? (b->elems * 4 + 15) / 16 * 16 : 0;
+		b->pitch = (b->elems + 3) / 4 * 4;
+		bytes += b->on ? b->pitch * 4 * s->boxes : 0;
 	}
 	if (!bytes)
 		return fail(E_INFEASIBLE, "share: no two threads read the same elements");

@@ -14,6 +14,7 @@ struct shared_read {
 	int inner;                                /* the dim with stride 1 */
 	int wide;      /* elements that are copied at a time along it: they lie side by side in memory */
 	int64_t elems; /* of the box */
+	int64_t pitch; /* elements from one box of a ring to the next: whole groups of 16 bytes */
 };
 
 /* Points of an axis in a box: those of the block, of the share axis, or all. */

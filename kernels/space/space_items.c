@@ -72,9 +72,10 @@ static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, s
 	return true;
 }
 
-/* Draws how much of the first loop of the reduction is shared at a time. */
+/* Draws how much of the first loop of the reduction is shared at a time, and in how many boxes. */
 static bool draw_share(const struct space *s, const struct stage *st, struct rng *r, struct sstage *out)
 {
+	static const int boxes[] = {1, 1, 2, 2, 3};
 	for (int i = stage_spatial(st); i < st->naxes; i++) {
 		int a = out->order[i];
 		int64_t e = st->axis[a].extent, unit = least_part(s, st, out, a);
@@ -84,6 +85,9 @@ static bool draw_share(const struct space *s, const struct stage *st, struct rng
 			return false;
 		out->share_axis = a;
 		out->share = (int)(unit * divisor(r, e / unit, unit < 32 ? 32 / unit : 1));
+		out->boxes = boxes[rng_below(r, 5)];
+		if (out->boxes > e / out->share)
+			out->boxes = 1;
 		return true;
 	}
 	return false;
@@ -104,6 +108,8 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 		good = draw_axis(st, out->order[i], r, &left, out);
 	good = good && draw_share(s, st, r, out);
 	rules_parallel(s, stage, out);
+	if (good && out->boxes > 1 && !rules_fits(s, stage, out))
+		out->boxes = 1; /* the ring may be too large */
 	if (!good || stage_threads(st, out) == 1 || !rules_fits(s, stage, out))
 		*out = old;
 }
@@ -114,6 +120,7 @@ void items_no_threads(struct sstage *out)
 		out->threads[a] = 1;
 	out->share_axis = -1;
 	out->share = 0;
+	out->boxes = 1;
 }
 
 /* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items

@@ -6,6 +6,7 @@
  * the number. Where the device rounds no division correctly, only the reference is compared. */
 #include "kernels/loops/lower.h"
 #include "tests/lib/byte_cases.h"
+#include "tests/lib/items_cases.h"
 #include "tests/lib/opencl_device.h"
 #include "tests/lib/opencl_extensions.h"
 
@@ -110,28 +111,9 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	return error < tolerance || (each == 1 && error == 0) ? NULL : "reference differs";
 }
 
-/* A device of work items with few, usual or many registers. */
-static struct target items_board(uint64_t seed)
-{
-	static const int regs[] = {16, 32, 60};
-	struct target tg = case_board(4, regs[seed % 3]);
-	strcpy(tg.isa, "opencl");
-	tg.group = 256;
-	return tg;
-}
-
 static struct target processor_board(uint64_t seed)
 {
 	return case_board(4, seed % 2 ? 16 : 32);
-}
-
-/* Draws until the candidate has the key; false: none of many has. */
-static bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
-{
-	for (int i = 0; i < 60; i++)
-		if (space_random(s, r, cand) >= 0 && strstr(cand, key))
-			return true;
-	return false;
 }
 
 static void one(uint64_t seed, struct opencl_dev *dev, const struct kind *kind, struct outcome *o)
@@ -300,6 +282,11 @@ TEST(kernels_of_work_items_and_bytes)
 TEST(kernels_of_threads)
 {
 	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "threads="});
+}
+
+TEST(kernels_of_threads_with_rings_of_boxes)
+{
+	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "x"});
 }
 
 /* A read without dims is the same for all threads, and is not shared. */

@@ -363,13 +363,23 @@ TEST(threads_share_tiles)
 		   {"threads=y:64,x:32 share=k:1", "more than 1024"},
 		   {"threads=y:8,x:16 share=k:64", "bytes of"},
 		   {"threads=y:8,x:8 share=k:512", "a box of"},
-		   {"group=64 threads=y:8 share=k:16", "other keys"}};
+		   {"group=64 threads=y:8 share=k:16", "other keys"},
+		   {"threads=y:8,x:16 share=k:32x2", "bytes of"},
+		   {"threads=y:8,x:8 share=k:256x3", "a ring of 3"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char cand[CAND_MAX];
 		snprintf(cand, sizeof cand, "%s %s", items, bad[i].add);
 		CHECK_FAILS(space_legal(s, cand), E_INFEASIBLE, bad[i].why);
 	}
 	CHECK_FAILS(space_legal(host, shared), E_INFEASIBLE, "threads");
+	CHECK_FAILS(space_legal(s, "par=2 threads=y:8,x:8 share=k:16x4"), E_CORRUPT, "over 3");
+	CHECK_FAILS(space_legal(s, "par=2 threads=y:8,x:8 share=k:16x1"), E_CORRUPT, "under 2");
+	double once = space_draft(s, "par=2 threads=y:16,x:16 share=k:16"),
+	       ring = space_draft(s, "par=2 threads=y:16,x:16 share=k:16x2"),
+	       large = space_draft(s, "par=2 threads=y:8,x:8 share=k:128"),
+	       larger = space_draft(s, "par=2 threads=y:8,x:8 share=k:128x3");
+	CHECK(ring < once);
+	CHECK(larger > large); /* its boxes leave room for two groups */
 	CHECK(case_drawn(s, 3, 300, "threads=") > 50);
 	CHECK(case_drawn(loops, 3, 300, "threads=") == 0);
 	CHECK(case_drawn(host, 3, 100, "threads=") == 0);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles that threads share, in the interpreter: random tasks and schedules against the reference, and kernels
+ * that lack a barrier, a wait or a commit. SEED=n runs one, SEEDS=n changes their number. */
+#include "kernels/loops/lower.h"
+#include "tests/lib/items_cases.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static uint64_t seeds(uint64_t usual, uint64_t *first)
+{
+	const char *from = getenv("SEED"), *count = getenv("SEEDS");
+	*first = from ? strtoull(from, NULL, 0) : 1;
+	return from ? 1 : count ? strtoull(count, NULL, 0) : usual;
+}
+
+/* A product, whose operands have vectors that are copied whole, or ones that are not aligned. */
+static void product(struct buf *b, struct rng *r)
+{
+	int y = 4 * pick(r, 1, 6), x = 4 * pick(r, 1, 8) + (pick(r, 0, 2) == 0 ? 2 : 0),
+	    k = 4 * pick(r, 2, 12);
+	const char *role = pick(r, 0, 1) ? "const" : "in";
+	buf_printf(b,
+		   "task syms=0\noperand X in f32 [%d,%d] plain\noperand W %s f32 [%d,%d] plain\n"
+		   "operand Y out f32 [%d,%d] plain\nstage y:%d x:%d | k:%d\nread X [y,k]\nread W [k,x]\n"
+		   "body r0 r1 mul\nsum\nwrite Y [y,x]\n",
+		   y, k, role, k, x, y, x, y, x, k);
+}
+
+/* A random case and a candidate with the key. */
+struct drawn {
+	struct kcase c;
+	struct target tg;
+	struct buf text;
+	char cand[CAND_MAX];
+	bool has; /* one was drawn */
+};
+
+static void draw(uint64_t seed, const char *key, struct drawn *d)
+{
+	struct space *s;
+	struct rng r;
+	*d = (struct drawn){.tg = items_board(seed)};
+	rng_seed(&r, seed);
+	(seed % 2 ? product : case_text)(&d->text, &r);
+	REQUIRE_OK(case_parse(&d->c, buf_str(&d->text), &r));
+	REQUIRE_OK(space_make(&d->c.a, &d->c.t, &d->tg, NULL, &s));
+	d->has = draw_with(s, &r, key, d->cand);
+}
+
+static void drop(struct drawn *d)
+{
+	buf_free(&d->text);
+	arena_free(&d->c.a);
+}
+
+static void equals_reference(const struct drawn *d, uint64_t seed)
+{
+	bool infeasible;
+	struct kcase c = d->c;
+	double err = case_interpret(&c, d->cand, &d->tg, &infeasible);
+	bool good = err >= 0 && err < case_tolerance(buf_str(&d->text), d->cand);
+	if (!good)
+		printf("seed %llu: error %g\n%s\n%s", (unsigned long long)seed, err, d->cand,
+		       buf_str(&d->text));
+	CHECK(good);
+}
+
+TEST(random_schedules_equal_the_reference)
+{
+	static const char *const keys[] = {"threads=", "x", "x"};
+	uint64_t first, n = seeds(60, &first);
+	int ran = 0;
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		struct drawn d;
+		draw(seed, keys[seed / 2 % 3], &d);
+		if (d.has)
+			equals_reference(&d, seed);
+		ran += d.has;
+		drop(&d);
+	}
+	CHECK(test_bad || n == 1 || ran > (int)n / 3);
+}
+
+static bool is_copy(const struct stmt *s)
+{
+	return s->op == ST_COPY;
+}
+
+static bool is_meeting(const struct stmt *s)
+{
+	return s->op == ST_BARRIER || s->op == ST_WAIT || s->op == ST_COMMIT;
+}
+
+/* Finds the n-th statement of a kind in a list, counted in *at; NULL: there are fewer. */
+static struct stmt **find(struct stmt **list, bool (*is)(const struct stmt *s), int n, int *at)
+{
+	for (; *list; list = &(*list)->next) {
+		if (is(*list) && (*at)++ == n)
+			return list;
+		struct stmt **in = find(&(*list)->body, is, n, at);
+		in = in ? in : find(&(*list)->other, is, n, at);
+		if (in)
+			return in;
+	}
+	return NULL;
+}
+
+/* Interprets the kernel after a change: without its n-th meeting, or with a wait for fewer groups. Returns
+ * its result; 1: it has no such statement, or one that makes no difference. */
+static int changed(struct drawn *d, int n, bool weaken)
+{
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	int at = 0, first = 0, rc = lower(&d->c.t, d->cand, &d->tg, &d->c.a, &l, &m);
+	if (rc < 0)
+		return rc;
+	struct stmt **list = &l->entry[0].body, **s = find(list, is_meeting, n, &at);
+	if (!s || ((*s)->op != ST_BARRIER && !find(list, is_copy, 0, &first)) ||
+	    (weaken && (*s)->op != ST_WAIT))
+		return 1;
+	if (weaken)
+		(*s)->s32++;
+	else
+		*s = (*s)->next;
+	case_bind(&d->c, &m, bufs, elems);
+	return loops_run(l, 0, bufs, m.param, 0, 1);
+}
+
+TEST(kernels_without_a_barrier_or_a_wait_are_found)
+{
+	uint64_t first, n = seeds(24, &first);
+	int found = 0, waits = 0;
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		struct drawn d;
+		draw(seed, "x", &d);
+		for (int k = 0; d.has && k < 8; k++) {
+			int without = changed(&d, k, false), weak = changed(&d, k, true);
+			if ((without != 1 && without != E_CORRUPT) || (weak != 1 && weak != E_CORRUPT))
+				printf("seed %llu, meeting %d: %d %d\n%s\n%s", (unsigned long long)seed, k,
+				       without, weak, d.cand, buf_str(&d.text));
+			CHECK(without == 1 || without == E_CORRUPT);
+			CHECK(weak == 1 || weak == E_CORRUPT);
+			found += without != 1;
+			waits += weak != 1;
+		}
+		drop(&d);
+	}
+	CHECK(test_bad || n == 1 || (found > (int)n && waits > (int)n / 4));
+}
+
+/* A ring has one barrier in its loop, and copies that run on; else there are two, and plain copies. */
+TEST(a_ring_has_one_barrier)
+{
+	static const char text[] =
+	    "task syms=0\noperand X in f32 [16,32] plain\noperand W const f32 [32,16] plain\n"
+	    "operand Y out f32 [16,16] plain\nstage y:16 x:16 | k:32\nread X [y,k]\nread W [k,x]\n"
+	    "body r0 r1 mul\nsum\nwrite Y [y,x]\n";
+	static const struct {
+		const char *share;
+		int meetings, copies;
+	} want[] = {{"k:8", 2, 0}, {"k:8x2", 4, 4}, {"k:8x3", 5, 6}};
+	struct target tg = items_board(1);
+	for (int i = 0; i < 3; i++) {
+		struct kcase c;
+		struct rng r;
+		struct loops *l;
+		struct manifest m;
+		char cand[CAND_MAX];
+		bool infeasible;
+		int meetings = 0, copies = 0;
+		rng_seed(&r, 1);
+		REQUIRE_OK(case_parse(&c, text, &r));
+		snprintf(cand, sizeof cand, "lane=x:4 tile=y:2 par=2 threads=y:4,x:2 share=%s",
+			 want[i].share);
+		double err = case_interpret(&c, cand, &tg, &infeasible);
+		CHECK(err >= 0 && err < 4e-6);
+		REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+		(void)find(&l->entry[0].body, is_meeting, INT_MAX, &meetings);
+		(void)find(&l->entry[0].body, is_copy, INT_MAX, &copies);
+		CHECK(meetings == want[i].meetings && copies == want[i].copies);
+		arena_free(&c.a);
+	}
+}
+
+TEST_MAIN
