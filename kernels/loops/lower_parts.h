@@ -266,7 +266,7 @@ void transform_output(struct loops *l, int m, bool scaled, const int *in, int *o
 void share_begin(struct nest *k);
 void share_reduce(struct nest *k);
 const struct ix *share_low(const struct nest *k, int read, int d); /* the least index of dim d in the boxes */
-const struct ix *share_box(const struct nest *k, int read); /* element of the shared buffer where its box begins */
+const struct ix *share_box(const struct nest *k, int read); /* the first element of the present box */
 
 /* lower_nest.c */
 /* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */

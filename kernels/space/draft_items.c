@@ -133,7 +133,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	struct sstage as = *c->s;
 	int threads = stage_threads(c->st, c->s);
 	double rounds = 0;
-	if (threads > 1 && stage_share(c->t, c->st, c->s, box) >= 0) {
+	if (SCHED_THREADED && threads > 1 && stage_share(c->t, c->st, c->s, box) >= 0) {
 		as.group = threads;
 		rounds = (double)extent_guess(c->st->axis[as.share_axis].extent) / as.share;
 	}
@@ -160,7 +160,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .bodies = bodies,
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
-	if (rounds > 0)
+	if (SCHED_THREADED && rounds > 0)
 		add_sharing(c, &r, box, rounds, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;

@@ -2,6 +2,7 @@
 #include "kernels/space/sched.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,101 +119,78 @@ static void put_block(struct writer *w, const struct stage *st, const struct sst
 	}
 }
 
-static void put_number(struct writer *w, const char *key, int v, int none)
+/* "key=x:14" */
+static void put_pair(struct writer *w, const char *key, const struct stage *st, int axis, int64_t v)
 {
-	if (v == none)
-		return;
 	put_key(w, key);
+	put(w, st->axis[axis].name);
+	put(w, ":");
 	put_int(w, v);
 }
 
-static void put_winograd(struct writer *w, const struct winograd *g)
+static void put_lane(struct writer *w, const struct stage *st, const struct sstage *s)
 {
-	if (!g->m)
+	if (s->lane >= 0)
+		put_pair(w, "lane", st, s->lane, s->lanes);
+}
+
+static void put_tile(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	put_sizes(w, "tile", st, 0, stage_spatial(st), s->tile);
+}
+
+static void put_unroll(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	put_sizes(w, "unroll", st, stage_spatial(st), st->naxes, s->unroll);
+}
+
+static void put_split(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	if (s->split_axis >= 0)
+		put_pair(w, "split", st, s->split_axis, s->split);
+}
+
+static void put_ring(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	if (s->ring_axis >= 0)
+		put_pair(w, "ring", st, s->ring_axis, s->ring);
+}
+
+static void put_gemm(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	(void)st;
+	if (!s->wino.m)
 		return;
-	put_number(w, "winograd", g->m, 0);
-	put_number(w, "tiles", g->tiles, 0);
 	put_key(w, "gemm");
-	put_int(w, g->px);
+	put_int(w, s->wino.px);
 	put(w, "x");
-	put_int(w, g->kv);
-	put_number(w, "chunk", g->chunk, 0);
-	put_number(w, "raw", g->raw, 0);
-	put_number(w, "parts", g->parts, 1);
-	put_number(w, "pixels", g->pixels, 0);
-	put_number(w, "prefetch", g->prefetch, 0);
+	put_int(w, s->wino.kv);
 }
 
-static void put_stage(struct writer *w, const struct stage *st, const struct sstage *s)
+static void put_prefetch(struct writer *w, const struct stage *st, const struct sstage *s)
 {
-	int ns = stage_spatial(st);
-	if (s->lane >= 0) {
-		put_key(w, "lane");
-		put(w, st->axis[s->lane].name);
-		put(w, ":");
-		put_int(w, s->lanes);
-	}
-	put_sizes(w, "tile", st, 0, ns, s->tile);
-	put_sizes(w, "unroll", st, ns, st->naxes, s->unroll);
-	put_order(w, st, s);
-	if (s->par) {
-		put_key(w, "par");
-		put_int(w, s->par);
-	}
-	put_outer(w, st, s);
-	if (s->split_axis >= 0) {
-		put_key(w, "split");
-		put(w, st->axis[s->split_axis].name);
-		put(w, ":");
-		put_int(w, s->split);
-	}
-	put_number(w, "spread", s->spread, 0);
-	if (s->chains > 1) {
-		put_key(w, "chains");
-		put_int(w, s->chains);
-	}
-	if (!s->hoist) {
-		put_key(w, "hoist");
-		put(w, "0");
-	}
-	if (s->ring_axis >= 0) {
-		put_key(w, "ring");
-		put(w, st->axis[s->ring_axis].name);
-		put(w, ":");
-		put_int(w, s->ring);
-	}
-	put_winograd(w, &s->wino);
-	put_number(w, "prefetch", s->prefetch, 0);
-	put_number(w, "feed", s->feed, 0);
-	put_number(w, "quads", s->quads, 0);
-	put_number(w, "mmla", s->mmla, 0);
-	put_number(w, "w16", s->w16, 0);
-	put_number(w, "group", s->group, 0);
-	put_sizes(w, "threads", st, 0, ns, s->threads);
-	if (s->share_axis >= 0) {
-		put_key(w, "share");
-		put(w, st->axis[s->share_axis].name);
-		put(w, ":");
-		put_int(w, s->share);
-		if (s->boxes > 1) {
-			put(w, "x");
-			put_int(w, s->boxes);
-		}
-	}
+	int v = s->wino.m ? s->wino.prefetch : s->prefetch;
+	(void)st;
+	if (!v)
+		return;
+	put_key(w, "prefetch");
+	put_int(w, v);
 }
 
-int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
+static void put_threads(struct writer *w, const struct stage *st, const struct sstage *s)
 {
-	struct writer w = {.p = out};
-	out[0] = 0;
-	put(&w, pairs_text(t->pairs));
-	for (int i = 0; i < t->nstages; i++) {
-		if (i)
-			put(&w, "; ");
-		put_stage(&w, &t->stage[i], &s->st[i]);
-	}
-	put_block(&w, &t->stage[t->nstages - 1], &s->st[t->nstages - 1]);
-	return w.full ? fail(E_INFEASIBLE, "schedule text over %d bytes", CAND_MAX - 1) : E_OK;
+	put_sizes(w, "threads", st, 0, stage_spatial(st), s->threads);
+}
+
+static void put_share(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	if (s->share_axis < 0)
+		return;
+	put_pair(w, "share", st, s->share_axis, s->share);
+	if (s->boxes == 1)
+		return;
+	put(w, "x");
+	put_int(w, s->boxes);
 }
 
 struct parser {
@@ -310,14 +288,6 @@ static int key_order(struct parser *ps, struct sstage *s)
 	return E_OK;
 }
 
-static int key_par(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = number(ps, 2 * MAX_AXES, &v);
-	s->par = (int)v;
-	return rc;
-}
-
 static int key_outer(struct parser *ps, struct sstage *s)
 {
 	do {
@@ -342,104 +312,18 @@ static int whole(struct parser *ps, int lo, int hi, int *out)
 	return rc < 0 || v >= lo ? rc : fail(E_CORRUPT, "schedule: number under %d", lo);
 }
 
-static int key_spread(struct parser *ps, struct sstage *s)
-{
-	int one;
-	s->spread = true;
-	return whole(ps, 1, 1, &one);
-}
-
-static int key_chains(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = number(ps, 64, &v);
-	s->chains = (int)v;
-	return rc;
-}
-
-static int key_hoist(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = number(ps, 1, &v);
-	s->hoist = v != 0;
-	return rc;
-}
-
-static int key_winograd(struct parser *ps, struct sstage *s)
-{
-	s->wino.parts = 1;
-	return whole(ps, 1, 16, &s->wino.m);
-}
-
-static int key_tiles(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, 1 << 20, &s->wino.tiles);
-}
-
 static int key_gemm(struct parser *ps, struct sstage *s)
 {
+	s->wino.parts = 1; /* unless its key follows */
 	int rc = whole(ps, 1, SCHED_TILE, &s->wino.px);
 	if (rc >= 0 && *ps->p++ != 'x')
 		return fail(E_CORRUPT, "schedule: gemm is not of the form TILESxVECTORS");
 	return rc < 0 ? rc : whole(ps, 1, SCHED_TILE, &s->wino.kv);
 }
 
-static int key_chunk(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, 1 << 20, &s->wino.chunk);
-}
-
-static int key_raw(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, 1 << 20, &s->wino.raw);
-}
-
-static int key_parts(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, 4096, &s->wino.parts);
-}
-
-static int key_pixels(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, 1, &s->wino.pixels);
-}
-
 static int key_prefetch(struct parser *ps, struct sstage *s)
 {
 	return s->wino.m ? whole(ps, 0, 64, &s->wino.prefetch) : whole(ps, 1, 2, &s->prefetch);
-}
-
-static int key_feed(struct parser *ps, struct sstage *s)
-{
-	int one;
-	s->feed = true;
-	return whole(ps, 1, 1, &one);
-}
-
-static int key_quads(struct parser *ps, struct sstage *s)
-{
-	int one;
-	s->quads = true;
-	return whole(ps, 1, 1, &one);
-}
-
-static int key_mmla(struct parser *ps, struct sstage *s)
-{
-	int one;
-	s->mmla = true;
-	return whole(ps, 1, 1, &one);
-}
-
-static int key_w16(struct parser *ps, struct sstage *s)
-{
-	int one;
-	s->w16 = true;
-	return whole(ps, 1, 1, &one);
-}
-
-static int key_group(struct parser *ps, struct sstage *s)
-{
-	return whole(ps, 1, TARGET_MOST_GROUP, &s->group);
 }
 
 static int key_threads(struct parser *ps, struct sstage *s)
@@ -482,19 +366,122 @@ static int key_block(struct parser *ps, struct sstage *s)
 	return E_OK;
 }
 
+/* Keys that are no numbers. */
+enum {
+	KEY_NUMBER,
+	KEY_LANE,
+	KEY_TILE,
+	KEY_UNROLL,
+	KEY_ORDER,
+	KEY_OUTER,
+	KEY_SPLIT,
+	KEY_RING,
+	KEY_GEMM,
+	KEY_PREFETCH,
+	KEY_THREADS,
+	KEY_SHARE,
+	KEY_BLOCK
+};
 static const struct {
-	const char *name;
+	void (*put)(struct writer *w, const struct stage *st, const struct sstage *s);
 	int (*parse)(struct parser *ps, struct sstage *s);
-} keys[] = {
-    {"lane", key_lane},       {"tile", key_tile},     {"unroll", key_unroll},     {"order", key_order},
-    {"par", key_par},         {"outer", key_outer},   {"split", key_split},       {"spread", key_spread},
-    {"chains", key_chains},   {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd},
-    {"tiles", key_tiles},     {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},
-    {"parts", key_parts},     {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},
-    {"quads", key_quads},     {"mmla", key_mmla},     {"w16", key_w16},           {"group", key_group},
-    {"threads", key_threads}, {"share", key_share},   {"block", key_block}};
+} own[] = {[KEY_LANE] = {put_lane, key_lane},
+	   [KEY_TILE] = {put_tile, key_tile},
+	   [KEY_UNROLL] = {put_unroll, key_unroll},
+	   [KEY_ORDER] = {put_order, key_order},
+	   [KEY_OUTER] = {put_outer, key_outer},
+	   [KEY_SPLIT] = {put_split, key_split},
+	   [KEY_RING] = {put_ring, key_ring},
+	   [KEY_GEMM] = {put_gemm, key_gemm},
+	   [KEY_PREFETCH] = {put_prefetch, key_prefetch},
+	   [KEY_THREADS] = {put_threads, key_threads},
+	   [KEY_SHARE] = {put_share, key_share},
+	   [KEY_BLOCK] = {NULL, key_block}};
 
-enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
+#define NUMBER(field, no, up_to) .at = offsetof(struct sstage, field), .none = no, .most = up_to
+#define FLAG(field, no) .at = offsetof(struct sstage, field), .none = no, .flag = true
+
+/* All keys in their order. A number or a flag is a field of struct sstage: it is left out where it is `none`,
+ * and else above that, up to `most`; a flag is the other one of 0 and 1. */
+static const struct sched_key {
+	char name[9];
+	uint8_t own; /* of the list above; KEY_NUMBER: a number or a flag */
+	bool flag;
+	uint8_t none;
+	uint16_t at;
+	int most;
+} keys[] = {{"lane", .own = KEY_LANE},
+	    {"tile", .own = KEY_TILE},
+	    {"unroll", .own = KEY_UNROLL},
+	    {"order", .own = KEY_ORDER},
+	    {"par", NUMBER(par, 0, 2 * MAX_AXES)},
+	    {"outer", .own = KEY_OUTER},
+	    {"split", .own = KEY_SPLIT},
+	    {"spread", FLAG(spread, 0)},
+	    {"chains", NUMBER(chains, 1, 64)},
+	    {"hoist", FLAG(hoist, 1)},
+	    {"ring", .own = KEY_RING},
+	    {"winograd", NUMBER(wino.m, 0, 16)},
+	    {"tiles", NUMBER(wino.tiles, 0, 1 << 20)},
+	    {"gemm", .own = KEY_GEMM},
+	    {"chunk", NUMBER(wino.chunk, 0, 1 << 20)},
+	    {"raw", NUMBER(wino.raw, 0, 1 << 20)},
+	    {"parts", NUMBER(wino.parts, 1, 4096)},
+	    {"pixels", NUMBER(wino.pixels, 0, 1)},
+	    {"prefetch", .own = KEY_PREFETCH},
+	    {"feed", FLAG(feed, 0)},
+	    {"quads", FLAG(quads, 0)},
+	    {"mmla", FLAG(mmla, 0)},
+	    {"w16", FLAG(w16, 0)},
+	    {"group", NUMBER(group, 0, TARGET_MOST_GROUP)},
+	    {"threads", .own = KEY_THREADS},
+	    {"share", .own = KEY_SHARE},
+	    {"block", .own = KEY_BLOCK}};
+
+enum { NKEYS = sizeof keys / sizeof keys[0], BLOCK_AT = NKEYS - 1 };
+
+static void put_stage(struct writer *w, const struct stage *st, const struct sstage *s)
+{
+	for (const struct sched_key *k = keys; k < keys + BLOCK_AT; k++) {
+		const char *field = (const char *)s + k->at;
+		if (k->own) {
+			own[k->own].put(w, st, s);
+			continue;
+		}
+		int v = k->flag ? *(const bool *)field : *(const int *)field;
+		if (k->flag ? v != k->none : v > k->none) {
+			put_key(w, k->name);
+			put_int(w, v);
+		}
+	}
+}
+
+int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
+{
+	struct writer w = {.p = out};
+	out[0] = 0;
+	put(&w, pairs_text(t->pairs));
+	for (int i = 0; i < t->nstages; i++) {
+		if (i)
+			put(&w, "; ");
+		put_stage(&w, &t->stage[i], &s->st[i]);
+	}
+	put_block(&w, &t->stage[t->nstages - 1], &s->st[t->nstages - 1]);
+	return w.full ? fail(E_INFEASIBLE, "schedule text over %d bytes", CAND_MAX - 1) : E_OK;
+}
+
+static int parse_key(struct parser *ps, const struct sched_key *k, struct sstage *s)
+{
+	char *field = (char *)s + k->at;
+	int v = 0, other = !k->none;
+	if (k->own)
+		return own[k->own].parse(ps, s);
+	if (!k->flag)
+		return whole(ps, 1, k->most, (int *)field);
+	int rc = whole(ps, other, other, &v);
+	*(bool *)field = v;
+	return rc;
+}
 
 /* One stage's keys, in order; stops at ';', " | " or the end. */
 static int parse_keys(struct parser *ps, struct sstage *s, int from, int to)
@@ -508,7 +495,7 @@ static int parse_keys(struct parser *ps, struct sstage *s, int from, int to)
 			from++;
 		if (from == to || *ps->p++ != '=')
 			return fail(E_CORRUPT, "schedule: \"%s\" is unknown or out of order", name);
-		if ((rc = keys[from++].parse(ps, s)) < 0)
+		if ((rc = parse_key(ps, &keys[from++], s)) < 0)
 			return rc;
 		while (*ps->p == ' ')
 			ps->p++;
@@ -531,13 +518,13 @@ int sched_parse(const struct task *t, const char *text, struct sched *out)
 		ps.st = &t->stage[i];
 		if (i && (*ps.p++ != ';' || *ps.p++ != ' '))
 			return fail(E_CORRUPT, "schedule: %d of %d stages", i, t->nstages);
-		int rc = parse_keys(&ps, &out->st[i], 0, KEY_BLOCK);
+		int rc = parse_keys(&ps, &out->st[i], 0, BLOCK_AT);
 		if (rc < 0)
 			return rc;
 	}
 	if (ps.p[0] == '|' && ps.p[1] == ' ') {
 		ps.p += 2;
-		int rc = parse_keys(&ps, &out->st[t->nstages - 1], KEY_BLOCK, NKEYS);
+		int rc = parse_keys(&ps, &out->st[t->nstages - 1], BLOCK_AT, NKEYS);
 		if (rc < 0)
 			return rc;
 	}

@@ -48,8 +48,8 @@
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
  *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
- *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many boxes,
- *         and the next points are copied while the block computes with the present ones
+ *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
+ *         boxes, and the next points are copied while the block computes with the present ones
  * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */

@@ -397,7 +397,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
-		    (rc = check_threads(t, tg, st, ss, ns)) < 0)
+		    (SCHED_THREADED && (rc = check_threads(t, tg, st, ss, ns)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

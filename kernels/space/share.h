@@ -8,6 +8,11 @@
 
 #include "kernels/space/sched.h"
 
+/* 0: the program knows default schedules only, which have no threads (libhone). */
+#ifndef SCHED_THREADED
+#define SCHED_THREADED 1
+#endif
+
 struct shared_read {
 	bool on;
 	int64_t size[MAX_RANK], stride[MAX_RANK]; /* of the box, in elements of the shared buffer */
