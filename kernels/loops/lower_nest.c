@@ -292,8 +292,11 @@ static void parallel_loops(struct nest *k)
 	bool parts = k->s->spread && !k->sums_parts; /* before all other loops */
 	if (parts)
 		extent = ix_mul(l, extent, ix_c(l, stage_parts(k->st, k->s)));
-	int e = loops_entry(l, extent);
+	k->team = stage_team(k->st, k->s);
+	int e = k->team > 1 ? loops_entry_threads(l, extent, k->team, &k->member) : loops_entry(l, extent);
 	l->entry[e].group = k->s->group;
+	if (k->team > 1)
+		team_begin(k);
 	const struct ix *p = ix_var(l, l->entry[e].var);
 	for (int i = k->s->par - 1; i >= 0; i--) {
 		k->par[i] = i || parts ? ix_mod(l, p, count[i]) : p;
@@ -331,7 +334,7 @@ void nest_stage(struct nest *k)
 {
 	list_loops(k);
 	bool alone = k->w->t->nstages == 1;
-	if (alone && stage_threads(k->st, k->s) > 1)
+	if (alone && k->s->share_axis >= 0)
 		parallel_blocks(k);
 	else if (alone)
 		parallel_loops(k);

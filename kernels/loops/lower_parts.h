@@ -2,8 +2,9 @@
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
- * lower_mmla.c, lower_share.c, lower_winograd.c, lower_products.c and lower_transform.c (the loops of
- * kernels/space/winograd.h), lower_spread.c (split reductions of work items). */
+ * lower_mmla.c, lower_share.c and lower_team.c (blocks of threads), lower_winograd.c, lower_products.c and
+ * lower_transform.c (the loops of kernels/space/winograd.h), lower_spread.c (split reductions of work
+ * items). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
@@ -137,6 +138,8 @@ struct nest {
 	struct shared_read share[MAX_READS]; /* if the stage has threads */
 	int share_buf[MAX_READS];            /* -1: not shared */
 	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
+	int team, team_buf;          /* threads that share the tile's sums; 1: none */
+	const struct ix *member;     /* the thread's number among them; NULL: no team */
 	const struct ix *share_at; /* first point of the share axis of the boxes; NULL: before them */
 	int nknown, floor;        /* entries below `floor` belong to other points */
 	struct known *known;
@@ -267,6 +270,13 @@ void share_begin(struct nest *k);
 void share_reduce(struct nest *k);
 const struct ix *share_low(const struct nest *k, int read, int d); /* the least index of dim d in the boxes */
 const struct ix *share_box(const struct nest *k, int read); /* the first element of the present box */
+
+/* lower_team.c, if threads share the sums of a tile: makes their shared buffer; */
+void team_begin(struct nest *k);
+bool team_divides(const struct nest *k, int i); /* whether they take turns with the steps of the i-th loop; */
+/* combines their sums, acc[point * chains], into those of thread 0, and begins the branch that only this one
+ * takes. */
+struct stmt *team_combine(struct nest *k);
 
 /* lower_nest.c */
 /* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */

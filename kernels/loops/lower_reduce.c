@@ -58,6 +58,10 @@ static struct red_for red_begin(struct nest *k, int i, const struct ix *lo, cons
 	struct loops *l = k->w->l;
 	struct red_for f = {NULL, NULL};
 	int64_t all, chunk = k->chunk_trips * step;
+	if (team_divides(k, i)) {
+		lo = ix_add(l, lo, ix_mul(l, k->member, ix_c(l, step)));
+		step *= k->team;
+	}
 	if (i != k->chunk || k->chunk_trips == 1) {
 		f.loop = for_begin(l, lo, hi, step, false, v);
 		if (i == k->chunk)
@@ -127,11 +131,14 @@ static void red_plain(struct nest *k, int i)
 	if (extent >= u)
 		red_loop(k, i, lo, ix_c(l, extent / u * u), u, ix_c(l, 0));
 	struct scope sc = nest_enter(k);
+	struct stmt *last = team_divides(k, i) ? if_begin(l, ix_eq(l, k->member, ix_c(l, 0))) : NULL;
 	if (i == k->chunk)
 		half_clear(k);
 	red_body(k, i, axis, ix_c(l, extent / u * u), (int)(extent % u), false);
 	if (i == k->chunk)
 		half_add(k);
+	if (last)
+		if_end(l, last);
 	nest_leave(k, sc);
 }
 
@@ -172,7 +179,9 @@ static void red_lane(struct nest *k, int i)
 	for (int j = 0; j < n; j++) {
 		const struct ix *t;
 		struct scope sc = nest_enter(k);
-		struct stmt *f = for_begin(l, ix_c(l, 0), r[j].count, 1, false, &t);
+		bool divides = team_divides(k, i);
+		struct stmt *f = for_begin(l, divides ? k->member : ix_c(l, 0), r[j].count,
+					   divides ? k->team : 1, false, &t);
 		red_body(k, i, axis, nest_run_base(k, axis, &r[j], t), r[j].n, r[j].masked);
 		for_end(l, f);
 		nest_leave(k, sc);
@@ -195,7 +204,8 @@ static int64_t trips(const struct nest *k, int i)
 static int joinable(const struct nest *k, int i)
 {
 	int n = 0;
-	while (i + n + 1 < k->nred && i + n != k->chunk && k->red[i + n].axis != k->s->share_axis && trips(k, i + n)) {
+	while (i + n + 1 < k->nred && i + n != k->chunk && k->red[i + n].axis != k->s->share_axis &&
+	       !team_divides(k, i + n) && trips(k, i + n)) {
 		unsigned moving = 0;
 		for (int r = 0; r < k->st->nreads; r++)
 			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);

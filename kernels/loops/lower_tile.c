@@ -430,16 +430,21 @@ enum vop nest_combiner(const struct nest *k)
 	return comb[k->st->comb].op;
 }
 
-/* Combines the chains, and the lanes of a reduction: the result of each point is in acc[point * chains].
- * True: the results are stored too. */
-static bool gather(struct nest *k)
+/* Combines the chains: the sums are in acc[point * chains]. */
+static void combine_chains(struct nest *k)
 {
-	struct loops *l = k->w->l;
 	int chains = k->s->chains;
 	for (int p = 0; p < k->npoints; p++)
 		for (int c = 1; c < chains && k->sum != SUM_HALF; c++)
-			lv_set(l, k->acc[p * chains], comb[k->st->comb].op, k->acc[p * chains],
+			lv_set(k->w->l, k->acc[p * chains], comb[k->st->comb].op, k->acc[p * chains],
 			       k->acc[p * chains + c], -1, -1);
+}
+
+/* Combines the lanes of a reduction: the result of each point is in acc[point * chains]. True: the results
+ * are stored too. */
+static bool combine_lanes(struct nest *k)
+{
+	struct loops *l = k->w->l;
 	if (k->s->lane < k->ns)
 		return false;
 	if (k->npoints > 1)
@@ -612,13 +617,17 @@ static void tile(struct nest *k)
 		}
 		if (k->s->mmla)
 			nest_mmla_turn(k);
-		bool stored = gather(k);
+		combine_chains(k);
+		struct stmt *one = k->member ? team_combine(k) : NULL;
+		bool stored = combine_lanes(k);
 		if (k->part && k->s->spread)
 			spread_store(k);
 		else if (k->part)
 			finish_part(k);
 		else if (!stored)
 			finish(k, true);
+		if (one)
+			if_end(k->w->l, one);
 	}
 	k->nknown = known;
 }

@@ -127,19 +127,38 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 	l->near += l->items / threads * rounds * elems * 4;
 }
 
+/* What threads that share a tile's sums add to an item: they exchange these directly, or through a shared
+ * buffer that they fill and read once for each quarter that is left. */
+static void add_team(const struct tile_cost *c, double team, double vectors, struct launch *l)
+{
+	double lanes = c->s->lanes, each = vectors * lanes, slots;
+	double meets = ceil(log2(team) / 2) + 1;
+	if (target_exchanges(c->tg)) {
+		slots = each * log2(ITEM_WARP) * ITEM_EXCHANGE;
+		meets = team > ITEM_WARP ? 2 : 0;
+		slots += meets * (ITEM_BARRIER + each);
+	} else {
+		slots = meets * (ITEM_BARRIER + ITEM_NEAR * vectors * (draft_item_load(c->s->lanes) + lanes));
+	}
+	l->slots += slots;
+	l->chain += meets * ITEM_BARRIER + log2(team) * ITEM_LATENCY + c->post;
+}
+
 struct draft_terms draft_items(const struct tile_cost *c)
 {
 	struct shared_read box[MAX_READS] = {{0}};
 	struct sstage as = *c->s;
 	int threads = stage_threads(c->st, c->s);
-	double rounds = 0;
-	if (SCHED_THREADED && threads > 1 && stage_share(c->t, c->st, c->s, box) >= 0) {
+	double rounds = 0, team = SCHED_THREADED ? stage_team(c->st, c->s) : 1;
+	if (team > 1)
+		as.group = threads;
+	else if (SCHED_THREADED && threads > 1 && stage_share(c->t, c->st, c->s, box) >= 0) {
 		as.group = threads;
 		rounds = (double)extent_guess(c->st->axis[as.share_axis].extent) / as.share;
 	}
 
 	const struct sstage *s = &as;
-	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : 1;
+	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : team;
 	for (int a = 0; a < c->ns; a++) {
 		double units = ceil((double)c->extent[a] / (a == s->lane ? lanes : 1));
 		vectors *= s->tile[a];
@@ -147,11 +166,14 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		all *= units;
 	}
 	struct item_rates r = draft_item_rates(c->tg);
-	double steps = c->steps / parts, bodies = steps / c->body_steps,
-	       loads = bodies * body_loads(c, box, false), near = bodies * body_loads(c, box, true);
-	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post)) +
+	double steps = c->steps / parts;
+	if (team > 1) /* whole bodies of the thread with the most */
+		steps = ceil(steps / c->body_steps) * c->body_steps;
+	double bodies = steps / c->body_steps, loads = bodies * body_loads(c, box, false),
+	       near = bodies * body_loads(c, box, true);
+	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post / team)) +
 		       (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) +
-		       vectors * draft_item_store(s->lanes) + bodies * ITEM_BODY + ITEM_AROUND +
+		       vectors * draft_item_store(s->lanes) / team + bodies * ITEM_BODY + ITEM_AROUND +
 		       fmax(0, c->spill) * bodies * ITEM_SPILL;
 	struct draft_terms x = {.live = c->live};
 	struct launch first = {.items = items * parts,
@@ -162,6 +184,8 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .far = c->passing};
 	if (SCHED_THREADED && rounds > 0)
 		add_sharing(c, &r, box, rounds, &first);
+	if (team > 1)
+		add_team(c, team, vectors, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;
 	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);

@@ -107,6 +107,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_NEAR .5 /* of a load's slots and latency, if it is from a shared buffer */
 #define ITEM_COPY 6. /* addresses of an element that is copied into one */
 #define ITEM_BARRIER 30.
+#define ITEM_EXCHANGE 3.        /* of a value between two threads, and its sum */
 #define ITEM_AHEAD .5           /* of the latency of copies that are made while others compute */
 #define ITEM_LOCAL_BYTES 65536. /* local memory of a unit */
 #define ITEM_HIDE 256.          /* items of a unit that hide the latency of a load */

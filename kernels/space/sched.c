@@ -179,7 +179,7 @@ static void put_prefetch(struct writer *w, const struct stage *st, const struct 
 
 static void put_threads(struct writer *w, const struct stage *st, const struct sstage *s)
 {
-	put_sizes(w, "threads", st, 0, stage_spatial(st), s->threads);
+	put_sizes(w, "threads", st, 0, st->naxes, s->threads);
 }
 
 static void put_share(struct writer *w, const struct stage *st, const struct sstage *s)
@@ -328,7 +328,7 @@ static int key_prefetch(struct parser *ps, struct sstage *s)
 
 static int key_threads(struct parser *ps, struct sstage *s)
 {
-	return sizes(ps, 0, stage_spatial(ps->st), s->threads);
+	return sizes(ps, 0, ps->st->naxes, s->threads);
 }
 
 static int key_share(struct parser *ps, struct sstage *s)

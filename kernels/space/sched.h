@@ -46,7 +46,9 @@
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
- *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends
+ *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends.
+ *         Or "k:64" of one reduction axis: the threads of a block share the sums of one tile. Each takes
+ *         every 64th step of that axis, and they combine their sums at the end; a power of two from 32 on
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones
@@ -66,6 +68,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cac
 enum { HALF_STEPS = 72 };
 enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */ };
 enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers: OpenCL's least */ };
+enum { SCHED_TEAM = 32 /* the fewest threads that share sums */ };
 enum { SCHED_BOXES = 3 /* of a ring in a shared buffer */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
@@ -169,8 +172,9 @@ static inline int64_t stage_parts(const struct stage *st, const struct sstage *s
 int64_t stage_vector_points(const struct stage *st, const struct sstage *s);
 /* Whether the output can hold partial sums of a split reduction: not whole sums, nor bytes. */
 bool stage_splits(const struct task *t, const struct stage *st);
-/* Threads of a block: 1 if the schedule has none. */
+/* Threads of a block: 1 if the schedule has none; and those that share the sums of a tile: 1, or all. */
 int stage_threads(const struct stage *st, const struct sstage *s);
+int stage_team(const struct stage *st, const struct sstage *s);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);

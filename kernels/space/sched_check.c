@@ -320,10 +320,55 @@ static int check_share(const struct task *t, const struct stage *st, const struc
 	return E_OK;
 }
 
+/* Whether one axis has all threads of the block, and enough points for a loop over whole vectors. */
+static bool divides_axis(const struct stage *st, const struct sstage *s, int ns, int threads)
+{
+	for (int a = ns; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent;
+		if (s->threads[a] > 1)
+			return s->threads[a] == threads && !IS_SYM(e) &&
+			       (a == s->lane ? e % s->lanes == 0 : e > s->unroll[a]);
+	}
+	return false;
+}
+
+/* Threads that share the sums of a tile. */
+static int check_team(const struct task *t, const struct target *tg, const struct stage *st,
+		      const struct sstage *s, int ns)
+{
+	int n = stage_threads(st, s);
+	int64_t elems = s->lanes;
+	bool loops = s->par == ns;
+	for (int a = 0; a < ns; a++) {
+		int64_t e = st->axis[a].extent, points = (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1);
+		elems *= s->tile[a];
+		loops &= !s->outer[a];
+		if (IS_SYM(e) || e % points)
+			return fail(E_INFEASIBLE, "threads: %s ends inside of a tile", st->axis[a].name);
+	}
+	if (!target_runs_items(tg) || t->nstages > 1 || !loops || n < SCHED_TEAM || n > tg->group ||
+	    n & (n - 1))
+		return fail(E_INFEASIBLE,
+			    "threads: not a stage of a power of two from %d to %d work items a group, all "
+			    "loops parallel",
+			    (int)SCHED_TEAM, tg->group);
+	if (!divides_axis(st, s, ns, n) || (s->lane >= ns && st->axis[s->lane].extent % s->lanes))
+		return fail(E_INFEASIBLE, "threads: not all of one reduction's loop, in whole vectors");
+	if (s->group || s->split_axis >= 0 || s->prefetch || s->feed || s->quads || s->mmla ||
+	    s->share_axis >= 0 || stage_sum(t, st) != SUM_FLOAT || stage_exact(t, st) ||
+	    store_turns(t, st, s) >= 0)
+		return fail(E_INFEASIBLE, "threads: only of sums in f32, with none of the other keys");
+	return elems * n > SCHED_SHARED / 4
+		   ? fail(E_INFEASIBLE, "threads: the sums of a block are over %d bytes", (int)SCHED_SHARED)
+		   : E_OK;
+}
+
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
 			 const struct sstage *s, int ns)
 {
 	int64_t n = 1;
+	if (stage_team(st, s) > 1)
+		return check_team(t, tg, st, s, ns);
 	for (int a = 0; a < ns; a++) {
 		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
 		n *= s->threads[a];

@@ -152,7 +152,7 @@ int stage_bias(const struct task *t, const struct stage *st, const struct sstage
 			     ? SHORT_SUM + 1
 			     : (int)st->axis[a].extent;
 	if (s->split_axis >= 0 || s->wino.m || s->lane >= stage_spatial(st) || s->chains > 1 ||
-	    steps > SHORT_SUM || stage_long_post(st))
+	    steps > SHORT_SUM || stage_long_post(st) || stage_team(st, s) > 1)
 		return -1;
 	for (int i = 0; i < st->post.n && st->comb == COMB_SUM; i++) {
 		if (st->post.at[i].op != P_ACC)

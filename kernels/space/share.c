@@ -4,7 +4,15 @@
 int stage_threads(const struct stage *st, const struct sstage *s)
 {
 	int n = 1;
-	for (int a = 0; a < stage_spatial(st); a++)
+	for (int a = 0; a < st->naxes; a++)
+		n *= s->threads[a];
+	return n;
+}
+
+int stage_team(const struct stage *st, const struct sstage *s)
+{
+	int n = 1;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
 		n *= s->threads[a];
 	return n;
 }

@@ -213,7 +213,7 @@ static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
-	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {6, items_rule}};
+	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {8, items_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -436,8 +436,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	if (target_runs_items(&s->tg) && rng_below(r, 2))
 		items_draw_group(s, stage, r, out);
 	rules_settle(s, stage, out);
-	if (target_runs_items(&s->tg) && rng_below(r, 3) == 0)
-		items_draw_threads(s, stage, r, out);
+	if (target_runs_items(&s->tg) && rng_below(r, 2))
+		(rng_below(r, 2) ? items_draw_threads : items_draw_team)(s, stage, r, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
 
@@ -528,7 +528,8 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	case 4:
 		(!target_runs_items(&s->tg) ? draw_blocks
 		 : rng_below(r, 2)          ? items_draw_group
-					    : items_draw_threads)(s, k, r, st);
+		 : rng_below(r, 2)          ? items_draw_threads
+					    : items_draw_team)(s, k, r, st);
 		break;
 	case 5:
 		draw_split(s, k, r, st);

@@ -114,6 +114,46 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 		*out = old;
 }
 
+/* Lets n threads share the sums of each tile, along the longest loop of the reduction. */
+static bool make_team(const struct space *s, int stage, int n, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	struct sstage old = *out;
+	int axis = -1;
+	double most = 0;
+	for (int a = stage_spatial(st); a < st->naxes; a++) {
+		double steps = IS_SYM(st->axis[a].extent) ? 0
+							  : (double)st->axis[a].extent / out->unroll[a] /
+								(a == out->lane ? out->lanes : 1);
+		axis = steps > most ? a : axis;
+		most = steps > most ? steps : most;
+	}
+	if (s->tg.serial || s->t->nstages > 1 || most < n)
+		return false;
+	items_no_threads(out);
+	out->group = out->prefetch = 0;
+	out->feed = out->quads = out->mmla = out->spread = false;
+	out->split_axis = -1;
+	out->threads[axis] = n;
+	for (int a = 0; a < stage_spatial(st); a++) {
+		int64_t e = st->axis[a].extent, unit = a == out->lane ? out->lanes : 1;
+		out->outer[a] = false;
+		while (!IS_SYM(e) && e % unit == 0 && e % (out->tile[a] * unit))
+			out->tile[a]--;
+	}
+	rules_parallel(s, stage, out);
+	bool fits = rules_fits(s, stage, out);
+	if (!fits)
+		*out = old;
+	return fits;
+}
+
+void items_draw_team(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int threads[] = {32, 32, 64, 64, 128, 256};
+	(void)make_team(s, stage, threads[rng_below(r, 6)], out);
+}
+
 void items_no_threads(struct sstage *out)
 {
 	for (int a = 0; a < MAX_AXES; a++)
@@ -151,18 +191,22 @@ static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
-/* The default in groups, with neighbours nearer, or with its reduction in parts. */
+/* The default in groups, with neighbours nearer, with its reduction in parts, or with threads that share its
+ * sums. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
 		int group, parts;
 		bool nearest;
-	} rule[] = {{32, 1, false}, {128, 1, false}, {0, 1, true},
-		    {0, 4, false},  {0, 8, true},    {0, 2, false}};
+		int team;
+	} rule[] = {{32, 1, false}, {0, 1, false, 64}, {128, 1, false}, {0, 1, true},
+		    {0, 4, false},  {0, 8, true},      {0, 2, false},   {0, 1, false, 256}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
 	c->st[0].group = rule[i].group;
+	if (rule[i].team)
+		return make_team(s, 0, rule[i].team, &c->st[0]);
 	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);
 	return rule[i].parts == 1 ? nearer || rule[i].group : spread(s, 0, rule[i].parts, &c->st[0]);
 }

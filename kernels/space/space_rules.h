@@ -131,6 +131,8 @@ void items_draw_parts(const struct space *s, int stage, struct rng *r, struct ss
  * them away. */
 void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_no_threads(struct sstage *out);
+/* Draws threads that share the sums of a tile, likewise. */
+void items_draw_team(const struct space *s, int stage, struct rng *r, struct sstage *out);
 bool items_rule(const struct space *s, int i, struct sched *c);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);

@@ -97,6 +97,13 @@ bool target_sums_f16(const struct target *t)
 	return arm || (target_runs_items(t) && target_has(t, "+cl_khr_fp16"));
 }
 
+bool target_exchanges(const struct target *t)
+{
+	return !strcmp(t->isa, "cuda") ||
+	       (target_runs_items(t) &&
+		(target_has(t, "+cl_khr_subgroup_shuffle") || target_has(t, "+cl_intel_subgroups")));
+}
+
 bool target_multiplies_blocks(const struct target *t)
 {
 	return !strcmp(t->isa, "armv8-a") && target_has(t, "+i8mm");

@@ -58,6 +58,8 @@ bool target_multiplies_bf16(const struct target *t);
 bool target_sums_f16(const struct target *t);
 /* Whether instructions multiply matrices of 2 x 8 and 8 x 2 bytes, and add the products to a 2 x 2 block. */
 bool target_multiplies_blocks(const struct target *t);
+/* Whether 32 threads of a block exchange values without memory. */
+bool target_exchanges(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */
 void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
 /* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of

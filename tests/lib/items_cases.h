@@ -23,14 +23,48 @@ static inline bool has_ring_of_boxes(const char *cand)
 	return size && strchr(size, 'x');
 }
 
-/* Draws until the candidate has the key; false: none of many has. "x" is the key of rings of boxes. */
+/* Whether threads share the sums of a tile: threads=k:64 of a reduction axis. */
+static inline bool has_team(const char *cand)
+{
+	return strstr(cand, "threads=") && !strstr(cand, "share=");
+}
+
+/* Draws until the candidate has the key; false: none of many has. "ring" is the key of rings of boxes, "team"
+ * that of threads that share sums. */
 static inline bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
 {
 	for (int i = 0; i < 60; i++)
-		if (space_random(s, r, cand) >= 0 &&
-		    (strcmp(key, "x") ? strstr(cand, key) != NULL : has_ring_of_boxes(cand)))
+		if (space_random(s, r, cand) >= 0 && (!strcmp(key, "ring")   ? has_ring_of_boxes(cand)
+						      : !strcmp(key, "team") ? has_team(cand)
+									     : strstr(cand, key) != NULL))
 			return true;
 	return false;
+}
+
+/* A sum, product or maximum of long rows, or a product with a vector; with a program after it or without. */
+static inline void rows_text(struct buf *b, struct rng *r)
+{
+	static const char *const comb[] = {"sum", "max", "min", "prod"}, *const post[] = {
+									     "", "post acc 2 mul 1 add\n",
+									     "post acc exp 1 add log\n"};
+	int y = pick(r, 1, 9), k = pick(r, 0, 1) ? 4 * pick(r, 16, 200) : pick(r, 64, 800),
+	    which = pick(r, 0, 5);
+	bool vector = pick(r, 0, 1);
+	if (vector && pick(r, 0, 1))
+		y *= 4;
+	if (vector)
+		buf_printf(b,
+			   "task syms=0\noperand X in f32 [%d] plain\noperand W const f32 [%d,%d] plain\n"
+			   "operand Y out f32 [%d] plain\nstage y:%d | k:%d\nread X [k]\nread W [y,k]\n"
+			   "body r0 r1 mul\nsum\n",
+			   k, y, k, y, y, k);
+	else
+		buf_printf(b,
+			   "task syms=0\noperand X in f32 [%d,%d] plain\noperand Y out f32 [%d] plain\n"
+			   "stage y:%d | k:%d\nread X [y,k]\nbody r0 %s\n%s\n",
+			   y, k, y, y, k, which ? "1 mul" : "0.0078125 mul 1 add",
+			   comb[which ? which % 3 : 3]);
+	buf_printf(b, "%swrite Y [y]\n", which ? post[pick(r, 0, 2)] : "");
 }
 
 #endif

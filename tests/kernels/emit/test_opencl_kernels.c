@@ -281,12 +281,18 @@ TEST(kernels_of_work_items_and_bytes)
 /* Tiles that threads share, of tasks that can have them. */
 TEST(kernels_of_threads)
 {
-	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "threads="});
+	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
 }
 
 TEST(kernels_of_threads_with_rings_of_boxes)
 {
-	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "x"});
+	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "ring"});
+}
+
+/* Rows whose sums threads share. */
+TEST(kernels_of_threads_that_share_sums)
+{
+	many(20, &(struct kind){LEVEL_FP32, rows_text, .board = items_board, .key = "team"});
 }
 
 /* A read without dims is the same for all threads, and is not shared. */

@@ -386,6 +386,51 @@ TEST(threads_share_tiles)
 	arena_free(&a);
 }
 
+/* Threads share the sums of few long rows, in one launch. */
+TEST(threads_share_sums)
+{
+	const char *text = "task syms=0\noperand X in f32 [48,16384] plain\noperand Y out f32 [48] plain\n"
+			   "stage y:48 | x:16384\nread X [y,x]\nbody r0\nsum\nwrite Y [y]\n";
+	const struct target tg = case_gpu();
+	struct target serial = tg, cpu = case_board(4, 32), small = tg;
+	struct arena a = {0};
+	serial.serial = true;
+	small.group = 16;
+	struct space *s = case_space(&a, text, &tg), *loops = case_space(&a, text, &serial),
+		     *host = case_space(&a, text, &cpu), *few = case_space(&a, text, &small);
+	REQUIRE(s && loops && host && few);
+	static const char team[] = "lane=x:4 par=1 threads=x:256";
+	CHECK_OK(space_legal(s, team));
+	CHECK(space_draft(s, team) < .2 * space_draft(s, "lane=x:4 par=1"));
+	CHECK(space_draft(s, team) < space_draft(s, "lane=y:4 par=1 split=x:256 spread=1"));
+	CHECK(space_draft(s, "lane=x:4 par=1 threads=x:32") > space_draft(s, team));
+	static const struct {
+		const char *cand, *why;
+	} bad[] = {{"par=1 threads=x:16", "power of two"},
+		   {"par=1 threads=x:96", "power of two"},
+		   {"par=1 threads=x:2048", "power of two"},
+		   {"threads=x:64", "loops parallel"},
+		   {"lane=y:16 tile=y:2 par=1 threads=x:64", "y ends"},
+		   {"par=1 threads=y:2,x:64", "one reduction"},
+		   {"par=1 threads=x:64 share=x:64", "other keys"},
+		   {"par=1 split=x:64 threads=x:64", "other keys"},
+		   {"par=1 group=64 threads=x:64", "other keys"},
+		   {"tile=y:16 par=1 threads=x:1024", "are over"}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(space_legal(s, bad[i].cand), E_INFEASIBLE, bad[i].why);
+	CHECK_FAILS(space_legal(host, team), E_INFEASIBLE, "power of two");
+	CHECK_FAILS(space_legal(few, "par=1 threads=x:32"), E_INFEASIBLE, "power of two");
+	CHECK(case_drawn(s, 3, 300, "threads=x") > 30);
+	CHECK(case_drawn(loops, 3, 300, "threads=x") == 0);
+	CHECK(case_drawn(host, 3, 100, "threads=x") == 0);
+	char cand[CAND_MAX];
+	int at = 0, teams = 0;
+	while (space_portfolio(s, &at, cand) >= 0)
+		teams += strstr(cand, "threads=x") != NULL;
+	CHECK(teams == 2);
+	arena_free(&a);
+}
+
 /* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
 TEST(groups_that_fill_the_units)
 {
