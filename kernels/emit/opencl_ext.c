@@ -11,7 +11,13 @@
  * That is the same for all points of a tile that multiply b.
  *
  * Arithmetic in f16, by cl_khr_fp16: fma rounds once, as FMA2 does. There is no other body, and a target
- * without it is refused. A device may make zeros of subnormals of f16. */
+ * without it is refused. A device may make zeros of subnormals of f16.
+ *
+ * Exchanges between threads: cl_khr_subgroup_shuffle, of OpenCL C 3.0, or cl_intel_subgroups. together() is
+ * the size of a sub-group, and threads whose numbers differ by less than that are taken to be in one: devices
+ * divide a group by its threads' numbers, though OpenCL does not promise it, and a kernel on another one
+ * would be found to be wrong. Where a sub-group is too small, a shuffle goes through local memory
+ * (opencl_threads.c). */
 #include "kernels/emit/opencl_gen.h"
 
 /* Adds 128 times the sum of b's bytes to c first. That may leave the range of an int; the products then bring
@@ -34,6 +40,21 @@ static const struct dots {
 	     "as_int(as_uint(c) + as_uint(arm_dot(as_char4(a), as_char4(b))))", by_signed},
 	    {NULL, NULL, false, CL_DOT4S("a", "b", "c"), CL_DOT4U("a", "b", "c")}};
 enum { KHR_DOTS, DOTS = sizeof dots / sizeof *dots };
+
+static const char exchanges[] =
+    "#if defined(cl_khr_subgroup_shuffle)\n"
+    "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
+    "static uint together(void)\n{\nreturn get_max_sub_group_size();\n}\n"
+    "static uint exchange(const uint v, const uint mask)\n{\nreturn sub_group_shuffle_xor(v, mask);\n}\n"
+    "#elif defined(cl_intel_subgroups)\n"
+    "#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n"
+    "static uint together(void)\n{\nreturn get_max_sub_group_size();\n}\n"
+    "static uint exchange(const uint v, const uint mask)\n{\n"
+    "return intel_sub_group_shuffle_xor(v, mask);\n}\n"
+    "#else\n"
+    "static uint together(void)\n{\nreturn 1;\n}\n"
+    "static uint exchange(const uint v, const uint mask)\n{\nreturn v;\n}\n"
+    "#endif\n";
 
 /* Whether a statement has one of the operations from `first` on to before `end`. Recursion is bounded by
  * LOOPS_MAX_DEPTH. */
@@ -65,6 +86,8 @@ void cl_ext_choose(struct cl_gen *g, const struct target *t)
 		g->dots |= target_has(t, dots[i].feature);
 	g->khr_dots = uses && target_has(t, dots[KHR_DOTS].feature);
 	g->halves = target_sums_f16(t) && program_has(g->l, V_FMA2, V_CVT);
+	g->exchanges = target_exchanges(t) && program_has(g->l, V_SHUF, V_OPS);
+	g->khr_exchanges = g->exchanges && target_has(t, "+cl_khr_subgroup_shuffle");
 }
 
 bool cl_ext_has(const struct cl_gen *g, enum vop op)
@@ -74,7 +97,7 @@ bool cl_ext_has(const struct cl_gen *g, enum vop op)
 
 const char *cl_ext_standard(const struct cl_gen *g)
 {
-	return g->khr_dots ? "CL3.0" : "CL1.2";
+	return g->khr_dots || g->khr_exchanges ? "CL3.0" : "CL1.2";
 }
 
 static void function(struct cl_gen *g, const char *name, const char *expression)
@@ -114,6 +137,8 @@ void cl_ext_functions(struct cl_gen *g)
 		buf_puts(&g->out, "#endif\n");
 		buf_puts(&g->out, halves_of_16);
 	}
+	if (g->exchanges)
+		buf_puts(&g->out, exchanges);
 	for (int i = 0; g->dots && i < DOTS; i++) {
 		const struct dots *d = &dots[i];
 		if (d->macro)

@@ -20,6 +20,8 @@ struct cl_gen {
 	bool over;           /* sticky: the source is too long */
 	bool dots, khr_dots; /* dot products are calls of functions; those of cl_khr_integer_dot_product */
 	bool halves;         /* so is arithmetic in f16 */
+	bool exchanges;      /* SHUFs are exchanges in a sub-group where that is large enough; */
+	bool khr_exchanges;  /* those of cl_khr_subgroup_shuffle */
 };
 
 /* The type of a variable of lanes lanes: "float4", "int". Of an element of memory: "uchar"; f16 and bf16 are

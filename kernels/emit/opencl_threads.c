@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statements that only threads have. A copy is done at once, by the thread that makes it: OpenCL 1.2 has none
- * of its own that one thread starts. A shuffle goes through local memory, which every device has. */
+ * of its own that one thread starts. A shuffle goes through local memory, which every device has, unless the
+ * device's sub-groups (opencl_ext.c) are large enough to exchange the values. */
 #include "kernels/emit/opencl_gen.h"
 
 /* q: where the copy goes; p: where it comes from; n: its valid elements. */
@@ -53,7 +54,7 @@ void cl_shuffle_memory(struct cl_gen *g, const struct entry *e)
 }
 
 /* The first barrier lets the threads read what the shuffle before left. */
-void cl_shuffle(struct cl_gen *g, const struct stmt *s)
+static void by_memory(struct cl_gen *g, const struct stmt *s)
 {
 	int lanes = g->l->lanes[s->a];
 	const char *w = cl_width(lanes), *type = cl_type(g->l->type[s->dst], lanes);
@@ -68,4 +69,31 @@ void cl_shuffle(struct cl_gen *g, const struct stmt *s)
 			   (int)s->imm);
 	else
 		buf_printf(&g->out, "v%d = as_%s(h[get_local_id(1) ^ %du]);\n", s->dst, type, (int)s->imm);
+}
+
+/* Lanes one by one. */
+static void by_exchange(struct cl_gen *g, const struct stmt *s)
+{
+	int lanes = g->l->lanes[s->a];
+	const char *type = cl_type(g->l->type[s->dst], 1);
+	buf_printf(&g->out, "v%d = (%s)(", s->dst, cl_type(g->l->type[s->dst], lanes));
+	for (int i = 0; i < lanes; i++) {
+		buf_printf(&g->out, "%sas_%s(exchange(as_uint(", i ? ", " : "", type);
+		cl_lane(g, s->a, i);
+		buf_printf(&g->out, "), %du))", (int)s->imm);
+	}
+	buf_puts(&g->out, ");\n");
+}
+
+void cl_shuffle(struct cl_gen *g, const struct stmt *s)
+{
+	if (!g->exchanges) {
+		by_memory(g, s);
+		return;
+	}
+	buf_printf(&g->out, "if (together() > %du) {\n", (int)s->imm);
+	by_exchange(g, s);
+	buf_puts(&g->out, "} else {\n");
+	by_memory(g, s);
+	buf_puts(&g->out, "}\n");
 }

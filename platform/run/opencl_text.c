@@ -167,6 +167,8 @@ static void add_features(const struct opencl_info *i, struct target *t)
 		bool good;
 	} known[] = {{"cl_khr_fp16", i->half_fma},
 		     {"cl_khr_integer_dot_product", version >= 3},
+		     {"cl_khr_subgroup_shuffle", version >= 3},
+		     {"cl_intel_subgroups", true},
 		     {"cl_arm_integer_dot_product_int8", true},
 		     {"cl_arm_integer_dot_product_accumulate_int8", true}};
 	size_t n = 0;

@@ -109,6 +109,56 @@ TEST(extensions_are_compiled)
 	}
 }
 
+/* Prints a product with a vector, whose threads share sums. */
+static void print_team(const char *features, const char *cand, const char *file)
+{
+	struct target tg = case_gpu();
+	struct kcase c;
+	struct rng r;
+	struct loops *l;
+	struct manifest m;
+	struct blob object;
+	strcpy(tg.features, features);
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c,
+			      "task syms=0\noperand X in f32 [256] plain\noperand W const f32 [8,256] plain\n"
+			      "operand Y out f32 [8] plain\nstage y:8 | k:256\nread X [k]\nread W [y,k]\n"
+			      "body r0 r1 mul\nsum\nwrite Y [y]\n",
+			      &r));
+	REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+	REQUIRE_OK(emit_find("opencl")->emit(l, &tg, &c.a, &object));
+	REQUIRE_OK(file_write(file, object.p, object.n));
+	arena_free(&c.a);
+}
+
+/* Threads exchange values in sub-groups where the device lists them, in the OpenCL C that they belong to. */
+TEST(exchanges_are_compiled)
+{
+	static const struct {
+		const char *features, *standard, *function;
+		const char *options; /* clang's other declarations have no functions of Intel */
+	} cases[] = {{"+cl_khr_subgroup_shuffle", "-cl-std=CL3.0 ", "@_Z21sub_group_shuffle_xorjj"},
+		     {"+cl_khr_subgroup_shuffle,+cl_intel_subgroups", "-cl-std=CL3.0 ",
+		      "@_Z21sub_group_shuffle_xorjj"},
+		     {"+cl_intel_subgroups", "-cl-std=CL1.2 ", "@_Z27intel_sub_group_shuffle_xorjj",
+		      "-cl-no-stdinc"}},
+	  none = {"+cl_khr_fp16", "-cl-std=CL1.2 ", ""};
+	static const char *const cands[] = {"par=1 threads=k:32", "lane=y:4 tile=y:2 par=1 threads=k:128"};
+	char file[256];
+	if (!has_clang())
+		SKIP("no clang with OpenCL: apt-get install clang");
+	for (int i = 0; i < 6 && !test_bad; i++) {
+		snprintf(file, sizeof file, "%s/team%d.cl", scratch_folder(), i);
+		print_team(cases[i / 2].features, cands[i % 2], file);
+		CHECK(strstr(read_text(file), cases[i / 2].standard));
+		const char *options = cases[i / 2].options ? cases[i / 2].options : "";
+		check_compiled(file, options, cases[i / 2].function);
+	}
+	snprintf(file, sizeof file, "%s/team.cl", scratch_folder());
+	print_team(none.features, cands[0], file);
+	CHECK(strstr(read_text(file), none.standard) && !strstr(read_text(file), "exchange"));
+}
+
 /* Programs without such an operation, and targets without such a feature, have the text that they had. */
 TEST(texts_without_extensions_stay)
 {

@@ -295,6 +295,13 @@ TEST(kernels_of_threads_that_share_sums)
 	many(20, &(struct kind){LEVEL_FP32, rows_text, .board = items_board, .key = "team"});
 }
 
+/* On a device that lists sub-groups, whose compiler knows none: shuffles go through local memory. */
+TEST(kernels_of_threads_that_shuffle)
+{
+	many(4, &(struct kind){LEVEL_FP32, rows_text, "+cl_khr_subgroup_shuffle", "", "together() > ",
+			       .key = "team"});
+}
+
 /* A read without dims is the same for all threads, and is not shared. */
 TEST(threads_and_a_scalar)
 {
