@@ -94,7 +94,7 @@ bool target_multiplies_bf16(const struct target *t)
 bool target_sums_f16(const struct target *t)
 {
 	bool arm = !strcmp(t->isa, "armv8-a") && target_has(t, "+fullfp16");
-	return arm || (target_runs_items(t) && target_has(t, "+cl_khr_fp16"));
+	return arm || !strcmp(t->isa, "cuda") || (target_runs_items(t) && target_has(t, "+cl_khr_fp16"));
 }
 
 bool target_exchanges(const struct target *t)

@@ -242,6 +242,8 @@ static bool knows_cpu(const struct isa *i, const char *cpu)
 int target_check(const struct target *t)
 {
 	const struct isa *i = isa_find(t->isa);
+	if (strcmp(t->isa, "cuda") == 0)
+		return target_check_cuda(t);
 	if (!i)
 		return fail(E_UNSUPPORTED, "target: unknown ISA %s", t->isa);
 	if (t->lanes < 4 || t->lanes > i->lanes || (t->lanes & (t->lanes - 1)))

@@ -29,5 +29,7 @@ int isa_of_flags(const char *flags, enum isa_family family, struct target *t) MU
 void isa_revision(const char *soc_path, const char *stepping, struct target *t);
 /* Sets the power mode to the first word of the file; without the file the board has one mode. */
 void isa_power_mode(const char *status_path, struct target *t);
+/* target_check of the ISA cuda. */
+int target_check_cuda(const struct target *t) MUST_CHECK;
 
 #endif

@@ -123,6 +123,37 @@ TEST(contradictions_are_found)
 	CHECK_OK(target_check(&t));
 }
 
+TEST(architectures_of_cuda)
+{
+	static const struct {
+		const char *cpu, *features, *text;
+	} bad[] = {{"sm_70", "+ptx74", "unknown architecture sm_70"},
+		   {"sm_87 ", "+ptx74", "unknown architecture sm_87 "},
+		   {"sm_87", "", "needs one version of PTX"},
+		   {"sm_87", "+ptx74,+ptx75", "needs one version of PTX"},
+		   {"sm_87", "+ptx79", "not '+ptx79'"},
+		   {"sm_87", "+ptx", "not '+ptx'"},
+		   {"sm_87", "+ptx73", "sm_87 needs +ptx74 or later"},
+		   {"sm_90", "+ptx74", "sm_90 needs +ptx78"}};
+	static const char *const good[][2] = {{"sm_72", "+ptx61"}, {"sm_75", "+ptx85"}, {"sm_80", "+ptx70"},
+					      {"sm_86", "+ptx71"}, {"sm_87", "+ptx74"}, {"sm_89", "+ptx78"},
+					      {"sm_90", "+ptx83"}};
+	struct target t = {.isa = "cuda", .lanes = 4};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		strcpy(t.cpu, good[i][0]);
+		strcpy(t.features, good[i][1]);
+		CHECK_OK(target_check(&t));
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		strcpy(t.cpu, bad[i].cpu);
+		strcpy(t.features, bad[i].features);
+		CHECK_FAILS(target_check(&t), E_UNSUPPORTED, bad[i].text);
+	}
+	strcpy(t.features, "+ptx78");
+	t.lanes = 8;
+	CHECK_FAILS(target_check(&t), E_UNSUPPORTED, "vectors of 4 lanes");
+}
+
 TEST(text_round_trip)
 {
 	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};
