@@ -42,7 +42,7 @@ ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space 
 KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit search/strategy search/cost agent/control/policy tools/hone/cmd
 FLEETS = tools/fleet/db tools/fleet/publish
 MAINS  = $(call src,agent/*/main_*.c tools/*/main_*.c)
-LLVMC  = kernels/emit/emit_llvm.c $(call src,kernels/emit/llvm_*.c)
+LLVMC  = $(addprefix kernels/emit/,emit_llvm.c emit_ptx.c) $(call src,kernels/emit/llvm_*.c)
 BENCHC = $(call src,tools/bench/bench_*.c)
 APART  = $(MAINS) $(LLVMC) $(BENCHC)
 $(foreach r,$(ROOMS),$(eval $(B)/$(r).a: $(call objs,$(filter-out $(APART),$(call src,$(r)/*.c)))))
@@ -80,13 +80,15 @@ $(B)/hone-sync: $(B)/agent/sync/main_sync.o $(call table_o,kernels/graph/op agen
 $(B)/hone-fleet: $(B)/tools/fleet/main_fleet.o $(call table_o,$(FLEETS) kernels/graph/op) $(call in,$(in_fleet))
 	$(link) $(NETLIBS) $(LDLIBS)
 
-# Builds, checks and times candidates: it alone links LLVM.
-LLVM_PARTS = core native
+# Builds, checks and times candidates: it alone links LLVM. The code generator for PTX is linked where LLVM has it.
+PTX_PARTS  = $(filter nvptx,$(shell $(LLVM_CONFIG) --components))
+PTX        = $(if $(PTX_PARTS),$(foreach i,TargetInfo Target TargetMC AsmPrinter,-Wl$(,)-u$(,)LLVMInitializeNVPTX$(i)))
+LLVM_PARTS = core native $(PTX_PARTS)
 LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
 WORKER    = $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o %/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit/emit_table_worker.o
 $(B)/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
-	$(link) -Wl,--gc-sections $(LLVM_LIBS) $(LDLIBS) -lseccomp
+	$(link) -Wl,--gc-sections $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
 $(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
 # ---- objects ----
@@ -202,9 +204,9 @@ $(WITHOUT): $(TLIBS)
 	$(link) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) $(NETLIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring sandbox,$@),-lseccomp)
 # Tests emit for other machines too.
 CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl,-u,LLVMInitialize$(t)$(i)))
-$(WITH_LLVM): LLVM_PARTS = core native aarch64 arm
+$(WITH_LLVM): LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
 $(WITH_LLVM): $(WORKER) $(TLIBS)
-	$(link) -Wl,--gc-sections $(CROSS) $(LLVM_LIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring runner,$@),-lseccomp)
+	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring runner,$@),-lseccomp)
 include tests/rules.mk tools/build/rules.mk tools/bench/rules.mk
 .PHONY: all programs objects
 .SECONDARY:

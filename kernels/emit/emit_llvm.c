@@ -4,18 +4,16 @@
  * longer), code generation level Default, PIC, small code model, loop strength reduction off (its extra
  * pointers spill the register tile), and no passes that find nothing to do here. The rest is in llvm_*.c.
  *
- * A context lives for one emit, so memory does not grow. LLVM's own state is per process: its targets and
- * options are set once, by pthread_once. The only other state here is `kept`, which is per thread. */
+ * A context lives for one emit, so memory does not grow. LLVM's own state is per process (llvm_start.c). The
+ * only other state here is `kept`, which is per thread. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/emit/llvm_object.h"
 #include <llvm-c/Disassembler.h>
-#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm/Config/llvm-config.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,68 +47,6 @@ struct diag {
 	unsigned frame; /* bytes of the largest stack frame */
 	char error[256];
 };
-
-/* Other machines' code generators exist only in programs that link them by name (tests do). */
-#define OTHER_TARGET(t)                                                                                      \
-	void LLVMInitialize##t##TargetInfo(void) __attribute__((weak));                                      \
-	void LLVMInitialize##t##Target(void) __attribute__((weak));                                          \
-	void LLVMInitialize##t##TargetMC(void) __attribute__((weak));                                        \
-	void LLVMInitialize##t##AsmPrinter(void) __attribute__((weak));                                      \
-	void LLVMInitialize##t##Disassembler(void) __attribute__((weak));                                    \
-	static void init_##t(void)                                                                           \
-	{                                                                                                    \
-		if (!LLVMInitialize##t##Target)                                                              \
-			return;                                                                              \
-		LLVMInitialize##t##TargetInfo();                                                             \
-		LLVMInitialize##t##Target();                                                                 \
-		LLVMInitialize##t##TargetMC();                                                               \
-		LLVMInitialize##t##AsmPrinter();                                                             \
-		LLVMInitialize##t##Disassembler();                                                           \
-	}
-OTHER_TARGET(AArch64)
-OTHER_TARGET(ARM)
-
-/* Disables passes that find nothing in the output of gen_module(); this saves a sixth of the instructions
- * spent on a convolution. CodeGenPrepare moves addresses to their uses, where they already are; AArch64 keeps
- * it, because it splits displacements that do not fit, and also the passes that find the constants it makes
- * for them. MachineLICM stays: it keeps the constants of exp out of loops. -pre-RA-sched=linearize would save
- * 6 % more, but miscompiles (a kernel with tanh in its epilogue). LLVM 14 to 19 know all these options: an
- * unknown one would end the process. */
-static const char *const options[] = {
-    "hone",
-    "-disable-lsr",
-    "-disable-constant-hoisting",
-    "-disable-mergeicmps",
-    "-disable-partial-libcall-inlining",
-    "-disable-postra-machine-licm",
-    "-disable-expand-reductions",
-    "-disable-ssc",
-    "-enable-shrink-wrap=false",
-#ifdef __x86_64__
-    "-disable-cgp",
-    "-disable-machine-cse",
-    "-disable-machine-sink",
-    "-disable-postra-machine-sink",
-    "-disable-copyprop",
-    "-disable-peephole",
-    "-disable-early-ifcvt",
-    "-disable-early-taildup",
-    "-disable-tail-duplicate",
-    "-disable-branch-fold",
-    "-disable-x86-lea-opt",
-    "-disable-x86-domain-reassignment",
-#endif
-};
-
-static void init_llvm(void)
-{
-	if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
-	    LLVMInitializeNativeDisassembler())
-		abort(); /* this LLVM lacks the machine's own target */
-	init_AArch64();
-	init_ARM();
-	LLVMParseCommandLineOptions((int)(sizeof options / sizeof *options), options, NULL);
-}
 
 static const char *version(void)
 {
@@ -236,7 +172,6 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 
 static int emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct isa_llvm *isa = find_isa(t->isa);
 	struct arena tmp = {0};
 	struct diag d = {0};
@@ -253,7 +188,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 		rc = fail(E_UNSUPPORTED, "%s has no products of matrices of bytes", t->isa);
 	if (rc < 0)
 		return rc;
-	pthread_once(&once, init_llvm);
+	llvm_start();
 	rc = use_machine(isa, t);
 	if (rc < 0)
 		return rc;

@@ -16,8 +16,8 @@ static LLVMValueRef *copy_vars(struct gen *g)
 	return arena_memdup(g->a, g->cur, sizeof *g->cur * (size_t)(g->l->nvars + 1));
 }
 
-static LLVMValueRef phi2(struct gen *g, LLVMValueRef a, LLVMBasicBlockRef from_a, LLVMValueRef b,
-			 LLVMBasicBlockRef from_b)
+LLVMValueRef gen_phi(struct gen *g, LLVMValueRef a, LLVMBasicBlockRef from_a, LLVMValueRef b,
+		     LLVMBasicBlockRef from_b)
 {
 	LLVMValueRef p = LLVMBuildPhi(g->b, LLVMTypeOf(a), "");
 	LLVMAddIncoming(p, &a, &from_a, 1);
@@ -34,24 +34,22 @@ static void merge(struct gen *g, const LLVMValueRef *other, LLVMBasicBlockRef fr
 		if (g->cur[i] == other[i])
 			continue;
 		g->cur[i] =
-		    g->cur[i] && other[i] ? phi2(g, other[i], from_other, g->cur[i], from_here) : NULL;
+		    g->cur[i] && other[i] ? gen_phi(g, other[i], from_other, g->cur[i], from_here) : NULL;
 	}
 }
 
 /* Opens the next depth; the builder is in the head's block after its phis. */
-static void open_scope(struct gen *g)
+void gen_open_scope(struct gen *g)
 {
 	struct llvm_scope *s = &g->scope[++g->depth];
 	memset(s->bucket, 0, sizeof s->bucket);
 	s->end = LLVMBuildFreeze(g->b, LLVMGetUndef(g->i64), "");
 }
 
-static void close_scope(struct gen *g)
+void gen_close_scope(struct gen *g)
 {
 	LLVMInstructionEraseFromParent(g->scope[g->depth--].end);
 }
-
-static void gen_body(struct gen *g, const struct stmt *s);
 
 /* Whether the variable is the expression lo, so that there is one iteration and no loop. Nothing depends on
  * this depth alone. */
@@ -63,9 +61,9 @@ static bool is_single(const struct gen *g, const struct stmt *s)
 
 static void gen_single(struct gen *g, const struct stmt *s)
 {
-	open_scope(g);
+	gen_open_scope(g);
 	gen_body(g, s->body);
-	close_scope(g);
+	gen_close_scope(g);
 }
 
 /* Makes phis for the carried variables and puts them into g->cur. Returns their number, with ids in
@@ -92,6 +90,14 @@ static bool may_be_empty(const struct stmt *s)
 	return !s->at_least_once && !(ix_is_const(s->lo, &lo) && ix_is_const(s->hi, &hi) && lo < hi);
 }
 
+/* The counter passes the last value by up to a step, which it must hold, too. */
+static LLVMTypeRef counter_type(struct gen *g, const struct stmt *s)
+{
+	bool small = gen_ix_type(g, s->lo) == g->i32 && gen_ix_type(g, s->hi) == g->i32 &&
+		     s->step <= INT32_MAX - s->hi->hi;
+	return small ? g->i32 : g->i64;
+}
+
 static void gen_for(struct gen *g, const struct stmt *s)
 {
 	int64_t c[2];
@@ -103,7 +109,9 @@ static void gen_for(struct gen *g, const struct stmt *s)
 		return;
 	int nvars = g->l->nvars, *carried = ARENA_ARRAY(g->a, int, nvars + 1);
 	LLVMValueRef *phi = ARENA_ARRAY(g->a, LLVMValueRef, nvars + 1), *before = copy_vars(g);
-	LLVMValueRef lo = gen_ix(g, s->lo), hi = gen_ix(g, s->hi);
+	LLVMTypeRef type = counter_type(g, s);
+	LLVMValueRef lo = gen_as(g, gen_ix(g, s->lo), type), hi = gen_as(g, gen_ix(g, s->hi), type);
+	g->step[s->var] = s->step;
 	LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b), head = gen_block(g, "loop");
 	LLVMBasicBlockRef done = gen_block(g, "done");
 	if (may_be_empty(s))
@@ -111,15 +119,17 @@ static void gen_for(struct gen *g, const struct stmt *s)
 	else
 		LLVMBuildBr(g->b, head);
 	LLVMPositionBuilderAtEnd(g->b, head);
-	LLVMValueRef iv = g->iv[s->var] = LLVMBuildPhi(g->b, g->i64, "");
+	LLVMValueRef iv = g->iv[s->var] = LLVMBuildPhi(g->b, type, "");
 	LLVMAddIncoming(iv, &lo, &from, 1);
 	int n = carry(g, s, from, carried, phi);
-	open_scope(g);
+	gen_open_scope(g);
 	gen_body(g, s->body);
-	close_scope(g);
+	gen_close_scope(g);
 	LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
-	LLVMValueRef next = LLVMBuildNSWAdd(g->b, iv, gen_i64(g, s->step), "");
-	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, hi, ""), head, done);
+	LLVMValueRef next = LLVMBuildNSWAdd(g->b, iv, gen_int(g, iv, s->step), "");
+	LLVMValueRef back = LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, hi, ""), head, done);
+	if (g->arch == ARCH_PTX)
+		gpu_loop(g, back);
 	LLVMAddIncoming(iv, &next, &latch, 1);
 	for (int i = 0; i < n; i++)
 		LLVMAddIncoming(phi[i], &g->cur[carried[i]], &latch, 1);
@@ -153,7 +163,7 @@ static void gen_if(struct gen *g, const struct stmt *s)
 }
 
 /* Recursion is bounded by LOOPS_MAX_DEPTH. */
-static void gen_body(struct gen *g, const struct stmt *s)
+void gen_body(struct gen *g, const struct stmt *s)
 {
 	for (; s; s = s->next)
 		switch (s->op) {
@@ -176,11 +186,12 @@ static void gen_body(struct gen *g, const struct stmt *s)
 		case ST_COPY:
 		case ST_COMMIT:
 		case ST_WAIT: /* emit_llvm refuses threads */
+			gpu_statement(g, s);
 			break;
 		}
 }
 
-static void attribute(struct gen *g, const char *name, const char *value)
+void gen_attribute(struct gen *g, const char *name, const char *value)
 {
 	LLVMAttributeRef a;
 	if (value) {
@@ -197,13 +208,13 @@ static void attributes(struct gen *g)
 {
 	char width[16];
 	snprintf(width, sizeof width, "%d", g->t->lanes * 32);
-	attribute(g, "nounwind", NULL);
-	attribute(g, "noredzone", NULL);
-	attribute(g, "warn-stack-size", "0"); /* the frame's size is reported as a diagnostic */
-	attribute(g, "denormal-fp-math", "preserve-sign,preserve-sign");
+	gen_attribute(g, "nounwind", NULL);
+	gen_attribute(g, "noredzone", NULL);
+	gen_attribute(g, "warn-stack-size", "0"); /* the frame's size is reported as a diagnostic */
+	gen_attribute(g, "denormal-fp-math", "preserve-sign,preserve-sign");
 	if (g->t->lanes > 4) {
-		attribute(g, "min-legal-vector-width", width);
-		attribute(g, "prefer-vector-width", width);
+		gen_attribute(g, "min-legal-vector-width", width);
+		gen_attribute(g, "prefer-vector-width", width);
 	}
 }
 
@@ -222,7 +233,7 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	g->depth = -1;
 	g->place = PLACE_BODY;
 	LLVMPositionBuilderAtEnd(g->b, gen_block(g, "entry"));
-	open_scope(g);
+	gen_open_scope(g);
 	LLVMValueRef begin = LLVMGetParam(g->fn, 2), end = LLVMGetParam(g->fn, 3);
 	LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b), head = gen_block(g, "range"),
 			  done = gen_block(g, "end");
@@ -230,16 +241,16 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	LLVMPositionBuilderAtEnd(g->b, head);
 	LLVMValueRef iv = g->iv[e->var] = LLVMBuildPhi(g->b, g->i64, "");
 	LLVMAddIncoming(iv, &begin, &from, 1);
-	open_scope(g);
+	gen_open_scope(g);
 	gen_body(g, e->body);
-	close_scope(g);
+	gen_close_scope(g);
 	LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
 	LLVMValueRef next = LLVMBuildNSWAdd(g->b, iv, gen_i64(g, 1), "");
 	LLVMAddIncoming(iv, &next, &latch, 1);
 	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, end, ""), head, done);
 	LLVMPositionBuilderAtEnd(g->b, done);
 	LLVMBuildRetVoid(g->b);
-	close_scope(g);
+	gen_close_scope(g);
 }
 
 static LLVMMetadataRef text_node(struct gen *g, const char *name, LLVMMetadataRef second)
@@ -288,9 +299,12 @@ void gen_module(struct gen *g)
 	g->cur = ARENA_ARRAY(g->a, LLVMValueRef, l->nvars + 1);
 	g->iv = ARENA_ARRAY(g->a, LLVMValueRef, l->nloopvars + 1);
 	g->scope = ARENA_ARRAY(g->a, struct llvm_scope, LOOPS_MAX_DEPTH + 3);
+	g->step = ARENA_ARRAY(g->a, int64_t, l->nloopvars + 1);
 	g->flow = loops_flow(l, g->a);
 	if (g->scopes)
 		alias_scopes(g);
+	if (g->arch == ARCH_PTX)
+		gpu_module(g);
 	for (int i = 0; i < l->nentries; i++)
-		gen_entry(g, &l->entry[i]);
+		(g->arch == ARCH_PTX ? gpu_entry : gen_entry)(g, &l->entry[i]);
 }

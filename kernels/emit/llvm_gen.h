@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to emit_llvm: builds LLVM IR from loops. Only kernels/emit/emit_llvm.c and kernels/emit/llvm_*.c
- * use LLVM.
+/* Private to emit_llvm and emit_ptx: builds LLVM IR from loops. Only these and kernels/emit/llvm_*.c use
+ * LLVM.
  *
  * No IR pass runs, so optimisations that the code generator does not do are done here. The block that starts
  * a loop has its phis, then the integer values and addresses that depend only on that loop and outer ones,
  * computed once (scope.bucket), then the body. An address is built loop level by loop level, so that outer
  * parts are shared; its constant part is left to the load's displacement. Source compatible with LLVM 14
- * (typed pointers: every pointer is i8* until used) to 19. */
+ * (typed pointers: every pointer is i8* until used) to 19.
+ *
+ * A GPU (ARCH_PTX) has entries, memory accesses and operations of groups of its own (llvm_gpu*.c). Integers
+ * that fit 32 bits are i32 there, because registers have 32 bits. */
 #ifndef KERNELS_LLVM_GEN_H
 #define KERNELS_LLVM_GEN_H
 
@@ -52,7 +55,7 @@ struct llvm_scope {
 	struct memo *bucket[MEMO_BUCKETS];
 };
 
-enum llvm_arch { ARCH_X86, ARCH_A64, ARCH_A32, ARCHS };
+enum llvm_arch { ARCH_X86, ARCH_A64, ARCH_A32, ARCH_PTX, ARCHS };
 
 struct gen {
 	const struct loops *l;
@@ -67,7 +70,8 @@ struct gen {
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
-	bool half; /* the target converts between f16 and f32 */
+	bool half;   /* the target converts between f16 and f32 */
+	bool narrow; /* integers that fit 32 bits are i32 */
 	LLVMTypeRef f32, i1, i8, i16, i32, i64, ptr, vec[UNITS][LANE_KINDS];
 	struct {
 		LLVMTypeRef type;
@@ -78,6 +82,10 @@ struct gen {
 	LLVMValueRef *iv;  /* per loop variable */
 	LLVMValueRef alias[LOOPS_MAX_BUFS], noalias[LOOPS_MAX_BUFS];
 	unsigned alias_kind, noalias_kind;
+	int64_t *step;     /* per loop variable: between its values */
+	LLVMValueRef item; /* of a GPU: the index less `begin`, i32 */
+	LLVMValueRef shared[LOOPS_MAX_BUFS];
+	int sm; /* of a GPU: 87 */
 	int depth;
 	int place;                /* the builder is at scope[place].end, or PLACE_BODY: where statements
 				   * are added */
@@ -88,9 +96,16 @@ struct gen {
 enum { PLACE_BODY = -1 };
 
 /* llvm_ix.c: integer values and addresses. */
-LLVMValueRef gen_ix(struct gen *g, const struct ix *x);   /* i64 */
-LLVMValueRef gen_bool(struct gen *g, const struct ix *x); /* i1: x != 0 */
+LLVMTypeRef gen_ix_type(struct gen *g, const struct ix *x); /* i64, or i32 where integers are narrow */
+LLVMValueRef gen_ix(struct gen *g, const struct ix *x);     /* of that type */
+LLVMValueRef gen_bool(struct gen *g, const struct ix *x);   /* i1: x != 0 */
 LLVMValueRef gen_i64(struct gen *g, int64_t v);
+LLVMValueRef gen_int(struct gen *g, LLVMValueRef like, int64_t v); /* a constant of the type of `like` */
+/* v as a signed integer of the other type. */
+LLVMValueRef gen_as(struct gen *g, LLVMValueRef v, LLVMTypeRef t);
+/* p as a pointer to t. */
+LLVMValueRef gen_typed(LLVMBuilderRef b, LLVMValueRef p, LLVMTypeRef t);
+LLVMValueRef gen_offset(struct gen *g, LLVMValueRef p, LLVMValueRef bytes);
 /* Address of element x of the buffer, i8*. guard: an i1 or NULL; if it is false, table reads in x may be out
  * of bounds. */
 LLVMValueRef gen_address(struct gen *g, const struct mem *m, LLVMValueRef guard);
@@ -125,9 +140,48 @@ LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int
 void gen_store(struct gen *g, const struct stmt *s);
 void gen_prefetch(struct gen *g, const struct stmt *s);
 
+/* The same bits as a call of a target's intrinsic has them: its operands and its result are cast. An
+ * intrinsic that this LLVM lacks is named in g->missing, and the module is not compiled. over: its overloaded
+ * types. */
+LLVMValueRef gen_target_call(struct gen *g, const char *name, LLVMTypeRef as, LLVMValueRef *args, unsigned n,
+			     LLVMTypeRef *over, size_t nover);
+
 /* llvm_gen.c: functions. Fills g->mod with one function per entry. The caller makes mod, ctx and b. */
 void gen_module(struct gen *g);
+/* Opens and closes a depth; the builder is where values of that depth may be computed. */
+void gen_open_scope(struct gen *g);
+void gen_close_scope(struct gen *g);
+void gen_body(struct gen *g, const struct stmt *s);
+void gen_attribute(struct gen *g, const char *name,
+		   const char *value); /* of the function; value may be NULL */
+LLVMValueRef gen_phi(struct gen *g, LLVMValueRef a, LLVMBasicBlockRef from_a, LLVMValueRef b,
+		     LLVMBasicBlockRef from_b);
 LLVMBasicBlockRef gen_block(struct gen *g,
 			    const char *name); /* appended to the function; the builder does not move */
+
+/* llvm_gpu.c: entries, and statements of threads. emit_ptx.c says how an entry is called. */
+void gpu_module(struct gen *g); /* before all entries */
+void gpu_entry(struct gen *g, const struct entry *e);
+int gpu_group(const struct gen *g, const struct entry *e); /* items of a block */
+int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e);
+LLVMValueRef gpu_base(struct gen *g, int buf);
+LLVMValueRef gpu_param(struct gen *g, int id);     /* i64 */
+void gpu_loop(struct gen *g, LLVMValueRef branch); /* marks a loop's branch back */
+void gpu_statement(struct gen *g, const struct stmt *s);
+/* The block's threads exchange a lane, an i32, with those of the number ^ mask. */
+LLVMValueRef gpu_shuffle(struct gen *g, LLVMValueRef v, int mask);
+/* Inline assembly of operands with these constraints. Without a result (`type` is void) it has effects that
+ * LLVM does not see, and stays in its place. */
+LLVMValueRef gpu_asm(struct gen *g, const char *text, const char *constraints, LLVMTypeRef type,
+		     LLVMValueRef *args, unsigned n);
+/* llvm_gpu_mem.c */
+LLVMValueRef gpu_load(struct gen *g, const struct mem *m, enum lv_type type, int lanes);
+void gpu_store(struct gen *g, const struct stmt *s);
+void gpu_copy(struct gen *g, const struct stmt *s);
+/* Bytes, a power of two up to 16, that divide the address of an access. */
+unsigned gpu_alignment(struct gen *g, const struct mem *m);
+/* llvm_gpu_ops.c */
+LLVMValueRef gpu_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes);
+LLVMValueRef gpu_widen_pairs(struct gen *g, LLVMValueRef v, bool is_signed, int lanes);
 
 #endif

@@ -10,6 +10,34 @@ LLVMValueRef gen_i64(struct gen *g, int64_t v)
 	return LLVMConstInt(g->i64, (uint64_t)v, true);
 }
 
+LLVMValueRef gen_int(struct gen *g, LLVMValueRef like, int64_t v)
+{
+	(void)g;
+	return LLVMConstInt(LLVMTypeOf(like), (uint64_t)v, true);
+}
+
+LLVMTypeRef gen_ix_type(struct gen *g, const struct ix *x)
+{
+	return g->narrow && x->lo >= INT32_MIN && x->hi <= INT32_MAX ? g->i32 : g->i64;
+}
+
+LLVMValueRef gen_as(struct gen *g, LLVMValueRef v, LLVMTypeRef t)
+{
+	if (LLVMTypeOf(v) == t)
+		return v;
+	return t == g->i64 ? LLVMBuildSExt(g->b, v, t, "") : LLVMBuildTrunc(g->b, v, t, "");
+}
+
+LLVMValueRef gen_typed(LLVMBuilderRef b, LLVMValueRef p, LLVMTypeRef t)
+{
+	return LLVMBuildBitCast(b, p, LLVMPointerType(t, LLVMGetPointerAddressSpace(LLVMTypeOf(p))), "");
+}
+
+LLVMValueRef gen_offset(struct gen *g, LLVMValueRef p, LLVMValueRef bytes)
+{
+	return LLVMBuildGEP2(g->b, g->i8, p, &bytes, 1, "");
+}
+
 /* Whether the expression reads a table. Table reads are not moved: earlier, a read that a branch protects
  * could leave its buffer. */
 static bool has_table(const struct ix *x)
@@ -97,11 +125,12 @@ static LLVMValueRef remainder_of(struct gen *g, LLVMValueRef a, LLVMValueRef b, 
 static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	bool narrow = fits_u31(x->a) && fits_u31(x->b);
+	LLVMTypeRef wide = LLVMTypeOf(a);
 	LLVMValueRef r;
 	int64_t d;
 	if (narrow) {
-		a = LLVMBuildTrunc(g->b, a, g->i32, "");
-		b = LLVMBuildTrunc(g->b, b, g->i32, "");
+		a = gen_as(g, a, g->i32);
+		b = gen_as(g, b, g->i32);
 	}
 	if (narrow && g->arch == ARCH_A32 && !ix_is_const(x->b, &d)) {
 		r = divide_as_doubles(g, a, b);
@@ -110,7 +139,7 @@ static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValue
 	} else {
 		r = x->op == IX_DIV ? LLVMBuildUDiv(g->b, a, b, "") : LLVMBuildURem(g->b, a, b, "");
 	}
-	return narrow ? LLVMBuildZExt(g->b, r, g->i64, "") : r;
+	return narrow && wide != g->i32 ? LLVMBuildZExt(g->b, r, wide, "") : r;
 }
 
 /* Rounds towards minus infinity; b > 0. */
@@ -118,14 +147,14 @@ static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef
 {
 	int64_t d;
 	if (ix_is_const(x->b, &d) && (d & (d - 1)) == 0)
-		return x->op == IX_MOD ? LLVMBuildAnd(g->b, a, gen_i64(g, d - 1), "")
-				       : LLVMBuildAShr(g->b, a, gen_i64(g, __builtin_ctzll((uint64_t)d)), "");
+		return x->op == IX_MOD ? LLVMBuildAnd(g->b, a, gen_int(g, a, d - 1), "")
+				       : LLVMBuildAShr(g->b, a, gen_int(g, a, __builtin_ctzll((uint64_t)d)), "");
 	LLVMValueRef q = LLVMBuildSDiv(g->b, a, b, "");
 	LLVMValueRef r = remainder_of(g, a, b, q);
-	LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, r, gen_i64(g, 0), "");
+	LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, r, gen_int(g, r, 0), "");
 	if (x->op == IX_MOD)
 		return LLVMBuildSelect(g->b, below, LLVMBuildAdd(g->b, r, b, ""), r, "");
-	return LLVMBuildSub(g->b, q, LLVMBuildZExt(g->b, below, g->i64, ""), "");
+	return LLVMBuildSub(g->b, q, LLVMBuildZExt(g->b, below, LLVMTypeOf(q), ""), "");
 }
 
 /* Values are computed at the head of a loop, perhaps before the branch that ensures b > 0: max(b, 1) avoids a
@@ -133,23 +162,20 @@ static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef
 static LLVMValueRef divide(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	if (x->b->lo < 1)
-		b = select_int(g, LLVMIntSGT, b, gen_i64(g, 1));
+		b = select_int(g, LLVMIntSGT, b, gen_int(g, b, 1));
 	return x->a->lo >= 0 ? divide_unsigned(g, x, a, b) : divide_floor(g, x, a, b);
 }
 
 static LLVMValueRef scalar_load(struct gen *g, LLVMTypeRef t, LLVMValueRef p)
 {
-	return LLVMBuildLoad2(g->b, t, LLVMBuildBitCast(g->b, p, LLVMPointerType(t, 0), ""), "");
-}
-
-static LLVMValueRef offset(struct gen *g, LLVMValueRef p, LLVMValueRef bytes)
-{
-	return LLVMBuildGEP2(g->b, g->i8, p, &bytes, 1, "");
+	return LLVMBuildLoad2(g->b, t, gen_typed(g->b, p, t), "");
 }
 
 static LLVMValueRef param(struct gen *g, int id)
 {
-	return scalar_load(g, g->i64, offset(g, LLVMGetParam(g->fn, 1), gen_i64(g, 8 * (int64_t)id)));
+	if (g->arch == ARCH_PTX)
+		return gpu_param(g, id);
+	return scalar_load(g, g->i64, gen_offset(g, LLVMGetParam(g->fn, 1), gen_i64(g, 8 * (int64_t)id)));
 }
 
 /* Base of a buffer, loaded once at the function's entry. */
@@ -160,8 +186,13 @@ static LLVMValueRef base(struct gen *g, int buf)
 	if (v)
 		return v;
 	int back = enter_head(g, 0);
-	unsigned bytes = LLVMPointerSize(LLVMGetModuleDataLayout(g->mod));
-	v = scalar_load(g, g->ptr, offset(g, LLVMGetParam(g->fn, 0), gen_i64(g, bytes * (int64_t)buf)));
+	if (g->arch == ARCH_PTX) {
+		v = gpu_base(g, buf);
+	} else {
+		unsigned bytes = LLVMPointerSize(LLVMGetModuleDataLayout(g->mod));
+		v = scalar_load(g, g->ptr,
+				gen_offset(g, LLVMGetParam(g->fn, 0), gen_i64(g, bytes * (int64_t)buf)));
+	}
 	go_to(g, back);
 	return memo_keep(g, 0, &k, v);
 }
@@ -172,18 +203,26 @@ static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef gua
 static LLVMValueRef table(struct gen *g, const struct ix *x, LLVMValueRef guard)
 {
 	LLVMValueRef at = build_ix(g, x->a, guard);
+	at = gen_as(g, at, g->i64);
 	if (guard)
 		at = LLVMBuildSelect(g->b, guard, at, gen_i64(g, 0), "");
-	LLVMValueRef p = offset(g, base(g, x->id), LLVMBuildShl(g->b, at, gen_i64(g, 2), ""));
+	LLVMValueRef p = gen_offset(g, base(g, x->id), LLVMBuildShl(g->b, at, gen_i64(g, 2), ""));
 	LLVMValueRef v = scalar_load(g, g->i32, p);
 	LLVMSetAlignment(v, 4);
-	return LLVMBuildSExt(g->b, v, g->i64, "");
+	return gen_as(g, v, gen_ix_type(g, x));
 }
 
 /* Builds the operation where the builder is. Recursion is bounded by IX_MAX_HEIGHT. */
 static LLVMValueRef build_op(struct gen *g, const struct ix *x, LLVMValueRef guard)
 {
 	LLVMValueRef a = build_ix(g, x->a, guard), b = build_ix(g, x->b, guard);
+	/* Sums and products are right in the result's type, though an operand may not fit it. */
+	LLVMTypeRef type = gen_ix_type(g, x),
+		    both = LLVMTypeOf(a) == LLVMTypeOf(b) ? LLVMTypeOf(a) : g->i64;
+	if (x->op == IX_ADD || x->op == IX_MUL)
+		both = type;
+	a = gen_as(g, a, both);
+	b = gen_as(g, b, both);
 	switch (x->op) {
 	case IX_ADD:
 		return LLVMBuildAdd(g->b, a, b, "");
@@ -191,23 +230,23 @@ static LLVMValueRef build_op(struct gen *g, const struct ix *x, LLVMValueRef gua
 		return LLVMBuildMul(g->b, a, b, "");
 	case IX_DIV:
 	case IX_MOD:
-		return divide(g, x, a, b);
+		return gen_as(g, divide(g, x, a, b), type);
 	case IX_MIN:
-		return select_int(g, LLVMIntSLT, a, b);
+		return gen_as(g, select_int(g, LLVMIntSLT, a, b), type);
 	case IX_MAX:
-		return select_int(g, LLVMIntSGT, a, b);
+		return gen_as(g, select_int(g, LLVMIntSGT, a, b), type);
 	case IX_LT:
-		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), g->i64, "");
+		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), type, "");
 	default:
-		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, a, b, ""), g->i64, "");
+		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, a, b, ""), type, "");
 	}
 }
 
 static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef guard)
 {
 	if (x->op == IX_CONST)
-		return gen_i64(g, x->c);
-	if (x->op == IX_VAR)
+		return LLVMConstInt(gen_ix_type(g, x), (uint64_t)x->c, true);
+	if (x->op == IX_VAR && LLVMTypeOf(g->iv[x->id]) == gen_ix_type(g, x))
 		return g->iv[x->id];
 	if (x->op == IX_TABLE)
 		return table(g, x, guard);
@@ -218,7 +257,9 @@ static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef gua
 	if (v)
 		return v;
 	int back = enter_head(g, x->depth);
-	v = x->op == IX_PARAM ? param(g, x->id) : build_op(g, x, NULL);
+	v = x->op == IX_PARAM ? gen_as(g, param(g, x->id), gen_ix_type(g, x))
+	    : x->op == IX_VAR ? gen_as(g, g->iv[x->id], gen_ix_type(g, x))
+			      : build_op(g, x, NULL);
 	go_to(g, back);
 	return memo_keep(g, x->depth, &k, v);
 }
@@ -233,7 +274,29 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
 	int64_t c;
 	if (ix_is_const(x, &c))
 		return LLVMConstInt(g->i1, c != 0, false);
-	return LLVMBuildICmp(g->b, LLVMIntNE, gen_ix(g, x), gen_i64(g, 0), "");
+	LLVMValueRef v = gen_ix(g, x);
+	return LLVMBuildICmp(g->b, LLVMIntNE, v, gen_int(g, v, 0), "");
+}
+
+/* Adds the range of factor * x to [lo, hi]; false: it does not fit. */
+static bool add_range(const struct ix *x, int64_t factor, int64_t *lo, int64_t *hi)
+{
+	int64_t a, b;
+	return !__builtin_mul_overflow(x->lo, factor, &a) && !__builtin_mul_overflow(x->hi, factor, &b) &&
+	       !__builtin_add_overflow(*lo, a < b ? a : b, lo) &&
+	       !__builtin_add_overflow(*hi, a < b ? b : a, hi);
+}
+
+/* The type that holds the sum of the terms in bytes. */
+static LLVMTypeRef sum_type(struct gen *g, int64_t elem, int n, const int64_t *coef,
+			    const struct ix *const *atom)
+{
+	int64_t lo = 0, hi = 0;
+	bool fits = g->narrow;
+	for (int i = 0; i < n && fits; i++)
+		fits = coef[i] >= INT32_MIN && coef[i] <= INT32_MAX &&
+		       add_range(atom[i], elem * coef[i], &lo, &hi);
+	return fits && lo >= INT32_MIN && hi <= INT32_MAX ? g->i32 : g->i64;
 }
 
 /* Base plus the first n terms, computed in the head of the loop that the last term depends on. */
@@ -256,12 +319,13 @@ static LLVMValueRef prefix(struct gen *g, int buf, int64_t elem, int n, const in
 	v = prefix(g, buf, elem, outer, coef, atom);
 	int back = enter_head(g, depth);
 	LLVMValueRef sum = NULL;
+	LLVMTypeRef type = sum_type(g, elem, n - outer, coef + outer, atom + outer);
 	for (int i = outer; i < n; i++) {
-		LLVMValueRef t =
-		    LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, elem * coef[i]), "");
+		LLVMValueRef a = gen_as(g, build_ix(g, atom[i], NULL), type);
+		LLVMValueRef t = LLVMBuildMul(g->b, a, gen_int(g, a, elem * coef[i]), "");
 		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
 	}
-	v = offset(g, v, sum);
+	v = gen_offset(g, v, gen_as(g, sum, g->i64));
 	go_to(g, back);
 	k.coef = arena_memdup(g->a, coef, (size_t)n * sizeof *coef);
 	k.atom = arena_memdup(g->a, atom, (size_t)n * sizeof *atom);
@@ -274,24 +338,24 @@ LLVMValueRef gen_address(struct gen *g, const struct mem *m, LLVMValueRef guard)
 	int64_t elem = (int64_t)dtype_bytes(mem_type(g->l, m)), c, coef[IX_MAX_TERMS];
 	const struct ix *atom[IX_MAX_TERMS];
 	if (has_table(x)) {
-		LLVMValueRef at = build_ix(g, x, guard);
-		return offset(
+		LLVMValueRef at = gen_as(g, build_ix(g, x, guard), g->i64);
+		return gen_offset(
 		    g, base(g, m->buf),
 		    LLVMBuildShl(g->b, at, gen_i64(g, __builtin_ctzll((unsigned long long)elem)), ""));
 	}
 	int n = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
 	LLVMValueRef p = prefix(g, m->buf, elem, n, coef, atom);
-	return c ? offset(g, p, gen_i64(g, elem * c)) : p;
+	return c ? gen_offset(g, p, gen_i64(g, elem * c)) : p;
 }
 
 static LLVMValueRef build_mask(struct gen *g, const struct ix *n, int lanes)
 {
 	LLVMValueRef v = gen_ix(g, n), iota[16];
 	if (n->lo < INT32_MIN)
-		v = select_int(g, LLVMIntSGT, v, gen_i64(g, 0));
+		v = select_int(g, LLVMIntSGT, v, gen_int(g, v, 0));
 	if (n->hi > INT32_MAX)
-		v = select_int(g, LLVMIntSLT, v, gen_i64(g, lanes));
-	v = LLVMBuildTrunc(g->b, v, g->i32, "");
+		v = select_int(g, LLVMIntSLT, v, gen_int(g, v, lanes));
+	v = gen_as(g, v, g->i32);
 	for (int i = 0; i < lanes; i++)
 		iota[i] = LLVMConstInt(g->i32, (unsigned)i, false);
 	return LLVMBuildICmp(g->b, LLVMIntSLT, LLVMConstVector(iota, (unsigned)lanes), gen_splat(g, v, lanes),

@@ -5,11 +5,6 @@
 #include "kernels/loops/loops_lane.h"
 #include <string.h>
 
-static LLVMValueRef typed(struct gen *g, LLVMValueRef p, LLVMTypeRef t)
-{
-	return LLVMBuildBitCast(g->b, p, LLVMPointerType(t, 0), "");
-}
-
 static LLVMValueRef mark(struct gen *g, LLVMValueRef access, int buf)
 {
 	if (g->scopes) {
@@ -35,14 +30,14 @@ struct access {
 static LLVMValueRef load_at(struct gen *g, const struct access *x, LLVMValueRef p, int lanes)
 {
 	LLVMTypeRef t = gen_type(g, x->unit, lanes);
-	LLVMValueRef v = LLVMBuildLoad2(g->b, t, typed(g, p, t), "");
+	LLVMValueRef v = LLVMBuildLoad2(g->b, t, gen_typed(g->b, p, t), "");
 	LLVMSetAlignment(v, (unsigned)x->elem);
 	return mark(g, v, x->m->buf);
 }
 
 static void store_at(struct gen *g, const struct access *x, LLVMValueRef v, LLVMValueRef p)
 {
-	LLVMValueRef s = LLVMBuildStore(g->b, v, typed(g, p, LLVMTypeOf(v)));
+	LLVMValueRef s = LLVMBuildStore(g->b, v, gen_typed(g->b, p, LLVMTypeOf(v)));
 	LLVMSetAlignment(s, (unsigned)x->elem);
 	mark(g, s, x->m->buf);
 }
@@ -92,7 +87,7 @@ static LLVMValueRef masked_load(struct gen *g, const struct access *x, LLVMValue
 	LLVMTypeRef t = gen_type(g, x->unit, x->lanes);
 	if (x->guard) /* guard is false: loads the fill in every lane */
 		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, x->guard, ""), x->lanes), "");
-	LLVMValueRef args[4] = {typed(g, p, t), LLVMConstInt(g->i32, (unsigned)x->elem, false), mask,
+	LLVMValueRef args[4] = {gen_typed(g->b, p, t), LLVMConstInt(g->i32, (unsigned)x->elem, false), mask,
 				LLVMConstNull(t)};
 	return mark(g, gen_call(g, IN_MASKED_LOAD, x->unit, x->lanes, args, 4), x->m->buf);
 }
@@ -259,6 +254,8 @@ static LLVMValueRef fill_lanes(struct gen *g, const struct mem *m, enum lv_type 
 LLVMValueRef gen_load(struct gen *g, const struct mem *m, enum lv_type type, int lanes)
 {
 	int64_t c;
+	if (g->arch == ARCH_PTX)
+		return gpu_load(g, m, type, lanes);
 	struct access x = access_of(g, m, type, lanes);
 	if (m->guard && ix_is_const(m->guard, &c)) {
 		if (!c)
@@ -294,6 +291,10 @@ static void scatter(struct gen *g, const struct access *x, LLVMValueRef v, LLVMV
 
 void gen_store(struct gen *g, const struct stmt *s)
 {
+	if (g->arch == ARCH_PTX) {
+		gpu_store(g, s);
+		return;
+	}
 	int lanes = g->l->lanes[s->a];
 	enum lv_type type = g->l->type[s->a];
 	struct access x = access_of(g, &s->mem, type, lanes);
@@ -303,7 +304,7 @@ void gen_store(struct gen *g, const struct stmt *s)
 	if (x.stride != 1 || lanes == 1) {
 		scatter(g, &x, v, p);
 	} else if (x.plain.valid) {
-		LLVMValueRef args[4] = {v, typed(g, p, LLVMTypeOf(v)),
+		LLVMValueRef args[4] = {v, gen_typed(g->b, p, LLVMTypeOf(v)),
 					LLVMConstInt(g->i32, (unsigned)x.elem, false),
 					gen_mask(g, x.plain.valid, lanes)};
 		mark(g, gen_call(g, IN_MASKED_STORE, x.unit, lanes, args, 4), x.m->buf);
@@ -314,6 +315,8 @@ void gen_store(struct gen *g, const struct stmt *s)
 
 void gen_prefetch(struct gen *g, const struct stmt *s)
 {
+	if (g->arch == ARCH_PTX) /* other warps run while one waits for memory */
+		return;
 	LLVMValueRef args[4] = {gen_address(g, &s->mem, NULL), LLVMConstInt(g->i32, 0, false),
 				LLVMConstInt(g->i32, s->imm == 1 ? 3 : 2, false),
 				LLVMConstInt(g->i32, 1, false)};

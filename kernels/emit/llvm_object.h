@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to emit_llvm: inspects an object that was just made. */
+/* Private to emit_llvm and emit_ptx: starts LLVM, and inspects an object that was just made. */
 #ifndef KERNELS_LLVM_OBJECT_H
 #define KERNELS_LLVM_OBJECT_H
 
 #include "platform/base/file.h"
 #include <stdbool.h>
 
+/* Makes the targets known and sets LLVM's options, once per process. */
+void llvm_start(void);
+/* Whether the program holds LLVM's code generator for PTX. */
+bool llvm_has_ptx(void);
 /* Name of a symbol that the object needs from elsewhere (a library call); NULL: none. */
 const char *object_undefined(const struct blob *object);
 /* Number of instructions that move vector registers to or from the stack. disassembler: an

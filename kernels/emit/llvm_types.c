@@ -49,10 +49,8 @@ static LLVMValueRef clamp(struct gen *g, LLVMValueRef v, int32_t lo, int32_t hi,
 	return choose(g, LLVMBuildICmp(g->b, LLVMIntSLT, v, h, ""), v, h);
 }
 
-/* A call of a target's intrinsic; over: its overloaded types. The result's bits have the type `as`. An
- * intrinsic that this LLVM lacks is named in g->missing, and the module is not compiled. */
-static LLVMValueRef target_call(struct gen *g, const char *name, LLVMTypeRef as, LLVMValueRef *args,
-				unsigned n, LLVMTypeRef *over, size_t nover)
+LLVMValueRef gen_target_call(struct gen *g, const char *name, LLVMTypeRef as, LLVMValueRef *args, unsigned n,
+			     LLVMTypeRef *over, size_t nover)
 {
 	unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
 	if (!id) {
@@ -70,7 +68,7 @@ static LLVMValueRef target_call(struct gen *g, const char *name, LLVMTypeRef as,
 /* The same of an intrinsic that has one form, with a result of s32. */
 static LLVMValueRef s32_call(struct gen *g, const char *name, int lanes, LLVMValueRef *args, unsigned n)
 {
-	return target_call(g, name, gen_type(g, UNIT_I32, lanes), args, n, NULL, 0);
+	return gen_target_call(g, name, gen_type(g, UNIT_I32, lanes), args, n, NULL, 0);
 }
 
 /* Vectors wider than the target's registers are cut, narrower ones than 128 bits padded with zeros. */
@@ -218,8 +216,8 @@ static LLVMValueRef eight_bytes(struct gen *g, LLVMValueRef v, bool high, bool i
 static LLVMValueRef sum_pairs(struct gen *g, LLVMValueRef v)
 {
 	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i16, 8)};
-	return target_call(g, g->arch == ARCH_A64 ? "llvm.aarch64.neon.saddlp" : "llvm.arm.neon.vpaddls",
-			   over[0], &v, 1, over, 2);
+	return gen_target_call(g, g->arch == ARCH_A64 ? "llvm.aarch64.neon.saddlp" : "llvm.arm.neon.vpaddls",
+			       over[0], &v, 1, over, 2);
 }
 
 /* The sums of each two neighbours of the eight numbers lo, hi. */
@@ -227,7 +225,7 @@ static LLVMValueRef a64_sum_pairs32(struct gen *g, LLVMValueRef lo, LLVMValueRef
 {
 	LLVMTypeRef s32 = gen_type(g, UNIT_I32, 4);
 	LLVMValueRef args[2] = {lo, hi};
-	return target_call(g, "llvm.aarch64.neon.addp", s32, args, 2, &s32, 1);
+	return gen_target_call(g, "llvm.aarch64.neon.addp", s32, args, 2, &s32, 1);
 }
 
 static LLVMValueRef a32_sum_pairs32(struct gen *g, LLVMValueRef lo, LLVMValueRef hi)
@@ -236,7 +234,7 @@ static LLVMValueRef a32_sum_pairs32(struct gen *g, LLVMValueRef lo, LLVMValueRef
 	LLVMValueRef in[2] = {lo, hi}, sum[2];
 	for (int i = 0; i < 2; i++) {
 		LLVMValueRef args[2] = {gen_lanes(g, in[i], 0, 1, 2), gen_lanes(g, in[i], 2, 1, 2)};
-		sum[i] = target_call(g, "llvm.arm.neon.vpadd", s32, args, 2, &s32, 1);
+		sum[i] = gen_target_call(g, "llvm.arm.neon.vpadd", s32, args, 2, &s32, 1);
 	}
 	return join(g, sum[0], sum[1], 4);
 }
@@ -260,7 +258,7 @@ static LLVMValueRef a64_dot(struct gen *g, const char *name, LLVMValueRef a, LLV
 {
 	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, 4), LLVMVectorType(g->i8, 16)};
 	LLVMValueRef args[3] = {c, a, b};
-	return target_call(g, name, over[0], args, 3, over, 2);
+	return gen_target_call(g, name, over[0], args, 3, over, 2);
 }
 
 /* Unsigned bytes by signed dot products: a - 128 is signed, and 128 times the sum of b's bytes makes up for
@@ -309,7 +307,7 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, LLVMValueRef *in,
 		char name[48];
 		LLVMValueRef args[3] = {in[2], in[0], in[1]};
 		snprintf(name, sizeof name, "llvm.x86.avx512bf16.dpbf16ps.%d", lanes * 32);
-		return target_call(g, name, gen_type(g, UNIT_F32, lanes), args, 3, NULL, 0);
+		return gen_target_call(g, name, gen_type(g, UNIT_F32, lanes), args, 3, NULL, 0);
 	}
 	LLVMValueRef r = in[2];
 	for (int odd = 1; odd >= 0; odd--) {
@@ -335,7 +333,7 @@ static LLVMValueRef fma2(struct gen *g, const struct stmt *s, LLVMValueRef *in, 
 {
 	LLVMTypeRef halves = half_type(g, 2 * lanes);
 	(void)s;
-	return target_call(g, "llvm.fma", gen_type(g, UNIT_I32, lanes), in, 3, &halves, 1);
+	return gen_target_call(g, "llvm.fma", gen_type(g, UNIT_I32, lanes), in, 3, &halves, 1);
 }
 
 static LLVMValueRef sum2(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
@@ -346,7 +344,7 @@ static LLVMValueRef sum2(struct gen *g, const struct stmt *s, LLVMValueRef *in, 
 	v = LLVMBuildFPExt(g->b, v, LLVMVectorType(g->f32, 2 * (unsigned)lanes), "");
 	for (int i = 0; i < 2; i++)
 		part[i] = gen_lanes(g, v, i * lanes, 1, lanes);
-	v = target_call(g, "llvm.aarch64.neon.faddp", f32s, part, 2, &f32s, 1);
+	v = gen_target_call(g, "llvm.aarch64.neon.faddp", f32s, part, 2, &f32s, 1);
 	return LLVMBuildFAdd(g->b, in[1], v, "");
 }
 
@@ -365,7 +363,7 @@ static LLVMValueRef a64_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValu
 {
 	LLVMTypeRef over[2] = {gen_type(g, UNIT_I32, lanes), gen_type(g, UNIT_F32, lanes)};
 	(void)s;
-	return target_call(g, "llvm.aarch64.neon.fcvtns", over[0], in, 1, over, 2);
+	return gen_target_call(g, "llvm.aarch64.neon.fcvtns", over[0], in, 1, over, 2);
 }
 
 static LLVMValueRef a32_cvt_to_s32(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
@@ -463,6 +461,8 @@ static LLVMValueRef bytes_turned(struct gen *g, LLVMValueRef v, bool back, int l
 
 LLVMValueRef gen_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes)
 {
+	if (g->arch == ARCH_PTX)
+		return gpu_group_op(g, s, in, lanes);
 	switch (s->vop) {
 	case V_DOT4U:
 	case V_DOT4S:
@@ -525,6 +525,8 @@ LLVMValueRef gen_widen(struct gen *g, LLVMValueRef v, enum lv_type type, enum dt
 	if (type == LV_F32 && elem == DT_F16 && g->half)
 		return LLVMBuildFPExt(g->b, LLVMBuildBitCast(g->b, v, half_type(g, lanes), ""),
 				      gen_type(g, UNIT_F32, lanes), "");
+	if (group == 2 && g->arch == ARCH_PTX)
+		return gpu_widen_pairs(g, v, is_signed, lanes);
 	if (group == 2) { /* bytes in pairs */
 		LLVMTypeRef i8s = LLVMVectorType(g->i8, 2 * (unsigned)lanes);
 		LLVMTypeRef i16s = LLVMVectorType(g->i16, 2 * (unsigned)lanes);
@@ -561,10 +563,10 @@ static LLVMValueRef narrow_bf16(struct gen *g, LLVMValueRef f, int lanes)
 	int wide = lanes < 8 ? 8 : lanes;
 	if (has(g, "+avx512bf16") && has_width(g, wide)) { /* it does just that */
 		LLVMValueRef v = cut(g, f, 0, lanes, wide);
-		v = target_call(g,
-				wide == 8 ? "llvm.x86.avx512bf16.cvtneps2bf16.256"
-					  : "llvm.x86.avx512bf16.cvtneps2bf16.512",
-				gen_type(g, UNIT_I16, wide), &v, 1, NULL, 0);
+		v = gen_target_call(g,
+				    wide == 8 ? "llvm.x86.avx512bf16.cvtneps2bf16.256"
+					      : "llvm.x86.avx512bf16.cvtneps2bf16.512",
+				    gen_type(g, UNIT_I16, wide), &v, 1, NULL, 0);
 		return lanes < wide ? gen_lanes(g, v, 0, 1, lanes) : v;
 	}
 	LLVMValueRef x = gen_bits(g, f, UNIT_I32, lanes), m = and_(g, x, 0x7fffffff, lanes),

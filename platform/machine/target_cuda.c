@@ -13,7 +13,8 @@ static const struct sm {
 } sms[] = {{"sm_72", 61}, {"sm_75", 63}, {"sm_80", 70}, {"sm_86", 71},
 	   {"sm_87", 74}, {"sm_89", 78}, {"sm_90", 78}};
 
-static const int versions[] = {61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85};
+static const int versions[] = {61, 62, 63, 64, 65, 70, 71, 72, 73, 74,
+			       75, 76, 77, 78, 80, 81, 82, 83, 84, 85};
 
 /* The version that "+ptx74" names; 0: none that is known. */
 static int version_of(const char *features)
@@ -33,12 +34,14 @@ int target_check_cuda(const struct target *t)
 		if (strcmp(sms[i].name, t->cpu) == 0)
 			sm = &sms[i];
 	if (!sm)
-		return fail(E_UNSUPPORTED, "target: unknown architecture %s of cuda (sm_72 to sm_90)", t->cpu);
+		return fail(E_UNSUPPORTED, "target: unknown architecture %s of cuda (sm_72 to sm_90)",
+			    t->cpu);
 	if (t->lanes != 4)
 		return fail(E_UNSUPPORTED, "target: cuda has vectors of 4 lanes, not of %d", t->lanes);
 	int version = version_of(t->features);
 	if (!version)
-		return fail(E_UNSUPPORTED, "target: cuda needs one version of PTX (+ptx61 to +ptx85), not '%s'",
+		return fail(E_UNSUPPORTED,
+			    "target: cuda needs one version of PTX (+ptx61 to +ptx85), not '%s'",
 			    t->features);
 	return version < sm->ptx ? fail(E_UNSUPPORTED, "target: %s needs +ptx%d or later, not '%s'", sm->name,
 					sm->ptx, t->features)

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loops to PTX, the assembly language of NVIDIA's GPUs, with the LLVM C API (14 to 19). A target's `cpu` is
+ * the architecture ("sm_87"), and its features name the version of PTX ("+ptx74"): the driver must know that
+ * one. An older LLVM writes the newest version that it knows.
+ *
+ * The object is text. Its first line
+ *   //hone-ptx NAME,GROUP,THREADS,SHARED;NAME,...
+ * says for each entry its symbol, the items of a block, the threads of an item, and the bytes of its static
+ * shared memory; the rest is PTX. Blocks are of GROUP x THREADS threads (.reqntid): item `begin` + blockIdx.x
+ * * GROUP + threadIdx.x runs that index, if it is below `end`, and threadIdx.y is its thread. An entry has
+ * parameters of 64 bits, in this order: the address of each buffer, which is a multiple of 16, in the order
+ * of the kernel ABI; the loops' parameters; begin and end. The last buffer, if it is scratch, has as many
+ * elements for each item of the launch as the program declares, from `begin` on; where it is common, all have
+ * one part.
+ *
+ * Results equal the interpreter's bit for bit, but for zeros and subnormals of a sign: a comparison's operand
+ * passes as it is, NEG and ABS flush. Divisions and square roots are rounded correctly. Prefetches are left
+ * out. Products of matrices (MMLA) are refused as E_UNSUPPORTED, and more than 48 KB of shared memory as
+ * E_INFEASIBLE. A kernel with local memory is E_SPILL, as far as LLVM decides it; the driver's assembler may
+ * spill registers later. */
+#include "kernels/loops/code.h"
+#include "kernels/emit/emit.h"
+#include "kernels/emit/llvm_gen.h"
+#include "kernels/emit/llvm_object.h"
+
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm/Config/llvm-config.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TEXT = 4 << 20, MOST_SHARED = 48 << 10 };
+
+/* The newest version of PTX that this LLVM knows, and the newest architecture. */
+#if LLVM_VERSION_MAJOR < 16
+enum { NEWEST_PTX = 75, NEWEST_SM = 86 };
+#elif LLVM_VERSION_MAJOR < 17
+enum { NEWEST_PTX = 78, NEWEST_SM = 90 };
+#elif LLVM_VERSION_MAJOR < 18
+enum { NEWEST_PTX = 81, NEWEST_SM = 90 };
+#elif LLVM_VERSION_MAJOR < 19
+enum { NEWEST_PTX = 83, NEWEST_SM = 90 };
+#else
+enum { NEWEST_PTX = 85, NEWEST_SM = 90 };
+#endif
+
+static const char triple[] = "nvptx64-nvidia-cuda";
+
+static const char *version(void)
+{
+	return "ptx-llvm-" LLVM_VERSION_STRING "/" CODE_REVISION;
+}
+
+/* The first error of one emit. */
+struct diag {
+	char error[256];
+};
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)
+{
+	struct diag *d = ctx;
+	char *text = LLVMGetDiagInfoDescription(info);
+	if (LLVMGetDiagInfoSeverity(info) == LLVMDSError && !d->error[0])
+		snprintf(d->error, sizeof d->error, "%s", text);
+	LLVMDisposeMessage(text);
+}
+
+static int architecture(const struct target *t)
+{
+	return atoi(t->cpu + strlen("sm_"));
+}
+
+/* LLVM's tables for one target, which are kept per thread for the next emit. */
+struct machine {
+	char cpu[sizeof((struct target *)0)->cpu], features[16];
+	LLVMTargetMachineRef tm;
+};
+static _Thread_local struct machine kept;
+
+static int use_machine(const struct target *t)
+{
+	LLVMTargetRef target;
+	char *text = NULL, features[16];
+	int ptx = atoi(t->features + strlen("+ptx"));
+	snprintf(features, sizeof features, "+ptx%d", ptx < NEWEST_PTX ? ptx : NEWEST_PTX);
+	if (kept.tm && strcmp(kept.cpu, t->cpu) == 0 && strcmp(kept.features, features) == 0)
+		return E_OK;
+	if (kept.tm)
+		LLVMDisposeTargetMachine(kept.tm);
+	kept = (struct machine){0};
+	if (architecture(t) > NEWEST_SM)
+		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") does not know %s", t->cpu);
+	if (!llvm_has_ptx() || LLVMGetTargetFromTriple(triple, &target, &text)) {
+		LLVMDisposeMessage(text);
+		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") cannot generate PTX");
+	}
+	snprintf(kept.cpu, sizeof kept.cpu, "%s", t->cpu);
+	snprintf(kept.features, sizeof kept.features, "%s", features);
+	kept.tm = LLVMCreateTargetMachine(target, triple, t->cpu, features, LLVMCodeGenLevelDefault,
+					  LLVMRelocDefault, LLVMCodeModelDefault);
+	return kept.tm ? E_OK : fail(E_UNSUPPORTED, "LLVM cannot generate PTX for %s", t->cpu);
+}
+
+/* The object: the line about the entries, and the text. */
+static int finish(const struct gen *g, const char *text, size_t n, struct arena *a, struct blob *object)
+{
+	struct buf b = {0};
+	int rc = E_OK;
+	buf_puts(&b, "//hone-ptx ");
+	for (int i = 0; i < g->l->nentries; i++) {
+		const struct entry *e = &g->l->entry[i];
+		buf_printf(&b, "%s%s,%d,%d,%lld", i ? ";" : "", e->name, gpu_group(g, e), e->threads,
+			   (long long)gpu_shared_bytes(g, e));
+	}
+	buf_puts(&b, "\n");
+	buf_add(&b, text, n);
+	if (!buf_ok(&b))
+		rc = fail(E_NOMEM, "no memory for PTX");
+	else
+		*object = (struct blob){.p = arena_memdup(a, b.p, b.n), .n = b.n};
+	buf_free(&b);
+	if (rc >= 0 && n > MOST_TEXT)
+		rc = fail(E_INFEASIBLE, "the kernel's PTX is longer than %d bytes", (int)MOST_TEXT);
+	return rc;
+}
+
+static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *object)
+{
+	char *text = NULL;
+	LLVMMemoryBufferRef mem;
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(kept.tm);
+	LLVMSetTarget(g->mod, triple);
+	LLVMSetModuleDataLayout(g->mod, layout);
+	LLVMDisposeTargetData(layout);
+	gen_module(g);
+	if (g->missing[0])
+		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") has no intrinsic %s",
+			    g->missing);
+	if (LLVMTargetMachineEmitToMemoryBuffer(kept.tm, g->mod, LLVMAssemblyFile, &text, &mem)) {
+		int rc = fail(E_UNSUPPORTED, "LLVM: %s", text);
+		LLVMDisposeMessage(text);
+		return rc;
+	}
+	int rc = d->error[0] ? fail(E_UNSUPPORTED, "LLVM: %s", d->error)
+			     : finish(g, LLVMGetBufferStart(mem), LLVMGetBufferSize(mem), a, object);
+	if (rc >= 0 && memmem(object->p, object->n, "__local_depot", 13))
+		rc = fail(E_SPILL, "spill: the kernel has local memory");
+	LLVMDisposeMemoryBuffer(mem);
+	return rc;
+}
+
+static int check(const struct loops *l, const struct target *t)
+{
+	int rc = strcmp(t->isa, "cuda")
+		     ? fail(E_UNSUPPORTED, "emitter ptx cannot generate code for ISA %s", t->isa)
+		     : target_check(t);
+	if (rc >= 0)
+		rc = loops_check(l);
+	if (rc >= 0 && l->blocks)
+		rc = fail(E_UNSUPPORTED, "cuda has no products of matrices of bytes");
+	int64_t shared = 0;
+	for (int i = 0; rc >= 0 && i < l->nbufs; i++)
+		if (l->buf[i].role == BUF_SHARED)
+			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + 15;
+	if (rc >= 0 && shared > MOST_SHARED)
+		rc = fail(E_INFEASIBLE, "a block has %lld bytes of shared memory, more than %d",
+			  (long long)shared, (int)MOST_SHARED);
+	return rc;
+}
+
+static int emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
+{
+	struct arena tmp = {0};
+	struct diag d = {""};
+	int rc = check(l, t);
+	if (rc < 0)
+		return rc;
+	llvm_start();
+	rc = use_machine(t);
+	if (rc < 0)
+		return rc;
+	struct gen g = {
+	    .l = l, .t = t, .a = &tmp, .arch = ARCH_PTX, .half = true, .narrow = true, .sm = architecture(t)};
+	g.ctx = LLVMContextCreate();
+	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);
+	g.b = LLVMCreateBuilderInContext(g.ctx);
+	LLVMContextSetDiagnosticHandler(g.ctx, on_diagnostic, &d);
+	rc = compile(&g, &d, a, object);
+	LLVMDisposeBuilder(g.b);
+	LLVMDisposeModule(g.mod);
+	LLVMContextDispose(g.ctx);
+	arena_free(&tmp);
+	return rc;
+}
+
+const struct emit emit_ptx = {"ptx", version, emit};

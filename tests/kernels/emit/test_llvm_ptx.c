@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PTX of random candidates: every one is emitted, is text that its first line describes, is the same when it
+ * is emitted again, and has no local memory. SEED=n tries one seed, SEEDS=n changes their number. PTX_DIR=dir
+ * writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
+#include "tests/lib/ptx_cases.h"
+
+#include <ctype.h>
+#include <sys/stat.h>
+
+static uint64_t number_of(const char *name, uint64_t usual)
+{
+	const char *v = getenv(name);
+	return v ? strtoull(v, NULL, 10) : usual;
+}
+
+static const struct emit *ptx(void)
+{
+	const struct emit *e = emit_find("ptx");
+	CHECK(e != NULL);
+	return e;
+}
+
+/* The line of the text with this part, which must be there once per entry. */
+static bool counts(const char *text, const char *part, int n)
+{
+	if (test_count(text, part) == n)
+		return true;
+	printf("%d times \"%s\", not %d\n", test_count(text, part), part, n);
+	return false;
+}
+
+/* Whether each line of a body is an instruction, a label, a directive or a brace. */
+static bool is_line(const char *s, size_t n)
+{
+	while (n && isspace((unsigned char)*s))
+		s++, n--;
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	if (!n || (n > 1 && s[0] == '/' && s[1] == '/') || *s == '{' || *s == '}' || *s == ')')
+		return true;
+	for (size_t i = 0; i + 1 < n; i++) /* a note behind it */
+		if (s[i] == '/' && s[i + 1] == '/')
+			n = i;
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	return s[n - 1] == ';' || s[n - 1] == ':' || s[n - 1] == ',' || s[n - 1] == '(' || *s == '.';
+}
+
+/* NULL: the text is as its first line says. */
+static const char *structure(const struct loops *l, const char *text, const struct target *tg)
+{
+	const char *at = text + 11, *line = strchr(text, '\n');
+	char want[80];
+	int open = 0;
+	if (strncmp(text, "//hone-ptx ", 11) != 0 || !line)
+		return "no first line";
+	for (int i = 0; i < l->nentries; i++) {
+		char name[16];
+		int group, threads, used = 0;
+		long shared;
+		if (sscanf(at, "%15[^,],%d,%d,%ld%n", name, &group, &threads, &shared, &used) != 4 ||
+		    at[used] != (i + 1 < l->nentries ? ';' : '\n') || strcmp(name, l->entry[i].name) != 0 ||
+		    threads != l->entry[i].threads || group < 1 ||
+		    (l->entry[i].group && group != l->entry[i].group) || (shared > 0) != (threads > 1))
+			return "the first line is wrong";
+		at += used + 1;
+		snprintf(want, sizeof want, ".reqntid %d, %d, 1", group, threads);
+		if (!strstr(text, want))
+			return "no .reqntid of the block";
+		snprintf(want, sizeof want, ".visible .entry %s(", name);
+		if (test_count(text, want) != 1)
+			return "no entry of the name";
+		for (int k = 0; k < loops_arguments(l) + l->nparams + 2; k++) {
+			snprintf(want, sizeof want, "%s_param_%d%s\n", name, k,
+				 k < loops_arguments(l) + l->nparams + 1 ? "," : "");
+			if (test_count(text, want) != 1)
+				return "a parameter is missing";
+		}
+		snprintf(want, sizeof want, "%s_param_%d", name, loops_arguments(l) + l->nparams + 2);
+		if (strstr(text, want))
+			return "too many parameters";
+	}
+	snprintf(want, sizeof want, ".target %s\n", tg->cpu);
+	if (!counts(text, want, 1) || !counts(text, ".address_size 64\n", 1) ||
+	    !counts(text, ".entry", l->nentries))
+		return "no module of the target";
+	for (const char *s = line + 1; *s; s = line + 1) {
+		line = strchr(s, '\n');
+		if (!line || !is_line(s, (size_t)(line - s)))
+			return "an unfinished line";
+		open += (*s == '{') - (*s == '}');
+		if (open < 0 || open > 1)
+			return "braces";
+	}
+	return open ? "braces" : strstr(text, ".local") || strstr(text, "depot") ? "local memory" : NULL;
+}
+
+/* Loops of the program that stay loops have the note. */
+static int loops_of(const struct stmt *s)
+{
+	int n = 0;
+	for (; s; s = s->next)
+		n += (s->op == ST_FOR) + loops_of(s->body) + loops_of(s->other);
+	return n;
+}
+
+static bool write_text(const char *dir, const char *cpu, int i, const char *text)
+{
+	char path[512];
+	snprintf(path, sizeof path, "%s/%s", dir, cpu);
+	mkdir(path, 0777);
+	snprintf(path, sizeof path, "%s/%s/%04d.ptx", dir, cpu, i);
+	FILE *f = fopen(path, "w");
+	bool good = f && fputs(text, f) >= 0;
+	return (!f || fclose(f) == 0) && good;
+}
+
+struct outcome {
+	int tried, backwards, pragmas;
+	double ms[4096];
+};
+
+static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome *o)
+{
+	struct ptx_case p;
+	struct blob a, b;
+	if (!ptx_make(&p, cpu, seed)) {
+		ptx_drop(&p);
+		return;
+	}
+	double start_s = test_now_s();
+	const char *bad = p.bad;
+	if (!bad && ptx()->emit(p.l, &p.tg, &p.c.a, &a) < 0)
+		bad = err_text();
+	double ms = 1e3 * (test_now_s() - start_s);
+	if (!bad) {
+		const char *text = arena_strndup(&p.c.a, a.p, a.n);
+		bad = structure(p.l, text, &p.tg);
+		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0;
+		for (int i = 0; i < p.l->nentries; i++)
+			loops += loops_of(p.l->entry[i].body);
+		if (!bad && pragmas > loops)
+			bad = "more notes than loops";
+		o->pragmas += pragmas;
+		if (!bad && (ptx()->emit(p.l, &p.tg, &p.c.a, &b) < 0 || a.n != b.n || memcmp(a.p, b.p, a.n)))
+			bad = "another text when it is emitted again";
+		if (dir && !write_text(dir, cpu, o->tried, text))
+			bad = "its file cannot be written";
+		if (bad && getenv("HONE_PRINT"))
+			puts(text);
+	}
+	if (bad)
+		ptx_complain(&p, seed, bad);
+	CHECK(!bad);
+	o->ms[o->tried++ % 4096] = ms;
+	ptx_drop(&p);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+TEST(random_candidates)
+{
+	static struct outcome o;
+	const char *dir = getenv("PTX_DIR");
+	uint64_t first = number_of("SEED", 1), n = number_of("SEEDS", getenv("SEED") ? 1 : 54);
+	int each = (int)number_of("PTX_EACH", 0);
+	for (int c = 0; c < PTX_CPUS && !test_bad; c++) {
+		memset(&o, 0, sizeof o);
+		for (uint64_t seed = first; !test_bad && (each ? o.tried < each : seed < first + n); seed++)
+			if (dir || getenv("SEED") || seed % PTX_CPUS == (uint64_t)c || getenv("SEEDS"))
+				one(ptx_cpus[c], seed, dir, &o);
+		int k = o.tried < 4096 ? o.tried : 4096;
+		qsort(o.ms, (size_t)k, sizeof *o.ms, by_value);
+		printf("%s: %d candidates, emitted in %.1f ms (median; most %.1f), %d loops\n", ptx_cpus[c],
+		       o.tried, k ? o.ms[k / 2] : 0, k ? o.ms[k - 1] : 0, o.pragmas);
+	}
+}
+
+TEST_MAIN
