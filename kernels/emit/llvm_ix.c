@@ -278,25 +278,33 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
 	return LLVMBuildICmp(g->b, LLVMIntNE, v, gen_int(g, v, 0), "");
 }
 
-/* Adds the range of factor * x to [lo, hi]; false: it does not fit. */
-static bool add_range(const struct ix *x, int64_t factor, int64_t *lo, int64_t *hi)
+/* Whether 32 bits hold the sum of the terms, counted in elements. */
+static bool sum_fits(int n, const int64_t *coef, const struct ix *const *atom)
 {
-	int64_t a, b;
-	return !__builtin_mul_overflow(x->lo, factor, &a) && !__builtin_mul_overflow(x->hi, factor, &b) &&
-	       !__builtin_add_overflow(*lo, a < b ? a : b, lo) &&
-	       !__builtin_add_overflow(*hi, a < b ? b : a, hi);
+	int64_t lo = 0, hi = 0, a, b;
+	bool fits = true;
+	for (int i = 0; i < n && fits; i++)
+		fits = !__builtin_mul_overflow(atom[i]->lo, coef[i], &a) &&
+		       !__builtin_mul_overflow(atom[i]->hi, coef[i], &b) &&
+		       !__builtin_add_overflow(lo, a < b ? a : b, &lo) &&
+		       !__builtin_add_overflow(hi, a < b ? b : a, &hi);
+	return fits && lo >= INT32_MIN && hi <= INT32_MAX;
 }
 
-/* The type that holds the sum of the terms in bytes. */
-static LLVMTypeRef sum_type(struct gen *g, int64_t elem, int n, const int64_t *coef,
-			    const struct ix *const *atom)
+/* The sum of terms in bytes. Where integers are narrow, elements are summed in 32 bits and then multiplied
+ * with a wide result, which is one instruction. */
+static LLVMValueRef sum_terms(struct gen *g, int64_t elem, int n, const int64_t *coef,
+			      const struct ix *const *atom)
 {
-	int64_t lo = 0, hi = 0;
-	bool fits = g->narrow;
-	for (int i = 0; i < n && fits; i++)
-		fits = coef[i] >= INT32_MIN && coef[i] <= INT32_MAX &&
-		       add_range(atom[i], elem * coef[i], &lo, &hi);
-	return fits && lo >= INT32_MIN && hi <= INT32_MAX ? g->i32 : g->i64;
+	bool narrow = g->narrow && n > 1 && sum_fits(n, coef, atom);
+	int64_t each = narrow ? 1 : elem;
+	LLVMValueRef sum = NULL;
+	for (int i = 0; i < n; i++) {
+		LLVMValueRef a = gen_as(g, build_ix(g, atom[i], NULL), narrow ? g->i32 : g->i64);
+		LLVMValueRef t = LLVMBuildMul(g->b, a, gen_int(g, a, each * coef[i]), "");
+		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
+	}
+	return narrow ? LLVMBuildMul(g->b, gen_as(g, sum, g->i64), gen_i64(g, elem), "") : sum;
 }
 
 /* Base plus the first n terms, computed in the head of the loop that the last term depends on. */
@@ -318,14 +326,7 @@ static LLVMValueRef prefix(struct gen *g, int buf, int64_t elem, int n, const in
 		return v;
 	v = prefix(g, buf, elem, outer, coef, atom);
 	int back = enter_head(g, depth);
-	LLVMValueRef sum = NULL;
-	LLVMTypeRef type = sum_type(g, elem, n - outer, coef + outer, atom + outer);
-	for (int i = outer; i < n; i++) {
-		LLVMValueRef a = gen_as(g, build_ix(g, atom[i], NULL), type);
-		LLVMValueRef t = LLVMBuildMul(g->b, a, gen_int(g, a, elem * coef[i]), "");
-		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
-	}
-	v = gen_offset(g, v, gen_as(g, sum, g->i64));
+	v = gen_offset(g, v, sum_terms(g, elem, n - outer, coef + outer, atom + outer));
 	go_to(g, back);
 	k.coef = arena_memdup(g->a, coef, (size_t)n * sizeof *coef);
 	k.atom = arena_memdup(g->a, atom, (size_t)n * sizeof *atom);

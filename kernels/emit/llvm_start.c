@@ -79,9 +79,10 @@ static const char *const options[] = {
 #endif
 };
 
-/* Addresses of shared memory have 32 bits: those of 64 take twice the registers and additions. Only programs
- * with NVPTX know the option. */
-static const char *const ptx_options[] = {"hone", "-nvptx-short-ptr"};
+/* Addresses of shared memory have 32 bits: those of 64 take twice the registers and additions. Nothing is
+ * computed before a branch that needs it behind: constants of addresses belong into the accesses. Only
+ * programs with NVPTX know these options. */
+static const char *const ptx_options[] = {"hone", "-nvptx-short-ptr", "-spec-exec-max-speculation-cost=0"};
 
 static void init_llvm(void)
 {

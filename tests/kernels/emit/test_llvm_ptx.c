@@ -3,8 +3,8 @@
  * is emitted again, and has no local memory. SEED=n tries one seed, SEEDS=n changes their number. PTX_DIR=dir
  * writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
 #include "tests/lib/ptx_cases.h"
+#include "tests/lib/ptx_text.h"
 
-#include <ctype.h>
 #include <sys/stat.h>
 
 static uint64_t number_of(const char *name, uint64_t usual)
@@ -18,81 +18,6 @@ static const struct emit *ptx(void)
 	const struct emit *e = emit_find("ptx");
 	CHECK(e != NULL);
 	return e;
-}
-
-/* The line of the text with this part, which must be there once per entry. */
-static bool counts(const char *text, const char *part, int n)
-{
-	if (test_count(text, part) == n)
-		return true;
-	printf("%d times \"%s\", not %d\n", test_count(text, part), part, n);
-	return false;
-}
-
-/* Whether each line of a body is an instruction, a label, a directive or a brace. */
-static bool is_line(const char *s, size_t n)
-{
-	while (n && isspace((unsigned char)*s))
-		s++, n--;
-	while (n && isspace((unsigned char)s[n - 1]))
-		n--;
-	if (!n || (n > 1 && s[0] == '/' && s[1] == '/') || *s == '{' || *s == '}' || *s == ')')
-		return true;
-	for (size_t i = 0; i + 1 < n; i++) /* a note behind it */
-		if (s[i] == '/' && s[i + 1] == '/')
-			n = i;
-	while (n && isspace((unsigned char)s[n - 1]))
-		n--;
-	return s[n - 1] == ';' || s[n - 1] == ':' || s[n - 1] == ',' || s[n - 1] == '(' || *s == '.';
-}
-
-/* NULL: the text is as its first line says. */
-static const char *structure(const struct loops *l, const char *text, const struct target *tg)
-{
-	const char *at = text + 11, *line = strchr(text, '\n');
-	char want[80];
-	int open = 0;
-	if (strncmp(text, "//hone-ptx ", 11) != 0 || !line)
-		return "no first line";
-	for (int i = 0; i < l->nentries; i++) {
-		char name[16];
-		int group, threads, used = 0;
-		long shared;
-		if (sscanf(at, "%15[^,],%d,%d,%ld%n", name, &group, &threads, &shared, &used) != 4 ||
-		    at[used] != (i + 1 < l->nentries ? ';' : '\n') || strcmp(name, l->entry[i].name) != 0 ||
-		    threads != l->entry[i].threads || group < 1 ||
-		    (l->entry[i].group && group != l->entry[i].group) || (shared > 0) != (threads > 1))
-			return "the first line is wrong";
-		at += used + 1;
-		snprintf(want, sizeof want, ".reqntid %d, %d, 1", group, threads);
-		if (!strstr(text, want))
-			return "no .reqntid of the block";
-		snprintf(want, sizeof want, ".visible .entry %s(", name);
-		if (test_count(text, want) != 1)
-			return "no entry of the name";
-		for (int k = 0; k < loops_arguments(l) + l->nparams + 2; k++) {
-			snprintf(want, sizeof want, "%s_param_%d%s\n", name, k,
-				 k < loops_arguments(l) + l->nparams + 1 ? "," : "");
-			if (test_count(text, want) != 1)
-				return "a parameter is missing";
-		}
-		snprintf(want, sizeof want, "%s_param_%d", name, loops_arguments(l) + l->nparams + 2);
-		if (strstr(text, want))
-			return "too many parameters";
-	}
-	snprintf(want, sizeof want, ".target %s\n", tg->cpu);
-	if (!counts(text, want, 1) || !counts(text, ".address_size 64\n", 1) ||
-	    !counts(text, ".entry", l->nentries))
-		return "no module of the target";
-	for (const char *s = line + 1; *s; s = line + 1) {
-		line = strchr(s, '\n');
-		if (!line || !is_line(s, (size_t)(line - s)))
-			return "an unfinished line";
-		open += (*s == '{') - (*s == '}');
-		if (open < 0 || open > 1)
-			return "braces";
-	}
-	return open ? "braces" : strstr(text, ".local") || strstr(text, "depot") ? "local memory" : NULL;
 }
 
 /* Loops of the program that stay loops have the note. */
@@ -135,7 +60,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 	double ms = 1e3 * (test_now_s() - start_s);
 	if (!bad) {
 		const char *text = arena_strndup(&p.c.a, a.p, a.n);
-		bad = structure(p.l, text, &p.tg);
+		bad = ptx_structure(p.l, text, &p.tg);
 		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0;
 		for (int i = 0; i < p.l->nentries; i++)
 			loops += loops_of(p.l->entry[i].body);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands in the PTX of small programs, and what the emitter refuses. */
+#include "kernels/emit/emit.h"
+#include "tests/lib/ptx_text.h"
+#include "tests/lib/random_program.h"
+
+static struct arena objects;
+
+static struct target gpu(const char *cpu, const char *features)
+{
+	struct target t = {.isa = "cuda", .lanes = 4, .regs = 60, .fma = true, .group = 1024};
+	strcpy(t.cpu, cpu);
+	strcpy(t.features, features);
+	return t;
+}
+
+/* The text for the target; NULL, with a complaint: it is refused, or not as its first line says. */
+static const char *print(const char *cpu, const char *features)
+{
+	struct blob o;
+	struct target t = gpu(cpu, features);
+	arena_reset(&objects);
+	int rc = loops_check(&l);
+	if (rc >= 0)
+		rc = emit_find("ptx")->emit(&l, &t, &objects, &o);
+	const char *text = rc < 0 ? NULL : arena_strndup(&objects, o.p, o.n),
+		   *bad = text ? ptx_structure(&l, text, &t) : err_text();
+	if (bad)
+		printf("%s: %s\n%s\n", cpu, bad, text ? text : "");
+	return bad ? NULL : text;
+}
+
+/* Copies vectors of lanes from element `first` of each row of `row` elements. */
+static void copy_rows(int lanes, int64_t row, int64_t first)
+{
+	begin_program(true);
+	int v = lv_new(&l, lanes);
+	loops_entry(&l, c(8));
+	const struct ix *x = ix_add(&l, ix_mul(&l, ix_var(&l, l.entry[0].var), c(row)), c(first));
+	lv_load(&l, v, at(B_A, x));
+	lv_store(&l, v, at(B_O, x));
+	loops_entry_end(&l);
+}
+
+TEST(aligned_lanes_move_together)
+{
+	static const struct {
+		int lanes, row, first, v4, v2, single;
+	} cases[] = {{4, 4, 0, 1, 0, 0}, {4, 12, 8, 1, 0, 0}, {8, 8, 0, 2, 0, 0}, {4, 6, 0, 0, 2, 0},
+		     {4, 4, 2, 0, 2, 0}, {4, 4, 1, 0, 0, 4},  {4, 5, 0, 0, 0, 4}, {2, 2, 0, 0, 1, 0}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		copy_rows(cases[i].lanes, cases[i].row, cases[i].first);
+		const char *text = print("sm_87", "+ptx74");
+		REQUIRE(text);
+		CHECK(ptx_counts(text, "ld.global.v4.f32", cases[i].v4));
+		CHECK(ptx_counts(text, "st.global.v4.f32", cases[i].v4));
+		CHECK(ptx_counts(text, "ld.global.v2.f32", cases[i].v2));
+		CHECK(ptx_counts(text, "ld.global.f32", cases[i].single));
+		CHECK(ptx_counts(text, "st.global.f32", cases[i].single));
+	}
+}
+
+/* A loop adds products; its addresses are of one base and constants. */
+static void sum_products(int64_t step)
+{
+	const struct ix *k;
+	begin_program(true);
+	int a = lv_new(&l, 4), b = lv_new(&l, 4), sum = lv_new(&l, 4);
+	loops_entry(&l, c(8));
+	lv_const(&l, sum, 0);
+	struct stmt *s = for_begin(&l, c(0), c(32), step, true, &k);
+	const struct ix *x = ix_add(&l, ix_mul(&l, ix_var(&l, l.entry[0].var), c(32)), k);
+	for (int i = 0; i < 4; i++) {
+		lv_load(&l, a, at(B_A, ix_add(&l, x, c(8 * i))));
+		lv_load(&l, b, at(B_B, ix_add(&l, x, c(4 * i))));
+		lv_set(&l, sum, V_FMA, a, b, sum, -1);
+	}
+	for_end(&l, s);
+	lv_store(&l, sum, at(B_O, ix_mul(&l, ix_var(&l, l.entry[0].var), c(4))));
+	loops_entry_end(&l);
+}
+
+TEST(loops_are_not_unrolled)
+{
+	sum_products(4);
+	const char *text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	CHECK(ptx_counts(text, ".pragma \"nounroll\";", 1));
+	CHECK(ptx_counts(text, "fma.rn.ftz.f32", 16));
+	CHECK(ptx_counts(text, "ld.global.v4.f32", 8)); /* the loop's steps keep the alignment */
+	CHECK(strstr(text, "+96]") && strstr(text, "+48]"));
+	sum_products(1);
+	text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	CHECK(ptx_counts(text, "ld.global.f32", 32));
+}
+
+TEST(operations_round_and_flush)
+{
+	static const struct {
+		enum vop op;
+		const char *text;
+	} ops[] = {{V_ADD, "add.rn.ftz.f32"},   {V_MUL, "mul.rn.ftz.f32"},
+		   {V_FMA, "fma.rn.ftz.f32"},   {V_DIV, "div.rn.ftz.f32"},
+		   {V_SQRT, "sqrt.rn.ftz.f32"}, {V_FLOOR, "cvt.rmi.ftz.f32.f32"},
+		   {V_MIN, "setp.lt.ftz.f32"},  {V_RINT, "cvt.rni.ftz.f32.f32"}};
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+		begin_program(true);
+		int v[4];
+		loops_entry(&l, c(8));
+		for (int k = 0; k < 4; k++) {
+			v[k] = lv_new(&l, 2);
+			lv_load(&l, v[k], at(B_A, c(2 * k)));
+		}
+		lv_set(&l, v[3], ops[i].op, v[0], v[1], v[2], v[3]);
+		lv_store(&l, v[3], at(B_O, c(0)));
+		loops_entry_end(&l);
+		const char *text = print("sm_72", "+ptx65");
+		REQUIRE(text);
+		CHECK(ptx_counts(text, ops[i].text, 2));
+	}
+}
+
+/* Without a fused operation in the program, none is made of a product and a sum. */
+TEST(products_and_sums_stay_apart)
+{
+	sum_products(4);
+	l.fma = false;
+	const char *text = print("sm_90", "+ptx83");
+	REQUIRE(text);
+	CHECK(!strstr(text, "fma.rn") && ptx_counts(text, "mul.rn.ftz.f32", 16));
+}
+
+TEST(integers_have_32_bits_where_they_fit)
+{
+	copy_rows(1, 3, 1);
+	const char *text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	CHECK(!strstr(text, "mul.lo.s64") && strstr(text, "mul.wide.s32"));
+	begin_program(true);
+	const struct ix *big = ix_param(&l, loops_param(&l, "n", 0, INT64_C(1) << 40));
+	int v = lv_new(&l, 1);
+	loops_entry(&l, c(100));
+	const struct ix *i = ix_var(&l, l.entry[0].var);
+	lv_load(&l, v, at(B_A, ix_mod(&l, ix_add(&l, ix_mul(&l, i, c(INT64_C(1) << 33)), big), c(50))));
+	lv_store(&l, v, at(B_O, i));
+	loops_entry_end(&l);
+	text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	CHECK(strstr(text, "s64") != NULL);
+}
+
+/* Blocks of 32 threads, each of which copies 16 bytes, some of them perhaps not valid. */
+static void copy_shared(bool some, int64_t elems)
+{
+	const struct ix *thread;
+	arena_reset(&arena);
+	loops_init(&l, &arena, true);
+	loops_buf(&l, "a", BUF_IN, DT_F32, c(ELEMS));
+	loops_buf(&l, "o", BUF_OUT, DT_F32, c(ELEMS));
+	loops_buf(&l, "s", BUF_SHARED, DT_F32, c(elems));
+	loops_entry_threads(&l, c(2), 32, &thread);
+	int v = lv_new(&l, 4);
+	const struct ix *x = ix_mul(&l, thread, c(4));
+	lv_copy(&l, 2, x,
+		(struct mem){.buf = 0, .at = x, .stride = 1, .valid = some ? ix_sub(&l, c(99), x) : NULL}, 4);
+	lv_commit(&l);
+	lv_wait(&l, 0);
+	lv_barrier(&l);
+	lv_load(&l, v, at(2, ix_sub(&l, c(124), x)));
+	lv_shuffle(&l, v, v, 3);
+	lv_store(&l, v, at(1, ix_add(&l, ix_mul(&l, ix_var(&l, l.entry[0].var), c(128)), x)));
+	loops_entry_end(&l);
+}
+
+TEST(threads_copy_and_wait)
+{
+	for (int some = 0; some < 2; some++) {
+		copy_shared(some, 128);
+		const char *text = print("sm_80", "+ptx70");
+		REQUIRE(text);
+		CHECK(strncmp(text, "//hone-ptx k0,1,32,512\n", 23) == 0);
+		CHECK(strstr(text, some ? "], 16, %r" : "], 16;") != NULL);
+		CHECK(ptx_counts(text, "cp.async.cg.shared.global [%r", 1));
+		CHECK(ptx_counts(text, "cp.async.commit_group;", 1));
+		CHECK(ptx_counts(text, "cp.async.wait_group 0;", 1));
+		CHECK(ptx_counts(text, "bar.sync", 1) && ptx_counts(text, "shfl.sync.bfly.b32", 4));
+		CHECK(ptx_counts(text, "ld.shared.v4.f32", 1));
+		text = print("sm_75", "+ptx74");
+		REQUIRE(text);
+		CHECK(!strstr(text, "cp.async") && strstr(text, "ld.global.v4.u32") &&
+		      strstr(text, "st.shared.v4.u32"));
+	}
+}
+
+static int emit(const struct target *t)
+{
+	struct blob o;
+	arena_reset(&objects);
+	return emit_find("ptx")->emit(&l, t, &objects, &o);
+}
+
+TEST(what_is_refused)
+{
+	struct target t = gpu("sm_70", "+ptx74");
+	copy_rows(4, 4, 0);
+	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "unknown architecture sm_70");
+	t = gpu("sm_90", "+ptx74");
+	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "needs +ptx78");
+	t = gpu("sm_90", "+sve");
+	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "version of PTX");
+	strcpy(t.isa, "x86-64-v3");
+	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "cannot generate code for ISA x86-64-v3");
+	t = gpu("sm_90", "+ptx83");
+	l.blocks = true;
+	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "matrices");
+	copy_shared(false, (48 << 10) / 4);
+	CHECK_FAILS(emit(&t), E_INFEASIBLE, "shared memory");
+	strcpy(t.isa, "cuda");
+	CHECK_FAILS(emit_find("llvm")->emit(&l, &t, &objects, &(struct blob){NULL}), E_UNSUPPORTED,
+		    "ISA cuda");
+	CHECK(strstr(emit_find("ptx")->version(), "ptx-llvm-"));
+}
+
+/* Any group that the schedule gives, or one of the emitter's that the device can have. */
+TEST(blocks_have_the_groups_items)
+{
+	static const int group[] = {0, 1, 32, 256};
+	for (int i = 0; i < 4; i++) {
+		copy_rows(4, 4, 0);
+		l.entry[0].group = group[i];
+		const char *text = print("sm_87", "+ptx74");
+		REQUIRE(text);
+		char want[48];
+		snprintf(want, sizeof want, "//hone-ptx k0,%d,1,0\n", group[i] ? group[i] : 64);
+		CHECK(strncmp(text, want, strlen(want)) == 0);
+	}
+}
+
+TEST(random_programs_for_every_architecture)
+{
+	static const char *const target[][2] = {{"sm_72", "+ptx61"}, {"sm_75", "+ptx64"}, {"sm_80", "+ptx71"},
+						{"sm_86", "+ptx77"}, {"sm_87", "+ptx74"}, {"sm_89", "+ptx80"},
+						{"sm_90", "+ptx85"}};
+	for (uint64_t seed = 1; seed < 22 && !test_bad; seed++) {
+		int64_t params[2];
+		random_program(seed, seed % 5 != 0, params);
+		CHECK(print(target[seed % 7][0], target[seed % 7][1]) != NULL);
+	}
+}
+
+TEST_MAIN

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether an emitted PTX text is as its first line says (kernels/emit/emit_ptx.c). */
+#ifndef TESTS_PTX_TEXT_H
+#define TESTS_PTX_TEXT_H
+
+#include "kernels/loops/loops.h"
+#include "platform/machine/target.h"
+#include "tests/lib/test.h"
+
+#include <ctype.h>
+
+/* Whether the text has the part n times. */
+static inline bool ptx_counts(const char *text, const char *part, int n)
+{
+	if (test_count(text, part) == n)
+		return true;
+	printf("%d times \"%s\", not %d\n", test_count(text, part), part, n);
+	return false;
+}
+
+/* Whether each line of a body is an instruction, a label, a directive or a brace. */
+static inline bool ptx_is_line(const char *s, size_t n)
+{
+	while (n && isspace((unsigned char)*s))
+		s++, n--;
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	if (!n || (n > 1 && s[0] == '/' && s[1] == '/') || *s == '{' || *s == '}' || *s == ')')
+		return true;
+	for (size_t i = 0; i + 1 < n; i++) /* a note behind it */
+		if (s[i] == '/' && s[i + 1] == '/')
+			n = i;
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	return s[n - 1] == ';' || s[n - 1] == ':' || s[n - 1] == ',' || s[n - 1] == '(' || *s == '.';
+}
+
+/* NULL: the text is as its first line says. */
+static inline const char *ptx_structure(const struct loops *l, const char *text, const struct target *tg)
+{
+	const char *at = text + 11, *line = strchr(text, '\n');
+	char want[80];
+	int open = 0;
+	if (strncmp(text, "//hone-ptx ", 11) != 0 || !line)
+		return "no first line";
+	for (int i = 0; i < l->nentries; i++) {
+		char name[16];
+		int group, threads, used = 0;
+		long shared;
+		if (sscanf(at, "%15[^,],%d,%d,%ld%n", name, &group, &threads, &shared, &used) != 4 ||
+		    at[used] != (i + 1 < l->nentries ? ';' : '\n') || strcmp(name, l->entry[i].name) != 0 ||
+		    threads != l->entry[i].threads || group < 1 ||
+		    (l->entry[i].group && group != l->entry[i].group) || (shared > 0) != (threads > 1))
+			return "the first line is wrong";
+		at += used + 1;
+		snprintf(want, sizeof want, ".reqntid %d, %d, 1", group, threads);
+		if (!strstr(text, want))
+			return "no .reqntid of the block";
+		snprintf(want, sizeof want, ".visible .entry %s(", name);
+		if (test_count(text, want) != 1)
+			return "no entry of the name";
+		for (int k = 0; k < loops_arguments(l) + l->nparams + 2; k++) {
+			snprintf(want, sizeof want, "%s_param_%d%s\n", name, k,
+				 k < loops_arguments(l) + l->nparams + 1 ? "," : "");
+			if (test_count(text, want) != 1)
+				return "a parameter is missing";
+		}
+		snprintf(want, sizeof want, "%s_param_%d", name, loops_arguments(l) + l->nparams + 2);
+		if (strstr(text, want))
+			return "too many parameters";
+	}
+	snprintf(want, sizeof want, ".target %s\n", tg->cpu);
+	if (!ptx_counts(text, want, 1) || !ptx_counts(text, ".address_size 64\n", 1) ||
+	    !ptx_counts(text, ".entry", l->nentries))
+		return "no module of the target";
+	for (const char *s = line + 1; *s; s = line + 1) {
+		line = strchr(s, '\n');
+		if (!line || !ptx_is_line(s, (size_t)(line - s)))
+			return "an unfinished line";
+		open += (*s == '{') - (*s == '}');
+		if (open < 0 || open > 1)
+			return "braces";
+	}
+	return open ? "braces" : strstr(text, ".local") || strstr(text, "depot") ? "local memory" : NULL;
+}
+
+#endif
