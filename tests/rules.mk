@@ -14,6 +14,11 @@ $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/lib
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cli_words cli_programs): | $(B)/hone-fleet
+# What runs PTX on the host (tests/lib/ptx.h), and tests that use it. Rounding modes hold within its loops over lanes.
+PTXC = $(call src,tests/lib/ptx_*.c)
+$(call objs,$(PTXC)): ALLC += -O3 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off
+$(B)/tests/ptx.a: $(call objs,$(PTXC))
+$(patsubst %,$(B)/tests/test_%,ptx_run ptx_math ptx_threads): $(B)/tests/ptx.a
 # A driver that lies, in the place of the OpenCL loader.
 $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
 	@mkdir -p $(@D)

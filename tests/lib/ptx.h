@@ -2,8 +2,8 @@
 /* Runs PTX text (NVIDIA's assembly language for GPUs) on the host, so that tests prove GPU kernels without a
  * GPU.
  *
- * It takes the PTX that LLVM's NVPTX back end emits for sm_70 to sm_90 (a list of what it knows: ptx_ops.h),
- * and finds what a GPU would let pass in silence:
+ * It takes the PTX that LLVM's NVPTX back end emits for sm_70 to sm_90 (a list of what it knows:
+ * ptx_decode.c), and finds what a GPU would let pass in silence:
  *   - answers: IEEE arithmetic with the rounding that an instruction names, fused multiply-adds, .ftz; two
  * runs with the same seed give the same bits;
  *   - order: blocks run one after the other in an order drawn from the seed. Within a block a warp runs until
@@ -17,11 +17,10 @@
  *   - bounds: every access of global memory is asked of `may`; accesses to shared, param and module memory
  * are checked against the declared sizes; every address must be aligned to what is accessed;
  *   - reads of registers and of shared memory that were never written;
- *   - barriers that some threads of the block never reach, or that they reach in different instructions'
- * counts;
+ *   - barriers that some threads of the block never reach;
  *   - endless loops: a launch ends after `budget` instructions of warps.
  *
- * Not promised: the last bits of .approx instructions (they are correctly rounded results here; a GPU's
+ * Not promised: the last bits of .approx and .full instructions (here they are rounded from doubles; a GPU's
  * differ), races on global memory (but their results differ between seeds), the speed or the limits of a real
  * device.
  *
