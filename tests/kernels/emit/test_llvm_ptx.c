@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PTX of random candidates: every one is emitted, is text that its first line describes, is the same when it
- * is emitted again, and has no local memory. SEED=n tries one seed, SEEDS=n changes their number. PTX_DIR=dir
- * writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
+ * is emitted again, has no local memory, and run on the host gives the bits that the interpreter of loops
+ * gives, and the reference's answer within tolerance. SEED=n tries one seed, SEEDS=n changes their number.
+ * PTX_DIR=dir writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
 #include "tests/lib/ptx_cases.h"
-#include "tests/lib/ptx_text.h"
+#include "tests/lib/ptx_device.h"
+#include "tests/lib/ptx_object.h"
 
 #include <sys/stat.h>
 
@@ -40,6 +42,55 @@ static bool write_text(const char *dir, const char *cpu, int i, const char *text
 	return (!f || fclose(f) == 0) && good;
 }
 
+static int interpret(const struct loops *l, const struct manifest *m, void **bufs)
+{
+	int rc = E_OK;
+	for (int e = 0; e < m->nentries && rc >= 0; e++)
+		rc = loops_run(l, e, bufs, m->param, 0, code_extent(m, e, m->param));
+	return rc;
+}
+
+/* Runs the text and the loops. NULL: they agree. */
+static const char *compare(struct ptx_case *p, const struct blob *object, uint64_t seed)
+{
+	static char text[160];
+	void *a[CODE_MAX_BUFS], *b[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS], bytes[CODE_MAX_BUFS];
+	int out = -1;
+	case_bind(&p->c, &p->m, a, elems);
+	for (int i = 0; i < p->m.nbufs; i++) {
+		out = p->m.buf[i].role == BUF_OUT ? i : out;
+		bytes[i] = elems[i] * case_each(&p->c, &p->m.buf[i]);
+	}
+	memcpy(b, a, sizeof b);
+	int64_t each = case_each(&p->c, &p->m.buf[out]);
+	b[out] = guarded_type(&p->c.a, elems[out], each);
+	memcpy(b[out], a[out], (size_t)bytes[out]);
+	if (interpret(p->l, &p->m, b) < 0)
+		return err_text();
+	struct ptx_device_run run = {.l = p->l,
+				     .buf = a,
+				     .bytes = bytes,
+				     .param = p->m.param,
+				     .at_once = seed % 5 ? 1000 : 37,
+				     .backwards = seed % 2,
+				     .seed = seed};
+	if (ptx_device_run(object->p, object->n, &run) < 0)
+		return err_text();
+	for (int64_t i = 0; i < elems[out]; i++) {
+		const char *x = (char *)a[out] + i * each, *y = (char *)b[out] + i * each;
+		if (each == 4 ? ptx_same_f32(x, y) : !memcmp(x, y, (size_t)each))
+			continue;
+		snprintf(text, sizeof text, "element %lld of the output differs from the interpreter's",
+			 (long long)i);
+		return text;
+	}
+	bool rounds = cand_pairs(p->cand) == DT_F16 || (cand_pairs(p->cand) && p->c.t.nstages > 1);
+	double error = case_error(&p->c, a[out]),
+	       most = rounds ? 1e-2 : case_tolerance(buf_str(&p->task), p->cand);
+	return error < most || (each == 1 && error == 0) ? NULL : "the reference differs";
+}
+
 struct outcome {
 	int tried, backwards, pragmas;
 	double ms[4096];
@@ -69,6 +120,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 		o->pragmas += pragmas;
 		if (!bad && (ptx()->emit(p.l, &p.tg, &p.c.a, &b) < 0 || a.n != b.n || memcmp(a.p, b.p, a.n)))
 			bad = "another text when it is emitted again";
+		bad = bad ? bad : compare(&p, &a, seed);
 		if (dir && !write_text(dir, cpu, o->tried, text))
 			bad = "its file cannot be written";
 		if (bad && getenv("HONE_PRINT"))

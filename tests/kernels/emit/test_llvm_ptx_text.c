@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in the PTX of small programs, and what the emitter refuses. */
 #include "kernels/emit/emit.h"
-#include "tests/lib/ptx_text.h"
+#include "tests/lib/ptx_object.h"
 #include "tests/lib/random_program.h"
 
 static struct arena objects;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether an emitted PTX text is as its first line says (kernels/emit/emit_ptx.c). */
-#ifndef TESTS_PTX_TEXT_H
-#define TESTS_PTX_TEXT_H
+#ifndef TESTS_PTX_OBJECT_H
+#define TESTS_PTX_OBJECT_H
 
 #include "kernels/loops/loops.h"
 #include "platform/machine/target.h"
