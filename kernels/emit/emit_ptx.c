@@ -32,7 +32,8 @@
 
 enum { MOST_TEXT = 4 << 20, MOST_SHARED = 48 << 10 };
 
-/* The newest version of PTX that this LLVM knows, and the newest architecture. */
+/* The newest version of PTX that this LLVM knows, and the newest architecture: PTX for it runs on later ones,
+ * too. */
 #if LLVM_VERSION_MAJOR < 16
 enum { NEWEST_PTX = 75, NEWEST_SM = 86 };
 #elif LLVM_VERSION_MAJOR < 17
@@ -81,23 +82,22 @@ static _Thread_local struct machine kept;
 static int use_machine(const struct target *t)
 {
 	LLVMTargetRef target;
-	char *text = NULL, features[16];
+	char *text = NULL, features[16], cpu[sizeof kept.cpu];
 	int ptx = atoi(t->features + strlen("+ptx"));
 	snprintf(features, sizeof features, "+ptx%d", ptx < NEWEST_PTX ? ptx : NEWEST_PTX);
-	if (kept.tm && strcmp(kept.cpu, t->cpu) == 0 && strcmp(kept.features, features) == 0)
+	snprintf(cpu, sizeof cpu, "sm_%d", architecture(t) < NEWEST_SM ? architecture(t) : NEWEST_SM);
+	if (kept.tm && strcmp(kept.cpu, cpu) == 0 && strcmp(kept.features, features) == 0)
 		return E_OK;
 	if (kept.tm)
 		LLVMDisposeTargetMachine(kept.tm);
 	kept = (struct machine){0};
-	if (architecture(t) > NEWEST_SM)
-		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") does not know %s", t->cpu);
 	if (!llvm_has_ptx() || LLVMGetTargetFromTriple(triple, &target, &text)) {
 		LLVMDisposeMessage(text);
 		return fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") cannot generate PTX");
 	}
-	snprintf(kept.cpu, sizeof kept.cpu, "%s", t->cpu);
+	snprintf(kept.cpu, sizeof kept.cpu, "%s", cpu);
 	snprintf(kept.features, sizeof kept.features, "%s", features);
-	kept.tm = LLVMCreateTargetMachine(target, triple, t->cpu, features, LLVMCodeGenLevelDefault,
+	kept.tm = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault,
 					  LLVMRelocDefault, LLVMCodeModelDefault);
 	return kept.tm ? E_OK : fail(E_UNSUPPORTED, "LLVM cannot generate PTX for %s", t->cpu);
 }

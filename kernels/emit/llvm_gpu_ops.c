@@ -83,12 +83,12 @@ static LLVMValueRef bdot2(struct gen *g, const struct stmt *s, const LLVMValueRe
 	return r;
 }
 
-/* Not llvm.fma: that would flush subnormals where f32 does. */
+/* Not llvm.fma: that would flush subnormals where f32 does; LLVM 14 has no intrinsic. */
 static LLVMValueRef fma2(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
 {
 	LLVMValueRef args[3] = {in[0], in[1], in[2]};
 	(void)s;
-	return gen_target_call(g, "llvm.nvvm.fma.rn.f16x2", g->i32, args, 3, NULL, 0);
+	return gpu_asm(g, "fma.rn.f16x2 $0, $1, $2, $3;", "=r,r,r,r", g->i32, args, 3);
 }
 
 static LLVMValueRef sum2(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
