@@ -20,10 +20,15 @@ bench-silero: all # needs the libraries of bench-untuned
 	@sh tests/sh/silero.sh $(B) --time $(ARGS)
 bench-tvm: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh --tvm $(ARGS)
+# What NVIDIA's assembler makes of PTX: ARGS=500 candidates per architecture. It is had from PyPI.
+bench-ptxas: $(B)/tests/test_llvm_ptx
+	@[ -x $(B)/ptxas-venv/bin/python ] || python3 -m venv $(B)/ptxas-venv
+	@$(B)/ptxas-venv/bin/pip install -q --no-deps nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-nvdisasm==13.5.37
+	@sh tests/sh/ptxas.sh $(B) $(or $(ARGS),100)
 # Time from a process's start to its first answer: ARGS="--model M --cache DIR"; also for ONNX Runtime if
 # bench-peers installed it.
 bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
 		--out $(B)/start $(ARGS)
-.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-start bench-peers bench-untuned bench-quantized bench-silero bench-tvm
+.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-ptxas bench-start bench-peers bench-untuned bench-quantized bench-silero bench-tvm

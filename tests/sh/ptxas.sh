@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Assembles PTX of random candidates: ptxas.sh BUILD [EACH]. EACH candidates per architecture, 4 without it.
+# The assembler: a `ptxas` on PATH if it accepts the architecture, else that of BUILD/ptxas-venv, which
+# `make bench-ptxas` makes from PyPI; without one an architecture is skipped. Each architecture's line says
+# how many registers and how much local memory the assembler gave, what emitting and assembling took, and,
+# where there is an nvdisasm, the share of multiply-adds in the loops that have most of them.
+# A text that the assembler refuses fails the test.
+build=$1 each=${2:-4} good=0 bad=0 skipped=0
+end() {
+	echo "$good passed, $bad failed, $skipped skipped"
+	[ $bad = 0 ]
+	exit
+}
+in_venv() { # name of a program
+	find "$build/ptxas-venv" -type f -name "$1" 2>/dev/null | head -n 1
+}
+accepts() { # assembler, architecture
+	printf '.version 6.5\n.target sm_72\n.address_size 64\n' >"$dir/empty.ptx"
+	"$1" -arch="$2" -o /dev/null "$dir/empty.ptx" >/dev/null 2>&1
+}
+# The share of multiply-adds of a program's loop that has most of them: "share instructions". Input: nvdisasm -c.
+share='
+/^[ \t]*\.L_x_[0-9]+:/ { gsub(/[ \t:]/, ""); at[$0] = n + 0 }
+/^[ \t]*\/\*[0-9a-f]+\*\// {
+	sub(/^[ \t]*\/\*[0-9a-f]+\*\/[ \t]+/, ""); sub(/^@!?U?P[T0-9]+[ \t]+/, "")
+	math[n + 1] = math[n] + /^(FFMA|IDP|HFMA2)/; n++
+	if (/^BRA/ && match($0, /\.L_x_[0-9]+/)) {
+		to = substr($0, RSTART, RLENGTH)
+		if (to in at && math[n] - math[at[to]] > most) { most = math[n] - math[at[to]]; all = n - at[to] }
+	}
+}
+END { if (most >= 8) print most / all, all }'
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/texts"
+if ! command -v ptxas >/dev/null && [ -z "$(in_venv ptxas)" ]; then
+	echo "skip: no ptxas on PATH or in $build/ptxas-venv (make bench-ptxas)"
+	skipped=1
+	end
+fi
+PTX_DIR=$dir/texts PTX_EACH=$each "$build/tests/test_llvm_ptx" random_candidates >"$dir/emitted" || {
+	cat "$dir/emitted"
+	bad=1
+	end
+}
+dis=$(command -v nvdisasm) || dis=$(in_venv nvdisasm)
+for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
+	as=$(command -v ptxas)
+	{ [ -n "$as" ] && accepts "$as" $arch; } || as=$(in_venv ptxas)
+	if [ -z "$as" ] || ! accepts "$as" $arch; then
+		echo "skip: no ptxas that knows $arch (make bench-ptxas)"
+		skipped=$((skipped + 1))
+		continue
+	fi
+	: >"$dir/rows" && : >"$dir/shares" && refused=0
+	for f in "$dir/texts/$arch"/*.ptx; do
+		from=$(date +%s%N)
+		if ! "$as" -v -arch=$arch -o "$dir/cubin" "$f" >"$dir/log" 2>&1; then
+			echo "$arch: $(basename "$f") is refused:"
+			head -n 5 "$dir/log"
+			refused=$((refused + 1))
+			continue
+		fi
+		ms=$((($(date +%s%N) - from) / 1000000))
+		# The largest of the entries: registers, bytes of stack, bytes of spills.
+		awk -v ms=$ms '/Used [0-9]+ registers/ { match($0, /Used [0-9]+/); r = substr($0, RSTART + 5, RLENGTH - 5) + 0; if (r > regs) regs = r }
+			/bytes stack frame/ { if ($1 > stack) stack = $1; if ($5 > spills) spills = $5 }
+			END { print regs + 0, stack + 0, spills + 0, ms }' "$dir/log" >>"$dir/rows"
+		[ -n "$dis" ] && "$dis" -c "$dir/cubin" 2>/dev/null | awk "$share" >>"$dir/shares"
+	done
+	median() { sort -n | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] " (at most " v[NR] ")" : "-" }'; }
+	echo "$arch: $(wc -l <"$dir/rows") assembled, $refused refused, $(awk '$3 > 0' "$dir/rows" | wc -l) with spills," \
+		"$(awk '$2 > 0' "$dir/rows" | wc -l) with local memory; registers $(cut -d' ' -f1 "$dir/rows" | median);" \
+		"assembled in $(cut -d' ' -f4 "$dir/rows" | median) ms; share of multiply-adds in $(wc -l <"$dir/shares") loops" \
+		"$(cut -d' ' -f1 "$dir/shares" | median)"
+	sed -n "s/^$arch: [0-9]* candidates, /$arch: /p" "$dir/emitted"
+	if [ $refused = 0 ]; then good=$((good + 1)); else bad=$((bad + 1)); fi
+done
+end
