@@ -11,7 +11,7 @@
  * parameters of 64 bits, in this order: the address of each buffer, which is a multiple of 16, in the order
  * of the kernel ABI; the loops' parameters; begin and end. The last buffer, if it is scratch, has as many
  * elements for each item of the launch as the program declares, from `begin` on; where it is common, all have
- * one part.
+ * one part. A launch has fewer than 2^31 items.
  *
  * Results equal the interpreter's bit for bit, but for zeros and subnormals of a sign: a comparison's operand
  * passes as it is, NEG and ABS flush. Divisions and square roots are rounded correctly. Prefetches are left

@@ -147,8 +147,9 @@ static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef
 {
 	int64_t d;
 	if (ix_is_const(x->b, &d) && (d & (d - 1)) == 0)
-		return x->op == IX_MOD ? LLVMBuildAnd(g->b, a, gen_int(g, a, d - 1), "")
-				       : LLVMBuildAShr(g->b, a, gen_int(g, a, __builtin_ctzll((uint64_t)d)), "");
+		return x->op == IX_MOD
+			   ? LLVMBuildAnd(g->b, a, gen_int(g, a, d - 1), "")
+			   : LLVMBuildAShr(g->b, a, gen_int(g, a, __builtin_ctzll((uint64_t)d)), "");
 	LLVMValueRef q = LLVMBuildSDiv(g->b, a, b, "");
 	LLVMValueRef r = remainder_of(g, a, b, q);
 	LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, r, gen_int(g, r, 0), "");
@@ -217,8 +218,7 @@ static LLVMValueRef build_op(struct gen *g, const struct ix *x, LLVMValueRef gua
 {
 	LLVMValueRef a = build_ix(g, x->a, guard), b = build_ix(g, x->b, guard);
 	/* Sums and products are right in the result's type, though an operand may not fit it. */
-	LLVMTypeRef type = gen_ix_type(g, x),
-		    both = LLVMTypeOf(a) == LLVMTypeOf(b) ? LLVMTypeOf(a) : g->i64;
+	LLVMTypeRef type = gen_ix_type(g, x), both = LLVMTypeOf(a) == LLVMTypeOf(b) ? LLVMTypeOf(a) : g->i64;
 	if (x->op == IX_ADD || x->op == IX_MUL)
 		both = type;
 	a = gen_as(g, a, both);
