@@ -18,7 +18,7 @@ $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cl
 PTXC = $(call src,tests/lib/ptx_*.c)
 $(call objs,$(PTXC)): ALLC += -O3 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off
 $(B)/tests/ptx.a: $(call objs,$(PTXC))
-$(patsubst %,$(B)/tests/test_%,ptx_run ptx_math ptx_threads): $(B)/tests/ptx.a
+$(patsubst %,$(B)/tests/test_%,ptx_run ptx_math ptx_cvt ptx_threads): $(B)/tests/ptx.a
 $(patsubst %,$(B)/tests/test_%,$(filter llvm_ptx%,$(TESTS))): $(B)/tests/ptx.a
 # A driver that lies, in the place of the OpenCL loader.
 $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c

@@ -140,7 +140,7 @@ static int64_t float_to_int(double v, const struct ptx_ins *in)
 	int to = in->type;
 	if (v != v)
 		return in->stype == T_F64 || to == T_S64 || to == T_U64
-			   ? cut(ptx_signed(to) ? int_least[to] : int_most[to] / 2 + 1, to)
+			   ? cut((int64_t)((uint64_t)1 << (8 * ptx_type_bytes(to) - 1)), to)
 			   : 0;
 	v = whole(v, in->round);
 	if (to == T_U64)
