@@ -470,7 +470,7 @@ static uint32_t run_group(struct ptx_exec *x, struct ptx_warp *w, uint32_t n)
 	const struct ptx_ins *code = x->k->code;
 	uint32_t ready = w->live & ~w->waiting, pc = least_pc(w, ready & ~w->parked),
 		 group = lanes_at(w, ready, pc);
-	uint32_t stop = least_pc(w, ready & ~group), done = 0;
+	uint32_t stop = least_pc(w, ready & ~group & ~w->parked), done = 0;
 	w->parked &= ~group;
 	while (done < n && group && pc < stop) {
 		const struct ptx_ins *in = x->in = &code[pc];
@@ -511,6 +511,9 @@ static uint32_t run_group(struct ptx_exec *x, struct ptx_warp *w, uint32_t n)
 			set_pc(w, group, pc + 1);
 			x->lanes_ran += done * (uint64_t)__builtin_popcount(group);
 			return done;
+		} else if (lanes_at(w, w->parked, pc)) {
+			w->parked &= ~lanes_at(w, w->parked, pc); /* they and this group go on together */
+			break;
 		} else if (m && !execute_together(x, w, in, m)) {
 			w->parked |= group;
 			break;
