@@ -93,9 +93,9 @@ void ptx_copy_wait(struct ptx_exec *x, struct ptx_warp *w, uint32_t m, int64_t l
 void ptx_copy_some(struct ptx_exec *x, struct ptx_warp *w);                /* lands what the seed says */
 void ptx_copy_abandon(struct ptx_exec *x, struct ptx_warp *w, uint32_t m); /* these lanes end */
 
-/* Each checks and notes an access to shared memory, `at` bytes from its start. */
-void ptx_shadow_read(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes, bool atomic);
-void ptx_shadow_write(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes, int kind);
+/* Each checks and notes accesses to shared memory, at[lane] bytes from its start. */
+void ptx_shadow_read(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, bool atomic);
+void ptx_shadow_write(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, int kind);
 void ptx_shadow_landed(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes);
 
 #endif

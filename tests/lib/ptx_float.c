@@ -332,8 +332,9 @@ COMPARES(bf16, uint16_t, ptx_bf16_to_f32)
 #define EACH(X, t)                                                                                           \
 	X(eq, t)                                                                                             \
 	X(ne, t)                                                                                             \
-	X(lt, t) X(le, t) X(gt, t) X(ge, t) X(equ, t) X(neu, t) X(ltu, t) X(leu, t) X(gtu, t) X(geu, t)      \
-	    X(num, t) X(nan, t)
+	X(lt, t)                                                                                             \
+	X(le, t)                                                                                             \
+	X(gt, t) X(ge, t) X(equ, t) X(neu, t) X(ltu, t) X(leu, t) X(gtu, t) X(geu, t) X(num, t) X(nan, t)
 EACH(COMPARE2, f16)
 EACH(COMPARE2, bf16)
 #define F32ROW(n, t) {#n, T_F32, cmp_##n##_##t},

@@ -67,7 +67,7 @@ static void place(struct ptx_exec *x, struct ptx_warp *w, int lane, int space, u
 		space = S_LOCAL;
 		at -= LOCAL_WINDOW;
 	}
-	if (at % bytes)
+	if (at & (bytes - 1))
 		ptx_stop(x, lane, "address %#llx is not a multiple of %u", (unsigned long long)at, bytes);
 	size_t local = x->k->e.local_bytes;
 	switch (space) {
@@ -97,6 +97,25 @@ static void place(struct ptx_exec *x, struct ptx_warp *w, int lane, int space, u
 	}
 }
 
+/* Shared addresses that all lie in the declared variables. */
+static bool place_shared(struct ptx_exec *x, unsigned bytes, uint32_t m, struct places *p)
+{
+	uint64_t bad = 0, fixed = x->k->e.shared_bytes;
+	if (bytes > fixed)
+		return false;
+	for (int i = 0; i < LANES; i++) {
+		uint64_t at = m >> i & 1 ? p->at[i] : 0;
+		bad |= (at & (bytes - 1)) | (uint64_t)(at > fixed - bytes);
+		p->shared[i] = (uint32_t)at;
+	}
+	if (bad)
+		return false;
+	for (int i = 0; i < LANES; i++)
+		p->host[i] = m >> i & 1 ? x->shared + p->shared[i] : spare;
+	p->shared_lanes = m;
+	return true;
+}
+
 /* Global accesses of a whole warp that lie in what `may` allows at once. */
 static bool place_hull(struct ptx_exec *x, int space, unsigned bytes, bool write, uint32_t m,
 		       struct places *p)
@@ -110,7 +129,7 @@ static bool place_hull(struct ptx_exec *x, int space, unsigned bytes, bool write
 			most = p->at[i] > most ? p->at[i] : most;
 			odd |= p->at[i];
 		}
-	if (odd % bytes || most >= SHARED_WINDOW || !x->l->may ||
+	if ((odd & (bytes - 1)) || most >= SHARED_WINDOW || !x->l->may ||
 	    !x->l->may(x->l->user, least, most - least + bytes, write))
 		return false;
 	for (int i = 0; i < LANES; i++)
@@ -122,7 +141,7 @@ static void find_places(struct ptx_exec *x, struct ptx_warp *w, int space, unsig
 			uint32_t m, struct places *p)
 {
 	p->shared_lanes = 0;
-	if (place_hull(x, space, bytes, write, m, p))
+	if (space == S_SHARED ? place_shared(x, bytes, m, p) : place_hull(x, space, bytes, write, m, p))
 		return;
 	for (int i = 0; i < LANES; i++) {
 		p->host[i] = spare;
@@ -161,13 +180,10 @@ void ptx_load_store(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 	unsigned bytes = ptx_type_bytes(in->type), all = bytes * in->vector;
 	addresses(w, &in->s[0], in->imm, p.at);
 	find_places(x, w, in->space, all, write, m, &p);
-	for (uint32_t s = p.shared_lanes; s; s &= s - 1) {
-		int i = __builtin_ctz(s);
-		if (write)
-			ptx_shadow_write(x, i, p.shared[i], all, in->sub ? C_ATOMIC : C_PLAIN);
-		else
-			ptx_shadow_read(x, i, p.shared[i], all, in->sub);
-	}
+	if (p.shared_lanes && write)
+		ptx_shadow_write(x, p.shared_lanes, p.shared, all, in->sub ? C_ATOMIC : C_PLAIN);
+	else if (p.shared_lanes)
+		ptx_shadow_read(x, p.shared_lanes, p.shared, all, in->sub);
 	for (int e = 0; e < in->vector; e++) {
 		uint64_t to[LANES];
 		const struct ptx_opnd *o = write ? &in->s[1 + e] : &in->d[e];
@@ -255,10 +271,10 @@ void ptx_atomic(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in
 		if (!(m >> i & 1))
 			continue;
 		if (p.shared_lanes >> i & 1) {
-			if (!x->cell[p.shared[i] / x->k->granule].write)
+			if (!x->cell[p.shared[i] >> x->k->granule_shift].write)
 				ptx_stop(x, (int)i, "reads shared memory that was never written, byte %u",
 					 p.shared[i]);
-			ptx_shadow_write(x, (int)i, p.shared[i], bytes, C_ATOMIC);
+			ptx_shadow_write(x, 1u << i, p.shared, bytes, C_ATOMIC);
 		}
 		uint64_t a = extended(p.host[i], in->type, bytes), v;
 		uint64_t b = extended(lanes_of(w, &in->s[1]) + i * bytes, in->type, bytes);
@@ -309,13 +325,13 @@ void ptx_copy_start(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 			continue;
 		if (read > bytes)
 			ptx_stop(x, i, "a copy of %u bytes into %u", read, bytes);
-		if (from.at[i] % bytes)
+		if (from.at[i] & (bytes - 1))
 			ptx_stop(x, i, "address %#llx is not a multiple of %u",
 				 (unsigned long long)from.at[i], bytes);
 		if (read && !allowed(x, S_GLOBAL, from.at[i], read, false))
 			ptx_stop(x, i, "may not read %u bytes at %#llx of global memory", read,
 				 (unsigned long long)from.at[i]);
-		ptx_shadow_write(x, i, to.shared[i], bytes, C_COPY);
+		ptx_shadow_write(x, 1u << i, to.shared, bytes, C_COPY);
 		add_copy(x, w,
 			 (struct ptx_copy){.from = from.at[i],
 					   .to = to.shared[i],

@@ -364,7 +364,7 @@ static void read_three(struct ptx_parser *p, unsigned v[3])
 /* Instructions that touch shared memory with fewer bytes at a time make the shadow finer. */
 static void set_granule(struct ptx_kernel *k)
 {
-	k->granule = 16;
+	uint32_t granule = 16;
 	for (uint32_t i = 0; i < k->n; i++) {
 		const struct ptx_ins *in = &k->code[i];
 		unsigned bytes = 16;
@@ -375,8 +375,9 @@ static void set_granule(struct ptx_kernel *k)
 			bool may_be_shared = in->space == S_SHARED || in->space == S_GENERIC;
 			bytes = may_be_shared ? ptx_type_bytes(in->type) * in->vector : 16;
 		}
-		k->granule = bytes < k->granule ? bytes : k->granule;
+		granule = bytes < granule ? bytes : granule;
 	}
+	k->granule_shift = (uint32_t)__builtin_ctz(granule);
 }
 
 static void read_entry(struct ptx_parser *p)

@@ -127,8 +127,8 @@ struct ptx_kernel {
 	uint32_t nconsts;
 	struct ptx_special *specials;
 	uint32_t nspecials;
-	uint32_t granule; /* bytes of shared memory that every access covers whole */
-	bool copies;      /* it has cp.async */
+	uint32_t granule_shift; /* every access of shared memory covers whole granules of 2^this bytes */
+	bool copies;            /* it has cp.async */
 };
 
 struct ptx {

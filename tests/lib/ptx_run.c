@@ -595,7 +595,7 @@ static void start_warp(struct ptx_exec *x, struct ptx_warp *w)
 static void run_block(struct ptx_exec *x)
 {
 	memset(x->barrier, 0, sizeof x->barrier);
-	memset(x->cell, 0, (x->shared_bytes / x->k->granule + 1) * sizeof *x->cell);
+	memset(x->cell, 0, ((x->shared_bytes >> x->k->granule_shift) + 1) * sizeof *x->cell);
 	memset(x->shared, 0xff, x->shared_bytes);
 	memset(x->local, 0xff, x->k->e.local_bytes * (size_t)x->nthreads);
 	x->ended_touched = 0;
@@ -662,7 +662,7 @@ static bool prepare(struct ptx_exec *x, struct arena *a)
 	const struct ptx_kernel *k = x->k;
 	x->shared_bytes = (k->e.shared_bytes + 15) / 16 * 16 + x->l->shared_bytes;
 	x->shared = arena_try(a, x->shared_bytes + 16, 1);
-	x->cell = arena_try(a, x->shared_bytes / k->granule + 2, sizeof *x->cell);
+	x->cell = arena_try(a, (x->shared_bytes >> k->granule_shift) + 2, sizeof *x->cell);
 	x->local = arena_try(a, (size_t)x->nthreads * k->e.local_bytes + 1, 1);
 	x->params = arena_try(a, k->params_bytes + 1, 1);
 	if (!x->shared || !x->cell || !x->local || !x->params)

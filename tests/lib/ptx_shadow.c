@@ -26,8 +26,12 @@ static void race(struct ptx_exec *x, int lane, uint32_t at, uint32_t other, cons
 		 what, thread_of(other));
 }
 
-static void note_read(const struct ptx_warp *w, struct ptx_cell *c, uint32_t thread, uint32_t moment)
+static inline void note_read(const struct ptx_warp *w, struct ptx_cell *c, uint32_t thread, uint32_t moment)
 {
+	const uint32_t all = entry(C_PLAIN | C_LANES, 0, 0);
+	if ((c->read[0] & all) == all && thread_of(c->read[0]) / LANES == (uint32_t)w->index &&
+	    (c->read[0] & (MOMENTS - 1)) == moment)
+		return; /* several lanes of this warp are noted */
 	for (int k = 0; k < 2; k++) {
 		uint32_t r = c->read[k];
 		bool own = thread_of(r) / LANES == (uint32_t)w->index && (r & (MOMENTS - 1)) == moment;
@@ -43,60 +47,74 @@ static void note_read(const struct ptx_warp *w, struct ptx_cell *c, uint32_t thr
 	}
 }
 
-void ptx_shadow_read(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes, bool atomic)
+static void read_early(struct ptx_exec *x, int lane, uint32_t at, const struct ptx_cell *c)
+{
+	if (c->write >> 30 == C_NONE)
+		ptx_stop(x, lane, "reads shared memory that was never written, byte %u", at);
+	ptx_stop(x, lane,
+		 "race on shared memory, byte %u: read before the thread that copies it, %u, has waited for "
+		 "its copy",
+		 at, thread_of(c->write));
+}
+
+void ptx_shadow_read(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, bool atomic)
 {
 	const struct ptx_warp *w = x->w;
-	uint32_t thread = (uint32_t)(w->index * LANES + lane), moment = w->clock[w->index], g = x->k->granule;
-	for (uint32_t b = at; b < at + bytes; b += g) {
-		struct ptx_cell *c = &x->cell[b / g];
-		int kind = (int)(c->write >> 30);
-		if (kind == C_NONE)
-			ptx_stop(x, lane, "reads shared memory that was never written, byte %u", b);
-		if (kind == C_COPY)
-			ptx_stop(x, lane,
-				 "race on shared memory, byte %u: read before the thread that copies it, %u, "
-				 "has waited"
-				 " for its copy",
-				 b, thread_of(c->write));
-		if (!ordered(w, c->write, thread) && !(atomic && kind == C_ATOMIC))
-			race(x, lane, b, c->write, "read here, written by");
-		if (!atomic)
-			note_read(w, c, thread, moment);
+	const uint32_t shift = x->k->granule_shift, moment = w->clock[w->index], last = (bytes - 1) >> shift;
+	for (; lanes; lanes &= lanes - 1) {
+		int lane = __builtin_ctz(lanes);
+		uint32_t thread = (uint32_t)(w->index * LANES + lane), first = at[lane] >> shift;
+		for (uint32_t b = first; b <= first + last; b++) {
+			struct ptx_cell *c = &x->cell[b];
+			uint32_t kind = c->write >> 30;
+			if (kind == C_NONE || kind == C_COPY)
+				read_early(x, lane, b << shift, c);
+			if (!ordered(w, c->write, thread) && !(atomic && kind == C_ATOMIC))
+				race(x, lane, b << shift, c->write, "read here, written by");
+			if (!atomic)
+				note_read(w, c, thread, moment);
+		}
 	}
 }
 
-void ptx_shadow_write(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes, int kind)
+static void write_cell(struct ptx_exec *x, int lane, uint32_t at, struct ptx_cell *c, uint32_t thread,
+		       int kind)
 {
 	const struct ptx_warp *w = x->w;
-	uint32_t thread = (uint32_t)(w->index * LANES + lane), moment = w->clock[w->index], g = x->k->granule;
-	for (uint32_t b = at; b < at + bytes; b += g) {
-		struct ptx_cell *c = &x->cell[b / g];
-		int before = (int)(c->write >> 30);
-		if (before == C_COPY)
-			ptx_stop(x, lane,
-				 "race on shared memory, byte %u: written before the thread that copies to "
-				 "it, %u, has"
-				 " waited for its copy",
-				 b, thread_of(c->write));
-		if (before != C_NONE && !ordered(w, c->write, thread) &&
-		    !(kind == C_ATOMIC && before == C_ATOMIC))
-			race(x, lane, b, c->write, "written here and by");
-		for (int k = 0; k < 2; k++) {
-			uint32_t r = c->read[k];
-			bool lanes =
-			    r >> 30 == (C_PLAIN | C_LANES) && thread_of(r) / LANES == (uint32_t)w->index;
-			if (r && (!ordered(w, r, thread) || (lanes && (r & (MOMENTS - 1)) == moment)))
-				race(x, lane, b, r, "written here, read by");
-			c->read[k] = 0;
-		}
-		c->write = entry(kind, thread, moment);
+	uint32_t moment = w->clock[w->index];
+	int before = (int)(c->write >> 30);
+	if (before == C_COPY)
+		ptx_stop(x, lane,
+			 "race on shared memory, byte %u: written before the thread that copies to it, %u, "
+			 "has waited for its copy",
+			 at, thread_of(c->write));
+	if (before != C_NONE && !ordered(w, c->write, thread) && !(kind == C_ATOMIC && before == C_ATOMIC))
+		race(x, lane, at, c->write, "written here and by");
+	for (int k = 0; k < 2; k++) {
+		uint32_t r = c->read[k];
+		bool several = r >> 30 == (C_PLAIN | C_LANES) && thread_of(r) / LANES == (uint32_t)w->index;
+		if (r && (!ordered(w, r, thread) || (several && (r & (MOMENTS - 1)) == moment)))
+			race(x, lane, at, r, "written here, read by");
+		c->read[k] = 0;
+	}
+	c->write = entry(kind, thread, moment);
+}
+
+void ptx_shadow_write(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, int kind)
+{
+	const uint32_t shift = x->k->granule_shift, last = (bytes - 1) >> shift;
+	for (; lanes; lanes &= lanes - 1) {
+		int lane = __builtin_ctz(lanes);
+		uint32_t thread = (uint32_t)(x->w->index * LANES + lane), first = at[lane] >> shift;
+		for (uint32_t b = first; b <= first + last; b++)
+			write_cell(x, lane, b << shift, &x->cell[b], thread, kind);
 	}
 }
 
 void ptx_shadow_landed(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes)
 {
 	const struct ptx_warp *w = x->w;
-	uint32_t thread = (uint32_t)(w->index * LANES + lane), g = x->k->granule;
-	for (uint32_t b = at; b < at + bytes; b += g)
-		x->cell[b / g].write = entry(C_PLAIN, thread, w->clock[w->index]);
+	uint32_t thread = (uint32_t)(w->index * LANES + lane), shift = x->k->granule_shift;
+	for (uint32_t b = at >> shift; b <= (at + bytes - 1) >> shift; b++)
+		x->cell[b].write = entry(C_PLAIN, thread, w->clock[w->index]);
 }
