@@ -180,7 +180,7 @@ $(B)/libhone.so: $(B)/libhone.o
 
 # What runs plans on OpenCL devices, which libhone.so opens when an application asks for one (agent/run/device_lib.h).
 # About 55 KB stripped.
-DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/dev_opencl.c $(call src,platform/run/opencl*.c)
+DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/dev_opencl.c platform/run/driver_text.c $(call src,platform/run/opencl*.c)
 $(B)/gen/lib/opencl_table.c: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,platform/run/dev,opencl) > $@

@@ -58,9 +58,6 @@ struct opencl_info {
 /* Makes an info that another process sent as safe as those of opencl_info: texts of printable ASCII that end,
  * numbers from 0 on, flags of 0 or 1. */
 void opencl_info_clean(struct opencl_info *i);
-/* Cleans a text of a driver or of another process in place: it ends within room bytes (>= 2), runs of control
- * characters and spaces are one space, and bytes beyond ASCII '?'. */
-void opencl_text_clean(char *text, size_t room);
 
 /* Opens the loader (NULL: libOpenCL.so.1) and lists the devices of all platforms. No platform or device is
  * no error. E_NOTFOUND: there is no loader; E_UNSUPPORTED: the library is not one. */

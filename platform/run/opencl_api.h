@@ -156,9 +156,6 @@ int opencl_made(const char *call, const void *handle, int32_t code);
 const char *opencl_code_name(int32_t code);
 /* The error of a call: its text, and the code that opencl.h says. */
 int opencl_fail(const char *call, int32_t code);
-/* Copies at most room - 1 characters of a driver's text that ends after n bytes or at a NUL: runs of control
- * characters and spaces become one space, other bytes than printable ASCII '?'. */
-void opencl_clean(char *out, size_t room, const char *text, size_t n);
 /* Whether a word is in a list of words with a space between. */
 bool opencl_lists(const char *list, const char *word);
 

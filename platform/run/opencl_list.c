@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the ICD loader and asks every device for its limits. */
 #include "platform/run/opencl_api.h"
+#include "platform/run/driver_text.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static void get_text(info_call *call, void *h, uint32_t what, char *out, size_t 
 	char *text = calloc(1, MOST + 1);
 	*out = 0;
 	if (text && call(h, what, MOST, text, &n) == CL_SUCCESS)
-		opencl_clean(out, room, text, n < MOST ? n : MOST);
+		driver_text_copy(out, room, text, n < MOST ? n : MOST);
 	free(text);
 }
 

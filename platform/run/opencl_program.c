@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs: built from source, or taken from the binary that an earlier build left behind the source. */
 #include "platform/run/opencl_api.h"
+#include "platform/run/driver_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static int build_failed(const struct opencl_code *c, int32_t code)
 	size_t n = 0;
 	if (log && c->dev->api->clGetProgramBuildInfo(c->program, c->dev->id, CL_PROGRAM_BUILD_LOG, MOST, log,
 						      &n) == CL_SUCCESS)
-		opencl_clean(words, sizeof words, log, n < MOST ? n : MOST);
+		driver_text_copy(words, sizeof words, log, n < MOST ? n : MOST);
 	free(log);
 	int rc = opencl_fail("clBuildProgram", code);
 	char text[160];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/opencl_api.h"
+#include "platform/run/driver_text.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,30 +80,6 @@ int opencl_fail(const char *call, int32_t code)
 	return fail(rc, "%s: %s (%d)", call, opencl_code_name(code), (int)code);
 }
 
-void opencl_clean(char *out, size_t room, const char *text, size_t n)
-{
-	size_t at = 0;
-	bool gap = false;
-	for (size_t i = 0; i < n && text[i] && at + gap + 1 < room; i++) {
-		unsigned char c = (unsigned char)text[i];
-		if (c <= ' ' || c == 0x7f) {
-			gap = at > 0;
-			continue;
-		}
-		if (gap)
-			out[at++] = ' ';
-		gap = false;
-		out[at++] = c < 0x7f ? (char)c : '?';
-	}
-	out[at] = 0;
-}
-
-/* Nothing is written before it was read. */
-void opencl_text_clean(char *text, size_t room)
-{
-	opencl_clean(text, room, text, room);
-}
-
 bool opencl_lists(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -111,14 +87,6 @@ bool opencl_lists(const char *list, const char *word)
 		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
 			return true;
 	return false;
-}
-
-/* A byte that is neither 0 nor 1 must not be read as a bool. */
-static void clean_flag(bool *flag)
-{
-	unsigned char byte;
-	memcpy(&byte, flag, sizeof byte);
-	*flag = byte != 0;
 }
 
 void opencl_info_clean(struct opencl_info *i)
@@ -136,22 +104,12 @@ void opencl_info_clean(struct opencl_info *i)
 			       &i->half_fma,          &i->fp64,          &i->fma,
 			       &i->exact_divide,      &i->little_endian, &i->available,
 			       &i->rounds_to_nearest, &i->compiles};
-	_Static_assert(sizeof(bool) == 1, "a flag is a byte");
 	for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-		opencl_text_clean(texts[k].text, texts[k].room);
+		driver_text_clean(texts[k].text, texts[k].room);
 	for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
 		*numbers[k] = *numbers[k] < 0 ? 0 : *numbers[k];
 	for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
-		clean_flag(flags[k]);
-}
-
-/* A word of a target's text: what is no letter or digit there becomes '_'. */
-static void word(char *out, size_t room, const char *text)
-{
-	size_t n = 0;
-	for (; text[n] && n + 1 < room; n++)
-		out[n] = isalnum((unsigned char)text[n]) || strchr("()-.@+", text[n]) ? text[n] : '_';
-	out[n] = 0;
+		driver_flag_clean(flags[k]);
 }
 
 /* Adds a feature for each extension that emitters know, by its name ("+cl_khr_integer_dot_product"), if the
@@ -226,7 +184,7 @@ void opencl_target(const struct opencl_info *i, struct target *t)
 	struct target host;
 	if (target_host(&host) >= 0) /* the board's power mode is the device's, too */
 		snprintf(t->mode, sizeof t->mode, "%s", host.mode);
-	word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
-	word(t->rev, sizeof t->rev, i->driver);
+	driver_text_word(t->soc, sizeof t->soc, i->name[0] ? i->name : "OpenCL");
+	driver_text_word(t->rev, sizeof t->rev, i->driver);
 	add_features(i, t);
 }

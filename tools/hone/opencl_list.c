@@ -5,6 +5,7 @@
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
 #include "platform/run/child.h"
+#include "platform/run/driver_text.h"
 #include "platform/run/opencl.h"
 #include "tools/hone/table.h"
 
@@ -69,7 +70,7 @@ static int take_list(int fd, struct list *l, int64_t end_ns)
 		rc = fail(E_CORRUPT, "%d devices", l->head.ndevices);
 	if (rc < 0)
 		return rc;
-	opencl_text_clean(l->head.note, sizeof l->head.note);
+	driver_text_clean(l->head.note, sizeof l->head.note);
 	l->device = calloc((size_t)l->head.ndevices + 1, sizeof *l->device);
 	if (!l->device)
 		return fail(E_NOMEM, "no memory for %d devices", l->head.ndevices);
