@@ -2,7 +2,7 @@
 /* Devices: load code bytes, run and time them. A device is one file dev_NAME.c that defines `const struct dev
  * dev_NAME`; the Makefile writes dev_table[]. A device knows no tensors: it sees objects, pointers and
  * ranges. There are two kinds: of a processor, kernels work in the process's memory and the caller's threads
- * run them; a device with memory of its own (`own` is set, as of OpenCL) is opened first, and gets launches.
+ * run them; a device with memory of its own (`own` is set: OpenCL, CUDA) is opened first, and gets launches.
  *
  * Kernel ABI of a processor: void entry(void *const *buf, const int64_t *param, int64_t begin, int64_t end).
  * Every caller passes its own buf array; its last entry is thread-private scratch. Kernels call nothing,
@@ -28,7 +28,7 @@ enum { DEV_NAME_MAX = 32 };
 
 struct dev {
 	const char *name;               /* "cpu", "sim" */
-	const char *emitter;            /* the emitter whose objects it loads: "llvm", "sim" */
+	const char *emitter;            /* the emitter whose objects it loads: "llvm", "ptx" */
 	bool risky;                     /* a launch may take the machine down: see agent/worker/marked.h */
 	int (*probe)(struct target *t); /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
 	const struct dev_own *own; /* not NULL: load, load_all, run and address are NULL, probe only looks
