@@ -70,7 +70,7 @@ link     = $(call say,LD)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-gro
 
 BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync hone-fleet)
-programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-opencl.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
+programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
 	$(link) $(PICLIBS) $(LDLIBS)
 $(B)/honed: $(B)/agent/honed/main_honed.o $(call table_o,agent/control/policy) $(call in,$(in_honed))
@@ -178,13 +178,14 @@ $(B)/libhone.so: $(B)/libhone.o
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
-# What runs plans on OpenCL devices, which libhone.so opens when an application asks for one (agent/run/device_lib.h).
+# What runs plans on devices with drivers (OpenCL, CUDA), which libhone.so opens when an application asks for one (agent/run/device_lib.h).
 # About 55 KB stripped.
-DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/dev_opencl.c platform/run/driver_text.c $(call src,platform/run/opencl*.c)
-$(B)/gen/lib/opencl_table.c: Makefile
+DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/driver_text.c \
+	 $(foreach d,opencl cuda,platform/run/dev_$d.c $(call src,platform/run/$d*.c))
+$(B)/gen/lib/device_table.c: Makefile
 	@mkdir -p $(@D)
-	$(call say,GEN)$(call table,platform/run/dev,opencl) > $@
-$(B)/libhone-opencl.so: $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/opencl_table.o $(B)/libhone-all.a
+	$(call say,GEN)$(call table,platform/run/dev,cuda opencl) > $@
+$(B)/libhone-device.so: $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/libhone-all.a
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL,--defsym=fail=device_fail,--defsym=fail_in=device_fail_in,--defsym=err_text=device_err_text \
 		-o $@ $^ -lzstd -lpthread -lm
 

@@ -7,9 +7,9 @@ export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-wo
 RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_device cli_device plan_c libhone libhone_kernel libhone_crowd cli cli_words cli_streams cli_wait cli_attack cli_cache cli_compile cli_run cli_picture cli_gain cli_tune tune_box tune_leash honed_job networks onnx quantize quantize_keep quantize_models cli_quantize) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 # What libhone opens from beside itself, which is the program in its tests.
-$(B)/tests/libhone-opencl.so: $(B)/libhone-opencl.so
-	ln -sf ../libhone-opencl.so $@
-$(B)/tests/test_libhone_device: $(B)/gen/fallback.o | $(B)/tests/libhone-opencl.so
+$(B)/tests/libhone-device.so: $(B)/libhone-device.so
+	ln -sf ../libhone-device.so $@
+$(B)/tests/test_libhone_device: $(B)/gen/fallback.o | $(B)/tests/libhone-device.so
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync

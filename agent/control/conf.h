@@ -14,7 +14,7 @@
  *   [inhibit]     file = PATH (this key may be repeated)
  *   [model NAME]  path = FILE, threads = N, priority = N, level = exact|fp32|w16|half|half-sum|int8
  *                 (exact = yes: level = exact), shape = NAME=1x3x224x224
- *                 (as --shape of hone tune; this key may be repeated, once for a name), device = cpu opencl:0
+ *                 (as --shape of hone tune; this key may be repeated, once for a name), device = cpu cuda:0
  *                 (one or several; the model is tuned on each)
  *   [sync]        any keys: they are kept, and honed runs whatever they are (agent/control/sync_conf.h)
  *
@@ -51,7 +51,7 @@ struct conf_devices {
  * all files are read. */
 struct conf_model {
 	const char *name, *path;
-	const char *device;          /* NULL: the processor; else "opencl:N", which need not be there */
+	const char *device;          /* NULL: the processor; else as "cuda:0", which need not be there */
 	struct conf_devices devices; /* as the section gives them; none: the processor */
 	struct conf_shapes shapes;
 	const char *file; /* file and line of its first section */
@@ -96,8 +96,8 @@ int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
 int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *mistakes) MUST_CHECK;
 /* Checks that a main file that a command line names, or its folder of drop-ins, is there: else E_NOTFOUND. */
 int conf_given(const char *path) MUST_CHECK;
-/* Whether it is CONF_CPU, or a kind that honed can hand to `hone tune --device` and its number: opencl:0 to
- * opencl:999. */
+/* Whether it is CONF_CPU, or a kind that honed can hand to `hone tune --device`, opencl or cuda, and its
+ * number, 0 to 999. */
 bool conf_is_device(const char *name);
 /* CONF_CPU for NULL. */
 const char *conf_device_name(const char *device);

@@ -6,12 +6,16 @@
 
 bool conf_is_device(const char *name)
 {
-	static const char kind[] = "opencl:";
+	static const char *const kinds[] = {"opencl:", "cuda:"};
 	if (!strcmp(name, CONF_CPU))
 		return true;
-	const char *number = name + sizeof kind - 1;
-	size_t digits = strncmp(name, kind, sizeof kind - 1) ? 0 : strspn(number, "0123456789");
-	return digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0');
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		const char *number = name + strlen(kinds[i]);
+		size_t digits = strncmp(name, kinds[i], strlen(kinds[i])) ? 0 : strspn(number, "0123456789");
+		if (digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0'))
+			return true;
+	}
+	return false;
 }
 
 const char *conf_device_name(const char *device)

@@ -143,7 +143,7 @@ struct honed_job {
 	char name[64], *path;
 	struct conf_model as; /* the model as requested, if none is configured */
 	int threads;
-	char device[CONF_DEVICE_NAME]; /* CONF_CPU, or opencl:N */
+	char device[CONF_DEVICE_NAME]; /* CONF_CPU, opencl:N or cuda:N */
 	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
 	struct resting resting;
@@ -315,7 +315,7 @@ bool model_is_served(const struct kept_model *m);  /* by this box, or it is outs
 bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
-/* device: CONF_CPU, or opencl:N. threads < 0: any number. Returns -1: none */
+/* device: CONF_CPU, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
 int models_find(const struct honed *h, const char *path, const char *device, int threads);
 bool model_wants(const struct kept_model *m); /* there may be something to gain */
 bool model_may(const struct honed *h, int i); /* a slice of it may start now */

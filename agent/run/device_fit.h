@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libhone and libhone-opencl.so are compiled apart, and must agree on these values
+/* libhone and libhone-device.so are compiled apart, and must agree on these values
  * (agent/run/device_lib.h). */
 #ifndef AGENT_DEVICE_FIT_H
 #define AGENT_DEVICE_FIT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only name that libhone-opencl.so exports, and its errors, which it hands to libhone: the Makefile lets
+/* The only name that libhone-device.so exports, and its errors, which it hands to libhone: the Makefile lets
  * `fail` be device_fail there, and so on. No other program links this file. */
 #include "agent/run/device_fit.h"
 

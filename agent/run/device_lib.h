@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of libhone that runs plans on OpenCL devices (agent/run/plan_device.h): libhone-opencl.so, a
- * library of its own, which libhone opens from beside itself when an application asks for such a device.
- * Programs that do not ask map nothing of it. Both work on the same structures, so they must be of the same
- * build: device_fit says whether they are. */
+/* The part of libhone that runs plans on devices with memory of their own (agent/run/plan_device.h):
+ * libhone-device.so, a library of its own, which libhone opens from beside itself when an application asks
+ * for such a device. Programs that do not ask map nothing of it. Both work on the same structures, so they
+ * must be of the same build: device_fit says whether they are. */
 #ifndef AGENT_DEVICE_LIB_H
 #define AGENT_DEVICE_LIB_H
 
 #include "agent/run/plan_device.h"
 
-#define DEVICE_LIB "libhone-opencl.so"
+#define DEVICE_LIB "libhone-device.so"
 #define DEVICE_LIB_SYMBOL "hone_device_lib"
 
 struct device_fit {

@@ -123,8 +123,8 @@ struct hone_options {
 	int ncaches;               /* number of caches; 0 with caches not NULL: no cache */
 	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores */
 	unsigned flags;
-	/* "opencl:0", as `hone devices` lists it: models run kernels there that `hone tune MODEL --device
-	 * opencl:0` has made, and the rest on the processor. A model for which a cache has none, and all
+	/* "opencl:0" or "cuda:0", as `hone devices` lists it: models run kernels there that `hone tune MODEL
+	 * --device NAME` has made, and the rest on the processor. A model for which a cache has none, and all
 	 * models if the device is absent or lost, also during a run, run on the processor; hone_summary says
 	 * why. Its driver is loaded into this process. "cpu": the processor. NULL: $HONE_DEVICE, else the
 	 * processor */
@@ -267,11 +267,11 @@ struct hone_model_info {
 	char remedy[512];     /* a command that would tune the rest; "": all is tuned */
 	int at_default;       /* of kernels[HONE_DEFAULT]: those for which tuning found no better schedule */
 	int on_device;        /* kernels that run on the device; 0: all run on the processor */
-	char device[16];      /* that the model runs on: "opencl:0" or "cpu" */
+	char device[16];      /* that the model runs on: "cuda:0" or "cpu" */
 	char device_why[256]; /* why it is not the device that was asked for; "": it is */
 };
 
-/* The device that runs the model now, "opencl:0" or "cpu": the latter also where another one was asked for
+/* The device that runs the model now, "cuda:0" or "cpu", say: the latter also where another one was asked for
  * that is absent or lost, or for which there is no kernel; hone_summary says why. Static, or lives as long as
  * the model. Takes no memory and does not wait for a run. */
 HONE_API const char *hone_device(const struct hone_model *m);

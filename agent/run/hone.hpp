@@ -124,7 +124,7 @@ class model
 	void cancel() noexcept { hone_cancel(m_); }
 	bool refresh() { return check(hone_refresh(m_)) > 0; }
 
-	/* The device that runs it now: "opencl:0" or "cpu"; summary().device_why says why it is not the one
+	/* The device that runs it now: "opencl:0", "cuda:0" or "cpu"; summary().device_why says why it is not the one
 	 * that was asked for. */
 	std::string device() const { return hone_device(m_); }
 	hone_model_info summary() const

@@ -12,11 +12,14 @@
 static const struct device_host host = {fail, fail_in, err_text};
 static const struct device_fit fit = DEVICE_FIT;
 
-/* "opencl:N" alone names a library to open. */
+/* "opencl:N" and "cuda:N" alone name a library to open. */
 static bool is_device(const char *name)
 {
-	size_t digits = strncmp(name, "opencl:", 7) ? 0 : strspn(name + 7, "0123456789");
-	return digits > 0 && digits < 4 && !name[7 + digits];
+	size_t kind = !strncmp(name, "opencl:", 7) ? 7
+		      : !strncmp(name, "cuda:", 5) ? 5
+						   : 0,
+	       digits = kind ? strspn(name + kind, "0123456789") : 0;
+	return digits > 0 && digits < 4 && !name[kind + digits];
 }
 
 /* Looks beside libhone, then where libhone is installed. It is never closed. */
@@ -74,10 +77,10 @@ int device_choose(struct hone_handle *h, const char *asked)
 	if (!strcmp(name, "cpu"))
 		return E_OK;
 	if (!is_device(name))
-		return fail(E_USAGE,
-			    "device '%.40s': must be cpu or opencl:0 to opencl:999; `hone devices` lists "
-			    "what there is",
-			    name);
+		return fail(
+		    E_USAGE,
+		    "device '%.40s': must be cpu, opencl:N or cuda:N; `hone devices` lists what there is",
+		    name);
 	snprintf(h->device, sizeof h->device, "%s", name);
 	int rc = look_at(h);
 	if (rc < 0)

@@ -20,7 +20,7 @@
 
 struct plan_device;
 
-/* Opens the device of a name ("opencl:0"). E_NOTFOUND, E_UNSUPPORTED, E_IO: it cannot be used. */
+/* Opens the device of a name ("cuda:0"). E_NOTFOUND, E_UNSUPPORTED, E_IO: it cannot be used. */
 int plan_device_open(const char *name, struct plan_device **out) MUST_CHECK;
 /* For tests: the same for a device (with memory of its own) that is in no table. */
 int plan_device_open_as(const struct dev *dev, const char *name, struct plan_device **out) MUST_CHECK;

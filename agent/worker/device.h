@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The target of a device by its name, as `--device` takes it: "cpu", or "opencl:0". A device with a driver is
- * described by a hone-worker, because drivers may crash or hang. */
+/* The target of a device by its name, as `--device` takes it: "cpu", "opencl:0" or "cuda:0". A device with a
+ * driver is described by a hone-worker, because drivers may crash or hang. */
 #ifndef AGENT_DEVICE_H
 #define AGENT_DEVICE_H
 

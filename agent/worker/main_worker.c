@@ -42,7 +42,7 @@ static const char usage[] = "usage: hone-worker --serve [--verbose]\n"
 			    "       hone-worker --version\n"
 			    "hone starts it with --serve, and the build of hone with --fallback.\n"
 			    "--bench-compile times builds. --describe prints the target of a device like\n"
-			    "opencl:0, with its peaks if they are measured.\n";
+			    "cuda:0, with its peaks if they are measured.\n";
 
 /* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)

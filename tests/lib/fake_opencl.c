@@ -8,7 +8,7 @@
  * ends; "lost": it fails; "crash": the first call ends the process; "hang": it does not return; "stuck N",
  * "lost N", "crash N", "hang N": so does the process's launch N, from 1 on, and what follows; "build-crash",
  * "build-hang": so does the first build of a program; "build-fails N": build N fails, and all that follow;
- * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/opencl_list.c
+ * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c
  * expects, and does not return;
  * "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of their first buffer, behave
  * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS. */

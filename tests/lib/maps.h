@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a process has mapped an OpenCL loader or driver. */
+/* Whether a process has mapped a loader or driver of OpenCL or CUDA. */
 #ifndef TESTS_MAPS_H
 #define TESTS_MAPS_H
 
@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /* True also if the maps of the process cannot be read. pid 0: this one. */
-static inline bool maps_opencl(pid_t pid)
+static inline bool maps_driver(pid_t pid)
 {
-	static const char *const parts[] = {"libOpenCL", "libpocl", "libLLVM"};
+	static const char *const parts[] = {"libOpenCL", "libpocl", "libLLVM", "libcuda"};
 	char path[64] = "/proc/self/maps", line[4096];
 	int lines = 0;
 	bool found = false;

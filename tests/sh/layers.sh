@@ -62,9 +62,9 @@ check "hone-sync holds search, an emitter or a worker" "$(nm "$b/hone-sync" 2>&1
 	grep -E ' [TtDdRrBb] (LLVM|_ZN4llvm|hwloc|strategy|tune|emit|loops|cost|local|runner|wire)_?[a-z_]*$|o such file' | grep -v "$inline")"
 check "honed links other libraries than libuv, inih, jansson and libc's" "$(readelf -d "$b/honed" 2>&1 |
 	sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p; /rror/p' | grep -vE '^lib(uv|inih|jansson|c|m|pthread|asan|ubsan|tsan|gcc_s)\.so')"
-check "honed or libhone holds a part of OpenCL" "$(nm "$b/honed" "$b/libhone.so" 2>&1 | grep -E ' [TtDdRrBb] (emit_)?opencl_?|o such file')"
-check "a program links an OpenCL loader" "$(for p in hone hone-worker honed hone-sync hone-fleet libhone.so; do readelf -d "$b/$p" 2>&1 |
-	sed -n "s/.*NEEDED.*\[\(lib.*\(OpenCL\|pocl\).*\)\]/$p: \1/p; /rror/p"; done)"
+check "honed or libhone holds a part of OpenCL or CUDA" "$(nm "$b/honed" "$b/libhone.so" 2>&1 | grep -E ' [TtDdRrBb] (emit_)?(opencl|cuda)_?|o such file')"
+check "a program links a driver" "$(for p in hone hone-worker honed hone-sync hone-fleet libhone.so; do readelf -d "$b/$p" 2>&1 |
+	sed -n "s/.*NEEDED.*\[\(lib.*\(OpenCL\|pocl\|cuda\|nvidia\).*\)\]/$p: \1/p; /rror/p"; done)"
 check "hone alone links libpng and libjpeg" "$(for p in hone-worker honed hone-sync hone-fleet libhone.so; do readelf -d "$b/$p" 2>&1 |
 	sed -n "s/.*NEEDED.*\[\(lib\(png\|jpeg\).*\)\]/$p: \1/p; /rror/p"; done; readelf -d "$b/hone" | grep -q 'NEEDED.*libpng' || echo "hone: no libpng")"
 echo "$good passed, $bad failed, 0 skipped"

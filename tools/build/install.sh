@@ -21,7 +21,7 @@ for p in hone hone-fleet; do "$b/$p" --bash-completion > "$root/share/bash-compl
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
 install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
-install -m 755 -s "$b/libhone-opencl.so" "$root/lib"
+install -m 755 -s "$b/libhone-device.so" "$root/lib"
 ln -sf "libhone.so.$version" "$root/lib/$soname"
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"

@@ -4,7 +4,7 @@
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
-#include "tools/hone/opencl_list.h"
+#include "tools/hone/drivers.h"
 #include "tools/hone/table.h"
 #include <limits.h>
 #include <stdio.h>
@@ -64,13 +64,15 @@ static int print_names(const struct args *a)
 		if (!strcmp(dev_table[i]->name, "cpu") && dev_table[i]->probe(&t) > 0)
 			printf("%s\n", dev_table[i]->name);
 	}
-	struct buf names = {0}, note = {0};
-	opencl_list_names(NAMES_WAIT_NS, &names, &note);
-	fputs(buf_str(&names), stdout);
-	if (note.n)
-		log_info("opencl: %s", buf_str(&note));
-	buf_free(&names);
-	buf_free(&note);
+	for (enum drivers d = 0; d < DRIVERS; d++) {
+		struct buf names = {0}, note = {0};
+		drivers_names(d, NAMES_WAIT_NS, &names, &note);
+		fputs(buf_str(&names), stdout);
+		if (note.n)
+			log_info("%s: %s", drivers_name(d), buf_str(&note));
+		buf_free(&names);
+		buf_free(&note);
+	}
 	return 0;
 }
 
@@ -99,10 +101,12 @@ static int run_devices(const struct args *a)
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
 	if (a->json)
-		return json_out(json_pack("{so so}", "devices", devices, "opencl",
-					  opencl_list_json(cache, OPENCL_LIST_WAIT_NS)));
+		return json_out(json_pack("{so so so}", "devices", devices, "opencl",
+					  drivers_json(DRIVERS_OPENCL, cache, DRIVERS_WAIT_NS), "cuda",
+					  drivers_json(DRIVERS_CUDA, cache, DRIVERS_WAIT_NS)));
 	json_decref(devices);
-	opencl_list_print(cache, OPENCL_LIST_WAIT_NS);
+	for (enum drivers d = 0; d < DRIVERS; d++)
+		drivers_print(d, cache, DRIVERS_WAIT_NS);
 	known_bench_in(cache, arg_str(a, "cache", NULL)); /* a known model is a tuned one */
 	return 0;
 }
@@ -115,10 +119,10 @@ static const struct opt opts[] = {
 const struct cmd cmd_devices = {
     .usage = "[--cache DIR] [--names]",
     .summary = "list the devices of this machine, and how fast they are",
-    .details = "Peaks are measured once, in under a second, and kept in the cache folder. OpenCL devices "
-	       "are listed with their limits, and peaks once hone tune has measured them. A process of its "
-	       "own asks their drivers, which may crash. "
-	       "hone tune --device opencl:N tunes for one.",
+    .details = "Peaks are measured once, in under a second, and kept in the cache folder. Devices of "
+	       "OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
+	       "process of its own asks their drivers, which may crash. "
+	       "hone tune --device opencl:N or cuda:N tunes for one.",
     .opts = opts,
     .run = run_devices,
     .name = "devices",

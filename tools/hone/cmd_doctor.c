@@ -104,7 +104,7 @@ const struct cmd cmd_doctor = {
     .summary = "find problems that prevent good tuning here, and how to solve them",
     .details =
 	"Checks governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
-	"flash, honed, its configuration and units, hone-worker, and OpenCL: its loader, drivers, devices, and\n"
+	"flash, honed, its configuration and units, hone-worker, and OpenCL and CUDA: drivers, devices, and\n"
 	"whether this user may open them. If a honed answers, its cache\n"
 	"and the limits of its process are checked, not yours. Changes nothing: hone never sets clocks or\n"
 	"governors. Exit status 1 if there is a problem: tuning does not work, or its\n"

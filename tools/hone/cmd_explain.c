@@ -754,7 +754,7 @@ static const struct opt opts[] = {
     OPT_DEVICE,
     OPT_LEVEL,
     {"dump", OPT_STR, "LETTERS",
-     "stages of a task: t text, s space, l loops, c code (for an OpenCL device, its source), m "
+     "stages of a task: t text, s space, l loops, c code (for a device, its OpenCL C or PTX), m "
      "measurements",
      'd', .values = "t s l c m " DUMP_LETTERS},
     OPT_THREADS,
@@ -764,7 +764,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_explain = {
-    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu|opencl:N] [--cache DIR]",
+    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu|opencl:N|cuda:N] [--cache DIR]",
     .summary = "show why a kernel was chosen",
     .details =
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "

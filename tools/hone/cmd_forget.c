@@ -4,7 +4,7 @@
 #include "agent/worker/marked.h"
 #include "agent/cache/trials.h"
 #include "agent/cache/json.h"
-#include "platform/run/opencl.h"
+#include "tools/hone/drivers.h"
 #include "search/job.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
@@ -202,16 +202,20 @@ static int find_recipe(const struct args *a, const char *path, struct cache *c, 
 	return rc;
 }
 
+enum { MOST_OF_A_KIND = 64 /* devices with one kind of driver */ };
+
 /* The processor, and the devices whose peaks the folder keeps. Their drivers are not asked: a device that is
  * gone may have records. */
 static int find_targets(const char *dir, struct target *t)
 {
 	int rc = target_host(&t[0]), n = 1;
-	for (int i = 0; i < OPENCL_MAX_DEVICES && rc >= 0; i++) {
+	for (int i = 0; i < DRIVERS * MOST_OF_A_KIND && rc >= 0; i++) {
 		char path[PATH_MAX], text[4096] = "";
 		struct blob b;
 		struct arena scratch = {0};
-		if (snprintf(path, sizeof path, "%s/target-opencl:%d", dir, i) < (int)sizeof path &&
+		if (snprintf(path, sizeof path, "%s/target-%s:%d", dir,
+			     drivers_name((enum drivers)(i / MOST_OF_A_KIND)),
+			     i % MOST_OF_A_KIND) < (int)sizeof path &&
 		    file_read(&scratch, path, sizeof text - 1, &b) >= 0)
 			memcpy(text, b.p, b.n);
 		arena_free(&scratch);
@@ -226,7 +230,7 @@ static int find_targets(const char *dir, struct target *t)
 static int of_model(const struct args *a, const char *path, const char *dir, struct forget *f,
 		    struct arena *arena)
 {
-	struct target *t = ARENA_ARRAY(arena, struct target, OPENCL_MAX_DEVICES + 1);
+	struct target *t = ARENA_ARRAY(arena, struct target, DRIVERS * MOST_OF_A_KIND + 1);
 	struct key recipe;
 	int rc = find_targets(dir, t), n = rc;
 	for (int i = 0; i < n && rc >= 0; i++)

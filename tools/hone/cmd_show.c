@@ -229,7 +229,7 @@ const struct cmd cmd_show = {
     .details =
 	"With WORD: the records whose task, candidate, device or machine contains it. Column device says "
 	"what\n"
-	"a kernel runs on: cpu, or opencl, with the device's name if the cache has records of several.\n"
+	"a kernel runs on: cpu, opencl or cuda, with the device's name if the cache has records of several.\n"
 	"Column stale says why a time must be\n"
 	"measured again before it is trusted: code (missing), emitter (made by another version), clock\n"
 	"(another frequency), age (many boxes ago), numbers (impossible), machine (another one). Records of\n"

@@ -121,7 +121,7 @@ static void cache_text(const struct status *s)
 	    plural_s(c->segments));
 	char devices[64] = "";
 	if (s->on_devices)
-		snprintf(devices, sizeof devices, " (%d of them for OpenCL devices)", s->on_devices);
+		snprintf(devices, sizeof devices, " (%d of them for other devices)", s->on_devices);
 	say("holds", "%d kernel%s%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
 	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), devices, c->count[CACHE_CODE],
 	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],

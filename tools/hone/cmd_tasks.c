@@ -186,7 +186,7 @@ static const struct opt opts[] = {
     {"unsupported", OPT_FLAG, NULL,
      "list the nodes that hone does not support, and those that it does not tune"},
     {"device", OPT_STR, "NAME",
-     "also show which tasks have a kernel for cpu or opencl:N in the cache (--cache, else the default one), "
+     "also show which tasks have a kernel for cpu, opencl:N or cuda:N in the cache (--cache, else the default one), "
      "and "
      "divide the model as it chose for that",
      .words = model_devices},
@@ -198,7 +198,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tasks = {
-    .usage = "MODEL [--unsupported] [--device cpu|opencl:N] [--level LEVEL] [--cache DIR]",
+    .usage = "MODEL [--unsupported] [--device cpu|opencl:N|cuda:N] [--level LEVEL] [--cache DIR]",
     .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",

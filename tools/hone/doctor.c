@@ -35,7 +35,8 @@ static const struct {
     {"units", doctor_units, false},
     {"worker", doctor_worker, true},
     {"devices", doctor_devices, true},
-    {"opencl", doctor_opencl, false}, /* its drivers are asked on this machine alone */
+    {"opencl", doctor_opencl, false}, /* drivers are asked on this machine alone */
+    {"cuda", doctor_cuda, false},
     {"code", doctor_code, true},
     {"limits", doctor_limits, true},
 };

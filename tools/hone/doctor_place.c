@@ -392,7 +392,7 @@ void doctor_devices(struct doctor *d)
 {
 	for (int i = 0; dev_table[i]; i++) {
 		struct target t = {0};
-		bool cpu = !strcmp(dev_table[i]->name, "cpu"); /* doctor_opencl looks at others */
+		bool cpu = !strcmp(dev_table[i]->name, "cpu"); /* doctor_drivers.c looks at others */
 		int rc = cpu ? dev_table[i]->probe(&t) : 0;
 		if (rc > 0)
 			doctor_good(d, "device %s: %s, %s, %d core%s", dev_table[i]->name, t.soc, t.isa,

@@ -58,7 +58,7 @@ static int dump_loops(struct stages *s)
 	return E_OK;
 }
 
-/* The source of an OpenCL object; a compiled program may follow it behind a NUL. */
+/* The text of an object of a device; a compiled program may follow it behind a NUL. */
 static int dump_source(struct stages *s, const struct code *code)
 {
 	size_t n = code->object.n ? strnlen(code->object.p, code->object.n) : 0;

@@ -25,7 +25,7 @@ struct dump {
 
 /* Appends the stages that `letters` name, in this order whatever theirs is: t the task's text, s the
  * candidates that rules propose with their analytical cost, l the loop nest, c the code's manifest and, for
- * an OpenCL device, its source, m the measurements. E_USAGE: another letter; E_INFEASIBLE, E_CORRUPT: the
+ * a device, its OpenCL C or PTX, m the measurements. E_USAGE: another letter; E_INFEASIBLE, E_CORRUPT: the
  * candidate is no schedule of the task; E_NOMEM. */
 int explain_dump(const struct dump *d, const char *letters, struct buf *out) MUST_CHECK;
 

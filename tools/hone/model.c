@@ -248,7 +248,7 @@ int model_device_check(const struct args *a)
 	return device_is_apart(given) || !strcmp(given, "cpu")
 		   ? E_OK
 		   : fail(E_USAGE,
-			  "--device %s is not supported; use cpu, or opencl:N as `hone devices` lists it",
+			  "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",
 			  given);
 }
 

@@ -28,7 +28,7 @@
 	}
 #define OPT_DEVICE                                                                                           \
 	{                                                                                                    \
-		"device", OPT_STR, "NAME", "cpu (default), or opencl:N as hone devices lists it",            \
+		"device", OPT_STR, "NAME", "cpu (default), or opencl:N or cuda:N as hone devices lists it",  \
 		    .words = model_devices                                                                   \
 	}
 #define OPT_LEVEL                                                                                            \
@@ -103,7 +103,7 @@ void model_leave_device(const char *why);
 /* Why the device of --device was left; NULL: it was not, or none was given. */
 const char *model_left_device(void);
 /* Adds the names of the devices, for the bash completion: it asks the program once they are needed, whose
- * child process loads the drivers (tools/hone/opencl_list.h). */
+ * child process loads the drivers (tools/hone/drivers.h). */
 void model_devices(struct buf *out);
 struct model {
 	const char *path;

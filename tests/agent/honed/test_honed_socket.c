@@ -421,7 +421,7 @@ TEST(no_opencl_driver_is_mapped)
 {
 	REQUIRE(up());
 	CHECK(served());
-	CHECK(!maps_opencl(honed));
+	CHECK(!maps_driver(honed));
 }
 
 TEST(ends_when_told)

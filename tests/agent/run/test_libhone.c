@@ -210,7 +210,7 @@ TEST(no_opencl_driver_is_mapped)
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	CHECK(isfinite(first_output(m, 3)));
-	CHECK(!maps_opencl(0));
+	CHECK(!maps_driver(0));
 	hone_model_close(m);
 	hone_close(h);
 }

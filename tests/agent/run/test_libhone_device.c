@@ -92,7 +92,7 @@ TEST(the_processor_maps_no_driver)
 	struct hone_handle *h = opened_for("/nonexistent", "cpu", 1);
 	CHECK(isfinite(right_answer(1)));
 	hone_close(h);
-	CHECK(!maps(DEVICE_LIB) && !maps_opencl(0) && maps("test_libhone_device"));
+	CHECK(!maps(DEVICE_LIB) && !maps_driver(0) && maps("test_libhone_device"));
 }
 
 /* ---- the library ---- */
@@ -133,13 +133,13 @@ TEST(a_library_that_does_not_fit)
 	if (!cache)
 		SKIP("no hone-worker (HONE_WORKER), or no OpenCL device");
 	library(path, DEVICE_LIB);
-	library(aside, "libhone-opencl.aside");
+	library(aside, "libhone-device.aside");
 	REQUIRE_OK(file_read(&a, path, 0, &b));
 	char *at = memmem(b.p, b.n, &fit, sizeof fit);
 	REQUIRE(at && rename(path, aside) == 0);
-	check_falls_back(cache, "there is no libhone-opencl.so beside libhone");
+	check_falls_back(cache, "there is no libhone-device.so beside libhone");
 	CHECK_OK(file_write(path, "no library", 10));
-	check_falls_back(cache, "there is no libhone-opencl.so beside libhone");
+	check_falls_back(cache, "there is no libhone-device.so beside libhone");
 	remove(path);
 	at[sizeof fit.version + 1] ^= 1; /* a plan of another size */
 	CHECK_OK(file_write(path, b.p, b.n));
@@ -182,14 +182,15 @@ TEST(names_of_devices)
 {
 	static const char *const bad[] = {"gpu",       "opencl",     "opencl:",     "opencl:1000",
 					  "opencl:-1", "opencl:0/x", "../opencl:0", "opencl:0 ",
-					  "OpenCL:0",  "cpu:0",      "opencl:0x1",  ""};
+					  "OpenCL:0",  "cpu:0",      "opencl:0x1",  "",
+					  "cuda",      "cuda:",      "cuda:1000",   "cuda:0x"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct hone_options o;
 		struct hone_handle *h = NULL;
 		HONE_INIT(o);
 		o.device = bad[i];
 		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE,
-			    "must be cpu or opencl:0 to opencl:999; `hone devices`");
+			    "must be cpu, opencl:N or cuda:N; `hone devices`");
 		CHECK(!h);
 	}
 }

@@ -37,9 +37,9 @@ static bool all_clean(const struct opencl_info *i)
 
 TEST(an_honest_device_is_listed)
 {
-	CHECK(!maps_opencl(0)); /* nothing is linked */
+	CHECK(!maps_driver(0)); /* nothing is linked */
 	struct opencl *o = open_lying("");
-	CHECK(maps_opencl(0));
+	CHECK(maps_driver(0));
 	REQUIRE(o && opencl_count(o) == 1 && !opencl_note(o)[0]);
 	const struct opencl_info *i = opencl_info(o, 0);
 	CHECK(!strcmp(i->name, "Fake G1") && !strcmp(i->platform, "Fake") && !strcmp(i->kind, "gpu"));

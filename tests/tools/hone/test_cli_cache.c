@@ -476,7 +476,7 @@ TEST(show_names_devices)
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "device")), "opencl"));
 	json_decref(shown);
 	CHECK_RUN(0, "status --cache %s", path);
-	CHECK_SAYS(cli_out, "3 kernels (2 of them for OpenCL devices), code");
+	CHECK_SAYS(cli_out, "3 kernels (2 of them for other devices), code");
 	CHECK_RUN(0, "show Mali --cache %s", path);
 	CHECK_SAYS(cli_out, "1 record ");
 	CHECK_SAYS(cli_out, "  best  opencl Mali-G52        -  "); /* it has no threads of hone */

@@ -4,7 +4,7 @@
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_opencl.h"
 #include "platform/base/clock.h"
-#include "tools/hone/opencl_list.h"
+#include "tools/hone/drivers.h"
 #include <dlfcn.h>
 #include <errno.h>
 
@@ -77,7 +77,7 @@ TEST(a_driver_that_hangs_is_ended)
 	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
 	fake_lie("hang");
 	double start_s = test_now_s();
-	json_t *j = opencl_list_json("", NS_PER_S / 5);
+	json_t *j = drivers_json(DRIVERS_OPENCL, "", NS_PER_S / 5);
 	double took_s = test_now_s() - start_s;
 	CHECK(took_s > 0.19 && took_s < 2);
 	CHECK(json_array_size(json_object_get(j, "devices")) == 0);
@@ -169,7 +169,7 @@ TEST(forged_lists_are_clean)
 	CHECK(json_integer_value(json_object_get(d, "units")) == 0);
 	CHECK(json_is_true(json_object_get(d, "fp16")) && json_is_false(json_object_get(d, "usable")));
 	json_decref(j);
-	j = opencl_list_json("", NS_PER_S);
+	j = drivers_json(DRIVERS_OPENCL, "", NS_PER_S);
 	CHECK(json_array_size(json_object_get(j, "devices")) == 1);
 	CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 	json_decref(j);

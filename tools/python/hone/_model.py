@@ -35,7 +35,7 @@ _ModelInfo = namedtuple(
 
 
 class ModelInfo(_ModelInfo):
-    """What a model runs with. device: where it runs, "cpu" or "opencl:0"; on_device: its kernels there; device_why: why
+    """What a model runs with. device: where it runs, "cpu", "opencl:0" or "cuda:0"; on_device: its kernels there; device_why: why
     it is not the device that was asked for, or ""."""
 
     __slots__ = ()
@@ -127,8 +127,8 @@ class Handle:
         may be kept as f16; int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
         examples of inputs for each of floats; half: products may be those of 16-bit floats; level: the same by one name,
         as --level of hone takes it: "exact", "fp32" (the default), "w16", "half", "half-sum" (on Arm, sums of products of
-        16-bit floats are made in 16 bits, too) or "int8"; device: "opencl:0", as `hone devices` lists it, or "cpu" (None:
-        $HONE_DEVICE, else "cpu"). Models run there with the kernels that `hone tune MODEL --device opencl:0` has made. If
+        16-bit floats are made in 16 bits, too) or "int8"; device: "opencl:0" or "cuda:0", as `hone devices` lists it, or "cpu" (None:
+        $HONE_DEVICE, else "cpu"). Models run there with the kernels that `hone tune MODEL --device NAME` has made. If
         the device is absent or lost, also during a run, or a cache has no kernel of the model for it, the processor runs
         the model: Model.device names what runs, ModelInfo.device_why says why, and a DeviceWarning says it once.
         strict_device: that is a DeviceError instead."""
@@ -141,7 +141,7 @@ class Handle:
             words = [caches] if isinstance(caches, (str, os.PathLike)) else list(caches)
             o.caches, o.ncaches = _texts(words), len(words)
         if device is not None and (not isinstance(device, str) or "\0" in device):
-            raise InputError(USAGE, f"device {cut(repr(device), 40)}: give a name, as 'cpu' or 'opencl:0'; "
+            raise InputError(USAGE, f"device {cut(repr(device), 40)}: give a name, as 'cpu', 'opencl:0' or 'cuda:0'; "
                                     "`hone devices` lists what there is")
         o.device = device if device is None else os.fsencode(device)
         o.threads = threads
@@ -183,7 +183,7 @@ def load(model, shapes=None, **options):
     model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}.
     caches: a cache folder, or several (None: honed's, else the user's). threads: 0 for every core.
     level: "exact", "fp32" (the default), "w16", "half", "half-sum" or "int8"; exact, w16, half, int8: the same as flags.
-    device: "opencl:0" or "cpu"; strict_device: it is an error if the processor runs the model instead.
+    device: "opencl:0", "cuda:0" or "cpu"; strict_device: it is an error if the processor runs the model instead.
     pin: each thread stays on its core. keep_images: the next load is faster. verbose: tell what is loaded, on stderr.
 
     help(hone.Handle) says more of each."""
@@ -255,7 +255,7 @@ class Model:
 
     @property
     def device(self):
-        """Where it runs, "cpu" or "opencl:0": not the device that was asked for if that is absent or lost, or has no
+        """Where it runs, "cpu", "opencl:0" or "cuda:0": not the device that was asked for if that is absent or lost, or has no
         kernel of the model. info.device_why says why."""
         return lib.hone_device(self._open().m).decode()
 
