@@ -25,6 +25,11 @@ $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 $(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device cli_faults): | $(B)/tests/fake/libOpenCL.so.1
+# A CUDA driver whose devices are this processor.
+$(B)/tests/fake/libcuda.so.1: tests/lib/fake_cuda.c $(B)/tests/ptx.a $(B)/libhone-all.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
+$(patsubst %,$(B)/tests/test_%,cuda dev_cuda cli_cuda): | $(B)/tests/fake/libcuda.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

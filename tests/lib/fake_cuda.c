@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A CUDA driver whose devices are this processor, in the place of libcuda.so.1: a shared library of its own.
+ * Memory of its devices is memory of the process, and launches are run by the tests' interpreter of PTX, when
+ * their stream is asked or waited for, in order. It is strict: no call before cuInit, after a fork, or
+ * without a current context; addresses and sizes must lie in what was allocated, also those that kernels use
+ * (else the context is broken, as by an illegal address).
+ *
+ * The environment variable FAKE_CUDA names its lies, with ";" between them. "": it tells the truth: one
+ * device of sm_87 and a driver of CUDA 11.4.
+ *
+ * "CALL=CODE": that call gives the error; "null CALL": it gives NULL without one; "crash CALL", "hang CALL":
+ * it ends the process or does not return. With "@N" behind, from the process's Nth such call on.
+ * "devices N": so many; "version N": of CUDA, as cuDriverGetVersion says it; "integrated": the devices share
+ * the host's memory; "strings-endless", "strings-dirty"; "numbers N": every limit is N; "capability N": 10 *
+ * major + minor; "memory N": bytes of a device; "prohibited": no use is allowed. Of launches, from the
+ * process's Nth on with "@N" behind: "stuck": they never end; "sticky CODE": they break the context, so that
+ * every later call gives CODE; "wrong": their first store is of another value; "slow": each takes 3 ms;
+ * "idle": they do nothing. "jit": no PTX links, and the log says why; with "@N" from the Nth on.
+ * "kept-refused": no image loads that this process has not linked. "few-registers": no kernel runs with over
+ * 32 threads in a block. "forge": it writes into the process's pipe to its parent, in the form that
+ * tools/hone/drivers.c expects, and does not return. */
+#include "platform/run/cuda_api.h"
+#include "tests/lib/ptx.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEEN __attribute__((visibility("default")))
+#define DECLARE(name, args) SEEN int name args;
+CUDA_CALLS(DECLARE)
+
+/* Calls of this process, for tests. */
+extern SEEN int fake_cuda_links, fake_cuda_loads, fake_cuda_launches;
+int fake_cuda_links, fake_cuda_loads, fake_cuda_launches;
+
+enum { NOT_INITIALIZED = 3, INVALID_HANDLE = 400 };
+enum { DEVICES = 64, BLOCKS = 4096, IMAGES = 4096, PARAMS = 256, DEPTH = 16 };
+
+struct module {
+	struct ptx *ptx;
+	struct function *functions;
+};
+
+struct function {
+	struct module *module;
+	char name[64];
+	int nparams;
+	struct function *next;
+};
+
+struct launch {
+	const struct function *f;
+	unsigned grid[3], block[3];
+	int number; /* of the process's launches */
+	uint64_t value[PARAMS];
+	struct launch *next;
+};
+
+struct stream {
+	int device;
+	struct launch *first, **last;
+};
+
+struct image { /* a cubin: a head and the PTX */
+	char magic[8];
+	uint64_t n;
+	char text[];
+};
+
+struct link {
+	struct image *image;
+	char *log;
+	size_t room;
+};
+
+static struct block { /* memory of a device */
+	char *p;
+	size_t n;
+	bool host;
+} block[BLOCKS];
+static uint64_t linked[IMAGES]; /* hashes of what this process has linked */
+static int retained[DEVICES], sticky;
+static pid_t owner; /* that has called cuInit */
+static _Thread_local void *stack[DEPTH];
+static _Thread_local int depth;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char contexts[DEVICES];
+
+/* The text behind a lie of this name ("" if nothing follows), cut at the next; NULL: it is not told. */
+static const char *lie(const char *name, char out[64])
+{
+	const char *p = getenv("FAKE_CUDA");
+	size_t n = strlen(name);
+	while (p && *p) {
+		size_t len = strcspn(p, ";");
+		if (len >= n && !strncmp(p, name, n) && (len == n || strchr(" =@", p[n]))) {
+			snprintf(out, 64, "%.*s", (int)(len - n), p + n);
+			return out;
+		}
+		p += len + (p[len] == ';');
+	}
+	return NULL;
+}
+
+static bool lies(const char *name)
+{
+	char rest[64];
+	return lie(name, rest);
+}
+
+/* Whether a lie is told about call or launch n. */
+static bool lies_at(const char *name, int n)
+{
+	char rest[64];
+	const char *at = lie(name, rest) ? strchr(rest, '@') : NULL;
+	return lies(name) && (!at || n >= atoi(at + 1));
+}
+
+static int lie_number(const char *name, int otherwise)
+{
+	char rest[64];
+	const char *at = lie(name, rest);
+	return at ? (int)strtol(at + strspn(at, " ="), NULL, 10) : otherwise;
+}
+
+static void crash(void)
+{
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSEGV);
+}
+
+static void hang(void)
+{
+	pthread_mutex_unlock(&lock);
+	for (;;)
+		pause();
+}
+
+/* Counts calls of each name. */
+static int count(const char *call)
+{
+	static struct {
+		const char *call;
+		int n;
+	} counts[64];
+	int i = 0;
+	while (counts[i].call && strcmp(counts[i].call, call))
+		i++;
+	counts[i].call = call;
+	return ++counts[i].n;
+}
+
+enum need { NOTHING, STARTED, CURRENT };
+
+/* What each call begins with: its lie, and what a driver needs. The lock is held if it is CUDA_SUCCESS. */
+static int begin(const char *call, enum need need)
+{
+	char text[80];
+	pthread_mutex_lock(&lock);
+	int n = count(call), code = CUDA_SUCCESS;
+	snprintf(text, sizeof text, "crash %s", call);
+	if (lies_at(text, n))
+		crash();
+	snprintf(text, sizeof text, "hang %s", call);
+	if (lies_at(text, n))
+		hang();
+	if (lies_at(call, n))
+		code = lie_number(call, 999);
+	else if (need != NOTHING && owner != getpid())
+		code = NOT_INITIALIZED;
+	else if (need == CURRENT && !depth)
+		code = CUDA_ERROR_INVALID_CONTEXT;
+	else if (need == CURRENT && sticky)
+		code = sticky;
+	if (code != CUDA_SUCCESS)
+		pthread_mutex_unlock(&lock);
+	return code;
+}
+
+static int end(int code)
+{
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+/* NULL where the lie says so. */
+static void *made(const char *call, void *p)
+{
+	char text[80];
+	snprintf(text, sizeof text, "null %s", call);
+	return lies(text) ? NULL : p;
+}
+
+#define BEGIN(need)                                                                                          \
+	int code = begin(__func__, need);                                                                    \
+	if (code != CUDA_SUCCESS)                                                                            \
+	return code
+
+/* ---- the driver and its devices ---- */
+
+/* One device, of which all bytes are 255, and a note like that. The pipe is the one that exec would close:
+ * those from further up are make's. */
+static void forge(void)
+{
+	static char bytes[sizeof(int) + 600 + sizeof(struct cuda_info)];
+	struct stat st;
+	memset(bytes, 0xff, sizeof bytes);
+	memcpy(bytes, &(int){1}, sizeof(int));
+	for (int fd = 3; fd < 256; fd++)
+		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && fcntl(fd, F_GETFD) & FD_CLOEXEC &&
+		    (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+			(void)!write(fd, bytes, sizeof bytes);
+}
+
+/* As if this process had not used the driver yet. */
+SEEN void fake_cuda_fresh(void);
+void fake_cuda_fresh(void)
+{
+	owner = sticky = depth = 0;
+	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = 0;
+	memset(retained, 0, sizeof retained);
+	memset(linked, 0, sizeof linked);
+}
+
+int cuInit(unsigned flags)
+{
+	BEGIN(NOTHING);
+	if (owner && owner != getpid())
+		return end(NOT_INITIALIZED);
+	if (lies("forge")) {
+		forge();
+		hang();
+	}
+	owner = getpid();
+	return end(flags               ? CUDA_ERROR_INVALID_VALUE
+		   : lies("devices 0") ? CUDA_ERROR_NO_DEVICE
+				       : CUDA_SUCCESS);
+}
+
+int cuDriverGetVersion(int *version)
+{
+	BEGIN(NOTHING);
+	*version = lie_number("version", 11040);
+	return end(CUDA_SUCCESS);
+}
+
+int cuDeviceGetCount(int *n)
+{
+	BEGIN(STARTED);
+	*n = lie_number("devices", 1);
+	return end(CUDA_SUCCESS);
+}
+
+int cuDeviceGet(int *device, int number)
+{
+	BEGIN(STARTED);
+	*device = number;
+	return end(number >= 0 && number < lie_number("devices", 1) ? CUDA_SUCCESS
+								    : CUDA_ERROR_INVALID_DEVICE);
+}
+
+int cuDeviceGetName(char *out, int room, int device)
+{
+	BEGIN(STARTED);
+	if (lies("strings-endless"))
+		memset(out, 'x', (size_t)room);
+	else if (lies("strings-dirty"))
+		snprintf(out, (size_t)room, "\n\033[31mred\033[0m\t\xff\xfe \"quoted\"\r");
+	else
+		snprintf(out, (size_t)room, "Fake C%d", device + 1);
+	return end(CUDA_SUCCESS);
+}
+
+int cuDeviceGetUuid(unsigned char out[16], int device)
+{
+	BEGIN(STARTED);
+	for (int i = 0; i < 16; i++)
+		out[i] = (unsigned char)(16 * i + device);
+	return end(CUDA_SUCCESS);
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+	char rest[64];
+	const char *n = lie("memory", rest);
+	BEGIN(STARTED);
+	(void)device;
+	*bytes = n ? (size_t)strtoull(n, NULL, 10) : (size_t)256 << 20;
+	return end(CUDA_SUCCESS);
+}
+
+static int attribute(int what)
+{
+	static const struct {
+		int what, value;
+	} values[] = {{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+		      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, INT32_MAX},
+		      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10},
+		      {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+		      {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1300000},
+		      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1},
+		      {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3199000},
+		      {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 256},
+		      {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 256 << 10},
+		      {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1}};
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+		if (values[i].what == what)
+			return values[i].value;
+	return 0;
+}
+
+int cuDeviceGetAttribute(int *out, int what, int device)
+{
+	BEGIN(STARTED);
+	int capability = lie_number("capability", 87);
+	(void)device;
+	*out = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? capability / 10
+	       : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
+	       : lies("numbers")                                      ? lie_number("numbers", 0)
+	       : what == CU_DEVICE_ATTRIBUTE_INTEGRATED               ? lies("integrated")
+	       : what == CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY      ? lies("integrated")
+	       : what == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE ? lies("prohibited") * CU_COMPUTEMODE_PROHIBITED
+							  : attribute(what);
+	return end(CUDA_SUCCESS);
+}
+
+/* ---- contexts and streams ---- */
+
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+	BEGIN(STARTED);
+	if (device < 0 || device >= DEVICES)
+		return end(CUDA_ERROR_INVALID_DEVICE);
+	if (lies("prohibited"))
+		return end(CUDA_ERROR_DEVICE_UNAVAILABLE);
+	if (sticky)
+		return end(sticky);
+	retained[device]++;
+	*context = made(__func__, &contexts[device]);
+	return end(CUDA_SUCCESS);
+}
+
+int cuDevicePrimaryCtxRelease(int device)
+{
+	BEGIN(STARTED);
+	return end(device >= 0 && device < DEVICES && retained[device]-- > 0 ? CUDA_SUCCESS
+									     : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+int cuCtxPushCurrent_v2(void *context)
+{
+	BEGIN(STARTED);
+	long device = (char *)context - contexts;
+	if (device < 0 || device >= DEVICES || retained[device] < 1 || depth == DEPTH)
+		return end(CUDA_ERROR_INVALID_CONTEXT);
+	stack[depth++] = context;
+	return end(CUDA_SUCCESS);
+}
+
+int cuCtxPopCurrent_v2(void **context)
+{
+	BEGIN(STARTED);
+	if (!depth)
+		return end(CUDA_ERROR_INVALID_CONTEXT);
+	*context = stack[--depth];
+	return end(CUDA_SUCCESS);
+}
+
+static int current(void)
+{
+	return (int)((char *)stack[depth - 1] - contexts);
+}
+
+int cuStreamCreate(void **stream, unsigned flags)
+{
+	BEGIN(CURRENT);
+	(void)flags;
+	struct stream *s = calloc(1, sizeof *s);
+	s->device = current();
+	s->last = &s->first;
+	*stream = made(__func__, s);
+	if (!*stream)
+		free(s);
+	return end(CUDA_SUCCESS);
+}
+
+/* ---- memory ---- */
+
+static struct block *find(uint64_t at, size_t bytes)
+{
+	for (int i = 0; i < BLOCKS; i++)
+		if (block[i].p && at >= (uintptr_t)block[i].p && at - (uintptr_t)block[i].p <= block[i].n &&
+		    bytes <= block[i].n - (at - (uintptr_t)block[i].p))
+			return &block[i];
+	return NULL;
+}
+
+/* Poison: nobody may count on zeros. */
+static void *add_block(size_t bytes, bool host)
+{
+	int i = 0;
+	while (i < BLOCKS && block[i].p)
+		i++;
+	void *p = i < BLOCKS ? aligned_alloc(512, (bytes + 511) / 512 * 512) : NULL;
+	if (!p)
+		return NULL;
+	memset(p, 0x7f, bytes);
+	block[i] = (struct block){p, bytes, host};
+	return p;
+}
+
+static int drop_block(uint64_t at, bool host)
+{
+	struct block *b = find(at, 0);
+	if (!b || (uintptr_t)b->p != at || b->host != host)
+		return CUDA_ERROR_INVALID_VALUE;
+	free(b->p);
+	b->p = NULL;
+	return CUDA_SUCCESS;
+}
+
+int cuMemAlloc_v2(uint64_t *at, size_t bytes)
+{
+	BEGIN(CURRENT);
+	if (!bytes)
+		return end(CUDA_ERROR_INVALID_VALUE);
+	void *p = add_block(bytes, false);
+	*at = (uintptr_t)made(__func__, p);
+	return end(p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+int cuMemFree_v2(uint64_t at)
+{
+	BEGIN(CURRENT);
+	return end(drop_block(at, false));
+}
+
+int cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
+{
+	BEGIN(CURRENT);
+	if (!bytes || !(flags & CU_MEMHOSTALLOC_DEVICEMAP))
+		return end(CUDA_ERROR_INVALID_VALUE);
+	void *p = add_block(bytes, true);
+	*at = made(__func__, p);
+	return end(p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *at, void *host, unsigned flags)
+{
+	BEGIN(CURRENT);
+	struct block *b = find((uintptr_t)host, 0);
+	*at = (uintptr_t)made(__func__, host);
+	return end(b && b->host && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+int cuMemFreeHost(void *at)
+{
+	BEGIN(CURRENT);
+	return end(drop_block((uintptr_t)at, true));
+}
+
+/* ---- launches ---- */
+
+struct access {
+	bool wrong, written;
+	uint64_t at; /* of the first store */
+};
+
+static bool may(void *user, uint64_t at, size_t bytes, bool write)
+{
+	struct access *a = user;
+	bool good = find(at, bytes);
+	if (good && write && !a->written) {
+		a->written = true;
+		a->at = at;
+	}
+	return good;
+}
+
+static void run(const struct launch *l)
+{
+	struct access a = {0};
+	void *param[PARAMS];
+	struct ptx_launch p = {.entry = l->f->name, .nparams = l->f->nparams, .seed = (uint64_t)l->number};
+	memcpy(p.grid, l->grid, sizeof p.grid);
+	memcpy(p.block, l->block, sizeof p.block);
+	for (int i = 0; i < l->f->nparams; i++)
+		param[i] = (void *)&l->value[i];
+	p.param = param;
+	p.may = may;
+	p.user = &a;
+	if (lies_at("slow", l->number))
+		usleep(3000);
+	if (lies_at("sticky", l->number))
+		sticky = lie_number("sticky", 700);
+	if (sticky || lies_at("idle", l->number))
+		return;
+	int rc = ptx_run(l->f->module->ptx, &p);
+	if (rc < 0) {
+		fprintf(stderr, "fake_cuda: %s\n", err_text());
+		sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+	}
+	if (a.written && lies_at("wrong", l->number))
+		*(char *)(uintptr_t)(a.at + 3) ^= 0x11;
+}
+
+/* Runs what is in the stream. False: a launch never ends. */
+static bool drain(struct stream *s)
+{
+	while (s->first) {
+		struct launch *l = s->first;
+		if (lies_at("stuck", l->number))
+			return false;
+		run(l);
+		s->first = l->next;
+		s->last = s->first ? s->last : &s->first;
+		free(l);
+	}
+	return true;
+}
+
+static struct stream *stream_of(void *stream)
+{
+	struct stream *s = stream;
+	return s && depth && s->device == current() ? s : NULL;
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+	BEGIN(CURRENT);
+	struct stream *s = stream_of(stream);
+	if (!s)
+		return end(INVALID_HANDLE);
+	if (!drain(s))
+		hang();
+	free(s);
+	return end(sticky);
+}
+
+int cuStreamQuery(void *stream)
+{
+	BEGIN(CURRENT);
+	struct stream *s = stream_of(stream);
+	return end(!s ? INVALID_HANDLE : !drain(s) ? CUDA_ERROR_NOT_READY : sticky);
+}
+
+int cuStreamSynchronize(void *stream)
+{
+	BEGIN(CURRENT);
+	struct stream *s = stream_of(stream);
+	if (!s)
+		return end(INVALID_HANDLE);
+	if (!drain(s))
+		hang();
+	return end(sticky);
+}
+
+static int copy(void *stream, uint64_t device, size_t bytes, const void *from, void *to)
+{
+	struct stream *s = stream_of(stream);
+	if (!s || !find(device, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!drain(s))
+		hang();
+	if (!sticky)
+		memcpy(to, from, bytes);
+	return sticky;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	BEGIN(CURRENT);
+	return end(copy(stream, to, bytes, from, (void *)(uintptr_t)to));
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	BEGIN(CURRENT);
+	return end(copy(stream, from, bytes, (void *)(uintptr_t)from, to));
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, void *stream, void **params, void **extra)
+{
+	BEGIN(CURRENT);
+	struct stream *s = stream_of(stream);
+	const struct function *f = function;
+	const struct ptx_entry *e = f ? ptx_find(f->module->ptx, f->name) : NULL;
+	bool fits =
+	    e && (!e->reqntid[0] || (e->reqntid[0] == bx && e->reqntid[1] == by && e->reqntid[2] == bz));
+	if (!s || !fits || !gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra || shared)
+		return end(CUDA_ERROR_INVALID_VALUE);
+	struct launch *l = calloc(1, sizeof *l);
+	*l = (struct launch){f, {gx, gy, gz}, {bx, by, bz}, .number = ++fake_cuda_launches};
+	for (int i = 0; i < f->nparams; i++)
+		memcpy(&l->value[i], params[i], ptx_param_bytes(e, i) < 8 ? ptx_param_bytes(e, i) : 8);
+	*s->last = l;
+	s->last = &l->next;
+	if (lies_at("crash", l->number))
+		crash();
+	return end(CUDA_SUCCESS);
+}
+
+/* ---- programs ---- */
+
+static uint64_t hash_of(const struct image *i)
+{
+	uint64_t h = 1;
+	for (uint64_t k = 0; k < i->n; k++)
+		h = (h ^ (unsigned char)i->text[k]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static bool is_linked(uint64_t hash)
+{
+	for (int i = 0; i < IMAGES; i++)
+		if (linked[i] == hash)
+			return true;
+	return false;
+}
+
+int cuLinkCreate_v2(unsigned n, const int *options, void **values, void **link)
+{
+	BEGIN(CURRENT);
+	struct link *l = calloc(1, sizeof *l);
+	for (unsigned i = 0; i < n; i++) {
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+			l->log = values[i];
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+			l->room = (size_t)(uintptr_t)values[i];
+	}
+	*link = made(__func__, l);
+	return end(CUDA_SUCCESS);
+}
+
+int cuLinkAddData_v2(void *link, int type, void *data, size_t bytes, const char *name, unsigned n,
+		     const int *options, void **values)
+{
+	static const char magic[8] = "\177FAKEC\1";
+	struct link *l = link;
+	struct ptx *ptx = NULL;
+	BEGIN(CURRENT);
+	(void)name, (void)n, (void)options, (void)values;
+	fake_cuda_links++;
+	if (type != CU_JIT_INPUT_PTX || !bytes || ((char *)data)[bytes - 1])
+		return end(CUDA_ERROR_INVALID_VALUE);
+	bool refused = lies_at("jit", fake_cuda_links);
+	if (refused || ptx_load(data, bytes - 1, &ptx) < 0) {
+		if (l->log && l->room)
+			snprintf(
+			    l->log, l->room, "%s",
+			    refused
+				? "ptxas application ptx input, line 9; error:\n\033[1mno such instruction"
+				: err_text());
+		return end(CUDA_ERROR_INVALID_PTX);
+	}
+	ptx_free(ptx);
+	l->image = calloc(1, sizeof *l->image + bytes);
+	memcpy(l->image->magic, magic, sizeof magic);
+	l->image->n = bytes - 1;
+	memcpy(l->image->text, data, bytes);
+	linked[fake_cuda_links % IMAGES] = hash_of(l->image);
+	return end(CUDA_SUCCESS);
+}
+
+int cuLinkComplete(void *link, void **cubin, size_t *bytes)
+{
+	struct link *l = link;
+	BEGIN(CURRENT);
+	*cubin = made(__func__, l->image);
+	*bytes = l->image ? sizeof *l->image + l->image->n : 0;
+	return end(CUDA_SUCCESS);
+}
+
+int cuLinkDestroy(void *link)
+{
+	BEGIN(CURRENT);
+	struct link *l = link;
+	if (l->image)
+		free(l->image);
+	free(l);
+	return end(CUDA_SUCCESS);
+}
+
+int cuModuleLoadData(void **module, const void *image)
+{
+	const struct image *i = image;
+	BEGIN(CURRENT);
+	fake_cuda_loads++;
+	if (memcmp(i->magic, "\177FAKEC\1", 8) || (lies("kept-refused") && !is_linked(hash_of(i))))
+		return end(CUDA_ERROR_NO_BINARY_FOR_GPU);
+	struct module *m = calloc(1, sizeof *m);
+	if (ptx_load(i->text, (size_t)i->n, &m->ptx) < 0) {
+		free(m);
+		return end(CUDA_ERROR_INVALID_IMAGE);
+	}
+	*module = made(__func__, m);
+	return end(CUDA_SUCCESS);
+}
+
+int cuModuleUnload(void *module)
+{
+	struct module *m = module;
+	BEGIN(CURRENT);
+	for (struct function *f = m->functions, *next; f; f = next) {
+		next = f->next;
+		free(f);
+	}
+	ptx_free(m->ptx);
+	free(m);
+	return end(CUDA_SUCCESS);
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+	struct module *m = module;
+	BEGIN(CURRENT);
+	const struct ptx_entry *e = ptx_find(m->ptx, name);
+	if (!e || e->nparams > PARAMS)
+		return end(CUDA_ERROR_NOT_FOUND);
+	struct function *f = calloc(1, sizeof *f);
+	f->module = m;
+	f->next = m->functions;
+	m->functions = f;
+	f->nparams = e->nparams;
+	snprintf(f->name, sizeof f->name, "%s", name);
+	*function = made(__func__, f);
+	return end(CUDA_SUCCESS);
+}
+
+int cuFuncGetAttribute(int *out, int what, void *function)
+{
+	BEGIN(CURRENT);
+	(void)function;
+	*out = what == CU_FUNC_ATTRIBUTE_NUM_REGS           ? 40
+	       : what == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES ? 16 * lies("spills")
+	       : lies("few-registers")                      ? 32
+							    : 1024;
+	return end(CUDA_SUCCESS);
+}

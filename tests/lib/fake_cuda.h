@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The path of the CUDA driver that lies (tests/lib/fake_cuda.c), which lies beside this program, and the
+ * choice of its lie. */
+#ifndef TESTS_FAKE_CUDA_H
+#define TESTS_FAKE_CUDA_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static inline const char *fake_cuda(void)
+{
+	static char path[600];
+	char self[500];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[n > 0 ? n : 0] = 0;
+	char *slash = strrchr(self, '/');
+	if (slash)
+		*slash = 0;
+	snprintf(path, sizeof path, "%s/fake/libcuda.so.1", self);
+	return path;
+}
+
+/* "": it tells the truth. */
+static inline void cuda_lie(const char *lie)
+{
+	setenv("FAKE_CUDA", lie, 1);
+}
+
+#endif
