@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands on CUDA devices of the tests' driver, which interprets the kernels: networks are tuned and run
+ * there, and their answers are right; and where the driver lies, hangs, crashes or vanishes, the answer is
+ * right or there is none, in time, and the words say why. */
+#include "agent/cache/trials.h"
+#include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
+#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_cuda.h"
+#include "tools/hone/guard.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+/* The commands and their workers find the driver by its name. This process calls nothing of it: a driver does
+ * not survive a fork. */
+static void open_fake(void)
+{
+	char folder[600];
+	snprintf(folder, sizeof folder, "%s", fake_cuda());
+	*strrchr(folder, '/') = 0;
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* drivers of OpenCL take their time */
+	REQUIRE(dlopen(fake_cuda(), RTLD_NOW));
+	plan_device_spare(NS_PER_S / 5);
+	guard_patience(NS_PER_S / 2);
+	device_patience(NS_PER_S);
+	cuda_lie("");
+}
+
+/* Three convolutions with a node between them that the processor runs. */
+static const char *model(void)
+{
+	static char path[256];
+	static float w[64];
+	static const int32_t axis = 1;
+	struct onnx_maker k;
+	if (path[0])
+		return path;
+	for (int i = 0; i < 64; i++)
+		w[i] = (float)(i % 7 - 3) / 8;
+	mk_start(&k, 13, 8);
+	mk_input(&k, "x", 1, "1 8 8 8");
+	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
+	mk_init(&k, "A", 6, "", &axis, sizeof axis);
+	mk_node(&k, "Conv", "x W", "a");
+	mk_node(&k, "Relu", "a", "b");
+	mk_node(&k, "Conv", "b W", "c");
+	mk_node(&k, "CumSum", "c A", "d");
+	mk_node(&k, "Conv", "d W", "y");
+	mk_output(&k, "y");
+	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
+	return path;
+}
+
+/* A cache with kernels of the model for the device; made once. */
+static const char *tuned(void)
+{
+	static char path[256];
+	if (path[0])
+		return path;
+	snprintf(path, sizeof path, "%s", in_dir("tuned"));
+	cuda_lie("");
+	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:0 --budget 8s --cache %s", model(), path);
+	return path;
+}
+
+/* An empty folder of records. */
+static const char *fresh(void)
+{
+	static char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("fresh"));
+	(void)mkdir(path, 0755);
+	return path;
+}
+
+static const struct tensor *answer(struct arena *a, const char *folder)
+{
+	struct tensor *t = ARENA_NEW(a, struct tensor);
+	char file[300];
+	snprintf(file, sizeof file, "%s/y.npy", folder);
+	int rc = tensor_read(a, file, t, NULL);
+	CHECK_OK(rc);
+	return rc < 0 ? NULL : t;
+}
+
+/* The kernels of the last report that ran on the device. */
+static int steps_there(void)
+{
+	json_t *j = parse_out();
+	int n = (int)json_integer_value(json_object_get(json_object_get(j, "device"), "steps"));
+	json_decref(j);
+	return n;
+}
+
+TEST(a_network_is_tuned_and_runs)
+{
+	struct arena a = {0};
+	double diff = 1, most = 0;
+	open_fake();
+	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", model(), tuned());
+	CHECK(steps_there() == 3);
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), fresh(), in_dir("right"));
+	const struct tensor *want = answer(&a, in_dir("right"));
+	for (int shares = 0; shares < 2; shares++) {
+		cuda_lie(shares ? "integrated" : "");
+		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
+			  tuned(), in_dir("there"));
+		CHECK(!cli_err[0]);
+		const struct tensor *got = answer(&a, in_dir("there"));
+		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
+		CHECK_RUN(0, "verify %s --device cuda:0 --cache %s", model(), tuned());
+	}
+	CHECK_RUN(0, "show --json --cache %s", tuned());
+	CHECK_SAYS(cli_out, "\"device\":\"cuda\"");
+	CHECK_SAYS(cli_out, "ptx-llvm-");
+	CHECK_RUN(0, "explain %s --device cuda:0 -d c --cache %s", model(), tuned());
+	CHECK_SAYS(cli_out, "//hone-ptx k");
+	CHECK_SAYS(cli_out, ".visible .entry");
+	arena_free(&a);
+}
+
+/* Whatever the driver does, the answer is right. why: what the command says if the processor gave it; NULL:
+ * the device did. */
+TEST(a_run_falls_back_to_the_processor)
+{
+	static const struct {
+		const char *lie, *why;
+	} cases[] = {
+	    {"devices 0", "there is no CUDA device 0"},
+	    {"devices -3", "there is no CUDA device 0"},
+	    {"cuDeviceGet=101", "there is no CUDA device 0"},
+	    {"version 10010", "its driver supports CUDA 10.1, and 10.2 is needed; install a newer driver"},
+	    {"cuInit=999", "the CUDA driver does not start: cuInit: CUDA_ERROR_UNKNOWN (999)"},
+	    {"crash cuInit", "its driver crashed with signal 11"},
+	    {"hang cuInit", "its driver did not answer in 0.5 s"},
+	    {"numbers 0", "it tells no multiprocessors"},
+	    {"numbers -1", "it tells no multiprocessors"},
+	    {"memory 0", "it tells no memory"},
+	    {"prohibited", "its administrator forbids it"},
+	    {"capability 61", "its compute capability is below 7.2"},
+	    {"memory 300", "the CUDA device allows 1 to 300"},
+	    {"numbers 2147483647", NULL}, /* another device, for which there are no kernels */
+	    {"cuDevicePrimaryCtxRetain=2", "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+	    {"null cuStreamCreate", "cuStreamCreate: it gave NULL"},
+	    {"cuCtxPushCurrent_v2=201@3", "CUDA_ERROR_INVALID_CONTEXT (201)"},
+	    {"cuMemAlloc_v2=2", "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+	    {"cuMemAlloc_v2=2@2", "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+	    {"null cuMemAlloc_v2", "cuMemAlloc_v2: it gave NULL"},
+	    {"kept-refused", NULL}, /* it is linked again */
+	    {"kept-refused;jit",
+	     "its driver built no kernel: cuLinkAddData_v2: CUDA_ERROR_INVALID_PTX (218): ptxas"},
+	    {"kept-refused;cuLinkCreate_v2=221", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221)"},
+	    {"kept-refused;jit@2", NULL}, /* kernels of the processor take the place of those */
+	    {"cuModuleLoadData=719", "cuModuleLoadData: CUDA_ERROR_LAUNCH_FAILED (719)"},
+	    {"crash cuModuleLoadData", "its driver crashed with signal 11"},
+	    {"hang cuModuleLoadData", "its driver did not answer in 0.5 s"},
+	    {"null cuModuleGetFunction", "its driver built no kernel: cuModuleGetFunction: it gave NULL"},
+	    {"few-registers", "its driver built no kernel: entry k0 needs 40 registers"},
+	    {"spills", NULL}, /* slow, but right */
+	    {"cuLaunchKernel=701", "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"},
+	    {"cuLaunchKernel=1@2", "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE (1)"},
+	    {"stuck", "did not end a kernel in time"},
+	    {"stuck@3", "did not end a kernel in time"},
+	    {"integrated;stuck@2", "did not end a kernel in time"},
+	    {"sticky 700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"},
+	    {"sticky 719@2", "CUDA_ERROR_LAUNCH_FAILED (719)"},
+	    {"sticky 46@3", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)"},
+	    {"integrated;sticky 999@2", "CUDA_ERROR_UNKNOWN (999)"},
+	    {"crash cuLaunchKernel@3", "its driver crashed with signal 11"},
+	    {"hang cuLaunchKernel@2", "its driver did not answer in 0.5 s"},
+	    {"cuStreamQuery=702", "cuStreamQuery: CUDA_ERROR_LAUNCH_TIMEOUT (702)"},
+	    {"cuMemcpyHtoDAsync_v2=719@3", "cuMemcpyHtoDAsync_v2: CUDA_ERROR_LAUNCH_FAILED (719)"},
+	    {"cuMemcpyDtoHAsync_v2=1", "cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE (1)"},
+	    {"integrated;cuMemHostAlloc=2", NULL}, /* maps are copies */
+	    {"integrated;null cuMemHostGetDevicePointer_v2", NULL},
+	    {"cuMemFree_v2=1", NULL},
+	    {"hang cuModuleUnload", NULL}, /* the answer is there */
+	    {"crash cuModuleUnload", NULL},
+	    {"crash cuStreamDestroy_v2@2", NULL},
+	};
+	struct arena a = {0};
+	open_fake();
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), fresh(), in_dir("right"));
+	const struct tensor *want = answer(&a, in_dir("right"));
+	REQUIRE(want && tuned() && !test_bad);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		double start_s = test_now_s(), diff = 1, most = 0;
+		unlink(in_dir("there/y.npy"));
+		cuda_lie(cases[i].lie);
+		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
+			  tuned(), in_dir("there"));
+		CHECK(test_now_s() - start_s < 20);
+		json_t *j = parse_out(), *f = json_object_get(j, "fallback");
+		if (cases[i].why) {
+			CHECK_SAYS(cli_err, "; the network runs on the processor instead\n");
+			CHECK_SAYS(json_string_value(json_object_get(f, "why")), cases[i].why);
+		} else {
+			CHECK(!strstr(cli_err, "; the network runs on the processor instead\n"));
+		}
+		json_decref(j);
+		const struct tensor *got = answer(&a, in_dir("there"));
+		CHECK(got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
+		if (test_bad) {
+			printf("%s: %s\n", cases[i].lie, cli_err);
+			break;
+		}
+	}
+	arena_free(&a);
+}
+
+TEST(other_commands_do_not_fall_back)
+{
+	static const char *const commands[] = {"verify", "bench --runs 3"};
+	static const char *const lies[] = {"devices 0", "crash cuInit", "cuMemAlloc_v2=2",
+					   "stuck@2",   "sticky 700@2", "kept-refused;jit"};
+	open_fake();
+	REQUIRE(tuned());
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+		for (int k = 0; k < 2; k++) {
+			cuda_lie(lies[i]);
+			CHECK_RUN(1, "%s %s --device cuda:0 --cache %s", commands[k], model(), tuned());
+			CHECK_SAYS(cli_err, "cuda:0");
+			CHECK(strstr(cli_err, "without --device, the processor does it") ||
+			      strstr(cli_err, "`hone devices` lists the devices"));
+			if (test_bad) {
+				printf("%s, %s: %s\n", commands[k], lies[i], cli_err);
+				return;
+			}
+		}
+	cuda_lie("wrong");
+	CHECK_RUN(1, "verify %s --device cuda:0 --cache %s", model(), tuned());
+}
+
+/* What the logs of all tasks in a cache count. */
+static int add_counts(void *ctx, const struct trials *l)
+{
+	int *count = ctx;
+	for (int i = 0; i < MEAS_STATUSES; i++)
+		count[i] += l->count[i];
+	return E_OK;
+}
+
+static void count_trials(const char *folder, int count[MEAS_STATUSES])
+{
+	struct cache *c;
+	memset(count, 0, sizeof *count * MEAS_STATUSES);
+	CHECK_OK(cache_open(&c, folder, true, 0));
+	CHECK_OK(trials_each(c, add_counts, count));
+	cache_close(c);
+}
+
+/* Candidates that end or hold a worker, lose the device, or are wrong or refused, are data: the box goes on,
+ * and the logs say what became of them. */
+TEST(tune_goes_on)
+{
+	static const struct {
+		const char *lie;
+		int box_s;
+		enum meas_status status;
+		int least;
+	} cases[] = {{"wrong", 3, MEAS_WRONG, 3},
+		     {"kept-refused;jit", 2, MEAS_INFEASIBLE, 3},
+		     {"sticky 719@40", 3, MEAS_CRASH, 1}};
+	open_fake();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		int count[MEAS_STATUSES];
+		struct target t;
+		char folder[256];
+		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
+		CHECK(mkdir(folder, 0755) == 0);
+		cuda_lie("");
+		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
+		cuda_lie(cases[i].lie);
+		double start_s = test_now_s();
+		int status =
+		    hone("tune %s --device cuda:0 --budget %ds --cache %s", model(), cases[i].box_s, folder);
+		/* The right ones run as a network at last, in a process of the command. */
+		CHECK(status == 0 || (strchr(cases[i].lie, '@') && strstr(cli_err, "cuda:0: ")));
+		CHECK(test_now_s() - start_s < cases[i].box_s + 3);
+		count_trials(folder, count);
+		CHECK(count[cases[i].status] >= cases[i].least);
+		for (int k = 0; k < MEAS_STATUSES && (test_bad || getenv("TEST_TIMES")); k++)
+			printf(" %s %d", meas_status_name(k), count[k]);
+		if (test_bad)
+			printf("\n%s in %.1f s: %s%s\n", cases[i].lie, test_now_s() - start_s, cli_out,
+			       cli_err);
+	}
+}
+
+TEST(tune_needs_the_device)
+{
+	static const char *const lies[] = {"devices 0", "crash cuInit",  "hang cuInit",
+					   "numbers 0", "version 10010", "cuMemAlloc_v2=2"};
+	open_fake();
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		double start_s = test_now_s();
+		cuda_lie(lies[i]);
+		CHECK_RUN(1, "tune %s --device cuda:0 --budget 3s --cache %s", model(), in_dir("none"));
+		CHECK_SAYS(cli_err, "cuda:0");
+		CHECK(test_now_s() - start_s < 10);
+		if (test_bad) {
+			printf("%s: %s\n", lies[i], cli_err);
+			return;
+		}
+	}
+}
+
+/* Two devices are two targets of one machine, each with its kernels. */
+TEST(two_devices)
+{
+	open_fake();
+	cuda_lie("devices 2");
+	CHECK_RUN(0, "devices --names --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "cuda:0\ncuda:1\n");
+	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:1 --budget 8s --cache %s", model(),
+		  in_dir("second"));
+	CHECK_RUN(0, "bench %s --json --device cuda:1 --cache %s --runs 1", model(), in_dir("second"));
+	CHECK(steps_there() == 3);
+	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", model(), in_dir("second"));
+	CHECK(steps_there() == 0); /* of another name, so another machine */
+	CHECK_RUN(1, "bench %s --device cuda:2 --cache %s --runs 1", model(), in_dir("second"));
+	CHECK_SAYS(cli_err, "there is no CUDA device 2; 2 are known");
+}
+
+/* ---- hone devices and hone doctor ---- */
+
+static json_t *listed(const char *lie)
+{
+	cuda_lie(lie);
+	CHECK_RUN(0, "devices --json --cache %s", in_dir("cache"));
+	json_t *all = parse_out(), *j = json_incref(json_object_get(all, "cuda"));
+	json_decref(all);
+	return j;
+}
+
+TEST(devices_of_a_driver_are_listed)
+{
+	static const struct {
+		const char *lie;
+		size_t devices;
+		const char *note;
+	} cases[] = {
+	    {"devices 2", 2, ""},
+	    {"devices 2147483647", 64, ""},
+	    {"strings-endless", 1, ""},
+	    {"strings-dirty", 1, ""},
+	    {"numbers 2147483647", 1, ""},
+	    {"numbers 0", 1, ""},
+	    {"devices 0", 0, "no GPU that this user may open"},
+	    {"cuInit=804", 0, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)"},
+	    {"forge", 1, "????"},
+	    {"crash cuInit", 0,
+	     "the CUDA driver "}, /* crashed with signal 11; a sanitizer ends the process */
+	};
+	open_fake();
+	json_t *j = listed(""), *d = json_array_get(json_object_get(j, "devices"), 0);
+	check_keys(
+	    d, "device name uuid kind usable why cuda capability units clock_mhz group_items shared_bytes "
+	       "l2_bytes global_bytes unified peaks");
+	CHECK(!strcmp(json_string_value(json_object_get(d, "name")), "Fake C1"));
+	CHECK(!strcmp(json_string_value(json_object_get(d, "device")), "cuda:0"));
+	CHECK(json_is_true(json_object_get(d, "usable")));
+	json_decref(j);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		j = listed(cases[i].lie);
+		CHECK(json_array_size(json_object_get(j, "devices")) == cases[i].devices);
+		CHECK_SAYS(json_string_value(json_object_get(j, "note")), cases[i].note);
+		json_decref(j);
+		if (test_bad)
+			printf("%s\n", cases[i].lie);
+	}
+	cuda_lie("");
+	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_out, "cuda:0: Fake C1, gpu, compute capability 8.7, 1 unit at 1300 MHz");
+}
+
+static const char *doctor_says(const char *lie)
+{
+	static char text[8192];
+	size_t i, n = 0;
+	json_t *f;
+	cuda_lie(lie);
+	int status = hone("doctor --json --cache %s", in_dir("cache"));
+	CHECK(status == 0 || status == 1);
+	json_t *j = parse_out();
+	*text = 0;
+	json_array_foreach(json_object_get(j, "findings"), i, f)
+	{
+		const char *s[4];
+		CHECK(json_unpack(f, "{ss ss ss ss}", "check", &s[0], "verdict", &s[1], "what", &s[2],
+				  "remedy", &s[3]) == 0);
+		if (!test_bad && !strcmp(s[0], "cuda") && n < sizeof text)
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s %s\n%s\n", s[1], s[2], s[3]);
+	}
+	json_decref(j);
+	return text;
+}
+
+TEST(the_doctor_asks_the_driver)
+{
+	static const struct {
+		const char *lie, *says;
+	} cases[] = {
+	    {"", "ok cuda:0 answers: Fake C1, driver of CUDA 11.4"},
+	    {"devices 0", "no CUDA device answers: "},
+	    {"cuInit=999", "the CUDA driver does not start: cuInit: CUDA_ERROR_UNKNOWN (999)"},
+	    {"crash cuInit", "the CUDA driver crashed with signal 11"},
+	    {"version 10010",
+	     "warning cuda:0 (Fake C1) cannot be used: CUDA device Fake C1 cannot run kernels: its "
+	     "driver supports CUDA 10.1, and 10.2 is needed; install a newer driver"},
+	};
+	open_fake();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		CHECK_SAYS(doctor_says(cases[i].lie), cases[i].says);
+}
+
+TEST_MAIN
