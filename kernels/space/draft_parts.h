@@ -131,7 +131,8 @@ struct draft_terms draft_items(const struct tile_cost *c);
 /* ---- the same on a processor, whose units run the items of a group in turn. draft.c takes them for tiles,
  * whose weights are warm, and adds these. On landscapes of PoCL on an EPYC, 0.87 of the pairs of candidates
  * are in the right order, of tasks with which nothing was fitted 0.85; the best of the first five is within
- * 3 % of the best in three of four tasks. The roofline of GPUs had 0.81 and 0.76, and half of the tasks. ---- */
+ * 3 % of the best in three of four tasks. The roofline of GPUs had 0.81 and 0.76, and half of the
+ * tasks. ---- */
 
 #define UNIT_GHZ 3.       /* usual clock */
 #define UNIT_GROUP_NS 24. /* of a group, for which the driver calls a function: PoCL on an EPYC */

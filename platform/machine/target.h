@@ -20,7 +20,7 @@
 enum { TARGET_MOST_GROUP = 4096 };
 
 struct target {
-	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon; or sim, opencl, cuda */
+	char isa[24];  /* x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim | opencl | cuda */
 	char cpu[32];  /* LLVM's CPU name ("sm_87" of cuda), or "generic" */
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
