@@ -11,7 +11,10 @@
  * "slow": each launch takes 3 ms; "cold": the first one with this lie takes 1.2 s; "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c
  * expects, and does not return;
  * "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of their first buffer, behave
- * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS. */
+ * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS;
+ * "no-dots": sources that call a dot product of bytes are not built.
+ * FAKE_OPENCL_EXTENSIONS and FAKE_OPENCL_VERSION are what the device says of itself; to the file
+ * FAKE_OPENCL_COUNTS, all processes add a line for each program, "source" or "binary". */
 #include "platform/run/opencl_api.h"
 #include "tests/lib/fake_opencl.h"
 
@@ -48,7 +51,7 @@ struct judged {
 	float *buf[2];
 	int64_t at[2];
 };
-static bool stuck_now, lost_now;
+static bool stuck_now, lost_now, has_dots; /* the last: of the program that was made last */
 
 struct judge {
 	int floats, class;
@@ -203,6 +206,12 @@ static int32_t number(uint64_t v, size_t bytes, size_t room, void *out, size_t *
 	return CL_SUCCESS;
 }
 
+static const char *env(const char *name, const char *usual)
+{
+	const char *v = getenv(name);
+	return v ? v : usual;
+}
+
 int32_t clGetDeviceInfo(void *d, uint32_t what, size_t room, void *out, size_t *n)
 {
 	(void)d;
@@ -212,11 +221,12 @@ int32_t clGetDeviceInfo(void *d, uint32_t what, size_t room, void *out, size_t *
 	case CL_DEVICE_NAME:
 		return text("Fake G1", room, out, n);
 	case CL_DEVICE_EXTENSIONS:
-		return text("cl_khr_fp16x cl_khr_fp64", room, out, n);
+		return text(env("FAKE_OPENCL_EXTENSIONS", "cl_khr_fp16x cl_khr_fp64"), room, out, n);
 	case CL_DEVICE_VENDOR: /* whose work items have many registers */
 		return text(lies("vendor") ? "NVIDIA Corporation" : "OpenCL 1.2 fake", room, out, n);
-	case CL_DRIVER_VERSION:
 	case CL_DEVICE_VERSION:
+		return text(env("FAKE_OPENCL_VERSION", "OpenCL 1.2 fake"), room, out, n);
+	case CL_DRIVER_VERSION:
 	case CL_DEVICE_OPENCL_C_VERSION:
 		return text("OpenCL 1.2 fake", room, out, n);
 	case CL_DEVICE_TYPE:
@@ -292,7 +302,6 @@ int32_t clEnqueueUnmapMemObject(void *q, void *m, void *p, uint32_t n, void *con
 	return status("clEnqueueUnmapMemObject");
 }
 
-/* Adds a line to the file that FAKE_OPENCL_COUNTS names: the counts of all processes. */
 static void count(const char *what)
 {
 	const char *path = getenv("FAKE_OPENCL_COUNTS");
@@ -310,6 +319,7 @@ void *clCreateProgramWithSource(void *c, uint32_t n, const char **source, const 
 	(void)c, (void)n;
 	fake_opencl_sources++;
 	count("source");
+	has_dots = memmem(source[0], lengths[0], "arm_dot(", 8) != NULL;
 	void *made = make("clCreateProgramWithSource", code);
 	return made && judges(&j) ? judged(fake_hash(source[0], lengths[0])) : made;
 }
@@ -352,7 +362,7 @@ int32_t clBuildProgram(void *p, uint32_t n, void *const *devices, const char *op
 	while (lies("build-hang"))
 		pause();
 	fake_opencl_builds++;
-	if (lies_from("build-fails", fake_opencl_builds))
+	if (lies_from("build-fails", fake_opencl_builds) || (has_dots && lies("no-dots")))
 		return CL_BUILD_PROGRAM_FAILURE;
 	return status("clBuildProgram") || lies("strings-endless") ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }

@@ -2,15 +2,12 @@
 /* Commands on an OpenCL device whose driver lies, hangs, crashes or vanishes: the answer is right or there is
  * none, in time, and the words say why. Past 800 lines because all cases use the one fake driver and the one
  * model that it has tuned. */
-#include "agent/cache/chosen.h"
-#include "agent/cache/kept_code.h"
 #include "agent/cache/trials.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
-#include "kernels/group/group.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/fake_opencl.h"
-#include "tests/lib/opencl_code.h"
+#include "tests/lib/kept_kernels.h"
 #include "tools/hone/guard.h"
 
 #include <dirent.h>
@@ -57,64 +54,16 @@ static const char *model(void)
 	return path;
 }
 
-static int keep_kernel(struct cache *c, const struct task *t, const struct target *target)
-{
-	struct arena a = {0};
-	struct rec r = {.kind = REC_BEST,
-			.target_key = target_key(target),
-			.threads = 1,
-			.level = LEVEL_FP32,
-			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1000, .threads = 1},
-			.label = "conv"};
-	struct code code;
-	struct buf text = {0}, bytes = {0};
-	memset(&code, 0, sizeof code);
-	task_text(t, &text);
-	int rc = opencl_code(t, target, &a, r.cand, &code);
-	code_bytes(&code, &bytes);
-	r.task = hash_text(buf_str(&text));
-	r.task_text = buf_str(&text);
-	target_label(target, r.target);
-	snprintf(r.device, sizeof r.device, "%s", target_device(target));
-	snprintf(r.emitter, sizeof r.emitter, "%s", code.m.version);
-	if (rc >= 0)
-		rc = kept_code_put(c, &r, (struct blob){.p = buf_str(&bytes), .n = bytes.n});
-	if (rc >= 0)
-		rc = cache_put_rec(c, &r);
-	buf_free(&text);
-	buf_free(&bytes);
-	arena_free(&a);
-	return rc;
-}
-
 /* Puts kernels of the model for the device, as it is now, into a cache. */
-static void keep_kernels(const char *path)
+static void keep_all(const char *path)
 {
 	struct plan_device *d;
 	struct target target;
-	struct graph *g;
-	struct steps *s;
-	struct choices choices;
-	struct cache *c;
-	struct arena a = {0};
-	const struct import_opts none = {0};
-	int kept = 0;
+	int calls;
 	CHECK_OK(plan_device_open("opencl:0", &d));
 	plan_device_target(d, &target);
 	plan_device_close(d);
-	CHECK_OK(cache_open(&c, path, false, 0));
-	CHECK_OK(import_file(model(), &none, &g));
-	const struct chosen_for f = {c, &target, 1, LEVEL_FP32};
-	CHECK_OK(chosen_steps(&f, g, &a, &choices, &s));
-	for (int i = 0; i < s->nsteps; i++)
-		if (s->step[i].kind == STEP_TASK && !s->step[i].fused) {
-			CHECK_OK(keep_kernel(c, s->step[i].task, &target));
-			kept++;
-		}
-	CHECK(kept >= 3);
-	cache_close(c);
-	graph_free(g);
-	arena_free(&a);
+	CHECK(keep_kernels(path, model(), &target, false, "get_global_id", &calls) >= 3);
 }
 
 /* A cache with kernels of the model for the device; made once. */
@@ -124,7 +73,7 @@ static const char *tuned(void)
 	if (path[0])
 		return path;
 	snprintf(path, sizeof path, "%s", in_dir("tuned"));
-	keep_kernels(path);
+	keep_all(path);
 	return path;
 }
 
@@ -745,7 +694,7 @@ TEST(forget_knows_devices)
 	snprintf(path, sizeof path, "%s", in_dir("forgetful-of-many-registers"));
 	fake_lie("vendor");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s --cache %s", model(), path);
-	keep_kernels(path);
+	keep_all(path);
 	count_records(path, "opencl", 3);
 	CHECK_RUN(0, "forget --model %s --cache %s", model(), path);
 	count_records(path, "opencl", 0);

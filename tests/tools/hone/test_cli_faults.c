@@ -4,11 +4,10 @@
  * it is. The driver (tests/lib/fake_opencl.c) tells them by their source. SEEDS=n: more boxes. */
 #include "agent/cache/trials.h"
 #include "agent/worker/device.h"
-#include "kernels/loops/lower.h"
-#include "kernels/space/space.h"
+#include "tests/lib/byte_net.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/fake_opencl.h"
-#include "tests/lib/opencl_code.h"
+#include "tests/lib/kept_kernels.h"
 #include "tools/hone/guard.h"
 
 #include <dlfcn.h>
@@ -211,7 +210,7 @@ TEST(right_candidates_beside_bad_ones)
 		const char *cache = new_cache(name, &t);
 		snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, salt, 0, FAKE_WRONG);
 		fake_lie(lie);
-		tune(cache, "9s", 9);
+		tune(cache, "6s", 6);
 		look(cache, &s);
 		CHECK(s.logs == 1);
 		check_log(&s, &t, salt, count, &best_us);
@@ -223,8 +222,10 @@ TEST(right_candidates_beside_bad_ones)
 			all[c] += count[c];
 		trials_free(&s.log);
 	}
-	for (int c = 0; c < FAKE_STUCK; c++)
-		CHECK(all[c] > 0);
+	int bad = 0;
+	for (int c = 0; c < FAKE_RIGHT; c++)
+		bad += all[c];
+	CHECK(bad >= 3 * boxes && (boxes < 2 || all[FAKE_STUCK_LATER] > 0));
 	for (int c = 0; c < FAKE_STUCK; c++)
 		printf("%d%s", all[c], c + 1 < FAKE_STUCK ? ", " : " candidates of the classes\n");
 }
@@ -253,7 +254,7 @@ TEST(hangs_at_the_end_of_a_box)
 	     boxes++) {
 		struct seen s;
 		fake_lie(lie);
-		(void)hone("tune %s --device opencl:0 --builders 0 --budget 2500ms --cache %s", model(),
+		(void)hone("tune %s --device opencl:0 --builders 0 --budget 2200ms --cache %s", model(),
 			   cache);
 		look(cache, &s);
 		known = result_of(&s, &t, hash);
@@ -287,6 +288,158 @@ TEST(hangs_in_a_timed_run_at_the_end_of_a_box)
 		trials_free(&s.log);
 	}
 	CHECK(s.marks == 1 && s.ended == 1);
+}
+
+/* ---- programs ---- */
+
+/* The network's output for seeded inputs. */
+static size_t answer(const char *path, const char *options, const char *cache, char *to, size_t cap)
+{
+	char folder[256], file[300];
+	struct arena a = {0};
+	struct blob b = {0};
+	snprintf(folder, sizeof folder, "%s", in_dir("answer"));
+	CHECK_RUN(0, "run %s --random --json %s --cache %s -o %s", path, options, cache, folder);
+	snprintf(file, sizeof file, "%s/%s.npy", folder, path == model() ? "y" : "out");
+	CHECK_OK(file_read(&a, file, cap, &b));
+	if (b.n)
+		memcpy(to, b.p, b.n);
+	size_t n = b.n;
+	arena_free(&a);
+	return n;
+}
+
+/* Lines of the file of counts that are the word; empties it if `clear`. */
+static int programs(const char *file, const char *word, bool clear)
+{
+	static char text[1 << 16];
+	int n = 0;
+	slurp(file, text, sizeof text);
+	for (char *save = NULL, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		n += !strcmp(line, word);
+	if (clear)
+		unlink(file);
+	return n;
+}
+
+/* After a box, no command builds a source again, until the device changes; the answer is right either way. */
+TEST(kept_programs_are_not_built_again)
+{
+	static char want[1 << 16], got[1 << 16];
+	char text[4096], lie[80], file[256], cache[256];
+	struct target t;
+	open_fake();
+	snprintf(cache, sizeof cache, "%s", new_cache("kept", &t));
+	uint32_t hash = default_hash(&t, new_cache("default4", &t), text);
+	snprintf(file, sizeof file, "%s", in_dir("counts"));
+	size_t n = answer(model(), "", cache, want, sizeof want);
+	snprintf(lie, sizeof lie, FAKE_JUDGES, FLOATS, 1, hash, FAKE_RIGHT);
+	fake_lie(lie);
+	setenv("FAKE_OPENCL_COUNTS", file, 1);
+	CHECK_RUN(0, "tune %s --device opencl:0 --builders 0 --rigor estimate --budget 60s --cache %s",
+		  model(), cache);
+	CHECK(programs(file, "source", true) >= 1);
+	for (int changed = 0; changed < 2; changed++) {
+		if (changed)
+			setenv("FAKE_OPENCL_VERSION", "OpenCL 1.2 other", 1);
+		size_t m = answer(model(), "--device opencl:0 --require-cache", cache, got, sizeof got);
+		CHECK(n > 0 && m == n && !memcmp(want, got, n));
+		CHECK(programs(file, "source", false) == changed);
+		CHECK(programs(file, "binary", true) == !changed);
+	}
+	unsetenv("FAKE_OPENCL_COUNTS");
+	unsetenv("FAKE_OPENCL_VERSION");
+}
+
+/* A network of signed bytes between floats. */
+static const char *byte_model(void)
+{
+	static char path[256];
+	struct byte_net m;
+	struct blob b = byte_net(&m, 1, &(struct byte_net_size){8, 20, 9});
+	snprintf(path, sizeof path, "%s", in_dir("bytes.onnx"));
+	CHECK_OK(file_write(path, b.p, b.n));
+	arena_free(&m.k.a);
+	return path;
+}
+
+/* The driver once built kernels of bytes with its dot products, and does not any more: the processor's
+ * operators on bytes take their place, with the same numbers, and the report says why. */
+TEST(dot_products_that_are_not_built)
+{
+	static const struct {
+		const char *lie, *why;
+		bool whole; /* the whole network falls back */
+	} cases[] = {
+	    {"fail clBuildProgram", "its driver built no kernel: clBuildProgram: CL_BUILD_PROGRAM_FAILURE",
+	     true},
+	    {"null clCreateKernel", "its driver built no kernel: clCreateKernel: it gave NULL", true},
+	    {"no-dots", "the device's driver does not build its kernel", false}};
+	static char want[1 << 16], got[1 << 16];
+	struct target t;
+	char path[256], cache[256];
+	int dots = 0;
+	open_fake();
+	setenv("FAKE_OPENCL_EXTENSIONS", "cl_arm_integer_dot_product_int8", 1);
+	snprintf(path, sizeof path, "%s", byte_model());
+	snprintf(cache, sizeof cache, "%s", new_cache("bytes", &t));
+	size_t n = answer(path, "", cache, want, sizeof want);
+	CHECK(target_has(&t, "+cl_arm_integer_dot_product_int8"));
+	int kept = keep_kernels(cache, path, &t, true, "arm_dot(", &dots);
+	CHECK(kept > dots && dots >= 1);
+	if (test_bad)
+		printf("%d of %d kernels call dot products\n", dots, kept);
+	fake_lie("");
+	CHECK_RUN(0, "bench %s --json --runs 1 --device opencl:0 --cache %s", path, cache);
+	CHECK(cli_kernels_there() > dots);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		fake_lie(cases[i].lie);
+		size_t m = answer(path, "--device opencl:0", cache, got, sizeof got);
+		json_t *j = parse_out(), *there = json_object_get(j, "device"), *row;
+		int left = 0;
+		size_t k;
+		CHECK(n > 0 && m == n);
+		CHECK(!cases[i].whole || !memcmp(want, got, n)); /* else the device's kernels do nothing */
+		json_array_foreach(json_object_get(there, "on_processor"), k, row)
+		{
+			const char *why = json_string_value(json_object_get(row, "why"));
+			bool same = why && strstr(why, cases[i].why);
+			left += same ? (int)json_integer_value(json_object_get(row, "count")) : 0;
+		}
+		const char *fell = json_string_value(json_object_get(json_object_get(j, "fallback"), "why"));
+		if (cases[i].whole)
+			CHECK_SAYS(fell ? fell : "nothing", cases[i].why);
+		else
+			CHECK(!fell && left == dots);
+		if (test_bad)
+			printf("%s: %s%s\n", cases[i].lie, cli_out, cli_err);
+		json_decref(j);
+	}
+}
+
+/* Nor can a box tune them there: its log says that no candidate is built, and the network keeps its numbers.
+ */
+TEST(dot_products_that_no_box_builds)
+{
+	static char want[1 << 16], got[1 << 16];
+	char path[256], cache[256];
+	struct seen s;
+	struct target t;
+	open_fake();
+	setenv("FAKE_OPENCL_EXTENSIONS", "cl_arm_integer_dot_product_int8", 1);
+	snprintf(path, sizeof path, "%s", byte_model());
+	snprintf(cache, sizeof cache, "%s", new_cache("unbuilt", &t));
+	size_t n = answer(path, "", cache, want, sizeof want);
+	fake_lie("no-dots");
+	CHECK_RUN(0, "tune %s --device opencl:0 --builders 0 --budget 3s --cache %s", path, cache);
+	look(cache, &s);
+	CHECK(s.logs >= 1 && s.log.count[MEAS_OK] == 0);
+	trials_free(&s.log);
+	size_t m = answer(path, "--device opencl:0", cache, got, sizeof got);
+	CHECK(n > 0 && m == n && !memcmp(want, got, n));
+	if (test_bad)
+		printf("%s%s\n", cli_out, cli_err);
+	unsetenv("FAKE_OPENCL_EXTENSIONS");
 }
 
 TEST_MAIN

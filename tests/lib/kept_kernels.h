@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts kernels of a model for an OpenCL device into a cache, made without a driver. */
+#ifndef TESTS_KEPT_KERNELS_H
+#define TESTS_KEPT_KERNELS_H
+
+#include "agent/cache/chosen.h"
+#include "agent/cache/kept_code.h"
+#include "kernels/group/group.h"
+#include "kernels/onnx/import.h"
+#include "tests/lib/opencl_code.h"
+#include "tests/lib/test.h"
+
+static inline int keep_kernel(struct cache *c, const struct task *t, const struct target *target,
+			      const char *word, int *has_word)
+{
+	struct arena a = {0};
+	struct rec r = {.kind = REC_BEST,
+			.target_key = target_key(target),
+			.threads = 1,
+			.level = LEVEL_FP32,
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1000, .threads = 1},
+			.label = "conv"};
+	struct code code;
+	struct buf text = {0}, bytes = {0};
+	memset(&code, 0, sizeof code);
+	task_text(t, &text);
+	int rc = opencl_code(t, target, &a, r.cand, &code);
+	code_bytes(&code, &bytes);
+	r.task = hash_text(buf_str(&text));
+	r.task_text = buf_str(&text);
+	target_label(target, r.target);
+	snprintf(r.device, sizeof r.device, "%s", target_device(target));
+	snprintf(r.emitter, sizeof r.emitter, "%s", code.m.version);
+	*has_word += rc >= 0 && memmem(code.object.p, code.object.n, word, strlen(word));
+	if (rc >= 0)
+		rc = kept_code_put(c, &r, (struct blob){.p = buf_str(&bytes), .n = bytes.n});
+	if (rc >= 0)
+		rc = cache_put_rec(c, &r);
+	buf_free(&text);
+	buf_free(&bytes);
+	arena_free(&a);
+	return rc;
+}
+
+/* Default schedules of all tasks, with operators on bytes among them. *has_word: of how many the source
+ * contains the word. Returns their number. */
+static inline int keep_kernels(const char *path, const char *model, const struct target *target, bool bytes,
+			       const char *word, int *has_word)
+{
+	struct graph *g;
+	struct steps *s;
+	struct choices choices;
+	struct cache *c;
+	struct arena a = {0};
+	const struct import_opts none = {0};
+	int kept = 0;
+	*has_word = 0;
+	CHECK_OK(cache_open(&c, path, false, 0));
+	CHECK_OK(import_file(model, &none, &g));
+	const struct chosen_for f = {c, target, 1, LEVEL_FP32};
+	CHECK_OK(chosen_steps(&f, g, &a, &choices, &s));
+	if (bytes) {
+		choices_set(&choices, &a, CHOICE_BYTES, CHOICE_ALL, 1);
+		CHECK_OK(chosen_divide(target, NULL, 0, g, &a, &choices, &s));
+		CHECK_OK(chosen_save(&f, g, &choices));
+	}
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_TASK && !s->step[i].fused) {
+			CHECK_OK(keep_kernel(c, s->step[i].task, target, word, has_word));
+			kept++;
+		}
+	cache_close(c);
+	graph_free(g);
+	arena_free(&a);
+	return kept;
+}
+
+#endif
