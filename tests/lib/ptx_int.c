@@ -237,6 +237,15 @@ DEF(shf_r_wrap, u32, u32, u32, u32, funnel_right(x[i], y[i], z[i] & 31))
 DEF(shf_l_clamp, u32, u32, u32, u32, funnel_left(x[i], y[i], most32(z[i])))
 DEF(shf_r_clamp, u32, u32, u32, u32, funnel_right(x[i], y[i], most32(z[i])))
 
+/* `len` ones from bit `from` on. */
+static u32 mask_bits(u32 from, u32 len)
+{
+	u64 ones = len < 32 ? ((u64)1 << len) - 1 : UINT32_MAX;
+	return from < 32 ? (u32)(ones << from) : 0;
+}
+DEF(bmsk_clamp, u32, u32, u32, u32, mask_bits(x[i], y[i]))
+DEF(bmsk_wrap, u32, u32, u32, u32, mask_bits(x[i] & 31, y[i] & 31))
+
 /* Any function of three bits: bit abc of the table is the result for a, b, c. */
 static u32 logic3(u32 a, u32 b, u32 c, u32 table)
 {
@@ -407,6 +416,8 @@ const struct ptx_row ptx_int_rows[] = {
     {"shf.r.wrap.b32", shf_r_wrap, T_U32, {T_U32, T_U32, T_U32}},
     {"shf.l.clamp.b32", shf_l_clamp, T_U32, {T_U32, T_U32, T_U32}},
     {"shf.r.clamp.b32", shf_r_clamp, T_U32, {T_U32, T_U32, T_U32}},
+    {"bmsk.clamp.b32", bmsk_clamp, T_B32, {T_U32, T_U32}},
+    {"bmsk.wrap.b32", bmsk_wrap, T_B32, {T_U32, T_U32}},
     {"lop3.b32", lop3_b32, T_U32, {T_U32, T_U32, T_U32}},
     DOTROWS(u32, u32),
     DOTROWS(u32, s32),

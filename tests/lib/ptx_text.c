@@ -86,6 +86,8 @@ void ptx_next(struct ptx_parser *p)
 	} else {
 		p->p++;
 	}
+	if (p->p - p->tok > 5 && !memcmp(p->tok, ".reg.", 5)) /* a blank is not needed between them */
+		p->p = p->tok + 4;
 	p->n = (int)(p->p - p->tok);
 }
 
