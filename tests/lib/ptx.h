@@ -21,8 +21,8 @@
  *   - endless loops: a launch ends after `budget` instructions of warps.
  *
  * Not promised: the last bits of .approx and .full instructions (here they are rounded from doubles; a GPU's
- * differ), races on global memory (but their results differ between seeds), the speed or the limits of a real
- * device.
+ * differ), races on global memory without `global_races` (but their results differ between seeds), the speed
+ * or the limits of a real device.
  *
  * A struct ptx belongs to one thread at a time; ptx_run changes no more than the module's .global variables.
  * Errors' texts name the line of the PTX text, and for runs the block and the thread. */
@@ -70,6 +70,10 @@ struct ptx_launch {
 	 * thread's bytes. */
 	bool (*may)(void *user, uint64_t address, size_t bytes, bool write);
 	void *user;
+	/* Also finds races on global memory: within a block as on shared memory; between blocks of the launch
+	 * any use of bytes that another writes, unless both are atomic (locks and flags between blocks are
+	 * not understood). Costs time and memory for each address that is used. */
+	bool global_races;
 	uint64_t *ran; /* NULL, or where the number of executed instructions, summed over threads, is added */
 };
 /* E_CORRUPT: out of bounds, misaligned, a race, an unmet barrier, a value that was never written, the budget.

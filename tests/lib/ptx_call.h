@@ -16,6 +16,7 @@ struct ptx_call {
 	unsigned grid, block[2];
 	size_t shared_bytes;
 	uint64_t seed, budget;
+	bool global_races;
 	struct {
 		void *p;
 		size_t bytes;
@@ -72,6 +73,7 @@ static inline int ptx_call_run(struct ptx_call *c)
 			       .budget = c->budget ? c->budget : 1 << 20,
 			       .may = ptx_call_may,
 			       .user = c,
+			       .global_races = c->global_races,
 			       .ran = &c->ran};
 	rc = ptx_run(m, &l);
 	ptx_free(m);

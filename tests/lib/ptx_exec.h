@@ -25,6 +25,14 @@ struct ptx_cell {
 	uint32_t write, read[2];
 };
 
+/* Of global memory, in a hash table. */
+struct ptx_global {
+	uint64_t granule;        /* address >> shift, plus 1; 0: empty */
+	uint64_t writer, reader; /* block + 1 of cell's accesses; 0: none. MANY_BLOCKS: several blocks read */
+	struct ptx_cell cell;
+};
+#define MANY_BLOCKS UINT64_MAX
+
 struct ptx_copy { /* under way */
 	uint64_t from;
 	uint32_t to, group;        /* shared address; number of the group, counted by the thread */
@@ -70,6 +78,10 @@ struct ptx_exec {
 	uint8_t *shared, *local, *params;
 	size_t shared_bytes; /* static ones, then dynamic ones */
 	struct ptx_cell *cell;
+	struct ptx_global *global; /* 2^global_bits */
+	int global_bits;
+	uint64_t nglobal; /* used */
+	uint64_t block_number;
 	uint64_t budget, lanes_ran;
 	const struct ptx_ins *in; /* at work, for texts */
 	struct ptx_warp *w;
@@ -97,5 +109,9 @@ void ptx_copy_abandon(struct ptx_exec *x, struct ptx_warp *w, uint32_t m); /* th
 void ptx_shadow_read(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, bool atomic);
 void ptx_shadow_write(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, int kind);
 void ptx_shadow_landed(struct ptx_exec *x, int lane, uint32_t at, uint32_t bytes);
+
+/* The same for global memory, if the launch asks for it. */
+void ptx_global_access(struct ptx_exec *x, uint32_t lanes, const uint64_t *at, uint32_t bytes, bool write,
+		       bool atomic);
 
 #endif

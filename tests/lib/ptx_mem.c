@@ -9,7 +9,7 @@ struct places {
 	uint64_t at[LANES];     /* addresses as the instruction gives them */
 	uint8_t *host[LANES];   /* lanes that are not active point to a spare place */
 	uint32_t shared[LANES]; /* offsets, of lanes in shared_lanes */
-	uint32_t shared_lanes;
+	uint32_t shared_lanes, global_lanes;
 };
 static _Thread_local uint8_t spare[16 * MOST_VECTOR];
 
@@ -94,6 +94,7 @@ static void place(struct ptx_exec *x, struct ptx_warp *w, int lane, int space, u
 				 write ? "write" : "read", bytes, (unsigned long long)at,
 				 space == S_CONST ? "constant" : "global");
 		p->host[lane] = (uint8_t *)(uintptr_t)at;
+		p->global_lanes |= space == S_CONST ? 0 : 1u << lane;
 	}
 }
 
@@ -134,13 +135,14 @@ static bool place_hull(struct ptx_exec *x, int space, unsigned bytes, bool write
 		return false;
 	for (int i = 0; i < LANES; i++)
 		p->host[i] = m >> i & 1 ? (uint8_t *)(uintptr_t)p->at[i] : spare;
+	p->global_lanes = m;
 	return true;
 }
 
 static void find_places(struct ptx_exec *x, struct ptx_warp *w, int space, unsigned bytes, bool write,
 			uint32_t m, struct places *p)
 {
-	p->shared_lanes = 0;
+	p->shared_lanes = p->global_lanes = 0;
 	if (space == S_SHARED ? place_shared(x, bytes, m, p) : place_hull(x, space, bytes, write, m, p))
 		return;
 	for (int i = 0; i < LANES; i++) {
@@ -184,6 +186,8 @@ void ptx_load_store(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 		ptx_shadow_write(x, p.shared_lanes, p.shared, all, in->sub ? C_ATOMIC : C_PLAIN);
 	else if (p.shared_lanes)
 		ptx_shadow_read(x, p.shared_lanes, p.shared, all, in->sub);
+	if (p.global_lanes && x->l->global_races)
+		ptx_global_access(x, p.global_lanes, p.at, all, write, in->sub);
 	for (int e = 0; e < in->vector; e++) {
 		uint64_t to[LANES];
 		const struct ptx_opnd *o = write ? &in->s[1 + e] : &in->d[e];
@@ -265,6 +269,8 @@ void ptx_atomic(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in
 	uint64_t old[LANES];
 	addresses(w, &in->s[0], in->imm, p.at);
 	find_places(x, w, in->space, bytes, true, m, &p);
+	if (p.global_lanes && x->l->global_races)
+		ptx_global_access(x, p.global_lanes, p.at, bytes, true, true);
 	unsigned first = rng_below(&x->rng, LANES); /* lanes come in any order */
 	for (unsigned k = 0; k < LANES; k++) {
 		unsigned i = (k + first) % LANES;
@@ -332,6 +338,8 @@ void ptx_copy_start(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 			ptx_stop(x, i, "may not read %u bytes at %#llx of global memory", read,
 				 (unsigned long long)from.at[i]);
 		ptx_shadow_write(x, 1u << i, to.shared, bytes, C_COPY);
+		if (read && x->l->global_races)
+			ptx_global_access(x, 1u << i, from.at, read, false, false);
 		add_copy(x, w,
 			 (struct ptx_copy){.from = from.at[i],
 					   .to = to.shared[i],

@@ -361,23 +361,19 @@ static void read_three(struct ptx_parser *p, unsigned v[3])
 	} while (i < 3 && ptx_take(p, ","));
 }
 
-/* Instructions that touch shared memory with fewer bytes at a time make the shadow finer. */
-static void set_granule(struct ptx_kernel *k)
+/* Instructions that touch memory with fewer bytes at a time make the shadow finer. */
+static uint32_t granule_shift(const struct ptx_kernel *k, int space)
 {
-	uint32_t granule = 16;
+	unsigned granule = 16;
 	for (uint32_t i = 0; i < k->n; i++) {
 		const struct ptx_ins *in = &k->code[i];
-		unsigned bytes = 16;
-		if (in->kind == K_COPY) {
-			bytes = in->vector;
-			k->copies = true;
-		} else if (in->kind == K_LOAD || in->kind == K_STORE || in->kind == K_ATOMIC) {
-			bool may_be_shared = in->space == S_SHARED || in->space == S_GENERIC;
-			bytes = may_be_shared ? ptx_type_bytes(in->type) * in->vector : 16;
-		}
+		bool memory = in->kind == K_LOAD || in->kind == K_STORE || in->kind == K_ATOMIC;
+		unsigned bytes = in->kind == K_COPY ? in->vector : ptx_type_bytes(in->type) * in->vector;
+		if (in->kind != K_COPY && !(memory && (in->space == space || in->space == S_GENERIC)))
+			continue;
 		granule = bytes < granule ? bytes : granule;
 	}
-	k->granule_shift = (uint32_t)__builtin_ctz(granule);
+	return (uint32_t)__builtin_ctz(granule);
 }
 
 static void read_entry(struct ptx_parser *p)
@@ -417,7 +413,8 @@ static void read_entry(struct ptx_parser *p)
 	    .kind = K_EXIT, .pred.reg = SINK, .line = (uint32_t)p->tok_line, .text = UINT32_MAX};
 	GROW(&p->m->mem, k->code, k->n, p->code_cap);
 	k->code[k->n++] = end;
-	set_granule(k);
+	k->granule_shift = granule_shift(k, S_SHARED);
+	k->global_shift = granule_shift(k, S_GLOBAL);
 	k->e.shared_bytes = p->shared_at;
 	k->e.local_bytes = p->local_at;
 	for (int i = 0; i < p->m->nvars; i++) /* names of the entry's own variables end here */

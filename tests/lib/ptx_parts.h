@@ -127,8 +127,9 @@ struct ptx_kernel {
 	uint32_t nconsts;
 	struct ptx_special *specials;
 	uint32_t nspecials;
-	uint32_t granule_shift; /* every access of shared memory covers whole granules of 2^this bytes */
-	bool copies;            /* it has cp.async */
+	uint32_t granule_shift,
+	    global_shift; /* every access of shared (global) memory covers whole granules of 2^this bytes */
+	bool copies;      /* it has cp.async */
 };
 
 struct ptx {

@@ -699,6 +699,7 @@ static void run_blocks(struct ptx_exec *x)
 			break;
 	}
 	for (uint64_t i = 0; i < blocks; i++, at = (at + step) % blocks) {
+		x->block_number = at;
 		x->block[0] = (unsigned)(at % g[0]);
 		x->block[1] = (unsigned)(at / g[0] % g[1]);
 		x->block[2] = (unsigned)(at / g[0] / g[1]);
@@ -735,6 +736,7 @@ int ptx_run(const struct ptx *m, const struct ptx_launch *l)
 		*l->ran += x->lanes_ran;
 	for (int i = 0; i < x->nwarps; i++)
 		free(x->warp[i].copy);
+	free(x->global);
 	free(x);
 	arena_free(&a);
 	return rc;

@@ -546,6 +546,49 @@ TEST(operations_of_16_bit_floats)
 			}
 }
 
+/* Of a 16-bit float, by its value. */
+static uint32_t least_half(const struct format *f, uint32_t a, uint32_t b, bool most, bool nan)
+{
+	bool na = (a & 0x7fff) > f->infinity, nb = (b & 0x7fff) > f->infinity;
+	if (na || nb)
+		return nan || (na && nb) ? 0x7fff : na ? b : a;
+	double x = value_of(f, a), y = value_of(f, b);
+	if (x == 0 && y == 0)
+		return most ? a & b : a | b;
+	return (x < y) != most ? a : b;
+}
+
+TEST(least_most_and_sign_of_16_bit_floats)
+{
+	static const char *const names[] = {"min", "max", "min.NaN", "max.NaN", "abs", "neg"};
+	struct rng r;
+	rng_seed(&r, 8);
+	for (int n = 0; n < 6 * 4; n++) {
+		bool pair = n / 6 & 1, is_brain = n / 12;
+		const char *op = names[n % 6];
+		const struct format *f = is_brain ? &brain : &half;
+		char name[32];
+		snprintf(name, sizeof name, "%s.%s%s", op, is_brain ? "bf16" : "f16", pair ? "x2" : "");
+		const char *kinds = pair ? "www" : "hhh";
+		struct ptx_op o = {.name = name, .kinds = n % 6 > 3 ? kinds + 1 : kinds};
+		for (int i = 0; i < OP_ITEMS; i++)
+			for (int a = 0; a < 2; a++)
+				o.in[i][a] = ptx_op_value(&r, 'h') | ptx_op_value(&r, 'h') << 16;
+		REQUIRE_OK(ptx_op_run(&o));
+		for (int i = 0; i < OP_ITEMS; i++)
+			for (int part = 0; part <= pair; part++) {
+				uint32_t a = (uint32_t)(o.in[i][0] >> 16 * part) & 0xffff,
+					 b = (uint32_t)(o.in[i][1] >> 16 * part) & 0xffff;
+				uint32_t want = n % 6 == 4 ? a & 0x7fff
+						: n % 6 == 5
+						    ? a ^ 0x8000
+						    : least_half(f, a, b, op[1] == 'a', strstr(op, "NaN"));
+				if ((o.out[i] >> 16 * part & 0xffff) != want)
+					show(&o, i, want);
+			}
+	}
+}
+
 static uint64_t want_least(uint32_t a, uint32_t b, bool most, bool nan)
 {
 	float x = f32(a), y = f32(b);

@@ -539,6 +539,86 @@ TEST(the_seed_decides_the_order_alone)
 	CHECK(differ > 10);
 }
 
+/* Three blocks of 64 threads; %r5 is the thread's number among all, %rd7 its word of p1. */
+TEST(races_on_global_memory)
+{
+	static const struct {
+		const char *body, *text; /* NULL: good */
+	} rows[] = {
+	    {"ld.global.u32 %r10, [%rd1];\nst.global.u32 [%rd7], %r10;\nld.global.u32 %r11, [%rd7];\n", NULL},
+	    {"st.global.u32 [%rd2], %r5;\n", "written here and by"},
+	    {"setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%rd2], %r5;\n", "of the same launch"},
+	    {"red.global.add.u32 [%rd2], 1;\n", NULL},
+	    {"red.global.add.u32 [%rd2], 1;\nld.global.u32 %r10, [%rd2];\n", "race on global memory"},
+	    {"st.global.u32 [%rd7], %r5;\nbar.sync 0;\nxor.b32 %r10, %r5, 33;\nmul.wide.u32 %rd8, %r10, "
+	     "4;\nadd.s64 %rd8, %rd8, %rd2;\n"
+	     "ld.global.u32 %r11, [%rd8];\n",
+	     NULL},
+	    {"st.global.u32 [%rd7], %r5;\nxor.b32 %r10, %r5, 33;\nmul.wide.u32 %rd8, %r10, 4;\nadd.s64 %rd8, "
+	     "%rd8, %rd2;\n"
+	     "ld.global.u32 %r11, [%rd8];\n",
+	     "of the block"},
+	    {"st.global.u32 [%rd7], %r5;\nbar.sync 0;\nxor.b32 %r10, %r5, 64;\nmul.wide.u32 %rd8, %r10, "
+	     "4;\nadd.s64 %rd8, %rd8, %rd2;\n"
+	     "ld.global.u32 %r11, [%rd8];\n",
+	     "of the same launch"},
+	    {"ld.global.u32 %r10, [%rd2+512];\nsetp.eq.u32 %p1, %r5, 130;\n@%p1 st.global.u32 [%rd2+512], "
+	     "%r5;\n",
+	     "race on global memory"},
+	    /* threads of different blocks use the halves of a word */
+	    {"shl.b32 %r10, %r5, 1;\ncvt.u64.u32 %rd8, %r10;\nadd.s64 %rd8, %rd8, %rd2;\nadd.s64 %rd8, %rd8, "
+	     "2;\nst.global.u16 [%rd8], %r5;\n",
+	     NULL},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		for (uint64_t seed = 0; seed < 20; seed++) {
+			uint32_t in[256] = {0}, out[256] = {0};
+			char text[2048];
+			snprintf(text, sizeof text,
+				 ".shared .align 16 .b8 sh[16];\n%smov.u32 %%r6, %%ctaid.x;\nmad.lo.s32 "
+				 "%%r5, %%r6, 64, %%r1;\n"
+				 "mul.wide.u32 %%rd7, %%r5, 4;\nadd.s64 %%rd7, %%rd7, %%rd2;\n%s\nret;",
+				 BEGIN, rows[i].body);
+			struct ptx_call call = {.body = text,
+						.grid = 3,
+						.block = {64},
+						.seed = seed,
+						.global_races = true,
+						.buffer = {{in, sizeof in, true}, {out, sizeof out}}};
+			int rc = ptx_call_run(&call);
+			bool good =
+			    rows[i].text ? rc == E_CORRUPT && strstr(err_text(), rows[i].text) : rc >= 0;
+			if (!good)
+				printf("row %zu, seed %llu: %s\n", i, (unsigned long long)seed,
+				       rc < 0 ? err_text() : "not found");
+			CHECK(good);
+			call.global_races = false;
+			CHECK_OK(ptx_call_run(&call));
+		}
+}
+
+/* One thread alone uses a byte of another one. */
+TEST(one_race_of_many_threads)
+{
+	struct rng r;
+	rng_seed(&r, 6);
+	for (int n = 0; n < cases(); n++) {
+		uint32_t in[1024] = {0}, out[1024], a = rng_below(&r, 64),
+			 b = (a + 1 + rng_below(&r, 63)) % 64;
+		bool write = rng_below(&r, 2), barrier = rng_below(&r, 3) == 0;
+		char body[512];
+		snprintf(body, sizeof body,
+			 "%s%sld.shared.u32 %%r10, [%%r4];\nsetp.eq.u32 %%p1, %%r1, %u;\n@%%p1 %s;\n", STORE,
+			 barrier ? "bar.sync 0;\n" : "", a,
+			 write ? "st.shared.u32 [%r11], %r1" : "ld.shared.u32 %r10, [%r11]");
+		char full[700];
+		snprintf(full, sizeof full, "add.s32 %%r11, %%r3, %u;\n%s", 4 * b, body);
+		int rc = run(full, 64, rng_u64(&r), in, out);
+		bool raced = rc == E_CORRUPT && strstr(err_text(), "shared memory"), want = write || !barrier;
+		CHECK(want ? raced : rc >= 0);
+	}
+}
+
 TEST(shared_memory_of_the_launch)
 {
 	uint32_t out[64];
