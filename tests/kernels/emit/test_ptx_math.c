@@ -285,6 +285,30 @@ static uint64_t want_special(const char *name, const uint64_t *in, uint64_t imm)
 	}
 	if (!strncmp(name, "selp", 4))
 		return c & 1 ? a : b;
+	if (!strcmp(name, "mad.hi.sat.s32")) {
+		int64_t v = (((int64_t)(int32_t)a * (int32_t)b) >> 32) + (int32_t)c;
+		return (uint32_t)(v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
+	}
+	if (strstr(name, "24")) {
+		int64_t p = a & 0xffffff, q = b & 0xffffff;
+		if (strstr(name, "s32")) {
+			p -= p >> 23 << 24;
+			q -= q >> 23 << 24;
+		}
+		return (uint32_t)(p * q + (name[1] == 'a' ? c : 0));
+	}
+	if (!strncmp(name, "bmsk", 4)) {
+		uint32_t v = 0, from = strstr(name, "wrap") ? a & 31 : a,
+			 len = strstr(name, "wrap") ? b & 31 : b;
+		for (uint32_t i = 0; i < 32; i++)
+			v |= (uint32_t)(i >= from && i - from < len) << i;
+		return v;
+	}
+	if (!strncmp(name, "set.", 4)) {
+		bool is = strstr(name, "f32.f32") || strstr(name, "u32.f32") ? f32(a) < f32(b)
+									     : (int32_t)a < (int32_t)b;
+		return is ? strstr(name, ".f32.") ? 0x3f800000 : UINT32_MAX : 0;
+	}
 	bool sa = strstr(name, "a.s32.") || strstr(name, "lo.s32.") || strstr(name, "hi.s32."),
 	     sb = name[strlen(name) - 3] == 's';
 	uint32_t v = c;
@@ -319,6 +343,16 @@ TEST(integer_instructions_of_their_own)
 	    {"shf.r.clamp.b32", "wwww"},
 	    {"add.sat.s32", "www"},
 	    {"sub.sat.s32", "www"},
+	    {"mad.hi.sat.s32", "wwww"},
+	    {"mul24.lo.u32", "www"},
+	    {"mul24.lo.s32", "www"},
+	    {"mad24.lo.u32", "wwww"},
+	    {"mad24.lo.s32", "wwww"},
+	    {"bmsk.clamp.b32", "www"},
+	    {"bmsk.wrap.b32", "www"},
+	    {"set.lt.u32.s32", "www"},
+	    {"set.lt.f32.s32", "fww"},
+	    {"set.lt.u32.f32", "wff"},
 	    {"lop3.b32", "wwwwi"},
 	    {"slct.u32.s32", "wwww"},
 	    {"slct.f32.f32", "fff"

@@ -111,6 +111,35 @@ TEST(memory_of_all_widths_and_spaces)
 	CHECK(LONG(64) == (e >> 32 | e << 32) && WORD(72) == (uint32_t)((e & 0xffff) * 0x10001));
 }
 
+TEST(special_registers)
+{
+	static const char *const names[] = {"tid.x",       "tid.y",    "ntid.x", "ntid.y", "ntid.z",
+					    "ctaid.x",     "nctaid.x", "laneid", "warpid", "lanemask_lt",
+					    "lanemask_ge", "tid.x",    "laneid"};
+	enum { N = sizeof names / sizeof *names, X = 20, Y = 3, BLOCKS = 2 };
+	static uint32_t out[BLOCKS * X * Y * N];
+	struct buf t = {0};
+	buf_puts(&t, "ld.param.u64 %rd1, [p0];\nmov.u32 %r1, %tid.y;\nmov.u32 %r2, %tid.x;\nmad.lo.s32 %r1, "
+		     "%r1, 20, %r2;\n"
+		     "mov.u32 %r2, %ctaid.x;\nmad.lo.s32 %r1, %r2, 60, %r1;\n");
+	buf_printf(&t, "mul.wide.u32 %%rd4, %%r1, %d;\nadd.s64 %%rd1, %%rd1, %%rd4;\n", 4 * N);
+	for (int i = 0; i < N; i++)
+		buf_printf(&t, "mov.u32 %%r10, %%%s;\nst.global.u32 [%%rd1+%d], %%r10;\n", names[i], 4 * i);
+	buf_puts(&t, "ret;");
+	struct ptx_call call = {
+	    .body = buf_str(&t), .grid = BLOCKS, .block = {X, Y}, .buffer = {{out, sizeof out}}};
+	REQUIRE_OK(ptx_call_run(&call));
+	buf_free(&t);
+	for (uint32_t b = 0; b < BLOCKS; b++)
+		for (uint32_t i = 0; i < X * Y; i++) {
+			uint32_t lane = i % 32, x = i % X;
+			const uint32_t want[N] = {
+			    x, i / X, X, Y, 1, b, BLOCKS, lane, i / 32, (1u << lane) - 1, UINT32_MAX << lane,
+			    x, lane};
+			CHECK(!memcmp(out + (b * X * Y + i) * N, want, sizeof want));
+		}
+}
+
 /* What must not be, and the text that says so. */
 TEST(bad_accesses_are_found)
 {
