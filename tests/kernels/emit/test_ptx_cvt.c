@@ -247,4 +247,32 @@ TEST(other_modifiers)
 	}
 }
 
+/* .sat and .relu of a product of 16-bit floats, from the product without them. */
+TEST(clamped_16_bit_floats)
+{
+	struct rng r;
+	rng_seed(&r, 6);
+	for (int n = 0; n < 4; n++) {
+		bool relu = n & 1, is_brain = n & 2;
+		const struct format *f = is_brain ? &brain : &half;
+		char plain_name[32], name[32];
+		snprintf(plain_name, sizeof plain_name, "fma.rn.%s", f == &brain ? "bf16" : "f16");
+		snprintf(name, sizeof name, "fma.rn.%s.%s", relu ? "relu" : "sat",
+			 f == &brain ? "bf16" : "f16");
+		struct ptx_op o = {.name = name, .kinds = "hhhh"},
+			      plain = {.name = plain_name, .kinds = "hhhh"};
+		ptx_op_fill(&plain, &r);
+		memcpy(o.in, plain.in, sizeof o.in);
+		REQUIRE_OK(ptx_op_run(&plain));
+		REQUIRE_OK(ptx_op_run(&o));
+		for (int i = 0; i < OP_ITEMS; i++) {
+			uint32_t v = (uint32_t)plain.out[i], one = is_brain ? 0x3f80 : 0x3c00, m = v & 0x7fff;
+			bool nan = m > f->infinity;
+			uint32_t want = nan ? (relu ? v : 0) : v & 0x8000 ? 0 : !relu && v > one ? one : v;
+			if (o.out[i] != want && !(v == 0x8000 && o.out[i] == v))
+				show(&o, i, want);
+		}
+	}
+}
+
 TEST_MAIN

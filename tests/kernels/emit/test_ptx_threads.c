@@ -660,7 +660,12 @@ TEST(atomic_operations)
 		REQUIRE_OK(run(body, 64, i, in, out));
 		CHECK(out[0] == rows[i].want || !strcmp(rows[i].op, "inc.u32"));
 	}
-	uint32_t in[1024] = {0}, out[1024] = {0};
+	uint32_t in[1024] = {0}, out[1024] = {0, 2};
+	for (int i = 0; i < 6; i++) /* 0 to 3 and again; 2 down to 0, then 3 */
+		REQUIRE_OK(run("atom.global.inc.u32 %r10, [%rd2], 3;\nred.global.dec.u32 [%rd2+4], 3;\n", 1,
+			       1, in, out));
+	CHECK(out[0] == 2 && out[1] == 0);
+	memset(out, 0, sizeof out);
 	/* a lock: each thread takes it, adds, and gives it back; lanes that lost try again */
 	REQUIRE_OK(
 	    run("$TRY:\natom.global.cas.b32 %r10, [%rd2], 0, 1;\nsetp.ne.u32 %p1, %r10, 0;\n@%p1 bra $TRY;\n"
