@@ -16,7 +16,7 @@ static void declare_registers(struct ptx_parser *p)
 	}
 	ptx_next(p);
 	do {
-		struct reg_name r = {.name = p->tok, .n = p->n, .count = -1, .type = (uint8_t)type};
+		struct ptx_reg_name r = {.name = p->tok, .n = p->n, .count = -1, .type = (uint8_t)type};
 		if (!ptx_at_word(p))
 			ptx_bad(p, E_CORRUPT, "wanted a register's name before \"%.*s\"", p->n, p->tok);
 		ptx_next(p);
@@ -206,7 +206,7 @@ static void read_instruction(struct ptx_parser *p)
 
 static int by_name(const void *x, const void *y)
 {
-	const struct label *a = x, *b = y;
+	const struct ptx_label *a = x, *b = y;
 	return a->n != b->n ? a->n - b->n : memcmp(a->name, b->name, (size_t)a->n);
 }
 
@@ -223,10 +223,10 @@ static void resolve_labels(struct ptx_parser *p)
 	for (uint32_t i = 0; i < k->n; i++) {
 		if (k->code[i].kind != K_BRANCH)
 			continue;
-		struct label key = {.name = p->m->text + k->code[i].imm};
+		struct ptx_label key = {.name = p->m->text + k->code[i].imm};
 		while (ptx_word_char((unsigned char)key.name[key.n]))
 			key.n++;
-		const struct label *l =
+		const struct ptx_label *l =
 		    p->nlabels ? bsearch(&key, p->labels, (size_t)p->nlabels, sizeof key, by_name) : NULL;
 		if (!l)
 			ptx_bad(p, E_CORRUPT, "no label \"%.*s\"", key.n, key.name);
@@ -289,7 +289,7 @@ static void read_body(struct ptx_parser *p)
 			ptx_bad(p, E_UNSUPPORTED, "directive \"%.*s\"", p->n, p->tok);
 		} else if (ptx_at_word(p) && p->p < p->end && *p->p == ':') {
 			GROW(&p->scratch, p->labels, p->nlabels, p->labels_cap);
-			p->labels[p->nlabels++] = (struct label){p->tok, p->n, p->k->n};
+			p->labels[p->nlabels++] = (struct ptx_label){p->tok, p->n, p->k->n};
 			ptx_next(p);
 			ptx_next(p);
 		} else {

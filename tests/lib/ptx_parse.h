@@ -13,7 +13,7 @@ enum {
 	MOST_SHARED = DYNAMIC_SHARED
 };
 
-struct reg_name { /* `%r<33>` or `%p` */
+struct ptx_reg_name { /* `%r<33>` or `%p` */
 	const char *name;
 	int n;
 	int64_t count; /* -1: one register of this name */
@@ -21,7 +21,7 @@ struct reg_name { /* `%r<33>` or `%p` */
 	uint32_t first;     /* index of the first */
 	uint32_t first_off; /* its lanes */
 };
-struct label {
+struct ptx_label {
 	const char *name;
 	int n;
 	uint32_t at;
@@ -37,11 +37,11 @@ struct ptx_parser {
 	int rc;               /* sticky */
 	struct arena scratch; /* names, labels: until the module is parsed */
 	struct ptx_kernel *k; /* in its body */
-	struct reg_name *names;
+	struct ptx_reg_name *names;
 	int nnames, names_cap;
 	int scope[MOST_SCOPES]; /* nnames at each opening brace */
 	int nscopes;
-	struct label *labels;
+	struct ptx_label *labels;
 	int nlabels, labels_cap, code_cap, consts_cap, specials_cap, vars_cap, kernels_cap;
 	uint64_t shared_at, local_at; /* bytes that are in use */
 	uint64_t module_shared;

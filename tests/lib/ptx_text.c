@@ -232,7 +232,7 @@ static bool find_register(const struct ptx_parser *p, const char *s, int n, stru
 	while (digits > 0 && isdigit((unsigned char)s[digits - 1]))
 		digits--;
 	for (int i = p->nnames; i-- > 0;) {
-		const struct reg_name *r = &p->names[i];
+		const struct ptx_reg_name *r = &p->names[i];
 		uint32_t at = 0;
 		if (r->count < 0 && !ptx_same(s, n, r->name, r->n))
 			continue;
