@@ -150,6 +150,13 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	return rc;
 }
 
+/* The names that loops_entry gives. */
+static bool is_name(const char *s)
+{
+	size_t n = *s == 'k' ? strspn(s + 1, "0123456789") : 0;
+	return n > 0 && n + 1 < sizeof((struct entry *)0)->name && !s[n + 1];
+}
+
 static int check(const struct loops *l, const struct target *t)
 {
 	int rc = strcmp(t->isa, "cuda")
@@ -159,6 +166,9 @@ static int check(const struct loops *l, const struct target *t)
 		rc = loops_check(l);
 	if (rc >= 0 && l->blocks)
 		rc = fail(E_UNSUPPORTED, "cuda has no products of matrices of bytes");
+	for (int i = 0; rc >= 0 && i < l->nentries; i++)
+		if (!is_name(l->entry[i].name))
+			rc = fail(E_CORRUPT, "the name of entry %d is no symbol", i);
 	int64_t shared = 0;
 	for (int i = 0; rc >= 0 && i < l->nbufs; i++)
 		if (l->buf[i].role == BUF_SHARED)

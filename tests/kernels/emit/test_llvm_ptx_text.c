@@ -217,6 +217,9 @@ TEST(what_is_refused)
 	t = gpu("sm_90", "+ptx83");
 	l.blocks = true;
 	CHECK_FAILS(emit(&t), E_UNSUPPORTED, "matrices");
+	l.blocks = false;
+	strcpy(l.entry[0].name, "k0;k1,1,1,0");
+	CHECK_FAILS(emit(&t), E_CORRUPT, "no symbol");
 	copy_shared(false, (48 << 10) / 4);
 	CHECK_FAILS(emit(&t), E_INFEASIBLE, "shared memory");
 	strcpy(t.isa, "cuda");

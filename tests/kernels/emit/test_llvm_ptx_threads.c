@@ -12,9 +12,10 @@ static struct arena objects;
 static struct target gpu(uint64_t which)
 {
 	static const char *const cpu[] = {"sm_72", "sm_75", "sm_80", "sm_87", "sm_90"};
+	static const char *const first[] = {"+ptx61", "+ptx63", "+ptx70", "+ptx74", "+ptx78"};
 	struct target t = {.isa = "cuda", .lanes = 4, .regs = 60, .fma = true, .group = 1024};
 	strcpy(t.cpu, cpu[which % 5]);
-	strcpy(t.features, which % 5 < 4 ? "+ptx74" : "+ptx83");
+	strcpy(t.features, which / 5 % 2 ? first[which % 5] : which % 5 < 4 ? "+ptx74" : "+ptx83");
 	return t;
 }
 
