@@ -14,6 +14,8 @@ static int root_of(const struct plan *p, int v, int64_t *at)
 	return v;
 }
 
+enum { DEVICE_ALIGNS = 16 /* bytes: kernels of a device read as many at a time */ };
+
 /* Part v of a whole that begins at element `at` of it, if it can; Concat's (joined) may be all of a larger
  * one's memory. */
 static void place_part(struct plan *p, int v, int whole, int64_t at, bool joined)
@@ -23,6 +25,8 @@ static void place_part(struct plan *p, int v, int whole, int64_t at, bool joined
 	if (at < 0 || p->place[r].parent >= 0 || p->s->value[r].constant || p->s->value[whole].constant)
 		return;
 	if (r != v && (inside || operand_elems(&p->s->value[r].buf) != operand_elems(&p->s->value[v].buf)))
+		return;
+	if (p->device && at * (int64_t)dtype_bytes(p->s->value[whole].buf.dtype) % DEVICE_ALIGNS)
 		return;
 	int64_t unused;
 	if (root_of(p, whole, &unused) == r || p->s->value[r].buf.dtype != p->s->value[whole].buf.dtype)

@@ -86,8 +86,8 @@ void cuda_leave(struct cuda_dev *d);
 int cuda_alloc(struct cuda_dev *d, int64_t bytes, struct cuda_buf **out) MUST_CHECK;
 /* The host's address of bytes [at, at + bytes) of the buffer, bytes > 0, for reading and writing until
  * cuda_unmap; it waits for all that was started before, and no kernel that uses the buffer is started
- * meanwhile. Where host and device share memory, the first map moves the buffer to where both see it, if no
- * job was prepared with it, because the device caches only what is its own; else the part is copied. The
+ * meanwhile. Where host and device share memory, the first map moves the buffer to where both see it, which
+ * is no sooner because the device caches only what is its own; elsewhere the part is copied. The
  * address is a multiple of 64 bytes where `at` is. E_USAGE: outside of the buffer, or mapped already. */
 int cuda_map(struct cuda_buf *b, int64_t at, int64_t bytes, void **out) MUST_CHECK;
 /* What is started from now on sees what the host has written. Does not wait. */
@@ -115,7 +115,7 @@ int cuda_made(struct cuda_code *c, int entry, struct cuda_made *out) MUST_CHECK;
 int cuda_binary(const struct cuda_code *c, struct buf *object) MUST_CHECK;
 void cuda_unload(struct cuda_code *c);
 
-struct cuda_spot {            /* part of a buffer, from byte `at` on */
+struct cuda_spot {            /* part of a buffer, from byte `at` on, a multiple of 16 */
 	struct cuda_buf *buf; /* unmapped; must outlive the job */
 	int64_t at;
 };
@@ -132,8 +132,8 @@ struct cuda_launch {
 /* Makes a launch ready. The values of params are copied. */
 int cuda_prepare(struct cuda_code *c, int entry, const struct cuda_launch *at,
 		 struct cuda_job **out) MUST_CHECK;
-/* Puts it in the stream, behind all that was started before, and returns. A job's arguments do not change
- * after cuda_prepare, so that a sequence of jobs can be captured as a graph. */
+/* Puts it in the stream, behind all that was started before, and returns. A job's arguments change only when
+ * one of its buffers is mapped for the first time, so that a sequence of jobs can be captured as a graph. */
 int cuda_start(struct cuda_job *j) MUST_CHECK;
 void cuda_drop(struct cuda_job *j);
 /* Waits until all that was started has ended. INT64_MAX: waits in the driver. Else the driver is asked again

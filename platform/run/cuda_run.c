@@ -12,7 +12,6 @@ struct cuda_buf {
 	uint64_t at; /* its address for kernels */
 	size_t bytes;
 	char *host; /* the same memory for the host; NULL: the host does not see it */
-	bool fixed; /* a job holds its address */
 	bool mapped;
 	char *copy; /* of the mapped part, from map_at on, if there is no host; malloc'd */
 	size_t map_at, map_bytes;
@@ -23,8 +22,10 @@ struct cuda_job {
 	void *function;
 	int group, threads, nargs; /* nargs: with the range's two, which are the last */
 	int64_t begin, end, once;
-	uint64_t value[CUDA_MAX_ARGS];
-	void *arg[CUDA_MAX_ARGS]; /* addresses of the values */
+	int nspots;
+	struct cuda_spot spot[CUDA_MAX_ARGS];
+	uint64_t value[CUDA_MAX_ARGS]; /* those of the spots are set when it starts */
+	void *arg[CUDA_MAX_ARGS];      /* addresses of the values */
 };
 
 int cuda_enter(struct cuda_dev *d)
@@ -204,7 +205,7 @@ static int share(struct cuda_buf *b)
 	struct cuda_dev *d = b->dev;
 	void *host = NULL;
 	uint64_t at = 0;
-	if (b->host || b->fixed || !cuda_shares(d->info))
+	if (b->host || !cuda_shares(d->info))
 		return E_OK;
 	int code =
 	    d->api->cuMemHostAlloc(&host, b->bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
@@ -282,6 +283,8 @@ int cuda_unmap(struct cuda_buf *b)
 
 /* ---- launches ---- */
 
+enum { ALIGNED = 16 /* bytes: the widest access of a kernel */ };
+
 static int check_launch(const struct cuda_code *c, int entry, const struct cuda_launch *at)
 {
 	if (entry < 0 || entry >= c->nentries || !c->entry[entry].function || at->begin < 0 ||
@@ -294,19 +297,21 @@ static int check_launch(const struct cuda_code *c, int entry, const struct cuda_
 		return fail(E_INFEASIBLE, "a launch of %lld work items", (long long)(at->end - at->begin));
 	for (int i = 0; i < at->nspots; i++) {
 		const struct cuda_spot *s = &at->spot[i];
-		if (s->buf->mapped || s->at < 0 || (uint64_t)s->at > s->buf->bytes)
-			return fail(E_USAGE, "CUDA buffer %d is mapped, or begins behind its memory", i);
+		if (s->buf->mapped || s->at < 0 || (uint64_t)s->at > s->buf->bytes || s->at % ALIGNED)
+			return fail(
+			    E_USAGE,
+			    "CUDA buffer %d is mapped, begins behind its memory, or at byte %lld, which is "
+			    "no multiple of %d",
+			    i, (long long)s->at, (int)ALIGNED);
 	}
 	return E_OK;
 }
 
 static void set_args(struct cuda_job *j, const struct cuda_launch *at)
 {
-	int n = 0;
-	for (int i = 0; i < at->nspots; i++) {
-		at->spot[i].buf->fixed = true;
-		j->value[n++] = at->spot[i].buf->at + (uint64_t)at->spot[i].at;
-	}
+	int n = j->nspots = at->nspots;
+	for (int i = 0; i < n; i++)
+		j->spot[i] = at->spot[i];
 	for (int i = 0; i < at->nparams; i++)
 		j->value[n++] = (uint64_t)at->param[i];
 	j->nargs = n + 2;
@@ -355,6 +360,8 @@ int cuda_start(struct cuda_job *j)
 	int rc = cuda_enter(j->dev);
 	if (rc < 0)
 		return rc;
+	for (int i = 0; i < j->nspots; i++)
+		j->value[i] = j->spot[i].buf->at + (uint64_t)j->spot[i].at;
 	for (int64_t at = j->begin; at < j->end && rc >= 0;) {
 		int64_t end = j->end - at > j->once ? at + j->once : j->end;
 		rc = launch(j, at, end);

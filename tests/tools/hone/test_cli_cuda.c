@@ -307,6 +307,47 @@ TEST(tune_needs_the_device)
 	}
 }
 
+/* Parts of a tensor that begin at any element: kernels of the device take addresses that are multiples of 16.
+ */
+TEST(parts_of_tensors)
+{
+	static float w[9];
+	struct onnx_maker k;
+	struct arena a = {0};
+	double diff = 1, most = 0;
+	char path[256];
+	open_fake();
+	for (int i = 0; i < 9; i++)
+		w[i] = (float)(i % 5 - 2) / 4;
+	mk_start(&k, 12, 8);
+	mk_input(&k, "x", 1, "1 3 5 5");
+	mk_init(&k, "W", 1, "3 3 1 1", w, sizeof w);
+	mk_node(&k, "Conv", "x W", "a");
+	mk_attr_int(&k, mk_node(&k, "Split", "a", "b c d"), "axis", 1);
+	mk_node(&k, "Sigmoid", "b", "e");
+	mk_node(&k, "Tanh", "c", "f");
+	mk_node(&k, "Sigmoid", "d", "g");
+	mk_attr_int(&k, mk_node(&k, "Concat", "f g e", "h"), "axis", 1);
+	mk_node(&k, "Conv", "h W", "y");
+	mk_output(&k, "y");
+	snprintf(path, sizeof path, "%s", write_model(&k, "parts.onnx"));
+	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:0 --budget 8s --cache %s", path,
+		  in_dir("parts"));
+	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", path, in_dir("parts"));
+	CHECK(steps_there() >= 4);
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", path, fresh(), in_dir("right"));
+	const struct tensor *want = answer(&a, in_dir("right"));
+	for (int shares = 0; shares < 2; shares++) {
+		cuda_lie(shares ? "integrated" : "");
+		CHECK_RUN(0, "run %s --random -q --json --device cuda:0 --cache %s --output %s", path,
+			  in_dir("parts"), in_dir("there"));
+		CHECK(!cli_err[0]);
+		const struct tensor *got = answer(&a, in_dir("there"));
+		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
+	}
+	arena_free(&a);
+}
+
 /* Two devices are two targets of one machine, each with its kernels. */
 TEST(two_devices)
 {
