@@ -9,7 +9,7 @@ $(RUNS_NETS): $(B)/gen/fallback.o
 # What libhone opens from beside itself, which is the program in its tests.
 $(B)/tests/libhone-device.so: $(B)/libhone-device.so
 	ln -sf ../libhone-device.so $@
-$(B)/tests/test_libhone_device: $(B)/gen/fallback.o | $(B)/tests/libhone-device.so
+$(patsubst %,$(B)/tests/test_libhone_%,device cuda): $(B)/gen/fallback.o | $(B)/tests/libhone-device.so
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack cli_programs): | $(B)/hone $(B)/honed $(B)/hone-sync
@@ -29,7 +29,7 @@ $(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device cli_faults): | $(B)/
 $(B)/tests/fake/libcuda.so.1: tests/lib/fake_cuda.c $(B)/tests/ptx.a $(B)/libhone-all.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
-$(patsubst %,$(B)/tests/test_%,cuda dev_cuda cli_cuda): | $(B)/tests/fake/libcuda.so.1
+$(patsubst %,$(B)/tests/test_%,cuda dev_cuda cli_cuda libhone_cuda honed_job): | $(B)/tests/fake/libcuda.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

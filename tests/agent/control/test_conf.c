@@ -64,6 +64,8 @@ static const struct {
     {"[model m]\npath = /m\ndevice = opencl\n", "3: [model m] device = opencl"},
     {"[model m]\npath = /m\ndevice = opencl:1000\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = opencl:01\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cuda:1000\n", "3: [model m] device"},
+    {"[model m]\npath = /m\ndevice = cuda\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = opencl:-1\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = opencl:1x\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = cpu,opencl:0\n", "3: [model m] device"},
@@ -464,14 +466,14 @@ TEST(devices_are_spread)
 	REQUIRE_OK(read_text(&a,
 			     "[model a]\npath = /a\ndevice = opencl:0\tcpu   opencl:999\nshape = N=4\n"
 			     "priority = 3\n[model b]\npath = /b\n[model c]\npath = /c\ndevice = cpu\n"
-			     "[model d]\npath = /d\ndevice = cpu\ndevice = opencl:2\n",
+			     "[model d]\npath = /d\ndevice = cpu\ndevice = cuda:2\n",
 			     &c));
 	CHECK(c.nmodels == 4);
 	REQUIRE_OK(conf_spread(&a, &c));
 	static const struct {
 		const char *name, *device;
 	} want[] = {{"a", "opencl:0"}, {"a", NULL}, {"a", "opencl:999"},
-		    {"b", NULL},       {"c", NULL}, {"d", "opencl:2"}};
+		    {"b", NULL},       {"c", NULL}, {"d", "cuda:2"}};
 	REQUIRE(c.nmodels == 6);
 	for (int i = 0; i < 6; i++) {
 		const struct conf_model *m = &c.model[i];

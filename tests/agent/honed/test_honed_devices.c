@@ -100,7 +100,9 @@ TEST(leases_of_two_devices)
 	    {NULL, NULL, {{1, 1, 0}, {1, 1, 0}, {0, 0, 0}}},
 	    {NULL, "opencl:0", {{1, 1, 1}, {1, 1, 0}, {0, 0, 0}}},
 	    {"opencl:0", NULL, {{1, 1, 0}, {1, 1, 0}, {1, 0, 0}}},
-	    {"opencl:0", "opencl:1", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
+	    {"opencl:0", "cuda:0", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
+	    {"cuda:0", "cuda:1", {{1, 1, 1}, {1, 1, 0}, {1, 0, 0}}},
+	    {"cuda:1", "cuda:1", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
 	    {"opencl:0", "opencl:0", {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -400,13 +402,13 @@ TEST(a_job_is_started_for_its_device)
 	write_text(own("m.onnx"), "x");
 	snprintf(conf, sizeof conf,
 		 "[idle]\nsettle = 1s\nload = 100%%\npressure = 100%%\nmemory = 1M\n[model m]\npath = %s\n"
-		 "threads = 2\ndevice = opencl:3 cpu\n",
+		 "threads = 2\ndevice = cuda:3 cpu\n",
 		 in_folder("m.onnx"));
 	REQUIRE(start_honed(conf, own("job")));
 	for (int i = 0; i < 200; i++, usleep(50000))
 		if (file_read(&a, in_folder("said"), 0, &said) >= 0 && both_said(&said))
 			break;
-	const char *text = said.p, *device = strstr(text, "--device opencl:3");
+	const char *text = said.p, *device = strstr(text, "--device cuda:3");
 	printf("%s", text);
 	CHECK(device && strstr(text, "--threads 1") && strstr(text, "--threads 2"));
 	CHECK(device && !strstr(device + 1, "--device"));

@@ -5,10 +5,12 @@
 #include "agent/control/client.h"
 #include "agent/cache/lookup.h"
 #include "platform/base/log.h"
-#include "tests/lib/cli.h"
-#include "tests/lib/onnx_make.h"
+#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_cuda.h"
+#include "tests/lib/maps.h"
 #include "tests/lib/process.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -540,6 +542,62 @@ TEST(check_notes_missing_recipes)
 		if (k == 3)
 			CHECK_SAYS(cli_out, "model int8: ");
 	}
+}
+
+/* Records of the machine's two fake devices. */
+static int count_device(void *ctx, const struct rec *r)
+{
+	int *of = ctx;
+	of[0] += !strcmp(r->device, "cuda") && strstr(r->target, "Fake_C1");
+	of[1] += !strcmp(r->device, "cuda") && strstr(r->target, "Fake_C2");
+	return 0;
+}
+
+static bool both_have_kernels(void)
+{
+	struct arena a = {0};
+	struct cache *c;
+	int of[2] = {0};
+	if (cache_open(&c, at("kept"), true, 0) < 0)
+		return false;
+	bool good = cache_each_rec(c, &a, count_device, of) >= 0;
+	cache_close(c);
+	arena_free(&a);
+	return good && of[0] && of[1];
+}
+
+/* A model for two devices of CUDA: honed, which maps no driver, tunes it for both. */
+TEST(a_model_is_tuned_for_two_devices)
+{
+	static float w[16];
+	struct onnx_maker k;
+	char models[512], folder[600];
+	if (!honed_path())
+		SKIP("no honed");
+	snprintf(folder, sizeof folder, "%s", fake_cuda());
+	*strrchr(folder, '/') = 0;
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	cuda_lie("devices 2");
+	for (int i = 0; i < 16; i++)
+		w[i] = (float)(i % 5 - 2);
+	mk_start(&k, 13, 8);
+	mk_input(&k, "x", 1, "1 4 6 6");
+	mk_init(&k, "W", 1, "4 4 1 1", w, sizeof w);
+	mk_node(&k, "Conv", "x W", "y");
+	mk_output(&k, "y");
+	snprintf(models, sizeof models, "[model small]\npath = %s\nthreads = 1\ndevice = cuda:0 cuda:1\n",
+		 write_model(&k, "small.onnx"));
+	configure(models);
+	start();
+	WAIT(both_have_kernels());
+	CHECK(!maps_driver(honed_pid));
+	stop_with_signal(SIGTERM);
+	CHECK(dlopen(fake_cuda(), RTLD_NOW)); /* commands find it by its name */
+	for (int i = 0; i < 2; i++)
+		CHECK_RUN(0, "bench --runs 1 --require-cache --device cuda:%d --cache %s %s", i, at("kept"),
+			  at("small.onnx"));
+	unsetenv("LD_LIBRARY_PATH");
+	cuda_lie("");
 }
 
 TEST_MAIN
