@@ -8,10 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A driver may have a call under the name of its second version alone; both are called alike here. */
+static void *find_call(void *library, const char *name)
+{
+	char second[64];
+	void *call = dlsym(library, name);
+	snprintf(second, sizeof second, "%s_v2", name);
+	return call ? call : dlsym(library, second);
+}
+
 static int find_calls(struct cuda *c)
 {
 #define FIND(name, args)                                                                                     \
-	*(void **)&c->api.name = dlsym(c->library, #name);                                                   \
+	*(void **)&c->api.name = find_call(c->library, #name);                                               \
 	if (!c->api.name)                                                                                    \
 		return fail(E_UNSUPPORTED, "libcuda.so.1 has no function " #name                             \
 					   ": it is too old, or not NVIDIA's driver");

@@ -22,6 +22,20 @@ static inline const char *fake_cuda(void)
 	return path;
 }
 
+/* What a device that was lost held stays with its driver. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:libcuda\n";
+}
+
+/* A test's last line is its summary. */
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+	return "print_suppressions=0";
+}
+
 /* "": it tells the truth. */
 static inline void cuda_lie(const char *lie)
 {
