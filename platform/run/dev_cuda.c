@@ -2,6 +2,7 @@
 /* CUDA devices (platform/run/cuda.h), numbered as `hone devices` lists them. Every one that is opened has a
  * list of its own, which is no cost: the driver stays loaded. */
 #include "platform/run/dev.h"
+#include "platform/base/log.h"
 #include "platform/run/cuda.h"
 
 #include <stdlib.h>
@@ -94,7 +95,12 @@ static int keep(struct dev_code *c, struct buf *object)
 
 static int entry(struct dev_code *c, const char *symbol)
 {
-	return cuda_entry(code_of(c), symbol);
+	struct cuda_made made;
+	int n = cuda_entry(code_of(c), symbol);
+	if (n >= 0 && cuda_made(code_of(c), n, &made) >= 0 && made.local_bytes)
+		log_more("entry %s has spilled %lld bytes of registers for each thread, and is slow", symbol,
+			 (long long)made.local_bytes);
+	return n;
 }
 
 static void unload(struct dev_code *c)

@@ -417,13 +417,13 @@ TEST(devices_of_a_driver_are_listed)
 	CHECK_SAYS(cli_out, "cuda:0: Fake C1, gpu, compute capability 8.7, 1 unit at 1300 MHz");
 }
 
-static const char *doctor_says(const char *lie)
+static const char *doctor_says(const char *lie, const char *more)
 {
 	static char text[8192];
 	size_t i, n = 0;
 	json_t *f;
 	cuda_lie(lie);
-	int status = hone("doctor --json --cache %s", in_dir("cache"));
+	int status = hone("doctor --json --cache %s %s", in_dir("cache"), more);
 	CHECK(status == 0 || status == 1);
 	json_t *j = parse_out();
 	*text = 0;
@@ -454,7 +454,33 @@ TEST(the_doctor_asks_the_driver)
 	};
 	open_fake();
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		CHECK_SAYS(doctor_says(cases[i].lie), cases[i].says);
+		CHECK_SAYS(doctor_says(cases[i].lie, ""), cases[i].says);
+}
+
+/* Of another root, nodes are looked at, and no driver is asked. */
+TEST(the_doctor_knows_who_may_open_devices)
+{
+	char more[300], node[256];
+	open_fake();
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	snprintf(more, sizeof more, "--sysroot %s", in_dir("board"));
+	snprintf(node, sizeof node, "%s", in_dir("board/dev/nvidiactl"));
+	REQUIRE(file_mkdirs(in_dir("board/dev"), 0755) >= 0);
+	REQUIRE(chmod(in_dir(""), 0777) == 0);
+	CHECK(!*doctor_says("hang cuInit", more));
+	REQUIRE(file_write(node, "", 0) >= 0 && file_write(in_dir("board/dev/nvidia0"), "", 0) >= 0);
+	REQUIRE(chmod(node, 0660) == 0 && chown(node, 0, 44) == 0);
+	REQUIRE(chmod(in_dir("board/dev/nvidia0"), 0666) == 0);
+	CHECK(!*doctor_says("", more)); /* root may */
+	nobody = true;
+	unlink(in_dir("stdout"));
+	unlink(in_dir("stderr"));
+	CHECK_SAYS(doctor_says("", more),
+		   "warning this user may not open /dev/nvidiactl: CUDA does not find the ");
+	CHECK_SAYS(doctor_says("", more), "sudo usermod -aG video $USER, then log in again");
+	CHECK(!strstr(doctor_says("", more), "nvidia0"));
+	nobody = false;
 }
 
 TEST_MAIN
