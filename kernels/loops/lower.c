@@ -483,8 +483,10 @@ static void stages(struct lower *w)
 	if (w->s.st[0].spread)
 		spread_scratch(w);
 	int64_t none;
+	bool crew = w->t->nstages > 1 && stage_threads(&w->t->stage[0], &w->s.st[0]) > 1;
 	if (!ix_is_const(w->scratch, &none) || none)
-		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
+		w->scratch_buf = loops_buf(w->l, crew ? "tmp" : "scratch", crew ? BUF_SHARED : BUF_SCRATCH,
+					   DT_F32, w->scratch);
 	if (w->s.st[0].spread)
 		w->l->buf[w->scratch_buf].common = true;
 	if (w->t->nstages > 1)

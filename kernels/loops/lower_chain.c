@@ -9,7 +9,10 @@
  * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held. Intermediates
  * that are not read by rows are computed before. Every chunk starts from nothing: rows in the overlap of two
  * chunks are computed twice. Halos of intermediates are filled, columns once per chunk and rows when the
- * window reaches them, so that no read of them needs a guard. */
+ * window reaches them, so that no read of them needs a guard.
+ *
+ * With threads, each block of them runs the stages for one index of the shared axes, and they meet between
+ * two stages; intermediates are in a shared buffer instead of scratch. */
 #include "kernels/loops/lower_parts.h"
 
 static unsigned shared_dims(const struct lower *w, int operand)
@@ -189,6 +192,16 @@ static void ring_chunk(struct lower *w, struct nest **k, const struct ix *chunk,
 	ring_steps(w, k, first, ix_min(l, ix_add(l, first, rows), k[last]->extent[w->ring.st[last].axis]));
 }
 
+/* Lets the threads of a block divide the stage's tiles, or share the sums of its only tile. */
+static void divide_stage(struct nest *k, const struct ix *thread)
+{
+	k->team = stage_team(k->st, k->s);
+	k->divider = k->team > 1 ? NULL : thread;
+	k->member = k->team > 1 ? thread : NULL;
+	if (k->team > 1)
+		team_begin(k);
+}
+
 void chain_stages(struct lower *w, struct nest **k)
 {
 	struct loops *l = w->l;
@@ -203,7 +216,11 @@ void chain_stages(struct lower *w, struct nest **k)
 	const struct ix *extent = chunks;
 	for (int a = 0; a < w->shared; a++)
 		extent = ix_mul(l, extent, k[0]->extent[a]);
-	int e = loops_entry(l, extent);
+	int crew = stage_threads(k[0]->st, k[0]->s);
+	const struct ix *thread = NULL;
+	int e = crew > 1 ? loops_entry_threads(l, extent, crew, &thread) : loops_entry(l, extent);
+	for (int s = 0; s <= last && thread; s++)
+		divide_stage(k[s], thread);
 	const struct ix *p = ix_var(l, l->entry[e].var), *chunk = ix_mod(l, p, chunks);
 	p = ix_div(l, p, chunks);
 	for (int a = w->shared - 1; a >= 0; a--) {
@@ -224,6 +241,8 @@ void chain_stages(struct lower *w, struct nest **k)
 	for (int s = 0; s <= last && !w->ring.rows; s++) {
 		w->hoisted = 0;
 		nest_stage(k[s]);
+		if (thread && s < last)
+			lv_barrier(l);
 	}
 	loops_entry_end(l);
 }

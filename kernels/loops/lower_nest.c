@@ -135,7 +135,9 @@ static void run_loop(struct nest *k, int i, const struct run *r, const struct ix
 	const struct ix *t;
 	int axis = k->loop[i].axis;
 	struct scope sc = nest_enter(k);
-	struct stmt *f = for_begin(l, from, to, 1, false, &t);
+	bool divides = k->divider && k->s->threads[axis] > 1;
+	struct stmt *f = for_begin(l, divides ? ix_add(l, from, k->divider) : from, to,
+				   divides ? k->s->threads[axis] : 1, false, &t);
 	nest_bind(k, axis, nest_run_base(k, axis, r, t), r->n, r->masked);
 	bool seldom = !r->main && rest_seldom(k, axis);
 	k->rests += seldom;

@@ -140,6 +140,7 @@ struct nest {
 	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
 	int team, team_buf;          /* threads that share the tile's sums; 1: none */
 	const struct ix *member;     /* the thread's number among them; NULL: no team */
+	const struct ix *divider;    /* the thread's number, if threads divide a chain's tiles; NULL: no */
 	const struct ix *share_at; /* first point of the share axis of the boxes; NULL: before them */
 	int nknown, floor;        /* entries below `floor` belong to other points */
 	struct known *known;

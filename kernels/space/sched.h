@@ -48,7 +48,10 @@
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
  *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends.
  *         Or "k:64" of one reduction axis: the threads of a block share the sums of one tile. Each takes
- *         every 64th step of that axis, and they combine their sums at the end; a power of two from 32 on
+ *         every 64th step of that axis, and they combine their sums at the end; a power of two from 32 on.
+ *         Stages of a chain all have as many threads, each on one axis that is not shared: of a spatial one
+ *         they divide the tiles, and of the reduction of a lone tile the steps; intermediates are in shared
+ *         buffers
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones

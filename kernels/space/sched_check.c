@@ -391,6 +391,79 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	return rc < 0 ? rc : stage_share(t, st, s, boxes);
 }
 
+/* Bytes that an intermediate takes at most, without its shared dims. */
+static int64_t tmp_bytes(const struct task *t, int operand, int shared)
+{
+	const struct operand *o = &t->operand[operand];
+	int64_t n = 4;
+	for (int s = 0; s < t->nstages; s++)
+		for (int d = 0; d < o->dims.rank && t->stage[s].out.operand == operand; d++) {
+			bool in = false;
+			for (int a = 0; a < shared; a++)
+				in |= t->stage[s].out.dim[d].coef[a] != 0;
+			if (!in && (IS_SYM(o->dims.d[d]) || n > SCHED_SHARED))
+				return INT64_MAX / 2;
+			n *= in ? 1 : o->dims.d[d] + 2 * TMP_ROW * (d == o->dims.rank - 1);
+		}
+	return n;
+}
+
+/* Whether the threads divide one axis of the chain's stage, whose tiles are whole. */
+static bool divides_stage(const struct task *t, const struct stage *st, const struct sstage *s, int threads)
+{
+	int ns = stage_spatial(st), axis = -1;
+	bool lone = true;
+	for (int a = 0; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent, points = a == s->lane ? s->lanes : 1;
+		points *= a < ns ? s->tile[a] : 1;
+		if (s->threads[a] > 1 && (axis >= 0 || a < task_shared(t) || s->threads[a] != threads))
+			return false;
+		axis = s->threads[a] > 1 ? a : axis;
+		if (a < task_shared(t))
+			continue;
+		if (IS_SYM(e) || ((a < ns || a == s->lane) && e % points))
+			return false;
+		lone &= a >= ns || e == points;
+	}
+	return axis < ns || (lone && (axis == s->lane || st->axis[axis].extent > s->unroll[axis]));
+}
+
+/* Threads that run a chain together. */
+static int check_crew(const struct task *t, const struct target *tg, const struct sched *s)
+{
+	int n = stage_threads(&t->stage[0], &s->st[0]), shared = task_shared(t);
+	int64_t bytes = 0;
+	bool plain = true, divides = true;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *st = &t->stage[k];
+		const struct sstage *ss = &s->st[k];
+		const struct operand *o = &t->operand[st->out.operand];
+		bool tmp = o->role == ROLE_TMP;
+		if (stage_threads(st, ss) != n)
+			return fail(E_INFEASIBLE, "threads: not the same number in all stages of the chain");
+		plain &= ss->ring_axis < 0 && !ss->prefetch && !ss->feed && !ss->quads && !ss->mmla &&
+			 !stage_exact(t, st) && (st->comb == COMB_NONE || stage_sum(t, st) == SUM_FLOAT) &&
+			 (!tmp || (o->dtype == DT_F32 && !o->layout.n));
+		for (int d = 0; d < o->dims.rank && tmp; d++)
+			plain &= !o->layout.lo[d] && !o->layout.hi[d];
+		divides &= ss->share_axis < 0 && (n == 1 || divides_stage(t, st, ss, n));
+		bytes += tmp && n > 1 ? tmp_bytes(t, st->out.operand, shared) : 0;
+		int64_t sums = stage_team(st, ss) * (int64_t)ss->lanes * 4;
+		for (int a = 0; a < stage_spatial(st); a++)
+			sums *= ss->tile[a];
+		bytes += stage_team(st, ss) > 1 ? sums : 0;
+		if (bytes > SCHED_SHARED && n > 1)
+			return fail(E_INFEASIBLE, "threads: intermediates of over %d bytes",
+				    (int)SCHED_SHARED);
+	}
+	if (n > 1 && (!target_runs_items(tg) || n < SCHED_TEAM || n > tg->group || n & (n - 1)))
+		return fail(E_INFEASIBLE, "threads: not a power of two from %d to %d work items a group",
+			    (int)SCHED_TEAM, tg->group);
+	return divides && (n == 1 || plain)
+		   ? E_OK
+		   : fail(E_INFEASIBLE, "threads: not of whole tiles of f32 along one axis of each stage");
+}
+
 /* Groups whose index counts elements are broadcast: the lanes are outputs. */
 static int check_image(const struct task *t, const struct target *tg, const struct stage *st,
 		       const struct sstage *s)
@@ -442,11 +515,12 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
-		    (SCHED_THREADED && (rc = check_threads(t, tg, st, ss, ns)) < 0))
+		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)
 				return rc;
 	}
-	return check_ring(t, s);
+	int rc = SCHED_THREADED && t->nstages > 1 ? check_crew(t, tg, s) : E_OK;
+	return rc < 0 ? rc : check_ring(t, s);
 }

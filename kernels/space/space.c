@@ -198,6 +198,20 @@ static bool bytes_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
+/* Chains on devices of work items: the default with threads that run it together. */
+static bool crew_rule(const struct space *s, int i, struct sched *c)
+{
+	static const int threads[] = {64, 256};
+	struct space of = *s;
+	of.ring.rows = 0; /* whose rows may not be lanes */
+	for (int k = 0; k < s->t->nstages && s->t->nstages > 1; k++) {
+		of.st[k].nlanes = 0;
+		rules_lanes(&of, k);
+		rules_stage(&of, k, 0, &c->st[k]);
+	}
+	return items_crew(&of, threads[i], c);
+}
+
 /* Sums of dot products: the default without products of matrices. */
 static bool blocks_rule(const struct space *s, int i, struct sched *c)
 {
@@ -212,8 +226,8 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule}, {3, winograd_rule},
-	     {3, rows_rule},  {4, tiles_rule},  {2, few_rule}, {8, items_rule}};
+} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},   {3, winograd_rule}, {3, rows_rule},
+	     {4, tiles_rule}, {2, few_rule},    {8, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -455,6 +469,18 @@ static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
 	set_ring(s, c, rows, draw_chunks(s, r));
 }
 
+/* Draws the threads of a chain, which belong to all of its stages. */
+static void draw_crew(const struct space *s, struct rng *r, struct sched *c)
+{
+	static const int threads[] = {32, 64, 64, 128, 256};
+	if (s->t->nstages == 1 || !target_runs_items(&s->tg))
+		return;
+	for (int k = 0; k < s->t->nstages; k++)
+		items_no_threads(&c->st[k]);
+	if (rng_below(r, 2))
+		(void)items_crew(s, threads[rng_below(r, 5)], c);
+}
+
 enum { TRIES = 64 };
 
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
@@ -467,6 +493,7 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 		for (int k = 0; k < s->t->nstages; k++)
 			draw_stage(s, k, r, &c.st[k]);
 		draw_ring(s, r, &c);
+		draw_crew(s, r, &c);
 		if (check_text(s, &c, cand) >= 0)
 			return E_OK;
 	}
@@ -562,6 +589,7 @@ int space_mutate(const struct space *s, struct rng *r, const char *from, char ca
 	for (int i = 0; i < TRIES; i++) {
 		c = base;
 		change(s, r, &c);
+		draw_crew(s, r, &c);
 		if (check_text(s, &c, cand) >= 0 && strcmp(cand, from) != 0)
 			return E_OK;
 	}
@@ -639,6 +667,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t->nstages - 1];
 		keep_ring(s, &c, from->ring_axis, from->ring,
 			  from->ring_axis < 0 ? 0 : from->block[from->ring_axis]);
+		draw_crew(s, r, &c);
 		if (check_text(s, &c, cand) >= 0)
 			return E_OK;
 	}

@@ -148,6 +148,46 @@ static bool make_team(const struct space *s, int stage, int n, struct sstage *ou
 	return fits;
 }
 
+/* Sets threads for the axis of a chain's stage that has the most tiles, or steps of its reduction. */
+static void crew_stage(const struct space *s, const struct stage *st, int n, struct sstage *out)
+{
+	int axis = -1, first = task_shared(s->t), ns = stage_spatial(st);
+	int64_t most = 1;
+	items_no_threads(out);
+	out->prefetch = 0;
+	out->feed = out->quads = out->mmla = false;
+	for (int a = first; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent, unit = a == out->lane ? out->lanes : 1;
+		while (a < ns && !IS_SYM(e) && e % unit == 0 && e % (out->tile[a] * unit))
+			out->tile[a]--;
+		int64_t parts = e / unit / (a < ns ? out->tile[a] : out->unroll[a]);
+		if (parts > most && (a < ns || axis < 0 || axis >= ns)) {
+			axis = a;
+			most = parts;
+		}
+	}
+	if (axis >= 0)
+		out->threads[axis] = n;
+}
+
+bool items_crew(const struct space *s, int n, struct sched *c)
+{
+	struct sched old = *c;
+	if (!target_runs_items(&s->tg) || s->tg.serial || s->t->nstages == 1)
+		return false;
+	struct sstage *last = &c->st[s->t->nstages - 1];
+	if (last->ring_axis >= 0)
+		last->block[last->ring_axis] = 0;
+	last->ring_axis = -1;
+	last->ring = 0;
+	for (int k = 0; k < s->t->nstages; k++)
+		crew_stage(s, &s->t->stage[k], n, &c->st[k]);
+	bool fits = sched_check(s->t, &s->tg, c) >= 0;
+	if (!fits)
+		*c = old;
+	return fits;
+}
+
 void items_draw_team(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int threads[] = {32, 32, 64, 64, 128, 256};

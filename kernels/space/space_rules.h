@@ -133,6 +133,9 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 void items_no_threads(struct sstage *out);
 /* Draws threads that share the sums of a tile, likewise. */
 void items_draw_team(const struct space *s, int stage, struct rng *r, struct sstage *out);
+/* Lets n threads of a block run a chain's stages together. false: it cannot, and the schedule is unchanged.
+ */
+bool items_crew(const struct space *s, int n, struct sched *c);
 bool items_rule(const struct space *s, int i, struct sched *c);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);

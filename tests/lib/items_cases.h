@@ -26,7 +26,7 @@ static inline bool has_ring_of_boxes(const char *cand)
 /* Whether threads share the sums of a tile: threads=k:64 of a reduction axis. */
 static inline bool has_team(const char *cand)
 {
-	return strstr(cand, "threads=") && !strstr(cand, "share=");
+	return strstr(cand, "threads=") && !strstr(cand, "share=") && !strchr(cand, ';');
 }
 
 /* Draws until the candidate has the key; false: none of many has. "ring" is the key of rings of boxes, "team"
@@ -65,6 +65,34 @@ static inline void rows_text(struct buf *b, struct rng *r)
 			   y, k, y, y, k, which ? "1 mul" : "0.0078125 mul 1 add",
 			   comb[which ? which % 3 : 3]);
 	buf_printf(b, "%swrite Y [y]\n", which ? post[pick(r, 0, 2)] : "");
+}
+
+/* Softmax or a norm of rows, as a chain. */
+static inline void chain_text(struct buf *b, struct rng *r)
+{
+	int n = pick(r, 1, 4), c = pick(r, 0, 2) ? 4 * pick(r, 8, 150) : pick(r, 33, 300);
+	buf_printf(b, "task syms=0\noperand X in f32 [%d,%d] plain\noperand M tmp f32 [%d,1] plain\n", n, c,
+		   n);
+	if (pick(r, 0, 1)) {
+		buf_printf(b, "operand S tmp f32 [%d,1] plain\noperand Y out f32 [%d,%d] plain\n", n, n, c);
+		buf_printf(
+		    b, "stage n:%d | c:%d\nread X [n,c]\nbody r0\nsum\npost acc %.9g mul\nwrite M [n,0]\n", n,
+		    c, (double)(1.f / (float)c));
+		buf_printf(b, "stage n:%d | c:%d\nread X [n,c]\nread M [n,0]\nbody r0 r1 sub square\nsum\n",
+			   n, c);
+		buf_printf(b, "post acc %.9g mul 1.52587891e-05 add sqrt\nwrite S [n,0]\n",
+			   (double)(1.f / (float)c));
+		buf_printf(b, "stage n:%d c:%d\nread X [n,c]\nread M [n,0]\nread S [n,0]\n", n, c);
+		buf_puts(b, "body r0 r1 sub r2 div\nwrite Y [n,c]\n");
+		return;
+	}
+	buf_printf(b, "operand E tmp f32 [%d,%d] plain\noperand S tmp f32 [%d,1] plain\n", n, c, n);
+	buf_printf(b, "operand Y out f32 [%d,%d] plain\n", n, c);
+	buf_printf(b, "stage n:%d | c:%d\nread X [n,c]\nbody r0\nmax\nwrite M [n,0]\n", n, c);
+	buf_printf(b, "stage n:%d c:%d\nread X [n,c]\nread M [n,0]\nbody r0 r1 sub exp\nwrite E [n,c]\n", n,
+		   c);
+	buf_printf(b, "stage n:%d | c:%d\nread E [n,c]\nbody r0\nsum\npost acc recip\nwrite S [n,0]\n", n, c);
+	buf_printf(b, "stage n:%d c:%d\nread E [n,c]\nread S [n,0]\nbody r0 r1 mul\nwrite Y [n,c]\n", n, c);
 }
 
 #endif

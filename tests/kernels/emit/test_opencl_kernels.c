@@ -295,6 +295,12 @@ TEST(kernels_of_threads_that_share_sums)
 	many(20, &(struct kind){LEVEL_FP32, rows_text, .board = items_board, .key = "team"});
 }
 
+/* Chains that threads run together. */
+TEST(kernels_of_threads_in_chains)
+{
+	many(14, &(struct kind){LEVEL_FP32, chain_text, .board = items_board, .key = "threads="});
+}
+
 /* On a device that lists sub-groups, whose compiler knows none: shuffles go through local memory. */
 TEST(kernels_of_threads_that_shuffle)
 {

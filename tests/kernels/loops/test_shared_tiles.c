@@ -83,13 +83,13 @@ TEST(random_schedules_equal_the_reference)
 }
 
 /* With sub-groups or without. */
-TEST(random_teams_equal_the_reference)
+static void many_of(const char *key, void (*make)(struct buf *b, struct rng *r), uint64_t usual)
 {
-	uint64_t first, n = seeds(60, &first);
+	uint64_t first, n = seeds(usual, &first);
 	int ran = 0, exchanged = 0;
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
 		struct drawn d;
-		draw(seed, "team", rows_text, &d);
+		draw(seed, key, make, &d);
 		if (seed / 2 % 2)
 			strcpy(d.tg.features, "+cl_khr_subgroup_shuffle");
 		if (d.has)
@@ -98,8 +98,18 @@ TEST(random_teams_equal_the_reference)
 		exchanged += d.has && seed / 2 % 2;
 		drop(&d);
 	}
-	printf("%d teams, %d of them exchange values directly\n", ran, exchanged);
-	CHECK(test_bad || n == 1 || (ran > (int)n / 3 && exchanged > (int)n / 5));
+	printf("%d schedules, %d of them with direct exchanges\n", ran, exchanged);
+	CHECK(test_bad || n == 1 || (ran > (int)n / 4 && exchanged > (int)n / 8));
+}
+
+TEST(random_teams_equal_the_reference)
+{
+	many_of("team", rows_text, 60);
+}
+
+TEST(random_chains_equal_the_reference)
+{
+	many_of("threads=", chain_text, 60);
 }
 
 static bool is_copy(const struct stmt *s)
@@ -149,38 +159,47 @@ static int changed(struct drawn *d, int n, bool weaken)
 	return loops_run(l, 0, bufs, m.param, 0, 1);
 }
 
-static void all_changes(const char *key, void (*make)(struct buf *b, struct rng *r), int least,
+/* needless: some of the meetings are between a thread's own accesses, in one of three kernels at most. */
+static void all_changes(const char *key, void (*make)(struct buf *b, struct rng *r), bool needless, int least,
 			int least_waits)
 {
 	uint64_t first, n = seeds(24, &first);
-	int found = 0, waits = 0;
+	int found = 0, waits = 0, missed = 0;
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
 		struct drawn d;
 		draw(seed, key, make, &d);
 		for (int k = 0; d.has && k < 8; k++) {
 			int without = changed(&d, k, false), weak = changed(&d, k, true);
-			if ((without != 1 && without != E_CORRUPT) || (weak != 1 && weak != E_CORRUPT))
+			bool all = without == 1 || without == E_CORRUPT || (needless && without == E_OK);
+			if (!all || (weak != 1 && weak != E_CORRUPT))
 				printf("seed %llu, meeting %d: %d %d\n%s\n%s", (unsigned long long)seed, k,
 				       without, weak, d.cand, buf_str(&d.text));
-			CHECK(without == 1 || without == E_CORRUPT);
+			CHECK(all);
 			CHECK(weak == 1 || weak == E_CORRUPT);
-			found += without != 1;
+			found += without == E_CORRUPT;
+			missed += without == E_OK;
 			waits += weak != 1;
 		}
 		drop(&d);
 	}
-	printf("%d kernels without a meeting, %d with a weaker wait\n", found, waits);
-	CHECK(test_bad || n == 1 || (found >= least && waits >= least_waits));
+	printf("%d kernels without a meeting (%d of them needless), %d with a weaker wait\n", found + missed,
+	       missed, waits);
+	CHECK(test_bad || n == 1 || (found >= least && 2 * missed <= found && waits >= least_waits));
 }
 
 TEST(rings_without_a_barrier_or_a_wait_are_found)
 {
-	all_changes("ring", product, 24, 6);
+	all_changes("ring", product, false, 24, 6);
 }
 
 TEST(teams_without_a_barrier_are_found)
 {
-	all_changes("team", rows_text, 15, 0);
+	all_changes("team", rows_text, false, 15, 0);
+}
+
+TEST(chains_without_a_barrier_are_found)
+{
+	all_changes("threads=", chain_text, true, 15, 0);
 }
 
 /* A ring has one barrier in its loop, and copies that run on; else there are two, and plain copies. */

@@ -431,6 +431,47 @@ TEST(threads_share_sums)
 	arena_free(&a);
 }
 
+/* Threads run a chain of long rows together. */
+TEST(threads_run_chains)
+{
+	const char *text = "task syms=0\noperand X in f32 [48,2048] plain\noperand M tmp f32 [48] plain\n"
+			   "operand E tmp f32 [48,2048] plain\noperand Y out f32 [48,2048] plain\n"
+			   "stage y:48 | x:2048\nread X [y,x]\nbody r0\nmax\nwrite M [y]\n"
+			   "stage y:48 x:2048\nread X [y,x]\nread M [y]\nbody r0 r1 sub exp\nwrite E [y,x]\n"
+			   "stage y:48 x:2048\nread E [y,x]\nbody r0 2 mul\nwrite Y [y,x]\n";
+	const struct target tg = case_gpu();
+	struct target serial = tg, cpu = case_board(4, 32);
+	struct arena a = {0};
+	serial.serial = true;
+	struct space *s = case_space(&a, text, &tg), *loops = case_space(&a, text, &serial),
+		     *host = case_space(&a, text, &cpu);
+	REQUIRE(s && loops && host);
+	static const char crew[] = "lane=x:4 threads=x:256; lane=x:4 threads=x:256; lane=x:4 threads=x:256";
+	CHECK_OK(space_legal(s, crew));
+	CHECK(space_draft(s, crew) < .5 * space_draft(s, "lane=x:4; lane=x:4; lane=x:4"));
+	static const struct {
+		const char *cand, *why;
+	} bad[] = {{"threads=x:64; threads=x:64; threads=x:32", "not the same number"},
+		   {"threads=x:64; threads=x:64; ", "not the same number"},
+		   {"threads=x:16; threads=x:16; threads=x:16", "power of two"},
+		   {"threads=y:48; threads=y:48; threads=y:48", "power of two"},
+		   {"threads=y:64; threads=y:64; threads=y:64", "one axis of each"},
+		   {"threads=x:64; tile=x:3 threads=x:64; threads=x:64", "whole tiles"},
+		   {"threads=x:64; threads=x:64; threads=x:64 share=x:64", "one axis of each"}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(space_legal(s, bad[i].cand), E_INFEASIBLE, bad[i].why);
+	CHECK_FAILS(space_legal(host, crew), E_INFEASIBLE, "power of two");
+	CHECK(case_drawn(s, 3, 200, "threads=x") > 50);
+	CHECK(case_drawn(loops, 3, 200, "threads=x") == 0);
+	CHECK(case_drawn(host, 3, 100, "threads=x") == 0);
+	char cand[CAND_MAX];
+	int at = 0, crews = 0;
+	while (space_portfolio(s, &at, cand) >= 0)
+		crews += strstr(cand, "threads=x") != NULL;
+	CHECK(crews == 2);
+	arena_free(&a);
+}
+
 /* A group of all lanes of a unit takes as long as a smaller one, and one that leaves units idle longer. */
 TEST(groups_that_fill_the_units)
 {
