@@ -346,8 +346,8 @@ static int check_team(const struct task *t, const struct target *tg, const struc
 		if (IS_SYM(e) || e % points)
 			return fail(E_INFEASIBLE, "threads: %s ends inside of a tile", st->axis[a].name);
 	}
-	if (!target_runs_items(tg) || t->nstages > 1 || !loops || n < SCHED_TEAM || n > tg->group ||
-	    n & (n - 1))
+	if (!target_runs_items(tg) || t->nstages > 1 || !loops || n < SCHED_TEAM || n > SCHED_THREADS ||
+	    n > tg->group || n & (n - 1))
 		return fail(E_INFEASIBLE,
 			    "threads: not a stage of a power of two from %d to %d work items a group, all "
 			    "loops parallel",
@@ -456,7 +456,8 @@ static int check_crew(const struct task *t, const struct target *tg, const struc
 			return fail(E_INFEASIBLE, "threads: intermediates of over %d bytes",
 				    (int)SCHED_SHARED);
 	}
-	if (n > 1 && (!target_runs_items(tg) || n < SCHED_TEAM || n > tg->group || n & (n - 1)))
+	if (n > 1 &&
+	    (!target_runs_items(tg) || n < SCHED_TEAM || n > SCHED_THREADS || n > tg->group || n & (n - 1)))
 		return fail(E_INFEASIBLE, "threads: not a power of two from %d to %d work items a group",
 			    (int)SCHED_TEAM, tg->group);
 	return divides && (n == 1 || plain)

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/share.h"
 
-int stage_threads(const struct stage *st, const struct sstage *s)
+/* The product of the threads of axes [from, to); of a schedule that is not checked yet, at least that many
+ * are too many. */
+static int product(const struct sstage *s, int from, int to)
 {
 	int n = 1;
-	for (int a = 0; a < st->naxes; a++)
+	for (int a = from; a < to && n <= SCHED_THREADS; a++)
 		n *= s->threads[a];
 	return n;
 }
 
+int stage_threads(const struct stage *st, const struct sstage *s)
+{
+	return product(s, 0, st->naxes);
+}
+
 int stage_team(const struct stage *st, const struct sstage *s)
 {
-	int n = 1;
-	for (int a = stage_spatial(st); a < st->naxes; a++)
-		n *= s->threads[a];
-	return n;
+	return product(s, stage_spatial(st), st->naxes);
 }
 
 /* Points of a spatial axis that one thread computes. */
