@@ -320,15 +320,20 @@ static int check_share(const struct task *t, const struct stage *st, const struc
 	return E_OK;
 }
 
-/* Whether one axis has all threads of the block, and enough points for a loop over whole vectors. */
+/* Whether each thread has a whole step of the reduction's loop: idle ones gain nothing, and PoCL 3.1 lets
+ * them run the body of a loop. */
+static bool has_steps(const struct stage *st, const struct sstage *s, int axis, int threads)
+{
+	int64_t unit = axis == s->lane ? s->lanes : 1, e = st->axis[axis].extent;
+	return !IS_SYM(e) && e % unit == 0 && e / unit / s->unroll[axis] >= threads;
+}
+
+/* Whether one axis has all threads of the block. */
 static bool divides_axis(const struct stage *st, const struct sstage *s, int ns, int threads)
 {
-	for (int a = ns; a < st->naxes; a++) {
-		int64_t e = st->axis[a].extent;
+	for (int a = ns; a < st->naxes; a++)
 		if (s->threads[a] > 1)
-			return s->threads[a] == threads && !IS_SYM(e) &&
-			       (a == s->lane ? e % s->lanes == 0 : e > s->unroll[a]);
-	}
+			return s->threads[a] == threads && has_steps(st, s, a, threads);
 	return false;
 }
 
@@ -425,7 +430,10 @@ static bool divides_stage(const struct task *t, const struct stage *st, const st
 			return false;
 		lone &= a >= ns || e == points;
 	}
-	return axis < ns || (lone && (axis == s->lane || st->axis[axis].extent > s->unroll[axis]));
+	if (axis >= ns)
+		return lone && has_steps(st, s, axis, threads);
+	int64_t points = (int64_t)s->tile[axis] * (axis == s->lane ? s->lanes : 1);
+	return st->axis[axis].extent / points >= threads;
 }
 
 /* Threads that run a chain together. */

@@ -166,8 +166,15 @@ static void crew_stage(const struct space *s, const struct stage *st, int n, str
 			most = parts;
 		}
 	}
-	if (axis >= 0)
-		out->threads[axis] = n;
+	if (axis < 0)
+		return;
+	out->threads[axis] = n;
+	int64_t e = st->axis[axis].extent, unit = axis == out->lane ? out->lanes : 1;
+	if (axis >= ns && most < n) /* a step for each thread */
+		out->unroll[axis] = out->chains = 1;
+	while (axis < ns && e % unit == 0 && out->tile[axis] > 1 &&
+	       (e / unit / out->tile[axis] < n || e % (out->tile[axis] * unit)))
+		out->tile[axis]--;
 }
 
 bool items_crew(const struct space *s, int n, struct sched *c)

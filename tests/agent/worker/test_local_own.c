@@ -42,6 +42,30 @@ static const char sums[] = "task syms=0\n"
 			   "sum\n"
 			   "write Y [i]\n";
 
+/* Long rows, of which threads share the sums; alone, and subtracted from each element. */
+static const char rows[] = "task syms=0\n"
+			   "operand X in f32 [12,160] plain\n"
+			   "operand Y out f32 [12] plain\n"
+			   "stage i:12 | j:160\n"
+			   "read X [i,j]\n"
+			   "body r0\n"
+			   "sum\n"
+			   "write Y [i]\n";
+static const char chain[] = "task syms=0\n"
+			    "operand X in f32 [3,130] plain\n"
+			    "operand M tmp f32 [3] plain\n"
+			    "operand Y out f32 [3,130] plain\n"
+			    "stage i:3 | j:130\n"
+			    "read X [i,j]\n"
+			    "body r0\n"
+			    "max\n"
+			    "write M [i]\n"
+			    "stage i:3 j:130\n"
+			    "read X [i,j]\n"
+			    "read M [i]\n"
+			    "body r0 r1 sub exp\n"
+			    "write Y [i,j]\n";
+
 static struct target target;
 
 static struct runner *open_device(const struct emit *e, const char **why)
@@ -119,6 +143,34 @@ TEST(sums_of_parts_pass_between_launches)
 		arena_free(&a);
 	}
 	own_scratch_room((int64_t)64 << 20);
+	r->ops->close(r);
+}
+
+/* Blocks of threads, which draws for a processor do not have. */
+TEST(threads_are_built_and_timed)
+{
+	static const struct {
+		const char *task, *cand;
+	} all[] = {{rows, "par=1 threads=j:32"},
+		   {chain, "threads=j:32; threads=j:64"},
+		   {chain, "threads=j:64; threads=j:64"}};
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	for (int i = 0; i < 3; i++) {
+		struct meas m;
+		int h;
+		if (i == 1) { /* another number of threads in one stage */
+			REQUIRE_OK(r->ops->build(r, all[i].task, all[i].cand, INT64_MAX, &h, &m));
+			CHECK(m.status == MEAS_INFEASIBLE);
+			continue;
+		}
+		REQUIRE(build(r, all[i].task, all[i].cand, &h, &m));
+		CHECK(m.max_rel_err < 1e-4);
+		REQUIRE_OK(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m));
+		CHECK(m.runs == 5 && m.min_ns > 0);
+	}
 	r->ops->close(r);
 }
 

@@ -99,7 +99,7 @@ static void many_of(const char *key, void (*make)(struct buf *b, struct rng *r),
 		drop(&d);
 	}
 	printf("%d schedules, %d of them with direct exchanges\n", ran, exchanged);
-	CHECK(test_bad || n == 1 || (ran > (int)n / 4 && exchanged > (int)n / 8));
+	CHECK(test_bad || n == 1 || (ran > (int)n / 5 && exchanged > (int)n / 12));
 }
 
 TEST(random_teams_equal_the_reference)
