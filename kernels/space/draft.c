@@ -19,25 +19,18 @@ double stage_steps(const struct stage *st)
 	return n;
 }
 
-/* Units whose peaks the target has as one. */
-static double units(const struct target *tg)
-{
-	return tg->serial && tg->cores > 1 ? tg->cores : 1;
-}
-
 int draft_width(const struct target *tg)
 {
-	double lanes = tg->fma_gflops / units(tg) / (2 * FMA_PER_CYCLE * UNIT_GHZ);
 	int width = tg->lanes;
-	while (tg->serial && width < target_most_lanes(tg) && lanes > M_SQRT2 * width)
+	while (tg->serial && width < 16 && tg->fma_gflops > UNIT_GFLOPS * M_SQRT2 * tg->cores * width)
 		width *= 2;
 	return width;
 }
 
+/* The units of a processor that runs work items count as one core with a higher clock. */
 double draft_ghz(const struct target *tg)
 {
-	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * draft_width(tg) * units(tg))
-				  : UNIT_GHZ;
+	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * draft_width(tg)) : 3;
 }
 
 double draft_memory(const struct target *tg)
@@ -458,26 +451,16 @@ static void open_mmla(struct tile_cost *c)
 	c->access[m.image] *= m.run || m.stride == QUAD ? MMLA_JOIN : 1;
 }
 
-/* A vector of a work item may take several instructions; a narrow one takes as long as a wide one. */
-static void open_width(struct tile_cost *c)
-{
-	double each = ceil((double)c->s->lanes / draft_width(c->tg));
-	c->body *= each;
-	c->post *= each;
-	for (int i = 0; i <= c->st->nreads; i++)
-		c->access[i] *= each;
-}
-
 static void open_rates(struct tile_cost *c)
 {
 	const struct target *tg = c->tg;
 	double ghz = draft_ghz(tg);
 	c->l1_bytes = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15;
 	c->l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
-	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / units(tg) / ghz : L2_USUAL;
+	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / ghz : L2_USUAL;
 	c->l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12;
-	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / units(tg) / ghz / (4 * draft_width(tg))
-				     : LOADS_USUAL;
+	c->loads =
+	    tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / ghz / (4 * draft_width(tg)) : LOADS_USUAL;
 }
 
 /* Sets the steps of the reduction and of a body, and whether the reduction has loops. */
@@ -506,12 +489,14 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	*c = (struct tile_cost){.t = t, .st = st, .s = s, .tg = tg, .ns = stage_spatial(st)};
 	for (int a = 0; a < st->naxes; a++)
 		c->extent[a] = extent_guess(st->axis[a].extent);
-	c->body = fmax(body_cost(st), .5);
-	c->post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
+	/* A vector of a work item may take several instructions; a narrow one takes as long as a wide one. */
+	c->each = tg->serial ? ceil((double)s->lanes / draft_width(tg)) : 1;
+	c->body = fmax(body_cost(st), .5) * c->each;
+	c->post = (prog_cost(&st->post) - (stage_bias(t, st, s) >= 0)) * c->each;
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		c->axes[i] = read_axes(t, st, r);
-		c->access[i] = access_cost(t, st, s, r);
+		c->access[i] = access_cost(t, st, s, r) * c->each;
 		c->form[i] = draft_form(t, st, r);
 		c->bytes[i] = 4;
 	}
@@ -522,8 +507,6 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	}
 	open_quads(c);
 	open_mmla(c);
-	if (tg->serial)
-		open_width(c);
 	open_steps(c);
 	c->passing = task_bytes(t, true);
 	struct draft_regs regs = draft_regs(t, stage, s);
@@ -556,40 +539,27 @@ static void open_streams(struct tile_cost *c, struct draft_terms *x)
 	}
 }
 
-double draft_unit_group(const struct tile_cost *c)
+/* Cycles of the launches of a stage on a processor, whose items take `core`. Items of a chain's stages are
+ * parts of others. */
+static double all_groups(const struct tile_cost *c, double core)
 {
-	int threads = stage_threads(c->st, c->s);
-	return threads > 1 ? threads : c->s->group ? c->s->group : 1;
-}
-
-/* Cycles of the launches of a stage on a processor. core: of its items, if one unit ran them all. Items of a
- * chain's stages are parts of others. */
-static double all_units(const struct tile_cost *c, double core, struct draft_terms *x)
-{
-	double ghz = draft_ghz(c->tg), n = units(c->tg), items = c->s->spread ? c->parts : 1, vectors = 1;
+	double groups = 1, vectors = 1;
 	if (c->t->nstages > 1)
-		return core / n;
+		return core;
 	for (int a = 0; a < c->ns; a++) {
 		double v = ceil((double)c->extent[a] / (a == c->s->lane ? c->s->lanes : 1));
 		vectors *= v;
-		items *= ceil(v / c->s->tile[a]);
+		groups *= ceil(v / c->s->tile[a]);
 	}
-	double groups = ceil(items / draft_unit_group(c)), share = ceil(groups / n) / groups,
-	       around = UNIT_GROUP_NS * ghz;
-	core *= stage_threads(c->st, c->s) > 1 ? UNIT_THREADS : 1;
-	x->of[DRAFT_CALL] += groups * around;
-	double cycles = (core + groups * around) * share;
-	double each = ceil((double)c->s->lanes / draft_width(c->tg));
-	if (c->s->spread) /* a second launch has an item for each vector, which is a group */
-		cycles +=
-		    vectors * (c->parts * each * UNIT_PARTS / FMA_PER_CYCLE + c->post + CALL + around) / n;
-	return cycles;
-}
-
-double draft_launches(const struct tile_cost *c)
-{
-	bool serial = c->tg->serial && c->t->nstages == 1;
-	return serial ? (c->s->spread ? 2 : 1) * ITEM_LAUNCH_NS * draft_ghz(c->tg) : 0;
+	if (c->s->spread) { /* a second launch has an item for each vector, which is a group */
+		core += vectors * (c->parts + UNIT_GROUP);
+		groups *= c->parts;
+	}
+	if (c->s->group)
+		groups /= c->s->group;
+	if (c->s->share)
+		core *= UNIT_THREADS;
+	return core + groups * UNIT_GROUP;
 }
 
 struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
@@ -609,15 +579,13 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 	double bytes[DRAFT_LEVELS], core = all_tiles(&c, &x);
 	draft_traffic(&c, bytes);
 	if (tg->serial)
-		core = all_units(&c, core, &x);
-	double from_l2 = bytes[0] / c.l2 / units(tg), from_l3 = bytes[1] / c.l3;
+		core = all_groups(&c, core);
+	double from_l2 = bytes[0] / c.l2, from_l3 = bytes[1] / c.l3;
 	double warm = hypot(quartic(core, from_l2), from_l3);
 	x.of[DRAFT_L2] = from_l2;
 	x.of[DRAFT_L3] = from_l3;
 	x.cycles = tg->serial ? warm : with_weights(&c, warm, core);
 	x.of[DRAFT_COLD] = x.cycles - warm;
-	x.of[DRAFT_CALL] += draft_launches(&c);
-	x.cycles += draft_launches(&c);
 	return x;
 }
 

@@ -62,6 +62,7 @@ struct tile_cost {
 	const struct sstage *s;
 	const struct target *tg;
 	int ns;        /* spatial axes */
+	double each;   /* instructions of an operation on a work item's vector; else 1 */
 	double narrow; /* dot products for each tap of a row; 1 without the key `quads` */
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
@@ -134,13 +135,10 @@ struct draft_terms draft_items(const struct tile_cost *c);
  * 3 % of the best in three of four tasks. The roofline of GPUs had 0.81 and 0.76, and half of the
  * tasks. ---- */
 
-#define UNIT_GHZ 3.       /* usual clock */
-#define UNIT_GROUP_NS 24. /* of a group, for which the driver calls a function: PoCL on an EPYC */
-#define UNIT_THREADS 50.  /* times longer for threads than for items: measured with PoCL */
-#define UNIT_PARTS 2.     /* slots of a vector's addition, with its load, in the sum of parts */
-/* Work items of a group. */
-double draft_unit_group(const struct tile_cost *c);
-double draft_launches(const struct tile_cost *c); /* cycles around a stage's launches */
+#define UNIT_GFLOPS 12. /* usual peak of a unit, for each lane of its instructions */
+/* Cycles of a group, for which the driver calls a function: 24 ns with PoCL on an EPYC. */
+#define UNIT_GROUP 80.
+#define UNIT_THREADS 50. /* times longer for threads than for items: measured with PoCL */
 /* Bytes that n[] points touch of a read, or of the output. */
 double draft_footprint(const struct tile_cost *c, int read, const double *n);
 /* Points of one tile over the whole reduction, or over one part of it. */

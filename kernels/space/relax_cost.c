@@ -387,7 +387,7 @@ static struct num passes(const struct stage_cost *f)
 
 static struct num groups_of(const struct stage_cost *f, struct num items)
 {
-	double usual = f->c->tg->serial ? draft_unit_group(f->c) : draft_item_group(f->c->s);
+	double usual = f->c->tg->serial ? 1 : draft_item_group(f->c->s);
 	struct num each = f->c->s->group ? f->v->group : num(usual);
 	return num_max(f->p, num(1), num_ceil(f->p, num_div(f->p, items, each)));
 }
@@ -478,24 +478,20 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	return num_scale(p, ns, draft_ghz(f->c->tg));
 }
 
-/* As all_units() of the draft. */
-static struct num all_units(const struct stage_cost *f, struct num core, struct num items)
+/* As all_groups() of the draft. */
+static struct num all_groups(const struct stage_cost *f, struct num core, struct num items)
 {
 	struct tape *p = f->p;
 	const struct tile_cost *c = f->c;
-	double n = c->tg->cores > 1 ? c->tg->cores : 1, around = UNIT_GROUP_NS * draft_ghz(c->tg);
 	if (c->t->nstages > 1)
-		return num_scale(p, core, 1 / n);
-	struct num groups = groups_of(f, c->s->spread ? num_mul(p, items, f->parts) : items),
-		   share = num_div(p, num_max(p, num(1), num_ceil(p, num_scale(p, groups, 1 / n))), groups),
-		   all = num_mul(p, num_add(p, core, num_scale(p, groups, around)), share);
-	if (!c->s->spread)
-		return all;
-	double each = ceil((double)c->s->lanes / draft_width(c->tg));
-	struct num vectors = product(p, f->units, ~0u, 0, stage_spatial(c->st)),
-		   one = num_scale(p, f->parts, each * UNIT_PARTS / 2);
-	one.v += c->post + CALL + around;
-	return num_add(p, all, num_scale(p, num_mul(p, vectors, one), 1 / n));
+		return core;
+	if (c->s->spread) {
+		struct num one = f->parts, vectors = product(p, f->units, ~0u, 0, stage_spatial(c->st));
+		one.v += UNIT_GROUP;
+		core = num_add(p, core, num_mul(p, vectors, one));
+		items = num_mul(p, items, f->parts);
+	}
+	return num_add(p, core, num_scale(p, groups_of(f, items), UNIT_GROUP));
 }
 
 struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows)
@@ -513,15 +509,11 @@ struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct
 		return items_cost(&f, tiles);
 	struct num core = num_mul(p, tiles, one_tile(&f));
 	traffic(&f, from);
-	if (tg->serial) {
-		core = all_units(&f, core, tiles);
-		from[0] = num_scale(p, from[0], 1. / (tg->cores > 1 ? tg->cores : 1));
-	}
+	if (tg->serial)
+		core = all_groups(&f, core, tiles);
 	struct num all = num_norm(p, num_norm(p, core, from[0], 4), from[1], 2);
-	if (tg->serial) {
-		all.v += draft_launches(f.c);
+	if (tg->serial)
 		return all;
-	}
 	struct num cold = num(draft_cold(f.c));
 	if (f.c->once)
 		return num_add(p, num_norm(p, all, cold, 6), num_scale(p, core, BESIDE));
