@@ -52,7 +52,7 @@ static int say_ready(const struct ready *r, json_t *outputs)
 	const struct plan_kernel *k;
 	int n = plan_kernels(r->plan, &k), count[FROM_HOST + 1] = {0};
 	for (int i = 0; i < n; i++)
-		count[k[i].origin]++;
+		count[kernel_origin_kind(k[i].origin, k[i].at_default)]++;
 	json_t *from = json_object();
 	for (int o = FROM_CACHE; o <= FROM_HOST; o++)
 		json_object_set_new(from, ready_origin((enum kernel_origin)o), json_integer(count[o]));
