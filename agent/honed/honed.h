@@ -70,7 +70,8 @@ struct marks {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
 		bool boxed; /* a box has made all its kernels, or all that can be made */
-		bool rough; /* some slice that gained was disturbed or cut short */
+		/* some slice that gained was disturbed or cut short, or has not ended yet */
+		bool rough;
 		/* The network's time when honed first measured this file, and that divided by what slices
 		 * have gained, both as honed_status has them; 0: not known. */
 		float before_ms;
@@ -214,13 +215,13 @@ int64_t honed_wakeup(const struct honed *h);
  * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
  * measured of this file; it stays), default_ms,
  * now_ms (before_ms, divided by the product of what each slice has gained), now_rough (some of these gains
- * were measured while others disturbed the slice, or are not known because it was cut short),
+ * were measured while others disturbed the slice, or are not known because it or honed was cut short),
  * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits
- * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started)}; sync
- * {next_s} */
+ * [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed started), of the
+ * cache and the marks}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* Writes the text format of Prometheus, each metric with HELP and TYPE (configs/grafana/hone.json shows
  * them). Gauges: hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (a row for

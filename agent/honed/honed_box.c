@@ -196,6 +196,8 @@ static void boxed(struct honed *h)
 	if (h->o.mode == HONED_BOX && h->models.boxing) {
 		h->models.marks.unclean = 0;
 		h->models.marks_changed = true;
+		for (int i = 0; i < h->models.n; i++)
+			h->models.list[i].open = false;
 	}
 	h->models.marks_changed |= store_today(h) != h->models.marks.day_bytes;
 	marks_save(h);

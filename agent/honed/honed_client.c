@@ -452,6 +452,8 @@ static int do_put(const struct call *k)
 	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: unknown record type %d", k->r->type);
 	store_unsaved(k->h, saving_of(k));
+	if (k->r->type == CACHE_REC)
+		saving_of(k)->wins = saving_of(k)->won = true;
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
 	return good(k, NULL);

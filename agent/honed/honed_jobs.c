@@ -18,6 +18,11 @@ bool job_lives(const struct honed_job *j)
 	return j->state == JOB_STARTING || j->state == JOB_RUNNING;
 }
 
+bool job_serves(const struct honed *h, const struct honed_job *j)
+{
+	return j->model >= 0 && key_equal(j->key, h->models.list[j->model].key);
+}
+
 struct honed_job *job_of(struct honed *h, int number)
 {
 	for (int i = 0; i < HONED_JOBS; i++)
@@ -284,11 +289,14 @@ static int jobs_spare(const struct honed *h, const char *device, int threads)
 	return spare < 0 ? 0 : spare < BUILDERS ? spare : BUILDERS;
 }
 
-/* The mark is written before the first job runs, so that a box that is cut off counts as unclean. */
+/* The mark is written before the first job runs, so that a box that is cut off counts as unclean, and so that
+ * the gains of its models are then said to be rough. */
 static void box_begins(struct honed *h)
 {
 	h->models.boxing = true;
 	h->models.marks.unclean++;
+	for (int i = 0; i < h->models.n; i++)
+		h->models.list[i].open = h->models.list[i].box;
 	h->models.marks_changed = true;
 	marks_save(h);
 	h->commits.prepare_ns = h->now_ns;
@@ -526,6 +534,8 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 		h->models.list[j->model].had_ns += h->now_ns - j->started_ns - j->resting.total_ns;
 		if (failed)
 			model_failed(h, j->model, failed);
+		if (!j->progress.done && j->saving.won && job_serves(h, j))
+			model_gain_lost(h, j->model);
 	} else if (failed) {
 		h->counts.fails++;
 		honed_log(h, 0, "job %d: %s: %s", j->number, job_label(h, j).text, failed);
@@ -578,7 +588,7 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 	if (r->trials > j->progress.trials)
 		h->counts.trials += r->trials - j->progress.trials;
 	j->progress.trials = r->trials;
-	if (j->model >= 0 && key_equal(j->key, h->models.list[j->model].key))
+	if (job_serves(h, j))
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)
 		tell(h, j, NULL, r);

@@ -269,6 +269,7 @@ int models_next(const struct honed *h)
 static void mark(struct honed *h, const struct kept_model *m)
 {
 	struct mark_of *it = mark_of(h, m->key);
+	bool rough = m->rough || (m->open && m->before_ms > 0);
 	if (!m->known || m->refused[0])
 		return;
 	/* the oldest mark, probably of a model that is no longer configured, is dropped */
@@ -285,16 +286,15 @@ static void mark(struct honed *h, const struct kept_model *m)
 	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
 	h->models.marks_matter = h->models.marks_matter || it->boxed != m->boxed ||
 				 it->missing != m->missing || (it->before_ms > 0) != (m->before_ms > 0) ||
-				 was == promises(m);
+				 it->now_ms != (float)m->now_ms || it->rough != rough || was == promises(m);
 	h->models.marks_changed = h->models.marks_changed || h->models.marks_matter ||
-				  it->promise != m->promise || it->now_ms != (float)m->now_ms ||
-				  it->before_ms != (float)m->before_ms || it->rough != m->rough;
+				  it->promise != m->promise || it->before_ms != (float)m->before_ms;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
 	it->missing = m->missing;
 	it->before_ms = (float)m->before_ms;
 	it->now_ms = (float)m->now_ms;
-	it->rough = m->rough;
+	it->rough = rough;
 }
 
 void marks_save(struct honed *h)
@@ -303,6 +303,7 @@ void marks_save(struct honed *h)
 		return;
 	for (int i = 0; i < h->models.n; i++)
 		mark(h, &h->models.list[i]);
+	h->commits.marks_bytes += MARKS_BYTES;
 	h->models.marks.day_bytes = store_today(h);
 	h->models.marks_changed = h->models.marks_matter = false;
 	h->models.marks_ns = h->now_ns;
@@ -370,11 +371,36 @@ static void take_gain(struct kept_model *m, const struct request *done)
 	m->now_ms = now_ms;
 }
 
+/* Writes the marks now if the model's have changed in more than the promise. In a box they are written at its
+ * end. */
+static void mark_now(struct honed *h, const struct kept_model *m)
+{
+	mark(h, m);
+	if (h->models.marks_matter && h->o.mode == HONED_RESIDENT)
+		marks_save(h);
+}
+
+/* The time before is written at once: after the slice nobody could measure it again. */
 void model_measured(struct honed *h, const struct honed_job *j, double ms)
 {
-	if (j->model < 0 || !key_equal(j->key, h->models.list[j->model].key))
+	if (!job_serves(h, j))
 		return;
 	take_start(&h->models.list[j->model], ms);
+	mark_now(h, &h->models.list[j->model]);
+}
+
+void model_opened(struct honed *h, int i)
+{
+	h->models.list[i].open = true;
+	mark_now(h, &h->models.list[i]);
+}
+
+void model_gain_lost(struct honed *h, int i)
+{
+	struct kept_model *m = &h->models.list[i];
+	m->rough |= m->before_ms > 0;
+	m->open = h->o.mode == HONED_BOX;
+	mark_now(h, m);
 }
 
 /* kept: the records that the job found are durable. */
@@ -398,6 +424,7 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	bool won = has_won(m, done), kept = !h->commits.error[0] && !j->saving.lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
+	m->open = h->o.mode == HONED_BOX;
 	if (done->text[0])
 		snprintf(m->error, sizeof m->error, "nothing was tried: %s", done->text);
 	if (won)

@@ -22,6 +22,8 @@
 #define WATCH_NS NS_PER_S
 #define METRICS_NS (10 * NS_PER_S)
 #define MARKS_NS (600 * NS_PER_S) /* between writes of marks in which only promises changed */
+/* what a write of the marks counts in the day's limit: a block of flash */
+#define MARKS_BYTES 4096
 #define PAUSE_NS (10 * NS_PER_S)
 #define PAUSE_MOST_NS (3600 * NS_PER_S)
 #define STORE_PAUSE_NS (60 * NS_PER_S)
@@ -119,6 +121,8 @@ struct saving {
 	bool puts;      /* it has put something since the last commit began */
 	bool writes;    /* the commit under way contains something that it put */
 	bool lost;      /* some of what it put could not be kept */
+	/* it has put a kernel's record: since the last commit began, or at all */
+	bool wins, won;
 };
 
 /* The last progress that a job reported. */
@@ -167,6 +171,9 @@ struct kept_model {
 	 * slices since have gained; 0: not known */
 	double before_ms, default_ms, now_ms;
 	bool rough; /* some slice that gained was disturbed or cut short */
+	/* A slice under way has kept records, and has not told what they gained. The marks then say rough,
+	 * because they may be all that a restart finds. */
+	bool open;
 	int missing;
 	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;
@@ -225,6 +232,7 @@ struct commits {
 	uint64_t generation;
 	/* day_bytes: written before this day; below 0: written on it, but before honed started */
 	int64_t written_bytes, day, day_bytes;
+	int64_t marks_bytes; /* what the marks wrote besides, since honed started */
 	char error[160];
 	int64_t until_ns, step_ns; /* of the pause after an error */
 	struct saving sync;        /* of the connection that syncs, one at a time */
@@ -334,6 +342,11 @@ bool models_ready(const struct honed *h);
 bool model_ready(const struct honed *h, const struct kept_model *m);
 void marks_save(struct honed *h);
 void marks_resumed(struct honed *h); /* an operator wants boxes again */
+/* A commit begins that keeps records of the model's slice: the marks say before it that their gain is not
+ * known. */
+void model_opened(struct honed *h, int i);
+/* The slice has ended without telling what its records gained. */
+void model_gain_lost(struct honed *h, int i);
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
@@ -343,6 +356,7 @@ void store_unsaved(struct honed *h, struct saving *s);
 void store_commit(struct honed *h, struct saving *s);
 /* Ends the pause after an error: the reason may be mended. */
 void store_retry(struct honed *h);
+int64_t store_written(const struct honed *h); /* since honed started */
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);
@@ -372,6 +386,8 @@ void job_kill(struct honed *h, struct honed_job *j, enum job_end why);
 void job_gone(struct honed *h, struct honed_job *j);
 void job_done(struct honed *h, struct honed_job *j, const struct request *r);
 bool job_lives(const struct honed_job *j); /* it has a process that we know of */
+/* it tunes a configured model, whose file is still the one that it was started for */
+bool job_serves(const struct honed *h, const struct honed_job *j);
 int jobs_ours(const struct honed *h);
 /* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
  * false where there is one core only, which needs no words. */

@@ -308,7 +308,7 @@ static void put_status(const struct honed *h, struct buf *out)
 	buf_printf(out,
 		   ",\"flash\":{\"today_bytes\":%" PRId64 ",\"limit_bytes\":%" PRId64
 		   ",\"written_bytes\":%" PRId64 "},\"sync\":{\"next_s\":null}}",
-		   store_today(h), h->conf->writes_bytes, h->commits.written_bytes);
+		   store_today(h), h->conf->writes_bytes, store_written(h));
 }
 
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
@@ -494,7 +494,7 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 	    {"hone_cache_failed", "gauge", "1 if the last write of the cache failed.",
 	     h->commits.error[0] != 0},
 	    {"hone_flash_written_bytes_total", "counter", "Bytes written to flash since honed started.",
-	     (double)h->commits.written_bytes},
+	     (double)store_written(h)},
 	    {"hone_flash_today_bytes", "gauge", "Bytes written to flash today.", (double)store_today(h)},
 	    {"hone_flash_limit_bytes", "gauge", "Bytes that may be written to flash in a day; 0: no limit.",
 	     (double)h->conf->writes_bytes},

@@ -22,7 +22,7 @@ static void each_saving(struct honed *h, void (*fn)(struct honed *h, struct savi
 static void saving_begin(struct honed *h, struct saving *s)
 {
 	s->writes = s->puts;
-	s->puts = false;
+	s->puts = s->wins = false;
 	if (s->ask.is && !s->ticket)
 		s->ticket = h->commits.ticket;
 }
@@ -35,6 +35,9 @@ static void begin(struct honed *h)
 	h->commits.unsaved = false;
 	h->commits.since_ns = h->now_ns;
 	h->commits.ticket++;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].saving.wins && job_serves(h, &h->job[i]))
+			model_opened(h, h->job[i].model);
 	each_saving(h, saving_begin);
 	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->commits.ticket});
 }
@@ -83,9 +86,14 @@ static int64_t own_commit_ns(const struct honed *h)
 	return h->o.mode == HONED_BOX && at + h->commits.takes_ns > boot_tell_ns(h) ? NEVER : at;
 }
 
+int64_t store_written(const struct honed *h)
+{
+	return h->commits.written_bytes + h->commits.marks_bytes;
+}
+
 int64_t store_today(const struct honed *h)
 {
-	return h->commits.written_bytes - h->commits.day_bytes;
+	return store_written(h) - h->commits.day_bytes;
 }
 
 static bool over_limit(const struct honed *h)
@@ -210,7 +218,7 @@ void store_tick(struct honed *h)
 {
 	if (h->now_ns / DAY_NS != h->commits.day) {
 		h->commits.day = h->now_ns / DAY_NS;
-		h->commits.day_bytes = h->commits.written_bytes;
+		h->commits.day_bytes = store_written(h);
 	}
 	bool again =
 	    h->commits.error[0] && h->commits.until_ns <= h->now_ns && !h->commits.under_way && !h->leaving;

@@ -499,19 +499,41 @@ static void before_and_now(struct board *b, double *before, double *now)
 	*now = q ? atof(q + strlen("\"now_ms\":")) : NAN;
 }
 
+/* A honed takes over the marks of one that is no more. */
+static void restart(struct board **b)
+{
+	struct marks marks = (*b)->nmarks ? (*b)->marks : (*b)->o.marks;
+	board_free(*b);
+	*b = board_new(HONED_RESIDENT, 1);
+	(*b)->o.marks = marks;
+	board_start(*b);
+}
+
+/* The job puts a kernel's record and has it committed. */
+static void put_and_commit(struct board *b, int job)
+{
+	board_read(b);
+	board_put_rec(b, 1000 + job);
+	board_ask(b, 1000 + job, "{\"op\":\"commit\",\"id\":2}");
+	const char *line = board_says(b, "commit ");
+	CHECK(line);
+	if (line)
+		board_stored(b, atoll(line + strlen("commit ")));
+}
+
 /* The machine is faster or slower in each slice by any factor, slices are disturbed, cut short or lose
  * something, and honed starts anew: the time before stays the first that was measured, now is that divided by
  * what the slices gained, and rough says that some of these gains are not certain. A slice that kept nothing
- * changes nothing, whatever its noise; nor does a loss that a disturbed slice seems to have. */
+ * changes nothing, whatever its noise; nor does a loss that a disturbed slice seems to have. A honed that is
+ * killed forgets nothing of this; if it or the job dies after a commit of a kernel's record, rough says so. */
 TEST(before_now_and_gain_agree)
 {
 	struct rng r;
 	rng_seed(&r, 24);
-	for (int round = 0; round < 60; round++) {
+	for (int round = 0; round < 200; round++) {
 		struct board *b = tuning(1);
 		double gain = 1, first = 0, before, now;
 		bool rough = false;
-		struct marks marks = {0};
 		for (int i = 0, job = 1, n = 1 + (int)rng_below(&r, 7); i < n; i++, job++) {
 			double found = 10 / gain * (0.5 + rng_unit(&r) * 3), won = 0.7 + rng_unit(&r) * 1.3;
 			bool cut = rng_below(&r, 4) == 0, disturbed = rng_below(&r, 3) == 0;
@@ -526,13 +548,27 @@ TEST(before_now_and_gain_agree)
 			first = i ? first : told;
 			before_and_now(b, &before, &now);
 			CHECK(fabs(before / first - 1) < 1e-4 && fabs(before / now / gain - 1) < 1e-4);
+			bool puts = rng_below(&r, 2), dies = rng_below(&r, 6) == 0;
+			bool killed = rng_below(&r, 4) == 0, early = killed && rng_below(&r, 2);
+			if (puts)
+				put_and_commit(b, job);
 			snprintf(line, sizeof line,
 				 "{\"op\":\"done\",\"trials\":9,\"before_ms\":%.17g,\"after_ms\":%.17g,"
 				 "\"kept\":%d,\"disturbed\":%s,\"promise\":0.4}",
 				 found, after, kept, disturbed ? "true" : "false");
-			board_ask(b, 1000 + job, line);
-			gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
-			rough |= kept && (cut || disturbed);
+			if (early || dies) {
+				rough |= puts;
+			} else {
+				board_ask(b, 1000 + job, line);
+				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
+				rough |= kept && (cut || disturbed);
+			}
+			if (early) {
+				restart(&b);
+				job = 0;
+			} else if (dies) {
+				board_ended(b, job, E_CHILD, "killed by signal 11 (Segmentation fault)");
+			}
 			before_and_now(b, &before, &now);
 			bool said = strstr(board_status(b), "\"now_rough\":true") != NULL;
 			if (fabs(before / first - 1) > 1e-4 || fabs(before / now / gain - 1) > 1e-4 ||
@@ -541,16 +577,15 @@ TEST(before_now_and_gain_agree)
 				       before, first, now, gain, said);
 				test_bad = 1;
 			}
-			board_ended(b, job, 0, NULL);
-			if (rng_below(&r, 4) == 0) {
+			if (job && !dies)
+				board_ended(b, job, 0, NULL);
+			if (killed && job) {
+				restart(&b);
+				job = 0;
+			} else if (job && rng_below(&r, 4) == 0) {
 				board_event(b, (struct honed_event){.kind = HE_STOP});
 				board_run(b, 60 * NS_PER_S);
-				if (b->nmarks) /* else nothing has changed */
-					marks = b->marks;
-				board_free(b);
-				b = board_new(HONED_RESIDENT, 1);
-				b->o.marks = marks;
-				board_start(b);
+				restart(&b);
 				job = 0;
 			}
 			snprintf(next, sizeof next, "start %d ", job + 1);

@@ -16,6 +16,7 @@ static const char script[] =
     "d=$(dirname \"$2\")\n"
     "echo \"$@\" >\"$d/args\"\n"
     "done='{\"op\":\"done\",\"trials\":5,\"before_ms\":2,\"after_ms\":1.5,\"promise\":0}'\n"
+    "gain='{\"op\":\"done\",\"trials\":5,\"before_ms\":6,\"after_ms\":3,\"kept\":1,\"promise\":0.4}'\n"
     "case \"$2\" in\n"
     "*good*) echo \"$done\" >&3; exit 0 ;;\n"
     "*bad*) exit 3 ;;\n"
@@ -27,6 +28,16 @@ static const char script[] =
     "*yield*) echo $$ >\"$d/pids.new\"; mv \"$d/pids.new\" \"$d/pids\"\n"
     "   while read -r line; do echo \"$line\" >>\"$d/heard\"\n"
     "   case \"$line\" in *'go on'*) echo \"$done\" >&3; exit 0 ;; esac; done <&3 ;;\n"
+    "*slices*) n=$(($(cat \"$d/nth\" 2>/dev/null || echo 0) + 1)); echo $n >\"$d/nth\"\n"
+    "   case $n in\n"
+    "   1) echo '{\"op\":\"progress\",\"net_ms\":8}' >&3; echo \"$gain\" >&3 ;;\n"
+    "   2) echo \"$gain\" >&3 ;;\n"
+    "   3) while ! test -e \"$d/go\"; do sleep 0.05; echo '{\"op\":\"progress\"}' >&3; done\n"
+    "      printf '{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"%032d\",\"bytes\":5}\\nhello' 1 >&3\n"
+    "      echo '{\"op\":\"commit\",\"id\":2}' >&3\n"
+    "      while read -r line; do case \"$line\" in *'\"id\":2,\"ok\":true'*) : >\"$d/kept\" ;; esac; done "
+    "<&3 ;;\n"
+    "   esac ;;\n"
     "esac\n";
 
 static const char *hone(void)
@@ -139,6 +150,40 @@ TEST(last_words)
 		close(fd);
 	}
 	CHECK(says("\"jobs\":[]") && says("\"before_ms\":2,"));
+}
+
+static bool comes(const char *file, const char *part)
+{
+	for (int i = 0; i < PATIENCE_MS / 10 && !strstr(text_of(file), part); i++)
+		usleep(10000);
+	return strstr(text_of(file), part) != NULL;
+}
+
+/* A honed that is killed forgets no gain that a slice has told it; of a slice under way that has kept
+ * something, the next honed says that its gain is not known. */
+TEST(a_kill_forgets_no_gain)
+{
+	static const char rest[] = "[idle]\ntune = %s\nsettle = 1s\nslice = 60s\nload = 100%%\n"
+				   "pressure = 100%%\nmemory = 1M\n"
+				   "[model m]\npath = %s/slices.onnx\nthreads = 1\n";
+	char works[512], waits[512];
+	hone();
+	write_text(in_folder("slices.onnx"), "x");
+	snprintf(works, sizeof works, rest, "yes", at);
+	snprintf(waits, sizeof waits, rest, "no", at);
+	REQUIRE(up(works));
+	CHECK(says("\"before_ms\":8,") && says("\"now_ms\":2,\"now_rough\":false"));
+	CHECK(comes("state/marks", " 8 2 0\n"));
+	CHECK(end_honed(SIGKILL) == 1000 + SIGKILL);
+	write_text(in_folder("nth"), "2");
+	REQUIRE(up(works));
+	CHECK(says("\"before_ms\":8,") && says("\"now_ms\":2,\"now_rough\":false"));
+	write_text(in_folder("go"), "");
+	CHECK(appears("kept") && says("\"now_rough\":false"));
+	CHECK(end_honed(SIGKILL) == 1000 + SIGKILL);
+	REQUIRE(up(waits));
+	CHECK(says("\"before_ms\":8,") && says("\"now_ms\":2,\"now_rough\":true"));
+	end_honed(SIGTERM);
 }
 
 TEST(jobs_that_fail)

@@ -526,6 +526,34 @@ TEST(the_flash_limit_outlives_a_restart)
 	board_free(b);
 }
 
+/* Marks are written with each gain, but count as written: once the day's limit is reached, no slice starts and
+ * none is written. */
+TEST(marks_keep_to_the_flash_limit)
+{
+	enum { BLOCK = 4096, LIMIT = 20 * BLOCK };
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	char line[32];
+	int job = 0;
+	b->conf.writes_bytes = LIMIT;
+	board_start(b);
+	for (int n = 0; n < 100; n++) {
+		snprintf(line, sizeof line, "start %d ", job + 1);
+		board_run(b, 60 * NS_PER_S);
+		if (!board_says(b, line))
+			continue;
+		board_started(b, ++job);
+		board_ask(b, 1000 + job, "{\"op\":\"progress\",\"net_ms\":6}");
+		board_put_rec(b, 1000 + job);
+		board_ask(b, 1000 + job, "{\"op\":\"commit\",\"id\":2}");
+		board_stored(b, job);
+		board_done(b, job, 6, 5.5, 0, 0.4);
+	}
+	CHECK(job > 5 && b->nmarks >= 2 * job - 1 && b->nmarks <= LIMIT / BLOCK + 1);
+	snprintf(line, sizeof line, "\"today_bytes\":%d,", b->nmarks * BLOCK);
+	CHECK(strstr(board_status(b), line) && board_says(b, "in a day is written"));
+	board_free(b);
+}
+
 /* The file of marks */
 
 static struct marks some_marks(void)
