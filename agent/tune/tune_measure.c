@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache/lookup.h"
 #include "agent/cache/revert.h"
+#include "agent/run/plan_device.h"
 #include "agent/tune/tune_parts.h"
 #include "platform/base/log.h"
 #include "platform/base/mix.h"
@@ -114,10 +115,10 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 	const struct box_costs c = {
 	    .budget_ns = s->o->budget_ns,
 	    .left_ns = s->times.end_ns - clock_now(s->clock),
-	    .build_ns = n->build_ns,
-	    .run_ns = tuned_run_ns(n),
+	    .build_ns = most(n->build_ns, s->start.costs.build_ns),
+	    .run_ns = most(tuned_run_ns(n), s->start.costs.run_ns),
 	    .again_ns = again_ns,
-	    .closing_ns = tune_closing_ns(s, 2 * plan_bytes(n->plan)),
+	    .closing_ns = most(tune_closing_ns(s, 2 * plan_bytes(n->plan)), s->start.costs.closing_ns),
 	};
 	tune_reserve(&s->times, &c);
 	if (!s->device)
@@ -181,23 +182,57 @@ static int run_more(struct session *s, int64_t limit_ns)
 }
 
 /* Keeps what the report says of the network before, whose plan may be closed then. */
-static void keep_kernels(struct session *s)
+static struct kept_kernels keep_kernels(const struct session *s)
 {
 	const struct plan_kernel *k;
-	const struct net *n = &s->start.net;
-	plan_kernels(n->plan, &k);
-	s->start.origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
-	s->start.at_default = ARENA_ARRAY(s->a, bool, n->nkernels + 1);
-	s->start.why = ARENA_ARRAY(s->a, enum kernel_why, n->nkernels + 1);
-	s->start.name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
-	s->start.label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
-	for (int i = 0; i < n->nkernels; i++) {
-		s->start.origin[i] = k[i].origin;
-		s->start.at_default[i] = k[i].at_default;
-		s->start.why[i] = k[i].why;
-		s->start.name[i] = arena_strdup(s->a, k[i].name);
-		s->start.label[i] = arena_strdup(s->a, k[i].label);
+	int n = plan_kernels(s->start.net.plan, &k);
+	struct kept_kernels kept = {.n = n,
+				    .origin = ARENA_ARRAY(s->a, enum kernel_origin, n + 1),
+				    .at_default = ARENA_ARRAY(s->a, bool, n + 1),
+				    .why = ARENA_ARRAY(s->a, enum kernel_why, n + 1),
+				    .name = ARENA_ARRAY(s->a, const char *, n + 1),
+				    .label = ARENA_ARRAY(s->a, const char *, n + 1)};
+	for (int i = 0; i < n; i++) {
+		kept.origin[i] = k[i].origin;
+		kept.at_default[i] = k[i].at_default;
+		kept.why[i] = k[i].why;
+		kept.name[i] = arena_strdup(s->a, k[i].name);
+		kept.label[i] = arena_strdup(s->a, k[i].label);
 	}
+	return kept;
+}
+
+/* Opens the processor's own plan instead of the device's, and keeps what planning the box needs of that. */
+static int leave_device(struct session *s)
+{
+	struct net *n = &s->start.net;
+	struct target host;
+	struct steps *steps;
+	s->start.left = s->report->before_left = true;
+	s->start.costs = (struct box_costs){.build_ns = n->build_ns,
+					    .run_ns = tuned_run_ns(n),
+					    .closing_ns = tune_closing_ns(s, 2 * plan_bytes(n->plan))};
+	net_close(n);
+	*n = (struct net){0};
+	int rc = target_host(&host);
+	if (rc >= 0)
+		rc = tune_processor_open(s, &host, &steps, n);
+	if (rc < 0)
+		return rc;
+	s->start.steps = steps;
+	s->start.ran = keep_kernels(s);
+	return E_OK;
+}
+
+/* Opens the network as hone run would. */
+static int open_before(struct session *s)
+{
+	s->start.steps = s->model.steps;
+	int rc = open_net(s, REC_BEST, NULL, &s->start.net);
+	if (rc < 0)
+		return rc;
+	s->start.there = s->start.ran = keep_kernels(s);
+	return s->device && !plan_device_use(s->start.net.plan).steps ? leave_device(s) : E_OK;
 }
 
 static const struct key *task_keys(const struct session *s)
@@ -215,11 +250,10 @@ int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->start.net;
 	tune_limit(s);
-	int rc = open_net(s, REC_BEST, NULL, n);
+	int rc = open_before(s);
 	if (rc < 0)
 		return rc;
 	int64_t part_ns = s->o->budget_ns / (from_cache(n) ? BEFORE_PART : FALLBACK_PART);
-	keep_kernels(s);
 	bests_keep(s->store.cache, &s->target, s->o->threads, s->o->level, s->ntasks, task_keys(s), s->a,
 		   &s->start.best);
 	tune_limit(s);
@@ -231,7 +265,7 @@ int tune_measure_before(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->model.warm = net_fits(n, &s->target);
-	s->start.nbuilt_in = net_built_in(n, s->model.steps, s->a, &s->start.built_in);
+	s->start.nbuilt_in = net_built_in(n, s->start.steps, s->a, &s->start.built_in);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);
@@ -282,8 +316,8 @@ static int ended(int rc)
  * is begun in any case. */
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
-	int64_t until_ns = least(s->until.end_ns, clock_now(s->clock) + s->times.reserve_ns) -
-			   s->times.processor_ns;
+	int64_t until_ns =
+	    least(s->until.end_ns, clock_now(s->clock) + s->times.reserve_ns) - s->times.processor_ns;
 	int64_t round_ns = standard->plan ? s->times.round_ns : s->times.run_ns;
 	int rc = E_OK;
 	if (s->start.net.plan)
@@ -451,8 +485,8 @@ static struct key mix_rec(const struct session *s, struct key of, struct key tas
 {
 	struct arena scratch = {0};
 	struct rec r;
-	if (cache_find_rec(s->store.cache, task, &s->target, s->o->threads, s->o->level, kind, &scratch, &r) >=
-	    0)
+	if (cache_find_rec(s->store.cache, task, &s->target, s->o->threads, s->o->level, kind, &scratch,
+			   &r) >= 0)
 		of = mix_join(of, mix_join(mix_text(r.cand), mix_text(r.emitter)));
 	arena_free(&scratch);
 	return mix_join(of, task);
@@ -465,7 +499,8 @@ static int name_kernels(const struct session *s, struct gain *g)
 	struct step_task *task;
 	int n = steps_tasks(s->model.steps, s->a, &task);
 	for (int i = 0; i < n; i++)
-		g->made_of = mix_rec(s, mix_rec(s, g->made_of, task[i].key, REC_BEST), task[i].key, REC_DEFAULT);
+		g->made_of =
+		    mix_rec(s, mix_rec(s, g->made_of, task[i].key, REC_BEST), task[i].key, REC_DEFAULT);
 	return n < 0 ? n : E_OK;
 }
 
@@ -521,8 +556,8 @@ static int keep_fastest(struct session *s, const struct net *standard, const str
 			const struct net **kept)
 {
 	const struct net *start = &s->start.net;
-	bool comparable =
-	    start->plan && !count_fallbacks(start) && !s->model.redivided && s->start.best.n == s->ntasks;
+	bool comparable = start->plan && !s->start.left && !count_fallbacks(start) && !s->model.redivided &&
+			  s->start.best.n == s->ntasks;
 	int rc = comparable && is_slower(start, best) ? restore(s) : 0;
 	*kept = rc > 0 ? start : best;
 	if (rc < 0 || !is_slower(standard, *kept))

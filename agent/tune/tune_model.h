@@ -114,6 +114,9 @@ struct tune_report {
 	int ended[SEARCH_ENDS];                 /* tasks, by the reason for which their search ended */
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
+	/* of a box for a device: before_ms is of the processor alone, with its own kernels, because the cache
+	 * had none for the device, and hone run would have left it */
+	bool before_left;
 	struct faster before;                   /* `after` against it; no rounds: not compared */
 	struct gain gain;           /* `after` against default schedules; no rounds: not compared */
 	struct disturbance machine; /* during those rounds */

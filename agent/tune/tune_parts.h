@@ -85,17 +85,29 @@ struct box_model {
 	bool redivided; /* the division is not the cache's any more */
 	bool trial;     /* session.task holds the tasks of box_bytes, not those of `steps` */
 	struct box_bytes bytes;
-	bool warm;      /* the whole network fits into a core's L2 cache */
+	bool warm; /* the whole network fits into a core's L2 cache */
+};
+
+/* What the report says of a plan's kernels, also after it is closed. */
+struct kept_kernels {
+	int n;
+	enum kernel_origin *origin;
+	bool *at_default;
+	enum kernel_why *why;
+	const char **name, **label;
 };
 
 /* The network before tuning. */
 struct box_start {
-	struct net net;             /* open until the end if it is measured again then */
-	enum kernel_origin *origin; /* per kernel of it */
-	bool *at_default;           /* per kernel of it */
-	enum kernel_why *why;       /* per kernel of it */
-	const char **name, **label; /* per kernel of it */
-	int64_t ran_ns;             /* what its last run, kernels timed, took */
+	struct net net; /* open until the end if it is measured again then */
+	const struct steps *steps;
+	struct kept_kernels ran;   /* kernels of `net` */
+	struct kept_kernels there; /* of the plan with the device; without a device: the same */
+	/* No step of the plan with the device ran there, so `net` is the processor's own plan, as hone run
+	 * would use it. costs: of the plan with the device: to build and to run it. */
+	bool left;
+	struct box_costs costs;
+	int64_t ran_ns;    /* what its last run, kernels timed, took */
 	struct bests best; /* in the cache at that time */
 	int nbuilt_in;
 	struct built_in *built_in; /* times of the tasks on fallback kernels */
@@ -123,7 +135,7 @@ struct session {
 	struct clock *clock;
 	struct target target;
 	struct plan_device *device; /* NULL: the processor */
-	struct share share; /* this board's share of the fleet's search */
+	struct share share;         /* this board's share of the fleet's search */
 	struct pool *pool;
 	struct runner *runner;
 	struct until until;        /* the limit of the job's thread */
@@ -219,5 +231,9 @@ int tune_measure_after(struct session *s) MUST_CHECK;
 /* tune_processor.c: after a box for a device, runs the network without the device in turns with `after`, for
  * at most times.processor_ns, and fills in report.processor; if it cannot, by what the cache knows. */
 void tune_processor_compare(struct session *s, struct net *after);
+/* Opens the network as a command without the device would: with the processor's kernels of the cache, else
+ * the built-in ones, on the threads of the pool. *steps: in the box's arena. */
+int tune_processor_open(struct session *s, const struct target *host, struct steps **steps,
+			struct net *out) MUST_CHECK;
 
 #endif

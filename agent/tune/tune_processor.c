@@ -35,21 +35,19 @@ static int run_both(void *ctx)
 	return rc < 0 ? rc : timed(c->s, &c->here, &c->here_ns[c->n]);
 }
 
-/* Opens the network as a command without the device would. */
-static int open_here(struct session *s, const struct target *host, struct net *out)
+int tune_processor_open(struct session *s, const struct target *host, struct steps **steps, struct net *out)
 {
-	struct chosen_for f = {s->store.cache, host, s->report->processor.threads, s->o->level};
+	struct chosen_for f = {s->store.cache, host, pool_threads(s->pool), s->o->level};
 	struct kernel_source src;
 	struct choices choices;
-	struct steps *steps;
 	int rc = chosen_load(&f, s->model.graph, s->a, &choices);
 	if (rc >= 0)
-		rc = chosen_divide(host, &f, 1, s->model.graph, s->a, &choices, &steps);
+		rc = chosen_divide(host, &f, 1, s->model.graph, s->a, &choices, steps);
 	if (rc >= 0)
 		rc = cache_source(s->store.cache, host, f.threads, f.level, REC_BEST, &src);
 	if (rc < 0)
 		return rc;
-	rc = net_open(out, s->model.graph, steps, host, &src, s->pool, s->clock, NULL);
+	rc = net_open(out, s->model.graph, *steps, host, &src, s->pool, s->clock, NULL);
 	cache_source_free(&src);
 	return rc;
 }
@@ -93,7 +91,8 @@ static int compare_both(struct contest *c, const struct target *host, struct tun
 {
 	int64_t end_ns = clock_now(c->s->clock) + c->s->times.processor_ns;
 	end_ns = end_ns < c->s->until.end_ns ? end_ns : c->s->until.end_ns;
-	int rc = open_here(c->s, host, &c->here);
+	struct steps *steps;
+	int rc = tune_processor_open(c->s, host, &steps, &c->here);
 	if (rc < 0)
 		return rc;
 	plan_deadline(c->here.plan, c->s->clock, end_ns);

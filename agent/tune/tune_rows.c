@@ -31,12 +31,11 @@ static bool same_work(const char *a, const char *b)
 
 /* Finds the kernel of the network before that did the same work for the same node, searching from `from` on;
  * -1: there was none, for example because a fused block ran in parts. */
-static int before_of(const struct session *s, const struct plan_kernel *k, int from)
+static int before_of(const struct kept_kernels *kept, const struct plan_kernel *k, int from)
 {
-	int n = s->start.net.nkernels;
-	for (int i = 0; i < n; i++) {
-		int at = (from + i) % n;
-		if (!strcmp(s->start.name[at], k->name) && same_work(s->start.label[at], k->label))
+	for (int i = 0; i < kept->n; i++) {
+		int at = (from + i) % kept->n;
+		if (!strcmp(kept->name[at], k->name) && same_work(kept->label[at], k->label))
 			return at;
 	}
 	return -1;
@@ -81,12 +80,13 @@ static enum kernel_why why_without(const struct session *s, int task)
 /* A row with its times before; *at: where to look for these, and where the next row's will probably be. */
 static struct tune_kernel row_of(const struct session *s, const struct plan_kernel *k, int *at)
 {
-	int b = before_of(s, k, *at);
+	const struct kept_kernels *ran = &s->start.ran;
+	int b = before_of(ran, k, *at);
 	*at = (b < 0 ? *at : b) + 1;
 	return (struct tune_kernel){.name = arena_strdup(s->a, k->name),
 				    .label = arena_strdup(s->a, k->label),
-				    .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
-				    .before_default = b >= 0 && s->start.at_default[b],
+				    .before = b >= 0 ? ran->origin[b] : FROM_FALLBACK,
+				    .before_default = b >= 0 && ran->at_default[b],
 				    .after = k->origin,
 				    .why = k->why,
 				    .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0};
@@ -158,10 +158,11 @@ static struct tune_kernel row_of_step(const struct session *s, const struct step
 	    .label = st->kind == STEP_TASK ? label : node_type(&s->model.graph->node[st->node]),
 	    .origin = st->kind == STEP_TASK ? FROM_FALLBACK : FROM_HOST};
 	struct tune_kernel row = row_of(s, &k, at);
-	int b = st->kind == STEP_HOST && s->device ? before_of(s, &k, *at ? *at - 1 : 0) : -1;
-	row.why = b >= 0 ? s->start.why[b] : WHY_NOT;
+	const struct kept_kernels *there = &s->start.there;
+	int b = st->kind == STEP_HOST && s->device ? before_of(there, &k, *at ? *at - 1 : 0) : -1;
+	row.why = b >= 0 ? there->why[b] : WHY_NOT;
 	/* a kernel of before serves until the search finds another */
-	if (row.before == FROM_CACHE || row.before == FROM_DEFAULT)
+	if (!s->start.left && (row.before == FROM_CACHE || row.before == FROM_DEFAULT))
 		row.after = row.before;
 	return row;
 }

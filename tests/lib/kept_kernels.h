@@ -42,10 +42,17 @@ static inline int keep_kernel(struct cache *c, const struct task *t, const struc
 	return rc;
 }
 
-/* Default schedules of all tasks, with operators on bytes among them. *has_word: of how many the source
- * contains the word. Returns their number. */
-static inline int keep_kernels(const char *path, const char *model, const struct target *target, bool bytes,
-			       const char *word, int *has_word)
+struct keep {
+	const char *path, *model; /* of the cache, and of the file */
+	const struct target *target;
+	bool bytes; /* with operators on bytes among them */
+	int most;   /* kernels */
+	const char *word;
+	int has_word; /* out: of how many kernels the source contains the word */
+};
+
+/* Puts default schedules of a model's tasks into a cache. Returns their number. */
+static inline int keep_kernels(struct keep *k)
 {
 	struct graph *g;
 	struct steps *s;
@@ -54,19 +61,19 @@ static inline int keep_kernels(const char *path, const char *model, const struct
 	struct arena a = {0};
 	const struct import_opts none = {0};
 	int kept = 0;
-	*has_word = 0;
-	CHECK_OK(cache_open(&c, path, false, 0));
-	CHECK_OK(import_file(model, &none, &g));
-	const struct chosen_for f = {c, target, 1, LEVEL_FP32};
+	k->has_word = 0;
+	CHECK_OK(cache_open(&c, k->path, false, 0));
+	CHECK_OK(import_file(k->model, &none, &g));
+	const struct chosen_for f = {c, k->target, 1, LEVEL_FP32};
 	CHECK_OK(chosen_steps(&f, g, &a, &choices, &s));
-	if (bytes) {
+	if (k->bytes) {
 		choices_set(&choices, &a, CHOICE_BYTES, CHOICE_ALL, 1);
-		CHECK_OK(chosen_divide(target, NULL, 0, g, &a, &choices, &s));
+		CHECK_OK(chosen_divide(k->target, NULL, 0, g, &a, &choices, &s));
 		CHECK_OK(chosen_save(&f, g, &choices));
 	}
 	for (int i = 0; i < s->nsteps; i++)
-		if (s->step[i].kind == STEP_TASK && !s->step[i].fused) {
-			CHECK_OK(keep_kernel(c, s->step[i].task, target, word, has_word));
+		if (s->step[i].kind == STEP_TASK && !s->step[i].fused && kept < k->most) {
+			CHECK_OK(keep_kernel(c, s->step[i].task, k->target, k->word, &k->has_word));
 			kept++;
 		}
 	cache_close(c);

@@ -139,14 +139,16 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 	return 0;
 }
 
-/* " (the processor with built-in kernels)": what ran before a box for a device, which had no kernel there;
- * "": the device, or the same processor. */
+/* " (the processor with its own kernels)", or "with built-in kernels": what ran before a box for a device,
+ * which had no kernel there; "": the device, or the same processor. */
 static const char *before_words(const struct tune_options *o, const struct tune_report *r)
 {
 	int there = 0;
 	for (int i = 0; i < r->nkernels; i++)
 		there += r->kernel[i].before == FROM_CACHE || r->kernel[i].before == FROM_DEFAULT;
-	return o->device && !there ? " (the processor with built-in kernels)" : "";
+	return !o->device || !r->before_left ? ""
+	       : there                       ? " (the processor with its own kernels)"
+					     : " (the processor with built-in kernels)";
 }
 
 static void whole_network(const struct tune_options *o, const struct tune_report *r)
@@ -365,8 +367,9 @@ static void report_replay(const struct args *a, const struct tune_options *o, co
 {
 	tune_table(r, a->color);
 	quantised(o, r);
-	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model, r->target,
-		  r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
+	table_say("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time", o->model,
+		  r->target, r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s,
+		  r->budget_s);
 	early_print(r);
 	double ratio = tune_speedup(r);
 	table_say("these tasks: default schedules %.3f ms, now %.3f ms (%.2fx %s than the default)",

@@ -54,16 +54,17 @@ static const char *model(void)
 	return path;
 }
 
-/* Puts kernels of the model for the device, as it is now, into a cache. */
-static void keep_all(const char *path)
+/* Puts at most so many kernels of the model for the device, as it is now, into a cache. */
+static void keep_some(const char *path, int most)
 {
 	struct plan_device *d;
 	struct target target;
-	int calls;
 	CHECK_OK(plan_device_open("opencl:0", &d));
 	plan_device_target(d, &target);
 	plan_device_close(d);
-	CHECK(keep_kernels(path, model(), &target, false, "get_global_id", &calls) >= 3);
+	struct keep k = {
+	    .path = path, .model = model(), .target = &target, .most = most, .word = "get_global_id"};
+	CHECK(keep_kernels(&k) == most);
 }
 
 /* A cache with kernels of the model for the device; made once. */
@@ -73,7 +74,7 @@ static const char *tuned(void)
 	if (path[0])
 		return path;
 	snprintf(path, sizeof path, "%s", in_dir("tuned"));
-	keep_all(path);
+	keep_some(path, 3);
 	return path;
 }
 
@@ -669,6 +670,64 @@ TEST(tune_says_what_ran_before)
 	CHECK(!strstr(cli_out, "before ("));
 }
 
+static double out_ms(const char *key)
+{
+	json_t *j = parse_out();
+	double ms = json_number_value(json_object_get(j, key));
+	json_decref(j);
+	return ms;
+}
+
+/* The kinds of the kernels in a list, as "tuned portable ...". */
+static const char *kinds(const char *key)
+{
+	static char text[200];
+	size_t i, n = 0;
+	json_t *j = parse_out();
+	const json_t *k;
+	text[0] = 0;
+	json_array_foreach(json_object_get(j, "kernels"), i, k) n +=
+	    (size_t)snprintf(text + n, sizeof text - n, "%s ", json_string_value(json_object_get(k, key)));
+	json_decref(j);
+	return text;
+}
+
+/* The time before is that of what hone run would use: with kernels of both kinds in the cache the device with
+ * what it has kernels for, and the processor for the rest, with built-in ones; without a kernel for the
+ * device, the processor alone with its own kernels. */
+TEST(before_is_what_run_uses)
+{
+	static const char box[] = "tune %s --rigor estimate --device opencl:0 --budget 4s --cache %s %s";
+	open_fake();
+	for (int there = 0; there < 3; there++) {
+		char folder[256];
+		snprintf(folder, sizeof folder, "%s%d", in_dir("both"), there);
+		CHECK_RUN(0, "tune %s --rigor estimate --budget 4s --cache %s", model(), folder);
+		if (there)
+			keep_some(folder, there);
+		measure_peaks(folder);
+		fake_lie("slow");
+		CHECK_RUN(0, "bench %s --json --runs 20 --cache %s %s", model(), folder,
+			  there ? "--device opencl:0" : "");
+		char ran[200];
+		snprintf(ran, sizeof ran, "%s", kinds("kind"));
+		double ms = out_ms("median_ms");
+		CHECK_RUN(0, box, model(), folder, "--json");
+		double before_ms = out_ms("before_ms");
+		bool near = !there || (before_ms < 2 * ms && before_ms > ms / 2 && ms > 2 * there);
+		if (strcmp(kinds("before"), ran) || !near) {
+			printf("%d: %s in %g ms before, %s in %g ms\n", there, kinds("before"), before_ms,
+			       ran, ms);
+			test_bad = 1;
+		}
+		fake_lie("");
+	}
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 4s --cache %s", model(), in_dir("own-before"));
+	measure_peaks(in_dir("own-before"));
+	CHECK_RUN(0, box, model(), in_dir("own-before"), "");
+	CHECK_SAYS(cli_out, "whole network: before (the processor with its own kernels) ");
+}
+
 /* Kernels in the cache that the driver builds no more are no reason not to look for others. */
 TEST(tune_goes_on_without_old_kernels)
 {
@@ -694,7 +753,7 @@ TEST(forget_knows_devices)
 	snprintf(path, sizeof path, "%s", in_dir("forgetful-of-many-registers"));
 	fake_lie("vendor");
 	CHECK_RUN(0, "tune %s --device opencl:0 --budget 2s --cache %s", model(), path);
-	keep_all(path);
+	keep_some(path, 3);
 	count_records(path, "opencl", 3);
 	CHECK_RUN(0, "forget --model %s --cache %s", model(), path);
 	count_records(path, "opencl", 0);
