@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LAST_NS (2 * NS_PER_MS) /* the last words wait so long for another message to be sent */
+
 struct link {
 	int fd;
 	link_event *event;
@@ -171,11 +173,17 @@ int link_say(struct link *k, const struct request *r)
 	return send_request(k, r, NULL);
 }
 
-/* Keeps the mutex, so that the caller sends nothing behind a part of a message. */
+/* Keeps the mutex, so that the caller sends nothing behind a part of a message. The job's thread may hold it
+ * while it sends a short one, as when it withdraws a request whose time is over. */
 void link_say_last(struct link *k, const struct request *r)
 {
 	struct buf line = {0};
-	if (pthread_mutex_trylock(&k->sending) != 0)
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += LAST_NS;
+	until.tv_sec += until.tv_nsec / NS_PER_S;
+	until.tv_nsec %= NS_PER_S;
+	if (pthread_mutex_clocklock(&k->sending, CLOCK_MONOTONIC, &until) != 0)
 		return;
 	control_print(r, &line);
 	if (buf_ok(&line))

@@ -509,11 +509,12 @@ static const char *failure(const struct honed_job *j, const struct honed_event *
 	case END_GONE:
 		break;
 	}
+	bool says = e->text && *e->text;
 	if (e->rc < 0)
-		return e->text ? e->text : "it failed without saying why";
+		return says ? e->text : "it failed without saying why";
 	if (j->progress.done)
 		return NULL;
-	if (e->text)
+	if (says)
 		return e->text;
 	return j->ending.why == END_GONE
 		   ? "its connection with honed ended before it had a result, so it stopped tuning"

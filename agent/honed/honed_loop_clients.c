@@ -23,6 +23,7 @@ enum {
 	UNREAD_BYTES = 4 << 10,  /* with more unread bytes the connection is not read */
 	UNREAD_ALL = 8 << 20,    /* unread bytes of all clients; over that a client that has some is closed */
 	ACCEPTS = 64,
+	LAST_READS = 16, /* of a connection that its client has reset */
 };
 
 /* Why a connection is not read. PAUSE_UNREAD: it asks faster than it reads. */
@@ -336,11 +337,30 @@ static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 	*b = uv_buf_init(chunk, sizeof chunk);
 }
 
+/* A client that ends without having read all that it was sent resets its connection, but what it sent last is
+ * still to be read: a job's result. libuv reads no more after an error. */
+static void take_last(struct loop_conn *c, const uv_buf_t *b)
+{
+	uv_os_fd_t fd;
+	ssize_t n = 1;
+	c->lines = 0;
+	for (int i = 0; i < LAST_READS && n > 0 && b->len && !c->closing && !c->pause; i++) {
+		n = uv_fileno((const uv_handle_t *)&c->pipe, &fd) < 0
+			? -1
+			: recv(fd, b->base, b->len, MSG_DONTWAIT);
+		if (n > 0)
+			take(c, b->base, (size_t)n);
+	}
+}
+
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct loop_conn *c = s->data;
 	if (n < 0) {
-		hang_up(c);
+		if (n == UV_ECONNRESET)
+			take_last(c, b);
+		if (!c->closing)
+			hang_up(c);
 		return;
 	}
 	c->lines = 0;

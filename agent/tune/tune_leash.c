@@ -167,12 +167,17 @@ static double promise(const struct session *s)
 
 void tune_say_late(struct session *s, const struct tune_report *r)
 {
-	leash_say_last(s->store.leash, &(struct request){.op = OP_DONE,
-							 .trials = r->trials,
-							 .before_ms = r->before_ms,
-							 .kept = r->kept,
-							 .missing = r->nkernels ? r->missing : NOT_KNOWN,
-							 .promise = -1});
+	struct request q = {.op = OP_DONE,
+			    .trials = r->trials,
+			    .before_ms = r->before_ms,
+			    .kept = r->kept,
+			    .missing = r->nkernels ? r->missing : NOT_KNOWN,
+			    .promise = -1};
+	if (!r->trials && !tune_stopped(s))
+		snprintf(q.text, sizeof q.text, "%s",
+			 r->before_ms > 0 ? "its budget ended before any kernel could be tried"
+					  : "its budget ended before it could measure anything");
+	leash_say_last(s->store.leash, &q);
 }
 
 void tune_say_done(struct session *s, const char *why)

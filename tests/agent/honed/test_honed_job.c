@@ -35,14 +35,16 @@ static const char *at(const char *name)
 	return in_dir(name);
 }
 
+static const char *slice = "4s"; /* of what is configured next */
+
 static void configure(const char *models)
 {
 	struct buf b = {0};
 	buf_printf(
 	    &b,
-	    "[honed]\ncache = %s\n[idle]\nsettle = 1s\nslice = 4s\nload = 100%%\npressure = 100%%\nmemory = "
+	    "[honed]\ncache = %s\n[idle]\nsettle = 1s\nslice = %s\nload = 100%%\npressure = 100%%\nmemory = "
 	    "1M\n[limits]\nwrites = 1G\n[inhibit]\nfile = %s\n%s",
-	    at("kept"), at("hold"), models);
+	    at("kept"), slice, at("hold"), models);
 	CHECK_OK(file_write(at("honed.conf"), b.p, b.n));
 	buf_free(&b);
 }
@@ -413,6 +415,89 @@ static pid_t job_pid(void)
 	    (pid_t)json_integer_value(json_object_get(json_array_get(json_object_get(j, "jobs"), 0), "pid"));
 	json_decref(j);
 	return pid;
+}
+
+/* Starts honed without results of other tests, with slices of so long. */
+static void start_anew(const char *length)
+{
+	char models[512], text[256];
+	snprintf(text, sizeof text, "rm -rf %s %s %s", at("kept"), at("state"), at("honed.log"));
+	REQUIRE(system(text) == 0);
+	snprintf(models, sizeof models, "[model steering]\npath = %s\nthreads = 1\n", steering());
+	slice = length;
+	configure(models);
+	slice = "4s";
+	start();
+}
+
+static bool log_says(const char *text)
+{
+	slurp(at("honed.log"), cli_out, sizeof cli_out);
+	return strstr(cli_out, text) != NULL;
+}
+
+/* A job that a signal ends is an error of its model, with the signal; the next slice is begun all the same, and
+ * ends the error. */
+TEST(a_job_that_a_signal_ends)
+{
+	static const int signals[] = {SIGSEGV, SIGKILL};
+	static const char *const words[] = {"hone tune was killed by signal 11 (Segmentation fault)",
+					    "hone tune was killed by signal 9 (Killed)"};
+	if (!honed_path())
+		SKIP("no honed");
+	for (int i = 0; i < 2; i++) {
+		char line[256];
+		start_anew("4s");
+		WAIT(job_pid() > 0);
+		kill(job_pid(), signals[i]);
+		WAIT(error_says(words[i]));
+		snprintf(line, sizeof line, "model steering: %s; honed tries again in 10 s", words[i]);
+		CHECK(log_says(line) && jobs() == 0 && !status_says("\"ready\":true"));
+		if (i)
+			WAIT(!error_says(""));
+		stop_with_signal(SIGTERM);
+	}
+}
+
+/* Takes the machine for itself, as a job that measures. */
+static void take_machine(int64_t by_ns, struct client **out)
+{
+	struct client *c;
+	const char *line;
+	struct request r = {.op = OP_JOB, .threads = 1, .job = (int64_t)getpid()};
+	snprintf(r.model, sizeof r.model, "/other.onnx");
+	REQUIRE_OK(client_open(NULL, by_ns, &c));
+	REQUIRE_OK(client_ask(c, &r, by_ns, &line));
+	r = (struct request){.op = OP_LEASE, .lease = LEASE_QUIET};
+	REQUIRE_OK(client_ask(c, &r, by_ns, &line));
+	*out = c;
+}
+
+/* While another job has the machine for itself, the budget of a job ends before its first measurement: the
+ * status and the log say so, and that is no failure. */
+TEST(a_budget_that_ends_before_its_first_measurement)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	start_anew("3s");
+	WAIT(count("up_s") >= 0);
+	struct client *c = NULL;
+	take_machine(clock_now(&clock_real) + 10 * NS_PER_S, &c);
+	REQUIRE(c);
+	WAIT(job_pid() > 0);
+	sleep(4);
+	CHECK(!error_says("") && jobs() == 2);
+	client_close(c);
+	for (int i = 0; i < 1000 && !error_says("nothing was tried: "); i++)
+		usleep(10000);
+	if (!log_says("nothing was tried: its budget ended before")) {
+		printf("honed.log: %s", cli_out);
+		test_bad = 1;
+	}
+	CHECK(error_says("nothing was tried: its budget ended before"));
+	CHECK(log_says("steering: the network was not measured, 0 trials; nothing was tried: "));
+	CHECK(!log_says("honed tries again"));
+	stop_with_signal(SIGTERM);
 }
 
 /* A job that is stopped again and again at any moment still ends, and no candidate is called hung or crashed
