@@ -3,12 +3,27 @@
 #include "platform/base/log.h"
 #include "tools/hone/table.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAD_COLUMNS = 20 }; /* a longer lead is a part of the text, which is indented as the lead is */
+
 /* The stored texts may come from anywhere. */
 static void print_line(const char *lead, struct buf *b)
 {
+	size_t blanks = strspn(lead, " "), width = log_width(lead);
+	struct buf whole = {0};
 	if (b->p)
 		log_one_line(b->p);
-	table_words(lead, log_width(lead), buf_str(b));
+	if (width > LEAD_COLUMNS) {
+		buf_printf(&whole, "%s%s", lead + blanks, buf_str(b));
+		char *indent = strndup(lead, blanks);
+		table_words(indent ? indent : "", blanks, buf_str(&whole));
+		free(indent);
+	} else {
+		table_words(lead, width, buf_str(b));
+	}
+	buf_free(&whole);
 	buf_free(b);
 }
 

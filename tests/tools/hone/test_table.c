@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
+#include "tools/hone/headline.h"
 #include "tools/hone/table.h"
 
 #include <stdio.h>
@@ -22,27 +23,40 @@ struct made {
 
 static char first[1 << 16], second[1 << 16];
 
-/* Prints the table into `out`, as on a terminal of that width. */
-static unsigned print_into(const struct made *m, int width, char *out, size_t room)
+/* Where output goes meanwhile, as on a terminal of that width; ends with its text in `out`. */
+static int begin_output(int width, int *saved)
 {
 	char text[16];
-	struct table t = {.align = m->align, .drop = *m->drop ? m->drop : NULL};
 	fflush(stdout);
-	int saved = dup(1), to = memfd_create("table", 0);
-	if (saved < 0 || to < 0 || dup2(to, 1) != 1)
+	int to = memfd_create("table", 0);
+	*saved = dup(1);
+	if (*saved < 0 || to < 0 || dup2(to, 1) != 1)
 		abort();
 	snprintf(text, sizeof text, "%d", width);
 	setenv("COLUMNS", text, 1);
-	for (int r = 0; r < m->rows; r++)
-		for (int c = 0; c < m->columns; c++)
-			table_cell(&t, "%s", m->cell[r][c]);
-	table_print(&t, false);
+	return to;
+}
+
+static void end_output(int to, int saved, char *out, size_t room)
+{
 	fflush(stdout);
 	dup2(saved, 1);
 	close(saved);
 	ssize_t n = pread(to, out, room - 1, 0);
 	close(to);
 	out[n > 0 ? n : 0] = 0;
+}
+
+/* Prints the table into `out`, as on a terminal of that width. */
+static unsigned print_into(const struct made *m, int width, char *out, size_t room)
+{
+	struct table t = {.align = m->align, .drop = *m->drop ? m->drop : NULL};
+	int saved, to = begin_output(width, &saved);
+	for (int r = 0; r < m->rows; r++)
+		for (int c = 0; c < m->columns; c++)
+			table_cell(&t, "%s", m->cell[r][c]);
+	table_print(&t, false);
+	end_output(to, saved, out, room);
 	return t.shown;
 }
 
@@ -217,6 +231,31 @@ TEST(long_words_of_the_last_column_stand_below)
 	CHECK(strstr(first, "strategy  lane=k:16 "));
 	if (test_bad)
 		printf("%s", first);
+}
+
+/* A headline behind a long lead uses the whole width, whatever the lead: only its last line is short. */
+TEST(headlines_use_the_width)
+{
+	static const char *const leads[] = {
+	    "  ", "tuning: ", "           by their races, with the spread of both records: ",
+	    "measured now, round by round: "};
+	const struct faster f = {.rounds = 9, .ratio = 1.2345, .low = 1.2, .high = 1.3};
+	for (int i = 0; i < 4; i++)
+		for (int width = 60; width <= 120; width += 5) {
+			int saved, to = begin_output(width, &saved);
+			headline_print(leads[i], &f, "the default, which was measured at another time", NULL);
+			end_output(to, saved, first, sizeof first);
+			bool good = *first;
+			for (char *line = first; *line; line += strcspn(line, "\n") + 1) {
+				int n = (int)strcspn(line, "\n"), indent = (int)strspn(line, " ");
+				bool last = !line[n] || !line[n + 1];
+				good &= n <= width && indent <= 11 && (last || n > width - 20);
+			}
+			if (!good) {
+				printf("%d columns:\n%s", width, first);
+				test_bad = 1;
+			}
+		}
 }
 
 TEST_MAIN
