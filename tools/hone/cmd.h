@@ -80,6 +80,7 @@ struct cmd {
 	int (*run)(const struct args *a); /* returns the exit status or enum err */
 	const char *name;                 /* "onnx-test" */
 	void (*words)(struct buf *out);   /* adds the words that an argument may be; NULL: `usage` says it */
+	bool takes_task;                  /* the argument behind its model is a task of that */
 };
 
 /* A program that consists of commands. */

@@ -782,4 +782,5 @@ const struct cmd cmd_explain = {
     .opts = opts,
     .run = run_explain,
     .name = "explain",
+    .takes_task = true,
 };

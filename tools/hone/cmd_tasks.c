@@ -86,6 +86,20 @@ static void tasks_table(const struct args *a, const struct listed *l, const stru
 		next_hone(a, "tune", m->path, " --budget 20s");
 }
 
+/* Prints a line for each step that explain can name: its node's name, for the completion of the shell, which
+ * asks for them when the user presses a key. Names that would not fit on a line are left out. */
+static void tasks_names(const struct model *m)
+{
+	for (int i = 0; i < m->steps->nsteps; i++) {
+		const struct step *s = &m->steps->step[i];
+		const unsigned char *p = (const unsigned char *)s->name;
+		while (s->kind == STEP_TASK && p && *p > ' ' && *p != 127)
+			p++;
+		if (s->kind == STEP_TASK && p && !*p && *s->name)
+			puts(s->name);
+	}
+}
+
 /* Prints the nodes that were refused: each line of the import's error is one node. */
 static int refused(const struct args *a, const char *path)
 {
@@ -171,6 +185,8 @@ static int run_tasks(const struct args *a)
 		rc = refused(a, a->pos[0]);
 	else if (rc >= 0 && unsupported)
 		rc = portable(a, &m);
+	else if (rc >= 0 && arg_flag(a, "names"))
+		tasks_names(&m);
 	else if (rc >= 0 && a->json)
 		rc = tasks_json(&l, &m);
 	else if (rc >= 0)
@@ -185,6 +201,7 @@ static int run_tasks(const struct args *a)
 static const struct opt opts[] = {
     {"unsupported", OPT_FLAG, NULL,
      "list the nodes that hone does not support, and those that it does not tune"},
+    {"names", OPT_FLAG, NULL, "print the names of the tasks' nodes alone, a line each"},
     {"device", OPT_STR, "NAME",
      "also show which tasks have a kernel for cpu, opencl:N or cuda:N in the cache (--cache, else the default one), "
      "and "
@@ -198,7 +215,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tasks = {
-    .usage = "MODEL [--unsupported] [--device cpu|opencl:N|cuda:N] [--level LEVEL] [--cache DIR]",
+    .usage = "MODEL [--unsupported] [--names] [--device cpu|opencl:N|cuda:N] [--level LEVEL] [--cache DIR]",
     .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",

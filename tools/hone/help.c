@@ -288,7 +288,8 @@ static void completion_names(const struct program *p, struct buf *out)
 		buf_printf(out, "%s%s", i ? " " : "", p->cmds[i]->name);
 }
 
-/* Writes how the arguments of a command are completed; the first word of the command's usage decides it. */
+/* Writes how the arguments of a command are completed; the first word of the command's usage decides it.
+ * Names of tasks come from a file, so no shell may expand them, as compgen -W would. */
 static void completion_args(const struct program *p, const struct cmd *c, struct buf *out)
 {
 	char first[32];
@@ -301,6 +302,8 @@ static void completion_args(const struct program *p, const struct cmd *c, struct
 		   : !c->max_pos        ? "text"
 		   : kind               ? kind
 					: "file");
+	if (c->takes_task)
+		buf_puts(out, "; if [ -f \"$prev\" ]; then takes=task; fi");
 	if (!c->words && !commands)
 		return;
 	buf_puts(out, " words=\"");
@@ -345,6 +348,9 @@ void help_completion(const struct program *p, struct buf *out)
 		   "\tfile) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
 		   "\tmodel) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"; compgen -f -X '!*.onnx' -- "
 		   "\"$cur\") ;;\n"
+		   "\ttask) local name; while IFS= read -r name; do\n"
+		   "\t\t[[ $name != \"$cur\"* ]] || COMPREPLY+=(\"$name\")\n"
+		   "\tdone < <(\"${COMP_WORDS[0]}\" tasks \"$prev\" --names 2>/dev/null) ;;\n"
 		   "\tesac\n}\ncomplete -o filenames -F _%s %s\n",
 		   word, p->name);
 }

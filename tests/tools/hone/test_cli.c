@@ -221,22 +221,49 @@ TEST(completion_is_valid_bash)
 	    {"report x -o mo", "model.txt"},
 	    {"help tun", "tune"},
 	    {"devices mo", ""}, /* it takes no arguments */
+	    {"explain net.onnx conv", "conv_a conv_b"},
+	    {"explain net.onnx -q --level fp32 conv_b", ""},   /* the model is not the word before */
+	    {"explain net.onnx x", "x\\$(touch\\${IFS}made)"}, /* as it is, not expanded */
+	    {"explain model.txt conv", ""},                    /* no model */
+	    {"explain net", "net.onnx"},
 	};
 	snprintf(path, sizeof path, "%s", in_dir("completion"));
 	REQUIRE_OK(file_write(path, cli_out, strlen(cli_out)));
 	REQUIRE_OK(file_mkdirs(in_dir("place/folder"), 0755));
 	REQUIRE_OK(file_write(in_dir("place/two words.onnx"), "", 0));
 	REQUIRE_OK(file_write(in_dir("place/model.txt"), "", 0));
+	REQUIRE_OK(file_write(in_dir("place/net.onnx"), "", 0));
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		snprintf(cmd, sizeof cmd,
-			 "cd %s && bash -c '. %s; hone() { [ \"$*\" = \"devices --names\" ] && printf "
-			 "\"cpu\\nopencl:3\\n\"; }; "
-			 "COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
-			 "1)); _hone; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"%s: ${COMPREPLY[*]}\"; "
-			 "false; }'",
-			 in_dir("place"), path, cases[i].words, cases[i].reply, cases[i].words);
+		snprintf(
+		    cmd, sizeof cmd,
+		    "cd %s && bash -c '. %s; hone() { case \"$*\" in \"devices --names\") printf "
+		    "\"cpu\\nopencl:3\\n\" ;; \"tasks net.onnx --names\") printf \"%%s\\n\" conv_a conv_b "
+		    "\"x\\$(touch\\${IFS}made)\" ;; *) echo broken >&2; false ;; esac; }; "
+		    "COMP_WORDS=(hone %s); COMP_CWORD=$((${#COMP_WORDS[@]} - "
+		    "1)); _hone; [ \"${COMPREPLY[*]}\" = \"%s\" ] || { echo \"%s: ${COMPREPLY[*]}\"; "
+		    "false; }'",
+		    in_dir("place"), path, cases[i].words, cases[i].reply, cases[i].words);
 		CHECK(system(cmd) == 0);
 	}
+	CHECK(access(in_dir("place/made"), F_OK) < 0);
+}
+
+/* What completes the second word of hone explain, which takes each of these names. */
+TEST(names_of_tasks)
+{
+	REQUIRE_OK(file_mkdirs(in_dir("place"), 0755));
+	CHECK_RUN(0, "zoo steering -o %s", in_dir("steering.onnx"));
+	CHECK_RUN(0, "tasks %s --names", in_dir("steering.onnx"));
+	char names[4096];
+	snprintf(names, sizeof names, "%.4000s", cli_out);
+	CHECK(*names && !strchr(names, ' '));
+	for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n")) {
+		CHECK_RUN(0, "explain %s %s --cache %s", in_dir("steering.onnx"), name, in_dir("place"));
+		CHECK_SAYS(cli_out, "operand ");
+	}
+	REQUIRE_OK(file_write(in_dir("broken.onnx"), "nonsense", 8));
+	CHECK_RUN(1, "tasks %s --names", in_dir("broken.onnx"));
+	CHECK(!*cli_out);
 }
 
 TEST(zoo_lists_as_json)
