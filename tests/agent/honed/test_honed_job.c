@@ -436,8 +436,8 @@ static bool log_says(const char *text)
 	return strstr(cli_out, text) != NULL;
 }
 
-/* A job that a signal ends is an error of its model, with the signal; the next slice is begun all the same, and
- * ends the error. */
+/* A job that a signal ends is an error of its model, with the signal; the next slice is begun all the same,
+ * and ends the error. */
 TEST(a_job_that_a_signal_ends)
 {
 	static const int signals[] = {SIGSEGV, SIGKILL};
