@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/offered.h"
 
+#include "agent/cache/chosen_rec.h"
 #include "agent/cache/hint.h"
 #include "agent/cache/history.h"
 #include "agent/cache/lookup.h"
 #include "agent/cache/stale.h"
 #include "search/job.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,7 @@ struct offered {
 	int type, at, n;
 	struct key *key; /* of types[type] */
 	struct mark *said;
-	int nsaid, cap; /* sent lines whose marks are not stored yet */
+	int nsaid, cap; /* the marks of the lines that offered_next returned, in its order */
 };
 
 /* A hint's result is sent as a record of kind "hint". */
@@ -145,6 +147,20 @@ static bool came_to(struct blob b, struct arena *a, struct key *what)
 	return true;
 }
 
+/* Choices for another device name that device's class, and the fleet takes only the board's own. A history
+ * names no class. */
+static bool is_of_class(const struct offered *o, enum cache_type t, const char *text)
+{
+	struct chosen_rec r;
+	char cls[33];
+	if (t != CACHE_CHOICES)
+		return true;
+	if (chosen_rec_parse(text, &r) < 0)
+		return false;
+	key_text(r.target_key, cls);
+	return !strcmp(cls, o->cls);
+}
+
 /* For records of a whole model: choices, or a history. */
 static bool may_say_model(struct offered *o, enum cache_type t, struct key k, struct arena *a,
 			  const char **text, struct key *what)
@@ -154,7 +170,8 @@ static bool may_say_model(struct offered *o, enum cache_type t, struct key k, st
 		return false;
 	*text = b.p;
 	*what = hash_text(b.p);
-	return !is_marked(o->cache, &(struct mark){mark_key(strangers(), t, k), *what}) &&
+	return is_of_class(o, t, *text) &&
+	       !is_marked(o->cache, &(struct mark){mark_key(strangers(), t, k), *what}) &&
 	       (t != CACHE_HISTORY || came_to(b, a, what));
 }
 
@@ -218,13 +235,12 @@ int offered_next(struct offered *o, struct arena *a, const char **line)
 	return rc;
 }
 
-int offered_sent(struct offered *o)
+int offered_sent(struct offered *o, const int *line, int n)
 {
 	int rc = E_OK;
-	for (int i = 0; i < o->nsaid && rc >= 0; i++)
-		rc = put_mark(o->cache, &o->said[i]);
-	if (rc >= 0)
-		rc = cache_commit(o->cache);
-	o->nsaid = rc >= 0 ? 0 : o->nsaid;
-	return rc;
+	for (int i = 0; i < n && rc >= 0; i++) {
+		assert(line[i] >= 0 && line[i] < o->nsaid);
+		rc = put_mark(o->cache, &o->said[line[i]]);
+	}
+	return rc < 0 ? rc : cache_commit(o->cache);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 enum { ROOTS_MOST = 64 /* in one run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096, BATCHES_MOST = 64 };
+enum { REFUSALS_MOST = 64 /* of batches, in one run; each counts toward the day's batches of a board */ };
 #define SLOW_NS (20 * NS_PER_S)
 
 struct run {
@@ -31,6 +32,9 @@ struct run {
 	const char *channel;
 	int64_t retry_ns;         /* from the server's Retry-After; 0: none */
 	struct sync_state former; /* as the last run left it; it does not own its blobs */
+	int lines;                /* that the cache has offered in this run */
+	int refusals;             /* of batches, in this run */
+	char why[STATE_TEXT];     /* the server's reason for the last batch that it refused */
 };
 
 static const char *folder(const struct run *r)
@@ -449,10 +453,11 @@ struct parcel {
 	struct arena a; /* owns the lines */
 	const char *line[BATCH_RECORDS];
 	unsigned char type[BATCH_RECORDS]; /* enum cache_type of each line */
+	int number[BATCH_RECORDS];         /* of each line, in this run */
 	int n;
 	size_t bytes;
 	bool end;         /* there are no more lines */
-	const char *next; /* a line that did not fit into the last batch; NULL: none */
+	const char *next; /* a line that did not fit into the last batch, the last one offered; NULL: none */
 	int next_type;
 };
 
@@ -462,9 +467,10 @@ static int fill(struct run *r, struct parcel *p)
 	while (p->n < BATCH_RECORDS && !p->end) {
 		const char *line = p->next;
 		int rc = line ? p->next_type : r->to->next(r->to->ctx, &p->a, &line);
-		p->next = NULL;
 		if (rc < 0)
 			return rc;
+		r->lines += rc > 0 && !p->next;
+		p->next = NULL;
 		size_t n = rc > 0 ? strlen(line) + 1 : 0;
 		p->end = rc == 0;
 		if (p->end || n > room)
@@ -475,47 +481,83 @@ static int fill(struct run *r, struct parcel *p)
 			break;
 		}
 		p->type[p->n] = (unsigned char)rc;
+		p->number[p->n] = r->lines - 1;
 		p->line[p->n++] = line;
 		p->bytes += n;
 	}
 	return E_OK;
 }
 
-static int print_batch(struct run *r, const struct parcel *p, struct buf *out)
+static int print_batch(struct run *r, const char *const *line, int n, struct buf *out)
 {
 	struct buf payload = {0};
 	const struct private_key *key[] = {r->key};
-	int rc = batch_print(r->to->cls, r->state.board, r->to->label, p->line, p->n, &payload);
+	int rc = batch_print(r->to->cls, r->state.board, r->to->label, line, n, &payload);
 	if (rc >= 0)
 		rc = signed_write("records", payload.p, payload.n, key, 1, out);
 	buf_free(&payload);
 	return rc;
 }
 
-/* Sends a batch. A batch that the server rejects (E_UNSUPPORTED) is not sent again. */
-static int send_batch(struct run *r, const struct parcel *p)
+/* Sends n lines as one batch. E_UNSUPPORTED: the server refuses it. */
+static int post_batch(struct run *r, const char *const *line, int n)
 {
 	struct buf doc = {0};
 	struct fetched got = {0};
-	int rc = print_batch(r, p, &doc);
+	int rc = print_batch(r, line, n, &doc);
 	if (rc >= 0)
 		rc = fetch_post(r->fetch, "records", "application/octet-stream", doc.p, doc.n, MOST_REPLY,
 				&got);
 	buf_free(&doc);
 	buf_free(&got.body);
-	bool taken = rc >= 0;
-	if (rc == E_UNSUPPORTED) {
-		log_info("hone-sync: the server rejected a batch of %d line%s: %s", p->n, plural_s(p->n),
-			 err_text());
-		rc = E_OK;
-	}
-	if (rc >= 0 && !p->next)
-		rc = r->to->sent(r->to->ctx);
-	r->sum->batches += taken;
-	for (int i = 0; i < p->n && taken; i++)
-		r->sum->sent_of[p->type[i]]++;
-	r->sum->sent += taken ? p->n : 0;
 	return rc;
+}
+
+/* Sends the n lines of a parcel from `at`. Returns 1 if the server refuses them. */
+static int send_lines(struct run *r, const struct parcel *p, int at, int n)
+{
+	int rc = post_batch(r, p->line + at, n);
+	if (rc == E_UNSUPPORTED) {
+		r->refusals++;
+		snprintf(r->why, sizeof r->why, "%s", err_text());
+		log_more("hone-sync: a batch of %d line%s was refused: %s", n, plural_s(n), err_text());
+		return 1;
+	}
+	if (rc >= 0)
+		rc = r->to->sent(r->to->ctx, p->number + at, n);
+	if (rc < 0)
+		return rc;
+	r->sum->batches++;
+	r->sum->sent += n;
+	for (int i = at; i < at + n; i++)
+		r->sum->sent_of[p->type[i]]++;
+	return 0;
+}
+
+/* Sends a parcel. Lines that the server refuses are sent again in halves; a line that it refuses alone, and
+ * all refused ones after REFUSALS_MOST, stay unsent. */
+static int send_parcel(struct run *r, const struct parcel *p)
+{
+	struct {
+		int at, n;
+	} part[BATCH_RECORDS] = {{0, p->n}};
+	for (int top = 1; top;) {
+		int at = part[--top].at, n = part[top].n, half = n / 2;
+		int rc = r->refusals < REFUSALS_MOST ? send_lines(r, p, at, n) : 1;
+		if (rc < 0)
+			return rc;
+		if (!rc)
+			continue;
+		if (!half || r->refusals >= REFUSALS_MOST) {
+			r->sum->unsent += n;
+			continue;
+		}
+		part[top].at = at + half;
+		part[top++].n = n - half;
+		part[top].at = at;
+		part[top++].n = half;
+	}
+	return E_OK;
 }
 
 static void empty(struct parcel *p)
@@ -540,10 +582,13 @@ static int push(struct run *r)
 	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
 		rc = fill(r, &p);
 		if (rc >= 0 && p.n)
-			rc = send_batch(r, &p);
+			rc = send_parcel(r, &p);
 		empty(&p);
 	}
 	arena_free(&p.a);
+	if (rc >= 0 && r->sum->unsent)
+		rc = fail(E_UNSUPPORTED, "the server refused %d line%s: %s", r->sum->unsent,
+			  plural_s(r->sum->unsent), r->why);
 	return fail_in(rc, "upload");
 }
 

@@ -10,7 +10,9 @@
  * 4. the blobs' records go to the cache as candidates (agent/sync/taken.h);
  * 5. the serial is raised;
  * 6. if the owner opted in, records of this board that were not sent yet go up in batches
- * (agent/sync/batch.h).
+ * (agent/sync/batch.h). A batch that the server refuses is sent again in halves, until each line that it
+ * refuses is alone: the others count as sent, and the run fails with the server's reason. Lines that the
+ * server does not have are offered again in the next run.
  *
  * When a step fails, everything taken before stays, and the reason is logged and kept for `hone status`. A
  * run that is cut anywhere, also by a power cut, does no harm: the next one continues.
@@ -40,6 +42,7 @@ struct sync_sum {
 	bool revoked;   /* the fleet has revoked this board: what it sends does not count */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
+	int unsent;                   /* lines that the server refused, and those that were not tried then */
 	int sent_of[CACHE_TYPES];     /* `sent` by the type of the lines */
 	int taken, choices;           /* new records, and models for which choices were taken */
 	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
@@ -61,8 +64,9 @@ struct sync_cache {
 	/* The type (enum cache_type) of the next line to send, which *line gets (without \n), in the arena;
 	 * 0: there are no more. */
 	int (*next)(void *ctx, struct arena *a, const char **line);
-	/* Called when the server has all lines so far, or has rejected them; durable when it returns good. */
-	int (*sent)(void *ctx);
+	/* Called when the server has these n lines, numbered from 0 in the order of `next` in this run;
+	 * durable when it returns good. */
+	int (*sent)(void *ctx, const int *line, int n);
 };
 
 /* The clock, date and boot of a run. */

@@ -123,10 +123,10 @@ static int next(void *ctx, struct arena *a, const char **line)
 	return rc < 0 ? rc : offered_next(k->offered, a, line);
 }
 
-static int sent(void *ctx)
+static int sent(void *ctx, const int *line, int n)
 {
 	struct keeper *k = ctx;
-	return k->offered ? offered_sent(k->offered) : E_OK;
+	return k->offered ? offered_sent(k->offered, line, n) : E_OK;
 }
 
 static int open_through(struct keeper *k, const struct sync_cache_options *o)

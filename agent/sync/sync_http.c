@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/sync_http.h"
 
+#include "agent/cache/json.h"
 #include "agent/sync/sync_pace.h"
 #include "platform/base/log.h"
 
@@ -12,7 +13,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { MOST_URL = 2048, REFUSED_BYTES = 8 << 10, SLOW_BYTES = 100 /* a second */ };
+enum { MOST_URL = 2048, REFUSED_BYTES = 8 << 10, SLOW_BYTES = 100 /* a second */, REASON = 240 };
 #define CONNECT_NS (20 * NS_PER_S)
 
 struct http {
@@ -30,6 +31,7 @@ struct http {
 	time_t date, retry_date;
 	char etag[FETCH_ETAG], encoding[32];
 	char error[CURL_ERROR_SIZE];
+	char refusal[REFUSED_BYTES + 1]; /* body of an answer with an error's status */
 };
 
 int http_open(const struct fetch_options *o, struct fetch_sum *sum, struct http **out)
@@ -176,6 +178,16 @@ static int begin(struct http *h)
 	return q->begin ? q->begin(q->ctx, h->status, h->etag, part ? q->from : 0) : E_OK;
 }
 
+/* Keeps the start of an error answer's body. Of a longer one the status is enough for the error. */
+static int keep_refusal(struct http *h, const void *p, size_t n)
+{
+	if (h->body_bytes > REFUSED_BYTES)
+		return E_IO;
+	memcpy(h->refusal + h->body_bytes - n, p, n);
+	h->refusal[h->body_bytes] = 0;
+	return E_OK;
+}
+
 static int take(struct http *h, const void *p, size_t n)
 {
 	long status = 0;
@@ -185,7 +197,7 @@ static int take(struct http *h, const void *p, size_t n)
 	if (moved(h) + (int64_t)(h->head_bytes + h->body_bytes) > h->o.most_bytes)
 		return fail(E_BUSY, "today's limit of bytes is used up: see day in [sync]");
 	if (!is_good(h->status))
-		return h->body_bytes > REFUSED_BYTES ? E_IO : E_OK; /* the status is enough for the error */
+		return keep_refusal(h, p, n);
 	if (h->body_bytes > h->ask->most)
 		return fail(E_CORRUPT, "the answer has more than the %zu bytes allowed", h->ask->most);
 	int rc = h->begun ? E_OK : begin(h);
@@ -371,14 +383,26 @@ static const struct {
     {100, 999, E_IO, "it has an internal error"},
 };
 
+/* The server's words of a refusal, {"error": TEXT}, as one line; "": it gave none. */
+static void reason(const struct http *h, char *out, size_t n)
+{
+	json_t *j = json_loads(h->refusal, JSON_REJECT_DUPLICATES, NULL);
+	const char *text = json_string_value(json_object_get(j, "error"));
+	snprintf(out, n, "%s%s", text && *text ? ": " : "", text ? text : "");
+	log_one_line(out);
+	json_decref(j);
+}
+
 static int judge(const struct http *h)
 {
+	char why[REASON];
 	int s = h->status;
 	if (is_good(s) || (s == 304 && h->ask->etag && !h->ask->from) || (s == 416 && h->ask->from))
 		return s;
+	reason(h, why, sizeof why);
 	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		if (s >= statuses[i].from && s <= statuses[i].to)
-			return fail(statuses[i].rc, "%s (status %d)", statuses[i].words, s);
+			return fail(statuses[i].rc, "%s (status %d)%s", statuses[i].words, s, why);
 	return fail(E_CORRUPT, "an answer with status %d", s);
 }
 
@@ -413,7 +437,7 @@ int http_ask(struct http *h, const struct http_ask *q)
 	h->begun = false;
 	h->head_bytes = h->body_bytes = 0;
 	h->began_ns = clock_now(h->o.clock);
-	h->error[0] = 0;
+	h->error[0] = h->refusal[0] = 0;
 	begin_answer(h);
 	curl_easy_reset(h->curl);
 	set_limits(h, left_ns);

@@ -116,6 +116,8 @@ static bool read_batch(struct coming *in, struct db_conn *c, struct arena *a, st
 	if (rc == E_NOMEM) {
 		fleet_say_fault(r, rc);
 	} else if (rc < 0) {
+		/* each refused batch counts toward the board's day (board-day), which limits these lines */
+		log_error("board %s: a batch is refused: %s", in->board.id, err_text());
 		fleet_refuse(in->f, in->q, r, 400, COUNT_BATCH, in->board.id, "%s", err_text());
 		int charged = store_charge(c, in->board.id, in->q->n, in->now_s);
 		if (charged < 0)

@@ -432,7 +432,8 @@ TEST(no_server_is_offline)
 struct taking {
 	struct private_key *ca;
 	struct buf ca_pem;
-	int enrolled, batches, records, fail; /* fail: status for the next batch; 0: it is taken */
+	int enrolled, batches, records, refused;
+	int fail; /* fail: status for the next batch; 0: it is taken */
 	char board[33], name[64];
 	struct public_key key;
 };
@@ -476,7 +477,16 @@ static int do_records(struct web *w, int fd, const struct web_ask *q)
 	}
 	CHECK_OK(signed_parse(q->body, q->n, "records", &d));
 	CHECK(signed_check(&d, &k->key, 1, 1, NULL) >= 0);
-	CHECK_OK(batch_parse(d.payload.p, d.payload.n, &a, &b));
+	if (batch_parse(d.payload.p, d.payload.n, &a, &b) < 0) { /* as tools/fleet/fleet_records.c does */
+		json_t *j = json_pack("{so}", "error", json_text(err_text()));
+		char *text = json_dumps(j, 0);
+		int rc = web_reply(w, fd, 400, "", text, strlen(text));
+		free(text);
+		json_decref(j);
+		arena_free(&a);
+		k->refused++;
+		return rc;
+	}
 	CHECK(!strcmp(b.board, k->board) && !strcmp(b.cls, tree.cls) && b.n <= BATCH_RECORDS);
 	k->batches++;
 	k->records += b.n;
@@ -573,13 +583,16 @@ TEST(a_token_that_is_not_good)
 /* The first nlines records are what this cache has to send. */
 static struct sync_cache real, spy;
 static int nlines, next_line, told_sent;
+static bool told[1000], foreign[1000]; /* lines that were sent; lines of another class */
 
 static int spy_next(void *ctx, struct arena *a, const char **line)
 {
 	(void)ctx;
 	if (next_line >= nlines)
 		return 0;
-	struct rec r = tree_rec(&tree, next_line++);
+	struct rec r = tree_rec(&tree, next_line);
+	if (foreign[next_line++])
+		r.target_key = hash_text("another class");
 	struct buf b = {0};
 	tree_line(&r, &b);
 	b.p[b.n - 1] = 0;
@@ -588,10 +601,14 @@ static int spy_next(void *ctx, struct arena *a, const char **line)
 	return next_line <= 3 ? CACHE_CHOICES : CACHE_REC; /* what it says of a line is counted */
 }
 
-static int spy_sent(void *ctx)
+static int spy_sent(void *ctx, const int *line, int n)
 {
 	(void)ctx;
-	told_sent = next_line;
+	for (int i = 0; i < n; i++) {
+		CHECK(line[i] >= 0 && line[i] < next_line && !told[line[i]]);
+		told[line[i]] = true;
+	}
+	told_sent += n;
 	return E_OK;
 }
 
@@ -605,6 +622,7 @@ static int push(int n)
 	spy.sent = spy_sent;
 	nlines = n;
 	next_line = told_sent = 0;
+	memset(told, 0, sizeof told);
 	int rc = sync_run(&tree.conf, &spy, &tree.now, &sum);
 	sync_cache_close(&real);
 	return rc;
@@ -631,11 +649,8 @@ TEST(a_batch_that_is_not_taken)
 {
 	static const struct {
 		int status, rc;
-		bool given_up;
-	} how[] = {{400, E_OK, true},     {413, E_OK, true},       {422, E_OK, true},
-		   {401, E_WRONG, false}, {403, E_WRONG, false},   {429, E_BUSY, false},
-		   {500, E_IO, false},    {302, E_WRONG, false},   {405, E_WRONG, false},
-		   {408, E_WRONG, false}, {404, E_NOTFOUND, false}};
+	} how[] = {{401, E_WRONG}, {403, E_WRONG}, {429, E_BUSY},  {500, E_IO},
+		   {302, E_WRONG}, {405, E_WRONG}, {408, E_WRONG}, {404, E_NOTFOUND}};
 	struct taking k;
 	struct web w;
 	open_taking(&k, &w);
@@ -643,11 +658,52 @@ TEST(a_batch_that_is_not_taken)
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
 		k.fail = how[i].status;
 		int rc = push(5);
-		CHECK(rc == how[i].rc && sum.sent == 0);
-		CHECK(told_sent == (how[i].given_up ? 5 : 0));
+		CHECK(rc == how[i].rc && sum.sent == 0 && told_sent == 0);
 	}
+	k.fail = 413; /* too long as a whole, not in halves */
+	CHECK_OK(push(4));
+	CHECK(sum.sent == 4 && sum.batches == 2 && told_sent == 4 && k.records == 4);
+	k.records = 0;
 	CHECK_OK(push(5));
 	CHECK(sum.sent == 5 && k.records == 5);
+	close_taking(&k, &w);
+}
+
+/* A line that the server refuses does not cost the others: all of them arrive, it alone stays unsent, and the
+ * run fails with the server's reason. */
+TEST(a_bad_line_costs_itself_alone)
+{
+	struct taking k;
+	struct web w;
+	struct rng r;
+	open_taking(&k, &w);
+	tree.conf.push = true;
+	rng_seed(&r, 3);
+	for (int i = 0; i < 15; i++) {
+		int n = 1 + (int)rng_below(&r, BATCH_RECORDS * 2), nbad = 0;
+		for (int at = (int)rng_below(&r, 40); at < n; at += 1 + (int)rng_below(&r, 60))
+			nbad += foreign[at] = true;
+		k.records = k.refused = 0;
+		int rc = push(n);
+		CHECK(rc == (nbad ? E_UNSUPPORTED : E_OK) && sum.unsent == nbad && sum.sent == n - nbad);
+		CHECK(k.records == n - nbad && told_sent == n - nbad);
+		CHECK(k.refused <= 8 * nbad);
+		for (int at = 0; at < n; at++)
+			CHECK(told[at] == !foreign[at]);
+		json_t *j = status();
+		CHECK(json_is_true(json_object_get(j, "good")) == !nbad);
+		if (nbad)
+			CHECK(strstr(json_string_value(json_object_get(j, "error")),
+				     "the record is of another class of boards"));
+		json_decref(j);
+		memset(foreign, 0, sizeof foreign);
+	}
+	/* a server that refuses everything is not asked without end */
+	memset(foreign, 1, sizeof foreign);
+	k.refused = 0;
+	CHECK_FAILS(push(900), E_UNSUPPORTED, "the server refused 900 lines");
+	CHECK(k.refused == 64 && sum.unsent == 900 && !told_sent);
+	memset(foreign, 0, sizeof foreign);
 	close_taking(&k, &w);
 }
 

@@ -5,6 +5,7 @@
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
+#include "agent/sync/batch.h"
 #include "agent/sync/offered.h"
 #include "agent/cache/seeds.h"
 #include "agent/cache/lookup.h"
@@ -553,8 +554,13 @@ TEST(refused)
 
 static struct key choices_record(int i, const char *text, struct buf *out)
 {
-	const struct chosen_rec r = {
-	    .model = mix_bytes(&i, sizeof i, 1), .device = "cpu", .threads = 1, .choices = text};
+	struct target host;
+	dev_sim.probe(&host);
+	const struct chosen_rec r = {.model = mix_bytes(&i, sizeof i, 1),
+				     .target_key = target_key(&host),
+				     .device = "cpu",
+				     .threads = 1,
+				     .choices = text};
 	chosen_rec_text(&r, out);
 	return chosen_rec_key(&r);
 }
@@ -575,12 +581,18 @@ static void put_own_choices(struct board *b, int i, const char *text)
 	buf_free(&record);
 }
 
+static void send_all(struct offered *o, int n)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_OK(offered_sent(o, &i, 1));
+}
+
 static int offered(struct board *b, const char *to, const char *part, bool sent)
 {
 	struct offered *o;
 	const char *line;
 	char cls[33];
-	int n = 0, type;
+	int n = 0, lines = 0, type;
 	key_text(target_key(&b->target), cls);
 	CHECK_OK(offered_open(b->cache, cls, to, &o));
 	while ((type = offered_next(o, &b->a, &line)) > 0) {
@@ -588,9 +600,10 @@ static int offered(struct board *b, const char *to, const char *part, bool sent)
 		CHECK_OK(exchange_parse(line, strlen(line), &b->a, &l));
 		CHECK(type == (int)l.type);
 		n += strstr(line, part) != NULL;
+		lines++;
 	}
 	if (sent)
-		CHECK_OK(offered_sent(o));
+		send_all(o, lines);
 	offered_close(o);
 	return n;
 }
@@ -623,6 +636,75 @@ TEST(choices)
 	CHECK(sum.choices == TAKEN_CHOICES - 1 && sum.left_out == 3); /* the known one counts */
 	buf_free(&lines);
 	close_board(&b);
+}
+
+/* Puts a record or choices of a model, measured here, for the processor or for another device, which is of a
+ * class of its own. */
+static void put_measured(struct board *b, int i, bool choices, bool processor)
+{
+	struct buf text = {0};
+	struct blob code;
+	struct rec r;
+	struct chosen_rec c = {.model = mix_bytes(&i, sizeof i, 1),
+			       .threads = 1,
+			       .choices = "hone-choices 1\njoin 1 Conv_2\n"};
+	CHECK(get(b, i % NTASKS, REC_BEST, &r));
+	CHECK_OK(kept_code_get(b->cache, &r, &b->a, &code));
+	r.threads = r.meas.threads = 2 + i; /* for another key */
+	c.target_key = r.target_key = processor ? target_key(&b->target) : hash_text("a device");
+	snprintf(r.device, sizeof r.device, "%s", processor ? "cpu" : "opencl");
+	snprintf(c.device, sizeof c.device, "%s", r.device);
+	if (choices) {
+		chosen_rec_text(&c, &text);
+		CHECK_OK(cache_put(b->cache, CACHE_CHOICES, chosen_rec_key(&c), text.p, text.n));
+	} else {
+		CHECK_OK(kept_code_put(b->cache, &r, code));
+		CHECK_OK(cache_put_rec(b->cache, &r));
+	}
+	buf_free(&text);
+}
+
+/* Takes all offered lines into one batch, which must be a valid one; returns their number. */
+static int offered_as_batch(struct board *b, const char *fleet)
+{
+	static struct batch got;
+	struct offered *o;
+	struct buf payload = {0};
+	const char *line[BATCH_RECORDS];
+	char cls[33];
+	int n = 0, rc;
+	key_text(target_key(&b->target), cls);
+	CHECK_OK(offered_open(b->cache, cls, fleet, &o));
+	while (n < BATCH_RECORDS && (rc = offered_next(o, &b->a, &line[n])) > 0)
+		n++;
+	offered_close(o);
+	if (n) {
+		CHECK_OK(batch_print(cls, "0123456789abcdef0123456789abcdef", "sim", line, n, &payload));
+		CHECK_OK(batch_parse(payload.p, payload.n, &b->a, &got));
+	}
+	buf_free(&payload);
+	return n;
+}
+
+/* Of random mixtures, a board sends all that is of its class, and nothing that the fleet would refuse. */
+TEST(another_device_of_the_board)
+{
+	struct rng r;
+	rng_seed(&r, 7);
+	for (int k = 0; k < 20; k++) {
+		static struct board b;
+		int n = (int)rng_below(&r, 40);
+		open_board(&b);
+		run_box(&b, NS_PER_S / 2);
+		int ours = offered_as_batch(&b, "fleet");
+		for (int i = 0; i < n; i++) {
+			bool processor = rng_below(&r, 2);
+			ours += processor;
+			put_measured(&b, i, rng_below(&r, 2), processor);
+		}
+		CHECK(offered_as_batch(&b, "fleet") == ours);
+		close_board(&b);
+	}
 }
 
 /* A model's history is sent once, and again when its result changed; a stranger's is never sent. */

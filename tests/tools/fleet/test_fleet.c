@@ -49,6 +49,21 @@ TEST(a_board_joins)
 	fleet_close(f);
 }
 
+/* Posts a batch, and returns its status and what the server logged meanwhile. */
+static int post_logged(struct fleet *f, const struct buf *b, char *said, size_t room)
+{
+	fflush(stderr);
+	int was = dup(2), fd = open(fleet_path("said"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+	CHECK(was >= 0 && dup2(fd, 2) == 2);
+	int status = fleet_post(f, "/v1/records", b->p, b->n);
+	CHECK(dup2(was, 2) == 2);
+	ssize_t got = pread(fd, said, room - 1, 0);
+	said[got > 0 ? got : 0] = 0;
+	close(fd);
+	close(was);
+	return status;
+}
+
 /* The operator reads of each board that joins, and of one by the name of another; a crowd is cut. */
 TEST(boards_that_join_are_logged)
 {
@@ -309,7 +324,9 @@ TEST(attacks_are_refused_noted_and_change_nothing)
 		CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
 		fleet_batch(fleet_board(0), 0, 2, 1000, &b);
 		t->make(f, &b);
-		int status = fleet_post(f, "/v1/records", b.p, b.n);
+		char said[1024];
+		int status = post_logged(f, &b, said, sizeof said);
+		CHECK((strstr(said, "a batch is refused: ") != NULL) == (t->count == COUNT_BATCH));
 		if (status != t->status) {
 			printf("%s: %d, wanted %d: %s\n", t->name, status, t->status, fleet_text);
 			test_bad = 1;
