@@ -70,7 +70,8 @@ struct marks {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
 		bool boxed; /* a box has made all its kernels, or all that can be made */
-		/* some slice that gained was disturbed or cut short, or has not ended yet */
+		/* the times or some gain are not certain (now_rough in honed_status), or a slice that gained
+		 * has not ended yet */
 		bool rough;
 		/* The network's time when honed first measured this file, and that divided by what slices
 		 * have gained, both as honed_status has them; 0: not known. */
@@ -213,9 +214,10 @@ int64_t honed_wakeup(const struct honed *h);
  * {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled, looked_s (ago)};
  * models [{name, path, device ("cpu", "opencl:0"; a model with several devices has a row for each), state
  * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
- * measured of this file; it stays), default_ms,
- * now_ms (before_ms, divided by the product of what each slice has gained), now_rough (some of these gains
- * were measured while others disturbed the slice, or are not known because it or honed was cut short),
+ * measured of this file, scaled once, with now_ms, to the times of the first slice that nobody disturbed; then
+ * it stays), default_ms, now_ms (before_ms, divided by the product of what each slice has gained), now_rough
+ * (no slice was undisturbed yet, or some of these gains were measured while others disturbed the slice, or are
+ * not known because it or honed was cut short), note (the processor alone is faster than this device, or null),
  * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,

@@ -569,7 +569,8 @@ void job_gone(struct honed *h, struct honed_job *j)
  * know what more search promises. */
 static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
 {
-	char times[96], promise[64] = "";
+	char times[96], promise[64] = "", processor[96] = "";
+	double processor_ms = j->model >= 0 ? model_processor_wins(h, &h->models.list[j->model]) : 0;
 	if (r->before_ms > 0 && r->now_ms > 0)
 		snprintf(times, sizeof times, "%.3f -> %.3f ms", r->before_ms, r->now_ms);
 	else if (r->before_ms > 0)
@@ -579,8 +580,12 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 		snprintf(times, sizeof times, "the network was not measured");
 	if (r->promise >= 0)
 		snprintf(promise, sizeof promise, ", promise %.3f", r->promise);
-	honed_log(h, 1, "%s: %s, %d trial%s%s%s%s", job_label(h, j).text, times, r->trials,
-		  plural_s(r->trials), promise, r->text[0] ? "; nothing was tried: " : "", r->text);
+	if (processor_ms > 0)
+		snprintf(processor, sizeof processor, "; the processor alone runs it faster, in %.3g ms",
+			 processor_ms);
+	honed_log(h, 1, "%s: %s, %d trial%s%s%s%s%s", job_label(h, j).text, times, r->trials,
+		  plural_s(r->trials), promise, r->text[0] ? "; nothing was tried: " : "", r->text,
+		  processor);
 }
 
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)

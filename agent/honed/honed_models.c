@@ -8,6 +8,8 @@
 /* times outside are no network's */
 #define LEAST_MS 1e-6
 #define MOST_MS 1e9
+/* the processor is reported as faster than a device from this share on */
+#define PROCESSOR_WINS 0.1
 
 static bool same_text(const char *a, const char *b)
 {
@@ -114,6 +116,7 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 		m->before_ms = mark ? (double)mark->before_ms : 0;
 		m->now_ms = mark ? (double)mark->now_ms : 0;
 		m->rough = mark && mark->rough;
+		m->sure = mark && !mark->rough;
 		m->key = now->key;
 	}
 	m->known = true;
@@ -180,6 +183,22 @@ int models_find(const struct honed *h, const char *path, const char *device, int
 			return i;
 	}
 	return -1;
+}
+
+/* The processor's time of a device's network is that before the device had kernels, or that of the
+ * processor's own row of this model. */
+double model_processor_wins(const struct honed *h, const struct kept_model *m)
+{
+	double ms = m->before_ms;
+	if (!m->conf->device || m->now_ms <= 0)
+		return 0;
+	for (int i = 0; i < h->models.n; i++) {
+		const struct kept_model *o = &h->models.list[i];
+		if (!o->conf->device && o->now_ms > 0 && o->now_ms < ms &&
+		    !strcmp(o->conf->name, m->conf->name))
+			ms = o->now_ms;
+	}
+	return ms < m->now_ms * (1 - PROCESSOR_WINS) ? ms : 0;
 }
 
 static bool promises(const struct kept_model *m)
@@ -269,7 +288,7 @@ int models_next(const struct honed *h)
 static void mark(struct honed *h, const struct kept_model *m)
 {
 	struct mark_of *it = mark_of(h, m->key);
-	bool rough = m->rough || (m->open && m->before_ms > 0);
+	bool rough = model_rough(m) || (m->open && m->before_ms > 0);
 	if (!m->known || m->refused[0])
 		return;
 	/* the oldest mark, probably of a model that is no longer configured, is dropped */
@@ -345,28 +364,53 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
-/* The first time of the network that is measured stays the time before. Times of two slices do not compare,
- * because the machine may have been faster or slower then: now_ms changes only by the factors that slices
- * gained. */
+static bool is_time(double ms)
+{
+	return ms >= LEAST_MS && ms <= MOST_MS;
+}
+
+/* Times of two slices do not compare, because the machine may have been faster or slower then: now_ms changes
+ * by the factors that slices gained. The first time of the network is only provisional, as it may be wrong by
+ * any factor: others may have used the machine during its few runs. */
 static void take_start(struct kept_model *m, double ms)
 {
-	if (ms < LEAST_MS || ms > MOST_MS || m->before_ms > 0)
+	if (!is_time(ms) || m->before_ms > 0)
 		return;
 	m->before_ms = m->now_ms = ms;
-	m->rough = false;
+	m->rough = m->sure = false;
+}
+
+/* The first slice that nobody disturbed measures, at its start, the kernels whose time now_ms gives: both
+ * times are scaled to that measurement, once, and the gain stays. */
+static void make_sure(struct kept_model *m, const struct request *done)
+{
+	double before_ms = m->now_ms > 0 ? m->before_ms * (done->before_ms / m->now_ms) : 0;
+	if (m->sure || done->disturbed || !is_time(done->now_ms) || !is_time(done->before_ms) ||
+	    !is_time(before_ms))
+		return;
+	m->before_ms = before_ms;
+	m->now_ms = done->before_ms;
+	m->sure = true;
+}
+
+bool model_rough(const struct kept_model *m)
+{
+	return m->now_ms > 0 && (m->rough || !m->sure);
 }
 
 /* Takes the factor that a slice gained with the kernels it kept; without any, its two times differ by noise.
  * The gain is rough once such a factor is not known, or was measured while others disturbed the slice; a
- * disturbed slice that seems to have lost something tells nothing. */
+ * disturbed slice that seems to have lost something tells nothing, except while a device gets its first
+ * kernels: they replace the processor's, however fast those are. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
+	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
 	bool both = done->before_ms > 0 && done->now_ms > 0;
 	double now_ms = both ? m->now_ms * (done->now_ms / done->before_ms) : 0;
 	if (!done->kept || m->before_ms <= 0)
 		return;
 	m->rough |= !both || done->disturbed;
-	if (now_ms < LEAST_MS || now_ms > MOST_MS || (done->disturbed && now_ms > m->now_ms))
+	if (now_ms < LEAST_MS || now_ms > MOST_MS || (!may_lose && now_ms > m->now_ms))
 		return;
 	m->now_ms = now_ms;
 }
@@ -408,6 +452,7 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
 	take_start(m, done->before_ms > 0 ? done->before_ms : done->now_ms);
+	make_sure(m, done);
 	take_gain(m, done);
 	m->missing = done->missing;
 	if (kept)

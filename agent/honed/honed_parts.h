@@ -167,10 +167,12 @@ struct kept_model {
 	bool bare;   /* never served */
 	bool trying; /* the marks knew it before this box */
 	double promise;
-	/* before_ms: the network's first time that was measured; now_ms: before_ms, divided by what the
-	 * slices since have gained; 0: not known */
+	/* before_ms: the network's first time; now_ms: before_ms, divided by what the slices since have
+	 * gained; 0: not known. Until a slice was measured undisturbed (sure), both are provisional; then
+	 * they are scaled to its times. */
 	double before_ms, default_ms, now_ms;
 	bool rough; /* some slice that gained was disturbed or cut short */
+	bool sure;
 	/* A slice under way has kept records, and has not told what they gained. The marks then say rough,
 	 * because they may be all that a restart finds. */
 	bool open;
@@ -332,6 +334,11 @@ int64_t model_when(const struct honed *h, int i);
 /* the model whose slice is next; -1: none that has a place on its device */
 int models_next(const struct honed *h);
 /* Takes the time of the network as the job found it, unless one is known; ms 0: it was not measured yet. */
+/* Whether the gain or the times are not certain. */
+bool model_rough(const struct kept_model *m);
+/* Returns the time in ms in which the processor alone runs the network of a device that is slower; 0: it is
+ * not known to be slower. */
+double model_processor_wins(const struct honed *h, const struct kept_model *m);
 void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 void model_failed(struct honed *h, int i, const char *text);

@@ -215,12 +215,17 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 	put_real(b, "before_ms", m->before_ms, m->before_ms > 0);
 	put_real(b, "default_ms", m->default_ms, m->default_ms > 0);
 	put_real(b, "now_ms", m->now_ms, m->now_ms > 0);
-	buf_printf(b, ",\"now_rough\":%s,\"missing\":%d", m->now_ms > 0 && m->rough ? "true" : "false",
+	buf_printf(b, ",\"now_rough\":%s,\"missing\":%d", model_rough(m) ? "true" : "false",
 		   m->missing);
 	put_real(b, "promise", m->promise, m->promise >= 0);
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
 	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);
+	char note[128];
+	double processor_ms = model_processor_wins(h, m);
+	snprintf(note, sizeof note, "the processor alone runs it faster, in %.3g ms: leave this device out",
+		 processor_ms);
 	put_text(b, "device", conf_device_name(m->conf->device));
+	put_text(b, "note", processor_ms > 0 ? note : NULL);
 	put_text(b, "level", level_name((int)m->conf->level));
 	put_real(b, "threads", m->conf->threads, m->conf->threads > 0);
 	buf_puts(b, "}");

@@ -198,7 +198,7 @@ int64_t net_median_ns(const struct net *n)
 		return 0;
 	memcpy(sorted, n->sample_ns, sizeof *sorted * (size_t)count);
 	qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-	return sorted[count / 2];
+	return sorted[(count - 1) / 2]; /* of two, the smaller: others can only make a run longer */
 }
 
 int net_samples(const struct net *n, double *ns)

@@ -125,6 +125,15 @@ static void error_line(const json_t *m, bool devices)
 	say(ended ? state : "last error", &b);
 }
 
+static void note_line(const json_t *m)
+{
+	struct buf b = {0};
+	const char *note = daemon_text(m, "note", "");
+	if (*note)
+		buf_printf(&b, "%s on %s: %s", daemon_text(m, "name", "?"), device_of(m), note);
+	say("note", &b);
+}
+
 static void models_table(const json_t *models, bool devices, bool color)
 {
 	static const char *const head[] = {"model", "device", "state", "before ms", "now ms", "gain", "next"};
@@ -155,9 +164,13 @@ static void models_table(const json_t *models, bool devices, bool color)
 	}
 	table_print(&t, color);
 	if (rough && t.shown >> now_column & 1)
-		table_say("~: other programs disturbed a slice that gained, or it was cut short; now is before "
-			  "divided by gain");
-	json_array_foreach(models, k, m) error_line(m, devices);
+		table_say("~: other programs disturbed a slice that gained, or it was cut short, or no slice was "
+			  "undisturbed yet; now is before divided by gain");
+	json_array_foreach(models, k, m)
+	{
+		error_line(m, devices);
+		note_line(m);
+	}
 }
 
 static void gate_line(const json_t *g)
