@@ -16,6 +16,7 @@ enum { MOST_FILE = 64 << 10 };
 
 const struct opt fleet_conf_opts[] = {
     FLEET_OPT_CONFIG,
+    FLEET_OPT_STATE,
     FLEET_OPT_DB,
     FLEET_OPT_KEYS,
     {"listen", OPT_STR, "ADDRESS", "address and port (127.0.0.1:8440); [::]:8440 for all addresses"},
@@ -64,6 +65,19 @@ static int take_text(const struct field *k, const char *value, void *at, struct 
 	if (!*value)
 		return E_USAGE;
 	*(const char **)at = arena_strdup(a, value);
+	return E_OK;
+}
+
+/* `at`: the configuration. Later settings of the three places win. */
+static int take_state(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	struct fleet_conf *c = at;
+	(void)k;
+	if (!*value)
+		return E_USAGE;
+	c->db = arena_printf(a, "%s/fleet.db", value);
+	c->keys = arena_printf(a, "%s/keys", value);
+	c->publish = arena_printf(a, "%s/publish", value);
 	return E_OK;
 }
 
@@ -143,6 +157,7 @@ static int take_quorum(const struct field *k, const char *value, void *at, struc
 _Static_assert(FLEET_BODY <= LEAST_BYTES, "a batch must fit");
 
 static const struct field fields[] = {
+    {"state", take_state, 0, 0, 0, 0, "a folder"}, /* before the places that it sets */
     {"db", take_text, AT(db), 0, 0, 0, "a file or a URL"},
     {"keys", take_text, AT(keys), 0, 0, 0, "a folder"},
     {"listen", take_text, AT(listen), 0, 0, 0, "ADDRESS:PORT"},

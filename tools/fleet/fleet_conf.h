@@ -26,6 +26,12 @@
 	{                                                                                                    \
 		"keys", OPT_STR, "DIR", "folder of keys, which init makes (" FLEET_STATE "/keys)"            \
 	}
+#define FLEET_OPT_STATE                                                                                      \
+	{                                                                                                    \
+		"state", OPT_STR, "DIR",                                                                     \
+		    "folder of all files of the fleet: DIR/fleet.db, DIR/keys, DIR/publish (" FLEET_STATE    \
+		    "), for a trial a folder of your own"                                                    \
+	}
 extern const struct opt fleet_conf_opts[]; /* all options; ends with name NULL */
 
 void fleet_conf_default(struct fleet_conf *c);

@@ -167,12 +167,21 @@ static void next_serve(const struct args *args, const char *dir)
 	buf_free(&more);
 }
 
+/* Options that `token` needs as `init` had them. */
+static const char *const same_places[2] = {"config", "state"};
+
 static int tell(const struct args *args, const struct keys *k, const char *dir)
 {
 	if (args->json)
 		return json_out(json_pack("{s:s,s:s,s:[s,s,s]}", "keys", dir, "admin_token", k->token,
 					  "offline", "offline/root-1.key", "offline/root-2.key",
 					  "offline/root-3.key"));
+	struct buf same = {0};
+	for (size_t i = 0; i < 2; i++)
+		if (arg_given(args, same_places[i])) {
+			buf_printf(&same, " --%s ", same_places[i]);
+			shell_path(&same, arg_str(args, same_places[i], ""));
+		}
 	printf("admin token: %s\n", k->token);
 	log_info("hone-fleet: the keys are in %s. What to do with them:", dir);
 	log_info("- keep the admin token; it is not shown again (its hash is in %s/admin)", dir);
@@ -184,8 +193,9 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 		log_info(
 		    "- copy %s/ca.pem to each board, as the file that `ca` in [sync] of honed.conf names",
 		    dir);
-	log_info("- once the server runs, make a token for each board: hone-fleet token");
+	log_info("- once the server runs, make a token for each board: hone-fleet token%s", buf_str(&same));
 	next_serve(args, dir);
+	buf_free(&same);
 	return E_OK;
 }
 
@@ -253,6 +263,7 @@ static int run_init(const struct args *args)
 static const struct opt init_opts[] = {
     FLEET_OPT_KEYS,
     FLEET_OPT_CONFIG,
+    FLEET_OPT_STATE,
     {"name", OPT_STR, "NAME", "name of the certificate authority"},
     {"host", OPT_STR, "HOST",
      "also a certificate for a server of this name or address: server.pem, server.key"},

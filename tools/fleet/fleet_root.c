@@ -310,6 +310,7 @@ static const struct opt root_opts[] = {
     {"threshold", OPT_INT, "2", "next: number of root keys that must sign"},
     FLEET_OPT_KEYS,
     FLEET_OPT_CONFIG,
+    FLEET_OPT_STATE,
     {NULL},
 };
 

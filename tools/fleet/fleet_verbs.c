@@ -136,6 +136,7 @@ static const struct opt token_opts[] = {
     {"note", OPT_STR, "TEXT", "what it is for: the log of administration shows it"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
+    FLEET_OPT_STATE,
     {NULL},
 };
 
@@ -219,7 +220,7 @@ static int run_boards(const struct args *args)
 	return rc < 0 ? rc : 0;
 }
 
-static const struct opt db_opts[] = {FLEET_OPT_DB, FLEET_OPT_CONFIG, {NULL}};
+static const struct opt db_opts[] = {FLEET_OPT_DB, FLEET_OPT_CONFIG, FLEET_OPT_STATE, {NULL}};
 
 const struct cmd fleet_cmd_boards = {
     .usage = "",
@@ -386,6 +387,7 @@ static const struct opt revoke_opts[] = {
     {"undo", OPT_FLAG, NULL, "take a revocation back"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
+    FLEET_OPT_STATE,
     {NULL},
 };
 

@@ -151,6 +151,34 @@ TEST(hone_fleet_adds_a_root_without_its_copy)
 	CHECK_SAYS(cli_err, words);
 }
 
+/* With --state, every command works in that one folder, whatever a configuration says of the places; an
+ * option for one place wins. */
+TEST(a_fleet_for_a_trial_is_one_folder)
+{
+	static const char *const verbs[] = {"token", "boards", "revoke nobody", "rename a b"};
+	char state[160], conf[160], no[160], words[900];
+	snprintf(state, sizeof state, "%s", in_dir("trial"));
+	snprintf(conf, sizeof conf, "%s", in_dir("fleet.conf"));
+	snprintf(no, sizeof no, "%s", in_dir("no"));
+	snprintf(words, sizeof words, "[fleet]\ndb = %s\nkeys = %s\npublish = %s\n", no, no, no);
+	CHECK_OK(file_write(conf, words, strlen(words)));
+	CHECK(program("hone-fleet", "init --state %s --config %s", state, conf) == 0);
+	snprintf(words, sizeof words, "make a token for each board: hone-fleet token --config %s --state %s",
+		 conf, state);
+	CHECK_SAYS(cli_err, words);
+	snprintf(words, sizeof words, "%s/keys/root.signed", state);
+	CHECK(file_exists(words));
+	snprintf(words, sizeof words, "no database %s/fleet.db; ", state);
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		CHECK(program("hone-fleet", "%s --state %s --config %s", verbs[i], state, conf) == 1);
+		CHECK_SAYS(cli_err, words);
+	}
+	snprintf(words, sizeof words, "no database %s; ", no);
+	CHECK(program("hone-fleet", "boards --state %s --db %s", state, no) == 1);
+	CHECK_SAYS(cli_err, words);
+	CHECK(!file_exists(no) && !file_is_dir(no));
+}
+
 /* The help of serve tells each default, and which values are allowed. */
 TEST(hone_fleet_tells_its_defaults)
 {
