@@ -666,10 +666,19 @@ static void seed(struct rng *r, int64_t use_ns)
 	rng_seed(r, s);
 }
 
-/* The polling interval: what the snapshot asks for, within a factor of 4 of the configured one. */
+/* Whether the board still has to join: its token expires, by default after a day. */
+static bool has_to_join(const struct sync_conf *c, const struct sync_state *t)
+{
+	return c->token && c->server && !sync_is_folder(c->server) && !file_exists(state_path(t, SYNC_CERT));
+}
+
+/* The polling interval: PACE_JOIN_NS at most before the board has joined, then what the snapshot asks for,
+ * within a factor of 4 of the configured one. */
 static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
 {
 	int64_t own_ns = c->every_ns, poll_ns = 0;
+	if (has_to_join(c, t))
+		return own_ns < PACE_JOIN_NS ? own_ns : PACE_JOIN_NS;
 	if (t->poll_s > 0 && t->poll_s < PACE_EVERY_MOST_NS / NS_PER_S)
 		poll_ns = t->poll_s * NS_PER_S;
 	if (!poll_ns)
@@ -768,6 +777,8 @@ int64_t sync_due(const struct sync_conf *c, const struct sync_now *now)
 	struct sync_state s;
 	state_glance(&s, sync_state_folder(c));
 	int64_t use_ns = state_use(&s, now);
+	if (has_to_join(c, &s) && !s.ran_s)
+		return 0;
 	if (!s.chosen && choose(&s, c, use_ns) < 0)
 		log_info("hone-sync: %s", err_text());
 	int64_t at_ns = s.quiet_ns > s.pace.next_ns ? s.quiet_ns : s.pace.next_ns;

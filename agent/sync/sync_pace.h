@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #define PACE_BASE_NS (30 * NS_PER_S)
+#define PACE_JOIN_NS (600 * NS_PER_S) /* `every` of boards that have not joined yet, at most */
 #define PACE_DAY_NS (24 * 3600 * NS_PER_S)
 #define PACE_MOST_NS PACE_DAY_NS
 #define PACE_EVERY_MOST_NS (366 * PACE_DAY_NS)

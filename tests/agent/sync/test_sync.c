@@ -546,6 +546,38 @@ TEST(a_token_becomes_a_certificate)
 	close_taking(&k, &w);
 }
 
+/* A token expires: a board that has one joins at once, and if that fails, soon again; only then it keeps to
+ * the fleet's pace. */
+TEST(a_board_with_a_token_joins_at_once)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.every_ns = 24 * 3600 * NS_PER_S;
+	CHECK(sync_due(&tree.conf, &tree.now) == 0 && sync_due(&tree.conf, &tree.now) == 0);
+	tree_write(&tree, "token", "guess", 5);
+	int64_t most = 0;
+	for (int i = 1; i <= 4; i++) {
+		CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
+		int64_t wait = sync_due(&tree.conf, &tree.now);
+		CHECK(wait <= (PACE_JOIN_NS << i));
+		most = wait > most ? wait : most;
+	}
+	CHECK(most > 0);
+	tree.now.boot = "boot 2";
+	CHECK(sync_due(&tree.conf, &tree.now) <= 2 * PACE_JOIN_NS);
+	tree_write(&tree, "token", "secret", 6);
+	CHECK_OK(tree_sync(&tree, &sum));
+	most = 0;
+	for (int i = 0; i < 6; i++) {
+		CHECK_OK(tree_sync(&tree, &sum));
+		int64_t wait = sync_due(&tree.conf, &tree.now);
+		most = wait > most ? wait : most;
+	}
+	CHECK(most > 3600 * NS_PER_S);
+	close_taking(&k, &w);
+}
+
 TEST(a_board_joins_by_its_configured_name)
 {
 	struct taking k;
