@@ -10,6 +10,7 @@
 #define MOST_MS 1e9
 /* the processor is reported as faster than a device from this share on */
 #define PROCESSOR_WINS 0.1
+#define BELIEVED 100 /* tuned kernels are not that much faster than the portable ones */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -369,28 +370,37 @@ static bool is_time(double ms)
 	return ms >= LEAST_MS && ms <= MOST_MS;
 }
 
-/* Times of two slices do not compare, because the machine may have been faster or slower then: now_ms changes
- * by the factors that slices gained. The first time of the network is only provisional, as it may be wrong by
- * any factor: others may have used the machine during its few runs. */
+/* Scales both times so that the present kernels take ms. */
+static bool scale_to(struct kept_model *m, double ms)
+{
+	double before_ms = m->now_ms > 0 ? m->before_ms * (ms / m->now_ms) : 0;
+	if (!is_time(ms) || !is_time(before_ms))
+		return false;
+	m->before_ms = before_ms;
+	m->now_ms = ms;
+	return true;
+}
+
+/* Takes a time of the network at the start of a slice. Times of two slices do not compare, because the
+ * machine may have been faster or slower then: now_ms changes by the factors that slices gained. But the
+ * first time is provisional, as it may be too long by any factor: others may have used the machine during its
+ * few runs. Until it is sure, a shorter time of the same kernels is nearer to the truth. */
 static void take_start(struct kept_model *m, double ms)
 {
-	if (!is_time(ms) || m->before_ms > 0)
-		return;
-	m->before_ms = m->now_ms = ms;
-	m->rough = m->sure = false;
+	if (is_time(ms) && m->before_ms <= 0) {
+		m->before_ms = m->now_ms = ms;
+		m->rough = m->sure = false;
+	} else if (!m->sure && ms < m->now_ms) {
+		(void)scale_to(m, ms);
+	}
 }
 
 /* The first slice that nobody disturbed measures, at its start, the kernels whose time now_ms gives: both
  * times are scaled to that measurement, once, and the gain stays. */
 static void make_sure(struct kept_model *m, const struct request *done)
 {
-	double before_ms = m->now_ms > 0 ? m->before_ms * (done->before_ms / m->now_ms) : 0;
-	if (m->sure || done->disturbed || !is_time(done->now_ms) || !is_time(done->before_ms) ||
-	    !is_time(before_ms))
-		return;
-	m->before_ms = before_ms;
-	m->now_ms = done->before_ms;
-	m->sure = true;
+	if (!m->sure && !done->disturbed && is_time(done->now_ms))
+		m->sure = scale_to(m, done->before_ms);
 }
 
 bool model_rough(const struct kept_model *m)
@@ -401,7 +411,8 @@ bool model_rough(const struct kept_model *m)
 /* Takes the factor that a slice gained with the kernels it kept; without any, its two times differ by noise.
  * The gain is rough once such a factor is not known, or was measured while others disturbed the slice; a
  * disturbed slice that seems to have lost something tells nothing, except while a device gets its first
- * kernels: they replace the processor's, however fast those are. */
+ * kernels: they replace the processor's, however fast those are. A gain of more than BELIEVED on a first time
+ * that is not sure says that this time was too long. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
 	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
@@ -413,6 +424,8 @@ static void take_gain(struct kept_model *m, const struct request *done)
 	if (now_ms < LEAST_MS || now_ms > MOST_MS || (!may_lose && now_ms > m->now_ms))
 		return;
 	m->now_ms = now_ms;
+	if (!m->sure && m->before_ms > BELIEVED * now_ms)
+		m->before_ms = BELIEVED * now_ms;
 }
 
 /* Writes the marks now if the model's have changed in more than the promise. In a box they are written at its

@@ -168,8 +168,8 @@ struct kept_model {
 	bool trying; /* the marks knew it before this box */
 	double promise;
 	/* before_ms: the network's first time; now_ms: before_ms, divided by what the slices since have
-	 * gained; 0: not known. Until a slice was measured undisturbed (sure), both are provisional; then
-	 * they are scaled to its times. */
+	 * gained; 0: not known. Until a slice was measured undisturbed (sure), both are provisional: they
+	 * are scaled to a shorter time of the same kernels; then, once, to that slice's times. */
 	double before_ms, default_ms, now_ms;
 	bool rough; /* some slice that gained was disturbed or cut short */
 	bool sure;
