@@ -348,8 +348,9 @@ static void over(struct loop *l, struct loop_job *j)
 {
 	struct loop_job was = *j;
 	*j = (struct loop_job){0};
-	loop_tell(l,
-		  &(struct honed_event){.kind = HE_ENDED, .job = was.number, .rc = was.rc, .text = was.text});
+	loop_tell(
+	    l, &(struct honed_event){
+		   .kind = HE_ENDED, .job = was.number, .rc = was.rc, .text = was.text[0] ? was.text : NULL});
 	if (was.eof)
 		loop_gone(l, was.client);
 	if (!jobs_living(l))

@@ -339,6 +339,15 @@ void marks_resumed(struct honed *h)
 	marks_save(h);
 }
 
+/* The pause after a slice that failed, or that did not get to measuring anything. */
+static void pause_model(struct honed *h, struct kept_model *m, int64_t former_ns)
+{
+	m->pause_step_ns = former_ns ? 2 * former_ns : PAUSE_NS;
+	if (m->pause_step_ns > PAUSE_MOST_NS)
+		m->pause_step_ns = PAUSE_MOST_NS;
+	m->pause_until_ns = h->now_ns + m->pause_step_ns;
+}
+
 static void rest(struct honed *h, struct kept_model *m)
 {
 	int64_t step = m->rest_step_ns ? 2 * m->rest_step_ns : h->conf->rest_ns;
@@ -354,6 +363,12 @@ static bool has_won(const struct kept_model *m, const struct request *done)
 	if (done->now_ms <= 0 || done->before_ms <= 0)
 		return done->kept > 0;
 	return done->now_ms < done->before_ms * (1 - WON_LEAST) || done->missing < m->missing;
+}
+
+/* Such a slice does not say that another one would win nothing. */
+static bool is_idle(const struct request *done)
+{
+	return !done->trials && done->before_ms <= 0 && done->now_ms <= 0;
 }
 
 /* A job reports the gain that another budget like its own may bring; here it is scaled to the length of a
@@ -479,13 +494,17 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done)
 {
 	struct kept_model *m = &h->models.list[i];
-	bool won = has_won(m, done), kept = !h->commits.error[0] && !j->saving.lost;
+	bool won = has_won(m, done), idle = is_idle(done);
+	int64_t pause_ns = m->pause_step_ns;
+	bool kept = !h->commits.error[0] && !j->saving.lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
 	m->open = h->o.mode == HONED_BOX;
 	if (done->text[0])
 		snprintf(m->error, sizeof m->error, "nothing was tried: %s", done->text);
-	if (won)
+	if (idle && !won && h->o.mode != HONED_BOX)
+		pause_model(h, m, pause_ns);
+	else if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
 	else if (j->resting.total_ns < j->budget_ns / 10 && j->hushed.total_ns < j->budget_ns / 2)
 		rest(h, m);
@@ -503,10 +522,7 @@ void model_failed(struct honed *h, int i, const char *text)
 	struct kept_model *m = &h->models.list[i];
 	m->fails++;
 	h->counts.fails++;
-	m->pause_step_ns = m->pause_step_ns ? 2 * m->pause_step_ns : PAUSE_NS;
-	if (m->pause_step_ns > PAUSE_MOST_NS)
-		m->pause_step_ns = PAUSE_MOST_NS;
-	m->pause_until_ns = h->now_ns + m->pause_step_ns;
+	pause_model(h, m, m->pause_step_ns);
 	snprintf(m->error, sizeof m->error, "%s", text);
 	if (h->o.mode == HONED_BOX)
 		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);

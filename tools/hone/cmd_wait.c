@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_NAMED = 3 };
 #define TRY_NS (100 * NS_PER_MS) /* interval at which it looks for a daemon that does not run yet */
 
 struct waiting {
@@ -45,6 +46,35 @@ static int wait_ready(struct waiting *w)
 	}
 }
 
+/* Writes which models are not ready, and why or when they are tuned next. */
+static void unready(const json_t *models, struct buf *out)
+{
+	const json_t *m;
+	size_t i;
+	int n = 0;
+	json_array_foreach(models, i, m)
+	{
+		double missing = daemon_num(m, "missing", 0), next_s = daemon_num(m, "next_s", 0);
+		const char *error = daemon_text(m, "error", "");
+		if (daemon_flag(m, "ready"))
+			continue;
+		if (++n > MOST_NAMED)
+			continue;
+		buf_printf(out, "%s%.60s on %s is %s", out->n ? "; " : "", daemon_text(m, "name", "?"),
+			   daemon_text(m, "device", "cpu"), daemon_text(m, "state", "waiting"));
+		if (missing > 0)
+			buf_printf(out, ", %.0f kernel%s missing", missing, plural_s((int64_t)missing));
+		if (next_s > 0)
+			buf_printf(out, ", next slice in %.0f s", next_s);
+		if (*error)
+			buf_printf(out, " (%.100s)", error);
+	}
+	if (n > MOST_NAMED)
+		buf_printf(out, "; %d more are not", n - MOST_NAMED);
+	if (out->p)
+		log_one_line(out->p);
+}
+
 /* Reports why the models are not ready in time, from honed's status. */
 static int late(const struct waiting *w, const char *waited)
 {
@@ -53,17 +83,20 @@ static int late(const struct waiting *w, const char *waited)
 	size_t i;
 	int ready = 0, rc = daemon_status(w->socket, &s);
 	const json_t *models = json_object_get(s, "models");
+	struct buf which = {0};
 	json_array_foreach(models, i, m) ready += daemon_flag(m, "ready");
+	unready(models, &which);
 	if (rc <= 0)
 		rc = fail(E_TIMEOUT,
 			  "after %s honed %s: see systemctl status honed, or wait with a longer --timeout",
 			  waited, w->met ? "no longer runs" : "does not run");
 	else
 		rc = fail(E_TIMEOUT,
-			  "after %s %d of %zu models are ready: %s; see hone status, or wait with a longer "
-			  "--timeout",
-			  waited, ready, json_array_size(models),
-			  daemon_text(s, "verdict", "honed is working"));
+			  "after %s %d of %zu models are ready: %s%shoned: %s; see hone status, or wait with "
+			  "a longer --timeout",
+			  waited, ready, json_array_size(models), buf_str(&which), which.n ? "; " : "",
+			  daemon_text(s, "verdict", "it is working"));
+	buf_free(&which);
 	json_decref(s);
 	return rc;
 }
