@@ -32,7 +32,8 @@
 
 #define CONF_FILE "/etc/hone/honed.conf"
 /* How a model's section gives an input's shape, for errors: NAME=DIMS follows. */
-#define SHAPE_OF_CONF "in honed.conf: shape = "
+#define SHAPE_LINE "shape = "
+#define SHAPE_OF_CONF "in honed.conf: " SHAPE_LINE
 enum { CONF_MODELS = 64, CONF_SHAPES = 8, CONF_DEVICES = 8, CONF_DEVICE_NAME = 16 /* bytes */ };
 /* The processor, which is what a model is tuned for unless its section says more. */
 #define CONF_CPU "cpu"

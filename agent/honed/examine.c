@@ -77,8 +77,18 @@ static int ask(const char *const argv[], int output, int64_t wait_ns, struct buf
 	return E_OK;
 }
 
-/* Appends the first line of hone's error, without the help of a command that the user did not give; an option
- * becomes the line of honed.conf that does the same. */
+/* Appends a text of hone; options become the lines of honed.conf that do the same. */
+static void add_with_lines(const char *text, struct buf *why)
+{
+	const char *option, *before = SHAPE_OF_CONF;
+	for (; (option = strstr(text, SHAPE_OPTION)); text = option + strlen(SHAPE_OPTION)) {
+		buf_printf(why, "%.*s%s", (int)(option - text), text, before);
+		before = "and " SHAPE_LINE;
+	}
+	buf_puts(why, text);
+}
+
+/* Appends the first line of hone's error, without the help of a command that the user did not give. */
 static void add_reason(const char *said, struct buf *why)
 {
 	char line[1024];
@@ -89,12 +99,7 @@ static void add_reason(const char *said, struct buf *why)
 	char *help = strstr(line, HELP_OF_HONE);
 	if (help)
 		*help = 0;
-	char *option = strstr(line, SHAPE_OPTION);
-	if (option)
-		buf_printf(why, "%.*s" SHAPE_OF_CONF "%s", (int)(option - line), line,
-			   option + strlen(SHAPE_OPTION));
-	else
-		buf_puts(why, *line ? line : "hone could not read it");
+	add_with_lines(*line ? line : "hone could not read it", why);
 }
 
 static int import(const char *program, const struct conf_model *m, const char *const more[4], struct buf *said,

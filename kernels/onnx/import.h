@@ -59,7 +59,8 @@ struct import_opts {
 	_Atomic int64_t *all_bytes;
 	/* Gets a line, without its end, about batch sizes that are taken as 1. NULL: not wanted. */
 	struct buf *notes;
-	/* Goes before each NAME=DIMS in errors; NULL: "--shape ", and NAME is quoted for a shell. */
+	/* Goes before NAME=DIMS in errors, and of it only what follows ": " before further ones; NULL:
+	 * "--shape " before each, and NAME is quoted for a shell. */
 	const char *shape_option;
 };
 

@@ -118,8 +118,13 @@ static void ask_for(struct importer *im, const char *input, const struct free_sh
 		return;
 	buf_printf(&im->free, "%sinput '%.100s' is ", im->free.n ? ", " : "", input);
 	put_dims(&im->free, f);
-	buf_puts(&im->give, " ");
-	import_shape_for(im, input, &im->give);
+	const char *option = im->o->shape_option, *colon = option ? strstr(option, ": ") : NULL;
+	bool another = option && im->give.n;
+	buf_puts(&im->give, another ? " and " : " ");
+	if (another)
+		buf_printf(&im->give, "%s%.200s=", colon ? colon + 2 : "", input);
+	else
+		import_shape_for(im, input, &im->give);
 	put_example(&im->give, f);
 }
 

@@ -534,6 +534,23 @@ TEST(check_notes_absent_devices)
 	}
 }
 
+/* Options of hone's error become lines of honed.conf, each of them. */
+TEST(free_sizes_are_asked_for_as_lines)
+{
+	struct buf why = {0};
+	const struct conf_model m = {.name = "a", .path = "a.onnx"};
+	hone();
+	end_honed(SIGTERM);
+	unlink(in_folder("lister"));
+	write_text(in_folder("lister"), "#!/bin/sh\necho 'hone: error: sizes: --shape a=1x3 --shape b=1x128 "
+					"--shape c=2 (see `hone tasks --help`)' >&2\nexit 1\n");
+	chmod(in_folder("lister"), 0755);
+	CHECK_OK(examine_model(in_folder("lister"), &m, &why));
+	CHECK(!strcmp(buf_str(&why),
+		      "sizes: in honed.conf: shape = a=1x3 and shape = b=1x128 and shape = c=2"));
+	buf_free(&why);
+}
+
 TEST(says_that_the_default_configuration_does_not_exist)
 {
 	if (access(CONF_FILE, F_OK) == 0 || access(CONF_FILE ".d", F_OK) == 0)

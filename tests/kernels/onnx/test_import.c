@@ -138,7 +138,13 @@ TEST(other_free_sizes_are_errors)
 	const struct import_opts lib = {.shape_option = "shapes of x: "};
 	CHECK_FAILS(import_free_dims("1 t", NULL, &lib, &g), E_USAGE, "for example shapes of x: a=1x128");
 	CHECK_FAILS(import_free_dims("1 t", "u 3 v", &lib, &g), E_USAGE,
-		    "shapes of x: a=1x128 shapes of x: b=1x3x128");
+		    "example shapes of x: a=1x128 and b=1x3x128");
+	const struct import_opts conf = {.shape_option = "in x.conf: shape = "},
+				 words = {.shape_option = "(shapes of x) "};
+	CHECK_FAILS(import_free_dims("1 t", "u 3 v", &conf, &g), E_USAGE,
+		    "example in x.conf: shape = a=1x128 and shape = b=1x3x128");
+	CHECK_FAILS(import_free_dims("1 t", "u 3 v", &words, &g), E_USAGE,
+		    "example (shapes of x) a=1x128 and b=1x3x128");
 }
 
 TEST(free_sizes_that_are_given)
