@@ -349,6 +349,19 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	return rc;
 }
 
+static int untried_hints(struct cache *c, struct arena *a)
+{
+	struct key *k;
+	int n = cache_keys(c, CACHE_HINT, a, &k), open = 0;
+	for (int i = 0; i < n; i++) {
+		struct blob b;
+		struct rec r;
+		open += cache_get(c, CACHE_HINT, k[i], a, &b) >= 0 && !memchr(b.p, 0, b.n) &&
+			rec_parse(b.p, a, &r) >= 0 && hint_open(&r);
+	}
+	return open;
+}
+
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum)
 {
 	struct arena keys = {0}, a = {0};
@@ -361,6 +374,7 @@ int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *su
 			rc = merge_one(to, from, exchange_types[i], k[j], &a, sum);
 		}
 	}
+	sum->hints += untried_hints(from, &keys);
 	arena_free(&a);
 	arena_free(&keys);
 	return rc < 0 ? rc : cache_commit(to);

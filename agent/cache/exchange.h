@@ -45,6 +45,7 @@ struct exchange_sum {
 	int of[CACHE_TYPES]; /* the taken ones by type */
 	int others;          /* of the known ones: this cache has another text */
 	int left_out;        /* records without room */
+	int hints;           /* untried hints, which a merge leaves where they are */
 	size_t no_fit; /* bytes of the smallest record without room, so that larger ones are not tried; 0:
 			  none */
 };
@@ -56,8 +57,9 @@ void exchange_tell(const struct cache *c, const struct exchange_sum *sum); /* lo
 
 /* Merges all records of another cache of this machine: those that this cache lacks, and the faster of two
  * kernels with its code, as far as there is room; a best record without code becomes a hint
- * (agent/cache/hint.h). Of two recipes, choices, histories or logs with one key this cache's stays. Records
- * are checked as on import. Adds to sum. */
+ * (agent/cache/hint.h). Hints that were not tried stay where they are, and are counted. Of two recipes,
+ * choices, histories or logs with one key this cache's stays. Records are checked as on import. Adds to sum.
+ */
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
 
 #endif

@@ -21,6 +21,7 @@ struct lines {
 	FILE *file;
 	int64_t number; /* of the line in `text` */
 	size_t n;       /* its bytes; EXCHANGE_LINE_BYTES: as many or more */
+	bool cut;       /* it has no end: the last one of a file that may have been cut off */
 	char *text;     /* room for EXCHANGE_LINE_BYTES, and a NUL */
 };
 
@@ -35,6 +36,7 @@ static int next_line(struct lines *l)
 		if (l->n < EXCHANGE_LINE_BYTES)
 			l->text[l->n++] = (char)c;
 	l->text[l->n] = 0;
+	l->cut = c == EOF;
 	return 1;
 }
 
@@ -97,11 +99,18 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
 	bool empty = true;
+	int refused = s->strangers.refused;
 	while (rc >= 0 && next_line(&l))
 		if (!is_blank(&l)) {
 			empty = false;
+			refused = s->strangers.refused;
 			rc = import_line(c, path, &l, s);
 		}
+	if (rc >= 0 && !ferror(l.file) && l.cut && s->strangers.refused > refused)
+		rc = fail(E_CORRUPT,
+			  "%s ends within line %" PRId64 ", so it was cut off: copy or export it again; the "
+			  "records before that line are imported",
+			  path, l.number);
 	if (rc >= 0 && ferror(l.file))
 		rc = fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
 			  strerror(errno), l.number);

@@ -41,13 +41,18 @@ static int run_merge(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
+		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
-					  s.left_out));
+					  s.left_out, "hints_left", s.hints));
 	struct buf b = {0};
 	exchange_words(s.of, &b);
 	table_say("%s merged into %s, %d with code; %d known or slower", buf_str(&b), dir, s.code, s.known);
 	buf_free(&b);
+	if (s.hints)
+		log_info(
+		    "hone: %d imported record%s that hone tune has not tried yet %s not merged; hone import "
+		    "takes the same file or pack into this cache",
+		    s.hints, plural_s(s.hints), s.hints == 1 ? "is" : "are");
 	known_bench_in(dir, dir);
 	return 0;
 }

@@ -156,9 +156,28 @@ TEST(export_and_import)
 	CHECK(hint_of(to, 2) == 1000 && !time_of(to, 2, &code));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
 	CHECK(out_number("taken") == 0 && out_number("known") == 3 && out_number("passed_over") == 3);
+	size_t whole = strlen(text); /* a file that was cut off fails, wherever; the lines before it are taken */
+	for (size_t cut = 2; cut < whole; cut += whole / 9) {
+		if (text[whole - cut - 1] == '\n' || text[whole - cut] == '\n')
+			continue;
+		REQUIRE_OK(file_write(lines, text, whole - cut));
+		CHECK_RUN(1, "import %s --cache %s", lines, in_dir("cut"));
+		CHECK_SAYS(cli_err, ", so it was cut off: copy or export it again");
+	}
+	REQUIRE_OK(file_write(lines, text, whole - 1)); /* only the last line's end is missing */
+	CHECK_RUN(0, "import %s --cache %s", lines, in_dir("whole"));
+	REQUIRE_OK(file_write(lines, text, whole));
 	make(to, 1, 900, true); /* a record that this board measured is not replaced */
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 	CHECK(time_of(to, 0, &code) == 900 && code);
+	char merged[256];
+	snprintf(merged, sizeof merged, "%s", in_dir("of-hints"));
+	CHECK_RUN(0, "merge %s --cache %s", in_dir("whole"), merged);
+	CHECK_SAYS(cli_err, "3 imported records that hone tune has not tried yet are not merged");
+	CHECK_RUN(0, "merge %s --json --cache %s", in_dir("whole"), merged);
+	CHECK(out_number("hints_left") == 3);
+	CHECK_RUN(0, "merge %s --cache %s", from, merged);
+	CHECK(!strstr(cli_err, "not tried yet"));
 }
 
 /* Sums say what each number counts: choices are no records, which `show` lists. */
