@@ -214,10 +214,11 @@ int64_t honed_wakeup(const struct honed *h);
  * {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled, looked_s (ago)};
  * models [{name, path, device ("cpu", "opencl:0"; a model with several devices has a row for each), state
  * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
- * measured of this file, scaled, with now_ms, to shorter times of the same kernels, and to the time in the
- * first slice that nobody disturbed; then it stays), default_ms, now_ms (before_ms, divided by the product of what each slice has gained), now_rough
- * (no slice was undisturbed yet, or some of these gains were measured while others disturbed the slice, or are
- * not known because it or honed was cut short), note (the processor alone is faster than this device, or null),
+ * measured of this file; it and now_ms are scaled to shorter times of the same kernels, and then to the first
+ * slice that nobody disturbed; from then on it stays), default_ms, now_ms (before_ms, divided by the product
+ * of what each slice has gained), now_rough (no slice was undisturbed yet, or some of these gains were
+ * measured while others disturbed the slice, or are not known because it or honed was cut short), note (the
+ * processor alone is faster than this device, or null),
  * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
