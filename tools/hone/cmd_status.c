@@ -279,12 +279,13 @@ const struct cmd cmd_status = {
     .usage = "[--watch] [--cache DIR]",
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
-	"The first line says what honed does, and why. Then come its models (before: the first time that honed\n"
-	"measured of this file of the model; gain: the product of what each slice has gained since; now:\n"
-	"before divided by gain, because times of two slices do not compare; both are marked ~ if other\n"
-	"programs disturbed a slice that gained, or it was cut short), the gains over default schedules that\n"
-	"the cache has, the gate, honed's jobs, its inhibits and the cache. Without a daemon it shows what is\n"
-	"known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
+	"The first line says what honed does, and why. Then come its models (before: the first time of this\n"
+	"file of the model, corrected by an undisturbed slice; gain: the product of what each slice has\n"
+	"gained since; now: before divided by gain, because times of two slices do not compare; both are\n"
+	"marked ~ if other programs disturbed a slice that gained, or it was cut short, or no slice was\n"
+	"undisturbed yet; note: the processor alone is faster than a device), the gains over default\n"
+	"schedules that the cache has, the gate, honed's jobs, its inhibits and the cache. Without a daemon it\n"
+	"shows what is known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
 	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"
 	"own wear, that is shown too.",

@@ -15,7 +15,7 @@ static const char full[] =
     "C\",\"load_pct\":3.2,\"temp_c\":71,\"zone\":"
     "\"cpu\",\"headroom_c\":14},\"models\":[{\"name\":\"steering\",\"path\":\"/m/"
     "s.onnx\",\"state\":\"resting\",\"ready\":"
-    "true,\"before_ms\":12.5,\"now_ms\":5,\"promise\":0.125,\"next_s\":90},{\"name\":\"e\\u001b["
+    "true,\"before_ms\":12.5,\"now_ms\":5,\"promise\":0.125,\"next_s\":90,\"note\":\"the processor alone\\u001b is\"},{\"name\":\"e\\u001b["
     "2Jvil\\nname\",\"state\":"
     "\"refused\",\"ready\":false,\"error\":\"no "
     "such\\nfile\\u001b\"}],\"jobs\":[{\"job\":7,\"model\":\"steering\",\"state\":"
@@ -110,6 +110,7 @@ TEST(status_of_a_daemon)
 	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
+	    "\nnote       steering on cpu: the processor alone? is\n",
 	    ("closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
 	     "limit"),
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
