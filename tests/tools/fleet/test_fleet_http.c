@@ -531,7 +531,7 @@ TEST(a_port_that_is_in_use_and_a_misspelt_key)
 		      WEXITSTATUS(status));
 		server_text(&other, text, sizeof text);
 		CHECK(
-		    strstr(text, i ? "typo.conf:2: quroum: no such key; did you mean quorum? there are: db, "
+		    strstr(text, i ? "typo.conf:2: quroum: no such key; did you mean quorum? there are: state, db, "
 				   : "stop the other program, or choose another port with --listen"));
 	}
 	CHECK(server_stop(&s, SIGTERM) == 0);
