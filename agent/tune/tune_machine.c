@@ -44,7 +44,9 @@ static int know_device(struct session *s)
 {
 	const char *taint, *dir = s->o->unkept ? "" : s->store.dir;
 	bool known = s->target.fma_gflops > 0;
-	if (known && (!*dir || s->o->budget_ns < DEVICE_AGAIN_NS || device_is_fresh(s->o->device, dir)))
+	bool doubted = device_is_doubted(s->o->device, dir) && s->o->budget_ns >= PEAKS_AGAIN_NS;
+	if (known && !doubted &&
+	    (!*dir || s->o->budget_ns < DEVICE_AGAIN_NS || device_is_fresh(s->o->device, dir)))
 		return E_OK;
 	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
 	int rc = leased < 0 ? leased : device_measure(s->o->device, s->o->worker, dir, &s->target);

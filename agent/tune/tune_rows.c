@@ -6,6 +6,7 @@
 
 #include "agent/cache/lookup.h"
 #include "agent/cache/revert.h"
+#include "agent/worker/device.h"
 #include "kernels/graph/graph.h"
 
 #include <string.h>
@@ -227,6 +228,16 @@ void tune_rows_end(struct session *s)
 	pthread_mutex_unlock(&s->late.mutex);
 }
 
+/* Kernels that are much faster than the device's peaks allow show that those were measured too low. */
+static void doubt_peaks(const struct session *s, int n, const struct tune_kernel *row)
+{
+	bool doubtful = false;
+	for (int i = 0; i < n; i++)
+		doubtful |= device_share_is_doubtful(row[i].roofline, row[i].memory_bound);
+	if (doubtful && s->o->device && !s->o->unkept)
+		device_doubt(s->o->device, s->store.dir);
+}
+
 void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 {
 	const struct plan_kernel *k;
@@ -250,6 +261,7 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		if (k[i].why != WHY_NOT) /* its peaks are not the device's */
 			row[i].roofline = 0;
 	}
+	doubt_peaks(s, n, row);
 	s->report->nkernels = n;
 	s->report->kernel = row;
 	s->report->missing = missing(s, n, row, task);

@@ -6,8 +6,10 @@
 #include "platform/run/child.h"
 #include "platform/run/dev.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A driver that compiles its first kernel may take seconds. */
 static int64_t describe_ns = 30 * NS_PER_S;
@@ -112,6 +114,27 @@ bool device_is_fresh(const char *name, const char *dir)
 {
 	char path[PATH_MAX];
 	return kept_in(name, dir, path) && target_peaks_are_fresh(path);
+}
+
+bool device_share_is_doubtful(double share, bool memory_bound)
+{
+	return share > (memory_bound ? 4 : 1.5);
+}
+
+/* The mark is the time of the file: that of 1970. */
+void device_doubt(const char *name, const char *dir)
+{
+	static const struct timespec epoch[2];
+	char path[PATH_MAX];
+	if (kept_in(name, dir, path) && utimensat(AT_FDCWD, path, epoch, 0) < 0)
+		log_more("cannot mark %s: its peaks are measured again later", path);
+}
+
+bool device_is_doubted(const char *name, const char *dir)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	return kept_in(name, dir, path) && stat(path, &st) == 0 && st.st_mtime == 0;
 }
 
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t)

@@ -19,6 +19,12 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
 /* Whether another job has just measured the peaks that the folder keeps. */
 bool device_is_fresh(const char *name, const char *dir);
+/* Whether a kernel's share of the roofline (1: all of it) tells that a peak was measured too low, because
+ * something else used the machine. memory_bound: some more is plausible, because caches keep data. */
+bool device_share_is_doubtful(double share, bool memory_bound);
+/* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. */
+void device_doubt(const char *name, const char *dir);
+bool device_is_doubted(const char *name, const char *dir);
 /* For tests: how long a driver may take to describe a device (default: 30 s). */
 void device_patience(int64_t ns);
 /* hone-worker's part: prints the target of a device that is apart as a line on stdout, or, behind a "!", why

@@ -76,11 +76,13 @@ struct way { /* kernels first .. first + 2 */
 enum { KERNELS = 6, WAYS = 2 };
 static const struct way ways[WAYS] = {{0, 4, 2048, false}, {3, 16, 8, true}};
 
-enum { FMA_STEPS = 128 * 8, FMA_ITEMS_PER_UNIT = 2048, RUNS = 4, MOST_TIMES = 4096 };
-#define READ_BYTES ((int64_t)32 << 20) /* of a launch, at least */
-#define LONG_ENOUGH_NS (3 * NS_PER_MS)
+enum { FMA_STEPS = 128 * 8, FMA_ITEMS_PER_UNIT = 2048, LEAST_RUNS = 3, RUNS = 10, MOST_TIMES = 4096 };
+#define READ_BYTES ((int64_t)8 << 20) /* of a launch, at least */
+/* A short run fits between two moments at which other programs have the processor of a driver for it. */
+#define LONG_ENOUGH_NS (1 * NS_PER_MS)
 #define GIVE_UP_NS (10 * NS_PER_S)   /* a driver compiles at the first launch */
-#define ENOUGH_NS (1100 * NS_PER_MS) /* all in all; then no further way is tried, and one run counts */
+#define FIGURE_NS (120 * NS_PER_MS)  /* of one figure; after it, LEAST_RUNS runs are enough */
+#define ENOUGH_NS (4000 * NS_PER_MS) /* all in all; then no further way is tried, and one run counts */
 
 struct peaks {
 	struct opencl_dev *dev;
@@ -115,16 +117,19 @@ static int run(const struct peaks *p, int entry, const int64_t *param, int npara
 	return rc;
 }
 
-/* The least time of a launch: a loop of launches is made longer until it takes a few ms. The first launch, at
- * which drivers compile, does not count. */
+/* The least time of a launch: a loop of launches is made longer until it takes long enough. The first launch
+ * does not count, because a driver may compile the kernel then. */
 static int best(const struct peaks *p, int entry, const int64_t *param, int nparams, int64_t items,
 		double *ns)
 {
-	int64_t first_ns;
-	int times = 1, rc = run(p, entry, param, nparams, items, 1, &first_ns);
+	int64_t took_ns = 0;
+	int times = 1, rc = run(p, entry, param, nparams, items, 1, &took_ns);
+	int64_t end_ns = clock_now(&clock_real) + FIGURE_NS;
 	*ns = HUGE_VAL;
-	for (int i = 0; i < RUNS && rc >= 0 && (isinf(*ns) || !over(p));) {
-		int64_t took_ns = 0;
+	for (int i = 0; i < RUNS && rc >= 0;) {
+		bool late = clock_now(&clock_real) >= end_ns;
+		if (!isinf(*ns) && (over(p) || (late && i >= LEAST_RUNS)))
+			break;
 		rc = run(p, entry, param, nparams, items, times, &took_ns);
 		bool enough = took_ns > LONG_ENOUGH_NS || times >= MOST_TIMES || over(p);
 		if (enough && took_ns > 0)
@@ -197,12 +202,13 @@ static int touch(const struct peaks *p)
 /* First the way that suits the kind of device, then the other, if there is time. */
 static int measure_all(const struct peaks *p, struct target *t)
 {
-	int first = !strcmp(opencl_dev_info(p->dev)->kind, "cpu");
+	int first = !strcmp(opencl_dev_info(p->dev)->kind, "cpu"), rc = E_OK;
 	t->fma_gflops = t->copy_gbs = 0;
 	memset(t->bw_gbs, 0, sizeof t->bw_gbs);
-	int rc = touch(p);
 	for (int i = 0; i < WAYS && rc >= 0 && (i == 0 || !over(p)); i++)
 		rc = measure(p, &ways[(first + i) % WAYS], t);
+	for (int i = 3; i > 0; i--) /* a smaller set is in the larger one's memory, or nearer */
+		raise_to(&t->bw_gbs[i - 1], t->bw_gbs[i]);
 	return rc;
 }
 
@@ -213,8 +219,7 @@ int opencl_measure(struct opencl_dev *d, struct target *t)
 			  .bytes = (int64_t)128 << 20,
 			  .units = i->units < 1      ? 1
 				   : i->units < 4096 ? i->units
-						     : 4096,
-			  .end_ns = clock_now(&clock_real) + ENOUGH_NS};
+						     : 4096};
 	while (p.bytes > 1 << 16 && (p.bytes > i->alloc_bytes || p.bytes > i->global_bytes / 8))
 		p.bytes /= 2;
 	int rc = opencl_load(d, program, sizeof program - 1, &p.code);
@@ -224,6 +229,9 @@ int opencl_measure(struct opencl_dev *d, struct target *t)
 	}
 	if (rc >= 0)
 		rc = opencl_alloc(d, p.bytes, &p.buf);
+	if (rc >= 0)
+		rc = touch(&p);
+	p.end_ns = clock_now(&clock_real) + ENOUGH_NS; /* compiling and writing do not count */
 	if (rc >= 0)
 		rc = measure_all(&p, t);
 	opencl_free(p.buf);

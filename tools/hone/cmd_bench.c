@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_device.h"
+#include "agent/worker/device.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/headline.h"
@@ -430,7 +431,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
-	bool bytes = false, beside = false;
+	bool bytes = false, beside = false, doubtful = false;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct roof_notes notes = {0};
@@ -449,6 +450,8 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
 		shown_us += r.us;
+		doubtful = doubtful || (!is_beside(b, v, &k[i]) &&
+					device_share_is_doubtful(r.roofline_pct / 100, r.roof.memory_bound));
 		most = r.peak_pct > most ? r.peak_pct : most;
 		beside = beside || is_beside(b, v, &k[i]);
 		bytes = bytes || placed_on_bytes(k[i].label);
@@ -474,8 +477,10 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	if (bytes && t.shown & PEAK)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
 	else if (most > MOST_OF_PEAK && t.shown & PEAK)
-		table_say("of peak: above 100 %%, where the clock was faster than when the peak was measured; "
-			  "hone devices shows the peak");
+		table_say("of peak: above 100 %%, where the peak was measured too low, because other programs "
+			  "or a lower clock slowed the machine then; hone devices shows the peak");
+	if (doubtful && b->host.name)
+		device_doubt(b->host.name, v->ready.cache_dir);
 	arena_free(&a);
 }
 

@@ -714,7 +714,7 @@ static int open_all(struct explain *e)
 		rc = machine_target(dir, &e->target);
 	if (rc >= 0 && device)
 		rc = device_target(device, NULL, dir, &e->target);
-	if (rc >= 0 && device && e->target.fma_gflops <= 0)
+	if (rc >= 0 && device && (e->target.fma_gflops <= 0 || device_is_doubted(device, dir)))
 		rc = device_measure(device, NULL, dir, &e->target);
 	e->device = device;
 	if (rc >= 0 && device)

@@ -206,6 +206,30 @@ void drivers_say(const char *lead, int indent, const char *fmt, ...)
 	table_words(lead, indent, text);
 }
 
+/* A speed as a word; digits as it needs, so that a low one is not "0". */
+static const char *speed(double x, char out[16])
+{
+	snprintf(out, 16, x >= 10 ? "%.0f" : x >= .05 ? "%.1f" : "?", x);
+	return out;
+}
+
+/* The peaks, or that some are not known. */
+static void peaks_print(const char *kind, int number, const struct target *t)
+{
+	char g[16], c[16], r[4][16];
+	double least = t->fma_gflops < t->copy_gbs ? t->fma_gflops : t->copy_gbs;
+	for (int i = 0; i < 4; i++) {
+		speed(t->bw_gbs[i], r[i]);
+		least = t->bw_gbs[i] < least ? t->bw_gbs[i] : least;
+	}
+	drivers_say("", 2,
+		    "%s GFLOP/s; reads %s, %s, %s, %s GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); copies %s GB/s",
+		    speed(t->fma_gflops, g), r[0], r[1], r[2], r[3], speed(t->copy_gbs, c));
+	if (least < .05)
+		drivers_say("", 2, "?: not measured; hone tune --device %s:%d --budget 60s measures again",
+			    kind, number);
+}
+
 static void device_print(const struct list *l, int i, const char *dir)
 {
 	char lead[32];
@@ -215,11 +239,7 @@ static void device_print(const struct list *l, int i, const char *dir)
 	if (l->kind->usable(device_of(l, i)) < 0)
 		drivers_say("", 2, "%s", err_text());
 	else if (find_peaks(l, i, dir, &t))
-		drivers_say(
-		    "", 2,
-		    "%.0f GFLOP/s; reads %.0f, %.0f, %.0f, %.1f GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); "
-		    "copies %.1f GB/s",
-		    t.fma_gflops, t.bw_gbs[0], t.bw_gbs[1], t.bw_gbs[2], t.bw_gbs[3], t.copy_gbs);
+		peaks_print(l->kind->name, i, &t);
 	else
 		drivers_say("", 2, "its peaks are not known: hone tune --device %s:%d measures them",
 			    l->kind->name, i);

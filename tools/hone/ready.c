@@ -34,8 +34,9 @@ int host_open(const struct args *a, const char *cache_dir, bool peaks, struct ho
 	/* Steps without a kernel for the device run on all cores; kernels on it are those of one thread. */
 	h->threads = 1;
 	rc = peaks ? device_target(h->name, NULL, cache_dir, &h->target) : E_OK;
-	if (rc >= 0 && peaks && h->target.fma_gflops <= 0)
-		rc = device_measure(h->name, NULL, "", &h->target);
+	bool doubted = rc >= 0 && peaks && device_is_doubted(h->name, cache_dir);
+	if (rc >= 0 && peaks && (doubted || h->target.fma_gflops <= 0))
+		rc = device_measure(h->name, NULL, doubted ? cache_dir : "", &h->target);
 	if (rc >= 0)
 		rc = plan_device_open(h->name, &h->device);
 	if (rc >= 0 && !peaks)

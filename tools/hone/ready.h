@@ -42,7 +42,8 @@ struct ready {
 };
 
 /* For commands with OPT_LEVEL. peaks: also get the target's peaks, kept in the cache folder or measured now
- * ("": none are kept). Nothing is written. */
+ * ("": none are kept). Nothing is written, but for a device's peaks that were found to be too low
+ * (device_doubt). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 /* After a plan was built. E_IO: the device has built none of its kernels (plan_device_built). */
 int host_built(const struct host *h) MUST_CHECK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
+#include "agent/worker/device.h"
 #include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
 #include <stdio.h>
@@ -15,8 +16,9 @@ static const char counts[] =
     "constants as read from memory, and activations as held by the smallest cache that they fit in";
 static const char from_cache[] =
     "above 100 %: a cache kept data between the runs that the roofline counts as read from a slower level";
-static const char faster_clock[] =
-    "above 100 %: the clock was faster than when the peak was measured; hone devices shows the peak";
+static const char low_peak[] =
+    "above 100 %: the peak was measured too low, because other programs or a lower clock slowed the machine "
+    "then; peaks are measured again when a kernel passes them by far; hone devices shows them";
 
 static struct roof roof_of(const struct target *t, double flops, double bytes, double moved)
 {
@@ -73,7 +75,9 @@ double roof_pct(const struct roof *r, int cores, double ns)
 
 const char *roof_why(const struct roof *r, double pct)
 {
-	return pct < MOST_PCT ? NULL : r->memory_bound ? from_cache : faster_clock;
+	if (pct < MOST_PCT)
+		return NULL;
+	return r->memory_bound && !device_share_is_doubtful(pct / 100, true) ? from_cache : low_peak;
 }
 
 void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24])
