@@ -149,6 +149,9 @@ static bool knows_kernels(const struct gain *g)
 	return !key_equal(g->made_of, (struct key){0});
 }
 
+/* Behind it, of a model that needed shapes. */
+static const struct field shapes[] = {FIELD("shapes", F_CHARS, struct gain, shapes)};
+
 /* The line that names the device, behind the first one; a gain of the processor has none. */
 static const struct field device[] = {FIELD("device", F_CHARS, struct gain, device)};
 
@@ -162,6 +165,8 @@ void gain_text(const struct gain *g, struct buf *out)
 		fields_text(by_recipe, NBY_RECIPE, g, out);
 	if (knows_kernels(g))
 		fields_text(made_of, 1, g, out);
+	if (g->shapes[0])
+		fields_text(shapes, 1, g, out);
 }
 
 static bool plausible(const struct gain *g)
@@ -182,12 +187,17 @@ int gain_parse(const char *text, struct gain *out)
 	int rc = strncmp(text, "device ", 7) ? E_OK : fields_parse(device, 1, &text, &a, out);
 	if (rc >= 0)
 		rc = fields_parse(fields, NFIELDS, &text, &a, out);
-	if (rc >= 0 && *text && strncmp(text, "made_of ", 8))
+	bool last = rc < 0 || !strncmp(text, "shapes ", 7);
+	if (rc >= 0 && *text && !last && strncmp(text, "made_of ", 8))
 		rc = fields_parse(by_recipe, NBY_RECIPE, &text, &a, out) < 0 || !has_recipe(out)
 			 ? fail(E_CORRUPT, "no recipe")
 			 : E_OK;
-	if (rc >= 0 && *text && (fields_parse(made_of, 1, &text, &a, out) < 0 || !knows_kernels(out)))
+	last = rc < 0 || !strncmp(text, "shapes ", 7);
+	if (rc >= 0 && *text && !last &&
+	    (fields_parse(made_of, 1, &text, &a, out) < 0 || !knows_kernels(out)))
 		rc = fail(E_CORRUPT, "no kernels");
+	if (rc >= 0 && *text && (fields_parse(shapes, 1, &text, &a, out) < 0 || !out->shapes[0]))
+		rc = fail(E_CORRUPT, "no shapes");
 	arena_free(&a);
 	out->faster.few = out->faster.rounds < GAIN_ROUNDS;
 	if (rc >= 0 && (*text || !plausible(out)))

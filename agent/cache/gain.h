@@ -7,8 +7,8 @@
  * significant if the interval includes 1, or if there is none.
  *
  * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
- * (agent/cache/fields.h), without the line of the device for the processor. It stays on this board: it is not
- * exported, and not sent to a fleet. */
+ * (agent/cache/fields.h), without the line of the device for the processor, and of shapes where none were
+ * given. It stays on this board: it is not exported, and not sent to a fleet. */
 #ifndef AGENT_GAIN_H
 #define AGENT_GAIN_H
 
@@ -59,6 +59,9 @@ struct gain {
 	 * key, and the hash of its text. 0: there was none. */
 	struct key source, recipe;
 	struct key made_of; /* hash of the kernels compared, of whoever measured them; 0: not known */
+	/* "image=1x3x320x320 n=2": shapes that the user gave (--shape), each without a space; "": none; "?":
+	 * some that do not fit, so the model cannot be opened from here alone */
+	char shapes[200];
 };
 
 #define GAIN_THAN "default schedules"

@@ -444,6 +444,20 @@ static void name_recipe(const struct session *s, struct gain *g)
 	arena_free(&a);
 }
 
+static void name_shapes(const struct session *s, struct gain *g)
+{
+	struct buf b = {0};
+	bool fit = true;
+	for (int i = 0; i < s->o->nbinds; i++) {
+		const struct import_bind *bind = &s->o->binds[i];
+		fit &= !strpbrk(bind->name, " \n") && !strpbrk(bind->value, " \n");
+		buf_printf(&b, "%s%s=%s", b.n ? " " : "", bind->name, bind->value);
+	}
+	fit &= buf_ok(&b) && b.n < sizeof g->shapes;
+	snprintf(g->shapes, sizeof g->shapes, "%s", fit ? buf_str(&b) : "?");
+	buf_free(&b);
+}
+
 static void fill_gain(const struct session *s, const struct net *standard, const struct net *after,
 		      struct gain *g)
 {
@@ -456,6 +470,7 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 			   .faster = compare(standard, after, true),
 			   .machine = s->report->machine};
 	name_recipe(s, g);
+	name_shapes(s, g);
 	snprintf(g->device, sizeof g->device, "%s", s->o->device ? s->o->device : "");
 	char whole[PATH_MAX];
 	const char *path = s->o->model;

@@ -8,6 +8,7 @@
 #include "search/job.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/next.h"
 #include "tools/hone/table.h"
 #include <limits.h>
 #include <stdio.h>
@@ -302,7 +303,11 @@ static int run_forget(const struct args *a)
 					  "logs", f.logs, "marks", f.marks));
 	table_say("removed %d kernel%s and %d log%s from %s", f.kernels, plural_s(f.kernels), f.logs,
 		  plural_s(f.logs), dir);
-	known_tune_in(dir, dir);
+	const char *model = arg_str(a, "model", NULL);
+	if (model)
+		next_hone(a, "tune", model, " --budget 20s");
+	else
+		known_after("tune", 1, (const char *const[]){dir}, dir);
 	return 0;
 }
 

@@ -227,7 +227,7 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 	fflush(stdout); /* an error comes after it, also in a pipe */
 	bool nothing = !taken && !known && !t->passed;
 	if (!a->json && !nothing)
-		known_tune_in(dir, dir);
+		known_after("tune", 1, (const char *const[]){dir}, dir);
 	if (rc >= 0 && nothing && t->refused)
 		return fail(E_CORRUPT,
 			    "%s%s: no line is a record; give a file that hone export or hone pack made",

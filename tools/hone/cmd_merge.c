@@ -53,7 +53,13 @@ static int run_merge(const struct args *a)
 		    "hone: %d imported record%s that hone tune has not tried yet %s not merged; hone import "
 		    "takes the same file or pack into this cache",
 		    s.hints, plural_s(s.hints), s.hints == 1 ? "is" : "are");
-	known_bench_in(dir, dir);
+	struct arena arena = {0};
+	const char **from = ARENA_ARRAY(&arena, const char *, a->npos + 1);
+	from[0] = dir;
+	for (int i = 0; i < a->npos; i++)
+		from[i + 1] = a->pos[i];
+	known_after("bench", a->npos + 1, from, dir);
+	arena_free(&arena);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ static bool newest_model(struct cache *c, bool apart, struct gain *out)
 	bool found = false;
 	for (int i = 0; i < n; i++)
 		if ((!apart || g[i].device[0]) && (!found || strcmp(g[i].date, out->date) > 0) &&
-		    is_there(g[i].model)) {
+		    is_there(g[i].model) && strcmp(g[i].shapes, "?") != 0) {
 			*out = g[i];
 			found = true;
 		}
@@ -46,19 +46,35 @@ static void add_cache(struct buf *b, const char *dir)
 	shell_path(b, dir);
 }
 
-static void tune_zoo(const char *dir)
+static void tune_own(const char *dir)
 {
-	struct buf own = {0}, zoo = {0};
+	struct buf own = {0};
 	buf_puts(&own, "hone tune MODEL --budget 20s");
 	add_cache(&own, dir);
 	fflush(stdout);
 	log_info("`%s` tunes a model of your own", buf_str(&own));
+	buf_free(&own);
+}
+
+static void tune_zoo(const char *dir)
+{
+	struct buf zoo = {0};
+	tune_own(dir);
 	buf_puts(&zoo, "Next: hone zoo " ZOO_MODEL " -o " ZOO_MODEL ".onnx && ");
 	next_program(&zoo);
 	buf_puts(&zoo, " tune " ZOO_MODEL ".onnx --budget 20s");
 	add_cache(&zoo, dir);
 	next_take(&zoo);
-	buf_free(&own);
+}
+
+static void add_shapes(struct buf *b, const struct gain *g)
+{
+	char shapes[sizeof g->shapes], *save = NULL;
+	memcpy(shapes, g->shapes, sizeof shapes);
+	for (char *w = strtok_r(shapes, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		buf_puts(b, *w == '-' ? " --shape=" : " --shape ");
+		shell_word(b, w);
+	}
 }
 
 static void run_known(const char *words, const struct gain *g, const char *more, const char *dir)
@@ -72,6 +88,7 @@ static void run_known(const char *words, const struct gain *g, const char *more,
 		buf_printf(&b, " --device %s", g->device);
 	else if (target_host(&t) >= 0 && g->threads > 0 && g->threads != t.cores)
 		buf_printf(&b, " --threads %d", g->threads);
+	add_shapes(&b, g);
 	if (g->level != LEVEL_FP32 && level_name((int)g->level))
 		buf_printf(&b, " --level %s", level_name((int)g->level));
 	add_cache(&b, dir);
@@ -123,4 +140,22 @@ void known_bench_in(const char *from, const char *dir)
 	known_bench(c, false, dir);
 	if (c)
 		cache_close(c);
+}
+
+void known_after(const char *words, int n, const char *const from[], const char *dir)
+{
+	struct gain newest = {0}, g;
+	for (int i = 0; i < n && log_level() >= LOG_NORMAL; i++) {
+		struct cache *c = open_cache(from[i]);
+		if (newest_model(c, false, &g) && strcmp(g.date, newest.date) > 0)
+			newest = g;
+		if (c)
+			cache_close(c);
+	}
+	if (log_level() < LOG_NORMAL)
+		return;
+	if (newest.date[0])
+		run_known(words, &newest, strcmp(words, "tune") ? "" : " --budget 20s", dir);
+	else
+		tune_own(dir);
 }

@@ -7,7 +7,8 @@
 #include "agent/cache/cache.h"
 
 /* The known model is that whose gain the cache stored last, of those with an absolute path to a file that is
- * still there. The lines name the threads and the level of the gain where others would be chosen. With -q
+ * still there. The lines name the shapes of the gain, and its threads and level where others
+ * would be chosen. With -q
  * nothing is printed, and no cache is read. */
 
 /* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
@@ -20,6 +21,10 @@ void known_tune_in(const char *from, const char *dir);
 /* Prints "Next: hone bench MODEL --cache DIR" for the known model; if there is none, as known_tune. apart: a
  * model that was tuned for a device with a driver goes before others. */
 void known_bench(struct cache *c, bool apart, const char *dir);
+/* For records of the user's own models, whose place no model of the zoo takes: "Next: hone WORDS MODEL" for
+ * the model that one of n cache folders knows and that was tuned last; if there is none, only the sentence
+ * that names `hone tune MODEL`. */
+void known_after(const char *words, int n, const char *const from[], const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_bench_in(const char *from, const char *dir);
 

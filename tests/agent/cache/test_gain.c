@@ -280,6 +280,18 @@ TEST(a_gain_names_its_kernels)
 		CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
 		buf_free(&text);
 	}
+	for (int of = 0; of < 4; of++) { /* the shapes are the last line */
+		g = known;
+		g.made_of = of & 1 ? hash_text("kernels") : (struct key){0};
+		g.source = g.recipe = of & 2 ? hash_text("recipe") : (struct key){0};
+		snprintf(g.shapes, sizeof g.shapes, "image=1x3x320x320 n=2");
+		gain_text(&g, &text);
+		REQUIRE_OK(gain_parse(buf_str(&text), &back));
+		CHECK(!strcmp(back.shapes, g.shapes) && key_equal(back.made_of, g.made_of));
+		buf_puts(&text, "shapes x\n");
+		CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
+		buf_free(&text);
+	}
 	gain_text(&known, &text);
 	buf_printf(&text, "made_of %032d\n", 0);
 	CHECK_FAILS(gain_parse(buf_str(&text), &back), E_CORRUPT, "gain");
