@@ -72,6 +72,18 @@ void tune_publish(struct session *s, int trials)
 	pthread_mutex_unlock(&s->late.mutex);
 }
 
+void tune_publish_kept(struct session *s)
+{
+	tune_rows_update(s);
+	pthread_mutex_lock(&s->late.mutex);
+	struct tune_report *late = &s->late.report;
+	late->kept = s->report->kept;
+	late->nkernels = s->report->nkernels;
+	late->kernel = s->report->kernel;
+	late->missing = s->report->missing;
+	pthread_mutex_unlock(&s->late.mutex);
+}
+
 /* Runs on the guard's thread, which keeps the mutex: the job must not publish while the answer is printed. */
 static void answer_late(void *session)
 {

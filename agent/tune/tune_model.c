@@ -251,6 +251,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0 && !s->o->unkept;
+		tune_publish_kept(s);
 		/* the code is too large for a small cache: the search goes on without it */
 		if (rc == E_UNSUPPORTED) {
 			log_info("hone: %s", err_text());

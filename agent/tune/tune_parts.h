@@ -206,6 +206,8 @@ int64_t tune_closing_ns(const struct session *s, size_t more_bytes);
 int64_t tune_left_ns(const struct session *s); /* until that part begins */
 /* Gives the report to the guard as it is, with the trials so far. */
 void tune_publish(struct session *s, int trials);
+/* The same for what was put into the cache since the last progress. */
+void tune_publish_kept(struct session *s);
 /* The error of a box that ended before the model was read. */
 int tune_too_short(const struct session *s) MUST_CHECK;
 

@@ -292,7 +292,10 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 		snprintf(threads, sizeof threads, " --threads %d", o->threads);
 	bool in_vain = !r->kept && !r->untunable && !o->unkept && !r->warning;
 	fflush(stdout);
-	if (in_vain)
+	if (in_vain && r->late)
+		log_info("the box ended before its last step did, which may have kept something; a longer "
+			 "--budget finds more");
+	else if (in_vain)
 		log_info("nothing new was kept%s", r->stopped ? "" : "; a longer --budget may find more");
 	if (o->unkept && can_keep(o->cache))
 		next_hone(a, "tune", a->pos[0], "");

@@ -255,6 +255,18 @@ TEST(kernels_that_are_missing)
 	strcpy(s.result[0].standard, "lane=k:8"); /* the only task that can have a kernel */
 	tune_rows_after(&s, &n, false);
 	CHECK(r.missing == 1);
+	/* A record that was put after the last progress counts in the answer of a box that ends late. */
+	tune_rows_make(&s);
+	tune_publish(&s, 1);
+	int first = 0;
+	while (s.rows.task[first] < 0)
+		first++;
+	s.result[s.rows.task[first]].best_ns = 1000;
+	r.kept++;
+	CHECK(s.late.report.kept == 0 && s.late.report.kernel[first].after != FROM_CACHE);
+	tune_publish_kept(&s);
+	CHECK(s.late.report.kept == 1 && s.late.report.trials == 1);
+	CHECK(s.late.report.kernel[first].after == FROM_CACHE);
 	net_close(&n);
 	graph_free(s.model.graph);
 	pthread_mutex_destroy(&s.late.mutex);
