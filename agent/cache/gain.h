@@ -3,8 +3,9 @@
  * commands use this sentence, and tuning stores the figure of a network, so that they agree with one another.
  *
  * A comparison comes from rounds in which both ran in turn: the median of the rounds' ratios and its 95 %
- * interval by order statistics (platform/base/stats.h), which needs GAIN_ROUNDS rounds. The difference is not
- * significant if the interval includes 1, or if there is none.
+ * interval by order statistics (platform/base/stats.h), which needs GAIN_ROUNDS rounds. It is widened by how
+ * the ratio differs between moments: between blocks of rounds, and with the noise of single rounds. The
+ * difference is not significant if the interval includes 1, or if there is none.
  *
  * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
  * (agent/cache/fields.h), without the line of the device for the processor, and of shapes where none were

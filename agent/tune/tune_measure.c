@@ -259,7 +259,7 @@ int tune_measure_before(struct session *s)
 	tune_limit(s);
 	int counts = rc = run_first(s);
 	if (counts > 0 && s->start.ran_ns > part_ns)
-		n->sample_ns[n->nsamples++] = s->start.ran_ns;
+		net_add(n, s->start.ran_ns);
 	if (counts > 0)
 		rc = run_more(s, clock_now(s->clock) + part_ns - s->start.ran_ns);
 	if (rc < 0)
@@ -415,7 +415,9 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 static struct faster compare(const struct net *other, const struct net *after, bool turns)
 {
 	double x[NET_SAMPLES], y[NET_SAMPLES];
-	int nx = net_samples(other, x), ny = net_samples(after, y), n = (int)least(nx, ny);
+	int apart = net_apart(other, after);
+	int nx = net_samples(other, turns ? apart : net_apart(other, other), x);
+	int ny = net_samples(after, turns ? apart : net_apart(after, after), y), n = (int)least(nx, ny);
 	if (!n)
 		return (struct faster){0};
 	return turns ? faster_by_rounds(x, y, n) : faster_apart(x, nx, y, ny);

@@ -67,26 +67,53 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 	return E_OK;
 }
 
+static int apart_of(const struct net *n)
+{
+	return n->apart > 1 ? n->apart : 1;
+}
+
+static int kept_samples(const struct net *n)
+{
+	return (n->nsamples + apart_of(n) - 1) / apart_of(n);
+}
+
+void net_add(struct net *n, int64_t sample_ns)
+{
+	int at = n->nsamples / apart_of(n);
+	if (n->nsamples++ % apart_of(n))
+		return;
+	if (at == NET_SAMPLES) {
+		for (int i = 0; i < NET_SAMPLES / 2; i++)
+			n->sample_ns[i] = n->sample_ns[2 * i];
+		n->apart = 2 * apart_of(n);
+		at /= 2;
+	}
+	n->sample_ns[at] = sample_ns;
+}
+
+int net_apart(const struct net *a, const struct net *b)
+{
+	return apart_of(a) > apart_of(b) ? apart_of(a) : apart_of(b);
+}
+
 int net_run(struct net *n, struct clock *clock)
 {
 	int64_t start_ns = clock_now(clock);
 	int rc = plan_run(n->plan, n->in, n->out);
 	if (rc >= 0)
-		n->sample_ns[n->nsamples++ % NET_SAMPLES] = clock_now(clock) - start_ns;
+		net_add(n, clock_now(clock) - start_ns);
 	return rc;
 }
 
 static void keep(struct net *n, int *nsamples)
 {
 	*nsamples = n->nsamples;
-	n->kept_sample_ns = n->sample_ns[n->nsamples % NET_SAMPLES];
 	memcpy(n->kept_ns, n->kernel_ns, sizeof *n->kept_ns * (size_t)n->nkernels);
 }
 
 static void take_back(struct net *n, int nsamples)
 {
 	n->nsamples = nsamples;
-	n->sample_ns[nsamples % NET_SAMPLES] = n->kept_sample_ns;
 	memcpy(n->kernel_ns, n->kept_ns, sizeof *n->kept_ns * (size_t)n->nkernels);
 }
 
@@ -193,7 +220,7 @@ static int by_value(const void *a, const void *b)
 int64_t net_median_ns(const struct net *n)
 {
 	int64_t sorted[NET_SAMPLES];
-	int count = n->nsamples < NET_SAMPLES ? n->nsamples : NET_SAMPLES;
+	int count = kept_samples(n);
 	if (!count)
 		return 0;
 	memcpy(sorted, n->sample_ns, sizeof *sorted * (size_t)count);
@@ -201,17 +228,17 @@ int64_t net_median_ns(const struct net *n)
 	return sorted[(count - 1) / 2]; /* of two, the smaller: others can only make a run longer */
 }
 
-int net_samples(const struct net *n, double *ns)
+int net_samples(const struct net *n, int apart, double *ns)
 {
-	int count = n->nsamples < NET_SAMPLES ? n->nsamples : NET_SAMPLES;
-	for (int i = 0; i < count; i++)
-		ns[i] = (double)n->sample_ns[i];
+	int count = 0;
+	for (int i = 0; i < kept_samples(n); i += apart / apart_of(n))
+		ns[count++] = (double)n->sample_ns[i];
 	return count;
 }
 
 void net_forget(struct net *n)
 {
-	n->nsamples = 0;
+	n->nsamples = n->apart = 0;
 	memset(n->kernel_ns, 0, sizeof *n->kernel_ns * (size_t)n->nkernels);
 }
 

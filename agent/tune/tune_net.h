@@ -15,12 +15,11 @@ struct net {
 	struct plan *plan; /* NULL: not open */
 	struct tensor *in, *out;
 	int64_t build_ns;
-	int nsamples;
-	int64_t sample_ns[NET_SAMPLES]; /* the newest of them */
+	int nsamples, apart; /* every apart-th of all samples is kept, so that they are of all moments; 0: 1 */
+	int64_t sample_ns[NET_SAMPLES];
 	int nkernels;
 	int64_t *kernel_ns; /* fastest of the timed runs, also of one that a deadline cut off; 0: none yet */
 	int64_t *kept_ns;   /* kernel_ns before the last net_quietly */
-	int64_t kept_sample_ns; /* the sample that the first run of net_quietly replaced */
 };
 
 /* src: not kept. The graph, the steps and the pool must outlive the net, and so must the plan of `beside`
@@ -56,9 +55,12 @@ struct built_in {
 };
 int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out);
 int64_t net_median_ns(const struct net *n); /* 0: no samples */
-/* Copies the samples to ns[NET_SAMPLES]; those of nets that have run in turn have the same order. Returns
- * their number. */
-int net_samples(const struct net *n, double *ns);
+void net_add(struct net *n, int64_t sample_ns);
+/* How many runs the kept samples of both are apart. */
+int net_apart(const struct net *a, const struct net *b);
+/* Copies the samples that are `apart` (of net_apart) to ns[NET_SAMPLES]; those of nets that have run in turn
+ * have the same order. Returns their number. */
+int net_samples(const struct net *n, int apart, double *ns);
 void net_forget(struct net *n);             /* forgets samples and kernel times, before a new series */
 void net_close_plan(struct net *n);         /* the measurements stay */
 void net_close(struct net *n);

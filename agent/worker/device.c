@@ -118,7 +118,7 @@ bool device_is_fresh(const char *name, const char *dir)
 
 bool device_share_is_doubtful(double share, bool memory_bound)
 {
-	return share > (memory_bound ? 4 : 1.5);
+	return !memory_bound && share > 1.5;
 }
 
 /* The mark is the time of the file: that of 1970. */

@@ -20,7 +20,7 @@ int device_measure(const char *name, const char *worker, const char *dir, struct
 /* Whether another job has just measured the peaks that the folder keeps. */
 bool device_is_fresh(const char *name, const char *dir);
 /* Whether a kernel's share of the roofline (1: all of it) tells that a peak was measured too low, because
- * something else used the machine. memory_bound: some more is plausible, because caches keep data. */
+ * something else used the machine. memory_bound: it does not, because caches keep data. */
 bool device_share_is_doubtful(double share, bool memory_bound);
 /* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. */
 void device_doubt(const char *name, const char *dir);

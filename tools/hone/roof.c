@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/roof.h"
 #include "tools/hone/table.h"
-#include "agent/worker/device.h"
 #include "kernels/space/space.h"
 #include "kernels/space/winograd.h"
 #include <stdio.h>
@@ -75,9 +74,7 @@ double roof_pct(const struct roof *r, int cores, double ns)
 
 const char *roof_why(const struct roof *r, double pct)
 {
-	if (pct < MOST_PCT)
-		return NULL;
-	return r->memory_bound && !device_share_is_doubtful(pct / 100, true) ? from_cache : low_peak;
+	return pct < MOST_PCT ? NULL : r->memory_bound ? from_cache : low_peak;
 }
 
 void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24])

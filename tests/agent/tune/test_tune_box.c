@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How boxes end: too short for their model, with a network that no memory or no time is enough for, stopped
  * in the search, and with a job that hangs. */
+#include "agent/tune/tune_net.h"
 #include "agent/tune/tune_parts.h"
 #include "platform/base/rng.h"
 #include "platform/base/quantity.h"
@@ -143,6 +144,25 @@ TEST(a_large_network_in_a_short_box)
 	struct box_times t = reserved(&c);
 	CHECK(t.reserve_ns > t.alone_ns && t.alone_ns > c.build_ns + 2 * c.run_ns + c.closing_ns);
 	CHECK(t.reserve_ns <= c.left_ns / 5);
+}
+
+/* Samples are of all moments of a series, not of its end, and those of two networks stay in pairs. */
+TEST(samples_of_all_moments)
+{
+	static struct net n, other;
+	static double ns[NET_SAMPLES], others[NET_SAMPLES];
+	net_add(&other, 1000);
+	for (int all = 1; all <= 20000 && !test_bad; all++) {
+		net_add(&n, 1000 + all - 1);
+		int apart = net_apart(&n, &other), count = net_samples(&n, apart, ns);
+		int pairs = net_samples(&other, apart, others);
+		CHECK(pairs > 0 && pairs <= count && count >= (all < NET_SAMPLES ? all : NET_SAMPLES / 2));
+		for (int i = 0; i < count; i++)
+			CHECK(ns[i] == 1000 + i * apart && (i >= pairs || others[i] == ns[i]));
+		net_add(&other, 1000 + all); /* it is a round ahead */
+	}
+	net_forget(&n);
+	CHECK(net_samples(&n, 1, ns) == 0 && net_median_ns(&n) == 0);
 }
 
 static volatile sig_atomic_t stop;

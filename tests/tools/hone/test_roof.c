@@ -58,8 +58,6 @@ TEST(above_100_is_explained)
 	CHECK(!strcmp(cell, "147 % [2]"));
 	roof_cell(&n, &(struct roof){1, false}, 101, cell);
 	CHECK(!strcmp(cell, "101 % [1]") && n.n == 2);
-	roof_cell(&n, &(struct roof){1, true}, 2287, cell); /* no cache is so much faster */
-	CHECK(!strcmp(cell, "2287 % [1]"));
 	roof_cell(&n, &(struct roof){0, false}, 0, cell);
 	CHECK(!strcmp(cell, "-"));
 	roof_notes_text(&n, "<", ">", &text);
