@@ -603,6 +603,7 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 	if (!r->untunable && after != &s->start.net) /* a difference of the same code is noise */
 		r->before = compare(&s->start.net, after, r->interleaved);
 	tune_rows_after(s, after, after == standard);
+	r->kernels_before = s->start.net.nkernels;
 	tune_publish(s, r->trials); /* the gain is published once the cache has it for good */
 	if (!standard->nsamples)
 		return E_OK;

@@ -129,6 +129,7 @@ struct tune_report {
 	bool at_defaults; /* in the end every kernel is the default one: nothing was gained or lost */
 	struct tune_spent spent;
 	const char *strategy, *cache, *target;
+	int kernels_before; /* of the network as it was; 0: it was not measured after the search */
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */
 	int no_turn, untried;             /* tasks that neither this box nor an earlier one came to: at most

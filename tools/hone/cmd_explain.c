@@ -491,14 +491,27 @@ static double total_ns(const struct why *w)
 	return (served_ns(w) > 0 ? served_ns(w) : w->default_draft_ns) * w->task->uses;
 }
 
-static void slowest_add(struct slowest *s, const struct why *w)
+static void slowest_add(struct slowest *s, const struct why *w, int number)
 {
-	char key[33];
 	if (total_ns(w) <= s->ns)
 		return;
 	s->ns = total_ns(w);
-	key_text(w->task->key, key);
-	snprintf(s->more, sizeof s->more, " %.8s", key);
+	snprintf(s->more, sizeof s->more, " %d", number);
+}
+
+/* Before the tasks: which are meant, where the word fits several. */
+static void say_fits(const struct explain *e, const char *word, enum fit fit)
+{
+	int same = 0, all = 0;
+	for (int i = 0; i < e->model.ntasks; i++) {
+		same += fit_of(e, i, word) == fit;
+		all += fit_of(e, i, word) != FIT_NONE;
+	}
+	if (all > 1)
+		table_say("%d tasks contain '%s'; %s", all, word,
+			  same < all    ? "shown: what has this very name"
+			  : same > FULL ? "in full: those that take the most time"
+					: "all of them:");
 }
 
 /* Chooses the tasks that are shown in full: those that fit the word best; if they are many, the FULL slowest
@@ -507,6 +520,7 @@ static int choose_full(struct explain *e, const char *word, enum fit fit, struct
 {
 	double ns[FULL] = {0};
 	int at[FULL], n = 0;
+	say_fits(e, word, fit);
 	for (int i = 0; i < e->model.ntasks; i++) {
 		if (fit_of(e, i, word) != fit)
 			continue;
@@ -579,7 +593,7 @@ static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
 		why_row(&l->t, e, i + 1, w, &l->notes);
 		l->first = l->rows++ ? l->first : i;
 	}
-	slowest_add(&l->slowest, w);
+	slowest_add(&l->slowest, w, i + 1);
 	trials_free(&w->log);
 	return rc;
 }

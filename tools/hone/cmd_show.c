@@ -141,7 +141,11 @@ static int show_rec(void *ctx, const struct rec *r)
 		table_cell(&s->table, "%d", r->threads);
 	bool slower = is_slower(s, r);
 	s->slower += slower;
-	table_cell(&s->table, "%.4f%s", (double)r->meas.median_ns / 1e6, slower ? " [1]" : "");
+	if (slower)
+		table_cell(&s->table, r->meas.median_ns < 10000 ? "%.2f [1]" : "%.1f [1]",
+			   (double)r->meas.median_ns / 1e3);
+	else
+		table_us(&s->table, "", (double)r->meas.median_ns);
 	table_cell(&s->table, "%.1f", k.gflops);
 	table_cell(&s->table, "%s", hint_open(r) ? "untried" : stale_name(stale));
 	table_cell(&s->table, "%s", r->cand);
@@ -184,7 +188,7 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 static int run_show(const struct args *a)
 {
 	static const char *const head[] = {"task", "kind",    "device", "threads",
-					   "ms",   "GFLOP/s", "stale",  "candidate"};
+					   "us",   "GFLOP/s", "stale",  "candidate"};
 	char dir[4096];
 	struct cache *c;
 	struct show s = {.word = a->npos ? a->pos[0] : NULL,

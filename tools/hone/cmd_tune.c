@@ -197,8 +197,13 @@ static void network(const struct tune_options *o, const struct tune_report *r)
 	gain_than(&r->gain, than);
 	headline_print("  ", &r->gain.faster, than, &r->machine);
 	processor_print(o->device, r);
-	if (r->at_defaults && !r->untunable)
+	struct buf joined = {0};
+	tune_joined(r, &joined);
+	if (joined.n)
+		table_say("  %s", buf_str(&joined));
+	if (r->at_defaults && !r->untunable && !strstr(buf_str(&joined), "default"))
 		printf("  every kernel is at its default schedule\n");
+	buf_free(&joined);
 	if (medians_mislead(r))
 		table_say("  the times of the whole network are medians of all rounds; the comparison is "
 			  "round by round, which other load disturbs less: believe the comparison");

@@ -222,9 +222,9 @@ static void peaks_print(const char *kind, int number, const struct target *t)
 		speed(t->bw_gbs[i], r[i]);
 		least = t->bw_gbs[i] < least ? t->bw_gbs[i] : least;
 	}
-	drivers_say("", 2,
-		    "%s GFLOP/s; reads %s, %s, %s, %s GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); copies %s GB/s",
-		    speed(t->fma_gflops, g), r[0], r[1], r[2], r[3], speed(t->copy_gbs, c));
+	drivers_say(
+	    "", 2, "%s GFLOP/s; reads %s, %s, %s, %s GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); copies %s GB/s",
+	    speed(t->fma_gflops, g), r[0], r[1], r[2], r[3], speed(t->copy_gbs, c));
 	if (least < .05)
 		drivers_say("", 2, "?: not measured; hone tune --device %s:%d --budget 60s measures again",
 			    kind, number);

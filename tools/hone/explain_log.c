@@ -102,8 +102,8 @@ static void after(double spent_ns, double saved_ns, const char *by, const char *
 	if (isnan(n))
 		buf_printf(out, "%s", why_not);
 	else
-		buf_printf(out, "after %.0f inference%s (each saves %.4f ms, %s)", n, n == 1 ? "" : "s",
-			   saved_ns / 1e6, by);
+		buf_printf(out, "is paid back after %.0f inference%s (each saves %.4f ms, %s)", n,
+			   n == 1 ? "" : "s", saved_ns / 1e6, by);
 }
 
 /* Beside savings by times of kernels: what the whole network takes, and why it may be less. */
@@ -119,14 +119,15 @@ void explain_payback_words(const struct payback *p, const struct gain *network, 
 {
 	static const char alone[] = "by times of kernels alone";
 	struct buf b = {0};
-	buf_printf(&b, "tuning took %.2f s; it is paid back against " GAIN_THAN " ", p->spent_ns / 1e9);
+	buf_printf(&b, "tuning took %.2f s; against " GAIN_THAN " this ", p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
-	      p->slower ? "never: it is slower" : "not yet: no significant difference", &b);
+	      p->slower ? "is never paid back: the tuned kernels are slower"
+			: "is not paid back so far: there is no significant difference",
+	      &b);
 	if (p->has_fallback) {
-		buf_puts(&b, ", against fallback kernels ");
+		buf_puts(&b, "; against fallback kernels this ");
 		after(p->spent_ns, p->fallback_ns, alone,
-		      "not by times of kernels alone, which are of other moments than the fallback kernels'",
-		      &b);
+		      "is not paid back: they were not slower, but they were timed at another moment", &b);
 	}
 	if (network && !p->network && p->saved_ns > 0)
 		add_network(p, network, &b);
@@ -186,8 +187,9 @@ static void counts_words(const struct trials *l, const struct trials_sum *s)
 		}
 	buf_puts(&b, *before == ',' ? ")" : "");
 	if (l->count[MEAS_ABORTED])
-		buf_printf(&b, ", %d were stopped early because they were far too slow",
-			   l->count[MEAS_ABORTED]);
+		buf_printf(&b, ", %d %s stopped early, because %s far too slow", l->count[MEAS_ABORTED],
+			   l->count[MEAS_ABORTED] == 1 ? "was" : "were",
+			   l->count[MEAS_ABORTED] == 1 ? "it was" : "they were");
 	table_item("  tried    ", "%s", buf_str(&b));
 	buf_free(&b);
 }

@@ -125,3 +125,13 @@ void tune_table(const struct tune_report *r, bool color)
 	quantity_notes(r);
 	roof_notes_print(&notes, shares && (t.shown & 1 << 3));
 }
+
+void tune_joined(const struct tune_report *r, struct buf *out)
+{
+	bool gained = faster_significant(&r->before) && r->before.ratio > 1;
+	if (r->kernels_before <= r->nkernels || !r->nkernels)
+		return;
+	buf_printf(out, "%d kernels are joined into %d", r->kernels_before, r->nkernels);
+	if (r->at_defaults && gained)
+		buf_puts(out, ", and the gain is from that: every kernel is at its default schedule");
+}

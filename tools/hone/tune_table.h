@@ -12,4 +12,8 @@ void tune_table(const struct tune_report *r, bool color);
 /* The same without times, of a report for which nothing was measured. */
 void tune_table_untimed(const struct tune_report *r, bool color);
 
+/* Where a gain comes from that no row shows: "6 kernels are joined into 1, and the gain is from that, ...";
+ * nothing if there are not fewer kernels than before. */
+void tune_joined(const struct tune_report *r, struct buf *out);
+
 #endif

@@ -368,6 +368,8 @@ TEST(import_of_strangers)
 	CHECK(out_number("taken") == 1 && out_number("refused") == 2);
 	CHECK_SAYS(cli_err, "not plain text");
 	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, "  us  ");
+	CHECK(!strstr(cli_out, "0.0000"));
 	CHECK_SAYS(cli_out, "untried  par=1 outer=n | block=n:1003");
 	CHECK_SAYS(cli_out, "conv ?[31m");
 	CHECK(!strchr(cli_out, '\033'));

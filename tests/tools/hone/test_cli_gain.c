@@ -92,13 +92,13 @@ TEST(all_commands_tell_the_same_gain)
 		      "12 rounds); disturbed: this process got 70 % of the processor time that it wanted");
 	CHECK(payback(cache) == 0);
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
-	CHECK_SAYS(cli_out, "paid back against default schedules not yet: no significant difference");
+	CHECK_SAYS(cli_out, "against default schedules this is not paid back so far: there is no significant");
 	g.faster = (struct faster){.8, .7, .9, 12};
 	put_gain(cache, &g);
 	check_all_say(cache, "1.25x slower than default schedules");
 	CHECK(payback(cache) == 0);
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
-	CHECK_SAYS(cli_out, "paid back against default schedules never: it is slower");
+	CHECK_SAYS(cli_out, "against default schedules this is never paid back: the tuned kernels are slower");
 	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
 	check_gains(cache, 0);
 }

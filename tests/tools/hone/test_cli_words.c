@@ -626,6 +626,7 @@ TEST(explain_shows_the_slowest_of_many)
 	for (at = cli_out; (at = strstr(at, "\n  task\n")); at++)
 		n++;
 	CHECK(n == 3);
+	CHECK_SAYS(cli_out, " tasks contain 'conv'; in full: those that take the most time\n");
 	CHECK_SAYS(cli_out, "more tasks, ");
 	at = strstr(cli_out, " shows the first of these in full");
 	REQUIRE(at);
@@ -635,6 +636,11 @@ TEST(explain_shows_the_slowest_of_many)
 	json_t *j = parse_out();
 	CHECK(json_array_size(json_object_get(j, "tasks")) > 3); /* data has all of them */
 	json_decref(j);
+	CHECK_RUN(0, "explain %s --cache %s", steering(), in_dir("cache"));
+	const char *next =
+	    strrchr(cli_err, ':') ? strstr(cli_err, "steering") : NULL; /* a number of the table */
+	REQUIRE(next && (next = strchr(next, ' ')));
+	CHECK(strtol(next, NULL, 10) > 0 && strspn(next + 1, "0123456789") < 3);
 }
 
 /* Commands that write a file at their end check its name before they measure or make anything: here even

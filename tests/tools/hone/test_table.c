@@ -6,6 +6,7 @@
 #include "tests/lib/test.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/table.h"
+#include "tools/hone/tune_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +257,37 @@ TEST(headlines_use_the_width)
 				test_bad = 1;
 			}
 		}
+}
+
+/* What a box gained by joining kernels is not to be seen in their rows. */
+TEST(joined_kernels)
+{
+	static const struct {
+		int before, now;
+		bool defaults;
+		double ratio;
+		const char *words;
+	} cases[] = {
+	    {6, 1, true, 1.5,
+	     "6 kernels are joined into 1, and the gain is from that: every kernel is at its "
+	     "default schedule"},
+	    {6, 2, true, .8, "6 kernels are joined into 2"},
+	    {6, 2, false, 1.5, "6 kernels are joined into 2"},
+	    {6, 6, true, 1.5, ""},
+	    {0, 6, true, 1.5, ""},
+	    {6, 0, true, 1.5, ""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		double x = cases[i].ratio;
+		struct tune_report r = {.kernels_before = cases[i].before,
+					.nkernels = cases[i].now,
+					.at_defaults = cases[i].defaults,
+					.before = {x, x * .99, x * 1.01, 25, false}};
+		struct buf b = {0};
+		tune_joined(&r, &b);
+		CHECK(!strcmp(buf_str(&b), cases[i].words));
+		buf_free(&b);
+	}
 }
 
 TEST_MAIN
