@@ -62,7 +62,7 @@ static int read_model(struct session *s)
 	s->times.reading_ns = clock_now(s->clock);
 	if (rc >= 0)
 		rc = import_file(s->o->model, &io, &s->model.graph);
-	if (rc >= 0 && notes.n)
+	if (rc >= 0 && notes.n && !s->o->said_notes)
 		log_info("%s: %s", s->o->model, buf_str(&notes));
 	buf_free(&notes);
 	return rc == E_TIMEOUT ? tune_too_short(s) : rc;

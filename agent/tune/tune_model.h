@@ -39,6 +39,7 @@ struct tune_options {
 	int nbinds;
 	const struct import_bind *binds;
 	const char *shape_option; /* as in struct import_opts */
+	bool said_notes;          /* the notes of the import were already printed */
 	int64_t budget_ns;        /* the box, from the start of the process */
 	int threads;              /* >= 1 */
 	const int *cpus;          /* one per thread, or NULL: not pinned */

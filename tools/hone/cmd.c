@@ -9,6 +9,7 @@
 #include "tools/hone/next.h"
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -449,8 +450,14 @@ static int dispatch(struct parse *p)
 		return put_text(&out);
 	}
 	if (!p->cmd && p->argc > 1 && !common_given(p, "help")) {
-		fail(E_USAGE, "missing argument COMMAND; `%s` lists the commands", p->program->name);
+		fail(E_USAGE, "missing argument COMMAND; `%s --help` lists the commands", p->program->name);
 		return usage_error(p);
+	}
+	if (!p->cmd && p->argc <= 1) { /* no command is a usage error, whose words are on stderr */
+		help_all(p->program, &out);
+		fputs(buf_str(&out), stderr);
+		buf_free(&out);
+		return 2;
 	}
 	if (!p->cmd || common_given(p, "help")) {
 		p->cmd ? help_cmd(p->program, p->cmd, &out) : help_all(p->program, &out);
@@ -485,6 +492,7 @@ static int finish(struct parse *p, int status)
 
 int program_main(const struct program *program, int argc, char **argv)
 {
+	signal(SIGXFSZ, SIG_IGN); /* a write over the limit of file sizes fails with EFBIG instead */
 	struct parse p = {.program = program, .argc = argc, .argv = argv, .args.program = program};
 	log_program_set(program->name);
 	next_called(program->name, argc > 0 ? argv[0] : program->name);

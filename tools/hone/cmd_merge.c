@@ -11,6 +11,9 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	struct cache *from;
 	if (!file_is_dir(path))
 		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
+	if (!model_cache_may_be(path))
+		return fail(E_NOTFOUND, "%s holds other files, and none of a cache: name a cache's folder",
+			    path);
 	/* Opened in memory, so that the user's own folder is left out: readers combine it with a folder that
 	 * they cannot write. */
 	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});

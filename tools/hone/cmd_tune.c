@@ -93,7 +93,7 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	if (strcmp(device, "cpu") && !device_is_apart(device) && !replay_folder(device))
 		return fail(
 		    E_USAGE,
-		    "--device %s is not supported; use cpu, opencl:0, cuda:0 or replay:DIR (see hone devices)",
+		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists them",
 		    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
@@ -581,6 +581,7 @@ static int calibrate(const struct args *a, const struct target *host, struct tun
 	interrupt_catch();
 	int rc = calibrate_recipe(a, host, o->threads, arena, recipe);
 	o->recipe = recipe;
+	o->said_notes = true;
 	int64_t took_ns = clock_now(&clock_real) - start_ns;
 	o->waited_ns += took_ns;
 	/* A replay prints the same each time. */
@@ -676,7 +677,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default), opencl:N or cuda:N as hone devices lists it, or replay:DIR, the landscapes of "
+     "device to tune for: cpu (default), opencl:N or cuda:N as hone devices lists it, or replay:DIR, the "
+     "landscapes of "
      "a folder (--record): only the "
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "
      "recipe "
@@ -714,9 +716,10 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tune = {
-    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|opencl:N|cuda:N] [--cache DIR] "
-	     "[--strategy NAME] [--seed N] "
-	     "[--level LEVEL] [--data DIR [--error E]]",
+    .usage =
+	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|opencl:N|cuda:N] [--cache DIR] "
+	"[--strategy NAME] [--seed N] "
+	"[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",
     .details =
 	"The untuned schedule of every task is measured first, and only a kernel that wins a race against "

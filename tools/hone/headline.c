@@ -2,6 +2,7 @@
 #include "tools/hone/headline.h"
 #include "platform/base/log.h"
 #include "tools/hone/table.h"
+#include <string.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +31,16 @@ static void print_line(const char *lead, struct buf *b)
 void headline_print(const char *lead, const struct faster *f, const char *than,
 		    const struct disturbance *machine)
 {
+	static struct disturbance said; /* how the lines before it were disturbed */
 	struct buf b = {0};
 	if (!f->rounds)
 		return;
-	faster_words(f, than, machine, &b);
+	bool same = machine && disturbed(machine) && machine->share_pct == said.share_pct &&
+		    machine->others_pct == said.others_pct && !strcmp(machine->clock, said.clock);
+	faster_words(f, than, same ? NULL : machine, &b);
+	buf_puts(&b, same ? "; disturbed, too" : "");
+	if (machine)
+		said = *machine;
 	print_line(lead, &b);
 }
 

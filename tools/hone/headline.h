@@ -7,7 +7,7 @@
 #include "agent/cache/json.h"
 
 /* Prints `lead` and the sentence of a comparison as a line; nothing, if nothing was compared. machine: NULL
- * if it is not known whether it was disturbed. */
+ * if it is not known whether it was disturbed. How it was is said once in a row of lines. */
 void headline_print(const char *lead, const struct faster *f, const char *than,
 		    const struct disturbance *machine);
 /* {"ratio", "low", "high", "rounds", "significant", "few_rounds" (for an interval), "disturbed" (how; null:

@@ -367,7 +367,7 @@ int help_unknown_cmd(const struct program *p, const char *word)
 		near_add(&n, p->cmds[i]->name);
 	if (n.best)
 		return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", word, n.best);
-	return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", word, p->name);
+	return fail(E_USAGE, "unknown command '%s'; `%s --help` lists the commands", word, p->name);
 }
 
 void help_with_opt(const struct program *p, const char *name, struct buf *out)

@@ -116,6 +116,22 @@ static int may_read(const char *dir)
 		    strerror(EACCES));
 }
 
+bool model_cache_may_be(const char *dir)
+{
+	DIR *d = opendir(dir);
+	bool any = false, its = false;
+	for (const struct dirent *e; d && !its && (e = readdir(d));) {
+		size_t n = strlen(e->d_name);
+		any |= strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+		its = n > 4 && !strcmp(e->d_name + n - 4, ".seg");
+		its |= !strcmp(e->d_name, "lock") || !strcmp(e->d_name, "target") ||
+		       !strncmp(e->d_name, "target-", 7);
+	}
+	if (d)
+		closedir(d);
+	return !d || !any || its;
+}
+
 int model_cache_check(const char *dir)
 {
 	struct stat st;
@@ -124,8 +140,12 @@ int model_cache_check(const char *dir)
 	bool there = stat(dir, &st) == 0;
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
-	if (there || errno == EACCES)
+	int err = errno;
+	if (there && access(dir, R_OK | X_OK) == 0 && !model_cache_may_be(dir))
+		return fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder", dir);
+	if (there || err == EACCES)
 		return may_read(dir);
+	errno = err;
 	struct buf tune = {0};
 	int rc =
 	    errno == ENOENT ? E_OK : fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
@@ -319,16 +339,22 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 	return n + add_file_shapes(a, arena, bind + n);
 }
 
-/* A command that reads a model several times says this once. */
-static void say_notes(const char *path, const struct buf *notes)
+/* A command that reads models several times says this once of each; one that shows what is known of a tuned
+ * model does not, because tuning said it. */
+static void say_notes(const struct args *a, const char *path, const struct buf *notes)
 {
-	static struct key said;
+	static struct key said[8];
+	static int n;
 	struct buf line = {0};
 	buf_printf(&line, "%s: %s", path, buf_str(notes));
 	struct key k = hash_text(buf_str(&line));
-	if (notes->n && !key_equal(k, said))
+	bool known = !notes->n || !strcmp(a->cmd->name, "explain") || !strcmp(a->cmd->name, "report");
+	for (int i = 0; i < n && i < 8; i++)
+		known |= key_equal(k, said[i]);
+	if (!known) {
 		log_info("%s", buf_str(&line));
-	said = notes->n ? k : said;
+		said[n++ % 8] = k;
+	}
 	buf_free(&line);
 }
 
@@ -343,7 +369,7 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	if (rc >= 0)
 		rc = import_file(path, &o, out);
 	if (rc >= 0)
-		say_notes(path, &notes);
+		say_notes(a, path, &notes);
 	buf_free(&notes);
 	arena_free(&arena);
 	return rc;

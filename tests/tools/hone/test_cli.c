@@ -7,11 +7,13 @@
 
 TEST(without_words_it_lists_the_commands)
 {
-	CHECK_RUN(0, " ");
+	CHECK_RUN(2, " "); /* a script that lost its words must notice */
 	for (int i = 0; cmd_table[i]; i++)
-		CHECK_SAYS(cli_out, cmd_table[i]->name);
-	CHECK(!cli_err[0]);
+		CHECK_SAYS(cli_err, cmd_table[i]->name);
+	CHECK(!cli_out[0]);
 	CHECK_RUN(0, "--help");
+	CHECK(!cli_err[0]);
+	CHECK_SAYS(cli_out, "tune");
 	CHECK_RUN(0, "--version");
 	CHECK_SAYS(cli_out, "hone " HONE_VERSION "\n");
 }
@@ -21,7 +23,12 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_RUN(2, "zooo");
 	CHECK_SAYS(cli_err, "hone: error: unknown command 'zooo'; did you mean 'zoo'?");
 	CHECK_RUN(2, "qwertyuiop");
-	CHECK_SAYS(cli_err, "`hone` lists the commands");
+	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
+	CHECK_RUN(2, "-q");
+	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
+	CHECK_RUN(2, "tune m.onnx --device gpu");
+	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, or opencl:N as `hone devices` lists it "
+			    "(see `hone tune --help`)\n");
 	CHECK_RUN(2, "zoo --sead 3");
 	CHECK_SAYS(cli_err, "unknown option --sead; did you mean --seed?");
 	CHECK_RUN(2, "zoo --seed");

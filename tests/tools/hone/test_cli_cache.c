@@ -967,6 +967,9 @@ TEST(a_cache_to_read_must_be_there)
 					      "bench M --runs 1 --cache D/cache"};
 	char words[1024];
 	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	REQUIRE_OK(file_mkdirs(in_dir("other"), 0755));
+	REQUIRE_OK(file_mkdirs(in_dir("empty"), 0755));
+	REQUIRE_OK(file_write(in_dir("other/target.c"), "x", 1));
 	steering();
 	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
 		fill_words(readers[i], "MD", (const char *const[]){steering(), dir}, words);
@@ -978,7 +981,15 @@ TEST(a_cache_to_read_must_be_there)
 		CHECK_RUN(2, "%s --cache %s", words, in_dir("file"));
 		CHECK_SAYS(cli_err, "/file is not a folder, so it is no cache");
 		CHECK(!cli_out[0] && !file_exists(in_dir("absent")));
+		CHECK_RUN(2, "%s --cache %s", words, in_dir("other"));
+		CHECK_SAYS(cli_err, "/other holds other files, and none of a cache");
+		CHECK(!cli_out[0]);
 	}
+	CHECK_RUN(2, "status --cache %s", in_dir("other"));
+	CHECK_RUN(1, "merge %s --cache %s", in_dir("other"), in_dir("merged-others"));
+	CHECK_SAYS(cli_err, "/other holds other files, and none of a cache");
+	CHECK_RUN(0, "show --cache %s", in_dir("empty"));
+	CHECK_RUN(0, "merge %s --cache %s", in_dir("empty"), in_dir("merged-others"));
 	CHECK_RUN(0, "status --cache %s", in_dir("absent"));
 	CHECK_SAYS(cli_err, "warning: there is no cache folder ");
 	CHECK_RUN(2, "status --cache %s", in_dir("file"));

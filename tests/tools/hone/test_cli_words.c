@@ -50,6 +50,14 @@ TEST(a_batch_size_that_is_assumed_is_said_once)
 	}
 	CHECK_RUN(0, KERNELS_ONCE, model, "", in_dir("cache"));
 	CHECK_SAYS(cli_err, "so 1 is taken");
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", model, in_dir("cache")); /* tuning said it */
+	CHECK(!strstr(cli_err, "is taken"));
+	char other[256];
+	snprintf(other, sizeof other, "%s", one_node("other.onnx", "Relu", "batch_size 7"));
+	CHECK_RUN(0, "bench %s %s %s --runs 1 --kernels fallback --threads 1 --cache %s", model, other, model,
+		  in_dir("cache"));
+	const char *one = strstr(cli_err, "is [batch_size, 6]");
+	CHECK(one && !strstr(one + 1, "is [batch_size, 6]") && strstr(cli_err, "is [batch_size, 7]"));
 }
 
 TEST(a_shape_replaces_fixed_sizes)
