@@ -171,7 +171,15 @@ def report(b):
             b.load(page)
             check("no horizontal scroll of the report at %d px (%s)" % (width, scheme), b.js(WIDE) <= 0)
             check("its charts can be read at %d px" % width, b.js(
-                "[...document.querySelectorAll('svg text')].every(t => t.getBoundingClientRect().height >= 9)"))
+                "[...document.querySelectorAll('svg text')].every(t => !t.getClientRects().length ||"
+                " t.getBoundingClientRect().height >= 9)"))
+            check("one picture of each chart is shown at %d px" % width, b.js(
+                "[...document.querySelectorAll('svg')].every(s => (s.getClientRects().length > 0) =="
+                " (s.classList[0] == (innerWidth > 700 ? 'wide' : 'phone')))"))
+            check("nothing of a chart is cut at the right at %d px" % width, b.js(
+                "[...document.querySelectorAll('svg')].every(s => [...s.querySelectorAll('text')].every(t =>"
+                " t.getBoundingClientRect().right <= s.getBoundingClientRect().right + 1 &&"
+                " t.getBoundingClientRect().right <= innerWidth))"))
             check("its tables and charts lie in boxes at %d px" % width, b.js(
                 "[...document.querySelectorAll('svg,table')].every(e => e.parentElement.className == 'scroll'"
                 " && e.parentElement.getBoundingClientRect().right <= innerWidth)"))

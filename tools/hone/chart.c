@@ -7,14 +7,19 @@
 
 enum {
 	WIDTH = 860,
+	PHONE = 360, /* drawn as well, and shown in its place where the page is narrow */
 	HEIGHT = CHART_CURVES_HEIGHT,
 	LEFT = 70,
+	TEXT_HEIGHT = 14, /* with the gap above it */
 	RIGHT = 20,
 	TOP = 16,
 	BOTTOM = 44,
 	ROW = 20,
 	NAMES = 260,
-	LABEL = 38 /* characters that fit beside a bar */
+	LABEL = 38,       /* characters that fit beside a bar */
+	PHONE_LABEL = 50, /* above a bar */
+	PHONE_ROW = 36,
+	NUMBER = 60 /* room for the number behind the longest bar */
 };
 
 void chart_style(struct buf *out)
@@ -37,11 +42,11 @@ void chart_style(struct buf *out)
 	    "table{border-collapse:collapse;width:100%}td,th{padding:.15em .5em;text-align:right;"
 	    "border-bottom:1px solid var(--line)}td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}"
 	    "th{white-space:nowrap}.scroll{overflow-x:auto;overflow-wrap:normal}.dim{color:var(--dim)}"
-	    /* on a phone charts keep a size that can be read, and scroll inside of their boxes; each row of a
-	     * table becomes a block of its own, its cells named by data-h */
-	    "@media(max-width:700px){body{margin:1em auto;padding:0 .8em}.scroll>svg{min-width:700px}"
-	    ".scroll:has(>svg)::before{content:'swipe sideways to see all of "
-	    "it';color:var(--dim);font-size:.85em;display:block}"
+	    ".phone{display:none}"
+	    /* on a phone, charts drawn for its width take the place of the wide ones; each row of a table
+	     * becomes a block of its own, its cells named by data-h */
+	    "@media(max-width:700px){body{margin:1em auto;padding:0 .8em}.wide{display:none}"
+	    ".phone{display:block}"
 	    "table,tbody{display:block}tr{display:grid;grid-template-columns:1fr 1fr;gap:0 "
 	    "1.2em;padding:.4em 0;"
 	    "border-bottom:1px solid "
@@ -78,11 +83,12 @@ static double place(const struct scale *s, double v)
 	return s->from + (x - s->lo) / (s->hi - s->lo) * (s->to - s->from);
 }
 
-static void begin(struct buf *out, int height, const char *what)
+static void begin(struct buf *out, int width, int height, const char *what)
 {
 	buf_printf(out,
-		   "<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n",
-		   WIDTH, height, what);
+		   "<div class=\"scroll\"><svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" "
+		   "aria-label=\"%s\">\n",
+		   width == PHONE ? "phone" : "wide", width, height, what);
 }
 
 static void line(struct buf *out, const char *kind, double x1, double y1, double x2, double y2)
@@ -103,15 +109,22 @@ static void number(struct buf *out, double x, double y, const char *anchor, doub
 	tick(out, x, y, anchor, text);
 }
 
+static void power(struct buf *out, double x, double y, const char *anchor, double d)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%.3g", pow(10, d)); /* "1e+06" has room where seven digits have none */
+	tick(out, x, y, anchor, text);
+}
+
 static void decades(struct buf *out, const struct scale *x, const struct scale *y)
 {
 	for (double d = ceil(x->lo); d <= x->hi + 1e-9; d++) {
 		line(out, "axis", place(x, pow(10, d)), y->to, place(x, pow(10, d)), y->from);
-		number(out, place(x, pow(10, d)), y->from + 16, "middle", pow(10, d));
+		power(out, place(x, pow(10, d)), y->from + 16, "middle", d);
 	}
 	for (double d = ceil(y->lo); d <= y->hi + 1e-9; d++) {
 		line(out, "axis", x->from, place(y, pow(10, d)), x->to, place(y, pow(10, d)));
-		number(out, x->from - 6, place(y, pow(10, d)) + 4, "end", pow(10, d));
+		power(out, x->from - 6, place(y, pow(10, d)) + 4, "end", d);
 	}
 	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "flops per byte");
 	tick(out, x->from + 4, TOP - 4, "start", "GFLOP/s");
@@ -126,8 +139,17 @@ static void slope(struct buf *out, const struct scale *x, const struct scale *y,
 	double end = ridge < hi ? ridge : hi;
 	if (begin_at >= end)
 		return;
-	line(out, kind, place(x, begin_at), place(y, begin_at * gbs), place(x, end), place(y, end * gbs));
-	tick(out, place(x, begin_at) + 6, place(y, begin_at * gbs) - 6, "start", name);
+	double x1 = place(x, begin_at), y1 = place(y, begin_at * gbs), x2 = place(x, end),
+	       y2 = place(y, end * gbs);
+	line(out, kind, x1, y1, x2, y2);
+	/* Below the line, so far right that its top is, too. */
+	double right = (x2 - x1) / (y1 - y2) * TEXT_HEIGHT + 4;
+	tick(out, x1 + right, y1 - 2, "start", name);
+}
+
+static int left_of(int width)
+{
+	return width == PHONE ? 48 : LEFT;
 }
 
 static bool plotted(const struct chart_kernel *k)
@@ -141,11 +163,12 @@ static void widen(struct scale *s, double v)
 	s->hi = fmax(s->hi, ceil(log10(v)));
 }
 
-void chart_roofline(const struct target *t, int cores, const struct chart_kernel *k, int n, struct buf *out)
+static void roofline(const struct target *t, int cores, const struct chart_kernel *k, int n, int width,
+		     struct buf *out)
 {
 	static const char *const level[] = {"L1", "L2", "L3", "DRAM"};
 	double peak = t->fma_gflops * cores, all = 0;
-	struct scale x = {-1, 2, LEFT, WIDTH - RIGHT, true}, y = {0, 0, HEIGHT - BOTTOM, TOP, true};
+	struct scale x = {-1, 2, left_of(width), width - RIGHT, true}, y = {0, 0, HEIGHT - BOTTOM, TOP, true};
 	widen(&y, peak > 0 ? peak : 1);
 	for (int i = 0; i < n; i++) {
 		all += k[i].after_ns;
@@ -154,7 +177,7 @@ void chart_roofline(const struct target *t, int cores, const struct chart_kernel
 			widen(&y, k[i].flops / k[i].after_ns);
 		}
 	}
-	begin(out, HEIGHT, "roofline");
+	begin(out, width, HEIGHT, "roofline");
 	decades(out, &x, &y);
 	for (int i = 0; i < 4; i++)
 		if (t->bw_gbs[i] > 0 && peak > 0)
@@ -175,34 +198,59 @@ void chart_roofline(const struct target *t, int cores, const struct chart_kernel
 	buf_puts(out, "</svg></div>\n");
 }
 
-static void bar(struct buf *out, const char *kind, double y, double width, double height)
+void chart_roofline(const struct target *t, int cores, const struct chart_kernel *k, int n, struct buf *out)
 {
-	buf_printf(out, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", kind,
-		   NAMES, y, width, height);
+	roofline(t, cores, k, n, WIDTH, out);
+	roofline(t, cores, k, n, PHONE, out);
+}
+
+static void bar(struct buf *out, const char *kind, double x, double y, double width)
+{
+	buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.1f\" width=\"%.1f\" height=\"8\"/>\n", kind, x,
+		   y, width);
+}
+
+static void bar_name(const struct chart_kernel *k, int x, double y, const char *anchor, int most,
+		     struct buf *out)
+{
+	struct arena a = {0};
+	buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+	chart_escape(table_cut_middle(k->label, most, &a), out);
+	buf_puts(out, "<title>");
+	chart_escape(k->name, out);
+	buf_puts(out, ": ");
+	chart_escape(k->label, out);
+	buf_puts(out, "</title></text>\n");
+	arena_free(&a);
+}
+
+/* Names are beside the bars or, on a phone, above them. */
+static void bars(const struct chart_kernel *k, int n, int width, struct buf *out)
+{
+	bool phone = width == PHONE;
+	int left = phone ? 0 : NAMES, row = phone ? PHONE_ROW : ROW, above = phone ? PHONE_ROW - ROW : 0;
+	struct scale x = {0, 1, 0, width - left - NUMBER, false};
+	for (int i = 0; i < n; i++)
+		x.hi = fmax(x.hi, fmax(k[i].before_ns, k[i].after_ns));
+	begin(out, width, n * row + 4, "time by kernel");
+	for (int i = 0; i < n; i++) {
+		double y = i * row + above + 2, before = place(&x, k[i].before_ns),
+		       after = place(&x, k[i].after_ns);
+		bar(out, "old", left, y, before);
+		bar(out, "new", left, y + 8, after);
+		if (phone)
+			bar_name(&k[i], 0, y - 4, "start", PHONE_LABEL, out);
+		else
+			bar_name(&k[i], NAMES - 6, y + 13, "end", LABEL, out);
+		number(out, left + fmax(before, after) + 4, y + 13, "start", k[i].after_ns / 1e3);
+	}
+	buf_puts(out, "</svg></div>\n");
 }
 
 void chart_bars(const struct chart_kernel *k, int n, struct buf *out)
 {
-	struct scale x = {0, 1, 0, WIDTH - NAMES - 70, false};
-	for (int i = 0; i < n; i++)
-		x.hi = fmax(x.hi, fmax(k[i].before_ns, k[i].after_ns));
-	struct arena a = {0};
-	begin(out, n * ROW + 4, "time by kernel");
-	for (int i = 0; i < n; i++) {
-		double y = i * ROW + 2, before = place(&x, k[i].before_ns), after = place(&x, k[i].after_ns);
-		bar(out, "old", y, before, 8);
-		bar(out, "new", y + 8, after, 8);
-		buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", NAMES - 6, y + 13);
-		chart_escape(table_cut_middle(k[i].label, LABEL, &a), out);
-		buf_puts(out, "<title>");
-		chart_escape(k[i].name, out);
-		buf_puts(out, ": ");
-		chart_escape(k[i].label, out);
-		buf_puts(out, "</title></text>\n");
-		number(out, NAMES + fmax(before, after) + 4, y + 13, "start", k[i].after_ns / 1e3);
-	}
-	arena_free(&a);
-	buf_puts(out, "</svg></div>\n");
+	bars(k, n, WIDTH, out);
+	bars(k, n, PHONE, out);
 }
 
 /* Step between ticks: 1, 2 or 5 times a power of ten, at most about six steps up to v. */
@@ -212,16 +260,16 @@ static double round_step(double v)
 	return v / step > 5 ? step * 2 : v / step > 2 ? step : step / 2;
 }
 
-void chart_history(const struct history *h, struct buf *out)
+static void history(const struct history *h, int width, struct buf *out)
 {
 	const struct history_point *p = h->point;
-	struct scale x = {0, p[h->n - 1].at_ms / 1e3, LEFT, WIDTH - RIGHT, false};
+	struct scale x = {0, p[h->n - 1].at_ms / 1e3, left_of(width), width - RIGHT, false};
 	struct scale y = {0, 0, HEIGHT - BOTTOM, TOP, false};
 	for (int i = 0; i < h->n; i++)
 		y.hi = fmax(y.hi, p[i].total_ms * 1.05);
 	x.hi = x.hi > 0 ? x.hi : 1;
 	y.hi = y.hi > 0 ? y.hi : 1;
-	begin(out, HEIGHT, "progress of the search");
+	begin(out, width, HEIGHT, "progress of the search");
 	for (double v = 0, step = round_step(x.hi); v <= x.hi; v += step) {
 		line(out, "axis", place(&x, v), y.to, place(&x, v), y.from);
 		number(out, place(&x, v), y.from + 16, "middle", v);
@@ -237,6 +285,12 @@ void chart_history(const struct history *h, struct buf *out)
 	for (int i = 1; i < h->n; i++)
 		buf_printf(out, "H%.1fV%.1f", place(&x, p[i].at_ms / 1e3), place(&y, p[i].total_ms));
 	buf_puts(out, "\"/>\n</svg></div>\n");
+}
+
+void chart_history(const struct history *h, struct buf *out)
+{
+	history(h, WIDTH, out);
+	history(h, PHONE, out);
 }
 
 void chart_file_begin(int height, struct buf *out)

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/rng.h"
 #include "tests/lib/test.h"
 #include "tools/hone/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Numbers in the picture are finite, and every kernel with flops has a point. */
 TEST(roofline_shows_every_kernel_with_flops)
@@ -14,12 +19,12 @@ TEST(roofline_shows_every_kernel_with_flops)
 	};
 	struct buf out = {0};
 	chart_roofline(&t, 4, k, 4, &out);
-	CHECK(test_count(buf_str(&out), "<circle") == 2);
+	CHECK(test_count(buf_str(&out), "<circle") == 4);
 	CHECK(!strstr(buf_str(&out), "nan") && !strstr(buf_str(&out), "inf"));
 	buf_clear(&out);
 	t = (struct target){0}; /* no peaks known */
 	chart_roofline(&t, 1, k, 4, &out);
-	CHECK(test_count(buf_str(&out), "<circle") == 2 && !strstr(buf_str(&out), "nan"));
+	CHECK(test_count(buf_str(&out), "<circle") == 4 && !strstr(buf_str(&out), "nan"));
 	buf_free(&out);
 }
 
@@ -31,8 +36,64 @@ TEST(bars_escape_names)
 	chart_bars(k, 2, &out);
 	CHECK(!strstr(buf_str(&out), "<script") &&
 	      strstr(buf_str(&out), "&#60;script&#62;alert(&#39;x&#39;)&#38;"));
-	CHECK(test_count(buf_str(&out), "<rect") == 4 && !strstr(buf_str(&out), "nan"));
+	CHECK(test_count(buf_str(&out), "<rect") == 8 && !strstr(buf_str(&out), "nan"));
 	buf_free(&out);
+}
+
+/* The texts of the wide and the phone's picture lie inside of it, and a level's name is not on its line. */
+static void check_texts(const char *svg)
+{
+	int width = 0, pictures = 0;
+	for (const char *at = svg; (at = strchr(at, '<')); at++) {
+		double x, y;
+		char anchor[8] = "", text[64] = "";
+		if (sscanf(at, "<svg class=\"%*[a-z]\" viewBox=\"0 0 %d", &width) == 1)
+			pictures++;
+		if (sscanf(at, "<text class=\"tick\" x=\"%lf\" y=\"%lf\" text-anchor=\"%7[a-z]\">%63[^<]", &x,
+			   &y, anchor, text) != 4)
+			continue;
+		double long_px = 7 * (double)strlen(text);
+		double from = x - (!strcmp(anchor, "end")      ? long_px
+				   : !strcmp(anchor, "middle") ? long_px / 2
+							       : 0);
+		CHECK(from >= -7 && from + long_px <= width + 7);
+		const char *line = !strcmp(text, "DRAM") ? at : NULL;
+		while (line && line > svg && strncmp(line, "<path", 5))
+			line--;
+		double x1, y1, x2, y2;
+		if (!line ||
+		    sscanf(line, "<path class=\"roof\" d=\"M%lf %lfL%lf %lf", &x1, &y1, &x2, &y2) != 4)
+			continue;
+		for (double px = x; px <= x + long_px; px++) /* the text is 12 px high */
+			CHECK(y - 10 > y1 + (px - x1) * (y2 - y1) / (x2 - x1) || px > x2);
+	}
+	CHECK(pictures == 2);
+}
+
+TEST(texts_stay_in_both_pictures)
+{
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 200 && !test_bad; i++) {
+		struct chart_kernel k[8];
+		struct buf out = {0};
+		for (int j = 0; j < 8; j++)
+			k[j] = (struct chart_kernel){"node",
+						     "conv 64x64",
+						     exp(20 * rng_unit(&r)),
+						     exp(20 * rng_unit(&r)),
+						     exp(25 * rng_unit(&r)),
+						     exp(20 * rng_unit(&r))};
+		chart_bars(k, 8, &out);
+		check_texts(buf_str(&out));
+		buf_clear(&out);
+		double gbs = exp(3 + 2 * rng_unit(&r));
+		struct target t = {.fma_gflops = exp(2 + 5 * rng_unit(&r)),
+				   .bw_gbs = {8 * gbs, 4 * gbs, 2 * gbs, gbs}};
+		chart_roofline(&t, 1 + (int)rng_below(&r, 4), k, 8, &out);
+		check_texts(buf_str(&out));
+		buf_free(&out);
+	}
 }
 
 TEST(history_of_one_instant)
