@@ -259,6 +259,29 @@ TEST(headlines_use_the_width)
 		}
 }
 
+/* Lines of one command: how the machine disturbed them is said once, that it did for each. */
+TEST(disturbed_lines)
+{
+	const struct faster f = {2, 1.9, 2.1, 25, false};
+	const struct disturbance busy = {40, 150, ""}, quiet = {100, 0, ""}, other = {50, 150, ""};
+	const struct disturbance *machines[] = {&busy, &busy, &busy, &quiet, &busy, &other};
+	setenv("COLUMNS", "500", 1);
+	fflush(stdout);
+	int saved = dup(1), to = memfd_create("lines", 0);
+	if (saved < 0 || to < 0 || dup2(to, 1) != 1)
+		abort();
+	for (int i = 0; i < 6; i++)
+		headline_print("  ", &f, "X", machines[i]);
+	fflush(stdout);
+	dup2(saved, 1);
+	ssize_t n = pread(to, first, sizeof first - 1, 0);
+	first[n > 0 ? n : 0] = 0;
+	close(to);
+	close(saved);
+	CHECK(test_count(first, "disturbed, too\n") == 2 && test_count(first, "got 40 % of") == 2);
+	CHECK(test_count(first, "got 50 % of") == 1 && test_count(first, "disturbed") == 5);
+}
+
 /* What a box gained by joining kernels is not to be seen in their rows. */
 TEST(joined_kernels)
 {
