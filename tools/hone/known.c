@@ -154,8 +154,13 @@ void known_after(const char *words, int n, const char *const from[], const char 
 	}
 	if (log_level() < LOG_NORMAL)
 		return;
-	if (newest.date[0])
+	if (newest.date[0]) {
 		run_known(words, &newest, strcmp(words, "tune") ? "" : " --budget 20s", dir);
-	else
-		tune_own(dir);
+		return;
+	}
+	struct buf show = {0};
+	tune_own(dir);
+	buf_puts(&show, "Next: hone show");
+	add_cache(&show, dir);
+	next_take(&show);
 }
