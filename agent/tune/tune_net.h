@@ -15,7 +15,8 @@ struct net {
 	struct plan *plan; /* NULL: not open */
 	struct tensor *in, *out;
 	int64_t build_ns;
-	int nsamples, apart; /* every apart-th of all samples is kept, so that they are of all moments; 0: 1 */
+	int nsamples;
+	int apart; /* every so many-th sample is kept, so that they are of all moments; 0: 1 */
 	int64_t sample_ns[NET_SAMPLES];
 	int nkernels;
 	int64_t *kernel_ns; /* fastest of the timed runs, also of one that a deadline cut off; 0: none yet */

@@ -21,11 +21,11 @@ void known_tune_in(const char *from, const char *dir);
 /* Prints "Next: hone bench MODEL --cache DIR" for the known model; if there is none, as known_tune. apart: a
  * model that was tuned for a device with a driver goes before others. */
 void known_bench(struct cache *c, bool apart, const char *dir);
+/* The same, with the cache in the folder `from`, if it can be read. */
+void known_bench_in(const char *from, const char *dir);
 /* For records of the user's own models, whose place no model of the zoo takes: "Next: hone WORDS MODEL" for
  * the model that one of n cache folders knows and that was tuned last; if there is none, the sentence
  * that names `hone tune MODEL`, and "Next: hone show". */
 void known_after(const char *words, int n, const char *const from[], const char *dir);
-/* The same, with the cache in the folder `from`, if it can be read. */
-void known_bench_in(const char *from, const char *dir);
 
 #endif
