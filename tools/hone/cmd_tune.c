@@ -93,7 +93,7 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	if (strcmp(device, "cpu") && !device_is_apart(device) && !replay_folder(device))
 		return fail(
 		    E_USAGE,
-		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists them",
+		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",
 		    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
