@@ -349,13 +349,15 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	return rc;
 }
 
-static int untried_hints(struct cache *c, struct arena *a)
+/* keys, a: arenas of the caller. One that cannot be read is none. */
+static int untried_hints(struct cache *c, struct arena *keys, struct arena *a)
 {
 	struct key *k;
-	int n = cache_keys(c, CACHE_HINT, a, &k), open = 0;
+	int n = cache_keys(c, CACHE_HINT, keys, &k), open = 0;
 	for (int i = 0; i < n; i++) {
 		struct blob b;
 		struct rec r;
+		arena_reset(a);
 		open += cache_get(c, CACHE_HINT, k[i], a, &b) >= 0 && !memchr(b.p, 0, b.n) &&
 			rec_parse(b.p, a, &r) >= 0 && hint_open(&r);
 	}
@@ -374,7 +376,7 @@ int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *su
 			rc = merge_one(to, from, exchange_types[i], k[j], &a, sum);
 		}
 	}
-	sum->hints += untried_hints(from, &keys);
+	sum->hints += rc < 0 ? 0 : untried_hints(from, &keys, &a);
 	arena_free(&a);
 	arena_free(&keys);
 	return rc < 0 ? rc : cache_commit(to);

@@ -33,7 +33,7 @@ static double jumps(const double *ns, int n, double *x)
 	return n > 1 ? stats_median(x, n - 1) : 0;
 }
 
-/* How far the ratio of the moment may be from the median of all, in logarithms: by the medians of successive
+/* Half of the interval for changes between moments, in logarithms: by the medians of successive
  * blocks of rounds, and by a quarter of what the other's time changes from a round to the next. Rounds of one
  * second alone would claim more than holds a minute later. x: scratch for n values. */
 static double moments(const double *other_ns, const double *this_ns, int n, double *x)
@@ -184,7 +184,7 @@ static bool knows_kernels(const struct gain *g)
 	return !key_equal(g->made_of, (struct key){0});
 }
 
-/* Behind it, of a model that needed shapes. */
+/* The last line: the shapes that the user gave; absent if none. */
 static const struct field shapes[] = {FIELD("shapes", F_CHARS, struct gain, shapes)};
 
 /* The line that names the device, behind the first one; a gain of the processor has none. */

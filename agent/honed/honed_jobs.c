@@ -554,6 +554,8 @@ void job_gone(struct honed *h, struct honed_job *j)
 	j->client = -1;
 	j->lease.ask.is = j->lease.release.is = j->saving.ask.is = false;
 	if (!j->ours) {
+		if (!j->progress.done && j->saving.won && job_serves(h, j))
+			model_gain_lost(h, j->model);
 		job_free(h, j);
 		return;
 	}

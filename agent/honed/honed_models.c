@@ -410,12 +410,12 @@ static void take_start(struct kept_model *m, double ms)
 	}
 }
 
-/* The first slice that nobody disturbed measures, at its start, the kernels whose time now_ms gives: both
- * times are scaled to that measurement, once, and the gain stays. */
+/* The first slice that nobody disturbed measures, at its end, the kernels whose time now_ms gives: both times
+ * are scaled to that measurement, once, and the gain stays. */
 static void make_sure(struct kept_model *m, const struct request *done)
 {
-	if (!m->sure && !done->disturbed && is_time(done->now_ms))
-		m->sure = scale_to(m, done->before_ms);
+	if (!m->sure && !done->disturbed)
+		m->sure = scale_to(m, done->now_ms);
 }
 
 bool model_rough(const struct kept_model *m)
@@ -426,8 +426,8 @@ bool model_rough(const struct kept_model *m)
 /* Takes the factor that a slice gained with the kernels it kept; without any, its two times differ by noise.
  * The gain is rough once such a factor is not known, or was measured while others disturbed the slice; a
  * disturbed slice that seems to have lost something tells nothing, except while a device gets its first
- * kernels: they replace the processor's, however fast those are. A gain of more than BELIEVED on a first time
- * that is not sure says that this time was too long. */
+ * kernels: they replace the processor's, however fast those are. On a processor, a gain of more than BELIEVED
+ * on a first time that is not sure says that this time was too long. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
 	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
@@ -439,7 +439,7 @@ static void take_gain(struct kept_model *m, const struct request *done)
 	if (now_ms < LEAST_MS || now_ms > MOST_MS || (!may_lose && now_ms > m->now_ms))
 		return;
 	m->now_ms = now_ms;
-	if (!m->sure && m->before_ms > BELIEVED * now_ms)
+	if (!m->sure && !m->conf->device && m->before_ms > BELIEVED * now_ms)
 		m->before_ms = BELIEVED * now_ms;
 }
 
@@ -480,8 +480,8 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
 	take_start(m, done->before_ms > 0 ? done->before_ms : done->now_ms);
-	make_sure(m, done);
 	take_gain(m, done);
+	make_sure(m, done);
 	m->missing = done->missing;
 	if (kept)
 		m->boxed = !m->missing || !promises(m);
@@ -495,6 +495,8 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 {
 	struct kept_model *m = &h->models.list[i];
 	bool won = has_won(m, done), idle = is_idle(done);
+	/* little of the slice went to others, so another one would fare no better */
+	bool whole = j->resting.total_ns < j->budget_ns / 10 && j->hushed.total_ns < j->budget_ns / 2;
 	int64_t pause_ns = m->pause_step_ns;
 	bool kept = !h->commits.error[0] && !j->saving.lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
@@ -503,10 +505,10 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	if (done->text[0])
 		snprintf(m->error, sizeof m->error, "nothing was tried: %s", done->text);
 	if (idle && !won && h->o.mode != HONED_BOX)
-		pause_model(h, m, pause_ns);
+		pause_model(h, m, whole ? pause_ns : 0);
 	else if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
-	else if (j->resting.total_ns < j->budget_ns / 10 && j->hushed.total_ns < j->budget_ns / 2)
+	else if (whole)
 		rest(h, m);
 	mark(h, m);
 	if (h->o.mode == HONED_BOX)

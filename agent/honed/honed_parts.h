@@ -121,8 +121,8 @@ struct saving {
 	bool puts;      /* it has put something since the last commit began */
 	bool writes;    /* the commit under way contains something that it put */
 	bool lost;      /* some of what it put could not be kept */
-	/* it has put a kernel's record: since the last commit began, or at all */
-	bool wins, won;
+	bool wins;      /* it has put a kernel's record since the last commit began */
+	bool won;       /* it has put a kernel's record */
 };
 
 /* The last progress that a job reported. */
@@ -333,12 +333,13 @@ bool model_may(const struct honed *h, int i); /* a slice of it may start now */
 int64_t model_when(const struct honed *h, int i);
 /* the model whose slice is next; -1: none that has a place on its device */
 int models_next(const struct honed *h);
-/* Takes the time of the network as the job found it, unless one is known; ms 0: it was not measured yet. */
 /* Whether the gain or the times are not certain. */
 bool model_rough(const struct kept_model *m);
 /* Returns the time in ms in which the processor alone runs the network of a device that is slower; 0: it is
  * not known to be slower. */
 double model_processor_wins(const struct honed *h, const struct kept_model *m);
+/* Takes the time of the network at the start of a slice; until the times are sure, a shorter one replaces a
+ * longer one. */
 void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 void model_failed(struct honed *h, int i, const char *text);

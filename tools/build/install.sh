@@ -22,6 +22,7 @@ install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
 install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
 install -m 755 -s "$b/libhone-device.so" "$root/lib"
+rm -f "$root/lib/libhone-opencl.so" # its former name
 ln -sf "libhone.so.$version" "$root/lib/$soname"
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"

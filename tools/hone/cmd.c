@@ -18,7 +18,7 @@
 
 const struct opt cmd_common[] = {
     {"json", OPT_FLAG, NULL,
-     "print one JSON object on standard output; if the command fails, \"error\" in it says why"},
+     "print one JSON object on standard output; a failure without a report is {\"error\": ...}"},
     {"quiet", OPT_FLAG, NULL, "no words on standard error, only errors", 'q'},
     {"verbose", OPT_FLAG, NULL, "more words on standard error", 'v'},
     {"no-color", OPT_FLAG, NULL, "no colours (so does the environment's NO_COLOR)"},

@@ -479,7 +479,7 @@ static int dump_stages(struct explain *e, const struct why *w)
 	return rc;
 }
 
-/* The task that takes most of the time, as an argument of the next command: " KEY". */
+/* The task that takes most of the time, as an argument of the next command: " NUMBER". */
 struct slowest {
 	double ns;
 	char more[16];
@@ -509,7 +509,7 @@ static void say_fits(const struct explain *e, const char *word, enum fit fit)
 	}
 	if (all > 1)
 		table_say("%d tasks contain '%s'; %s", all, word,
-			  same < all    ? "shown: what has this very name"
+			  same < all    ? "shown is the one with exactly this name"
 			  : same > FULL ? "in full: those that take the most time"
 					: "all of them:");
 }

@@ -99,14 +99,15 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
 	bool empty = true;
-	int refused = s->strangers.refused;
+	int refused = s->strangers.refused, lines = 0, before = refused;
 	while (rc >= 0 && next_line(&l))
 		if (!is_blank(&l)) {
 			empty = false;
 			refused = s->strangers.refused;
 			rc = import_line(c, path, &l, s);
+			lines++;
 		}
-	if (rc >= 0 && !ferror(l.file) && l.cut && s->strangers.refused > refused)
+	if (rc >= 0 && !ferror(l.file) && l.cut && s->strangers.refused > refused && refused - before < lines - 1)
 		rc = fail(E_CORRUPT,
 			  "%s ends within line %" PRId64 ", so it was cut off: copy or export it again; the "
 			  "records before that line are imported",

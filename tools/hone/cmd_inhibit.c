@@ -139,13 +139,15 @@ static int run_held(const struct args *a, struct hold *h, char **argv)
 	pid_t pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
+		signal(SIGXFSZ, SIG_DFL); /* hone ignores it */
 		execvp(argv[0], argv);
 		bool none = errno == ENOENT;
 		int why = fail(none ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(errno));
 		int status = cmd_failed(a, why, none ? 127 : 126);
 		_exit(cmd_flush() < 0 ? 1 : status);
 	}
-	json_out_left(); /* it is the command's */
+	if (pid > 0)
+		json_out_left(); /* it is the command's */
 	rc = pid < 0 ? fail(E_IO, "fork: %s", strerror(errno)) : attend(h, pid, &watched);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	let_go(h);

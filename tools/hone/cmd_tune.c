@@ -298,8 +298,8 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 	bool in_vain = !r->kept && !r->untunable && !o->unkept && !r->warning;
 	fflush(stdout);
 	if (in_vain && r->late)
-		log_info("the box ended before its last step did, which may have kept something; a longer "
-			 "--budget finds more");
+		log_info("the budget ended during the last step, whose kernels may have been kept; give a longer "
+			 "--budget");
 	else if (in_vain)
 		log_info("nothing new was kept%s", r->stopped ? "" : "; a longer --budget may find more");
 	if (o->unkept && can_keep(o->cache))

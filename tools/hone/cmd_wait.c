@@ -92,9 +92,9 @@ static int late(const struct waiting *w, const char *waited)
 			  waited, w->met ? "no longer runs" : "does not run");
 	else
 		rc = fail(E_TIMEOUT,
-			  "after %s %d of %zu models are ready: %s%shoned: %s; see hone status, or wait with "
+			  "after %s %d of %zu models are ready%s%s; honed: %s; see hone status, or wait with "
 			  "a longer --timeout",
-			  waited, ready, json_array_size(models), buf_str(&which), which.n ? "; " : "",
+			  waited, ready, json_array_size(models), which.n ? "; not ready: " : "", buf_str(&which),
 			  daemon_text(s, "verdict", "it is working"));
 	buf_free(&which);
 	json_decref(s);

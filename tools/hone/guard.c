@@ -6,6 +6,7 @@
 #include "agent/worker/device.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
+#include "tools/hone/interrupt.h"
 #include "tools/hone/model.h"
 
 #include <errno.h>
@@ -118,7 +119,8 @@ static void be_the_child(const struct args *a, int (*body)(const struct args *a)
 	int written = cmd_flush();
 	w.rc = w.rc >= 0 && written < 0 ? written : w.rc;
 	w.answered = json_out_done();
-	snprintf(w.text, sizeof w.text, "%s", w.rc < 0 ? err_text() : "");
+	bool ends_early = w.rc < 0 || w.rc == INTERRUPT_STATUS || w.rc == TERMINATE_STATUS;
+	snprintf(w.text, sizeof w.text, "%s", ends_early ? err_text() : "");
 	fflush(NULL);
 	_exit(write(fd, &w, sizeof w) != (ssize_t)sizeof w);
 }
@@ -198,6 +200,8 @@ static int watch_child(const char *device, int fd, bool *lost, int *by)
 	w.text[sizeof w.text - 1] = 0;
 	if (w.answered)
 		json_out_left();
+	if (w.rc >= 0 && w.text[0])
+		(void)fail(E_STOPPED, "%s", w.text);
 	if (w.rc >= 0 || w.rc < E_LAST)
 		return w.rc < 0 ? fail(E_CHILD, "%s: its driver broke the process", device) : w.rc;
 	return *lost && !strstr(w.text, device) ? fail(w.rc, "%s: %s", device, w.text)

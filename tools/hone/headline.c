@@ -4,23 +4,20 @@
 #include "tools/hone/table.h"
 #include <string.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { LEAD_COLUMNS = 20 }; /* a longer lead is a part of the text, which is indented as the lead is */
 
 /* The stored texts may come from anywhere. */
 static void print_line(const char *lead, struct buf *b)
 {
 	size_t blanks = strspn(lead, " "), width = log_width(lead);
+	char indent[LEAD_COLUMNS + 1];
 	struct buf whole = {0};
 	if (b->p)
 		log_one_line(b->p);
 	if (width > LEAD_COLUMNS) {
 		buf_printf(&whole, "%s%s", lead + blanks, buf_str(b));
-		char *indent = strndup(lead, blanks);
-		table_words(indent ? indent : "", blanks, buf_str(&whole));
-		free(indent);
+		snprintf(indent, sizeof indent, "%.*s", (int)blanks, lead);
+		table_words(indent, strlen(indent), buf_str(&whole));
 	} else {
 		table_words(lead, width, buf_str(b));
 	}
@@ -38,7 +35,7 @@ void headline_print(const char *lead, const struct faster *f, const char *than,
 	bool same = machine && disturbed(machine) && machine->share_pct == said.share_pct &&
 		    machine->others_pct == said.others_pct && !strcmp(machine->clock, said.clock);
 	faster_words(f, than, same ? NULL : machine, &b);
-	buf_puts(&b, same ? "; disturbed, too" : "");
+	buf_puts(&b, same ? "; also disturbed (as above)" : "");
 	if (machine)
 		said = *machine;
 	print_line(lead, &b);

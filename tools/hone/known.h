@@ -7,9 +7,8 @@
 #include "agent/cache/cache.h"
 
 /* The known model is that whose gain the cache stored last, of those with an absolute path to a file that is
- * still there. The lines name the shapes of the gain, and its threads and level where others
- * would be chosen. With -q
- * nothing is printed, and no cache is read. */
+ * still there. The lines name the shapes of the gain, and its threads and level where others would be chosen.
+ * With -q nothing is printed, and no cache is read. */
 
 /* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
  * that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none is named.

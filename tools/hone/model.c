@@ -122,7 +122,7 @@ bool model_cache_may_be(const char *dir)
 	bool any = false, its = false;
 	for (const struct dirent *e; d && !its && (e = readdir(d));) {
 		size_t n = strlen(e->d_name);
-		any |= strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+		any |= strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, "lost+found");
 		its = n > 4 && !strcmp(e->d_name + n - 4, ".seg");
 		its |= !strcmp(e->d_name, "lock") || !strcmp(e->d_name, "target") ||
 		       !strncmp(e->d_name, "target-", 7);

@@ -67,10 +67,10 @@ int model_cache_default(char *out, size_t n) MUST_CHECK;
 bool model_cache_was_default(const char *dir);
 /* Copies the folder of --cache, or the default one, to `out`. Neither needs to exist. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
-/* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
- * something else. */
 /* Whether the folder is empty, which a new cache may be, or holds a file of a cache. */
 bool model_cache_may_be(const char *dir);
+/* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
+ * something else. */
 int model_cache_check(const char *dir) MUST_CHECK;
 /* Warns on standard error if a part of the cache (NULL: none) is damaged. */
 void model_cache_warn(const struct cache *c);

@@ -562,10 +562,12 @@ TEST(before_now_and_gain_agree)
 				rough |= puts;
 			} else {
 				board_ask(b, 1000 + job, line);
-				if (!sure && ((!cut && !disturbed) || found < first / gain))
+				if (!sure && found < first / gain)
 					first = found * gain;
-				sure |= !cut && !disturbed;
+				bool sets = !sure && !cut && !disturbed;
+				sure |= sets;
 				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
+				first = sets ? after * gain : first;
 				rough |= kept && (cut || disturbed);
 			}
 			if (early) {

@@ -258,14 +258,14 @@ TEST(completion_is_valid_bash)
 /* What completes the second word of hone explain, which takes each of these names. */
 TEST(names_of_tasks)
 {
-	REQUIRE_OK(file_mkdirs(in_dir("place"), 0755));
+	REQUIRE_OK(file_mkdirs(in_dir("no-names"), 0755));
 	CHECK_RUN(0, "zoo steering -o %s", in_dir("steering.onnx"));
 	CHECK_RUN(0, "tasks %s --names", in_dir("steering.onnx"));
 	char names[4096];
 	snprintf(names, sizeof names, "%.4000s", cli_out);
 	CHECK(*names && !strchr(names, ' '));
 	for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n")) {
-		CHECK_RUN(0, "explain %s %s --cache %s", in_dir("steering.onnx"), name, in_dir("place"));
+		CHECK_RUN(0, "explain %s %s --cache %s", in_dir("steering.onnx"), name, in_dir("no-names"));
 		CHECK_SAYS(cli_out, "operand ");
 	}
 	REQUIRE_OK(file_write(in_dir("broken.onnx"), "nonsense", 8));

@@ -162,7 +162,8 @@ TEST(export_and_import)
 			continue;
 		REQUIRE_OK(file_write(lines, text, whole - cut));
 		CHECK_RUN(1, "import %s --cache %s", lines, in_dir("cut"));
-		CHECK_SAYS(cli_err, ", so it was cut off: copy or export it again");
+		CHECK_SAYS(cli_err, memchr(text, '\n', whole - cut) ? ", so it was cut off: copy or export it again"
+								    : "no line is a record");
 	}
 	REQUIRE_OK(file_write(lines, text, whole - 1)); /* only the last line's end is missing */
 	CHECK_RUN(0, "import %s --cache %s", lines, in_dir("whole"));

@@ -460,7 +460,7 @@ TEST(wait_says_why_it_is_not)
 	fake_folder(&f);
 	fake_listen(&f);
 	CHECK_RUN(1, "wait --ready --timeout 200ms");
-	CHECK_SAYS(cli_err, "after 0.2 s 1 of 2 models are ready: e?[2Jvil?name on cpu is refused (no ");
+	CHECK_SAYS(cli_err, "after 0.2 s 1 of 2 models are ready; not ready: e?[2Jvil?name on cpu is refused (no ");
 	CHECK_SAYS(cli_err, "; honed: rests: zone cpu is at 71 C; see hone status");
 	CHECK(!strstr(cli_err, "steering")); /* it is ready */
 	fake_hush(&f);
@@ -898,7 +898,7 @@ TEST(a_real_honed_tunes)
 	CHECK_RUN(0, "inhibit --why setting\tup");
 	start_honed(&f, conf);
 	CHECK_RUN(1, "wait --ready --timeout 100ms");
-	CHECK_SAYS(cli_err, "0 of 1 models are ready: steer on cpu is waiting");
+	CHECK_SAYS(cli_err, "0 of 1 models are ready; not ready: steer on cpu is waiting");
 	CHECK_SAYS(cli_err, "; honed: inhibited: setting?up");
 	CHECK_RUN(0, "resume");
 	int kernels = 0;

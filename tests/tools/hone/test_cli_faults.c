@@ -386,10 +386,10 @@ TEST(dot_products_that_are_not_built)
 	snprintf(cache, sizeof cache, "%s", new_cache("bytes", &t));
 	size_t n = answer(path, "", cache, want, sizeof want);
 	CHECK(target_has(&t, "+cl_arm_integer_dot_product_int8"));
-	struct keep k = {
+	struct keep kernels = {
 	    .path = cache, .model = path, .target = &t, .bytes = true, .most = INT_MAX, .word = "arm_dot("};
-	int kept = keep_kernels(&k);
-	dots = k.has_word;
+	int kept = keep_kernels(&kernels);
+	dots = kernels.has_word;
 	CHECK(kept > dots && dots >= 1);
 	if (test_bad)
 		printf("%d of %d kernels call dot products\n", dots, kept);

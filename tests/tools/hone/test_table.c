@@ -278,7 +278,7 @@ TEST(disturbed_lines)
 	first[n > 0 ? n : 0] = 0;
 	close(to);
 	close(saved);
-	CHECK(test_count(first, "disturbed, too\n") == 2 && test_count(first, "got 40 % of") == 2);
+	CHECK(test_count(first, "also disturbed (as above)\n") == 2 && test_count(first, "got 40 % of") == 2);
 	CHECK(test_count(first, "got 50 % of") == 1 && test_count(first, "disturbed") == 5);
 }
 
