@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/sync.h"
 
-#include "agent/sync/batch.h"
 #include "agent/cache/json.h"
 #include "agent/sync/sync_fetch.h"
+#include "agent/sync/sync_push.h"
 #include "agent/sync/sync_state.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOTS_MOST = 64 /* in one run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096, BATCHES_MOST = 64 };
-enum { REFUSALS_MOST = 64 /* of batches, in one run; each counts toward the day's batches of a board */ };
+enum { ROOTS_MOST = 64 /* in one run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096 };
 #define SLOW_NS (20 * NS_PER_S)
 
 struct run {
@@ -32,9 +31,6 @@ struct run {
 	const char *channel;
 	int64_t retry_ns;         /* from the server's Retry-After; 0: none */
 	struct sync_state former; /* as the last run left it; it does not own its blobs */
-	int lines;                /* that the cache has offered in this run */
-	int refusals;             /* of batches, in this run */
-	char why[STATE_TEXT];     /* the server's reason for the last batch that it refused */
 };
 
 static const char *folder(const struct run *r)
@@ -447,149 +443,18 @@ static int pull_snapshot(struct run *r, int64_t use_ns)
 	return fail_in(rc, "snapshot");
 }
 
-/* Uploads: this board's lines, in batches. */
-
-struct parcel {
-	struct arena a; /* owns the lines */
-	const char *line[BATCH_RECORDS];
-	unsigned char type[BATCH_RECORDS]; /* enum cache_type of each line */
-	int number[BATCH_RECORDS];         /* of each line, in this run */
-	int n;
-	size_t bytes;
-	bool end;         /* there are no more lines */
-	const char *next; /* a line that did not fit into the last batch, the last one offered; NULL: none */
-	int next_type;
-};
-
-static int fill(struct run *r, struct parcel *p)
-{
-	const size_t room = BATCH_BYTES - 1024;
-	while (p->n < BATCH_RECORDS && !p->end) {
-		const char *line = p->next;
-		int rc = line ? p->next_type : r->to->next(r->to->ctx, &p->a, &line);
-		if (rc < 0)
-			return rc;
-		r->lines += rc > 0 && !p->next;
-		p->next = NULL;
-		size_t n = rc > 0 ? strlen(line) + 1 : 0;
-		p->end = rc == 0;
-		if (p->end || n > room)
-			continue;
-		if (p->bytes + n > room) {
-			p->next = line;
-			p->next_type = rc;
-			break;
-		}
-		p->type[p->n] = (unsigned char)rc;
-		p->number[p->n] = r->lines - 1;
-		p->line[p->n++] = line;
-		p->bytes += n;
-	}
-	return E_OK;
-}
-
-static int print_batch(struct run *r, const char *const *line, int n, struct buf *out)
-{
-	struct buf payload = {0};
-	const struct private_key *key[] = {r->key};
-	int rc = batch_print(r->to->cls, r->state.board, r->to->label, line, n, &payload);
-	if (rc >= 0)
-		rc = signed_write("records", payload.p, payload.n, key, 1, out);
-	buf_free(&payload);
-	return rc;
-}
-
-/* Sends n lines as one batch. E_UNSUPPORTED: the server refuses it. */
-static int post_batch(struct run *r, const char *const *line, int n)
-{
-	struct buf doc = {0};
-	struct fetched got = {0};
-	int rc = print_batch(r, line, n, &doc);
-	if (rc >= 0)
-		rc = fetch_post(r->fetch, "records", "application/octet-stream", doc.p, doc.n, MOST_REPLY,
-				&got);
-	buf_free(&doc);
-	buf_free(&got.body);
-	return rc;
-}
-
-/* Sends the n lines of a parcel from `at`. Returns 1 if the server refuses them. */
-static int send_lines(struct run *r, const struct parcel *p, int at, int n)
-{
-	int rc = post_batch(r, p->line + at, n);
-	if (rc == E_UNSUPPORTED) {
-		r->refusals++;
-		snprintf(r->why, sizeof r->why, "%s", err_text());
-		log_more("hone-sync: a batch of %d line%s was refused: %s", n, plural_s(n), err_text());
-		return 1;
-	}
-	if (rc >= 0)
-		rc = r->to->sent(r->to->ctx, p->number + at, n);
-	if (rc < 0)
-		return rc;
-	r->sum->batches++;
-	r->sum->sent += n;
-	for (int i = at; i < at + n; i++)
-		r->sum->sent_of[p->type[i]]++;
-	return 0;
-}
-
-/* Sends a parcel. Lines that the server refuses are sent again in halves; a line that it refuses alone, and
- * all refused ones after REFUSALS_MOST, stay unsent. */
-static int send_parcel(struct run *r, const struct parcel *p)
-{
-	struct {
-		int at, n;
-	} part[BATCH_RECORDS] = {{0, p->n}};
-	for (int top = 1; top;) {
-		int at = part[--top].at, n = part[top].n, half = n / 2;
-		int rc = r->refusals < REFUSALS_MOST ? send_lines(r, p, at, n) : 1;
-		if (rc < 0)
-			return rc;
-		if (!rc)
-			continue;
-		if (!half || r->refusals >= REFUSALS_MOST) {
-			r->sum->unsent += n;
-			continue;
-		}
-		part[top].at = at + half;
-		part[top++].n = n - half;
-		part[top].at = at;
-		part[top++].n = half;
-	}
-	return E_OK;
-}
-
-static void empty(struct parcel *p)
-{
-	char *next = p->next ? strdup(p->next) : NULL;
-	arena_reset(&p->a);
-	p->next = next ? arena_strdup(&p->a, next) : NULL;
-	free(next);
-	p->n = 0;
-	p->bytes = 0;
-}
+/* Uploads. */
 
 static int push(struct run *r)
 {
-	struct parcel p = {0};
-	int rc = E_OK;
 	if (!r->certified) {
 		log_more("hone-sync: this board is not enrolled, so nothing is sent; set token in [sync] to "
 			 "a file with a token");
 		return E_OK;
 	}
-	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
-		rc = fill(r, &p);
-		if (rc >= 0 && p.n)
-			rc = send_parcel(r, &p);
-		empty(&p);
-	}
-	arena_free(&p.a);
-	if (rc >= 0 && r->sum->unsent)
-		rc = fail(E_UNSUPPORTED, "the server refused %d line%s: %s", r->sum->unsent,
-			  plural_s(r->sum->unsent), r->why);
-	return fail_in(rc, "upload");
+	struct push p = {
+	    .to = r->to, .fetch = r->fetch, .key = r->key, .board = r->state.board, .sum = r->sum};
+	return fail_in(sync_push(&p), "upload");
 }
 
 /* One run. */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/sync_push.h"
+
+#include "agent/sync/batch.h"
+#include "platform/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_REPLY = 64 << 10, BATCHES_MOST = 64 };
+enum { REFUSALS_MOST = 64 /* of batches, in one run; each counts toward the day's batches of a board */ };
+
+struct parcel {
+	struct arena a; /* owns the lines */
+	const char *line[BATCH_RECORDS];
+	unsigned char type[BATCH_RECORDS]; /* enum cache_type of each line */
+	int number[BATCH_RECORDS];         /* of each line, in this run */
+	int n;
+	size_t bytes;
+	bool end;         /* there are no more lines */
+	const char *next; /* a line that did not fit into the last batch, the last one offered; NULL: none */
+	int next_type;
+};
+
+static int fill(struct push *q, struct parcel *p)
+{
+	const size_t room = BATCH_BYTES - 1024;
+	while (p->n < BATCH_RECORDS && !p->end) {
+		const char *line = p->next;
+		int rc = line ? p->next_type : q->to->next(q->to->ctx, &p->a, &line);
+		if (rc < 0)
+			return rc;
+		q->lines += rc > 0 && !p->next;
+		p->next = NULL;
+		size_t n = rc > 0 ? strlen(line) + 1 : 0;
+		p->end = rc == 0;
+		if (p->end || n > room)
+			continue;
+		if (p->bytes + n > room) {
+			p->next = line;
+			p->next_type = rc;
+			break;
+		}
+		p->type[p->n] = (unsigned char)rc;
+		p->number[p->n] = q->lines - 1;
+		p->line[p->n++] = line;
+		p->bytes += n;
+	}
+	return E_OK;
+}
+
+static int print_batch(struct push *q, const char *const *line, int n, struct buf *out)
+{
+	struct buf payload = {0};
+	const struct private_key *key[] = {q->key};
+	int rc = batch_print(q->to->cls, q->board, q->to->label, line, n, &payload);
+	if (rc >= 0)
+		rc = signed_write("records", payload.p, payload.n, key, 1, out);
+	buf_free(&payload);
+	return rc;
+}
+
+/* Sends n lines as one batch. E_UNSUPPORTED: the server refuses it. */
+static int post_batch(struct push *q, const char *const *line, int n)
+{
+	struct buf doc = {0};
+	struct fetched got = {0};
+	int rc = print_batch(q, line, n, &doc);
+	if (rc >= 0)
+		rc = fetch_post(q->fetch, "records", "application/octet-stream", doc.p, doc.n, MOST_REPLY,
+				&got);
+	buf_free(&doc);
+	buf_free(&got.body);
+	return rc;
+}
+
+/* Sends the n lines of a parcel from `at`. Returns 1 if the server refuses them. */
+static int send_lines(struct push *q, const struct parcel *p, int at, int n)
+{
+	int rc = post_batch(q, p->line + at, n);
+	if (rc == E_UNSUPPORTED) {
+		q->refusals++;
+		snprintf(q->why, sizeof q->why, "%s", err_text());
+		log_more("hone-sync: a batch of %d line%s was refused: %s", n, plural_s(n), err_text());
+		return 1;
+	}
+	if (rc >= 0)
+		rc = q->to->sent(q->to->ctx, p->number + at, n);
+	if (rc < 0)
+		return rc;
+	q->sum->batches++;
+	q->sum->sent += n;
+	for (int i = at; i < at + n; i++)
+		q->sum->sent_of[p->type[i]]++;
+	return 0;
+}
+
+/* Sends a parcel. Lines that the server refuses are sent again in halves; a line that it refuses alone, and
+ * all refused ones after REFUSALS_MOST, stay unsent. */
+static int send_parcel(struct push *q, const struct parcel *p)
+{
+	struct {
+		int at, n;
+	} part[BATCH_RECORDS] = {{0, p->n}};
+	for (int top = 1; top;) {
+		int at = part[--top].at, n = part[top].n, half = n / 2;
+		int rc = q->refusals < REFUSALS_MOST ? send_lines(q, p, at, n) : 1;
+		if (rc < 0)
+			return rc;
+		if (!rc)
+			continue;
+		if (!half || q->refusals >= REFUSALS_MOST) {
+			q->sum->unsent += n;
+			continue;
+		}
+		part[top].at = at + half;
+		part[top++].n = n - half;
+		part[top].at = at;
+		part[top++].n = half;
+	}
+	return E_OK;
+}
+
+static void empty(struct parcel *p)
+{
+	char *next = p->next ? strdup(p->next) : NULL;
+	arena_reset(&p->a);
+	p->next = next ? arena_strdup(&p->a, next) : NULL;
+	free(next);
+	p->n = 0;
+	p->bytes = 0;
+}
+
+int sync_push(struct push *q)
+{
+	struct parcel p = {0};
+	int rc = E_OK;
+	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
+		rc = fill(q, &p);
+		if (rc >= 0 && p.n)
+			rc = send_parcel(q, &p);
+		empty(&p);
+	}
+	arena_free(&p.a);
+	if (rc >= 0 && q->sum->unsent)
+		rc = fail(E_UNSUPPORTED, "the server refused %d line%s: %s", q->sum->unsent,
+			  plural_s(q->sum->unsent), q->why);
+	return rc;
+}
