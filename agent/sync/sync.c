@@ -31,6 +31,7 @@ struct run {
 	const char *channel;
 	int64_t retry_ns;         /* from the server's Retry-After; 0: none */
 	struct sync_state former; /* as the last run left it; it does not own its blobs */
+	bool only_refused;        /* the run failed by lines that the server refused, and by nothing else */
 };
 
 static const char *folder(const struct run *r)
@@ -454,7 +455,9 @@ static int push(struct run *r)
 	}
 	struct push p = {
 	    .to = r->to, .fetch = r->fetch, .key = r->key, .board = r->state.board, .sum = r->sum};
-	return fail_in(sync_push(&p), "upload");
+	int rc = sync_push(&p);
+	r->only_refused = rc < 0 && p.all_answered;
+	return fail_in(rc, "upload");
 }
 
 /* One run. */
@@ -557,7 +560,9 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	struct sync_state *t = &r->state;
 	struct rng rng;
 	seed(&rng, use_ns);
-	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_of(r->c, t), r->retry_ns, &rng);
+	/* Refused lines fail every run until they change, and must not slow the board's pulls. */
+	enum pace_end end = rc < 0 && !r->only_refused ? PACE_FAILED : PACE_GOOD;
+	pace_next(&t->pace, end, use_ns, every_of(r->c, t), r->retry_ns, &rng);
 	if (!sync_is_folder(r->c->server)) /* a folder cannot lift the server's Retry-After */
 		t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
 	t->chosen = true;

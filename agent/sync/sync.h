@@ -11,8 +11,8 @@
  * 5. the serial is raised;
  * 6. if the owner opted in, records of this board that were not sent yet go up in batches
  * (agent/sync/batch.h). A batch that the server refuses is sent again in halves, until each line that it
- * refuses is alone: the others count as sent, and the run fails with the server's reason. Lines that the
- * server does not have are offered again in the next run.
+ * refuses is alone: the others count as sent, and the run fails with the server's reason. The next run is
+ * then due as after a good one. Lines that the server does not have are offered again in the next run.
  *
  * When a step fails, everything taken before stays, and the reason is logged and kept for `hone status`. A
  * run that is cut anywhere, also by a power cut, does no harm: the next one continues.

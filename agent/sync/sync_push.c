@@ -142,6 +142,7 @@ int sync_push(struct push *q)
 		empty(&p);
 	}
 	arena_free(&p.a);
+	q->all_answered = rc >= 0;
 	if (rc >= 0 && q->sum->unsent)
 		rc = fail(E_UNSUPPORTED, "the server refused %d line%s: %s", q->sum->unsent,
 			  plural_s(q->sum->unsent), q->why);

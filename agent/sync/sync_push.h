@@ -18,6 +18,7 @@ struct push {
 	int lines;            /* that the cache has offered */
 	int refusals;         /* of batches */
 	char why[STATE_TEXT]; /* the server's reason for the last batch that it refused */
+	bool all_answered;    /* the server took or refused each batch; the upload did not break off */
 };
 
 /* The caller sets the fields above `lines`, and the others are 0. E_UNSUPPORTED: the server refused lines;

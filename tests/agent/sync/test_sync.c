@@ -433,7 +433,8 @@ struct taking {
 	struct private_key *ca;
 	struct buf ca_pem;
 	int enrolled, batches, records, refused;
-	int fail; /* fail: status for the next batch; 0: it is taken */
+	int fail;       /* status for the next batch; 0: it is taken */
+	int fail_after; /* the batch of this number, from 1, gets a 500; 0: none */
 	char board[33], name[64];
 	struct public_key key;
 };
@@ -470,6 +471,8 @@ static int do_records(struct web *w, int fd, const struct web_ask *q)
 	struct taking *k = w->ctx;
 	struct signed_doc d;
 	struct arena a = {0};
+	if (k->fail_after && !--k->fail_after)
+		k->fail = 500;
 	if (k->fail) {
 		int s = k->fail;
 		k->fail = 0;
@@ -735,6 +738,32 @@ TEST(a_bad_line_costs_itself_alone)
 	k.refused = 0;
 	CHECK_FAILS(push(900), E_UNSUPPORTED, "the server refused 900 lines");
 	CHECK(k.refused == 64 && sum.unsent == 900 && !told_sent);
+	memset(foreign, 0, sizeof foreign);
+	close_taking(&k, &w);
+}
+
+/* A refused line is offered in every run. It must not slow the pulls: the board keeps its pace, and only an
+ * upload that breaks off counts as a failure. */
+TEST(a_refused_line_does_not_slow_the_board)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.push = true;
+	foreign[2] = true;
+	for (int i = 0; i < 12; i++) {
+		CHECK_FAILS(push(5), E_UNSUPPORTED, "the server refused 1 line: ");
+		CHECK(number("failures") == 0);
+		CHECK(sync_due(&tree.conf, &tree.now) <= 2 * tree.conf.every_ns);
+		json_t *j = status();
+		CHECK(json_is_false(json_object_get(j, "good")));
+		json_decref(j);
+	}
+	foreign[2] = false;
+	foreign[0] = true;
+	k.fail_after = 3; /* line 0 is refused as one of two and alone, then the server fails */
+	CHECK_FAILS(push(2), E_IO, "");
+	CHECK(sum.unsent == 1 && number("failures") == 1);
 	memset(foreign, 0, sizeof foreign);
 	close_taking(&k, &w);
 }
