@@ -369,7 +369,7 @@ static void know(struct run *r)
 	memcpy(r->state.of, of, sizeof of);
 	r->state.etag[0] = r->state.doc[0] = 0;
 	r->state.revoked = false;
-	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
+	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = r->state.push_from = 0;
 }
 
 /* If no snapshot was taken from a folder, `hone status` goes on to show the serial of the former source. Its
@@ -453,9 +453,14 @@ static int push(struct run *r)
 			 "a file with a token");
 		return E_OK;
 	}
-	struct push p = {
-	    .to = r->to, .fetch = r->fetch, .key = r->key, .board = r->state.board, .sum = r->sum};
+	struct push p = {.to = r->to,
+			 .fetch = r->fetch,
+			 .key = r->key,
+			 .board = r->state.board,
+			 .sum = r->sum,
+			 .from = r->state.push_from};
 	int rc = sync_push(&p);
+	r->state.push_from = p.from;
 	r->only_refused = rc < 0 && p.all_answered;
 	return fail_in(rc, "upload");
 }

@@ -12,7 +12,8 @@
  * 6. if the owner opted in, records of this board that were not sent yet go up in batches
  * (agent/sync/batch.h). A batch that the server refuses is sent again in halves, until each line that it
  * refuses is alone: the others count as sent, and the run fails with the server's reason. The next run is
- * then due as after a good one. Lines that the server does not have are offered again in the next run.
+ * then due as after a good one. Lines that the server does not have are offered again in the next run, which
+ * begins behind the last line that was tried if there were too many refusals.
  *
  * When a step fails, everything taken before stays, and the reason is logged and kept for `hone status`. A
  * run that is cut anywhere, also by a power cut, does no harm: the next one continues.
@@ -42,7 +43,8 @@ struct sync_sum {
 	bool revoked;   /* the fleet has revoked this board: what it sends does not count */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
-	int unsent;                   /* lines that the server refused, and those that were not tried then */
+	int unsent;                   /* lines that the server refused, each alone */
+	int untried;                  /* lines left for the next run after too many refusals */
 	int sent_of[CACHE_TYPES];     /* `sent` by the type of the lines */
 	int taken, choices;           /* new records, and models for which choices were taken */
 	int64_t down_bytes, up_bytes; /* without the overhead of TLS */

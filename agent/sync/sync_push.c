@@ -4,6 +4,7 @@
 #include "agent/sync/batch.h"
 #include "platform/base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,8 +96,8 @@ static int send_lines(struct push *q, const struct parcel *p, int at, int n)
 	return 0;
 }
 
-/* Sends a parcel. Lines that the server refuses are sent again in halves; a line that it refuses alone, and
- * all refused ones after REFUSALS_MOST, stay unsent. */
+/* Sends a parcel. Lines that the server refuses are sent again in halves; a line that it refuses alone stays
+ * unsent, and so do all lines that come after REFUSALS_MOST refusals. */
 static int send_parcel(struct push *q, const struct parcel *p)
 {
 	struct {
@@ -104,19 +105,22 @@ static int send_parcel(struct push *q, const struct parcel *p)
 	} part[BATCH_RECORDS] = {{0, p->n}};
 	for (int top = 1; top;) {
 		int at = part[--top].at, n = part[top].n, half = n / 2;
-		int rc = q->refusals < REFUSALS_MOST ? send_lines(q, p, at, n) : 1;
-		if (rc < 0)
-			return rc;
-		if (!rc)
-			continue;
-		if (!half || q->refusals >= REFUSALS_MOST) {
-			q->sum->unsent += n;
+		if (q->refusals >= REFUSALS_MOST) {
+			q->left += n;
 			continue;
 		}
-		part[top].at = at + half;
-		part[top++].n = n - half;
-		part[top].at = at;
-		part[top++].n = half;
+		int rc = send_lines(q, p, at, n);
+		if (rc < 0)
+			return rc;
+		if (rc && half) {
+			part[top].at = at + half;
+			part[top++].n = n - half;
+			part[top].at = at;
+			part[top++].n = half;
+			continue;
+		}
+		q->sum->unsent += rc;
+		q->tried = p->number[at + n - 1] + 1;
 	}
 	return E_OK;
 }
@@ -131,10 +135,42 @@ static void empty(struct parcel *p)
 	p->bytes = 0;
 }
 
+/* Passes over the first q->from lines. */
+static int pass_over(struct push *q, struct parcel *p)
+{
+	while (q->lines < q->from && !p->end) {
+		const char *line;
+		int rc = q->to->next(q->to->ctx, &p->a, &line);
+		if (rc < 0)
+			return rc;
+		p->end = rc == 0;
+		q->lines += rc > 0;
+		arena_reset(&p->a);
+	}
+	q->tried = q->sum->untried = q->lines;
+	return E_OK;
+}
+
+static int explain(const struct push *q)
+{
+	const struct sync_sum *s = q->sum;
+	char rest[64] = "";
+	if (s->untried)
+		snprintf(rest, sizeof rest, "; %d %s not tried in this run", s->untried,
+			 s->untried == 1 ? "was" : "were");
+	if (s->unsent)
+		return fail(E_UNSUPPORTED, "the server refused %d line%s: %s%s", s->unsent,
+			    plural_s(s->unsent), q->why, rest);
+	if (q->left)
+		return fail(E_UNSUPPORTED, "the server refused %d batches: %s%s", q->refusals, q->why, rest);
+	return fail(E_UNSUPPORTED, "%d line%s that the server refused before %s for the next run", s->untried,
+		    plural_s(s->untried), s->untried == 1 ? "waits" : "wait");
+}
+
 int sync_push(struct push *q)
 {
 	struct parcel p = {0};
-	int rc = E_OK;
+	int rc = pass_over(q, &p);
 	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
 		rc = fill(q, &p);
 		if (rc >= 0 && p.n)
@@ -143,8 +179,8 @@ int sync_push(struct push *q)
 	}
 	arena_free(&p.a);
 	q->all_answered = rc >= 0;
-	if (rc >= 0 && q->sum->unsent)
-		rc = fail(E_UNSUPPORTED, "the server refused %d line%s: %s", q->sum->unsent,
-			  plural_s(q->sum->unsent), q->why);
-	return rc;
+	q->sum->untried += q->left;
+	/* Lines that were sent are not offered again, so the next run's numbers do not count them. */
+	q->from = rc >= 0 && p.end && !q->left ? 0 : q->tried - q->sum->sent;
+	return rc >= 0 && q->sum->unsent + q->sum->untried ? explain(q) : rc;
 }

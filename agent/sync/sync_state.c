@@ -51,6 +51,7 @@ static const struct {
     {"made_s", K_NUMBER, AT(made_s)},
     {"expires_s", K_NUMBER, AT(expires_s)},
     {"poll_s", K_NUMBER, AT(poll_s)},
+    {"push_from", K_NUMBER, AT(push_from)},
     {"fresh_ns", K_NUMBER, AT(fresh_ns)},
     {"ran_s", K_NUMBER, AT(ran_s)},
     {"offline", K_BOOL, AT(offline)},

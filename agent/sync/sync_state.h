@@ -25,6 +25,7 @@ struct sync_state {
 	char etag[FETCH_ETAG], doc[65];
 	char cache[33];                                      /* id of the cache with the taken records */
 	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: use when serial last rose */
+	int64_t push_from;                                   /* struct push */
 	int64_t ran_s;                                       /* date of the last run, seconds since 1970 */
 	bool offline, stale;
 	bool revoked;           /* the newest snapshot says that the fleet has revoked this board */
