@@ -31,6 +31,7 @@ struct run {
 	const char *channel;
 	int64_t retry_ns;         /* from the server's Retry-After; 0: none */
 	struct sync_state former; /* as the last run left it; it does not own its blobs */
+	int64_t token_ns;         /* state_token of the token with which the board has to join; 0: none */
 	bool only_refused;        /* the run failed by lines that the server refused, and by nothing else */
 };
 
@@ -539,18 +540,12 @@ static void seed(struct rng *r, int64_t use_ns)
 	rng_seed(r, s);
 }
 
-/* Whether the board still has to join: its token expires, by default after a day. */
-static bool has_to_join(const struct sync_conf *c, const struct sync_state *t)
-{
-	return c->token && c->server && !sync_is_folder(c->server) && !file_exists(state_path(t, SYNC_CERT));
-}
-
 /* The polling interval: PACE_JOIN_NS at most before the board has joined, then what the snapshot asks for,
  * within a factor of 4 of the configured one. */
 static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
 {
 	int64_t own_ns = c->every_ns, poll_ns = 0;
-	if (has_to_join(c, t))
+	if (state_has_to_join(c, t))
 		return own_ns < PACE_JOIN_NS ? own_ns : PACE_JOIN_NS;
 	if (t->poll_s > 0 && t->poll_s < PACE_EVERY_MOST_NS / NS_PER_S)
 		poll_ns = t->poll_s * NS_PER_S;
@@ -571,6 +566,8 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	if (!sync_is_folder(r->c->server)) /* a folder cannot lift the server's Retry-After */
 		t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
 	t->chosen = true;
+	if (r->token_ns)
+		t->token_ns = r->token_ns;
 	t->ran_s = r->now->date_s;
 	t->offline = r->sum->offline;
 	snprintf(t->error, sizeof t->error, "%s", rc < 0 ? err_text() : "");
@@ -595,6 +592,7 @@ static int run_locked(struct run *r)
 	if (remote && r->state.quiet_ns > use_ns)
 		return fail(E_BUSY, "%s asked this board to wait another %" PRId64 " s", r->c->server,
 			    (r->state.quiet_ns - use_ns) / NS_PER_S + 1);
+	r->token_ns = state_has_to_join(r->c, &r->state) ? state_token(r->c) : 0;
 	rc = identify(r);
 	if (rc >= 0)
 		rc = talk(r, use_ns);
@@ -652,10 +650,8 @@ int64_t sync_due(const struct sync_conf *c, const struct sync_now *now)
 	struct sync_state s;
 	state_glance(&s, sync_state_folder(c));
 	int64_t use_ns = state_use(&s, now);
-	if (has_to_join(c, &s) && !s.ran_s)
-		return 0;
-	if (!s.chosen && choose(&s, c, use_ns) < 0)
+	if (!state_join_is_due(c, &s) && !s.chosen && choose(&s, c, use_ns) < 0)
 		log_info("hone-sync: %s", err_text());
-	int64_t at_ns = s.quiet_ns > s.pace.next_ns ? s.quiet_ns : s.pace.next_ns;
+	int64_t at_ns = state_next(c, &s);
 	return at_ns > use_ns ? at_ns - use_ns : 0;
 }

@@ -84,8 +84,8 @@ struct sync_now {
 int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struct sync_now *now,
 	     struct sync_sum *out) MUST_CHECK;
 /* Returns 0 if a run is due, else the ns until then. Chooses that moment if none was chosen since this
- * boot. The first run of a board that has a token is due at once, and until it has joined, the next ones come
- * at the pace of PACE_JOIN_NS. */
+ * boot. A board that has not joined is due at once when it gets a token or a new one (but not before
+ * Retry-After); until it has joined, the next runs come at the pace of PACE_JOIN_NS. */
 int64_t sync_due(const struct sync_conf *c, const struct sync_now *now);
 /* Writes this boot's id; "": not known. */
 void sync_boot(char *out, size_t n);

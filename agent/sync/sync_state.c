@@ -51,6 +51,7 @@ static const struct {
     {"made_s", K_NUMBER, AT(made_s)},
     {"expires_s", K_NUMBER, AT(expires_s)},
     {"poll_s", K_NUMBER, AT(poll_s)},
+    {"token_ns", K_NUMBER, AT(token_ns)},
     {"push_from", K_NUMBER, AT(push_from)},
     {"fresh_ns", K_NUMBER, AT(fresh_ns)},
     {"ran_s", K_NUMBER, AT(ran_s)},
@@ -172,6 +173,31 @@ int64_t state_use(struct sync_state *s, const struct sync_now *now)
 	return s->before_ns + clock_ns;
 }
 
+int64_t state_token(const struct sync_conf *c)
+{
+	struct stat st;
+	if (!c->token || stat(c->token, &st) < 0)
+		return 0;
+	bool sane = st.st_mtim.tv_sec > 0 && st.st_mtim.tv_sec < INT64_MAX / NS_PER_S - 1;
+	return sane ? st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec : 1;
+}
+
+bool state_has_to_join(const struct sync_conf *c, const struct sync_state *s)
+{
+	return c->token && c->server && !sync_is_folder(c->server) && !file_exists(state_path(s, SYNC_CERT));
+}
+
+bool state_join_is_due(const struct sync_conf *c, const struct sync_state *s)
+{
+	int64_t token_ns = state_has_to_join(c, s) ? state_token(c) : 0;
+	return token_ns && token_ns != s->token_ns;
+}
+
+int64_t state_next(const struct sync_conf *c, const struct sync_state *s)
+{
+	return s->quiet_ns > s->pace.next_ns || state_join_is_due(c, s) ? s->quiet_ns : s->pace.next_ns;
+}
+
 bool state_has_blob(const struct sync_state *s, const struct sha256 *h)
 {
 	for (int i = 0; i < s->nblob; i++)
@@ -236,8 +262,7 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 {
 	struct sync_state s;
 	state_glance(&s, sync_state_folder(c));
-	int64_t use_ns = state_use(&s, now),
-		at_ns = s.quiet_ns > s.pace.next_ns ? s.quiet_ns : s.pace.next_ns;
+	int64_t use_ns = state_use(&s, now), at_ns = state_next(c, &s);
 	json_t *j = s.ran_s || s.chosen || s.pace.next_ns ? json_object() : NULL;
 	char *text;
 	if (j) {

@@ -26,6 +26,7 @@ struct sync_state {
 	char cache[33];                                      /* id of the cache with the taken records */
 	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: use when serial last rose */
 	int64_t push_from;                                   /* struct push */
+	int64_t token_ns;                                    /* state_token when a join was last tried */
 	int64_t ran_s;                                       /* date of the last run, seconds since 1970 */
 	bool offline, stale;
 	bool revoked;           /* the newest snapshot says that the fleet has revoked this board */
@@ -48,6 +49,15 @@ const char *state_path(const struct sync_state *s, const char *name);
 
 /* Returns the clock of use now; after a new boot it continues from the old value. */
 int64_t state_use(struct sync_state *s, const struct sync_now *now);
+
+/* The time at which the token's file was written, ns since 1970, >= 1; 0: there is no such file. */
+int64_t state_token(const struct sync_conf *c);
+bool state_has_to_join(const struct sync_conf *c, const struct sync_state *s);
+/* Returns whether the board has to join, and has not yet tried to with this token, which expires (by default
+ * after a day). */
+bool state_join_is_due(const struct sync_conf *c, const struct sync_state *s);
+/* When the next run is due, on the clock of use. */
+int64_t state_next(const struct sync_conf *c, const struct sync_state *s);
 
 bool state_has_blob(const struct sync_state *s, const struct sha256 *h);
 int state_add_blob(struct sync_state *s, const struct sha256 *h) MUST_CHECK;

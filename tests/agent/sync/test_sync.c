@@ -584,6 +584,45 @@ TEST(a_board_with_a_token_joins_at_once)
 	close_taking(&k, &w);
 }
 
+/* A board that took public files before gets its token later, and another one when that has expired. */
+TEST(a_token_that_comes_later_is_used_at_once)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	const char *token = tree.conf.token;
+	tree.conf.token = NULL;
+	tree.conf.every_ns = 24 * 3600 * NS_PER_S;
+	int64_t wait = 0;
+	for (int i = 0; i < 40 && wait < 3600 * NS_PER_S; i++) {
+		CHECK_OK(tree_sync(&tree, &sum));
+		wait = sync_due(&tree.conf, &tree.now);
+	}
+	CHECK(wait >= 3600 * NS_PER_S && number("next_s") > 3000);
+	CHECK(unlink(token) == 0);
+	tree.conf.token = token;
+	CHECK(sync_due(&tree.conf, &tree.now) > 0); /* there is no such file yet */
+	for (int i = 0; i < 3; i++) {
+		tree_write(&tree, "token", "guess", 5);
+		CHECK(sync_due(&tree.conf, &tree.now) == 0 && number("next_s") == 0);
+		tree.now.boot = i ? "boot 1" : "boot 2";
+		CHECK(sync_due(&tree.conf, &tree.now) == 0);
+		CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
+		wait = 0;
+		for (int n = 0; n < 4 && !wait; n++) { /* a wait may be drawn as 0 */
+			wait = sync_due(&tree.conf, &tree.now);
+			if (!wait)
+				CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
+		}
+		CHECK(wait > 0);
+	}
+	tree_write(&tree, "token", "secret", 6);
+	CHECK(sync_due(&tree.conf, &tree.now) == 0);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(k.enrolled == 1);
+	close_taking(&k, &w);
+}
+
 TEST(a_board_joins_by_its_configured_name)
 {
 	struct taking k;
