@@ -140,7 +140,8 @@ void cuda_drop(struct cuda_job *j);
  * and again, and E_TIMEOUT is returned at deadline_ns of `clock`: the device is then lost. */
 int cuda_wait(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Measures the device's peaks in less than two seconds beside what the driver compiles: its flops in
- * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs. */
+ * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs. t comes from cuda_target(): the
+ * size of its second cache decides how much memory is read. */
 int cuda_measure(struct cuda_dev *d, struct target *t) MUST_CHECK;
 
 #endif

@@ -15,10 +15,11 @@
  * major + minor; "memory N": bytes of a device; "prohibited": no use is allowed. Of launches, from the
  * process's Nth on with "@N" behind: "stuck": they never end; "sticky CODE": they break the context, so that
  * every later call gives CODE; "wrong": a value of each of a warp's stores is another; "slow": each takes 3
- * ms; "idle": they do nothing. "jit": no PTX links, and the log says why; with "@N" from the Nth on.
- * "kept-refused": no image loads that this process has not linked. "few-registers": no kernel runs with over
- * 32 threads in a block. "forge": it writes into the process's pipe to its parent, in the form that
- * tools/hone/drivers.c expects, and does not return. */
+ * ms; "idle": they do nothing. "slow-first": the first launch of each kernel takes 300 ms; "slow-link": a
+ * link takes 1.5 s. "jit": no PTX links, and the log says why; with "@N" from the Nth on. "kept-refused": no
+ * image loads that this process has not linked. "few-registers": no kernel runs with over 32 threads in a
+ * block. "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c
+ * expects, and does not return. */
 #include "platform/run/cuda_api.h"
 #include "tests/lib/ptx.h"
 
@@ -51,11 +52,12 @@ struct function {
 	struct module *module;
 	char name[64];
 	int nparams;
+	bool ran;
 	struct function *next;
 };
 
 struct launch {
-	const struct function *f;
+	struct function *f;
 	unsigned grid[3], block[3];
 	int number; /* of the process's launches */
 	uint64_t value[PARAMS];
@@ -496,6 +498,9 @@ static void run(const struct launch *l)
 	p.user = &a;
 	if (lies_at("slow", l->number))
 		usleep(3000);
+	if (lies("slow-first") && !l->f->ran)
+		usleep(300000);
+	l->f->ran = true;
 	if (lies_at("sticky", l->number))
 		sticky = lie_number("sticky", 700);
 	if (sticky || lies_at("idle", l->number))
@@ -589,7 +594,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 {
 	BEGIN(CURRENT);
 	struct stream *s = stream_of(stream);
-	const struct function *f = function;
+	struct function *f = function;
 	const struct ptx_entry *e = f ? ptx_find(f->module->ptx, f->name) : NULL;
 	bool fits =
 	    e && (!e->reqntid[0] || (e->reqntid[0] == bx && e->reqntid[1] == by && e->reqntid[2] == bz));
@@ -670,6 +675,8 @@ int cuLinkComplete(void *link, void **cubin, size_t *bytes)
 {
 	struct link *l = link;
 	BEGIN(CURRENT);
+	if (lies("slow-link"))
+		usleep(1500000);
 	*cubin = made(__func__, l->image);
 	*bytes = l->image ? sizeof *l->image + l->image->n : 0;
 	return end(CUDA_SUCCESS);
