@@ -20,7 +20,8 @@ static const int versions[] = {61, 62, 63, 64, 65, 70, 71, 72, 73, 74,
 static int version_of(const char *features)
 {
 	char *end;
-	long n = strncmp(features, "+ptx", 4) == 0 ? strtol(features + 4, &end, 10) : 0;
+	bool number = strncmp(features, "+ptx", 4) == 0 && features[4] >= '1' && features[4] <= '9';
+	long n = number ? strtol(features + 4, &end, 10) : 0;
 	for (size_t i = 0; n && !*end && i < sizeof versions / sizeof *versions; i++)
 		if (versions[i] == n)
 			return (int)n;

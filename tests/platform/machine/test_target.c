@@ -133,6 +133,9 @@ TEST(architectures_of_cuda)
 		   {"sm_87", "+ptx74,+ptx75", "needs one version of PTX"},
 		   {"sm_87", "+ptx79", "not '+ptx79'"},
 		   {"sm_87", "+ptx", "not '+ptx'"},
+		   {"sm_87", "+ptx+74", "not '+ptx+74'"},
+		   {"sm_87", "+ptx074", "not '+ptx074'"},
+		   {"sm_87", "+ptx 74", "not '+ptx 74'"},
 		   {"sm_87", "+ptx73", "sm_87 needs +ptx74 or later"},
 		   {"sm_90", "+ptx74", "sm_90 needs +ptx78"}};
 	static const char *const good[][2] = {{"sm_72", "+ptx61"}, {"sm_75", "+ptx85"}, {"sm_80", "+ptx70"},
