@@ -440,6 +440,13 @@ static const struct sched_key {
 
 enum { NKEYS = sizeof keys / sizeof keys[0], BLOCK_AT = NKEYS - 1 };
 
+/* Keys of Winograd's schedule say nothing without `winograd`. */
+static bool is_idle(const struct sched_key *k, const struct sstage *s)
+{
+	return !s->wino.m && k->at >= offsetof(struct sstage, wino) &&
+	       k->at < offsetof(struct sstage, wino) + sizeof s->wino;
+}
+
 static void put_stage(struct writer *w, const struct stage *st, const struct sstage *s)
 {
 	for (const struct sched_key *k = keys; k < keys + BLOCK_AT; k++) {
@@ -449,7 +456,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 			continue;
 		}
 		int v = k->flag ? *(const bool *)field : *(const int *)field;
-		if (k->flag ? v != k->none : v > k->none) {
+		if (!is_idle(k, s) && (k->flag ? v != k->none : v > k->none)) {
 			put_key(w, k->name);
 			put_int(w, v);
 		}

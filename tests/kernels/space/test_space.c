@@ -695,6 +695,10 @@ TEST(damaged_text)
 		int rc = space_legal(s, cand);
 		CHECK(rc == E_OK || rc == E_CORRUPT || rc == E_INFEASIBLE);
 	}
+	static const char *const winograds[] = {"tiles=8", "gemm=2x2", "chunk=4",
+						"raw=4",   "parts=2",  "pixels=1"};
+	for (size_t i = 0; i < sizeof winograds / sizeof *winograds; i++) /* without winograd */
+		CHECK_FAILS(space_legal(s, winograds[i]), E_CORRUPT, "not canonical");
 	CHECK_FAILS(space_legal(s, "tile"), E_CORRUPT, "schedule");
 	CHECK_FAILS(space_mutate(s, &r, "nonsense", cand), E_CORRUPT, "schedule");
 	arena_free(&c.a);
