@@ -3,17 +3,21 @@
  * that browns out). There, a candidate gets a quarantine mark on flash before it runs for the first time,
  * which is removed after the first answer, whatever that is. A candidate that still has its mark when it is
  * proposed again did not answer: it is not launched again, and every log records it as MEAS_CRASH, or as
- * MEAS_TIMEOUT if it is known to hang. A candidate that hangs or loses the device later, in a timed run, gets
- * the mark then. hone forget removes these marks, too.
+ * MEAS_TIMEOUT if it is known to hang. A candidate that hangs later, in a timed run, gets the mark then. hone
+ * forget removes these marks, too.
  *
  * When the caller's deadline ends a run, nobody knows whether the candidate hangs or is only slow. Then the
  * mark stays, and counts such ends if the run had taken MARKED_LONG_NS: the candidate is launched again until
- * there are MARKED_ENDS of them.
+ * there are MARKED_ENDS of them. A worker that dies while it times a candidate counts like such an end, for
+ * the candidate had run before, and others may have ended the worker (the system lacked memory, or the device
+ * was reset). The count goes on when the candidate answers once more in the same process or the next, and is
+ * forgotten when a process ends that it has not hurt.
  *
  * A quarantine mark is a CACHE_RISK record, durable before the launch, written through honed if honed writes
  * the cache. Its key is made of task, candidate, target, device and emitter's version, so that kernels of a
  * new driver get a new chance. Its text: "hone-risk 1\n", the task's key, device, emitter and candidate, a
- * line each; then "hung\n" if it hangs, or "ended N\n" if a deadline has ended the run.
+ * line each; then "hung\n" if it hangs, "ended N\n" if a deadline has ended the run, or "crashed N\n" if it
+ * lost its worker in a timed run.
  *
  * Cost: one commit (a sync, some 4 KiB of flash) for each candidate that has not answered in this process
  * yet, and one where a deadline ends a run. Marks are removed with the next commit. A run that is interrupted

@@ -14,6 +14,7 @@ static const char first_line[] = "hone-risk 1\n";
 /* A built candidate. */
 struct launched {
 	int handle; /* -1: free */
+	int ends;   /* runs that its mark had counted before it answered */
 	struct key key;
 	char *task, *cand; /* malloc'd */
 };
@@ -24,7 +25,10 @@ struct marked {
 	struct cache *cache;
 	char device[16];
 	struct key target;
-	struct key answered[ANSWERED];
+	struct answer {
+		struct key key;
+		int ends; /* as in struct launched */
+	} answered[ANSWERED];
 	unsigned nanswered; /* number since the start */
 	struct launched *launched;
 	int cap;
@@ -44,19 +48,20 @@ static struct key launch_key(const struct marked *w, const char *task, const cha
 	return hash_join(k, hash_text(w->base.emitter));
 }
 
-static bool has_answered(const struct marked *w, struct key k)
+/* NULL: it has not answered. */
+static const struct answer *find_answer(const struct marked *w, struct key k)
 {
 	for (unsigned i = 0; i < ANSWERED && i < w->nanswered; i++)
-		if (key_equal(w->answered[i], k))
-			return true;
-	return false;
+		if (key_equal(w->answered[i].key, k))
+			return &w->answered[i];
+	return NULL;
 }
 
 static void forget_answer(struct marked *w, struct key k)
 {
 	for (unsigned i = 0; i < ANSWERED && i < w->nanswered; i++)
-		if (key_equal(w->answered[i], k))
-			w->answered[i] = (struct key){0};
+		if (key_equal(w->answered[i].key, k))
+			w->answered[i] = (struct answer){.ends = 0};
 }
 
 /* Whether the last line of a mark begins with these words. */
@@ -67,8 +72,8 @@ static const char *last_line(struct blob b, const char *words)
 	return line && (size_t)(p + b.n - line) > n + 1 && !memcmp(line + 1, words, n) ? line + 1 + n : NULL;
 }
 
-/* Whether the candidate is marked, and not only because a deadline ended its run. *ends: how often that
- * counted. *how: what the logs say of it. */
+/* Whether the candidate is marked, and not only because too few of its runs ended badly. *ends: how many of
+ * them counted. *how: what the logs say of it. */
 static bool is_marked(struct marked *w, struct key k, int *ends, enum meas_status *how)
 {
 	struct blob b;
@@ -80,25 +85,29 @@ static bool is_marked(struct marked *w, struct key k, int *ends, enum meas_statu
 	const char *ended = last_line(b, "ended ");
 	if (last_line(b, "hung") || ended)
 		*how = MEAS_TIMEOUT;
+	else
+		ended = last_line(b, "crashed ");
 	if (!ended || *ended < '0' || *ended > '9')
 		return true;
 	*ends = *ended - '0';
 	return *ends >= MARKED_ENDS;
 }
 
-enum { NO_ANSWER = -1, HUNG = -2 };
+/* Why a candidate is marked; the last two count runs. */
+enum cause { NO_ANSWER, HUNG, ENDED, CRASHED };
 
-/* ends >= 0: so many deadlines have ended its run. */
-static int mark(struct marked *w, struct key k, const char *task, const char *cand, int ends)
+static int mark(struct marked *w, struct key k, const char *task, const char *cand, enum cause cause,
+		int ends)
 {
 	struct buf text = {0};
 	char hex[33];
 	key_text(hash_text(task), hex);
 	buf_printf(&text, "%s%s\n%s\n%s\n%s\n", first_line, hex, w->device, w->base.emitter, cand);
-	if (ends == HUNG)
+	if (cause == HUNG)
 		buf_puts(&text, "hung\n");
-	if (ends >= 0)
-		buf_printf(&text, "ended %d\n", ends < MARKED_ENDS ? ends : MARKED_ENDS);
+	if (cause == ENDED || cause == CRASHED)
+		buf_printf(&text, "%s %d\n", cause == ENDED ? "ended" : "crashed",
+			   ends < MARKED_ENDS ? ends : MARKED_ENDS);
 	int rc = buf_ok(&text) ? cache_put(w->cache, CACHE_RISK, k, text.p, text.n)
 			       : fail(E_NOMEM, "no memory for a quarantine mark");
 	buf_free(&text);
@@ -113,10 +122,10 @@ static bool harmless(int rc)
 	return rc != E_CHILD && rc != E_TIMEOUT;
 }
 
-static int clear(struct marked *w, struct key k, int rc)
+static int clear(struct marked *w, struct key k, int ends, int rc)
 {
 	if (rc >= 0)
-		w->answered[w->nanswered++ % ANSWERED] = k;
+		w->answered[w->nanswered++ % ANSWERED] = (struct answer){k, ends};
 	return cache_forget(w->cache, CACHE_RISK, k);
 }
 
@@ -149,7 +158,7 @@ static struct launched *find(struct marked *w, int handle)
 }
 
 /* Without memory, a hang of it in a timed run gets no mark. */
-static void remember(struct marked *w, int handle, struct key k, const char *task, const char *cand)
+static void remember(struct marked *w, int handle, struct key k, const char *task, const char *cand, int ends)
 {
 	struct launched *l = find(w, -1);
 	if (!l) {
@@ -163,18 +172,21 @@ static void remember(struct marked *w, int handle, struct key k, const char *tas
 		w->launched = p;
 		w->cap = cap;
 	}
-	*l = (struct launched){.handle = handle, .key = k, .task = strdup(task), .cand = strdup(cand)};
+	*l = (struct launched){
+	    .handle = handle, .ends = ends, .key = k, .task = strdup(task), .cand = strdup(cand)};
 	if (!l->task || !l->cand)
 		drop_launched(l);
 }
 
-/* It had answered, or is known to hang: the error rc says so. */
-static int mark_again(struct marked *w, struct key k, const char *task, const char *cand, int ends, int rc)
+/* Marks a candidate whose launch gave the error rc, after it had answered or because it hangs. Gives that
+ * error again, or that of the cache. */
+static int mark_again(struct marked *w, struct key k, const char *task, const char *cand, enum cause cause,
+		      int ends, int rc)
 {
 	char why[1024];
 	snprintf(why, sizeof why, "%s", err_text());
 	forget_answer(w, k);
-	int marked = mark(w, k, task, cand, ends);
+	int marked = mark(w, k, task, cand, cause, ends);
 	return marked < 0 ? marked : fail(rc, "%s", why);
 }
 
@@ -183,8 +195,8 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 {
 	struct marked *w = marked_of(r);
 	struct key k = launch_key(w, task, cand);
-	bool known = has_answered(w, k);
-	int ends = 0;
+	const struct answer *known = find_answer(w, k);
+	int ends = known ? known->ends : 0;
 	enum meas_status how;
 	*handle = -1;
 	*m = (struct meas){.threads = r->threads};
@@ -193,7 +205,7 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 		log_more("not run: an earlier run of it never returned: %s", cand);
 		return E_OK;
 	}
-	int rc = known ? E_OK : mark(w, k, task, cand, NO_ANSWER);
+	int rc = known ? E_OK : mark(w, k, task, cand, NO_ANSWER, 0);
 	if (rc < 0)
 		return rc;
 	int64_t start_ns = clock_now(r->clock);
@@ -201,18 +213,18 @@ static int marked_build(struct runner *r, const char *task, const char *cand, in
 	if (rc == E_CHILD)
 		drop_all(w);
 	if (*handle >= 0)
-		remember(w, *handle, k, task, cand);
+		remember(w, *handle, k, task, cand, ends);
 	bool ended = rc == E_TIMEOUT && is_over(w, deadline_ns);
 	int kept = E_OK;
-	ends += clock_now(r->clock) - start_ns >= MARKED_LONG_NS;
+	int took_long = clock_now(r->clock) - start_ns >= MARKED_LONG_NS;
 	if (rc == E_TIMEOUT && !ended)
-		return mark_again(w, k, task, cand, HUNG, rc);
+		return mark_again(w, k, task, cand, HUNG, 0, rc);
 	if (known)
-		return ended || harmless(rc) ? rc : mark_again(w, k, task, cand, NO_ANSWER, rc);
+		return ended || harmless(rc) ? rc : mark_again(w, k, task, cand, NO_ANSWER, 0, rc);
 	if (ended)
-		kept = mark(w, k, task, cand, ends);
+		kept = mark(w, k, task, cand, ENDED, ends + took_long);
 	else if (harmless(rc))
-		kept = clear(w, k, rc);
+		kept = clear(w, k, ends, rc);
 	return rc < 0 ? rc : kept;
 }
 
@@ -237,12 +249,12 @@ static int marked_time(struct runner *r, const int *handles, int n, int rounds, 
 		return rc;
 	int bad = meas_blamed(m, n);
 	const struct launched *l = bad < 0 ? NULL : find(w, handles[bad]);
-	if (l)
-		rc = mark_again(w, l->key, l->task, l->cand,
-				is_over(w, deadline_ns)         ? 1
-				: m[bad].status == MEAS_TIMEOUT ? HUNG
-								: NO_ANSWER,
-				rc);
+	if (l && is_over(w, deadline_ns))
+		rc = mark_again(w, l->key, l->task, l->cand, ENDED, 1, rc);
+	else if (l && m[bad].status == MEAS_TIMEOUT)
+		rc = mark_again(w, l->key, l->task, l->cand, HUNG, 0, rc);
+	else if (l)
+		rc = mark_again(w, l->key, l->task, l->cand, CRASHED, l->ends + 1, rc);
 	drop_all(w);
 	return rc;
 }

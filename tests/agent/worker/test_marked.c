@@ -243,14 +243,14 @@ TEST(launches_that_the_deadline_ends)
 	end(&w);
 }
 
-/* A candidate that loses its worker in a timed run has answered before, and its mark was gone. */
+/* A candidate that hangs in a timed run has answered before, and its mark was gone. */
 TEST(marked_after_a_timed_run)
 {
 	static const struct {
 		int bad; /* of three */
 		enum meas_status how;
 		int marks;
-	} cases[] = {{0, MEAS_TIMEOUT, 1}, {2, MEAS_CRASH, 1}, {-1, MEAS_CRASH, 0}};
+	} cases[] = {{0, MEAS_TIMEOUT, 1}, {2, MEAS_TIMEOUT, 1}, {-1, MEAS_CRASH, 0}};
 	static const char *const cands[] = {"a", "b", "c"};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct at_work w;
@@ -280,6 +280,57 @@ TEST(marked_after_a_timed_run)
 			begin(&w);
 		}
 		end(&w);
+	}
+}
+
+static int time_one(struct at_work *w, enum meas_status how, int rc)
+{
+	struct meas m;
+	fake.bad = 0;
+	fake.how = how;
+	fake.rc = rc;
+	int said = w->r->ops->time(w->r, &handle, 1, 5, 0, 0, INT64_MAX, &m);
+	fake.rc = E_OK;
+	return said;
+}
+
+/* A worker that dies in a timed run may have been ended by others, so the candidate gets a second chance. */
+TEST(marked_after_two_crashes_in_timed_runs)
+{
+	for (int in_one = 0; in_one < 2; in_one++) {
+		struct at_work w;
+		struct meas m;
+		new_dir();
+		begin(&w);
+		CHECK(build(&w, "a", &m) == 7 && time_one(&w, MEAS_CRASH, E_CHILD) == E_CHILD);
+		CHECK(marks() == 1);
+		if (!in_one) { /* the second time is in another process */
+			end(&w);
+			begin(&w);
+		}
+		CHECK(build(&w, "a", &m) == 7 && marks() == 1); /* its removal waits for the next commit */
+		CHECK(build(&w, "a", &m) == 7);                 /* the second build goes on counting */
+		CHECK_OK(time_one(&w, MEAS_CRASH, E_OK));
+		CHECK(build(&w, "b", &m) == 7 && build(&w, "a", &m) == 7);
+		CHECK(time_one(&w, MEAS_CRASH, E_CHILD) == E_CHILD);
+		for (int box = 0; box < 2; box++) {
+			int before = fake.launches;
+			CHECK(build(&w, "a", &m) == -1 && m.status == MEAS_CRASH && fake.launches == before);
+			end(&w);
+			CHECK(marks() == 1);
+			begin(&w);
+		}
+		end(&w);
+	}
+	struct at_work w;
+	struct meas m;
+	new_dir();
+	for (int box = 0; box < 6; box++) { /* a process without a crash forgets */
+		begin(&w);
+		CHECK(build(&w, "a", &m) == 7);
+		CHECK(time_one(&w, MEAS_CRASH, box % 2 ? E_OK : E_CHILD) == (box % 2 ? E_OK : E_CHILD));
+		end(&w);
+		CHECK(marks() == !(box % 2));
 	}
 }
 
