@@ -149,6 +149,12 @@ static int ended(int rc)
 	return rc < 0 && rc != E_TIMEOUT && rc != E_WRONG ? fail_in(E_CHILD, "device") : rc;
 }
 
+/* Errors of a start that say nothing of the device. Memory may be free again later. */
+static bool is_refusal(int rc)
+{
+	return rc == E_NOMEM || rc == E_INFEASIBLE;
+}
+
 /* ---- the watch over a run that has no deadline: clFinish() cannot be interrupted, and asking for the state
  * instead makes times inexact ---- */
 
@@ -218,7 +224,7 @@ static void crashed(int sig)
 /* A signal that the driver or a sanitizer handles stays theirs. */
 void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how))
 {
-	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGABRT};
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 	const struct sigaction act = {.sa_handler = crashed, .sa_flags = SA_RESETHAND};
 	struct sigaction old;
 	if (!((const struct local *)r)->unit)
@@ -229,13 +235,17 @@ void local_last_words(struct runner *r, void (*say)(int at, enum meas_status how
 			sigaction(fatal[i], &act, NULL);
 }
 
+/* E_NOMEM or E_INFEASIBLE: the driver refused a launch, and the device works. */
 static int run_all(const struct built_own *o, int repeats)
 {
 	int rc = E_OK;
 	for (int i = 0; i < repeats && rc >= 0; i++)
 		for (int e = 0; e < o->nentries && rc >= 0; e++)
 			rc = o->dev->start(o->launch[e]);
-	return rc < 0 ? rc : o->dev->wait(o->unit, INT64_MAX);
+	if (rc < 0 && !is_refusal(rc))
+		return ended(rc);
+	int waited = ended(o->dev->wait(o->unit, INT64_MAX)); /* what came before the refused launch runs */
+	return waited < 0 ? waited : rc;
 }
 
 int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,
@@ -244,7 +254,7 @@ int own_run(const struct local_built *b, int at, int repeats, struct clock *cloc
 	struct built_own *o = b->own;
 	watch_begin(at, o->run_ns * repeats, deadline_ns);
 	int64_t start_ns = clock_now(clock);
-	int rc = ended(run_all(o, repeats));
+	int rc = run_all(o, repeats);
 	*ns = clock_now(clock) - start_ns;
 	watch_end();
 	if (rc >= 0 && *ns / repeats < o->run_ns)
@@ -270,7 +280,7 @@ int own_first_run(struct local_built *b, int64_t patience_ns, int64_t deadline_n
 	int rc = o->dev->write(o->mem[out], GUARD_BYTES, b->bufs[out], (int64_t)b->bytes[out]);
 	for (int e = 0; e < o->nentries && rc >= 0; e++)
 		rc = o->dev->start(o->launch[e]);
-	bool refused = rc == E_NOMEM || rc == E_INFEASIBLE;
+	bool refused = is_refusal(rc);
 	if (rc >= 0 || refused) /* what came before the refused launch runs */
 		rc = ended(o->dev->wait(o->unit, end_ns < deadline_ns ? end_ns : deadline_ns));
 	if (rc >= 0 && refused) {

@@ -23,8 +23,8 @@ struct timing {
 	struct pool *pool;
 	bool cold, part;
 	int64_t deadline_ns;
-	int rc; /* sticky: of the device, */
-	int at; /* which this kernel has lost */
+	int rc; /* sticky: the error of the device, */
+	int at; /* and the number of the kernel that ran then */
 	int n, rounds;
 	int *order;
 	int *repeats; /* per kernel */
@@ -40,7 +40,11 @@ static int64_t run_own(struct timing *t, int k, int repeats)
 	if (t->rc < 0)
 		return 0;
 	t->at = k;
-	t->rc = own_run(t->b[k], k, repeats, t->l->base.clock, t->deadline_ns, &ns);
+	int rc = own_run(t->b[k], k, repeats, t->l->base.clock, t->deadline_ns, &ns);
+	if (rc == E_NOMEM || rc == E_INFEASIBLE)
+		t->m[k].status = MEAS_INFEASIBLE; /* the others are timed on */
+	else
+		t->rc = rc;
 	return ns / repeats;
 }
 
@@ -99,10 +103,12 @@ static void first_run(struct timing *t, int k, int64_t abort_ns)
 	int64_t ns = run_once(t, k);
 	if (abort_ns > 0 && abort_ns < SHORTEST_NS)
 		abort_ns = SHORTEST_NS;
-	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t)) {
+	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t) && t->m[k].status == MEAS_OK) {
 		int64_t again = run_once(t, k);
 		ns = again < ns ? again : ns;
 	}
+	if (t->m[k].status != MEAS_OK)
+		return;
 	int64_t shortest_ns = t->b[k]->own ? OWN_SHORTEST_NS : SHORTEST_NS;
 	t->repeats[k] = ns <= 0 ? 1 : (int)((shortest_ns + ns - 1) / ns);
 	if (t->repeats[k] > MOST_REPEATS)
@@ -129,7 +135,7 @@ static int run_rounds(struct timing *t)
 		shuffle(t);
 		for (int i = 0; i < t->n; i++) {
 			int k = t->order[i];
-			if (t->m[k].status == MEAS_ABORTED)
+			if (t->m[k].status != MEAS_OK)
 				continue;
 			if (over(t))
 				return round;
@@ -213,8 +219,10 @@ static int measure(struct timing *t, int64_t abort_ns)
 	if (done == 0 && t->rounds > 0)
 		return fail(E_TIMEOUT, "the deadline came before the first round of %d kernels was over",
 			    t->n);
-	for (int k = 0; k < t->n && done; k++)
-		if (t->m[k].status == MEAS_OK)
+	for (int k = 0; k < t->n; k++)
+		if (t->m[k].status == MEAS_INFEASIBLE) /* whose first run, if there was one, says nothing */
+			t->m[k] = (struct meas){.status = MEAS_INFEASIBLE, .threads = t->m[k].threads};
+		else if (t->m[k].status == MEAS_OK && done)
 			meas_summarize(t->ns + (int64_t)k * t->rounds, done, &t->m[k]);
 	return E_OK;
 }

@@ -57,7 +57,8 @@ struct runner_ops {
 	enum ahead (*progress)(struct runner *r, const char *task, const char *cand);
 	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a
 	 * run is repeated inside a round until it lasts >= 5 us). A handle whose first run is slower than
-	 * abort_ns (0: never) is dropped from the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. how:
+	 * abort_ns (0: never) is dropped from the rounds with MEAS_ABORTED, and one whose launch the device
+	 * refuses (it may lack memory for a moment) with MEAS_INFEASIBLE. m[i] belongs to handles[i]. how:
 	 * enum time_how, or-ed. After E_CHILD, m says which kernel ran when the worker was lost, if that is
 	 * known (meas_blame(): MEAS_TIMEOUT if it hung, else MEAS_CRASH); else all are MEAS_CRASH, or, if
 	 * none ran, none is blamed. */
