@@ -40,7 +40,7 @@ enum { CUDA_MAX_BINARY = 16 << 20 /* bytes */ };
 /* A device's limits; a number that it does not tell is 0, a text "". */
 struct cuda_info {
 	char name[128];
-	char uuid[40];      /* "GPU-8 hexadecimal digits-4-4-4-12" */
+	char uuid[40];      /* hexadecimal digits: 8-4-4-4-12 */
 	int64_t driver;     /* newest CUDA that the driver supports: 1000 * major + 10 * minor */
 	int64_t capability; /* 10 * major + minor: 87 is sm_87 */
 	int64_t units;      /* streaming multiprocessors */

@@ -230,6 +230,9 @@ static int share(struct cuda_buf *b)
 static int copy_out(struct cuda_buf *b, size_t at, size_t bytes)
 {
 	enum { ALIGN = 64 };
+	int rc = b->copy ? synchronize(b->dev) : E_OK; /* cuda_unmap() may still be copying from it */
+	if (rc < 0)
+		return rc;
 	free(b->copy);
 	b->copy = aligned_alloc(ALIGN, (at % ALIGN + bytes + ALIGN - 1) / ALIGN * ALIGN);
 	return b->copy ? copy(b, at, NULL, b->copy + at % ALIGN, bytes)
