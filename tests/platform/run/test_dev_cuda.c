@@ -193,7 +193,7 @@ TEST(peaks_are_measured)
 }
 
 /* A driver that links slowly, and a device whose first launches are slow, do not lower the figures. Copies
- * take few ms here, so that a first launch that counted would show there. */
+ * take few ms here, so that a first launch that counted would make them a hundred times slower. */
 TEST(slow_starts_do_not_count)
 {
 	const struct dev *d = cuda();
@@ -208,7 +208,7 @@ TEST(slow_starts_do_not_count)
 	}
 	cuda_lie("");
 	printf("copies %.4f GB/s, %.4f after a slow start\n", t[0].copy_gbs, t[1].copy_gbs);
-	CHECK(t[1].copy_gbs > t[0].copy_gbs / 3);
+	CHECK(t[1].copy_gbs > t[0].copy_gbs / 20);
 }
 
 TEST_MAIN
