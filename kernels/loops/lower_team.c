@@ -2,22 +2,22 @@
 /* Threads that share the sums of a tile: each takes every n-th step of one reduction axis, and so has sums of
  * its own. These are combined into those of thread 0, which applies the stage's program and stores. On
  * devices that exchange values between threads directly, those of 32 threads are combined first. The others
- * go through a shared buffer, which has a place per point and thread: of n threads that have sums left, the
+ * go through a shared buffer, which has a place per point and thread that has sums left: of n of them, the
  * first quarter adds up those of all. The tree, and so the order of a sum, depends on the schedule and the
  * target only. An index has one tile, so the places are used once. */
 #include "kernels/loops/lower_parts.h"
-
-enum { NEIGHBOURS = 32 /* threads of a SHUF */ };
+#include "kernels/space/share.h"
 
 void team_begin(struct nest *k)
 {
 	struct loops *l = k->w->l;
-	int64_t elems = (int64_t)k->team * k->s->lanes;
+	int places = share_places(k->w->tg, k->team);
+	int64_t elems = (int64_t)places * k->s->lanes;
 	for (int a = 0; a < k->ns; a++)
 		elems *= k->s->tile[a];
 	k->versioned = false; /* PoCL 3.1 mistakes barriers in a branch that a whole group takes */
 	k->team_buf = -1;
-	if (!target_exchanges(k->w->tg) || k->team > NEIGHBOURS)
+	if (places > 1)
 		k->team_buf = loops_buf(l, "team", BUF_SHARED, DT_F32, ix_c(l, elems));
 }
 
@@ -31,7 +31,7 @@ static struct mem place(const struct nest *k, int point, const struct ix *number
 {
 	struct loops *l = k->w->l;
 	const struct ix *at = ix_mul(l, number, ix_c(l, k->s->lanes));
-	at = ix_add(l, at, ix_c(l, (int64_t)point * k->team * k->s->lanes));
+	at = ix_add(l, at, ix_c(l, (int64_t)point * share_places(k->w->tg, k->team) * k->s->lanes));
 	return (struct mem){.buf = k->team_buf, .at = at, .stride = 1};
 }
 
@@ -59,7 +59,7 @@ static void take(const struct nest *k, const struct ix *number)
 static void exchange(const struct nest *k)
 {
 	struct loops *l = k->w->l;
-	for (int mask = NEIGHBOURS / 2; mask; mask /= 2)
+	for (int mask = SHARE_NEIGHBOURS / 2; mask; mask /= 2)
 		for (int p = 0; p < k->npoints; p++) {
 			int acc = k->acc[p * k->s->chains], more = nest_like(l, acc, k->s->lanes);
 			lv_shuffle(l, more, acc, mask);
@@ -75,7 +75,7 @@ static struct stmt *combine(const struct nest *k, int n, int each)
 	const struct ix *member = k->member, *zero = ix_c(l, 0), *number = ix_div(l, member, ix_c(l, each));
 	struct stmt *s;
 	while (n > 1) {
-		int first = n % 4 ? n / 2 : n / 4;
+		int first = share_left(n);
 		const struct ix *gives = ix_lt(l, ix_c(l, first - 1), number);
 		gives = ix_mul(l, gives, ix_lt(l, number, ix_c(l, n)));
 		gives = ix_mul(l, gives, ix_eq(l, ix_mod(l, member, ix_c(l, each)), zero));
@@ -97,8 +97,8 @@ static struct stmt *combine(const struct nest *k, int n, int each)
 
 struct stmt *team_combine(struct nest *k)
 {
-	bool direct = target_exchanges(k->w->tg);
-	if (direct)
+	int n = share_places(k->w->tg, k->team);
+	if (n < k->team)
 		exchange(k);
-	return direct ? combine(k, k->team / NEIGHBOURS, NEIGHBOURS) : combine(k, k->team, 1);
+	return combine(k, n, k->team / n);
 }

@@ -128,14 +128,15 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 }
 
 /* What threads that share a tile's sums add to an item: they exchange these directly, or through a shared
- * buffer that they fill and read once for each quarter that is left. */
+ * buffer. */
 static void add_team(const struct tile_cost *c, double team, double vectors, struct launch *l)
 {
 	double lanes = c->s->lanes, each = vectors * lanes, slots;
-	double meets = ceil(log2(team) / 2) + 1;
+	int meets = 0;
+	for (int n = share_places(c->tg, (int)team); n > 1; n = share_left(n))
+		meets++;
 	if (target_exchanges(c->tg)) {
 		slots = each * log2(ITEM_WARP) * ITEM_EXCHANGE;
-		meets = team > ITEM_WARP ? 2 : 0;
 		slots += meets * (ITEM_BARRIER + each);
 	} else {
 		slots = meets * (ITEM_BARRIER + ITEM_NEAR * vectors * (draft_item_load(c->s->lanes) + lanes));

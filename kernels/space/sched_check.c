@@ -363,7 +363,8 @@ static int check_team(const struct task *t, const struct target *tg, const struc
 	    s->share_axis >= 0 || stage_sum(t, st) != SUM_FLOAT || stage_exact(t, st) ||
 	    store_turns(t, st, s) >= 0)
 		return fail(E_INFEASIBLE, "threads: only of sums in f32, with none of the other keys");
-	return elems * n > SCHED_SHARED / 4
+	int places = share_places(tg, n);
+	return places > 1 && elems * places > SCHED_SHARED / 4
 		   ? fail(E_INFEASIBLE, "threads: the sums of a block are over %d bytes", (int)SCHED_SHARED)
 		   : E_OK;
 }
@@ -456,10 +457,11 @@ static int check_crew(const struct task *t, const struct target *tg, const struc
 			plain &= !o->layout.lo[d] && !o->layout.hi[d];
 		divides &= ss->share_axis < 0 && (n == 1 || divides_stage(t, st, ss, n));
 		bytes += tmp && n > 1 ? tmp_bytes(t, st->out.operand, shared) : 0;
-		int64_t sums = stage_team(st, ss) * (int64_t)ss->lanes * 4;
+		int places = share_places(tg, stage_team(st, ss));
+		int64_t sums = places * (int64_t)ss->lanes * 4;
 		for (int a = 0; a < stage_spatial(st); a++)
 			sums *= ss->tile[a];
-		bytes += stage_team(st, ss) > 1 ? sums : 0;
+		bytes += places > 1 ? sums : 0;
 		if (bytes > SCHED_SHARED && n > 1)
 			return fail(E_INFEASIBLE, "threads: intermediates of over %d bytes",
 				    (int)SCHED_SHARED);

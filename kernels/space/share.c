@@ -16,6 +16,16 @@ int stage_threads(const struct stage *st, const struct sstage *s)
 	return product(s, 0, st->naxes);
 }
 
+int share_places(const struct target *tg, int n)
+{
+	return n > 1 && target_exchanges(tg) ? n / SHARE_NEIGHBOURS : n;
+}
+
+int share_left(int n)
+{
+	return n % 4 ? n / 2 : n / 4;
+}
+
 int stage_team(const struct stage *st, const struct sstage *s)
 {
 	return product(s, stage_spatial(st), st->naxes);

@@ -13,6 +13,8 @@
 #define SCHED_THREADED 1
 #endif
 
+enum { SHARE_NEIGHBOURS = 32 /* threads of a direct exchange */ };
+
 struct shared_read {
 	bool on;
 	int64_t size[MAX_RANK], stride[MAX_RANK]; /* of the box, in elements of the shared buffer */
@@ -24,6 +26,13 @@ struct shared_read {
 
 /* Points of an axis in a box: those of the block, of the share axis, or all. */
 int64_t share_span(const struct stage *st, const struct sstage *s, int axis);
+/* The places of each point in the shared buffer in which n threads combine their sums: one per thread, or,
+ * where the device exchanges values directly, one per SHARE_NEIGHBOURS of them, who exchange first. 1: no
+ * buffer. */
+int share_places(const struct target *tg, int n);
+/* The threads meet, then the first ones of n that have sums left add up those of all: so many have one then.
+ */
+int share_left(int n);
 /* E_INFEASIBLE: no two threads read the same elements, or the boxes are too large. */
 int stage_share(const struct task *t, const struct stage *st, const struct sstage *s,
 		struct shared_read out[MAX_READS]) MUST_CHECK;

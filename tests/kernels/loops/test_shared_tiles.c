@@ -112,6 +112,32 @@ TEST(random_chains_equal_the_reference)
 	many_of("threads=", chain_text, 60);
 }
 
+/* Where threads exchange directly, one of 32 needs a place; where no other is left, none is needed. */
+TEST(places_of_sums)
+{
+	static const char text[] =
+	    "task syms=0\noperand X in f32 [48,4096] plain\noperand Y out f32 [48] plain\n"
+	    "stage y:48 | x:4096\nread X [y,x]\nbody r0\nsum\nwrite Y [y]\n";
+	for (int direct = 0; direct < 2; direct++)
+		for (int n = 32; n <= 1024; n *= 2) {
+			struct arena a = {0};
+			struct task *t = ARENA_NEW(&a, struct task);
+			struct target tg = case_gpu();
+			struct manifest m;
+			struct loops *l;
+			char cand[64];
+			int64_t elems = 0, places = direct ? n / 32 : n;
+			strcpy(tg.features, direct ? "+cl_khr_subgroup_shuffle" : "");
+			snprintf(cand, sizeof cand, "tile=y:2 par=1 threads=x:%d", n);
+			REQUIRE_OK(task_parse(text, t));
+			REQUIRE_OK(lower(t, cand, &tg, &a, &l, &m));
+			for (int i = 0; i < l->nbufs; i++)
+				elems += l->buf[i].role == BUF_SHARED ? l->buf[i].elems->c : 0;
+			CHECK(elems == (places > 1 ? 2 * places : 0));
+			arena_free(&a);
+		}
+}
+
 static bool is_copy(const struct stmt *s)
 {
 	return s->op == ST_COPY;

@@ -392,15 +392,16 @@ TEST(threads_share_sums)
 	const char *text = "task syms=0\noperand X in f32 [48,16384] plain\noperand Y out f32 [48] plain\n"
 			   "stage y:48 | x:16384\nread X [y,x]\nbody r0\nsum\nwrite Y [y]\n";
 	const struct target tg = case_gpu();
-	struct target serial = tg, cpu = case_board(4, 32), small = tg, most = tg;
+	struct target serial = tg, cpu = case_board(4, 32), small = tg, most = tg, warps = tg;
 	struct arena a = {0};
 	serial.serial = true;
 	small.group = 16;
 	most.group = TARGET_MOST_GROUP;
-	struct space *s = case_space(&a, text, &tg), *loops = case_space(&a, text, &serial),
-		     *host = case_space(&a, text, &cpu), *few = case_space(&a, text, &small),
-		     *large = case_space(&a, text, &most);
-	REQUIRE(s && loops && host && few && large);
+	strcpy(warps.features, "+cl_khr_subgroup_shuffle");
+	struct space *s = case_space(&a, text, &tg), *direct = case_space(&a, text, &warps),
+		     *loops = case_space(&a, text, &serial), *host = case_space(&a, text, &cpu),
+		     *few = case_space(&a, text, &small), *large = case_space(&a, text, &most);
+	REQUIRE(s && direct && loops && host && few && large);
 	static const char team[] = "lane=x:4 par=1 threads=x:256";
 	CHECK_OK(space_legal(s, team));
 	CHECK(space_draft(s, team) < .2 * space_draft(s, "lane=x:4 par=1"));
@@ -420,6 +421,7 @@ TEST(threads_share_sums)
 		   {"tile=y:16 par=1 threads=x:1024", "are over"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK_FAILS(space_legal(s, bad[i].cand), E_INFEASIBLE, bad[i].why);
+	CHECK_OK(space_legal(direct, "tile=y:16 par=1 threads=x:1024")); /* 32 places of each point */
 	CHECK_FAILS(space_legal(host, team), E_INFEASIBLE, "power of two");
 	CHECK_FAILS(space_legal(few, "par=1 threads=x:32"), E_INFEASIBLE, "power of two");
 	CHECK_FAILS(space_legal(large, "par=1 threads=x:2048"), E_INFEASIBLE, "power of two");
