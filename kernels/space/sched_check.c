@@ -518,6 +518,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
+		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0))
+			return fail(E_UNSUPPORTED, "threads: default schedules have none");
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||

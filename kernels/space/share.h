@@ -8,7 +8,8 @@
 
 #include "kernels/space/sched.h"
 
-/* 0: the program knows default schedules only, which have no threads (libhone). */
+/* 0: the program knows default schedules only, which have no threads (libhone); sched_check() refuses others
+ * with E_UNSUPPORTED. */
 #ifndef SCHED_THREADED
 #define SCHED_THREADED 1
 #endif
