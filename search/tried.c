@@ -58,7 +58,7 @@ void tune_failed(struct tune *t, int i, enum meas_status how)
 	r->ns = INT64_MAX;
 	r->tried.status = how;
 	r->tried.ns = 0;
-	r->tried.lost = false; /* that would replace the result */
+	r->tried.lost = false; /* else the lost race would be reported instead of this failure */
 	t->result->failed++;
 	t->fallen = t->fallen || t->best == i;
 	t->best = t->best == i ? -1 : t->best;

@@ -6,6 +6,7 @@
 #include "platform/run/child.h"
 #include "platform/run/dev.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,7 +128,8 @@ void device_doubt(const char *name, const char *dir)
 	static const struct timespec epoch[2];
 	char path[PATH_MAX];
 	if (kept_in(name, dir, path) && utimensat(AT_FDCWD, path, epoch, 0) < 0)
-		log_more("cannot mark %s: its peaks are measured again later", path);
+		log_more("cannot set the time of %s (%s): its peaks count as good and are not measured again",
+			 path, strerror(errno));
 }
 
 bool device_is_doubted(const char *name, const char *dir)

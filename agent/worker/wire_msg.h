@@ -17,10 +17,10 @@
  *	PLACE  u64 cpus                                            -> -
  *
  * If TIME fails, the text is followed by i32 at, u32 status: the kernel that ran when the device was lost,
- *and whether it hung (MEAS_TIMEOUT) or not (MEAS_CRASH); -1 and 0: none, or not known. HELLO is the first
- *request and is sent once. str: bytes without NUL; bytes: u32 n, n bytes; how: enum time_how. EMIT's bytes
- *are empty unless the status is MEAS_OK. Deadlines are sent as the time that is left, because two machines
- *share no clock; INT64_MAX: none. */
+ * and whether it hung (MEAS_TIMEOUT) or not (MEAS_CRASH); -1 and 0: none, or not known. HELLO is the first
+ * request and is sent once. str: bytes without NUL; bytes: u32 n, n bytes; how: enum time_how. EMIT's bytes
+ * are empty unless the status is MEAS_OK. Deadlines are sent as the time that is left, because two machines
+ * share no clock; INT64_MAX: none. */
 #ifndef AGENT_WIRE_MSG_H
 #define AGENT_WIRE_MSG_H
 

@@ -13,11 +13,11 @@
  * elements for each item of the launch as the program declares, from `begin` on; where it is common, all have
  * one part. A launch has fewer than 2^31 items.
  *
- * Results equal the interpreter's bit for bit, but for zeros and subnormals of a sign: a comparison's operand
- * passes as it is, NEG and ABS flush. Divisions and square roots are rounded correctly. Prefetches are left
- * out. Products of matrices (MMLA) are refused as E_UNSUPPORTED, and more than 48 KB of shared memory as
- * E_INFEASIBLE. A kernel with local memory is E_SPILL, as far as LLVM decides it; the driver's assembler may
- * spill registers later. */
+ * Results equal the interpreter's bit for bit, except that a zero may stand for a subnormal of the same sign,
+ * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions
+ * and square roots are rounded correctly. Prefetches are left out. Products of matrices (MMLA) are refused as
+ * E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory is E_SPILL,
+ * as far as LLVM decides it; the driver's assembler may spill registers later. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"

@@ -14,10 +14,10 @@
  * without it is refused. A device may make zeros of subnormals of f16.
  *
  * Exchanges between threads: cl_khr_subgroup_shuffle, of OpenCL C 3.0, or cl_intel_subgroups. together() is
- * the size of a sub-group, and threads whose numbers differ by less than that are taken to be in one: devices
- * divide a group by its threads' numbers, though OpenCL does not promise it, and a kernel on another one
- * would be found to be wrong. Where a sub-group is too small, a shuffle goes through local memory
- * (opencl_threads.c). */
+ * the size of a sub-group, and threads i and i ^ mask with mask below that size (a power of two) are taken to
+ * be in one: devices divide a group by its threads' numbers, though OpenCL does not promise it, and a kernel
+ * on another device would be found to be wrong. Where a sub-group is too small, a shuffle goes through local
+ * memory (opencl_threads.c). */
 #include "kernels/emit/opencl_gen.h"
 
 /* Adds 128 times the sum of b's bytes to c first. That may leave the range of an int; the products then bring

@@ -198,7 +198,8 @@ static bool bytes_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
-/* Chains on devices of work items: the default with threads that run it together. */
+/* Makes a schedule for a chain on a device of work items: the default one, run by several threads together.
+ */
 static bool crew_rule(const struct space *s, int i, struct sched *c)
 {
 	static const int threads[] = {64, 256};

@@ -10,8 +10,8 @@
  * memory is lacking, E_INFEASIBLE where the driver cannot build or launch this kernel, else E_IO. After an
  * error that ends a context (an illegal address, a launch that failed, a device that is gone) the device is
  * lost: every later call on it fails at once with E_IO, and those that free leave the driver alone. A driver
- * that crashes takes the process with it, and one that hangs is not ended: who runs unproven kernels does it
- * in a process that may die.
+ * that crashes takes the process with it. A hanging call is not interrupted; callers run unproven kernels in
+ * a process that may be killed.
  *
  * All users of a device in a process share its primary context, and each has a stream of its own. Calls make
  * the context current and then put back the one that was current before, so that an application that uses
@@ -56,7 +56,7 @@ struct cuda_info {
 	bool managed,
 	    pageable;    /* the driver moves memory by itself; kernels can use any memory of the host */
 	bool prohibited; /* an administrator forbids its use */
-	bool watchdog;   /* long kernels are ended: a display hangs on it */
+	bool watchdog;   /* long kernels are ended: a display is connected */
 };
 
 /* Makes an info that another process sent as safe as those of cuda_info. */
@@ -86,9 +86,10 @@ void cuda_leave(struct cuda_dev *d);
 int cuda_alloc(struct cuda_dev *d, int64_t bytes, struct cuda_buf **out) MUST_CHECK;
 /* The host's address of bytes [at, at + bytes) of the buffer, bytes > 0, for reading and writing until
  * cuda_unmap; it waits for all that was started before, and no kernel that uses the buffer is started
- * meanwhile. Where host and device share memory, the first map moves the buffer to where both see it, which
- * is no sooner because the device caches only what is its own; elsewhere the part is copied. The
- * address is a multiple of 64 bytes where `at` is. E_USAGE: outside of the buffer, or mapped already. */
+ * meanwhile. Where host and device share memory, the first map moves the buffer to where both see it. Buffers
+ * are not allocated there at first, because the device does not cache host memory. Elsewhere the part is
+ * copied. The address is a multiple of 64 bytes where `at` is. E_USAGE: outside of the buffer, or mapped
+ * already. */
 int cuda_map(struct cuda_buf *b, int64_t at, int64_t bytes, void **out) MUST_CHECK;
 /* What is started from now on sees what the host has written. Does not wait. */
 int cuda_unmap(struct cuda_buf *b) MUST_CHECK;

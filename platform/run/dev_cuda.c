@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA devices (platform/run/cuda.h), numbered as `hone devices` lists them. Every one that is opened has a
- * list of its own, which is no cost: the driver stays loaded. */
+/* CUDA devices (platform/run/cuda.h), numbered as `hone devices` lists them. Each open reads the list of
+ * devices anew, which is cheap, because the driver stays loaded. */
 #include "platform/run/dev.h"
 #include "platform/base/log.h"
 #include "platform/run/cuda.h"
