@@ -401,10 +401,10 @@ TEST(dot_products_that_are_not_built)
 		size_t m = answer(path, "--device opencl:0", cache, got, sizeof got);
 		json_t *j = parse_out(), *there = json_object_get(j, "device"), *row;
 		int left = 0;
-		size_t k;
+		size_t at;
 		CHECK(n > 0 && m == n);
 		CHECK(!cases[i].whole || !memcmp(want, got, n)); /* else the device's kernels do nothing */
-		json_array_foreach(json_object_get(there, "on_processor"), k, row)
+		json_array_foreach(json_object_get(there, "on_processor"), at, row)
 		{
 			const char *why = json_string_value(json_object_get(row, "why"));
 			bool same = why && strstr(why, cases[i].why);
