@@ -362,11 +362,14 @@ static struct {
 	int only; /* the only start that fails; 0: all after `after` */
 	int starts, reads, waits;
 	bool hangs; /* a wait does not end, instead of failing */
+	int raises; /* a start raises this signal; 0: none */
 } lie;
 
 static int lying_start(struct dev_launch *l)
 {
 	int number = lie.starts++;
+	if (lie.raises)
+		raise(lie.raises);
 	if (lie.start && (lie.only ? number == lie.only : number >= lie.after))
 		return fail(lie.start, "start as told");
 	return dev_opencl.own->start(l);
@@ -500,7 +503,15 @@ TEST(one_of_two_kernels_is_refused)
 	r->ops->close(r);
 }
 
-/* In a process of its own, which the watch ends: the device hangs after so many more waits. */
+enum { CRASH_SAID = 9 };
+
+static void say(int at, enum meas_status how)
+{
+	_exit(at == 0 && how == MEAS_CRASH ? CRASH_SAID : 6);
+}
+
+/* In a process of its own: the device hangs after so many more waits, and the watch ends the process; or its
+ * driver crashes by this signal in a timed run. */
 __attribute__((constructor(65535))) static void be_a_worker(int argc, char **argv)
 {
 	const char *why;
@@ -516,17 +527,22 @@ __attribute__((constructor(65535))) static void be_a_worker(int argc, char **arg
 	if (!build(r, sums, cand, &h, &m))
 		_exit(3);
 	lie.after = lie.waits + atoi(argv[2]);
-	lie.hangs = true;
+	lie.hangs = argc == 3;
+	if (argc > 3) {
+		lie.raises = atoi(argv[3]);
+		signal(lie.raises, SIG_DFL); /* PoCL handles some */
+		local_last_words(r, say);
+	}
 	_exit(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m) < 0 ? 4 : 0);
 }
 
 /* The exit status of such a process; -1: it does not end. */
-static int run_hanging(const char *after)
+static int run_hanging(const char *after, const char *sig)
 {
 	int how = 0;
 	pid_t pid = fork(), ended = 0;
 	if (pid == 0) {
-		execl("/proc/self/exe", "test", "--hang", after, (char *)NULL);
+		execl("/proc/self/exe", "test", "--hang", after, sig, (char *)NULL);
 		_exit(5);
 	}
 	for (double start_s = test_now_s(); pid > 0 && !ended && test_now_s() - start_s < 30;) {
@@ -550,7 +566,20 @@ TEST(kernels_that_hang_later)
 	if (!opencl_device(&why))
 		SKIP(why);
 	for (int i = 0; i < 4; i++)
-		CHECK(run_hanging(cases[i].after) == cases[i].status);
+		CHECK(run_hanging(cases[i].after, NULL) == cases[i].status);
+}
+
+TEST(drivers_that_crash_later)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+	const char *why;
+	if (!opencl_device(&why))
+		SKIP(why);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		char number[16];
+		snprintf(number, sizeof number, "%d", signals[i]);
+		CHECK(run_hanging("0", number) == CRASH_SAID);
+	}
 }
 
 TEST(what_it_refuses)
