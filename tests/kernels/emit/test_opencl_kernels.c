@@ -190,7 +190,7 @@ static void many(uint64_t usual, const struct kind *kind)
 
 TEST(kernels_of_floats)
 {
-	many(36, &(struct kind){LEVEL_FP32, case_text});
+	many(24, &(struct kind){LEVEL_FP32, case_text});
 }
 
 TEST(kernels_of_bytes)
@@ -239,12 +239,12 @@ TEST(kernels_with_weights_in_f16)
 
 TEST(kernels_of_work_items)
 {
-	many(30, &(struct kind){LEVEL_FP32, case_text, .board = items_board});
+	many(22, &(struct kind){LEVEL_FP32, case_text, .board = items_board});
 }
 
 TEST(kernels_with_reductions_in_parts)
 {
-	many(24, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
+	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
 }
 
 /* The last vector of a reduction is wider than the usual vectors, and a part of it must not count. */
@@ -281,18 +281,18 @@ TEST(kernels_of_work_items_and_bytes)
 /* Tiles that threads share, of tasks that can have them. */
 TEST(kernels_of_threads)
 {
-	many(16, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
+	many(10, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
 }
 
 TEST(kernels_of_threads_with_rings_of_boxes)
 {
-	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "ring"});
+	many(8, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "ring"});
 }
 
 /* Rows whose sums threads share. */
 TEST(kernels_of_threads_that_share_sums)
 {
-	many(20, &(struct kind){LEVEL_FP32, rows_text, .board = items_board, .key = "team"});
+	many(10, &(struct kind){LEVEL_FP32, rows_text, .board = items_board, .key = "team"});
 }
 
 /* Chains that threads run together. */
