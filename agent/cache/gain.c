@@ -25,7 +25,8 @@ static double student(int runs)
 
 enum { BLOCKS = 8, BLOCK_LEAST = 3 };
 
-/* What a time changes from one round to the next, in logarithms. x: scratch for n values. */
+/* Returns the median of the changes of a time from one round to the next, in logarithms. x: scratch for n
+ * values. */
 static double jumps(const double *ns, int n, double *x)
 {
 	for (int k = 0; k + 1 < n; k++)

@@ -66,8 +66,8 @@ struct plan_kernel {
 	int64_t ns;         /* time of the last timed run */
 };
 
-/* What people and scripts are told of a kernel: one of the cache is tuned only if tuning found a better
- * schedule than the default one. */
+/* Returns the kind of a kernel, as tables and JSON print it: a kernel of the cache counts as tuned only if
+ * tuning found a better schedule than the default one. */
 static inline enum kernel_origin kernel_origin_kind(enum kernel_origin origin, bool at_default)
 {
 	return at_default ? FROM_DEFAULT : origin;

@@ -88,7 +88,7 @@ struct box_model {
 	bool warm; /* the whole network fits into a core's L2 cache */
 };
 
-/* What the report says of a plan's kernels, also after it is closed. */
+/* The kernels of a plan, as the report prints them. They stay valid after the plan is closed. */
 struct kept_kernels {
 	int n;
 	enum kernel_origin *origin;

@@ -18,7 +18,7 @@ enum { MAX_TEXT = 1 << 20 };
 /* A request is being served; read by the thread that watches the stream. */
 static atomic_bool working;
 
-/* Where TIME is answered while it is served; -1: it is not. Read by a signal handler. */
+/* The file descriptor that answers TIME while the worker serves it, else -1. A signal handler reads it. */
 static volatile sig_atomic_t timing_out = -1;
 
 struct server {

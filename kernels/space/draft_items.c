@@ -107,8 +107,8 @@ static double crowding(const struct item_rates *r, double threads, double bytes,
 	return fmax(1, needed / fit);
 }
 
-/* What threads that share add to a launch: they fill the boxes `rounds` times, and meet before and after; or
- * once, with a ring of boxes, and then some threads still copy while others compute. */
+/* Adds the costs of shared tiles to a launch: the threads fill the tiles `rounds` times. With one buffer they
+ * meet before and after; with several they meet once, and then some still copy while others compute. */
 static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
 			double rounds, struct launch *l)
 {
@@ -127,7 +127,7 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 	l->near += l->items / threads * rounds * elems * 4;
 }
 
-/* What threads that share a tile's sums add to an item: they exchange these directly, or through a shared
+/* Adds the costs of shared sums to an item: the threads exchange these directly, or through a shared
  * buffer. */
 static void add_team(const struct tile_cost *c, double team, double vectors, struct launch *l)
 {

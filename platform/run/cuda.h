@@ -4,8 +4,8 @@
  * run, and no driver is touched before cuda_open. Clocks and power modes are never changed.
  * platform/run/dev_cuda.c makes a `struct dev` of it.
  *
- * What a driver says is not trusted: counts and lengths are bounded, handles that are NULL are refused, texts
- * are cut to printable ASCII, numbers that are negative are 0. A call that fails gives an error with the
+ * The code trusts no driver: it bounds counts and lengths, refuses handles that are NULL, cuts texts to
+ * printable ASCII, and takes negative numbers for 0. A call that fails gives an error with the
  * call's and the code's names ("cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"): E_NOMEM where
  * memory is lacking, E_INFEASIBLE where the driver cannot build or launch this kernel, else E_IO. After an
  * error that ends a context (an illegal address, a launch that failed, a device that is gone) the device is
@@ -91,7 +91,7 @@ int cuda_alloc(struct cuda_dev *d, int64_t bytes, struct cuda_buf **out) MUST_CH
  * copied. The address is a multiple of 64 bytes where `at` is. E_USAGE: outside of the buffer, or mapped
  * already. */
 int cuda_map(struct cuda_buf *b, int64_t at, int64_t bytes, void **out) MUST_CHECK;
-/* What is started from now on sees what the host has written. Does not wait. */
+/* Launches that are started from now on see what the host has written. Does not wait. */
 int cuda_unmap(struct cuda_buf *b) MUST_CHECK;
 void cuda_free(struct cuda_buf *b);
 /* Copies bytes to or from an unmapped buffer, after all that was started before, and waits for it. E_USAGE:

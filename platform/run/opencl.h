@@ -83,7 +83,7 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out) M
  * meanwhile. A driver may give another address each time, and no alignment is promised. E_USAGE: outside of
  * the buffer, or a part of it is mapped already. */
 int opencl_map(struct opencl_buf *b, int64_t at, int64_t bytes, void **out) MUST_CHECK;
-/* What is started from now on sees what the host has written. Does not wait. */
+/* Launches that are started from now on see what the host has written. Does not wait. */
 int opencl_unmap(struct opencl_buf *b) MUST_CHECK;
 void opencl_free(struct opencl_buf *b);
 /* Copies bytes to or from an unmapped buffer, after all that was started before, and waits for it. Where host

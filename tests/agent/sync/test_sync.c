@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board takes from a fleet and sends to it, when all works, and when the board itself fails. */
+/* Tests what a board takes from a fleet and sends to it, when all works, and when the board itself fails. Past
+ * 800 lines because all cases talk to the one small server that is made here. */
 #include "agent/sync/batch.h"
 #include "agent/cache/json.h"
 #include "agent/cache/share_kept.h"
