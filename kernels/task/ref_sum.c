@@ -88,6 +88,7 @@ static int plan_read(const struct task *t, const struct stage *s, const struct r
 			fix(s, sum, &dim, bufs, fixed);
 		} else {
 			dim.moves = moves(s, sum, x, a);
+			dim.bent = x->div > 1 || x->mod > 1;
 			if (!dim.moves)
 				return E_NOMEM;
 			r->moving[r->nmoving++] = dim;
@@ -96,7 +97,8 @@ static int plan_read(const struct task *t, const struct stage *s, const struct r
 	return E_OK;
 }
 
-/* Whether 32-bit tables can hold the offsets, and every index that steps change is affine. */
+/* Whether 32-bit tables can hold the offsets, and no table of the task is read with an index that steps
+ * change. */
 static bool fits(const struct task *t, const struct stage *s, const struct read *r, int nspatial)
 {
 	const struct operand *o = &t->operand[r->operand];
@@ -104,9 +106,8 @@ static bool fits(const struct task *t, const struct stage *s, const struct read 
 		return false;
 	for (int d = 0; d < o->dims.rank; d++) {
 		const struct index *x = &r->dim[d];
-		bool bent = x->div > 1 || x->mod > 1 || x->table >= 0;
 		if (o->dims.d[d] > MOST_EXTENT ||
-		    (bent && uses(x, 0, nspatial) && uses(x, nspatial, s->naxes)))
+		    (x->table >= 0 && uses(x, 0, nspatial) && uses(x, nspatial, s->naxes)))
 			return false;
 		int64_t reach = 0;
 		for (int i = nspatial; i < s->naxes && reach <= INT32_MAX; i++)

@@ -11,6 +11,7 @@ struct ref_dim {
 	int64_t extent;
 	const int32_t *part;  /* per index of the dim: its share of the offset */
 	const int32_t *moves; /* per step: what reduction axes add to the index; NULL: nothing */
+	bool bent;            /* the sum of both is then divided, or taken modulo */
 };
 
 struct ref_read {
@@ -42,6 +43,9 @@ void ref_sum_bind(const struct stage *s, const struct ref_read *r, const struct 
 /* Sets the reduction axes' part of a point. */
 void ref_sum_step(const struct stage *s, const struct ref_sum *sum, int32_t step, int64_t *at);
 
+/* The floor of v / x->div, modulo x->mod. */
+int64_t index_bend(const struct index *x, int64_t v);
+
 /* Offset of the element that a step reads; -1: outside. */
 static inline int64_t ref_sum_offset(const struct ref_read *r, const struct ref_bound *b, int32_t step)
 {
@@ -50,6 +54,7 @@ static inline int64_t ref_sum_offset(const struct ref_read *r, const struct ref_
 		return -1;
 	for (int j = 0; j < r->nmoving; j++) {
 		int64_t i = b->at[j] + r->moving[j].moves[step];
+		i = r->moving[j].bent ? index_bend(r->moving[j].x, i) : i;
 		if (i < 0 || i >= r->moving[j].extent)
 			return -1;
 		off += r->moving[j].part[i];

@@ -27,15 +27,21 @@ static int64_t floor_div(int64_t a, int64_t b)
 	return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
+int64_t index_bend(const struct index *x, int64_t v)
+{
+	if (x->div > 1)
+		v = floor_div(v, x->div);
+	if (x->mod > 1)
+		v -= floor_div(v, x->mod) * x->mod;
+	return v;
+}
+
 int64_t index_value(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at)
 {
 	int64_t v = x->off;
 	for (int a = 0; a < s->naxes; a++)
 		v += x->coef[a] * at[a];
-	if (x->div > 1)
-		v = floor_div(v, x->div);
-	if (x->mod > 1)
-		v -= floor_div(v, x->mod) * x->mod;
+	v = index_bend(x, v);
 	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
 }
 

@@ -57,6 +57,43 @@ TEST(every_kind_of_task)
 	}
 }
 
+/* Reads whose index is divided, or taken modulo, after spatial and reduction axes were added: of transposed
+ * convolutions, and of rings. */
+TEST(indexes_that_are_bent)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct buf text = {0};
+		struct rng r;
+		rng_seed(&r, seed);
+		int ch = 1 + (int)rng_below(&r, 5), k = 1 + (int)rng_below(&r, 5),
+		    y = 1 + (int)rng_below(&r, 9);
+		int taps = 1 + (int)rng_below(&r, 4), by = 2 + (int)rng_below(&r, 3),
+		    off = (int)rng_below(&r, 4);
+		int rows = (y + off - 1) / by + 1;
+		bool wraps = rng_below(&r, 2);
+		buf_printf(
+		    &text,
+		    "task syms=0\noperand X in f32 [%d,%d] plain\noperand W const f32 [%d,%d,%d] plain\n", ch,
+		    wraps ? by : rows, k, ch, taps);
+		buf_printf(&text, "operand Y out f32 [%d,%d] plain\nstage k:%d y:%d | c:%d r:%d\n", k, y, k,
+			   y, ch, taps);
+		if (wraps)
+			buf_printf(&text, "read X [c,(y+r+%d)%%%d]\n", off, by);
+		else
+			buf_printf(&text, "read X [c,(y-r+%d)/%d]\n", off, by);
+		buf_puts(&text, "read W [k,c,r]\nbody r0 r1 mul\nsum\nwrite Y [k,y]\n");
+		int rc = case_parse(&c, buf_str(&text), &r);
+		double worst = rc < 0 ? INFINITY : worst_of(&r, 20);
+		if (!(worst < 1e-6)) {
+			printf("seed %llu: %g %s\n%s", (unsigned long long)seed, worst,
+			       rc < 0 ? err_text() : "", buf_str(&text));
+			CHECK(false);
+		}
+		arena_free(&c.a);
+		buf_free(&text);
+	}
+}
+
 /* A point of one stage needs nine points of the stage before, which neighbours share. */
 TEST(intermediates_are_remembered)
 {
