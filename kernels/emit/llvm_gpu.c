@@ -34,7 +34,7 @@ int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e)
 void gpu_module(struct gen *g)
 {
 	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++) {
-		char name[16];
+		char name[24];
 		LLVMTypeRef t = LLVMArrayType(g->i8, (unsigned)buffer_bytes(&g->l->buf[i]));
 		snprintf(name, sizeof name, "shared%d", i);
 		LLVMValueRef v = g->shared[i] = LLVMAddGlobalInAddressSpace(g->mod, t, name, 3);
