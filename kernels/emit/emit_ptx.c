@@ -11,7 +11,8 @@
  * parameters of 64 bits, in this order: the address of each buffer, which is a multiple of 16, in the order
  * of the kernel ABI; the loops' parameters; begin and end. The last buffer, if it is scratch, has as many
  * elements for each item of the launch as the program declares, from `begin` on; where it is common, all have
- * one part. A launch has fewer than 2^31 items.
+ * one part. A launch has fewer than 2^31 items. Each entry says how many of its blocks a unit runs side by
+ * side, 1 if the schedule does not (.minnctapersm): without it the assembler spills where registers are free.
  *
  * Results equal the interpreter's bit for bit, except that a zero may stand for a subnormal of the same sign,
  * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions

@@ -70,6 +70,7 @@ static void add_function(struct gen *g, const struct entry *e)
 	annotate(g, "reqntidx", gpu_group(g, e));
 	annotate(g, "reqntidy", e->threads);
 	annotate(g, "reqntidz", 1);
+	annotate(g, "minctasm", e->blocks > 1 ? e->blocks : 1); /* without it the assembler may spill early */
 }
 
 static LLVMValueRef special_register(struct gen *g, const char *name)

@@ -244,6 +244,8 @@ struct entry {
 	const struct ix *extent; /* parallel extent: constants and parameters only */
 	int group;   /* indices that start together on a device of work items, a power of two; 0: not
 		      * given */
+	int blocks;  /* that a unit of a GPU runs side by side, at least: of `threads` threads each, or of
+		      * `group`  indices; 0: not given */
 	int var;     /* loop variable that runs over [begin, end) */
 	int threads; /* that run each index; 1: no SHUF, shared buffer or ST_BARRIER to ST_WAIT. Else group
 		      * is 0 */

@@ -172,6 +172,8 @@ void loops_print(const struct loops *l, struct buf *out)
 			buf_printf(out, " in groups of %d", e->group);
 		if (e->threads > 1)
 			buf_printf(out, ", threads i%d to %d", e->thread, e->threads);
+		if (e->blocks > 1)
+			buf_printf(out, ", %d blocks a unit", e->blocks);
 		buf_puts(out, "\n");
 		print_body(l, e->body, 1, out);
 	}

@@ -297,6 +297,7 @@ static void parallel_loops(struct nest *k)
 	k->team = stage_team(k->st, k->s);
 	int e = k->team > 1 ? loops_entry_threads(l, extent, k->team, &k->member) : loops_entry(l, extent);
 	l->entry[e].group = k->s->group;
+	l->entry[e].blocks = k->s->blocks;
 	if (k->team > 1)
 		team_begin(k);
 	const struct ix *p = ix_var(l, l->entry[e].var);
@@ -319,6 +320,7 @@ static void parallel_blocks(struct nest *k)
 		extent = ix_mul(l, extent, count[i]);
 	}
 	int e = loops_entry_threads(l, extent, stage_threads(k->st, k->s), &k->thread);
+	l->entry[e].blocks = k->s->blocks;
 	const struct ix *p = ix_var(l, l->entry[e].var), *t = k->thread;
 	share_begin(k);
 	for (int i = k->ns - 1; i >= 0; i--) {

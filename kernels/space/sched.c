@@ -14,7 +14,7 @@ void sched_init(const struct task *t, struct sched *s)
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
 		st->lane = st->split_axis = st->ring_axis = st->share_axis = -1;
-		st->lanes = st->chains = st->boxes = 1;
+		st->lanes = st->chains = st->boxes = st->blocks = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
 			st->tile[a] = st->unroll[a] = st->threads[a] = 1;
@@ -434,6 +434,7 @@ static const struct sched_key {
 	    {"mmla", FLAG(mmla, 0)},
 	    {"w16", FLAG(w16, 0)},
 	    {"group", NUMBER(group, 0, TARGET_MOST_GROUP)},
+	    {"blocks", NUMBER(blocks, 1, SCHED_BLOCKS)},
 	    {"threads", .own = KEY_THREADS},
 	    {"share", .own = KEY_SHARE},
 	    {"block", .own = KEY_BLOCK}};

@@ -45,6 +45,8 @@
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
+ * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
+ *         The assembler gives each thread at most its share of the registers, and spills what does not fit
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
  *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends.
  *         Or "k:64" of one reduction axis: the threads of a block share the sums of one tile. Each takes
@@ -73,6 +75,7 @@ enum { SPREAD_PARTS = 64, SPREAD_BYTES = 16 << 20 /* of the sums of all parts */
 enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers: OpenCL's least */ };
 enum { SCHED_TEAM = 32 /* the fewest threads that share sums */ };
 enum { SCHED_BOXES = 3 /* of a ring in a shared buffer */ };
+enum { SCHED_RESIDENT = 1024 /* threads that each SM runs side by side */, SCHED_BLOCKS = 16 };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -100,6 +103,7 @@ struct sstage {
 	bool mmla;
 	bool w16;
 	int group; /* 0: not given */
+	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
 	int share_axis, share; /* points; -1: none */
 	int boxes;             /* of a ring in a shared buffer; 1: no ring */

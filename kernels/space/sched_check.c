@@ -6,6 +6,8 @@
 #include "kernels/space/share.h"
 #include "kernels/space/winograd.h"
 
+#include <string.h>
+
 static int check_order(const struct stage *st, const struct sstage *s, int ns)
 {
 	unsigned seen = 0;
@@ -289,6 +291,17 @@ static int check_group(const struct task *t, const struct target *tg, const stru
 		   : E_OK;
 }
 
+static int check_blocks(const struct task *t, const struct target *tg, const struct stage *st,
+			const struct sstage *s)
+{
+	int n = s->group ? s->group : stage_threads(st, s);
+	if (s->blocks > 1 && (strcmp(tg->isa, "cuda") != 0 || t->nstages > 1 || n == 1))
+		return fail(E_INFEASIBLE, "blocks: only of the groups or threads of a single stage on CUDA");
+	return s->blocks > 1 && s->blocks * n > SCHED_RESIDENT
+		   ? fail(E_INFEASIBLE, "blocks: more than %d threads on a unit", (int)SCHED_RESIDENT)
+		   : E_OK;
+}
+
 /* The first reduction axis that has a loop; -1: none. */
 static int first_loop(const struct stage *st, const struct sstage *s, int ns)
 {
@@ -518,7 +531,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
-		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0))
+		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0 || ss->blocks > 1))
 			return fail(E_UNSUPPORTED, "threads: default schedules have none");
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
@@ -528,6 +541,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
+		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
 		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)

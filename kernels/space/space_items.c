@@ -3,12 +3,32 @@
  * threads that share tiles. */
 #include "kernels/space/space_rules.h"
 
+#include <string.h>
+
+enum {
+	SM_REGISTERS = 65536, /* of 32 bits, of a unit of every GPU of CUDA */
+	ITEM_REGISTERS = 40   /* of a thread beside its vectors: addresses and counters */
+};
+
+/* Draws how many blocks a GPU's unit runs side by side, where their threads' registers may be enough. */
+static void draw_resident(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int blocks[] = {1, 1, 1, 2, 2, 3, 4, 8};
+	int n = out->group ? out->group : stage_threads(&s->t->stage[stage], out);
+	out->blocks = 1;
+	if (strcmp(s->tg.isa, "cuda") != 0 || n == 1 || s->t->nstages > 1)
+		return;
+	int b = blocks[rng_below(r, 8)], live = draft_live(s->t, stage, out) * out->lanes + ITEM_REGISTERS;
+	if (b * n <= SCHED_RESIDENT && live * b * n <= SM_REGISTERS)
+		out->blocks = b;
+}
+
 void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int items[] = {0, 16, 32, 32, 64, 64, 128, 256, 512};
 	int most = s->t->nstages == 1 ? s->tg.group : 0, g = items[rng_below(r, 9)];
-	(void)stage; /* the only one */
 	out->group = g <= most ? g : 0;
+	draw_resident(s, stage, r, out);
 }
 
 /* Points of a reduction axis that only whole blocks of the layout and whole unrolled steps have. */
@@ -112,6 +132,8 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 		out->boxes = 1; /* the ring may be too large */
 	if (!good || stage_threads(st, out) == 1 || !rules_fits(s, stage, out))
 		*out = old;
+	else
+		draw_resident(s, stage, r, out);
 }
 
 /* Lets n threads share the sums of each tile, along the longest loop of the reduction. */
@@ -198,7 +220,8 @@ bool items_crew(const struct space *s, int n, struct sched *c)
 void items_draw_team(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int threads[] = {32, 32, 64, 64, 128, 256};
-	(void)make_team(s, stage, threads[rng_below(r, 6)], out);
+	if (make_team(s, stage, threads[rng_below(r, 6)], out))
+		draw_resident(s, stage, r, out);
 }
 
 void items_no_threads(struct sstage *out)
@@ -207,7 +230,7 @@ void items_no_threads(struct sstage *out)
 		out->threads[a] = 1;
 	out->share_axis = -1;
 	out->share = 0;
-	out->boxes = 1;
+	out->boxes = out->blocks = 1;
 }
 
 /* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items

@@ -6,6 +6,7 @@
 #include "kernels/space/winograd.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_LANES = 16 };
 
@@ -228,8 +229,10 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;
 	there.group = there.group ? TARGET_MOST_GROUP : 0;
-	for (int k = 0; rc >= 0 && k < c.nstages; k++)
+	for (int k = 0; rc >= 0 && k < c.nstages; k++) {
 		c.st[k].mmla &= target_multiplies_blocks(&s->tg);
+		c.st[k].blocks = strcmp(s->tg.isa, "cuda") ? 1 : c.st[k].blocks;
+	}
 	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */
 		rc = sched_check(from, &there, &c);
 	s = rules_space(s, cand);

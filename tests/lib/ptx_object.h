@@ -50,12 +50,16 @@ static inline const char *ptx_structure(const struct loops *l, const char *text,
 		if (sscanf(at, "%15[^,],%d,%d,%ld%n", name, &group, &threads, &shared, &used) != 4 ||
 		    at[used] != (i + 1 < l->nentries ? ';' : '\n') || strcmp(name, l->entry[i].name) != 0 ||
 		    threads != l->entry[i].threads || group < 1 ||
-		    (l->entry[i].group && group != l->entry[i].group) || (shared > 0) != (threads > 1))
+		    (l->entry[i].group && group != l->entry[i].group) || (shared > 0 && threads == 1))
 			return "the first line is wrong";
 		at += used + 1;
 		snprintf(want, sizeof want, ".reqntid %d, %d, 1", group, threads);
 		if (!strstr(text, want))
 			return "no .reqntid of the block";
+		snprintf(want, sizeof want, ".minnctapersm %d\n",
+			 l->entry[i].blocks > 1 ? l->entry[i].blocks : 1);
+		if (!strstr(text, want) || test_count(text, ".minnctapersm") != l->nentries)
+			return "no .minnctapersm";
 		snprintf(want, sizeof want, ".visible .entry %s(", name);
 		if (test_count(text, want) != 1)
 			return "no entry of the name";

@@ -228,6 +228,20 @@ TEST(what_is_refused)
 	CHECK(strstr(emit_find("ptx")->version(), "ptx-llvm-"));
 }
 
+/* The assembler may give each thread its share of the registers of a unit with so many blocks. */
+TEST(blocks_have_their_share_of_registers)
+{
+	for (int i = 0; i < 4; i++) {
+		copy_rows(4, 4, 0);
+		l.entry[0].blocks = i;
+		const char *text = print("sm_87", "+ptx74");
+		REQUIRE(text);
+		char line[48];
+		snprintf(line, sizeof line, ".minnctapersm %d\n", i ? i : 1);
+		CHECK(test_count(text, line) == 1 && test_count(text, ".minnctapersm") == 1);
+	}
+}
+
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */
 TEST(blocks_have_the_groups_items)
 {

@@ -179,6 +179,43 @@ TEST(work_items_are_in_groups)
 	arena_free(&a);
 }
 
+/* Units run several groups side by side on CUDA only, and no more threads than each of them can. */
+TEST(units_run_several_blocks)
+{
+	const char *text =
+	    "task syms=0\noperand X in f32 [512,512] plain\noperand W const f32 [512,512] plain\n"
+	    "operand Y out f32 [512,512] plain\nstage y:512 x:512 | k:512\nread X [y,k]\n"
+	    "read W [k,x]\nbody r0 r1 mul\nsum\nwrite Y [y,x]\n";
+	struct target opencl = case_gpu(), cuda = opencl;
+	struct arena a = {0};
+	struct rng r;
+	char cand[CAND_MAX], x[CAND_MAX];
+	int drawn = 0, alone = 0;
+	strcpy(cuda.isa, "cuda");
+	struct space *s = case_space(&a, text, &cuda), *other = case_space(&a, text, &opencl);
+	REQUIRE(s && other);
+	CHECK_OK(space_legal(s, "par=2 group=64 blocks=16"));
+	CHECK_OK(space_legal(s, "par=2 blocks=2 threads=y:8,x:16 share=k:16"));
+	CHECK_OK(space_legal(s, "par=2 blocks=4 threads=k:256"));
+	CHECK_FAILS(space_legal(s, "par=2 blocks=2"), E_INFEASIBLE, "groups or threads");
+	CHECK_FAILS(space_legal(s, "par=2 group=256 blocks=5"), E_INFEASIBLE, "1024 threads");
+	CHECK_FAILS(space_legal(s, "par=2 group=32 blocks=17"), E_CORRUPT, "over 16");
+	CHECK_FAILS(space_legal(s, "par=2 group=32 blocks=1"), E_CORRUPT, "canonical");
+	CHECK_FAILS(space_legal(s, "par=2 blocks=2 group=32"), E_CORRUPT, "order");
+	CHECK_FAILS(space_legal(other, "par=2 group=64 blocks=2"), E_INFEASIBLE, "CUDA");
+	rng_seed(&r, 5);
+	for (int i = 0; i < 300; i++) {
+		CHECK_OK(space_random(s, &r, cand));
+		CHECK_OK(space_mutate(s, &r, cand, x));
+		drawn += strstr(cand, " blocks=") != NULL;
+		alone += strstr(x, " blocks=") && !strstr(cand, " blocks=");
+		CHECK_OK(space_random(other, &r, cand));
+		CHECK(!strstr(cand, "blocks="));
+	}
+	CHECK(drawn > 30 && alone > 5);
+	arena_free(&a);
+}
+
 /* A 3x3 convolution of 512 channels at 7x7: its tiles fill a ninth of a GPU, so parts of its sums are worth a
  * second launch. 128x128 pixels fill it alone. */
 TEST(reductions_in_parts_fill_the_device)

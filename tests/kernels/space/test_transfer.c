@@ -137,6 +137,13 @@ TEST(to_a_device_with_smaller_groups)
 	REQUIRE_OK(space_make(&a, &task[1], &gpu, NULL, &s));
 	REQUIRE_OK(space_transfer(s, &task[0], 0, "lane=k:4 tile=x:6 par=4 group=256", out));
 	CHECK(!strcmp(out, "lane=k:4 tile=x:6 par=4 group=64"));
+	REQUIRE_OK(space_transfer(s, &task[0], 0, "par=4 group=64 blocks=2", out));
+	CHECK(!strcmp(out, "par=4 group=64"));
+	strcpy(gpu.isa, "cuda");
+	REQUIRE_OK(space_make(&a, &task[1], &gpu, NULL, &s));
+	REQUIRE_OK(space_transfer(s, &task[0], 0, "par=4 group=256 blocks=2", out));
+	CHECK(!strcmp(out, "par=4 group=64 blocks=2"));
+	strcpy(gpu.isa, "opencl");
 	gpu.group = 0;
 	REQUIRE_OK(space_make(&a, &task[1], &gpu, NULL, &s));
 	CHECK(space_transfer(s, &task[0], 0, "lane=k:4 tile=x:6 par=4 group=256", out) == E_INFEASIBLE);
