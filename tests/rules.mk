@@ -43,7 +43,7 @@ $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/fleet.sh: $(B)/tools/bench_load
-$(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx
+$(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers
 $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container

@@ -4,7 +4,8 @@
 # The assembler: a `ptxas` on PATH if it accepts the architecture, else that of BUILD/ptxas-venv, which
 # `make bench-ptxas` makes from PyPI; without one an architecture is skipped. Each architecture's line says
 # how many registers and how much local memory the assembler gave, what emitting and assembling took, and,
-# where there is an nvdisasm, the share of multiply-adds in the loops that have most of them.
+# where there is an nvdisasm, the share of multiply-adds in the innermost loops that have most of them, of the
+# candidates and of good schedules for large layers.
 # A text that the assembler refuses fails the test.
 build=$1 each=${2:-4} good=0 bad=0 skipped=0
 end() {
@@ -19,15 +20,19 @@ accepts() { # assembler, architecture
 	printf '.version 6.5\n.target sm_72\n.address_size 64\n' >"$dir/empty.ptx"
 	"$1" -arch="$2" -o /dev/null "$dir/empty.ptx" >/dev/null 2>&1
 }
-# The share of multiply-adds of a program's loop that has most of them: "share instructions". Input: nvdisasm -c.
+# The share of multiply-adds of a program's innermost loop that has most of them: "share instructions".
+# Input: nvdisasm -c.
 share='
+BEGIN { closed = -1 }
 /^[ \t]*\.L_x_[0-9]+:/ { gsub(/[ \t:]/, ""); at[$0] = n + 0 }
 /^[ \t]*\/\*[0-9a-f]+\*\// {
 	sub(/^[ \t]*\/\*[0-9a-f]+\*\/[ \t]+/, ""); sub(/^@!?U?P[T0-9]+[ \t]+/, "")
 	math[n + 1] = math[n] + /^(FFMA|IDP|HFMA2)/; n++
 	if (/^BRA/ && match($0, /\.L_x_[0-9]+/)) {
 		to = substr($0, RSTART, RLENGTH)
-		if (to in at && math[n] - math[at[to]] > most) { most = math[n] - math[at[to]]; all = n - at[to] }
+		if (!(to in at)) next
+		if (at[to] > closed && math[n] - math[at[to]] > most) { most = math[n] - math[at[to]]; all = n - at[to] }
+		if (at[to] > closed) closed = at[to]
 	}
 }
 END { if (most >= 8) print most / all, all }'
@@ -45,6 +50,12 @@ PTX_DIR=$dir/texts PTX_EACH=$each "$build/tests/test_llvm_ptx" random_candidates
 	bad=1
 	end
 }
+layers=$build/tests/test_llvm_ptx_layers
+if [ -x "$layers" ] && ! PTX_DIR=$dir/texts "$layers" >"$dir/emitted-layers"; then
+	cat "$dir/emitted-layers"
+	bad=1
+	end
+fi
 dis=$(command -v nvdisasm) || dis=$(in_venv nvdisasm)
 for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 	as=$(command -v ptxas)
@@ -76,6 +87,17 @@ for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 		"assembled in $(cut -d' ' -f4 "$dir/rows" | median) ms; share of multiply-adds in $(wc -l <"$dir/shares") loops" \
 		"$(cut -d' ' -f1 "$dir/shares" | median)"
 	sed -n "s/^$arch: [0-9]* candidates, /$arch: /p" "$dir/emitted"
+	for f in "$dir/texts/$arch"/*.layer; do
+		[ -f "$f" ] || continue
+		if "$as" -arch=$arch -o "$dir/cubin" "$f" >"$dir/log" 2>&1; then
+			[ -n "$dis" ] && part=$("$dis" -c "$dir/cubin" 2>/dev/null | awk "$share") && [ -n "$part" ] &&
+				echo "$arch: $(basename "$f" .layer): share of multiply-adds ${part% *}"
+		else
+			echo "$arch: $(basename "$f") is refused:"
+			head -n 5 "$dir/log"
+			refused=$((refused + 1))
+		fi
+	done
 	if [ $refused = 0 ]; then good=$((good + 1)); else bad=$((bad + 1)); fi
 done
 end
