@@ -19,8 +19,9 @@
  * mask below 32 is a of the thread whose number differs by exclusive or with the mask; the threads are then a
  * multiple of 32. BARRIER, COMMIT, WAIT and SHUF stand where all threads meet: in loops and branches whose
  * bounds and conditions do not depend on the thread. Between two barriers a thread must not read or write a
- * shared element that another one writes; no element of an output is stored by two threads. The interpreter
- * runs threads in a random order and finds what breaks these rules (E_CORRUPT). Scratch is not for threads.
+ * shared element that another one writes; no element of an output, or of scratch that all indices have in
+ * common, is stored by two threads. The interpreter runs threads in a random order and finds what breaks
+ * these rules (E_CORRUPT). Other scratch is not for threads.
  *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)

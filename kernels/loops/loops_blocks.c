@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter's blocks of threads. Between two statements where all threads meet, each thread runs alone,
  * in an order that is drawn anew; a copy lands at the WAIT that ends it. For each shared element the block
- * knows who read and wrote it since the last barrier, and for each element of an output who stored it. */
+ * knows who read and wrote it since the last barrier, and for each element of an output, or of common
+ * scratch, who stored it. */
 #include "kernels/loops/loops_run.h"
 #include "kernels/loops/loops_threads.h"
 #include "platform/base/rng.h"
@@ -16,7 +17,7 @@ struct cell {            /* a shared element */
 	bool set, flying; /* flying: a copy has not ended */
 };
 
-struct owner { /* of an output's element */
+struct owner { /* of an element of an output or of common scratch */
 	int64_t index;
 	int thread;
 };
@@ -306,14 +307,15 @@ static void make_buffers(struct interp *r, struct arena *a)
 	struct block *b = r->block;
 	for (int i = 0; i < r->l->nbufs; i++) {
 		enum buf_role role = r->l->buf[i].role;
+		bool owned = role == BUF_OUT || r->l->buf[i].common;
 		size_t n = (size_t)r->elems[i];
 		b->bufs[i] =
 		    role == BUF_SHARED ? arena_alloc(a, n * dtype_bytes(r->l->buf[i].dtype)) : r->env.bufs[i];
 		if (role == BUF_SHARED)
 			b->cell[i] = ARENA_ARRAY(a, struct cell, n + 1);
-		if (role == BUF_OUT)
+		if (owned)
 			b->owner[i] = ARENA_ARRAY(a, struct owner, n + 1);
-		for (size_t j = 0; role == BUF_OUT && j < n; j++)
+		for (size_t j = 0; owned && j < n; j++)
 			b->owner[i][j].thread = NOBODY;
 	}
 	r->env.bufs = b->bufs;

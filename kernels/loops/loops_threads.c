@@ -66,8 +66,9 @@ static int check_one(const struct threads *k, const struct stmt *s)
 		return bad(k, "it needs an entry with threads");
 	if (k->divided && loops_meets(s))
 		return bad(k, "threads meet where a bound or condition depends on the thread");
-	if (k->e->threads > 1 && (loads || s->op == ST_STORE) && k->l->buf[s->mem.buf].role == BUF_SCRATCH)
-		return bad(k, "threads use scratch");
+	if (k->e->threads > 1 && (loads || s->op == ST_STORE) && k->l->buf[s->mem.buf].role == BUF_SCRATCH &&
+	    !k->l->buf[s->mem.buf].common)
+		return bad(k, "threads use an index's scratch");
 	if (s->op == ST_WAIT && s->s32 < 0)
 		return bad(k, "a wait for fewer than no groups");
 	if (s->op == ST_COPY)

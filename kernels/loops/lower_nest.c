@@ -319,19 +319,23 @@ static void parallel_blocks(struct nest *k)
 		count[i] = ix_div(l, k->extent[a], ix_c(l, share_span(k->st, k->s, a)));
 		extent = ix_mul(l, extent, count[i]);
 	}
+	if (k->s->spread)
+		extent = ix_mul(l, extent, ix_c(l, stage_parts(k->st, k->s)));
 	int e = loops_entry_threads(l, extent, stage_threads(k->st, k->s), &k->thread);
 	l->entry[e].blocks = k->s->blocks;
 	const struct ix *p = ix_var(l, l->entry[e].var), *t = k->thread;
 	share_begin(k);
 	for (int i = k->ns - 1; i >= 0; i--) {
 		int a = k->loop[i].axis;
-		const struct ix *threads = ix_c(l, k->s->threads[a]), *block = i ? ix_mod(l, p, count[i]) : p,
+		const struct ix *threads = ix_c(l, k->s->threads[a]),
+				*block = i || k->s->spread ? ix_mod(l, p, count[i]) : p,
 				*own = i ? ix_mod(l, t, threads) : t;
 		k->block_at[a] = ix_mul(l, block, ix_c(l, share_span(k->st, k->s, a)));
 		k->par[i] = ix_add(l, ix_mul(l, block, threads), own);
 		p = ix_div(l, p, count[i]);
 		t = ix_div(l, t, threads);
 	}
+	k->part = k->s->spread ? p : NULL;
 }
 
 void nest_stage(struct nest *k)

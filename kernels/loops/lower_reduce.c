@@ -106,7 +106,7 @@ static void red_bounds(const struct nest *k, int axis, const struct ix **lo, con
 	*hi = k->extent[axis];
 	if (axis == k->s->share_axis)
 		*hi = ix_c(l, k->s->share);
-	if (axis != k->s->split_axis)
+	if (axis != k->s->split_axis || axis == k->s->share_axis)
 		return;
 	*lo = ix_mul(l, k->part, ix_c(l, k->s->split));
 	*hi = ix_min(l, ix_add(l, *lo, ix_c(l, k->s->split)), k->extent[axis]);

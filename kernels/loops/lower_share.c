@@ -5,7 +5,9 @@
  * With a ring of n boxes they meet once for each: the first n - 1 boxes are copied before the loop. In the
  * loop the threads wait for their copies of the present box, meet, start to copy the box that takes the place
  * of the one before it, which none of them reads any more, and compute. Every step makes one group of copies,
- * which is empty in the last n - 1 of them, so that the same number of groups may always be unfinished. */
+ * which is empty in the last n - 1 of them, so that the same number of groups may always be unfinished.
+ *
+ * If the parts of the reduction are spread, a block goes through the boxes of its part only. */
 #include "kernels/loops/lower_parts.h"
 
 #include <stdio.h>
@@ -145,12 +147,12 @@ static void copy_boxes(struct nest *k, const struct ix *first)
 	k->share_at = present;
 }
 
-/* Starts to copy the boxes that come after the present ones and are not yet in the ring. */
-static void copy_ahead(struct nest *k)
+/* Starts to copy the boxes before `end` that come after the present ones and are not yet in the ring. */
+static void copy_ahead(struct nest *k, const struct ix *end)
 {
 	struct loops *l = k->w->l;
 	const struct ix *ahead = ix_add(l, k->share_at, ix_c(l, (int64_t)(k->s->boxes - 1) * k->s->share));
-	struct stmt *s = if_begin(l, ix_lt(l, ahead, k->extent[k->s->share_axis]));
+	struct stmt *s = if_begin(l, ix_lt(l, ahead, end));
 	copy_boxes(k, ahead);
 	if_end(l, s);
 	lv_commit(l);
@@ -161,19 +163,23 @@ void share_reduce(struct nest *k)
 	struct loops *l = k->w->l;
 	struct scope sc = nest_enter(k);
 	int boxes = k->s->boxes;
+	const struct ix *first = ix_c(l, 0), *end = k->extent[k->s->share_axis];
+	if (k->part) {
+		first = ix_mul(l, k->part, ix_c(l, k->s->split));
+		end = ix_min(l, end, ix_add(l, first, ix_c(l, k->s->split)));
+	}
 	for (int i = 0; i < boxes - 1; i++) {
-		copy_boxes(k, ix_c(l, (int64_t)i * k->s->share));
+		copy_boxes(k, ix_add(l, first, ix_c(l, (int64_t)i * k->s->share)));
 		lv_commit(l);
 	}
-	struct stmt *f =
-	    for_begin(l, ix_c(l, 0), k->extent[k->s->share_axis], k->s->share, true, &k->share_at);
+	struct stmt *f = for_begin(l, first, end, k->s->share, true, &k->share_at);
 	if (boxes > 1)
 		lv_wait(l, boxes - 2);
 	else
 		copy_boxes(k, k->share_at);
 	lv_barrier(l);
 	if (boxes > 1)
-		copy_ahead(k);
+		copy_ahead(k, end);
 	nest_reduce(k, 0);
 	if (boxes == 1)
 		lv_barrier(l);

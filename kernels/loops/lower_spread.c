@@ -19,6 +19,10 @@ struct nest *spread_sums(struct nest *k)
 	for (int a = 0; a < MAX_AXES; a++)
 		s->tile[a] = s->unroll[a] = 1;
 	s->chains = 1;
+	for (int a = 0; a < MAX_AXES; a++)
+		s->threads[a] = 1;
+	s->share_axis = -1;
+	s->boxes = s->blocks = 1;
 	s->prefetch = 0;
 	s->feed = s->hoist = false;
 	struct nest *n = nest_new(k->w, 0, s);

@@ -155,6 +155,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		as.group = threads;
 	if (SCHED_THREADED && as.share_axis >= 0 && stage_share(c->t, c->st, c->s, box) >= 0) {
 		rounds = (double)extent_guess(c->st->axis[as.share_axis].extent) / as.share;
+		rounds /= as.spread ? c->parts : 1;
 	}
 
 	const struct sstage *s = &as;

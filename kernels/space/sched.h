@@ -16,7 +16,7 @@
  *         output holds the partial sums
  * spread  1: on a device of work items, the parts of a split reduction are items of their own. They keep
  *         their sums in scratch, and a second launch adds the sums of a point, from the first part to the
- *         last
+ *         last. With threads, the parts are blocks of their own, of whole boxes of the share axis
  * chains  accumulators per point; the unrolled steps take turns with them
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of

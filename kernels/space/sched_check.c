@@ -382,6 +382,18 @@ static int check_team(const struct task *t, const struct target *tg, const struc
 		   : E_OK;
 }
 
+/* Whether a reduction is not split, or into parts of the share axis that are blocks of their own: each has
+ * whole boxes, and as many as a ring holds. */
+static bool splits_boxes(const struct stage *st, const struct sstage *s)
+{
+	int a = s->split_axis;
+	if (a < 0)
+		return true;
+	int64_t ring = (int64_t)s->boxes * s->share, last = st->axis[a].extent % s->split;
+	return s->spread && a == s->share_axis && s->split % s->share == 0 && s->split >= ring &&
+	       (!last || last >= ring);
+}
+
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
 			 const struct sstage *s, int ns)
 {
@@ -401,12 +413,15 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	if (n > tg->group || !target_runs_items(tg) || t->nstages > 1 || s->par != ns)
 		return fail(E_INFEASIBLE, "threads: not a stage of %d work items a group, all loops parallel",
 			    tg->group);
-	if (s->group || s->split_axis >= 0 || s->prefetch || s->feed || s->quads || s->mmla ||
-	    s->lane >= ns || st->comb != COMB_SUM || stage_sum(t, st) != SUM_FLOAT || stage_exact(t, st) ||
-	    store_turns(t, st, s) >= 0)
+	if (s->group || s->prefetch || s->feed || s->quads || s->mmla || s->lane >= ns ||
+	    st->comb != COMB_SUM || stage_sum(t, st) != SUM_FLOAT || stage_exact(t, st) ||
+	    (store_turns(t, st, s) >= 0 && !s->spread))
 		return fail(E_INFEASIBLE, "threads: only of sums in f32, with none of the other keys");
 	struct shared_read boxes[MAX_READS];
 	int rc = check_share(t, st, s, ns);
+	if (rc >= 0 && !splits_boxes(st, s))
+		return fail(E_INFEASIBLE,
+			    "threads: a split that is not spread in whole boxes of the share axis");
 	return rc < 0 ? rc : stage_share(t, st, s, boxes);
 }
 

@@ -113,9 +113,21 @@ static bool draw_share(const struct space *s, const struct stage *st, struct rng
 	return false;
 }
 
+/* Splits the share axis into so many parts, of whole boxes, that are blocks of their own. */
+static void spread_boxes(const struct space *s, int stage, int parts, struct sstage *out)
+{
+	struct sstage old = *out;
+	int64_t boxes = s->t->stage[stage].axis[out->share_axis].extent / out->share;
+	out->split_axis = out->share_axis;
+	out->split = ceil_div(boxes, parts) * out->share;
+	out->spread = true;
+	if (!rules_fits(s, stage, out))
+		*out = old;
+}
+
 void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
-	static const int most[] = {32, 64, 128, 256, 256};
+	static const int most[] = {32, 64, 128, 256, 256}, parts[] = {2, 3, 4, 4, 8, 16};
 	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), left = most[rng_below(r, 5)];
 	struct sstage old = *out;
@@ -130,10 +142,13 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 	rules_parallel(s, stage, out);
 	if (good && out->boxes > 1 && !rules_fits(s, stage, out))
 		out->boxes = 1; /* the ring may be too large */
-	if (!good || stage_threads(st, out) == 1 || !rules_fits(s, stage, out))
+	if (!good || stage_threads(st, out) == 1 || !rules_fits(s, stage, out)) {
 		*out = old;
-	else
-		draw_resident(s, stage, r, out);
+		return;
+	}
+	if (rng_below(r, 3) == 0)
+		spread_boxes(s, stage, parts[rng_below(r, 6)], out);
+	draw_resident(s, stage, r, out);
 }
 
 /* Lets n threads share the sums of each tile, along the longest loop of the reduction. */

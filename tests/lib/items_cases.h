@@ -29,14 +29,22 @@ static inline bool has_team(const char *cand)
 	return strstr(cand, "threads=") && !strstr(cand, "share=") && !strchr(cand, ';');
 }
 
+/* Whether blocks of threads share the tiles of a part of the reduction. */
+static inline bool has_parts(const char *cand)
+{
+	return strstr(cand, "share=") && strstr(cand, "spread=1");
+}
+
 /* Draws until the candidate has the key; false: none of many has. "ring" is the key of rings of boxes, "team"
- * that of threads that share sums. */
+ * that of threads that share sums, "parts" that of parts of a reduction whose tiles threads share. */
 static inline bool draw_with(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
 {
-	for (int i = 0; i < 60; i++)
-		if (space_random(s, r, cand) >= 0 && (!strcmp(key, "ring")   ? has_ring_of_boxes(cand)
-						      : !strcmp(key, "team") ? has_team(cand)
-									     : strstr(cand, key) != NULL))
+	int tries = strcmp(key, "parts") ? 60 : 240;
+	for (int i = 0; i < tries; i++)
+		if (space_random(s, r, cand) >= 0 && (!strcmp(key, "ring")    ? has_ring_of_boxes(cand)
+						      : !strcmp(key, "team")  ? has_team(cand)
+						      : !strcmp(key, "parts") ? has_parts(cand)
+									      : strstr(cand, key) != NULL))
 			return true;
 	return false;
 }

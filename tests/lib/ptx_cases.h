@@ -6,6 +6,7 @@
 
 #include "kernels/emit/emit.h"
 #include "tests/lib/byte_cases.h"
+#include "tests/lib/items_cases.h"
 
 /* A GPU of this architecture, with the PTX that a driver of its time knows. */
 static inline struct target ptx_target(const char *cpu)
@@ -35,6 +36,7 @@ static const struct ptx_kind {
 } ptx_kinds[] = {{"floats", LEVEL_FP32, case_text, NULL},
 		 {"threads", LEVEL_FP32, case_text, "threads="},
 		 {"parts", LEVEL_FP32, case_text, "spread=1"},
+		 {"parts of tiles", LEVEL_FP32, case_text, "parts"},
 		 {"bytes", LEVEL_FP32, byte_text, NULL},
 		 {"products of bytes", LEVEL_FP32, byte_products_text, NULL},
 		 {"rows of bytes", LEVEL_FP32, byte_rows_text, NULL},
@@ -54,15 +56,6 @@ struct ptx_case {
 	const char *bad; /* what failed; NULL: nothing */
 };
 
-/* Draws until the candidate has the key; false: none of many has. */
-static inline bool ptx_draw(const struct space *s, struct rng *r, const char *key, char cand[CAND_MAX])
-{
-	for (int i = 0; i < 60; i++)
-		if (space_random(s, r, cand) >= 0 && strstr(cand, key))
-			return true;
-	return false;
-}
-
 /* Makes the case of a seed; false: its task has no schedule of the kind. ptx_drop frees it in any case. */
 static inline bool ptx_make(struct ptx_case *p, const char *cpu, uint64_t seed)
 {
@@ -81,7 +74,7 @@ static inline bool ptx_make(struct ptx_case *p, const char *cpu, uint64_t seed)
 		return true;
 	}
 	space_default(s, p->cand);
-	if (p->kind->key && !ptx_draw(s, &r, p->kind->key, p->cand))
+	if (p->kind->key && !draw_with(s, &r, p->kind->key, p->cand))
 		return false;
 	if (!p->kind->key && rng_below(&r, 4) && space_random(s, &r, p->cand) < 0)
 		p->bad = err_text();

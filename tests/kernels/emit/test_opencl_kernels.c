@@ -284,6 +284,11 @@ TEST(kernels_of_threads)
 	many(10, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
 }
 
+TEST(kernels_of_threads_with_parts)
+{
+	many(6, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "parts"});
+}
+
 TEST(kernels_of_threads_with_rings_of_boxes)
 {
 	many(8, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "ring"});

@@ -68,7 +68,7 @@ static void equals_reference(const struct drawn *d, uint64_t seed)
 
 TEST(random_schedules_equal_the_reference)
 {
-	static const char *const keys[] = {"share=", "ring", "ring"};
+	static const char *const keys[] = {"share=", "ring", "parts"};
 	uint64_t first, n = seeds(60, &first);
 	int ran = 0;
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
@@ -216,6 +216,12 @@ static void all_changes(const char *key, void (*make)(struct buf *b, struct rng 
 TEST(rings_without_a_barrier_or_a_wait_are_found)
 {
 	all_changes("ring", product, false, 24, 6);
+}
+
+/* A part of one box needs no second barrier. */
+TEST(parts_without_a_barrier_or_a_wait_are_found)
+{
+	all_changes("parts", product, true, 12, 2);
 }
 
 TEST(teams_without_a_barrier_are_found)

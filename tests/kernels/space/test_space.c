@@ -402,7 +402,10 @@ TEST(threads_share_tiles)
 		   {"threads=y:8,x:8 share=k:512", "a box of"},
 		   {"group=64 threads=y:8 share=k:16", "other keys"},
 		   {"threads=y:8,x:16 share=k:32x2", "bytes of"},
-		   {"threads=y:8,x:8 share=k:256x3", "a ring of 3"}};
+		   {"threads=y:8,x:8 share=k:256x3", "a ring of 3"},
+		   {"split=k:64 threads=y:8 share=k:16", "not spread"},
+		   {"split=k:72 spread=1 threads=y:8 share=k:16", "not spread in whole boxes"},
+		   {"split=k:160 spread=1 threads=y:8 share=k:16x3", "not spread in whole boxes"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char cand[CAND_MAX];
 		snprintf(cand, sizeof cand, "%s %s", items, bad[i].add);
@@ -417,6 +420,13 @@ TEST(threads_share_tiles)
 	       larger = space_draft(s, "par=2 threads=y:8,x:8 share=k:128x3");
 	CHECK(ring < once);
 	CHECK(larger > large); /* its boxes leave room for two groups */
+	CHECK_OK(space_legal(s, "par=2 split=k:192 spread=1 threads=y:8,x:8 share=k:16x3"));
+	char few[CAND_MAX], parts[CAND_MAX]; /* 16 blocks on 132 units, or 64 */
+	snprintf(few, sizeof few, "lane=x:4 tile=y:8,x:4 par=2 threads=y:16,x:8 share=k:16");
+	snprintf(parts, sizeof parts,
+		 "lane=x:4 tile=y:8,x:4 par=2 split=k:128 spread=1 threads=y:16,x:8 share=k:16");
+	CHECK(space_draft(s, parts) < .7 * space_draft(s, few));
+	CHECK(case_drawn(s, 3, 300, "spread=1") > 50);
 	CHECK(case_drawn(s, 3, 300, "threads=") > 50);
 	CHECK(case_drawn(loops, 3, 300, "threads=") == 0);
 	CHECK(case_drawn(host, 3, 100, "threads=") == 0);
