@@ -255,6 +255,8 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 {
 	struct cl_gen g = {.l = l};
 	int rc = loops_check(l);
+	if (rc >= 0 && loops_has_fragments(l))
+		rc = fail(E_UNSUPPORTED, "emitter opencl has no fragments");
 	if (rc < 0)
 		return rc;
 	cl_ext_choose(&g, t);

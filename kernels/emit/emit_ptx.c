@@ -167,6 +167,8 @@ static int check(const struct loops *l, const struct target *t)
 		rc = loops_check(l);
 	if (rc >= 0 && l->blocks)
 		rc = fail(E_UNSUPPORTED, "cuda has no products of matrices of bytes");
+	if (rc >= 0 && loops_has_fragments(l))
+		rc = fail(E_UNSUPPORTED, "emitter ptx has no fragments");
 	for (int i = 0; rc >= 0 && i < l->nentries; i++)
 		if (!is_name(l->entry[i].name))
 			rc = fail(E_CORRUPT, "the name of entry %d is no symbol", i);

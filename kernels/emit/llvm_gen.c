@@ -185,7 +185,8 @@ void gen_body(struct gen *g, const struct stmt *s)
 		case ST_BARRIER:
 		case ST_COPY:
 		case ST_COMMIT:
-		case ST_WAIT: /* emit_llvm refuses threads */
+		case ST_WAIT:
+		case ST_FRAG_STORE: /* emit_llvm refuses threads */
 			gpu_statement(g, s);
 			break;
 		}

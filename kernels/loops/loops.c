@@ -4,28 +4,52 @@
 #include <string.h>
 
 const struct vop_info vop_info[V_OPS] = {
-    [V_CONST] = {"const", 0, "x"},       [V_COPY] = {"copy", 1, "xx"},
-    [V_LOAD] = {"load", 0, "x"},         [V_LANE] = {"lane", 1, "xx"},
-    [V_ADD] = {"add", 2, "xxx"},         [V_SUB] = {"sub", 2, "xxx"},
-    [V_MUL] = {"mul", 2, "xxx"},         [V_DIV] = {"div", 2, "fff"},
-    [V_MIN] = {"min", 2, "xxx"},         [V_MAX] = {"max", 2, "xxx"},
-    [V_FMA] = {"fma", 3, "ffff"},        [V_NEG] = {"neg", 1, "ff"},
-    [V_ABS] = {"abs", 1, "ff"},          [V_SQRT] = {"sqrt", 1, "ff"},
-    [V_FLOOR] = {"floor", 1, "ff"},      [V_CEIL] = {"ceil", 1, "ff"},
-    [V_RINT] = {"rint", 1, "ff"},        [V_SEL_LT] = {"sel_lt", 4, "fffff"},
-    [V_SEL_LE] = {"sel_le", 4, "fffff"}, [V_SEL_EQ] = {"sel_eq", 4, "fffff"},
-    [V_POW2] = {"pow2", 1, "ff"},        [V_GETEXP] = {"getexp", 1, "ff"},
-    [V_GETMANT] = {"getmant", 1, "ff"},  [V_TRN0] = {"trn0", 2, "xxx"},
-    [V_TRN1] = {"trn1", 2, "xxx"},       [V_LACE] = {"lace", 2, "xxx"},
-    [V_HADD] = {"hadd", 1, "xx"},        [V_HMIN] = {"hmin", 1, "xx"},
-    [V_HMAX] = {"hmax", 1, "xx"},        [V_HMUL] = {"hmul", 1, "xx"},
-    [V_DOT4U] = {"dot4u", 3, "ssss"},    [V_DOT4S] = {"dot4s", 3, "ssss"},
-    [V_DOT2] = {"dot2", 3, "ssss"},      [V_BDOT2] = {"bdot2", 3, "fssf"},
-    [V_CVT] = {"cvt", 1, "xy"},          [V_QUADU] = {"quadu", 4, "sssss"},
-    [V_QUADS] = {"quads", 4, "sssss"},   [V_BTURN] = {"bturn", 1, "ss"},
-    [V_BBACK] = {"bback", 1, "ss"},      [V_FMA2] = {"fma2", 3, "ssss"},
-    [V_SUM2] = {"sum2", 2, "fsf"},       [V_MMLAU] = {"mmlau", 3, "ssss"},
-    [V_MMLAS] = {"mmlas", 3, "ssss"},    [V_SHUF] = {"shuf", 1, "xx"},
+    [V_CONST] = {"const", 0, "x"},
+    [V_COPY] = {"copy", 1, "xx"},
+    [V_LOAD] = {"load", 0, "x"},
+    [V_LANE] = {"lane", 1, "xx"},
+    [V_ADD] = {"add", 2, "xxx"},
+    [V_SUB] = {"sub", 2, "xxx"},
+    [V_MUL] = {"mul", 2, "xxx"},
+    [V_DIV] = {"div", 2, "fff"},
+    [V_MIN] = {"min", 2, "xxx"},
+    [V_MAX] = {"max", 2, "xxx"},
+    [V_FMA] = {"fma", 3, "ffff"},
+    [V_NEG] = {"neg", 1, "ff"},
+    [V_ABS] = {"abs", 1, "ff"},
+    [V_SQRT] = {"sqrt", 1, "ff"},
+    [V_FLOOR] = {"floor", 1, "ff"},
+    [V_CEIL] = {"ceil", 1, "ff"},
+    [V_RINT] = {"rint", 1, "ff"},
+    [V_SEL_LT] = {"sel_lt", 4, "fffff"},
+    [V_SEL_LE] = {"sel_le", 4, "fffff"},
+    [V_SEL_EQ] = {"sel_eq", 4, "fffff"},
+    [V_POW2] = {"pow2", 1, "ff"},
+    [V_GETEXP] = {"getexp", 1, "ff"},
+    [V_GETMANT] = {"getmant", 1, "ff"},
+    [V_TRN0] = {"trn0", 2, "xxx"},
+    [V_TRN1] = {"trn1", 2, "xxx"},
+    [V_LACE] = {"lace", 2, "xxx"},
+    [V_HADD] = {"hadd", 1, "xx"},
+    [V_HMIN] = {"hmin", 1, "xx"},
+    [V_HMAX] = {"hmax", 1, "xx"},
+    [V_HMUL] = {"hmul", 1, "xx"},
+    [V_DOT4U] = {"dot4u", 3, "ssss"},
+    [V_DOT4S] = {"dot4s", 3, "ssss"},
+    [V_DOT2] = {"dot2", 3, "ssss"},
+    [V_BDOT2] = {"bdot2", 3, "fssf"},
+    [V_CVT] = {"cvt", 1, "xy"},
+    [V_QUADU] = {"quadu", 4, "sssss"},
+    [V_QUADS] = {"quads", 4, "sssss"},
+    [V_BTURN] = {"bturn", 1, "ss"},
+    [V_BBACK] = {"bback", 1, "ss"},
+    [V_FMA2] = {"fma2", 3, "ssss"},
+    [V_SUM2] = {"sum2", 2, "fsf"},
+    [V_MMLAU] = {"mmlau", 3, "ssss"},
+    [V_MMLAS] = {"mmlas", 3, "ssss"},
+    [V_SHUF] = {"shuf", 1, "xx"},
+    [V_FRAG_LOAD] = {"frag_load", 0, "x"},
+    [V_FRAG_MMA] = {"frag_mma", 3, "xssx"},
 };
 
 bool vop_across(enum vop op)
@@ -95,8 +119,9 @@ static void *grow(struct loops *l, void *old, int n, int *cap, size_t elem_bytes
 static int new_var(struct loops *l, int lanes, enum lv_type type)
 {
 	if (l->nvars == l->cap_vars && l->cap_vars < LOOPS_MAX_VARS) {
-		int cap = l->cap_vars;
+		int cap = l->cap_vars, same = cap;
 		l->type = grow(l, l->type, l->nvars, &cap, sizeof *l->type);
+		l->fragment = grow(l, l->fragment, l->nvars, &same, sizeof *l->fragment);
 		l->lanes = grow(l, l->lanes, l->nvars, &l->cap_vars, sizeof *l->lanes);
 	}
 	if (lanes < 1 || lanes > 16 || (lanes & (lanes - 1)))
@@ -104,6 +129,7 @@ static int new_var(struct loops *l, int lanes, enum lv_type type)
 	int v = take(l, &l->nvars, l->cap_vars);
 	l->lanes[v] = (uint8_t)lanes;
 	l->type[v] = type;
+	l->fragment[v] = (struct fragment){FRAG_NONE, DT_NONE, false};
 	return v;
 }
 
@@ -371,6 +397,49 @@ void lv_wait(struct loops *l, int groups)
 void lv_shuffle(struct loops *l, int dst, int a, int mask)
 {
 	set(l, dst, V_SHUF, a, -1, -1, -1)->imm = (float)mask;
+}
+
+int lv_fragment(struct loops *l, struct fragment f)
+{
+	int v = new_var(l, FRAG_LANES, f.dtype == DT_F32 ? LV_F32 : LV_S32);
+	l->fragment[v] = f;
+	return v;
+}
+
+void lv_frag_load(struct loops *l, int dst, int buf, const struct ix *at, int64_t stride)
+{
+	set(l, dst, V_FRAG_LOAD, -1, -1, -1, -1)->mem = (struct mem){.buf = buf, .at = at, .stride = stride};
+}
+
+void lv_frag_store(struct loops *l, int src, int buf, const struct ix *at, int64_t stride)
+{
+	struct stmt *s = append(l, ST_FRAG_STORE);
+	s->a = src;
+	s->mem = (struct mem){.buf = buf, .at = at, .stride = stride};
+}
+
+void lv_frag_mma(struct loops *l, int c, int a, int b)
+{
+	set(l, c, V_FRAG_MMA, a, b, c, -1);
+}
+
+bool loops_has_fragments(const struct loops *l)
+{
+	for (int v = 0; v < l->nvars; v++)
+		if (l->fragment[v].part != FRAG_NONE)
+			return true;
+	return false;
+}
+
+int frag_place_step(enum dtype t)
+{
+	int bytes = (int)dtype_bytes(t);
+	return (bytes == 1 ? 16 : 32) / bytes;
+}
+
+int frag_stride_step(enum dtype t)
+{
+	return 16 / (int)dtype_bytes(t);
 }
 
 struct stmt **loops_mark(const struct loops *l)

@@ -23,6 +23,22 @@
  * common, is stored by two threads. The interpreter runs threads in a random order and finds what breaks
  * these rules (E_CORRUPT). Other scratch is not for threads.
  *
+ * Fragments. A warp is 32 threads of a block whose numbers follow one another, the first one's a multiple of
+ * 32; the threads of an entry with fragments are a multiple of 32. A fragment is a matrix of 16 x 16 that a
+ * warp owns: a variable (lv_fragment) of 8 lanes in each thread of the warp, which together hold the elements
+ * in an order that only the emitter knows. A is m x k, B is k x n, both of f16, bf16, s8 or u8; C is m x n,
+ * of f32 or s32. FRAG_LOAD takes element (i, j) of a fragment from element at + i * stride + j of a shared
+ * buffer of its type, or, if its fragment lies by columns, from at + j * stride + i. FRAG_STORE puts that of
+ * a C there. FRAG_MMA(a, b, c) = c + the matrix product of a and b: of bytes, both signed or both unsigned,
+ * into s32, where it is exact (an overflow is refused as above); of f16 and bf16 into f32, where each product
+ * is exact, but the order and the rounding of the sums are not defined: the interpreter adds one product
+ * after the other, along k, and rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and MAX of
+ * fragments C take each element alone; no other operation takes a fragment. Statements that set or store a
+ * fragment stand where all threads meet, with the same place for all threads of a warp: `at` depends on the
+ * thread only through a division by a multiple of 32, and is a multiple of 32 bytes (bytes: of 16), the
+ * stride one of 16 bytes. Between two barriers no thread writes an element that a FRAG_LOAD reads, and none
+ * uses an element that a FRAG_STORE writes, even in the same warp.
+ *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
  * are f32 or s32 x lanes (1, 2, 4, 8, 16), mutable, assigned by three-address operations; they may be carried
@@ -172,8 +188,10 @@ enum vop {
 	V_BTURN,
 	V_BBACK, /* a: 4 x lanes bytes become lanes x 4, and the inverse */
 	V_MMLAU,
-	V_MMLAS, /* c + the products of 2 x 8 and 8 x 2 bytes of a and b; needs loops.blocks */
-	V_SHUF,  /* a of the thread with number ^ imm */
+	V_MMLAS,     /* c + the products of 2 x 8 and 8 x 2 bytes of a and b; needs loops.blocks */
+	V_SHUF,      /* a of the thread with number ^ imm */
+	V_FRAG_LOAD, /* mem: buf, at, stride */
+	V_FRAG_MMA,  /* a, b and c: fragments A, B and C */
 	V_OPS
 };
 
@@ -207,7 +225,18 @@ int mem_group(const struct mem *m);
 struct loops;
 enum dtype mem_type(const struct loops *l, const struct mem *m); /* of the elements that the access sees */
 
-enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF, ST_BARRIER, ST_COPY, ST_COMMIT, ST_WAIT };
+enum st_op {
+	ST_SET,
+	ST_STORE,
+	ST_PREFETCH,
+	ST_FOR,
+	ST_IF,
+	ST_BARRIER,
+	ST_COPY,
+	ST_COMMIT,
+	ST_WAIT,
+	ST_FRAG_STORE /* a; mem: buf, at, stride */
+};
 
 struct stmt {
 	enum st_op op;
@@ -271,6 +300,17 @@ struct loopvar {
 	int depth;                /* 1: an entry's index */
 };
 
+enum frag_part { FRAG_NONE, FRAG_A, FRAG_B, FRAG_C };
+
+/* What a variable is that holds a part of a matrix. */
+struct fragment {
+	enum frag_part part;
+	enum dtype dtype; /* of an element */
+	bool columns;     /* A and B: columns lie side by side in memory, not rows */
+};
+
+enum { FRAG_SIZE = 16, FRAG_ELEMS = FRAG_SIZE * FRAG_SIZE, FRAG_LANES = 8, WARP = 32 };
+
 struct loops {
 	struct arena *arena;
 	bool fma;
@@ -284,6 +324,7 @@ struct loops {
 		int64_t lo, hi;
 	} param[LOOPS_MAX_PARAMS]; /* range guaranteed by the caller */
 	uint8_t *lanes, *type;     /* per vector variable; type: enum lv_type */
+	struct fragment *fragment; /* per vector variable */
 	struct loopvar *loopvar;   /* per loop variable */
 	struct entry entry[LOOPS_MAX_ENTRIES];
 	int cap_vars, cap_loopvars;
@@ -312,6 +353,16 @@ void lv_copy(struct loops *l, int to, const struct ix *to_at, struct mem from, i
 void lv_commit(struct loops *l);
 void lv_wait(struct loops *l, int groups);
 void lv_shuffle(struct loops *l, int dst, int a, int mask);
+/* A variable that is a fragment; lv_const and lv_const_s32 set a C to zeros. */
+int lv_fragment(struct loops *l, struct fragment f);
+/* stride: from row to row, or from column to column. */
+void lv_frag_load(struct loops *l, int dst, int buf, const struct ix *at, int64_t stride);
+void lv_frag_store(struct loops *l, int src, int buf, const struct ix *at, int64_t stride);
+void lv_frag_mma(struct loops *l, int c, int a, int b); /* c += a b */
+bool loops_has_fragments(const struct loops *l);
+/* Elements that a fragment's place and stride in memory are multiples of. */
+int frag_place_step(enum dtype t);
+int frag_stride_step(enum dtype t);
 int lv_new(struct loops *l, int lanes); /* a vector variable of f32 */
 int lv_new_s32(struct loops *l, int lanes);
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);

@@ -34,7 +34,8 @@ struct block {
 	struct arena copies;
 	struct rng rng;
 	int64_t index;
-	int running; /* thread */
+	int running;  /* thread, or above all threads a number for what a warp does together */
+	int together; /* the last such number */
 	int barriers, commits;
 	struct copy *flying;
 	struct cell *cell[LOOPS_MAX_BUFS];
@@ -48,8 +49,12 @@ struct block {
 
 static int wrong(const struct interp *r, int buf, int64_t at, const char *what)
 {
-	return fail(E_CORRUPT, "loops: entry %s: %s of thread %d: %s[%lld]", r->entry, what,
-		    r->block->running, r->l->buf[buf].name, (long long)at);
+	const struct block *b = r->block;
+	if (b->running >= b->e->threads)
+		return fail(E_CORRUPT, "loops: entry %s: %s of a warp: %s[%lld]", r->entry, what,
+			    r->l->buf[buf].name, (long long)at);
+	return fail(E_CORRUPT, "loops: entry %s: %s of thread %d: %s[%lld]", r->entry, what, b->running,
+		    r->l->buf[buf].name, (long long)at);
 }
 
 static int read_shared(const struct interp *r, int buf, int64_t at)
@@ -112,6 +117,23 @@ int loops_touch(struct interp *r, const struct mem *m, int n, int64_t at, bool w
 	return rc;
 }
 
+/* Nothing orders the threads of a warp, and none knows which of them touches an element: so each statement
+ * counts as a thread of its own. */
+void loops_warp_begins(struct interp *r)
+{
+	r->block->together++;
+}
+
+int loops_touch_together(struct interp *r, int buf, int64_t at, bool writes)
+{
+	struct block *b = r->block;
+	int thread = b->running;
+	b->running = b->together;
+	int rc = writes ? write_shared(r, buf, at) : read_shared(r, buf, at);
+	b->running = thread;
+	return rc;
+}
+
 int loops_start_copy(struct interp *r, const struct stmt *s)
 {
 	struct block *b = r->block;
@@ -167,7 +189,7 @@ static void wait_for(const struct interp *r, int groups)
 	}
 }
 
-static void become(struct interp *r, int thread)
+void loops_become(struct interp *r, int thread)
 {
 	struct block *b = r->block;
 	b->running = thread;
@@ -188,7 +210,7 @@ static int run_apart(struct interp *r, const struct stmt *s, const struct stmt *
 		b->order[j] = t;
 	}
 	for (int i = 0; i < n && rc >= 0; i++) {
-		become(r, b->order[i]);
+		loops_become(r, b->order[i]);
 		rc = loops_run_span(r, s, end);
 	}
 	return rc;
@@ -200,14 +222,14 @@ static int shuffle(struct interp *r, const struct stmt *s)
 	int n = b->e->threads, mask = (int)s->imm;
 	union lane(*was)[MAX_LANES] = arena_alloc(&b->copies, sizeof *was * (size_t)n);
 	for (int t = 0; t < n; t++) {
-		become(r, t);
+		loops_become(r, t);
 		if (!r->set[s->a])
 			return fail(E_CORRUPT, "loops: entry %s: thread %d shuffles the unset v%d", r->entry,
 				    t, s->a);
 		memcpy(was[t], r->v[s->a], sizeof *was);
 	}
 	for (int t = 0; t < n; t++) {
-		become(r, t);
+		loops_become(r, t);
 		memcpy(r->v[s->dst], was[t ^ mask], sizeof *was);
 		r->set[s->dst] = 1;
 	}
@@ -233,7 +255,7 @@ static int run_together(struct interp *r, const struct stmt *s);
 static int loop_together(struct interp *r, const struct stmt *s)
 {
 	int64_t lo, hi;
-	become(r, 0);
+	loops_become(r, 0);
 	int rc = loops_bounds(r, s, &lo, &hi);
 	for (int64_t i = lo; rc >= 0 && i < hi;) {
 		for (int t = 0; t < r->block->e->threads; t++)
@@ -247,8 +269,14 @@ static int loop_together(struct interp *r, const struct stmt *s)
 
 static int meet(struct interp *r, const struct stmt *s)
 {
-	if (s->op == ST_SET)
+	int rc = E_OK;
+	if (s->op == ST_SET && s->vop == V_SHUF)
 		return shuffle(r, s);
+	if (s->op == ST_SET || s->op == ST_FRAG_STORE) {
+		for (int first = 0; first < r->block->e->threads && rc >= 0; first += WARP)
+			rc = loops_run_warp(r, s, first);
+		return rc;
+	}
 	if (s->op == ST_BARRIER)
 		r->block->barriers++;
 	else if (s->op == ST_COMMIT)
@@ -271,7 +299,7 @@ static int run_together(struct interp *r, const struct stmt *s)
 			s = end;
 			continue;
 		}
-		become(r, 0);
+		loops_become(r, 0);
 		if (s->op == ST_FOR)
 			rc = loop_together(r, s);
 		else if (s->op == ST_IF)
@@ -290,6 +318,7 @@ static void begin_block(const struct interp *r, int64_t index)
 	struct block *b = r->block;
 	b->index = index;
 	b->barriers = b->commits = 0;
+	b->together = b->e->threads;
 	b->flying = NULL;
 	arena_reset(&b->copies);
 	for (int i = 0; i < r->l->nbufs; i++)

@@ -191,6 +191,21 @@ static int check_types(const struct check *k, const struct stmt *s)
 	return E_OK;
 }
 
+/* The box in memory of a fragment; loops_check_threads checks the rest. */
+static int check_fragment(struct check *k, const struct mem *m)
+{
+	enum { MOST_STRIDE = LOOPS_MAX_SHARED / FRAG_SIZE };
+	if (m->buf < 0 || m->buf >= k->l->nbufs || k->l->buf[m->buf].role != BUF_SHARED || !m->at)
+		return bad(k, "a fragment that is not in a shared buffer");
+	if (m->stride < FRAG_SIZE || m->stride > MOST_STRIDE || m->valid || m->guard || m->as != DT_NONE ||
+	    mem_group(m) > 1)
+		return bad(k, "a fragment with stride %lld, a condition or another type",
+			   (long long)m->stride);
+	const struct mem box = {.buf = m->buf, .at = m->at, .stride = 1};
+	int rc = check_ix(k, m->at);
+	return rc < 0 ? rc : check_bounds(k, &box, (FRAG_SIZE - 1) * (int)m->stride + FRAG_SIZE);
+}
+
 static int check_set(struct check *k, const struct stmt *s)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
@@ -224,6 +239,8 @@ static int check_set(struct check *k, const struct stmt *s)
 		rc = bad(k, "lace %g of %d lanes", (double)s->imm, lanes[s->dst]);
 	if (rc >= 0 && s->vop == V_LOAD)
 		rc = check_mem(k, &s->mem, s->dst, false);
+	if (rc >= 0 && s->vop == V_FRAG_LOAD)
+		rc = check_fragment(k, &s->mem);
 	if (rc >= 0)
 		k->defined[s->dst] = 1;
 	return rc;
@@ -242,6 +259,12 @@ static int check_prefetch(struct check *k, const struct stmt *s)
 	if (s->imm != 1 && s->imm != 2)
 		return bad(k, "prefetch level %g", (double)s->imm);
 	return check_ix(k, s->mem.at);
+}
+
+static int check_fragment_store(struct check *k, const struct stmt *s)
+{
+	int rc = check_use(k, s->a);
+	return rc < 0 ? rc : check_fragment(k, &s->mem);
 }
 
 /* The rest of a copy is checked by loops_check_threads. */
@@ -312,13 +335,14 @@ static int check_body(struct check *k, const struct stmt *s, int nest)
 	if (nest > LOOPS_MAX_DEPTH)
 		return bad(k, "nested too deeply");
 	for (; s && rc >= 0; s = s->next, k->at++)
-		rc = s->op == ST_SET        ? check_set(k, s)
-		     : s->op == ST_STORE    ? check_store(k, s)
-		     : s->op == ST_PREFETCH ? check_prefetch(k, s)
-		     : s->op == ST_FOR      ? check_for(k, s, nest + 1)
-		     : s->op == ST_IF       ? check_if(k, s, nest + 1)
-		     : s->op == ST_COPY     ? check_copy(k, s)
-					    : E_OK;
+		rc = s->op == ST_SET          ? check_set(k, s)
+		     : s->op == ST_STORE      ? check_store(k, s)
+		     : s->op == ST_PREFETCH   ? check_prefetch(k, s)
+		     : s->op == ST_FOR        ? check_for(k, s, nest + 1)
+		     : s->op == ST_IF         ? check_if(k, s, nest + 1)
+		     : s->op == ST_COPY       ? check_copy(k, s)
+		     : s->op == ST_FRAG_STORE ? check_fragment_store(k, s)
+					      : E_OK;
 	return rc;
 }
 

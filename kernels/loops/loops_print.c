@@ -64,7 +64,13 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};
 	bool whole = l->type[s->dst] == LV_S32;
-	buf_printf(out, "v%d.%s%d = %s", s->dst, whole ? "s" : "", l->lanes[s->dst], vop_info[s->vop].name);
+	const struct fragment *f = &l->fragment[s->dst];
+	if (f->part != FRAG_NONE)
+		buf_printf(out, "v%d.%c %s%s = %s", s->dst, "-ABC"[f->part], dtype_name(f->dtype),
+			   f -> columns ? " columns" : "", vop_info[s->vop].name);
+	else
+		buf_printf(out, "v%d.%s%d = %s", s->dst, whole ? "s" : "", l->lanes[s->dst],
+			   vop_info[s->vop].name);
 	for (int i = 0; i < vop_info[s->vop].args; i++)
 		buf_printf(out, " v%d", arg[i]);
 	if (s->vop == V_CONST && whole)
@@ -75,7 +81,7 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 		buf_printf(out, " %d", (int)s->imm);
 	if ((s->vop == V_DOT4U || s->vop == V_DOT4S) && s->imm != 0)
 		buf_puts(out, " narrow");
-	if (s->vop == V_LOAD) {
+	if (s->vop == V_LOAD || s->vop == V_FRAG_LOAD) {
 		buf_puts(out, " ");
 		print_mem(l, &s->mem, out);
 	}
@@ -116,6 +122,8 @@ static void print_body(const struct loops *l, const struct stmt *s, int indent, 
 			print_set(l, s, out);
 			break;
 		case ST_STORE:
+		case ST_FRAG_STORE:
+			buf_puts(out, s->op == ST_FRAG_STORE ? "frag_store " : "");
 			print_mem(l, &s->mem, out);
 			buf_printf(out, " = v%d", s->a);
 			break;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the interpreter: loops_run.c runs statements, loops_blocks.c blocks of threads. */
+/* Shared by the files of the interpreter: loops_run.c runs statements, loops_blocks.c blocks of threads,
+ * loops_warp.c what a warp does together. */
 #ifndef KERNELS_LOOPS_RUN_H
 #define KERNELS_LOOPS_RUN_H
 
@@ -38,6 +39,14 @@ int loops_run_blocks(struct interp *r, const struct entry *e, int64_t begin, int
 /* Notes that the running thread reads or writes n lanes of the access at element `at`. E_CORRUPT: that breaks
  * the rules of threads. */
 int loops_touch(struct interp *r, const struct mem *m, int n, int64_t at, bool writes) MUST_CHECK;
+/* Makes a thread of the block the one that runs. */
+void loops_become(struct interp *r, int thread);
+/* Notes that the threads of a warp together read or write an element of a shared buffer. A next call of
+ * loops_warp_begins says that another statement does. */
+int loops_touch_together(struct interp *r, int buf, int64_t at, bool writes) MUST_CHECK;
+void loops_warp_begins(struct interp *r);
+/* loops_warp.c: runs a statement of fragments for the warp that begins with thread `first`. */
+int loops_run_warp(struct interp *r, const struct stmt *s, int first) MUST_CHECK;
 /* Starts the copy of a ST_COPY. */
 int loops_start_copy(struct interp *r, const struct stmt *s) MUST_CHECK;
 

@@ -26,8 +26,8 @@ static bool differs(const struct threads *k, const struct ix *x)
 
 bool loops_meets(const struct stmt *s)
 {
-	return s->op == ST_BARRIER || s->op == ST_COMMIT || s->op == ST_WAIT ||
-	       (s->op == ST_SET && s->vop == V_SHUF);
+	return s->op == ST_BARRIER || s->op == ST_COMMIT || s->op == ST_WAIT || s->op == ST_FRAG_STORE ||
+	       (s->op == ST_SET && (s->vop == V_SHUF || s->vop == V_FRAG_LOAD || s->vop == V_FRAG_MMA));
 }
 
 static bool is_shared(const struct threads *k, int buf)
@@ -58,8 +58,111 @@ static int check_copy(const struct threads *k, const struct stmt *s)
 	return s->mem.stride != 1 || s->mem.guard ? bad(k, "a copy with a stride or a guard") : E_OK;
 }
 
+/* Whether x is the thread's number, or its rest of a division by a multiple of 32. */
+static bool counts_threads(const struct threads *k, const struct ix *x)
+{
+	int64_t n;
+	if (x->op == IX_MOD)
+		return ix_is_const(x->b, &n) && n % WARP == 0 && counts_threads(k, x->a);
+	return x->op == IX_VAR && x->id == k->e->thread;
+}
+
+/* Whether threads of a warp may see different values of x. Recursion is bounded by IX_MAX_HEIGHT. */
+static bool differs_in_warp(const struct threads *k, const struct ix *x)
+{
+	int64_t n;
+	if (x->op == IX_DIV && ix_is_const(x->b, &n) && n % WARP == 0 && counts_threads(k, x->a))
+		return false;
+	if (x->op == IX_VAR)
+		return x->id == k->e->thread;
+	return (x->a && differs_in_warp(k, x->a)) || (x->b && differs_in_warp(k, x->b));
+}
+
+/* Whether x is a multiple of n because all of its terms are. */
+static bool is_multiple(const struct ix *x, int64_t n)
+{
+	int64_t c, coef[IX_MAX_TERMS];
+	const struct ix *atom[IX_MAX_TERMS];
+	int terms = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
+	bool all = terms >= 0 && c % n == 0;
+	for (int i = 0; i < terms; i++)
+		all &= coef[i] % n == 0;
+	return all;
+}
+
+static int check_fragment_place(const struct threads *k, const struct mem *m, const struct fragment *f)
+{
+	if (k->l->buf[m->buf].dtype != f->dtype)
+		return bad(k, "a fragment and its shared buffer are of two types");
+	if (differs_in_warp(k, m->at))
+		return bad(k, "a fragment's place may differ between the threads of a warp");
+	if (!is_multiple(m->at, frag_place_step(f->dtype)) || m->stride % frag_stride_step(f->dtype))
+		return bad(k, "a fragment's place or stride is not aligned");
+	return E_OK;
+}
+
+static bool is_fragment_type(const struct fragment *f)
+{
+	if (f->part == FRAG_C)
+		return !f->columns && (f->dtype == DT_F32 || f->dtype == DT_I32);
+	return dtype_is_half(f->dtype) || f->dtype == DT_I8 || f->dtype == DT_U8;
+}
+
+/* Operations that take each element of fragments alone. */
+static const bool takes_elements[V_OPS] = {[V_CONST] = true, [V_COPY] = true, [V_ADD] = true, [V_SUB] = true,
+					   [V_MUL] = true,   [V_MIN] = true,  [V_MAX] = true};
+
+static int check_product(const struct threads *k, const struct fragment *const f[4])
+{
+	if (f[0]->part != FRAG_C || f[1]->part != FRAG_A || f[2]->part != FRAG_B || f[3]->part != FRAG_C)
+		return bad(k, "frag_mma needs fragments C, A, B and C");
+	if (f[1]->dtype != f[2]->dtype || f[0]->dtype != (dtype_is_half(f[1]->dtype) ? DT_F32 : DT_I32))
+		return bad(k, "frag_mma of types that do not go together");
+	return E_OK;
+}
+
+/* A statement that has a fragment among its variables. */
+static int check_fragments(const struct threads *k, const struct stmt *s, const struct fragment *const f[4])
+{
+	if (k->e->threads % WARP || k->e->threads < WARP)
+		return bad(k, "fragments need a multiple of 32 threads");
+	if (k->divided)
+		return bad(k, "threads meet where a bound or condition depends on the thread");
+	for (int i = 0; i < 4; i++)
+		if (f[i] && f[i]->part != FRAG_NONE && !is_fragment_type(f[i]))
+			return bad(k, "a fragment of a type that it cannot have");
+	if (s->op == ST_FRAG_STORE)
+		return f[1]->part == FRAG_C ? check_fragment_place(k, &s->mem, f[1])
+					    : bad(k, "a store of what is no fragment C");
+	if (s->vop == V_FRAG_LOAD)
+		return f[0]->part != FRAG_NONE ? check_fragment_place(k, &s->mem, f[0])
+					       : bad(k, "frag_load of what is no fragment");
+	if (s->vop == V_FRAG_MMA)
+		return check_product(k, f);
+	for (int i = 0; i < 4; i++)
+		if (s->op != ST_SET || !takes_elements[s->vop] || (f[i] && f[i]->part != FRAG_C))
+			return bad(k, "an operation that takes no fragment, or not this one");
+	return E_OK;
+}
+
+/* The fragments of a statement's variables: its result, and operands. True: there are some. */
+static bool fragments_of(const struct threads *k, const struct stmt *s, const struct fragment *f[4])
+{
+	const int v[5] = {s->op == ST_SET ? s->dst : -1, s->a, s->b, s->c, s->d};
+	bool some =
+	    s->op == ST_FRAG_STORE || (s->op == ST_SET && (s->vop == V_FRAG_LOAD || s->vop == V_FRAG_MMA));
+	for (int i = 0; i < 5; i++) {
+		const struct fragment *x = v[i] >= 0 ? &k->l->fragment[v[i]] : NULL;
+		some |= x && x->part != FRAG_NONE;
+		if (i < 4)
+			f[i] = x;
+	}
+	return some;
+}
+
 static int check_one(const struct threads *k, const struct stmt *s)
 {
+	const struct fragment *f[4];
 	bool loads = s->op == ST_SET && s->vop == V_LOAD;
 	if (k->e->threads < 2 && (loops_meets(s) || s->op == ST_COPY ||
 				  ((loads || s->op == ST_STORE) && is_shared(k, s->mem.buf))))
@@ -73,6 +176,8 @@ static int check_one(const struct threads *k, const struct stmt *s)
 		return bad(k, "a wait for fewer than no groups");
 	if (s->op == ST_COPY)
 		return check_copy(k, s);
+	if (fragments_of(k, s, f))
+		return check_fragments(k, s, f);
 	return s->op == ST_SET && s->vop == V_SHUF ? check_shuffle(k, s) : E_OK;
 }
 
