@@ -18,7 +18,7 @@ $(patsubst %,$(B)/tests/test_%,fleet_http fleet_host fleet_peers fleet_budget cl
 PTXC = $(call src,tests/lib/ptx_*.c)
 $(call objs,$(PTXC)): ALLC += -O3 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off
 $(B)/tests/ptx.a: $(call objs,$(PTXC))
-$(patsubst %,$(B)/tests/test_%,ptx_run ptx_math ptx_cvt ptx_threads): $(B)/tests/ptx.a
+$(patsubst %,$(B)/tests/test_%,ptx_run ptx_math ptx_cvt ptx_threads ptx_matrix): $(B)/tests/ptx.a
 $(patsubst %,$(B)/tests/test_%,$(filter llvm_ptx%,$(TESTS))): $(B)/tests/ptx.a
 # A driver that lies, in the place of the OpenCL loader.
 $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
@@ -43,7 +43,7 @@ $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/fleet.sh: $(B)/tools/bench_load
-$(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers
+$(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container

@@ -16,9 +16,10 @@
  *
  * Results equal the interpreter's bit for bit, except that a zero may stand for a subnormal of the same sign,
  * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions
- * and square roots are rounded correctly. Prefetches are left out. Products of matrices (MMLA) are refused as
- * E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory is E_SPILL,
- * as far as LLVM decides it; the driver's assembler may spill registers later. */
+ * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
+ * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
+ * refused as E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory
+ * is E_SPILL, as far as LLVM decides it; the driver's assembler may spill registers later. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
@@ -158,6 +159,19 @@ static bool is_name(const char *s)
 	return n > 0 && n + 1 < sizeof((struct entry *)0)->name && !s[n + 1];
 }
 
+/* LLVM would end the process where it lacks an instruction. */
+static int check_fragments(const struct loops *l, const struct target *t)
+{
+	for (int v = 0; v < l->nvars; v++) {
+		const struct fragment *f = &l->fragment[v];
+		bool product = f->part == FRAG_A || f->part == FRAG_B;
+		if (product && !target_multiplies_fragments(t, dtype_name(f->dtype)))
+			return fail(E_UNSUPPORTED, "%s with %s has no products of fragments of %s", t->cpu,
+				    t->features, dtype_name(f->dtype));
+	}
+	return E_OK;
+}
+
 static int check(const struct loops *l, const struct target *t)
 {
 	int rc = strcmp(t->isa, "cuda")
@@ -167,15 +181,15 @@ static int check(const struct loops *l, const struct target *t)
 		rc = loops_check(l);
 	if (rc >= 0 && l->blocks)
 		rc = fail(E_UNSUPPORTED, "cuda has no products of matrices of bytes");
-	if (rc >= 0 && loops_has_fragments(l))
-		rc = fail(E_UNSUPPORTED, "emitter ptx has no fragments");
+	if (rc >= 0)
+		rc = check_fragments(l, t);
 	for (int i = 0; rc >= 0 && i < l->nentries; i++)
 		if (!is_name(l->entry[i].name))
 			rc = fail(E_CORRUPT, "the name of entry %d is no symbol", i);
 	int64_t shared = 0;
 	for (int i = 0; rc >= 0 && i < l->nbufs; i++)
 		if (l->buf[i].role == BUF_SHARED)
-			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + 15;
+			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + 31;
 	if (rc >= 0 && shared > MOST_SHARED)
 		rc = fail(E_INFEASIBLE, "a block has %lld bytes of shared memory, more than %d",
 			  (long long)shared, (int)MOST_SHARED);

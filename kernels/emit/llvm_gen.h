@@ -183,5 +183,9 @@ unsigned gpu_alignment(struct gen *g, const struct mem *m);
 /* llvm_gpu_ops.c */
 LLVMValueRef gpu_group_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in, int lanes);
 LLVMValueRef gpu_widen_pairs(struct gen *g, LLVMValueRef v, bool is_signed, int lanes);
+/* llvm_gpu_frag.c */
+LLVMValueRef gpu_fragment_op(struct gen *g, const struct stmt *s,
+			     const LLVMValueRef *in); /* FRAG_LOAD, FRAG_MMA */
+void gpu_fragment_store(struct gen *g, const struct stmt *s);
 
 #endif

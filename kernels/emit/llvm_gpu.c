@@ -8,8 +8,9 @@
 
 enum {
 	USUAL_GROUP =
-	    64,     /* items of a block: 32 blocks, which is the most of most architectures, fill an SM */
-	KERNEL = 71 /* LLVM's calling convention of kernels */
+	    64,      /* items of a block: 32 blocks, which is the most of most architectures, fill an SM */
+	KERNEL = 71, /* LLVM's calling convention of kernels */
+	SHARED_ALIGNMENT = 32 /* of buffers: what loads of fragments need */
 };
 
 int gpu_group(const struct gen *g, const struct entry *e)
@@ -20,7 +21,8 @@ int gpu_group(const struct gen *g, const struct entry *e)
 
 static int64_t buffer_bytes(const struct lbuf *b)
 {
-	return (b->elems->c * (int64_t)dtype_bytes(b->dtype) + 15) / 16 * 16;
+	return (b->elems->c * (int64_t)dtype_bytes(b->dtype) + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT *
+	       SHARED_ALIGNMENT;
 }
 
 int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e)
@@ -40,7 +42,7 @@ void gpu_module(struct gen *g)
 		LLVMValueRef v = g->shared[i] = LLVMAddGlobalInAddressSpace(g->mod, t, name, 3);
 		LLVMSetLinkage(v, LLVMInternalLinkage);
 		LLVMSetInitializer(v, LLVMGetUndef(t));
-		LLVMSetAlignment(v, 16);
+		LLVMSetAlignment(v, SHARED_ALIGNMENT);
 	}
 }
 
@@ -199,6 +201,8 @@ void gpu_statement(struct gen *g, const struct stmt *s)
 		barrier(g);
 	} else if (s->op == ST_COPY) {
 		gpu_copy(g, s);
+	} else if (s->op == ST_FRAG_STORE) {
+		gpu_fragment_store(g, s);
 	} else if (g->sm >= 80) {
 		snprintf(text, sizeof text,
 			 s->op == ST_COMMIT ? "cp.async.commit_group;" : "cp.async.wait_group %d;",

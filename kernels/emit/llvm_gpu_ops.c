@@ -174,6 +174,8 @@ LLVMValueRef gpu_group_op(struct gen *g, const struct stmt *s, const LLVMValueRe
 	static lane_fn *const fn[V_OPS] = {
 	    [V_DOT4U] = dot4, [V_DOT4S] = dot4, [V_DOT2] = dot2,  [V_BDOT2] = bdot2, [V_FMA2] = fma2,
 	    [V_SUM2] = sum2,  [V_CVT] = to_s32, [V_QUADU] = quad, [V_QUADS] = quad,  [V_SHUF] = shuffled};
+	if (s->vop == V_FRAG_LOAD || s->vop == V_FRAG_MMA)
+		return gpu_fragment_op(g, s, in);
 	if (s->vop == V_BTURN || s->vop == V_BBACK)
 		return bytes_turned(g, in[0], s->vop == V_BBACK, lanes);
 	if (s->vop == V_CVT && g->l->type[s->dst] == LV_F32)

@@ -58,6 +58,9 @@ bool target_multiplies_bf16(const struct target *t);
 bool target_sums_f16(const struct target *t);
 /* Whether instructions multiply matrices of 2 x 8 and 8 x 2 bytes, and add the products to a 2 x 2 block. */
 bool target_multiplies_blocks(const struct target *t);
+/* Whether 32 threads of a block multiply matrices of 16 x 16 of this type ("f16", "bf16", "i8", "u8")
+ * together. */
+bool target_multiplies_fragments(const struct target *t, const char *type);
 /* Whether 32 threads of a block exchange values without memory. */
 bool target_exchanges(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */

@@ -16,13 +16,15 @@
  * a race;
  *   - bounds: every access of global memory is asked of `may`; accesses to shared, param and module memory
  * are checked against the declared sizes; every address must be aligned to what is accessed;
+ *   - matrices of warps (wmma of m16n16k16: f16, bf16, s8, u8): all lanes of a warp must come, places and
+ * strides must be aligned, and any lane may touch any element (ptx_matrix.c says how they are held);
  *   - reads of registers and of shared memory that were never written;
  *   - barriers that some threads of the block never reach;
  *   - endless loops: a launch ends after `budget` instructions of warps.
  *
- * Not promised: the last bits of .approx and .full instructions (here they are rounded from doubles; a GPU's
- * differ), races on global memory without `global_races` (but their results differ between seeds), the speed
- * or the limits of a real device.
+ * Not promised: the last bits of sums of f16 and bf16 matrices, the last bits of .approx and .full
+ * instructions (here they are rounded from doubles; a GPU's differ), races on global memory without
+ * `global_races` (but their results differ between seeds), the speed or the limits of a real device.
  *
  * A struct ptx belongs to one thread at a time; ptx_run changes no more than the module's .global variables.
  * Errors' texts name the line of the PTX text, and for runs the block and the thread. */

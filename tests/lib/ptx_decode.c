@@ -555,6 +555,98 @@ static int decode_atomic(struct decoder *d)
 	return rc;
 }
 
+/* ---- matrices ---- */
+
+/* Appends a fragment's registers; results are written. */
+static int fragment_arg(struct decoder *d, const struct ptx_arg *a, int type, bool result,
+			struct ptx_opnd *to)
+{
+	int n = ptx_matrix_registers(type), rc = 0;
+	if (a->kind != A_VECTOR || a->nparts != n)
+		return fail(E_CORRUPT, "wanted a fragment of %d registers", n);
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = result ? write_arg(&a->part[i], 4, false, &to[i])
+			    : read_arg(d, &a->part[i], 4, false, &to[i]);
+	d->in->nregs = (uint8_t)(d->in->nregs + n);
+	return rc;
+}
+
+/* The order of the next matrix. */
+static int decode_order(struct words *w, bool *columns)
+{
+	for (int i = 1; i < w->n; i++)
+		if (!w->used[i] && w->len[i] == 3 &&
+		    (!memcmp(w->s[i], "row", 3) || !memcmp(w->s[i], "col", 3))) {
+			*columns = *w->s[i] == 'c';
+			w->used[i] = true;
+			return 0;
+		}
+	return fail(E_CORRUPT, "the order of a matrix is missing");
+}
+
+/* Of an element of the part 'a', 'b' or 'c'. */
+static bool is_matrix_type(int part, int t)
+{
+	return part == 'c' ? t == T_F32 || t == T_S32 : t == T_F16 || t == T_BF16 || t == T_S8 || t == T_U8;
+}
+
+/* wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 d, a, b, c: of f16; of others all four types stand there.
+ */
+static int decode_product(struct decoder *d, struct ptx_opnd *regs)
+{
+	struct ptx_ins *in = d->in;
+	int t[4] = {T_NONE, T_NONE, T_NONE, T_NONE}, n = 0, rc = decode_order(d->w, &in->columns[0]);
+	if (rc >= 0)
+		rc = decode_order(d->w, &in->columns[1]);
+	while (n < 4 && (t[n] = next_type(d->w)) != T_NONE)
+		n++;
+	in->sub = 'm';
+	in->type = (uint8_t)t[0];
+	in->stype = (uint8_t)(n == 2 ? T_F16 : t[1]);
+	if (n == 2 ? t[0] != T_F32 || t[1] != T_F32
+		   : n != 4 || t[1] != t[2] || t[0] != t[3] || !is_matrix_type('a', t[1]) ||
+			 t[0] != (ptx_floats(t[1]) ? T_F32 : T_S32))
+		return fail(E_UNSUPPORTED, "unknown types of matrices");
+	const int type[4] = {in->type, in->stype, in->stype, in->type};
+	if (rc >= 0)
+		rc = want_args(d, 4, 4);
+	for (int i = 0; i < 4 && rc >= 0; i++)
+		rc = fragment_arg(d, &d->l->arg[i], type[i], !i, regs + in->nregs);
+	return rc;
+}
+
+static int decode_wmma(struct decoder *d)
+{
+	bool load = has(d->w, "load"), store = has(d->w, "store");
+	struct ptx_ins *in = d->in;
+	struct ptx_opnd *regs = ptx_operands(d->p, 32);
+	in->kind = K_MATRIX;
+	in->regs = regs;
+	has(d->w, "aligned");
+	if (!has(d->w, "sync") || !has(d->w, "m16n16k16"))
+		return fail(E_UNSUPPORTED, "unknown matrices");
+	if (has(d->w, "mma"))
+		return decode_product(d, regs);
+	in->sub = load ? 'l' : 's';
+	in->matrix = load && has(d->w, "a") ? 'a' : load && has(d->w, "b") ? 'b' : 'c';
+	if (in->matrix == 'c' && !has(d->w, load ? "c" : "d"))
+		return fail(E_UNSUPPORTED, "unknown part of a product");
+	int rc = decode_order(d->w, &in->columns[0]);
+	in->space = (uint8_t)space_of(d->w);
+	in->type = (uint8_t)next_type(d->w);
+	in->vector = 1;
+	in->ns = 2;
+	if ((!load && !store) || !is_matrix_type(in->matrix, in->type))
+		return fail(E_UNSUPPORTED, "unknown type of a matrix");
+	if (rc >= 0)
+		rc = want_args(d, 3, 3);
+	if (rc >= 0)
+		rc = fragment_arg(d, &d->l->arg[store ? 1 : 0], in->type, load, regs);
+	if (rc >= 0)
+		rc = address_arg(d, &d->l->arg[store ? 0 : 1], &in->s[0], &in->imm);
+	return rc < 0 ? rc : read_arg(d, &d->l->arg[2], 4, false, &in->s[1]);
+}
+
 /* ---- control ---- */
 
 static int decode_bra(struct decoder *d)
@@ -682,7 +774,7 @@ static const struct {
     {"bar", decode_bar},           {"barrier", decode_bar},       {"shfl", decode_shfl},
     {"vote", decode_vote},         {"activemask", decode_active}, {"membar", decode_nothing},
     {"fence", decode_nothing},     {"prefetch", decode_nothing},  {"prefetchu", decode_nothing},
-    {"nanosleep", decode_nothing},
+    {"nanosleep", decode_nothing}, {"wmma", decode_wmma},
 };
 
 int ptx_decode(struct ptx_parser *p, const struct ptx_line *l, struct ptx_ins *in)

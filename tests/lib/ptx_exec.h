@@ -105,6 +105,11 @@ void ptx_copy_wait(struct ptx_exec *x, struct ptx_warp *w, uint32_t m, int64_t l
 void ptx_copy_some(struct ptx_exec *x, struct ptx_warp *w);                /* lands what the seed says */
 void ptx_copy_abandon(struct ptx_exec *x, struct ptx_warp *w, uint32_t m); /* these lanes end */
 
+/* 16 bytes for each of these lanes at its address. */
+void ptx_access_rows(struct ptx_exec *x, struct ptx_warp *w, int space, const uint64_t *at, uint32_t lanes,
+		     bool write, uint8_t (*bytes)[16]);
+void ptx_matrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in); /* by all lanes */
+
 /* Each checks and notes accesses to shared memory, at[lane] bytes from its start. */
 void ptx_shadow_read(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, bool atomic);
 void ptx_shadow_write(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, int kind);

@@ -203,6 +203,24 @@ void ptx_load_store(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 	}
 }
 
+void ptx_access_rows(struct ptx_exec *x, struct ptx_warp *w, int space, const uint64_t *at, uint32_t lanes,
+		     bool write, uint8_t (*bytes)[16])
+{
+	struct places p;
+	for (int i = 0; i < LANES; i++)
+		p.at[i] = lanes >> i & 1 ? at[i] : 0;
+	find_places(x, w, space, 16, write, lanes, &p);
+	if (p.shared_lanes && write)
+		ptx_shadow_write(x, p.shared_lanes, p.shared, 16, C_PLAIN);
+	else if (p.shared_lanes)
+		ptx_shadow_read(x, p.shared_lanes, p.shared, 16, false);
+	if (p.global_lanes && x->l->global_races)
+		ptx_global_access(x, p.global_lanes, p.at, 16, write, false);
+	for (int i = 0; i < LANES; i++)
+		if (lanes >> i & 1)
+			memcpy(write ? p.host[i] : bytes[i], write ? bytes[i] : p.host[i], 16);
+}
+
 /* ---- atomic operations ---- */
 
 static uint64_t add_float(int type, uint64_t a, uint64_t b)

@@ -202,6 +202,11 @@ static void read_instruction(struct ptx_parser *p)
 	k->code[k->n++] = in;
 }
 
+struct ptx_opnd *ptx_operands(struct ptx_parser *p, int n)
+{
+	return ARENA_ARRAY(&p->m->mem, struct ptx_opnd, n);
+}
+
 /* ---- bodies ---- */
 
 static int by_name(const void *x, const void *y)

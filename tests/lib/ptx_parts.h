@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of ptx.h among its files: ptx_text.c and ptx_parse.c read text and declarations, ptx_decode.c
- * makes instructions, ptx_int.c, ptx_float.c and ptx_cvt.c compute them for the 32 lanes of a warp, ptx_mem.c
- * reads and writes memory, ptx_run.c schedules.
+ * makes instructions, ptx_int.c, ptx_float.c and ptx_cvt.c compute them for the 32 lanes of a warp,
+ * ptx_matrix.c for all at once, ptx_mem.c reads and writes memory, ptx_run.c schedules.
  *
  * Registers: a register is an array of 32 lanes of 2, 4 or 8 bytes, or for predicates one word with a bit for
  * each lane. All registers of a warp lie in one block of memory, `off` bytes from its start; constants and
@@ -67,6 +67,7 @@ enum ptx_kind {
 	K_BARRIER,   /* s[0]: id; s[1]: number of threads, if ns is 2; sub: arrives only */
 	K_WARP_SYNC, /* s[0]: lanes */
 	K_SHUFFLE,
+	K_MATRIX, /* wmma: sub 'l' loads, 'm' multiplies, 's' stores; of the whole warp */
 	K_VOTE,
 	K_ACTIVE, /* activemask */
 	K_NOTHING,
@@ -94,8 +95,11 @@ struct ptx_ins {
 	uint32_t text; /* where it begins in the module's text */
 	uint32_t line;
 	uint8_t kind, type, stype, space, space2, round, nd, ns, vector, sub;
-	uint8_t bop;         /* of setp, logic: 'a', 'o', 'x'; 0: none */
-	bool ftz, sat, slow; /* slow: flush, round or clamp around fn */
+	const struct ptx_opnd *regs; /* of K_MATRIX: the fragment's; of 'm' d, a, b and c */
+	uint8_t nregs, matrix;       /* matrix: 'a', 'b', 'c': the part that a load or store has */
+	bool columns[2];             /* of that one, or of a and b */
+	uint8_t bop;                 /* of setp, logic: 'a', 'o', 'x'; 0: none */
+	bool ftz, sat, slow;         /* slow: flush, round or clamp around fn */
 	bool relu, uniform, divides;
 	bool aligned; /* a barrier that whole warps must reach together */
 };
@@ -176,6 +180,7 @@ struct ptx_parser;
 int ptx_decode(struct ptx_parser *p, const struct ptx_line *l, struct ptx_ins *in);
 /* A register that holds value in all lanes. */
 struct ptx_opnd ptx_constant(struct ptx_parser *p, uint64_t value, unsigned bytes);
+struct ptx_opnd *ptx_operands(struct ptx_parser *p, int n); /* zeros, which last as long as the module */
 struct ptx_opnd ptx_special(struct ptx_parser *p, int what);
 const struct ptx_var *ptx_variable(struct ptx_parser *p, const char *name, int n);
 int ptx_bad(struct ptx_parser *p, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -215,6 +220,7 @@ void ptx_flush_lanes(void *lanes, int type);
 void ptx_clamp_lanes(void *lanes, int type, bool relu);
 void ptx_set_round(int round); /* of the processor; R_RN restores */
 
+int ptx_matrix_registers(int type); /* of a fragment of such elements */
 float ptx_f16_to_f32(uint16_t h);
 float ptx_bf16_to_f32(uint16_t h);
 /* The value of v rounded, where v is exact or was rounded to odd. */

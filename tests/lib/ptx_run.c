@@ -255,6 +255,17 @@ static void run_vote(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_in
 	ptx_commit(w, &in->d[0], r, m);
 }
 
+static void run_matrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in)
+{
+	int results = in->sub == 's' ? 0 : in->sub == 'l' ? in->nregs : ptx_matrix_registers(in->type);
+	for (int i = 0; i < in->ns; i++)
+		check_defined(x, w, &in->s[i], ALL_LANES);
+	for (int i = results; i < in->nregs; i++)
+		check_defined(x, w, &in->regs[i], ALL_LANES);
+	w->touched = ALL_LANES;
+	ptx_matrix(x, w, in);
+}
+
 /* ---- barriers ---- */
 
 static void set_known(struct ptx_exec *x, struct ptx_warp *w)
@@ -452,9 +463,16 @@ static void execute(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins
 /* An instruction of several lanes. False: lanes that it names are missing, and these wait for them. */
 static bool execute_together(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in, uint32_t m)
 {
-	uint32_t want = members(x, w, members_operand(in), m) & w->live;
+	bool matrix = in->kind == K_MATRIX;
+	uint32_t want = matrix ? ALL_LANES : members(x, w, members_operand(in), m) & w->live;
+	if (matrix && w->live != ALL_LANES)
+		ptx_stop(x, __builtin_ctz(m), "a matrix needs all lanes of the warp");
 	if (want & ~m)
 		return false;
+	if (matrix) {
+		run_matrix(x, w, in);
+		return true;
+	}
 	if (in->kind == K_SHUFFLE)
 		run_shuffle(x, w, in, m);
 	else if (in->kind == K_VOTE)

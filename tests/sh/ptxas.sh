@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Assembles PTX of random candidates: ptxas.sh BUILD [EACH]. EACH candidates per architecture, 4 without it.
+# Assembles PTX of random candidates and of random products of fragments: ptxas.sh BUILD [EACH]. EACH of both per
+# architecture, 4 without it.
 # The assembler: a `ptxas` on PATH if it accepts the architecture, else that of BUILD/ptxas-venv, which
 # `make bench-ptxas` makes from PyPI; without one an architecture is skipped. Each architecture's line says
 # how many registers and how much local memory the assembler gave, what emitting and assembling took, and,
@@ -27,7 +28,7 @@ BEGIN { closed = -1 }
 /^[ \t]*\.L_x_[0-9]+:/ { gsub(/[ \t:]/, ""); at[$0] = n + 0 }
 /^[ \t]*\/\*[0-9a-f]+\*\// {
 	sub(/^[ \t]*\/\*[0-9a-f]+\*\/[ \t]+/, ""); sub(/^@!?U?P[T0-9]+[ \t]+/, "")
-	math[n + 1] = math[n] + /^(FFMA|IDP|HFMA2)/; n++
+	math[n + 1] = math[n] + /^(FFMA|IDP|HFMA2|HMMA|IMMA)/; n++
 	if (/^BRA/ && match($0, /\.L_x_[0-9]+/)) {
 		to = substr($0, RSTART, RLENGTH)
 		if (!(to in at)) next
@@ -56,6 +57,11 @@ if [ -x "$layers" ] && ! PTX_DIR=$dir/texts "$layers" >"$dir/emitted-layers"; th
 	bad=1
 	end
 fi
+PTX_DIR=$dir/texts SEEDS=$((5 * each)) "$build/tests/test_llvm_ptx_fragments" random_products >"$dir/fragments" || {
+	cat "$dir/fragments"
+	bad=1
+	end
+}
 dis=$(command -v nvdisasm) || dis=$(in_venv nvdisasm)
 for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 	as=$(command -v ptxas)

@@ -21,7 +21,7 @@ bench-silero: all # needs the libraries of bench-untuned
 bench-tvm: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh --tvm $(ARGS)
 # What NVIDIA's assembler makes of PTX: ARGS=500 candidates per architecture. It is had from PyPI.
-bench-ptxas: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers
+bench-ptxas: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 	@[ -x $(B)/ptxas-venv/bin/python ] || python3 -m venv $(B)/ptxas-venv
 	@$(B)/ptxas-venv/bin/pip install -q --no-deps nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-nvdisasm==13.5.37
 	@sh tests/sh/ptxas.sh $(B) $(or $(ARGS),100)

@@ -185,8 +185,7 @@ TEST(bad_texts_are_refused_with_their_line)
 		int rc;
 		const char *text;
 	} rows[] = {
-	    {"wmma.load.a.sync %r1, [%rd1];", E_UNSUPPORTED,
-	     "line 14: wmma.load.a.sync: unknown instruction"},
+	    {"stmatrix.sync %r1, [%rd1];", E_UNSUPPORTED, "line 14: stmatrix.sync: unknown instruction"},
 	    {"add.s32 %r1, %r2;", E_CORRUPT, "2 operands, wanted 3"},
 	    {"add.s32 %r1, %r2, %rd1;", E_CORRUPT, "an operand of 64 bits, wanted 32"},
 	    {"add.s32 %r1, %r200, 1;", E_CORRUPT, "unknown name \"%r200\""},

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fragments: PTX run on the host against plain sums, in random products of matrices: exact for bytes, near
+ * for halves; texts that lack a barrier or a wait, which must be found; targets without them, which are
+ * refused. SEED=n runs one program, SEEDS=n changes their number. With PTX_DIR=D texts are written to
+ * D/sm_87/N.ptx. */
+#include "kernels/emit/emit.h"
+#include "tests/lib/ptx_device.h"
+#include "tests/lib/ptx_object.h"
+#include "tests/lib/fragments_program.h"
+
+#include <sys/stat.h>
+
+static struct arena objects;
+static struct frags_maker m;
+
+static struct target gpu(uint64_t which)
+{
+	static const char *const cpu[] = {"sm_72", "sm_75", "sm_80", "sm_87", "sm_90"};
+	static const char *const first[] = {"+ptx63", "+ptx63", "+ptx70", "+ptx74", "+ptx78"};
+	struct target t = {.isa = "cuda", .lanes = 4, .regs = 60, .fma = true, .group = 1024};
+	strcpy(t.cpu, cpu[which % 5]);
+	strcpy(t.features, which / 5 % 2 ? first[which % 5] : which % 5 < 4 ? "+ptx74" : "+ptx83");
+	return t;
+}
+
+static const char *print(const struct target *t)
+{
+	struct blob o;
+	arena_reset(&objects);
+	int rc = emit_find("ptx")->emit(&l, t, &objects, &o);
+	const char *text = rc < 0 ? NULL : arena_strndup(&objects, o.p, o.n),
+		   *bad = text ? ptx_structure(&l, text, t) : err_text();
+	if (bad)
+		printf("%s: %s\n%s", t->cpu, bad, getenv("V") ? text : "");
+	return bad ? NULL : text;
+}
+
+static int run_text(const char *text, uint64_t seed)
+{
+	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.got};
+	int64_t each = (int64_t)dtype_bytes(m.memory);
+	const int64_t sizes[FRAGS_BUFS] = {m.m * m.k * each, m.k * m.n * each, m.m * m.n * 4};
+	memset(frags_memory.got, 0xff, sizeof frags_memory.got);
+	return ptx_device_run(
+	    text, strlen(text),
+	    &(struct ptx_device_run){.l = &l, .buf = bufs, .bytes = sizes, .at_once = 2, .seed = seed});
+}
+
+static uint64_t seeds(uint64_t usual, uint64_t *first)
+{
+	const char *one = getenv("SEED"), *many = getenv("SEEDS");
+	*first = one ? strtoull(one, NULL, 10) : 1;
+	return one ? 1 : many ? strtoull(many, NULL, 10) : usual;
+}
+
+static void keep(const char *text, const struct target *t, uint64_t seed)
+{
+	char path[512];
+	const char *dir = getenv("PTX_DIR");
+	if (!dir)
+		return;
+	snprintf(path, sizeof path, "%s/%s", dir, t->cpu);
+	mkdir(path, 0777);
+	snprintf(path, sizeof path, "%s/%s/f%llu.ptx", dir, t->cpu, (unsigned long long)seed);
+	CHECK_OK(file_write(path, text, strlen(text)));
+}
+
+/* The seed's program for its target, whose types the target has. */
+static struct target make_program(uint64_t seed)
+{
+	struct target tg = gpu(seed);
+	random_fragments(&m, seed, DT_NONE);
+	if (!target_multiplies_fragments(&tg, dtype_name(m.type)))
+		random_fragments(&m, seed, DT_F16);
+	fill_frags_memory(&m);
+	return tg;
+}
+
+TEST(random_products_are_right)
+{
+	uint64_t first, n = seeds(60, &first);
+	int types[DTYPES] = {0};
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		struct target tg = make_program(seed);
+		const char *text = print(&tg);
+		REQUIRE(text);
+		keep(text, &tg, seed);
+		int rc = run_text(text, seed);
+		if (rc < 0)
+			printf("%s seed %llu: %s\n", tg.cpu, (unsigned long long)seed, err_text());
+		CHECK(rc == E_OK && frags_near(&m, frags_memory.got, seed));
+		types[m.type]++;
+	}
+	CHECK(n < 60 || (types[DT_F16] > 4 && types[DT_BF16] > 4 && types[DT_I8] > 4 && types[DT_U8] > 4));
+}
+
+/* A copy of the text without the k-th line that has the part; NULL: there are not so many. */
+static const char *without(const char *text, const char *part, int k)
+{
+	const char *at = strstr(text, part);
+	for (; at && k > 0; k--)
+		at = strstr(at + 1, part);
+	if (!at)
+		return NULL;
+	char *copy = arena_strndup(&objects, text, strlen(text));
+	for (char *p = copy + (at - text); *p != '\n'; p++)
+		*p = ' ';
+	return copy;
+}
+
+static void mutants(const char *part, int needed)
+{
+	int made = 0, found = 0;
+	for (uint64_t seed = 1; made < needed && seed < 300 && !test_bad; seed++) {
+		struct target tg = make_program(seed);
+		const char *text = print(&tg);
+		REQUIRE(text);
+		for (int k = 0; k < 8 && made < needed; k++) {
+			const char *less = without(text, part, k);
+			bool wrong = false;
+			for (uint64_t order = 0; less && order < 6 && !wrong; order++)
+				wrong = run_text(less, 100 * seed + order) < 0;
+			made += less != NULL;
+			found += wrong;
+			if (less && !wrong)
+				printf("seed %llu: \"%s\" number %d is not missed\n",
+				       (unsigned long long)seed, part, k);
+		}
+	}
+	printf("%d of %d texts without \"%s\" are found\n", found, made, part);
+	CHECK(made == needed && found == made);
+}
+
+TEST(a_barrier_left_out_is_found)
+{
+	mutants("bar.sync", 30);
+}
+
+TEST(fragments_are_refused_where_they_are_missing)
+{
+	static const struct {
+		const char *cpu, *features;
+		enum dtype type;
+		bool good;
+	} rows[] = {{"sm_72", "+ptx61", DT_F16, true},  {"sm_72", "+ptx61", DT_I8, false},
+		    {"sm_72", "+ptx63", DT_I8, true},   {"sm_75", "+ptx74", DT_BF16, false},
+		    {"sm_80", "+ptx70", DT_BF16, true}, {"sm_80", "+ptx65", DT_BF16, false}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct target tg = gpu(0);
+		struct blob o;
+		strcpy(tg.cpu, rows[i].cpu);
+		strcpy(tg.features, rows[i].features);
+		random_fragments(&m, i + 1, rows[i].type);
+		arena_reset(&objects);
+		int rc = emit_find("ptx")->emit(&l, &tg, &objects, &o);
+		if (rc != (rows[i].good ? E_OK : E_UNSUPPORTED))
+			printf("%s %s: %s\n", tg.cpu, tg.features, rc < 0 ? err_text() : "accepted");
+		CHECK(rc == (rows[i].good ? E_OK : E_UNSUPPORTED));
+	}
+	static const char *const others[] = {"opencl", "llvm", "sim"};
+	for (int i = 0; i < 3; i++) {
+		struct target tg = {
+		    .isa = "opencl", .cpu = "generic", .lanes = 4, .regs = 64, .fma = true, .group = 256};
+		struct blob o;
+		if (i == 1)
+			REQUIRE_OK(target_host(&tg));
+		else if (i == 2)
+			strcpy(tg.isa, "sim");
+		random_fragments(&m, 1, DT_F16);
+		CHECK(emit_find(others[i])->emit(&l, &tg, &objects, &o) == E_UNSUPPORTED);
+	}
+}
+
+TEST_MAIN
