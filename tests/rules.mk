@@ -26,10 +26,15 @@ $(B)/tests/fake/libOpenCL.so.1: tests/lib/fake_opencl.c
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 $(patsubst %,$(B)/tests/test_%,opencl cli_opencl cli_device cli_faults): | $(B)/tests/fake/libOpenCL.so.1
 # A CUDA driver whose devices are this processor.
-$(B)/tests/fake/libcuda.so.1: tests/lib/fake_cuda.c $(B)/tests/ptx.a $(B)/libhone-all.a
+$(B)/tests/fake/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.a $(B)/libhone-all.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
-$(patsubst %,$(B)/tests/test_%,cuda dev_cuda cli_cuda libhone_cuda honed_job): | $(B)/tests/fake/libcuda.so.1
+# One without graphs.
+$(B)/tests/fake/old/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.a $(B)/libhone-all.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -DFAKE_CUDA_OLD -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
+$(patsubst %,$(B)/tests/test_%,cuda cuda_graph dev_cuda cli_cuda libhone_cuda honed_job): | $(B)/tests/fake/libcuda.so.1
+$(B)/tests/test_cuda_graph: | $(B)/tests/fake/old/libcuda.so.1
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 

@@ -41,6 +41,7 @@ int layout_costs_begin(struct arena *a, const struct target *t, struct layout_co
 	tg.regs = t->regs ? t->regs : t->lanes >= 16 ? 32 : 16;
 	tg.fma_gflops = tg.copy_gbs = 0;
 	memset(tg.bw_gbs, 0, sizeof tg.bw_gbs);
+	memset(tg.launch_ns, 0, sizeof tg.launch_ns);
 	if (*c && same_machine(&(*c)->tg, &tg))
 		return E_OK;
 	struct layout_costs *new = arena_try(a, 1, sizeof *new);

@@ -15,6 +15,9 @@ struct item_rates draft_item_rates(const struct target *tg)
 			       .near = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] : 2 * ITEM_USUAL_GBS,
 			       .far = tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] : ITEM_USUAL_GBS};
 	r.fill = r.slots / ITEM_CLOCK;
+	r.launch = tg->launch_ns[1] > 0   ? tg->launch_ns[1]
+		   : tg->launch_ns[0] > 0 ? tg->launch_ns[0]
+					  : ITEM_LAUNCH_NS;
 	r.units = tg->cores;
 	return r;
 }
@@ -81,8 +84,8 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 	x->of[DRAFT_LATENCY] += wait;
 	x->of[DRAFT_L2] += l->near / r->near;
 	x->of[DRAFT_COLD] += l->far / r->far;
-	x->of[DRAFT_CALL] += ITEM_LAUNCH_NS;
-	return hypot(hypot(issue, wait), hypot(l->near / r->near, l->far / r->far)) + ITEM_LAUNCH_NS;
+	x->of[DRAFT_CALL] += r->launch;
+	return hypot(hypot(issue, wait), hypot(l->near / r->near, l->far / r->far)) + r->launch;
 }
 
 /* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for

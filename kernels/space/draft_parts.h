@@ -104,7 +104,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LATENCY 4.       /* cycles of an operation that waits for the one before */
 #define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
 #define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
-#define ITEM_LAUNCH_NS 2000.
+#define ITEM_LAUNCH_NS 2000.  /* of a device whose launches were not measured */
 #define ITEM_NEAR .5 /* of a load's slots and latency, if it is from a shared buffer */
 #define ITEM_COPY 6. /* addresses of an element that is copied into one */
 #define ITEM_BARRIER 30.
@@ -120,6 +120,7 @@ struct item_rates {
 	double slots;     /* of all lanes, a ns */
 	double near, far; /* bytes a ns, of caches and of memory */
 	double fill;      /* items that fill the device */
+	double launch;    /* ns that a launch takes by itself: in a graph, where the device has graphs */
 	int units;        /* compute units, each of which takes whole groups */
 };
 struct item_rates draft_item_rates(const struct target *tg);

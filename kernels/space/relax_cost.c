@@ -419,7 +419,7 @@ static struct num launch_ns(const struct stage_cost *f, const struct item_rates 
 	ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
 	ns = num_norm(p, ns, num_scale(p, l->near, 1 / r->near), 2);
 	ns = num_norm(p, ns, num(l->far / r->far), 2);
-	ns.v += ITEM_LAUNCH_NS;
+	ns.v += r->launch;
 	return ns;
 }
 

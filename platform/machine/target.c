@@ -134,10 +134,10 @@ bool target_runs(const struct target *have, const struct target *need)
 }
 
 enum { FRESH_S = 60 };
-enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL, LIMIT };
+enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL, FLOOR, LIMIT };
 
 /* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional word that is empty
- * is left out, and so is a limit of 0. Reals are the peaks. */
+ * is left out, and so are a limit of 0 and floors that are all 0. Reals are the peaks. */
 static const struct field {
 	const char *key;
 	enum kind kind;
@@ -162,6 +162,7 @@ static const struct field {
     {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
     {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
     {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
+    {"launch", FLOOR, offsetof(struct target, launch_ns), 0, 2, 1e9},
     {"feat", WORD, offsetof(struct target, features), sizeof((struct target *)0)->features, 1, 0},
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
@@ -178,10 +179,19 @@ static void put_real(struct buf *out, double v)
 	buf_puts(out, s);
 }
 
+static bool any_real(const double *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (v[i] > 0)
+			return true;
+	return false;
+}
+
 static void put_field(const struct field *f, const struct target *t, struct buf *out)
 {
 	const char *p = (const char *)t + f->at;
-	if ((f->kind == OPTIONAL && !*p) || (f->kind == LIMIT && !*(const int *)p))
+	if ((f->kind == OPTIONAL && !*p) || (f->kind == LIMIT && !*(const int *)p) ||
+	    (f->kind == FLOOR && !any_real((const double *)p, f->count)))
 		return;
 	buf_printf(out, " %s=", f->key);
 	switch (f->kind) {
@@ -200,6 +210,7 @@ static void put_field(const struct field *f, const struct target *t, struct buf 
 		buf_puts(out, *(const bool *)p ? "1" : "0");
 		break;
 	case REAL:
+	case FLOOR:
 		for (int i = 0; i < f->count; i++) {
 			if (i)
 				buf_puts(out, ",");
@@ -261,11 +272,11 @@ static bool get_field(const struct field *f, const char **at, struct target *t)
 		return get_word(at, p, f->bytes);
 	if (f->kind == OPTIONAL)
 		return get_word(at, p, f->bytes) && *p;
-	if (f->kind == REAL) {
+	if (f->kind == REAL || f->kind == FLOOR) {
 		for (int i = 0; i < f->count; i++)
 			if ((i && *(*at)++ != ',') || !get_real(at, f->most, (double *)p + i))
 				return false;
-		return true;
+		return f->kind == REAL || any_real((const double *)p, f->count);
 	}
 	if (!get_int(at, f->most, &v))
 		return false;
@@ -289,7 +300,8 @@ int target_parse(const char *text, struct target *t)
 	for (int i = 0; i < FIELDS; i++) {
 		size_t n = strlen(fields[i].key);
 		bool here = *at == ' ' && strncmp(at + 1, fields[i].key, n) == 0 && at[1 + n] == '=';
-		if (!here && (fields[i].kind == OPTIONAL || fields[i].kind == LIMIT))
+		if (!here &&
+		    (fields[i].kind == OPTIONAL || fields[i].kind == LIMIT || fields[i].kind == FLOOR))
 			continue;
 		if (!here)
 			return fail(E_CORRUPT, "target: '%s=' expected at byte %zu", fields[i].key,
@@ -363,6 +375,7 @@ bool target_read_peaks(const char *path, struct target *t)
 	t->fma_gflops = kept.fma_gflops;
 	t->copy_gbs = kept.copy_gbs;
 	memcpy(t->bw_gbs, kept.bw_gbs, sizeof t->bw_gbs);
+	memcpy(t->launch_ns, kept.launch_ns, sizeof t->launch_ns);
 	return true;
 }
 
@@ -428,6 +441,9 @@ void target_raise(struct target *t, const struct target *now)
 	raise_to(&t->copy_gbs, now->copy_gbs);
 	for (int i = 0; i < 4; i++)
 		raise_to(&t->bw_gbs[i], now->bw_gbs[i]);
+	for (int i = 0; i < 2; i++)
+		if (!(t->launch_ns[i] > 0) || (now->launch_ns[i] > 0 && now->launch_ns[i] < t->launch_ns[i]))
+			t->launch_ns[i] = now->launch_ns[i];
 }
 
 int target_measure_again(const char *dir, struct clock *clock, struct target *t)

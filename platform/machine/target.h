@@ -5,7 +5,7 @@
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
  * after soc, rev=7 and mode=pmode:0002 if they are known; after cores, group=1024 on a device with groups,
- * and serial=1 if that is a processor).
+ * and serial=1 if that is a processor; after copy, launch=4100,900 if that was measured).
  * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
  * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
  * peaks are what a kernel's code depends on. */
@@ -38,6 +38,8 @@ struct target {
 	double fma_gflops;                    /* these: of one core, or of the device */
 	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM */
 	double copy_gbs;                      /* bytes read + written per second of an L3-sized copy */
+	double launch_ns[2]; /* of a device, the least time that a launch adds to a sequence of launches, and
+			      * to a graph of launches (0: the device has no graphs, or not measured) */
 };
 
 /* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: report
@@ -78,7 +80,7 @@ int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);
-/* Takes the higher value of each peak. */
+/* Takes the better value of each peak: the higher speed, the shorter launch. */
 void target_raise(struct target *t, const struct target *now);
 /* The peaks of another device, in a file of their own; false: none are kept for this target. */
 bool target_read_peaks(const char *path, struct target *t);

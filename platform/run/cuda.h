@@ -134,15 +134,21 @@ struct cuda_launch {
 int cuda_prepare(struct cuda_code *c, int entry, const struct cuda_launch *at,
 		 struct cuda_job **out) MUST_CHECK;
 /* Puts it in the stream, behind all that was started before, and returns. A job's arguments change only when
- * one of its buffers is mapped for the first time, so that a sequence of jobs can be captured as a graph. */
+ * one of its buffers is mapped for the first time. */
 int cuda_start(struct cuda_job *j) MUST_CHECK;
 void cuda_drop(struct cuda_job *j);
+/* Makes one job of n > 0 jobs, none of which is such a sequence: it starts them in this order as one graph,
+ * which costs the host less. They must outlive it. A buffer that is moved makes its next start record anew.
+ * Any error, also of its start, leaves the device as it was, unless that is lost: the jobs can be started one
+ * by one. E_UNSUPPORTED: the driver has no graphs. */
+int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct cuda_job **out) MUST_CHECK;
 /* Waits until all that was started has ended. INT64_MAX: waits in the driver. Else the driver is asked again
  * and again, and E_TIMEOUT is returned at deadline_ns of `clock`: the device is then lost. */
 int cuda_wait(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Measures the device's peaks in less than two seconds beside what the driver compiles: its flops in
- * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs. t comes from cuda_target(): the
- * size of its second cache decides how much memory is read. */
+ * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs, and the time of an empty kernel
+ * in launch_ns: in a sequence of launches, and in a graph (0: the driver has none). t comes from
+ * cuda_target(): the size of its second cache decides how much memory is read. */
 int cuda_measure(struct cuda_dev *d, struct target *t) MUST_CHECK;
 
 #endif

@@ -48,7 +48,7 @@ enum {
 	CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
 	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88
 };
-enum { CU_COMPUTEMODE_PROHIBITED = 2, CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_COMPUTEMODE_PROHIBITED = 2, CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, CU_JIT_INPUT_PTX = 1 };
 enum {
@@ -94,9 +94,21 @@ enum {
 	X(cuLaunchKernel, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,  \
 			   unsigned bz, unsigned shared, void *stream, void **params, void **extra))
 
+/* The same, but a driver may lack them, and then has no graphs; of the two that instantiate one, one is
+ * enough: the first is CUDA 11.4's. */
+#define CUDA_GRAPH_CALLS(X)                                                                                  \
+	X(cuStreamBeginCapture_v2, (void *stream, int mode))                                                 \
+	X(cuStreamEndCapture, (void *stream, void **graph))                                                  \
+	X(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))                 \
+	X(cuGraphInstantiate, (void **exec, void *graph, void **bad_node, char *log, size_t room))           \
+	X(cuGraphDestroy, (void *graph))                                                                     \
+	X(cuGraphExecDestroy, (void *exec))                                                                  \
+	X(cuGraphLaunch, (void *exec, void *stream))
+
 struct cuda_api {
 #define CUDA_FIELD(name, args) int(*name) args;
 	CUDA_CALLS(CUDA_FIELD)
+	CUDA_GRAPH_CALLS(CUDA_FIELD) /* each may be NULL */
 #undef CUDA_FIELD
 };
 
@@ -116,7 +128,8 @@ struct cuda_dev {
 	const struct cuda_info *info;
 	int id;
 	void *context, *stream;
-	bool lost; /* it hangs, and so may every call; or its context is broken for good */
+	unsigned moved; /* counts buffers that were moved */
+	bool lost;      /* it hangs, and so may every call; or its context is broken for good */
 	char why[160];
 };
 
@@ -144,6 +157,14 @@ int cuda_got(struct cuda_dev *d, const char *call, bool there, int code);
 /* Makes the device's context current, until cuda_exit(). E_IO: it is lost. */
 int cuda_enter(struct cuda_dev *d) MUST_CHECK;
 void cuda_exit(struct cuda_dev *d);
+/* Starts a job in a stream. The context is current. */
+int cuda_launch_in(struct cuda_job *j, void *stream) MUST_CHECK;
+/* cuda_graph.c: a sequence of n > 0 jobs, as of cuda_record(). */
+struct cuda_graph;
+int cuda_graph_make(struct cuda_dev *d, struct cuda_job *const *job, int n,
+		    struct cuda_graph **out) MUST_CHECK;
+int cuda_graph_start(struct cuda_graph *g) MUST_CHECK;
+void cuda_graph_free(struct cuda_graph *g);
 /* The first line of an object: its entries, without functions. *source: where the PTX begins. */
 int cuda_parse_head(const char *object, size_t n, struct cuda_code *c, size_t *source) MUST_CHECK;
 

@@ -26,6 +26,9 @@ static int find_calls(struct cuda *c)
 					   ": it is too old, or not NVIDIA's driver");
 	CUDA_CALLS(FIND)
 #undef FIND
+#define FIND(name, args) *(void **)&c->api.name = dlsym(c->library, #name);
+	CUDA_GRAPH_CALLS(FIND)
+#undef FIND
 	return E_OK;
 }
 

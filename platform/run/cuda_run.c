@@ -19,6 +19,7 @@ struct cuda_buf {
 
 struct cuda_job {
 	struct cuda_dev *dev;
+	struct cuda_graph *graph; /* of a sequence, which has only this and the device; else NULL */
 	void *function;
 	int group, threads, nargs; /* nargs: with the range's two, which are the last */
 	int64_t begin, end, once;
@@ -224,6 +225,7 @@ static int share(struct cuda_buf *b)
 	rc = cuda_done(d, "cuMemFree_v2", d->api->cuMemFree_v2(b->at));
 	b->host = host;
 	b->at = at;
+	d->moved++;
 	return rc;
 }
 
@@ -347,35 +349,64 @@ int cuda_prepare(struct cuda_code *c, int entry, const struct cuda_launch *at, s
 	return E_OK;
 }
 
-static int launch(struct cuda_job *j, int64_t begin, int64_t end)
+static int launch(struct cuda_job *j, void *stream, int64_t begin, int64_t end)
 {
 	j->value[j->nargs - 2] = (uint64_t)begin;
 	j->value[j->nargs - 1] = (uint64_t)end;
 	unsigned blocks = (unsigned)((end - begin + j->group - 1) / j->group);
 	return cuda_done(j->dev, "cuLaunchKernel",
 			 j->dev->api->cuLaunchKernel(j->function, blocks, 1, 1, (unsigned)j->group,
-						     (unsigned)j->threads, 1, 0, j->dev->stream, j->arg,
-						     NULL));
+						     (unsigned)j->threads, 1, 0, stream, j->arg, NULL));
 }
 
-int cuda_start(struct cuda_job *j)
+int cuda_launch_in(struct cuda_job *j, void *stream)
 {
-	int rc = cuda_enter(j->dev);
-	if (rc < 0)
-		return rc;
+	int rc = E_OK;
 	for (int i = 0; i < j->nspots; i++)
 		j->value[i] = j->spot[i].buf->at + (uint64_t)j->spot[i].at;
 	for (int64_t at = j->begin; at < j->end && rc >= 0;) {
 		int64_t end = j->end - at > j->once ? at + j->once : j->end;
-		rc = launch(j, at, end);
+		rc = launch(j, stream, at, end);
 		at = end;
 	}
+	return rc;
+}
+
+int cuda_start(struct cuda_job *j)
+{
+	if (j->graph)
+		return cuda_graph_start(j->graph);
+	int rc = cuda_enter(j->dev);
+	if (rc < 0)
+		return rc;
+	rc = cuda_launch_in(j, j->dev->stream);
 	cuda_exit(j->dev);
+	return rc;
+}
+
+int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct cuda_job **out)
+{
+	for (int i = 0; i < n; i++)
+		if (job[i]->graph || job[i]->dev != d)
+			return fail(E_USAGE, "launch %d is a sequence, or of another device", i);
+	if (n < 1)
+		return fail(E_USAGE, "a sequence of %d launches", n);
+	struct cuda_job *j = calloc(1, sizeof *j);
+	if (!j)
+		return fail(E_NOMEM, "no memory for a sequence of launches");
+	j->dev = d;
+	int rc = cuda_graph_make(d, job, n, &j->graph);
+	if (rc < 0)
+		free(j);
+	else
+		*out = j;
 	return rc;
 }
 
 void cuda_drop(struct cuda_job *j)
 {
+	if (j)
+		cuda_graph_free(j->graph);
 	free(j);
 }
 

@@ -173,6 +173,15 @@ static int start(struct dev_launch *l)
 	return cuda_start(job_of(l));
 }
 
+static int record(struct dev_unit *u, struct dev_launch *const *l, int n, struct dev_launch **out)
+{
+	struct cuda_job *j;
+	int rc = cuda_record(u->dev, (struct cuda_job *const *)l, n, &j);
+	if (rc >= 0)
+		*out = (struct dev_launch *)j;
+	return rc;
+}
+
 static int wait_for(struct dev_unit *u, int64_t deadline_ns)
 {
 	return cuda_wait(u->dev, &clock_real, deadline_ns);
@@ -199,6 +208,7 @@ static const struct dev_own own = {.open = unit_open,
 				   .prepare = prepare,
 				   .drop = drop,
 				   .start = start,
+				   .record = record,
 				   .wait = wait_for};
 
 const struct dev dev_cuda = {.name = "cuda",

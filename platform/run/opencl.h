@@ -132,8 +132,8 @@ void opencl_drop(struct opencl_job *j);
  * driver's, because a driver that hangs may hang in them, too. */
 int opencl_wait(struct opencl_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Measures the device's peaks in less than two seconds (on a busy machine: about four) beside what the driver
- * compiles: its flops in fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs; each is
- * the best of several short runs. */
+ * compiles: its flops in fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs, and
+ * the time of an empty kernel in launch_ns[0]; each is the best of several short runs. */
 int opencl_measure(struct opencl_dev *d, struct target *t) MUST_CHECK;
 
 #endif

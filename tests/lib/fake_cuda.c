@@ -18,79 +18,29 @@
  * ms; "idle": they do nothing. "slow-first": the first launch of each kernel takes 300 ms; "slow-link": a
  * link takes 1.5 s. "jit": no PTX links, and the log says why; with "@N" from the Nth on. "kept-refused": no
  * image loads that this process has not linked. "few-registers": no kernel runs with over 32 threads in a
- * block. "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c
- * expects, and does not return. */
-#include "platform/run/cuda_api.h"
-#include "tests/lib/ptx.h"
+ * block. "busy-threads": another thread does what breaks a capture of all threads' calls. "forge": it writes
+ * into the process's pipe to its parent, in the form that tools/hone/drivers.c expects, and does not return.
+ */
+#include "tests/lib/fake_cuda_parts.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define SEEN __attribute__((visibility("default")))
-#define DECLARE(name, args) SEEN int name args;
-CUDA_CALLS(DECLARE)
-
-/* Calls of this process, for tests. */
-extern SEEN int fake_cuda_links, fake_cuda_loads, fake_cuda_launches;
-int fake_cuda_links, fake_cuda_loads, fake_cuda_launches;
-
-enum { NOT_INITIALIZED = 3, INVALID_HANDLE = 400 };
-enum { DEVICES = 64, BLOCKS = 4096, IMAGES = 4096, PARAMS = 256, DEPTH = 16 };
-
-struct module {
-	struct ptx *ptx;
-	struct function *functions;
-};
-
-struct function {
-	struct module *module;
-	char name[64];
-	int nparams;
-	bool ran;
-	struct function *next;
-};
-
-struct launch {
-	struct function *f;
-	unsigned grid[3], block[3];
-	int number; /* of the process's launches */
-	uint64_t value[PARAMS];
-	struct launch *next;
-};
-
-struct stream {
-	int device;
-	struct launch *first, **last;
-};
-
-struct image { /* a cubin: a head and the PTX */
-	char magic[8];
-	uint64_t n;
-	char text[];
-};
-
-struct link {
-	struct image *image;
-	char *log;
-	size_t room;
-};
+int fake_cuda_links, fake_cuda_loads, fake_cuda_launches, fake_cuda_graphs, fake_cuda_replays;
 
 static struct block { /* memory of a device */
 	char *p;
 	size_t n;
 	bool host;
 } block[BLOCKS];
-static uint64_t linked[IMAGES]; /* hashes of what this process has linked */
+uint64_t linked[IMAGES];
 static int retained[DEVICES], sticky;
 static pid_t owner; /* that has called cuInit */
 static _Thread_local void *stack[DEPTH];
 static _Thread_local int depth;
+_Thread_local struct stream *capturing;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char contexts[DEVICES];
 
@@ -110,14 +60,13 @@ static const char *lie(const char *name, char out[64])
 	return NULL;
 }
 
-static bool lies(const char *name)
+bool lies(const char *name)
 {
 	char rest[64];
 	return lie(name, rest);
 }
 
-/* Whether a lie is told about call or launch n. */
-static bool lies_at(const char *name, int n)
+bool lies_at(const char *name, int n)
 {
 	char rest[64];
 	const char *at = lie(name, rest) ? strchr(rest, '@') : NULL;
@@ -158,10 +107,15 @@ static int count(const char *call)
 	return ++counts[i].n;
 }
 
-enum need { NOTHING, STARTED, CURRENT };
+static int check_capture(enum premise need)
+{
+	if (need != UNSAFE || !capturing)
+		return CUDA_SUCCESS;
+	capturing->invalid = true;
+	return CAPTURE_UNSUPPORTED;
+}
 
-/* What each call begins with: its lie, and what a driver needs. The lock is held if it is CUDA_SUCCESS. */
-static int begin(const char *call, enum need need)
+int begin(const char *call, enum premise need)
 {
 	char text[80];
 	pthread_mutex_lock(&lock);
@@ -176,33 +130,29 @@ static int begin(const char *call, enum need need)
 		code = lie_number(call, 999);
 	else if (need != NOTHING && owner != getpid())
 		code = NOT_INITIALIZED;
-	else if (need == CURRENT && !depth)
+	else if (need >= CURRENT && !depth)
 		code = CUDA_ERROR_INVALID_CONTEXT;
-	else if (need == CURRENT && sticky)
+	else if (need >= CURRENT && sticky)
 		code = sticky;
+	else
+		code = check_capture(need);
 	if (code != CUDA_SUCCESS)
 		pthread_mutex_unlock(&lock);
 	return code;
 }
 
-static int end(int code)
+int end(int code)
 {
 	pthread_mutex_unlock(&lock);
 	return code;
 }
 
-/* NULL where the lie says so. */
-static void *made(const char *call, void *p)
+void *made(const char *call, void *p)
 {
 	char text[80];
 	snprintf(text, sizeof text, "null %s", call);
 	return lies(text) ? NULL : p;
 }
-
-#define BEGIN(need)                                                                                          \
-	int code = begin(__func__, need);                                                                    \
-	if (code != CUDA_SUCCESS)                                                                            \
-	return code
 
 /* ---- the driver and its devices ---- */
 
@@ -225,7 +175,8 @@ SEEN void fake_cuda_fresh(void);
 void fake_cuda_fresh(void)
 {
 	owner = sticky = depth = 0;
-	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = 0;
+	capturing = NULL;
+	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = fake_cuda_graphs = fake_cuda_replays = 0;
 	memset(retained, 0, sizeof retained);
 	memset(linked, 0, sizeof linked);
 }
@@ -381,7 +332,7 @@ static int current(void)
 
 int cuStreamCreate(void **stream, unsigned flags)
 {
-	BEGIN(CURRENT);
+	BEGIN(UNSAFE);
 	(void)flags;
 	struct stream *s = calloc(1, sizeof *s);
 	s->device = current();
@@ -429,7 +380,7 @@ static int drop_block(uint64_t at, bool host)
 
 int cuMemAlloc_v2(uint64_t *at, size_t bytes)
 {
-	BEGIN(CURRENT);
+	BEGIN(UNSAFE);
 	if (!bytes)
 		return end(CUDA_ERROR_INVALID_VALUE);
 	void *p = add_block(bytes, false);
@@ -439,13 +390,13 @@ int cuMemAlloc_v2(uint64_t *at, size_t bytes)
 
 int cuMemFree_v2(uint64_t at)
 {
-	BEGIN(CURRENT);
+	BEGIN(UNSAFE);
 	return end(drop_block(at, false));
 }
 
 int cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 {
-	BEGIN(CURRENT);
+	BEGIN(UNSAFE);
 	if (!bytes || !(flags & CU_MEMHOSTALLOC_DEVICEMAP))
 		return end(CUDA_ERROR_INVALID_VALUE);
 	void *p = add_block(bytes, true);
@@ -463,7 +414,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *at, void *host, unsigned flags)
 
 int cuMemFreeHost(void *at)
 {
-	BEGIN(CURRENT);
+	BEGIN(UNSAFE);
 	return end(drop_block((uintptr_t)at, true));
 }
 
@@ -514,6 +465,14 @@ static void run(const struct launch *l)
 		*(char *)(uintptr_t)(a.at[i] + 3) |= 0x41; /* of f32: large */
 }
 
+void free_launches(struct launch *l)
+{
+	for (struct launch *next; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+}
+
 /* Runs what is in the stream. False: a launch never ends. */
 static bool drain(struct stream *s)
 {
@@ -529,10 +488,19 @@ static bool drain(struct stream *s)
 	return true;
 }
 
-static struct stream *stream_of(void *stream)
+struct stream *stream_of(void *stream)
 {
 	struct stream *s = stream;
 	return s && depth && s->device == current() ? s : NULL;
+}
+
+struct stream *ready_stream(void *stream, int *code)
+{
+	struct stream *s = stream_of(stream);
+	*code = !s ? INVALID_HANDLE : s->captures ? CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+	if (s && s->captures)
+		s->invalid = true;
+	return *code == CUDA_SUCCESS ? s : NULL;
 }
 
 int cuStreamDestroy_v2(void *stream)
@@ -541,7 +509,11 @@ int cuStreamDestroy_v2(void *stream)
 	struct stream *s = stream_of(stream);
 	if (!s)
 		return end(INVALID_HANDLE);
-	if (!drain(s))
+	if (s == capturing)
+		capturing = NULL;
+	if (s->captures)
+		free_launches(s->first);
+	else if (!drain(s))
 		hang();
 	free(s);
 	return end(sticky);
@@ -550,16 +522,16 @@ int cuStreamDestroy_v2(void *stream)
 int cuStreamQuery(void *stream)
 {
 	BEGIN(CURRENT);
-	struct stream *s = stream_of(stream);
-	return end(!s ? INVALID_HANDLE : !drain(s) ? CUDA_ERROR_NOT_READY : sticky);
+	struct stream *s = ready_stream(stream, &code);
+	return end(!s ? code : !drain(s) ? CUDA_ERROR_NOT_READY : sticky);
 }
 
 int cuStreamSynchronize(void *stream)
 {
 	BEGIN(CURRENT);
-	struct stream *s = stream_of(stream);
+	struct stream *s = ready_stream(stream, &code);
 	if (!s)
-		return end(INVALID_HANDLE);
+		return end(code);
 	if (!drain(s))
 		hang();
 	return end(sticky);
@@ -567,9 +539,10 @@ int cuStreamSynchronize(void *stream)
 
 static int copy(void *stream, uint64_t device, size_t bytes, const void *from, void *to)
 {
-	struct stream *s = stream_of(stream);
+	int code;
+	struct stream *s = ready_stream(stream, &code);
 	if (!s || !find(device, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+		return s ? CUDA_ERROR_INVALID_VALUE : code;
 	if (!drain(s))
 		hang();
 	if (!sticky)
@@ -601,150 +574,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	if (!s || !fits || !gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra || shared)
 		return end(CUDA_ERROR_INVALID_VALUE);
 	struct launch *l = calloc(1, sizeof *l);
-	*l = (struct launch){f, {gx, gy, gz}, {bx, by, bz}, .number = ++fake_cuda_launches};
+	*l = (struct launch){f, {gx, gy, gz}, {bx, by, bz}, .number = s->captures ? 0 : ++fake_cuda_launches};
 	for (int i = 0; i < f->nparams; i++)
 		memcpy(&l->value[i], params[i], ptx_param_bytes(e, i) < 8 ? ptx_param_bytes(e, i) : 8);
 	*s->last = l;
 	s->last = &l->next;
-	return end(CUDA_SUCCESS);
-}
-
-/* ---- programs ---- */
-
-static uint64_t hash_of(const struct image *i)
-{
-	uint64_t h = 1;
-	for (uint64_t k = 0; k < i->n; k++)
-		h = (h ^ (unsigned char)i->text[k]) * UINT64_C(0x100000001b3);
-	return h;
-}
-
-static bool is_linked(uint64_t hash)
-{
-	for (int i = 0; i < IMAGES; i++)
-		if (linked[i] == hash)
-			return true;
-	return false;
-}
-
-int cuLinkCreate_v2(unsigned n, const int *options, void **values, void **link)
-{
-	BEGIN(CURRENT);
-	struct link *l = calloc(1, sizeof *l);
-	for (unsigned i = 0; i < n; i++) {
-		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
-			l->log = values[i];
-		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-			l->room = (size_t)(uintptr_t)values[i];
-	}
-	*link = made(__func__, l);
-	return end(CUDA_SUCCESS);
-}
-
-int cuLinkAddData_v2(void *link, int type, void *data, size_t bytes, const char *name, unsigned n,
-		     const int *options, void **values)
-{
-	static const char magic[8] = "\177FAKEC\1";
-	struct link *l = link;
-	struct ptx *ptx = NULL;
-	BEGIN(CURRENT);
-	(void)name, (void)n, (void)options, (void)values;
-	fake_cuda_links++;
-	if (type != CU_JIT_INPUT_PTX || !bytes || ((char *)data)[bytes - 1])
-		return end(CUDA_ERROR_INVALID_VALUE);
-	bool refused = lies_at("jit", fake_cuda_links);
-	if (refused || ptx_load(data, bytes - 1, &ptx) < 0) {
-		if (l->log && l->room)
-			snprintf(
-			    l->log, l->room, "%s",
-			    refused
-				? "ptxas application ptx input, line 9; error:\n\033[1mno such instruction"
-				: err_text());
-		return end(CUDA_ERROR_INVALID_PTX);
-	}
-	ptx_free(ptx);
-	l->image = calloc(1, sizeof *l->image + bytes);
-	memcpy(l->image->magic, magic, sizeof magic);
-	l->image->n = bytes - 1;
-	memcpy(l->image->text, data, bytes);
-	linked[fake_cuda_links % IMAGES] = hash_of(l->image);
-	return end(CUDA_SUCCESS);
-}
-
-int cuLinkComplete(void *link, void **cubin, size_t *bytes)
-{
-	struct link *l = link;
-	BEGIN(CURRENT);
-	if (lies("slow-link"))
-		usleep(1500000);
-	*cubin = made(__func__, l->image);
-	*bytes = l->image ? sizeof *l->image + l->image->n : 0;
-	return end(CUDA_SUCCESS);
-}
-
-int cuLinkDestroy(void *link)
-{
-	BEGIN(CURRENT);
-	struct link *l = link;
-	if (l->image)
-		free(l->image);
-	free(l);
-	return end(CUDA_SUCCESS);
-}
-
-int cuModuleLoadData(void **module, const void *image)
-{
-	const struct image *i = image;
-	BEGIN(CURRENT);
-	fake_cuda_loads++;
-	if (memcmp(i->magic, "\177FAKEC\1", 8) || (lies("kept-refused") && !is_linked(hash_of(i))))
-		return end(CUDA_ERROR_NO_BINARY_FOR_GPU);
-	struct module *m = calloc(1, sizeof *m);
-	if (ptx_load(i->text, (size_t)i->n, &m->ptx) < 0) {
-		free(m);
-		return end(CUDA_ERROR_INVALID_IMAGE);
-	}
-	*module = made(__func__, m);
-	return end(CUDA_SUCCESS);
-}
-
-int cuModuleUnload(void *module)
-{
-	struct module *m = module;
-	BEGIN(CURRENT);
-	for (struct function *f = m->functions, *next; f; f = next) {
-		next = f->next;
-		free(f);
-	}
-	ptx_free(m->ptx);
-	free(m);
-	return end(CUDA_SUCCESS);
-}
-
-int cuModuleGetFunction(void **function, void *module, const char *name)
-{
-	struct module *m = module;
-	BEGIN(CURRENT);
-	const struct ptx_entry *e = ptx_find(m->ptx, name);
-	if (!e || e->nparams > PARAMS)
-		return end(CUDA_ERROR_NOT_FOUND);
-	struct function *f = calloc(1, sizeof *f);
-	f->module = m;
-	f->next = m->functions;
-	m->functions = f;
-	f->nparams = e->nparams;
-	snprintf(f->name, sizeof f->name, "%s", name);
-	*function = made(__func__, f);
-	return end(CUDA_SUCCESS);
-}
-
-int cuFuncGetAttribute(int *out, int what, void *function)
-{
-	BEGIN(CURRENT);
-	(void)function;
-	*out = what == CU_FUNC_ATTRIBUTE_NUM_REGS           ? 40
-	       : what == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES ? 16 * lies("spills")
-	       : lies("few-registers")                      ? 32
-							    : 1024;
 	return end(CUDA_SUCCESS);
 }

@@ -158,16 +158,24 @@ static bool find_peaks(const struct list *l, int i, const char *dir, struct targ
 	       target_read_peaks(path, t);
 }
 
+/* null: not measured, or there are no graphs. */
+static json_t *launch_json(double ns)
+{
+	return ns > 0 ? json_num(ns / 1e3) : json_null();
+}
+
 static json_t *device_json(const struct list *l, int i, const char *dir)
 {
 	struct target t;
 	const char *why = l->kind->usable(device_of(l, i)) < 0 ? err_text() : "";
 	json_t *text = json_text(why), *j = l->kind->json(device_of(l, i));
-	json_t *peaks = find_peaks(l, i, dir, &t)
-			    ? json_pack("{so s[oooo] so}", "gflops", json_num(t.fma_gflops), "read_gbs",
-					json_num(t.bw_gbs[0]), json_num(t.bw_gbs[1]), json_num(t.bw_gbs[2]),
-					json_num(t.bw_gbs[3]), "copy_gbs", json_num(t.copy_gbs))
-			    : json_null();
+	json_t *peaks =
+	    find_peaks(l, i, dir, &t)
+		? json_pack("{so s[oooo] so so so}", "gflops", json_num(t.fma_gflops), "read_gbs",
+			    json_num(t.bw_gbs[0]), json_num(t.bw_gbs[1]), json_num(t.bw_gbs[2]),
+			    json_num(t.bw_gbs[3]), "copy_gbs", json_num(t.copy_gbs), "launch_us",
+			    launch_json(t.launch_ns[0]), "graph_launch_us", launch_json(t.launch_ns[1]))
+		: json_null();
 	json_object_set_new(j, "usable", json_boolean(!*why));
 	json_object_set_new(j, "why", text);
 	json_object_set_new(j, "device", json_sprintf("%s:%d", l->kind->name, i));
@@ -225,6 +233,11 @@ static void peaks_print(const char *kind, int number, const struct target *t)
 	drivers_say(
 	    "", 2, "%s GFLOP/s; reads %s, %s, %s, %s GB/s (of 8 KiB, 256 KiB, 2 MiB, memory); copies %s GB/s",
 	    speed(t->fma_gflops, g), r[0], r[1], r[2], r[3], speed(t->copy_gbs, c));
+	if (t->launch_ns[0] > 0 && t->launch_ns[1] > 0)
+		drivers_say("", 2, "an empty kernel takes %.1f us, in a graph of launches %.1f us",
+			    t->launch_ns[0] / 1e3, t->launch_ns[1] / 1e3);
+	else if (t->launch_ns[0] > 0)
+		drivers_say("", 2, "an empty kernel takes %.1f us", t->launch_ns[0] / 1e3);
 	if (least < .05)
 		drivers_say("", 2, "?: not measured; hone tune --device %s:%d --budget 60s measures again",
 			    kind, number);

@@ -370,6 +370,28 @@ TEST(rings_of_items_on_a_processor)
 	arena_free(&a);
 }
 
+/* The time of a launch is the measured one, that in a graph first. */
+TEST(launches_take_the_measured_time)
+{
+	static const double floors[][2] = {{0, 0}, {9000, 0}, {9000, 500}};
+	static const double expected_ns[] = {2000, 9000, 500};
+	const char *text = "task syms=0\noperand X in f32 [64,64] plain\noperand Y out f32 [64,64] plain\n"
+			   "stage y:64 x:64\nread X [y,x]\nbody r0\nwrite Y [y,x]\n";
+	struct arena a = {0};
+	double first_ns = 0;
+	for (int i = 0; i < 3; i++) {
+		struct target tg = case_gpu();
+		memcpy(tg.launch_ns, floors[i], sizeof tg.launch_ns);
+		struct space *s = case_space(&a, text, &tg);
+		REQUIRE(s);
+		double ns = space_draft(s, "lane=x:4 tile=x:1 par=2");
+		if (i == 0)
+			first_ns = ns;
+		CHECK(fabs(ns - first_ns - (expected_ns[i] - expected_ns[0])) < 1e-6 * first_ns);
+	}
+	arena_free(&a);
+}
+
 /* Threads share tiles on devices whose items run side by side, and nowhere else; the draft knows what they
  * save. */
 TEST(threads_share_tiles)

@@ -172,12 +172,17 @@ TEST(text_round_trip)
 			t.bw_gbs[k] = k == 2 ? 0 : rng_unit(&r) * 1e6;
 		t.l3_bytes = (int64_t)rng_below(&r, 1u << 30);
 		t.group = i % 3 ? 1 << i % 13 : 0;
+		t.launch_ns[0] = i % 5 ? rng_unit(&r) * 1e5 : 0;
+		t.launch_ns[1] = i % 7 ? rng_unit(&r) * 1e4 : 0;
 		target_text(&t, &b);
 		CHECK((strstr(buf_str(&b), " group=") != NULL) == (t.group > 0));
 		REQUIRE_OK(target_parse(buf_str(&b), &back));
 		CHECK(same(&t, &back));
 		CHECK(memcmp(&t.bw_gbs, &back.bw_gbs, sizeof t.bw_gbs) == 0 &&
 		      t.fma_gflops == back.fma_gflops);
+		CHECK(memcmp(&t.launch_ns, &back.launch_ns, sizeof t.launch_ns) == 0);
+		CHECK((strstr(buf_str(&b), " launch=") != NULL) ==
+		      (t.launch_ns[0] > 0 || t.launch_ns[1] > 0));
 		CHECK(key_equal(target_key(&t), target_key(&back)));
 		buf_free(&b);
 	}
@@ -211,6 +216,39 @@ TEST(groups_are_powers_of_two)
 	CHECK(target_vectors(&t, 4) == 60 && target_vectors(&t, 16) == 15 && target_vectors(&t, 1) == 60);
 	REQUIRE_OK(target_baseline("x86-64-v3", &t));
 	CHECK(target_vectors(&t, 4) == 16 && target_vectors(&t, 1) == 16 && target_most_lanes(&t) == 8);
+}
+
+/* Files that were written before launches were measured have none; the shorter launch is kept. */
+TEST(launches_of_a_device)
+{
+	static const struct {
+		const char *key;
+		int rc;
+		double ns[2];
+	} all[] = {{"", E_OK, {0, 0}},
+		   {" launch=4100.5,900", E_OK, {4100.5, 900}},
+		   {" launch=4100,0", E_OK, {4100, 0}},
+		   {" launch=0,0", E_CORRUPT, {0, 0}},
+		   {" launch=4100", E_CORRUPT, {0, 0}},
+		   {" launch=-1,5", E_CORRUPT, {0, 0}},
+		   {" launch=1e10,5", E_CORRUPT, {0, 0}},
+		   {" launch=nan,5", E_CORRUPT, {0, 0}}};
+	char text[300];
+	struct target t;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		snprintf(text, sizeof text,
+			 "cuda soc=g cpu=sm_87 lanes=4 regs=60 fused=1 l1=1 l2=1 l3=0 line=64 cores=4 fma=1 "
+			 "bw=0,0,0,0 copy=0%s feat=",
+			 all[i].key);
+		CHECK(target_parse(text, &t) == all[i].rc);
+		if (all[i].rc >= 0)
+			CHECK(t.launch_ns[0] == all[i].ns[0] && t.launch_ns[1] == all[i].ns[1]);
+	}
+	t = (struct target){.launch_ns = {0, 500}};
+	target_raise(&t, &(struct target){.launch_ns = {3000, 600}});
+	CHECK(t.launch_ns[0] == 3000 && t.launch_ns[1] == 500);
+	target_raise(&t, &(struct target){.launch_ns = {2000, 0}});
+	CHECK(t.launch_ns[0] == 2000 && t.launch_ns[1] == 500);
 }
 
 TEST(key_has_no_peaks)

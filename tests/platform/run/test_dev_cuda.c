@@ -188,6 +188,9 @@ TEST(peaks_are_measured)
 	CHECK(t.fma_gflops > 1e-4 && t.fma_gflops < 1e4 && t.copy_gbs > 1e-4 && t.copy_gbs < 1e4);
 	for (int i = 0; i < 4; i++)
 		CHECK(t.bw_gbs[i] > 1e-4 && t.bw_gbs[i] < 1e4 && (!i || t.bw_gbs[i] <= t.bw_gbs[i - 1]));
+	printf("a launch takes %.0f ns, in a graph %.0f ns\n", t.launch_ns[0], t.launch_ns[1]);
+	for (int i = 0; i < 2; i++)
+		CHECK(t.launch_ns[i] > 10 && t.launch_ns[i] < 1e8);
 	CHECK(test_now_s() - start_s < 20);
 	d->own->close(u);
 }

@@ -106,6 +106,8 @@ TEST(peaks_are_measured)
 	CHECK(t.fma_gflops > .1 && t.fma_gflops < 1e7 && t.copy_gbs > .01 && t.copy_gbs < 1e5);
 	for (int i = 0; i < 4; i++)
 		CHECK(t.bw_gbs[i] > .01 && t.bw_gbs[i] < 1e6);
+	printf("a launch takes %.0f ns\n", t.launch_ns[0]);
+	CHECK(t.launch_ns[0] > 100 && t.launch_ns[0] < 1e8 && t.launch_ns[1] == 0);
 	if (strcmp(opencl_dev_info(d)->kind, "cpu"))
 		SKIP("no device whose peaks are known otherwise");
 	/* A driver for the processor reaches what one core of it reaches. Both are the best of some tries. */

@@ -111,6 +111,17 @@ TEST(a_network_is_tuned_and_runs)
 		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
 		CHECK_RUN(0, "verify %s --device cuda:0 --cache %s", model(), tuned());
 	}
+	cuda_lie("");
+	CHECK_RUN(0, "devices --cache %s", tuned());
+	CHECK_SAYS(cli_out, "an empty kernel takes ");
+	CHECK_SAYS(cli_out, ", in a graph of launches ");
+	CHECK_RUN(0, "devices --json --cache %s", tuned());
+	json_t *shown = parse_out();
+	json_t *device = json_array_get(json_object_get(json_object_get(shown, "cuda"), "devices"), 0),
+	       *peaks = json_object_get(device, "peaks");
+	CHECK(json_number_value(json_object_get(peaks, "launch_us")) > 0 &&
+	      json_number_value(json_object_get(peaks, "graph_launch_us")) > 0);
+	json_decref(shown);
 	CHECK_RUN(0, "show --json --cache %s", tuned());
 	CHECK_SAYS(cli_out, "\"device\":\"cuda\"");
 	CHECK_SAYS(cli_out, "ptx-llvm-");
