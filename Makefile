@@ -179,8 +179,8 @@ $(B)/libhone.so: $(B)/libhone.o
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # What runs plans on devices with drivers (OpenCL, CUDA), which libhone.so opens when an application asks for one (agent/run/device_lib.h).
-# About 80 KB stripped.
-DEVSRC = agent/run/device_lib.c agent/run/plan_device.c platform/run/dev.c platform/run/driver_text.c \
+# About 88 KB stripped.
+DEVSRC = agent/run/device_lib.c agent/run/plan_device.c agent/run/plan_graph.c platform/run/dev.c platform/run/driver_text.c \
 	 $(foreach d,opencl cuda,platform/run/dev_$d.c $(call src,platform/run/$d*.c))
 $(B)/gen/lib/device_table.c: Makefile
 	@mkdir -p $(@D)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_device.h"
+#include "agent/run/plan_graph.h"
 #include "agent/run/plan_parts.h"
 #include "agent/run/trace.h"
 
@@ -53,6 +54,8 @@ struct far {
 	bool shared; /* p->memory is `memory`, mapped */
 	struct move mapped, between; /* the part that is mapped now (0 bytes: none), and between two runs */
 	bool warm;                   /* every launch has ended once */
+	struct plan_graphs *graphs;
+	int ahead;         /* the steps before this one are started already */
 	double started_ns; /* that what was started since the last wait needs at the device's peaks */
 	int last;          /* step that was started last; -1: none since the last wait */
 };
@@ -521,6 +524,7 @@ static void drop(struct plan *p)
 	if (!f)
 		return;
 	begin();
+	plan_graphs_drop(f->graphs);
 	for (int i = 0; i < p->nsteps && f->step; i++)
 		for (int e = 0; e < f->step[i].nlaunches; e++)
 			f->dev->drop(f->step[i].launch[e]);
@@ -535,6 +539,20 @@ static void drop(struct plan *p)
 	free(f->first);
 	free(f);
 	p->far = NULL;
+}
+
+/* Where that fails, the plan runs without. */
+static int record(const struct plan *p, struct far *f)
+{
+	struct plan_graph_step *step = calloc((size_t)p->nsteps, sizeof *step);
+	for (int i = 0; i < p->nsteps && step; i++)
+		step[i] = (struct plan_graph_step){f->first[i] < f->first[i + 1], f->step[i].nlaunches,
+						   f->step[i].launch};
+	begin();
+	f->graphs = step ? plan_graphs_record(f->dev, f->unit, step, p->nsteps) : NULL;
+	(void)end(E_OK);
+	free(step);
+	return f->graphs ? E_OK : fail(E_NOMEM, "no memory for a plan");
 }
 
 /* Called when all is placed. */
@@ -559,7 +577,12 @@ static int ready(struct plan *p)
 	if (rc >= 0 && !f->shared)
 		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
 	rc = failed(end(rc));
-	return rc < 0 ? fail_in(rc, "device %s", d->name) : find_moves(p, f);
+	if (rc < 0)
+		return fail_in(rc, "device %s", d->name);
+	rc = find_moves(p, f);
+	if (rc >= 0 && any)
+		rc = record(p, f);
+	return rc;
 }
 
 /* ---- running ---- */
@@ -577,11 +600,14 @@ static double least_ns(const struct plan_kernel *k)
 	return k->roofline_ns > 0 ? k->roofline_ns : compute > memory ? compute : memory;
 }
 
-static int start(struct plan *p, int step)
+/* single: without the steps behind it. */
+static int start(struct plan *p, int step, bool single)
 {
 	struct far *f = p->far;
 	int rc = E_OK;
-	for (int e = 0; e < f->step[step].nlaunches && rc >= 0; e++)
+	if (!single && step >= f->ahead)
+		f->ahead = plan_graphs_start(f->graphs, step);
+	for (int e = 0; step >= f->ahead && e < f->step[step].nlaunches && rc >= 0; e++)
 		rc = f->dev->start(f->step[step].launch[e]);
 	f->started_ns += least_ns(&p->kernel[p->step[step].kernel]);
 	f->last = step;
@@ -593,12 +619,15 @@ static int run(struct plan *p, int step, bool timed)
 {
 	struct far *f = p->far;
 	bool last = step == p->nsteps, far = step >= 0 && !last && p->step[step].far;
+	bool single = timed || p->trace || !f->warm;
+	if (step < 0)
+		f->ahead = 0;
 	begin();
 	int rc = step < 0 ? make_ready(p) : make_moves(p, step);
 	int64_t begin_ns = trace_now(p);
 	if (rc >= 0 && far)
-		rc = start(p, step);
-	if (rc >= 0 && (last || (far && (timed || p->trace || !f->warm))))
+		rc = start(p, step, single);
+	if (rc >= 0 && (last || (far && single)))
 		rc = wait_for(p);
 	if (far)
 		trace_note(p, p->step[step].kernel, begin_ns);
@@ -674,6 +703,10 @@ struct plan_device_use plan_device_use(const struct plan *p)
 	for (int i = 0; f && i < p->nsteps; i++) {
 		u.steps += p->step[i].far;
 		u.launches += (int)f->step[i].parts;
+	}
+	if (f) {
+		u.graphs = plan_graphs_count(f->graphs);
+		u.graphs_why = plan_graphs_why(f->graphs);
 	}
 	for (int i = 0; f && i < f->nmoves; i++) {
 		if (f->shared) {

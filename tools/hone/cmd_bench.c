@@ -313,11 +313,12 @@ static json_t *device_json(const struct host *h, const struct variant *v)
 	struct plan_device_use u = plan_device_use(v->ready.plan);
 	struct placed placed = {0};
 	placed_plan(&placed, v->ready.plan);
-	return h->name ? json_pack("{so si si si sI sI sI si si so}", "name", json_text(h->name), "steps",
+	return h->name ? json_pack("{so si si si sI sI sI si si so si so}", "name", json_text(h->name), "steps",
 				   u.steps, "launches", u.launches, "copies", u.copies, "to_bytes",
 				   (json_int_t)u.to_bytes, "from_bytes", (json_int_t)u.from_bytes,
 				   "held_bytes", (json_int_t)u.held_bytes, "maps", u.maps, "host_threads",
-				   pool_threads(h->pool), "on_processor", placed_json(&placed))
+				   pool_threads(h->pool), "on_processor", placed_json(&placed), "graphs",
+				   u.graphs, "graphs_why", json_text(u.graphs_why ? u.graphs_why : ""))
 		       : json_null();
 }
 
@@ -335,6 +336,11 @@ static void device_line(const struct host *h, const struct variant *v)
 		  "%.2f MiB to it and %.2f MiB from it; %.1f MiB of its memory",
 		  h->name, u.steps, n, u.launches, u.maps, u.copies, (double)u.to_bytes / mib,
 			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
+	if (u.graphs_why && *u.graphs_why)
+		table_say("some launches are started one by one: %s", u.graphs_why);
+	else if (u.graphs)
+		table_say("%d CUDA graph%s start%s several launches each", u.graphs, plural_s(u.graphs),
+			  u.graphs == 1 ? "s" : "");
 	placed_print(&placed, h->name);
 }
 

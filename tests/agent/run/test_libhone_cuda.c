@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two convolutions with a node between them that the processor runs. */
+/* Three convolutions with a node before the last that the processor runs: the first two are started as one
+ * graph. */
 static const char *model(void)
 {
 	static char path[256];
@@ -28,10 +29,12 @@ static const char *model(void)
 	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
 	mk_init(&k, "A", 6, "", &axis, sizeof axis);
 	mk_node(&k, "Conv", "x W", "a");
-	mk_node(&k, "CumSum", "a A", "b");
-	mk_node(&k, "Conv", "b W", "y");
+	mk_node(&k, "Relu", "a", "b");
+	mk_node(&k, "Conv", "b W", "c");
+	mk_node(&k, "CumSum", "c A", "d");
+	mk_node(&k, "Conv", "d W", "y");
 	mk_output(&k, "y");
-	snprintf(path, sizeof path, "%s", write_model(&k, "two.onnx"));
+	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
 	return path;
 }
 
@@ -91,7 +94,7 @@ static void check_is_on(const struct hone_model *m, const char *device, const ch
 {
 	struct hone_model_info s = info_of(m);
 	bool there = strcmp(device, "cpu") != 0;
-	CHECK(!strcmp(s.device, device) && (s.on_device == 2) == there);
+	CHECK(!strcmp(s.device, device) && (s.on_device == 3) == there);
 	CHECK_SAYS(s.device_why, why);
 	CHECK(*why || !s.device_why[0]);
 }
@@ -158,6 +161,24 @@ TEST(models_run_on_the_device)
 	in_a_process(run_there, "devices 2;integrated");
 }
 
+/* Graphs that cannot be made or started cost time, and nothing else. */
+TEST(graphs_that_fail_leave_the_device)
+{
+	static const char *const lies[] = {"busy-threads",
+					   "cuStreamBeginCapture_v2=800",
+					   "null cuStreamEndCapture",
+					   "cuStreamEndCapture=901",
+					   "cuGraphInstantiateWithFlags=2",
+					   "integrated;null cuGraphInstantiateWithFlags",
+					   "integrated;cuGraphLaunch=2@3",
+					   "cuGraphLaunch=801",
+					   "cuGraphDestroy=1;cuGraphExecDestroy=400"};
+	if (!tuned_there())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (size_t i = 0; i < sizeof lies / sizeof *lies && !test_bad; i++)
+		in_a_process(run_there, lies[i]);
+}
+
 static const char *why;
 
 static void run_and_lose(const char *cache, const char *lie)
@@ -183,6 +204,8 @@ TEST(a_lost_device_gives_right_answers)
 	    {"sticky 700@1", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"},
 	    {"sticky 719@4", "CUDA_ERROR_LAUNCH_FAILED (719)"},
 	    {"integrated;sticky 46@5", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)"},
+	    {"cuGraphInstantiateWithFlags=719", "CUDA_ERROR_LAUNCH_FAILED (719)"},
+	    {"cuGraphLaunch=700@2", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"},
 	    {"cuLaunchKernel=701@3", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"}};
 	if (!tuned_there())
 		SKIP("no hone-worker (HONE_WORKER)");

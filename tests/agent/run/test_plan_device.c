@@ -72,10 +72,71 @@ static int odd_unmap(struct dev_mem *m)
 	return rc;
 }
 
+/* Sequences of launches, each of which is refused after some starts, or when it is recorded. */
+enum { SEQUENCES = 200, LONGEST = 100 };
+static struct sequence {
+	int n, starts_left;
+	struct dev_launch *launch[LONGEST];
+} sequence[SEQUENCES];
+static struct rng odds;
+static int recorded, started, refused;
+
+static struct sequence *sequence_of(const struct dev_launch *l)
+{
+	for (int i = 0; i < SEQUENCES; i++)
+		if ((const void *)l == &sequence[i])
+			return &sequence[i];
+	return NULL;
+}
+
+static int odd_record(struct dev_unit *u, struct dev_launch *const *l, int n, struct dev_launch **out)
+{
+	int i = 0;
+	(void)u;
+	while (i < SEQUENCES && sequence[i].n)
+		i++;
+	CHECK(n > 1);
+	if (rng_below(&odds, 8) == 0 || i == SEQUENCES || n > LONGEST) {
+		refused++;
+		return fail(E_NOMEM, "no sequence");
+	}
+	sequence[i] = (struct sequence){n, rng_below(&odds, 3) ? INT_MAX : (int)rng_below(&odds, 4), {NULL}};
+	memcpy(sequence[i].launch, l, sizeof *l * (size_t)n);
+	*out = (struct dev_launch *)&sequence[i];
+	recorded++;
+	return E_OK;
+}
+
 static int odd_start(struct dev_launch *l)
 {
+	struct sequence *s = sequence_of(l);
+	int rc = E_OK;
 	CHECK(!mapped.block);
-	return true_own->start(l);
+	if (!s)
+		return true_own->start(l);
+	CHECK(s->n);
+	if (s->starts_left-- == 0) {
+		refused++;
+		return fail(E_IO, "the sequence does not start");
+	}
+	started++;
+	for (int i = 0; i < s->n && rc >= 0; i++)
+		rc = true_own->start(s->launch[i]);
+	return rc;
+}
+
+/* Launches outlive their sequences. */
+static void odd_drop(struct dev_launch *l)
+{
+	struct sequence *s = sequence_of(l);
+	if (s) {
+		s->n = 0;
+		return;
+	}
+	for (int i = 0; i < SEQUENCES; i++)
+		for (int k = 0; k < sequence[i].n; k++)
+			CHECK(sequence[i].launch[k] != l);
+	true_own->drop(l);
 }
 
 static void odd_free(struct dev_mem *m)
@@ -102,6 +163,8 @@ static struct plan_device *device_that(enum maps m, const char **why)
 		own.map = odd_map;
 		own.unmap = odd_unmap;
 		own.start = odd_start;
+		own.drop = odd_drop;
+		own.record = odd_record;
 		own.free = odd_free;
 		dev.own = &own;
 		CHECK_OK(plan_device_open_as(&dev, "opencl:0", &d));
@@ -503,6 +566,7 @@ TEST(networks_that_run_on_both)
 	if (!d)
 		SKIP(why);
 	REQUIRE_OK(pool_open(&pool, 2, NULL));
+	rng_seed(&odds, first);
 	for (uint64_t i = 0; i < n && !test_bad; i++)
 		check_net(first + i, device_that((first + i) / 5 % MAPS, &why), i % 3 ? NULL : pool, &t);
 	pool_close(pool);
@@ -510,6 +574,8 @@ TEST(networks_that_run_on_both)
 	       "%d views, %d copies, %d maps, %d in place, %d values\n",
 	       t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.maps, t.placed,
 	       t.values);
+	printf("%d sequences of launches, %d starts of them, %d refused\n", recorded, started, refused);
+	CHECK(test_bad || n < 40 || (recorded > 10 && started > recorded && refused > 3));
 	CHECK(test_bad || n < 40 ||
 	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&
 	       t.maps > t.nets / 2 && t.placed > t.nets && t.values > 100 && t.spread > 10));

@@ -180,6 +180,10 @@ TEST(a_run_falls_back_to_the_processor)
 	    {"integrated;sticky 999@2", "CUDA_ERROR_UNKNOWN (999)"},
 	    {"crash cuLaunchKernel@3", "its driver crashed with signal 11"},
 	    {"hang cuLaunchKernel@2", "its driver did not answer in 0.5 s"},
+	    {"cuGraphInstantiateWithFlags=719", "CUDA_ERROR_LAUNCH_FAILED (719)"},
+	    {"cuGraphInstantiateWithFlags=2", NULL},
+	    {"crash cuGraphInstantiateWithFlags", "its driver crashed with signal 11"},
+	    {"hang cuStreamEndCapture", "its driver did not answer in 0.5 s"},
 	    {"cuStreamQuery=702", "cuStreamQuery: CUDA_ERROR_LAUNCH_TIMEOUT (702)"},
 	    {"cuMemcpyHtoDAsync_v2=719@3", "cuMemcpyHtoDAsync_v2: CUDA_ERROR_LAUNCH_FAILED (719)"},
 	    {"cuMemcpyDtoHAsync_v2=1", "cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE (1)"},
@@ -218,6 +222,49 @@ TEST(a_run_falls_back_to_the_processor)
 		}
 	}
 	arena_free(&a);
+}
+
+/* Where launches cannot be recorded, or their graph does not start, they are started one by one on the same
+ * device, and the report says why. */
+TEST(launches_are_started_together)
+{
+	static const struct {
+		const char *lie, *why;
+	} cases[] = {
+	    {"", ""},
+	    {"integrated", ""},
+	    {"busy-threads", ""},
+	    {"cuStreamBeginCapture_v2=800", "cuStreamBeginCapture_v2: CUDA_ERROR_NOT_PERMITTED (800)"},
+	    {"null cuStreamEndCapture", "cuStreamEndCapture: it gave NULL"},
+	    {"cuStreamEndCapture=901", "cuStreamEndCapture: an unknown error (901)"},
+	    {"cuGraphInstantiateWithFlags=2", "CUDA_ERROR_OUT_OF_MEMORY (2)"},
+	    {"integrated;cuGraphLaunch=2", "cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+	    {"cuGraphLaunch=1", "cuGraphLaunch: CUDA_ERROR_INVALID_VALUE (1)"},
+	    {"cuGraphDestroy=1;cuGraphExecDestroy=1", ""},
+	};
+	open_fake();
+	REQUIRE(tuned());
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		cuda_lie(cases[i].lie);
+		CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 3", model(), tuned());
+		json_t *j = parse_out(), *d = json_object_get(j, "device");
+		CHECK(json_integer_value(json_object_get(d, "steps")) == 3);
+		CHECK((json_integer_value(json_object_get(d, "graphs")) > 0) == !*cases[i].why);
+		CHECK_SAYS(json_string_value(json_object_get(d, "graphs_why")), cases[i].why);
+		CHECK(*cases[i].why || !*json_string_value(json_object_get(d, "graphs_why")));
+		json_decref(j);
+		if (test_bad)
+			printf("%s: %s%s\n", cases[i].lie, cli_out, cli_err);
+	}
+	cuda_lie("cuGraphLaunch=2");
+	CHECK_RUN(0, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
+	CHECK_SAYS(cli_out, "are started one by one: cuGraphLaunch");
+	cuda_lie("cuGraphLaunch=719"); /* the device is lost */
+	CHECK_RUN(1, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
+	CHECK_SAYS(cli_err, "CUDA_ERROR_LAUNCH_FAILED (719)");
+	cuda_lie("");
+	CHECK_RUN(0, "bench %s --device cuda:0 --cache %s --runs 3", model(), tuned());
+	CHECK_SAYS(cli_out, "CUDA graph");
 }
 
 TEST(other_commands_do_not_fall_back)
