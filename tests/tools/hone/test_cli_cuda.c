@@ -319,6 +319,8 @@ TEST(tune_goes_on)
 		int least;
 	} cases[] = {{"wrong", 3, MEAS_WRONG, 3},
 		     {"kept-refused;jit", 2, MEAS_INFEASIBLE, 3},
+		     {"cuGraphLaunch=2", 3, MEAS_OK, 3},
+		     {"busy-threads;cuGraphInstantiateWithFlags=2", 3, MEAS_OK, 3},
 		     {"sticky 719@40", 3, MEAS_CRASH, 1}};
 	open_fake();
 	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
