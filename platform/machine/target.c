@@ -120,6 +120,11 @@ bool target_multiplies_fragments(const struct target *t, const char *type)
 	return false;
 }
 
+bool target_textures(const struct target *t)
+{
+	return target_runs_items(t) && target_has(t, "+textures");
+}
+
 bool target_multiplies_blocks(const struct target *t)
 {
 	return !strcmp(t->isa, "armv8-a") && target_has(t, "+i8mm");

@@ -65,6 +65,8 @@ bool target_multiplies_blocks(const struct target *t);
 bool target_multiplies_fragments(const struct target *t, const char *type);
 /* Whether 32 threads of a block exchange values without memory. */
 bool target_exchanges(const struct target *t);
+/* Whether kernels can read constants through a texture cache ("+textures"). */
+bool target_textures(const struct target *t);
 /* The "+x" features that the ISA does not promise: code made for the target may use them. */
 void target_extras(const struct target *t, char out[sizeof((struct target *)0)->features]);
 /* Whether LLVM can compile for it: the ISA, processor and features are known, the features include those of

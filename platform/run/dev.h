@@ -92,6 +92,10 @@ struct dev_own {
 	 * after the first launch. E_UNSUPPORTED: nothing does. */
 	int (*keep)(struct dev_code *c, struct buf *object);
 	int (*alloc)(struct dev_unit *u, int64_t bytes, struct dev_mem **out);
+	/* Memory that kernels read as a texture of so many floats, or halves (f16), a multiple of 4: it is
+	 * written as a whole, and neither read back nor mapped. In a dev_spot its `at` is 0. E_INFEASIBLE:
+	 * the device has none, or none so large. NULL: no device of this kind has them. */
+	int (*texture)(struct dev_unit *u, bool halves, int64_t elems, struct dev_mem **out);
 	void (*free)(struct dev_mem *m);
 	/* Copies after all launches that were started. */
 	int (*write)(struct dev_mem *m, int64_t at, const void *from, int64_t bytes);

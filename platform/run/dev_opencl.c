@@ -111,6 +111,15 @@ static int mem_alloc(struct dev_unit *u, int64_t bytes, struct dev_mem **out)
 	return rc;
 }
 
+static int mem_texture(struct dev_unit *u, bool halves, int64_t elems, struct dev_mem **out)
+{
+	struct opencl_buf *b;
+	int rc = opencl_alloc_image(u->dev, halves, elems, &b);
+	if (rc >= 0)
+		*out = (struct dev_mem *)b;
+	return rc;
+}
+
 static void mem_free(struct dev_mem *m)
 {
 	opencl_free(buf_of(m));
@@ -185,6 +194,7 @@ static const struct dev_own own = {.open = unit_open,
 				   .load = load,
 				   .keep = keep,
 				   .alloc = mem_alloc,
+				   .texture = mem_texture,
 				   .free = mem_free,
 				   .write = mem_write,
 				   .read = mem_read,

@@ -25,12 +25,13 @@
 
 struct opencl;      /* the loader, and the devices that it found */
 struct opencl_dev;  /* a device in use: its context and queue */
-struct opencl_buf;  /* device memory that the host can map */
+struct opencl_buf;  /* device memory that the host can map, or an image */
 struct opencl_code; /* a program, built for one device */
 struct opencl_job;  /* a launch with its arguments, which can be started any number of times */
 
 enum { OPENCL_MAX_PLATFORMS = 16, OPENCL_MAX_DEVICES = 64, OPENCL_MAX_ENTRIES = 8, OPENCL_MAX_ARGS = 256 };
 enum { OPENCL_MAX_BINARY = 16 << 20 /* bytes */ };
+enum { OPENCL_IMAGE_TEXELS = 1024 /* of four elements, of a row of each image */ };
 
 /* A device's limits; a number that it does not tell is 0, a text "". */
 struct opencl_info {
@@ -46,12 +47,13 @@ struct opencl_info {
 	int64_t local_bytes;  /* local memory of a group */
 	int64_t global_bytes; /* global memory, and the largest buffer */
 	int64_t alloc_bytes;
-	bool local_is_memory; /* local memory is a part of the global one */
-	bool unified;         /* host and device share memory */
-	bool fp16, fp64;      /* arithmetic */
-	bool half_fma;        /* a fused multiply-add of f16 in hardware, to nearest, with infinities */
-	bool fma;             /* a fused multiply-add in hardware */
-	bool exact_divide;    /* can round divisions and square roots of f32 correctly */
+	int64_t image_width, image_height; /* of the largest image of two dimensions; 0: it has no images */
+	bool local_is_memory;              /* local memory is a part of the global one */
+	bool unified;                      /* host and device share memory */
+	bool fp16, fp64;                   /* arithmetic */
+	bool half_fma;     /* a fused multiply-add of f16 in hardware, to nearest, with infinities */
+	bool fma;          /* a fused multiply-add in hardware */
+	bool exact_divide; /* can round divisions and square roots of f32 correctly */
 	bool little_endian, rounds_to_nearest, available, compiles;
 };
 
@@ -78,6 +80,9 @@ void opencl_leave(struct opencl_dev *d);
 
 /* Memory that the driver allocates where the host can map it without a copy, if it can. bytes > 0. */
 int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out) MUST_CHECK;
+/* An image of so many floats, or of halves (f16), which kernels only read: opencl_write alone takes it, for
+ * all of its bytes at once. E_INFEASIBLE: the device has none, or none so large. */
+int opencl_alloc_image(struct opencl_dev *d, bool halves, int64_t elems, struct opencl_buf **out) MUST_CHECK;
 /* The host's address of bytes [at, at + bytes) of the buffer, bytes > 0, for reading and writing until
  * opencl_unmap; it waits for all that was started before, and no kernel that uses the buffer is started
  * meanwhile. A driver may give another address each time, and no alignment is promised. E_USAGE: outside of

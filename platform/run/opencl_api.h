@@ -15,10 +15,14 @@ enum {
 	CL_MEM_OBJECT_ALLOCATION_FAILURE = -4,
 	CL_OUT_OF_RESOURCES = -5,
 	CL_OUT_OF_HOST_MEMORY = -6,
+	CL_IMAGE_FORMAT_NOT_SUPPORTED = -10,
 	CL_BUILD_PROGRAM_FAILURE = -11,
 	CL_INVALID_VALUE = -30,
+	CL_INVALID_IMAGE_FORMAT_DESCRIPTOR = -39,
+	CL_INVALID_IMAGE_SIZE = -40,
 	CL_INVALID_KERNEL_NAME = -46,
 	CL_INVALID_WORK_GROUP_SIZE = -54,
+	CL_INVALID_IMAGE_DESCRIPTOR = -65,
 	CL_PLATFORM_NOT_FOUND_KHR = -1001
 };
 enum {
@@ -28,6 +32,9 @@ enum {
 	CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
 	CL_DEVICE_MAX_CLOCK_FREQUENCY = 0x100C,
 	CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010,
+	CL_DEVICE_IMAGE2D_MAX_WIDTH = 0x1011,
+	CL_DEVICE_IMAGE2D_MAX_HEIGHT = 0x1012,
+	CL_DEVICE_IMAGE_SUPPORT = 0x1016,
 	CL_DEVICE_SINGLE_FP_CONFIG = 0x101B,
 	CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
 	CL_DEVICE_LOCAL_MEM_TYPE = 0x1022,
@@ -60,7 +67,25 @@ enum {
 	CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 128
 };
 enum { CL_LOCAL_MEM = 1, CL_GLOBAL_MEM = 2 };
-enum { CL_MEM_READ_WRITE = 1, CL_MEM_ALLOC_HOST_PTR = 16, CL_MAP_READ = 1, CL_MAP_WRITE = 2 };
+enum {
+	CL_MEM_READ_WRITE = 1,
+	CL_MEM_READ_ONLY = 4,
+	CL_MEM_ALLOC_HOST_PTR = 16,
+	CL_MAP_READ = 1,
+	CL_MAP_WRITE = 2
+};
+enum { CL_RGBA = 0x10B5, CL_HALF_FLOAT = 0x10DD, CL_FLOAT = 0x10DE, CL_MEM_OBJECT_IMAGE2D = 0x10F1 };
+
+struct opencl_format {
+	uint32_t order, type;
+};
+
+struct opencl_shape { /* cl_image_desc */
+	uint32_t type;
+	size_t width, height, depth, layers, row_bytes, layer_bytes;
+	uint32_t levels, samples;
+	void *buffer;
+};
 
 /* X(result, name, arguments): the functions that are looked up in the loader. */
 #define OPENCL_CALLS(X)                                                                                      \
@@ -75,6 +100,12 @@ enum { CL_MEM_READ_WRITE = 1, CL_MEM_ALLOC_HOST_PTR = 16, CL_MAP_READ = 1, CL_MA
 	X(void *, clCreateCommandQueue, (void *c, void *d, uint64_t properties, int32_t *code))              \
 	X(int32_t, clReleaseCommandQueue, (void *q))                                                         \
 	X(void *, clCreateBuffer, (void *c, uint64_t flags, size_t bytes, void *host, int32_t *code))        \
+	X(void *, clCreateImage,                                                                             \
+	  (void *c, uint64_t flags, const struct opencl_format *f, const struct opencl_shape *s, void *host, \
+	   int32_t *code))                                                                                   \
+	X(int32_t, clEnqueueWriteImage,                                                                      \
+	  (void *q, void *m, uint32_t blocking, const size_t at[3], const size_t size[3], size_t row_bytes,  \
+	   size_t layer_bytes, const void *from, uint32_t n, void *const *after, void **event))              \
 	X(int32_t, clReleaseMemObject, (void *m))                                                            \
 	X(void *, clEnqueueMapBuffer,                                                                        \
 	  (void *q, void *m, uint32_t blocking, uint64_t flags, size_t at, size_t bytes, uint32_t n,         \

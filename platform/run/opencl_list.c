@@ -86,6 +86,10 @@ static void get_info(struct opencl *o, void *platform, void *d, struct opencl_in
 	i->local_bytes = get_number(o, d, CL_DEVICE_LOCAL_MEM_SIZE, 8);
 	i->global_bytes = get_number(o, d, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
 	i->alloc_bytes = get_number(o, d, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+	if (get_number(o, d, CL_DEVICE_IMAGE_SUPPORT, 4)) {
+		i->image_width = get_number(o, d, CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof(size_t));
+		i->image_height = get_number(o, d, CL_DEVICE_IMAGE2D_MAX_HEIGHT, sizeof(size_t));
+	}
 	i->local_is_memory = get_number(o, d, CL_DEVICE_LOCAL_MEM_TYPE, 4) == CL_GLOBAL_MEM;
 	i->unified = get_number(o, d, CL_DEVICE_HOST_UNIFIED_MEMORY, 4) != 0;
 	i->fp16 = opencl_lists(i->extensions, "cl_khr_fp16");

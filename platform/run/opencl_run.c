@@ -11,6 +11,7 @@ struct opencl_buf {
 	struct opencl_dev *dev;
 	void *mem;
 	size_t bytes;
+	size_t texel_bytes; /* of an image; 0: it is none */
 	void *mapped;
 };
 
@@ -95,6 +96,52 @@ int opencl_alloc(struct opencl_dev *d, int64_t bytes, struct opencl_buf **out)
 	return rc;
 }
 
+int opencl_alloc_image(struct opencl_dev *d, bool halves, int64_t elems, struct opencl_buf **out)
+{
+	const int64_t most = d->info->image_width < OPENCL_IMAGE_TEXELS ? 0 : d->info->image_height,
+		      texels = elems / 4,
+		      rows = texels / OPENCL_IMAGE_TEXELS + (texels % OPENCL_IMAGE_TEXELS > 0);
+	if (d->lost)
+		return opencl_lost();
+	if (elems < 4 || elems % 4 || rows > most)
+		return fail(E_INFEASIBLE,
+			    "an image of %lld floats, %lld rows: the OpenCL device allows %lld rows",
+			    (long long)elems, (long long)rows, (long long)most);
+	struct opencl_buf *b = calloc(1, sizeof *b);
+	if (!b)
+		return fail(E_NOMEM, "no memory for an OpenCL image");
+	const struct opencl_format format = {CL_RGBA, halves ? CL_HALF_FLOAT : CL_FLOAT};
+	const struct opencl_shape shape = {
+	    .type = CL_MEM_OBJECT_IMAGE2D, .width = OPENCL_IMAGE_TEXELS, .height = (size_t)rows};
+	int32_t code = CL_SUCCESS;
+	b->dev = d;
+	b->texel_bytes = halves ? 8 : 16;
+	b->bytes = (size_t)texels * b->texel_bytes;
+	b->mem = d->api->clCreateImage(d->context, CL_MEM_READ_ONLY, &format, &shape, NULL, &code);
+	int rc = opencl_made("clCreateImage", b->mem, code);
+	if (rc < 0)
+		free(b);
+	else
+		*out = b;
+	return rc == E_IO ? fail_in(E_INFEASIBLE, "image") : rc; /* the device does without images */
+}
+
+/* The whole rows, then what is left. */
+static int write_image(struct opencl_buf *b, const char *from)
+{
+	size_t texels = b->bytes / b->texel_bytes, whole = texels / OPENCL_IMAGE_TEXELS, at[3] = {0},
+	       size[2][3] = {{OPENCL_IMAGE_TEXELS, whole, 1}, {texels % OPENCL_IMAGE_TEXELS, 1, 1}};
+	int32_t code = CL_SUCCESS;
+	for (int part = 0; part < 2 && code == CL_SUCCESS; part++) {
+		if (size[part][0] && size[part][1])
+			code = b->dev->api->clEnqueueWriteImage(b->dev->queue, b->mem, 1, at, size[part], 0,
+								0, from, 0, NULL, NULL);
+		at[1] = whole;
+		from += whole * OPENCL_IMAGE_TEXELS * b->texel_bytes;
+	}
+	return done("clEnqueueWriteImage", code);
+}
+
 /* A part of a buffer that is not mapped. */
 static int check_part(const struct opencl_buf *b, int64_t at, int64_t bytes)
 {
@@ -104,7 +151,9 @@ static int check_part(const struct opencl_buf *b, int64_t at, int64_t bytes)
 	    (uint64_t)bytes > b->bytes - (uint64_t)at)
 		return fail(E_USAGE, "bytes %lld to %lld of an OpenCL buffer of %zu, or it is mapped already",
 			    (long long)at, (long long)((uint64_t)at + (uint64_t)bytes), b->bytes);
-	return E_OK;
+	return b->texel_bytes ? fail(E_USAGE, "an OpenCL image is written as a whole, and else only read by "
+					      "kernels")
+			      : E_OK;
 }
 
 /* flags: CL_MAP_READ, CL_MAP_WRITE. */
@@ -165,6 +214,8 @@ static bool copy_mapped(struct opencl_buf *b, int64_t at, const void *from, void
 
 int opencl_write(struct opencl_buf *b, int64_t at, const void *from, int64_t bytes)
 {
+	if (b->texel_bytes && !b->dev->lost && !at && bytes == (int64_t)b->bytes)
+		return write_image(b, from);
 	int rc = check_part(b, at, bytes);
 	if (rc < 0 || bytes == 0 || copy_mapped(b, at, from, NULL, bytes, &rc))
 		return rc;

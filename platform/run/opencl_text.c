@@ -18,6 +18,7 @@ static const struct {
     {-6, "CL_OUT_OF_HOST_MEMORY"},
     {-7, "CL_PROFILING_INFO_NOT_AVAILABLE"},
     {-8, "CL_MEM_COPY_OVERLAP"},
+    {-10, "CL_IMAGE_FORMAT_NOT_SUPPORTED"},
     {-11, "CL_BUILD_PROGRAM_FAILURE"},
     {-12, "CL_MAP_FAILURE"},
     {-13, "CL_MISALIGNED_SUB_BUFFER_OFFSET"},
@@ -36,6 +37,8 @@ static const struct {
     {-36, "CL_INVALID_COMMAND_QUEUE"},
     {-37, "CL_INVALID_HOST_PTR"},
     {-38, "CL_INVALID_MEM_OBJECT"},
+    {-39, "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR"},
+    {-40, "CL_INVALID_IMAGE_SIZE"},
     {-42, "CL_INVALID_BINARY"},
     {-43, "CL_INVALID_BUILD_OPTIONS"},
     {-44, "CL_INVALID_PROGRAM"},
@@ -57,6 +60,7 @@ static const struct {
     {-61, "CL_INVALID_BUFFER_SIZE"},
     {-63, "CL_INVALID_GLOBAL_WORK_SIZE"},
     {-64, "CL_INVALID_PROPERTY"},
+    {-65, "CL_INVALID_IMAGE_DESCRIPTOR"},
     {-66, "CL_INVALID_COMPILER_OPTIONS"},
     {-67, "CL_INVALID_LINKER_OPTIONS"},
     {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
@@ -70,13 +74,21 @@ const char *opencl_code_name(int32_t code)
 	return "an unknown code";
 }
 
+/* Whether the device works, but not for this kernel. */
+static bool is_refusal(int32_t code)
+{
+	return code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_WORK_GROUP_SIZE ||
+	       code == CL_IMAGE_FORMAT_NOT_SUPPORTED || code == CL_INVALID_IMAGE_SIZE ||
+	       code == CL_INVALID_IMAGE_DESCRIPTOR || code == CL_INVALID_IMAGE_FORMAT_DESCRIPTOR;
+}
+
 int opencl_fail(const char *call, int32_t code)
 {
 	int rc = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
 			 code == CL_OUT_OF_HOST_MEMORY
 		     ? E_NOMEM
-		 : code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_WORK_GROUP_SIZE ? E_INFEASIBLE
-											  : E_IO;
+		 : is_refusal(code) ? E_INFEASIBLE
+				    : E_IO;
 	return fail(rc, "%s: %s (%d)", call, opencl_code_name(code), (int)code);
 }
 
@@ -98,8 +110,8 @@ void opencl_info_clean(struct opencl_info *i)
 		     {i->vendor, sizeof i->vendor},         {i->version, sizeof i->version},
 		     {i->c_version, sizeof i->c_version},   {i->driver, sizeof i->driver},
 		     {i->extensions, sizeof i->extensions}, {i->kind, sizeof i->kind}};
-	int64_t *const numbers[] = {&i->units,       &i->clock_mhz,    &i->group_items,
-				    &i->local_bytes, &i->global_bytes, &i->alloc_bytes};
+	int64_t *const numbers[] = {&i->units,        &i->clock_mhz,   &i->group_items, &i->local_bytes,
+				    &i->global_bytes, &i->alloc_bytes, &i->image_width, &i->image_height};
 	bool *const flags[] = {&i->local_is_memory,   &i->unified,       &i->fp16,
 			       &i->half_fma,          &i->fp64,          &i->fma,
 			       &i->exact_divide,      &i->little_endian, &i->available,
@@ -114,7 +126,7 @@ void opencl_info_clean(struct opencl_info *i)
 
 /* Adds a feature for each extension that emitters know, by its name ("+cl_khr_integer_dot_product"), if the
  * device lists it and has the version of OpenCL that its functions belong to. Arithmetic in f16 must round as
- * the IR says, and be done in hardware. */
+ * the IR says, and be done in hardware. Textures are images. */
 static void add_features(const struct opencl_info *i, struct target *t)
 {
 	static const char head[] = "OpenCL ";
@@ -130,6 +142,8 @@ static void add_features(const struct opencl_info *i, struct target *t)
 		     {"cl_arm_integer_dot_product_int8", true},
 		     {"cl_arm_integer_dot_product_accumulate_int8", true}};
 	size_t n = 0;
+	if (i->image_width >= OPENCL_IMAGE_TEXELS && i->image_height >= OPENCL_IMAGE_TEXELS)
+		n = (size_t)snprintf(t->features, sizeof t->features, "+textures");
 	for (size_t k = 0; k < sizeof known / sizeof *known; k++)
 		if (known[k].good && opencl_lists(i->extensions, known[k].name))
 			n += (size_t)snprintf(t->features + n, sizeof t->features - n, "%s+%s", n ? "," : "",

@@ -13,7 +13,9 @@
  * "judge N SALT HASH CLASS": kernels compute the maximum of 0 and each of N floats of their first buffer, behave
  * as the hash of their source and the salt say (tests/lib/fake_opencl.h), and the program HASH as CLASS;
  * "no-dots": sources that call a dot product of bytes are not built.
- * FAKE_OPENCL_EXTENSIONS and FAKE_OPENCL_VERSION are what the device says of itself; to the file
+ * "no-images": it makes no image.
+ * FAKE_OPENCL_EXTENSIONS and FAKE_OPENCL_VERSION are what the device says of itself, FAKE_OPENCL_IMAGES the
+ * largest width and height of images (0: it has none); to the file
  * FAKE_OPENCL_COUNTS, all processes add a line for each program, "source" or "binary". */
 #include "platform/run/opencl_api.h"
 #include "tests/lib/fake_opencl.h"
@@ -229,6 +231,11 @@ int32_t clGetDeviceInfo(void *d, uint32_t what, size_t room, void *out, size_t *
 	case CL_DRIVER_VERSION:
 	case CL_DEVICE_OPENCL_C_VERSION:
 		return text("OpenCL 1.2 fake", room, out, n);
+	case CL_DEVICE_IMAGE_SUPPORT:
+		return number(atoi(env("FAKE_OPENCL_IMAGES", "0")) > 0, 4, room, out, n);
+	case CL_DEVICE_IMAGE2D_MAX_WIDTH:
+	case CL_DEVICE_IMAGE2D_MAX_HEIGHT:
+		return number((uint64_t)atoi(env("FAKE_OPENCL_IMAGES", "0")), sizeof(size_t), room, out, n);
 	case CL_DEVICE_TYPE:
 		return number(CL_DEVICE_TYPE_GPU, 8, room, out, n);
 	case CL_DEVICE_SINGLE_FP_CONFIG:
@@ -265,6 +272,26 @@ void *clCreateBuffer(void *c, uint64_t flags, size_t bytes, void *host, int32_t 
 	if (made && (lies("memory-none") || !(made = calloc(1, bytes))))
 		*code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
 	return *code ? NULL : made;
+}
+
+/* Rows of 16 bytes a texel. */
+void *clCreateImage(void *c, uint64_t flags, const struct opencl_format *f, const struct opencl_shape *s,
+		    void *host, int32_t *code)
+{
+	(void)c, (void)flags, (void)f, (void)host;
+	void *made = make("clCreateImage", code);
+	if (made && lies("no-images"))
+		*code = CL_IMAGE_FORMAT_NOT_SUPPORTED;
+	return *code || !made ? NULL : calloc(s->width * s->height, 16);
+}
+
+int32_t clEnqueueWriteImage(void *q, void *m, uint32_t blocking, const size_t at[3], const size_t size[3],
+			    size_t row_bytes, size_t layer_bytes, const void *from, uint32_t n,
+			    void *const *after, void **event)
+{
+	(void)q, (void)blocking, (void)row_bytes, (void)layer_bytes, (void)n, (void)after, (void)event;
+	memcpy((char *)m + 16 * (at[0] + at[1] * OPENCL_IMAGE_TEXELS), from, 16 * size[0] * size[1]);
+	return status("clEnqueueWriteImage");
 }
 
 int32_t clReleaseMemObject(void *m)

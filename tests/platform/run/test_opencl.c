@@ -432,6 +432,64 @@ TEST(copies_stay_inside)
 	opencl_close(o);
 }
 
+static bool has_textures(const char *size)
+{
+	struct target t;
+	setenv("FAKE_OPENCL_IMAGES", size, 1);
+	struct opencl *o = open_lying("");
+	if (!o)
+		return false;
+	opencl_target(opencl_info(o, 0), &t);
+	opencl_close(o);
+	return target_textures(&t);
+}
+
+/* Devices whose images are too small for rows of texels have no textures, whatever they say. */
+TEST(images_make_textures)
+{
+	CHECK(!has_textures("0") && !has_textures("1023") && has_textures("1024") && has_textures("16384"));
+	unsetenv("FAKE_OPENCL_IMAGES");
+}
+
+/* An image that a device does not make is a fault of the candidate, not of the device. */
+TEST(images_are_written_as_a_whole)
+{
+	enum { ELEMS = 3 * 4096 + 8 };
+	static float from[ELEMS];
+	struct opencl *o;
+	struct opencl_buf *b = NULL;
+	void *p;
+	setenv("FAKE_OPENCL_IMAGES", "1024", 1);
+	struct opencl_dev *d = use_lying(&o);
+	REQUIRE(d);
+	static const int64_t bad[] = {0, -4, 6, INT64_MAX, 1024 * 4096 + 4};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(opencl_alloc_image(d, i % 2, bad[i], &b), E_INFEASIBLE, "allows 1024 rows");
+	REQUIRE_OK(opencl_alloc_image(d, false, ELEMS, &b));
+	CHECK_OK(opencl_write(b, 0, from, sizeof from));
+	CHECK_FAILS(opencl_write(b, 0, from, sizeof from - 16), E_USAGE, "as a whole");
+	CHECK_FAILS(opencl_write(b, 16, from, sizeof from - 16), E_USAGE, "as a whole");
+	CHECK_FAILS(opencl_read(b, 0, from, 16), E_USAGE, "as a whole");
+	CHECK_FAILS(opencl_map(b, 0, 16, &p), E_USAGE, "as a whole");
+	fake_lie("fail clEnqueueWriteImage");
+	CHECK_FAILS(opencl_write(b, 0, from, sizeof from), E_NOMEM, "clEnqueueWriteImage");
+	opencl_free(b);
+	static const struct {
+		const char *lie;
+		int rc;
+		const char *text;
+	} lies[] = {{"no-images", E_INFEASIBLE, "clCreateImage: CL_IMAGE_FORMAT_NOT_SUPPORTED (-10)"},
+		    {"null clCreateImage", E_INFEASIBLE, "clCreateImage: it gave NULL"},
+		    {"fail clCreateImage", E_NOMEM, "clCreateImage: CL_OUT_OF_RESOURCES"}};
+	for (int i = 0; i < 3; i++) {
+		fake_lie(lies[i].lie);
+		CHECK_FAILS(opencl_alloc_image(d, true, ELEMS, &b), lies[i].rc, lies[i].text);
+	}
+	unsetenv("FAKE_OPENCL_IMAGES");
+	opencl_leave(d);
+	opencl_close(o);
+}
+
 /* A device that hangs is given up at the deadline, and never waited for again. */
 TEST(a_hanging_device_is_lost)
 {
