@@ -5,11 +5,11 @@
  *
  * An entry is a kernel of its name. One work item runs the body for one index of the parallel extent. Its
  * arguments are, in this order: for each buffer, in the order of the kernel ABI, a pointer and a long, the
- * byte that the buffer begins at; each parameter as a long; begin and end, longs. Work item w runs index
- * begin + w if that is below end, so a launch may be rounded up to whole groups. Its groups have as many
- * items as the entry says, which the kernel's attribute tells the driver and the launch. The last buffer, if
- * it is scratch, has as many elements for each work item as the program declares: item w takes the w-th part;
- * where it is common, all have one part.
+ * byte that the buffer begins at (of a texture: an image, and 0); each parameter as a long; begin and end,
+ * longs. Work item w runs index begin + w if that is below end, so a launch may be rounded up to whole
+ * groups. Its groups have as many items as the entry says, which the kernel's attribute tells the driver and
+ * the launch. The last buffer, if it is scratch, has as many elements for each work item as the program
+ * declares: item w takes the w-th part; where it is common, all have one part.
  *
  * If an entry has threads, each of its indices is a group, whose second size is their number, and its shared
  * buffers are local memory.
@@ -141,7 +141,10 @@ static void arguments(struct cl_gen *g)
 	const struct loops *l = g->l;
 	for (int i = 0; i < loops_arguments(l); i++) {
 		const char *reads = only_read(&l->buf[i]) ? "const " : "";
-		buf_printf(&g->out, "__global %suchar *m%d, const long o%d, ", reads, i, i);
+		if (l->buf[i].texture)
+			buf_printf(&g->out, "__read_only image2d_t m%d, const long o%d, ", i, i);
+		else
+			buf_printf(&g->out, "__global %suchar *m%d, const long o%d, ", reads, i, i);
 	}
 	for (int i = 0; i < l->nparams; i++)
 		buf_printf(&g->out, "const long a%d, ", i);
@@ -154,6 +157,8 @@ static void buffers(struct cl_gen *g)
 	for (int i = 0; i < loops_arguments(g->l); i++) {
 		const struct lbuf *b = &g->l->buf[i];
 		const char *reads = only_read(b) ? "const " : "", *type = cl_element(b->dtype);
+		if (b->texture)
+			continue;
 		buf_printf(&g->out, "__global %s%s *b%d = (__global %s%s *)(m%d + o%d)", reads, type, i,
 			   reads, type, i, i);
 		if (b->role == BUF_SCRATCH && !b->common) {

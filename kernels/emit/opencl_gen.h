@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the OpenCL emitter: emit_opencl.c prints programs, entries and statements,
  * opencl_ix.c integer expressions, opencl_ops.c operations, opencl_ext.c those for which devices have
- * extensions, opencl_mem.c loads and stores, opencl_threads.c what only threads do.
+ * extensions, opencl_mem.c loads and stores, opencl_texture.c loads from textures, opencl_threads.c what only
+ * threads do.
  *
  * Names in the source are made of a letter and a number, so no string from outside gets into it: m and o a
  * buffer's memory and its first byte, b the buffer, a and p parameters as passed and as used, v vector
@@ -66,6 +67,9 @@ bool cl_ext_set(struct cl_gen *g, const struct stmt *s);
 
 void cl_load(struct cl_gen *g, const struct stmt *s);
 void cl_store(struct cl_gen *g, const struct stmt *s);
+
+/* Prints a load from a texture, without its guard. */
+void cl_texels(struct cl_gen *g, const struct stmt *s);
 
 /* Statements of threads: a ST_COPY, and a SHUF. */
 void cl_copy(struct cl_gen *g, const struct stmt *s);

@@ -148,6 +148,20 @@ static void load_all(struct cl_gen *g, const struct access *x)
 		load_lanes(g, x, false);
 }
 
+static void load_from_buffer(struct cl_gen *g, const struct access *x)
+{
+	declare(g, x);
+	if (x->m->valid && x->lanes > 1) {
+		buf_printf(&g->out, "if (n >= %d)\n", x->lanes);
+		load_all(g, x);
+		buf_puts(&g->out, "else\n");
+	}
+	if (x->m->valid)
+		load_lanes(g, x, true);
+	else
+		load_all(g, x);
+}
+
 void cl_load(struct cl_gen *g, const struct stmt *s)
 {
 	struct access x = access_of(g, &s->mem, s->dst, false);
@@ -157,16 +171,10 @@ void cl_load(struct cl_gen *g, const struct stmt *s)
 		cl_ix(g, x.m->guard);
 		buf_puts(&g->out, ") {\n");
 	}
-	declare(g, &x);
-	if (x.m->valid && x.lanes > 1) {
-		buf_printf(&g->out, "if (n >= %d)\n", x.lanes);
-		load_all(g, &x);
-		buf_puts(&g->out, "else\n");
-	}
-	if (x.m->valid)
-		load_lanes(g, &x, true);
+	if (g->l->buf[x.m->buf].texture)
+		cl_texels(g, s);
 	else
-		load_all(g, &x);
+		load_from_buffer(g, &x);
 	if (x.m->guard) {
 		union lane fill = lane_fill((struct lane_type){x.type, x.elem, x.group}, x.m->fill);
 		buf_printf(&g->out, "} else\nv%d = (%s)(as_%s(0x%08xu));\n", x.v, cl_type(x.type, x.lanes),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
  * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums common alias entry*
- * param* buf* packing*. "sums f16" is left out where sums are not made in f16, "common 1" where each index
- * has scratch of its own. */
+ * param* buf* packing* texture*. "sums f16" is left out where sums are not made in f16, "common 1" where each
+ * index has scratch of its own, and "texture 1" where a buffer is none. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -34,6 +34,7 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 			pack_text(&b->packing, out);
 			buf_puts(out, "\n");
 		}
+		buf_puts(out, b->texture ? "texture 1\n" : "");
 	}
 }
 
@@ -163,6 +164,10 @@ static int get_bufs(char **at, struct manifest *m)
 			return fail(E_CORRUPT,
 				    "buffer %s: packing of a buffer that is no constant or too small",
 				    b->name);
+		const char *texture = line(at, "texture");
+		b->texture = texture != NULL;
+		if (texture && (strcmp(texture, "1") || !pack || b->packing.bf16))
+			return fail(E_CORRUPT, "buffer %s: texture", b->name);
 		if ((b->operand < 0) != (b->role == BUF_SCRATCH))
 			return fail(E_CORRUPT, "buffer %s: operand %d", b->name, b->operand);
 	}

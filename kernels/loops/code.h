@@ -23,6 +23,7 @@ struct code_buf {
 		        * size */
 	bool packed;   /* a constant that must first be packed by `packing` */
 	struct packing packing;
+	bool texture; /* of a packed constant of f32 or f16 (struct lbuf): of a task's f32 operand */
 };
 
 /* End of the version of every emitter whose code is kept, as in "llvm-19.1.7/5". It is incremented when the

@@ -107,6 +107,10 @@
  * manifest lets an output alias an input: then every element is read before it is written by the same
  * statement order.
  *
+ * A texture is a constant of f32 or f16 that a device reads through its texture cache (OpenCL: an image). It
+ * is only loaded, into f32 vectors of 4, 8 or 16 lanes that lie side by side and begin at a multiple of 4,
+ * without `valid`. Everywhere else it is a buffer like others.
+ *
  * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed
  * (sticky). Bounds that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable
  * the expression lo itself. */
@@ -266,6 +270,7 @@ struct lbuf {
 	enum dtype dtype;       /* of an element; DT_I32: s32, and tables */
 	const struct ix *elems; /* declared padded elements: constants and parameters only */
 	bool common;            /* scratch: all indices have it in common, and it lasts from entry to entry */
+	bool texture;           /* a constant (above) */
 	int64_t lo, hi;         /* i32: range of the values, guaranteed by the caller (loops_table_range) */
 };
 
@@ -346,6 +351,8 @@ int loops_entry_threads(struct loops *l, const struct ix *extent, int threads, c
 void loops_entry_end(struct loops *l);
 /* Whether an entry has threads: then emitters of processors refuse the program. */
 bool loops_has_threads(const struct loops *l);
+/* Checks that textures are accessed as they may be. E_INFEASIBLE. */
+int loops_check_textures(const struct loops *l) MUST_CHECK;
 int loops_arguments(const struct loops *l); /* buffers that are not shared, which come first */
 /* Statements of threads. from.valid: elements that are copied; from has no guard, and its stride is 1. */
 void lv_barrier(struct loops *l);
@@ -439,7 +446,8 @@ void ix_print(const struct loops *l, const struct ix *x, struct buf *out);
 void loops_print(const struct loops *l, struct buf *out);
 /* Checks definitions before uses, scopes of loop variables, lanes, roles, steps, limits, and addresses
  * against buffers where every end of their range is reached. E_INFEASIBLE: a limit was exceeded during
- * building; else E_CORRUPT. The error text names the place ("entry k0, statement 12"). */
+ * building, or loops_check_textures; else E_CORRUPT. The error text names the place ("entry k0, statement
+ * 12"). */
 int loops_check(const struct loops *l) MUST_CHECK;
 /* Interprets [begin, end) of one entry. bufs are in the order of the kernel ABI. E_CORRUPT: an access outside
  * of a buffer, or an unset variable. */

@@ -413,6 +413,8 @@ int loops_check(const struct loops *l)
 		rc = check_bufs(&k);
 	if (rc >= 0)
 		rc = check_entries(&k);
+	if (rc >= 0)
+		rc = loops_check_textures(l);
 	arena_free(&a);
 	return rc < 0 ? rc : loops_check_threads(l);
 }

@@ -167,8 +167,8 @@ void loops_print(const struct loops *l, struct buf *out)
 			   (long long)l->param[i].hi);
 	for (int i = 0; i < l->nbufs; i++) {
 		const struct lbuf *b = &l->buf[i];
-		buf_printf(out, "%s%s %s %s[", b->common ? "common " : "", role_name[b->role],
-			   dtype_name(b->dtype), b->name);
+		buf_printf(out, "%s%s %s %s[", b->common ? "common " : b->texture ? "texture " : "",
+			   role_name[b->role], dtype_name(b->dtype), b->name);
 		ix_print(l, b->elems, out);
 		buf_puts(out, "]\n");
 	}

@@ -239,13 +239,13 @@ static int place_packed(struct lower *w, int operand)
 	return E_OK;
 }
 
-/* Whether some stage's schedule stores the constant as f16. */
-static bool stored_as_f16(const struct lower *w, int operand)
+/* The stage whose schedule may store the constant in another way; NULL: none. */
+static const struct sstage *stores(const struct lower *w, int operand)
 {
 	for (int s = 0; s < w->t->nstages; s++)
-		if (w->s.st[s].w16 && stage_stored(w->t, &w->t->stage[s], &w->s.st[s]) == operand)
-			return true;
-	return false;
+		if (stage_stored(w->t, &w->t->stage[s], &w->s.st[s]) == operand)
+			return &w->s.st[s];
+	return NULL;
 }
 
 /* Elements before a tmp's first row, so that column 0, and not the halo before it, begins a vector. Each row
@@ -283,6 +283,7 @@ static int place_operands(struct lower *w)
 	w->scratch_buf = nbufs;
 	for (int i = 0; i < w->t->noperands; i++) {
 		const struct operand *o = &w->t->operand[i];
+		const struct sstage *s = NULL;
 		struct lower_place *p = &w->at[i];
 		dims_of(w, o, p);
 		if (o->role == ROLE_TMP) {
@@ -298,10 +299,12 @@ static int place_operands(struct lower *w)
 				return rc;
 			elems = ix_c(w->l, pack_elems(&p->packing));
 			bool pairs = o->group && o->dtype == DT_F32;
-			p->packing.f16 = stored_as_f16(w, i) || (pairs && w->t->pairs == DT_F16);
+			s = stores(w, i);
+			p->packing.f16 = (s && s->w16) || (pairs && w->t->pairs == DT_F16);
 			p->packing.bf16 = pairs && w->t->pairs == DT_BF16;
 		}
 		p->buf = loops_buf(w->l, o->name, role[o->role], pack_type(&p->packing, o->dtype), elems);
+		w->l->buf[p->buf].texture = s && s->texture;
 		if (o->dtype == DT_I32)
 			loops_table_range(w->l, p->buf, INT32_MIN, INT32_MAX);
 	}
@@ -599,6 +602,7 @@ static int put_bufs(const struct lower *w, struct manifest *m)
 		b->operand = i;
 		b->packed = p->packed;
 		b->packing = p->packing;
+		b->texture = w->l->buf[p->buf].texture;
 		if (!ix_is_const(w->l->buf[p->buf].elems, &b->elems))
 			b->elems = 0;
 		int out = t->stage[t->nstages - 1].out.operand;
@@ -644,6 +648,8 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	stages(w);
 	if (w->l->failed)
 		return fail(E_INFEASIBLE, "schedule needs too large a loop nest");
+	if ((rc = loops_check_textures(w->l)) < 0)
+		return rc;
 	memcpy(m->isa, tg->isa, sizeof m->isa);
 	target_extras(tg, m->features);
 	m->lanes = tg->lanes;

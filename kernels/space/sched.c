@@ -433,6 +433,7 @@ static const struct sched_key {
 	    {"quads", FLAG(quads, 0)},
 	    {"mmla", FLAG(mmla, 0)},
 	    {"w16", FLAG(w16, 0)},
+	    {"texture", FLAG(texture, 0)},
 	    {"group", NUMBER(group, 0, TARGET_MOST_GROUP)},
 	    {"blocks", NUMBER(blocks, 1, SCHED_BLOCKS)},
 	    {"threads", .own = KEY_THREADS},

@@ -43,6 +43,7 @@
  *         (kernels/space/quads.h)
  * mmla    1: a sum of dot products of bytes is made by products of matrices (kernels/space/mmla.h)
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
+ * texture 1: on a device with textures, the weights (stage_stored) are read as one (kernels/loops/loops.h)
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
  * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
@@ -102,6 +103,7 @@ struct sstage {
 	bool quads;
 	bool mmla;
 	bool w16;
+	bool texture;
 	int group; /* 0: not given */
 	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
@@ -185,8 +187,9 @@ int stage_team(const struct stage *st, const struct sstage *s);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);
-/* The constant of f32 that the schedule may store as f16: the filters of a Winograd schedule, else those of
- * stage_weights, if no other read of the task needs it. Returns the operand; -1: none. */
+/* The constant of f32 that the schedule may store as f16, or as a texture: the filters of a Winograd
+ * schedule, else those of stage_weights, if no other read of the task needs it. Returns the operand; -1:
+ * none. */
 int stage_stored(const struct task *t, const struct stage *st, const struct sstage *s);
 /* Whether a stage of the task may have such a constant, under some schedule. */
 bool task_stores(const struct task *t, int operand);

@@ -262,6 +262,28 @@ static int check_w16(const struct task *t, const struct target *tg, const struct
 		   : E_OK;
 }
 
+static int check_texture(const struct task *t, const struct target *tg, const struct stage *st,
+			 const struct sstage *s)
+{
+	const char *why = !target_textures(tg)         ? "the device has none"
+			  : s->wino.m                  ? "not with winograd"
+			  : stage_stored(t, st, s) < 0 ? "the stage has no packed weights of its own"
+			  : s->lanes % 4 || s->prefetch
+			      ? "only for vectors of 4, 8 or 16 lanes, not prefetched"
+			      : NULL;
+	return s->texture && why ? fail(E_INFEASIBLE, "texture: %s", why) : E_OK;
+}
+
+/* What threads share they copy from a buffer. */
+static int check_shared_texture(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	struct shared_read box[MAX_READS];
+	int rc = s->texture && s->share_axis >= 0 ? stage_share(t, st, s, box) : -1;
+	return rc >= 0 && box[stage_weights(t, st, s->lane)].on
+		   ? fail(E_INFEASIBLE, "texture: threads share the weights")
+		   : E_OK;
+}
+
 static int check_quads(const struct task *t, const struct stage *st, const struct sstage *s)
 {
 	struct quads q;
@@ -546,8 +568,11 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
-		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0 || ss->blocks > 1))
-			return fail(E_UNSUPPORTED, "threads: default schedules have none");
+		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0 || ss->blocks > 1 ||
+					ss->texture))
+			return fail(E_UNSUPPORTED, "threads or textures: default schedules have none");
+		if (SCHED_THREADED && rc >= 0)
+			rc = check_texture(t, tg, st, ss);
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
@@ -557,7 +582,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
 		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
-		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0))
+		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0) ||
+		    (SCHED_THREADED && (rc = check_shared_texture(t, st, ss)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

@@ -228,7 +228,7 @@ static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},   {3, winograd_rule}, {3, rows_rule},
-	     {4, tiles_rule}, {2, few_rule},    {8, items_rule}, {2, crew_rule}};
+	     {4, tiles_rule}, {2, few_rule},    {9, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -453,6 +453,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	rules_settle(s, stage, out);
 	if (target_runs_items(&s->tg) && rng_below(r, 2))
 		(rng_below(r, 2) ? items_draw_threads : items_draw_team)(s, stage, r, out);
+	texture_draw(s, stage, r, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
 
@@ -577,6 +578,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	}
 	if (!st->wino.m)
 		rules_settle(s, k, st);
+	texture_change(s, k, r, st);
 	keep_ring(s, c, axis, rows, chunk);
 }
 

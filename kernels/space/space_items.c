@@ -276,20 +276,24 @@ static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
-/* The default in groups, with neighbours nearer, with its reduction in parts, or with threads that share its
- * sums. */
+/* The default in groups, with neighbours nearer, with its reduction in parts, with threads that share its
+ * sums, or with a texture. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
 		int group, parts;
 		bool nearest;
 		int team;
-	} rule[] = {{32, 1, false}, {0, 1, false, 64}, {128, 1, false}, {0, 1, true},
-		    {0, 4, false},  {0, 8, true},      {0, 2, false},   {0, 1, false, 256}};
+		bool texture;
+	} rule[] = {{32, 1, false}, {0, 1, false, 64},  {128, 1, false},
+		    {0, 1, true},   {0, 4, false},      {0, 8, true},
+		    {0, 2, false},  {0, 1, false, 256}, {0, 1, false, .texture = true}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
 	c->st[0].group = rule[i].group;
+	if (rule[i].texture)
+		return texture_rule(s, 0, &c->st[0]);
 	if (rule[i].team)
 		return make_team(s, 0, rule[i].team, &c->st[0]);
 	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);

@@ -137,6 +137,12 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
  */
 bool items_crew(const struct space *s, int n, struct sched *c);
 bool items_rule(const struct space *s, int i, struct sched *c);
+/* space_texture.c: draws whether the weights are a texture; changes that now and then; makes them a buffer
+ * where the schedule no longer allows a texture; and makes them one, if the device has a cache for it. */
+void texture_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
+void texture_change(const struct space *s, int stage, struct rng *r, struct sstage *out);
+void texture_settle(const struct space *s, int stage, struct sstage *out);
+bool texture_rule(const struct space *s, int stage, struct sstage *out);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);
 

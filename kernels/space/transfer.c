@@ -159,6 +159,11 @@ static void no_w16(struct sstage *s)
 	s->w16 = false;
 }
 
+static void no_texture(struct sstage *s)
+{
+	s->texture = false;
+}
+
 static void no_unrolling(struct sstage *s)
 {
 	for (int a = 0; a < MAX_AXES; a++)
@@ -178,8 +183,8 @@ static void no_blocks(struct sstage *s)
 }
 
 /* Properties that are removed one after the other until the rest is legal. */
-static void (*const give_up[])(struct sstage *s) = {items_no_threads, no_quads,     no_mmla,  no_w16,
-						    no_fetching,      no_unrolling, no_blocks};
+static void (*const give_up[])(struct sstage *s) = {no_texture, items_no_threads, no_quads,     no_mmla,
+						    no_w16,     no_fetching,      no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
 {
@@ -232,6 +237,7 @@ int space_transfer(const struct space *of, const struct task *from, int lanes, c
 	for (int k = 0; rc >= 0 && k < c.nstages; k++) {
 		c.st[k].mmla &= target_multiplies_blocks(&s->tg);
 		c.st[k].blocks = strcmp(s->tg.isa, "cuda") ? 1 : c.st[k].blocks;
+		c.st[k].texture &= target_textures(&s->tg);
 	}
 	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */
 		rc = sched_check(from, &there, &c);

@@ -15,6 +15,14 @@ static inline struct target items_board(uint64_t seed)
 	return tg;
 }
 
+/* The same with a cache for textures. */
+static inline struct target textures_board(uint64_t seed)
+{
+	struct target tg = items_board(seed);
+	strcpy(tg.features, "+textures");
+	return tg;
+}
+
 /* Whether shared buffers of the candidate are rings of boxes: share=k:16x2. */
 static inline bool has_ring_of_boxes(const char *cand)
 {

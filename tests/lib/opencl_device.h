@@ -66,6 +66,11 @@ static inline int device_put(struct opencl_dev *d, const struct device_run *r, i
 			     struct opencl_buf **out)
 {
 	void *p;
+	if (r->l->buf[i].texture) {
+		bool halves = r->l->buf[i].dtype == DT_F16;
+		int made = opencl_alloc_image(d, halves, bytes / (halves ? 2 : 4), out);
+		return made < 0 ? made : opencl_write(*out, 0, r->buf[i], bytes);
+	}
 	int rc = opencl_alloc(d, bytes + DEVICE_SLACK, out);
 	if (rc >= 0)
 		rc = opencl_map(*out, 0, bytes + DEVICE_SLACK, &p);
@@ -81,6 +86,8 @@ static inline int device_put(struct opencl_dev *d, const struct device_run *r, i
 static inline int device_get(struct opencl_buf *b, const struct device_run *r, int i, int64_t bytes)
 {
 	void *p;
+	if (r->l->buf[i].texture)
+		return E_OK;
 	int rc = opencl_map(b, 0, bytes + DEVICE_SLACK, &p);
 	if (rc < 0)
 		return rc;

@@ -16,7 +16,7 @@ enum {
 };
 
 struct outcome {
-	int ran, scratch, calls, grouped, spread;
+	int ran, scratch, calls, grouped, spread, rows;
 	int left_out; /* too long, or without a schedule of the level's own, or with the key */
 };
 
@@ -75,8 +75,9 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		o->calls += !kind->calls || strstr(text, kind->calls);
 		object = with_definitions(&c->a, &object, kind->definitions);
 	}
+	const char *object_text = arena_strndup(&c->a, object.p, object.n);
 	const char *threads = strstr(cand, "threads="), *group = strstr(cand, "group="),
-		   *said = strstr(arena_strndup(&c->a, object.p, object.n), "reqd_work_group_size(");
+		   *said = strstr(object_text, "reqd_work_group_size(");
 	if (threads ? !said || atoi(said + 21) != 1
 	    : group ? !said || atoi(group + 6) != atoi(said + 21)
 		    : said != NULL)
@@ -88,6 +89,9 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		out = m.buf[i].role == BUF_OUT ? i : out;
 		bytes[i] = elems[i] * case_each(c, &m.buf[i]);
 		o->scratch += m.buf[i].role == BUF_SCRATCH;
+		o->rows += m.buf[i].texture && elems[i] > 4 * OPENCL_IMAGE_TEXELS;
+		if (m.buf[i].texture != (strstr(object_text, "image2d_t m") && l->buf[i].texture))
+			return "the kernel has no texture where the manifest has one";
 	}
 	memcpy(b, a, sizeof b);
 	int64_t each = case_each(c, &m.buf[out]);
@@ -180,11 +184,13 @@ static void many(uint64_t usual, const struct kind *kind)
 		SKIP(why);
 	for (uint64_t seed = first; seed < first + n + (uint64_t)o.left_out && !test_bad; seed++)
 		one(seed, dev, kind, &o);
-	printf("%d kernels ran, %d of them with scratch, %d in groups, %d with parts; %d are left out\n",
-	       o.ran, o.scratch, o.grouped, o.spread, o.left_out);
+	printf("%d kernels ran, %d of them with scratch, %d in groups, %d with parts, %d with textures of "
+	       "several "
+	       "rows; %d are left out\n",
+	       o.ran, o.scratch, o.grouped, o.spread, o.rows, o.left_out);
 	CHECK(test_bad || (o.ran == (int)n && o.left_out < 40 * (int)n));
 	CHECK(test_bad || !kind->definitions || 2 * o.calls >= o.ran);
-	bool items = kind->board == items_board;
+	bool items = kind->board == items_board || kind->board == textures_board;
 	CHECK(n < 20 || kind->key || ((o.grouped > 0) == items && (o.spread > 0) == items));
 }
 
@@ -245,6 +251,19 @@ TEST(kernels_of_work_items)
 TEST(kernels_with_reductions_in_parts)
 {
 	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
+}
+
+static void products_or_windows(struct buf *b, struct rng *r)
+{
+	(rng_below(r, 2) ? products_text : case_text)(b, r);
+}
+
+/* Weights that are images on the device, of f32 and of f16; some fill several rows of texels. */
+TEST(kernels_with_textures)
+{
+	many(16,
+	     &(struct kind){LEVEL_FP32, products_or_windows, .board = textures_board, .key = "texture=1"});
+	many(8, &(struct kind){LEVEL_W16, products_text, "+textures", .key = "w16=1 texture=1"});
 }
 
 /* The last vector of a reduction is wider than the usual vectors, and a part of it must not count. */

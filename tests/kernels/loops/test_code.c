@@ -74,6 +74,32 @@ TEST(sums_in_f16)
 	arena_free(&arena);
 }
 
+/* Only a packed constant is a texture, and pairs of bf16 are none. */
+TEST(textures_are_packed_constants)
+{
+	struct buf a = {0};
+	struct arena arena = {0};
+	sample();
+	c.m.buf[0].texture = true;
+	code_bytes(&c, &a);
+	REQUIRE_OK(code_parse(a.p, a.n, &arena, &d));
+	CHECK(d.m.buf[0].texture && !d.m.buf[1].texture && !memcmp(&c.m, &d.m, sizeof c.m));
+	char *texture = memmem(a.p, a.n, "texture 1", 9);
+	REQUIRE(texture);
+	texture[8] = '0';
+	CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "texture");
+	for (int i = 0; i < 3; i++) {
+		a.n = 0;
+		sample();
+		c.m.buf[i].texture = true;
+		c.m.buf[0].packing.bf16 = true;
+		code_bytes(&c, &a);
+		CHECK_FAILS(code_parse(a.p, a.n, &arena, &d), E_CORRUPT, "texture");
+	}
+	buf_free(&a);
+	arena_free(&arena);
+}
+
 /* Scratch that all indices share exists once, and they all run at a time; else as many run as have room. */
 TEST(scratch_is_of_an_index_or_shared)
 {
