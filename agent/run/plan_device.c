@@ -41,6 +41,13 @@ struct far_step {
 	int64_t parts; /* launches of all entries */
 };
 
+/* A constant as kernels read it through the texture cache; others may read it from `weights`. */
+struct texture {
+	const char *at; /* in p->weights */
+	int64_t bytes;
+	struct dev_mem *mem;
+};
+
 /* A plan's part on the device. */
 struct far {
 	const struct dev_own *dev;
@@ -48,6 +55,8 @@ struct far {
 	struct dev_mem *memory, *weights, *scratch;
 	int64_t memory_bytes, weight_bytes, scratch_bytes;
 	struct far_step *step; /* per step of the plan */
+	int ntextures;
+	struct texture *texture;
 	int nmoves, room;
 	struct move *move;
 	int *first;  /* of each step's moves; then of those behind the last step; then nmoves */
@@ -91,6 +100,25 @@ static int built(struct plan_device *d, int rc)
 	return rc;
 }
 
+static int make_texture(const struct dev_own *own, struct dev_unit *unit, const struct code_buf *b,
+			struct dev_mem **out)
+{
+	return own->texture ? own->texture(unit, b->packing.f16, pack_elems(&b->packing), out)
+			    : fail(E_UNSUPPORTED, "devices of this kind have no textures");
+}
+
+/* A device may have no textures, or none so large, though it says so: then another kernel is found. */
+static int try_textures(const struct plan_device *d, const struct manifest *m)
+{
+	int rc = E_OK;
+	for (int i = 0; i < m->nbufs && rc >= 0; i++) {
+		struct dev_mem *mem = NULL;
+		rc = m->buf[i].texture ? make_texture(d->dev->own, d->unit, &m->buf[i], &mem) : E_OK;
+		d->dev->own->free(mem);
+	}
+	return rc;
+}
+
 static int load(struct on_device *on, const struct code *c, struct dev_code **out)
 {
 	struct plan_device *d = (struct plan_device *)on;
@@ -98,7 +126,8 @@ static int load(struct on_device *on, const struct code *c, struct dev_code **ou
 		return fail(E_UNSUPPORTED, "code of emitter %s does not run on device %s", c->m.emitter,
 			    d->dev->name);
 	begin();
-	return built(d, end(d->dev->own->load(d->unit, c->object.p, c->object.n, out)));
+	int rc = try_textures(d, &c->m);
+	return built(d, end(rc < 0 ? rc : d->dev->own->load(d->unit, c->object.p, c->object.n, out)));
 }
 
 /* Some drivers compile here. */
@@ -478,10 +507,34 @@ static int place(struct plan *p, struct far *f)
 	return rc < 0 ? rc : copy_there(f, f->weights, p->weights.p, f->weight_bytes);
 }
 
-static int find_spot(const struct plan *p, const struct far *f, const struct pstep *ps, int b,
-		     struct dev_spot *out)
+/* Several steps may share a constant. */
+static int find_texture(struct far *f, const struct code_buf *b, const char *at, struct dev_spot *out)
+{
+	int64_t bytes = pack_elems(&b->packing) * (b->packing.f16 ? 2 : 4);
+	for (int i = 0; i < f->ntextures; i++)
+		if (f->texture[i].at == at && f->texture[i].bytes == bytes) {
+			*out = (struct dev_spot){f->texture[i].mem, 0};
+			return E_OK;
+		}
+	struct texture *more = realloc(f->texture, sizeof *more * (size_t)(f->ntextures + 1));
+	if (!more)
+		return fail(E_NOMEM, "no memory for a plan");
+	f->texture = more;
+	struct texture *t = &more[f->ntextures];
+	*t = (struct texture){.at = at, .bytes = bytes};
+	int rc = make_texture(f->dev, f->unit, b, &t->mem);
+	if (rc < 0)
+		return rc;
+	f->ntextures++;
+	*out = (struct dev_spot){t->mem, 0};
+	return f->dev->write(t->mem, 0, at, bytes);
+}
+
+static int find_spot(const struct plan *p, struct far *f, const struct pstep *ps, int b, struct dev_spot *out)
 {
 	const char *at = ps->buf[b];
+	if (ps->found->m.buf[b].texture && at)
+		return find_texture(f, &ps->found->m.buf[b], at, out);
 	if (ps->found->m.buf[b].role == BUF_SCRATCH)
 		*out = (struct dev_spot){f->scratch, 0};
 	else if (at && inside(at, p->memory.p, f->memory_bytes))
@@ -531,10 +584,13 @@ static void drop(struct plan *p)
 	f->dev->free(f->memory);
 	f->dev->free(f->weights);
 	f->dev->free(f->scratch);
+	for (int i = 0; i < f->ntextures; i++)
+		f->dev->free(f->texture[i].mem);
 	(void)end(E_OK);
 	if (f->shared)
 		p->memory = (struct pages){0};
 	free(f->step);
+	free(f->texture);
 	free(f->move);
 	free(f->first);
 	free(f);
@@ -718,5 +774,7 @@ struct plan_device_use plan_device_use(const struct plan *p)
 	}
 	if (f)
 		u.held_bytes = f->memory_bytes + f->weight_bytes + f->scratch_bytes;
+	for (int i = 0; f && i < f->ntextures; i++)
+		u.held_bytes += f->texture[i].bytes;
 	return u;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans on a device that has memory of its own (platform/run/dev.h). A kernel source names the device that
  * its code is for; the plan's steps that have such code run there, all others on the processor. The device
- * holds a copy of the plan's weights. Where it shares the processor's memory, the plan's tensors lie in
- * memory of the device, and the processor works on them there, without a copy: their part that its next steps
- * touch is mapped behind the device's steps and unmapped before them, as OpenCL demands. Else, or if the
- * driver refuses to map, the device holds a copy of the tensors, too. Which of them cross between two steps,
- * and when, is decided once, when the plan is built: those that the next step reads, or writes a part of, and
- * whose latest bytes are on the other side. A plan whose tensors do not fit is not built: E_NOMEM. A kernel
- * that the driver fails to build is left to the processor. A run on a device that fails, or needs 200 times
- * what its peaks allow and some seconds, ends with E_IO, its outputs undefined; a plan without the device
- * then gives the answer.
+ * holds a copy of the plan's weights, and those that kernels read as textures once more as such. Where it
+ * shares the processor's memory, the plan's tensors lie in memory of the device, and the processor works on
+ * them there, without a copy: their part that its next steps touch is mapped behind the device's steps and
+ * unmapped before them, as OpenCL demands. Else, or if the driver refuses to map, the device holds a copy of
+ * the tensors, too. Which of them cross between two steps, and when, is decided once, when the plan is built:
+ * those that the next step reads, or writes a part of, and whose latest bytes are on the other side. A plan
+ * whose tensors do not fit is not built: E_NOMEM. A kernel that the driver fails to build is left to the
+ * processor. A run on a device that fails, or needs 200 times what its peaks allow and some seconds, ends
+ * with E_IO, its outputs undefined; a plan without the device then gives the answer.
  *
  * libhone does not link this, but opens it as a library of its own (agent/run/device_lib.h). */
 #ifndef AGENT_PLAN_DEVICE_H

@@ -111,9 +111,9 @@ static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
 	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
 		return false;
-	if (b->packed &&
-	    (shape_count(&b->packing.src) != count ||
-	     ((b->packing.winograd.m || b->packing.f16 || b->packing.bf16) && o->dtype != DT_F32)))
+	if (b->packed && (shape_count(&b->packing.src) != count ||
+			  ((b->packing.winograd.m || b->packing.f16 || b->packing.bf16 || b->texture) &&
+			   o->dtype != DT_F32)))
 		return false;
 	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
 	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;

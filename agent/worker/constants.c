@@ -125,7 +125,7 @@ int constant_pack(struct constant *c, const struct code_buf *b, struct packed **
 	if (rc < 0)
 		return rc;
 	if (shape_count(&b->packing.src) != shape_count(&c->as.dims) || pack_elems(&b->packing) > b->elems ||
-	    ((b->packing.f16 || b->packing.bf16) && c->as.dtype != DT_F32))
+	    ((b->packing.f16 || b->packing.bf16 || b->texture) && c->as.dtype != DT_F32))
 		return fail(E_CORRUPT, "the packing of %s does not fit its operand", b->name);
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)

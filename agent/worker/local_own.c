@@ -63,6 +63,8 @@ static int check_guards(const struct built_own *o, const struct manifest *m)
 {
 	char low[GUARD_BYTES], high[GUARD_BYTES];
 	for (int i = 0; i < o->nbufs; i++) {
+		if (m->buf[i].texture)
+			continue;
 		int rc = o->dev->read(o->mem[i], 0, low, GUARD_BYTES);
 		if (rc >= 0)
 			rc = o->dev->read(o->mem[i], GUARD_BYTES + o->bytes[i], high, GUARD_BYTES);
@@ -83,6 +85,19 @@ static int64_t longest(const struct local_built *b)
 	return most;
 }
 
+/* A texture has no guards: kernels cannot write it. */
+static int place_texture(struct local_built *b, struct built_own *o, int i)
+{
+	bool halves = b->m.buf[i].packing.f16;
+	int64_t bytes = (int64_t)b->bytes[i];
+	int rc = o->dev->texture ? o->dev->texture(o->unit, halves, bytes / (halves ? 2 : 4), &o->mem[i])
+				 : fail(E_UNSUPPORTED, "devices of this kind have no textures");
+	if (rc < 0)
+		return rc;
+	o->nbufs = i + 1;
+	return o->dev->write(o->mem[i], 0, b->bufs[i], bytes);
+}
+
 static int place(struct local_built *b, struct built_own *o, int i, int64_t bytes)
 {
 	o->bytes[i] = (bytes + 63) / 64 * 64;
@@ -101,7 +116,7 @@ static int prepare(struct local_built *b, struct built_own *o, int64_t once)
 	struct dev_spot spot[CODE_MAX_BUFS];
 	int rc = E_OK;
 	for (int i = 0; i < o->nbufs; i++)
-		spot[i] = (struct dev_spot){o->mem[i], GUARD_BYTES};
+		spot[i] = (struct dev_spot){o->mem[i], b->m.buf[i].texture ? 0 : GUARD_BYTES};
 	for (int e = 0; e < b->m.nentries && rc >= 0; e++) {
 		const struct dev_work w = {.buf = spot,
 					   .nbufs = o->nbufs,
@@ -126,7 +141,8 @@ int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *
 	int rc = E_OK;
 	for (int i = 0; i < b->m.nbufs && rc >= 0; i++) {
 		bool scratch = b->m.buf[i].role == BUF_SCRATCH;
-		rc = place(b, o, i, scratch ? all_bytes : (int64_t)b->bytes[i]);
+		rc = b->m.buf[i].texture ? place_texture(b, o, i)
+					 : place(b, o, i, scratch ? all_bytes : (int64_t)b->bytes[i]);
 	}
 	if (rc >= 0)
 		rc = prepare(b, o, once);

@@ -181,9 +181,10 @@ static bool copies_tensors(enum maps m)
  * it is asked. */
 struct maker {
 	struct rng rng;
+	const char *key; /* of all schedules; NULL: drawn */
 	uint32_t percent;
 	unsigned mask;
-	int asked, made, spread; /* made of parts that are work items */
+	int asked, made, spread, textures; /* made of parts that are work items, with textures */
 };
 
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
@@ -196,8 +197,10 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 		return E_NOTFOUND;
 	*origin = FROM_DEFAULT;
 	char cand[CAND_MAX];
-	int rc = opencl_code_with(t, &target, a, rng_below(&m->rng, 2) ? "spread=" : NULL, cand, out);
+	static const char *const key[] = {NULL, "spread=", "texture=1", "spread="};
+	int rc = opencl_code_with(t, &target, a, m->key ? m->key : key[rng_below(&m->rng, 4)], cand, out);
 	m->spread += rc >= 0 && out->m.shares_scratch;
+	m->textures += rc >= 0 && strstr(cand, "texture=1");
 	if (rc < 0)
 		printf("no code: %s\n", err_text());
 	m->made += rc >= 0;
@@ -492,7 +495,7 @@ static int far_steps(const struct plan *p)
 }
 
 struct totals {
-	int nets, steps, far, host, parts, aliases, copies, maps, placed, values, spread;
+	int nets, steps, far, host, parts, aliases, copies, maps, placed, values, spread, textures;
 };
 
 static void count(struct totals *t, const struct plan *p, int values)
@@ -548,6 +551,7 @@ static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, s
 	total->placed += placed;
 	count(total, p, values);
 	total->spread += m.spread;
+	total->textures += m.textures;
 	plan_free(p);
 	plan_free(q);
 	arena_free(&data.a);
@@ -570,15 +574,17 @@ TEST(networks_that_run_on_both)
 	for (uint64_t i = 0; i < n && !test_bad; i++)
 		check_net(first + i, device_that((first + i) / 5 % MAPS, &why), i % 3 ? NULL : pool, &t);
 	pool_close(pool);
-	printf("%d networks: %d steps, %d on the device, %d of them in two launches, %d nodes, %d of parts, "
-	       "%d views, %d copies, %d maps, %d in place, %d values\n",
-	       t.nets, t.steps, t.far, t.spread, t.host, t.parts, t.aliases, t.copies, t.maps, t.placed,
-	       t.values);
+	printf("%d networks: %d steps, %d on the device, %d of them in two launches, %d with textures, %d "
+	       "nodes, "
+	       "%d of parts, %d views, %d copies, %d maps, %d in place, %d values\n",
+	       t.nets, t.steps, t.far, t.spread, t.textures, t.host, t.parts, t.aliases, t.copies, t.maps,
+	       t.placed, t.values);
 	printf("%d sequences of launches, %d starts of them, %d refused\n", recorded, started, refused);
 	CHECK(test_bad || n < 40 || (recorded > 10 && started > recorded && refused > 3));
 	CHECK(test_bad || n < 40 ||
 	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&
-	       t.maps > t.nets / 2 && t.placed > t.nets && t.values > 100 && t.spread > 10));
+	       t.maps > t.nets / 2 && t.placed > t.nets && t.values > 100 && t.spread > 10 &&
+	       t.textures > 10));
 }
 
 /* ---- counts, of networks made by hand ---- */
@@ -765,6 +771,63 @@ TEST(maps_that_fail_later)
 		arena_free(&a);
 		arena_free(&k.a);
 	}
+}
+
+static int textures_left; /* until the driver makes no more */
+
+static int few_textures(struct dev_unit *u, bool halves, int64_t elems, struct dev_mem **out)
+{
+	return textures_left-- > 0 ? dev_find("opencl")->own->texture(u, halves, elems, out)
+				   : fail(E_INFEASIBLE, "no texture");
+}
+
+/* A device that lists textures and makes none: the processor does those steps. One that makes them when the
+ * kernel is loaded, and not when the plan needs them, has no plan. */
+TEST(textures_that_are_not_made)
+{
+	const char *why;
+	static struct dev dev;
+	static struct dev_own own;
+	struct plan_device *d;
+	if (!device(&why))
+		SKIP(why);
+	dev = *dev_find("opencl");
+	own = *dev.own;
+	own.texture = few_textures;
+	dev.own = &own;
+	REQUIRE_OK(plan_device_open_as(&dev, "opencl:0", &d));
+	for (int made = 0; made < 4 && target_textures(&target); made++) {
+		struct onnx_maker k;
+		struct graph *g;
+		struct steps *s;
+		struct arena a = {0};
+		struct data data;
+		struct plan *p, *q;
+		struct rng r;
+		struct maker m = {.mask = 7, .key = "texture=1"};
+		const struct kernel_source src = {.ctx = &m, .find = find, .device = d};
+		rng_seed(&r, 1);
+		textures_left = made;
+		REQUIRE_OK(make_by_hand(&hands[0], &k, &g)); /* two convolutions with the same weights */
+		REQUIRE_OK(graph_steps(g, &target, NULL, &a, &s));
+		open_data(&data, g);
+		REQUIRE_OK(plan_build(g, s, &target, NULL, NULL, &q));
+		int rc = plan_build(g, s, &target, &src, NULL, &p);
+		CHECK(m.textures == 2);
+		if (made == 1 || made == 2)
+			CHECK_FAILS(rc, E_INFEASIBLE, "device opencl:0: no texture");
+		if (rc >= 0) {
+			CHECK(far_steps(p) == (made ? 3 : 1));
+			CHECK(same(p, q, g, &data, &r));
+			plan_free(p);
+		}
+		plan_free(q);
+		arena_free(&data.a);
+		graph_free(g);
+		arena_free(&a);
+		arena_free(&k.a);
+	}
+	plan_device_close(d);
 }
 
 TEST(names_of_devices)

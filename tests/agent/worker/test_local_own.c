@@ -175,6 +175,38 @@ TEST(threads_are_built_and_timed)
 	r->ops->close(r);
 }
 
+/* The default candidate with textures of its weights. */
+static void textured(const char *task, char cand[CAND_MAX])
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	REQUIRE_OK(task_parse(task, t));
+	cand_default(task, &target, cand);
+	REQUIRE_OK(opencl_textures(t, &target, &a, cand));
+	CHECK(strstr(cand, "texture=1"));
+	arena_free(&a);
+}
+
+TEST(textures_are_built_and_timed)
+{
+	static const char *const tasks[] = {task_conv, task_matmul, task_pointwise};
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	for (int i = 0; i < 3 && target_textures(&target); i++) {
+		char cand[CAND_MAX];
+		struct meas m;
+		int h;
+		textured(tasks[i], cand);
+		REQUIRE(build(r, tasks[i], cand, &h, &m));
+		CHECK(m.max_rel_err < 1e-4);
+		REQUIRE_OK(r->ops->time(r, &h, 1, 5, 0, 0, INT64_MAX, &m));
+		CHECK(m.runs == 5 && m.min_ns > 0);
+	}
+	r->ops->close(r);
+}
+
 /* Code of one runner runs in another, and a handle that was dropped is gone. */
 TEST(code_is_handed_over)
 {
@@ -480,6 +512,42 @@ static struct runner *open_lying_that(bool records, const char **why)
 static struct runner *open_lying(const char **why)
 {
 	return open_lying_that(false, why);
+}
+
+static int no_texture(struct dev_unit *u, bool halves, int64_t elems, struct dev_mem **out)
+{
+	(void)u, (void)halves, (void)elems, (void)out;
+	return fail(E_INFEASIBLE, "clCreateImage: CL_INVALID_IMAGE_SIZE (-40)");
+}
+
+/* A device that says that it has textures, and makes none: that candidate is infeasible, the next one runs.
+ */
+TEST(devices_without_the_textures_that_they_list)
+{
+	static struct dev_own own;
+	static struct dev dev;
+	const char *why;
+	struct runner *r = open_device(&emit_opencl, &why);
+	if (!r)
+		SKIP(why);
+	r->ops->close(r);
+	own = *dev_opencl.own;
+	dev = dev_opencl;
+	dev.own = &own;
+	for (int i = 0; i < 2 && target_textures(&target); i++) {
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		own.texture = i ? NULL : no_texture;
+		REQUIRE_OK(runner_local(&dev, 0, &emit_opencl, &target, 1, true, &r));
+		textured(task_conv, cand);
+		REQUIRE_OK(r->ops->build(r, task_conv, cand, INT64_MAX, &h, &m));
+		CHECK(h < 0 && m.status == (i ? MEAS_BUILD : MEAS_INFEASIBLE));
+		CHECK(strstr(err_text(), i ? "have no textures" : "CL_INVALID_IMAGE_SIZE"));
+		cand_default(task_conv, &target, cand);
+		CHECK(build(r, task_conv, cand, &h, &m));
+		r->ops->close(r);
+	}
 }
 
 /* Errors of launches that a driver refuses are the candidate's; any later one has broken the device. */
