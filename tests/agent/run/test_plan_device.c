@@ -38,10 +38,21 @@ static const struct dev_own *true_own;
 static enum maps how;
 static int maps_left; /* until it refuses */
 static struct {
-	char *block; /* NULL: nothing is mapped */
-	int64_t at, bytes;
+	char *block;             /* NULL: nothing is mapped */
+	int64_t at, bytes, room; /* room: of the block */
 	int shift;
 } mapped;
+static bool wrote_beside;
+
+/* Whether what lies around the mapped part, which the plan must leave alone, is as it was. */
+static bool is_intact(void)
+{
+	int64_t begin = mapped.shift + mapped.at, end = begin + mapped.bytes;
+	for (int64_t i = 0; i < mapped.room; i++)
+		if ((i < begin || i >= end) && mapped.block[i] != (char)0xff)
+			return false;
+	return true;
+}
 
 static int odd_map(struct dev_mem *m, int64_t at, int64_t bytes, void **out)
 {
@@ -52,8 +63,9 @@ static int odd_map(struct dev_mem *m, int64_t at, int64_t bytes, void **out)
 	mapped.at = at;
 	mapped.bytes = bytes;
 	mapped.shift = how == MAPS_CROOKED ? 4 : 0;
-	mapped.block = aligned_alloc(64, ((size_t)(at + bytes) + 127) / 64 * 64);
-	memset(mapped.block, 0xff, (size_t)at);
+	mapped.room = (at + bytes + 191) / 64 * 64;
+	mapped.block = aligned_alloc(64, (size_t)mapped.room);
+	memset(mapped.block, 0xff, (size_t)mapped.room);
 	free(last); /* not before, so that no address comes twice in turn */
 	last = mapped.block;
 	*out = mapped.block + mapped.shift + at;
@@ -65,6 +77,7 @@ static int odd_unmap(struct dev_mem *m)
 	CHECK(mapped.block);
 	if (!mapped.block)
 		return E_OK;
+	wrote_beside |= !is_intact();
 	char *p = mapped.block + mapped.shift + mapped.at;
 	int rc = true_own->write(m, mapped.at, p, mapped.bytes);
 	memset(p, 0xff, (size_t)mapped.bytes);
@@ -547,7 +560,7 @@ static void check_net(uint64_t seed, struct plan_device *d, struct pool *pool, s
 	int values = good && kept ? values_same(p, q, s) : 0, placed = same_in_place(p, q, g, &data, &r);
 	if (!good || values < 0 || placed < 0)
 		printf("seed %llu: %s\n", (unsigned long long)seed, good ? "a value differs" : err_text());
-	CHECK(good && values >= 0 && placed >= 0);
+	CHECK(good && values >= 0 && placed >= 0 && !wrote_beside);
 	total->placed += placed;
 	count(total, p, values);
 	total->spread += m.spread;
@@ -712,7 +725,7 @@ static void check_by_hand(const struct by_hand *h, struct plan_device *d)
 		end_after(p, INT32_MAX);
 		CHECK(same(p, q, g, &data, &r));
 	}
-	CHECK(!watch.failed && !watch.since_ns);
+	CHECK(!watch.failed && !watch.since_ns && !wrote_beside);
 	if (test_bad)
 		printf(
 		    "case %d, maps %d: %d steps, %d launches, %d maps, %d copies, %lld and %lld bytes: %s\n",
