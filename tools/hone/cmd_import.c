@@ -19,10 +19,12 @@ enum {
 
 struct lines {
 	FILE *file;
-	int64_t number; /* of the line in `text` */
-	size_t n;       /* its bytes; EXCHANGE_LINE_BYTES: as many or more */
-	bool cut;       /* it has no end: the last one of a file that may have been cut off */
-	char *text;     /* room for EXCHANGE_LINE_BYTES, and a NUL */
+	int64_t number;        /* of the line in `text` */
+	size_t n;              /* its bytes; EXCHANGE_LINE_BYTES: as many or more */
+	bool endless;          /* it is the last one, without a newline */
+	char *text;            /* room for EXCHANGE_LINE_BYTES, and a NUL */
+	int64_t good, refused; /* lines so far; blank ones are neither */
+	bool refused_last;     /* the last line that was not blank is refused */
 };
 
 /* Reads a line. 1: a line; if it is too long, the rest is skipped. 0: end of file. */
@@ -36,7 +38,7 @@ static int next_line(struct lines *l)
 		if (l->n < EXCHANGE_LINE_BYTES)
 			l->text[l->n++] = (char)c;
 	l->text[l->n] = 0;
-	l->cut = c == EOF;
+	l->endless = c == EOF;
 	return 1;
 }
 
@@ -50,6 +52,7 @@ struct sums {
 	struct exchange_sum own; /* histories, and with --logs also logs */
 	struct exchange_sum recipe;
 	bool logs, recipes;
+	int failed; /* files that were not imported whole */
 };
 
 static int put_line(struct cache *c, const struct exchange_line *l, struct arena *a, struct sums *s)
@@ -70,8 +73,8 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
 }
 
-/* Imports a line. Refused lines are counted, and the first one is logged. */
-static int import_line(struct cache *c, const char *path, const struct lines *in, struct sums *s)
+/* Imports a line. Refused lines are counted, and the first one of a file is logged. */
+static int import_line(struct cache *c, const char *path, struct lines *in, struct sums *s)
 {
 	struct arena a = {0};
 	struct exchange_line l;
@@ -80,13 +83,42 @@ static int import_line(struct cache *c, const char *path, const struct lines *in
 		     : exchange_parse(in->text, in->n, &a, &l);
 	if (rc >= 0)
 		rc = put_line(c, &l, &a, s);
+	in->good += rc >= 0;
+	in->refused_last = rc == E_CORRUPT;
 	if (rc == E_CORRUPT) {
-		if (!s->strangers.refused++)
+		s->strangers.refused++;
+		if (!in->refused++)
 			log_info("hone: %s:%" PRId64 " refused: %s", path, in->number, err_text());
 		rc = 0;
 	}
 	arena_free(&a);
 	return rc;
+}
+
+/* Whether the file ends within a line: its last one has no newline and is the beginning of an object. */
+static bool is_cut(const struct lines *l)
+{
+	if (!l->endless || !l->refused_last || l->text[0] != '{')
+		return false;
+	json_t *whole = json_loadb(l->text, l->n, 0, NULL);
+	json_decref(whole);
+	return !whole;
+}
+
+/* After the last line: E_CORRUPT if lines are missing. */
+static int check_end(const struct lines *l, const char *path)
+{
+	if (ferror(l->file))
+		return fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
+			    strerror(errno), l->number);
+	if (is_cut(l))
+		return fail(E_CORRUPT,
+			    "%s ends within line %" PRId64 ", so it was cut off: copy or export it again%s",
+			    path, l->number, l->good ? "; the records before that line are imported" : "");
+	if (!l->good && !l->refused)
+		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
+			 strcmp(path, "-") ? path : "the input");
+	return E_OK;
 }
 
 /* Lines before an error stay imported. */
@@ -98,26 +130,11 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 			    strerror(errno));
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
-	bool empty = true;
-	int refused = s->strangers.refused, lines = 0, before = refused;
 	while (rc >= 0 && next_line(&l))
-		if (!is_blank(&l)) {
-			empty = false;
-			refused = s->strangers.refused;
+		if (!is_blank(&l))
 			rc = import_line(c, path, &l, s);
-			lines++;
-		}
-	if (rc >= 0 && !ferror(l.file) && l.cut && s->strangers.refused > refused && refused - before < lines - 1)
-		rc = fail(E_CORRUPT,
-			  "%s ends within line %" PRId64 ", so it was cut off: copy or export it again; the "
-			  "records before that line are imported",
-			  path, l.number);
-	if (rc >= 0 && ferror(l.file))
-		rc = fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
-			  strerror(errno), l.number);
-	if (rc >= 0 && empty)
-		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
-			 strcmp(path, "-") ? path : "the input");
+	if (rc >= 0)
+		rc = check_end(&l, path);
 	free(l.text);
 	if (l.file != stdin)
 		fclose(l.file);
@@ -146,6 +163,55 @@ static int import_pack(struct cache *c, const struct args *a, const char *path, 
 		   : rc;
 }
 
+static int taken_all(const struct sums *s)
+{
+	return taken_new(&s->strangers) + s->own.taken + s->recipe.taken;
+}
+
+static int known_all(const struct sums *s)
+{
+	return s->strangers.known + s->own.known + s->recipe.known;
+}
+
+static int left_out_all(const struct sums *s)
+{
+	return s->strangers.left_out + s->own.left_out + s->recipe.left_out;
+}
+
+static int valid_all(const struct sums *s)
+{
+	return taken_all(s) + known_all(s) + left_out_all(s) + s->strangers.passed;
+}
+
+static int import_one(struct cache *c, const struct args *a, const char *path, const struct trusted *t,
+		      struct sums *s)
+{
+	int valid = valid_all(s), refused = s->strangers.refused;
+	int rc = is_pack(path) ? import_pack(c, a, path, t, s) : import_file_lines(c, path, s);
+	if (rc >= 0 && s->strangers.refused > refused && valid_all(s) == valid)
+		rc = fail(E_CORRUPT, "%s: %s; give a file that hone export or hone pack made", path,
+			  is_pack(path) ? "no record in it is valid" : "no line is a record");
+	return rc;
+}
+
+/* Imports every file, also those behind one that fails. The error of the last one that failed is returned,
+ * and those of the others are logged. */
+static int import_files(struct cache *c, const struct args *a, const struct trusted *t, struct sums *s)
+{
+	char why[1024];
+	int failed = E_OK;
+	for (int i = 0; i < a->npos; i++) {
+		int rc = import_one(c, a, a->pos[i], t, s);
+		if (rc >= 0)
+			continue;
+		if (s->failed++)
+			log_error("%s", why);
+		snprintf(why, sizeof why, "%s", err_text());
+		failed = rc;
+	}
+	return failed < 0 ? fail(failed, "%s", why) : E_OK;
+}
+
 static int import_all(struct cache *c, const struct args *a, struct sums *s)
 {
 	struct trusted t = {0};
@@ -157,16 +223,10 @@ static int import_all(struct cache *c, const struct args *a, struct sums *s)
 		rc = trusted_open(a, false, &t);
 	if (rc >= 0)
 		rc = trusted_keys(a, &t);
-	for (int i = 0; i < a->npos && rc >= 0; i++)
-		rc = is_pack(a->pos[i]) ? import_pack(c, a, a->pos[i], &t, s)
-					: import_file_lines(c, a->pos[i], s);
+	if (rc >= 0)
+		rc = import_files(c, a, &t, s);
 	trusted_close(&t);
 	return rc;
-}
-
-static int taken_all(const struct sums *s)
-{
-	return taken_new(&s->strangers) + s->own.taken + s->recipe.taken;
 }
 
 /* Writes what is imported: "2 records and choices for 1 model". */
@@ -178,17 +238,6 @@ static void put_taken(const struct sums *s, struct buf *out)
 	of[CACHE_HINT] += s->strangers.incumbents + s->strangers.hints;
 	of[CACHE_CHOICES] += s->strangers.choices;
 	exchange_words(of, out);
-}
-
-/* Before an error, whose text is printed after it. */
-static void print_before_error(const struct args *a, const char *dir, const struct sums *s)
-{
-	struct buf b = {0};
-	put_taken(s, &b);
-	if (!a->json && taken_all(s))
-		table_say("%s imported into %s before the error", buf_str(&b), dir);
-	fflush(stdout);
-	buf_free(&b);
 }
 
 /* Says what became of recipes. */
@@ -205,40 +254,54 @@ static void say_recipes(const struct sums *s)
 			 others, plural_s(others), others == 1 ? "s" : "", others == 1 ? "s" : "");
 }
 
-static int print_sums(const struct args *a, const char *dir, const struct sums *s)
+static int print_json(const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
-	int taken = taken_all(s);
-	int known = t->known + s->own.known + s->recipe.known;
-	int left_out = t->left_out + s->own.left_out + s->recipe.left_out;
+	return json_out(json_pack("{so si si si si si si si si si si}", "cache", json_text(dir), "taken",
+				  taken_all(s), "known", known_all(s), "passed_over", t->passed, "refused",
+				  t->refused, "left_out", left_out_all(s), "begin", t->incumbents, "hints",
+				  t->hints, "choices", t->choices, "recipes", s->recipe.taken, "failed",
+				  s->failed));
+}
+
+/* Returns the exit status: 1 if all was left out. Nothing is printed if files failed before their first line.
+ */
+static int print_sums(const struct args *a, const char *dir, const struct sums *s)
+{
 	int rc = 0;
-	struct buf b = {0};
-	put_taken(s, &b);
+	bool nothing = !taken_all(s) && !known_all(s) && !s->strangers.passed;
+	if (s->failed && !valid_all(s) && !s->strangers.refused)
+		return E_OK;
 	say_recipes(s);
-	if (a->json)
-		rc = json_out(json_pack("{so si si si si si si si si si}", "cache", json_text(dir), "taken",
-					taken, "known", known, "passed_over", t->passed, "refused",
-					t->refused, "left_out", left_out, "begin", t->incumbents, "hints",
-					t->hints, "choices", t->choices, "recipes", s->recipe.taken));
-	else
+	if (a->json) {
+		rc = print_json(dir, s);
+	} else {
+		struct buf b = {0};
+		put_taken(s, &b);
 		table_say("%s imported into %s; %d known, %d passed over (default schedules; logs without "
 			  "--logs, recipes without --recipes), %d refused",
-			  buf_str(&b), dir, known, t->passed, t->refused);
-	buf_free(&b);
+			  buf_str(&b), dir, known_all(s), s->strangers.passed, s->strangers.refused);
+		buf_free(&b);
+	}
 	fflush(stdout); /* an error comes after it, also in a pipe */
-	bool nothing = !taken && !known && !t->passed;
-	if (!a->json && !nothing)
+	if (!a->json && !nothing && !s->failed)
 		known_after("tune", 1, (const char *const[]){dir}, dir);
-	if (rc >= 0 && nothing && t->refused)
-		return fail(E_CORRUPT,
-			    "%s%s: no line is a record; give a file that hone export or hone pack made",
-			    a->pos[0], a->npos > 1 ? " and the others" : "");
-	return rc < 0 ? rc : left_out && nothing;
+	return rc < 0 ? rc : left_out_all(s) && nothing;
+}
+
+/* Commits what was imported. An error of a file goes before that of the commit. */
+static int commit(struct cache *c, const struct sums *s, char *why, size_t n)
+{
+	snprintf(why, n, "%s", s->failed ? err_text() : "");
+	int rc = cache_commit(c);
+	if (rc < 0 && s->failed)
+		log_error("%s", why);
+	return rc;
 }
 
 static int run_import(const struct args *a)
 {
-	char dir[4096];
+	char dir[4096], why[1024];
 	struct cache *c;
 	struct sums s = {.logs = arg_flag(a, "logs"),
 			 .recipes = arg_flag(a, "recipes"),
@@ -248,22 +311,17 @@ static int run_import(const struct args *a)
 	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
-	rc = import_all(c, a, &s);
-	char why[1024];
-	snprintf(why, sizeof why, "%s", rc < 0 ? err_text() : "");
-	int kept = cache_commit(c);
-	if (rc < 0)
-		rc = fail(rc, "%s", why);
-	if (rc < 0 && kept >= 0)
-		print_before_error(a, dir, &s);
-	rc = rc < 0 ? rc : kept;
+	int files = import_all(c, a, &s);
+	rc = files < 0 && !s.failed ? files : commit(c, &s, why, sizeof why);
 	if (rc >= 0) {
 		exchange_tell(c, &s.own);
 		exchange_tell(c, &s.recipe);
 		taken_tell(c, &s.strangers);
 	}
 	cache_close(c);
-	return rc < 0 ? rc : print_sums(a, dir, &s);
+	if (rc >= 0)
+		rc = print_sums(a, dir, &s);
+	return rc >= 0 && files < 0 ? fail(files, "%s", why) : rc;
 }
 
 static const struct opt opts[] = {
@@ -287,16 +345,13 @@ const struct cmd cmd_import = {
     .details =
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
-	"MiB, is refused, and the others are imported. A record is a hint: the next box compiles, checks "
-	"and\ntimes its candidate once before it may be used. Logs of tuning are only imported with --logs, "
-	"and\n"
-	"recipes of level int8 (hone tune --level int8 --data) only with --recipes: a recipe is used as it "
-	"is, and\n"
-	"needs no box. Of two recipes for one model this cache's stays, unless --replace is given. Code is "
-	"never\n"
-	"imported, and other records of this cache are neither replaced nor evicted: into a full cache "
-	"nothing is\n"
-	"imported.",
+	"MiB, is refused, and the others are imported. If a file is missing or was cut off, the error names\n"
+	"it, the others are imported, and the exit status is 1. A record is a hint: the next box compiles,\n"
+	"checks and times its candidate once before it may be used. Logs of tuning are only imported with\n"
+	"--logs, and recipes of level int8 (hone tune --level int8 --data) only with --recipes: a recipe is\n"
+	"used as it is, and needs no box. Of two recipes for one model this cache's stays, unless --replace\n"
+	"is given. Code is never imported, and other records of this cache are neither replaced nor\n"
+	"evicted: into a full cache nothing is imported.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

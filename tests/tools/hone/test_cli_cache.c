@@ -162,8 +162,8 @@ TEST(export_and_import)
 			continue;
 		REQUIRE_OK(file_write(lines, text, whole - cut));
 		CHECK_RUN(1, "import %s --cache %s", lines, in_dir("cut"));
-		CHECK_SAYS(cli_err, memchr(text, '\n', whole - cut) ? ", so it was cut off: copy or export it again"
-								    : "no line is a record");
+		CHECK_SAYS(cli_err, ", so it was cut off: copy or export it again");
+		CHECK(!strstr(cli_err, "before that line are imported") == !memchr(text, '\n', whole - cut));
 	}
 	REQUIRE_OK(file_write(lines, text, whole - 1)); /* only the last line's end is missing */
 	CHECK_RUN(0, "import %s --cache %s", lines, in_dir("whole"));
@@ -253,6 +253,56 @@ TEST(import_of_no_export)
 	CHECK_RUN(1, "import %s --cache %s", in_dir("no_export"), to);
 	CHECK_SAYS(cli_err, "no line is a record");
 	CHECK(!strstr(cli_err, "Next:"));
+}
+
+/* Good files and bad ones in every order: all good lines are imported, and each bad file is named with its
+ * reason. */
+TEST(import_goes_on_after_a_bad_file)
+{
+	enum { GOOD, CUT, CUT_FIRST, PROSE, GONE, KINDS };
+	static const char *const name[KINDS] = {"good", "cut", "cut_first", "prose", "gone"},
+				 *const why[KINDS] = {[CUT] = "files_cut ends within line 2, so it was cut off",
+						      [CUT_FIRST] = "files_cut_first ends within line 1, so it was cut off",
+						      [PROSE] = "files_prose: no line is a record",
+						      [GONE] = "files_gone: No such file"};
+	static char text[sizeof cli_out];
+	char from[256], path[KINDS][256];
+	snprintf(from, sizeof from, "%s", in_dir("files_from"));
+	make(from, 3, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	snprintf(text, sizeof text, "%s", cli_out);
+	size_t first = strcspn(text, "\n") + 1, second = first + strcspn(text + first, "\n") + 1;
+	const struct blob bytes[KINDS] = {[GOOD] = {text + second, strlen(text + second)},
+					  [CUT] = {text, first + 40},
+					  [CUT_FIRST] = {text, 40},
+					  [PROSE] = {"hello\n{\"a\": 1}", 14}};
+	for (int i = 0; i < KINDS; i++) {
+		char file[32];
+		snprintf(file, sizeof file, "files_%s", name[i]);
+		snprintf(path[i], sizeof path[i], "%s", in_dir(file));
+		if (bytes[i].p)
+			REQUIRE_OK(file_write(path[i], bytes[i].p, bytes[i].n));
+	}
+	struct rng r;
+	rng_seed(&r, 11);
+	for (int round = 0; round < 12; round++) {
+		char files[1100] = "", to[32];
+		int count[KINDS] = {0}, bad = 0, order[4], n = 2 + (int)rng_below(&r, 3);
+		for (int i = 0; i < n; i++) {
+			order[i] = (int)rng_below(&r, KINDS);
+			count[order[i]]++;
+			bad += order[i] != GOOD;
+			snprintf(files + strlen(files), sizeof files - strlen(files), " %s", path[order[i]]);
+		}
+		snprintf(to, sizeof to, "files_to_%d", round);
+		CHECK_RUN(bad > 0, "import --json%s --cache %s", files, in_dir(to));
+		for (int i = 0; i < KINDS; i++)
+			CHECK(!why[i] || !strstr(cli_err, why[i]) == !count[i]);
+		if (!count[GOOD] && !count[CUT] && !count[CUT_FIRST] && !count[PROSE])
+			continue; /* an error alone */
+		CHECK(out_number("failed") == bad);
+		CHECK(out_number("taken") == (count[GOOD] > 0) + (count[CUT] > 0));
+	}
 }
 
 /* Bad lines of strangers: each is refused, and the others are taken. */
