@@ -175,7 +175,7 @@ static struct key former_key(enum cache_type t, const char *text, struct key k, 
 int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
 		  struct exchange_line *out)
 {
-	*out = (struct exchange_line){t, former_key(t, text, k, a), arena_strdup(a, text)};
+	*out = (struct exchange_line){t, former_key(t, text, k, a), arena_strdup(a, text), 0};
 	int rc = check[t] ? check[t](out->text, out->key, a)
 			  : fail(E_CORRUPT, "records of its type are never exchanged");
 	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
@@ -187,6 +187,7 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 	json_t *j = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
 	const char *key = json_string_value(json_object_get(j, "key"));
 	const char *text = json_string_value(json_object_get(j, "text"));
+	const json_int_t records = json_integer_value(json_object_get(j, EXCHANGE_COUNT));
 	int rc = E_OK;
 	out->type = type_of(json_string_value(json_object_get(j, "type")));
 	log_one_line(e.text); /* it quotes the input */
@@ -198,6 +199,7 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 		rc = key_parse(key, &out->key);
 	if (rc >= 0)
 		rc = exchange_read(out->type, out->key, text, a, out);
+	out->records = records > 0 ? records : 0;
 	json_decref(j);
 	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": the text in
- * the cache}. Imported records are strangers' data: each is parsed, its numbers are checked, its
+ * the cache}. The first line of an export also has "records", the number of its lines, so that a reader sees
+ * when lines are missing; former exports have no count, and former readers ignore it. Imported records are
+ * strangers' data: each is parsed, its numbers are checked, its
  * candidate must be a schedule of its task, its key must follow from its content, and it must not be
  * code. Records that this machine has already are neither changed nor evicted; a record that would need
  * an eviction is left out. Imported records are candidates for the next search, which times them
@@ -27,11 +29,13 @@ struct exchange_line {
 	enum cache_type type;
 	struct key key;
 	const char *text; /* in the arena */
+	int64_t records;  /* lines of the export that begins with this one; 0: it does not say */
 };
+#define EXCHANGE_COUNT "records"
 /* The record with this key; NULL: none, no memory, or a record that no line can hold. */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
 json_t *exchange_record(enum cache_type t, struct key k, const char *text);
-/* E_CORRUPT: it is not a valid record. */
+/* E_CORRUPT: it is not a valid record; out->records is that of its JSON, or 0. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;
 /* As exchange_parse, for a record that is not a JSON line. */
 int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,

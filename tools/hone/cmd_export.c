@@ -8,13 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Records go to the text of the file of --output, or (NULL) to standard output. */
-static int put_record(json_t *j, struct buf *text)
+struct exported {
+	json_t *first;         /* the first record, which gets their number; NULL: there is none */
+	struct buf rest;       /* lines of the others */
+	int records, left_out; /* left_out: records that no line can hold */
+};
+
+static int put_line(json_t *j, struct buf *text)
 {
-	if (!text)
-		return json_out(j);
-	char *line = json_dumps(j, JSON_REAL_PRECISION(6) | JSON_COMPACT);
-	json_decref(j);
+	char *line = json_dumps(j, JSON_COMPACT);
 	if (!line)
 		return fail(E_NOMEM, "no memory for the JSON");
 	buf_printf(text, "%s\n", line);
@@ -22,35 +24,61 @@ static int put_record(json_t *j, struct buf *text)
 	return E_OK;
 }
 
-struct exported {
-	int records, left_out; /* left_out: records that no line can hold */
-};
+static int export_record(json_t *j, struct exported *n)
+{
+	if (!j) {
+		n->left_out++;
+		return E_OK;
+	}
+	if (!n->records++) {
+		n->first = j;
+		return E_OK;
+	}
+	int rc = put_line(j, &n->rest);
+	json_decref(j);
+	return rc;
+}
 
-static int export_type(struct cache *c, enum cache_type t, struct buf *text, struct exported *n)
+static int export_type(struct cache *c, enum cache_type t, struct exported *n)
 {
 	struct arena a = {0};
 	struct key *k;
 	int count = cache_keys(c, t, &a, &k), rc = 0;
-	for (int i = 0; i < count && rc >= 0; i++) {
-		json_t *j = exchange_json(c, t, k[i]);
-		*(j ? &n->records : &n->left_out) += 1;
-		if (j)
-			rc = put_record(j, text);
-	}
+	for (int i = 0; i < count && rc >= 0; i++)
+		rc = export_record(exchange_json(c, t, k[i]), n);
 	arena_free(&a);
 	return rc;
 }
 
+/* Makes the first line, which says how many there are. */
+static int first_line(struct exported *n, struct buf *out)
+{
+	if (!n->first)
+		return E_OK;
+	if (json_object_set_new(n->first, EXCHANGE_COUNT, json_integer(n->records)) < 0)
+		return fail(E_NOMEM, "no memory for the JSON");
+	return put_line(n->first, out);
+}
+
+/* file NULL: to standard output. */
 static int export_all(struct cache *c, const char *file, struct exported *n)
 {
-	struct buf text = {0};
+	struct buf all = {0};
 	int rc = E_OK;
 	for (int i = 0; exchange_types[i] && rc >= 0; i++)
-		rc = export_type(c, exchange_types[i], file ? &text : NULL, n);
+		rc = export_type(c, exchange_types[i], n);
+	if (rc >= 0)
+		rc = first_line(n, &all);
+	buf_add(&all, buf_str(&n->rest), n->rest.n);
+	if (rc >= 0 && (!buf_ok(&all) || !buf_ok(&n->rest)))
+		rc = fail(E_NOMEM, "no memory for the records");
 	if (rc >= 0 && file)
-		rc = buf_ok(&text) ? file_write(file, buf_str(&text), text.n)
-				   : fail(E_NOMEM, "no memory for %s", file);
-	buf_free(&text);
+		rc = file_write(file, buf_str(&all), all.n);
+	else if (rc >= 0)
+		fwrite(buf_str(&all), 1, all.n, stdout);
+	json_decref(n->first);
+	buf_free(&n->rest);
+	buf_free(&all);
 	return rc;
 }
 
@@ -92,8 +120,9 @@ const struct cmd cmd_export = {
     .usage = "[-o FILE] [--cache DIR]",
     .summary = "the cache's records as JSON lines",
     .details =
-	"One object a line, also with --json: type, key and text. Recipes of level int8 are among them "
-	"(hone\nimport --recipes). Machine code is not exported; use hone pack for it.",
+	"One object a line, also with --json: type, key and text; the first has records, too, the number of\n"
+	"lines, so that hone import sees when some are missing. Recipes of level int8 are among them (hone\n"
+	"import --recipes). Machine code is not exported; use hone pack for it.",
     .opts = opts,
     .run = run_export,
     .name = "export",

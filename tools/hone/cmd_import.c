@@ -25,6 +25,10 @@ struct lines {
 	char *text;            /* room for EXCHANGE_LINE_BYTES, and a NUL */
 	int64_t good, refused; /* lines so far; blank ones are neither */
 	bool refused_last;     /* the last line that was not blank is refused */
+	/* The export in which the line is; one file may have several. */
+	int64_t starts, records; /* its first line, and how many it should have; 0: it does not say */
+	int64_t here;            /* of them so far */
+	char missing[256];       /* what the first one that lacks lines lacks; "": none does */
 };
 
 /* Reads a line. 1: a line; if it is too long, the rest is skipped. 0: end of file. */
@@ -73,14 +77,36 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
 }
 
+/* The file ends, or the next export begins. */
+static void end_export(struct lines *l)
+{
+	if (l->here < l->records && !l->missing[0])
+		snprintf(l->missing, sizeof l->missing,
+			 "of the export that begins at line %" PRId64 ", %" PRId64 " of %" PRId64
+			 " records are there",
+			 l->starts, l->here, l->records);
+}
+
+static void count_line(struct lines *l, int64_t records)
+{
+	if (records) {
+		end_export(l);
+		l->starts = l->number;
+		l->records = records;
+		l->here = 0;
+	}
+	l->here++;
+}
+
 /* Imports a line. Refused lines are counted, and the first one of a file is logged. */
 static int import_line(struct cache *c, const char *path, struct lines *in, struct sums *s)
 {
 	struct arena a = {0};
-	struct exchange_line l;
+	struct exchange_line l = {0};
 	int rc = in->n == EXCHANGE_LINE_BYTES
 		     ? fail(E_CORRUPT, "longer than the %d bytes of a record", EXCHANGE_LINE_BYTES)
 		     : exchange_parse(in->text, in->n, &a, &l);
+	count_line(in, l.records);
 	if (rc >= 0)
 		rc = put_line(c, &l, &a, s);
 	in->good += rc >= 0;
@@ -106,8 +132,9 @@ static bool is_cut(const struct lines *l)
 }
 
 /* After the last line: E_CORRUPT if lines are missing. */
-static int check_end(const struct lines *l, const char *path)
+static int check_end(struct lines *l, const char *path)
 {
+	end_export(l);
 	if (ferror(l->file))
 		return fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
 			    strerror(errno), l->number);
@@ -115,6 +142,10 @@ static int check_end(const struct lines *l, const char *path)
 		return fail(E_CORRUPT,
 			    "%s ends within line %" PRId64 ", so it was cut off: copy or export it again%s",
 			    path, l->number, l->good ? "; the records before that line are imported" : "");
+	if (l->missing[0])
+		return fail(E_CORRUPT,
+			    "%s: %s: it was cut off, or lines were removed; copy or export it again%s", path,
+			    l->missing, l->good ? "; the records in it are imported" : "");
 	if (!l->good && !l->refused)
 		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
 			 strcmp(path, "-") ? path : "the input");
