@@ -97,8 +97,8 @@ int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
 int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *mistakes) MUST_CHECK;
 /* Checks that a main file that a command line names, or its folder of drop-ins, is there: else E_NOTFOUND. */
 int conf_given(const char *path) MUST_CHECK;
-/* Whether it is CONF_CPU, or a kind that honed can hand to `hone tune --device`, opencl or cuda, and its
- * number, 0 to 999. */
+/* Whether it is CONF_CPU, or names a device that honed can hand to `hone tune --device`
+ * (platform/run/device_name.h). */
 bool conf_is_device(const char *name);
 /* CONF_CPU for NULL. */
 const char *conf_device_name(const char *device);

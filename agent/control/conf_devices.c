@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of devices, and lists of them. */
 #include "agent/control/conf.h"
+#include "platform/run/device_name.h"
 
 #include <string.h>
 
 bool conf_is_device(const char *name)
 {
-	static const char *const kinds[] = {"opencl:", "cuda:"};
-	if (!strcmp(name, CONF_CPU))
-		return true;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		const char *number = name + strlen(kinds[i]);
-		size_t digits = strncmp(name, kinds[i], strlen(kinds[i])) ? 0 : strspn(number, "0123456789");
-		if (digits > 0 && digits < 4 && !number[digits] && (digits == 1 || *number != '0'))
-			return true;
-	}
-	return false;
+	return !strcmp(name, CONF_CPU) || device_is_named(name);
 }
 
 const char *conf_device_name(const char *device)

@@ -3,6 +3,7 @@
 #include "agent/run/libhone.h"
 #include "agent/run/device_fit.h"
 #include "agent/run/source.h"
+#include "platform/run/device_name.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,16 +12,6 @@
 
 static const struct device_host host = {fail, fail_in, err_text};
 static const struct device_fit fit = DEVICE_FIT;
-
-/* "opencl:N" and "cuda:N" alone name a library to open. */
-static bool is_device(const char *name)
-{
-	size_t kind = !strncmp(name, "opencl:", 7) ? 7
-		      : !strncmp(name, "cuda:", 5) ? 5
-						   : 0,
-	       digits = kind ? strspn(name + kind, "0123456789") : 0;
-	return digits > 0 && digits < 4 && !name[kind + digits];
-}
 
 /* Looks beside libhone, then where libhone is installed. It is never closed. */
 static int open_lib(const struct device_lib **out)
@@ -76,7 +67,7 @@ int device_choose(struct hone_handle *h, const char *asked)
 	const char *env = getenv("HONE_DEVICE"), *name = asked ? asked : env && *env ? env : "cpu";
 	if (!strcmp(name, "cpu"))
 		return E_OK;
-	if (!is_device(name))
+	if (!device_is_named(name)) /* others name no library to open */
 		return fail(
 		    E_USAGE,
 		    "device '%.40s': must be cpu, opencl:N or cuda:N; `hone devices` lists what there is",

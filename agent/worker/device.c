@@ -20,12 +20,6 @@ void device_patience(int64_t ns)
 	describe_ns = ns;
 }
 
-bool device_is_apart(const char *name)
-{
-	const struct dev *d = strchr(name, ':') ? dev_find(name) : NULL;
-	return d && d->own;
-}
-
 /* Looks now and then whether this thread's time is over. */
 static int read_byte(const struct child *c, char *out, int64_t end_ns)
 {

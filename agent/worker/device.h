@@ -7,12 +7,10 @@
 #include "platform/base/err.h"
 #include "platform/machine/target.h"
 
-/* Whether the device has memory of its own, so that a run on it takes one thread of the processor. */
-bool device_is_apart(const char *name);
-/* The target of a device that is apart, with the peaks that are kept in the folder ("": none); fma_gflops is
- * 0 where none are. worker: the program, or (NULL) as agent/worker/hire.h finds it. E_CHILD: there is no such
- * device, or its driver ended the worker, or hangs; E_TIMEOUT, E_STOPPED: this thread's limit came
- * (platform/base/until.h). */
+/* The target of a device with memory of its own (device_is_named of platform/run/device_name.h), with the
+ * peaks that are kept in the folder ("": none); fma_gflops is 0 where none are. worker: the program, or
+ * (NULL) as agent/worker/hire.h finds it. E_CHILD: there is no such device, or its driver ended the worker,
+ * or hangs; E_TIMEOUT, E_STOPPED: this thread's limit came (platform/base/until.h). */
 int device_target(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
 /* Measures the peaks of *t (of device_target), and keeps the higher value of each, in the folder, too. Errors
  * as of device_target. */

@@ -15,6 +15,7 @@
 #include "agent/worker/wire.h"
 #include "kernels/emit/emit.h"
 #include "platform/run/dev.h"
+#include "platform/run/device_name.h"
 #include "platform/base/log.h"
 #include "platform/run/sandbox.h"
 
@@ -133,7 +134,7 @@ static int open_confined(int in, struct runner **out)
 		return rc;
 	take_place(&h);
 	limits.data_bytes = h.memory_bytes;
-	if (device_is_apart(h.device)) /* drivers reserve more addresses than the machine has memory */
+	if (device_is_named(h.device)) /* drivers reserve more addresses than the machine has memory */
 		limits.memory_bytes = INT64_MAX;
 	rc = sandbox_limit(&limits);
 	if (rc >= 0)
@@ -142,7 +143,7 @@ static int open_confined(int in, struct runner **out)
 		return rc;
 	rc = wire_watch(in);
 	if (rc >= 0)
-		rc = confine(*out, device_is_apart(h.device));
+		rc = confine(*out, device_is_named(h.device));
 	if (rc < 0)
 		(*out)->ops->close(*out);
 	return rc;

@@ -3,11 +3,11 @@
  * nonsense is stopped, and the next call starts another. Handles contain the number of the child that made
  * them, so that an old handle is never taken for one of a new child. */
 #include "agent/worker/builders.h"
-#include "agent/worker/device.h"
 #include "agent/worker/wire.h"
 #include "agent/worker/wire_msg.h"
 #include "platform/base/log.h"
 #include "platform/machine/topo.h"
+#include "platform/run/device_name.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -216,7 +216,7 @@ static int take_handle(struct remote *w, struct cur *c, int *handle, struct meas
 	if (c->bad || c->at != c->n || h < -1 || h >= 1 << HANDLE_BITS || (h >= 0) != (m->status == MEAS_OK))
 		return nonsense(w);
 	*handle = h < 0 ? -1 : outer(w, h);
-	if (m->status == MEAS_TIMEOUT && device_is_apart(w->hello.device))
+	if (m->status == MEAS_TIMEOUT && device_is_named(w->hello.device))
 		stop(w); /* its device is lost */
 	return E_OK;
 }
@@ -296,7 +296,7 @@ static int remote_build(struct runner *r, const char *task, const char *cand, in
 			int *handle, struct meas *m)
 {
 	struct remote *w = remote_of(r);
-	bool apart = device_is_apart(w->hello.device), limited = deadline_ns != INT64_MAX;
+	bool apart = device_is_named(w->hello.device), limited = deadline_ns != INT64_MAX;
 	*handle = -1;
 	*m = (struct meas){.threads = r->threads};
 	if (wire_left(r->clock, deadline_ns) == 0)
@@ -458,7 +458,7 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	if (!w)
 		return fail(E_NOMEM, "no memory for a runner");
 	int rc = hire_find(&w->hire, path);
-	if (device_is_apart(device)) /* workers behind the socket may open no device */
+	if (device_is_named(device)) /* workers behind the socket may open no device */
 		hire_program(&w->hire);
 	return start_first(w, rc, INT64_MAX, out);
 }

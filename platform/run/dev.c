@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/dev.h"
 #include "platform/base/buf.h"
+#include "platform/run/device_name.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Length of the kind's name; 0: what follows a colon is no plain number below 1000, or the kind has no
- * numbers. */
-static size_t kind_length(const char *name)
-{
-	size_t n = strcspn(name, ":"), digits = name[n] ? strspn(name + n + 1, "0123456789") : 0;
-	bool good = !name[n] || (digits > 0 && digits < 4 && !name[n + 1 + digits] &&
-				 (digits == 1 || name[n + 1] != '0'));
-	return good ? n : 0;
-}
 
 const struct dev *dev_find(const char *name)
 {
 	struct buf known = {0};
-	size_t n = kind_length(name);
+	int number;
+	size_t n = device_name_read(name, &number);
 	for (const struct dev *const *d = dev_table; *d; d++) {
 		bool same = n && strlen((*d)->name) == n && !strncmp((*d)->name, name, n);
-		if (same && ((*d)->own || !name[n])) {
+		if (same && ((*d)->own || number < 0)) {
 			buf_free(&known);
 			return *d;
 		}
@@ -34,6 +25,6 @@ const struct dev *dev_find(const char *name)
 
 int dev_number(const char *name)
 {
-	const char *colon = strchr(name, ':');
-	return colon ? atoi(colon + 1) : 0;
+	int number;
+	return device_name_read(name, &number) && number > 0 ? number : 0;
 }

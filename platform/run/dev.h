@@ -122,9 +122,10 @@ struct dev_own {
 };
 
 extern const struct dev *const dev_table[]; /* NULL-terminated, by file name */
-/* The device of a name: "cpu", "opencl" or "opencl:0". NULL: error text says which there are. */
+/* The device of a name (platform/run/device_name.h): "cpu", "opencl" or "opencl:0". NULL: error text says
+ * which there are. */
 const struct dev *dev_find(const char *name);
-/* The number behind the colon; 0 if there is none. */
+/* Its number; 0 if there is none. */
 int dev_number(const char *name);
 
 #endif

@@ -2,12 +2,12 @@
 #include "agent/control/conf.h"
 #include "agent/control/leash.h"
 #include "agent/worker/builders.h"
-#include "agent/worker/device.h"
 #include "agent/tune/tune_model.h"
 #include "agent/tune/tune_replay.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
 #include "platform/machine/topo.h"
+#include "platform/run/device_name.h"
 #include "search/strategy.h"
 #include "tools/hone/background.h"
 #include "tools/hone/cached.h"
@@ -90,7 +90,7 @@ static int check_options(const struct tune_options *o, const char *device, int64
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
-	if (strcmp(device, "cpu") && !device_is_apart(device) && !replay_folder(device))
+	if (strcmp(device, "cpu") && !device_is_named(device) && !replay_folder(device))
 		return fail(
 		    E_USAGE,
 		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",

@@ -3,10 +3,10 @@
 #include "kernels/group/alternatives.h"
 #include "agent/control/client.h"
 #include "agent/run/image.h"
-#include "agent/worker/device.h"
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
+#include "platform/run/device_name.h"
 #include "tools/hone/next.h"
 #include "tools/hone/weights.h"
 #include <dirent.h>
@@ -259,13 +259,13 @@ const char *model_left_device(void)
 const char *model_device(const struct args *a)
 {
 	const char *name = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	return device_is_apart(name) && !left_device ? name : NULL;
+	return device_is_named(name) && !left_device ? name : NULL;
 }
 
 int model_device_check(const struct args *a)
 {
 	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	return device_is_apart(given) || !strcmp(given, "cpu")
+	return device_is_named(given) || !strcmp(given, "cpu")
 		   ? E_OK
 		   : fail(E_USAGE,
 			  "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",

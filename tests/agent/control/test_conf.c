@@ -6,6 +6,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
+#include "tests/lib/device_names.h"
 #include "tests/lib/test.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -486,6 +487,18 @@ TEST(devices_are_spread)
 }
 
 /* Random lists: what is taken is what was written, in its order; at most CONF_MODELS pairs stay. */
+TEST(generated_names_of_devices)
+{
+	struct rng r;
+	rng_seed(&r, 8);
+	for (int i = 0; i < 3000; i++) {
+		char name[32];
+		device_name_draw(&r, name);
+		CHECK(conf_is_device(name) == device_name_is_printed(name));
+	}
+	CHECK(conf_is_device("cpu") && !conf_is_device("cpu:0") && !conf_is_device("opencl"));
+}
+
 TEST(random_devices_are_spread)
 {
 	struct rng r;

@@ -3,6 +3,7 @@
  * kernels, or is lost. */
 #include "agent/run/device_fit.h"
 #include "agent/run/libhone.h"
+#include "tests/lib/device_names.h"
 #include "tests/lib/libhone.h"
 #include "tests/lib/maps.h"
 #include "tests/lib/scratch.h"
@@ -184,11 +185,19 @@ TEST(names_of_devices)
 					  "opencl:-1", "opencl:0/x", "../opencl:0", "opencl:0 ",
 					  "OpenCL:0",  "cpu:0",      "opencl:0x1",  "",
 					  "cuda",      "cuda:",      "cuda:1000",   "cuda:0x"};
-	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+	enum { BAD = sizeof bad / sizeof *bad };
+	struct rng r;
+	rng_seed(&r, 4);
+	for (int i = 0; i < 500; i++) {
 		struct hone_options o;
 		struct hone_handle *h = NULL;
+		char drawn[32];
+		device_name_draw(&r, drawn);
+		const char *name = i < BAD ? bad[i] : drawn;
+		if (device_name_is_printed(name) || !strcmp(name, "cpu"))
+			continue;
 		HONE_INIT(o);
-		o.device = bad[i];
+		o.device = name;
 		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE,
 			    "must be cpu, opencl:N or cuda:N; `hone devices`");
 		CHECK(!h);
