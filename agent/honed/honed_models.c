@@ -116,8 +116,8 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 		m->missing = mark ? mark->missing : 0;
 		m->before_ms = mark ? (double)mark->before_ms : 0;
 		m->now_ms = mark ? (double)mark->now_ms : 0;
-		m->rough = mark && mark->rough;
-		m->sure = mark && !mark->rough;
+		m->rough = mark && mark->rough == MARK_GAINS;
+		m->sure = mark && mark->rough != MARK_FIRST;
 		m->key = now->key;
 	}
 	m->known = true;
@@ -286,10 +286,17 @@ int models_next(const struct honed *h)
 	return row[k < 0 ? h->policy->slice(row, n) : k].id;
 }
 
+static enum mark_rough mark_rough(const struct kept_model *m)
+{
+	if (m->now_ms <= 0)
+		return MARK_CERTAIN;
+	return !m->sure ? MARK_FIRST : m->rough || m->open ? MARK_GAINS : MARK_CERTAIN;
+}
+
 static void mark(struct honed *h, const struct kept_model *m)
 {
 	struct mark_of *it = mark_of(h, m->key);
-	bool rough = model_rough(m) || (m->open && m->before_ms > 0);
+	enum mark_rough rough = mark_rough(m);
 	if (!m->known || m->refused[0])
 		return;
 	/* the oldest mark, probably of a model that is no longer configured, is dropped */
@@ -410,12 +417,19 @@ static void take_start(struct kept_model *m, double ms)
 	}
 }
 
-/* The first slice that nobody disturbed measures, at its end, the kernels whose time now_ms gives: both times
- * are scaled to that measurement, once, and the gain stays. */
+/* A slice that nobody disturbed measures, at its end, the kernels whose time now_ms gives. Both times are
+ * scaled to the first such measurement, and the gain stays. If a gain since is doubtful or not known, a later
+ * measurement becomes now_ms: the speed of the machine may have changed between the slices, but by less than
+ * such a gain may be wrong. The processor's kernels are never replaced by slower ones. */
 static void make_sure(struct kept_model *m, const struct request *done)
 {
-	if (!m->sure && !done->disturbed)
+	if (done->disturbed || !is_time(done->now_ms))
+		return;
+	if (!m->sure)
 		m->sure = scale_to(m, done->now_ms);
+	else if (m->rough)
+		m->now_ms = m->conf->device || done->now_ms < m->before_ms ? done->now_ms : m->before_ms;
+	m->rough &= !m->sure;
 }
 
 bool model_rough(const struct kept_model *m)

@@ -44,9 +44,10 @@ static int parse_times(const char *text, struct mark_of *out)
 		*to[i] = (float)ms;
 		at = end + 1;
 	}
-	out->rough = !strcmp(at, "1");
-	return out->rough || !strcmp(at, "0") ? E_OK
-					      : fail(E_CORRUPT, "invalid times of a model: '%.60s'", text);
+	if (*at < '0' + MARK_CERTAIN || *at > '0' + MARK_GAINS || at[1])
+		return fail(E_CORRUPT, "invalid times of a model: '%.60s'", text);
+	out->rough = (enum mark_rough)(*at - '0');
+	return E_OK;
 }
 
 static int parse_model(const char *line, struct mark_of *out)

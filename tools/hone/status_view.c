@@ -164,8 +164,9 @@ static void models_table(const json_t *models, bool devices, bool color)
 	}
 	table_print(&t, color);
 	if (rough && t.shown >> now_column & 1)
-		table_say("~: other programs disturbed a slice that gained, or it was cut short, or no slice was "
-			  "undisturbed yet; now is before divided by gain");
+		table_say("~: not certain before the next undisturbed slice: no slice was undisturbed yet, or "
+			  "since the last one other programs disturbed a slice that gained, or it was cut "
+			  "short; now is before divided by gain");
 	json_array_foreach(models, k, m)
 	{
 		error_line(m, devices);

@@ -525,9 +525,10 @@ static void put_and_commit(struct board *b, int job)
  * something, and honed starts anew: the time before is the first that was measured, which may be wrong by any
  * factor, until a slice is undisturbed, whose time of the same kernels replaces it, once; until then each
  * shorter time of the same kernels replaces it; now is the time before divided by what the slices gained, and
- * rough says that some of this is not certain. Else a slice that kept nothing changes nothing, whatever its
- * noise; nor does a loss that a disturbed slice seems to have. A honed that is killed forgets nothing of this;
- * if it or the job dies after a commit of a kernel's record, rough says so. */
+ * rough says that some of this is not certain. The next undisturbed slice ends that: now is what it measures,
+ * if only gains were not certain. Else a slice that kept nothing changes nothing, whatever its noise; nor does
+ * a loss that a disturbed slice seems to have. A honed that is killed forgets nothing of this; if it or the job
+ * dies after a commit of a kernel's record, rough says so. */
 TEST(before_now_and_gain_agree)
 {
 	struct rng r;
@@ -564,17 +565,16 @@ TEST(before_now_and_gain_agree)
 				board_ask(b, 1000 + job, line);
 				if (!sure && found < first / gain)
 					first = found * gain;
-				bool sets = !sure && !cut && !disturbed;
+				bool clear = !cut && !disturbed, sets = !sure && clear, fixes = sure && rough && clear;
 				sure |= sets;
 				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
 				first = sets ? after * gain : first;
-				rough |= kept && (cut || disturbed);
+				gain = fixes ? fmax(first / after, 1) : gain;
+				rough = !clear && (rough || (kept && (cut || disturbed)));
 			}
 			if (early) {
 				restart(&b);
 				job = 0;
-				rough |= !sure; /* the marks have one flag for both */
-				sure = !rough;
 			} else if (dies) {
 				board_ended(b, job, E_CHILD, "killed by signal 11 (Segmentation fault)");
 			}
@@ -591,17 +591,11 @@ TEST(before_now_and_gain_agree)
 			if (killed && job) {
 				restart(&b);
 				job = 0;
-				rough |= !sure; /* the marks have one flag for both */
-				sure = !rough;
 			} else if (job && rng_below(&r, 4) == 0) {
 				board_event(b, (struct honed_event){.kind = HE_STOP});
 				board_run(b, 60 * NS_PER_S);
 				restart(&b);
 				job = 0;
-				rough |= !sure; /* the marks have one flag for both */
-				sure = !rough;
-				rough |= !sure; /* the marks have one flag for both */
-				sure = !rough;
 			}
 			snprintf(next, sizeof next, "start %d ", job + 1);
 			for (int s = 0; s < 100000 && !board_says(b, next); s++)

@@ -565,7 +565,7 @@ static struct marks some_marks(void)
 				      .missing = 3,
 				      .before_ms = 12.5,
 				      .now_ms = 0.75,
-				      .rough = true};
+				      .rough = MARK_GAINS};
 	m.model[1] = (struct mark_of){.model = {UINT64_MAX, 4}, .promise = -1};
 	return m;
 }
@@ -583,7 +583,7 @@ TEST(marks_read_back)
 	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
 	      back.model[1].promise == -1 && back.model[0].missing == 3);
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
-	CHECK(back.model[0].before_ms == 12.5 && back.model[0].now_ms == 0.75 && back.model[0].rough);
+	CHECK(back.model[0].before_ms == 12.5 && back.model[0].now_ms == 0.75 && back.model[0].rough == MARK_GAINS);
 	CHECK(back.model[1].before_ms == 0 && back.model[1].now_ms == 0 && !back.model[1].rough);
 	unlink(path);
 	CHECK_FAILS(marks_read(path, marks_day(), &back), E_NOTFOUND, "no such file");
@@ -626,6 +626,8 @@ TEST(marks_that_are_damaged_are_none)
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 inf 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 3\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 0 \nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 01\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 \nend\n",
 	    "hone marks 1\nflash 20000\nend\n",
 	    "hone marks 1\nflash 20000 -1\nend\n",
 	    "hone marks 1\nend\nmore\n"};
