@@ -40,7 +40,8 @@ static int open_tasks(struct run *x, struct job_result *result)
 	for (int i = 0; i < x->ntasks; i++) {
 		const struct job_result *e = x->box.job->task[i].earlier;
 		result[i] = (struct job_result){.turn = job_had_turn(&x->box.job->task[i]),
-						.met = e && e->met};
+						.met = e && e->met,
+						.works = e && e->works};
 		int rc = tune_open(&x->tune[i], &x->box, x->cost, i, &result[i]);
 		if (rc < 0)
 			return rc;
@@ -162,11 +163,34 @@ static int64_t less_margin(int64_t deadline_ns)
 	return deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - MARGIN_NS;
 }
 
+/* Takes over what an earlier job of this box found, before anything is built: the box may end during the
+ * first build. */
+static int resume_tasks(struct run *x)
+{
+	int rc = E_OK;
+	for (int i = 0; i < x->ntasks && rc >= 0; i++)
+		if (tune_resumes(&x->tune[x->order[i]]))
+			rc = tune_default(&x->tune[x->order[i]]);
+	return rc;
+}
+
+static void tell_defaults(const struct run *x)
+{
+	int done = 0;
+	for (int i = 0; i < x->ntasks; i++)
+		done += x->tune[i].end || x->tune[i].result->met;
+	double s = (double)clock_since_start(x->box.runner->clock) / 1e9;
+	if (done == x->ntasks)
+		log_more("%.3f s: all default schedules are measured", s);
+	else
+		log_more("%.3f s: the default schedules of %d of %d tasks are measured", s, done, x->ntasks);
+}
+
 static int run_defaults(struct run *x)
 {
 	const struct job *j = x->box.job;
-	int rc = E_OK;
-	if (x->nmissing) {
+	int rc = resume_tasks(x);
+	if (rc >= 0 && x->nmissing) {
 		x->box.deadline_ns =
 		    less_margin(j->limits.missing_by_ns > j->limits.deadline_ns ? j->limits.missing_by_ns : j->limits.deadline_ns);
 		rc = run_some(x, 0, x->nmissing, begin);
@@ -284,7 +308,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	if (rc >= 0) {
 		order_tasks(&x, &a);
 		rc = run_defaults(&x);
-		log_more("%.3f s: all default schedules are measured", (double)clock_since_start(r->clock) / 1e9);
+		tell_defaults(&x);
 	}
 	if (rc >= 0 && !j->limits.defaults_only)
 		rc = run_told(&x);

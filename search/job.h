@@ -81,8 +81,9 @@ struct job_result {         /* one per task, also while running */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	bool turn; /* more than its default and its incumbent was tried, by this job or by an earlier one */
-	bool met;  /* a schedule of it was tried, by this job or by `earlier` */
+	bool turn;  /* more than its default and its incumbent was tried, by this job or by an earlier one */
+	bool met;   /* a schedule of it was tried, by this job or by `earlier`, */
+	bool works; /* and one worked */
 	int64_t spent_ns;    /* of the box, on this task */
 	double promise;      /* predicted saving of another slice: ns of the network's time per ns spent; 0:
 				nothing */

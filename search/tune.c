@@ -44,6 +44,7 @@ int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	    .index = index,
 	    .strategy = strategy_find(b->job->search.strategy ? b->job->search.strategy : STRATEGY_DEFAULT),
 	    .best = -1,
+	    .kept = -1,
 	    .known = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "unknown search strategy '%s'", b->job->search.strategy);
@@ -82,8 +83,18 @@ int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	return E_OK;
 }
 
+static void drop_unkept(struct tune *t)
+{
+	struct job_result *r = t->result;
+	if (t->best < 0 || t->best == t->kept)
+		return;
+	r->best_ns = t->kept < 0 ? 0 : t->kept_ns;
+	snprintf(r->best, sizeof r->best, "%s", t->kept < 0 ? "" : t->trial[t->kept].cand);
+}
+
 void tune_close(struct tune *t)
 {
+	drop_unkept(t);
 	arena_free(&t->arena);
 }
 

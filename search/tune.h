@@ -33,6 +33,8 @@ struct tune {
 	int ntrials, cap;
 	int best;               /* index of the incumbent's trial; -1: none yet, or it failed */
 	bool fallen;            /* it failed, and has no successor yet */
+	int kept;               /* the last incumbent that the sink took; -1: none */
+	int64_t kept_ns;        /* its time */
 	int known;              /* trial of the caller's incumbent, if it was built first; -1: it was not */
 	struct meas known_meas; /* result of that trial, */
 	int64_t known_ns;       /* and how long it took */
@@ -58,6 +60,8 @@ struct tune {
  * be made ends at once (SEARCH_FAILED), and the log says why. */
 int tune_open(struct tune *t, struct box *b, const struct cost *cost, int index,
 	      struct job_result *result) MUST_CHECK;
+/* Ends the search. The result's best is the incumbent that the sink took last, for a box can end between a
+ * measurement and its handover. */
 void tune_close(struct tune *t);
 /* Whether the task lacks a kernel that tune_known can make from the incumbent. */
 bool tune_is_known(const struct tune *t);
@@ -67,6 +71,8 @@ const char *tune_ahead(struct tune *t);
 /* Builds, checks and times the caller's incumbent alone and hands it to the sink. tune_default compares
  * it. */
 int tune_known(struct tune *t) MUST_CHECK;
+/* Whether tune_default goes on from what an earlier job of this box found, so that it builds nothing. */
+bool tune_resumes(const struct tune *t);
 /* Builds, checks and times the default, and the caller's incumbent if there is one, and hands the faster of
  * them to the sink. */
 int tune_default(struct tune *t) MUST_CHECK;

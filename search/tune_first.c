@@ -196,8 +196,6 @@ static int first_rule(struct tune *t)
 
 const char *tune_ahead(struct tune *t)
 {
-	if (t->task->earlier && t->task->earlier->best_ns > 0)
-		return t->standard;
 	const char *incumbent = t->task->incumbent;
 	bool alone = tune_is_known(t) && t->known < 0;
 	if (!alone)
@@ -218,6 +216,12 @@ static int trial_of(struct tune *t, const char *cand, int64_t ns)
 	return i;
 }
 
+bool tune_resumes(const struct tune *t)
+{
+	const struct job_result *e = t->task->earlier;
+	return !t->end && e && e->best_ns > 0 && space_legal(t->space, e->best) >= 0;
+}
+
 /* Resumes an earlier job of this box: nothing is built before it is raced. */
 static void resume(struct tune *t, const struct job_result *e, const char *standard)
 {
@@ -226,6 +230,8 @@ static void resume(struct tune *t, const struct job_result *e, const char *stand
 	tune_recall(t);
 	trial_of(t, standard, e->default_ns);
 	tune_set_best(t, trial_of(t, e->best, e->best_ns), e->best_ns);
+	t->kept = t->best;
+	t->kept_ns = e->best_ns;
 	if (strcmp(e->best, standard))
 		tune_tell_akin(t);
 }
@@ -234,10 +240,9 @@ static int meet_default(struct tune *t)
 {
 	const char *cand = t->standard, *incumbent = t->task->incumbent;
 	struct meas m;
-	const struct job_result *e = t->task->earlier;
 	int trial;
-	if (e && e->best_ns > 0 && space_legal(t->space, e->best) >= 0) {
-		resume(t, e, cand);
+	if (tune_resumes(t)) {
+		resume(t, t->task->earlier, cand);
 		return E_OK;
 	}
 	t->by = TRIED_DEFAULT;

@@ -106,8 +106,13 @@ int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
 		arena_reset(&b->scratch);
 		if (rc < 0)
 			return rc;
-		if (box_alive(b, &r->code))
-			return E_OK;
+		if (!box_alive(b, &r->code))
+			continue;
+		if (best && trial == t->best) {
+			t->kept = trial;
+			t->kept_ns = t->result->best_ns;
+		}
+		return E_OK;
 	}
 	return E_OK;
 }
@@ -192,6 +197,7 @@ void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_n
 	t->box->trials++;
 	t->result->trials++;
 	t->result->met = true;
+	t->result->works = t->result->works || m->status == MEAS_OK;
 	t->result->turn = t->result->turn || t->trial[trial].tried.by > TRIED_INCUMBENT;
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
 	if (m->status != MEAS_OK)

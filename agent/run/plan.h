@@ -32,7 +32,7 @@ enum kernel_why {
 	WHY_NO_KERNEL, /* the source has none */
 	WHY_UNFIT,     /* the source's code does not load, or does not fit */
 	WHY_FAILED,    /* of a box: no schedule of the task works on the device */
-	WHY_NO_TURN,   /* of a box: it ended before a schedule of the task was tried */
+	WHY_NO_TURN,   /* of a box: it ended before a kernel of the task was kept */
 	WHYS
 };
 

@@ -75,7 +75,7 @@ static enum kernel_why why_without(const struct session *s, int task)
 	const struct job_result *r = s->result && task >= 0 ? &s->result[task] : NULL;
 	if (task < 0 || !s->device)
 		return s->device ? WHY_NO_KERNEL : WHY_NOT;
-	return r && (r->met || r->end == SEARCH_FAILED) ? WHY_FAILED : WHY_NO_TURN;
+	return r && ((r->met && !r->works) || r->end == SEARCH_FAILED) ? WHY_FAILED : WHY_NO_TURN;
 }
 
 /* A row with its times before; *at: where to look for these, and where the next row's will probably be. */

@@ -66,6 +66,8 @@ struct sim_runner {
 	const char *broken;  /* the candidate with wrong answers; NULL: none */
 	const char *stalled; /* the candidate whose first `stalls` builds time out; NULL: none */
 	int stalls;
+	int late_code; /* the first call for code that the deadline ends; 0: none */
+	int codes;     /* calls for code */
 	volatile sig_atomic_t stop;
 	struct sim_job job[SIM_JOBS];
 	int njobs, taken; /* builds taken from builders */
@@ -326,9 +328,12 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 static inline int sim_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a,
 			   struct blob *out)
 {
-	(void)deadline_ns;
 	struct sim_runner *s = (struct sim_runner *)r;
 	int rc = sim_call(s, INT64_MAX);
+	if (rc >= 0 && ++s->codes == s->late_code) {
+		clock_advance(dev_sim.clock(), deadline_ns + 1 - clock_now(dev_sim.clock()));
+		return fail(E_TIMEOUT, "the deadline passed");
+	}
 	if (rc < 0)
 		return rc;
 	const struct sim_handle *h = sim_at(s, handle);

@@ -764,6 +764,11 @@ TEST(a_job_goes_on_from_another)
 	setup.j.limits.missing_by_ns = clock_now(dev_sim.clock()) + 1;
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
 	CHECK(setup.s->builds == NTASKS);
+	for (int i = 0; i < NTASKS;
+	     i++) /* a box that is over loses nothing, though another task has no kernel */
+		CHECK(i == 1 ? !setup.result[i].best_ns
+			     : setup.result[i].best_ns == first[i].best_ns &&
+				   !strcmp(setup.result[i].best, first[i].best));
 	setup.j.limits.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	for (int i = 0; i < NTASKS; i++) {
@@ -772,6 +777,25 @@ TEST(a_job_goes_on_from_another)
 		CHECK(!strcmp(setup.result[i].standard, setup.saved.standard[i]));
 	}
 	close_setup(&setup);
+}
+
+/* A box that ends while a kernel is handed over shows no result that the sink did not get. */
+TEST(results_are_those_handed_over)
+{
+	int lost = 0;
+	for (uint64_t seed = 1; seed <= 20 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 1 + (int)seed % NTASKS, NS_PER_S);
+		setup.s->late_code = 1 + (int)(seed * seed % 11);
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		for (int i = 0; i < setup.j.ntasks; i++) {
+			const struct job_result *r = &setup.result[i];
+			CHECK(!strcmp(r->best, setup.saved.best[i]));
+			CHECK((r->best_ns > 0) == (r->best[0] != 0));
+			lost += !r->best[0] && r->works;
+		}
+		close_setup(&setup);
+	}
+	CHECK(lost > 5); /* tasks whose only measured kernel was not kept */
 }
 
 static int nameless, losers;

@@ -54,7 +54,7 @@ static const char *why_words(enum kernel_why why)
 					    [WHY_NO_KERNEL] = "no kernel of it is known for the device",
 					    [WHY_UNFIT] = "the device's driver does not build its kernel",
 					    [WHY_FAILED] = "no schedule of it works on the device",
-					    [WHY_NO_TURN] = "the box ended before a schedule was tried"};
+					    [WHY_NO_TURN] = "the box ended before a kernel of it was kept"};
 	return words[why];
 }
 
