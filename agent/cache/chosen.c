@@ -120,6 +120,8 @@ int chosen_forget(const struct chosen_for *f, const struct graph *g)
 		rc = cache_forget(f->cache, CACHE_CHOICES, chosen_rec_key(&r));
 		if (rc >= 0)
 			rc = cache_forget(f->cache, CACHE_CHOICES, former_key(&r));
+		if (rc >= 0)
+			rc = cache_forget(f->cache, CACHE_HINT_CHOICES, chosen_rec_key(&r));
 	}
 	return rc;
 }

@@ -29,7 +29,7 @@ int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena 
 int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* call after the
 											 comparison */
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
-/* Forgets the choices for every number of threads and every level. */
+/* Forgets the choices, strangers' too, for every number of threads and every level. */
 int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
 /* Divides an optimised graph. *c becomes {0} if the choices do not fit the graph. It loses the choice of
  * bytes if a task of bytes has no kernel in any of the n caches f[]: portable code for the operators is then

@@ -23,7 +23,7 @@ struct forget {
 	bool all;
 	int ntasks; /* tasks of the model, if one was given */
 	struct key *tasks;
-	int kernels, logs, marks;
+	int kernels, hints, logs, marks; /* that were removed; hints: imported records */
 };
 
 static bool wanted(const struct forget *f, struct key task)
@@ -58,7 +58,11 @@ static int forget_rec(void *ctx, const struct rec *r)
 static int forget_hint(void *ctx, const struct rec *h)
 {
 	struct forget *f = ctx;
-	return wanted(f, h->task) ? cache_forget(f->cache, CACHE_HINT, rec_key(h)) : 0;
+	if (!wanted(f, h->task))
+		return 0;
+	int rc = cache_forget(f->cache, CACHE_HINT, rec_key(h));
+	f->hints += rc >= 0;
+	return rc;
 }
 
 static int forget_log(void *ctx, const struct trials *l)
@@ -293,16 +297,16 @@ static int run_forget(const struct args *a)
 	cache_close(f.cache);
 	if (rc < 0)
 		return rc;
-	if (f.task && !f.kernels && !f.logs && !f.marks)
+	if (f.task && !f.kernels && !f.hints && !f.logs && !f.marks)
 		return fail(E_NOTFOUND,
 			    "no task of %s has a key that begins with %s; `hone show --json --cache %s` "
 			    "lists the keys",
 			    dir, f.task, dir);
 	if (a->json)
-		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
-					  "logs", f.logs, "marks", f.marks));
-	table_say("removed %d kernel%s and %d log%s from %s", f.kernels, plural_s(f.kernels), f.logs,
-		  plural_s(f.logs), dir);
+		return json_out(json_pack("{so si si si si}", "cache", json_text(dir), "kernels", f.kernels,
+					  "hints", f.hints, "logs", f.logs, "marks", f.marks));
+	table_say("removed %d kernel%s, %d imported record%s and %d log%s from %s", f.kernels,
+		  plural_s(f.kernels), f.hints, plural_s(f.hints), f.logs, plural_s(f.logs), dir);
 	const char *model = arg_str(a, "model", NULL);
 	if (model)
 		next_hone(a, "tune", model, " --budget 20s");
@@ -315,7 +319,7 @@ static const struct opt opts[] = {
     {"task", OPT_STR, "KEY", "records of one task: the first digits of its key, as hone tasks shows it"},
     {"model", OPT_STR, "MODEL",
      "records of a model, for any number of threads and for the devices that this cache was tuned for: "
-     "kernels and logs of its tasks, its choices and its history"},
+     "kernels, imported records and logs of its tasks, its choices and its history"},
     {"all", OPT_FLAG, NULL, "all records, and what the files still hold of older ones"},
     OPT_SHAPE,
     OPT_CACHE,
@@ -327,9 +331,10 @@ static const struct opt opts[] = {
 const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
     .summary = "remove records from the cache",
-    .details = "Removes kernels, their code, the logs of tuning and the quarantine marks of candidates that "
-	       "never\nreturned.\n"
-	       "Records in a read-only layer are hidden.",
+    .details =
+	"Removes kernels, their code, imported records, the logs of tuning and the quarantine marks of\n"
+	"candidates that never returned.\n"
+	"Records in a read-only layer are hidden.",
     .opts = opts,
     .run = run_forget,
     .name = "forget",

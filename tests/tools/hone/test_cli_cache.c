@@ -880,6 +880,56 @@ TEST(forget)
 	      out_number("file_bytes") < 1000);
 }
 
+/* Saves choices of the steering network, or sets *hint to whether strangers' choices of it are there. */
+static void steering_choices(const char *path, bool *hint)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct graph *g;
+	struct target t;
+	struct choices two = {0};
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	const struct chosen_for f = {c, &t, 2, LEVEL_FP32};
+	choices_set(&two, &a, CHOICE_JOIN, "Conv_2", 0);
+	if (hint)
+		*hint = chosen_hint(&f, g, &a, &two) >= 0;
+	else
+		CHECK_OK(chosen_save(&f, g, &two));
+	cache_close(c);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Imported records are found, removed and counted as others are. */
+TEST(forget_imported_records)
+{
+	bool chosen = false;
+	char from[256], to[256], lines[256], key[33];
+	snprintf(from, sizeof from, "%s", in_dir("forget-from"));
+	snprintf(to, sizeof to, "%s", in_dir("forget-to"));
+	snprintf(lines, sizeof lines, "%s", in_dir("forget.jsonl"));
+	make(from, 3, 1000, false);
+	steering_choices(from, NULL);
+	key_text(tasks[1].key, key);
+	CHECK_RUN(0, "export -o %s --cache %s", lines, from);
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+	CHECK_RUN(0, "forget --task %.8s --cache %s", key, to);
+	CHECK_SAYS(cli_out, "removed 0 kernels, 1 imported record and 0 logs from ");
+	steering_choices(to, &chosen);
+	CHECK(!hint_of(to, 1) && hint_of(to, 0) == 1000 && chosen);
+	CHECK_RUN(1, "forget --task %.8s --cache %s", key, to);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), to);
+	CHECK(out_number("hints") == 2 && out_number("kernels") == 0);
+	steering_choices(to, &chosen);
+	CHECK(!hint_of(to, 0) && !chosen);
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+	CHECK_RUN(0, "forget --all --json --cache %s", to);
+	CHECK(out_number("hints") == 3);
+}
+
 static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
 
 /* The limit comes from the option or the environment; commands that write keep to it, and status shows it. */
