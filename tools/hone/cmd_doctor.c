@@ -44,8 +44,19 @@ static void print_finding(const struct finding *f, bool color)
 		table_words("", 24, f->remedy);
 }
 
+/* The same check again. */
+static void next_doctor(const struct args *a)
+{
+	static const char *const kept[] = {"cache", "socket", "config", "sysroot"};
+	struct buf b = {0};
+	buf_puts(&b, "Next: hone doctor");
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+		arg_again(a, kept[i], a->cmd, &b);
+	next_take(&b);
+}
+
 /* Prints the worst findings first. cache: the folder in which a model may be known. */
-static void report_text(const struct report *r, const char *cache, bool color)
+static void report_text(const struct report *r, const struct args *a, const char *cache)
 {
 	const int *n = r->count;
 	printf("%d problem%s, %d warning%s, %d note%s; %d well\n", n[FINDING_PROBLEM],
@@ -54,14 +65,14 @@ static void report_text(const struct report *r, const char *cache, bool color)
 	for (int k = KINDS - 1; k >= 0; k--)
 		for (int i = 0; i < r->n; i++)
 			if ((int)r->f[i].kind == k)
-				print_finding(&r->f[i], color);
+				print_finding(&r->f[i], a->color);
 	fflush(stdout);
 	if (interrupted())
 		log_info("interrupted: not all was checked");
 	else if (n[FINDING_PROBLEM])
 		log_info("solve the problems, then check again");
 	if (interrupted() || n[FINDING_PROBLEM])
-		next_say("hone doctor");
+		next_doctor(a);
 	else
 		known_tune_in(cache, NULL);
 }
@@ -87,7 +98,7 @@ static int run_doctor(const struct args *a)
 	if (rc >= 0 && a->json)
 		rc = report_json(&r);
 	else if (rc >= 0)
-		report_text(&r, o.cache ? o.cache : o.user_cache ? o.user_cache : "", a->color);
+		report_text(&r, a, o.cache ? o.cache : o.user_cache ? o.user_cache : "");
 	arena_free(&arena);
 	return interrupt_status(rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0);
 }

@@ -526,6 +526,9 @@ static int keep_to_cpus(const char *list)
  */
 static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
 {
+	int rc = o->cache && !o->unkept ? model_cache_refuse_other(o->cache) : 0;
+	if (rc < 0)
+		return rc;
 	if (replay_folder(arg_str(a, "device", "cpu")) && o->rigor != RIGOR_CACHED) {
 		o->recipes = model_cache_default(dir, n) >= 0 ? dir : NULL;
 		return 0;
@@ -533,7 +536,7 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	if (o->cache || o->rigor == RIGOR_CACHED)
 		return 0;
 	o->cache = dir;
-	int rc = model_cache_dir(a, dir, n);
+	rc = model_cache_dir(a, dir, n);
 	if (rc < 0 && o->unkept)
 		rc = snprintf(dir, n, NOWHERE);
 	return rc;

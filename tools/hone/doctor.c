@@ -29,6 +29,7 @@ static const struct {
     {"swap", doctor_swap, false},
     {"time", doctor_time, false},
     {"cache", doctor_cache, false},
+    {"records", doctor_records, true},
     {"honed-cache", doctor_store, false},
     {"space", doctor_space, false},
     {"flash", doctor_flash, false},

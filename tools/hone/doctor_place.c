@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of folders, programs and this process. */
+#include "agent/cache/cache.h"
 #include "agent/control/client.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/doctor_parts.h"
+#include "tools/hone/model.h"
 #include "platform/run/child.h"
 #include "platform/base/clock.h"
 #include "platform/run/dev.h"
@@ -135,6 +137,33 @@ void doctor_cache(struct doctor *d)
 	} else if (kind == MOUNT_KEEPS) {
 		doctor_good(d, "%s %s is writable and survives a restart", what, cache);
 	}
+}
+
+/* Checks what the cache's folder holds. */
+void doctor_records(struct doctor *d)
+{
+	const char *dir = cache_of(d);
+	struct cache *c;
+	struct cache_state s;
+	if (!dir || !file_is_dir(dir) || access(dir, R_OK | X_OK) < 0)
+		return;
+	if (d->o->cache && !model_cache_may_be(dir)) {
+		doctor_say(d, FINDING_PROBLEM, "name a cache's folder, or a new one: --cache DIR",
+			   "%s holds other files, and none of a cache", dir);
+		return;
+	}
+	if (cache_open_with(&c, dir, CACHE_READ, 0, &(struct cache_options){.seeds = ""}) < 0) {
+		doctor_say(d, FINDING_PROBLEM, "give --cache DIR, or correct that", "%s", err_text());
+		return;
+	}
+	cache_state(c, &s);
+	if (s.damaged_bytes)
+		doctor_say(d, FINDING_WARNING, "hone tune MODEL; if it comes again, check the flash",
+			   "a part of the cache %s is damaged and ignored: its kernels will be tuned again",
+			   dir);
+	else if (s.segments)
+		doctor_good(d, "no part of the cache %s is damaged", dir);
+	cache_close(c);
 }
 
 /* Checks honed's cache, if one is configured. */
@@ -398,8 +427,8 @@ void doctor_devices(struct doctor *d)
 			doctor_good(d, "device %s: %s, %s, %d core%s", dev_table[i]->name, t.soc, t.isa,
 				    t.cores, plural_s(t.cores));
 		else if (rc < 0)
-			doctor_say(d, FINDING_PROBLEM, "see hone devices", "device %s cannot be used: %s", dev_table[i]->name,
-				   err_text());
+			doctor_say(d, FINDING_PROBLEM, "see hone devices", "device %s cannot be used: %s",
+				   dev_table[i]->name, err_text());
 	}
 }
 

@@ -53,7 +53,8 @@ static bool daemons_cache(char *out, size_t n)
 static bool holds_other(const char *dir, const char *other)
 {
 	struct stat x, y;
-	bool same = stat(dir, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	bool same =
+	    stat(dir, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 	DIR *d = same ? NULL : opendir(dir);
 	bool holds = false;
 	for (const struct dirent *e; d && !holds && (e = readdir(d));)
@@ -132,6 +133,13 @@ bool model_cache_may_be(const char *dir)
 	return !d || !any || its;
 }
 
+int model_cache_refuse_other(const char *dir)
+{
+	return access(dir, R_OK | X_OK) < 0 || model_cache_may_be(dir)
+		   ? E_OK
+		   : fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder", dir);
+}
+
 int model_cache_check(const char *dir)
 {
 	struct stat st;
@@ -141,14 +149,15 @@ int model_cache_check(const char *dir)
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
 	int err = errno;
-	if (there && access(dir, R_OK | X_OK) == 0 && !model_cache_may_be(dir))
-		return fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder", dir);
+	int rc = there ? model_cache_refuse_other(dir) : E_OK;
+	if (rc < 0)
+		return rc;
 	if (there || err == EACCES)
 		return may_read(dir);
 	errno = err;
 	struct buf tune = {0};
-	int rc =
-	    errno == ENOENT ? E_OK : fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
+	if (errno != ENOENT)
+		rc = fail(E_NOTFOUND, "there is no cache in %s: %s", dir, strerror(errno));
 	shell_path(&tune, dir);
 	if (rc >= 0)
 		rc = fail(E_NOTFOUND, "there is no cache folder %s; `hone tune MODEL --cache %s` makes it",
@@ -193,6 +202,8 @@ int model_cache_open_in(const struct args *a, bool to_write, const char *dir, st
 	struct cache_options o = {.only_here =
 				      to_write}; /* no other folder takes the place of the one named */
 	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
+	if (rc >= 0 && to_write && arg_given(a, "cache"))
+		rc = model_cache_refuse_other(dir);
 	if (rc >= 0 && to_write)
 		rc = model_cache_wait(a, dir, &o.lock_fd);
 	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);
@@ -268,7 +279,8 @@ int model_device_check(const struct args *a)
 	return device_is_named(given) || !strcmp(given, "cpu")
 		   ? E_OK
 		   : fail(E_USAGE,
-			  "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",
+			  "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists "
+			  "it",
 			  given);
 }
 

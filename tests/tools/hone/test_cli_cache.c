@@ -518,7 +518,7 @@ TEST(show_names_tasks_without_a_label)
 	buf_free(&all);
 }
 
-/* A damaged cache is told by show and bench in a line, once for each cache. */
+/* A damaged cache is told by show, bench and doctor, once for each cache. */
 TEST(damage_is_told)
 {
 	char path[256];
@@ -543,6 +543,8 @@ TEST(damage_is_told)
 			CHECK(!said || !strstr(said + 1, " is damaged and ignored"));
 			CHECK(!damaged || strstr(cli_err, path));
 		}
+		hone("doctor --json --cache %s", path);
+		CHECK(!strstr(cli_out, " is damaged and ignored: its kernels will be") == !damaged);
 		glob_t g;
 		char pattern[300];
 		snprintf(pattern, sizeof pattern, "%s/*.seg", path);
@@ -1144,6 +1146,10 @@ TEST(a_cache_to_read_must_be_there)
 		CHECK(!cli_out[0]);
 	}
 	CHECK_RUN(2, "status --cache %s", in_dir("other"));
+	hone("doctor --config /dev/null --cache %s", in_dir("other"));
+	CHECK_SAYS(cli_out, "holds other files, and none of a cache");
+	CHECK_SAYS(cli_err, "Next: hone doctor --cache ");
+	CHECK_SAYS(cli_err, "/other --config /dev/null\n");
 	CHECK_RUN(1, "merge %s --cache %s", in_dir("other"), in_dir("merged-others"));
 	CHECK_SAYS(cli_err, "/other holds other files, and none of a cache");
 	CHECK_RUN(0, "show --cache %s", in_dir("empty"));
@@ -1155,6 +1161,36 @@ TEST(a_cache_to_read_must_be_there)
 	CHECK_RUN(0, "run %s -q --random", steering());
 	CHECK(!cli_err[0]);
 	unsetenv("XDG_CACHE_HOME");
+}
+
+/* No command puts a cache into a folder that holds other files, or anything else into it. */
+TEST(a_cache_to_write_is_no_other_folder)
+{
+	static const char *const writers[] = {"import L", "merge O", "tune M --budget 100ms",
+					      "tune M --device opencl:0 --budget 100ms"};
+	char words[1024], other[256], empty[256], lines[256], from[256];
+	snprintf(other, sizeof other, "%s", in_dir("project"));
+	snprintf(empty, sizeof empty, "%s", in_dir("nothing-yet"));
+	snprintf(lines, sizeof lines, "%s", in_dir("for-a-project.jsonl"));
+	snprintf(from, sizeof from, "%s", in_dir("own"));
+	make(from, 1, 1000, false);
+	CHECK_RUN(0, "export -o %s --cache %s", lines, from);
+	REQUIRE_OK(file_mkdirs(other, 0755));
+	REQUIRE_OK(file_mkdirs(empty, 0755));
+	REQUIRE_OK(file_write(in_dir("project/main.c"), "x", 1));
+	for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+		glob_t g = {0};
+		char pattern[300];
+		fill_words(writers[i], "LOM", (const char *const[]){lines, from, steering()}, words);
+		CHECK_RUN(2, "%s --cache %s", words, other);
+		CHECK_SAYS(cli_err, "/project holds other files, and none of a cache: name a cache's folder");
+		snprintf(pattern, sizeof pattern, "%s/*", other);
+		CHECK(glob(pattern, 0, NULL, &g) == 0 && g.gl_pathc == 1);
+		globfree(&g);
+	}
+	CHECK_RUN(0, "import %s --cache %s", lines, empty);
+	REQUIRE_OK(file_write(in_dir("nothing-yet/notes"), "x", 1)); /* a cache with other files */
+	CHECK_RUN(0, "merge %s --cache %s", from, empty);
 }
 
 TEST_MAIN

@@ -278,7 +278,7 @@ TEST(cache_of_another_user)
 	nobody = false;
 	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
-	CHECK_SAYS(cli_err, "solve the problems, then check again\nNext: hone doctor\n");
+	CHECK_SAYS(cli_err, "solve the problems, then check again\nNext: hone doctor --cache ");
 	/* The folder cannot be seen in one that is closed: both are named. */
 	sysroot_set(&b, "/shut/hone/x", "%s", "");
 	char hidden[300], both[700];
