@@ -20,7 +20,8 @@ bool device_is_fresh(const char *name, const char *dir);
 /* Whether a kernel's share of the roofline (1: all of it) tells that a peak was measured too low, because
  * something else used the machine. memory_bound: it does not, because caches keep data. */
 bool device_share_is_doubtful(double share, bool memory_bound);
-/* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. */
+/* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. The
+ * mark is a line "doubtful" behind the text in DIR/target-NAME. */
 void device_doubt(const char *name, const char *dir);
 bool device_is_doubted(const char *name, const char *dir);
 /* For tests: how long a driver may take to describe a device (default: 30 s). */

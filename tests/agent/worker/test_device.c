@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The peaks of a device that a cache folder keeps, and the mark that they are doubtful. */
+#include "agent/worker/device.h"
+#include "platform/base/file.h"
+#include "platform/base/rng.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/test.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct target some_target(struct rng *r)
+{
+	struct target t;
+	CHECK_OK(target_host(&t));
+	snprintf(t.isa, sizeof t.isa, "opencl");
+	t.fma_gflops = 1 + 100 * rng_unit(r);
+	t.copy_gbs = 1 + rng_unit(r);
+	for (int i = 3; i >= 0; i--)
+		t.bw_gbs[i] = (i < 3 ? t.bw_gbs[i + 1] : 1) * (1 + rng_unit(r));
+	return t;
+}
+
+/* The file may be copied, restored or touched, whatever its time becomes. */
+TEST(doubt_is_a_word_in_the_file)
+{
+	const char *dir = scratch_folder();
+	char path[300];
+	struct rng r;
+	struct stat before, after;
+	rng_seed(&r, 6);
+	snprintf(path, sizeof path, "%s/target-opencl:7", dir);
+	device_doubt("opencl:7", dir); /* nothing is kept */
+	CHECK(!file_exists(path) && !device_is_doubted("opencl:7", dir) &&
+	      !device_is_doubted("opencl:7", ""));
+	for (int i = 0; i < 20; i++) {
+		struct target t = some_target(&r), read = t;
+		const struct timespec at = {.tv_sec = (time_t)rng_below(&r, rng_below(&r, 2) ? 1 : 1 << 30)};
+		read.fma_gflops = 0;
+		target_write_peaks(dir, path, &t);
+		CHECK(utimensat(AT_FDCWD, path, (struct timespec[2]){at, at}, 0) == 0);
+		CHECK(!device_is_doubted("opencl:7", dir));
+		device_doubt("opencl:7", dir);
+		CHECK(stat(path, &before) == 0);
+		device_doubt("opencl:7", dir);
+		CHECK(stat(path, &after) == 0 && before.st_size == after.st_size);
+		CHECK(utimensat(AT_FDCWD, path, (struct timespec[2]){at, at}, 0) == 0);
+		CHECK(device_is_doubted("opencl:7", dir) && !device_is_doubted("opencl:0", dir));
+		CHECK(target_read_peaks(path, &read) && read.fma_gflops > 0);
+	}
+}
+
+TEST_MAIN
