@@ -229,11 +229,15 @@ void tune_rows_end(struct session *s)
 }
 
 /* Kernels that are much faster than the device's peaks allow show that those were measured too low. */
-static void doubt_peaks(const struct session *s, int n, const struct tune_kernel *row)
+static void doubt_peaks(const struct session *s, int n, const struct tune_kernel *row,
+			const struct plan_kernel *k)
 {
 	bool doubtful = false;
-	for (int i = 0; i < n; i++)
-		doubtful |= device_share_is_doubtful(row[i].roofline, row[i].memory_bound);
+	for (int i = 0; i < n; i++) {
+		const struct device_pace pace = {row[i].roofline, row[i].memory_bound, k[i].bytes,
+						 (double)row[i].after_ns};
+		doubtful |= device_is_outpaced(&s->target, &pace);
+	}
 	if (doubtful && s->o->device && !s->o->unkept)
 		device_doubt(s->o->device, s->store.dir);
 }
@@ -261,7 +265,7 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		if (k[i].why != WHY_NOT) /* its peaks are not the device's */
 			row[i].roofline = 0;
 	}
-	doubt_peaks(s, n, row);
+	doubt_peaks(s, n, row, k);
 	s->report->nkernels = n;
 	s->report->kernel = row;
 	s->report->missing = missing(s, n, row, task);

@@ -112,9 +112,18 @@ bool device_is_fresh(const char *name, const char *dir)
 	return kept_in(name, dir, path) && target_peaks_are_fresh(path);
 }
 
-bool device_share_is_doubtful(double share, bool memory_bound)
+/* Reads per second of the largest measured set that is not larger than the bytes. */
+static double fastest_gbs(const struct target *t, double bytes)
 {
-	return !memory_bound && share > 1.5;
+	return t->bw_gbs[bytes >= 2 << 20 ? 2 : bytes >= 256 << 10 ? 1 : 0];
+}
+
+bool device_is_outpaced(const struct target *t, const struct device_pace *k)
+{
+	const double least = 1.5;
+	if (k->share <= 0 || k->ns <= 0)
+		return false;
+	return k->memory_bound ? k->bytes / k->ns > least * fastest_gbs(t, k->bytes) : k->share > least;
 }
 
 /* Behind the target's text, which is all that other readers of the file look at. */

@@ -17,9 +17,15 @@ int device_target(const char *name, const char *worker, const char *dir, struct 
 int device_measure(const char *name, const char *worker, const char *dir, struct target *t) MUST_CHECK;
 /* Whether another job has just measured the peaks that the folder keeps. */
 bool device_is_fresh(const char *name, const char *dir);
-/* Whether a kernel's share of the roofline (1: all of it) tells that a peak was measured too low, because
- * something else used the machine. memory_bound: it does not, because caches keep data. */
-bool device_share_is_doubtful(double share, bool memory_bound);
+/* Whether a kernel passes the peaks by half, which tells that one was measured too low, because something
+ * else used the machine. Caches may keep its bytes, so if these bind it, they are compared with reads of a
+ * smaller set of data (bw_gbs: 8 KiB, 256 KiB or 2 MiB), which can only be faster. */
+struct device_pace {
+	double share; /* of the roofline; 1: all of it, 0: not known */
+	bool memory_bound;
+	double bytes, ns; /* each byte counts once */
+};
+bool device_is_outpaced(const struct target *t, const struct device_pace *k);
 /* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. The
  * mark is a line "doubtful" behind the text in DIR/target-NAME. */
 void device_doubt(const char *name, const char *dir);

@@ -7,6 +7,7 @@
 #include "tests/lib/test.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -48,6 +49,30 @@ TEST(doubt_is_a_word_in_the_file)
 		CHECK(utimensat(AT_FDCWD, path, (struct timespec[2]){at, at}, 0) == 0);
 		CHECK(device_is_doubted("opencl:7", dir) && !device_is_doubted("opencl:0", dir));
 		CHECK(target_read_peaks(path, &read) && read.fma_gflops > 0);
+	}
+}
+
+/* Kernels of any size that reach at most what the measured peaks allow, from whatever cache, are no reason
+ * for doubt; kernels that are twice as fast are. */
+TEST(kernels_that_outpace_the_peaks)
+{
+	static const double set[] = {8 << 10, 256 << 10, 2 << 20, 1e12};
+	struct rng r;
+	rng_seed(&r, 9);
+	for (int i = 0; i < 2000; i++) {
+		struct target t = some_target(&r);
+		struct device_pace k = {.memory_bound = rng_below(&r, 2),
+					.bytes = exp2(8 + 20 * rng_unit(&r))};
+		double most = k.memory_bound ? 0 : 1;
+		for (int s = 0; s < 4 && k.memory_bound;
+		     s++) /* a cache that holds the smaller set may hold it */
+			most = !most && k.bytes < set[s] ? t.bw_gbs[s > 0 ? s - 1 : 0] : most;
+		double pace = most * 4 * rng_unit(&r);
+		k.share = k.memory_bound ? 0.1 + rng_unit(&r) * 10 : pace;
+		k.ns = k.memory_bound ? k.bytes / pace : 1000;
+		CHECK(device_is_outpaced(&t, &k) == (pace > 1.5 * most));
+		k.share = 0; /* not known */
+		CHECK(!device_is_outpaced(&t, &k));
 	}
 }
 
