@@ -5,7 +5,7 @@
 #include "kernels/emit/emit.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
-#include "tests/lib/random_program.h"
+#include "tests/lib/program_memory.h"
 
 static struct arena objects;
 
@@ -251,81 +251,34 @@ TEST(blocks_have_the_groups_items)
 		l.entry[0].group = group[i];
 		const char *text = print("sm_87", "+ptx74");
 		REQUIRE(text);
-		char want[48];
-		snprintf(want, sizeof want, "//hone-ptx k0,%d,1,0\n", group[i] ? group[i] : 64);
-		CHECK(strncmp(text, want, strlen(want)) == 0);
+		char line[48];
+		snprintf(line, sizeof line, "//hone-ptx k0,%d,1,0\n", group[i] ? group[i] : 64);
+		CHECK(strncmp(text, line, strlen(line)) == 0);
 	}
 }
 
-struct memory {
-	float f[NBUFS][ELEMS];
-	void *bufs[NBUFS];
-};
-static struct memory start, want, got;
-
-static const uint32_t special[] = {0,          0x80000000, 0x3f800000, 0xbf000000, 0x7f800000, 0xff800000,
-				   0x7fc00000, 0x00800000, 0x7f7fffff, 0xc0200000, 0x40490fdb, 0x4b000001};
-enum { SPECIALS = sizeof special / sizeof *special };
-
-static void fill_memory(uint64_t seed)
+static bool same(float a, float b)
 {
-	struct rng r;
-	rng_seed(&r, seed);
-	memset(&start, 0, sizeof start);
-	for (int b = 0; b < NBUFS; b++)
-		rng_fill(&r, start.f[b], ELEMS);
-	for (int i = 0; i < ELEMS; i += 1 + (int)rng_below(&r, 40))
-		memcpy(&start.f[B_B][i], &special[rng_below(&r, SPECIALS)], 4);
-	for (int i = 0; i < ELEMS; i++) {
-		int32_t t = (int32_t)rng_below(&r, 300);
-		memcpy(&start.f[B_T][i], &t, 4);
-	}
-}
-
-static void place(struct memory *m)
-{
-	*m = start;
-	for (int b = 0; b < NBUFS; b++)
-		m->bufs[b] = m->f[b];
-}
-
-static bool same_memory(uint64_t seed)
-{
-	for (int b = 0; b < NBUFS; b++)
-		for (int i = 0; i < ELEMS; i++)
-			if (!ptx_same_f32(&want.f[b][i], &got.f[b][i])) {
-				uint32_t w, g;
-				memcpy(&w, &want.f[b][i], 4);
-				memcpy(&g, &got.f[b][i], 4);
-				printf("seed %llu: buffer %s[%d] is %08x, interpreted %08x\n",
-				       (unsigned long long)seed, l.buf[b].name, i, g, w);
-				return false;
-			}
-	return true;
+	return ptx_same_f32(&a, &b);
 }
 
 /* Interprets and runs the program in `l`. Indices of random programs see what earlier ones stored: they run
  * one by one. */
 static bool agree(const struct target *t, const int64_t *params, uint64_t seed, int at_once)
 {
-	static const int64_t bytes[NBUFS] = {ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4};
 	const char *text = print(t->cpu, t->features);
-	int rc = text ? E_OK : E_WRONG;
-	place(&want);
-	place(&got);
-	for (int e = 0; e < l.nentries && rc >= 0; e++)
-		rc = loops_run(&l, e, want.bufs, params, 0, ix_eval(l.entry[e].extent, params, NULL, NULL));
+	int rc = text ? interpret(params) : E_WRONG;
 	if (rc >= 0)
 		rc = ptx_device_run(text, strlen(text),
 				    &(struct ptx_device_run){.l = &l,
 							     .buf = got.bufs,
-							     .bytes = bytes,
+							     .bytes = memory_bytes,
 							     .param = params,
 							     .at_once = at_once,
 							     .seed = seed});
 	if (rc < 0)
 		printf("%s seed %llu: %s\n", t->cpu, (unsigned long long)seed, err_text());
-	return rc >= 0 && same_memory(seed);
+	return rc >= 0 && memories_agree(seed, same);
 }
 
 TEST(random_programs_equal_the_interpreter)
@@ -346,44 +299,14 @@ TEST(random_programs_equal_the_interpreter)
 	}
 }
 
-/* Element i of each operand comes from the special values, all pairs of the first two; every operation has
- * its own part of the output. */
-static void some_operations(int lanes, bool fma, enum vop first, enum vop end)
-{
-	int v[5], n = 0, each = 144 / lanes * lanes;
-	begin_program(fma);
-	loops_entry(&l, c(each / lanes));
-	const struct ix *i = ix_mul(&l, ix_var(&l, l.entry[0].var), c(lanes));
-	for (int k = 0; k < 5; k++)
-		v[k] = lv_new(&l, lanes);
-	for (int k = 0; k < 4; k++)
-		lv_load(&l, v[k], at(k < 2 ? B_A : B_B, ix_add(&l, i, c(k % 2 * 256))));
-	for (enum vop op = first; op < end; op++) {
-		if (op == V_LOAD || (op >= V_POW2 && op <= V_LACE))
-			continue; /* in random programs, with operands that they are defined for */
-		if (op == V_LANE)
-			lv_lane(&l, v[4], v[0], lanes - 1);
-		else if (op == V_CONST)
-			lv_const(&l, v[4], -0.0f);
-		else
-			lv_set(&l, v[4], op, v[0], v[1], v[2], v[3]);
-		lv_store(&l, v[4], at(B_O, ix_add(&l, i, c(n++ * each))));
-	}
-	loops_entry_end(&l);
-}
-
 TEST(operations_on_special_values)
 {
 	struct target t = gpu("sm_87", "+ptx74");
-	fill_memory(1);
-	for (int i = 0; i < 512; i++) {
-		int k = i % 256;
-		memcpy(&start.f[B_A][i], &special[i < 256 ? k % SPECIALS : k / SPECIALS % SPECIALS], 4);
-		memcpy(&start.f[B_B][i], &special[(i < 256 ? k / 3 : k / 5) % SPECIALS], 4);
-	}
+	fill_special();
 	for (int lanes = 1; lanes <= 16 && !test_bad; lanes *= 4)
 		for (enum vop op = 0; op < V_F32_OPS; op += 7) {
-			some_operations(lanes, lanes != 16, op, op + 7 < V_F32_OPS ? op + 7 : V_F32_OPS);
+			enum vop end = op + 7 < V_F32_OPS ? op + 7 : V_F32_OPS;
+			CHECK(some_operations(lanes, lanes != 16, op, end) <= 7);
 			CHECK(agree(&t, NULL, op * 100u + (unsigned)lanes, 100));
 		}
 }
@@ -419,16 +342,13 @@ TEST(each_item_has_scratch_of_its_own)
 	}
 	loops_entry_end(&l);
 	fill_memory(6);
-	place(&want);
-	place(&got);
+	REQUIRE_OK(interpret(NULL));
 	const char *text = print("sm_87", "+ptx74");
 	REQUIRE(text);
 	CHECK(ptx_counts(text, "st.global.v4.f32", 2)); /* a part is a multiple of 16 bytes */
-	static const int64_t bytes[NBUFS] = {ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4};
-	REQUIRE_OK(loops_run(&l, 0, want.bufs, NULL, 0, 60));
 	REQUIRE_OK(ptx_device_run(
 	    text, strlen(text),
-	    &(struct ptx_device_run){.l = &l, .buf = got.bufs, .bytes = bytes, .at_once = 40, .seed = 3}));
+	    &(struct ptx_device_run){.l = &l, .buf = got.bufs, .bytes = memory_bytes, .at_once = 40, .seed = 3}));
 	CHECK(memcmp(want.f[B_O], got.f[B_O], sizeof want.f[B_O]) == 0);
 }
 

@@ -4,78 +4,27 @@
  * program, SEEDS=n changes their number. Without a device, what the emitter prints and refuses is tested. */
 #include "kernels/emit/emit.h"
 #include "tests/lib/opencl_device.h"
-#include "tests/lib/random_program.h"
+#include "tests/lib/program_memory.h"
 
 static struct arena objects;
 static const struct target any_target;
 
-struct memory {
-	float f[NBUFS][ELEMS];
-	void *bufs[NBUFS];
-};
-static struct memory start, want, got;
 static int group = 1; /* work items of a group */
-
-static const uint32_t special[] = {0,          0x80000000, 0x3f800000, 0xbf000000, 0x7f800000, 0xff800000,
-				   0x7fc00000, 0x00800000, 0x7f7fffff, 0xc0200000, 0x40490fdb, 0x4b000001};
-enum { SPECIALS = sizeof special / sizeof *special };
-
-static void fill_memory(uint64_t seed)
-{
-	struct rng r;
-	rng_seed(&r, seed);
-	memset(&start, 0, sizeof start);
-	for (int b = 0; b < NBUFS; b++)
-		rng_fill(&r, start.f[b], ELEMS);
-	for (int i = 0; i < ELEMS; i += 1 + (int)rng_below(&r, 40))
-		memcpy(&start.f[B_B][i], &special[rng_below(&r, SPECIALS)], 4);
-	for (int i = 0; i < ELEMS; i++) {
-		int32_t t = (int32_t)rng_below(&r, 300);
-		memcpy(&start.f[B_T][i], &t, 4);
-	}
-}
-
-static void place(struct memory *m)
-{
-	*m = start;
-	for (int b = 0; b < NBUFS; b++)
-		m->bufs[b] = m->f[b];
-}
-
-static bool differ(uint64_t seed)
-{
-	for (int b = 0; b < NBUFS; b++)
-		for (int i = 0; i < ELEMS; i++)
-			if (!device_same(want.f[b][i], got.f[b][i])) {
-				uint32_t w, g;
-				memcpy(&w, &want.f[b][i], 4);
-				memcpy(&g, &got.f[b][i], 4);
-				printf("seed %llu: buffer %s[%d] is %08x, interpreted %08x\n",
-				       (unsigned long long)seed, l.buf[b].name, i, g, w);
-				return true;
-			}
-	return false;
-}
 
 /* Interprets and runs the program in `l`, index by index, because indices of random programs see what earlier
  * ones stored. */
 static bool agree(struct opencl_dev *dev, const int64_t *params, uint64_t seed, int at_once)
 {
-	static const int64_t bytes[NBUFS] = {ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4};
 	struct blob o;
-	int rc = E_OK;
 	arena_reset(&objects);
-	place(&want);
-	place(&got);
-	for (int e = 0; e < l.nentries && rc >= 0; e++)
-		rc = loops_run(&l, e, want.bufs, params, 0, ix_eval(l.entry[e].extent, params, NULL, NULL));
+	int rc = interpret(params);
 	if (rc >= 0)
 		rc = emit_find("opencl")->emit(&l, &any_target, &objects, &o);
 	if (rc >= 0)
 		rc = device_run(dev, &o,
 				&(struct device_run){.l = &l,
 						     .buf = got.bufs,
-						     .bytes = bytes,
+						     .bytes = memory_bytes,
 						     .param = params,
 						     .at_once = at_once,
 						     .group = group});
@@ -83,34 +32,7 @@ static bool agree(struct opencl_dev *dev, const int64_t *params, uint64_t seed, 
 		printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
 	if (rc < 0 && getenv("HONE_PRINT"))
 		fwrite(o.p, 1, o.n, stdout);
-	return rc >= 0 && !differ(seed);
-}
-
-/* Element i of each operand comes from the special values, all pairs of the first two; every operation has
- * its own part of the output. */
-static int some_operations(int lanes, bool fma, enum vop first, enum vop end)
-{
-	int v[5], n = 0, each = 144 / lanes * lanes;
-	begin_program(fma);
-	loops_entry(&l, c(each / lanes));
-	const struct ix *i = ix_mul(&l, ix_var(&l, l.entry[0].var), c(lanes));
-	for (int k = 0; k < 5; k++)
-		v[k] = lv_new(&l, lanes);
-	for (int k = 0; k < 4; k++)
-		lv_load(&l, v[k], at(k < 2 ? B_A : B_B, ix_add(&l, i, c(k % 2 * 256))));
-	for (enum vop op = first; op < end; op++) {
-		if (op == V_LOAD || (op >= V_POW2 && op <= V_LACE))
-			continue; /* in random programs, with operands that they are defined for */
-		if (op == V_LANE)
-			lv_lane(&l, v[4], v[0], lanes - 1);
-		else if (op == V_CONST)
-			lv_const(&l, v[4], -0.0f);
-		else
-			lv_set(&l, v[4], op, v[0], v[1], v[2], v[3]);
-		lv_store(&l, v[4], at(B_O, ix_add(&l, i, c(n++ * each))));
-	}
-	loops_entry_end(&l);
-	return n;
+	return rc >= 0 && memories_agree(seed, device_same);
 }
 
 TEST(operations_on_special_values)
@@ -119,12 +41,7 @@ TEST(operations_on_special_values)
 	struct opencl_dev *dev = opencl_device(&why);
 	if (!dev)
 		SKIP(why);
-	fill_memory(1);
-	for (int i = 0; i < 512; i++) {
-		int k = i % 256;
-		memcpy(&start.f[B_A][i], &special[i < 256 ? k % SPECIALS : k / SPECIALS % SPECIALS], 4);
-		memcpy(&start.f[B_B][i], &special[(i < 256 ? k / 3 : k / 5) % SPECIALS], 4);
-	}
+	fill_special();
 	for (int lanes = 1; lanes <= 16 && !test_bad; lanes *= 4)
 		for (enum vop op = 0; op < V_F32_OPS; op += 7) {
 			enum vop end = op + 7 < V_F32_OPS ? op + 7 : V_F32_OPS;
