@@ -2,50 +2,23 @@
 /* Models of libhone on CUDA devices of the tests' driver, and on the processor where the device is absent, or
  * is lost during a run. */
 #include "agent/run/libhone.h"
-#include "agent/run/plan_device.h"
-#include "tests/lib/cli_model.h"
 #include "tests/lib/fake_cuda.h"
+#include "tests/lib/fake_driver.h"
 #include "tests/lib/libhone.h"
 #include "tests/lib/maps.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Three convolutions with a node before the last that the processor runs: the first two are started as one
- * graph. */
+/* The first two convolutions are started as one graph. */
 static const char *model(void)
 {
-	static char path[256];
-	static float w[64];
-	static const int32_t axis = 1;
-	struct onnx_maker k;
-	if (path[0])
-		return path;
-	for (int i = 0; i < 64; i++)
-		w[i] = (float)(i % 7 - 3) / 8;
-	mk_start(&k, 13, 8);
-	mk_input(&k, "x", 1, "1 8 6 6");
-	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
-	mk_init(&k, "A", 6, "", &axis, sizeof axis);
-	mk_node(&k, "Conv", "x W", "a");
-	mk_node(&k, "Relu", "a", "b");
-	mk_node(&k, "Conv", "b W", "c");
-	mk_node(&k, "CumSum", "c A", "d");
-	mk_node(&k, "Conv", "d W", "y");
-	mk_output(&k, "y");
-	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
-	return path;
+	return model_with_gap(3);
 }
 
-/* The worker and libhone's part for devices find the driver by its name. */
 static void open_fake(void)
 {
-	char folder[600];
-	snprintf(folder, sizeof folder, "%s", fake_cuda());
-	*strrchr(folder, '/') = 0;
-	setenv("LD_LIBRARY_PATH", folder, 1);
-	CHECK(dlopen(fake_cuda(), RTLD_NOW));
+	fake_driver_open(fake_cuda());
 	cuda_lie("");
 }
 

@@ -3,54 +3,20 @@
  * there, and their answers are right; and where the driver lies, hangs, crashes or vanishes, the answer is
  * right or there is none, in time, and the words say why. */
 #include "agent/cache/trials.h"
-#include "agent/run/plan_device.h"
-#include "agent/worker/device.h"
-#include "tests/lib/cli_model.h"
 #include "tests/lib/fake_cuda.h"
-#include "tools/hone/guard.h"
+#include "tests/lib/fake_driver.h"
 
-#include <dlfcn.h>
-#include <sys/stat.h>
-
-/* The commands and their workers find the driver by its name. This process calls nothing of it: a driver does
- * not survive a fork. */
 static void open_fake(void)
 {
-	char folder[600];
-	snprintf(folder, sizeof folder, "%s", fake_cuda());
-	*strrchr(folder, '/') = 0;
-	setenv("LD_LIBRARY_PATH", folder, 1);
 	setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* drivers of OpenCL take their time */
-	REQUIRE(dlopen(fake_cuda(), RTLD_NOW));
-	plan_device_spare(NS_PER_S / 5);
-	guard_patience(NS_PER_S / 2);
-	device_patience(NS_PER_S);
+	fake_driver_open(fake_cuda());
+	fake_driver_hurry();
 	cuda_lie("");
 }
 
-/* Three convolutions with a node between them that the processor runs. */
 static const char *model(void)
 {
-	static char path[256];
-	static float w[64];
-	static const int32_t axis = 1;
-	struct onnx_maker k;
-	if (path[0])
-		return path;
-	for (int i = 0; i < 64; i++)
-		w[i] = (float)(i % 7 - 3) / 8;
-	mk_start(&k, 13, 8);
-	mk_input(&k, "x", 1, "1 8 8 8");
-	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
-	mk_init(&k, "A", 6, "", &axis, sizeof axis);
-	mk_node(&k, "Conv", "x W", "a");
-	mk_node(&k, "Relu", "a", "b");
-	mk_node(&k, "Conv", "b W", "c");
-	mk_node(&k, "CumSum", "c A", "d");
-	mk_node(&k, "Conv", "d W", "y");
-	mk_output(&k, "y");
-	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
-	return path;
+	return model_with_gap(3);
 }
 
 /* A cache with kernels of the model for the device; made once. */
@@ -63,25 +29,6 @@ static const char *tuned(void)
 	cuda_lie("");
 	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:0 --budget 8s --cache %s", model(), path);
 	return path;
-}
-
-/* An empty folder of records. */
-static const char *fresh(void)
-{
-	static char path[256];
-	snprintf(path, sizeof path, "%s", in_dir("fresh"));
-	(void)mkdir(path, 0755);
-	return path;
-}
-
-static const struct tensor *answer(struct arena *a, const char *folder)
-{
-	struct tensor *t = ARENA_NEW(a, struct tensor);
-	char file[300];
-	snprintf(file, sizeof file, "%s/y.npy", folder);
-	int rc = tensor_read(a, file, t, NULL);
-	CHECK_OK(rc);
-	return rc < 0 ? NULL : t;
 }
 
 /* The kernels of the last report that ran on the device. */
@@ -100,14 +47,14 @@ TEST(a_network_is_tuned_and_runs)
 	open_fake();
 	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", model(), tuned());
 	CHECK(steps_there() == 3);
-	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), fresh(), in_dir("right"));
-	const struct tensor *want = answer(&a, in_dir("right"));
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), no_records(), in_dir("right"));
+	const struct tensor *want = answer_y(&a, in_dir("right"));
 	for (int shares = 0; shares < 2; shares++) {
 		cuda_lie(shares ? "integrated" : "");
 		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
 			  tuned(), in_dir("there"));
 		CHECK(!cli_err[0]);
-		const struct tensor *got = answer(&a, in_dir("there"));
+		const struct tensor *got = answer_y(&a, in_dir("there"));
 		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
 		CHECK_RUN(0, "verify %s --device cuda:0 --cache %s", model(), tuned());
 	}
@@ -196,8 +143,8 @@ TEST(a_run_falls_back_to_the_processor)
 	};
 	struct arena a = {0};
 	open_fake();
-	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), fresh(), in_dir("right"));
-	const struct tensor *want = answer(&a, in_dir("right"));
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), no_records(), in_dir("right"));
+	const struct tensor *want = answer_y(&a, in_dir("right"));
 	REQUIRE(want && tuned() && !test_bad);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		double start_s = test_now_s(), diff = 1, most = 0;
@@ -214,7 +161,7 @@ TEST(a_run_falls_back_to_the_processor)
 			CHECK(!strstr(cli_err, "; the network runs on the processor instead\n"));
 		}
 		json_decref(j);
-		const struct tensor *got = answer(&a, in_dir("there"));
+		const struct tensor *got = answer_y(&a, in_dir("there"));
 		CHECK(got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
 		if (test_bad) {
 			printf("%s: %s\n", cases[i].lie, cli_err);
@@ -395,14 +342,14 @@ TEST(parts_of_tensors)
 		  in_dir("parts"));
 	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", path, in_dir("parts"));
 	CHECK(steps_there() >= 4);
-	CHECK_RUN(0, "run %s --random --cache %s --output %s", path, fresh(), in_dir("right"));
-	const struct tensor *want = answer(&a, in_dir("right"));
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", path, no_records(), in_dir("right"));
+	const struct tensor *want = answer_y(&a, in_dir("right"));
 	for (int shares = 0; shares < 2; shares++) {
 		cuda_lie(shares ? "integrated" : "");
 		CHECK_RUN(0, "run %s --random -q --json --device cuda:0 --cache %s --output %s", path,
 			  in_dir("parts"), in_dir("there"));
 		CHECK(!cli_err[0]);
-		const struct tensor *got = answer(&a, in_dir("there"));
+		const struct tensor *got = answer_y(&a, in_dir("there"));
 		CHECK(want && got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
 	}
 	arena_free(&a);

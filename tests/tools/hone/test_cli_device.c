@@ -3,55 +3,23 @@
  * none, in time, and the words say why. Past 800 lines because all cases use the one fake driver and the one
  * model that it has tuned. */
 #include "agent/cache/trials.h"
-#include "agent/run/plan_device.h"
-#include "agent/worker/device.h"
-#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_driver.h"
 #include "tests/lib/fake_opencl.h"
 #include "tests/lib/kept_kernels.h"
-#include "tools/hone/guard.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 
-/* The commands and their workers find the driver by its name. */
 static void open_fake(void)
 {
-	char folder[600];
-	snprintf(folder, sizeof folder, "%s", fake_opencl());
-	*strrchr(folder, '/') = 0;
-	setenv("LD_LIBRARY_PATH", folder, 1);
-	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
-	plan_device_spare(NS_PER_S / 5);
-	guard_patience(NS_PER_S / 2);
-	device_patience(NS_PER_S);
+	fake_driver_open(fake_opencl());
+	fake_driver_hurry();
 	fake_lie("");
 }
 
-/* Three convolutions with a node between them that the processor runs. */
 static const char *model(void)
 {
-	static char path[256];
-	static float w[64];
-	static const int32_t axis = 1;
-	struct onnx_maker k;
-	if (path[0])
-		return path;
-	for (int i = 0; i < 64; i++)
-		w[i] = (float)(i % 7 - 3) / 8;
-	mk_start(&k, 13, 8);
-	mk_input(&k, "x", 1, "1 8 8 8");
-	mk_init(&k, "W", 1, "8 8 1 1", w, sizeof w);
-	mk_init(&k, "A", 6, "", &axis, sizeof axis);
-	mk_node(&k, "Conv", "x W", "a");
-	mk_node(&k, "Relu", "a", "b");
-	mk_node(&k, "Conv", "b W", "c");
-	mk_node(&k, "CumSum", "c A", "d");
-	mk_node(&k, "Conv", "d W", "y");
-	mk_output(&k, "y");
-	snprintf(path, sizeof path, "%s", write_model(&k, "three.onnx"));
-	return path;
+	return model_with_gap(3);
 }
 
 /* Puts at most so many kernels of the model for the device, as it is now, into a cache. */
@@ -76,16 +44,6 @@ static const char *tuned(void)
 	snprintf(path, sizeof path, "%s", in_dir("tuned"));
 	keep_some(path, 3);
 	return path;
-}
-
-static const struct tensor *answer(struct arena *a, const char *folder)
-{
-	struct tensor *t = ARENA_NEW(a, struct tensor);
-	char file[300];
-	snprintf(file, sizeof file, "%s/y.npy", folder);
-	int rc = tensor_read(a, file, t, NULL);
-	CHECK_OK(rc);
-	return rc < 0 ? NULL : t;
 }
 
 /* Checks how many records the cache has whose task, device or machine contains the word. */
@@ -145,7 +103,7 @@ TEST(a_run_falls_back_to_the_processor)
 	struct arena a = {0};
 	open_fake();
 	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), tuned(), in_dir("right"));
-	const struct tensor *want = answer(&a, in_dir("right"));
+	const struct tensor *want = answer_y(&a, in_dir("right"));
 	REQUIRE(want);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		bool right = cases[i].why; /* what the device calculates is wrong */
@@ -161,7 +119,7 @@ TEST(a_run_falls_back_to_the_processor)
 			CHECK_SAYS(cli_err, cases[i].why);
 			CHECK_SAYS(cli_err, "opencl:0: ");
 		}
-		const struct tensor *got = answer(&a, in_dir("there"));
+		const struct tensor *got = answer_y(&a, in_dir("there"));
 		CHECK(got && tensor_compare(got, want, &diff, &most) >= 0);
 		CHECK(!right || diff <= 1e-5 * most);
 		if (test_bad) {
@@ -170,15 +128,6 @@ TEST(a_run_falls_back_to_the_processor)
 		}
 	}
 	arena_free(&a);
-}
-
-/* An empty folder of records. */
-static const char *fresh(void)
-{
-	static char path[256];
-	snprintf(path, sizeof path, "%s", in_dir("fresh"));
-	(void)mkdir(path, 0755);
-	return path;
 }
 
 /* Checks what the JSON of a run says of the device; why NULL: it ran the network. */
@@ -346,7 +295,7 @@ TEST(kernels_on_the_processor_are_told)
 	CHECK(json_array_size(json_object_get(d, "on_processor")) == 1);
 	CHECK(on_processor(d, "CumSum", &why) == 1 && strstr(why, "no kernels exist"));
 	json_decref(j);
-	CHECK_RUN(0, "bench %s --json --device opencl:0 --cache %s --runs 1", model(), fresh());
+	CHECK_RUN(0, "bench %s --json --device opencl:0 --cache %s --runs 1", model(), no_records());
 	j = parse_out();
 	d = json_object_get(j, "device");
 	CHECK(on_processor(d, "conv", &why) + on_processor(d, "matmul", &why) == 3);
@@ -378,13 +327,13 @@ TEST(shares_are_of_the_machine_that_ran)
 	for (int i = 0; i < 4; i++)
 		there.bw_gbs[i] = 1e6;
 	char path[300];
-	snprintf(path, sizeof path, "%s/target-opencl:0", fresh());
-	target_write_peaks(fresh(), path, &there);
-	CHECK_RUN(0, "bench %s --json --threads 1 --cache %s --runs 1", model(), fresh());
+	snprintf(path, sizeof path, "%s/target-opencl:0", no_records());
+	target_write_peaks(no_records(), path, &there);
+	CHECK_RUN(0, "bench %s --json --threads 1 --cache %s --runs 1", model(), no_records());
 	double cpu = peak_of_first();
 	for (int threads = 1; threads <= 2; threads++) {
 		CHECK_RUN(0, "bench %s --json --threads %d --device opencl:0 --cache %s --runs 1", model(),
-			  threads, fresh());
+			  threads, no_records());
 		double peak = peak_of_first();
 		CHECK(cpu > 0 && peak > cpu * threads / 3 && peak < cpu * threads * 3);
 		json_t *j = parse_out();
@@ -441,14 +390,14 @@ TEST(other_commands_do_not_fall_back)
 TEST(networks_without_kernels_for_the_device)
 {
 	open_fake();
-	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), fresh());
+	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), no_records());
 	CHECK_SAYS(cli_err, "opencl:0: the cache has no kernel of this model for it");
 	CHECK_SAYS(cli_err, "Next: hone tune ");
 	CHECK_SAYS(strstr(cli_err, "Next: "), "--device opencl:0");
-	CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), fresh());
+	CHECK_RUN(0, "run %s --random -q --json --device opencl:0 --cache %s", model(), no_records());
 	CHECK_SAYS(cli_err, "opencl:0: the cache has no kernel of this model for it");
 	check_device("the cache has no kernel of this model for it");
-	CHECK_RUN(1, "verify %s --device opencl:0 --cache %s", model(), fresh());
+	CHECK_RUN(1, "verify %s --device opencl:0 --cache %s", model(), no_records());
 	CHECK_SAYS(cli_err, "hone tune --device opencl:0 makes them");
 }
 
@@ -470,7 +419,7 @@ TEST(no_device_of_that_name)
 {
 	static const char *const commands[] = {"tune", "bench", "run", "verify", "explain"};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-		CHECK_RUN(2, "%s %s --device gpu --cache %s", commands[i], model(), fresh());
+		CHECK_RUN(2, "%s %s --device gpu --cache %s", commands[i], model(), no_records());
 		CHECK_SAYS(cli_err, "--device gpu is not supported");
 	}
 }
@@ -486,7 +435,7 @@ TEST(an_absent_device_is_one_error)
 		for (size_t k = 0; k < sizeof lies / sizeof *lies && !test_bad; k++) {
 			fake_lie(lies[k]);
 			CHECK_RUN(1, "%s %s --device opencl:%d --cache %s", commands[i], model(), !k,
-				  fresh());
+				  no_records());
 			const char *error = strstr(cli_err, "hone: error: opencl:");
 			CHECK(error && !strstr(error + 12, "error:"));
 			CHECK(error && (strstr(error, "`hone devices` lists the devices") ||
@@ -558,7 +507,7 @@ TEST(a_trace_shows_the_device)
 	CHECK(count_events(t, "thread 2", "") >= 0);
 	json_decref(t);
 	json_decref(j);
-	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --cache %s --trace %s", model(), fresh(), file);
+	CHECK_RUN(0, "bench %s --json --runs 1 --threads 2 --cache %s --trace %s", model(), no_records(), file);
 	t = json_load_file(file, 0, NULL);
 	CHECK(count_events(t, "opencl:0", "") == -1 && count_events(t, "thread 2", "") >= 0);
 	json_decref(t);
@@ -836,7 +785,7 @@ TEST(bundles_run_on_processors)
 		   "--device opencl:0 is not possible: bundles and compiled models run on processors");
 	char bundle[256];
 	snprintf(bundle, sizeof bundle, "%s", in_dir("compiled"));
-	CHECK_RUN(0, "compile %s --device cpu -o %s --cache %s", model(), bundle, fresh());
+	CHECK_RUN(0, "compile %s --device cpu -o %s --cache %s", model(), bundle, no_records());
 	open_fake();
 	CHECK_RUN(0, "run %s --random --device opencl:0 --json", bundle);
 	CHECK_SAYS(cli_err, "a compiled model has kernels of the processor alone, so the processor runs it");
@@ -852,12 +801,12 @@ TEST(bundles_run_on_processors)
 TEST(names_of_devices)
 {
 	open_fake();
-	CHECK_RUN(0, "devices --json --cache %s", fresh());
+	CHECK_RUN(0, "devices --json --cache %s", no_records());
 	json_t *j = parse_out(), *list = json_object_get(j, "devices");
 	CHECK(json_array_size(list) == 1);
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "name")), "cpu"));
 	json_decref(j);
-	CHECK_RUN(2, "explain %s --device sim --cache %s", model(), fresh());
+	CHECK_RUN(2, "explain %s --device sim --cache %s", model(), no_records());
 	CHECK_SAYS(cli_err, "use cpu, opencl:N or cuda:N as `hone devices` lists it");
 	for (int i = 0; cmd_table[i]; i++)
 		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++)

@@ -3,15 +3,12 @@
  * their first run or later: the right ones are kept, with their times, and each other one is recorded as what
  * it is. The driver (tests/lib/fake_opencl.c) tells them by their source. SEEDS=n: more boxes. */
 #include "agent/cache/trials.h"
-#include "agent/worker/device.h"
 #include "tests/lib/byte_net.h"
-#include "tests/lib/cli_model.h"
+#include "tests/lib/fake_driver.h"
 #include "tests/lib/fake_opencl.h"
 #include "tests/lib/kept_kernels.h"
-#include "tools/hone/guard.h"
 
 #include <limits.h>
-#include <dlfcn.h>
 
 enum { FLOATS = 2048 };
 
@@ -23,14 +20,9 @@ static const char *model(void)
 	return path;
 }
 
-/* The commands and their workers find the driver by its name. */
 static void open_fake(void)
 {
-	char folder[600];
-	snprintf(folder, sizeof folder, "%s", fake_opencl());
-	*strrchr(folder, '/') = 0;
-	setenv("LD_LIBRARY_PATH", folder, 1);
-	REQUIRE(dlopen(fake_opencl(), RTLD_NOW));
+	fake_driver_open(fake_opencl());
 	guard_patience(2 * NS_PER_S);
 	fake_lie("");
 }
