@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-struct memory {
+struct program_memory {
 	float f[NBUFS][ELEMS];
 	void *bufs[NBUFS];
 };
-static struct memory start, want, got; /* want: interpreted */
+static struct program_memory start, want, got; /* want: interpreted */
 static const int64_t memory_bytes[NBUFS] = {ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4, ELEMS * 4};
 
 static const uint32_t special[] = {0,          0x80000000, 0x3f800000, 0xbf000000, 0x7f800000, 0xff800000,
@@ -47,7 +47,7 @@ static void fill_special(void)
 	}
 }
 
-static void place(struct memory *m)
+static void place(struct program_memory *m)
 {
 	*m = start;
 	for (int b = 0; b < NBUFS; b++)
