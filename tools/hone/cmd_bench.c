@@ -456,8 +456,10 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
 		shown_us += r.us;
-		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes, 1e3 * r.us};
-		doubtful = doubtful || (!is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace));
+		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes,
+						 1e3 * r.us};
+		doubtful =
+		    doubtful || (!is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace));
 		most = r.peak_pct > most ? r.peak_pct : most;
 		beside = beside || is_beside(b, v, &k[i]);
 		bytes = bytes || placed_on_bytes(k[i].label);
