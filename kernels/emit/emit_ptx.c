@@ -19,11 +19,13 @@
  * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
  * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
  * refused as E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory
- * is E_SPILL, as far as LLVM decides it; the driver's assembler may spill registers later. */
+ * is E_SPILL, as far as LLVM decides it; the driver's assembler may spill registers later. What it surely
+ * would spill is refused before, as E_INFEASIBLE (kernels/emit/ptx_regs.h). */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/emit/llvm_object.h"
+#include "kernels/emit/ptx_regs.h"
 
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
@@ -196,6 +198,23 @@ static int check(const struct loops *l, const struct target *t)
 	return rc;
 }
 
+/* Refuses what the assembler would spill. */
+static int check_registers(const struct gen *g)
+{
+	for (int i = 0; i < g->l->nentries; i++) {
+		const struct entry *e = &g->l->entry[i];
+		int threads = gpu_group(g, e) * e->threads, most = ptx_limit(threads, e->blocks),
+		    least = ptx_registers(g->l, e).least + PTX_REGS_MARGIN;
+		if (least > most)
+			return fail(
+			    E_INFEASIBLE,
+			    "a thread needs about %d registers, and has at most %d where a unit runs %d "
+			    "blocks of %d threads",
+			    least, most, e->blocks > 1 ? e->blocks : 1, threads);
+	}
+	return E_OK;
+}
+
 static int emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
 {
 	struct arena tmp = {0};
@@ -209,6 +228,9 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 		return rc;
 	struct gen g = {
 	    .l = l, .t = t, .a = &tmp, .arch = ARCH_PTX, .half = true, .narrow = true, .sm = architecture(t)};
+	rc = check_registers(&g);
+	if (rc < 0)
+		return rc;
 	g.ctx = LLVMContextCreate();
 	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);
 	g.b = LLVMCreateBuilderInContext(g.ctx);

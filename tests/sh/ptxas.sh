@@ -4,7 +4,8 @@
 # architecture, 4 without it.
 # The assembler: a `ptxas` on PATH if it accepts the architecture, else that of BUILD/ptxas-venv, which
 # `make bench-ptxas` makes from PyPI; without one an architecture is skipped. Each architecture's line says
-# how many registers and how much local memory the assembler gave, what emitting and assembling took, and,
+# how many registers and how much local memory the assembler gave, how many estimates of the registers
+# (kernels/emit/ptx_regs.h) were within 16, what emitting and assembling took, and,
 # where there is an nvdisasm, the share of multiply-adds in the innermost loops that have most of them, of the
 # candidates and of good schedules for large layers.
 # A text that the assembler refuses fails the test.
@@ -81,15 +82,20 @@ for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 			continue
 		fi
 		ms=$((($(date +%s%N) - from) / 1000000))
-		# The largest of the entries: registers, bytes of stack, bytes of spills.
-		awk -v ms=$ms '/Used [0-9]+ registers/ { match($0, /Used [0-9]+/); r = substr($0, RSTART + 5, RLENGTH - 5) + 0; if (r > regs) regs = r }
+		# The largest of the entries: registers, bytes of stack, bytes of spills; time; whether the estimate
+		# of the registers is near, and whether an entry has threads.
+		want=$(sed -n 's|^//registers ||p' "$f")
+		threads=$(grep -c '^[.]reqntid [0-9]*, \([2-9]\|[0-9][0-9]\)' "$f")
+		awk -v ms=$ms -v want="$want" -v threads="$threads" '/Used [0-9]+ registers/ { match($0, /Used [0-9]+/); r = substr($0, RSTART + 5, RLENGTH - 5) + 0; if (r > regs) regs = r }
 			/bytes stack frame/ { if ($1 > stack) stack = $1; if ($5 > spills) spills = $5 }
-			END { print regs + 0, stack + 0, spills + 0, ms }' "$dir/log" >>"$dir/rows"
+			END { print regs + 0, stack + 0, spills + 0, ms, (regs - want) ^ 2 <= 256, threads }' "$dir/log" >>"$dir/rows"
 		[ -n "$dis" ] && "$dis" -c "$dir/cubin" 2>/dev/null | awk "$share" >>"$dir/shares"
 	done
 	median() { sort -n | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] " (at most " v[NR] ")" : "-" }'; }
 	echo "$arch: $(wc -l <"$dir/rows") assembled, $refused refused, $(awk '$3 > 0' "$dir/rows" | wc -l) with spills," \
-		"$(awk '$2 > 0' "$dir/rows" | wc -l) with local memory; registers $(cut -d' ' -f1 "$dir/rows" | median);" \
+		"$(awk '$2 > 0' "$dir/rows" | wc -l) with local memory; registers $(cut -d' ' -f1 "$dir/rows" | median)," \
+		"$(awk '{ n += $5 } END { print n / NR }' "$dir/rows") of the estimates within 16," \
+		"$(awk '$6 { n += $5; all++ } END { print all ? n / all : "-" }' "$dir/rows") of those of threads;" \
 		"assembled in $(cut -d' ' -f4 "$dir/rows" | median) ms; share of multiply-adds in $(wc -l <"$dir/shares") loops" \
 		"$(cut -d' ' -f1 "$dir/shares" | median)"
 	sed -n "s/^$arch: [0-9]* candidates, /$arch: /p" "$dir/emitted"

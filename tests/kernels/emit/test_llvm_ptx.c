@@ -3,6 +3,7 @@
  * is emitted again, has no local memory, and run on the host gives the bits that the interpreter of loops
  * gives, and the reference's answer within tolerance. SEED=n tries one seed, SEEDS=n changes their number.
  * PTX_DIR=dir writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
+#include "kernels/emit/ptx_regs.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
@@ -31,15 +32,26 @@ static int loops_of(const struct stmt *s)
 	return n;
 }
 
-static bool write_text(const char *dir, const char *cpu, int i, const char *text)
+/* With the estimate of its registers, for the assembler's test. */
+static bool write_text(const char *dir, const char *cpu, int i, const char *text, int registers)
 {
 	char path[512];
 	snprintf(path, sizeof path, "%s/%s", dir, cpu);
 	mkdir(path, 0777);
 	snprintf(path, sizeof path, "%s/%s/%04d.ptx", dir, cpu, i);
 	FILE *f = fopen(path, "w");
-	bool good = f && fputs(text, f) >= 0;
+	bool good = f && fputs(text, f) >= 0 && fprintf(f, "//registers %d\n", registers) > 0;
 	return (!f || fclose(f) == 0) && good;
+}
+
+/* Threads of the blocks of an entry, as the first line says. */
+static int block_threads(const char *text, int entry)
+{
+	int group = 1, threads = 1;
+	for (text += 11; entry; entry--)
+		text = strchr(text, ';') + 1;
+	CHECK(sscanf(text, "%*[^,],%d,%d", &group, &threads) == 2);
+	return group * threads;
 }
 
 static int interpret(const struct loops *l, const struct manifest *m, void **bufs)
@@ -92,7 +104,7 @@ static const char *compare(struct ptx_case *p, const struct blob *object, uint64
 }
 
 struct outcome {
-	int tried, backwards, pragmas;
+	int tried, refused, pragmas;
 	double ms[4096];
 };
 
@@ -106,15 +118,26 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 	}
 	double start_s = test_now_s();
 	const char *bad = p.bad;
-	if (!bad && ptx()->emit(p.l, &p.tg, &p.c.a, &a) < 0)
+	int rc = bad ? E_OK : ptx()->emit(p.l, &p.tg, &p.c.a, &a);
+	if (rc == E_INFEASIBLE && strstr(err_text(), "registers")) {
+		o->refused++;
+		ptx_drop(&p);
+		return;
+	}
+	if (rc < 0)
 		bad = err_text();
 	double ms = 1e3 * (test_now_s() - start_s);
 	if (!bad) {
 		const char *text = arena_strndup(&p.c.a, a.p, a.n);
 		bad = ptx_structure(p.l, text, &p.tg);
-		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0;
-		for (int i = 0; i < p.l->nentries; i++)
+		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0, registers = 0;
+		for (int i = 0; i < p.l->nentries; i++) {
+			int n = ptx_registers(p.l, &p.l->entry[i]).usual;
+			int most = ptx_limit(block_threads(text, i), p.l->entry[i].blocks);
+			n = n < most ? n : most;
+			registers = n > registers ? n : registers;
 			loops += loops_of(p.l->entry[i].body);
+		}
 		if (!bad && pragmas > loops)
 			bad = "more notes than loops";
 		o->pragmas += pragmas;
@@ -123,7 +146,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 			bad = "another text when it is emitted again";
 		if (!bad && !dir)
 			bad = compare(&p, &a, seed);
-		if (dir && !write_text(dir, cpu, o->tried, text))
+		if (dir && !write_text(dir, cpu, o->tried, text, registers))
 			bad = "its file cannot be written";
 		if (bad && getenv("HONE_PRINT"))
 			puts(text);
@@ -154,8 +177,9 @@ TEST(random_candidates)
 				one(ptx_cpus[c], seed, dir, &o);
 		int k = o.tried < 4096 ? o.tried : 4096;
 		qsort(o.ms, (size_t)k, sizeof *o.ms, by_value);
-		printf("%s: %d candidates, emitted in %.1f ms (median; most %.1f), %d loops\n", ptx_cpus[c],
-		       o.tried, k ? o.ms[k / 2] : 0, k ? o.ms[k - 1] : 0, o.pragmas);
+		printf(
+		    "%s: %d candidates, emitted in %.1f ms (median; most %.1f), %d loops; %d are refused\n",
+		    ptx_cpus[c], o.tried, k ? o.ms[k / 2] : 0, k ? o.ms[k - 1] : 0, o.pragmas, o.refused);
 	}
 }
 

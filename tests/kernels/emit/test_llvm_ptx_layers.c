@@ -2,6 +2,7 @@
 /* PTX of good schedules for the large layers of known networks: the innermost loop with most multiply-adds
  * has little else, so that nothing keeps a GPU from its peak. PTX_DIR=dir writes them there for the assembler
  * (tests/sh/ptxas.sh). */
+#include "kernels/emit/ptx_regs.h"
 #include "tests/lib/ptx_cases.h"
 
 #include <sys/stat.h>
@@ -20,28 +21,31 @@
 
 static const struct {
 	const char *name, *task, *cand;
-	double least; /* share of multiply-adds */
+	double least;  /* share of multiply-adds */
+	int registers; /* that ptxas 12.4 gives for sm_87 */
 } layers[] = {
     {"resnet18-56x56x64", CONV(64, 64, 56),
-     "lane=k:4 tile=k:2,y:2,x:4 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:2,x:7 share=c:16", .9},
+     "lane=k:4 tile=k:2,y:2,x:4 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:2,x:7 share=c:16", .9,
+     128},
     {"resnet18-28x28x128", CONV(128, 128, 28),
-     "lane=k:4 tile=k:2,y:2,x:4 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:2,x:7 share=c:16", .9},
+     "lane=k:4 tile=k:2,y:2,x:4 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:2,x:7 share=c:16", .9,
+     130},
     {"resnet18-14x14x256", CONV(256, 256, 14),
-     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:7,x:2 share=c:16", .9},
+     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:7,x:2 share=c:16", .9, 128},
     {"resnet18-7x7x512", CONV(512, 512, 7),
-     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:7 share=c:16", .9},
+     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c,r,s par=4 threads=k:4,y:7 share=c:16", .9, 128},
     {"resnet50-14x14-1024-256",
      "task syms=0\noperand X in f32 [1,1024,14,14] 0.1/16.2.3.1\noperand W const f32 [256,1024,1,1] plain\n"
      "operand B const f32 [256] plain\noperand Y out f32 [1,256,14,14] 0.1/16.2.3.1;2+1+1;3+1+1\n"
      "stage n:1 k:256 y:14 x:14 | c:1024\nread X [n,c,y,x]\nread W [k,c,0,0]\nread B [k]\n"
      "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
-     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c par=4 threads=k:16,y:7,x:2 share=c:16x2", .9},
+     "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c par=4 threads=k:16,y:7,x:2 share=c:16x2", .9, 128},
     /* 197 is prime: neither tiles nor threads can divide it, and each thread has one row */
     {"vit-197x768x192", PRODUCT(197, 768, 192), "lane=n:4 tile=n:8 unroll=k:8 par=2 threads=n:6 share=k:16",
-     .75},
+     .75, 253},
     {"vit-197x192x768", PRODUCT(197, 192, 768), "lane=n:4 tile=n:8 unroll=k:8 par=2 threads=n:6 share=k:16",
-     .75}};
-enum { LAYERS = sizeof layers / sizeof *layers };
+     .75, 253}};
+enum { LAYERS = sizeof layers / sizeof *layers, NEAR = 24 /* registers */ };
 
 /* The share of multiply-adds in the innermost loop that has most of them. */
 static double share_of(const char *text)
@@ -100,6 +104,11 @@ static void one(int i, const char *cpu, const char *dir)
 			printf("%s %s: %.3f of the innermost loop are multiply-adds\n", layers[i].name, cpu,
 			       share);
 		CHECK(share >= layers[i].least);
+		struct ptx_regs regs = ptx_registers(l, &l->entry[0]);
+		if (abs(regs.usual - layers[i].registers) > NEAR)
+			printf("%s: %d registers are estimated\n", layers[i].name, regs.usual);
+		CHECK(abs(regs.usual - layers[i].registers) <= NEAR);
+		CHECK(regs.least <= layers[i].registers);
 		char path[512];
 		snprintf(path, sizeof path, "%s/%s/%s.layer", dir, cpu, layers[i].name);
 		FILE *f = dir ? fopen(path, "w") : NULL;

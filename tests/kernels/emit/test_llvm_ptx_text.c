@@ -3,6 +3,7 @@
  * special values are run on the host and equal the interpreter bit for bit (NaNs are one class, and so are
  * zeros and subnormals of a sign); SEED=n runs one program, SEEDS=n changes their number. */
 #include "kernels/emit/emit.h"
+#include "kernels/emit/ptx_regs.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
 #include "tests/lib/program_memory.h"
@@ -240,6 +241,51 @@ TEST(blocks_have_their_share_of_registers)
 		snprintf(line, sizeof line, ".minnctapersm %d\n", i ? i : 1);
 		CHECK(test_count(text, line) == 1 && test_count(text, ".minnctapersm") == 1);
 	}
+}
+
+/* A loop that carries n vectors of 4 lanes. */
+static void carry_sums(int n, int group, int blocks)
+{
+	const struct ix *k;
+	int sum[64] = {0};
+	begin_program(true);
+	int a = lv_new(&l, 4);
+	for (int i = 0; i < n; i++)
+		sum[i] = lv_new(&l, 4);
+	loops_entry(&l, c(1));
+	l.entry[0].group = group;
+	l.entry[0].blocks = blocks;
+	for (int i = 0; i < n; i++)
+		lv_const(&l, sum[i], 0);
+	struct stmt *s = for_begin(&l, c(0), c(32), 4, true, &k);
+	lv_load(&l, a, at(B_A, k));
+	for (int i = 0; i < n; i++)
+		lv_set(&l, sum[i], V_FMA, a, a, sum[i], -1);
+	for_end(&l, s);
+	for (int i = 1; i < n; i++)
+		lv_set(&l, sum[0], V_ADD, sum[0], sum[i], -1, -1);
+	lv_store(&l, sum[0], at(B_O, c(0)));
+	loops_entry_end(&l);
+}
+
+/* A thread has 255 registers, or its share of a unit's, and 16 of them are for other values than the sums. */
+TEST(what_would_spill_is_refused)
+{
+	static const struct {
+		int vectors, group, blocks;
+		bool fits;
+	} cases[] = {{59, 64, 0, true},   {60, 64, 0, false},  {28, 128, 3, true},  {28, 128, 4, true},
+		     {29, 128, 4, false}, {29, 256, 2, false}, {12, 1024, 1, true}, {13, 1024, 1, false}};
+	struct target t = gpu("sm_87", "+ptx74");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		carry_sums(cases[i].vectors, cases[i].group, cases[i].blocks);
+		CHECK(ptx_registers(&l, &l.entry[0]).least == 4 * cases[i].vectors);
+		if (cases[i].fits)
+			CHECK_OK(emit(&t));
+		else
+			CHECK_FAILS(emit(&t), E_INFEASIBLE, "registers");
+	}
+	CHECK(ptx_limit(1, 1) == 255 && ptx_limit(33, 0) == 255 && ptx_limit(256, 2) == 128);
 }
 
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */
