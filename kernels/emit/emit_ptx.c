@@ -188,10 +188,10 @@ static int check(const struct loops *l, const struct target *t)
 	for (int i = 0; rc >= 0 && i < l->nentries; i++)
 		if (!is_name(l->entry[i].name))
 			rc = fail(E_CORRUPT, "the name of entry %d is no symbol", i);
-	int64_t shared = 0;
+	int64_t shared = 0, unit = loops_has_fragments(l) ? 32 : 16;
 	for (int i = 0; rc >= 0 && i < l->nbufs; i++)
 		if (l->buf[i].role == BUF_SHARED)
-			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + 31;
+			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + unit - 1;
 	if (rc >= 0 && shared > MOST_SHARED)
 		rc = fail(E_INFEASIBLE, "a block has %lld bytes of shared memory, more than %d",
 			  (long long)shared, (int)MOST_SHARED);

@@ -8,9 +8,8 @@
 
 enum {
 	USUAL_GROUP =
-	    64,      /* items of a block: 32 blocks, which is the most of most architectures, fill an SM */
-	KERNEL = 71, /* LLVM's calling convention of kernels */
-	SHARED_ALIGNMENT = 32 /* of buffers: what loads of fragments need */
+	    64,     /* items of a block: 32 blocks, which is the most of most architectures, fill an SM */
+	KERNEL = 71 /* LLVM's calling convention of kernels */
 };
 
 int gpu_group(const struct gen *g, const struct entry *e)
@@ -19,17 +18,23 @@ int gpu_group(const struct gen *g, const struct entry *e)
 	return e->threads > 1 ? 1 : e->group > 0 ? e->group : most;
 }
 
-static int64_t buffer_bytes(const struct lbuf *b)
+/* Of a shared buffer; fragments need more. */
+static int64_t alignment(const struct gen *g)
 {
-	return (b->elems->c * (int64_t)dtype_bytes(b->dtype) + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT *
-	       SHARED_ALIGNMENT;
+	return loops_has_fragments(g->l) ? 32 : 16;
+}
+
+static int64_t buffer_bytes(const struct gen *g, const struct lbuf *b)
+{
+	int64_t unit = alignment(g);
+	return (b->elems->c * (int64_t)dtype_bytes(b->dtype) + unit - 1) / unit * unit;
 }
 
 int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e)
 {
 	int64_t bytes = 0;
 	for (int i = loops_arguments(g->l); i < g->l->nbufs && e->threads > 1; i++)
-		bytes += buffer_bytes(&g->l->buf[i]);
+		bytes += buffer_bytes(g, &g->l->buf[i]);
 	return bytes;
 }
 
@@ -37,12 +42,12 @@ void gpu_module(struct gen *g)
 {
 	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++) {
 		char name[24];
-		LLVMTypeRef t = LLVMArrayType(g->i8, (unsigned)buffer_bytes(&g->l->buf[i]));
+		LLVMTypeRef t = LLVMArrayType(g->i8, (unsigned)buffer_bytes(g, &g->l->buf[i]));
 		snprintf(name, sizeof name, "shared%d", i);
 		LLVMValueRef v = g->shared[i] = LLVMAddGlobalInAddressSpace(g->mod, t, name, 3);
 		LLVMSetLinkage(v, LLVMInternalLinkage);
 		LLVMSetInitializer(v, LLVMGetUndef(t));
-		LLVMSetAlignment(v, SHARED_ALIGNMENT);
+		LLVMSetAlignment(v, (unsigned)alignment(g));
 	}
 }
 

@@ -492,7 +492,9 @@ static void stages(struct lower *w)
 					   DT_F32, w->scratch);
 	if (w->s.st[0].spread)
 		w->l->buf[w->scratch_buf].common = true;
-	if (w->t->nstages > 1)
+	if (w->frags)
+		frag_stage(k[0]);
+	else if (w->t->nstages > 1)
 		chain_stages(w, k);
 	else if (w->s.st[0].wino.m)
 		winograd_stage(k[0]);
@@ -634,6 +636,9 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	int rc = sched_parse(t, cand, &w->s);
 	if (rc < 0 || (rc = sched_check(t, tg, &w->s)) < 0)
 		return rc;
+	if (sched_frags(t, &w->s) && (rc = frag_view(w, a)) < 0)
+		return rc;
+	t = w->t;
 	const struct sstage *end = &w->s.st[t->nstages - 1];
 	w->shared = sched_shared(t, end->ring_axis);
 	if (end->ring_axis >= 0 && (rc = task_ring(t, end->ring_axis, end->ring, &w->ring)) < 0)

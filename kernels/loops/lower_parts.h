@@ -2,14 +2,15 @@
 /* Internal to lowering. Shared by lower.c (buffers, entry, manifest), lower_chain.c (the stages of a chain),
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
- * lower_mmla.c, lower_share.c and lower_team.c (blocks of threads), lower_winograd.c, lower_products.c and
- * lower_transform.c (the loops of kernels/space/winograd.h), lower_spread.c (split reductions of work
- * items). */
+ * lower_mmla.c, lower_share.c, lower_team.c and lower_frag.c (blocks of threads), lower_winograd.c,
+ * lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h), lower_spread.c (split
+ * reductions of work items). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
 #include "kernels/loops/loops.h"
 #include "kernels/loops/lower.h"
+#include "kernels/space/frag.h"
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
@@ -55,6 +56,7 @@ struct lower {
 	const struct ix *ones;     /* scratch offset of `lanes` ones; NULL: not needed */
 	int block_param[MAX_AXES]; /* -1: none */
 	int hoisted;
+	const struct frag_plan *frags; /* NULL: sums are not made by fragments */
 };
 
 /* A load (or constant) that is in a variable already. */
@@ -133,16 +135,16 @@ struct nest {
 	int *half; /* the same number of pairs of f16 that SUM_HALF sums now; NULL: not in its loops */
 	int chunk; /* reduction loop of which SUM_HALF sums chunk_trips iterations in f16; -1: none */
 	int64_t chunk_trips;
-	const struct ix *sums_at; /* scratch offset of the tile's sums in f32, meanwhile */
-	int step;                 /* unrolled steps so far; selects the chain */
+	const struct ix *sums_at;            /* scratch offset of the tile's sums in f32, meanwhile */
+	int step;                            /* unrolled steps so far; selects the chain */
 	struct shared_read share[MAX_READS]; /* if the stage has threads */
 	int share_buf[MAX_READS];            /* -1: not shared */
 	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
-	int team, team_buf;          /* threads that share the tile's sums; 1: none */
-	const struct ix *member;     /* the thread's number among them; NULL: no team */
-	const struct ix *divider;    /* the thread's number, if threads divide a chain's tiles; NULL: no */
+	int team, team_buf;                           /* threads that share the tile's sums; 1: none */
+	const struct ix *member;                      /* the thread's number among them; NULL: no team */
+	const struct ix *divider;  /* the thread's number, if threads divide a chain's tiles; NULL: no */
 	const struct ix *share_at; /* first point of the share axis of the boxes; NULL: before them */
-	int nknown, floor;        /* entries below `floor` belong to other points */
+	int nknown, floor;         /* entries below `floor` belong to other points */
 	struct known *known;
 };
 
@@ -270,7 +272,7 @@ void transform_output(struct loops *l, int m, bool scaled, const int *in, int *o
 void share_begin(struct nest *k);
 void share_reduce(struct nest *k);
 const struct ix *share_low(const struct nest *k, int read, int d); /* the least index of dim d in the boxes */
-const struct ix *share_box(const struct nest *k, int read); /* the first element of the present box */
+const struct ix *share_box(const struct nest *k, int read);        /* the first element of the present box */
 
 /* lower_team.c, if threads share the sums of a tile: makes their shared buffer; */
 void team_begin(struct nest *k);
@@ -278,6 +280,11 @@ bool team_divides(const struct nest *k, int i); /* whether they take turns with 
 /* combines their sums, acc[point * chains], into those of thread 0, and begins the branch that only this one
  * takes. */
 struct stmt *team_combine(struct nest *k);
+
+/* lower_frag.c: puts the task of one stage that a schedule with fragments computes, its plan and its schedule
+ * into w; makes its entry. */
+int frag_view(struct lower *w, struct arena *a) MUST_CHECK;
+void frag_stage(struct nest *k);
 
 /* lower_nest.c */
 /* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */

@@ -438,6 +438,11 @@ static const struct sched_key {
 	    {"blocks", NUMBER(blocks, 1, SCHED_BLOCKS)},
 	    {"threads", .own = KEY_THREADS},
 	    {"share", .own = KEY_SHARE},
+	    {"fragrows", NUMBER(frags.rows, 0, 16)},
+	    {"fragcols", NUMBER(frags.cols, 0, 16)},
+	    {"warprows", NUMBER(frags.warp_rows, 0, 16)},
+	    {"warpcols", NUMBER(frags.warp_cols, 0, 16)},
+	    {"fragk", NUMBER(frags.depth, 0, 16)},
 	    {"block", .own = KEY_BLOCK}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], BLOCK_AT = NKEYS - 1 };

@@ -58,8 +58,11 @@
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, with no
+ * other key: the sums are made by fragments of matrices (kernels/space/frag.h), so many for each warp, by so
+ * many warps of a block, along the rows and the columns of the product; fragk fragments along the reduction
+ * are in shared buffers at a time block   tiles per block of an `outer` axis, or steps of a ring per parallel
+ * index: a run-time parameter; 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -84,6 +87,10 @@ struct winograd {
 	int tiles, px, kv, chunk, raw, parts, pixels, prefetch;
 };
 
+struct frags { /* 0: none */
+	int rows, cols, warp_rows, warp_cols, depth;
+};
+
 struct sstage {
 	int lane;                /* axis, -1: scalar */
 	int lanes;               /* 1 where scalar */
@@ -104,11 +111,12 @@ struct sstage {
 	bool mmla;
 	bool w16;
 	bool texture;
-	int group; /* 0: not given */
+	int group;             /* 0: not given */
 	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
 	int share_axis, share; /* points; -1: none */
 	int boxes;             /* of a ring in a shared buffer; 1: no ring */
+	struct frags frags;
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };

@@ -3,6 +3,7 @@
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/sched.h"
+#include "kernels/space/frag.h"
 #include "kernels/space/share.h"
 #include "kernels/space/winograd.h"
 
@@ -564,6 +565,9 @@ static int check_prefetch(const struct task *t, const struct sched *s, int stage
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
 {
 	int first = sched_shared(t, s->st[t->nstages - 1].ring_axis);
+	struct frag_plan frags;
+	if (sched_frags(t, s))
+		return SCHED_THREADED ? frag_plan(t, tg, s, &frags) : E_UNSUPPORTED;
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/frag.h"
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/space.h"
@@ -492,6 +493,8 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 	for (int i = 0; i < TRIES; i++) {
 		struct sched c;
 		sched_init(s->t, &c);
+		if (frags_draw(s, r, &c) && check_text(s, &c, cand) >= 0)
+			return E_OK;
 		for (int k = 0; k < s->t->nstages; k++)
 			draw_stage(s, k, r, &c.st[k]);
 		draw_ring(s, r, &c);
@@ -521,6 +524,8 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	const struct sstage *last = &c->st[s->t->nstages - 1];
 	int axis = last->ring_axis, rows = last->ring;
 	int64_t chunk = axis < 0 ? 0 : last->block[axis];
+	if (frags_change(s, r, c))
+		return;
 	if (axis >= 0 && rng_below(r, 4) == 0) {
 		draw_ring(s, r, c);
 		return;
@@ -630,6 +635,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 	int rc = sched_parse(s->t, a, &x);
 	if (rc < 0 || (rc = sched_parse(s->t, b, &y)) < 0)
 		return rc;
+	if (sched_frags(s->t, &x) || sched_frags(s->t, &y))
+		return space_mutate(s, r, a, cand);
 	for (int i = 0; i < TRIES / 4 && x.st[0].wino.m == y.st[0].wino.m; i++) {
 		c = x;
 		if (c.st[0].wino.m) {

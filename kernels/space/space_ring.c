@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for chains in a ring of rows. */
+#include "kernels/space/frag.h"
+#include "kernels/space/share.h"
 #include "kernels/space/space_rules.h"
 
 #include <float.h>
@@ -209,6 +211,12 @@ double rules_draft(const struct space *s, const struct sched *c, struct draft_te
 	const struct sstage *last = &c->st[s->t->nstages - 1];
 	struct ring r = {0};
 	double cycles = 0;
+	if (SCHED_THREADED && sched_frags(s->t, c)) {
+		cycles = frags_draft(s, c);
+		for (int k = 0; of && k < s->t->nstages; k++)
+			of[k] = (struct draft_terms){.cycles = k ? cycles : 0};
+		return cycles;
+	}
 	bool ring = last->ring_axis >= 0 && task_ring(s->t, last->ring_axis, last->ring, &r) >= 0;
 	double chunks = ring ? ring_chunks(s->t, last) : 1;
 	for (int k = 0; k < s->t->nstages; k++) {

@@ -143,6 +143,12 @@ void texture_draw(const struct space *s, int stage, struct rng *r, struct sstage
 void texture_change(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void texture_settle(const struct space *s, int stage, struct sstage *out);
 bool texture_rule(const struct space *s, int stage, struct sstage *out);
+/* space_frag.c: gives one of two schedules fragments, if the task and the target can; it was made by
+ * sched_init. Changes one of the numbers of a schedule that has fragments; false: it has none. Drafted
+ * cycles. */
+bool frags_draw(const struct space *s, struct rng *r, struct sched *c);
+bool frags_change(const struct space *s, struct rng *r, struct sched *c);
+double frags_draft(const struct space *s, const struct sched *c);
 /* Whether the stage's schedule is legal beside default ones of the others. */
 bool rules_fits(const struct space *s, int stage, const struct sstage *ss);
 

@@ -27,6 +27,52 @@ static inline void ptx_pairs(struct buf *b, struct rng *r)
 	paired_conv(b, r, 18);
 }
 
+static const char *const frag_post[] = {"", "post acc r2 add\n", "post acc r2 add 0 max\n",
+					"post acc r2 mul\n"};
+
+/* A product of matrices. */
+static inline void frag_product(struct buf *b, struct rng *r, int k, int n, int which)
+{
+	int m = pick(r, 0, 1) ? 16 * pick(r, 1, 6) : pick(r, 1, 70);
+	buf_printf(b, "task syms=0\noperand X in f32 [%d,%d] plain\noperand W const f32 [%d,%d] plain\n", m,
+		   k, k, n);
+	if (which)
+		buf_printf(b, "operand B %s f32 [%d] plain\n", pick(r, 0, 1) ? "const" : "in", n);
+	buf_printf(b, "operand Y out f32 [%d,%d] plain\nstage m:%d n:%d | k:%d\nread X [m,k]\nread W [k,n]\n",
+		   m, n, m, n, k);
+	buf_printf(b, "%sbody %s mul\nsum\n%swrite Y [m,n]\n", which ? "read B [n]\n" : "",
+		   pick(r, 0, 1) ? "r0 r1" : "r1 r0", frag_post[which]);
+}
+
+/* A convolution of an image whose channels lie side by side, all of them or 16 at a time. */
+static inline void frag_conv(struct buf *b, struct rng *r, int c, int k, int which)
+{
+	int taps = pick(r, 0, 1) ? 1 : pick(r, 2, 3), stride = pick(r, 1, 2), pad = pick(r, 0, taps - 1),
+	    oh = pick(r, 1, 9), ow = pick(r, 1, 17);
+	int h = (oh - 1) * stride + taps - 2 * pad, w = (ow - 1) * stride + taps - 2 * pad;
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	buf_puts(b, "task syms=0\n");
+	image(b, r, "X", "in", 1, c, h, w, pick(r, 0, 1) ? pad : 0, 16);
+	buf_printf(b, "operand W const f32 [%d,%d,%d,%d] plain\n", k, c, taps, taps);
+	if (which)
+		buf_printf(b, "operand B const f32 [%d] plain\n", k);
+	image(b, r, "Y", "out", 1, k, oh, ow, pick(r, 0, 1), block_of(r));
+	buf_printf(b, "stage k:%d y:%d x:%d | c:%d r:%d s:%d\nread X [0,c,", k, oh, ow, c, taps, taps);
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	buf_printf(b, "]\nread W [k,c,r,s]\n%sbody %s mul\nsum\n%swrite Y [0,k,y,x]\n",
+		   which ? "read B [k]\n" : "", pick(r, 0, 1) ? "r0 r1" : "r1 r0", frag_post[which]);
+}
+
+/* A sum that fragments can make. */
+static inline void frag_text(struct buf *b, struct rng *r)
+{
+	int k = 16 * pick(r, 1, 5), n = pick(r, 0, 1) ? 16 * pick(r, 1, 5) : pick(r, 8, 70);
+	(pick(r, 0, 1) ? frag_product : frag_conv)(b, r, k, n, pick(r, 0, 3));
+}
+
 /* Kinds of candidates. key: of each schedule; NULL: any, in one of four cases the default. */
 static const struct ptx_kind {
 	const char *name;
@@ -42,7 +88,8 @@ static const struct ptx_kind {
 		 {"rows of bytes", LEVEL_FP32, byte_rows_text, NULL},
 		 {"blocks of bytes", LEVEL_FP32, byte_block_text, NULL},
 		 {"pairs of f16", LEVEL_HALF_SUM, ptx_pairs, "f16"},
-		 {"weights in f16", LEVEL_W16, products_text, "w16=1"}};
+		 {"weights in f16", LEVEL_W16, products_text, "w16=1"},
+		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };
 
 struct ptx_case {

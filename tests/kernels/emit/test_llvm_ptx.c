@@ -93,11 +93,15 @@ static const char *compare(struct ptx_case *p, const struct blob *object, uint64
 		const char *x = (char *)a[out] + i * each, *y = (char *)b[out] + i * each;
 		if (each == 4 ? ptx_same_f32(x, y) : !memcmp(x, y, (size_t)each))
 			continue;
+		if (strstr(p->cand, "fragrows=")) /* the order of their sums is the device's */
+			break;
 		snprintf(text, sizeof text, "element %lld of the output differs from the interpreter's",
 			 (long long)i);
 		return text;
 	}
 	bool rounds = cand_pairs(p->cand) == DT_F16 || (cand_pairs(p->cand) && p->c.t.nstages > 1);
+	if (rounds && !(case_error(&p->c, b[out]) < 1e-2))
+		return "the interpreter's answer differs from the reference";
 	double error = case_error(&p->c, a[out]),
 	       most = rounds ? 1e-2 : case_tolerance(buf_str(&p->task), p->cand);
 	return error < most || (each == 1 && error == 0) ? NULL : "the reference differs";
@@ -173,7 +177,8 @@ TEST(random_candidates)
 	for (int c = 0; c < PTX_CPUS && !test_bad; c++) {
 		memset(&o, 0, sizeof o);
 		for (uint64_t seed = first; !test_bad && (each ? o.tried < each : seed < first + n); seed++)
-			if (dir || getenv("SEED") || seed % PTX_CPUS == (uint64_t)c || getenv("SEEDS"))
+			if (dir || getenv("SEED") || (seed + seed / PTX_KINDS) % PTX_CPUS == (uint64_t)c ||
+			    getenv("SEEDS"))
 				one(ptx_cpus[c], seed, dir, &o);
 		int k = o.tried < 4096 ? o.tried : 4096;
 		qsort(o.ms, (size_t)k, sizeof *o.ms, by_value);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums by fragments of matrices (kernels/space/frag.h). Tap by tap and block by block of the channels, the
+ * threads of a block fill a tile of the image and one of the weights in shared buffers, rounded to 16 bits;
+ * they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the end the
+ * sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's program
+ * to them and store the results. What lies outside of the product counts as zero. */
+#include "kernels/loops/lower_parts.h"
+
+#include <string.h>
+
+enum { HALVES = 8 /* of a copy */, FLOATS = 4 /* of a load */, PAIR = 2 };
+
+struct matmul {
+	struct lower *w;
+	struct loops *l;
+	struct nest *k; /* of the factors, without lanes */
+	const struct frag_plan *p;
+	const struct frags *f;
+	enum dtype type;
+	int rows_buf, cols_buf, sums_buf;
+	const struct ix *thread, *first_row, *first_col; /* of the block */
+	int sum[FRAG_SUMS];
+};
+
+int frag_view(struct lower *w, struct arena *a)
+{
+	struct frag_plan *p = ARENA_NEW(a, struct frag_plan);
+	struct frags f = w->s.st[w->t->nstages - 1].frags;
+	int rc = frag_plan(w->t, w->tg, &w->s, p);
+	if (rc < 0)
+		return rc;
+	const struct task *one = w->t = frag_task(a, w->t, p);
+	sched_init(one, &w->s);
+	struct sstage *s = &w->s.st[0];
+	int ns = stage_spatial(&one->stage[0]), n = ns;
+	for (int r = ns; r < one->stage[0].naxes; r++) /* the channels' weights lie side by side */
+		if (r != p->k_axis)
+			s->order[n++] = (uint8_t)r;
+	s->order[n] = (uint8_t)p->k_axis;
+	s->frags = f;
+	w->frags = p;
+	return E_OK;
+}
+
+static const struct ix *plus(const struct matmul *x, const struct ix *a, const struct ix *b)
+{
+	return ix_add(x->l, a, b);
+}
+
+static const struct ix *times(const struct matmul *x, const struct ix *a, int64_t by)
+{
+	return ix_mul(x->l, a, ix_c(x->l, by));
+}
+
+/* Sets the spatial axes but that of the columns to a row of the product. */
+static void bind_row(const struct matmul *x, struct nest *k, const struct ix *row)
+{
+	for (int a = k->ns - 1; a >= 0; a--) {
+		if (a == x->p->col_axis)
+			continue;
+		nest_bind(k, a, ix_mod(x->l, row, k->extent[a]), 1, false);
+		row = ix_div(x->l, row, k->extent[a]);
+	}
+}
+
+static const struct ix *below(const struct matmul *x, const struct ix *i, int64_t n)
+{
+	return ix_lt(x->l, i, ix_c(x->l, n));
+}
+
+/* The threads do n things side by side: opens a loop, and a branch where some threads have nothing to do. */
+struct each {
+	struct stmt *loop, *some;
+	const struct ix *i;
+	struct scope scope;
+};
+
+static struct each each_begin(const struct matmul *x, struct nest *k, int64_t n)
+{
+	const struct ix *first;
+	struct each e = {.scope = nest_enter(k)};
+	e.loop = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, n), x->p->threads, true, &first);
+	e.i = plus(x, first, x->thread);
+	if (n % x->p->threads) {
+		e.some = if_begin(x->l, below(x, e.i, n));
+		e.i = ix_min(x->l, e.i, ix_c(x->l, n - 1));
+	}
+	return e;
+}
+
+static void each_end(const struct matmul *x, struct nest *k, struct each e)
+{
+	if (e.some)
+		if_end(x->l, e.some);
+	for_end(x->l, e.loop);
+	nest_leave(k, e.scope);
+}
+
+/* Points of the reduction's axis of channels: two elements each. */
+static const struct ix *channel(const struct matmul *x, const struct ix *first, const struct ix *elem)
+{
+	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, PAIR)));
+}
+
+/* Fills the tile of the image whose channels begin at `first`. */
+static void fill_rows(struct matmul *x, const struct ix *first)
+{
+	struct nest *k = x->k;
+	int at[MAX_AXES] = {0}, v = lv_new(x->l, FLOATS);
+	int64_t wide = x->p->k / FLOATS;
+	struct each e = each_begin(x, k, x->p->tile_rows * wide);
+	const struct ix *r = ix_div(x->l, e.i, ix_c(x->l, wide)),
+			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), FLOATS),
+			*row = plus(x, x->first_row, r);
+	bind_row(x, k, row);
+	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
+	struct mem m = nest_mem(k, x->p->image, at, 1);
+	m.group = 0;
+	m.stride = 1;
+	if (x->p->rows % x->p->tile_rows) {
+		const struct ix *in = below(x, row, x->p->rows);
+		m.guard = m.guard ? ix_mul(x->l, m.guard, in) : in;
+	}
+	lv_load(x->l, v, m);
+	lv_store(x->l, v,
+		 (struct mem){.buf = x->rows_buf, .at = plus(x, times(x, r, x->p->pitch), c), .stride = 1});
+	each_end(x, k, e);
+}
+
+/* The same of the weights, which are halves already. */
+static void fill_cols(struct matmul *x, const struct ix *first)
+{
+	struct nest *k = x->k;
+	int at[MAX_AXES] = {0};
+	int64_t wide = x->p->k / HALVES;
+	struct each e = each_begin(x, k, x->p->tile_cols * wide);
+	const struct ix *n = ix_div(x->l, e.i, ix_c(x->l, wide)),
+			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), HALVES),
+			*col = plus(x, x->first_col, n);
+	nest_bind(k, x->p->col_axis, col, 1, false);
+	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
+	struct mem m = nest_mem(k, x->p->weights, at, 1);
+	m.group = 0;
+	m.stride = 1;
+	if (x->p->cols % x->p->tile_cols)
+		m.valid = times(x, below(x, col, x->p->cols), HALVES);
+	lv_copy(x->l, x->cols_buf, plus(x, times(x, n, x->p->pitch), c), m, HALVES);
+	each_end(x, k, e);
+}
+
+/* The first row (column) of the warp in the tile, of n fragments each. */
+static const struct ix *warp_at(const struct matmul *x, bool cols, int n)
+{
+	const struct ix *warp = ix_div(x->l, x->thread, ix_c(x->l, WARP)), *all = ix_c(x->l, x->f->warp_cols);
+	return times(x, cols ? ix_mod(x->l, warp, all) : ix_div(x->l, warp, all), (int64_t)n * FRAG_SIZE);
+}
+
+static int load(const struct matmul *x, bool cols, const struct ix *at, int k)
+{
+	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, x->type, cols});
+	at = plus(x, times(x, at, x->p->pitch), ix_c(x->l, k));
+	lv_frag_load(x->l, v, cols ? x->cols_buf : x->rows_buf, at, x->p->pitch);
+	return v;
+}
+
+static void multiply(struct matmul *x)
+{
+	const struct frags *f = x->f;
+	const struct ix *row = warp_at(x, false, f->rows), *col = warp_at(x, true, f->cols);
+	for (int k = 0; k < x->p->k; k += FRAG_SIZE) {
+		int b[FRAG_SUMS];
+		for (int j = 0; j < f->cols; j++)
+			b[j] = load(x, true, plus(x, col, ix_c(x->l, (int64_t)j * FRAG_SIZE)), k);
+		for (int i = 0; i < f->rows; i++) {
+			int a = load(x, false, plus(x, row, ix_c(x->l, (int64_t)i * FRAG_SIZE)), k);
+			for (int j = 0; j < f->cols; j++)
+				lv_frag_mma(x->l, x->sum[i * f->cols + j], a, b[j]);
+		}
+	}
+}
+
+static void step(struct matmul *x, const struct ix *first)
+{
+	fill_rows(x, first);
+	fill_cols(x, first);
+	lv_commit(x->l);
+	lv_wait(x->l, 0);
+	lv_barrier(x->l);
+	multiply(x);
+	lv_barrier(x->l);
+}
+
+/* Loops over the taps, then over blocks of channels. */
+static void reduce(struct matmul *x)
+{
+	struct nest *k = x->k;
+	struct stmt *loop[MAX_AXES];
+	int n = 0;
+	for (int i = k->ns; i < k->st->naxes; i++) {
+		int a = k->s->order[i];
+		const struct ix *at;
+		bool channels = a == x->p->k_axis;
+		loop[n++] =
+		    for_begin(x->l, ix_c(x->l, 0), k->extent[a], channels ? x->p->k / PAIR : 1, true, &at);
+		if (channels)
+			step(x, at);
+		else
+			nest_bind(k, a, at, 1, false);
+	}
+	while (n > 0)
+		for_end(x->l, loop[--n]);
+}
+
+/* Applies the program to the sums of row i of all warps' fragments, and stores the results. */
+static void finish_rows(struct matmul *x, struct nest *e, int i)
+{
+	struct loops *l = x->l;
+	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = lv_new(l, lanes);
+	int64_t wide = x->p->tile_cols / lanes;
+	struct each s = each_begin(x, e, (int64_t)FRAG_SIZE * x->f->warp_rows * wide);
+	const struct ix *r = ix_div(l, s.i, ix_c(l, wide)), *size = ix_c(l, FRAG_SIZE),
+			*c = times(x, ix_mod(l, s.i, ix_c(l, wide)), lanes),
+			*warp = times(x, ix_div(l, r, size), (int64_t)FRAG_SIZE * x->f->rows),
+			*row = plus(x, warp, plus(x, ix_mod(l, r, size), ix_c(l, (int64_t)i * FRAG_SIZE))),
+			*col = plus(x, x->first_col, c), *in = ix_c(l, 1);
+	row = plus(x, row, x->first_row);
+	if (x->p->rows % x->p->tile_rows)
+		in = below(x, row, x->p->rows);
+	if (x->p->cols % x->p->tile_cols)
+		in = ix_mul(l, in, below(x, col, x->p->cols));
+	int64_t all = 0;
+	struct stmt *some = ix_is_const(in, &all) && all ? NULL : if_begin(l, in);
+	bind_row(x, e, row);
+	nest_bind(e, x->p->col_axis, col, 1, false);
+	lv_load(
+	    l, v,
+	    (struct mem){.buf = x->sums_buf, .at = plus(x, times(x, r, x->p->sum_pitch), c), .stride = 1});
+	if (e->bias >= 0)
+		lv_set(l, v, V_ADD, v, nest_load(e, e->bias, at, lanes), -1, -1);
+	nest_store(e, nest_post(e, at, v), nest_mem(e, e->st->nreads, at, lanes));
+	if (some)
+		if_end(l, some);
+	each_end(x, e, s);
+}
+
+static void finish(struct matmul *x, struct nest *e)
+{
+	const struct frags *f = x->f;
+	for (int i = 0; i < f->rows; i++) {
+		const struct ix *at = times(x, warp_at(x, false, 1), x->p->sum_pitch);
+		at = plus(x, at, warp_at(x, true, f->cols));
+		for (int j = 0; j < f->cols; j++)
+			lv_frag_store(x->l, x->sum[i * f->cols + j], x->sums_buf,
+				      plus(x, at, ix_c(x->l, (int64_t)j * FRAG_SIZE)), x->p->sum_pitch);
+		lv_barrier(x->l);
+		finish_rows(x, e, i);
+		if (i + 1 < f->rows)
+			lv_barrier(x->l);
+	}
+}
+
+/* The nest of the stage's program: in vectors of columns, if all accesses can be. */
+static struct nest *program_nest(struct matmul *x)
+{
+	struct lower *w = x->w;
+	struct sstage *s = ARENA_NEW(x->l->arena, struct sstage);
+	*s = w->s.st[0];
+	s->lane = x->p->col_axis;
+	s->lanes = FLOATS;
+	if (x->p->cols % FLOATS || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
+		s->lane = -1;
+		s->lanes = 1;
+	}
+	return nest_new(w, 0, s);
+}
+
+void frag_stage(struct nest *k)
+{
+	struct lower *w = k->w;
+	const struct frag_plan *p = w->frags;
+	struct loops *l = w->l;
+	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags, .type = w->t->pairs};
+	struct nest *e = program_nest(&x);
+	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, x.type, ix_c(l, p->tile_rows * p->pitch));
+	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, x.type, ix_c(l, p->tile_cols * p->pitch));
+	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, DT_F32,
+			       ix_c(l, (int64_t)FRAG_SIZE * x.f->warp_rows * p->sum_pitch));
+	int64_t down = ceil_div(p->rows, p->tile_rows), across = ceil_div(p->cols, p->tile_cols);
+	int n = loops_entry_threads(l, ix_c(l, down * across), p->threads, &x.thread);
+	const struct ix *block = ix_var(l, l->entry[n].var), *all = ix_c(l, across);
+	x.first_row = times(&x, ix_div(l, block, all), p->tile_rows);
+	x.first_col = times(&x, ix_mod(l, block, all), p->tile_cols);
+	for (int i = 0; i < x.f->rows * x.f->cols; i++) {
+		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, DT_F32, false});
+		lv_const(l, x.sum[i], 0);
+	}
+	reduce(&x);
+	finish(&x, e);
+	loops_entry_end(l);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/frag.h"
+
+#include <string.h>
+
+enum { SIDE = 16 /* of a fragment */, PAIR = 2, WARP_THREADS = 32, PAD = 8, SUM_PAD = 4, VECTOR = 4 };
+
+static const struct frags *frags_of(const struct task *t, const struct sched *s)
+{
+	return &s->st[t->nstages - 1].frags;
+}
+
+bool sched_frags(const struct task *t, const struct sched *s)
+{
+	for (int i = 0; i < t->nstages; i++) {
+		const struct frags *f = &s->st[i].frags;
+		if (f->rows || f->cols || f->warp_rows || f->warp_cols || f->depth)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the first stage only copies an input, of floats, for the last one. */
+static bool copies(const struct task *t, struct frag_plan *p)
+{
+	if (t->nstages != 2 || !t->pairs || t->stage[0].comb != COMB_NONE || t->stage[0].nreads != 1)
+		return false;
+	int to = t->stage[0].out.operand;
+	p->from = t->stage[0].read[0].operand;
+	p->image = stage_image(t, &t->stage[1]);
+	return p->image >= 0 && t->stage[1].read[p->image].operand == to && to == t->noperands - 1 &&
+	       t->operand[p->from].role == ROLE_IN && t->operand[p->from].dtype == DT_F32 &&
+	       t->operand[t->stage[1].out.operand].dtype == DT_F32;
+}
+
+/* The dim of the image along which two products are neighbours. */
+static int paired_dim(const struct task *t, const struct stage *st, const struct frag_plan *p)
+{
+	for (int d = 0; d < t->operand[p->from].dims.rank; d++)
+		if (st->read[p->image].dim[d].coef[p->k_axis])
+			return d;
+	return -1;
+}
+
+/* Whether so many neighbours along the dim, from a multiple on, lie side by side in memory. */
+static bool in_vectors(const struct stage *st, const struct operand *o, const struct index *x, int d,
+		       int k_axis)
+{
+	const struct layout *l = &o->layout;
+	int last = l->n - 1;
+	bool good = o->dims.d[d] % VECTOR == 0 && !l->lo[d] && !l->hi[d] && x->off % VECTOR == 0;
+	for (int a = 0; a < st->naxes; a++)
+		good &= a == k_axis || x->coef[a] % VECTOR == 0;
+	if (last < 0)
+		return good && d == o->dims.rank - 1;
+	good &= l->ax[last].dim == d && l->ax[last].div == 1;
+	for (int j = 0; j < last; j++)
+		good &= l->ax[j].dim != d || l->ax[j].div % VECTOR == 0;
+	return good;
+}
+
+/* Finds the axes of columns and of k, and the number of rows and columns. */
+static bool axes(const struct task *t, const struct stage *st, struct frag_plan *p)
+{
+	p->weights = st->body.at[0].arg == p->image ? st->body.at[1].arg : st->body.at[0].arg;
+	unsigned image = read_axes(t, st, &st->read[p->image]),
+		 weights = read_axes(t, st, &st->read[p->weights]);
+	int ns = stage_spatial(st);
+	p->col_axis = p->k_axis = -1;
+	p->rows = 1;
+	for (int a = 0; a < ns; a++) {
+		bool col = weights >> a & 1;
+		if (col && (image >> a & 1 || p->col_axis >= 0))
+			return false;
+		if (col)
+			p->col_axis = a;
+		else
+			p->rows *= st->axis[a].extent;
+		if (p->rows > INT32_MAX)
+			return false;
+	}
+	const struct operand *w = &t->operand[st->read[p->weights].operand];
+	for (int a = ns; a < st->naxes && w->group == PAIR; a++)
+		if (st->read[p->weights].dim[w->group_dim].coef[a])
+			p->k_axis = p->k_axis < 0 ? a : st->naxes;
+	if (p->col_axis < 0 || p->k_axis < 0 || p->k_axis == st->naxes)
+		return false;
+	p->cols = st->axis[p->col_axis].extent;
+	return p->cols <= INT32_MAX;
+}
+
+static int64_t shared_bytes(const struct frags *f, const struct frag_plan *p)
+{
+	return (p->tile_rows + p->tile_cols) * p->pitch * 2 + SIDE * f->warp_rows * p->sum_pitch * 4;
+}
+
+static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, int64_t channels)
+{
+	if (f->rows < 1 || f->cols < 1 || f->warp_rows < 1 || f->warp_cols < 1 || f->depth < 1 ||
+	    f->rows * f->cols > FRAG_SUMS || f->warp_rows * f->warp_cols > FRAG_WARPS)
+		return fail(E_INFEASIBLE, "fragments: not 1 to %d of each of 1 to %d warps", (int)FRAG_SUMS,
+			    (int)FRAG_WARPS);
+	p->threads = WARP_THREADS * f->warp_rows * f->warp_cols;
+	p->tile_rows = SIDE * f->rows * f->warp_rows;
+	p->tile_cols = SIDE * f->cols * f->warp_cols;
+	p->k = SIDE * f->depth;
+	p->pitch = p->k + PAD;
+	p->sum_pitch = p->tile_cols + SUM_PAD;
+	if (channels % p->k)
+		return fail(E_INFEASIBLE, "fragments: %lld products in steps of %lld", (long long)channels,
+			    (long long)p->k);
+	if (p->threads > tg->group || shared_bytes(f, p) > FRAG_SHARED)
+		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
+			    p->threads, (long long)shared_bytes(f, p));
+	return p->tile_rows >= 2 * p->rows + SIDE || p->tile_cols >= 2 * p->cols + SIDE
+		   ? fail(E_INFEASIBLE, "fragments: most of a tile is outside")
+		   : E_OK;
+}
+
+/* Whether the schedule says nothing else. */
+static bool alone(const struct task *t, const struct sched *s)
+{
+	struct sched bare;
+	char all[CAND_MAX], own[CAND_MAX];
+	sched_init(t, &bare);
+	bare.st[t->nstages - 1].frags = *frags_of(t, s);
+	return sched_text(t, s, all) >= 0 && sched_text(t, &bare, own) >= 0 && !strcmp(all, own);
+}
+
+int frag_plan(const struct task *t, const struct target *tg, const struct sched *s, struct frag_plan *p)
+{
+	const struct stage *st = &t->stage[t->nstages - 1];
+	*p = (struct frag_plan){.image = -1};
+	if (!target_multiplies_fragments(tg, dtype_name(t->pairs)))
+		return fail(E_INFEASIBLE, "fragments: %s multiplies none of %s", tg->cpu,
+			    dtype_name(t->pairs));
+	if (!copies(t, p) || !axes(t, st, p))
+		return fail(E_INFEASIBLE, "fragments: the task is no product of an input and a constant");
+	int d = paired_dim(t, st, p);
+	if (d < 0 || !in_vectors(st, &t->operand[p->from], &st->read[p->image].dim[d], d, p->k_axis) ||
+	    (axis_block(t, st, p->k_axis) > 1 && axis_block(t, st, p->k_axis) % VECTOR))
+		return fail(E_INFEASIBLE, "fragments: the image's channels are not side by side in fours");
+	if (!alone(t, s))
+		return fail(E_INFEASIBLE, "fragments: with other keys");
+	return tiles(tg, frags_of(t, s), p, st->axis[p->k_axis].extent * PAIR);
+}
+
+const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)
+{
+	struct task *one = task_dup(a, t);
+	one->stage[0] = one->stage[1];
+	one->stage[0].read[p->image].operand = p->from;
+	one->nstages = 1;
+	one->noperands--; /* the copy, which is the last */
+	one->shared = 0;
+	return one;
+}

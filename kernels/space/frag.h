@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of matrices by fragments (kernels/loops/loops.h), of a task as task_pairs() makes it of one stage:
+ * a copy of the image, then sums of products with a packed constant. The sums are those of a matrix product:
+ * a row for each point of the spatial axes that the image depends on, a column for each point of the one that
+ * the constant depends on, k along the reduction. A block of threads makes a tile of it: it fills tiles of
+ * both factors in shared buffers, rounded to 16 bits, block by block of the channels and tap by tap, and each
+ * warp multiplies its part. The last tiles may be partial. */
+#ifndef KERNELS_FRAG_H
+#define KERNELS_FRAG_H
+
+#include "kernels/space/sched.h"
+
+enum {
+	FRAG_WARPS = 16,
+	FRAG_SUMS = 16,
+	FRAG_SHARED = (48 << 10) - 96 /* bytes of shared buffers: what CUDA has, less their alignment */
+};
+
+/* The product of a task and a schedule. */
+struct frag_plan {
+	int image, weights; /* reads of the last stage */
+	int from;           /* operand that the first stage copies */
+	int col_axis, k_axis;
+	int64_t rows, cols;              /* of the whole product */
+	int64_t tile_rows, tile_cols, k; /* of a block; k: elements of a step */
+	int64_t pitch;     /* elements from row to row (column to column) of tiles of the factors */
+	int64_t sum_pitch; /* of the tile of sums, which has 16 rows of each warp along the rows */
+	int threads;
+};
+
+/* Whether the schedule has any of the keys. */
+bool sched_frags(const struct task *t, const struct sched *s);
+/* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
+int frag_plan(const struct task *t, const struct target *tg, const struct sched *s,
+	      struct frag_plan *out) MUST_CHECK;
+/* The task's last stage alone, with the image that the first one would copy. */
+const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules with fragments: what sched_check refuses and why, where they are drawn, and kernels that lack a
+ * barrier or a wait. */
+#include "kernels/loops/lower.h"
+#include "kernels/space/frag.h"
+#include "tests/lib/ptx_cases.h"
+#include "tests/lib/test.h"
+
+static const char product[] =
+    "task syms=0\noperand X in f32 [100,64] plain\noperand W const f32 [64,72] plain\noperand Y out f32 "
+    "[100,72] plain\nstage m:100 n:72 | k:64\nread X [m,k]\nread W [k,n]\nbody r0 r1 mul\nsum\nwrite Y "
+    "[m,n]\n";
+/* Channels that do not lie side by side in fours. */
+static const char apart[] =
+    "task syms=0\noperand X in f32 [1,64,5,6] 0.1/2.2.3.1\noperand W const f32 [32,64] plain\noperand Y out "
+    "f32 [1,32,5,6] plain\nstage k:32 y:5 x:6 | c:64\nread X [0,c,y,x]\nread W [k,c]\nbody r0 r1 mul\nsum\n"
+    "write Y [0,k,y,x]\n";
+/* A constant for each group of channels. */
+static const char groups[] =
+    "task syms=0\noperand X in f32 [1,5,6,64] plain\noperand W const f32 [64,32] plain\noperand Y out "
+    "f32 [1,5,6,64] plain\nstage g:2 k:32 y:5 x:6 | c:32\nread X [0,y,x,32*g+c]\nread W [32*g+k,c]\nbody r0 "
+    "r1 "
+    "mul\nsum\nwrite Y [0,y,x,32*g+k]\n";
+
+/* The reason for which a candidate is refused; "": it is not. */
+static const char *verdict(const char *text, const char *cand, const struct target *tg)
+{
+	static char why[512];
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct sched s;
+	snprintf(why, sizeof why, "no task");
+	if (task_parse(text, t) >= 0) {
+		const struct task *view = task_view(&a, t, cand);
+		int rc = sched_parse(view, cand, &s);
+		if (rc >= 0)
+			rc = sched_check(view, tg, &s);
+		snprintf(why, sizeof why, "%s", rc < 0 ? err_text() : "");
+	}
+	arena_free(&a);
+	return why;
+}
+
+TEST(schedules_that_do_not_fit_are_refused)
+{
+	static const struct {
+		const char *text, *cand, *cpu, *why; /* why NULL: accepted */
+	} rows[] = {
+	    {product, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_72", NULL},
+	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", NULL},
+	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_75", "none of bf16"},
+	    {product, "fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", "multiplies none of"},
+	    {product, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1", "sm_72", "not 1 to"},
+	    {product, "f16; ; fragrows=2", "sm_72", "not 1 to"},
+	    {product, "f16; ; fragrows=8 fragcols=4 warprows=1 warpcols=1 fragk=1", "sm_72", "not 1 to"},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=8 warpcols=4 fragk=1", "sm_72", "not 1 to"},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_72",
+	     "in steps of 48"},
+	    {product, "f16; ; fragrows=1 fragcols=4 warprows=1 warpcols=4 fragk=1", "sm_72", "outside"},
+	    {product, "f16; ; fragrows=1 fragcols=8 warprows=1 warpcols=4 fragk=1", "sm_72",
+	     "shared buffers"},
+	    {product, "f16; ; tile=m:2 fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72",
+	     "other keys"},
+	    {product, "f16; lane=d1:4; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72",
+	     "other keys"},
+	    {product, "f16; fragk=1; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72",
+	     "other keys"},
+	    {apart, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "side by side"},
+	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "no product"}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct target tg = ptx_target(rows[i].cpu);
+		const char *why = verdict(rows[i].text, rows[i].cand, &tg);
+		bool good = rows[i].why ? strstr(why, rows[i].why) != NULL : !*why;
+		if (!good)
+			printf("%s on %s: \"%s\"\n", rows[i].cand, rows[i].cpu, why);
+		CHECK(good);
+	}
+	struct target small = ptx_target("sm_72"), other = case_gpu();
+	small.group = 64;
+	CHECK(strstr(verdict(product, "f16; ; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1", &small),
+		     "128 threads"));
+	CHECK(strstr(verdict(product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", &other),
+		     "multiplies none"));
+}
+
+/* How many of 200 drawn candidates have fragments. Each is legal, and so is what is made of it. */
+static int drawn(const struct target *tg, enum level level)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	const struct space_want want = {.level = level};
+	struct space *s;
+	struct rng r;
+	char cand[CAND_MAX], more[CAND_MAX], last[CAND_MAX] = "";
+	int n = 0;
+	rng_seed(&r, 5);
+	bool made = task_parse(product, t) >= 0 && space_make(&a, t, tg, &want, &s) >= 0;
+	CHECK(made);
+	for (int i = 0; i < 200 && made; i++) {
+		CHECK_OK(space_random(s, &r, cand));
+		CHECK_OK(space_legal(s, cand));
+		if (!strstr(cand, "fragrows="))
+			continue;
+		n++;
+		CHECK(space_draft(s, cand) < 1e12);
+		CHECK_OK(space_mutate(s, &r, cand, more));
+		CHECK_OK(space_legal(s, more));
+		CHECK(strstr(more, "fragrows=") && strcmp(more, cand) != 0);
+		if (*last) {
+			CHECK_OK(space_cross(s, &r, cand, last, more));
+			CHECK_OK(space_legal(s, more));
+		}
+		strcpy(last, cand);
+	}
+	arena_free(&a);
+	return n;
+}
+
+TEST(they_are_drawn_where_the_target_and_the_level_have_them)
+{
+	struct target gpu = ptx_target("sm_72"), other = case_gpu();
+	strcpy(other.features, "+cl_khr_fp16");
+	CHECK(drawn(&gpu, LEVEL_HALF_SUM) > 40);
+	CHECK(drawn(&gpu, LEVEL_HALF) == 0 && drawn(&gpu, LEVEL_FP32) == 0);
+	CHECK(drawn(&other, LEVEL_HALF_SUM) == 0);
+}
+
+/* Removes the n-th barrier or wait of a list, counted in *at. */
+static bool remove_meeting(struct stmt **list, int n, int *at)
+{
+	for (; *list; list = &(*list)->next) {
+		struct stmt *s = *list;
+		if ((s->op == ST_BARRIER || s->op == ST_WAIT) && (*at)++ == n) {
+			*list = s->next;
+			return true;
+		}
+		if (remove_meeting(&s->body, n, at) || remove_meeting(&s->other, n, at))
+			return true;
+	}
+	return false;
+}
+
+TEST(kernels_without_a_meeting_are_found)
+{
+	static const char *const cands[] = {"f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1",
+					    "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2"};
+	struct target tg = ptx_target("sm_80");
+	int found = 0;
+	for (int i = 0; i < 2; i++)
+		for (int n = 0;; n++) {
+			struct kcase c;
+			struct rng r;
+			struct loops *l;
+			struct manifest m;
+			void *bufs[CODE_MAX_BUFS];
+			int64_t elems[CODE_MAX_BUFS];
+			int at = 0;
+			rng_seed(&r, 3);
+			REQUIRE_OK(case_parse(&c, product, &r));
+			REQUIRE_OK(lower(&c.t, cands[i], &tg, &c.a, &l, &m));
+			REQUIRE_OK(loops_check(l));
+			case_bind(&c, &m, bufs, elems);
+			bool some = remove_meeting(&l->entry[0].body, n, &at);
+			int rc = loops_run(l, 0, bufs, m.param, 0, code_extent(&m, 0, m.param));
+			if (some ? rc != E_CORRUPT : rc != E_OK)
+				printf("%s without meeting %d: %s\n", cands[i], n,
+				       rc < 0 ? err_text() : "runs");
+			CHECK(some ? rc == E_CORRUPT : rc == E_OK);
+			found += some;
+			arena_free(&c.a);
+			if (!some)
+				break;
+		}
+	CHECK(found ==
+	      3 + 3 + 3 + 1); /* in a step; behind the sums of each row of fragments, and between rows */
+}
+
+TEST_MAIN
