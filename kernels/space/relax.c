@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/relax_parts.h"
+#include "kernels/space/frag.h"
 
 #include <math.h>
 #include <string.h>
@@ -121,7 +122,7 @@ int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 	s = rules_space(s, cand);
 	if (rc < 0 || (rc = sched_parse(s->t, cand, &r->sketch)) < 0)
 		return rc;
-	if (stage_threads(&s->t->stage[0], &r->sketch.st[0]) > 1)
+	if (stage_threads(&s->t->stage[0], &r->sketch.st[0]) > 1 || sched_frags(s->t, &r->sketch))
 		return fail(E_NOTFOUND, "the smooth draft knows no threads");
 	r->space = s;
 	r->n = 0;

@@ -2,9 +2,14 @@
 /* Schedules with fragments: what sched_check refuses and why, where they are drawn, and kernels that lack a
  * barrier or a wait. */
 #include "kernels/loops/lower.h"
+#include "kernels/space/features.h"
 #include "kernels/space/frag.h"
+#include "kernels/space/relax.h"
+#include "kernels/space/transfer.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/test.h"
+
+#include <math.h>
 
 static const char product[] =
     "task syms=0\noperand X in f32 [100,64] plain\noperand W const f32 [64,72] plain\noperand Y out f32 "
@@ -92,6 +97,8 @@ static int drawn(const struct target *tg, enum level level)
 	struct space *s;
 	struct rng r;
 	char cand[CAND_MAX], more[CAND_MAX], last[CAND_MAX] = "";
+	float f[FEATURES];
+	struct relax *relax = relax_new(&a);
 	int n = 0;
 	rng_seed(&r, 5);
 	bool made = task_parse(product, t) >= 0 && space_make(&a, t, tg, &want, &s) >= 0;
@@ -103,6 +110,11 @@ static int drawn(const struct target *tg, enum level level)
 			continue;
 		n++;
 		CHECK(space_draft(s, cand) < 1e12);
+		space_features(s, cand, f);
+		for (int k = 0; k < FEATURES; k++)
+			CHECK(isfinite(f[k]));
+		CHECK(relax_sketch(relax, s, cand) == E_NOTFOUND);
+		CHECK(space_transfer(s, t, 0, cand, more) >= 0 && !strcmp(more, cand));
 		CHECK_OK(space_mutate(s, &r, cand, more));
 		CHECK_OK(space_legal(s, more));
 		CHECK(strstr(more, "fragrows=") && strcmp(more, cand) != 0);
