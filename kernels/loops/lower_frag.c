@@ -96,22 +96,43 @@ static void each_end(const struct matmul *x, struct nest *k, struct each e)
 	nest_leave(k, e.scope);
 }
 
+/* Binds the taps of a step; returns the first point of its channels. */
+static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
+{
+	struct nest *k = x->k;
+	const struct ix *blocks = ix_c(x->l, k->st->axis[x->p->k_axis].extent * PAIR / x->p->k),
+			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / PAIR);
+	step = ix_div(x->l, step, blocks);
+	for (int i = k->st->naxes - 1; i >= k->ns; i--) {
+		int a = k->s->order[i];
+		if (a == x->p->k_axis)
+			continue;
+		nest_bind(k, a, ix_mod(x->l, step, k->extent[a]), 1, false);
+		step = ix_div(x->l, step, k->extent[a]);
+	}
+	return first;
+}
+
 /* Points of the reduction's axis of channels: two elements each. */
 static const struct ix *channel(const struct matmul *x, const struct ix *first, const struct ix *elem)
 {
 	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, PAIR)));
 }
 
-/* Fills the tile of the image whose channels begin at `first`. */
-static void fill_rows(struct matmul *x, const struct ix *first)
+/* The first element of a step's tile of so many rows or columns. */
+static const struct ix *in_ring(const struct matmul *x, const struct ix *step, int64_t rows)
+{
+	return times(x, ix_mod(x->l, step, ix_c(x->l, x->p->ring)), rows * x->p->pitch);
+}
+
+/* Four elements of the image: group i of the tile of the step whose channels begin at `first`. */
+static void load_group(const struct matmul *x, int v, const struct ix *i, const struct ix *first,
+		       const struct ix *guard)
 {
 	struct nest *k = x->k;
-	int at[MAX_AXES] = {0}, v = lv_new(x->l, FLOATS);
-	int64_t wide = x->p->k / FLOATS;
-	struct each e = each_begin(x, k, x->p->tile_rows * wide);
-	const struct ix *r = ix_div(x->l, e.i, ix_c(x->l, wide)),
-			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), FLOATS),
-			*row = plus(x, x->first_row, r);
+	int at[MAX_AXES] = {0};
+	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
+			*c = times(x, ix_mod(x->l, i, wide), FLOATS), *row = plus(x, x->first_row, r);
 	bind_row(x, k, row);
 	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
 	struct mem m = nest_mem(k, x->p->image, at, 1);
@@ -121,18 +142,63 @@ static void fill_rows(struct matmul *x, const struct ix *first)
 		const struct ix *in = below(x, row, x->p->rows);
 		m.guard = m.guard ? ix_mul(x->l, m.guard, in) : in;
 	}
+	if (guard)
+		m.guard = m.guard ? ix_mul(x->l, m.guard, guard) : guard;
 	lv_load(x->l, v, m);
-	lv_store(x->l, v,
-		 (struct mem){.buf = x->rows_buf, .at = plus(x, times(x, r, x->p->pitch), c), .stride = 1});
-	each_end(x, k, e);
 }
 
-/* The same of the weights, which are halves already. */
-static void fill_cols(struct matmul *x, const struct ix *first)
+static void store_group(const struct matmul *x, int v, const struct ix *i, const struct ix *step)
+{
+	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
+			*c = times(x, ix_mod(x->l, i, wide), FLOATS),
+			*to =
+			    plus(x, in_ring(x, step, x->p->tile_rows), plus(x, times(x, r, x->p->pitch), c));
+	lv_store(x->l, v, (struct mem){.buf = x->rows_buf, .at = to, .stride = 1});
+}
+
+/* Fills the step's tile of the image. */
+static void fill_rows(const struct matmul *x, const struct ix *step)
+{
+	const struct ix *first = bind_step(x, step);
+	int v = lv_new(x->l, FLOATS);
+	struct each e = each_begin(x, x->k, x->p->tile_rows * x->p->k / FLOATS);
+	load_group(x, v, e.i, first, NULL);
+	store_group(x, v, e.i, step);
+	each_end(x, x->k, e);
+}
+
+/* The same in two parts, between which the loads are under way: the thread's groups of a step, if there is
+ * such a step; and their stores. */
+static void load_rows(const struct matmul *x, const struct ix *step, int v[FRAG_COPIES])
+{
+	const struct ix *first = bind_step(x, step), *some = below(x, step, x->p->steps);
+	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
+	for (int n = 0; n < x->p->copies; n++) {
+		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
+		v[n] = lv_new(x->l, FLOATS);
+		load_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), first, some);
+	}
+}
+
+static void store_rows(const struct matmul *x, const struct ix *step, const int v[FRAG_COPIES])
+{
+	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
+	for (int n = 0; n < x->p->copies; n++) {
+		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
+		struct stmt *s = i->hi < all ? NULL : if_begin(x->l, below(x, i, all));
+		store_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), step);
+		if (s)
+			if_end(x->l, s);
+	}
+}
+
+/* Starts to fill the step's tile of the weights, which are halves already. */
+static void fill_cols(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
 	int at[MAX_AXES] = {0};
 	int64_t wide = x->p->k / HALVES;
+	const struct ix *first = bind_step(x, step);
 	struct each e = each_begin(x, k, x->p->tile_cols * wide);
 	const struct ix *n = ix_div(x->l, e.i, ix_c(x->l, wide)),
 			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), HALVES),
@@ -144,7 +210,9 @@ static void fill_cols(struct matmul *x, const struct ix *first)
 	m.stride = 1;
 	if (x->p->cols % x->p->tile_cols)
 		m.valid = times(x, below(x, col, x->p->cols), HALVES);
-	lv_copy(x->l, x->cols_buf, plus(x, times(x, n, x->p->pitch), c), m, HALVES);
+	const struct ix *to =
+	    plus(x, in_ring(x, step, x->p->tile_cols), plus(x, times(x, n, x->p->pitch), c));
+	lv_copy(x->l, x->cols_buf, to, m, HALVES);
 	each_end(x, k, e);
 }
 
@@ -155,60 +223,74 @@ static const struct ix *warp_at(const struct matmul *x, bool cols, int n)
 	return times(x, cols ? ix_mod(x->l, warp, all) : ix_div(x->l, warp, all), (int64_t)n * FRAG_SIZE);
 }
 
-static int load(const struct matmul *x, bool cols, const struct ix *at, int k)
+static int load(const struct matmul *x, bool cols, const struct ix *at, int k, const struct ix *box)
 {
 	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, x->type, cols});
-	at = plus(x, times(x, at, x->p->pitch), ix_c(x->l, k));
+	at = plus(x, plus(x, times(x, at, x->p->pitch), ix_c(x->l, k)), box);
 	lv_frag_load(x->l, v, cols ? x->cols_buf : x->rows_buf, at, x->p->pitch);
 	return v;
 }
 
-static void multiply(struct matmul *x)
+/* Adds the products of a step. */
+static void multiply(struct matmul *x, const struct ix *step)
 {
 	const struct frags *f = x->f;
-	const struct ix *row = warp_at(x, false, f->rows), *col = warp_at(x, true, f->cols);
+	const struct ix *row = warp_at(x, false, f->rows), *col = warp_at(x, true, f->cols),
+			*rows_box = in_ring(x, step, x->p->tile_rows),
+			*cols_box = in_ring(x, step, x->p->tile_cols);
 	for (int k = 0; k < x->p->k; k += FRAG_SIZE) {
 		int b[FRAG_SUMS];
 		for (int j = 0; j < f->cols; j++)
-			b[j] = load(x, true, plus(x, col, ix_c(x->l, (int64_t)j * FRAG_SIZE)), k);
+			b[j] = load(x, true, plus(x, col, ix_c(x->l, (int64_t)j * FRAG_SIZE)), k, cols_box);
 		for (int i = 0; i < f->rows; i++) {
-			int a = load(x, false, plus(x, row, ix_c(x->l, (int64_t)i * FRAG_SIZE)), k);
+			const struct ix *at = plus(x, row, ix_c(x->l, (int64_t)i * FRAG_SIZE));
+			int a = load(x, false, at, k, rows_box);
 			for (int j = 0; j < f->cols; j++)
 				lv_frag_mma(x->l, x->sum[i * f->cols + j], a, b[j]);
 		}
 	}
 }
 
-static void step(struct matmul *x, const struct ix *first)
+static void reduce(struct matmul *x)
 {
-	fill_rows(x, first);
-	fill_cols(x, first);
+	const struct ix *step;
+	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step);
+	fill_rows(x, step);
+	fill_cols(x, step);
 	lv_commit(x->l);
 	lv_wait(x->l, 0);
 	lv_barrier(x->l);
-	multiply(x);
+	multiply(x, step);
 	lv_barrier(x->l);
+	for_end(x->l, f);
 }
 
-/* Loops over the taps, then over blocks of channels. */
-static void reduce(struct matmul *x)
+/* The first steps are filled before the loop. In it the threads wait for their copies of the present step,
+ * meet, start the copies and loads of the step that takes the place of the one before it, multiply, and store
+ * what they loaded. */
+static void reduce_ring(struct matmul *x)
 {
-	struct nest *k = x->k;
-	struct stmt *loop[MAX_AXES];
-	int n = 0;
-	for (int i = k->ns; i < k->st->naxes; i++) {
-		int a = k->s->order[i];
-		const struct ix *at;
-		bool channels = a == x->p->k_axis;
-		loop[n++] =
-		    for_begin(x->l, ix_c(x->l, 0), k->extent[a], channels ? x->p->k / PAIR : 1, true, &at);
-		if (channels)
-			step(x, at);
-		else
-			nest_bind(k, a, at, 1, false);
+	const struct ix *step;
+	int ahead = x->p->ring - 1, v[FRAG_COPIES];
+	for (int i = 0; i < ahead; i++) {
+		fill_rows(x, ix_c(x->l, i));
+		fill_cols(x, ix_c(x->l, i));
+		lv_commit(x->l);
 	}
-	while (n > 0)
-		for_end(x->l, loop[--n]);
+	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step), *s;
+	const struct ix *next = plus(x, step, ix_c(x->l, ahead)), *some = below(x, next, x->p->steps);
+	lv_wait(x->l, ahead - 1);
+	lv_barrier(x->l);
+	s = if_begin(x->l, some);
+	fill_cols(x, next);
+	if_end(x->l, s);
+	lv_commit(x->l);
+	load_rows(x, next, v);
+	multiply(x, step);
+	s = if_begin(x->l, some);
+	store_rows(x, next, v);
+	if_end(x->l, s);
+	for_end(x->l, f);
 }
 
 /* Applies the program to the sums of row i of all warps' fragments, and stores the results. */
@@ -281,8 +363,8 @@ void frag_stage(struct nest *k)
 	struct loops *l = w->l;
 	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags, .type = w->t->pairs};
 	struct nest *e = program_nest(&x);
-	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, x.type, ix_c(l, p->tile_rows * p->pitch));
-	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, x.type, ix_c(l, p->tile_cols * p->pitch));
+	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, x.type, ix_c(l, p->tile_rows * p->pitch * p->ring));
+	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, x.type, ix_c(l, p->tile_cols * p->pitch * p->ring));
 	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, DT_F32,
 			       ix_c(l, (int64_t)FRAG_SIZE * x.f->warp_rows * p->sum_pitch));
 	int64_t down = ceil_div(p->rows, p->tile_rows), across = ceil_div(p->cols, p->tile_cols);
@@ -294,7 +376,7 @@ void frag_stage(struct nest *k)
 		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, DT_F32, false});
 		lv_const(l, x.sum[i], 0);
 	}
-	reduce(&x);
+	(p->ring > 1 ? reduce_ring : reduce)(&x);
 	finish(&x, e);
 	loops_entry_end(l);
 }

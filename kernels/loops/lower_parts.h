@@ -135,16 +135,16 @@ struct nest {
 	int *half; /* the same number of pairs of f16 that SUM_HALF sums now; NULL: not in its loops */
 	int chunk; /* reduction loop of which SUM_HALF sums chunk_trips iterations in f16; -1: none */
 	int64_t chunk_trips;
-	const struct ix *sums_at;            /* scratch offset of the tile's sums in f32, meanwhile */
-	int step;                            /* unrolled steps so far; selects the chain */
+	const struct ix *sums_at; /* scratch offset of the tile's sums in f32, meanwhile */
+	int step;                 /* unrolled steps so far; selects the chain */
 	struct shared_read share[MAX_READS]; /* if the stage has threads */
 	int share_buf[MAX_READS];            /* -1: not shared */
 	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
-	int team, team_buf;                           /* threads that share the tile's sums; 1: none */
-	const struct ix *member;                      /* the thread's number among them; NULL: no team */
-	const struct ix *divider;  /* the thread's number, if threads divide a chain's tiles; NULL: no */
+	int team, team_buf;          /* threads that share the tile's sums; 1: none */
+	const struct ix *member;     /* the thread's number among them; NULL: no team */
+	const struct ix *divider;    /* the thread's number, if threads divide a chain's tiles; NULL: no */
 	const struct ix *share_at; /* first point of the share axis of the boxes; NULL: before them */
-	int nknown, floor;         /* entries below `floor` belong to other points */
+	int nknown, floor;        /* entries below `floor` belong to other points */
 	struct known *known;
 };
 
@@ -272,7 +272,7 @@ void transform_output(struct loops *l, int m, bool scaled, const int *in, int *o
 void share_begin(struct nest *k);
 void share_reduce(struct nest *k);
 const struct ix *share_low(const struct nest *k, int read, int d); /* the least index of dim d in the boxes */
-const struct ix *share_box(const struct nest *k, int read);        /* the first element of the present box */
+const struct ix *share_box(const struct nest *k, int read); /* the first element of the present box */
 
 /* lower_team.c, if threads share the sums of a tile: makes their shared buffer; */
 void team_begin(struct nest *k);

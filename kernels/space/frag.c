@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { SIDE = 16 /* of a fragment */, PAIR = 2, WARP_THREADS = 32, PAD = 8, SUM_PAD = 4, VECTOR = 4 };
+enum { LANES = 8 /* of a fragment in a thread */, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
 
 static const struct frags *frags_of(const struct task *t, const struct sched *s)
 {
@@ -14,7 +15,7 @@ bool sched_frags(const struct task *t, const struct sched *s)
 {
 	for (int i = 0; i < t->nstages; i++) {
 		const struct frags *f = &s->st[i].frags;
-		if (f->rows || f->cols || f->warp_rows || f->warp_cols || f->depth)
+		if (f->rows || f->cols || f->warp_rows || f->warp_cols || f->depth || f->ring)
 			return true;
 	}
 	return false;
@@ -91,10 +92,18 @@ static bool axes(const struct task *t, const struct stage *st, struct frag_plan 
 
 static int64_t shared_bytes(const struct frags *f, const struct frag_plan *p)
 {
-	return (p->tile_rows + p->tile_cols) * p->pitch * 2 + SIDE * f->warp_rows * p->sum_pitch * 4;
+	return (p->tile_rows + p->tile_cols) * p->pitch * 2 * p->ring +
+	       SIDE * f->warp_rows * p->sum_pitch * 4;
 }
 
-static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, int64_t channels)
+/* Registers of a thread: sums, the fragments of a row of products, what is loaded ahead, addresses. */
+static int registers(const struct frags *f, const struct frag_plan *p)
+{
+	return LANES * (f->rows * f->cols + f->cols + 1) + (f->ring ? VECTOR * p->copies : 0) + ADDRESSES;
+}
+
+static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, int64_t channels,
+		 int64_t taps)
 {
 	if (f->rows < 1 || f->cols < 1 || f->warp_rows < 1 || f->warp_cols < 1 || f->depth < 1 ||
 	    f->rows * f->cols > FRAG_SUMS || f->warp_rows * f->warp_cols > FRAG_WARPS)
@@ -106,9 +115,19 @@ static int tiles(const struct target *tg, const struct frags *f, struct frag_pla
 	p->k = SIDE * f->depth;
 	p->pitch = p->k + PAD;
 	p->sum_pitch = p->tile_cols + SUM_PAD;
+	p->steps = channels / p->k * taps;
+	p->ring = f->ring ? f->ring : 1;
+	p->copies = (int)ceil_div(p->tile_rows * p->k / VECTOR, p->threads);
 	if (channels % p->k)
 		return fail(E_INFEASIBLE, "fragments: %lld products in steps of %lld", (long long)channels,
 			    (long long)p->k);
+	if (f->ring &&
+	    (f->ring < 2 || f->ring > SCHED_BOXES || f->ring > p->steps || p->copies > FRAG_COPIES))
+		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld with %d copies each",
+			    f->ring, (long long)p->steps, p->copies);
+	if (registers(f, p) * p->threads > FILE_REGISTERS)
+		return fail(E_INFEASIBLE, "fragments: %d threads with %d registers each", p->threads,
+			    registers(f, p));
 	if (p->threads > tg->group || shared_bytes(f, p) > FRAG_SHARED)
 		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
 			    p->threads, (long long)shared_bytes(f, p));
@@ -142,7 +161,10 @@ int frag_plan(const struct task *t, const struct target *tg, const struct sched 
 		return fail(E_INFEASIBLE, "fragments: the image's channels are not side by side in fours");
 	if (!alone(t, s))
 		return fail(E_INFEASIBLE, "fragments: with other keys");
-	return tiles(tg, frags_of(t, s), p, st->axis[p->k_axis].extent * PAIR);
+	int64_t taps = 1;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		taps *= a == p->k_axis ? 1 : st->axis[a].extent;
+	return tiles(tg, frags_of(t, s), p, st->axis[p->k_axis].extent * PAIR, taps);
 }
 
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)

@@ -13,6 +13,7 @@
 enum {
 	FRAG_WARPS = 16,
 	FRAG_SUMS = 16,
+	FRAG_COPIES = 16,             /* with a ring: that many vectors are in registers */
 	FRAG_SHARED = (48 << 10) - 96 /* bytes of shared buffers: what CUDA has, less their alignment */
 };
 
@@ -26,6 +27,9 @@ struct frag_plan {
 	int64_t pitch;     /* elements from row to row (column to column) of tiles of the factors */
 	int64_t sum_pitch; /* of the tile of sums, which has 16 rows of each warp along the rows */
 	int threads;
+	int64_t steps; /* of the reduction: taps, and blocks of channels */
+	int ring;      /* steps that are in shared buffers: at least 1 */
+	int copies;    /* of four elements of the image that a thread makes in a step, at most */
 };
 
 /* Whether the schedule has any of the keys. */

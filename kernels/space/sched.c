@@ -443,6 +443,7 @@ static const struct sched_key {
 	    {"warprows", NUMBER(frags.warp_rows, 0, 16)},
 	    {"warpcols", NUMBER(frags.warp_cols, 0, 16)},
 	    {"fragk", NUMBER(frags.depth, 0, 16)},
+	    {"fragring", NUMBER(frags.ring, 0, SCHED_BOXES)},
 	    {"block", .own = KEY_BLOCK}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], BLOCK_AT = NKEYS - 1 };

@@ -25,23 +25,26 @@ static bool possible(const struct space *s)
 	if (!s->t->pairs || !target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs)))
 		return false;
 	sched_init(s->t, &c);
-	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1};
+	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0};
 	return fits(s, &c);
 }
 
 /* Draws one number again. */
 static void draw_number(struct rng *r, int which, struct frags *f)
 {
-	static const int sums[] = {1, 2, 2, 4}, warps[] = {1, 1, 2, 2, 4}, depth[] = {1, 2, 2, 4};
+	static const int sums[] = {1, 2, 2, 4}, warps[] = {1, 1, 2, 2, 4}, depth[] = {1, 2, 2, 4},
+			 ring[] = {0, 0, 2, 2, 3};
 	if (which < 2)
 		*(which ? &f->rows : &f->cols) = sums[rng_below(r, 4)];
 	else if (which < 4)
 		*(which > 2 ? &f->warp_rows : &f->warp_cols) = warps[rng_below(r, 5)];
-	else
+	else if (which == 4)
 		f->depth = depth[rng_below(r, 4)];
+	else
+		f->ring = ring[rng_below(r, 5)];
 }
 
-enum { NUMBERS = 5, TRIES = 16 };
+enum { NUMBERS = 6, TRIES = 16 };
 
 bool frags_draw(const struct space *s, struct rng *r, struct sched *c)
 {
@@ -53,7 +56,7 @@ bool frags_draw(const struct space *s, struct rng *r, struct sched *c)
 		if (fits(s, c))
 			return true;
 	}
-	*last_frags(s, c) = (struct frags){1, 1, 1, 1, 1};
+	*last_frags(s, c) = (struct frags){1, 1, 1, 1, 1, 0};
 	return true;
 }
 
@@ -76,27 +79,25 @@ enum {
 double frags_draft(const struct space *s, const struct sched *c)
 {
 	struct frag_plan p;
-	const struct stage *st = &s->t->stage[s->t->nstages - 1];
 	const struct frags *f = &c->st[s->t->nstages - 1].frags;
 	struct item_rates r = draft_item_rates(&s->tg);
 	if (frag_plan(s->t, &s->tg, c, &p) < 0)
 		return 1e30;
-	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)), steps = 1;
-	for (int a = stage_spatial(st); a < st->naxes; a++)
-		steps *= a == p.k_axis ? 2. * (double)st->axis[a].extent / (double)p.k
-				       : (double)st->axis[a].extent;
+	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)),
+	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;
 	double products = (double)(p.tile_rows * p.tile_cols * p.k) / FRAG_FASTER,
 	       fills = (double)(p.tile_rows * p.k) / 4 + (double)(p.tile_cols * p.k) / 8,
 	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD,
 	       sums = (double)(p.tile_rows * p.tile_cols),
 	       slots = steps * (products + fills * (ITEM_LOAD + ITEM_STORE + ITEM_COPY) + loads +
-				2 * p.threads * ITEM_BARRIER) +
+				meets * p.threads * ITEM_BARRIER) +
 		       sums * (2 + ITEM_STORE);
-	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * 2 +
+	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * 2 * p.ring +
 			16. * f->warp_rows * (double)p.sum_pitch * 4;
 	double together = fmax(1, floor(fmin(RESIDENT_BYTES / shared, RESIDENT_THREADS / (double)p.threads)));
 	double waves = ceil(blocks / r.units), unit = r.slots / r.units;
-	double ns = fmax(waves * slots / unit, ceil(waves / together) * steps * ROUND_NS);
+	double ns = fmax(waves * slots / unit,
+			 ceil(waves / together) * steps * ROUND_NS * (p.ring > 1 ? ITEM_AHEAD : 1));
 	double near = blocks * steps * (double)p.k * ((double)p.tile_rows * 4 + (double)p.tile_cols * 2);
 	ns = fmax(ns, near / r.near);
 	return fmax(ns, task_bytes(s->whole, true) / r.far) * draft_ghz(&s->tg);

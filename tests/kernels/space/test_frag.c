@@ -70,6 +70,14 @@ TEST(schedules_that_do_not_fit_are_refused)
 	     "other keys"},
 	    {product, "f16; fragk=1; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72",
 	     "other keys"},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1 fragring=3", "sm_72", NULL},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=2 fragring=3", "sm_72",
+	     "of 2 with"},
+	    {product, "f16; ; fragrows=4 fragcols=1 warprows=2 warpcols=1 fragk=4 fragring=2", "sm_72",
+	     "a ring of 2"},
+	    {product, "f16; ; fragring=2", "sm_72", "not 1 to"},
+	    {product, "f16; ; fragrows=4 fragcols=4 warprows=2 warpcols=6 fragk=1", "sm_72",
+	     "registers each"},
 	    {apart, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "side by side"},
 	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "no product"}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -154,11 +162,14 @@ static bool remove_meeting(struct stmt **list, int n, int *at)
 
 TEST(kernels_without_a_meeting_are_found)
 {
-	static const char *const cands[] = {"f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1",
-					    "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2"};
+	static const char *const cands[] = {
+	    "f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1",
+	    "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2",
+	    "f16; ; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2",
+	    "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=2 fragk=1 fragring=3"};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++)
 		for (int n = 0;; n++) {
 			struct kcase c;
 			struct rng r;
@@ -183,8 +194,9 @@ TEST(kernels_without_a_meeting_are_found)
 			if (!some)
 				break;
 		}
-	CHECK(found ==
-	      3 + 3 + 3 + 1); /* in a step; behind the sums of each row of fragments, and between rows */
+	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
+	 */
+	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN
