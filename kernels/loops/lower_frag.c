@@ -6,8 +6,6 @@
  * to them and store the results. What lies outside of the product counts as zero. */
 #include "kernels/loops/lower_parts.h"
 
-#include <string.h>
-
 enum { HALVES = 8 /* of a copy */, FLOATS = 4 /* of a load */, PAIR = 2 };
 
 struct matmul {

@@ -67,8 +67,16 @@ static bool axes(const struct task *t, const struct stage *st, struct frag_plan 
 	unsigned image = read_axes(t, st, &st->read[p->image]),
 		 weights = read_axes(t, st, &st->read[p->weights]);
 	int ns = stage_spatial(st);
+	int64_t taps = 1;
 	p->col_axis = p->k_axis = -1;
 	p->rows = 1;
+	for (int a = 0; a < st->naxes; a++) { /* no product overflows */
+		if (st->axis[a].extent > INT32_MAX)
+			return false;
+		taps *= a < ns ? 1 : st->axis[a].extent;
+		if (taps > INT32_MAX)
+			return false;
+	}
 	for (int a = 0; a < ns; a++) {
 		bool col = weights >> a & 1;
 		if (col && (image >> a & 1 || p->col_axis >= 0))
@@ -87,7 +95,7 @@ static bool axes(const struct task *t, const struct stage *st, struct frag_plan 
 	if (p->col_axis < 0 || p->k_axis < 0 || p->k_axis == st->naxes)
 		return false;
 	p->cols = st->axis[p->col_axis].extent;
-	return p->cols <= INT32_MAX;
+	return true;
 }
 
 static int64_t shared_bytes(const struct frags *f, const struct frag_plan *p)

@@ -5,7 +5,6 @@
 #include "kernels/space/space_rules.h"
 
 #include <math.h>
-#include <string.h>
 
 static struct frags *last_frags(const struct space *s, struct sched *c)
 {
