@@ -9,6 +9,7 @@
 #include "agent/worker/wire.h"
 #include "kernels/emit/emit.h"
 #include "platform/run/dev.h"
+#include "platform/run/gpu_state.h"
 #include "platform/run/pool.h"
 #include "platform/base/rng.h"
 
@@ -69,6 +70,7 @@ struct local {
 	bool (*cage)(const void *ctx); /* confines a candidate's process before it runs; NULL: none */
 	const void *cage_ctx;
 	struct sensors sensors;
+	struct gpu_watch *gpu; /* NULL: the device does not tell its state */
 };
 
 /* local_kernel.c */
@@ -88,11 +90,11 @@ double built_run_part(const struct local_built *b, const struct dev *dev);
 int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit) MUST_CHECK;
 void own_close(struct local_built *b);
 /* Runs a kernel that has run before so many times, which takes *ns by the clock. Where the device replays
- * sequences of launches, several runs are short replays, and *ns is what `repeats` of their runs take. If that
- * takes more than 2 s
- * and ten times as long as expected, or, once the deadline has come, more than 0.2 s and ten times as long,
- * the device hangs, and this process ends with last words about `at` (agent/worker/wire.h): a driver cannot
- * be interrupted. Time in which the process is stopped does not count. */
+ * sequences of launches, several runs are short replays, and *ns is what `repeats` of their runs take. If
+ * that takes more than 2 s and ten times as long as expected, or, once the deadline has come, more than 0.2 s
+ * and ten times as long, the device hangs, and this process ends with last words about `at`
+ * (agent/worker/wire.h): a driver cannot be interrupted. Time in which the process is stopped does not
+ * count. */
 int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,
 	    int64_t *ns) MUST_CHECK;
 /* For tests: the room for scratch of work items that run at a time (default: 64 MiB). */

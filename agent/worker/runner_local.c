@@ -418,6 +418,7 @@ static void local_close(struct runner *r)
 	pool_close(l->pool);
 	if (l->unit)
 		l->dev->own->close(l->unit);
+	gpu_watch_close(l->gpu);
 	arena_free(&l->arena);
 	pages_close(&l->sweep);
 	sensors_close(&l->sensors);
@@ -458,6 +459,14 @@ static int open_pool(struct local *l, int threads)
 	return pool_open(&l->pool, threads, pin ? topo.core_cpu : NULL);
 }
 
+static void watch_gpu(struct local *l)
+{
+	struct dev_limits limits;
+	l->dev->own->limits(l->unit, &limits);
+	if (limits.uuid[0] && gpu_watch_open(limits.uuid, limits.unified, NULL, NULL, &l->gpu) < 0)
+		log_more("throttling of the device is not seen: %s", err_text());
+}
+
 int runner_local(const struct dev *device, int number, const struct emit *emitter, const struct target *t,
 		 int threads, bool isolate, struct runner **out)
 {
@@ -485,6 +494,8 @@ int runner_local(const struct dev *device, int number, const struct emit *emitte
 		local_close(&l->base);
 		return rc;
 	}
+	if (l->unit)
+		watch_gpu(l);
 	*out = &l->base;
 	return E_OK;
 }

@@ -59,6 +59,7 @@ struct dev_limits {
 	int64_t buffer_bytes; /* the largest dev_mem */
 	int units;            /* compute units */
 	bool unified;         /* it shares the process's memory: map() copies nothing */
+	char uuid[40];        /* by which platform/run/gpu_state.h knows it; "": it does not */
 };
 
 struct dev_spot { /* part of a memory */

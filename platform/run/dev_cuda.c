@@ -67,6 +67,7 @@ static void limits(const struct dev_unit *u, struct dev_limits *out)
 				   .buffer_bytes = i->global_bytes,
 				   .units = (int)(i->units < INT32_MAX ? i->units : INT32_MAX),
 				   .unified = cuda_shares(i)};
+	memcpy(out->uuid, i->uuid, sizeof out->uuid);
 }
 
 static void target(const struct dev_unit *u, struct target *t)

@@ -160,7 +160,7 @@ void *made(const char *call, void *p)
  * those from further up are make's. */
 static void forge(void)
 {
-	static char bytes[sizeof(int) + 600 + sizeof(struct cuda_info)];
+	static char bytes[sizeof(int) + 600 + sizeof(struct cuda_info) + 4096];
 	struct stat st;
 	memset(bytes, 0xff, sizeof bytes);
 	memcpy(bytes, &(int){1}, sizeof(int));

@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define STATES_WAIT_NS (3 * NS_PER_S)
+
 static const struct driver *const kinds[DRIVERS] = {&driver_opencl, &driver_cuda};
 
 const char *drivers_name(enum drivers d)
@@ -33,10 +35,12 @@ struct head {
 	int ndevices;
 	char note[600];
 };
+enum { DEVICES_MOST = 64 };
 struct list {
 	const struct driver *kind;
 	struct head head;
 	char *device; /* malloc'd; kind->bytes for each */
+	struct gpu_state state[DEVICES_MOST];
 };
 
 static const void *device_of(const struct list *l, int i)
@@ -59,6 +63,11 @@ static int send_list(const struct driver *d, int fd, const void *list, int rc, i
 	rc = fd_write_full(fd, &h, sizeof h, &clock_real, end_ns);
 	for (int i = 0; i < h.ndevices && rc >= 0; i++)
 		rc = fd_write_full(fd, d->info(list, i), d->bytes, &clock_real, end_ns);
+	for (int i = 0; i < h.ndevices && i < DEVICES_MOST && rc >= 0 && d->state; i++) {
+		struct gpu_state s = GPU_STATE_NONE;
+		d->state(list, i, &s);
+		rc = fd_write_full(fd, &s, sizeof s, &clock_real, end_ns);
+	}
 	return rc;
 }
 
@@ -92,6 +101,22 @@ static int take_list(int fd, struct list *l, int64_t end_ns)
 	return rc;
 }
 
+/* Of a device behind one that does not tell its state, nothing is told. */
+static void take_states(int fd, struct list *l, int64_t end_ns)
+{
+	int64_t soon_ns = clock_now(&clock_real) + STATES_WAIT_NS;
+	int rc = l->kind->state ? E_OK : E_UNSUPPORTED;
+	for (int i = 0; i < DEVICES_MOST; i++) {
+		struct gpu_state *s = &l->state[i];
+		*s = GPU_STATE_NONE;
+		if (rc >= 0 && i < l->head.ndevices)
+			rc = fd_read_full(fd, s, sizeof *s, &clock_real, soon_ns < end_ns ? soon_ns : end_ns);
+		if (rc < 0)
+			*s = GPU_STATE_NONE;
+		gpu_state_clean(s);
+	}
+}
+
 /* Kills the child, which changes nothing if it has ended, and waits for that; but not for long, because a
  * kernel's driver may hold it. Returns its wait status. */
 static int end_child(pid_t pid)
@@ -109,7 +134,11 @@ static int end_child(pid_t pid)
 
 static void read_list(int fd, pid_t pid, struct list *l, int64_t wait_ns)
 {
-	int rc = take_list(fd, l, clock_now(&clock_real) + wait_ns), status = end_child(pid);
+	int64_t end_ns = clock_now(&clock_real) + wait_ns;
+	int rc = take_list(fd, l, end_ns);
+	if (rc >= 0)
+		take_states(fd, l, end_ns);
+	int status = end_child(pid);
 	char *note = l->head.note;
 	const size_t room = sizeof l->head.note;
 	if (rc >= 0)
@@ -164,6 +193,28 @@ static json_t *launch_json(double ns)
 	return ns > 0 ? json_num(ns / 1e3) : json_null();
 }
 
+static void set_number(json_t *j, const char *key, int64_t v, double scale)
+{
+	json_object_set_new(j, key, v >= 0 ? json_num((double)v / scale) : json_null());
+}
+
+/* null: nothing is told. */
+static json_t *state_json(const struct gpu_state *s)
+{
+	char text[200];
+	gpu_state_text(s, text, sizeof text);
+	if (!*text)
+		return json_null();
+	json_t *j = json_pack("{ss sb}", "text", text, "slowed", s->slowed != 0);
+	set_number(j, "clock_mhz", s->clock_mhz, 1);
+	set_number(j, "clock_most_mhz", s->clock_most_mhz, 1);
+	set_number(j, "memory_mhz", s->memory_mhz, 1);
+	set_number(j, "temp_c", s->temp_mc, 1e3);
+	set_number(j, "power_w", s->power_mw, 1e3);
+	set_number(j, "busy_pct", s->load_pct, 1);
+	return j;
+}
+
 static json_t *device_json(const struct list *l, int i, const char *dir)
 {
 	struct target t;
@@ -180,6 +231,7 @@ static json_t *device_json(const struct list *l, int i, const char *dir)
 	json_object_set_new(j, "why", text);
 	json_object_set_new(j, "device", json_sprintf("%s:%d", l->kind->name, i));
 	json_object_set_new(j, "peaks", peaks);
+	json_object_set_new(j, "state", state_json(&l->state[i]));
 	return j;
 }
 
@@ -248,7 +300,11 @@ static void device_print(const struct list *l, int i, const char *dir)
 	char lead[32];
 	struct target t;
 	int indent = snprintf(lead, sizeof lead, "%s:%d: ", l->kind->name, i);
+	char now[200];
 	l->kind->print(device_of(l, i), lead, indent);
+	gpu_state_text(&l->state[i], now, sizeof now);
+	if (*now)
+		drivers_say("", 2, "now: %s", now);
 	if (l->kind->usable(device_of(l, i)) < 0)
 		drivers_say("", 2, "%s", err_text());
 	else if (find_peaks(l, i, dir, &t))

@@ -28,6 +28,16 @@ static const char *list_note(const void *list)
 	return cuda_note(list);
 }
 
+static void state(const void *list, int device, struct gpu_state *out)
+{
+	const struct cuda_info *i = cuda_info(list, device);
+	struct gpu_watch *w;
+	if (gpu_watch_open(i->uuid, cuda_shares(i), NULL, NULL, &w) < 0)
+		return;
+	gpu_watch_read(w, out);
+	gpu_watch_close(w);
+}
+
 static void clean(void *info)
 {
 	cuda_info_clean(info);
@@ -88,6 +98,7 @@ const struct driver driver_cuda = {
     .count = list_count,
     .info = list_info,
     .note = list_note,
+    .state = state,
     .clean = clean,
     .usable = usable,
     .target = target,

@@ -5,6 +5,7 @@
 #define TOOLS_DRIVERS_PARTS_H
 
 #include "platform/machine/target.h"
+#include "platform/run/gpu_state.h"
 #include <jansson.h>
 #include <stddef.h>
 
@@ -20,6 +21,8 @@ struct driver {
 	int (*count)(const void *list);
 	const void *(*info)(const void *list, int device);
 	const char *(*note)(const void *list);
+	/* What a device does now; NULL: it is not told. It may hang: all else is sent before. */
+	void (*state)(const void *list, int device, struct gpu_state *out);
 	/* In this process: of an info. */
 	void (*clean)(void *info);
 	int (*usable)(const void *info);

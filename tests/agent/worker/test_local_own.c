@@ -4,10 +4,12 @@
 #include "agent/worker/local.h"
 #include "kernels/loops/code.h"
 #include "tests/lib/cands.h"
+#include "tests/lib/fake_nvml.h"
 #include "tests/lib/opencl_code.h"
 #include "tests/lib/opencl_device.h"
 #include "tests/lib/tasks.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -685,6 +687,55 @@ TEST(short_runs_are_replayed)
 			printf("case %d: %s %lld ns, %d recorded, %d replays\n", (int)i,
 			       meas_status_name(m[0].status), (long long)m[0].min_ns, lie.records,
 			       lie.replays);
+	}
+}
+
+static void limits_of_gpu(const struct dev_unit *u, struct dev_limits *out)
+{
+	dev_opencl.own->limits(u, out);
+	out->unified = false;
+	snprintf(out->uuid, sizeof out->uuid, "00102030-4050-6070-8090-a0b0c0d0e0f0");
+}
+
+/* What throttles a GPU for good changes nothing; where it begins or ceases, kernels are timed again, at most
+ * twice. */
+TEST(throttled_times_are_taken_again)
+{
+	static const struct {
+		const char *nvml;
+		int most, least; /* waits for the device */
+	} cases[] = {{"", 19, 11},
+		     {"slowed 64", 19, 11},
+		     {"flips 1000000", 57, 33},
+		     {"nvmlInit_v2=9", 19, 11},
+		     {"slowed 4;flips 9", 19, 11}};
+	const char *why;
+	CHECK(dlopen(fake_nvml(), RTLD_NOW)); /* the worker finds it by its name */
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct dev dev = dev_opencl;
+		struct dev_own own = *dev_opencl.own;
+		struct runner *r = open_device(&emit_opencl, &why);
+		struct meas m;
+		char cand[CAND_MAX];
+		int h;
+		if (!r)
+			SKIP(why);
+		r->ops->close(r);
+		own.limits = limits_of_gpu;
+		own.wait = lying_wait;
+		dev.own = &own;
+		memset(&lie, 0, sizeof lie);
+		setenv("FAKE_NVML", cases[i].nvml, 1);
+		REQUIRE_OK(runner_local(&dev, 0, &emit_opencl, &target, 1, true, &r));
+		cand_default(sums, &target, cand);
+		REQUIRE(build(r, sums, cand, &h, &m));
+		lie.waits = 0;
+		REQUIRE_OK(r->ops->time(r, &h, 1, 10, 0, 0, INT64_MAX, &m));
+		CHECK(m.status == MEAS_OK && m.runs == 10);
+		CHECK(lie.waits >= cases[i].least && lie.waits <= cases[i].most);
+		r->ops->close(r);
+		if (test_bad)
+			printf("%s: %d waits\n", cases[i].nvml, lie.waits);
 	}
 }
 

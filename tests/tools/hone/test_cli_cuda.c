@@ -5,11 +5,14 @@
 #include "agent/cache/trials.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_driver.h"
+#include "tests/lib/fake_nvml.h"
+#include "tests/lib/sysroot.h"
 
 static void open_fake(void)
 {
 	setenv("OCL_ICD_VENDORS", "/nonexistent", 1); /* drivers of OpenCL take their time */
 	fake_driver_open(fake_cuda());
+	fake_driver_open(fake_nvml());
 	fake_driver_hurry();
 	cuda_lie("");
 }
@@ -406,7 +409,7 @@ TEST(devices_of_a_driver_are_listed)
 	json_t *j = listed(""), *d = json_array_get(json_object_get(j, "devices"), 0);
 	check_keys(
 	    d, "device name uuid kind usable why cuda capability units clock_mhz group_items shared_bytes "
-	       "l2_bytes global_bytes unified peaks");
+	       "l2_bytes global_bytes unified peaks state");
 	CHECK(!strcmp(json_string_value(json_object_get(d, "name")), "Fake C1"));
 	CHECK(!strcmp(json_string_value(json_object_get(d, "device")), "cuda:0"));
 	CHECK(json_is_true(json_object_get(d, "usable")));
@@ -422,6 +425,50 @@ TEST(devices_of_a_driver_are_listed)
 	cuda_lie("");
 	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "cuda:0: Fake C1, gpu, compute capability 8.7, 1 unit at 1300 MHz");
+}
+
+/* What NVIDIA's management library and a Jetson's files tell is shown, and what they do not tell keeps no
+ * device from the list. */
+TEST(states_of_devices_are_listed)
+{
+	static const struct {
+		const char *lie, *nvml, *says;
+	} cases[] = {{"", "", "1230 of 1980 MHz, memory 2619 MHz, 45 C, 120.5 W, 3 % busy"},
+		     {"", "slowed 64", "held down by heat"},
+		     {"", "garbage", "held down by its power limit and heat"},
+		     {"", "hang nvmlInit_v2", NULL},
+		     {"", "hang nvmlDeviceGetPowerUsage", NULL},
+		     {"", "nvmlInit_v2=9", NULL},
+		     {"integrated", "", "306 MHz, 44 C"}};
+	struct sysroot b;
+	open_fake();
+	sysroot_begin(&b);
+	sysroot_set(&b, "/sys/class/devfreq/17000000.gv11b/cur_freq", "306000000\n");
+	sysroot_set(&b, "/sys/class/thermal/thermal_zone4/type", "GPU-therm\n");
+	sysroot_set(&b, "/sys/class/thermal/thermal_zone4/temp", "44000\n");
+	setenv("HONE_SYSROOT", b.root, 1);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		cuda_lie(cases[i].lie);
+		setenv("FAKE_NVML", cases[i].nvml, 1);
+		double start_s = test_now_s();
+		CHECK_RUN(0, "devices --json --cache %s", in_dir("cache"));
+		CHECK(test_now_s() - start_s < 6);
+		json_t *j = parse_out(),
+		       *d = json_array_get(json_object_get(json_object_get(j, "cuda"), "devices"), 0),
+		       *s = json_object_get(d, "state");
+		CHECK(d && json_is_null(s) == !cases[i].says);
+		if (cases[i].says)
+			CHECK_SAYS(json_string_value(json_object_get(s, "text")), cases[i].says);
+		json_decref(j);
+		if (test_bad)
+			printf("%s, %s: %s\n", cases[i].lie, cases[i].nvml, cli_out);
+	}
+	setenv("FAKE_NVML", "", 1);
+	cuda_lie("");
+	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_out, "now: 1230 of 1980 MHz, memory 2619 MHz");
+	unsetenv("HONE_SYSROOT");
+	sysroot_end(&b);
 }
 
 static const char *doctor_says(const char *lie, const char *more)
