@@ -518,6 +518,8 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	c->held = draft_held(t, tg, stage, s);
 	c->once = stage_streams(t, st, s) && !tg->serial; /* weights are warm there */
 	open_rates(c);
+	if (target_runs_items(tg) && !tg->serial)
+		draft_lines(c);
 }
 
 static void open_streams(struct tile_cost *c, struct draft_terms *x)

@@ -186,6 +186,8 @@ struct draft_terms draft_items(const struct tile_cost *c)
 			       .bodies = bodies,
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
+	first.near +=
+	    first.items * (loads * draft_beyond(c, box) + vectors / team * c->beyond[c->st->nreads]);
 	if (SCHED_THREADED && rounds > 0)
 		add_sharing(c, &r, box, rounds, &first);
 	if (team > 1)

@@ -67,6 +67,7 @@ struct tile_cost {
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
 	double bytes[MAX_READS + 1]; /* of an element */
+	double beyond[MAX_READS + 1]; /* draft_lines */
 	double converts[MAX_READS];  /* conversions of a vector */
 	unsigned axes[MAX_READS + 1];
 	struct touch_form form[MAX_READS + 1];
@@ -129,6 +130,12 @@ double draft_item_group(const struct sstage *s);
 double draft_item_load(int lanes); /* slots of a vector's load */
 double draft_item_store(int lanes);
 struct draft_terms draft_items(const struct tile_cost *c);
+/* draft_lines.c: sets the bytes of cache lines that an item of a GPU moves for an access of each read, and of
+ * the output last, beyond those that it uses; and returns those of a body's mean load from memory that is not
+ * shared (box: stage_share). */
+void draft_lines(struct tile_cost *c);
+struct shared_read;
+double draft_beyond(const struct tile_cost *c, const struct shared_read *box);
 
 /* ---- the same on a processor, whose units run the items of a group in turn. draft.c takes them for tiles,
  * whose weights are warm, and adds these. On landscapes of PoCL on an EPYC, 0.87 of the pairs of candidates

@@ -463,7 +463,9 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
 	slots.v += ITEM_AROUND;
 	items = num_mul(p, items, parts);
-	struct num near = num_scale(p, num_mul(p, items, load), s->lanes * 4 * ITEM_SHARED);
+	struct num near =
+	    num_scale(p, num_mul(p, items, load), s->lanes * 4 * ITEM_SHARED + draft_beyond(f->c, NULL));
+	near = num_add(p, near, num_scale(p, num_mul(p, items, points), f->c->beyond[f->c->st->nreads]));
 	struct launch first = {.items = items,
 			       .slots = slots,
 			       .chain = num_div(p, slots, num_max(p, num(1), points)),
