@@ -294,8 +294,7 @@ static int parse_entries(const char *text, struct trials *l)
 			return fail(E_CORRUPT, "line %d is too long or without an end", i);
 		memcpy(line, text, n);
 		line[n] = 0;
-		if (strlen(line) != n || !parse_entry(line, &e) || e.box < 1 || e.box > l->boxes ||
-		    find(l, e.t.cand) >= 0)
+		if (strlen(line) != n || !parse_entry(line, &e) || e.box > l->boxes || find(l, e.t.cand) >= 0)
 			return fail(E_CORRUPT, "line %d is not a valid trial", i);
 		l->cand_bytes += strlen(e.t.cand);
 		e.t.cand = arena_strdup(&l->arena, e.t.cand);

@@ -22,7 +22,7 @@ enum { TRIALS_MAX = 200, TRIALS_BYTES = 20 << 10 };
 
 struct trials_entry {
 	struct tried t; /* at_ns: since the start of its box's process */
-	int box;        /* the first is 1 */
+	int box;        /* the first is 1; 0: of a box that former versions did not count */
 };
 
 struct trials {

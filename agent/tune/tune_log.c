@@ -45,6 +45,12 @@ static int open_log(struct session *s, int i)
 	return E_OK;
 }
 
+/* Whether an earlier job of this box has tried the task, so that the log in the cache counts this box. */
+static bool is_counted(const struct job_task *t)
+{
+	return t->earlier && t->earlier->met;
+}
+
 /* Gives the job copies of the known trials, because the log changes while the job runs. --fresh ignores
  * earlier boxes, but not earlier jobs of this one. */
 static void give_known(struct session *s, int i)
@@ -53,7 +59,7 @@ static void give_known(struct session *s, int i)
 	struct tried *known = ARENA_ARRAY(s->a, struct tried, l->n + 1);
 	int n = 0;
 	for (int k = 0; k < l->n; k++) {
-		if (s->o->fresh && (!s->job[i].earlier || l->entry[k].box != l->boxes))
+		if (s->o->fresh && (!is_counted(&s->job[i]) || l->entry[k].box != l->boxes))
 			continue;
 		known[n] = l->entry[k].t;
 		known[n].cand = arena_strdup(s->a, known[n].cand);
@@ -78,7 +84,7 @@ int tune_log_open(struct session *s)
 		if (rc < 0)
 			return rc;
 		give_known(s, i);
-		g->trials.boxes += !s->job[i].earlier;
+		g->trials.boxes += !is_counted(&s->job[i]);
 		g->spent_before_ns = g->trials.spent_ns;
 		for (int k = 0; k < s->start.nbuilt_in && !g->trials.fallback_ns; k++)
 			if (key_equal(s->start.built_in[k].task, s->task[i].key))

@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
+#include "tools/hone/refused.h"
 #include "tools/hone/table.h"
 #include "tools/hone/trusted.h"
 #include <errno.h>
@@ -55,6 +56,7 @@ struct sums {
 	struct taken_sum strangers;
 	struct exchange_sum own; /* histories, and with --logs also logs */
 	struct exchange_sum recipe;
+	struct refused refused; /* lines; their number is in strangers */
 	bool logs, recipes;
 	int failed; /* files that were not imported whole */
 };
@@ -98,7 +100,7 @@ static void count_line(struct lines *l, int64_t records)
 	l->here++;
 }
 
-/* Imports a line. Refused lines are counted, and the first one of a file is logged. */
+/* Imports a line. Refused lines are counted, and the first one of each reason is logged. */
 static int import_line(struct cache *c, const char *path, struct lines *in, struct sums *s)
 {
 	struct arena a = {0};
@@ -113,8 +115,8 @@ static int import_line(struct cache *c, const char *path, struct lines *in, stru
 	in->refused_last = rc == E_CORRUPT;
 	if (rc == E_CORRUPT) {
 		s->strangers.refused++;
-		if (!in->refused++)
-			log_info("hone: %s:%" PRId64 " refused: %s", path, in->number, err_text());
+		in->refused++;
+		refused_add(&s->refused, path, in->number, err_text());
 		rc = 0;
 	}
 	arena_free(&a);
@@ -344,6 +346,7 @@ static int run_import(const struct args *a)
 		return rc;
 	int files = import_all(c, a, &s);
 	rc = files < 0 && !s.failed ? files : commit(c, &s, why, sizeof why);
+	refused_tell(&s.refused);
 	if (rc >= 0) {
 		exchange_tell(c, &s.own);
 		exchange_tell(c, &s.recipe);

@@ -206,7 +206,7 @@ TEST(hostile_text)
 	    "ok default 0 1 0 9223372036854775807 1 1 1 1 1 0 a\n",
 	    "ok default 0 1 9223372036854775 1 1 1 1 1 1 0 a\n",
 	    "ok default 0 1 0 99999999999999999999 1 1 1 1 1 0 a\n",
-	    "ok default 0 0 0 1 1 1 1 1 1 0 a\n",
+	    "ok default 0 -1 0 1 1 1 1 1 1 0 a\n",
 	    "ok default 0 2 0 1 1 1 1 1 1 0 a\n", /* a box that is not in the log's count */
 	    "ok default 2 1 0 1 1 1 1 1 1 0 a\n",
 	    "fine default 0 1 0 1 1 1 1 1 1 0 a\n",
@@ -241,6 +241,27 @@ TEST(hostile_text)
 	buf_free(&head);
 	buf_free(&text);
 	trials_free(&log_a);
+}
+
+/* Former versions did not count a box in which only a second job came to the task: its trials are of box 0,
+ * in a log of no or of some boxes. */
+TEST(a_box_that_was_not_counted)
+{
+	for (int boxes = 0; boxes < 3; boxes++) {
+		struct buf text = {0};
+		start(&log_a, 1);
+		log_a.boxes = 0;
+		add(&log_a, 0, 1000, MEAS_OK);
+		log_a.boxes = boxes;
+		if (boxes)
+			add(&log_a, 1, 900, MEAS_OK);
+		trials_text(&log_a, &text);
+		CHECK_OK(trials_parse(buf_str(&text), &log_b));
+		CHECK(same(&log_a, &log_b) && log_b.boxes == boxes && log_b.entry[0].box == 0);
+		buf_free(&text);
+		trials_free(&log_a);
+		trials_free(&log_b);
+	}
 }
 
 /* Texts with bytes changed, removed and doubled at random give an error, or a log whose text parses back to
