@@ -329,6 +329,15 @@ static void report_held(const struct tune_options *o, const struct tune_report *
 	next_say("hone status");
 }
 
+static void say_turns(const struct tune_options *o, const struct tune_report *r)
+{
+	struct buf b = {0};
+	early_turns(r, &b);
+	table_say("%s%s", buf_str(&b),
+		  o->unkept || r->warning || r->stopped ? "" : "; the next box begins with them");
+	buf_free(&b);
+}
+
 static void report(const struct args *a, const struct tune_options *o, const struct tune_report *r)
 {
 	const char *model = o->model;
@@ -352,10 +361,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 		  r->budget_s, tune_rigor_name(o->rigor), r->stopped ? " (stopped)" : "");
 	early_print(r);
 	if (r->no_turn && !ended_first(r))
-		table_say("the box ended before %d of %d tasks had a turn: %s%s", r->no_turn, r->tasks,
-			  r->untried == r->no_turn ? "no schedule of theirs was tried"
-						   : "at most their default schedules were tried",
-			  o->unkept || r->warning || r->stopped ? "" : "; the next box begins with them");
+		say_turns(o, r);
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (ended_first(r))

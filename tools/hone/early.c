@@ -28,6 +28,21 @@ void early_print(const struct tune_report *r)
 	buf_free(&b);
 }
 
+void early_turns(const struct tune_report *r, struct buf *out)
+{
+	struct buf why = {0};
+	early_words(r, &why);
+	if (r->no_turn && why.n)
+		buf_printf(out, "%d of %d tasks had no turn", r->no_turn, r->tasks);
+	else if (r->no_turn)
+		buf_printf(out, "the box ended before %d of %d tasks had a turn", r->no_turn, r->tasks);
+	if (r->no_turn)
+		buf_printf(out, ": %s",
+			   r->untried == r->no_turn ? "no schedule of theirs was tried"
+						    : "at most their default schedules were tried");
+	buf_free(&why);
+}
+
 json_t *early_json(const struct tune_report *r)
 {
 	struct buf b = {0};

@@ -5,10 +5,14 @@
 
 #include "agent/cache/json.h"
 #include "agent/tune/tune_model.h"
+#include "platform/base/buf.h"
 
 /* Prints a line on standard output; nothing, if the search used its time, or nothing can be tuned. */
 void early_print(const struct tune_report *r);
-/* The same reasons as text, or null. */
+/* Appends how many tasks had no turn, without saying that the box ended where early_print says that the
+ * search ended before it; nothing, if all had one. */
+void early_turns(const struct tune_report *r, struct buf *out);
+/* The reasons as text, or null. */
 json_t *early_json(const struct tune_report *r);
 
 #endif

@@ -4,6 +4,7 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
+#include "tools/hone/early.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/table.h"
 #include "tools/hone/tune_table.h"
@@ -308,6 +309,34 @@ TEST(joined_kernels)
 					.before = {x, x * .99, x * 1.01, 25, false}};
 		struct buf b = {0};
 		tune_joined(&r, &b);
+		CHECK(!strcmp(buf_str(&b), cases[i].words));
+		buf_free(&b);
+	}
+}
+
+/* A box either ended, or the search ended before it: no report says both. */
+TEST(either_the_box_or_the_search_ended)
+{
+	static const struct {
+		bool early;
+		int late, no_turn, untried;
+		const char *words;
+	} cases[] = {
+	    {true, 6, 5, 2, "5 of 6 tasks had no turn: at most their default schedules were tried"},
+	    {true, 6, 5, 5, "5 of 6 tasks had no turn: no schedule of theirs was tried"},
+	    {true, 6, 0, 0, ""},
+	    {false, 6, 5, 2,
+	     "the box ended before 5 of 6 tasks had a turn: at most their default schedules were tried"},
+	    {true, 0, 6, 6, "the box ended before 6 of 6 tasks had a turn: no schedule of theirs was tried"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct tune_report r = {.tasks = 6,
+					.early = cases[i].early,
+					.no_turn = cases[i].no_turn,
+					.untried = cases[i].untried,
+					.ended[SEARCH_LATE] = cases[i].late};
+		struct buf b = {0};
+		early_turns(&r, &b);
 		CHECK(!strcmp(buf_str(&b), cases[i].words));
 		buf_free(&b);
 	}
