@@ -51,19 +51,28 @@ static void comparison(const char *device, const struct tune_report *r)
 		table_say("  the processor alone was not timed: too little time was left");
 }
 
+void processor_advice(const char *device, const struct tune_report *r, struct buf *out)
+{
+	if (processor_is_faster(r))
+		buf_printf(
+		    out,
+		    "the processor alone runs the whole network faster than with %s: leave --device out%s",
+		    device, all_tuned(&r->processor) ? "" : ", or tune its own kernels");
+}
+
 void processor_print(const char *device, const struct tune_report *r)
 {
 	struct placed placed;
+	struct buf b = {0};
 	if (!device)
 		return;
 	count(r, &placed);
 	placed_print(&placed, device);
 	comparison(device, r);
-	if (processor_is_faster(r))
-		table_say("  the processor alone runs the whole network faster than with %s: leave --device "
-			  "out, or "
-			  "tune its own kernels",
-			  device);
+	processor_advice(device, r, &b);
+	if (b.n)
+		table_say("  %s", buf_str(&b));
+	buf_free(&b);
 }
 
 void processor_next(const struct args *a, const struct tune_report *r)

@@ -11,6 +11,8 @@
 /* Whether the processor alone is faster: by the interval of the rounds, or where they are few, or another box
  * measured it, by a tenth. */
 bool processor_is_faster(const struct tune_report *r);
+/* Appends what to do if it is faster; nothing, if not. Only kernels that are built in can still be tuned. */
+void processor_advice(const char *device, const struct tune_report *r, struct buf *out);
 /* Prints lines on standard output. device: "opencl:0"; NULL: prints nothing. */
 void processor_print(const char *device, const struct tune_report *r);
 /* The Next: line if it is faster: tunes it, or, if all of its kernels are tuned, measures it. */

@@ -6,6 +6,7 @@
 #include "tests/lib/test.h"
 #include "tools/hone/early.h"
 #include "tools/hone/headline.h"
+#include "tools/hone/processor.h"
 #include "tools/hone/table.h"
 #include "tools/hone/tune_table.h"
 
@@ -338,6 +339,23 @@ TEST(either_the_box_or_the_search_ended)
 		struct buf b = {0};
 		early_turns(&r, &b);
 		CHECK(!strcmp(buf_str(&b), cases[i].words));
+		buf_free(&b);
+	}
+}
+
+/* Nobody is told to tune kernels that are tuned. */
+TEST(advice_on_a_faster_processor)
+{
+	for (int i = 0; i < 8; i++) {
+		bool faster = i & 1, few = i & 2;
+		int tuned = i & 4 ? 6 : 3;
+		double x = faster ? .5 : 2;
+		struct tune_report r = {
+		    .processor = {.kernels = 6, .tuned = tuned, .faster = {x, x * .99, x * 1.01, 25, few}}};
+		struct buf b = {0};
+		processor_advice("opencl:0", &r, &b);
+		CHECK(!strstr(buf_str(&b), "faster than with opencl:0: leave --device out") == !faster);
+		CHECK(!strstr(buf_str(&b), "tune") == !(faster && tuned < 6));
 		buf_free(&b);
 	}
 }
