@@ -89,21 +89,26 @@ struct faster faster_by_records(const struct meas *other, const struct meas *thi
 	return (struct faster){ratio, ratio / by, ratio * by, n > 0 ? n : 1, n < RECORD_RUNS};
 }
 
+bool faster_unclear(const struct faster *f)
+{
+	return f->rounds > 0 && (f->few || !(f->high <= GAIN_SPAN * f->low));
+}
+
 bool faster_significant(const struct faster *f)
 {
-	return f->rounds > 0 && !f->few && (f->low > 1 || f->high < 1);
+	return f->rounds > 0 && !faster_unclear(f) && (f->low > 1 || f->high < 1);
 }
 
 bool faster_misled(const struct faster *f, double other_ms, double this_ms)
 {
-	if (f->rounds <= 0 || !(other_ms > 0) || !(this_ms > 0))
+	if (f->rounds <= 0 || faster_unclear(f) || !(other_ms > 0) || !(this_ms > 0))
 		return false;
 	double x = f->ratio, y = other_ms / this_ms;
 	if (x > 1.1 * y || y > 1.1 * x)
 		return true;
 	if (faster_significant(f))
 		return (x > 1) != (y > 1);
-	return !f->few && (y > 1.01 * f->high || f->low > 1.01 * y);
+	return y > 1.01 * f->high || f->low > 1.01 * y;
 }
 
 /* Digits after the point that show a significant difference: 2, or more if its end near 1 would be "1.00". */
@@ -116,11 +121,13 @@ static void add_difference(const struct faster *f, const char *than, struct buf 
 {
 	bool slower = f->ratio < 1;
 	if (f->few)
-		buf_printf(
-		    out,
-		    "too few rounds for a comparison with %s: %.2fx as fast in %d round%s, which may be "
-		    "chance",
-		    than, f->ratio, f->rounds, f->rounds == 1 ? "" : "s");
+		buf_printf(out, "too few rounds for a comparison with %s (%d round%s)", than, f->rounds,
+			   f->rounds == 1 ? "" : "s");
+	else if (faster_unclear(f))
+		buf_printf(out,
+			   "the rounds differ too much for a comparison with %s (95 %% CI %.2f to %.2fx, %d "
+			   "rounds)",
+			   than, f->low, f->high, f->rounds);
 	else if (!faster_significant(f))
 		buf_printf(out,
 			   "no significant difference to %s (%.2fx as fast, 95 %% CI %.2f to %.2fx, %d "

@@ -5,7 +5,9 @@
  * A comparison comes from rounds in which both ran in turn: the median of the rounds' ratios and its 95 %
  * interval by order statistics (platform/base/stats.h), which needs GAIN_ROUNDS rounds. It is widened by how
  * the ratio differs between moments: between blocks of rounds, and with the noise of single rounds. The
- * difference is not significant if the interval includes 1, or if there is none.
+ * difference is not significant if the interval includes 1, or if there is none. A comparison of fewer
+ * rounds, or with an interval that spans more than a factor of GAIN_SPAN, is unclear, and not significant:
+ * its ratio may come from a moment of other load, so no sentence shows it.
  *
  * A gain is stored as CACHE_GAIN under history_key: "hone-gain 1" and the lines of the table in gain.c
  * (agent/cache/fields.h), without the line of the device for the processor, and of shapes where none were
@@ -17,7 +19,7 @@
 #include "kernels/task/level.h"
 #include "platform/machine/disturb.h"
 
-enum { GAIN_ROUNDS = 6 };
+enum { GAIN_ROUNDS = 6, GAIN_SPAN = 3 };
 
 struct faster {
 	double ratio, low, high; /* the other's time over this one's: above 1, this one is faster */
@@ -33,16 +35,17 @@ struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nt
 /* Compares two measurements that were not taken in turn, by the standard errors of their medians; fewer than
  * five runs are too few. */
 struct faster faster_by_records(const struct meas *other, const struct meas *this);
+bool faster_unclear(const struct faster *f);
 bool faster_significant(const struct faster *f);
 /* Whether the medians of the same rounds, in ms, say another thing than the rounds' ratios, because other
  * load disturbed them: a ratio that differs by more than a tenth, the opposite of a significant difference,
  * or, where the rounds show none, one that is more than 1 % outside their interval. False if something was
- * not measured. */
+ * not measured, or the rounds are unclear. */
 bool faster_misled(const struct faster *f, double other_ms, double this_ms);
 /* "2.64x faster than X (95 % CI 2.60 to 2.68x, 25 rounds)"; "no significant difference to X (1.01x as fast,
- * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X: 2.64x as fast in 3
- * rounds, which may be chance". If the machine was disturbed (NULL: it is not known), the sentence ends with
- * "; disturbed: ..." and how. */
+ * 95 % CI 0.98 to 1.04x, 12 rounds)"; "too few rounds for a comparison with X (3 rounds)"; "the rounds differ
+ * too much for a comparison with X (95 % CI 0.40 to 9.10x, 7 rounds)". If the machine was disturbed (NULL: it
+ * is not known), the sentence ends with "; disturbed: ..." and how. */
 void faster_words(const struct faster *f, const char *than, const struct disturbance *d, struct buf *out);
 
 /* A network's tuned kernels against default schedules, as the last box measured them. */

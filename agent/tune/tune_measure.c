@@ -542,7 +542,7 @@ static int put_gain(struct session *s)
 static bool is_slower(const struct net *than, const struct net *after)
 {
 	struct faster f = compare(than, after, true);
-	return f.rounds && !f.few && faster_significant(&f) && f.ratio < 1 - LOSS;
+	return f.rounds && !f.few && f.high < 1 && f.ratio < 1 - LOSS;
 }
 
 /* Lets all tasks use their default kernels again. Returns > 0: some did not. */

@@ -22,10 +22,8 @@ const char *tune_rigor_name(enum rigor r)
 double tune_speedup(const struct tune_report *r)
 {
 	bool both = r->after_ms > 0 && r->default_ms > 0;
-	return r->at_defaults          ? 1
-	       : r->gain.faster.rounds ? r->gain.faster.ratio
-	       : both                  ? r->default_ms / r->after_ms
-				       : NAN;
+	bool clear = r->gain.faster.rounds && !faster_unclear(&r->gain.faster);
+	return r->at_defaults ? 1 : clear ? r->gain.faster.ratio : both ? r->default_ms / r->after_ms : NAN;
 }
 
 static json_t *ms_or_null(double ms)

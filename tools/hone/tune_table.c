@@ -53,8 +53,9 @@ static void quantity_notes(const struct tune_report *r)
 	if (alone)
 		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
 			  "so it is not compared with \"before us\"");
-	if (r->before.few && compared)
-		table_say("(gain): too few rounds of the network were timed, so it may be chance");
+	if (faster_unclear(&r->before) && compared)
+		table_say("(gain): the rounds of the network were too few, or differ too much, so it may be "
+			  "chance");
 	if (regrouped)
 		table_say("-: before this box, other kernels did this part of the network");
 	if (differ)
@@ -65,11 +66,11 @@ static void quantity_notes(const struct tune_report *r)
 			  (double)r->kernel[most].alone_ns / 1e3);
 }
 
-/* In brackets, if so few rounds of the network were timed that it may be chance. */
+/* In brackets, if the comparison of the whole network is unclear. */
 static void gain_cell(struct table *t, const struct tune_report *r, const struct tune_kernel *k)
 {
 	if (compares(k))
-		table_cell(t, r->before.few ? "(%.2fx)" : "%.2fx",
+		table_cell(t, faster_unclear(&r->before) ? "(%.2fx)" : "%.2fx",
 			   (double)k->before_ns / (double)k->after_ns);
 	else
 		table_cell(t, "-");
