@@ -3,6 +3,7 @@
 #include "agent/worker/device.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "tools/hone/adds_up.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -430,8 +431,18 @@ static int report_json(struct bench *b, const struct faster *faster)
 #define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 enum { PEAK = 1 << 3, ROOFLINE = 1 << 4 /* columns of the kernels' table */ };
 
+static void say_apart(const struct bench *b, struct variant *v, int n, double sum_ns)
+{
+	struct buf note = {0};
+	adds_up_note(sum_ns, stats_median(v->ns, b->runs), n,
+		     plan_device_use(v->ready.plan).steps ? b->host.name : NULL, &note);
+	if (note.n)
+		table_say("%s", buf_str(&note));
+	buf_free(&note);
+}
+
 /* Nothing, if the model has no kernels. */
-static void kernels_table(const struct bench *b, const struct variant *v)
+static void kernels_table(const struct bench *b, struct variant *v)
 {
 	static const char *const head[] = {"us",          "share",   "GFLOP/s", "of peak",
 					   "of roofline", "kernels", "task",    "node"};
@@ -478,6 +489,7 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 		table_say("%d of %d rows are left out (%.1f %% of the time); --top N shows more", n - shown,
 			  n, 100 * (all - shown_us) / (all > 0 ? all : 1));
 	table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
+	say_apart(b, v, n, 1e3 * all);
 	if (beside && t.shown & (PEAK | ROOFLINE))
 		table_say("of peak, of roofline: of the machine that runs the kernel, %s or the processor",
 			  b->host.name);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/image.h"
+#include "agent/run/plan_device.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "tools/hone/adds_up.h"
 #include "tools/hone/chart.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/headline.h"
@@ -200,6 +202,22 @@ static void write_headlines(const struct report *r, struct buf *out)
 	buf_free(&line);
 }
 
+static void write_apart(const struct report *r, struct buf *out)
+{
+	struct buf note = {0};
+	double sum_ns = 0;
+	for (int i = 0; i < r->n; i++)
+		sum_ns += r->kernel[i].after_ns;
+	adds_up_note(sum_ns, 1e6 * r->after_ms, r->n,
+		     plan_device_use(r->after.plan).steps ? r->host.name : NULL, &note);
+	if (note.n) {
+		buf_puts(out, "<p class=\"dim\">");
+		chart_escape(buf_str(&note), out);
+		buf_puts(out, "</p>\n");
+	}
+	buf_free(&note);
+}
+
 /* What the network ran on. */
 static void write_machine(const struct report *r, struct buf *out)
 {
@@ -235,6 +253,7 @@ static void write_head(const struct report *r, struct buf *out)
 	write_machine(r, out);
 	buf_printf(out, ". hone %s.</p>\n", HONE_VERSION);
 	write_headlines(r, out);
+	write_apart(r, out);
 }
 
 static bool tuned(const struct report *r)

@@ -4,12 +4,14 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
+#include "tools/hone/adds_up.h"
 #include "tools/hone/early.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/processor.h"
 #include "tools/hone/table.h"
 #include "tools/hone/tune_table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,6 +360,39 @@ TEST(advice_on_a_faster_processor)
 		CHECK(!strstr(buf_str(&b), "tune") == !(faster && tuned < 6));
 		buf_free(&b);
 	}
+}
+
+/* Kernels whose times do not add up to the whole are never shown without a word. */
+TEST(times_that_do_not_add_up)
+{
+	struct rng r;
+	int said = 0;
+	rng_seed(&r, 8);
+	for (int i = 0; i < 2000; i++) {
+		int n = 1 + (int)rng_below(&r, 100);
+		double whole = 1e3 * n * exp(4 * rng_unit(&r)), sum = whole * exp(rng_normal(&r) / 2);
+		bool apart = fabs(sum / whole - 1) > .25 && fabs(sum - whole) > 200.0 * n;
+		const char *device = rng_below(&r, 2) ? "opencl:0" : NULL;
+		struct buf b = {0};
+		adds_up_note(sum, whole, n, device, &b);
+		CHECK((b.n > 0) == apart);
+		CHECK(!b.n || !strstr(buf_str(&b), "opencl:0") == !device);
+		said += b.n > 0;
+		buf_free(&b);
+	}
+	CHECK(said > 300 && said < 1700);
+	struct buf b = {0};
+	adds_up_note(93e3, 53.4e3, 6, NULL, &b);
+	CHECK(!strcmp(
+	    buf_str(&b),
+	    "the kernels' times add up to 93.00 us, but the whole network takes 53.40 us: kernels are "
+	    "timed in other runs, and other load may have slowed those or the others; compare kernels "
+	    "only with one another"));
+	buf_clear(&b);
+	adds_up_note(0, 53.4e3, 6, NULL, &b);
+	adds_up_note(93e3, 0, 6, NULL, &b);
+	CHECK(!b.n);
+	buf_free(&b);
 }
 
 TEST_MAIN
