@@ -712,6 +712,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc < 0 || !worth_searching(s))
 		return rc;
 	rc = open_worker(s);
+	if (rc == E_STOPPED && tune_stopped(s))
+		return E_OK;
 	if (rc >= 0)
 		rc = tune_apart(s);
 	if (rc >= 0)

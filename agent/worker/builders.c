@@ -3,6 +3,7 @@
 #include "agent/worker/wire_msg.h"
 #include "platform/run/child.h"
 #include "platform/base/log.h"
+#include "platform/base/until.h"
 #include "platform/run/patience.h"
 
 #include <errno.h>
@@ -307,6 +308,8 @@ int builders_wait(struct builders *b, int fd, int64_t deadline_ns)
 			return rc < 0 ? rc : E_OK;
 		if (ms == 0)
 			return fail(E_TIMEOUT, "no answer before the deadline");
+		if ((rc = until_stopped(WORKER_STOP_NS)) < 0)
+			return rc;
 	}
 }
 
@@ -358,6 +361,8 @@ int builders_collect(struct builders *b, struct key k, int64_t deadline_ns, stru
 			return rc;
 		if (ms == 0)
 			return fail(E_TIMEOUT, "the deadline came before a builder's answer");
+		if ((rc = until_stopped(WORKER_STOP_NS)) < 0)
+			return rc;
 	}
 	if (!j || j->state != AHEAD_DONE)
 		return fail(E_NOTFOUND, "nothing was built ahead");

@@ -5,7 +5,10 @@
  * Jobs begin in the order in which they were added. A result stays until it is taken or its slot is needed.
  * Only builders_collect and builders_wait block; they also move the jobs along. A builder that dies, hangs or
  * sends nonsense is stopped, and its job fails (MEAS_CRASH, MEAS_TIMEOUT); the job of a builder that cannot
- * be started or talked to is forgotten. After eight such builders nothing is built ahead any more. */
+ * be started or talked to is forgotten. After eight such builders nothing is built ahead any more.
+ *
+ * Waits end with E_STOPPED WORKER_STOP_NS after this thread was told to stop (platform/base/until.h): some
+ * drivers compile for seconds. */
 #ifndef AGENT_BUILDERS_H
 #define AGENT_BUILDERS_H
 
@@ -14,6 +17,8 @@
 #include "platform/base/buf.h"
 #include "platform/base/hash.h"
 #include "platform/run/runner.h"
+
+#define WORKER_STOP_NS (250 * NS_PER_MS)
 
 enum { MOST_BUILDERS = 8 };
 

@@ -184,7 +184,7 @@ static void remember_failed(struct apart *w, const struct away *e, enum meas_sta
 }
 
 /* A call of e's worker, which began at start_ns, returned the error rc. The candidate is to blame, unless the
- * deadline came, this process was stopped, or all workers were told to rest. */
+ * deadline came, this process was stopped or told to stop, or all workers were told to rest. */
 static int lose(struct apart *w, struct away *e, int rc, int64_t deadline_ns, int64_t stood_ns,
 		struct meas *m)
 {
@@ -192,7 +192,7 @@ static int lose(struct apart *w, struct away *e, int rc, int64_t deadline_ns, in
 	bool rested = child_rests() != e->rests;
 	log_more("a worker for strangers' candidates is stopped: %s", err_text());
 	end_worker(e);
-	if (rc == E_TIMEOUT && late)
+	if (rc == E_STOPPED || (rc == E_TIMEOUT && late))
 		return rc;
 	if (rc == E_CHILD && rested)
 		return lose_all(w, rc, deadline_ns);

@@ -136,15 +136,16 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 	w->blamed = -1;
 	int64_t end = deadline_ns > INT64_MAX - GRACE_NS ? INT64_MAX : deadline_ns + GRACE_NS;
 	int rc = wire_send(w->child.in, w->base.clock, end, type, &w->request);
-	if (rc >= 0 && w->builders)
-		rc = builders_wait(w->builders, w->child.out, end);
+	if (rc >= 0)
+		rc = w->builders ? builders_wait(w->builders, w->child.out, end)
+				 : fd_await(w->child.out, w->base.clock, end, WORKER_STOP_NS);
 	if (rc >= 0)
 		rc = wire_receive(w->child.out, w->base.clock, end, &got, &w->reply);
 	if (rc < 0) {
 		stop(w);
 		if (rc == E_TIMEOUT)
 			return fail_in(rc, "the worker did not answer in time and was stopped");
-		return rc == E_NOMEM ? rc : fail_in(E_CHILD, "the worker died");
+		return rc == E_NOMEM || rc == E_STOPPED ? rc : fail_in(E_CHILD, "the worker died");
 	}
 	*c = (struct cur){.p = (const uint8_t *)buf_str(&w->reply), .n = w->reply.n};
 	int said = (int)cur_u32(c);

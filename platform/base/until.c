@@ -28,6 +28,16 @@ void until_read(int64_t bytes)
 		atomic_fetch_add_explicit(&limit->read_bytes, bytes, memory_order_relaxed);
 }
 
+int until_stopped(int64_t grace_ns)
+{
+	if (!limit || !stopped(limit))
+		return E_OK;
+	int64_t now_ns = clock_now(limit->clock);
+	if (!limit->stopped_ns)
+		limit->stopped_ns = now_ns;
+	return now_ns - limit->stopped_ns < grace_ns ? E_OK : fail(E_STOPPED, "stopped by a signal");
+}
+
 int until_check(void)
 {
 	if (!until_over())

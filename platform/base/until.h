@@ -18,6 +18,7 @@ struct until {
 	struct clock *clock;
 	int64_t end_ns;              /* on the clock */
 	volatile sig_atomic_t *stop; /* set by a signal handler; may be NULL */
+	int64_t stopped_ns;          /* when until_stopped first saw it set; 0: it has not */
 	/* what the thread has read from files so far; other threads may look */
 	_Atomic int64_t read_bytes;
 };
@@ -36,6 +37,9 @@ static inline bool until_over_at(int64_t element, int64_t *next)
 	return until_over();
 }
 int until_check(void) MUST_CHECK; /* E_OK, E_TIMEOUT or E_STOPPED */
-void until_read(int64_t bytes);   /* counts read_bytes */
+/* E_STOPPED: `stop` is set, and has been since a call at least so long ago. For waits that do no work of
+ * their own, and whose end is worth waiting for if it is near. */
+int until_stopped(int64_t grace_ns) MUST_CHECK;
+void until_read(int64_t bytes); /* counts read_bytes */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/child.h"
 
+#include "platform/base/until.h"
 #include "platform/run/patience.h"
 
 #include <errno.h>
@@ -242,7 +243,7 @@ int64_t child_stood_ns(void)
 	return atomic_load(&stood_ns);
 }
 
-static int wait_ready(int fd, short events, struct clock *clock, int64_t deadline_ns)
+static int wait_ready(int fd, short events, struct clock *clock, int64_t deadline_ns, int64_t stop_ns)
 {
 	int64_t now_ns = clock_now(clock);
 	struct patience p = patience_until(now_ns, deadline_ns);
@@ -258,8 +259,15 @@ static int wait_ready(int fd, short events, struct clock *clock, int64_t deadlin
 		rc = poll_slice(fd, events, left_ns > 0 ? left_ns : PATIENCE_SLICE_NS);
 		now_ns = clock_now(clock);
 		child_waited(now_ns - since_ns);
+		if (rc == 0 && stop_ns != INT64_MAX)
+			rc = until_stopped(stop_ns);
 	}
 	return rc < 0 ? rc : E_OK;
+}
+
+int fd_await(int fd, struct clock *clock, int64_t deadline_ns, int64_t stop_ns)
+{
+	return wait_ready(fd, POLLIN, clock, deadline_ns, stop_ns);
 }
 
 static bool again(int err)
@@ -270,7 +278,7 @@ static bool again(int err)
 int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns)
 {
 	for (size_t at = 0; at < n;) {
-		int rc = wait_ready(fd, POLLIN, clock, deadline_ns);
+		int rc = wait_ready(fd, POLLIN, clock, deadline_ns, INT64_MAX);
 		if (rc < 0)
 			return rc;
 		ssize_t got = read(fd, (char *)p + at, n - at);
@@ -306,7 +314,7 @@ static ssize_t write_quiet(int fd, const void *p, size_t n)
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns)
 {
 	for (size_t at = 0; at < n;) {
-		int rc = wait_ready(fd, POLLOUT, clock, deadline_ns);
+		int rc = wait_ready(fd, POLLOUT, clock, deadline_ns, INT64_MAX);
 		if (rc < 0)
 			return rc;
 		ssize_t put = write_quiet(fd, (const char *)p + at, n - at < PIPE_BUF ? n - at : PIPE_BUF);

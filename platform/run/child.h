@@ -30,6 +30,9 @@ int child_connect(struct child *c, const char *path, struct clock *clock, int64_
  * closed. If this process was stopped meanwhile and the deadline passed, the other side, which may have been
  * stopped too, gets one more slice of platform/run/patience.h. */
 int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
+/* Waits until fd can be read, or is closed. E_STOPPED: this thread was told to stop (platform/base/until.h)
+ * and has waited for stop_ns since. */
+int fd_await(int fd, struct clock *clock, int64_t deadline_ns, int64_t stop_ns) MUST_CHECK;
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Closes both ends, waits grace_ns, then sends SIGKILL if the child still lives, and reaps it. Idempotent.
  * Returns the wait status. */

@@ -355,6 +355,28 @@ static void measure_peaks(const char *folder)
 	CHECK_OK(device_measure("opencl:0", NULL, folder, &t));
 }
 
+/* A driver that compiles for long does not hold the end of a box that a signal stops. */
+TEST(signals_end_builds)
+{
+	open_fake();
+	measure_peaks(in_dir("long-builds"));
+	fake_lie("build-hang");
+	stop_after_us = 1000 * 1000;
+	for (int k = 0; k < 2 && !test_bad; k++) {
+		double start_s = test_now_s();
+		stop_with = k & 1 ? SIGTERM : SIGINT;
+		CHECK_RUN(128 + stop_with, "tune %s --budget 20s --device opencl:0 --builders %d --cache %s",
+			  model(), k, in_dir("long-builds"));
+		CHECK(test_now_s() - start_s < 6); /* the limit of a build is 12 s */
+		CHECK(!strstr(cli_err, "error"));
+		if (test_bad)
+			printf("signal %d, %.1f s: %s%s\n", stop_with, test_now_s() - start_s, cli_out,
+			       cli_err);
+	}
+	stop_with = 0;
+	stop_after_us = 0;
+}
+
 TEST(other_commands_do_not_fall_back)
 {
 	static const char *const commands[] = {"verify", "bench --runs 3"};
