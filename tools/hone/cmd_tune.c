@@ -301,7 +301,7 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 		log_info("the budget ended during the last step, whose kernels may have been kept; give a longer "
 			 "--budget");
 	else if (in_vain)
-		log_info("nothing new was kept%s", r->stopped ? "" : "; a longer --budget may find more");
+		log_info("no new kernel was kept%s", r->stopped ? "" : "; a longer --budget may find more");
 	if (o->unkept && can_keep(o->cache))
 		next_hone(a, "tune", a->pos[0], "");
 	else if (o->unkept || r->warning)
@@ -342,7 +342,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 {
 	const char *model = o->model;
 	if (tried_nothing(r)) {
-		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; nothing was kept",
+		table_say("%s on %s: the box of %.1f s ended before any kernel was tried; no kernel was kept",
 			  model, r->target, r->budget_s);
 		if (r->before_ms > 0)
 			printf("whole network: %.3f ms\n", r->before_ms);
