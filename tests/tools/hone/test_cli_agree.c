@@ -59,6 +59,13 @@ static double factor(const json_t *gain)
 	return json_is_null(gain) ? 1 : number(gain, "ratio");
 }
 
+/* Whether the rounds are too few or differ too much for a ratio (agent/cache/gain.h). */
+static bool unclear(const json_t *gain)
+{
+	return json_is_true(json_object_get(gain, "few_rounds")) ||
+	       number(gain, "high") > 3 * number(gain, "low");
+}
+
 static bool near(double a, double b)
 {
 	return fabs(a - b) <= 1e-4 * fmax(fabs(a), fabs(b));
@@ -89,7 +96,7 @@ static void check_verdict(const json_t *gain)
 {
 	double low = number(gain, "low"), high = number(gain, "high"), ratio = number(gain, "ratio");
 	bool outside = low > 1 || high < 1, sure = json_is_true(json_object_get(gain, "significant"));
-	CHECK(low <= ratio && ratio <= high && (!sure || outside));
+	CHECK(low <= ratio && ratio <= high && (!sure || outside) && !(sure && high > 3 * low));
 }
 
 /* No object calls a kernel tuned for which tuning found no better schedule than the default one. Returns the
@@ -226,7 +233,8 @@ TEST(random_networks_are_told_alike)
 		json_t *tuned = ask("tune", model, cache, " --budget 3s --seed 3");
 		const json_t *gain = json_object_get(tuned, "gain");
 		check_verdict(gain);
-		CHECK(near(number(tuned, "speedup"), factor(gain)));
+		double medians = number(tuned, "default_ms") / number(tuned, "after_ms");
+		CHECK(near(number(tuned, "speedup"), unclear(gain) ? medians : factor(gain)));
 		check_explain(model, cache, tuned);
 		check_bench(model, cache, tuned);
 		check_default_network(model, cache);
