@@ -167,10 +167,6 @@ static void print_taken(const struct sync_sum *s, struct buf *out)
 static void tell_result(const struct sync_sum *s, const struct sync_conf *c, bool by_hand)
 {
 	struct buf b = {0};
-	if (s->revoked && (s->fresh || by_hand))
-		log_error("hone-sync: %s: the fleet has revoked this board: it may take, but nothing that it "
-			  "sends counts; ask the fleet's operator",
-			  c->server);
 	if (!s->taken && !s->choices && !s->sent && !by_hand)
 		return;
 	print_taken(s, &b);
@@ -214,6 +210,19 @@ static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 	return fail_in(rc, "packs");
 }
 
+/* The error of a board that the fleet has revoked; a run of the timer fails with it once for each snapshot. */
+static int refuse_revoked(const struct sync_sum *s, const struct sync_conf *c, bool by_hand, int rc)
+{
+	if (!s->revoked || !(s->fresh || by_hand))
+		return rc;
+	if (rc < 0) /* both are errors of this run */
+		log_error("%s", err_text());
+	return fail(E_NOTFOUND,
+		    "%s: the fleet has revoked this board: it may take, but nothing that it sends counts; "
+		    "ask the fleet's operator",
+		    c->server);
+}
+
 static int run_once(const struct words *w, const struct sync_conf *c, const struct sync_cache *to,
 		    const struct sync_now *now)
 {
@@ -225,7 +234,7 @@ static int run_once(const struct words *w, const struct sync_conf *c, const stru
 		log_more("hone-sync: %s", err_text());
 		rc = E_OK;
 	}
-	return rc;
+	return refuse_revoked(&sum, c, w->now || w->folder, rc);
 }
 
 /* When root starts hone-sync by hand, it switches to the owner of the state folder, as the unit would. */

@@ -74,12 +74,22 @@ static int run(char *const *more)
 	return status_of(start(false, more));
 }
 
-static bool says(const char *text)
+static bool finds(const char *text)
 {
 	struct arena a = {0};
 	struct blob b;
 	CHECK_OK(file_read(&a, tree_path(&tree, "said"), 0, &b));
 	bool is = strstr(b.p, text) != NULL;
+	arena_free(&a);
+	return is;
+}
+
+static bool says(const char *text)
+{
+	struct arena a = {0};
+	struct blob b;
+	bool is = finds(text);
+	CHECK_OK(file_read(&a, tree_path(&tree, "said"), 0, &b));
 	if (!is)
 		printf("it says: %s\n", (const char *)b.p);
 	arena_free(&a);
@@ -146,6 +156,51 @@ TEST(exit_codes)
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now")) == 1 && says("snapshot"));
+	tree_close(&tree);
+}
+
+/* The timer's next run is due now. */
+static void make_due(void)
+{
+	struct arena a = {0};
+	struct blob b;
+	REQUIRE_OK(file_read(&a, tree_path(&tree, "state/sync.json"), 0, &b));
+	char *text = arena_strndup(&a, b.p, b.n), *at = strstr(text, "\"next_ns\":");
+	REQUIRE(at);
+	memset(at + 10, ' ', strcspn(at + 10, ",}"));
+	at[10] = '0';
+	tree_write(&tree, "state/sync.json", text, b.n);
+	arena_free(&a);
+}
+
+/* A run of a revoked board takes, and fails with one error: by hand always, by the timer for a new snapshot.
+ */
+TEST(a_revoked_board_fails)
+{
+	char board[1][KEY_ID_HEX + 1];
+	tree_open(&tree);
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now")) == 0);
+	struct arena a = {0};
+	struct blob b;
+	CHECK_OK(file_read(&a, tree_path(&tree, "state/sync.json"), 0, &b));
+	const char *at = strstr(b.p, "\"board\":");
+	REQUIRE(at && (at = strchr(at + 8, '"')));
+	snprintf(board[0], sizeof board[0], "%.*s", KEY_ID_HEX, at + 1);
+	arena_free(&a);
+	tree.s.board = board;
+	tree.s.nboard = 1;
+	for (int by_timer = 0; by_timer < 2; by_timer++) {
+		tree.s.serial++;
+		tree_publish(&tree);
+		if (by_timer)
+			make_due();
+		CHECK(run(by_timer ? NULL : WORDS("--now")) == 1);
+		CHECK(says("hone-sync: error: ") && says(": the fleet has revoked this board: "));
+		CHECK(!finds("error: hone-sync: "));
+	}
+	CHECK(run(WORDS("--now")) == 1 && says("the fleet has revoked this board"));
+	CHECK(run(NULL) == 0);
 	tree_close(&tree);
 }
 
