@@ -231,22 +231,22 @@ const struct cmd fleet_cmd_boards = {
     .name = "boards",
 };
 
-/* Finds a board by its id or its name. */
+/* Finds a board by its name, its id, or the first digits of its id. */
 
-enum { MOST_NAMED = 4 };
+enum { MOST_NAMED = 4, LEAST_DIGITS = 4 };
 
 struct wanted {
-	const char *name;
-	int n;                   /* boards of that name */
-	char id[KEY_ID_HEX + 1]; /* of the first */
+	const char *name, *digits; /* the word; digits NULL: it names a board */
+	int n;                     /* boards of that name, or whose ids begin so */
+	char id[KEY_ID_HEX + 1];   /* of the first */
 	char ids[MOST_NAMED * (KEY_ID_HEX + 2) + 1];
 };
 
-static int compare_name(void *ctx, const struct store_board *b)
+static int compare_board(void *ctx, const struct store_board *b)
 {
 	struct wanted *w = ctx;
 	size_t n = strlen(w->ids);
-	if (strcmp(b->name, w->name))
+	if (w->digits ? strncmp(b->id, w->digits, strlen(w->digits)) : strcmp(b->name, w->name))
 		return E_OK;
 	if (w->n < MOST_NAMED)
 		snprintf(w->ids + n, sizeof w->ids - n, "%s%s", n ? ", " : "", b->id);
@@ -263,15 +263,24 @@ static int find_board(struct work *w, const char *word, char id[KEY_ID_HEX + 1])
 		key_text(key, id);
 		return E_OK;
 	}
-	int rc = store_boards(w->c, compare_name, &wanted);
+	size_t n = strlen(word);
+	int rc = store_boards(w->c, compare_board, &wanted);
+	if (rc >= 0 && !wanted.n && n >= LEAST_DIGITS && strspn(word, "0123456789abcdef") == n) {
+		wanted.digits = word;
+		rc = store_boards(w->c, compare_board, &wanted);
+	}
 	if (rc < 0)
 		return rc;
 	if (wanted.n > 1)
-		return fail(E_USAGE, "%d boards are called '%s': give the id of one, %s%s", wanted.n, word,
-			    wanted.ids, wanted.n > MOST_NAMED ? ", or another of hone-fleet boards" : "");
+		return fail(E_USAGE, "%d boards %s '%s': give the id of one, %s%s", wanted.n,
+			    wanted.digits ? "have ids that begin with" : "are called", word, wanted.ids,
+			    wanted.n > MOST_NAMED ? ", or another of hone-fleet boards" : "");
 	if (!wanted.n)
-		return fail(E_NOTFOUND, "no board is called '%.80s'; `hone-fleet boards` shows names and ids",
-			    word);
+		return fail(
+		    E_NOTFOUND,
+		    "no board is called '%.80s', and no id begins so; `hone-fleet boards` shows names "
+		    "and ids",
+		    word);
 	memcpy(id, wanted.id, sizeof wanted.id);
 	return E_OK;
 }
@@ -335,8 +344,8 @@ const struct cmd fleet_cmd_rename = {
     .summary = "give a board another name",
     .details =
 	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
-	"beside the board's id. BOARD is its id, or its present name if no other board has it. NAME must\n"
-	"be no other board's.",
+	"beside the board's id. BOARD is its id, the first digits of it, or its present\n"
+	"name if no other board has it. NAME must be no other board's.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = db_opts,
@@ -395,7 +404,8 @@ const struct cmd fleet_cmd_revoke = {
     .usage = "BOARD --why TEXT | BOARD --undo",
     .summary = "revoke a board or a record, or take that back",
     .details = "The server refuses what a revoked board sends, and no longer counts what it sent before. "
-	       "Boards do not use a revoked record. BOARD is an id, or a name that only one board has.",
+	       "Boards do not use a revoked record. BOARD is an id, the first\n"
+	       "digits of one, or a name that only one board has.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = revoke_opts,

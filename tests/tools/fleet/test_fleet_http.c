@@ -166,6 +166,18 @@ TEST(boards_have_names)
 	snprintf(words, sizeof words, "rename %s arm-5", id);
 	CHECK(try_command(words) && try_command("revoke arm-5 --why lost") &&
 	      try_command("revoke arm-5 --undo"));
+	snprintf(words, sizeof words, "rename %.8s arm-6", id); /* by the digits that the page shows */
+	CHECK(try_command(words) && strstr(command("boards --json"), "\"arm-6\""));
+	snprintf(words, sizeof words, "revoke %.3s --why lost", id); /* too few */
+	CHECK(!try_command(words));
+	snprintf(words, sizeof words, "rename arm-6 %.4s", other); /* a name goes before an id */
+	CHECK(try_command(words));
+	snprintf(words, sizeof words, "rename %.4s arm-7", other);
+	CHECK(try_command(words));
+	snprintf(words, sizeof words, "revoke %s --why lost", id);
+	CHECK(strstr(command("boards --json"), "\"arm-7\"") && try_command(words));
+	snprintf(words, sizeof words, "revoke %.8s --undo", id);
+	CHECK(try_command(words));
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
