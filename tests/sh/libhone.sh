@@ -68,6 +68,12 @@ sh tools/build/install.sh "$b" "$root" /usr 0.1.0 libhone.so.0 "$b"/gen/*.fallba
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 }
+if command -v pkg-config >/dev/null; then
+	check "install with a blank in PREFIX" env PYTHON_SITE=/site sh tools/build/install.sh "$b" "$dir/blank" "/pre fix" 0.1.0 libhone.so.0 "$b"/gen/*.fallback.zst
+	check "hone.pc with a blank in PREFIX" sh -c "[ \"\$(PKG_CONFIG_PATH='$dir/blank/pre fix/lib/pkgconfig' pkg-config --cflags hone)\" = '-I/pre\\ fix/include ' ] ||
+		{ PKG_CONFIG_PATH='$dir/blank/pre fix/lib/pkgconfig' pkg-config --cflags hone; false; }"
+	rm -rf "$dir/blank"
+fi
 PKG_CONFIG_PATH=$root/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH="$root/usr/lib"
 ex=$root/usr/share/doc/hone/examples

@@ -57,8 +57,8 @@ includedir=\${prefix}/include
 Name: hone
 Description: runs neural networks with kernels tuned on the board that runs them
 Version: $version
-Cflags: -I\${includedir}
-Libs: -L\${libdir} -lhone
+Cflags: -I"\${includedir}"
+Libs: -L"\${libdir}" -lhone
 Libs.private: -lprotobuf-c -lzstd -lpthread -lm -ldl
 END
 # So that programs find the library: a user who is not root, or who installs for another system, does it there.

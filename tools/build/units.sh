@@ -15,16 +15,18 @@ install_units() { # DESTDIR PREFIX
 	root=$1$2
 	install -d "$root/lib/systemd/system" "$root/lib/sysusers.d" "$root/lib/tmpfiles.d" "$root/share/doc/hone/examples" || return
 	for u in $units/*.service $units/*.socket $units/*.timer $units/*.path; do
-		sed "s|/usr/local/|$2/|" "$u" >"$root/lib/systemd/system/$(basename "$u")" || return
+		sed "s|/usr/local/|$(printf %s "$2" | sed 's/ /\\\\x20/g')/|" "$u" >"$root/lib/systemd/system/$(basename "$u")" || return
 		chmod 644 "$root/lib/systemd/system/$(basename "$u")"
 	done
 	install -m 644 $units/sysusers.conf "$root/lib/sysusers.d/hone.conf"
 	install -m 644 $units/tmpfiles.conf "$root/lib/tmpfiles.d/hone.conf"
-	install -m 644 configs/honed.conf $units/hone-worker-gpu.conf "$root/share/doc/hone/examples"
+	install -m 644 $units/hone-worker-gpu.conf "$root/share/doc/hone/examples"
+	example="$root/share/doc/hone/examples/honed.conf"
+	sed "s|/usr/local/|$2/|" configs/honed.conf >"$example" && chmod 644 "$example" || return
 	if is_private "$1" "$2"; then
 		echo "nothing outside of $2 was written: its honed takes --config FILE (an example is in $root/share/doc/hone/examples)"
 	elif [ ! -e "$1/etc/hone/honed.conf" ]; then
-		install -D -m 644 configs/honed.conf "$1/etc/hone/honed.conf" 2>/dev/null ||
+		install -D -m 644 "$example" "$1/etc/hone/honed.conf" 2>/dev/null ||
 			echo "no $1/etc/hone/honed.conf (not permitted): an example is in $root/share/doc/hone/examples"
 	fi
 }
@@ -49,8 +51,11 @@ check_install() {
 	echo '#mine' >"$d/root/etc/hone/honed.conf"
 	install_units "$d/root" /opt/x >/dev/null
 	check "install overwrites honed.conf" "$(grep -vx '#mine' "$d/root/etc/hone/honed.conf")"
+	install_units "$d/blank" "/opt/x y" >/dev/null
+	check "units with a blank in PREFIX" "$(grep -q '^ExecStart=/opt/x\\x20y/bin/honed' "$d/blank/opt/x y/lib/systemd/system/honed.service" ||
+		grep ExecStart "$d/blank/opt/x y/lib/systemd/system/honed.service"; grep -q "/opt/x y/share" "$d/blank/etc/hone/honed.conf" || echo honed.conf)"
 	check "an installation below a user's folder writes into /etc" "$(install_units "" "$d/home" | grep -v '^nothing outside of')"
-	check "installed units do not follow PREFIX" "$(grep -rn /usr/local "$d/root/opt/x/lib"; grep -q '^ExecStart=/opt/x/bin/honed' \
+	check "installed files do not follow PREFIX" "$(grep -rn /usr/local "$d/root/opt/x"; grep -q '^ExecStart=/opt/x/bin/honed' \
 		"$d/root/opt/x/lib/systemd/system/honed.service" || echo "ExecStart of honed.service")"
 }
 
