@@ -168,7 +168,9 @@ static const char *near_bind(const struct importer *im, const Onnx__GraphProto *
 static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
 {
 	for (int i = 0; i < im->o->nbinds; i++) {
-		if (im->bind_used[i] || im->o->binds[i].weak)
+		if (im->o->taken)
+			im->o->taken[i] = im->bind_used[i];
+		if (im->bind_used[i] || im->o->binds[i].weak || im->o->taken)
 			continue;
 		const char *name = im->o->binds[i].name, *near = near_bind(im, p, name);
 		if (near)

@@ -62,6 +62,9 @@ struct import_opts {
 	/* Goes before NAME=DIMS in errors, and of it only what follows ": " before further ones; NULL:
 	 * "--shape " before each, and NAME is quoted for a shell. */
 	const char *shape_option;
+	/* One for each bind, set if the model has its input or dimension: the caller says if none of several
+	 * models has it. NULL: a bind that the model does not have is an error. */
+	bool *taken;
 };
 
 int import_file(const char *path, const struct import_opts *o, struct graph **out) MUST_CHECK;

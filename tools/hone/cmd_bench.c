@@ -615,7 +615,9 @@ static void report(struct bench *b, const struct faster *faster)
 		headline_print(lead, &faster[i], "#1", &b->machine);
 	}
 	const struct ready *first = &b->variant[0].ready;
-	if (!first->model.g) /* a compiled model cannot be tuned */
+	for (int i = 1; i < b->n && !model_took_all(b->args, &first->model); i++)
+		first = &b->variant[i].ready; /* the line repeats every --shape */
+	if (!first->model.g || !model_took_all(b->args, &first->model)) /* a compiled model cannot be tuned */
 		return;
 	if (all_tuned(first))
 		next_hone(b->args, "explain", first->model.path, "");
@@ -655,7 +657,10 @@ static int open_variants(struct bench *b, const char *default_dir)
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	const struct model *m[MAX_VARIANTS];
+	for (int i = 0; i < b->n; i++)
+		m[i] = &b->variant[i].ready.model;
+	return model_shapes_met(a, m, b->n);
 }
 
 /* Learns the processor's peaks, if it runs kernels beside the device. */

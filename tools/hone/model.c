@@ -370,7 +370,14 @@ static void say_notes(const struct args *a, const char *path, const struct buf *
 	buf_free(&line);
 }
 
-int model_import(const struct args *a, const char *path, struct graph **out)
+/* Whether the command compares models, of which one may have sizes that another one has not. */
+static bool compares_models(const struct args *a)
+{
+	return !strcmp(a->cmd->name, "bench") && a->npos > 1;
+}
+
+/* m: gets what it took of --shape; NULL: it has to take all. */
+static int import(const struct args *a, const char *path, struct model *m, struct graph **out)
 {
 	struct arena arena = {0};
 	struct buf notes = {0};
@@ -378,6 +385,8 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	int rc = image_is_no_model(path);
 	if (rc >= 0)
 		rc = o.nbinds = model_binds(a, &arena, &o.binds);
+	if (rc >= 0 && m && compares_models(a))
+		m->took = o.taken = ARENA_ARRAY(&m->arena, bool, o.nbinds + 1);
 	if (rc >= 0)
 		rc = import_file(path, &o, out);
 	if (rc >= 0)
@@ -385,6 +394,37 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	buf_free(&notes);
 	arena_free(&arena);
 	return rc;
+}
+
+int model_import(const struct args *a, const char *path, struct graph **out)
+{
+	return import(a, path, NULL, out);
+}
+
+int model_shapes_met(const struct args *a, const struct model *const *m, int n)
+{
+	const char *const *shape;
+	int nshapes = compares_models(a) ? arg_list(a, "shape", &shape) : 0;
+	for (int i = 0; i < nshapes; i++) {
+		bool met = false;
+		for (int k = 0; k < n && !met; k++)
+			met = m[k]->took && m[k]->took[i];
+		if (!met)
+			return fail(E_USAGE,
+				    "--shape %.200s: none of the models has such an input or symbolic dimension; "
+				    "hone inspect MODEL shows them",
+				    shape[i]);
+	}
+	return E_OK;
+}
+
+bool model_took_all(const struct args *a, const struct model *m)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape), took = 0;
+	for (int i = 0; i < n && m->took; i++)
+		took += m->took[i];
+	return !m->took || took == n;
 }
 
 static int divide(struct model *m, const struct chosen_for *f)
@@ -438,9 +478,11 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 {
 	int64_t start = clock_now(&clock_real);
 	*m = (struct model){.path = path};
-	int rc = model_import(a, path, &m->g);
-	if (rc < 0)
+	int rc = import(a, path, m, &m->g);
+	if (rc < 0) {
+		arena_free(&m->arena);
 		return rc;
+	}
 	m->nan = weights_nan(m->g, &m->arena);
 	if (m->nan)
 		log_info("hone: warning: %s: %s", path, m->nan);

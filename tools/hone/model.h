@@ -120,6 +120,7 @@ struct model {
 	struct step_task *task; /* no duplicates */
 	int ntasks;
 	int64_t load_ns; /* import and passes */
+	const bool *took; /* of each --shape, whether this model has it; NULL: it has all */
 	const char *nan; /* says which weight holds NaN (tools/hone/weights.h); NULL: none */
 };
 
@@ -139,6 +140,9 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 int model_take_bytes(struct model *m, const struct target *t) MUST_CHECK;
 /* The same, whatever the model's choices leave to portable code: that has no form as C source. */
 int model_take_all_bytes(struct model *m, const struct target *t) MUST_CHECK;
+/* For commands that compare several models. E_USAGE: none of them has the input or dimension of a --shape. */
+int model_shapes_met(const struct args *a, const struct model *const *m, int n) MUST_CHECK;
+bool model_took_all(const struct args *a, const struct model *m); /* it has those of every --shape */
 void model_close(struct model *m);
 
 /* Seeded inputs: floats in [-1, 1], integers 0 and 1. *out has ninputs tensors in the arena. */

@@ -31,6 +31,26 @@ TEST(free_sizes_must_be_given)
 	CHECK_RUN(0, "tasks %s --shape h=4 --shape w=5", model);
 }
 
+/* A model with fixed sizes and one with free ones are compared: each takes the sizes that it has. */
+TEST(bench_compares_a_fixed_and_a_free_model)
+{
+	char fixed[256], open[256], cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
+	snprintf(fixed, sizeof fixed, "%s", one_node("fixed.onnx", "Relu", "1 3 4 5"));
+	snprintf(open, sizeof open, "%s", one_node("open.onnx", "Relu", "1 3 h w"));
+	CHECK_RUN(0, "bench %s %s --shape h=4 --shape w=5 --runs 1 --threads 1 --cache %s", fixed, open, cache);
+	CHECK_SAYS(cli_out, "/open.onnx (");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_SAYS(cli_err, "/open.onnx --budget 20s"); /* the model that takes these sizes */
+	CHECK_RUN(2, "bench %s %s --shape h=4 --runs 1 --cache %s", fixed, open, cache);
+	CHECK_SAYS(cli_err, "/open.onnx: ");
+	CHECK_RUN(2, "bench %s %s --shape h=4 --shape w=5 --shape z=2 --runs 1 --cache %s", fixed, open, cache);
+	CHECK_SAYS(cli_err, "--shape z=2: none of the models has such an input or symbolic dimension");
+	CHECK(!cli_out[0]);
+	CHECK_RUN(2, "bench %s --shape h=4 --runs 1 --cache %s", fixed, cache);
+	CHECK_SAYS(cli_err, "the model has no input or symbolic dimension 'h'");
+}
+
 TEST(a_batch_size_that_is_assumed_is_said_once)
 {
 	static const char *const commands[] = {"bench --runs 1 --kernels fallback",
