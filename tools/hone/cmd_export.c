@@ -97,6 +97,9 @@ static int run_export(const struct args *a)
 	cache_close(c);
 	if (rc < 0)
 		return rc;
+	if (file && a->json)
+		rc = json_out(json_pack("{so so si si}", "cache", json_text(dir), "file", json_text(file),
+					"records", n.records, "left_out", n.left_out));
 	fflush(stdout);
 	if (n.left_out)
 		log_info(
@@ -107,7 +110,7 @@ static int run_export(const struct args *a)
 	log_info("on another board, hone import takes these records");
 	if (file)
 		next_say("hone import %s", file);
-	return 0;
+	return rc;
 }
 
 static const struct opt opts[] = {
@@ -120,8 +123,9 @@ const struct cmd cmd_export = {
     .usage = "[-o FILE] [--cache DIR]",
     .summary = "the cache's records as JSON lines",
     .details =
-	"One object a line, also with --json: type, key and text; the first has records, too, the number of\n"
-	"lines, so that hone import sees when some are missing. Recipes of level int8 are among them (hone\n"
+	"One object a line: type, key and text; the first has records, too, the number of lines, so that hone\n"
+	"import sees when some are missing. With --json and -o FILE, standard output has one object with the\n"
+	"number of records; without -o it has the lines. Recipes of level int8 are among them (hone\n"
 	"import --recipes). Machine code is not exported; use hone pack for it.",
     .opts = opts,
     .run = run_export,

@@ -833,6 +833,12 @@ TEST(export_to_a_file)
 	CHECK(!cli_out[0]);
 	slurp(file, text, sizeof text);
 	CHECK(*text && !strcmp(lines, text));
+	CHECK_RUN(0, "export -o %s --json --cache %s", file, from);
+	CHECK(out_number("records") == 6 && out_number("left_out") == 0);
+	slurp(file, text, sizeof text);
+	CHECK(!strcmp(lines, text));
+	CHECK_RUN(0, "export --json --cache %s", from);
+	CHECK(!strcmp(lines, cli_out));
 	CHECK_RUN(0, "import %s --cache %s", file, in_dir("imported"));
 	CHECK_RUN(1, "export -o %s/x --cache %s", file, from);
 }
