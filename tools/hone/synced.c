@@ -46,7 +46,9 @@ static void tell_last(const json_t *s)
 		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
 		  daemon_num(s, "taken", 0), daemon_num(s, "choices", 0), daemon_num(s, "refused", 0),
 		  daemon_num(s, "sent", 0));
-	printf("board      %s (%s)%s\n", daemon_text(s, "name", "-"), daemon_text(s, "board", "no id yet"),
+	/* The fleet may know it by another name (hone-fleet rename), which it does not tell the board. */
+	printf("board      %s (joins as %s)%s\n", daemon_text(s, "board", "no id yet"),
+	       daemon_text(s, "name", "-"),
 	       daemon_flag(s, "revoked") ? ", revoked by the fleet: nothing that it sends counts" : "");
 	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
 	       daemon_num(s, "up_bytes", 0) / 1024);
