@@ -131,7 +131,9 @@ struct hone_options {
 	const char *device;
 };
 
-/* o NULL: all fields zero. */
+/* Starts the threads that runs use, and opens the caches. *out becomes a handle, with which hone_load loads
+ * any number of models, until hone_close; NULL after an error. o NULL: as if all its members were zero, so
+ * every core computes, and kernels come from the user's cache, then honed's. */
 HONE_API int hone_open(const struct hone_options *o, struct hone_handle **out);
 /* Models stay usable; closing the last one frees the rest. NULL: does nothing. */
 HONE_API void hone_close(struct hone_handle *h);

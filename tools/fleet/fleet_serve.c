@@ -154,15 +154,17 @@ static struct text shown_db(const char *db)
 /* Says when boards get a record. An operator who expects the first records needs quorum and stage. */
 static void tell_stages(const struct fleet_conf *c)
 {
-	char stage[DURATION_TEXT], wait[80] = ", without stages";
+	char stage[DURATION_TEXT], every[DURATION_TEXT], wait[80] = ", without stages";
 	duration_print(c->stage_ns, stage);
+	duration_print(c->every_ns, every);
 	if (c->stage_ns)
 		snprintf(wait, sizeof wait, ", after %s on the channel before", stage);
 	log_info(
 	    "hone-fleet: publishes a record to channel canary when %d board%s report%s it, to early when "
-	    "%d and to all when %d agree on it%s (quorum = %d,%d,%d, stage = %s)",
+	    "%d and to all when %d agree on it%s (quorum = %d,%d,%d, stage = %s); it looks for new records "
+	    "every %s",
 	    c->quorum[0], plural_s(c->quorum[0]), c->quorum[0] == 1 ? "s" : "", c->quorum[1], c->quorum[2],
-	    wait, c->quorum[0], c->quorum[1], c->quorum[2], stage);
+	    wait, c->quorum[0], c->quorum[1], c->quorum[2], stage, every);
 }
 
 static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
