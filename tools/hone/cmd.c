@@ -23,7 +23,7 @@ const struct opt cmd_common[] = {
     {"verbose", OPT_FLAG, NULL, "more words on standard error", 'v'},
     {"no-color", OPT_FLAG, NULL, "no colours (so does the environment's NO_COLOR)"},
     {"help", OPT_FLAG, NULL, "show this help", 'h'},
-    {"version", OPT_FLAG, NULL, "show the version"},
+    {"version", OPT_FLAG, NULL, "show the version", .also = "V"},
     {NULL},
 };
 
@@ -223,7 +223,8 @@ static int unknown_option(const struct parse *p, const char *word, size_t n)
 {
 	char name[64];
 	snprintf(name, sizeof name, "%.*s", (int)n, word);
-	const struct opt *meant = also_called(own_opts(p->cmd), name);
+	const struct opt *own = also_called(own_opts(p->cmd), name);
+	const struct opt *meant = own ? own : also_called(cmd_common, name);
 	const char *near = help_near_opt(p->cmd, name);
 	const char *dash = strlen(name) > 1 ? "--" : "-";
 	if (meant)

@@ -763,7 +763,7 @@ static int run_bench(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
+    {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)", .also = "n"},
     {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; shows late runs and CPU time"},
     {"top", OPT_INT, "N", "show only the N most expensive kernels (default: all, in their order)"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)",

@@ -492,15 +492,15 @@ static const struct opt opts[] = {
 const struct cmd cmd_compile = {
     .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--level LEVEL]",
     .summary = "write a model with its kernels and packed weights into a folder",
-    .details =
-	"hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
-	"compiler. DIR is\nmade; if it exists, it must be empty, or hold only what hone compile wrote (not "
-	"with --c).\nThe kernels come from the cache; hone-worker builds missing code, with the known "
-	"schedule or the default\none. DIR runs with this version of hone, on processors that have "
-	"all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "
-	"runs it, and nobody else may write to it.\nWith --c, a program needs nothing of hone: it "
-	"compiles C99, links the kernels and packed weights as\nobjects, and provides one block of "
-	"RAM. NAME.h says how. A program may link several networks.",
+    .details = "hone run, hone bench and libhone accept DIR as a model, without cache, model file or "
+	       "compiler. DIR is\nmade; if it exists, it must be empty, or hold only what hone compile wrote "
+	       "before. With --c it may\nhold other files. The kernels come from the cache; hone-worker "
+	       "builds missing code, with the known "
+	       "schedule or the default\none. DIR runs with this version of hone, on processors that have "
+	       "all features of this one. It holds\nmachine code: DIR must belong to root or to the user who "
+	       "runs it, and nobody else may write to it.\nWith --c, a program needs nothing of hone: it "
+	       "compiles C99, links the kernels and packed weights as\nobjects, and provides one block of "
+	       "RAM. NAME.h says how. A program may link several networks.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -53,7 +53,7 @@ static int tasks_json(const struct listed *l, const struct model *m)
 
 static void tasks_table(const struct args *a, const struct listed *l, const struct model *m)
 {
-	struct table t = {.align = l->device ? "rrrlll" : "rrrll", .drop = l->device ? "001000" : "00100"};
+	struct table t = {.align = l->device ? "rrrrll" : "rrrrl", .drop = l->device ? "001000" : "00100"};
 	const char *const head[] = {"uses", "MFLOP", "share", "key", l->device ? "kernel" : "task", "task"};
 	int kernels = 0;
 	for (int i = 0; i < 5 + !!l->device; i++)
@@ -90,14 +90,23 @@ static void tasks_table(const struct args *a, const struct listed *l, const stru
  * asks for them when the user presses a key. Names that would not fit on a line are left out. */
 static void tasks_names(const struct model *m)
 {
-	for (int i = 0; i < m->steps->nsteps; i++) {
+	struct key *seen = calloc((size_t)m->steps->nsteps + 1, sizeof *seen); /* steps may share a name */
+	for (int i = 0, n = 0; seen && i < m->steps->nsteps; i++) {
 		const struct step *s = &m->steps->step[i];
 		const unsigned char *p = (const unsigned char *)s->name;
 		while (s->kind == STEP_TASK && p && *p > ' ' && *p != 127)
 			p++;
-		if (s->kind == STEP_TASK && p && !*p && *s->name)
+		if (s->kind != STEP_TASK || !p || *p || !*s->name)
+			continue;
+		bool met = false;
+		seen[n] = hash_text(s->name);
+		for (int k = 0; k < n && !met; k++)
+			met = key_equal(seen[k], seen[n]);
+		n += !met;
+		if (!met)
 			puts(s->name);
 	}
+	free(seen);
 }
 
 /* Prints the nodes that were refused: each line of the import's error is one node. */

@@ -676,7 +676,8 @@ static void cost_models(struct buf *out)
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s",
      "time box, counted from the start of the process, without what --wait waits and what --data takes to "
-     "quantise (default 20s)"},
+     "quantise (default 20s)",
+     .also = "time timeout"},
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
      "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "

@@ -24,7 +24,8 @@
 	{                                                                                                    \
 		"threads", OPT_INT, "N",                                                                     \
 		    "threads of the processor (default: every core); with a --device, of what the "          \
-		    "processor runs beside it"                                                               \
+		    "processor runs beside it",                                                              \
+		    .also = "t j"                                                                            \
 	}
 #define OPT_DEVICE                                                                                           \
 	{                                                                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: arguments, help, errors, models. */
-#include "tests/lib/cli.h"
+#include "tests/lib/cli_model.h"
 #include "tools/hone/help.h"
 
 #include <ctype.h>
@@ -39,6 +39,17 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_SAYS(cli_err, "--json takes no value");
 	CHECK_RUN(2, "zoo -x");
 	CHECK_SAYS(cli_err, "unknown option -x");
+	static const struct {
+		const char *words, *says;
+	} others[] = {{"tune M --time 5s", "unknown option --time; use --budget: "},
+		      {"tune M -t 2", "unknown option -t; use --threads: "},
+		      {"bench M -n 5", "unknown option -n; use --runs: "},
+		      {"run M -i x.npy", "unknown option -i; use --input: "},
+		      {"-V", "unknown option -V; use --version: "}};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		CHECK_RUN(2, "%s", others[i].words);
+		CHECK_SAYS(cli_err, others[i].says);
+	}
 	CHECK_RUN(2, "zoo a b");
 	CHECK_SAYS(cli_err, "unexpected argument 'b'; usage: hone zoo");
 	CHECK_RUN(2, "--json");
@@ -268,6 +279,14 @@ TEST(names_of_tasks)
 		CHECK_RUN(0, "explain %s %s --cache %s", in_dir("steering.onnx"), name, in_dir("no-names"));
 		CHECK_SAYS(cli_out, "operand ");
 	}
+	struct onnx_maker k; /* two nodes of one name */
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "2 6");
+	mk_node(&k, "Softmax", "x", "a")->name = mk_text("stem");
+	mk_node(&k, "Softmax", "a", "y")->name = mk_text("stem");
+	mk_output(&k, "y");
+	CHECK_RUN(0, "tasks %s --names", write_model(&k, "twice.onnx"));
+	CHECK(!strcmp(cli_out, "stem\n"));
 	REQUIRE_OK(file_write(in_dir("broken.onnx"), "nonsense", 8));
 	CHECK_RUN(1, "tasks %s --names", in_dir("broken.onnx"));
 	CHECK(!*cli_out);

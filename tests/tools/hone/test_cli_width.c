@@ -138,6 +138,26 @@ static bool screen_reads(const char *text)
 	return strstr(joined, text);
 }
 
+/* Commands take the key of a task, so no terminal is too narrow for it. */
+TEST(keys_stay_whole)
+{
+	static char list[1 << 14];
+	char model[256];
+	snprintf(model, sizeof model, "%s", steering());
+	CHECK_RUN(0, "tasks %s --json", model);
+	snprintf(list, sizeof list, "%.16000s", cli_out);
+	for (int columns = 20; columns <= 60; columns += 4) {
+		int n = 0;
+		CHECK(hone_on_terminal(columns, ON_OUT, "tasks %s", model) == 0);
+		for (const char *at = list; (at = strstr(at, "\"key\":")) && (at = strchr(at + 6, '"')); n++) {
+			char key[9];
+			snprintf(key, sizeof key, "%.8s", at + 1);
+			CHECK_SAYS(cli_screen, key);
+		}
+		CHECK(n > 3);
+	}
+}
+
 TEST(run_fits_its_terminal)
 {
 	static const int columns[] = {40, 60, 80, 0};
