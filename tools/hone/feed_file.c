@@ -26,6 +26,9 @@ static void tell(const char *path, const char *name, const struct picture *p, co
 	log_info("%s: %s, %dx%d, as %s %s with values %.4g to %.4g%s", name, path, p->w, p->h,
 		 dtype_name(t->dtype), shape, least, most,
 		 is_real(t->dtype) && !o->nmean && !o->nscale ? "; --scale 1/255 makes them 0 to 1" : "");
+	if (p->alpha)
+		log_info("%s is transparent in parts, which is ignored: the model gets the colours below",
+			 path);
 }
 
 static int feed_picture(const struct args *a, struct arena *arena, const char *path, const char *name,

@@ -19,7 +19,7 @@ int picture_alloc(struct arena *a, uint64_t w, uint64_t h, struct picture *out)
 		    E_UNSUPPORTED,
 		    "the picture is %llux%llu; at most %d pixels per side and %d in all: make it smaller",
 		    (unsigned long long)w, (unsigned long long)h, PICTURE_MOST_SIDE, PICTURE_MOST_PIXELS);
-	*out = (struct picture){(int)w, (int)h, arena_try(a, (size_t)(w * h), 3)};
+	*out = (struct picture){.w = (int)w, .h = (int)h, .rgb = arena_try(a, (size_t)(w * h), 3)};
 	return out->rgb ? E_OK : E_NOMEM;
 }
 

@@ -29,6 +29,7 @@ enum {
 struct picture {
 	int w, h;     /* pixels, at least 1 */
 	uint8_t *rgb; /* [h][w][3] */
+	bool alpha;   /* the file has transparency, which is not in rgb */
 };
 
 enum picture_layout { LAYOUT_BY_SHAPE, LAYOUT_NCHW, LAYOUT_NHWC };

@@ -65,6 +65,8 @@ static void decode(struct png_reader *r, png_structp png, png_infop info)
 	png_read_info(png, info);
 	if (!make_rows(r, png_get_image_width(png, info), png_get_image_height(png, info)))
 		return;
+	r->out->alpha =
+	    png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA || png_get_valid(png, info, PNG_INFO_tRNS);
 	png_set_expand(png);
 	png_set_strip_16(png);
 	png_set_strip_alpha(png);

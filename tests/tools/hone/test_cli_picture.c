@@ -55,6 +55,20 @@ TEST(pictures_as_inputs)
 	arena_free(&a);
 }
 
+/* A picture with transparency is read as if it had none, and hone says so. */
+TEST(transparency_is_ignored_aloud)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("id.onnx", "Identity", "1 3 7 9"));
+	for (int alpha = 0; alpha < 2; alpha++) {
+		struct buf png = {0};
+		pic_png(9, 7, alpha ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, 8, false, &png);
+		write_buf("t.png", &png);
+		CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), in_dir("t.png"));
+		CHECK(!strstr(cli_err, "t.png is transparent in parts, which is ignored") == !alpha);
+	}
+}
+
 TEST(resize_takes_the_middle)
 {
 	struct arena a = {0};
