@@ -100,7 +100,8 @@ static int run_export(const struct args *a)
 	if (file && a->json)
 		rc = json_out(json_pack("{so so si si}", "cache", json_text(dir), "file", json_text(file),
 					"records", n.records, "left_out", n.left_out));
-	fflush(stdout);
+	if (fflush(stdout) < 0 || ferror(stdout)) /* the error follows, and nothing was exported */
+		return 1;
 	if (n.left_out)
 		log_info(
 		    "hone: warning: %d record%s left out: a line holds less than 1 MiB; hone pack has no "

@@ -841,6 +841,10 @@ TEST(export_to_a_file)
 	CHECK(!strcmp(lines, cli_out));
 	CHECK_RUN(0, "import %s --cache %s", file, in_dir("imported"));
 	CHECK_RUN(1, "export -o %s/x --cache %s", file, from);
+	char words[600];
+	snprintf(words, sizeof words, "export --cache %s", from);
+	CHECK(hone_to("/dev/full", words) == 1 && !strstr(cli_err, "hone import"));
+	CHECK_SAYS(cli_err, "hone: error: standard output: No space left on device");
 }
 
 TEST(forget)
