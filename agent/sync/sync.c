@@ -176,10 +176,9 @@ static int pull_roots(struct run *r)
 		struct fetched got;
 		snprintf(name, sizeof name, "root/%" PRId64, trust_root(r->trust)->version + 1);
 		int rc = fetch_get(r->fetch, name, TRUST_BYTES, NULL, &got);
-		if (rc == E_NOTFOUND)
-			return E_OK;
-		if (rc >= 0)
-			rc = trust_advance(r->trust, got.body.p, got.body.n);
+		if (rc < 0) /* the error names the file */
+			return rc == E_NOTFOUND ? E_OK : rc;
+		rc = trust_advance(r->trust, got.body.p, got.body.n);
 		buf_free(&got.body);
 		if (rc == 0)
 			rc = fail(E_WRONG, "it is not newer than the root that this board has");
