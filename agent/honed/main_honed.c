@@ -241,10 +241,21 @@ static void tell_models(const struct loop *l)
 			 l->o.conf);
 }
 
+/* The error names the first mistake of the configuration alone. */
+static int point_to_check(const struct loop *l, int rc)
+{
+	char text[1024];
+	snprintf(text, sizeof text, "%s", err_text());
+	return rc == E_USAGE ? fail(rc, "%s; `honed --check --config %s` lists all mistakes", text, l->o.conf)
+			     : rc;
+}
+
 static int serve(struct loop *l)
 {
 	struct marks marks;
 	int rc = loop_conf(l, l->o.conf);
+	if (rc < 0)
+		return point_to_check(l, rc);
 	if (rc >= 0 && !l->o.socket)
 		l->o.socket = strdup(l->conf->socket);
 	if (rc >= 0)

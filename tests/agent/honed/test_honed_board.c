@@ -629,6 +629,8 @@ TEST(checks_its_configuration)
 		CHECK(here != NULL);
 		last = here ? here : last;
 	}
+	write_text(own("honed.conf"), "[boot]\nwhat = 1\n[idle]\nwhat = 1\n");
+	CHECK(run_honed("--boot", NULL) > 0 && strstr(text_of("log"), "honed.conf` lists all mistakes"));
 	write_text(own("honed.conf"), "[sync]\nserver = https://x\ntoken = /no/token\nstate = /no/state\n");
 	CHECK(run_honed("--check", NULL) == 1 &&
 	      strstr(text_of("log"), "honed.conf:3: [sync] token = /no/token: No such"));
