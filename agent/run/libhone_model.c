@@ -128,7 +128,7 @@ static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 					    arena_strdup(&m->a, eq + 1)};
 	}
 	m->from.opts = (struct import_opts){
-	    .nbinds = o->nshapes, .binds = b, .shape_option = "(shapes of hone_load_options) "};
+	    .nbinds = o->nshapes, .binds = b, .shape_option = "hone_load_options.shapes: "};
 	return E_OK;
 }
 

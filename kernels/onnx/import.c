@@ -145,7 +145,7 @@ static int finish(struct importer *im)
 	worst = im->nlines ? E_UNSUPPORTED : worst;
 	if (n == 1)
 		return fail(worst, "%s", buf_str(&im->lines));
-	return fail(worst, "%d nodes cannot be used:\n%s", n, buf_str(&im->lines));
+	return fail(worst, "%d parts of the model cannot be used:\n%s", n, buf_str(&im->lines));
 }
 
 /* The input or symbolic dimension that is spelled most like `name`. */

@@ -419,7 +419,7 @@ TEST(scans)
 	mk_init(&k, "w", 1, "4 3", w, sizeof w);
 	scan(&k, "x w w", 2, "Nonesuch"); /* one line, not one for each iteration */
 	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "(Nonesuch, opset 17): the operator is not supported");
-	CHECK(!strstr(err_text(), "nodes cannot be used"));
+	CHECK(!strstr(err_text(), "cannot be used:"));
 }
 
 /* Conditions on data name the node and say what is supported. */

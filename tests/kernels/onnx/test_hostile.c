@@ -130,7 +130,7 @@ TEST(a_million_unsupported_nodes)
 	for (int i = 0; i < N; i++)
 		mk_node(&k, "Nonesuch", "x", arena_printf(&k.a, "v%d", i));
 	mk_output(&k, "v0");
-	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "300000 nodes cannot be used");
+	CHECK_FAILS(import_made(&k), E_UNSUPPORTED, "300000 parts of the model cannot be used");
 }
 
 /* Subgraphs in subgraphs are unknown fields here: bytes that are skipped. */
