@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line on terminals of several widths: progress lines, tables, the status. */
+#include "tests/lib/cli_model.h"
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_honed.h"
 #include "tools/hone/help.h"
@@ -143,10 +144,16 @@ TEST(keys_stay_whole)
 {
 	static char list[1 << 14];
 	char model[256];
-	snprintf(model, sizeof model, "%s", steering());
+	struct onnx_maker k; /* its rows can be told apart by a few letters of the last column */
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "1 64 32 32");
+	mk_node(&k, "Softmax", "x", "a");
+	mk_node(&k, "GlobalAveragePool", "a", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "two.onnx"));
 	CHECK_RUN(0, "tasks %s --json", model);
 	snprintf(list, sizeof list, "%.16000s", cli_out);
-	for (int columns = 20; columns <= 60; columns += 4) {
+	for (int columns = 20; columns <= 60; columns += 2) {
 		int n = 0;
 		CHECK(hone_on_terminal(columns, ON_OUT, "tasks %s", model) == 0);
 		for (const char *at = list; (at = strstr(at, "\"key\":")) && (at = strchr(at + 6, '"')); n++) {
@@ -154,7 +161,7 @@ TEST(keys_stay_whole)
 			snprintf(key, sizeof key, "%.8s", at + 1);
 			CHECK_SAYS(cli_screen, key);
 		}
-		CHECK(n > 3);
+		CHECK(n == 2);
 	}
 }
 
