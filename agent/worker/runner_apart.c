@@ -4,6 +4,7 @@
 #include "platform/run/child.h"
 #include "platform/base/hash.h"
 #include "platform/base/log.h"
+#include "platform/base/until.h"
 #include "platform/base/rng.h"
 
 #include <stdlib.h>
@@ -192,7 +193,8 @@ static int lose(struct apart *w, struct away *e, int rc, int64_t deadline_ns, in
 	bool rested = child_rests() != e->rests;
 	log_more("a worker for strangers' candidates is stopped: %s", err_text());
 	end_worker(e);
-	if (rc == E_STOPPED || (rc == E_TIMEOUT && late))
+	bool told = rc == E_STOPPED && until_stopped(0) < 0; /* a worker may say anything */
+	if (told || (rc == E_TIMEOUT && late))
 		return rc;
 	if (rc == E_CHILD && rested)
 		return lose_all(w, rc, deadline_ns);
