@@ -341,8 +341,8 @@ static int replay_make(struct built_own *o, struct clock *clock)
 	return rc;
 }
 
-/* As many runs as replays have that take REPLAYS_NS; *runs: their number. 0: they must be started one by
- * one. */
+/* As many runs as replays have that take REPLAYS_NS: then it returns 1, with *runs their number and *ns their
+ * time. 0: the runs must be started one by one, and *runs and *ns are as before. */
 static int run_recorded(struct built_own *o, struct clock *clock, int64_t *runs, int64_t *ns)
 {
 	int rc = o->replay ? E_OK : replay_make(o, clock);
@@ -352,12 +352,15 @@ static int run_recorded(struct built_own *o, struct clock *clock, int64_t *runs,
 	n = n < MOST_REPLAYED ? n : MOST_REPLAYED;
 	int64_t start_ns = clock_now(clock);
 	rc = run_replays(o, (int)n);
+	if (rc == E_USAGE) {
+		replay_give_up(o);
+		return E_OK;
+	}
+	if (rc < 0)
+		return rc;
 	*ns = clock_now(clock) - start_ns;
 	*runs = n * o->replay_runs;
-	if (rc != E_USAGE)
-		return rc < 0 ? rc : 1;
-	replay_give_up(o);
-	return E_OK;
+	return 1;
 }
 
 int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,

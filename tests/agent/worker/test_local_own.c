@@ -399,6 +399,7 @@ static struct {
 	bool hangs;         /* a wait does not end, instead of failing */
 	int raises;         /* a start raises this signal; 0: none */
 	int record, replay; /* errors, after so many of their kind; 0: none */
+	int again;          /* error of each graph's second start */
 	int records_left, replays_left;
 	int records, replays, drops; /* of sequences */
 	int64_t spin_ns;             /* that the process needs for a launch that is started alone */
@@ -408,6 +409,7 @@ static struct {
 enum { SEQUENCES = 8, LONGEST = 1000 };
 static struct sequence {
 	int n; /* 0: free */
+	int starts;
 	struct dev_launch *launch[LONGEST];
 } sequence[SEQUENCES];
 
@@ -431,18 +433,21 @@ static int lying_record(struct dev_unit *u, struct dev_launch *const *l, int n, 
 	if (test_bad)
 		return fail(E_NOMEM, "no room for a sequence");
 	sequence[i].n = n;
+	sequence[i].starts = 0;
 	memcpy(sequence[i].launch, l, sizeof *l * (size_t)n);
 	*out = (struct dev_launch *)&sequence[i];
 	lie.records++;
 	return E_OK;
 }
 
-static int replay(const struct sequence *s)
+static int replay(struct sequence *s)
 {
 	int rc = E_OK;
 	CHECK(s->n);
 	if (lie.replay && lie.replays_left-- <= 0)
 		return fail(lie.replay, "replay as told");
+	if (++s->starts == 2 && lie.again)
+		return fail(lie.again, "second start as told");
 	lie.replays++;
 	for (int i = 0; i < s->n && rc >= 0; i++)
 		rc = dev_opencl.own->start(s->launch[i]);
@@ -652,8 +657,12 @@ TEST(short_runs_are_replayed)
 	static const struct {
 		int record, records_left, replay, replays_left;
 		bool replayed;
-	} cases[] = {{0, 0, 0, 0, true},        {E_IO, 0, 0, 0, false}, {E_NOMEM, 3, 0, 0, true},
-		     {0, 0, E_NOMEM, 0, false}, {0, 0, E_IO, 1, false}, {0, 0, E_INFEASIBLE, 5, false}};
+	} cases[] = {{.replayed = true},
+		     {.record = E_IO},
+		     {.record = E_NOMEM, .records_left = 3, .replayed = true},
+		     {.replay = E_NOMEM},
+		     {.replay = E_IO, .replays_left = 1},
+		     {.replay = E_INFEASIBLE, .replays_left = 5}};
 	const int64_t spin_ns = 100000;
 	const char *why;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -688,6 +697,32 @@ TEST(short_runs_are_replayed)
 			       meas_status_name(m[0].status), (long long)m[0].min_ns, lie.records,
 			       lie.replays);
 	}
+}
+
+/* Graphs of several lengths have run once each, to find how long one must be, and then the chosen one does not
+ * start: the launches are timed one by one, and slow kernels are aborted. */
+TEST(a_graph_fails_when_it_is_timed)
+{
+	const int64_t spin_ns = 100000;
+	const char *why;
+	struct runner *r = open_lying_that(true, &why);
+	struct meas m[2];
+	char cand[CAND_MAX];
+	int h[2];
+	if (!r)
+		SKIP(why);
+	cand_default(sums, &target, cand);
+	REQUIRE(build(r, sums, cand, &h[0], m) && build(r, sums, cand, &h[1], m));
+	lie.again = E_IO;
+	lie.spin_ns = spin_ns;
+	REQUIRE_OK(r->ops->time(r, h, 2, 20, spin_ns / 2, 0, INT64_MAX, m));
+	for (int k = 0; k < 2; k++)
+		CHECK(m[k].status == MEAS_ABORTED && m[k].min_ns >= spin_ns);
+	if (test_bad)
+		printf("%s %lld ns, %s %lld ns\n", meas_status_name(m[0].status), (long long)m[0].min_ns,
+		       meas_status_name(m[1].status), (long long)m[1].min_ns);
+	r->ops->close(r);
+	CHECK(lie.drops == lie.records);
 }
 
 static void limits_of_gpu(const struct dev_unit *u, struct dev_limits *out)
