@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of CUDA's driver API that is used, declared here so that no toolkit is needed (NVIDIA, CUDA Driver
- * API, and cuda.h for the numbers). Drivers from CUDA 10.2 on have all of it. */
+ * API, and cuda.h for the numbers). Drivers from CUDA 10.2 on have all of CUDA_CALLS, and what graphs need of
+ * CUDA_GRAPH_CALLS. */
 #ifndef PLATFORM_CUDA_API_H
 #define PLATFORM_CUDA_API_H
 

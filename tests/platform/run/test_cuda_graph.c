@@ -2,12 +2,14 @@
 /* Sequences of launches as CUDA graphs, on the fake driver: random sequences against plain loops, buffers
  * that move, and drivers that fail in each call. */
 #include "platform/base/clock.h"
+#include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/run/cuda.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/test.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 /* k0: b[item] = 2 * a[item] + p in f32; blocks of 16 items. */
 static const char object[] =
@@ -188,7 +190,10 @@ TEST(calls_that_fail)
 	} cases[] = {
 	    {"cuStreamBeginCapture_v2=800", "cuStreamBeginCapture_v2: CUDA_ERROR_NOT_PERMITTED", E_IO},
 	    {"cuStreamCreate=2", "cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY", E_NOMEM},
-	    {"cuStreamEndCapture=901", "cuStreamEndCapture", E_IO},
+	    {"cuStreamEndCapture=901", "cuStreamEndCapture: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)",
+	     E_IO},
+	    {"cuStreamBeginCapture_v2=900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)", E_IO},
+	    {"cuGraphLaunch=910", "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)", E_IO, .starts = true},
 	    {"null cuStreamEndCapture", "NULL without an error", E_IO},
 	    {"cuLaunchKernel=701", "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", E_INFEASIBLE},
 	    {"cuGraphInstantiateWithFlags=2", "CUDA_ERROR_OUT_OF_MEMORY (2)", E_NOMEM},
@@ -263,6 +268,58 @@ TEST(a_driver_without_graphs)
 	CHECK_OK(cuda_measure(s.dev, &t));
 	CHECK(t.launch_ns[0] > 0 && t.launch_ns[1] == 0);
 	close_side(&s);
+}
+
+/* Measures the device's peaks, and keeps what is logged on stderr meanwhile. */
+static int measure_peaks(struct cuda_dev *d, struct target *t, char *log, size_t room)
+{
+	int err = dup(2), file = memfd_create("log", 0);
+	CHECK(err >= 0 && file >= 0 && dup2(file, 2) == 2);
+	log_level_set(LOG_VERBOSE);
+	int rc = cuda_measure(d, t);
+	log_level_set(LOG_QUIET);
+	dup2(err, 2);
+	ssize_t n = pread(file, log, room - 1, 0);
+	log[n > 0 ? n : 0] = 0;
+	close(file);
+	close(err);
+	return rc;
+}
+
+/* A graph that is not made or does not start has no time, and the log says why. A lost device has no peaks.
+ */
+TEST(peaks_without_a_graph)
+{
+	static const struct {
+		const char *lie, *why;
+		bool lost;
+	} cases[] = {{"cuStreamEndCapture=901", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)", false},
+		     {"cuGraphInstantiateWithFlags=719", "CUDA_ERROR_LAUNCH_FAILED (719)", true},
+		     {"cuGraphLaunch=2", "CUDA_ERROR_OUT_OF_MEMORY (2)", false},
+		     {"cuGraphLaunch=700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)", true}};
+	for (size_t c = 0; c < sizeof cases / sizeof *cases && !test_bad; c++) {
+		struct rng r;
+		struct side s;
+		struct target t;
+		char log[4096];
+		rng_seed(&r, c);
+		cuda_lie("");
+		if (!open_side(&s, fake_cuda(), &r))
+			break;
+		cuda_target(cuda_dev_info(s.dev), &t);
+		cuda_lie(cases[c].lie);
+		int rc = measure_peaks(s.dev, &t, log, sizeof log);
+		if (cases[c].lost)
+			CHECK_FAILS(rc, E_IO, cases[c].why);
+		else
+			CHECK_OK(rc);
+		CHECK(strstr(log, "launches are not measured in a graph") && strstr(log, cases[c].why));
+		CHECK(t.launch_ns[0] > 0 && t.launch_ns[1] == 0);
+		cuda_lie("");
+		close_side(&s);
+		if (test_bad)
+			printf("%s: %s\n", cases[c].lie, log);
+	}
 }
 
 TEST(wrong_sequences)

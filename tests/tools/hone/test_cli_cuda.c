@@ -186,7 +186,7 @@ TEST(launches_are_started_together)
 	    {"busy-threads", ""},
 	    {"cuStreamBeginCapture_v2=800", "cuStreamBeginCapture_v2: CUDA_ERROR_NOT_PERMITTED (800)"},
 	    {"null cuStreamEndCapture", "cuStreamEndCapture: it gave NULL"},
-	    {"cuStreamEndCapture=901", "cuStreamEndCapture: an unknown error (901)"},
+	    {"cuStreamEndCapture=901", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)"},
 	    {"cuGraphInstantiateWithFlags=2", "CUDA_ERROR_OUT_OF_MEMORY (2)"},
 	    {"integrated;cuGraphLaunch=2", "cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY (2)"},
 	    {"cuGraphLaunch=1", "cuGraphLaunch: CUDA_ERROR_INVALID_VALUE (1)"},
