@@ -431,17 +431,6 @@ bool loops_has_fragments(const struct loops *l)
 	return false;
 }
 
-int frag_place_step(enum dtype t)
-{
-	int bytes = (int)dtype_bytes(t);
-	return (bytes == 1 ? 16 : 32) / bytes;
-}
-
-int frag_stride_step(enum dtype t)
-{
-	return 16 / (int)dtype_bytes(t);
-}
-
 struct stmt **loops_mark(const struct loops *l)
 {
 	return l->tail;

@@ -35,9 +35,9 @@
  * after the other, along k, and rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and MAX of
  * fragments C take each element alone; no other operation takes a fragment. Statements that set or store a
  * fragment stand where all threads meet, with the same place for all threads of a warp: `at` depends on the
- * thread only through a division by a multiple of 32, and is a multiple of 32 bytes (bytes: of 16), the
- * stride one of 16 bytes. Between two barriers no thread writes an element that a FRAG_LOAD reads, and none
- * uses an element that a FRAG_STORE writes, even in the same warp.
+ * thread only through a division by a multiple of 32. `at` and the stride are multiples of frag_step()
+ * elements (kernels/task/fragment.h). Between two barriers no thread writes an element that a FRAG_LOAD
+ * reads, and none uses an element that a FRAG_STORE writes, even in the same warp.
  *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
@@ -117,6 +117,7 @@
 #ifndef KERNELS_LOOPS_H
 #define KERNELS_LOOPS_H
 
+#include "kernels/task/fragment.h"
 #include "kernels/task/tensor.h"
 #include "platform/base/buf.h"
 
@@ -307,14 +308,12 @@ struct loopvar {
 
 enum frag_part { FRAG_NONE, FRAG_A, FRAG_B, FRAG_C };
 
-/* What a variable is that holds a part of a matrix. */
+/* The matrix that a fragment variable holds. */
 struct fragment {
 	enum frag_part part;
 	enum dtype dtype; /* of an element */
 	bool columns;     /* A and B: columns lie side by side in memory, not rows */
 };
-
-enum { FRAG_SIZE = 16, FRAG_ELEMS = FRAG_SIZE * FRAG_SIZE, FRAG_LANES = 8, WARP = 32 };
 
 struct loops {
 	struct arena *arena;
@@ -367,9 +366,6 @@ void lv_frag_load(struct loops *l, int dst, int buf, const struct ix *at, int64_
 void lv_frag_store(struct loops *l, int src, int buf, const struct ix *at, int64_t stride);
 void lv_frag_mma(struct loops *l, int c, int a, int b); /* c += a b */
 bool loops_has_fragments(const struct loops *l);
-/* Elements that a fragment's place and stride in memory are multiples of. */
-int frag_place_step(enum dtype t);
-int frag_stride_step(enum dtype t);
 int lv_new(struct loops *l, int lanes); /* a vector variable of f32 */
 int lv_new_s32(struct loops *l, int lanes);
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);

@@ -96,7 +96,7 @@ static int check_fragment_place(const struct threads *k, const struct mem *m, co
 		return bad(k, "a fragment and its shared buffer are of two types");
 	if (differs_in_warp(k, m->at))
 		return bad(k, "a fragment's place may differ between the threads of a warp");
-	if (!is_multiple(m->at, frag_place_step(f->dtype)) || m->stride % frag_stride_step(f->dtype))
+	if (!is_multiple(m->at, frag_step(f->dtype)) || m->stride % frag_step(f->dtype))
 		return bad(k, "a fragment's place or stride is not aligned");
 	return E_OK;
 }

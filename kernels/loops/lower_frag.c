@@ -24,7 +24,7 @@ int frag_view(struct lower *w, struct arena *a)
 {
 	struct frag_plan *p = ARENA_NEW(a, struct frag_plan);
 	struct frags f = w->s.st[w->t->nstages - 1].frags;
-	int rc = frag_plan(w->t, w->tg, &w->s, p);
+	int rc = frag_plan_make(w->t, w->tg, &w->s, p);
 	if (rc < 0)
 		return rc;
 	const struct task *one = w->t = frag_task(a, w->t, p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/frag.h"
+#include "kernels/task/fragment.h"
 
 #include <string.h>
 
-enum { SIDE = 16 /* of a fragment */, PAIR = 2, WARP_THREADS = 32, PAD = 8, SUM_PAD = 4, VECTOR = 4 };
-enum { LANES = 8 /* of a fragment in a thread */, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
+enum { PAIR = 2, VECTOR = 4, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
 
 static const struct frags *frags_of(const struct task *t, const struct sched *s)
 {
@@ -101,28 +101,29 @@ static bool axes(const struct task *t, const struct stage *st, struct frag_plan 
 static int64_t shared_bytes(const struct frags *f, const struct frag_plan *p)
 {
 	return (p->tile_rows + p->tile_cols) * p->pitch * 2 * p->ring +
-	       SIDE * f->warp_rows * p->sum_pitch * 4;
+	       FRAG_SIZE * f->warp_rows * p->sum_pitch * 4;
 }
 
 /* Registers of a thread: sums, the fragments of a row of products, what is loaded ahead, addresses. */
 static int registers(const struct frags *f, const struct frag_plan *p)
 {
-	return LANES * (f->rows * f->cols + f->cols + 1) + (f->ring ? VECTOR * p->copies : 0) + ADDRESSES;
+	return FRAG_LANES * (f->rows * f->cols + f->cols + 1) + (f->ring ? VECTOR * p->copies : 0) +
+	       ADDRESSES;
 }
 
-static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, int64_t channels,
-		 int64_t taps)
+static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, enum dtype pairs,
+		 int64_t channels, int64_t taps)
 {
 	if (f->rows < 1 || f->cols < 1 || f->warp_rows < 1 || f->warp_cols < 1 || f->depth < 1 ||
 	    f->rows * f->cols > FRAG_SUMS || f->warp_rows * f->warp_cols > FRAG_WARPS)
 		return fail(E_INFEASIBLE, "fragments: not 1 to %d of each of 1 to %d warps", (int)FRAG_SUMS,
 			    (int)FRAG_WARPS);
-	p->threads = WARP_THREADS * f->warp_rows * f->warp_cols;
-	p->tile_rows = SIDE * f->rows * f->warp_rows;
-	p->tile_cols = SIDE * f->cols * f->warp_cols;
-	p->k = SIDE * f->depth;
-	p->pitch = p->k + PAD;
-	p->sum_pitch = p->tile_cols + SUM_PAD;
+	p->threads = WARP * f->warp_rows * f->warp_cols;
+	p->tile_rows = FRAG_SIZE * f->rows * f->warp_rows;
+	p->tile_cols = FRAG_SIZE * f->cols * f->warp_cols;
+	p->k = FRAG_SIZE * f->depth;
+	p->pitch = p->k + frag_step(pairs); /* neighbouring rows begin in different banks */
+	p->sum_pitch = p->tile_cols + frag_step(DT_F32);
 	p->steps = channels / p->k * taps;
 	p->ring = f->ring ? f->ring : 1;
 	p->copies = (int)ceil_div(p->tile_rows * p->k / VECTOR, p->threads);
@@ -139,7 +140,7 @@ static int tiles(const struct target *tg, const struct frags *f, struct frag_pla
 	if (p->threads > tg->group || shared_bytes(f, p) > FRAG_SHARED)
 		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
 			    p->threads, (long long)shared_bytes(f, p));
-	return p->tile_rows >= 2 * p->rows + SIDE || p->tile_cols >= 2 * p->cols + SIDE
+	return p->tile_rows >= 2 * p->rows + FRAG_SIZE || p->tile_cols >= 2 * p->cols + FRAG_SIZE
 		   ? fail(E_INFEASIBLE, "fragments: most of a tile is outside")
 		   : E_OK;
 }
@@ -154,7 +155,7 @@ static bool alone(const struct task *t, const struct sched *s)
 	return sched_text(t, s, all) >= 0 && sched_text(t, &bare, own) >= 0 && !strcmp(all, own);
 }
 
-int frag_plan(const struct task *t, const struct target *tg, const struct sched *s, struct frag_plan *p)
+int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s, struct frag_plan *p)
 {
 	const struct stage *st = &t->stage[t->nstages - 1];
 	*p = (struct frag_plan){.image = -1};
@@ -172,7 +173,7 @@ int frag_plan(const struct task *t, const struct target *tg, const struct sched 
 	int64_t taps = 1;
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		taps *= a == p->k_axis ? 1 : st->axis[a].extent;
-	return tiles(tg, frags_of(t, s), p, st->axis[p->k_axis].extent * PAIR, taps);
+	return tiles(tg, frags_of(t, s), p, t->pairs, st->axis[p->k_axis].extent * PAIR, taps);
 }
 
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)

@@ -35,8 +35,8 @@ struct frag_plan {
 /* Whether the schedule has any of the keys. */
 bool sched_frags(const struct task *t, const struct sched *s);
 /* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
-int frag_plan(const struct task *t, const struct target *tg, const struct sched *s,
-	      struct frag_plan *out) MUST_CHECK;
+int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s,
+		   struct frag_plan *out) MUST_CHECK;
 /* The task's last stage alone, with the image that the first one would copy. */
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p);
 

@@ -567,7 +567,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 	int first = sched_shared(t, s->st[t->nstages - 1].ring_axis);
 	struct frag_plan frags;
 	if (sched_frags(t, s))
-		return SCHED_THREADED ? frag_plan(t, tg, s, &frags) : E_UNSUPPORTED;
+		return SCHED_THREADED ? frag_plan_make(t, tg, s, &frags) : E_UNSUPPORTED;
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];

@@ -14,7 +14,7 @@ static struct frags *last_frags(const struct space *s, struct sched *c)
 static bool fits(const struct space *s, const struct sched *c)
 {
 	struct frag_plan p;
-	return frag_plan(s->t, &s->tg, c, &p) >= 0;
+	return frag_plan_make(s->t, &s->tg, c, &p) >= 0;
 }
 
 /* Whether a schedule may have fragments: then the smallest block fits. */
@@ -80,7 +80,7 @@ double frags_draft(const struct space *s, const struct sched *c)
 	struct frag_plan p;
 	const struct frags *f = &c->st[s->t->nstages - 1].frags;
 	struct item_rates r = draft_item_rates(&s->tg);
-	if (frag_plan(s->t, &s->tg, c, &p) < 0)
+	if (frag_plan_make(s->t, &s->tg, c, &p) < 0)
 		return 1e30;
 	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)),
 	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;

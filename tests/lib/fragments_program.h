@@ -161,7 +161,7 @@ static inline void frags_reduce(const struct frags_maker *m, const int *acc)
 /* The fragments go row of fragments by row of fragments through the shared buffer. */
 static inline void frags_finish(const struct frags_maker *m, const int *acc)
 {
-	int64_t ld = m->n + 4, rows = 16 * m->warps_m;
+	int64_t ld = m->n + 8, rows = 16 * m->warps_m;
 	const struct ix *row = times(frags_warp(m, false), 16),
 			*col = times(frags_warp(m, true), 16 * m->each_n);
 	for (int i = 0; i < m->each_m; i++) {
@@ -207,7 +207,7 @@ static inline void frags_sizes(struct frags_maker *m)
 	struct frags_tile *t[2] = {&m->a, &m->b};
 	for (int i = 0; i < 2; i++) {
 		t[i]->columns = below(m, 2);
-		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols, step = frag_stride_step(m->type);
+		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols, step = frag_step(m->type);
 		t[i]->ld = in_ld + step * below(m, 3);
 		t[i]->elems = t[i]->ld * (t[i]->columns ? t[i]->cols : t[i]->rows);
 		t[i]->elems = (t[i]->elems + 31) / 32 * 32;
@@ -240,7 +240,7 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	loops_buf(&l, "c", BUF_OUT, sums, c(m->m * m->n));
 	loops_buf(&l, "ta", BUF_SHARED, m->type, c(m->a.elems * m->tiles));
 	loops_buf(&l, "tb", BUF_SHARED, m->type, c(m->b.elems * m->tiles));
-	loops_buf(&l, "tc", BUF_SHARED, sums, c(16 * m->warps_m * (m->n + 4)));
+	loops_buf(&l, "tc", BUF_SHARED, sums, c(16 * m->warps_m * (m->n + 8)));
 	loops_entry_threads(&l, c(m->blocks), m->threads, &m->thread);
 	m->block = ix_var(&l, l.entry[0].var);
 	int acc[4];

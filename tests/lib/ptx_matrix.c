@@ -80,8 +80,9 @@ static void transfer(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_in
 {
 	uint64_t base = lane_value(x, w, &in->s[0]) + (uint64_t)in->imm,
 		 pitch = lane_value(x, w, &in->s[1]) * ptx_type_bytes(in->type), at[LANES];
+	unsigned aligned = 4 * (unsigned)ptx_matrix_registers(in->type); /* PTX ISA: the fragment's bytes */
 	unsigned row = SIZE * ptx_type_bytes(in->type), pieces = row / ROW, turn = rng_below(&x->rng, LANES);
-	if (base % (row < 32 ? row : 32) || pitch % ROW)
+	if (base % aligned || pitch % aligned)
 		ptx_stop(x, 0, "a matrix at %#llx with rows of %llu bytes is not aligned",
 			 (unsigned long long)base, (unsigned long long)pitch);
 	for (unsigned i = 0; i < SIZE * pieces; i += LANES) {

@@ -699,8 +699,8 @@ TEST(short_runs_are_replayed)
 	}
 }
 
-/* Graphs of several lengths have run once each, to find how long one must be, and then the chosen one does not
- * start: the launches are timed one by one, and slow kernels are aborted. */
+/* Graphs of several lengths have run once each, to find how long one must be, and then the chosen one does
+ * not start: the launches are timed one by one, and slow kernels are aborted. */
 TEST(a_graph_fails_when_it_is_timed)
 {
 	const int64_t spin_ns = 100000;

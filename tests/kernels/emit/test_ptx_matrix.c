@@ -125,10 +125,12 @@ TEST(mistakes_are_found)
 	struct program p = right;
 	fill();
 	p.a_at = 16;
-	found(p, 32, "aligned");
+	found(p, 32, "is not aligned");
 	p = right;
 	p.pitch = 20;
-	found(p, 32, "aligned");
+	found(p, 32, "is not aligned");
+	p.pitch = 24; /* rows of 48 bytes */
+	found(p, 32, "is not aligned");
 	p = right;
 	p.a_at = 544;
 	p.pitch = 32;
