@@ -117,8 +117,8 @@ int loops_touch(struct interp *r, const struct mem *m, int n, int64_t at, bool w
 	return rc;
 }
 
-/* Nothing orders the threads of a warp, and none knows which of them touches an element: so each statement
- * counts as a thread of its own. */
+/* The threads of a warp are unordered, and which of them touches an element is unknown, so each warp
+ * statement counts as its own thread. */
 void loops_warp_begins(struct interp *r)
 {
 	r->block->together++;
