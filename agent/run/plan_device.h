@@ -52,7 +52,7 @@ struct plan_device_use {
 	int64_t held_bytes; /* of its memory, for tensors, weights and scratch */
 	int maps;           /* of tensors that the processor gets without a copy */
 	int graphs;         /* calls that start several launches each (agent/run/plan_graph.h) */
-	const char *graphs_why; /* why there is not one more, as long as the plan; NULL, "": nothing failed */
+	const char *graphs_why; /* the first error of a graph; lives as long as the plan; NULL, "": none */
 };
 /* All zero: the plan has no device. */
 struct plan_device_use plan_device_use(const struct plan *p);

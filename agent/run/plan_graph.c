@@ -10,7 +10,7 @@ struct plan_graphs {
 	const struct dev_own *dev;
 	int nsteps, n; /* n: recorded */
 	char why[300];
-	struct stretch {
+	struct plan_graph {
 		struct dev_launch *all; /* NULL: its launches are started one by one */
 		int end;                /* the step behind its last */
 	} at[];                         /* per step of the plan */
@@ -23,7 +23,7 @@ static void give_up(struct plan_graphs *g, int step)
 		snprintf(g->why, sizeof g->why, "%s", err_text());
 }
 
-/* The end of the stretch that begins at a step, behind its last step on the device. *n: its launches. */
+/* The end of the graph that begins at a step, behind its last step on the device. *n: its launches. */
 static int find_end(const struct plan_graph_step *step, int nsteps, int begin, int *n)
 {
 	int end = begin;
@@ -35,7 +35,7 @@ static int find_end(const struct plan_graph_step *step, int nsteps, int begin, i
 	return end;
 }
 
-/* room: for all launches of the stretch. */
+/* room: for all launches of the graph. */
 static void record(struct plan_graphs *g, struct dev_unit *u, const struct plan_graph_step *step, int begin,
 		   int end, struct dev_launch **room)
 {
@@ -77,7 +77,7 @@ struct plan_graphs *plan_graphs_record(const struct dev_own *dev, struct dev_uni
 
 int plan_graphs_start(struct plan_graphs *g, int step)
 {
-	struct stretch *s = g ? &g->at[step] : NULL;
+	struct plan_graph *s = g ? &g->at[step] : NULL;
 	if (!s || !s->all)
 		return step;
 	if (g->dev->start(s->all) >= 0)

@@ -89,11 +89,12 @@ double built_run_part(const struct local_built *b, const struct dev *dev);
 /* local_own.c: built_open has set all but `own`. E_CHILD: the device is lost, and so is this worker. */
 int own_open(struct local_built *b, const struct dev_own *dev, struct dev_unit *unit) MUST_CHECK;
 void own_close(struct local_built *b);
-/* Runs a kernel that has run before so many times, which takes *ns by the clock. Where the device replays
- * sequences of launches, several runs are short replays, and *ns is what `repeats` of their runs take. If
- * that takes more than 2 s and ten times as long as expected, or, once the deadline has come, more than 0.2 s
- * and ten times as long, the device hangs, and this process ends with last words about `at`
- * (agent/worker/wire.h): a driver cannot be interrupted. Time in which the process is stopped does not
+/* Runs a kernel, which has run before, `repeats` times. *ns is the time of these runs by the clock. Where the
+ * device records graphs, other numbers of runs may be timed, and *ns is their time in proportion.
+ *
+ * A driver cannot be interrupted. So the device counts as hanging, and this process ends with last words
+ * about `at` (agent/worker/wire.h), when the runs take ten times as long as expected and 2 s more, or, once
+ * the deadline has come, ten times as long and 0.2 s more. Time in which the process is stopped does not
  * count. */
 int own_run(const struct local_built *b, int at, int repeats, struct clock *clock, int64_t deadline_ns,
 	    int64_t *ns) MUST_CHECK;

@@ -26,10 +26,10 @@ struct built_own {
 	int64_t bytes[CODE_MAX_BUFS]; /* without guards */
 	struct dev_launch *launch[LOOPS_MAX_ENTRIES];
 	int nbufs, nentries;
-	int64_t run_ns;            /* of one run: the shortest so far */
-	struct dev_launch *replay; /* of many runs; NULL: not recorded */
-	int replay_runs;
-	bool single; /* runs could not be recorded or replayed */
+	int64_t run_ns;           /* of one run: the shortest so far */
+	struct dev_launch *graph; /* of many runs; NULL: not recorded */
+	int graph_runs;
+	bool single; /* a graph of runs could not be recorded or started */
 };
 
 void own_scratch_room(int64_t bytes)
@@ -154,8 +154,8 @@ void own_close(struct local_built *b)
 	struct built_own *o = b->own;
 	if (!o)
 		return;
-	if (o->replay)
-		o->dev->drop(o->replay);
+	if (o->graph)
+		o->dev->drop(o->graph);
 	for (int e = 0; e < o->nentries; e++)
 		o->dev->drop(o->launch[e]);
 	for (int i = 0; i < o->nbufs; i++)
@@ -270,42 +270,42 @@ static int run_all(const struct built_own *o, int repeats)
 	return waited < 0 ? waited : rc;
 }
 
-/* ---- runs that the device records and replays: the process needs some microseconds for each launch, which
- * would hide the time of a kernel that takes less ---- */
+/* ---- graphs of runs: the process needs some microseconds for each launch, which would hide the time of a
+ * kernel that takes less ---- */
 
-/* A replay takes longer than what the process needs to start it, and a timed run longer than what it needs to
+/* A graph takes longer than what the process needs to start it, and a timed run longer than what it needs to
  * wait for it. */
-enum { REPLAY_NS = 100000, REPLAYS_NS = 300000, MOST_REPLAYED = 512 /* launches */, TRIES = 3 };
+enum { GRAPH_NS = 100000, GRAPHS_NS = 300000, MOST_IN_GRAPH = 512 /* launches */, TRIES = 3 };
 
-static void replay_give_up(struct built_own *o)
+static void graph_give_up(struct built_own *o)
 {
 	log_more("runs of a kernel are started one by one, so that its time may be that of the launches: %s",
 		 err_text());
-	if (o->replay)
-		o->dev->drop(o->replay);
-	o->replay = NULL;
+	if (o->graph)
+		o->dev->drop(o->graph);
+	o->graph = NULL;
 	o->single = true;
 }
 
-static bool replay_record(struct built_own *o, int runs)
+static bool graph_record(struct built_own *o, int runs)
 {
-	struct dev_launch *all[MOST_REPLAYED];
+	struct dev_launch *all[MOST_IN_GRAPH];
 	int n = 0;
 	for (int i = 0; i < runs; i++)
 		for (int e = 0; e < o->nentries; e++)
 			all[n++] = o->launch[e];
-	if (o->replay)
-		o->dev->drop(o->replay);
-	o->replay = NULL;
-	o->replay_runs = runs;
-	return o->dev->record(o->unit, all, n, &o->replay) >= 0;
+	if (o->graph)
+		o->dev->drop(o->graph);
+	o->graph = NULL;
+	o->graph_runs = runs;
+	return o->dev->record(o->unit, all, n, &o->graph) >= 0;
 }
 
-/* E_USAGE: the replay does not start, and runs must be started one by one. */
-static int run_replays(const struct built_own *o, int replays)
+/* Starts the graph so many times. E_USAGE: it does not start, and runs must be started one by one. */
+static int run_graph(const struct built_own *o, int times)
 {
-	for (int i = 0; i < replays; i++)
-		if (o->dev->start(o->replay) < 0)
+	for (int i = 0; i < times; i++)
+		if (o->dev->start(o->graph) < 0)
 			return E_USAGE;
 	return ended(o->dev->wait(o->unit, INT64_MAX));
 }
@@ -315,51 +315,51 @@ static void note_ns(struct built_own *o, int64_t ns)
 	o->run_ns = ns < o->run_ns ? ns : o->run_ns;
 }
 
-/* Records so many runs, at least two, that they take REPLAY_NS; how long one takes is better known after each
+/* Records so many runs, at least two, that they take GRAPH_NS; how long one takes is better known after each
  * try. */
-static int replay_make(struct built_own *o, struct clock *clock)
+static int graph_make(struct built_own *o, struct clock *clock)
 {
-	const int most = MOST_REPLAYED / o->nentries;
+	const int most = MOST_IN_GRAPH / o->nentries;
 	int rc = E_OK;
 	for (int i = 0; i < TRIES && rc >= 0 && !o->single; i++) {
-		int64_t runs = REPLAY_NS / (o->run_ns > 0 ? o->run_ns : 1) + 1;
+		int64_t runs = GRAPH_NS / (o->run_ns > 0 ? o->run_ns : 1) + 1;
 		runs = runs < 2 ? 2 : runs < most ? runs : most;
-		if (o->replay && runs <= o->replay_runs)
+		if (o->graph && runs <= o->graph_runs)
 			break;
-		if (!replay_record(o, (int)runs)) {
-			replay_give_up(o);
+		if (!graph_record(o, (int)runs)) {
+			graph_give_up(o);
 			break;
 		}
 		int64_t start_ns = clock_now(clock);
-		rc = run_replays(o, 1);
+		rc = run_graph(o, 1);
 		if (rc == E_USAGE)
-			replay_give_up(o);
+			graph_give_up(o);
 		rc = rc == E_USAGE ? E_OK : rc;
-		if (rc >= 0 && o->replay)
-			note_ns(o, (clock_now(clock) - start_ns) / o->replay_runs);
+		if (rc >= 0 && o->graph)
+			note_ns(o, (clock_now(clock) - start_ns) / o->graph_runs);
 	}
 	return rc;
 }
 
-/* As many runs as replays have that take REPLAYS_NS: then it returns 1, with *runs their number and *ns their
- * time. 0: the runs must be started one by one, and *runs and *ns are as before. */
+/* Starts the graph so often that this takes about GRAPHS_NS. 1: *runs is the number of runs that were made,
+ * and *ns their time. 0: the runs must be started one by one, and *runs and *ns are as before. */
 static int run_recorded(struct built_own *o, struct clock *clock, int64_t *runs, int64_t *ns)
 {
-	int rc = o->replay ? E_OK : replay_make(o, clock);
+	int rc = o->graph ? E_OK : graph_make(o, clock);
 	if (rc < 0 || o->single)
 		return rc;
-	int64_t each_ns = o->run_ns * o->replay_runs, n = REPLAYS_NS / (each_ns > 0 ? each_ns : 1) + 1;
-	n = n < MOST_REPLAYED ? n : MOST_REPLAYED;
+	int64_t each_ns = o->run_ns * o->graph_runs, n = GRAPHS_NS / (each_ns > 0 ? each_ns : 1) + 1;
+	n = n < MOST_IN_GRAPH ? n : MOST_IN_GRAPH;
 	int64_t start_ns = clock_now(clock);
-	rc = run_replays(o, (int)n);
+	rc = run_graph(o, (int)n);
 	if (rc == E_USAGE) {
-		replay_give_up(o);
+		graph_give_up(o);
 		return E_OK;
 	}
 	if (rc < 0)
 		return rc;
 	*ns = clock_now(clock) - start_ns;
-	*runs = n * o->replay_runs;
+	*runs = n * o->graph_runs;
 	return 1;
 }
 

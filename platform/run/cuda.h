@@ -137,8 +137,8 @@ int cuda_prepare(struct cuda_code *c, int entry, const struct cuda_launch *at,
  * one of its buffers is mapped for the first time. */
 int cuda_start(struct cuda_job *j) MUST_CHECK;
 void cuda_drop(struct cuda_job *j);
-/* Makes one job of n > 0 jobs, none of which is such a sequence: it starts them in this order as one graph,
- * which costs the host less. They must outlive it. A buffer that is moved makes its next start record anew.
+/* Records n > 0 jobs as one, a graph, which costs the host less. None of them is itself a graph. They must
+ * outlive the new job, which starts them in this order. If a buffer was moved, its next start records anew.
  * Any error, also of its start, leaves the device as it was, unless that is lost: the jobs can be started one
  * by one. E_UNSUPPORTED: the driver has no graphs. */
 int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct cuda_job **out) MUST_CHECK;
@@ -147,7 +147,7 @@ int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct c
 int cuda_wait(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Measures the device's peaks in less than two seconds beside what the driver compiles: its flops in
  * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs, and the time of an empty kernel
- * in launch_ns: in a sequence of launches, and in a graph (0: the driver has none). t comes from
+ * in launch_ns: started one by one, and in a graph (0: the driver has none). t comes from
  * cuda_target(): the size of its second cache decides how much memory is read. */
 int cuda_measure(struct cuda_dev *d, struct target *t) MUST_CHECK;
 

@@ -160,7 +160,7 @@ int cuda_enter(struct cuda_dev *d) MUST_CHECK;
 void cuda_exit(struct cuda_dev *d);
 /* Starts a job in a stream. The context is current. */
 int cuda_launch_in(struct cuda_job *j, void *stream) MUST_CHECK;
-/* cuda_graph.c: a sequence of n > 0 jobs, as of cuda_record(). */
+/* cuda_graph.c: a graph of n > 0 jobs, as of cuda_record(). */
 struct cuda_graph;
 int cuda_graph_make(struct cuda_dev *d, struct cuda_job *const *job, int n,
 		    struct cuda_graph **out) MUST_CHECK;

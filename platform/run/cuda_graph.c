@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequences of launches, which the driver starts as one graph (NVIDIA, CUDA Driver API, "Graph Management").
+/* Graphs of launches, each of which one call starts (NVIDIA, CUDA Driver API, "Graph Management").
  * They are captured in a stream of their own: the device's stream keeps working when a capture fails. Other
  * threads of the process may use the driver meanwhile (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL). */
 #include "platform/run/cuda_api.h"

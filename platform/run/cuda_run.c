@@ -19,7 +19,7 @@ struct cuda_buf {
 
 struct cuda_job {
 	struct cuda_dev *dev;
-	struct cuda_graph *graph; /* of a sequence, which has only this and the device; else NULL */
+	struct cuda_graph *graph; /* of a graph, which has only this and the device; else NULL */
 	void *function;
 	int group, threads, nargs; /* nargs: with the range's two, which are the last */
 	int64_t begin, end, once;
@@ -388,12 +388,12 @@ int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct c
 {
 	for (int i = 0; i < n; i++)
 		if (job[i]->graph || job[i]->dev != d)
-			return fail(E_USAGE, "launch %d is a sequence, or of another device", i);
+			return fail(E_USAGE, "launch %d is a graph, or of another device", i);
 	if (n < 1)
-		return fail(E_USAGE, "a sequence of %d launches", n);
+		return fail(E_USAGE, "a graph of %d launches", n);
 	struct cuda_job *j = calloc(1, sizeof *j);
 	if (!j)
-		return fail(E_NOMEM, "no memory for a sequence of launches");
+		return fail(E_NOMEM, "no memory for a graph of launches");
 	j->dev = d;
 	int rc = cuda_graph_make(d, job, n, &j->graph);
 	if (rc < 0)

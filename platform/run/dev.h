@@ -112,10 +112,10 @@ struct dev_own {
 	void (*drop)(struct dev_launch *l);
 	/* Starts behind all launches that were started before, and does not wait. */
 	int (*start)(struct dev_launch *l);
-	/* Makes one launch of n > 0 launches, none of which was made so. It starts them in this order, in
-	 * less time than they take one by one, which must outlive it; it is started and dropped like others.
-	 * Any error, also of its start, tells that they are to be started one by one. NULL: there is no such
-	 * way. */
+	/* Records n > 0 launches as one, a graph. None of them is itself a graph. They must outlive the new
+	 * launch. It starts them in this order, in less time than they take one by one, and is started and
+	 * dropped like others. If recording or starting it fails, they can be started one by one. NULL: the
+	 * device records no graphs. */
 	int (*record)(struct dev_unit *u, struct dev_launch *const *l, int n, struct dev_launch **out);
 	/* Waits for all that was started, at most until deadline_ns of the real clock (INT64_MAX: for ever,
 	 * with less processor time). */

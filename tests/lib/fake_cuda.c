@@ -28,7 +28,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-int fake_cuda_links, fake_cuda_loads, fake_cuda_launches, fake_cuda_graphs, fake_cuda_replays;
+int fake_cuda_links, fake_cuda_loads, fake_cuda_launches, fake_cuda_graphs, fake_cuda_graph_starts;
 
 static struct block { /* memory of a device */
 	char *p;
@@ -176,7 +176,8 @@ void fake_cuda_fresh(void)
 {
 	owner = sticky = depth = 0;
 	capturing = NULL;
-	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = fake_cuda_graphs = fake_cuda_replays = 0;
+	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = fake_cuda_graphs = fake_cuda_graph_starts =
+	    0;
 	memset(retained, 0, sizeof retained);
 	memset(linked, 0, sizeof linked);
 }

@@ -122,7 +122,7 @@ int cuGraphLaunch(void *exec, void *stream)
 	struct stream *s = ready_stream(stream, &code);
 	if (!s || !x || !x->exec)
 		return end(s ? CUDA_ERROR_INVALID_VALUE : code);
-	fake_cuda_replays++;
+	fake_cuda_graph_starts++;
 	s->last = copy_launches(x->first, s->last, true);
 	return end(CUDA_SUCCESS);
 }

@@ -26,7 +26,7 @@ CUDA_GRAPH_CALLS(DECLARE)
 /* Calls of this process, for tests. */
 extern SEEN int fake_cuda_links, fake_cuda_loads, fake_cuda_launches; /* launches: also those of graphs */
 /* Graphs that were made and not destroyed; their launches. */
-extern SEEN int fake_cuda_graphs, fake_cuda_replays;
+extern SEEN int fake_cuda_graphs, fake_cuda_graph_starts;
 
 enum { NOT_INITIALIZED = 3, INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 enum { DEVICES = 64, BLOCKS = 4096, IMAGES = 4096, PARAMS = 256, DEPTH = 16 };

@@ -85,20 +85,20 @@ static int odd_unmap(struct dev_mem *m)
 	return rc;
 }
 
-/* Sequences of launches, each of which is refused after some starts, or when it is recorded. */
-enum { SEQUENCES = 200, LONGEST = 100 };
-static struct sequence {
+/* Graphs of launches, each of which is refused after some starts, or when it is recorded. */
+enum { GRAPHS = 200, LONGEST = 100 };
+static struct launch_graph {
 	int n, starts_left;
 	struct dev_launch *launch[LONGEST];
-} sequence[SEQUENCES];
+} graphs[GRAPHS];
 static struct rng odds;
 static int recorded, started, refused;
 
-static struct sequence *sequence_of(const struct dev_launch *l)
+static struct launch_graph *graph_of(const struct dev_launch *l)
 {
-	for (int i = 0; i < SEQUENCES; i++)
-		if ((const void *)l == &sequence[i])
-			return &sequence[i];
+	for (int i = 0; i < GRAPHS; i++)
+		if ((const void *)l == &graphs[i])
+			return &graphs[i];
 	return NULL;
 }
 
@@ -106,23 +106,24 @@ static int odd_record(struct dev_unit *u, struct dev_launch *const *l, int n, st
 {
 	int i = 0;
 	(void)u;
-	while (i < SEQUENCES && sequence[i].n)
+	while (i < GRAPHS && graphs[i].n)
 		i++;
 	CHECK(n > 1);
-	if (rng_below(&odds, 8) == 0 || i == SEQUENCES || n > LONGEST) {
+	if (rng_below(&odds, 8) == 0 || i == GRAPHS || n > LONGEST) {
 		refused++;
-		return fail(E_NOMEM, "no sequence");
+		return fail(E_NOMEM, "no graph");
 	}
-	sequence[i] = (struct sequence){n, rng_below(&odds, 3) ? INT_MAX : (int)rng_below(&odds, 4), {NULL}};
-	memcpy(sequence[i].launch, l, sizeof *l * (size_t)n);
-	*out = (struct dev_launch *)&sequence[i];
+	graphs[i] =
+	    (struct launch_graph){n, rng_below(&odds, 3) ? INT_MAX : (int)rng_below(&odds, 4), {NULL}};
+	memcpy(graphs[i].launch, l, sizeof *l * (size_t)n);
+	*out = (struct dev_launch *)&graphs[i];
 	recorded++;
 	return E_OK;
 }
 
 static int odd_start(struct dev_launch *l)
 {
-	struct sequence *s = sequence_of(l);
+	struct launch_graph *s = graph_of(l);
 	int rc = E_OK;
 	CHECK(!mapped.block);
 	if (!s)
@@ -130,7 +131,7 @@ static int odd_start(struct dev_launch *l)
 	CHECK(s->n);
 	if (s->starts_left-- == 0) {
 		refused++;
-		return fail(E_IO, "the sequence does not start");
+		return fail(E_IO, "the graph does not start");
 	}
 	started++;
 	for (int i = 0; i < s->n && rc >= 0; i++)
@@ -138,17 +139,17 @@ static int odd_start(struct dev_launch *l)
 	return rc;
 }
 
-/* Launches outlive their sequences. */
+/* Launches outlive their graphs. */
 static void odd_drop(struct dev_launch *l)
 {
-	struct sequence *s = sequence_of(l);
+	struct launch_graph *s = graph_of(l);
 	if (s) {
 		s->n = 0;
 		return;
 	}
-	for (int i = 0; i < SEQUENCES; i++)
-		for (int k = 0; k < sequence[i].n; k++)
-			CHECK(sequence[i].launch[k] != l);
+	for (int i = 0; i < GRAPHS; i++)
+		for (int k = 0; k < graphs[i].n; k++)
+			CHECK(graphs[i].launch[k] != l);
 	true_own->drop(l);
 }
 
@@ -592,7 +593,7 @@ TEST(networks_that_run_on_both)
 	       "%d of parts, %d views, %d copies, %d maps, %d in place, %d values\n",
 	       t.nets, t.steps, t.far, t.spread, t.textures, t.host, t.parts, t.aliases, t.copies, t.maps,
 	       t.placed, t.values);
-	printf("%d sequences of launches, %d starts of them, %d refused\n", recorded, started, refused);
+	printf("%d graphs of launches, %d starts of them, %d refused\n", recorded, started, refused);
 	CHECK(test_bad || n < 40 || (recorded > 10 && started > recorded && refused > 3));
 	CHECK(test_bad || n < 40 ||
 	      (t.far > t.steps / 4 && t.host > 10 && t.parts > 10 && t.aliases > 10 && t.copies > t.nets &&

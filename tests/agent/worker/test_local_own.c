@@ -396,28 +396,28 @@ static struct {
 	int after;
 	int only; /* the only start that fails; 0: all after `after` */
 	int starts, reads, waits;
-	bool hangs;         /* a wait does not end, instead of failing */
-	int raises;         /* a start raises this signal; 0: none */
-	int record, replay; /* errors, after so many of their kind; 0: none */
-	int again;          /* error of each graph's second start */
-	int records_left, replays_left;
-	int records, replays, drops; /* of sequences */
-	int64_t spin_ns;             /* that the process needs for a launch that is started alone */
+	bool hangs;              /* a wait does not end, instead of failing */
+	int raises;              /* a start raises this signal; 0: none */
+	int record, graph_start; /* errors, after so many of their kind; 0: none */
+	int again;               /* error of each graph's second start */
+	int records_left, starts_left;
+	int records, graph_starts, drops; /* of graphs */
+	int64_t spin_ns;                  /* that the process needs for a launch that is started alone */
 } lie;
 
-/* Sequences of launches, over the same device. */
-enum { SEQUENCES = 8, LONGEST = 1000 };
-static struct sequence {
+/* Graphs of launches, over the same device. */
+enum { GRAPHS = 8, LONGEST = 1000 };
+static struct launch_graph {
 	int n; /* 0: free */
 	int starts;
 	struct dev_launch *launch[LONGEST];
-} sequence[SEQUENCES];
+} graphs[GRAPHS];
 
-static struct sequence *sequence_of(const struct dev_launch *l)
+static struct launch_graph *graph_of(const struct dev_launch *l)
 {
-	for (int i = 0; i < SEQUENCES; i++)
-		if ((const void *)l == &sequence[i])
-			return &sequence[i];
+	for (int i = 0; i < GRAPHS; i++)
+		if ((const void *)l == &graphs[i])
+			return &graphs[i];
 	return NULL;
 }
 
@@ -427,28 +427,28 @@ static int lying_record(struct dev_unit *u, struct dev_launch *const *l, int n, 
 	(void)u;
 	if (lie.record && lie.records_left-- <= 0)
 		return fail(lie.record, "record as told");
-	while (i < SEQUENCES && sequence[i].n)
+	while (i < GRAPHS && graphs[i].n)
 		i++;
-	CHECK(i < SEQUENCES && n > 1 && n <= LONGEST);
+	CHECK(i < GRAPHS && n > 1 && n <= LONGEST);
 	if (test_bad)
-		return fail(E_NOMEM, "no room for a sequence");
-	sequence[i].n = n;
-	sequence[i].starts = 0;
-	memcpy(sequence[i].launch, l, sizeof *l * (size_t)n);
-	*out = (struct dev_launch *)&sequence[i];
+		return fail(E_NOMEM, "no room for a graph");
+	graphs[i].n = n;
+	graphs[i].starts = 0;
+	memcpy(graphs[i].launch, l, sizeof *l * (size_t)n);
+	*out = (struct dev_launch *)&graphs[i];
 	lie.records++;
 	return E_OK;
 }
 
-static int replay(struct sequence *s)
+static int start_graph(struct launch_graph *s)
 {
 	int rc = E_OK;
 	CHECK(s->n);
-	if (lie.replay && lie.replays_left-- <= 0)
-		return fail(lie.replay, "replay as told");
+	if (lie.graph_start && lie.starts_left-- <= 0)
+		return fail(lie.graph_start, "start of a graph as told");
 	if (++s->starts == 2 && lie.again)
 		return fail(lie.again, "second start as told");
-	lie.replays++;
+	lie.graph_starts++;
 	for (int i = 0; i < s->n && rc >= 0; i++)
 		rc = dev_opencl.own->start(s->launch[i]);
 	return rc;
@@ -456,7 +456,7 @@ static int replay(struct sequence *s)
 
 static void lying_drop(struct dev_launch *l)
 {
-	struct sequence *s = sequence_of(l);
+	struct launch_graph *s = graph_of(l);
 	if (!s) {
 		dev_opencl.own->drop(l);
 		return;
@@ -468,8 +468,8 @@ static void lying_drop(struct dev_launch *l)
 static int lying_start(struct dev_launch *l)
 {
 	int number = lie.starts++;
-	if (sequence_of(l))
-		return replay(sequence_of(l));
+	if (graph_of(l))
+		return start_graph(graph_of(l));
 	for (int64_t end_ns = clock_now(&clock_real) + lie.spin_ns; clock_now(&clock_real) < end_ns;)
 		;
 	if (lie.raises)
@@ -494,7 +494,7 @@ static int lying_wait(struct dev_unit *u, int64_t deadline_ns)
 	return lie.waits++ >= lie.after && lie.wait ? fail(lie.wait, "wait as told") : rc;
 }
 
-/* NULL: there is no device. records: it replays sequences of launches. */
+/* NULL: there is no device. records: it records graphs of launches. */
 static struct runner *open_lying_that(bool records, const char **why)
 {
 	static struct dev_own own;
@@ -650,19 +650,19 @@ TEST(one_of_two_kernels_is_refused)
 	r->ops->close(r);
 }
 
-/* The time of a short kernel is not that of its launches where the device replays them. Where it does not
- * record or replay, the kernel is timed all the same. */
-TEST(short_runs_are_replayed)
+/* The time of a short kernel is not that of its launches where the device starts them as graphs. Where it
+ * does not record or start graphs, the kernel is timed all the same. */
+TEST(short_runs_are_timed_in_graphs)
 {
 	static const struct {
-		int record, records_left, replay, replays_left;
-		bool replayed;
-	} cases[] = {{.replayed = true},
+		int record, records_left, graph_start, starts_left;
+		bool graphs; /* are started many times */
+	} cases[] = {{.graphs = true},
 		     {.record = E_IO},
-		     {.record = E_NOMEM, .records_left = 3, .replayed = true},
-		     {.replay = E_NOMEM},
-		     {.replay = E_IO, .replays_left = 1},
-		     {.replay = E_INFEASIBLE, .replays_left = 5}};
+		     {.record = E_NOMEM, .records_left = 3, .graphs = true},
+		     {.graph_start = E_NOMEM},
+		     {.graph_start = E_IO, .starts_left = 1},
+		     {.graph_start = E_INFEASIBLE, .starts_left = 5}};
 	const int64_t spin_ns = 100000;
 	const char *why;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -676,11 +676,11 @@ TEST(short_runs_are_replayed)
 		REQUIRE(build(r, sums, cand, &h[0], m) && build(r, sums, cand, &h[1], m));
 		lie.record = cases[i].record;
 		lie.records_left = cases[i].records_left;
-		lie.replay = cases[i].replay;
-		lie.replays_left = cases[i].replays_left;
+		lie.graph_start = cases[i].graph_start;
+		lie.starts_left = cases[i].starts_left;
 		lie.spin_ns = spin_ns;
 		REQUIRE_OK(r->ops->time(r, h, 2, 20, 0, 0, INT64_MAX, m));
-		bool all = !cases[i].record && !cases[i].replay, kept = !all;
+		bool all = !cases[i].record && !cases[i].graph_start, kept = !all;
 		for (int k = 0; k < 2; k++)
 			CHECK(m[k].status == MEAS_OK && m[k].runs == 20 && m[k].min_ns > 0 &&
 			      (!all || m[k].min_ns < spin_ns / 2));
@@ -689,13 +689,13 @@ TEST(short_runs_are_replayed)
 			kept = m[0].status == MEAS_OK && m[1].status == MEAS_OK;
 		}
 		CHECK(kept);
-		CHECK((lie.replays > 20) == cases[i].replayed);
+		CHECK((lie.graph_starts > 20) == cases[i].graphs);
 		r->ops->close(r);
 		CHECK(lie.drops == lie.records);
 		if (test_bad)
-			printf("case %d: %s %lld ns, %d recorded, %d replays\n", (int)i,
+			printf("case %d: %s %lld ns, %d recorded, %d starts of graphs\n", (int)i,
 			       meas_status_name(m[0].status), (long long)m[0].min_ns, lie.records,
-			       lie.replays);
+			       lie.graph_starts);
 	}
 }
 

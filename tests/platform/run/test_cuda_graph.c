@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequences of launches as CUDA graphs, on the fake driver: random sequences against plain loops, buffers
+/* Graphs of launches, on the fake driver: random graphs against plain loops, buffers
  * that move, and drivers that fail in each call. */
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
@@ -139,7 +139,7 @@ static int counted(const char *name)
 	return n;
 }
 
-TEST(sequences_do_what_their_jobs_do)
+TEST(graphs_do_what_their_jobs_do)
 {
 	const char *count = getenv("HONE_TEST_GRAPHS");
 	int cases = count ? atoi(count) : 30;
@@ -322,7 +322,7 @@ TEST(peaks_without_a_graph)
 	}
 }
 
-TEST(wrong_sequences)
+TEST(wrong_graphs)
 {
 	struct rng r;
 	struct side s, other;
@@ -335,7 +335,7 @@ TEST(wrong_sequences)
 	CHECK_FAILS(cuda_record(s.dev, s.job, 0, &all), E_USAGE, "of 0 launches");
 	CHECK_FAILS(cuda_record(other.dev, s.job, s.n, &all), E_USAGE, "another device");
 	CHECK_OK(cuda_record(s.dev, s.job, s.n, &all));
-	CHECK_FAILS(cuda_record(s.dev, &all, 1, &again), E_USAGE, "is a sequence");
+	CHECK_FAILS(cuda_record(s.dev, &all, 1, &again), E_USAGE, "is a graph");
 	cuda_drop(all);
 	close_side(&s);
 	close_side(&other);
