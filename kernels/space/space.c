@@ -228,8 +228,8 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},   {3, winograd_rule}, {3, rows_rule},
-	     {4, tiles_rule}, {2, few_rule},    {9, items_rule}, {2, crew_rule}};
+} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {3, winograd_rule}, {3, rows_rule},
+	     {4, tiles_rule}, {2, few_rule},    {11, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])

@@ -92,37 +92,60 @@ static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, s
 	return true;
 }
 
+/* The axis of the first loop of the reduction, of *units times *unit points. -1: there is none of whole
+ * units. */
+static int share_axis(const struct space *s, const struct stage *st, const struct sstage *c, int64_t *unit,
+		      int64_t *units)
+{
+	for (int i = stage_spatial(st); i < st->naxes; i++) {
+		int a = c->order[i];
+		int64_t e = st->axis[a].extent;
+		if (e == c->unroll[a])
+			continue;
+		*unit = least_part(s, st, c, a);
+		*units = e / *unit;
+		return IS_SYM(e) || e % *unit ? -1 : a;
+	}
+	return -1;
+}
+
 /* Draws how much of the first loop of the reduction is shared at a time, and in how many boxes. */
 static bool draw_share(const struct space *s, const struct stage *st, struct rng *r, struct sstage *out)
 {
 	static const int boxes[] = {1, 1, 2, 2, 3};
-	for (int i = stage_spatial(st); i < st->naxes; i++) {
-		int a = out->order[i];
-		int64_t e = st->axis[a].extent, unit = least_part(s, st, out, a);
-		if (e == out->unroll[a])
-			continue;
-		if (IS_SYM(e) || e % unit)
-			return false;
-		out->share_axis = a;
-		out->share = (int)(unit * divisor(r, e / unit, unit < 32 ? 32 / unit : 1));
-		out->boxes = boxes[rng_below(r, 5)];
-		if (out->boxes > e / out->share)
-			out->boxes = 1;
-		return true;
-	}
-	return false;
+	int64_t unit, units;
+	int a = share_axis(s, st, out, &unit, &units);
+	if (a < 0)
+		return false;
+	out->share_axis = a;
+	out->share = (int)(unit * divisor(r, units, unit < 32 ? 32 / unit : 1));
+	out->boxes = boxes[rng_below(r, 5)];
+	if (out->boxes > st->axis[a].extent / out->share)
+		out->boxes = 1;
+	return true;
 }
 
 /* Splits the share axis into so many parts, of whole boxes, that are blocks of their own. */
-static void spread_boxes(const struct space *s, int stage, int parts, struct sstage *out)
+static bool spread_boxes(const struct space *s, int stage, int64_t parts, struct sstage *out)
 {
 	struct sstage old = *out;
 	int64_t boxes = s->t->stage[stage].axis[out->share_axis].extent / out->share;
 	out->split_axis = out->share_axis;
 	out->split = ceil_div(boxes, parts) * out->share;
 	out->spread = true;
-	if (!rules_fits(s, stage, out))
+	bool fits = rules_fits(s, stage, out);
+	if (!fits)
 		*out = old;
+	return fits;
+}
+
+/* Takes away what a schedule of threads cannot have. */
+static void clear_for_threads(struct sstage *out)
+{
+	items_no_threads(out);
+	out->group = out->prefetch = 0;
+	out->feed = out->quads = out->mmla = out->spread = false;
+	out->split_axis = -1;
 }
 
 void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out)
@@ -132,10 +155,7 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 	int ns = stage_spatial(st), left = most[rng_below(r, 5)];
 	struct sstage old = *out;
 	bool good = s->t->nstages == 1 && !s->tg.serial && ns < st->naxes;
-	items_no_threads(out);
-	out->group = out->prefetch = 0;
-	out->feed = out->quads = out->mmla = out->spread = false;
-	out->split_axis = -1;
+	clear_for_threads(out);
 	for (int i = ns - 1; i >= 0 && good; i--)
 		good = draw_axis(st, out->order[i], r, &left, out);
 	good = good && draw_share(s, st, r, out);
@@ -147,8 +167,52 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 		return;
 	}
 	if (rng_below(r, 3) == 0)
-		spread_boxes(s, stage, parts[rng_below(r, 6)], out);
+		(void)spread_boxes(s, stage, parts[rng_below(r, 6)], out);
 	draw_resident(s, stage, r, out);
+}
+
+enum { SHARED_POINTS = 16, WAVES = 2 /* blocks of each unit */ };
+
+/* Gives blocks of at most n threads the tiles of neighbours, inner loops first, with two shared boxes, and
+ * splits the reduction into parts that keep all units busy. false: there are enough blocks without parts. */
+static bool make_shared(const struct space *s, int stage, int n, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int64_t unit, units, blocks = 1;
+	int ns = stage_spatial(st), left = n;
+	if (s->tg.serial || ns == st->naxes)
+		return false;
+	clear_for_threads(out);
+	for (int i = ns - 1; i >= 0; i--) {
+		int a = out->order[i];
+		int64_t e = st->axis[a].extent, points = a == out->lane ? out->lanes : 1;
+		if (IS_SYM(e) || e % points)
+			return false;
+		while (e % (out->tile[a] * points))
+			out->tile[a]--;
+		int64_t tiles = e / (out->tile[a] * points), threads = largest_divisor(tiles, left);
+		out->outer[a] = false;
+		out->block[a] = 0;
+		out->threads[a] = (int)threads;
+		left /= (int)threads;
+		blocks *= tiles / threads;
+		if (blocks >= s->tg.cores)
+			return false;
+	}
+	int a = share_axis(s, st, out, &unit, &units);
+	if (a < 0 || stage_threads(st, out) == 1)
+		return false;
+	int64_t most = unit < SHARED_POINTS ? SHARED_POINTS / unit : 1, each = largest_divisor(units, most);
+	out->share_axis = a;
+	out->share = (int)(unit * each);
+	out->boxes = units / each > 1 ? 2 : 1;
+	rules_parallel(s, stage, out);
+	if (!rules_fits(s, stage, out))
+		out->boxes = 1; /* the ring may be too large */
+	int64_t parts = ceil_div((int64_t)WAVES * s->tg.cores, blocks), whole = units / each / out->boxes;
+	whole = whole < SPREAD_PARTS ? whole : SPREAD_PARTS;
+	parts = parts < whole ? parts : whole;
+	return parts > 1 && spread_boxes(s, stage, parts, out);
 }
 
 /* Lets n threads share the sums of each tile, along the longest loop of the reduction. */
@@ -167,10 +231,7 @@ static bool make_team(const struct space *s, int stage, int n, struct sstage *ou
 	}
 	if (s->tg.serial || s->t->nstages > 1 || most < n)
 		return false;
-	items_no_threads(out);
-	out->group = out->prefetch = 0;
-	out->feed = out->quads = out->mmla = out->spread = false;
-	out->split_axis = -1;
+	clear_for_threads(out);
 	out->threads[axis] = n;
 	for (int a = 0; a < stage_spatial(st); a++) {
 		int64_t e = st->axis[a].extent, unit = a == out->lane ? out->lanes : 1;
@@ -277,7 +338,7 @@ static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
 }
 
 /* The default in groups, with neighbours nearer, with its reduction in parts, with threads that share its
- * sums, or with a texture. */
+ * sums or tiles, or with a texture. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
@@ -285,15 +346,26 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		bool nearest;
 		int team;
 		bool texture;
-	} rule[] = {{32, 1, false}, {0, 1, false, 64},  {128, 1, false},
-		    {0, 1, true},   {0, 4, false},      {0, 8, true},
-		    {0, 2, false},  {0, 1, false, 256}, {0, 1, false, .texture = true}};
+		int shared;
+	} rule[] = {{32, 1, false},
+		    {0, 1, false, 64},
+		    {128, 1, false},
+		    {0, 1, true},
+		    {0, 4, false},
+		    {0, 8, true},
+		    {0, 2, false},
+		    {0, 1, false, 256},
+		    {0, 1, false, .texture = true},
+		    {0, 1, false, .shared = 64},
+		    {0, 1, false, .shared = 256}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
 	c->st[0].group = rule[i].group;
 	if (rule[i].texture)
 		return texture_rule(s, 0, &c->st[0]);
+	if (rule[i].shared)
+		return make_shared(s, 0, rule[i].shared, &c->st[0]);
 	if (rule[i].team)
 		return make_team(s, 0, rule[i].team, &c->st[0]);
 	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);
