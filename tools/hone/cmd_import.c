@@ -26,10 +26,9 @@ struct lines {
 	char *text;            /* room for EXCHANGE_LINE_BYTES, and a NUL */
 	int64_t good, refused; /* lines so far; blank ones are neither */
 	bool refused_last;     /* the last line that was not blank is refused */
-	/* The export in which the line is; one file may have several. */
-	int64_t starts, records; /* its first line, and how many it should have; 0: it does not say */
-	int64_t here;            /* of them so far */
-	char missing[256];       /* what the first one that lacks lines lacks; "": none does */
+	/* Lines that are not blank, and how many of them the exports in the file have by their own counts. A
+	 * count says nothing of where an export begins: the lines may have been sorted since. */
+	int64_t here, due;
 };
 
 /* Reads a line. 1: a line; if it is too long, the rest is skipped. 0: end of file. */
@@ -79,25 +78,10 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
 }
 
-/* The file ends, or the next export begins. */
-static void end_export(struct lines *l)
-{
-	if (l->here < l->records && !l->missing[0])
-		snprintf(l->missing, sizeof l->missing,
-			 "of the export that begins at line %" PRId64 ", %" PRId64 " of %" PRId64
-			 " records are there",
-			 l->starts, l->here, l->records);
-}
-
 static void count_line(struct lines *l, int64_t records)
 {
-	if (records) {
-		end_export(l);
-		l->starts = l->number;
-		l->records = records;
-		l->here = 0;
-	}
 	l->here++;
+	l->due = records < INT64_MAX - l->due ? l->due + records : INT64_MAX;
 }
 
 /* Imports a line. Refused lines are counted, and the first one of each reason is logged. */
@@ -133,21 +117,34 @@ static bool is_cut(const struct lines *l)
 	return !whole;
 }
 
-/* After the last line: E_CORRUPT if lines are missing. */
-static int check_end(struct lines *l, const char *path)
+/* A file that has fewer lines than its exports had is a selection of them if it ends with a whole line. */
+static int check_count(const struct lines *l, const char *path)
 {
-	end_export(l);
+	char few[128];
+	snprintf(few, sizeof few, "%" PRId64 " of the %" PRId64 " records that were exported are in it",
+		 l->here, l->due);
+	if (l->endless)
+		return fail(E_CORRUPT, "%s: %s, so it was cut off: copy or export it again%s", path, few,
+			    l->good ? "; the records in it are imported" : "");
+	log_info("hone: warning: %s: %s; if nobody chose these, copy or export it again", path, few);
+	return E_OK;
+}
+
+/* After the last line: E_CORRUPT if the file was cut off. */
+static int check_end(const struct lines *l, const char *path)
+{
+	if (ferror(l->file) && !l->number)
+		return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path,
+			    strerror(errno));
 	if (ferror(l->file))
-		return fail(E_IO, "%s: %s after line %" PRId64 "; the records before it are imported", path,
-			    strerror(errno), l->number);
+		return fail(E_IO, "%s: %s after line %" PRId64 "%s", path, strerror(errno), l->number,
+			    l->good ? "; the records before it are imported" : "");
 	if (is_cut(l))
 		return fail(E_CORRUPT,
 			    "%s ends within line %" PRId64 ", so it was cut off: copy or export it again%s",
 			    path, l->number, l->good ? "; the records before that line are imported" : "");
-	if (l->missing[0])
-		return fail(E_CORRUPT,
-			    "%s: %s: it was cut off, or lines were removed; copy or export it again%s", path,
-			    l->missing, l->good ? "; the records in it are imported" : "");
+	if (l->here < l->due)
+		return check_count(l, path);
 	if (!l->good && !l->refused)
 		log_info("hone: warning: %s is empty; give a file that hone export or hone pack made",
 			 strcmp(path, "-") ? path : "the input");
@@ -379,13 +376,18 @@ const struct cmd cmd_import = {
     .details =
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
 	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
-	"MiB, is refused, and the others are imported. If a file is missing or was cut off, the error names\n"
-	"it, the others are imported, and the exit status is 1. A record is a hint: the next box compiles,\n"
-	"checks and times its candidate once before it may be used. Logs of tuning are only imported with\n"
-	"--logs, and recipes of level int8 (hone tune --level int8 --data) only with --recipes: a recipe is\n"
-	"used as it is, and needs no box. Of two recipes for one model this cache's stays, unless --replace\n"
-	"is given. Code is never imported, and other records of this cache are neither replaced nor\n"
-	"evicted: into a full cache nothing is imported.",
+	"MiB, is refused, and the others are imported. If a file is missing or ends within a line, or none "
+	"of\n"
+	"its lines is a record, the error names it, the others are imported, and the exit status is 1. "
+	"Lines\n"
+	"may be in any order, and may be some of an export: a warning then says how many of the exported\n"
+	"records are there. A record is a hint: the next box compiles, checks and times its candidate once\n"
+	"before it may be used. Logs of tuning are only imported with --logs, and recipes of level int8 "
+	"(hone\n"
+	"tune --level int8 --data) only with --recipes: a recipe is used as it is, and needs no box. Of two\n"
+	"recipes for one model this cache's stays, unless --replace is given. Code is never imported, and\n"
+	"other records of this cache are neither replaced nor evicted: into a full cache nothing is "
+	"imported.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,
