@@ -73,8 +73,8 @@ struct marks {
 		/* what of its times is not certain (now_rough in honed_status) */
 		enum mark_rough {
 			MARK_CERTAIN,
-			MARK_FIRST, /* no slice was undisturbed yet; perhaps the gains, too */
-			MARK_GAINS  /* the gains alone, or a slice that gained has not ended yet */
+			MARK_FIRST, /* the first time alone: no slice was undisturbed yet */
+			MARK_GAINS  /* the gains, too, or a slice that gained has not ended yet */
 		} rough;
 		/* The network's time when honed first measured this file, and that divided by what slices
 		 * have gained, both as honed_status has them; 0: not known. */
@@ -219,10 +219,10 @@ int64_t honed_wakeup(const struct honed *h);
  * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
  * measured of this file; it and now_ms are scaled to shorter times of the same kernels, and then to the first
  * slice that nobody disturbed; from then on it stays), default_ms, now_ms (before_ms, divided by the product
- * of what each slice has gained), now_rough (no slice was undisturbed yet, or since the last undisturbed one
- * a gain was measured while others disturbed its slice, or is not known because the slice or honed was cut
- * short; the next undisturbed slice then measures now_ms), note (the processor alone is faster than this
- * device, or null),
+ * of what each slice has gained), now_rough (no slice was undisturbed yet; or a gain was measured while
+ * others disturbed its slice, or is not known because the slice or honed was cut short: a later slice cannot
+ * measure such a gain again, so this stays until the file changes), note (the processor alone is faster than
+ * this device, or null),
  * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,

@@ -117,7 +117,7 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 		m->before_ms = mark ? (double)mark->before_ms : 0;
 		m->now_ms = mark ? (double)mark->now_ms : 0;
 		m->rough = mark && mark->rough == MARK_GAINS;
-		m->sure = mark && mark->rough != MARK_FIRST;
+		m->sure = mark && mark->rough == MARK_CERTAIN;
 		m->key = now->key;
 	}
 	m->known = true;
@@ -290,7 +290,7 @@ static enum mark_rough mark_rough(const struct kept_model *m)
 {
 	if (m->now_ms <= 0)
 		return MARK_CERTAIN;
-	return !m->sure ? MARK_FIRST : m->rough || m->open ? MARK_GAINS : MARK_CERTAIN;
+	return m->rough || m->open ? MARK_GAINS : m->sure ? MARK_CERTAIN : MARK_FIRST;
 }
 
 static void mark(struct honed *h, const struct kept_model *m)
@@ -417,19 +417,13 @@ static void take_start(struct kept_model *m, double ms)
 	}
 }
 
-/* A slice that nobody disturbed measures, at its end, the kernels whose time now_ms gives. Both times are
- * scaled to the first such measurement, and the gain stays. If a gain since is doubtful or not known, a later
- * measurement becomes now_ms: the speed of the machine may have changed between the slices, but by less than
- * such a gain may be wrong. The processor's kernels are never replaced by slower ones. */
+/* The first slice that nobody disturbed measures, at its end, the kernels whose time now_ms gives: both times
+ * are scaled to that measurement, once, and the gain stays. It says nothing of a doubtful gain of a former
+ * slice: the machine may have been faster or slower then. */
 static void make_sure(struct kept_model *m, const struct request *done)
 {
-	if (done->disturbed || !is_time(done->now_ms))
-		return;
-	if (!m->sure)
+	if (!m->sure && !done->disturbed)
 		m->sure = scale_to(m, done->now_ms);
-	else if (m->rough)
-		m->now_ms = m->conf->device || done->now_ms < m->before_ms ? done->now_ms : m->before_ms;
-	m->rough &= !m->sure;
 }
 
 bool model_rough(const struct kept_model *m)

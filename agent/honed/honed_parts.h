@@ -171,7 +171,7 @@ struct kept_model {
 	 * gained; 0: not known. Until a slice was measured undisturbed (sure), both are provisional: they
 	 * are scaled to a shorter time of the same kernels; then, once, to that slice's times. */
 	double before_ms, default_ms, now_ms;
-	bool rough; /* a slice that gained was disturbed or cut short, and none was undisturbed since */
+	bool rough; /* a slice that gained was disturbed or cut short: the product of the gains is doubtful */
 	bool sure;
 	/* A slice under way has kept records, and has not told what they gained. The marks then say rough,
 	 * because they may be all that a restart finds. */

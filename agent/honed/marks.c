@@ -24,9 +24,10 @@ void marks_print(const struct marks *m, struct buf *out)
 		buf_printf(out, "flash %" PRId64 " %" PRId64 "\n", m->day, m->day_bytes);
 	for (int i = 0; i < m->n; i++) {
 		key_text(m->model[i].model, key);
-		buf_printf(out, "model %s %d %.6g %d %.6g %.6g %d\n", key, m->model[i].boxed,
-			   m->model[i].promise, m->model[i].missing, (double)m->model[i].before_ms,
-			   (double)m->model[i].now_ms, m->model[i].rough);
+		buf_printf(out, "model %s %d %.6g %d %s%.6g %.6g %d\n", key, m->model[i].boxed,
+			   m->model[i].promise, m->model[i].missing,
+			   m->model[i].rough == MARK_FIRST ? "+" : "", (double)m->model[i].before_ms,
+			   (double)m->model[i].now_ms, m->model[i].rough != MARK_CERTAIN);
 	}
 	buf_puts(out, "end\n");
 }
@@ -44,9 +45,9 @@ static int parse_times(const char *text, struct mark_of *out)
 		*to[i] = (float)ms;
 		at = end + 1;
 	}
-	if (*at < '0' + MARK_CERTAIN || *at > '0' + MARK_GAINS || at[1])
+	if ((*at != '0' && *at != '1') || at[1])
 		return fail(E_CORRUPT, "invalid times of a model: '%.60s'", text);
-	out->rough = (enum mark_rough)(*at - '0');
+	out->rough = *at == '0' ? MARK_CERTAIN : *text == '+' ? MARK_FIRST : MARK_GAINS;
 	return E_OK;
 }
 

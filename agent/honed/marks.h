@@ -8,10 +8,10 @@
  *	end
  *
  * flash: bytes written to flash on a day (UTC, since 1970); may be absent. KEY: 32 hex digits; boxed: 0 or 1;
- * promise: a number, -1: not known; missing: number of kernels; before_ms, now_ms: 0: not known; rough: 0 to
- * 2, as enum mark_rough. Former versions wrote 1 where either the first time or a gain was not certain, and
- * still earlier ones nothing behind missing, which is read as 0 0 0. A file that is not whole is ignored:
- * honed finds its content out again. */
+ * promise: a number, -1: not known; missing: number of kernels; before_ms, now_ms: 0: not known; rough: 0:
+ * MARK_CERTAIN; 1: MARK_GAINS, or MARK_FIRST if before_ms has a + in front. Former versions read that as 1,
+ * and wrote no +; still earlier ones wrote nothing behind missing, which is read as 0 0 0. A file that is not
+ * whole is ignored: honed finds its content out again. */
 #ifndef AGENT_MARKS_H
 #define AGENT_MARKS_H
 

@@ -525,10 +525,11 @@ static void put_and_commit(struct board *b, int job)
  * something, and honed starts anew: the time before is the first that was measured, which may be wrong by any
  * factor, until a slice is undisturbed, whose time of the same kernels replaces it, once; until then each
  * shorter time of the same kernels replaces it; now is the time before divided by what the slices gained, and
- * rough says that some of this is not certain. The next undisturbed slice ends that: now is what it measures,
- * if only gains were not certain. Else a slice that kept nothing changes nothing, whatever its noise; nor does
- * a loss that a disturbed slice seems to have. A honed that is killed forgets nothing of this; if it or the job
- * dies after a commit of a kernel's record, rough says so. */
+ * rough says that some of this is not certain. The gain is the product of the factors that slices measured
+ * within themselves, and nothing else changes it: not the times of other slices, nor a slice that kept
+ * nothing, whatever its noise, nor a loss that a disturbed slice seems to have. Once a factor of it is
+ * doubtful, it stays doubtful. A honed that is killed forgets nothing of this, but measures a first time again
+ * if the gain is doubtful; if it or the job dies after a commit of a kernel's record, rough says so. */
 TEST(before_now_and_gain_agree)
 {
 	struct rng r;
@@ -565,15 +566,15 @@ TEST(before_now_and_gain_agree)
 				board_ask(b, 1000 + job, line);
 				if (!sure && found < first / gain)
 					first = found * gain;
-				bool clear = !cut && !disturbed, sets = !sure && clear, fixes = sure && rough && clear;
-				sure |= sets;
+				bool clear = !cut && !disturbed;
 				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
-				first = sets ? after * gain : first;
-				gain = fixes ? fmax(first / after, 1) : gain;
-				rough = !clear && (rough || (kept && (cut || disturbed)));
+				first = !sure && clear ? after * gain : first;
+				sure |= clear;
+				rough |= kept && !clear;
 			}
 			if (early) {
 				restart(&b);
+				sure &= !rough;
 				job = 0;
 			} else if (dies) {
 				board_ended(b, job, E_CHILD, "killed by signal 11 (Segmentation fault)");
@@ -590,11 +591,13 @@ TEST(before_now_and_gain_agree)
 				board_ended(b, job, 0, NULL);
 			if (killed && job) {
 				restart(&b);
+				sure &= !rough;
 				job = 0;
 			} else if (job && rng_below(&r, 4) == 0) {
 				board_event(b, (struct honed_event){.kind = HE_STOP});
 				board_run(b, 60 * NS_PER_S);
 				restart(&b);
+				sure &= !rough;
 				job = 0;
 			}
 			snprintf(next, sizeof next, "start %d ", job + 1);

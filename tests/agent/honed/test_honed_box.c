@@ -585,6 +585,12 @@ TEST(marks_read_back)
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
 	CHECK(back.model[0].before_ms == 12.5 && back.model[0].now_ms == 0.75 && back.model[0].rough == MARK_GAINS);
 	CHECK(back.model[1].before_ms == 0 && back.model[1].now_ms == 0 && !back.model[1].rough);
+	for (int i = 0; i < 3; i++) {
+		m.model[0].rough = (enum mark_rough)i;
+		CHECK_OK(marks_write(path, &m));
+		CHECK_OK(marks_read(path, 20000, &back));
+		CHECK(back.model[0].rough == m.model[0].rough && back.model[0].before_ms == 12.5);
+	}
 	unlink(path);
 	CHECK_FAILS(marks_read(path, marks_day(), &back), E_NOTFOUND, "no such file");
 	CHECK(back.n == 0 && back.unclean == 0);
@@ -624,7 +630,7 @@ TEST(marks_that_are_damaged_are_none)
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 -2 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 nan 2 0\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 inf 0\nend\n",
-	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 3\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 2\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 0 \nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 01\nend\n",
 	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 0 1 2 \nend\n",
@@ -635,10 +641,21 @@ TEST(marks_that_are_damaged_are_none)
 		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);
 }
 
-/* A former version wrote no times. */
+/* A former version wrote no times. A later one takes 0 and 1 as the last field, and a number as each time. */
 TEST(marks_of_a_former_version)
 {
-	struct marks m;
+	struct marks m = some_marks();
+	for (int i = 0; i < 3; i++) {
+		struct buf b = {0};
+		double before_ms, now_ms;
+		char rough[2], end;
+		m.model[0].rough = (enum mark_rough)i;
+		marks_print(&m, &b);
+		CHECK(sscanf(strstr(buf_str(&b), "model "), "model %*32[0-9a-f] 1 0.125 3 %lf %lf %1[01]%c", &before_ms,
+			     &now_ms, rough, &end) == 4);
+		CHECK(before_ms == 12.5 && now_ms == 0.75 && (*rough == '1') == (i > 0) && end == '\n');
+		buf_free(&b);
+	}
 	CHECK_OK(marks_parse(
 	    "hone marks 1\nunclean 1\nmodel 00000000000000010000000000000002 1 0.25 3\nend\n", &m));
 	CHECK(m.n == 1 && m.model[0].boxed && m.model[0].promise == 0.25 && m.model[0].missing == 3);
