@@ -107,6 +107,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	}
 	if (rc >= 0 && p->device)
 		rc = p->device->ready(p);
+	if (rc >= 0 && p->take && p->textures)
+		rc = plan_take_all(p);
 	if (rc >= 0 && p->image)
 		plan_describe(p, p->image);
 	arena_free(&p->trial);
@@ -117,9 +119,10 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 
 enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
-static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
-		     const struct kernel_source *src, struct pool *pool, enum way way,
-		     const struct plan *beside, struct buf *image, struct plan **out)
+static int try_plan(struct graph *g, const struct steps *s, const struct target *t,
+		    const struct kernel_source *src, struct pool *pool, enum way way,
+		    const struct plan *beside, struct buf *image, bool no_textures, bool *again,
+		    struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -135,15 +138,27 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->beside = p->device ? NULL : beside; /* the device copies the plan's own weights */
 	p->lends &= !p->device;
 	p->image = image;
+	p->no_textures = no_textures;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
+		*again = p->again;
 		plan_free(p);
 		return fail_in(rc, "plan");
 	}
 	p->beside = NULL;
 	*out = p;
 	return E_OK;
+}
+
+/* A device may lack the memory for weights that it holds twice: then the plan is built once more. */
+static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
+		     const struct kernel_source *src, struct pool *pool, enum way way,
+		     const struct plan *beside, struct buf *image, struct plan **out)
+{
+	bool again = false;
+	int rc = try_plan(g, s, t, src, pool, way, beside, image, false, &again, out);
+	return again ? try_plan(g, s, t, src, pool, way, beside, image, true, &again, out) : rc;
 }
 
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,

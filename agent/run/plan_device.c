@@ -3,6 +3,7 @@
 #include "agent/run/plan_graph.h"
 #include "agent/run/plan_parts.h"
 #include "agent/run/trace.h"
+#include "platform/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -624,7 +625,7 @@ static int ready(struct plan *p)
 	f->step = calloc((size_t)p->nsteps + 1, sizeof *f->step);
 	begin();
 	int rc = f->step ? place(p, f) : fail(E_NOMEM, "no memory for a plan");
-	bool any = false;
+	bool any = false, placed = rc >= 0;
 	for (int i = 0; i < p->nsteps && rc >= 0; i++)
 		if (p->step[i].far)
 			any = true, rc = prepare(p, f, i);
@@ -632,7 +633,10 @@ static int ready(struct plan *p)
 		rc = share(p, f);
 	if (rc >= 0 && !f->shared)
 		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
-	rc = failed(end(rc));
+	p->again = placed && p->textures && (rc == E_NOMEM || rc == E_INFEASIBLE);
+	rc = p->again ? end(rc) : failed(end(rc));
+	if (p->again)
+		log_info("hone: device %s: %s; kernels that read textures are left out", d->name, err_text());
 	if (rc < 0)
 		return fail_in(rc, "device %s", d->name);
 	rc = find_moves(p, f);

@@ -161,6 +161,14 @@ void plan_unload(struct plan *p, struct pstep *ps)
 	ps->far = false;
 }
 
+static bool reads_textures(const struct manifest *m)
+{
+	for (int i = 0; i < m->nbufs; i++)
+		if (m->buf[i].texture)
+			return true;
+	return false;
+}
+
 /* Loads code and checks that it fits the task; after any error another kernel is looked for. */
 static int take_code(struct plan *p, struct pstep *ps)
 {
@@ -168,9 +176,11 @@ static int take_code(struct plan *p, struct pstep *ps)
 	if (!p->dev)
 		return fail(E_UNSUPPORTED, "no CPU device");
 	ps->far = p->device && strcmp(m->emitter, p->dev->emitter);
+	bool textures = ps->far && reads_textures(m);
 	const struct dev *dev = p->dev;
-	int rc = ps->far ? p->device->load(p->device, ps->found, &ps->code)
-			 : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
+	int rc = textures && p->no_textures ? fail(E_UNSUPPORTED, "kernels that read textures are left out")
+		 : ps->far                  ? p->device->load(p->device, ps->found, &ps->code)
+					    : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
 	if (rc < 0) {
 		ps->code = NULL;
 		ps->far = false;
@@ -194,6 +204,8 @@ static int take_code(struct plan *p, struct pstep *ps)
 		rc = fail(E_INFEASIBLE, "16-bit floats do not hold the weights of %s", ps->step->name);
 	if (rc < 0)
 		plan_unload(p, ps);
+	else
+		p->textures |= textures;
 	return rc;
 }
 

@@ -125,8 +125,11 @@ struct plan {
 	const struct plan *beside; /* until built: lends constants; NULL: none does */
 	size_t lent_bytes;         /* constants in the memory of that plan, or of one beside it */
 	bool take;                 /* frees the graph's constants once they are packed */
-	bool whole;                /* keeps what is otherwise needed only for building */
-	struct buf *image;         /* until built: gets the image's description; NULL: not wanted */
+	bool textures;       /* kernels on the device read textures: constants stay until it has made them */
+	bool no_textures;    /* such kernels are left out, because the device lacked memory for them */
+	bool again;          /* ready() failed, perhaps for textures only: the plan is built without them */
+	bool whole;          /* keeps what is otherwise needed only for building */
+	struct buf *image;   /* until built: gets the image's description; NULL: not wanted */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
@@ -173,9 +176,10 @@ void plan_views(struct plan *p);
  * called with. */
 int plan_place(struct plan *p) MUST_CHECK;
 /* plan_take.c: frees constants: those that nothing reads at the beginning, the others when their last reader
- * has packed them. */
+ * has packed them. plan_take_all: all of these when everything is packed. */
 int plan_take_begin(struct plan *p) MUST_CHECK;
 void plan_take_packed(struct plan *p, int value);
+int plan_take_all(struct plan *p) MUST_CHECK;
 /* Fills parts [begin, end) of `extent` equal parts of a value's halo. */
 void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int64_t extent);
 

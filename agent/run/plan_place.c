@@ -487,7 +487,7 @@ static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 			if (fresh && p->lends)
 				lend(p, of, ps, i, at);
 			bind_weight(ps, i, at);
-			if (p->take)
+			if (p->take && !p->textures)
 				plan_take_packed(p, of);
 		}
 	}
@@ -503,7 +503,7 @@ static int place_weights(struct plan *p)
 	int rc = pages_open(&p->weights, p->weight_bytes, PAGES_PLAIN);
 	if (rc < 0)
 		return fail_in(rc, "weights");
-	if (p->take && (rc = plan_take_begin(p)) < 0)
+	if (p->take && !p->textures && (rc = plan_take_begin(p)) < 0)
 		return rc;
 	each_weight(p, p->weights.p, last);
 	return until_check();

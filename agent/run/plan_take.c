@@ -84,3 +84,15 @@ void plan_take_packed(struct plan *p, int value)
 	if (p->readers[value] != STAYS && !--p->readers[value])
 		drop(p, value);
 }
+
+int plan_take_all(struct plan *p)
+{
+	int rc = plan_take_begin(p);
+	for (int s = 0; s < p->nsteps && rc >= 0; s++) {
+		const struct step *st = p->step[s].step;
+		for (int i = 0; st->kind == STEP_TASK && i < st->task->noperands; i++)
+			if (st->task->operand[i].role == ROLE_CONST)
+				plan_take_packed(p, p->s->value[st->value[i]].of);
+	}
+	return rc;
+}
