@@ -261,6 +261,14 @@ static void products_or_windows(struct buf *b, struct rng *r)
 /* Weights that are images on the device, of f32 and of f16; some fill several rows of texels. */
 TEST(kernels_with_textures)
 {
+	const char *why;
+	struct opencl_dev *dev = opencl_device(&why);
+	struct target t;
+	if (!dev)
+		SKIP(why);
+	opencl_target(opencl_dev_info(dev), &t);
+	if (!target_textures(&t))
+		SKIP("the device has no images");
 	many(16,
 	     &(struct kind){LEVEL_FP32, products_or_windows, .board = textures_board, .key = "texture=1"});
 	many(8, &(struct kind){LEVEL_W16, products_text, "+textures", .key = "w16=1 texture=1"});
