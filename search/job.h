@@ -82,8 +82,8 @@ struct job_result {         /* one per task, also while running */
 	double roofline_ns;
 	int trials, failed;
 	bool turn;  /* more than its default and its incumbent was tried, by this job or by an earlier one */
-	bool met;   /* a schedule of it was tried, by this job or by `earlier`, */
-	bool works; /* and one worked */
+	bool met;   /* a schedule of it was tried, by this job or by `earlier` */
+	bool works; /* a tried schedule gave right answers */
 	int64_t spent_ns;    /* of the box, on this task */
 	double promise;      /* predicted saving of another slice: ns of the network's time per ns spent; 0:
 				nothing */

@@ -114,7 +114,9 @@ static struct key packing_key(const struct code_buf *b)
 
 int constant_pack(struct constant *c, const struct code_buf *b, struct packed **out)
 {
-	struct key k = packing_key(b);
+	struct key k = packing_key(b); /* of textures and buffers */
+	if (b->texture && c->as.dtype != DT_F32)
+		return fail(E_CORRUPT, "the texture %s is not of an f32 operand", b->name);
 	for (struct packed *p = c->packed; p; p = p->next)
 		if (key_equal(p->key, k)) {
 			p->users++;
@@ -125,7 +127,7 @@ int constant_pack(struct constant *c, const struct code_buf *b, struct packed **
 	if (rc < 0)
 		return rc;
 	if (shape_count(&b->packing.src) != shape_count(&c->as.dims) || pack_elems(&b->packing) > b->elems ||
-	    ((b->packing.f16 || b->packing.bf16 || b->texture) && c->as.dtype != DT_F32))
+	    ((b->packing.f16 || b->packing.bf16) && c->as.dtype != DT_F32))
 		return fail(E_CORRUPT, "the packing of %s does not fit its operand", b->name);
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)

@@ -2,7 +2,7 @@
 /* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
  * parameter or buffer: emitter version isa features lanes nsyms scratch winograd sums common alias entry*
  * param* buf* packing* texture*. "sums f16" is left out where sums are not made in f16, "common 1" where each
- * index has scratch of its own, and "texture 1" where a buffer is none. */
+ * index has scratch of its own, and "texture 1" behind a buffer that is no texture. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>

@@ -764,8 +764,8 @@ TEST(a_job_goes_on_from_another)
 	setup.j.limits.missing_by_ns = clock_now(dev_sim.clock()) + 1;
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
 	CHECK(setup.s->builds == NTASKS);
-	for (int i = 0; i < NTASKS;
-	     i++) /* a box that is over loses nothing, though another task has no kernel */
+	/* A box that is over loses nothing, though another task has no kernel. */
+	for (int i = 0; i < NTASKS; i++)
 		CHECK(i == 1 ? !setup.result[i].best_ns
 			     : setup.result[i].best_ns == first[i].best_ns &&
 				   !strcmp(setup.result[i].best, first[i].best));

@@ -486,7 +486,6 @@ TEST(devices_are_spread)
 	arena_free(&a);
 }
 
-/* Random lists: what is taken is what was written, in its order; at most CONF_MODELS pairs stay. */
 TEST(generated_names_of_devices)
 {
 	struct rng r;
@@ -499,6 +498,7 @@ TEST(generated_names_of_devices)
 	CHECK(conf_is_device("cpu") && !conf_is_device("cpu:0") && !conf_is_device("opencl"));
 }
 
+/* Random lists: what is taken is what was written, in its order; at most CONF_MODELS pairs stay. */
 TEST(random_devices_are_spread)
 {
 	struct rng r;

@@ -80,6 +80,20 @@ TEST(one_packing_for_all)
 	constant_unpack(q);
 	constant_unpack(r);
 	CHECK(!b->constant[1]->packed);
+	/* a texture has elements of four bytes, also if a buffer has the same packing */
+	struct code_buf texture = turned;
+	texture.texture = true;
+	for (int packed = 0; packed < 2; packed++) {
+		b->constant[1]->as.dtype = DT_I8;
+		if (packed)
+			REQUIRE_OK(constant_pack(b->constant[1], &turned, &p));
+		CHECK_FAILS(constant_pack(b->constant[1], &texture, &q), E_CORRUPT, "not of an f32 operand");
+		if (packed)
+			constant_unpack(p);
+		b->constant[1]->as.dtype = DT_F32;
+		REQUIRE_OK(constant_pack(b->constant[1], &texture, &q));
+		constant_unpack(q);
+	}
 	turned.packing.src.d[0] = 7;
 	CHECK_FAILS(constant_pack(b->constant[1], &turned, &p), E_CORRUPT, "does not fit");
 	exercise_close(b);

@@ -9,6 +9,11 @@ static const char product[] =
     "operand B const f32 [64] plain\noperand Y out f32 [24,64] plain\nstage m:24 n:64 | k:128\n"
     "read X [m,k]\nread W [k,n]\nread B [n]\nbody r0 r1 mul\nsum\npost acc r2 add\nwrite Y [m,n]\n";
 
+static const char windows[] =
+    "task syms=0\noperand X in f32 [1,8,18,18] plain\noperand W const f32 [8,8,3,3] plain\n"
+    "operand Y out f32 [1,8,16,16] plain\nstage n:1 o:8 y:16 x:16 | c:8 r:3 s:3\n"
+    "read X [n,c,y+r,x+s]\nread W [o,c,r,s]\nbody r0 r1 mul\nsum\nwrite Y [n,o,y,x]\n";
+
 static struct space *open_space(struct arena *a, const struct task *t, const struct target *tg)
 {
 	struct space *s = NULL;
@@ -92,6 +97,7 @@ TEST(what_cannot_be_a_texture)
 	} all[] = {{"lane=n:2 par=1 texture=1", "vectors of 4, 8 or 16 lanes"},
 		   {"lane=m:4 par=1 texture=1", "no packed weights"},
 		   {"par=1 texture=1", "no packed weights"},
+		   {"lane=n:4 par=1 prefetch=2 texture=1", "not prefetched"},
 		   {"lane=n:4 par=2 texture=1 threads=m:4,n:4 share=k:8", "threads share the weights"}};
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
@@ -101,6 +107,9 @@ TEST(what_cannot_be_a_texture)
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		CHECK_FAILS(space_legal(s, all[i].cand), E_INFEASIBLE, all[i].why);
 	CHECK_OK(space_legal(s, "lane=n:4 par=2 texture=1 threads=k:32"));
+	REQUIRE_OK(task_parse(windows, t));
+	s = open_space(&a, t, &tg);
+	CHECK_FAILS(space_legal(s, "lane=o:4 winograd=2 gemm=4x4 texture=1"), E_INFEASIBLE, "not with winograd");
 	arena_free(&a);
 }
 
