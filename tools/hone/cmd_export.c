@@ -60,25 +60,35 @@ static int first_line(struct exported *n, struct buf *out)
 	return put_line(n->first, out);
 }
 
+/* Files are replaced as a whole, so that one gets its lines at once. */
+static int write_lines(const char *file, struct buf *first, const struct buf *rest)
+{
+	if (!file) {
+		fwrite(buf_str(first), 1, first->n, stdout);
+		fwrite(buf_str(rest), 1, rest->n, stdout);
+		return E_OK;
+	}
+	buf_add(first, buf_str(rest), rest->n);
+	return buf_ok(first) ? file_write(file, buf_str(first), first->n)
+			     : fail(E_NOMEM, "no memory for the records");
+}
+
 /* file NULL: to standard output. */
 static int export_all(struct cache *c, const char *file, struct exported *n)
 {
-	struct buf all = {0};
+	struct buf first = {0};
 	int rc = E_OK;
 	for (int i = 0; exchange_types[i] && rc >= 0; i++)
 		rc = export_type(c, exchange_types[i], n);
 	if (rc >= 0)
-		rc = first_line(n, &all);
-	buf_add(&all, buf_str(&n->rest), n->rest.n);
-	if (rc >= 0 && (!buf_ok(&all) || !buf_ok(&n->rest)))
+		rc = first_line(n, &first);
+	if (rc >= 0 && (!buf_ok(&first) || !buf_ok(&n->rest)))
 		rc = fail(E_NOMEM, "no memory for the records");
-	if (rc >= 0 && file)
-		rc = file_write(file, buf_str(&all), all.n);
-	else if (rc >= 0)
-		fwrite(buf_str(&all), 1, all.n, stdout);
+	if (rc >= 0)
+		rc = write_lines(file, &first, &n->rest);
 	json_decref(n->first);
 	buf_free(&n->rest);
-	buf_free(&all);
+	buf_free(&first);
 	return rc;
 }
 

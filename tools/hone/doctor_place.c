@@ -148,12 +148,13 @@ void doctor_records(struct doctor *d)
 	if (!dir || !file_is_dir(dir) || access(dir, R_OK | X_OK) < 0)
 		return;
 	if (d->o->cache && !model_cache_may_be(dir)) {
-		doctor_say(d, FINDING_PROBLEM, "name a cache's folder, or a new one: --cache DIR",
+		doctor_say(d, FINDING_PROBLEM, "name a cache's folder, or a new or empty one: --cache DIR",
 			   "%s holds other files, and none of a cache", dir);
 		return;
 	}
 	if (cache_open_with(&c, dir, CACHE_READ, 0, &(struct cache_options){.seeds = ""}) < 0) {
-		doctor_say(d, FINDING_PROBLEM, "give --cache DIR, or correct that", "%s", err_text());
+		doctor_say(d, FINDING_PROBLEM, "make its files readable, or name another folder: --cache DIR",
+			   "%s", err_text());
 		return;
 	}
 	cache_state(c, &s);

@@ -123,7 +123,7 @@ bool model_cache_may_be(const char *dir)
 	bool any = false, its = false;
 	for (const struct dirent *e; d && !its && (e = readdir(d));) {
 		size_t n = strlen(e->d_name);
-		any |= strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, "lost+found");
+		any |= e->d_name[0] != '.' && strcmp(e->d_name, "lost+found");
 		its = n > 4 && !strcmp(e->d_name + n - 4, ".seg");
 		its |= !strcmp(e->d_name, "lock") || !strcmp(e->d_name, "target") ||
 		       !strncmp(e->d_name, "target-", 7);
@@ -137,7 +137,7 @@ int model_cache_refuse_other(const char *dir)
 {
 	return access(dir, R_OK | X_OK) < 0 || model_cache_may_be(dir)
 		   ? E_OK
-		   : fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder", dir);
+		   : fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder, or a new or empty one", dir);
 }
 
 int model_cache_check(const char *dir)

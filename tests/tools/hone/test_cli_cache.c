@@ -1242,11 +1242,12 @@ TEST(a_cache_to_write_is_no_other_folder)
 		char pattern[300];
 		fill_words(writers[i], "LOM", (const char *const[]){lines, from, steering()}, words);
 		CHECK_RUN(2, "%s --cache %s", words, other);
-		CHECK_SAYS(cli_err, "/project holds other files, and none of a cache: name a cache's folder");
+		CHECK_SAYS(cli_err, "/project holds other files, and none of a cache: name a cache's folder, or a new or empty one");
 		snprintf(pattern, sizeof pattern, "%s/*", other);
 		CHECK(glob(pattern, 0, NULL, &g) == 0 && g.gl_pathc == 1);
 		globfree(&g);
 	}
+	REQUIRE_OK(file_write(in_dir("nothing-yet/.gitkeep"), "", 0));
 	CHECK_RUN(0, "import %s --cache %s", lines, empty);
 	REQUIRE_OK(file_write(in_dir("nothing-yet/notes"), "x", 1)); /* a cache with other files */
 	CHECK_RUN(0, "merge %s --cache %s", from, empty);
