@@ -121,7 +121,7 @@ enum way { REUSE, KEEP, TAKE, WHOLE, LEND };
 
 static int try_plan(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, enum way way,
-		    const struct plan *beside, struct buf *image, bool no_textures, bool *again,
+		    const struct plan *beside, struct buf *image, bool *no_textures,
 		    struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
@@ -138,11 +138,11 @@ static int try_plan(struct graph *g, const struct steps *s, const struct target 
 	p->beside = p->device ? NULL : beside; /* the device copies the plan's own weights */
 	p->lends &= !p->device;
 	p->image = image;
-	p->no_textures = no_textures;
+	p->no_textures = *no_textures;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
-		*again = p->again;
+		*no_textures = p->no_textures;
 		plan_free(p);
 		return fail_in(rc, "plan");
 	}
@@ -156,9 +156,9 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 		     const struct kernel_source *src, struct pool *pool, enum way way,
 		     const struct plan *beside, struct buf *image, struct plan **out)
 {
-	bool again = false;
-	int rc = try_plan(g, s, t, src, pool, way, beside, image, false, &again, out);
-	return again ? try_plan(g, s, t, src, pool, way, beside, image, true, &again, out) : rc;
+	bool no_textures = false;
+	int rc = try_plan(g, s, t, src, pool, way, beside, image, &no_textures, out);
+	return no_textures ? try_plan(g, s, t, src, pool, way, beside, image, &no_textures, out) : rc;
 }
 
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,

@@ -633,9 +633,10 @@ static int ready(struct plan *p)
 		rc = share(p, f);
 	if (rc >= 0 && !f->shared)
 		rc = copy_there(f, f->memory, p->memory.p, f->memory_bytes);
-	p->again = placed && p->textures && (rc == E_NOMEM || rc == E_INFEASIBLE);
-	rc = p->again ? end(rc) : failed(end(rc));
-	if (p->again)
+	bool again = placed && p->textures && (rc == E_NOMEM || rc == E_INFEASIBLE);
+	p->no_textures |= again;
+	rc = again ? end(rc) : failed(end(rc));
+	if (again)
 		log_info("hone: device %s: %s; kernels that read textures are left out", d->name, err_text());
 	if (rc < 0)
 		return fail_in(rc, "device %s", d->name);

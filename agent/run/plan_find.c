@@ -178,7 +178,7 @@ static int take_code(struct plan *p, struct pstep *ps)
 	ps->far = p->device && strcmp(m->emitter, p->dev->emitter);
 	bool textures = ps->far && reads_textures(m);
 	const struct dev *dev = p->dev;
-	int rc = textures && p->no_textures ? fail(E_UNSUPPORTED, "kernels that read textures are left out")
+	int rc = textures && p->no_textures ? fail(E_UNSUPPORTED, "no textures")
 		 : ps->far                  ? p->device->load(p->device, ps->found, &ps->code)
 					    : dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
 	if (rc < 0) {

@@ -126,8 +126,9 @@ struct plan {
 	size_t lent_bytes;         /* constants in the memory of that plan, or of one beside it */
 	bool take;                 /* frees the graph's constants once they are packed */
 	bool textures;       /* kernels on the device read textures: constants stay until it has made them */
-	bool no_textures;    /* such kernels are left out, because the device lacked memory for them */
-	bool again;          /* ready() failed, perhaps for textures only: the plan is built without them */
+	/* Such kernels are left out. ready() sets it if it fails, perhaps for textures only: the plan is then
+	 * built again. */
+	bool no_textures;
 	bool whole;          /* keeps what is otherwise needed only for building */
 	struct buf *image;   /* until built: gets the image's description; NULL: not wanted */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
