@@ -97,12 +97,31 @@ static bool kept_in(const char *name, const char *dir, char path[PATH_MAX])
 	return *dir && snprintf(path, PATH_MAX, "%s/target-%s", dir, name) < PATH_MAX;
 }
 
+bool device_read_peaks(const char *path, struct target *t)
+{
+	static const char textures[] = "+textures"; /* the first feature */
+	struct target former = *t;
+	size_t n = strlen(textures);
+	char *f = former.features;
+	if (target_read_peaks(path, t))
+		return true;
+	if (strncmp(f, textures, n))
+		return false;
+	n += f[n] == ',';
+	memmove(f, f + n, strlen(f + n) + 1);
+	if (!target_read_peaks(path, &former))
+		return false;
+	strcpy(former.features, t->features);
+	*t = former;
+	return true;
+}
+
 int device_target(const char *name, const char *worker, const char *dir, struct target *t)
 {
 	char path[PATH_MAX];
 	int rc = ask(name, worker, false, t);
 	if (rc >= 0 && kept_in(name, dir, path))
-		(void)target_read_peaks(path, t);
+		(void)device_read_peaks(path, t);
 	return rc;
 }
 

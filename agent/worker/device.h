@@ -26,6 +26,8 @@ struct device_pace {
 	double bytes, ns; /* each byte counts once */
 };
 bool device_is_outpaced(const struct target *t, const struct device_pace *k);
+/* target_read_peaks, also for peaks that former versions kept before they listed textures. */
+bool device_read_peaks(const char *path, struct target *t);
 /* Marks the peaks that the folder keeps as too low; they are measured again before they are used next. The
  * mark is a line "doubtful" behind the text in DIR/target-NAME. */
 void device_doubt(const char *name, const char *dir);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/drivers.h"
 #include "agent/cache/json.h"
+#include "agent/worker/device.h"
 #include "platform/base/buf.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
@@ -184,7 +185,7 @@ static bool find_peaks(const struct list *l, int i, const char *dir, struct targ
 	l->kind->target(device_of(l, i), t);
 	return *dir &&
 	       snprintf(path, sizeof path, "%s/target-%s:%d", dir, l->kind->name, i) < (int)sizeof path &&
-	       target_read_peaks(path, t);
+	       device_read_peaks(path, t);
 }
 
 /* null: not measured, or there are no graphs. */

@@ -49,6 +49,16 @@ TEST(doubt_is_a_word_in_the_file)
 		CHECK(utimensat(AT_FDCWD, path, (struct timespec[2]){at, at}, 0) == 0);
 		CHECK(device_is_doubted("opencl:7", dir) && !device_is_doubted("opencl:0", dir));
 		CHECK(target_read_peaks(path, &read) && read.fma_gflops > 0);
+		/* A former version kept them without the feature of textures. */
+		static const char *const features[] = {"", "+textures", "+w16", "+textures,+w16"};
+		for (int k = 0; k < 16; k++) {
+			int had = k / 4, has = k % 4;
+			strcpy(t.features, features[had]);
+			strcpy(read.features, features[has]);
+			target_write_peaks(dir, path, &t);
+			CHECK(device_read_peaks(path, &read) == (had == has || (had % 2 == 0 && has == had + 1)));
+			CHECK(!strcmp(read.features, features[has]));
+		}
 	}
 }
 
