@@ -8,7 +8,8 @@
  * the tensors, too. Which of them cross between two steps, and when, is decided once, when the plan is built:
  * those that the next step reads, or writes a part of, and whose latest bytes are on the other side. A plan
  * whose tensors do not fit is not built: E_NOMEM. If only the textures do not fit, or one cannot be made, the
- * plan is built once more without the kernels that read textures. A kernel that the driver fails to build is left to the
+ * plan is built once more without the kernels that read textures. A kernel that the driver fails
+ * to build is left to the
  * processor. A run on a device that fails, or needs 200 times what its peaks allow and some seconds, ends
  * with E_IO, its outputs undefined; a plan without the device then gives the answer.
  *
