@@ -59,6 +59,13 @@ struct honed;
 
 enum honed_mode { HONED_RESIDENT, HONED_BOX };
 
+/* What of a model's times is not certain (now_rough in honed_status). */
+enum mark_rough {
+	MARK_CERTAIN,
+	MARK_FIRST, /* the first time alone: no slice was undisturbed yet */
+	MARK_GAINS  /* the gains, too, or a slice that gained has not ended yet */
+};
+
 /* The marks that honed keeps between boots, in one small file of the state folder (agent/honed/marks.h). */
 struct marks {
 	int unclean; /* boxes in a row that did not reach their end */
@@ -70,12 +77,7 @@ struct marks {
 		/* hash of path, size, inode, times, threads, level, target and emitter */
 		struct key model;
 		bool boxed; /* a box has made all its kernels, or all that can be made */
-		/* what of its times is not certain (now_rough in honed_status) */
-		enum mark_rough {
-			MARK_CERTAIN,
-			MARK_FIRST, /* the first time alone: no slice was undisturbed yet */
-			MARK_GAINS  /* the gains, too, or a slice that gained has not ended yet */
-		} rough;
+		uint8_t rough; /* enum mark_rough */
 		/* The network's time when honed first measured this file, and that divided by what slices
 		 * have gained, both as honed_status has them; 0: not known. */
 		float before_ms;
