@@ -192,7 +192,8 @@ static int run_defaults(struct run *x)
 	int rc = resume_tasks(x);
 	if (rc >= 0 && x->nmissing) {
 		x->box.deadline_ns =
-		    less_margin(j->limits.missing_by_ns > j->limits.deadline_ns ? j->limits.missing_by_ns : j->limits.deadline_ns);
+		    less_margin(j->limits.missing_by_ns > j->limits.deadline_ns ? j->limits.missing_by_ns
+										: j->limits.deadline_ns);
 		rc = run_some(x, 0, x->nmissing, begin);
 	}
 	x->box.deadline_ns = less_margin(j->limits.deadline_ns);

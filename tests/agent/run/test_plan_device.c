@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans on an OpenCL device: random networks whose steps run there or on the processor, as chance decides,
- * give what they give without the device. SEED=n makes one network, SEEDS=n changes their number. */
+ * give what they give without the device. SEED=n makes one network, SEEDS=n changes their number. Past 800
+ * lines because every case builds its plan on the one device that fails as it is told. */
 #include "agent/run/plan_device.h"
 #include "agent/run/plan_parts.h"
 #include "kernels/graph/optimize.h"

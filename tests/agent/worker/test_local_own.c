@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The local runner on an OpenCL device: good candidates, candidates that write past their buffers or answer
- * wrong, scratch for some work items at a time, and drivers whose calls fail. */
+ * wrong, scratch for some work items at a time, and drivers whose calls fail. Past 800 lines because all of
+ * them go through the one device that fails as it is told. */
 #include "agent/worker/local.h"
 #include "kernels/loops/code.h"
 #include "tests/lib/cands.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Spaces of schedules: what they draw, change and cross is legal, and their drafts order it. Past 800 lines
+ * because all of it looks at the same tasks and targets. */
 #include "kernels/space/draft.h"
 #include "kernels/loops/lower.h"
 #include "tests/lib/kernel_cases.h"
