@@ -11,6 +11,7 @@
 /* the processor is reported as faster than a device from this share on */
 #define PROCESSOR_WINS 0.1
 #define BELIEVED 100 /* tuned kernels are not that much faster than the portable ones */
+#define SLOWER 3     /* a board's clock may fall to this part of the fastest one */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -434,8 +435,10 @@ bool model_rough(const struct kept_model *m)
 /* Takes the factor that a slice gained with the kernels it kept; without any, its two times differ by noise.
  * The gain is rough once such a factor is not known, or was measured while others disturbed the slice; a
  * disturbed slice that seems to have lost something tells nothing, except while a device gets its first
- * kernels: they replace the processor's, however fast those are. On a processor, a gain of more than BELIEVED
- * on a first time that is not sure says that this time was too long. */
+ * kernels: they replace the processor's, however fast those are. Others make times longer, so what a disturbed
+ * slice measured at its end bounds its gain: a time before that was disturbed alone would multiply all later
+ * ones. On a processor, a gain of more than BELIEVED on a first time that is not sure says that this time was
+ * too long. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
 	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
@@ -444,6 +447,9 @@ static void take_gain(struct kept_model *m, const struct request *done)
 	if (!done->kept || m->before_ms <= 0)
 		return;
 	m->rough |= !both || done->disturbed;
+	double least_ms = both && done->disturbed ? done->now_ms / SLOWER : 0;
+	if (now_ms < least_ms && now_ms < m->now_ms)
+		now_ms = least_ms < m->now_ms ? least_ms : m->now_ms;
 	if (now_ms < LEAST_MS || now_ms > MOST_MS || (!may_lose && now_ms > m->now_ms))
 		return;
 	m->now_ms = now_ms;

@@ -527,7 +527,8 @@ static void put_and_commit(struct board *b, int job)
  * shorter time of the same kernels replaces it; now is the time before divided by what the slices gained, and
  * rough says that some of this is not certain. The gain is the product of the factors that slices measured
  * within themselves, and nothing else changes it: not the times of other slices, nor a slice that kept
- * nothing, whatever its noise, nor a loss that a disturbed slice seems to have. Once a factor of it is
+ * nothing, whatever its noise, nor a loss that a disturbed slice seems to have. A disturbed slice's factor
+ * makes now no shorter than a third of the time that it measured at its end. Once a factor of the gain is
  * doubtful, it stays doubtful. A honed that is killed forgets nothing of this, but measures a first time again
  * if the gain is doubtful; if it or the job dies after a commit of a kernel's record, rough says so. */
 TEST(before_now_and_gain_agree)
@@ -541,7 +542,8 @@ TEST(before_now_and_gain_agree)
 		for (int i = 0, job = 1, n = 1 + (int)rng_below(&r, 7); i < n; i++, job++) {
 			double found = 10 / gain * (0.5 + rng_unit(&r) * 3), won = 0.7 + rng_unit(&r) * 1.3;
 			bool cut = rng_below(&r, 4) == 0, disturbed = rng_below(&r, 3) == 0;
-			bool kept = rng_below(&r, 3) > 0;
+			bool kept = rng_below(&r, 3) > 0, alone = disturbed && rng_below(&r, 3) == 0;
+			won *= alone ? 20 : 1; /* the time before was disturbed alone */
 			double after = cut ? 0 : kept ? found / won : found * (0.8 + rng_unit(&r) * 0.4);
 			double told = found * exp2(rng_unit(&r) * 16); /* at the slice's start */
 			char line[300], next[32];
@@ -567,7 +569,10 @@ TEST(before_now_and_gain_agree)
 				if (!sure && found < first / gain)
 					first = found * gain;
 				bool clear = !cut && !disturbed;
+				double most = fmax(gain, 3 * first / after);
 				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
+				if (kept && !cut && disturbed)
+					gain = fmin(gain, most);
 				first = !sure && clear ? after * gain : first;
 				sure |= clear;
 				rough |= kept && !clear;
