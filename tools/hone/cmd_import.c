@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	MARK_ROOM = 4096 /* bytes for the mark that a history is not this board's (agent/sync/offered.h), with
@@ -151,13 +152,17 @@ static int check_end(const struct lines *l, const char *path)
 	return E_OK;
 }
 
+static int cannot_open(const char *path)
+{
+	return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path, strerror(errno));
+}
+
 /* Lines before an error stay imported. */
 static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 {
 	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
 	if (!l.file)
-		return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path,
-			    strerror(errno));
+		return cannot_open(path);
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
 	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
 	while (rc >= 0 && next_line(&l))
@@ -329,6 +334,15 @@ static int commit(struct cache *c, const struct sums *s, char *why, size_t n)
 	return rc;
 }
 
+/* E_IO: no file is there, so no cache is made for them. */
+static int any_there(const struct args *a)
+{
+	for (int i = 0; i < a->npos; i++)
+		if (!strcmp(a->pos[i], "-") || access(a->pos[i], F_OK) == 0)
+			return E_OK;
+	return a->npos ? cannot_open(a->pos[0]) : E_OK;
+}
+
 static int run_import(const struct args *a)
 {
 	char dir[4096], why[1024];
@@ -338,7 +352,9 @@ static int run_import(const struct args *a)
 			 .recipe.replace = arg_flag(a, "replace")};
 	if (s.recipe.replace && !s.recipes)
 		return fail(E_USAGE, "--replace goes with --recipes");
-	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
+	int rc = any_there(a);
+	if (rc >= 0)
+		rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
 	int files = import_all(c, a, &s);

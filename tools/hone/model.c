@@ -123,7 +123,8 @@ bool model_cache_may_be(const char *dir)
 	bool any = false, its = false;
 	for (const struct dirent *e; d && !its && (e = readdir(d));) {
 		size_t n = strlen(e->d_name);
-		any |= e->d_name[0] != '.' && strcmp(e->d_name, "lost+found");
+		any |= e->d_name[0] != '.' && strcmp(e->d_name, "lost+found") &&
+		       strcmp(e->d_name, "images"); /* of libhone, which may come before a cache */
 		its = n > 4 && !strcmp(e->d_name + n - 4, ".seg");
 		its |= !strcmp(e->d_name, "lock") || !strcmp(e->d_name, "target") ||
 		       !strncmp(e->d_name, "target-", 7);

@@ -84,6 +84,7 @@ def test_plain(path):
 
 def test_errors(path):
     fails("no file", hone.Error, "/nonesuch", lambda: hone.load("/nonesuch", caches=[]))
+    fails("shapes as text", TypeError, "shapes is a dict", lambda: hone.load(path, shapes="x=1x3"))
     fails("no option", TypeError, "no option 'cache'; there are: shapes, caches", lambda: hone.load(path, cache="/x"))
     fails("no model", hone.Error, "not ONNX", lambda: hone.load(b"12345", caches=[]))
     fails("threads", hone.Error, "1 to 64", lambda: hone.Handle(threads=99))

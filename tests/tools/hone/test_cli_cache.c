@@ -1247,7 +1247,10 @@ TEST(a_cache_to_write_is_no_other_folder)
 		CHECK(glob(pattern, 0, NULL, &g) == 0 && g.gl_pathc == 1);
 		globfree(&g);
 	}
+	CHECK_RUN(1, "import %s/gone.jsonl %s/gone-too.jsonl --cache %s", empty, empty, in_dir("never"));
+	CHECK(strstr(cli_err, "gone.jsonl: No such file") && access(in_dir("never"), F_OK) < 0);
 	REQUIRE_OK(file_write(in_dir("nothing-yet/.gitkeep"), "", 0));
+	REQUIRE_OK(file_mkdirs(in_dir("nothing-yet/images"), 0755)); /* libhone ran there before */
 	CHECK_RUN(0, "import %s --cache %s", lines, empty);
 	REQUIRE_OK(file_write(in_dir("nothing-yet/notes"), "x", 1)); /* a cache with other files */
 	CHECK_RUN(0, "merge %s --cache %s", from, empty);

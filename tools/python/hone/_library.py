@@ -228,13 +228,13 @@ def callers_level():
 
 
 # How the library's errors name the C structure that gives a shape. Names are as in the model, blanks included.
-_GIVEN = r" \(shapes of hone_load_options\) (.+?)=(\w+)"
+_GIVEN = r" hone_load_options\.shapes: (.+?=\w+(?: and .+?=\w+)*)"
 
 
 def _keyword(match):
     """The keyword of hone.load that does what the C structure would, as in shapes={'image': (1, 3, 224, 224)}."""
     words = []
-    for name, dims in re.findall(_GIVEN, match.group()):
+    for name, dims in re.findall(r"(?:^| and )(.+?)=(\w+)", match.group(1)):
         sizes = dims.split("x") if dims[0].isdigit() else [dims]
         words.append(f"{name!r}: " + (f"({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]))
     return " shapes={" + ", ".join(words) + "}"
@@ -243,7 +243,7 @@ def _keyword(match):
 def check(rc):
     if rc < 0:
         text = lib.hone_error().decode("utf-8", "replace")
-        raise _KINDS.get(rc, Error)(rc, re.sub(f"(?:{_GIVEN})+", _keyword, text))
+        raise _KINDS.get(rc, Error)(rc, re.sub(_GIVEN, _keyword, text))
     return rc
 
 

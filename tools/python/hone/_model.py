@@ -220,6 +220,8 @@ class Model:
         _own(handle._forks)
         o = made(LoadOptions)
         words = []
+        if shapes is not None and not hasattr(shapes, "items"):
+            raise TypeError("shapes is a dict, such as {'image': (1, 3, 224, 224)}")
         for name, dims in (shapes or {}).items():
             words.append(f"{name}=" + ("x".join(map(str, dims)) if isinstance(dims, (list, tuple)) else str(dims)))
         o.shapes, o.nshapes = _texts(words), len(words)
