@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LAST_NS (20 * NS_PER_MS) /* the last words wait so long for another message to be sent */
+#define LAST_NS (100 * NS_PER_MS) /* the last words wait so long for another message to be sent */
 
 struct link {
 	int fd;
