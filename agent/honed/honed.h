@@ -59,7 +59,7 @@ struct honed;
 
 enum honed_mode { HONED_RESIDENT, HONED_BOX };
 
-/* What of a model's times is not certain (now_rough in honed_status). */
+/* The times of a model that are not certain (now_rough in honed_status). */
 enum mark_rough {
 	MARK_CERTAIN,
 	MARK_FIRST, /* the first time alone: no slice was undisturbed yet */

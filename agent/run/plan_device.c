@@ -598,7 +598,7 @@ static void drop(struct plan *p)
 	p->far = NULL;
 }
 
-/* Where that fails, the plan runs without. */
+/* Records the launches as graphs. If that fails, the plan starts them one by one. */
 static int record(const struct plan *p, struct far *f)
 {
 	struct plan_graph_step *step = calloc((size_t)p->nsteps, sizeof *step);

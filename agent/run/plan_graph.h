@@ -10,7 +10,7 @@
 
 struct plan_graphs;
 
-/* What the plan starts on the device at one of its steps. */
+/* The launches that a step of the plan starts on the device. */
 struct plan_graph_step {
 	bool moves;                       /* tensors are moved before it */
 	int nlaunches;                    /* 0: the step runs on the processor */

@@ -18,7 +18,7 @@ int gpu_group(const struct gen *g, const struct entry *e)
 	return e->threads > 1 ? 1 : e->group > 0 ? e->group : most;
 }
 
-/* Of a shared buffer; fragments need more. */
+/* Returns the alignment of shared buffers in bytes: fragments need 32. */
 static int64_t alignment(const struct gen *g)
 {
 	return loops_has_fragments(g->l) ? 32 : 16;

@@ -275,7 +275,7 @@ static int check_texture(const struct task *t, const struct target *tg, const st
 	return s->texture && why ? fail(E_INFEASIBLE, "texture: %s", why) : E_OK;
 }
 
-/* What threads share they copy from a buffer. */
+/* Threads copy the weights that they share from a buffer, so these cannot be a texture. */
 static int check_shared_texture(const struct task *t, const struct stage *st, const struct sstage *s)
 {
 	struct shared_read box[MAX_READS];

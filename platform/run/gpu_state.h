@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a GPU of NVIDIA does now: clocks, temperature, power, load, and what holds its clock down. Only reads.
+/* Reads the state of a GPU of NVIDIA: clocks, temperature, power, load, and the reasons of a lower clock.
  * Sources: of a GPU with memory of its own NVIDIA's management library (libnvidia-ml.so.1, "NVML"), opened at
  * run time; of one that shares the processor's (Jetson) the kernel's files below a root: devfreq, thermal
  * zones, INA3221 power monitors, /sys/devices/gpu.0/load, and the throttling that platform/machine/vitals.h

@@ -636,7 +636,7 @@ TEST(drivers_that_fail_while_kernels_are_timed)
 	}
 }
 
-/* Of two kernels one is refused; the other is timed in all rounds. */
+/* The driver refuses one of two kernels; the other one is timed in all rounds. */
 TEST(one_of_two_kernels_is_refused)
 {
 	const char *why;
@@ -739,8 +739,8 @@ static void limits_of_gpu(const struct dev_unit *u, struct dev_limits *out)
 	snprintf(out->uuid, sizeof out->uuid, "00102030-4050-6070-8090-a0b0c0d0e0f0");
 }
 
-/* What throttles a GPU for good changes nothing; where it begins or ceases, kernels are timed again, at most
- * twice. */
+/* A GPU that is throttled all the time changes nothing; if throttling begins or ends during a timing, the
+ * kernels are timed again, at most twice. */
 TEST(throttled_times_are_taken_again)
 {
 	static const struct {
