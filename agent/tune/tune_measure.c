@@ -604,14 +604,19 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 		r->before = compare(&s->start.net, after, r->interleaved);
 	tune_rows_after(s, after, after == standard);
 	r->kernels_before = s->start.net.nkernels;
-	tune_publish(s, r->trials); /* the gain is published once the cache has it for good */
+	tune_publish(s, r->trials); /* without the gain, which honed may be slow to take */
 	if (!standard->nsamples)
 		return E_OK;
 	fill_gain(s, standard, after, &r->gain);
 	r->at_defaults = r->untunable || at_defaults(s, best);
 	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
 		r->gain.faster = (struct faster){0};
-	return put_gain(s);
+	int kept = put_gain(s);
+	/* The commit that follows may wait for the flash beyond the end of the box, and a reader of the cache
+	 * sees what it wrote before it ends. honed may not have got the gain. */
+	if (kept >= 0 && s->store.cache && !cache_is_through(s->store.cache))
+		tune_publish(s, r->trials);
+	return kept;
 }
 
 int tune_measure_after(struct session *s)

@@ -3,6 +3,7 @@
  * in the search, and with a job that hangs. */
 #include "agent/tune/tune_net.h"
 #include "agent/tune/tune_parts.h"
+#include "platform/base/disk.h"
 #include "platform/base/rng.h"
 #include "platform/base/quantity.h"
 #include "tests/lib/cli.h"
@@ -257,6 +258,53 @@ TEST(a_job_that_hangs)
 	pid_t pid = fork();
 	if (pid == 0)
 		_exit(tune_model(&o, &a, &r) >= 0 ? 1 : 2);
+	waitpid(pid, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
+static bool gain_written;
+
+static int note_gain(int fd, const void *p, size_t n, int64_t at)
+{
+	gain_written |= memmem(p, n, "hone-gain 1\n", 12) != NULL;
+	return disk_system.write(fd, p, n, at);
+}
+
+static int hang_after_gain(int fd)
+{
+	if (gain_written)
+		hang();
+	return disk_system.sync(fd);
+}
+
+static void answer_with_gain(void *ctx, int rc, const struct tune_report *r)
+{
+	(void)ctx;
+	_exit(rc == E_OK && r->late && r->after_ms > 0 && r->gain.faster.rounds > 0 ? 42 : 43);
+}
+
+/* The flash is still busy with the gain when the box ends: readers of the cache see that gain already, and
+ * the answer tells it too. */
+TEST(a_flash_that_is_busy_at_the_end)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	struct arena a = {0};
+	struct tune_report r;
+	struct tune_options o = box_of(in_dir("busy"), "6s");
+	int status = 0;
+	o.progress = NULL;
+	o.late = answer_with_gain;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct disk slow = disk_system;
+		slow.write = note_gain;
+		slow.sync = hang_after_gain;
+		disk = &slow;
+		int rc = tune_model(&o, &a, &r);
+		_exit(rc == E_OK && r.at_defaults ? 42 : 1); /* then no gain was written */
+	}
 	waitpid(pid, &status, 0);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }

@@ -127,6 +127,17 @@ static json_t *ask(const char *command, const char *model, const char *cache, co
 	return parse_out();
 }
 
+/* Where the flash is slow, the first box may end before it has compared the networks; the second has more time.
+ */
+static json_t *tune_and_compare(const char *model, const char *cache)
+{
+	json_t *tuned = ask("tune", model, cache, " --budget 3s --seed 3");
+	if (number(tuned, "after_ms") > 0)
+		return tuned;
+	json_decref(tuned);
+	return ask("tune", model, cache, " --budget 15s --seed 3");
+}
+
 /* Checks that explain's verdict on a task, the order of its times and its saving have one direction. */
 static void check_task(const json_t *t)
 {
@@ -230,7 +241,7 @@ TEST(random_networks_are_told_alike)
 		snprintf(name, sizeof name, "agree%d", (int)seed);
 		snprintf(cache, sizeof cache, "%s", in_dir(name));
 		const char *model = random_model(seed);
-		json_t *tuned = ask("tune", model, cache, " --budget 3s --seed 3");
+		json_t *tuned = tune_and_compare(model, cache);
 		const json_t *gain = json_object_get(tuned, "gain");
 		check_verdict(gain);
 		double medians = number(tuned, "default_ms") / number(tuned, "after_ms");
