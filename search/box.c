@@ -11,9 +11,15 @@ enum { MAX_DEATHS = 10, PACE = sizeof((struct pace *)0)->ns / sizeof(int64_t) };
  * leaves. */
 #define HAND_OVER_NS (15 * NS_PER_MS)
 
+int64_t box_deadline_ns(const struct box *b)
+{
+	const int64_t *held_ns = b->job->limits.held_ns;
+	return b->deadline_ns - (held_ns && b->deadline_ns < INT64_MAX ? *held_ns : 0);
+}
+
 int64_t box_left_ns(const struct box *b)
 {
-	return b->deadline_ns - clock_now(b->runner->clock);
+	return box_deadline_ns(b) - clock_now(b->runner->clock);
 }
 
 bool box_over(const struct box *b)
@@ -28,7 +34,8 @@ static int stopped(void)
 
 static int64_t hand_over_by(const struct box *b)
 {
-	return b->deadline_ns < INT64_MAX - HAND_OVER_NS ? b->deadline_ns + HAND_OVER_NS : INT64_MAX;
+	int64_t ns = box_deadline_ns(b);
+	return ns < INT64_MAX - HAND_OVER_NS ? ns + HAND_OVER_NS : INT64_MAX;
 }
 
 /* A worker that hung was stopped, as a rule, and its handles with it. None is used any more, and the runner
@@ -118,7 +125,7 @@ int box_build(struct box *b, struct pace *p, const char *task, const char *cand,
 	if (box_over(b) || (made != AHEAD_DONE && box_left_ns(b) < expected_build_ns(b, p)))
 		return stopped();
 	int64_t start_ns = clock_now(b->runner->clock);
-	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
+	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, box_deadline_ns(b), &handle, m);
 	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
 	add_build(p, took_ns > m->build_ns ? took_ns : m->build_ns);
 	add_build(&b->pace, took_ns > m->build_ns ? took_ns : m->build_ns);
@@ -175,7 +182,7 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 		return stopped();
 	how |= b->job->search.warm ? 0 : TIME_COLD;
 	int64_t start_ns = clock_now(b->runner->clock);
-	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
+	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, box_deadline_ns(b), m);
 	*(how & TIME_QUIET ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;
 	struct meas failure = {.status = MEAS_OK};
 	bool blamed = rc == E_CHILD && meas_blamed(m, n) >= 0;

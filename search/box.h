@@ -46,6 +46,7 @@ struct built {
 	uint32_t generation;
 };
 
+int64_t box_deadline_ns(const struct box *b); /* less what the caller holds back */
 int64_t box_left_ns(const struct box *b);
 bool box_over(const struct box *b);
 /* Also returns E_STOPPED when no build of this pace fits in the time left: box_over() tells the two apart. */

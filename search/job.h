@@ -126,6 +126,8 @@ struct job_limits {
 	int64_t deadline_ns;         /* on the runner's clock */
 	int64_t missing_by_ns;       /* tasks without a kernel may get their first until then; 0: no extra
 					time */
+	const int64_t *held_ns;      /* time before both that the caller holds back, which its sink may raise
+					while the job runs; may be NULL */
 	bool defaults_only;          /* only the default and the incumbent of every task, no search */
 	bool quick;                  /* end the search when gains dry up, even before the box is over */
 	double least;                /* end it when no task promises more than this; 0: no limit */

@@ -8,14 +8,26 @@
 #define LEAST_READ 2     /* bytes per us: the slowest that is believed */
 #define AFTER_READ_NS NS_PER_S
 #define MOST_CLOSING_NS (60 * NS_PER_MS)
-enum { READS = 4 }; /* import, packing and a first run take about three times as long as reading */
+enum { COMMIT_PART = 8 }; /* a commit that takes longer than this part of the box is not waited for */
+enum { READS = 4 };       /* import, packing and a first run take about three times as long as reading */
 
-/* Time to answer and to release everything, even on a busy machine. */
+int64_t tune_commit_ns(const struct session *s)
+{
+	int64_t most_ns = s->o->budget_ns / COMMIT_PART;
+	return s->store.commit_ns < most_ns ? s->store.commit_ns : most_ns;
+}
+
+int64_t tune_search_end_ns(const struct session *s)
+{
+	return s->times.end_ns - s->times.reserve_ns - s->times.commits_ns;
+}
+
+/* Time for the last commit, to answer and to release everything, even on a busy machine. */
 int64_t tune_closing_ns(const struct session *s, size_t more_bytes)
 {
 	int64_t share_ns = s->o->budget_ns / 100;
 	return 10 * NS_PER_MS + (share_ns < MOST_CLOSING_NS ? share_ns : MOST_CLOSING_NS) +
-	       guard_exit_ns(more_bytes);
+	       guard_exit_ns(more_bytes) + tune_commit_ns(s);
 }
 
 void tune_limit(struct session *s)

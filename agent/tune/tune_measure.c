@@ -394,7 +394,8 @@ static int open_late(struct session *s, enum rec_kind kind, const struct net *be
 
 static int open_raced(struct session *s, struct net *standard, struct net *after)
 {
-	if (clock_now(s->clock) + s->times.least_ns > s->times.end_ns) {
+	int64_t end_ns = s->times.end_ns - tune_commit_ns(s);
+	if (clock_now(s->clock) + s->times.least_ns > end_ns) {
 		net_close_plan(&s->start.net);
 		return open_late(s, REC_BEST, NULL, after);
 	}
@@ -402,7 +403,7 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 	if (rc >= 0)
 		rc = open_late(s, REC_BEST, standard, after);
 	if (rc < 0 || !s->times.race_ns ||
-	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > s->times.end_ns)
+	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > end_ns)
 		return rc;
 	rc = race_inside(s, standard, after);
 	if (rc <= 0)

@@ -29,6 +29,7 @@
 #define LEAST_TURN_NS (300 * NS_PER_MS)
 #define LEAST_SEARCH_NS (120 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S
+enum { LAST_COMMITS = 3 };  /* of the search, of what lost in the network, and of the gain */
 enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
 /* in shorter boxes the first division is all that can be tuned */
 #define LEAST_TO_DIVIDE_NS (10 * NS_PER_S)
@@ -236,6 +237,17 @@ static enum rec_origin find_origin(const struct session *s, const struct rec *r)
 	return r->kind == REC_BEST && hint ? ORIGIN_HINT : ORIGIN_SEARCH;
 }
 
+/* Decides when the next commit is due, and how much of the box those at its end need. Some commits have
+ * nothing to write, so the longest of the last ones counts. */
+static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
+{
+	struct box_store *b = &s->store;
+	int64_t before_ns = b->commit_ns - b->commit_ns / 4, rest_ns = (COMMIT_SHARE - 1) * took_ns;
+	b->commit_ns = took_ns > before_ns ? took_ns : before_ns;
+	b->commit_at_ns = began_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
+	s->times.commits_ns = LAST_COMMITS * tune_commit_ns(s);
+}
+
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code)
@@ -262,10 +274,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	int64_t now_ns = clock_now(s->clock);
 	if (rc >= 0 && now_ns >= s->store.commit_at_ns) {
 		rc = cache_hand_over(s->store.cache);
-		int64_t took_ns = clock_now(s->clock) - now_ns;
-		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
-		s->store.commit_at_ns =
-		    now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
+		note_commit(s, now_ns, clock_now(s->clock) - now_ns);
 	}
 	if (rc == E_IO)
 		tune_warn(s);
@@ -392,7 +401,7 @@ static int open_divisions(struct session *s, struct graph_search **out)
 					     .pool = s->pool,
 					     .device = s->device,
 					     .clock = s->clock,
-					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
+					     .deadline_ns = tune_search_end_ns(s),
 					     .kernel_ns =
 						 s->times.defaults_ns / (s->ntasks + s->model.bytes.n + 1),
 					     .net_ns = s->start.net.build_ns,
@@ -450,8 +459,9 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .search.level = s->o->level,
 			      .search.warm = s->model.warm,
 			      .search.seed = s->o->seed,
-			      .limits.deadline_ns = s->times.end_ns - s->times.reserve_ns,
+			      .limits.deadline_ns = s->times.end_ns - s->times.reserve_ns, /* less held_ns */
 			      .limits.missing_by_ns = s->times.missing_by_ns,
+			      .limits.held_ns = &s->times.commits_ns,
 			      .limits.defaults_only = defaults_only,
 			      .limits.quick = s->o->rigor == RIGOR_QUICK,
 			      .limits.least = least,
@@ -624,7 +634,7 @@ static int tune(struct session *s)
 			graph_search_close(x);
 			rc = open_divisions(s, &x);
 		}
-		more &= clock_now(s->clock) + LEAST_TURN_NS < s->times.end_ns - s->times.reserve_ns;
+		more &= clock_now(s->clock) + LEAST_TURN_NS < tune_search_end_ns(s);
 	}
 	graph_search_close(x);
 	return rc;
@@ -633,8 +643,8 @@ static int tune(struct session *s)
 /* Notes whether the search ended before the time for it was over, and why. */
 static void note_end(struct session *s)
 {
-	s->report->early = !estimates(s) && !tune_stopped(s) &&
-			   clock_now(s->clock) + LEAST_TURN_NS < s->times.end_ns - s->times.reserve_ns;
+	s->report->early =
+	    !estimates(s) && !tune_stopped(s) && clock_now(s->clock) + LEAST_TURN_NS < tune_search_end_ns(s);
 	search_count_ends(s->result, s->ntasks, s->report->ended);
 }
 
@@ -691,7 +701,8 @@ static int open_worker(struct session *s)
 /* Whether a worker can start, and build something, before the part of the box that is reserved. */
 static bool worth_searching(const struct session *s)
 {
-	return !tune_stopped(s) && clock_now(s->clock) + LEAST_SEARCH_NS < s->times.missing_by_ns;
+	int64_t by_ns = s->times.missing_by_ns - s->times.commits_ns;
+	return !tune_stopped(s) && clock_now(s->clock) + LEAST_SEARCH_NS < by_ns;
 }
 
 /* Everything up to the end of the search. *now_ns: the report accounts for the time up to here. */

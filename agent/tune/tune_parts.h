@@ -44,6 +44,7 @@ struct box_times {
 	int64_t alone_ns;      /* with less time left, nothing is measured */
 	int64_t missing_by_ns; /* until then missing kernels may still be made */
 	int64_t defaults_ns;   /* time that making all default kernels took */
+	int64_t commits_ns;    /* held back besides the reserve, for the commits at the end on slow flash */
 	int64_t processor_ns;  /* the last part of the reserve, for tune_processor_compare */
 };
 
@@ -62,6 +63,7 @@ struct box_store {
 	struct cache_through through; /* writes the cache through the leash */
 	struct cache *cache;
 	int64_t commit_at_ns; /* when the next commit is due */
+	int64_t commit_ns;    /* time that a commit takes, from those so far; 0: there was none */
 	int nlogs;
 	struct task_log *log; /* per task */
 	int64_t logged_ns;    /* when the logs were last put into the cache */
@@ -201,9 +203,11 @@ int tune_box_open(struct session *s) MUST_CHECK;
 void tune_box_close(struct session *s);
 /* Sets the limit anew, as the process may have grown. */
 void tune_limit(struct session *s);
+int64_t tune_commit_ns(const struct session *s); /* expected time of the last commit */
 /* The part of the box in which the job only ends, if its memory grows by so much. */
 int64_t tune_closing_ns(const struct session *s, size_t more_bytes);
 int64_t tune_left_ns(const struct session *s); /* until that part begins */
+int64_t tune_search_end_ns(const struct session *s);
 /* Gives the report to the guard as it is, with the trials so far. */
 void tune_publish(struct session *s, int trials);
 /* The same for what was put into the cache since the last progress. */

@@ -309,4 +309,40 @@ TEST(a_flash_that_is_busy_at_the_end)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }
 
+static int sync_slowly(int fd)
+{
+	usleep(150000);
+	return disk_system.sync(fd);
+}
+
+static void answer_early(void *ctx, int rc, const struct tune_report *r)
+{
+	(void)ctx;
+	_exit(rc == E_OK && r->late ? 43 : 44);
+}
+
+/* On slow flash the search ends earlier, so that the networks are still compared. */
+TEST(a_box_on_slow_flash_compares_its_networks)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	struct arena a = {0};
+	struct tune_report r;
+	struct tune_options o = box_of(in_dir("slow"), "8s");
+	int status = 0;
+	o.progress = NULL;
+	o.late = answer_early;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct disk slow = disk_system;
+		slow.sync = sync_slowly;
+		disk = &slow;
+		int rc = tune_model(&o, &a, &r);
+		_exit(rc == E_OK && r.after_ms > 0 && r.default_ms > 0 ? 42 : 1);
+	}
+	waitpid(pid, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
 TEST_MAIN
