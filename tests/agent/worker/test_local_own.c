@@ -407,7 +407,8 @@ static struct {
 	int again;               /* error of each graph's second start */
 	int records_left, starts_left;
 	int records, graph_starts, drops; /* of graphs */
-	int64_t spin_ns;                  /* that the process needs for a launch that is started alone */
+	int64_t spin_ns;                  /* that the process needs for a launch that is started alone; */
+	int delayed_left;                 /* so many of the next ones need ten times as long */
 } lie;
 
 /* Graphs of launches, over the same device. */
@@ -475,7 +476,9 @@ static int lying_start(struct dev_launch *l)
 	int number = lie.starts++;
 	if (graph_of(l))
 		return start_graph(graph_of(l));
-	for (int64_t end_ns = clock_now(&clock_real) + lie.spin_ns; clock_now(&clock_real) < end_ns;)
+	int64_t spin_ns = lie.delayed_left > 0 ? 10 * lie.spin_ns : lie.spin_ns;
+	lie.delayed_left--;
+	for (int64_t end_ns = clock_now(&clock_real) + spin_ns; clock_now(&clock_real) < end_ns;)
 		;
 	if (lie.raises)
 		raise(lie.raises);
@@ -662,9 +665,10 @@ TEST(one_of_two_kernels_is_refused)
 TEST(short_runs_are_timed_in_graphs)
 {
 	static const struct {
-		int record, records_left, graph_start, starts_left;
+		int record, records_left, graph_start, starts_left, delayed_left;
 		bool graphs; /* are started many times */
 	} cases[] = {{.graphs = true},
+		     {.delayed_left = 2, .graphs = true}, /* the first run of each kernel */
 		     {.record = E_IO},
 		     {.record = E_NOMEM, .records_left = 3, .graphs = true},
 		     {.graph_start = E_NOMEM},
@@ -686,6 +690,7 @@ TEST(short_runs_are_timed_in_graphs)
 		lie.graph_start = cases[i].graph_start;
 		lie.starts_left = cases[i].starts_left;
 		lie.spin_ns = spin_ns;
+		lie.delayed_left = cases[i].delayed_left;
 		REQUIRE_OK(r->ops->time(r, h, 2, 20, 0, 0, INT64_MAX, m));
 		bool all = !cases[i].record && !cases[i].graph_start, kept = !all;
 		for (int k = 0; k < 2; k++)
