@@ -197,6 +197,39 @@ static void stop_now(int signal)
 	stop = 1;
 }
 
+/* Whether a box may have kernels for another one to make decides whether honed gives the model another. */
+static double promised(struct session *s)
+{
+	int before = said(OP_DONE);
+	tune_say_done(s, NULL);
+	FAKE_WAIT(said(OP_DONE) > before);
+	return fake.last[OP_DONE].promise;
+}
+
+/* A box may be cut off while it builds the first kernel of a task: that one still lacks its kernel. */
+TEST(a_box_that_had_no_kernel_of_a_task_does_not_know_its_promise)
+{
+	struct tune_report r = {0};
+	struct job_task task[2] = {{.uses = 1}, {.uses = 1}};
+	struct job_result result[2] = {
+	    {.best = "lane=k:8", .best_ns = 1000, .trials = 5, .met = true, .works = true},
+	    {.standard = "lane=k:8", .spent_ns = 1000}};
+	struct tune_options o = {.threads = 1, .budget_ns = NS_PER_S, .cache = begin("cut")};
+	struct session s = {
+	    .o = &o, .report = &r, .clock = &clock_real, .ntasks = 2, .job = task, .result = result};
+	REQUIRE_OK(tune_leash_open(&s));
+	CHECK(promised(&s) < 0);
+	result[1].trials = 1; /* it was built, but not timed */
+	result[1].met = result[1].works = true;
+	CHECK(promised(&s) < 0);
+	result[1].works = false; /* it gives wrong answers */
+	CHECK(promised(&s) == 0);
+	result[1].end = SEARCH_FAILED;
+	CHECK(promised(&s) == 0);
+	leash_close(s.store.leash);
+	end();
+}
+
 /* A boot box that is told to stop at its start has made no kernel, and must not say that none is missing. */
 TEST(a_job_that_is_stopped_at_its_start)
 {
