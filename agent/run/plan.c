@@ -386,6 +386,11 @@ struct plan_memory plan_memory(const struct plan *p)
 				    p->scratch_bytes};
 }
 
+bool plan_is_alone(const struct plan *p)
+{
+	return p->alone;
+}
+
 size_t plan_bytes(const struct plan *p)
 {
 	return p->memory_bytes + p->weight_bytes;

@@ -138,6 +138,7 @@ struct plan_memory {
 	size_t scratch_bytes; /* of all threads, and temporaries of the portable path */
 };
 struct plan_memory plan_memory(const struct plan *p);
+bool plan_is_alone(const struct plan *p); /* all of it runs in the caller's thread, as it has little work */
 size_t plan_bytes(const struct plan *p); /* arena + packed weights */
 void plan_free(struct plan *p);
 

@@ -265,6 +265,10 @@ int tune_measure_before(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->model.warm = net_fits(n, &s->target);
+	s->start.alone = s->o->threads > 1 && plan_is_alone(n->plan);
+	if (s->start.alone)
+		log_more("the network has too little work for %d threads: its kernels are timed on one",
+			 s->o->threads);
 	s->start.nbuilt_in = net_built_in(n, s->start.steps, s->a, &s->start.built_in);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);

@@ -133,13 +133,20 @@ static int divide_model(struct session *s)
 	return rc < 0 ? fail_in(rc, "%s", s->o->model) : check_memory(s);
 }
 
-/* Takes the cache's record of task i as the incumbent, and returns why it is stale, if it is. If there is no
- * record, the box begins with a stranger's hint. */
-static enum stale find_incumbent(struct session *s, int i)
+/* How tasks of the box begin. */
+struct begins {
+	int stale; /* with a kernel of the cache that has to be timed again */
+	int hints; /* with what another board found */
+};
+
+/* Takes the cache's record of task i as the incumbent; without one, the box begins with a stranger's hint.
+ * Returns whether the incumbent is to be timed even in an estimate. */
+static bool find_incumbent(struct session *s, int i, struct begins *count)
 {
 	struct arena scratch = {0};
 	struct rec r;
 	enum stale stale = STALE_NOT;
+	bool hint = false;
 	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->level,
 				REC_BEST, &scratch, &r);
 	if (rc >= 0) {
@@ -152,12 +159,15 @@ static enum stale find_incumbent(struct session *s, int i)
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = true;
 		s->job[i].claim_ns = hint_claim_ns(&r);
-		stale = STALE_CODE;
+		hint = true;
+		log_more("%s: begins with a hint of another board", s->job[i].label);
 	}
 	if (stale)
 		log_more("%s: stale: %s", s->job[i].label, stale_words(stale));
+	count->stale += stale != STALE_NOT;
+	count->hints += hint;
 	arena_free(&scratch);
-	return stale;
+	return stale || hint;
 }
 
 /* Time of what runs the task in the network as it was measured before, if nothing but built-in kernels does;
@@ -184,7 +194,8 @@ static bool holds_f16(const struct session *s, const struct task *t)
 /* For an estimate, tasks that have a kernel in the cache are left out, unless its record is stale. */
 static int make_tasks(struct session *s)
 {
-	int n = 0, stale = 0;
+	int n = 0;
+	struct begins count = {0};
 	s->job = ARENA_ARRAY(s->a, struct job_task, s->ntasks + 1);
 	for (int i = 0; i < s->ntasks; i++) {
 		char label[96];
@@ -196,12 +207,14 @@ static int make_tasks(struct session *s)
 				      .uses = s->task[i].uses,
 				      .now_ns = time_now(s, s->task[i].key),
 				      .f32 = level_f16(s->o->level) && !holds_f16(s, s->task[i].task)};
-		bool is_stale = find_incumbent(s, n) != STALE_NOT;
-		stale += is_stale;
-		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;
+		bool timed = find_incumbent(s, n, &count);
+		n += s->o->rigor != RIGOR_ESTIMATE || timed || !s->job[n].incumbent;
 	}
 	s->ntasks = n;
-	s->report->stale = s->turns++ ? s->report->stale : stale;
+	if (!s->turns++) {
+		s->report->stale = count.stale;
+		s->report->hints = count.hints;
+	}
 	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->level, s->a, s->ntasks, s->job);
 	tune_apart_tasks(s);
 	return rc;
@@ -220,6 +233,7 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 			.label = s->job[task].label};
 	target_label(&s->target, r.target);
 	strcpy(r.device, target_device(&s->target));
+	r.meas.threads = r.threads; /* see open_worker */
 	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	return r;
@@ -679,7 +693,8 @@ static void tell_spent(const struct tune_spent *s)
 		 (double)j->ahead_ns / 1e6, (double)j->state_bytes / 1e6);
 }
 
-/* A worker that is let go of at a yield while it starts is not broken: it is started again. */
+/* A network that has too little work for more than one thread has its kernels timed as they run in it.
+ * A worker that is let go of at a yield while it starts is not broken: it is started again. */
 static int open_worker(struct session *s)
 {
 	const char *taint = NULL;
@@ -688,7 +703,8 @@ static int open_worker(struct session *s)
 		if (rc < 0)
 			return rc;
 		const char *device = s->o->device ? s->o->device : "cpu";
-		int did = runner_worker(s->o->worker, device, &s->target, s->o->threads, &s->runner);
+		int threads = s->start.alone ? 1 : s->o->threads;
+		int did = runner_worker(s->o->worker, device, &s->target, threads, &s->runner);
 		rc = leash_release(s->store.leash, &taint);
 		if (did >= 0 && rc >= 0)
 			return runner_worker_builders(s->runner, s->o->builders);

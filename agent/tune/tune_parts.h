@@ -103,6 +103,7 @@ struct kept_kernels {
 struct box_start {
 	struct net net; /* open until the end if it is measured again then */
 	const struct steps *steps;
+	bool alone;                /* all of it ran in one thread */
 	struct kept_kernels ran;   /* kernels of `net` */
 	struct kept_kernels there; /* of the plan with the device; without a device: the same */
 	/* No step of the plan with the device ran there, so `net` is the processor's own plan, as hone run

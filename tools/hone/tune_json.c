@@ -94,6 +94,7 @@ int tune_json(const struct tune_options *o, const struct tune_report *r, bool un
 	    kernels_json(r), "held", held ? json_text(held) : json_null(), "early", early_json(r),
 	    "quantized", calibrate_json(&r->recipe), "recipe_replaced", r->recipe_replaced);
 	json_object_set_new(j, "quantize_s", json_num((double)o->quantised_ns / 1e9));
+	json_object_set_new(j, "hints", json_integer(r->hints));
 	json_object_set_new(j, "no_turn", json_integer(r->no_turn));
 	json_object_set_new(j, "untried", json_integer(r->untried));
 	processor_json(j, o->device, r);
