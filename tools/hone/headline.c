@@ -70,6 +70,7 @@ json_t *headline_gain_json(const struct gain *g)
 	json_object_set_new(o, "device", json_text(g->device[0] ? g->device : "cpu"));
 	json_object_set_new(o, "threads", json_integer(g->threads));
 	json_object_set_new(o, "level", json_text(level_name(g->level)));
+	json_object_set_new(o, "shapes", g->shapes[0] ? json_text(g->shapes) : json_null());
 	json_object_set_new(o, "default_ms", json_num(g->default_ms));
 	json_object_set_new(o, "now_ms", json_num(g->now_ms));
 	json_object_set_new(o, "date", json_text(g->date));

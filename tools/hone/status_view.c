@@ -85,8 +85,10 @@ static void gain_lines(const json_t *gains, bool devices)
 	{
 		struct buf b = {0};
 		double threads = daemon_num(g, "threads", 1);
-		const char *level = daemon_text(g, "level", "fp32");
+		const char *level = daemon_text(g, "level", "fp32"), *shapes = daemon_text(g, "shapes", "");
 		buf_puts(&b, daemon_text(g, "model", "?"));
+		if (*shapes)
+			buf_printf(&b, ", shape%s %s", strchr(shapes, ' ') ? "s" : "", shapes);
 		if (devices)
 			buf_printf(&b, ", %s", device_of(g));
 		if (is_on_processor(g))

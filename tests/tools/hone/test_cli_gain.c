@@ -95,6 +95,12 @@ TEST(all_commands_tell_the_same_gain)
 	CHECK_SAYS(cli_out, "against default schedules this is not paid back so far: there is no significant");
 	g.faster = (struct faster){.8, .7, .9, 12};
 	put_gain(cache, &g);
+	strcpy(g.shapes, "image=1x3x320x320 n=2");
+	put_gain(cache, &g);
+	CHECK_RUN(0, "status --cache %s", cache);
+	CHECK_SAYS(cli_out, "net.onnx, shapes image=1x3x320x320 n=2, 1 thread: ");
+	CHECK_RUN(0, "status --json --cache %s", cache);
+	CHECK_SAYS(cli_out, "\"shapes\":\"image=1x3x320x320 n=2\"");
 	check_all_say(cache, "1.25x slower than default schedules");
 	CHECK(payback(cache) == 0);
 	CHECK_RUN(0, "explain %s --threads 1 --cache %s", steering(), cache);
