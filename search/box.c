@@ -13,7 +13,8 @@ enum { MAX_DEATHS = 10, PACE = sizeof((struct pace *)0)->ns / sizeof(int64_t) };
 
 int64_t box_deadline_ns(const struct box *b)
 {
-	const int64_t *held_ns = b->job->limits.held_ns;
+	const struct job_limits *l = &b->job->limits;
+	const int64_t *held_ns = b->missing ? l->missing_held_ns : l->held_ns;
 	return b->deadline_ns - (held_ns && b->deadline_ns < INT64_MAX ? *held_ns : 0);
 }
 
@@ -34,8 +35,7 @@ static int stopped(void)
 
 static int64_t hand_over_by(const struct box *b)
 {
-	int64_t ns = box_deadline_ns(b);
-	return ns < INT64_MAX - HAND_OVER_NS ? ns + HAND_OVER_NS : INT64_MAX;
+	return b->deadline_ns < INT64_MAX - HAND_OVER_NS ? b->deadline_ns + HAND_OVER_NS : INT64_MAX;
 }
 
 /* A worker that hung was stopped, as a rule, and its handles with it. None is used any more, and the runner

@@ -27,7 +27,9 @@ struct pace {
 struct box {
 	const struct job *job;
 	struct runner *runner;
-	int64_t deadline_ns;  /* for runner calls: the job's, less the margin that it needs to end */
+	int64_t deadline_ns;  /* the job's, less the margin that it needs to end; box_deadline_ns: of runner
+				 calls */
+	bool missing;         /* it is the one for missing kernels */
 	struct arena scratch; /* for code on its way to the sink; its user resets it */
 	int trials;           /* candidates tried, in all tasks */
 	int lies;             /* strangers' claims that failed (struct job_task) */

@@ -191,11 +191,13 @@ static int run_defaults(struct run *x)
 	const struct job *j = x->box.job;
 	int rc = resume_tasks(x);
 	if (rc >= 0 && x->nmissing) {
+		x->box.missing = j->limits.missing_by_ns > j->limits.deadline_ns;
 		x->box.deadline_ns =
 		    less_margin(j->limits.missing_by_ns > j->limits.deadline_ns ? j->limits.missing_by_ns
 										: j->limits.deadline_ns);
 		rc = run_some(x, 0, x->nmissing, begin);
 	}
+	x->box.missing = false;
 	x->box.deadline_ns = less_margin(j->limits.deadline_ns);
 	return rc < 0 ? rc : run_some(x, 0, x->ntasks, tune_default);
 }

@@ -123,15 +123,16 @@ struct job_search {
 
 /* When a job ends. */
 struct job_limits {
-	int64_t deadline_ns;         /* on the runner's clock */
-	int64_t missing_by_ns;       /* tasks without a kernel may get their first until then; 0: no extra
-					time */
-	const int64_t *held_ns;      /* time before both that the caller holds back, which its sink may raise
-					while the job runs; may be NULL */
-	bool defaults_only;          /* only the default and the incumbent of every task, no search */
-	bool quick;                  /* end the search when gains dry up, even before the box is over */
-	double least;                /* end it when no task promises more than this; 0: no limit */
-	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
+	int64_t deadline_ns;            /* on the runner's clock */
+	int64_t missing_by_ns;          /* tasks without a kernel may get their first until then; 0: no extra
+					   time */
+	const int64_t *held_ns;         /* time before deadline_ns that the caller holds back; its sink may
+					   change it while the job runs; may be NULL */
+	const int64_t *missing_held_ns; /* the same before missing_by_ns */
+	bool defaults_only;             /* only the default and the incumbent of every task, no search */
+	bool quick;                     /* end the search when gains dry up, even before the box is over */
+	double least;                   /* end it when no task promises more than this; 0: no limit */
+	volatile sig_atomic_t *stop;    /* set by a signal handler: finish at once; may be NULL */
 };
 
 /* Functions of the caller, which a job calls with ctx. */

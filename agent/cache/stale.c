@@ -36,7 +36,7 @@ bool stale_plausible(const struct rec *r)
 {
 	const struct meas *m = &r->meas;
 	bool timed = m->runs > 0 && m->median_ns <= MOST_NS && m->min_ns > 0 && m->median_ns >= m->min_ns &&
-		     m->max_rel_err <= 1 && (m->threads == 0 || m->threads == r->threads);
+		     m->max_rel_err <= 1 && (m->threads <= 1 || m->threads == r->threads);
 	return r->threads > 0 && r->threads <= STALE_MOST_THREADS && (m->status != MEAS_OK || timed);
 }
 

@@ -8,13 +8,19 @@
 #define LEAST_READ 2     /* bytes per us: the slowest that is believed */
 #define AFTER_READ_NS NS_PER_S
 #define MOST_CLOSING_NS (60 * NS_PER_MS)
-enum { COMMIT_PART = 8 }; /* a commit that takes longer than this part of the box is not waited for */
+enum { COMMIT_PART = 8 }; /* at most this part of the box is held back for one commit */
 enum { READS = 4 };       /* import, packing and a first run take about three times as long as reading */
 
 int64_t tune_commit_ns(const struct session *s)
 {
 	int64_t most_ns = s->o->budget_ns / COMMIT_PART;
 	return s->store.commit_ns < most_ns ? s->store.commit_ns : most_ns;
+}
+
+int64_t tune_runs_end_ns(const struct session *s)
+{
+	int64_t commit_ns = tune_commit_ns(s);
+	return s->times.end_ns - commit_ns - (tune_closing_ns(s, 0) - commit_ns) / 2;
 }
 
 int64_t tune_search_end_ns(const struct session *s)

@@ -85,7 +85,7 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	struct meas built = {0};
 	struct runner *r = m->runner;
 	const struct chosen_for *f = m->o->chosen;
-	const struct space_want want = {.level = level_f32(f->level), .threads = f->threads};
+	const struct space_want want = {.level = level_f32(f->level), .threads = r->threads};
 	int handle = -1, rc = space_make(&scratch, t, f->target, &want, &s);
 	*out = (struct blob){0};
 	if (rc >= 0)

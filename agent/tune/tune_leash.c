@@ -145,7 +145,7 @@ static double smaller(double a, double b)
 
 /* Share of the run time that another box like this one may gain: the promise of its best slice times the
  * length of the box, limited by what lies above the rooflines. -1: not known, because the box ended before it
- * had a kernel of some task, which none has failed of. */
+ * had timed a kernel of some task that can have one. */
 static double promise(const struct session *s)
 {
 	double now_ns = 0, above_ns = 0, best = 0;
@@ -154,7 +154,8 @@ static double promise(const struct session *s)
 	for (int i = 0; i < s->ntasks; i++) {
 		const struct job_result *r = &s->result[i];
 		double ns = (double)r->best_ns * s->job[i].uses;
-		bool failed = r->end == SEARCH_FAILED || (r->met && !r->works);
+		bool cut = r->end == SEARCH_OPEN || r->end == SEARCH_LATE;
+		bool failed = r->end == SEARCH_FAILED || (!cut && r->met && !r->works);
 		if (!r->best[0] && !failed)
 			return -1;
 		now_ns += ns;

@@ -392,7 +392,7 @@ static int open_late(struct session *s, enum rec_kind kind, const struct net *be
 {
 	int rc = open_net(s, kind, beside, n);
 	if (rc >= 0)
-		plan_deadline(n->plan, s->clock, s->times.end_ns - tune_closing_ns(s, 0) / 2);
+		plan_deadline(n->plan, s->clock, tune_runs_end_ns(s));
 	return rc;
 }
 
@@ -407,7 +407,7 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 	if (rc >= 0)
 		rc = open_late(s, REC_BEST, standard, after);
 	if (rc < 0 || !s->times.race_ns ||
-	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > end_ns)
+	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > end_ns - tune_commit_ns(s))
 		return rc;
 	rc = race_inside(s, standard, after);
 	if (rc <= 0)
@@ -616,12 +616,7 @@ static int conclude(struct session *s, const struct net *standard, const struct 
 	r->at_defaults = r->untunable || at_defaults(s, best);
 	if (r->at_defaults) /* a difference of equal kernels is that of places in memory */
 		r->gain.faster = (struct faster){0};
-	int kept = put_gain(s);
-	/* The commit that follows may wait for the flash beyond the end of the box, and a reader of the cache
-	 * sees what it wrote before it ends. honed may not have got the gain. */
-	if (kept >= 0 && s->store.cache && !cache_is_through(s->store.cache))
-		tune_publish(s, r->trials);
-	return kept;
+	return put_gain(s);
 }
 
 int tune_measure_after(struct session *s)
@@ -631,7 +626,7 @@ int tune_measure_after(struct session *s)
 	if (tune_stopped(s) || clock_now(s->clock) + s->start.net.build_ns > s->until.end_ns)
 		return E_OK;
 	if (s->start.net.plan)
-		plan_deadline(s->start.net.plan, s->clock, s->times.end_ns - tune_closing_ns(s, 0) / 2);
+		plan_deadline(s->start.net.plan, s->clock, tune_runs_end_ns(s));
 	int rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);

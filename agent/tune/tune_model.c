@@ -233,7 +233,6 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 			.label = s->job[task].label};
 	target_label(&s->target, r.target);
 	strcpy(r.device, target_device(&s->target));
-	r.meas.threads = r.threads; /* see open_worker */
 	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	return r;
@@ -259,7 +258,8 @@ static void note_commit(struct session *s, int64_t began_ns, int64_t took_ns)
 	int64_t before_ns = b->commit_ns - b->commit_ns / 4, rest_ns = (COMMIT_SHARE - 1) * took_ns;
 	b->commit_ns = took_ns > before_ns ? took_ns : before_ns;
 	b->commit_at_ns = began_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
-	s->times.commits_ns = LAST_COMMITS * tune_commit_ns(s);
+	s->times.commit_ns = tune_commit_ns(s);
+	s->times.commits_ns = LAST_COMMITS * s->times.commit_ns;
 }
 
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
@@ -476,6 +476,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .limits.deadline_ns = s->times.end_ns - s->times.reserve_ns, /* less held_ns */
 			      .limits.missing_by_ns = s->times.missing_by_ns,
 			      .limits.held_ns = &s->times.commits_ns,
+			      .limits.missing_held_ns = &s->times.commit_ns,
 			      .limits.defaults_only = defaults_only,
 			      .limits.quick = s->o->rigor == RIGOR_QUICK,
 			      .limits.least = least,
@@ -717,8 +718,7 @@ static int open_worker(struct session *s)
 /* Whether a worker can start, and build something, before the part of the box that is reserved. */
 static bool worth_searching(const struct session *s)
 {
-	int64_t by_ns = s->times.missing_by_ns - s->times.commits_ns;
-	return !tune_stopped(s) && clock_now(s->clock) + LEAST_SEARCH_NS < by_ns;
+	return !tune_stopped(s) && clock_now(s->clock) + LEAST_SEARCH_NS < s->times.missing_by_ns;
 }
 
 /* Everything up to the end of the search. *now_ns: the report accounts for the time up to here. */
@@ -797,6 +797,10 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	const char *why = why_nothing(&s, rc);
 	if ((rc == E_STOPPED && s.store.leash) || (rc == E_TIMEOUT && s.model.graph))
 		rc = E_OK;
+	/* The commit may wait for the flash beyond the end of the box, and a reader of the cache sees the gain
+	 * as soon as it is written. honed may not have got the gain yet. */
+	if (rc >= 0 && s.store.cache && !cache_is_through(s.store.cache))
+		tune_publish(&s, out->trials);
 	if (rc >= 0 && s.store.cache && cache_commit(s.store.cache) < 0)
 		tune_warn(&s);
 	else if (rc >= 0 && s.store.cache)

@@ -44,7 +44,8 @@ struct box_times {
 	int64_t alone_ns;      /* with less time left, nothing is measured */
 	int64_t missing_by_ns; /* until then missing kernels may still be made */
 	int64_t defaults_ns;   /* time that making all default kernels took */
-	int64_t commits_ns;    /* held back besides the reserve, for the commits at the end on slow flash */
+	int64_t commit_ns;     /* held back besides the reserve, for a commit on slow flash, */
+	int64_t commits_ns;    /* and for all that follow the search */
 	int64_t processor_ns;  /* the last part of the reserve, for tune_processor_compare */
 };
 
@@ -63,7 +64,7 @@ struct box_store {
 	struct cache_through through; /* writes the cache through the leash */
 	struct cache *cache;
 	int64_t commit_at_ns; /* when the next commit is due */
-	int64_t commit_ns;    /* time that a commit takes, from those so far; 0: there was none */
+	int64_t commit_ns;    /* the longest of the last commits, less a quarter for each later one */
 	int nlogs;
 	struct task_log *log; /* per task */
 	int64_t logged_ns;    /* when the logs were last put into the cache */
@@ -103,7 +104,7 @@ struct kept_kernels {
 struct box_start {
 	struct net net; /* open until the end if it is measured again then */
 	const struct steps *steps;
-	bool alone;                /* all of it ran in one thread */
+	bool alone;                /* it had too little work for its threads: kernels are timed on one */
 	struct kept_kernels ran;   /* kernels of `net` */
 	struct kept_kernels there; /* of the plan with the device; without a device: the same */
 	/* No step of the plan with the device ran there, so `net` is the processor's own plan, as hone run
@@ -209,6 +210,7 @@ int64_t tune_commit_ns(const struct session *s); /* expected time of the last co
 int64_t tune_closing_ns(const struct session *s, size_t more_bytes);
 int64_t tune_left_ns(const struct session *s); /* until that part begins */
 int64_t tune_search_end_ns(const struct session *s);
+int64_t tune_runs_end_ns(const struct session *s); /* when a run of a network is cut off */
 /* Gives the report to the guard as it is, with the trials so far. */
 void tune_publish(struct session *s, int trials);
 /* The same for what was put into the cache since the last progress. */

@@ -245,7 +245,7 @@ static void doubt_peaks(const struct session *s, int n, const struct tune_kernel
 void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 {
 	const struct plan_kernel *k;
-	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
+	int n = plan_kernels(after->plan, &k), threads = plan_is_alone(after->plan) ? 1 : s->o->threads;
 	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
 	int *task = ARENA_ARRAY(s->a, int, n + 1);
 	for (int i = 0, at = 0; i < n; i++) {

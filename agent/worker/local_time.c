@@ -137,8 +137,8 @@ static void shuffle(struct timing *t)
 	}
 }
 
-/* A first run that something delayed looks long, so it would never be repeated: a later one corrects that. On
- * the processor it makes no difference. */
+/* A first run that something delayed looks long, so it would never be repeated: a later one corrects that.
+ * Only for devices: there a single run is mostly the wait for the device. */
 static void repeat_more(struct timing *t, int k, int64_t ns)
 {
 	int n = t->b[k]->own && t->m[k].status == MEAS_OK ? repeats_of(OWN_SHORTEST_NS, ns) : 0;

@@ -391,9 +391,9 @@ static void why_words(const struct explain *e, const struct why *w)
 		    "the default: nothing tried has won a race against it by more than the race's noise");
 	} else {
 		char other[48] = "";
-		if (w->best.meas.threads != e->threads)
-			snprintf(other, sizeof other, "; it was tuned for %d thread%s", w->best.meas.threads,
-				 plural_s(w->best.meas.threads));
+		if (w->best.threads != e->threads)
+			snprintf(other, sizeof other, "; it was tuned for %d thread%s", w->best.threads,
+				 plural_s(w->best.threads));
 		table_item("  chosen   ", "%s", w->cand);
 		table_item(INDENT, "alone %s%s, drafted %s%s", table_ms(w->times.best_ns / 1e6, ms),
 			   fastest_words(&w->best, fastest), table_ms(w->best_draft_ns / 1e6, draft), other);
@@ -579,7 +579,7 @@ static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
 		return rc;
 	l->n++;
 	l->tuned += w->tuned;
-	l->others += w->tuned && w->best.meas.threads != e->threads;
+	l->others += w->tuned && w->best.threads != e->threads;
 	int uses = uses_served(e, w->task->key);
 	l->alone_ns += !uses ? 0 : served_ns(w) > 0 ? served_ns(w) * uses : NAN;
 	explain_payback_add(&l->all, &w->payback);

@@ -365,7 +365,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (r->hints)
-		printf("%d task%s began with what other boards found\n", r->hints, plural_s(r->hints));
+		printf("%d task%s began with a hint of another board\n", r->hints, plural_s(r->hints));
 	if (ended_first(r))
 		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)

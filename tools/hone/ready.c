@@ -278,7 +278,7 @@ void ready_look_at_threads(const struct ready *r)
 		tuned++;
 		others += cache_find_rec(r->cache, task_key(s->task), &h->target, h->threads, h->level,
 					 REC_BEST, &scratch, &rec) >= 0 &&
-			  rec.meas.threads != h->threads;
+			  rec.threads != h->threads;
 	}
 	ready_say_threads(others, tuned, h->threads);
 	if (r->image_threads && r->image_threads != h->threads)

@@ -87,7 +87,9 @@ static void gain_lines(const json_t *gains, bool devices)
 		double threads = daemon_num(g, "threads", 1);
 		const char *level = daemon_text(g, "level", "fp32"), *shapes = daemon_text(g, "shapes", "");
 		buf_puts(&b, daemon_text(g, "model", "?"));
-		if (*shapes)
+		if (!strcmp(shapes, "?"))
+			buf_puts(&b, ", of given shapes");
+		else if (*shapes)
 			buf_printf(&b, ", shape%s %s", strchr(shapes, ' ') ? "s" : "", shapes);
 		if (devices)
 			buf_printf(&b, ", %s", device_of(g));

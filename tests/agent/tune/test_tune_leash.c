@@ -222,7 +222,11 @@ TEST(a_box_that_had_no_kernel_of_a_task_does_not_know_its_promise)
 	result[1].trials = 1; /* it was built, but not timed */
 	result[1].met = result[1].works = true;
 	CHECK(promised(&s) < 0);
-	result[1].works = false; /* it gives wrong answers */
+	result[1].works = false; /* it gives wrong answers, and the box ended before it tried others */
+	CHECK(promised(&s) < 0);
+	result[1].end = SEARCH_LATE;
+	CHECK(promised(&s) < 0);
+	result[1].end = SEARCH_EXHAUSTED;
 	CHECK(promised(&s) == 0);
 	result[1].end = SEARCH_FAILED;
 	CHECK(promised(&s) == 0);
