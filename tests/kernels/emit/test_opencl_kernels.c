@@ -191,7 +191,7 @@ static void many(uint64_t usual, const struct kind *kind)
 	CHECK(test_bad || (o.ran == (int)n && o.left_out < 40 * (int)n));
 	CHECK(test_bad || !kind->definitions || 2 * o.calls >= o.ran);
 	bool items = kind->board == items_board || kind->board == textures_board;
-	CHECK(n < 20 || kind->key || ((o.grouped > 0) == items && (o.spread > 0) == items));
+	CHECK(n < 20 || kind->key || kind->features || ((o.grouped > 0) == items && (o.spread > 0) == items));
 }
 
 TEST(kernels_of_floats)
