@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A box from the reading of its model to its last commit. Past 800 lines because each step works on the one
+ * session, and hands the next one its tasks, its results and the time that is left. */
 #include "agent/run/image.h"
 #include "agent/tune/tune_parts.h"
 

@@ -127,8 +127,8 @@ static json_t *ask(const char *command, const char *model, const char *cache, co
 	return parse_out();
 }
 
-/* Where the flash is slow, the first box may end before it has compared the networks; the second has more time.
- */
+/* Tunes a model, and once more for longer if the first box ended before it compared the networks, as it may
+ * on slow flash. Returns the answer of the last box. */
 static json_t *tune_and_compare(const char *model, const char *cache)
 {
 	json_t *tuned = ask("tune", model, cache, " --budget 3s --seed 3");
