@@ -5,6 +5,7 @@
 
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <time.h>
@@ -51,14 +52,40 @@ static inline int terminal_open(int columns, char name[64])
 	return fd;
 }
 
+/* Reads what the terminal has after byte n of the screen, or gets within 20 ms. Returns the bytes in all. */
+static inline size_t screen_read(int fd, size_t n)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	ssize_t got = poll(&p, 1, 20) > 0 ? read(fd, cli_screen + n, sizeof cli_screen - 1 - n) : 0;
+	return got > 0 ? n + (size_t)got : n;
+}
+
+/* Fills the screen with all that the child writes to the terminal, whose two ends it closes. The slave stays
+ * open until the child has ended: a read that meets the closing of the last slave can fail and leave text
+ * unread. Returns the child's status as waitpid has it. */
+static inline int screen_of(pid_t pid, int master, int slave)
+{
+	int status = 0;
+	size_t n = 0, before = 0;
+	while (waitpid(pid, &status, WNOHANG) == 0)
+		n = screen_read(master, n);
+	do {
+		before = n;
+		n = screen_read(master, n);
+	} while (n > before);
+	cli_screen[n] = 0;
+	close(slave);
+	close(master);
+	return status;
+}
+
 /* Runs hone with words, split at blanks; `which` of its streams are the terminal, the others files. Returns
  * its exit status. columns 0: the terminal does not know its width. */
 __attribute__((format(printf, 3, 4))) static int hone_on_terminal(int columns, int which, const char *format,
 								  ...)
 {
 	char words[1200], name[64], *argv[32] = {"hone"};
-	int argc = 1, status = 0;
-	size_t n = 0;
+	int argc = 1, status;
 	va_list ap;
 	va_start(ap, format);
 	vsnprintf(words, sizeof words, format, ap);
@@ -80,17 +107,8 @@ __attribute__((format(printf, 3, 4))) static int hone_on_terminal(int columns, i
 		end_later();
 		_exit(hone_main(argc, argv));
 	}
-	close(slave);
 	press_ctrl_c(fd);
-	while (n < sizeof cli_screen - 1) {
-		ssize_t got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n);
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-	}
-	cli_screen[n] = 0;
-	waitpid(pid, &status, 0);
-	close(fd);
+	status = screen_of(pid, fd, slave);
 	slurp(in_dir("stdout"), cli_out, sizeof cli_out);
 	slurp(in_dir("stderr"), cli_err, sizeof cli_err);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

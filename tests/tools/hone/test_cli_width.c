@@ -25,13 +25,7 @@ static void long_progress(int columns, int which, int shown)
 		log_live(NULL);
 		_exit(0);
 	}
-	close(slave);
-	size_t n = 0;
-	for (ssize_t got; (got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n)) > 0;)
-		n += (size_t)got;
-	cli_screen[n] = 0;
-	waitpid(pid, NULL, 0);
-	close(fd);
+	screen_of(pid, fd, slave);
 	if (!(which & ON_ERR))
 		return;
 	CHECK(!strchr(cli_screen, '\n')); /* one line that is redrawn */
@@ -79,13 +73,7 @@ static void table_of(int columns, const char *drop)
 		fflush(stdout);
 		_exit(0);
 	}
-	close(slave);
-	size_t n = 0;
-	for (ssize_t got; (got = read(fd, cli_screen + n, sizeof cli_screen - 1 - n)) > 0;)
-		n += (size_t)got;
-	cli_screen[n] = 0;
-	waitpid(pid, NULL, 0);
-	close(fd);
+	screen_of(pid, fd, slave);
 }
 
 /* A terminal that erases no lines gets no line that must be erased, and no colours. */
@@ -285,6 +273,9 @@ TEST(commands_at_80_columns)
 					test_bad = 1;
 				}
 			}
+			if (rows <= 1)
+				printf("hone %s at %d columns: %d row%s of text\n", line, columns, rows,
+				       plural_s(rows));
 			CHECK(rows > 1);
 		}
 }
