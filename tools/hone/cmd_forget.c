@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/gain.h"
 #include "agent/cache/hint.h"
 #include "agent/cache/history.h"
 #include "agent/worker/marked.h"
 #include "agent/cache/trials.h"
 #include "agent/cache/json.h"
+#include "kernels/graph/optimize.h"
+#include "platform/base/log.h"
 #include "tools/hone/drivers.h"
 #include "search/job.h"
 #include "tools/hone/model.h"
@@ -17,25 +20,40 @@
 
 enum { THREADS = 64 /* largest --threads that is considered */ };
 
+struct keys {
+	int n;
+	struct key *key;
+};
+
 struct forget {
 	struct cache *cache;
 	const char *task; /* the first digits of a key; NULL: any */
 	bool all;
-	int ntasks; /* tasks of the model, if one was given */
-	struct key *tasks;
+	struct keys tasks;               /* of the model, if one was given */
+	struct keys shared;              /* with other models that this cache was tuned for; they are kept */
+	struct buf others;               /* these models, if they share a kernel that is there */
 	int kernels, hints, logs, marks; /* that were removed; hints: imported records */
+	int kept;                        /* kernels of shared tasks */
 };
 
-static bool wanted(const struct forget *f, struct key task)
+static bool keys_have(const struct keys *all, struct key k)
+{
+	for (int i = 0; i < all->n; i++)
+		if (key_equal(all->key[i], k))
+			return true;
+	return false;
+}
+
+static bool begins(const struct forget *f, struct key task)
 {
 	char text[33];
 	key_text(task, text);
-	if (f->all || (f->task && !strncmp(text, f->task, strlen(f->task))))
-		return true;
-	for (int i = 0; i < f->ntasks; i++)
-		if (key_equal(f->tasks[i], task))
-			return true;
-	return false;
+	return f->task && !strncmp(text, f->task, strlen(f->task));
+}
+
+static bool wanted(const struct forget *f, struct key task)
+{
+	return f->all || begins(f, task) || (keys_have(&f->tasks, task) && !keys_have(&f->shared, task));
 }
 
 static bool task_wanted(void *ctx, struct key task)
@@ -46,6 +64,7 @@ static bool task_wanted(void *ctx, struct key task)
 static int forget_rec(void *ctx, const struct rec *r)
 {
 	struct forget *f = ctx;
+	f->kept += keys_have(&f->tasks, r->task) && keys_have(&f->shared, r->task);
 	if (!wanted(f, r->task))
 		return 0;
 	int rc = cache_forget(f->cache, CACHE_CODE, code_key(r));
@@ -137,7 +156,7 @@ static int forget_history(struct forget *f, const struct graph *g, const struct 
 	return rc;
 }
 
-static int add_tasks(struct forget *f, const struct target *t, struct graph *g, struct choices *c,
+static int add_tasks(struct keys *tasks, const struct target *t, struct graph *g, struct choices *c,
 		     struct arena *arena)
 {
 	struct steps *steps;
@@ -145,22 +164,24 @@ static int add_tasks(struct forget *f, const struct target *t, struct graph *g, 
 	int rc = chosen_divide(t, NULL, 0, g, arena, c, &steps), n = 0;
 	if (rc >= 0)
 		rc = n = steps_tasks(steps, arena, &task);
-	struct key *all = ARENA_ARRAY(arena, struct key, f->ntasks + n + 1);
-	for (int i = 0; i < f->ntasks; i++)
-		all[i] = f->tasks[i];
+	struct key *all = ARENA_ARRAY(arena, struct key, tasks->n + n + 1);
+	for (int i = 0; i < tasks->n; i++)
+		all[i] = tasks->key[i];
 	for (int i = 0; i < n; i++)
-		all[f->ntasks++] = task[i].key;
-	f->tasks = all;
+		all[tasks->n++] = task[i].key;
+	tasks->key = all;
 	return rc;
 }
 
-/* Finds the tasks of the model as divided by rules, and as the cache divides it for any number of threads. */
-static int find_tasks(struct forget *f, const struct target *t, struct graph *g, struct arena *arena)
+/* Adds the tasks of an optimised graph as divided by rules, and as the cache divides it for any number of
+ * threads. */
+static int find_tasks(struct keys *tasks, struct cache *cache, const struct target *t, struct graph *g,
+		      struct arena *arena)
 {
 	struct choices met[LEVELS * THREADS + 1] = {{0}}, c = {0};
-	int n = 1, rc = add_tasks(f, t, g, &c, arena);
+	int n = 1, rc = add_tasks(tasks, t, g, &c, arena);
 	for (int i = 0; i < LEVELS * THREADS && rc >= 0; i++) {
-		const struct chosen_for chosen = {f->cache, t, 1 + i / LEVELS, i % LEVELS};
+		const struct chosen_for chosen = {cache, t, 1 + i / LEVELS, i % LEVELS};
 		rc = chosen_load(&chosen, g, arena, &c);
 		int k = 0;
 		while (rc >= 0 && k < n && !choices_equal(&met[k], &c))
@@ -168,7 +189,7 @@ static int find_tasks(struct forget *f, const struct target *t, struct graph *g,
 		if (rc < 0 || k < n)
 			continue;
 		met[n++] = c;
-		rc = add_tasks(f, t, g, &c, arena);
+		rc = add_tasks(tasks, t, g, &c, arena);
 	}
 	return rc;
 }
@@ -182,7 +203,7 @@ static int at_level(const struct args *a, const char *path, const struct target 
 	int rc = model_open(a, path, &chosen, &m);
 	if (rc < 0)
 		return rc;
-	rc = find_tasks(f, t, m.g, arena);
+	rc = find_tasks(&f->tasks, f->cache, t, m.g, arena);
 	if (rc >= 0)
 		rc = chosen_forget(&chosen, m.g);
 	if (rc >= 0)
@@ -231,13 +252,12 @@ static int find_targets(const char *dir, struct target *t)
 	return rc < 0 ? rc : n;
 }
 
-/* Of the processor and the devices; at level int8 the model is another graph, with tasks of its own. */
-static int of_model(const struct args *a, const char *path, const char *dir, struct forget *f,
+/* Of n targets; at level int8 the model is another graph, with tasks of its own. */
+static int of_model(const struct args *a, const char *path, const struct target *t, int n, struct forget *f,
 		    struct arena *arena)
 {
-	struct target *t = ARENA_ARRAY(arena, struct target, DRIVERS * MOST_OF_A_KIND + 1);
 	struct key recipe;
-	int rc = find_targets(dir, t), n = rc;
+	int rc = 0;
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = at_level(a, path, &t[i], LEVEL_FP32, f, arena);
 	if (rc < 0)
@@ -250,11 +270,113 @@ static int of_model(const struct args *a, const char *path, const char *dir, str
 	return rc >= 0 || rc == E_CORRUPT ? cache_forget(f->cache, CACHE_RECIPE, recipe) : rc;
 }
 
+/* Imports the model of a gain with the gain's shapes, and optimises it as it was tuned. */
+static int graph_of_gain(struct cache *c, const struct gain *gain, struct arena *arena, struct graph **out)
+{
+	char *shapes = arena_strdup(arena, gain->shapes), *save = NULL;
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, sizeof gain->shapes);
+	struct import_opts o = {.binds = bind};
+	for (char *w = strtok_r(shapes, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		char *eq = strrchr(w, '=');
+		if (!eq)
+			return fail(E_CORRUPT, "%s: the cache keeps '%s' as a shape", gain->model, w);
+		*eq = 0;
+		bind[o.nbinds++] = (struct import_bind){w, eq + 1};
+	}
+	int rc = import_file(gain->model, &o, out);
+	if (rc < 0)
+		return rc;
+	rc = recipe_use(&c, 1, gain->level, *out, NULL);
+	if (rc >= 0)
+		rc = graph_optimize(*out);
+	if (rc < 0)
+		graph_free(*out);
+	return rc;
+}
+
+/* Adds the tasks of `tasks` that the model has, too, to the shared ones, and names the other model. */
+static void share(struct forget *f, const struct gain *other, const struct keys *tasks, struct arena *arena)
+{
+	struct key *all = ARENA_ARRAY(arena, struct key, f->shared.n + f->tasks.n + 1);
+	int n = 0;
+	for (; n < f->shared.n; n++)
+		all[n] = f->shared.key[n];
+	for (int i = 0; i < f->tasks.n; i++)
+		if (keys_have(tasks, f->tasks.key[i]) && !keys_have(&f->shared, f->tasks.key[i]))
+			all[n++] = f->tasks.key[i];
+	bool shares = false;
+	for (int i = 0; i < f->tasks.n && !shares; i++)
+		shares = keys_have(tasks, f->tasks.key[i]);
+	f->shared = (struct keys){n, all};
+	if (shares)
+		buf_printf(&f->others, "%s%s%s%s", f->others.n ? ", " : "", other->model,
+			   other->shapes[0] ? " of " : "", other->shapes);
+}
+
+/* Forgets the model's gains, if one of its tasks is forgotten: they no longer describe what is there. */
+static int forget_gains(struct forget *f, const struct graph *g, const struct target *t,
+			const struct keys *tasks)
+{
+	bool any = false;
+	int rc = 0;
+	for (int i = 0; i < tasks->n && !any; i++)
+		any = begins(f, tasks->key[i]);
+	for (int i = 0; any && i < LEVELS * THREADS && rc >= 0; i++)
+		rc = cache_forget(f->cache, CACHE_GAIN, history_key(g, t, 1 + i / LEVELS, i % LEVELS));
+	return rc;
+}
+
+/* Whether a gain before gain i is of the same graph. */
+static bool gain_met(const struct gain *gain, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (!strcmp(gain[k].model, gain[i].model) && !strcmp(gain[k].shapes, gain[i].shapes) &&
+		    (gain[k].level == LEVEL_INT8) == (gain[i].level == LEVEL_INT8))
+			return true;
+	return false;
+}
+
+/* Looks at the other models that the cache has gains of: at what they share with the model that is forgotten,
+ * or at whether they have the task that is forgotten. A model that cannot be read is left out. */
+static int other_models(struct forget *f, const struct target *t, int n, struct arena *arena)
+{
+	struct gain *gain;
+	int ngains = gain_all(f->cache, arena, &gain), unread = 0, rc = 0;
+	for (int i = 0; i < ngains && rc >= 0; i++) {
+		struct graph *g;
+		struct keys tasks = {0};
+		if (gain_met(gain, i))
+			continue;
+		if (graph_of_gain(f->cache, &gain[i], arena, &g) < 0) {
+			unread++;
+			continue;
+		}
+		for (int k = 0; k < n && rc >= 0; k++)
+			rc = find_tasks(&tasks, f->cache, &t[k], g, arena);
+		if (rc >= 0)
+			share(f, &gain[i], &tasks, arena);
+		for (int k = 0; k < n && rc >= 0; k++)
+			rc = forget_gains(f, g, &t[k], &tasks);
+		graph_free(g);
+	}
+	if (unread && f->tasks.n)
+		log_info(
+		    "%d model%s that this cache was tuned for cannot be read: kernels that %s shares are "
+		    "removed, too",
+		    unread, plural_s(unread), unread == 1 ? "it" : "each");
+	return rc;
+}
+
 static int forget(const struct args *a, const char *dir, struct forget *f)
 {
 	struct arena arena = {0};
 	const char *model = arg_str(a, "model", NULL);
-	int rc = model ? of_model(a, model, dir, f, &arena) : 0;
+	struct target *t = ARENA_ARRAY(&arena, struct target, DRIVERS * MOST_OF_A_KIND + 1);
+	int n = f->all ? 0 : find_targets(dir, t), rc = n;
+	if (rc >= 0 && model)
+		rc = of_model(a, model, t, n, f, &arena);
+	if (rc >= 0 && !f->all)
+		rc = other_models(f, t, n, &arena);
 	if (rc >= 0)
 		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
 	if (rc >= 0 && f->kernels)
@@ -265,14 +387,40 @@ static int forget(const struct args *a, const char *dir, struct forget *f)
 		rc = trials_each(f->cache, forget_log, f);
 	if (rc >= 0)
 		rc = f->marks = marked_forget(f->cache, task_wanted, f);
-	for (enum cache_type t = CACHE_REC; f->all && rc >= 0 && t < CACHE_TYPES; t++)
-		rc = t == CACHE_FORGET || !cache_keeps((int)t) ? 0 : forget_type(f->cache, t);
+	for (enum cache_type k = CACHE_REC; f->all && rc >= 0 && k < CACHE_TYPES; k++)
+		rc = k == CACHE_FORGET || !cache_keeps((int)k) ? 0 : forget_type(f->cache, k);
 	if (rc >= 0)
 		rc = cache_commit(f->cache);
 	if (rc >= 0 && f->all) /* compaction removes the bytes themselves */
 		rc = cache_compact(f->cache);
 	arena_free(&arena);
 	return rc;
+}
+
+/* Says what was removed; an error if nothing has the key of --task. */
+static int report(const struct args *a, const char *dir, struct forget *f)
+{
+	if (f->task && !f->kernels && !f->hints && !f->logs && !f->marks)
+		return fail(E_NOTFOUND,
+			    "no task of %s has a key that begins with %s; `hone show --json --cache %s` "
+			    "lists the keys",
+			    dir, f->task, dir);
+	if (a->json)
+		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "kernels",
+					  f->kernels, "hints", f->hints, "logs", f->logs, "marks", f->marks,
+					  "shared", f->kept));
+	table_say("removed %d kernel%s, %d imported record%s and %d log%s from %s", f->kernels,
+		  plural_s(f->kernels), f->hints, plural_s(f->hints), f->logs, plural_s(f->logs), dir);
+	const char *model = arg_str(a, "model", NULL);
+	if (f->kept)
+		table_say(
+		    "kept %d kernel%s that other models use, too, which `hone forget --task KEY` removes: %s",
+		    f->kept, plural_s(f->kept), buf_str(&f->others));
+	if (model)
+		next_hone(a, "tune", model, " --budget 20s");
+	else
+		known_after("tune", 1, (const char *const[]){dir}, dir);
+	return 0;
 }
 
 static int run_forget(const struct args *a)
@@ -295,31 +443,18 @@ static int run_forget(const struct args *a)
 		return rc;
 	rc = forget(a, dir, &f);
 	cache_close(f.cache);
-	if (rc < 0)
-		return rc;
-	if (f.task && !f.kernels && !f.hints && !f.logs && !f.marks)
-		return fail(E_NOTFOUND,
-			    "no task of %s has a key that begins with %s; `hone show --json --cache %s` "
-			    "lists the keys",
-			    dir, f.task, dir);
-	if (a->json)
-		return json_out(json_pack("{so si si si si}", "cache", json_text(dir), "kernels", f.kernels,
-					  "hints", f.hints, "logs", f.logs, "marks", f.marks));
-	table_say("removed %d kernel%s, %d imported record%s and %d log%s from %s", f.kernels,
-		  plural_s(f.kernels), f.hints, plural_s(f.hints), f.logs, plural_s(f.logs), dir);
-	const char *model = arg_str(a, "model", NULL);
-	if (model)
-		next_hone(a, "tune", model, " --budget 20s");
-	else
-		known_after("tune", 1, (const char *const[]){dir}, dir);
-	return 0;
+	if (rc >= 0)
+		rc = report(a, dir, &f);
+	buf_free(&f.others);
+	return rc;
 }
 
 static const struct opt opts[] = {
     {"task", OPT_STR, "KEY", "records of one task: the first digits of its key, as hone tasks shows it"},
     {"model", OPT_STR, "MODEL",
      "records of a model, for any number of threads and for the devices that this cache was tuned for: "
-     "kernels, imported records and logs of its tasks, its choices and its history"},
+     "kernels, imported records and logs of its tasks, its choices and its history; what another model "
+     "that this cache was tuned for uses, too, is kept"},
     {"all", OPT_FLAG, NULL, "all records, and what the files still hold of older ones"},
     OPT_SHAPE,
     OPT_CACHE,
