@@ -75,7 +75,8 @@ struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nt
 {
 	struct interval o = stats_interval(other_ns, nother), t = stats_interval(this_ns, nthis);
 	int n = nother < nthis ? nother : nthis;
-	return (struct faster){o.median / t.median, o.low / t.high, o.high / t.low, n, n < GAIN_ROUNDS};
+	return (struct faster){o.median / t.median, o.low / t.high / GAIN_MOMENT,
+			       o.high / t.low * GAIN_MOMENT, n, n < GAIN_ROUNDS};
 }
 
 struct faster faster_by_records(const struct meas *other, const struct meas *this)

@@ -20,6 +20,9 @@
 #include "platform/machine/disturb.h"
 
 enum { GAIN_ROUNDS = 6, GAIN_SPAN = 3 };
+/* A machine that is hot or shared differs by as much in speed between two moments, and no sample of one
+ * moment shows it. */
+#define GAIN_MOMENT 1.4
 
 struct faster {
 	double ratio, low, high; /* the other's time over this one's: above 1, this one is faster */
@@ -29,8 +32,8 @@ struct faster {
 
 /* Compares by n > 0 rounds in which both ran. */
 struct faster faster_by_rounds(const double *other_ns, const double *this_ns, int n);
-/* Compares samples that were not taken in turn: the interval is as wide as those of both medians allow. Sorts
- * its arguments. */
+/* Compares samples that were not taken in turn: the interval is as wide as those of both medians allow, and
+ * wider by GAIN_MOMENT on either side. Sorts its arguments. */
 struct faster faster_apart(double *other_ns, int nother, double *this_ns, int nthis);
 /* Compares two measurements that were not taken in turn, by the standard errors of their medians; fewer than
  * five runs are too few. */

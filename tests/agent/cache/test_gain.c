@@ -147,6 +147,24 @@ TEST(rounds_are_compared_in_pairs)
 	CHECK(!faster_significant(&f));
 }
 
+/* Samples that agree among themselves say nothing of another moment: a third may be the machine's. */
+TEST(a_moment_of_other_speed_is_no_gain)
+{
+	double other[20], this[20];
+	for (int i = 0; i < 20; i++) {
+		other[i] = 133 + i % 2;
+		this[i] = 100 + i % 2;
+	}
+	struct faster f = faster_apart(other, 20, this, 20);
+	CHECK(f.ratio > 1.3 && f.low < 1 && !faster_significant(&f) && !faster_unclear(&f));
+	f = faster_apart(this, 20, other, 20);
+	CHECK(f.ratio < .8 && f.high > 1 && !faster_significant(&f));
+	for (int i = 0; i < 20; i++)
+		other[i] = 150 + i % 2;
+	f = faster_apart(other, 20, this, 20);
+	CHECK(faster_significant(&f));
+}
+
 /* The ratio changes from moment to moment, as on a busy machine: the interval holds the mean of moments, not
  * only the one of most rounds. With a noise of rounds that cancels in no pair, it is not narrower than that
  * tells. */
