@@ -20,8 +20,8 @@
 #include <string.h>
 
 /* Kernels are of one of these kinds, by what they round; the most exact kind is the first. */
-enum { KIND_FP32, KIND_W16, KIND_HALF, KIND_HALF_SUM, KIND_INT8, KINDS };
-static const char *const kind_name[] = {"fp32", "w16", "half", "half-sum", "int8"};
+enum { KIND_EXACT, KIND_FP32, KIND_W16, KIND_HALF, KIND_HALF_SUM, KIND_INT8, KINDS };
+static const char *const kind_name[] = {"exact", "fp32", "w16", "half", "half-sum", "int8"};
 
 struct verify {
 	const struct args *args;
@@ -70,11 +70,14 @@ static bool has_bytes(const struct step *s)
 	return false;
 }
 
-static int kernel_kind(const struct plan_kernel *k, const struct step *s)
+/* level: that of the plan, whose kernels are of it or of a more exact one. */
+static int kernel_kind(const struct plan_kernel *k, const struct step *s, enum level level)
 {
 	if (k->pairs)
 		return k->pairs == DT_F16 ? KIND_HALF_SUM : KIND_HALF;
-	return k->w16 ? KIND_W16 : has_bytes(s) ? KIND_INT8 : KIND_FP32;
+	if (k->w16)
+		return KIND_W16;
+	return has_bytes(s) ? KIND_INT8 : level == LEVEL_EXACT ? KIND_EXACT : KIND_FP32;
 }
 
 /* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
@@ -185,7 +188,7 @@ static int check_kernel(struct follow *f, const struct plan_kernel *k, const str
 	if (rc < 0)
 		return rc;
 	double rel = compare(&got, ref, kernel_gate(k), rounds(s), &good);
-	f->v->kind[kernel_kind(k, s)]++;
+	f->v->kind[kernel_kind(k, s, f->v->host.level)]++;
 	count(f->v, "kernel", s->name, rel, good);
 	if (!good && !f->first) {
 		f->first = s;

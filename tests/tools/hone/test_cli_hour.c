@@ -95,6 +95,9 @@ TEST(verify_says_the_levels_of_its_kernels)
 	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", steering());
 	CHECK_SAYS(cli_out, " fp32\nPASS");
 	CHECK(!strstr(cli_out, "the quantised network"));
+	CHECK_RUN(0, "verify %s --kernels fallback --level exact --threads 1", steering());
+	CHECK_SAYS(cli_out, " exact\nPASS");
+	CHECK(!strstr(cli_out, "fp32"));
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	char model[256], bytes[256];
