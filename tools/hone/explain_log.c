@@ -96,11 +96,18 @@ json_t *explain_payback_json(const struct payback *p)
 			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)));
 }
 
+enum { MOST_INFERENCES = 100000000 }; /* a larger number of them is not counted */
+
 static void after(double spent_ns, double saved_ns, const char *by, const char *why_not, struct buf *out)
 {
 	double n = trials_payback(spent_ns, saved_ns);
 	if (isnan(n))
 		buf_printf(out, "%s", why_not);
+	else if (n > MOST_INFERENCES)
+		buf_printf(
+		    out,
+		    "is paid back only after more than 100 million inferences (each saves %s%.0f ns, %s)",
+		    saved_ns < 1 ? "less than " : "", fmax(saved_ns, 1), by);
 	else
 		buf_printf(out, "is paid back after %.0f inference%s (each saves %.4f ms, %s)", n,
 			   n == 1 ? "" : "s", saved_ns / 1e6, by);

@@ -100,26 +100,47 @@ TEST(the_default_is_chosen)
 	trials_free(&l);
 }
 
+/* Copies what explain_payback_words prints; "": it cannot be read. */
+static void printed(const struct payback *p, const struct gain *network, char text[1024])
+{
+	FILE *f = tmpfile();
+	text[0] = 0;
+	if (!f)
+		return;
+	fflush(stdout);
+	int out = dup(STDOUT_FILENO);
+	dup2(fileno(f), STDOUT_FILENO);
+	explain_payback_words(p, network, "");
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	rewind(f);
+	text[fread(text, 1, 1023, f)] = 0;
+	fclose(f);
+}
+
+/* A saving that four decimals show as 0 is told with its unit, and no number of inferences is invented. */
+TEST(a_tiny_saving)
+{
+	char text[1024];
+	const struct payback tiny = {.spent_ns = 15e9, .saved_ns = 0.043, .tasks = 1},
+			     small = {.spent_ns = 15e9, .saved_ns = 300, .tasks = 1};
+	printed(&tiny, NULL, text);
+	CHECK(strstr(text, "only after more than 100 million inferences (each saves less than 1 ns"));
+	printed(&small, NULL, text);
+	CHECK(strstr(text, "after 50000000 inferences (each saves 0.0003 ms"));
+}
+
 /* A kernel that was timed while the machine was slow may save more than the whole network takes. */
 TEST(savings_of_kernels_beside_the_network)
 {
 	const struct gain g = {.default_ms = 2, .now_ms = 1.5, .date = "2026-01-02 03:04 UTC"};
 	struct payback p = {.spent_ns = 1e9, .saved_ns = 1e6, .tasks = 1};
 	for (int i = 0; i < 4; i++) {
-		char text[1024] = "";
-		FILE *f = tmpfile();
-		REQUIRE(f);
-		fflush(stdout);
-		int out = dup(STDOUT_FILENO);
-		dup2(fileno(f), STDOUT_FILENO);
+		char text[1024];
 		p.saved_ns = i == 1 ? 3e6 : i == 3 ? 0 : 1e6;
-		explain_payback_words(&p, i == 2 ? NULL : &g, "");
-		fflush(stdout);
-		dup2(out, STDOUT_FILENO);
-		close(out);
-		rewind(f);
-		text[fread(text, 1, sizeof text - 1, f)] = 0;
-		fclose(f);
+		printed(&p, i == 2 ? NULL : &g, text);
+		REQUIRE(text[0]);
 		bool said =
 		    strstr(text, "; the whole network took 1.5000 ms, with default schedules 2.0000 ms, "
 				 "measured 2026-01-02 03:04 UTC");
