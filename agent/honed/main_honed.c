@@ -109,9 +109,24 @@ static const char *folder(const char *name, const char *otherwise)
 	return first ? first : otherwise;
 }
 
+/* Clients in other folders hear of these paths, so that a relative one would mean another file there. */
+static void make_absolute(const char **path)
+{
+	char *cwd, *whole;
+	if (!*path || !**path || **path == '/' || !(cwd = getcwd(NULL, 0)))
+		return;
+	if (asprintf(&whole, "%s/%s", cwd, *path) >= 0)
+		*path = whole;
+	free(cwd);
+}
+
 static void choose_folders(struct loop_options *o)
 {
 	static char self[PATH_MAX], job[PATH_MAX + 8], socket[PATH_MAX];
+	make_absolute(&o->conf);
+	make_absolute(&o->socket);
+	make_absolute(&o->run);
+	make_absolute(&o->state);
 	if (o->run && !o->socket && snprintf(socket, sizeof socket, "%s/honed.sock", o->run) > 0)
 		o->socket = socket;
 	o->conf = o->conf ? o->conf : CONF_FILE;

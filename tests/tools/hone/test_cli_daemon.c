@@ -783,9 +783,8 @@ static const char *beside_worker(const char *name)
 /* Starts honed on a board without sensors, so that the gate is open. */
 static void start_honed(const struct fake *f, const char *conf)
 {
-	char file[160], state[160], root[160], log[160];
+	char file[160], root[160], log[160];
 	snprintf(file, sizeof file, "%s/conf", f->dir);
-	snprintf(state, sizeof state, "%s/state", f->dir);
 	snprintf(root, sizeof root, "%s/root", f->dir);
 	snprintf(log, sizeof log, "%s/log", f->dir);
 	CHECK_OK(file_write(file, conf, strlen(conf)));
@@ -795,8 +794,10 @@ static void start_honed(const struct fake *f, const char *conf)
 	if (honed == 0) {
 		unsetenv("HONE_SOCKET");
 		redirect(2, log);
-		execl(beside_worker("honed"), "honed", "--config", file, "--run", f->dir, "--state", state,
-		      "--sysroot", root, NULL);
+		const char *const program = beside_worker("honed");
+		if (chdir(f->dir) == 0) /* some paths are relative: clients are in other folders */
+			execl(program, "honed", "--config", "conf", "--run", f->dir, "--state", "state",
+			      "--sysroot", root, NULL);
 		_exit(127);
 	}
 	for (int i = 0; i < 4000 && !file_exists(f->socket); i++)
