@@ -143,7 +143,7 @@ static int take_exact(struct reading *r, const struct key_kind *k, const char *v
 	int rc = take_yes(r, k, value, &exact);
 	if (rc < 0 || !exact)
 		return rc;
-	if (level_f16(*(enum level *)at))
+	if (!level_serves(*(enum level *)at, LEVEL_FP32))
 		return fail(E_USAGE, "exact = yes contradicts level = %s", level_name(*(int *)at));
 	*(enum level *)at = LEVEL_EXACT;
 	return rc;

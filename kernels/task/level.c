@@ -10,7 +10,7 @@ static const struct {
 	int below;
 } levels[LEVELS] = {
     [LEVEL_FP32] = {"fp32", "0", LEVEL_EXACT},  [LEVEL_EXACT] = {"exact", "1", -1},
-    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},   [LEVEL_INT8] = {"int8", "int8", LEVEL_W16},
+    [LEVEL_W16] = {"w16", "w16", LEVEL_FP32},   [LEVEL_INT8] = {"int8", "int8", LEVEL_FP32},
     [LEVEL_HALF] = {"half", "half", LEVEL_W16}, [LEVEL_HALF_SUM] = {"half-sum", "half-sum", LEVEL_HALF}};
 
 const char *level_name(int l)

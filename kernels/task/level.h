@@ -11,7 +11,7 @@
  *          of up to 72 products may be made in f16, which are then added in f32; values beyond 65504 become
  *          infinite there. All else, and all on other targets, is as at half
  *   int8   a model of floats is quantised by its recipe (agent/cache/recipe.h), within the error that was
- *          asked for; what stays floats is as at w16
+ *          asked for; what stays floats is as at fp32, because the error counts no other rounding
  *
  * The numbers are parts of keys and records, where fp32 and exact were a flag once. */
 #ifndef KERNELS_LEVEL_H
