@@ -161,17 +161,16 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 {
 	json_t *d = NULL;
 	const char *socket = arg_str(a, "socket", NULL);
-	char none[400];
+	char none[DAEMON_ABSENT], text[DAEMON_ABSENT + 100];
 	daemon_use(socket);
 	int rc = daemon_status(socket, &d);
 	*there = rc > 0;
 	if (rc > 0)
 		return d;
-	snprintf(none, sizeof none,
-		 "honed does not run: nothing listens on %.150s (--socket PATH or $HONE_SOCKET names another); "
-		 "only hone tune tunes, and models run with the kernels of the cache",
-		 client_socket(socket));
-	return without_daemon(rc < 0 ? err_text() : none);
+	daemon_absent(socket, none);
+	snprintf(text, sizeof text,
+		 "%s; until then only hone tune tunes, and models run with the kernels of the cache", none);
+	return without_daemon(rc < 0 ? err_text() : text);
 }
 
 /* Adds the result of hone-sync's last run, if there was one. */

@@ -13,8 +13,15 @@ struct waiting {
 	const char *socket;
 	int64_t deadline_ns;
 	bool met;    /* honed was running at some time */
-	bool absent; /* the message that honed does not run was printed */
+	bool absent; /* the message that honed does not answer yet was printed */
 };
+
+static void say_absent(const struct waiting *w)
+{
+	char none[DAEMON_ABSENT];
+	daemon_absent(w->socket, none);
+	log_info("%s; waiting for it", none);
+}
 
 /* 1: every model is ready; 0: honed ended, or does not run yet. */
 static int wait_once(struct waiting *w)
@@ -40,7 +47,7 @@ static int wait_ready(struct waiting *w)
 		if (clock_now(&clock_real) >= w->deadline_ns)
 			return fail(E_TIMEOUT, "the time has passed");
 		if (!w->met && !w->absent)
-			log_info("honed does not run yet; waiting for it");
+			say_absent(w);
 		w->absent = true;
 		clock_real.sleep(&clock_real, TRY_NS);
 	}
@@ -75,6 +82,17 @@ static void unready(const json_t *models, struct buf *out)
 		log_one_line(out->p);
 }
 
+/* rc: of daemon_status. */
+static int unanswered(const struct waiting *w, const char *waited, int rc)
+{
+	char none[DAEMON_ABSENT];
+	daemon_absent(w->socket, none);
+	if (rc < 0)
+		return fail_in(E_TIMEOUT, "after %s honed does not answer", waited);
+	return fail(E_TIMEOUT, "after %s %s%s", waited, none,
+		    w->met ? "; it ran before, so systemctl status honed may say why it ended" : "");
+}
+
 /* Reports why the models are not ready in time, from honed's status. */
 static int late(const struct waiting *w, const char *waited)
 {
@@ -87,9 +105,7 @@ static int late(const struct waiting *w, const char *waited)
 	json_array_foreach(models, i, m) ready += daemon_flag(m, "ready");
 	unready(models, &which);
 	if (rc <= 0)
-		rc = fail(E_TIMEOUT,
-			  "after %s honed %s: see systemctl status honed, or wait with a longer --timeout",
-			  waited, w->met ? "no longer runs" : "does not run");
+		rc = unanswered(w, waited, rc);
 	else
 		rc = fail(E_TIMEOUT,
 			  "after %s %d of %zu models are ready%s%s; honed: %s; see hone status, or wait with "

@@ -28,6 +28,17 @@ int daemon_open(const char *socket, struct client **out)
 	return rc >= 0 ? 1 : rc == E_NOTFOUND ? 0 : rc;
 }
 
+void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
+{
+	const char *path = client_socket(socket);
+	bool usual = !strcmp(path, CONTROL_SOCKET);
+	snprintf(
+	    out, DAEMON_ABSENT,
+	    "honed does not run: nothing listens on %.110s (--socket PATH or $HONE_SOCKET names another); "
+	    "start it with %s%.110s",
+	    path, usual ? "systemctl start honed" : "honed --socket ", usual ? "" : path);
+}
+
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply)
 {
 	const char *line;

@@ -19,6 +19,10 @@
 /* 1: connected to honed; 0: honed does not run, and *out is NULL; < 0: something listens there that does not
  * speak our protocol. */
 int daemon_open(const char *socket, struct client **out) MUST_CHECK;
+/* Writes that honed does not run: which socket was tried, how to name another, and the command that starts a
+ * honed there. */
+enum { DAEMON_ABSENT = 512 };
+void daemon_absent(const char *socket, char out[DAEMON_ABSENT]);
 /* Sends the request. The reply is an object that the caller owns. */
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */

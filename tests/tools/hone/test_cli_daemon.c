@@ -391,8 +391,23 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_RUN(1, "wait --timeout 150ms"); /* --ready is the default */
 	CHECK_SAYS(cli_err, "after 0.15 s honed does not run");
 	CHECK_RUN(1, "wait --ready --timeout 150ms");
-	CHECK_SAYS(cli_err, "honed does not run yet; waiting for it\n");
-	CHECK_SAYS(cli_err, "after 0.15 s honed does not run: see systemctl status honed");
+	char said[400];
+	for (int i = 0; i < 2; i++) { /* at the start of the wait, and at its end: which socket, and the remedy */
+		snprintf(said, sizeof said,
+			 "%shoned does not run: nothing listens on %s (--socket PATH or $HONE_SOCKET names "
+			 "another); start it with honed --socket %s%s\n",
+			 i ? "after 0.15 s " : "", f.socket, f.socket, i ? "" : "; waiting for it");
+		CHECK_SAYS(cli_err, said);
+	}
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	snprintf(said, sizeof said, "start it with honed --socket %s", f.socket);
+	CHECK_SAYS(cli_out, said);
+	CHECK_RUN(1, "wait --ready --timeout 150ms --socket %s.not", f.socket);
+	snprintf(said, sizeof said, "start it with honed --socket %s.not\n", f.socket);
+	CHECK_SAYS(cli_err, said);
+	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
+	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");
+	CHECK_SAYS(cli_err, "; start it with systemctl start honed\n");
 	CHECK_RUN(1, "wait --ready --json --timeout 0s");
 	json_t *j = parse_out();
 	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
