@@ -14,7 +14,7 @@ void honed_act(struct honed *h, const struct honed_action *a)
 
 void honed_log(struct honed *h, int level, const char *fmt, ...)
 {
-	char text[512];
+	char text[JOB_TEXT + 256];
 	va_list va;
 	if (level > h->conf->log + 1)
 		return;
@@ -71,6 +71,7 @@ void honed_close(struct honed *h)
 	for (int i = 0; i < HONED_JOBS; i++)
 		free(h->job[i].path);
 	gate_free(h);
+	models_free(h);
 	free(h->clients.list);
 	buf_free(&h->out);
 	free(h);

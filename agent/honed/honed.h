@@ -48,7 +48,7 @@ enum {
 	HONED_QUEUE_BYTES = 64 << 10, /* bytes unread by a client; over that its connection is closed */
 	HONED_MODELS = CONF_MODELS,
 	HONED_JOBS = 16,
-	JOB_TEXT = 400, /* bytes of a job's error that are kept; the status has it */
+	JOB_TEXT = 1024, /* bytes of a job's error that are kept (agent/honed/shorten.h); the status has it */
 };
 #define HONED_YIELD_NS                                                                                       \
 	(20 * NS_PER_MS) /* from the event to SIGSTOP; 50 ms in all with the driver's own delays */

@@ -3,6 +3,7 @@
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* times outside are no network's */
@@ -85,8 +86,16 @@ static struct mark_of *mark_of(struct honed *h, struct key k)
 	return NULL;
 }
 
+/* error: at most JOB_TEXT - 1 bytes of it are kept; NULL: none */
+static void keep_error(struct kept_model *m, const char *error)
+{
+	free(m->error);
+	m->error = error ? strndup(error, JOB_TEXT - 1) : NULL;
+}
+
 static void unknown(struct kept_model *m)
 {
+	keep_error(m, NULL);
 	*m = (struct kept_model){.conf = m->conf, .promise = -1, .bare = true, .waits_ns = m->waits_ns};
 }
 
@@ -163,6 +172,9 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 			break;
 		}
 	}
+	for (int k = 0; k < nold; k++)
+		if (to[k] < 0)
+			keep_error(&old[k], NULL);
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
 		if (!j->state || j->model < 0)
@@ -172,6 +184,12 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 			job_stop(h, j, END_CANCELED);
 	}
 	look_at_all(h, n, model);
+}
+
+void models_free(struct honed *h)
+{
+	for (int i = 0; i < h->models.n; i++)
+		keep_error(&h->models.list[i], NULL);
 }
 
 /* A job on a device other than the processor has one thread, whatever the configuration says. */
@@ -502,7 +520,7 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 	m->bare = !m->boxed;
 	m->fails = 0;
 	m->pause_until_ns = m->pause_step_ns = 0;
-	m->error[0] = 0;
+	keep_error(m, NULL);
 }
 
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done)
@@ -516,8 +534,11 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
 	m->open = h->o.mode == HONED_BOX;
-	if (done->text[0])
-		snprintf(m->error, sizeof m->error, "nothing was tried: %s", done->text);
+	if (done->text[0]) {
+		char why[sizeof done->text + 32];
+		snprintf(why, sizeof why, "nothing was tried: %s", done->text);
+		keep_error(m, why);
+	}
 	if (idle && !won && h->o.mode != HONED_BOX)
 		pause_model(h, m, whole ? pause_ns : 0);
 	else if (won)
@@ -539,7 +560,7 @@ void model_failed(struct honed *h, int i, const char *text)
 	m->fails++;
 	h->counts.fails++;
 	pause_model(h, m, m->pause_step_ns);
-	snprintf(m->error, sizeof m->error, "%s", text);
+	keep_error(m, text);
 	if (h->o.mode == HONED_BOX)
 		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);
 	else

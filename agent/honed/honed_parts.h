@@ -181,7 +181,7 @@ struct kept_model {
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails;
-	char refused[128], error[JOB_TEXT];
+	char refused[128], *error; /* error: of its last job, owned; NULL: none */
 };
 
 struct inhibit {
@@ -325,6 +325,7 @@ bool model_is_served(const struct kept_model *m);  /* by this box, or it is outs
 bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
+void models_free(struct honed *h);
 /* device: CONF_CPU, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
 int models_find(const struct honed *h, const char *path, const char *device, int threads);
 bool model_wants(const struct kept_model *m); /* there may be something to gain */

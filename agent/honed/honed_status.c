@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed's reports about itself: status, one line for the service manager, metrics. */
 #include "agent/honed/honed_parts.h"
+#include "agent/honed/shorten.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -116,8 +117,9 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 		return "waiting";
 	}
 	if (failed) {
-		snprintf(text, n, "model %s: %.150s", model_label(h, failed).text,
-			 failed->refused[0] ? failed->refused : failed->error);
+		char why[150];
+		shorten(failed->refused[0] ? failed->refused : failed->error ? failed->error : "", why, sizeof why);
+		snprintf(text, n, "model %s: %s", model_label(h, failed).text, why);
 		return "failing";
 	}
 	if (lacking(h, text, n))
@@ -219,7 +221,7 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 		   m->missing);
 	put_real(b, "promise", m->promise, m->promise >= 0);
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
-	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);
+	put_text(b, "error", m->refused[0] ? m->refused : m->error);
 	char note[128];
 	double processor_ms = model_processor_wins(h, m);
 	snprintf(note, sizeof note, "the processor alone runs it faster, in %.3g ms: leave this device out",

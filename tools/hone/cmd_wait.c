@@ -74,7 +74,7 @@ static void unready(const json_t *models, struct buf *out)
 		if (next_s > 0)
 			buf_printf(out, ", next slice in %.0f s", next_s);
 		if (*error)
-			buf_printf(out, " (%.100s)", error);
+			buf_printf(out, " (%s)", error);
 	}
 	if (n > MOST_NAMED)
 		buf_printf(out, "; %d more are not", n - MOST_NAMED);
@@ -102,16 +102,18 @@ static int late(const struct waiting *w, const char *waited)
 	int ready = 0, rc = daemon_status(w->socket, &s);
 	const json_t *models = json_object_get(s, "models");
 	struct buf which = {0};
+	/* then the verdict repeats the error of a model, and may have room for less of it */
+	bool failing = !strcmp(daemon_text(s, "state", ""), "failing");
 	json_array_foreach(models, i, m) ready += daemon_flag(m, "ready");
 	unready(models, &which);
 	if (rc <= 0)
 		rc = unanswered(w, waited, rc);
 	else
 		rc = fail(E_TIMEOUT,
-			  "after %s %d of %zu models are ready%s%s; honed: %s; see hone status, or wait with "
+			  "after %s %d of %zu models are ready%s%s%s%s; see hone status, or wait with "
 			  "a longer --timeout",
 			  waited, ready, json_array_size(models), which.n ? "; not ready: " : "", buf_str(&which),
-			  daemon_text(s, "verdict", "it is working"));
+			  failing ? "" : "; honed: ", failing ? "" : daemon_text(s, "verdict", "it is working"));
 	buf_free(&which);
 	json_decref(s);
 	return rc;

@@ -479,6 +479,22 @@ TEST(wait_says_why_it_is_not)
 	CHECK_SAYS(cli_err, "; honed: rests: zone cpu is at 71 C; see hone status");
 	CHECK(!strstr(cli_err, "steering")); /* it is ready */
 	fake_hush(&f);
+	/* The whole of a long error arrives, with the remedy at its end, and once. */
+	char error[1024], said[1500];
+	memset(error, 'x', sizeof error);
+	for (size_t i = 7; i < sizeof error; i += 8)
+		error[i] = ' ';
+	snprintf(error + sizeof error - 40, 40, "; export the model with opset 17");
+	snprintf(said, sizeof said,
+		 "\"state\":\"failing\",\"verdict\":\"model m: opset 17\",\"models\":[{\"name\":\"m\",\"state\":\"failed\","
+		 "\"ready\":false,\"error\":\"%s\"}]",
+		 error);
+	f.said = said;
+	fake_listen(&f);
+	CHECK_RUN(1, "wait --ready --timeout 200ms");
+	snprintf(said, sizeof said, "not ready: m on cpu is failed (%s); see hone status", error);
+	CHECK_SAYS(cli_err, said);
+	fake_hush(&f);
 	fake_remove(&f);
 }
 
