@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs as children: each leads its own process group and has its end of a socket pair on CONTROL_FD. What it
- * writes to stderr is passed on, and its last error is kept. Nothing here waits for a child: at idle priority
- * it may take long to do anything, even to execute hone. */
+ * writes to stderr is passed on, but its last error is kept, and told with its end (HE_ENDED). Nothing here
+ * waits for a child: at idle priority it may take long to do anything, even to execute hone. */
 #include "agent/honed/honed_loop.h"
+#include "agent/honed/shorten.h"
 #include "platform/base/log.h"
 #include "platform/base/sanitized.h"
 
@@ -26,7 +27,8 @@
 enum {
 	CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */,
 	IDLE_NICE = 19,
-	MOST_ARGS = 24 + 2 * CONF_SHAPES
+	MOST_ARGS = 24 + 2 * CONF_SHAPES,
+	LINE_BYTES = 5 << 10 /* an error has at most 4 KiB (platform/base/err.h), and help may follow */
 };
 
 struct words { /* a job's command line */
@@ -209,19 +211,47 @@ struct loop_words {
 	uv_poll_t poll;
 	int fd;
 	size_t n;
-	char line[512]; /* the incomplete line; what does not fit is dropped */
-	char error[JOB_TEXT];
+	char line[LINE_BYTES];  /* the incomplete line */
+	char error[LINE_BYTES]; /* the last error, which is not passed on yet, without its mark; "": none */
 };
 
-static void keep_error(struct loop_words *w)
+static bool is_error(const struct loop_words *w)
 {
-	const size_t mark = strlen(ERROR_MARK);
+	return w->n >= strlen(ERROR_MARK) && !strncmp(w->line, ERROR_MARK, strlen(ERROR_MARK));
+}
+
+static void pass_error_on(struct loop_words *w)
+{
+	if (w->error[0])
+		dprintf(STDERR_FILENO, ERROR_MARK "%s\n", w->error);
+	w->error[0] = 0;
+}
+
+/* Passes on what there is of a line, or keeps it if it is an error. */
+static void end_line(struct loop_words *w, const char *end)
+{
 	w->line[w->n] = 0;
-	if (!strncmp(w->line, ERROR_MARK, mark)) {
-		snprintf(w->error, sizeof w->error, "%.*s", JOB_TEXT - 1, w->line + mark);
+	if (is_error(w)) {
+		pass_error_on(w);
+		snprintf(w->error, sizeof w->error, "%s", w->line + strlen(ERROR_MARK));
 		log_plain(w->error);
+	} else {
+		dprintf(STDERR_FILENO, "%s%s", w->line, end);
 	}
 	w->n = 0;
+}
+
+/* What does not fit of an error is dropped; another line is then passed on in parts. */
+static void add(struct loop_words *w, char c)
+{
+	if (c == '\n') {
+		end_line(w, "\n");
+		return;
+	}
+	if (w->n == sizeof w->line - 1 && !is_error(w))
+		end_line(w, "");
+	if (w->n < sizeof w->line - 1)
+		w->line[w->n++] = c ? c : '?';
 }
 
 /* Reads at most the content of a full pipe; a job that writes more waits for its turn. */
@@ -237,12 +267,8 @@ static void pass_on(struct loop_words *w)
 			uv_poll_stop(&w->poll);
 			return;
 		}
-		(void)!write(STDERR_FILENO, text, (size_t)n);
 		for (ssize_t i = 0; i < n; i++)
-			if (text[i] == '\n')
-				keep_error(w);
-			else if (w->n < sizeof w->line - 1)
-				w->line[w->n++] = text[i];
+			add(w, text[i]);
 		if (n < (ssize_t)sizeof text)
 			return;
 	}
@@ -278,6 +304,10 @@ static struct loop_words *listen_to(struct loop *l, int fd)
 
 static void listen_no_more(struct loop_job *j)
 {
+	if (j->words && j->words->n)
+		end_line(j->words, "\n");
+	if (j->words)
+		pass_error_on(j->words);
 	if (j->words)
 		uv_close((uv_handle_t *)&j->words->poll, on_words_closed);
 	j->words = NULL;
@@ -361,10 +391,13 @@ static void explain(struct loop_job *j, const siginfo_t *s)
 {
 	if (j->words)
 		pass_on(j->words);
+	if (j->words && j->words->n)
+		end_line(j->words, "\n");
 	j->rc = s->si_code == CLD_EXITED && s->si_status == 0 ? E_OK : E_CHILD;
-	if (s->si_code == CLD_EXITED && j->words && j->words->error[0])
-		snprintf(j->text, sizeof j->text, "%s", j->words->error);
-	else if (s->si_code == CLD_EXITED && s->si_status)
+	if (s->si_code == CLD_EXITED && j->words && j->words->error[0]) {
+		shorten(j->words->error, j->text, sizeof j->text);
+		j->words->error[0] = 0; /* the line about the job's end tells it */
+	} else if (s->si_code == CLD_EXITED && s->si_status)
 		snprintf(j->text, sizeof j->text, "hone tune ended with status %d; the log says why",
 			 s->si_status);
 	else if (s->si_code != CLD_EXITED)

@@ -21,6 +21,9 @@ static const char script[] =
     "*good*) echo \"$done\" >&3; exit 0 ;;\n"
     "*bad*) exit 3 ;;\n"
     "*why*) echo 'hone: error: no operator Fly' >&2; echo 'more words' >&2; exit 1 ;;\n"
+    "*long*) printf 'hone: error: the first\\nhone: error: m.onnx: no operator Fly; its nodes:' >&2\n"
+    "   i=0; while [ $i -lt 300 ]; do printf ' node%d' $i >&2; i=$((i + 1)); done\n"
+    "   echo '; export the model with opset 17' >&2; printf 'no newline' >&2; exit 1 ;;\n"
     "*crash*) kill -9 $$ ;;\n"
     "*look*) ls /proc/$$/fd >\"$d/fds\"; cat /proc/$$/limits /proc/$$/oom_score_adj >\"$d/limits\"\n"
     "   cat /proc/$$/stat >\"$d/stat.new\"; mv \"$d/stat.new\" \"$d/stat\"; echo \"$done\" >&3 ;;\n"
@@ -206,6 +209,39 @@ TEST(jobs_that_fail)
 	const char *line = hear(fd);
 	CHECK(line && strstr(line, "\"ok\":false") && strstr(line, "cannot start /no/such/program"));
 	close(fd);
+}
+
+static int count_in(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
+/* The log has the last error of a job once, with what follows from it, and everything else that the job
+ * wrote. A long error loses its middle: its remedy reaches the status. */
+TEST(one_failure_is_one_line_and_keeps_its_remedy)
+{
+	char conf[512];
+	hone();
+	write_text(in_folder("long.onnx"), "x");
+	snprintf(
+	    conf, sizeof conf,
+	    "[idle]\ntune = yes\nsettle = 1s\nload = 100%%\npressure = 100%%\nmemory = 1M\n[model m]\npath = "
+	    "%s/long.onnx\nthreads = 1\n",
+	    at);
+	end_honed(SIGTERM);
+	unlink(in_folder("log"));
+	REQUIRE(up(conf));
+	CHECK(says("\"error\":\"m.onnx: no operator Fly; its nodes: node0 node1 ") &&
+	      says(" ... export the model with opset 17\""));
+	CHECK(says("\"verdict\":\"model m: m.onnx: no operator Fly; ") &&
+	      says(" ... export the model with opset 17\",\"warning\""));
+	end_honed(SIGTERM);
+	CHECK(count_in(text_of("log"), "no operator Fly") == 1);
+	CHECK(count_in(text_of("log"), "export the model with opset 17; honed tries again in 10 s") == 1);
+	CHECK(strstr(text_of("log"), "hone: error: the first\n") && strstr(text_of("log"), "no newline\n"));
 }
 
 /* No process of a job outlives the job, and no job outlives honed. */
