@@ -41,6 +41,7 @@ enum name {
 	N_NET_MS,
 	N_PROMISE,
 	N_DISTURBED,
+	N_LASTING,
 	N_COUNT
 };
 
@@ -84,6 +85,7 @@ static const struct {
     [N_NET_MS] = {"net_ms", K_REAL, AT(net_ms), 0, 0, MOST_MS},
     [N_PROMISE] = {"promise", K_REAL, AT(promise), 0, -1, 1},
     [N_DISTURBED] = {"disturbed", K_BOOL, AT(disturbed)},
+    [N_LASTING] = {"lasting", K_BOOL, AT(lasting)},
 };
 
 #define BIT(name) (1u << (name))
@@ -112,7 +114,7 @@ static const struct {
 			 BIT(N_LEFT_MS) | BIT(N_LABEL) | BIT(N_NET_MS)},
     [OP_DONE] = {"done", 0,
 		 BIT(N_TRIALS) | BIT(N_BEFORE_MS) | BIT(N_DEFAULT_MS) | BIT(N_AFTER_MS) | BIT(N_KEPT) |
-		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED) | BIT(N_WHY)},
+		     BIT(N_MISSING) | BIT(N_PROMISE) | BIT(N_DISTURBED) | BIT(N_WHY) | BIT(N_LASTING)},
 };
 
 const char *const lease_words[LEASES] = {

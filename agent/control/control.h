@@ -48,7 +48,10 @@
  *                    disturbed (after_ms: by other load), kept, missing (kernels without code),
  *                    promise (share of the run time that more
  *                    search is expected to save; 0: none),
- *                    why (nothing was tried)
+ *                    why (nothing was tried),
+ *                    lasting (true: it fails, as it will until
+ *                    the model's file or the configuration
+ *                    changes; its last error says why)
  *
  * `release` also cancels a lease that the job still waits for. The gate closes for every job because of an
  * inhibit, heat, throttling, the battery or memory; because of load, pressure or hours it closes only for
@@ -122,7 +125,7 @@ struct request {
 	char device[16];             /* "cpu", "opencl:0" or "cuda:0"; "": the processor */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;
-	bool now, disturbed;
+	bool now, disturbed, lasting;
 	enum lease lease;
 	bool stops; /* of a lease: "stops", see above */
 	struct key key;

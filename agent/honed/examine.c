@@ -16,7 +16,6 @@
 #define ERROR "hone: error: "
 #define SHAPE_OPTION "--shape "
 #define NEEDS_EXAMPLES "needs examples of inputs" /* recipe_use writes it */
-#define HELP_OF_HONE " (see `hone "
 
 enum { NOT_STARTED = 127, MOST_SAID = 64 << 10 /* bytes of a program's words that are kept */ };
 

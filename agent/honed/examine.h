@@ -8,6 +8,9 @@
 
 #include "agent/control/conf.h"
 
+/* Begins what hone appends to an error of its usage. The user of honed has not called that command. */
+#define HELP_OF_HONE " (see `hone "
+
 /* Appends to `why` what is wrong with the model, one line without its end; nothing if it is good. E_IO: the
  * program cannot be started. */
 int examine_model(const char *program, const struct conf_model *m, struct buf *why) MUST_CHECK;

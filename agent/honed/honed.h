@@ -23,7 +23,9 @@
  *    YIELD_NS later at the latest). A job that rests for longer than REST_NS is ended, and so are jobs when
  *    memory runs out.
  * 5. A job that dies, hangs (it is silent for HANG_NS while it is not resting) or is refused is started again
- *    after a pause that doubles each time; the status shows its model's last error. While the cache cannot be
+ *    after a pause that doubles each time; the status shows its model's last error. After a failure of the
+ *    model itself (`done` with lasting) it is started again only when the model's file has changed, or the
+ *    configuration was read. While the cache cannot be
  *    written, no job starts; honed tries it again after such pauses, and after a reload.
  * 6. Memory is bounded: the number of clients, what one client may send, and what waits to be sent to it.
  * 7. When nothing can be done, only the timer of the next deadline is set: at most two wake-ups a minute.
@@ -225,7 +227,8 @@ int64_t honed_wakeup(const struct honed *h);
  * others disturbed its slice, or is not known because the slice or honed was cut short: a later slice cannot
  * measure such a gain again, so this stays until the file changes), note (the processor alone is faster than
  * this device, or null),
- * missing, promise, next_s (until its next slice), error, level, threads (null: as hone tune chooses)}],
+ * missing, promise, next_s (until its next slice), error, lasting (it failed, and honed tries again only when
+ * its file has changed or honed.conf was read again), level, threads (null: as hone tune chooses)}],
  * models_left (models that had no room); jobs
  * [{job, model (name), device, pid, state ("waiting", "starting", "running", "resting", "stopping"), lease,
  * wants, leases (how many it has had), task, ntasks, trials, before_ms, now_ms, left_s, label}]; inhibits

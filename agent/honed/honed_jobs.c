@@ -536,7 +536,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 	if (j->model >= 0) {
 		h->models.list[j->model].had_ns += h->now_ns - j->started_ns - j->resting.total_ns;
 		if (failed)
-			model_failed(h, j->model, failed);
+			model_failed(h, j->model, failed, j->progress.lasting && job_serves(h, j));
 		if (!j->progress.done && j->saving.won && job_serves(h, j))
 			model_gain_lost(h, j->model);
 	} else if (failed) {
@@ -594,6 +594,10 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 {
+	if (r->lasting) { /* its end brings the error */
+		j->progress.lasting = true;
+		return;
+	}
 	j->progress.done = true;
 	if (r->trials > j->progress.trials)
 		h->counts.trials += r->trials - j->progress.trials;

@@ -2,6 +2,7 @@
 /* Jobs as children: each leads its own process group and has its end of a socket pair on CONTROL_FD. What it
  * writes to stderr is passed on, but its last error is kept, and told with its end (HE_ENDED). Nothing here
  * waits for a child: at idle priority it may take long to do anything, even to execute hone. */
+#include "agent/honed/examine.h"
 #include "agent/honed/honed_loop.h"
 #include "agent/honed/shorten.h"
 #include "platform/base/log.h"
@@ -235,6 +236,9 @@ static void end_line(struct loop_words *w, const char *end)
 		pass_error_on(w);
 		snprintf(w->error, sizeof w->error, "%s", w->line + strlen(ERROR_MARK));
 		log_plain(w->error);
+		char *help = strstr(w->error, HELP_OF_HONE);
+		if (help)
+			*help = 0;
 	} else {
 		dprintf(STDERR_FILENO, "%s%s", w->line, end);
 	}

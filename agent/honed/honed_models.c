@@ -148,6 +148,15 @@ void models_event(struct honed *h, const struct honed_event *e)
 	look_at_all(h, e->nmodels, e->model);
 }
 
+/* A lasting failure ends when honed.conf is read again: another file that the model needs may be there now. */
+static void forgive(struct kept_model *m)
+{
+	if (!m->lasting)
+		return;
+	m->lasting = false;
+	m->fails = 0;
+}
+
 /* A model that the new configuration still has keeps what is known of it; the slices of other models are
  * stopped. */
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model)
@@ -168,6 +177,7 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 				continue;
 			h->models.list[i] = old[k];
 			h->models.list[i].conf = &conf->model[i];
+			forgive(&h->models.list[i]);
 			to[k] = i;
 			break;
 		}
@@ -228,7 +238,7 @@ static bool promises(const struct kept_model *m)
 
 bool model_wants(const struct kept_model *m)
 {
-	return m->known && !m->refused[0] && (!m->boxed || m->missing || promises(m));
+	return m->known && !m->refused[0] && !m->lasting && (!m->boxed || m->missing || promises(m));
 }
 
 static bool has_job(const struct honed *h, int model)
@@ -519,6 +529,7 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 		m->boxed = !m->missing || !promises(m);
 	m->bare = !m->boxed;
 	m->fails = 0;
+	m->lasting = false;
 	m->pause_until_ns = m->pause_step_ns = 0;
 	keep_error(m, NULL);
 }
@@ -554,14 +565,21 @@ void model_served(struct honed *h, int i, const struct honed_job *j, const struc
 		marks_save(h);
 }
 
-void model_failed(struct honed *h, int i, const char *text)
+void model_failed(struct honed *h, int i, const char *text, bool lasting)
 {
 	struct kept_model *m = &h->models.list[i];
 	m->fails++;
+	m->lasting = lasting;
 	h->counts.fails++;
-	pause_model(h, m, m->pause_step_ns);
+	if (lasting)
+		m->pause_until_ns = m->pause_step_ns = 0;
+	else
+		pause_model(h, m, m->pause_step_ns);
 	keep_error(m, text);
-	if (h->o.mode == HONED_BOX)
+	if (lasting)
+		honed_log(h, 0, "model %s: %s; honed tries again when its file or honed.conf has changed",
+			  model_label(h, m).text, text);
+	else if (h->o.mode == HONED_BOX)
 		honed_log(h, 0, "model %s: %s", model_label(h, m).text, text);
 	else
 		honed_log(h, 0, "model %s: %s; honed tries again in %lld s", model_label(h, m).text, text,
@@ -578,7 +596,7 @@ static bool gains_nothing(const struct honed *h, const struct kept_model *m)
 /* Whether nothing more can be done for a model now. */
 static bool is_settled(const struct honed *h, const struct kept_model *m)
 {
-	return m->refused[0] || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
+	return m->refused[0] || m->lasting || m->boxed || gains_nothing(h, m) || m->fails >= FAILS_MOST ||
 	       h->models.skips || (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 

@@ -128,6 +128,7 @@ struct saving {
 /* The last progress that a job reported. */
 struct progress {
 	bool done;
+	bool lasting; /* it fails until the model's file or the configuration changes */
 	int task, ntasks, trials;
 	double before_ms, now_ms, left_ms;
 	char label[64];
@@ -181,6 +182,7 @@ struct kept_model {
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails;
+	bool lasting; /* its last job failed, as the next ones would until its file or honed.conf changes */
 	char refused[128], *error; /* error: of its last job, owned; NULL: none */
 };
 
@@ -343,7 +345,8 @@ double model_processor_wins(const struct honed *h, const struct kept_model *m);
  * longer one. */
 void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
-void model_failed(struct honed *h, int i, const char *text);
+/* lasting: until its file or the configuration changes, no job is started for it. */
+void model_failed(struct honed *h, int i, const char *text, bool lasting);
 /* Whether nothing more can be done now for any model: those that wait for ready models wait no longer. */
 bool models_settled(const struct honed *h);
 /* Whether, besides, no model was refused, or failed without ever having been served. */

@@ -28,13 +28,18 @@ static struct honed_job *lively(const struct honed *h)
 	return (struct honed_job *)best;
 }
 
+static bool model_failing(const struct honed *h, const struct kept_model *m)
+{
+	return m->lasting || (m->fails && m->pause_until_ns > h->now_ns);
+}
+
 static int wanting(const struct honed *h, const struct kept_model **failed)
 {
 	int n = 0;
 	*failed = NULL;
 	for (int i = 0; i < h->models.n; i++) {
 		const struct kept_model *m = &h->models.list[i];
-		if (m->refused[0] || (m->fails && m->pause_until_ns > h->now_ns))
+		if (m->refused[0] || model_failing(h, m))
 			*failed = m;
 		n += model_wants(m);
 	}
@@ -200,7 +205,7 @@ static const char *model_state(const struct honed *h, int i)
 			return h->job[k].resting.state ? "resting" : "tuning";
 	if (m->refused[0])
 		return "refused";
-	if (m->fails && m->pause_until_ns > h->now_ns)
+	if (model_failing(h, m))
 		return "failed";
 	return model_wants(m) || !m->known ? "waiting" : "exhausted";
 }
@@ -222,6 +227,7 @@ static void put_model(const struct honed *h, int i, struct buf *b)
 	put_real(b, "promise", m->promise, m->promise >= 0);
 	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
 	put_text(b, "error", m->refused[0] ? m->refused : m->error);
+	buf_printf(b, ",\"lasting\":%s", m->lasting ? "true" : "false");
 	char note[128];
 	double processor_ms = model_processor_wins(h, m);
 	snprintf(note, sizeof note, "the processor alone runs it faster, in %.3g ms: leave this device out",

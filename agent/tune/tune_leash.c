@@ -197,3 +197,19 @@ void tune_say_done(struct session *s, const char *why)
 	snprintf(r.text, sizeof r.text, "%s", why ? why : "");
 	leash_say(s->store.leash, &r);
 }
+
+/* The text names a file besides the model's, whose change honed would not see. */
+#define OTHER_FILE "external data" /* import_extern writes it */
+
+int tune_tell_lasting(struct session *s, int rc)
+{
+	const struct request r = {.op = OP_DONE, .missing = NOT_KNOWN, .promise = -1, .lasting = true};
+	char why[4096]; /* telling may fail, too */
+	bool lasting = rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_USAGE;
+	if (!lasting || !leash_is_child() || strstr(err_text(), OTHER_FILE))
+		return rc;
+	snprintf(why, sizeof why, "%s", err_text());
+	if (s->store.leash || tune_leash_open(s) >= 0)
+		leash_say(s->store.leash, &r);
+	return fail(rc, "%s", why);
+}

@@ -59,12 +59,12 @@ static int read_model(struct session *s)
 				       .shape_option = s->o->shape_option,
 				       .all_bytes = &s->all_bytes,
 				       .notes = &notes};
-	int rc = image_is_no_model(s->o->model);
+	int rc = tune_tell_lasting(s, image_is_no_model(s->o->model));
 	if (rc >= 0)
 		rc = tune_machine_name(s);
 	s->times.reading_ns = clock_now(s->clock);
 	if (rc >= 0)
-		rc = import_file(s->o->model, &io, &s->model.graph);
+		rc = tune_tell_lasting(s, import_file(s->o->model, &io, &s->model.graph));
 	if (rc >= 0 && notes.n && !s->o->said_notes)
 		log_info("%s: %s", s->o->model, buf_str(&notes));
 	buf_free(&notes);
@@ -733,7 +733,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc >= 0)
 		rc = quantise_model(s);
 	if (rc >= 0)
-		rc = mark(s, divide_model(s), "the model is divided");
+		rc = mark(s, tune_tell_lasting(s, divide_model(s)), "the model is divided");
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune_measure_before(s), "the network was measured as it is");

@@ -199,6 +199,9 @@ void tune_say_progress(struct session *s, const struct job_progress *p);
 void tune_say_done(struct session *s, const char *why); /* why nothing was tried; NULL: something was */
 /* The same from the guard's thread: what the report knows of it. */
 void tune_say_late(struct session *s, const struct tune_report *r);
+/* rc: of reading or dividing the model. Tells the honed that started this process if the failure would come
+ * again with the same file and options. Returns rc. */
+int tune_tell_lasting(struct session *s, int rc) MUST_CHECK;
 
 /* The box begins: from now on the job's thread has a limit, and the guard watches. */
 int tune_box_open(struct session *s) MUST_CHECK;

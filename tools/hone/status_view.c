@@ -126,6 +126,8 @@ static void error_line(const json_t *m, bool devices)
 	if (*error)
 		buf_printf(&b, "%s%s%s: %s", daemon_text(m, "name", "?"), devices ? " on " : "",
 			   devices ? device_of(m) : "", error);
+	if (daemon_flag(m, "lasting"))
+		buf_puts(&b, "; honed tries again when the file has changed, or after systemctl reload honed");
 	say(ended ? state : "last error", &b);
 }
 

@@ -36,6 +36,7 @@ TEST(every_request_reads_back)
 				    .default_ms = 1.0 / 3,
 				    .now_ms = 1e-7,
 				    .disturbed = true,
+				    .lasting = true,
 				    .left_ms = -2.5,
 				    .promise = 0};
 		struct request back;
@@ -61,7 +62,9 @@ TEST(values_arrive)
 	CHECK(r.op == OP_PUT && r.has_id && r.id == 9 && r.type == 3 && r.bytes == 212);
 	CHECK(r.key.hi == 1 && r.key.lo == 2);
 	CHECK_OK(parse("{\"op\":\"done\",\"disturbed\":true}", &r));
-	CHECK(r.disturbed);
+	CHECK(r.disturbed && !r.lasting);
+	CHECK_OK(parse("{\"op\":\"done\",\"lasting\":true}", &r));
+	CHECK(r.lasting && !r.disturbed);
 	CHECK_OK(parse(" {\"op\":\"done\",\"after_ms\":2,\"promise\":0}", &r));
 	CHECK(!r.has_id && r.now_ms == 2 && r.promise == 0);
 	CHECK_OK(parse("{\"op\":\"done\",\"promise\":-0.0}", &r));

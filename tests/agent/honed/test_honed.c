@@ -832,6 +832,71 @@ TEST(a_job_without_a_result_says_why)
 	board_free(b);
 }
 
+/* A failure of the model itself is not tried again before its file has changed, or honed.conf was read: no
+ * timer runs for it, a wait ends, and the status says so. */
+TEST(a_lasting_failure_waits_for_another_file)
+{
+	static const char bad[] = "m.onnx is damaged; copy it again";
+	for (int k = 0; k < 4; k++) { /* what comes then: another file; the configuration; the same file; nothing */
+		struct board *b = tuning(1);
+		board_connect(b, 7, 0);
+		board_ask(b, 7, "{\"op\":\"wait\",\"id\":77,\"for\":\"ready\"}");
+		board_ask(b, 1001, "{\"op\":\"done\",\"lasting\":true}");
+		CHECK(!board_says(b, "send 7 {\"id\":77"));
+		board_ended(b, 1, E_CHILD, bad);
+		CHECK(board_says(b, "send 7 {\"id\":77,\"ok\":true"));
+		CHECK(board_says(b, "m.onnx is damaged; copy it again; honed tries again when its file or "
+				    "honed.conf has changed"));
+		board_read(b);
+		board_run(b, 48 * 3600 * NS_PER_S);
+		CHECK(!board_says(b, "start") && honed_wakeup(b->h) == INT64_MAX);
+		const char *s = board_status(b);
+		CHECK(strstr(s, "\"state\":\"failing\"") && strstr(s, "\"state\":\"failed\",\"ready\":false") &&
+		      strstr(s, bad) && strstr(s, "\"lasting\":true") && strstr(s, "\"next_s\":null"));
+		if (k == 0)
+			b->file[0].key.lo++;
+		if (k == 1)
+			board_event(b, (struct honed_event){
+					   .kind = HE_CONF, .conf = &b->conf, .nmodels = 1, .model = b->file});
+		else if (k < 3)
+			board_event(b, (struct honed_event){.kind = HE_MODELS, .nmodels = 1, .model = b->file});
+		board_run(b, 20 * NS_PER_S);
+		CHECK(!board_says(b, "start 2 a") == (k > 1));
+		CHECK(!strstr(board_status(b), "\"lasting\":false") == (k > 1));
+		board_free(b);
+	}
+}
+
+/* A job speaks of the file that it was started for, not of one that came meanwhile. */
+TEST(a_lasting_failure_of_a_former_file_is_none)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"done\",\"lasting\":true}");
+	b->file[0].key.lo++;
+	board_event(b, (struct honed_event){.kind = HE_MODELS, .nmodels = 1, .model = b->file});
+	board_ended(b, 1, E_CHILD, "m.onnx is damaged");
+	CHECK(strstr(board_status(b), "\"lasting\":false"));
+	board_run(b, 20 * NS_PER_S);
+	CHECK(board_says(b, "start 2 a"));
+	board_free(b);
+}
+
+/* In a box the time is for the other models. */
+TEST(a_box_spends_nothing_on_a_lasting_failure)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	board_start(b);
+	board_ask(b, board_started(b, 1), "{\"op\":\"done\",\"lasting\":true}");
+	board_ended(b, 1, E_CHILD, "m.onnx is damaged");
+	CHECK(board_says(b, "start 2 b"));
+	board_started(b, 2);
+	board_run(b, 12 * NS_PER_S);
+	CHECK(!board_says(b, "start 3"));
+	board_done(b, 2, 6, 5, 0, 0);
+	CHECK(b->left || (board_run(b, NS_PER_S), b->left)); /* before its end: nothing is left to do */
+	board_free(b);
+}
+
 TEST(what_failed_is_not_ready)
 {
 	for (int k = 0; k < 3; k++) { /* refused; failed; failed after it was served */

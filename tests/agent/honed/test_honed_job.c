@@ -364,6 +364,74 @@ TEST(a_model_with_free_sizes_needs_a_line)
 	CHECK_SAYS(cli_err, "for example --shape 'camera'\\''s'=1x3x224x224");
 }
 
+/* Models that hone fails on, and whether only their file or honed.conf can mend that. */
+static const struct {
+	const char *name, *says;
+	bool lasting;
+} unfit[] = {{"damaged", "the file is damaged", true},
+	     {"free", "in honed.conf: shape = x=", true},
+	     {"fly", "the operator is not supported", true},
+	     {"away", "opencl:63", false}};
+enum { UNFIT = sizeof unfit / sizeof *unfit };
+
+static bool has_failed(int i, bool lasting)
+{
+	json_t *j = status();
+	const json_t *m = json_array_get(json_object_get(j, "models"), (size_t)i);
+	const char *state = json_string_value(json_object_get(m, "state"));
+	const char *error = json_string_value(json_object_get(m, "error"));
+	bool is = state && !strcmp(state, "failed") && error && strstr(error, unfit[i].says) &&
+		  json_is_true(json_object_get(m, "lasting")) == lasting &&
+		  json_is_null(json_object_get(m, "next_s")) == lasting;
+	json_decref(j);
+	return is;
+}
+
+static int count_words(const char *file, const char *words)
+{
+	int n = 0;
+	slurp(file, cli_out, sizeof cli_out);
+	for (const char *p = cli_out; (p = strstr(p, words)); p++)
+		n++;
+	return n;
+}
+
+/* honed does not try such a model again until its file is another one. */
+TEST(a_file_that_cannot_be_used_is_not_tried_again)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	struct buf b = {0};
+	char damaged[256], cmd[2048];
+	snprintf(damaged, sizeof damaged, "%s", at("damaged.onnx"));
+	CHECK_OK(file_write(damaged, "\x08\x08:\xff\xff\x7f rest", 10));
+	buf_printf(&b, "[model damaged]\npath = %s\nthreads = 1\n", damaged);
+	buf_printf(&b, "[model free]\npath = %s\nthreads = 1\n", one_node("free2.onnx", "Relu", "1 3 h w"));
+	buf_printf(&b, "[model fly]\npath = %s\nthreads = 1\n", one_node("fly.onnx", "Fly", "1 3 8 8"));
+	buf_printf(&b, "[model away]\npath = %s\ndevice = opencl:63\n",
+		   one_node("away.onnx", "Relu", "1 3 8 8"));
+	configure(buf_str(&b));
+	buf_free(&b);
+	start();
+	for (int i = 0; i < UNFIT; i++)
+		WAIT(has_failed(i, unfit[i].lasting));
+	CHECK_RUN(0, "status --cache %s", at("kept"));
+	CHECK_SAYS(cli_out, "honed tries again when the file has changed, or after systemctl reload honed");
+	/* The good file is there; the others have not changed. */
+	snprintf(cmd, sizeof cmd, "cp %s %s.new && mv %s.new %s", steering(), damaged, damaged, damaged);
+	CHECK(system(cmd) == 0);
+	WAIT(!has_failed(0, true));
+	for (int i = 1; i < 3; i++)
+		CHECK(has_failed(i, true));
+	(void)hone("wait --ready --timeout 1s"); /* of the others it says why */
+	CHECK_SAYS(cli_err, "shape = x=");
+	CHECK(!strstr(cli_err, "damaged on cpu is failed"));
+	CHECK(!strstr(cli_err, "see `hone tune")); /* honed's user has not called that */
+	stop_with_signal(SIGTERM);
+	for (int i = 0; i < 3; i++)
+		CHECK(count_words(at("honed.log"), unfit[i].says) == 1);
+}
+
 /* Whether the status has the text. */
 static bool status_says(const char *text)
 {

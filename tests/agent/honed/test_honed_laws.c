@@ -17,7 +17,7 @@ enum proc_state { P_NONE, P_STARTING, P_RUNS };
 struct proc {
 	enum proc_state state;
 	enum nature nature;
-	bool ours, stops, resting, stopped, told_stop, said_done;
+	bool ours, stops, resting, stopped, told_stop, said_done, said_lasting;
 	int number, conn, model;
 	uint64_t cpus;
 	const char *device; /* NULL: the processor */
@@ -38,7 +38,7 @@ struct life {
 	struct honed_model file[MODELS];
 	struct rng rng;
 	uint64_t seed;
-	bool tell, left, bad, inhibited, closed;
+	bool tell, left, bad, inhibited, closed, stopping;
 	int64_t now_ns, end_ns, left_ns;
 	struct vitals vitals;
 	int looks, glances, reloads, closed_client; /* -1: none */
@@ -53,9 +53,10 @@ struct life {
 	bool asked[1024]; /* jobs that people asked for, by number */
 	int fails[MODELS];
 	int64_t failed_ns[MODELS];
+	bool lasting[MODELS]; /* it failed for good, until its file or the configuration changes */
 	struct marks marks;
 	int beside; /* leases of a device and of the processor that were held at once */
-	int nmarks, starts, commits, grants, tainted, yields, kills;
+	int nmarks, starts, losses, commits, grants, tainted, yields, kills;
 	bool hot;
 };
 
@@ -215,6 +216,8 @@ static void start(struct life *l, const struct honed_action *a)
 		LAW(l, p->until_ns <= l->o.box_ns, "a job for longer than the box");
 	if (l->o.mode == HONED_BOX)
 		LAW(l, l->nmarks, "a box starts a job before its marks");
+	LAW(l, p->model < 0 || !l->lasting[p->model] || l->asked[p->number & 1023],
+	    "model %d is started again after a lasting failure", p->model);
 	if (p->model >= 0 && l->fails[p->model] && !l->asked[p->number & 1023]) {
 		int64_t pause = 10 * NS_PER_S << (l->fails[p->model] < 9 ? l->fails[p->model] - 1 : 8);
 		LAW(l, l->now_ns - l->failed_ns[p->model] >= pause, "model %d failed %d times", p->model,
@@ -367,6 +370,7 @@ static void event(struct life *l, struct honed_event e)
 			f.conf = &l->conf;
 			f.nmodels = l->conf.nmodels;
 			f.model = l->file;
+			memset(l->lasting, 0, sizeof l->lasting);
 		} else if (f.kind == HE_CONF) {
 			f.rc = E_USAGE;
 			f.text = "no";
@@ -400,6 +404,10 @@ static void ends(struct life *l, struct proc *p, int rc, const char *text)
 	bool failed = rc < 0 && !was.killed_ns && !was.told_stop;
 	if (was.ours && was.model >= 0 && failed)
 		l->failed_ns[was.model] = l->now_ns;
+	if (was.ours && was.model >= 0 && failed && was.said_lasting) {
+		l->lasting[was.model] = true;
+		l->losses++;
+	}
 	*p = (struct proc){0};
 	if (was.state == P_RUNS)
 		event(l, (struct honed_event){.kind = HE_GONE, .client = was.conn});
@@ -416,7 +424,7 @@ static void done(struct life *l, struct proc *p)
 	r.missing = chance(l, 20);
 	r.promise = chance(l, 30) ? 0 : rng_unit(&l->rng);
 	if (p->model >= 0)
-		l->fails[p->model] = 0;
+		l->fails[p->model] = l->lasting[p->model] = 0;
 	p->said_done = true;
 	ask(l, p->conn, r);
 }
@@ -450,6 +458,10 @@ static void works(struct life *l, struct proc *p)
 	}
 	switch (below(l, 5)) {
 	case 0:
+		/* What another's job puts while honed makes its last commit is not saved: the job has no
+		 * answer to a commit of its own, and puts it again when honed is gone. */
+		if (!p->ours && l->stopping)
+			break;
 		ask(l, p->conn, (struct request){.op = OP_PUT, .id = ++l->id, .type = 1, .bytes = 9});
 		break;
 	case 1:
@@ -493,6 +505,13 @@ static void step_proc(struct life *l, struct proc *p)
 	p->at_ns = l->now_ns + (1 + below(l, 60)) * MS;
 	if (p->stopped || (p->resting && !p->told_stop))
 		return;
+	if (p->nature == CRASHES && p->ours && chance(l, 5)) {
+		p->said_lasting = true;
+		ask(l, p->conn, (struct request){.op = OP_DONE, .lasting = true});
+		if (p->state == P_RUNS)
+			ends(l, p, E_CHILD, "the file is damaged");
+		return;
+	}
 	if (p->nature == CRASHES && chance(l, 5)) {
 		ends(l, p, E_CHILD, "signal 11");
 		return;
@@ -621,7 +640,9 @@ static void world(struct life *l)
 		break;
 	case 4:
 		if (l->conf.nmodels) {
-			l->file[below(l, l->conf.nmodels)].key.lo += (uint64_t)chance(l, 50);
+			int i = (int)below(l, l->conf.nmodels), changed = chance(l, 50);
+			l->file[i].key.lo += (uint64_t)changed;
+			l->lasting[i] &= !changed;
 			memset(l->fails, 0, sizeof l->fails);
 		}
 		event(l,
@@ -724,6 +745,7 @@ static void finish(struct life *l)
 {
 	int64_t told = l->now_ns;
 	l->world_ns = INT64_MAX;
+	l->stopping = true;
 	event(l, (struct honed_event){.kind = HE_STOP});
 	while (!l->left && l->now_ns < told + 60 * NS_PER_S && !l->bad)
 		step(l);
@@ -759,7 +781,7 @@ TEST(lives)
 	static struct life l;
 	const char *n = getenv("HONED_LIVES"), *s = getenv("HONED_SEED");
 	int lives = n ? atoi(n) : 1000, starts = 0, grants = 0, commits = 0, yields = 0, tainted = 0,
-	    kills = 0, beside = 0;
+	    kills = 0, beside = 0, losses = 0;
 	l.tell = s;
 	for (int i = 0; i < (s ? 1 : lives) && !l.bad; i++) {
 		live(&l, s ? (uint64_t)atoll(s) : (uint64_t)i + 1);
@@ -770,12 +792,13 @@ TEST(lives)
 		tainted += l.tainted;
 		kills += l.kills;
 		beside += l.beside;
+		losses += l.losses;
 	}
 	printf("%d lives: %d starts, %d leases (two devices at once %d times), %d tainted, %d commits, %d "
-	       "yields, %d kills\n",
-	       lives, starts, grants, beside, tainted, commits, yields, kills);
+	       "yields, %d kills, %d lasting failures\n",
+	       lives, starts, grants, beside, tainted, commits, yields, kills, losses);
 	CHECK(s || (starts > lives && grants > lives && commits > lives && yields > lives &&
-		    tainted > lives / 4 && beside > lives));
+		    tainted > lives / 4 && beside > lives && losses > lives / 50));
 }
 
 TEST_MAIN

@@ -250,6 +250,22 @@ TEST(a_strange_status_is_shown)
 	}
 }
 
+TEST(a_lasting_failure_has_its_remedy)
+{
+	struct fake f = {.answer = daemon_of};
+	f.said = "\"models\":[{\"name\":\"a\",\"state\":\"failed\",\"lasting\":true,\"error\":\"a.onnx is damaged\"},"
+		 "{\"name\":\"b\",\"state\":\"failed\",\"lasting\":false,\"error\":\"no memory\"}]";
+	no_sync();
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "failed     a: a.onnx is damaged; honed tries again when the file has changed, or after "
+			    "systemctl reload honed\n");
+	CHECK_SAYS(cli_out, "failed     b: no memory\n");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 static bool mute(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)f, (void)r;
