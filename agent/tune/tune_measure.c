@@ -20,6 +20,7 @@ enum {
 	BEFORE_PART = 25,    /* part of the box in which the network runs as it is: 1/25 */
 	FALLBACK_PART = 100, /* part if none of its kernels are worth comparing with: 1/100 */
 	PROCESSOR_PART = 20, /* part in which the processor is compared with a device: 1/20 */
+	AGREE_PART = 8,      /* part of what is left in which a slow first time is measured again: 1/8 */
 	FIRST_PART = 2,      /* part of what is left of the box after which its first run is cut off: 1/2 */
 };
 
@@ -169,11 +170,17 @@ static int run_first(struct session *s)
 	return until_check();
 }
 
-/* More runs, until `limit_ns`. */
-static int run_more(struct session *s, int64_t limit_ns)
+/* More runs, until `limit_ns`; beyond that until two of them agree, while another one like the former may end
+ * by `agree_ns`: the first run is slow where others use the machine, or where the model's file is not in
+ * memory yet, and a gain is told of the time before for as long as the model is tuned. */
+static int run_more(struct session *s, int64_t limit_ns, int64_t agree_ns)
 {
+	struct net *n = &s->start.net;
 	int rc = E_OK;
-	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
+	for (int i = 0; rc >= 0 && i < 20 && !tune_stopped(s); i++) {
+		int64_t now_ns = clock_now(s->clock);
+		if (now_ns >= limit_ns && (net_agrees(n) || now_ns + net_median_ns(n) >= agree_ns))
+			break;
 		rc = quietly(s, run_before);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = quietly(s, run_before_kernels);
@@ -261,7 +268,8 @@ int tune_measure_before(struct session *s)
 	if (counts > 0 && s->start.ran_ns > part_ns)
 		net_add(n, s->start.ran_ns);
 	if (counts > 0)
-		rc = run_more(s, clock_now(s->clock) + part_ns - s->start.ran_ns);
+		rc = run_more(s, clock_now(s->clock) + part_ns - s->start.ran_ns,
+			      clock_now(s->clock) + tune_left_ns(s) / AGREE_PART);
 	if (rc < 0)
 		return rc;
 	s->model.warm = net_fits(n, &s->target);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGREE 1.25 /* runs of a quiet machine differ by less */
+
 /* Fills floats with values that suit a network; integers and bools with 0 and 1, which are valid indices of
  * any table. */
 static void fill_input(struct tensor *t, struct rng *r)
@@ -217,14 +219,27 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static int sort_samples(const struct net *n, int64_t sorted[NET_SAMPLES])
+{
+	int count = kept_samples(n);
+	memcpy(sorted, n->sample_ns, sizeof *sorted * (size_t)count);
+	qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+	return count;
+}
+
+bool net_agrees(const struct net *n)
+{
+	int64_t sorted[NET_SAMPLES];
+	int count = sort_samples(n, sorted);
+	return count > 1 && (double)sorted[1] <= AGREE * (double)sorted[0];
+}
+
 int64_t net_median_ns(const struct net *n)
 {
 	int64_t sorted[NET_SAMPLES];
-	int count = kept_samples(n);
+	int count = sort_samples(n, sorted);
 	if (!count)
 		return 0;
-	memcpy(sorted, n->sample_ns, sizeof *sorted * (size_t)count);
-	qsort(sorted, (size_t)count, sizeof *sorted, by_value);
 	return sorted[(count - 1) / 2]; /* of two, the smaller: others can only make a run longer */
 }
 

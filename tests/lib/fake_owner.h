@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -35,6 +36,8 @@ struct fake_honed {
 	atomic_bool withholds;   /* no answer to requests for leases */
 	int silent_on;           /* no answer to requests that put or forget this type; 0: none */
 	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
+	int freeze_ms;           /* stops the job for so long in the first run of its network; 0: not */
+	pid_t job_pid;           /* as it told */
 	char why[256];           /* of the last `done` */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
 	_Atomic(const char *) refuses; /* error of puts and commits; NULL: none */
@@ -91,6 +94,21 @@ static inline void fake_more(struct fake_honed *f, const struct request *r, char
 		snprintf(more, n, "\"generation\":7");
 }
 
+/* Of a job that knows its machine, the first quiet lease is for the first run of its network. */
+static inline void fake_freeze(struct fake_honed *f, const struct request *r)
+{
+	if (r->op == OP_JOB)
+		f->job_pid = (pid_t)r->job;
+	if (r->op != OP_LEASE || r->lease != LEASE_QUIET || !f->freeze_ms || f->job_pid <= 1 ||
+	    f->job_pid == getpid())
+		return;
+	usleep(1000); /* the run is under way */
+	kill(f->job_pid, SIGSTOP);
+	usleep((useconds_t)f->freeze_ms * 1000);
+	kill(f->job_pid, SIGCONT);
+	f->freeze_ms = 0;
+}
+
 static inline void fake_answer(struct fake_honed *f, const struct request *r)
 {
 	struct buf b = {0};
@@ -124,6 +142,7 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 		control_good(r, *more ? more : NULL, &b);
 	fake_say(f, buf_str(&b));
 	buf_free(&b);
+	fake_freeze(f, r);
 }
 
 static inline void fake_serve_one(struct fake_honed *f)

@@ -166,6 +166,28 @@ TEST(samples_of_all_moments)
 	CHECK(net_samples(&n, 1, ns) == 0 && net_median_ns(&n) == 0);
 }
 
+/* Of runs around a true time, some of which others made longer by any factor, two agree on the true time as
+ * soon as two were not disturbed; slow ones that are each of another length do not. */
+TEST(runs_agree_on_the_true_time)
+{
+	struct rng r;
+	rng_seed(&r, 3);
+	for (int i = 0; i < 5000 && !test_bad; i++) {
+		static struct net n;
+		int64_t true_ns = 1000 + rng_below(&r, 1000000), slow_ns = 2 * true_ns;
+		int clean = 0, want = (int)rng_below(&r, 4);
+		net_forget(&n);
+		CHECK(!net_agrees(&n));
+		for (int k = 0; k < 12; k++) {
+			bool quiet = clean < want && rng_below(&r, 2);
+			clean += quiet;
+			slow_ns += slow_ns / 2; /* half as slow again as the last slow one */
+			net_add(&n, quiet ? true_ns + rng_below(&r, (uint32_t)true_ns / 5) : slow_ns);
+			CHECK(net_agrees(&n) == (clean > 1));
+		}
+	}
+}
+
 static volatile sig_atomic_t stop;
 static void (*then)(void);
 
