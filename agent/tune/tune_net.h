@@ -56,7 +56,7 @@ struct built_in {
 };
 int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out);
 int64_t net_median_ns(const struct net *n); /* 0: no samples */
-/* Whether the two fastest samples agree. Others can make a run longer by any factor, above all the first one. */
+/* Whether the two fastest samples agree. Others can make a run longer by any factor, above all the first. */
 bool net_agrees(const struct net *n);
 void net_add(struct net *n, int64_t sample_ns);
 /* How many runs the kept samples of both are apart. */
