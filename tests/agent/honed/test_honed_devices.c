@@ -289,8 +289,8 @@ TEST(a_device_that_fails_leaves_the_other_alone)
 	board_started(b, 1);
 	board_read(b);
 	board_ended(b, 2, E_CHILD, "no OpenCL device 0; hone devices lists them");
-	CHECK(strstr(board_status(b), "\"error\":\"no OpenCL device 0; hone devices lists them\",\"device\":"
-				      "\"opencl:0\""));
+	CHECK(strstr(board_status(b), "\"error\":\"no OpenCL device 0; hone devices lists them\",\"lasting\":false,"
+				      "\"device\":\"opencl:0\""));
 	board_run(b, 9 * NS_PER_S);
 	CHECK(!board_says(b, "start") && !board_says(b, "signal"));
 	board_run(b, 2 * NS_PER_S);
