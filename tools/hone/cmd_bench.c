@@ -29,9 +29,8 @@ enum {
 	ROW_RUNS = 300,   /* unpaced runs with --rate, for the CPU time of a run */
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
-#define KERNELS_NS                                                                                           \
-	(3 * NS_PER_S) /* no further run of a kernel begins after this time, so slow models get              \
-			* fewer runs */
+/* No further run of a kernel begins after this time, so slow models get fewer runs. */
+#define KERNELS_NS (3 * NS_PER_S)
 
 /* One of the things that are compared: a model with a cache and a kind of kernels. */
 struct variant {
@@ -48,6 +47,8 @@ struct bench {
 	int n, runs;
 	int top; /* number of kernels to show; 0: all */
 	struct variant variant[MAX_VARIANTS];
+	struct roof_notes notes;    /* of all tables, printed once */
+	bool shares;                /* a table shows shares of the roofline */
 	int64_t period_ns;          /* --rate; 0: runs follow each other without a pause */
 	int late;                   /* runs that started late by more than a tenth of the period */
 	double cpu_pct;             /* CPU load, in % of one core */
@@ -261,8 +262,7 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
 				    why ? json_text(why) : json_null(), "kind", ready_kind(&k[i]),
-				    "at_default", k[i].at_default,
-				    "device",
+				    "at_default", k[i].at_default, "device",
 				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}
 	arena_free(&a);
@@ -442,7 +442,7 @@ static void say_apart(const struct bench *b, struct variant *v, int n, double su
 }
 
 /* Nothing, if the model has no kernels. */
-static void kernels_table(const struct bench *b, struct variant *v)
+static void kernels_table(struct bench *b, struct variant *v)
 {
 	static const char *const head[] = {"us",          "share",   "GFLOP/s", "of peak",
 					   "of roofline", "kernels", "task",    "node"};
@@ -451,7 +451,6 @@ static void kernels_table(const struct bench *b, struct variant *v)
 	bool bytes = false, beside = false, doubtful = false;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
-	struct roof_notes notes = {0};
 	struct arena a = {0};
 	struct ranked *row;
 	double shown_us = 0, most = 0;
@@ -474,7 +473,7 @@ static void kernels_table(const struct bench *b, struct variant *v)
 		most = r.peak_pct > most ? r.peak_pct : most;
 		beside = beside || is_beside(b, v, &k[i]);
 		bytes = bytes || placed_on_bytes(k[i].label);
-		roof_cell(&notes, &r.roof, r.roofline_pct, share);
+		roof_cell(&b->notes, &r.roof, r.roofline_pct, share);
 		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
 		table_cell(&t, k[i].flops > 0 ? "%.1f" : "-", r.gflops);
@@ -493,7 +492,7 @@ static void kernels_table(const struct bench *b, struct variant *v)
 	if (beside && t.shown & (PEAK | ROOFLINE))
 		table_say("of peak, of roofline: of the machine that runs the kernel, %s or the processor",
 			  b->host.name);
-	roof_notes_print(&notes, t.shown & ROOFLINE);
+	b->shares |= (t.shown & ROOFLINE) != 0;
 	if (bytes && t.shown & PEAK)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
 	else if (most > MOST_OF_PEAK && t.shown & PEAK)
@@ -578,6 +577,8 @@ static void report(struct bench *b, const struct faster *faster)
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
+		if (i + 1 == b->n)
+			roof_notes_print(&b->notes, b->shares);
 		struct summary x = summarize(b, v);
 		char kinds[64];
 		kernels_words(&v->ready, kinds);
@@ -589,10 +590,9 @@ static void report(struct bench *b, const struct faster *faster)
 		double unit = tiny ? 1e3 : 1e6;
 		table_say("%s%s (%s kernels, %s): median %.3f %s, p90 %.3f, p99 %.3f, min %.3f (%d "
 			  "run%s); loaded in %.0f ms, %.1f MiB",
-			  number, v->ready.model.path, kinds, on,
-			  x.median / unit, tiny ? "us" : "ms", x.p90 / unit, x.p99 / unit, x.min / unit,
-			  b->runs, plural_s(b->runs), (double)v->ready.load_ns / 1e6,
-			  (double)plan_bytes(v->ready.plan) / 1048576);
+			  number, v->ready.model.path, kinds, on, x.median / unit, tiny ? "us" : "ms",
+			  x.p90 / unit, x.p99 / unit, x.min / unit, b->runs, plural_s(b->runs),
+			  (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		say_not_default(&v->ready);
 		memory_line(v);
