@@ -13,6 +13,7 @@
 	"in the program that defines the model, call torch.onnx.export(model, example_input, 'model.onnx')"
 #define IMAGE                                                                                                \
 	"give it to a model as its input: hone run MODEL --input %s (hone run --help: --scale, --resize)"
+#define CONVERTED "use the ONNX file from which it was converted"
 #define SOURCE "export ONNX from the framework in which the model was trained"
 
 struct bytes {
@@ -118,21 +119,16 @@ static const struct format {
     {"a Keras model or weights in HDF5", TF2ONNX "--keras %s --output model.onnx", 0, 8, "\x89HDF\r\n\x1a\n"},
     {"in GGUF, a format of llama.cpp's language models",
      "hone does not run language models of this kind; " SOURCE, 0, 4, "GGUF"},
-    {"a TensorRT engine, which runs on one kind of GPU", "use the ONNX file from which the engine was built",
-     0, 4, "ftrt"},
-    {"a TensorRT engine, which runs on one kind of GPU", "use the ONNX file from which the engine was built",
-     0, 4, "ptrt"},
-    {"an RKNN model, which runs on a Rockchip NPU", "use the ONNX file from which the model was converted", 0,
-     4, "RKNN"},
-    {"in ONNX Runtime's own format (.ort)", "use the .onnx file from which it was converted", 4, 4, "ORTM"},
+    {"a TensorRT engine, which runs on one kind of GPU", CONVERTED, 0, 4, "ftrt"},
+    {"a TensorRT engine, which runs on one kind of GPU", CONVERTED, 0, 4, "ptrt"},
+    {"an RKNN model, which runs on a Rockchip NPU", CONVERTED, 0, 4, "RKNN"},
+    {"in ONNX Runtime's own format (.ort)", CONVERTED, 4, 4, "ORTM"},
     {"an ExecuTorch program", TORCH, 4, 2, "ET"},
     {"a pointer of Git LFS, not the file itself", "get the file: git lfs pull", 0, 24,
      "version https://git-lfs."},
-    {"an OpenVINO model", "use the ONNX file from which it was converted, or " SOURCE, .test = is_openvino},
+    {"an OpenVINO model", CONVERTED ", or " SOURCE, .test = is_openvino},
     {"a web page", "download the model's file itself (of GitHub: the raw file)", .test = is_page},
-    {"a safetensors file, which holds weights and no graph",
-     "load it into the model in Python; there, call torch.onnx.export(model, example_input, 'model.onnx')",
-     .test = is_safetensors},
+    {"a safetensors file, which holds weights and no graph", TORCH, .test = is_safetensors},
     {"a TensorFlow SavedModel",
      TF2ONNX "--saved-model FOLDER --output model.onnx, with the folder that holds %s",
      .test = is_saved_model},

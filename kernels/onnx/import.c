@@ -148,21 +148,49 @@ static int finish(struct importer *im)
 	return fail(worst, "%d parts of the model cannot be used:\n%s", n, buf_str(&im->lines));
 }
 
-/* The input or symbolic dimension that is spelled most like `name`. */
-static const char *near_bind(const struct importer *im, const Onnx__GraphProto *p, const char *name)
+/* A place among the names that --shape can give: inputs, then the symbolic dimensions of inputs, which may
+ * repeat. */
+struct bind_place {
+	int input;
+	size_t i, k;
+};
+
+/* NULL: no more. */
+static const char *next_bind(const struct importer *im, const Onnx__GraphProto *p, struct bind_place *at)
 {
-	struct near n;
-	near_begin(&n, name);
-	for (int i = 0; i < im->g->ninputs; i++)
-		near_add(&n, im->g->value[im->g->input[i]].name);
-	for (size_t i = 0; i < p->n_input; i++) {
-		const Onnx__TypeProto *t = p->input[i]->type;
+	if (at->input < im->g->ninputs)
+		return im->g->value[im->g->input[at->input++]].name;
+	for (; at->i < p->n_input; at->i++, at->k = 0) {
+		const Onnx__TypeProto *t = p->input[at->i]->type;
 		const Onnx__ShapeProto *s = t && t->tensor_type ? t->tensor_type->shape : NULL;
-		for (size_t k = 0; s && k < s->n_dim; k++)
-			if (!s->dim[k]->has_dim_value && s->dim[k]->dim_param && *s->dim[k]->dim_param)
-				near_add(&n, s->dim[k]->dim_param);
+		while (s && at->k < s->n_dim) {
+			const Onnx__DimProto *d = s->dim[at->k++];
+			if (!d->has_dim_value && d->dim_param && *d->dim_param)
+				return d->dim_param;
+		}
 	}
-	return n.best;
+	return NULL;
+}
+
+/* Suggests the name that is spelled most like `name`, else lists names. */
+static int fail_bind(const struct importer *im, const Onnx__GraphProto *p, const char *name)
+{
+	struct buf list = {0};
+	struct near near;
+	struct bind_place at = {0};
+	near_begin(&near, name);
+	for (const char *known; (known = next_bind(im, p, &at));) {
+		char quoted[64];
+		near_add(&near, known);
+		snprintf(quoted, sizeof quoted, " '%.59s'", known);
+		if (list.n < 300 && !strstr(buf_str(&list), quoted))
+			buf_puts(&list, quoted);
+	}
+	int rc = fail(E_USAGE, "the model has no input or symbolic dimension '%.100s'; %s%s%s", name,
+		      near.best ? "did you mean '" : "it has", near.best ? near.best : buf_str(&list),
+		      near.best ? "'?" : "");
+	buf_free(&list);
+	return rc;
 }
 
 static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
@@ -172,16 +200,7 @@ static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
 			im->o->taken[i] = im->bind_used[i];
 		if (im->bind_used[i] || im->o->binds[i].weak || im->o->taken)
 			continue;
-		const char *name = im->o->binds[i].name, *near = near_bind(im, p, name);
-		if (near)
-			return fail(E_USAGE,
-				    "the model has no input or symbolic dimension '%.100s'; did you mean "
-				    "'%.100s'?",
-				    name, near);
-		return fail(E_USAGE,
-			    "the model has no input or symbolic dimension '%.100s'; its first input is "
-			    "'%.200s'",
-			    name, im->g->ninputs ? im->g->value[im->g->input[0]].name : "");
+		return fail_bind(im, p, im->o->binds[i].name);
 	}
 	return E_OK;
 }

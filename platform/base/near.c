@@ -73,6 +73,8 @@ void near_add(struct near *n, const char *name)
 	bool begins = len > 1 && !strncasecmp(n->word, name, len);
 	if (d > 1 && begins)
 		d = 1;
+	if (d >= (int)(len > strlen(name) ? len : strlen(name)))
+		return; /* every letter differs */
 	if (len >= LONG_WORD && distance_of_beginning(n->word, name) + 1 < d)
 		d = distance_of_beginning(n->word, name) + 1;
 	if (d < n->least || (d == n->least && begins && !n->begins)) {

@@ -2,9 +2,9 @@
 /* "Did you mean": finds the known name that is spelled most like a word. The distance counts inserted,
  * deleted and replaced letters and swapped neighbours (Damerau's, each letter moved once), of at most 31
  * letters; upper and lower case are the same letter. A word may have a mistake in three letters, and at least
- * one. A word of two letters or more that a name begins with counts as one mistake, and that name wins over
- * others with one mistake. A word of six letters or more that is spelled like the beginning of a name counts
- * one mistake more than it has. */
+ * one, but a name that shares no letter with it is never meant. A word of two letters or more that a name
+ * begins with counts as one mistake, and that name wins over others with one mistake. A word of six letters
+ * or more that is spelled like the beginning of a name counts one mistake more than it has. */
 #ifndef PLATFORM_NEAR_H
 #define PLATFORM_NEAR_H
 

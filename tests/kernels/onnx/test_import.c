@@ -58,7 +58,12 @@ TEST(binds_shapes)
 	graph_free(g);
 	b = (struct import_bind){"z", "5x3"};
 	small_model(&k);
-	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "no input or symbolic dimension 'z'");
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "dimension 'z'; it has 'x' 'n'");
+	mk_start(&k, 17, 4);
+	mk_input(&k, "x", 1, "aa bb aa cc dd ee ff gg");
+	mk_node(&k, "Relu", "x", "y");
+	mk_output(&k, "y");
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "it has 'x' 'aa' 'bb' 'cc' 'dd' 'ee' 'ff' 'gg'");
 	b = (struct import_bind){"x", "5x3x1"};
 	small_model(&k);
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "rank 3");

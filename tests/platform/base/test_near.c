@@ -31,6 +31,10 @@ TEST(the_nearest_name)
 	CHECK(!*nearest("qwertyuiop", names));
 	CHECK(!*nearest("xy", names));
 	CHECK(!*nearest("", names));
+	CHECK(!*nearest("N", (const char *const[]){"x", "y", NULL})); /* no letter in common */
+	CHECK(!*nearest("", (const char *const[]){"x", NULL}));
+	CHECK(!strcmp(nearest("N", (const char *const[]){"x", "n", NULL}), "n"));
+	CHECK(!strcmp(nearest("N", (const char *const[]){"x", "n1", NULL}), "n1"));
 }
 
 /* The distance by its definition: the cheapest of all last steps. */

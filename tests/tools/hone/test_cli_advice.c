@@ -10,6 +10,18 @@ static int times(const char *text, const char *part)
 	return n;
 }
 
+/* A name without a common letter is not what was meant: the names that there are do help. */
+TEST(a_shape_of_an_unknown_name_lists_the_names)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("free.onnx", "Relu", "1 3 h w"));
+	CHECK_RUN(2, "tune %s --shape N=4 --cache %s", model, in_dir("cache"));
+	CHECK_SAYS(cli_err, "dimension 'N'; it has 'x' 'h' 'w'");
+	CHECK(!strstr(cli_err, "did you mean"));
+	CHECK_RUN(2, "tasks %s --shape H=4 --shape w1=4", model);
+	CHECK_SAYS(cli_err, "did you mean 'h'?");
+}
+
 TEST(bench_explains_the_roofline_once)
 {
 	CHECK_RUN(0, "bench %s --kernels fallback --kernels best --runs 2 --threads 1 --cache %s", steering(),
