@@ -94,7 +94,9 @@ static int run_sync(const struct args *a)
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
 	bool fleet = rc >= 0 && (c.server || c.watch), nothing = !fleet && !arg_given(a, "folder");
 	json_t *before = rc < 0 ? NULL : synced_status(&c);
-	if (rc >= 0 && !nothing && ours)
+	if (nothing && rc >= 0 && (arg_flag(a, "now") || !json_object_size(before)))
+		rc = synced_no_fleet(config);
+	else if (rc >= 0 && !nothing && ours)
 		rc = start(a, &arena);
 	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
 		rc = fail(E_IO,
@@ -111,8 +113,6 @@ static int run_sync(const struct args *a)
 							     : "");
 		synced_tell(j, fleet, nothing, config);
 	}
-	if (rc >= 0 && nothing && arg_flag(a, "now"))
-		rc = fail(E_NOTFOUND, "no fleet is configured, so there is nothing to do now");
 	json_decref(j);
 	json_decref(before);
 	arena_free(&arena);
@@ -137,7 +137,8 @@ const struct cmd cmd_sync = {
 	"Starts hone-sync, which otherwise a timer starts. When it is due, or with --now, it takes what the\n"
 	"server in [sync] of honed.conf publishes for boards of this class and, with upload = yes, sends\n"
 	"what this board measured. Everything is checked before it is used, and every record is a candidate\n"
-	"that the next box times. A user who may not start it sees the result of the last run.\n\n"
+	"that the next box times. A user who may not start it sees the result of the last run. Without a\n"
+	"fleet in the configuration it fails, unless a run with --folder has a result to show.\n\n"
 	"It is due about as often as the server asks, but within a factor of 4 of `every` in [sync] (6h;\n"
 	"1m to 744h).",
     .opts = opts,

@@ -67,25 +67,43 @@ static void tell_next(double next_s)
 		    next_s / 60);
 }
 
-/* The user chooses the folder. */
+/* Writes the command that takes a fleet's files from a folder, which the user chooses. */
+static void put_folder_command(const char *config, struct buf *out)
+{
+	buf_puts(out, "hone sync --folder DIR");
+	if (config)
+		buf_puts(out, " --config ");
+	if (config)
+		shell_path(out, config);
+}
+
 static void tell_folder(const char *config)
 {
 	struct buf b = {0};
-	buf_puts(&b, "hone sync --folder DIR");
-	if (config)
-		buf_puts(&b, " --config ");
-	if (config)
-		shell_path(&b, config);
+	put_folder_command(config, &b);
 	fflush(stdout);
 	log_info("a fleet's files on a stick or a share are taken by `%s`", buf_str(&b));
 	buf_free(&b);
+}
+
+int synced_no_fleet(const char *config)
+{
+	struct buf b = {0};
+	put_folder_command(config, &b);
+	int rc = fail(E_NOTFOUND,
+		      "no fleet is configured: set server = URL in [sync] of %s, or take a fleet's files "
+		      "from a stick or a share: `%s`",
+		      config ? config : CONF_FILE, buf_str(&b));
+	buf_free(&b);
+	return rc;
 }
 
 void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
 {
 	double next_s = daemon_num(s, "next_s", -1);
 	if (nothing)
-		table_say("no fleet is configured: set server in [sync] of %s", config ? config : CONF_FILE);
+		table_say("no fleet is configured: set server = URL in [sync] of %s",
+			  config ? config : CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)

@@ -14,4 +14,7 @@ json_t *synced_status(const struct sync_conf *c);
  * was given; config: the file that --config named, or NULL. */
 void synced_tell(const json_t *status, bool fleet, bool nothing, const char *config);
 
+/* E_NOTFOUND: says how to configure a fleet, or how to take its files without. */
+int synced_no_fleet(const char *config) MUST_CHECK;
+
 #endif

@@ -107,6 +107,8 @@ TEST(sync_by_hand)
 	snprintf(words, sizeof words, "sync --folder %s --cache %s", tree.www, tree.cache);
 	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && !has("printed", "next run"));
 	CHECK(!has("said", "Next: ") && has("said", "sync --folder DIR"));
+	snprintf(words, sizeof words, "sync --cache %s", tree.cache); /* shows that run */
+	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && has("said", "--folder DIR"));
 	tree_close(&tree);
 }
 

@@ -740,11 +740,21 @@ TEST(sync_names_the_file_that_was_given)
 	snprintf(conf, sizeof conf, "%s", in_dir("bare.conf"));
 	FILE *f = fopen(conf, "w");
 	REQUIRE(f && fputs("[honed]\n", f) >= 0 && fclose(f) == 0);
-	CHECK_RUN(0, "sync --config %s", conf);
-	CHECK_SAYS(cli_out, conf);
-	CHECK_SAYS(cli_err, "hone sync --folder DIR --config ");
-	CHECK_RUN(1, "sync --now --config %s", conf);
-	CHECK_SAYS(cli_err, "no fleet is configured, so there is nothing to do now");
+	static const char *const words[] = {"", " --now", " --json", " --now --json"};
+	for (int i = 0; i < 4; i++) {
+		CHECK_RUN(1, "sync%s --config %s", words[i], conf);
+		CHECK_SAYS(cli_err, "no fleet is configured: set server = URL in [sync] of ");
+		CHECK_SAYS(cli_err, conf);
+		CHECK_SAYS(cli_err, "hone sync --folder DIR --config ");
+		if (i < 2) {
+			CHECK(!cli_out[0]);
+			continue;
+		}
+		json_t *j = parse_out();
+		CHECK_SAYS(json_string_value(json_object_get(j, "error")), "no fleet is configured");
+		CHECK(!strcmp(json_string_value(json_object_get(j, "code")), "not found"));
+		json_decref(j);
+	}
 	CHECK_RUN(1, "sync --config %s.gone", conf);
 	CHECK_SAYS(cli_err, "there is no configuration");
 }
