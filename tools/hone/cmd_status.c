@@ -185,16 +185,12 @@ static void add_sync(json_t *d)
 	arena_free(&a);
 }
 
-/* The folder of --cache, else honed's, else the user's. */
+/* The folder of --cache, which has to exist, else honed's, else the user's. */
 static int cache_folder(const struct args *a, const json_t *d, char *out, size_t n)
 {
 	const char *theirs = daemon_text(d, "cache", NULL);
-	if (arg_str(a, "cache", NULL) || !theirs || strlen(theirs) >= n) {
-		int rc = model_cache_to_read(a, out, n);
-		if (rc == E_NOTFOUND && arg_given(a, "cache")) /* before the first box it may be missing */
-			log_info("hone: warning: %s", err_text());
-		return rc == E_NOTFOUND && arg_given(a, "cache") ? E_OK : rc;
-	}
+	if (arg_given(a, "cache") || !theirs || strlen(theirs) >= n)
+		return model_cache_to_read(a, out, n);
 	snprintf(out, n, "%s", theirs);
 	return 0;
 }
@@ -253,7 +249,7 @@ static int run_status(const struct args *a)
 		arena_free(&scratch);
 		gains_add(d, c);
 		look(&s, dir);
-	} else if (there && rc != E_USAGE) { /* we may not be allowed to read honed's cache */
+	} else if (there && !arg_given(a, "cache")) { /* we may not be allowed to read honed's cache */
 		log_info("hone: warning: cache: %s", err_text());
 		rc = 0;
 	}

@@ -837,6 +837,7 @@ TEST(a_pack_becomes_a_seed)
 	CHECK(out_number("records") == 9 && out_number("bytes") > 1000);
 	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
 	setenv("HONE_SEEDS", image, 1);
+	REQUIRE_OK(file_mkdirs(top, 0755));
 	CHECK_RUN(0, "status --json --cache %s", top);
 	json_t *j = parse_out();
 	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "rec")) == 3);
@@ -999,6 +1000,7 @@ TEST(the_limit_of_a_cache)
 	char path[256], from[256];
 	snprintf(path, sizeof path, "%s", in_dir("limited"));
 	snprintf(from, sizeof from, "%s", in_dir("large"));
+	REQUIRE_OK(file_mkdirs(path, 0755));
 	CHECK_RUN(0, "status --json --cache %s", path);
 	CHECK(out_number("cap_bytes") == 64 << 20);
 	CHECK_RUN(0, "status --json --cache-limit 3M --cache %s", path);
@@ -1127,11 +1129,13 @@ TEST(status)
 	REQUIRE(chmod(path, 0777) == 0);
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "others can write");
-	CHECK_RUN(0, "status --cache /dev/shm/hone-nothing-there");
-	CHECK_SAYS(cli_out, "hone tune");
-	struct stat st;
-	if (stat("/dev/shm", &st) == 0)
+	char in_memory[] = "/dev/shm/hone-empty-XXXXXX";
+	if (mkdtemp(in_memory)) {
+		CHECK_RUN(0, "status --cache %s", in_memory);
+		CHECK_SAYS(cli_out, "hone tune");
 		CHECK_SAYS(cli_out, "in memory");
+		CHECK(rmdir(in_memory) == 0);
+	}
 	REQUIRE(chmod(path, 0755) == 0);
 	CHECK_OK(file_mkdirs(in_dir("sysroot/proc/self"), 0755));
 	CHECK_OK(file_write(in_dir("sysroot/proc/self/mountinfo"), read_only, strlen(read_only)));
@@ -1177,6 +1181,7 @@ TEST(a_cache_to_read_must_be_there)
 					      "verify M",
 					      "run M --random",
 					      "show",
+					      "status",
 					      "forget --all",
 					      "explain M",
 					      "report M -o D/page",
@@ -1204,7 +1209,6 @@ TEST(a_cache_to_read_must_be_there)
 		CHECK_SAYS(cli_err, "/other holds other files, and none of a cache");
 		CHECK(!cli_out[0]);
 	}
-	CHECK_RUN(2, "status --cache %s", in_dir("other"));
 	hone("doctor --config /dev/null --cache %s", in_dir("other"));
 	CHECK_SAYS(cli_out, "holds other files, and none of a cache");
 	CHECK_SAYS(cli_err, "Next: hone doctor --cache ");
@@ -1213,9 +1217,6 @@ TEST(a_cache_to_read_must_be_there)
 	CHECK_SAYS(cli_err, "/other holds other files, and none of a cache");
 	CHECK_RUN(0, "show --cache %s", in_dir("empty"));
 	CHECK_RUN(0, "merge %s --cache %s", in_dir("empty"), in_dir("merged-others"));
-	CHECK_RUN(0, "status --cache %s", in_dir("absent"));
-	CHECK_SAYS(cli_err, "warning: there is no cache folder ");
-	CHECK_RUN(2, "status --cache %s", in_dir("file"));
 	setenv("XDG_CACHE_HOME", in_dir("no-home"), 1);
 	CHECK_RUN(0, "run %s -q --random", steering());
 	CHECK(!cli_err[0]);

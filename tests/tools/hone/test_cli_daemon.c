@@ -60,12 +60,12 @@ TEST(without_a_daemon_status_says_what_holds)
 {
 	struct fake f = {0};
 	fake_folder(&f);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strncmp(cli_out, "honed      honed does not run", 29));
 	CHECK_SAYS(cli_out, "0 kernels");
 	CHECK_SAYS(cli_err,
 		   "Next: hone zoo mobilenet_v2 -o mobilenet_v2.onnx && hone tune mobilenet_v2.onnx ");
-	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));
 	json_t *j = parse_out();
 	check_keys(j, "verdict daemon inhibits cache records worn");
 	CHECK(json_is_false(json_object_get(j, "daemon")));
@@ -104,7 +104,7 @@ TEST(status_of_a_daemon)
 	no_sync();
 	fake_folder(&f);
 	fake_listen(&f);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
 	static const char *const parts[] = {
 	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
@@ -126,7 +126,7 @@ TEST(status_of_a_daemon)
 		CHECK_SAYS(cli_out, parts[i]);
 	CHECK_SAYS(cli_err, "Next: hone status --watch");
 	CHECK(!no_control_in(cli_out));
-	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));
 	json_t *j = parse_out();
 	check_keys(j, "verdict daemon conf_error inhibits models jobs gate flash cache records worn");
 	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
@@ -218,7 +218,7 @@ TEST(a_rough_time_is_marked)
 		no_sync();
 		fake_folder(&f);
 		fake_listen(&f);
-		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 		CHECK_SAYS(cli_out, rough ? " ~5.000  ~2.50x" : " 5.000  2.50x");
 		CHECK(!strstr(cli_out, "~: not certain before the next undisturbed slice") == !rough);
 		fake_hush(&f);
@@ -241,9 +241,9 @@ TEST(a_strange_status_is_shown)
 		struct fake f = {.answer = daemon_of, .said = said[i]};
 		fake_folder(&f);
 		fake_listen(&f);
-		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 		CHECK_SAYS(cli_out, "honed runs");
-		CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+		CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));
 		json_decref(parse_out());
 		fake_hush(&f);
 		fake_remove(&f);
@@ -282,7 +282,7 @@ TEST(a_daemon_that_refuses)
 	struct fake f = {.answer = mute};
 	fake_folder(&f);
 	fake_listen(&f);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "I speak?[2J otherwise");
 	CHECK_RUN(1, "wait --ready --timeout 5s");
 	CHECK_SAYS(cli_err, "I speak?[2J otherwise");
@@ -351,7 +351,7 @@ TEST(rows_name_their_device)
 		no_sync();
 		fake_folder(&f);
 		fake_listen(&f);
-		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 		static const char *const named[] = {"model  device  ",           "\nnet    cpu  ",
 						    "\nnet    opencl:0  ",       "3: net, cpu, running",
 						    "4: net, opencl:0, running", "net on cpu: no luck",
@@ -525,12 +525,12 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_SAYS(cli_err, "--for must be longer than 0");
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
 	CHECK_SAYS(cli_out, "honed does not run; when it starts, it tunes nothing for ");
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, " (for another 10 min)\n");
 	CHECK_RUN(0, "resume");
 	CHECK_RUN(0, "inhibit --why soon --for 1ms");
 	usleep(2000);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strstr(cli_out, "soon")); /* the inhibit has ended */
 	CHECK_RUN(0, "inhibit --json --why arm");
 	json_t *j = parse_out();
@@ -538,7 +538,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	snprintf(name, sizeof name, "%s", json_string_value(json_object_get(j, "name")));
 	CHECK(json_is_false(json_object_get(j, "daemon")));
 	json_decref(j);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, ": arm (user ");
 	CHECK_SAYS(cli_out, name);
 	CHECK_RUN(0, "resume %s", name);
@@ -586,7 +586,7 @@ TEST(without_a_daemon_the_sockets_folder_is_inhibited)
 	setenv("HONE_RUN", "", 1);
 	CHECK_RUN(0, "inhibit --why docking");
 	CHECK(count_files(f.dir) == 1);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, ": docking (user ");
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":1}");
@@ -615,7 +615,7 @@ TEST(without_a_daemon_everybody_may_inhibit)
 	CHECK(chmod(dir, 0777) == 0 && chmod(log, 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
 	nobody = true;
 	CHECK_RUN(0, "inhibit --why arm");
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "\ninhibit    65534-");
 	CHECK_SAYS(cli_out, ": arm (user 65534)\n");
 	CHECK_RUN(1, "inhibit --why arm --for 10m");
@@ -648,11 +648,11 @@ TEST(strange_inhibit_files_are_shown_plain)
 	CHECK(mkfifo(path, 0600) == 0);
 	snprintf(path, sizeof path, "%s/inhibit/9-1-0", f.dir);
 	CHECK(symlink("/etc/passwd", path) == 0);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "\ninhibit    7-1-0: ?[2Jwhy\ninhibit    m?oving: ?[2Jwhy\ncache ");
 	CHECK(!no_control_in(cli_out));
 	CHECK_RUN(0, "resume m\033oving");
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strstr(cli_out, "oving"));
 	fake_remove(&f);
 }
@@ -899,7 +899,7 @@ TEST(a_real_honed_without_models)
 	CHECK_RUN(0, "bugreport -q");
 	CHECK_SAYS(cli_out, "honed " HONE_VERSION "\n");
 	stop_honed();
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "honed does not run");
 	snprintf(path, sizeof path, "%s/log", f.dir);
 	slurp(path, cli_out, sizeof cli_out);

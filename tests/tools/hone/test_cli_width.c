@@ -372,7 +372,7 @@ TEST(status_at_80_columns)
 	fake_folder(&f);
 	fake_listen(&f);
 	for (int columns = 120; columns >= 40; columns -= 40) {
-		CHECK(hone_on_terminal(columns, ON_OUT, "status --cache %s", in_dir("none")) == 0);
+		CHECK(hone_on_terminal(columns, ON_OUT, "status --cache %s", in_dir("cache")) == 0);
 		CHECK(columns < 120 || strstr(cli_screen, "waiting for lease"));
 		CHECK(columns < 80 || (strstr(cli_screen, "waiting") && strstr(cli_screen, "lease")));
 		CHECK_SAYS(cli_screen, "warning    the disk is full");
