@@ -146,6 +146,22 @@ static bool fits(const struct format *f, const struct bytes *b)
 	return f->test ? f->test(b) : has(b, f->at, f->magic, f->n);
 }
 
+/* Begins with the version of its format, a number, and then a text or a number of the model. */
+static bool is_onnx(const struct bytes *b)
+{
+	return b->n > 2 && b->p[0] == 8 && b->p[1] >= 1 && b->p[1] <= 20 &&
+	       memchr("\x12\x1a\x22\x28\x32\x3a\x42", b->p[2], 7);
+}
+
+const char *foreign_name(const void *p, size_t n)
+{
+	const struct bytes b = {p, n};
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+		if (fits(&formats[i], &b))
+			return formats[i].what;
+	return is_onnx(&b) ? "an ONNX model" : NULL;
+}
+
 /* Writes a remedy with the path for its `%s`, quoted for a shell. */
 static void put_remedy(struct buf *out, const char *remedy, const char *path)
 {

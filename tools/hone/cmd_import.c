@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/offered.h"
 #include "agent/sync/pack.h"
+#include "kernels/onnx/foreign.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
@@ -15,12 +16,15 @@
 #include <unistd.h>
 
 enum {
-	MARK_ROOM = 4096 /* bytes for the mark that a history is not this board's (agent/sync/offered.h), with
-			  * some reserve */
+	/* Bytes for the mark that a history is not this board's (agent/sync/offered.h), with some reserve. */
+	MARK_ROOM = 4096,
+	HEAD_BYTES = 64 << 10, /* of a file, which tell what it is */
 };
 
 struct lines {
 	FILE *file;
+	unsigned char *head; /* HEAD_BYTES, read before the first line */
+	size_t head_n, head_at;
 	int64_t number;        /* of the line in `text` */
 	size_t n;              /* its bytes; EXCHANGE_LINE_BYTES: as many or more */
 	bool endless;          /* it is the last one, without a newline */
@@ -32,14 +36,19 @@ struct lines {
 	int64_t here, due;
 };
 
+static int next_byte(struct lines *l)
+{
+	return l->head_at < l->head_n ? l->head[l->head_at++] : getc_unlocked(l->file);
+}
+
 /* Reads a line. 1: a line; if it is too long, the rest is skipped. 0: end of file. */
 static int next_line(struct lines *l)
 {
-	int c = getc_unlocked(l->file);
+	int c = next_byte(l);
 	if (c == EOF)
 		return 0;
 	l->number++;
-	for (l->n = 0; c != EOF && c != '\n'; c = getc_unlocked(l->file))
+	for (l->n = 0; c != EOF && c != '\n'; c = next_byte(l))
 		if (l->n < EXCHANGE_LINE_BYTES)
 			l->text[l->n++] = (char)c;
 	l->text[l->n] = 0;
@@ -157,6 +166,34 @@ static int cannot_open(const char *path)
 	return fail(E_IO, "%s: %s; give a file that hone export or hone pack made", path, strerror(errno));
 }
 
+/* Whether a line of the file's beginning is an object, as every line of an export is. */
+static bool has_object(const struct lines *l)
+{
+	static const char lead[] = "\n{\"";
+	return (l->head_n > 1 && !memcmp(l->head, lead + 1, 2)) ||
+	       memmem(l->head, l->head_n, lead, strlen(lead));
+}
+
+/* Reads the file's beginning. E_CORRUPT: it is that of a file without lines of records, such as a model; one
+ * error says so instead of a complaint about each line. */
+static int look_at_head(struct lines *l, const char *path)
+{
+	l->head_n = fread(l->head, 1, HEAD_BYTES, l->file);
+	if (has_object(l))
+		return E_OK;
+	const char *what = foreign_name(l->head, l->head_n);
+	if (!what && l->head_n >= 4 && !memcmp(l->head, "HSEG", 4))
+		what = "a pack or a file of a cache (the name of a pack ends with .seg)";
+	if (!what && memchr(l->head, 0, l->head_n))
+		what = "a binary file";
+	return !what ? E_OK
+		     : fail(E_CORRUPT,
+			    "%s: it is %s; import takes lines of JSON that hone export made, or a pack "
+			    "(NAME.seg) that hone pack made%s",
+			    strcmp(path, "-") ? path : "the input", what,
+			    strncmp(what, "compressed", 10) ? "" : "; unpack it first");
+}
+
 /* Lines before an error stay imported. */
 static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 {
@@ -164,7 +201,9 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 	if (!l.file)
 		return cannot_open(path);
 	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
-	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
+	l.head = malloc(HEAD_BYTES);
+	int rc =
+	    l.text && l.head ? look_at_head(&l, path) : fail(E_NOMEM, "no memory for a line of %s", path);
 	while (rc >= 0 && next_line(&l))
 		if (!is_blank(&l))
 			rc = import_line(c, path, &l, s);
@@ -173,6 +212,7 @@ static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 	free(l.text);
 	if (l.file != stdin)
 		fclose(l.file);
+	free(l.head);
 	return rc;
 }
 

@@ -33,4 +33,54 @@ TEST(bench_explains_the_roofline_once)
 	CHECK(times(cli_out, "of roofline: share of the speed") == 1);
 }
 
+/* One line says what the file is. */
+static void check_no_log(const char *bytes, size_t n, const char *what)
+{
+	char file[256];
+	snprintf(file, sizeof file, "%s", in_dir("no-log"));
+	REQUIRE_OK(file_write(file, bytes, n));
+	CHECK_RUN(1, "import %s --cache %s", file, in_dir("cache"));
+	CHECK(!cli_out[0] && times(cli_err, "\n") == 1);
+	CHECK_SAYS(cli_err, what);
+	CHECK_SAYS(cli_err, "lines of JSON that hone export made");
+	CHECK_RUN(1, "import %s --json --cache %s", file, in_dir("cache"));
+	json_t *j = parse_out();
+	CHECK_SAYS(json_string_value(json_object_get(j, "error")), what);
+	json_decref(j);
+}
+
+TEST(import_says_what_a_file_without_records_is)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		const char *what;
+	} files[] = {
+	    {"\x1f\x8b\x08\0\0\n\n", 7, "it is compressed with gzip; "},
+	    {"\x1c\0\0\0TFL3\n\n", 10, "it is a TensorFlow Lite model; "},
+	    {"PK\3\4\n\n\n", 7, "it is a zip archive; "},
+	    {"\x89PNG\r\n\x1a\n", 8, "it is a PNG image; "},
+	    {"HSEG\1\0\0\0", 8, "the name of a pack ends with .seg"},
+	};
+	static char bytes[100000];
+	struct arena a = {0};
+	struct blob model;
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		check_no_log(files[i].bytes, files[i].n, files[i].what);
+	CHECK_SAYS(cli_err, "it is a pack or a file of a cache");
+	REQUIRE_OK(file_read(&a, steering(), 0, &model));
+	check_no_log(model.p, model.n, "it is an ONNX model; ");
+	arena_free(&a);
+	unsigned seed = 11;
+	for (int round = 0; round < 8; round++) {
+		size_t n = 10 + (size_t)rand_r(&seed) % (sizeof bytes - 10);
+		for (size_t i = 0; i < n; i++)
+			bytes[i] = (char)rand_r(&seed);
+		memcpy(bytes, "data\0\n\n\n\n", 9); /* no known format */
+		for (size_t i = 9; i < n; i++)
+			bytes[i] = bytes[i] == '{' ? 0 : bytes[i];
+		check_no_log(bytes, n, "it is a binary file; ");
+	}
+}
+
 TEST_MAIN
