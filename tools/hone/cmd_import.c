@@ -4,6 +4,7 @@
 #include "kernels/onnx/foreign.h"
 #include "platform/base/log.h"
 #include "tools/hone/model.h"
+#include "tools/hone/hints.h"
 #include "tools/hone/known.h"
 #include "tools/hone/refused.h"
 #include "tools/hone/table.h"
@@ -65,7 +66,8 @@ struct sums {
 	struct taken_sum strangers;
 	struct exchange_sum own; /* histories, and with --logs also logs */
 	struct exchange_sum recipe;
-	struct refused refused; /* lines; their number is in strangers */
+	struct refused refused;     /* lines; their number is in strangers */
+	struct hints before, after; /* those of the cache */
 	bool logs, recipes;
 	int failed; /* files that were not imported whole */
 };
@@ -329,14 +331,54 @@ static void say_recipes(const struct sums *s)
 			 others, plural_s(others), others == 1 ? "s" : "", others == 1 ? "s" : "");
 }
 
+/* Hints that were imported for boards of another class: no box here tries them. */
+static int for_others(const struct sums *s)
+{
+	int more = s->after.other - s->before.other, hints = s->strangers.incumbents + s->strangers.hints;
+	return more < 0 ? 0 : more < hints ? more : hints;
+}
+
+/* Hints for the next box: choices are for all that may be of this class. */
+static void count_next(const struct sums *s, int of[CACHE_TYPES])
+{
+	of[CACHE_HINT] = s->strangers.incumbents + s->strangers.hints - for_others(s);
+	of[CACHE_HINT_CHOICES] = s->strangers.choices;
+}
+
 static int print_json(const char *dir, const struct sums *s)
 {
 	const struct taken_sum *t = &s->strangers;
-	return json_out(json_pack("{so si si si si si si si si si si}", "cache", json_text(dir), "taken",
-				  taken_all(s), "known", known_all(s), "passed_over", t->passed, "refused",
-				  t->refused, "left_out", left_out_all(s), "begin", t->incumbents, "hints",
-				  t->hints, "choices", t->choices, "recipes", s->recipe.taken, "failed",
-				  s->failed));
+	int next[CACHE_TYPES] = {0};
+	count_next(s, next);
+	return json_out(json_pack(
+	    "{so si si si si si si si si si si si si si}", "cache", json_text(dir), "taken", taken_all(s),
+	    "known", known_all(s), "passed_over", t->passed, "refused", t->refused, "left_out",
+	    left_out_all(s), "begin", t->incumbents, "hints", t->hints, "choices", t->choices, "recipes",
+	    s->recipe.taken, "failed", s->failed, "usable_at_once", s->own.taken + s->recipe.taken,
+	    "for_next_tune", next[CACHE_HINT] + next[CACHE_HINT_CHOICES], "of_other_classes", for_others(s)));
+}
+
+/* Says what of it serves at once, and what the next box has to try first. */
+static void say_use(const struct sums *s)
+{
+	int at_once[CACHE_TYPES] = {0}, next[CACHE_TYPES] = {0}, others = for_others(s);
+	struct buf b = {0};
+	if (!taken_all(s))
+		return;
+	for (int i = 0; i < CACHE_TYPES; i++)
+		at_once[i] = s->own.of[i] + s->recipe.of[i];
+	count_next(s, next);
+	buf_puts(&b, "usable here at once: ");
+	exchange_words(at_once, &b);
+	buf_puts(&b, "; hints: ");
+	exchange_words(next, &b);
+	if (next[CACHE_HINT] + next[CACHE_HINT_CHOICES])
+		buf_puts(&b, ", which the next hone tune compiles, checks and times before they are used");
+	if (others)
+		buf_printf(&b, "; %d record%s of another class of boards, which %s not used here", others,
+			   plural_s(others), others == 1 ? "is" : "are");
+	table_say("%s", buf_str(&b));
+	buf_free(&b);
 }
 
 /* Returns the exit status: 1 if all was left out. Nothing is printed if files failed before their first line.
@@ -357,6 +399,7 @@ static int print_sums(const struct args *a, const char *dir, const struct sums *
 			  "--logs, recipes without --recipes), %d refused",
 			  buf_str(&b), dir, known_all(s), s->strangers.passed, s->strangers.refused);
 		buf_free(&b);
+		say_use(s);
 	}
 	fflush(stdout); /* an error comes after it, also in a pipe */
 	if (!a->json && !nothing && !s->failed)
@@ -397,13 +440,15 @@ static int run_import(const struct args *a)
 		rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
-	int files = import_all(c, a, &s);
+	rc = hints_count(c, &s.before);
+	int files = rc < 0 ? rc : import_all(c, a, &s);
 	rc = files < 0 && !s.failed ? files : commit(c, &s, why, sizeof why);
 	refused_tell(&s.refused);
 	if (rc >= 0) {
 		exchange_tell(c, &s.own);
 		exchange_tell(c, &s.recipe);
 		taken_tell(c, &s.strangers);
+		rc = hints_count(c, &s.after);
 	}
 	cache_close(c);
 	if (rc >= 0)

@@ -7,6 +7,7 @@
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
 #include "tools/hone/gains.h"
+#include "tools/hone/hints.h"
 #include "tools/hone/model.h"
 #include "tools/hone/known.h"
 #include "tools/hone/next.h"
@@ -26,6 +27,7 @@ enum { WRITES_A_BLOCK = 1000 };
 
 struct status {
 	struct cache_state s;
+	struct hints hints;
 	int on_devices; /* kernels for devices with a driver, among all */
 	struct flash_life life;
 	double worn; /* share of the writes that a card of the file system's size endures, used up by the
@@ -89,11 +91,12 @@ static json_t *cache_json(const struct status *s)
 	for (int i = 0; i < s->nwarnings; i++)
 		json_array_append_new(warnings, json_text(s->warning[i]));
 	json_t *j = json_pack(
-	    "{so s{si si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
+	    "{so s{si si si si si si si} si si sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
 	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
 	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
-	    "hint", c->count[CACHE_HINT], "rec_on_devices", s->on_devices, "record_bytes", (json_int_t)c->record_bytes, "code_bytes",
-	    (json_int_t)c->code_bytes, "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes",
+	    "hint", c->count[CACHE_HINT], "rec_on_devices", s->on_devices, "hints_untried", s->hints.here,
+	    "hints_of_other_classes", s->hints.other, "record_bytes", (json_int_t)c->record_bytes,
+	    "code_bytes", (json_int_t)c->code_bytes, "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes",
 	    (json_int_t)c->damaged_bytes, "file_bytes", (json_int_t)c->file_bytes, "cap_bytes",
 	    (json_int_t)c->cap_bytes, "index_bytes", (json_int_t)c->index_bytes, "written_bytes",
 	    (json_int_t)c->written_bytes, "layers", c->layers, "segments", c->segments, "generation",
@@ -114,6 +117,19 @@ __attribute__((format(printf, 2, 3))) static void say(const char *what, const ch
 	table_words(what, 11, text);
 }
 
+static void hints_text(const struct hints *h)
+{
+	int n = h->here + h->other;
+	if (!n)
+		return;
+	char others[96] = "";
+	if (h->other)
+		snprintf(others, sizeof others, "; %d of another class of boards, which %s not used here",
+			 h->other, h->other == 1 ? "is" : "are");
+	say("hints", "%d of other boards, not tried here yet; hone tune times %s before %s used%s", n,
+	    n == 1 ? "it" : "them", n == 1 ? "it is" : "they are", others);
+}
+
 static void cache_text(const struct status *s)
 {
 	const struct cache_state *c = &s->s;
@@ -126,6 +142,7 @@ static void cache_text(const struct status *s)
 	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), devices, c->count[CACHE_CODE],
 	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],
 	    plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
+	hints_text(&s->hints);
 	say("files", "%.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory",
 	    (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20), (double)c->dead_bytes / 1024,
 	    (double)c->index_bytes / 1024);
@@ -246,6 +263,8 @@ static int run_status(const struct args *a)
 		cache_state(c, &s.s);
 		if (cache_each_rec(c, &scratch, count_device, &s) < 0)
 			log_more("records cannot be counted: %s", err_text());
+		if (hints_count(c, &s.hints) < 0)
+			log_more("hints cannot be counted: %s", err_text());
 		arena_free(&scratch);
 		gains_add(d, c);
 		look(&s, dir);

@@ -181,6 +181,49 @@ TEST(export_and_import)
 	CHECK(!strstr(cli_err, "not tried yet"));
 }
 
+/* Of imported records, those of this machine's class wait for a box; others are not used. */
+TEST(import_and_status_count_hints)
+{
+	char from[256], to[256], lines[256];
+	static char text[1 << 20] = "damaged\0line\n";
+	struct cache *c;
+	struct target t;
+	snprintf(from, sizeof from, "%s", in_dir("two-classes"));
+	snprintf(to, sizeof to, "%s", in_dir("hinted"));
+	snprintf(lines, sizeof lines, "%s", in_dir("two-classes.jsonl"));
+	load_tasks();
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(cache_open(&c, from, false, 0));
+	for (int i = 0; i < 3; i++) {
+		struct rec r = sample(i, 1000);
+		if (i < 2)
+			r.target_key = target_key(&t);
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	size_t n = strlen(cli_out);
+	memcpy(text + 13, cli_out, n);
+	REQUIRE_OK(file_write(lines, text, 13 + n)); /* a damaged line spoils no others */
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_out, "3 records imported into ");
+	CHECK_SAYS(cli_out, ", 1 refused\nusable here at once: 0 records; hints: 2 records, which the next hone "
+			    "tune compiles, checks and times before they are used; 1 record of another class of "
+			    "boards, which is not used here\n");
+	CHECK_RUN(0, "status --cache %s", to);
+	CHECK_SAYS(cli_out, "hints      3 of other boards, not tried here yet; hone tune times them before they "
+			    "are used; 1 of another class of boards, which is not used here\n");
+	CHECK_RUN(0, "status --json --cache %s", to);
+	CHECK(out_number("hints_untried") == 2 && out_number("hints_of_other_classes") == 1);
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to); /* all are known */
+	CHECK(out_number("for_next_tune") == 0 && out_number("of_other_classes") == 0);
+	CHECK_RUN(0, "import %s --json --cache %s", lines, in_dir("hinted-too"));
+	CHECK(out_number("usable_at_once") == 0 && out_number("for_next_tune") == 2 &&
+	      out_number("of_other_classes") == 1);
+	CHECK_RUN(0, "status --cache %s", from);
+	CHECK(!strstr(cli_out, "hints "));
+}
+
 /* Sums say what each number counts: choices are no records, which `show` lists. */
 TEST(sums_name_choices)
 {
@@ -195,6 +238,7 @@ TEST(sums_name_choices)
 	CHECK_SAYS(cli_out, "2 records and choices for 1 model imported into ");
 	CHECK_RUN(0, "import %s --logs --cache %s", lines, to);
 	CHECK_SAYS(cli_out, "2 logs of tuning imported into ");
+	CHECK_SAYS(cli_out, "usable here at once: 2 logs of tuning; hints: 0 records\n");
 	CHECK_RUN(0, "merge %s --cache %s", from, in_dir("merged"));
 	CHECK_SAYS(cli_out, "2 records, choices for 1 model and 2 logs of tuning merged into ");
 	CHECK_RUN(0, "merge %s --cache %s", from, in_dir("merged"));
