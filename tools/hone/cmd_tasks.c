@@ -3,6 +3,7 @@
 #include "agent/cache/lookup.h"
 #include "agent/worker/device.h"
 #include "platform/base/file.h"
+#include "platform/base/log.h"
 #include "tools/hone/model.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
@@ -51,6 +52,45 @@ static int tasks_json(const struct listed *l, const struct model *m)
 				  m->steps->flops / 1e9, "device", l->device ? l->device : "cpu"));
 }
 
+/* The number of tasks for which the cache has a kernel. */
+static int count_kernels(const struct listed *l, const struct model *m)
+{
+	int n = 0;
+	for (int i = 0; i < m->ntasks; i++)
+		n += strcmp(kernel_of(l, &m->task[i]), "none") != 0;
+	return n;
+}
+
+/* Whether all tasks of the model were tuned at this level: in the cache that was given, or in the default one,
+ * which may divide the model into other tasks than those that are listed. */
+static bool is_tuned(const struct args *a, const struct listed *l, const struct model *m)
+{
+	char dir[PATH_MAX];
+	struct listed of = *l;
+	struct model divided;
+	if (l->cache)
+		return m->ntasks && count_kernels(l, m) == m->ntasks;
+	if (log_level() < LOG_NORMAL || model_cache_default(dir, sizeof dir) < 0 || !file_is_dir(dir) ||
+	    model_cache_open_in(a, false, dir, &of.cache) < 0)
+		return false;
+	const struct chosen_for chosen = {of.cache, &l->target, l->threads, l->level};
+	bool tuned = count_kernels(&of, m) > 0 && model_open(a, m->path, &chosen, &divided) >= 0;
+	if (tuned) {
+		tuned = count_kernels(&of, &divided) == divided.ntasks;
+		model_close(&divided);
+	}
+	cache_close(of.cache);
+	return tuned;
+}
+
+static void next_step(const struct args *a, const struct listed *l, const struct model *m)
+{
+	if (is_tuned(a, l, m)) /* nothing is left to tune at this level */
+		next_hone(a, "bench", m->path, "");
+	else
+		next_hone(a, "tune", m->path, " --budget 20s");
+}
+
 static void tasks_table(const struct args *a, const struct listed *l, const struct model *m)
 {
 	struct table t = {.align = l->device ? "rrrrll" : "rrrrl", .drop = l->device ? "001000" : "00100"};
@@ -80,10 +120,7 @@ static void tasks_table(const struct args *a, const struct listed *l, const stru
 	if (l->device)
 		table_say("%s: the cache has a kernel for %d of %d task%s", l->device, kernels, m->ntasks,
 			  plural_s(m->ntasks));
-	if (l->device && kernels == m->ntasks) /* nothing is left to tune at this level */
-		next_hone(a, "bench", m->path, "");
-	else
-		next_hone(a, "tune", m->path, " --budget 20s");
+	next_step(a, l, m);
 }
 
 /* Prints a line for each step that explain can name: its node's name, for the completion of the shell, which
@@ -124,7 +161,7 @@ static int refused(const struct args *a, const char *path)
 	return json_out(json_pack("{so so s[]}", "model", json_text(path), "unsupported", nodes, "portable"));
 }
 
-static int portable(const struct args *a, const struct model *m)
+static int portable(const struct args *a, const struct listed *l, const struct model *m)
 {
 	json_t *nodes = json_array();
 	int n = 0;
@@ -146,7 +183,7 @@ static int portable(const struct args *a, const struct model *m)
 		    json_pack("{so s[] so}", "model", json_text(m->path), "unsupported", "portable", nodes));
 	json_decref(nodes);
 	printf("every node is supported, %d of them in portable C\n", n);
-	next_hone(a, "tune", m->path, " --budget 20s");
+	next_step(a, l, m);
 	return 0;
 }
 
@@ -193,7 +230,7 @@ static int run_tasks(const struct args *a)
 	if (rc == E_UNSUPPORTED && unsupported)
 		rc = refused(a, a->pos[0]);
 	else if (rc >= 0 && unsupported)
-		rc = portable(a, &m);
+		rc = portable(a, &l, &m);
 	else if (rc >= 0 && arg_flag(a, "names"))
 		tasks_names(&m);
 	else if (rc >= 0 && a->json)

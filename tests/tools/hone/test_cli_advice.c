@@ -83,4 +83,32 @@ TEST(import_says_what_a_file_without_records_is)
 	}
 }
 
+/* A model that was tuned needs no tuning: not in the default cache, nor in one that is given. */
+TEST(tasks_of_a_tuned_model_are_next_timed)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
+	snprintf(cache, sizeof cache, "%s", in_dir("home/hone"));
+	CHECK_RUN(0, "tasks %s", steering());
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK(!file_exists(cache));
+	REQUIRE_OK(file_mkdirs(cache, 0755));
+	CHECK_RUN(0, "tasks %s", steering()); /* the cache is empty */
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+	static const char *const words[] = {"", " --unsupported", " --device cpu", " --level exact"};
+	for (int i = 0; i < 4; i++) {
+		CHECK_RUN(0, "tasks %s%s", steering(), words[i]);
+		CHECK_SAYS(cli_err, i < 3 ? "Next: hone bench " : "Next: hone tune ");
+		CHECK_RUN(0, "tasks %s%s --cache %s", steering(), words[i], cache);
+		CHECK_SAYS(cli_err, i < 3 ? "Next: hone bench " : "Next: hone tune ");
+		CHECK_SAYS(cli_err, " --cache ");
+		CHECK_RUN(0, "tasks %s%s -q", steering(), words[i]);
+		CHECK(!cli_err[0]);
+	}
+	unsetenv("XDG_CACHE_HOME");
+}
+
 TEST_MAIN
