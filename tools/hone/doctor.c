@@ -105,6 +105,7 @@ int doctor_look(const struct doctor_options *o, struct arena *a, const struct fi
 		if (!checks[i].live || !*d.root)
 			checks[i].check(&d);
 	}
+	json_decref(d.status);
 	*out = d.finding;
 	return d.n;
 }

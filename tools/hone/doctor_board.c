@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of the board, from the files that the kernel exports. */
 #include "tools/hone/doctor_parts.h"
+#include "tools/hone/daemon.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,9 +18,29 @@ enum { MANY = 64, TEXT = 256 };
 
 /* ---- whether the gate would open */
 
+/* What the honed that answers says: its own limits hold, and it does not take its jobs for others' load.
+ * False: none answers, or it has not looked at the board. */
+static bool gate_of_honed(struct doctor *d)
+{
+	const json_t *g = json_object_get(d->status, "gate");
+	const char *text = daemon_text(g, "text", "");
+	if (!json_is_object(g))
+		return false;
+	text = *text ? text : daemon_text(g, "why", "");
+	if (daemon_flag(g, "open"))
+		doctor_good(d, "honed may tune on the board now: %s", text);
+	else
+		doctor_say(d, FINDING_NOTE,
+			   "honed waits for this by itself; its limits are in its configuration, [idle]",
+			   "honed does not tune on the board now: %s", text);
+	return true;
+}
+
 /* Asks a gate that has already settled, and that looks at the board for the second time. */
 void doctor_gate(struct doctor *d)
 {
+	if (gate_of_honed(d))
+		return;
 	struct gate g;
 	struct gate_verdict v;
 	struct gate_limits limits = d->limits;

@@ -7,6 +7,7 @@
 #include "tools/hone/doctor.h"
 #include "platform/machine/sysfile.h"
 #include "platform/machine/vitals.h"
+#include <jansson.h>
 
 enum { FINDINGS = 64 };
 
@@ -22,14 +23,20 @@ struct doctor {
 	struct gate_limits limits; /* from the configuration, if there is a valid one */
 	const char *store;         /* folder of honed's cache; NULL: not configured */
 	const char *socket;        /* honed's, from the configuration; NULL: there is none */
-	const char *cache;         /* of the honed that answers; NULL: none does */
-	int pid;                   /* its process; 0: not known */
+	const char *asked;         /* the socket at which honed was asked for its status; NULL: not yet */
+	json_t *status;            /* its answer; NULL: none came, and `silence` says why */
+	const char *silence;
+	const char *cache; /* of the honed that answers; NULL: none does */
+	int pid;           /* its process; 0: not known */
 };
 
 /* Adds a finding. A finding of kind OK has no remedy. */
 __attribute__((format(printf, 4, 5))) void doctor_say(struct doctor *d, enum finding_kind k,
 						      const char *remedy, const char *fmt, ...);
 #define doctor_good(d, ...) doctor_say(d, FINDING_OK, "", __VA_ARGS__)
+
+/* Whether systemd runs on the machine and knows a unit, such as "honed.service": else no advice names it. */
+bool doctor_has_unit(const struct doctor *d, const char *unit);
 
 typedef void doctor_check(struct doctor *d);
 doctor_check doctor_gate, doctor_governor, doctor_clock, doctor_mode, doctor_cores, doctor_heat,

@@ -219,20 +219,69 @@ void doctor_flash(struct doctor *d)
 
 /* ---- honed */
 
-/* The configuration of the honed at the socket that the user named; NULL: it is not known. An absolute path:
- * honed's working directory is another. */
+/* Asks the honed at a socket for its status, once. */
+static const json_t *ask_status(struct doctor *d, const char *path)
+{
+	struct client *c = NULL;
+	struct request hello = {.op = OP_HELLO, .has_id = true, .id = 1, .version = CONTROL_VERSION};
+	const char *reply = NULL;
+	int64_t end_ns = clock_now(&clock_real) + ANSWER_NS;
+	if (d->asked && !strcmp(d->asked, path))
+		return d->status;
+	json_decref(d->status);
+	d->asked = arena_strdup(d->a, path);
+	int rc = client_open(path, end_ns, &c);
+	if (rc >= 0)
+		rc = client_ask(c, &hello, end_ns, &reply);
+	if (rc >= 0)
+		rc = client_ask(c, &(struct request){.op = OP_STATUS}, end_ns, &reply);
+	d->status = rc < 0 ? NULL : json_loads(reply, 0, NULL);
+	d->silence = arena_strdup(d->a, rc < 0 ? err_text() : d->status ? "" : "its answer is not JSON");
+	client_close(c);
+	return d->status;
+}
+
+/* The socket that is asked: the one that was given, else that of the configuration. */
+static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
+{
+	const char *env = getenv("HONE_SOCKET"), *given = d->o->socket;
+	if (!given && env && env[0] && !*d->root)
+		given = env;
+	const char *otherwise = d->socket ? d->socket : CONTROL_SOCKET;
+	snprintf(out, PATH_MAX, "%s%s", given ? "" : d->root, given ? given : otherwise);
+	return out;
+}
+
+static int pid_of(const json_t *status)
+{
+	double pid = daemon_num(status, "pid", 0);
+	return pid >= 1 && pid < INT_MAX ? (int)pid : 0;
+}
+
+/* The configuration of a honed that answers; NULL: it is not known. honed may have been given a path that
+ * begins in its working directory. */
+static const char *config_of(struct doctor *d, const json_t *status)
+{
+	char link[64], folder[PATH_MAX];
+	const char *conf = daemon_text(status, "conf", "");
+	if (*conf == '/')
+		return arena_strdup(d->a, conf);
+	snprintf(link, sizeof link, "/proc/%d/cwd", pid_of(status));
+	ssize_t n = *conf ? readlink(link, folder, sizeof folder) : -1;
+	return n > 0 && n < PATH_MAX ? arena_printf(d->a, "%.*s/%s", (int)n, folder, conf) : NULL;
+}
+
+/* The configuration of the honed that runs here, wherever that was started from. */
 static const char *running_config(struct doctor *d)
 {
-	const char *env = getenv("HONE_SOCKET"), *socket = d->o->socket;
-	json_t *s = NULL;
-	if (!socket && env && *env && !*d->root)
-		socket = env;
-	if (!socket || daemon_status(socket, &s) <= 0)
+	char path[PATH_MAX];
+	struct conf c;
+	if (*d->root && !d->o->socket)
 		return NULL;
-	const char *conf = daemon_text(s, "conf", "");
-	conf = *conf == '/' ? arena_strdup(d->a, conf) : NULL;
-	json_decref(s);
-	return conf;
+	if (conf_read(CONF_FILE, d->a, &c) >= 0)
+		d->socket = c.socket;
+	socket_of(d, path);
+	return file_exists(path) ? config_of(d, ask_status(d, path)) : NULL;
 }
 
 void doctor_configuration(struct doctor *d)
@@ -257,8 +306,11 @@ void doctor_configuration(struct doctor *d)
 	d->limits = c.gate;
 	d->store = !here ? NULL : c.cache ? c.cache : STORE;
 	if (!here)
-		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
-			   "there is no " CONF_FILE ": a honed without --config tunes no models by itself");
+		doctor_say(d, FINDING_NOTE,
+			   d->o->config ? "give --config FILE, the file of the honed that is meant"
+					: "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
+			   "there is no %s: a honed without a configuration tunes no models by itself",
+			   given ? given : CONF_FILE);
 	else
 		doctor_good(d, "honed's configuration %s is valid: %d model%s", path, c.nmodels,
 			    plural_s(c.nmodels));
@@ -269,69 +321,80 @@ void doctor_configuration(struct doctor *d)
 				   "model %s: no such file: %s", c.model[i].name, c.model[i].path);
 }
 
-static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
+/* Whether both are the same file. */
+static bool same_file(const char *a, const char *b)
 {
-	const char *env = getenv("HONE_SOCKET"), *given = d->o->socket;
-	if (!given && env && env[0] && !*d->root)
-		given = env;
-	const char *otherwise = d->socket ? d->socket : CONTROL_SOCKET;
-	snprintf(out, PATH_MAX, "%s%s", given ? "" : d->root, given ? given : otherwise);
-	return out;
+	struct stat x, y;
+	return !strcmp(a, b) ||
+	       (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* Takes from a status reply of honed where its cache is, which process it is, and what it finds wrong. */
-static void take_status(struct doctor *d, const char *path, const char *reply)
+/* Takes from honed's status where its cache is, which process it is, and what it finds wrong. */
+static void take_status(struct doctor *d, const char *path, const json_t *s)
 {
-	json_t *s = json_loads(reply, 0, NULL);
 	const char *cache = daemon_text(s, "cache", NULL), *warning = daemon_text(s, "warning", ""),
-		   *conf = daemon_text(s, "conf_error", "");
-	double pid = daemon_num(s, "pid", 0);
+		   *error = daemon_text(s, "conf_error", ""), *conf = config_of(d, s);
+	bool unit = doctor_has_unit(d, "honed.service");
+	char process[48] = "", reload[128];
 	d->cache = cache ? arena_strdup(d->a, cache) : NULL;
-	d->pid = pid >= 1 && pid < INT_MAX ? (int)pid : 0;
+	d->pid = pid_of(s);
 	if (d->pid)
-		doctor_good(d, "honed answers at %s (process %d)", path, d->pid);
-	else
-		doctor_good(d, "honed answers at %s", path);
+		snprintf(process, sizeof process, " (process %d)", d->pid);
+	doctor_good(d, "honed answers at %s%s", path, process);
+	if (conf && d->o->config && !same_file(conf, d->o->config))
+		doctor_say(d, FINDING_NOTE, "without --config, hone doctor checks the one that it uses",
+			   "the honed that answers uses another configuration: %s", conf);
 	if (*warning)
 		doctor_say(d, FINDING_PROBLEM, "solve that; honed tries again by itself",
 			   "honed cannot keep results: %s", warning);
-	if (*conf)
-		doctor_say(d, FINDING_PROBLEM,
-			   "correct it (honed --check lists all mistakes), then sudo systemctl reload honed",
-			   "honed goes on with its former configuration: %s", conf);
-	json_decref(s);
+	snprintf(reload, sizeof reload, "correct it (honed --check lists all mistakes), then %s",
+		 unit ? "sudo systemctl reload honed" : "send honed the signal HUP");
+	if (*error)
+		doctor_say(d, FINDING_PROBLEM, reload, "honed goes on with its former configuration: %s",
+			   error);
 }
 
 void doctor_honed(struct doctor *d)
 {
 	char path[PATH_MAX];
-	struct client *c = NULL;
-	struct request hello = {.op = OP_HELLO, .has_id = true, .id = 1, .version = CONTROL_VERSION};
-	const char *reply;
-	int64_t end_ns = clock_now(&clock_real) + ANSWER_NS;
+	bool unit = doctor_has_unit(d, "honed.service");
 	if (!file_exists(socket_of(d, path))) {
-		doctor_say(d, FINDING_NOTE, "sudo systemctl enable --now honed.socket honed, if it should",
+		doctor_say(d, FINDING_NOTE,
+			   unit ? "sudo systemctl enable --now honed.socket honed, if it should"
+				: "start honed --config FILE, if it should; make install adds its service",
 			   "honed does not run: nothing is tuned while the board is idle; hone tune works "
 			   "without it");
 		return;
 	}
 	if (access(path, W_OK) < 0) {
-		doctor_say(d, FINDING_WARNING, "sudo usermod -aG hone $USER, and log in again",
+		doctor_say(d, FINDING_WARNING,
+			   unit ? "sudo usermod -aG hone $USER, and log in again"
+				: "run hone as the user that started honed",
 			   "this user may not connect to honed (%s: %s)", path, strerror(errno));
 		return;
 	}
-	int rc = client_open(path, end_ns, &c);
-	if (rc >= 0)
-		rc = client_ask(c, &hello, end_ns, &reply);
-	if (rc >= 0)
-		rc = client_ask(c, &(struct request){.op = OP_STATUS}, end_ns, &reply);
-	if (rc >= 0)
-		take_status(d, path, reply);
+	const json_t *status = ask_status(d, path);
+	if (status)
+		take_status(d, path, status);
 	else
 		doctor_say(d, FINDING_PROBLEM,
-			   "see journalctl -u honed for the reason; sudo systemctl restart honed",
-			   "honed does not answer at %s: %s", path, err_text());
-	client_close(c);
+			   unit ? "see journalctl -u honed for the reason; sudo systemctl restart honed"
+				: "see what honed printed, end it, and start it again",
+			   "honed does not answer at %s: %s", path, d->silence);
+}
+
+bool doctor_has_unit(const struct doctor *d, const char *unit)
+{
+	static const char *const dirs[] = {"/etc/systemd/system", "/usr/local/lib/systemd/system",
+					   "/usr/lib/systemd/system", "/lib/systemd/system"};
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/run/systemd/system", d->root);
+	bool found = false, systemd = file_is_dir(path);
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs && systemd && !found; i++) {
+		snprintf(path, sizeof path, "%s%s/%s", d->root, dirs[i], unit);
+		found = file_exists(path);
+	}
+	return found;
 }
 
 /* Runs only if systemd manages the machine. */
@@ -339,19 +402,13 @@ void doctor_units(struct doctor *d)
 {
 	static const char *const units[] = {"honed.service", "honed.socket", "hone-boot.service",
 					    "hone-worker.socket", "hone-worker@.service"};
-	static const char *const dirs[] = {"/etc/systemd/system", "/usr/local/lib/systemd/system",
-					   "/usr/lib/systemd/system", "/lib/systemd/system"};
 	char path[PATH_MAX], missing[256] = "";
 	int n = 0, there = 0;
 	snprintf(path, sizeof path, "%s/run/systemd/system", d->root);
 	if (!file_is_dir(path))
 		return;
 	for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-		bool found = false;
-		for (size_t i = 0; i < sizeof dirs / sizeof *dirs && !found; i++) {
-			snprintf(path, sizeof path, "%s%s/%s", d->root, dirs[i], units[u]);
-			found = file_exists(path);
-		}
+		bool found = doctor_has_unit(d, units[u]);
 		there += found;
 		if (!found)
 			n += snprintf(missing + n, sizeof missing - (size_t)n, "%s%s", n ? ", " : "",
@@ -359,7 +416,9 @@ void doctor_units(struct doctor *d)
 	}
 	if (n)
 		doctor_say(d, there ? FINDING_WARNING : FINDING_NOTE,
-			   "install hone again (make install); then sudo systemctl daemon-reload",
+			   there ? "install hone again (make install); then sudo systemctl daemon-reload"
+				 : "make install, then sudo systemctl daemon-reload, if honed should be a "
+				   "service",
 			   "the service manager does not know %s", missing);
 	else
 		doctor_good(d, "honed's units are installed");
@@ -464,6 +523,19 @@ static rlim_t limit_of(const char *text, const char *row)
 	return strchr("0123456789", *p) && *p ? (rlim_t)strtoull(p, NULL, 10) : RLIM_INFINITY;
 }
 
+/* Whether honed's process is that of the unit, and not one that somebody started by hand. */
+static bool runs_as_unit(const struct doctor *d)
+{
+	char path[64], text[1024] = "";
+	snprintf(path, sizeof path, "/proc/%d/cgroup", d->pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return doctor_has_unit(d, "honed.service");
+	text[fread(text, 1, sizeof text - 1, f)] = 0;
+	fclose(f);
+	return strstr(text, "/honed.service") != NULL;
+}
+
 /* The limits under which tuning runs: those of the honed that answers, since its jobs inherit them, else this
  * shell's. */
 void doctor_limits(struct doctor *d)
@@ -497,6 +569,7 @@ void doctor_limits(struct doctor *d)
 		snprintf(whose_limits, sizeof whose_limits, "honed (process %d)", d->pid);
 	}
 	int before = d->n;
+	bool unit = theirs && runs_as_unit(d);
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
 		struct rlimit l = {.rlim_cur = RLIM_INFINITY};
 		char remedy[96];
@@ -506,8 +579,10 @@ void doctor_limits(struct doctor *d)
 			continue;
 		if (l.rlim_cur == RLIM_INFINITY || l.rlim_cur >= limits[i].least)
 			continue;
-		snprintf(remedy, sizeof remedy, "%s%s", theirs ? limits[i].directive : limits[i].remedy,
-			 theirs ? " in honed.service" : "");
+		snprintf(remedy, sizeof remedy, "%s%s", unit ? limits[i].directive : limits[i].remedy,
+			 unit     ? " in honed.service"
+			 : theirs ? " where honed is started, and start it again"
+				  : "");
 		doctor_say(d, FINDING_WARNING, remedy, "%s limits %s to %ju%s", whose_limits, limits[i].name,
 			   (uintmax_t)(l.rlim_cur / limits[i].per), limits[i].unit);
 	}

@@ -62,7 +62,7 @@ TEST(raspberry_pi)
 	CHECK(is("swap", FINDING_NOTE, "", "zram"));
 	CHECK(is("time", FINDING_NOTE, "after a start", "hours="));
 	CHECK(is("configuration", FINDING_NOTE, "", "honed.conf"));
-	CHECK(is("honed", FINDING_NOTE, "honed does not run", "systemctl"));
+	CHECK(is("honed", FINDING_NOTE, "honed does not run", "start honed --config FILE"));
 	CHECK(!nth("units", 0) && !nth("worker", 0) && !nth("limits", 0)); /* skipped for another root */
 	sysroot_end(&b);
 	sysroot_pi4_psi(&b);
@@ -200,6 +200,7 @@ TEST(units)
 	sysroot_set(&b, "/run/systemd/system/x", "%s", "");
 	examine(&b, b.root);
 	CHECK(is("units", FINDING_NOTE, "honed.service, honed.socket", "install"));
+	CHECK(is("honed", FINDING_NOTE, "honed does not run", "start honed --config FILE"));
 	for (int i = 0; i < 5; i++) {
 		snprintf(path, sizeof path, "/usr/lib/systemd/system/%s", units[i]);
 		sysroot_set(&b, path, "x\n");
@@ -207,6 +208,7 @@ TEST(units)
 			continue;
 		examine(&b, b.root);
 		CHECK(is("units", FINDING_OK, "", ""));
+		CHECK(is("honed", FINDING_NOTE, "honed does not run", "systemctl enable --now honed.socket"));
 	}
 	sysroot_gone(&b, "/usr/lib/systemd/system/hone-boot.service");
 	examine(&b, b.root);
@@ -327,10 +329,14 @@ TEST(honed_that_does_not_answer)
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	REQUIRE(bind(fd, (void *)&at, sizeof at) == 0);
 	examine(&b, b.root);
-	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "journalctl"));
+	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "see what honed printed"));
 	REQUIRE(listen(fd, 8) == 0);
 	examine(&b, b.root);
-	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "restart honed"));
+	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "start it again"));
+	sysroot_set(&b, "/run/systemd/system/x", "%s", "");
+	sysroot_set(&b, "/etc/systemd/system/honed.service", "x\n");
+	examine(&b, b.root);
+	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "systemctl restart honed"));
 	close(fd);
 	sysroot_end(&b);
 }

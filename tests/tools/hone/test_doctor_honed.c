@@ -72,4 +72,59 @@ TEST(the_cache_and_the_limits_are_honeds)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* The remedies of all findings. */
+static const char *remedies(void)
+{
+	static char out[1 << 14];
+	json_t *j = parse_out(), *f;
+	size_t i, n = 0;
+	out[0] = 0;
+	json_array_foreach(json_object_get(j, "findings"), i, f) n += (size_t)snprintf(
+	    out + n, sizeof out - n, "%s\n", json_string_value(json_object_get(f, "remedy")));
+	json_decref(j);
+	return out;
+}
+
+/* A honed that was started by hand, with a path from its folder: its configuration and its gate count, and no
+ * advice names a unit. */
+TEST(a_honed_without_a_unit)
+{
+	char valid[300], was[PATH_MAX];
+	most_files = 100;
+	if (!*at)
+		make_folder();
+	REQUIRE(getcwd(was, sizeof was));
+	write_text(own("rel.conf"), "[idle]\nload = 1%\n[model m]\npath = /nowhere/m.onnx\n");
+	REQUIRE(chdir(at) == 0);
+	const char *argv[] = {program("honed"), "--config",  "rel.conf",  "--run",  own("run"),  "--state",
+			      own("state"),     "--sysroot", own("root"), "--hone", "/bin/true", NULL};
+	honed = launch(argv, own("log"));
+	REQUIRE(chdir(was) == 0);
+	int fd = dial();
+	REQUIRE(fd >= 0);
+	close(fd);
+	hone("doctor --json --socket %s", own("run/honed.sock"));
+	snprintf(valid, sizeof valid, "honed's configuration %s is valid: 1 model", own("rel.conf"));
+	CHECK(!strcmp(verdict("configuration", valid), "ok"));
+	CHECK(!strcmp(verdict("limits", "limits open files to 100"), "warning"));
+	CHECK_SAYS(remedies(), "ulimit -n 1024 where honed is started, and start it again\n");
+	CHECK(!strstr(remedies(), "systemctl") && !strstr(remedies(), "honed.service"));
+	/* Another configuration is said to be another one. */
+	write_text(own("rel2.conf"), "[idle]\ntune = no\n");
+	hone(WORDS, own("run/honed.sock"), own("rel2.conf"));
+	CHECK(!strcmp(verdict("honed", "uses another configuration: "), "note"));
+	/* What honed says of its gate is what the doctor says: this honed sees an empty machine. */
+	bool said = false;
+	for (int i = 0; i < 100 && !said; i++) {
+		hone("doctor --json --socket %s", own("run/honed.sock"));
+		said = strstr(cli_out, "honed may tune on the board now: ") ||
+		       strstr(cli_out, "honed does not tune on the board now: ");
+	}
+	CHECK(said);
+	end_honed(SIGTERM);
+	most_files = 0;
+	hone("doctor --json --socket %s", own("run/honed.sock"));
+	CHECK_SAYS(remedies(), "start honed --config FILE, if it should");
+}
+
 TEST_MAIN
