@@ -7,8 +7,8 @@
 static void early_words(const struct tune_report *r, struct buf *b)
 {
 	static const char *const words[SEARCH_ENDS][2] = {
-	    [SEARCH_ROOFLINE] = {"came, when timed alone, within 3 % of its roofline",
-				 "came, when timed alone, within 3 % of their rooflines"},
+	    [SEARCH_ROOFLINE] = {"came within 3 % of its roofline when timed alone",
+				 "came within 3 % of their rooflines when timed alone"},
 	    [SEARCH_EXHAUSTED] = {"has no schedule left to try", "have no schedules left to try"},
 	    [SEARCH_FAILED] = {"has no schedule that works", "have no schedules that work"},
 	    [SEARCH_LATE] = {"needs longer builds than the rest of the box allows",

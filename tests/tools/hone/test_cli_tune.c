@@ -694,7 +694,7 @@ TEST(a_box_that_ends_early_says_why)
 		 land);
 	CHECK(system(edit) == 0);
 	snprintf(rest, sizeof rest, "--budget 20s --device replay:%s", land);
-	check_early("tune", model, rest, "came, when timed alone, within 3 % of its roofline");
+	check_early("tune", model, rest, "came within 3 % of its roofline when timed alone");
 	CHECK_RUN(0, "help tune");
 	CHECK_SAYS(cli_out, "roofline");
 }
