@@ -103,9 +103,9 @@ enum {
 	HONE_VERBOSE = 8,     /* log skipped files and the reasons on standard error, for the whole process */
 	HONE_W16 = 16,  /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
 			   w16); not with HONE_EXACT */
-	HONE_INT8 = 32, /* as HONE_W16; and models for which a cache has a recipe run as 8-bit integers. hone
-			  tune --level int8 --data DIR makes the recipe for the model's weights and shapes;
-			  without one that fits, floats stay floats, unless HONE_NEEDS_RECIPE is given */
+	HONE_INT8 = 32, /* models for which a cache has a recipe run as 8-bit integers. hone tune --level int8
+			   --data DIR makes the recipe for the model's weights and shapes; without one that
+			   fits, floats stay floats, unless HONE_NEEDS_RECIPE is given */
 	HONE_HALF = 64, /* as HONE_W16; and products may be those of 16-bit floats (hone tune --level half);
 			   not with HONE_INT8 */
 	/* As HONE_HALF; and on Arm processors that add 16-bit floats, sums of up to 72 products may be made

@@ -27,7 +27,7 @@ static const struct {
     {BYTES("ftrt\0\0\0\0\1"), "a TensorRT engine", "from which it was converted"},
     {BYTES("ptrt\0\0\0\0\1"), "a TensorRT engine", "from which it was converted"},
     {BYTES("RKNN\0\0\0\0\1"), "an RKNN model", "from which it was converted"},
-    {BYTES("\x20\0\0\0ORTM\0\0"), "ONNX Runtime's own format", "use the .onnx file"},
+    {BYTES("\x20\0\0\0ORTM\0\0"), "ONNX Runtime's own format", "from which it was converted"},
     {BYTES("\x20\0\0\0ET12\0\0"), "an ExecuTorch program;", "torch.onnx.export("},
     {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"), "a pointer of Git LFS",
      "git lfs pull"},

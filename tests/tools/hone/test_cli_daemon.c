@@ -258,7 +258,7 @@ TEST(a_lasting_failure_has_its_remedy)
 	no_sync();
 	fake_folder(&f);
 	fake_listen(&f);
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "failed     a: a.onnx is damaged; honed tries again when the file has changed, or after "
 			    "systemctl reload honed\n");
 	CHECK_SAYS(cli_out, "failed     b: no memory\n");
@@ -415,7 +415,7 @@ TEST(wait_is_over_when_it_is_ready)
 			 i ? "after 0.15 s " : "", f.socket, f.socket, i ? "" : "; waiting for it");
 		CHECK_SAYS(cli_err, said);
 	}
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	snprintf(said, sizeof said, "start it with honed --socket %s", f.socket);
 	CHECK_SAYS(cli_out, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket %s.not", f.socket);
