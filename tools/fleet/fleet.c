@@ -264,7 +264,7 @@ static int open_keys(struct fleet *f)
 	if (rc >= 0)
 		buf_add(&f->ca_pem, pem.p, pem.n);
 	arena_free(&a);
-	return rc < 0 ? fail_in(rc, "keys (`hone-fleet init` makes them)") : E_OK;
+	return fail_in(rc, rc == E_NOTFOUND ? "keys (`hone-fleet init` makes them)" : "keys");
 }
 
 static int open_publish(struct fleet *f)

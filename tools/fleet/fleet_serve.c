@@ -205,11 +205,24 @@ static int run_with(const struct fleet_conf *c)
 	return rc < 0 ? rc : 0;
 }
 
+static int check_keys(const struct args *args, const struct fleet_conf *c)
+{
+	struct buf init = {0};
+	if (!fleet_lacks_keys(c->keys))
+		return E_OK;
+	fleet_command(args, &fleet_cmd_init, &init);
+	int rc = fail(E_NOTFOUND, "there are no keys in %s; `%s` makes them", c->keys, buf_str(&init));
+	buf_free(&init);
+	return rc;
+}
+
 static int run(const struct args *args)
 {
 	struct arena a = {0};
 	struct fleet_conf c;
 	int rc = fleet_conf_of(args, &c, &a);
+	if (rc >= 0)
+		rc = check_keys(args, &c);
 	if (rc >= 0)
 		rc = run_with(&c);
 	arena_free(&a);

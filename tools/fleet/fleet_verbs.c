@@ -12,7 +12,9 @@
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,31 +28,60 @@ struct work {
 	struct db_conn *c;
 };
 
-static bool is_missing(const char *db)
+void fleet_command(const struct args *args, const struct cmd *to, struct buf *out)
 {
-	return !strstr(db, "://") && *db != ':' && !file_exists(db);
+	next_program(out);
+	buf_printf(out, " %s", to->name);
+	for (const struct opt *o = to->opts; o->name; o++)
+		arg_again(args, o->name, to, out);
 }
 
-static int fail_missing(const char *db)
+static bool is_missing(const char *path)
 {
-	struct buf serve = {0};
-	next_program(&serve);
-	buf_puts(&serve, " serve --db ");
-	shell_path(&serve, db);
+	return access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+bool fleet_lacks_keys(const char *keys)
+{
+	char path[PATH_MAX];
+	return snprintf(path, sizeof path, "%s/ca.key", keys) < (int)sizeof path && is_missing(path);
+}
+
+static int fail_missing(const struct args *args, const struct fleet_conf *c)
+{
+	struct buf serve = {0}, init = {0};
+	fleet_command(args, &fleet_cmd_serve, &serve);
+	if (fleet_lacks_keys(c->keys)) {
+		buf_puts(&init, ", once `");
+		fleet_command(args, &fleet_cmd_init, &init);
+		buf_printf(&init, "` has made keys in %s", c->keys);
+	}
 	int rc =
 	    fail(E_NOTFOUND,
-		 "there is no database %s; `%s` creates it, or give the one that the server uses with --db",
-		 db, buf_str(&serve));
+		 "there is no database %s; `%s` creates it%s, or give the one that the server uses with --db",
+		 c->db, buf_str(&serve), buf_str(&init));
 	buf_free(&serve);
+	buf_free(&init);
 	return rc;
+}
+
+/* Checks that a database that is a file is there, and that its folder lets this user look. */
+static int find_database(const struct args *args, const struct fleet_conf *c)
+{
+	if (strstr(c->db, "://") || *c->db == ':' || file_exists(c->db))
+		return E_OK;
+	if (is_missing(c->db))
+		return fail_missing(args, c);
+	return fail(E_IO, "database %s: %s; start hone-fleet as the user who runs the server, or as root",
+		    c->db, strerror(errno));
 }
 
 /* Opens the database that the server made: opening a mistyped file would make an empty one. */
 static int begin(const struct args *args, struct work *w)
 {
 	int rc = fleet_conf_of(args, &w->conf, &w->a);
-	if (rc >= 0 && is_missing(w->conf.db))
-		rc = fail_missing(w->conf.db);
+	if (rc >= 0)
+		rc = find_database(args, &w->conf);
 	if (rc >= 0)
 		rc = crypto_start();
 	return rc < 0 ? rc : store_database(w->conf.db, &w->c);

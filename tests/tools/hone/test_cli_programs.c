@@ -179,6 +179,62 @@ TEST(a_fleet_for_a_trial_is_one_folder)
 	CHECK(!file_exists(no) && !file_is_dir(no));
 }
 
+/* Advice for a fleet that is not there yet repeats --state, and names keys, which the server needs. */
+TEST(hone_fleet_says_how_to_begin)
+{
+	char state[160], words[900];
+	snprintf(state, sizeof state, "%s", in_dir("begin here"));
+	snprintf(words, sizeof words,
+		 "there is no database %s/fleet.db; `./hone-fleet serve --state '%s'` creates it, once "
+		 "`./hone-fleet init --state '%s'` has made keys in %s/keys, or ",
+		 state, state, state, state);
+	CHECK(program("hone-fleet", "boards --state '%s'", state) == 1);
+	CHECK_SAYS(cli_err, words);
+	snprintf(words, sizeof words,
+		 "there are no keys in %s/keys; `./hone-fleet init --state '%s'` makes them", state, state);
+	CHECK(program("hone-fleet", "serve --state '%s' --listen 127.0.0.1:0", state) == 1);
+	CHECK_SAYS(cli_err, words);
+	CHECK(!file_exists(state));
+	CHECK(program("hone-fleet", "init --state '%s'", state) == 0);
+	CHECK(program("hone-fleet", "boards --state '%s'", state) == 1);
+	snprintf(words, sizeof words, "`./hone-fleet serve --state '%s'` creates it, or ", state);
+	CHECK_SAYS(cli_err, words);
+}
+
+/* Runs `hone-fleet boards` as a user who may not look into the folder. Returns its exit status. */
+static int boards_of_others(char *state)
+{
+	char self[2000];
+	CHECK_OK(file_self_dir(self, sizeof self));
+	strcat(self, "/../hone-fleet");
+	pid_t pid = fork();
+	if (pid == 0) {
+		char *argv[] = {self, "boards", "--state", state, NULL};
+		if (dup2(open(in_dir("program-err"), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2) < 0)
+			_exit(121);
+		if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(122);
+		execv(self, argv);
+		_exit(127);
+	}
+	int status = -1;
+	CHECK(waitpid(pid, &status, 0) == pid);
+	slurp(in_dir("program-err"), cli_err, sizeof cli_err);
+	return WEXITSTATUS(status);
+}
+
+TEST(a_database_of_another_user_is_not_missing)
+{
+	char state[160];
+	snprintf(state, sizeof state, "%s", in_dir("theirs"));
+	CHECK_OK(file_mkdirs(state, 0700));
+	CHECK(geteuid() == 0 || chmod(state, 0) == 0);
+	CHECK(boards_of_others(state) == 1);
+	CHECK_SAYS(cli_err, "/theirs/fleet.db: Permission denied; start hone-fleet as the user who runs");
+	CHECK(!strstr(cli_err, "no database"));
+	CHECK(chmod(state, 0700) == 0);
+}
+
 /* The help of serve tells each default, and which values are allowed. */
 TEST(hone_fleet_tells_its_defaults)
 {
