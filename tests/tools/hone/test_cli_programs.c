@@ -261,6 +261,27 @@ TEST(hone_fleet_tells_its_defaults)
 	arena_free(&a);
 }
 
+/* Takes line breaks and runs of blanks out of cli_out. */
+static void join_lines(void)
+{
+	for (char *p = cli_out; *p; p++)
+		*p = *p == '\n' ? ' ' : *p;
+	for (char *p = cli_out; (p = strstr(p, "  ")) != NULL;)
+		memmove(p, p + 1, strlen(p));
+}
+
+/* Both programs take into the cache of the configuration, whatever cache `hone tune` of this user has. */
+TEST(both_programs_tell_which_cache_takes)
+{
+	CHECK(program("hone", "sync --help") == 0);
+	join_lines();
+	CHECK_SAYS(cli_out, "(default: cache in [honed] of the configuration, else /var/lib/hone/cache)");
+	CHECK(!strstr(cli_out, "XDG_CACHE_HOME"));
+	CHECK(program("hone-sync", "--help") == 0);
+	join_lines();
+	CHECK_SAYS(cli_out, "(default: as configured, else /var/lib/hone/cache)");
+}
+
 /* How often boards poll is a matter of both sides, and the help of each says so. */
 TEST(both_sides_tell_how_often_boards_poll)
 {
@@ -268,10 +289,7 @@ TEST(both_sides_tell_how_often_boards_poll)
 	    {"hone-fleet", "serve --help"}, {"hone", "sync --help"}, {"hone-sync", "--help"}};
 	for (int i = 0; i < 3; i++) {
 		CHECK(program(helps[i][0], "%s", helps[i][1]) == 0);
-		for (char *p = cli_out; *p; p++)
-			*p = *p == '\n' ? ' ' : *p;
-		for (char *p = cli_out; (p = strstr(p, "  ")) != NULL;)
-			memmove(p, p + 1, strlen(p));
+		join_lines();
 		CHECK_SAYS(cli_out, "factor of 4");
 		CHECK_SAYS(cli_out, "`every` in [sync]");
 	}
