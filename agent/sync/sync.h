@@ -89,8 +89,8 @@ int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struc
 int64_t sync_due(const struct sync_conf *c, const struct sync_now *now);
 /* Writes this boot's id; "": not known. */
 void sync_boot(char *out, size_t n);
-/* Writes the result of the last run as JSON for `hone status`, and returns whether there was one; "{}" if
- * there was none. */
+/* Writes the result of the last run and the totals of all runs as JSON for `hone status`, and returns whether
+ * there was a run; "{}" if there was none. */
 bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out);
 
 #endif

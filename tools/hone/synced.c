@@ -40,19 +40,19 @@ static void tell_last(const json_t *s)
 		table_say("last run   offline, no server was reached: %s", error);
 	else
 		table_say("last run   %s%s", *error ? "failed: " : "good", error);
-	table_say("fleet      serial %.0f%s; %.0f records taken, choices for %.0f model%s, %.0f refused; "
-		  "%.0f records, choices and histories sent",
-		  daemon_num(s, "serial", 0),
-		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "",
-		  daemon_num(s, "taken", 0), daemon_num(s, "choices", 0),
-		  plural_s((int64_t)daemon_num(s, "choices", 0)), daemon_num(s, "refused", 0),
-		  daemon_num(s, "sent", 0));
+	table_say("fleet      serial %.0f%s", daemon_num(s, "serial", 0),
+		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "");
 	/* The fleet may know it by another name (hone-fleet rename), which it does not tell the board. */
 	printf("board      %s (joins as %s)%s\n", daemon_text(s, "board", "no id yet"),
 	       daemon_text(s, "name", "-"),
 	       daemon_flag(s, "revoked") ? ", revoked by the fleet: nothing that it sends counts" : "");
-	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
-	       daemon_num(s, "up_bytes", 0) / 1024);
+	table_say(
+	    "all runs   %.0f records taken, choices for %.0f model%s, %.0f refused; %.0f records, choices "
+	    "and histories sent; %.1f KiB down, %.1f KiB up",
+	    daemon_num(s, "taken", 0), daemon_num(s, "choices", 0),
+	    plural_s((int64_t)daemon_num(s, "choices", 0)), daemon_num(s, "refused", 0),
+	    daemon_num(s, "sent", 0), daemon_num(s, "down_bytes", 0) / 1024,
+	    daemon_num(s, "up_bytes", 0) / 1024);
 }
 
 /* Without systemd, nothing is known to start hone-sync when its turn has come. */
