@@ -218,10 +218,7 @@ static int refuse_revoked(const struct sync_sum *s, const struct sync_conf *c, b
 		return rc;
 	if (rc < 0) /* both are errors of this run */
 		log_error("%s", err_text());
-	return fail(E_NOTFOUND,
-		    "%s: the fleet has revoked this board: it may take, but nothing that it sends counts; "
-		    "ask the fleet's operator",
-		    c->server);
+	return fail(E_NOTFOUND, "%s: " SYNC_REVOKED, c->server);
 }
 
 static int run_once(const struct words *w, const struct sync_conf *c, const struct sync_cache *to,

@@ -569,7 +569,7 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 		t->token_ns = r->token_ns;
 	t->ran_s = r->now->date_s;
 	t->offline = r->sum->offline;
-	snprintf(t->error, sizeof t->error, "%s", rc < 0 ? err_text() : "");
+	snprintf(t->error, sizeof t->error, "%s", rc < 0 ? err_text() : t->revoked ? SYNC_REVOKED : "");
 	t->taken += r->sum->taken;
 	t->choices += r->sum->choices;
 	t->refused += r->sum->refused;

@@ -37,10 +37,16 @@
 
 #include <signal.h>
 
+/* What a run of a revoked board is kept as, if nothing else failed. */
+#define SYNC_REVOKED                                                                                         \
+	"the fleet has revoked this board: it may take, but nothing that it sends counts; ask the fleet's "  \
+	"operator"
+
 struct sync_sum {
 	bool fresh;     /* the snapshot was new */
 	bool offline;   /* no server was reached */
-	bool revoked;   /* the fleet has revoked this board: what it sends does not count */
+	bool revoked;   /* the fleet has revoked this board: what it sends does not count, and the run
+			 * is kept as not good even if sync_run returns E_OK */
 	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, refused, batches, sent;
 	int unsent;                   /* lines that the server refused, each alone */

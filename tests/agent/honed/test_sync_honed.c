@@ -113,4 +113,32 @@ TEST(sync_by_hand)
 	tree_close(&tree);
 }
 
+/* The last run of a revoked board is not called good, also where a later `hone sync` shows it. */
+TEST(sync_of_a_revoked_board)
+{
+	char words[512], board[1][KEY_ID_HEX + 1];
+	struct arena a = {0};
+	struct blob b;
+	tree_open(&tree);
+	configure();
+	CHECK_OK(file_mkdirs(tree.state, 0755));
+	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
+	CHECK(run("hone", words) == 0 && has("printed", "last run   good\n"));
+	REQUIRE_OK(file_read(&a, tree_path(&tree, "printed"), 0, &b));
+	const char *line = strstr(b.p, "\nboard      ");
+	REQUIRE(line);
+	snprintf(board[0], sizeof board[0], "%.*s", KEY_ID_HEX, line + 12);
+	arena_free(&a);
+	tree.s.board = board;
+	tree.s.nboard = 1;
+	tree.s.serial++;
+	tree_publish(&tree);
+	for (int later = 0; later < 2; later++) {
+		snprintf(words, sizeof words, "sync%s --cache %s", later ? "" : " --now", tree.cache);
+		CHECK(run("hone", words) == !later);
+		CHECK(has("printed", "last run   failed: the fleet has revoked this board"));
+	}
+	tree_close(&tree);
+}
+
 TEST_MAIN

@@ -201,7 +201,14 @@ TEST(a_revoked_board_fails)
 		CHECK(!finds("error: hone-sync: "));
 	}
 	CHECK(run(WORDS("--now")) == 1 && says("the fleet has revoked this board"));
+	CHECK(run(WORDS("--status")) == 0 && says("\"good\":false") &&
+	      says("\"error\":\"the fleet has revoked "));
 	CHECK(run(NULL) == 0);
+	tree.s.nboard = 0;
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(run(WORDS("--now")) == 0);
+	CHECK(run(WORDS("--status")) == 0 && says("\"good\":true") && says("\"error\":\"\""));
 	tree_close(&tree);
 }
 
