@@ -226,7 +226,8 @@ static int run_once(const struct words *w, const struct sync_conf *c, const stru
 {
 	struct sync_sum sum = {0};
 	int rc = sync_run(c, to, now, &sum);
-	if (rc >= 0 || sum.unsent || sum.untried)
+	/* A run that fails keeps what it took and sent before. */
+	if (rc >= 0 || sum.unsent || sum.untried || sum.taken || sum.choices || sum.sent)
 		tell(&sum, c, w->now || w->folder);
 	if (rc == E_IO && sum.offline && !w->now) { /* a board may be offline for years */
 		log_more("hone-sync: %s", err_text());

@@ -212,6 +212,31 @@ TEST(a_revoked_board_fails)
 	tree_close(&tree);
 }
 
+/* A run that fails says first what it took before. */
+TEST(a_failed_run_tells_what_it_took)
+{
+	char text[400];
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	snprintf(text, sizeof text, "server = %s\ntoken = %s\n", w.url, tree_path(&tree, "no-token"));
+	configure(text);
+	CHECK(run(WORDS("--now")) == 1 && says("token in [sync]"));
+	CHECK(says(": 3 records taken, which this board times before it uses them\n"));
+	CHECK(run(WORDS("--now")) == 1 && says("token in [sync]") && !finds("taken") &&
+	      !finds("nothing new"));
+	web_stop(&w);
+	configure_server(tree.www);
+	tree_add_records(&tree, 3, 5);
+	struct snapshot_blob *last = tree_add_records(&tree, 5, 6);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(unlink(tree_path(&tree, tree_blob_name(last))) == 0);
+	CHECK(run(WORDS("--now")) == 1 && says(": 2 records taken, which this board times") &&
+	      says("error: "));
+	tree_close(&tree);
+}
+
 /* Without --wait it gives up after 5 s. */
 TEST(a_locked_cache_is_waited_for)
 {
