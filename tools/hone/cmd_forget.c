@@ -33,6 +33,7 @@ struct forget {
 	struct keys shared;              /* with other models that this cache was tuned for; they are kept */
 	struct buf others;               /* these models, if they share a kernel that is there */
 	int kernels, hints, logs, marks; /* that were removed; hints: imported records */
+	int recipes;                     /* of level int8, that were removed */
 	int kept;                        /* kernels of shared tasks */
 };
 
@@ -94,6 +95,7 @@ static int forget_log(void *ctx, const struct trials *l)
 	return rc;
 }
 
+/* Returns how many there were. */
 static int forget_type(struct cache *c, enum cache_type t)
 {
 	struct arena a = {0};
@@ -102,7 +104,7 @@ static int forget_type(struct cache *c, enum cache_type t)
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = cache_forget(c, t, k[i]);
 	arena_free(&a);
-	return rc;
+	return n < 0 ? n : rc < 0 ? rc : n;
 }
 
 struct codes {
@@ -267,7 +269,10 @@ static int of_model(const struct args *a, const char *path, const struct target 
 		return rc == E_NOTFOUND ? 0 : rc;
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = at_level(a, path, &t[i], LEVEL_INT8, f, arena);
-	return rc >= 0 || rc == E_CORRUPT ? cache_forget(f->cache, CACHE_RECIPE, recipe) : rc;
+	if (rc >= 0 || rc == E_CORRUPT)
+		rc = cache_forget(f->cache, CACHE_RECIPE, recipe);
+	f->recipes += rc >= 0;
+	return rc;
 }
 
 /* Imports the model of a gain with the gain's shapes, and optimises it as it was tuned. */
@@ -387,14 +392,28 @@ static int forget(const struct args *a, const char *dir, struct forget *f)
 		rc = trials_each(f->cache, forget_log, f);
 	if (rc >= 0)
 		rc = f->marks = marked_forget(f->cache, task_wanted, f);
-	for (enum cache_type k = CACHE_REC; f->all && rc >= 0 && k < CACHE_TYPES; k++)
+	for (enum cache_type k = CACHE_REC; f->all && rc >= 0 && k < CACHE_TYPES; k++) {
 		rc = k == CACHE_FORGET || !cache_keeps((int)k) ? 0 : forget_type(f->cache, k);
+		f->recipes += k == CACHE_RECIPE && rc > 0 ? rc : 0;
+	}
 	if (rc >= 0)
 		rc = cache_commit(f->cache);
 	if (rc >= 0 && f->all) /* compaction removes the bytes themselves */
 		rc = cache_compact(f->cache);
 	arena_free(&arena);
 	return rc;
+}
+
+/* Appends what the user loses with the recipes: examples have to be there to make them again. */
+static void put_recipes(const struct forget *f, struct buf *out)
+{
+	if (f->recipes && !f->all)
+		buf_puts(out,
+			 ", and its recipe of level int8, which needs examples of inputs to be made again");
+	else if (f->recipes)
+		buf_printf(
+		    out, ", and %d recipe%s of level int8, which need%s examples of inputs to be made again",
+		    f->recipes, plural_s(f->recipes), f->recipes == 1 ? "s" : "");
 }
 
 /* Says what was removed; an error if nothing has the key of --task. */
@@ -406,11 +425,15 @@ static int report(const struct args *a, const char *dir, struct forget *f)
 			    "lists the keys",
 			    dir, f->task, dir);
 	if (a->json)
-		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "kernels",
+		return json_out(json_pack("{so si si si si si si}", "cache", json_text(dir), "kernels",
 					  f->kernels, "hints", f->hints, "logs", f->logs, "marks", f->marks,
-					  "shared", f->kept));
-	table_say("removed %d kernel%s, %d imported record%s and %d log%s from %s", f->kernels,
-		  plural_s(f->kernels), f->hints, plural_s(f->hints), f->logs, plural_s(f->logs), dir);
+					  "recipes", f->recipes, "shared", f->kept));
+	struct buf recipes = {0};
+	put_recipes(f, &recipes);
+	table_say("removed %d kernel%s, %d imported record%s and %d log%s from %s%s", f->kernels,
+		  plural_s(f->kernels), f->hints, plural_s(f->hints), f->logs, plural_s(f->logs), dir,
+		  buf_str(&recipes));
+	buf_free(&recipes);
 	const char *model = arg_str(a, "model", NULL);
 	if (f->kept)
 		table_say(
@@ -453,8 +476,9 @@ static const struct opt opts[] = {
     {"task", OPT_STR, "KEY", "records of one task: the first digits of its key, as hone tasks shows it"},
     {"model", OPT_STR, "MODEL",
      "records of a model, for any number of threads and for the devices that this cache was tuned for: "
-     "kernels, imported records and logs of its tasks, its choices and its history; what another model "
-     "that this cache was tuned for uses, too, is kept"},
+     "kernels, imported records and logs of its tasks, its choices, its history and its recipe of level "
+     "int8, which needs examples of inputs to be made again; what another model that this cache was tuned "
+     "for uses, too, is kept"},
     {"all", OPT_FLAG, NULL, "all records, and what the files still hold of older ones"},
     OPT_SHAPE,
     OPT_CACHE,
@@ -468,7 +492,7 @@ const struct cmd cmd_forget = {
     .summary = "remove records from the cache",
     .details =
 	"Removes kernels, their code, imported records, the logs of tuning and the quarantine marks of\n"
-	"candidates that never returned.\n"
+	"candidates that never returned. --model and --all remove recipes of level int8, too.\n"
 	"Records in a read-only layer are hidden.",
     .opts = opts,
     .run = run_forget,

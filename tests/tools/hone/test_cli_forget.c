@@ -2,6 +2,7 @@
 /* hone forget where two models share kernels: a network, and one that consists of its first layers. */
 #include "agent/cache/gain.h"
 #include "agent/cache/history.h"
+#include "agent/cache/recipe.h"
 #include "kernels/graph/optimize.h"
 #include "kernels/onnx/import.h"
 #include "platform/machine/target.h"
@@ -114,6 +115,42 @@ TEST(a_gain_goes_with_a_kernel_of_its_model)
 	CHECK(!piece_has_gain());
 	json_decref(j);
 	json_decref(of_piece);
+}
+
+/* Makes a cache with what stands for the steering network's recipe, and one of another model. */
+static void two_recipes(const char *name)
+{
+	struct graph *g;
+	struct cache *c;
+	snprintf(cache, sizeof cache, "%s", in_dir(name));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g));
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	CHECK_OK(cache_put(c, CACHE_RECIPE, recipe_key(g), "hone-recipe 2\n", 14));
+	CHECK_OK(cache_put(c, CACHE_RECIPE, hash_text("another"), "hone-recipe 2\n", 14));
+	cache_close(c);
+	graph_free(g);
+}
+
+/* Only examples make a recipe again, so its removal is told. */
+TEST(a_recipe_that_is_removed_is_told)
+{
+	two_recipes("recipes");
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), cache);
+	CHECK(out_number("recipes") == 1);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), cache);
+	CHECK(out_number("recipes") == 0);
+	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
+	CHECK(!strstr(cli_out, "level int8"));
+	two_recipes("recipes");
+	CHECK_RUN(0, "forget --model %s --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "and its recipe of level int8");
+	CHECK_RUN(0, "forget --all --cache %s", cache);
+	CHECK_SAYS(cli_out, ", and 1 recipe of level int8, which needs examples");
+	two_recipes("recipes");
+	CHECK_RUN(0, "forget --all --json --cache %s", cache);
+	CHECK(out_number("recipes") == 2);
+	CHECK_RUN(0, "forget --help");
+	CHECK_SAYS(cli_out, "its history and its recipe of");
 }
 
 TEST_MAIN

@@ -220,6 +220,7 @@ TEST(every_command_runs_the_recipe)
 	CHECK_SAYS(cli_out, "int8: this recipe takes the place of another one");
 	CHECK(gains_at_int8() <= 1);
 	CHECK_RUN(0, "forget --model %s --cache %s", model, cache);
+	CHECK_SAYS(cli_out, ", and its recipe of level int8, which needs examples");
 	CHECK_RUN(1, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	run_libhone(HONE_INT8, lib); /* floats stay floats */
 	check_needs_recipe();
