@@ -100,9 +100,34 @@ static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, 
 	return kind != MOUNT_KEEPS;
 }
 
+/* Why the writer cannot make `cache` below `dir`, the nearest folder that exists. False: it can. */
+static bool cannot_make(const struct doctor *d, const char *cache, const char *dir, const struct stat *st,
+			char why[PATH_MAX + 64])
+{
+	size_t n = strlen(dir), name = n + strspn(cache + n, "/");
+	char below[PATH_MAX];
+	struct stat other;
+	snprintf(below, sizeof below, "%.*s", (int)(name + strcspn(cache + name, "/")), cache);
+	if (lstat(below, &other) == 0) /* a link to nothing, too */
+		snprintf(why, PATH_MAX + 64, "%s is not a folder", below);
+	else if (!can_write(d, dir, st))
+		snprintf(why, PATH_MAX + 64, "user %ju cannot write to %s", (uintmax_t)writer(d), dir);
+	else
+		return false;
+	return true;
+}
+
+/* Folders above the cache are not its user's, or serve others, too: no advice changes their owner or mode. */
+static const char *other_place(const struct doctor *d)
+{
+	return is_honeds(d)
+		   ? "set cache= in honed.conf to a folder that honed's user can write"
+		   : "set HOME or XDG_CACHE_HOME to a folder that you can write, or give --cache DIR";
+}
+
 void doctor_cache(struct doctor *d)
 {
-	char dir[PATH_MAX], fix[2 * PATH_MAX + 64];
+	char dir[PATH_MAX], fix[PATH_MAX + 64], why[PATH_MAX + 64];
 	const char *cache = cache_of(d), *what = cache && is_honeds(d) ? "honed's cache" : "the cache";
 	struct stat st;
 	if (!cache) {
@@ -119,15 +144,16 @@ void doctor_cache(struct doctor *d)
 	if (forgets(d, what, cache, kind, "put it on a writable partition: --cache DIR, or a mount there") &&
 	    kind == MOUNT_READ_ONLY)
 		return;
-	if (!can_write(d, dir, &st)) {
-		/* a folder that cannot be seen may be another user's, too */
-		bool hidden = strcmp(dir, cache) && access(cache, F_OK) < 0 && errno == EACCES;
-		snprintf(fix, sizeof fix, "sudo chown %ju '%s'%s%s%s, or %s", (uintmax_t)writer(d), dir,
-			 hidden ? " '" : "", hidden ? cache : "", hidden ? "'" : "",
+	const char *who = is_honeds(d) ? "honed" : "you";
+	if (strcmp(dir, cache) && cannot_make(d, cache, dir, &st, why)) {
+		doctor_say(d, FINDING_PROBLEM, other_place(d),
+			   "%s cannot make the cache folder %s (%s): each start would tune again", who, cache,
+			   why);
+	} else if (!can_write(d, dir, &st)) {
+		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or %s", (uintmax_t)writer(d), dir,
 			 is_honeds(d) ? "set cache= in honed.conf" : "give --cache DIR");
-		doctor_say(d, FINDING_PROBLEM, fix,
-			   "%s cannot write to the cache folder %s: each start would tune again",
-			   is_honeds(d) ? "honed" : "you", dir);
+		doctor_say(d, FINDING_PROBLEM, model_cache_may_be(dir) ? fix : other_place(d),
+			   "%s cannot write to the cache folder %s: each start would tune again", who, dir);
 	} else if (!strcmp(dir, cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
 		doctor_say(d, FINDING_WARNING, fix,

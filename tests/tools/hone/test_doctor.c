@@ -267,7 +267,7 @@ TEST(cache_of_another_user)
 	struct sysroot b;
 	char cache[256];
 	sysroot_vm(&b);
-	sysroot_set(&b, "/cache/x", "%s", "");
+	sysroot_set(&b, "/cache/lock", "%s", "");
 	sysroot_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
 	snprintf(cache, sizeof cache, "%s/cache", b.root);
 	CHECK(chmod(b.root, 0755) == 0 && chmod(cache, 0555) == 0);
@@ -281,19 +281,67 @@ TEST(cache_of_another_user)
 	CHECK_SAYS(cli_out, "you cannot write to the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
 	CHECK_SAYS(cli_err, "solve the problems, then check again\nNext: hone doctor --cache ");
-	/* The folder cannot be seen in one that is closed: both are named. */
+	/* The folder cannot be seen in one that is closed, whose owner nobody is told to change. */
 	sysroot_set(&b, "/shut/hone/x", "%s", "");
-	char hidden[300], both[700];
-	snprintf(both, sizeof both, "%s/shut", b.root);
+	char shut[300], hidden[300];
+	snprintf(shut, sizeof shut, "%s/shut", b.root);
 	snprintf(hidden, sizeof hidden, "%s/shut/hone", b.root);
-	CHECK(chmod(both, 0700) == 0);
+	CHECK(chmod(shut, 0700) == 0);
 	if (geteuid() == 0) {
 		nobody = true;
 		CHECK_RUN(1, "doctor --sysroot %s --cache %s", b.root, hidden);
 		nobody = false;
-		snprintf(both, sizeof both, "sudo chown 65534 '%s/shut' '%s', or", b.root, hidden);
-		CHECK_SAYS(cli_out, both);
+		CHECK_SAYS(cli_out, "you cannot make the cache folder ");
+		CHECK_SAYS(cli_out, "(user 65534 cannot write to ");
+		CHECK_SAYS(cli_out, "or give --cache DIR");
+		CHECK(!strstr(cli_out, "chown") && !strstr(cli_out, "chmod"));
 	}
+	sysroot_end(&b);
+}
+
+/* No folder above the cache is the user's to change: the advice names another place. */
+static void check_homeless(const char *why)
+{
+	CHECK(strstr(cli_out, "cannot make the cache folder ") && strstr(cli_out, "/.cache/hone"));
+	CHECK_SAYS(cli_out, why);
+	CHECK_SAYS(cli_out, "set HOME or XDG_CACHE_HOME to a folder that you can write, or give --cache DIR");
+	CHECK(!strstr(cli_out, "chown") && !strstr(cli_out, "chmod"));
+}
+
+TEST(cache_of_a_user_without_a_home)
+{
+	static const char *const commands[] = {"doctor", "bugreport"};
+	struct sysroot b;
+	char home[300];
+	const char *was = getenv("XDG_CACHE_HOME");
+	char *old = was ? strdup(was) : NULL, *old_home = strdup(getenv("HOME") ? getenv("HOME") : "");
+	sysroot_vm(&b);
+	sysroot_set(&b, "/file", "%s", "");
+	sysroot_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
+	CHECK(chmod(b.root, 0755) == 0);
+	unsetenv("XDG_CACHE_HOME");
+	setenv("HONE_SYSROOT", b.root, 1);
+	for (int i = 0; i < 2; i++) {
+		snprintf(home, sizeof home, "%s/file/me", b.root);
+		setenv("HOME", home, 1);
+		hone("%s", commands[i]);
+		check_homeless("/file is not a folder)");
+		if (geteuid())
+			continue;
+		setenv("HOME", "/nonexistent", 1);
+		CHECK(chmod(dir, 0777) == 0 && chmod(in_dir("stderr"), 0666) == 0 &&
+		      chmod(in_dir("stdout"), 0666) == 0);
+		nobody = true;
+		hone("%s", commands[i]);
+		nobody = false;
+		check_homeless("(user 65534 cannot write to /)");
+	}
+	unsetenv("HONE_SYSROOT");
+	setenv("HOME", old_home, 1);
+	if (old)
+		setenv("XDG_CACHE_HOME", old, 1);
+	free(old);
+	free(old_home);
 	sysroot_end(&b);
 }
 
