@@ -160,7 +160,7 @@ static void cache(struct report *r, struct buf *out)
 {
 	struct cache *c;
 	struct cache_state s;
-	if (cache_open(&c, r->cache, true, 0) < 0) {
+	if (model_cache_read(r->cache, &c) < 0) {
 		buf_printf(out, "%s\n", err_text());
 		return;
 	}

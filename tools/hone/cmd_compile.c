@@ -420,7 +420,7 @@ static int compile(struct compile *c, char *cache_dir, size_t n)
 	if (rc >= 0)
 		rc = host_open(c->args, cache_dir, true, &c->host);
 	if (rc >= 0 && *cache_dir)
-		rc = cache_open(&c->cache, cache_dir, true, 0);
+		rc = model_cache_read(cache_dir, &c->cache);
 	if (rc >= 0)
 		rc = defaults_open(c->cache, &c->host, true, &c->made);
 	if (rc >= 0 && beside)

@@ -723,7 +723,7 @@ static int open_all(struct explain *e)
 	if (rc >= 0)
 		rc = model_cache_to_read(e->args, dir, sizeof dir);
 	if (rc >= 0)
-		rc = cache_open(&e->cache, dir, true, 0);
+		rc = model_cache_read(dir, &e->cache);
 	if (rc >= 0)
 		rc = machine_target(dir, &e->target);
 	if (rc >= 0 && device)

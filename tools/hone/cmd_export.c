@@ -92,6 +92,32 @@ static int export_all(struct cache *c, const char *file, struct exported *n)
 	return rc;
 }
 
+static int report(const struct args *a, const struct cache *c, const char *dir, const char *file,
+		  const struct exported *n)
+{
+	const char *above = model_cache_above(c, dir);
+	struct buf names = {0};
+	int rc = E_OK;
+	if (file && a->json)
+		rc = json_out(json_pack("{so so* so si si}", "cache", json_text(dir), "also",
+					above ? json_text(above) : NULL, "file", json_text(file), "records",
+					n->records, "left_out", n->left_out));
+	if (fflush(stdout) < 0 || ferror(stdout)) /* the error follows, and nothing was exported */
+		return 1;
+	if (n->left_out)
+		log_info(
+		    "hone: warning: %d record%s left out: a line holds less than 1 MiB; hone pack has no "
+		    "such limit",
+		    n->left_out, n->left_out == 1 ? " is" : "s are");
+	model_cache_names(c, dir, &names);
+	log_info("%d record%s of %s", n->records, plural_s(n->records), buf_str(&names));
+	buf_free(&names);
+	log_info("on another board, hone import takes these records");
+	if (file)
+		next_say("hone import %s", file);
+	return rc;
+}
+
 static int run_export(const struct args *a)
 {
 	char dir[4096], to[PATH_MAX];
@@ -104,23 +130,9 @@ static int run_export(const struct args *a)
 	if (rc < 0)
 		return rc;
 	rc = export_all(c, file ? to : NULL, &n);
+	if (rc >= 0)
+		rc = report(a, c, dir, file, &n);
 	cache_close(c);
-	if (rc < 0)
-		return rc;
-	if (file && a->json)
-		rc = json_out(json_pack("{so so si si}", "cache", json_text(dir), "file", json_text(file),
-					"records", n.records, "left_out", n.left_out));
-	if (fflush(stdout) < 0 || ferror(stdout)) /* the error follows, and nothing was exported */
-		return 1;
-	if (n.left_out)
-		log_info(
-		    "hone: warning: %d record%s left out: a line holds less than 1 MiB; hone pack has no "
-		    "such limit",
-		    n.left_out, n.left_out == 1 ? " is" : "s are");
-	log_info("%d record%s of %s", n.records, plural_s(n.records), dir);
-	log_info("on another board, hone import takes these records");
-	if (file)
-		next_say("hone import %s", file);
 	return rc;
 }
 

@@ -80,6 +80,7 @@ static int describe(const struct args *a, struct pack *p)
 
 static int print(const struct args *a, const struct pack *p, int n)
 {
+	const char *above = arg_given(a, "from") ? NULL : model_cache_above(p->cache, p->dir);
 	struct public_key key = {0};
 	char id[KEY_ID_HEX + 1] = "", hex[2 * PUBLIC_KEY_BYTES + 1] = "";
 	if (p->key) {
@@ -88,12 +89,17 @@ static int print(const struct args *a, const struct pack *p, int n)
 		hex_write(key.b, PUBLIC_KEY_BYTES, hex);
 	}
 	if (a->json)
-		return json_out(json_pack(
-		    "{so so si sI ss sI ss* ss*}", "cache", json_text(p->dir), "file", json_text(p->out),
-		    "records", n, "bytes", (json_int_t)p->about.bytes, "class", p->about.cls, "code",
-		    (json_int_t)p->about.code, "signed_by", *id ? id : NULL, "public", *hex ? hex : NULL));
-	table_say("%s: %d record%s, %lld bytes%s%s", p->out, n, plural_s(n), (long long)p->about.bytes,
-		  *id ? ", signed by " : "", id);
+		return json_out(json_pack("{so so* so si sI ss sI ss* ss*}", "cache", json_text(p->dir),
+					  "also", above ? json_text(above) : NULL, "file", json_text(p->out),
+					  "records", n, "bytes", (json_int_t)p->about.bytes, "class",
+					  p->about.cls, "code", (json_int_t)p->about.code, "signed_by",
+					  *id ? id : NULL, "public", *hex ? hex : NULL));
+	struct buf from = {0};
+	if (above)
+		model_cache_names(p->cache, p->dir, &from);
+	table_say("%s: %d record%s%s%s, %lld bytes%s%s", p->out, n, plural_s(n), above ? " of " : "",
+		  buf_str(&from), (long long)p->about.bytes, *id ? ", signed by " : "", id);
+	buf_free(&from);
 	fflush(stdout);
 	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
 	if (*hex)

@@ -154,8 +154,10 @@ static int show_rec(void *ctx, const struct rec *r)
 
 static int finish(const struct args *a, struct show *s, const char *dir)
 {
+	const char *above = model_cache_above(s->cache, dir);
 	if (s->records)
-		return json_out(json_pack("{so so}", "cache", json_text(dir), "records", s->records));
+		return json_out(json_pack("{so so* so}", "cache", json_text(dir), "also",
+					  above ? json_text(above) : NULL, "records", s->records));
 	if (s->lines)
 		return 0;
 	if (s->n > 0)
@@ -170,10 +172,13 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 			  "moment; hone explain MODEL shows by how much it won.");
 	if (s->stale)
 		table_say("stale: %d of them; hone tune times those again before it believes them", s->stale);
+	struct buf names = {0};
+	model_cache_names(s->cache, dir, &names);
 	if (s->word && !s->n)
-		table_say("No record in %s contains '%s'", dir, s->word);
+		table_say("No record in %s contains '%s'", buf_str(&names), s->word);
 	else
-		table_say("%d record%s in %s", s->n, plural_s(s->n), dir);
+		table_say("%d record%s in %s", s->n, plural_s(s->n), buf_str(&names));
+	buf_free(&names);
 	if (s->word && !s->n && file_exists(s->word)) /* records know tasks, not models */
 		next_hone(a, "explain", s->word, "");
 	else if (s->word && !s->n)
@@ -198,7 +203,7 @@ static int run_show(const struct args *a)
 	if (rc >= 0)
 		rc = target_host(&s.target);
 	if (rc >= 0)
-		rc = cache_open(&c, dir, true, 0);
+		rc = model_cache_read(dir, &c);
 	if (rc < 0)
 		return rc;
 	s.cache = c;

@@ -130,10 +130,12 @@ static void hints_text(const struct hints *h)
 	    n == 1 ? "it" : "them", n == 1 ? "it is" : "they are", others);
 }
 
-static void cache_text(const struct status *s)
+/* dir: the folder that was asked for. The user's own cache, c->dir, may lie above it. */
+static void cache_text(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
-	say("cache", "%s, %d layer%s, %d file%s", c->dir, c->layers, plural_s(c->layers), c->segments,
+	bool above = strcmp(dir, c->dir) && file_is_dir(c->dir);
+	say("cache", "%s%s%s, %d layer%s, %d file%s", dir, above ? " and " : "", above ? c->dir : "", c->layers, plural_s(c->layers), c->segments,
 	    plural_s(c->segments));
 	char devices[64] = "";
 	if (s->on_devices)
@@ -236,7 +238,7 @@ static int show(const struct args *a, const json_t *d, bool there, const struct 
 	}
 	status_view(d, a->color);
 	if (s->s.dir)
-		cache_text(s);
+		cache_text(s, dir);
 	next_step(s, dir, there);
 	return 0;
 }
@@ -256,6 +258,7 @@ static int run_status(const struct args *a)
 	json_t *d = ask_daemon(a, &there);
 	add_sync(d);
 	rc = cache_folder(a, d, dir, sizeof dir);
+	o.only_here = rc >= 0 && model_cache_is_bare(dir);
 	if (rc >= 0)
 		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
 	if (rc >= 0) {

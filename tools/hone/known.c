@@ -121,9 +121,7 @@ void known_bench(struct cache *c, bool apart, const char *dir)
 static struct cache *open_cache(const char *dir)
 {
 	struct cache *c = NULL;
-	return file_is_dir(dir) && cache_open_with(&c, dir, CACHE_READ, 0, &(struct cache_options){0}) >= 0
-		   ? c
-		   : NULL;
+	return file_is_dir(dir) && model_cache_read(dir, &c) >= 0 ? c : NULL;
 }
 
 void known_tune_in(const char *from, const char *dir)

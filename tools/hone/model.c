@@ -49,19 +49,26 @@ static bool daemons_cache(char *out, size_t n)
 	return good;
 }
 
+/* 1: the folder holds a file of records or code; 0: it holds none; < 0: it cannot be listed. */
+static int holds_segments(const char *dir)
+{
+	DIR *d = opendir(dir);
+	bool holds = false;
+	for (const struct dirent *e; d && !holds && (e = readdir(d));)
+		holds = strstr(e->d_name, ".seg") != NULL;
+	if (!d)
+		return -1;
+	closedir(d);
+	return holds;
+}
+
 /* Whether the folder holds anything, and is another one than `other`. */
 static bool holds_other(const char *dir, const char *other)
 {
 	struct stat x, y;
 	bool same =
 	    stat(dir, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-	DIR *d = same ? NULL : opendir(dir);
-	bool holds = false;
-	for (const struct dirent *e; d && !holds && (e = readdir(d));)
-		holds = strstr(e->d_name, ".seg") != NULL;
-	if (d)
-		closedir(d);
-	return holds;
+	return !same && holds_segments(dir) > 0;
 }
 
 /* Says once that the user's own cache, which holds kernels, is not the one that is used. */
@@ -200,8 +207,8 @@ int model_cache_or_none(const struct args *a, char *dir, size_t n)
 
 int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out)
 {
-	struct cache_options o = {.only_here =
-				      to_write}; /* no other folder takes the place of the one named */
+	/* no other folder takes the place of the one named */
+	struct cache_options o = {.only_here = to_write || model_cache_is_bare(dir)};
 	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
 	if (rc >= 0 && to_write && arg_given(a, "cache"))
 		rc = model_cache_refuse_other(dir);
@@ -214,6 +221,29 @@ int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, s
 {
 	int rc = model_cache_dir(a, dir, n);
 	return rc < 0 ? rc : model_cache_open_in(a, to_write, dir, out);
+}
+
+bool model_cache_is_bare(const char *dir)
+{
+	return !model_cache_was_default(dir) && holds_segments(dir) == 0;
+}
+
+int model_cache_read(const char *dir, struct cache **out)
+{
+	const struct cache_options o = {.only_here = model_cache_is_bare(dir)};
+	return cache_open_with(out, dir, CACHE_READ, 0, &o);
+}
+
+const char *model_cache_above(const struct cache *c, const char *dir)
+{
+	const char *top = cache_dir(c);
+	return strcmp(top, dir) && holds_segments(top) > 0 ? top : NULL;
+}
+
+void model_cache_names(const struct cache *c, const char *dir, struct buf *out)
+{
+	const char *above = model_cache_above(c, dir);
+	buf_printf(out, "%s%s%s", dir, above ? " and " : "", above ? above : "");
 }
 
 int model_cache_wait(const struct args *a, const char *dir, int *lock_fd)

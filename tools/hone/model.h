@@ -88,6 +88,15 @@ int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
 /* The same for a folder that model_cache_dir gave: asking again may give another, if honed starts or ends. */
 int model_cache_open_in(const struct args *a, bool to_write, const char *dir, struct cache **out) MUST_CHECK;
+/* Whether --cache names a folder without records: commands that only read say so, and do not read the user's
+ * own cache, which the cache lays above a folder that it may not write (agent/cache/cache.h). */
+bool model_cache_is_bare(const char *dir);
+/* Opens the cache in that folder for reading, as model_cache_is_bare says. */
+int model_cache_read(const char *dir, struct cache **out) MUST_CHECK;
+/* The user's own cache, if its records lie above those of `dir`; else NULL. It lives as long as the cache. */
+const char *model_cache_above(const struct cache *c, const char *dir);
+/* Appends the name of the folder, and that of model_cache_above: "DIR and OTHER". */
+void model_cache_names(const struct cache *c, const char *dir, struct buf *out);
 /* If --wait was given: waits until no other process writes the folder, and takes its lock. *lock_fd is for
  * struct cache_options; -1: there was nothing to wait for. */
 int model_cache_wait(const struct args *a, const char *dir, int *lock_fd) MUST_CHECK;

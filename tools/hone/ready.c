@@ -95,7 +95,7 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 	out->device = h->device;
 	if (k == KERNELS_FALLBACK && h->level != LEVEL_INT8) /* whose recipe the cache has */
 		return 0;
-	int rc = *cache_dir ? cache_open(cache, cache_dir, true, 0) : 0;
+	int rc = *cache_dir ? model_cache_read(cache_dir, cache) : 0;
 	if (rc < 0 || k == KERNELS_FALLBACK)
 		return rc;
 	if (k == KERNELS_DEFAULT)

@@ -61,6 +61,64 @@ TEST(a_folder_of_another_user)
 	unsetenv("XDG_CACHE_HOME");
 }
 
+/* Of a folder that cannot be written, commands that read show its own records alone if it holds none, and
+ * else name the user's cache as well, which lies above it. */
+TEST(a_folder_that_is_only_read)
+{
+	if (getuid() != 0)
+		SKIP("not root: there is no other user");
+	char cmd[2000], home[256], bare[256], full[256], both[600], pack[256];
+	snprintf(home, sizeof home, "%s", in_dir("reader"));
+	snprintf(bare, sizeof bare, "%s", in_dir("bare"));
+	snprintf(full, sizeof full, "%s", in_dir("full"));
+	snprintf(pack, sizeof pack, "%s", in_dir("reader/p.seg"));
+	open_to_nobody();
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", full);
+	CHECK_RUN(0, "show --json --cache %s", full);
+	json_t *j = parse_out();
+	size_t n = json_array_size(json_object_get(j, "records"));
+	json_decref(j);
+	snprintf(
+	    cmd, sizeof cmd,
+	    "mkdir -p %s/hone %s && cp %s/*.seg %s/hone && chmod -R a+rX %s %s && chown -R 65534:65534 %s",
+	    home, bare, full, home, bare, full, home);
+	REQUIRE(n > 0 && system(cmd) == 0);
+	setenv("XDG_CACHE_HOME", home, 1);
+	nobody = true;
+	CHECK_RUN(0, "show --cache %s", bare);
+	snprintf(both, sizeof both, "0 records in %s\n", bare);
+	CHECK_SAYS(cli_out, both);
+	CHECK_RUN(0, "export --cache %s", bare);
+	snprintf(both, sizeof both, "0 records of %s\n", bare);
+	CHECK_SAYS(cli_err, both);
+	CHECK(!*cli_out);
+	CHECK_RUN(0, "status --json --cache %s", bare);
+	j = parse_out();
+	CHECK(!json_integer_value(json_object_get(json_object_get(j, "records"), "rec")));
+	json_decref(j);
+	CHECK_RUN(1, "bench %s --require-cache --threads 1 --cache %s", steering(), bare);
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), bare);
+	CHECK(!strstr(cli_out, "\"tuned\"") && !strstr(cli_out, home));
+	hone("pack -o %s --json --cache %s", pack, bare);
+	CHECK(!strstr(cli_out, "\"records\":") || !out_number("records"));
+
+	CHECK_RUN(0, "show --cache %s", full);
+	snprintf(both, sizeof both, "%zu records in %s and %s/hone", n, full, home);
+	CHECK_SAYS(cli_out, both);
+	CHECK_RUN(0, "export --cache %s", full);
+	snprintf(both, sizeof both, " of %s and %s/hone\n", full, home);
+	CHECK_SAYS(cli_err, both);
+	CHECK_RUN(0, "pack -o %s --cache %s", pack, full);
+	snprintf(both, sizeof both, " of %s and %s/hone, ", full, home);
+	CHECK_SAYS(cli_out, both);
+	CHECK_RUN(0, "status --cache %s", full);
+	snprintf(both, sizeof both, "%s and %s/hone, 2 layers", full, home);
+	CHECK_SAYS(cli_out, both);
+	CHECK_RUN(0, "bench %s --require-cache --runs 2 --threads 1 --cache %s", steering(), full);
+	nobody = false;
+	unsetenv("XDG_CACHE_HOME");
+}
+
 /* As a full disk, without a file system for it: no file may grow beyond so many bytes. The signal that this
  * sends does not end hone. */
 TEST(no_room_for_the_first_commit)
