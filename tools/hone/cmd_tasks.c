@@ -196,6 +196,23 @@ static int find_cache(const struct args *a, char *dir, size_t n)
 	return arg_given(a, "cache") ? model_cache_to_read(a, dir, n) : E_OK;
 }
 
+/* Opens the model. Where no cache divides it, the recipe of level int8 is that of the default cache, as for
+ * other commands. */
+static int open_model(const struct args *a, const struct listed *l, struct model *m)
+{
+	char dir[PATH_MAX];
+	struct cache *recipes = NULL;
+	const struct chosen_for chosen = {l->cache, &l->target, l->threads, l->level};
+	int rc = E_OK;
+	if (l->level == LEVEL_INT8 && !l->cache && model_cache_default(dir, sizeof dir) >= 0 &&
+	    file_is_dir(dir))
+		rc = model_cache_open_in(a, false, dir, &recipes);
+	if (rc >= 0)
+		rc = model_open_with(a, a->pos[0], &chosen, recipes ? recipes : l->cache, m);
+	cache_close(recipes);
+	return rc;
+}
+
 /* Opens the model, divided by the rules alone, with quantised operators as tasks, or, with a cache, as that
  * chose for the device, of the processor for all cores. */
 static int open_divided(const struct args *a, struct listed *l, struct model *m)
@@ -214,8 +231,7 @@ static int open_divided(const struct args *a, struct listed *l, struct model *m)
 		rc = model_cache_open_in(a, false, dir, &l->cache);
 	l->threads = apart ? 1 : l->target.cores;
 	if (rc >= 0)
-		rc = model_open(a, a->pos[0],
-				&(struct chosen_for){l->cache, &l->target, l->threads, l->level}, m);
+		rc = open_model(a, l, m);
 	if (rc >= 0 && !l->cache && (rc = model_take_bytes(m, &l->target)) < 0)
 		model_close(m);
 	return rc;

@@ -184,6 +184,11 @@ TEST(every_command_runs_the_recipe)
 	CHECK_SAYS(cli_out, " s before the box, which does not count them\n");
 	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", model, in_dir("quantised"));
 	CHECK(!strstr(cli_out, "quantising took"));
+	REQUIRE(mkdir(in_dir("xdg"), 0755) == 0 && symlink(cache, in_dir("xdg/hone")) == 0);
+	setenv("XDG_CACHE_HOME", in_dir("xdg"), 1);
+	CHECK_RUN(0, "tasks %s --level int8", model); /* the default cache has the recipe */
+	CHECK_SAYS(cli_out, " u8");
+	unsetenv("XDG_CACHE_HOME");
 	run_floats("", exact);
 	strcat(options, " --level int8 --require-cache");
 	run_floats(options, bytes);
