@@ -404,6 +404,8 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 		int rc = tune_json(o, r, o->unkept, held ? why : NULL);
 		return rc < 0 ? rc : held || lost;
 	}
+	if (arg_given(a, "data") && (!r->recipe.layers || o->unkept || r->warning))
+		next_need_examples();
 	if (held)
 		report_held(o, r, why);
 	else

@@ -7,11 +7,16 @@
 #include <string.h>
 
 static const char *program = "hone", *called; /* called NULL: by its name */
-static bool left_device;
+static bool left_device, needs_examples;
 
 void next_leave_device(void)
 {
 	left_device = true;
+}
+
+void next_need_examples(void)
+{
+	needs_examples = true;
 }
 
 void next_called(const char *name, const char *how)
@@ -71,12 +76,17 @@ void next_words(const struct args *a, const char *command, const char *model, co
 {
 	static const char *const kept[] = {"budget",  "rigor", "threads", "cpus",   "level", "exact",
 					   "kernels", "cache", "shape",   "device", NULL};
+	static const char *const examples[] = {"data", "examples", "error",  "resize",
+					       "mean", "scale",    "layout", "channels"};
 	const struct cmd *to = cmd_find(a->program, command); /* NULL in benchmarks */
 	buf_printf(out, "hone %s ", command);
 	shell_path(out, model);
 	buf_puts(out, more);
 	if (arg_has(a, "level") && arg_has(a, "data") && arg_given(a, "data") && !arg_given(a, "level"))
 		buf_puts(out, " --level int8"); /* examples imply it */
+	for (size_t i = 0;
+	     needs_examples && !strcmp(command, "tune") && i < sizeof examples / sizeof *examples; i++)
+		arg_again(a, examples[i], to, out);
 	for (int i = 0; kept[i]; i++) {
 		if (names(more, kept[i]) && strcmp(kept[i], "shape")) /* shapes add up */
 			continue;

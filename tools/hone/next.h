@@ -18,6 +18,9 @@ void next_called(const char *name, const char *called);
 void next_program(struct buf *out);
 /* From now on no Next: line names the device of --device, because it is not there. */
 void next_leave_device(void);
+/* From now on Next: lines of hone tune repeat --data and the options that go with it: no cache has the recipe
+ * that was made of these examples. */
+void next_need_examples(void);
 /* Prints "Next: " and the format. Its only conversions are %s, each for a path: it is quoted where a shell
  * needs that, and gets "./" in front if it looks like an option. */
 void next_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -407,4 +407,24 @@ TEST(what_is_refused)
 	CHECK_SAYS(cli_err, "--level int8 --data DIR");
 }
 
+/* Without a recipe in the cache, the next box needs the examples again. */
+TEST(the_next_box_has_the_examples)
+{
+	char again[700];
+	if (!begin("next"))
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, TUNE " --error .05 --examples 8 --no-cache", model, data, in_dir("next-cache"));
+	snprintf(again, sizeof again, "hone tune %s --data %s --examples 8 --error .05 --budget 3s", model,
+		 data);
+	CHECK_SAYS(cli_err, again);
+	stop_with = SIGINT;
+	CHECK_RUN(130, TUNE " --scale 1/255", model, data, in_dir("stopped"));
+	stop_with = 0;
+	const char *next = strstr(cli_err, "Next: hone tune");
+	CHECK(!next || strstr(next, " --data ") ||
+	      hone("explain %s --level int8 --threads 1 --cache %s", model, in_dir("stopped")) == 0);
+	CHECK_RUN(0, TUNE, model, data, in_dir("next-cache"));
+	CHECK(!strstr(cli_err, "--data"));
+}
+
 TEST_MAIN
