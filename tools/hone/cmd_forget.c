@@ -31,7 +31,8 @@ struct forget {
 	bool all;
 	struct keys tasks;               /* of the model, if one was given */
 	struct keys shared;              /* with other models that this cache was tuned for; they are kept */
-	struct buf others;               /* these models, if they share a kernel that is there */
+	struct buf others;               /* the models that have them */
+	struct keys graphs;              /* of the model, at its levels */
 	int kernels, hints, logs, marks; /* that were removed; hints: imported records */
 	int recipes;                     /* of level int8, that were removed */
 	int kept;                        /* kernels of shared tasks */
@@ -196,6 +197,15 @@ static int find_tasks(struct keys *tasks, struct cache *cache, const struct targ
 	return rc;
 }
 
+static void add_key(struct keys *all, struct key k, struct arena *arena)
+{
+	struct key *more = ARENA_ARRAY(arena, struct key, all->n + 1);
+	for (int i = 0; i < all->n; i++)
+		more[i] = all->key[i];
+	more[all->n++] = k;
+	all->key = more;
+}
+
 /* Finds the tasks of a model at one level, and forgets what is kept for the model as a whole. */
 static int at_level(const struct args *a, const char *path, const struct target *t, enum level level,
 		    struct forget *f, struct arena *arena)
@@ -208,6 +218,7 @@ static int at_level(const struct args *a, const char *path, const struct target 
 	rc = find_tasks(&f->tasks, f->cache, t, m.g, arena);
 	if (rc >= 0)
 		rc = chosen_forget(&chosen, m.g);
+	add_key(&f->graphs, graph_key(m.g), arena);
 	if (rc >= 0)
 		rc = forget_history(f, m.g, t);
 	model_close(&m);
@@ -318,58 +329,75 @@ static void share(struct forget *f, const struct gain *other, const struct keys 
 			   other->shapes[0] ? " of " : "", other->shapes);
 }
 
-/* Forgets the model's gains, if one of its tasks is forgotten: they no longer describe what is there. */
-static int forget_gains(struct forget *f, const struct graph *g, const struct target *t,
-			const struct keys *tasks)
+/* A gain of the cache, and what is known of its model. */
+struct other {
+	struct key key;
+	struct gain gain;
+	bool gone; /* the gain is forgotten, too: it is of the model itself, or a kernel that it tells of goes
+		    */
+};
+
+/* The gain before other i that is of the same graph; NULL: none. */
+static const struct other *met_before(const struct other *all, int i)
 {
-	bool any = false;
-	int rc = 0;
-	for (int i = 0; i < tasks->n && !any; i++)
-		any = begins(f, tasks->key[i]);
-	for (int i = 0; any && i < LEVELS * THREADS && rc >= 0; i++)
-		rc = cache_forget(f->cache, CACHE_GAIN, history_key(g, t, 1 + i / LEVELS, i % LEVELS));
+	const struct gain *g = &all[i].gain;
+	for (int k = 0; k < i; k++)
+		if (!strcmp(all[k].gain.model, g->model) && !strcmp(all[k].gain.shapes, g->shapes) &&
+		    (all[k].gain.level == LEVEL_INT8) == (g->level == LEVEL_INT8))
+			return &all[k];
+	return NULL;
+}
+
+/* Looks at what another model shares with the model that is forgotten, or at whether it has the task that is
+ * forgotten. */
+static int look_at(struct forget *f, const struct target *t, int n, struct other *o, struct arena *arena)
+{
+	struct graph *g;
+	struct keys tasks = {0};
+	int rc = graph_of_gain(f->cache, &o->gain, arena, &g);
+	if (rc < 0)
+		return rc;
+	/* It may be the model itself, with a machine or a number of threads that is not looked for. */
+	o->gone = keys_have(&f->graphs, graph_key(g));
+	for (int k = 0; k < n && rc >= 0 && !o->gone; k++)
+		rc = find_tasks(&tasks, f->cache, &t[k], g, arena);
+	if (rc >= 0)
+		share(f, &o->gain, &tasks, arena);
+	for (int i = 0; i < tasks.n && !o->gone; i++)
+		o->gone = begins(f, tasks.key[i]);
+	graph_free(g);
 	return rc;
 }
 
-/* Whether a gain before gain i is of the same graph. */
-static bool gain_met(const struct gain *gain, int i)
-{
-	for (int k = 0; k < i; k++)
-		if (!strcmp(gain[k].model, gain[i].model) && !strcmp(gain[k].shapes, gain[i].shapes) &&
-		    (gain[k].level == LEVEL_INT8) == (gain[i].level == LEVEL_INT8))
-			return true;
-	return false;
-}
-
-/* Looks at the other models that the cache has gains of: at what they share with the model that is forgotten,
- * or at whether they have the task that is forgotten. A model that cannot be read is left out. */
+/* Looks at the models of which the cache has gains. A model that cannot be read is left out. */
 static int other_models(struct forget *f, const struct target *t, int n, struct arena *arena)
 {
-	struct gain *gain;
-	int ngains = gain_all(f->cache, arena, &gain), unread = 0, rc = 0;
-	for (int i = 0; i < ngains && rc >= 0; i++) {
-		struct graph *g;
-		struct keys tasks = {0};
-		if (gain_met(gain, i))
+	struct key *key;
+	int nkeys = cache_keys(f->cache, CACHE_GAIN, arena, &key), unread = 0, found = 0, rc = 0;
+	struct other *all = ARENA_ARRAY(arena, struct other, (nkeys < 0 ? 0 : nkeys) + 1);
+	for (int i = 0; i < nkeys && rc >= 0; i++) {
+		struct other *o = &all[found];
+		o->key = key[i];
+		if (!gain_get(f->cache, key[i], &o->gain))
 			continue;
-		if (graph_of_gain(f->cache, &gain[i], arena, &g) < 0) {
-			unread++;
-			continue;
-		}
-		for (int k = 0; k < n && rc >= 0; k++)
-			rc = find_tasks(&tasks, f->cache, &t[k], g, arena);
-		if (rc >= 0)
-			share(f, &gain[i], &tasks, arena);
-		for (int k = 0; k < n && rc >= 0; k++)
-			rc = forget_gains(f, g, &t[k], &tasks);
-		graph_free(g);
+		const struct other *met = met_before(all, found++);
+		if (met)
+			o->gone = met->gone;
+		else
+			unread += look_at(f, t, n, o, arena) < 0;
+		if (o->gone)
+			rc = cache_forget(f->cache, CACHE_GAIN, o->key);
 	}
-	if (unread && f->tasks.n)
+	if (unread && f->task)
+		log_info("%d model%s that this cache was tuned for cannot be read: if one has this task, its "
+			 "gain stays",
+			 unread, plural_s(unread));
+	if (unread && !f->task)
 		log_info(
 		    "%d model%s that this cache was tuned for cannot be read: kernels that %s shares are "
 		    "removed, too",
 		    unread, plural_s(unread), unread == 1 ? "it" : "each");
-	return rc;
+	return nkeys < 0 ? nkeys : rc;
 }
 
 static int forget(const struct args *a, const char *dir, struct forget *f)
