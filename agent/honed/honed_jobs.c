@@ -528,7 +528,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 		return;
 	const char *failed = failure(j, e);
 	struct client *c = client_of(h, j->client);
-	if (!failed && e->text && *e->text && !j->ending.killed) /* nothing else will tell it */
+	if (e->text && *e->text && failed != e->text && !j->ending.killed) /* nothing else will tell it */
 		honed_log(h, 0, "job %d: %s: %s", j->number, job_label(h, j).text, e->text);
 	lease_drop(h, j, NULL);
 	if (j->asker >= 0)

@@ -170,9 +170,10 @@ static int run_first(struct session *s)
 	return until_check();
 }
 
-/* More runs, until `limit_ns`; beyond that until two of them agree, while another one like the former may end
- * by `agree_ns`: the first run is slow where others use the machine, or where the model's file is not in
- * memory yet, and a gain is told of the time before for as long as the model is tuned. */
+/* Runs the network until limit_ns; then goes on until two runs agree, if a further run of median length ends
+ * before agree_ns. The first run is slow where others use the machine, or where the model's file is not in
+ * memory yet, and a gain is told of the time before for as long as the model is tuned. A run that is cut off
+ * is left out. */
 static int run_more(struct session *s, int64_t limit_ns, int64_t agree_ns)
 {
 	struct net *n = &s->start.net;
@@ -185,7 +186,7 @@ static int run_more(struct session *s, int64_t limit_ns, int64_t agree_ns)
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = quietly(s, run_before_kernels);
 	}
-	return rc;
+	return rc == E_TIMEOUT ? E_OK : rc;
 }
 
 /* Keeps what the report says of the network before, whose plan may be closed then. */
