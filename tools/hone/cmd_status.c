@@ -28,6 +28,7 @@ enum { WRITES_A_BLOCK = 1000 };
 struct status {
 	struct cache_state s;
 	struct hints hints;
+	const char *above; /* the user's own cache, if its records lie above those of the folder; else NULL */
 	int on_devices; /* kernels for devices with a driver, among all */
 	struct flash_life life;
 	double worn; /* share of the writes that a card of the file system's size endures, used up by the
@@ -84,15 +85,16 @@ static void look(struct status *s, const char *dir)
 		warn(s, "the flash reports that it is near the end of its life: replace it");
 }
 
-static json_t *cache_json(const struct status *s)
+/* dir: the folder that was asked for. */
+static json_t *cache_json(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
 	json_t *warnings = json_array();
 	for (int i = 0; i < s->nwarnings; i++)
 		json_array_append_new(warnings, json_text(s->warning[i]));
 	json_t *j = json_pack(
-	    "{so s{si si si si si si si} si si sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
-	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
+	    "{so s{si si si si si si si} si si sI sI sI sI sI sI sI sI si si sI so so}", "cache",
+	    json_text(dir), "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
 	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
 	    "hint", c->count[CACHE_HINT], "rec_on_devices", s->on_devices, "hints_untried", s->hints.here,
 	    "hints_of_other_classes", s->hints.other, "record_bytes", (json_int_t)c->record_bytes,
@@ -101,6 +103,8 @@ static json_t *cache_json(const struct status *s)
 	    (json_int_t)c->cap_bytes, "index_bytes", (json_int_t)c->index_bytes, "written_bytes",
 	    (json_int_t)c->written_bytes, "layers", c->layers, "segments", c->segments, "generation",
 	    (json_int_t)c->generation, "worn", json_num(s->worn), "warnings", warnings);
+	if (j && s->above)
+		json_object_set_new(j, "also", json_text(s->above));
 	if (j && s->life.tenths)
 		json_object_set_new(j, "flash_life_tenths", json_integer(s->life.tenths));
 	return j;
@@ -130,13 +134,11 @@ static void hints_text(const struct hints *h)
 	    n == 1 ? "it" : "them", n == 1 ? "it is" : "they are", others);
 }
 
-/* dir: the folder that was asked for. The user's own cache, c->dir, may lie above it. */
 static void cache_text(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
-	bool above = strcmp(dir, c->dir) && file_is_dir(c->dir);
-	say("cache", "%s%s%s, %d layer%s, %d file%s", dir, above ? " and " : "", above ? c->dir : "", c->layers, plural_s(c->layers), c->segments,
-	    plural_s(c->segments));
+	say("cache", "%s%s%s, %d layer%s, %d file%s", dir, s->above ? " and " : "", s->above ? s->above : "",
+	    c->layers, plural_s(c->layers), c->segments, plural_s(c->segments));
 	char devices[64] = "";
 	if (s->on_devices)
 		snprintf(devices, sizeof devices, " (%d of them for other devices)", s->on_devices);
@@ -230,7 +232,7 @@ static int show(const struct args *a, const json_t *d, bool there, const struct 
 		json_t *j = json_deep_copy(d);
 		json_object_set_new(j, "daemon", json_boolean(there));
 		if (s->s.dir) {
-			json_t *c = cache_json(s);
+			json_t *c = cache_json(s, dir);
 			json_object_update(j, c);
 			json_decref(c);
 		}
@@ -271,6 +273,7 @@ static int run_status(const struct args *a)
 		arena_free(&scratch);
 		gains_add(d, c);
 		look(&s, dir);
+		s.above = model_cache_above(c, dir);
 	} else if (there && !arg_given(a, "cache")) { /* we may not be allowed to read honed's cache */
 		log_info("hone: warning: cache: %s", err_text());
 		rc = 0;

@@ -203,12 +203,11 @@ static int open_model(const struct args *a, const struct listed *l, struct model
 	char dir[PATH_MAX];
 	struct cache *recipes = NULL;
 	const struct chosen_for chosen = {l->cache, &l->target, l->threads, l->level};
-	int rc = E_OK;
+	/* A model that is quantised already needs no recipe. */
 	if (l->level == LEVEL_INT8 && !l->cache && model_cache_default(dir, sizeof dir) >= 0 &&
-	    file_is_dir(dir))
-		rc = model_cache_open_in(a, false, dir, &recipes);
-	if (rc >= 0)
-		rc = model_open_with(a, a->pos[0], &chosen, recipes ? recipes : l->cache, m);
+	    file_is_dir(dir) && model_cache_open_in(a, false, dir, &recipes) < 0)
+		log_more("no recipe is looked for: %s", err_text());
+	int rc = model_open_with(a, a->pos[0], &chosen, recipes ? recipes : l->cache, m);
 	cache_close(recipes);
 	return rc;
 }
