@@ -20,8 +20,8 @@
 #include "platform/machine/disturb.h"
 
 enum { GAIN_ROUNDS = 6, GAIN_SPAN = 3 };
-/* A machine that is hot or shared differs by as much in speed between two moments, and no sample of one
- * moment shows it. */
+/* The speed of a machine that is hot or shared differs between two moments by about this factor, and no
+ * sample of one moment shows it. */
 #define GAIN_MOMENT 1.4
 
 struct faster {

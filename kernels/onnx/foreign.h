@@ -14,8 +14,8 @@ int foreign_explain(int rc, const void *p, size_t n, const char *path) MUST_CHEC
 /* The same for a folder of a known kind, such as a SavedModel. E_OK: it is none. */
 int foreign_folder(const char *path) MUST_CHECK;
 
-/* Names a file by its first bytes, for "it is %s": a model of ONNX or another format, an archive, a picture.
- * NULL: none of these. */
+/* Returns what a file with these first bytes is, as the end of a sentence that begins with "it is": "an ONNX
+ * model", a model of another format, an archive, a picture. NULL: none of these. */
 const char *foreign_name(const void *p, size_t n);
 
 #endif

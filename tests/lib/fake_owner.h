@@ -36,7 +36,7 @@ struct fake_honed {
 	atomic_bool withholds;   /* no answer to requests for leases */
 	int silent_on;           /* no answer to requests that put or forget this type; 0: none */
 	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
-	int freeze_ms;           /* stops the job for so long in the first run of its network; 0: not */
+	atomic_int freeze_ms;    /* stops the job for so long in the first run of its network; 0: not */
 	pid_t job_pid;           /* as it told */
 	char why[256];           /* of the last `done` */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
@@ -94,7 +94,8 @@ static inline void fake_more(struct fake_honed *f, const struct request *r, char
 		snprintf(more, n, "\"generation\":7");
 }
 
-/* Of a job that knows its machine, the first quiet lease is for the first run of its network. */
+/* Stops the job in its first quiet lease, in which it runs its network for the first time: it knows its
+ * machine already. */
 static inline void fake_freeze(struct fake_honed *f, const struct request *r)
 {
 	if (r->op == OP_JOB)

@@ -6,8 +6,8 @@
 
 #include "agent/cache/cache.h"
 
-/* Open hints. A box tries those of this machine's class alone; of a device with a driver, which is not
- * opened here, all count as such. */
+/* Open hints. A box tries those of this machine's class alone. Hints for a device with a driver all count as
+ * of this class, because drivers are not opened here. */
 struct hints {
 	int here;  /* the next box that tunes their tasks tries them */
 	int other; /* of another class */

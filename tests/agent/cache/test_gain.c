@@ -147,7 +147,8 @@ TEST(rounds_are_compared_in_pairs)
 	CHECK(!faster_significant(&f));
 }
 
-/* Samples that agree among themselves say nothing of another moment: a third may be the machine's. */
+/* Samples that agree among themselves say nothing of another moment, in which the machine may be a third
+ * slower. */
 TEST(a_moment_of_other_speed_is_no_gain)
 {
 	double other[20], this[20];

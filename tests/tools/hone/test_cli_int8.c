@@ -421,6 +421,7 @@ TEST(the_next_box_has_the_examples)
 	CHECK_RUN(130, TUNE " --scale 1/255", model, data, in_dir("stopped"));
 	stop_with = 0;
 	const char *next = strstr(cli_err, "Next: hone tune");
+	CHECK(next != NULL);
 	CHECK(!next || strstr(next, " --data ") ||
 	      hone("explain %s --level int8 --threads 1 --cache %s", model, in_dir("stopped")) == 0);
 	CHECK_RUN(0, TUNE, model, data, in_dir("next-cache"));
