@@ -93,7 +93,7 @@ static int unanswered(const struct waiting *w, const char *waited, int rc)
 		    w->met ? "; it ran before, so systemctl status honed may say why it ended" : "");
 }
 
-/* Reports why the models are not ready in time, from honed's status. */
+/* Reports why the models are not ready in time, from honed's status. E_OK: by now all are. */
 static int late(const struct waiting *w, const char *waited)
 {
 	json_t *s = NULL;
@@ -108,6 +108,8 @@ static int late(const struct waiting *w, const char *waited)
 	unready(models, &which);
 	if (rc <= 0)
 		rc = unanswered(w, waited, rc);
+	else if (ready == (int)json_array_size(models)) /* honed's answer was later than this one */
+		rc = E_OK;
 	else
 		rc = fail(E_TIMEOUT,
 			  "after %s %d of %zu models are ready%s%s%s%s; see hone status, or wait with "

@@ -436,6 +436,11 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_SAYS(cli_err, "every model of honed.conf is ready");
 	CHECK_RUN(0, "wait --ready --json --timeout 20s");
 	CHECK_SAYS(cli_out, "\"ready\":true");
+	CHECK_RUN(1, "wait --timeout 0s");
+	CHECK_SAYS(cli_err, "1 of 2 models are ready");
+	f.said = "\"models\":[{\"name\":\"steering\",\"state\":\"exhausted\",\"ready\":true}]";
+	CHECK_RUN(0, "wait --timeout 0s"); /* asks how it is now */
+	CHECK_SAYS(cli_err, "every model of honed.conf is ready");
 	fake_hush(&f);
 	fake_remove(&f);
 }
