@@ -3,6 +3,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
+#include "tools/hone/status_view.h"
 #include "agent/cache/json.h"
 #include <errno.h>
 #include <signal.h>
@@ -167,11 +168,17 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	const char *name = honed ? h->name : h->file;
 	if (a->json)
 		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
-	printf("%s", honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing");
-	if (ns)
-		printf(" for %.3g s from now", (double)ns / 1e9);
-	printf("\n");
+	struct buf b = {0};
+	if (ns) {
+		buf_puts(&b, " for ");
+		status_span(&b, (double)ns / 1e9);
+		buf_puts(&b, " from now");
+	}
+	printf("%s%s\n",
+	       honed ? "honed tunes nothing" : "honed does not run; when it starts, it tunes nothing",
+	       buf_str(&b));
 	fflush(stdout);
+	buf_free(&b);
 	log_info(ns ? "hone resume ends it earlier" : "hone resume ends it");
 	next_say("hone resume %s", name);
 	return 0;

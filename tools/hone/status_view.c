@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_span(struct buf *b, double s)
+void status_span(struct buf *b, double s)
 {
 	static const struct {
 		double from_s, is_s;
@@ -113,7 +113,7 @@ static void next_of(const json_t *m, struct buf *b)
 		buf_printf(b, "%.0f %% less time expected", 100 * promise);
 	if (daemon_num(m, "next_s", 0) > 0) {
 		buf_puts(b, b->n ? "; in " : "in ");
-		add_span(b, daemon_num(m, "next_s", 0));
+		status_span(b, daemon_num(m, "next_s", 0));
 	}
 }
 
@@ -225,7 +225,7 @@ static void job_line(const json_t *j, bool devices)
 		buf_printf(&b, ", kernels timed so far, in sum: %.3f -> %.3f ms", before, now);
 	if (json_is_number(json_object_get(j, "left_s"))) {
 		buf_puts(&b, ", ");
-		add_span(&b, daemon_num(j, "left_s", 0));
+		status_span(&b, daemon_num(j, "left_s", 0));
 		buf_puts(&b, " left");
 	}
 	say("job", &b);
@@ -238,7 +238,7 @@ static void inhibit_line(const json_t *h)
 	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
 	if (json_is_number(json_object_get(h, "left_s"))) {
 		buf_puts(&b, " (for another ");
-		add_span(&b, daemon_num(h, "left_s", 0));
+		status_span(&b, daemon_num(h, "left_s", 0));
 		buf_puts(&b, ")");
 	}
 	say("inhibit", &b);
@@ -262,7 +262,7 @@ static void sync_line(const json_t *s)
 	if (!json_is_number(json_object_get(s, "next_s")))
 		return;
 	buf_puts(&b, "in ");
-	add_span(&b, daemon_num(s, "next_s", 0));
+	status_span(&b, daemon_num(s, "next_s", 0));
 	say("sync", &b);
 }
 
