@@ -95,10 +95,15 @@ same_kernels() { # the second board found nothing that good by itself, but may h
 	[ "$(kept "$1" "$2")" -ge 1 ] || { cat "$dir/$1.best" "$dir/$2.best"; return 1; }
 }
 # The second board's box took 2 s (and what its end takes on a busy machine), and in runs by turns its network is not
-# slower than the first one's by more than 5 %.
+# slower than the first one's by more than 5 %. A box that says that others used the processors is given again, twice
+# at most.
 reaches() { # first, second
-	tune "$2" 2s && number elapsed_s <"$dir/$2.json" | awk '{ exit !($1 < 4) }' || return
-	as_fast "$1" "$2"
+	for box in 1 2 3; do
+		tune "$2" 2s && number elapsed_s <"$dir/$2.json" | awk '{ exit !($1 < 4) }' || return
+		as_fast "$1" "$2" && return
+		grep -q '"disturbed":"' "$dir/$2.json" || return
+	done
+	return 1
 }
 as_fast() {
 	"$b/hone" bench "$dir/net.onnx" --cache "$dir/$1/cache" --cache "$dir/$2/cache" --json 2>/dev/null | tr '{' '\n' | tee "$dir/turns" |
