@@ -20,11 +20,13 @@
 #include "platform/run/opencl_api.h"
 #include "tests/lib/fake_opencl.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,6 +103,18 @@ static void *judged(uint32_t hash)
 	return k;
 }
 
+/* Sleeps to the end, also if a signal comes: a kernel takes its time. */
+static void sleep_whole(int us)
+{
+	struct timespec end;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	int64_t ns = end.tv_nsec + (int64_t)us * 1000;
+	end.tv_sec += ns / 1000000000;
+	end.tv_nsec = ns % 1000000000;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+		;
+}
+
 static void launch_judged(struct judged *k, const struct judge *j)
 {
 	enum fake_class c =
@@ -114,7 +128,7 @@ static void launch_judged(struct judged *k, const struct judge *j)
 		abort();
 	stuck_now |= c == FAKE_STUCK || (c == FAKE_STUCK_LATER && later);
 	lost_now |= c == FAKE_LOST_LATER && later;
-	usleep((useconds_t)(c == FAKE_RIGHT ? fake_us(k->hash, j->salt) : 100));
+	sleep_whole(c == FAKE_RIGHT ? fake_us(k->hash, j->salt) : 100);
 }
 
 static int32_t status(const char *call)
