@@ -37,7 +37,7 @@
 
 #include <signal.h>
 
-/* What a run of a revoked board is kept as, if nothing else failed. */
+/* The error that sync_run keeps for a run of a revoked board, if nothing else failed. */
 #define SYNC_REVOKED                                                                                         \
 	"the fleet has revoked this board: it may take, but nothing that it sends counts; ask the fleet's "  \
 	"operator"

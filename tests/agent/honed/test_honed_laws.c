@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seeded lives of honed's decisions: a board with random heat, load, files, flash and people, and jobs that
  * work, hang, crash or ignore messages. After each event the laws of agent/honed/honed.h are checked.
- * HONED_LIVES=N: number of lives; HONED_SEED=S: only that life, with its log. */
+ * HONED_LIVES=N: number of lives; HONED_SEED=S: only that life, with its log.
+ * Past 800 lines because all laws look at the one board and its lives. */
 #include "agent/control/gate.h"
 #include "agent/honed/honed.h"
 #include "platform/base/rng.h"
@@ -458,8 +459,8 @@ static void works(struct life *l, struct proc *p)
 	}
 	switch (below(l, 5)) {
 	case 0:
-		/* What another's job puts while honed makes its last commit is not saved: the job has no
-		 * answer to a commit of its own, and puts it again when honed is gone. */
+		/* A record that another's job puts during honed's last commit is not saved. The job gets no
+		 * answer to its own commit, so it puts the record again when honed is gone. */
 		if (!p->ours && l->stopping)
 			break;
 		ask(l, p->conn, (struct request){.op = OP_PUT, .id = ++l->id, .type = 1, .bytes = 9});

@@ -166,8 +166,8 @@ TEST(samples_of_all_moments)
 	CHECK(net_samples(&n, 1, ns) == 0 && net_median_ns(&n) == 0);
 }
 
-/* Of runs around a true time, some of which others made longer by any factor, two agree on the true time as
- * soon as two were not disturbed; slow ones that are each of another length do not. */
+/* Random series of runs: most take about the true time, and others made the rest longer by any factor. Two of
+ * them agree as soon as two were not disturbed; slow runs that differ from each other do not agree. */
 TEST(runs_agree_on_the_true_time)
 {
 	struct rng r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a new user reads in the first hour: errors say what is meant, and advice fits what is there. */
+/* Errors and advice that a new user reads in the first hour: errors say what is meant, and advice fits the
+ * state of the cache. */
 #include "tests/lib/cli_model.h"
 
 static int times(const char *text, const char *part)

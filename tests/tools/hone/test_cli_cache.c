@@ -181,7 +181,7 @@ TEST(export_and_import)
 	CHECK(!strstr(cli_err, "not tried yet"));
 }
 
-/* Of imported records, those of this machine's class wait for a box; others are not used. */
+/* Imported records of this machine's class wait for a box; those of other classes are not used. */
 TEST(import_and_status_count_hints)
 {
 	char from[256], to[256], lines[256];

@@ -61,8 +61,8 @@ TEST(a_folder_of_another_user)
 	unsetenv("XDG_CACHE_HOME");
 }
 
-/* Of a folder that cannot be written, commands that read show its own records alone if it holds none, and
- * else name the user's cache as well, which lies above it. */
+/* Commands that read a folder which cannot be written: if it holds no records, they show none; if it holds
+ * some, they name the user's cache as well, which lies above it. */
 TEST(a_folder_that_is_only_read)
 {
 	if (getuid() != 0)

@@ -113,7 +113,7 @@ TEST(a_honed_without_a_unit)
 	write_text(own("rel2.conf"), "[idle]\ntune = no\n");
 	hone(WORDS, own("run/honed.sock"), own("rel2.conf"));
 	CHECK(!strcmp(verdict("honed", "uses another configuration: "), "note"));
-	/* What honed says of its gate is what the doctor says: this honed sees an empty machine. */
+	/* The doctor repeats what honed says of its gate. This honed sees an empty machine. */
 	bool said = false;
 	for (int i = 0; i < 100 && !said; i++) {
 		hone("doctor --json --socket %s", own("run/honed.sock"));
