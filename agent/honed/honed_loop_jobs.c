@@ -245,8 +245,8 @@ static void end_line(struct loop_words *w, const char *end)
 	w->n = 0;
 }
 
-/* Adds a letter to the line. A line that is too long loses its end if it is an error, and else is passed on in
- * parts. */
+/* Adds a letter to the line. A line that is too long loses its end if it is an error, and else is passed on
+ * in parts. */
 static void add(struct loop_words *w, char c)
 {
 	if (c == '\n') {
