@@ -573,10 +573,11 @@ void job_gone(struct honed *h, struct honed_job *j)
  * know what more search promises. */
 static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
 {
-	char times[96], promise[64] = "", processor[96] = "";
+	char times[160], promise[64] = "", processor[96] = "";
 	double processor_ms = j->model >= 0 ? model_processor_wins(h, &h->models.list[j->model]) : 0;
 	if (r->before_ms > 0 && r->now_ms > 0)
-		snprintf(times, sizeof times, "%.3f -> %.3f ms", r->before_ms, r->now_ms);
+		snprintf(times, sizeof times, "%.3f -> %.3f ms%s", r->before_ms, r->now_ms,
+			 r->disturbed ? " (disturbed by other load or a lower clock)" : "");
 	else if (r->before_ms > 0)
 		snprintf(times, sizeof times, "%.3f ms before, the network was not measured again",
 			 r->before_ms);

@@ -702,13 +702,18 @@ TEST(senseless_times_change_nothing)
 	board_free(b);
 }
 
-/* honed's log says in words that a job did not measure the network, and leaves out a promise that is not
- * known. */
+/* honed's log says in words that a job did not measure the network, or that others disturbed its measurement,
+ * and leaves out a promise that is not known. */
 TEST(the_log_says_what_was_not_measured)
 {
 	struct board *b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":5,\"promise\":0.25}");
 	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 trials, promise 0.250"));
+	board_free(b);
+	b = tuning(1);
+	board_ask(b, 1001,
+		  "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":7,\"disturbed\":true}");
+	CHECK(board_says(b, ": 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 trials"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":0.834}");
