@@ -277,16 +277,15 @@ static int serve(struct loop *l)
 		log_level_set(l->o.verbose ? LOG_VERBOSE : (enum log_level)l->conf->log);
 	if (rc >= 0)
 		rc = choose_cache(l);
-	if (rc >= 0) {
-		tell_start(l);
-		tell_models(l);
-		tell_socket(l->conf, &l->o);
+	if (rc >= 0)
 		rc = identify(l);
-	}
 	if (rc >= 0)
 		rc = loop_socket(l);
 	if (rc < 0)
 		return rc;
+	tell_start(l); /* only now: another honed may run here, and this one refuse to start */
+	tell_models(l);
+	tell_socket(l->conf, &l->o);
 	choose_budget(l);
 	read_marks(l, &marks);
 	rc = loop_open(l, &marks);

@@ -452,4 +452,31 @@ TEST(starts_again)
 	CHECK(end_honed(SIGTERM) == 0);
 }
 
+/* A second honed on the same run folder or the same socket logs why it refuses, and nothing else. */
+TEST(a_second_honed_only_refuses)
+{
+	static const char *const of[][2] = {{"run", "another honed already uses the run folder"},
+					    {"run2", "another process listens there"}};
+	REQUIRE(up());
+	for (int i = 0; i < 2; i++) {
+		struct arena a = {0};
+		struct blob log;
+		int status;
+		const char *argv[] = {program("honed"), "--config",  own("honed.conf"),     "--run",
+				      own(of[i][0]),    "--socket",  own("run/honed.sock"), "--state",
+				      own("state2"),    "--sysroot", own("root"),           NULL};
+		unlink(in_folder("log2"));
+		pid_t pid = launch(argv, in_folder("log2"));
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+		REQUIRE_OK(file_read(&a, in_folder("log2"), 0, &log));
+		const char *end = strchr(log.p, '\n');
+		bool only = strstr(log.p, of[i][1]) && end && !end[1];
+		if (!only)
+			printf("it says: %s\n", (const char *)log.p);
+		CHECK(only);
+		arena_free(&a);
+	}
+	all_well();
+}
+
 TEST_MAIN
