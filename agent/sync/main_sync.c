@@ -46,7 +46,11 @@ static const char usage[] = "usage: hone-sync [--now] [--folder DIR] [--config F
 			    "  --socket PATH   control socket of honed (default: as configured)\n"
 			    "  --wait[=5m]     if another process writes the cache, wait until it ends (for\n"
 			    "                  that long at most)\n"
-			    "  -q, -v          print less, more\n";
+			    "  -q, -v          print less, more\n"
+			    "\n"
+			    "Exit status: 0 if the run was good, if no server was reached (without --now),\n"
+			    "or if none was due, whatever the last run did; 1 if it failed; 2 for a mistake\n"
+			    "in the command line.\n";
 
 struct words {
 	const char *conf, *folder, *cache, *socket;
@@ -263,6 +267,19 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 	return good && fflush(stdout) == 0 ? E_OK : fail(E_IO, "stdout: %s", strerror(errno));
 }
 
+static void tell_wait(const struct sync_conf *c, int64_t wait_ns, void (*say)(const char *fmt, ...))
+{
+	struct buf wait = {0};
+	char why[1024];
+	bool failed = sync_failed(c, why, sizeof why);
+	duration_words((double)wait_ns / NS_PER_S, &wait);
+	if (failed)
+		say("hone-sync: the last run failed: %s", why);
+	say("hone-sync: the next run is due in %s; %s--now does not wait for it", buf_str(&wait),
+	    failed ? "when you have corrected the cause, " : "");
+	buf_free(&wait);
+}
+
 /* Returns whether a run against the server is due. */
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
@@ -273,8 +290,7 @@ static bool is_due(const struct words *w, const struct sync_conf *c, const struc
 		    w->conf ? w->conf : CONF_FILE);
 	int64_t wait_ns = !c->server ? 1 : w->now || w->folder ? 0 : sync_due(c, now);
 	if (c->server && wait_ns > 0)
-		say("hone-sync: the next run is due in %lld s; --now does not wait for it",
-		    (long long)(wait_ns / NS_PER_S));
+		tell_wait(c, wait_ns, say);
 	return wait_ns == 0;
 }
 

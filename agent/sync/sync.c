@@ -7,6 +7,7 @@
 #include "agent/sync/sync_state.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -580,6 +581,15 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	r->sum->revoked = t->revoked;
 }
 
+static int refuse_early(const struct run *r, int64_t left_ns)
+{
+	struct buf left = {0};
+	duration_words((double)left_ns / NS_PER_S, &left);
+	int rc = fail(E_BUSY, "%s asked this board to wait another %s", r->c->server, buf_str(&left));
+	buf_free(&left);
+	return rc;
+}
+
 static int run_locked(struct run *r)
 {
 	int rc = state_open(&r->state, folder(r));
@@ -589,8 +599,7 @@ static int run_locked(struct run *r)
 	r->former = r->state;
 	bool remote = !sync_is_folder(r->c->server);
 	if (remote && r->state.quiet_ns > use_ns)
-		return fail(E_BUSY, "%s asked this board to wait another %" PRId64 " s", r->c->server,
-			    (r->state.quiet_ns - use_ns) / NS_PER_S + 1);
+		return refuse_early(r, r->state.quiet_ns - use_ns);
 	r->token_ns = state_has_to_join(r->c, &r->state) ? state_token(r->c) : 0;
 	rc = identify(r);
 	if (rc >= 0)

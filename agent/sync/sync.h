@@ -98,5 +98,8 @@ void sync_boot(char *out, size_t n);
 /* Writes the result of the last run and the totals of all runs as JSON for `hone status`, and returns whether
  * there was a run; "{}" if there was none. */
 bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out);
+/* Writes why the last run failed ("": not at all) and returns whether it did. A run that only found the board
+ * offline has not failed. */
+bool sync_failed(const struct sync_conf *c, char *why, size_t n);
 
 #endif

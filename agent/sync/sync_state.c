@@ -292,3 +292,11 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 	json_decref(j);
 	return some;
 }
+
+bool sync_failed(const struct sync_conf *c, char *why, size_t n)
+{
+	struct sync_state s;
+	state_glance(&s, sync_state_folder(c));
+	snprintf(why, n, "%s", s.offline ? "" : s.error);
+	return *why;
+}

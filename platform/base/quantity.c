@@ -2,6 +2,7 @@
 #include "platform/base/quantity.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,19 @@ void duration_print(int64_t ns, char out[DURATION_TEXT])
 	while (us % units[i].us)
 		i++;
 	snprintf(out, DURATION_TEXT, "%" PRId64 "%s", us / units[i].us, units[i].name);
+}
+
+void duration_words(double s, struct buf *out)
+{
+	static const struct {
+		double from_s, is_s;
+		const char *unit;
+	} spans[] = {
+	    {2 * 86400, 86400, "days"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
+	int i = 0;
+	while (s < spans[i].from_s)
+		i++;
+	buf_printf(out, "%.0f %s", s > 0 ? s / spans[i].is_s : 0, spans[i].unit);
 }
 
 int size_parse(const char *text, int64_t *bytes)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cmd.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
-#include "tools/hone/status_view.h"
 #include "agent/cache/json.h"
 #include <errno.h>
 #include <signal.h>
@@ -171,7 +171,7 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	struct buf b = {0};
 	if (ns) {
 		buf_puts(&b, " for ");
-		status_span(&b, (double)ns / 1e9);
+		duration_words((double)ns / 1e9, &b);
 		buf_puts(&b, " from now");
 	}
 	printf("%s%s\n",

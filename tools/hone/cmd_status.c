@@ -199,7 +199,7 @@ static void add_sync(json_t *d)
 {
 	struct arena a = {0};
 	struct sync_conf c;
-	json_t *s = synced_conf(NULL, &a, &c) < 0 ? NULL : synced_status(&c);
+	json_t *s = synced_conf(NULL, &a, &c, NULL) < 0 ? NULL : synced_status(&c);
 	if (json_object_size(s))
 		json_object_set(d, "sync", s);
 	json_decref(s);

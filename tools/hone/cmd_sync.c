@@ -87,18 +87,23 @@ static int run_sync(const struct args *a)
 {
 	struct arena arena = {0};
 	struct sync_conf c;
-	const char *config = arg_str(a, "config", NULL);
+	struct synced_how how = {.config = arg_str(a, "config", NULL)};
+	const char *config = how.config;
 	int rc = config ? conf_given(config) : E_OK;
 	if (rc >= 0)
-		rc = synced_conf(config, &arena, &c);
+		rc = synced_conf(config, &arena, &c, &how.cache);
+	how.cache = arg_str(a, "cache", how.cache);
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
-	bool fleet = rc >= 0 && (c.server || c.watch), nothing = !fleet && !arg_given(a, "folder");
+	bool asked = arg_flag(a, "now") || arg_given(a, "folder");
+	how.fleet = rc >= 0 && (c.server || c.watch);
+	how.nothing = !how.fleet && !arg_given(a, "folder");
 	json_t *before = rc < 0 ? NULL : synced_status(&c);
-	if (nothing && rc >= 0 && (arg_flag(a, "now") || !json_object_size(before)))
+	bool early = rc >= 0 && !asked && !c.watch && daemon_num(before, "next_s", 0) > 0;
+	if (how.nothing && rc >= 0 && (arg_flag(a, "now") || !json_object_size(before)))
 		rc = synced_no_fleet(config);
-	else if (rc >= 0 && !nothing && ours)
+	else if (rc >= 0 && !how.nothing && ours && !early)
 		rc = start(a, &arena);
-	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
+	else if (rc >= 0 && !how.nothing && asked)
 		rc = fail(E_IO,
 			  "%s belongs to another user; start hone sync as root, or as the user hone-sync",
 			  sync_state_folder(&c));
@@ -107,12 +112,16 @@ static int run_sync(const struct args *a)
 		int out = json_out(json_incref(j));
 		rc = rc ? rc : out;
 	} else if (j) {
+		how.ran = asked || is_another_run(before, j);
+		how.good = rc == E_OK;
 		if (rc > 0 && !is_another_run(before, j))
 			printf("this run   failed before it began%s\n",
 			       daemon_num(j, "ran_s", 0) > 0 ? "; below is the result of an earlier run"
 							     : "");
-		synced_tell(j, fleet, nothing, config);
+		synced_tell(j, &how);
 	}
+	if (j && rc == E_OK && !asked && synced_failed(j))
+		rc = 1;
 	json_decref(j);
 	json_decref(before);
 	arena_free(&arena);
@@ -141,7 +150,8 @@ const struct cmd cmd_sync = {
 	"that the next box times. A user who may not start it sees the result of the last run. Without a\n"
 	"fleet in the configuration it fails, unless a run with --folder has a result to show.\n\n"
 	"It is due about as often as the server asks, but within a factor of 4 of `every` in [sync] (6h;\n"
-	"1m to 744h).",
+	"1m to 744h). If it is not due, the result of the last run is shown. The exit status is 1 if this\n"
+	"run, or else the last one, failed; without --now, one that reached no server has not failed.",
     .opts = opts,
     .run = run_sync,
     .name = "sync",

@@ -2,24 +2,13 @@
 #include "tools/hone/status_view.h"
 #include "kernels/task/level.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "tools/hone/daemon.h"
+#include "tools/hone/synced.h"
 #include "tools/hone/table.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-void status_span(struct buf *b, double s)
-{
-	static const struct {
-		double from_s, is_s;
-		const char *unit;
-	} spans[] = {
-	    {2 * 86400, 86400, "days"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
-	int i = 0;
-	while (s < spans[i].from_s)
-		i++;
-	buf_printf(b, "%.0f %s", s > 0 ? s / spans[i].is_s : 0, spans[i].unit);
-}
 
 /* Prints a line on standard output, without control characters. */
 static void say(const char *what, struct buf *b)
@@ -113,7 +102,7 @@ static void next_of(const json_t *m, struct buf *b)
 		buf_printf(b, "%.0f %% less time expected", 100 * promise);
 	if (daemon_num(m, "next_s", 0) > 0) {
 		buf_puts(b, b->n ? "; in " : "in ");
-		status_span(b, daemon_num(m, "next_s", 0));
+		duration_words(daemon_num(m, "next_s", 0), b);
 	}
 }
 
@@ -225,7 +214,7 @@ static void job_line(const json_t *j, bool devices)
 		buf_printf(&b, ", kernels timed so far, in sum: %.3f -> %.3f ms", before, now);
 	if (json_is_number(json_object_get(j, "left_s"))) {
 		buf_puts(&b, ", ");
-		status_span(&b, daemon_num(j, "left_s", 0));
+		duration_words(daemon_num(j, "left_s", 0), &b);
 		buf_puts(&b, " left");
 	}
 	say("job", &b);
@@ -238,7 +227,7 @@ static void inhibit_line(const json_t *h)
 	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
 	if (json_is_number(json_object_get(h, "left_s"))) {
 		buf_puts(&b, " (for another ");
-		status_span(&b, daemon_num(h, "left_s", 0));
+		duration_words(daemon_num(h, "left_s", 0), &b);
 		buf_puts(&b, ")");
 	}
 	say("inhibit", &b);
@@ -259,10 +248,12 @@ static void flash_line(const json_t *f)
 static void sync_line(const json_t *s)
 {
 	struct buf b = {0};
-	if (!json_is_number(json_object_get(s, "next_s")))
-		return;
-	buf_puts(&b, "in ");
-	status_span(&b, daemon_num(s, "next_s", 0));
+	if (json_is_number(json_object_get(s, "next_s"))) {
+		buf_puts(&b, "in ");
+		duration_words(daemon_num(s, "next_s", 0), &b);
+	}
+	if (synced_failed(s))
+		buf_printf(&b, "%sthe last run failed (hone sync says why)", b.n ? "; " : "");
 	say("sync", &b);
 }
 

@@ -14,7 +14,5 @@ void status_view(const json_t *status, bool color);
 /* Appends one line with the fields that change rarely enough for a log: the gate's state, and each model's
  * state and times. */
 void status_line(const json_t *status, struct buf *out);
-/* Appends a time in seconds as people say it, rounded: "90 s", "12 min", "3 h", "5 days". */
-void status_span(struct buf *b, double s);
 
 #endif

@@ -4,6 +4,7 @@
 #include "agent/control/conf.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
 #include "tools/hone/table.h"
@@ -13,12 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-int synced_conf(const char *path, struct arena *a, struct sync_conf *out)
+int synced_conf(const char *path, struct arena *a, struct sync_conf *out, const char **cache)
 {
 	struct conf conf;
 	int rc = conf_read(path ? path : CONF_FILE, a, &conf);
 	if (rc >= 0)
 		rc = sync_conf_read(&conf, out);
+	if (rc >= 0 && cache)
+		*cache = conf.cache ? conf.cache : CACHE_DAEMON;
 	return rc == E_USAGE ? fail_in(E_CORRUPT, "configuration") : rc;
 }
 
@@ -31,6 +34,11 @@ json_t *synced_status(const struct sync_conf *c)
 	json_t *j = buf_ok(&b) ? json_loads(buf_str(&b), 0, NULL) : NULL;
 	buf_free(&b);
 	return j;
+}
+
+bool synced_failed(const json_t *s)
+{
+	return daemon_num(s, "ran_s", 0) > 0 && *daemon_text(s, "error", "") && !daemon_flag(s, "offline");
 }
 
 static void tell_last(const json_t *s)
@@ -58,13 +66,15 @@ static void tell_last(const json_t *s)
 /* Without systemd, nothing is known to start hone-sync when its turn has come. */
 static void tell_next(double next_s)
 {
+	struct buf in = {0};
+	duration_words(next_s, &in);
 	if (access("/run/systemd/system", F_OK) == 0)
-		printf("next run   the timer starts it in %.0f min\n", next_s / 60);
+		printf("next run   the timer starts it in %s\n", buf_str(&in));
 	else
-		table_say(
-		    "next run   due in %.0f min; systemd does not run here, so start hone-sync by other "
-		    "means, such as cron",
-		    next_s / 60);
+		table_say("next run   due in %s; systemd does not run here, so start hone-sync by other "
+			  "means, such as cron",
+			  buf_str(&in));
+	buf_free(&in);
 }
 
 /* Writes the command that takes a fleet's files from a folder, which the user chooses. */
@@ -98,22 +108,36 @@ int synced_no_fleet(const char *config)
 	return rc;
 }
 
-void synced_tell(const json_t *s, bool fleet, bool nothing, const char *config)
+/* Another run now would find what this one has found. If it failed, its error says what to do. */
+static void tell_step(const struct synced_how *h)
+{
+	if (h->ran && h->good)
+		next_say("hone status --cache %s", h->cache);
+	else if (h->ran)
+		return;
+	else if (h->fleet && h->config)
+		next_say("hone sync --now --config %s", h->config);
+	else if (h->fleet)
+		next_say("hone sync --now");
+	else
+		tell_folder(h->config);
+}
+
+void synced_tell(const json_t *s, const struct synced_how *h)
 {
 	double next_s = daemon_num(s, "next_s", -1);
-	if (nothing)
+	if (h->nothing)
 		table_say("no fleet is configured: set server = URL in [sync] of %s",
-			  config ? config : CONF_FILE);
+			  h->config ? h->config : CONF_FILE);
 	else if (!json_object_size(s))
 		printf("hone-sync has not run yet\n");
 	if (daemon_num(s, "ran_s", 0) > 0)
 		tell_last(s);
-	if (fleet && next_s > 0)
+	if (h->fleet && next_s > 0)
 		tell_next(next_s);
-	if (fleet && config)
-		next_say("hone sync --now --config %s", config);
-	else if (fleet)
-		next_say("hone sync --now");
-	else
-		tell_folder(config);
+	if (!h->ran && synced_failed(s)) {
+		fflush(stdout);
+		log_info("the last run failed: correct the cause that is named above, then run it again");
+	}
+	tell_step(h);
 }

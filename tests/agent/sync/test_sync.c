@@ -377,11 +377,11 @@ TEST(a_server_that_asked_to_be_left_alone_is)
 	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "later");
 	CHECK(sync_due(&tree.conf, &tree.now) >= 500 * NS_PER_S);
 	int asked = atomic_load(&w.asked);
-	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 5");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 8 min");
 	tree.conf.server = tree.www; /* a stick does not change the server's Retry-After */
 	CHECK_OK(tree_sync(&tree, &sum));
 	tree.conf.server = w.url;
-	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 5");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "wait another 8 min");
 	CHECK(atomic_load(&w.asked) == asked);
 	tree.s.serial++;
 	tree_add_records(&tree, 3, 4);

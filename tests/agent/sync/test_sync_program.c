@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests hone-sync as a program: its output, exit codes and memory, and that it survives being killed. */
+/* Tests hone-sync as a program, and hone sync, which starts it: its output, exit codes and memory, and that
+ * it survives being killed. */
 #include "agent/sync/pack.h"
+#include "agent/sync/sync_state.h"
 #include "tests/lib/hold_cache.h"
 #include "tests/lib/fleet_tree.h"
 #include "tests/lib/records.h"
@@ -14,12 +16,12 @@
 
 static struct tree tree;
 
-static const char *program(void)
+static const char *program(const char *name)
 {
 	static char path[PATH_MAX + 16];
 	char dir[PATH_MAX];
 	CHECK_OK(file_self_dir(dir, sizeof dir));
-	snprintf(path, sizeof path, "%s/../hone-sync", dir);
+	snprintf(path, sizeof path, "%s/../%s", dir, name);
 	return path;
 }
 
@@ -39,11 +41,15 @@ static void configure_server(const char *server)
 	configure(text);
 }
 
-/* Starts hone-sync with its output in `said`. */
-static pid_t start(bool traced, char *const *more)
+/* Starts hone-sync, or hone sync, with its output in `said`. */
+static pid_t start_program(const char *name, bool traced, char *const *more)
 {
-	char conf[256], *argv[12] = {(char *)(uintptr_t)program(), "--config", conf};
-	int n = 3;
+	char conf[256], *argv[12] = {(char *)(uintptr_t)program(name)};
+	int n = 1;
+	if (!strcmp(name, "hone"))
+		argv[n++] = "sync";
+	argv[n++] = "--config";
+	argv[n++] = conf;
 	snprintf(conf, sizeof conf, "%s", tree_path(&tree, "honed.conf"));
 	while (more && *more)
 		argv[n++] = *more++;
@@ -62,6 +68,11 @@ static pid_t start(bool traced, char *const *more)
 	return pid;
 }
 
+static pid_t start(bool traced, char *const *more)
+{
+	return start_program("hone-sync", traced, more);
+}
+
 static int status_of(pid_t pid)
 {
 	int status;
@@ -72,6 +83,11 @@ static int status_of(pid_t pid)
 static int run(char *const *more)
 {
 	return status_of(start(false, more));
+}
+
+static int run_hone(char *const *more)
+{
+	return status_of(start_program("hone", false, more));
 }
 
 static bool finds(const char *text)
@@ -172,6 +188,51 @@ static void make_due(void)
 	at[10] = '0';
 	tree_write(&tree, "state/sync.json", text, b.n);
 	arena_free(&a);
+}
+
+/* Where no run is due, both programs say that the last one failed, and hone sync fails; hone-sync does not,
+ * as a timer starts it. Times have the units of hone status. Nobody is told to do what was just done. */
+TEST(a_failed_run_is_told_until_the_next)
+{
+	static const char now[] = "Next: hone sync --now";
+	char next[300];
+	tree_open(&tree);
+	snprintf(next, sizeof next, "/hone status --cache %s\n",
+		 tree.cache); /* hone was called by its path */
+	configure_server(tree.www);
+	CHECK(run_hone(WORDS("--now")) == 0 && says("last run   good") && says(next) && !finds(now));
+	CHECK(run_hone(NULL) == 0 && says("sync --now --config ") && !finds("failed"));
+	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
+	CHECK(run_hone(WORDS("--now")) == 1 && says("last run   failed: ") && !finds("Next: "));
+	CHECK(run_hone(NULL) == 1 && says("last run   failed: ") && says("correct the cause"));
+	CHECK(says("sync --now --config ") && !finds(" 0 min") && !finds("hone-sync: the "));
+	CHECK(run_hone(WORDS("--json")) == 1 && says("\"good\":false"));
+	for (int hours = 1; hours < 5; hours++) {
+		char in[64];
+		struct sync_state s;
+		REQUIRE_OK(state_open(&s, tree.state));
+		s.pace.next_ns = state_use(&s, &(struct sync_now){.clock = &clock_real, .boot = s.boot}) +
+				 hours * 3600 * NS_PER_S + 60 * NS_PER_S;
+		REQUIRE_OK(state_save(&s));
+		state_free(&s);
+		snprintf(in, sizeof in, " in %d %s", hours == 1 ? 61 : hours, hours == 1 ? "min" : "h");
+		CHECK(run(NULL) == 0 && says("hone-sync: the last run failed: ") && says(in));
+		CHECK(says("when you have corrected the cause, --now does not wait for it"));
+		CHECK(run_hone(NULL) == 1 && says(in));
+	}
+	tree_publish(&tree);
+	CHECK(run_hone(WORDS("--now")) == 0 && says(next));
+	CHECK(run(NULL) == 0 && says("the next run is due in") && !finds("failed"));
+	/* A board may be offline for years. */
+	configure_server("https://127.0.0.1:1");
+	CHECK(run_hone(WORDS("--now")) == 1 && says("offline"));
+	CHECK(run_hone(NULL) == 0 && says("last run   offline"));
+	CHECK(run(NULL) == 0 && says("the next run is due in") && !finds("failed"));
+	/* A folder that was taken from is not advised again. */
+	configure("");
+	CHECK(run_hone(WORDS("--folder", tree.www)) == 0 && says(next) && !finds("a stick"));
+	CHECK(run_hone(NULL) == 0 && says("hone sync --folder DIR"));
+	tree_close(&tree);
 }
 
 /* A run of a revoked board takes, and fails with one error: by hand always, by the timer for a new snapshot.

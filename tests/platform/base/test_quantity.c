@@ -40,4 +40,21 @@ TEST(a_duration_is_read_as_it_was_printed)
 	}
 }
 
+/* A time in words is rounded to whole units, at least two of them, except for seconds. */
+TEST(a_time_in_words)
+{
+	static const struct {
+		double s;
+		const char *words;
+	} all[] = {{-5, "0 s"},    {0, "0 s"},       {0.6, "1 s"},          {119, "119 s"},
+		   {120, "2 min"}, {640, "11 min"},  {7199, "120 min"},     {7200, "2 h"},
+		   {16951, "5 h"}, {172799, "48 h"}, {2 * 86400, "2 days"}, {1e7, "116 days"}};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct buf b = {0};
+		duration_words(all[i].s, &b);
+		CHECK(!strcmp(buf_str(&b), all[i].words));
+		buf_free(&b);
+	}
+}
+
 TEST_MAIN

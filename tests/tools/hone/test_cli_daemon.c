@@ -23,8 +23,8 @@ static const char full[] =
     "5,\"left_s\":8,\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
     "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
     "\"the disk is full\",\"conf_error\":\"honed.conf:3: no \\u001bkey; the former settings stay\","
-    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
-    "3";
+    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200,"
+    "\"ran_s\":9,\"error\":\"?\"},\"models_left\":3";
 
 static long long asked_ms; /* "ms" of the last inhibit request */
 
@@ -119,7 +119,7 @@ TEST(status_of_a_daemon)
 	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
 	    "\nmodels     and 3 more\n",
 	    "2.00 MiB today of at most 20 MiB a day",
-	    "in 2 h",
+	    "in 2 h; the last run failed (hone sync says why)",
 	    "cache  ",
 	};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
