@@ -245,6 +245,14 @@ static int show(const struct args *a, const json_t *d, bool there, const struct 
 	return 0;
 }
 
+static int watch_status(const struct args *a)
+{
+	char dir[4096];
+	bool named = arg_given(a, "cache");
+	int rc = named ? model_cache_to_read(a, dir, sizeof dir) : E_OK;
+	return rc < 0 ? rc : watch(arg_str(a, "socket", NULL), named ? dir : NULL, a->json, a->color);
+}
+
 static int run_status(const struct args *a)
 {
 	char dir[4096] = "";
@@ -256,7 +264,7 @@ static int run_status(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (arg_flag(a, "watch"))
-		return watch(arg_str(a, "socket", NULL), a->json, a->color);
+		return watch_status(a);
 	json_t *d = ask_daemon(a, &there);
 	add_sync(d);
 	rc = cache_folder(a, d, dir, sizeof dir);

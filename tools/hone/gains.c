@@ -52,10 +52,10 @@ void gains_add(json_t *status, struct cache *c)
 	arena_free(&a);
 }
 
-void gains_add_of(json_t *status)
+void gains_add_of(json_t *status, const char *dir)
 {
 	struct cache *c = NULL;
-	const char *dir = daemon_text(status, "cache", NULL);
+	dir = dir ? dir : daemon_text(status, "cache", NULL);
 	if (!dir || cache_open_with(&c, dir, CACHE_READ, 0, &(struct cache_options){0}) < 0)
 		return;
 	gains_add(status, c);

@@ -9,7 +9,8 @@
 /* Adds "gains", a list of headline_gain_json, and to each of "models" the newest of its path,
  * device, level and threads as "gain". */
 void gains_add(json_t *status, struct cache *c);
-/* The same with the folder that the status names; adds nothing if that cannot be read. */
-void gains_add_of(json_t *status);
+/* The same with the cache in `dir`; NULL: the folder that the status names. Adds nothing if that cannot be
+ * read. */
+void gains_add_of(json_t *status, const char *dir);
 
 #endif

@@ -14,6 +14,7 @@
 #define AGAIN_NS (500 * NS_PER_MS) /* interval at which it looks for a honed that has gone */
 
 struct watch {
+	const char *cache;
 	bool json, color, live;
 	struct buf last; /* the last line printed */
 	json_t *shown;   /* live: the status on the screen, with its gains; NULL: none */
@@ -47,7 +48,7 @@ static int show(struct watch *w, json_t *status)
 		json_object_set_new(status, "daemon", json_true());
 		rc = json_out(json_incref(status));
 	} else if (w->live) {
-		gains_add_of(status);
+		gains_add_of(status, w->cache);
 		draw(w, status);
 		json_decref(w->shown);
 		w->shown = json_incref(status);
@@ -93,9 +94,9 @@ static int follow(struct watch *w, struct client *c)
 	return rc;
 }
 
-int watch(const char *socket, bool json, bool color)
+int watch(const char *socket, const char *cache, bool json, bool color)
 {
-	struct watch w = {.json = json, .color = color, .live = !json && log_is_terminal(1)};
+	struct watch w = {.cache = cache, .json = json, .color = color, .live = !json && log_is_terminal(1)};
 	int rc = 0;
 	interrupt_catch();
 	while (!interrupted() && rc >= 0) {

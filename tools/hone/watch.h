@@ -7,6 +7,7 @@
 #include "platform/base/err.h"
 #include <stdbool.h>
 
-int watch(const char *socket, bool json, bool color) MUST_CHECK;
+/* cache: the folder whose gains a terminal shows; NULL: honed's. */
+int watch(const char *socket, const char *cache, bool json, bool color) MUST_CHECK;
 
 #endif

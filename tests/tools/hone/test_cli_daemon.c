@@ -386,6 +386,27 @@ TEST(watch_prints_a_line_for_each_change)
 	fake_remove(&f);
 }
 
+/* A cache that is named has to be one, with --watch as without. */
+TEST(watch_refuses_what_is_no_cache)
+{
+	static const char *const names[] = {"no-such-cache", "other-files", "other-files/one"};
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_OK(file_mkdirs(in_dir("other-files"), 0755));
+	CHECK_OK(file_write(in_dir("other-files/one"), "1", 1));
+	for (int i = 0; i < 3; i++) {
+		int status = i ? 2 : 1;
+		char said[sizeof cli_err];
+		CHECK_RUN(status, "status --cache %s", in_dir(names[i]));
+		snprintf(said, sizeof said, "%s", cli_err);
+		CHECK_RUN(status, "status --watch --cache %s", in_dir(names[i]));
+		CHECK(!strcmp(cli_err, said) && !cli_out[0]);
+	}
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 TEST(watch_outlives_the_daemon)
 {
 	struct fake f = {.answer = daemon_of, .said = full};

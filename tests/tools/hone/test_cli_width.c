@@ -3,6 +3,7 @@
 #include "tests/lib/cli_model.h"
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_honed.h"
+#include "agent/cache/gain.h"
 #include "tools/hone/help.h"
 #include "tools/hone/table.h"
 
@@ -400,6 +401,21 @@ TEST(watch_at_80_columns)
 	}
 	CHECK(hone_on_terminal(80, ON_OUT, "status --watch -q") == 0);
 	CHECK(!strstr(cli_screen, "Ctrl-C") && !cli_err[0]);
+	/* the gains of the cache that is named */
+	struct cache *c;
+	REQUIRE_OK(cache_open(&c, in_dir("gained"), false, 0));
+	CHECK_OK(gain_put(c, hash_text("a"),
+			  &(struct gain){.model = "a.onnx",
+					 .date = "2026-01-02 03:04 UTC",
+					 .threads = 2,
+					 .default_ms = 2,
+					 .now_ms = 1,
+					 .faster = {2, 1.9, 2.1, 9},
+					 .machine = {.share_pct = 95}}));
+	cache_close(c);
+	end_after_ms = 1500;
+	CHECK(hone_on_terminal(160, ON_OUT, "status --watch --cache %s", in_dir("gained")) == 0);
+	CHECK_SAYS(cli_screen, "a.onnx, 2 threads: 2.00x faster than default schedules");
 	end_after_ms = 0;
 	fake_hush(&f);
 	fake_remove(&f);
