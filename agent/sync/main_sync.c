@@ -313,8 +313,8 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 	if (!due && !packs)
 		return E_OK;
 	int rc = sync_cache_open(&o, &to);
-	if (rc < 0)
-		return rc;
+	if (rc < 0) /* E_USAGE is kept for the command line */
+		return rc == E_USAGE && !w->cache ? fail_in(E_CORRUPT, "cache") : rc;
 	int watched = packs ? take_packs(c, &to) : E_OK;
 	if (watched < 0)
 		log_info("hone-sync: %s", err_text());

@@ -141,7 +141,9 @@ static int open_own(struct keeper *k, const struct sync_cache_options *o)
 	const struct cache_options co = {.only_here = true};
 	const int64_t wait_ns = o->wait_ns ? o->wait_ns : LOCK_WAIT_NS, from_ns = clock_now(&clock_real);
 	int64_t left_ns = wait_ns;
-	int rc = cache_open_with(&k->cache, o->dir, CACHE_WRITE, 0, &co);
+	int rc = cache_refuse_other(o->dir);
+	if (rc >= 0)
+		rc = cache_open_with(&k->cache, o->dir, CACHE_WRITE, 0, &co);
 	if (rc == E_BUSY && o->wait_ns)
 		log_info("hone-sync: %s; waiting until it ends", err_text());
 	while (rc == E_BUSY && left_ns > 0 && !(o->stop && *o->stop)) {

@@ -20,7 +20,8 @@ struct sync_cache_options {
 };
 
 /* Opens the cache for records of this machine's class. E_BUSY: another process still writes the cache; E_IO:
- * this user may not write it, and no honed is running. A honed that starts meanwhile is used. */
+ * this user may not write it, and no honed is running; E_USAGE: the folder holds other files, and none of a
+ * cache. A honed that starts meanwhile is used. */
 int sync_cache_open(const struct sync_cache_options *o, struct sync_cache *out) MUST_CHECK;
 /* Commits, then closes. Does nothing if it was never opened. */
 void sync_cache_close(struct sync_cache *s);

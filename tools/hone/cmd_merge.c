@@ -11,7 +11,7 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	struct cache *from;
 	if (!file_is_dir(path))
 		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
-	if (!model_cache_may_be(path))
+	if (!cache_may_be(path))
 		return fail(E_NOTFOUND, "%s holds other files, and none of a cache: name a cache's folder",
 			    path);
 	/* Opened in memory, so that the user's own folder is left out: readers combine it with a folder that

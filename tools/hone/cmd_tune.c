@@ -536,7 +536,7 @@ static int keep_to_cpus(const char *list)
  */
 static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
 {
-	int rc = o->cache && !o->unkept ? model_cache_refuse_other(o->cache) : 0;
+	int rc = o->cache && !o->unkept ? cache_refuse_other(o->cache) : 0;
 	if (rc < 0)
 		return rc;
 	if (replay_folder(arg_str(a, "device", "cpu")) && o->rigor != RIGOR_CACHED) {

@@ -152,7 +152,7 @@ void doctor_cache(struct doctor *d)
 	} else if (!can_write(d, dir, &st)) {
 		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or %s", (uintmax_t)writer(d), dir,
 			 is_honeds(d) ? "set cache= in honed.conf" : "give --cache DIR");
-		doctor_say(d, FINDING_PROBLEM, model_cache_may_be(dir) ? fix : other_place(d),
+		doctor_say(d, FINDING_PROBLEM, cache_may_be(dir) ? fix : other_place(d),
 			   "%s cannot write to the cache folder %s: each start would tune again", who, dir);
 	} else if (!strcmp(dir, cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
@@ -173,7 +173,7 @@ void doctor_records(struct doctor *d)
 	struct cache_state s;
 	if (!dir || !file_is_dir(dir) || access(dir, R_OK | X_OK) < 0)
 		return;
-	if (d->o->cache && !model_cache_may_be(dir)) {
+	if (d->o->cache && !cache_may_be(dir)) {
 		doctor_say(d, FINDING_PROBLEM, "name a cache's folder, or a new or empty one: --cache DIR",
 			   "%s holds other files, and none of a cache", dir);
 		return;

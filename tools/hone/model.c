@@ -124,30 +124,6 @@ static int may_read(const char *dir)
 		    strerror(EACCES));
 }
 
-bool model_cache_may_be(const char *dir)
-{
-	DIR *d = opendir(dir);
-	bool any = false, its = false;
-	for (const struct dirent *e; d && !its && (e = readdir(d));) {
-		size_t n = strlen(e->d_name);
-		any |= e->d_name[0] != '.' && strcmp(e->d_name, "lost+found") &&
-		       strcmp(e->d_name, "images"); /* of libhone, which may come before a cache */
-		its = n > 4 && !strcmp(e->d_name + n - 4, ".seg");
-		its |= !strcmp(e->d_name, "lock") || !strcmp(e->d_name, "target") ||
-		       !strncmp(e->d_name, "target-", 7);
-	}
-	if (d)
-		closedir(d);
-	return !d || !any || its;
-}
-
-int model_cache_refuse_other(const char *dir)
-{
-	return access(dir, R_OK | X_OK) < 0 || model_cache_may_be(dir)
-		   ? E_OK
-		   : fail(E_USAGE, "%s holds other files, and none of a cache: name a cache's folder, or a new or empty one", dir);
-}
-
 int model_cache_check(const char *dir)
 {
 	struct stat st;
@@ -157,7 +133,7 @@ int model_cache_check(const char *dir)
 	if (there ? !S_ISDIR(st.st_mode) : errno == ENOTDIR)
 		return fail(E_USAGE, "%s is not a folder, so it is no cache: name a folder", dir);
 	int err = errno;
-	int rc = there ? model_cache_refuse_other(dir) : E_OK;
+	int rc = there ? cache_refuse_other(dir) : E_OK;
 	if (rc < 0)
 		return rc;
 	if (there || err == EACCES)
@@ -211,7 +187,7 @@ int model_cache_open_in(const struct args *a, bool to_write, const char *dir, st
 	struct cache_options o = {.only_here = to_write || model_cache_is_bare(dir)};
 	int rc = to_write ? model_cache_limit(a, &o.cap_bytes) : model_cache_check(dir);
 	if (rc >= 0 && to_write && arg_given(a, "cache"))
-		rc = model_cache_refuse_other(dir);
+		rc = cache_refuse_other(dir);
 	if (rc >= 0 && to_write)
 		rc = model_cache_wait(a, dir, &o.lock_fd);
 	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);

@@ -68,11 +68,6 @@ int model_cache_default(char *out, size_t n) MUST_CHECK;
 bool model_cache_was_default(const char *dir);
 /* Copies the folder of --cache, or the default one, to `out`. Neither needs to exist. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
-/* Whether the folder is empty, which a new cache may be, or holds a file of a cache. */
-bool model_cache_may_be(const char *dir);
-/* E_USAGE: the folder holds other files, and none of a cache, so it is probably not meant as one. A folder
- * that is missing or cannot be read passes. */
-int model_cache_refuse_other(const char *dir) MUST_CHECK;
 /* Checks that a folder that --cache names for reading is one: E_NOTFOUND: it is missing; E_USAGE: it is
  * something else. */
 int model_cache_check(const char *dir) MUST_CHECK;

@@ -346,6 +346,30 @@ TEST(a_cache_of_another_user)
 	tree_close(&tree);
 }
 
+/* A folder of other files gets no cache, neither one that is configured nor one that is named. */
+TEST(a_folder_of_other_files_gets_no_cache)
+{
+	char other[256];
+	tree_open(&tree);
+	tree_write(&tree, "other/picture.jpg", "x", 1);
+	snprintf(other, sizeof other, "%s", tree_path(&tree, "other"));
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now", "--cache", other)) == 2);
+	CHECK(says(other) &&
+	      says(" holds other files, and none of a cache: name a cache's folder, or a new"));
+	CHECK(run_hone(WORDS("--now", "--cache", other)) == 1 && says("holds other files"));
+	snprintf(tree.cache, sizeof tree.cache, "%s/other", tree.dir);
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now")) == 1 && says("error: cache: ") && says("holds other files"));
+	CHECK(rmdir(other) < 0 && unlink(tree_path(&tree, "other/picture.jpg")) == 0 && rmdir(other) == 0);
+	/* a new folder and an empty one do */
+	CHECK(run(WORDS("--now")) == 0 && says("3 records taken"));
+	CHECK_OK(file_mkdirs(tree_path(&tree, "empty"), 0755));
+	CHECK(run(WORDS("--now", "--cache", (char *)(uintptr_t)tree_path(&tree, "empty"))) == 0);
+	CHECK(run(WORDS("--now", "--cache", (char *)(uintptr_t)tree_path(&tree, "empty"))) == 0);
+	tree_close(&tree);
+}
+
 /* A stick replaces the server. */
 TEST(sync_from_a_folder)
 {
