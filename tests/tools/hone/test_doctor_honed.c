@@ -113,14 +113,23 @@ TEST(a_honed_without_a_unit)
 	write_text(own("rel2.conf"), "[idle]\ntune = no\n");
 	hone(WORDS, own("run/honed.sock"), own("rel2.conf"));
 	CHECK(!strcmp(verdict("honed", "uses another configuration: "), "note"));
-	/* The doctor repeats what honed says of its gate. This honed sees an empty machine. */
-	bool said = false;
-	for (int i = 0; i < 100 && !said; i++) {
-		hone("doctor --json --socket %s", own("run/honed.sock"));
-		said = strstr(cli_out, "honed may tune on the board now: ") ||
-		       strstr(cli_out, "honed does not tune on the board now: ");
+	/* The doctor repeats what honed says of its gate, also where --config names another file, of the same
+	 * socket. This honed sees an empty machine. */
+	char conf[400];
+	snprintf(conf, sizeof conf, "[honed]\nsocket = %s\n[idle]\ntune = no\n", own("run/honed.sock"));
+	write_text(own("rel3.conf"), conf);
+	setenv("HONE_SOCKET", "", 1);
+	for (int named = 0; named < 2; named++) {
+		bool said = false;
+		for (int i = 0; i < 100 && !said; i++) {
+			hone("doctor --json --%s %s", named ? "config" : "socket",
+			     named ? own("rel3.conf") : own("run/honed.sock"));
+			said = strstr(cli_out, "honed may tune on the board now: ") ||
+			       strstr(cli_out, "honed does not tune on the board now: ");
+		}
+		CHECK(said);
 	}
-	CHECK(said);
+	unsetenv("HONE_SOCKET");
 	end_honed(SIGTERM);
 	most_files = 0;
 	hone("doctor --json --socket %s", own("run/honed.sock"));
