@@ -97,9 +97,8 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 	if (rc >= 0)
 		rc = add_folders(c, dir);
 	if (rc >= 0 && c->left_out)
-		log_info(
-		    "hone: cache %s: its %d lowest seed layers are ignored: at most %d layers are possible",
-		    dir, c->left_out, MAX_LAYERS);
+		log_info("hone: cache %s: its %d lowest seed layer%s ignored: at most %d layers are possible",
+			 dir, c->left_out, c->left_out == 1 ? " is" : "s are", MAX_LAYERS);
 	if (rc >= 0 && writes)
 		rc = hold_folder(c, dir, wait_ns);
 	if (rc >= 0)

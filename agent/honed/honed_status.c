@@ -71,8 +71,8 @@ static void say_tuning(const struct honed *h, const struct honed_job *j, char *t
 		}
 	}
 	if (h->o.mode == HONED_BOX)
-		buf_printf(&b, " (%d of %d models), %.1f s left", done < all ? done + 1 : all, all,
-			   fmax(0, s_of(h->o.box_ns - h->now_ns)));
+		buf_printf(&b, " (%d of %d model%s), %.1f s left", done < all ? done + 1 : all, all,
+			   plural_s(all), fmax(0, s_of(h->o.box_ns - h->now_ns)));
 	snprintf(text, n, "%s", buf_str(&b));
 	buf_free(&b);
 }

@@ -187,10 +187,10 @@ static void tell(const struct sync_sum *s, const struct sync_conf *c, bool by_ha
 {
 	const char *what = s->fresh ? "serial" : "nothing new since serial";
 	log_more(
-	    "hone-sync: %s: %s %lld; %d blobs, %d records taken, choices for %d model%s, %d refused, %d sent; "
-	    "%lld bytes down, %lld up",
-	    c->server, what, (long long)s->serial, s->blobs, s->taken, s->choices, plural_s(s->choices),
-	    s->refused, s->sent,
+	    "hone-sync: %s: %s %lld; %d blob%s, %d record%s taken, choices for %d model%s, %d refused, %d "
+	    "sent; %lld bytes down, %lld up",
+	    c->server, what, (long long)s->serial, s->blobs, plural_s(s->blobs), s->taken,
+	    plural_s(s->taken), s->choices, plural_s(s->choices), s->refused, s->sent,
 	    (long long)s->down_bytes, (long long)s->up_bytes);
 	tell_result(s, c, by_hand);
 }

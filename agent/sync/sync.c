@@ -204,8 +204,13 @@ static int check_snapshot(const struct run *r, const struct snapshot *s)
 		return fail(E_WRONG,
 			    "its serial %" PRId64 " is older than %" PRId64 ", which this board has already",
 			    s->serial, floor);
-	if (date_s >= s->made_s && date_s > s->expires_s)
-		return fail(E_WRONG, "it has expired %" PRId64 " days ago", (date_s - s->expires_s) / 86400);
+	if (date_s >= s->made_s && date_s > s->expires_s) {
+		struct buf since = {0};
+		duration_words((double)(date_s - s->expires_s), &since);
+		int rc = fail(E_WRONG, "it has expired %s ago", buf_str(&since));
+		buf_free(&since);
+		return rc;
+	}
 	return E_OK;
 }
 

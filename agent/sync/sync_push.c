@@ -162,7 +162,8 @@ static int explain(const struct push *q)
 		return fail(E_UNSUPPORTED, "the server refused %d line%s: %s%s", s->unsent,
 			    plural_s(s->unsent), q->why, rest);
 	if (q->left)
-		return fail(E_UNSUPPORTED, "the server refused %d batches: %s%s", q->refusals, q->why, rest);
+		return fail(E_UNSUPPORTED, "the server refused %d batch%s: %s%s", q->refusals,
+			    q->refusals == 1 ? "" : "es", q->why, rest);
 	return fail(E_UNSUPPORTED, "%d line%s that the server refused before %s for the next run", s->untried,
 		    plural_s(s->untried), s->untried == 1 ? "waits" : "wait");
 }

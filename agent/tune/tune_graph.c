@@ -331,8 +331,9 @@ static int meet(struct maker *m, struct side side[2], double gain, double *saved
 	if (rc >= 0)
 		rc = race(m, side, gain);
 	if (rc >= 0)
-		log_more("division of the graph: %d tasks differ, %.4f ms against %.4f ms", m->ndiffer,
-			 (double)side[1].sum_ns / 1e6, (double)side[0].sum_ns / 1e6);
+		log_more("division of the graph: %d task%s, %.4f ms against %.4f ms", m->ndiffer,
+			 m->ndiffer == 1 ? " differs" : "s differ", (double)side[1].sum_ns / 1e6,
+			 (double)side[0].sum_ns / 1e6);
 	*saved = rc > 0 ? 1 - (double)side[1].sum_ns / (double)side[0].sum_ns : 0;
 	net_close(&side[1].net);
 	net_close(&side[0].net);

@@ -70,12 +70,14 @@ static int keep_recorded(struct session *s, const struct step_task *all, int n)
 		    .text = all[i].text, .label = arena_strdup(s->a, label), .uses = all[i].uses};
 	}
 	if (s->ntasks == 0)
-		return fail(E_NOTFOUND,
-			    "DIR holds no record of the %d tasks of this model; hone tune MODEL --record DIR "
-			    "records them",
-			    n);
+		return fail(
+		    E_NOTFOUND,
+		    "DIR holds no record of the tasks of this model (%d); hone tune MODEL --record DIR "
+		    "records them",
+		    n);
 	if (s->ntasks < n)
-		log_info("hone: %d of %d tasks are not recorded, so they are left out", n - s->ntasks, n);
+		log_info("hone: %d of %d tasks %s not recorded and left out", n - s->ntasks, n,
+			 n - s->ntasks == 1 ? "is" : "are");
 	s->report->tasks = s->ntasks;
 	return E_OK;
 }

@@ -311,9 +311,9 @@ static void put_facts(struct page *p, const struct store_board *k)
 	buf_puts(b, k->batches == 1 ? " batch" : " batches");
 	put_fact(b, "Score");
 	if (k->words > 0)
-		buf_printf(b,
-			   "%" PRId64 " of %" PRId64 " words that could be compared agree with other boards",
-			   k->good, k->words);
+		buf_printf(
+		    b, "%" PRId64 " of %" PRId64 " word%s that could be compared agree%s with other boards",
+		    k->good, k->words, plural_s(k->words), k->words == 1 ? "s" : "");
 	else
 		buf_puts(b, "none of its words could be compared yet");
 	put_fact(b, "State");

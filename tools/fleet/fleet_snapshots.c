@@ -221,8 +221,8 @@ static int tell_left(struct class_snapshots *s, enum channel c, const struct lin
 	    "board LIMIT 1",
 	    DB_PARAMS(DB_T(s->cls), DB_I(lines->l[first].type), DB_T(key)), on_board, board);
 	snprintf(why, sizeof why,
-		 "class %s: blobs of channel %s have no room for %d records, the first of them %s", s->cls,
-		 channel_names[c], left, key);
+		 "class %s: blobs of channel %s have no room for %d record%s, the first of them %s", s->cls,
+		 channel_names[c], left, plural_s(left), key);
 	log_error("board %s: %s; they are left out", board, why);
 	fleet_refused(s->r->f, COUNT_ROOM, NULL, board, why);
 	return rc < 0 ? rc : left;

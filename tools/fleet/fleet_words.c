@@ -322,9 +322,8 @@ static int show(struct class_words *s, struct db_conn *c, const struct agreed *g
 	char *line = rc >= 0 && f.nmost >= (quorum > 1 ? quorum : 1) ? line_publish(&said, f.most) : NULL;
 	key_text(g->cand, cand);
 	if (rc >= 0 && f.nmost < f.boards)
-		log_error("class %s: record %s: %d boards say one text and %d say others; revoke "
-			  "the boards that "
-			  "lie",
+		log_error("class %s: record %s: boards say different texts, %d of them one, %d others; "
+			  "revoke the boards that lie",
 			  s->cls, cand, f.nmost, f.boards - f.nmost);
 	if (rc >= 0 && !line)
 		log_error("class %s: record %s is left out: it cannot be read, or too few boards "
@@ -387,8 +386,8 @@ static int write_scores(struct class_words *s, struct db_conn *c)
 			     DB_PARAMS(DB_T(m->id), DB_I(x->words), DB_I(x->good), DB_I(x->struck)), NULL,
 			     NULL);
 		if (x->struck && !m->struck)
-			log_info("hone-fleet: board %s is struck out: only %d of its %d words agree with "
-				 "other boards",
+			log_info("hone-fleet: board %s is struck out: of its words, only %d of %d agree "
+				 "with other boards",
 				 m->id, x->good, x->words);
 	}
 	return rc;

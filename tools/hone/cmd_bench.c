@@ -333,10 +333,12 @@ static void device_line(const struct host *h, const struct variant *v)
 	if (!h->name)
 		return;
 	placed_plan(&placed, v->ready.plan);
-	table_say("%s: %d of %d kernels run there, in %d launches; %d maps and %d copies a run, "
+	table_say("%s: %d of %d kernel%s run%s there, in %d launch%s; %d map%s and %d cop%s a run, "
 		  "%.2f MiB to it and %.2f MiB from it; %.1f MiB of its memory",
-		  h->name, u.steps, n, u.launches, u.maps, u.copies, (double)u.to_bytes / mib,
-			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
+		  h->name, u.steps, n, plural_s(n), n == 1 ? "s" : "", u.launches,
+		  u.launches == 1 ? "" : "es", u.maps, plural_s(u.maps), u.copies,
+		  u.copies == 1 ? "y" : "ies", (double)u.to_bytes / mib, (double)u.from_bytes / mib,
+		  (double)u.held_bytes / mib);
 	if (u.graphs_why && *u.graphs_why)
 		table_say("some launches are started one by one: %s", u.graphs_why);
 	else if (u.graphs)
@@ -485,8 +487,8 @@ static void kernels_table(struct bench *b, struct variant *v)
 	}
 	table_print(&t, b->args->color);
 	if (shown < n)
-		table_say("%d of %d rows are left out (%.1f %% of the time); --top N shows more", n - shown,
-			  n, 100 * (all - shown_us) / (all > 0 ? all : 1));
+		table_say("%d of %d rows %s left out (%.1f %% of the time); --top N shows more", n - shown,
+			  n, n - shown == 1 ? "is" : "are", 100 * (all - shown_us) / (all > 0 ? all : 1));
 	table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
 	say_apart(b, v, n, 1e3 * all);
 	if (beside && t.shown & (PEAK | ROOFLINE))

@@ -91,8 +91,8 @@ static void vitals(struct report *r, struct buf *out)
 		buf_printf(out, "zone %s %.1f C, headroom %.1f C%s\n", v.zone, v.temp_mc / 1e3,
 			   v.headroom_mc / 1e3, v.trip_assumed ? " (assumed)" : "");
 	if (v.has & VITAL_THROTTLE)
-		buf_printf(out, "throttle %#x now, %#x since boot, %lld events\n", v.throttle, v.throttled_by,
-			   (long long)v.throttled);
+		buf_printf(out, "throttle %#x now, %#x since boot, %lld event%s\n", v.throttle,
+			   v.throttled_by, (long long)v.throttled, plural_s(v.throttled));
 	if (v.has & VITAL_CLOCK)
 		buf_printf(out, "clock %lld of %lld kHz\n", (long long)v.clock_khz,
 			   (long long)v.clock_most_khz);
@@ -165,15 +165,14 @@ static void cache(struct report *r, struct buf *out)
 		return;
 	}
 	cache_state(c, &s);
-	buf_printf(out,
-		   "%s: %d layers, %d files of %lld bytes, cap %lld; %d records, %d codes of %lld bytes, %d "
-		   "logs; dead %lld, "
-		   "damaged %lld, written %lld over its life, generation %llu%s\n",
-		   s.dir, s.layers, s.segments, (long long)s.file_bytes, (long long)s.cap_bytes,
-		   s.count[CACHE_REC], s.count[CACHE_CODE], (long long)s.code_bytes, s.count[CACHE_TRIALS],
-		   (long long)s.dead_bytes, (long long)s.damaged_bytes, (long long)s.written_bytes,
-		   (unsigned long long)s.generation,
-		   s.foreign ? "; others can write it: its code is not run" : "");
+	buf_printf(
+	    out,
+	    "%s: layers %d, files %d of %lld bytes, cap %lld; records %d, codes %d of %lld bytes, logs "
+	    "%d; dead %lld, damaged %lld, written %lld over its life, generation %llu%s\n",
+	    s.dir, s.layers, s.segments, (long long)s.file_bytes, (long long)s.cap_bytes, s.count[CACHE_REC],
+	    s.count[CACHE_CODE], (long long)s.code_bytes, s.count[CACHE_TRIALS], (long long)s.dead_bytes,
+	    (long long)s.damaged_bytes, (long long)s.written_bytes, (unsigned long long)s.generation,
+	    s.foreign ? "; others can write it: its code is not run" : "");
 	cache_close(c);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/cmd.h"
 #include "platform/base/log.h"
+#include "platform/base/quantity.h"
 #include "tools/hone/daemon.h"
 #include "agent/cache/json.h"
 #include <stdio.h>
@@ -71,8 +72,10 @@ static void unready(const json_t *models, struct buf *out)
 			   daemon_text(m, "device", "cpu"), daemon_text(m, "state", "waiting"));
 		if (missing > 0)
 			buf_printf(out, ", %.0f kernel%s missing", missing, plural_s((int64_t)missing));
-		if (next_s > 0)
-			buf_printf(out, ", next slice in %.0f s", next_s);
+		if (next_s > 0) {
+			buf_puts(out, ", next slice in ");
+			duration_words(next_s, out);
+		}
 		if (*error)
 			buf_printf(out, " (%s)", error);
 	}
@@ -112,9 +115,10 @@ static int late(const struct waiting *w, const char *waited)
 		rc = E_OK;
 	else
 		rc = fail(E_TIMEOUT,
-			  "after %s %d of %zu models are ready%s%s%s%s; see hone status, or wait with "
+			  "after %s %d of %zu model%s ready%s%s%s%s; see hone status, or wait with "
 			  "a longer --timeout",
-			  waited, ready, json_array_size(models), which.n ? "; not ready: " : "", buf_str(&which),
+			  waited, ready, json_array_size(models),
+			  json_array_size(models) == 1 ? " is" : "s are", which.n ? "; not ready: " : "", buf_str(&which),
 			  failing ? "" : "; honed: ", failing ? "" : daemon_text(s, "verdict", "it is working"));
 	buf_free(&which);
 	json_decref(s);

@@ -219,7 +219,8 @@ void doctor_space(struct doctor *d)
 	else if (v.f_files && v.f_favail < LEAST_FILES)
 		doctor_say(d, v.f_favail < 4 ? FINDING_PROBLEM : FINDING_WARNING,
 			   "remove small files: the file system has few inodes left",
-			   "the cache's file system has room for only %ju more files", (uintmax_t)v.f_favail);
+			   "the cache's file system has room for only %ju more file%s", (uintmax_t)v.f_favail,
+			   plural_s((int64_t)v.f_favail));
 	else
 		doctor_good(d, "%" PRId64 " MiB are free in the cache's file system", mb);
 }

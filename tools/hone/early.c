@@ -34,9 +34,10 @@ void early_turns(const struct tune_report *r, struct buf *out)
 	struct buf why = {0};
 	early_words(r, &why);
 	if (r->no_turn && why.n)
-		buf_printf(out, "%d of %d tasks had no turn", r->no_turn, r->tasks);
+		buf_printf(out, "%d of %d task%s had no turn", r->no_turn, r->tasks, plural_s(r->tasks));
 	else if (r->no_turn)
-		buf_printf(out, "the box ended before %d of %d tasks had a turn", r->no_turn, r->tasks);
+		buf_printf(out, "the box ended before %d of %d task%s had a turn", r->no_turn, r->tasks,
+			   plural_s(r->tasks));
 	if (r->no_turn)
 		buf_printf(out, ": %s",
 			   r->untried == r->no_turn ? "no schedule of theirs was tried"

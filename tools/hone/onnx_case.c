@@ -148,7 +148,8 @@ static int check_output(const struct tensor *got, const struct file_tensor *ref,
 	if (good)
 		return E_OK;
 	if (!real)
-		return fail(E_WRONG, "output '%s': %.0f elements differ", ref->name, diff);
+		return fail(E_WRONG, "output '%s': %.0f element%s", ref->name, diff,
+			    diff == 1 ? " differs" : "s differ");
 	return fail(E_WRONG, "output '%s': differs by %.3g where the largest value is %.3g", ref->name, diff,
 		    absmax);
 }
@@ -165,7 +166,8 @@ static int run_case(struct graph *g, const struct data_set *d, const struct case
 		in[i] = *t;
 	}
 	if (d->nout > g->noutputs)
-		return fail(E_CORRUPT, "%d outputs in the data, %d in the model", d->nout, g->noutputs);
+		return fail(E_CORRUPT, "%d output%s in the data, %d in the model", d->nout, plural_s(d->nout),
+			    g->noutputs);
 	int rc = run->run(run->ctx, g, in, out, a);
 	for (int i = 0; rc >= 0 && i < d->nout; i++)
 		rc = check_output(&out[i], &d->out[i], gate, worst);

@@ -83,8 +83,8 @@ void placed_print(const struct placed *p, const char *device)
 	for (int why = WHY_OPERATOR; why < WHYS; why++)
 		add_reason(p, (enum kernel_why)why, &b);
 	if (p->here)
-		table_say("%s: %d of %d kernels run on the processor: %s", device, p->here, p->kernels,
-			  buf_str(&b));
+		table_say("%s: %d of %d kernel%s run%s on the processor: %s", device, p->here, p->kernels,
+			  plural_s(p->kernels), p->kernels == 1 ? "s" : "", buf_str(&b));
 	buf_free(&b);
 }
 

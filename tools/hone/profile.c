@@ -100,7 +100,8 @@ int profile_trace(struct ready *r, int runs, const char *path)
 		rc = plan_run(r->plan, r->in, r->out);
 	plan_trace(r->plan, NULL);
 	if (rc >= 0 && trace_lost(t))
-		log_info("%lld events are missing from the trace", (long long)trace_lost(t));
+		log_info("%lld event%s missing from the trace", (long long)trace_lost(t),
+			 trace_lost(t) == 1 ? " is" : "s are");
 	if (rc >= 0)
 		rc = write_json(path, trace_json(r->plan, t, r->host->name));
 	trace_close(t);

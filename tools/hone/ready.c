@@ -259,9 +259,9 @@ int ready_require(const struct args *a, const struct ready *r)
 void ready_say_threads(int others, int tuned, int threads)
 {
 	if (others)
-		table_say("%d of %d tuned kernels %s tuned for another number of threads; --threads %d of "
+		table_say("%d of %d tuned kernel%s %s tuned for another number of threads; --threads %d of "
 			  "hone tune tunes for %d",
-			  others, tuned, others == 1 ? "was" : "were", threads, threads);
+			  others, tuned, plural_s(tuned), others == 1 ? "was" : "were", threads, threads);
 }
 
 void ready_look_at_threads(const struct ready *r)

@@ -55,11 +55,11 @@ static void tell_last(const json_t *s)
 	       daemon_text(s, "name", "-"),
 	       daemon_flag(s, "revoked") ? ", revoked by the fleet: nothing that it sends counts" : "");
 	table_say(
-	    "all runs   %.0f records taken, choices for %.0f model%s, %.0f refused; %.0f records, choices "
-	    "and histories sent; %.1f KiB down, %.1f KiB up",
-	    daemon_num(s, "taken", 0), daemon_num(s, "choices", 0),
-	    plural_s((int64_t)daemon_num(s, "choices", 0)), daemon_num(s, "refused", 0),
-	    daemon_num(s, "sent", 0), daemon_num(s, "down_bytes", 0) / 1024,
+	    "all runs   %.0f record%s taken, choices for %.0f model%s, %.0f refused; %.0f sent (records, "
+	    "choices and histories); %.1f KiB down, %.1f KiB up",
+	    daemon_num(s, "taken", 0), plural_s((int64_t)daemon_num(s, "taken", 0)),
+	    daemon_num(s, "choices", 0), plural_s((int64_t)daemon_num(s, "choices", 0)),
+	    daemon_num(s, "refused", 0), daemon_num(s, "sent", 0), daemon_num(s, "down_bytes", 0) / 1024,
 	    daemon_num(s, "up_bytes", 0) / 1024);
 }
 

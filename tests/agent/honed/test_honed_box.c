@@ -69,7 +69,7 @@ TEST(box_ends_in_time_and_counts_itself_clean)
 		board_run(b, NS_PER_S);
 		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
 	}
-	CHECK(board_says(b, "status tuning a: kernels timed so far, in sum: 6.1 -> 2.9 ms (1 of 1 models), 1"));
+	CHECK(board_says(b, "status tuning a: kernels timed so far, in sum: 6.1 -> 2.9 ms (1 of 1 model), 1"));
 	CHECK(!board_says(b, "\"event\":\"stop\""));
 	board_run(b, start + 20 * NS_PER_S - b->now_ns);
 	CHECK(board_says(b, "\"event\":\"stop\""));

@@ -972,7 +972,7 @@ TEST(a_real_honed_tunes)
 	CHECK_RUN(0, "inhibit --why setting\tup");
 	start_honed(&f, conf);
 	CHECK_RUN(1, "wait --ready --timeout 100ms");
-	CHECK_SAYS(cli_err, "0 of 1 models are ready; not ready: steer on cpu is waiting");
+	CHECK_SAYS(cli_err, "0 of 1 model is ready; not ready: steer on cpu is waiting");
 	CHECK_SAYS(cli_err, "; honed: inhibited: setting?up");
 	CHECK_RUN(0, "resume");
 	int kernels = 0;

@@ -288,6 +288,11 @@ TEST(kernels_on_the_processor_are_told)
 	open_fake();
 	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 1", model(), tuned());
 	CHECK_SAYS(cli_out, sum);
+	/* one is no plural */
+	keep_some(in_dir("one-kernel"), 1);
+	CHECK_RUN(0, "bench %s --device opencl:0 --cache %s --runs 1", model(), in_dir("one-kernel"));
+	CHECK_SAYS(cli_out, "opencl:0: 1 of 4 kernels run there, in 1 launch; ");
+	CHECK(!strstr(cli_out, " 1 maps ") && !strstr(cli_out, " 1 copies "));
 	CHECK_RUN(0, "run %s --random --device opencl:0 --cache %s", model(), tuned());
 	CHECK_SAYS(cli_out, sum);
 	CHECK_RUN(0, "run %s --random --json --device opencl:0 --cache %s", model(), tuned());
