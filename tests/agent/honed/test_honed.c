@@ -830,6 +830,18 @@ TEST(a_job_without_a_result_says_why)
 	board_done(s, 3, 6, 5, 0, 0.4);
 	CHECK(strstr(board_status(s), "\"error\":null"));
 	board_free(s);
+	/* The status has only that it did not end in time; the log has its own error, too. */
+	struct board *o = tuning(1);
+	board_run(o, 20 * NS_PER_S);
+	board_ask(o, 1001, "{\"op\":\"progress\",\"trials\":1}"); /* it does not hang */
+	for (int k = 0; k < 30 && !board_says(o, "stop"); k++)
+		board_run(o, NS_PER_S);
+	CHECK(board_says(o, "\"event\":\"stop\""));
+	board_event(o, (struct honed_event){.kind = HE_ENDED, .job = 1, .rc = E_IO, .text = "no space left"});
+	CHECK(board_says(o, "job 1: a: no space left") &&
+	      board_says(o, "model a: it did not stop at the end of its budget"));
+	CHECK(strstr(board_status(o), "\"error\":\"it did not stop at the end of its budget\""));
+	board_free(o);
 	struct board *b = tuning(1); /* an error that did not keep it from a result is none */
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5}");
 	board_event(b, (struct honed_event){.kind = HE_ENDED, .job = 1, .text = "no space left"});
