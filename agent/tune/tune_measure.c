@@ -273,6 +273,8 @@ int tune_measure_before(struct session *s)
 			      clock_now(s->clock) + tune_left_ns(s) / AGREE_PART);
 	if (rc < 0)
 		return rc;
+	if (counts > 0 && net_median_ns(n) <= 0) /* all later runs were tainted or cut off */
+		net_add(n, s->start.ran_ns);
 	s->model.warm = net_fits(n, &s->target);
 	s->start.alone = s->o->threads > 1 && plan_is_alone(n->plan);
 	if (s->start.alone)

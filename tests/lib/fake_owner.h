@@ -36,6 +36,7 @@ struct fake_honed {
 	atomic_bool withholds;   /* no answer to requests for leases */
 	int silent_on;           /* no answer to requests that put or forget this type; 0: none */
 	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
+	bool slow_once;          /* only the first of those */
 	atomic_int freeze_ms;    /* stops the job for so long in the first run of its network; 0: not */
 	pid_t job_pid;           /* as it told */
 	char why[256];           /* of the last `done` */
@@ -110,6 +111,13 @@ static inline void fake_freeze(struct fake_honed *f, const struct request *r)
 	f->freeze_ms = 0;
 }
 
+static inline int fake_slow_ms(struct fake_honed *f)
+{
+	int ms = f->slow_ms;
+	f->slow_ms = f->slow_once ? 0 : ms;
+	return ms;
+}
+
 static inline void fake_answer(struct fake_honed *f, const struct request *r)
 {
 	struct buf b = {0};
@@ -124,7 +132,7 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 		atomic_fetch_add(&f->leased[r->lease], 1);
 	if (r->op == OP_LEASE && r->lease == LEASE_QUIET && f->slow_ms &&
 	    atomic_load(&f->leased[LEASE_QUIET]) > f->slow_quiet)
-		usleep((useconds_t)f->slow_ms * 1000);
+		usleep((useconds_t)fake_slow_ms(f) * 1000);
 	if (r->op == OP_COMMIT && f->on_commit)
 		f->on_commit(f);
 	bool refused = atomic_load(&f->refuses) && (r->op == OP_PUT || r->op == OP_COMMIT);

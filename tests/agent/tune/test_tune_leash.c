@@ -373,6 +373,26 @@ TEST(leases_that_are_slow)
 	end();
 }
 
+/* A later run of the network as it is that begins too late is cut off. That is not the end of the box, which
+ * has half of its time left for the search; the first run is then the time before. */
+TEST(a_run_that_is_cut_off_does_not_end_the_box)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	begin("cut-run");
+	fake.slow_quiet = 2; /* for the peaks, and for the first run of the network */
+	fake.slow_ms = 4100;
+	fake.slow_once = true;
+	CHECK_RUN(0, "tune --json %s --budget 8s --rigor estimate --threads 1", steering());
+	FAKE_WAIT(said(OP_DONE));
+	CHECK(fake.slow_ms == 0);
+	json_t *j = parse_out();
+	CHECK(number(j, "before_ms") > 0 && number(j, "trials") > 0 && number(j, "kept") > 0);
+	json_decref(j);
+	end();
+}
+
 /* honed dies: its lock and everything uncommitted is lost. */
 static void die(struct fake_honed *f)
 {
