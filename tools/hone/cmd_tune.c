@@ -464,8 +464,12 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		int there = 0;
 		for (int i = 0; i < r.nkernels; i++)
 			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;
+		int others = r.nkernels - there - missing;
 		table_say("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured",
 			  o->model, r.target, there, there + missing, plural_s(there + missing), r.cache);
+		if (others)
+			table_say("not counted: %d operator%s that run%s in portable C and cannot be tuned",
+				  others, plural_s(others), others == 1 ? "s" : "");
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}
