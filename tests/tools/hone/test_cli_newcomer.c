@@ -42,4 +42,32 @@ TEST(all_lines_count_the_same_kernels)
 	CHECK(counted(cli_out) == 10 && !strstr(cli_out, "not counted"));
 }
 
+/* The page of a model that was never tuned shows built-in kernels: the command says so and what to do. */
+TEST(a_report_before_the_first_tune_says_so)
+{
+	static char page[1 << 17];
+	char file[256], cache[256], model[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("cache"));
+	snprintf(file, sizeof file, "%s", in_dir("report.html"));
+	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), file, cache);
+	CHECK_SAYS(cli_out, "no kernel of the cache is tuned for this network and number of threads");
+	CHECK_SAYS(cli_err, "Next: hone tune ");
+	CHECK_SAYS(cli_err, "steering.onnx --budget 20s --threads 1 --cache ");
+	slurp(file, page, sizeof page);
+	CHECK_SAYS(page, "<b>Not tuned yet:</b> no kernel of the cache is tuned");
+	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s --json", steering(), file, cache);
+	json_t *j = parse_out();
+	CHECK(json_is_true(json_object_get(j, "untuned")));
+	json_decref(j);
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(cache, sizeof cache, "%s", in_dir("kernels"));
+	snprintf(model, sizeof model, "%s", one_node("soft.onnx", "Softmax", "1 64 32 32"));
+	CHECK_RUN(0, KERNELS_ONCE, model, "", cache);
+	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", model, file, cache);
+	CHECK(!strstr(cli_out, "no kernel of") && !strstr(cli_err, "Next: "));
+	slurp(file, page, sizeof page);
+	CHECK(!strstr(page, "Not tuned yet"));
+}
+
 TEST_MAIN
