@@ -4,6 +4,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/adds_up.h"
+#include "tools/hone/bench_plan.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -281,70 +282,6 @@ static struct summary summarize(const struct bench *b, struct variant *v)
 				stats_interval(v->ns, b->runs)};
 }
 
-static json_t *memory_json(const struct variant *v)
-{
-	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
-	json_t *o = json_pack("{sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
-			      (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
-			      "scratch_bytes", (json_int_t)m.scratch_bytes);
-	if (o && s) {
-		json_object_set_new(o, "order_peak_bytes", json_integer(s->peak_bytes));
-		json_object_set_new(o, "given_peak_bytes", json_integer(s->given_peak_bytes));
-	}
-	return o;
-}
-
-static void memory_line(const struct variant *v)
-{
-	const double mib = 1 << 20;
-	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps;
-	char order[80] = "";
-	if (s && s->peak_bytes < s->given_peak_bytes)
-		snprintf(order, sizeof order, " (the model's order of nodes: %.0f %% more)",
-			 100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
-	table_say("memory: values %.2f MiB, of which %.2f live at once%s; weights %.2f, scratch %.2f",
-		  (double)m.values_bytes / mib, (double)m.live_bytes / mib, order,
-		  (double)m.weights_bytes / mib, (double)m.scratch_bytes / mib);
-}
-
-static json_t *device_json(const struct host *h, const struct variant *v)
-{
-	struct plan_device_use u = plan_device_use(v->ready.plan);
-	struct placed placed = {0};
-	placed_plan(&placed, v->ready.plan);
-	return h->name ? json_pack("{so si si si sI sI sI si si so si so}", "name", json_text(h->name), "steps",
-				   u.steps, "launches", u.launches, "copies", u.copies, "to_bytes",
-				   (json_int_t)u.to_bytes, "from_bytes", (json_int_t)u.from_bytes,
-				   "held_bytes", (json_int_t)u.held_bytes, "maps", u.maps, "host_threads",
-				   pool_threads(h->pool), "on_processor", placed_json(&placed), "graphs",
-				   u.graphs, "graphs_why", json_text(u.graphs_why ? u.graphs_why : ""))
-		       : json_null();
-}
-
-static void device_line(const struct host *h, const struct variant *v)
-{
-	const double mib = 1 << 20;
-	const struct plan_kernel *k;
-	struct plan_device_use u = plan_device_use(v->ready.plan);
-	int n = plan_kernels(v->ready.plan, &k);
-	struct placed placed = {0};
-	if (!h->name)
-		return;
-	placed_plan(&placed, v->ready.plan);
-	table_say("%s: %d of %d kernels run there, in %d launches; %d maps and %d copies a run, "
-		  "%.2f MiB to it and %.2f MiB from it; %.1f MiB of its memory",
-		  h->name, u.steps, n, u.launches, u.maps, u.copies, (double)u.to_bytes / mib,
-			  (double)u.from_bytes / mib, (double)u.held_bytes / mib);
-	if (u.graphs_why && *u.graphs_why)
-		table_say("some launches are started one by one: %s", u.graphs_why);
-	else if (u.graphs)
-		table_say("%d CUDA graph%s start%s several launches each", u.graphs, plural_s(u.graphs),
-			  u.graphs == 1 ? "s" : "");
-	placed_print(&placed, h->name);
-}
-
 /* How much faster variant i is than the first. */
 static struct faster against_first(struct bench *b, int i)
 {
@@ -381,12 +318,12 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
 	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
 	    json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
-	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v),
+	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", bench_memory_json(&v->ready),
 	    "kernels", kernels_json(b, v), "median_low_ms", json_ms(s.interval.low), "median_high_ms",
 	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
-	json_object_set_new(o, "device", device_json(&b->host, v));
+	json_object_set_new(o, "device", bench_device_json(&v->ready));
 	add_not_default(v, o);
 	buf_free(&why);
 	const struct plan_kernel *k;
@@ -595,8 +532,8 @@ static void report(struct bench *b, const struct faster *faster)
 			  (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		say_not_default(&v->ready);
-		memory_line(v);
-		device_line(&b->host, v);
+		bench_memory(&v->ready);
+		bench_device(&v->ready);
 		if (v->ready.kernels == KERNELS_BEST)
 			ready_look_at_threads(&v->ready);
 		struct gain g;
