@@ -511,6 +511,8 @@ static void threads_words(const struct bench *b, const struct variant *v, char o
 
 static void report(struct bench *b, const struct faster *faster)
 {
+	double medians[MAX_VARIANTS]; /* ms */
+	bool misled = false;
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
@@ -537,8 +539,11 @@ static void report(struct bench *b, const struct faster *faster)
 		if (v->ready.kernels == KERNELS_BEST)
 			ready_look_at_threads(&v->ready);
 		struct gain g;
-		if (stored_gain(v, &g))
+		if (stored_gain(v, &g)) {
 			headline_gain("tuning: ", &g);
+			headline_moments(&g, x.median / 1e6);
+		}
+		medians[i] = x.median / 1e6;
 	}
 	if (interrupted())
 		printf("interrupted: only these runs were measured\n");
@@ -550,7 +555,9 @@ static void report(struct bench *b, const struct faster *faster)
 		char lead[16];
 		snprintf(lead, sizeof lead, "#%d: ", i + 1);
 		headline_print(lead, &faster[i], "#1", &b->machine);
+		misled |= faster_misled(&faster[i], medians[0], medians[i]);
 	}
+	headline_medians(misled);
 	const struct ready *first = &b->variant[0].ready;
 	for (int i = 1; i < b->n && !model_took_all(b->args, &first->model); i++)
 		first = &b->variant[i].ready; /* the line repeats every --shape */

@@ -361,8 +361,11 @@ static int words(const struct report *r, const char *file)
 	table_say("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s", file, r->after_ms,
 		  r->before_ms, untuned_name(r), r->n, plural_s(r->n));
 	headline_print("measured now, round by round: ", &r->faster, untuned_name(r), &r->machine);
-	if (r->has_gain)
+	headline_medians(faster_misled(&r->faster, r->before_ms, r->after_ms));
+	if (r->has_gain) {
 		headline_gain("tuning: ", &r->gain);
+		headline_moments(&r->gain, r->after_ms);
+	}
 	if (untuned)
 		say_untuned(r);
 	fflush(stdout);

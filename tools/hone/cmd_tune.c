@@ -204,9 +204,7 @@ static void network(const struct tune_options *o, const struct tune_report *r)
 	if (r->at_defaults && !r->untunable && !strstr(buf_str(&joined), "default"))
 		printf("  every kernel is at its default schedule\n");
 	buf_free(&joined);
-	if (medians_mislead(r))
-		table_say("  the times of the whole network are medians of all rounds; the comparison is "
-			  "round by round, which other load disturbs less: believe the comparison");
+	headline_medians(medians_mislead(r));
 	if (r->reverted)
 		table_say("%d task%s went back to the default schedule, which is faster inside the network",
 			  r->reverted, plural_s(r->reverted));
