@@ -185,6 +185,8 @@ static int measure(struct bench *b)
 struct kernel_row {
 	double us, min_us, gflops, peak_pct, roofline_pct; /* percentages are of the median */
 	struct roof roof;
+	const char *peak_why; /* why peak_pct is above 100; NULL: it is not */
+	bool low;             /* it passes a peak that was measured too low */
 };
 
 /* Whether the processor runs the kernel beside the device that was asked for. */
@@ -209,13 +211,18 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	struct roof roof = !beside ? roof_of_kernel(t, &k[i])
 			   : s     ? roof_of_step(t, &s->step[k[i].step], &k[i])
 				   : (struct roof){0};
+	double peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0, pct = roof_pct(&roof, cores, ns);
+	bool bytes = placed_on_bytes(k[i].label);
+	const char *peak_why = roof_peak_why(peak_pct, bytes);
 	return (struct kernel_row){
 	    .roof = roof,
 	    .us = ns / 1e3,
 	    .min_us = v->kernel[i].min_ns / 1e3,
 	    .gflops = k[i].flops / ns,
-	    .peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0,
-	    .roofline_pct = roof_pct(&roof, cores, ns),
+	    .peak_pct = peak_pct,
+	    .roofline_pct = pct,
+	    .peak_why = peak_why,
+	    .low = (peak_why && !bytes) || roof_low(&roof, pct),
 	};
 }
 
@@ -258,11 +265,12 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
-		    list, json_pack("{so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
+		    list, json_pack("{so so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
 				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
-				    why ? json_text(why) : json_null(), "kind", ready_kind(&k[i]),
+				    why ? json_text(why) : json_null(), "peak_note",
+				    r.peak_why ? json_text(r.peak_why) : json_null(), "kind", ready_kind(&k[i]),
 				    "at_default", k[i].at_default, "device",
 				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}
@@ -318,9 +326,10 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
 	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
 	    json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
-	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", bench_memory_json(&v->ready),
-	    "kernels", kernels_json(b, v), "median_low_ms", json_ms(s.interval.low), "median_high_ms",
-	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
+	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory",
+	    bench_memory_json(&v->ready), "kernels", kernels_json(b, v), "median_low_ms",
+	    json_ms(s.interval.low), "median_high_ms", json_ms(s.interval.high), "disturbed",
+	    why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
 	json_object_set_new(o, "device", bench_device_json(&v->ready));
@@ -328,6 +337,10 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	buf_free(&why);
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
+	bool low = false;
+	for (int i = 0; i < n; i++)
+		low |= kernel_row(b, v, i).low;
+	json_object_set_new(o, "peaks_low", json_boolean(low));
 	if (b->top)
 		json_object_set_new(o, "kernels_left_out", json_integer(n > b->top ? n - b->top : 0));
 	return o;
@@ -365,7 +378,6 @@ static int report_json(struct bench *b, const struct faster *faster)
 	    json_pack("{so so so}", "models", models, "ratios", list, "faster_than_first", lines));
 }
 
-#define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 enum { PEAK = 1 << 3, ROOFLINE = 1 << 4 /* columns of the kernels' table */ };
 
 static void say_apart(const struct bench *b, struct variant *v, int n, double sum_ns)
@@ -378,6 +390,27 @@ static void say_apart(const struct bench *b, struct variant *v, int n, double su
 	buf_free(&note);
 }
 
+/* Whether a kernel of those that are shown passes the device's peaks by so much that they are measured again. */
+static void doubt_device(const struct bench *b, const struct variant *v)
+{
+	const struct plan_kernel *k;
+	struct arena a = {0};
+	struct ranked *row;
+	bool doubtful = false;
+	plan_kernels(v->ready.plan, &k);
+	int n = choose_rows(b, v, &a, &row);
+	for (int at = 0; at < n && b->host.name; at++) {
+		int i = row[at].kernel;
+		struct kernel_row r = kernel_row(b, v, i);
+		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes,
+						 1e3 * r.us};
+		doubtful |= !is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace);
+	}
+	if (doubtful)
+		device_doubt(b->host.name, v->ready.cache_dir);
+	arena_free(&a);
+}
+
 /* Nothing, if the model has no kernels. */
 static void kernels_table(struct bench *b, struct variant *v)
 {
@@ -385,12 +418,13 @@ static void kernels_table(struct bench *b, struct variant *v)
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
-	bool bytes = false, beside = false, doubtful = false;
+	bool bytes = false, beside = false;
+	const char *low = NULL;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct arena a = {0};
 	struct ranked *row;
-	double shown_us = 0, most = 0;
+	double shown_us = 0;
 	if (!n)
 		return;
 	int shown = choose_rows(b, v, &a, &row);
@@ -403,11 +437,7 @@ static void kernels_table(struct bench *b, struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
 		shown_us += r.us;
-		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes,
-						 1e3 * r.us};
-		doubtful =
-		    doubtful || (!is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace));
-		most = r.peak_pct > most ? r.peak_pct : most;
+		low = r.peak_why ? r.peak_why : low;
 		beside = beside || is_beside(b, v, &k[i]);
 		bytes = bytes || placed_on_bytes(k[i].label);
 		roof_cell(&b->notes, &r.roof, r.roofline_pct, share);
@@ -432,11 +462,8 @@ static void kernels_table(struct bench *b, struct variant *v)
 	b->shares |= (t.shown & ROOFLINE) != 0;
 	if (bytes && t.shown & PEAK)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
-	else if (most > MOST_OF_PEAK && t.shown & PEAK)
-		table_say("of peak: above 100 %%, where the peak was measured too low, because other programs "
-			  "or a lower clock slowed the machine then; hone devices shows the peak");
-	if (doubtful && b->host.name)
-		device_doubt(b->host.name, v->ready.cache_dir);
+	else if (low && t.shown & PEAK)
+		table_say("of peak: %s", low);
 	arena_free(&a);
 }
 
@@ -657,6 +684,8 @@ static int bench(struct bench *b)
 	struct faster faster[MAX_VARIANTS] = {{0}};
 	for (int i = 1; i < b->n; i++)
 		faster[i] = against_first(b, i);
+	for (int i = 0; i < b->n; i++)
+		doubt_device(b, &b->variant[i]);
 	if (b->args->json)
 		return report_json(b, faster);
 	report(b, faster);

@@ -70,4 +70,48 @@ TEST(a_report_before_the_first_tune_says_so)
 	CHECK(!strstr(page, "Not tuned yet"));
 }
 
+/* Makes the peak of arithmetic that the cache keeps `gflops`. */
+static void set_peak(const char *cache, const char *gflops)
+{
+	char path[300], text[4096], made[4200];
+	snprintf(path, sizeof path, "%s/target", cache);
+	slurp(path, text, sizeof text);
+	const char *at = strstr(text, " fma="), *end = at ? strchr(at + 1, ' ') : NULL;
+	REQUIRE(end);
+	int n = snprintf(made, sizeof made, "%.*s fma=%s%s", (int)(at - text), text, gflops, end);
+	REQUIRE_OK(file_write(path, made, (size_t)n));
+}
+
+/* Where the table says that a peak was measured too low, JSON does, too. */
+TEST(json_marks_doubtful_peaks)
+{
+	static const char *const peaks[] = {"1", "1000000"};
+	char cache[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(cache, sizeof cache, "%s", in_dir("peaks"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "-q", cache);
+	for (int i = 0; i < 2; i++) {
+		size_t at, low = 0;
+		json_t *k;
+		set_peak(cache, peaks[i]);
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", steering(), cache);
+		CHECK(!i ==
+		      (strstr(cli_out, "of peak: above 100 %, where the peak was measured too low") != NULL));
+		CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s --json", steering(), cache);
+		json_t *j = parse_out();
+		CHECK(json_is_boolean(json_object_get(j, "peaks_low")));
+		CHECK(json_is_true(json_object_get(j, "peaks_low")) == !i);
+		json_array_foreach(json_object_get(j, "kernels"), at, k)
+		{
+			const json_t *note = json_object_get(k, "peak_note");
+			bool above = json_number_value(json_object_get(k, "peak_pct")) > 105;
+			CHECK(note && json_is_string(note) == above);
+			low += above;
+		}
+		CHECK(!i == (low > 0));
+		json_decref(j);
+	}
+}
+
 TEST_MAIN
