@@ -407,6 +407,53 @@ static bool compares_models(const struct args *a)
 	return !strcmp(a->cmd->name, "bench") && a->npos > 1;
 }
 
+/* Whether the text begins with sizes, as "1x3", and then a separator. *rest: what is behind that. */
+static bool sizes_end(const char *text, const char **rest)
+{
+	size_t n = strspn(text, "0123456789x");
+	*rest = text + n + strspn(text + n, ",; ");
+	return n && *rest > text + n && **rest;
+}
+
+/* Appends "--shape H=32 --shape W=32" for the word "H=32,W=32"; nothing for one whose sizes are not followed
+ * by another name, as names may have any letter. */
+static void split_shape(const char *word, struct buf *out)
+{
+	const char *eq = strchr(word, '='), *rest;
+	if (!eq || !sizes_end(eq + 1, &rest) || !strchr(rest, '='))
+		return;
+	for (const char *at = word; at; at = eq && sizes_end(eq + 1, &rest) ? rest : NULL) {
+		eq = strchr(at, '=');
+		int n = eq ? (int)(eq + 1 - at + (long)strspn(eq + 1, "0123456789x")) : (int)strlen(at);
+		struct buf one = {0};
+		buf_printf(&one, "%.*s", n, at);
+		buf_puts(out, out->n ? " --shape " : "--shape ");
+		shell_word(out, buf_str(&one));
+		buf_free(&one);
+	}
+}
+
+/* If the importer knows no name of --shape because the word has several sizes, says how to write them. */
+static int explain_shapes(const struct args *a, int rc)
+{
+	const char *const *shape;
+	for (int i = 0, n = rc == E_USAGE ? arg_list(a, "shape", &shape) : 0; i < n; i++) {
+		struct buf split = {0}, text = {0};
+		split_shape(shape[i], &split);
+		const char *eq = strrchr(shape[i], '=');
+		buf_printf(&text, "'%.*s'", eq ? (int)(eq - shape[i]) : 0, shape[i]);
+		if (split.n && strstr(err_text(), buf_str(&text))) {
+			buf_clear(&text);
+			buf_puts(&text, err_text());
+			rc = fail(E_USAGE, "%s; each --shape takes one name: %s", buf_str(&text),
+				  buf_str(&split));
+		}
+		buf_free(&split);
+		buf_free(&text);
+	}
+	return rc;
+}
+
 /* m: gets what it took of --shape; NULL: it has to take all. */
 static int import(const struct args *a, const char *path, struct model *m, struct graph **out)
 {
@@ -419,7 +466,7 @@ static int import(const struct args *a, const char *path, struct model *m, struc
 	if (rc >= 0 && m && compares_models(a))
 		m->took = o.taken = ARENA_ARRAY(&m->arena, bool, o.nbinds + 1);
 	if (rc >= 0)
-		rc = import_file(path, &o, out);
+		rc = explain_shapes(a, import_file(path, &o, out));
 	if (rc >= 0)
 		say_notes(a, path, &notes);
 	buf_free(&notes);

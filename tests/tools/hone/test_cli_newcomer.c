@@ -114,4 +114,68 @@ TEST(json_marks_doubtful_peaks)
 	}
 }
 
+/* A name that begins with a dash is taken for an option: the error says how to write the file. */
+TEST(a_file_like_an_option_is_explained)
+{
+	char here[1024];
+	REQUIRE(getcwd(here, sizeof here) && in_dir("x") && chdir(dir) == 0);
+	CHECK_RUN(2, "inspect -x.onnx");
+	CHECK_SAYS(cli_err, "unknown option -x.onnx; if that is a file, write ./-x.onnx");
+	CHECK_RUN(2, "tune --x.onnx");
+	CHECK_SAYS(cli_err, "unknown option --x.onnx; if that is a file, write ./--x.onnx");
+	CHECK_OK(file_write("-x.pb", "x", 1));
+	CHECK_RUN(2, "bench -x.pb"); /* it is there */
+	CHECK_SAYS(cli_err, "write ./-x.pb");
+	CHECK_RUN(2, "bench -y.pb");
+	CHECK(!strstr(cli_err, "./-y.pb"));
+	CHECK_RUN(2, "bench --threadz=2");
+	CHECK_SAYS(cli_err, "did you mean --threads?");
+	CHECK_RUN(0, "zoo -q steering --output=-m.onnx");
+	CHECK_RUN(0, "inspect ./-m.onnx");
+	CHECK_RUN(0, "inspect -- -m.onnx");
+	CHECK(chdir(here) == 0);
+}
+
+/* Several sizes in one --shape: names may have any letter, so the word is not split, but the error says how.
+ */
+TEST(several_sizes_in_one_shape_are_explained)
+{
+	static const struct {
+		const char *word, *says;
+	} cases[] = {
+	    {"h=32,w=32", "each --shape takes one name: --shape h=32 --shape w=32"},
+	    {"h=32;w=1x2", "--shape h=32 --shape w=1x2"},
+	    {"h=1,w=2,x=1x3x1x2", "--shape h=1 --shape w=2 --shape x=1x3x1x2"},
+	    {"h=1,w=2,", "--shape h=1 --shape w=2"},
+	    {"h,w=2", NULL},
+	    {"a=b,w=2", NULL},
+	};
+	char model[256], odd[256];
+	struct onnx_maker k;
+	snprintf(model, sizeof model, "%s", one_node("free.onnx", "Relu", "1 3 h w"));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		CHECK_RUN(2, "tasks %s --shape %s", model, cases[i].word);
+		CHECK(cases[i].says || !strstr(cli_err, "each --shape"));
+		CHECK_SAYS(cli_err, cases[i].says ? cases[i].says : "no input or symbolic dimension");
+	}
+	CHECK_RUN(0, "tasks %s --shape h=32 --shape w=32", model);
+	mk_start(&k, 17, 2);
+	mk_input(&k, "a=1,b", F32, "1 n");
+	mk_node(&k, "Relu", "a=1,b", "y");
+	mk_output(&k, "y");
+	snprintf(odd, sizeof odd, "%s", write_model(&k, "odd.onnx"));
+	CHECK_RUN(0, "tasks %s --shape a=1,b=1x4", odd); /* such a name is one */
+}
+
+TEST(a_prefix_that_is_no_c_name_is_explained)
+{
+	CHECK_RUN(0, "compile %s --c --name bad-name -o %s --threads 1", steering(), in_dir("c"));
+	CHECK_SAYS(
+	    cli_err,
+	    "--name 'bad-name': C names begin with bad_name instead: they have letters, digits and '_'");
+	CHECK(file_exists(in_dir("c/bad_name.h")));
+	CHECK_RUN(0, "compile %s --c --name good_1 -o %s --threads 1", steering(), in_dir("c"));
+	CHECK(!strstr(cli_err, "--name"));
+}
+
 TEST_MAIN
