@@ -7,6 +7,7 @@
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
 #include "platform/run/device_name.h"
+#include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
 #include "tools/hone/weights.h"
 #include <dirent.h>
@@ -339,6 +340,23 @@ int model_level(const struct args *a, enum level *out)
 					    : 0;
 }
 
+/* Adds the shape of a file to the binds, if it can be read. name NULL: the one that the file gives. Returns
+ * how many were added. */
+static int add_file_shape(const char *file, const char *name, struct arena *arena, struct import_bind *bind)
+{
+	char shape[160], its[256] = "";
+	struct arena scratch = {0};
+	struct tensor t;
+	int rc = tensor_read(&scratch, file, &t, its);
+	if (rc >= 0) {
+		shape_text(&t.shape, shape);
+		*bind = (struct import_bind){arena_strdup(arena, name ? name : its),
+					     arena_strdup(arena, shape), true};
+	}
+	arena_free(&scratch);
+	return rc >= 0;
+}
+
 /* Adds the shapes of the input files, for commands with --input: they give the model's free dimensions. A
  * file that cannot be read gives none; feed_inputs reports it. */
 static int add_file_shapes(const struct args *a, struct arena *arena, struct import_bind *bind)
@@ -346,18 +364,15 @@ static int add_file_shapes(const struct args *a, struct arena *arena, struct imp
 	const char *const *input;
 	int n = 0, words = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
 	for (int i = 0; i < words; i++) {
-		const char *eq = strchr(input[i], '=');
-		bool bare = !eq || file_exists(input[i]);
-		char shape[160];
-		struct arena scratch = {0};
-		struct tensor t;
-		if (tensor_read(&scratch, bare ? input[i] : eq + 1, &t, NULL) >= 0) {
-			shape_text(&t.shape, shape);
-			bind[n++] = (struct import_bind){
-			    bare ? "" : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
-			    arena_strdup(arena, shape), true};
-		}
-		arena_free(&scratch);
+		const char *eq = strchr(input[i], '='), *file;
+		bool bare = !eq || file_exists(input[i]), set = feed_is_set(input[i]);
+		for (int k = 0; set && k < FEED_SET_MOST && (file = feed_set_file(arena, input[i], k)); k++)
+			n += add_file_shape(file, NULL, arena, &bind[n]);
+		if (!set)
+			n += add_file_shape(bare ? input[i] : eq + 1,
+					    bare ? ""
+						 : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
+					    arena, &bind[n]);
 	}
 	return n;
 }
@@ -366,7 +381,7 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 {
 	const char *const *shape, *const *input;
 	int n = arg_list(a, "shape", &shape), files = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
-	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files + 1);
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files * FEED_SET_MOST + 1);
 	for (int i = 0; i < n; i++) {
 		const char *eq = strrchr(shape[i], '=');
 		if (!eq || eq == shape[i] || !eq[1])
