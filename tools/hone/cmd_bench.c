@@ -71,7 +71,7 @@ static int one_run(struct variant *v, double *ns)
 	int64_t start = clock_now(&clock_real);
 	int rc = plan_run(v->ready.plan, v->ready.in, v->ready.out);
 	*ns = (double)(clock_now(&clock_real) - start);
-	return rc;
+	return fail_in(rc, "%s", v->ready.model.path);
 }
 
 static int warm_up(struct bench *b, double *round_ns)

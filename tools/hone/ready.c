@@ -127,7 +127,9 @@ static int tensors(struct ready *r)
 {
 	r->g = plan_graph(r->plan);
 	int rc = model_inputs(r->g, 1, &r->arena, &r->in);
-	return rc < 0 ? rc : model_outputs(r->g, &r->arena, &r->out);
+	if (rc >= 0)
+		rc = model_outputs(r->g, &r->arena, &r->out);
+	return fail_in(rc, "%s", r->model.path);
 }
 
 static int build(const struct args *a, const char *path, struct ready *r)
@@ -145,6 +147,7 @@ static int build(const struct args *a, const char *path, struct ready *r)
 	r->history = history_key(r->model.g, &h->target, h->threads, h->level);
 	rc = plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
 			     h->pool, &r->plan); /* the plan takes over the constants */
+	rc = fail_in(rc, "%s", path);
 	return rc < 0 ? rc : host_built(h);
 }
 
@@ -307,7 +310,8 @@ int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns
 			break;
 		done = at / n + 1;
 		int i = at % n, count = plan_kernels(r[i]->plan, &k);
-		rc = plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real);
+		rc = fail_in(plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real), "%s",
+			     r[i]->model.path);
 		for (int j = 0; j < count; j++)
 			all[i][j * runs + at / n] = (double)k[j].ns;
 	}

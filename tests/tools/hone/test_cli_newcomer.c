@@ -178,4 +178,23 @@ TEST(a_prefix_that_is_no_c_name_is_explained)
 	CHECK(!strstr(cli_err, "--name"));
 }
 
+/* Of several models, an error says which one it is about. */
+TEST(errors_name_the_model)
+{
+	char odd[256], good[256];
+	struct onnx_maker k;
+	mk_start(&k, 17, 2);
+	mk_input(&k, "x", F32, "1 3");
+	mk_input(&k, "i", 7, "64"); /* numbers at random are 0 and 1, and 1 is beyond the axis */
+	mk_attr_int(&k, mk_node(&k, "Gather", "x i", "y"), "axis", 0);
+	mk_output(&k, "y");
+	snprintf(odd, sizeof odd, "%s", write_model(&k, "odd.onnx"));
+	snprintf(good, sizeof good, "%s", one_node("good.onnx", "Relu", "1 4"));
+	CHECK_RUN(1, "bench %s %s --runs 2 --threads 1 --kernels fallback --cache %s", good, odd,
+		  in_dir("cache"));
+	const char *at = strstr(cli_err, "/odd.onnx: ");
+	CHECK(at && strstr(at, "Gather"));
+	CHECK(!strstr(at ? at + 1 : cli_err, "/odd.onnx: ")); /* once */
+}
+
 TEST_MAIN
