@@ -13,6 +13,7 @@
 #define FIRST_LINE "hone-gain 1\n"
 #define MOST_MS 1e12 /* thirty years */
 #define MOST_RATIO 1e9
+#define MISLED 1.05 /* two figures that differ by more make a reader ask which one holds */
 
 enum { RECORD_RUNS = 5 };
 
@@ -105,7 +106,7 @@ bool faster_misled(const struct faster *f, double other_ms, double this_ms)
 	if (f->rounds <= 0 || faster_unclear(f) || !(other_ms > 0) || !(this_ms > 0))
 		return false;
 	double x = f->ratio, y = other_ms / this_ms;
-	if (x > 1.1 * y || y > 1.1 * x)
+	if (x > MISLED * y || y > MISLED * x)
 		return true;
 	if (faster_significant(f))
 		return (x > 1) != (y > 1);

@@ -41,7 +41,7 @@ struct faster faster_by_records(const struct meas *other, const struct meas *thi
 bool faster_unclear(const struct faster *f);
 bool faster_significant(const struct faster *f);
 /* Whether the medians of the same rounds, in ms, say another thing than the rounds' ratios, because other
- * load disturbed them: a ratio that differs by more than a tenth, the opposite of a significant difference,
+ * load disturbed them: a ratio that differs by more than 5 %, the opposite of a significant difference,
  * or, where the rounds show none, one that is more than 1 % outside their interval. False if something was
  * not measured, or the rounds are unclear. */
 bool faster_misled(const struct faster *f, double other_ms, double this_ms);

@@ -695,7 +695,12 @@ int cert_write(const struct private_key *ca, const char *ca_pem, const struct pu
 	char issuer[256];
 	struct cert c = {.ca = ca, .of = of, .name = name, .host = host, .issuer = issuer};
 	int rc =
-	    host && !host_good(host) ? fail(E_USAGE, "'%.80s' is not a host name or address", host) : E_OK;
+	    host && !host_good(host)
+		? fail(E_USAGE,
+		       "'%.80s' is not a host name or address: use 1 to 120 letters, digits, '-', '.', '*', "
+		       "or an IP address",
+		       host)
+		: E_OK;
 	if (rc >= 0)
 		rc = ca_of(ca_pem, ca, issuer);
 	if (rc >= 0)

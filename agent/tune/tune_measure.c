@@ -21,11 +21,13 @@ enum {
 	FALLBACK_PART = 100, /* part if none of its kernels are worth comparing with: 1/100 */
 	PROCESSOR_PART = 20, /* part in which the processor is compared with a device: 1/20 */
 	AGREE_PART = 8,      /* part of what is left in which a slow first time is measured again: 1/8 */
+	SPARE_PART = 50,     /* part by which a search may end late without taking that time: 1/50 */
 	FIRST_PART = 2,      /* part of what is left of the box after which its first run is cut off: 1/2 */
 };
 
 /* A network that is slower than with default kernels by less than this stays. */
 #define LOSS 0.01
+#define MOST_SPARE_NS (400 * NS_PER_MS) /* of SPARE_PART */
 #define SAVING_NS (60 * NS_PER_MS) /* time to make the search's results durable, even on a slow disk */
 
 static int64_t most(int64_t a, int64_t b)
@@ -89,7 +91,10 @@ static bool worth_measuring_again(const struct net *n)
  * turns (with the network before, if again_ns > 0): AFTER_RUNS times each, or as often as fits in a 25th of
  * the box, but at least once. If that takes more than an eighth of the box, there is no race. If it still
  * takes more than a sixth of what is left, only the best kernels are measured, in one run; that is reserved
- * even if it takes half of what is left, and not for missing kernels either. */
+ * even if it takes half of what is left, and not for missing kernels either.
+ *
+ * The runs of a tiny network take nothing, so what is reserved for it would be no longer than a busy machine
+ * may hold up the last trial: where there is room, a part of the box is added. */
 void tune_reserve(struct box_times *t, const struct box_costs *c)
 {
 	int64_t round_ns = 2 * c->run_ns + c->again_ns;
@@ -106,7 +111,8 @@ void tune_reserve(struct box_times *t, const struct box_costs *c)
 	t->alone_ns = c->build_ns + c->build_ns / 4 + t->run_ns + c->closing_ns;
 	int64_t alone_ns = t->alone_ns <= c->left_ns / 2 ? t->alone_ns : c->closing_ns;
 	t->missing_by_ns = t->end_ns - alone_ns - SAVING_NS;
-	t->reserve_ns = want_ns <= most_ns                                         ? want_ns
+	int64_t spare_ns = least(c->budget_ns / SPARE_PART, MOST_SPARE_NS);
+	t->reserve_ns = want_ns <= most_ns ? least(want_ns + spare_ns, most_ns)
 			: t->least_ns + SAVING_NS <= most(most_ns, c->left_ns / 6) ? t->least_ns + SAVING_NS
 										   : alone_ns + SAVING_NS;
 }

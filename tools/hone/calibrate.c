@@ -2,6 +2,7 @@
 #include "tools/hone/calibrate.h"
 #include "agent/cache/json.h"
 #include "platform/base/log.h"
+#include "platform/base/shell.h"
 #include "tools/hone/examples.h"
 #include "tools/hone/model.h"
 #include "tools/hone/table.h"
@@ -55,7 +56,42 @@ void calibrate_progress(void *ctx, const char *stage, int done, int of)
 	log_live("%s: %d of %d", stage, done, of);
 }
 
-void calibrate_warn(const struct quantize_report *r)
+/* The quantised layer whose own error is largest; NULL: none was measured. */
+static const struct quantize_layer *worst_layer(const struct quantize_report *r)
+{
+	const struct quantize_layer *worst = NULL;
+	for (int i = 0; i < r->nlayers; i++)
+		if (!r->layer[i].why && r->layer[i].error > (worst ? worst->error : 0))
+			worst = &r->layer[i];
+	return worst;
+}
+
+static void warn_of_error(const struct args *a, const struct quantize_report *r)
+{
+	double e = fmax(r->error, r->held_out_error); /* of a NaN and a number, the number */
+	const struct quantize_layer *worst = worst_layer(r);
+	struct buf b = {0};
+	if (!r->nquantised || !(e > CALIBRATE_LARGE) || arg_given(a, "error"))
+		return;
+	buf_printf(
+	    &b,
+	    "hone: warning: the quantised outputs differ by %.0f %% from those of floats, which is too much "
+	    "for most uses. Try more examples of inputs as the model gets them in use (%d were given), "
+	    "--error 0.05, which leaves the worst layers in fp32",
+	    100 * e, r->examples + r->held_out);
+	if (worst && arg_has(a, "keep")) {
+		buf_puts(&b, ", --keep ");
+		shell_word(&b, worst->name);
+		buf_printf(&b, " for the worst one (%.0f %% alone)", 100 * worst->error);
+	}
+	buf_puts(&b, ", or, without examples, `hone tune ");
+	shell_path(&b, a->pos[0]);
+	buf_puts(&b, " --level w16`, which rounds weights alone, to 16 bits");
+	log_info("%s", buf_str(&b));
+	buf_free(&b);
+}
+
+void calibrate_warn(const struct args *a, const struct quantize_report *r)
 {
 	if (r->nquantised && r->error == 0)
 		log_info("hone: warning: the outputs of all examples are exactly as before, so they prove "
@@ -64,6 +100,7 @@ void calibrate_warn(const struct quantize_report *r)
 	if (r->held_out_error > MUCH_WORSE * r->error)
 		log_info("hone: warning: the error on examples that were held out is much larger: give more "
 			 "examples, or such as the model gets in use");
+	warn_of_error(a, r);
 }
 
 /* ---- hone tune ---- */
@@ -113,7 +150,7 @@ static int find(const struct args *a, struct quantize_opts *o, struct arena *are
 		rc = fail_in(quantize_recipe(g, example, rc, o, arena, &r, text), "%s", a->pos[0]);
 	log_live(NULL);
 	if (rc >= 0)
-		calibrate_warn(&r);
+		calibrate_warn(a, &r);
 	graph_free(g);
 	return rc;
 }

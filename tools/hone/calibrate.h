@@ -35,8 +35,12 @@ int calibrate_examples(const struct args *a, const struct graph *g, struct arena
 		       struct quantize_example **out) MUST_CHECK;
 /* For struct quantize_opts. */
 void calibrate_progress(void *ctx, const char *stage, int done, int of);
-/* The warning that the error on examples that were held out is much larger. */
-void calibrate_warn(const struct quantize_report *r);
+/* From this error of the outputs on, a warning says what to try before the model is used: the gate of
+ * verify for int8 (tools/hone/onnx_case.h). */
+#define CALIBRATE_LARGE 0.2
+/* Warns where errors say nothing, where those on examples that were held out are much larger, and of
+ * CALIBRATE_LARGE, unless --error allows it. */
+void calibrate_warn(const struct args *a, const struct quantize_report *r);
 /* A recipe in words, a line; and as JSON. r->layers 0: nothing, and null. */
 void calibrate_words(const struct recipe *r);
 json_t *calibrate_json(const struct recipe *r);

@@ -219,9 +219,28 @@ static const struct opt *also_called(const struct opt *o, const char *name)
 	return NULL;
 }
 
-static int unknown_option(const struct parse *p, const char *word, size_t n)
+/* Whether a word that begins with "-" is meant as a file rather than as an option. */
+static bool means_file(const char *w)
+{
+	size_t n = strlen(w);
+	return access(w, F_OK) == 0 || (n > 6 && !strcmp(w + n - 5, ".onnx"));
+}
+
+static int file_like_option(const char *w)
+{
+	struct buf path = {0};
+	shell_path(&path, w);
+	int rc = fail(E_USAGE, "unknown option %s; if that is a file, write %s", w, buf_str(&path));
+	buf_free(&path);
+	return rc;
+}
+
+/* whole: the word from its first dash; its name is n letters of `word`. */
+static int unknown_option(const struct parse *p, const char *whole, const char *word, size_t n)
 {
 	char name[64];
+	if (means_file(whole))
+		return file_like_option(whole);
 	snprintf(name, sizeof name, "%.*s", (int)n, word);
 	const struct opt *own = also_called(own_opts(p->cmd), name);
 	const struct opt *meant = own ? own : also_called(cmd_common, name);
@@ -273,7 +292,7 @@ static int read_option(struct parse *p, int i)
 		k = opt_find(table, name, n, w[1]);
 	}
 	if (k < 0 || (eq && !name && !needs_value(&table[k])))
-		return unknown_option(p, name ? name : w + 1, name ? n : strlen(w + 1));
+		return unknown_option(p, w, name ? name : w + 1, name ? n : strlen(w + 1));
 	const struct opt *o = &table[k];
 	if (o->kind == OPT_FLAG && eq)
 		return fail(E_USAGE, "--%s takes no value", o->name);

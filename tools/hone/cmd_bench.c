@@ -4,6 +4,7 @@
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "tools/hone/adds_up.h"
+#include "tools/hone/bench_plan.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -70,7 +71,7 @@ static int one_run(struct variant *v, double *ns)
 	int64_t start = clock_now(&clock_real);
 	int rc = plan_run(v->ready.plan, v->ready.in, v->ready.out);
 	*ns = (double)(clock_now(&clock_real) - start);
-	return rc;
+	return fail_in(rc, "%s", v->ready.model.path);
 }
 
 static int warm_up(struct bench *b, double *round_ns)
@@ -184,6 +185,8 @@ static int measure(struct bench *b)
 struct kernel_row {
 	double us, min_us, gflops, peak_pct, roofline_pct; /* percentages are of the median */
 	struct roof roof;
+	const char *peak_why; /* why peak_pct is above 100; NULL: it is not */
+	bool low;             /* it passes a peak that was measured too low */
 };
 
 /* Whether the processor runs the kernel beside the device that was asked for. */
@@ -208,13 +211,18 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	struct roof roof = !beside ? roof_of_kernel(t, &k[i])
 			   : s     ? roof_of_step(t, &s->step[k[i].step], &k[i])
 				   : (struct roof){0};
+	double peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0, pct = roof_pct(&roof, cores, ns);
+	bool bytes = placed_on_bytes(k[i].label);
+	const char *peak_why = roof_peak_why(peak_pct, bytes);
 	return (struct kernel_row){
 	    .roof = roof,
 	    .us = ns / 1e3,
 	    .min_us = v->kernel[i].min_ns / 1e3,
 	    .gflops = k[i].flops / ns,
-	    .peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0,
-	    .roofline_pct = roof_pct(&roof, cores, ns),
+	    .peak_pct = peak_pct,
+	    .roofline_pct = pct,
+	    .peak_why = peak_why,
+	    .low = (peak_why && !bytes) || roof_low(&roof, pct),
 	};
 }
 
@@ -257,11 +265,12 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		const char *why = roof_why(&r.roof, r.roofline_pct);
 		json_array_append_new(
-		    list, json_pack("{so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
+		    list, json_pack("{so so so so so so so so so ss sb ss}", "name", json_text(k[i].name), "label",
 				    json_text(k[i].label), "us", json_num(r.us), "min_us", json_num(r.min_us),
 				    "gflops", json_num(r.gflops), "peak_pct", json_num(r.peak_pct),
 				    "roofline_pct", json_num(r.roofline_pct), "roofline_note",
-				    why ? json_text(why) : json_null(), "kind", ready_kind(&k[i]),
+				    why ? json_text(why) : json_null(), "peak_note",
+				    r.peak_why ? json_text(r.peak_why) : json_null(), "kind", ready_kind(&k[i]),
 				    "at_default", k[i].at_default, "device",
 				    b->host.name && !is_beside(b, v, &k[i]) ? b->host.name : "cpu"));
 	}
@@ -279,72 +288,6 @@ static struct summary summarize(const struct bench *b, struct variant *v)
 	return (struct summary){stats_median(v->ns, b->runs), stats_quantile(v->ns, b->runs, 0.9),
 				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0),
 				stats_interval(v->ns, b->runs)};
-}
-
-static json_t *memory_json(const struct variant *v)
-{
-	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
-	json_t *o = json_pack("{sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
-			      (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
-			      "scratch_bytes", (json_int_t)m.scratch_bytes);
-	if (o && s) {
-		json_object_set_new(o, "order_peak_bytes", json_integer(s->peak_bytes));
-		json_object_set_new(o, "given_peak_bytes", json_integer(s->given_peak_bytes));
-	}
-	return o;
-}
-
-static void memory_line(const struct variant *v)
-{
-	const double mib = 1 << 20;
-	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps;
-	char order[80] = "";
-	if (s && s->peak_bytes < s->given_peak_bytes)
-		snprintf(order, sizeof order, " (the model's order of nodes: %.0f %% more)",
-			 100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
-	table_say("memory: values %.2f MiB, of which %.2f live at once%s; weights %.2f, scratch %.2f",
-		  (double)m.values_bytes / mib, (double)m.live_bytes / mib, order,
-		  (double)m.weights_bytes / mib, (double)m.scratch_bytes / mib);
-}
-
-static json_t *device_json(const struct host *h, const struct variant *v)
-{
-	struct plan_device_use u = plan_device_use(v->ready.plan);
-	struct placed placed = {0};
-	placed_plan(&placed, v->ready.plan);
-	return h->name ? json_pack("{so si si si sI sI sI si si so si so}", "name", json_text(h->name), "steps",
-				   u.steps, "launches", u.launches, "copies", u.copies, "to_bytes",
-				   (json_int_t)u.to_bytes, "from_bytes", (json_int_t)u.from_bytes,
-				   "held_bytes", (json_int_t)u.held_bytes, "maps", u.maps, "host_threads",
-				   pool_threads(h->pool), "on_processor", placed_json(&placed), "graphs",
-				   u.graphs, "graphs_why", json_text(u.graphs_why ? u.graphs_why : ""))
-		       : json_null();
-}
-
-static void device_line(const struct host *h, const struct variant *v)
-{
-	const double mib = 1 << 20;
-	const struct plan_kernel *k;
-	struct plan_device_use u = plan_device_use(v->ready.plan);
-	int n = plan_kernels(v->ready.plan, &k);
-	struct placed placed = {0};
-	if (!h->name)
-		return;
-	placed_plan(&placed, v->ready.plan);
-	table_say("%s: %d of %d kernel%s run%s there, in %d launch%s; %d map%s and %d cop%s a run, "
-		  "%.2f MiB to it and %.2f MiB from it; %.1f MiB of its memory",
-		  h->name, u.steps, n, plural_s(n), n == 1 ? "s" : "", u.launches,
-		  u.launches == 1 ? "" : "es", u.maps, plural_s(u.maps), u.copies,
-		  u.copies == 1 ? "y" : "ies", (double)u.to_bytes / mib, (double)u.from_bytes / mib,
-		  (double)u.held_bytes / mib);
-	if (u.graphs_why && *u.graphs_why)
-		table_say("some launches are started one by one: %s", u.graphs_why);
-	else if (u.graphs)
-		table_say("%d CUDA graph%s start%s several launches each", u.graphs, plural_s(u.graphs),
-			  u.graphs == 1 ? "s" : "");
-	placed_print(&placed, h->name);
 }
 
 /* How much faster variant i is than the first. */
@@ -383,16 +326,21 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
 	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
 	    json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
-	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v),
-	    "kernels", kernels_json(b, v), "median_low_ms", json_ms(s.interval.low), "median_high_ms",
-	    json_ms(s.interval.high), "disturbed", why.n ? json_text(buf_str(&why)) : json_null(), "gain",
+	    json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory",
+	    bench_memory_json(&v->ready), "kernels", kernels_json(b, v), "median_low_ms",
+	    json_ms(s.interval.low), "median_high_ms", json_ms(s.interval.high), "disturbed",
+	    why.n ? json_text(buf_str(&why)) : json_null(), "gain",
 	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
-	json_object_set_new(o, "device", device_json(&b->host, v));
+	json_object_set_new(o, "device", bench_device_json(&v->ready));
 	add_not_default(v, o);
 	buf_free(&why);
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
+	bool low = false;
+	for (int i = 0; i < n; i++)
+		low |= kernel_row(b, v, i).low;
+	json_object_set_new(o, "peaks_low", json_boolean(low));
 	if (b->top)
 		json_object_set_new(o, "kernels_left_out", json_integer(n > b->top ? n - b->top : 0));
 	return o;
@@ -430,7 +378,6 @@ static int report_json(struct bench *b, const struct faster *faster)
 	    json_pack("{so so so}", "models", models, "ratios", list, "faster_than_first", lines));
 }
 
-#define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 enum { PEAK = 1 << 3, ROOFLINE = 1 << 4 /* columns of the kernels' table */ };
 
 static void say_apart(const struct bench *b, struct variant *v, int n, double sum_ns)
@@ -443,6 +390,27 @@ static void say_apart(const struct bench *b, struct variant *v, int n, double su
 	buf_free(&note);
 }
 
+/* Whether a kernel of those that are shown passes the device's peaks by so much that they are measured again. */
+static void doubt_device(const struct bench *b, const struct variant *v)
+{
+	const struct plan_kernel *k;
+	struct arena a = {0};
+	struct ranked *row;
+	bool doubtful = false;
+	plan_kernels(v->ready.plan, &k);
+	int n = choose_rows(b, v, &a, &row);
+	for (int at = 0; at < n && b->host.name; at++) {
+		int i = row[at].kernel;
+		struct kernel_row r = kernel_row(b, v, i);
+		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes,
+						 1e3 * r.us};
+		doubtful |= !is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace);
+	}
+	if (doubtful)
+		device_doubt(b->host.name, v->ready.cache_dir);
+	arena_free(&a);
+}
+
 /* Nothing, if the model has no kernels. */
 static void kernels_table(struct bench *b, struct variant *v)
 {
@@ -450,12 +418,13 @@ static void kernels_table(struct bench *b, struct variant *v)
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
-	bool bytes = false, beside = false, doubtful = false;
+	bool bytes = false, beside = false;
+	const char *low = NULL;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct arena a = {0};
 	struct ranked *row;
-	double shown_us = 0, most = 0;
+	double shown_us = 0;
 	if (!n)
 		return;
 	int shown = choose_rows(b, v, &a, &row);
@@ -468,11 +437,7 @@ static void kernels_table(struct bench *b, struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
 		shown_us += r.us;
-		const struct device_pace pace = {r.roofline_pct / 100, r.roof.memory_bound, k[i].bytes,
-						 1e3 * r.us};
-		doubtful =
-		    doubtful || (!is_beside(b, v, &k[i]) && device_is_outpaced(&b->host.target, &pace));
-		most = r.peak_pct > most ? r.peak_pct : most;
+		low = r.peak_why ? r.peak_why : low;
 		beside = beside || is_beside(b, v, &k[i]);
 		bytes = bytes || placed_on_bytes(k[i].label);
 		roof_cell(&b->notes, &r.roof, r.roofline_pct, share);
@@ -497,11 +462,8 @@ static void kernels_table(struct bench *b, struct variant *v)
 	b->shares |= (t.shown & ROOFLINE) != 0;
 	if (bytes && t.shown & PEAK)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
-	else if (most > MOST_OF_PEAK && t.shown & PEAK)
-		table_say("of peak: above 100 %%, where the peak was measured too low, because other programs "
-			  "or a lower clock slowed the machine then; hone devices shows the peak");
-	if (doubtful && b->host.name)
-		device_doubt(b->host.name, v->ready.cache_dir);
+	else if (low && t.shown & PEAK)
+		table_say("of peak: %s", low);
 	arena_free(&a);
 }
 
@@ -576,6 +538,8 @@ static void threads_words(const struct bench *b, const struct variant *v, char o
 
 static void report(struct bench *b, const struct faster *faster)
 {
+	double medians[MAX_VARIANTS]; /* ms */
+	bool misled = false;
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
@@ -597,13 +561,16 @@ static void report(struct bench *b, const struct faster *faster)
 			  (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
 		print_certainty(b, &x.interval);
 		say_not_default(&v->ready);
-		memory_line(v);
-		device_line(&b->host, v);
+		bench_memory(&v->ready);
+		bench_device(&v->ready);
 		if (v->ready.kernels == KERNELS_BEST)
 			ready_look_at_threads(&v->ready);
 		struct gain g;
-		if (stored_gain(v, &g))
+		if (stored_gain(v, &g)) {
 			headline_gain("tuning: ", &g);
+			headline_moments(&g, x.median / 1e6);
+		}
+		medians[i] = x.median / 1e6;
 	}
 	if (interrupted())
 		printf("interrupted: only these runs were measured\n");
@@ -615,7 +582,9 @@ static void report(struct bench *b, const struct faster *faster)
 		char lead[16];
 		snprintf(lead, sizeof lead, "#%d: ", i + 1);
 		headline_print(lead, &faster[i], "#1", &b->machine);
+		misled |= faster_misled(&faster[i], medians[0], medians[i]);
 	}
+	headline_medians(misled);
 	const struct ready *first = &b->variant[0].ready;
 	for (int i = 1; i < b->n && !model_took_all(b->args, &first->model); i++)
 		first = &b->variant[i].ready; /* the line repeats every --shape */
@@ -715,6 +684,8 @@ static int bench(struct bench *b)
 	struct faster faster[MAX_VARIANTS] = {{0}};
 	for (int i = 1; i < b->n; i++)
 		faster[i] = against_first(b, i);
+	for (int i = 0; i < b->n; i++)
+		doubt_device(b, &b->variant[i]);
 	if (b->args->json)
 		return report_json(b, faster);
 	report(b, faster);

@@ -405,9 +405,16 @@ static int can_write(struct compile *c)
 
 static void name_output(struct compile *c)
 {
+	const char *given = arg_str(c->args, "name", NULL);
 	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
-	if (arg_flag(c->args, "c"))
-		plan_c_name(arg_str(c->args, "name", c->image.name), c->c_name);
+	if (!arg_flag(c->args, "c"))
+		return;
+	plan_c_name(given ? given : c->image.name, c->c_name);
+	if (given && strcmp(given, c->c_name) != 0)
+		log_info(
+		    "hone: --name '%.60s': C names begin with %s instead: they have letters, digits and '_', "
+		    "first a letter, and this one at most %d of them",
+		    given, c->c_name, PLAN_C_NAME - 1);
 }
 
 static int compile(struct compile *c, char *cache_dir, size_t n)

@@ -118,7 +118,7 @@ static void report_text(const struct args *a, const struct quantize_report *r, c
 	table_say("%d of %d layer%s quantised; error of the outputs, all together: %.2e on %d example%s%s%s",
 		  r->nquantised, r->nlayers, plural_s(r->nlayers), r->error, r->examples,
 		  plural_s(r->examples), held_out, predicted);
-	calibrate_warn(r);
+	calibrate_warn(a, r);
 	log_info("wrote %s", out);
 	next_hone(a, "tune", out, " --budget 20s");
 }

@@ -256,26 +256,37 @@ static void write_head(const struct report *r, struct buf *out)
 	write_apart(r, out);
 }
 
-static bool tuned(const struct report *r)
+/* Whether the cache has no kernel of the network, though some can be tuned. */
+static bool is_untuned(const struct report *r)
 {
 	const struct plan_kernel *k;
-	int n = plan_kernels(r->after.plan, &k);
-	for (int i = 0; i < n; i++)
-		if (k[i].origin == FROM_CACHE)
-			return true;
-	return false;
+	int n = plan_kernels(r->after.plan, &k), tuned = 0, missing = 0;
+	for (int i = 0; i < n; i++) {
+		tuned += k[i].origin == FROM_CACHE;
+		missing += ready_missing(&r->after, &k[i]);
+	}
+	return missing && !tuned;
+}
+
+/* Says that the page shows built-in kernels, because the cache has none of this network. */
+static void untuned_words(const struct report *r, struct buf *out)
+{
+	buf_printf(
+	    out,
+	    "no kernel of the cache is tuned for this network and %s: what runs now are built-in kernels",
+	    r->host.name ? "device" : "number of threads");
 }
 
 static void page(const struct report *r, struct buf *out)
 {
 	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
 	write_head(r, out);
-	if (!tuned(r))
-		buf_printf(out,
-			   "<p><b>Nothing in this cache is tuned for this network and %s yet:</b> run hone "
-			   "tune%s%s, then make this page again.</p>\n",
-			   r->host.name ? "device" : "number of threads", r->host.name ? " --device " : "",
-			   r->host.name ? r->host.name : "");
+	if (is_untuned(r)) {
+		buf_puts(out, "<p><b>Not tuned yet:</b> ");
+		untuned_words(r, out);
+		buf_printf(out, "; run hone tune%s%s, then make this page again.</p>\n",
+			   r->host.name ? " --device " : "", r->host.name ? r->host.name : "");
+	}
 	section(out, "Roofline",
 		"A point is a kernel, its area the share of the time. The flat roof is arithmetic in f32, of "
 		"which dot products of "
@@ -329,22 +340,38 @@ static int write_page(struct report *r, const char *file)
 	return rc;
 }
 
+static void say_untuned(const struct report *r)
+{
+	struct buf b = {0};
+	untuned_words(r, &b);
+	table_say("%s; tune it, then make the page again", buf_str(&b));
+	buf_free(&b);
+}
+
 static int words(const struct report *r, const char *file)
 {
+	bool untuned = is_untuned(r);
 	if (r->args->json)
 		return json_out(json_pack(
-		    "{so so so si si so so so so}", "model", json_text(r->args->pos[0]), "file",
+		    "{so so so si si so so so so sb}", "model", json_text(r->args->pos[0]), "file",
 		    json_text(file), "device", json_text(r->host.name ? r->host.name : "cpu"), "threads",
 		    r->host.threads, "kernels", r->n, "before_ms", json_num(r->before_ms), "after_ms",
 		    json_num(r->after_ms), "faster", headline_json(&r->faster, &r->machine), "gain",
-		    r->has_gain ? headline_gain_json(&r->gain) : json_null()));
+		    r->has_gain ? headline_gain_json(&r->gain) : json_null(), "untuned", untuned));
 	table_say("wrote %s: median times %.3f ms, %.3f ms with %s; %d kernel%s", file, r->after_ms,
 		  r->before_ms, untuned_name(r), r->n, plural_s(r->n));
 	headline_print("measured now, round by round: ", &r->faster, untuned_name(r), &r->machine);
-	if (r->has_gain)
+	headline_medians(faster_misled(&r->faster, r->before_ms, r->after_ms));
+	if (r->has_gain) {
 		headline_gain("tuning: ", &r->gain);
+		headline_moments(&r->gain, r->after_ms);
+	}
+	if (untuned)
+		say_untuned(r);
 	fflush(stdout);
 	log_info("open %s in a browser", file);
+	if (untuned)
+		next_hone(r->args, "tune", r->args->pos[0], " --budget 20s");
 	return 0;
 }
 
@@ -415,7 +442,8 @@ const struct cmd cmd_report = {
     .summary = "write an HTML page that shows where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"
-	"went, every kernel. Kernels are measured now, with what the cache holds.",
+	"went, every kernel. Kernels are measured now, with what the cache holds; of a model that was never\n"
+	"tuned, the page and the command's words say so.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

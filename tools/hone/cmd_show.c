@@ -152,6 +152,21 @@ static int show_rec(void *ctx, const struct rec *r)
 	return 0;
 }
 
+static const char *const head[] = {"task", "kind",    "device", "threads",
+				   "us",   "GFLOP/s", "stale",  "candidate"};
+
+/* Says which columns of the table the terminal has no room for. */
+static void left_out_words(unsigned shown)
+{
+	struct buf names = {0};
+	for (unsigned c = 0; c < sizeof head / sizeof *head; c++)
+		if (!(shown & 1u << c))
+			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", head[c]);
+	if (names.n)
+		table_say("this terminal has no room for %s; hone show --lines tells all", buf_str(&names));
+	buf_free(&names);
+}
+
 static int finish(const struct args *a, struct show *s, const char *dir)
 {
 	const char *above = model_cache_above(s->cache, dir);
@@ -160,10 +175,12 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 					  above ? json_text(above) : NULL, "records", s->records));
 	if (s->lines)
 		return 0;
-	if (s->n > 0)
+	if (s->n > 0) {
 		table_print(&s->table, a->color);
-	else
+		left_out_words(s->table.shown);
+	} else {
 		arena_free(&s->table.arena);
+	}
 	if (s->slower)
 		table_say("[1] longer than the default's time: each time is of another moment, at which the "
 			  "machine "
@@ -192,8 +209,6 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 
 static int run_show(const struct args *a)
 {
-	static const char *const head[] = {"task", "kind",    "device", "threads",
-					   "us",   "GFLOP/s", "stale",  "candidate"};
 	char dir[4096];
 	struct cache *c;
 	struct show s = {.word = a->npos ? a->pos[0] : NULL,

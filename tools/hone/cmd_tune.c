@@ -204,9 +204,7 @@ static void network(const struct tune_options *o, const struct tune_report *r)
 	if (r->at_defaults && !r->untunable && !strstr(buf_str(&joined), "default"))
 		printf("  every kernel is at its default schedule\n");
 	buf_free(&joined);
-	if (medians_mislead(r))
-		table_say("  the times of the whole network are medians of all rounds; the comparison is "
-			  "round by round, which other load disturbs less: believe the comparison");
+	headline_medians(medians_mislead(r));
 	if (r->reverted)
 		table_say("%d task%s went back to the default schedule, which is faster inside the network",
 			  r->reverted, plural_s(r->reverted));
@@ -464,8 +462,12 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 		int there = 0;
 		for (int i = 0; i < r.nkernels; i++)
 			there += r.kernel[i].after == FROM_CACHE || r.kernel[i].after == FROM_DEFAULT;
+		int others = r.nkernels - there - missing;
 		table_say("%s on %s: %d of %d kernel%s in cache %s, rigor cached: nothing was measured",
 			  o->model, r.target, there, there + missing, plural_s(there + missing), r.cache);
+		if (others)
+			table_say("not counted: %d operator%s that run%s in portable C and cannot be tuned",
+				  others, plural_s(others), others == 1 ? "s" : "");
 		if (r.gain.faster.rounds)
 			headline_gain("tuning: ", &r.gain);
 	}

@@ -68,15 +68,10 @@ static void warn_of_special(const char *name, const char *file, const struct ten
 			 file, (long long)special, (long long)n, name);
 }
 
-static int read_input(const struct args *a, struct ready *r, const char *word, bool *given)
+static int take_input(const struct args *a, struct ready *r, const char *file, int i, bool *given)
 {
-	const struct graph *g = r->g;
-	const char *file;
+	const struct value *v = &r->g->value[r->g->input[i]];
 	struct tensor t;
-	int i = find_input(g, word, &file);
-	if (i < 0)
-		return i;
-	const struct value *v = &g->value[g->input[i]];
 	if (given[i])
 		return fail(E_USAGE, "--input gives '%s' twice", v->name);
 	int rc = feed_file(a, &r->arena, file, v->name, &v->t, &t);
@@ -90,6 +85,41 @@ static int read_input(const struct args *a, struct ready *r, const char *word, b
 	return 0;
 }
 
+static int read_input(const struct args *a, struct ready *r, const char *word, bool *given)
+{
+	const char *file;
+	int i = find_input(r->g, word, &file);
+	return i < 0 ? i : take_input(a, r, file, i, given);
+}
+
+/* Input K of a folder of ONNX's tests: the one that the file names, else the K-th. */
+static int set_input(const struct graph *g, const char *name, int k)
+{
+	for (int i = 0; i < g->ninputs; i++)
+		if (!strcmp(g->value[g->input[i]].name, name))
+			return i;
+	return k;
+}
+
+static int read_set(const struct args *a, struct ready *r, const char *dir, bool *given)
+{
+	const struct graph *g = r->g;
+	const char *file;
+	for (int k = 0; k < FEED_SET_MOST && (file = feed_set_file(&r->arena, dir, k)); k++) {
+		struct tensor t;
+		char name[256];
+		int rc = tensor_read(&r->arena, file, &t, name), i = rc < 0 ? 0 : set_input(g, name, k);
+		if (rc >= 0 && i >= g->ninputs)
+			rc = fail(E_USAGE, "%s is for input '%s', and the model has %d input%s", file, name,
+				  g->ninputs, plural_s(g->ninputs));
+		if (rc >= 0)
+			rc = take_input(a, r, file, i, given);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
 int feed_inputs(const struct args *a, struct ready *r)
 {
 	const struct graph *g = r->g;
@@ -100,7 +130,8 @@ int feed_inputs(const struct args *a, struct ready *r)
 	if (checked < 0)
 		return checked;
 	for (int i = 0; i < n; i++) {
-		int rc = read_input(a, r, word[i], given);
+		int rc =
+		    feed_is_set(word[i]) ? read_set(a, r, word[i], given) : read_input(a, r, word[i], given);
 		if (rc < 0)
 			return rc;
 	}

@@ -11,7 +11,9 @@
 /* Rows for the table of options: feed_inputs and feed_outputs need them. */
 #define OPT_FEED                                                                                             \
 	{"input", OPT_LIST, "NAME=FILE",                                                                     \
-	 "for an input: a tensor, .npy or ONNX .pb; or a picture, PNG or JPEG", .also = "i"},                \
+	 "for an input: a tensor, .npy or ONNX .pb; or a picture, PNG or JPEG; or for all inputs, without "  \
+	 "NAME=, a folder with input_0.pb as ONNX's tests have it",                                          \
+	 .also = "i"},                                                                                       \
 	    OPT_PICTURE,                                                                                     \
 	    {"random", OPT_FLAG, NULL, "seeded random numbers for the inputs that are not given"},           \
 	    {"output", OPT_STR, "DIR", "folder for the outputs, DIR/NAME.npy (default: none is written)",    \

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/feed_file.h"
+#include "platform/base/file.h"
 #include "platform/base/log.h"
 #include "platform/base/shell.h"
 #include "tools/hone/picture.h"
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,11 +130,56 @@ int feed_check(const struct args *a, const char *const *word, int n)
 	return E_OK;
 }
 
+const char *feed_set_file(struct arena *arena, const char *dir, int k)
+{
+	const char *path = arena_printf(arena, "%s/input_%d.pb", dir, k);
+	return file_exists(path) ? path : NULL;
+}
+
+bool feed_is_set(const char *path)
+{
+	struct arena scratch = {0};
+	bool is = file_is_dir(path) && feed_set_file(&scratch, path, 0);
+	arena_free(&scratch);
+	return is;
+}
+
+/* The first by name of what may be an input in a folder: a file, or a folder of ONNX's tests. NULL: none. */
+static const char *first_in(struct arena *arena, const char *dir)
+{
+	enum { MOST = 100000 };
+	const char *first = NULL;
+	DIR *d = opendir(dir);
+	int n = 0;
+	for (const struct dirent *e; d && n < MOST && (e = readdir(d)); n++) {
+		const char *path = arena_printf(arena, "%s/%s", dir, e->d_name);
+		bool is = file_ends_with(path, ".npy") || file_ends_with(path, ".pb") || picture_is(path) ||
+			  feed_is_set(path);
+		if (e->d_name[0] != '.' && is && (!first || strcmp(path, first) < 0))
+			first = path;
+	}
+	if (d)
+		closedir(d);
+	return first;
+}
+
+static int fail_folder(struct arena *arena, const char *path, const char *name)
+{
+	const char *first = first_in(arena, path);
+	return fail(
+	    E_USAGE,
+	    "%s is a folder: name a file for input '%s' (.npy, .pb, .png or .jpg)%s%s, or, without a name, "
+	    "a folder with input_0.pb as ONNX's tests have it",
+	    path, name, first ? ", as " : "", first ? first : "");
+}
+
 int feed_file(const struct args *a, struct arena *arena, const char *path, const char *name,
 	      const struct tensor *want, struct tensor *out)
 {
 	if (!*path)
 		return fail(E_USAGE, "no file is named for input '%s': --input %s=FILE", name, name);
+	if (file_is_dir(path))
+		return fail_folder(arena, path, name);
 	if (picture_is(path))
 		return feed_picture(a, arena, path, name, want, out);
 	if (!file_ends_with(path, ".npy") && !file_ends_with(path, ".pb"))

@@ -41,6 +41,27 @@ void headline_print(const char *lead, const struct faster *f, const char *than,
 	print_line(lead, &b);
 }
 
+void headline_medians(bool misled)
+{
+	if (misled)
+		table_say("  the times of the whole network are medians of all rounds; the comparison is "
+			  "round by round, which other load disturbs less: believe the comparison");
+}
+
+void headline_moments(const struct gain *g, double median_ms)
+{
+	char then[24], now[24];
+	double ratio = median_ms / g->now_ms;
+	if (!(ratio > GAIN_APART || ratio < 1 / GAIN_APART))
+		return;
+	table_say(
+	    "  its median was %s when tuning measured it, and is %s now: each is of its own moment, and "
+	    "other "
+	    "load, heat or the clock made the machine slower in one of them; the comparison with default "
+	    "schedules is round by round, which that disturbs less",
+	    table_ms(g->now_ms, then), table_ms(median_ms, now));
+}
+
 json_t *headline_json(const struct faster *f, const struct disturbance *machine)
 {
 	struct buf why = {0};

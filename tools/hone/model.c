@@ -7,6 +7,7 @@
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
 #include "platform/run/device_name.h"
+#include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
 #include "tools/hone/weights.h"
 #include <dirent.h>
@@ -315,6 +316,23 @@ int model_level(const struct args *a, enum level *out)
 					    : 0;
 }
 
+/* Adds the shape of a file to the binds, if it can be read. name NULL: the one that the file gives. Returns
+ * how many were added. */
+static int add_file_shape(const char *file, const char *name, struct arena *arena, struct import_bind *bind)
+{
+	char shape[160], its[256] = "";
+	struct arena scratch = {0};
+	struct tensor t;
+	int rc = tensor_read(&scratch, file, &t, its);
+	if (rc >= 0) {
+		shape_text(&t.shape, shape);
+		*bind = (struct import_bind){arena_strdup(arena, name ? name : its),
+					     arena_strdup(arena, shape), true};
+	}
+	arena_free(&scratch);
+	return rc >= 0;
+}
+
 /* Adds the shapes of the input files, for commands with --input: they give the model's free dimensions. A
  * file that cannot be read gives none; feed_inputs reports it. */
 static int add_file_shapes(const struct args *a, struct arena *arena, struct import_bind *bind)
@@ -322,18 +340,15 @@ static int add_file_shapes(const struct args *a, struct arena *arena, struct imp
 	const char *const *input;
 	int n = 0, words = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
 	for (int i = 0; i < words; i++) {
-		const char *eq = strchr(input[i], '=');
-		bool bare = !eq || file_exists(input[i]);
-		char shape[160];
-		struct arena scratch = {0};
-		struct tensor t;
-		if (tensor_read(&scratch, bare ? input[i] : eq + 1, &t, NULL) >= 0) {
-			shape_text(&t.shape, shape);
-			bind[n++] = (struct import_bind){
-			    bare ? "" : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
-			    arena_strdup(arena, shape), true};
-		}
-		arena_free(&scratch);
+		const char *eq = strchr(input[i], '='), *file;
+		bool bare = !eq || file_exists(input[i]), set = feed_is_set(input[i]);
+		for (int k = 0; set && k < FEED_SET_MOST && (file = feed_set_file(arena, input[i], k)); k++)
+			n += add_file_shape(file, NULL, arena, &bind[n]);
+		if (!set)
+			n += add_file_shape(bare ? input[i] : eq + 1,
+					    bare ? ""
+						 : arena_strndup(arena, input[i], (size_t)(eq - input[i])),
+					    arena, &bind[n]);
 	}
 	return n;
 }
@@ -342,7 +357,7 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 {
 	const char *const *shape, *const *input;
 	int n = arg_list(a, "shape", &shape), files = arg_has(a, "input") ? arg_list(a, "input", &input) : 0;
-	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files + 1);
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + files * FEED_SET_MOST + 1);
 	for (int i = 0; i < n; i++) {
 		const char *eq = strrchr(shape[i], '=');
 		if (!eq || eq == shape[i] || !eq[1])
@@ -383,6 +398,53 @@ static bool compares_models(const struct args *a)
 	return !strcmp(a->cmd->name, "bench") && a->npos > 1;
 }
 
+/* Whether the text begins with sizes, as "1x3", and then a separator. *rest: what is behind that. */
+static bool sizes_end(const char *text, const char **rest)
+{
+	size_t n = strspn(text, "0123456789x");
+	*rest = text + n + strspn(text + n, ",; ");
+	return n && *rest > text + n && **rest;
+}
+
+/* Appends "--shape H=32 --shape W=32" for the word "H=32,W=32"; nothing for one whose sizes are not followed
+ * by another name, as names may have any letter. */
+static void split_shape(const char *word, struct buf *out)
+{
+	const char *eq = strchr(word, '='), *rest;
+	if (!eq || !sizes_end(eq + 1, &rest) || !strchr(rest, '='))
+		return;
+	for (const char *at = word; at; at = eq && sizes_end(eq + 1, &rest) ? rest : NULL) {
+		eq = strchr(at, '=');
+		int n = eq ? (int)(eq + 1 - at + (long)strspn(eq + 1, "0123456789x")) : (int)strlen(at);
+		struct buf one = {0};
+		buf_printf(&one, "%.*s", n, at);
+		buf_puts(out, out->n ? " --shape " : "--shape ");
+		shell_word(out, buf_str(&one));
+		buf_free(&one);
+	}
+}
+
+/* If the importer knows no name of --shape because the word has several sizes, says how to write them. */
+static int explain_shapes(const struct args *a, int rc)
+{
+	const char *const *shape;
+	for (int i = 0, n = rc == E_USAGE ? arg_list(a, "shape", &shape) : 0; i < n; i++) {
+		struct buf split = {0}, text = {0};
+		split_shape(shape[i], &split);
+		const char *eq = strrchr(shape[i], '=');
+		buf_printf(&text, "'%.*s'", eq ? (int)(eq - shape[i]) : 0, shape[i]);
+		if (split.n && strstr(err_text(), buf_str(&text))) {
+			buf_clear(&text);
+			buf_puts(&text, err_text());
+			rc = fail(E_USAGE, "%s; each --shape takes one name: %s", buf_str(&text),
+				  buf_str(&split));
+		}
+		buf_free(&split);
+		buf_free(&text);
+	}
+	return rc;
+}
+
 /* m: gets what it took of --shape; NULL: it has to take all. */
 static int import(const struct args *a, const char *path, struct model *m, struct graph **out)
 {
@@ -395,7 +457,7 @@ static int import(const struct args *a, const char *path, struct model *m, struc
 	if (rc >= 0 && m && compares_models(a))
 		m->took = o.taken = ARENA_ARRAY(&m->arena, bool, o.nbinds + 1);
 	if (rc >= 0)
-		rc = import_file(path, &o, out);
+		rc = explain_shapes(a, import_file(path, &o, out));
 	if (rc >= 0)
 		say_notes(a, path, &notes);
 	buf_free(&notes);

@@ -127,7 +127,9 @@ static int tensors(struct ready *r)
 {
 	r->g = plan_graph(r->plan);
 	int rc = model_inputs(r->g, 1, &r->arena, &r->in);
-	return rc < 0 ? rc : model_outputs(r->g, &r->arena, &r->out);
+	if (rc >= 0)
+		rc = model_outputs(r->g, &r->arena, &r->out);
+	return fail_in(rc, "%s", r->model.path);
 }
 
 static int build(const struct args *a, const char *path, struct ready *r)
@@ -145,6 +147,7 @@ static int build(const struct args *a, const char *path, struct ready *r)
 	r->history = history_key(r->model.g, &h->target, h->threads, h->level);
 	rc = plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
 			     h->pool, &r->plan); /* the plan takes over the constants */
+	rc = fail_in(rc, "%s", path);
 	return rc < 0 ? rc : host_built(h);
 }
 
@@ -207,10 +210,14 @@ void ready_close(struct ready *r)
 	*r = (struct ready){0};
 }
 
+static bool is_task(const struct ready *r, const struct plan_kernel *k)
+{
+	return r->model.steps->step[k->step].kind == STEP_TASK;
+}
+
 bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 {
-	return r->model.steps->step[k->step].kind == STEP_TASK && k->origin != FROM_CACHE &&
-	       k->origin != FROM_DEFAULT;
+	return is_task(r, k) && k->origin != FROM_CACHE && k->origin != FROM_DEFAULT;
 }
 
 int ready_not_default(const struct ready *r, const char **why)
@@ -221,7 +228,7 @@ int ready_not_default(const struct ready *r, const char **why)
 	if (r->kernels != KERNELS_DEFAULT || !r->model.steps)
 		return 0;
 	for (int i = 0; i < n; i++)
-		without += r->model.steps->step[k[i].step].kind == STEP_TASK && k[i].origin != FROM_DEFAULT;
+		without += is_task(r, &k[i]) && k[i].origin != FROM_DEFAULT;
 	*why = r->source.ctx && *defaults_why(&r->source) ? defaults_why(&r->source) : NULL;
 	return without;
 }
@@ -231,7 +238,7 @@ int ready_require(const struct args *a, const struct ready *r)
 	enum { NAMED = 8 };
 	const struct plan_kernel *k;
 	struct buf names = {0}, remedy = {0};
-	int n = plan_kernels(r->plan, &k), missing = 0;
+	int n = plan_kernels(r->plan, &k), tasks = 0, missing = 0;
 	if (!r->model.g)
 		return fail(E_USAGE, "%s is compiled and uses no cache: --require-cache is not possible",
 			    r->model.path);
@@ -239,6 +246,7 @@ int ready_require(const struct args *a, const struct ready *r)
 		return fail(E_USAGE, "--require-cache goes with --kernels best, not with --kernels %s",
 			    ready_kernels_name(r->kernels));
 	for (int i = 0; i < n; i++) {
+		tasks += is_task(r, &k[i]);
 		if (!ready_missing(r, &k[i]) || missing++ >= NAMED)
 			continue;
 		buf_printf(&names, "%s%s (%s)", missing > 1 ? ", " : "", k[i].name, k[i].label);
@@ -249,7 +257,7 @@ int ready_require(const struct args *a, const struct ready *r)
 		   &remedy);
 	int rc = !missing ? 0
 			  : fail(E_NOTFOUND, "%s: %d of %d kernel%s %s not in the cache: %s; `%s` makes %s",
-				 r->model.path, missing, n, plural_s(n), missing == 1 ? "is" : "are",
+				 r->model.path, missing, tasks, plural_s(tasks), missing == 1 ? "is" : "are",
 				 buf_str(&names), buf_str(&remedy), missing == 1 ? "it" : "them");
 	buf_free(&names);
 	buf_free(&remedy);
@@ -302,7 +310,8 @@ int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns
 			break;
 		done = at / n + 1;
 		int i = at % n, count = plan_kernels(r[i]->plan, &k);
-		rc = plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real);
+		rc = fail_in(plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real), "%s",
+			     r[i]->model.path);
 		for (int j = 0; j < count; j++)
 			all[i][j * runs + at / n] = (double)k[j].ns;
 	}

@@ -70,7 +70,7 @@ void ready_close(struct ready *r);
 /* Whether the kernel is one of a task and did not come from a record of the cache. */
 bool ready_missing(const struct ready *r, const struct plan_kernel *k);
 /* For OPT_REQUIRE_CACHE. E_NOTFOUND: the message names the missing kernels and the command that fills the
- * cache. */
+ * cache. It counts kernels of tasks alone, as other operators have none that a cache could hold. */
 int ready_require(const struct args *a, const struct ready *r) MUST_CHECK;
 /* Prints that some tuned kernels were tuned for another number of threads, which serves where there is none
  * for this one; nothing, if that is so of none. */

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PCT 100.5 /* shown as 100 % */
+#define MOST_PCT 100.5   /* shown as 100 % */
+#define MOST_OF_PEAK 105 /* %; clocks vary by a few */
 
 static const char counts[] =
     "of roofline: share of the speed that the measured peaks allow, counting the kernel's own "
@@ -18,6 +19,12 @@ static const char from_cache[] =
 static const char low_peak[] =
     "above 100 %: the peak was measured too low, because other programs or a lower clock slowed the machine "
     "then; peaks are measured again when a kernel passes them by far; hone devices shows them";
+
+static const char low_f32[] =
+    "above 100 %, where the peak was measured too low, because other programs or a lower clock slowed the "
+    "machine then; hone devices shows the peak";
+static const char of_bytes[] =
+    "above 100 %, as the peak is that of f32; dot products of bytes reach up to four times as much";
 
 static struct roof roof_of(const struct target *t, double flops, double bytes, double moved)
 {
@@ -75,6 +82,16 @@ double roof_pct(const struct roof *r, int cores, double ns)
 const char *roof_why(const struct roof *r, double pct)
 {
 	return pct < MOST_PCT ? NULL : r->memory_bound ? from_cache : low_peak;
+}
+
+bool roof_low(const struct roof *r, double pct)
+{
+	return roof_why(r, pct) == low_peak;
+}
+
+const char *roof_peak_why(double pct, bool on_bytes)
+{
+	return pct <= MOST_OF_PEAK ? NULL : on_bytes ? of_bytes : low_f32;
 }
 
 void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24])

@@ -24,6 +24,10 @@ struct roof roof_of_step(const struct target *t, const struct step *s, const str
 double roof_pct(const struct roof *r, int cores, double ns); /* 0: not known */
 /* Why a share is above 100 %; NULL: it is not. */
 const char *roof_why(const struct roof *r, double pct);
+/* Whether the reason is that the peak was measured too low. */
+bool roof_low(const struct roof *r, double pct);
+/* Why a kernel's share of the f32 peak alone is above 105 %, as clocks vary by a few; NULL: it is not. */
+const char *roof_peak_why(double pct, bool on_bytes);
 
 /* The reasons among the rows of a table. */
 struct roof_notes {

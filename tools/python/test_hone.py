@@ -3,6 +3,7 @@
 import array
 import ast
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -203,6 +204,8 @@ def test_kinds(path, folder):
     n = 3 * 66 * 200
     cases = [
         ("no file", hone.NotFoundError, FileNotFoundError, lambda: hone.load("/nonesuch", caches=[])),
+        ("a folder", hone.FolderError, IsADirectoryError, lambda: hone.load(folder, caches=[])),
+        ("a folder as NotFoundError", hone.FolderError, FileNotFoundError, lambda: hone.load(pathlib.Path(folder), caches=[])),
         ("no model", hone.FormatError, ValueError, lambda: hone.load(bad_file, caches=[])),
         ("a device", hone.HostError, OSError, lambda: hone.load("/dev/null", caches=[])),
         ("threads", hone.InputError, ValueError, lambda: hone.Handle(threads=99)),
@@ -221,6 +224,14 @@ def test_kinds(path, folder):
             expect(f"{what} has one line", "\n" not in repr(e) and repr(e).startswith(f"hone.{ours.__name__}("))
             again = pickle.loads(pickle.dumps(e))
             expect(f"{what} survives a pickle", type(again) is ours and str(again) == str(e) and again.status == e.status)
+    for empty in (False, True):
+        try:
+            path = os.path.join(folder, "empty") if empty else folder
+            os.makedirs(path, exist_ok=True)
+            hone.load(path, caches=[])
+        except hone.FolderError as e:
+            given = "give a model file or a folder that `hone compile" if empty else f"give a model file, as '{folder}/"
+            expect(f"a folder: {e}", str(e).startswith(f"{path} is a folder without a compiled model: {given}"))
     for kind, standard in ((hone.OutOfMemoryError, MemoryError), (hone.TimedOutError, TimeoutError),
                            (hone.UnsupportedError, NotImplementedError), (hone.BusyError, RuntimeError)):
         e = kind(-1, "a\n" * 500)

@@ -106,11 +106,12 @@ TEST(medians_that_mislead)
 	rng_seed(&r, 11);
 	int none = 0; /* medians that show a difference where the rounds show none */
 	for (int i = 0; i < 5000; i++) {
-		double ratio = .5 + rng_unit(&r), median = ratio * (.85 + .3 * rng_unit(&r));
-		double half = .2 * rng_unit(&r);
+		bool near = i % 2; /* cases about 1 with narrow intervals would be rare */
+		double ratio = near ? .9 + .2 * rng_unit(&r) : .5 + rng_unit(&r);
+		double median = ratio * (.85 + .3 * rng_unit(&r)), half = (near ? .06 : .2) * rng_unit(&r);
 		struct faster f = {ratio, ratio - half, ratio + half, 9, rng_below(&r, 4) == 0};
 		bool unclear = f.few || f.high > 3 * f.low;
-		bool far = !unclear && (median / ratio > 1.1 || ratio / median > 1.1);
+		bool far = !unclear && (median / ratio > 1.05 || ratio / median > 1.05);
 		bool says = !unclear && (f.low > 1 || f.high < 1);
 		bool opposite = says && (ratio > 1) != (median > 1);
 		bool outside = !says && !unclear && (median > 1.01 * f.high || f.low > 1.01 * median);

@@ -133,6 +133,28 @@ TEST(measuring_at_the_end_is_reserved)
 	}
 }
 
+/* A network of a few microseconds: a search that ends late by a 50th of the box, or by 0.4 s, as on a busy
+ * machine, still leaves time for building and comparing three plans. */
+TEST(a_late_search_leaves_time_for_a_tiny_network)
+{
+	struct rng r;
+	rng_seed(&r, 2);
+	for (int i = 0; i < 10000 && !test_bad; i++) {
+		struct box_costs c = {.budget_ns = (2000 + rng_below(&r, 60000)) * NS_PER_MS,
+				      .build_ns = (1 + rng_below(&r, 5)) * NS_PER_MS,
+				      .run_ns = 1000 + rng_below(&r, 50000),
+				      .closing_ns = (60 + rng_below(&r, 20)) * NS_PER_MS};
+		c.left_ns = c.budget_ns * 9 / 10;
+		c.again_ns = rng_below(&r, 2) ? c.run_ns : 0;
+		struct box_times t = reserved(&c);
+		int64_t late_ns = c.budget_ns / 50 < 400 * NS_PER_MS ? c.budget_ns / 50 : 400 * NS_PER_MS;
+		int64_t room_ns = t.reserve_ns - c.closing_ns - 3 * c.build_ns - t.race_ns - t.round_ns;
+		bool full = t.reserve_ns >= c.budget_ns / 8; /* which is the most that is taken */
+		CHECK(full || room_ns >= late_ns + 100 * NS_PER_MS);
+		CHECK(t.reserve_ns <= c.budget_ns / 8 && t.reserve_ns < 800 * NS_PER_MS);
+	}
+}
+
 /* ResNet-50 on a core of which other work takes half: its runs were never repeated. */
 TEST(a_large_network_in_a_short_box)
 {

@@ -155,4 +155,33 @@ TEST(data_is_checked)
 	CHECK(!file_exists(in_dir("no.onnx")));
 }
 
+/* Values of the last example, which is held out, are far beyond the ranges: the advice is not to tune at
+ * once. */
+TEST(a_large_error_is_a_warning)
+{
+	static const char warning[] = "hone: warning: the quantised outputs differ by ";
+	char model[256], data[256], far[300];
+	snprintf(model, sizeof model, "%s", small_model("small.onnx", false));
+	snprintf(data, sizeof data, "%s", examples("far", 5));
+	CHECK_RUN(0, "quantize %s --data %s -o %s", model, data, in_dir("q.onnx"));
+	CHECK(!strstr(cli_err, warning));
+	snprintf(far, sizeof far, "%s/4.npy", data);
+	write_tensor(far, "x", 1, 3, 30);
+	CHECK_RUN(0, "quantize %s --data %s -o %s", model, data, in_dir("q.onnx"));
+	const char *at = strstr(cli_err, warning), *next = strstr(cli_err, "Next: hone tune ");
+	CHECK(at && next && at < next && atoi(at + strlen(warning)) > 20);
+	CHECK_SAYS(cli_err, "(5 were given), --error 0.05, which leaves");
+	CHECK(strstr(cli_err, "--keep first for the worst") ||
+	      strstr(cli_err, "--keep second for the worst"));
+	CHECK_SAYS(cli_err, "small.onnx --level w16`");
+	CHECK_RUN(0, "quantize %s --data %s -o %s --error 5", model, data, in_dir("q.onnx"));
+	CHECK(!strstr(cli_err, warning)); /* it is allowed */
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "tune %s --level int8 --data %s --rigor estimate --budget 60s --threads 1 --no-cache",
+		  model, data);
+	CHECK_SAYS(cli_err, warning);
+	CHECK(!strstr(cli_err, "--keep"));
+}
+
 TEST_MAIN

@@ -2,8 +2,7 @@
 /* The command line: run, verify, bench, report. */
 #include "kernels/graph/eval.h"
 #include "platform/base/arena.h"
-#include "tests/lib/cli.h"
-#include "tests/lib/onnx_make.h"
+#include "tests/lib/cli_model.h"
 #include "tools/hone/model.h"
 #include "tools/hone/zoo.h"
 
@@ -219,6 +218,65 @@ TEST(without_a_cache_folder)
 	CHECK_RUN(1, "show");
 	CHECK_SAYS(cli_err, "--cache");
 	homeless = false;
+}
+
+/* The outputs of a run, as bytes of out/y.npy. */
+static size_t answer_of(char *out, size_t cap)
+{
+	FILE *f = fopen(in_dir("out/y.npy"), "rb");
+	size_t n = f ? fread(out, 1, cap, f) : 0;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* A folder with input_0.pb, as ONNX's tests have it, gives all inputs, by the names in the files and, where
+ * these have none, by their numbers; also free sizes. */
+TEST(a_folder_of_onnx_tests_gives_the_inputs)
+{
+	static char want[4096], got[4096];
+	char model[256], set[256], one[300], two[300], bare[256];
+	struct onnx_maker k;
+	mk_start(&k, 17, 2);
+	mk_input(&k, "a", 1, "n 3");
+	mk_input(&k, "b", 1, "n 3");
+	mk_node(&k, "Sub", "a b", "y");
+	mk_output(&k, "y");
+	snprintf(model, sizeof model, "%s", write_model(&k, "two.onnx"));
+	snprintf(set, sizeof set, "%s", in_dir("set"));
+	snprintf(bare, sizeof bare, "%s", in_dir("bare"));
+	REQUIRE(mkdir(set, 0755) == 0 && mkdir(bare, 0755) == 0);
+	snprintf(one, sizeof one, "%s/input_0.pb", set);
+	snprintf(two, sizeof two, "%s/input_1.pb", set);
+	for (int named = 0; named < 2; named++) {
+		struct arena arena = {0};
+		struct tensor t;
+		CHECK_OK(tensor_alloc(&arena, DT_F32, &(struct shape){2, {4, 3}}, &t));
+		for (int i = 0; i < 12; i++)
+			((float *)t.data)[i] = (float)(i * i);
+		CHECK_OK(tensor_write(one, &t, named ? "b" : "")); /* the names turn the order */
+		for (int i = 0; i < 12; i++)
+			((float *)t.data)[i] = 1;
+		CHECK_OK(tensor_write(two, &t, named ? "a" : ""));
+		arena_free(&arena);
+		CHECK_RUN(0, "run %s --input %s=%s --input %s=%s --shape n=4 -o %s", model, named ? "b" : "a",
+			  one, named ? "a" : "b", two, in_dir("out"));
+		size_t n = answer_of(want, sizeof want);
+		CHECK_RUN(0, "run %s --input %s%s -o %s", model, set, named ? "" : " --shape n=4",
+			  in_dir("out"));
+		CHECK(n > 48 && answer_of(got, sizeof got) == n && !memcmp(want, got, n));
+	}
+	CHECK_RUN(2, "run %s --input %s --input a=%s", model, set, one);
+	CHECK_SAYS(cli_err, "--input gives 'a' twice");
+	CHECK_RUN(2, "run %s --input a=%s --shape n=4", model, set);
+	CHECK_SAYS(cli_err, "/set is a folder: name a file for input 'a' (.npy, .pb, .png or .jpg), as ");
+	CHECK_SAYS(cli_err, "/set/input_0.pb, or, without a name, a folder with input_0.pb");
+	CHECK_RUN(2, "run %s --input a=%s --shape n=4", model, bare);
+	CHECK_SAYS(cli_err, "/bare is a folder: name a file for input 'a' (.npy, .pb, .png or .jpg), or");
+	CHECK_RUN(2, "run %s --input %s", steering(), bare);
+	CHECK_SAYS(cli_err, "/bare is a folder: name a file for input 'camera'");
+	CHECK_RUN(2, "run %s --input %s", steering(), set);
+	CHECK_SAYS(cli_err, "/set/input_0.pb is f32 4x3");
 }
 
 TEST_MAIN

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line on terminals of several widths: progress lines, tables, the status. */
+#include "agent/cache/cache.h"
+#include "platform/base/rng.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_honed.h"
+<<<<<<< HEAD
 #include "agent/cache/gain.h"
+=======
+#include "tests/lib/tasks.h"
+>>>>>>> wt-words
 #include "tools/hone/help.h"
 #include "tools/hone/table.h"
 
@@ -279,6 +285,84 @@ TEST(commands_at_80_columns)
 				       plural_s(rows));
 			CHECK(rows > 1);
 		}
+}
+
+/* Words of letters, digits and signs, as labels and candidates are. */
+static void random_words(struct rng *r, size_t most, char *out)
+{
+	static const char set[] = "abcdefgh0123456789=:,x->/";
+	size_t n = 1 + rng_below(r, (uint32_t)most - 1), word = 0;
+	for (size_t i = 0; i < n; i++, word++) {
+		bool blank = word > 3 && i + 1 < n && rng_below(r, 8) == 0;
+		out[i] = blank ? ' ' : set[rng_below(r, sizeof set - 1)];
+		word = blank ? 0 : word;
+	}
+	out[n] = 0;
+}
+
+/* Puts n best records, some with a default that was faster in its moment, of several devices. */
+static void put_random_records(const char *path, int n, struct rng *r)
+{
+	struct cache *c;
+	char alike[300];
+	bool look_alike = rng_below(r, 2); /* but for one letter, so that none is cut */
+	random_words(r, sizeof alike, alike);
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	for (int i = 0; i < n; i++) {
+		char label[90];
+		const char *text = task_product(1 + i);
+		bool cpu = rng_below(r, 3) != 0;
+		struct rec rec = {.task = hash_text(text),
+				  .kind = REC_BEST,
+				  .target_key = hash_text("a board"),
+				  .threads = 1 + (int)rng_below(r, 64),
+				  .task_text = text,
+				  .label = label,
+				  .meas = {.median_ns = 100 + (int64_t)rng_below(r, 1 << (8 + rng_below(r, 22)))}};
+		random_words(r, sizeof label, label);
+		snprintf(rec.target, sizeof rec.target, "Board-%d of a kind, 16 lanes", (int)rng_below(r, 1000));
+		snprintf(rec.device, sizeof rec.device, cpu ? "cpu" : "opencl");
+		snprintf(rec.emitter, sizeof rec.emitter, "llvm-19/1");
+		random_words(r, sizeof rec.cand / (1 + rng_below(r, 12)), rec.cand);
+		if (look_alike) {
+			snprintf(rec.cand, sizeof rec.cand, "%s", alike);
+			rec.cand[rng_below(r, (uint32_t)strlen(alike))] = (char)('a' + i % 26);
+		}
+		CHECK_OK(cache_put_rec(c, &rec));
+		rec.kind = REC_DEFAULT;
+		rec.meas.median_ns -= 99;
+		snprintf(rec.cand, sizeof rec.cand, "lane=k:8");
+		if (rng_below(r, 2))
+			CHECK_OK(cache_put_rec(c, &rec));
+	}
+	cache_close(c);
+}
+
+/* No row of hone show is wider than the terminal, candidates included. */
+TEST(show_fits_its_terminal)
+{
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int round = 0; round < 12; round++) {
+		char name[32], path[256];
+		int n = 1 + (int)rng_below(&r, 30), columns = round % 3 ? 40 + (int)rng_below(&r, 60) : 60;
+		snprintf(name, sizeof name, "show-%d", round);
+		snprintf(path, sizeof path, "%s", in_dir(name));
+		put_random_records(path, n, &r);
+		CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "show --cache %s", path) == 0);
+		screen_strip();
+		CHECK_SAYS(cli_screen, "candidate");
+		CHECK(strstr(cli_screen, "  GFLOP/s  ") || strstr(cli_screen, "GFLOP/s    ") ||
+		      screen_reads("this terminal has no room for"));
+		char *save = NULL;
+		for (char *row = strtok_r(cli_screen, "\r\n", &save); row; row = strtok_r(NULL, "\r\n", &save)) {
+			bool whole = strstr(row, "Next: ") || strchr(row, '`') || !strchr(row, ' ');
+			if (!whole && log_width(row) > columns) {
+				printf("%d records at %d columns: %s\n", n, columns, row);
+				test_bad = 1;
+			}
+		}
+	}
 }
 
 /* Whether the screen's table, whose first row has `first`, has a column of this name. */

@@ -67,4 +67,13 @@ TEST(above_100_is_explained)
 	buf_free(&text);
 }
 
+TEST(shares_of_the_peak_are_explained)
+{
+	CHECK(!roof_peak_why(104, false) && !roof_peak_why(104, true));
+	CHECK(strstr(roof_peak_why(106, false), "measured too low"));
+	CHECK(strstr(roof_peak_why(106, true), "dot products of bytes"));
+	CHECK(roof_low(&(struct roof){1, false}, 103) && !roof_low(&(struct roof){1, true}, 147));
+	CHECK(!roof_low(&(struct roof){1, false}, 100));
+}
+
 TEST_MAIN

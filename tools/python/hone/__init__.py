@@ -16,8 +16,8 @@ errors. Outputs are numpy arrays, which have __dlpack__ themselves; without nump
 hone.h's structures take: see Handle and Model. If a device that was asked for cannot run a model, the processor does, and a
 hone.DeviceWarning says why; with strict_device=True that is a hone.DeviceError. A call releases the interpreter's lock while the model runs.
 
-What hone raises is a hone.Error, and most are Python's own kinds too: NotFoundError is a FileNotFoundError, InputError a
-ValueError, InputTypeError a TypeError, FormatError a ValueError, HostError (also DeviceError) an OSError, OutOfMemoryError a MemoryError,
+What hone raises is a hone.Error, and most are Python's own kinds too: NotFoundError is a FileNotFoundError, FolderError also an
+IsADirectoryError, InputError a ValueError, InputTypeError a TypeError, FormatError a ValueError, HostError (also DeviceError) an OSError, OutOfMemoryError a MemoryError,
 TimedOutError a TimeoutError, UnsupportedError a NotImplementedError.
 """
 from ._library import (
@@ -25,6 +25,7 @@ from ._library import (
     DeviceError,
     DeviceWarning,
     Error,
+    FolderError,
     FormatError,
     HostError,
     InputError,
@@ -42,6 +43,7 @@ __all__ = [
     "DeviceError",
     "DeviceWarning",
     "Error",
+    "FolderError",
     "FormatError",
     "Handle",
     "HostError",
@@ -58,8 +60,8 @@ __all__ = [
     "load",
     "version",
 ]
-for _kind in (BusyError, DeviceError, DeviceWarning, Error, FormatError, HostError, InputError, InputTypeError,
-              NotFoundError, OutOfMemoryError, TimedOutError, UnsupportedError, Handle, KernelInfo, Model, ModelInfo,
+for _kind in (BusyError, DeviceError, DeviceWarning, Error, FolderError, FormatError, HostError, InputError,
+              InputTypeError, NotFoundError, OutOfMemoryError, TimedOutError, UnsupportedError, Handle, KernelInfo, Model, ModelInfo,
               TensorInfo):
     _kind.__module__ = "hone"  # where users find it, in tracebacks and pickles
 del _kind

@@ -9,7 +9,7 @@ import sys
 MAX_RANK = 8
 
 
-USAGE, IO = -1, -3
+USAGE, IO, NOTFOUND = -1, -3, -6
 
 
 class Error(RuntimeError):
@@ -66,6 +66,10 @@ class NotFoundError(Error, FileNotFoundError):
     """No such file or folder."""
 
 
+class FolderError(NotFoundError, IsADirectoryError):
+    """A folder without a compiled model was given in place of a model file."""
+
+
 class TimedOutError(Error, TimeoutError):
     """Not ended in time."""
 
@@ -80,7 +84,7 @@ _KINDS = {
     IO: HostError,
     -4: FormatError,
     -5: UnsupportedError,
-    -6: NotFoundError,
+    NOTFOUND: NotFoundError,
     -7: TimedOutError,
     -8: BusyError,
 }

@@ -7,9 +7,11 @@ from collections import namedtuple
 
 from ._library import (
     IO,
+    NOTFOUND,
     USAGE,
     DeviceError,
     DeviceWarning,
+    FolderError,
     Info,
     InputError,
     InputTypeError,
@@ -193,6 +195,17 @@ def load(model, shapes=None, **options):
     return Handle(**options).load(model, shapes)
 
 
+def _is_folder(path):
+    """What to give in place of a folder without a compiled model."""
+    try:
+        models = sorted(name for name in os.listdir(path) if name.endswith(".onnx"))
+    except OSError:
+        models = []
+    found = f", as {os.path.join(path, models[0])!r}," if models else ""
+    return (f"{path} is a folder without a compiled model: give a model file{found} or a folder that "
+            "`hone compile MODEL -o FOLDER` made")
+
+
 class _Loaded:
     """A model of the library. Calls that still run hold it, so that close() beside them frees nothing too early."""
 
@@ -231,7 +244,10 @@ class Model:
             check(lib.hone_load_bytes(handle._h, model, len(model), ctypes.byref(o), ctypes.byref(m)))
         else:
             self._name = os.path.basename(os.fsdecode(model))
-            check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
+            rc = lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m))
+            if rc == NOTFOUND and os.path.isdir(model) and not os.path.exists(os.path.join(os.fsdecode(model), "plan.hone")):
+                raise FolderError(rc, _is_folder(os.fsdecode(model)))
+            check(rc)
         self._loaded = _Loaded(m, handle)
         self._forks = handle._forks
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
