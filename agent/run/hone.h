@@ -100,9 +100,10 @@ enum {
 				 if it can be written; the next load of the same file reads it from there.
 				 It takes as much space as the model's weights. See also "Compiled models"
 				 at hone_load */
-	HONE_VERBOSE = 8,     /* log skipped files and the reasons on standard error, for the whole process */
-	HONE_W16 = 16,  /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
-			   w16); not with HONE_EXACT */
+	HONE_VERBOSE = 8, /* log skipped files and the reasons, and the sizes of a model that loading assumes
+			     or replaces, on standard error, for the whole process */
+	HONE_W16 = 16,    /* kernels may store weights as 16-bit floats, sums stay 32-bit (hone tune --level
+			     w16); not with HONE_EXACT */
 	HONE_INT8 = 32, /* models for which a cache has a recipe run as 8-bit integers. hone tune --level int8
 			   --data DIR makes the recipe for the model's weights and shapes; without one that
 			   fits, floats stay floats, unless HONE_NEEDS_RECIPE is given */
@@ -143,7 +144,8 @@ struct hone_load_options {
 	size_t size;
 	const char *const *shapes; /* "image=1x3x320x320": an input's; "N=4": a symbolic dimension's. A batch
 				      size that the model leaves free is 1 unless it is given; any other free
-				      size must be given: HONE_USAGE names it */
+				      size must be given: HONE_USAGE names it. An input's shape also replaces
+				      sizes that the model fixes; HONE_USAGE: the model does not work so */
 	int nshapes;
 };
 

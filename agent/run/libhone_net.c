@@ -37,11 +37,18 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 
 static int import(const struct origin *from, struct graph **out)
 {
-	if (from->path)
-		return import_file(from->path, &from->opts, out);
+	static const char memory[] = "model in memory";
+	struct buf notes = {0};
+	struct import_opts o = from->opts;
 	if (from->want)
 		return want_graph(from->want, out);
-	return fail_in(import_bytes(from->bytes.p, from->bytes.n, NULL, &from->opts, out), "model in memory");
+	o.notes = &notes;
+	int rc = from->path ? import_file(from->path, &o, out)
+			    : fail_in(import_bytes(from->bytes.p, from->bytes.n, NULL, &o, out), memory);
+	if (rc >= 0 && notes.n)
+		log_more("hone: %s: %s", from->path ? from->path : memory, buf_str(&notes));
+	buf_free(&notes);
+	return rc;
 }
 
 /* Kernels on a device are those of one thread. */

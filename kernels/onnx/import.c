@@ -172,28 +172,36 @@ static const char *next_bind(const struct importer *im, const Onnx__GraphProto *
 	return NULL;
 }
 
-/* Suggests the name that is spelled most like `name`, else lists names. */
-static int fail_bind(const struct importer *im, const Onnx__GraphProto *p, const char *name)
+/* Suggests the name that is spelled most like `name`, else lists the first names and counts the others. */
+static int fail_bind(struct importer *im, const Onnx__GraphProto *p, const char *name)
 {
 	struct buf list = {0};
 	struct near near;
 	struct bind_place at = {0};
+	struct names listed = {.a = &im->scratch};
+	int rc = E_OK, more = 0;
 	near_begin(&near, name);
-	for (const char *known; (known = next_bind(im, p, &at));) {
-		char quoted[64];
+	for (const char *known; rc >= 0 && (known = next_bind(im, p, &at));) {
 		near_add(&near, known);
-		snprintf(quoted, sizeof quoted, " '%.59s'", known);
-		if (list.n < 300 && !strstr(buf_str(&list), quoted))
-			buf_puts(&list, quoted);
+		if (names_find(&listed, known))
+			continue;
+		rc = names_add(&listed, known, 0);
+		if (list.n < 300)
+			buf_printf(&list, " '%.59s'", known);
+		else
+			more++;
 	}
-	int rc = fail(E_USAGE, "the model has no input or symbolic dimension '%.100s'; %s%s%s", name,
-		      near.best ? "did you mean '" : "it has", near.best ? near.best : buf_str(&list),
-		      near.best ? "'?" : "");
+	if (more)
+		buf_printf(&list, " and %d more", more);
+	rc = rc < 0 ? rc
+		    : fail(E_USAGE, "the model has no input or symbolic dimension '%.100s'; %s%s%s", name,
+			   near.best ? "did you mean '" : "it has", near.best ? near.best : buf_str(&list),
+			   near.best ? "'?" : "");
 	buf_free(&list);
 	return rc;
 }
 
-static int check_binds(const struct importer *im, const Onnx__GraphProto *p)
+static int check_binds(struct importer *im, const Onnx__GraphProto *p)
 {
 	for (int i = 0; i < im->o->nbinds; i++) {
 		if (im->o->taken)
@@ -226,7 +234,7 @@ static int build(struct importer *im, const Onnx__GraphProto *p)
 		rc = import_nodes(im, &b);
 	if (rc >= 0)
 		rc = import_outputs(im, p);
-	return rc >= 0 ? finish(im) : rc;
+	return rc >= 0 ? import_replace_explain(im, finish(im)) : rc;
 }
 
 static int unpack(struct graph *g, const void *p, size_t n, size_t max_bytes, Onnx__ModelProto **m)
@@ -266,6 +274,7 @@ static int import_named(const void *p, size_t n, const char *path, const char *f
 	buf_free(&im.lines);
 	buf_free(&im.free);
 	buf_free(&im.give);
+	buf_free(&im.replaced);
 	if (rc < 0) {
 		graph_free(g);
 		return rc;

@@ -9,8 +9,9 @@
  * Free dimensions, symbolic or unknown ones, are bound by `binds` ("images" = "1x3x320x320", by input name;
  * or by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
  * dimensions are batch sizes); any other makes the import fail with E_USAGE, whose text names the inputs and
- * the options that would give their sizes. A number that is bound to an integer or bool scalar is that
- * input's value ("sr" = "16000"), and the input becomes a constant.
+ * the options that would give their sizes. An input's bind may also replace sizes that the file fixes; if the
+ * nodes do not work with them, the error is E_USAGE and names that input. A number that is bound to an
+ * integer or bool scalar is that input's value ("sr" = "16000"), and the input becomes a constant.
  *
  * If, Loop and Scan are gone after the import: the branch that an If's condition chooses takes the If's
  * place, and Loop and Scan become copies of their bodies, with IMPORT_MAX_UNROLLED nodes together at most.
@@ -57,7 +58,8 @@ struct import_opts {
 	/* Set as soon as it is known to what is read in all: the file and its external data. May be NULL;
 	 * other threads may look. */
 	_Atomic int64_t *all_bytes;
-	/* Gets a line, without its end, about batch sizes that are taken as 1. NULL: not wanted. */
+	/* Gets a line, without its end, about batch sizes that are taken as 1, and about sizes that the model
+	 * fixes and `binds` replace. NULL: not wanted. */
 	struct buf *notes;
 	/* Goes before NAME=DIMS in errors, and of it only what follows ": " before further ones; NULL:
 	 * "--shape " before each, and NAME is quoted for a shell. */

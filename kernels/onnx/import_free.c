@@ -94,6 +94,38 @@ static void note_batch(struct importer *im, const char *input, const struct free
 	put_dims(b, f);
 }
 
+void import_replace(struct importer *im, const char *input, const struct free_shape *f,
+		    const struct shape *given)
+{
+	char text[160];
+	if (im->nreplaced++ >= MOST_NAMED)
+		return;
+	shape_text(given, text);
+	buf_printf(&im->replaced, "%s%s for input '%.100s', which is ", im->replaced.n ? ", " : "", text,
+		   input);
+	put_dims(&im->replaced, f);
+}
+
+/* " and 3 more" behind a list of n inputs. */
+static const char *and_more(int n, char out[32])
+{
+	out[0] = 0;
+	if (n > MOST_NAMED)
+		snprintf(out, 32, " and %d more", n - MOST_NAMED);
+	return out;
+}
+
+static const char replace_words[] = "given sizes replace those that the model fixes: ";
+
+int import_replace_explain(const struct importer *im, int rc)
+{
+	char more[32];
+	if (rc >= 0 || !im->nreplaced)
+		return rc;
+	return fail_in(rc == E_CORRUPT ? E_USAGE : rc, "%s%s%s", replace_words, buf_str(&im->replaced),
+		       and_more(im->nreplaced, more));
+}
+
 const char *import_shape_option(const struct importer *im)
 {
 	return im->o->shape_option ? im->o->shape_option : "--shape ";
@@ -162,15 +194,15 @@ void import_free(struct importer *im, const char *input, struct free_shape *f)
 int import_free_finish(struct importer *im)
 {
 	struct buf *b = im->o->notes;
-	if (b && im->nbatch > MOST_NAMED)
-		buf_printf(b, " and %d more", im->nbatch - MOST_NAMED);
+	char more[32];
 	if (b && im->nbatch)
-		buf_printf(b, "; %sNAME=DIMS gives another size", import_shape_option(im));
-	char more[32] = "";
-	if (im->nfree > MOST_NAMED)
-		snprintf(more, sizeof more, " and %d more", im->nfree - MOST_NAMED);
+		buf_printf(b, "%s; %sNAME=DIMS gives another size", and_more(im->nbatch, more),
+			   import_shape_option(im));
+	if (b && im->nreplaced)
+		buf_printf(b, "%s%s%s%s", b->n ? "; " : "", replace_words, buf_str(&im->replaced),
+			   and_more(im->nreplaced, more));
 	if (!im->nfree)
 		return E_OK;
 	return fail(E_USAGE, "the model leaves sizes free: %s%s; give the sizes that you use, for example%s",
-		    buf_str(&im->free), more, buf_str(&im->give));
+		    buf_str(&im->free), and_more(im->nfree, more), buf_str(&im->give));
 }

@@ -87,6 +87,16 @@ static int no_shape(const struct importer *im, const char *input)
 	return rc;
 }
 
+/* Whether a size that the file states is another one in the given shape of the same rank. */
+static bool replaces_fixed(const Onnx__ShapeProto *dims, const struct shape *given)
+{
+	for (int i = 0; i < given->rank; i++)
+		if (dims->dim[i]->has_dim_value && dims->dim[i]->dim_value >= 0 &&
+		    dims->dim[i]->dim_value != given->d[i])
+			return true;
+	return false;
+}
+
 static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
 {
 	const Onnx__ShapeProto *dims = p->type->tensor_type->shape;
@@ -106,6 +116,8 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 	if (text && dims && given.rank != f.s.rank)
 		return fail(E_USAGE, "the given shape %.100s has rank %d, the model's has %d", text,
 			    given.rank, f.s.rank);
+	if (text && dims && replaces_fixed(dims, &given))
+		import_replace(im, p->name, &f, &given);
 	if (text)
 		f.s = given;
 	if (!text && file && shape_parse(file, &given) >= 0 && given.rank == f.s.rank)

@@ -43,6 +43,8 @@ struct importer {
 	int nlines;            /* number of lines, including those that were cut off */
 	struct buf free, give; /* import_free.c: inputs with free sizes, options that would give them */
 	int nfree, nbatch;     /* inputs whose sizes are missing, whose batch size is taken as 1 */
+	struct buf replaced; /* import_free.c: inputs for which the caller gives other sizes than the file */
+	int nreplaced;       /* their number */
 };
 
 /* A shape in which dimensions may be free: their size is -1. */
@@ -70,6 +72,11 @@ int import_outputs(struct importer *im, const Onnx__GraphProto *p) MUST_CHECK;
 /* import_free.c: takes a free batch size as 1, and notes inputs that have other free dimensions; those make
  * import_free_finish return E_USAGE. */
 void import_free(struct importer *im, const char *input, struct free_shape *f);
+/* Notes an input whose sizes in the file, some of which are numbers, are replaced by the caller's. */
+void import_replace(struct importer *im, const char *input, const struct free_shape *f,
+		    const struct shape *given);
+/* Says in an error of the model's nodes which sizes were replaced, as these are its likely cause. */
+int import_replace_explain(const struct importer *im, int rc) MUST_CHECK;
 int import_free_finish(struct importer *im) MUST_CHECK;
 const char *import_shape_option(const struct importer *im); /* goes before NAME=DIMS in texts */
 /* Appends it and "NAME=" for an input, quoted where the option is one of a command line. */

@@ -26,11 +26,23 @@ uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n)
 }
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
+#include <stdatomic.h>
 
+/* Asks the processor once, as a hypervisor takes microseconds to answer. __builtin_cpu_supports would link
+ * 5 KB of libgcc, which tell all processors apart. */
 static bool has_crc(void)
 {
-	return __builtin_cpu_supports("sse4.2");
+	enum { UNKNOWN, ABSENT, PRESENT };
+	static atomic_int known;
+	int k = atomic_load_explicit(&known, memory_order_relaxed);
+	if (k == UNKNOWN) {
+		unsigned a, b, c = 0, d;
+		k = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) ? PRESENT : ABSENT;
+		atomic_store_explicit(&known, k, memory_order_relaxed);
+	}
+	return k == PRESENT;
 }
 
 #define CRC_TARGET __attribute__((target("sse4.2")))

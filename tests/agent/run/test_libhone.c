@@ -169,6 +169,38 @@ TEST(bad_arguments_of_load)
 	hone_close(h);
 }
 
+/* HONE_VERBOSE logs which sizes of the model the caller's replace. */
+TEST(sizes_that_replace_fixed_ones_are_logged)
+{
+	static const unsigned flags[] = {HONE_VERBOSE, 0};
+	for (int i = 0; i < 2; i++) {
+		char path[] = "/tmp/hone-said-XXXXXX", text[8192] = "";
+		struct hone_handle *h = opened(NULL, 1, flags[i]);
+		struct hone_model *m = NULL;
+		const char *shape = "camera=2x3x66x200";
+		struct hone_load_options o;
+		HONE_INIT(o);
+		o.shapes = &shape;
+		o.nshapes = 1;
+		fflush(stderr);
+		int said = mkstemp(path), before = dup(2);
+		REQUIRE(said >= 0 && before >= 0 && h);
+		unlink(path);
+		dup2(said, 2);
+		int rc = hone_load(h, steering(), &o, &m);
+		fflush(stderr);
+		dup2(before, 2);
+		close(before);
+		CHECK(pread(said, text, sizeof text - 1, 0) >= 0);
+		close(said);
+		CHECK_OK(rc);
+		CHECK(!strstr(text, "replace those that the model fixes: 2x3x66x200 for input 'camera'") ==
+		      !flags[i]);
+		hone_model_close(m);
+		hone_close(h);
+	}
+}
+
 TEST(bad_arguments_of_bind_and_info)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);

@@ -3,6 +3,7 @@
 #include "tests/lib/onnx_make.h"
 #include "kernels/graph/eval.h"
 #include "kernels/graph/op.h"
+#include "platform/base/rng.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -72,7 +73,47 @@ TEST(binds_shapes)
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "not a number");
 	b = (struct import_bind){"x", "5x4"};
 	small_model(&k);
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE,
+		    "given sizes replace those that the model fixes: 5x4 for input 'x', which is [5, 3]: "
+		    "node 'Add_0' (Add, opset 17)");
+	o.nbinds = 0;
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "5 4");
+	mk_init(&k, "w", 1, "3", (float[]){1, -2, 3}, 3 * sizeof(float));
+	mk_node(&k, "Add", "x w", "y");
+	mk_output(&k, "y");
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_CORRUPT, "node 'Add_0' (Add, opset 17)");
+}
+
+/* The error of an unknown name lists the model's names, each once, and counts those that it leaves out. */
+TEST(an_unknown_name_is_told_how_many_there_are)
+{
+	struct import_bind b = {"zzzzzzzzzzzzzzzz", "4"};
+	const struct import_opts o = {.nbinds = 1, .binds = &b};
+	struct rng r;
+	rng_seed(&r, 71);
+	for (int round = 0; round < 60; round++) {
+		struct onnx_maker k;
+		struct graph *g;
+		int n = 1 + (int)rng_below(&r, 40), length = 1 + (int)rng_below(&r, 40), listed = 0, more = 0;
+		mk_start(&k, 17, n);
+		for (int i = 0; i < n; i++) {
+			char name[64], dims[160];
+			snprintf(name, sizeof name, "%.*s%d", length,
+				 "qwertyuiopqwertyuiopqwertyuiopqwertyuiopqwerty", i);
+			snprintf(dims, sizeof dims, "d%s d%s e", name, name); /* 'e' is in all of them */
+			mk_input(&k, arena_strdup(&k.a, name), 1, dims);
+		}
+		mk_node(&k, "Relu", "x", "y");
+		mk_output(&k, "y");
+		CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "'zzzzzzzzzzzzzzzz'; it has ");
+		const char *at = strstr(err_text(), "; it has ");
+		for (at += strlen("; it has"); !strncmp(at, " '", 2); at += strcspn(at + 2, "'") + 3)
+			listed++;
+		CHECK(!*at == (sscanf(at, " and %d more", &more) != 1));
+		CHECK(listed + more == 2 * n + 1);
+		CHECK(listed > 2);
+	}
 }
 
 /* Imports a model of inputs "a" (and "b", unless it is NULL) with these dimensions. */
@@ -167,6 +208,87 @@ TEST(free_sizes_that_are_given)
 	REQUIRE_OK(import_free_dims("n t", "n t 7", &o, &g));
 	CHECK(shape_count(&g->value[g->input[1]].t.shape) == 4 * 20 * 7);
 	graph_free(g);
+}
+
+/* A note says so of an input if one of its sizes that are numbers in the file is another one. */
+TEST(given_sizes_that_replace_fixed_ones_are_noted)
+{
+	struct rng r;
+	rng_seed(&r, 73);
+	for (int round = 0; round < 300; round++) {
+		struct buf notes = {0}, dims = {0}, given = {0}, shown = {0}, expect = {0};
+		struct graph *g;
+		int rank = 1 + (int)rng_below(&r, 5);
+		bool other = false;
+		for (int i = 0; i < rank; i++) {
+			int size = 1 + (int)rng_below(&r, 9), fixed = 1 + (int)rng_below(&r, 9);
+			bool free = rng_below(&r, 3) == 0;
+			fixed = rng_below(&r, 2) ? size : fixed;
+			other |= !free && size != fixed;
+			buf_printf(&given, i ? "x%d" : "%d", size);
+			buf_printf(&shown, i ? ", " : "[");
+			buf_printf(&dims, i ? " " : "");
+			buf_printf(&dims, free ? "s%d" : "%d", free ? i : fixed);
+			buf_printf(&shown, "%d", free ? size : fixed);
+		}
+		struct import_bind b = {"a", buf_str(&given)};
+		const struct import_opts o = {.nbinds = 1, .binds = &b, .notes = &notes};
+		buf_printf(&expect,
+			   "given sizes replace those that the model fixes: %s for input 'a', which is %s]",
+			   buf_str(&given), buf_str(&shown));
+		REQUIRE_OK(import_free_dims(buf_str(&dims), NULL, &o, &g));
+		CHECK(!strcmp(buf_str(&notes), other ? buf_str(&expect) : ""));
+		char shape[160];
+		shape_text(&g->value[g->input[0]].t.shape, shape);
+		CHECK(!strcmp(shape, buf_str(&given)));
+		graph_free(g);
+		struct buf *const all[] = {&notes, &dims, &given, &shown, &expect};
+		for (int i = 0; i < 5; i++)
+			buf_free(all[i]);
+	}
+	struct import_bind two[] = {{"a", "2x4"}, {"b", "7"}};
+	struct buf notes = {0};
+	struct graph *g;
+	struct import_opts o = {.nbinds = 1, .binds = two, .notes = &notes};
+	REQUIRE_OK(import_free_dims("2 3", "batch 8", &o, &g));
+	CHECK(!strcmp(buf_str(&notes),
+		      "the model leaves its batch size free, so 1 is taken: input 'b' is [batch, 8]; "
+		      "--shape NAME=DIMS gives another size; given sizes replace those that the "
+		      "model fixes: 2x4 for input 'a', which is [2, 3]"));
+	graph_free(g);
+	o.nbinds = 2;
+	notes.n = 0;
+	REQUIRE_OK(import_free_dims("2 3", "8", &o, &g));
+	CHECK(strstr(buf_str(&notes), ": 2x4 for input 'a', which is [2, 3], 7 for input 'b', which is [8]"));
+	graph_free(g);
+	buf_free(&notes);
+	two[0] = (struct import_bind){"a", "5x6", true}; /* a file's shape replaces nothing */
+	o.nbinds = 1;
+	REQUIRE_OK(import_free_dims("1 2", NULL, &o, &g));
+	CHECK(!notes.n && g->value[g->input[0]].t.shape.d[1] == 2);
+	graph_free(g);
+}
+
+TEST(many_inputs_of_other_sizes)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	struct buf notes = {0};
+	struct import_bind b[11];
+	char name[11][8];
+	const struct import_opts o = {.nbinds = 11, .binds = b, .notes = &notes};
+	mk_start(&k, 17, 11);
+	for (int i = 0; i < 11; i++) {
+		snprintf(name[i], sizeof name[i], "x%d", i);
+		b[i] = (struct import_bind){name[i], "3"};
+		mk_input(&k, name[i], 1, "2");
+	}
+	mk_node(&k, "Relu", "x0", "y");
+	mk_output(&k, "y");
+	REQUIRE_OK(mk_import(&k, NULL, &o, &g));
+	CHECK(strstr(buf_str(&notes), ", 3 for input 'x7', which is [2] and 3 more"));
+	graph_free(g);
+	buf_free(&notes);
 }
 
 TEST(files_give_free_sizes_only)

@@ -51,6 +51,18 @@ TEST(bench_compares_a_fixed_and_a_free_model)
 	CHECK_SAYS(cli_err, "the model has no input or symbolic dimension 'h'");
 }
 
+TEST(sizes_that_replace_fixed_ones_are_said)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("sized.onnx", "Relu", "1 3 8"));
+	CHECK_RUN(0, "tasks %s --shape x=2x3x8 --json", model);
+	CHECK_SAYS(cli_err, "/sized.onnx: given sizes replace those that the model fixes: 2x3x8 for input 'x', "
+			    "which is [1, 3, 8]");
+	json_decref(parse_out());
+	CHECK_RUN(0, "tasks %s --shape x=1x3x8", model);
+	CHECK(!strstr(cli_err, "replace"));
+}
+
 TEST(a_batch_size_that_is_assumed_is_said_once)
 {
 	static const char *const commands[] = {"bench --runs 1 --kernels fallback",
