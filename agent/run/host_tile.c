@@ -97,7 +97,7 @@ enum shared { NO_SHARED, SHARED_SCALAR, SHARED_VECTOR };
 #define VERSION
 #include "agent/run/host_tile_width.h"
 
-#define BEST(lanes, name, ...) name##_base(__VA_ARGS__)
+#define BEST(lanes, name, ...) ((void)(lanes), name##_base(__VA_ARGS__))
 
 #endif
 

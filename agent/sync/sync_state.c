@@ -178,7 +178,7 @@ int64_t state_token(const struct sync_conf *c)
 	struct stat st;
 	if (!c->token || stat(c->token, &st) < 0)
 		return 0;
-	bool sane = st.st_mtim.tv_sec > 0 && st.st_mtim.tv_sec < INT64_MAX / NS_PER_S - 1;
+	bool sane = st.st_mtim.tv_sec > 0 && (int64_t)st.st_mtim.tv_sec < INT64_MAX / NS_PER_S - 1;
 	return sane ? st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec : 1;
 }
 

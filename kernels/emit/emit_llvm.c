@@ -188,7 +188,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 		rc = fail(E_UNSUPPORTED, "%s has no products of matrices of bytes", t->isa);
 	if (rc < 0)
 		return rc;
-	llvm_start();
+	llvm_start(isa->arch == ARCH_A64 || isa->arch == ARCH_A32);
 	rc = use_machine(isa, t);
 	if (rc < 0)
 		return rc;

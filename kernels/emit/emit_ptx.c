@@ -222,7 +222,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	int rc = check(l, t);
 	if (rc < 0)
 		return rc;
-	llvm_start();
+	llvm_start(false);
 	rc = use_machine(t);
 	if (rc < 0)
 		return rc;

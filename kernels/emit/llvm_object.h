@@ -6,8 +6,10 @@
 #include "platform/base/file.h"
 #include <stdbool.h>
 
-/* Makes the targets known and sets LLVM's options, once per process. */
-void llvm_start(void);
+/* Makes the targets known and sets LLVM's options, once per process. On an x86-64 machine, code for x86-64
+ * and PTX is made with fewer passes (arm: false), from the first such call on, because LLVM's options hold
+ * for the whole process. */
+void llvm_start(bool arm);
 /* Whether the program holds LLVM's code generator for PTX. */
 bool llvm_has_ptx(void);
 /* Name of a symbol that the object needs from elsewhere (a library call); NULL: none. */

@@ -7,7 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Other machines' code generators exist only in programs that link them by name (tests do). */
+/* Other machines' code generators exist only in programs that link them by name (hone-maker and tests do).
+ * That of the machine itself must not be weak: the linker would leave it out. */
 #define OTHER_TARGET(t)                                                                                      \
 	void LLVMInitialize##t##TargetInfo(void) __attribute__((weak));                                      \
 	void LLVMInitialize##t##Target(void) __attribute__((weak));                                          \
@@ -24,8 +25,16 @@
 		LLVMInitialize##t##AsmPrinter();                                                             \
 		LLVMInitialize##t##Disassembler();                                                           \
 	}
+#ifdef __aarch64__
+#define init_AArch64()
+#else
 OTHER_TARGET(AArch64)
+#endif
+#ifdef __arm__
+#define init_ARM()
+#else
 OTHER_TARGET(ARM)
+#endif
 
 void LLVMInitializeNVPTXTargetInfo(void) __attribute__((weak));
 void LLVMInitializeNVPTXTarget(void) __attribute__((weak));
@@ -63,7 +72,10 @@ static const char *const options[] = {
     "-disable-expand-reductions",
     "-disable-ssc",
     "-enable-shrink-wrap=false",
+};
 #ifdef __x86_64__
+static const char *const x86_options[] = {
+    "hone",
     "-disable-cgp",
     "-disable-machine-cse",
     "-disable-machine-sink",
@@ -76,8 +88,8 @@ static const char *const options[] = {
     "-disable-branch-fold",
     "-disable-x86-lea-opt",
     "-disable-x86-domain-reassignment",
-#endif
 };
+#endif
 
 /* Addresses of shared memory have 32 bits: those of 64 take twice the registers and additions. Nothing is
  * computed before a branch that needs it behind: constants of addresses belong into the accesses. Only
@@ -98,8 +110,17 @@ static void init_llvm(void)
 					    NULL);
 }
 
-void llvm_start(void)
+static void init_x86(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+#ifdef __x86_64__
+	LLVMParseCommandLineOptions((int)(sizeof x86_options / sizeof *x86_options), x86_options, NULL);
+#endif
+}
+
+void llvm_start(bool arm)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT, once_x86 = PTHREAD_ONCE_INIT;
 	pthread_once(&once, init_llvm);
+	if (!arm)
+		pthread_once(&once_x86, init_x86);
 }

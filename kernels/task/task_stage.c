@@ -286,7 +286,7 @@ bool operand_packs(const struct task *t, int operand)
 {
 	const struct operand *o = &t->operand[operand];
 	const struct stage *st = NULL;
-	const struct read *r;
+	const struct read *r = NULL;
 	if (t->nsyms || o->role != ROLE_CONST || o->dtype == DT_I32 || uses(t, operand, &st, &r) != 1)
 		return false;
 	if (o->fill != 0) /* a packed constant is 0 outside, which sums over partial vectors rely on */

@@ -75,7 +75,7 @@ static void get_info(const struct cuda *c, int id, int version, struct cuda_info
 	memset(i, 0, sizeof *i);
 	get_name(c, id, i);
 	if (c->api.cuDeviceTotalMem_v2(&bytes, id) == CUDA_SUCCESS)
-		i->global_bytes = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
+		i->global_bytes = (int64_t)(bytes < SIZE_MAX / 2 ? bytes : SIZE_MAX / 2);
 	i->driver = version;
 	i->capability = get_capability(c, id);
 	i->units = get_number(c, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
