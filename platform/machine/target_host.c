@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifndef __x86_64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #define SOC_REVISION "/sys/devices/soc0/revision"
 #define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
@@ -56,9 +60,10 @@ static const struct feature {
 };
 enum { FEATURES = sizeof features / sizeof features[0], AVX512_LEVEL = 4 };
 
-/* LLVM's names. x86: vendor by its first letter, family, model range, stepping range. Arm: implementer, part.
+/* LLVM's names. x86: vendor by its first letter, family, model range, stepping range. Arm: implementer,
+ * architecture (7: 32 bits alone), part.
  */
-enum { ARM_FAMILY = 8 };
+enum { ARM32_FAMILY = 7, ARM_FAMILY };
 static const struct cpu_name {
 	int vendor, family, model_lo, model_hi, step_lo, step_hi;
 	const char *name;
@@ -104,6 +109,11 @@ static const struct cpu_name {
     {'A', 25, 16, 31, 0, 99, "znver4"},
     {'A', 25, 96, 175, 0, 99, "znver4"},
     {'A', 26, 0, 255, 0, 99, "znver5"},
+    {0x41, 7, 0xc07, 0xc07, 0, 99, "cortex-a7"},
+    {0x41, 7, 0xc08, 0xc08, 0, 99, "cortex-a8"},
+    {0x41, 7, 0xc09, 0xc09, 0, 99, "cortex-a9"},
+    {0x41, 7, 0xc0e, 0xc0e, 0, 99, "cortex-a17"},
+    {0x41, 7, 0xc0f, 0xc0f, 0, 99, "cortex-a15"},
     {0x41, 8, 0xd03, 0xd03, 0, 99, "cortex-a53"},
     {0x41, 8, 0xd04, 0xd04, 0, 99, "cortex-a35"},
     {0x41, 8, 0xd05, 0xd05, 0, 99, "cortex-a55"},
@@ -234,7 +244,9 @@ static bool knows_cpu(const struct isa *i, const char *cpu)
 		return true;
 	for (size_t c = 0; c < sizeof cpu_names / sizeof cpu_names[0]; c++)
 		if (strcmp(cpu_names[c].name, cpu) == 0 &&
-		    (cpu_names[c].family == ARM_FAMILY) == (i->family != ISA_X86))
+		    (cpu_names[c].family == ARM_FAMILY     ? i->family != ISA_X86
+		     : cpu_names[c].family == ARM32_FAMILY ? i->family == ISA_ARM32
+							   : i->family == ISA_X86))
 			return true;
 	return false;
 }
@@ -331,6 +343,7 @@ void isa_power_mode(const char *status_path, struct target *t)
 }
 
 #if defined(__x86_64__)
+enum { NEEDS_CPUINFO = true };
 static int read_cpu(const char *info, struct target *t)
 {
 	char v[4096];
@@ -345,18 +358,64 @@ static int read_cpu(const char *info, struct target *t)
 	return isa_of_flags(v, ISA_X86, t);
 }
 #else
+enum { NEEDS_CPUINFO = false };
+/* The kernel's names of features as the auxiliary vector gives them: a unit may hide /proc/cpuinfo, and an
+ * emulator shows that of its host. */
+static void read_flags(char *out, size_t room)
+{
+	static const struct {
+		unsigned long type, bit;
+		const char *name;
+	} all[] = {
+#ifdef __aarch64__
+	    {AT_HWCAP, HWCAP_FP, "fp"},           {AT_HWCAP, HWCAP_ASIMD, "asimd"},
+	    {AT_HWCAP, HWCAP_ASIMDHP, "asimdhp"}, {AT_HWCAP, HWCAP_ASIMDDP, "asimddp"},
+	    {AT_HWCAP, HWCAP_ATOMICS, "atomics"}, {AT_HWCAP2, 1UL << 13, "i8mm"},
+#else
+	    {AT_HWCAP, HWCAP_NEON, "neon"},
+	    {AT_HWCAP, HWCAP_VFPv4, "vfpv4"},
+#endif
+	};
+	size_t n = 0;
+	out[0] = 0;
+	for (size_t i = 0; i < sizeof all / sizeof *all && n < room; i++)
+		if (getauxval(all[i].type) & all[i].bit)
+			n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", all[i].name);
+}
+
+/* Which processor it is: the main ID register, which the kernel lets 64-bit programs read, else cpuinfo.
+ * Where a board has two kinds, it is that of the processor that this thread is on. */
+static void read_part(const char *info, struct target *t, long *variant, long *revision)
+{
+	long vendor = info_number(info, "CPU implementer"), part = info_number(info, "CPU part");
+	long family = info_number(info, "CPU architecture");
+	*variant = info_number(info, "CPU variant");
+	*revision = info_number(info, "CPU revision");
+#ifdef __aarch64__
+	if (getauxval(AT_HWCAP) & HWCAP_CPUID) {
+		uint64_t id;
+		__asm__("mrs %0, midr_el1" : "=r"(id));
+		vendor = (long)(id >> 24 & 0xff), part = (long)(id >> 4 & 0xfff), family = ARM_FAMILY;
+		*variant = (long)(id >> 20 & 0xf), *revision = (long)(id & 0xf);
+	}
+#endif
+	read_cpu_name((int)vendor, (int)family, (int)part, 0, t);
+}
+
 static int read_cpu(const char *info, struct target *t)
 {
 	char v[4096];
-	read_cpu_name((int)info_number(info, "CPU implementer"), (int)info_number(info, "CPU architecture"),
-		      (int)info_number(info, "CPU part"), 0, t);
-	if (!read_some("/proc/device-tree/model", v, sizeof v))
+	long variant, revision;
+	read_part(info, t, &variant, &revision);
+	if (!read_some("/sys/firmware/devicetree/base/model", v, sizeof v))
 		snprintf(v, sizeof v, "%s", t->cpu);
 	put_soc(v, t);
-	snprintf(v, sizeof v, "r%ldp%ld", info_number(info, "CPU variant"),
-		 info_number(info, "CPU revision"));
+	if (variant >= 0 && revision >= 0)
+		snprintf(v, sizeof v, "r%ldp%ld", variant, revision);
+	else
+		v[0] = 0;
 	isa_revision(SOC_REVISION, v, t);
-	info_value(info, "Features", v, sizeof v);
+	read_flags(v, sizeof v);
 	return isa_of_flags(v, sizeof(void *) == 8 ? ISA_ARM64 : ISA_ARM32, t);
 }
 #endif
@@ -422,7 +481,7 @@ int target_host(struct target *t)
 	char info[8192];
 	int first_cpu;
 	*t = (struct target){0};
-	if (!read_some("/proc/cpuinfo", info, sizeof info))
+	if (!read_some("/proc/cpuinfo", info, sizeof info) && NEEDS_CPUINFO)
 		return fail(E_IO, "cannot read /proc/cpuinfo: %s; is /proc mounted?", strerror(errno));
 	const char *isa = getenv("HONE_ISA");
 	int rc = read_cpu(info, t);
