@@ -3,6 +3,8 @@
  * data. */
 #include "agent/worker/local.h"
 
+#include "platform/base/log.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -117,7 +119,8 @@ static enum meas_status judge(int how)
 
 /* Runs in a child process that shares this one's memory: a fork of a worker that holds a compiler copies page
  * tables and causes page faults afterwards. A crash or hang affects only the child, but a wild write affects
- * the worker. */
+ * the worker. An emulator of single programs cannot make such a process: there, a crash ends the worker,
+ * which is replaced. */
 static int run_isolated(struct local *l, const struct local_built *b, int64_t deadline_ns,
 			enum meas_status *status)
 {
@@ -129,6 +132,13 @@ static int run_isolated(struct local *l, const struct local_built *b, int64_t de
 	if (left_ns <= 0)
 		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
 	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
+	if (pid < 0 && errno == EINVAL) {
+		log_info("candidates run in hone-worker itself: this emulator has no processes that share "
+			 "memory");
+		l->isolate = false;
+		run_flushed(l, b);
+		return E_OK;
+	}
 	if (pid < 0)
 		return fail(E_IO, "cannot start a process for a candidate: %s; free some memory or processes",
 			    strerror(errno));

@@ -100,6 +100,22 @@ static const struct rule rules[] = {
     {"wait4"},
     {"prctl", {{0, WORD, PR_SET_PDEATHSIG}}},
     {"seccomp"},
+    /* the same calls of 32-bit machines, and those of Arm that follow the writing of code and a signal */
+    {"_llseek"},
+    {"fstat64"},
+    {"fcntl64", {{1, WORD, F_ADD_SEALS}}},
+    {"fcntl64", {{1, WORD, F_GETFL}}},
+    {"mmap2", {{2, PROT_EXEC, 0}, {3, MAP_ANONYMOUS, MAP_ANONYMOUS}}},
+    {"mmap2", {{2, PROT_EXEC, 0}, {3, TYPE | MAP_ANONYMOUS, MAP_PRIVATE}}},
+    {"mmap2", {{2, WORD, PROT_READ | PROT_EXEC}, {3, TYPE | MAP_ANONYMOUS, MAP_PRIVATE}}},
+    {"futex_time64"},
+    {"ppoll_time64"},
+    {"rt_sigtimedwait_time64"},
+    {"clock_gettime64"},
+    {"clock_getres_time64"},
+    {"clock_nanosleep_time64"},
+    {"sigreturn"},
+    {"cacheflush"},
 };
 
 /* Sanitizers read their own memory map and, at the end, inspect their own threads. */
@@ -177,8 +193,15 @@ static int export(scmp_filter_ctx f, struct sandbox_cage **out)
 static int make(uint32_t otherwise, const struct rule *r, size_t n, const struct rule *more, size_t nmore,
 		struct sandbox_cage **out)
 {
+	/* Kernels before 4.14 (JetPack 4 has 4.9) can only kill the thread: a candidate's process has no
+	 * other. */
+	bool killing = otherwise == SCMP_ACT_KILL_PROCESS;
 	scmp_filter_ctx f = seccomp_init(otherwise);
+	if (!f && killing)
+		f = seccomp_init(SCMP_ACT_KILL_THREAD);
 	int rc = f ? seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) : -ENOMEM;
+	if (f && rc < 0)
+		rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_THREAD);
 	if (f && rc >= 0)
 		(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE,
 				       2); /* a tree, where libseccomp makes one */
@@ -188,9 +211,7 @@ static int make(uint32_t otherwise, const struct rule *r, size_t n, const struct
 		rc = add_rules(f, more, nmore);
 	/* Calls for which a C library has a fallback. */
 	if (rc >= 0)
-		rc = otherwise == SCMP_ACT_KILL_PROCESS
-			 ? 0
-			 : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+		rc = killing ? 0 : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 	rc = rc < 0 ? fail(E_IO, "cannot make a system-call filter: %s", strerror(-rc)) : export(f, out);
 	if (f)
 		seccomp_release(f);
@@ -209,8 +230,17 @@ static bool put_on(const struct sandbox_cage *c, unsigned flags)
 	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &c->prog) == 0;
 }
 
+/* The kernel reads the filter, and fails to, only if it knows filters. */
+static bool has_filters(void)
+{
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 && errno == EFAULT;
+}
+
 int sandbox_cage_make(struct sandbox_cage **out)
 {
+	if (!has_filters())
+		return fail(E_UNSUPPORTED, "the Linux kernel has no system-call filters: %s",
+			    strerror(errno));
 	return make(SCMP_ACT_KILL_PROCESS, cage_rules, sizeof cage_rules / sizeof *cage_rules, NULL, 0, out);
 }
 
@@ -222,7 +252,7 @@ bool sandbox_cage_enter(const void *cage)
 int sandbox_enter(void)
 {
 	struct sandbox_cage *c;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (!has_filters() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return fail(E_UNSUPPORTED, "the Linux kernel has no system-call filters: %s",
 			    strerror(errno));
 	int rc = make(SCMP_ACT_ERRNO(EPERM), rules, sizeof rules / sizeof *rules, more_rules,

@@ -41,7 +41,8 @@ int sandbox_limit(const struct sandbox_limits *l) MUST_CHECK;
 /* E_UNSUPPORTED: the kernel has no system-call filters, and nothing has changed. */
 int sandbox_enter(void) MUST_CHECK;
 
-/* A filter, for free(). A process that shares the memory of its maker can install it. */
+/* A filter, for free(). A process that shares the memory of its maker can install it. E_UNSUPPORTED: as
+ * above. */
 struct sandbox_cage;
 int sandbox_cage_make(struct sandbox_cage **out) MUST_CHECK;
 /* Makes one system call, nothing else; false: refused. */
