@@ -8,11 +8,16 @@
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk
+# make BOARD=rpi4 another board's programs, in build-rpi4: tools/build/board.mk
 # knobs: CASE=part of a test's name  ARGS=of a benchmark  CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
 
+ifneq ($(BOARD),)
+include tools/build/board.mk
+endif
 B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
 PREFIX      ?= /usr/local
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15 14,$(shell command -v llvm-config-$(v))))
+OBJCOPY     ?= objcopy
 VERSION     := 0.1.0
 
 CFLAGS   ?= -O2 -g
@@ -54,12 +59,12 @@ $(B)/%.a:
 in    = $(patsubst %,$(B)/%.a,$(1))
 BASE  = platform/run platform/machine platform/base
 MATHS = $(addprefix kernels/,onnx group qdq graph emit loops space task)
-BOARD = $(addprefix agent/,tune worker sync bundle run control cache)
+AGENT = $(addprefix agent/,tune worker sync bundle run control cache)
 in_honed  = $(addprefix agent/,honed control cache) kernels/space kernels/task $(BASE)
 in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
 in_fleet  = tools/fleet tools/hone agent/sync agent/control agent/cache search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
-in_worker = $(BOARD) $(MATHS) search $(BASE)
-in_hone   = tools/hone agent/quantize $(BOARD) $(MATHS) search $(BASE)
+in_worker = $(AGENT) $(MATHS) search $(BASE)
+in_hone   = tools/hone agent/quantize $(AGENT) $(MATHS) search $(BASE)
 LDLIBS  += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto -lpthread -lm
 # Pictures as inputs (tools/hone/picture.h): hone, tests and benchmarks alone.
 PICLIBS  = -lpng -ljpeg
@@ -68,7 +73,7 @@ table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
 link     = $(call say,LD)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
-BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
+BASELINES ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync hone-fleet)
 programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
@@ -81,15 +86,22 @@ $(B)/hone-fleet: $(B)/tools/fleet/main_fleet.o $(call table_o,$(FLEETS) kernels/
 	$(link) $(NETLIBS) $(LDLIBS)
 
 # Builds, checks and times candidates: it alone links LLVM. The code generator for PTX is linked where LLVM has it.
-PTX_PARTS  = $(filter nvptx,$(shell $(LLVM_CONFIG) --components))
+PTX_PARTS ?= $(filter nvptx,$(shell $(LLVM_CONFIG) --components))
 PTX        = $(if $(PTX_PARTS),$(foreach i,TargetInfo Target TargetMC AsmPrinter,-Wl$(,)-u$(,)LLVMInitializeNVPTX$(i)))
 LLVM_PARTS = core native $(PTX_PARTS)
-LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
+LLVM_LIBS ?= $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
+LLVM_INCLUDE ?= $(shell $(LLVM_CONFIG) --includedir)
 WORKER    = $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o %/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit/emit_table_worker.o
 $(B)/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
-$(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
+# The worker with code generators for other machines: it makes their kernels during a build, and tests link the same.
+CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
+$(B)/hone-maker: LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
+$(B)/hone-maker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
+	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
+MAKER ?= $(B)/hone-worker
+$(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(LLVM_INCLUDE)
 
 # ---- objects ----
 # Loops over floats: vectorised, and no errno or traps to keep.
@@ -126,10 +138,10 @@ $(B)/gen/kernels/emit/emit_table_worker.c: $(call src,kernels/emit/emit_*.c) Mak
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,kernels/emit/emit,$(call rows,kernels/emit/emit)) > $@
 
-# Fallback kernels: made by hone-worker from the same operators and IR, one archive per ISA baseline, linked as data.
-$(B)/gen/%.fallback: $(B)/hone-worker
+# Fallback kernels: made by hone-worker (another board's by the one of this machine) from the same operators and IR, one archive per ISA baseline, linked as data.
+$(B)/gen/%.fallback: $(MAKER)
 	@mkdir -p $(@D)
-	$(call say,GEN)$(B)/hone-worker --fallback $(*F) $(if $(findstring few/,$@),--few) -o $@
+	$(call say,GEN)$(MAKER) --fallback $(*F) $(if $(findstring few/,$@),--few) -o $@
 $(B)/gen/%.fallback.zst: $(B)/gen/%.fallback
 	$(call say,ZSTD)zstd -q -f -19 -o $@ $<
 $(B)/fallback/%.zst: $(B)/gen/%.zst # where libhone.so looks in a build folder
@@ -176,7 +188,7 @@ $(B)/gen/lib/dev_table.c: Makefile
 $(B)/libhone-all.a: $(LIBOBJ)
 $(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o $(LIBMAP)
 	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< \
-		&& objcopy --localize-hidden $@
+		&& $(OBJCOPY) --localize-hidden $@
 $(B)/libhone.a: $(B)/libhone.o
 $(B)/libhone.so: $(B)/libhone.o
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
@@ -208,7 +220,6 @@ WITHOUT   = $(filter-out $(WITH_LLVM),$(TEST_BIN)) $(patsubst %.c,$(B)/tests/%,$
 $(WITHOUT): $(TLIBS)
 	$(link) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) $(NETLIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring sandbox,$@),-lseccomp)
 # Tests emit for other machines too.
-CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl,-u,LLVMInitialize$(t)$(i)))
 $(WITH_LLVM): LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
 $(WITH_LLVM): $(WORKER) $(TLIBS)
 	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(PICLIBS) $(LDLIBS) $(if $(findstring runner,$@),-lseccomp)

@@ -11,7 +11,8 @@ for f in "$@"; do
 	isa=$(basename "$f" .fallback.zst)
 	echo "	.ascii \"$isa\""
 	echo "	.zero $((24 - ${#isa}))"
-	echo "	.quad $(wc -c <"${f%.zst}"), 2f - 1f"
+	echo "	.quad $(wc -c <"${f%.zst}")"
+	echo '	.long 2f - 1f, 0' # a 32-bit assembler makes no quad of a difference
 	echo "1:	.incbin \"$f\""
 	echo '2:	.balign 8'
 done

@@ -24,3 +24,7 @@ wheel:
 clean:
 	rm -rf $(B)
 .PHONY: deps demo size install wheel clean
+# The board's headers and libraries (tools/build/board.mk).
+sysroot:
+	@$(if $(BOARD),,echo "make: sysroot needs BOARD=, one of $$(sh tools/build/board.sh)" >&2; exit 1;) sh tools/build/sysroot.sh $(ARCH) $(SUITE) $(SYSROOT)
+.PHONY: sysroot
