@@ -46,20 +46,29 @@ t/%: $(B)/tests/test_%
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh fleet.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh board.sh fleet.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
-$(SCRIPTS:%=$(B)/results/%): $(B)/results/%: all $(B)/man $(B)/man3
+$(patsubst %,$(B)/results/%,$(filter-out board.sh,$(SCRIPTS))): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
+# Programs for another board, where its compiler and its emulator are: the folder with its libraries is made for the first test.
+ARM64 = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64-static))
+build-generic-arm64/board: FORCE
+	$(if $(ARM64),$(AGAIN) -s BOARD=generic-arm64 B=build-generic-arm64 sysroot && \
+		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone hone-worker board))
+FORCE:
+$(B)/results/board.sh: build-generic-arm64/board
+	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh build-generic-arm64
 $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container
 	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
 	@sh tools/build/deps.sh --maybe clang lld qemu-user-static
 	@sh tools/build/deps.sh --maybe postgresql-15 nginx-light
+	@sh tools/build/deps.sh --maybe mmdebstrap gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
 	@sh tools/build/deps.sh --maybe pocl-opencl-icd ocl-icd-libopencl1
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
@@ -78,7 +87,12 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@KILLS=1000 $(B)/tests/test_kills
 	@sh tests/sh/nspawn.sh $(B)
 	$(AGAIN) fuzz
-.PHONY: test layers fuzz torture
+# What `make BOARD=...` built, emulated: every network, and each test that needs no measured times.
+UNTIMED = llvm_emit llvm_kernels llvm_tasks llvm_types llvm_fallback llvm_runner llvm_fuse llvm_plan_bytes llvm_plan_w16 dev_cpu target plan networks onnx libhone libhone_kernel \
+	cache cache_limits cache_faults wire hire code lower loops space task graph structure halo pool arena buf file hash quantize
+board-test: all $(patsubst %,$(B)/tests/test_%,$(filter $(UNTIMED),$(TESTS)))
+	@sh tests/sh/board.sh $(B) --all
+.PHONY: test layers fuzz torture board-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<

@@ -9,11 +9,11 @@ TRIPLE   := $(call board,triple)
 SUITE    := $(call board,suite)
 BASELINES := $(call board,baselines)
 SYSROOT  ?= build-sysroot/$(SUITE)-$(ARCH)
-CC       := $(TRIPLE)-gcc
-AR       := $(TRIPLE)-ar
-LD       := $(TRIPLE)-ld
-OBJCOPY  := $(TRIPLE)-objcopy
-STRIP    := $(TRIPLE)-strip
+override CC := $(TRIPLE)-gcc
+override AR := $(TRIPLE)-ar
+override LD := $(TRIPLE)-ld
+override OBJCOPY := $(TRIPLE)-objcopy
+override STRIP := $(TRIPLE)-strip
 MAKER    := build/hone-maker
 ifeq ($(filter sysroot clean help,$(MAKECMDGOALS))$(wildcard $(SYSROOT)/.complete),)
 $(error headers and libraries of the board are missing: make sysroot BOARD=$(BOARD))
@@ -25,9 +25,14 @@ LLVM_LIBS = -Wl,--start-group $(wildcard $(LLVM_ROOT)/lib/libLLVM*.a) -Wl,--end-
 PTX_PARTS := $(if $(findstring cuda,$(call board,devices)),nvptx)
 # 32-bit machines, too, see files of more than 2 GB, and the year 2038.
 CPPFLAGS += --sysroot=$(SYSROOT) $(if $(filter armhf,$(ARCH)),-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
-LDFLAGS  += --sysroot=$(SYSROOT)
+# The C++ library is that of the board, too: ours may need functions of a newer C library.
+LDFLAGS  += --sysroot=$(SYSROOT) $(addprefix -L,$(wildcard $(SYSROOT)/usr/lib/gcc/$(TRIPLE)/*))
 .DEFAULT_GOAL := all
 $(MAKER): force-maker
-	$(AGAIN) BOARD= B=build $(MAKER)
+	$(AGAIN) BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy $(MAKER)
 force-maker:
 .PHONY: force-maker
+# For tests/sh/board.sh: the architecture, and where its libraries are.
+programs: $(B)/board
+$(B)/board: Makefile
+	@mkdir -p $(@D) && printf '%s\n%s\n' $(ARCH) $(abspath $(SYSROOT)) > $@

@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Another board's programs under QEMU's emulation of single programs: board.sh BUILD [--all]. BUILD is what `make BOARD=...` made.
+# The emulator is told which processor it is (QEMU_CPU) and stops a program at an instruction that this processor does not have, so
+# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor,
+# and every test that was built; without it a few.
+build=$1 all=$2 good=0 bad=0 skipped=0
+end() {
+	echo "$good passed, $bad failed, $skipped skipped"
+	[ $bad = 0 ]
+	exit
+}
+skip() { # why
+	echo "skip: $1"
+	skipped=$((skipped + 1))
+	end
+}
+[ -f "$build/board" ] || skip "no build for another board in $build (make sysroot BOARD=generic-arm64 && make BOARD=generic-arm64)"
+{ read -r arch && read -r sysroot; } <"$build/board"
+case $arch in
+arm64) emulator=qemu-aarch64 cpus="cortex-a72 cortex-a76 cortex-a53" least=cortex-a53 most=cortex-a76 ;;
+armhf) emulator=qemu-arm cpus="cortex-a7 cortex-a15" least=cortex-a7 most=cortex-a15 ;;
+*) skip "programs for $arch need no emulator" ;;
+esac
+command -v $emulator-static >/dev/null || skip "no $emulator-static on PATH (apt-get install qemu-user-static)"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+# hone starts hone-worker: the kernel must know how to run both. A registration in a user namespace of one's own leaves the
+# machine as it is; kernels before 6.7 have only one for all, so that they need the machine's own.
+cat >"$dir/inside" <<'END'
+mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat "$1" >/proc/sys/fs/binfmt_misc/register || exit 99
+shift
+exec "$@"
+END
+rule=$(ls /usr/lib/binfmt.d/$emulator.conf /usr/share/qemu/binfmt.d/$emulator.conf 2>/dev/null | head -1)
+direct=
+[ -e "/proc/sys/fs/binfmt_misc/$emulator" ] && direct=yes
+on() { # processor, command...
+	processor=$1
+	shift
+	if [ -n "$direct" ]; then
+		QEMU_CPU=$processor QEMU_LD_PREFIX=$sysroot "$@"
+	else
+		QEMU_CPU=$processor QEMU_LD_PREFIX=$sysroot unshare --user --map-root-user --mount sh "$dir/inside" "$rule" "$@"
+	fi
+}
+on $least "$build/hone" version >"$dir/said" 2>&1 ||
+	skip "programs for $arch cannot be run here: $(tail -1 "$dir/said") (a kernel before 6.7 needs root: systemctl restart systemd-binfmt)"
+
+check() { # what, command...
+	what=$1
+	shift
+	if "$@" >"$dir/said" 2>&1; then
+		good=$((good + 1))
+	else
+		bad=$((bad + 1))
+		echo "board: $what:"
+		tail -5 "$dir/said" | sed 's/^/	/'
+	fi
+}
+says() { # words, processor, command...
+	words=$1
+	shift
+	on "$@" 2>&1 | tee "$dir/all" | grep -q -- "$words" || { cat "$dir/all"; false; }
+}
+h=$build/hone
+for cpu in $cpus; do
+	[ $arch != arm64 ] || check "hone devices names $cpu" says "^cpu: $cpu," $cpu "$h" devices --cache "$dir/$cpu"
+done
+[ $arch != armhf ] || check "hone devices names armv7-neon" says "armv7-neon" $least "$h" devices --cache "$dir/$least"
+
+# A network without data: its kernels against the reference, as they come, as compiled by the emulated worker, and tuned.
+net=$dir/steering.onnx
+mkdir "$dir/none"
+check "hone zoo" on $least "$h" zoo steering -o "$net"
+for cpu in $cpus; do
+	check "the network is right without tuning on $cpu" on $cpu "$h" verify "$net" --cache "$dir/none"
+	check "tuning finds kernels on $cpu" says " tuned  " $cpu "$h" tune "$net" --budget "${BOARD_BOX:-15s}" --cache "$dir/$cpu"
+	check "the tuned network is right on $cpu" on $cpu "$h" verify "$net" --kernels best --cache "$dir/$cpu"
+done
+# What was tuned for the best processor must not reach the least, where its instructions trap.
+cp -r "$dir/$most" "$dir/foreign"
+check "the cache of $most does not harm $least" on $least "$h" verify "$net" --cache "$dir/foreign"
+
+# Networks with the outputs of another runtime, with kernels that the emulated worker compiles.
+nets="mnist_8 dtln_1 dtln_2 policy_go1 hand_keypoint_classifier"
+if [ -z "${HONE_DATA:-}" ] || [ ! -d "$HONE_DATA/models" ]; then
+	echo "skip: no networks: HONE_DATA is not set to the data folder"
+	skipped=$((skipped + 1))
+	nets=
+elif [ -n "$all" ]; then
+	nets=$(for d in "$HONE_DATA"/models/*/ "$HONE_DATA"/nets/*/; do ls "$d/model.onnx" >/dev/null 2>&1 && echo "$d"; done)
+fi
+for cpu in $cpus; do
+	for n in $nets; do
+		case $n in /*) d=$n ;; *) d=$HONE_DATA/models/$n ;; esac
+		check "$n on $cpu" says "^1 passed, 0 failed" $cpu "$h" onnx-test "$d" --kernels default
+	done
+done
+
+# Tests that were built for the board.
+for t in "$build"/tests/test_*; do
+	case $t in *.o | *.d) continue ;; esac
+	[ -x "$t" ] || continue
+	HONE_WORKER=$PWD/$build/hone-worker SEEDS=${SEEDS:-20} check "$(basename "$t") on $most" on $most timeout 600 "$t"
+done
+end
