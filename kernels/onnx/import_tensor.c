@@ -61,16 +61,24 @@ ProtobufCAllocator pb_allocator(struct arena *a)
 	return (ProtobufCAllocator){arena_get, keep, a};
 }
 
+/* The descriptors have no names (optimize_for in onnx.proto). */
+static const char *message_name(const ProtobufCMessageDescriptor *d)
+{
+	return d == &onnx__tensor_proto__descriptor  ? "ONNX tensor"
+	       : d == &onnx__graph_proto__descriptor ? "ONNX graph"
+						     : "ONNX model";
+}
+
 int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *p, size_t n, void *out)
 {
 	ProtobufCAllocator alloc = pb_allocator(a);
 	(void)fail(E_OK, "%s", "");
 	void *m = protobuf_c_message_unpack(d, &alloc, n, p);
 	if (!m && *err_text()) /* the error is the allocator's */
-		return fail_in(E_NOMEM, "unpacking %zu bytes of %s", n, d->short_name);
+		return fail_in(E_NOMEM, "unpacking %zu bytes of %s", n, message_name(d));
 	if (!m)
 		return fail(E_CORRUPT, "%zu bytes are not a valid %s: the file is damaged, or not ONNX", n,
-			    d->short_name);
+			    message_name(d));
 	memcpy(out, &m, sizeof m);
 	return E_OK;
 }

@@ -57,7 +57,8 @@ TEST(formats_of_others_are_named)
 		CHECK(!strchr(err_text(), '\n'));
 	}
 	CHECK_FAILS(import_bytes("", 0, NULL, NULL, &g), E_CORRUPT, "the file is empty");
-	CHECK_FAILS(import_bytes("what is this?", 13, NULL, NULL, &g), E_CORRUPT, "damaged, or not ONNX");
+	CHECK_FAILS(import_bytes("what is this?", 13, NULL, NULL, &g), E_CORRUPT,
+		    "13 bytes are not a valid ONNX model: the file is damaged, or not ONNX");
 }
 
 /* Cut anywhere, and in the way of no valid model. */
