@@ -67,6 +67,12 @@ int nest_runs(const struct nest *k, int axis, int tile, struct run r[MAX_RUNS])
 	return runs_symbolic(k, axis, k->extent[axis], tile, r);
 }
 
+/* The size of what an index has of an axis: a tile, or the tiles that an item makes one after the other. */
+static int tile_size(const struct nest *k, int axis)
+{
+	return k->s->tile[axis] * stage_down(k->s, axis);
+}
+
 /* Number of tiles of a spatial axis; a smaller last tile or the run-time tail counts as one. */
 static const struct ix *tile_count(const struct nest *k, int axis)
 {
@@ -76,7 +82,7 @@ static const struct ix *tile_count(const struct nest *k, int axis)
 	struct run r[MAX_RUNS];
 	if (ix_is_const(k->extent[axis], &extent)) {
 		int64_t n = 0, c;
-		for (int i = runs_const(k, axis, extent, k->s->tile[axis], r); i-- > 0;)
+		for (int i = runs_const(k, axis, extent, tile_size(k, axis), r); i-- > 0;)
 			n += ix_is_const(r[i].count, &c) ? c : 0;
 		return ix_c(l, n);
 	}
@@ -178,7 +184,7 @@ static void tile_parallel(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
 	struct run r[MAX_RUNS];
-	int axis = k->loop[i].axis, n = nest_runs(k, axis, k->s->tile[axis], r);
+	int axis = k->loop[i].axis, n = nest_runs(k, axis, tile_size(k, axis), r);
 	struct stmt *s = NULL;
 	struct scope sc = nest_enter(k);
 	if (n && r[0].main) {

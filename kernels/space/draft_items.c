@@ -48,7 +48,7 @@ static double body_loads(const struct tile_cost *c, const struct shared_read *bo
 {
 	double n[MAX_AXES], sum = 0;
 	for (int a = 0; a < c->st->naxes; a++)
-		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+		n[a] = a < c->ns ? c->s->tile[a] * stage_down(c->s, a) : c->s->unroll[a];
 	for (int i = 0; i < c->st->nreads; i++)
 		if (stage_in_body(c->st, i) && box[i].on == shared)
 			sum += draft_touched(&c->form[i], c->s->lane, c->s->lanes, n) * c->access[i];
@@ -148,6 +148,22 @@ static void add_team(const struct tile_cost *c, double team, double vectors, str
 	l->chain += meets * ITEM_BARRIER + log2(team) * ITEM_LATENCY + c->post;
 }
 
+/* Vectors that an item keeps from one of its tiles to the next. */
+static double kept(const struct tile_cost *c)
+{
+	int64_t shared = 0;
+	double n[MAX_AXES], more, some;
+	int read = c->s->down_axis < 0 ? -1 : stage_down_read(c->t, c->st, c->s, &shared);
+	if (read < 0)
+		return 0;
+	for (int a = 0; a < c->st->naxes; a++)
+		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+	some = draft_touched(&c->form[read], c->s->lane, c->s->lanes, n);
+	n[c->s->down_axis] *= 2;
+	more = draft_touched(&c->form[read], c->s->lane, c->s->lanes, n);
+	return 2 * some - more;
+}
+
 struct draft_terms draft_items(const struct tile_cost *c)
 {
 	struct shared_read box[MAX_READS] = {{0}};
@@ -162,11 +178,12 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	}
 
 	const struct sstage *s = &as;
+	double down = SCHED_THREADED ? s->down : 1, held = SCHED_THREADED ? kept(c) : 0;
 	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : team;
 	for (int a = 0; a < c->ns; a++) {
 		double units = ceil((double)c->extent[a] / (a == s->lane ? lanes : 1));
 		vectors *= s->tile[a];
-		items *= ceil(units / s->tile[a]);
+		items *= ceil(units / (s->tile[a] * stage_down(s, a)));
 		all *= units;
 	}
 	struct item_rates r = draft_item_rates(c->tg);
@@ -175,19 +192,19 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		steps = ceil(steps / c->body_steps) * c->body_steps;
 	double bodies = steps / c->body_steps, loads = bodies * body_loads(c, box, false),
 	       near = bodies * body_loads(c, box, true);
-	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post / team)) +
+	double made = vectors * down;
+	double slots = made * lanes * (steps * c->body + (s->spread ? 0 : c->post / team)) +
 		       (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) +
-		       vectors * draft_item_store(s->lanes) / team + bodies * ITEM_BODY + ITEM_AROUND +
-		       fmax(0, c->spill) * bodies * ITEM_SPILL;
-	struct draft_terms x = {.live = c->live};
+		       made * draft_item_store(s->lanes) / team + bodies * down * ITEM_BODY + ITEM_AROUND +
+		       fmax(0, c->spill + held) * bodies * down * ITEM_SPILL;
+	struct draft_terms x = {.live = c->live + (int)held};
 	struct launch first = {.items = items * parts,
 			       .slots = slots,
 			       .chain = slots / fmax(1, vectors),
-			       .bodies = bodies,
+			       .bodies = bodies * (1 + (down - 1) * ITEM_AHEAD),
 			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
 			       .far = c->passing};
-	first.near +=
-	    first.items * (loads * draft_beyond(c, box) + vectors / team * c->beyond[c->st->nreads]);
+	first.near += first.items * (loads * draft_beyond(c, box) + made / team * c->beyond[c->st->nreads]);
 	if (SCHED_THREADED && rounds > 0)
 		add_sharing(c, &r, box, rounds, &first);
 	if (team > 1)

@@ -21,9 +21,10 @@ struct neighbours {
 static struct neighbours neighbours_of(const struct tile_cost *c)
 {
 	struct neighbours k = {0};
-	bool threads = stage_threads(c->st, c->s) > 1;
+	bool threads = SCHED_THREADED && stage_threads(c->st, c->s) > 1;
 	for (int i = c->st->naxes - 1; i >= 0; i--) {
-		int a = c->s->order[i], each = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+		int a = c->s->order[i],
+		    each = a < c->ns ? c->s->tile[a] * stage_down(c->s, a) : c->s->unroll[a];
 		int64_t points = (int64_t)each * (a == c->s->lane ? c->s->lanes : 1),
 			steps = threads     ? c->s->threads[a]
 				: a < c->ns ? ceil_div(c->extent[a], points)

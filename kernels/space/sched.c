@@ -13,8 +13,8 @@ void sched_init(const struct task *t, struct sched *s)
 	s->nstages = t->nstages;
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
-		st->lane = st->split_axis = st->ring_axis = st->share_axis = -1;
-		st->lanes = st->chains = st->boxes = st->blocks = 1;
+		st->lane = st->split_axis = st->ring_axis = st->share_axis = st->down_axis = -1;
+		st->lanes = st->chains = st->boxes = st->blocks = st->down = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
 			st->tile[a] = st->unroll[a] = st->threads[a] = 1;
@@ -128,12 +128,6 @@ static void put_pair(struct writer *w, const char *key, const struct stage *st, 
 	put_int(w, v);
 }
 
-static void put_lane(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	if (s->lane >= 0)
-		put_pair(w, "lane", st, s->lane, s->lanes);
-}
-
 static void put_tile(struct writer *w, const struct stage *st, const struct sstage *s)
 {
 	put_sizes(w, "tile", st, 0, stage_spatial(st), s->tile);
@@ -148,12 +142,6 @@ static void put_split(struct writer *w, const struct stage *st, const struct sst
 {
 	if (s->split_axis >= 0)
 		put_pair(w, "split", st, s->split_axis, s->split);
-}
-
-static void put_ring(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	if (s->ring_axis >= 0)
-		put_pair(w, "ring", st, s->ring_axis, s->ring);
 }
 
 static void put_gemm(struct writer *w, const struct stage *st, const struct sstage *s)
@@ -257,14 +245,6 @@ static int sizes(struct parser *ps, int from, int to, int *dst)
 	return E_OK;
 }
 
-static int key_lane(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = pair(ps, 16, &s->lane, &v);
-	s->lanes = (int)v;
-	return rc;
-}
-
 static int key_tile(struct parser *ps, struct sstage *s)
 {
 	return sizes(ps, 0, stage_spatial(ps->st), s->tile);
@@ -342,14 +322,6 @@ static int key_share(struct parser *ps, struct sstage *s)
 	return whole(ps, 2, SCHED_BOXES, &s->boxes);
 }
 
-static int key_ring(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = pair(ps, SCHED_TILE, &s->ring_axis, &v);
-	s->ring = (int)v;
-	return rc;
-}
-
 static int key_block(struct parser *ps, struct sstage *s)
 {
 	do {
@@ -366,16 +338,15 @@ static int key_block(struct parser *ps, struct sstage *s)
 	return E_OK;
 }
 
-/* Keys that are no numbers. */
+/* What keys have. */
 enum {
 	KEY_NUMBER,
-	KEY_LANE,
+	KEY_PAIR,
 	KEY_TILE,
 	KEY_UNROLL,
 	KEY_ORDER,
 	KEY_OUTER,
 	KEY_SPLIT,
-	KEY_RING,
 	KEY_GEMM,
 	KEY_PREFETCH,
 	KEY_THREADS,
@@ -385,13 +356,11 @@ enum {
 static const struct {
 	void (*put)(struct writer *w, const struct stage *st, const struct sstage *s);
 	int (*parse)(struct parser *ps, struct sstage *s);
-} own[] = {[KEY_LANE] = {put_lane, key_lane},
-	   [KEY_TILE] = {put_tile, key_tile},
+} own[] = {[KEY_TILE] = {put_tile, key_tile},
 	   [KEY_UNROLL] = {put_unroll, key_unroll},
 	   [KEY_ORDER] = {put_order, key_order},
 	   [KEY_OUTER] = {put_outer, key_outer},
 	   [KEY_SPLIT] = {put_split, key_split},
-	   [KEY_RING] = {put_ring, key_ring},
 	   [KEY_GEMM] = {put_gemm, key_gemm},
 	   [KEY_PREFETCH] = {put_prefetch, key_prefetch},
 	   [KEY_THREADS] = {put_threads, key_threads},
@@ -399,18 +368,22 @@ static const struct {
 	   [KEY_BLOCK] = {NULL, key_block}};
 
 #define NUMBER(field, no, up_to) .at = offsetof(struct sstage, field), .none = no, .most = up_to
+#define PAIR(axis, field, up_to)                                                                             \
+	.own = KEY_PAIR, .axis_at = offsetof(struct sstage, axis), .at = offsetof(struct sstage, field),     \
+	.most = up_to
 #define FLAG(field, no) .at = offsetof(struct sstage, field), .none = no, .flag = true
 
 /* All keys in their order. A number or a flag is a field of struct sstage: it is left out where it is `none`,
- * and else above that, up to `most`; a flag is the other one of 0 and 1. */
+ * and else above that, up to `most`; a flag is the other one of 0 and 1. A pair is an axis, -1: none, and a
+ * number. */
 static const struct sched_key {
 	char name[9];
-	uint8_t own; /* of the list above; KEY_NUMBER: a number or a flag */
+	uint8_t own; /* of the list above; KEY_NUMBER: a number or a flag; KEY_PAIR */
 	bool flag;
 	uint8_t none;
-	uint16_t at;
+	uint16_t at, axis_at;
 	int most;
-} keys[] = {{"lane", .own = KEY_LANE},
+} keys[] = {{"lane", PAIR(lane, lanes, 16)},
 	    {"tile", .own = KEY_TILE},
 	    {"unroll", .own = KEY_UNROLL},
 	    {"order", .own = KEY_ORDER},
@@ -420,7 +393,7 @@ static const struct sched_key {
 	    {"spread", FLAG(spread, 0)},
 	    {"chains", NUMBER(chains, 1, 64)},
 	    {"hoist", FLAG(hoist, 1)},
-	    {"ring", .own = KEY_RING},
+	    {"ring", PAIR(ring_axis, ring, SCHED_TILE)},
 	    {"winograd", NUMBER(wino.m, 0, 16)},
 	    {"tiles", NUMBER(wino.tiles, 0, 1 << 20)},
 	    {"gemm", .own = KEY_GEMM},
@@ -434,6 +407,7 @@ static const struct sched_key {
 	    {"mmla", FLAG(mmla, 0)},
 	    {"w16", FLAG(w16, 0)},
 	    {"texture", FLAG(texture, 0)},
+	    {"down", PAIR(down_axis, down, SCHED_DOWN)},
 	    {"group", NUMBER(group, 0, TARGET_MOST_GROUP)},
 	    {"blocks", NUMBER(blocks, 1, SCHED_BLOCKS)},
 	    {"threads", .own = KEY_THREADS},
@@ -459,6 +433,12 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 {
 	for (const struct sched_key *k = keys; k < keys + BLOCK_AT; k++) {
 		const char *field = (const char *)s + k->at;
+		if (k->own == KEY_PAIR) {
+			int axis = *(const int *)((const char *)s + k->axis_at);
+			if (axis >= 0)
+				put_pair(w, k->name, st, axis, *(const int *)field);
+			continue;
+		}
 		if (k->own) {
 			own[k->own].put(w, st, s);
 			continue;
@@ -489,6 +469,12 @@ static int parse_key(struct parser *ps, const struct sched_key *k, struct sstage
 {
 	char *field = (char *)s + k->at;
 	int v = 0, other = !k->none;
+	if (k->own == KEY_PAIR) {
+		int64_t n = 0;
+		int rc = pair(ps, k->most, (int *)((char *)s + k->axis_at), &n);
+		*(int *)field = (int)n;
+		return rc;
+	}
 	if (k->own)
 		return own[k->own].parse(ps, s);
 	if (!k->flag)

@@ -44,6 +44,9 @@
  * mmla    1: a sum of dot products of bytes is made by products of matrices (kernels/space/mmla.h)
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * texture 1: on a device with textures, the weights (stage_stored) are read as one (kernels/loops/loops.h)
+ * down    on a device of work items, "y:7": so many tiles along a spatial axis are of one item, which makes
+ * them one after the other. The taps of the sum are all in the body, and what the window of a tile shares
+ *         with the one before it along that axis stays in registers
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
  * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
@@ -83,6 +86,7 @@ enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers:
 enum { SCHED_TEAM = 32 /* the fewest threads that share sums */ };
 enum { SCHED_BOXES = 3 /* of a ring in a shared buffer */ };
 enum { SCHED_RESIDENT = 1024 /* threads that each SM runs side by side */, SCHED_BLOCKS = 16 };
+enum { SCHED_DOWN = 16, DOWN_PRODUCTS = 512 /* points times taps of an item */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -114,6 +118,7 @@ struct sstage {
 	bool mmla;
 	bool w16;
 	bool texture;
+	int down_axis, down;   /* tiles; -1: none */
 	int group;             /* 0: not given */
 	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
@@ -183,6 +188,9 @@ bool ring_whole(const struct ring *r, int stage);
 int64_t ring_again(const struct ring *r, int stage);
 /* Whether no row needs another row. */
 bool ring_apart(const struct task *t, const struct ring *r);
+/* The read whose window slides along the down axis, and the rows of it that two neighbouring tiles have in
+ * common, in elements of its dim; -1: there is none that has any. */
+int stage_down_read(const struct task *t, const struct stage *st, const struct sstage *s, int64_t *shared);
 /* Parts of a split reduction; 1: it is not split. */
 static inline int64_t stage_parts(const struct stage *st, const struct sstage *s)
 {

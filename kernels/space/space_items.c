@@ -306,7 +306,8 @@ void items_no_threads(struct sstage *out)
 		out->threads[a] = 1;
 	out->share_axis = -1;
 	out->share = 0;
-	out->boxes = out->blocks = 1;
+	out->boxes = out->blocks = out->down = 1;
+	out->down_axis = -1;
 }
 
 /* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items
@@ -338,7 +339,7 @@ static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
 }
 
 /* The default in groups, with neighbours nearer, with its reduction in parts, with threads that share its
- * sums or tiles, or with a texture. */
+ * sums or tiles, with a texture, or items that make several tiles. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
@@ -346,7 +347,7 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		bool nearest;
 		int team;
 		bool texture;
-		int shared;
+		int shared, points, down;
 	} rule[] = {{32, 1, false},
 		    {0, 1, false, 64},
 		    {128, 1, false},
@@ -357,7 +358,10 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		    {0, 1, false, 256},
 		    {0, 1, false, .texture = true},
 		    {0, 1, false, .shared = 64},
-		    {0, 1, false, .shared = 256}};
+		    {0, 1, false, .shared = 256},
+		    {0, 1, true, .points = 4, .down = 7},
+		    {0, 1, false, .points = 7, .down = 4},
+		    {0, 1, true, .points = 2, .down = 16}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
@@ -368,6 +372,9 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		return make_shared(s, 0, rule[i].shared, &c->st[0]);
 	if (rule[i].team)
 		return make_team(s, 0, rule[i].team, &c->st[0]);
+	if (rule[i].down && !down_make(s, 0, rule[i].points, rule[i].down, &c->st[0]))
+		return false;
 	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);
-	return rule[i].parts == 1 ? nearer || rule[i].group : spread(s, 0, rule[i].parts, &c->st[0]);
+	return rule[i].parts == 1 ? nearer || rule[i].group || rule[i].down
+				  : spread(s, 0, rule[i].parts, &c->st[0]);
 }

@@ -128,7 +128,7 @@ double stage_points(const struct stage *st);
 void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_draw_parts(const struct space *s, int stage, struct rng *r, struct sstage *out);
 /* Draws threads that share, if the device and the stage can; else leaves the schedule as it is. And takes
- * them away. */
+ * them away, or the tiles that an item makes one after the other. */
 void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_no_threads(struct sstage *out);
 /* Draws threads that share the sums of a tile, likewise. */
@@ -137,6 +137,11 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
  */
 bool items_crew(const struct space *s, int n, struct sched *c);
 bool items_rule(const struct space *s, int i, struct sched *c);
+/* space_down.c: lets an item make so many tiles of so many points one after the other, along an axis of a
+ * window. false: it cannot, and the schedule is unchanged. */
+bool down_make(const struct space *s, int stage, int points, int tiles, struct sstage *out);
+/* Draws such tiles for one in four schedules of a window. */
+void down_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
 /* space_texture.c: draws whether the weights are a texture; changes that now and then; makes them a buffer
  * where the schedule no longer allows a texture; and makes them one, if the device has a cache for it. */
 void texture_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);

@@ -253,6 +253,13 @@ TEST(kernels_with_reductions_in_parts)
 	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
 }
 
+/* Windows whose rows stay in registers while an item makes one tile after the other. */
+TEST(kernels_of_work_items_that_move_down)
+{
+	many(10, &(struct kind){LEVEL_FP32, windows_text, .board = items_board, .key = "down="});
+	many(3, &(struct kind){LEVEL_W16, windows_text, "", .key = "w16=1 down="});
+}
+
 static void products_or_windows(struct buf *b, struct rng *r)
 {
 	(rng_below(r, 2) ? products_text : case_text)(b, r);
