@@ -22,8 +22,8 @@
  * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
  *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
  *         are not read by rows
- * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these
- *         keys are allowed:
+ * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane, w16 and
+ *         these keys are allowed, or on a device of work items only lane, gemm, w16 and group:
  * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once

@@ -607,6 +607,8 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 			return fail(E_UNSUPPORTED, "threads or textures: default schedules have none");
 		if (SCHED_THREADED && rc >= 0)
 			rc = check_texture(t, tg, st, ss);
+		if (SCHED_THREADED && ss->wino.m && rc >= 0)
+			rc = check_group(t, tg, ss);
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||

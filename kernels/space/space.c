@@ -432,7 +432,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	struct sched one;
 	sched_init(s->t, &one);
 	*out = one.st[stage];
-	if (s->wino_lanes && rng_below(r, 2)) {
+	bool few = target_runs_items(&s->tg); /* such schedules have few numbers */
+	if (s->wino_lanes && (few ? rng_below(r, 5) == 0 : rng_below(r, 2))) {
 		winograd_draw(s, r, out);
 		return;
 	}

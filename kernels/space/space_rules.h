@@ -186,5 +186,11 @@ void winograd_settle(const struct space *s, struct sstage *out);
 /* Largest number of tiles in a register tile, or in a row of points that is transformed in registers. */
 int winograd_most(const struct space *s, const struct sstage *c);
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out);
+/* space_winograd_items.c, on a device of work items: the number of tiles that fit the registers with *c's
+ * vectors; the register tile of the products with the best draft, which is returned (DBL_MAX: none fits); and
+ * a draw of it, the lanes and the group. */
+int winograd_items_most(const struct space *s, const struct sstage *c);
+double winograd_items_rule(const struct space *s, struct sstage c, struct sstage *out);
+void winograd_items_draw(const struct space *s, struct rng *r, struct sstage *out);
 
 #endif

@@ -115,6 +115,11 @@ static inline void windows_text(struct buf *b, struct rng *r)
 			    : "");
 }
 
+static inline void conv_3x3_text(struct buf *b, struct rng *r)
+{
+	gen_conv(b, r, CONV_3X3);
+}
+
 /* Softmax or a norm of rows, as a chain. */
 static inline void chain_text(struct buf *b, struct rng *r)
 {
