@@ -329,17 +329,24 @@ static void parallel_blocks(struct nest *k)
 		extent = ix_mul(l, extent, ix_c(l, stage_parts(k->st, k->s)));
 	int e = loops_entry_threads(l, extent, stage_threads(k->st, k->s), &k->thread);
 	l->entry[e].blocks = k->s->blocks;
-	const struct ix *p = ix_var(l, l->entry[e].var), *t = k->thread;
+	int warp = 1;
+	for (int a = 0; a < k->ns; a++)
+		warp *= k->s->warp[a];
+	const struct ix *p = ix_var(l, l->entry[e].var), *in = ix_mod(l, k->thread, ix_c(l, warp)),
+			*t = ix_div(l, k->thread, ix_c(l, warp));
 	share_begin(k);
 	for (int i = k->ns - 1; i >= 0; i--) {
 		int a = k->loop[i].axis;
-		const struct ix *threads = ix_c(l, k->s->threads[a]),
+		const struct ix *threads = ix_c(l, k->s->threads[a]), *wide = ix_c(l, k->s->warp[a]),
+				*warps = ix_c(l, k->s->threads[a] / k->s->warp[a]),
 				*block = i || k->s->spread ? ix_mod(l, p, count[i]) : p,
-				*own = i ? ix_mod(l, t, threads) : t;
+				*own = i ? ix_mod(l, t, warps) : t;
+		own = ix_add(l, ix_mul(l, own, wide), ix_mod(l, in, wide));
 		k->block_at[a] = ix_mul(l, block, ix_c(l, share_span(k->st, k->s, a)));
 		k->par[i] = ix_add(l, ix_mul(l, block, threads), own);
 		p = ix_div(l, p, count[i]);
-		t = ix_div(l, t, threads);
+		t = ix_div(l, t, warps);
+		in = ix_div(l, in, wide);
 	}
 	k->part = k->s->spread ? p : NULL;
 }

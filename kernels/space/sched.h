@@ -58,17 +58,17 @@
  *         Stages of a chain all have as many threads, each on one axis that is not shared: of a spatial one
  *         they divide the tiles, and of the reduction of a lone tile the steps; intermediates are in shared
  *         buffers
- * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
- *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
- *         boxes, and the next points are copied while the block computes with the present ones
- * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, with no
- *         other key: the sums are made by fragments of matrices (kernels/space/frag.h), so many for each
- *         warp, by so many warps of a block, along the rows and the columns of the product; a step takes
- *         fragk fragments along the reduction
- * fragring  2 or 3: the shared buffers hold so many steps, and the next ones are filled while the block
- *         multiplies. Absent: one step
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ * warp    with threads along spatial axes: the shape of a warp, so many threads along each axis, 32 together;
+ * they divide those of the block. Absent: a warp's threads follow one another in the order of the loops share
+ * with threads: the reduction axis of whose points, so many at a time, the block copies what several threads
+ * read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many boxes, and the next
+ * points are copied while the block computes with the present ones fragrows, fragcols, warprows, warpcols,
+ * fragk  of the last stage of a task of f16 or bf16 pairs, with no other key: the sums are made by fragments
+ * of matrices (kernels/space/frag.h), so many for each warp, by so many warps of a block, along the rows and
+ * the columns of the product; a step takes fragk fragments along the reduction fragring  2 or 3: the shared
+ * buffers hold so many steps, and the next ones are filled while the block multiplies. Absent: one step block
+ * tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter; 0 or
+ * absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -122,6 +122,7 @@ struct sstage {
 	int group;             /* 0: not given */
 	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
+	int warp[MAX_AXES];    /* of them; all 1: not given */
 	int share_axis, share; /* points; -1: none */
 	int boxes;             /* of a ring in a shared buffer; 1: no ring */
 	struct frags frags;

@@ -447,6 +447,21 @@ static bool splits_boxes(const struct stage *st, const struct sstage *s)
 	       (!last || last >= ring);
 }
 
+/* The shape of a warp, which divides the threads of a block. */
+static int check_warp(const struct stage *st, const struct sstage *s)
+{
+	int ns = stage_spatial(st), all = 1;
+	bool divides = true;
+	for (int a = 0; a < ns; a++) {
+		all *= s->warp[a] > SCHED_TEAM ? 2 * SCHED_TEAM : s->warp[a];
+		divides &= all <= SCHED_TEAM && s->threads[a] % s->warp[a] == 0;
+	}
+	return all == 1 || (all == SCHED_TEAM && divides && s->share_axis >= 0)
+		   ? E_OK
+		   : fail(E_INFEASIBLE, "warp: not %d threads that divide those of a block that shares tiles",
+			  (int)SCHED_TEAM);
+}
+
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
 			 const struct sstage *s, int ns)
 {
@@ -620,6 +635,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (SCHED_THREADED && (rc = check_down(t, tg, st, ss, ns)) < 0) ||
 		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
 		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0) ||
+		    (SCHED_THREADED && (rc = check_warp(st, ss)) < 0) ||
 		    (SCHED_THREADED && (rc = check_shared_texture(t, st, ss)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)

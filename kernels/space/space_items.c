@@ -125,6 +125,26 @@ static bool draw_share(const struct space *s, const struct stage *st, struct rng
 	return true;
 }
 
+/* Draws the shape of a warp, of the threads of a block. */
+static void draw_warp(const struct stage *st, struct rng *r, struct sstage *out)
+{
+	int left = SCHED_TEAM, ns = stage_spatial(st), first = (int)rng_below(r, (uint32_t)ns);
+	if (stage_threads(st, out) <= SCHED_TEAM || rng_below(r, 2))
+		return;
+	for (int i = 0; i < ns; i++) {
+		int a = (first + i) % ns, most = 1 << rng_below(r, 4);
+		while (left > 1 && out->warp[a] < most && out->threads[a] % (2 * out->warp[a]) == 0) {
+			out->warp[a] *= 2;
+			left /= 2;
+		}
+	}
+	for (int a = 0; a < ns && left > 1; a++)
+		for (; left > 1 && out->threads[a] % (2 * out->warp[a]) == 0; left /= 2)
+			out->warp[a] *= 2;
+	for (int a = 0; a < ns && left > 1; a++)
+		out->warp[a] = 1;
+}
+
 /* Splits the share axis into so many parts, of whole boxes, that are blocks of their own. */
 static bool spread_boxes(const struct space *s, int stage, int64_t parts, struct sstage *out)
 {
@@ -168,6 +188,7 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 	}
 	if (rng_below(r, 3) == 0)
 		(void)spread_boxes(s, stage, parts[rng_below(r, 6)], out);
+	draw_warp(st, r, out);
 	draw_resident(s, stage, r, out);
 }
 
@@ -303,7 +324,7 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
 void items_no_threads(struct sstage *out)
 {
 	for (int a = 0; a < MAX_AXES; a++)
-		out->threads[a] = 1;
+		out->threads[a] = out->warp[a] = 1;
 	out->share_axis = -1;
 	out->share = 0;
 	out->boxes = out->blocks = out->down = 1;

@@ -257,7 +257,11 @@ static int check_items(const struct task *t, const struct sstage *s)
 		return not_one("work items have all tiles in one block, and no keys but gemm");
 	if (w->px * w->kv > SCHED_TILE)
 		return not_one("a register tile of too many tiles and vectors");
-	if (stage_threads(st, s) > 1 || s->share_axis >= 0 || s->blocks > 1 || s->down_axis >= 0 || s->spread)
+	bool warp = false;
+	for (int a = 0; a < stage_spatial(st); a++)
+		warp |= s->warp[a] > 1;
+	if (warp || stage_threads(st, s) > 1 || s->share_axis >= 0 || s->blocks > 1 || s->down_axis >= 0 ||
+	    s->spread)
 		return not_one("not with threads, blocks or tiles in turn");
 	for (int a = 0; a < stage_spatial(st); a++) {
 		images *= st->axis[a].extent;

@@ -115,6 +115,17 @@ static inline void windows_text(struct buf *b, struct rng *r)
 			    : "");
 }
 
+/* A product of matrices with tiles for several warps. */
+static inline void tiles_text(struct buf *b, struct rng *r)
+{
+	int y = 16 * pick(r, 2, 5), x = 32 * pick(r, 1, 3), k = 8 * pick(r, 1, 4);
+	buf_printf(b,
+		   "task syms=0\noperand A in f32 [%d,%d] plain\noperand B const f32 [%d,%d] plain\n"
+		   "operand C out f32 [%d,%d] plain\nstage y:%d x:%d | k:%d\nread A [y,k]\nread B [k,x]\n"
+		   "body r0 r1 mul\nsum\n%swrite C [y,x]\n",
+		   y, k, k, x, y, x, y, x, k, pick(r, 0, 1) ? "post acc 0 max\n" : "");
+}
+
 static inline void conv_3x3_text(struct buf *b, struct rng *r)
 {
 	gen_conv(b, r, CONV_3X3);

@@ -328,6 +328,11 @@ TEST(kernels_of_threads)
 	many(10, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
 }
 
+TEST(kernels_of_threads_with_warps)
+{
+	many(4, &(struct kind){LEVEL_FP32, tiles_text, .board = items_board, .key = "warp="});
+}
+
 TEST(kernels_of_threads_with_parts)
 {
 	many(6, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "parts"});
