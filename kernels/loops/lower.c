@@ -4,6 +4,7 @@
  * a chain run one after the other for every index of the parallel extent, with intermediates in thread
  * scratch. */
 #include "kernels/loops/lower_parts.h"
+#include "kernels/space/winograd.h"
 #include "platform/base/sanitized.h"
 
 #include <assert.h>
@@ -490,7 +491,7 @@ static void stages(struct lower *w)
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, crew ? "tmp" : "scratch", crew ? BUF_SHARED : BUF_SCRATCH,
 					   DT_F32, w->scratch);
-	if (w->s.st[0].spread)
+	if (w->s.st[0].spread || (w->s.st[0].wino.m && target_runs_items(w->tg)))
 		w->l->buf[w->scratch_buf].common = true;
 	if (w->frags)
 		frag_stage(k[0]);
@@ -636,6 +637,8 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	int rc = sched_parse(t, cand, &w->s);
 	if (rc < 0 || (rc = sched_check(t, tg, &w->s)) < 0)
 		return rc;
+	if (w->s.st[0].wino.m)
+		winograd_whole(t, &w->s.st[0]);
 	if (sched_frags(t, &w->s) && (rc = frag_view(w, a)) < 0)
 		return rc;
 	t = w->t;

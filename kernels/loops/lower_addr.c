@@ -597,7 +597,8 @@ void nest_hoist(struct nest *k)
 	}
 	for (int i = 0; i < k->st->nreads && k->s->hoist; i++) {
 		int n = stage_in_body(k->st, i) ? invariant(k, i) : 0, before = k->nknown;
-		if (!n || n > room)
+		bool moves = k->s->down_axis >= 0 && k->axes[i] >> k->s->down_axis & 1; /* row by row */
+		if (!n || n > room || moves)
 			continue;
 		int at[MAX_AXES] = {0};
 		unsigned axes = k->axes[i];

@@ -67,6 +67,12 @@ int nest_runs(const struct nest *k, int axis, int tile, struct run r[MAX_RUNS])
 	return runs_symbolic(k, axis, k->extent[axis], tile, r);
 }
 
+/* The size of what an index has of an axis: a tile, or the tiles that an item makes one after the other. */
+static int tile_size(const struct nest *k, int axis)
+{
+	return k->s->tile[axis] * stage_down(k->s, axis);
+}
+
 /* Number of tiles of a spatial axis; a smaller last tile or the run-time tail counts as one. */
 static const struct ix *tile_count(const struct nest *k, int axis)
 {
@@ -76,7 +82,7 @@ static const struct ix *tile_count(const struct nest *k, int axis)
 	struct run r[MAX_RUNS];
 	if (ix_is_const(k->extent[axis], &extent)) {
 		int64_t n = 0, c;
-		for (int i = runs_const(k, axis, extent, k->s->tile[axis], r); i-- > 0;)
+		for (int i = runs_const(k, axis, extent, tile_size(k, axis), r); i-- > 0;)
 			n += ix_is_const(r[i].count, &c) ? c : 0;
 		return ix_c(l, n);
 	}
@@ -178,7 +184,7 @@ static void tile_parallel(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
 	struct run r[MAX_RUNS];
-	int axis = k->loop[i].axis, n = nest_runs(k, axis, k->s->tile[axis], r);
+	int axis = k->loop[i].axis, n = nest_runs(k, axis, tile_size(k, axis), r);
 	struct stmt *s = NULL;
 	struct scope sc = nest_enter(k);
 	if (n && r[0].main) {
@@ -323,17 +329,24 @@ static void parallel_blocks(struct nest *k)
 		extent = ix_mul(l, extent, ix_c(l, stage_parts(k->st, k->s)));
 	int e = loops_entry_threads(l, extent, stage_threads(k->st, k->s), &k->thread);
 	l->entry[e].blocks = k->s->blocks;
-	const struct ix *p = ix_var(l, l->entry[e].var), *t = k->thread;
+	int warp = 1;
+	for (int a = 0; a < k->ns; a++)
+		warp *= k->s->warp[a];
+	const struct ix *p = ix_var(l, l->entry[e].var), *in = ix_mod(l, k->thread, ix_c(l, warp)),
+			*t = ix_div(l, k->thread, ix_c(l, warp));
 	share_begin(k);
 	for (int i = k->ns - 1; i >= 0; i--) {
 		int a = k->loop[i].axis;
-		const struct ix *threads = ix_c(l, k->s->threads[a]),
+		const struct ix *threads = ix_c(l, k->s->threads[a]), *wide = ix_c(l, k->s->warp[a]),
+				*warps = ix_c(l, k->s->threads[a] / k->s->warp[a]),
 				*block = i || k->s->spread ? ix_mod(l, p, count[i]) : p,
-				*own = i ? ix_mod(l, t, threads) : t;
+				*own = i ? ix_mod(l, t, warps) : t;
+		own = ix_add(l, ix_mul(l, own, wide), ix_mod(l, in, wide));
 		k->block_at[a] = ix_mul(l, block, ix_c(l, share_span(k->st, k->s, a)));
 		k->par[i] = ix_add(l, ix_mul(l, block, threads), own);
 		p = ix_div(l, p, count[i]);
-		t = ix_div(l, t, threads);
+		t = ix_div(l, t, warps);
+		in = ix_div(l, in, wide);
 	}
 	k->part = k->s->spread ? p : NULL;
 }

@@ -600,9 +600,8 @@ static void map(struct nest *k)
 		loops_interleave(k->w->l, mark, runs);
 }
 
-static void tile(struct nest *k)
+static void one_tile(struct nest *k)
 {
-	int known = k->nknown;
 	if (k->st->comb == COMB_NONE)
 		map(k);
 	else {
@@ -629,6 +628,39 @@ static void tile(struct nest *k)
 		if (one)
 			if_end(k->w->l, one);
 	}
+}
+
+/* Moves the nest by n points along an axis. What is known of a point is known of the one n before it. */
+static void move_on(struct nest *k, int axis, int n)
+{
+	k->base[axis] = ix_add(k->w->l, k->base[axis], ix_c(k->w->l, n));
+	for (int i = k->floor; i < k->nknown; i++)
+		if (k->known[i].read >= 0 && k->axes[k->known[i].read] >> axis & 1)
+			k->known[i].at[axis] = (int16_t)(k->known[i].at[axis] - n);
+}
+
+/* The tiles that an item makes one after the other: the loads of each stay known for the next. */
+static void tiles_down(struct nest *k, int axis)
+{
+	int known = k->nknown, all = k->n[axis], rows = k->s->tile[axis], done = 0;
+	const struct ix *base = k->base[axis];
+	for (; done < all; done += k->n[axis]) {
+		k->n[axis] = all - done < rows ? all - done : rows;
+		one_tile(k);
+		move_on(k, axis, k->n[axis]);
+	}
+	k->nknown = known;
+	k->base[axis] = base;
+	k->n[axis] = all;
+}
+
+static void tile(struct nest *k)
+{
+	int known = k->nknown;
+	if (k->s->down_axis >= 0)
+		tiles_down(k, k->s->down_axis);
+	else
+		one_tile(k);
 	k->nknown = known;
 }
 

@@ -58,7 +58,9 @@ int winograd_packing(struct lower *w, struct lower_place *p)
 void winograd_scratch(struct lower *w)
 {
 	struct winograd_sizes z = winograd_sizes(w->t, &w->s.st[0]);
-	const int64_t elems[] = {z.v_elems, z.m_elems, (int64_t)z.points * z.points * w->s.st[0].lanes};
+	bool items = target_runs_items(w->tg);
+	int64_t tile = (int64_t)z.points * z.points * w->s.st[0].lanes, each = items ? z.batch : 1;
+	const int64_t elems[] = {z.v_elems * each, z.m_elems * each, items ? 0 : tile};
 	for (int i = 0; i < 3; i++)
 		w->wino[i] = lower_scratch(w, ix_c(w->l, elems[i]));
 }
@@ -122,8 +124,7 @@ static void input_rows(const struct wino *q, const struct ix *at)
 	for_end(q->l, f);
 }
 
-/* Computes rows [from, to) without the tile in scratch: all their columns are held in registers. */
-static void input_held(const struct wino *q, const struct ix *at, int from, int to, bool inside)
+void wino_input_rows(const struct wino *q, const struct ix *at, int from, int to, bool inside)
 {
 	struct loops *l = q->l;
 	unsigned rows = (1u << to) - (1u << from);
@@ -152,7 +153,7 @@ static void input_tile(const struct wino *q, const struct ix *at, bool inside)
 	}
 	for (int y = 0, n; y < q->points; y += n) {
 		n = y > 0 && y + 2 < q->points ? 2 : 1;
-		input_held(q, at, y, y + n, inside);
+		wino_input_rows(q, at, y, y + n, inside);
 	}
 }
 
@@ -193,8 +194,7 @@ static void output_columns(const struct wino *q, const struct ix *k, const struc
 	for_end(l, f);
 }
 
-/* Stores pixel x of the tile's row from its sum. */
-static void put(const struct wino *q, int x, int sum)
+void wino_put(const struct wino *q, int x, int sum)
 {
 	int i[MAX_AXES] = {0};
 	i[q->f.x] = x;
@@ -213,7 +213,7 @@ static void put_each(const struct wino *q, const int *v, const struct ix *n)
 		lv_store(l, v[i], wino_scratch(q, SCRATCH_TILE, none, (int64_t)i * q->lanes));
 	struct stmt *f = wino_loop(q, n, &x);
 	k->base[q->f.x] = ix_add(l, base, x);
-	put(q, 0, wino_load(q, wino_scratch(q, SCRATCH_TILE, x, 0)));
+	wino_put(q, 0, wino_load(q, wino_scratch(q, SCRATCH_TILE, x, 0)));
 	for_end(l, f);
 	k->base[q->f.x] = base;
 	k->nknown = known;
@@ -232,7 +232,7 @@ static void put_row(const struct wino *q, const int *v)
 	}
 	struct stmt *s = if_begin(l, whole);
 	for (int x = 0; x < m; x++)
-		put(q, x, v[x]);
+		wino_put(q, x, v[x]);
 	k->nknown = known;
 	if_else(l, s);
 	put_each(q, v, n);
@@ -258,8 +258,7 @@ static void output_rows(const struct wino *q)
 	for_end(l, f);
 }
 
-/* Loads values that do not depend on the pixel, such as a bias, once for all tiles. */
-static void hoist(const struct wino *q)
+void wino_hoist(const struct wino *q)
 {
 	static const int none[MAX_AXES];
 	struct nest *k = q->out;
@@ -278,7 +277,7 @@ static void outputs(const struct wino *q)
 	int known = q->out->nknown;
 	struct stmt *vectors = wino_loop(q, n, &i);
 	q->out->base[q->f.k] = ix_mul(l, ix_add(l, done, i), ix_c(l, q->lanes));
-	hoist(q);
+	wino_hoist(q);
 	struct stmt *tiles = wino_loop(q, q->count, &t);
 	wino_tile(q, q->out, t);
 	output_columns(q, i, t);
@@ -334,6 +333,10 @@ void winograd_stage(struct nest *k)
 	q->points = q->z.points;
 	k->last_masked = k->ragged;
 	q->in = input_nest(q, k);
+	if (target_runs_items(k->w->tg)) {
+		wino_items(q);
+		return;
+	}
 	int64_t each = (q->z.chunks + q->s->parts - 1) / q->s->parts;
 	int e = loops_entry(l, ix_c(l, q->z.batch * q->z.blocks * q->s->parts));
 	const struct ix *part = bind_index(q, ix_var(l, l->entry[e].var)), *i;

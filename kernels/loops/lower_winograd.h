@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by lower_winograd.c (the stage, inputs and outputs) and lower_products.c; internal to the loops of
- * kernels/space/winograd.h. */
+/* Shared by lower_winograd.c (the stage, inputs and outputs), lower_products.c and lower_winograd_items.c;
+ * internal to the loops of kernels/space/winograd.h. */
 #ifndef KERNELS_LOWER_WINOGRAD_H
 #define KERNELS_LOWER_WINOGRAD_H
 
@@ -55,6 +55,17 @@ static inline struct stmt *wino_loop_n(const struct wino *q, int64_t n, const st
 
 /* Binds the nest's pixel axes to the first pixel of tile t of the block. */
 void wino_tile(const struct wino *q, struct nest *k, const struct ix *t);
+
+/* Computes rows [from, to) of a transformed window, for vector `at` of V's planes: all their columns are held
+ * in registers. inside: no pixel needs a guard. */
+void wino_input_rows(const struct wino *q, const struct ix *at, int from, int to, bool inside);
+/* Loads values that do not depend on the pixel, such as a bias, once for all tiles. */
+void wino_hoist(const struct wino *q);
+/* Stores pixel x of the tile's row from its sum. */
+void wino_put(const struct wino *q, int x, int sum);
+
+/* lower_winograd_items.c: the entries on a device of work items. */
+void wino_items(struct wino *q);
 
 /* The products of the block for the current chunk: from U, or from untransformed filters. */
 void wino_products(const struct wino *q);

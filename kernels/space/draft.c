@@ -72,6 +72,11 @@ static double prog_cost(const struct prog *p)
 	return c;
 }
 
+double draft_post(const struct stage *st)
+{
+	return prog_cost(&st->post);
+}
+
 /* Slots of a stage's body and combiner. A sum of products has no extra cost: it is an FMA. */
 static double body_cost(const struct stage *st)
 {

@@ -48,19 +48,12 @@ static double body_loads(const struct tile_cost *c, const struct shared_read *bo
 {
 	double n[MAX_AXES], sum = 0;
 	for (int a = 0; a < c->st->naxes; a++)
-		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+		n[a] = a < c->ns ? c->s->tile[a] * stage_down(c->s, a) : c->s->unroll[a];
 	for (int i = 0; i < c->st->nreads; i++)
 		if (stage_in_body(c->st, i) && box[i].on == shared)
 			sum += draft_touched(&c->form[i], c->s->lane, c->s->lanes, n) * c->access[i];
 	return sum;
 }
-
-/* What one launch does. */
-struct launch {
-	double items, slots, chain; /* slots of an item, and those of them that wait for each other */
-	double bodies;              /* times that an item waits for loads */
-	double near, far;           /* bytes of all items */
-};
 
 static double groups_of(const struct sstage *s, double items)
 {
@@ -74,9 +67,8 @@ static double filled(const struct item_rates *r, const struct sstage *s, double 
 	return fmax(ceil(groups / r->units) * r->units * group, r->fill);
 }
 
-/* Returns its time in ns, and adds its terms. */
-static double add_launch(const struct item_rates *r, const struct sstage *s, const struct launch *l,
-			 struct draft_terms *x)
+double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
+			struct draft_terms *x)
 {
 	double issue = filled(r, s, l->items) * l->slots / r->slots,
 	       wait = (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK;
@@ -90,15 +82,15 @@ static double add_launch(const struct item_rates *r, const struct sstage *s, con
 
 /* The second launch of a spread reduction: an item adds the parts of one vector. Their loads do not wait for
  * each other. */
-static struct launch sum_parts(const struct tile_cost *c, double vectors)
+static struct draft_launch sum_parts(const struct tile_cost *c, double vectors)
 {
 	double lanes = c->s->lanes, load = draft_item_load(c->s->lanes);
-	return (struct launch){.items = vectors,
-			       .slots = c->parts * (lanes + load) + lanes * c->post +
-					draft_item_store(c->s->lanes) + ITEM_AROUND,
-			       .chain = c->parts + c->post,
-			       .bodies = 1,
-			       .near = vectors * c->parts * lanes * 4};
+	return (struct draft_launch){.items = vectors,
+				     .slots = c->parts * (lanes + load) + lanes * c->post +
+					      draft_item_store(c->s->lanes) + ITEM_AROUND,
+				     .chain = c->parts + c->post,
+				     .bodies = 1,
+				     .near = vectors * c->parts * lanes * 4};
 }
 
 /* How many times longer loads are waited for where a unit's local memory holds fewer threads than hide that
@@ -113,7 +105,7 @@ static double crowding(const struct item_rates *r, double threads, double bytes,
 /* Adds the costs of shared tiles to a launch: the threads fill the tiles `rounds` times. With one buffer they
  * meet before and after; with several they meet once, and then some still copy while others compute. */
 static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
-			double rounds, struct launch *l)
+			double rounds, struct draft_launch *l)
 {
 	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0, bytes = 0;
 	bool ring = c->s->boxes > 1;
@@ -132,7 +124,7 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 
 /* Adds the costs of shared sums to an item: the threads exchange these directly, or through a shared
  * buffer. */
-static void add_team(const struct tile_cost *c, double team, double vectors, struct launch *l)
+static void add_team(const struct tile_cost *c, double team, double vectors, struct draft_launch *l)
 {
 	double lanes = c->s->lanes, each = vectors * lanes, slots;
 	int meets = 0;
@@ -146,6 +138,22 @@ static void add_team(const struct tile_cost *c, double team, double vectors, str
 	}
 	l->slots += slots;
 	l->chain += meets * ITEM_BARRIER + log2(team) * ITEM_LATENCY + c->post;
+}
+
+/* Vectors that an item keeps from one of its tiles to the next. */
+static double kept(const struct tile_cost *c)
+{
+	int64_t shared = 0;
+	double n[MAX_AXES], more, some;
+	int read = c->s->down_axis < 0 ? -1 : stage_down_read(c->t, c->st, c->s, &shared);
+	if (read < 0)
+		return 0;
+	for (int a = 0; a < c->st->naxes; a++)
+		n[a] = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+	some = draft_touched(&c->form[read], c->s->lane, c->s->lanes, n);
+	n[c->s->down_axis] *= 2;
+	more = draft_touched(&c->form[read], c->s->lane, c->s->lanes, n);
+	return 2 * some - more;
 }
 
 struct draft_terms draft_items(const struct tile_cost *c)
@@ -162,11 +170,12 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	}
 
 	const struct sstage *s = &as;
+	double down = SCHED_THREADED ? s->down : 1, held = SCHED_THREADED ? kept(c) : 0;
 	double vectors = 1, items = 1, all = 1, lanes = s->lanes, parts = s->spread ? c->parts : team;
 	for (int a = 0; a < c->ns; a++) {
 		double units = ceil((double)c->extent[a] / (a == s->lane ? lanes : 1));
 		vectors *= s->tile[a];
-		items *= ceil(units / s->tile[a]);
+		items *= ceil(units / (s->tile[a] * stage_down(s, a)));
 		all *= units;
 	}
 	struct item_rates r = draft_item_rates(c->tg);
@@ -175,29 +184,29 @@ struct draft_terms draft_items(const struct tile_cost *c)
 		steps = ceil(steps / c->body_steps) * c->body_steps;
 	double bodies = steps / c->body_steps, loads = bodies * body_loads(c, box, false),
 	       near = bodies * body_loads(c, box, true);
-	double slots = vectors * lanes * (steps * c->body + (s->spread ? 0 : c->post / team)) +
+	double made = vectors * down;
+	double slots = made * lanes * (steps * c->body + (s->spread ? 0 : c->post / team)) +
 		       (loads + ITEM_NEAR * near) * draft_item_load(s->lanes) +
-		       vectors * draft_item_store(s->lanes) / team + bodies * ITEM_BODY + ITEM_AROUND +
-		       fmax(0, c->spill) * bodies * ITEM_SPILL;
-	struct draft_terms x = {.live = c->live};
-	struct launch first = {.items = items * parts,
-			       .slots = slots,
-			       .chain = slots / fmax(1, vectors),
-			       .bodies = bodies,
-			       .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
-			       .far = c->passing};
-	first.near +=
-	    first.items * (loads * draft_beyond(c, box) + vectors / team * c->beyond[c->st->nreads]);
+		       made * draft_item_store(s->lanes) / team + bodies * down * ITEM_BODY + ITEM_AROUND +
+		       fmax(0, c->spill + held) * bodies * down * ITEM_SPILL;
+	struct draft_terms x = {.live = c->live + (int)held};
+	struct draft_launch first = {.items = items * parts,
+				     .slots = slots,
+				     .chain = slots / fmax(1, vectors),
+				     .bodies = bodies * (1 + (down - 1) * ITEM_AHEAD),
+				     .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
+				     .far = c->passing};
+	first.near += first.items * (loads * draft_beyond(c, box) + made / team * c->beyond[c->st->nreads]);
 	if (SCHED_THREADED && rounds > 0)
 		add_sharing(c, &r, box, rounds, &first);
 	if (team > 1)
 		add_team(c, team, vectors, &first);
 	if (s->spread)
 		first.near += all * parts * lanes * 4;
-	double ghz = draft_ghz(c->tg), ns = add_launch(&r, s, &first, &x);
+	double ghz = draft_ghz(c->tg), ns = draft_add_launch(&r, s, &first, &x);
 	if (s->spread) {
-		struct launch second = sum_parts(c, all);
-		ns += add_launch(&r, s, &second, &x);
+		struct draft_launch second = sum_parts(c, all);
+		ns += draft_add_launch(&r, s, &second, &x);
 	}
 	for (int i = 0; i < DRAFT_TERMS; i++)
 		x.of[i] *= ghz;

@@ -15,25 +15,35 @@ struct neighbours {
 	struct {
 		int axis;
 		int64_t points, steps; /* of an item, and of the loop */
-	} loop[MAX_AXES];
+	} loop[2 * MAX_AXES];
 };
+
+static void add_loop(struct neighbours *k, int axis, int64_t points, int64_t steps)
+{
+	if (steps <= 1)
+		return;
+	k->loop[k->n].axis = axis;
+	k->loop[k->n].points = points;
+	k->loop[k->n++].steps = steps;
+}
 
 static struct neighbours neighbours_of(const struct tile_cost *c)
 {
-	struct neighbours k = {0};
-	bool threads = stage_threads(c->st, c->s) > 1;
+	struct neighbours k = {0}, rest = {0};
+	bool threads = SCHED_THREADED && stage_threads(c->st, c->s) > 1;
 	for (int i = c->st->naxes - 1; i >= 0; i--) {
-		int a = c->s->order[i], each = a < c->ns ? c->s->tile[a] : c->s->unroll[a];
+		int a = c->s->order[i],
+		    each = a < c->ns ? c->s->tile[a] * stage_down(c->s, a) : c->s->unroll[a];
 		int64_t points = (int64_t)each * (a == c->s->lane ? c->s->lanes : 1),
 			steps = threads     ? c->s->threads[a]
 				: a < c->ns ? ceil_div(c->extent[a], points)
 					    : 1;
-		if (steps <= 1)
-			continue;
-		k.loop[k.n].axis = a;
-		k.loop[k.n].points = points;
-		k.loop[k.n++].steps = steps;
+		int64_t warp = threads && a < c->ns ? c->s->warp[a] : 1;
+		add_loop(&k, a, points, warp);
+		add_loop(&rest, a, points * warp, steps / warp);
 	}
+	for (int i = 0; i < rest.n; i++)
+		k.loop[k.n++] = rest.loop[i];
 	return k;
 }
 

@@ -66,9 +66,9 @@ struct tile_cost {
 	double narrow; /* dot products for each tap of a row; 1 without the key `quads` */
 	int64_t extent[MAX_AXES];
 	double body, post, access[MAX_READS + 1];
-	double bytes[MAX_READS + 1]; /* of an element */
+	double bytes[MAX_READS + 1];  /* of an element */
 	double beyond[MAX_READS + 1]; /* draft_lines */
-	double converts[MAX_READS];  /* conversions of a vector */
+	double converts[MAX_READS];   /* conversions of a vector */
 	unsigned axes[MAX_READS + 1];
 	struct touch_form form[MAX_READS + 1];
 	double body_steps;
@@ -106,16 +106,16 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LOAD_LATENCY 60. /* cycles of a body's loads, from the nearest cache */
 #define ITEM_SHARED .5        /* share of an item's loads that no neighbour makes */
 #define ITEM_LAUNCH_NS 2000.  /* of a device whose launches were not measured */
-#define ITEM_NEAR .5 /* of a load's slots and latency, if it is from a shared buffer */
-#define ITEM_COPY 6. /* addresses of an element that is copied into one */
+#define ITEM_NEAR .5          /* of a load's slots and latency, if it is from a shared buffer */
+#define ITEM_COPY 6.          /* addresses of an element that is copied into one */
 #define ITEM_BARRIER 30.
 #define ITEM_EXCHANGE 3.        /* of a value between two threads, and its sum */
 #define ITEM_AHEAD .5           /* of the latency of copies that are made while others compute */
 #define ITEM_LOCAL_BYTES 65536. /* local memory of a unit */
 #define ITEM_HIDE 256.          /* items of a unit that hide the latency of a load */
-#define ITEM_USUAL_GROUP 64    /* of a launch without a number */
-#define ITEM_WARP 32           /* items that issue together: the rest of a smaller group's are idle */
-#define ITEM_USUAL_GFLOPS 100. /* of a device that was not measured */
+#define ITEM_USUAL_GROUP 64     /* of a launch without a number */
+#define ITEM_WARP 32            /* items that issue together: the rest of a smaller group's are idle */
+#define ITEM_USUAL_GFLOPS 100.  /* of a device that was not measured */
 #define ITEM_USUAL_GBS 20.
 struct item_rates {
 	double slots;     /* of all lanes, a ns */
@@ -129,7 +129,20 @@ struct item_rates draft_item_rates(const struct target *tg);
 double draft_item_group(const struct sstage *s);
 double draft_item_load(int lanes); /* slots of a vector's load */
 double draft_item_store(int lanes);
+/* What one launch does. */
+struct draft_launch {
+	double items, slots, chain; /* slots of an item, and those of them that wait for each other */
+	double bodies;              /* times that an item waits for loads */
+	double near, far;           /* bytes of all items */
+};
+/* Returns its time in ns, and adds its terms. */
+double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
+			struct draft_terms *x);
 struct draft_terms draft_items(const struct tile_cost *c);
+/* draft_winograd_items.c */
+struct draft_terms draft_winograd_items(const struct task *t, const struct target *tg,
+					const struct sstage *s);
+double draft_post(const struct stage *st); /* slots of the program of a point */
 /* draft_lines.c: sets the bytes of cache lines that an item of a GPU moves for an access of each read, and of
  * the output last, beyond those that it uses; and returns those of a body's mean load from memory that is not
  * shared (box: stage_share). */

@@ -3,6 +3,7 @@
  * weights overlap with them, but not fully. Measured on a Xeon with 148 GFLOP/s, 91 GB/s from L2 and 11 GB/s
  * from memory. */
 #include "kernels/space/draft_parts.h"
+#include "kernels/space/share.h"
 #include "kernels/space/winograd.h"
 
 #include <math.h>
@@ -131,6 +132,14 @@ static struct shared shared(const struct winograd *w, const struct winograd_size
 struct draft_terms draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s,
 				  int threads)
 {
+	struct sstage whole;
+	if (SCHED_THREADED && target_runs_items(tg) && !tg->serial)
+		return draft_winograd_items(t, tg, s);
+	if (SCHED_THREADED) {
+		whole = *s;
+		winograd_whole(t, &whole);
+		s = &whole;
+	}
 	const struct winograd *w = &s->wino;
 	struct winograd_sizes z = winograd_sizes(t, s);
 	struct winograd_speeds v = winograd_speeds(tg, threads);

@@ -89,7 +89,8 @@ static void put_reduction(const struct view *v, float *f)
 		const struct read *r = &v->st->read[i];
 		double bytes = draft_apart(v->s->t, r, last, c->unroll[last]);
 		if (stage_in_body(v->st, i) && !operand_packs(v->s->t, r->operand))
-			f[FEATURE_STRIDE] = fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE_ELEMS * 4)) / 8);
+			f[FEATURE_STRIDE] =
+			    fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE_ELEMS * 4)) / 8);
 	}
 }
 
@@ -163,7 +164,9 @@ static void put_task(const struct view *v, float *f)
 
 static void put_winograd(const struct view *v, float *f)
 {
-	const struct winograd *w = &v->c->wino;
+	struct sstage whole = *v->c;
+	const struct winograd *w = &whole.wino;
+	winograd_whole(v->s->t, &whole);
 	double regs = v->s->tg.regs;
 	f[FEATURE_WINO_2] = w->m == 2;
 	f[FEATURE_WINO_4] = w->m == 4;
@@ -277,7 +280,8 @@ void space_features(const struct space *s, const char *cand, float f[FEATURES])
 		f[FEATURE_WORST] = fmaxf(f[FEATURE_WORST], share);
 		if (!v.c->wino.m)
 			f[FEATURE_EXCESS] =
-			    fmaxf(f[FEATURE_EXCESS], (float)fmin((v.d->live + 2 - target_vectors(&s->tg, v.c->lanes)) / 8., 4));
+			    fmaxf(f[FEATURE_EXCESS],
+				  (float)fmin((v.d->live + 2 - target_vectors(&s->tg, v.c->lanes)) / 8., 4));
 	}
 	put_whole(s, &c, of, f);
 	f[FEATURE_CYCLES] = (float)fmin(log2(1 + cycles) / 20, 4);

@@ -122,7 +122,8 @@ int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 	s = rules_space(s, cand);
 	if (rc < 0 || (rc = sched_parse(s->t, cand, &r->sketch)) < 0)
 		return rc;
-	if (stage_threads(&s->t->stage[0], &r->sketch.st[0]) > 1 || sched_frags(s->t, &r->sketch))
+	if (stage_threads(&s->t->stage[0], &r->sketch.st[0]) > 1 || sched_frags(s->t, &r->sketch) ||
+	    r->sketch.st[0].down_axis >= 0 || (r->sketch.st[0].wino.m && target_runs_items(&s->tg)))
 		return fail(E_NOTFOUND, "the smooth draft knows no threads");
 	r->space = s;
 	r->n = 0;

@@ -13,11 +13,11 @@ void sched_init(const struct task *t, struct sched *s)
 	s->nstages = t->nstages;
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
-		st->lane = st->split_axis = st->ring_axis = st->share_axis = -1;
-		st->lanes = st->chains = st->boxes = st->blocks = 1;
+		st->lane = st->split_axis = st->ring_axis = st->share_axis = st->down_axis = -1;
+		st->lanes = st->chains = st->boxes = st->blocks = st->down = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
-			st->tile[a] = st->unroll[a] = st->threads[a] = 1;
+			st->tile[a] = st->unroll[a] = st->threads[a] = st->warp[a] = 1;
 			st->order[a] = (uint8_t)a;
 		}
 	}
@@ -128,32 +128,10 @@ static void put_pair(struct writer *w, const char *key, const struct stage *st, 
 	put_int(w, v);
 }
 
-static void put_lane(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	if (s->lane >= 0)
-		put_pair(w, "lane", st, s->lane, s->lanes);
-}
-
-static void put_tile(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	put_sizes(w, "tile", st, 0, stage_spatial(st), s->tile);
-}
-
-static void put_unroll(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	put_sizes(w, "unroll", st, stage_spatial(st), st->naxes, s->unroll);
-}
-
 static void put_split(struct writer *w, const struct stage *st, const struct sstage *s)
 {
 	if (s->split_axis >= 0)
 		put_pair(w, "split", st, s->split_axis, s->split);
-}
-
-static void put_ring(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	if (s->ring_axis >= 0)
-		put_pair(w, "ring", st, s->ring_axis, s->ring);
 }
 
 static void put_gemm(struct writer *w, const struct stage *st, const struct sstage *s)
@@ -175,11 +153,6 @@ static void put_prefetch(struct writer *w, const struct stage *st, const struct 
 		return;
 	put_key(w, "prefetch");
 	put_int(w, v);
-}
-
-static void put_threads(struct writer *w, const struct stage *st, const struct sstage *s)
-{
-	put_sizes(w, "threads", st, 0, st->naxes, s->threads);
 }
 
 static void put_share(struct writer *w, const struct stage *st, const struct sstage *s)
@@ -257,24 +230,6 @@ static int sizes(struct parser *ps, int from, int to, int *dst)
 	return E_OK;
 }
 
-static int key_lane(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = pair(ps, 16, &s->lane, &v);
-	s->lanes = (int)v;
-	return rc;
-}
-
-static int key_tile(struct parser *ps, struct sstage *s)
-{
-	return sizes(ps, 0, stage_spatial(ps->st), s->tile);
-}
-
-static int key_unroll(struct parser *ps, struct sstage *s)
-{
-	return sizes(ps, stage_spatial(ps->st), ps->st->naxes, s->unroll);
-}
-
 static int key_order(struct parser *ps, struct sstage *s)
 {
 	for (int i = 0; i < ps->st->naxes; i++) {
@@ -326,11 +281,6 @@ static int key_prefetch(struct parser *ps, struct sstage *s)
 	return s->wino.m ? whole(ps, 0, 64, &s->wino.prefetch) : whole(ps, 1, 2, &s->prefetch);
 }
 
-static int key_threads(struct parser *ps, struct sstage *s)
-{
-	return sizes(ps, 0, ps->st->naxes, s->threads);
-}
-
 static int key_share(struct parser *ps, struct sstage *s)
 {
 	int64_t v = 0;
@@ -340,14 +290,6 @@ static int key_share(struct parser *ps, struct sstage *s)
 		return rc;
 	ps->p++;
 	return whole(ps, 2, SCHED_BOXES, &s->boxes);
-}
-
-static int key_ring(struct parser *ps, struct sstage *s)
-{
-	int64_t v;
-	int rc = pair(ps, SCHED_TILE, &s->ring_axis, &v);
-	s->ring = (int)v;
-	return rc;
 }
 
 static int key_block(struct parser *ps, struct sstage *s)
@@ -366,53 +308,51 @@ static int key_block(struct parser *ps, struct sstage *s)
 	return E_OK;
 }
 
-/* Keys that are no numbers. */
+/* What keys have. */
 enum {
 	KEY_NUMBER,
-	KEY_LANE,
-	KEY_TILE,
-	KEY_UNROLL,
+	KEY_PAIR,
+	KEY_SIZES,
 	KEY_ORDER,
 	KEY_OUTER,
 	KEY_SPLIT,
-	KEY_RING,
 	KEY_GEMM,
 	KEY_PREFETCH,
-	KEY_THREADS,
 	KEY_SHARE,
 	KEY_BLOCK
 };
+enum { SPATIAL = 1, REDUCTION = 2 };
 static const struct {
 	void (*put)(struct writer *w, const struct stage *st, const struct sstage *s);
 	int (*parse)(struct parser *ps, struct sstage *s);
-} own[] = {[KEY_LANE] = {put_lane, key_lane},
-	   [KEY_TILE] = {put_tile, key_tile},
-	   [KEY_UNROLL] = {put_unroll, key_unroll},
-	   [KEY_ORDER] = {put_order, key_order},
+} own[] = {[KEY_ORDER] = {put_order, key_order},
 	   [KEY_OUTER] = {put_outer, key_outer},
 	   [KEY_SPLIT] = {put_split, key_split},
-	   [KEY_RING] = {put_ring, key_ring},
 	   [KEY_GEMM] = {put_gemm, key_gemm},
 	   [KEY_PREFETCH] = {put_prefetch, key_prefetch},
-	   [KEY_THREADS] = {put_threads, key_threads},
 	   [KEY_SHARE] = {put_share, key_share},
 	   [KEY_BLOCK] = {NULL, key_block}};
 
 #define NUMBER(field, no, up_to) .at = offsetof(struct sstage, field), .none = no, .most = up_to
+#define PAIR(axis, field, up_to)                                                                             \
+	.own = KEY_PAIR, .axis_at = offsetof(struct sstage, axis), .at = offsetof(struct sstage, field),     \
+	.most = up_to
+#define SIZES(field, axes) .own = KEY_SIZES, .at = offsetof(struct sstage, field), .most = axes
 #define FLAG(field, no) .at = offsetof(struct sstage, field), .none = no, .flag = true
 
 /* All keys in their order. A number or a flag is a field of struct sstage: it is left out where it is `none`,
- * and else above that, up to `most`; a flag is the other one of 0 and 1. */
+ * and else above that, up to `most`; a flag is the other one of 0 and 1. A pair is an axis, -1: none, and a
+ * number. Sizes are numbers of the axes in the set `most`. */
 static const struct sched_key {
 	char name[9];
-	uint8_t own; /* of the list above; KEY_NUMBER: a number or a flag */
+	uint8_t own; /* of the list above; KEY_NUMBER: a number or a flag; KEY_PAIR */
 	bool flag;
 	uint8_t none;
-	uint16_t at;
+	uint16_t at, axis_at;
 	int most;
-} keys[] = {{"lane", .own = KEY_LANE},
-	    {"tile", .own = KEY_TILE},
-	    {"unroll", .own = KEY_UNROLL},
+} keys[] = {{"lane", PAIR(lane, lanes, 16)},
+	    {"tile", SIZES(tile, SPATIAL)},
+	    {"unroll", SIZES(unroll, REDUCTION)},
 	    {"order", .own = KEY_ORDER},
 	    {"par", NUMBER(par, 0, 2 * MAX_AXES)},
 	    {"outer", .own = KEY_OUTER},
@@ -420,7 +360,7 @@ static const struct sched_key {
 	    {"spread", FLAG(spread, 0)},
 	    {"chains", NUMBER(chains, 1, 64)},
 	    {"hoist", FLAG(hoist, 1)},
-	    {"ring", .own = KEY_RING},
+	    {"ring", PAIR(ring_axis, ring, SCHED_TILE)},
 	    {"winograd", NUMBER(wino.m, 0, 16)},
 	    {"tiles", NUMBER(wino.tiles, 0, 1 << 20)},
 	    {"gemm", .own = KEY_GEMM},
@@ -434,9 +374,11 @@ static const struct sched_key {
 	    {"mmla", FLAG(mmla, 0)},
 	    {"w16", FLAG(w16, 0)},
 	    {"texture", FLAG(texture, 0)},
+	    {"down", PAIR(down_axis, down, SCHED_DOWN)},
 	    {"group", NUMBER(group, 0, TARGET_MOST_GROUP)},
 	    {"blocks", NUMBER(blocks, 1, SCHED_BLOCKS)},
-	    {"threads", .own = KEY_THREADS},
+	    {"threads", SIZES(threads, SPATIAL | REDUCTION)},
+	    {"warp", SIZES(warp, SPATIAL)},
 	    {"share", .own = KEY_SHARE},
 	    {"fragrows", NUMBER(frags.rows, 0, 16)},
 	    {"fragcols", NUMBER(frags.cols, 0, 16)},
@@ -447,6 +389,17 @@ static const struct sched_key {
 	    {"block", .own = KEY_BLOCK}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], BLOCK_AT = NKEYS - 1 };
+
+/* The axes that sizes have: from the first to before the last. */
+static int first_axis(const struct sched_key *k, const struct stage *st)
+{
+	return k->most & SPATIAL ? 0 : stage_spatial(st);
+}
+
+static int last_axis(const struct sched_key *k, const struct stage *st)
+{
+	return k->most & REDUCTION ? st->naxes : stage_spatial(st);
+}
 
 /* Keys of Winograd's schedule say nothing without `winograd`. */
 static bool is_idle(const struct sched_key *k, const struct sstage *s)
@@ -459,6 +412,16 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 {
 	for (const struct sched_key *k = keys; k < keys + BLOCK_AT; k++) {
 		const char *field = (const char *)s + k->at;
+		if (k->own == KEY_SIZES) {
+			put_sizes(w, k->name, st, first_axis(k, st), last_axis(k, st), (const int *)field);
+			continue;
+		}
+		if (k->own == KEY_PAIR) {
+			int axis = *(const int *)((const char *)s + k->axis_at);
+			if (axis >= 0)
+				put_pair(w, k->name, st, axis, *(const int *)field);
+			continue;
+		}
 		if (k->own) {
 			own[k->own].put(w, st, s);
 			continue;
@@ -489,6 +452,14 @@ static int parse_key(struct parser *ps, const struct sched_key *k, struct sstage
 {
 	char *field = (char *)s + k->at;
 	int v = 0, other = !k->none;
+	if (k->own == KEY_SIZES)
+		return sizes(ps, first_axis(k, ps->st), last_axis(k, ps->st), (int *)field);
+	if (k->own == KEY_PAIR) {
+		int64_t n = 0;
+		int rc = pair(ps, k->most, (int *)((char *)s + k->axis_at), &n);
+		*(int *)field = (int)n;
+		return rc;
+	}
 	if (k->own)
 		return own[k->own].parse(ps, s);
 	if (!k->flag)

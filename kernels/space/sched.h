@@ -22,8 +22,8 @@
  * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
  *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
  *         are not read by rows
- * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these
- *         keys are allowed:
+ * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane, w16 and
+ *         these keys are allowed, or on a device of work items only lane, gemm, w16 and group:
  * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once
@@ -44,6 +44,9 @@
  * mmla    1: a sum of dot products of bytes is made by products of matrices (kernels/space/mmla.h)
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * texture 1: on a device with textures, the weights (stage_stored) are read as one (kernels/loops/loops.h)
+ * down    on a device of work items, "y:7": so many tiles along a spatial axis are of one item, which makes
+ * them one after the other. The taps of the sum are all in the body, and what the window of a tile shares
+ *         with the one before it along that axis stays in registers
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
  * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
@@ -55,17 +58,17 @@
  *         Stages of a chain all have as many threads, each on one axis that is not shared: of a spatial one
  *         they divide the tiles, and of the reduction of a lone tile the steps; intermediates are in shared
  *         buffers
- * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
- *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
- *         boxes, and the next points are copied while the block computes with the present ones
- * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, with no
- *         other key: the sums are made by fragments of matrices (kernels/space/frag.h), so many for each
- *         warp, by so many warps of a block, along the rows and the columns of the product; a step takes
- *         fragk fragments along the reduction
- * fragring  2 or 3: the shared buffers hold so many steps, and the next ones are filled while the block
- *         multiplies. Absent: one step
- * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
- *         0 or absent: the whole axis
+ * warp    with threads along spatial axes: the shape of a warp, so many threads along each axis, 32 together;
+ * they divide those of the block. Absent: a warp's threads follow one another in the order of the loops share
+ * with threads: the reduction axis of whose points, so many at a time, the block copies what several threads
+ * read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many boxes, and the next
+ * points are copied while the block computes with the present ones fragrows, fragcols, warprows, warpcols,
+ * fragk  of the last stage of a task of f16 or bf16 pairs, with no other key: the sums are made by fragments
+ * of matrices (kernels/space/frag.h), so many for each warp, by so many warps of a block, along the rows and
+ * the columns of the product; a step takes fragk fragments along the reduction fragring  2 or 3: the shared
+ * buffers hold so many steps, and the next ones are filled while the block multiplies. Absent: one step block
+ * tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter; 0 or
+ * absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -83,6 +86,7 @@ enum { SCHED_THREADS = 1024, SCHED_SHARED = 32 << 10 /* bytes of shared buffers:
 enum { SCHED_TEAM = 32 /* the fewest threads that share sums */ };
 enum { SCHED_BOXES = 3 /* of a ring in a shared buffer */ };
 enum { SCHED_RESIDENT = 1024 /* threads that each SM runs side by side */, SCHED_BLOCKS = 16 };
+enum { SCHED_DOWN = 16, DOWN_PRODUCTS = 512 /* points times taps of an item */ };
 enum { LEAST_GROUP = 16 /* work items: fewer leave lanes of most GPUs idle */ };
 
 struct winograd {
@@ -114,9 +118,11 @@ struct sstage {
 	bool mmla;
 	bool w16;
 	bool texture;
+	int down_axis, down;   /* tiles; -1: none */
 	int group;             /* 0: not given */
 	int blocks;            /* of a unit; 1: not given */
 	int threads[MAX_AXES]; /* tiles; 1: none of this axis */
+	int warp[MAX_AXES];    /* of them; all 1: not given */
 	int share_axis, share; /* points; -1: none */
 	int boxes;             /* of a ring in a shared buffer; 1: no ring */
 	struct frags frags;
@@ -183,6 +189,9 @@ bool ring_whole(const struct ring *r, int stage);
 int64_t ring_again(const struct ring *r, int stage);
 /* Whether no row needs another row. */
 bool ring_apart(const struct task *t, const struct ring *r);
+/* The read whose window slides along the down axis, and the rows of it that two neighbouring tiles have in
+ * common, in elements of its dim; -1: there is none that has any. */
+int stage_down_read(const struct task *t, const struct stage *st, const struct sstage *s, int64_t *shared);
 /* Parts of a split reduction; 1: it is not split. */
 static inline int64_t stage_parts(const struct stage *st, const struct sstage *s)
 {

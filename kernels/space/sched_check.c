@@ -302,6 +302,36 @@ static int check_mmla(const struct task *t, const struct target *tg, const struc
 	return s->mmla ? stage_mmla(t, st, s, &m) : E_OK;
 }
 
+/* The tiles that an item makes one after the other are a body of their own each, which keeps code small. */
+static int check_down(const struct task *t, const struct target *tg, const struct stage *st,
+		      const struct sstage *s, int ns)
+{
+	int a = s->down_axis;
+	int64_t shared, products = s->down;
+	bool taps = true, plain = s->par == ns;
+	if (a < 0)
+		return E_OK;
+	for (int i = 0; i < st->naxes; i++) {
+		products *= i < ns ? s->tile[i] : s->unroll[i];
+		taps &= i < ns || s->unroll[i] == st->axis[i].extent;
+		plain &= i >= ns || !s->outer[i];
+	}
+	plain &= s->split_axis < 0 && s->share_axis < 0 && !s->prefetch && !s->feed && !s->quads && !s->mmla &&
+		 stage_threads(st, s) == 1 && t->nstages == 1;
+	if (!target_runs_items(tg) || !plain || !taps || s->lane >= ns || stage_sum(t, st) != SUM_FLOAT)
+		return fail(E_INFEASIBLE,
+			    "down: only of the work items of a sum of floats, whose taps are all in the body");
+	if (a >= ns || a == s->lane || IS_SYM(st->axis[a].extent) || s->down < 2 ||
+	    (int64_t)(s->down - 1) * s->tile[a] >= st->axis[a].extent)
+		return fail(E_INFEASIBLE, "down: not two tiles or more along a spatial axis beside the lanes");
+	if (products > DOWN_PRODUCTS)
+		return fail(E_INFEASIBLE, "down: an item has %lld products, more than %d", (long long)products,
+			    (int)DOWN_PRODUCTS);
+	return stage_down_read(t, st, s, &shared) < 0
+		   ? fail(E_INFEASIBLE, "down: tiles along %s have no rows in common", st->axis[a].name)
+		   : E_OK;
+}
+
 static int check_group(const struct task *t, const struct target *tg, const struct sstage *s)
 {
 	if (s->group && (!target_runs_items(tg) || t->nstages > 1))
@@ -415,6 +445,21 @@ static bool splits_boxes(const struct stage *st, const struct sstage *s)
 	int64_t ring = (int64_t)s->boxes * s->share, last = st->axis[a].extent % s->split;
 	return s->spread && a == s->share_axis && s->split % s->share == 0 && s->split >= ring &&
 	       (!last || last >= ring);
+}
+
+/* The shape of a warp, which divides the threads of a block. */
+static int check_warp(const struct stage *st, const struct sstage *s)
+{
+	int ns = stage_spatial(st), all = 1;
+	bool divides = true;
+	for (int a = 0; a < ns; a++) {
+		all *= s->warp[a] > SCHED_TEAM ? 2 * SCHED_TEAM : s->warp[a];
+		divides &= all <= SCHED_TEAM && s->threads[a] % s->warp[a] == 0;
+	}
+	return all == 1 || (all == SCHED_TEAM && divides && s->share_axis >= 0)
+		   ? E_OK
+		   : fail(E_INFEASIBLE, "warp: not %d threads that divide those of a block that shares tiles",
+			  (int)SCHED_TEAM);
 }
 
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
@@ -573,10 +618,12 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = check_w16(t, tg, st, ss);
 		if (!SCHED_THREADED && (stage_threads(st, ss) > 1 || ss->share_axis >= 0 || ss->blocks > 1 ||
-					ss->texture))
+					ss->texture || ss->down_axis >= 0))
 			return fail(E_UNSUPPORTED, "threads or textures: default schedules have none");
 		if (SCHED_THREADED && rc >= 0)
 			rc = check_texture(t, tg, st, ss);
+		if (SCHED_THREADED && ss->wino.m && rc >= 0)
+			rc = check_group(t, tg, ss);
 		if (ss->wino.m)
 			return rc < 0 ? rc : winograd_check(t, tg, ss);
 		if (rc < 0 || (rc = check_image(t, tg, st, ss)) < 0 || (rc = check_order(st, ss, ns)) < 0 ||
@@ -585,8 +632,10 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_spread(t, tg, st, ss, ns)) < 0 ||
 		    (rc = check_prefetch(t, s, i)) < 0 || (rc = check_quads(t, st, ss)) < 0 ||
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
+		    (SCHED_THREADED && (rc = check_down(t, tg, st, ss, ns)) < 0) ||
 		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
 		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0) ||
+		    (SCHED_THREADED && (rc = check_warp(st, ss)) < 0) ||
 		    (SCHED_THREADED && (rc = check_shared_texture(t, st, ss)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)

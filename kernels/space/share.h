@@ -14,6 +14,12 @@
 #define SCHED_THREADED 1
 #endif
 
+/* Tiles along an axis that an item makes one after the other. */
+static inline int stage_down(const struct sstage *s, int axis)
+{
+	return SCHED_THREADED && axis == s->down_axis ? s->down : 1;
+}
+
 enum { SHARE_NEIGHBOURS = 32 /* threads of a direct exchange */ };
 
 struct shared_read {

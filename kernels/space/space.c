@@ -229,7 +229,7 @@ static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
 } rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {3, winograd_rule}, {3, rows_rule},
-	     {4, tiles_rule}, {2, few_rule},    {11, items_rule}, {2, crew_rule}};
+	     {4, tiles_rule}, {2, few_rule},    {14, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
@@ -432,7 +432,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	struct sched one;
 	sched_init(s->t, &one);
 	*out = one.st[stage];
-	if (s->wino_lanes && rng_below(r, 2)) {
+	bool few = target_runs_items(&s->tg); /* such schedules have few numbers */
+	if (s->wino_lanes && (few ? rng_below(r, 5) == 0 : rng_below(r, 2))) {
 		winograd_draw(s, r, out);
 		return;
 	}
@@ -454,6 +455,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	rules_settle(s, stage, out);
 	if (target_runs_items(&s->tg) && rng_below(r, 2))
 		(rng_below(r, 2) ? items_draw_threads : items_draw_team)(s, stage, r, out);
+	else
+		down_draw(s, stage, r, out);
 	texture_draw(s, stage, r, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -563,7 +566,8 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		(!target_runs_items(&s->tg) ? draw_blocks
 		 : rng_below(r, 2)          ? items_draw_group
 		 : rng_below(r, 2)          ? items_draw_threads
-					    : items_draw_team)(s, k, r, st);
+		 : rng_below(r, 2)          ? items_draw_team
+					    : down_draw)(s, k, r, st);
 		break;
 	case 5:
 		draw_split(s, k, r, st);

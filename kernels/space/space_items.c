@@ -125,6 +125,26 @@ static bool draw_share(const struct space *s, const struct stage *st, struct rng
 	return true;
 }
 
+/* Draws the shape of a warp, of the threads of a block. */
+static void draw_warp(const struct stage *st, struct rng *r, struct sstage *out)
+{
+	int left = SCHED_TEAM, ns = stage_spatial(st), first = (int)rng_below(r, (uint32_t)ns);
+	if (stage_threads(st, out) <= SCHED_TEAM || rng_below(r, 2))
+		return;
+	for (int i = 0; i < ns; i++) {
+		int a = (first + i) % ns, most = 1 << rng_below(r, 4);
+		while (left > 1 && out->warp[a] < most && out->threads[a] % (2 * out->warp[a]) == 0) {
+			out->warp[a] *= 2;
+			left /= 2;
+		}
+	}
+	for (int a = 0; a < ns && left > 1; a++)
+		for (; left > 1 && out->threads[a] % (2 * out->warp[a]) == 0; left /= 2)
+			out->warp[a] *= 2;
+	for (int a = 0; a < ns && left > 1; a++)
+		out->warp[a] = 1;
+}
+
 /* Splits the share axis into so many parts, of whole boxes, that are blocks of their own. */
 static bool spread_boxes(const struct space *s, int stage, int64_t parts, struct sstage *out)
 {
@@ -168,6 +188,7 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 	}
 	if (rng_below(r, 3) == 0)
 		(void)spread_boxes(s, stage, parts[rng_below(r, 6)], out);
+	draw_warp(st, r, out);
 	draw_resident(s, stage, r, out);
 }
 
@@ -303,10 +324,11 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
 void items_no_threads(struct sstage *out)
 {
 	for (int a = 0; a < MAX_AXES; a++)
-		out->threads[a] = 1;
+		out->threads[a] = out->warp[a] = 1;
 	out->share_axis = -1;
 	out->share = 0;
-	out->boxes = out->blocks = 1;
+	out->boxes = out->blocks = out->down = 1;
+	out->down_axis = -1;
 }
 
 /* Makes the loop innermost whose neighbouring items write the nearest bytes: a GPU moves the bytes of items
@@ -338,7 +360,7 @@ static bool bring_nearest(const struct space *s, int stage, struct sstage *out)
 }
 
 /* The default in groups, with neighbours nearer, with its reduction in parts, with threads that share its
- * sums or tiles, or with a texture. */
+ * sums or tiles, with a texture, or items that make several tiles. */
 bool items_rule(const struct space *s, int i, struct sched *c)
 {
 	static const struct {
@@ -346,7 +368,7 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		bool nearest;
 		int team;
 		bool texture;
-		int shared;
+		int shared, points, down;
 	} rule[] = {{32, 1, false},
 		    {0, 1, false, 64},
 		    {128, 1, false},
@@ -357,7 +379,10 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		    {0, 1, false, 256},
 		    {0, 1, false, .texture = true},
 		    {0, 1, false, .shared = 64},
-		    {0, 1, false, .shared = 256}};
+		    {0, 1, false, .shared = 256},
+		    {0, 1, true, .points = 4, .down = 7},
+		    {0, 1, false, .points = 7, .down = 4},
+		    {0, 1, true, .points = 2, .down = 16}};
 	if (!target_runs_items(&s->tg) || s->t->nstages > 1 || rule[i].group > s->tg.group)
 		return false;
 	rules_stage(s, 0, 0, &c->st[0]);
@@ -368,6 +393,9 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 		return make_shared(s, 0, rule[i].shared, &c->st[0]);
 	if (rule[i].team)
 		return make_team(s, 0, rule[i].team, &c->st[0]);
+	if (rule[i].down && !down_make(s, 0, rule[i].points, rule[i].down, &c->st[0]))
+		return false;
 	bool nearer = rule[i].nearest && bring_nearest(s, 0, &c->st[0]);
-	return rule[i].parts == 1 ? nearer || rule[i].group : spread(s, 0, rule[i].parts, &c->st[0]);
+	return rule[i].parts == 1 ? nearer || rule[i].group || rule[i].down
+				  : spread(s, 0, rule[i].parts, &c->st[0]);
 }

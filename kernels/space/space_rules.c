@@ -407,7 +407,8 @@ void rules_settle(const struct space *s, int stage, struct sstage *out)
 	panels_settle(s, stage, out);
 	rules_parallel(s, stage, out);
 	texture_settle(s, stage, out);
-	if ((stage_threads(&s->t->stage[stage], out) > 1 || out->blocks > 1) && !rules_fits(s, stage, out))
+	bool more = stage_threads(&s->t->stage[stage], out) > 1 || out->blocks > 1 || out->down_axis >= 0;
+	if (more && !rules_fits(s, stage, out))
 		items_no_threads(out);
 }
 

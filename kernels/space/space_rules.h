@@ -128,7 +128,7 @@ double stage_points(const struct stage *st);
 void items_draw_group(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_draw_parts(const struct space *s, int stage, struct rng *r, struct sstage *out);
 /* Draws threads that share, if the device and the stage can; else leaves the schedule as it is. And takes
- * them away. */
+ * them away, or the tiles that an item makes one after the other. */
 void items_draw_threads(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void items_no_threads(struct sstage *out);
 /* Draws threads that share the sums of a tile, likewise. */
@@ -137,6 +137,11 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
  */
 bool items_crew(const struct space *s, int n, struct sched *c);
 bool items_rule(const struct space *s, int i, struct sched *c);
+/* space_down.c: lets an item make so many tiles of so many points one after the other, along an axis of a
+ * window. false: it cannot, and the schedule is unchanged. */
+bool down_make(const struct space *s, int stage, int points, int tiles, struct sstage *out);
+/* Draws such tiles for one in four schedules of a window. */
+void down_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
 /* space_texture.c: draws whether the weights are a texture; changes that now and then; makes them a buffer
  * where the schedule no longer allows a texture; and makes them one, if the device has a cache for it. */
 void texture_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
@@ -181,5 +186,11 @@ void winograd_settle(const struct space *s, struct sstage *out);
 /* Largest number of tiles in a register tile, or in a row of points that is transformed in registers. */
 int winograd_most(const struct space *s, const struct sstage *c);
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out);
+/* space_winograd_items.c, on a device of work items: the number of tiles that fit the registers with *c's
+ * vectors; the register tile of the products with the best draft, which is returned (DBL_MAX: none fits); and
+ * a draw of it, the lanes and the group. */
+int winograd_items_most(const struct space *s, const struct sstage *c);
+double winograd_items_rule(const struct space *s, struct sstage c, struct sstage *out);
+void winograd_items_draw(const struct space *s, struct rng *r, struct sstage *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd schedules in a space: the rules' choice, made with the draft, and the choices of random draws. */
 #include "kernels/space/space_rules.h"
+#include "kernels/space/share.h"
 #include "kernels/space/winograd.h"
 
 #include <float.h>
@@ -13,6 +14,11 @@
 static int least(int64_t a, int64_t b)
 {
 	return (int)(a < b ? a : b);
+}
+
+static bool has_items(const struct space *s)
+{
+	return SCHED_THREADED && target_runs_items(&s->tg);
 }
 
 static bool fits(const struct space *s, const struct sstage *ss)
@@ -31,6 +37,8 @@ static void start(const struct space *s, struct sstage *out)
 	out->lane = f.k;
 	out->lanes = s->wino_lanes;
 	out->wino = (struct winograd){.m = 2, .tiles = 1, .px = 1, .kv = 1, .chunk = 1, .parts = 1};
+	if (has_items(s))
+		out->wino.tiles = out->wino.chunk = 0;
 }
 
 /* Whether images are evicted from the L2 before they are used again; smaller ones cost more to prefetch than
@@ -51,7 +59,8 @@ void rules_winograd(struct space *s)
 	if (s->want.level == LEVEL_EXACT || winograd_form(s->t, &f) < 0)
 		return;
 	s->wino_pixels = large_images(s, &f);
-	for (s->wino_lanes = target_runs_items(&s->tg) ? 0 : s->tg.lanes; s->wino_lanes >= 4;
+	bool none = !SCHED_THREADED && target_runs_items(&s->tg);
+	for (s->wino_lanes = none ? 0 : s->tg.lanes; s->wino_lanes >= (has_items(s) ? 2 : 4);
 	     s->wino_lanes /= 2) {
 		start(s, &one);
 		if (fits(s, &one))
@@ -109,6 +118,8 @@ static void complete(const struct space *s, const struct winograd_sizes *z, stru
 
 int winograd_most(const struct space *s, const struct sstage *c)
 {
+	if (has_items(s))
+		return winograd_items_most(s, c);
 	struct winograd_sizes z = winograd_sizes(s->t, c);
 	return most_tiles(s, &z, &c->wino);
 }
@@ -116,6 +127,8 @@ int winograd_most(const struct space *s, const struct sstage *c)
 void winograd_settle(const struct space *s, struct sstage *out)
 {
 	struct winograd *w = &out->wino;
+	if (has_items(s))
+		return;
 	w->px = w->px < w->tiles ? w->px : w->tiles;
 	w->chunk = (int)ceil_div(w->chunk, w->kv) * w->kv;
 	struct winograd_sizes z = winograd_sizes(s->t, out);
@@ -173,6 +186,8 @@ static double rule(const struct space *s, int m, bool w16, struct sstage *out)
 	start(s, &c);
 	c.wino.m = m;
 	c.w16 = w16;
+	if (has_items(s))
+		return winograd_items_rule(s, c, out);
 	struct winograd_sizes z = winograd_sizes(s->t, &c);
 	for (int i = 1; i <= 5; i++) { /* the last: raw */
 		double d = DBL_MAX;
@@ -204,7 +219,7 @@ static double direct_latency(const struct space *s, const struct sstage *direct)
 void winograd_default(const struct space *s, struct sstage *out)
 {
 	struct sstage c;
-	if (!s->wino_lanes)
+	if (!s->wino_lanes || has_items(s)) /* no GPU has timed it */
 		return;
 	double direct = CLEARLY * direct_latency(s, out), two = rule(s, 2, false, &c);
 	if (two < direct)
@@ -220,6 +235,8 @@ bool winograd_variant(const struct space *s, int variant, struct sstage *out)
 		return false;
 	if (variant < 2)
 		return rule(s, variant ? 2 : 4, false, out) < DBL_MAX;
+	if (has_items(s)) /* the direct form is the default */
+		return false;
 	return rules_stage(s, 0, 0, out);
 }
 
@@ -271,6 +288,12 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 		struct winograd *w = &out->wino;
 		w->m = rng_below(r, 2) ? 2 : 4;
 		out->w16 = rules_draw_w16(s, r);
+		if (has_items(s)) {
+			winograd_items_draw(s, r, out);
+			if (fits(s, out))
+				return;
+			continue;
+		}
 		struct winograd_sizes z = winograd_sizes(s->t, out);
 		draw_tiles(r, &z, w);
 		draw_gemm(s, r, &z, out);
@@ -288,6 +311,13 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 {
 	struct winograd_sizes z = winograd_sizes(s->t, out);
 	struct winograd *w = &out->wino;
+	if (has_items(s)) {
+		struct sstage old = *out;
+		winograd_items_draw(s, r, out);
+		if (!fits(s, out))
+			*out = old;
+		return;
+	}
 	switch (rng_below(r, s->w16 ? 7 : 6)) {
 	case 0:
 		draw_tiles(r, &z, w);

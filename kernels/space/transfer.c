@@ -78,7 +78,7 @@ static void clip_winograd(const struct task *t, struct sstage *s)
 {
 	struct winograd *w = &s->wino;
 	struct winograd_form f;
-	if (!w->m || winograd_form(t, &f) < 0)
+	if (!w->m || !w->tiles || winograd_form(t, &f) < 0)
 		return;
 	struct winograd_sizes z = winograd_sizes(t, s);
 	w->tiles = (int)least(w->tiles, z.tiles);

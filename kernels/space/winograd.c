@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/winograd.h"
+#include "kernels/space/share.h"
 
 #include <string.h>
 
@@ -142,6 +143,18 @@ static int64_t plane(int64_t n, bool rows)
 	return rows ? ceil_div(n - 4, 8) * 8 + 4 : n | 1;
 }
 
+static int64_t whole_tiles(const struct winograd *w, int64_t tiles)
+{
+	int px = w->px < 1 ? 1 : w->px;
+	return ceil_div(tiles, px) * px;
+}
+
+static int64_t whole_vectors(const struct winograd *w, int64_t vectors)
+{
+	int kv = w->kv < 1 ? 1 : w->kv;
+	return ceil_div(vectors, kv) * kv;
+}
+
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[0];
@@ -153,10 +166,17 @@ struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *
 	z.down = ceil_div(st->axis[f.y].extent, w->m);
 	z.wide = ceil_div(st->axis[f.x].extent, w->m);
 	z.tiles = z.down * z.wide;
+	struct winograd whole = s->wino;
+	if (SCHED_THREADED) {
+		whole.tiles = w->tiles ? w->tiles : (int)whole_tiles(w, z.tiles);
+		w = &whole;
+	}
 	z.blocks = ceil_div(z.tiles, w->tiles);
 	for (int a = 0; a < stage_spatial(st); a++)
 		z.batch *= a == f.k || a == f.y || a == f.x ? 1 : st->axis[a].extent;
 	z.vectors = ceil_div(st->axis[f.k].extent, s->lanes);
+	if (SCHED_THREADED)
+		whole.chunk = w->chunk ? w->chunk : (int)whole_vectors(w, z.vectors);
 	z.chunks = ceil_div(z.vectors, w->chunk);
 	z.channels = st->axis[f.c].extent;
 	z.cblocks = ceil_div(z.channels, s->lanes);
@@ -218,22 +238,61 @@ static int check_sizes(const struct task *t, const struct sstage *s)
 	return E_OK;
 }
 
+void winograd_whole(const struct task *t, struct sstage *s)
+{
+	struct winograd_sizes z = winograd_sizes(t, s);
+	if (!s->wino.tiles)
+		s->wino.tiles = (int)whole_tiles(&s->wino, z.tiles);
+	if (!s->wino.chunk)
+		s->wino.chunk = (int)whole_vectors(&s->wino, z.vectors);
+}
+
+/* Checks the keys and the sizes of a schedule of work items. */
+static int check_items(const struct task *t, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[0];
+	const struct winograd *w = &s->wino;
+	int64_t images = 1;
+	if (w->tiles || w->chunk || w->raw || w->pixels || w->prefetch || w->parts != 1)
+		return not_one("work items have all tiles in one block, and no keys but gemm");
+	if (w->px * w->kv > SCHED_TILE)
+		return not_one("a register tile of too many tiles and vectors");
+	bool warp = false;
+	for (int a = 0; a < stage_spatial(st); a++)
+		warp |= s->warp[a] > 1;
+	if (warp || stage_threads(st, s) > 1 || s->share_axis >= 0 || s->blocks > 1 || s->down_axis >= 0 ||
+	    s->spread)
+		return not_one("not with threads, blocks or tiles in turn");
+	for (int a = 0; a < stage_spatial(st); a++) {
+		images *= st->axis[a].extent;
+		if (images > INT32_MAX || st->axis[a].extent > 1 << 20)
+			return not_one("scratch or weights are too large");
+	}
+	struct winograd_sizes z = winograd_sizes(t, s);
+	if (w->px > z.tiles || w->kv - 1 >= z.vectors)
+		return not_one("more tiles or vectors in a register tile than the output has");
+	return z.batch * (z.v_elems + z.m_elems) > WINOGRAD_ITEMS || z.u_elems > MAX_WEIGHTS
+		   ? not_one("scratch or weights are too large")
+		   : E_OK;
+}
+
 int winograd_check(const struct task *t, const struct target *tg, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[0];
 	const struct winograd *w = &s->wino;
 	struct winograd_form f;
+	bool items = SCHED_THREADED && target_runs_items(tg);
 	int rc = winograd_form(t, &f);
 	if (rc < 0)
 		return rc;
-	if ((w->m != 2 && w->m != 4) || w->tiles < 1 || w->px < 1 || w->kv < 1 || w->chunk < 1 ||
-	    w->parts < 1)
+	if ((w->m != 2 && w->m != 4) || w->px < 1 || w->kv < 1 || w->parts < 1 ||
+	    (!items && (w->tiles < 1 || w->chunk < 1)))
 		return not_one("m is not 2 or 4, or keys are missing");
 	if (s->lane != f.k || !others_default(t, s))
 		return not_one("lanes are not output channels, or there are keys that do not belong here");
 	if ((rc = sched_check_lane(t, tg, st, s)) < 0 || (rc = check_inputs(t, st, s, &f)) < 0)
 		return rc;
-	return check_sizes(t, s);
+	return items ? check_items(t, s) : check_sizes(t, s);
 }
 
 struct winograd_share winograd_share(int m)

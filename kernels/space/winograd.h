@@ -10,7 +10,12 @@
  * - weights U[chunk of k][xi][panel][c][vector][L], made by the packer; or filters [k / L][c][r][s][L], made
  *   by the packer and transformed by each register tile: 9 values from memory instead of (m + 2)^2
  * - inputs V[xi][c / L][tile][L], thread scratch, one block of tiles
- * - products M[xi][vector of the chunk][tile][L], thread scratch, one block and chunk */
+ * - products M[xi][vector of the chunk][tile][L], thread scratch, one block and chunk
+ *
+ * On a device of work items there are three launches, with one block of all tiles and one chunk: an item
+ * transforms the window of a tile for a vector of input channels; multiplies a register tile of one xi, over
+ * all channels; and transforms a tile of products back. V and M are in scratch that all items have in common,
+ * for each image of a batch; the tiles in them are whole register tiles, the last of which nobody reads. */
 #ifndef KERNELS_WINOGRAD_H
 #define KERNELS_WINOGRAD_H
 
@@ -28,6 +33,10 @@ int winograd_form(const struct task *t, struct winograd_form *f) MUST_CHECK;
 /* Checks that the schedule of stage 0 is a Winograd schedule that lower() accepts. */
 int winograd_check(const struct task *t, const struct target *tg, const struct sstage *s) MUST_CHECK;
 
+enum { WINOGRAD_ITEMS = 1 << 24 /* elements of V and M together on a device of work items: 64 MiB */ };
+/* Sets the block and the chunk of a schedule of work items, which says neither; leaves others as they are. */
+void winograd_whole(const struct task *t, struct sstage *s);
+
 /* Sizes derived from the schedule. */
 struct winograd_sizes {
 	int points;         /* m + 2 */
@@ -37,7 +46,7 @@ struct winograd_sizes {
 	int64_t channels, cblocks;
 	int64_t group, groups;    /* channels whose filters stay in the L1; groups of them */
 	int64_t v_plane, m_plane; /* vectors from one xi to the next */
-	int64_t v_elems, m_elems; /* per thread */
+	int64_t v_elems, m_elems; /* per thread, or per image on a device of work items */
 	int64_t u_elems;          /* constants */
 };
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s);

@@ -83,6 +83,54 @@ static inline void rows_text(struct buf *b, struct rng *r)
 	buf_printf(b, "%swrite Y [y]\n", which ? post[pick(r, 0, 2)] : "");
 }
 
+/* A depthwise convolution or a pool, whose windows slide over rows and columns. */
+static inline void windows_text(struct buf *b, struct rng *r)
+{
+	static const char *const pool[] = {"body r0\nmax\n", "body r0 0.25 mul\nsum\n"};
+	int c = pick(r, 1, 36), rows = pick(r, 2, 4), cols = pick(r, 1, 3), stride = pick(r, 1, 2),
+	    dil = pick(r, 1, 4) == 1 ? 2 : 1, pad = pick(r, 0, 1), oh = pick(r, 2, 17), ow = pick(r, 1, 9);
+	int h = (oh - 1) * stride + (rows - 1) * dil + 1 - 2 * pad,
+	    w = (ow - 1) * stride + (cols - 1) * dil + 1 - 2 * pad, xb = block_of(r);
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	bool weights = pick(r, 0, 3), bias = weights && pick(r, 0, 1), residual = bias && pick(r, 0, 1);
+	buf_puts(b, "task syms=0\n");
+	image(b, r, "X", "in", 1, c, h, w, pick(r, 0, 2) ? pad : 0, xb);
+	if (weights)
+		buf_printf(b, "operand W const f32 [%d,1,%d,%d] plain\n", c, rows, cols);
+	if (bias)
+		buf_printf(b, "operand B const f32 [%d] plain\n", c);
+	if (residual)
+		image(b, r, "R", "in", 1, c, oh, ow, pick(r, 0, 1), xb);
+	image(b, r, "Y", "out", 1, c, oh, ow, pick(r, 0, 1), xb);
+	buf_printf(b, "stage k:%d y:%d x:%d | r:%d s:%d\nread X [0,k,", c, oh, ow, rows, cols);
+	window(b, "y", "r", stride, dil, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, dil, pad);
+	buf_printf(b, "]\n%s%s%s%s%swrite Y [0,k,y,x]\n", weights ? "read W [k,0,r,s]\n" : "",
+		   bias ? "read B [k]\n" : "", residual ? "read R [0,k,y,x]\n" : "",
+		   weights ? "body r0 r1 mul\nsum\n" : pool[pick(r, 0, 1)],
+		   residual ? "post acc r2 add r3 add 0 max\n"
+		   : bias   ? "post acc r2 add 0 max 6 min\n"
+			    : "");
+}
+
+/* A product of matrices with tiles for several warps. */
+static inline void tiles_text(struct buf *b, struct rng *r)
+{
+	int y = 16 * pick(r, 2, 5), x = 32 * pick(r, 1, 3), k = 8 * pick(r, 1, 4);
+	buf_printf(b,
+		   "task syms=0\noperand A in f32 [%d,%d] plain\noperand B const f32 [%d,%d] plain\n"
+		   "operand C out f32 [%d,%d] plain\nstage y:%d x:%d | k:%d\nread A [y,k]\nread B [k,x]\n"
+		   "body r0 r1 mul\nsum\n%swrite C [y,x]\n",
+		   y, k, k, x, y, x, y, x, k, pick(r, 0, 1) ? "post acc 0 max\n" : "");
+}
+
+static inline void conv_3x3_text(struct buf *b, struct rng *r)
+{
+	gen_conv(b, r, CONV_3X3);
+}
+
 /* Softmax or a norm of rows, as a chain. */
 static inline void chain_text(struct buf *b, struct rng *r)
 {

@@ -89,6 +89,9 @@ static const struct ptx_kind {
 		 {"blocks of bytes", LEVEL_FP32, byte_block_text, NULL},
 		 {"pairs of f16", LEVEL_HALF_SUM, ptx_pairs, "f16"},
 		 {"weights in f16", LEVEL_W16, products_text, "w16=1"},
+		 {"windows of rows", LEVEL_FP32, windows_text, "down="},
+		 {"shapes of warps", LEVEL_FP32, tiles_text, "warp="},
+		 {"winograd", LEVEL_FP32, conv_3x3_text, "winograd="},
 		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };
 

@@ -33,6 +33,7 @@ struct kind {
 	bool largest;            /* among them products of the largest bytes */
 	make_board *board;       /* of the target, if no features are given; NULL: a processor's */
 	const char *key;         /* of each schedule; NULL: any, in one of four cases the default */
+	size_t longest;          /* bytes of a source; 0: SHORT_SOURCE */
 };
 
 static bool same_elements(const void *a, const void *b, int64_t n, int64_t each)
@@ -66,7 +67,8 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	int out = -1;
 	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || emit_find("opencl")->emit(l, tg, &c->a, &object) < 0)
 		return err_text();
-	if (object.n > SHORT_SOURCE && !getenv("SEEDS") && !getenv("SEED")) {
+	if (object.n > (kind->longest ? kind->longest : SHORT_SOURCE) && !getenv("SEEDS") &&
+	    !getenv("SEED")) {
 		o->left_out++;
 		return NULL;
 	}
@@ -253,6 +255,21 @@ TEST(kernels_with_reductions_in_parts)
 	many(12, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "spread=1"});
 }
 
+/* Windows whose rows stay in registers while an item makes one tile after the other. */
+TEST(kernels_of_work_items_that_move_down)
+{
+	many(10, &(struct kind){LEVEL_FP32, windows_text, .board = items_board, .key = "down="});
+	many(3, &(struct kind){LEVEL_W16, windows_text, "", .key = "w16=1 down="});
+}
+
+/* Winograd's three launches. */
+TEST(kernels_of_work_items_by_winograd)
+{
+	many(6, &(struct kind){LEVEL_FP32, conv_3x3_text, .board = items_board,
+			       .key = "winograd=", .longest = 60000});
+	many(2, &(struct kind){LEVEL_W16, conv_3x3_text, "", .key = "winograd=", .longest = 60000});
+}
+
 static void products_or_windows(struct buf *b, struct rng *r)
 {
 	(rng_below(r, 2) ? products_text : case_text)(b, r);
@@ -309,6 +326,11 @@ TEST(kernels_of_work_items_and_bytes)
 TEST(kernels_of_threads)
 {
 	many(10, &(struct kind){LEVEL_FP32, case_text, .board = items_board, .key = "share="});
+}
+
+TEST(kernels_of_threads_with_warps)
+{
+	many(4, &(struct kind){LEVEL_FP32, tiles_text, .board = items_board, .key = "warp="});
 }
 
 TEST(kernels_of_threads_with_parts)

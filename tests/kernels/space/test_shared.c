@@ -46,4 +46,42 @@ TEST(few_blocks_are_shared_in_parts)
 	arena_free(&a);
 }
 
+/* A warp's threads are a box of those of the block, 32 of them. */
+TEST(shapes_of_warps)
+{
+	static const struct {
+		const char *keys, *why;
+	} cases[] = {{"threads=y:8,x:8 warp=y:4,x:8 share=k:16", NULL},
+		     {"threads=y:8,x:8 warp=y:8,x:4 share=k:16", NULL},
+		     {"threads=y:8,x:8 warp=y:8,x:8 share=k:16", "not 32 threads"},
+		     {"threads=y:8,x:8 warp=x:8 share=k:16", "not 32 threads"},
+		     {"threads=y:8,x:8 warp=y:2,x:16 share=k:16", "divide"},
+		     {"threads=k:64 warp=y:4,x:8", "that shares tiles"},
+		     {"warp=y:4,x:8", "that shares tiles"}};
+	const struct target tg = case_gpu();
+	struct arena a = {0};
+	struct space *s =
+	    case_space(&a,
+		       "task syms=0\noperand A in f32 [128,256] plain\n"
+		       "operand B const f32 [256,128] plain\noperand C out f32 [128,128] plain\n"
+		       "stage y:128 x:128 | k:256\nread A [y,k]\nread B [k,x]\n"
+		       "body r0 r1 mul\nsum\nwrite C [y,x]\n",
+		       &tg);
+	REQUIRE(s);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char cand[CAND_MAX];
+		snprintf(cand, sizeof cand, "lane=x:4 tile=y:4 par=2 %s", cases[i].keys);
+		int rc = space_legal(s, cand);
+		if (cases[i].why)
+			CHECK_FAILS(rc, E_INFEASIBLE, cases[i].why);
+		else
+			CHECK_OK(rc);
+	}
+	CHECK(case_drawn(s, 1, 300, "warp=") > 5);
+	/* by lines of memory, a warp of one column of blocks moves more than one of rows */
+	CHECK(space_draft(s, "lane=x:4 tile=y:4 par=2 threads=y:32,x:8 warp=y:32 share=k:16") >
+	      space_draft(s, "lane=x:4 tile=y:4 par=2 threads=y:32,x:8 warp=y:4,x:8 share=k:16"));
+	arena_free(&a);
+}
+
 TEST_MAIN

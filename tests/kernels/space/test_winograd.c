@@ -473,4 +473,143 @@ TEST(defaults_of_many_channels)
 	arena_free(&a);
 }
 
+/* ---- devices of work items ---- */
+
+static const struct shape_case shapes[] = {{1, 8, 8, 8, 8, 1, 1, 8, ADD},
+					   {1, 8, 24, 7, 7, 1, 1, 8, RESIDUAL},
+					   {1, 12, 20, 13, 13, 0, 1, 8, LONG},
+					   {2, 5, 7, 6, 9, 0, 1, 8, ADD},
+					   {3, 16, 16, 5, 5, 0, 0, 16, ADD},
+					   {1, 16, 33, 1, 1, 0, 1, 16, ADD},
+					   {1, 3, 8, 3, 11, 1, 1, 4, ""},
+					   {1, 16, 9, 7, 9, 1, 1, 16, ADD, true},
+					   {2, 8, 20, 8, 6, 0, 1, 8, RESIDUAL, true}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Interprets all launches, each in two ranges; returns the error, or -1. */
+static double interpret_items(struct kcase *c, const char *cand, const struct target *tg)
+{
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || loops_check(l) < 0)
+		return -1;
+	CHECK(m.nentries == 3 && m.shares_scratch && m.winograd);
+	case_bind(c, &m, bufs, elems);
+	for (int e = 0; e < m.nentries; e++) {
+		int64_t extent = code_extent(&m, e, m.param);
+		if (loops_run(l, e, bufs, m.param, extent / 2, extent) < 0 ||
+		    loops_run(l, e, bufs, m.param, 0, extent / 2) < 0)
+			return -1;
+	}
+	double err = -1;
+	for (int i = 0; i < m.nbufs; i++) {
+		if (!intact(bufs[i], elems[i]))
+			return -1;
+		if (m.buf[i].role == BUF_OUT)
+			err = case_error(c, bufs[i]);
+	}
+	return err;
+}
+
+TEST(items_of_every_shape)
+{
+	static const int tile[][2] = {{1, 1}, {3, 1}, {2, 2}, {4, 3}, {7, 2}};
+	const struct target tg = case_gpu();
+	int ran = 0;
+	for (int i = 0; i < SHAPES; i++)
+		for (int k = 0; k < 20; k++) {
+			struct kcase c;
+			char cand[CAND_MAX];
+			struct sched parsed;
+			int m = k % 2 ? 4 : 2, lanes = k / 2 % 2 ? 4 : 2;
+			snprintf(cand, sizeof cand, "lane=k:%d winograd=%d gemm=%dx%d%s", lanes, m,
+				 tile[k / 4][0], tile[k / 4][1], i % 2 ? " group=64" : "");
+			REQUIRE_OK(open_case(&c, &shapes[i]));
+			bool fits =
+			    sched_parse(&c.t, cand, &parsed) >= 0 && sched_check(&c.t, &tg, &parsed) >= 0;
+			double err = fits ? interpret_items(&c, cand, &tg) : 0;
+			if (!(err >= 0 && err < 2e-5))
+				printf("shape %d, %s: error %g %s\n", i, cand, err,
+				       err < 0 ? err_text() : "");
+			CHECK(err >= 0 && err < 2e-5);
+			ran += fits;
+			arena_free(&c.a);
+		}
+	CHECK(ran > 80);
+}
+
+TEST(refused_schedules_of_items)
+{
+	static const struct shape_case s = {1, 16, 24, 8, 8, 0, 1, 8, ADD};
+	static const struct {
+		const char *cand, *why;
+	} all[] = {{"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=1", "no keys but gemm"},
+		   {"lane=k:4 winograd=2 gemm=4x1 raw=1", "no keys but gemm"},
+		   {"lane=k:4 winograd=2 gemm=4x1 parts=2", "no keys but gemm"},
+		   {"lane=k:4 winograd=2 gemm=4x1 prefetch=1", "no keys but gemm"},
+		   {"lane=k:4 winograd=3 gemm=4x1", "not 2 or 4"},
+		   {"lane=k:4 winograd=2 gemm=17x1", "than the output has"},
+		   {"lane=k:4 winograd=2 gemm=1x7", "than the output has"},
+		   {"lane=k:4 winograd=2 gemm=16x5", "too many"},
+		   {"lane=k:4 winograd=2 gemm=4x1 group=48", "a power of two"},
+		   {"lane=k:4 winograd=2 gemm=4x1 group=64 blocks=2", "threads, blocks"},
+		   {"lane=k:4 winograd=2 gemm=4x1 threads=k:2", "threads, blocks"},
+		   {"lane=k:4 par=1 winograd=2 gemm=4x1", "belong"}};
+	const struct target tg = case_gpu();
+	struct kcase c;
+	REQUIRE_OK(open_case(&c, &s));
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct sched parsed;
+		CHECK_OK(sched_parse(&c.t, all[i].cand, &parsed));
+		int rc = sched_check(&c.t, &tg, &parsed);
+		if (rc != E_INFEASIBLE || !strstr(err_text(), all[i].why))
+			printf("%s: %d %s\n", all[i].cand, rc, err_text());
+		CHECK_FAILS(rc, E_INFEASIBLE, all[i].why);
+	}
+	struct arena a = {0};
+	const struct shape_case large = {1, 512, 512, 256, 256, 1, 1, 16, ADD};
+	struct space *s2;
+	REQUIRE_OK(space_make(&a, open_task(&a, &large), &tg, NULL, &s2));
+	CHECK_FAILS(space_legal(s2, "lane=k:4 winograd=2 gemm=4x2"), E_INFEASIBLE, "too large");
+	arena_free(&a);
+	arena_free(&c.a);
+}
+
+/* The portfolio has F(2,3) and F(4,3), which take less time by the draft where tiles are many; the default is
+ * the direct form, and exact spaces have no other. */
+TEST(items_are_proposed)
+{
+	const struct shape_case s = {1, 64, 64, 56, 56, 1, 1, 16, ADD};
+	struct target tg = case_gpu();
+	tg.cores = 8;
+	tg.fma_gflops = 1300;
+	tg.l2_bytes = 4 << 20;
+	for (int i = 0; i < 4; i++)
+		tg.bw_gbs[i] = i < 3 ? 400 : 60;
+	for (int exact = 0; exact < 2; exact++) {
+		struct arena a = {0};
+		struct space *sp;
+		char cand[CAND_MAX];
+		int at = 0, n = 0;
+		double best[2] = {1e30, 1e30};
+		const struct space_want want = {.level = exact ? LEVEL_EXACT : LEVEL_FP32};
+		REQUIRE_OK(space_make(&a, open_task(&a, &s), &tg, &want, &sp));
+		space_default(sp, cand);
+		CHECK(!strstr(cand, "winograd"));
+		while (space_portfolio(sp, &at, cand) >= 0) {
+			bool wino = strstr(cand, "winograd=");
+			double ns = space_draft(sp, cand);
+			best[wino] = ns < best[wino] ? ns : best[wino];
+			n += wino;
+		}
+		CHECK(exact ? n == 0 : n == 2 && best[1] < .7 * best[0]);
+		CHECK(case_drawn(sp, 1, 200, "winograd=") > 10 || exact);
+		if (exact)
+			CHECK_FAILS(space_legal(sp, "lane=k:4 winograd=2 gemm=4x2"), E_INFEASIBLE, "exact");
+		arena_free(&a);
+	}
+}
+
 TEST_MAIN
