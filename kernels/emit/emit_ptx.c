@@ -19,8 +19,9 @@
  * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
  * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
  * refused as E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory
- * is E_SPILL, as far as LLVM decides it; the driver's assembler may spill registers later. What it surely
- * would spill is refused before, as E_INFEASIBLE (kernels/emit/ptx_regs.h). */
+ * is E_SPILL, as far as LLVM decides it, and so is one for which the estimate of registers says that the
+ * driver's assembler will spill (kernels/emit/ptx_regs.h); it may spill others later. Where loops carry more
+ * registers than there are, there is no text: E_INFEASIBLE. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
@@ -129,6 +130,22 @@ static int finish(const struct gen *g, const char *text, size_t n, struct arena 
 	return rc;
 }
 
+/* Refuses what the assembler would probably spill. */
+static int check_text(const struct gen *g, const struct blob *object)
+{
+	if (memmem(object->p, object->n, "__local_depot", 13))
+		return fail(E_SPILL, "spill: the kernel has local memory");
+	for (int i = 0; i < g->l->nentries; i++) {
+		const struct entry *e = &g->l->entry[i];
+		int most = ptx_limit(gpu_group(g, e) * e->threads, e->blocks);
+		struct ptx_regs r = ptx_registers(object->p, object->n, i);
+		if (ptx_spills(&r, most))
+			return fail(E_SPILL, "spill: a thread needs about %d registers, and has at most %d",
+				    r.all, most);
+	}
+	return E_OK;
+}
+
 static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *object)
 {
 	char *text = NULL;
@@ -148,8 +165,8 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	}
 	int rc = d->error[0] ? fail(E_UNSUPPORTED, "LLVM: %s", d->error)
 			     : finish(g, LLVMGetBufferStart(mem), LLVMGetBufferSize(mem), a, object);
-	if (rc >= 0 && memmem(object->p, object->n, "__local_depot", 13))
-		rc = fail(E_SPILL, "spill: the kernel has local memory");
+	if (rc >= 0)
+		rc = check_text(g, object);
 	LLVMDisposeMemoryBuffer(mem);
 	return rc;
 }
@@ -198,13 +215,13 @@ static int check(const struct loops *l, const struct target *t)
 	return rc;
 }
 
-/* Refuses what the assembler would spill. */
+/* Refuses what the assembler would surely spill, before there is a text. */
 static int check_registers(const struct gen *g)
 {
 	for (int i = 0; i < g->l->nentries; i++) {
 		const struct entry *e = &g->l->entry[i];
 		int threads = gpu_group(g, e) * e->threads, most = ptx_limit(threads, e->blocks),
-		    least = ptx_registers(g->l, e).least + PTX_REGS_MARGIN;
+		    least = ptx_carried(g->l, e) + PTX_REGS_MARGIN;
 		if (least > most)
 			return fail(
 			    E_INFEASIBLE,

@@ -104,11 +104,11 @@ static void one(int i, const char *cpu, const char *dir)
 			printf("%s %s: %.3f of the innermost loop are multiply-adds\n", layers[i].name, cpu,
 			       share);
 		CHECK(share >= layers[i].least);
-		struct ptx_regs regs = ptx_registers(l, &l->entry[0]);
+		struct ptx_regs regs = ptx_registers(object.p, object.n, 0);
 		if (abs(regs.usual - layers[i].registers) > NEAR)
 			printf("%s: %d registers are estimated\n", layers[i].name, regs.usual);
 		CHECK(abs(regs.usual - layers[i].registers) <= NEAR);
-		CHECK(regs.least <= layers[i].registers);
+		CHECK(ptx_carried(l, &l->entry[0]) <= layers[i].registers);
 		char path[512];
 		snprintf(path, sizeof path, "%s/%s/%s.layer", dir, cpu, layers[i].name);
 		FILE *f = dir ? fopen(path, "w") : NULL;
@@ -126,6 +126,51 @@ TEST(large_layers)
 		for (int c = 0; c < PTX_CPUS; c++)
 			if (dir || !strcmp(ptx_cpus[c], "sm_87") || !strcmp(ptx_cpus[c], "sm_90"))
 				one(i, ptx_cpus[c], dir);
+}
+
+/* A random candidate of the layer whose threads share boxes, for the assembler. */
+static void random_one(int i, const char *cpu, const char *dir, uint64_t seed)
+{
+	struct arena a = {0};
+	struct target tg = ptx_target(cpu);
+	struct task t;
+	struct loops *l;
+	struct manifest m;
+	struct blob object = {NULL, 0};
+	struct space *s;
+	struct rng r;
+	char cand[CAND_MAX], path[512];
+	rng_seed(&r, seed);
+	int rc = task_parse(layers[i].task, &t);
+	if (rc >= 0)
+		rc = space_make(&a, &t, &tg, &(struct space_want){.level = LEVEL_FP32}, &s);
+	CHECK_OK(rc);
+	if (rc >= 0 && draw_with(s, &r, seed % 4 ? "share=" : "lane=", cand) &&
+	    (rc = lower(&t, cand, &tg, &a, &l, &m)) >= 0 &&
+	    emit_find("ptx")->emit(l, &tg, &a, &object) >= 0) {
+		int regs = 0;
+		for (int e = 0; e < l->nentries; e++) {
+			int n = ptx_registers(object.p, object.n, e).usual;
+			regs = n > regs ? n : regs;
+		}
+		snprintf(path, sizeof path, "%s/%s/l%d-%llu.ptx", dir, cpu, i, (unsigned long long)seed);
+		FILE *f = fopen(path, "w");
+		CHECK(f && fwrite(object.p, 1, object.n, f) == object.n &&
+		      fprintf(f, "//registers %d\n", regs) > 0);
+		if (f)
+			CHECK(fclose(f) == 0);
+	}
+	CHECK_OK(rc);
+	arena_free(&a);
+}
+
+TEST(random_schedules)
+{
+	const char *dir = getenv("PTX_DIR"), *each = getenv("PTX_EACH"), *seed = getenv("SEED");
+	for (int n = 0; dir && each && n < atoi(each); n++)
+		for (int c = 0; c < PTX_CPUS; c++)
+			random_one(n % LAYERS, ptx_cpus[c], dir,
+				   (seed ? strtoull(seed, NULL, 10) : 1) + (uint64_t)n);
 }
 
 TEST_MAIN

@@ -279,13 +279,37 @@ TEST(what_would_spill_is_refused)
 	struct target t = gpu("sm_87", "+ptx74");
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		carry_sums(cases[i].vectors, cases[i].group, cases[i].blocks);
-		CHECK(ptx_registers(&l, &l.entry[0]).least == 4 * cases[i].vectors);
+		CHECK(ptx_carried(&l, &l.entry[0]) == 4 * cases[i].vectors);
 		if (cases[i].fits)
 			CHECK_OK(emit(&t));
 		else
 			CHECK_FAILS(emit(&t), E_INFEASIBLE, "registers");
 	}
 	CHECK(ptx_limit(1, 1) == 255 && ptx_limit(33, 0) == 255 && ptx_limit(256, 2) == 128);
+}
+
+/* The estimate has room for what a loop carries, and takes any text without harm. */
+TEST(registers_are_estimated)
+{
+	struct rng r;
+	rng_seed(&r, 7);
+	for (int vectors = 4; vectors < 40; vectors += 7) {
+		carry_sums(vectors, 64, 0);
+		const char *text = print("sm_87", "+ptx74");
+		REQUIRE(text);
+		size_t n = strlen(text);
+		struct ptx_regs regs = ptx_registers(text, n, 0);
+		CHECK(regs.usual >= 4 * vectors + 4 && regs.usual <= 4 * vectors + 24);
+		CHECK(regs.least >= 4 * vectors + 4 && regs.least <= regs.usual);
+		CHECK(!ptx_spills(&regs, 4 * vectors) && ptx_spills(&regs, 4 * vectors - 64));
+		CHECK(ptx_registers(text, n, 1).usual == 0 && ptx_registers(text, 40, 0).usual == 0);
+		char *broken = arena_strndup(&objects, text, n);
+		for (int i = 0; i < 300; i++) {
+			static const char bytes[] = "%;,{}[]$_0p\nrd<>@";
+			broken[rng_below(&r, n)] = bytes[rng_below(&r, sizeof bytes - 1)];
+			CHECK(ptx_registers(broken, i % 3 ? n : rng_below(&r, n), 0).usual <= 255);
+		}
+	}
 }
 
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */
@@ -392,9 +416,10 @@ TEST(each_item_has_scratch_of_its_own)
 	const char *text = print("sm_87", "+ptx74");
 	REQUIRE(text);
 	CHECK(ptx_counts(text, "st.global.v4.f32", 2)); /* a part is a multiple of 16 bytes */
-	REQUIRE_OK(ptx_device_run(
-	    text, strlen(text),
-	    &(struct ptx_device_run){.l = &l, .buf = got.bufs, .bytes = memory_bytes, .at_once = 40, .seed = 3}));
+	REQUIRE_OK(
+	    ptx_device_run(text, strlen(text),
+			   &(struct ptx_device_run){
+			       .l = &l, .buf = got.bufs, .bytes = memory_bytes, .at_once = 40, .seed = 3}));
 	CHECK(memcmp(want.f[B_O], got.f[B_O], sizeof want.f[B_O]) == 0);
 }
 
