@@ -88,7 +88,7 @@ static int register_at(const struct reader *r, const char **p, const char *end)
 	return -1;
 }
 
-static enum ptx_kind kind_of(const char *op, const char *end, bool registers)
+static enum ptx_class kind_of(const char *op, const char *end, bool registers)
 {
 	static const struct {
 		const char *word;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ptx_kind {
+enum ptx_class {
 	PTX_PLAIN,
 	PTX_MATH,   /* sums and products: what conversions of loaded bytes are not */
 	PTX_GLOBAL, /* loads */

@@ -114,7 +114,7 @@ static int copy_marked(struct orders *o, int n, int from, int to, bool first)
 	return n;
 }
 
-static enum ptx_kind kind(const struct orders *o, int i)
+static enum ptx_class kind(const struct orders *o, int i)
 {
 	return o->f.ins[o->before[i]].kind;
 }
