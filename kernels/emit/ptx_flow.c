@@ -88,7 +88,7 @@ static int register_at(const struct reader *r, const char **p, const char *end)
 	return -1;
 }
 
-static enum ptx_class kind_of(const char *op, const char *end, bool registers)
+static enum flow_class kind_of(const char *op, const char *end, bool registers)
 {
 	static const struct {
 		const char *word;
@@ -135,7 +135,7 @@ static int label_number(const char *p, const char *end)
 }
 
 /* The registers of an instruction: `op {a, b}, c, [d+4];`. */
-static void operands(struct reader *r, struct ptx_ins *x, const char *p, const char *end, bool sets)
+static void operands(struct reader *r, struct flow_ins *x, const char *p, const char *end, bool sets)
 {
 	uint32_t use[MOST_ARGS];
 	int n = 0;
@@ -161,7 +161,7 @@ static void operands(struct reader *r, struct ptx_ins *x, const char *p, const c
 }
 
 /* Half of a fragment of f16 is a copy of the other half, except on the oldest architecture. */
-static void halve_fragment(struct reader *r, const struct ptx_ins *x, const char *op, const char *end)
+static void halve_fragment(struct reader *r, const struct flow_ins *x, const char *op, const char *end)
 {
 	if (r->sm > 72 && starts(op, end, "wmma.load") && find(op, end, ".f16"))
 		for (int i = 1; i < x->ndefs; i += 2)
@@ -171,8 +171,8 @@ static void halve_fragment(struct reader *r, const struct ptx_ins *x, const char
 static void instruction(struct reader *r, const char *p, const char *end)
 {
 	struct ptx_flow *f = r->f;
-	struct ptx_ins *x = &f->ins[f->nins++];
-	*x = (struct ptx_ins){.truth = -1, .next = -1, .label = -1};
+	struct flow_ins *x = &f->ins[f->nins++];
+	*x = (struct flow_ins){.truth = -1, .next = -1, .label = -1};
 	int guard = -1;
 	if (*p == '@') {
 		p += p + 1 < end && p[1] == '!' ? 2 : 1;
@@ -244,7 +244,7 @@ static bool read_body(struct reader *r)
 /* ---- blocks ---- */
 
 /* Which way a branch goes always; -1: either. */
-static int decided(const struct ptx_flow *f, const int8_t *truth, const struct ptx_ins *x)
+static int decided(const struct ptx_flow *f, const int8_t *truth, const struct flow_ins *x)
 {
 	return x->uncond ? 1 : truth[f->reg[x->first]];
 }
@@ -252,8 +252,8 @@ static int decided(const struct ptx_flow *f, const int8_t *truth, const struct p
 static void add_edges(struct reader *r, const int8_t *truth, const int *block_of, int i)
 {
 	struct ptx_flow *f = r->f;
-	struct ptx_block *b = &f->block[i];
-	const struct ptx_ins *x = b->tail >= 0 ? &f->ins[b->tail] : NULL;
+	struct flow_block *b = &f->block[i];
+	const struct flow_ins *x = b->tail >= 0 ? &f->ins[b->tail] : NULL;
 	int target = -1, way = 0;
 	if (x && x->kind == PTX_BRANCH) {
 		if (x->ret)
@@ -279,16 +279,16 @@ static void make_blocks(struct reader *r)
 		if (r->label[i] >= 0)
 			leads[r->label[i]] = true;
 	for (int i = 0; i < f->nins; i++) {
-		const struct ptx_ins *x = &f->ins[i];
+		const struct flow_ins *x = &f->ins[i];
 		leads[i + 1] |= x->kind == PTX_BRANCH;
 		f->nblocks += i == 0 || leads[i];
 		if (x->truth >= 0 && x->ndefs == 1 && f->sets[f->reg[x->first]] == 1)
 			truth[f->reg[x->first]] = x->truth;
 	}
-	f->block = ARENA_ARRAY(r->a, struct ptx_block, f->nblocks + 1);
+	f->block = ARENA_ARRAY(r->a, struct flow_block, f->nblocks + 1);
 	for (int i = 0, n = -1; i < f->nins; i++) {
 		if (i == 0 || leads[i])
-			f->block[++n] = (struct ptx_block){.head = i, .tail = i};
+			f->block[++n] = (struct flow_block){.head = i, .tail = i};
 		else {
 			f->ins[i - 1].next = i;
 			f->block[n].tail = i;
@@ -304,10 +304,10 @@ static void make_blocks(struct reader *r)
 static void skip_empty(struct ptx_flow *f)
 {
 	for (int i = 0; i < f->nblocks; i++) {
-		struct ptx_block *b = &f->block[i];
+		struct flow_block *b = &f->block[i];
 		for (int k = 0; k < b->nto; k++)
 			for (int n = 0; n < 8; n++) {
-				const struct ptx_block *t = &f->block[b->to[k]];
+				const struct flow_block *t = &f->block[b->to[k]];
 				if (t->n != 1 || t->nto != 1 || f->ins[t->head].kind != PTX_BRANCH)
 					break;
 				b->to[k] = t->to[0];
@@ -326,9 +326,9 @@ static void reach(struct reader *r)
 	stack[n++] = 0;
 	f->block[0].gone = false;
 	while (n) {
-		const struct ptx_block *b = &f->block[stack[--n]];
+		const struct flow_block *b = &f->block[stack[--n]];
 		for (int k = 0; k < b->nto; k++) {
-			struct ptx_block *t = &f->block[b->to[k]];
+			struct flow_block *t = &f->block[b->to[k]];
 			t->nfrom++;
 			if (t->gone)
 				stack[n++] = b->to[k];
@@ -337,7 +337,7 @@ static void reach(struct reader *r)
 	}
 }
 
-static bool can_guard(const struct ptx_flow *f, const struct ptx_block *b)
+static bool can_guard(const struct ptx_flow *f, const struct flow_block *b)
 {
 	if (b->n > MOST_GUARDED + 1)
 		return false;
@@ -347,7 +347,7 @@ static bool can_guard(const struct ptx_flow *f, const struct ptx_block *b)
 	return true;
 }
 
-static void append(struct ptx_flow *f, struct ptx_block *to, struct ptx_block *from, bool guarded)
+static void append(struct ptx_flow *f, struct flow_block *to, struct flow_block *from, bool guarded)
 {
 	for (int i = from->head; guarded && i >= 0; i = f->ins[i].next)
 		f->ins[i].guarded = true;
@@ -361,9 +361,9 @@ static void append(struct ptx_flow *f, struct ptx_block *to, struct ptx_block *f
 /* Joins block i with what follows it, if the assembler would need no branch. */
 static bool join(struct ptx_flow *f, int i)
 {
-	struct ptx_block *b = &f->block[i];
+	struct flow_block *b = &f->block[i];
 	if (b->nto == 1 && b->to[0] != i && f->block[b->to[0]].nfrom == 1) {
-		struct ptx_block *t = &f->block[b->to[0]];
+		struct flow_block *t = &f->block[b->to[0]];
 		append(f, b, t, false);
 		b->nto = t->nto;
 		memcpy(b->to, t->to, sizeof b->to);
@@ -372,7 +372,7 @@ static bool join(struct ptx_flow *f, int i)
 	if (b->nto < 2)
 		return false;
 	for (int k = 0; k < 2; k++) {
-		struct ptx_block *t = &f->block[b->to[k]], *o = &f->block[b->to[1 - k]];
+		struct flow_block *t = &f->block[b->to[k]], *o = &f->block[b->to[1 - k]];
 		int after = t->nto == 1 ? t->to[0] : -1;
 		if (t == b || o == b || t->nfrom != 1 || after < 0 || !can_guard(f, t))
 			continue;
@@ -412,7 +412,7 @@ static void rename_copies(struct reader *r)
 	for (uint32_t i = 0; i < (uint32_t)f->nregs; i++)
 		is[i] = i;
 	for (int i = 0; i < f->nins; i++) {
-		struct ptx_ins *x = &f->ins[i];
+		struct flow_ins *x = &f->ins[i];
 		const uint32_t *reg = f->reg + x->first;
 		if (x->renames && f->sets[reg[0]] == 1 && f->sets[reg[1]] == 1 &&
 		    f->weight[reg[0]] == f->weight[reg[1]]) {
@@ -428,7 +428,7 @@ static void rename_copies(struct reader *r)
 		}
 }
 
-static bool has_effect(const struct ptx_ins *x)
+static bool has_effect(const struct flow_ins *x)
 {
 	return x->kind == PTX_STORE || x->kind == PTX_BARRIER || x->kind == PTX_BRANCH || !x->ndefs;
 }
@@ -462,7 +462,7 @@ static void drop_dead(struct reader *r)
 				stack[n++] = i;
 		}
 	while (n) {
-		const struct ptx_ins *x = &f->ins[stack[--n]];
+		const struct flow_ins *x = &f->ins[stack[--n]];
 		const uint32_t *use = f->reg + x->first + x->ndefs;
 		for (int k = 0; k < x->nuses; k++)
 			for (int j = at[use[k]]; j < at[use[k] + 1]; j++)
@@ -472,7 +472,7 @@ static void drop_dead(struct reader *r)
 				}
 	}
 	for (int b = 0; b < f->nblocks; b++) {
-		struct ptx_block *k = &f->block[b];
+		struct flow_block *k = &f->block[b];
 		int *link = &k->head, next;
 		k->n = 0;
 		for (int i = k->gone ? -1 : k->head; i >= 0; i = next) {
@@ -496,7 +496,7 @@ static void find_slow(struct reader *r)
 		if (f->ins[i].ndefs == 1)
 			bytes[f->reg[f->ins[i].first]] = f->ins[i].bytes;
 	for (int i = 0; i < f->nins; i++) {
-		struct ptx_ins *x = &f->ins[i];
+		struct flow_ins *x = &f->ins[i];
 		if (x->kind == PTX_CONVERT && r->sm >= FAST_CONVERT &&
 		    !(x->nuses && bytes[f->reg[x->first + x->ndefs]]))
 			x->kind = PTX_PLAIN;
@@ -510,7 +510,7 @@ static void live_sets(struct reader *r)
 	uint64_t **use = ARENA_ARRAY(r->a, uint64_t *, f->nblocks + 1),
 		 **set = ARENA_ARRAY(r->a, uint64_t *, f->nblocks + 1);
 	for (int b = 0; b < f->nblocks; b++) {
-		struct ptx_block *k = &f->block[b];
+		struct flow_block *k = &f->block[b];
 		if (k->gone)
 			continue;
 		k->in = ARENA_ARRAY(r->a, uint64_t, 4 * w);
@@ -518,7 +518,7 @@ static void live_sets(struct reader *r)
 		use[b] = k->out + w;
 		set[b] = use[b] + w;
 		for (int i = k->head; i >= 0; i = f->ins[i].next) {
-			const struct ptx_ins *x = &f->ins[i];
+			const struct flow_ins *x = &f->ins[i];
 			const uint32_t *reg = f->reg + x->first;
 			for (int j = x->ndefs; j < x->ndefs + x->nuses; j++)
 				if (!ptx_in(set[b], reg[j]))
@@ -530,7 +530,7 @@ static void live_sets(struct reader *r)
 	for (bool changed = true; changed;) {
 		changed = false;
 		for (int b = f->nblocks - 1; b >= 0; b--) {
-			struct ptx_block *k = &f->block[b];
+			struct flow_block *k = &f->block[b];
 			for (size_t j = 0; j < w && !k->gone; j++) {
 				for (int t = 0; t < k->nto; t++)
 					k->out[j] |= f->block[k->to[t]].in[j];
@@ -567,7 +567,7 @@ static void make_room(struct reader *r)
 	}
 	r->max_ins = ends < MOST_INS ? (int)ends : MOST_INS;
 	r->max_reg = regs + 2 * MOST_ARGS;
-	r->f->ins = ARENA_ARRAY(r->a, struct ptx_ins, r->max_ins + 1);
+	r->f->ins = ARENA_ARRAY(r->a, struct flow_ins, r->max_ins + 1);
 	r->f->reg = ARENA_ARRAY(r->a, uint32_t, r->max_reg);
 	r->nlabels = 4 * r->max_ins + 256; /* LLVM leaves numbers out */
 	r->label = ARENA_ARRAY(r->a, int, r->nlabels);
@@ -595,7 +595,7 @@ bool ptx_flow(const char *text, size_t n, int entry, struct arena *a, struct ptx
 	join_blocks(out);
 	rename_copies(&r);
 	for (int i = 0; i < out->nins; i++) {
-		const struct ptx_ins *x = &out->ins[i];
+		const struct flow_ins *x = &out->ins[i];
 		for (int k = 0; k < x->ndefs && x->kind == PTX_IMMEDIATE; k++)
 			if (out->sets[out->reg[x->first + (uint32_t)k]] == 1)
 				out->weight[out->reg[x->first + (uint32_t)k]] = 0;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ptx_class {
+enum flow_class {
 	PTX_PLAIN,
 	PTX_MATH,   /* sums and products: what conversions of loaded bytes are not */
 	PTX_GLOBAL, /* loads */
@@ -24,7 +24,7 @@ enum ptx_class {
 	PTX_CONVERT    /* integer to f32, which takes longer than other arithmetic */
 };
 
-struct ptx_ins {
+struct flow_ins {
 	uint8_t kind, ndefs, nuses;
 	bool guarded; /* under a predicate instead of a branch: what it sets may keep its old value */
 	bool renames; /* its result is its operand, or that plus a constant that addresses contain */
@@ -35,7 +35,7 @@ struct ptx_ins {
 	uint32_t first; /* in reg: ndefs registers that it sets, then nuses that it reads */
 };
 
-struct ptx_block {
+struct flow_block {
 	int head, tail, n; /* instructions; -1: none */
 	int to[2], nto, nfrom;
 	bool gone;
@@ -43,8 +43,8 @@ struct ptx_block {
 };
 
 struct ptx_flow {
-	struct ptx_ins *ins;
-	struct ptx_block *block;
+	struct flow_ins *ins;
+	struct flow_block *block;
 	uint32_t *reg;
 	uint8_t *weight; /* per register: registers of 32 bits */
 	uint32_t *sets;  /* per register: how many instructions set it */

@@ -48,7 +48,7 @@ static int pressure(struct orders *o, const int *order, const uint64_t *out)
 			live += o->f.weight[i * 64 + __builtin_ctzll(m)];
 	most = live;
 	for (int i = o->n - 1; i >= 0; i--) {
-		const struct ptx_ins *x = &o->f.ins[order[i]];
+		const struct flow_ins *x = &o->f.ins[order[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		int unused = 0;
 		for (int k = 0; k < x->ndefs; k++)
@@ -67,7 +67,7 @@ static int pressure(struct orders *o, const int *order, const uint64_t *out)
 static void find_sources(struct orders *o)
 {
 	for (int i = 0; i < o->n; i++) {
-		const struct ptx_ins *x = &o->f.ins[o->before[i]];
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		enum source s = x->kind == PTX_GLOBAL ? LOADED : NOT_LOADED;
 		if (x->kind == PTX_GLOBAL_CONST)
@@ -90,7 +90,7 @@ static void mark_first(struct orders *o, int from, int to, bool constant)
 	uint64_t *wanted = o->live;
 	memset(wanted, 0, sizeof *wanted * (size_t)o->f.words);
 	for (int i = to - 1; i >= from; i--) {
-		const struct ptx_ins *x = &o->f.ins[o->before[i]];
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		if (o->first[i] || x->kind == PTX_STORE || x->kind == PTX_BARRIER)
 			continue;
@@ -114,7 +114,7 @@ static int copy_marked(struct orders *o, int n, int from, int to, bool first)
 	return n;
 }
 
-static enum ptx_class kind(const struct orders *o, int i)
+static enum flow_class kind(const struct orders *o, int i)
 {
 	return o->f.ins[o->before[i]].kind;
 }
@@ -154,7 +154,7 @@ static void order_early(struct orders *o)
 
 static bool waits(const struct orders *o, int i)
 {
-	const struct ptx_ins *x = &o->f.ins[i];
+	const struct flow_ins *x = &o->f.ins[i];
 	bool once = x->kind == PTX_SHARED && !x->guarded;
 	for (int k = 0; k < x->ndefs; k++)
 		once &= o->f.sets[o->f.reg[x->first + (uint32_t)k]] == 1;
@@ -167,7 +167,7 @@ static int order_late(struct orders *o)
 	int loads = 0, n = 0;
 	memset(o->setter, -1, sizeof *o->setter * (size_t)o->f.nregs);
 	for (int i = 0; i < o->n; i++) {
-		const struct ptx_ins *x = &o->f.ins[o->after[i]];
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		if (waits(o, o->after[i])) {
 			for (int k = 0; k < x->ndefs; k++)
@@ -180,7 +180,7 @@ static int order_late(struct orders *o)
 			if (load < 0)
 				continue;
 			o->before[n++] = load;
-			const struct ptx_ins *y = &o->f.ins[load];
+			const struct flow_ins *y = &o->f.ins[load];
 			for (int j = 0; j < y->ndefs; j++)
 				o->setter[o->f.reg[y->first + (uint32_t)j]] = -1;
 		}
@@ -193,7 +193,7 @@ static int order_late(struct orders *o)
 
 /* ---- values just before they are needed ---- */
 
-static bool is_root(const struct ptx_ins *x)
+static bool is_root(const struct flow_ins *x)
 {
 	return x->kind == PTX_STORE || x->kind == PTX_BARRIER || x->kind == PTX_GLOBAL ||
 	       x->kind == PTX_GLOBAL_CONST || x->kind == PTX_SHARED || !x->ndefs;
@@ -212,7 +212,7 @@ static void order_deep(struct orders *o, const uint64_t *out)
 	memset(o->setter, -1, sizeof *o->setter * (size_t)o->f.nregs);
 	total = 0;
 	for (int i = 0; i < o->n; i++) {
-		const struct ptx_ins *x = &o->f.ins[o->after[i]];
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		at[i] = next[i] = total;
 		for (int k = 0; k < x->ndefs + x->nuses; k++)
@@ -224,7 +224,7 @@ static void order_deep(struct orders *o, const uint64_t *out)
 	}
 	at[o->n] = total;
 	for (int i = 0; i < o->n; i++) {
-		const struct ptx_ins *x = &o->f.ins[o->after[i]];
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
 		const uint32_t *reg = o->f.reg + x->first;
 		bool root = is_root(x);
 		for (int k = 0; k < x->ndefs; k++)
@@ -249,7 +249,7 @@ static void order_deep(struct orders *o, const uint64_t *out)
 	o->n = n; /* what is left sets registers that are set again before their use */
 }
 
-static void add_block(struct orders *o, const struct ptx_block *b, struct ptx_regs *r)
+static void add_block(struct orders *o, const struct flow_block *b, struct ptx_regs *r)
 {
 	o->n = 0;
 	for (int i = b->head; i >= 0; i = o->f.ins[i].next)
