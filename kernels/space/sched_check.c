@@ -417,6 +417,16 @@ static bool splits_boxes(const struct stage *st, const struct sstage *s)
 	       (!last || last >= ring);
 }
 
+/* Whether the axis has whole blocks of threads, or the last of them can overlap the one before it: not along
+ * lanes, nor where stores or parts of the reduction take tiles by their number. */
+static bool has_blocks(const struct task *t, const struct stage *st, const struct sstage *s, int axis)
+{
+	int64_t e = st->axis[axis].extent, span = share_span(st, s, axis);
+	if (IS_SYM(e) || e % span == 0)
+		return !IS_SYM(e);
+	return axis != s->lane && e > span && !s->spread && store_weaves(t, st, s) < 0;
+}
+
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
 			 const struct sstage *s, int ns)
 {
@@ -424,11 +434,10 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	if (stage_team(st, s) > 1)
 		return check_team(t, tg, st, s, ns);
 	for (int a = 0; a < ns; a++) {
-		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
 		n *= s->threads[a];
 		if (s->threads[a] < 1 || n > SCHED_THREADS)
 			return fail(E_INFEASIBLE, "a block of more than %d threads", (int)SCHED_THREADS);
-		if (stage_threads(st, s) > 1 && (IS_SYM(e) || e % (s->threads[a] * s->tile[a] * unit)))
+		if (stage_threads(st, s) > 1 && !has_blocks(t, st, s, a))
 			return fail(E_INFEASIBLE, "threads: %s ends inside of a block", st->axis[a].name);
 	}
 	if (n == 1)

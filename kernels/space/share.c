@@ -44,6 +44,11 @@ int64_t share_span(const struct stage *st, const struct sstage *s, int axis)
 	return axis == s->share_axis ? s->share : st->axis[axis].extent;
 }
 
+bool share_overlaps(const struct stage *st, const struct sstage *s, int axis)
+{
+	return st->axis[axis].extent % share_span(st, s, axis) != 0;
+}
+
 /* Whether boxes of the read can be described: its indices are sums of axes with constant factors, and a
  * packed constant's are single axes. */
 static bool is_plain(const struct task *t, const struct stage *st, int read)

@@ -27,6 +27,8 @@ struct shared_read {
 
 /* Points of an axis in a box: those of the block, of the share axis, or all. */
 int64_t share_span(const struct stage *st, const struct sstage *s, int axis);
+/* Whether the last block of threads along a spatial axis of known extent overlaps the one before it. */
+bool share_overlaps(const struct stage *st, const struct sstage *s, int axis);
 /* The places of each point in the shared buffer in which n threads combine their sums: one per thread, or,
  * where the device exchanges values directly, one per SHARE_NEIGHBOURS of them, who exchange first. 1: no
  * buffer. */
