@@ -276,10 +276,11 @@ static int check_texture(const struct task *t, const struct target *tg, const st
 }
 
 /* Threads copy the weights that they share from a buffer, so these cannot be a texture. */
-static int check_shared_texture(const struct task *t, const struct stage *st, const struct sstage *s)
+static int check_shared_texture(const struct task *t, const struct target *tg, const struct stage *st,
+				const struct sstage *s)
 {
 	struct shared_read box[MAX_READS];
-	int rc = s->texture && s->share_axis >= 0 ? stage_share(t, st, s, box) : -1;
+	int rc = s->texture && s->share_axis >= 0 ? stage_share(t, tg, st, s, box) : -1;
 	return rc >= 0 && box[stage_weights(t, st, s->lane)].on
 		   ? fail(E_INFEASIBLE, "texture: threads share the weights")
 		   : E_OK;
@@ -454,7 +455,7 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	if (rc >= 0 && !splits_boxes(st, s))
 		return fail(E_INFEASIBLE,
 			    "threads: a split that is not spread in whole boxes of the share axis");
-	return rc < 0 ? rc : stage_share(t, st, s, boxes);
+	return rc < 0 ? rc : stage_share(t, tg, st, s, boxes);
 }
 
 /* Bytes that an intermediate takes at most, without its shared dims. */
@@ -596,7 +597,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (rc = check_mmla(t, tg, st, ss)) < 0 || (rc = check_group(t, tg, ss)) < 0 ||
 		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
 		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0) ||
-		    (SCHED_THREADED && (rc = check_shared_texture(t, st, ss)) < 0))
+		    (SCHED_THREADED && (rc = check_shared_texture(t, tg, st, ss)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

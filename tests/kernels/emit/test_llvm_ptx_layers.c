@@ -173,4 +173,32 @@ TEST(random_schedules)
 				   (seed ? strtoull(seed, NULL, 10) : 1) + (uint64_t)n);
 }
 
+/* Boxes of 86 KB, where the architecture has them. */
+TEST(large_rings)
+{
+	static const char cand[] = "lane=k:4 tile=k:2,x:7 unroll=c:8 order=k,n,y,x,c par=4 "
+				   "threads=k:16,y:7,x:2 share=c:32x3";
+	const char *dir = getenv("PTX_DIR");
+	for (int c = 0; c < PTX_CPUS; c++) {
+		struct arena a = {0};
+		struct target tg = ptx_target(ptx_cpus[c]);
+		struct task t;
+		struct loops *l;
+		struct manifest m;
+		struct blob object = {NULL, 0};
+		char path[512];
+		CHECK_OK(task_parse(layers[4].task, &t));
+		int rc = lower(&t, cand, &tg, &a, &l, &m);
+		CHECK(rc == (strcmp(tg.cpu, "sm_75") ? E_OK : E_INFEASIBLE));
+		if (rc >= 0 && (rc = emit_find("ptx")->emit(l, &tg, &a, &object)) >= 0) {
+			const char *text = arena_strndup(&a, object.p, object.n);
+			CHECK(strstr(text, ".extern .shared .align 16 .b8 shared[];") != NULL);
+			snprintf(path, sizeof path, "%s/%s/large-ring.layer", dir, tg.cpu);
+			CHECK(!dir || file_write(path, object.p, object.n) >= 0);
+		} else if (strcmp(tg.cpu, "sm_75"))
+			CHECK_OK(rc);
+		arena_free(&a);
+	}
+}
+
 TEST_MAIN

@@ -158,20 +158,23 @@ TEST(integers_have_32_bits_where_they_fit)
 static void copy_shared(bool some, int64_t elems)
 {
 	const struct ix *thread;
+	int s = elems > 4096 ? 3 : 2; /* behind another one */
 	arena_reset(&arena);
 	loops_init(&l, &arena, true);
 	loops_buf(&l, "a", BUF_IN, DT_F32, c(ELEMS));
 	loops_buf(&l, "o", BUF_OUT, DT_F32, c(ELEMS));
-	loops_buf(&l, "s", BUF_SHARED, DT_F32, c(elems));
+	if (s == 3)
+		loops_buf(&l, "r", BUF_SHARED, DT_F32, c(elems - 512));
+	loops_buf(&l, "s", BUF_SHARED, DT_F32, c(s == 3 ? 512 : elems));
 	loops_entry_threads(&l, c(2), 32, &thread);
 	int v = lv_new(&l, 4);
 	const struct ix *x = ix_mul(&l, thread, c(4));
-	lv_copy(&l, 2, x,
+	lv_copy(&l, s, x,
 		(struct mem){.buf = 0, .at = x, .stride = 1, .valid = some ? ix_sub(&l, c(99), x) : NULL}, 4);
 	lv_commit(&l);
 	lv_wait(&l, 0);
 	lv_barrier(&l);
-	lv_load(&l, v, at(2, ix_sub(&l, c(124), x)));
+	lv_load(&l, v, at(s, ix_sub(&l, c(124), x)));
 	lv_shuffle(&l, v, v, 3);
 	lv_store(&l, v, at(1, ix_add(&l, ix_mul(&l, ix_var(&l, l.entry[0].var), c(128)), x)));
 	loops_entry_end(&l);
@@ -194,6 +197,30 @@ TEST(threads_copy_and_wait)
 		REQUIRE(text);
 		CHECK(!strstr(text, "cp.async") && strstr(text, "ld.global.v4.u32") &&
 		      strstr(text, "st.shared.v4.u32"));
+	}
+}
+
+/* More than 48 KB are one array that the launch sizes. */
+TEST(large_shared_memory_is_asked_for)
+{
+	float a[ELEMS], o[ELEMS];
+	void *bufs[] = {a, o};
+	const int64_t bytes[] = {sizeof a, sizeof o};
+	for (int large = 0; large < 2; large++) {
+		copy_shared(false, large ? 100 << 8 : 48 << 8);
+		const char *text = print("sm_80", "+ptx70");
+		REQUIRE(text);
+		CHECK(strncmp(text, large ? "//hone-ptx k0,1,32,102400\n" : "//hone-ptx k0,1,32,49152\n",
+			      large ? 26 : 25) == 0);
+		CHECK((strstr(text, ".extern .shared .align 16 .b8 shared[];") != NULL) == large);
+		for (int i = 0; i < ELEMS; i++)
+			a[i] = (float)i;
+		memset(o, 0, sizeof o);
+		CHECK_OK(ptx_device_run(text, strlen(text),
+					&(struct ptx_device_run){
+					    .l = &l, .buf = bufs, .bytes = bytes, .at_once = 2, .seed = 1}));
+		for (int i = 0; i < 256; i++) /* of thread i / 4 ^ 3, which has loaded from the end */
+			CHECK(o[i] == (float)(124 - 4 * ((i % 128 / 4) ^ 3) + i % 4));
 	}
 }
 
@@ -221,8 +248,18 @@ TEST(what_is_refused)
 	l.blocks = false;
 	strcpy(l.entry[0].name, "k0;k1,1,1,0");
 	CHECK_FAILS(emit(&t), E_CORRUPT, "no symbol");
-	copy_shared(false, (48 << 10) / 4);
-	CHECK_FAILS(emit(&t), E_INFEASIBLE, "shared memory");
+	static const struct {
+		const char *cpu, *features;
+		int kb;
+	} most[] = {{"sm_72", "+ptx74", 96}, {"sm_75", "+ptx74", 64}, {"sm_80", "+ptx74", 163},
+		    {"sm_87", "+ptx74", 163}, {"sm_90", "+ptx83", 227}};
+	for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+		t = gpu(most[i].cpu, most[i].features);
+		copy_shared(false, most[i].kb * 256 - 8);
+		CHECK_OK(emit(&t));
+		copy_shared(false, most[i].kb * 256 + 4);
+		CHECK_FAILS(emit(&t), most[i].kb < 227 ? E_INFEASIBLE : E_CORRUPT, "shared");
+	}
 	strcpy(t.isa, "cuda");
 	CHECK_FAILS(emit_find("llvm")->emit(&l, &t, &objects, &(struct blob){NULL}), E_UNSUPPORTED,
 		    "ISA cuda");
