@@ -36,8 +36,8 @@ int share_places(const struct target *tg, int n);
 /* The threads meet, then the first ones of n that have sums left add up those of all: so many have one then.
  */
 int share_left(int n);
-/* The most bytes that shared buffers of a block can have: what the architecture allows to kernels that ask for
- * it (NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"), elsewhere what every device has. */
+/* The most bytes that shared buffers of a block can have: what the architecture allows to kernels that ask
+ * for it (NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"), elsewhere what every device has. */
 int64_t share_most(const struct target *tg);
 /* E_INFEASIBLE: no two threads read the same elements, or the boxes are too large. */
 int stage_share(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
