@@ -11,9 +11,9 @@
  * only up to 128 registers: where `early` needs more, these loads are taken to their first uses.
  *
  * Fitted to ptxas 12.4 on 1800 random candidates, of which 94 % are within PTX_REGS_MARGIN; of 550 others it
- * is 91 %, of random candidates of large layers 87 % (make bench-ptxas prints the shares). Most others are
- * due to the assembler, which may allocate 60 registers more than are ever live in the code that it makes.
- * With the true number of live registers at hand, 94 % would be within the margin. */
+ * is 91 %, of random candidates of large layers 75 to 87 % (make bench-ptxas prints the shares). Most others
+ * are due to the assembler, which may allocate 60 registers more than are ever live in the code that it
+ * makes. With the true number of live registers at hand, 94 % would be within the margin. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 
