@@ -33,7 +33,7 @@ $(B)/tests/fake/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.
 $(B)/tests/fake/old/libcuda.so.1: $(call src,tests/lib/fake_cuda*.c) $(B)/tests/ptx.a $(B)/libhone-all.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CPPFLAGS) $(ALLC) -DFAKE_CUDA_OLD -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -lm
-$(patsubst %,$(B)/tests/test_%,cuda cuda_graph dev_cuda cli_cuda libhone_cuda honed_job triples drills): | $(B)/tests/fake/libcuda.so.1
+$(patsubst %,$(B)/tests/test_%,cuda cuda_graph cuda_shared dev_cuda cli_cuda libhone_cuda honed_job triples drills): | $(B)/tests/fake/libcuda.so.1
 $(B)/tests/test_cuda_graph: | $(B)/tests/fake/old/libcuda.so.1
 # A management library of NVIDIA's that lies.
 $(B)/tests/fake/libnvidia-ml.so.1: tests/lib/fake_nvml.c

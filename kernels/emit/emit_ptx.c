@@ -5,8 +5,8 @@
  *
  * The object is text. Its first line
  *   //hone-ptx NAME,GROUP,THREADS,SHARED;NAME,...
- * says for each entry its symbol, the items of a block, the threads of an item, and the bytes of its static
- * shared memory; the rest is PTX. Blocks are of GROUP x THREADS threads (.reqntid): item `begin` + blockIdx.x
+ * says for each entry its symbol, the items of a block, the threads of an item, and the bytes of its shared
+ * memory: up to 48 KB are static, of more a launch must ask for all; the rest is PTX. Blocks are of GROUP x THREADS threads (.reqntid): item `begin` + blockIdx.x
  * * GROUP + threadIdx.x runs that index, if it is below `end`, and threadIdx.y is its thread. An entry has
  * parameters of 64 bits, in this order: the address of each buffer, which is a multiple of 16, in the order
  * of the kernel ABI; the loops' parameters; begin and end. The last buffer, if it is scratch, has as many
@@ -18,14 +18,16 @@
  * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions
  * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
  * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
- * refused as E_UNSUPPORTED, and more than 48 KB of shared memory as E_INFEASIBLE. A kernel with local memory
- * is E_SPILL, as far as LLVM decides it; the driver's assembler may spill registers later. What it surely
- * would spill is refused before, as E_INFEASIBLE (kernels/emit/ptx_regs.h). */
+ * refused as E_UNSUPPORTED, and more shared memory than the architecture has as E_INFEASIBLE. A kernel with local memory
+ * is E_SPILL, as far as LLVM decides it, and so is one for which the estimate of registers says that the
+ * driver's assembler will spill (kernels/emit/ptx_regs.h); it may spill others later. Where loops carry more
+ * registers than there are, there is no text: E_INFEASIBLE. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/emit/llvm_object.h"
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/space/share.h"
 
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
@@ -34,7 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TEXT = 4 << 20, MOST_SHARED = 48 << 10 };
+enum { MOST_TEXT = 4 << 20 };
 
 /* The newest version of PTX that this LLVM knows, and the newest architecture: PTX for it runs on later ones,
  * too. */
@@ -129,6 +131,22 @@ static int finish(const struct gen *g, const char *text, size_t n, struct arena 
 	return rc;
 }
 
+/* Refuses what the assembler would probably spill. */
+static int check_text(const struct gen *g, const struct blob *object)
+{
+	if (memmem(object->p, object->n, "__local_depot", 13))
+		return fail(E_SPILL, "spill: the kernel has local memory");
+	for (int i = 0; i < g->l->nentries; i++) {
+		const struct entry *e = &g->l->entry[i];
+		int most = ptx_limit(gpu_group(g, e) * e->threads, e->blocks);
+		struct ptx_regs r = ptx_registers(object->p, object->n, i);
+		if (ptx_spills(&r, most))
+			return fail(E_SPILL, "spill: a thread needs about %d registers, and has at most %d",
+				    r.all, most);
+	}
+	return E_OK;
+}
+
 static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *object)
 {
 	char *text = NULL;
@@ -148,8 +166,8 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	}
 	int rc = d->error[0] ? fail(E_UNSUPPORTED, "LLVM: %s", d->error)
 			     : finish(g, LLVMGetBufferStart(mem), LLVMGetBufferSize(mem), a, object);
-	if (rc >= 0 && memmem(object->p, object->n, "__local_depot", 13))
-		rc = fail(E_SPILL, "spill: the kernel has local memory");
+	if (rc >= 0)
+		rc = check_text(g, object);
 	LLVMDisposeMemoryBuffer(mem);
 	return rc;
 }
@@ -192,19 +210,21 @@ static int check(const struct loops *l, const struct target *t)
 	for (int i = 0; rc >= 0 && i < l->nbufs; i++)
 		if (l->buf[i].role == BUF_SHARED)
 			shared += l->buf[i].elems->c * (int64_t)dtype_bytes(l->buf[i].dtype) + unit - 1;
-	if (rc >= 0 && shared > MOST_SHARED)
-		rc = fail(E_INFEASIBLE, "a block has %lld bytes of shared memory, more than %d",
-			  (long long)shared, (int)MOST_SHARED);
+	int64_t most = rc >= 0 ? share_most(t) : 0;
+	most = most < GPU_STATIC ? GPU_STATIC : most;
+	if (rc >= 0 && shared > most)
+		rc = fail(E_INFEASIBLE, "a block has %lld bytes of shared memory, more than %lld",
+			  (long long)shared, (long long)most);
 	return rc;
 }
 
-/* Refuses what the assembler would spill. */
+/* Refuses what the assembler would surely spill, before there is a text. */
 static int check_registers(const struct gen *g)
 {
 	for (int i = 0; i < g->l->nentries; i++) {
 		const struct entry *e = &g->l->entry[i];
 		int threads = gpu_group(g, e) * e->threads, most = ptx_limit(threads, e->blocks),
-		    least = ptx_registers(g->l, e).least + PTX_REGS_MARGIN;
+		    least = ptx_carried(g->l, e) + PTX_REGS_MARGIN;
 		if (least > most)
 			return fail(
 			    E_INFEASIBLE,

@@ -164,6 +164,7 @@ void gpu_module(struct gen *g); /* before all entries */
 void gpu_entry(struct gen *g, const struct entry *e);
 int gpu_group(const struct gen *g, const struct entry *e); /* items of a block */
 int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e);
+enum { GPU_STATIC = 48 << 10 /* bytes of shared memory: of more a launch must ask for all */ };
 LLVMValueRef gpu_base(struct gen *g, int buf);
 LLVMValueRef gpu_param(struct gen *g, int id);     /* i64 */
 void gpu_loop(struct gen *g, LLVMValueRef branch); /* marks a loop's branch back */

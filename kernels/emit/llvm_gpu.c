@@ -38,8 +38,31 @@ int64_t gpu_shared_bytes(const struct gen *g, const struct entry *e)
 	return bytes;
 }
 
+/* One array that the launch sizes, with all shared buffers of an entry. */
+static void add_dynamic(struct gen *g)
+{
+	LLVMTypeRef t = LLVMArrayType(g->i8, 0);
+	LLVMValueRef v = LLVMAddGlobalInAddressSpace(g->mod, t, "shared", 3);
+	LLVMSetLinkage(v, LLVMExternalLinkage);
+	LLVMSetAlignment(v, (unsigned)alignment(g));
+	v = LLVMConstBitCast(v, LLVMPointerType(g->i8, 3));
+	int64_t at = 0;
+	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++) {
+		LLVMValueRef index = LLVMConstInt(g->i32, (uint64_t)at, false);
+		g->shared[i] = at ? LLVMConstGEP2(g->i8, v, &index, 1) : v;
+		at += buffer_bytes(g, &g->l->buf[i]);
+	}
+}
+
 void gpu_module(struct gen *g)
 {
+	int64_t all = 0;
+	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++)
+		all += buffer_bytes(g, &g->l->buf[i]);
+	if (all > GPU_STATIC) {
+		add_dynamic(g);
+		return;
+	}
 	for (int i = loops_arguments(g->l); i < g->l->nbufs; i++) {
 		char name[24];
 		LLVMTypeRef t = LLVMArrayType(g->i8, (unsigned)buffer_bytes(g, &g->l->buf[i]));

@@ -1,188 +1,294 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/emit/ptx_flow.h"
 
 #include <string.h>
 
 enum {
-	MOST = 255,     /* of a thread */
-	UNIT = 65536,   /* of a unit (SM) of every architecture */
-	EARLY = 128,    /* up to which the assembler loads from shared memory early */
-	AROUND = 10,    /* addresses and the index */
-	HALVES_LOOP = 5 /* halves of a register of each loop around: counters and addresses */
+	MOST = 255,                        /* of a thread */
+	UNIT = 65536,                      /* of a unit (SM) of every architecture */
+	SHARED_EARLY = 128 - PTX_REGS_BASE /* up to which the assembler loads from shared memory early */
 };
 
-struct regs {
-	const struct loops *l;
+struct orders {
+	struct ptx_flow f;
 	struct arena a;
-	struct loops_flow flow;
-	uint8_t *weight; /* per vector variable: registers */
-	enum {
-		IN_ORDER,
-		FAR_FIRST,
-		ALL_FIRST
-	} early;     /* what is computed before the rest: loads of shared
-		      * memory only in ALL_FIRST */
-	int values;  /* the most at once */
-	int carried; /* the most that a loop carries */
+	int *before, *after, n; /* a block's instructions in the text's order, and in another */
+	uint64_t *live;         /* set of registers */
+	uint8_t *source;        /* per register: enum source */
+	bool *first;            /* per instruction of `before` */
+	int *setter, *stack;    /* per register; of instructions */
 };
 
-static void put(uint64_t *set, int var)
+enum source { NOT_LOADED, LOADED, LOADED_CONST };
+
+static bool drop(uint64_t *set, uint32_t r)
 {
-	if (var >= 0)
-		set[var / 64] |= UINT64_C(1) << (var % 64);
+	uint64_t bit = UINT64_C(1) << (r % 64);
+	bool had = set[r / 64] & bit;
+	set[r / 64] &= ~bit;
+	return had;
 }
 
-static bool has(const uint64_t *set, int var)
+static bool put(uint64_t *set, uint32_t r)
 {
-	return set[var / 64] >> (var % 64) & 1;
+	uint64_t bit = UINT64_C(1) << (r % 64);
+	bool had = set[r / 64] & bit;
+	set[r / 64] |= bit;
+	return !had;
 }
 
-static void unite(const struct regs *r, uint64_t *to, const uint64_t *from)
+/* The most registers that are live at once in `order`, from the last instruction to the first. */
+static int pressure(struct orders *o, const int *order, const uint64_t *out)
 {
-	for (int i = 0; i < r->flow.words; i++)
-		to[i] |= from[i];
-}
-
-static void count(struct regs *r, const uint64_t *set)
-{
-	int n = 0;
-	for (int i = 0; i < r->flow.words; i++)
-		for (uint64_t m = set[i]; m; m &= m - 1)
-			n += r->weight[i * 64 + __builtin_ctzll(m)];
-	r->values = n > r->values ? n : r->values;
-}
-
-static bool is_simple(const struct stmt *s)
-{
-	return s->op == ST_SET || s->op == ST_STORE || s->op == ST_PREFETCH;
-}
-
-static bool takes_long(const struct regs *r, const struct stmt *s)
-{
-	if (s->op == ST_SET && s->vop == V_LOAD)
-		return r->early == ALL_FIRST || r->l->buf[s->mem.buf].role != BUF_SHARED;
-	return s->op == ST_SET && (s->vop == V_CVT || s->vop == V_SQRT || s->vop == V_DIV);
-}
-
-/* Orders n simple statements as the assembler does: first those that take long, and what these need. */
-static void order(const struct regs *r, const struct stmt **list, int n)
-{
-	struct arena a = {0};
-	uint64_t *wanted = ARENA_ARRAY(&a, uint64_t, r->flow.words + 1);
-	const struct stmt **late = ARENA_ARRAY(&a, const struct stmt *, n + 1);
-	bool *first = ARENA_ARRAY(&a, bool, n + 1);
-	int early = 0, rest = 0;
-	for (int i = n - 1; i >= 0; i--) {
-		const struct stmt *s = list[i];
-		const int arg[4] = {s->a, s->b, s->c, s->d};
-		first[i] = s->op == ST_SET && (takes_long(r, s) || has(wanted, s->dst));
-		for (int k = 0; k < 4 && first[i]; k++)
-			put(wanted, arg[k]);
-	}
-	for (int i = 0; i < n; i++)
-		if (first[i])
-			list[early++] = list[i];
-		else
-			late[rest++] = list[i];
-	memcpy(list + early, late, sizeof *late * (size_t)rest);
-	arena_free(&a);
-}
-
-static void body(struct regs *r, const struct stmt *s, uint64_t *set);
-
-static bool is_empty_never(const struct stmt *s)
-{
-	int64_t lo, hi;
-	return s->at_least_once || (ix_is_const(s->lo, &lo) && ix_is_const(s->hi, &hi) && lo < hi);
-}
-
-static void nested(struct regs *r, const struct stmt *s, uint64_t *set)
-{
-	uint64_t *other = arena_memdup(&r->a, set, sizeof *set * (size_t)(r->flow.words + 1));
-	if (s->op == ST_IF) {
-		body(r, s->other, other);
-		body(r, s->body, set);
-		unite(r, set, other);
-		return;
-	}
-	unite(r, set, r->flow.exposed[s->var]);
-	int carried = 0;
-	for (int i = 0; i < r->flow.words; i++)
-		for (uint64_t m = r->flow.exposed[s->var][i] & r->flow.assigned[s->var][i]; m; m &= m - 1)
-			carried += r->weight[i * 64 + __builtin_ctzll(m)];
-	r->carried = carried > r->carried ? carried : r->carried;
-	body(r, s->body, set);
-	if (!is_empty_never(s))
-		unite(r, set, other);
-}
-
-static void simple(struct regs *r, const struct stmt *s, uint64_t *set)
-{
-	const int arg[4] = {s->a, s->b, s->c, s->d};
-	if (s->op == ST_SET) {
-		put(set, s->dst);
-		count(r, set);
-		set[s->dst / 64] &= ~(UINT64_C(1) << (s->dst % 64));
-	}
-	for (int k = 0; k < 4; k++)
-		put(set, arg[k]);
-	count(r, set);
-}
-
-/* set: live after the list; becomes live before it. Recursion is bounded by LOOPS_MAX_DEPTH. */
-static void body(struct regs *r, const struct stmt *s, uint64_t *set)
-{
-	int n = 0, i = 0;
-	for (const struct stmt *t = s; t; t = t->next)
-		n++;
-	const struct stmt **list = ARENA_ARRAY(&r->a, const struct stmt *, n + 1);
-	for (; s; s = s->next)
-		list[i++] = s;
-	for (int from = 0, to; r->early && from < n; from = to + 1) {
-		for (to = from; to < n && is_simple(list[to]); to++)
-			;
-		order(r, list + from, to - from);
-	}
-	while (n-- > 0)
-		if (list[n]->op == ST_FOR || list[n]->op == ST_IF)
-			nested(r, list[n], set);
-		else if (is_simple(list[n]))
-			simple(r, list[n], set);
-}
-
-/* Registers of each variable: a value that all lanes have takes one, a constant is part of instructions. */
-static void weigh(struct regs *r, const struct stmt *s)
-{
-	for (; s; s = s->next) {
-		weigh(r, s->body);
-		weigh(r, s->other);
-		if (s->op != ST_SET)
-			continue;
-		bool splat =
-		    (s->vop == V_LOAD && s->mem.stride == 0) || s->vop == V_LANE || vop_across(s->vop);
-		int n = s->vop == V_CONST ? 0 : splat ? 1 : r->l->lanes[s->dst];
-		r->weight[s->dst] = n > r->weight[s->dst] ? (uint8_t)n : r->weight[s->dst];
-	}
-}
-
-/* Loops around each other. Recursion is bounded by LOOPS_MAX_DEPTH. */
-static int depth(const struct stmt *s)
-{
-	int most = 0;
-	for (; s; s = s->next) {
-		int body = depth(s->body) + (s->op == ST_FOR), other = depth(s->other);
-		body = body > other ? body : other;
-		most = body > most ? body : most;
+	int live = 0, most;
+	memcpy(o->live, out, sizeof *out * (size_t)o->f.words);
+	for (int i = 0; i < o->f.words; i++)
+		for (uint64_t m = out[i]; m; m &= m - 1)
+			live += o->f.weight[i * 64 + __builtin_ctzll(m)];
+	most = live;
+	for (int i = o->n - 1; i >= 0; i--) {
+		const struct flow_ins *x = &o->f.ins[order[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		int unused = 0;
+		for (int k = 0; k < x->ndefs; k++)
+			unused += ptx_in(o->live, reg[k]) ? 0 : o->f.weight[reg[k]];
+		most = live + unused > most ? live + unused : most;
+		for (int k = 0; k < x->ndefs; k++)
+			live -= drop(o->live, reg[k]) ? o->f.weight[reg[k]] : 0;
+		for (int k = x->ndefs; k < x->ndefs + x->nuses; k++)
+			live += put(o->live, reg[k]) ? o->f.weight[reg[k]] : 0;
+		most = live > most ? live : most;
 	}
 	return most;
 }
 
-static int values(struct regs *r, const struct entry *e, int early)
+/* Which values are loaded, or parts of what was loaded. */
+static void find_sources(struct orders *o)
 {
-	r->early = early;
-	r->values = 0;
-	body(r, e->body, ARENA_ARRAY(&r->a, uint64_t, r->flow.words + 1));
-	return r->values;
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		enum source s = x->kind == PTX_GLOBAL ? LOADED : NOT_LOADED;
+		if (x->kind == PTX_GLOBAL_CONST)
+			s = LOADED_CONST;
+		bool part = x->kind == PTX_PLAIN || x->kind == PTX_CONVERT || x->kind == PTX_IMMEDIATE;
+		for (int k = x->ndefs; k < x->ndefs + x->nuses && part; k++) {
+			enum source u = o->source[reg[k]];
+			if (u != NOT_LOADED && (s == NOT_LOADED || u < s))
+				s = u;
+		}
+		for (int k = 0; k < x->ndefs; k++)
+			o->source[reg[k]] = (uint8_t)s;
+	}
+}
+
+/* Marks which of instructions [from, to) of a block run first, with what they need: loads, and conversions of
+ * what was loaded. Stores separate those that may read what others write. */
+static void mark_first(struct orders *o, int from, int to, bool constant)
+{
+	uint64_t *wanted = o->live;
+	memset(wanted, 0, sizeof *wanted * (size_t)o->f.words);
+	for (int i = to - 1; i >= from; i--) {
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		if (o->first[i] || x->kind == PTX_STORE || x->kind == PTX_BARRIER)
+			continue;
+		bool load = x->kind == PTX_GLOBAL_CONST || (x->kind == PTX_GLOBAL && !constant);
+		if (x->kind == PTX_CONVERT && x->ndefs)
+			load |=
+			    constant ? o->source[reg[0]] == LOADED_CONST : o->source[reg[0]] != NOT_LOADED;
+		for (int k = 0; k < x->ndefs; k++)
+			load |= ptx_in(wanted, reg[k]);
+		o->first[i] = load && !(constant && x->kind == PTX_GLOBAL);
+		for (int k = x->ndefs; k < x->ndefs + x->nuses && o->first[i]; k++)
+			put(wanted, reg[k]);
+	}
+}
+
+static int copy_marked(struct orders *o, int n, int from, int to, bool first)
+{
+	for (int i = from; i < to; i++)
+		if (o->first[i] == first)
+			o->after[n++] = o->before[i];
+	return n;
+}
+
+static enum flow_class kind(const struct orders *o, int i)
+{
+	return o->f.ins[o->before[i]].kind;
+}
+
+/* Constant loads of a part between barriers first, then from store to store the other loads and the rest. */
+static void order_early(struct orders *o)
+{
+	int n = 0;
+	memset(o->first, 0, (size_t)o->n);
+	find_sources(o);
+	for (int from = 0, to; from < o->n; from = to + 1) {
+		for (to = from; to < o->n && kind(o, to) != PTX_BARRIER; to++)
+			;
+		mark_first(o, from, to, true);
+		n = copy_marked(o, n, from, to, true);
+		for (int i = from; i < to; i++) /* those are done: the others are in `rest` */
+			if (o->first[i])
+				o->before[i] = -1;
+		int rest = from;
+		for (int i = from; i < to; i++)
+			if (o->before[i] >= 0)
+				o->before[rest++] = o->before[i];
+		memset(o->first + from, 0, (size_t)(to - from));
+		for (int part = from, end; part < rest; part = end + 1) {
+			for (end = part; end < rest && kind(o, end) != PTX_STORE; end++)
+				;
+			mark_first(o, part, end, false);
+			n = copy_marked(o, n, part, end, true);
+			n = copy_marked(o, n, part, end, false);
+			if (end < rest)
+				o->after[n++] = o->before[end];
+		}
+		if (to < o->n)
+			o->after[n++] = o->before[to];
+	}
+}
+
+static bool waits(const struct orders *o, int i)
+{
+	const struct flow_ins *x = &o->f.ins[i];
+	bool once = x->kind == PTX_SHARED && !x->guarded;
+	for (int k = 0; k < x->ndefs; k++)
+		once &= o->f.sets[o->f.reg[x->first + (uint32_t)k]] == 1;
+	return once;
+}
+
+/* Moves each load from shared memory in `after` to where it is first used. Returns how many there are. */
+static int order_late(struct orders *o)
+{
+	int loads = 0, n = 0;
+	memset(o->setter, -1, sizeof *o->setter * (size_t)o->f.nregs);
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		if (waits(o, o->after[i])) {
+			for (int k = 0; k < x->ndefs; k++)
+				o->setter[reg[k]] = o->after[i];
+			loads++;
+			continue;
+		}
+		for (int k = x->ndefs; k < x->ndefs + x->nuses; k++) {
+			int load = o->setter[reg[k]];
+			if (load < 0)
+				continue;
+			o->before[n++] = load;
+			const struct flow_ins *y = &o->f.ins[load];
+			for (int j = 0; j < y->ndefs; j++)
+				o->setter[o->f.reg[y->first + (uint32_t)j]] = -1;
+		}
+		o->before[n++] = o->after[i];
+	}
+	o->n = n;
+	memcpy(o->after, o->before, sizeof *o->after * (size_t)n);
+	return loads;
+}
+
+/* ---- values just before they are needed ---- */
+
+static bool is_root(const struct flow_ins *x)
+{
+	return x->kind == PTX_STORE || x->kind == PTX_BARRIER || x->kind == PTX_GLOBAL ||
+	       x->kind == PTX_GLOBAL_CONST || x->kind == PTX_SHARED || !x->ndefs;
+}
+
+/* Orders `after` into `before`: stores, loads and what is live behind the block stay in order, and each other
+ * value goes before its first use. */
+static void order_deep(struct orders *o, const uint64_t *out)
+{
+	int total = 0, n = 0, *dep = NULL, *at = ARENA_ARRAY(&o->a, int, o->n + 1);
+	for (int i = 0; i < o->n; i++)
+		total += o->f.ins[o->after[i]].nuses + o->f.ins[o->after[i]].ndefs;
+	dep = ARENA_ARRAY(&o->a, int, total + 1);
+	bool *done = ARENA_ARRAY(&o->a, bool, o->n + 1);
+	int *next = ARENA_ARRAY(&o->a, int, o->n + 1);
+	memset(o->setter, -1, sizeof *o->setter * (size_t)o->f.nregs);
+	total = 0;
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		at[i] = next[i] = total;
+		for (int k = 0; k < x->ndefs + x->nuses; k++)
+			if ((k >= x->ndefs || (x->guarded && o->f.sets[reg[k]] > 1)) &&
+			    o->setter[reg[k]] >= 0)
+				dep[total++] = o->setter[reg[k]];
+		for (int k = 0; k < x->ndefs; k++)
+			o->setter[reg[k]] = i;
+	}
+	at[o->n] = total;
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->after[i]];
+		const uint32_t *reg = o->f.reg + x->first;
+		bool root = is_root(x);
+		for (int k = 0; k < x->ndefs; k++)
+			root |= o->setter[reg[k]] == i && ptx_in(out, reg[k]);
+		if (!root || done[i])
+			continue;
+		int depth = 0;
+		o->stack[depth++] = i;
+		done[i] = true;
+		while (depth) {
+			int j = o->stack[depth - 1];
+			if (next[j] == at[j + 1]) {
+				o->before[n++] = o->after[j];
+				depth--;
+			} else if (!done[dep[next[j]++]]) {
+				j = dep[next[j] - 1];
+				done[j] = true;
+				o->stack[depth++] = j;
+			}
+		}
+	}
+	o->n = n; /* what is left sets registers that are set again before their use */
+}
+
+static void add_block(struct orders *o, const struct flow_block *b, struct ptx_regs *r)
+{
+	o->n = 0;
+	for (int i = b->head; i >= 0; i = o->f.ins[i].next)
+		o->before[o->n++] = i;
+	int least = pressure(o, o->before, b->out);
+	order_early(o);
+	int early = pressure(o, o->after, b->out);
+	if (early > SHARED_EARLY && order_late(o)) {
+		int late = pressure(o, o->after, b->out);
+		early = late > SHARED_EARLY ? late : SHARED_EARLY;
+	}
+	order_deep(o, b->out);
+	int deep = pressure(o, o->before, b->out);
+	least = early < least ? early : least;
+	least = deep < least ? deep : least;
+	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
+	r->all = all > r->all ? all : r->all;
+	r->least = least > r->least ? least : r->least;
+}
+
+struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
+{
+	struct orders o = {0};
+	struct ptx_regs r = {0};
+	if (ptx_flow(text, n, entry, &o.a, &o.f)) {
+		o.before = ARENA_ARRAY(&o.a, int, o.f.nins + 1);
+		o.after = ARENA_ARRAY(&o.a, int, o.f.nins + 1);
+		o.stack = ARENA_ARRAY(&o.a, int, o.f.nins + 1);
+		o.first = ARENA_ARRAY(&o.a, bool, o.f.nins + 1);
+		o.live = ARENA_ARRAY(&o.a, uint64_t, o.f.words);
+		o.source = ARENA_ARRAY(&o.a, uint8_t, o.f.nregs + 1);
+		o.setter = ARENA_ARRAY(&o.a, int, o.f.nregs + 1);
+		for (int i = 0; i < o.f.nblocks; i++)
+			if (!o.f.block[i].gone)
+				add_block(&o, &o.f.block[i], &r);
+	}
+	arena_free(&o.a);
+	r.usual = r.all < MOST ? r.all : MOST;
+	return r;
 }
 
 int ptx_limit(int threads, int blocks)
@@ -191,17 +297,51 @@ int ptx_limit(int threads, int blocks)
 	return n < MOST ? n : MOST;
 }
 
-struct ptx_regs ptx_registers(const struct loops *l, const struct entry *e)
+bool ptx_spills(const struct ptx_regs *r, int limit)
 {
-	struct regs r = {.l = l};
-	r.flow = loops_flow(l, &r.a);
-	r.weight = ARENA_ARRAY(&r.a, uint8_t, l->nvars + 64);
-	weigh(&r, e->body);
-	int around = AROUND + HALVES_LOOP * depth(e->body) / 2, plain = values(&r, e, IN_ORDER) + around,
-	    far = values(&r, e, FAR_FIRST) + around, usual = values(&r, e, ALL_FIRST) + around;
-	if (usual > EARLY)
-		usual = plain > EARLY ? plain : EARLY;
-	usual = usual > far ? usual : far;
-	arena_free(&r.a);
-	return (struct ptx_regs){.least = r.carried, .usual = usual < MOST ? usual : MOST};
+	return r->all > limit + PTX_REGS_SPILL && r->least > limit / 2;
+}
+
+/* ---- what loops carry ---- */
+
+/* Registers of each variable: a value that all lanes have takes one, a constant is part of instructions. */
+static void weigh(const struct loops *l, const struct stmt *s, uint8_t *weight)
+{
+	for (; s; s = s->next) {
+		weigh(l, s->body, weight);
+		weigh(l, s->other, weight);
+		if (s->op != ST_SET)
+			continue;
+		bool splat =
+		    (s->vop == V_LOAD && s->mem.stride == 0) || s->vop == V_LANE || vop_across(s->vop);
+		int n = s->vop == V_CONST ? 0 : splat ? 1 : l->lanes[s->dst];
+		weight[s->dst] = n > weight[s->dst] ? (uint8_t)n : weight[s->dst];
+	}
+}
+
+/* The most of a loop. Recursion is bounded by LOOPS_MAX_DEPTH. */
+static int carried(const struct loops_flow *f, const struct stmt *s, const uint8_t *weight)
+{
+	int most = 0;
+	for (; s; s = s->next) {
+		int n = 0, body = carried(f, s->body, weight), other = carried(f, s->other, weight);
+		for (int i = 0; i < f->words && s->op == ST_FOR; i++)
+			for (uint64_t m = f->exposed[s->var][i] & f->assigned[s->var][i]; m; m &= m - 1)
+				n += weight[i * 64 + __builtin_ctzll(m)];
+		n = body > n ? body : n;
+		n = other > n ? other : n;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+int ptx_carried(const struct loops *l, const struct entry *e)
+{
+	struct arena a = {0};
+	struct loops_flow f = loops_flow(l, &a);
+	uint8_t *weight = ARENA_ARRAY(&a, uint8_t, l->nvars + 64);
+	weigh(l, e->body, weight);
+	int n = carried(&f, e->body, weight);
+	arena_free(&a);
+	return n;
 }

@@ -161,6 +161,20 @@ static struct mem shared_mem(const struct nest *k, int read, const int *at, int 
 	return m;
 }
 
+/* The lanes of a result that are stored: none of a point that the block before has, too. NULL: all. */
+static const struct ix *new_lanes(const struct nest *k, const int *at, int lanes)
+{
+	struct loops *l = k->w->l;
+	const struct ix *n = NULL;
+	for (int a = 0; a < k->ns; a++)
+		if (k->new_at[a]) {
+			const struct ix *before = ix_sub(l, k->new_at[a], ix_c(l, 1)),
+					*is = ix_lt(l, before, axis_value(k, a, at[a]));
+			n = ix_mul(l, n ? n : ix_c(l, lanes), is);
+		}
+	return n;
+}
+
 struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 {
 	struct loops *l = k->w->l;
@@ -178,6 +192,8 @@ struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
 			.fill = o->fill};
 	if (vector && k->masks[read])
 		m.valid = valid_lanes(k, at);
+	if (read == k->st->nreads && k->thread)
+		m.valid = new_lanes(k, at, lanes);
 	if (p->packed) {
 		m.at = digits_address(k, p, at);
 		return in_group(l, o, m);

@@ -187,6 +187,13 @@ static void tile_parallel(struct nest *k, int i)
 	int axis = k->loop[i].axis, n = nest_runs(k, axis, tile_size(k, axis), r);
 	struct stmt *s = NULL;
 	struct scope sc = nest_enter(k);
+	if (k->tile_at[axis]) {
+		nest_bind(k, axis, k->tile_at[axis], k->s->tile[axis], false);
+		loops_from(k, i + 1);
+		nest_unbind(k, axis);
+		nest_leave(k, sc);
+		return;
+	}
 	if (n && r[0].main) {
 		if (n > 1)
 			s = if_begin(l, ix_lt(l, k->par[i], r[0].count));
@@ -314,15 +321,29 @@ static void parallel_loops(struct nest *k)
 	k->part = parts ? p : NULL;
 }
 
-/* The same for blocks of threads, of a stage whose spatial loops are all parallel and have whole blocks: each
- * thread has a tile. */
+/* The block that begins at `first` of an axis that does not end with a whole block. The last one begins
+ * earlier, so that each thread has whole tiles: it computes points of the block before it again, and does not
+ * store them. */
+static void overlap(struct nest *k, int axis, const struct ix *first, const struct ix *own)
+{
+	struct loops *l = k->w->l;
+	const struct ix *span = ix_c(l, share_span(k->st, k->s, axis)),
+			*last = ix_sub(l, k->extent[axis], span);
+	k->new_at[axis] = first;
+	k->block_at[axis] = ix_min(l, first, last);
+	k->tile_at[axis] = ix_add(l, k->block_at[axis],
+				  ix_mul(l, own, ix_c(l, (int64_t)k->s->tile[axis] * nest_unit(k, axis))));
+}
+
+/* The same for blocks of threads, of a stage whose spatial loops are all parallel: each thread has a tile. */
 static void parallel_blocks(struct nest *k)
 {
 	struct loops *l = k->w->l;
 	const struct ix *count[MAX_AXES], *extent = ix_c(l, 1);
 	for (int i = 0; i < k->ns; i++) {
 		int a = k->loop[i].axis;
-		count[i] = ix_div(l, k->extent[a], ix_c(l, share_span(k->st, k->s, a)));
+		int64_t span = share_span(k->st, k->s, a);
+		count[i] = ix_div(l, ix_add(l, k->extent[a], ix_c(l, span - 1)), ix_c(l, span));
 		extent = ix_mul(l, extent, count[i]);
 	}
 	if (k->s->spread)
@@ -343,6 +364,8 @@ static void parallel_blocks(struct nest *k)
 				*own = i ? ix_mod(l, t, warps) : t;
 		own = ix_add(l, ix_mul(l, own, wide), ix_mod(l, in, wide));
 		k->block_at[a] = ix_mul(l, block, ix_c(l, share_span(k->st, k->s, a)));
+		if (share_overlaps(k->st, k->s, a))
+			overlap(k, a, k->block_at[a], own);
 		k->par[i] = ix_add(l, ix_mul(l, block, threads), own);
 		p = ix_div(l, p, count[i]);
 		t = ix_div(l, t, warps);

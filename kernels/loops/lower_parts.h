@@ -140,6 +140,9 @@ struct nest {
 	struct shared_read share[MAX_READS]; /* if the stage has threads */
 	int share_buf[MAX_READS];            /* -1: not shared */
 	const struct ix *thread, *block_at[MAX_AXES]; /* the block's first points; NULL: no threads */
+	const struct ix *tile_at[MAX_AXES]; /* the thread's first point, if the axis has a block that overlaps
+					     * the one before it; else NULL */
+	const struct ix *new_at[MAX_AXES];  /* the first point of such a block that the other one lacks */
 	int team, team_buf;          /* threads that share the tile's sums; 1: none */
 	const struct ix *member;     /* the thread's number among them; NULL: no team */
 	const struct ix *divider;    /* the thread's number, if threads divide a chain's tiles; NULL: no */

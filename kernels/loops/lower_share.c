@@ -16,7 +16,7 @@ void share_begin(struct nest *k)
 {
 	struct loops *l = k->w->l;
 	char name[16];
-	if (stage_share(k->w->t, k->st, k->s, k->share) < 0)
+	if (stage_share(k->w->t, k->w->tg, k->st, k->s, k->share) < 0)
 		l->failed = true;
 	for (int i = 0; i < k->st->nreads; i++) {
 		k->share_buf[i] = -1;

@@ -164,7 +164,7 @@ struct draft_terms draft_items(const struct tile_cost *c)
 	double rounds = 0, team = SCHED_THREADED ? stage_team(c->st, c->s) : 1;
 	if (SCHED_THREADED && threads > 1)
 		as.group = threads;
-	if (SCHED_THREADED && as.share_axis >= 0 && stage_share(c->t, c->st, c->s, box) >= 0) {
+	if (SCHED_THREADED && as.share_axis >= 0 && stage_share(c->t, c->tg, c->st, c->s, box) >= 0) {
 		rounds = (double)extent_guess(c->st->axis[as.share_axis].extent) / as.share;
 		rounds /= as.spread ? c->parts : 1;
 	}

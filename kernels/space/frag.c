@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/frag.h"
+#include "kernels/space/share.h"
 #include "kernels/task/fragment.h"
 
 #include <string.h>
@@ -137,7 +138,7 @@ static int tiles(const struct target *tg, const struct frags *f, struct frag_pla
 	if (registers(f, p) * p->threads > FILE_REGISTERS)
 		return fail(E_INFEASIBLE, "fragments: %d threads with %d registers each", p->threads,
 			    registers(f, p));
-	if (p->threads > tg->group || shared_bytes(f, p) > FRAG_SHARED)
+	if (p->threads > tg->group || shared_bytes(f, p) > share_most(tg) - FRAG_ALIGNED)
 		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
 			    p->threads, (long long)shared_bytes(f, p));
 	return p->tile_rows >= 2 * p->rows + FRAG_SIZE || p->tile_cols >= 2 * p->cols + FRAG_SIZE

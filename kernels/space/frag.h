@@ -14,7 +14,7 @@ enum {
 	FRAG_WARPS = 16,
 	FRAG_SUMS = 16,
 	FRAG_COPIES = 16,             /* with a ring: that many vectors are in registers */
-	FRAG_SHARED = (48 << 10) - 96 /* bytes of shared buffers: what CUDA has, less their alignment */
+	FRAG_ALIGNED = 96             /* bytes that the alignment of shared buffers may take */
 };
 
 /* The product of a task and a schedule. */

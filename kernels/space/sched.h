@@ -52,7 +52,8 @@
  * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
  *         The assembler gives each thread at most its share of the registers, and spills what does not fit
  * threads tiles along spatial axes that the threads of a block compute, one each (kernels/loops/loops.h);
- *         on a device of work items, of a single stage whose spatial loops are all parallel, without ends.
+ *         on a device of work items, of a single stage whose spatial loops are all parallel. Where blocks do
+ *         not divide an axis (not the lane axis; not with spread), the last one overlaps the one before it.
  *         Or "k:64" of one reduction axis: the threads of a block share the sums of one tile. Each takes
  *         every 64th step of that axis, and they combine their sums at the end; a power of two from 32 on.
  *         Stages of a chain all have as many threads, each on one axis that is not shared: of a spatial one

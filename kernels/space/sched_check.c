@@ -276,10 +276,11 @@ static int check_texture(const struct task *t, const struct target *tg, const st
 }
 
 /* Threads copy the weights that they share from a buffer, so these cannot be a texture. */
-static int check_shared_texture(const struct task *t, const struct stage *st, const struct sstage *s)
+static int check_shared_texture(const struct task *t, const struct target *tg, const struct stage *st,
+				const struct sstage *s)
 {
 	struct shared_read box[MAX_READS];
-	int rc = s->texture && s->share_axis >= 0 ? stage_share(t, st, s, box) : -1;
+	int rc = s->texture && s->share_axis >= 0 ? stage_share(t, tg, st, s, box) : -1;
 	return rc >= 0 && box[stage_weights(t, st, s->lane)].on
 		   ? fail(E_INFEASIBLE, "texture: threads share the weights")
 		   : E_OK;
@@ -462,6 +463,16 @@ static int check_warp(const struct stage *st, const struct sstage *s)
 			  (int)SCHED_TEAM);
 }
 
+/* Whether the axis has whole blocks of threads, or the last of them can overlap the one before it: not along
+ * lanes, nor where stores or parts of the reduction take tiles by their number. */
+static bool has_blocks(const struct task *t, const struct stage *st, const struct sstage *s, int axis)
+{
+	int64_t e = st->axis[axis].extent, span = share_span(st, s, axis);
+	if (IS_SYM(e) || e % span == 0)
+		return !IS_SYM(e);
+	return axis != s->lane && e > span && !s->spread && store_weaves(t, st, s) < 0;
+}
+
 static int check_threads(const struct task *t, const struct target *tg, const struct stage *st,
 			 const struct sstage *s, int ns)
 {
@@ -469,11 +480,10 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	if (stage_team(st, s) > 1)
 		return check_team(t, tg, st, s, ns);
 	for (int a = 0; a < ns; a++) {
-		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
 		n *= s->threads[a];
 		if (s->threads[a] < 1 || n > SCHED_THREADS)
 			return fail(E_INFEASIBLE, "a block of more than %d threads", (int)SCHED_THREADS);
-		if (stage_threads(st, s) > 1 && (IS_SYM(e) || e % (s->threads[a] * s->tile[a] * unit)))
+		if (stage_threads(st, s) > 1 && !has_blocks(t, st, s, a))
 			return fail(E_INFEASIBLE, "threads: %s ends inside of a block", st->axis[a].name);
 	}
 	if (n == 1)
@@ -490,7 +500,7 @@ static int check_threads(const struct task *t, const struct target *tg, const st
 	if (rc >= 0 && !splits_boxes(st, s))
 		return fail(E_INFEASIBLE,
 			    "threads: a split that is not spread in whole boxes of the share axis");
-	return rc < 0 ? rc : stage_share(t, st, s, boxes);
+	return rc < 0 ? rc : stage_share(t, tg, st, s, boxes);
 }
 
 /* Bytes that an intermediate takes at most, without its shared dims. */
@@ -636,7 +646,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		    (SCHED_THREADED && (rc = check_blocks(t, tg, st, ss)) < 0) ||
 		    (SCHED_THREADED && t->nstages == 1 && (rc = check_threads(t, tg, st, ss, ns)) < 0) ||
 		    (SCHED_THREADED && (rc = check_warp(st, ss)) < 0) ||
-		    (SCHED_THREADED && (rc = check_shared_texture(t, st, ss)) < 0))
+		    (SCHED_THREADED && (rc = check_shared_texture(t, tg, st, ss)) < 0))
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/share.h"
 
+#include <string.h>
+
 /* The product of the threads of axes [from, to); of a schedule that is not checked yet, at least that many
  * are too many. */
 static int product(const struct sstage *s, int from, int to)
@@ -42,6 +44,11 @@ int64_t share_span(const struct stage *st, const struct sstage *s, int axis)
 	if (axis < stage_spatial(st))
 		return own_points(s, axis) * s->threads[axis];
 	return axis == s->share_axis ? s->share : st->axis[axis].extent;
+}
+
+bool share_overlaps(const struct stage *st, const struct sstage *s, int axis)
+{
+	return st->axis[axis].extent % share_span(st, s, axis) != 0;
 }
 
 /* Whether boxes of the read can be described: its indices are sums of axes with constant factors, and a
@@ -117,10 +124,25 @@ static int width(const struct task *t, const struct stage *st, const struct ssta
 		   : 1;
 }
 
-int stage_share(const struct task *t, const struct stage *st, const struct sstage *s,
+int64_t share_most(const struct target *tg)
+{
+	static const struct {
+		char cpu[8];
+		int kb;
+	} most[] = {{"sm_72", 96}, {"sm_75", 64}, {"sm_80", 163}, {"sm_86", 99},
+		    {"sm_87", 163}, {"sm_89", 99}, {"sm_90", 227}};
+	if (strcmp(tg->isa, "cuda"))
+		return SCHED_SHARED;
+	for (size_t i = 0; i < sizeof most / sizeof *most; i++)
+		if (!strcmp(tg->cpu, most[i].cpu))
+			return (int64_t)most[i].kb << 10;
+	return SCHED_SHARED;
+}
+
+int stage_share(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
 		struct shared_read out[MAX_READS])
 {
-	int64_t bytes = 0, own[MAX_RANK];
+	int64_t bytes = 0, own[MAX_RANK], most = share_most(tg);
 	int threads = stage_threads(st, s);
 	for (int i = 0; i < st->nreads; i++) {
 		struct shared_read *b = &out[i];
@@ -129,7 +151,7 @@ int stage_share(const struct task *t, const struct stage *st, const struct sstag
 		if (!b->on)
 			continue;
 		b->elems = box(t, st, s, i, false, b->size);
-		if (b->elems > SCHED_SHARED / 4)
+		if (b->elems > most / 4)
 			return fail(E_INFEASIBLE, "share: a box of %lld elements", (long long)b->elems);
 		b->on = b->elems < threads * box(t, st, s, i, true, own);
 		b->inner = inner_dim(t, st, s, i);
@@ -144,7 +166,7 @@ int stage_share(const struct task *t, const struct stage *st, const struct sstag
 	}
 	if (!bytes)
 		return fail(E_INFEASIBLE, "share: no two threads read the same elements");
-	return bytes > SCHED_SHARED
+	return bytes > most
 		   ? fail(E_INFEASIBLE, "share: %lld bytes of shared buffers", (long long)bytes)
 		   : E_OK;
 }

@@ -33,6 +33,8 @@ struct shared_read {
 
 /* Points of an axis in a box: those of the block, of the share axis, or all. */
 int64_t share_span(const struct stage *st, const struct sstage *s, int axis);
+/* Whether the last block of threads along a spatial axis of known extent overlaps the one before it. */
+bool share_overlaps(const struct stage *st, const struct sstage *s, int axis);
 /* The places of each point in the shared buffer in which n threads combine their sums: one per thread, or,
  * where the device exchanges values directly, one per SHARE_NEIGHBOURS of them, who exchange first. 1: no
  * buffer. */
@@ -40,8 +42,11 @@ int share_places(const struct target *tg, int n);
 /* The threads meet, then the first ones of n that have sums left add up those of all: so many have one then.
  */
 int share_left(int n);
+/* The most bytes that shared buffers of a block can have: what the architecture allows to kernels that ask
+ * for it (NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"), elsewhere what every device has. */
+int64_t share_most(const struct target *tg);
 /* E_INFEASIBLE: no two threads read the same elements, or the boxes are too large. */
-int stage_share(const struct task *t, const struct stage *st, const struct sstage *s,
+int stage_share(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
 		struct shared_read out[MAX_READS]) MUST_CHECK;
 
 #endif

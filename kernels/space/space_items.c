@@ -85,9 +85,19 @@ static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, s
 	out->block[a] = 0;
 	if (IS_SYM(e) || e % unit)
 		return false;
+	int64_t most = *left < 32 ? *left : 32, span;
+	if (unit == 1 && e % out->tile[a] && e > out->tile[a]) { /* the last block may overlap another */
+		int64_t tiles = e / out->tile[a];
+		out->threads[a] = 1 + (int)rng_below(r, (uint32_t)(most < tiles ? most : tiles));
+		span = (int64_t)out->threads[a] * out->tile[a];
+		if (ceil_div(e, span) * span * 4 <= e * 5) {
+			*left /= out->threads[a];
+			return true;
+		}
+	}
 	while (e % (out->tile[a] * unit))
 		out->tile[a]--;
-	out->threads[a] = divisor(r, e / (out->tile[a] * unit), *left < 32 ? *left : 32);
+	out->threads[a] = divisor(r, e / (out->tile[a] * unit), most);
 	*left /= out->threads[a];
 	return true;
 }

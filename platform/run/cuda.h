@@ -36,6 +36,7 @@ struct cuda_job;  /* a launch with its arguments, which can be started any numbe
 
 enum { CUDA_MAX_DEVICES = 64, CUDA_MAX_ENTRIES = 8, CUDA_MAX_ARGS = 192 };
 enum { CUDA_MAX_BINARY = 16 << 20 /* bytes */ };
+enum { CUDA_STATIC = 48 << 10 /* bytes of shared memory that a program itself can have */ };
 
 /* A device's limits; a number that it does not tell is 0, a text "". */
 struct cuda_info {
@@ -49,6 +50,7 @@ struct cuda_info {
 	int64_t grid;         /* most blocks of a launch */
 	int64_t registers;    /* of a block */
 	int64_t shared_bytes; /* of a block, without asking for more */
+	int64_t shared_most;  /* of a block that asks for more */
 	int64_t l2_bytes;
 	int64_t global_bytes; /* all memory */
 	bool integrated;      /* host and device share memory */
@@ -99,7 +101,8 @@ void cuda_free(struct cuda_buf *b);
 int cuda_write(struct cuda_buf *b, int64_t at, const void *from, int64_t bytes) MUST_CHECK;
 int cuda_read(struct cuda_buf *b, int64_t at, void *to, int64_t bytes) MUST_CHECK;
 
-/* Links an object of the emitter ptx: "//hone-ptx NAME,group,threads,shared[;NAME,...]\n" and PTX. Behind a
+/* Links an object of the emitter ptx: "//hone-ptx NAME,group,threads,shared[;NAME,...]\n" and PTX. Shared
+ * memory of up to CUDA_STATIC bytes is part of the program, of more a launch asks for all. Behind a
  * NUL it may hold a cubin (cuda_binary), which is taken instead if it is whole, of this PTX, device and
  * driver, and the driver accepts it. */
 int cuda_load(struct cuda_dev *d, const void *object, size_t n, struct cuda_code **out) MUST_CHECK;

@@ -47,7 +47,8 @@ enum {
 	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
 	CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
 	CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
-	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,
+	CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 };
 enum { CU_COMPUTEMODE_PROHIBITED = 2, CU_STREAM_NON_BLOCKING = 1, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
@@ -55,7 +56,8 @@ enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, CU_J
 enum {
 	CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
 	CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
-	CU_FUNC_ATTRIBUTE_NUM_REGS = 4
+	CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+	CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 };
 
 /* X(name, arguments): the functions that are looked up in the driver; each returns an error code. */
@@ -92,6 +94,7 @@ enum {
 	X(cuModuleUnload, (void *module))                                                                    \
 	X(cuModuleGetFunction, (void **function, void *module, const char *name))                            \
 	X(cuFuncGetAttribute, (int *out, int what, void *function))                                          \
+	X(cuFuncSetAttribute, (void *function, int what, int value))                                         \
 	X(cuLaunchKernel, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,  \
 			   unsigned bz, unsigned shared, void *stream, void **params, void **extra))
 
@@ -144,6 +147,7 @@ struct cuda_code {
 	struct cuda_symbol {
 		char name[32];
 		int group, threads; /* items of a block, and threads of an item */
+		int shared;         /* bytes of shared memory that a launch asks for */
 		void *function;     /* NULL: not looked up yet */
 		struct cuda_made made;
 	} entry[CUDA_MAX_ENTRIES];

@@ -86,6 +86,7 @@ static void get_info(const struct cuda *c, int id, int version, struct cuda_info
 	i->grid = get_number(c, id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
 	i->registers = get_number(c, id, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
 	i->shared_bytes = get_number(c, id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+	i->shared_most = get_number(c, id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 	i->l2_bytes = get_number(c, id, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
 	i->integrated = get_number(c, id, CU_DEVICE_ATTRIBUTE_INTEGRATED) > 0;
 	i->maps_host = get_number(c, id, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) > 0;

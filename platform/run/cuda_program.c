@@ -52,6 +52,7 @@ static bool take_entry(const char **at, const char *end, struct cuda_symbol *e, 
 		    take_number(at, end, MOST_SHARED, shared);
 	e->group = (int)group;
 	e->threads = (int)threads;
+	e->shared = *shared > CUDA_STATIC ? (int)*shared : 0;
 	return good && group > 0 && threads > 0;
 }
 
@@ -60,9 +61,10 @@ static int check_entry(const struct cuda_info *i, const struct cuda_symbol *e, l
 	if ((int64_t)e->group * e->threads > i->group_items)
 		return fail(E_INFEASIBLE, "entry %s has blocks of %d threads: the device allows %lld",
 			    e->name, e->group * e->threads, (long long)i->group_items);
-	if (shared > i->shared_bytes)
+	int64_t most = e->shared && i->shared_most > i->shared_bytes ? i->shared_most : i->shared_bytes;
+	if (shared > most)
 		return fail(E_INFEASIBLE, "entry %s shares %ld bytes in a block: the device allows %lld",
-			    e->name, shared, (long long)i->shared_bytes);
+			    e->name, shared, (long long)most);
 	return E_OK;
 }
 
@@ -260,6 +262,11 @@ static int look_up(struct cuda_code *c, struct cuda_symbol *e)
 		rc = fail(E_INFEASIBLE,
 			  "entry %s needs %d registers: the device runs blocks of %d threads, not %d",
 			  e->name, e->made.registers, e->made.most_threads, e->group * e->threads);
+	if (rc >= 0 && e->shared)
+		rc = cuda_done(d, "cuFuncSetAttribute",
+			       d->api->cuFuncSetAttribute(function,
+							  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+							  e->shared));
 	if (rc >= 0)
 		e->function = function;
 	return rc;

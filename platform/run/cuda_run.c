@@ -21,7 +21,7 @@ struct cuda_job {
 	struct cuda_dev *dev;
 	struct cuda_graph *graph; /* of a graph, which has only this and the device; else NULL */
 	void *function;
-	int group, threads, nargs; /* nargs: with the range's two, which are the last */
+	int group, threads, shared, nargs; /* nargs: with the range's two, which are the last */
 	int64_t begin, end, once;
 	int nspots;
 	struct cuda_spot spot[CUDA_MAX_ARGS];
@@ -341,6 +341,7 @@ int cuda_prepare(struct cuda_code *c, int entry, const struct cuda_launch *at, s
 	j->function = e->function;
 	j->group = e->group;
 	j->threads = e->threads;
+	j->shared = e->shared;
 	j->begin = at->begin;
 	j->end = at->end;
 	j->once = at->at_once && at->at_once < most ? at->at_once : most;
@@ -356,7 +357,7 @@ static int launch(struct cuda_job *j, void *stream, int64_t begin, int64_t end)
 	unsigned blocks = (unsigned)((end - begin + j->group - 1) / j->group);
 	return cuda_done(j->dev, "cuLaunchKernel",
 			 j->dev->api->cuLaunchKernel(j->function, blocks, 1, 1, (unsigned)j->group,
-						     (unsigned)j->threads, 1, 0, stream, j->arg, NULL));
+						     (unsigned)j->threads, 1, (unsigned)j->shared, stream, j->arg, NULL));
 }
 
 int cuda_launch_in(struct cuda_job *j, void *stream)

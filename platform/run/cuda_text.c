@@ -87,7 +87,8 @@ static int find(int code)
 int cuda_fail(const char *call, int code)
 {
 	int i = find(code), is = i < 0 ? 0 : names[i].is;
-	bool launch = !strcmp(call, "cuLaunchKernel") && code == CUDA_ERROR_INVALID_VALUE;
+	bool launch = (!strcmp(call, "cuLaunchKernel") || !strcmp(call, "cuFuncSetAttribute")) &&
+		      code == CUDA_ERROR_INVALID_VALUE;
 	int rc = code == CUDA_ERROR_OUT_OF_MEMORY ? E_NOMEM : is == KERNEL || launch ? E_INFEASIBLE : E_IO;
 	return i < 0 ? fail(rc, "%s: an unknown error (%d)", call, code)
 		     : fail(rc, "%s: CUDA_ERROR_%s (%d)", call, names[i].name, code);
@@ -116,7 +117,7 @@ void cuda_info_clean(struct cuda_info *i)
 {
 	int64_t *const numbers[] = {&i->driver,     &i->capability,   &i->units,       &i->clock_mhz,
 				    &i->memory_mhz, &i->bus_bits,     &i->group_items, &i->grid,
-				    &i->registers,  &i->shared_bytes, &i->l2_bytes,    &i->global_bytes};
+				    &i->registers,  &i->shared_bytes, &i->shared_most, &i->l2_bytes,    &i->global_bytes};
 	bool *const flags[] = {&i->integrated, &i->maps_host,  &i->managed,
 			       &i->pageable,   &i->prohibited, &i->watchdog};
 	driver_text_clean(i->name, sizeof i->name);

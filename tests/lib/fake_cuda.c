@@ -256,6 +256,7 @@ static int attribute(int what)
 	} values[] = {{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
 		      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, INT32_MAX},
 		      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10},
+		      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, SHARED_MOST},
 		      {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
 		      {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1300000},
 		      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1},
@@ -441,6 +442,7 @@ static void run(const struct launch *l)
 	void *param[PARAMS];
 	a.n = 0;
 	struct ptx_launch p = {.entry = l->f->name, .nparams = l->f->nparams, .seed = (uint64_t)l->number};
+	p.shared_bytes = l->shared;
 	memcpy(p.grid, l->grid, sizeof p.grid);
 	memcpy(p.block, l->block, sizeof p.block);
 	for (int i = 0; i < l->f->nparams; i++)
@@ -572,10 +574,15 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	const struct ptx_entry *e = f ? ptx_find(f->module->ptx, f->name) : NULL;
 	bool fits =
 	    e && (!e->reqntid[0] || (e->reqntid[0] == bx && e->reqntid[1] == by && e->reqntid[2] == bz));
-	if (!s || !fits || !gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra || shared)
+	if (!s || !fits || !gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra ||
+	    shared + e->shared_bytes > (size_t)(f->shared_most ? f->shared_most : 48 << 10))
 		return end(CUDA_ERROR_INVALID_VALUE);
 	struct launch *l = calloc(1, sizeof *l);
-	*l = (struct launch){f, {gx, gy, gz}, {bx, by, bz}, .number = s->captures ? 0 : ++fake_cuda_launches};
+	*l = (struct launch){f,
+			     {gx, gy, gz},
+			     {bx, by, bz},
+			     .number = s->captures ? 0 : ++fake_cuda_launches,
+			     .shared = shared};
 	for (int i = 0; i < f->nparams; i++)
 		memcpy(&l->value[i], params[i], ptx_param_bytes(e, i) < 8 ? ptx_param_bytes(e, i) : 8);
 	*s->last = l;

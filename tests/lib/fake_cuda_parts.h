@@ -29,6 +29,7 @@ extern SEEN int fake_cuda_links, fake_cuda_loads, fake_cuda_launches; /* launche
 extern SEEN int fake_cuda_graphs, fake_cuda_graph_starts;
 
 enum { NOT_INITIALIZED = 3, INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+enum { SHARED_MOST = 163 << 10 /* of sm_87 */ };
 enum { DEVICES = 64, BLOCKS = 4096, IMAGES = 4096, PARAMS = 256, DEPTH = 16 };
 
 struct module {
@@ -41,13 +42,15 @@ struct function {
 	char name[64];
 	int nparams;
 	bool ran;
+	int shared_most; /* bytes of dynamic shared memory that it may ask for; 0: the usual number */
 	struct function *next;
 };
 
 struct launch {
 	struct function *f;
 	unsigned grid[3], block[3];
-	int number; /* of the process's launches */
+	int number;      /* of the process's launches */
+	unsigned shared; /* bytes of dynamic shared memory */
 	uint64_t value[PARAMS];
 	struct launch *next;
 };

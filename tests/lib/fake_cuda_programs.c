@@ -151,3 +151,13 @@ int cuFuncGetAttribute(int *out, int what, void *function)
 							    : 1024;
 	return end(CUDA_SUCCESS);
 }
+
+int cuFuncSetAttribute(void *function, int what, int value)
+{
+	BEGIN(CURRENT);
+	struct function *f = function;
+	if (!f || what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > SHARED_MOST)
+		return end(CUDA_ERROR_INVALID_VALUE);
+	f->shared_most = value;
+	return end(CUDA_SUCCESS);
+}

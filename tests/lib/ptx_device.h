@@ -66,6 +66,15 @@ static inline void ptx_device_get(struct ptx_memory *m)
 	}
 }
 
+/* Bytes of shared memory that a launch must ask for: all, if they are over 48 KB. */
+static inline size_t ptx_device_shared(const struct loops *l)
+{
+	size_t bytes = 0, unit = loops_has_fragments(l) ? 32 : 16;
+	for (int i = loops_arguments(l); i < l->nbufs; i++)
+		bytes += ((size_t)l->buf[i].elems->c * dtype_bytes(l->buf[i].dtype) + unit - 1) / unit * unit;
+	return bytes > 48 << 10 ? bytes : 0;
+}
+
 /* Launches [begin, end) of an entry. */
 static inline int ptx_device_launch(const struct ptx *p, struct ptx_memory *m, const struct entry *e,
 				    int64_t begin, int64_t end)
@@ -89,6 +98,7 @@ static inline int ptx_device_launch(const struct ptx *p, struct ptx_memory *m, c
 					       .grid = {(unsigned)((end - begin + group - 1) / group), 1, 1},
 					       .block = {(unsigned)group, (unsigned)e->threads, 1},
 					       .param = arg,
+					       .shared_bytes = ptx_device_shared(l),
 					       .nparams = n,
 					       .seed = m->r->seed + (uint64_t)begin,
 					       .may = ptx_device_may,

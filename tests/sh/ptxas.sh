@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Assembles PTX of random candidates and of random products of fragments: ptxas.sh BUILD [EACH]. EACH of both per
-# architecture, 4 without it.
+# Assembles PTX of random candidates, of random candidates of large layers and of random products of fragments:
+# ptxas.sh BUILD [EACH]. EACH of all three per architecture, 4 without it.
 # The assembler: a `ptxas` on PATH if it accepts the architecture, else that of BUILD/ptxas-venv, which
 # `make bench-ptxas` makes from PyPI; without one an architecture is skipped. Each architecture's line says
 # how many registers and how much local memory the assembler gave, how many estimates of the registers
@@ -53,7 +53,7 @@ PTX_DIR=$dir/texts PTX_EACH=$each "$build/tests/test_llvm_ptx" random_candidates
 	end
 }
 layers=$build/tests/test_llvm_ptx_layers
-if [ -x "$layers" ] && ! PTX_DIR=$dir/texts "$layers" >"$dir/emitted-layers"; then
+if [ -x "$layers" ] && ! PTX_DIR=$dir/texts PTX_EACH=$each "$layers" >"$dir/emitted-layers"; then
 	cat "$dir/emitted-layers"
 	bad=1
 	end
@@ -83,19 +83,21 @@ for arch in sm_72 sm_75 sm_80 sm_87 sm_90; do
 		fi
 		ms=$((($(date +%s%N) - from) / 1000000))
 		# The largest of the entries: registers, bytes of stack, bytes of spills; time; whether the estimate
-		# of the registers is near, and whether an entry has threads.
+		# of the registers is near, whether an entry has threads, and whether it is of a large layer.
 		want=$(sed -n 's|^//registers ||p' "$f")
 		threads=$(grep -c '^[.]reqntid [0-9]*, \([2-9]\|[0-9][0-9]\)' "$f")
-		awk -v ms=$ms -v want="$want" -v threads="$threads" '/Used [0-9]+ registers/ { match($0, /Used [0-9]+/); r = substr($0, RSTART + 5, RLENGTH - 5) + 0; if (r > regs) regs = r }
+		layer=$(basename "$f" | grep -c '^l')
+		awk -v ms=$ms -v want="$want" -v threads="$threads" -v layer="$layer" '/Used [0-9]+ registers/ { match($0, /Used [0-9]+/); r = substr($0, RSTART + 5, RLENGTH - 5) + 0; if (r > regs) regs = r }
 			/bytes stack frame/ { if ($1 > stack) stack = $1; if ($5 > spills) spills = $5 }
-			END { print regs + 0, stack + 0, spills + 0, ms, (regs - want) ^ 2 <= 256, threads }' "$dir/log" >>"$dir/rows"
+			END { print regs + 0, stack + 0, spills + 0, ms, (regs - want) ^ 2 <= 256, threads, layer, want != "" }' "$dir/log" >>"$dir/rows"
 		[ -n "$dis" ] && "$dis" -c "$dir/cubin" 2>/dev/null | awk "$share" >>"$dir/shares"
 	done
 	median() { sort -n | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] " (at most " v[NR] ")" : "-" }'; }
 	echo "$arch: $(wc -l <"$dir/rows") assembled, $refused refused, $(awk '$3 > 0' "$dir/rows" | wc -l) with spills," \
 		"$(awk '$2 > 0' "$dir/rows" | wc -l) with local memory; registers $(cut -d' ' -f1 "$dir/rows" | median)," \
-		"$(awk '{ n += $5 } END { print n / NR }' "$dir/rows") of the estimates within 16," \
-		"$(awk '$6 { n += $5; all++ } END { print all ? n / all : "-" }' "$dir/rows") of those of threads;" \
+		"$(awk '$8 && !$7 { n += $5; all++ } END { print all ? n / all : "-" }' "$dir/rows") of the estimates within 16," \
+		"$(awk '$8 && $6 && !$7 { n += $5; all++ } END { print all ? n / all : "-" }' "$dir/rows") of those of threads," \
+		"$(awk '$7 { n += $5; all++ } END { print all ? n / all : "-" }' "$dir/rows") of those of large layers;" \
 		"assembled in $(cut -d' ' -f4 "$dir/rows" | median) ms; share of multiply-adds in $(wc -l <"$dir/shares") loops" \
 		"$(cut -d' ' -f1 "$dir/shares" | median)"
 	sed -n "s/^$arch: [0-9]* candidates, /$arch: /p" "$dir/emitted"

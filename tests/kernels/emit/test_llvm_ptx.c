@@ -123,7 +123,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 	double start_s = test_now_s();
 	const char *bad = p.bad;
 	int rc = bad ? E_OK : ptx()->emit(p.l, &p.tg, &p.c.a, &a);
-	if (rc == E_INFEASIBLE && strstr(err_text(), "registers")) {
+	if ((rc == E_INFEASIBLE || rc == E_SPILL) && strstr(err_text(), "registers")) {
 		o->refused++;
 		ptx_drop(&p);
 		return;
@@ -136,7 +136,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 		bad = ptx_structure(p.l, text, &p.tg);
 		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0, registers = 0;
 		for (int i = 0; i < p.l->nentries; i++) {
-			int n = ptx_registers(p.l, &p.l->entry[i]).usual;
+			int n = ptx_registers(a.p, a.n, i).usual;
 			int most = ptx_limit(block_threads(text, i), p.l->entry[i].blocks);
 			n = n < most ? n : most;
 			registers = n > registers ? n : registers;

@@ -158,20 +158,23 @@ TEST(integers_have_32_bits_where_they_fit)
 static void copy_shared(bool some, int64_t elems)
 {
 	const struct ix *thread;
+	int s = elems > 4096 ? 3 : 2; /* behind another one */
 	arena_reset(&arena);
 	loops_init(&l, &arena, true);
 	loops_buf(&l, "a", BUF_IN, DT_F32, c(ELEMS));
 	loops_buf(&l, "o", BUF_OUT, DT_F32, c(ELEMS));
-	loops_buf(&l, "s", BUF_SHARED, DT_F32, c(elems));
+	if (s == 3)
+		loops_buf(&l, "r", BUF_SHARED, DT_F32, c(elems - 512));
+	loops_buf(&l, "s", BUF_SHARED, DT_F32, c(s == 3 ? 512 : elems));
 	loops_entry_threads(&l, c(2), 32, &thread);
 	int v = lv_new(&l, 4);
 	const struct ix *x = ix_mul(&l, thread, c(4));
-	lv_copy(&l, 2, x,
+	lv_copy(&l, s, x,
 		(struct mem){.buf = 0, .at = x, .stride = 1, .valid = some ? ix_sub(&l, c(99), x) : NULL}, 4);
 	lv_commit(&l);
 	lv_wait(&l, 0);
 	lv_barrier(&l);
-	lv_load(&l, v, at(2, ix_sub(&l, c(124), x)));
+	lv_load(&l, v, at(s, ix_sub(&l, c(124), x)));
 	lv_shuffle(&l, v, v, 3);
 	lv_store(&l, v, at(1, ix_add(&l, ix_mul(&l, ix_var(&l, l.entry[0].var), c(128)), x)));
 	loops_entry_end(&l);
@@ -194,6 +197,30 @@ TEST(threads_copy_and_wait)
 		REQUIRE(text);
 		CHECK(!strstr(text, "cp.async") && strstr(text, "ld.global.v4.u32") &&
 		      strstr(text, "st.shared.v4.u32"));
+	}
+}
+
+/* More than 48 KB are one array that the launch sizes. */
+TEST(large_shared_memory_is_asked_for)
+{
+	float a[ELEMS], o[ELEMS];
+	void *bufs[] = {a, o};
+	const int64_t bytes[] = {sizeof a, sizeof o};
+	for (int large = 0; large < 2; large++) {
+		copy_shared(false, large ? 100 << 8 : 48 << 8);
+		const char *text = print("sm_80", "+ptx70");
+		REQUIRE(text);
+		CHECK(strncmp(text, large ? "//hone-ptx k0,1,32,102400\n" : "//hone-ptx k0,1,32,49152\n",
+			      large ? 26 : 25) == 0);
+		CHECK((strstr(text, ".extern .shared .align 16 .b8 shared[];") != NULL) == large);
+		for (int i = 0; i < ELEMS; i++)
+			a[i] = (float)i;
+		memset(o, 0, sizeof o);
+		CHECK_OK(ptx_device_run(text, strlen(text),
+					&(struct ptx_device_run){
+					    .l = &l, .buf = bufs, .bytes = bytes, .at_once = 2, .seed = 1}));
+		for (int i = 0; i < 256; i++) /* of thread i / 4 ^ 3, which has loaded from the end */
+			CHECK(o[i] == (float)(124 - 4 * ((i % 128 / 4) ^ 3) + i % 4));
 	}
 }
 
@@ -221,8 +248,18 @@ TEST(what_is_refused)
 	l.blocks = false;
 	strcpy(l.entry[0].name, "k0;k1,1,1,0");
 	CHECK_FAILS(emit(&t), E_CORRUPT, "no symbol");
-	copy_shared(false, (48 << 10) / 4);
-	CHECK_FAILS(emit(&t), E_INFEASIBLE, "shared memory");
+	static const struct {
+		const char *cpu, *features;
+		int kb;
+	} most[] = {{"sm_72", "+ptx74", 96}, {"sm_75", "+ptx74", 64}, {"sm_80", "+ptx74", 163},
+		    {"sm_87", "+ptx74", 163}, {"sm_90", "+ptx83", 227}};
+	for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+		t = gpu(most[i].cpu, most[i].features);
+		copy_shared(false, most[i].kb * 256 - 8);
+		CHECK_OK(emit(&t));
+		copy_shared(false, most[i].kb * 256 + 4);
+		CHECK_FAILS(emit(&t), most[i].kb < 227 ? E_INFEASIBLE : E_CORRUPT, "shared");
+	}
 	strcpy(t.isa, "cuda");
 	CHECK_FAILS(emit_find("llvm")->emit(&l, &t, &objects, &(struct blob){NULL}), E_UNSUPPORTED,
 		    "ISA cuda");
@@ -279,13 +316,37 @@ TEST(what_would_spill_is_refused)
 	struct target t = gpu("sm_87", "+ptx74");
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		carry_sums(cases[i].vectors, cases[i].group, cases[i].blocks);
-		CHECK(ptx_registers(&l, &l.entry[0]).least == 4 * cases[i].vectors);
+		CHECK(ptx_carried(&l, &l.entry[0]) == 4 * cases[i].vectors);
 		if (cases[i].fits)
 			CHECK_OK(emit(&t));
 		else
 			CHECK_FAILS(emit(&t), E_INFEASIBLE, "registers");
 	}
 	CHECK(ptx_limit(1, 1) == 255 && ptx_limit(33, 0) == 255 && ptx_limit(256, 2) == 128);
+}
+
+/* The estimate has room for what a loop carries, and takes any text without harm. */
+TEST(registers_are_estimated)
+{
+	struct rng r;
+	rng_seed(&r, 7);
+	for (int vectors = 4; vectors < 40; vectors += 7) {
+		carry_sums(vectors, 64, 0);
+		const char *text = print("sm_87", "+ptx74");
+		REQUIRE(text);
+		size_t n = strlen(text);
+		struct ptx_regs regs = ptx_registers(text, n, 0);
+		CHECK(regs.usual >= 4 * vectors + 4 && regs.usual <= 4 * vectors + 24);
+		CHECK(regs.least >= 4 * vectors + 4 && regs.least <= regs.usual);
+		CHECK(!ptx_spills(&regs, 4 * vectors) && ptx_spills(&regs, 4 * vectors - 64));
+		CHECK(ptx_registers(text, n, 1).usual == 0 && ptx_registers(text, 40, 0).usual == 0);
+		char *broken = arena_strndup(&objects, text, n);
+		for (int i = 0; i < 300; i++) {
+			static const char bytes[] = "%;,{}[]$_0p\nrd<>@";
+			broken[rng_below(&r, n)] = bytes[rng_below(&r, sizeof bytes - 1)];
+			CHECK(ptx_registers(broken, i % 3 ? n : rng_below(&r, n), 0).usual <= 255);
+		}
+	}
 }
 
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */
@@ -392,9 +453,10 @@ TEST(each_item_has_scratch_of_its_own)
 	const char *text = print("sm_87", "+ptx74");
 	REQUIRE(text);
 	CHECK(ptx_counts(text, "st.global.v4.f32", 2)); /* a part is a multiple of 16 bytes */
-	REQUIRE_OK(ptx_device_run(
-	    text, strlen(text),
-	    &(struct ptx_device_run){.l = &l, .buf = got.bufs, .bytes = memory_bytes, .at_once = 40, .seed = 3}));
+	REQUIRE_OK(
+	    ptx_device_run(text, strlen(text),
+			   &(struct ptx_device_run){
+			       .l = &l, .buf = got.bufs, .bytes = memory_bytes, .at_once = 40, .seed = 3}));
 	CHECK(memcmp(want.f[B_O], got.f[B_O], sizeof want.f[B_O]) == 0);
 }
 

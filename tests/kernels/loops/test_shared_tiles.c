@@ -2,6 +2,8 @@
 /* Tiles that threads share, in the interpreter: random tasks and schedules against the reference, and kernels
  * that lack a barrier, a wait or a commit. SEED=n runs one, SEEDS=n changes their number. */
 #include "kernels/loops/lower.h"
+#include "kernels/loops/loops_run.h"
+#include "kernels/space/share.h"
 #include "tests/lib/items_cases.h"
 
 #include <limits.h>
@@ -80,6 +82,78 @@ TEST(random_schedules_equal_the_reference)
 		drop(&d);
 	}
 	CHECK(test_bad || n == 1 || ran > (int)n / 3);
+}
+
+/* A product whose rows are seldom a multiple of a block's. */
+static void ragged_product(struct buf *b, struct rng *r)
+{
+	int y = pick(r, 9, 41), x = 4 * pick(r, 1, 6), k = 4 * pick(r, 2, 8);
+	buf_printf(b,
+		   "task syms=0\noperand X in f32 [%d,%d] plain\noperand W const f32 [%d,%d] plain\n"
+		   "operand Y out f32 [%d,%d] plain\nstage y:%d x:%d | k:%d\nread X [y,k]\nread W [k,x]\n"
+		   "body r0 r1 mul\nsum\nwrite Y [y,x]\n",
+		   y, k, k, x, y, x, y, x, k);
+}
+
+/* How many elements of the output the blocks of a candidate store, all in all. */
+static int64_t stores(struct drawn *d)
+{
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS], stored = 0;
+	int out = 0;
+	if (lower(&d->c.t, d->cand, &d->tg, &d->c.a, &l, &m) < 0)
+		return -1;
+	case_bind(&d->c, &m, bufs, elems);
+	while (m.buf[out].role != BUF_OUT)
+		out++;
+	for (int64_t i = 0; i < code_extent(&m, 0, m.param); i++) {
+		memset(bufs[out], 0xff, (size_t)elems[out] * 4);
+		CHECK_OK(loops_run(l, 0, bufs, m.param, i, i + 1));
+		for (int64_t j = 0; j < elems[out]; j++)
+			stored += ((const uint32_t *)bufs[out])[j] != UINT32_MAX;
+	}
+	return stored;
+}
+
+/* The last block along an axis that it does not divide computes points of another block, and only that one
+ * stores them. */
+TEST(overlapping_blocks_store_each_point_once)
+{
+	uint64_t first, n = seeds(40, &first);
+	int ran = 0;
+	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
+		struct drawn d;
+		struct space *s;
+		struct rng r;
+		bool overlaps = false;
+		d = (struct drawn){.tg = items_board(seed)};
+		rng_seed(&r, seed);
+		ragged_product(&d.text, &r);
+		REQUIRE_OK(case_parse(&d.c, buf_str(&d.text), &r));
+		REQUIRE_OK(space_make(&d.c.a, &d.c.t, &d.tg, NULL, &s));
+		for (int i = 0; i < 40 && !overlaps; i++) {
+			struct sched c;
+			if (!draw_with(s, &r, "share=", d.cand))
+				break;
+			REQUIRE_OK(sched_parse(&d.c.t, d.cand, &c));
+			for (int a = 0; a < 2; a++)
+				overlaps |= share_overlaps(&d.c.t.stage[0], &c.st[0], a);
+		}
+		if (overlaps) {
+			const struct stage *st = &d.c.t.stage[0];
+			equals_reference(&d, seed);
+			int64_t stored = stores(&d);
+			if (stored != st->axis[0].extent * st->axis[1].extent)
+				printf("seed %llu: %lld stores\n%s\n%s", (unsigned long long)seed,
+				       (long long)stored, d.cand, buf_str(&d.text));
+			CHECK(stored == st->axis[0].extent * st->axis[1].extent);
+			ran++;
+		}
+		drop(&d);
+	}
+	CHECK(test_bad || n == 1 || ran > (int)n / 4);
 }
 
 /* With sub-groups or without. */

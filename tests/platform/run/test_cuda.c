@@ -643,9 +643,9 @@ TEST(objects_are_not_trusted)
 		if (test_bad)
 			printf("%s\n", bad[i]);
 	}
-	static const char large[] = "//hone-ptx k0,1024,2,0\nx", shares[] = "//hone-ptx k0,32,1,49153\nx";
+	static const char large[] = "//hone-ptx k0,1024,2,0\nx", shares[] = "//hone-ptx k0,32,1,166913\nx";
 	CHECK_FAILS(cuda_load(d, large, sizeof large - 1, &c), E_INFEASIBLE, "blocks of 2048 threads");
-	CHECK_FAILS(cuda_load(d, shares, sizeof shares - 1, &c), E_INFEASIBLE, "shares 49153 bytes");
+	CHECK_FAILS(cuda_load(d, shares, sizeof shares - 1, &c), E_INFEASIBLE, "shares 166913 bytes");
 	REQUIRE_OK(cuda_load(d, object, LENGTH, &c));
 	CHECK_FAILS(cuda_prepare(c, 0, &(struct cuda_launch){.end = 1}, &j), E_USAGE,
 		    "entry 0"); /* not looked up */
