@@ -116,7 +116,9 @@ static int check_product(const struct threads *k, const struct fragment *const f
 {
 	if (f[0]->part != FRAG_C || f[1]->part != FRAG_A || f[2]->part != FRAG_B || f[3]->part != FRAG_C)
 		return bad(k, "frag_mma needs fragments C, A, B and C");
-	if (f[1]->dtype != f[2]->dtype || f[0]->dtype != (dtype_is_half(f[1]->dtype) ? DT_F32 : DT_I32))
+	bool halves = dtype_is_half(f[1]->dtype),
+	     match = halves ? f[1]->dtype == f[2]->dtype : !dtype_is_half(f[2]->dtype);
+	if (!match || f[0]->dtype != (halves ? DT_F32 : DT_I32))
 		return bad(k, "frag_mma of types that do not go together");
 	return E_OK;
 }

@@ -38,7 +38,7 @@ static const char *print(const struct target *t)
 static int run_text(const char *text, uint64_t seed)
 {
 	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.got};
-	int64_t each = (int64_t)dtype_bytes(m.memory);
+	int64_t each = (int64_t)dtype_bytes(m.a.memory);
 	const int64_t sizes[FRAGS_BUFS] = {m.m * m.k * each, m.k * m.n * each, m.m * m.n * 4};
 	memset(frags_memory.got, 0xff, sizeof frags_memory.got);
 	return ptx_device_run(

@@ -53,7 +53,7 @@ TEST(programs_without_a_barrier_or_a_wait_are_found)
 			int at = 0;
 			random_fragments(&m, seed, DT_NONE);
 			fill_frags_memory(&m);
-			bool waits = frags_copies(&m, &m.a) || frags_copies(&m, &m.b);
+			bool waits = frags_copies(&m.a) || frags_copies(&m.b);
 			if (!remove_meeting(&l.entry[0].body, k, waits, &at))
 				break;
 			REQUIRE_OK(loops_check(&l));
