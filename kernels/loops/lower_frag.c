@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums by fragments of matrices (kernels/space/frag.h). Tap by tap and block by block of the channels, the
- * threads of a block fill a tile of the image and one of the weights in shared buffers, rounded to 16 bits;
- * they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the end the
- * sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's program
- * to them and store the results. What lies outside of the product counts as zero. */
+ * threads of a block fill a tile of the image and one of the weights in shared buffers, floats rounded to 16
+ * bits; they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the
+ * end the sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's
+ * program to them and store the results. What lies outside of the product counts as zero. */
 #include "kernels/loops/lower_parts.h"
 
-enum { HALVES = 8 /* of a copy */, FLOATS = 4 /* of a load */, PAIR = 2 };
+enum { COPY = 16 /* bytes of the weights */, FOUR = 4 /* bytes of a group; columns of a result */ };
 
 struct matmul {
 	struct lower *w;
@@ -14,7 +14,7 @@ struct matmul {
 	struct nest *k; /* of the factors, without lanes */
 	const struct frag_plan *p;
 	const struct frags *f;
-	enum dtype type;
+	bool bytes; /* are multiplied */
 	int rows_buf, cols_buf, sums_buf;
 	const struct ix *thread, *first_row, *first_col; /* of the block */
 	int sum[FRAG_SUMS];
@@ -98,8 +98,8 @@ static void each_end(const struct matmul *x, struct nest *k, struct each e)
 static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
-	const struct ix *blocks = ix_c(x->l, k->st->axis[x->p->k_axis].extent * PAIR / x->p->k),
-			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / PAIR);
+	const struct ix *blocks = ix_c(x->l, k->st->axis[x->p->k_axis].extent * x->p->group / x->p->k),
+			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / x->p->group);
 	step = ix_div(x->l, step, blocks);
 	for (int i = k->st->naxes - 1; i >= k->ns; i--) {
 		int a = k->s->order[i];
@@ -111,10 +111,10 @@ static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 	return first;
 }
 
-/* Points of the reduction's axis of channels: two elements each. */
+/* Points of the reduction's axis of channels: a group of elements each. */
 static const struct ix *channel(const struct matmul *x, const struct ix *first, const struct ix *elem)
 {
-	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, PAIR)));
+	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, x->p->group)));
 }
 
 /* The first element of a step's tile of so many rows or columns. */
@@ -123,83 +123,118 @@ static const struct ix *in_ring(const struct matmul *x, const struct ix *step, i
 	return times(x, ix_mod(x->l, step, ix_c(x->l, x->p->ring)), rows * x->p->pitch);
 }
 
-/* Four elements of the image: group i of the tile of the step whose channels begin at `first`. */
-static void load_group(const struct matmul *x, int v, const struct ix *i, const struct ix *first,
-		       const struct ix *guard)
+/* Where part i of the step's tile of the image is: its row, its first element, and its place in the shared
+ * buffer. */
+struct part {
+	const struct ix *row, *elem, *to;
+};
+
+static struct part part_of(const struct matmul *x, const struct ix *i, const struct ix *step)
+{
+	const struct ix *wide = ix_c(x->l, x->p->k / x->p->wide), *r = ix_div(x->l, i, wide);
+	struct part at = {.elem = times(x, ix_mod(x->l, i, wide), x->p->wide)};
+	at.row = plus(x, x->first_row, r);
+	at.to = plus(x, in_ring(x, step, x->p->tile_rows), plus(x, times(x, r, x->p->pitch), at.elem));
+	return at;
+}
+
+/* The part in memory, of the step whose channels begin at `first`; guard: whether there is such a step; NULL:
+ * there is. */
+static struct mem part_mem(const struct matmul *x, struct part p, const struct ix *first,
+			   const struct ix *guard)
 {
 	struct nest *k = x->k;
 	int at[MAX_AXES] = {0};
-	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
-			*c = times(x, ix_mod(x->l, i, wide), FLOATS), *row = plus(x, x->first_row, r);
-	bind_row(x, k, row);
-	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
+	bind_row(x, k, p.row);
+	nest_bind(k, x->p->k_axis, channel(x, first, p.elem), 1, false);
 	struct mem m = nest_mem(k, x->p->image, at, 1);
-	m.group = 0;
-	m.stride = 1;
+	m.group = x->bytes ? FOUR : 0;
+	m.stride = mem_group(&m);
 	if (x->p->rows % x->p->tile_rows) {
-		const struct ix *in = below(x, row, x->p->rows);
+		const struct ix *in = below(x, p.row, x->p->rows);
 		m.guard = m.guard ? ix_mul(x->l, m.guard, in) : in;
 	}
 	if (guard)
 		m.guard = m.guard ? ix_mul(x->l, m.guard, guard) : guard;
-	lv_load(x->l, v, m);
+	return m;
 }
 
-static void store_group(const struct matmul *x, int v, const struct ix *i, const struct ix *step)
+/* A variable of a part: floats, or groups of four bytes. */
+static int part_new(const struct matmul *x)
 {
-	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
-			*c = times(x, ix_mod(x->l, i, wide), FLOATS),
-			*to =
-			    plus(x, in_ring(x, step, x->p->tile_rows), plus(x, times(x, r, x->p->pitch), c));
-	lv_store(x->l, v, (struct mem){.buf = x->rows_buf, .at = to, .stride = 1});
+	return x->bytes ? lv_new_s32(x->l, x->p->wide / FOUR) : lv_new(x->l, x->p->wide);
 }
 
-/* Fills the step's tile of the image. */
+static void part_store(const struct matmul *x, int v, const struct ix *i, const struct ix *step)
+{
+	struct mem m = {.buf = x->rows_buf, .at = part_of(x, i, step).to, .group = x->bytes ? FOUR : 0};
+	m.stride = mem_group(&m);
+	lv_store(x->l, v, m);
+}
+
+static void part_copy(const struct matmul *x, const struct ix *i, const struct ix *first,
+		      const struct ix *step)
+{
+	struct part p = part_of(x, i, step);
+	struct mem m = part_mem(x, p, first, NULL);
+	m.valid = m.guard ? times(x, m.guard, x->p->wide) : NULL;
+	m.guard = NULL;
+	m.group = 0;
+	m.stride = 1;
+	lv_copy(x->l, x->rows_buf, p.to, m, x->p->wide);
+}
+
+/* Fills the step's tile of the image, or starts to. */
 static void fill_rows(const struct matmul *x, const struct ix *step)
 {
 	const struct ix *first = bind_step(x, step);
-	int v = lv_new(x->l, FLOATS);
-	struct each e = each_begin(x, x->k, x->p->tile_rows * x->p->k / FLOATS);
-	load_group(x, v, e.i, first, NULL);
-	store_group(x, v, e.i, step);
+	struct each e = each_begin(x, x->k, x->p->tile_rows * x->p->k / x->p->wide);
+	if (x->p->moves) {
+		part_copy(x, e.i, first, step);
+	} else {
+		int v = part_new(x);
+		lv_load(x->l, v, part_mem(x, part_of(x, e.i, step), first, NULL));
+		part_store(x, v, e.i, step);
+	}
 	each_end(x, x->k, e);
 }
 
-/* The same in two parts, between which the loads are under way: the thread's groups of a step, if there is
- * such a step; and their stores. */
+/* The same in two parts, between which the loads are under way: what the thread loads for a step, if there is
+ * such a step; and its stores. */
 static void load_rows(const struct matmul *x, const struct ix *step, int v[FRAG_COPIES])
 {
 	const struct ix *first = bind_step(x, step), *some = below(x, step, x->p->steps);
-	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
+	int64_t all = x->p->tile_rows * x->p->k / x->p->wide;
 	for (int n = 0; n < x->p->copies; n++) {
 		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
-		v[n] = lv_new(x->l, FLOATS);
-		load_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), first, some);
+		i = ix_min(x->l, i, ix_c(x->l, all - 1));
+		lv_load(x->l, v[n] = part_new(x), part_mem(x, part_of(x, i, step), first, some));
 	}
 }
 
 static void store_rows(const struct matmul *x, const struct ix *step, const int v[FRAG_COPIES])
 {
-	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
+	int64_t all = x->p->tile_rows * x->p->k / x->p->wide;
 	for (int n = 0; n < x->p->copies; n++) {
 		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
 		struct stmt *s = i->hi < all ? NULL : if_begin(x->l, below(x, i, all));
-		store_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), step);
+		part_store(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), step);
 		if (s)
 			if_end(x->l, s);
 	}
 }
 
-/* Starts to fill the step's tile of the weights, which are halves already. */
+/* Starts to fill the step's tile of the weights, which are packed as they are multiplied. */
 static void fill_cols(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
 	int at[MAX_AXES] = {0};
-	int64_t wide = x->p->k / HALVES;
+	int each = COPY / (int)dtype_bytes(x->p->type[1]);
+	int64_t wide = x->p->k / each;
 	const struct ix *first = bind_step(x, step);
 	struct each e = each_begin(x, k, x->p->tile_cols * wide);
 	const struct ix *n = ix_div(x->l, e.i, ix_c(x->l, wide)),
-			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), HALVES),
+			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), each),
 			*col = plus(x, x->first_col, n);
 	nest_bind(k, x->p->col_axis, col, 1, false);
 	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
@@ -207,10 +242,10 @@ static void fill_cols(const struct matmul *x, const struct ix *step)
 	m.group = 0;
 	m.stride = 1;
 	if (x->p->cols % x->p->tile_cols)
-		m.valid = times(x, below(x, col, x->p->cols), HALVES);
+		m.valid = times(x, below(x, col, x->p->cols), each);
 	const struct ix *to =
 	    plus(x, in_ring(x, step, x->p->tile_cols), plus(x, times(x, n, x->p->pitch), c));
-	lv_copy(x->l, x->cols_buf, to, m, HALVES);
+	lv_copy(x->l, x->cols_buf, to, m, each);
 	each_end(x, k, e);
 }
 
@@ -223,7 +258,7 @@ static const struct ix *warp_at(const struct matmul *x, bool cols, int n)
 
 static int load(const struct matmul *x, bool cols, const struct ix *at, int k, const struct ix *box)
 {
-	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, x->type, cols});
+	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, x->p->type[cols], cols});
 	at = plus(x, plus(x, times(x, at, x->p->pitch), ix_c(x->l, k)), box);
 	lv_frag_load(x->l, v, cols ? x->cols_buf : x->rows_buf, at, x->p->pitch);
 	return v;
@@ -281,13 +316,18 @@ static void reduce_ring(struct matmul *x)
 	lv_barrier(x->l);
 	s = if_begin(x->l, some);
 	fill_cols(x, next);
+	if (x->p->moves)
+		fill_rows(x, next);
 	if_end(x->l, s);
 	lv_commit(x->l);
-	load_rows(x, next, v);
+	if (!x->p->moves)
+		load_rows(x, next, v);
 	multiply(x, step);
-	s = if_begin(x->l, some);
-	store_rows(x, next, v);
-	if_end(x->l, s);
+	if (!x->p->moves) {
+		s = if_begin(x->l, some);
+		store_rows(x, next, v);
+		if_end(x->l, s);
+	}
 	for_end(x->l, f);
 }
 
@@ -295,7 +335,7 @@ static void reduce_ring(struct matmul *x)
 static void finish_rows(struct matmul *x, struct nest *e, int i)
 {
 	struct loops *l = x->l;
-	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = lv_new(l, lanes);
+	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = (x->bytes ? lv_new_s32 : lv_new)(l, lanes);
 	int64_t wide = x->p->tile_cols / lanes;
 	struct each s = each_begin(x, e, (int64_t)FRAG_SIZE * x->f->warp_rows * wide);
 	const struct ix *r = ix_div(l, s.i, ix_c(l, wide)), *size = ix_c(l, FRAG_SIZE),
@@ -346,8 +386,8 @@ static struct nest *program_nest(struct matmul *x)
 	struct sstage *s = ARENA_NEW(x->l->arena, struct sstage);
 	*s = w->s.st[0];
 	s->lane = x->p->col_axis;
-	s->lanes = FLOATS;
-	if (x->p->cols % FLOATS || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
+	s->lanes = FOUR;
+	if (x->p->cols % FOUR || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
 		s->lane = -1;
 		s->lanes = 1;
 	}
@@ -359,11 +399,12 @@ void frag_stage(struct nest *k)
 	struct lower *w = k->w;
 	const struct frag_plan *p = w->frags;
 	struct loops *l = w->l;
-	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags, .type = w->t->pairs};
+	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags};
+	x.bytes = p->sums == DT_I32;
 	struct nest *e = program_nest(&x);
-	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, x.type, ix_c(l, p->tile_rows * p->pitch * p->ring));
-	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, x.type, ix_c(l, p->tile_cols * p->pitch * p->ring));
-	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, DT_F32,
+	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, p->type[0], ix_c(l, p->tile_rows * p->pitch * p->ring));
+	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, p->type[1], ix_c(l, p->tile_cols * p->pitch * p->ring));
+	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, p->sums,
 			       ix_c(l, (int64_t)FRAG_SIZE * x.f->warp_rows * p->sum_pitch));
 	int64_t down = ceil_div(p->rows, p->tile_rows), across = ceil_div(p->cols, p->tile_cols);
 	int n = loops_entry_threads(l, ix_c(l, down * across), p->threads, &x.thread);
@@ -371,8 +412,11 @@ void frag_stage(struct nest *k)
 	x.first_row = times(&x, ix_div(l, block, all), p->tile_rows);
 	x.first_col = times(&x, ix_mod(l, block, all), p->tile_cols);
 	for (int i = 0; i < x.f->rows * x.f->cols; i++) {
-		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, DT_F32, false});
-		lv_const(l, x.sum[i], 0);
+		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, p->sums, false});
+		if (x.bytes)
+			lv_const_s32(l, x.sum[i], 0);
+		else
+			lv_const(l, x.sum[i], 0);
 	}
 	(p->ring > 1 ? reduce_ring : reduce)(&x);
 	finish(&x, e);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices by fragments (kernels/loops/loops.h), of a task as task_pairs() makes it of one stage:
- * a copy of the image, then sums of products with a packed constant. The sums are those of a matrix product:
- * a row for each point of the spatial axes that the image depends on, a column for each point of the one that
- * the constant depends on, k along the reduction. A block of threads makes a tile of it: it fills tiles of
- * both factors in shared buffers, rounded to 16 bits, block by block of the channels and tap by tap, and each
- * warp multiplies its part. The last tiles may be partial. */
+ * a copy of the image, then sums of products with a packed constant; or of a task of one stage that sums
+ * products of bytes, as task_groups() makes it. The sums are those of a matrix product: a row for each point
+ * of the spatial axes that the image depends on, a column for each point of the one that the constant depends
+ * on, k along the reduction. A block of threads makes a tile of it: it fills tiles of both factors in shared
+ * buffers, floats rounded to 16 bits, block by block of the channels and tap by tap, and each warp multiplies
+ * its part. The last tiles may be partial. */
 #ifndef KERNELS_FRAG_H
 #define KERNELS_FRAG_H
 
@@ -20,8 +21,13 @@ enum {
 /* The product of a task and a schedule. */
 struct frag_plan {
 	int image, weights; /* reads of the last stage */
-	int from;           /* operand that the first stage copies */
+	int from;           /* the image's operand: of pairs, what the first stage copies */
+	enum dtype type[2]; /* of elements in the tiles of the image and of the weights */
+	enum dtype sums;    /* f32, or i32 */
 	int col_axis, k_axis;
+	int group;  /* elements of a point of k: two of 16 bits, or four bytes */
+	int wide;   /* elements of the image that a thread moves at once: 4, or 16 bytes */
+	bool moves; /* they are moved as they are, and zeros take the place of those outside of the image */
 	int64_t rows, cols;              /* of the whole product */
 	int64_t tile_rows, tile_cols, k; /* of a block; k: elements of a step */
 	int64_t pitch;     /* elements from row to row (column to column) of tiles of the factors */
@@ -29,7 +35,7 @@ struct frag_plan {
 	int threads;
 	int64_t steps; /* of the reduction: taps, and blocks of channels */
 	int ring;      /* steps that are in shared buffers: at least 1 */
-	int copies;    /* of four elements of the image that a thread makes in a step, at most */
+	int copies;    /* of `wide` elements of the image that a thread makes in a step, at most */
 };
 
 /* Whether the schedule has any of the keys. */

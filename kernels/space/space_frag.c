@@ -21,7 +21,7 @@ static bool fits(const struct space *s, const struct sched *c)
 static bool possible(const struct space *s)
 {
 	struct sched c;
-	if (!s->t->pairs || !target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs)))
+	if (!target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs ? s->t->pairs : DT_I8)))
 		return false;
 	sched_init(s->t, &c);
 	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0};
@@ -68,7 +68,7 @@ bool frags_change(const struct space *s, struct rng *r, struct sched *c)
 }
 
 enum {
-	FRAG_FASTER = 8,           /* products that fragments make in the time of one of f32 */
+	FRAG_FASTER = 8,           /* products of 16 bits in the time of one of f32; twice as many of bytes */
 	RESIDENT_BYTES = 96 << 10, /* of shared buffers of the blocks that run on a unit at a time */
 	RESIDENT_THREADS = 1536,
 	ROUND_NS = 700 /* from the first load of a step to its last product, of a block that runs alone */
@@ -84,20 +84,22 @@ double frags_draft(const struct space *s, const struct sched *c)
 		return 1e30;
 	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)),
 	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;
-	double products = (double)(p.tile_rows * p.tile_cols * p.k) / FRAG_FASTER,
-	       fills = (double)(p.tile_rows * p.k) / 4 + (double)(p.tile_cols * p.k) / 8,
-	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD,
+	double bytes = (double)dtype_bytes(p.type[0]), from = p.sums == DT_I32 ? 1 : 4;
+	double products = (double)(p.tile_rows * p.tile_cols * p.k) / FRAG_FASTER * bytes / 2,
+	       fills = (double)(p.tile_rows * p.k) / p.wide + (double)(p.tile_cols * p.k) * bytes / 16,
+	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD * bytes / 2,
 	       sums = (double)(p.tile_rows * p.tile_cols),
 	       slots = steps * (products + fills * (ITEM_LOAD + ITEM_STORE + ITEM_COPY) + loads +
 				meets * p.threads * ITEM_BARRIER) +
 		       sums * (2 + ITEM_STORE);
-	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * 2 * p.ring +
+	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * bytes * p.ring +
 			16. * f->warp_rows * (double)p.sum_pitch * 4;
 	double together = fmax(1, floor(fmin(RESIDENT_BYTES / shared, RESIDENT_THREADS / (double)p.threads)));
 	double waves = ceil(blocks / r.units), unit = r.slots / r.units;
 	double ns = fmax(waves * slots / unit,
 			 ceil(waves / together) * steps * ROUND_NS * (p.ring > 1 ? ITEM_AHEAD : 1));
-	double near = blocks * steps * (double)p.k * ((double)p.tile_rows * 4 + (double)p.tile_cols * 2);
+	double near =
+	    blocks * steps * (double)p.k * ((double)p.tile_rows * from + (double)p.tile_cols * bytes);
 	ns = fmax(ns, near / r.near);
 	return fmax(ns, task_bytes(s->whole, true) / r.far) * draft_ghz(&s->tg);
 }
