@@ -534,6 +534,8 @@ static int check_image(const struct task *t, const struct target *tg, const stru
 	enum sum_kind sum = stage_sum(t, st);
 	if (sum == SUM_PAIR && !tg->fma)
 		return fail(E_INFEASIBLE, "bf16: %s has no fused multiply-add", tg->isa);
+	if (SCHED_THREADED && sum == SUM_PAIR && !strcmp(tg->isa, "cuda"))
+		return fail(E_INFEASIBLE, "bf16: %s multiplies it by fragments alone", tg->isa);
 	if (sum == SUM_HALF && !target_sums_f16(tg))
 		return fail(E_INFEASIBLE, "f16: %s has no arithmetic in f16", tg->isa);
 	int64_t steps = 1;

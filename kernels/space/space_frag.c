@@ -4,7 +4,9 @@
 #include "kernels/space/frag.h"
 #include "kernels/space/space_rules.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 static struct frags *last_frags(const struct space *s, struct sched *c)
 {
@@ -17,15 +19,19 @@ static bool fits(const struct space *s, const struct sched *c)
 	return frag_plan_make(s->t, &s->tg, c, &p) >= 0;
 }
 
-/* Whether a schedule may have fragments: then the smallest block fits. */
-static bool possible(const struct space *s)
+bool frags_possible(const struct space *s)
 {
 	struct sched c;
 	if (!target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs ? s->t->pairs : DT_I8)))
 		return false;
 	sched_init(s->t, &c);
-	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0};
+	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0}; /* the smallest block */
 	return fits(s, &c);
+}
+
+bool frags_alone(const struct space *s)
+{
+	return s->t->pairs == DT_BF16 && !strcmp(s->tg.isa, "cuda");
 }
 
 /* Draws one number again. */
@@ -43,11 +49,43 @@ static void draw_number(struct rng *r, int which, struct frags *f)
 		f->ring = ring[rng_below(r, 5)];
 }
 
-enum { NUMBERS = 6, TRIES = 16 };
+enum { NUMBERS = 6, TRIES = 16, CHOICES = 3, ALL = 3 * 3 * 3 * 3 * 3 * 3 };
+
+/* The n-th schedule of those that have the numbers of most draws. */
+static struct frags nth(int n)
+{
+	int of[NUMBERS];
+	for (int k = 0; k < NUMBERS; k++, n /= CHOICES)
+		of[k] = n % CHOICES;
+	return (struct frags){1 << of[0], 1 << of[1], 1 << of[2],
+			      1 << of[3], 1 << of[4], of[5] ? of[5] + 1 : 0};
+}
+
+bool frags_rule(const struct space *s, int i, struct sched *c)
+{
+	double draft[ALL];
+	int best = -1;
+	if (!frags_possible(s))
+		return false;
+	for (int n = 0; n < ALL; n++) {
+		*last_frags(s, c) = nth(n);
+		draft[n] = fits(s, c) ? frags_draft(s, c) : DBL_MAX;
+	}
+	for (; i >= 0; i--) {
+		best = 0;
+		for (int n = 1; n < ALL; n++)
+			best = draft[n] < draft[best] ? n : best;
+		if (draft[best] >= DBL_MAX)
+			return false;
+		draft[best] = i ? DBL_MAX : draft[best];
+	}
+	*last_frags(s, c) = nth(best);
+	return true;
+}
 
 bool frags_draw(const struct space *s, struct rng *r, struct sched *c)
 {
-	if (!possible(s) || rng_below(r, 2))
+	if (!frags_possible(s) || (!frags_alone(s) && rng_below(r, 2)))
 		return false;
 	for (int i = 0; i < TRIES; i++) {
 		for (int k = 0; k < NUMBERS; k++)

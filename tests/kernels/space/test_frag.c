@@ -65,6 +65,7 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", NULL},
 	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_75", "none of bf16"},
 	    {product, "fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", "no product"},
+	    {product, "bf16; ; tile=m:2", "sm_80", "fragments alone"},
 	    {product, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=2", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=8 fragcols=4 warprows=1 warpcols=1 fragk=1", "sm_72", "not 1 to"},
@@ -160,8 +161,47 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 	CHECK(drawn(product, &other, LEVEL_HALF_SUM) == 0);
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn(padded, &gpu, LEVEL_INT8) > 40);
 	CHECK(drawn(bytes, &other, LEVEL_EXACT) == 0);
+	struct target late = ptx_target("sm_80");
+	CHECK(drawn(product, &late, LEVEL_HALF) > 100 && drawn(product, &late, LEVEL_W16) == 0);
+	CHECK(drawn(apart, &late, LEVEL_HALF) == 0);
+	strcpy(late.features, "+ptx65"); /* has no bf16 */
+	CHECK(drawn(product, &late, LEVEL_HALF) == 0 && drawn(product, &late, LEVEL_HALF_SUM) > 40);
 	strcpy(gpu.features, "+ptx61");
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) == 0);
+}
+
+/* The portfolio has fragments where the space has them, those of the best draft first; and where all
+ * schedules of a view have them, its default has. */
+TEST(rules_have_fragments)
+{
+	static const struct {
+		const char *text, *cpu;
+		enum level level;
+		const char *begin; /* of the first rule that has them; NULL: none has */
+	} rows[] = {{product, "sm_72", LEVEL_HALF_SUM, "f16; "}, {product, "sm_90", LEVEL_HALF, "bf16; "},
+		    {product, "sm_75", LEVEL_HALF, NULL},        {bytes, "sm_72", LEVEL_EXACT, "frag"},
+		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		const struct space_want want = {.level = rows[i].level};
+		struct space *s;
+		char cand[CAND_MAX];
+		double draft[2] = {0, 0};
+		int n = 0;
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
+		for (int at = 0; space_portfolio(s, &at, cand) >= 0;) {
+			CHECK_OK(space_legal(s, cand));
+			if (!strstr(cand, "fragrows="))
+				continue;
+			CHECK(rows[i].begin && (n || !strncmp(cand, rows[i].begin, strlen(rows[i].begin))));
+			draft[n++ > 0] = space_draft(s, cand);
+		}
+		CHECK(rows[i].begin ? n >= 2 && draft[0] <= draft[1] && draft[1] < 1e12 : !n);
+		arena_free(&a);
+	}
 }
 
 /* Removes the n-th barrier or wait of a list, counted in *at. */
