@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fragments by wmma instructions of 16 x 16 x 16, whose registers only they themselves understand. A fragment
- * is a vector of 8 words; those of bf16 and of bytes use the first 4 and 2 of them.
+/* Fragments, where the target does not load matrices (llvm_gpu_mma.c): by wmma instructions of 16 x 16 x 16,
+ * whose registers only they themselves understand. A fragment is a vector of 8 words; those of bf16 and of
+ * bytes use the first 4 and 2 of them.
  *
  * The instructions multiply no u8 with s8. A program that does so loads all its u8 as s8, and multiplies them
  * in two parts: the low 7 bits, and -128 where the highest bit is set, whose products are subtracted. */
@@ -113,7 +114,7 @@ static LLVMValueRef load(struct gen *g, const struct mem *m, const struct fragme
 		 : LLVMGetUndef(gen_type(g, f->dtype == DT_F32 ? UNIT_F32 : UNIT_I32, FRAG_LANES));
 }
 
-void gpu_fragment_store(struct gen *g, const struct stmt *s)
+static void store(struct gen *g, const struct stmt *s)
 {
 	char name[32];
 	const struct fragment *f = &g->l->fragment[s->a];
@@ -163,8 +164,16 @@ static LLVMValueRef multiply(struct gen *g, const struct stmt *s, const LLVMValu
 	return sum;
 }
 
+void gpu_fragment_store(struct gen *g, const struct stmt *s)
+{
+	(target_loads_matrices(g->t) ? gpu_mma_store : store)(g, s);
+}
+
 LLVMValueRef gpu_fragment_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
 {
+	bool loads = s->vop == V_FRAG_LOAD;
+	if (target_loads_matrices(g->t))
+		return loads ? gpu_mma_load(g, &s->mem, &g->l->fragment[s->dst]) : gpu_mma_multiply(g, s, in);
 	const struct fragment f = known_as(g, s->dst);
-	return s->vop == V_FRAG_LOAD ? load(g, &s->mem, &f) : multiply(g, s, in);
+	return loads ? load(g, &s->mem, &f) : multiply(g, s, in);
 }

@@ -96,7 +96,8 @@ static int check_fragment_place(const struct threads *k, const struct mem *m, co
 		return bad(k, "a fragment and its shared buffer are of two types");
 	if (differs_in_warp(k, m->at))
 		return bad(k, "a fragment's place may differ between the threads of a warp");
-	if (!is_multiple(m->at, frag_step(f->dtype)) || m->stride % frag_step(f->dtype))
+	int step = frag_step(f->dtype, k->l->narrow);
+	if (!is_multiple(m->at, step) || m->stride % step)
 		return bad(k, "a fragment's place or stride is not aligned");
 	return E_OK;
 }

@@ -170,8 +170,8 @@ static int tiles(const struct target *tg, const struct frags *f, struct frag_pla
 	p->tile_rows = FRAG_SIZE * f->rows * f->warp_rows;
 	p->tile_cols = FRAG_SIZE * f->cols * f->warp_cols;
 	p->k = FRAG_SIZE * f->depth;
-	p->pitch = p->k + frag_step(p->type[0]); /* neighbouring rows begin in different banks */
-	p->sum_pitch = p->tile_cols + frag_step(DT_F32);
+	p->pitch = frag_pitch(p->type[0], target_loads_matrices(tg), p->k);
+	p->sum_pitch = p->tile_cols + frag_step(DT_F32, false);
 	p->steps = channels / p->k * taps;
 	p->ring = f->ring ? f->ring : 1;
 	p->copies = (int)ceil_div(p->tile_rows * p->k / p->wide, p->threads);

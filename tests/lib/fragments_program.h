@@ -209,7 +209,8 @@ static inline void frags_sizes(struct frags_maker *m)
 	struct frags_tile *t[2] = {&m->a, &m->b};
 	for (int i = 0; i < 2; i++) {
 		t[i]->columns = below(m, 2);
-		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols, step = frag_step(t[i]->type);
+		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols,
+			step = frag_step(t[i]->type, l.narrow);
 		t[i]->ld = in_ld + step * below(m, 3);
 		t[i]->elems = t[i]->ld * (t[i]->columns ? t[i]->cols : t[i]->rows);
 		t[i]->elems = (t[i]->elems + 31) / 32 * 32;
@@ -217,9 +218,12 @@ static inline void frags_sizes(struct frags_maker *m)
 	m->tiles = frags_copies(&m->a) || frags_copies(&m->b) ? 1 + below(m, 2) : 1;
 }
 
-/* type: of A and B; DT_NONE: any. */
-static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum dtype type)
+/* type: of A and B; DT_NONE: any. narrow: whether their rows may be narrow. */
+static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum dtype type, bool narrow)
 {
+	arena_reset(&arena);
+	loops_init(&l, &arena, true);
+	l.narrow = narrow;
 	static const enum dtype types[] = {DT_F16, DT_I8, DT_BF16, DT_U8};
 	rng_seed(&m->r, seed);
 	int any = below(m, 4);
@@ -240,8 +244,6 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	m->relu = dtype_is_half(m->type) && below(m, 2);
 	frags_sizes(m);
 	enum dtype sums = frags_whole(m) ? DT_I32 : DT_F32;
-	arena_reset(&arena);
-	loops_init(&l, &arena, true);
 	loops_buf(&l, "a", BUF_IN, m->a.memory, c(m->m * m->k));
 	loops_buf(&l, "b", BUF_CONST, m->b.memory, c(m->k * m->n));
 	loops_buf(&l, "c", BUF_OUT, sums, c(m->m * m->n));

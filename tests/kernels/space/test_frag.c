@@ -204,6 +204,41 @@ TEST(rules_have_fragments)
 	}
 }
 
+/* The banks in which 8 neighbouring rows of 16 bytes begin, of 8. */
+static int banks(const struct target *tg, const char *text, const char *cand)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct sched s;
+	struct frag_plan p = {.pitch = 0};
+	unsigned used = 0;
+	bool made = task_parse(text, t) >= 0 && sched_parse(task_view(&a, t, cand), cand, &s) >= 0 &&
+		    frag_plan_make(task_view(&a, t, cand), tg, &s, &p) >= 0;
+	CHECK(made);
+	for (int64_t row = 0; row < 8 && made; row++) {
+		CHECK(p.pitch * (int64_t)dtype_bytes(p.type[0]) % 16 == 0);
+		used |= 1u << (row * p.pitch * (int64_t)dtype_bytes(p.type[0]) / 16 % 8);
+	}
+	arena_free(&a);
+	return __builtin_popcount(used);
+}
+
+TEST(rows_begin_in_different_banks)
+{
+	static const char *const cands[] = {"fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1",
+					    "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=2",
+					    "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=4"};
+	for (int i = 0; i < 3; i++)
+		for (int c = 1; c < PTX_CPUS; c++) { /* from sm_75 on */
+			struct target tg = ptx_target(ptx_cpus[c]);
+			char pairs[CAND_MAX];
+			snprintf(pairs, sizeof pairs, "f16; ; %s", cands[i]);
+			CHECK(banks(&tg, bytes, cands[i]) == 8 && banks(&tg, product, pairs) == 8);
+			snprintf(pairs, sizeof pairs, "bf16; ; %s", cands[i]);
+			CHECK(c < 2 || banks(&tg, product, pairs) == 8);
+		}
+}
+
 /* Removes the n-th barrier or wait of a list, counted in *at. */
 static bool remove_meeting(struct stmt **list, int n, int *at)
 {
