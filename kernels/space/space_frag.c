@@ -120,24 +120,26 @@ double frags_draft(const struct space *s, const struct sched *c)
 	struct item_rates r = draft_item_rates(&s->tg);
 	if (frag_plan_make(s->t, &s->tg, c, &p) < 0)
 		return 1e30;
-	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)),
+	const struct frag_factor *a = &p.of[0], *b = &p.of[1];
+	double blocks =
+		   (double)p.products * (double)ceil_div(p.rows, a->tile) * (double)ceil_div(p.cols, b->tile),
 	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;
-	double bytes = (double)dtype_bytes(p.type[0]), from = p.sums == DT_I32 ? 1 : 4;
-	double products = (double)(p.tile_rows * p.tile_cols * p.k) / FRAG_FASTER * bytes / 2,
-	       fills = (double)(p.tile_rows * p.k) / p.wide + (double)(p.tile_cols * p.k) * bytes / 16,
+	double bytes = (double)dtype_bytes(a->type), from = p.sums == DT_I32 ? 1 : 4;
+	double products = (double)(a->tile * b->tile * p.k) / FRAG_FASTER * bytes / 2,
+	       fills = (double)(a->tile * p.k) / a->wide + (double)(b->tile * p.k) / b->wide,
 	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD * bytes / 2,
-	       sums = (double)(p.tile_rows * p.tile_cols),
+	       sums = (double)(a->tile * b->tile),
 	       slots = steps * (products + fills * (ITEM_LOAD + ITEM_STORE + ITEM_COPY) + loads +
 				meets * p.threads * ITEM_BARRIER) +
 		       sums * (2 + ITEM_STORE);
-	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * bytes * p.ring +
+	double shared = (double)(frag_tile_elems(&p, false) + frag_tile_elems(&p, true)) * bytes * p.ring +
 			16. * f->warp_rows * (double)p.sum_pitch * 4;
 	double together = fmax(1, floor(fmin(RESIDENT_BYTES / shared, RESIDENT_THREADS / (double)p.threads)));
 	double waves = ceil(blocks / r.units), unit = r.slots / r.units;
 	double ns = fmax(waves * slots / unit,
 			 ceil(waves / together) * steps * ROUND_NS * (p.ring > 1 ? ITEM_AHEAD : 1));
-	double near =
-	    blocks * steps * (double)p.k * ((double)p.tile_rows * from + (double)p.tile_cols * bytes);
+	double near = blocks * steps * (double)p.k *
+		      ((double)a->tile * from + (double)b->tile * (b->packed ? bytes : from));
 	ns = fmax(ns, near / r.near);
 	return fmax(ns, task_bytes(s->whole, true) / r.far) * draft_ghz(&s->tg);
 }

@@ -73,14 +73,17 @@ static inline void byte_zero_point(struct buf *b, struct rng *r, const char *typ
 	buf_printf(b, "operand Z in %s [%s] plain\n", type, pick(r, 0, 1) ? "1" : "");
 }
 
-/* BYTES_SIXTEENS: dense, of whole groups of 16 channels. */
+/* BYTES_SIXTEENS: of one group or two of whole sixteens of channels. */
 enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS, BYTES_SIXTEENS };
 
 static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv kind)
 {
 	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8", *yt = byte_result(r),
 		   *post = byte_program(r, yt);
-	int g = kind == BYTES_GROUPS ? pick(r, 2, 3) : 1, kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
+	int g = kind == BYTES_GROUPS     ? pick(r, 2, 3)
+		: kind == BYTES_SIXTEENS ? pick(r, 1, 2)
+					 : 1,
+	    kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
 	int cg = kind == BYTES_DEPTHWISE  ? 1
 		 : kind == BYTES_SIXTEENS ? 16 * pick(r, 1, 5)
 		 : pick(r, 0, 1)          ? 4 * pick(r, 1, 9)
@@ -440,6 +443,45 @@ static inline void byte_products_text(struct buf *b, struct rng *r)
 	default:
 		gen_byte_conv(&draft, r, BYTES_ANY);
 	}
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+/* Products of two inputs for each head, with k, the rows or the columns side by side in memory. */
+static inline void gen_byte_heads(struct buf *b, struct rng *r)
+{
+	static const char *const from[2][3] = {{"h,m,k", "m,h,k", "h,k,m"}, {"h,n,k", "n,h,k", "h,k,n"}};
+	int h = pick(r, 1, 3), size[] = {pick(r, 0, 1) ? 16 * pick(r, 1, 3) : pick(r, 1, 50),
+					 pick(r, 0, 1) ? 16 * pick(r, 1, 4) : pick(r, 1, 60),
+					 pick(r, 0, 1) ? 16 * pick(r, 1, 5) : pick(r, 16, 80)};
+	const char *yt = byte_result(r), *order[2];
+	bool words = yt[0] == 'i' && yt[1] == '3', real = yt[0] == 'f';
+	buf_puts(b, "task syms=0\n");
+	for (int i = 0; i < 2; i++) {
+		order[i] = from[i][pick(r, 0, 2)];
+		buf_printf(b, "operand %s in %s [", i ? "B" : "A", one_of(r, byte_types, 2));
+		for (int d = 0; d < 5; d += 2)
+			buf_printf(b, "%s%d", d ? "," : "",
+				   order[i][d] == 'h'   ? h
+				   : order[i][d] == 'm' ? size[0]
+				   : order[i][d] == 'n' ? size[1]
+							: size[2]);
+		buf_puts(b, "] plain\n");
+	}
+	buf_printf(b, "operand Y out %s [%d,%d,%d] plain\nstage h:%d m:%d n:%d | k:%d\n", yt, h, size[0],
+		   size[1], h, size[0], size[1], size[2]);
+	buf_printf(b, "read A [%s]\nread B [%s]\nbody %s mul\nsum\n", order[0], order[1],
+		   pick(r, 0, 1) ? "r0 r1" : "r1 r0");
+	buf_printf(b, "%swrite Y [h,m,n]\n",
+		   words  ? ""
+		   : real ? "post acc 0.003 mul 1.5 add\n"
+			  : "post acc 0.0021 mul rint 7 add\n");
+}
+
+static inline void byte_heads_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	gen_byte_heads(&draft, r);
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
 }

@@ -91,6 +91,7 @@ static const struct ptx_kind {
 		 {"weights in f16", LEVEL_W16, products_text, "w16=1"},
 		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="},
 		 {"fragments of bytes", LEVEL_FP32, byte_sixteens_text, "fragrows="},
+		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},
 		 {"fragments of bf16", LEVEL_HALF, frag_text, "fragrows="}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };
 

@@ -37,6 +37,12 @@ static const char padded[] =
     "operand Y out u8 [1,40,6,7] 0.2.3.1\nstage k:40 y:6 x:7 | c:32 r:3 s:3\nread X [0,c,y+r-1,x+s-1]\n"
     "read W [k,c,r,s]\nbody r0 r1 mul\nsum\npost acc 0.00100000005 mul rint 3 add\nwrite Y [0,k,y,x]\n";
 
+/* Of two inputs, with more points of k than whole steps. */
+static const char heads[] =
+    "task syms=0\noperand A in i8 [2,40,40] plain\noperand B in u8 [2,40,32] plain\noperand Y out i32 "
+    "[2,40,32] plain\nstage h:2 m:40 n:32 | k:40\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
+    "write Y [h,m,n]\n";
+
 /* The reason for which a candidate is refused; "": it is not. */
 static const char *verdict(const char *text, const char *cand, const struct target *tg)
 {
@@ -95,7 +101,8 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {bytes, "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_70", "none of u8"},
 	    {padded, "fragrows=2 fragcols=1 warprows=1 warpcols=1 fragk=2 fragring=3", "sm_72", NULL},
 	    {apart, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "side by side"},
-	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "no product"}};
+	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", NULL},
+	    {heads, "fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct target tg = ptx_target(rows[i].cpu);
 		const char *why = verdict(rows[i].text, rows[i].cand, &tg);
@@ -210,14 +217,14 @@ static int banks(const struct target *tg, const char *text, const char *cand)
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
 	struct sched s;
-	struct frag_plan p = {.pitch = 0};
+	struct frag_plan p = {.k = 0};
 	unsigned used = 0;
 	bool made = task_parse(text, t) >= 0 && sched_parse(task_view(&a, t, cand), cand, &s) >= 0 &&
 		    frag_plan_make(task_view(&a, t, cand), tg, &s, &p) >= 0;
 	CHECK(made);
 	for (int64_t row = 0; row < 8 && made; row++) {
-		CHECK(p.pitch * (int64_t)dtype_bytes(p.type[0]) % 16 == 0);
-		used |= 1u << (row * p.pitch * (int64_t)dtype_bytes(p.type[0]) / 16 % 8);
+		CHECK(p.of[0].pitch * (int64_t)dtype_bytes(p.of[0].type) % 16 == 0);
+		used |= 1u << (row * p.of[0].pitch * (int64_t)dtype_bytes(p.of[0].type) / 16 % 8);
 	}
 	arena_free(&a);
 	return __builtin_popcount(used);
@@ -263,7 +270,8 @@ TEST(kernels_without_a_meeting_are_found)
 	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=2 fragk=1 fragring=3"},
 	    {bytes, "fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=2"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
-	    {padded, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"}};
+	    {padded, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {heads, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -293,7 +301,7 @@ TEST(kernels_without_a_meeting_are_found)
 		}
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
-	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1));
+	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN
