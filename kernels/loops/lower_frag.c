@@ -286,15 +286,34 @@ static void multiply(struct matmul *x, const struct ix *step)
 	}
 }
 
+/* Whether the tile of a factor is filled by copies, for which threads must wait. */
+static bool copies(const struct matmul *x)
+{
+	return x->p->of[0].moves || x->p->of[1].moves;
+}
+
+static void commit(const struct matmul *x)
+{
+	if (copies(x))
+		lv_commit(x->l);
+}
+
+/* Waits for the present step's copies, of `ahead` steps that are under way; the threads meet. */
+static void meet(const struct matmul *x, int ahead)
+{
+	if (copies(x))
+		lv_wait(x->l, ahead);
+	lv_barrier(x->l);
+}
+
 static void reduce(struct matmul *x)
 {
 	const struct ix *step;
 	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step);
 	fill(x, false, step);
 	fill(x, true, step);
-	lv_commit(x->l);
-	lv_wait(x->l, 0);
-	lv_barrier(x->l);
+	commit(x);
+	meet(x, 0);
 	multiply(x, step);
 	lv_barrier(x->l);
 	for_end(x->l, f);
@@ -307,25 +326,23 @@ static void reduce_ring(struct matmul *x)
 {
 	const struct ix *step;
 	int ahead = x->p->ring - 1, v[2][FRAG_COPIES];
-	bool copies = x->p->of[0].moves || x->p->of[1].moves,
-	     loads = !x->p->of[0].moves || !x->p->of[1].moves;
+	bool loads = !x->p->of[0].moves || !x->p->of[1].moves;
 	for (int i = 0; i < ahead; i++) {
 		fill(x, false, ix_c(x->l, i));
 		fill(x, true, ix_c(x->l, i));
-		lv_commit(x->l);
+		commit(x);
 	}
 	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step), *s = NULL;
 	const struct ix *next = plus(x, step, ix_c(x->l, ahead)), *some = below(x, next, x->p->steps);
-	lv_wait(x->l, ahead - 1);
-	lv_barrier(x->l);
-	if (copies)
+	meet(x, ahead - 1);
+	if (copies(x))
 		s = if_begin(x->l, some);
 	for (int c = 1; c >= 0; c--)
 		if (x->p->of[c].moves)
 			fill(x, c, next);
-	if (copies)
+	if (copies(x))
 		if_end(x->l, s);
-	lv_commit(x->l);
+	commit(x);
 	for (int c = 0; c < 2; c++)
 		if (!x->p->of[c].moves)
 			load_ahead(x, c, next, v[c]);

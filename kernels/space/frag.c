@@ -35,15 +35,19 @@ static bool copies(const struct task *t, struct frag_plan *p)
 }
 
 /* Whether the stage's factors at[i] and at[1 - i] are an input of bytes, and a packed constant of groups or
- * another input of bytes. */
-static bool sums_bytes(const struct task *t, int i, struct frag_plan *p)
+ * another input of bytes; or, of a task of task_inputs(), its inputs. */
+static bool sums_inputs(const struct task *t, int i, struct frag_plan *p)
 {
 	const struct stage *st = &t->stage[0];
-	if (t->nstages != 1 || st->comb != COMB_SUM || st->body.n != 3 || st->body.at[0].op != P_READ ||
-	    st->body.at[1].op != P_READ || st->body.at[2].op != P_MUL || !stage_whole(t, st))
+	if (t->nstages != 1)
 		return false;
 	p->of[0].read = st->body.at[i].arg;
 	p->of[0].operand = st->read[p->of[0].read].operand;
+	if (t->pairs)
+		return t->operand[st->out.operand].dtype == DT_F32;
+	if (st->comb != COMB_SUM || st->body.n != 3 || st->body.at[0].op != P_READ ||
+	    st->body.at[1].op != P_READ || st->body.at[2].op != P_MUL || !stage_whole(t, st))
+		return false;
 	int other = st->read[st->body.at[1 - i].arg].operand;
 	const struct operand *a = &t->operand[p->of[0].operand], *b = &t->operand[other];
 	bool groups = stage_sum(t, st) == SUM_DOT && operand_packs(t, other) && b->group,
@@ -56,7 +60,7 @@ static bool factors(const struct task *t, int i, struct frag_plan *p)
 {
 	const struct stage *st = &t->stage[t->nstages - 1];
 	*p = (struct frag_plan){.sums = t->pairs ? DT_F32 : DT_I32};
-	if (t->pairs ? !copies(t, p) : !sums_bytes(t, i, p))
+	if (t->pairs && t->nstages > 1 ? !copies(t, p) : !sums_inputs(t, i, p))
 		return false;
 	p->of[1].read = st->body.at[st->body.at[0].arg == p->of[0].read].arg;
 	p->of[1].operand = st->read[p->of[1].read].operand;
@@ -308,7 +312,7 @@ int frag_plan_make(const struct task *t, const struct target *tg, const struct s
 		found = factors(t, i, p) && axes(t, st, p);
 	if (!found)
 		return fail(E_INFEASIBLE, "fragments: the task is no product of an input and a constant, or "
-					  "of two inputs of bytes");
+					  "of two inputs");
 	for (int c = 0; c < 2; c++)
 		if (!target_multiplies_fragments(tg, dtype_name(p->of[c].type)))
 			return fail(E_INFEASIBLE, "fragments: %s multiplies none of %s", tg->cpu,
@@ -326,7 +330,7 @@ int frag_plan_make(const struct task *t, const struct target *tg, const struct s
 
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)
 {
-	if (!t->pairs)
+	if (t->nstages == 1)
 		return t;
 	struct task *one = task_dup(a, t);
 	one->stage[0] = one->stage[1];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices by fragments (kernels/loops/loops.h), of a task as task_pairs() makes it of one stage:
  * a copy of the image, then sums of products with a packed constant; or of a task of one stage that sums
- * products of bytes: of an input and a constant, as task_groups() makes it, or of two inputs. The sums are
+ * products of bytes, of an input and a constant as task_groups() makes it, or of two inputs of bytes, or of
+ * floats as task_inputs() makes it. The sums are
  * those of matrix products: a row for each point of the spatial axes that the image alone depends on, a
  * column for each point of the one that the other factor alone depends on, a product for each point of those
  * that both depend on, k along the reduction. A block of threads makes a tile of a product: it fills tiles of

@@ -50,7 +50,10 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	want = want ? want : &usual;
 	*out = view_of(a, whole, groups == whole ? whole : task_keep(a, groups), tg, want);
 	enum dtype type = type_of_pairs(want->level, tg);
-	if (type && (pairs = task_pairs(a, whole, type))) {
+	pairs = type ? task_pairs(a, whole, type) : NULL;
+	if (SCHED_THREADED && type && !pairs)
+		pairs = task_inputs(a, whole, type);
+	if (pairs) {
 		struct space *s = view_of(a, whole, task_keep(a, pairs), tg, want);
 		if (!SCHED_THREADED || !frags_alone(s) || frags_possible(s))
 			(*out)->pairs = s;

@@ -31,7 +31,8 @@ bool frags_possible(const struct space *s)
 
 bool frags_alone(const struct space *s)
 {
-	return s->t->pairs == DT_BF16 && !strcmp(s->tg.isa, "cuda");
+	bool inputs = s->t->pairs && s->t->nstages == 1; /* task_inputs() made it */
+	return inputs || (s->t->pairs == DT_BF16 && !strcmp(s->tg.isa, "cuda"));
 }
 
 /* Draws one number again. */

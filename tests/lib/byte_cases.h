@@ -447,19 +447,20 @@ static inline void byte_products_text(struct buf *b, struct rng *r)
 	buf_free(&draft);
 }
 
-/* Products of two inputs for each head, with k, the rows or the columns side by side in memory. */
-static inline void gen_byte_heads(struct buf *b, struct rng *r)
+/* Products of two inputs, of bytes or floats, for each head, with k, the rows or the columns side by side in
+ * memory. */
+static inline void gen_heads(struct buf *b, struct rng *r, bool floats)
 {
 	static const char *const from[2][3] = {{"h,m,k", "m,h,k", "h,k,m"}, {"h,n,k", "n,h,k", "h,k,n"}};
 	int h = pick(r, 1, 3), size[] = {pick(r, 0, 1) ? 16 * pick(r, 1, 3) : pick(r, 1, 50),
 					 pick(r, 0, 1) ? 16 * pick(r, 1, 4) : pick(r, 1, 60),
 					 pick(r, 0, 1) ? 16 * pick(r, 1, 5) : pick(r, 16, 80)};
-	const char *yt = byte_result(r), *order[2];
+	const char *yt = floats ? "f32" : byte_result(r), *order[2];
 	bool words = yt[0] == 'i' && yt[1] == '3', real = yt[0] == 'f';
 	buf_puts(b, "task syms=0\n");
 	for (int i = 0; i < 2; i++) {
 		order[i] = from[i][pick(r, 0, 2)];
-		buf_printf(b, "operand %s in %s [", i ? "B" : "A", one_of(r, byte_types, 2));
+		buf_printf(b, "operand %s in %s [", i ? "B" : "A", floats ? "f32" : one_of(r, byte_types, 2));
 		for (int d = 0; d < 5; d += 2)
 			buf_printf(b, "%s%d", d ? "," : "",
 				   order[i][d] == 'h'   ? h
@@ -481,7 +482,7 @@ static inline void gen_byte_heads(struct buf *b, struct rng *r)
 static inline void byte_heads_text(struct buf *b, struct rng *r)
 {
 	struct buf draft = {0};
-	gen_byte_heads(&draft, r);
+	gen_heads(&draft, r, false);
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
 }

@@ -174,7 +174,7 @@ TEST(random_candidates)
 {
 	static struct outcome o;
 	const char *dir = getenv("PTX_DIR");
-	uint64_t first = number_of("SEED", 1), n = number_of("SEEDS", getenv("SEED") ? 1 : 70);
+	uint64_t first = number_of("SEED", 1), n = number_of("SEEDS", getenv("SEED") ? 1 : 75);
 	int each = (int)number_of("PTX_EACH", 0);
 	for (int c = 0; c < PTX_CPUS && !test_bad; c++) {
 		memset(&o, 0, sizeof o);

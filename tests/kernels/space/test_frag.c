@@ -43,6 +43,11 @@ static const char heads[] =
     "[2,40,32] plain\nstage h:2 m:40 n:32 | k:40\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
     "write Y [h,m,n]\n";
 
+static const char floats[] =
+    "task syms=0\noperand A in f32 [2,40,64] plain\noperand B in f32 [2,40,64] plain\noperand Y out f32 "
+    "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,n,k]\nbody r0 r1 mul\nsum\n"
+    "post acc 0.125 mul\nwrite Y [h,m,n]\n";
+
 /* The reason for which a candidate is refused; "": it is not. */
 static const char *verdict(const char *text, const char *cand, const struct target *tg)
 {
@@ -95,6 +100,9 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {product, "f16; ; fragring=2", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=4 fragcols=4 warprows=2 warpcols=6 fragk=1", "sm_72",
 	     "registers each"},
+	    {floats, "f16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
+	    {floats, "f16; tile=m:2", "sm_90", "fragments alone"},
+	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_90", "bf16"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=3", "sm_72", "a ring of 3"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_72", "in steps of 48"},
@@ -168,6 +176,8 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 	CHECK(drawn(product, &other, LEVEL_HALF_SUM) == 0);
 	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn(padded, &gpu, LEVEL_INT8) > 40);
 	CHECK(drawn(bytes, &other, LEVEL_EXACT) == 0);
+	CHECK(drawn(floats, &gpu, LEVEL_HALF_SUM) > 100 && drawn(floats, &gpu, LEVEL_HALF) == 0);
+	CHECK(drawn(floats, &other, LEVEL_HALF_SUM) == 0 && drawn(heads, &gpu, LEVEL_EXACT) > 40);
 	struct target late = ptx_target("sm_80");
 	CHECK(drawn(product, &late, LEVEL_HALF) > 100 && drawn(product, &late, LEVEL_W16) == 0);
 	CHECK(drawn(apart, &late, LEVEL_HALF) == 0);
@@ -187,7 +197,8 @@ TEST(rules_have_fragments)
 		const char *begin; /* of the first rule that has them; NULL: none has */
 	} rows[] = {{product, "sm_72", LEVEL_HALF_SUM, "f16; "}, {product, "sm_90", LEVEL_HALF, "bf16; "},
 		    {product, "sm_75", LEVEL_HALF, NULL},        {bytes, "sm_72", LEVEL_EXACT, "frag"},
-		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL}};
+		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL},
+		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, NULL}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct arena a = {0};
 		struct task *t = ARENA_NEW(&a, struct task);
@@ -271,7 +282,8 @@ TEST(kernels_without_a_meeting_are_found)
 	    {bytes, "fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=2"},
 	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
 	    {padded, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
-	    {heads, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"}};
+	    {heads, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {floats, "f16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -301,7 +313,8 @@ TEST(kernels_without_a_meeting_are_found)
 		}
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
-	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1));
+	CHECK(found ==
+	      (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN
