@@ -175,7 +175,8 @@ $(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2 -ffp-contract=off
 $(patsubst %,$(B)/lib/%.o,agent/run/host_math agent/run/host_tile kernels/graph/dense8): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
 $(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
-$(patsubst %,$(B)/lib/kernels/space/%.o,draft_items draft_lines draft_winograd sched_check space_ring space_winograd winograd): FAST = -DSCHED_THREADED=0
+$(B)/lib/kernels/task/task_groups.o: FAST = -DTASK_INPUTS=0
+$(patsubst %,$(B)/lib/kernels/space/%.o,draft_items draft_lines draft_winograd sched_check space space_ring space_winograd winograd): FAST = -DSCHED_THREADED=0
 $(B)/lib/%.o: %.c | $(PROTO)
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) $(LEANER) -c -o $@ $<

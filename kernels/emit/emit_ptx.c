@@ -78,6 +78,13 @@ static int architecture(const struct target *t)
 	return atoi(t->cpu + strlen("sm_"));
 }
 
+/* The version of PTX, as LLVM writes it. */
+static int ptx_version(const struct target *t)
+{
+	int ptx = atoi(t->features + strlen("+ptx"));
+	return ptx < NEWEST_PTX ? ptx : NEWEST_PTX;
+}
+
 /* LLVM's tables for one target, which are kept per thread for the next emit. */
 struct machine {
 	char cpu[sizeof((struct target *)0)->cpu], features[16];
@@ -89,8 +96,7 @@ static int use_machine(const struct target *t)
 {
 	LLVMTargetRef target;
 	char *text = NULL, features[16], cpu[sizeof kept.cpu];
-	int ptx = atoi(t->features + strlen("+ptx"));
-	snprintf(features, sizeof features, "+ptx%d", ptx < NEWEST_PTX ? ptx : NEWEST_PTX);
+	snprintf(features, sizeof features, "+ptx%d", ptx_version(t));
 	snprintf(cpu, sizeof cpu, "sm_%d", architecture(t) < NEWEST_SM ? architecture(t) : NEWEST_SM);
 	if (kept.tm && strcmp(kept.cpu, cpu) == 0 && strcmp(kept.features, features) == 0)
 		return E_OK;
@@ -182,6 +188,9 @@ static bool is_name(const char *s)
 /* LLVM would end the process where it lacks an instruction. */
 static int check_fragments(const struct loops *l, const struct target *t)
 {
+	if (l->narrow && !target_loads_matrices(t))
+		return fail(E_UNSUPPORTED, "%s with %s loads no narrow rows of fragments", t->cpu,
+			    t->features);
 	for (int v = 0; v < l->nvars; v++) {
 		const struct fragment *f = &l->fragment[v];
 		bool product = f->part == FRAG_A || f->part == FRAG_B;
@@ -246,8 +255,14 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 	rc = use_machine(t);
 	if (rc < 0)
 		return rc;
-	struct gen g = {
-	    .l = l, .t = t, .a = &tmp, .arch = ARCH_PTX, .half = true, .narrow = true, .sm = architecture(t)};
+	struct gen g = {.l = l,
+			.t = t,
+			.a = &tmp,
+			.arch = ARCH_PTX,
+			.half = true,
+			.narrow = true,
+			.sm = architecture(t),
+			.ptx = ptx_version(t)};
 	rc = check_registers(&g);
 	if (rc < 0)
 		return rc;

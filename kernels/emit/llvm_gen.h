@@ -85,7 +85,8 @@ struct gen {
 	int64_t *step;     /* per loop variable: between its values */
 	LLVMValueRef item; /* of a GPU: the index less `begin`, i32 */
 	LLVMValueRef shared[LOOPS_MAX_BUFS];
-	int sm; /* of a GPU: 87 */
+	int sm, ptx; /* of a GPU: 87, 74 */
+	int thread;  /* loop variable of the entry's threads */
 	int depth;
 	int place;                /* the builder is at scope[place].end, or PLACE_BODY: where statements
 				   * are added */
@@ -188,5 +189,9 @@ LLVMValueRef gpu_widen_pairs(struct gen *g, LLVMValueRef v, bool is_signed, int 
 LLVMValueRef gpu_fragment_op(struct gen *g, const struct stmt *s,
 			     const LLVMValueRef *in); /* FRAG_LOAD, FRAG_MMA */
 void gpu_fragment_store(struct gen *g, const struct stmt *s);
+/* llvm_gpu_mma.c: the same, where the target loads matrices. */
+LLVMValueRef gpu_mma_load(struct gen *g, const struct mem *m, const struct fragment *f);
+LLVMValueRef gpu_mma_multiply(struct gen *g, const struct stmt *s, const LLVMValueRef *in);
+void gpu_mma_store(struct gen *g, const struct stmt *s);
 
 #endif

@@ -155,6 +155,7 @@ static LLVMValueRef begin_item(struct gen *g, const struct entry *e)
 void gpu_entry(struct gen *g, const struct entry *e)
 {
 	add_function(g, e);
+	g->thread = e->thread;
 	memset(g->cur, 0, sizeof *g->cur * (size_t)(g->l->nvars + 1));
 	g->depth = -1;
 	g->place = PLACE_BODY;

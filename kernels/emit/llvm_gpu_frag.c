@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fragments by wmma instructions of 16 x 16 x 16, whose registers only they themselves understand. A fragment
- * is a vector of 8 words; those of bf16 and of bytes use the first 4 and 2 of them. */
+/* Fragments, where the target does not load matrices (llvm_gpu_mma.c): by wmma instructions of 16 x 16 x 16,
+ * whose registers only they themselves understand. A fragment is a vector of 8 words; those of bf16 and of
+ * bytes use the first 4 and 2 of them.
+ *
+ * The instructions multiply no u8 with s8. A program that does so loads all its u8 as s8, and multiplies them
+ * in two parts: the low 7 bits, and -128 where the highest bit is set, whose products are subtracted. */
 #include "kernels/emit/llvm_gen.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Whether the program has fragments of both types of bytes. */
+static bool mixes(const struct loops *l)
+{
+	bool has[DTYPES] = {false};
+	for (int v = 0; v < l->nvars; v++)
+		has[l->fragment[v].dtype] = true;
+	return has[DT_I8] && has[DT_U8];
+}
+
+/* The fragment, of the type that instructions know it by. */
+static struct fragment known_as(const struct gen *g, int var)
+{
+	struct fragment f = g->l->fragment[var];
+	if (f.dtype == DT_U8 && mixes(g->l))
+		f.dtype = DT_I8;
+	return f;
+}
 
 /* Words of a fragment's registers. */
 static int words_of(const struct fragment *f)
@@ -92,7 +114,7 @@ static LLVMValueRef load(struct gen *g, const struct mem *m, const struct fragme
 		 : LLVMGetUndef(gen_type(g, f->dtype == DT_F32 ? UNIT_F32 : UNIT_I32, FRAG_LANES));
 }
 
-void gpu_fragment_store(struct gen *g, const struct stmt *s)
+static void store(struct gen *g, const struct stmt *s)
 {
 	char name[32];
 	const struct fragment *f = &g->l->fragment[s->a];
@@ -103,22 +125,55 @@ void gpu_fragment_store(struct gen *g, const struct stmt *s)
 	call(g, name, args, n, LLVMTypeOf(args[0]));
 }
 
-static LLVMValueRef multiply(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
+/* c + a b, as one instruction makes it. */
+static LLVMValueRef product(struct gen *g, const struct fragment f[3], const LLVMValueRef *in)
 {
 	char name[32];
-	const struct fragment *a = &g->l->fragment[s->a], *b = &g->l->fragment[s->b],
-			      *c = &g->l->fragment[s->c];
 	LLVMValueRef args[3 * FRAG_LANES];
-	unsigned n = put_registers(g, a, in[0], args, 0);
-	n = put_registers(g, b, in[1], args, n);
-	n = put_registers(g, c, in[2], args, n);
-	snprintf(name, sizeof name, "mma.%s.%s.%s", order(a), order(b),
-		 a->dtype == DT_F16 ? "f32.f32" : type_name(a));
+	unsigned n = 0;
+	for (int i = 0; i < 3; i++)
+		n = put_registers(g, &f[i], in[i], args, n);
+	snprintf(name, sizeof name, "mma.%s.%s.%s", order(&f[0]), order(&f[1]),
+		 f[0].dtype == DT_F16 ? "f32.f32" : type_name(&f[0]));
 	LLVMValueRef r = call(g, name, args, n, NULL);
-	return r ? from_registers(g, c, r) : in[2];
+	return r ? from_registers(g, &f[2], r) : in[2];
+}
+
+/* The parts of u8 that are factors of s8, of which the second is subtracted. Returns their number. */
+static int split(struct gen *g, int var, LLVMValueRef v, LLVMValueRef part[2])
+{
+	part[0] = v;
+	if (g->l->fragment[var].dtype != DT_U8 || !mixes(g->l))
+		return 1;
+	part[0] = LLVMBuildAnd(g->b, v, gen_s32_const(g, 0x7f7f7f7f, FRAG_LANES), "");
+	part[1] = LLVMBuildAnd(g->b, v, gen_s32_const(g, 0x80808080, FRAG_LANES), "");
+	return 2;
+}
+
+static LLVMValueRef multiply(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
+{
+	const struct fragment f[3] = {known_as(g, s->a), known_as(g, s->b), known_as(g, s->c)};
+	LLVMValueRef a[2], b[2], sum = in[2];
+	int na = split(g, s->a, in[0], a), nb = split(g, s->b, in[1], b);
+	for (int i = 0; i < na * nb; i++) {
+		bool less = i % na != i / na;
+		LLVMValueRef to = less ? LLVMConstNull(LLVMTypeOf(sum)) : sum,
+			     r = product(g, f, (const LLVMValueRef[]){a[i % na], b[i / na], to});
+		sum = less ? LLVMBuildSub(g->b, sum, r, "") : r;
+	}
+	return sum;
+}
+
+void gpu_fragment_store(struct gen *g, const struct stmt *s)
+{
+	(target_loads_matrices(g->t) ? gpu_mma_store : store)(g, s);
 }
 
 LLVMValueRef gpu_fragment_op(struct gen *g, const struct stmt *s, const LLVMValueRef *in)
 {
-	return s->vop == V_FRAG_LOAD ? load(g, &s->mem, &g->l->fragment[s->dst]) : multiply(g, s, in);
+	bool loads = s->vop == V_FRAG_LOAD;
+	if (target_loads_matrices(g->t))
+		return loads ? gpu_mma_load(g, &s->mem, &g->l->fragment[s->dst]) : gpu_mma_multiply(g, s, in);
+	const struct fragment f = known_as(g, s->dst);
+	return loads ? load(g, &s->mem, &f) : multiply(g, s, in);
 }

@@ -29,15 +29,16 @@
  * in an order that only the emitter knows. A is m x k, B is k x n, both of f16, bf16, s8 or u8; C is m x n,
  * of f32 or s32. FRAG_LOAD takes element (i, j) of a fragment from element at + i * stride + j of a shared
  * buffer of its type, or, if its fragment lies by columns, from at + j * stride + i. FRAG_STORE puts that of
- * a C there. FRAG_MMA(a, b, c) = c + the matrix product of a and b: of bytes, both signed or both unsigned,
- * into s32, where it is exact (an overflow is refused as above); of f16 and bf16 into f32, where each product
- * is exact, but the order and the rounding of the sums are not defined: the interpreter adds one product
- * after the other, along k, and rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and MAX of
- * fragments C take each element alone; no other operation takes a fragment. Statements that set or store a
- * fragment stand where all threads meet, with the same place for all threads of a warp: `at` depends on the
- * thread only through a division by a multiple of 32. `at` and the stride are multiples of frag_step()
- * elements (kernels/task/fragment.h). Between two barriers no thread writes an element that a FRAG_LOAD
- * reads, and none uses an element that a FRAG_STORE writes, even in the same warp.
+ * a C there. FRAG_MMA(a, b, c) = c + the matrix product of a and b: of bytes, each of them s8 or u8, into
+ * s32, where it is exact (an overflow is refused as above); of two f16 or two bf16 into f32, where each
+ * product is exact, but the order and the rounding of the sums are not defined: the interpreter adds one
+ * product after the other, along k, and rounds each sum to the nearest. CONST, COPY, ADD, SUB, MUL, MIN and
+ * MAX of fragments C take each element alone; no other operation takes a fragment. Statements that set or
+ * store a fragment stand where all threads meet, with the same place for all threads of a warp: `at` depends
+ * on the thread only through a division by a multiple of 32. `at` and the stride are multiples of frag_step()
+ * elements (kernels/task/fragment.h), of those for narrow rows if loops.narrow is true. Between two barriers
+ * no thread writes an element that a FRAG_LOAD reads, and none uses an element that a FRAG_STORE writes,
+ * even in the same warp.
  *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
  * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
@@ -320,6 +321,7 @@ struct loops {
 	bool fma;
 	bool f16;    /* the target multiplies and adds in f16; false at first, set by the builder's caller */
 	bool blocks; /* the target multiplies matrices of bytes; likewise */
+	bool narrow; /* rows of fragments may be at any multiple of 16 bytes; likewise */
 	bool failed; /* sticky: a limit was exceeded during building */
 	int nbufs, nparams, nvars, nloopvars, nentries;
 	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is the last argument; shared ones follow */

@@ -96,7 +96,8 @@ static int check_fragment_place(const struct threads *k, const struct mem *m, co
 		return bad(k, "a fragment and its shared buffer are of two types");
 	if (differs_in_warp(k, m->at))
 		return bad(k, "a fragment's place may differ between the threads of a warp");
-	if (!is_multiple(m->at, frag_step(f->dtype)) || m->stride % frag_step(f->dtype))
+	int step = frag_step(f->dtype, k->l->narrow);
+	if (!is_multiple(m->at, step) || m->stride % step)
 		return bad(k, "a fragment's place or stride is not aligned");
 	return E_OK;
 }
@@ -116,7 +117,9 @@ static int check_product(const struct threads *k, const struct fragment *const f
 {
 	if (f[0]->part != FRAG_C || f[1]->part != FRAG_A || f[2]->part != FRAG_B || f[3]->part != FRAG_C)
 		return bad(k, "frag_mma needs fragments C, A, B and C");
-	if (f[1]->dtype != f[2]->dtype || f[0]->dtype != (dtype_is_half(f[1]->dtype) ? DT_F32 : DT_I32))
+	bool halves = dtype_is_half(f[1]->dtype),
+	     match = halves ? f[1]->dtype == f[2]->dtype : !dtype_is_half(f[2]->dtype);
+	if (!match || f[0]->dtype != (halves ? DT_F32 : DT_I32))
 		return bad(k, "frag_mma of types that do not go together");
 	return E_OK;
 }

@@ -649,6 +649,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	loops_init(w->l, a, tg->fma);
 	w->l->f16 = target_sums_f16(tg);
 	w->l->blocks = target_multiplies_blocks(tg);
+	w->l->narrow = target_loads_matrices(tg);
 	make_params(w, m);
 	w->scratch = ix_c(w->l, 0);
 	if ((rc = place_operands(w)) < 0)

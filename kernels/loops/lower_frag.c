@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums by fragments of matrices (kernels/space/frag.h). Tap by tap and block by block of the channels, the
- * threads of a block fill a tile of the image and one of the weights in shared buffers, rounded to 16 bits;
- * they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the end the
- * sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's program
- * to them and store the results. What lies outside of the product counts as zero. */
+ * threads of a block fill a tile of both factors in shared buffers, floats rounded to 16
+ * bits; they meet; each warp adds the products of its rows and columns to its sums; they meet again. In the
+ * end the sums go through a shared buffer, 16 rows of each warp at a time, and the threads apply the stage's
+ * program to them and store the results. What lies outside of the product counts as zero. */
 #include "kernels/loops/lower_parts.h"
 
-enum { HALVES = 8 /* of a copy */, FLOATS = 4 /* of a load */, PAIR = 2 };
+enum { FOUR = 4 /* bytes of a group; columns of a result */ };
 
 struct matmul {
 	struct lower *w;
@@ -14,9 +14,9 @@ struct matmul {
 	struct nest *k; /* of the factors, without lanes */
 	const struct frag_plan *p;
 	const struct frags *f;
-	enum dtype type;
-	int rows_buf, cols_buf, sums_buf;
-	const struct ix *thread, *first_row, *first_col; /* of the block */
+	bool bytes;                         /* are multiplied */
+	int buf[2], sums_buf;               /* of the factors' tiles */
+	const struct ix *thread, *first[2]; /* row and column of the block */
 	int sum[FRAG_SUMS];
 };
 
@@ -54,7 +54,7 @@ static const struct ix *times(const struct matmul *x, const struct ix *a, int64_
 static void bind_row(const struct matmul *x, struct nest *k, const struct ix *row)
 {
 	for (int a = k->ns - 1; a >= 0; a--) {
-		if (a == x->p->col_axis)
+		if (a == x->p->col_axis || x->p->both >> a & 1)
 			continue;
 		nest_bind(k, a, ix_mod(x->l, row, k->extent[a]), 1, false);
 		row = ix_div(x->l, row, k->extent[a]);
@@ -98,8 +98,8 @@ static void each_end(const struct matmul *x, struct nest *k, struct each e)
 static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 {
 	struct nest *k = x->k;
-	const struct ix *blocks = ix_c(x->l, k->st->axis[x->p->k_axis].extent * PAIR / x->p->k),
-			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / PAIR);
+	const struct ix *blocks = ix_c(x->l, ceil_div(x->p->depth, x->p->k)),
+			*first = times(x, ix_mod(x->l, step, blocks), x->p->k / x->p->group);
 	step = ix_div(x->l, step, blocks);
 	for (int i = k->st->naxes - 1; i >= k->ns; i--) {
 		int a = k->s->order[i];
@@ -111,107 +111,142 @@ static const struct ix *bind_step(const struct matmul *x, const struct ix *step)
 	return first;
 }
 
-/* Points of the reduction's axis of channels: two elements each. */
+/* Points of the reduction's axis of channels: a group of elements each. */
 static const struct ix *channel(const struct matmul *x, const struct ix *first, const struct ix *elem)
 {
-	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, PAIR)));
+	return plus(x, first, ix_div(x->l, elem, ix_c(x->l, x->p->group)));
 }
 
-/* The first element of a step's tile of so many rows or columns. */
-static const struct ix *in_ring(const struct matmul *x, const struct ix *step, int64_t rows)
+/* The first element of a step's tile of a factor. */
+static const struct ix *in_ring(const struct matmul *x, bool cols, const struct ix *step)
 {
-	return times(x, ix_mod(x->l, step, ix_c(x->l, x->p->ring)), rows * x->p->pitch);
+	return times(x, ix_mod(x->l, step, ix_c(x->l, x->p->ring)), frag_tile_elems(x->p, cols));
 }
 
-/* Four elements of the image: group i of the tile of the step whose channels begin at `first`. */
-static void load_group(const struct matmul *x, int v, const struct ix *i, const struct ix *first,
-		       const struct ix *guard)
+/* Where part i of the step's tile of a factor is: its row or column, its first element along k, and its place
+ * in the shared buffer. */
+struct part {
+	const struct ix *row, *elem, *to;
+};
+
+static struct part part_of(const struct matmul *x, bool cols, const struct ix *i, const struct ix *step)
+{
+	const struct frag_factor *f = &x->p->of[cols];
+	const struct ix *wide = ix_c(x->l, (f->along_k ? x->p->k : f->tile) / f->wide),
+			*line = ix_div(x->l, i, wide), *in = times(x, ix_mod(x->l, i, wide), f->wide);
+	struct part at = {.row = f->along_k ? line : in, .elem = f->along_k ? in : line};
+	at.row = plus(x, x->first[cols], at.row);
+	at.to = plus(x, in_ring(x, cols, step), plus(x, times(x, line, f->pitch), in));
+	return at;
+}
+
+static void guard_by(const struct matmul *x, struct mem *m, const struct ix *in)
+{
+	m->guard = m->guard ? ix_mul(x->l, m->guard, in) : in;
+}
+
+/* Elements of a lane of a part: bytes are in groups, if there are several. */
+static int lane_elems(const struct matmul *x, bool cols)
+{
+	return x->bytes && x->p->of[cols].wide > 1 ? FOUR : 1;
+}
+
+/* The part in memory, of the step whose channels begin at `first`; guard: whether there is such a step; NULL:
+ * there is. */
+static struct mem part_mem(const struct matmul *x, bool cols, struct part p, const struct ix *first,
+			   const struct ix *guard)
 {
 	struct nest *k = x->k;
+	const struct frag_factor *f = &x->p->of[cols];
 	int at[MAX_AXES] = {0};
-	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
-			*c = times(x, ix_mod(x->l, i, wide), FLOATS), *row = plus(x, x->first_row, r);
-	bind_row(x, k, row);
-	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
-	struct mem m = nest_mem(k, x->p->image, at, 1);
+	int64_t all = cols ? x->p->cols : x->p->rows;
+	if (cols)
+		nest_bind(k, x->p->col_axis, p.row, 1, false);
+	else
+		bind_row(x, k, p.row);
+	nest_bind(k, x->p->k_axis, channel(x, first, p.elem), 1, false);
+	struct mem m = nest_mem(k, f->read, at, 1);
+	m.group = lane_elems(x, cols);
+	m.stride = m.group;
+	if (all % f->tile)
+		guard_by(x, &m, below(x, p.row, all));
+	if (x->p->depth % x->p->k)
+		guard_by(x, &m, below(x, plus(x, times(x, first, x->p->group), p.elem), x->p->depth));
+	if (guard)
+		guard_by(x, &m, guard);
+	return m;
+}
+
+/* A variable of a part: floats, groups of four bytes, or a byte. */
+static int part_new(const struct matmul *x, bool cols)
+{
+	int lanes = x->p->of[cols].wide / lane_elems(x, cols);
+	return x->bytes ? lv_new_s32(x->l, lanes) : lv_new(x->l, lanes);
+}
+
+static void part_store(const struct matmul *x, bool cols, int v, const struct ix *i, const struct ix *step)
+{
+	struct mem m = {.buf = x->buf[cols], .at = part_of(x, cols, i, step).to};
+	m.stride = m.group = lane_elems(x, cols);
+	lv_store(x->l, v, m);
+}
+
+static void part_copy(const struct matmul *x, bool cols, const struct ix *i, const struct ix *first,
+		      const struct ix *step)
+{
+	int wide = x->p->of[cols].wide;
+	struct part p = part_of(x, cols, i, step);
+	struct mem m = part_mem(x, cols, p, first, NULL);
+	m.valid = m.guard ? times(x, m.guard, wide) : NULL;
+	m.guard = NULL;
 	m.group = 0;
 	m.stride = 1;
-	if (x->p->rows % x->p->tile_rows) {
-		const struct ix *in = below(x, row, x->p->rows);
-		m.guard = m.guard ? ix_mul(x->l, m.guard, in) : in;
-	}
-	if (guard)
-		m.guard = m.guard ? ix_mul(x->l, m.guard, guard) : guard;
-	lv_load(x->l, v, m);
+	lv_copy(x->l, x->buf[cols], p.to, m, wide);
 }
 
-static void store_group(const struct matmul *x, int v, const struct ix *i, const struct ix *step)
+static int64_t parts_of(const struct matmul *x, bool cols)
 {
-	const struct ix *wide = ix_c(x->l, x->p->k / FLOATS), *r = ix_div(x->l, i, wide),
-			*c = times(x, ix_mod(x->l, i, wide), FLOATS),
-			*to =
-			    plus(x, in_ring(x, step, x->p->tile_rows), plus(x, times(x, r, x->p->pitch), c));
-	lv_store(x->l, v, (struct mem){.buf = x->rows_buf, .at = to, .stride = 1});
+	return x->p->of[cols].tile * x->p->k / x->p->of[cols].wide;
 }
 
-/* Fills the step's tile of the image. */
-static void fill_rows(const struct matmul *x, const struct ix *step)
+/* Fills the step's tile of a factor, or starts to. */
+static void fill(const struct matmul *x, bool cols, const struct ix *step)
 {
 	const struct ix *first = bind_step(x, step);
-	int v = lv_new(x->l, FLOATS);
-	struct each e = each_begin(x, x->k, x->p->tile_rows * x->p->k / FLOATS);
-	load_group(x, v, e.i, first, NULL);
-	store_group(x, v, e.i, step);
+	struct each e = each_begin(x, x->k, parts_of(x, cols));
+	if (x->p->of[cols].moves) {
+		part_copy(x, cols, e.i, first, step);
+	} else {
+		int v = part_new(x, cols);
+		lv_load(x->l, v, part_mem(x, cols, part_of(x, cols, e.i, step), first, NULL));
+		part_store(x, cols, v, e.i, step);
+	}
 	each_end(x, x->k, e);
 }
 
-/* The same in two parts, between which the loads are under way: the thread's groups of a step, if there is
- * such a step; and their stores. */
-static void load_rows(const struct matmul *x, const struct ix *step, int v[FRAG_COPIES])
+/* The same in two parts, between which the loads are under way: what the thread loads for a step, if there is
+ * such a step; and its stores. */
+static void load_ahead(const struct matmul *x, bool cols, const struct ix *step, int v[FRAG_COPIES])
 {
 	const struct ix *first = bind_step(x, step), *some = below(x, step, x->p->steps);
-	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
-	for (int n = 0; n < x->p->copies; n++) {
+	for (int n = 0; n < x->p->of[cols].copies; n++) {
 		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
-		v[n] = lv_new(x->l, FLOATS);
-		load_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), first, some);
+		i = ix_min(x->l, i, ix_c(x->l, parts_of(x, cols) - 1));
+		v[n] = part_new(x, cols);
+		lv_load(x->l, v[n], part_mem(x, cols, part_of(x, cols, i, step), first, some));
 	}
 }
 
-static void store_rows(const struct matmul *x, const struct ix *step, const int v[FRAG_COPIES])
+static void store_ahead(const struct matmul *x, bool cols, const struct ix *step, const int v[FRAG_COPIES])
 {
-	int64_t all = x->p->tile_rows * x->p->k / FLOATS;
-	for (int n = 0; n < x->p->copies; n++) {
+	int64_t all = parts_of(x, cols);
+	for (int n = 0; n < x->p->of[cols].copies; n++) {
 		const struct ix *i = plus(x, x->thread, ix_c(x->l, (int64_t)n * x->p->threads));
 		struct stmt *s = i->hi < all ? NULL : if_begin(x->l, below(x, i, all));
-		store_group(x, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), step);
+		part_store(x, cols, v[n], ix_min(x->l, i, ix_c(x->l, all - 1)), step);
 		if (s)
 			if_end(x->l, s);
 	}
-}
-
-/* Starts to fill the step's tile of the weights, which are halves already. */
-static void fill_cols(const struct matmul *x, const struct ix *step)
-{
-	struct nest *k = x->k;
-	int at[MAX_AXES] = {0};
-	int64_t wide = x->p->k / HALVES;
-	const struct ix *first = bind_step(x, step);
-	struct each e = each_begin(x, k, x->p->tile_cols * wide);
-	const struct ix *n = ix_div(x->l, e.i, ix_c(x->l, wide)),
-			*c = times(x, ix_mod(x->l, e.i, ix_c(x->l, wide)), HALVES),
-			*col = plus(x, x->first_col, n);
-	nest_bind(k, x->p->col_axis, col, 1, false);
-	nest_bind(k, x->p->k_axis, channel(x, first, c), 1, false);
-	struct mem m = nest_mem(k, x->p->weights, at, 1);
-	m.group = 0;
-	m.stride = 1;
-	if (x->p->cols % x->p->tile_cols)
-		m.valid = times(x, below(x, col, x->p->cols), HALVES);
-	const struct ix *to =
-	    plus(x, in_ring(x, step, x->p->tile_cols), plus(x, times(x, n, x->p->pitch), c));
-	lv_copy(x->l, x->cols_buf, to, m, HALVES);
-	each_end(x, k, e);
 }
 
 /* The first row (column) of the warp in the tile, of n fragments each. */
@@ -221,11 +256,14 @@ static const struct ix *warp_at(const struct matmul *x, bool cols, int n)
 	return times(x, cols ? ix_mod(x->l, warp, all) : ix_div(x->l, warp, all), (int64_t)n * FRAG_SIZE);
 }
 
+/* The fragment of a factor whose first row or column is `at`. */
 static int load(const struct matmul *x, bool cols, const struct ix *at, int k, const struct ix *box)
 {
-	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, x->type, cols});
-	at = plus(x, plus(x, times(x, at, x->p->pitch), ix_c(x->l, k)), box);
-	lv_frag_load(x->l, v, cols ? x->cols_buf : x->rows_buf, at, x->p->pitch);
+	const struct frag_factor *f = &x->p->of[cols];
+	int v = lv_fragment(x->l, (struct fragment){cols ? FRAG_B : FRAG_A, f->type, f->along_k == cols});
+	const struct ix *from = ix_c(x->l, k);
+	from = f->along_k ? plus(x, times(x, at, f->pitch), from) : plus(x, times(x, from, f->pitch), at);
+	lv_frag_load(x->l, v, x->buf[cols], plus(x, from, box), f->pitch);
 	return v;
 }
 
@@ -234,30 +272,48 @@ static void multiply(struct matmul *x, const struct ix *step)
 {
 	const struct frags *f = x->f;
 	const struct ix *row = warp_at(x, false, f->rows), *col = warp_at(x, true, f->cols),
-			*rows_box = in_ring(x, step, x->p->tile_rows),
-			*cols_box = in_ring(x, step, x->p->tile_cols);
+			*box[2] = {in_ring(x, false, step), in_ring(x, true, step)};
 	for (int k = 0; k < x->p->k; k += FRAG_SIZE) {
 		int b[FRAG_SUMS];
 		for (int j = 0; j < f->cols; j++)
-			b[j] = load(x, true, plus(x, col, ix_c(x->l, (int64_t)j * FRAG_SIZE)), k, cols_box);
+			b[j] = load(x, true, plus(x, col, ix_c(x->l, (int64_t)j * FRAG_SIZE)), k, box[1]);
 		for (int i = 0; i < f->rows; i++) {
 			const struct ix *at = plus(x, row, ix_c(x->l, (int64_t)i * FRAG_SIZE));
-			int a = load(x, false, at, k, rows_box);
+			int a = load(x, false, at, k, box[0]);
 			for (int j = 0; j < f->cols; j++)
 				lv_frag_mma(x->l, x->sum[i * f->cols + j], a, b[j]);
 		}
 	}
 }
 
+/* Whether the tile of a factor is filled by copies, for which threads must wait. */
+static bool copies(const struct matmul *x)
+{
+	return x->p->of[0].moves || x->p->of[1].moves;
+}
+
+static void commit(const struct matmul *x)
+{
+	if (copies(x))
+		lv_commit(x->l);
+}
+
+/* Waits for the present step's copies, of `ahead` steps that are under way; the threads meet. */
+static void meet(const struct matmul *x, int ahead)
+{
+	if (copies(x))
+		lv_wait(x->l, ahead);
+	lv_barrier(x->l);
+}
+
 static void reduce(struct matmul *x)
 {
 	const struct ix *step;
 	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step);
-	fill_rows(x, step);
-	fill_cols(x, step);
-	lv_commit(x->l);
-	lv_wait(x->l, 0);
-	lv_barrier(x->l);
+	fill(x, false, step);
+	fill(x, true, step);
+	commit(x);
+	meet(x, 0);
 	multiply(x, step);
 	lv_barrier(x->l);
 	for_end(x->l, f);
@@ -269,25 +325,35 @@ static void reduce(struct matmul *x)
 static void reduce_ring(struct matmul *x)
 {
 	const struct ix *step;
-	int ahead = x->p->ring - 1, v[FRAG_COPIES];
+	int ahead = x->p->ring - 1, v[2][FRAG_COPIES];
+	bool loads = !x->p->of[0].moves || !x->p->of[1].moves;
 	for (int i = 0; i < ahead; i++) {
-		fill_rows(x, ix_c(x->l, i));
-		fill_cols(x, ix_c(x->l, i));
-		lv_commit(x->l);
+		fill(x, false, ix_c(x->l, i));
+		fill(x, true, ix_c(x->l, i));
+		commit(x);
 	}
-	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step), *s;
+	struct stmt *f = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, x->p->steps), 1, true, &step), *s = NULL;
 	const struct ix *next = plus(x, step, ix_c(x->l, ahead)), *some = below(x, next, x->p->steps);
-	lv_wait(x->l, ahead - 1);
-	lv_barrier(x->l);
-	s = if_begin(x->l, some);
-	fill_cols(x, next);
-	if_end(x->l, s);
-	lv_commit(x->l);
-	load_rows(x, next, v);
+	meet(x, ahead - 1);
+	if (copies(x))
+		s = if_begin(x->l, some);
+	for (int c = 1; c >= 0; c--)
+		if (x->p->of[c].moves)
+			fill(x, c, next);
+	if (copies(x))
+		if_end(x->l, s);
+	commit(x);
+	for (int c = 0; c < 2; c++)
+		if (!x->p->of[c].moves)
+			load_ahead(x, c, next, v[c]);
 	multiply(x, step);
-	s = if_begin(x->l, some);
-	store_rows(x, next, v);
-	if_end(x->l, s);
+	if (loads)
+		s = if_begin(x->l, some);
+	for (int c = 0; c < 2; c++)
+		if (!x->p->of[c].moves)
+			store_ahead(x, c, next, v[c]);
+	if (loads)
+		if_end(x->l, s);
 	for_end(x->l, f);
 }
 
@@ -295,18 +361,18 @@ static void reduce_ring(struct matmul *x)
 static void finish_rows(struct matmul *x, struct nest *e, int i)
 {
 	struct loops *l = x->l;
-	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = lv_new(l, lanes);
-	int64_t wide = x->p->tile_cols / lanes;
+	int at[MAX_AXES] = {0}, lanes = e->s->lanes, v = (x->bytes ? lv_new_s32 : lv_new)(l, lanes);
+	int64_t wide = x->p->of[1].tile / lanes;
 	struct each s = each_begin(x, e, (int64_t)FRAG_SIZE * x->f->warp_rows * wide);
 	const struct ix *r = ix_div(l, s.i, ix_c(l, wide)), *size = ix_c(l, FRAG_SIZE),
 			*c = times(x, ix_mod(l, s.i, ix_c(l, wide)), lanes),
 			*warp = times(x, ix_div(l, r, size), (int64_t)FRAG_SIZE * x->f->rows),
 			*row = plus(x, warp, plus(x, ix_mod(l, r, size), ix_c(l, (int64_t)i * FRAG_SIZE))),
-			*col = plus(x, x->first_col, c), *in = ix_c(l, 1);
-	row = plus(x, row, x->first_row);
-	if (x->p->rows % x->p->tile_rows)
+			*col = plus(x, x->first[1], c), *in = ix_c(l, 1);
+	row = plus(x, row, x->first[0]);
+	if (x->p->rows % x->p->of[0].tile)
 		in = below(x, row, x->p->rows);
-	if (x->p->cols % x->p->tile_cols)
+	if (x->p->cols % x->p->of[1].tile)
 		in = ix_mul(l, in, below(x, col, x->p->cols));
 	int64_t all = 0;
 	struct stmt *some = ix_is_const(in, &all) && all ? NULL : if_begin(l, in);
@@ -346,12 +412,28 @@ static struct nest *program_nest(struct matmul *x)
 	struct sstage *s = ARENA_NEW(x->l->arena, struct sstage);
 	*s = w->s.st[0];
 	s->lane = x->p->col_axis;
-	s->lanes = FLOATS;
-	if (x->p->cols % FLOATS || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
+	s->lanes = FOUR;
+	if (x->p->cols % FOUR || sched_check_lane(w->t, w->tg, &w->t->stage[0], s) < 0) {
 		s->lane = -1;
 		s->lanes = 1;
 	}
 	return nest_new(w, 0, s);
+}
+
+/* Binds the axes of the products in both nests; returns the block's number in its product. */
+static const struct ix *bind_product(const struct matmul *x, struct nest *e, const struct ix *block,
+				     int64_t blocks)
+{
+	const struct ix *product = ix_div(x->l, block, ix_c(x->l, blocks));
+	for (int a = e->ns - 1; a >= 0; a--) {
+		if (!(x->p->both >> a & 1))
+			continue;
+		const struct ix *at = ix_mod(x->l, product, e->extent[a]);
+		nest_bind(x->k, a, at, 1, false);
+		nest_bind(e, a, at, 1, false);
+		product = ix_div(x->l, product, e->extent[a]);
+	}
+	return ix_mod(x->l, block, ix_c(x->l, blocks));
 }
 
 void frag_stage(struct nest *k)
@@ -359,20 +441,26 @@ void frag_stage(struct nest *k)
 	struct lower *w = k->w;
 	const struct frag_plan *p = w->frags;
 	struct loops *l = w->l;
-	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags, .type = w->t->pairs};
+	struct matmul x = {.w = w, .l = l, .k = k, .p = p, .f = &k->s->frags};
+	x.bytes = p->sums == DT_I32;
 	struct nest *e = program_nest(&x);
-	x.rows_buf = loops_buf(l, "rows", BUF_SHARED, x.type, ix_c(l, p->tile_rows * p->pitch * p->ring));
-	x.cols_buf = loops_buf(l, "cols", BUF_SHARED, x.type, ix_c(l, p->tile_cols * p->pitch * p->ring));
-	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, DT_F32,
+	for (int c = 0; c < 2; c++)
+		x.buf[c] = loops_buf(l, c ? "cols" : "rows", BUF_SHARED, p->of[c].type,
+				     ix_c(l, frag_tile_elems(p, c) * p->ring));
+	x.sums_buf = loops_buf(l, "sums", BUF_SHARED, p->sums,
 			       ix_c(l, (int64_t)FRAG_SIZE * x.f->warp_rows * p->sum_pitch));
-	int64_t down = ceil_div(p->rows, p->tile_rows), across = ceil_div(p->cols, p->tile_cols);
-	int n = loops_entry_threads(l, ix_c(l, down * across), p->threads, &x.thread);
-	const struct ix *block = ix_var(l, l->entry[n].var), *all = ix_c(l, across);
-	x.first_row = times(&x, ix_div(l, block, all), p->tile_rows);
-	x.first_col = times(&x, ix_mod(l, block, all), p->tile_cols);
+	int64_t down = ceil_div(p->rows, p->of[0].tile), across = ceil_div(p->cols, p->of[1].tile);
+	int n = loops_entry_threads(l, ix_c(l, p->products * down * across), p->threads, &x.thread);
+	const struct ix *block = bind_product(&x, e, ix_var(l, l->entry[n].var), down * across),
+			*all = ix_c(l, across);
+	x.first[0] = times(&x, ix_div(l, block, all), p->of[0].tile);
+	x.first[1] = times(&x, ix_mod(l, block, all), p->of[1].tile);
 	for (int i = 0; i < x.f->rows * x.f->cols; i++) {
-		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, DT_F32, false});
-		lv_const(l, x.sum[i], 0);
+		x.sum[i] = lv_fragment(l, (struct fragment){FRAG_C, p->sums, false});
+		if (x.bytes)
+			lv_const_s32(l, x.sum[i], 0);
+		else
+			lv_const(l, x.sum[i], 0);
 	}
 	(p->ring > 1 ? reduce_ring : reduce)(&x);
 	finish(&x, e);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { PAIR = 2, VECTOR = 4, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
+enum { PAIR = 2, VECTOR = 4, BYTES = 16, ADDRESSES = 32, FILE_REGISTERS = 64 << 10 /* of a unit */ };
 
 static const struct frags *frags_of(const struct task *t, const struct sched *s)
 {
@@ -25,123 +25,268 @@ bool sched_frags(const struct task *t, const struct sched *s)
 /* Whether the first stage only copies an input, of floats, for the last one. */
 static bool copies(const struct task *t, struct frag_plan *p)
 {
-	if (t->nstages != 2 || !t->pairs || t->stage[0].comb != COMB_NONE || t->stage[0].nreads != 1)
+	if (t->nstages != 2 || t->stage[0].comb != COMB_NONE || t->stage[0].nreads != 1)
 		return false;
-	int to = t->stage[0].out.operand;
-	p->from = t->stage[0].read[0].operand;
-	p->image = stage_image(t, &t->stage[1]);
-	return p->image >= 0 && t->stage[1].read[p->image].operand == to && to == t->noperands - 1 &&
-	       t->operand[p->from].role == ROLE_IN && t->operand[p->from].dtype == DT_F32 &&
+	int to = t->stage[0].out.operand, image = stage_image(t, &t->stage[1]);
+	p->of[0].operand = t->stage[0].read[0].operand;
+	p->of[0].read = image;
+	return image >= 0 && t->stage[1].read[image].operand == to && to == t->noperands - 1 &&
+	       t->operand[p->of[0].operand].role == ROLE_IN && t->operand[p->of[0].operand].dtype == DT_F32 &&
 	       t->operand[t->stage[1].out.operand].dtype == DT_F32;
 }
 
-/* The dim of the image along which two products are neighbours. */
-static int paired_dim(const struct task *t, const struct stage *st, const struct frag_plan *p)
+/* Whether the stage's factors at[i] and at[1 - i] are an input of bytes, and a packed constant of groups or
+ * another input of bytes; or, of a task of task_inputs(), its inputs. */
+static bool sums_inputs(const struct task *t, int i, struct frag_plan *p)
 {
-	for (int d = 0; d < t->operand[p->from].dims.rank; d++)
-		if (st->read[p->image].dim[d].coef[p->k_axis])
+	const struct stage *st = &t->stage[0];
+	if (t->nstages != 1)
+		return false;
+	p->of[0].read = st->body.at[i].arg;
+	p->of[0].operand = st->read[p->of[0].read].operand;
+	if (t->pairs)
+		return t->operand[st->out.operand].dtype == DT_F32;
+	if (st->comb != COMB_SUM || st->body.n != 3 || st->body.at[0].op != P_READ ||
+	    st->body.at[1].op != P_READ || st->body.at[2].op != P_MUL || !stage_whole(t, st))
+		return false;
+	int other = st->read[st->body.at[1 - i].arg].operand;
+	const struct operand *a = &t->operand[p->of[0].operand], *b = &t->operand[other];
+	bool groups = stage_sum(t, st) == SUM_DOT && operand_packs(t, other) && b->group,
+	     inputs = !a->group && !b->group && b->role == ROLE_IN && other != p->of[0].operand;
+	return a->role == ROLE_IN && dtype_is_byte(a->dtype) && dtype_is_byte(b->dtype) && (groups || inputs);
+}
+
+/* Finds the factors and their types, at[i] as the image of bytes. */
+static bool factors(const struct task *t, int i, struct frag_plan *p)
+{
+	const struct stage *st = &t->stage[t->nstages - 1];
+	*p = (struct frag_plan){.sums = t->pairs ? DT_F32 : DT_I32};
+	if (t->pairs && t->nstages > 1 ? !copies(t, p) : !sums_inputs(t, i, p))
+		return false;
+	p->of[1].read = st->body.at[st->body.at[0].arg == p->of[0].read].arg;
+	p->of[1].operand = st->read[p->of[1].read].operand;
+	p->of[1].packed = operand_packs(t, p->of[1].operand);
+	p->group = p->of[1].packed ? t->operand[p->of[1].operand].group : 1;
+	for (int c = 0; c < 2; c++)
+		p->of[c].type = t->pairs ? t->pairs : t->operand[p->of[c].operand].dtype;
+	return true;
+}
+
+/* The dim of a factor that the axis indexes; -1: none. */
+static int dim_of(const struct task *t, const struct stage *st, const struct frag_factor *f, int axis)
+{
+	for (int d = 0; d < t->operand[f->operand].dims.rank; d++)
+		if (st->read[f->read].dim[d].coef[axis])
 			return d;
 	return -1;
 }
 
-/* Whether so many neighbours along the dim, from a multiple on, lie side by side in memory. */
-static bool in_vectors(const struct stage *st, const struct operand *o, const struct index *x, int d,
-		       int k_axis)
+/* Whether n neighbours along the dim, or as many groups, lie side by side in memory, from a multiple on. */
+static bool side_by_side(const struct stage *st, const struct operand *o, const struct index *x, int d,
+			 int axis, int n)
 {
 	const struct layout *l = &o->layout;
 	int last = l->n - 1;
-	bool good = o->dims.d[d] % VECTOR == 0 && !l->lo[d] && !l->hi[d] && x->off % VECTOR == 0;
+	bool good = o->dims.d[d] % n == 0 && !l->lo[d] && !l->hi[d] && x->off % n == 0 && x->div <= 1 &&
+		    x->mod <= 1 && x->table < 0;
 	for (int a = 0; a < st->naxes; a++)
-		good &= a == k_axis || x->coef[a] % VECTOR == 0;
+		good &= a == axis || x->coef[a] % n == 0;
 	if (last < 0)
 		return good && d == o->dims.rank - 1;
+	if (n == 1) /* of groups: they are not apart */
+		return good;
 	good &= l->ax[last].dim == d && l->ax[last].div == 1;
 	for (int j = 0; j < last; j++)
-		good &= l->ax[j].dim != d || l->ax[j].div % VECTOR == 0;
+		good &= l->ax[j].dim != d || l->ax[j].div % n == 0;
 	return good;
 }
 
-/* Finds the axes of columns and of k, and the number of rows and columns. */
+static bool guarded(const struct task *t, const struct stage *st, const struct frag_factor *f)
+{
+	bool any = false;
+	for (int d = 0; d < t->operand[f->operand].dims.rank; d++)
+		any |= index_guarded(t, st, &st->read[f->read], d);
+	return any;
+}
+
+/* The last spatial axis of the rows or of the columns. */
+static int side_axis(const struct task *t, const struct stage *st, const struct frag_plan *p, bool cols)
+{
+	unsigned image = read_axes(t, st, &st->read[p->of[0].read]);
+	int last = p->col_axis;
+	for (int a = 0; a < stage_spatial(st) && !cols; a++)
+		last = (image & ~p->both) >> a & 1 ? a : last;
+	return last;
+}
+
+/* Whether n neighbours along the axis lie side by side in a factor of single elements. */
+static bool neighbours(const struct task *t, const struct stage *st, const struct frag_factor *f, int axis,
+		       int n)
+{
+	int d = dim_of(t, st, f, axis);
+	return d >= 0 && st->read[f->read].dim[d].coef[axis] == 1 && st->axis[axis].extent % n == 0 &&
+	       side_by_side(st, &t->operand[f->operand], &st->read[f->read].dim[d], d, axis, n);
+}
+
+/* Finds how the threads move one of two inputs. */
+static void move_input(const struct task *t, const struct stage *st, struct frag_plan *p, bool cols)
+{
+	struct frag_factor *f = &p->of[cols];
+	int side = side_axis(t, st, p, cols);
+	f->along_k = true;
+	f->wide = 1;
+	for (int n = p->sums == DT_I32 ? BYTES : VECTOR; n >= VECTOR && f->wide == 1; n /= VECTOR) {
+		bool k = neighbours(t, st, f, p->k_axis, n);
+		if (!k && !neighbours(t, st, f, side, n))
+			continue;
+		f->along_k = k;
+		f->wide = n;
+	}
+	f->moves =
+	    p->sums == DT_I32 && f->wide > 1 && (t->operand[f->operand].fill == 0 || !guarded(t, st, f));
+}
+
+/* Finds how the threads move the factors. E_INFEASIBLE: the image's channels do not lie side by side. */
+static int moving(const struct task *t, const struct stage *st, struct frag_plan *p)
+{
+	struct frag_factor *f = &p->of[0];
+	const struct operand *o = &t->operand[f->operand];
+	if (!p->of[1].packed) {
+		move_input(t, st, p, false);
+		move_input(t, st, p, true);
+		return E_OK;
+	}
+	int d = dim_of(t, st, f, p->k_axis), per = o->group ? o->group : 1;
+	const struct index *x = &st->read[f->read].dim[d < 0 ? 0 : d];
+	int64_t block = axis_block(t, st, p->k_axis);
+	if (d < 0 || !side_by_side(st, o, x, d, p->k_axis, VECTOR / per) || (block > 1 && block % VECTOR))
+		return fail(E_INFEASIBLE, "fragments: the image's channels are not side by side in fours");
+	bool bytes = p->sums == DT_I32;
+	f->wide = bytes && side_by_side(st, o, x, d, p->k_axis, BYTES / per) ? BYTES : VECTOR;
+	f->moves = bytes && (o->fill == 0 || !guarded(t, st, f));
+	p->of[1].wide = BYTES / (int)dtype_bytes(p->of[1].type);
+	f->along_k = p->of[1].along_k = p->of[1].moves = true;
+	return E_OK;
+}
+
+/* Finds the axis of k. */
+static bool find_k(const struct stage *st, const struct operand *w, struct frag_plan *p)
+{
+	int ns = stage_spatial(st);
+	p->k_axis = -1;
+	for (int a = ns; a < st->naxes && p->of[1].packed; a++)
+		if (st->read[p->of[1].read].dim[w->group_dim].coef[a])
+			p->k_axis = p->k_axis < 0 ? a : st->naxes;
+	if (!p->of[1].packed && st->naxes == ns + 1)
+		p->k_axis = ns;
+	if (p->k_axis < 0 || p->k_axis == st->naxes)
+		return false;
+	p->depth = st->axis[p->k_axis].extent * p->group;
+	return true;
+}
+
+/* Finds the axes of columns and of k, and the number of rows, columns and products. */
 static bool axes(const struct task *t, const struct stage *st, struct frag_plan *p)
 {
-	p->weights = st->body.at[0].arg == p->image ? st->body.at[1].arg : st->body.at[0].arg;
-	unsigned image = read_axes(t, st, &st->read[p->image]),
-		 weights = read_axes(t, st, &st->read[p->weights]);
+	unsigned image = read_axes(t, st, &st->read[p->of[0].read]),
+		 other = read_axes(t, st, &st->read[p->of[1].read]);
 	int ns = stage_spatial(st);
-	int64_t taps = 1;
-	p->col_axis = p->k_axis = -1;
-	p->rows = 1;
+	int64_t taps = 1, all = 1;
+	p->col_axis = -1;
+	p->rows = p->products = 1;
 	for (int a = 0; a < st->naxes; a++) { /* no product overflows */
-		if (st->axis[a].extent > INT32_MAX)
-			return false;
-		taps *= a < ns ? 1 : st->axis[a].extent;
-		if (taps > INT32_MAX)
+		int64_t *n = a < ns ? &all : &taps;
+		if (st->axis[a].extent > INT32_MAX || (*n *= st->axis[a].extent) > INT32_MAX)
 			return false;
 	}
 	for (int a = 0; a < ns; a++) {
-		bool col = weights >> a & 1;
-		if (col && (image >> a & 1 || p->col_axis >= 0))
-			return false;
-		if (col)
+		if (other & image & 1u << a) {
+			p->both |= 1u << a;
+			p->products *= st->axis[a].extent;
+		} else if (other >> a & 1) {
+			if (p->col_axis >= 0)
+				return false;
 			p->col_axis = a;
-		else
+		} else {
 			p->rows *= st->axis[a].extent;
-		if (p->rows > INT32_MAX)
-			return false;
+		}
 	}
-	const struct operand *w = &t->operand[st->read[p->weights].operand];
-	for (int a = ns; a < st->naxes && w->group == PAIR; a++)
-		if (st->read[p->weights].dim[w->group_dim].coef[a])
-			p->k_axis = p->k_axis < 0 ? a : st->naxes;
-	if (p->col_axis < 0 || p->k_axis < 0 || p->k_axis == st->naxes)
+	if (p->col_axis < 0 || !find_k(st, &t->operand[p->of[1].operand], p))
 		return false;
 	p->cols = st->axis[p->col_axis].extent;
 	return true;
 }
 
+/* Elements of a factor's tile. */
+int64_t frag_tile_elems(const struct frag_plan *p, bool cols)
+{
+	return p->of[cols].pitch * (p->of[cols].along_k ? p->of[cols].tile : p->k);
+}
+
 static int64_t shared_bytes(const struct frags *f, const struct frag_plan *p)
 {
-	return (p->tile_rows + p->tile_cols) * p->pitch * 2 * p->ring +
+	int64_t elems = frag_tile_elems(p, false) + frag_tile_elems(p, true);
+	return elems * (int64_t)dtype_bytes(p->of[0].type) * p->ring +
 	       FRAG_SIZE * f->warp_rows * p->sum_pitch * 4;
 }
 
 /* Registers of a thread: sums, the fragments of a row of products, what is loaded ahead, addresses. */
 static int registers(const struct frags *f, const struct frag_plan *p)
 {
-	return FRAG_LANES * (f->rows * f->cols + f->cols + 1) + (f->ring ? VECTOR * p->copies : 0) +
-	       ADDRESSES;
+	int waiting = 0;
+	for (int c = 0; c < 2; c++)
+		if (f->ring && !p->of[c].moves)
+			waiting +=
+			    (p->sums == DT_I32 ? (p->of[c].wide + 3) / 4 : p->of[c].wide) * p->of[c].copies;
+	return FRAG_LANES * (f->rows * f->cols + f->cols + 1) + waiting + ADDRESSES;
 }
 
-static int tiles(const struct target *tg, const struct frags *f, struct frag_plan *p, enum dtype pairs,
-		 int64_t channels, int64_t taps)
+/* Whether a thread loads no more ahead than it has variables for. */
+static bool loads_ahead(const struct frag_plan *p)
+{
+	return (p->of[0].moves || p->of[0].copies <= FRAG_COPIES) &&
+	       (p->of[1].moves || p->of[1].copies <= FRAG_COPIES);
+}
+
+/* Whether zeros can fill the last step. */
+static bool fills_up(const struct task *t, const struct frag_plan *p)
+{
+	return !p->of[1].packed && t->operand[p->of[0].operand].fill == 0 &&
+	       t->operand[p->of[1].operand].fill == 0;
+}
+
+static int tiles(const struct task *t, const struct target *tg, const struct frags *f, struct frag_plan *p,
+		 int64_t taps)
 {
 	if (f->rows < 1 || f->cols < 1 || f->warp_rows < 1 || f->warp_cols < 1 || f->depth < 1 ||
 	    f->rows * f->cols > FRAG_SUMS || f->warp_rows * f->warp_cols > FRAG_WARPS)
 		return fail(E_INFEASIBLE, "fragments: not 1 to %d of each of 1 to %d warps", (int)FRAG_SUMS,
 			    (int)FRAG_WARPS);
 	p->threads = WARP * f->warp_rows * f->warp_cols;
-	p->tile_rows = FRAG_SIZE * f->rows * f->warp_rows;
-	p->tile_cols = FRAG_SIZE * f->cols * f->warp_cols;
+	p->of[0].tile = FRAG_SIZE * f->rows * f->warp_rows;
+	p->of[1].tile = FRAG_SIZE * f->cols * f->warp_cols;
 	p->k = FRAG_SIZE * f->depth;
-	p->pitch = p->k + frag_step(pairs); /* neighbouring rows begin in different banks */
-	p->sum_pitch = p->tile_cols + frag_step(DT_F32);
-	p->steps = channels / p->k * taps;
+	p->sum_pitch = p->of[1].tile + frag_step(DT_F32, false);
+	p->steps = ceil_div(p->depth, p->k) * taps;
 	p->ring = f->ring ? f->ring : 1;
-	p->copies = (int)ceil_div(p->tile_rows * p->k / VECTOR, p->threads);
-	if (channels % p->k)
-		return fail(E_INFEASIBLE, "fragments: %lld products in steps of %lld", (long long)channels,
+	for (int c = 0; c < 2; c++) {
+		struct frag_factor *x = &p->of[c];
+		x->pitch = frag_pitch(x->type, target_loads_matrices(tg), x->along_k ? p->k : x->tile);
+		x->copies = (int)ceil_div(x->tile * p->k / x->wide, p->threads);
+	}
+	if (p->depth % p->k && (p->depth < FRAG_SIZE || !fills_up(t, p)))
+		return fail(E_INFEASIBLE, "fragments: %lld products in steps of %lld", (long long)p->depth,
 			    (long long)p->k);
-	if (f->ring &&
-	    (f->ring < 2 || f->ring > SCHED_BOXES || f->ring > p->steps || p->copies > FRAG_COPIES))
-		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld with %d copies each",
-			    f->ring, (long long)p->steps, p->copies);
+	if (f->ring && (f->ring < 2 || f->ring > SCHED_BOXES || f->ring > p->steps || !loads_ahead(p)))
+		return fail(E_INFEASIBLE, "fragments: a ring of %d steps, of %lld with %d and %d copies each",
+			    f->ring, (long long)p->steps, p->of[0].copies, p->of[1].copies);
 	if (registers(f, p) * p->threads > FILE_REGISTERS)
 		return fail(E_INFEASIBLE, "fragments: %d threads with %d registers each", p->threads,
 			    registers(f, p));
 	if (p->threads > tg->group || shared_bytes(f, p) > share_most(tg) - FRAG_ALIGNED)
 		return fail(E_INFEASIBLE, "fragments: a block of %d threads and %lld bytes of shared buffers",
 			    p->threads, (long long)shared_bytes(f, p));
-	return p->tile_rows >= 2 * p->rows + FRAG_SIZE || p->tile_cols >= 2 * p->cols + FRAG_SIZE
+	return p->of[0].tile >= 2 * p->rows + FRAG_SIZE || p->of[1].tile >= 2 * p->cols + FRAG_SIZE
 		   ? fail(E_INFEASIBLE, "fragments: most of a tile is outside")
 		   : E_OK;
 }
@@ -159,29 +304,38 @@ static bool alone(const struct task *t, const struct sched *s)
 int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s, struct frag_plan *p)
 {
 	const struct stage *st = &t->stage[t->nstages - 1];
-	*p = (struct frag_plan){.image = -1};
-	if (!target_multiplies_fragments(tg, dtype_name(t->pairs)))
-		return fail(E_INFEASIBLE, "fragments: %s multiplies none of %s", tg->cpu,
-			    dtype_name(t->pairs));
-	if (!copies(t, p) || !axes(t, st, p))
-		return fail(E_INFEASIBLE, "fragments: the task is no product of an input and a constant");
-	int d = paired_dim(t, st, p);
-	if (d < 0 || !in_vectors(st, &t->operand[p->from], &st->read[p->image].dim[d], d, p->k_axis) ||
-	    (axis_block(t, st, p->k_axis) > 1 && axis_block(t, st, p->k_axis) % VECTOR))
-		return fail(E_INFEASIBLE, "fragments: the image's channels are not side by side in fours");
+	bool found = false;
+	for (int i = 0; i < 2 && !found;
+	     i++) /* columns are neighbours in the output, if it has both orders */
+		found = factors(t, i, p) && axes(t, st, p) &&
+			(p->of[1].packed || p->col_axis == stage_spatial(st) - 1);
+	for (int i = 0; i < 2 && !found; i++)
+		found = factors(t, i, p) && axes(t, st, p);
+	if (!found)
+		return fail(E_INFEASIBLE, "fragments: the task is no product of an input and a constant, or "
+					  "of two inputs");
+	for (int c = 0; c < 2; c++)
+		if (!target_multiplies_fragments(tg, dtype_name(p->of[c].type)))
+			return fail(E_INFEASIBLE, "fragments: %s multiplies none of %s", tg->cpu,
+				    dtype_name(p->of[c].type));
+	int rc = moving(t, st, p);
+	if (rc < 0)
+		return rc;
 	if (!alone(t, s))
 		return fail(E_INFEASIBLE, "fragments: with other keys");
 	int64_t taps = 1;
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		taps *= a == p->k_axis ? 1 : st->axis[a].extent;
-	return tiles(tg, frags_of(t, s), p, t->pairs, st->axis[p->k_axis].extent * PAIR, taps);
+	return tiles(t, tg, frags_of(t, s), p, taps);
 }
 
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p)
 {
+	if (t->nstages == 1)
+		return t;
 	struct task *one = task_dup(a, t);
 	one->stage[0] = one->stage[1];
-	one->stage[0].read[p->image].operand = p->from;
+	one->stage[0].read[p->of[0].read].operand = p->of[0].operand;
 	one->nstages = 1;
 	one->noperands--; /* the copy, which is the last */
 	one->shared = 0;

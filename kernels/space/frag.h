@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices by fragments (kernels/loops/loops.h), of a task as task_pairs() makes it of one stage:
- * a copy of the image, then sums of products with a packed constant. The sums are those of a matrix product:
- * a row for each point of the spatial axes that the image depends on, a column for each point of the one that
- * the constant depends on, k along the reduction. A block of threads makes a tile of it: it fills tiles of
- * both factors in shared buffers, rounded to 16 bits, block by block of the channels and tap by tap, and each
- * warp multiplies its part. The last tiles may be partial. */
+ * a copy of the image, then sums of products with a packed constant; or of a task of one stage that sums
+ * products of bytes, of an input and a constant as task_groups() makes it, or of two inputs of bytes, or of
+ * floats as task_inputs() makes it. The sums are
+ * those of matrix products: a row for each point of the spatial axes that the image alone depends on, a
+ * column for each point of the one that the other factor alone depends on, a product for each point of those
+ * that both depend on, k along the reduction. A block of threads makes a tile of a product: it fills tiles of
+ * both factors in shared buffers, floats rounded to 16 bits, block by block of the channels and tap by tap,
+ * and each warp multiplies its part. The last tiles may be partial, and of two inputs the last step. */
 #ifndef KERNELS_FRAG_H
 #define KERNELS_FRAG_H
 
@@ -17,19 +20,33 @@ enum {
 	FRAG_ALIGNED = 96             /* bytes that the alignment of shared buffers may take */
 };
 
-/* The product of a task and a schedule. */
+/* A factor: the image, which has the rows, or the other one, which has the columns. */
+struct frag_factor {
+	int read, operand; /* of the last stage; of the image of pairs, what the first stage copies */
+	enum dtype type;   /* of elements in its tiles */
+	bool packed;       /* a constant */
+	bool along_k;      /* neighbours along k lie side by side, in memory and in the tile; else rows do */
+	int wide;          /* elements that a thread moves at once: 4 floats, 16 or 4 bytes, or 1 */
+	bool moves;        /* they are moved as they are; zeros take the place of those outside of it */
+	int64_t tile;      /* rows (columns) of a block */
+	int64_t pitch;     /* elements from one row of the tile to the next, or from one point of k */
+	int copies;        /* of `wide` elements that a thread makes in a step, at most */
+};
+
+/* The products of a task and a schedule. */
 struct frag_plan {
-	int image, weights; /* reads of the last stage */
-	int from;           /* operand that the first stage copies */
+	struct frag_factor of[2];
+	enum dtype sums; /* f32, or i32 */
 	int col_axis, k_axis;
-	int64_t rows, cols;              /* of the whole product */
-	int64_t tile_rows, tile_cols, k; /* of a block; k: elements of a step */
-	int64_t pitch;     /* elements from row to row (column to column) of tiles of the factors */
-	int64_t sum_pitch; /* of the tile of sums, which has 16 rows of each warp along the rows */
+	unsigned both;      /* set of the axes of which each point has a product */
+	int group;          /* elements of a point of k: one, two of 16 bits, or four bytes */
+	int64_t products;   /* points of those axes */
+	int64_t rows, cols; /* of a whole product */
+	int64_t depth, k;   /* elements of the axis of k, and of a step */
+	int64_t sum_pitch;  /* of the tile of sums, which has 16 rows of each warp along the rows */
 	int threads;
 	int64_t steps; /* of the reduction: taps, and blocks of channels */
 	int ring;      /* steps that are in shared buffers: at least 1 */
-	int copies;    /* of four elements of the image that a thread makes in a step, at most */
 };
 
 /* Whether the schedule has any of the keys. */
@@ -37,6 +54,8 @@ bool sched_frags(const struct task *t, const struct sched *s);
 /* E_INFEASIBLE: the task is no such product, the schedule has other keys, or it does not fit the target. */
 int frag_plan_make(const struct task *t, const struct target *tg, const struct sched *s,
 		   struct frag_plan *out) MUST_CHECK;
+/* Elements of a factor's tile in shared memory. */
+int64_t frag_tile_elems(const struct frag_plan *p, bool cols);
 /* The task's last stage alone, with the image that the first one would copy. */
 const struct task *frag_task(struct arena *a, const struct task *t, const struct frag_plan *p);
 

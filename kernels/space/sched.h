@@ -45,8 +45,8 @@
  * w16     1: the weights (stage_stored) are stored as f16, the transformed ones if the packer transforms them
  * texture 1: on a device with textures, the weights (stage_stored) are read as one (kernels/loops/loops.h)
  * down    on a device of work items, "y:7": so many tiles along a spatial axis are of one item, which makes
- * them one after the other. The taps of the sum are all in the body, and what the window of a tile shares
- *         with the one before it along that axis stays in registers
+ *         them one after the other. The taps of the sum are all in the body, and what the window of a tile
+ *         shares with the one before it along that axis stays in registers
  * group   on a device of work items: items of a group, which start together and, on a GPU, share a unit; a
  *         power of two. Absent: the program that launches them chooses
  * blocks  on a GPU of CUDA, with group or threads: the blocks that run on a unit (SM) side by side, at least.
@@ -60,16 +60,19 @@
  *         they divide the tiles, and of the reduction of a lone tile the steps; intermediates are in shared
  *         buffers
  * warp    with threads along spatial axes: the shape of a warp, so many threads along each axis, 32 together;
- * they divide those of the block. Absent: a warp's threads follow one another in the order of the loops share
- * with threads: the reduction axis of whose points, so many at a time, the block copies what several threads
- * read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many boxes, and the next
- * points are copied while the block computes with the present ones fragrows, fragcols, warprows, warpcols,
- * fragk  of the last stage of a task of f16 or bf16 pairs, with no other key: the sums are made by fragments
- * of matrices (kernels/space/frag.h), so many for each warp, by so many warps of a block, along the rows and
- * the columns of the product; a step takes fragk fragments along the reduction fragring  2 or 3: the shared
- * buffers hold so many steps, and the next ones are filled while the block multiplies. Absent: one step block
- * tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter; 0 or
- * absent: the whole axis
+ *         they divide those of the block. Absent: a warp's threads follow one another in the order of the loops
+ * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
+ *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
+ *         boxes, and the next points are copied while the block computes with the present ones
+ * fragrows, fragcols, warprows, warpcols, fragk  of the last stage of a task of f16 or bf16 pairs, or of a
+ *         task of one stage that sums products of bytes or, after "f16; ", of two inputs, with no other key:
+ *         the sums are made by fragments of matrices (kernels/space/frag.h), so many for each warp, by so
+ *         many warps of a block, along the rows and the columns of the product; a step takes fragk fragments
+ *         along the reduction
+ * fragring  2 or 3: the shared buffers hold so many steps, and the next ones are filled while the block
+ *         multiplies. Absent: one step
+ * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
+ *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H

@@ -589,6 +589,8 @@ static int check_image(const struct task *t, const struct target *tg, const stru
 	enum sum_kind sum = stage_sum(t, st);
 	if (sum == SUM_PAIR && !tg->fma)
 		return fail(E_INFEASIBLE, "bf16: %s has no fused multiply-add", tg->isa);
+	if (SCHED_THREADED && sum == SUM_PAIR && !strcmp(tg->isa, "cuda"))
+		return fail(E_INFEASIBLE, "bf16: %s multiplies it by fragments alone", tg->isa);
 	if (sum == SUM_HALF && !target_sums_f16(tg))
 		return fail(E_INFEASIBLE, "f16: %s has no arithmetic in f16", tg->isa);
 	int64_t steps = 1;
@@ -623,6 +625,9 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 	struct frag_plan frags;
 	if (sched_frags(t, s))
 		return SCHED_THREADED ? frag_plan_make(t, tg, s, &frags) : E_UNSUPPORTED;
+	if (SCHED_THREADED && t->pairs && t->nstages == 1)
+		return fail(E_INFEASIBLE, "%s: two inputs are multiplied by fragments alone",
+			    dtype_name(t->pairs));
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];

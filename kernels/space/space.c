@@ -2,6 +2,7 @@
 #include "kernels/space/frag.h"
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
+#include "kernels/space/share.h"
 #include "kernels/space/space.h"
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
@@ -29,12 +30,13 @@ static struct space *view_of(struct arena *a, const struct task *whole, const st
 	return s;
 }
 
-/* The pairs that schedules may multiply. No target of ours multiplies both types. */
+/* The pairs that schedules may multiply. A GPU that multiplies both types has bf16 where sums of f16 are not
+ * allowed, and only by fragments. */
 static enum dtype type_of_pairs(enum level l, const struct target *tg)
 {
-	return level_sums_f16(l) && target_sums_f16(tg)      ? DT_F16
-	       : level_bf16(l) && target_multiplies_bf16(tg) ? DT_BF16
-							     : DT_NONE;
+	bool bf16 = target_multiplies_bf16(tg) ||
+		    (SCHED_THREADED && target_multiplies_fragments(tg, dtype_name(DT_BF16)));
+	return level_sums_f16(l) && target_sums_f16(tg) ? DT_F16 : level_bf16(l) && bf16 ? DT_BF16 : DT_NONE;
 }
 
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
@@ -48,8 +50,14 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	want = want ? want : &usual;
 	*out = view_of(a, whole, groups == whole ? whole : task_keep(a, groups), tg, want);
 	enum dtype type = type_of_pairs(want->level, tg);
-	if (type && (pairs = task_pairs(a, whole, type)))
-		(*out)->pairs = view_of(a, whole, task_keep(a, pairs), tg, want);
+	pairs = type ? task_pairs(a, whole, type) : NULL;
+	if (SCHED_THREADED && type && !pairs)
+		pairs = task_inputs(a, whole, type);
+	if (pairs) {
+		struct space *s = view_of(a, whole, task_keep(a, pairs), tg, want);
+		if (!SCHED_THREADED || !frags_alone(s) || frags_possible(s))
+			(*out)->pairs = s;
+	}
 	return E_OK;
 }
 
@@ -106,6 +114,8 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 {
 	struct sched c;
 	sched_init(s->t, &c);
+	if (SCHED_THREADED && frags_alone(s) && frags_rule(s, 0, &c) && check_text(s, &c, cand) >= 0)
+		return;
 	default_stages(s, s->ring.rows, &c);
 	winograd_default(s, &c.st[0]);
 	set_thread_ring(s, &c);
@@ -228,8 +238,8 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {3, winograd_rule}, {3, rows_rule},
-	     {4, tiles_rule}, {2, few_rule},    {14, items_rule}, {2, crew_rule}};
+} rules[] = {{2, frags_rule}, {3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {3, winograd_rule},
+	     {3, rows_rule},  {4, tiles_rule}, {2, few_rule},    {14, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */
 static int pairs_portfolio(const struct space *s, int *at, char cand[CAND_MAX])

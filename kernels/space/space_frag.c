@@ -4,7 +4,9 @@
 #include "kernels/space/frag.h"
 #include "kernels/space/space_rules.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 static struct frags *last_frags(const struct space *s, struct sched *c)
 {
@@ -17,15 +19,20 @@ static bool fits(const struct space *s, const struct sched *c)
 	return frag_plan_make(s->t, &s->tg, c, &p) >= 0;
 }
 
-/* Whether a schedule may have fragments: then the smallest block fits. */
-static bool possible(const struct space *s)
+bool frags_possible(const struct space *s)
 {
 	struct sched c;
-	if (!s->t->pairs || !target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs)))
+	if (!target_multiplies_fragments(&s->tg, dtype_name(s->t->pairs ? s->t->pairs : DT_I8)))
 		return false;
 	sched_init(s->t, &c);
-	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0};
+	*last_frags(s, &c) = (struct frags){1, 1, 1, 1, 1, 0}; /* the smallest block */
 	return fits(s, &c);
+}
+
+bool frags_alone(const struct space *s)
+{
+	bool inputs = s->t->pairs && s->t->nstages == 1; /* task_inputs() made it */
+	return inputs || (s->t->pairs == DT_BF16 && !strcmp(s->tg.isa, "cuda"));
 }
 
 /* Draws one number again. */
@@ -43,11 +50,43 @@ static void draw_number(struct rng *r, int which, struct frags *f)
 		f->ring = ring[rng_below(r, 5)];
 }
 
-enum { NUMBERS = 6, TRIES = 16 };
+enum { NUMBERS = 6, TRIES = 16, CHOICES = 3, ALL = 3 * 3 * 3 * 3 * 3 * 3 };
+
+/* The n-th schedule of those that have the numbers of most draws. */
+static struct frags nth(int n)
+{
+	int of[NUMBERS];
+	for (int k = 0; k < NUMBERS; k++, n /= CHOICES)
+		of[k] = n % CHOICES;
+	return (struct frags){1 << of[0], 1 << of[1], 1 << of[2],
+			      1 << of[3], 1 << of[4], of[5] ? of[5] + 1 : 0};
+}
+
+bool frags_rule(const struct space *s, int i, struct sched *c)
+{
+	double draft[ALL];
+	int best = -1;
+	if (!frags_possible(s))
+		return false;
+	for (int n = 0; n < ALL; n++) {
+		*last_frags(s, c) = nth(n);
+		draft[n] = fits(s, c) ? frags_draft(s, c) : DBL_MAX;
+	}
+	for (; i >= 0; i--) {
+		best = 0;
+		for (int n = 1; n < ALL; n++)
+			best = draft[n] < draft[best] ? n : best;
+		if (draft[best] >= DBL_MAX)
+			return false;
+		draft[best] = i ? DBL_MAX : draft[best];
+	}
+	*last_frags(s, c) = nth(best);
+	return true;
+}
 
 bool frags_draw(const struct space *s, struct rng *r, struct sched *c)
 {
-	if (!possible(s) || rng_below(r, 2))
+	if (!frags_possible(s) || (!frags_alone(s) && rng_below(r, 2)))
 		return false;
 	for (int i = 0; i < TRIES; i++) {
 		for (int k = 0; k < NUMBERS; k++)
@@ -68,7 +107,7 @@ bool frags_change(const struct space *s, struct rng *r, struct sched *c)
 }
 
 enum {
-	FRAG_FASTER = 8,           /* products that fragments make in the time of one of f32 */
+	FRAG_FASTER = 8,           /* products of 16 bits in the time of one of f32; twice as many of bytes */
 	RESIDENT_BYTES = 96 << 10, /* of shared buffers of the blocks that run on a unit at a time */
 	RESIDENT_THREADS = 1536,
 	ROUND_NS = 700 /* from the first load of a step to its last product, of a block that runs alone */
@@ -82,22 +121,26 @@ double frags_draft(const struct space *s, const struct sched *c)
 	struct item_rates r = draft_item_rates(&s->tg);
 	if (frag_plan_make(s->t, &s->tg, c, &p) < 0)
 		return 1e30;
-	double blocks = (double)(ceil_div(p.rows, p.tile_rows) * ceil_div(p.cols, p.tile_cols)),
+	const struct frag_factor *a = &p.of[0], *b = &p.of[1];
+	double blocks =
+		   (double)p.products * (double)ceil_div(p.rows, a->tile) * (double)ceil_div(p.cols, b->tile),
 	       steps = (double)p.steps, meets = p.ring > 1 ? 1 : 2;
-	double products = (double)(p.tile_rows * p.tile_cols * p.k) / FRAG_FASTER,
-	       fills = (double)(p.tile_rows * p.k) / 4 + (double)(p.tile_cols * p.k) / 8,
-	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD,
-	       sums = (double)(p.tile_rows * p.tile_cols),
+	double bytes = (double)dtype_bytes(a->type), from = p.sums == DT_I32 ? 1 : 4;
+	double products = (double)(a->tile * b->tile * p.k) / FRAG_FASTER * bytes / 2,
+	       fills = (double)(a->tile * p.k) / a->wide + (double)(b->tile * p.k) / b->wide,
+	       loads = (double)f->depth * p.threads * (f->rows + f->cols) * ITEM_LOAD * bytes / 2,
+	       sums = (double)(a->tile * b->tile),
 	       slots = steps * (products + fills * (ITEM_LOAD + ITEM_STORE + ITEM_COPY) + loads +
 				meets * p.threads * ITEM_BARRIER) +
 		       sums * (2 + ITEM_STORE);
-	double shared = (double)(p.tile_rows + p.tile_cols) * (double)p.pitch * 2 * p.ring +
+	double shared = (double)(frag_tile_elems(&p, false) + frag_tile_elems(&p, true)) * bytes * p.ring +
 			16. * f->warp_rows * (double)p.sum_pitch * 4;
 	double together = fmax(1, floor(fmin(RESIDENT_BYTES / shared, RESIDENT_THREADS / (double)p.threads)));
 	double waves = ceil(blocks / r.units), unit = r.slots / r.units;
 	double ns = fmax(waves * slots / unit,
 			 ceil(waves / together) * steps * ROUND_NS * (p.ring > 1 ? ITEM_AHEAD : 1));
-	double near = blocks * steps * (double)p.k * ((double)p.tile_rows * 4 + (double)p.tile_cols * 2);
+	double near = blocks * steps * (double)p.k *
+		      ((double)a->tile * from + (double)b->tile * (b->packed ? bytes : from));
 	ns = fmax(ns, near / r.near);
 	return fmax(ns, task_bytes(s->whole, true) / r.far) * draft_ghz(&s->tg);
 }

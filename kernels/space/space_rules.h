@@ -148,9 +148,13 @@ void texture_draw(const struct space *s, int stage, struct rng *r, struct sstage
 void texture_change(const struct space *s, int stage, struct rng *r, struct sstage *out);
 void texture_settle(const struct space *s, int stage, struct sstage *out);
 bool texture_rule(const struct space *s, int stage, struct sstage *out);
-/* space_frag.c: gives one of two schedules fragments, if the task and the target can; it was made by
- * sched_init. Changes one of the numbers of a schedule that has fragments; false: it has none. Drafted
- * cycles. */
+/* space_frag.c: whether a schedule of the space may have fragments, and whether each must. Sets those of the
+ * i-th best draft; false: there is none. Gives one of two schedules fragments, or each that must have them;
+ * it was made by sched_init, as for the rule. Changes one of the numbers of a schedule that has fragments;
+ * false: it has none. Drafted cycles. */
+bool frags_possible(const struct space *s);
+bool frags_alone(const struct space *s);
+bool frags_rule(const struct space *s, int i, struct sched *c);
 bool frags_draw(const struct space *s, struct rng *r, struct sched *c);
 bool frags_change(const struct space *s, struct rng *r, struct sched *c);
 double frags_draft(const struct space *s, const struct sched *c);

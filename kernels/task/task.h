@@ -178,7 +178,7 @@ struct stage {
 struct task {
 	int noperands, nstages, nsyms;
 	int shared; /* in a copy by task_keep: 1 + task_shared(); 0: not computed */
-	enum dtype pairs; /* made by task_pairs: the type of the pairs; DT_NONE: not. Not part of the text */
+	enum dtype pairs; /* set by task_pairs and task_inputs; DT_NONE: by neither. Not part of the text */
 	struct operand operand[MAX_OPERANDS];
 	struct stage stage[MAX_STAGES];
 };

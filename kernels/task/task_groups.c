@@ -294,6 +294,29 @@ const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype 
 	return copy;
 }
 
+/* 0: the program knows default schedules only, which multiply no inputs in 16 bits (libhone). */
+#ifndef TASK_INPUTS
+#define TASK_INPUTS 1
+#endif
+
+const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype type)
+{
+	const struct stage *st = &t->stage[0];
+	const struct prog *p = &st->body;
+	if (t->nsyms || t->nstages != 1 || type != DT_F16 || st->comb != COMB_SUM || p->n != 3 ||
+	    p->at[0].op != P_READ || p->at[1].op != P_READ || p->at[2].op != P_MUL || stage_exact(t, st) ||
+	    st->read[p->at[0].arg].operand == st->read[p->at[1].arg].operand)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		const struct operand *o = &t->operand[st->read[p->at[i].arg].operand];
+		if (o->role != ROLE_IN || !is_float(o))
+			return NULL;
+	}
+	struct task *copy = task_dup(a, t);
+	copy->pairs = type;
+	return copy;
+}
+
 static const char *const begins[DTYPES] = {[DT_F16] = "f16; ", [DT_BF16] = "bf16; "};
 
 const char *pairs_text(enum dtype pairs)
@@ -313,6 +336,8 @@ const struct task *task_view(struct arena *a, const struct task *t, const char *
 {
 	enum dtype type = cand_pairs(cand);
 	const struct task *pairs = type ? task_pairs(a, t, type) : NULL;
+	if (TASK_INPUTS && type && !pairs)
+		pairs = task_inputs(a, t, type);
 	return pairs ? pairs : task_groups(a, t);
 }
 

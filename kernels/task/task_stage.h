@@ -59,7 +59,11 @@ enum dtype cand_pairs(const char *cand);
  * is a tmp of that type, which the stage's index counts by two. An image that is an input is copied into a
  * new tmp, the last operand, by a stage of its own. NULL: no stage can do so. */
 const struct task *task_pairs(struct arena *a, const struct task *t, enum dtype type);
-/* The task as a schedule with this text sees it: task_pairs, else task_groups. */
+/* The same of a task of one stage that sums products of two inputs of floats, which are both rounded: only
+ * `pairs` of the copy is set. Its schedules have fragments (kernels/space/frag.h). Of f16 alone, since the
+ * manifest of a kernel without constants names no other type. NULL: it is no such task. */
+const struct task *task_inputs(struct arena *a, const struct task *t, enum dtype type);
+/* The task as a schedule with this text sees it: task_pairs or task_inputs, else task_groups. */
 const struct task *task_view(struct arena *a, const struct task *t, const char *cand);
 /* The read of a stage that is multiplied in pairs or groups but whose index counts elements, of which a step
  * has 2 or 4: a tmp, or an input whose groups begin at any byte. -1: the stage has none. */

@@ -104,19 +104,28 @@ bool target_exchanges(const struct target *t)
 		(target_has(t, "+cl_khr_subgroup_shuffle") || target_has(t, "+cl_intel_subgroups")));
 }
 
+/* Whether it is a GPU of at least this architecture and this version of PTX. */
+static bool has_ptx(const struct target *t, int least_sm, int least_ptx)
+{
+	int sm = 0, ptx = 0;
+	return !strcmp(t->isa, "cuda") && sscanf(t->cpu, "sm_%d", &sm) == 1 &&
+	       sscanf(t->features, "+ptx%d", &ptx) == 1 && sm >= least_sm && ptx >= least_ptx;
+}
+
+bool target_loads_matrices(const struct target *t)
+{
+	return has_ptx(t, 75, 65);
+}
+
 bool target_multiplies_fragments(const struct target *t, const char *type)
 {
 	static const struct {
 		const char *type;
 		int sm, ptx;
 	} rows[] = {{"f16", 70, 60}, {"i8", 72, 63}, {"u8", 72, 63}, {"bf16", 80, 70}};
-	int sm = 0, ptx = 0;
-	if (strcmp(t->isa, "cuda") != 0 || sscanf(t->cpu, "sm_%d", &sm) != 1 ||
-	    sscanf(t->features, "+ptx%d", &ptx) != 1)
-		return false;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (!strcmp(rows[i].type, type))
-			return sm >= rows[i].sm && ptx >= rows[i].ptx;
+			return has_ptx(t, rows[i].sm, rows[i].ptx);
 	return false;
 }
 

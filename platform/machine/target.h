@@ -63,6 +63,9 @@ bool target_multiplies_blocks(const struct target *t);
 /* Whether 32 threads of a block multiply matrices of 16 x 16 of this type ("f16", "bf16", "i8", "u8")
  * together. */
 bool target_multiplies_fragments(const struct target *t, const char *type);
+/* Whether they load parts of matrices whose rows begin at any multiple of 16 bytes, and know which thread
+ * gets which element (ldmatrix, mma.sync). */
+bool target_loads_matrices(const struct target *t);
 /* Whether 32 threads of a block exchange values without memory. */
 bool target_exchanges(const struct target *t);
 /* Whether kernels can read constants through a texture cache ("+textures"). */

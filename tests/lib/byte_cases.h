@@ -73,14 +73,21 @@ static inline void byte_zero_point(struct buf *b, struct rng *r, const char *typ
 	buf_printf(b, "operand Z in %s [%s] plain\n", type, pick(r, 0, 1) ? "1" : "");
 }
 
-enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS };
+/* BYTES_SIXTEENS: of one group or two of whole sixteens of channels. */
+enum byte_conv { BYTES_ANY, BYTES_DEPTHWISE, BYTES_GROUPS, BYTES_SIXTEENS };
 
 static inline void gen_byte_conv(struct buf *b, struct rng *r, enum byte_conv kind)
 {
 	const char *xt = one_of(r, byte_types, 2), *wt = pick(r, 0, 5) ? "i8" : "u8", *yt = byte_result(r),
 		   *post = byte_program(r, yt);
-	int g = kind == BYTES_GROUPS ? pick(r, 2, 3) : 1, kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
-	int cg = kind == BYTES_DEPTHWISE ? 1 : pick(r, 0, 1) ? 4 * pick(r, 1, 9) : pick(r, 1, 36);
+	int g = kind == BYTES_GROUPS     ? pick(r, 2, 3)
+		: kind == BYTES_SIXTEENS ? pick(r, 1, 2)
+					 : 1,
+	    kg = pick(r, 1, kind == BYTES_GROUPS ? 18 : 40);
+	int cg = kind == BYTES_DEPTHWISE  ? 1
+		 : kind == BYTES_SIXTEENS ? 16 * pick(r, 1, 5)
+		 : pick(r, 0, 1)          ? 4 * pick(r, 1, 9)
+					  : pick(r, 1, 36);
 	int k = g * kg, c = kind == BYTES_DEPTHWISE ? k : g * cg, rs = pick(r, 1, 3), stride = pick(r, 1, 2),
 	    dil = pick(r, 1, 4) == 1 ? 2 : 1, pad = rs > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 6),
 	    ow = pick(r, 1, 15), n = pick(r, 1, 4) == 1 ? 2 : 1;
@@ -189,10 +196,14 @@ static inline void gen_byte_rows(struct buf *b, struct rng *r)
 	buf_printf(b, "body %s mul\nsum\n%swrite Y [n,k,y,x]\n", pick(r, 0, 3) ? "r0 r1" : "r1 r0", post);
 }
 
-static inline void gen_byte_gemm(struct buf *b, struct rng *r)
+static inline int gemm_depth(struct rng *r)
 {
-	int m = pick(r, 1, 33), n = pick(r, 1, 70), k = pick(r, 0, 1) ? 4 * pick(r, 1, 20) : pick(r, 1, 80),
-	    trans = pick(r, 0, 1);
+	return pick(r, 0, 1) ? 4 * pick(r, 1, 20) : pick(r, 1, 80);
+}
+
+static inline void gen_byte_gemm(struct buf *b, struct rng *r, int k)
+{
+	int m = pick(r, 1, 33), n = pick(r, 1, 70), trans = pick(r, 0, 1);
 	const char *role = pick(r, 0, 3) ? "const" : "in", *yt = byte_result(r);
 	bool words = !strcmp(yt, "i32"), dynamic = words || !pick(r, 0, 3);
 	buf_printf(b, "task syms=0\noperand A in %s [%d,%d] plain\n", one_of(r, byte_types, 2), m, k);
@@ -387,7 +398,7 @@ static inline void byte_draft(struct buf *b, struct rng *r)
 		break;
 	case 5:
 	case 6:
-		gen_byte_gemm(b, r);
+		gen_byte_gemm(b, r, gemm_depth(r));
 		break;
 	case 7:
 		gen_byte_pool(b, r);
@@ -424,7 +435,7 @@ static inline void byte_products_text(struct buf *b, struct rng *r)
 		gen_byte_conv(&draft, r, BYTES_GROUPS);
 		break;
 	case 1:
-		gen_byte_gemm(&draft, r);
+		gen_byte_gemm(&draft, r, gemm_depth(r));
 		break;
 	case 2:
 		gen_byte_block(&draft, r);
@@ -432,6 +443,58 @@ static inline void byte_products_text(struct buf *b, struct rng *r)
 	default:
 		gen_byte_conv(&draft, r, BYTES_ANY);
 	}
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+/* Products of two inputs, of bytes or floats, for each head, with k, the rows or the columns side by side in
+ * memory. */
+static inline void gen_heads(struct buf *b, struct rng *r, bool floats)
+{
+	static const char *const from[2][3] = {{"h,m,k", "m,h,k", "h,k,m"}, {"h,n,k", "n,h,k", "h,k,n"}};
+	int h = pick(r, 1, 3), size[] = {pick(r, 0, 1) ? 16 * pick(r, 1, 3) : pick(r, 1, 50),
+					 pick(r, 0, 1) ? 16 * pick(r, 1, 4) : pick(r, 1, 60),
+					 pick(r, 0, 1) ? 16 * pick(r, 1, 5) : pick(r, 16, 80)};
+	const char *yt = floats ? "f32" : byte_result(r), *order[2];
+	bool words = yt[0] == 'i' && yt[1] == '3', real = yt[0] == 'f';
+	buf_puts(b, "task syms=0\n");
+	for (int i = 0; i < 2; i++) {
+		order[i] = from[i][pick(r, 0, 2)];
+		buf_printf(b, "operand %s in %s [", i ? "B" : "A", floats ? "f32" : one_of(r, byte_types, 2));
+		for (int d = 0; d < 5; d += 2)
+			buf_printf(b, "%s%d", d ? "," : "",
+				   order[i][d] == 'h'   ? h
+				   : order[i][d] == 'm' ? size[0]
+				   : order[i][d] == 'n' ? size[1]
+							: size[2]);
+		buf_puts(b, "] plain\n");
+	}
+	buf_printf(b, "operand Y out %s [%d,%d,%d] plain\nstage h:%d m:%d n:%d | k:%d\n", yt, h, size[0],
+		   size[1], h, size[0], size[1], size[2]);
+	buf_printf(b, "read A [%s]\nread B [%s]\nbody %s mul\nsum\n", order[0], order[1],
+		   pick(r, 0, 1) ? "r0 r1" : "r1 r0");
+	buf_printf(b, "%swrite Y [h,m,n]\n",
+		   words  ? ""
+		   : real ? "post acc 0.003 mul 1.5 add\n"
+			  : "post acc 0.0021 mul rint 7 add\n");
+}
+
+static inline void byte_heads_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	gen_heads(&draft, r, false);
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
+/* Sums of products that fragments can make, if the layout allows it. */
+static inline void byte_sixteens_text(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	if (pick(r, 0, 2))
+		gen_byte_conv(&draft, r, BYTES_SIXTEENS);
+	else
+		gen_byte_gemm(&draft, r, 16 * pick(r, 1, 8));
 	round_numbers(buf_str(&draft), b);
 	buf_free(&draft);
 }

@@ -21,13 +21,14 @@ static struct loops l;
 struct frags_tile { /* a tile of A or B: rows x cols of a matrix of `pitch` columns */
 	int from, to;
 	int64_t rows, cols, pitch, ld, elems; /* ld: in the shared buffer; elems: of one tile there */
+	enum dtype memory, type;              /* of its elements, in the matrix and in fragments */
 	bool columns;
 };
 
 struct frags_maker {
 	struct rng r;
 	int warps_m, warps_n, each_m, each_n, blocks, steps, bk, tiles;
-	enum dtype memory, type; /* of elements of A and B, there and in fragments */
+	enum dtype type; /* of elements of A; those of B are of the same, or another byte */
 	bool relu;
 	int64_t m, n, k;
 	struct frags_tile a, b;
@@ -60,16 +61,16 @@ static inline bool frags_whole(const struct frags_maker *m)
 	return !dtype_is_half(m->type);
 }
 
-static inline bool frags_copies(const struct frags_maker *m, const struct frags_tile *t)
+static inline bool frags_copies(const struct frags_tile *t)
 {
-	return m->memory == m->type && !t->columns;
+	return t->memory == t->type && !t->columns;
 }
 
 /* Fills the tile whose first element is (row, col), as number `tile` of the ring. */
 static inline void frags_fill(const struct frags_maker *m, const struct frags_tile *t, const struct ix *tile,
 			      const struct ix *row, const struct ix *col)
 {
-	int wide = t->columns ? 1 : frags_copies(m, t) ? 16 / (int)dtype_bytes(m->type) : 4;
+	int wide = t->columns ? 1 : frags_copies(t) ? 16 / (int)dtype_bytes(t->type) : 4;
 	int64_t groups = t->rows * t->cols / wide;
 	const struct ix *first, *e;
 	struct stmt *f = for_begin(&l, c(0), c(groups), m->threads, true, &first), *s = NULL;
@@ -82,7 +83,7 @@ static inline void frags_fill(const struct frags_maker *m, const struct frags_ti
 	at = plus(at, times(tile, t->elems));
 	struct mem from = {.buf = t->from, .stride = 1};
 	from.at = plus(times(plus(row, i), t->pitch), plus(col, j));
-	if (frags_copies(m, t)) {
+	if (frags_copies(t)) {
 		lv_copy(&l, t->to, at, from, wide);
 	} else {
 		int v = frags_whole(m) ? lv_new_s32(&l, wide) : lv_new(&l, wide);
@@ -109,10 +110,10 @@ static inline const struct ix *frags_warp(const struct frags_maker *m, bool alon
 }
 
 /* Loads the fragment that begins at (row, col) of the tile. */
-static inline int frags_load(const struct frags_maker *m, const struct frags_tile *t, enum frag_part part,
-			     const struct ix *tile, const struct ix *row, const struct ix *col)
+static inline int frags_load(const struct frags_tile *t, enum frag_part part, const struct ix *tile,
+			     const struct ix *row, const struct ix *col)
 {
-	int v = lv_fragment(&l, (struct fragment){part, m->type, t->columns});
+	int v = lv_fragment(&l, (struct fragment){part, t->type, t->columns});
 	const struct ix *at = t->columns ? plus(times(col, t->ld), row) : plus(times(row, t->ld), col);
 	lv_frag_load(&l, v, t->to, plus(at, times(tile, t->elems)), t->ld);
 	return v;
@@ -126,9 +127,9 @@ static inline void frags_multiply(const struct frags_maker *m, const struct ix *
 	for (int k = 0; k < m->bk; k += 16) {
 		int b[4];
 		for (int j = 0; j < m->each_n; j++)
-			b[j] = frags_load(m, &m->b, FRAG_B, tile, c(k), plus(col, c(16 * j)));
+			b[j] = frags_load(&m->b, FRAG_B, tile, c(k), plus(col, c(16 * j)));
 		for (int i = 0; i < m->each_m; i++) {
-			int a = frags_load(m, &m->a, FRAG_A, tile, plus(row, c(16 * i)), c(k));
+			int a = frags_load(&m->a, FRAG_A, tile, plus(row, c(16 * i)), c(k));
 			for (int j = 0; j < m->each_n; j++)
 				lv_frag_mma(&l, acc[i * m->each_n + j], a, b[j]);
 		}
@@ -200,29 +201,39 @@ static inline void frags_sizes(struct frags_maker *m)
 	m->threads = WARP * m->warps_m * m->warps_n;
 	m->n = 16 * m->warps_n * m->each_n;
 	m->k = (int64_t)m->steps * m->bk;
-	m->a = (struct frags_tile){.from = A_IN, .to = A_TILE, .cols = m->bk, .pitch = m->k};
 	m->a.rows = 16 * m->warps_m * m->each_m;
-	m->b = (struct frags_tile){.from = B_IN, .to = B_TILE, .rows = m->bk, .cols = m->n, .pitch = m->n};
+	m->a.cols = m->b.rows = m->bk;
+	m->a.pitch = m->k;
+	m->b.cols = m->b.pitch = m->n;
 	m->m = m->a.rows * m->blocks;
 	struct frags_tile *t[2] = {&m->a, &m->b};
 	for (int i = 0; i < 2; i++) {
 		t[i]->columns = below(m, 2);
-		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols, step = frag_step(m->type);
+		int64_t in_ld = t[i]->columns ? t[i]->rows : t[i]->cols,
+			step = frag_step(t[i]->type, l.narrow);
 		t[i]->ld = in_ld + step * below(m, 3);
 		t[i]->elems = t[i]->ld * (t[i]->columns ? t[i]->cols : t[i]->rows);
 		t[i]->elems = (t[i]->elems + 31) / 32 * 32;
 	}
-	m->tiles = frags_copies(m, &m->a) || frags_copies(m, &m->b) ? 1 + below(m, 2) : 1;
+	m->tiles = frags_copies(&m->a) || frags_copies(&m->b) ? 1 + below(m, 2) : 1;
 }
 
-/* type: of A and B; DT_NONE: any. */
-static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum dtype type)
+/* type: of A and B; DT_NONE: any. narrow: whether their rows may be narrow. */
+static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum dtype type, bool narrow)
 {
+	arena_reset(&arena);
+	loops_init(&l, &arena, true);
+	l.narrow = narrow;
 	static const enum dtype types[] = {DT_F16, DT_I8, DT_BF16, DT_U8};
 	rng_seed(&m->r, seed);
 	int any = below(m, 4);
 	m->type = type == DT_NONE ? types[any] : type;
-	m->memory = dtype_is_half(m->type) && below(m, 2) ? DT_F32 : m->type;
+	m->a = (struct frags_tile){.from = A_IN, .to = A_TILE, .memory = m->type, .type = m->type};
+	m->b = (struct frags_tile){.from = B_IN, .to = B_TILE, .memory = m->type, .type = m->type};
+	if (frags_whole(m))
+		m->b.memory = m->b.type = below(m, 2) ? DT_I8 : DT_U8;
+	else if (below(m, 2))
+		m->a.memory = m->b.memory = DT_F32;
 	m->warps_m = 1 + below(m, 2);
 	m->warps_n = 1 + below(m, 2);
 	m->each_m = 1 + below(m, 2);
@@ -233,13 +244,11 @@ static inline void random_fragments(struct frags_maker *m, uint64_t seed, enum d
 	m->relu = dtype_is_half(m->type) && below(m, 2);
 	frags_sizes(m);
 	enum dtype sums = frags_whole(m) ? DT_I32 : DT_F32;
-	arena_reset(&arena);
-	loops_init(&l, &arena, true);
-	loops_buf(&l, "a", BUF_IN, m->memory, c(m->m * m->k));
-	loops_buf(&l, "b", BUF_CONST, m->memory, c(m->k * m->n));
+	loops_buf(&l, "a", BUF_IN, m->a.memory, c(m->m * m->k));
+	loops_buf(&l, "b", BUF_CONST, m->b.memory, c(m->k * m->n));
 	loops_buf(&l, "c", BUF_OUT, sums, c(m->m * m->n));
-	loops_buf(&l, "ta", BUF_SHARED, m->type, c(m->a.elems * m->tiles));
-	loops_buf(&l, "tb", BUF_SHARED, m->type, c(m->b.elems * m->tiles));
+	loops_buf(&l, "ta", BUF_SHARED, m->a.type, c(m->a.elems * m->tiles));
+	loops_buf(&l, "tb", BUF_SHARED, m->b.type, c(m->b.elems * m->tiles));
 	loops_buf(&l, "tc", BUF_SHARED, sums, c(16 * m->warps_m * (m->n + 8)));
 	loops_entry_threads(&l, c(m->blocks), m->threads, &m->thread);
 	m->block = ix_var(&l, l.entry[0].var);
@@ -262,12 +271,13 @@ static struct {
 	double exact[FRAGS_MOST], size[FRAGS_MOST]; /* the products' sum, and that of their absolute values */
 } frags_memory;
 
-static inline double frags_value(const struct frags_maker *m, const void *p, int64_t at)
+static inline double frags_value(const struct frags_tile *f, const void *p, int64_t at)
 {
-	struct lane_type t = {frags_whole(m) ? LV_S32 : LV_F32, m->memory, 1}, half = {LV_F32, m->type, 1};
+	bool whole = !dtype_is_half(f->type);
+	struct lane_type t = {whole ? LV_S32 : LV_F32, f->memory, 1}, half = {LV_F32, f->type, 1};
 	union lane v = lane_load(t, p, at);
 	uint32_t bits;
-	if (frags_whole(m))
+	if (whole)
 		return v.s;
 	lane_store(half, &bits, 0, v); /* as the fragment has it */
 	return lane_load(half, &bits, 0).f;
@@ -281,14 +291,14 @@ static inline void fill_frags_memory(struct frags_maker *m)
 			if (frags_whole(m))
 				((uint8_t *)p[i])[e] = (uint8_t)below(m, 256);
 			else
-				lane_store((struct lane_type){LV_F32, m->memory, 1}, p[i], e,
+				lane_store((struct lane_type){LV_F32, m->a.memory, 1}, p[i], e,
 					   (union lane){.f = (float)(below(m, 4001) - 2000) / 1000});
 		}
 	for (int64_t e = 0; e < m->m * m->n; e++) {
 		double sum = 0, size = 0;
 		for (int64_t k = 0; k < m->k; k++) {
-			double v = frags_value(m, p[0], e / m->n * m->k + k) *
-				   frags_value(m, p[1], k * m->n + e % m->n);
+			double v = frags_value(&m->a, p[0], e / m->n * m->k + k) *
+				   frags_value(&m->b, p[1], k * m->n + e % m->n);
 			sum += v;
 			size += fabs(v);
 		}

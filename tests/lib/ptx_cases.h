@@ -73,6 +73,14 @@ static inline void frag_text(struct buf *b, struct rng *r)
 	(pick(r, 0, 1) ? frag_product : frag_conv)(b, r, k, n, pick(r, 0, 3));
 }
 
+static inline void frag_heads(struct buf *b, struct rng *r)
+{
+	struct buf draft = {0};
+	gen_heads(&draft, r, true);
+	round_numbers(buf_str(&draft), b);
+	buf_free(&draft);
+}
+
 /* Kinds of candidates. key: of each schedule; NULL: any, in one of four cases the default. */
 static const struct ptx_kind {
 	const char *name;
@@ -92,7 +100,11 @@ static const struct ptx_kind {
 		 {"windows of rows", LEVEL_FP32, windows_text, "down="},
 		 {"shapes of warps", LEVEL_FP32, tiles_text, "warp="},
 		 {"winograd", LEVEL_FP32, conv_3x3_text, "winograd="},
-		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="}};
+		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="},
+		 {"fragments of bytes", LEVEL_FP32, byte_sixteens_text, "fragrows="},
+		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},
+		 {"fragments of floats", LEVEL_HALF_SUM, frag_heads, "fragrows="},
+		 {"fragments of bf16", LEVEL_HALF, frag_text, "fragrows="}};
 enum { PTX_KINDS = sizeof ptx_kinds / sizeof *ptx_kinds };
 
 struct ptx_case {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes instructions of text: mnemonic with its suffixes, and operands. */
-#include "tests/lib/ptx_parts.h"
+#include "tests/lib/ptx_decode.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { MOST_SUFFIXES = 16 };
 
 static const struct {
 	const char *name;
@@ -36,41 +34,6 @@ int ptx_type_of(const char *s, int n)
 	return T_NONE;
 }
 
-struct words { /* a mnemonic, taken apart */
-	const char *s[MOST_SUFFIXES];
-	int len[MOST_SUFFIXES];
-	bool used[MOST_SUFFIXES];
-	int n;
-};
-
-/* Whether the mnemonic has this suffix, which is thereby understood. */
-static bool has(struct words *w, const char *s)
-{
-	for (int i = 1; i < w->n; i++)
-		if (w->len[i] == (int)strlen(s) && !memcmp(w->s[i], s, (size_t)w->len[i]))
-			return w->used[i] = true;
-	return false;
-}
-
-static int next_type(struct words *w)
-{
-	for (int i = 1; i < w->n; i++) {
-		int t = w->used[i] ? T_NONE : ptx_type_of(w->s[i], w->len[i]);
-		if (t != T_NONE) {
-			w->used[i] = true;
-			return t;
-		}
-	}
-	return T_NONE;
-}
-
-struct decoder {
-	struct ptx_parser *p;
-	const struct ptx_line *l;
-	struct words *w;
-	struct ptx_ins *in;
-};
-
 static int rounding(struct words *w)
 {
 	static const struct {
@@ -84,7 +47,7 @@ static int rounding(struct words *w)
 	return R_NONE;
 }
 
-static int want_args(const struct decoder *d, int least, int most)
+int ptx_want_args(const struct decoder *d, int least, int most)
 {
 	if (d->l->nargs < least || d->l->nargs > most)
 		return fail(E_CORRUPT, "%d operands, wanted %d", d->l->nargs,
@@ -93,8 +56,7 @@ static int want_args(const struct decoder *d, int least, int most)
 }
 
 /* An operand that is read, of `bytes` per lane (0: a predicate); wider: a wider register will do. */
-static int read_arg(struct decoder *d, const struct ptx_arg *a, unsigned bytes, bool wider,
-		    struct ptx_opnd *o)
+int ptx_read_arg(struct decoder *d, const struct ptx_arg *a, unsigned bytes, bool wider, struct ptx_opnd *o)
 {
 	const struct ptx_var *v;
 	switch (a->kind) {
@@ -131,7 +93,7 @@ static int read_arg(struct decoder *d, const struct ptx_arg *a, unsigned bytes, 
 	}
 }
 
-static int write_arg(const struct ptx_arg *a, unsigned bytes, bool wider, struct ptx_opnd *o)
+int ptx_write_arg(const struct ptx_arg *a, unsigned bytes, bool wider, struct ptx_opnd *o)
 {
 	if (a->kind == A_SINK) {
 		*o = (struct ptx_opnd){.reg = SINK, .bytes = (uint8_t)bytes};
@@ -168,11 +130,11 @@ static int use_row(struct decoder *d, const struct ptx_row *r)
 	in->nd = 1;
 	in->ns = (uint8_t)ns;
 	bool table = !strcmp(r->name, "lop3.b32"); /* its last operand is a number */
-	rc = want_args(d, 1 + ns + table, 1 + ns + table);
+	rc = ptx_want_args(d, 1 + ns + table, 1 + ns + table);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], ptx_type_bytes(r->d), false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], ptx_type_bytes(r->d), false, &in->d[0]);
 	for (int i = 0; i < ns && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[1 + i], ptx_type_bytes(r->s[i]), false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[1 + i], ptx_type_bytes(r->s[i]), false, &in->s[i]);
 	if (table)
 		in->imm = (int64_t)d->l->arg[4].value;
 	return rc;
@@ -239,7 +201,7 @@ static int decode_lanes(struct decoder *d)
 static int decode_mov(struct decoder *d)
 {
 	struct ptx_ins *in = d->in;
-	int t = in->type = (uint8_t)next_type(d->w), rc = want_args(d, 2, 2);
+	int t = in->type = (uint8_t)next_type(d->w), rc = ptx_want_args(d, 2, 2);
 	const struct ptx_arg *to = &d->l->arg[0], *from = &d->l->arg[1];
 	if (rc < 0)
 		return rc;
@@ -263,10 +225,11 @@ static int decode_mov(struct decoder *d)
 		return fail(E_CORRUPT, "a vector of %d elements",
 			    to->kind == A_VECTOR ? to->nparts : from->nparts);
 	for (int i = 0; i < in->nd && rc >= 0; i++)
-		rc = write_arg(to->kind == A_VECTOR ? &to->part[i] : to, bytes / in->nd, false, &in->d[i]);
+		rc =
+		    ptx_write_arg(to->kind == A_VECTOR ? &to->part[i] : to, bytes / in->nd, false, &in->d[i]);
 	for (int i = 0; i < in->ns && rc >= 0; i++)
-		rc = read_arg(d, from->kind == A_VECTOR ? &from->part[i] : from, bytes / in->ns, false,
-			      &in->s[i]);
+		rc = ptx_read_arg(d, from->kind == A_VECTOR ? &from->part[i] : from, bytes / in->ns, false,
+				  &in->s[i]);
 	return rc;
 }
 
@@ -280,11 +243,11 @@ static int decode_logic(struct decoder *d)
 	in->nd = 1;
 	in->ns = not ? 1 : 2;
 	in->bop = *d->w->s[0] == 'n' ? 'n' : *d->w->s[0] == 'x' ? 'x' : *d->w->s[0];
-	int rc = want_args(d, 1 + in->ns, 1 + in->ns);
+	int rc = ptx_want_args(d, 1 + in->ns, 1 + in->ns);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], 0, false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], 0, false, &in->d[0]);
 	for (int i = 0; i < in->ns && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[1 + i], 0, false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[1 + i], 0, false, &in->s[i]);
 	return rc;
 }
 
@@ -319,11 +282,11 @@ static int decode_cmp(struct decoder *d, int type, int first)
 		return fail(E_UNSUPPORTED, "unknown comparison");
 	in->cmp = r->fn;
 	in->ns = in->bop ? 3 : 2;
-	int rc = want_args(d, first + in->ns, first + in->ns);
+	int rc = ptx_want_args(d, first + in->ns, first + in->ns);
 	for (int i = 0; i < 2 && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[first + i], ptx_type_bytes(type), false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[first + i], ptx_type_bytes(type), false, &in->s[i]);
 	if (rc >= 0 && in->bop)
-		rc = read_arg(d, &d->l->arg[first + 2], 0, false, &in->s[2]);
+		rc = ptx_read_arg(d, &d->l->arg[first + 2], 0, false, &in->s[2]);
 	return rc;
 }
 
@@ -333,10 +296,10 @@ static int decode_setp(struct decoder *d)
 	in->kind = K_SETP;
 	int rc = decode_cmp(d, next_type(d->w), 1);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], 0, false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], 0, false, &in->d[0]);
 	in->nd = 1;
 	if (rc >= 0 && d->l->arg[0].second) {
-		rc = write_arg(d->l->arg[0].second, 0, false, &in->d[1]);
+		rc = ptx_write_arg(d->l->arg[0].second, 0, false, &in->d[1]);
 		in->nd = 2;
 	}
 	return rc;
@@ -351,7 +314,7 @@ static int decode_set(struct decoder *d)
 	in->nd = 1;
 	in->type = (uint8_t)next_type(d->w);
 	int rc = decode_cmp(d, next_type(d->w), 1);
-	return rc < 0 ? rc : write_arg(&d->l->arg[0], ptx_type_bytes(in->type), false, &in->d[0]);
+	return rc < 0 ? rc : ptx_write_arg(&d->l->arg[0], ptx_type_bytes(in->type), false, &in->d[0]);
 }
 
 static int decode_cvt(struct decoder *d)
@@ -372,15 +335,15 @@ static int decode_cvt(struct decoder *d)
 		return fail(E_UNSUPPORTED, "unknown conversion");
 	in->ns = pair ? 2 : 1;
 	in->fn = ptx_convert;
-	int rc = want_args(d, 1 + in->ns, 1 + in->ns);
+	int rc = ptx_want_args(d, 1 + in->ns, 1 + in->ns);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], ptx_type_bytes(in->type), !ptx_floats(in->type), &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], ptx_type_bytes(in->type), !ptx_floats(in->type), &in->d[0]);
 	for (int i = 0; i < in->ns && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[1 + i], ptx_type_bytes(in->stype), true, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[1 + i], ptx_type_bytes(in->stype), true, &in->s[i]);
 	return rc;
 }
 
-static int space_of(struct words *w)
+int ptx_space_of(struct words *w)
 {
 	return has(w, "global")                            ? S_GLOBAL
 	       : has(w, "shared") || has(w, "shared::cta") ? S_SHARED
@@ -395,15 +358,15 @@ static int decode_cvta(struct decoder *d)
 {
 	struct ptx_ins *in = d->in;
 	bool to = has(d->w, "to");
-	int space = space_of(d->w), t = next_type(d->w);
+	int space = ptx_space_of(d->w), t = next_type(d->w);
 	const char *name = space == S_SHARED || space == S_LOCAL ? (to ? "sub.u64" : "add.u64") : "mov.u64";
 	if (t != T_U64)
 		return fail(E_UNSUPPORTED, "addresses that are not of 64 bits");
-	int rc = want_args(d, 2, 2);
+	int rc = ptx_want_args(d, 2, 2);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], 8, false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], 8, false, &in->d[0]);
 	if (rc >= 0)
-		rc = read_arg(d, &d->l->arg[1], 8, false, &in->s[0]);
+		rc = ptx_read_arg(d, &d->l->arg[1], 8, false, &in->s[0]);
 	in->nd = in->ns = 1;
 	in->type = T_U64;
 	in->kind = K_MOVE;
@@ -419,7 +382,7 @@ static int decode_cvta(struct decoder *d)
 /* ---- memory ---- */
 
 /* The base of an address into s[0], its offset into imm. */
-static int address_arg(struct decoder *d, const struct ptx_arg *a, struct ptx_opnd *o, int64_t *offset)
+int ptx_address_arg(struct decoder *d, const struct ptx_arg *a, struct ptx_opnd *o, int64_t *offset)
 {
 	if (a->kind != A_ADDRESS)
 		return fail(E_CORRUPT, "wanted an address in brackets");
@@ -431,7 +394,7 @@ static int address_arg(struct decoder *d, const struct ptx_arg *a, struct ptx_op
 	}
 	if (a->part->kind == A_REG && a->part->reg.bytes != 4 && a->part->reg.bytes != 8)
 		return fail(E_CORRUPT, "an address of %u bits", 8u * a->part->reg.bytes);
-	return read_arg(d, a->part, a->part->kind == A_REG ? a->part->reg.bytes : 8, false, o);
+	return ptx_read_arg(d, a->part, a->part->kind == A_REG ? a->part->reg.bytes : 8, false, o);
 }
 
 /* Hints and orders of memory that change nothing here. */
@@ -453,12 +416,12 @@ static int decode_memory(struct decoder *d)
 	struct ptx_ins *in = d->in;
 	bool load = *d->w->s[0] == 'l';
 	in->kind = load ? K_LOAD : K_STORE;
-	in->space = (uint8_t)space_of(d->w);
+	in->space = (uint8_t)ptx_space_of(d->w);
 	if (has(d->w, "relaxed") || has(d->w, "acquire") || has(d->w, "release"))
 		in->sub = 1; /* races with nothing of its kind */
 	skip_hints(d->w);
 	in->vector = has(d->w, "v2") ? 2 : has(d->w, "v4") ? 4 : 1;
-	int t = in->type = (uint8_t)next_type(d->w), rc = want_args(d, 2, 2);
+	int t = in->type = (uint8_t)next_type(d->w), rc = ptx_want_args(d, 2, 2);
 	if (t == T_NONE || t == T_PRED)
 		return fail(E_UNSUPPORTED, "unknown type");
 	const struct ptx_arg *values = &d->l->arg[load ? 0 : 1];
@@ -468,11 +431,11 @@ static int decode_memory(struct decoder *d)
 	if (!load && (in->space == S_CONST || in->space == S_PARAM))
 		return fail(E_CORRUPT, "a store to read-only memory");
 	if (rc >= 0)
-		rc = address_arg(d, &d->l->arg[load ? 1 : 0], &in->s[0], &in->imm);
+		rc = ptx_address_arg(d, &d->l->arg[load ? 1 : 0], &in->s[0], &in->imm);
 	for (int i = 0; i < in->vector && rc >= 0; i++) {
 		const struct ptx_arg *a = vector ? &values->part[i] : values;
-		rc = load ? write_arg(a, ptx_type_bytes(t), true, &in->d[i])
-			  : read_arg(d, a, ptx_type_bytes(t), true, &in->s[1 + i]);
+		rc = load ? ptx_write_arg(a, ptx_type_bytes(t), true, &in->d[i])
+			  : ptx_read_arg(d, a, ptx_type_bytes(t), true, &in->s[1 + i]);
 	}
 	in->nd = load ? in->vector : 0;
 	in->ns = load ? 1 : (uint8_t)(1 + in->vector);
@@ -487,12 +450,12 @@ static int decode_copy(struct decoder *d)
 		return fail(E_UNSUPPORTED, "unknown instruction");
 	if (has(d->w, "commit_group")) {
 		in->kind = K_COPY_COMMIT;
-		return want_args(d, 0, 0);
+		return ptx_want_args(d, 0, 0);
 	}
 	if (has(d->w, "wait_all") || has(d->w, "wait_group")) {
 		in->kind = K_COPY_WAIT;
 		in->imm = has(d->w, "wait_all") ? -1 : (int64_t)d->l->arg[0].value;
-		return want_args(d, in->imm < 0 ? 0 : 1, in->imm < 0 ? 0 : 1);
+		return ptx_want_args(d, in->imm < 0 ? 0 : 1, in->imm < 0 ? 0 : 1);
 	}
 	bool cg = has(d->w, "cg");
 	if (!has(d->w, "shared") && !has(d->w, "shared::cta"))
@@ -501,12 +464,12 @@ static int decode_copy(struct decoder *d)
 		return fail(E_UNSUPPORTED, "unknown instruction");
 	skip_hints(d->w);
 	in->kind = K_COPY;
-	int rc = want_args(d, 3, 4);
+	int rc = ptx_want_args(d, 3, 4);
 	int64_t to = 0, from = 0;
 	if (rc >= 0)
-		rc = address_arg(d, &d->l->arg[0], &in->s[0], &to);
+		rc = ptx_address_arg(d, &d->l->arg[0], &in->s[0], &to);
 	if (rc >= 0)
-		rc = address_arg(d, &d->l->arg[1], &in->s[1], &from);
+		rc = ptx_address_arg(d, &d->l->arg[1], &in->s[1], &from);
 	if (rc < 0)
 		return rc;
 	uint64_t bytes = d->l->arg[2].kind == A_INT ? d->l->arg[2].value : 0;
@@ -519,7 +482,7 @@ static int decode_copy(struct decoder *d)
 	in->ns = 2;
 	if (d->l->nargs == 4) {
 		in->ns = 3;
-		rc = read_arg(d, &d->l->arg[3], 4, false, &in->s[2]);
+		rc = ptx_read_arg(d, &d->l->arg[3], 4, false, &in->s[2]);
 	}
 	return rc;
 }
@@ -532,7 +495,7 @@ static int decode_atomic(struct decoder *d)
 	struct ptx_ins *in = d->in;
 	bool red = *d->w->s[0] == 'r';
 	in->kind = K_ATOMIC;
-	in->space = (uint8_t)space_of(d->w);
+	in->space = (uint8_t)ptx_space_of(d->w);
 	skip_hints(d->w);
 	int op = 0, rc, first = red ? 0 : 1;
 	while (ops[op] && !has(d->w, ops[op]))
@@ -543,108 +506,16 @@ static int decode_atomic(struct decoder *d)
 	in->ns = op == 7 ? 3 : 2;
 	if (!ops[op] || t == T_NONE || t == T_PRED || ptx_type_bytes(t) < 2)
 		return fail(E_UNSUPPORTED, "unknown atomic operation");
-	rc = want_args(d, first + in->ns, first + in->ns);
+	rc = ptx_want_args(d, first + in->ns, first + in->ns);
 	if (rc >= 0)
-		rc = address_arg(d, &d->l->arg[first], &in->s[0], &in->imm);
+		rc = ptx_address_arg(d, &d->l->arg[first], &in->s[0], &in->imm);
 	for (int i = 1; i < in->ns && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[first + i], ptx_type_bytes(t), false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[first + i], ptx_type_bytes(t), false, &in->s[i]);
 	in->nd = 1;
 	in->d[0].reg = SINK;
 	if (rc >= 0 && !red)
-		rc = write_arg(&d->l->arg[0], ptx_type_bytes(t), false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], ptx_type_bytes(t), false, &in->d[0]);
 	return rc;
-}
-
-/* ---- matrices ---- */
-
-/* Appends a fragment's registers; results are written. */
-static int fragment_arg(struct decoder *d, const struct ptx_arg *a, int type, bool result,
-			struct ptx_opnd *to)
-{
-	int n = ptx_matrix_registers(type), rc = 0;
-	if (a->kind != A_VECTOR || a->nparts != n)
-		return fail(E_CORRUPT, "wanted a fragment of %d registers", n);
-	for (int i = 0; i < n && rc >= 0; i++)
-		rc = result ? write_arg(&a->part[i], 4, false, &to[i])
-			    : read_arg(d, &a->part[i], 4, false, &to[i]);
-	d->in->nregs = (uint8_t)(d->in->nregs + n);
-	return rc;
-}
-
-/* The order of the next matrix. */
-static int decode_order(struct words *w, bool *columns)
-{
-	for (int i = 1; i < w->n; i++)
-		if (!w->used[i] && w->len[i] == 3 &&
-		    (!memcmp(w->s[i], "row", 3) || !memcmp(w->s[i], "col", 3))) {
-			*columns = *w->s[i] == 'c';
-			w->used[i] = true;
-			return 0;
-		}
-	return fail(E_CORRUPT, "the order of a matrix is missing");
-}
-
-/* Of an element of the part 'a', 'b' or 'c'. */
-static bool is_matrix_type(int part, int t)
-{
-	return part == 'c' ? t == T_F32 || t == T_S32 : t == T_F16 || t == T_BF16 || t == T_S8 || t == T_U8;
-}
-
-/* wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 d, a, b, c: of f16; of others all four types stand there.
- */
-static int decode_product(struct decoder *d, struct ptx_opnd *regs)
-{
-	struct ptx_ins *in = d->in;
-	int t[4] = {T_NONE, T_NONE, T_NONE, T_NONE}, n = 0, rc = decode_order(d->w, &in->columns[0]);
-	if (rc >= 0)
-		rc = decode_order(d->w, &in->columns[1]);
-	while (n < 4 && (t[n] = next_type(d->w)) != T_NONE)
-		n++;
-	in->sub = 'm';
-	in->type = (uint8_t)t[0];
-	in->stype = (uint8_t)(n == 2 ? T_F16 : t[1]);
-	if (n == 2 ? t[0] != T_F32 || t[1] != T_F32
-		   : n != 4 || t[1] != t[2] || t[0] != t[3] || !is_matrix_type('a', t[1]) ||
-			 t[0] != (ptx_floats(t[1]) ? T_F32 : T_S32))
-		return fail(E_UNSUPPORTED, "unknown types of matrices");
-	const int type[4] = {in->type, in->stype, in->stype, in->type};
-	if (rc >= 0)
-		rc = want_args(d, 4, 4);
-	for (int i = 0; i < 4 && rc >= 0; i++)
-		rc = fragment_arg(d, &d->l->arg[i], type[i], !i, regs + in->nregs);
-	return rc;
-}
-
-static int decode_wmma(struct decoder *d)
-{
-	bool load = has(d->w, "load"), store = has(d->w, "store");
-	struct ptx_ins *in = d->in;
-	struct ptx_opnd *regs = ptx_operands(d->p, 32);
-	in->kind = K_MATRIX;
-	in->regs = regs;
-	has(d->w, "aligned");
-	if (!has(d->w, "sync") || !has(d->w, "m16n16k16"))
-		return fail(E_UNSUPPORTED, "unknown matrices");
-	if (has(d->w, "mma"))
-		return decode_product(d, regs);
-	in->sub = load ? 'l' : 's';
-	in->matrix = load && has(d->w, "a") ? 'a' : load && has(d->w, "b") ? 'b' : 'c';
-	if (in->matrix == 'c' && !has(d->w, load ? "c" : "d"))
-		return fail(E_UNSUPPORTED, "unknown part of a product");
-	int rc = decode_order(d->w, &in->columns[0]);
-	in->space = (uint8_t)space_of(d->w);
-	in->type = (uint8_t)next_type(d->w);
-	in->vector = 1;
-	in->ns = 2;
-	if ((!load && !store) || !is_matrix_type(in->matrix, in->type))
-		return fail(E_UNSUPPORTED, "unknown type of a matrix");
-	if (rc >= 0)
-		rc = want_args(d, 3, 3);
-	if (rc >= 0)
-		rc = fragment_arg(d, &d->l->arg[store ? 1 : 0], in->type, load, regs);
-	if (rc >= 0)
-		rc = address_arg(d, &d->l->arg[store ? 0 : 1], &in->s[0], &in->imm);
-	return rc < 0 ? rc : read_arg(d, &d->l->arg[2], 4, false, &in->s[1]);
 }
 
 /* ---- control ---- */
@@ -654,7 +525,7 @@ static int decode_bra(struct decoder *d)
 	struct ptx_ins *in = d->in;
 	in->kind = K_BRANCH;
 	in->uniform = has(d->w, "uni");
-	int rc = want_args(d, 1, 1);
+	int rc = ptx_want_args(d, 1, 1);
 	if (rc >= 0 && d->l->arg[0].kind != A_SYMBOL)
 		return fail(E_CORRUPT, "wanted a label");
 	if (rc >= 0) /* the parser replaces the label's place in the text by its instruction */
@@ -666,7 +537,7 @@ static int decode_exit(struct decoder *d)
 {
 	has(d->w, "uni");
 	d->in->kind = K_EXIT;
-	return want_args(d, 0, 0);
+	return ptx_want_args(d, 0, 0);
 }
 
 static int decode_nothing(struct decoder *d)
@@ -685,8 +556,8 @@ static int decode_bar(struct decoder *d)
 		has(d->w, "sync");
 		in->kind = K_WARP_SYNC;
 		in->ns = 1;
-		int rc = want_args(d, 1, 1);
-		return rc < 0 ? rc : read_arg(d, &d->l->arg[0], 4, false, &in->s[0]);
+		int rc = ptx_want_args(d, 1, 1);
+		return rc < 0 ? rc : ptx_read_arg(d, &d->l->arg[0], 4, false, &in->s[0]);
 	}
 	has(d->w, "cta");
 	in->aligned = !barrier || has(d->w, "aligned");
@@ -694,10 +565,10 @@ static int decode_bar(struct decoder *d)
 	in->sub = has(d->w, "arrive");
 	if (!in->sub && !has(d->w, "sync"))
 		return fail(E_UNSUPPORTED, "unknown barrier");
-	int rc = want_args(d, in->sub ? 2 : 1, 2);
+	int rc = ptx_want_args(d, in->sub ? 2 : 1, 2);
 	in->ns = (uint8_t)d->l->nargs;
 	for (int i = 0; i < in->ns && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[i], 4, false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[i], 4, false, &in->s[i]);
 	return rc;
 }
 
@@ -715,17 +586,17 @@ static int decode_shfl(struct decoder *d)
 				      : 0;
 	if (!in->sub)
 		return fail(E_UNSUPPORTED, "unknown shuffle");
-	int rc = want_args(d, 5, 5);
+	int rc = ptx_want_args(d, 5, 5);
 	in->nd = 1;
 	in->ns = 4;
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], 4, false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], 4, false, &in->d[0]);
 	if (rc >= 0 && d->l->arg[0].second) {
 		in->nd = 2;
-		rc = write_arg(d->l->arg[0].second, 0, false, &in->d[1]);
+		rc = ptx_write_arg(d->l->arg[0].second, 0, false, &in->d[1]);
 	}
 	for (int i = 0; i < 4 && rc >= 0; i++)
-		rc = read_arg(d, &d->l->arg[1 + i], 4, false, &in->s[i]);
+		rc = ptx_read_arg(d, &d->l->arg[1 + i], 4, false, &in->s[i]);
 	return rc;
 }
 
@@ -744,12 +615,12 @@ static int decode_vote(struct decoder *d)
 		return fail(E_UNSUPPORTED, "unknown vote");
 	in->nd = 1;
 	in->ns = 2;
-	int rc = want_args(d, 3, 3);
+	int rc = ptx_want_args(d, 3, 3);
 	if (rc >= 0)
-		rc = write_arg(&d->l->arg[0], ballot ? 4 : 0, false, &in->d[0]);
+		rc = ptx_write_arg(&d->l->arg[0], ballot ? 4 : 0, false, &in->d[0]);
 	if (rc >= 0)
-		rc = read_arg(d, &d->l->arg[1], 0, false, &in->s[1]);
-	return rc < 0 ? rc : read_arg(d, &d->l->arg[2], 4, false, &in->s[0]);
+		rc = ptx_read_arg(d, &d->l->arg[1], 0, false, &in->s[1]);
+	return rc < 0 ? rc : ptx_read_arg(d, &d->l->arg[2], 4, false, &in->s[0]);
 }
 
 static int decode_active(struct decoder *d)
@@ -757,8 +628,8 @@ static int decode_active(struct decoder *d)
 	has(d->w, "b32");
 	d->in->kind = K_ACTIVE;
 	d->in->nd = 1;
-	int rc = want_args(d, 1, 1);
-	return rc < 0 ? rc : write_arg(&d->l->arg[0], 4, false, &d->in->d[0]);
+	int rc = ptx_want_args(d, 1, 1);
+	return rc < 0 ? rc : ptx_write_arg(&d->l->arg[0], 4, false, &d->in->d[0]);
 }
 
 static const struct {
@@ -774,7 +645,8 @@ static const struct {
     {"bar", decode_bar},           {"barrier", decode_bar},       {"shfl", decode_shfl},
     {"vote", decode_vote},         {"activemask", decode_active}, {"membar", decode_nothing},
     {"fence", decode_nothing},     {"prefetch", decode_nothing},  {"prefetchu", decode_nothing},
-    {"nanosleep", decode_nothing}, {"wmma", decode_wmma},
+    {"nanosleep", decode_nothing}, {"wmma", ptx_decode_wmma},     {"ldmatrix", ptx_decode_ldmatrix},
+    {"mma", ptx_decode_mma},
 };
 
 int ptx_decode(struct ptx_parser *p, const struct ptx_line *l, struct ptx_ins *in)

@@ -109,6 +109,10 @@ void ptx_copy_abandon(struct ptx_exec *x, struct ptx_warp *w, uint32_t m); /* th
 void ptx_access_rows(struct ptx_exec *x, struct ptx_warp *w, int space, const uint64_t *at, uint32_t lanes,
 		     bool write, uint8_t (*bytes)[16]);
 void ptx_matrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in); /* by all lanes */
+void ptx_ldmatrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in);
+void ptx_mma(struct ptx_warp *w, const struct ptx_ins *in);
+/* A sum of products as the matrices of a device make it: its bits as an f32 or s32. */
+uint32_t ptx_matrix_sum(double sum, int type);
 
 /* Each checks and notes accesses to shared memory, at[lane] bytes from its start. */
 void ptx_shadow_read(struct ptx_exec *x, uint32_t lanes, const uint32_t *at, uint32_t bytes, bool atomic);

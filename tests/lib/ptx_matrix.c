@@ -150,7 +150,7 @@ static double value(const struct ptx_warp *w, const struct ptx_opnd *regs, const
 
 /* A device adds products in an order, and cuts sums, in ways that are its own: here the sum of all products
  * and c is rounded toward zero. */
-static uint32_t rounded(double sum, int type)
+uint32_t ptx_matrix_sum(double sum, int type)
 {
 	uint32_t bits;
 	if (type == T_S32)
@@ -178,7 +178,7 @@ static void multiply(struct ptx_warp *w, const struct ptx_ins *in)
 		double sum = value(w, rc, &c, e);
 		for (int k = SIZE - 1; k >= 0; k--)
 			sum += va[e / SIZE * SIZE + k] * vb[k * SIZE + e % SIZE];
-		uint32_t r = rounded(sum, in->type);
+		uint32_t r = ptx_matrix_sum(sum, in->type);
 		put(regs, &c, e, &r);
 	}
 	set_registers(w, in->regs, &c, regs);
@@ -188,6 +188,10 @@ void ptx_matrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in
 {
 	if (in->sub == 'm')
 		multiply(w, in);
+	else if (in->sub == 'p')
+		ptx_mma(w, in);
+	else if (in->sub == 'x')
+		ptx_ldmatrix(x, w, in);
 	else
 		load_store(x, w, in, in->sub == 's');
 }

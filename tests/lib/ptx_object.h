@@ -32,7 +32,8 @@ static inline bool ptx_is_line(const char *s, size_t n)
 			n = i;
 	while (n && isspace((unsigned char)s[n - 1]))
 		n--;
-	if (n > 8 && !memcmp(s, "wmma.mma", 8)) /* its operands follow on lines of their own */
+	/* Operands of a product follow on lines of their own. */
+	if (n > 8 && (!memcmp(s, "wmma.mma", 8) || !memcmp(s, "mma.sync", 8)))
 		return true;
 	return s[n - 1] == ';' || s[n - 1] == ':' || s[n - 1] == ',' || s[n - 1] == '(' || *s == '.';
 }

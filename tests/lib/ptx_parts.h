@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of ptx.h among its files: ptx_text.c and ptx_parse.c read text and declarations, ptx_decode.c
  * makes instructions, ptx_int.c, ptx_float.c and ptx_cvt.c compute them for the 32 lanes of a warp,
- * ptx_matrix.c for all at once, ptx_mem.c reads and writes memory, ptx_run.c schedules.
+ * ptx_matrix.c and ptx_mma.c for all at once, ptx_mem.c reads and writes memory, ptx_run.c schedules.
  *
  * Registers: a register is an array of 32 lanes of 2, 4 or 8 bytes, or for predicates one word with a bit for
  * each lane. All registers of a warp lie in one block of memory, `off` bytes from its start; constants and
@@ -67,7 +67,7 @@ enum ptx_kind {
 	K_BARRIER,   /* s[0]: id; s[1]: number of threads, if ns is 2; sub: arrives only */
 	K_WARP_SYNC, /* s[0]: lanes */
 	K_SHUFFLE,
-	K_MATRIX, /* wmma: sub 'l' loads, 'm' multiplies, 's' stores; of the whole warp */
+	K_MATRIX, /* of a warp. wmma: sub 'l' loads, 'm' multiplies, 's' stores; ldmatrix: 'x'; mma: 'p' */
 	K_VOTE,
 	K_ACTIVE, /* activemask */
 	K_NOTHING,
@@ -95,9 +95,11 @@ struct ptx_ins {
 	uint32_t text; /* where it begins in the module's text */
 	uint32_t line;
 	uint8_t kind, type, stype, space, space2, round, nd, ns, vector, sub;
-	const struct ptx_opnd *regs; /* of K_MATRIX: the fragment's; of 'm' d, a, b and c */
-	uint8_t nregs, matrix;       /* matrix: 'a', 'b', 'c': the part that a load or store has */
-	bool columns[2];             /* of that one, or of a and b */
+	const struct ptx_opnd *regs; /* of K_MATRIX: the fragment's; of 'm' and 'p' d, a, b and c */
+	uint8_t nregs, matrix;       /* matrix: 'a', 'b', 'c': the part that a load or store has; of 'p' rows,
+				      * and vector elements along k */
+	uint8_t stype2;              /* of 'p': b's; stype: a's */
+	bool columns[2];             /* of that one, or of a and b; of 'x': transposed */
 	uint8_t bop;                 /* of setp, logic: 'a', 'o', 'x'; 0: none */
 	bool ftz, sat, slow;         /* slow: flush, round or clamp around fn */
 	bool relu, uniform, divides;

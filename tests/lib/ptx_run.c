@@ -257,7 +257,10 @@ static void run_vote(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_in
 
 static void run_matrix(struct ptx_exec *x, struct ptx_warp *w, const struct ptx_ins *in)
 {
-	int results = in->sub == 's' ? 0 : in->sub == 'l' ? in->nregs : ptx_matrix_registers(in->type);
+	int results = in->sub == 's'                     ? 0
+		      : in->sub == 'l' || in->sub == 'x' ? in->nregs
+		      : in->sub == 'p'                   ? in->matrix / 4
+							 : ptx_matrix_registers(in->type);
 	for (int i = 0; i < in->ns; i++)
 		check_defined(x, w, &in->s[i], ALL_LANES);
 	for (int i = results; i < in->nregs; i++)

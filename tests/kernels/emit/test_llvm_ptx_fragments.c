@@ -38,7 +38,7 @@ static const char *print(const struct target *t)
 static int run_text(const char *text, uint64_t seed)
 {
 	void *bufs[FRAGS_BUFS] = {frags_memory.a, frags_memory.b, frags_memory.got};
-	int64_t each = (int64_t)dtype_bytes(m.memory);
+	int64_t each = (int64_t)dtype_bytes(m.a.memory);
 	const int64_t sizes[FRAGS_BUFS] = {m.m * m.k * each, m.k * m.n * each, m.m * m.n * 4};
 	memset(frags_memory.got, 0xff, sizeof frags_memory.got);
 	return ptx_device_run(
@@ -69,9 +69,10 @@ static void keep(const char *text, const struct target *t, uint64_t seed)
 static struct target make_program(uint64_t seed)
 {
 	struct target tg = gpu(seed);
-	random_fragments(&m, seed, DT_NONE);
+	bool narrow = target_loads_matrices(&tg);
+	random_fragments(&m, seed, DT_NONE, narrow);
 	if (!target_multiplies_fragments(&tg, dtype_name(m.type)))
-		random_fragments(&m, seed, DT_F16);
+		random_fragments(&m, seed, DT_F16, narrow);
 	fill_frags_memory(&m);
 	return tg;
 }
@@ -85,6 +86,8 @@ TEST(random_products_are_right)
 		const char *text = print(&tg);
 		REQUIRE(text);
 		keep(text, &tg, seed);
+		bool loads = target_loads_matrices(&tg);
+		CHECK(!strstr(text, "wmma.") == loads && !strstr(text, "\tmma.sync") == !loads);
 		int rc = run_text(text, seed);
 		if (rc < 0)
 			printf("%s seed %llu: %s\n", tg.cpu, (unsigned long long)seed, err_text());
@@ -150,13 +153,18 @@ TEST(fragments_are_refused_where_they_are_missing)
 		struct blob o;
 		strcpy(tg.cpu, rows[i].cpu);
 		strcpy(tg.features, rows[i].features);
-		random_fragments(&m, i + 1, rows[i].type);
+		random_fragments(&m, i + 1, rows[i].type, false);
 		arena_reset(&objects);
 		int rc = emit_find("ptx")->emit(&l, &tg, &objects, &o);
 		if (rc != (rows[i].good ? E_OK : E_UNSUPPORTED))
 			printf("%s %s: %s\n", tg.cpu, tg.features, rc < 0 ? err_text() : "accepted");
 		CHECK(rc == (rows[i].good ? E_OK : E_UNSUPPORTED));
 	}
+	struct target old = gpu(0);
+	struct blob none;
+	random_fragments(&m, 1, DT_F16, true);
+	CHECK(emit_find("ptx")->emit(&l, &old, &objects, &none) == E_UNSUPPORTED &&
+	      strstr(err_text(), "narrow rows"));
 	static const char *const others[] = {"opencl", "llvm", "sim"};
 	for (int i = 0; i < 3; i++) {
 		struct target tg = {
@@ -166,7 +174,7 @@ TEST(fragments_are_refused_where_they_are_missing)
 			REQUIRE_OK(target_host(&tg));
 		else if (i == 2)
 			strcpy(tg.isa, "sim");
-		random_fragments(&m, 1, DT_F16);
+		random_fragments(&m, 1, DT_F16, false);
 		CHECK(emit_find(others[i])->emit(&l, &tg, &objects, &o) == E_UNSUPPORTED);
 	}
 }

@@ -19,7 +19,7 @@ TEST(random_products_are_right)
 	static struct frags_maker m;
 	uint64_t first, n = seeds(60, &first);
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
-		random_fragments(&m, seed, DT_NONE);
+		random_fragments(&m, seed, DT_NONE, seed % 2);
 		fill_frags_memory(&m);
 		if (loops_check(&l) < 0 || interpret_fragments(&m) < 0)
 			printf("seed %llu: %s\n", (unsigned long long)seed, err_text());
@@ -51,9 +51,9 @@ TEST(programs_without_a_barrier_or_a_wait_are_found)
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++)
 		for (int k = 0;; k++) {
 			int at = 0;
-			random_fragments(&m, seed, DT_NONE);
+			random_fragments(&m, seed, DT_NONE, seed % 2);
 			fill_frags_memory(&m);
-			bool waits = frags_copies(&m, &m.a) || frags_copies(&m, &m.b);
+			bool waits = frags_copies(&m.a) || frags_copies(&m.b);
 			if (!remove_meeting(&l.entry[0].body, k, waits, &at))
 				break;
 			REQUIRE_OK(loops_check(&l));

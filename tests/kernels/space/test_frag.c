@@ -27,6 +27,27 @@ static const char groups[] =
     "r1 "
     "mul\nsum\nwrite Y [0,y,x,32*g+k]\n";
 
+/* Products of bytes, and a sum whose padding is no zero. */
+static const char bytes[] =
+    "task syms=0\noperand X in u8 [100,64] plain\noperand W const i8 [72,64] plain\noperand Y out i8 "
+    "[100,72] plain\nstage m:100 n:72 | k:64\nread X [m,k]\nread W [n,k]\nbody r0 r1 mul\nsum\n"
+    "post acc 0.00100000005 mul rint\nwrite Y [m,n]\n";
+static const char padded[] =
+    "task syms=0\noperand X in u8 [1,32,6,7] 0.2.3.1 fill=9\noperand W const i8 [40,32,3,3] plain\n"
+    "operand Y out u8 [1,40,6,7] 0.2.3.1\nstage k:40 y:6 x:7 | c:32 r:3 s:3\nread X [0,c,y+r-1,x+s-1]\n"
+    "read W [k,c,r,s]\nbody r0 r1 mul\nsum\npost acc 0.00100000005 mul rint 3 add\nwrite Y [0,k,y,x]\n";
+
+/* Of two inputs, with more points of k than whole steps. */
+static const char heads[] =
+    "task syms=0\noperand A in i8 [2,40,40] plain\noperand B in u8 [2,40,32] plain\noperand Y out i32 "
+    "[2,40,32] plain\nstage h:2 m:40 n:32 | k:40\nread A [h,m,k]\nread B [h,k,n]\nbody r0 r1 mul\nsum\n"
+    "write Y [h,m,n]\n";
+
+static const char floats[] =
+    "task syms=0\noperand A in f32 [2,40,64] plain\noperand B in f32 [2,40,64] plain\noperand Y out f32 "
+    "[2,40,40] plain\nstage h:2 m:40 n:40 | k:64\nread A [h,m,k]\nread B [h,n,k]\nbody r0 r1 mul\nsum\n"
+    "post acc 0.125 mul\nwrite Y [h,m,n]\n";
+
 /* The reason for which a candidate is refused; "": it is not. */
 static const char *verdict(const char *text, const char *cand, const struct target *tg)
 {
@@ -54,7 +75,8 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {product, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_72", NULL},
 	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", NULL},
 	    {product, "bf16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_75", "none of bf16"},
-	    {product, "fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", "multiplies none of"},
+	    {product, "fragrows=2 fragcols=2 warprows=2 warpcols=1 fragk=2", "sm_80", "no product"},
+	    {product, "bf16; ; tile=m:2", "sm_80", "fragments alone"},
 	    {product, "f16; ; fragrows=2 fragcols=2 warprows=2 warpcols=1", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=2", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=8 fragcols=4 warprows=1 warpcols=1 fragk=1", "sm_72", "not 1 to"},
@@ -78,8 +100,17 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {product, "f16; ; fragring=2", "sm_72", "not 1 to"},
 	    {product, "f16; ; fragrows=4 fragcols=4 warprows=2 warpcols=6 fragk=1", "sm_72",
 	     "registers each"},
+	    {floats, "f16; fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
+	    {floats, "f16; tile=m:2", "sm_90", "fragments alone"},
+	    {floats, "bf16; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_90", "bf16"},
+	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=2", "sm_72", NULL},
+	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2 fragring=3", "sm_72", "a ring of 3"},
+	    {bytes, "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_72", "in steps of 48"},
+	    {bytes, "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_70", "none of u8"},
+	    {padded, "fragrows=2 fragcols=1 warprows=1 warpcols=1 fragk=2 fragring=3", "sm_72", NULL},
 	    {apart, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "side by side"},
-	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", "no product"}};
+	    {groups, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72", NULL},
+	    {heads, "fragrows=1 fragcols=2 warprows=1 warpcols=1 fragk=2 fragring=2", "sm_72", NULL}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct target tg = ptx_target(rows[i].cpu);
 		const char *why = verdict(rows[i].text, rows[i].cand, &tg);
@@ -97,7 +128,7 @@ TEST(schedules_that_do_not_fit_are_refused)
 }
 
 /* How many of 200 drawn candidates have fragments. Each is legal, and so is what is made of it. */
-static int drawn(const struct target *tg, enum level level)
+static int drawn(const char *text, const struct target *tg, enum level level)
 {
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
@@ -109,7 +140,7 @@ static int drawn(const struct target *tg, enum level level)
 	struct relax *relax = relax_new(&a);
 	int n = 0;
 	rng_seed(&r, 5);
-	bool made = task_parse(product, t) >= 0 && space_make(&a, t, tg, &want, &s) >= 0;
+	bool made = task_parse(text, t) >= 0 && space_make(&a, t, tg, &want, &s) >= 0;
 	CHECK(made);
 	for (int i = 0; i < 200 && made; i++) {
 		CHECK_OK(space_random(s, &r, cand));
@@ -140,9 +171,90 @@ TEST(they_are_drawn_where_the_target_and_the_level_have_them)
 {
 	struct target gpu = ptx_target("sm_72"), other = case_gpu();
 	strcpy(other.features, "+cl_khr_fp16");
-	CHECK(drawn(&gpu, LEVEL_HALF_SUM) > 40);
-	CHECK(drawn(&gpu, LEVEL_HALF) == 0 && drawn(&gpu, LEVEL_FP32) == 0);
-	CHECK(drawn(&other, LEVEL_HALF_SUM) == 0);
+	CHECK(drawn(product, &gpu, LEVEL_HALF_SUM) > 40);
+	CHECK(drawn(product, &gpu, LEVEL_HALF) == 0 && drawn(product, &gpu, LEVEL_FP32) == 0);
+	CHECK(drawn(product, &other, LEVEL_HALF_SUM) == 0);
+	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) > 40 && drawn(padded, &gpu, LEVEL_INT8) > 40);
+	CHECK(drawn(bytes, &other, LEVEL_EXACT) == 0);
+	CHECK(drawn(floats, &gpu, LEVEL_HALF_SUM) > 100 && drawn(floats, &gpu, LEVEL_HALF) == 0);
+	CHECK(drawn(floats, &other, LEVEL_HALF_SUM) == 0 && drawn(heads, &gpu, LEVEL_EXACT) > 40);
+	struct target late = ptx_target("sm_80");
+	CHECK(drawn(product, &late, LEVEL_HALF) > 100 && drawn(product, &late, LEVEL_W16) == 0);
+	CHECK(drawn(apart, &late, LEVEL_HALF) == 0);
+	strcpy(late.features, "+ptx65"); /* has no bf16 */
+	CHECK(drawn(product, &late, LEVEL_HALF) == 0 && drawn(product, &late, LEVEL_HALF_SUM) > 40);
+	strcpy(gpu.features, "+ptx61");
+	CHECK(drawn(bytes, &gpu, LEVEL_EXACT) == 0);
+}
+
+/* The portfolio has fragments where the space has them, those of the best draft first; and where all
+ * schedules of a view have them, its default has. */
+TEST(rules_have_fragments)
+{
+	static const struct {
+		const char *text, *cpu;
+		enum level level;
+		const char *begin; /* of the first rule that has them; NULL: none has */
+	} rows[] = {{product, "sm_72", LEVEL_HALF_SUM, "f16; "}, {product, "sm_90", LEVEL_HALF, "bf16; "},
+		    {product, "sm_75", LEVEL_HALF, NULL},        {bytes, "sm_72", LEVEL_EXACT, "frag"},
+		    {apart, "sm_90", LEVEL_HALF, NULL},          {apart, "sm_90", LEVEL_HALF_SUM, NULL},
+		    {floats, "sm_75", LEVEL_HALF_SUM, "f16; "},  {floats, "sm_90", LEVEL_HALF, NULL}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct target tg = ptx_target(rows[i].cpu);
+		const struct space_want want = {.level = rows[i].level};
+		struct space *s;
+		char cand[CAND_MAX];
+		double draft[2] = {0, 0};
+		int n = 0;
+		REQUIRE_OK(task_parse(rows[i].text, t));
+		REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
+		for (int at = 0; space_portfolio(s, &at, cand) >= 0;) {
+			CHECK_OK(space_legal(s, cand));
+			if (!strstr(cand, "fragrows="))
+				continue;
+			CHECK(rows[i].begin && (n || !strncmp(cand, rows[i].begin, strlen(rows[i].begin))));
+			draft[n++ > 0] = space_draft(s, cand);
+		}
+		CHECK(rows[i].begin ? n >= 2 && draft[0] <= draft[1] && draft[1] < 1e12 : !n);
+		arena_free(&a);
+	}
+}
+
+/* The banks in which 8 neighbouring rows of 16 bytes begin, of 8. */
+static int banks(const struct target *tg, const char *text, const char *cand)
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct sched s;
+	struct frag_plan p = {.k = 0};
+	unsigned used = 0;
+	bool made = task_parse(text, t) >= 0 && sched_parse(task_view(&a, t, cand), cand, &s) >= 0 &&
+		    frag_plan_make(task_view(&a, t, cand), tg, &s, &p) >= 0;
+	CHECK(made);
+	for (int64_t row = 0; row < 8 && made; row++) {
+		CHECK(p.of[0].pitch * (int64_t)dtype_bytes(p.of[0].type) % 16 == 0);
+		used |= 1u << (row * p.of[0].pitch * (int64_t)dtype_bytes(p.of[0].type) / 16 % 8);
+	}
+	arena_free(&a);
+	return __builtin_popcount(used);
+}
+
+TEST(rows_begin_in_different_banks)
+{
+	static const char *const cands[] = {"fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1",
+					    "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=2",
+					    "fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=4"};
+	for (int i = 0; i < 3; i++)
+		for (int c = 1; c < PTX_CPUS; c++) { /* from sm_75 on */
+			struct target tg = ptx_target(ptx_cpus[c]);
+			char pairs[CAND_MAX];
+			snprintf(pairs, sizeof pairs, "f16; ; %s", cands[i]);
+			CHECK(banks(&tg, bytes, cands[i]) == 8 && banks(&tg, product, pairs) == 8);
+			snprintf(pairs, sizeof pairs, "bf16; ; %s", cands[i]);
+			CHECK(c < 2 || banks(&tg, product, pairs) == 8);
+		}
 }
 
 /* Removes the n-th barrier or wait of a list, counted in *at. */
@@ -162,14 +274,19 @@ static bool remove_meeting(struct stmt **list, int n, int *at)
 
 TEST(kernels_without_a_meeting_are_found)
 {
-	static const char *const cands[] = {
-	    "f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1",
-	    "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2",
-	    "f16; ; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2",
-	    "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=2 fragk=1 fragring=3"};
+	static const char *const cases[][2] = {
+	    {product, "f16; ; fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=1"},
+	    {product, "f16; ; fragrows=1 fragcols=2 warprows=2 warpcols=1 fragk=2"},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=2 fragk=1 fragring=3"},
+	    {bytes, "fragrows=2 fragcols=1 warprows=1 warpcols=2 fragk=2"},
+	    {bytes, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=3"},
+	    {padded, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {heads, "fragrows=1 fragcols=1 warprows=2 warpcols=2 fragk=1 fragring=2"},
+	    {floats, "f16; fragrows=1 fragcols=1 warprows=2 warpcols=1 fragk=2"}};
 	struct target tg = ptx_target("sm_80");
 	int found = 0;
-	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++)
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int n = 0;; n++) {
 			struct kcase c;
 			struct rng r;
@@ -179,14 +296,14 @@ TEST(kernels_without_a_meeting_are_found)
 			int64_t elems[CODE_MAX_BUFS];
 			int at = 0;
 			rng_seed(&r, 3);
-			REQUIRE_OK(case_parse(&c, product, &r));
-			REQUIRE_OK(lower(&c.t, cands[i], &tg, &c.a, &l, &m));
+			REQUIRE_OK(case_parse(&c, cases[i][0], &r));
+			REQUIRE_OK(lower(&c.t, cases[i][1], &tg, &c.a, &l, &m));
 			REQUIRE_OK(loops_check(l));
 			case_bind(&c, &m, bufs, elems);
 			bool some = remove_meeting(&l->entry[0].body, n, &at);
 			int rc = loops_run(l, 0, bufs, m.param, 0, code_extent(&m, 0, m.param));
 			if (some ? rc != E_CORRUPT : rc != E_OK)
-				printf("%s without meeting %d: %s\n", cands[i], n,
+				printf("%s without meeting %d: %s\n", cases[i][1], n,
 				       rc < 0 ? err_text() : "runs");
 			CHECK(some ? rc == E_CORRUPT : rc == E_OK);
 			found += some;
@@ -196,7 +313,8 @@ TEST(kernels_without_a_meeting_are_found)
 		}
 	/* Three in a step, two with a ring; one behind the sums of a row of fragments, and one between rows.
 	 */
-	CHECK(found == (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1));
+	CHECK(found ==
+	      (3 + 3) + (3 + 1) + (2 + 1) + (2 + 1) + (3 + 3) + (2 + 1) + (2 + 1) + (2 + 1) + (2 + 1));
 }
 
 TEST_MAIN
