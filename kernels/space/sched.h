@@ -59,8 +59,9 @@
  *         Stages of a chain all have as many threads, each on one axis that is not shared: of a spatial one
  *         they divide the tiles, and of the reduction of a lone tile the steps; intermediates are in shared
  *         buffers
- * warp    with threads along spatial axes: the shape of a warp, so many threads along each axis, 32 together;
- *         they divide those of the block. Absent: a warp's threads follow one another in the order of the loops
+ * warp    with threads along spatial axes: the shape of a warp, so many threads along each axis, 32
+ *         together; they divide those of the block. Absent: a warp's threads follow one another in the order
+ *         of the loops
  * share   with threads: the reduction axis of whose points, so many at a time, the block copies what several
  *         threads read into shared buffers. "k:16x2" or "k:16x3": a shared buffer holds a ring of so many
  *         boxes, and the next points are copied while the block computes with the present ones

@@ -259,11 +259,12 @@ static int changed(struct drawn *d, int n, bool weaken)
 	return loops_run(l, 0, bufs, m.param, 0, 1);
 }
 
-/* needless: some of the meetings are between a thread's own accesses, in one of three kernels at most. */
-static void all_changes(const char *key, void (*make)(struct buf *b, struct rng *r), bool needless, int least,
-			int least_waits)
+/* draws: seeds, by default. needless: some of the meetings are between a thread's own accesses, in one of
+ * three kernels at most. */
+static void all_changes(const char *key, void (*make)(struct buf *b, struct rng *r), bool needless, int draws,
+			int least, int least_waits)
 {
-	uint64_t first, n = seeds(24, &first);
+	uint64_t first, n = seeds(draws, &first);
 	int found = 0, waits = 0, missed = 0;
 	for (uint64_t seed = first; seed < first + n && !test_bad; seed++) {
 		struct drawn d;
@@ -289,23 +290,23 @@ static void all_changes(const char *key, void (*make)(struct buf *b, struct rng 
 
 TEST(rings_without_a_barrier_or_a_wait_are_found)
 {
-	all_changes("ring", product, false, 24, 6);
+	all_changes("ring", product, false, 24, 24, 6);
 }
 
 /* A part of one box needs no second barrier. */
 TEST(parts_without_a_barrier_or_a_wait_are_found)
 {
-	all_changes("parts", product, true, 12, 2);
+	all_changes("parts", product, true, 96, 24, 2);
 }
 
 TEST(teams_without_a_barrier_are_found)
 {
-	all_changes("team", rows_text, false, 15, 0);
+	all_changes("team", rows_text, false, 24, 15, 0);
 }
 
 TEST(chains_without_a_barrier_are_found)
 {
-	all_changes("threads=", chain_text, true, 15, 0);
+	all_changes("threads=", chain_text, true, 24, 15, 0);
 }
 
 /* A ring has one barrier in its loop, and copies that run on; else there are two, and plain copies. */

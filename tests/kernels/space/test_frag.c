@@ -84,7 +84,7 @@ TEST(schedules_that_do_not_fit_are_refused)
 	    {product, "f16; ; fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=3", "sm_72",
 	     "in steps of 48"},
 	    {product, "f16; ; fragrows=1 fragcols=4 warprows=1 warpcols=4 fragk=1", "sm_72", "outside"},
-	    {product, "f16; ; fragrows=1 fragcols=8 warprows=1 warpcols=4 fragk=1", "sm_75",
+	    {product, "f16; ; fragrows=1 fragcols=8 warprows=1 warpcols=6 fragk=1", "sm_75",
 	     "shared buffers"},
 	    {product, "f16; ; tile=m:2 fragrows=1 fragcols=1 warprows=1 warpcols=1 fragk=1", "sm_72",
 	     "other keys"},
