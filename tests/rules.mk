@@ -56,9 +56,11 @@ $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 # Programs for another board, where its compiler and its emulator are: the folder with its libraries is made for the first test.
 ARM64 = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64-static))
+ifeq ($(BOARD),) # of BOARD's own, board.mk makes this
 build-generic-arm64/board: FORCE
 	$(if $(ARM64),$(AGAIN) -s BOARD=generic-arm64 B=build-generic-arm64 sysroot && \
 		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone hone-worker board))
+endif
 FORCE:
 $(B)/results/board.sh: build-generic-arm64/board
 	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh build-generic-arm64
