@@ -69,7 +69,7 @@ check() { # what, command...
 says() { # words, processor, command...
 	words=$1
 	shift
-	on "$@" 2>&1 | tee "$dir/all" | grep -q -- "$words" || { cat "$dir/all"; false; }
+	on "$@" 2>&1 | tee "$dir/all" | grep -- "$words" >/dev/null || { cat "$dir/all"; false; }
 }
 h=$build/hone
 for cpu in $cpus; do
@@ -125,7 +125,7 @@ unsigned long getauxval(unsigned long type)
 }
 END
 stopped() {
-	QEMU_SET_ENV=LD_PRELOAD=$dir/lie.so on $least "$h" verify "$dir/mnist_8.onnx" --kernels default --cache "$dir/none" 2>&1 | grep -q "$illegal"
+	QEMU_SET_ENV=LD_PRELOAD=$dir/lie.so on $least "$h" verify "$dir/mnist_8.onnx" --kernels default --cache "$dir/none" 2>&1 | grep "$illegal" >/dev/null
 }
 if [ $arch = arm64 ] && [ -n "$rounded" ] && aarch64-linux-gnu-gcc --sysroot="$sysroot" -shared -fPIC -o "$dir/lie.so" "$dir/lie.c" 2>"$dir/said"; then
 	check "code for a better processor is stopped on $least" stopped
