@@ -56,9 +56,11 @@ $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 # Programs for another board, where its compiler and its emulator are: the folder with its libraries is made for the first test.
 ARM64 = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64-static))
+ifeq ($(BOARD),) # of BOARD's own, board.mk makes this
 build-generic-arm64/board: FORCE
 	$(if $(ARM64),$(AGAIN) -s BOARD=generic-arm64 B=build-generic-arm64 sysroot && \
 		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone hone-worker board))
+endif
 FORCE:
 $(B)/results/board.sh: build-generic-arm64/board
 	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh build-generic-arm64
@@ -87,10 +89,19 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@KILLS=1000 $(B)/tests/test_kills
 	@sh tests/sh/nspawn.sh $(B)
 	$(AGAIN) fuzz
-# What `make BOARD=...` built, emulated: every network, and each test that needs no measured times.
-UNTIMED = llvm_emit llvm_kernels llvm_tasks llvm_types llvm_fallback llvm_runner llvm_fuse llvm_plan_bytes llvm_plan_w16 dev_cpu target plan networks onnx libhone libhone_kernel \
-	cache cache_limits cache_faults wire hire code lower loops space task graph structure halo pool arena buf file hash quantize
-board-test: all $(patsubst %,$(B)/tests/test_%,$(filter $(UNTIMED),$(TESTS)))
+# What `make BOARD=...` built, emulated: every network, and each test but those that cannot run there.
+# Drivers of devices: their stand-ins are this machine's, and they run no code of the processor.
+DEVICES = opencl% cuda% ptx% llvm_ptx% dev_opencl dev_cuda cli_cuda cli_opencl cli_device cli_faults plan_device libhone_cuda libhone_device \
+	gpu_state local_own drills triples
+# Programs and their clocks: daemons, servers, and boxes of a second.
+DAEMONS = honed% fleet% sync% cli% herd% kills doctor_honed tune_% until networks lives db publish torture scenario
+# A program that the emulator hosts has no filters of system calls, no limits of memory of its own and no memory shared with a child,
+# and root of a user namespace is the only user there.
+HOSTED = sandbox child hire apart apart_worker runner llvm_runner file
+# They compile or link with the compiler of the machine that they run on.
+COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm
+EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
+board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all
 .PHONY: test layers fuzz torture board-test
 # Rewrites the golden files of tests; review what changed with git diff.

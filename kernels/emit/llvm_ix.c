@@ -104,15 +104,40 @@ static LLVMValueRef select_int(struct gen *g, LLVMIntPredicate p, LLVMValueRef a
 	return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, p, a, b, ""), a, b, "");
 }
 
-/* ARMv7 may have no instruction that divides integers. In double precision a quotient of 32-bit numbers that
- * is not whole is at least 2^-32 below the next whole number, and rounding changes it by less, so its whole
- * part is right. */
+#define TWO_32 4294967296.
+
+/* A number below 2^53, which f64 holds exactly. The processor converts 32 bits at a time. */
+static LLVMValueRef double_of(struct gen *g, LLVMValueRef v, LLVMTypeRef f64)
+{
+	if (LLVMTypeOf(v) == g->i32)
+		return LLVMBuildUIToFP(g->b, v, f64, "");
+	LLVMValueRef high = LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, v, gen_i64(g, 32), ""), g->i32, "");
+	LLVMValueRef low = LLVMBuildTrunc(g->b, v, g->i32, "");
+	high = LLVMBuildFMul(g->b, LLVMBuildUIToFP(g->b, high, f64, ""), LLVMConstReal(f64, TWO_32), "");
+	return LLVMBuildFAdd(g->b, high, LLVMBuildUIToFP(g->b, low, f64, ""), "");
+}
+
+static LLVMValueRef whole_of(struct gen *g, LLVMValueRef v, LLVMTypeRef t)
+{
+	LLVMTypeRef f64 = LLVMTypeOf(v);
+	if (t == g->i32)
+		return LLVMBuildFPToUI(g->b, v, t, "");
+	LLVMValueRef part = LLVMBuildFMul(g->b, v, LLVMConstReal(f64, 1 / TWO_32), "");
+	LLVMValueRef high = LLVMBuildFPToUI(g->b, part, g->i32, "");
+	part = LLVMBuildFMul(g->b, LLVMBuildUIToFP(g->b, high, f64, ""), LLVMConstReal(f64, TWO_32), "");
+	LLVMValueRef low = LLVMBuildFPToUI(g->b, LLVMBuildFSub(g->b, v, part, ""), g->i32, "");
+	high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, t, ""), gen_i64(g, 32), "");
+	return LLVMBuildOr(g->b, high, LLVMBuildZExt(g->b, low, t, ""), "");
+}
+
+/* ARMv7 may have no instruction that divides integers. A quotient a / b that is not whole is at least 1 / b
+ * below the next whole number, and rounding to f64 changes it by at most a / b * 2^-53, which is less while a
+ * < 2^53: its whole part is right. Indexes of a machine of 32 bits stay below that. */
 static LLVMValueRef divide_as_doubles(struct gen *g, LLVMValueRef a, LLVMValueRef b)
 {
 	LLVMTypeRef f64 = LLVMDoubleTypeInContext(g->ctx);
-	LLVMValueRef q =
-	    LLVMBuildFDiv(g->b, LLVMBuildUIToFP(g->b, a, f64, ""), LLVMBuildUIToFP(g->b, b, f64, ""), "");
-	return LLVMBuildFPToUI(g->b, q, g->i32, "");
+	return whole_of(g, LLVMBuildFDiv(g->b, double_of(g, a, f64), double_of(g, b, f64), ""),
+			LLVMTypeOf(a));
 }
 
 static LLVMValueRef remainder_of(struct gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef q)
@@ -132,7 +157,7 @@ static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValue
 		a = gen_as(g, a, g->i32);
 		b = gen_as(g, b, g->i32);
 	}
-	if (narrow && g->arch == ARCH_A32 && !ix_is_const(x->b, &d)) {
+	if (g->arch == ARCH_A32 && !(ix_is_const(x->b, &d) && (narrow || (d & (d - 1)) == 0))) {
 		r = divide_as_doubles(g, a, b);
 		if (x->op == IX_MOD)
 			r = remainder_of(g, a, b, r);
@@ -316,7 +341,8 @@ static LLVMValueRef prefix(struct gen *g, int buf, int64_t elem, int n, const in
 	int depth = atom[n - 1]->depth, outer = n - 1;
 	while (outer && atom[outer - 1]->depth == depth)
 		outer--;
-	int key = buf * 8 + (int)elem; /* of a buffer that is seen as elements of this size, at most 4 bytes */
+	int key =
+	    buf * 8 + (int)elem; /* of a buffer that is seen as elements of this size, at most 4 bytes */
 	struct memo k = {
 	    .kind = MEMO_ADDRESS, .buf = key, .n = n, .coef = coef, .atom = atom, .hash = (uint32_t)key};
 	for (int i = 0; i < n; i++)

@@ -19,25 +19,34 @@ void fpu_restore(unsigned old)
 	_mm_setcsr((_mm_getcsr() & ~(unsigned)(FTZ | DAZ)) | (old & (FTZ | DAZ)));
 }
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__arm__)
 
-#define FZ (UINT64_C(1) << 24)
+#ifdef __aarch64__
+typedef uint64_t word;
+#define GET "mrs %0, fpcr"
+#define PUT "msr fpcr, %0"
+#else
+typedef uint32_t word;
+#define GET "vmrs %0, fpscr"
+#define PUT "vmsr fpscr, %0"
+#endif
+#define FZ ((word)1 << 24)
 
-static uint64_t get(void)
+static word get(void)
 {
-	uint64_t v;
-	__asm__ volatile("mrs %0, fpcr" : "=r"(v));
+	word v;
+	__asm__ volatile(GET : "=r"(v));
 	return v;
 }
 
-static void put(uint64_t v)
+static void put(word v)
 {
-	__asm__ volatile("msr fpcr, %0" : : "r"(v));
+	__asm__ volatile(PUT : : "r"(v));
 }
 
 unsigned fpu_flush(void)
 {
-	uint64_t old = get();
+	word old = get();
 	put(old | FZ);
 	return (unsigned)old;
 }

@@ -163,8 +163,11 @@ TEST(bad_arguments_of_load)
 	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "nshapes is -1");
 	o.nshapes = INT_MAX;
 	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "nshapes is 2147483647");
-	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX, NULL, &m), HONE_NOMEM, "18446744073709551615 bytes");
-	if (COUNTED) /* a sanitizer ends the program at such a size */
+	char most[40];
+	snprintf(most, sizeof most, " %zu bytes", SIZE_MAX);
+	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX, NULL, &m), HONE_NOMEM, most);
+	/* A sanitizer ends the program at such a size, and a machine of 32 bits may have that much memory. */
+	if (COUNTED && sizeof(size_t) > 4)
 		CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX / 4, NULL, &m), HONE_NOMEM, "no memory");
 	hone_close(h);
 }

@@ -188,6 +188,36 @@ static void blocks_on(const struct arm_board *b)
 /* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
 enum { PAIRS = 40, RESULTS = 64, DIVISION_BYTES = RESULTS + 2 * PAIRS * (int)sizeof(float) };
 
+static const int64_t most[] = {INT32_MAX, (INT64_C(1) << 53) - 1}; /* of 32 bits, and of doubles */
+
+static void make_wide_pairs(int64_t *p)
+{
+	const int64_t m = most[1], hard[] = {0,
+					     1,
+					     m,
+					     1,
+					     m,
+					     m,
+					     m,
+					     2,
+					     m - 1,
+					     m,
+					     m,
+					     3,
+					     INT64_C(9007199136250224),
+					     94906265,
+					     INT64_C(9007199136250225),
+					     94906265};
+	struct rng r;
+	rng_seed(&r, 2);
+	for (int i = 0; i < 2 * PAIRS; i++)
+		p[i] = i < (int)(sizeof hard / sizeof *hard)
+			   ? hard[i]
+			   : 1 + (int64_t)(rng_u64(&r) >> (11 + (i % 2 ? rng_below(&r, 52) : 0))) % (m - 1);
+	for (int i = 0; i < 2 * PAIRS; i += 10) /* just below a whole quotient */
+		p[i] = p[i] / p[i + 1] * p[i + 1] - (p[i] >= p[i + 1]);
+}
+
 static void make_pairs(int64_t *p)
 {
 	static const int64_t hard[] = {
@@ -210,17 +240,18 @@ static void store_whether(const struct ix *good, int at)
 	lv_store(&l, v, (struct mem){.buf = 1, .at = c(at), .stride = 1});
 }
 
-static void make_divisions(const struct target *t, const int64_t *params)
+static void make_divisions(const struct target *t, const int64_t *params, bool wide)
 {
 	arena_reset(&arena);
 	loops_init(&l, &arena, t->fma);
 	loops_buf(&l, "one", BUF_IN, DT_F32, c(1));
 	loops_buf(&l, "good", BUF_OUT, DT_F32, c(2 * PAIRS));
 	for (int i = 0; i < 2 * PAIRS; i++)
-		loops_param(&l, "p", i % 2, INT32_MAX);
+		loops_param(&l, "p", i % 2, most[wide]);
 	loops_entry(&l, c(1));
 	for (int i = 0; i < 2 * PAIRS; i += 2) {
-		const struct ix *x = ix_param(&l, i), *y = ix_param(&l, i + 1);
+		const struct ix *x = ix_param(&l, i),
+				*y = i % 8 == 6 ? c(params[i + 1]) : ix_param(&l, i + 1);
 		store_whether(ix_eq(&l, ix_div(&l, x, y), c(params[i] / params[i + 1])), i);
 		store_whether(ix_eq(&l, ix_mod(&l, x, y), c(params[i] % params[i + 1])), i + 1);
 	}
@@ -228,7 +259,7 @@ static void make_divisions(const struct target *t, const int64_t *params)
 	arm_name(&l, 0);
 }
 
-static void divide_on(const struct arm_board *b)
+static void divide(const struct arm_board *b, bool wide)
 {
 	static const char zero[DIVISION_BYTES];
 	struct target t;
@@ -240,8 +271,8 @@ static void divide_on(const struct arm_board *b)
 	p.at[1] = RESULTS;
 	p.bytes = DIVISION_BYTES;
 	arm_target(b, &t);
-	make_pairs(params);
-	make_divisions(&t, params);
+	(wide ? make_wide_pairs : make_pairs)(params);
+	make_divisions(&t, params, wide);
 	REQUIRE_OK(loops_check(&l));
 	arena_reset(&objects);
 	REQUIRE_OK(emit_find("llvm")->emit(&l, &t, &objects, &o));
@@ -260,6 +291,12 @@ static void divide_on(const struct arm_board *b)
 			       (long long)params[i | 1]);
 			test_bad = 1;
 		}
+}
+
+static void divide_on(const struct arm_board *b)
+{
+	divide(b, false);
+	divide(b, true);
 }
 
 static void on_all(void (*run)(const struct arm_board *b))

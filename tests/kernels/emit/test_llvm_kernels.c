@@ -170,9 +170,10 @@ static void many(uint64_t tasks, enum level level, make_text *make, int spills, 
 		       "spills\n",
 		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].dots, o[i].spilled);
 	/* With 16 registers every fifth random schedule spills; on a machine with only 16 that applies to all
-	 * targets. */
-	CHECK(from || o[0].spilled <= o[0].built / 4);
-	CHECK(from || o[1].spilled <= o[1].built / spills);
+	 * targets. A few seeds say nothing of shares. */
+	bool few = from || (count && n < 100);
+	CHECK(few || o[0].spilled <= o[0].built / 4);
+	CHECK(few || o[1].spilled <= o[1].built / spills);
 }
 
 TEST(emitted_is_interpreted)
@@ -214,6 +215,10 @@ TEST(emitted_w16)
 TEST(emitted_bf16)
 {
 	struct outcome o[2] = {{0}};
+	struct target tg;
+	REQUIRE_OK(dev_find("cpu")->probe(&tg));
+	if (!tg.fma)
+		SKIP("bf16 is emulated by fused multiply-adds, which this machine lacks");
 	many(900, LEVEL_HALF, products_text, 10, o);
 	printf("%d kernels with bf16\n", o[0].bf16 + o[1].bf16);
 	CHECK(getenv("SEED") || getenv("SEEDS") || o[0].bf16 + o[1].bf16 > 200);
@@ -252,9 +257,13 @@ TEST(w16_on_other_targets)
 {
 	static const char *const names[] = {"x86-64-v3", "x86-64-v4", "armv8-a"};
 	const struct space_want want = {.level = LEVEL_W16};
+	struct target tg, host;
+	REQUIRE_OK(dev_find("cpu")->probe(&host));
+	bool x86 = strncmp(host.isa, "x86", 3) == 0; /* LLVM for Arm has no code generator for x86 */
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		struct target tg;
 		int built = 0, failed = 0;
+		if (!x86 && strncmp(names[i], "x86", 3) == 0)
+			continue;
 		REQUIRE_OK(target_baseline(names[i], &tg));
 		for (uint64_t seed = 1; seed <= 80; seed++) {
 			struct rng r;

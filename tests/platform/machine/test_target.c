@@ -444,7 +444,7 @@ TEST(an_older_processor)
 {
 	struct target t, older, all;
 	REQUIRE_OK(target_host(&all));
-	const char *isa = !strncmp(all.isa, "x86", 3) ? "x86-64-v2" : "armv8-a";
+	const char *isa = !strncmp(all.isa, "x86", 3) ? "x86-64-v2" : all.isa;
 	REQUIRE(setenv("HONE_ISA", isa, 1) == 0);
 	CHECK_OK(target_host(&t));
 	CHECK_OK(target_baseline(isa, &older));
@@ -452,7 +452,7 @@ TEST(an_older_processor)
 	CHECK(!strcmp(t.features, older.features) && t.cores == all.cores && t.l1_bytes == all.l1_bytes);
 	REQUIRE(setenv("HONE_ISA", "vax", 1) == 0);
 	CHECK_FAILS(target_host(&t), E_NOTFOUND, "HONE_ISA=vax");
-	REQUIRE(setenv("HONE_ISA", !strcmp(isa, "armv8-a") ? "x86-64-v2" : "armv8-a", 1) == 0);
+	REQUIRE(setenv("HONE_ISA", !strncmp(isa, "arm", 3) ? "x86-64-v2" : "armv8-a", 1) == 0);
 	CHECK_FAILS(target_host(&t), E_UNSUPPORTED, "this processor is");
 	REQUIRE(unsetenv("HONE_ISA") == 0);
 }
