@@ -392,6 +392,16 @@ TEST(what_is_refused)
 	begin("refused");
 	CHECK_RUN(2, "tune %s --error 1e-2 --cache %s", model, cache);
 	CHECK_SAYS(cli_err, "--error needs examples of inputs: --data DIR");
+	static const char *const pictures[] = {"examples 3",  "resize 3x3",  "mean 1",
+					       "scale 1/255", "layout nhwc", "channels bgr"};
+	for (int i = 0; i < 12; i++) { /* also with the level, they say how a folder is read that is not there */
+		char says[64];
+		CHECK_RUN(2, "tune %s --%s %s --cache %s", model, pictures[i / 2],
+			  i % 2 ? "--level int8" : "", cache);
+		snprintf(says, sizeof says, "--%.*s needs examples of inputs: --data DIR",
+			 (int)strcspn(pictures[i / 2], " "), pictures[i / 2]);
+		CHECK_SAYS(cli_err, says);
+	}
 	CHECK_RUN(2, "tune %s --data %s --cache %s", model, data, cache);
 	CHECK_SAYS(cli_err, "--data goes with --level int8");
 	CHECK_RUN(2, "tune %s --data %s --level fp32 --cache %s", model, data, cache);
