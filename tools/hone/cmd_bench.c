@@ -204,7 +204,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	const struct target *t = beside ? &b->processor : &b->host.target;
 	double ns = v->kernel[i].median_ns;
 	int threads = beside ? pool_threads(b->host.pool) : b->host.threads;
-	int cores = threads < t->cores ? threads : t->cores;
+	int cores = roof_cores(t, threads, &k[i]);
 	double peak = t->fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
 	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
