@@ -90,6 +90,39 @@ TEST(times_say_of_what_they_are)
 	CHECK_SAYS(cli_out, "Times are of each kernel alone");
 }
 
+static int times_said(const char *part)
+{
+	int n = 0;
+	for (const char *at = cli_out; (at = strstr(at, part)); at += strlen(part))
+		n++;
+	return n;
+}
+
+/* Several tasks in full: what holds of all is said once. */
+TEST(explain_says_once_what_holds_of_all)
+{
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "explain %s conv --threads 1 --cache %s", steering(), cache);
+	CHECK(times_said("  chosen   ") > 1);
+	CHECK(times_said("Times are of each kernel alone") == 1);
+	CHECK(times_said("[1] less than the roofline's time") == (times_said("[1] ") > 0));
+}
+
+/* A first box compares with built-in kernels, even if every kernel is then the default one; the next does not. */
+TEST(gains_over_built_in_kernels_are_called_so)
+{
+	static const char tune[] = "tune %s --rigor estimate --budget 60s --threads 1 --cache %s";
+	char fresh[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(fresh, sizeof fresh, "%s", in_dir("fresh-gains"));
+	CHECK_RUN(0, tune, steering(), fresh);
+	CHECK(times_said("gain: over the built-in kernels that ran before this box") == 1);
+	CHECK_RUN(0, tune, steering(), fresh);
+	CHECK(times_said("gain: over the built-in") == 0);
+}
+
 TEST(verify_says_the_levels_of_its_kernels)
 {
 	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", steering());
