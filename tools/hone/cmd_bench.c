@@ -576,7 +576,7 @@ static void report(struct bench *b, const struct faster *faster)
 		bench_memory(&v->ready);
 		bench_device(&v->ready);
 		if (v->ready.kernels == KERNELS_BEST)
-			ready_look_at_threads(&v->ready);
+			ready_look_at_records(&v->ready);
 		struct gain g;
 		if (stored_gain(v, &g)) {
 			headline_gain("tuning: ", &g);

@@ -372,7 +372,15 @@ TEST(a_limit_that_no_layer_keeps)
 	if (!begin("none"))
 		SKIP("no hone-worker (HONE_WORKER)");
 	CHECK_RUN(0, TUNE " --error 1e-6", model, data, cache);
-	CHECK_SAYS(cli_out, "int8: no layer is quantised: none keeps the error within 1.00e-06");
+	CHECK_SAYS(cli_out, "int8: no layer is quantised: none keeps the error within 1.00e-06; its kernels are "
+			    "those of floats, which commands find with --level int8 alone: tune it without");
+	CHECK_SAYS(cli_err, " --level int8");
+	CHECK_RUN(1, "tune %s --rigor cached --threads 1 --cache %s", model, cache);
+	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
+	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK(!strstr(cli_out, "for --level int8 alone"));
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 }
 
