@@ -508,8 +508,9 @@ int public_key_pem(const char *pem, size_t n, struct public_key *out)
 	mbedtls_pk_free(&pk);
 	free(text);
 	return good ? E_OK
-		    : fail(E_CORRUPT, "not a public key for P-256 in PEM; `openssl pkey -in KEY -pubout` prints "
-				      "that of a private key");
+		    : fail(E_CORRUPT,
+			   "not a public key for P-256 in PEM; `openssl pkey -in KEY -pubout` prints "
+			   "that of a private key");
 }
 
 static const uint8_t *skip(const uint8_t *p, const uint8_t *end, const uint8_t *what, size_t n)

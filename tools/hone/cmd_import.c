@@ -457,7 +457,8 @@ static int run_import(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"key", OPT_LIST, "KEY", "public key (P-256) of a pack's maker: 130 hex digits, or a file with them or with the key in PEM"},
+    {"key", OPT_LIST, "KEY",
+     "public key (P-256) of a pack's maker: 130 hex digits, or a file with them or with the key in PEM"},
     OPT_ROOT,
     {"unsigned", OPT_FLAG, NULL, "import packs that are not signed"},
     {"logs", OPT_FLAG, NULL,

@@ -111,8 +111,8 @@ static bool find_other(const struct show *s, const struct rec *r, struct arena *
 /* What the table says of a record beside the one of the other kind. */
 struct beside {
 	bool same;   /* both have one schedule */
-	bool slower; /* it is the best one and has a longer time than the default, which lost a race to it: each
-		      * record has the time of the moment at which it was written */
+	bool slower; /* it is the best one and has a longer time than the default, which lost a race to it:
+		      * each record has the time of the moment at which it was written */
 };
 
 static struct beside look_beside(const struct show *s, const struct rec *r)
@@ -250,8 +250,7 @@ static int run_show(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	struct show s = {.word = a->npos ? a->pos[0] : NULL,
-			 .lines = arg_flag(a, "lines")};
+	struct show s = {.word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines")};
 	int rc = model_cache_to_read(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = target_host(&s.target);
@@ -288,7 +287,8 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "list the records of the cache",
     .details =
-	"With WORD: the records whose task, candidate, device or machine contains it. Where the best schedule\n"
+	"With WORD: the records whose task, candidate, device or machine contains it. Where the best "
+	"schedule\n"
 	"is the default one, one row shows both records: best = default. Column device says "
 	"what\n"
 	"a kernel runs on: cpu, opencl or cuda, with the device's name if the cache has records of several.\n"

@@ -12,9 +12,8 @@
 
 /* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, but records,
  * a sentence with `hone bench MODEL`; else one with `hone tune MODEL` and, unless a cache is named, the
- * commands that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none is named.
- * c NULL: no cache.
- */
+ * commands that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none
+ * is named. c NULL: no cache. */
 void known_tune(struct cache *c, const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_tune_in(const char *from, const char *dir);

@@ -37,7 +37,8 @@ static bool compares(const struct tune_kernel *k)
 	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
 }
 
-/* Whether a kernel that is not built in took the place of one that is, also if it has the default schedule. */
+/* Whether a kernel that is not built in took the place of one that is, also if it has the default schedule.
+ */
 static bool over_built_in(const struct tune_kernel *k)
 {
 	bool own = k->after == FROM_CACHE || k->after == FROM_DEFAULT;

@@ -117,7 +117,8 @@ TEST(signed_and_taken)
 	CHECK_SAYS(cli_err, "openssl pkey -in KEY -pubout");
 	REQUIRE_OK(file_write(path, id, strlen(id)));
 	CHECK_RUN(2, "import %s --key %s --cache %s", file, path, to);
-	CHECK_SAYS(cli_err, "give 130 hex digits, or a file that begins with them or is a public key for P-256");
+	CHECK_SAYS(cli_err,
+		   "give 130 hex digits, or a file that begins with them or is a public key for P-256");
 	char cmd[800];
 	snprintf(cmd, sizeof cmd, "openssl pkey -in %s -pubout -out %s 2>/dev/null", key, path);
 	if (system(cmd) == 0) { /* there is an openssl */
