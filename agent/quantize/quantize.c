@@ -141,8 +141,8 @@ static int check_some_left(const struct quantizer *q)
 {
 	return count_quantised(q) ? E_OK
 	       : q->o->most > 0
-		   ? fail(E_USAGE, "no layer can be quantised within an error of %g", q->o->most)
-		   : fail(E_USAGE, "no layer can be quantised: each one's error alone is above %g",
+		   ? fail(E_NOTFOUND, "no layer can be quantised within an error of %g", q->o->most)
+		   : fail(E_NOTFOUND, "no layer can be quantised: each one's error alone is above %g",
 			  q->o->keep_above);
 }
 

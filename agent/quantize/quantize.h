@@ -67,8 +67,8 @@ struct quantize_report {
  * least one, is held out: it has no part in ranges and bias correction, but `most` holds for it. *out and the
  * report share names and data with g, which must outlive them; the report's rows lie in the arena. Memory:
  * the values of one run, twice. E_USAGE: g is quantised already, has no layer, an example does not fit, or no
- * layer may be quantised. E_CORRUPT: a value is NaN or infinite on an example. Ends early with the thread's
- * limit (platform/base/until.h). */
+ * layer may be quantised. E_NOTFOUND: the limits of the error leave no layer. E_CORRUPT: a value is NaN or
+ * infinite on an example. Ends early with the thread's limit (platform/base/until.h). */
 int quantize_graph(struct graph *g, const struct quantize_example *example, int n,
 		   const struct quantize_opts *o, struct arena *a, struct quantize_report *report,
 		   struct graph **out) MUST_CHECK;

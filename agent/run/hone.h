@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone: runs neural networks (ONNX) on the processor of a board, or its GPU, with kernels that were tuned on
- *it.
+/* hone: runs neural networks (ONNX) on the processor of a board, or its GPU, with kernels tuned there.
  *
  *	struct hone_handle *h;
  *	struct hone_model *m;
- *	if (hone_open(NULL, &h) < 0 || hone_load(h, "model.onnx", NULL, &m) < 0)
+ *	if (hone_open(NULL, &h) < 0 ||
+ *	    hone_load(h, "model.onnx", NULL, &m) < 0)
  *		errx(1, "%s", hone_error());
  *	hone_bind_input(m, 0, image, sizeof image);
  *	hone_bind_output(m, 0, scores, sizeof scores);

@@ -56,8 +56,12 @@ static void decide_alone(struct plan *p, const struct target *t)
 		p->alone &= ps->alone;
 	}
 	p->alone |= all_ns < WAKE_NS;
-	for (int i = 0; i < p->nsteps; i++)
-		p->step[i].alone |= p->alone;
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *ps = &p->step[i];
+		ps->alone |= p->alone;
+		if (ps->kernel >= 0)
+			p->kernel[ps->kernel].alone = ps->alone;
+	}
 }
 
 /* Room for what operators without kernels take while they run, so that no run has to ask for it: they keep at

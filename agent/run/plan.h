@@ -63,6 +63,7 @@ struct plan_kernel {
 	enum kernel_why why;
 	double flops, bytes;
 	double roofline_ns; /* on the plan's target, one core; 0: unknown */
+	bool alone;         /* it runs in the caller's thread, as it has little work */
 	int64_t ns;         /* time of the last timed run */
 };
 

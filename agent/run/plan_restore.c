@@ -373,7 +373,7 @@ static int get_step(struct reader *r, int i)
 	get(r, &k->flops, sizeof k->flops);
 	get(r, &k->bytes, sizeof k->bytes);
 	get(r, &k->roofline_ns, sizeof k->roofline_ns);
-	ps->alone = cur_u32(&r->c) != 0;
+	k->alone = ps->alone = cur_u32(&r->c) != 0;
 	ps->nrefill = (int)get_below(r, MAX_OPERANDS + 1);
 	for (int j = 0; j < ps->nrefill; j++)
 		ps->refill[j] = (int)get_below(r, (uint64_t)p->s->nvalues);

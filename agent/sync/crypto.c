@@ -278,7 +278,10 @@ static int key_open(const uint8_t *pem, size_t n, struct private_key **out)
 	int bad = mbedtls_pk_parse_key(&k->pk, pem, n, NULL, 0 RNG_TO_PARSE(random_for));
 	if (bad || !public_of(&k->pk, &k->public)) {
 		private_key_free(k);
-		return fail(E_CORRUPT, "not a private key for P-256 (mbedTLS: -0x%04x)", (unsigned)-bad);
+		return fail(E_CORRUPT,
+			    "not a private key for P-256 in PEM; `openssl genpkey -algorithm EC -pkeyopt "
+			    "ec_paramgen_curve:P-256` makes one (mbedTLS: -0x%04x)",
+			    (unsigned)-bad);
 	}
 	*out = k;
 	return E_OK;
@@ -493,6 +496,21 @@ int csr_write(const struct private_key *k, const char *name, struct buf *pem)
 static char *pem_text(const char *pem, size_t n)
 {
 	return n && n < PEM_BYTES && !memchr(pem, 0, n) ? strndup(pem, n) : NULL;
+}
+
+int public_key_pem(const char *pem, size_t n, struct public_key *out)
+{
+	char *text = pem_text(pem, n);
+	mbedtls_pk_context pk;
+	mbedtls_pk_init(&pk);
+	bool good = text && mbedtls_pk_parse_public_key(&pk, (uint8_t *)text, n + 1) == 0 &&
+		    public_of(&pk, out) && public_key_good(out);
+	mbedtls_pk_free(&pk);
+	free(text);
+	return good ? E_OK
+		    : fail(E_CORRUPT,
+			   "not a public key for P-256 in PEM; `openssl pkey -in KEY -pubout` prints "
+			   "that of a private key");
 }
 
 static const uint8_t *skip(const uint8_t *p, const uint8_t *end, const uint8_t *what, size_t n)

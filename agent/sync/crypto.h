@@ -59,6 +59,8 @@ void private_key_public(const struct private_key *k, struct public_key *out);
 int crypto_sign(const struct private_key *k, const struct sha256 *hash, struct signature *out) MUST_CHECK;
 
 void public_key_id(const struct public_key *k, char out[KEY_ID_HEX + 1]);
+/* Reads a public key in PEM (n bytes). Hostile input: E_CORRUPT, if it is not one of P-256. */
+int public_key_pem(const char *pem, size_t n, struct public_key *out) MUST_CHECK;
 bool public_key_good(const struct public_key *k); /* checks that it is a point of the curve */
 bool crypto_verified(const struct public_key *k, const struct sha256 *hash, const struct signature *s);
 

@@ -245,7 +245,8 @@ static void doubt_peaks(const struct session *s, int n, const struct tune_kernel
 void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 {
 	const struct plan_kernel *k;
-	int n = plan_kernels(after->plan, &k), threads = plan_is_alone(after->plan) ? 1 : s->o->threads;
+	int n = plan_kernels(after->plan, &k), cores = s->target.cores;
+	cores = s->o->threads < cores ? s->o->threads : cores;
 	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
 	int *task = ARENA_ARRAY(s->a, int, n + 1);
 	for (int i = 0, at = 0; i < n; i++) {
@@ -253,7 +254,7 @@ void tune_rows_after(struct session *s, const struct net *after, bool reverted)
 		row[i].after_ns = after->kernel_ns[i];
 		row[i].memory_bound = k[i].flops / s->target.fma_gflops * 1.001 < k[i].roofline_ns;
 		if (row[i].after_ns > 0)
-			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
+			row[i].roofline = k[i].roofline_ns / (k[i].alone ? 1 : cores) / (double)row[i].after_ns;
 		const struct step *st = &s->model.steps->step[k[i].step];
 		task[i] = task_of(s, st);
 		set_recorded(s, &row[i], task[i]);

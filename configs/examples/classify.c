@@ -5,8 +5,10 @@
  * LD_LIBRARY_PATH=PREFIX/lib to run. Kernels are those of the user's cache (XDG_CACHE_HOME): hone tune. */
 #include <hone.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int failed(const char *what)
 {
@@ -17,12 +19,19 @@ static int failed(const char *what)
 static int read_input(const char *path, void *to, size_t bytes)
 {
 	FILE *f = fopen(path, "rb");
-	size_t n = f ? fread(to, 1, bytes, f) : 0;
-	if (f)
-		fclose(f);
-	if (n != bytes)
-		fprintf(stderr, "classify: %s: %lu bytes are wanted\n", path, (unsigned long)bytes);
-	return n == bytes;
+	size_t n;
+	int more;
+	if (!f) {
+		fprintf(stderr, "classify: cannot open %s: %s\n", path, strerror(errno));
+		return 0;
+	}
+	n = fread(to, 1, bytes, f);
+	more = n == bytes && getc(f) != EOF;
+	fclose(f);
+	if (n != bytes || more)
+		fprintf(stderr, "classify: %s has %s than the %lu bytes of the input\n", path,
+			more ? "more" : "fewer", (unsigned long)bytes);
+	return n == bytes && !more;
 }
 
 static void print_best(const float *y, size_t n)

@@ -140,6 +140,10 @@ for p in classify classify-static; do
 	check "$p without a cache or a home" env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$dir/$p" "$dir/m.onnx"
 	cp "$dir/log" "$dir/$p.out"
 done
+check "classify says that a file is absent" sh -c "! '$dir/classify' '$dir/m.onnx' '$dir/nosuch' 2>'$dir/absent' &&
+	grep -q 'cannot open .*nosuch: No such file' '$dir/absent'"
+check "classify says that a file is too short" sh -c "echo x >'$dir/short' && ! '$dir/classify' '$dir/m.onnx' '$dir/short' 2>'$dir/absent' &&
+	grep -q 'short has fewer than the [0-9]* bytes' '$dir/absent'"
 check "firmware.c" sh -c "cd '$dir' && cp '$ex/firmware.c' . && '$b/hone' compile -q m.onnx --c --name steering -o . &&
 	${CC:-cc} -std=c99 $warn -O2 firmware.c steering.c steering_kernels.o steering_weights.o -pthread -o firmware && ./firmware &&
 	! nm -u firmware | grep hone"

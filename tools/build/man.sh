@@ -93,6 +93,7 @@ test_pages() { # BUILD
 		check "man cannot read" "$(cd "$b/.." && for p in "$b"/man/*.[158] "$b"/man3/*.3; do
 			[ "$(man "$p" 2>&1 | wc -l)" -gt 5 ] || echo "$p"; done)"
 		check "lines of hone_api(3) are wider than 80 columns" "$(MANWIDTH=80 man "$b/man3/hone_api.3" 2>&1 | sed 's/.\x08//g' | awk 'length > 80' | head -3)"
+		check "hone_open(3) has no example" "$(man "$b/man3/hone_open.3" 2>&1 | sed 's/.\x08//g' | grep -q '^ \{11\}errx(1' || echo 'errx, indented')"
 	else
 		echo "skip: man: no man"
 	fi

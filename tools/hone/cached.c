@@ -29,7 +29,7 @@ static int fill(const struct args *a, const struct ready *r, struct arena *arena
 		*missing += ready_missing(r, &k[i]);
 	}
 	if (!a->json)
-		ready_look_at_threads(r);
+		ready_look_at_records(r);
 	out->tasks = r->model.ntasks;
 	out->nkernels = n;
 	out->kernel = row;

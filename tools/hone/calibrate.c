@@ -105,16 +105,22 @@ void calibrate_warn(const struct args *a, const struct quantize_report *r)
 
 /* ---- hone tune ---- */
 
+/* Of a recipe without layers: level int8 has a place of its own among the records. */
+#define FLOATS                                                                                               \
+	"; its kernels are those of floats, which commands find with --level int8 alone: tune it without "   \
+	"--level int8 for the others"
+
 void calibrate_words(const struct recipe *r)
 {
 	if (!r->layers)
 		return;
 	if (!r->quantised) {
 		if (r->most > 0)
-			table_say("int8: no layer is quantised: none keeps the error within %.2e", r->most);
+			table_say("int8: no layer is quantised: none keeps the error within %.2e" FLOATS,
+				  r->most);
 		else
 			table_say("int8: no layer is quantised: each one's error alone is "
-				  "above " CALIBRATE_KEEP_ABOVE ", or none has a form that can be");
+				  "above " CALIBRATE_KEEP_ABOVE ", or none has a form that can be" FLOATS);
 		return;
 	}
 	char held_out[64] = "", most[64] = "";

@@ -48,8 +48,13 @@ struct bench {
 	int n, runs;
 	int top; /* number of kernels to show; 0: all */
 	struct variant variant[MAX_VARIANTS];
-	struct roof_notes notes;    /* of all tables, printed once */
+	struct roof_notes notes;    /* of all tables, printed once, as those that follow */
 	bool shares;                /* a table shows shares of the roofline */
+	bool peaks;                 /* a table shows shares of the f32 peak */
+	bool tables;                /* there is a table */
+	bool beside;                /* a table has kernels that the processor runs beside the device */
+	bool bytes;                 /* a table has kernels on 8-bit integers */
+	const char *low;            /* why some share of the f32 peak is above 100 %; NULL: none is */
 	int64_t period_ns;          /* --rate; 0: runs follow each other without a pause */
 	int late;                   /* runs that started late by more than a tenth of the period */
 	double cpu_pct;             /* CPU load, in % of one core */
@@ -204,7 +209,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	const struct target *t = beside ? &b->processor : &b->host.target;
 	double ns = v->kernel[i].median_ns;
 	int threads = beside ? pool_threads(b->host.pool) : b->host.threads;
-	int cores = threads < t->cores ? threads : t->cores;
+	int cores = roof_cores(t, threads, &k[i]);
 	double peak = t->fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
 	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
@@ -418,8 +423,6 @@ static void kernels_table(struct bench *b, struct variant *v)
 					   "of roofline", "kernels", "task",    "node"};
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
-	bool bytes = false, beside = false;
-	const char *low = NULL;
 	double all = 0;
 	struct table t = {.align = "rrrrrlll", .drop = "00214305"};
 	struct arena a = {0};
@@ -437,9 +440,9 @@ static void kernels_table(struct bench *b, struct variant *v)
 		struct kernel_row r = kernel_row(b, v, i);
 		char share[24];
 		shown_us += r.us;
-		low = r.peak_why ? r.peak_why : low;
-		beside = beside || is_beside(b, v, &k[i]);
-		bytes = bytes || placed_on_bytes(k[i].label);
+		b->low = r.peak_why ? r.peak_why : b->low;
+		b->beside = b->beside || is_beside(b, v, &k[i]);
+		b->bytes = b->bytes || placed_on_bytes(k[i].label);
 		roof_cell(&b->notes, &r.roof, r.roofline_pct, share);
 		table_us(&t, "", 1e3 * r.us);
 		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
@@ -454,17 +457,26 @@ static void kernels_table(struct bench *b, struct variant *v)
 	if (shown < n)
 		table_say("%d of %d rows %s left out (%.1f %% of the time); --top N shows more", n - shown,
 			  n, n - shown == 1 ? "is" : "are", 100 * (all - shown_us) / (all > 0 ? all : 1));
-	table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
 	say_apart(b, v, n, 1e3 * all);
-	if (beside && t.shown & (PEAK | ROOFLINE))
+	b->tables = true;
+	b->shares |= (t.shown & ROOFLINE) != 0;
+	b->peaks |= (t.shown & PEAK) != 0;
+	arena_free(&a);
+}
+
+/* What the columns of all tables mean, below the last one. */
+static void columns_words(const struct bench *b)
+{
+	if (b->tables)
+		table_say("us: time of the kernel in the network; hone explain shows times of kernels alone");
+	if (b->beside && (b->peaks || b->shares))
 		table_say("of peak, of roofline: of the machine that runs the kernel, %s or the processor",
 			  b->host.name);
-	b->shares |= (t.shown & ROOFLINE) != 0;
-	if (bytes && t.shown & PEAK)
+	if (b->bytes && b->peaks)
 		table_say("of peak: that of f32; dot products of bytes reach up to four times as much");
-	else if (low && t.shown & PEAK)
-		table_say("of peak: %s", low);
-	arena_free(&a);
+	else if (b->low && b->peaks)
+		table_say("of peak: %s", b->low);
+	roof_notes_print(&b->notes, b->shares);
 }
 
 /* A median's 95 % interval, and whether the machine was disturbed. */
@@ -544,7 +556,7 @@ static void report(struct bench *b, const struct faster *faster)
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
 		if (i + 1 == b->n)
-			roof_notes_print(&b->notes, b->shares);
+			columns_words(b);
 		struct summary x = summarize(b, v);
 		char kinds[64];
 		kernels_words(&v->ready, kinds);
@@ -564,7 +576,7 @@ static void report(struct bench *b, const struct faster *faster)
 		bench_memory(&v->ready);
 		bench_device(&v->ready);
 		if (v->ready.kernels == KERNELS_BEST)
-			ready_look_at_threads(&v->ready);
+			ready_look_at_records(&v->ready);
 		struct gain g;
 		if (stored_gain(v, &g)) {
 			headline_gain("tuning: ", &g);

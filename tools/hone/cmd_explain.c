@@ -55,6 +55,7 @@ struct explain {
 	const char *device; /* NULL: the processor */
 	double least_ns;    /* the shortest time of a kernel on the device in this cache; 0: none */
 	int stale;          /* number of stale tasks among those shown */
+	int alone_said, marked; /* tasks shown in full so far: with ALONE_WORDS, and with marks (explain_log.h) */
 	bool has_gain;
 	struct gain gain; /* of the whole network */
 	struct model model;
@@ -360,7 +361,7 @@ static void slower_words(const struct why *w)
 		    table_ms(tried_ns / 1e6, ms));
 }
 
-static void why_words(const struct explain *e, const struct why *w)
+static void why_words(struct explain *e, const struct why *w)
 {
 	char ms[24], draft[24], fastest[64];
 	const bool is_default = w->tuned && !strcmp(w->cand, w->def);
@@ -407,7 +408,7 @@ static void why_words(const struct explain *e, const struct why *w)
 			    "the spread of the two records, which are of other moments, is wider");
 	}
 	slower_words(w);
-	if (served_ns(w) > 0)
+	if (served_ns(w) > 0 && !e->alone_said++)
 		table_words("", 11, ALONE_WORDS);
 	table_item("  level    ", "%s%s", level_name((int)level_of(e, w)),
 		   level_of(e, w) != e->level ? ": nothing is recorded for the higher level" : "");
@@ -417,8 +418,8 @@ static void why_words(const struct explain *e, const struct why *w)
 	if (e->device)
 		launch_words(e, w);
 	if (w->logged)
-		explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand,
-				  w->roof.ns / cores_used(e, w));
+		e->marked += explain_log_words(&w->log, &w->payback, e->has_gain ? &e->gain : NULL, w->cand,
+					       w->roof.ns / cores_used(e, w));
 }
 
 static void why_row(struct table *t, const struct explain *e, int number, const struct why *w,
@@ -658,6 +659,8 @@ static void print_model(struct explain *e, struct listing *l)
 /* Those that the word names. */
 static void print_named(struct explain *e, struct listing *l)
 {
+	if (e->marked)
+		explain_marked_words();
 	if (l->rows)
 		print_others(e, &l->t, &l->notes, l->rows, l->first);
 	next_hone(e->args, "bench", e->model.path, "");
@@ -671,10 +674,7 @@ static int show(struct explain *e, const char *word, struct listing *l)
 		return 0;
 	if (e->args->json)
 		return listing_json(e, l);
-	if (word)
-		print_named(e, l);
-	else
-		print_model(e, l);
+	(word ? print_named : print_model)(e, l);
 	return 0;
 }
 

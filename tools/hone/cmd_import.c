@@ -234,9 +234,9 @@ static int import_pack(struct cache *c, const struct args *a, const char *path, 
 	int rc = pack_import(c, path, t->trust, t->key, t->n, &s->strangers, recipes);
 	return rc == E_NOTFOUND && file_exists(path)
 		   ? fail_in(rc,
-			     "it is not signed: ask its maker for the signature %s" PACK_SIG
+			     "%s: not signed: ask its maker for the signature %s" PACK_SIG
 			     ", or import it without a signature with --unsigned",
-			     path)
+			     path, path)
 		   : rc;
 }
 
@@ -457,7 +457,8 @@ static int run_import(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"key", OPT_LIST, "KEY", "public key of a pack's maker: 130 hex digits, or a file with them"},
+    {"key", OPT_LIST, "KEY",
+     "public key (P-256) of a pack's maker: 130 hex digits, or a file with them or with the key in PEM"},
     OPT_ROOT,
     {"unsigned", OPT_FLAG, NULL, "import packs that are not signed"},
     {"logs", OPT_FLAG, NULL,

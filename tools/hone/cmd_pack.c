@@ -155,7 +155,10 @@ static int run_pack(const struct args *a)
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE.seg", "the file to write (default cache.seg)", 'o'},
     {"no-code", OPT_FLAG, NULL, "write records without code, for boards of another kind"},
-    {"key", OPT_STR, "FILE", "sign it, as FILE.seg.sig, with a private key in PEM"},
+    {"key", OPT_STR, "FILE",
+     "sign it, as FILE.seg.sig, with a private key for P-256 in PEM, as `openssl genpkey -algorithm EC "
+     "-pkeyopt "
+     "ec_paramgen_curve:P-256` makes it"},
     {"class", OPT_STR, "CLASS", "class of boards that it is for, or any (default: this machine's class)"},
     {"from", OPT_STR, "FOLDER", "make the pack from the files that a fleet published, not from the cache"},
     {"channel", OPT_STR, "NAME", "with --from: channel canary, early or all (default)",

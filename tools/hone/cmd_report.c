@@ -36,6 +36,7 @@ struct report {
 	struct chart_kernel *kernel; /* kernels of `after`, in the order of execution */
 	const char **origin;
 	struct roof *roof;
+	int *cores; /* that each kernel runs on */
 	struct history history; /* n is 0 if none is kept */
 };
 
@@ -101,12 +102,14 @@ static int time_kernels(struct report *r)
 	r->kernel = ARENA_ARRAY(&r->arena, struct chart_kernel, r->n + 1);
 	r->origin = ARENA_ARRAY(&r->arena, const char *, r->n + 1);
 	r->roof = ARENA_ARRAY(&r->arena, struct roof, r->n + 1);
+	r->cores = ARENA_ARRAY(&r->arena, int, r->n + 1);
 	for (int i = 0; i < r->n; i++) {
 		r->kernel[i] = (struct chart_kernel){
 		    k[i].name,  k[i].label, find_before(r, &k[i], time[0]), time[1][i].median_ns,
 		    k[i].flops, k[i].bytes};
 		r->origin[i] = ready_kind(&k[i]);
 		r->roof[i] = roof_of_kernel(&r->host.target, &k[i]);
+		r->cores[i] = roof_cores(&r->host.target, r->host.threads, &k[i]);
 	}
 	return 0;
 }
@@ -151,7 +154,6 @@ __attribute__((format(printf, 3, 4))) static void cell(struct buf *out, const ch
 
 static void write_table(const struct report *r, struct buf *out)
 {
-	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
 	struct roof_notes notes = {0};
 	section(out, "Every kernel", "In the order of execution.");
 	buf_puts(out,
@@ -169,7 +171,7 @@ static void write_table(const struct report *r, struct buf *out)
 		cell(out, "us default", k->before_ns > 0 ? "%.1f" : "-", k->before_ns / 1e3);
 		cell(out, "us", "%.1f", ns / 1e3);
 		cell(out, "GFLOP/s", k->flops > 0 ? "%.1f" : "-", k->flops / ns);
-		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], cores, ns), share);
+		roof_cell(&notes, &r->roof[i], roof_pct(&r->roof[i], r->cores[i], ns), share);
 		cell(out, "of roofline", "%s", share);
 		cell(out, "kernels", "%s", r->origin[i]);
 		buf_puts(out, "</tr>\n");

@@ -26,6 +26,7 @@ struct show {
 	char
 	    first[sizeof((struct rec *)0)->target]; /* the first target of a device with a driver; "": none */
 	bool several;                               /* such devices of several targets have records */
+	unsigned levels;                            /* a bit for each level that records have */
 	json_t *records;                            /* NULL: the output is a table or lines */
 	struct table table;
 	int n;
@@ -76,9 +77,10 @@ static bool wanted(const struct show *s, const struct rec *r, const struct shown
 	       strstr(r->cand, s->word) || strstr(r->device, s->word) || strstr(r->target, s->word);
 }
 
-static int look_at_target(void *ctx, const struct rec *r)
+static int look_at_rec(void *ctx, const struct rec *r)
 {
 	struct show *s = ctx;
+	s->levels |= 1u << (unsigned)r->level;
 	if (!strcmp(r->device, "cpu"))
 		return 0;
 	if (!*s->first)
@@ -95,20 +97,39 @@ static void cell_device(struct show *s, const struct rec *r)
 		   named ? (int)strcspn(r->target, " ") : 0, r->target);
 }
 
-/* Whether a best record has a longer time than that of the default, which lost a race to it: each record has
- * the time of the moment at which it was written. */
-static bool is_slower(const struct show *s, const struct rec *r)
+/* The record of the other kind, best or default, of the same task; false: there is none. */
+static bool find_other(const struct show *s, const struct rec *r, struct arena *a, struct rec *out)
+{
+	struct blob b;
+	*out = *r;
+	out->kind = r->kind == REC_BEST ? REC_DEFAULT : REC_BEST;
+	return (r->kind == REC_BEST || r->kind == REC_DEFAULT) &&
+	       cache_get(s->cache, CACHE_REC, rec_key(out), a, &b) >= 0 &&
+	       rec_parse((const char *)b.p, a, out) >= 0;
+}
+
+/* What the table says of a record beside the one of the other kind. */
+struct beside {
+	bool same;   /* both have one schedule */
+	bool slower; /* it is the best one and has a longer time than the default, which lost a race to it:
+		      * each record has the time of the moment at which it was written */
+};
+
+static struct beside look_beside(const struct show *s, const struct rec *r)
 {
 	struct arena scratch = {0};
-	struct rec def = *r;
-	struct blob b;
-	def.kind = REC_DEFAULT;
-	bool slower = r->kind == REC_BEST &&
-		      cache_get(s->cache, CACHE_REC, rec_key(&def), &scratch, &b) >= 0 &&
-		      rec_parse((const char *)b.p, &scratch, &def) >= 0 && def.meas.median_ns > 0 &&
-		      def.meas.median_ns < r->meas.median_ns && strcmp(def.cand, r->cand) != 0;
+	struct rec other;
+	bool found = find_other(s, r, &scratch, &other), same = found && !strcmp(other.cand, r->cand);
+	struct beside b = {.same = same,
+			   .slower = found && !same && r->kind == REC_BEST && other.meas.median_ns > 0 &&
+				     other.meas.median_ns < r->meas.median_ns};
 	arena_free(&scratch);
-	return slower;
+	return b;
+}
+
+static bool by_level(const struct show *s)
+{
+	return (s->levels & (s->levels - 1)) != 0;
 }
 
 static int show_rec(void *ctx, const struct rec *r)
@@ -131,17 +152,21 @@ static int show_rec(void *ctx, const struct rec *r)
 			   : 0;
 	if (s->lines)
 		return json_out(rec_json(r, &k, stale));
+	struct beside b = look_beside(s, r);
+	if (b.same && r->kind == REC_DEFAULT) /* the row of the best one says so */
+		return 0;
 	table_cell(&s->table, "%s", k.label);
-	table_cell(&s->table, "%s%s", rec_kind_name(r->kind),
+	table_cell(&s->table, "%s%s%s", rec_kind_name(r->kind), b.same ? " = default" : "",
 		   r->origin == ORIGIN_HINT ? ", from a hint" : "");
+	if (by_level(s))
+		table_cell(&s->table, "%s", level_name((int)r->level));
 	cell_device(s, r);
 	if (strcmp(r->device, "cpu") != 0) /* the device has threads of its own */
 		table_cell(&s->table, "-");
 	else
 		table_cell(&s->table, "%d", r->threads);
-	bool slower = is_slower(s, r);
-	s->slower += slower;
-	if (slower)
+	s->slower += b.slower;
+	if (b.slower)
 		table_cell(&s->table, r->meas.median_ns < 10000 ? "%.2f [1]" : "%.1f [1]",
 			   (double)r->meas.median_ns / 1e3);
 	else
@@ -152,16 +177,30 @@ static int show_rec(void *ctx, const struct rec *r)
 	return 0;
 }
 
-static const char *const head[] = {"task", "kind",    "device", "threads",
-				   "us",   "GFLOP/s", "stale",  "candidate"};
+/* The columns; that of the level is only there if records differ in it. */
+static const char *const head[] = {"task", "kind",    "level", "device",   "threads",
+				   "us",   "GFLOP/s", "stale", "candidate"};
+enum { HEADS = sizeof head / sizeof *head, LEVEL_COLUMN = 2 };
+
+static void begin_table(struct show *s)
+{
+	s->table = by_level(s) ? (struct table){.align = "llllrrrll", .drop = "020030140"}
+			       : (struct table){.align = "lllrrrll", .drop = "02030140"};
+	for (int i = 0; i < HEADS; i++)
+		if (i != LEVEL_COLUMN || by_level(s))
+			table_cell(&s->table, "%s", head[i]);
+}
 
 /* Says which columns of the table the terminal has no room for. */
-static void left_out_words(unsigned shown)
+static void left_out_words(const struct show *s)
 {
 	struct buf names = {0};
-	for (unsigned c = 0; c < sizeof head / sizeof *head; c++)
-		if (!(shown & 1u << c))
-			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", head[c]);
+	for (int i = 0, c = 0; i < HEADS; i++) {
+		if (i == LEVEL_COLUMN && !by_level(s))
+			continue;
+		if (!(s->table.shown & 1u << c++))
+			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", head[i]);
+	}
 	if (names.n)
 		table_say("this terminal has no room for %s; hone show --lines tells all", buf_str(&names));
 	buf_free(&names);
@@ -177,7 +216,7 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 		return 0;
 	if (s->n > 0) {
 		table_print(&s->table, a->color);
-		left_out_words(s->table.shown);
+		left_out_words(s);
 	} else {
 		arena_free(&s->table.arena);
 	}
@@ -211,9 +250,7 @@ static int run_show(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	struct show s = {.word = a->npos ? a->pos[0] : NULL,
-			 .lines = arg_flag(a, "lines"),
-			 .table = {.align = "lllrrrll", .drop = "02030140"}};
+	struct show s = {.word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines")};
 	int rc = model_cache_to_read(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = target_host(&s.target);
@@ -224,12 +261,11 @@ static int run_show(const struct args *a)
 	s.cache = c;
 	model_cache_warn(c);
 	s.records = a->json ? json_array() : NULL;
-	for (int i = 0; i < 8; i++)
-		table_cell(&s.table, "%s", head[i]);
 	struct arena arena = {0};
-	rc = cache_each_rec(c, &arena, look_at_target, &s);
+	rc = cache_each_rec(c, &arena, look_at_rec, &s);
 	if (rc >= 0)
-		rc = hint_each(c, &arena, look_at_target, &s);
+		rc = hint_each(c, &arena, look_at_rec, &s);
+	begin_table(&s);
 	if (rc >= 0)
 		rc = cache_each_rec(c, &arena, show_rec, &s);
 	if (rc >= 0)
@@ -251,7 +287,9 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "list the records of the cache",
     .details =
-	"With WORD: the records whose task, candidate, device or machine contains it. Column device says "
+	"With WORD: the records whose task, candidate, device or machine contains it. Where the best "
+	"schedule\n"
+	"is the default one, one row shows both records: best = default. Column device says "
 	"what\n"
 	"a kernel runs on: cpu, opencl or cuda, with the device's name if the cache has records of several.\n"
 	"Column stale says why a time must be\n"

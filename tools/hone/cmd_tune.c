@@ -246,6 +246,14 @@ static void next_longer(const struct args *a, const struct tune_options *o)
 	next_hone(a, "tune", a->pos[0], more);
 }
 
+/* Makes a folder in this one and removes it: root passes access() also where no file can be made, as in /proc. */
+static bool takes_files(const char *dir)
+{
+	char path[PATH_MAX];
+	bool made = snprintf(path, sizeof path, "%s/.hone-XXXXXX", dir) < (int)sizeof path && mkdtemp(path);
+	return made && rmdir(path) == 0;
+}
+
 /* Whether the folder, or the nearest one above it that exists, can be written. */
 static bool can_keep(const char *dir)
 {
@@ -256,10 +264,10 @@ static bool can_keep(const char *dir)
 	while (access(path, F_OK) < 0) {
 		char *end = strrchr(path, '/');
 		if (!end)
-			return access(".", W_OK) == 0;
+			return takes_files(".");
 		end[end == path] = 0; /* of "/x" the "/" stays */
 	}
-	return file_is_dir(path) && access(path, W_OK) == 0;
+	return takes_files(path);
 }
 
 /* A folder of the user that can be written: not in /tmp, where other users could make it first and which a
@@ -573,8 +581,11 @@ static int read_level(const struct args *a, struct tune_options *o)
 	int rc = model_level(a, &o->level);
 	if (rc < 0)
 		return rc;
-	if (arg_given(a, "error") && !given)
-		return fail(E_USAGE, "--error needs examples of inputs: --data DIR");
+	const char *of_data = arg_given(a, "error")      ? "error"
+			      : arg_given(a, "examples") ? "examples"
+							 : picture_opts_given(a);
+	if (of_data && !given)
+		return fail(E_USAGE, "--%s needs examples of inputs: --data DIR, with --level int8", of_data);
 	if (given && o->level != LEVEL_INT8)
 		return arg_given(a, "level") || arg_given(a, "exact")
 			   ? fail(E_USAGE, "--data is for --level int8, not for %s",

@@ -29,7 +29,9 @@
 #endif
 
 #define STORE "/var/lib/hone/cache"
-#define ANSWER_NS (2 * NS_PER_S)
+/* honed answers once it has opened its cache and read its models; its workers then start beside it. On a slow
+ * board that has just started both take seconds, which are no problem. */
+#define ANSWER_NS (8 * NS_PER_S)
 enum { LEAST_MB = 8, SOME_MB = 96, LEAST_FILES = 64, LEAST_AS_MB = 1024 };
 
 /* ---- the cache's folder */

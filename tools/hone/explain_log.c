@@ -215,7 +215,8 @@ static int find_chosen(const struct trials *l, const struct trials_sum *s, const
 
 enum { ROOMY = 120, TIGHT = 50 }; /* columns of a terminal */
 
-static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen,
+/* Returns whether a time is marked. */
+static bool best_table(const struct trials *l, const struct trials_sum *s, const char *chosen,
 		       double least_ns)
 {
 	bool fast = false;
@@ -244,10 +245,13 @@ static void best_table(const struct trials *l, const struct trials_sum *s, const
 		table_cell(&t, "%s", e->t.cand);
 	}
 	table_print(&t, false);
-	if (fast)
-		table_item(INDENT,
-			   "[1] less than the roofline's time: the machine was slower when its peaks were "
-			   "measured (hone devices shows them), or a cache kept data between the runs");
+	return fast;
+}
+
+void explain_marked_words(void)
+{
+	table_say("[1] less than the roofline's time: the machine was slower when its peaks were measured "
+		  "(hone devices shows them), or a cache kept data between the runs");
 }
 
 static void draft_words(double rank, double error)
@@ -289,17 +293,19 @@ static void steps_words(const struct trials_sum *s)
 	buf_free(&b);
 }
 
-void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
+bool explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
 		       const char *chosen, double least_ns)
 {
 	struct trials_sum s;
+	bool marked = false;
 	trials_sum(l, &s);
 	counts_words(l, &s);
 	if (s.nbest) {
-		best_table(l, &s, chosen, least_ns);
+		marked = best_table(l, &s, chosen, least_ns);
 		seems_faster_words(l, &s, chosen);
 		steps_words(&s);
 	}
 	draft_words(s.draft_rank, s.draft_error);
 	explain_payback_words(p, network, "  payback  ");
+	return marked;
 }

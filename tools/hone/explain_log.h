@@ -47,8 +47,10 @@ void explain_payback_words(const struct payback *p, const struct gain *network, 
 /* The fastest run of a candidate when the search tried it; 0: not known. */
 double explain_fastest_ns(const struct trials *l, const char *cand);
 json_t *explain_log_json(const struct trials *l, const struct payback *p);
-/* least_ns: the roofline's time, with as many cores as the kernel uses; shorter times are marked. */
-void explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
+/* least_ns: the roofline's time, with as many cores as the kernel uses; shorter times are marked. Returns
+ * whether some are; explain_marked_words then says what the mark means, once for all tasks. */
+bool explain_log_words(const struct trials *l, const struct payback *p, const struct gain *network,
 		       const char *chosen, double least_ns);
+void explain_marked_words(void);
 
 #endif

@@ -37,6 +37,19 @@ static bool newest_model(struct cache *c, bool apart, struct gain *out)
 	return found;
 }
 
+/* Whether the cache knows another model than this one that is still there. */
+static bool known_others(struct cache *c, const char *model)
+{
+	struct arena a = {0};
+	struct gain *g = NULL;
+	int n = gain_all(c, &a, &g);
+	bool others = false;
+	for (int i = 0; i < n; i++)
+		others |= strcmp(g[i].model, model) != 0 && is_there(g[i].model);
+	arena_free(&a);
+	return others;
+}
+
 /* Commands look in the default folder without being told. */
 static void add_cache(struct buf *b, const char *dir)
 {
@@ -56,10 +69,33 @@ static void tune_own(const char *dir)
 	buf_free(&own);
 }
 
+/* Records of models that are not known: those of the user, whose place no model of the zoo takes. */
+static bool bench_own(struct cache *c, const char *dir)
+{
+	struct arena a = {0};
+	struct key *key;
+	struct buf own = {0};
+	int n = c ? cache_keys(c, CACHE_REC, &a, &key) : 0;
+	arena_free(&a);
+	if (n <= 0)
+		return false;
+	buf_puts(&own, "hone bench MODEL");
+	add_cache(&own, dir);
+	fflush(stdout);
+	log_info("`%s` runs a model with the kernels of the cache, which does not know where the models "
+		 "that they are of are now",
+		 buf_str(&own));
+	buf_free(&own);
+	return true;
+}
+
+/* A user who names a cache knows what a model is. */
 static void tune_zoo(const char *dir)
 {
 	struct buf zoo = {0};
 	tune_own(dir);
+	if (dir && !model_cache_was_default(dir))
+		return;
 	buf_puts(&zoo, "Next: hone zoo " ZOO_MODEL " -o " ZOO_MODEL ".onnx && ");
 	next_program(&zoo);
 	buf_puts(&zoo, " tune " ZOO_MODEL ".onnx --budget 20s");
@@ -102,7 +138,7 @@ void known_tune(struct cache *c, const char *dir)
 		return;
 	if (newest_model(c, false, &g))
 		run_known("tune", &g, " --budget 20s", dir);
-	else
+	else if (!bench_own(c, dir))
 		tune_zoo(dir);
 }
 
@@ -113,7 +149,7 @@ void known_bench(struct cache *c, bool apart, const char *dir)
 		return;
 	if (newest_model(c, apart, &g) || newest_model(c, false, &g))
 		run_known("bench", &g, "", dir);
-	else
+	else if (!bench_own(c, dir))
 		tune_zoo(dir);
 }
 
@@ -143,21 +179,31 @@ void known_bench_in(const char *from, const char *dir)
 void known_after(const char *words, int n, const char *const from[], const char *dir)
 {
 	struct gain newest = {0}, g;
+	struct arena a = {0};
+	struct key *key;
+	bool several = false, records = false;
 	for (int i = 0; i < n && log_level() >= LOG_NORMAL; i++) {
 		struct cache *c = open_cache(from[i]);
-		if (newest_model(c, false, &g) && strcmp(g.date, newest.date) > 0)
-			newest = g;
+		if (newest_model(c, false, &g)) {
+			several |= known_others(c, newest.date[0] ? newest.model : g.model);
+			newest = strcmp(g.date, newest.date) > 0 ? g : newest;
+		}
+		records |= c && cache_keys(c, CACHE_REC, &a, &key) + cache_keys(c, CACHE_HINT, &a, &key) > 0;
 		if (c)
 			cache_close(c);
 	}
+	arena_free(&a);
 	if (log_level() < LOG_NORMAL)
 		return;
-	if (newest.date[0]) {
+	if (newest.date[0] && !several) {
 		run_known(words, &newest, strcmp(words, "tune") ? "" : " --budget 20s", dir);
 		return;
 	}
 	struct buf show = {0};
-	tune_own(dir);
+	if (!several)
+		tune_own(dir);
+	if (!records)
+		return;
 	buf_puts(&show, "Next: hone show");
 	add_cache(&show, dir);
 	next_take(&show);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Next: lines of commands that are given no model, but whose next command needs one. They name a model that
- * this machine tuned or, where none is known, one of the zoo, so that each can be pasted. */
+ * this machine tuned or, in a default cache without records, one of the zoo, so that each can be pasted. */
 #ifndef TOOLS_KNOWN_H
 #define TOOLS_KNOWN_H
 
@@ -10,10 +10,10 @@
  * still there. The lines name the shapes of the gain, and its threads and level where others would be chosen.
  * With -q nothing is printed, and no cache is read. */
 
-/* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, the commands
- * that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none is named.
- * c NULL: no cache.
- */
+/* Prints "Next: hone tune MODEL --budget 20s --cache DIR" for the known model; if there is none, but records,
+ * a sentence with `hone bench MODEL`; else one with `hone tune MODEL` and, unless a cache is named, the
+ * commands that write a model of the zoo and tune it. dir: the cache to name; NULL or the default one: none
+ * is named. c NULL: no cache. */
 void known_tune(struct cache *c, const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_tune_in(const char *from, const char *dir);
@@ -23,8 +23,8 @@ void known_bench(struct cache *c, bool apart, const char *dir);
 /* The same, with the cache in the folder `from`, if it can be read. */
 void known_bench_in(const char *from, const char *dir);
 /* For records of the user's own models, whose place no model of the zoo takes: "Next: hone WORDS MODEL" for
- * the model that one of n cache folders knows and that was tuned last; if there is none, the sentence
- * that names `hone tune MODEL`, and "Next: hone show". */
+ * the one model that n cache folders know; if there are several, "Next: hone show"; if there is none, the
+ * sentence that names `hone tune MODEL`, and "Next: hone show" if the folders have records. */
 void known_after(const char *words, int n, const char *const from[], const char *dir);
 
 #endif

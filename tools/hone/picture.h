@@ -60,6 +60,8 @@ struct picture_opts {
 		    "channels of a picture's input (default: rgb, or gray)", .values = "rgb bgr gray"        \
 	}
 
+/* Which of these options is given, by its name; NULL: none. */
+const char *picture_opts_given(const struct args *a);
 int picture_opts_read(const struct args *a, struct picture_opts *out) MUST_CHECK;
 /* Whether a file is read as a picture: by the end of its name, .png, .jpg or .jpeg. */
 bool picture_is(const char *path);

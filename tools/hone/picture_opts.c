@@ -74,6 +74,15 @@ static int read_size(const struct args *a, int *w, int *h)
 	return E_OK;
 }
 
+const char *picture_opts_given(const struct args *a)
+{
+	static const struct opt opts[] = {OPT_PICTURE};
+	for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
+		if (arg_given(a, opts[i].name))
+			return opts[i].name;
+	return NULL;
+}
+
 int picture_opts_read(const struct args *a, struct picture_opts *out)
 {
 	static const char *const layouts[] = {"", "nchw", "nhwc"}, *const orders[] = {"", "rgb", "bgr",

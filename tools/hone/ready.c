@@ -272,8 +272,31 @@ void ready_say_threads(int others, int tuned, int threads)
 			  others, tuned, plural_s(tuned), others == 1 ? "was" : "were", threads, threads);
 }
 
-void ready_look_at_threads(const struct ready *r)
+/* Untuned kernels whose records are of level int8, at which a box may have quantised no layer. */
+static int only_int8(const struct ready *r)
 {
+	const struct plan_kernel *k;
+	const struct host *h = r->host;
+	struct arena scratch = {0};
+	int n = plan_kernels(r->plan, &k), found = 0;
+	for (int i = 0; i < n && r->cache && r->model.steps && h->level == LEVEL_FP32; i++) {
+		struct rec rec;
+		found += ready_missing(r, &k[i]) &&
+			 cache_find_rec(r->cache, task_key(r->model.steps->step[k[i].step].task), &h->target,
+					h->threads, LEVEL_INT8, REC_BEST, &scratch, &rec) >= 0 &&
+			 rec.level == LEVEL_INT8;
+	}
+	arena_free(&scratch);
+	return found;
+}
+
+void ready_look_at_records(const struct ready *r)
+{
+	int only = only_int8(r);
+	if (only)
+		table_say("%d kernel%s of this model %s in the cache for --level int8 alone", only,
+			  plural_s(only), only == 1 ? "is" : "are");
+
 	const struct plan_kernel *k;
 	struct arena scratch = {0};
 	const struct host *h = r->host;

@@ -75,8 +75,9 @@ int ready_require(const struct args *a, const struct ready *r) MUST_CHECK;
 /* Prints that some tuned kernels were tuned for another number of threads, which serves where there is none
  * for this one; nothing, if that is so of none. */
 void ready_say_threads(int others, int tuned, int threads);
-/* The same for the kernels of a model that is ready. */
-void ready_look_at_threads(const struct ready *r);
+/* The same for the kernels of a model that is ready; and how many kernels the cache has for --level int8
+ * alone. */
+void ready_look_at_records(const struct ready *r);
 struct kernel_time {
 	double median_ns, min_ns;
 };

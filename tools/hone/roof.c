@@ -79,6 +79,11 @@ double roof_pct(const struct roof *r, int cores, double ns)
 	return ns > 0 ? 100 * r->ns / (cores > 1 ? cores : 1) / ns : 0;
 }
 
+int roof_cores(const struct target *t, int threads, const struct plan_kernel *k)
+{
+	return k->alone ? 1 : threads < t->cores ? threads : t->cores;
+}
+
 const char *roof_why(const struct roof *r, double pct)
 {
 	return pct < MOST_PCT ? NULL : r->memory_bound ? from_cache : low_peak;

@@ -22,6 +22,9 @@ struct roof roof_of_kernel(const struct target *t, const struct plan_kernel *k);
 /* Of a kernel that ran on the target `t`, though the plan was made for another one; s: the kernel's step. */
 struct roof roof_of_step(const struct target *t, const struct step *s, const struct plan_kernel *k);
 double roof_pct(const struct roof *r, int cores, double ns); /* 0: not known */
+/* The cores that a kernel of a plan runs on, of a machine with so many, with so many threads: one, if it has
+ * too little work for more. */
+int roof_cores(const struct target *t, int threads, const struct plan_kernel *k);
 /* Why a share is above 100 %; NULL: it is not. */
 const char *roof_why(const struct roof *r, double pct);
 /* Whether the reason is that the peak was measured too low. */

@@ -39,12 +39,16 @@ int trusted_open(const struct args *a, bool own_state, struct trusted *t)
 	return rc;
 }
 
-static int read_key(const char *text, struct public_key *out)
+static int read_key(const char *text, size_t bytes, struct public_key *out)
 {
+	static const char pem[] = "-----BEGIN ";
 	size_t n = strcspn(text, " \t\r\n");
+	if (!strncmp(text, pem, sizeof pem - 1))
+		return public_key_pem(text, bytes, out) < 0 ? fail(E_USAGE, "--key: %s", err_text()) : E_OK;
 	if (n != HEX || hex_read(text, PUBLIC_KEY_BYTES, out->b) < 0 || !public_key_good(out))
 		return fail(E_USAGE,
-			    "--key: not a public key: give %d hex digits, or a file that begins with them",
+			    "--key: not a public key: give %d hex digits, or a file that begins with them "
+			    "or is a public key for P-256 in PEM",
 			    HEX);
 	return E_OK;
 }
@@ -58,11 +62,11 @@ int trusted_keys(const struct args *a, struct trusted *t)
 		return fail(E_USAGE, "--key: at most %d keys are possible", TRUSTED_KEYS);
 	for (t->n = 0; t->n < n && rc >= 0; t->n++) {
 		const char *text = list[t->n];
-		struct blob b = {.p = text};
+		struct blob b = {.p = text, .n = HEX};
 		if (strlen(text) != HEX)
 			rc = file_read(&arena, text, 64 << 10, &b);
 		if (rc >= 0)
-			rc = read_key(b.p, &t->key[t->n]);
+			rc = read_key(b.p, b.n, &t->key[t->n]);
 	}
 	arena_free(&arena);
 	return rc;

@@ -24,7 +24,7 @@ struct trusted {             /* see agent/sync/trust.h */
 /* For commands with OPT_ROOT. own_state: newer roots are remembered for this command alone. It is an error if
  * the file of --root is missing, but not if the image's is. */
 int trusted_open(const struct args *a, bool own_state, struct trusted *out) MUST_CHECK;
-/* Reads --key: each is 130 hex digits, or a file that begins with them. */
+/* Reads --key: each is 130 hex digits, or a file that begins with them or is the key in PEM. */
 int trusted_keys(const struct args *a, struct trusted *out) MUST_CHECK;
 void trusted_close(struct trusted *t);
 

@@ -37,13 +37,22 @@ static bool compares(const struct tune_kernel *k)
 	return k->before_ns > 0 && k->after_ns > 0 && (tunable || k->before != k->after);
 }
 
+/* Whether a kernel that is not built in took the place of one that is, also if it has the default schedule.
+ */
+static bool over_built_in(const struct tune_kernel *k)
+{
+	bool own = k->after == FROM_CACHE || k->after == FROM_DEFAULT;
+	return compares(k) && own && (k->before == FROM_FALLBACK || k->before == FROM_HOST);
+}
+
 /* Says which times the table shows where others of the same kernels exist: of the kernel alone, which explain
  * shows. */
 static void quantity_notes(const struct tune_report *r)
 {
-	int alone = 0, differ = 0, most = 0, regrouped = 0, compared = 0;
+	int alone = 0, differ = 0, most = 0, regrouped = 0, compared = 0, built_in = 0;
 	for (int i = 0; i < r->nkernels; i++) {
 		compared += compares(&r->kernel[i]);
+		built_in += over_built_in(&r->kernel[i]);
 		regrouped += r->before_ms > 0 && r->kernel[i].before_ns <= 0 && r->kernel[i].after_ns > 0;
 		alone += only_alone(&r->kernel[i]);
 		if (apart(&r->kernel[i]) <= APART || r->kernel[i].alone_ns < NS_PER_US)
@@ -53,6 +62,9 @@ static void quantity_notes(const struct tune_report *r)
 	if (alone)
 		table_say("~: of the kernel alone, as the search timed it; it was not timed in the network, "
 			  "so it is not compared with \"before us\"");
+	if (built_in)
+		table_say("gain: over the built-in kernels that ran before this box, also where the default "
+			  "schedule runs now");
 	if (faster_unclear(&r->before) && compared)
 		table_say("(gain): the rounds of the network were too few, or differ too much, so it may be "
 			  "chance");

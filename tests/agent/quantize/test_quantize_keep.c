@@ -82,12 +82,12 @@ TEST(a_limit_that_no_layer_meets)
 	quantised_start(&q);
 	q.o.most = 1e-9;
 	quantised_take(&q, sensitive_net(), 1);
-	CHECK_FAILS(quantised_run(&q), E_USAGE, "no layer can be quantised within an error of 1e-09");
+	CHECK_FAILS(quantised_run(&q), E_NOTFOUND, "no layer can be quantised within an error of 1e-09");
 	quantised_end(&q);
 	quantised_start(&q);
 	q.o.keep_above = 1e-9;
 	quantised_take(&q, sensitive_net(), 1);
-	CHECK_FAILS(quantised_run(&q), E_USAGE, "each one's error alone is above 1e-09");
+	CHECK_FAILS(quantised_run(&q), E_NOTFOUND, "each one's error alone is above 1e-09");
 	quantised_end(&q);
 }
 
@@ -274,7 +274,7 @@ TEST(values_that_are_no_numbers)
 	quantised_end(&q);
 	quantised_start(&q);
 	quantised_take(&q, small_net(), 1e25f);
-	CHECK_FAILS(quantised_run(&q), E_USAGE, "no layer can be quantised");
+	CHECK_FAILS(quantised_run(&q), E_NOTFOUND, "no layer can be quantised");
 	quantised_end(&q);
 }
 

@@ -605,4 +605,41 @@ TEST(openssl_makes_requests)
 	CHECK_FAILS(private_key_read(scratch("rsa.pem"), &k), E_CORRUPT, "P-256");
 }
 
+/* Public keys that openssl writes: those of P-256 are read; other curves, parts and damaged ones are refused. */
+TEST(public_keys_in_pem)
+{
+	struct arena a = {0};
+	struct blob b;
+	struct private_key *k;
+	struct public_key own, got;
+	REQUIRE_OK(crypto_start());
+	scratch_text("p384-public.pem", p384_key, 0600);
+	REQUIRE_OK(private_key_read(scratch_text("public.pem", rfc_key, 0600), &k));
+	private_key_public(k, &own);
+	private_key_free(k);
+	if (system("openssl version >/dev/null 2>&1") != 0)
+		SKIP("no openssl");
+	REQUIRE(openssl("pkey -in public.pem -pubout -out p256.pub"));
+	REQUIRE(openssl("pkey -in p384-public.pem -pubout -out p384.pub"));
+	REQUIRE(openssl("genpkey -algorithm ED25519 -out ed.pem") && openssl("pkey -in ed.pem -pubout -out ed.pub"));
+	REQUIRE_OK(file_read(&a, scratch("p256.pub"), 0, &b));
+	CHECK_OK(public_key_pem(b.p, b.n, &got));
+	CHECK(!memcmp(&own, &got, sizeof own));
+	for (size_t n = 0; n + 2 < b.n; n++)
+		CHECK_FAILS(public_key_pem(b.p, n, &got), E_CORRUPT, "not a public key for P-256");
+	for (size_t i = 28; i < 150; i++) { /* letters of base64 */
+		char pem[1024];
+		memcpy(pem, b.p, b.n);
+		pem[i] = pem[i] == 'A' ? 'B' : 'A';
+		if (public_key_pem(pem, b.n, &got) >= 0)
+			CHECK(public_key_good(&got));
+	}
+	static const char *const others[] = {"p384.pub", "ed.pub", "rsa.pem"};
+	for (int i = 0; i < 3 && file_exists(scratch(others[i])); i++) {
+		REQUIRE_OK(file_read(&a, scratch(others[i]), 0, &b));
+		CHECK_FAILS(public_key_pem(b.p, b.n, &got), E_CORRUPT, "not a public key for P-256");
+	}
+	arena_free(&a);
+}
+
 TEST_MAIN

@@ -29,6 +29,7 @@ TEST(bench_explains_the_roofline_once)
 		  in_dir("cache"));
 	CHECK(times(cli_out, "of roofline  ") == 2); /* two tables */
 	CHECK(times(cli_out, "of roofline: share of the speed") == 1);
+	CHECK(times(cli_out, "us: time of the kernel") == 1);
 	CHECK_RUN(0, "bench %s --kernels fallback --runs 2 --threads 1 --cache %s", steering(),
 		  in_dir("cache"));
 	CHECK(times(cli_out, "of roofline: share of the speed") == 1);

@@ -310,4 +310,81 @@ TEST(kernels_of_another_number_of_threads_are_named)
 		}
 }
 
+/* A layer that is worth two threads, and a small one that is not. */
+static const char *mixed_model(void)
+{
+	static char path[256];
+	struct arena a = {0};
+	struct graph *g = ARENA_NEW(&a, struct graph);
+	g->name = arena_strdup(&a, "mixed");
+	g->arena = a;
+	struct zoo z = {.g = g, .opset = 17};
+	rng_seed(&z.rng, 7);
+	struct fmap x = zoo_input(&z, "in", 16, 32, 32);
+	x = zoo_conv(&z, x, (struct zoo_conv){.k = 64, .r = 3, .stride = 1, .pad = 1});
+	x = zoo_conv(&z, zoo_max_pool(&z, x, 16, 16, 0, false), (struct zoo_conv){.k = 4, .r = 1, .stride = 1});
+	zoo_output(&z, x.value, "out");
+	CHECK_OK(z.rc);
+	CHECK_OK(graph_infer(g));
+	snprintf(path, sizeof path, "%s", in_dir("mixed.onnx"));
+	CHECK_OK(export_file(g, path));
+	graph_free(g);
+	return path;
+}
+
+enum { KERNELS_MOST = 16 };
+
+/* Of each kernel, its share of the roofline times its time: what its roofline takes. Returns how many. */
+static int rooflines(json_t *j, const char *time, double out[KERNELS_MOST])
+{
+	const json_t *list = json_object_get(j, "kernels"), *k;
+	size_t i;
+	json_array_foreach(list, i, k) if (i < KERNELS_MOST)
+		out[i] = number(k, "roofline_pct") * number(k, time);
+	int n = (int)json_array_size(list);
+	json_decref(j);
+	CHECK(n > 0 && n <= KERNELS_MOST);
+	return n < KERNELS_MOST ? n : KERNELS_MOST;
+}
+
+static int bench_rooflines(const char *model, const char *home, int threads, double out[KERNELS_MOST])
+{
+	CHECK_RUN(0, "bench %s --json --runs 20 --threads %d --cache %s", model, threads, home);
+	return rooflines(parse_out(), "us", out);
+}
+
+/* A kernel that the plan runs on one thread is compared with one thread's peak, whatever --threads says, and
+ * tune and bench say the same of it. */
+TEST(a_kernel_of_one_thread_has_its_roofline)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char mixed[256], home[256];
+	double one[KERNELS_MOST], two[KERNELS_MOST], tuned[KERNELS_MOST];
+	snprintf(mixed, sizeof mixed, "%s", mixed_model());
+	snprintf(home, sizeof home, "%s", in_dir("rooflines"));
+	const char *const model[] = {mixed, steering()};
+	for (int m = 0; m < 2; m++) {
+		int shared = 0, alone = 0;
+		CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 2 --cache %s", model[m], home);
+		int n = bench_rooflines(model[m], home, 1, one);
+		CHECK(bench_rooflines(model[m], home, 2, two) == n);
+		for (int i = 0; i < n; i++) {
+			double ratio = one[i] / two[i];
+			alone += fabs(ratio - 1) < .02;
+			shared += fabs(ratio - 2) < .04;
+		}
+		CHECK(alone > 0);
+		CHECK(shared + alone == n);
+		/* Peaks that a kernel passes are measured again, so tune's may be others than bench's. */
+		CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 2 --cache %s", model[m],
+			  home);
+		CHECK(rooflines(parse_out(), "after_us", tuned) == n);
+		double again[KERNELS_MOST];
+		CHECK(bench_rooflines(model[m], home, 2, again) == n);
+		for (int i = 0; i < n; i++)
+			CHECK(fabs(again[i] / two[i] - 1) > .02 || fabs(tuned[i] / two[i] - 1) < .02);
+	}
+}
+
 TEST_MAIN

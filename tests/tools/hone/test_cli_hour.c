@@ -90,6 +90,66 @@ TEST(times_say_of_what_they_are)
 	CHECK_SAYS(cli_out, "Times are of each kernel alone");
 }
 
+static int times_said(const char *part)
+{
+	int n = 0;
+	for (const char *at = cli_out; (at = strstr(at, part)); at += strlen(part))
+		n++;
+	return n;
+}
+
+/* A best record with the default schedule shares its row with the default record; levels have a column where
+ * there are several. */
+TEST(show_has_a_row_for_each_schedule)
+{
+	char own[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(own, sizeof own, "%s", in_dir("rows"));
+	CHECK_RUN(0, KERNELS_ONCE, steering(), "", own);
+	for (int levels = 1; levels < 3; levels++) {
+		CHECK_RUN(0, "show --json --cache %s", own);
+		json_t *j = parse_out();
+		int n = (int)json_array_size(json_object_get(j, "records"));
+		json_decref(j);
+		CHECK_RUN(0, "show --cache %s", own);
+		int rows = times_said("  best = default  ");
+		CHECK(rows > 5 && 2 * rows == n);
+		CHECK(times_said("  default  ") == 0 && times_said("  best  ") == 0);
+		CHECK(times_said("  level  ") == levels - 1);
+		CHECK(times_said("  exact  ") == (levels - 1) * rows / 2);
+		CHECK(hone_on_terminal(60, ON_OUT, "show --cache %s", own) == 0);
+		CHECK(!strstr(cli_screen, "\"level\"") || levels == 2);
+		if (levels == 1)
+			CHECK_RUN(0, KERNELS_ONCE, steering(), "--level exact", own);
+	}
+}
+
+/* Several tasks in full: what holds of all is said once. */
+TEST(explain_says_once_what_holds_of_all)
+{
+	if (!filled())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "explain %s conv --threads 1 --cache %s", steering(), cache);
+	CHECK(times_said("  chosen   ") > 1);
+	CHECK(times_said("Times are of each kernel alone") == 1);
+	CHECK(times_said("[1] less than the roofline's time") == (times_said("[1] ") > 0));
+}
+
+/* A first box compares with built-in kernels, even if every kernel is then the default one; the next does not. */
+TEST(gains_over_built_in_kernels_are_called_so)
+{
+	static const char tune[] = "tune %s --rigor estimate --budget 60s --threads 1 --cache %s";
+	char fresh[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(fresh, sizeof fresh, "%s", in_dir("fresh-gains"));
+	CHECK_RUN(0, tune, steering(), fresh);
+	CHECK(times_said("gain: over the built-in kernels that ran before this box") == 1);
+	CHECK_RUN(0, tune, steering(), fresh);
+	CHECK(times_said("gain: over the built-in") == 0);
+}
+
 TEST(verify_says_the_levels_of_its_kernels)
 {
 	CHECK_RUN(0, "verify %s --kernels fallback --threads 1", steering());
@@ -330,8 +390,18 @@ TEST(folders_and_compiled_models)
 /* No Next: line begins with words that a shell does not know, or names a file that does not exist. */
 TEST(next_names_what_exists)
 {
-	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
+	char *home = getenv("XDG_CACHE_HOME") ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+	setenv("XDG_CACHE_HOME", in_dir("bare-home"), 1);
+	CHECK_RUN(0, "devices");
 	CHECK_SAYS(cli_err, "Next: hone zoo mobilenet_v2 -o mobilenet_v2.onnx && hone tune mobilenet_v2.onnx ");
+	if (home)
+		setenv("XDG_CACHE_HOME", home, 1);
+	else
+		unsetenv("XDG_CACHE_HOME");
+	free(home);
+	CHECK_RUN(0, "devices --cache %s", in_dir("cache"));
+	CHECK_SAYS(cli_err, "`hone tune MODEL --budget 20s --cache ");
+	CHECK(!strstr(cli_err, "Next: "));
 	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), in_dir("cache"));
 	CHECK_SAYS(cli_err, "on another board, hone import takes these records\nNext: hone import ");
 	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
@@ -393,9 +463,10 @@ TEST(next_names_a_model_that_is_known)
 				CHECK_SAYS(cli_err, "` tunes a model of your own\n");
 				continue;
 			}
-			if (gone || i == 3) {
-				CHECK_SAYS(next_words_of(), "zoo mobilenet_v2 -o mobilenet_v2.onnx && hone tune ");
-				CHECK_SAYS(cli_err, "` tunes a model of your own\n");
+			if (gone || i == 3) { /* the records are of other models than the zoo's */
+				CHECK(!strstr(cli_err, "Next: "));
+				CHECK_SAYS(cli_err, i == 3 ? "` tunes a model of your own\n"
+							   : "` runs a model with the kernels of the cache");
 				continue;
 			}
 			CHECK_SAYS(next_words_of(), model);
@@ -419,8 +490,14 @@ TEST(next_names_a_model_that_is_known)
 	CHECK_RUN(0, "forget --model %s --cache %s", model, in_dir("merged"));
 	CHECK(!strncmp(next_words_of(), "tune ", 5));
 	CHECK_SAYS(next_words_of(), model);
-	CHECK_RUN(0, "forget --all --cache %s", in_dir("merged"));
+	/* Of several models none is better than another. */
+	put_gain_of(steering(), "2026-01-06 03:04 UTC", known);
+	CHECK_RUN(0, "merge %s --cache %s", known, in_dir("several"));
 	CHECK(!strncmp(next_words_of(), "show --cache ", 13));
+	CHECK(!strstr(cli_err, "hone tune MODEL"));
+	CHECK_RUN(0, "forget --all --cache %s", in_dir("merged"));
+	CHECK(!strstr(cli_err, "Next: ")); /* an empty cache has nothing to show */
+	CHECK_SAYS(cli_err, "` tunes a model of your own\n");
 	/* In the folder of this environment, the line names no cache. */
 	char *former = getenv("XDG_CACHE_HOME") ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
 	char own[300];

@@ -372,7 +372,15 @@ TEST(a_limit_that_no_layer_keeps)
 	if (!begin("none"))
 		SKIP("no hone-worker (HONE_WORKER)");
 	CHECK_RUN(0, TUNE " --error 1e-6", model, data, cache);
-	CHECK_SAYS(cli_out, "int8: no layer is quantised: none keeps the error within 1.00e-06");
+	CHECK_SAYS(cli_out, "int8: no layer is quantised: none keeps the error within 1.00e-06; its kernels are "
+			    "those of floats, which commands find with --level int8 alone: tune it without");
+	CHECK_SAYS(cli_err, " --level int8");
+	CHECK_RUN(1, "tune %s --rigor cached --threads 1 --cache %s", model, cache);
+	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
+	CHECK_RUN(0, "bench %s --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
+	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
+	CHECK(!strstr(cli_out, "for --level int8 alone"));
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 }
 
@@ -392,6 +400,16 @@ TEST(what_is_refused)
 	begin("refused");
 	CHECK_RUN(2, "tune %s --error 1e-2 --cache %s", model, cache);
 	CHECK_SAYS(cli_err, "--error needs examples of inputs: --data DIR");
+	static const char *const pictures[] = {"examples 3",  "resize 3x3",  "mean 1",
+					       "scale 1/255", "layout nhwc", "channels bgr"};
+	for (int i = 0; i < 12; i++) { /* also with the level, they say how a folder is read that is not there */
+		char says[64];
+		CHECK_RUN(2, "tune %s --%s %s --cache %s", model, pictures[i / 2],
+			  i % 2 ? "--level int8" : "", cache);
+		snprintf(says, sizeof says, "--%.*s needs examples of inputs: --data DIR",
+			 (int)strcspn(pictures[i / 2], " "), pictures[i / 2]);
+		CHECK_SAYS(cli_err, says);
+	}
 	CHECK_RUN(2, "tune %s --data %s --cache %s", model, data, cache);
 	CHECK_SAYS(cli_err, "--data goes with --level int8");
 	CHECK_RUN(2, "tune %s --data %s --level fp32 --cache %s", model, data, cache);

@@ -217,6 +217,10 @@ TEST(without_a_cache_nothing_is_kept)
 	CHECK_SAYS(cli_out, "nothing was kept (--no-cache)\n");
 	CHECK_SAYS(cli_err, "Next: hone tune ");
 	CHECK_SAYS(cli_err, " --budget 60s --rigor estimate --threads 1 --cache ");
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache --cache /proc/nope",
+		  steering()); /* root passes access() there, but no file can be made */
+	CHECK(!strstr(cli_err, "/proc"));
+	CHECK_SAYS(cli_err, "name a folder that can be written");
 	homeless = true; /* nowhere to look for a cache */
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --no-cache", steering());
 	CHECK_SAYS(cli_err, "hone-cache\n");

@@ -114,6 +114,17 @@ TEST(signed_and_taken)
 	CHECK(out_number("taken") == 0 && out_number("known") == RECORDS);
 	CHECK_RUN(2, "import %s --key %s --cache %s", file, key, to); /* a private key instead */
 	CHECK_SAYS(cli_err, "not a public key");
+	CHECK_SAYS(cli_err, "openssl pkey -in KEY -pubout");
+	REQUIRE_OK(file_write(path, id, strlen(id)));
+	CHECK_RUN(2, "import %s --key %s --cache %s", file, path, to);
+	CHECK_SAYS(cli_err,
+		   "give 130 hex digits, or a file that begins with them or is a public key for P-256");
+	char cmd[800];
+	snprintf(cmd, sizeof cmd, "openssl pkey -in %s -pubout -out %s 2>/dev/null", key, path);
+	if (system(cmd) == 0) { /* there is an openssl */
+		CHECK_RUN(0, "import %s --key %s --json --cache %s", file, path, to);
+		CHECK(out_number("taken") == 0 && out_number("known") == RECORDS);
+	}
 	REQUIRE_OK(file_read(&a, file, 0, &b));
 	((char *)(uintptr_t)b.p)[b.n / 2] ^= 1;
 	REQUIRE_OK(file_write(file, b.p, b.n));
@@ -136,6 +147,10 @@ TEST(unsigned_only_where_it_is_said)
 	CHECK(out_number("code") == 0 && !strstr(cli_out, "signed_by"));
 	CHECK_RUN(1, "import %s --cache %s", file, to);
 	CHECK_SAYS(cli_err, "--unsigned");
+	CHECK_SAYS(cli_err, "unsigned.seg: not signed: ask its maker for the signature ");
+	CHECK_RUN(0, "pack --help");
+	CHECK_SAYS(cli_out, "P-256");
+	CHECK_SAYS(cli_out, "openssl genpkey");
 	CHECK(records_of(to) == 0);
 	CHECK_RUN(0, "import %s --unsigned --json --cache %s", file, to);
 	CHECK(out_number("taken") == RECORDS);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line on terminals of several widths: progress lines, tables, the status. */
 #include "agent/cache/cache.h"
+#include "agent/cache/gain.h"
 #include "platform/base/rng.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/cli_terminal.h"
 #include "tests/lib/fake_honed.h"
-<<<<<<< HEAD
-#include "agent/cache/gain.h"
-=======
 #include "tests/lib/tasks.h"
->>>>>>> wt-words
 #include "tools/hone/help.h"
 #include "tools/hone/table.h"
 

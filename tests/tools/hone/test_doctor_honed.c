@@ -54,6 +54,13 @@ TEST(the_cache_and_the_limits_are_honeds)
 	hone("doctor --json --config %s", own("other.conf"));
 	CHECK(!strcmp(verdict("honed", process), "ok"));
 	unsetenv("HONE_SOCKET");
+	/* A honed that is busy with its start answers late. */
+	char later[64];
+	REQUIRE(kill(honed, SIGSTOP) == 0);
+	snprintf(later, sizeof later, "(sleep 3; kill -CONT %d) &", (int)honed);
+	CHECK(system(later) == 0);
+	hone(WORDS, own("run/honed.sock"), own("honed.conf"));
+	CHECK(!strcmp(verdict("honed", process), "ok"));
 	/* A configuration that honed refused. */
 	write_text(own("honed.conf"), "[boot]\nbudget = soon\n");
 	kill(honed, SIGHUP);

@@ -158,7 +158,8 @@ static void words_of(const struct trials *l, double least_ns, char text[8192])
 	fflush(stdout);
 	int out = dup(STDOUT_FILENO);
 	dup2(fileno(f), STDOUT_FILENO);
-	explain_log_words(l, &p, NULL, "x=6", least_ns);
+	if (explain_log_words(l, &p, NULL, "x=6", least_ns))
+		explain_marked_words();
 	fflush(stdout);
 	dup2(out, STDOUT_FILENO);
 	close(out);
