@@ -5,6 +5,7 @@
 #include "agent/cache/share_kept.h"
 #include "agent/run/plan_device.h"
 #include "agent/worker/device.h"
+#include "platform/machine/board.h"
 
 /* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
 #define PEAKS_AGAIN_NS (10 * NS_PER_S)
@@ -28,7 +29,7 @@ static int measure_target(struct session *s, bool known, bool quiet)
 }
 
 /* Measures the machine's peaks if they are not known, while no other job measures. */
-static int know_target(struct session *s)
+static int measure_leased(struct session *s)
 {
 	const char *taint;
 	bool known = target_recall(s->store.dir, &s->target);
@@ -37,6 +38,14 @@ static int know_target(struct session *s)
 	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
 	int rc = measure_target(s, known, leased >= 0);
 	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
+}
+
+static int know_target(struct session *s)
+{
+	int rc = measure_leased(s);
+	if (rc >= 0)
+		board_fill_host(&s->target);
+	return rc;
 }
 
 /* The same for a device, whose target is known. */

@@ -162,12 +162,25 @@ static void gen_if(struct gen *g, const struct stmt *s)
 	merge(g, after, end_yes, end_no);
 }
 
+/* Keeps the loads of a step behind those of the step before: AArch64 has no memory operands, and LLVM would
+ * load the values of all unrolled steps at once, which spills. A fence for this thread alone is no
+ * instruction. */
+static void part_steps(struct gen *g, const struct stmt *s, bool *math)
+{
+	bool load = s->vop == V_LOAD;
+	if (g->arch == ARCH_A64 && load && *math)
+		LLVMBuildFence(g->b, LLVMAtomicOrderingAcquireRelease, true, "");
+	*math = load ? false : *math || s->vop == V_FMA;
+}
+
 /* Recursion is bounded by LOOPS_MAX_DEPTH. */
 void gen_body(struct gen *g, const struct stmt *s)
 {
+	bool math = false;
 	for (; s; s = s->next)
 		switch (s->op) {
 		case ST_SET:
+			part_steps(g, s, &math);
 			gen_set(g, s);
 			break;
 		case ST_STORE:

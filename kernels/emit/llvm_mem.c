@@ -188,15 +188,26 @@ static LLVMValueRef load_picked(struct gen *g, const struct access *x, LLVMValue
 	return v;
 }
 
-/* FMLA has no form by element for pairs of f16. On AArch64 an LD1R of a pair takes one of the two vector
- * pipes and an address without displacement; LDR of a general register and DUP from it take neither, and a
- * freeze between them keeps LLVM from making an LD1R of them. By LLVM's model of the Neoverse N1, which is an
- * A76, a tile of 4x6 points then makes 15.9 products per cycle instead of 12.8. */
-static LLVMValueRef load_to_splat(struct gen *g, const struct access *x, LLVMValueRef p)
+/* On AArch64 an LD1R takes one of the two vector pipes and an address without displacement. A freeze between
+ * the load and the splat keeps LLVM from making one of them. A lane of 32 bits then comes by an LDR, and FMLA
+ * and SDOT take it by element. FMLA has no such form for pairs of f16: an LDR of a general register and a DUP
+ * from it take no vector pipe, either. By LLVM's model of the Neoverse N1, which is an A76, a tile of 4x6
+ * points then makes 15.9 products of f16 per cycle instead of 12.8. */
+static LLVMValueRef load_splat(struct gen *g, const struct access *x, LLVMValueRef p)
 {
-	LLVMValueRef v = load_at(g, x, p, 1);
-	bool pair = mem_group(x->m) == 2 && mem_type(g->l, x->m) == DT_F16;
-	return g->arch == ARCH_A64 && pair ? LLVMBuildFreeze(g->b, v, "") : v;
+	bool pair = mem_group(x->m) == 2 && mem_type(g->l, x->m) == DT_F16,
+	     word = x->unit == UNIT_F32 || x->unit == UNIT_I32;
+	if (g->arch != ARCH_A64 || (!pair && !word) || x->lanes == 1)
+		return gen_splat(g, load_at(g, x, p, 1), x->lanes);
+	if (pair || x->unit == UNIT_F32)
+		return gen_splat(g, LLVMBuildFreeze(g->b, load_at(g, x, p, 1), ""), x->lanes);
+	struct access bits = *x;
+	bits.unit = UNIT_F32;
+	LLVMValueRef zero = LLVMConstInt(g->i32, 0, false), v = LLVMGetUndef(gen_type(g, UNIT_F32, x->lanes));
+	v = LLVMBuildInsertElement(g->b, v, LLVMBuildFreeze(g->b, load_at(g, &bits, p, 1), ""), zero, "");
+	v = gen_bits(g, v, UNIT_I32, x->lanes);
+	return LLVMBuildShuffleVector(g->b, v, LLVMGetUndef(LLVMTypeOf(v)),
+				      LLVMConstNull(LLVMVectorType(g->i32, (unsigned)x->lanes)), "");
 }
 
 static LLVMValueRef broadcast(struct gen *g, const struct access *x, LLVMValueRef p)
@@ -204,7 +215,7 @@ static LLVMValueRef broadcast(struct gen *g, const struct access *x, LLVMValueRe
 	const struct ix *valid = x->plain.valid;
 	if (valid)
 		p = LLVMBuildSelect(g->b, lane_is_valid(g, gen_ix(g, valid), 0), p, filled(g, x, 0), "");
-	LLVMValueRef v = gen_splat(g, load_to_splat(g, x, guarded(g, x, p)), x->lanes);
+	LLVMValueRef v = load_splat(g, x, guarded(g, x, p));
 	if (!valid || x->lanes == 1)
 		return v;
 	LLVMValueRef mask = gen_mask(g, valid, x->lanes);

@@ -261,15 +261,26 @@ static LLVMValueRef a64_dot(struct gen *g, const char *name, LLVMValueRef a, LLV
 	return gen_target_call(g, name, over[0], args, 3, over, 2);
 }
 
+static bool is_splat(LLVMValueRef v, int lanes)
+{
+	bool all = LLVMIsAShuffleVectorInst(v) && LLVMGetNumMaskElements(v) == (unsigned)lanes;
+	for (unsigned i = 0; i < (unsigned)lanes && all; i++)
+		all = LLVMGetMaskValue(v, i) == 0;
+	return all;
+}
+
 /* Unsigned bytes by signed dot products: a - 128 is signed, and 128 times the sum of b's bytes makes up for
  * it. That is the same for all points of a tile that multiply b, and LLVM computes it once for them. */
 static LLVMValueRef a64_shifted_dot(struct gen *g, LLVMValueRef *in, int lanes)
 {
 	static const char sdot[] = "llvm.aarch64.neon.sdot";
 	LLVMValueRef ones = gen_s32_const(g, 0x01010101, lanes), flip = gen_s32_const(g, 0x80808080, lanes);
-	LLVMValueRef a = LLVMBuildXor(g->b, in[0], flip, "");
+	bool turned = is_splat(in[0], lanes);
+	LLVMValueRef a = LLVMBuildXor(g->b, turned ? LLVMGetOperand(in[0], 0) : in[0], flip, "");
 	LLVMValueRef sums = a64_dot(g, sdot, ones, in[1], gen_s32_const(g, 0, lanes));
-	return LLVMBuildAdd(g->b, a64_dot(g, sdot, a, in[1], in[2]), shl(g, sums, 7, lanes), "");
+	LLVMValueRef r = turned ? a64_dot(g, sdot, in[1], gen_lanes(g, a, 0, 0, lanes), in[2])
+				: a64_dot(g, sdot, a, in[1], in[2]);
+	return LLVMBuildAdd(g->b, r, shl(g, sums, 7, lanes), "");
 }
 
 static LLVMValueRef a64_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *in, int lanes)
@@ -279,7 +290,8 @@ static LLVMValueRef a64_dot4(struct gen *g, const struct stmt *s, LLVMValueRef *
 		return a64_dot(g, "llvm.aarch64.neon.usdot", in[0], in[1], in[2]);
 	if (!has(g, "+dotprod"))
 		return neon_dot4(g, s, in, lanes);
-	return is_signed ? a64_dot(g, "llvm.aarch64.neon.sdot", in[0], in[1], in[2])
+	bool turned = is_signed && is_splat(in[0], lanes); /* SDOT takes its second operand by element */
+	return is_signed ? a64_dot(g, "llvm.aarch64.neon.sdot", in[turned], in[!turned], in[2])
 			 : a64_shifted_dot(g, in, lanes);
 }
 

@@ -7,7 +7,7 @@ case $3 in "" | /*) ;; *) echo "make install: PREFIX='$3' is no absolute path: w
 b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
 install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
-	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
+	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples" "$root/share/hone/boards"
 install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$b/hone-sync" "$b/hone-fleet" "$root/bin"
 sh tools/build/units.sh --install "$dest" "$prefix"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
@@ -17,6 +17,7 @@ sed -i "s|/usr/local/|$prefix/|" "$root/share/man/man8/honed.8"
 install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
 install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
+install -m 644 configs/boards/*.conf "$root/share/hone/boards"
 for p in hone hone-fleet; do "$b/$p" --bash-completion > "$root/share/bash-completion/completions/$p"; done
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"

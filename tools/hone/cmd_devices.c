@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
+#include "platform/machine/board.h"
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
@@ -49,7 +50,21 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	if (rc <= 0)
 		return rc;
 	rc = machine_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
+	if (rc >= 0)
+		board_fill_host(t);
 	return rc < 0 ? rc : 1;
+}
+
+/* The board that a file describes; false: none does. A file that is wrong gets a warning. */
+static bool find_board(struct board_file *b)
+{
+	char dir[PATH_MAX];
+	int rc = board_dir(dir, sizeof dir);
+	if (rc >= 0)
+		rc = board_find(dir, "", "", b);
+	if (rc < 0 && rc != E_NOTFOUND)
+		log_info("%s", err_text());
+	return rc >= 0;
 }
 
 #define NAMES_WAIT_NS (3 * INT64_C(1000000000)) /* somebody may wait for a completion */
@@ -83,6 +98,10 @@ static int run_devices(const struct args *a)
 	char dir[PATH_MAX];
 	const char *cache = model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir;
 	json_t *devices = json_array();
+	struct board_file board;
+	bool known = find_board(&board);
+	if (known && !a->json)
+		printf("board: %s (%s.conf, by %s)\n", board.name, board.file, board.match);
 	for (int i = 0; dev_table[i]; i++) {
 		const struct dev *d = dev_table[i];
 		struct target t;
@@ -101,9 +120,10 @@ static int run_devices(const struct args *a)
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
 	if (a->json)
-		return json_out(json_pack("{so so so}", "devices", devices, "opencl",
-					  drivers_json(DRIVERS_OPENCL, cache, DRIVERS_WAIT_NS), "cuda",
-					  drivers_json(DRIVERS_CUDA, cache, DRIVERS_WAIT_NS)));
+		return json_out(json_pack("{ss? ss? so so so}", "board", known ? board.file : NULL,
+					  "board_name", known ? board.name : NULL, "devices", devices,
+					  "opencl", drivers_json(DRIVERS_OPENCL, cache, DRIVERS_WAIT_NS),
+					  "cuda", drivers_json(DRIVERS_CUDA, cache, DRIVERS_WAIT_NS)));
 	json_decref(devices);
 	for (enum drivers d = 0; d < DRIVERS; d++)
 		drivers_print(d, cache, DRIVERS_WAIT_NS);

@@ -15,6 +15,7 @@ static const struct {
 } checks[] = {
     {"configuration", doctor_configuration, false},
     {"honed", doctor_honed, false}, /* early: its cache and process are looked at */
+    {"board", doctor_identity, false},
     {"gate", doctor_gate, false},
     {"governor", doctor_governor, false},
     {"clock", doctor_clock, false},

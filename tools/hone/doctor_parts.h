@@ -39,9 +39,9 @@ __attribute__((format(printf, 4, 5))) void doctor_say(struct doctor *d, enum fin
 bool doctor_has_unit(const struct doctor *d, const char *unit);
 
 typedef void doctor_check(struct doctor *d);
-doctor_check doctor_gate, doctor_governor, doctor_clock, doctor_mode, doctor_cores, doctor_heat,
-    doctor_throttle, doctor_battery, doctor_pressure, doctor_memory_group, doctor_memory, doctor_swap,
-    doctor_time;
+doctor_check doctor_identity, doctor_gate, doctor_governor, doctor_clock, doctor_mode, doctor_cores,
+    doctor_heat, doctor_throttle, doctor_battery, doctor_pressure, doctor_memory_group, doctor_memory,
+    doctor_swap, doctor_time;
 doctor_check doctor_cache, doctor_records, doctor_store, doctor_space, doctor_flash, doctor_configuration,
     doctor_honed, doctor_units, doctor_opencl, doctor_cuda, doctor_worker, doctor_devices, doctor_code,
     doctor_limits;

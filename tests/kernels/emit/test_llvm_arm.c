@@ -93,6 +93,40 @@ static void block_program(struct typed_maker *m, const struct target *t)
 	loops_entry_end(&l);
 }
 
+/* Sums of dot products of quads of which all lanes have the same one, on either side or on none. */
+static void dot_program(struct typed_maker *m, const struct target *t)
+{
+	int lanes = 4 << pick(m, KINDS - 2), v[4], same = pick(m, 3);
+	bool is_signed = pick(m, 2);
+	const struct ix *x;
+	fill_memory(&m->r);
+	begin_program(t->fma);
+	for (int k = 0; k < 4; k++)
+		v[k] = lv_new_s32(&l, lanes);
+	loops_entry(&l, c(1 + pick(m, 2)));
+	const struct ix *at = ix_mul(&l, ix_var(&l, l.entry[0].var), c(4 * lanes));
+	for (int k = 2; k < 4; k++)
+		lv_load(&l, v[k], (struct mem){.buf = 5, .at = c(pick(m, 64)), .stride = 1});
+	struct stmt *f = for_begin(&l, c(0), c(4), 1, false, &x);
+	for (int step = 0; step < 4; step++) {
+		for (int k = 0; k < 2; k++)
+			lv_load(
+			    &l, v[k],
+			    (struct mem){.buf = k || is_signed ? 3 : 4,
+					 .at = ix_add(&l, at, ix_add(&l, ix_mul(&l, x, c(16)), c(4 * step))),
+					 .stride = same == k ? 0 : 4,
+					 .group = 4});
+		for (int k = 2; k < 4; k++)
+			lv_dot4(&l, v[k], is_signed ? V_DOT4S : V_DOT4U, v[0], v[1], v[k], false);
+	}
+	for_end(&l, f);
+	for (int k = 2; k < 4; k++)
+		lv_store(&l, v[k],
+			 (struct mem){
+			     .buf = 2 * TYPES - 1, .at = ix_add(&l, at, c((k - 2) * lanes)), .stride = 1});
+	loops_entry_end(&l);
+}
+
 /* Compiles program i of a seed and interprets it. 1: it is good; 0: an s32 overflows. */
 static int make(const struct arm_board *b, const struct target *t, make_program *program, int i,
 		uint64_t seed, FILE *input)
@@ -183,6 +217,11 @@ static void blocks_on(const struct arm_board *b)
 	arm_target(b, &t);
 	if (target_multiplies_blocks(&t))
 		run_programs(b, block_program);
+}
+
+static void dots_on(const struct arm_board *b)
+{
+	run_programs(b, dot_program);
 }
 
 /* Divisions by parameters: each result is compared in the program, which then stores 1, else 0. */
@@ -323,6 +362,11 @@ TEST(f16_sums_at_the_edges)
 TEST(products_of_matrices_of_bytes)
 {
 	on_all(blocks_on);
+}
+
+TEST(dot_products_by_element)
+{
+	on_all(dots_on);
 }
 
 TEST(random_typed_programs_on_arm)
