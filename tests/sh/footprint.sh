@@ -47,12 +47,22 @@ most() { # limit, what, file...
 # Code for x86-64 is made by a larger generator, and that for PTX is a second one.
 ptx=0
 ! grep -q LLVMInitializeNVPTXTarget "$b/hone-worker" || ptx=10000000
-most 1500000 "honed, hone-sync and libhone.so" honed hone-sync libhone.so
+# Where the C library is older, the others are in them.
+small=1500000
+[ "$libc" != bullseye ] || small=2500000
+most $small "honed, hone-sync and libhone.so" honed hone-sync libhone.so
 most $((30000000 + ptx)) hone-worker hone-worker
 if [ -e "$dir/libhone-device.so" ]; then
 	cat "$b"/gen/*.fallback.zst >"$dir/kernels"
 	# shellcheck disable=SC2086
 	most $((35000000 + ptx)) "everything" $files kernels
+fi
+# Static programs start without the board's libraries.
+if [ -e "$b/static/honed" ] && [ "$arch" = arm64 ] && command -v qemu-aarch64-static >/dev/null; then
+	for f in hone honed hone-worker; do
+		check "$f, which is static, does not start alone" env -u QEMU_LD_PREFIX qemu-aarch64-static "$b/static/$f" --version
+		check "$f in static/ is dynamic" sh -c "! readelf -d '$b/static/$f' | grep NEEDED"
+	done
 fi
 # glibc of the board: a program that needs a newer symbol does not start there.
 newest=2.36
