@@ -14,6 +14,14 @@ char __libc_single_threaded; /* 0: C++ code counts references atomically */
 uint32_t arc4random(void);
 struct usage mallinfo2(void);
 const char *strerrordesc_np(int number);
+int _dl_find_object(void *address, void *found);
+
+/* Static programs alone call it, to unwind exceptions. Neither we nor LLVM throw any. */
+int _dl_find_object(void *address, void *found)
+{
+	(void)address, (void)found;
+	return -1;
+}
 
 uint32_t arc4random(void)
 {
