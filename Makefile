@@ -65,23 +65,33 @@ in_sync   = $(addprefix agent/,sync control cache) search $(filter-out kernels/o
 in_fleet  = tools/fleet tools/hone agent/sync agent/control agent/cache search $(filter-out kernels/onnx,$(MATHS)) $(BASE)
 in_worker = $(AGENT) $(MATHS) search $(BASE)
 in_hone   = tools/hone agent/quantize $(AGENT) $(MATHS) search $(BASE)
-LDLIBS  += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto -lpthread -lm
+LDLIBS  += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto $(CLIBS)
+CLIBS   ?= -lpthread -lm
 # Pictures as inputs (tools/hone/picture.h): hone, tests and benchmarks alone.
-PICLIBS  = -lpng -ljpeg
+PICLIBS  = -lpng -ljpeg -lz
 NETLIBS  = -luv -lcurl -lmicrohttpd -lsqlite3 -lpq
+# Objects of folders and others, as libhone has them; `own`: which libhone has with less in them.
+small    = $(addprefix $(B)/,$(foreach o,$(2) $(basename $(filter-out $(APART),$(foreach r,$(1),$(call src,$(r)/*.c)))),$(if $(filter $(own),$(o)),own,lib)/$(o).o))
+own      = $(addprefix agent/cache/,$(less_cache) chosen) $(addprefix kernels/space/,$(less_space)) $(addprefix kernels/task/,$(less_task))
+less_cache = cache cache_index cache_layer
+less_space = draft_items draft_lines draft_winograd sched_check space space_ring space_winograd winograd
+less_task  = task_groups
 table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
-link     = $(call say,LD)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring /static/,$@),-static) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
 BASELINES ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
-PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync hone-fleet)
+PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync $(if $(BOARD),,hone-fleet))
 programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
-$(B)/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
+$(B)/hone $(B)/static/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
 	$(link) $(PICLIBS) $(LDLIBS)
-$(B)/honed: $(B)/agent/honed/main_honed.o $(call table_o,agent/control/policy) $(call in,$(in_honed))
-	$(link) -luv -linih -ljansson -lpthread -lm
-$(B)/hone-sync: $(B)/agent/sync/main_sync.o $(call table_o,kernels/graph/op agent/control/policy) $(call in,$(in_sync))
-	$(link) -lcurl $(LDLIBS)
+# Boards run these two all the time: they consist of small objects (below).
+$(B)/honed-all.a: $(call small,$(in_honed))
+$(B)/honed $(B)/static/honed: $(call small,,agent/honed/main_honed gen/agent/control/policy_table) $(B)/honed-all.a
+	$(link) -Wl,--gc-sections -luv -linih -ljansson $(CLIBS)
+$(B)/hone-sync-all.a: $(call small,$(in_sync))
+$(B)/hone-sync: $(call small,,agent/sync/main_sync gen/kernels/graph/op_table gen/agent/control/policy_table) $(B)/hone-sync-all.a
+	$(link) -Wl,--gc-sections -lcurl $(LDLIBS)
 $(B)/hone-fleet: $(B)/tools/fleet/main_fleet.o $(call table_o,$(FLEETS) kernels/graph/op) $(call in,$(in_fleet))
 	$(link) $(NETLIBS) $(LDLIBS)
 
@@ -93,7 +103,7 @@ LLVM_LIBS ?= $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
 LLVM_INCLUDE ?= $(shell $(LLVM_CONFIG) --includedir)
 WORKER    = $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o %/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit/emit_table_worker.o
-$(B)/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
+$(B)/hone-worker $(B)/static/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
 # The worker with code generators for other machines: it makes their kernels during a build, and tests link the same.
 CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
@@ -165,7 +175,7 @@ LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kerne
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
-	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer
 # -O3 without copies of whole loops: libhone.so stays below 1 MB, and as fast.
 LEAN = $(if $(findstring clang,$(CC)),,-fno-split-loops -fno-unswitch-loops)
 $(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3 $(LEAN)
@@ -173,13 +183,18 @@ $(B)/lib/agent/run/host_tile.o: LEANER = $(LEAN) $(FEW_FLOATS)
 $(B)/lib/kernels/graph/add8.o: FAST = -ffp-contract=off
 $(B)/lib/kernels/graph/dense8_vnni.o: FAST = -O2 -ffp-contract=off
 $(patsubst %,$(B)/lib/%.o,agent/run/host_math agent/run/host_tile kernels/graph/dense8): FAST = -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
-$(patsubst %,$(B)/lib/agent/cache/%.o,cache cache_index cache_layer): FAST = -DCACHE_WRITES=0
+$(less_cache:%=$(B)/lib/agent/cache/%.o): FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/cache/chosen.o: FAST = -DCHOSEN_FORMER=0
-$(B)/lib/kernels/task/task_groups.o: FAST = -DTASK_INPUTS=0
-$(patsubst %,$(B)/lib/kernels/space/%.o,draft_items draft_lines draft_winograd sched_check space space_ring space_winograd winograd): FAST = -DSCHED_THREADED=0
-$(B)/lib/%.o: %.c | $(PROTO)
+$(less_task:%=$(B)/lib/kernels/task/%.o): FAST = -DTASK_INPUTS=0
+$(less_space:%=$(B)/lib/kernels/space/%.o): FAST = -DSCHED_THREADED=0
+define small_object
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) $(LEANER) -c -o $@ $<
+endef
+$(B)/lib/%.o: %.c | $(PROTO)
+	$(small_object)
+$(B)/own/%.o: %.c | $(PROTO)
+	$(small_object)
 $(B)/lib/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(ALLC)) $(SMALL) -c -o $@ $<
@@ -192,8 +207,8 @@ $(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o $(LIBMAP)
 		&& $(OBJCOPY) --localize-hidden $@
 $(B)/libhone.a: $(B)/libhone.o
 $(B)/libhone.so: $(B)/libhone.o
-	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
-		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
+	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete$(if $(BOARD),,$(,)-z$(,)pack-relative-relocs),-z,noseparate-code,--gc-sections \
+		-o $@ $< -lprotobuf-c -lzstd $(CLIBS) && ln -sf libhone.so $(B)/$(SONAME)
 
 # What runs plans on devices with drivers (OpenCL, CUDA), which libhone.so opens when an application asks for one (agent/run/device_lib.h).
 # About 88 KB stripped.
@@ -204,7 +219,7 @@ $(B)/gen/lib/device_table.c: Makefile
 	$(call say,GEN)$(call table,platform/run/dev,cuda opencl) > $@
 $(B)/libhone-device.so: $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/libhone-all.a
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL,--defsym=fail=device_fail,--defsym=fail_in=device_fail_in,--defsym=err_text=device_err_text \
-		-o $@ $^ -lzstd -lpthread -lm
+		-o $@ $^ -lzstd $(CLIBS)
 
 # ---- tests: a binary for each; tests/.../test_llvm_*.c and some benchmarks get LLVM too ----
 TESTSRC = $(call src,tests/*/test_*.c tests/*/*/test_*.c)

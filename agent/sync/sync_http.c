@@ -16,6 +16,14 @@
 enum { MOST_URL = 2048, REFUSED_BYTES = 8 << 10, SLOW_BYTES = 100 /* a second */, REASON = 240 };
 #define CONNECT_NS (20 * NS_PER_S)
 
+/* libcurl before 7.85, as JetPack 5 has it, takes bits instead of names. */
+#if LIBCURL_VERSION_NUM >= 0x075500
+#define SET_PROTOCOL(curl, plain) curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, (plain) ? "http" : "https")
+#else
+#define SET_PROTOCOL(curl, plain) \
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (plain) ? (long)CURLPROTO_HTTP : (long)CURLPROTO_HTTPS)
+#endif
+
 struct http {
 	struct fetch_options o;
 	struct fetch_sum *sum;
@@ -248,7 +256,7 @@ static void set_trust(struct http *h)
 {
 	CURL *c = h->curl;
 	bool plain = !strncmp(h->o.from, "http:", 5);
-	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, plain ? "http" : "https");
+	SET_PROTOCOL(c, plain);
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 1L);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 2L);

@@ -16,6 +16,7 @@ struct maker {
 	struct buf index, out;
 	int n;
 	bool few;
+	int last; /* index of the last post */
 	struct key done[1024];
 };
 
@@ -191,7 +192,7 @@ static int add_window(struct maker *m, const struct window *w)
 	return rc;
 }
 
-enum { NOTHING = 0, BIAS = 1, CLAMPS = 3, ALL = 5 };
+enum { NOTHING = 0, BIAS = 1, RELU = 2, CLAMPS = 3, ALL = 5 };
 static const char *const posts[] = {
     "", "r2 add", "r2 add 0 max", "r2 add 0 max 6 min", "r2 add r3 add", "r2 add r3 add 0 max"};
 
@@ -255,8 +256,7 @@ static int add_windows(struct maker *m)
 	int rc = E_OK;
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++)
 		for (int s = 1; s <= form[i].strides && !(m->few && form[i].w.rank != 2); s++)
-			for (int p = 0;
-			     p <= (m->few && form[i].last > CLAMPS ? CLAMPS : form[i].last) && rc >= 0; p++) {
+			for (int p = 0; p <= form[i].last && p <= m->last && rc >= 0; p++) {
 				struct window w = form[i].w;
 				w.dilation = w.dilation ? w.dilation : 1;
 				for (int d = 0; d < w.rank; d++)
@@ -283,7 +283,7 @@ static int add_products(struct maker *m)
 	int rc = E_OK;
 	for (int i = 0; i < 18 && rc >= 0; i++) {
 		const char *post = posts[i % 6];
-		if (i >= 12 && post[0])
+		if ((i >= 12 && post[0]) || (m->last < CLAMPS && i % 6 > BIAS))
 			continue;
 		struct buf b = {0};
 		bool constants = true;
@@ -431,6 +431,8 @@ int fallback_make(const char *isa, const struct emit *e, bool few, const char *p
 {
 	struct maker m = {.e = e, .few = few};
 	int rc = target_baseline(isa, &m.target);
+	/* With 32 registers tiles are larger, and kernels twice as long: there, products get a bias alone. */
+	m.last = !few ? ALL : m.target.regs > 16 ? RELU : CLAMPS;
 	if (rc >= 0)
 		rc = add_windows(&m);
 	if (rc >= 0)

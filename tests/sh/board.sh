@@ -145,4 +145,5 @@ for t in "$build"/tests/test_*; do
 	[ -x "$t" ] || continue
 	HONE_WORKER=$PWD/$build/hone-worker SEEDS=${SEEDS:-5} check "$(basename "$t") on $most" on $most timeout 600 "$t"
 done
+check "sizes and versions of glibc" sh tests/sh/footprint.sh "$build"
 end

@@ -61,7 +61,7 @@ check "honed holds search, an emitter, a worker or a library that it must not" "
 check "hone-sync holds search, an emitter or a worker" "$(nm "$b/hone-sync" 2>&1 |
 	grep -E ' [TtDdRrBb] (LLVM|_ZN4llvm|hwloc|strategy|tune|emit|loops|cost|local|runner|wire)_?[a-z_]*$|o such file' | grep -v "$inline")"
 check "honed links other libraries than libuv, inih, jansson and libc's" "$(readelf -d "$b/honed" 2>&1 |
-	sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p; /rror/p' | grep -vE '^lib(uv|inih|jansson|c|m|pthread|asan|ubsan|tsan|gcc_s)\.so')"
+	sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p; /rror/p' | grep -vE '^(lib(uv|inih|jansson|c|m|pthread|asan|ubsan|tsan|gcc_s)|ld-linux.*)\.so')"
 check "honed or libhone holds a part of OpenCL or CUDA" "$(nm "$b/honed" "$b/libhone.so" 2>&1 | grep -E ' [TtDdRrBb] (emit_)?(opencl|cuda)_?|o such file')"
 check "a program links a driver" "$(for p in hone hone-worker honed hone-sync hone-fleet libhone.so; do readelf -d "$b/$p" 2>&1 |
 	sed -n "s/.*NEEDED.*\[\(lib.*\(OpenCL\|pocl\|cuda\|nvidia\).*\)\]/$p: \1/p; /rror/p"; done)"

@@ -8,7 +8,8 @@ ARCH     := $(call board,arch)
 TRIPLE   := $(call board,triple)
 SUITE    := $(call board,suite)
 BASELINES := $(call board,baselines)
-SYSROOT  ?= build-sysroot/$(SUITE)-$(ARCH)
+LIBC     := $(call board,libc)
+SYSROOT  ?= build-sysroot/$(SUITE)-$(if $(filter-out $(SUITE),$(LIBC)),libc-$(LIBC)-)$(ARCH)
 override CC := $(TRIPLE)-gcc
 override AR := $(TRIPLE)-ar
 override LD := $(TRIPLE)-ld
@@ -26,13 +27,35 @@ PTX_PARTS := $(if $(findstring cuda,$(call board,devices)),nvptx)
 # 32-bit machines, too, see files of more than 2 GB, and the year 2038.
 CPPFLAGS += --sysroot=$(SYSROOT) $(if $(filter armhf,$(ARCH)),-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
 # The C++ library is that of the board, too: ours may need functions of a newer C library.
-LDFLAGS  += --sysroot=$(SYSROOT) $(addprefix -L,$(wildcard $(SYSROOT)/usr/lib/gcc/$(TRIPLE)/*))
+# Segments are aligned to the largest pages of such boards, those of Raspberry Pi 5, instead of the linker's 64 KB.
+LDFLAGS  += $(if $(filter arm64,$(ARCH)),-Wl$(,)-z$(,)max-page-size=16384) -Wl$(,)-O2
+LDFLAGS  += --sysroot=$(SYSROOT) $(foreach d,usr/lib lib,$(foreach w,-B -L,$(w)$(SYSROOT)/$(d)/$(TRIPLE))) $(addprefix -L,$(wildcard $(SYSROOT)/usr/lib/gcc/$(TRIPLE)/*))
+# A C library before 2.34 has threads and more in libraries of their own.
+CLIBS    := -lpthread -lm -ldl -lrt
+# Where the board's C library is the older one, the other libraries come from archives, which need names that it does not have.
+STUBS    := $(B)/tools/build/board_udev.o
+ifneq ($(LIBC),$(SUITE))
+STUBS    += $(B)/tools/build/board_libc.o
+CPPFLAGS += -include tools/build/board_libc.h
+$(addprefix $(B)/,hone honed hone-worker hone-sync): $(STUBS)
+endif
+# Static programs need nothing of the board, and open no drivers of GPUs. hone-sync stays dynamic: Debian has no archives of all that
+# libcurl needs.
+STATIC   := $(addprefix $(B)/static/,hone honed hone-worker)
+$(STATIC): $(STUBS) $(B)/tools/build/board_static.o | $(B)/static
+$(B)/static:
+	@mkdir -p $@
+static: $(STATIC)
+# A tarball to unpack in /, for tuning on the CPU; DYNAMIC=1: with programs that open drivers and need the board's libraries.
+tarball: $(if $(DYNAMIC),,static) all
+	@sh tools/build/tarball.sh $(B) $(BOARD) $(VERSION) $(SONAME) $(if $(DYNAMIC),dynamic,static) $(BASELINES:%=$(B)/gen/%.fallback.zst)
+.PHONY: static tarball
 .DEFAULT_GOAL := all
 $(MAKER): force-maker
 	$(AGAIN) BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy $(MAKER)
 force-maker:
 .PHONY: force-maker
-# For tests/sh/board.sh: the architecture, and where its libraries are.
+# For tests/sh: the architecture, where its libraries are, and whose C library the board has.
 programs: $(B)/board
 $(B)/board: Makefile
-	@mkdir -p $(@D) && printf '%s\n%s\n' $(ARCH) $(abspath $(SYSROOT)) > $@
+	@mkdir -p $(@D) && printf '%s\n' $(ARCH) $(abspath $(SYSROOT)) $(LIBC) > $@

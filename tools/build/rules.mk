@@ -26,5 +26,5 @@ clean:
 .PHONY: deps demo size install wheel clean
 # The board's headers and libraries (tools/build/board.mk).
 sysroot:
-	@$(if $(BOARD),,echo "make: sysroot needs BOARD=, one of $$(sh tools/build/board.sh)" >&2; exit 1;) sh tools/build/sysroot.sh $(ARCH) $(SUITE) $(SYSROOT)
+	@$(if $(BOARD),,echo "make: sysroot needs BOARD=, one of $$(sh tools/build/board.sh)" >&2; exit 1;) sh tools/build/sysroot.sh $(ARCH) $(SUITE) $(LIBC) $(SYSROOT)
 .PHONY: sysroot

@@ -65,7 +65,7 @@ TEST(archive_of_each_baseline)
 	made("few/*.fallback", path); /* the archive of libhone */
 	REQUIRE(glob(path, 0, NULL, &found) == 0);
 	CHECK(found.gl_pathc == 1);
-	check_archive(found.gl_pathv[0], 140, 220);
+	check_archive(found.gl_pathv[0], 110, 220);
 	globfree(&found);
 	CHECK_FAILS(fallback_make("vax", emit_find("llvm"), false, "/dev/null"), E_NOTFOUND, "vax");
 }
