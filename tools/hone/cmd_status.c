@@ -263,6 +263,7 @@ static int run_status(const struct args *a)
 	int rc = model_cache_limit(a, &o.cap_bytes);
 	if (rc < 0)
 		return rc;
+	model_cache_of_socket(arg_str(a, "socket", NULL));
 	if (arg_flag(a, "watch"))
 		return watch_status(a);
 	json_t *d = ask_daemon(a, &there);

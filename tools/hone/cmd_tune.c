@@ -317,7 +317,7 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 /* A box in which honed lent no processors; `why` says the reason. */
 static bool was_held(const struct tune_report *r, char *why, size_t n)
 {
-	return tried_nothing(r) && daemon_is_closed(NULL, why, n);
+	return tried_nothing(r) && daemon_is_closed(NULL, false, why, n);
 }
 
 static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
