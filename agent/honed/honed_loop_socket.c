@@ -68,7 +68,15 @@ static int bind_at(struct loop *l, const char *path, const struct sockaddr_un *a
 		l->bound = true;
 		return E_OK;
 	}
-	rc = fail(E_IO, "control socket %s: %s; --socket names another", path, strerror(errno));
+	const char *slash = strrchr(path, '/');
+	if (errno == ENOENT && slash > path)
+		rc = fail(
+		    E_IO,
+		    "control socket %s: its folder does not exist: make it (mkdir -p %.*s), or name another "
+		    "socket (--socket)",
+		    path, (int)(slash - path), path);
+	else
+		rc = fail(E_IO, "control socket %s: %s; --socket names another", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	unlink(temp);

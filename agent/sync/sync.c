@@ -120,6 +120,7 @@ static int enrol(struct run *r)
 		private_key_public(r->key, &pub);
 		public_key_id(&pub, id);
 		sync_board_name(r->c, NULL, id, name);
+		snprintf(r->state.joined, sizeof r->state.joined, "%s", name);
 		log_info("hone-sync: this board is enrolled at %s as %s (%s)", r->c->server, name, id);
 	}
 	r->certified = rc >= 0;

@@ -379,8 +379,8 @@ static const struct {
     {410, 410, E_NOTFOUND, "there is no such file"},
     {401, 401, E_WRONG, "it does not know this board"},
     {403, 403, E_WRONG,
-     "it refuses this board: its join token is used up, expired, mistyped or of another fleet; ask for "
-     "another"},
+     "it refuses this board and does not say why: its join token may be used up, expired, mistyped or of "
+     "another fleet, or the board is revoked; ask the fleet's operator"},
     {429, 429, E_BUSY, "it asks to try again later"},
     {503, 503, E_BUSY, "it asks to try again later"},
     {400, 400, E_UNSUPPORTED, "it does not accept the request"},
@@ -408,6 +408,8 @@ static int judge(const struct http *h)
 	if (is_good(s) || (s == 304 && h->ask->etag && !h->ask->from) || (s == 416 && h->ask->from))
 		return s;
 	reason(h, why, sizeof why);
+	if (s == 403 && *why) /* the server's words name the one cause that is true */
+		return fail(E_WRONG, "it refuses this board (status %d)%s", s, why);
 	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		if (s >= statuses[i].from && s <= statuses[i].to)
 			return fail(statuses[i].rc, "%s (status %d)%s", statuses[i].words, s, why);

@@ -60,6 +60,7 @@ static const struct {
     {"revoked", K_BOOL, AT(revoked)},
     {"error", K_TEXT, TEXT(error)},
     {"board", K_TEXT, TEXT(board)},
+    {"joined", K_TEXT, TEXT(joined)},
     {"taken", K_NUMBER, AT(taken)},
     {"choices", K_NUMBER, AT(choices)},
     {"refused", K_NUMBER, AT(refused)},
@@ -270,6 +271,9 @@ bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct b
 		char mine[SYNC_NAME];
 		sync_board_name(c, NULL, s.board, mine);
 		json_object_set_new(j, "name", json_text(mine));
+		if (file_exists(state_path(&s, SYNC_CERT)))
+			json_object_set_new(j, "joined",
+					    json_text(sync_name_good(s.joined) ? s.joined : mine));
 		json_object_set_new(j, "server", c->server ? json_text(c->server) : json_null());
 		/* Without a server, which --folder does not need, there is no next run. */
 		json_object_set_new(j, "next_s",

@@ -24,6 +24,7 @@ static inline void end_later(void)
 		_exit(121);
 }
 
+static int terminal_rows = 24;
 static const char *terminal_kind = "xterm";
 static int press_after_ms; /* > 0: then Ctrl-C is pressed on the terminal, which nobody has read so far */
 
@@ -44,7 +45,7 @@ static inline void press_ctrl_c(int fd)
 static inline int terminal_open(int columns, char name[64])
 {
 	setenv("TERM", terminal_kind, 1);
-	struct winsize w = {.ws_row = 24, .ws_col = (unsigned short)columns};
+	struct winsize w = {.ws_row = (unsigned short)terminal_rows, .ws_col = (unsigned short)columns};
 	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || grantpt(fd) < 0 || unlockpt(fd) < 0 || ptsname_r(fd, name, 64) ||
 	    ioctl(fd, TIOCSWINSZ, &w) < 0)

@@ -120,7 +120,8 @@ static void answer(struct fleet *f, struct db_conn *c, const json_t *j, const st
 	if (rc == E_NOTFOUND)
 		fleet_refuse(f, q, r, 403, COUNT_TOKEN, e.board.id, "the token is used up; ask for another");
 	else if (rc == E_WRONG)
-		fleet_refuse(f, q, r, 403, COUNT_REVOKED, e.board.id, "this board is revoked");
+		fleet_refuse(f, q, r, 403, COUNT_REVOKED, e.board.id,
+			     "this board is revoked; ask the fleet's operator");
 	else if (rc < 0)
 		fleet_say_fault(r, rc);
 	else

@@ -40,7 +40,8 @@ struct waiting {
 	int n;
 	struct one {
 		char hash[HASH], cls[33];
-		int64_t channel, serial;
+		int64_t channel, serial, records;
+		bool placed; /* the place had it before: it is only offered again */
 		struct blob bytes;
 	} one[AT_ONCE];
 };
@@ -71,6 +72,8 @@ static int on_snapshot(void *ctx, const struct db_value *col, int n)
 	snprintf(o->cls, sizeof o->cls, "%s", col[0].p);
 	o->channel = col[1].i;
 	o->serial = col[2].i;
+	o->records = col[4].i;
+	o->placed = col[5].i;
 	return keep_bytes(w, &col[3]);
 }
 
@@ -108,6 +111,10 @@ static int send_snapshot(struct round *r, const struct one *o)
 	snprintf(name, sizeof name, "%s/%s/snapshot", o->cls, channel_names[o->channel]);
 	if (rc > 0)
 		rc = place_put(r->f->place, name, o->bytes.p, o->bytes.n, false);
+	if (rc >= 0 && !o->placed)
+		log_info("hone-fleet: published channel %s of class %s: %" PRId64
+			 " record%s, serial %" PRId64,
+			 channel_names[o->channel], o->cls, o->records, plural_s(o->records), o->serial);
 	return rc < 0 ? rc
 		      : store_exec(
 			    r->c,
@@ -163,12 +170,12 @@ static int send_snapshots(struct round *r, struct waiting *w, const char *missin
 	do {
 		arena_reset(&w->a);
 		w->n = 0;
-		rc = db_exec(
-		    r->c,
-		    "SELECT class, channel, serial, doc FROM snapshots WHERE sent = 0 AND (class, channel, "
-		    "serial) > ($2, $3, $4) ORDER BY class, channel, serial LIMIT $1",
-		    DB_PARAMS(DB_I(AT_ONCE), DB_T(last.cls), DB_I(last.channel), DB_I(last.serial)),
-		    on_snapshot, w);
+		rc = db_exec(r->c,
+			     "SELECT class, channel, serial, doc, records, placed FROM snapshots WHERE sent "
+			     "= 0 AND (class, channel, "
+			     "serial) > ($2, $3, $4) ORDER BY class, channel, serial LIMIT $1",
+			     DB_PARAMS(DB_I(AT_ONCE), DB_T(last.cls), DB_I(last.channel), DB_I(last.serial)),
+			     on_snapshot, w);
 		for (int i = 0; rc >= 0 && i < w->n; i++) {
 			rc = (rc = round_step(r)) < 0 ? rc : is_whole(r, w, &w->one[i], missing);
 			if (rc > 0)

@@ -31,6 +31,7 @@ struct fleet {
 	struct place *place; /* NULL: not opened yet */
 	bool led;            /* this instance leads, and has offered everything to the place since then */
 	int64_t roots;       /* number of root documents that were sent */
+	int64_t commands_us; /* the log has the orders of commands until this date; 0: none yet */
 	int (*step)(void *ctx);
 	void *step_ctx;
 };

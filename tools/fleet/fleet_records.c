@@ -78,7 +78,8 @@ static bool who_is_it(struct coming *in, struct db_conn *c, struct fleet_reply *
 		return false;
 	}
 	if (in->board.revoked_s) {
-		fleet_refuse(in->f, q, r, 403, COUNT_REVOKED, id, "board %s is revoked", id);
+		fleet_refuse(in->f, q, r, 403, COUNT_REVOKED, id,
+			     "board %s is revoked; ask the fleet's operator", id);
 		return false;
 	}
 	return true;

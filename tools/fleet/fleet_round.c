@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fleet/fleet_round.h"
+#include "platform/base/log.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,8 +288,34 @@ static int sweep(struct round *r)
 	return rc;
 }
 
+static int log_order(void *ctx, const struct db_value *col, int n)
+{
+	char line[512];
+	(void)ctx;
+	(void)n;
+	snprintf(line, sizeof line, "%.120s: %.300s", col[0].p, col[1].p);
+	log_one_line(line);
+	log_info("hone-fleet: %s", line);
+	return E_OK;
+}
+
+/* Logs what operators ordered by commands (rename, revoke), which write to the database without this server.
+ * Commands give whole seconds; the last two are left to the next round, as their commands may still write. */
+static int log_commands(struct round *r)
+{
+	int64_t until_us = (r->now_s - 2) * 1000000, from_us = r->f->commands_us ? r->f->commands_us : until_us;
+	int rc = db_exec(r->c,
+			 "SELECT who, what FROM admin WHERE at_us > $1 AND at_us <= $2 AND who LIKE 'user %' ORDER "
+			 "BY at_us, id",
+			 DB_PARAMS(DB_I(from_us), DB_I(until_us)), log_order, NULL);
+	if (rc >= 0)
+		r->f->commands_us = until_us > from_us ? until_us : from_us;
+	return rc < 0 ? rc : E_OK;
+}
+
 static int lead_round(struct round *r)
 {
+	round_note(r, log_commands(r));
 	revoke_first(r);
 	if (r->rc == E_STOPPED)
 		return fail(r->rc, "%s", r->why);

@@ -2,6 +2,7 @@
 #include "tools/hone/background.h"
 #include "tools/hone/daemon.h"
 #include "tools/hone/next.h"
+#include "tools/hone/table.h"
 #include "agent/cache/json.h"
 #include "agent/control/conf.h"
 #include <errno.h>
@@ -75,12 +76,12 @@ int background_tune(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
 	char why[256];
-	bool closed = !r.now && daemon_is_closed(NULL, why, sizeof why); /* --now passes soft limits */
-	printf("honed tunes it as job %d%s%s\n", job,
-	       closed  ? ", once the gate is open; now it is closed: "
-	       : r.now ? ""
-		       : ", once the gate is open",
-	       closed ? why : "");
+	bool closed = daemon_is_closed(NULL, r.now, why, sizeof why);
+	table_say("honed tunes it as job %d%s%s%s", job,
+		  closed  ? ", once the gate is open; now it is closed: "
+		  : r.now ? ""
+			  : ", once the gate is open",
+		  closed ? why : "", closed ? "; its budget begins when it starts" : "");
 	next_say("hone status --watch");
 	return 0;
 }

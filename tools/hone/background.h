@@ -14,7 +14,9 @@
 	}
 #define OPT_NOW                                                                                              \
 	{                                                                                                    \
-		"now", OPT_FLAG, NULL, "with --background: start at once, even on a busy board"              \
+		"now", OPT_FLAG, NULL,                                                                       \
+		    "with --background: start at once, even on a busy board; an inhibit, heat, a low "       \
+		    "battery and lack of memory still hold it back, before its budget begins"                \
 	}
 
 /* Whether --background was given. E_USAGE: with options that honed does not take. */

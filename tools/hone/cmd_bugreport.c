@@ -102,14 +102,15 @@ static void vitals(struct report *r, struct buf *out)
 		buf_printf(out, "battery %d %%%s\n", v.battery_pct, v.discharging ? ", discharging" : "");
 }
 
-/* Copies a configuration file. Of [sync] only the keys are copied: no values, no continuation lines, no
- * comments. As honed reads it, a section may follow blanks, and the first one a byte order mark. */
-static void put_conf(struct report *r, const char *path, struct buf *out)
+/* Copies a configuration file, whose name is shown without `root`. Of [sync] only the keys are copied: no
+ * values, no continuation lines, no comments. As honed reads it, a section may follow blanks, and the first
+ * one a byte order mark. */
+static void put_conf(struct report *r, const char *root, const char *path, struct buf *out)
 {
 	struct blob b;
 	bool sync = false;
-	buf_printf(out, "-- %s\n", path);
-	if (file_read(&r->arena, on_board(r, path), FILE_BYTES, &b) < 0) {
+	buf_printf(out, "-- %s\n", path + strlen(root));
+	if (file_read(&r->arena, path, FILE_BYTES, &b) < 0) {
 		buf_printf(out, "%s\n", err_text());
 		return;
 	}
@@ -127,21 +128,29 @@ static void put_conf(struct report *r, const char *path, struct buf *out)
 	}
 }
 
-/* All configuration files, without the values of [sync], which may be private. */
+/* All files of the configuration of the honed that answers, else of the board's, without the values of
+ * [sync], which may be private. */
 static void configuration(struct report *r, struct buf *out)
 {
 	struct conf c;
 	struct dirent **e;
-	put_conf(r, CONF_FILE, out);
-	int n = scandir(on_board(r, CONF_FILE ".d"), &e, NULL, alphasort);
+	bool asks = !*r->root || arg_given(r->args, "socket"); /* not honed of another board */
+	const char *theirs = r->status && asks ? daemon_config(r->status, &r->arena) : NULL;
+	const char *file = theirs ? theirs : on_board(r, CONF_FILE), *root = theirs ? "" : r->root;
+	put_conf(r, root, file, out);
+	int n = scandir(arena_printf(&r->arena, "%s.d", file), &e, NULL, alphasort);
 	for (int i = 0; i < n; free(e[i++]))
 		if (e[i]->d_name[0] != '.')
-			put_conf(r, arena_printf(&r->arena, CONF_FILE ".d/%s", e[i]->d_name), out);
+			put_conf(r, root, arena_printf(&r->arena, "%s.d/%s", file, e[i]->d_name), out);
 	if (n >= 0)
 		free(e);
-	buf_printf(out, "-- %s\n",
-		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text()
-									: "the configuration is valid");
+	if (conf_read(file, &r->arena, &c) < 0)
+		buf_printf(out, "-- %s\n", err_text());
+	else if (file_exists(file) || n >= 0)
+		buf_puts(out, "-- the configuration is valid\n");
+	else
+		buf_puts(out,
+			 "-- there is no configuration: a honed without one tunes no models by itself\n");
 }
 
 static void target(struct report *r, struct buf *out)
@@ -358,6 +367,7 @@ static int run_bugreport(const struct args *a)
 	if (rc < 0)
 		return rc;
 	list(path);
+	model_cache_of_socket(arg_str(a, "socket", NULL));
 	if (daemon_status(arg_str(a, "socket", NULL), &r.status) < 0)
 		log_info("hone: warning: %s", err_text());
 	find_cache(&r);

@@ -55,7 +55,17 @@ static void next_doctor(const struct args *a)
 	next_take(&b);
 }
 
-/* Prints the worst findings first. cache: the folder in which a model may be known. */
+/* Names a model that is known in the cache that the command will use. */
+static void next_tune(const char *cache)
+{
+	char dir[4096];
+	if (cache)
+		known_tune_in(cache, cache);
+	else
+		known_tune_in(model_cache_default(dir, sizeof dir) < 0 ? "" : dir, NULL);
+}
+
+/* Prints the worst findings first. cache: the folder that was given; NULL: none. */
 static void report_text(const struct report *r, const struct args *a, const char *cache)
 {
 	const int *n = r->count;
@@ -74,7 +84,7 @@ static void report_text(const struct report *r, const struct args *a, const char
 	if (interrupted() || n[FINDING_PROBLEM])
 		next_doctor(a);
 	else
-		known_tune_in(cache, NULL);
+		next_tune(cache);
 }
 
 static int run_doctor(const struct args *a)
@@ -98,7 +108,7 @@ static int run_doctor(const struct args *a)
 	if (rc >= 0 && a->json)
 		rc = report_json(&r);
 	else if (rc >= 0)
-		report_text(&r, a, o.cache ? o.cache : o.user_cache ? o.user_cache : "");
+		report_text(&r, a, o.cache);
 	arena_free(&arena);
 	return interrupt_status(rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0);
 }

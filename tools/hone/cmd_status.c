@@ -130,7 +130,7 @@ static void hints_text(const struct hints *h)
 	if (h->other)
 		snprintf(others, sizeof others, "; %d of another class of boards, which %s not used here",
 			 h->other, h->other == 1 ? "is" : "are");
-	say("hints", "%d of other boards, not tried here yet; hone tune times %s before %s used%s", n,
+	say("hints", "%d imported or from a fleet, not tried here yet; hone tune times %s before %s used%s", n,
 	    n == 1 ? "it" : "them", n == 1 ? "it is" : "they are", others);
 }
 
@@ -263,6 +263,7 @@ static int run_status(const struct args *a)
 	int rc = model_cache_limit(a, &o.cap_bytes);
 	if (rc < 0)
 		return rc;
+	model_cache_of_socket(arg_str(a, "socket", NULL));
 	if (arg_flag(a, "watch"))
 		return watch_status(a);
 	json_t *d = ask_daemon(a, &there);
@@ -309,11 +310,12 @@ const struct cmd cmd_status = {
     .details =
 	"The first line says what honed does, and why. Then come its models (before: the first time of this\n"
 	"file of the model, corrected by an undisturbed slice; gain: the product of what each slice has\n"
-	"gained since; now: before divided by gain, because times of two slices do not compare; both are\n"
-	"marked ~ if no slice was undisturbed yet, or if other programs disturbed a slice that gained, or it\n"
-	"was cut short; note: the processor alone is faster than a device), the gains over default schedules\n"
-	"that the cache has, the gate, honed's jobs, its inhibits and the cache. Without a daemon it shows\n"
-	"what is known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
+	"gained since; now: before divided by gain, because times of two slices do not compare; now is marked\n"
+	"~, and gain is -, if no slice was undisturbed yet, or if other programs disturbed a slice that\n"
+	"gained, or it was cut short; note: the processor alone is faster than a device), the gate, honed's\n"
+	"jobs, its inhibits, the gains over default schedules that the cache has, and the cache. Without a\n"
+	"daemon it shows what is known without one. --watch ends with Ctrl-C, survives a restart of the\n"
+	"daemon, and shows as many lines as the terminal has, the first ones first.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
 	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"
 	"own wear, that is shown too.",

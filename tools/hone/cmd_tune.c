@@ -325,7 +325,7 @@ static void next_step(const struct args *a, const struct tune_options *o, const 
 /* A box in which honed lent no processors; `why` says the reason. */
 static bool was_held(const struct tune_report *r, char *why, size_t n)
 {
-	return tried_nothing(r) && daemon_is_closed(NULL, why, n);
+	return tried_nothing(r) && daemon_is_closed(NULL, false, why, n);
 }
 
 static void report_held(const struct tune_options *o, const struct tune_report *r, const char *why)
@@ -371,7 +371,7 @@ static void report(const struct args *a, const struct tune_options *o, const str
 	if (r->stale)
 		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	if (r->hints)
-		printf("%d task%s began with a hint of another board\n", r->hints, plural_s(r->hints));
+		printf("%d task%s began with a hint\n", r->hints, plural_s(r->hints));
 	if (ended_first(r))
 		table_say("nothing was tuned: the box ended before any kernel was tried");
 	if (r->untunable)
@@ -406,9 +406,10 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 {
 	char why[256];
 	bool held = was_held(r, why, sizeof why), lost = r->warning && !o->unkept;
+	bool empty = tried_nothing(r) && !leash_is_child(); /* honed gives such a job another slice */
 	if (a->json) {
 		int rc = tune_json(o, r, o->unkept, held ? why : NULL);
-		return rc < 0 ? rc : held || lost;
+		return rc < 0 ? rc : held || lost || empty;
 	}
 	if (arg_given(a, "data") && (!r->recipe.layers || o->unkept || r->warning))
 		next_need_examples();
@@ -416,7 +417,7 @@ static int answer(const struct args *a, const struct tune_options *o, const stru
 		report_held(o, r, why);
 	else
 		report(a, o, r);
-	return held || lost;
+	return held || lost || empty;
 }
 
 /* What the answer of a job that cannot be cancelled needs. */
@@ -760,7 +761,8 @@ const struct cmd cmd_tune = {
 	"its\n"
 	"place. With --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
-	"the model changes nothing, says which --budget would do, and exits with status 1. A time marked ~\n"
+	"the model changes nothing, says which --budget would do, and exits with status 1. So does a box that\n"
+	"ends before it tried any kernel, where no earlier one kept any either. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"
 	"Level int8 quantises a model of floats, as hone quantize does, and keeps how to do so in the "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/daemon.h"
+#include "agent/control/gate.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
 #include <dirent.h>
@@ -63,12 +64,23 @@ int daemon_status(const char *socket, json_t **out)
 	return rc < 0 ? rc : 1;
 }
 
-bool daemon_is_closed(const char *socket, char *why, size_t n)
+/* Whether a reason is one that jobs with --now wait for, too (VIEW_HARD of agent/honed). */
+static bool is_hard(const char *why)
+{
+	static const enum gate_why soft[] = {GATE_SETTLING, GATE_HOURS, GATE_LOAD, GATE_PRESSURE};
+	for (size_t i = 0; i < sizeof soft / sizeof *soft; i++)
+		if (!strcmp(why, gate_word(soft[i])))
+			return false;
+	return true;
+}
+
+bool daemon_is_closed(const char *socket, bool now, char *why, size_t n)
 {
 	json_t *d = NULL;
 	int rc = daemon_status(socket, &d);
 	const json_t *gate = json_object_get(d, "gate");
-	bool closed = rc > 0 && json_is_object(gate) && !daemon_flag(gate, "open");
+	bool closed = rc > 0 && json_is_object(gate) && !daemon_flag(gate, "open") &&
+		      (!now || is_hard(daemon_text(gate, "why", "")));
 	if (closed)
 		snprintf(why, n, "%s", daemon_text(gate, "text", "its gate is closed"));
 	json_decref(d);
@@ -90,6 +102,23 @@ double daemon_num(const json_t *o, const char *key, double fallback)
 bool daemon_flag(const json_t *o, const char *key)
 {
 	return json_is_true(json_object_get(o, key));
+}
+
+int daemon_pid(const json_t *status)
+{
+	double pid = daemon_num(status, "pid", 0);
+	return pid >= 1 && pid < INT_MAX ? (int)pid : 0;
+}
+
+const char *daemon_config(const json_t *status, struct arena *a)
+{
+	char link[64], folder[PATH_MAX];
+	const char *conf = daemon_text(status, "conf", "");
+	if (*conf == '/')
+		return arena_strdup(a, conf);
+	snprintf(link, sizeof link, "/proc/%d/cwd", daemon_pid(status));
+	ssize_t n = *conf ? readlink(link, folder, sizeof folder) : -1;
+	return n > 0 && n < PATH_MAX ? arena_printf(a, "%.*s/%s", (int)n, folder, conf) : NULL;
 }
 
 enum { FOLDER_BYTES = 128 };    /* a socket's path is at most 108 bytes long */

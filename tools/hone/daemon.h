@@ -27,8 +27,9 @@ void daemon_absent(const char *socket, char out[DAEMON_ABSENT]);
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
 /* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */
 int daemon_status(const char *socket, json_t **out) MUST_CHECK;
-/* True: a honed runs that lends no processors now; *why says the reason. */
-bool daemon_is_closed(const char *socket, char *why, size_t n);
+/* True: a honed runs that lends no processors now; *why says the reason. now: to a job with --now, which
+ * waits for none of load, pressure, hours and settling. */
+bool daemon_is_closed(const char *socket, bool now, char *why, size_t n);
 int64_t daemon_deadline(int64_t ns); /* the time `ns` from now */
 
 /* Read a field of an object that comes from outside: if it is missing or has another type, the fallback is
@@ -36,6 +37,11 @@ int64_t daemon_deadline(int64_t ns); /* the time `ns` from now */
 const char *daemon_text(const json_t *o, const char *key, const char *fallback);
 double daemon_num(const json_t *o, const char *key, double fallback);
 bool daemon_flag(const json_t *o, const char *key);
+/* The process of the honed that gave this status; 0: not known. */
+int daemon_pid(const json_t *status);
+/* The configuration of that honed, in the arena; NULL: it is not known. honed may have been given a path that
+ * begins in its working directory. */
+const char *daemon_config(const json_t *status, struct arena *a);
 
 /* The folder of the socket that the user gave (daemon_use), else $HONE_RUN, else the folder of $HONE_SOCKET,
  * else /run/hone. */

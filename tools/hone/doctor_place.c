@@ -281,25 +281,6 @@ static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
 	return out;
 }
 
-static int pid_of(const json_t *status)
-{
-	double pid = daemon_num(status, "pid", 0);
-	return pid >= 1 && pid < INT_MAX ? (int)pid : 0;
-}
-
-/* The configuration of a honed that answers; NULL: it is not known. honed may have been given a path that
- * begins in its working directory. */
-static const char *config_of(struct doctor *d, const json_t *status)
-{
-	char link[64], folder[PATH_MAX];
-	const char *conf = daemon_text(status, "conf", "");
-	if (*conf == '/')
-		return arena_strdup(d->a, conf);
-	snprintf(link, sizeof link, "/proc/%d/cwd", pid_of(status));
-	ssize_t n = *conf ? readlink(link, folder, sizeof folder) : -1;
-	return n > 0 && n < PATH_MAX ? arena_printf(d->a, "%.*s/%s", (int)n, folder, conf) : NULL;
-}
-
 /* The configuration of the honed that runs here, wherever that was started from. */
 static const char *running_config(struct doctor *d)
 {
@@ -310,7 +291,7 @@ static const char *running_config(struct doctor *d)
 	if (conf_read(CONF_FILE, d->a, &c) >= 0)
 		d->socket = c.socket;
 	socket_of(d, path);
-	return file_exists(path) ? config_of(d, ask_status(d, path)) : NULL;
+	return file_exists(path) ? daemon_config(ask_status(d, path), d->a) : NULL;
 }
 
 void doctor_configuration(struct doctor *d)
@@ -362,11 +343,11 @@ static bool same_file(const char *a, const char *b)
 static void take_status(struct doctor *d, const char *path, const json_t *s)
 {
 	const char *cache = daemon_text(s, "cache", NULL), *warning = daemon_text(s, "warning", ""),
-		   *error = daemon_text(s, "conf_error", ""), *conf = config_of(d, s);
+		   *error = daemon_text(s, "conf_error", ""), *conf = daemon_config(s, d->a);
 	bool unit = doctor_has_unit(d, "honed.service");
 	char process[48] = "", reload[128];
 	d->cache = cache ? arena_strdup(d->a, cache) : NULL;
-	d->pid = pid_of(s);
+	d->pid = daemon_pid(s);
 	if (d->pid)
 		snprintf(process, sizeof process, " (process %d)", d->pid);
 	doctor_good(d, "honed answers at %s%s", path, process);

@@ -25,6 +25,13 @@
 /* Timeout for honed's answer; after it, honed's cache is not used. */
 #define DAEMON_WAIT_NS NS_PER_S
 
+static const char *asked_socket; /* NULL: the default one */
+
+void model_cache_of_socket(const char *socket)
+{
+	asked_socket = socket;
+}
+
 static bool daemons_cache(char *out, size_t n)
 {
 	const struct request r = {.op = OP_STATUS};
@@ -32,7 +39,7 @@ static bool daemons_cache(char *out, size_t n)
 	struct client *c = NULL;
 	json_t *status = NULL;
 	int64_t deadline_ns = clock_now(&clock_real) + DAEMON_WAIT_NS;
-	int rc = client_open(NULL, deadline_ns, &c);
+	int rc = client_open(asked_socket, deadline_ns, &c);
 	if (rc >= 0)
 		rc = client_ask(c, &r, deadline_ns, &line);
 	if (rc >= 0) {
@@ -95,7 +102,7 @@ int model_cache_default(char *out, size_t n)
 	int rc = daemons ? 0 : file_cache_dir(out, n);
 	if (daemons)
 		say_other(out);
-	if (rc >= 0)
+	if (rc >= 0 && !asked_socket) /* the next command will ask the default socket */
 		snprintf(default_cache, sizeof default_cache, "%s", out);
 	return rc;
 }

@@ -61,6 +61,8 @@
 		    "if another process writes the cache, wait until it ends (for that long at most)"        \
 	}
 
+/* The socket at which honed is asked for its cache, as --socket names it; NULL: the default one. */
+void model_cache_of_socket(const char *socket);
 /* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
  * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;

@@ -32,8 +32,8 @@ static void cell_ms(struct table *t, double ms, bool rough)
 /* What tuning has gained since the time before was measured. */
 static void cell_gain(struct table *t, double before, double now, bool rough)
 {
-	if (before > 0 && now > 0)
-		table_cell(t, "%s%.*fx", rough ? "~" : "", before / now < 1e4 ? 2 : 0, before / now);
+	if (before > 0 && now > 0 && !rough)
+		table_cell(t, "%.*fx", before / now < 1e4 ? 2 : 0, before / now);
 	else
 		table_cell(t, "-");
 }
@@ -159,9 +159,9 @@ static void models_table(const json_t *models, bool devices, bool color)
 	}
 	table_print(&t, color);
 	if (rough && t.shown >> now_column & 1)
-		table_say("~: not certain before the next undisturbed slice: no slice was undisturbed yet, or "
-			  "since the last one other programs disturbed a slice that gained, or it was cut "
-			  "short; now is before divided by gain");
+		table_say("~: not certain before the next undisturbed slice, and then gain is shown: no slice was "
+			  "undisturbed yet, or since the last one other programs disturbed a slice that gained, "
+			  "or it was cut short");
 	json_array_foreach(models, k, m)
 	{
 		error_line(m, devices);
@@ -274,12 +274,12 @@ void status_view(const json_t *s, bool color)
 	if (daemon_num(s, "models_left", 0) > 0)
 		buf_printf(&more, "and %.0f more", daemon_num(s, "models_left", 0));
 	say("models", &more);
-	gain_lines(json_object_get(s, "gains"), devices);
 	gate_line(json_object_get(s, "gate"));
 	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x, devices);
 	json_array_foreach(json_object_get(s, "inhibits"), i, x) inhibit_line(x);
 	flash_line(json_object_get(s, "flash"));
 	sync_line(json_object_get(s, "sync"));
+	gain_lines(json_object_get(s, "gains"), devices); /* long: last, as --watch shows what fits */
 }
 
 void status_line(const json_t *s, struct buf *out)

@@ -68,6 +68,10 @@ static void quantity_notes(const struct tune_report *r)
 	if (faster_unclear(&r->before) && compared)
 		table_say("(gain): the rounds of the network were too few, or differ too much, so it may be "
 			  "chance");
+	if (r->before_ms <= 0 && r->after_ms > 0)
+		table_say(
+		    "before us -: the network was not measured before the search: other load disturbed its "
+		    "first runs, or they took more than their share of the box");
 	if (regrouped)
 		table_say("-: before this box, other kernels did this part of the network");
 	if (differ)

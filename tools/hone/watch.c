@@ -7,8 +7,11 @@
 #include "tools/hone/interrupt.h"
 #include "tools/hone/status_view.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define AGAIN_NS (500 * NS_PER_MS) /* interval at which it looks for a honed that has gone */
@@ -20,10 +23,46 @@ struct watch {
 	json_t *shown;   /* live: the status on the screen, with its gains; NULL: none */
 };
 
+/* The lines of the status that fit on the terminal beside the hint and the cursor's line; INT_MAX: it does
+ * not say how many lines it has. */
+static int room(void)
+{
+	struct winsize w;
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row > 0;
+	return !known ? INT_MAX : w.ws_row > 4 ? w.ws_row - 2 : 2;
+}
+
+/* Prints the lines that fit; the most important ones come first. */
+static void put_frame(const char *text)
+{
+	int lines = 0, most = room();
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	int shown = lines > most ? most - 1 : lines;
+	const char *end = text;
+	for (int i = 0; i < shown; i++)
+		end = strchr(end, '\n') + 1;
+	printf("%.*s", (int)(end - text), text);
+	if (shown < lines)
+		printf("and %d more lines: hone status\n", lines - shown);
+}
+
+/* The status is written to memory first, because the terminal decides how many of its lines are shown. */
 static void draw(const struct watch *w, const json_t *status)
 {
-	printf("\033[H\033[2J");
+	char *text = NULL;
+	size_t n = 0;
+	FILE *screen = stdout, *frame = open_memstream(&text, &n);
+	stdout = frame ? frame : screen;
+	if (!frame)
+		printf("\033[H\033[2J");
 	status_view(status, w->color);
+	stdout = screen;
+	if (frame && fclose(frame) == 0) {
+		printf("\033[H\033[2J");
+		put_frame(text);
+	}
+	free(text);
 	fflush(stdout);
 	if (!interrupted())
 		log_info("press Ctrl-C to end");

@@ -708,21 +708,21 @@ TEST(the_log_says_what_was_not_measured)
 {
 	struct board *b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":5,\"promise\":0.25}");
-	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 trials, promise 0.250"));
+	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 candidates tried; another box may save 25.0 % of its time"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(b, 1001,
 		  "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":7,\"disturbed\":true}");
-	CHECK(board_says(b, ": 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 trials"));
+	CHECK(board_says(b, ": 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 candidates tried"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":1,\"before_ms\":0.834}");
-	const char *line = board_says(b, ": 0.834 ms before, the network was not measured again, 1 trial");
-	CHECK(line && !strstr(line, "promise"));
+	const char *line = board_says(b, ": 0.834 ms before, the network was not measured again, 1 candidate tried");
+	CHECK(line && !strstr(line, "another box"));
 	board_free(b);
 	b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":0}");
-	CHECK(board_says(b, ": the network was not measured, 0 trials"));
+	CHECK(board_says(b, ": the network was not measured, 0 candidates tried"));
 	board_free(b);
 }
 
@@ -810,7 +810,7 @@ TEST(a_job_without_a_result_says_why)
 	struct board *s = tuning(1);
 	board_ask(s, 1001, "{\"op\":\"done\",\"missing\":3,\"why\":\"100 measurements in a row were disturbed: heat\"}");
 	board_event(s, (struct honed_event){.kind = HE_ENDED, .job = 1});
-	CHECK(board_says(s, "0 trials; nothing was tried: 100 measurements in a row were disturbed: heat"));
+	CHECK(board_says(s, "0 candidates tried; nothing was tried: 100 measurements in a row were disturbed: heat"));
 	CHECK(strstr(board_status(s), "\"error\":\"nothing was tried: 100 measurements") &&
 	      strstr(board_status(s), "\"state\":\"waiting\""));
 	board_read(s);

@@ -221,6 +221,19 @@ TEST(tune_runs_a_job_and_says_what_came_of_it)
 	board_free(b);
 }
 
+/* A job with --now waits for an inhibit's end, too, and has its whole budget then. */
+TEST(a_budget_begins_with_its_job)
+{
+	struct board *b = resident(0);
+	board_ask(b, 2, "{\"op\":\"inhibit\",\"id\":1,\"why\":\"z\",\"ms\":60000}");
+	board_ask(b, 1, "{\"op\":\"tune\",\"id\":2,\"model\":\"/home/u/net.onnx\",\"ms\":5000,\"now\":true}");
+	board_run(b, 59 * NS_PER_S);
+	CHECK(!board_says(b, "start 1"));
+	board_run(b, 10 * NS_PER_S);
+	CHECK(board_says(b, "start 1 net.onnx 5000"));
+	board_free(b);
+}
+
 TEST(a_requested_job_stops_the_slice)
 {
 	struct board *b = resident(1);

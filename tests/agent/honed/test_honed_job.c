@@ -564,7 +564,7 @@ TEST(a_budget_that_ends_before_its_first_measurement)
 		test_bad = 1;
 	}
 	CHECK(error_says("nothing was tried: its budget ended before"));
-	CHECK(log_says("steering: the network was not measured, 0 trials; nothing was tried: "));
+	CHECK(log_says("steering: the network was not measured, 0 candidates tried; nothing was tried: "));
 	CHECK(!log_says("honed tries again"));
 	stop_with_signal(SIGTERM);
 }

@@ -452,6 +452,29 @@ TEST(starts_again)
 	CHECK(end_honed(SIGTERM) == 0);
 }
 
+/* A socket in a folder that is not there: the error says to make it. */
+TEST(a_socket_without_a_folder)
+{
+	char want[300];
+	struct arena a = {0};
+	struct blob log;
+	int status;
+	make_folder();
+	write_text(in_folder("honed.conf"), "[idle]\ntune = no\n");
+	const char *argv[] = {program("honed"), "--config", own("honed.conf"),      "--run",
+			      own("run"),       "--socket", own("none/honed.sock"), "--state",
+			      own("state"),     NULL};
+	pid_t pid = launch(argv, in_folder("log3"));
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	snprintf(want, sizeof want, "its folder does not exist: make it (mkdir -p %s), or name",
+		 in_folder("none"));
+	REQUIRE_OK(file_read(&a, in_folder("log3"), 0, &log));
+	if (!strstr(log.p, want))
+		printf("it says: %s\n", (const char *)log.p);
+	CHECK(strstr(log.p, want) != NULL);
+	arena_free(&a);
+}
+
 /* A second honed on the same run folder or the same socket logs why it refuses, and nothing else. */
 TEST(a_second_honed_only_refuses)
 {

@@ -79,6 +79,10 @@ TEST(sync_by_hand)
 	CHECK(!has("printed", "this run"));
 	/* The fleet may have renamed it, so the name is not given as the fleet's. */
 	CHECK(has("printed", " (joins as "));
+	tree_write(&tree, "state/cert.pem", "x", 1); /* a board that has joined, and takes files of a folder */
+	snprintf(words, sizeof words, "sync --cache %s", tree.cache);
+	CHECK(run("hone", words) == 0 && has("printed", " (joined as "));
+	CHECK(unlink(tree_path(&tree, "state/cert.pem")) == 0);
 	CHECK(has("printed", access("/run/systemd/system", F_OK) == 0 ? "next run   the timer starts it in "
 								      : "next run   due in "));
 	/* The result of a good run is not shown as that of a run that failed before it began. */

@@ -438,6 +438,7 @@ struct taking {
 	int fail;       /* status for the next batch; 0: it is taken */
 	int fail_after; /* the batch of this number, from 1, gets a 500; 0: none */
 	char board[33], name[64];
+	const char *words; /* the body of a refusal; NULL: none */
 	struct public_key key;
 };
 
@@ -460,7 +461,7 @@ static int do_enrol(struct web *w, int fd, const struct web_ask *q)
 		free(text);
 		json_decref(out);
 	} else {
-		rc = web_reply(w, fd, 403, "", "", 0);
+		rc = web_reply(w, fd, 403, "", k->words ? k->words : "", k->words ? strlen(k->words) : 0);
 	}
 	json_decref(j);
 	buf_free(&cert);
@@ -478,7 +479,7 @@ static int do_records(struct web *w, int fd, const struct web_ask *q)
 	if (k->fail) {
 		int s = k->fail;
 		k->fail = 0;
-		return web_reply(w, fd, s, "", "", 0);
+		return web_reply(w, fd, s, "", k->words ? k->words : "", k->words ? strlen(k->words) : 0);
 	}
 	CHECK_OK(signed_parse(q->body, q->n, "records", &d));
 	CHECK(signed_check(&d, &k->key, 1, 1, NULL) >= 0);
@@ -636,6 +637,11 @@ TEST(a_board_joins_by_its_configured_name)
 	CHECK(!strcmp(json_string_value(json_object_get(j, "name")), "arm-3.lab"));
 	CHECK(!strcmp(json_string_value(json_object_get(j, "board")),
 		      k.board)); /* the key's id, not the name */
+	CHECK(!strcmp(json_string_value(json_object_get(j, "joined")), "arm-3.lab"));
+	json_decref(j);
+	tree.conf.name = "arm-4.lab"; /* it does not join again */
+	j = status();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "joined")), "arm-3.lab"));
 	json_decref(j);
 	tree.conf.name = NULL;
 	close_taking(&k, &w);
@@ -648,7 +654,21 @@ TEST(a_token_that_is_not_good)
 	open_taking(&k, &w);
 	tree_write(&tree, "token", "guess", 5);
 	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
+	CHECK(strstr(err_text(), "does not say why: its join token may be used up") != NULL);
 	CHECK(sum.taken == 3); /* public files are fetched all the same */
+	json_t *j = status();
+	CHECK(!json_object_get(j, "joined"));
+	json_decref(j);
+	/* What the server says is the cause; nothing else is guessed, and nothing is said twice. */
+	k.words = "{\"error\": \"the token is used up; ask for another\"}";
+	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG,
+		    "it refuses this board (status 403): the token is used up; ask for another");
+	const char *first = strstr(err_text(), "used up");
+	CHECK(first && !strstr(first + 1, "used up"));
+	k.words = "{\"error\": \"this board is revoked\"}";
+	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "(status 403): this board is revoked");
+	CHECK(!strstr(err_text(), "token"));
+	k.words = NULL;
 	CHECK(!file_exists(tree_path(&tree, "state/cert.pem")));
 	tree_write(&tree, "token", " \n", 2); /* the command line is right: no E_USAGE */
 	CHECK_FAILS(tree_sync(&tree, &sum), E_CORRUPT, "does not hold a token; `hone-fleet token`");

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -71,6 +72,55 @@ TEST(five_agree_and_one_lies)
 	CHECK(b.struck && b.words == 20);
 	CHECK_OK(store_board(world_conn(w), w->id[0], &b));
 	CHECK(!b.struck && b.words == 20 && b.good == 20);
+	world_free(w);
+}
+
+/* Makes a round, and returns what it logged. */
+static const char *round_logged(struct world *w)
+{
+	static char said[16 << 10];
+	fflush(stderr);
+	int was = dup(2), fd = memfd_create("said", MFD_CLOEXEC);
+	CHECK(was >= 0 && dup2(fd, 2) == 2);
+	log_level_set(LOG_NORMAL);
+	round_good(w);
+	log_level_set(LOG_QUIET);
+	CHECK(dup2(was, 2) == 2);
+	ssize_t got = pread(fd, said, sizeof said - 1, 0);
+	said[got > 0 ? got : 0] = 0;
+	close(fd);
+	close(was);
+	return said;
+}
+
+/* The log has what is published, once, and what operators order by commands, which only write to the
+ * database. */
+TEST(publications_and_commands_are_logged)
+{
+	struct world *w = world_new();
+	char name[100];
+	honest(w, 5, 0, 10, 1, MS);
+	const char *log = round_logged(w);
+	CHECK(strstr(log, "hone-fleet: published channel canary of class ") &&
+	      strstr(log, ": 10 records, serial ") && !strstr(log, "user "));
+	CHECK(!strstr(round_logged(w), "published"));
+	world_now_s += 7200; /* all files are offered again, which publishes nothing */
+	CHECK(!strstr(round_logged(w), "published"));
+	for (int i = 0; i < 5; i++) {
+		snprintf(name, sizeof name, "board renamed x: arm-%d\033", i);
+		CHECK_OK(store_admin(world_conn(w), "user ann", name, world_now_s * 1000000, (uint64_t)i));
+		CHECK_OK(store_admin(world_conn(w), "admin, 192.0.2.1", "stop", world_now_s * 1000000,
+				     (uint64_t)i + 100));
+		world_now_s += i;
+		log = round_logged(w);
+		world_now_s += 3;
+		static char both[32 << 10];
+		snprintf(both, sizeof both, "%s%s%s", log, "|", "");
+		snprintf(both + strlen(both), sizeof both - strlen(both), "%s", round_logged(w));
+		snprintf(name, sizeof name, "hone-fleet: user ann: board renamed x: arm-%d?\n", i);
+		const char *at = strstr(both, name);
+		CHECK(at && !strstr(at + strlen(name), "user ann") && !strstr(both, "stop"));
+	}
 	world_free(w);
 }
 

@@ -211,8 +211,8 @@ TEST(import_and_status_count_hints)
 			    "tune compiles, checks and times before they are used; 1 record of another class of "
 			    "boards, which is not used here\n");
 	CHECK_RUN(0, "status --cache %s", to);
-	CHECK_SAYS(cli_out, "hints      3 of other boards, not tried here yet; hone tune times them before they "
-			    "are used; 1 of another class of boards, which is not used here\n");
+	CHECK_SAYS(cli_out, "hints      3 imported or from a fleet, not tried here yet; hone tune times them before "
+			    "they are used; 1 of another class of boards, which is not used here\n");
 	CHECK_RUN(0, "status --json --cache %s", to);
 	CHECK(out_number("hints_untried") == 2 && out_number("hints_of_other_classes") == 1);
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to); /* all are known */

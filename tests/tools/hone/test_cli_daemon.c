@@ -167,9 +167,49 @@ TEST(the_users_own_cache_is_named)
 	CHECK(!strstr(cli_err, used));
 	CHECK_RUN(0, "show --cache %s", own);
 	CHECK(!strstr(cli_err, used));
+	/* The honed that --socket names does not run, so its cache is not used, whatever $HONE_SOCKET names. */
+	CHECK_RUN(0, "status --socket %s", in_dir("none.sock"));
+	CHECK(!strstr(cli_err, used) && strstr(cli_out, own) && !strstr(cli_out, theirs));
+	CHECK_SAYS(cli_out, "honed does not run: nothing listens on ");
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, theirs);
 	snprintf(said, sizeof said, "\"cache\":\"%s/.\"", own);
 	CHECK_RUN(0, "show");
 	CHECK(!strstr(cli_err, used)); /* it is the same */
+	fake_hush(&f);
+	fake_remove(&f);
+	unsetenv("XDG_CACHE_HOME");
+}
+
+/* The command that hone doctor names finds its model in the cache that the command uses: honed's. */
+TEST(doctor_names_a_model_of_honeds_cache)
+{
+	char said[400], home[256], own[300], theirs[256], want[400];
+	struct fake f = {.answer = daemon_of, .said = said};
+	struct gain g = {.date = "2026-01-02 03:04 UTC", .threads = 1, .level = LEVEL_INT8, .default_ms = 2,
+			 .now_ms = 1, .faster = {2, 1.9, 2.1, 25}, .machine = {.share_pct = 95}};
+	struct cache *c;
+	snprintf(home, sizeof home, "%s", in_dir("home-of-doctor"));
+	snprintf(own, sizeof own, "%s/hone", home);
+	snprintf(theirs, sizeof theirs, "%s", in_dir("of-the-doctors-honed"));
+	CHECK_OK(file_mkdirs(in_dir("bare-board"), 0755));
+	setenv("XDG_CACHE_HOME", home, 1);
+	fake_folder(&f);
+	fake_listen(&f);
+	for (int i = 0; i < 2; i++) { /* first the user's own cache knows one, then honed's, too */
+		snprintf(g.model, sizeof g.model, "%s/%s.onnx", in_dir("."), i ? "theirs" : "own");
+		CHECK_OK(file_write(g.model, "", 0));
+		CHECK_OK(file_mkdirs(i ? theirs : own, 0755));
+		REQUIRE_OK(cache_open(&c, i ? theirs : own, false, 0));
+		CHECK_OK(gain_put(c, hash_text(g.model), &g));
+		cache_close(c);
+		snprintf(said, sizeof said, "\"cache\":\"%s\"", theirs);
+		CHECK_RUN(0, "doctor --sysroot %s", in_dir("bare-board"));
+		CHECK(!strstr(cli_err, "own.onnx") && (strstr(cli_err, "theirs.onnx") != NULL) == i);
+	}
+	CHECK_RUN(0, "doctor --sysroot %s --cache %s", in_dir("bare-board"), own);
+	snprintf(want, sizeof want, "own.onnx --budget 20s --threads 1 --level int8 --cache %s\n", own);
+	CHECK(strstr(cli_err, "own.onnx --budget 20s") && strstr(cli_err, strstr(want, " --level")));
 	fake_hush(&f);
 	fake_remove(&f);
 	unsetenv("XDG_CACHE_HOME");
@@ -219,7 +259,7 @@ TEST(a_rough_time_is_marked)
 		fake_folder(&f);
 		fake_listen(&f);
 		CHECK_RUN(0, "status --cache %s", in_dir("cache"));
-		CHECK_SAYS(cli_out, rough ? " ~5.000  ~2.50x" : " 5.000  2.50x");
+		CHECK_SAYS(cli_out, rough ? " ~5.000     -" : " 5.000  2.50x");
 		CHECK(!strstr(cli_out, "~: not certain before the next undisturbed slice") == !rough);
 		fake_hush(&f);
 		fake_remove(&f);
@@ -715,7 +755,7 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	fake_remove(&f);
 }
 
-static char tuned[1200];
+static char tuned[1200], shut[32]; /* shut: why the gate is closed; "": it is open */
 
 static bool tunes(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
@@ -728,7 +768,10 @@ static bool tunes(struct fake *f, const char *op, long long id, const json_t *r,
 			 json_integer_value(json_object_get(r, "ms")),
 			 json_integer_value(json_object_get(r, "threads")),
 			 json_is_true(json_object_get(r, "now")));
-	buf_printf(out, "{\"id\":%lld,\"ok\":true,\"job\":7}\n", id);
+	buf_printf(out, "{\"id\":%lld,\"ok\":true,\"job\":7", id);
+	if (shut[0])
+		buf_printf(out, ",\"gate\":{\"open\":false,\"why\":\"%s\",\"text\":\"because\"}", shut);
+	buf_puts(out, "}\n");
 	return true;
 }
 
@@ -752,6 +795,17 @@ TEST(honed_tunes_in_the_background)
 	CHECK_RUN(0, "tune camera --background --json");
 	CHECK_SAYS(cli_out, "{\"model\":\"camera\",\"job\":7}");
 	CHECK(!strcmp(tuned, "tune camera 0 0 0"));
+	/* --now does not wait for load, pressure, hours and settling. */
+	static const char *const soft[] = {"settling", "hours", "load", "pressure"}, *const hard[] = {
+	    "inhibited", "throttled", "hot", "battery", "memory"};
+	for (size_t i = 0; i < 9; i++) {
+		snprintf(shut, sizeof shut, "%s", i < 4 ? soft[i] : hard[i - 4]);
+		CHECK_RUN(0, "tune camera --background --now");
+		CHECK((strstr(cli_out, "now it is closed: because") != NULL) == (i >= 4));
+		CHECK_RUN(0, "tune camera --background");
+		CHECK_SAYS(cli_out, "now it is closed: because");
+	}
+	shut[0] = 0;
 	fake_hush(&f);
 	fake_remove(&f);
 }
@@ -893,7 +947,7 @@ TEST(a_real_honed_without_models)
 	setenv("HONE_RUN", "",
 	       1); /* HONE_SOCKET alone leads to the run folder of the honed that is started */
 	CHECK_RUN(0, "inhibit --why earlier --for 10m");
-	start_honed(&f, "");
+	start_honed(&f, "; the only setting\n");
 	CHECK_RUN(0, "status");
 	CHECK_SAYS(cli_out, "inhibited: earlier (user ");
 	if (worker()) {
@@ -924,6 +978,7 @@ TEST(a_real_honed_without_models)
 	CHECK_RUN(1, "resume 0-9-0");
 	CHECK_RUN(0, "bugreport -q");
 	CHECK_SAYS(cli_out, "honed " HONE_VERSION "\n");
+	CHECK_SAYS(cli_out, "/conf\n; the only setting\n-- the configuration is valid\n");
 	stop_honed();
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK_SAYS(cli_out, "honed does not run");
@@ -953,6 +1008,9 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	CHECK_RUN(0, "inhibit --why moves");
 	CHECK_RUN(0, "tune camera --background --budget 1s");
 	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
+	CHECK_RUN(0, "tune camera --background --now --budget 1s");
+	CHECK_SAYS(cli_out, "once the gate is open; now it is closed: inhibited: moves");
+	CHECK_SAYS(cli_out, "; its budget begins when it starts\n");
 	CHECK_RUN(0, "resume");
 	stop_honed();
 	fake_remove(&f);

@@ -472,6 +472,7 @@ TEST(watch_at_80_columns)
 	fake_folder(&f);
 	fake_listen(&f);
 	end_after_ms = 3000;
+	terminal_rows = 60;
 	for (int columns = 80; columns >= 40; columns -= 40) {
 		CHECK(hone_on_terminal(columns, ON_OUT | ON_ERR, "status --watch") == 0);
 		CHECK_SAYS(cli_screen, "\033[H\033[2J");
@@ -498,6 +499,7 @@ TEST(watch_at_80_columns)
 	CHECK(hone_on_terminal(160, ON_OUT, "status --watch --cache %s", in_dir("gained")) == 0);
 	CHECK_SAYS(cli_screen, "a.onnx, 2 threads: 2.00x faster than default schedules");
 	end_after_ms = 0;
+	terminal_rows = 24;
 	fake_hush(&f);
 	fake_remove(&f);
 }
@@ -524,6 +526,7 @@ TEST(the_last_frame_is_whole)
 	fake_folder(&f);
 	fake_listen(&f);
 	press_after_ms = 1500;
+	terminal_rows = 300;
 	for (int i = 0; i < 3; i++) {
 		CHECK(hone_on_terminal(120, ON_OUT | ON_ERR, "status --watch") == 0);
 		const char *frame = strstr(cli_screen, "\033[H\033[2J"), *next;
@@ -539,6 +542,47 @@ TEST(the_last_frame_is_whole)
 		CHECK(frame && !strstr(frame, "press Ctrl-C"));
 	}
 	press_after_ms = 0;
+	terminal_rows = 24;
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* No frame is higher than the terminal, so that none scrolls: the first lines are shown, and how many are not. */
+TEST(watch_fits_the_height)
+{
+	struct fake f = {.answer = large_honed};
+	struct rng r;
+	int all = 0;
+	rng_seed(&r, 11);
+	fake_folder(&f);
+	fake_listen(&f);
+	end_after_ms = 700;
+	for (int i = 0; i < 6; i++) {
+		terminal_rows = i == 0 ? 200 : i == 1 ? 3 : 5 + (int)rng_below(&r, 60);
+		CHECK(hone_on_terminal(80, ON_OUT | ON_ERR, "status --watch") == 0);
+		int frames = 0;
+		for (char *p = cli_screen, *next; (p = strstr(p, "\033[H\033[2J")); p = next) {
+			int left = 0;
+			next = strstr(p + 1, "\033[H\033[2J");
+			next = next ? next : p + strlen(p);
+			char was = *next;
+			*next = 0;
+			int lines = test_count(p, "\n"), hint = strstr(p, "press Ctrl-C") != NULL;
+			const char *more = strstr(p, "\nand "), *says = strstr(p, " more lines: hone status\r\n");
+			if (more)
+				left = atoi(more + 5);
+			CHECK(strstr(p, "honed      honed runs\r\n") && frames < 1000);
+			CHECK(lines < (terminal_rows > 3 ? terminal_rows : 4));
+			CHECK((left > 0) == (says != NULL));
+			all = i ? all : lines - hint;
+			CHECK(lines - hint - (left > 0) + left == all);
+			*next = was;
+			frames++;
+		}
+		CHECK(frames > 0);
+	}
+	end_after_ms = 0;
+	terminal_rows = 24;
 	fake_hush(&f);
 	fake_remove(&f);
 }
@@ -560,7 +604,7 @@ static bool wide_honed(struct fake *f, const char *op, long long id, const json_
 /* Words of the status table go on in the lines below their cell, where the row is too wide. */
 TEST(watch_cuts_no_words)
 {
-	static const char *const words[] = {"waiting", "lease", "~1.23x", "10",  "less",
+	static const char *const words[] = {"waiting", "lease", "~1000.250", "10",  "less",
 					    "time",    "expected;", "in",     "90 s"};
 	struct fake f = {.answer = wide_honed};
 	fake_folder(&f);

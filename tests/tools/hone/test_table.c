@@ -286,6 +286,31 @@ TEST(disturbed_lines)
 	CHECK(test_count(first, "got 50 % of") == 1 && test_count(first, "disturbed") == 5);
 }
 
+/* A column of times that were not measured has its reason below. */
+TEST(an_unmeasured_network_says_why)
+{
+	struct tune_kernel k[2] = {{.name = "a", .label = "conv", .after_ns = 5000},
+				   {.name = "b", .label = "add", .after_ns = 500}};
+	setenv("COLUMNS", "500", 1);
+	for (int i = 0; i < 4; i++) {
+		struct tune_report r = {
+		    .before_ms = i & 1 ? 1 : 0, .after_ms = i & 2 ? 1 : 0, .nkernels = 2, .kernel = k};
+		fflush(stdout);
+		int saved = dup(1), to = memfd_create("lines", 0);
+		if (saved < 0 || to < 0 || dup2(to, 1) != 1)
+			abort();
+		tune_table(&r, false);
+		fflush(stdout);
+		dup2(saved, 1);
+		ssize_t n = pread(to, first, sizeof first - 1, 0);
+		first[n > 0 ? n : 0] = 0;
+		close(to);
+		close(saved);
+		CHECK(test_count(first, "before us -: the network was not measured before the search: ") ==
+		      (i == 2));
+	}
+}
+
 /* What a box gained by joining kernels is not to be seen in their rows. */
 TEST(joined_kernels)
 {
