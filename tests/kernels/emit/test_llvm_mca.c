@@ -7,8 +7,8 @@
  * schedules, MCA_CORE=a76 and MCA_LAYER=3x3 choose, MCA_LOOP=1 prints loops.
  *
  * The model of the cortex-a53 lets results be written in the order of the program only: a load behind a
- * multiply-add, which takes longer, waits six cycles for it. The processor itself does not, so no bound is
- * set for its share. */
+ * multiply-add, which takes longer, waits six cycles for it. Whether the processor does so was not measured,
+ * so no bound is set for its share. */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
