@@ -78,7 +78,7 @@ less_space = draft_items draft_lines draft_winograd sched_check space space_ring
 less_task  = task_groups
 table_o  = $(patsubst %,$(B)/gen/%_table.o,$(1))
 TABLES   = $(call table_o,$(KINDS))
-link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring /static/,$@),-static) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(filter $(B)/static/%,$@),-static) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
 BASELINES ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync $(if $(BOARD),,hone-fleet))

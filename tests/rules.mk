@@ -45,7 +45,7 @@ t/%: $(B)/tests/test_%
 
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
-LONGEST = nspawn.sh fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+LONGEST = nspawn.sh board.sh fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
 SCRIPTS = attacks.sh board.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
@@ -58,12 +58,14 @@ $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers 
 ARM64 = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64-static))
 ifeq ($(BOARD),) # of BOARD's own, board.mk makes this
 build-generic-arm64/board: FORCE
-	$(if $(ARM64),$(AGAIN) -s BOARD=generic-arm64 B=build-generic-arm64 sysroot && \
-		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone honed hone-sync hone-worker libhone.so board))
+	@+if $(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 sysroot; then \
+		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone honed hone-sync hone-worker libhone.so board); \
+	else rm -f $@; fi
 endif
 FORCE:
-$(B)/results/board.sh: build-generic-arm64/board
-	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh build-generic-arm64
+cross: $(if $(ARM64),build-generic-arm64/board)
+$(B)/results/board.sh: cross
+	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh $(if $(ARM64),build-generic-arm64,none)
 $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container
@@ -74,6 +76,7 @@ test: deps
 	@sh tools/build/deps.sh --maybe pocl-opencl-icd ocl-icd-libopencl1
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
+	$(AGAIN) -s -k -j$(shell nproc) cross || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true
 	@sh tests/sh/test.sh sum $(RESULTS)
 layers: $(PROGRAMS) $(B)/libhone.so $(call in,$(ROOMS))
@@ -103,7 +106,7 @@ COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
 board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all
-.PHONY: test layers fuzz torture board-test
+.PHONY: test cross layers fuzz torture board-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<

@@ -6,6 +6,7 @@
 # and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left out is a line "skip:");
 # 180, with --all 3300. SEEDS: generated cases of a test. BOARD_BOX: the boxes of tuning.
 build=$1 all=$2 good=0 bad=0 skipped=0
+unset HONE_WORKER # hone starts the worker beside it, not that of this machine
 until=$(($(date +%s) + ${BOARD_S:-$([ -n "$2" ] && echo 3300 || echo 180)}))
 end() {
 	echo "$good passed, $bad failed, $skipped skipped"
@@ -69,7 +70,7 @@ check() { # what, command...
 says() { # words, processor, command...
 	words=$1
 	shift
-	on "$@" 2>&1 | tee "$dir/all" | grep -- "$words" >/dev/null || { cat "$dir/all"; false; }
+	{ on "$@" >"$dir/all" 2>&1 && grep -q -- "$words" "$dir/all"; } || { cat "$dir/all"; false; }
 }
 h=$build/hone
 for cpu in $cpus; do
@@ -143,7 +144,7 @@ done
 for t in "$build"/tests/test_*; do
 	case $t in *.o | *.d) continue ;; esac
 	[ -x "$t" ] || continue
-	HONE_WORKER=$PWD/$build/hone-worker SEEDS=${SEEDS:-5} check "$(basename "$t") on $most" on $most timeout 600 "$t"
+	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} check "$(basename "$t") on $most" on $most timeout 600 "$t"
 done
 check "sizes and versions of glibc" sh tests/sh/footprint.sh "$build"
 end

@@ -44,10 +44,10 @@ most() { # limit, what, file...
 	n=$(bytes "$@")
 	check "$what: $n bytes stripped, more than $limit" test "$n" -le "$limit"
 }
-# Code for x86-64 is made by a larger generator, and that for PTX is a second one.
+# A worker with the code generator for PTX, which is a second one, is larger.
 ptx=0
 ! grep -q LLVMInitializeNVPTXTarget "$b/hone-worker" || ptx=10000000
-# Where the C library is older, the others are in them.
+# Programs for a board with an older C library link all other libraries statically.
 small=1500000
 [ "$libc" != bullseye ] || small=2500000
 most $small "honed, hone-sync and libhone.so" honed hone-sync libhone.so

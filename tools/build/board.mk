@@ -52,7 +52,7 @@ tarball: $(if $(DYNAMIC),,static) all
 .PHONY: static tarball
 .DEFAULT_GOAL := all
 $(MAKER): force-maker
-	$(AGAIN) BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy $(MAKER)
+	@+env -u CPPFLAGS -u LDFLAGS $(MAKE) --no-print-directory BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy SAN= FUZZ= CFLAGS='-O2 -g' $(MAKER)
 force-maker:
 .PHONY: force-maker
 # For tests/sh: the architecture, where its libraries are, and whose C library the board has.

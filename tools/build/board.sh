@@ -10,9 +10,9 @@ board=$1
 for _ in $names; do
 	case $board in */* | "") break ;; esac
 	[ -f "$d/$board.conf" ] || break
-	value=$(awk -v key="$2" '/^\[/ { build = $0 == "[build]" } build && $1 == key && $2 == "=" { sub(/^[^=]*= */, ""); sub(/ *;.*/, ""); print; exit }' "$d/$board.conf")
+	value=$(awk -v key="$2" '/^\[/ { build = $0 == "[build]" } build && /=/ { k = $0; sub(/=.*/, "", k); gsub(/[ \t]/, "", k); if (k != key) next; sub(/^[^=]*=[ \t]*/, ""); sub(/[ \t]*[;#].*/, ""); print; exit }' "$d/$board.conf")
 	[ -z "$value" ] || { echo "$value"; exit 0; }
-	board=$(awk '$1 == "like" && $2 == "=" { print $3; exit }' "$d/$board.conf")
+	board=$(awk '/^\[/ { exit } /^[ \t]*like[ \t]*=/ { sub(/^[^=]*=[ \t]*/, ""); sub(/[ \t]*[;#].*/, ""); print; exit }' "$d/$board.conf")
 done
 [ -f "$d/$1.conf" ] || { echo "make: there is no board '$1': BOARD is one of $names" >&2; exit 1; }
 echo "make: $d/$1.conf has no '$2' in [build], and neither has a board that it is like" >&2

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -26,8 +27,9 @@ int _dl_find_object(void *address, void *found)
 uint32_t arc4random(void)
 {
 	uint32_t x = 0;
-	while (getrandom(&x, sizeof x, 0) < 0 && errno == EINTR)
-		;
+	while (getrandom(&x, sizeof x, 0) != sizeof x)
+		if (errno != EINTR)
+			abort(); /* as glibc does: a constant would pass for a random number */
 	return x;
 }
 

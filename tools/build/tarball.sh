@@ -8,7 +8,8 @@ shift 5
 strip=$(sh tools/build/board.sh "$board" triple)-strip
 dir=$b/tarball root=$b/tarball/usr/local
 rm -rf "$dir"
-install -d "$root/bin" "$root/lib/hone" "$root/include"
+install -d "$root/bin" "$root/lib/hone" "$root/include" "$root/share/hone/boards"
+install -m 644 configs/boards/*.conf "$root/share/hone/boards"
 from=$b
 [ "$kind" != static ] || from=$b/static
 for p in "$from/hone" "$from/honed" "$from/hone-worker" "$b/hone-sync"; do $strip -o "$root/bin/$(basename "$p")" "$p"; done
