@@ -70,11 +70,11 @@ static int bind_at(struct loop *l, const char *path, const struct sockaddr_un *a
 	}
 	const char *slash = strrchr(path, '/');
 	if (errno == ENOENT && slash > path)
-		rc = fail(
-		    E_IO,
-		    "control socket %s: its folder does not exist: make it (mkdir -p %.*s), or name another "
-		    "socket (--socket)",
-		    path, (int)(slash - path), path);
+		rc =
+		    fail(E_IO,
+			 "control socket %s: the folder %.*s does not exist: make it, or name another socket "
+			 "(--socket)",
+			 path, (int)(slash - path), path);
 	else
 		rc = fail(E_IO, "control socket %s: %s; --socket names another", path, strerror(errno));
 	if (fd >= 0)

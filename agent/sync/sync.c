@@ -208,7 +208,7 @@ static int check_snapshot(const struct run *r, const struct snapshot *s)
 	if (date_s >= s->made_s && date_s > s->expires_s) {
 		struct buf since = {0};
 		duration_words((double)(date_s - s->expires_s), &since);
-		int rc = fail(E_WRONG, "it has expired %s ago", buf_str(&since));
+		int rc = fail(E_WRONG, "it expired %s ago", buf_str(&since));
 		buf_free(&since);
 		return rc;
 	}

@@ -175,7 +175,8 @@ static void instruction(struct reader *r, const char *p, const char *end)
 	*x = (struct flow_ins){.truth = -1, .next = -1, .label = -1};
 	int guard = -1;
 	if (*p == '@') {
-		p += p + 1 < end && p[1] == '!' ? 2 : 1;
+		x->negated = p + 1 < end && p[1] == '!';
+		p += x->negated ? 2 : 1;
 		guard = p < end && *p == '%' ? register_at(r, &p, end) : -1;
 		while (p < end && (*p == ' ' || *p == '\t'))
 			p++;
@@ -246,7 +247,8 @@ static bool read_body(struct reader *r)
 /* Which way a branch goes always; -1: either. */
 static int decided(const struct ptx_flow *f, const int8_t *truth, const struct flow_ins *x)
 {
-	return x->uncond ? 1 : truth[f->reg[x->first]];
+	int8_t value = x->uncond ? 1 : truth[f->reg[x->first]];
+	return value < 0 ? -1 : value != x->negated;
 }
 
 static void add_edges(struct reader *r, const int8_t *truth, const int *block_of, int i)

@@ -28,7 +28,7 @@ struct flow_ins {
 	uint8_t kind, ndefs, nuses;
 	bool guarded; /* under a predicate instead of a branch: what it sets may keep its old value */
 	bool renames; /* its result is its operand, or that plus a constant that addresses contain */
-	bool dead, bytes, uncond, ret;
+	bool dead, bytes, uncond, negated, ret; /* negated: a branch taken where its guard is false */
 	int8_t truth;   /* it sets a predicate to 0 or 1; -1: to neither */
 	int next;       /* in its block; -1: the last */
 	int label;      /* of a branch; -1: none */

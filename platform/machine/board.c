@@ -144,7 +144,7 @@ static int read_file(struct reading *r, const char *dir, const char *file)
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)
-		return fail(E_NOTFOUND, "%s: cannot be read", path);
+		return fail(E_CORRUPT, "%s: cannot be read", path);
 	if (n == TEXT - 1)
 		rc = wrong(r, "the file is too long");
 	for (char *at = text, *next; at && rc >= 0; at = next) {
@@ -200,7 +200,7 @@ int board_find(const char *dir, const char *root, const char *machine, struct bo
 	if (!*machine)
 		machine = uname(&u) == 0 ? u.machine : "";
 	read_tree(root, &tree);
-	for (int i = 0; i < MOST_FILES && rc >= 0 && (e = readdir(d)); i++) {
+	for (int i = 0; i < MOST_FILES && (e = readdir(d)); i++) {
 		struct board_file one;
 		size_t n = strlen(e->d_name);
 		int place = NO_MATCH;
@@ -208,14 +208,17 @@ int board_find(const char *dir, const char *root, const char *machine, struct bo
 		    strcmp(e->d_name + n - 5, ".conf") != 0)
 			continue;
 		e->d_name[n - 5] = 0;
-		rc = read_board(dir, e->d_name, &tree, machine, &one, &place);
-		if (rc >= 0 && place < best) {
+		int got = read_board(dir, e->d_name, &tree, machine, &one, &place);
+		rc = got < 0 ? got : rc; /* the others are read all the same: one of them may be this board */
+		if (got >= 0 && place < best) {
 			best = place;
 			*b = one;
 		}
 	}
 	closedir(d);
-	return rc < 0 || best < NO_MATCH ? rc : fail(E_NOTFOUND, "no file in %s is of this board", dir);
+	if (best < NO_MATCH)
+		return E_OK;
+	return rc < 0 ? rc : fail(E_NOTFOUND, "no file in %s is of this board", dir);
 }
 
 int board_dir(char *out, size_t n)
@@ -240,7 +243,7 @@ bool board_fill(const struct board_file *b, const char *root, struct target *t)
 	if (sysfile_number(root, CACHE, &level) || !b->l1_bytes)
 		return false;
 	t->l1_bytes = b->l1_bytes;
-	t->l2_bytes = b->l2_bytes;
+	t->l2_bytes = b->l2_bytes ? b->l2_bytes : t->l2_bytes;
 	t->l3_bytes = b->l3_bytes;
 	return true;
 }

@@ -33,9 +33,10 @@ struct board_file {
  * program is in. E_NOTFOUND: there is none. */
 int board_dir(char *out, size_t n) MUST_CHECK;
 /* Finds the board whose kernel's files are below `root` ("": this one). machine: of uname, "" reads it.
- * E_NOTFOUND: no file fits it. E_CORRUPT: a file is wrong; the text says where. */
+ * E_NOTFOUND: no file fits it. E_CORRUPT: none fits it, but one is wrong; the text says where. */
 int board_find(const char *dir, const char *root, const char *machine, struct board_file *b) MUST_CHECK;
-/* Sets the caches that the board's file names, if the kernel does not describe its caches. Whether it did. */
+/* Sets the caches that the board's file names, if the kernel does not describe its caches; false: it does, or
+ * the file names none. */
 bool board_fill(const struct board_file *b, const char *root, struct target *t);
 /* Both, for the machine that this process runs on; without a file for it nothing is changed. */
 void board_fill_host(struct target *t);

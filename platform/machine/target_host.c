@@ -383,8 +383,33 @@ static void read_flags(char *out, size_t room)
 			n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", all[i].name);
 }
 
-/* Which processor it is: the main ID register, which the kernel lets 64-bit programs read, else cpuinfo.
- * Where a board has two kinds, it is that of the processor that this thread is on. */
+#ifdef __aarch64__
+/* The main ID register of the fastest kind of processor, so that every process on a board with two kinds
+ * finds the same; 0: the kernel does not tell. */
+static uint64_t read_midr(void)
+{
+	uint64_t id = 0;
+	long most = -1;
+	for (int cpu = 0; cpu < 64; cpu++) {
+		char path[96], v[32];
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1",
+			 cpu);
+		if (!read_some(path, v, sizeof v))
+			break;
+		uint64_t here = strtoull(v, NULL, 16);
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpu_capacity", cpu);
+		long capacity = read_some(path, v, sizeof v) ? strtol(v, NULL, 10) : 0;
+		if (capacity > most)
+			most = capacity, id = here;
+	}
+	/* An emulator shows its host's files, which have no such register. */
+	if (!id && getauxval(AT_HWCAP) & HWCAP_CPUID)
+		__asm__ volatile("mrs %0, midr_el1" : "=r"(id));
+	return id;
+}
+#endif
+
+/* Which processor it is: its main ID register, else the first of cpuinfo. */
 static void read_part(const char *info, struct target *t, long *variant, long *revision)
 {
 	long vendor = info_number(info, "CPU implementer"), part = info_number(info, "CPU part");
@@ -392,9 +417,8 @@ static void read_part(const char *info, struct target *t, long *variant, long *r
 	*variant = info_number(info, "CPU variant");
 	*revision = info_number(info, "CPU revision");
 #ifdef __aarch64__
-	if (getauxval(AT_HWCAP) & HWCAP_CPUID) {
-		uint64_t id;
-		__asm__("mrs %0, midr_el1" : "=r"(id));
+	uint64_t id = read_midr();
+	if (id) {
 		vendor = (long)(id >> 24 & 0xff), part = (long)(id >> 4 & 0xfff), family = ARM_FAMILY;
 		*variant = (long)(id >> 20 & 0xf), *revision = (long)(id & 0xf);
 	}

@@ -19,7 +19,7 @@ void fpu_restore(unsigned old)
 	_mm_setcsr((_mm_getcsr() & ~(unsigned)(FTZ | DAZ)) | (old & (FTZ | DAZ)));
 }
 
-#elif defined(__aarch64__) || defined(__arm__)
+#elif defined(__aarch64__) || (defined(__arm__) && defined(__ARM_FP))
 
 #ifdef __aarch64__
 typedef uint64_t word;

@@ -121,4 +121,21 @@ TEST(wrong_files)
 	}
 }
 
+/* A file that is wrong spoils no other. */
+TEST(a_wrong_file_beside_the_boards_own)
+{
+	struct sysroot root;
+	struct board_file b;
+	sysroot_begin(&root);
+	sysroot_set(&root, "/b/a.conf", "like = nothing\n");
+	sysroot_set(&root, "/b/own.conf", "name = Own\nmachine = m\n[caches]\nl1 = 48\n");
+	sysroot_set(&root, "/b/z.conf", "colour = red\n");
+	CHECK_OK(board_find(sysroot_path(&root, "/b"), root.root, "m", &b));
+	CHECK(strcmp(b.name, "Own") == 0);
+	struct target t = {.l1_bytes = 1, .l2_bytes = 524288};
+	CHECK(board_fill(&b, root.root, &t) && t.l1_bytes == 48 << 10 && t.l2_bytes == 524288);
+	CHECK_FAILS(board_find(sysroot_path(&root, "/b"), root.root, "other", &b), E_CORRUPT, "/b/");
+	sysroot_end(&root);
+}
+
 TEST_MAIN
