@@ -31,8 +31,8 @@ struct ptx_regs {
 	int all;   /* as usual, not cut at what a thread can have */
 };
 
-/* Of the entry'th kernel of a text of n bytes. Takes about 0.1 ms for each 1000 instructions. All are 0 where
- * the text is not one that emit_ptx writes, or is too long. */
+/* Estimates the registers of one kernel (entry) in a text of n bytes. It takes about 0.1 ms for each 1000
+ * instructions. All fields are 0 if the text is not one that emit_ptx writes, or is too long. */
 struct ptx_regs ptx_registers(const char *text, size_t n, int entry);
 /* Registers that a loop carries: with fewer than these and the margin, some are surely spilled. */
 int ptx_carried(const struct loops *l, const struct entry *e);

@@ -123,8 +123,8 @@ static const struct ix *in_ring(const struct matmul *x, bool cols, const struct 
 	return times(x, ix_mod(x->l, step, ix_c(x->l, x->p->ring)), frag_tile_elems(x->p, cols));
 }
 
-/* Where part i of the step's tile of a factor is: its row or column, its first element along k, and its place
- * in the shared buffer. */
+/* A part of a factor's tile that one thread copies in a step: its row or column, its first element along k,
+ * and its place in the shared buffer. */
 struct part {
 	const struct ix *row, *elem, *to;
 };

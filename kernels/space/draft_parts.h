@@ -129,7 +129,7 @@ struct item_rates draft_item_rates(const struct target *tg);
 double draft_item_group(const struct sstage *s);
 double draft_item_load(int lanes); /* slots of a vector's load */
 double draft_item_store(int lanes);
-/* What one launch does. */
+/* The work of one launch. */
 struct draft_launch {
 	double items, slots, chain; /* slots of an item, and those of them that wait for each other */
 	double bodies;              /* times that an item waits for loads */

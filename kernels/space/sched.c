@@ -308,7 +308,7 @@ static int key_block(struct parser *ps, struct sstage *s)
 	return E_OK;
 }
 
-/* What keys have. */
+/* The kinds of values that keys of a schedule have. */
 enum {
 	KEY_NUMBER,
 	KEY_PAIR,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files say of boards: configs/boards/NAME.conf, one for each. A file for a new board is enough to add
- * it.
+/* Reads the files of boards, configs/boards/NAME.conf. A new board is added by a file of its own.
  *
  *     name = Raspberry Pi 4                        ; for people
  *     like = generic-arm64                         ; what this file lacks is as in that one

@@ -659,7 +659,7 @@ TEST(a_token_that_is_not_good)
 	json_t *j = status();
 	CHECK(!json_object_get(j, "joined"));
 	json_decref(j);
-	/* What the server says is the cause; nothing else is guessed, and nothing is said twice. */
+	/* The server's words are the whole message: hone adds no guess of its own. */
 	k.words = "{\"error\": \"the token is used up; ask for another\"}";
 	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG,
 		    "it refuses this board (status 403): the token is used up; ask for another");

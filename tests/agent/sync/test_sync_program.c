@@ -191,8 +191,8 @@ static void make_due(void)
 	arena_free(&a);
 }
 
-/* Where no run is due, both programs say that the last one failed, and hone sync fails; hone-sync does not,
- * as a timer starts it. Times have the units of hone status. Nobody is told to do what was just done. */
+/* If no run is due, both programs say that the last one failed. hone sync fails then; hone-sync does not,
+ * because a timer starts it. Times have the units of hone status. Nobody is told to do what was just done. */
 TEST(a_failed_run_is_told_until_the_next)
 {
 	static const char now[] = "Next: hone sync --now";

@@ -294,7 +294,7 @@ static int draw(const struct space *s, struct drafted best[BEST])
 	return n;
 }
 
-/* What a schedule gives. rc: that of the emitter. */
+/* The figures of one schedule's inner loop. rc: the emitter's result. */
 struct result {
 	int rc, math, other;
 	double share;

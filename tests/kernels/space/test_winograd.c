@@ -59,6 +59,19 @@ static struct task *open_task(struct arena *a, const struct shape_case *s)
 	return t;
 }
 
+/* The error of the output after a run; -1: something was written outside of a buffer. */
+static double output_error(struct kcase *c, const struct manifest *m, void **bufs, const int64_t *elems)
+{
+	double err = -1;
+	for (int i = 0; i < m->nbufs; i++) {
+		if (!intact(bufs[i], elems[i]))
+			return -1;
+		if (m->buf[i].role == BUF_OUT)
+			err = case_error(c, bufs[i]);
+	}
+	return err;
+}
+
 /* Interprets in two ranges of the parallel extent; returns the error, or -1. */
 static double interpret(struct kcase *c, const char *cand, const struct target *tg)
 {
@@ -73,14 +86,7 @@ static double interpret(struct kcase *c, const char *cand, const struct target *
 	if (loops_run(l, 0, bufs, m.param, extent / 2, extent) < 0 ||
 	    loops_run(l, 0, bufs, m.param, 0, extent / 2) < 0)
 		return -1;
-	double err = -1;
-	for (int i = 0; i < m.nbufs; i++) {
-		if (!intact(bufs[i], elems[i]))
-			return -1;
-		if (m.buf[i].role == BUF_OUT)
-			err = case_error(c, bufs[i]);
-	}
-	return err;
+	return output_error(c, &m, bufs, elems);
 }
 
 #define ADD "post acc r2 add 0 max\n"
@@ -503,14 +509,7 @@ static double interpret_items(struct kcase *c, const char *cand, const struct ta
 		    loops_run(l, e, bufs, m.param, 0, extent / 2) < 0)
 			return -1;
 	}
-	double err = -1;
-	for (int i = 0; i < m.nbufs; i++) {
-		if (!intact(bufs[i], elems[i]))
-			return -1;
-		if (m.buf[i].role == BUF_OUT)
-			err = case_error(c, bufs[i]);
-	}
-	return err;
+	return output_error(c, &m, bufs, elems);
 }
 
 TEST(items_of_every_shape)
