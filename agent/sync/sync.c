@@ -468,6 +468,8 @@ static int push(struct run *r)
 			 .from = r->state.push_from};
 	int rc = sync_push(&p);
 	r->state.push_from = p.from;
+	if (p.name[0])
+		snprintf(r->state.joined, sizeof r->state.joined, "%s", p.name);
 	r->only_refused = rc < 0 && p.all_answered;
 	return fail_in(rc, "upload");
 }

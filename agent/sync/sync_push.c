@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/sync_push.h"
 
+#include "agent/cache/json.h"
 #include "agent/sync/batch.h"
 #include "platform/base/log.h"
 
@@ -61,6 +62,16 @@ static int print_batch(struct push *q, const char *const *line, int n, struct bu
 	return rc;
 }
 
+/* An operator may have given the board another name. A name that is not well formed is passed over. */
+static void take_name(struct push *q, const struct fetched *got)
+{
+	json_t *j = json_loadb(buf_str(&got->body), got->body.n, JSON_REJECT_DUPLICATES, NULL);
+	const char *name = json_string_value(json_object_get(j, "board"));
+	if (name && sync_name_good(name))
+		snprintf(q->name, sizeof q->name, "%s", name);
+	json_decref(j);
+}
+
 /* Sends n lines as one batch. E_UNSUPPORTED: the server refuses it. */
 static int post_batch(struct push *q, const char *const *line, int n)
 {
@@ -70,6 +81,8 @@ static int post_batch(struct push *q, const char *const *line, int n)
 	if (rc >= 0)
 		rc = fetch_post(q->fetch, "records", "application/octet-stream", doc.p, doc.n, MOST_REPLY,
 				&got);
+	if (rc >= 0)
+		take_name(q, &got);
 	buf_free(&doc);
 	buf_free(&got.body);
 	return rc;

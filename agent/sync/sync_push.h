@@ -20,6 +20,8 @@ struct push {
 	struct sync_sum *sum;    /* its counts of batches and lines are raised */
 	int64_t from;            /* how many lines to pass over; sync_push sets it for the next run */
 
+	char
+	    name[SYNC_NAME]; /* the name by which the server called this board in an answer; "": it did not */
 	int lines;            /* that the cache has offered */
 	int tried;            /* how many of them come up to the last one that was tried */
 	int left;             /* lines behind that one */
@@ -28,7 +30,7 @@ struct push {
 	bool all_answered;    /* the server took or refused each batch; the upload did not break off */
 };
 
-/* The caller sets the fields above `lines`, and the others are 0. E_UNSUPPORTED: the server refused lines;
+/* The caller sets the fields above `name`, and the others are 0. E_UNSUPPORTED: the server refused lines;
  * the others were sent. */
 int sync_push(struct push *q) MUST_CHECK;
 

@@ -32,7 +32,9 @@ struct sync_state {
 	bool revoked;           /* the newest snapshot says that the fleet has revoked this board */
 	char error[STATE_TEXT]; /* of the last run; "": it was good */
 	char board[KEY_ID_HEX + 1];
-	char joined[SYNC_NAME]; /* the name by which it joined; "": it has not, or by an older hone-sync */
+	/* The name by which it joined, or which the fleet has given it since; "": it has not joined, or by an
+	 * older hone-sync. */
+	char joined[SYNC_NAME];
 	int64_t taken, choices, refused, sent, down_bytes, up_bytes; /* totals over all runs */
 
 	struct sha256 *blob; /* hashes of taken blobs */

@@ -19,9 +19,11 @@ struct coming {
 	int64_t now_s;
 };
 
-static void say_taken(const char *name, int n, bool known, struct fleet_reply *r)
+static void say_taken(const struct coming *in, const char *name, int n, bool known, struct fleet_reply *r)
 {
-	fleet_say_json(r, 202, json_pack("{s:s,s:i,s:b}", "name", name, "records", n, "known", known));
+	fleet_say_json(r, 202,
+		       json_pack("{s:s,s:i,s:b,s:o}", "name", name, "records", n, "known", known, "board",
+				 json_text(in->board.name)));
 }
 
 /* Refuses a batch over a limit. The operator is told once a day for each board, the board each time. */
@@ -102,7 +104,7 @@ static bool within_limit(struct coming *in, struct db_conn *c, struct fleet_repl
 	if (rc < 0)
 		fleet_say_fault(r, rc);
 	else if (rc)
-		say_taken(name, 0, true, r);
+		say_taken(in, name, 0, true, r);
 	else
 		say_limit(in, c, false, r);
 	return false;
@@ -147,7 +149,7 @@ static void take(struct coming *in, struct db_conn *c, struct fleet_reply *r)
 	} else {
 		fleet_count(in->f, rc == BATCH_TAKEN ? COUNT_BATCHES : COUNT_KNOWN, 1);
 		fleet_count(in->f, COUNT_RECORDS, rc == BATCH_TAKEN ? in->batch.n : 0);
-		say_taken(name, in->batch.n, rc == BATCH_KNOWN, r);
+		say_taken(in, name, in->batch.n, rc == BATCH_KNOWN, r);
 	}
 }
 

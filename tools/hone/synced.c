@@ -50,10 +50,10 @@ static void tell_last(const json_t *s)
 		table_say("last run   %s%s", *error ? "failed: " : "good", error);
 	table_say("fleet      serial %.0f%s", daemon_num(s, "serial", 0),
 		  daemon_flag(s, "stale") ? ", and nothing new for too long: the server may be cut off" : "");
-	/* The fleet may know it by another name (hone-fleet rename), which it does not tell the board. */
+	/* hone-fleet rename may have given it another name, which the next upload brings. */
 	const char *joined = daemon_text(s, "joined", NULL);
 	printf("board      %s (%s %s)%s\n", daemon_text(s, "board", "no id yet"),
-	       joined ? "joined as" : "joins as", joined ? joined : daemon_text(s, "name", "-"),
+	       joined ? "in the fleet as" : "joins as", joined ? joined : daemon_text(s, "name", "-"),
 	       daemon_flag(s, "revoked") ? ", revoked by the fleet: nothing that it sends counts" : "");
 	table_say(
 	    "all runs   %.0f record%s taken, choices for %.0f model%s, %.0f refused; %.0f sent (records, "

@@ -81,7 +81,7 @@ TEST(sync_by_hand)
 	CHECK(has("printed", " (joins as "));
 	tree_write(&tree, "state/cert.pem", "x", 1); /* a board that has joined, and takes files of a folder */
 	snprintf(words, sizeof words, "sync --cache %s", tree.cache);
-	CHECK(run("hone", words) == 0 && has("printed", " (joined as "));
+	CHECK(run("hone", words) == 0 && has("printed", " (in the fleet as "));
 	CHECK(unlink(tree_path(&tree, "state/cert.pem")) == 0);
 	CHECK(has("printed", access("/run/systemd/system", F_OK) == 0 ? "next run   the timer starts it in "
 								      : "next run   due in "));

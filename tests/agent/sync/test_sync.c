@@ -439,6 +439,7 @@ struct taking {
 	int fail_after; /* the batch of this number, from 1, gets a 500; 0: none */
 	char board[33], name[64];
 	const char *words; /* the body of a refusal; NULL: none */
+	const char *said;  /* the answer to a batch that is taken; NULL: {} */
 	struct public_key key;
 };
 
@@ -497,7 +498,8 @@ static int do_records(struct web *w, int fd, const struct web_ask *q)
 	k->batches++;
 	k->records += b.n;
 	arena_free(&a);
-	return web_reply(w, fd, 202, "", "{}", 2);
+	const char *said = k->said ? k->said : "{}";
+	return web_reply(w, fd, 202, "", said, strlen(said));
 }
 
 static int take_in(struct web *w, int fd, const struct web_ask *q)
@@ -749,6 +751,35 @@ TEST(records_go_up_where_the_owner_said_so)
 	CHECK(sum.sent_of[CACHE_CHOICES] == 3 && sum.sent_of[CACHE_REC] == BATCH_RECORDS + 7);
 	CHECK_OK(push(0));
 	CHECK(k.batches == 2 && sum.sent == 0);
+	close_taking(&k, &w);
+}
+
+static bool fleet_calls_it(const char *name)
+{
+	json_t *j = status();
+	bool same = !strcmp(json_string_value(json_object_get(j, "joined")), name);
+	json_decref(j);
+	return same;
+}
+
+TEST(a_board_learns_the_name_that_its_fleet_gives_it)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.name = "arm-3.lab";
+	k.said = "{\"board\": \"dock\"}";
+	tree.conf.push = true;
+	REQUIRE_OK(push(1));
+	CHECK(k.batches == 1 && fleet_calls_it("dock"));
+	static const char *const bad[] = {"{\"board\": \"a\\u001b[31m\"}", "{\"board\": \"\"}",
+					  "{\"board\": 7}", "[]", "x"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		k.said = bad[i];
+		CHECK_OK(push(1));
+		CHECK(k.batches == (int)i + 2 && fleet_calls_it("dock"));
+	}
+	tree.conf.name = NULL;
 	close_taking(&k, &w);
 }
 

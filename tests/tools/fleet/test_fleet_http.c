@@ -114,6 +114,7 @@ TEST(boards_have_names)
 	static const char *const bad[] = {"'<b>'", "'a b'", "''", "../x",
 					  "1234567890123456789012345678901234567890123456789012345678901234"};
 	struct server s;
+	struct buf batch = {0};
 	const struct private_key *key = keys(3)->private[2];
 	struct public_key pub;
 	char id[KEY_ID_HEX + 1], other[KEY_ID_HEX + 1], words[256];
@@ -143,6 +144,9 @@ TEST(boards_have_names)
 	json_decref(j);
 	CHECK(try_command("rename arm-3.lab arm-4")); /* by name */
 	CHECK(strstr(command("boards --json"), "\"arm-4\""));
+	fleet_batch(key, 0, 1, 1000, &batch); /* the board learns it */
+	CHECK(post(&s, "/v1/records", batch.p, batch.n) == 202 && strstr(said, "\"board\":\"arm-4\""));
+	buf_free(&batch);
 	CHECK(!try_command("rename arm-3.lab arm-5"));
 	CHECK(try_command("rename arm-4 arm-4"));
 	CHECK(join(&s, keys(3)->private[1]) == 200);
