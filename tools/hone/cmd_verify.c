@@ -80,16 +80,6 @@ static int kernel_kind(const struct plan_kernel *k, const struct step *s, enum l
 	return has_bytes(s) ? KIND_INT8 : level == LEVEL_EXACT ? KIND_EXACT : KIND_FP32;
 }
 
-/* Returns the gate for the whole model. If the model has bytes, a float that is rounded to the other byte
- * moves the bytes that follow from it by steps, so the gate is wide. */
-static const struct case_gate *model_gate(enum level level, bool bytes)
-{
-	return level_bf16(level)              ? &case_gate_half
-	       : bytes || level == LEVEL_INT8 ? &case_gate_int8
-	       : level == LEVEL_W16           ? &case_gate_w16
-					      : &case_gate_fp32;
-}
-
 /* Largest difference over the largest value; *good: it is within the gate. Integers must be equal, or with
  * `step` at most 1 apart. Tensors that cannot be compared are not good. */
 static double compare(const struct tensor *got, const struct tensor *ref, const struct case_gate *gate,
@@ -265,7 +255,7 @@ static int check_outputs(struct verify *v, const struct tensor *in, const struct
 	if (rc >= 0)
 		rc = eval_graph(g, in, ref, &a);
 	v->quantised = quantises(g);
-	const struct case_gate *gate = model_gate(v->host.level, v->quantised);
+	const struct case_gate *gate = case_gate_of(v->host.level, v->quantised);
 	struct until *limit = until_set(NULL);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		bool good, bytes = dtype_is_byte(out[i].dtype);
@@ -364,7 +354,7 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 			       .source = v->source.find ? &v->source : NULL};
 	const struct case_runner run = {ready_run_case, &c};
 	enum case_result r =
-	    case_check_model(path, dir, &run, model_gate(v->host.level, false), why, &v->worst);
+	    case_check_model(path, dir, &run, case_gate_of(v->host.level, false), why, &v->worst);
 	v->ok = c.kernels;
 	if (interrupted())
 		return fail(E_STOPPED, "stopped");

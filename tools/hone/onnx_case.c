@@ -18,6 +18,14 @@ const struct case_gate case_gate_half = {0, 0, 2e-1, 1e-6};
 const struct case_gate case_gate_pairs = {0, 0, 2e-2, 1e-6};
 const struct case_gate case_gate_int8 = {0, 0, 2e-1, 1e-6};
 
+const struct case_gate *case_gate_of(enum level level, bool bytes)
+{
+	return level_bf16(level)              ? &case_gate_half
+	       : bytes || level == LEVEL_INT8 ? &case_gate_int8
+	       : level == LEVEL_W16           ? &case_gate_w16
+					      : &case_gate_fp32;
+}
+
 struct file_tensor {
 	char name[256];
 	struct tensor t;

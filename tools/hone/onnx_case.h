@@ -4,6 +4,7 @@
 #define TOOLS_ONNX_CASE_H
 
 #include "kernels/graph/graph.h"
+#include "kernels/task/level.h"
 
 enum case_result { CASE_PASSED, CASE_FAILED, CASE_SKIPPED };
 
@@ -30,6 +31,9 @@ extern const struct case_gate case_gate_pairs;
 extern const struct case_gate case_gate_half;
 /* .2, plus 1e-6: of a quantised network against floats; hone tune measures the error. */
 extern const struct case_gate case_gate_int8;
+/* The gate for a whole network at a level. bytes: the network is quantised, so that a float that is rounded
+ * to the other byte moves the bytes that follow from it by steps. */
+const struct case_gate *case_gate_of(enum level level, bool bytes);
 
 /* Runs all data sets of one folder. A case is skipped if an operator, attribute or type is not supported.
  * `why` says why a case did not pass. worst (or NULL): the largest |got - ref| of any output over max|ref|

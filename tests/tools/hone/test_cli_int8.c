@@ -164,6 +164,40 @@ TEST(a_device_runs_the_recipe)
 	CHECK(cli_kernels_there() >= 3);
 }
 
+/* A folder with the model, the first example and the answer in floats. Returns its path. */
+static const char *onnx_folder(void)
+{
+	struct arena a = {0};
+	struct tensor t;
+	char path[400];
+	snprintf(path, sizeof path, "%s", folder("case/test_data_set_0"));
+	CHECK_RUN(0, "run %s --input x=%s/0.npy --threads 1 --pb -o %s", model, data, path);
+	CHECK(rename(in_dir("case/test_data_set_0/y.pb"), in_dir("case/test_data_set_0/output_0.pb")) == 0);
+	snprintf(path, sizeof path, "%s/0.npy", data);
+	CHECK_OK(tensor_read(&a, path, &t, NULL));
+	CHECK_OK(tensor_write(in_dir("case/test_data_set_0/input_0.pb"), &t, "x"));
+	arena_free(&a);
+	CHECK(symlink(model, in_dir("case/model.onnx")) == 0);
+	return in_dir("case");
+}
+
+/* onnx-test runs the recipe of the cache, and allows the error of bytes. */
+static void check_onnx_test(void)
+{
+	char folder[400];
+	snprintf(folder, sizeof folder, "%s", onnx_folder());
+	setenv("XDG_CACHE_HOME", in_dir("none"), 1);
+	CHECK_RUN(1, "onnx-test %s --level int8 --threads 1", folder);
+	unsetenv("XDG_CACHE_HOME");
+	CHECK_SAYS(cli_out, "needs examples of inputs, which were not given yet");
+	for (int i = 0; i < 3; i++) {
+		static const char *const kinds[] = {"fallback", "default", "best"};
+		CHECK_RUN(0, "onnx-test %s --level int8 --kernels %s --threads 1 --cache %s", folder,
+			  kinds[i], cache);
+		CHECK_SAYS(cli_out, "1 passed, 0 failed");
+	}
+}
+
 TEST(every_command_runs_the_recipe)
 {
 	static float exact[OUT], bytes[OUT], lib[OUT];
@@ -209,6 +243,7 @@ TEST(every_command_runs_the_recipe)
 	CHECK_RUN(0, "bench %s --level int8 --kernels fallback --runs 2 --threads 1 --cache %s", model,
 		  cache);
 	CHECK_RUN(0, "verify %s --level int8 --kernels fallback --threads 1 --cache %s", model, cache);
+	check_onnx_test();
 	CHECK_RUN(0, "compile %s --level int8 --threads 1 --cache %s -o %s", model, cache, in_dir("bundle"));
 	run_libhone(HONE_INT8, lib);
 	CHECK(!memcmp(lib, bytes, sizeof lib));
