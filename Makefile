@@ -166,7 +166,7 @@ $(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s
 # ---- libhone (agent/run/hone.h): small objects of the folders that it needs; what the API does not reach is left out ----
 in_lib = $(addprefix agent/,run cache) $(addprefix kernels/,onnx group qdq graph space task) $(BASE)
 LIBMAP = agent/run/libhone.map
-SONAME = libhone.so.0
+SONAME = libhone.so.1
 API    = $(shell sed -n 's/^\t\t//p' $(LIBMAP) | tr ';' ' ')
 LIBSRC = $(foreach r,$(in_lib),$(call src,$(r)/*.c)) kernels/loops/code.c
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/onnx.pb-c kernels/graph/op_table lib/dev_table)
@@ -242,4 +242,4 @@ $(WITH_LLVM): $(WORKER) $(TLIBS)
 include tests/rules.mk tools/build/rules.mk tools/bench/rules.mk
 .PHONY: all programs objects
 .SECONDARY:
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -path $(B)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)

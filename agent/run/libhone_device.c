@@ -13,20 +13,24 @@
 static const struct device_host host = {fail, fail_in, err_text};
 static const struct device_fit fit = DEVICE_FIT;
 
-/* Looks beside libhone, then where libhone is installed. It is never closed. */
+/* Looks beside libhone (in a build folder), in the folder hone there (where it is installed), then where
+ * libhone was to be installed. It is never closed. */
 static int open_lib(const struct device_lib **out)
 {
+	static const char *const below[] = {"/" DEVICE_LIB, "/hone/" DEVICE_LIB};
 	Dl_info self;
-	char path[4096] = "";
+	char path[4096];
 	const char *slash = dladdr((void *)(uintptr_t)open_lib, &self) && self.dli_fname
 				? strrchr(self.dli_fname, '/')
 				: NULL;
-	if (slash)
-		snprintf(path, sizeof path, "%.*s/" DEVICE_LIB, (int)(slash - self.dli_fname),
-			 self.dli_fname);
-	void *lib = slash ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	void *lib = NULL;
+	for (int i = 0; i < 2 && slash && !lib; i++) {
+		snprintf(path, sizeof path, "%.*s%s", (int)(slash - self.dli_fname), self.dli_fname,
+			 below[i]);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
 	if (!lib)
-		lib = dlopen(HONE_LIBDIR "/../" DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
+		lib = dlopen(HONE_LIBDIR "/" DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
 		return fail(E_NOTFOUND, "there is no " DEVICE_LIB " beside libhone: %s", dlerror());
 	const struct device_lib *d = dlsym(lib, DEVICE_LIB_SYMBOL);

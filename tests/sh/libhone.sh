@@ -58,18 +58,18 @@ else
 fi
 
 root=$dir/root warn="-pedantic -Wall -Wextra -Werror"
-if sh tools/build/install.sh "$b" "$root" usr 0.1.0 libhone.so.0 2>"$dir/log" || ! grep -q "no absolute path" "$dir/log"; then
+if sh tools/build/install.sh "$b" "$root" usr 0.1.0 libhone.so.1 2>"$dir/log" || ! grep -q "no absolute path" "$dir/log"; then
 	echo "install.sh took a relative PREFIX"
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-sh tools/build/install.sh "$b" "$root" /usr 0.1.0 libhone.so.0 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || {
+sh tools/build/install.sh "$b" "$root" /usr 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || {
 	cat "$dir/log"
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 }
 if command -v pkg-config >/dev/null; then
-	check "install with a blank in PREFIX" env PYTHON_SITE=/site sh tools/build/install.sh "$b" "$dir/blank" "/pre fix" 0.1.0 libhone.so.0 "$b"/gen/*.fallback.zst
+	check "install with a blank in PREFIX" env PYTHON_SITE=/site sh tools/build/install.sh "$b" "$dir/blank" "/pre fix" 0.1.0 libhone.so.1 "$b"/gen/*.fallback.zst
 	check "hone.pc with a blank in PREFIX" sh -c "[ \"\$(PKG_CONFIG_PATH='$dir/blank/pre fix/lib/pkgconfig' pkg-config --cflags hone)\" = '-I/pre\\ fix/include ' ] ||
 		{ PKG_CONFIG_PATH='$dir/blank/pre fix/lib/pkgconfig' pkg-config --cflags hone; false; }"
 	rm -rf "$dir/blank"
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 }
 END
 check "dlopen and dlclose" sh -c "${CC:-cc} -std=c11 $flags -o '$dir/opens' '$dir/opens.c' -ldl &&
-	XDG_CACHE_HOME='$dir/none' '$dir/opens' '$root/usr/lib/libhone.so.0' '$dir/m.onnx'"
+	XDG_CACHE_HOME='$dir/none' '$dir/opens' '$root/usr/lib/libhone.so.1' '$dir/m.onnx'"
 for f in $(sed -n 's/^\t\t//p' agent/run/libhone.map | tr ';' ' '); do
 	[ -s "$root/usr/share/man/man3/$f.3" ] || echo "$f"
 done >"$dir/pages"
@@ -200,11 +200,11 @@ mv "$root/usr/lib/hone" "$root/usr/lib/gone" # and nothing is in HONE_LIBDIR, or
 check "alone, libhone.so has kernels" sh -c "env -i LD_LIBRARY_PATH='$LD_LIBRARY_PATH' '$dir/classify' '$dir/m.onnx' 2>&1 |
 	grep -q ' [1-9][0-9]* fallback'"
 check "what it must not need" sh -c "! readelf -d '$root/usr/lib/libhone.so' | grep NEEDED | grep -E 'hwloc|jansson|LLVM|stdc'"
-bytes=$(wc -c <"$root/usr/lib/libhone.so.0.1.0")
+bytes=$(wc -c <"$root/usr/lib/libhone.so.1")
 check "libhone.so has $bytes bytes stripped, more than 1,000,000" test "$bytes" -le 1000000
-bytes=$(wc -c <"$root/usr/lib/libhone-device.so")
+bytes=$(wc -c <"$root/usr/lib/gone/libhone-device.so")
 check "libhone-device.so has $bytes bytes stripped, more than 96,000" test "$bytes" -le 96000
-check "libhone-device.so exports other names than hone_device_lib" test "$(nm -D --defined-only "$root/usr/lib/libhone-device.so" | sed 's/.* //')" = hone_device_lib
+check "libhone-device.so exports other names than hone_device_lib" test "$(nm -D --defined-only "$root/usr/lib/gone/libhone-device.so" | sed 's/.* //')" = hone_device_lib
 check "libhone.so links its part for devices" sh -c "! readelf -d '$root/usr/lib/libhone.so' | grep NEEDED | grep device"
 echo "$good passed, $bad failed, $skipped skipped"
 [ $bad = 0 ]

@@ -21,10 +21,9 @@ install -m 644 configs/boards/*.conf "$root/share/hone/boards"
 for p in hone hone-fleet; do "$b/$p" --bash-completion > "$root/share/bash-completion/completions/$p"; done
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
-install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
-install -m 755 -s "$b/libhone-device.so" "$root/lib"
-rm -f "$root/lib/libhone-opencl.so" # its former name
-ln -sf "libhone.so.$version" "$root/lib/$soname"
+install -m 755 -s "$b/libhone.so" "$root/lib/$soname"
+install -m 755 -s "$b/libhone-device.so" "$root/lib/hone"
+rm -f "$root/lib/libhone-opencl.so" "$root/lib/libhone-device.so" "$root"/lib/libhone.so.0* # former names and places
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"
 # The Python package: PYTHON_SITE, else the folder below the prefix where its python3 (or PYTHON) looks for packages. The

@@ -45,6 +45,7 @@ make_pages() { # BUILD VERSION COMMAND...
 d}" -e "/@USAGE@/{r $b/man/usage
 d}" configs/man/honed.8 >"$b/man/honed.8"
 	rm "$b/man/options" "$b/man/usage"
+	sed "s/@VERSION@/$version/" configs/man/hone-worker.8 >"$b/man/hone-worker.8"
 	for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do
 		u=$(basename "$u")
 		# Links, which man follows before the installation, too; .so needs the installed folders.

@@ -28,3 +28,7 @@ clean:
 sysroot:
 	@$(if $(BOARD),,echo "make: sysroot needs BOARD=, one of $$(sh tools/build/board.sh)" >&2; exit 1;) sh tools/build/sysroot.sh $(ARCH) $(SUITE) $(LIBC) $(SYSROOT)
 .PHONY: sysroot
+# Debian packages, in $(B)/deb; BOARD=generic-arm64 or generic-armhf: those of another architecture.
+deb:
+	@sh tools/build/deb.sh $(if $(BOARD),build $(VERSION) $(ARCH) $(SYSROOT),$(B) $(VERSION))
+.PHONY: deb

@@ -13,9 +13,8 @@ install -m 644 configs/boards/*.conf "$root/share/hone/boards"
 from=$b
 [ "$kind" != static ] || from=$b/static
 for p in "$from/hone" "$from/honed" "$from/hone-worker" "$b/hone-sync"; do $strip -o "$root/bin/$(basename "$p")" "$p"; done
-$strip -o "$root/lib/libhone.so.$version" "$b/libhone.so"
-$strip -o "$root/lib/libhone-device.so" "$b/libhone-device.so"
-ln -s "libhone.so.$version" "$root/lib/$soname"
+$strip -o "$root/lib/$soname" "$b/libhone.so"
+$strip -o "$root/lib/hone/libhone-device.so" "$b/libhone-device.so"
 ln -s "$soname" "$root/lib/libhone.so"
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$@" "$root/lib/hone"

@@ -267,7 +267,7 @@ def test_installed(folder, path):
     def install(**more):
         env = {**os.environ, "PYTHON": sys.executable, **more}
         env.pop("HONE_LIBRARY", None)
-        return subprocess.run(["sh", "tools/build/install.sh", build, dest, prefix, "0.1.0", "libhone.so.0", "README.md"],
+        return subprocess.run(["sh", "tools/build/install.sh", build, dest, prefix, "0.1.0", "libhone.so.1", "README.md"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, env=env,
                               cwd=os.path.dirname(os.path.dirname(here)))
 
@@ -284,7 +284,7 @@ def test_installed(folder, path):
     got = load(dest + site)
     words = got.stdout.split()
     expect(f"finds its library: {got.stdout}{got.stderr}", len(words) > 2 and words[0].startswith(dest + site) and
-           words[1] == dest + "/opt/hone/lib/libhone.so.0" and "steering.onnx" in got.stdout)
+           words[1] == dest + "/opt/hone/lib/libhone.so.1" and "steering.onnx" in got.stdout)
     expect("all files", sorted(os.listdir(dest + site + "/hone"))
            == sorted(f for f in os.listdir(os.path.join(here, "hone")) if f != "__pycache__"))
     out = install()  # where the interpreter looks, or would look
@@ -295,7 +295,7 @@ def test_installed(folder, path):
     expect("a relative folder is refused", install(PYTHON_SITE="lib/python").returncode != 0)
     moved = os.path.join(folder, "p", "lib", "python3", "plain", "hone")  # no site folder: above may be anyone's
     os.makedirs(moved)
-    open(os.path.join(folder, "p", "lib", "libhone.so.0"), "w").close()
+    open(os.path.join(folder, "p", "lib", "libhone.so.1"), "w").close()
     for f in os.listdir(dest + site + "/hone"):
         if f.endswith(".py"):
             with open(os.path.join(dest + site, "hone", f)) as a, open(os.path.join(moved, f), "w") as b:
@@ -580,7 +580,7 @@ def test_wheel(folder):
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", to, made[0]],
                    check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     os.mkdir(apart)  # a copy, as if it were installed: nothing of the build's folder is beside it
-    with open(os.path.join(build, "libhone.so"), "rb") as f, open(os.path.join(apart, "libhone.so.0"), "wb") as g:
+    with open(os.path.join(build, "libhone.so"), "rb") as f, open(os.path.join(apart, "libhone.so.1"), "wb") as g:
         g.write(f.read())
     code = "import hone, array; print(hone.__file__, hone.load('steering.onnx', caches=[], threads=1).info.fallback)"
     out = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

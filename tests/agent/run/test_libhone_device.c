@@ -106,7 +106,7 @@ static void library(char out[PATH_MAX + 64], const char *name)
 }
 
 /* In a process of its own, because a library that was opened stays. */
-static void check_falls_back(const char *cache, const char *why)
+static void check_runs_on(const char *cache, const char *device, const char *why)
 {
 	fflush(NULL);
 	pid_t pid = fork();
@@ -114,12 +114,29 @@ static void check_falls_back(const char *cache, const char *why)
 		struct hone_handle *h = opened_for(cache, DEVICE, 1);
 		struct hone_model *m = loaded(h, steering());
 		CHECK(near(first_output(m, 1), right_answer(1)));
-		check_is_on(m, "cpu", why);
+		check_is_on(m, device, why);
 		fflush(NULL);
 		_exit(test_bad);
 	}
 	int status = -1;
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void check_falls_back(const char *cache, const char *why)
+{
+	check_runs_on(cache, "cpu", why);
+}
+
+/* make install puts it into the folder hone beside libhone. */
+static void check_installed(const char *cache, const struct blob *b)
+{
+	char folder[PATH_MAX + 64], file[PATH_MAX + 64];
+	library(folder, "hone");
+	library(file, "hone/" DEVICE_LIB);
+	CHECK_OK(file_mkdirs(folder, 0755));
+	CHECK_OK(file_write(file, b->p, b->n));
+	check_runs_on(cache, DEVICE, "");
+	CHECK(remove(file) == 0 && remove(folder) == 0);
 }
 
 /* A library that is missing, is none, or is of another build is not used. First of the tests, before this
@@ -145,6 +162,9 @@ TEST(a_library_that_does_not_fit)
 	at[sizeof fit.version + 1] ^= 1; /* a plan of another size */
 	CHECK_OK(file_write(path, b.p, b.n));
 	check_falls_back(cache, "of another build");
+	remove(path);
+	at[sizeof fit.version + 1] ^= 1;
+	check_installed(cache, &b);
 	CHECK(rename(aside, path) == 0);
 	arena_free(&a);
 }

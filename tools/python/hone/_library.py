@@ -193,7 +193,7 @@ _FUNCTIONS = {
 
 
 def _installed():
-    """The library of the prefix that this package was installed in: PREFIX/lib/libhone.so.0 for
+    """The library of the prefix that this package was installed in: PREFIX/lib/libhone.so.1 for
     PREFIX/lib/pythonX/site-packages/hone. None: it lies elsewhere; folders of other names are not searched, because they
     might be anyone's."""
     site = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -202,12 +202,12 @@ def _installed():
     names = [os.path.basename(d) for d in (site, python, folder)]
     if names[0] not in ("site-packages", "dist-packages") or names[1][:6] != "python" or names[2] != "lib":
         return None
-    path = os.path.join(folder, "libhone.so.0")
+    path = os.path.join(folder, "libhone.so.1")
     return path if os.path.exists(path) else None
 
 
 def _open():
-    name = os.environ.get("HONE_LIBRARY") or _installed() or ctypes.util.find_library("hone") or "libhone.so.0"
+    name = os.environ.get("HONE_LIBRARY") or _installed() or ctypes.util.find_library("hone") or "libhone.so.1"
     try:
         library = ctypes.CDLL(name)
     except OSError as e:
