@@ -68,7 +68,7 @@ static void write_holder(int fd)
 /* Writes "PID (COMMAND)" of the lock's holder. */
 static void name_holder(const char *path, char *out, size_t size)
 {
-	char holder[HOLDER] = "", proc[64], words[80] = "";
+	char holder[HOLDER] = "", proc[64], words[120] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
 	if (fd >= 0)
@@ -82,6 +82,8 @@ static void name_holder(const char *path, char *out, size_t size)
 		close(fd);
 	for (ssize_t i = 0; i + 1 < n; i++) /* its words end with NUL */
 		words[i] = words[i] ? words[i] : ' ';
+	if (n == (ssize_t)sizeof words - 1) /* it goes on */
+		memcpy(words + n - 3, "...", 3);
 	log_one_line(words);
 	snprintf(out, size, "%s%s%s%s", *holder ? holder : "(unknown)", *words ? " (" : "", words,
 		 *words ? ")" : "");
@@ -89,7 +91,7 @@ static void name_holder(const char *path, char *out, size_t size)
 
 static int busy(const char *dir, const char *path)
 {
-	char holder[160];
+	char holder[200];
 	name_holder(path, holder, sizeof holder);
 	bool daemon = strstr(holder, "honed") != NULL;
 	return fail(
@@ -125,7 +127,7 @@ int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 
 int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd)
 {
-	char path[PATH_MAX], holder[160];
+	char path[PATH_MAX], holder[200];
 	int64_t start_ns = clock_now(&clock_real), nap_ns = 5 * NS_PER_MS;
 	int rc = lock_path(dir, path);
 	*lock_fd = -1;

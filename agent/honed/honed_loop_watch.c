@@ -82,19 +82,24 @@ void loop_watch_pause(struct loop *l, bool on)
 		uv_poll_start(&l->changes, UV_READABLE, on_change);
 }
 
+/* Makes a folder of the run folder. Plain mkdir: it need not outlive this boot. */
+static void make_folder(const char *folder, mode_t mode)
+{
+	if (mkdir(folder, 0755) == 0 ? mode != 0755 && chmod(folder, mode) < 0 : errno != EEXIST)
+		log_more("honed: cannot create %s: %s", folder, strerror(errno));
+}
+
 /* Watches that are no longer needed stay until the next start: they cost an event now and then. */
 static void add_all(struct loop *l)
 {
 	static const char *const names[] = {"inhibit", "inhibit.d"};
 	char folder[PATH_MAX];
-	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder &&
-	    /* plain mkdir: the folder need not outlive this boot */
-	    mkdir(folder, 0755) < 0 && errno != EEXIST)
-		log_more("honed: cannot create %s: %s", folder, strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		l->inhibit_watch[i] = -1;
-		if (snprintf(folder, sizeof folder, "%s/%s", l->o.run, names[i]) < (int)sizeof folder)
-			l->inhibit_watch[i] = inotify_add_watch(l->changes_fd, folder, FOLDER);
+		if (snprintf(folder, sizeof folder, "%s/%s", l->o.run, names[i]) >= (int)sizeof folder)
+			continue;
+		make_folder(folder, i ? 01777 : 0755); /* anybody may make a file in inhibit.d */
+		l->inhibit_watch[i] = inotify_add_watch(l->changes_fd, folder, FOLDER);
 	}
 	for (int i = 0; i < l->conf->ninhibit; i++)
 		if (watch_folder_of(l, l->conf->inhibit[i]) < 0)

@@ -386,6 +386,13 @@ const struct cmd fleet_cmd_rename = {
 
 /* Revoking. */
 
+static int check_revoked(struct work *w, const char *id)
+{
+	struct store_board b;
+	int rc = store_board(w->c, id, &b);
+	return rc < 0 || b.revoked_s ? rc : fail(E_USAGE, "board %s (%s) is not revoked", id, b.name);
+}
+
 static int revoke_one(const struct args *args, struct work *w)
 {
 	struct key key;
@@ -399,6 +406,8 @@ static int revoke_one(const struct args *args, struct work *w)
 	int rc = record ? E_OK : find_board(w, args->pos[0], text);
 	if (record)
 		key_text(key, text);
+	if (rc >= 0 && undo && !record)
+		rc = check_revoked(w, text);
 	if (rc >= 0)
 		rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
 			    : store_revoke(w->c, text, undo ? NULL : why, time(NULL));

@@ -36,8 +36,9 @@ void daemon_absent(const char *socket, char out[DAEMON_ABSENT])
 	snprintf(
 	    out, DAEMON_ABSENT,
 	    "honed does not run: nothing listens on %.110s (--socket PATH or $HONE_SOCKET names another); "
-	    "start it with %s%.110s",
-	    path, usual ? "systemctl start honed" : "honed --socket ", usual ? "" : path);
+	    "start it with %s%.110s%s",
+	    path, usual ? "systemctl start honed" : "honed --socket ", usual ? "" : path,
+	    usual ? "" : " and its other options (--config, --state, --run)");
 }
 
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply)

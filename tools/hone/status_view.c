@@ -117,6 +117,8 @@ static void error_line(const json_t *m, bool devices)
 			   devices ? device_of(m) : "", error);
 	if (daemon_flag(m, "lasting"))
 		buf_puts(&b, "; honed tries again when the file has changed, or after systemctl reload honed");
+	else if (*error && !strcmp(state, "refused"))
+		buf_puts(&b, "; honed looks again when the file appears or changes");
 	say(ended ? state : "last error", &b);
 }
 

@@ -182,6 +182,7 @@ TEST(boards_have_names)
 	CHECK(strstr(command("boards --json"), "\"arm-7\"") && try_command(words));
 	snprintf(words, sizeof words, "revoke %.8s --undo", id);
 	CHECK(try_command(words));
+	CHECK(!try_command(words)); /* it is not revoked */
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 

@@ -110,6 +110,7 @@ TEST(status_of_a_daemon)
 	    "\nsteering       resting     12.500   5.000  2.50x  12 % less time expected; in 90 s\n",
 	    "refused",
 	    "no such?file?",
+	    "; honed looks again when the file appears or changes\n",
 	    "\nnote       steering on cpu: the processor alone? is\n",
 	    ("closed (hot): zone cpu is at 71 C; other processes use 3 %; 71.0 C in cpu, 14.0 C below its "
 	     "limit"),
@@ -468,11 +469,12 @@ TEST(wait_is_over_when_it_is_ready)
 	CHECK_RUN(1, "wait --timeout 150ms"); /* --ready is the default */
 	CHECK_SAYS(cli_err, "after 0.15 s honed does not run");
 	CHECK_RUN(1, "wait --ready --timeout 150ms");
-	char said[400];
+	char said[600];
 	for (int i = 0; i < 2; i++) { /* at the start of the wait, and at its end: which socket, and the remedy */
 		snprintf(said, sizeof said,
 			 "%shoned does not run: nothing listens on %s (--socket PATH or $HONE_SOCKET names "
-			 "another); start it with honed --socket %s%s\n",
+			 "another); start it with honed --socket %s and its other options (--config, "
+			 "--state, --run)%s\n",
 			 i ? "after 0.15 s " : "", f.socket, f.socket, i ? "" : "; waiting for it");
 		CHECK_SAYS(cli_err, said);
 	}
@@ -480,7 +482,7 @@ TEST(wait_is_over_when_it_is_ready)
 	snprintf(said, sizeof said, "start it with honed --socket %s", f.socket);
 	CHECK_SAYS(cli_out, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket %s.not", f.socket);
-	snprintf(said, sizeof said, "start it with honed --socket %s.not\n", f.socket);
+	snprintf(said, sizeof said, "start it with honed --socket %s.not and its other options", f.socket);
 	CHECK_SAYS(cli_err, said);
 	CHECK_RUN(1, "wait --ready --timeout 150ms --socket /run/hone/honed.sock");
 	CHECK_SAYS(cli_err, "honed does not run: nothing listens on /run/hone/honed.sock (");

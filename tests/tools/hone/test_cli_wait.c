@@ -43,6 +43,39 @@ TEST(a_locked_cache_is_waited_for)
 	CHECK(!strstr(cli_err, "waiting"));
 }
 
+static bool runs_sleep(pid_t pid)
+{
+	char path[64], name[16] = "";
+	snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
+	FILE *f = fopen(path, "r");
+	bool is = f && fgets(name, sizeof name, f) && !strcmp(name, "sleep\n");
+	if (f)
+		fclose(f);
+	return is;
+}
+
+/* A command line that is too long for the message ends with "...". The lock names another process here. */
+static void check_long_command(const char *cache_at)
+{
+	char lock[300], seconds[160];
+	snprintf(lock, sizeof lock, "%s/lock", cache_at);
+	snprintf(seconds, sizeof seconds, "60.%0150d", 0);
+	pid_t pid = hold_cache(cache_at, 60000), other = fork();
+	if (other == 0) {
+		execlp("sleep", "sleep", seconds, (char *)NULL);
+		_exit(127);
+	}
+	FILE *f = fopen(lock, "w");
+	REQUIRE(f && fprintf(f, "%ld\n", (long)other) > 0 && fclose(f) == 0);
+	while (!runs_sleep(other))
+		usleep(1000);
+	CHECK_RUN(1, "forget --all --cache %s", cache_at);
+	CHECK_SAYS(cli_err, "(sleep 60.000");
+	CHECK_SAYS(cli_err, "000...); ");
+	reap(other);
+	reap(pid);
+}
+
 TEST(without_wait_a_locked_cache_fails_as_before)
 {
 	char cache_at[256];
@@ -53,6 +86,7 @@ TEST(without_wait_a_locked_cache_fails_as_before)
 	CHECK_SAYS(cli_err, "is in use by process");
 	CHECK(!strstr(cli_err, "waiting until"));
 	reap(pid);
+	check_long_command(cache_at);
 	CHECK_RUN(0, "forget --all --cache %s --wait=1s", cache_at); /* a killed holder's lock is free */
 	CHECK(!strstr(cli_err, "waiting"));
 	CHECK_RUN(0, "merge %s --cache %s --wait", cache_at, in_dir("new")); /* there is no lock yet */

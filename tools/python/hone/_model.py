@@ -123,7 +123,7 @@ class Handle:
         device=None,
         strict_device=False,
     ):
-        """caches: a cache folder, or several (None: honed's, else the user's); threads: 0 for every core; exact: no kernel
+        """caches: a cache folder, or several (None: the user's, then honed's); threads: 0 for every core; exact: no kernel
         that changes the set of multiplications; pin: each thread stays on its core; keep_images: keep what a load
         prepares beside the cache, so that the next one is faster; verbose: tell what is loaded, on stderr; w16: weights
         may be kept as f16; int8: models run as 8-bit integers, and hone tune MODEL --level int8 --data DIR must have seen
@@ -183,8 +183,9 @@ def load(model, shapes=None, **options):
     """A model with a handle of its own; options as those of Handle, all with defaults:
 
     model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}.
-    caches: a cache folder, or several (None: honed's, else the user's). threads: 0 for every core.
-    level: "exact", "fp32" (the default), "w16", "half", "half-sum" or "int8"; exact, w16, half, int8: the same as flags.
+    caches: a cache folder, or several (None: the user's, then honed's). threads: 0 for every core.
+    level: "exact", "fp32" (the default), "w16", "half", "half-sum" or "int8"; the flags exact, w16, half and int8
+    ask for four of them.
     device: "opencl:0", "cuda:0" or "cpu"; strict_device: it is an error if the processor runs the model instead.
     pin: each thread stays on its core. keep_images: the next load is faster. verbose: tell what is loaded, on stderr.
 
