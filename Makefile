@@ -217,9 +217,10 @@ DEVSRC = agent/run/device_lib.c agent/run/plan_device.c agent/run/plan_graph.c p
 $(B)/gen/lib/device_table.c: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,platform/run/dev,cuda opencl) > $@
-$(B)/libhone-device.so: $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/libhone-all.a
-	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL,--defsym=fail=device_fail,--defsym=fail_in=device_fail_in,--defsym=err_text=device_err_text \
-		-o $@ $^ -lzstd $(CLIBS)
+DEVICE_LINK = $(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F)$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL,--defsym=fail=device_fail,--defsym=fail_in=device_fail_in,--defsym=err_text=device_err_text -o $@ $(filter %.o %.a,$^) -lzstd $(CLIBS)
+DEVICE_PARTS = $(DEVSRC:%.c=$(B)/lib/%.o) $(B)/lib/gen/lib/device_table.o $(B)/libhone-all.a
+$(B)/libhone-device.so: $(DEVICE_PARTS)
+	$(call say,LD)$(DEVICE_LINK)
 
 # ---- tests: a binary for each; tests/.../test_llvm_*.c and some benchmarks get LLVM too ----
 TESTSRC = $(call src,tests/*/test_*.c tests/*/*/test_*.c)

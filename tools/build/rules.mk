@@ -19,8 +19,17 @@ $(B)/man3: agent/run/hone.h tools/build/man3.awk
 # Knobs: DESTDIR PREFIX, PYTHON=python3 of the Python package, PYTHON_SITE=its folder.
 install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
-wheel:
-	@python3 -B tools/python/wheel.py $(B)
+# The libraries of a wheel need the C library alone.
+WHEEL_LIBS = -l:libprotobuf-c.a -l:libzstd.a
+$(B)/wheel/libhone.so: $(B)/libhone.o
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS) -s -shared -Wl,-soname,$(SONAME),--version-script=$(LIBMAP),-z,now,-z,nodelete,-z,noseparate-code,--gc-sections,--exclude-libs,ALL -o $@ $< $(WHEEL_LIBS) $(CLIBS)
+$(B)/wheel/libhone-device.so: $(DEVICE_PARTS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(subst -lzstd,$(WHEEL_LIBS),$(DEVICE_LINK)) -s
+# A Python wheel for this machine's architecture, or that of BOARD, in $(B): it brings libhone.
+wheel: $(B)/wheel/libhone.so $(B)/wheel/libhone-device.so $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@python3 -B tools/python/wheel.py $(B) $^
 clean:
 	rm -rf $(B)
 .PHONY: deps demo size install wheel clean

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
 import array
+import glob
 import ast
 import os
 import pathlib
@@ -586,6 +587,19 @@ def test_wheel(folder):
     out = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          universal_newlines=True, env={"PYTHONPATH": to, "LD_LIBRARY_PATH": apart}).stdout.split()
     expect("installed by pip, beside an installed library", len(out) == 2 and out[0].startswith(to) and int(out[1]) > 3)
+    own = os.path.join(folder, "own")  # a wheel that brings libhone and its kernels
+    kernels = glob.glob(os.path.join(build, "fallback", "*.zst"))
+    files = [os.path.join(build, "libhone.so"), os.path.join(build, "libhone-device.so"), *kernels]
+    wheel = subprocess.run([sys.executable, "-B", os.path.join(here, "wheel.py"), os.path.join(folder, "c"), *files],
+                           check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
+    expect("the tag of this machine", wheel.endswith(f"_{os.uname().machine}.whl") and "-manylinux_2_" in wheel)
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", own, wheel],
+                   check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    code += "; print([line.split()[-1] for line in open('/proc/self/maps') if 'libhone.so' in line][0])"
+    out = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         universal_newlines=True, env={"PYTHONPATH": own}).stdout.split()
+    expect("a wheel with libhone", len(out) == 3 and out[2] == os.path.join(own, "hone", "libhone.so.1") and int(out[1]) > 3
+           and len(os.listdir(os.path.join(own, "hone", "hone"))) == len(kernels) + 1)
 
 
 with tempfile.TemporaryDirectory() as folder:

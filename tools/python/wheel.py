@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One wheel for all Pythons, without network or packages: wheel.py OUT. A wheel is a zip file with a list of its files."""
+"""A wheel, without network or packages: wheel.py OUT makes one for all machines, which needs an installed libhone, and
+wheel.py OUT LIBHONE FILE... one that brings libhone with it, and the files that libhone looks for beside itself. A wheel is
+a zip file with a list of its files."""
 import base64
 import hashlib
 import os
+import re
+import struct
+import subprocess
 import sys
 import zipfile
 
@@ -15,23 +20,38 @@ INFO = f"hone-{VERSION}.dist-info"
 METADATA = f"""Metadata-Version: 2.1
 Name: hone
 Version: {VERSION}
-Summary: runs neural networks with kernels tuned on the board that runs them (needs libhone)
+Summary: runs neural networks with kernels tuned on the board that runs them
 License: Apache-2.0
 Requires-Python: >=3.8
 """
-WHEEL = "Wheel-Version: 1.0\nGenerator: hone\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+MACHINES = {40: "armv7l", 62: "x86_64", 183: "aarch64"}  # by e_machine of ELF
 
 
-def main(out):
+def platform(libraries):
+    """The tag of machines that can load the libraries: their architecture, and the newest glibc that one asks for."""
+    with open(libraries[0], "rb") as f:
+        machine = MACHINES[struct.unpack_from("<H", f.read(20), 18)[0]]
+    needs = subprocess.run(["readelf", "-V", *libraries], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+    newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9]+\.[0-9]+)", needs))
+    return "manylinux_%d_%d_%s" % (*newest, machine)
+
+
+def main(out, libhone=None, *beside):
     os.makedirs(out, exist_ok=True)
-    path = os.path.join(out, f"hone-{VERSION}-py3-none-any.whl")
+    tag = "py3-none-" + (platform([f for f in (libhone, *beside) if f.endswith(".so")]) if libhone else "any")
+    wheel = f"Wheel-Version: 1.0\nGenerator: hone\nRoot-Is-Purelib: {str(not libhone).lower()}\nTag: {tag}\n"
+    path = os.path.join(out, f"hone-{VERSION}-{tag}.whl")
     files = {
         f"hone/{name}": open(os.path.join(here, "hone", name), "rb").read()
         for name in sorted(os.listdir(os.path.join(here, "hone")))
         if name.endswith((".py", ".pyi", ".typed"))
     }
+    if libhone:
+        files["hone/libhone.so.1"] = open(libhone, "rb").read()
+        for name in beside:
+            files[f"hone/hone/{os.path.basename(name)}"] = open(name, "rb").read()
     files[f"{INFO}/METADATA"] = METADATA.encode()
-    files[f"{INFO}/WHEEL"] = WHEEL.encode()
+    files[f"{INFO}/WHEEL"] = wheel.encode()
     record = ""
     for name, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
@@ -45,4 +65,4 @@ def main(out):
     print(path)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

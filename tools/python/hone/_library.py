@@ -206,8 +206,14 @@ def _installed():
     return path if os.path.exists(path) else None
 
 
+def _brought():
+    """The library of the wheel that this package came in. None: it came without one."""
+    path = os.path.join(os.path.dirname(os.path.realpath(__file__)), "libhone.so.1")
+    return path if os.path.exists(path) else None
+
+
 def _open():
-    name = os.environ.get("HONE_LIBRARY") or _installed() or ctypes.util.find_library("hone") or "libhone.so.1"
+    name = os.environ.get("HONE_LIBRARY") or _brought() or _installed() or ctypes.util.find_library("hone") or "libhone.so.1"
     try:
         library = ctypes.CDLL(name)
     except OSError as e:
