@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
 import array
-import glob
 import ast
+import glob
 import os
 import pathlib
 import pickle
