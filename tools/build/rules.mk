@@ -41,3 +41,7 @@ sysroot:
 deb:
 	@sh tools/build/deb.sh $(if $(BOARD),build $(VERSION) $(ARCH) $(SYSROOT),$(B) $(VERSION))
 .PHONY: deb
+# What the programs are made of, for who ships them: $(B)/hone-VERSION.spdx.json.
+sbom: all
+	@sh tools/build/sbom.sh $(B) $(VERSION) $$($(LLVM_CONFIG) --version) > $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
+.PHONY: sbom
