@@ -11,8 +11,8 @@ id() { printf '%s' "$1" | tr -c 'A-Za-z0-9.' -; }
 
 package() { # ID NAME VERSION LICENSE [PURL]
 	[ -z "$5" ] || purl=',"externalRefs":[{"referenceCategory":"PACKAGE-MANAGER","referenceType":"purl","referenceLocator":"'$5'"}]'
-	printf '{"SPDXID":"SPDXRef-%s","name":"%s","versionInfo":"%s","downloadLocation":"NOASSERTION","filesAnalyzed":false,"licenseConcluded":"NOASSERTION","licenseDeclared":"%s","copyrightText":"NOASSERTION"%s}' \
-		"$1" "$2" "$3" "$4" "${5:+$purl}"
+	printf '{"SPDXID":"SPDXRef-%s","name":"%s","versionInfo":"%s","downloadLocation":"NOASSERTION",%s,"licenseConcluded":"NOASSERTION","licenseDeclared":"%s","copyrightText":"NOASSERTION"%s}' \
+		"$1" "$2" "$3" "${code:-"\"filesAnalyzed\":false"}" "$4" "${5:+$purl}"
 }
 
 relation() { printf '{"spdxElementId":"SPDXRef-%s","relationshipType":"%s","relatedSpdxElement":"SPDXRef-%s"}' "$1" "$2" "$3"; }
@@ -37,7 +37,11 @@ cut -d' ' -f2 "$tmp/libraries" | sort -u | while read -r lib; do
 	p=$(owner "$lib" | head -1 | sed 's/: .*//')
 	[ -z "$p" ] || sed -n "s|^\([^ ]*\) $lib\$|\1 $p|p" "$tmp/libraries"
 done >"$tmp/loads"
+# The code of a package: the hash of its files' hashes, sorted.
+code=$(for f in $made; do sha1sum <"$b/$f" | cut -c1-40; done | LC_ALL=C sort | tr -d '\n' | sha1sum | cut -c1-40)
+code='"filesAnalyzed":true,"packageVerificationCode":{"packageVerificationCodeValue":"'$code'"}'
 package hone hone "$version" Apache-2.0 >"$tmp/packages"
+code=
 printf ',' >>"$tmp/packages"
 package llvm llvm "$llvm" "Apache-2.0 WITH LLVM-exception" >>"$tmp/packages"
 printf ',' >>"$tmp/relations"
