@@ -197,9 +197,9 @@ static int table(const struct args *a, const struct blob *file, struct arena *ar
 	char folder[PATH_MAX];
 	const char *names[MOST_BOARDS], *only = arg_str(a, "board", "");
 	struct predict_cpu cpu;
-	printf(
-	    "| board | core, assumed clock | network | hone, predicted, ms | ncnn, measured by others, ms |\n"
-	    "|---|---|---|--:|--:|\n");
+	printf("| board | core, assumed clock | network | hone, predicted, ms | ncnn, measured by its users, "
+	       "ms |\n"
+	       "|---|---|---|--:|--:|\n");
 	if (arg_flag(a, "here")) {
 		int rc = predict_here(&cpu);
 		return rc < 0 ? rc : rows(a, "here", &cpu, file, dir);

@@ -8,7 +8,7 @@
  *     flops = 8                ; multiplications and additions of floats a cycle
  *     gbs = 24 12 0 4          ; read speed of L1, L2, L3 (0: there is none) and memory, GB/s
  *
- * Speeds are assumptions from data sheets, and no measurements. */
+ * The clock is that of the data sheet; speeds are assumptions, and no measurements. */
 #ifndef TOOLS_PREDICT_BOARD_H
 #define TOOLS_PREDICT_BOARD_H
 

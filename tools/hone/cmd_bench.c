@@ -774,7 +774,7 @@ static const struct opt opts[] = {
 const struct cmd cmd_bench = {
     .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--device cpu|opencl:N|cuda:N] "
 	     "[--cache DIR] "
-	     "[--level LEVEL]",
+	     "[--level LEVEL] [--submit FILE]",
     .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"
