@@ -47,7 +47,7 @@ TEST(every_loop_has_its_machine_code)
 	const char *n = getenv("SEEDS");
 	const struct predict_cpu cpu[] = {x86(), arm()};
 	int tried = 0;
-	for (uint64_t seed = 1; seed <= (n ? strtoull(n, NULL, 0) : 30) && !test_bad; seed++) {
+	for (uint64_t seed = 1; seed <= (n ? strtoull(n, NULL, 0) : 16) && !test_bad; seed++) {
 		struct rng r;
 		struct buf text = {0};
 		struct arena a = {0};

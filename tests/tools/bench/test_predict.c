@@ -132,7 +132,7 @@ static void one_kernel(uint64_t seed, const struct target *tg)
 TEST(loops_run_as_often_as_the_interpreter_runs_them)
 {
 	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
-	for (uint64_t seed = 1; seed <= seeds(300) && !test_bad; seed++)
+	for (uint64_t seed = 1; seed <= seeds(150) && !test_bad; seed++)
 		one_kernel(seed, &tg[seed % 3]);
 }
 
