@@ -70,10 +70,15 @@ static int read_cache(struct reading *r, int level, const char *value)
 	return E_OK;
 }
 
+static bool is_of_others(const char *section)
+{
+	return !strcmp(section, "build") || !strcmp(section, "predict");
+}
+
 static int read_key(struct reading *r, const char *section, const char *key, char *value)
 {
 	static const char *const caches[] = {"l1", "l2", "l3"};
-	if (!strcmp(section, "build"))
+	if (is_of_others(section))
 		return E_OK;
 	for (int i = 0; i < 3; i++)
 		if (!strcmp(section, "caches") && !strcmp(key, caches[i]))
@@ -121,9 +126,9 @@ static int read_line(struct reading *r, char *section, char *line)
 		if (text[n - 1] != ']' || n >= 16)
 			return wrong(r, "a section needs brackets, such as: [caches]");
 		snprintf(section, 16, "%.*s", (int)n - 2, text + 1);
-		return !strcmp(section, "caches") || !strcmp(section, "build")
+		return !strcmp(section, "caches") || is_of_others(section)
 			   ? E_OK
-			   : wrong(r, "unknown section; known are [caches] and [build]");
+			   : wrong(r, "unknown section; known are [caches], [build] and [predict]");
 	}
 	if (!equals)
 		return wrong(r, "a line needs a key and a value, such as: name = Raspberry Pi 4");

@@ -10,6 +10,7 @@
  *     l2 = 1024                                    ; that a core uses
  *     l3 = 0                                       ; 0: there is none
  *     [build]                                      ; read by tools/build/board.sh alone
+ *     [predict]                                    ; read by tools/bench/predict_board.h alone
  *
  * A board is the file that has the earliest name in the device tree's list, which goes from the board to its
  * processor; else the one of its machine. `compatible` and `machine` are not inherited. Measured and probed

@@ -22,6 +22,7 @@
 #include "tests/lib/keys.h"
 #include "tests/lib/pictures.h"
 #include "tests/lib/records.h"
+#include "tests/lib/submission.h"
 #include "tests/lib/tasks.h"
 #include "tools/bench/op_models.h"
 #include "tools/hone/zoo.h"
@@ -704,6 +705,20 @@ static int seeds_picture(const char *dir)
 	return rc;
 }
 
+static int seeds_submission(const char *dir)
+{
+	int rc = 0;
+	for (int i = 0; i < 8 && rc >= 0; i++) {
+		struct submission s = random_submission((uint64_t)i);
+		struct buf b = {0};
+		rc = submission_text(&s, &b);
+		if (rc >= 0)
+			rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	return rc;
+}
+
 static int seeds_elf(const char *dir)
 {
 	static const struct object_symbol one = {"k0", 0, 64};
@@ -735,7 +750,8 @@ static const struct {
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
     {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},         {"fuzz_picture", seeds_picture},
-    {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain},         {"fuzz_elf", seeds_elf}};
+    {"fuzz_hint", seeds_hint},     {"fuzz_gain", seeds_gain},         {"fuzz_elf", seeds_elf},
+    {"fuzz_submission", seeds_submission}};
 
 int main(int argc, char **argv)
 {

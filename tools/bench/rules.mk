@@ -9,6 +9,8 @@ bench-boxes: $(B)/tools/bench_box $(PROGRAMS) # overruns of short boxes, on a fr
 	@$< --overruns $(ARGS)
 bench-gpu: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape # tools/bench/gpu.sh; ARGS=--fake without a GPU
 	@sh tools/bench/gpu.sh $(B) $(ARGS)
+# Predictions; the files of boards are those of the source tree. ARGS="--measured FILE": what others measured.
+bench-boards: export HONE_BOARDS ?= configs/boards
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
 # Comparison with other libraries, installed from PyPI in a virtual environment; see tools/peers/bench_peers.py.

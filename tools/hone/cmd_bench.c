@@ -5,6 +5,7 @@
 #include "platform/base/log.h"
 #include "tools/hone/adds_up.h"
 #include "tools/hone/bench_plan.h"
+#include "tools/hone/bench_submit.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
@@ -725,6 +726,8 @@ static int choose_top(struct bench *b)
 
 static int bench_all(const struct args *a)
 {
+	if (arg_given(a, "submit"))
+		return interrupt_status(bench_submit(a, arg_str(a, "submit", "")));
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
 		return fail(E_NOMEM, "no memory for the benchmark");
@@ -758,6 +761,8 @@ static const struct opt opts[] = {
     OPT_REQUIRE_CACHE,
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev), with a row for each thread "
      "and the device"},
+    {"submit", OPT_STR, "FILE",
+     "measure fallback, default and tuned kernels in turn, and write what adds this board to hone's table"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,
     OPT_DEVICE,
@@ -769,7 +774,7 @@ static const struct opt opts[] = {
 const struct cmd cmd_bench = {
     .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--device cpu|opencl:N|cuda:N] "
 	     "[--cache DIR] "
-	     "[--level LEVEL]",
+	     "[--level LEVEL] [--submit FILE]",
     .summary = "measure how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/plan_device.h"
 #include "kernels/task/task_stage.h"
-#include "kernels/graph/optimize.h"
 #include "kernels/graph/eval.h"
 #include "platform/base/log.h"
 #include "platform/base/until.h"
+#include "tools/hone/compare.h"
 #include "tools/hone/cut.h"
 #include "tools/hone/interrupt.h"
 #include "tools/hone/next.h"
 #include "agent/cache/json.h"
 #include "agent/cache/lookup.h"
-#include "tools/hone/onnx_case.h"
 #include "tools/hone/guard.h"
 #include "tools/hone/ready.h"
 #include "tools/hone/table.h"
@@ -50,17 +49,6 @@ static const struct case_gate *kernel_gate(const struct plan_kernel *k)
 	return k->pairs ? &case_gate_pairs : k->w16 ? &case_gate_w16 : &case_gate_fp32;
 }
 
-/* Whether the model rounds floats to bytes. */
-static bool quantises(const struct graph *g)
-{
-	for (int i = 0; i < g->nnodes; i++) {
-		const char *type = node_type(&g->node[i]);
-		if (!g->node[i].dead && (strstr(type, "QuantizeLinear") || !strncmp(type, "QLinear", 7)))
-			return true;
-	}
-	return false;
-}
-
 /* Whether the step's kernel reads or writes bytes. */
 static bool has_bytes(const struct step *s)
 {
@@ -78,21 +66,6 @@ static int kernel_kind(const struct plan_kernel *k, const struct step *s, enum l
 	if (k->w16)
 		return KIND_W16;
 	return has_bytes(s) ? KIND_INT8 : level == LEVEL_EXACT ? KIND_EXACT : KIND_FP32;
-}
-
-/* Largest difference over the largest value; *good: it is within the gate. Integers must be equal, or with
- * `step` at most 1 apart. Tensors that cannot be compared are not good. */
-static double compare(const struct tensor *got, const struct tensor *ref, const struct case_gate *gate,
-		      bool step, bool *good)
-{
-	double diff = 0, most = 0;
-	if (tensor_compare(got, ref, &diff, &most) < 0) {
-		*good = false;
-		return INFINITY;
-	}
-	bool real = ref->dtype == DT_F32 || ref->dtype == DT_F64;
-	*good = real ? diff <= gate->max_abs + gate->max_rel * most : diff <= step;
-	return diff / fmax(most, 1e-30);
 }
 
 static void count(struct verify *v, const char *what, const char *name, double rel, bool good)
@@ -177,7 +150,7 @@ static int check_kernel(struct follow *f, const struct plan_kernel *k, const str
 	int rc = plan_has(f, out_value(s), ref, &got);
 	if (rc < 0)
 		return rc;
-	double rel = compare(&got, ref, kernel_gate(k), rounds(s), &good);
+	double rel = compare_tensors(&got, ref, kernel_gate(k), rounds(s), &good);
 	f->v->kind[kernel_kind(k, s, f->v->host.level)]++;
 	count(f->v, "kernel", s->name, rel, good);
 	if (!good && !f->first) {
@@ -239,36 +212,13 @@ static int end_kernels(struct follow *f)
 	return bisect(f->v, f->m, f->first, f->t);
 }
 
-/* Compares the plan's outputs with those of the imported graph, which no pass has changed. */
-static int check_outputs(struct verify *v, const struct tensor *in, const struct model *m,
-			 const struct tensor *out)
+/* An output within its gate is no comparison of its own. */
+static void count_output(void *ctx, const char *name, double rel, bool good)
 {
-	struct graph *g;
-	struct arena a = {0};
-	int rc = model_import(v->args, m->path, &g);
-	if (rc < 0)
-		return rc;
-	rc = recipe_use(&v->cache, 1, v->host.level, g, NULL);
-	if (rc >= 0)
-		rc = graph_quantize(g); /* integer operators define the answer of a quantised network */
-	struct tensor *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
-	if (rc >= 0)
-		rc = eval_graph(g, in, ref, &a);
-	v->quantised = quantises(g);
-	const struct case_gate *gate = case_gate_of(v->host.level, v->quantised);
-	struct until *limit = until_set(NULL);
-	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
-		bool good, bytes = dtype_is_byte(out[i].dtype);
-		double rel = compare(&out[i], &ref[g->output[i]], gate, false, &good);
-		good |= bytes && rel <= gate->max_rel;
-		v->worst = fmax(v->worst, good ? rel : v->worst);
-		if (!good)
-			count(v, "output", g->value[g->output[i]].name, rel, good);
-	}
-	until_set(limit);
-	graph_free(g);
-	arena_free(&a);
-	return rc;
+	struct verify *v = ctx;
+	v->worst = fmax(v->worst, good ? rel : v->worst);
+	if (!good)
+		count(v, "output", name, rel, good);
 }
 
 /* Counts what is compared by the outputs alone, and the kernels that were tuned at this level. */
@@ -320,7 +270,8 @@ static int check_model(struct verify *v, struct model *m)
 	if (rc >= 0)
 		rc = end_kernels(&f);
 	if (rc >= 0 && !interrupted())
-		rc = check_outputs(v, in, m, out);
+		rc = compare_outputs(v->args, m->path, v->host.level, &v->cache, in, out, count_output, v,
+				     &v->quantised);
 	if (rc == E_STOPPED || (rc >= 0 && interrupted()))
 		rc = v->ok + v->failed ? E_OK : fail(E_STOPPED, "stopped");
 	plan_free(f.p);

@@ -24,6 +24,7 @@
 #define OUTPUT_BUGREPORT "== version: version of hone and of the running honed\n"
 #define OUTPUT_IMAGE "HIM" /* of any version of the format */
 #define OUTPUT_BUNDLE "{\n \"made_by\": \"hone compile\""
+#define OUTPUT_SUBMISSION "{\n \"made_by\": \"hone bench --submit\""
 #define OUTPUT_OBJECT                                                                                        \
 	"\x7f"                                                                                               \
 	"ELF"

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predictions of kernels: every loop of a kernel has its loop of machine code, on x86 and Arm, and the work
+ * of a small layer is what can be counted by hand. SEEDS=n tries n random kernels. */
+#include "kernels/emit/emit.h"
+#include "tests/lib/kernel_cases.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/tasks.h"
+#include "tools/bench/predict_board.h"
+
+static const char *folder(void)
+{
+	static char dir[256];
+	if (!dir[0]) {
+		snprintf(dir, sizeof dir, "%s", scratch("x"));
+		*strrchr(dir, '/') = 0;
+	}
+	return dir;
+}
+
+static struct predict_cpu x86(void)
+{
+	struct predict_cpu c = {.triple = "x86_64-linux-gnu",
+				.features = "+sse4.2",
+				.model = "znver4",
+				.mhz = 2000,
+				.gbs = {64, 32, 16, 8}};
+	CHECK_OK(target_baseline("x86-64-v2", &c.target));
+	c.target.l2_bytes = 1 << 20;
+	c.target.l3_bytes = 8 << 20;
+	return c;
+}
+
+static struct predict_cpu arm(void)
+{
+	struct predict_cpu c = {.mhz = 0};
+	CHECK_OK(predict_board("configs/boards", "rpi4", &c));
+	return c;
+}
+
+#define NEEDS_LLVM                                                                                           \
+	if (!machine_is_here())                                                                              \
+	SKIP("llvm-mca-19 and llvm-objdump-19 (package llvm-19) are needed to model processors")
+
+TEST(every_loop_has_its_machine_code)
+{
+	NEEDS_LLVM;
+	const char *n = getenv("SEEDS");
+	const struct predict_cpu cpu[] = {x86(), arm()};
+	int tried = 0;
+	for (uint64_t seed = 1; seed <= (n ? strtoull(n, NULL, 0) : 16) && !test_bad; seed++) {
+		struct rng r;
+		struct buf text = {0};
+		struct arena a = {0};
+		struct task *t = ARENA_NEW(&a, struct task);
+		struct space *s;
+		struct predict_work w;
+		char cand[CAND_MAX];
+		const struct predict_cpu *c = &cpu[seed % 2];
+		rng_seed(&r, seed);
+		case_text(&text, &r);
+		CHECK_OK(task_parse(buf_str(&text), t));
+		CHECK_OK(space_make(&a, t, &c->target, NULL, &s));
+		space_default(s, cand);
+		if (seed % 3)
+			CHECK_OK(space_random(s, &r, cand));
+		int rc = predict_work(t, cand, c, folder(), &w);
+		if (rc != E_UNSUPPORTED && rc != E_INFEASIBLE) {
+			CHECK_OK(rc);
+			tried++;
+		}
+		if (rc >= 0 &&
+		    (w.unmatched || !(w.cycles > 0) || !(predict_ns(&w, c, &predict_fitted) > 0))) {
+			printf("seed %llu: %d of %d loops are not found: %s\n%s", (unsigned long long)seed,
+			       w.unmatched, w.loops, cand, buf_str(&text));
+			test_bad = 1;
+		}
+		buf_free(&text);
+		arena_free(&a);
+	}
+	CHECK(test_bad || tried > 5);
+}
+
+/* A product of 6 x 20 and 20 x 32: all constants come from memory once, and each of the 1,280 multiplications
+ * of four lanes is an instruction. */
+TEST(a_small_product)
+{
+	NEEDS_LLVM;
+	const struct predict_cpu cpu[] = {x86(), arm()};
+	for (int i = 0; i < 2; i++) {
+		struct task t;
+		struct predict_work w;
+		CHECK_OK(task_parse(task_matmul, &t));
+		CHECK_OK(predict_work(&t, "lane=n:4 tile=m:2,n:4", &cpu[i], folder(), &w));
+		double macs = 14 * 32 * 40 / 4, constants = 40 * 32 * 4;
+		CHECK(w.bytes[2] >= constants && w.bytes[2] <= constants + 4 * 64);
+		CHECK(w.instructions > macs && w.instructions < 8 * macs);
+		CHECK(w.cycles > macs / 2 && w.cycles < 8 * macs);
+		CHECK(!w.unmatched && w.loops >= 3);
+	}
+}
+
+TEST(what_cannot_be_predicted_says_why)
+{
+	NEEDS_LLVM;
+	struct predict_cpu cpu = x86();
+	struct task t;
+	struct predict_work w;
+	CHECK_OK(task_parse(task_matmul, &t));
+	CHECK_FAILS(predict_work(&t, "lane=n:8", &cpu, folder(), &w), E_INFEASIBLE, "8");
+	snprintf(cpu.model, sizeof cpu.model, "no-such-cpu");
+	CHECK_FAILS(predict_work(&t, "lane=n:4", &cpu, folder(), &w), E_IO, "llvm-mca-19");
+}
+
+TEST_MAIN
