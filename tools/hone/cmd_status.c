@@ -309,11 +309,12 @@ const struct cmd cmd_status = {
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
 	"The first line says what honed does, and why. Then come its models (before: the first time of this\n"
-	"file of the model, corrected by an undisturbed slice; gain: the product of what each slice has\n"
-	"gained since; now: before divided by gain, because times of two slices do not compare; now is marked\n"
-	"~, and gain is -, if no slice was undisturbed yet, or if other programs disturbed a slice that\n"
-	"gained, or it was cut short; note: the processor alone is faster than a device), the gate, honed's\n"
-	"jobs, its inhibits, the gains over default schedules that the cache has, and the cache. Without a\n"
+	"file of the model; shorter times of the same kernels correct it until a slice was undisturbed, and\n"
+	"that slice corrects it last; gain: the product of what each slice has gained since; now: before\n"
+	"divided by gain, because times of two slices do not compare; now is marked ~, and gain is -, if no\n"
+	"slice was undisturbed yet, or if other programs disturbed a slice that gained, or it was cut short;\n"
+	"note: the processor alone is faster than a device), the gate, honed's jobs, its inhibits, the gains\n"
+	"over default schedules that the cache has, and the cache. Without a\n"
 	"daemon it shows what is known without one. --watch ends with Ctrl-C, survives a restart of the\n"
 	"daemon, and shows as many lines as the terminal has, the first ones first.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
