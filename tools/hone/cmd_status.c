@@ -75,7 +75,8 @@ static void look(struct status *s, const char *dir)
 		warn(s, "others can write a folder of the cache: its records are hints, and its code is not "
 			"run; chmod go-w");
 	if (s->s.damaged_bytes)
-		warn(s, "a part of it is damaged and ignored: its kernels will be tuned again");
+		warn(s, "a part of it is damaged and ignored: its kernels will be tuned again (hone "
+			"doctor says how that part is removed)");
 	if (statvfs(s->s.dir, &v) == 0 && v.f_blocks)
 		s->worn =
 		    (double)s->s.written_bytes / WRITES_A_BLOCK / ((double)v.f_blocks * (double)v.f_frsize);

@@ -646,6 +646,12 @@ TEST(damage_is_told)
 		globfree(&g);
 		REQUIRE(f && fseek(f, -100, SEEK_END) == 0 && fputs("damage", f) >= 0 && fclose(f) == 0);
 	}
+	/* as the advice says, a box removes that part */
+	CHECK_SAYS(cli_out, "hone tune MODEL, which removes that part");
+	CHECK_RUN(0, "tune %s --budget 1s --threads 1 --cache %s", steering(), path);
+	CHECK_SAYS(cli_err, ": removed a damaged part, ");
+	hone("doctor --json --cache %s", path);
+	CHECK(!strstr(cli_out, " is damaged and ignored"));
 }
 
 /* A best record may have a longer time than the default, as each has the time of its own moment: it says so. */
