@@ -143,7 +143,7 @@ static void cache_text(const struct status *s, const char *dir)
 	char devices[64] = "";
 	if (s->on_devices)
 		snprintf(devices, sizeof devices, " (%d of them for other devices)", s->on_devices);
-	say("holds", "%d kernel%s%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
+	say("holds", "%d record%s%s, code of %d candidate%s (%.1f KiB), %d log%s of tuning; all but code %.1f KiB",
 	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), devices, c->count[CACHE_CODE],
 	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],
 	    plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
