@@ -210,6 +210,9 @@ TEST(run_warns_of_inputs_that_are_not_numbers)
 	REQUIRE_OK(tensor_write(file, &t, "x"));
 	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), file);
 	CHECK_SAYS(cli_err, "2 of the 6 values for input 'x' are NaN or infinite");
+	CHECK_RUN(0, "run %s -q --json --cache %s --input %s", model, in_dir("cache"), file);
+	CHECK_SAYS(cli_err, "2 of the 6 values for input 'x' are NaN or infinite");
+	CHECK(out_number("inputs_not_finite") == 2);
 	CHECK_RUN(2, "run %s --cache %s --input %s --input x=%s", model, in_dir("cache"), file, file);
 	CHECK_SAYS(cli_err, "--input gives 'x' twice");
 	six[2] = six[4] = 0;
