@@ -199,6 +199,16 @@ TEST(next_repeats_the_options)
 	CHECK_SAYS(cli_err, " --shape x=1x3x8x9` makes it");
 }
 
+/* Default schedules that run now are not given two times. */
+TEST(equal_kernels_have_one_time)
+{
+	char model[256];
+	snprintf(model, sizeof model, "%s", one_node("equal.onnx", "Relu", "batch 6"));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", model, in_dir("equal"));
+	if (strstr(cli_out, "every kernel is at its default schedule"))
+		CHECK(strstr(cli_out, ", now ") && !strstr(cli_out, ", default schedules "));
+}
+
 /* Relu makes 0 of a NaN, so nothing in the outputs would tell of it. */
 TEST(run_warns_of_inputs_that_are_not_numbers)
 {
