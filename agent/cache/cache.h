@@ -147,6 +147,8 @@ int cache_close_held(struct cache *c);
  * lock; the log says who is waited for. *lock_fd is for cache_options; -1: DIR has no lock, or cannot be
  * locked by this user, which cache_open_with deals with. E_BUSY: the time is over. */
 int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd) MUST_CHECK;
+/* E_BUSY: a honed holds the lock of DIR for longer than wait_ns. Other holders, which end, are E_OK. */
+int cache_refuse_honed(const char *dir, int64_t wait_ns) MUST_CHECK;
 void cache_let_go(const char *dir, int lock_fd); /* releases that lock; dir: from cache_dir */
 /* Makes all puts so far durable. If DIR was removed or moved meanwhile, makes a new one. */
 int cache_commit(struct cache *c) MUST_CHECK;

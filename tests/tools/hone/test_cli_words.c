@@ -203,6 +203,8 @@ TEST(next_repeats_the_options)
 TEST(equal_kernels_have_one_time)
 {
 	char model[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
 	snprintf(model, sizeof model, "%s", one_node("equal.onnx", "Relu", "batch 6"));
 	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", model, in_dir("equal"));
 	if (strstr(cli_out, "every kernel is at its default schedule"))
