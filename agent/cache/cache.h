@@ -13,8 +13,8 @@
  * stop at 2^53; a batch mark that claims more is ignored, and so are those of a pack.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
- * kind is dead (superseded, or damaged), the next writer copies the live records to a new segment that
- * replaces the others. It does the same when DIR would grow over its cap, and then evicts code first and logs
+ * kind is superseded, or a part of it is damaged, the next writer copies the live records to a new segment
+ * that replaces the others. It does the same when DIR would grow over its cap, and then evicts code first and logs
  * this: code that no live record names, then the oldest code. If the disk has no room for the copy, it
  * removes the oldest code files. Code that waits is dropped if it is larger than the space that records leave
  * for code. To make room for code, records are copied only if that frees an eighth of the cap. Records are
@@ -147,6 +147,8 @@ int cache_close_held(struct cache *c);
  * lock; the log says who is waited for. *lock_fd is for cache_options; -1: DIR has no lock, or cannot be
  * locked by this user, which cache_open_with deals with. E_BUSY: the time is over. */
 int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd) MUST_CHECK;
+/* E_BUSY: a honed holds the lock of DIR for longer than wait_ns. Other holders, which end, are E_OK. */
+int cache_refuse_honed(const char *dir, int64_t wait_ns) MUST_CHECK;
 void cache_let_go(const char *dir, int lock_fd); /* releases that lock; dir: from cache_dir */
 /* Makes all puts so far durable. If DIR was removed or moved meanwhile, makes a new one. */
 int cache_commit(struct cache *c) MUST_CHECK;

@@ -132,6 +132,7 @@ struct cache_bytes cache_count(const struct cache *c, enum seg_kind kind)
 		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == kind) {
 			b.good += c->seg[i].end - c->seg[i].start;
 			b.size += c->seg[i].size;
+			b.damaged += c->seg[i].damaged_bytes;
 			b.files++;
 		}
 	for (size_t i = 0; i < c->nslots; i++) {
@@ -209,8 +210,14 @@ void cache_compact_at_open(struct cache *c)
 	for (int kind = SEG_RECORDS; kind <= SEG_CODE && rc >= 0; kind++) {
 		struct cache_bytes b = cache_count(c, (enum seg_kind)kind);
 		int64_t dead = b.good - b.live;
-		if ((dead > LEAST_DEAD && dead * 2 > b.good) || b.files > MANY_SEGS)
-			rc = cache_compact_kind(c, (enum seg_kind)kind, &no_room);
+		if (!b.damaged && (dead <= LEAST_DEAD || dead * 2 <= b.good) && b.files <= MANY_SEGS)
+			continue;
+		rc = cache_compact_kind(c, (enum seg_kind)kind, &no_room);
+		if (rc < 0 || !b.damaged)
+			continue;
+		c->damaged_bytes -= b.damaged;
+		log_info("hone: cache %s: removed a damaged part, %lld bytes; its kernels will be tuned again",
+			 cache_dir(c), (long long)b.damaged);
 	}
 	if (rc < 0)
 		log_more("%s: the cache is not compacted", err_text());

@@ -154,6 +154,35 @@ int cache_lock_wait(const char *dir, int64_t wait_ns, int *lock_fd)
 	return E_OK;
 }
 
+/* Whether the command in "PID (COMMAND)" is a honed. */
+static bool is_honed(const char *holder)
+{
+	const char *word = strchr(holder, '(');
+	size_t n = word ? strcspn(word, " )") : 0;
+	return n > 5 && !memcmp(word + n - 5, "honed", 5) && (word[n - 6] == '/' || word[n - 6] == '(');
+}
+
+int cache_refuse_honed(const char *dir, int64_t wait_ns)
+{
+	char path[PATH_MAX], holder[160];
+	int fd = -1, rc = lock_path(dir, path);
+	if (rc < 0 || access(path, F_OK) < 0)
+		return rc;
+	name_holder(path, holder, sizeof holder);
+	if (!is_honed(holder))
+		return E_OK;
+	rc = file_lock(path, wait_ns, &fd);
+	if (rc == E_BUSY)
+		return fail(
+		    E_BUSY,
+		    "another honed, process %s, already writes the cache %s; stop it, or name another "
+		    "cache in honed.conf",
+		    holder, dir);
+	if (rc >= 0)
+		cache_unlock(dir, fd);
+	return E_OK;
+}
+
 /* Returns how many names this file has, if DIR/lock is one of them; else 0. */
 static int is_named(const char *dir, int fd, char path[PATH_MAX])
 {

@@ -202,7 +202,7 @@ struct copy {
 int cache_copy(struct copy *w) MUST_CHECK;
 struct cache_bytes {
 	int64_t live, good, waiting; /* of records: live and whole ones in files; those waiting in memory */
-	int64_t size;                /* of files */
+	int64_t size, damaged;       /* of files */
 	int files;
 };
 /* Counts the uppermost layer. */

@@ -222,7 +222,8 @@ int64_t honed_wakeup(const struct honed *h);
  * models [{name, path, device ("cpu", "opencl:0"; a model with several devices has a row for each), state
  * ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready, before_ms (the first time
  * measured of this file; it and now_ms are scaled to shorter times of the same kernels, and then to the first
- * slice that nobody disturbed; from then on it stays), default_ms, now_ms (before_ms, divided by the product
+ * slice that nobody disturbed; from then on it stays. A shorter time after a gain that no slice measured is
+ * now_ms alone), default_ms, now_ms (before_ms, divided by the product
  * of what each slice has gained), now_rough (no slice was undisturbed yet; or a gain was measured while
  * others disturbed its slice, or is not known because the slice or honed was cut short: a later slice cannot
  * measure such a gain again, so this stays until the file changes), note (the processor alone is faster than

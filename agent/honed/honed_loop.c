@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/honed/honed_loop.h"
+#include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/machine/topo.h"
 
@@ -416,6 +417,8 @@ int loop_open(struct loop *l, const struct marks *marks)
 		rc = open_honed(l, marks);
 	if (rc >= 0)
 		rc = loop_listen(l);
+	if (rc >= 0) /* what its slices find could never be written */
+		rc = cache_refuse_honed(l->cache, OTHERS_NS);
 	return rc;
 }
 

@@ -24,6 +24,7 @@ struct loop_options {
 };
 
 enum { LOOP_KEPT = 64 };
+#define OTHERS_NS (2 * NS_PER_S) /* time for a boot box that is about to end */
 
 struct loop;
 struct loop_conn;

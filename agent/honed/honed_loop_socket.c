@@ -12,8 +12,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define OTHERS_NS (2 * NS_PER_S) /* time for a boot box that is about to end */
-
 static int run_folder(struct loop *l)
 {
 	char path[PATH_MAX];

@@ -126,7 +126,7 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 		m->missing = mark ? mark->missing : 0;
 		m->before_ms = mark ? (double)mark->before_ms : 0;
 		m->now_ms = mark ? (double)mark->now_ms : 0;
-		m->rough = mark && mark->rough == MARK_GAINS;
+		m->rough = m->lost = mark && mark->rough == MARK_GAINS;
 		m->sure = mark && mark->rough == MARK_CERTAIN;
 		m->key = now->key;
 	}
@@ -432,17 +432,30 @@ static bool scale_to(struct kept_model *m, double ms)
 	return true;
 }
 
+/* Takes a time of the present kernels. On a processor, a gain of more than BELIEVED on a first time that is
+ * not sure says that this time was too long. */
+static void believe(struct kept_model *m, double now_ms)
+{
+	m->now_ms = now_ms;
+	if (!m->sure && !m->conf->device && m->before_ms > BELIEVED * now_ms)
+		m->before_ms = BELIEVED * now_ms;
+}
+
 /* Takes a time of the network at the start of a slice. Times of two slices do not compare, because the
  * machine may have been faster or slower then: now_ms changes by the factors that slices gained. But the
  * first time is provisional, as it may be too long by any factor: others may have used the machine during its
- * few runs. Until it is sure, a shorter time of the same kernels is nearer to the truth. */
+ * few runs. Until it is sure, a shorter time of the same kernels is nearer to the truth. Where a slice kept
+ * kernels and did not measure their gain, the shorter time may be this gain: it is the time now alone. */
 static void take_start(struct kept_model *m, double ms)
 {
 	if (is_time(ms) && m->before_ms <= 0) {
 		m->before_ms = m->now_ms = ms;
-		m->rough = m->sure = false;
+		m->rough = m->sure = m->lost = false;
 	} else if (!m->sure && ms < m->now_ms) {
-		(void)scale_to(m, ms);
+		if (!m->lost)
+			(void)scale_to(m, ms);
+		else if (is_time(ms))
+			believe(m, ms);
 	}
 }
 
@@ -465,8 +478,7 @@ bool model_rough(const struct kept_model *m)
  * disturbed slice that seems to have lost something tells nothing, except while a device gets its first
  * kernels: they replace the processor's, however fast those are. Others make times longer, so what a disturbed
  * slice measured at its end bounds its gain: a time before that was disturbed alone would multiply all later
- * ones. On a processor, a gain of more than BELIEVED on a first time that is not sure says that this time was
- * too long. */
+ * ones. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
 	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
@@ -475,14 +487,13 @@ static void take_gain(struct kept_model *m, const struct request *done)
 	if (!done->kept || m->before_ms <= 0)
 		return;
 	m->rough |= !both || done->disturbed;
+	m->lost |= !both;
 	double least_ms = both && done->disturbed ? done->now_ms / SLOWER : 0;
 	if (now_ms < least_ms && now_ms < m->now_ms)
 		now_ms = least_ms < m->now_ms ? least_ms : m->now_ms;
 	if (now_ms < LEAST_MS || now_ms > MOST_MS || (!may_lose && now_ms > m->now_ms))
 		return;
-	m->now_ms = now_ms;
-	if (!m->sure && !m->conf->device && m->before_ms > BELIEVED * now_ms)
-		m->before_ms = BELIEVED * now_ms;
+	believe(m, now_ms);
 }
 
 /* Writes the marks now if the model's have changed in more than the promise. In a box they are written at its
@@ -513,6 +524,7 @@ void model_gain_lost(struct honed *h, int i)
 {
 	struct kept_model *m = &h->models.list[i];
 	m->rough |= m->before_ms > 0;
+	m->lost |= m->before_ms > 0;
 	m->open = h->o.mode == HONED_BOX;
 	mark_now(h, m);
 }

@@ -170,9 +170,11 @@ struct kept_model {
 	double promise;
 	/* before_ms: the network's first time; now_ms: before_ms, divided by what the slices since have
 	 * gained; 0: not known. Until a slice was measured undisturbed (sure), both are provisional: they
-	 * are scaled to a shorter time of the same kernels; then, once, to that slice's times. */
+	 * are scaled to a shorter time of the same kernels; then, once, to that slice's times. While a gain
+	 * is lost, a shorter time at a slice's start is now_ms alone. */
 	double before_ms, default_ms, now_ms;
 	bool rough; /* a slice that gained was disturbed or cut short: the product of the gains is doubtful */
+	bool lost;  /* a slice kept kernels and did not measure their gain; or the marks say rough */
 	bool sure;
 	/* A slice under way has kept records, and has not told what they gained. The marks then say rough,
 	 * because they may be all that a restart finds. */

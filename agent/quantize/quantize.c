@@ -76,7 +76,7 @@ static int keep_named(struct quantizer *q, const char *name)
 				q->d.layer[0].name);
 }
 
-static int count_quantised(const struct quantizer *q)
+int quantize_count(const struct quantizer *q)
 {
 	int n = 0;
 	for (int i = 0; i < q->d.nlayers; i++)
@@ -89,7 +89,7 @@ static int find_layers(struct quantizer *q)
 	int rc = qdq_find(&q->d);
 	for (int i = 0; i < q->o->nkeep && rc >= 0; i++)
 		rc = keep_named(q, q->o->keep[i]);
-	if (rc >= 0 && !count_quantised(q))
+	if (rc >= 0 && !quantize_count(q))
 		rc = fail(E_USAGE, "no layer may be quantised: '%s' stays fp32 because %s",
 			  q->d.layer[0].name, q->d.layer[0].why);
 	return rc;
@@ -119,7 +119,7 @@ int quantize_copy(const struct quantizer *q, const struct qselection *s, struct 
 	return rc;
 }
 
-static int rewrite_all(const struct quantizer *q, struct graph **out)
+int quantize_copy_all(const struct quantizer *q, struct graph **out)
 {
 	struct arena a = {0};
 	struct qselection all;
@@ -129,61 +129,25 @@ static int rewrite_all(const struct quantizer *q, struct graph **out)
 	return rc;
 }
 
-static int measure_all(const struct quantizer *q, const struct quantize_example *const *e, int n,
-		       const char *stage, double *error)
+static int check_some_left(const struct quantizer *q, const struct quantize_report *r)
 {
-	struct graph *g;
-	int rc = rewrite_all(q, &g);
-	return rc < 0 ? rc : quantize_measure(q, g, e, n, stage, error);
-}
-
-static int check_some_left(const struct quantizer *q)
-{
-	return count_quantised(q) ? E_OK
-	       : q->o->most > 0
-		   ? fail(E_NOTFOUND, "no layer can be quantised within an error of %g", q->o->most)
-		   : fail(E_NOTFOUND, "no layer can be quantised: each one's error alone is above %g",
-			  q->o->keep_above);
-}
-
-/* Measures the error of all together, on all examples. Returns the larger one of the two errors. */
-static int measure_both(struct quantizer *q, struct quantize_report *r, double *error)
-{
-	int rc = measure_all(q, q->example, q->nexamples, "all together", &r->error);
-	r->held_out_error = NAN;
-	if (rc >= 0 && q->nheld)
-		rc = measure_all(q, q->held, q->nheld, "held out", &r->held_out_error);
-	*error = fmax(r->error, r->held_out_error); /* of a NaN and a number, the number */
-	return rc;
-}
-
-static void keep_all(struct quantizer *q, const char *why)
-{
-	for (int i = 0; i < q->d.nlayers; i++)
-		if (!q->d.layer[i].why)
-			q->d.layer[i].why = why;
-}
-
-/* Gives layers back until all together are within the limit, or none is quantised. The limit of the
- * prediction falls each time, by what the prediction was wrong. */
-static int settle(struct quantizer *q, struct quantize_report *r)
-{
-	double error, most = q->o->most;
-	if (q->o->scan)
-		quantize_give_back(q, most);
-	for (;;) {
-		if (!count_quantised(q))
-			return E_OK;
-		int rc = measure_both(q, r, &error);
-		if (rc < 0)
-			return rc;
-		r->predicted = quantize_predict(q);
-		if (!(q->o->most > 0) || error <= q->o->most)
-			return E_OK;
-		most = fmin(q->o->most, r->predicted * q->o->most / error);
-		if (!quantize_give_back(q, most * 0.98))
-			keep_all(q, "all together make an error that no part explains");
-	}
+	if (quantize_count(q))
+		return E_OK;
+	if (!(q->o->most > 0))
+		return fail(E_NOTFOUND, "no layer can be quantised: each one's error alone is above %g",
+			    q->o->keep_above);
+	if (!r->least)
+		return fail(E_NOTFOUND,
+			    "no layer can be quantised within an error of %g: each one's error alone is more "
+			    "than twice that",
+			    q->o->most);
+	bool held = r->held_out_error > r->error;
+	int n = held ? r->held_out : r->examples;
+	return fail(E_NOTFOUND,
+		    "no layer can be quantised within an error of %g: of those tried alone, '%s' has the least "
+		    "error, %.1e on %d example%s%s",
+		    q->o->most, r->least, held ? r->held_out_error : r->error, n, n == 1 ? "" : "s",
+		    held ? " held out" : "");
 }
 
 static void fill_report(const struct quantizer *q, struct quantize_report *r)
@@ -191,7 +155,7 @@ static void fill_report(const struct quantizer *q, struct quantize_report *r)
 	r->layer = ARENA_ARRAY(q->d.a, struct quantize_layer, q->d.nlayers + 1);
 	quantize_fill_rows(q, r->layer);
 	r->nlayers = q->d.nlayers;
-	r->nquantised = count_quantised(q);
+	r->nquantised = quantize_count(q);
 	r->examples = q->nexamples;
 	r->held_out = q->nheld;
 }
@@ -206,9 +170,9 @@ static int quantise(struct quantizer *q, const struct quantize_example *example,
 	if (rc >= 0)
 		rc = prepare_layers(q);
 	if (rc >= 0 && q->o->scan)
-		rc = quantize_scan(q);
+		rc = quantize_scan(q, q->example, q->nexamples, "scan");
 	if (rc >= 0)
-		rc = settle(q, r);
+		rc = quantize_settle(q, r);
 	if (rc >= 0)
 		fill_report(q, r);
 	return rc;
@@ -226,8 +190,8 @@ int quantize_graph(struct graph *g, const struct quantize_example *example, int 
 	struct quantizer q = begin(g, o, a);
 	int rc = quantise(&q, example, n, report);
 	if (rc >= 0)
-		rc = check_some_left(&q);
-	return rc < 0 ? rc : rewrite_all(&q, out);
+		rc = check_some_left(&q, report);
+	return rc < 0 ? rc : quantize_copy_all(&q, out);
 }
 
 int quantize_recipe(struct graph *g, const struct quantize_example *example, int n,

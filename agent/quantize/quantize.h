@@ -13,7 +13,9 @@
  * a factor of about 1.6. A part whose error alone is above `keep_above` stays fp32. Then parts go back to
  * fp32 until the prediction and, measured at the end, the error of all together, on examples that were held
  * out, too, are at most `most`: first those that make the most squared error for the products of their
- * layers, so that most of the work stays quantised. */
+ * layers, so that most of the work stays quantised. Where the examples that were held out alone are above
+ * `most`, the errors of parts are those on them, if these are larger. Where that order leaves no layer, each
+ * layer is tried, first alone, then with those that were within the limit (settle.c). */
 #ifndef AGENT_QUANTIZE_H
 #define AGENT_QUANTIZE_H
 
@@ -60,7 +62,11 @@ struct quantize_report {
 	struct quantize_layer *layer; /* in the graph's order */
 	int examples, held_out;       /* numbers of examples */
 	double predicted;             /* by the scan, of what is quantised; NAN: no scan */
-	double error, held_out_error; /* of all together; NAN: no example was held out */
+	double error,
+	    held_out_error; /* of all together; NAN: no example was held out, or it was not measured */
+	/* No layer is quantised: of those that were tried alone, the one with the least error, which `error` and
+	 * `held_out_error` are; NULL: none was. */
+	const char *least;
 };
 
 /* Quantises g, which is as import_file gave it, and which is changed. Of two or more examples every fifth, at

@@ -7,6 +7,8 @@
 #include "agent/run/plan.h"
 #include "kernels/qdq/qdq.h"
 
+#include <math.h>
+
 enum { QUANTIZE_BINS = 2048 };
 
 struct quantizer {
@@ -26,8 +28,10 @@ void quantize_mse(const struct qgroup *g, double *low, double *high);
 /* Finds the mean errors that all layers make, each with its weights and input quantised. */
 int quantize_correct(struct quantizer *q) MUST_CHECK;
 
-/* A copy of the graph with a selection quantised. Shares data with it. */
+/* A copy of the graph with a selection quantised, or with all layers that have no `why`. Shares data with
+ * it. */
 int quantize_copy(const struct quantizer *q, const struct qselection *s, struct graph **out) MUST_CHECK;
+int quantize_copy_all(const struct quantizer *q, struct graph **out) MUST_CHECK;
 
 /* A graph that runs. */
 struct qnet {
@@ -43,12 +47,19 @@ int qnet_open(struct graph *g, const struct quantize_opts *o, struct qnet *net) 
 int qnet_run(struct qnet *net, const struct quantize_example *e) MUST_CHECK;
 void qnet_close(struct qnet *net);
 
-/* Measures each part alone, on some of the examples. */
-int quantize_scan(struct quantizer *q) MUST_CHECK;
-/* Gives the worst parts back to fp32 while the limits of the options are not met. Returns how many layers it
- * gave. most: the limit of the prediction; 0: none. */
-int quantize_give_back(struct quantizer *q, double most);
-double quantize_predict(const struct quantizer *q);
+/* Measures each part alone, on some of the `of` examples. A part that was measured before keeps the larger
+ * error. */
+int quantize_scan(struct quantizer *q, const struct quantize_example *const *e, int of,
+		  const char *stage) MUST_CHECK;
+/* The square of an error; of a NaN, which was not measured, 0. */
+static inline double quantize_square(double v)
+{
+	return isnan(v) ? 0 : v * v;
+}
+/* Gives layers back to fp32 until the limits of the options are met, or none is quantised; fills the report's
+ * errors (settle.c). */
+int quantize_settle(struct quantizer *q, struct quantize_report *r) MUST_CHECK;
+int quantize_count(const struct quantizer *q); /* layers that are quantised */
 /* Fills the report's rows of layers. */
 void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row);
 /* Measures the error of a graph, which it takes, on n examples. */

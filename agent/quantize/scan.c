@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors at the outputs of the network: of each part alone, and of all together; and which parts go back to
- * fp32 for them. */
+/* Errors at the outputs of the network: of each part alone, and of all together. */
 #include "agent/quantize/quantize_parts.h"
 
 #include <math.h>
@@ -55,7 +54,8 @@ struct answers {
 	struct tensor **out; /* per example */
 };
 
-static int find_answers(const struct quantizer *q, int n, struct answers *as)
+static int find_answers(const struct quantizer *q, const struct quantize_example *const *e, int of, int n,
+			struct answers *as)
 {
 	struct qnet net;
 	int rc = qnet_open(graph_copy(q->d.g), q->o, &net);
@@ -63,7 +63,7 @@ static int find_answers(const struct quantizer *q, int n, struct answers *as)
 	as->example = ARENA_ARRAY(&as->arena, const struct quantize_example *, n + 1);
 	as->out = ARENA_ARRAY(&as->arena, struct tensor *, n + 1);
 	for (int i = 0; i < n && rc >= 0; i++) {
-		as->example[i] = q->example[(int64_t)i * q->nexamples / n];
+		as->example[i] = e[(int64_t)i * of / n];
 		rc = qnet_run(&net, as->example[i]);
 		if (rc >= 0)
 			rc = keep_outputs(&net, &as->arena, &as->out[i]);
@@ -126,14 +126,6 @@ static int scan_part(const struct quantizer *q, const struct answers *as, const 
 	return rc < 0 ? rc : error_of(q, as, g, error);
 }
 
-static bool group_is_selected(const struct quantizer *q, const struct qselection *all, int group)
-{
-	for (int i = 0; i < q->d.nvalues; i++)
-		if (all->value[i] && q->d.value[i].group == group)
-			return true;
-	return false;
-}
-
 /* Part i of the scan: the weights of layer i, or the group i - nlayers. Returns whether it is quantised. */
 static bool select_part(const struct quantizer *q, const struct qselection *all, int i, struct arena *a,
 			struct qselection *s)
@@ -147,7 +139,7 @@ static bool select_part(const struct quantizer *q, const struct qselection *all,
 	return any;
 }
 
-static int scan_parts(struct quantizer *q, const struct answers *as)
+static int scan_parts(struct quantizer *q, const struct answers *as, const char *stage)
 {
 	struct arena a = {0}, scratch = {0};
 	struct qselection all, s;
@@ -156,9 +148,11 @@ static int scan_parts(struct quantizer *q, const struct answers *as)
 	for (int i = 0; i < n && rc >= 0; i++) {
 		double *error = i < q->d.nlayers ? &q->d.layer[i].error : &q->d.group[i - q->d.nlayers].error;
 		if (q->o->progress)
-			q->o->progress(q->o->ctx, "scan", i, n);
+			q->o->progress(q->o->ctx, stage, i, n);
+		double here = NAN;
 		if (select_part(q, &all, i, &scratch, &s))
-			rc = scan_part(q, as, &s, error);
+			rc = scan_part(q, as, &s, &here);
+		*error = fmax(*error, here); /* of a NaN and a number, the number */
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);
@@ -166,126 +160,17 @@ static int scan_parts(struct quantizer *q, const struct answers *as)
 	return rc;
 }
 
-int quantize_scan(struct quantizer *q)
+int quantize_scan(struct quantizer *q, const struct quantize_example *const *e, int of, const char *stage)
 {
 	struct answers as;
-	int n = q->o->scan < q->nexamples ? q->o->scan : q->nexamples;
-	int rc = find_answers(q, n, &as);
+	int rc = find_answers(q, e, of, q->o->scan < of ? q->o->scan : of, &as);
 	if (rc >= 0)
-		rc = scan_parts(q, &as);
+		rc = scan_parts(q, &as, stage);
 	arena_free(&as.arena);
 	return rc;
 }
 
-/* ---- giving back ---- */
-
-static double square(double v)
-{
-	return isnan(v) ? 0 : v * v;
-}
-
-double quantize_predict(const struct quantizer *q)
-{
-	struct arena a = {0};
-	struct qselection all;
-	double sum = 0;
-	qdq_select(&q->d, &a, &all);
-	for (int i = 0; i < q->d.nlayers; i++)
-		sum += all.weights[i] ? square(q->d.layer[i].error) : 0;
-	for (int i = 0; i < q->d.ngroups; i++)
-		sum += group_is_selected(q, &all, i) ? square(q->d.group[i].error) : 0;
-	arena_free(&a);
-	return q->o->scan ? sqrt(sum) : NAN;
-}
-
-/* Products that a layer sums up. */
-static double products(const struct quantizer *q, const struct qlayer *l)
-{
-	return (double)shape_count(&q->d.g->value[q->d.g->node[l->node].out[0]].t.shape) * (double)l->depth;
-}
-
-/* Whether bytes of the group are what the layer reads or writes, or are moved to its input or from its
- * output. */
-static bool touches(const struct quantizer *q, const struct qlayer *l, int group)
-{
-	return l->x >= 0 && (q->d.value[l->x].group == group || q->d.value[l->y].group == group);
-}
-
-/* Part i, of those that are quantised: its error alone (0: it is not quantised, or has none), and the
- * products of the layers that stay fp32 if it does. */
-static double error_of_part(const struct quantizer *q, const struct qselection *all, int i, double *cost)
-{
-	*cost = 0;
-	if (i < q->d.nlayers) {
-		*cost = products(q, &q->d.layer[i]);
-		return all->weights[i] ? q->d.layer[i].error : 0;
-	}
-	for (int k = 0; k < q->d.nlayers; k++)
-		if (all->weights[k] && touches(q, &q->d.layer[k], i - q->d.nlayers))
-			*cost += products(q, &q->d.layer[k]);
-	return group_is_selected(q, all, i - q->d.nlayers) ? q->d.group[i - q->d.nlayers].error : 0;
-}
-
-/* The part that is given back next: the one with the largest error if that alone is above a limit, else the
- * one that makes the most squared error for the products that it saves time on. -1: no part has an error. */
-static int worst_part(const struct quantizer *q, double limit, bool *above)
-{
-	struct arena a = {0};
-	struct qselection all;
-	int largest = -1, dearest = -1;
-	double most = 0, worst = 0, cost;
-	qdq_select(&q->d, &a, &all);
-	for (int i = 0; i < q->d.nlayers + q->d.ngroups; i++) {
-		double e = error_of_part(q, &all, i, &cost);
-		if (!(e > 0))
-			continue;
-		if (e > most) {
-			most = e;
-			largest = i;
-		}
-		if (e * e / fmax(cost, 1) > worst) {
-			worst = e * e / fmax(cost, 1);
-			dearest = i;
-		}
-	}
-	arena_free(&a);
-	*above = (q->o->keep_above > 0 && most > q->o->keep_above) || (limit > 0 && most > limit);
-	return *above ? largest : dearest;
-}
-
-static int give_layer(struct qlayer *l, const char *why)
-{
-	int given = !l->why;
-	if (given)
-		l->why = why;
-	return given;
-}
-
-static int give_part(struct quantizer *q, int part)
-{
-	if (part < q->d.nlayers)
-		return give_layer(&q->d.layer[part], "its weights");
-	int given = 0;
-	for (int i = 0; i < q->d.nlayers; i++)
-		if (touches(q, &q->d.layer[i], part - q->d.nlayers))
-			given += give_layer(&q->d.layer[i], "its activations");
-	return given;
-}
-
-int quantize_give_back(struct quantizer *q, double most)
-{
-	int given = 0, part;
-	bool above;
-	while ((part = worst_part(q, most, &above)) >= 0) {
-		if (!above && !(most > 0 && quantize_predict(q) > most))
-			break;
-		int more = give_part(q, part);
-		if (!more)
-			break;
-		given += more;
-	}
-	return given;
-}
+/* ---- the rows of the report ---- */
 
 void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row)
 {
@@ -302,7 +187,7 @@ void quantize_fill_rows(const struct quantizer *q, struct quantize_layer *row)
 				q->d.value[q->d.layer[k].x].group == q->d.value[l->y].group;
 		row[i].input_error = q->d.group[q->d.value[l->x].group].error;
 		row[i].output_error = read ? 0 : q->d.group[q->d.value[l->y].group].error;
-		row[i].error =
-		    sqrt(square(l->error) + square(row[i].input_error) + square(row[i].output_error));
+		row[i].error = sqrt(quantize_square(l->error) + quantize_square(row[i].input_error) +
+				    quantize_square(row[i].output_error));
 	}
 }

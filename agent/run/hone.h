@@ -216,7 +216,9 @@ HONE_API void *hone_output_buffer(struct hone_model *m, int index);
 HONE_API int hone_input_in_place(struct hone_model *m, int index, void **data);
 HONE_API int hone_output_in_place(struct hone_model *m, int index, void **data);
 
-/* Runs once and returns when the outputs are written. */
+/* Runs once and returns when the outputs are written. Values are not checked: kernels of Max, MaxPool, Relu
+ * and Clip may drop a NaN, as the instructions that they use do, so a NaN in an input need not show in the
+ * outputs. Check inputs that may hold one. */
 HONE_API int hone_run(struct hone_model *m);
 /* As hone_run, but on these buffers, one for each input and output in order, instead of the bound ones: for
  * threads that share a model. */

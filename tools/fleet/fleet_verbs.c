@@ -218,7 +218,7 @@ static int pack_board(void *ctx, const struct store_board *b)
 
 static int print_boards(const struct args *args, struct work *w)
 {
-	static const char *const head[] = {"board", "name", "joined", "last", "records", "state", "machine"};
+	static const char *const head[] = {"board", "name", "joined", "last", "sent", "state", "machine"};
 	struct table t = {.align = "llllrll"};
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
@@ -256,6 +256,7 @@ static const struct opt db_opts[] = {FLEET_OPT_DB, FLEET_OPT_CONFIG, FLEET_OPT_S
 const struct cmd fleet_cmd_boards = {
     .usage = "",
     .summary = "list the boards that joined",
+    .details = "sent: records, choices and histories that the board sent, each as often as it sent it.",
     .max_pos = 0,
     .opts = db_opts,
     .run = run_boards,

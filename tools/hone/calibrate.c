@@ -66,6 +66,19 @@ static const struct quantize_layer *worst_layer(const struct quantize_report *r)
 	return worst;
 }
 
+/* Of a search that left no layer: what came nearest to the limit. */
+static void say_least(const struct quantize_report *r)
+{
+	char held_out[64] = "";
+	if (!r->least)
+		return;
+	if (r->held_out)
+		snprintf(held_out, sizeof held_out, ", %.2e on %d held out", r->held_out_error, r->held_out);
+	log_info(
+	    "hone: of the layers that were tried alone, '%s' has the least error: %.2e on %d example%s%s",
+	    r->least, r->error, r->examples, plural_s(r->examples), held_out);
+}
+
 static void warn_of_error(const struct args *a, const struct quantize_report *r)
 {
 	double e = fmax(r->error, r->held_out_error); /* of a NaN and a number, the number */
@@ -100,6 +113,7 @@ void calibrate_warn(const struct args *a, const struct quantize_report *r)
 	if (r->held_out_error > MUCH_WORSE * r->error)
 		log_info("hone: warning: the error on examples that were held out is much larger: give more "
 			 "examples, or such as the model gets in use");
+	say_least(r);
 	warn_of_error(a, r);
 }
 

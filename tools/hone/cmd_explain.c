@@ -468,6 +468,7 @@ static int dump_stages(struct explain *e, const struct why *w)
 	const struct dump d = {.task = w->task->task,
 			       .target = &e->target,
 			       .cand = w->cand,
+			       .def = w->measured ? w->def : NULL,
 			       .level = e->level,
 			       .threads = e->threads,
 			       .cache = e->cache,

@@ -11,7 +11,8 @@
 struct exported {
 	json_t *first;         /* the first record, which gets their number; NULL: there is none */
 	struct buf rest;       /* lines of the others */
-	int records, left_out; /* left_out: records that no line can hold */
+	int records, left_out; /* lines; left_out: what no line can hold */
+	int of[CACHE_TYPES];   /* lines, by type */
 };
 
 static int put_line(json_t *j, struct buf *text)
@@ -43,9 +44,10 @@ static int export_type(struct cache *c, enum cache_type t, struct exported *n)
 {
 	struct arena a = {0};
 	struct key *k;
-	int count = cache_keys(c, t, &a, &k), rc = 0;
+	int count = cache_keys(c, t, &a, &k), rc = 0, before = n->records;
 	for (int i = 0; i < count && rc >= 0; i++)
 		rc = export_record(exchange_json(c, t, k[i]), n);
+	n->of[t] = n->records - before;
 	arena_free(&a);
 	return rc;
 }
@@ -96,7 +98,7 @@ static int report(const struct args *a, const struct cache *c, const char *dir, 
 		  const struct exported *n)
 {
 	const char *above = model_cache_above(c, dir);
-	struct buf names = {0};
+	struct buf names = {0}, what = {0};
 	int rc = E_OK;
 	if (file && a->json)
 		rc = json_out(json_pack("{so so* so si si}", "cache", json_text(dir), "also",
@@ -110,9 +112,11 @@ static int report(const struct args *a, const struct cache *c, const char *dir, 
 		    "such limit",
 		    n->left_out, n->left_out == 1 ? " is" : "s are");
 	model_cache_names(c, dir, &names);
-	log_info("%d record%s of %s", n->records, plural_s(n->records), buf_str(&names));
+	exchange_words(n->of, &what);
+	log_info("%s of %s", buf_str(&what), buf_str(&names));
+	buf_free(&what);
 	buf_free(&names);
-	log_info("on another board, hone import takes these records");
+	log_info("on another board, hone import takes these lines");
 	if (file)
 		next_say("hone import %s", file);
 	return rc;
@@ -145,11 +149,12 @@ static const struct opt opts[] = {
 const struct cmd cmd_export = {
     .usage = "[-o FILE] [--cache DIR]",
     .summary = "the cache's records as JSON lines",
-    .details =
-	"One object a line: type, key and text; the first has records, too, the number of lines, so that hone\n"
-	"import sees when some are missing. With --json and -o FILE, standard output has one object with the\n"
-	"number of records; without -o it has the lines. Recipes of level int8 are among them (hone\n"
-	"import --recipes). Machine code is not exported; use hone pack for it.",
+    .details = "One object a line: type, key and text; the first has records, too, the number of lines, so "
+	       "that hone\n"
+	       "import sees when some are missing. With --json and -o FILE, standard output has one object "
+	       "with the\n"
+	       "number of lines; without -o it has the lines. Recipes of level int8 are among them (hone\n"
+	       "import --recipes). Machine code is not exported; use hone pack for it.",
     .opts = opts,
     .run = run_export,
     .name = "export",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/exchange.h"
 #include "agent/cache/json.h"
 #include "agent/sync/pack.h"
 #include "platform/base/file.h"
@@ -78,6 +79,23 @@ static int describe(const struct args *a, struct pack *p)
 	return E_OK;
 }
 
+/* What the pack's n entries are: "2 records, choices for 1 model, code of 2 candidates". Marks and gains,
+ * which say something of this machine alone, are others. */
+static void put_packed(const struct args *a, const struct pack *p, int n, struct buf *out)
+{
+	struct cache_state s;
+	cache_state(p->cache, &s);
+	int code = arg_flag(a, "no-code") ? 0 : s.count[CACHE_CODE];
+	int others = n - code - s.count[CACHE_REC] - s.count[CACHE_HINT] - s.count[CACHE_CHOICES] -
+		     s.count[CACHE_HINT_CHOICES] - s.count[CACHE_HISTORY] - s.count[CACHE_TRIALS] -
+		     s.count[CACHE_RECIPE];
+	exchange_words(s.count, out);
+	if (code)
+		buf_printf(out, ", code of %d candidate%s", code, plural_s(code));
+	if (others > 0)
+		buf_printf(out, ", %d other entr%s", others, others == 1 ? "y" : "ies");
+}
+
 static int print(const struct args *a, const struct pack *p, int n)
 {
 	const char *above = arg_given(a, "from") ? NULL : model_cache_above(p->cache, p->dir);
@@ -94,12 +112,14 @@ static int print(const struct args *a, const struct pack *p, int n)
 					  "records", n, "bytes", (json_int_t)p->about.bytes, "class",
 					  p->about.cls, "code", (json_int_t)p->about.code, "signed_by",
 					  *id ? id : NULL, "public", *hex ? hex : NULL));
-	struct buf from = {0};
+	struct buf from = {0}, what = {0};
 	if (above)
 		model_cache_names(p->cache, p->dir, &from);
-	table_say("%s: %d record%s%s%s, %lld bytes%s%s", p->out, n, plural_s(n), above ? " of " : "",
-		  buf_str(&from), (long long)p->about.bytes, *id ? ", signed by " : "", id);
+	put_packed(a, p, n, &what);
+	table_say("%s: %s%s%s, %lld bytes%s%s", p->out, buf_str(&what), above ? " of " : "", buf_str(&from),
+		  (long long)p->about.bytes, *id ? ", signed by " : "", id);
 	buf_free(&from);
+	buf_free(&what);
 	fflush(stdout);
 	log_info("put it into the image, in " CACHE_SEED "%s", *hex ? ", or import it on another board" : "");
 	if (*hex)
@@ -171,15 +191,16 @@ static const struct opt opts[] = {
 const struct cmd cmd_pack = {
     .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
     .summary = "write the cache as one file, to ship in an image",
-    .details = "Superseded records are left out. Put into any folder of seeds (" CACHE_SEED
-	       ", or $HONE_SEEDS), the file is\n"
-	       "used below the board's own records; its code is only run, and its recipes of level int8 only "
-	       "used, if\n"
-	       "nobody but root can write the file. With a recipe the board runs and tunes its model at "
-	       "level int8 without\n"
-	       "examples. hone import reads the records of a signed pack, with --recipes its recipes, never "
-	       "its code. With\n"
-	       "--from, everything that the fleet signed is checked as on a board; a fleet has no recipes.",
+    .details =
+	"Superseded records are left out; with --json, records counts all entries of the file, of code,\n"
+	"too. Put into any folder of seeds (" CACHE_SEED ", or $HONE_SEEDS), the file is\n"
+	"used below the board's own records; its code is only run, and its recipes of level int8 only "
+	"used, if\n"
+	"nobody but root can write the file. With a recipe the board runs and tunes its model at "
+	"level int8 without\n"
+	"examples. hone import reads the records of a signed pack, with --recipes its recipes, never "
+	"its code. With\n"
+	"--from, everything that the fleet signed is checked as on a board; a fleet has no recipes.",
     .opts = opts,
     .run = run_pack,
     .name = "pack",

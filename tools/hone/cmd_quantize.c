@@ -188,7 +188,9 @@ static const struct opt opts[] = {
     {"keep-above", OPT_STR, "E",
      "layers stay fp32 if their weights, input or output alone make a larger error "
      "(default " CALIBRATE_KEEP_ABOVE ")"},
-    {"error", OPT_STR, "E", "leave the worst layers in fp32 until the error of all together is at most this"},
+    {"error", OPT_STR, "E",
+     "leave the worst layers in fp32 until the error of all together is at most this, on examples that are "
+     "held out, too"},
     {"keep", OPT_LIST, "LAYER", "this layer stays fp32"},
     OPT_PICTURE,
     OPT_THREADS,

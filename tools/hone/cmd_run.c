@@ -70,9 +70,10 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc >= 0)
 		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)
-		return json_out(json_pack("{so so so so so}", "run_ms", json_ms((double)ns), "load_ms",
+		return json_out(json_pack("{so so so so so sI}", "run_ms", json_ms((double)ns), "load_ms",
 					  json_ms((double)r->load_ns), "outputs", list, "device",
-					  device_json(r), "fallback", fallback_json(a)));
+					  device_json(r), "fallback", fallback_json(a), "inputs_not_finite",
+					  (json_int_t)r->not_finite));
 	if (rc >= 0) {
 		struct placed placed = {0};
 		placed_plan(&placed, r->plan);
@@ -175,7 +176,10 @@ const struct cmd cmd_run = {
 	"with their indexes, counted from 0. With --output it also writes the outputs to files.\n\n"
 	"If a device of --device is not there, builds no kernel, cannot hold the network, or fails or hangs\n"
 	"in the run, the processor runs the network, and a line says why, also with -q; in JSON, fallback\n"
-	"does. Other commands then end with an error.",
+	"does. Other commands then end with an error.\n\n"
+	"Max and Relu may drop a NaN, so outputs of inputs with NaN may be finite numbers: a line says how "
+	"many\n"
+	"input values are not finite, also with -q; in JSON, inputs_not_finite does. The exit status is 0.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -287,7 +287,8 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "list the records of the cache",
     .details =
-	"With WORD: the records whose task, candidate, device or machine contains it. Where the best "
+	"A record is the time of one candidate of a task: its best one, its default one, or a hint. With\n"
+	"WORD: the records whose task, candidate, device or machine contains it. Where the best "
 	"schedule\n"
 	"is the default one, one row shows both records: best = default. Column device says "
 	"what\n"

@@ -75,7 +75,8 @@ static void look(struct status *s, const char *dir)
 		warn(s, "others can write a folder of the cache: its records are hints, and its code is not "
 			"run; chmod go-w");
 	if (s->s.damaged_bytes)
-		warn(s, "a part of it is damaged and ignored: its kernels will be tuned again");
+		warn(s, "a part of it is damaged and ignored: its kernels will be tuned again (hone "
+			"doctor says how that part is removed)");
 	if (statvfs(s->s.dir, &v) == 0 && v.f_blocks)
 		s->worn =
 		    (double)s->s.written_bytes / WRITES_A_BLOCK / ((double)v.f_blocks * (double)v.f_frsize);
@@ -142,7 +143,7 @@ static void cache_text(const struct status *s, const char *dir)
 	char devices[64] = "";
 	if (s->on_devices)
 		snprintf(devices, sizeof devices, " (%d of them for other devices)", s->on_devices);
-	say("holds", "%d kernel%s%s, code of %d candidate%s (%.1f KiB), %d log%s; records %.1f KiB",
+	say("holds", "%d record%s%s, code of %d candidate%s (%.1f KiB), %d log%s of tuning; all but code %.1f KiB",
 	    c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), devices, c->count[CACHE_CODE],
 	    plural_s(c->count[CACHE_CODE]), (double)c->code_bytes / 1024, c->count[CACHE_TRIALS],
 	    plural_s(c->count[CACHE_TRIALS]), (double)c->record_bytes / 1024);
@@ -309,11 +310,12 @@ const struct cmd cmd_status = {
     .summary = "show what honed does and why, what the cache holds, and the wear of the flash",
     .details =
 	"The first line says what honed does, and why. Then come its models (before: the first time of this\n"
-	"file of the model, corrected by an undisturbed slice; gain: the product of what each slice has\n"
-	"gained since; now: before divided by gain, because times of two slices do not compare; now is marked\n"
-	"~, and gain is -, if no slice was undisturbed yet, or if other programs disturbed a slice that\n"
-	"gained, or it was cut short; note: the processor alone is faster than a device), the gate, honed's\n"
-	"jobs, its inhibits, the gains over default schedules that the cache has, and the cache. Without a\n"
+	"file of the model; shorter times of the same kernels correct it until a slice was undisturbed, and\n"
+	"that slice corrects it last; gain: the product of what each slice has gained since; now: before\n"
+	"divided by gain, because times of two slices do not compare; now is marked ~, and gain is -, if no\n"
+	"slice was undisturbed yet, or if other programs disturbed a slice that gained, or it was cut short;\n"
+	"note: the processor alone is faster than a device), the gate, honed's jobs, its inhibits, the gains\n"
+	"over default schedules that the cache has, and the cache. Without a\n"
 	"daemon it shows what is known without one. --watch ends with Ctrl-C, survives a restart of the\n"
 	"daemon, and shows as many lines as the terminal has, the first ones first.\n\n"
 	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"

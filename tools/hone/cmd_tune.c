@@ -151,6 +151,7 @@ static const char *before_words(const struct tune_options *o, const struct tune_
 					     : " (the processor with built-in kernels)";
 }
 
+/* Where all kernels are at their default schedules, those and what runs now are the same kernels: one time. */
 static void whole_network(const struct tune_options *o, const struct tune_report *r)
 {
 	char ms[24];
@@ -158,7 +159,7 @@ static void whole_network(const struct tune_options *o, const struct tune_report
 	buf_puts(&b, "whole network: ");
 	if (r->before_ms > 0)
 		buf_printf(&b, "before%s %s, ", before_words(o, r), table_ms(r->before_ms, ms));
-	if (r->default_ms > 0)
+	if (r->default_ms > 0 && !(r->at_defaults && r->after_ms > 0))
 		buf_printf(&b, "default schedules %s, ", table_ms(r->default_ms, ms));
 	if (r->after_ms > 0)
 		buf_printf(&b, "now %s", table_ms(r->after_ms, ms));

@@ -187,7 +187,11 @@ void doctor_records(struct doctor *d)
 	}
 	cache_state(c, &s);
 	if (s.damaged_bytes)
-		doctor_say(d, FINDING_WARNING, "hone tune MODEL; if it comes again, check the flash",
+		doctor_say(d, FINDING_WARNING,
+			   is_honeds(d) ? "sudo systemctl restart honed, which removes that part; if it comes "
+					  "again, check the flash"
+					: "hone tune MODEL, which removes that part; if it comes again, check the "
+					  "flash",
 			   "a part of the cache %s is damaged and ignored: its kernels will be tuned again",
 			   dir);
 	else if (s.segments)

@@ -29,14 +29,37 @@ static void dump_cand(struct stages *s, const char *by, const char *cand)
 	buf_printf(s->out, "%-8s %10.3g us  %s\n", by, space_draft(s->space, cand) / 1e3, cand);
 }
 
+/* Candidates that were printed. */
+struct printed {
+	const char *cand;
+	struct printed *next;
+};
+
+/* Prints a candidate, unless it was printed: several rules may propose the same. */
+static void dump_once(struct stages *s, struct printed **list, const char *by, const char *cand)
+{
+	for (const struct printed *p = *list; p; p = p->next)
+		if (!strcmp(p->cand, cand))
+			return;
+	struct printed *p = ARENA_ARRAY(&s->a, struct printed, 1);
+	*p = (struct printed){arena_printf(&s->a, "%s", cand), *list};
+	*list = p;
+	dump_cand(s, by, cand);
+}
+
+/* The schedule that the rule gives now may differ from the default that tuning timed, as the rule counts with
+ * the machine's measured speeds. */
 static int dump_space(struct stages *s)
 {
 	char cand[CAND_MAX];
+	struct printed *list = NULL;
 	buf_printf(s->out, "== space: roofline %.3g us\n", space_roofline(s->space) / 1e3);
+	if (s->d->def && space_legal(s->space, s->d->def) >= 0)
+		dump_once(s, &list, "default", s->d->def);
 	space_default(s->space, cand);
-	dump_cand(s, "default", cand);
+	dump_once(s, &list, list ? "rule" : "default", cand);
 	for (int at = 0; space_portfolio(s->space, &at, cand) >= 0;)
-		dump_cand(s, "rule", cand);
+		dump_once(s, &list, "rule", cand);
 	return E_OK;
 }
 

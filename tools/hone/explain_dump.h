@@ -16,6 +16,7 @@ struct dump {
 	const struct task *task;
 	const struct target *target;
 	const char *cand; /* of the loops; NULL: the default schedule */
+	const char *def;  /* the default schedule that tuning timed; NULL: it did not */
 	enum level level;
 	int threads;
 	struct cache *cache;      /* of the code; NULL: none */
@@ -24,9 +25,9 @@ struct dump {
 };
 
 /* Appends the stages that `letters` name, in this order whatever theirs is: t the task's text, s the
- * candidates that rules propose with their analytical cost, l the loop nest, c the code's manifest and, for
- * a device, its OpenCL C or PTX, m the measurements. E_USAGE: another letter; E_INFEASIBLE, E_CORRUPT: the
- * candidate is no schedule of the task; E_NOMEM. */
+ * default and the candidates that rules propose, each once, with their analytical cost, l the loop nest, c
+ * the code's manifest and, for a device, its OpenCL C or PTX, m the measurements. E_USAGE: another letter;
+ * E_INFEASIBLE, E_CORRUPT: the candidate is no schedule of the task; E_NOMEM. */
 int explain_dump(const struct dump *d, const char *letters, struct buf *out) MUST_CHECK;
 
 #endif

@@ -63,6 +63,7 @@ struct payback explain_payback(const struct trials *l, int uses, const struct ta
 	p.slower = sure && b->faster.ratio < 1;
 	if (sure && !p.slower)
 		p.saved_ns = uses * (b->default_ns - b->best_ns);
+	p.unpaired = p.saved_ns > 0 && !b->raced;
 	p.has_fallback = l->fallback_ns > 0 && b->best_ns > 0;
 	if (p.has_fallback)
 		p.fallback_ns = uses * ((double)l->fallback_ns - b->best_ns);
@@ -78,6 +79,7 @@ void explain_payback_add(struct payback *sum, const struct payback *p)
 	sum->fallback_ns += p->fallback_ns;
 	sum->tasks += p->tasks;
 	sum->slower |= p->slower;
+	sum->unpaired |= p->unpaired;
 }
 
 void explain_payback_of(struct payback *sum, const struct gain *g)
@@ -86,14 +88,17 @@ void explain_payback_of(struct payback *sum, const struct gain *g)
 	sum->saved_ns = wins ? 1e6 * g->default_ms * (1 - 1 / g->faster.ratio) : 0;
 	sum->slower = sure && !wins;
 	sum->network = true;
+	sum->unpaired = false;
+	sum->disturbed = disturbed(&g->machine);
 }
 
 json_t *explain_payback_json(const struct payback *p)
 {
-	return json_pack("{so so so so so}", "spent_s", json_num(p->spent_ns / 1e9), "saved_ms",
+	return json_pack("{so so so so so sb sb}", "spent_s", json_num(p->spent_ns / 1e9), "saved_ms",
 			 json_num(p->saved_ns / 1e6), "saved_on_fallback_ms", json_num(p->fallback_ns / 1e6),
 			 "inferences", json_num(trials_payback(p->spent_ns, p->saved_ns)),
-			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)));
+			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)),
+			 "paired", !p->unpaired, "disturbed", p->disturbed);
 }
 
 enum { MOST_INFERENCES = 100000000 }; /* a larger number of them is not counted */
@@ -125,16 +130,22 @@ static void add_network(const struct payback *p, const struct gain *g, struct bu
 void explain_payback_words(const struct payback *p, const struct gain *network, const char *before)
 {
 	static const char alone[] = "by times of kernels alone";
+	const char *by = p->unpaired ? "by times of kernels alone at different moments" : alone;
 	struct buf b = {0};
+	if (p->network)
+		by = p->disturbed ? "as measured of the whole network, disturbed"
+				  : "as measured of the whole network";
 	buf_printf(&b, "tuning took %.2f s; against " GAIN_THAN " this ", p->spent_ns / 1e9);
-	after(p->spent_ns, p->saved_ns, p->network ? "as measured of the whole network" : alone,
+	after(p->spent_ns, p->saved_ns, by,
 	      p->slower ? "is never paid back: the tuned kernels are slower"
 			: "is not paid back so far: there is no significant difference",
 	      &b);
 	if (p->has_fallback) {
-		buf_puts(&b, "; against fallback kernels this ");
-		after(p->spent_ns, p->fallback_ns, alone,
-		      "is not paid back: they were not slower, but they were timed at another moment", &b);
+		buf_puts(&b,
+			 "; against fallback kernels, which were timed once, at another moment that may have "
+			 "been disturbed, this ");
+		after(p->spent_ns, p->fallback_ns, alone, "is not paid back: they were not slower", &b);
+		buf_puts(&b, "; hone bench --kernels best --kernels fallback runs both in turn");
 	}
 	if (network && !p->network && p->saved_ns > 0)
 		add_network(p, network, &b);

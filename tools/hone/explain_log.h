@@ -27,11 +27,14 @@ struct task_times explain_times(const struct trials *l, const struct rec *def, c
 struct payback {
 	double spent_ns;
 	double saved_ns;    /* per inference, against default schedules; 0: no significant saving */
-	double fallback_ns; /* per inference, against the fallback kernels; negative: they are faster */
+	double fallback_ns; /* per inference, against the fallback kernels, which one box timed once;
+			       negative: they are faster */
 	int tasks;          /* tasks that have a log */
 	bool slower;        /* significantly slower than default schedules; of a sum: some task is */
 	bool has_fallback;  /* the time of the fallback kernel is known; of a sum: of all */
 	bool network;       /* saved_ns was measured of the whole network, not of kernels alone */
+	bool unpaired;      /* of some kernel, saved_ns comes from times of different moments */
+	bool disturbed;     /* others disturbed what was measured of the whole network */
 };
 
 struct payback explain_payback(const struct trials *l, int uses, const struct task_times *b);

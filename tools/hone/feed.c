@@ -55,17 +55,18 @@ static int find_input(const struct graph *g, const char *word, const char **file
 	return rc;
 }
 
-/* Operators such as Relu may hide a NaN, so that an output looks like an answer. */
-static void warn_of_special(const char *name, const char *file, const struct tensor *t)
+/* Operators such as Relu may hide a NaN, so that an output looks like an answer: told also with -q. Returns
+ * how many values are not finite. */
+static int64_t warn_of_special(const char *name, const char *file, const struct tensor *t)
 {
 	int64_t special = 0, n = shape_count(&t->shape);
 	for (int64_t i = 0; i < n && (t->dtype == DT_F32 || t->dtype == DT_F64); i++)
 		special += !isfinite(tensor_get(t, i));
 	if (special)
-		log_info("hone: warning: %s: %lld of the %lld values for input '%s' are NaN or infinite; "
-			 "outputs may "
-			 "hide that",
-			 file, (long long)special, (long long)n, name);
+		log_notice("hone: warning: %s: %lld of the %lld values for input '%s' are NaN or infinite; "
+			   "outputs may hide that",
+			   file, (long long)special, (long long)n, name);
+	return special;
 }
 
 static int take_input(const struct args *a, struct ready *r, const char *file, int i, bool *given)
@@ -79,7 +80,7 @@ static int take_input(const struct args *a, struct ready *r, const char *file, i
 		return rc;
 	if ((rc = feed_fits(v, file, &t)) < 0)
 		return rc;
-	warn_of_special(v->name, file, &t);
+	r->not_finite += warn_of_special(v->name, file, &t);
 	r->in[i] = t;
 	given[i] = true;
 	return 0;

@@ -177,6 +177,23 @@ TEST(a_slice_cut_short_tells_no_time)
 	board_free(b);
 }
 
+/* The first slice keeps kernels and does not measure what they gain: a shorter time at the start of the next
+ * slice is theirs, so it says nothing of the time before. */
+TEST(a_time_of_other_kernels_leaves_the_time_before)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"progress\",\"net_ms\":0.027}");
+	board_ask(b, 1001, "{\"op\":\"done\",\"trials\":9,\"before_ms\":0.027,\"kept\":3,\"promise\":0.4}");
+	board_ended(b, 1, 0, NULL);
+	for (int i = 0; i < 600 && !board_says(b, "start 2 "); i++)
+		board_run(b, NS_PER_S);
+	board_started(b, 2);
+	board_ask(b, 1002, "{\"op\":\"progress\",\"net_ms\":0.015}");
+	CHECK(strstr(board_status(b), "\"before_ms\":0.027,") &&
+	      strstr(board_status(b), "\"now_ms\":0.015,\"now_rough\":true"));
+	board_free(b);
+}
+
 /* The status has the network's time as soon as the first slice has measured it. */
 TEST(a_first_measurement_is_told)
 {
@@ -521,10 +538,17 @@ static void put_and_commit(struct board *b, int job)
 		board_stored(b, atoll(line + strlen("commit ")));
 }
 
+static void shorter_of_others(double *first, double *gain, double now)
+{
+	*first = fmin(*first, 100 * now);
+	*gain = *first / now;
+}
+
 /* The machine is faster or slower in each slice by any factor, slices are disturbed, cut short or lose
  * something, and honed starts anew: the time before is the first that was measured, which may be wrong by any
  * factor, until a slice is undisturbed, whose time of the same kernels replaces it, once; until then each
- * shorter time of the same kernels replaces it; now is the time before divided by what the slices gained, and
+ * shorter time of the same kernels replaces it (after a gain that no slice measured, such a time is that of
+ * other kernels: it is now, and the gain a hundred at most); now is the time before divided by what the slices gained, and
  * rough says that some of this is not certain. The gain is the product of the factors that slices measured
  * within themselves, and nothing else changes it: not the times of other slices, nor a slice that kept
  * nothing, whatever its noise, nor a loss that a disturbed slice seems to have. A disturbed slice's factor
@@ -538,7 +562,7 @@ TEST(before_now_and_gain_agree)
 	for (int round = 0; round < 200; round++) {
 		struct board *b = tuning(1);
 		double gain = 1, first = 0, before, now;
-		bool rough = false, sure = false;
+		bool rough = false, sure = false, lost = false;
 		for (int i = 0, job = 1, n = 1 + (int)rng_below(&r, 7); i < n; i++, job++) {
 			double found = 10 / gain * (0.5 + rng_unit(&r) * 3), won = 0.7 + rng_unit(&r) * 1.3;
 			bool cut = rng_below(&r, 4) == 0, disturbed = rng_below(&r, 3) == 0;
@@ -551,7 +575,10 @@ TEST(before_now_and_gain_agree)
 				board_started(b, job);
 			snprintf(line, sizeof line, "{\"op\":\"progress\",\"net_ms\":%.17g}", told);
 			board_ask(b, 1000 + job, line);
-			first = !i || (!sure && told < first / gain) ? told * gain : first;
+			if (i && lost && !sure && told < first / gain)
+				shorter_of_others(&first, &gain, told);
+			else
+				first = !i || (!sure && told < first / gain) ? told * gain : first;
 			before_and_now(b, &before, &now);
 			CHECK(fabs(before / first - 1) < 1e-4 && fabs(before / now / gain - 1) < 1e-4);
 			bool puts = rng_below(&r, 2), dies = rng_below(&r, 6) == 0;
@@ -564,22 +591,31 @@ TEST(before_now_and_gain_agree)
 				 found, after, kept, disturbed ? "true" : "false");
 			if (early || dies) {
 				rough |= puts;
+				lost |= puts;
 			} else {
 				board_ask(b, 1000 + job, line);
-				if (!sure && found < first / gain)
+				if (lost && !sure && found < first / gain)
+					shorter_of_others(&first, &gain, found);
+				else if (!sure && found < first / gain)
 					first = found * gain;
 				bool clear = !cut && !disturbed;
 				double most = fmax(gain, 3 * first / after);
 				gain *= kept && !cut && !(disturbed && won < 1) ? won : 1;
 				if (kept && !cut && disturbed)
 					gain = fmin(gain, most);
+				if (kept && !cut && !(disturbed && won < 1) && !sure && gain > 100) {
+					first *= 100 / gain;
+					gain = 100;
+				}
 				first = !sure && clear ? after * gain : first;
 				sure |= clear;
 				rough |= kept && !clear;
+				lost |= kept && cut;
 			}
 			if (early) {
 				restart(&b);
 				sure &= !rough;
+				lost = rough;
 				job = 0;
 			} else if (dies) {
 				board_ended(b, job, E_CHILD, "killed by signal 11 (Segmentation fault)");
@@ -597,12 +633,14 @@ TEST(before_now_and_gain_agree)
 			if (killed && job) {
 				restart(&b);
 				sure &= !rough;
+				lost = rough;
 				job = 0;
 			} else if (job && rng_below(&r, 4) == 0) {
 				board_event(b, (struct honed_event){.kind = HE_STOP});
 				board_run(b, 60 * NS_PER_S);
 				restart(&b);
 				sure &= !rough;
+				lost = rough;
 				job = 0;
 			}
 			snprintf(next, sizeof next, "start %d ", job + 1);

@@ -502,4 +502,30 @@ TEST(a_second_honed_only_refuses)
 	all_well();
 }
 
+/* A second honed with folders of its own, but the cache that the first one writes, names the first one. */
+TEST(a_second_honed_on_the_same_cache)
+{
+	struct arena a = {0};
+	struct blob log;
+	int status;
+	REQUIRE(up());
+	char cache[300], conf[400], want[64];
+	snprintf(cache, sizeof cache, "%s", in_folder("state/cache"));
+	snprintf(conf, sizeof conf, "[honed]\ncache = %s\n[idle]\ntune = no\n", cache);
+	write_text(in_folder("honed2.conf"), conf);
+	const char *argv[] = {program("honed"), "--config", own("honed2.conf"), "--run", own("run3"),
+			      "--state", own("state3"), "--sysroot", own("root"), NULL};
+	unlink(in_folder("log2"));
+	pid_t pid = launch(argv, in_folder("log2"));
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	REQUIRE_OK(file_read(&a, in_folder("log2"), 0, &log));
+	snprintf(want, sizeof want, "another honed, process %ld (", (long)honed);
+	bool said = strstr(log.p, want) && strstr(log.p, "already writes the cache");
+	if (!said)
+		printf("it says: %s\n", (const char *)log.p);
+	CHECK(said);
+	arena_free(&a);
+	all_well();
+}
+
 TEST_MAIN

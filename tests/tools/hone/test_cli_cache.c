@@ -646,6 +646,12 @@ TEST(damage_is_told)
 		globfree(&g);
 		REQUIRE(f && fseek(f, -100, SEEK_END) == 0 && fputs("damage", f) >= 0 && fclose(f) == 0);
 	}
+	/* as the advice says, a box removes that part */
+	CHECK_SAYS(cli_out, "hone tune MODEL, which removes that part");
+	hone("tune %s --budget 1s --threads 1 --cache %s", steering(), path);
+	CHECK_SAYS(cli_err, ": removed a damaged part, ");
+	hone("doctor --json --cache %s", path);
+	CHECK(!strstr(cli_out, " is damaged and ignored"));
 }
 
 /* A best record may have a longer time than the default, as each has the time of its own moment: it says so. */
@@ -700,7 +706,7 @@ TEST(show_names_devices)
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "device")), "opencl"));
 	json_decref(shown);
 	CHECK_RUN(0, "status --cache %s", path);
-	CHECK_SAYS(cli_out, "3 kernels (2 of them for other devices), code");
+	CHECK_SAYS(cli_out, "3 records (2 of them for other devices), code");
 	CHECK_RUN(0, "show Mali --cache %s", path);
 	CHECK_SAYS(cli_out, "1 record ");
 	CHECK_SAYS(cli_out, "  best  opencl Mali-G52        -  "); /* it has no threads of hone */
@@ -877,6 +883,10 @@ TEST(a_pack_becomes_a_seed)
 	snprintf(file, sizeof file, "%s/board.seg", image);
 	make(from, 3, 1000, true);
 	REQUIRE_OK(file_mkdirs(image, 0755));
+	CHECK_RUN(0, "export --cache %s", from);
+	CHECK_SAYS(cli_err, "3 records and 3 logs of tuning of ");
+	CHECK_RUN(0, "pack -o %s --cache %s", file, from);
+	CHECK_SAYS(cli_out, "3 records and 3 logs of tuning, code of 3 candidates, ");
 	CHECK_RUN(0, "pack -o %s --json --cache %s", file, from);
 	CHECK(out_number("records") == 9 && out_number("bytes") > 1000);
 	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
@@ -1168,7 +1178,7 @@ TEST(status)
 	json_decref(j);
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "1 layer, 2 files");
-	CHECK_SAYS(cli_out, "3 kernels, code of 3 candidates");
+	CHECK_SAYS(cli_out, "3 records, code of 3 candidates");
 	CHECK_SAYS(cli_err, "Next: hone show");
 	REQUIRE(chmod(path, 0777) == 0);
 	CHECK_RUN(0, "status --cache %s", path);
@@ -1199,7 +1209,7 @@ static int status_on_a_read_only_mount(const char *path)
 	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "its file system is read-only");
-	CHECK_SAYS(cli_out, "3 kernels");
+	CHECK_SAYS(cli_out, "3 records");
 	return test_bad;
 }
 

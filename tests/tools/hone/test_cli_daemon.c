@@ -62,7 +62,7 @@ TEST(without_a_daemon_status_says_what_holds)
 	fake_folder(&f);
 	CHECK_RUN(0, "status --cache %s", in_dir("cache"));
 	CHECK(!strncmp(cli_out, "honed      honed does not run", 29));
-	CHECK_SAYS(cli_out, "0 kernels");
+	CHECK_SAYS(cli_out, "0 records");
 	CHECK_SAYS(cli_err, "`hone tune MODEL --budget 20s --cache ");
 	CHECK(!strstr(cli_err, "mobilenet_v2")); /* who names a cache has a model */
 	CHECK_RUN(0, "status --json --cache %s", in_dir("cache"));

@@ -88,7 +88,7 @@ TEST(the_next_box_goes_on)
 	CHECK_RUN(2, "tune %s --resume --fresh", steering());
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
 	j = parse_out();
-	check_keys(json_object_get(j, "payback"), "spent_s saved_ms inferences inferences_on_fallback");
+	check_keys(json_object_get(j, "payback"), "spent_s saved_ms inferences inferences_on_fallback paired disturbed");
 	CHECK(json_number_value(json_object_get(json_object_get(j, "payback"), "spent_s")) > 0);
 	json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
 	check_keys(log, "emitter boxes tried failed statuses best steps draft_rank model_rank "

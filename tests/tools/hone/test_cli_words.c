@@ -199,6 +199,18 @@ TEST(next_repeats_the_options)
 	CHECK_SAYS(cli_err, " --shape x=1x3x8x9` makes it");
 }
 
+/* Default schedules that run now are not given two times. */
+TEST(equal_kernels_have_one_time)
+{
+	char model[256];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(model, sizeof model, "%s", one_node("equal.onnx", "Relu", "batch 6"));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", model, in_dir("equal"));
+	if (strstr(cli_out, "every kernel is at its default schedule"))
+		CHECK(strstr(cli_out, ", now ") && !strstr(cli_out, ", default schedules "));
+}
+
 /* Relu makes 0 of a NaN, so nothing in the outputs would tell of it. */
 TEST(run_warns_of_inputs_that_are_not_numbers)
 {
@@ -210,6 +222,9 @@ TEST(run_warns_of_inputs_that_are_not_numbers)
 	REQUIRE_OK(tensor_write(file, &t, "x"));
 	CHECK_RUN(0, "run %s --cache %s --input %s", model, in_dir("cache"), file);
 	CHECK_SAYS(cli_err, "2 of the 6 values for input 'x' are NaN or infinite");
+	CHECK_RUN(0, "run %s -q --json --cache %s --input %s", model, in_dir("cache"), file);
+	CHECK_SAYS(cli_err, "2 of the 6 values for input 'x' are NaN or infinite");
+	CHECK(out_number("inputs_not_finite") == 2);
 	CHECK_RUN(2, "run %s --cache %s --input %s --input x=%s", model, in_dir("cache"), file, file);
 	CHECK_SAYS(cli_err, "--input gives 'x' twice");
 	six[2] = six[4] = 0;

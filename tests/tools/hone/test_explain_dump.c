@@ -8,15 +8,20 @@
 
 #define FOLDER "tests/tools/hone/golden/"
 
-static int dump(const char *text, const char *letters, struct buf *out)
+static int dump_def(const char *text, const char *letters, const char *def, struct buf *out)
 {
 	static struct task t;
 	const struct target board = case_board(8, 16);
-	const struct dump d = {.task = &t, .target = &board, .threads = 1};
+	const struct dump d = {.task = &t, .target = &board, .threads = 1, .def = def};
 	int rc = task_parse(text, &t);
 	if (rc < 0)
 		return rc;
 	return explain_dump(&d, letters, out);
+}
+
+static int dump(const char *text, const char *letters, struct buf *out)
+{
+	return dump_def(text, letters, NULL, out);
 }
 
 static void compare(const char *path, const char *is)
@@ -53,6 +58,26 @@ TEST(stages_are_those_of_the_golden_files)
 			compare(path, buf_str(&out));
 		buf_free(&out);
 	}
+}
+
+/* "default" is the schedule that tuning timed as such; the one that the rule gives now is one of the rules'. */
+TEST(the_default_is_the_one_that_was_timed)
+{
+	static const char timed[] = "lane=k:4 tile=k:3,x:3 unroll=c:2 order=k,n,y,x,c,r,s par=2 prefetch=1";
+	struct buf now = {0}, then = {0};
+	char row[300] = "";
+	CHECK_OK(dump(task_conv, "s", &now));
+	CHECK_OK(dump_def(task_conv, "s", timed, &then));
+	const char *p = strstr(buf_str(&now), "\ndefault ");
+	REQUIRE(p && sscanf(p, "\ndefault %290[^\n]", row) == 1);
+	CHECK(strstr(buf_str(&then), timed) && test_count(buf_str(&then), "\ndefault ") == 1);
+	p = strstr(buf_str(&then), "\ndefault ");
+	CHECK(p && strstr(p, timed) < strchr(p + 1, '\n'));
+	CHECK(test_count(buf_str(&then), timed) == 1);
+	CHECK(test_count(buf_str(&then), strstr(row, "lane=")) == 1);
+	CHECK(test_count(buf_str(&then), "\n") == test_count(buf_str(&now), "\n"));
+	buf_free(&now);
+	buf_free(&then);
 }
 
 TEST(letters)

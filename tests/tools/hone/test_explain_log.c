@@ -131,6 +131,32 @@ TEST(a_tiny_saving)
 	CHECK(strstr(text, "after 50000000 inferences (each saves 0.0003 ms"));
 }
 
+/* Times that were not taken in turn, or that others disturbed, are said to be such. */
+TEST(doubtful_savings_are_told)
+{
+	char text[1024];
+	struct gain g = {.default_ms = 2, .now_ms = 1, .faster = {2, 1.9, 2.1, 20}};
+	struct payback p = {.spent_ns = 1e9, .saved_ns = 1e6, .fallback_ns = 43e6, .has_fallback = true};
+	for (int i = 0; i < 2; i++) {
+		p.unpaired = i;
+		printed(&p, NULL, text);
+		CHECK(!strstr(text, "at different moments") == !i);
+		CHECK(strstr(text, "against fallback kernels, which were timed once, at another moment that may have "
+				   "been disturbed, this is paid back after 24 inferences"));
+		CHECK(strstr(text, "hone bench --kernels best --kernels fallback runs both in turn"));
+		g.machine = (struct disturbance){i ? 40 : 99, -1, ""};
+		explain_payback_of(&p, &g);
+		printed(&p, &g, text);
+		CHECK(!strstr(text, "as measured of the whole network, disturbed") == !i);
+		CHECK(!strstr(text, "at different moments"));
+		p.network = p.disturbed = false;
+	}
+	/* without races, both times are of records */
+	const struct task_times apart = {2000, 1000, {2, 1.9, 2.1, 20}, false}, raced = {2000, 1000, {2, 1.9, 2.1, 20}, true};
+	CHECK(explain_payback(&(struct trials){.spent_ns = 9}, 1, &apart).unpaired);
+	CHECK(!explain_payback(&(struct trials){.spent_ns = 9}, 1, &raced).unpaired);
+}
+
 /* A kernel that was timed while the machine was slow may save more than the whole network takes. */
 TEST(savings_of_kernels_beside_the_network)
 {
@@ -207,7 +233,7 @@ TEST(the_table_has_the_chosen_candidate)
 		CHECK(strstr(text, "above the chosen one, by a few runs each: 0 lost a race; 5 could") !=
 		      NULL);
 		CHECK(!strstr(text, "1 were"));
-		CHECK(strstr(text, "against fallback kernels this is not paid back") != NULL);
+		CHECK(strstr(text, "this is not paid back: they were not slower") != NULL);
 	}
 	trials_free(&l);
 }

@@ -16,6 +16,9 @@ errors. Outputs are numpy arrays, which have __dlpack__ themselves; without nump
 hone.h's structures take: see Handle and Model. If a device that was asked for cannot run a model, the processor does, and a
 hone.DeviceWarning says why; with strict_device=True that is a hone.DeviceError. A call releases the interpreter's lock while the model runs.
 
+Values are not checked: kernels of Max, MaxPool, Relu and Clip may drop a NaN, so a NaN in an input need not show in the
+outputs. Check inputs that may hold one, as with numpy.isfinite.
+
 What hone raises is a hone.Error, and most are Python's own kinds too: NotFoundError is a FileNotFoundError, FolderError also an
 IsADirectoryError, InputError a ValueError, InputTypeError a TypeError, FormatError a ValueError, HostError (also DeviceError) an OSError, OutOfMemoryError a MemoryError,
 TimedOutError a TimeoutError, UnsupportedError a NotImplementedError.

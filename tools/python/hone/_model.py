@@ -355,7 +355,7 @@ class Model:
         return arrays + [named[n] for n in names[len(arrays) :]]
 
     def run(self, *arrays, **named):
-        """The outputs, a list in the model's order."""
+        """The outputs, a list in the model's order. A NaN in an input need not show in them: see help(hone)."""
         self._open()
         ins, outs, _held, outputs = self._places(arrays, named)
         self._run_on(ins, outs)
