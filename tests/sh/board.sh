@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Another board's programs under QEMU's emulation of single programs: board.sh BUILD [--all]. BUILD is what `make BOARD=...` made.
 # The emulator is told which processor it is (QEMU_CPU) and stops a program at an instruction that this processor does not have, so
-# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor,
-# and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left out is a line "skip:");
-# 180, with --all 3300. SEEDS and HONE_TEST_SHARE (tests/lib/test.h): generated cases of a test. BOARD_BOX: the boxes of tuning.
-# TEST_TIMES: prints how long each check takes.
+# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor
+# (those of nets/ on one), and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left
+# out is a line "skip:"); 180, with --all 3300. SEEDS and HONE_TEST_SHARE (tests/lib/test.h): generated cases of a test. BOARD_BOX:
+# the boxes of tuning. TEST_TIMES: prints how long each check takes.
 build=$1 all=$2 good=0 bad=0 skipped=0
 unset HONE_WORKER # hone starts the worker beside it, not that of this machine
 until=$(($(date +%s) + ${BOARD_S:-$([ -n "$2" ] && echo 3300 || echo 180)}))
@@ -171,5 +171,17 @@ for t in "$build"/tests/test_*; do
 	[ -x "$t" ] || continue
 	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} HONE_TEST_SHARE=${HONE_TEST_SHARE:-25} check "$(basename "$t") on $most" on $most timeout 600 "$t"
 done
+# Standard networks, which are stored without weights: the small ones first, each with its weights on one processor.
+filled() { # network
+	rm -rf "$dir/net"
+	cp -r "$HONE_DATA/nets/$1" "$dir/net" && chmod -R u+w "$dir/net" && "$dir/fill" "$dir/net" >"$dir/all" &&
+		says "^1 passed, 0 failed" $most timeout 900 "$h" onnx-test "$dir/net" --kernels default
+}
+if [ -n "$all" ] && [ -n "$nets" ] && [ -f "$HONE_DATA/nets/fill.c" ] && cc -O2 -o "$dir/fill" "$HONE_DATA/nets/fill.c"; then
+	for n in $(awk '{ n = $1 + 4 * $2; if (n > most[FILENAME]) most[FILENAME] = n }
+		END { for (f in most) print most[f], f }' "$HONE_DATA"/nets/*/weights.fill | sort -n | sed 's,/weights.fill$,,; s,.*/,,'); do
+		check "$n on $most" filled "$n"
+	done
+fi
 [ ! -e "$build/honed" ] || check "sizes and versions of glibc" sh tests/sh/footprint.sh "$build"
 end
