@@ -22,11 +22,12 @@ VERSION     := 0.1.0
 
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
-CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -DHONE_LIBDIR='"$(PREFIX)/lib/hone"' -I. -I$(B)/gen -MMD -MP
+# `override`: these are added to what the command line gives, too.
+override CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -DHONE_LIBDIR='"$(PREFIX)/lib/hone"' -I. -I$(B)/gen -MMD -MP
 SANS      = $(if $(filter thread,$(SAN)),thread -Wno-maybe-uninitialized -Wno-tsan,address$(,)undefined)
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
-LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address) -Wl,--as-needed
+override LDFLAGS += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address) -Wl,--as-needed
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
 src   = $(wildcard $(1))
@@ -111,7 +112,7 @@ $(B)/hone-maker: LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
 $(B)/hone-maker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
 MAKER ?= $(B)/hone-worker
-$(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): CPPFLAGS += -I$(LLVM_INCLUDE)
+$(call objs,$(LLVMC) tests/kernels/emit/test_llvm_types.c): override CPPFLAGS += -I$(LLVM_INCLUDE)
 
 # ---- objects ----
 # Loops over floats: vectorised, and no errno or traps to keep.
@@ -174,8 +175,10 @@ LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/o
 LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/add8 kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
-SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
-	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer
+# For a debugger or a sanitizer they stay as CFLAGS says, with frame pointers.
+DEBUGGED = $(SAN)$(filter -O0 -Og,$(CFLAGS))
+SMALL  = $(if $(DEBUGGED),,$(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -fomit-frame-pointer) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
+	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
 # -O3 without copies of whole loops: libhone.so stays below 1 MB, and as fast.
 LEAN = $(if $(findstring clang,$(CC)),,-fno-split-loops -fno-unswitch-loops)
 $(B)/lib/agent/run/host_run.o $(B)/lib/agent/run/host_flat.o: FAST = -O3 $(LEAN)
@@ -189,7 +192,7 @@ $(less_task:%=$(B)/lib/kernels/task/%.o): FAST = -DTASK_INPUTS=0
 $(less_space:%=$(B)/lib/kernels/space/%.o): FAST = -DSCHED_THREADED=0
 define small_object
 	@mkdir -p $(@D)
-	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) $(LEANER) -c -o $@ $<
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(if $(DEBUGGED),$(filter-out -O%,$(FAST)),$(FAST)) $(LEANER) -c -o $@ $<
 endef
 $(B)/lib/%.o: %.c | $(PROTO)
 	$(small_object)

@@ -45,34 +45,38 @@ t/%: $(B)/tests/test_%
 
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
-LONGEST = nspawn.sh board.sh fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh board.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
+LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+SCRIPTS = attacks.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
-$(patsubst %,$(B)/results/%,$(filter-out board.sh,$(SCRIPTS))): $(B)/results/%: all $(B)/man $(B)/man3
+$(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
-# Programs for another board, where its compiler and its emulator are: the folder with its libraries is made for the first test.
-ARM64 = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v aarch64-linux-gnu-g++),$(shell command -v qemu-aarch64-static))
+# Programs for other boards, where compiler and emulator are: the folder with a board's libraries is made for the first test. What
+# board.sh runs is enough for armhf: all else is the same code.
+CAN_CROSS = $(and $(if $(SAN),,yes),$(shell command -v mmdebstrap),$(shell command -v $(1)-g++),$(shell command -v qemu-$(2)-static))
+CROSSED   = $(if $(call CAN_CROSS,aarch64-linux-gnu,aarch64),arm64) $(if $(call CAN_CROSS,arm-linux-gnueabihf,arm),armhf)
+made_arm64 = hone honed hone-sync hone-worker libhone.so board
+made_armhf = hone hone-worker board
 ifeq ($(BOARD),) # of BOARD's own, board.mk makes this
-build-generic-arm64/board: FORCE
-	@+if $(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 sysroot; then \
-		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=build-generic-arm64 $(addprefix build-generic-arm64/,hone honed hone-sync hone-worker libhone.so board); \
+build-generic-arm64/board build-generic-armhf/board: build-generic-%/board: FORCE
+	@+if $(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* sysroot; then \
+		$(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* $(made_$*:%=build-generic-$*/%); \
 	else rm -f $@; fi
 endif
 FORCE:
-cross: $(if $(ARM64),build-generic-arm64/board)
-$(B)/results/board.sh: cross
-	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh $(if $(ARM64),build-generic-arm64,none)
+cross: $(CROSSED:%=build-generic-%/board)
+$(B)/results/board-arm64 $(B)/results/board-armhf: $(B)/results/board-%: cross
+	@sh tests/sh/test.sh run $@ sh tests/sh/board.sh $(if $(filter $*,$(CROSSED)),build-generic-$*,none)
 $(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container
 	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
 	@sh tools/build/deps.sh --maybe clang lld qemu-user-static
 	@sh tools/build/deps.sh --maybe postgresql-15 nginx-light
-	@sh tools/build/deps.sh --maybe mmdebstrap gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
+	@sh tools/build/deps.sh --maybe mmdebstrap gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf
 	@sh tools/build/deps.sh --maybe pocl-opencl-icd ocl-icd-libopencl1
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
@@ -99,14 +103,14 @@ DEVICES = opencl% cuda% ptx% llvm_ptx% dev_opencl dev_cuda cli_cuda cli_opencl c
 # Programs and their clocks: daemons, servers, and boxes of a second.
 DAEMONS = honed% fleet% sync% cli% herd% kills doctor_honed tune_% until networks lives db publish torture scenario
 # A program that the emulator hosts has no filters of system calls, no limits of memory of its own and no memory shared with a child,
-# and root of a user namespace is the only user there.
-HOSTED = sandbox child hire apart apart_worker runner llvm_runner file
+# root of a user namespace is the only user there, and a thread of the emulator's may use all processors (topo).
+HOSTED = sandbox child hire apart apart_worker runner llvm_runner file topo
 # They compile or link with the compiler of the machine that they run on.
 COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
 board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all
-.PHONY: test cross layers fuzz torture board-test
+.PHONY: FORCE test cross layers fuzz torture board-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<

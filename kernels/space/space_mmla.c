@@ -23,7 +23,12 @@ static bool make_tile(const struct space *s, int stage, struct sstage *c, int ax
 	rules_finish(s, stage, c);
 	c->mmla = true;
 	rules_settle(s, stage, c);
-	return c->mmla && rules_fits(s, stage, c) && (free >= SPARE_STRAIGHT || stage_steps(st) >= MMLA_RUN);
+	struct mmla m;
+	if (!c->mmla || stage_mmla(s->t, st, c, &m) < 0)
+		return false;
+	free -= m.run != 0; /* a load has the operands of two steps */
+	return free >= SPARE && rules_fits(s, stage, c) &&
+	       (free >= SPARE_STRAIGHT || stage_steps(st) >= MMLA_RUN);
 }
 
 void mmla_default(const struct space *s, int stage, struct sstage *out)

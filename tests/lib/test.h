@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A test is one binary tests/test_NAME.c with TEST(name) blocks and TEST_MAIN. Prints a line per failing
  * check and, last, "N passed, N failed, N skipped". `build/tests/test_x NAME` runs the blocks whose name
- * contains NAME; with TEST_TIMES set, a line says how long each takes. */
+ * contains NAME; with TEST_TIMES set, a line says how long each takes. HONE_TEST_SHARE=25: tests of many
+ * generated cases run each 25th alone, for emulators and other slow machines. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -78,6 +79,13 @@ static inline double test_now_s(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The step of a loop over generated cases. If it is not 1, too few run to count those with a property. */
+static inline int test_share(void)
+{
+	const char *share = getenv("HONE_TEST_SHARE");
+	return share && atoi(share) > 1 ? atoi(share) : 1;
 }
 
 static inline int test_count(const char *text, const char *part)

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Another board's programs under QEMU's emulation of single programs: board.sh BUILD [--all]. BUILD is what `make BOARD=...` made.
 # The emulator is told which processor it is (QEMU_CPU) and stops a program at an instruction that this processor does not have, so
-# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor,
-# and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left out is a line "skip:");
-# 180, with --all 3300. SEEDS: generated cases of a test. BOARD_BOX: the boxes of tuning.
+# that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor
+# (those of nets/ on one), and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left
+# out is a line "skip:"); 180, with --all 3000. SEEDS and HONE_TEST_SHARE (tests/lib/test.h): generated cases of a test. BOARD_BOX:
+# the boxes of tuning. TEST_TIMES: prints how long each check takes.
 build=$1 all=$2 good=0 bad=0 skipped=0
 unset HONE_WORKER # hone starts the worker beside it, not that of this machine
-until=$(($(date +%s) + ${BOARD_S:-$([ -n "$2" ] && echo 3300 || echo 180)}))
+until=$(($(date +%s) + ${BOARD_S:-$([ -n "$2" ] && echo 3000 || echo 180)}))
 end() {
 	echo "$good passed, $bad failed, $skipped skipped"
 	[ $bad = 0 ]
@@ -21,8 +22,8 @@ skip() { # why
 [ -f "$build/board" ] || skip "no build for another board in $build (make sysroot BOARD=generic-arm64 && make BOARD=generic-arm64)"
 { read -r arch && read -r sysroot; } <"$build/board"
 case $arch in
-arm64) emulator=qemu-aarch64 cpus="cortex-a72 cortex-a76 cortex-a53" least=cortex-a53 most=cortex-a76 ;;
-armhf) emulator=qemu-arm cpus="cortex-a7 cortex-a15 cortex-a9" least=cortex-a9 most=cortex-a15 ;;
+arm64) emulator=qemu-aarch64 triple=aarch64-linux-gnu cpus="cortex-a72 cortex-a76 cortex-a53" least=cortex-a53 most=cortex-a76 ;;
+armhf) emulator=qemu-arm triple=arm-linux-gnueabihf cpus="cortex-a7 cortex-a15 cortex-a9" least=cortex-a9 most=cortex-a7 ;;
 *) skip "programs for $arch need no emulator" ;;
 esac
 command -v $emulator-static >/dev/null || skip "no $emulator-static on PATH (apt-get install qemu-user-static)"
@@ -30,7 +31,10 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 # hone starts hone-worker: the kernel must know how to run both. A registration in a user namespace of one's own leaves the
 # machine as it is; kernels before 6.7 have only one for all, so that they need the machine's own.
+# Linux tells 32-bit programs the processor in /proc/cpuinfo alone, where the emulator shows this machine's.
 cat >"$dir/inside" <<'END'
+info=${0%/*}/cpuinfo-$QEMU_CPU
+[ ! -f "$info" ] || mount --bind "$info" /proc/cpuinfo || exit 99
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat "$1" >/proc/sys/fs/binfmt_misc/register || exit 99
 shift
 exec "$@"
@@ -38,6 +42,10 @@ END
 rule=$(ls /usr/lib/binfmt.d/$emulator.conf /usr/share/qemu/binfmt.d/$emulator.conf 2>/dev/null | head -1)
 direct=
 [ -e "/proc/sys/fs/binfmt_misc/$emulator" ] && direct=yes
+for part in c07:cortex-a7 c09:cortex-a9 c0f:cortex-a15; do
+	[ $arch != armhf ] || printf '%s\n' "processor : 0" "CPU implementer : 0x41" "CPU architecture: 7" "CPU variant : 0x0" \
+		"CPU part : 0x${part%:*}" "CPU revision : 5" >"$dir/cpuinfo-${part#*:}"
+done
 on() { # processor, command...
 	processor=$1
 	shift
@@ -53,7 +61,7 @@ on $least "$build/hone" version >"$dir/said" 2>&1 ||
 # A kernel that crashes the worker is no failure to hone, which takes another one: here an instruction that the processor lacks is.
 illegal="uncaught target signal 4"
 check() { # what, command...
-	what=$1
+	what=$1 start=$(date +%s)
 	shift
 	: >"$dir/all"
 	if [ "$(date +%s)" -ge "$until" ]; then
@@ -66,17 +74,30 @@ check() { # what, command...
 		echo "board: $what:"
 		{ grep -h "$illegal" "$dir/said" "$dir/all" | sort | uniq -c; tail -5 "$dir/said"; } | sed 's/^/	/'
 	fi
+	[ -z "${TEST_TIMES:-}" ] || echo "$(($(date +%s) - start)) s  $what"
 }
 says() { # words, processor, command...
 	words=$1
 	shift
 	{ on "$@" >"$dir/all" 2>&1 && grep -q -- "$words" "$dir/all"; } || { cat "$dir/all"; false; }
 }
+tells() { # words, processor, command..., which may fail
+	words=$1
+	shift
+	on "$@" >"$dir/all" 2>&1
+	grep -q -- "$words" "$dir/all"
+}
+# A box that a busy machine leaves no time is no failure.
+boxed() { # processor, command...
+	on "$@" >"$dir/all" 2>&1 || grep -q "ended before any kernel was tried" "$dir/all" || { cat "$dir/all"; false; }
+}
 h=$build/hone
 for cpu in $cpus; do
-	[ $arch != arm64 ] || check "hone devices names $cpu" says "^cpu: $cpu," $cpu "$h" devices --cache "$dir/$cpu"
+	[ $arch = armhf ] && [ -n "$direct" ] || check "hone devices names $cpu" says "^cpu: $cpu," $cpu "$h" devices --cache "$dir/$cpu"
 done
 [ $arch != armhf ] || check "hone devices names armv7-neon" says "armv7-neon" $least "$h" devices --cache "$dir/$least"
+
+[ -n "$all" ] || [ $arch != armhf ] || cpus="$least $most" # cortex-a15 has the instructions of cortex-a7
 
 # A network without data: its kernels against the reference, as they come, as compiled by the emulated worker, and tuned.
 net=$dir/steering.onnx box=${BOARD_BOX:-20s}
@@ -84,7 +105,7 @@ mkdir "$dir/none"
 check "hone zoo" on $least "$h" zoo steering -o "$net"
 for cpu in $cpus; do
 	check "the network is right without tuning on $cpu" on $cpu "$h" verify "$net" --cache "$dir/none"
-	check "tuning tries kernels on $cpu" says " [1-9][0-9]* trials in" $cpu "$h" tune "$net" --budget "$box" --cache "$dir/$cpu"
+	check "tuning tries kernels on $cpu" says " [1-9][0-9]* trials\? in" $cpu "$h" tune "$net" --budget "$box" --cache "$dir/$cpu"
 	check "the tuned network is right on $cpu" on $cpu "$h" verify "$net" --kernels best --cache "$dir/$cpu"
 done
 # What was tuned for the best processor must not reach the least, where its instructions trap.
@@ -108,14 +129,21 @@ for n in $rounded; do
 	check "$n is quantised" on $most "$h" quantize "$d/model.onnx" --data "$d" --scan 0 -o "$dir/$n.onnx"
 	for cpu in $most $least; do
 		check "$n of 8-bit integers on $cpu" says "^PASS" $cpu timeout 600 "$h" verify "$dir/$n.onnx" --kernels default --cache "$dir/none"
-		check "$n with 16-bit floats is tuned on $cpu" on $cpu "$h" tune "$d/model.onnx" --level half-sum --budget "$box" --cache "$dir/half-$cpu"
+		if [ $arch = armhf ]; then # which has no instructions for 16-bit floats
+			check "hone tune says that there are no 16-bit floats on $cpu" tells "stay at 32 bits" $cpu "$h" tune "$d/model.onnx" \
+				--level half-sum --budget 5s --cache "$dir/half-$cpu"
+			check "$n stays at 32 bits on $cpu" says "^levels of the kernels: [0-9]* fp32$" $cpu timeout 600 "$h" verify "$d/model.onnx" \
+				--level half-sum --kernels default --cache "$dir/half-$cpu"
+			continue
+		fi
+		check "$n with 16-bit floats is tuned on $cpu" boxed $cpu "$h" tune "$d/model.onnx" --level half-sum --budget "$box" --cache "$dir/half-$cpu"
 		check "$n with 16-bit floats on $cpu" says "^PASS" $cpu timeout 600 "$h" verify "$d/model.onnx" --level half-sum --kernels best --cache "$dir/half-$cpu"
 		[ $cpu != $most ] || ! grep -q "^levels.* half-sum" "$dir/all" || halves=$((halves + 1))
 	done
 done
-# The emulator must stop code for a better processor, or all of this would show nothing: a library tells hone of instructions for
-# products of bytes and sums of 16-bit floats that the processor does not have.
-cat >"$dir/lie.c" <<'END'
+# The emulator must stop code for a better processor, or all of this would show nothing. On arm64 a library tells hone of instructions for
+# products of bytes and sums of 16-bit floats that the processor does not have. For armhf hone knows no such choice: a program stands for it.
+cat >"$dir/arm64.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/auxv.h>
@@ -125,18 +153,32 @@ unsigned long getauxval(unsigned long type)
 	return real(type) | (type == AT_HWCAP ? HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP : 0);
 }
 END
-stopped() {
-	QEMU_SET_ENV=LD_PRELOAD=$dir/lie.so on $least "$h" verify "$dir/mnist_8.onnx" --kernels default --cache "$dir/none" 2>&1 | grep "$illegal" >/dev/null
+cat >"$dir/armhf.c" <<'END'
+int main(int n, char **args)
+{
+	int r = args != 0;
+	__asm__ volatile(".arch_extension idiv\n\tsdiv %0, %1, %1" : "=r"(r) : "r"(n));
+	return r - 1;
 }
-if [ $arch = arm64 ] && [ -n "$rounded" ] && aarch64-linux-gnu-gcc --sysroot="$sysroot" -shared -fPIC -o "$dir/lie.so" "$dir/lie.c" 2>"$dir/said"; then
-	check "code for a better processor is stopped on $least" stopped
+END
+stopped_arm64() {
+	QEMU_SET_ENV=LD_PRELOAD=$dir/better on $least "$h" verify "$dir/mnist_8.onnx" --kernels default --cache "$dir/none" 2>&1 | grep "$illegal" >/dev/null
+}
+stopped_armhf() {
+	on $most "$dir/better" && on $least "$dir/better" 2>&1 | grep "$illegal" >/dev/null
+}
+flags="-mcpu=cortex-a7 -B$sysroot/usr/lib/$triple"
+[ $arch != arm64 ] || flags="-shared -fPIC"
+# shellcheck disable=SC2086
+if [ -n "$rounded" ] && $triple-gcc --sysroot="$sysroot" $flags -o "$dir/better" "$dir/$arch.c" 2>"$dir/said"; then
+	check "code for a better processor is stopped on $least" stopped_$arch
 fi
 # Short boxes may keep none: --all asks for one.
-[ -z "$all$rounded" ] || echo "board: $halves networks with sums of 16-bit floats on $most"
+[ -z "$all$rounded" ] || [ $arch = armhf ] || echo "board: $halves networks with sums of 16-bit floats on $most"
 [ -z "$all" ] || [ -z "$rounded" ] || [ $arch != arm64 ] || check "a network has sums of 16-bit floats on $most" [ $halves -gt 0 ]
 for n in $nets; do
 	for cpu in $cpus; do
-		check "$n on $cpu" says "^1 passed, 0 failed" $cpu timeout 900 "$h" onnx-test "$HONE_DATA/models/$n" --kernels default
+		check "$n on $cpu" says "^1 passed, 0 failed" $cpu timeout 600 "$h" onnx-test "$HONE_DATA/models/$n" --kernels default
 	done
 done
 
@@ -144,7 +186,19 @@ done
 for t in "$build"/tests/test_*; do
 	case $t in *.o | *.d) continue ;; esac
 	[ -x "$t" ] || continue
-	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} check "$(basename "$t") on $most" on $most timeout 600 "$t"
+	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} HONE_TEST_SHARE=${HONE_TEST_SHARE:-25} check "$(basename "$t") on $most" on $most timeout 600 "$t"
 done
-check "sizes and versions of glibc" sh tests/sh/footprint.sh "$build"
+# Standard networks, which are stored without weights: the small ones first, each with its weights on one processor.
+filled() { # network
+	rm -rf "$dir/net"
+	cp -r "$HONE_DATA/nets/$1" "$dir/net" && chmod -R u+w "$dir/net" && "$dir/fill" "$dir/net" >"$dir/all" &&
+		says "^1 passed, 0 failed" $most timeout 600 "$h" onnx-test "$dir/net" --kernels default
+}
+if [ -n "$all" ] && [ -n "$nets" ] && [ -f "$HONE_DATA/nets/fill.c" ] && cc -O2 -o "$dir/fill" "$HONE_DATA/nets/fill.c"; then
+	for n in $(awk '{ n = $1 + 4 * $2; if (n > most[FILENAME]) most[FILENAME] = n }
+		END { for (f in most) print most[f], f }' "$HONE_DATA"/nets/*/weights.fill | sort -n | sed 's,/weights.fill$,,; s,.*/,,'); do
+		check "$n on $most" filled "$n"
+	done
+fi
+[ ! -e "$build/honed" ] || check "sizes and versions of glibc" sh tests/sh/footprint.sh "$build"
 end

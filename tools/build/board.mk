@@ -25,18 +25,18 @@ LLVM_INCLUDE = $(LLVM_ROOT)/include
 LLVM_LIBS = -Wl,--start-group $(wildcard $(LLVM_ROOT)/lib/libLLVM*.a) -Wl,--end-group -lz -lzstd -lxml2 -lrt -ldl -lstdc++ -lm
 PTX_PARTS := $(if $(findstring cuda,$(call board,devices)),nvptx)
 # 32-bit machines, too, see files of more than 2 GB, and the year 2038.
-CPPFLAGS += --sysroot=$(SYSROOT) $(if $(filter armhf,$(ARCH)),-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
+override CPPFLAGS += --sysroot=$(SYSROOT) $(if $(filter armhf,$(ARCH)),-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
 # The C++ library is that of the board, too: ours may need functions of a newer C library.
 # Segments are aligned to the largest pages of such boards, those of Raspberry Pi 5, instead of the linker's 64 KB.
-LDFLAGS  += $(if $(filter arm64,$(ARCH)),-Wl$(,)-z$(,)max-page-size=16384) -Wl$(,)-O2
-LDFLAGS  += --sysroot=$(SYSROOT) $(foreach d,usr/lib lib,$(foreach w,-B -L,$(w)$(SYSROOT)/$(d)/$(TRIPLE))) $(addprefix -L,$(wildcard $(SYSROOT)/usr/lib/gcc/$(TRIPLE)/*))
+override LDFLAGS += $(if $(filter arm64,$(ARCH)),-Wl$(,)-z$(,)max-page-size=16384) -Wl$(,)-O2
+override LDFLAGS += --sysroot=$(SYSROOT) $(foreach d,usr/lib lib,$(foreach w,-B -L,$(w)$(SYSROOT)/$(d)/$(TRIPLE))) $(addprefix -L,$(wildcard $(SYSROOT)/usr/lib/gcc/$(TRIPLE)/*))
 # A C library before 2.34 has threads and more in libraries of their own.
 CLIBS    := -lpthread -lm -ldl -lrt
 # Where the board's C library is the older one, the other libraries come from archives, which need names that it does not have.
 STUBS    := $(B)/tools/build/board_udev.o
 ifneq ($(LIBC),$(SUITE))
 STUBS    += $(B)/tools/build/board_libc.o
-CPPFLAGS += -include tools/build/board_libc.h
+override CPPFLAGS += -include tools/build/board_libc.h
 $(addprefix $(B)/,hone honed hone-worker hone-sync): $(STUBS)
 endif
 # Static programs need nothing of the board, and open no drivers of GPUs. hone-sync stays dynamic: Debian has no archives of all that
@@ -51,8 +51,13 @@ tarball: $(if $(DYNAMIC),,static) all
 	@sh tools/build/tarball.sh $(B) $(BOARD) $(VERSION) $(SONAME) $(if $(DYNAMIC),dynamic,static) $(BASELINES:%=$(B)/gen/%.fallback.zst)
 .PHONY: static tarball
 .DEFAULT_GOAL := all
+# What runs on this machine, without the board's flags.
+HERE = @+$(MAKE) --no-print-directory BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy STRIP=strip SAN= FUZZ= CPPFLAGS= LDFLAGS= CFLAGS='-O2 -g'
 $(MAKER): force-maker
-	@+env -u CPPFLAGS -u LDFLAGS $(MAKE) --no-print-directory BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=objcopy SAN= FUZZ= CFLAGS='-O2 -g' $(MAKER)
+	$(HERE) $(MAKER)
+# Programs that run on this machine write the manual pages and completions.
+$(B)/man: force-maker
+	$(HERE) build/man && rm -rf $@ && mkdir -p $(@D) && cp -r build/man $@
 force-maker:
 .PHONY: force-maker
 # For tests/sh: the architecture, where its libraries are, and whose C library the board has.

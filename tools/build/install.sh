@@ -1,15 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs programs, units, libhone, its Python package, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
+# STRIP: the strip of its programs. RUNS: another build of the same version, whose programs run here (BUILD may be of another board).
 # hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
 set -e
 case $3 in "" | /*) ;; *) echo "make install: PREFIX='$3' is no absolute path: write PREFIX=$PWD/$3" >&2; exit 1 ;; esac
-b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
+b=$1 runs=${RUNS:-$1} dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
+if [ "$runs" != "$b" ] && [ -z "$dest" ]; then
+	echo "make install: these programs are not for this machine: DESTDIR= says into which folder they go" >&2
+	exit 1
+fi
 install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
 	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples" "$root/share/hone/boards"
-install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$b/hone-sync" "$b/hone-fleet" "$root/bin"
+programs="hone honed hone-worker hone-sync"
+[ ! -e "$b/hone-fleet" ] || programs="$programs hone-fleet" # boards are no servers
+for p in $programs; do install -m 755 "$b/$p" "$root/bin"; done
 sh tools/build/units.sh --install "$dest" "$prefix"
+[ -e "$b/hone-fleet" ] || rm -f "$root/lib/systemd/system/hone-fleet.service"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
 install -m 644 "$b"/man/*.5 "$root/share/man/man5"
 install -m 644 "$b"/man/*.8 "$root/share/man/man8"
@@ -18,11 +26,11 @@ install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
 install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
 install -m 644 configs/boards/*.conf "$root/share/hone/boards"
-for p in hone hone-fleet; do "$b/$p" --bash-completion > "$root/share/bash-completion/completions/$p"; done
+for p in hone hone-fleet; do [ ! -e "$b/$p" ] || "$runs/$p" --bash-completion >"$root/share/bash-completion/completions/$p"; done
 install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
-install -m 755 -s "$b/libhone.so" "$root/lib/$soname"
-install -m 755 -s "$b/libhone-device.so" "$root/lib/hone"
+install -m 755 -s --strip-program="${STRIP:-strip}" "$b/libhone.so" "$root/lib/$soname"
+install -m 755 -s --strip-program="${STRIP:-strip}" "$b/libhone-device.so" "$root/lib/hone"
 rm -f "$root/lib/libhone-opencl.so" "$root/lib/libhone-device.so" "$root"/lib/libhone.so.0* # former names and places
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"
@@ -67,4 +75,4 @@ if [ -z "$dest" ] && ! sh tools/build/units.sh --private "$dest" "$prefix" && [ 
 fi
 conf=
 sh tools/build/units.sh --private "$dest" "$prefix" || [ ! -e "$dest/etc/hone/honed.conf" ] || conf="; and $dest/etc/hone/honed.conf"
-echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion$words$conf"
+echo "installed in $root: $(echo "$programs" | sed 's/ /, /g'), their units, libhone, manual pages (man hone, man hone_open), bash completion$words$conf"

@@ -12,13 +12,15 @@ size:
 	@for d in $(ROOMS) $(sort $(patsubst %/,%,$(dir $(TESTSRC) $(HELPERS)))); do printf '%8d lines  %3d files  %s\n' $$(cat $$d/*.[ch] | wc -l) \
 		$$(ls $$d/*.[ch] | wc -l) $$d; done; wc -l Makefile */rules.mk */*/rules.mk tests/sh/*.sh tools/build/*.sh | sed 's/^/   /'
 CMDS = $(subst _,-,$(patsubst tools/hone/cmd_%.c,%,$(call src,tools/hone/cmd_*.c)))
+ifeq ($(BOARD),) # those of another board's are this machine's: board.mk
 $(B)/man: $(PROGRAMS) tools/build/man.sh tools/build/man5.awk $(wildcard configs/man/*) configs/honed.conf
 	$(call say,GEN)sh tools/build/man.sh $(B) $(VERSION) $(CMDS)
+endif
 $(B)/man3: agent/run/hone.h tools/build/man3.awk
 	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f tools/build/man3.awk $<
 # Knobs: DESTDIR PREFIX, PYTHON=python3 of the Python package, PYTHON_SITE=its folder.
 install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
-	@sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
+	@STRIP=$(STRIP) RUNS=$(if $(BOARD),build,$(B)) sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 # The libraries of a wheel need the C library alone.
 WHEEL_LIBS = -l:libprotobuf-c.a -l:libzstd.a
 $(B)/wheel/libhone.so: $(B)/libhone.o

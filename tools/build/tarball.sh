@@ -21,7 +21,25 @@ install -m 644 "$@" "$root/lib/hone"
 sh tools/build/units.sh --install "$dir" /usr/local
 # Unpacking leaves the board's own honed.conf alone: the example is in share/doc/hone/examples.
 rm -rf "$root/lib/systemd/system/hone-fleet.service" "$dir/etc"
+# NEEDS: which Debian packages each file needs, by the names that Debian makes of libraries' names. ld-linux comes with libc6.
+needs() { # file
+	readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sed '
+		/^ld-linux/d
+		s/^lib\(c\|m\|dl\|rt\|pthread\)\.so\.[0-9]*$/libc6/
+		s/^libz\.so\.1$/zlib1g/
+		s/^libxml2\.so\.2$/libxml2/
+		s/^libjpeg\.so\.62$/libjpeg62-turbo/
+		s/^libgcc_s\.so\.1$/libgcc-s1/
+		s/\([0-9]\)\.so\./\1-/
+		s/\.so\.//' | sort -u | tr '\n' ' ' | sed 's/ $//'
+}
+install -d "$root/share/doc/hone"
+for f in $(cd "$root" && find bin lib -type f | sort); do
+	readelf -h "$root/$f" >/dev/null 2>&1 || continue
+	words=$(needs "$root/$f")
+	echo "$f: ${words:-nothing}"
+done >"$root/share/doc/hone/NEEDS"
 out=$b/hone-$version-$board-$kind.tar.gz
 tar -C "$dir" --owner=0 --group=0 -czf "$out" .
-echo "$out: $(find "$dir" -type f -exec cat {} + | wc -c) bytes installed"
+echo "$out: $(find "$dir" -type f -exec cat {} + | wc -c) bytes installed; the board's packages that they need: share/doc/hone/NEEDS in it"
 rm -rf "$dir"

@@ -617,6 +617,14 @@ static int calibrate(const struct args *a, const struct target *host, struct tun
 	return rc < 0 ? interrupt_status(rc) : rc;
 }
 
+/* Says so where a level of 16-bit floats changes nothing. */
+static void say_idle_level(const struct target *host, enum level l)
+{
+	if (level_f16(l) && !target_converts_f16(host))
+		log_info("level %s: %s has no instructions for 16-bit floats, so all kernels stay at 32 bits",
+			 level_name((int)l), host->isa);
+}
+
 static int run_here(const struct args *a)
 {
 	struct target host;
@@ -657,6 +665,8 @@ static int run_here(const struct args *a)
 		rc = target_host(&host);
 	if (rc >= 0)
 		rc = o.threads = model_threads(a, &host);
+	if (rc >= 0 && !o.device)
+		say_idle_level(&host, o.level);
 	if (rc >= 0 && o.device) { /* a job of honed has one processor beside the device */
 		o.host_threads = leash_is_child() ? 1 : o.threads;
 		o.threads = 1;

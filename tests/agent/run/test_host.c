@@ -119,7 +119,7 @@ TEST(random_tasks)
 {
 	struct rng r;
 	rng_seed(&r, 21);
-	for (int i = 0; i < 1500; i++) {
+	for (int i = 0; i < 1500; i += test_share()) {
 		task_random(&r, &task);
 		tame(&task.stage[0].body);
 		tame(&task.stage[0].post);
@@ -276,7 +276,7 @@ TEST(random_windows)
 {
 	struct rng r;
 	rng_seed(&r, 31);
-	for (int i = 0; i < 1200; i++) {
+	for (int i = 0; i < 1200; i += test_share()) {
 		struct buf b = {0};
 		put_window(&r, &b);
 		int rc = task_parse(buf_str(&b), &task);
@@ -295,7 +295,7 @@ TEST(short_lines)
 {
 	struct rng r;
 	rng_seed(&r, 33);
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 400; i += test_share()) {
 		struct buf b = {0};
 		int g = any(&r, 1, 3), k = any(&r, 1, 6), c = any(&r, 1, 9), y = any(&r, 1, 9),
 		    x = any(&r, 1, 17);
@@ -322,7 +322,7 @@ TEST(long_strided_rows)
 {
 	struct rng r;
 	rng_seed(&r, 34);
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 60; i += test_share()) {
 		struct buf b = {0};
 		int k = any(&r, 1, 9), c = any(&r, 1, 5), taps = any(&r, 1, 4), x = any(&r, 16, 70),
 		    step = any(&r, 2, 4);

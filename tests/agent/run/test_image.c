@@ -74,7 +74,7 @@ static int check_cases(const char *folder, struct way *w, int every, const struc
 	char **cases;
 	const struct case_runner runner = {run_restored, w};
 	int passed = 0, n = case_find(&a, folder, &cases);
-	for (int i = 0; i < n; i += every) {
+	for (int i = 0; i < n; i += every * test_share()) {
 		char why[512] = "";
 		enum case_result r = strstr(cases[i], "training_dropout")
 					 ? CASE_SKIPPED
@@ -97,8 +97,8 @@ TEST(operators)
 		SKIP("no data folder (set HONE_DATA)");
 	REQUIRE(onnx_shell("mkdir $T/core && tar --zstd -xf $D/onnx/core-node.tar.zst -C $T/core") == 0);
 	snprintf(folder, sizeof folder, "%s/core", onnx_tmp_dir());
-	CHECK(check_cases(folder, &w, 1, &case_gate_onnx) >= 640);
-	CHECK(w.nodes > 100);
+	CHECK(check_cases(folder, &w, 1, &case_gate_onnx) >= 640 / test_share());
+	CHECK(w.nodes > 100 / test_share());
 }
 
 /* An image runs with other numbers of threads than it was made with. */
@@ -110,7 +110,7 @@ TEST(networks)
 		SKIP("no data folder (set HONE_DATA)");
 	REQUIRE(pool_open(&w.pool, 2, NULL) >= 0 && pool_open(&w.other, 3, NULL) >= 0);
 	snprintf(folder, sizeof folder, "%s/models", test_data());
-	CHECK(check_cases(folder, &w, 4, &case_gate_fp32) >= 5);
+	CHECK(check_cases(folder, &w, 4, &case_gate_fp32) >= (test_share() > 1 ? 1 : 5));
 	CHECK(w.nodes > 0);
 	pool_close(w.pool);
 	pool_close(w.other);
@@ -177,9 +177,8 @@ TEST(hostile_descriptions)
 	int refused = 0;
 	for (size_t n = 0; n < meta.n; n += 1 + n / 16) /* cut at growing lengths */
 		CHECK_FAILS(plan_restore(meta.p, n, NULL, &q), E_CORRUPT, "damaged");
-	for (size_t i = 0; i < meta.n; i++) { /* keep the memory's size, or it takes all memory */
-		if (i < 40)
-			continue;
+	/* keep the memory's size, or it takes all memory */
+	for (size_t i = 40; i < meta.n; i += (size_t)test_share()) {
 		for (int bit = 0; bit < 8; bit += 1 + (i > 2048) * 6) {
 			meta.p[i] = (char)(meta.p[i] ^ 1 << bit);
 			if (plan_restore(meta.p, meta.n, NULL, &q) >= 0)
@@ -189,7 +188,7 @@ TEST(hostile_descriptions)
 			meta.p[i] = (char)(meta.p[i] ^ 1 << bit);
 		}
 	}
-	CHECK(refused > 500);
+	CHECK(refused > 500 / test_share());
 	CHECK_OK(again(p, &meta, NULL, &q));
 	plan_free(q);
 	plan_free(p);

@@ -560,25 +560,32 @@ TEST(arithmetic_flushes)
 	      same_bits(once(V_MIN, 0.0f, -0.0f, 0, 0), -0.0f));
 }
 
-/* A finite f16 as a multiple of 2^-24. */
-static int64_t units(uint16_t h)
+/* A finite f16 is the returned number times 2^(exp - 24). */
+static uint64_t digits(uint16_t h, int *exp)
 {
-	int64_t exp = h >> 10 & 31, mant = h & 0x3ff, v = exp ? (mant | 0x400) << (exp - 1) : mant;
-	return h >> 15 ? -v : v;
+	int e = h >> 10 & 31;
+	*exp = e ? e - 1 : 0;
+	return e ? (h & 0x3ff) | 0x400 : h & 0x3ff;
 }
 
-/* a * b + c rounded to f16, in whole numbers: the sum counts 2^-48. For finite operands. */
+/* a * b + c rounded to f16, in whole numbers below 2^64. For finite operands. */
 static uint16_t slow_fma(uint16_t a, uint16_t b, uint16_t c16)
 {
-	__int128 sum = (__int128)units(a) * units(b) + (__int128)units(c16) * (1 << 24),
-		 m = sum < 0 ? -sum : sum;
-	unsigned sign = sum < 0 || (!sum && (a ^ b) >> 15 && c16 >> 15); /* -0 is the sum of two of them */
-	int drop = 24;                                                   /* bits below the last digit */
+	int ea, eb, ec;
+	uint64_t p = digits(a, &ea) * digits(b, &eb), s = digits(c16, &ec);
+	int low = ea + eb < 24 ? ea + eb : 24; /* both count 2^(low - 48) */
+	p <<= ea + eb - low;
+	s <<= 24 + ec - low;
+	unsigned minus_p = (a ^ b) >> 15, minus_s = c16 >> 15;
+	uint64_t m = minus_p == minus_s ? p + s : p > s ? p - s : s - p;
+	/* -0 is the sum of two of them */
+	unsigned sign = p > s ? minus_p : p < s ? minus_s : minus_p & minus_s;
+	int drop = 24 - low; /* bits below the last digit */
 	while (m >> drop >= 2048)
 		drop++;
-	__int128 q = m >> drop, rest = m - (q << drop), half = (__int128)1 << (drop - 1);
-	q += rest > half || (rest == half && (q & 1));
-	int exp = drop - 24; /* q 2^exp units; 2048 is 1024 of the next exponent */
+	uint64_t q = m >> drop, last = 1ull << drop, rest = m - (q << drop);
+	q += 2 * rest > last || (2 * rest == last && (q & 1));
+	int exp = drop + low - 24; /* q 2^exp units of 2^-24; 2048 is 1024 of the next exponent */
 	if (q == 2048) {
 		q = 1024;
 		exp++;

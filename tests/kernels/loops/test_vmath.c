@@ -10,6 +10,8 @@
 
 enum { LANES = 16, POINTS = 1 << 17 };
 
+static int points; /* whole vectors */
+
 struct sweep {
 	struct arena a;
 	struct loops l;
@@ -37,15 +39,15 @@ static void run(struct sweep *s, int (*f)(struct vmath *, int), int (*g)(struct 
 				   i == 2 ? "y"
 				   : i    ? "b"
 					  : "a",
-				   i == 2 ? BUF_OUT : BUF_IN, DT_F32, ix_c(l, POINTS));
-	int e = loops_entry(l, ix_c(l, POINTS / LANES));
+				   i == 2 ? BUF_OUT : BUF_IN, DT_F32, ix_c(l, points));
+	int e = loops_entry(l, ix_c(l, points / LANES));
 	const struct ix *at = ix_mul(l, ix_var(l, l->entry[e].var), ix_c(l, LANES));
 	for (int i = 0; i < 2; i++)
 		lv_load(l, x[i] = lv_new(l, LANES), (struct mem){.buf = buf[i], .at = at, .stride = 1});
 	lv_store(l, f ? f(&m, x[0]) : g(&m, x[0], x[1]), (struct mem){.buf = buf[2], .at = at, .stride = 1});
 	loops_entry_end(l);
 	CHECK_OK(loops_check(l));
-	CHECK_OK(loops_run(l, 0, bufs, NULL, 0, POINTS / LANES));
+	CHECK_OK(loops_run(l, 0, bufs, NULL, 0, points / LANES));
 	arena_free(&s->a);
 }
 
@@ -68,7 +70,7 @@ static double gelu(double x)
 static double worst(const struct sweep *s, double (*ref)(double), bool absolute, float *where)
 {
 	double most = 0;
-	for (int i = 0; i < POINTS; i++) {
+	for (int i = 0; i < points; i++) {
 		double want = ref(s->in[0][i]), err = fabs(s->out[i] - want) / (absolute ? fmax(1, fabs(s->in[0][i])) : fabs(want));
 		if (fabs(want) > FLT_MAX || (!absolute && fabs(want) < FLT_MIN))
 			continue;
@@ -82,16 +84,16 @@ static double worst(const struct sweep *s, double (*ref)(double), bool absolute,
 
 static void fill_linear(struct sweep *s, double from, double to)
 {
-	for (int i = 0; i < POINTS; i++)
-		s->in[0][i] = (float)(from + (to - from) * i / (POINTS - 1));
+	for (int i = 0; i < points; i++)
+		s->in[0][i] = (float)(from + (to - from) * i / (points - 1));
 }
 
 /* Points evenly spaced in the exponent, with both signs if `both`. */
 static void fill_scales(struct sweep *s, double from, double to, bool both)
 {
-	for (int i = 0; i < POINTS; i++)
+	for (int i = 0; i < points; i++)
 		s->in[0][i] =
-		    (float)(from * pow(to / from, (double)i / (POINTS - 1)) * (both && i % 2 ? -1 : 1));
+		    (float)(from * pow(to / from, (double)i / (points - 1)) * (both && i % 2 ? -1 : 1));
 }
 
 static const struct {
@@ -111,9 +113,15 @@ static const struct {
     {"gelu", vmath_gelu, gelu, -8, 8, 1e-30, 8, true, true, 5e-7},
 };
 
+static struct sweep *new_sweep(void)
+{
+	points = ((POINTS / LANES - 1) / test_share() + 1) * LANES;
+	return calloc(1, sizeof(struct sweep));
+}
+
 TEST(errors)
 {
-	struct sweep *s = calloc(1, sizeof *s);
+	struct sweep *s = new_sweep();
 	REQUIRE(s);
 	for (int i = 0; i < (int)(sizeof functions / sizeof functions[0]); i++)
 		for (int way = 0; way < 4; way++) {
@@ -136,15 +144,15 @@ TEST(errors)
 /* |b log2 a| 2e-7 relative, and no better than the last steps around it. */
 TEST(power)
 {
-	struct sweep *s = calloc(1, sizeof *s);
+	struct sweep *s = new_sweep();
 	REQUIRE(s);
-	for (int i = 0; i < POINTS; i++) {
-		s->in[0][i] = (float)(1e-3 * pow(1e6, (double)i / (POINTS - 1)));
+	for (int i = 0; i < points; i++) {
+		s->in[0][i] = (float)(1e-3 * pow(1e6, (double)i / (points - 1)));
 		s->in[1][i] = (float)(i % 97 - 48) / 8;
 	}
 	for (int fma = 0; fma < 2; fma++) {
 		run(s, NULL, vmath_pow, fma);
-		for (int i = 0; i < POINTS && !test_bad; i++) {
+		for (int i = 0; i < points && !test_bad; i++) {
 			double a = s->in[0][i], b = s->in[1][i], want = pow(a, b);
 			double bound = 2e-7 * fmax(1, fabs(b * log2(a)));
 			if (fabs(want) < FLT_MIN || fabs(want) > FLT_MAX)
@@ -160,7 +168,7 @@ TEST(power)
 
 static float one(struct sweep *s, int (*f)(struct vmath *, int), float x)
 {
-	for (int i = 0; i < POINTS; i++)
+	for (int i = 0; i < points; i++)
 		s->in[0][i] = x;
 	run(s, f, NULL, true);
 	return s->out[0];
@@ -168,7 +176,7 @@ static float one(struct sweep *s, int (*f)(struct vmath *, int), float x)
 
 TEST(ends)
 {
-	struct sweep *s = calloc(1, sizeof *s);
+	struct sweep *s = new_sweep();
 	REQUIRE(s);
 	CHECK(one(s, vmath_exp, -88) == 0 && one(s, vmath_exp, -INFINITY) == 0);
 	CHECK(isinf(one(s, vmath_exp, 88.9f)) && isinf(one(s, vmath_exp, INFINITY)));

@@ -34,7 +34,7 @@ static void good(struct kcase *c, const struct space *s, const struct target *tg
 TEST(whatever_is_drawn_lowers)
 {
 	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32), case_gpu()};
-	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
+	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed += test_share()) {
 		struct kcase c;
 		struct rng r;
 		char a[CAND_MAX], b[CAND_MAX], x[CAND_MAX];
@@ -77,7 +77,7 @@ static void all_items(const struct kcase *c, const char *cand)
 TEST(work_items_are_tiles)
 {
 	const struct target tg = case_gpu();
-	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
+	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed += test_share()) {
 		struct kcase c;
 		struct rng r;
 		char a[CAND_MAX], b[CAND_MAX], x[CAND_MAX];
