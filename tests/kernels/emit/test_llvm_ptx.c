@@ -44,16 +44,6 @@ static bool write_text(const char *dir, const char *cpu, int i, const char *text
 	return (!f || fclose(f) == 0) && good;
 }
 
-/* Threads of the blocks of an entry, as the first line says. */
-static int block_threads(const char *text, int entry)
-{
-	int group = 1, threads = 1;
-	for (text += 11; entry; entry--)
-		text = strchr(text, ';') + 1;
-	CHECK(sscanf(text, "%*[^,],%d,%d", &group, &threads) == 2);
-	return group * threads;
-}
-
 static int interpret(const struct loops *l, const struct manifest *m, void **bufs)
 {
 	int rc = E_OK;
@@ -139,7 +129,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0, registers = 0;
 		for (int i = 0; i < p.l->nentries; i++) {
 			int n = ptx_registers(a.p, a.n, i).usual;
-			int most = ptx_limit(block_threads(text, i), p.l->entry[i].blocks);
+			int most = ptx_limit(ptx_block_threads(text, i), p.l->entry[i].blocks);
 			n = n < most ? n : most;
 			registers = n > registers ? n : registers;
 			loops += loops_of(p.l->entry[i].body);
