@@ -406,7 +406,7 @@ static struct num in_groups(const struct stage_cost *f, const struct item_rates 
 /* What one launch does, as in draft_items(). */
 struct launch {
 	struct num items, slots, chain, bodies, near;
-	double far;
+	double far, resident;
 };
 
 static struct num launch_ns(const struct stage_cost *f, const struct item_rates *r, const struct launch *l)
@@ -416,6 +416,8 @@ static struct num launch_ns(const struct stage_cost *f, const struct item_rates 
 		   ns = num_scale(p, num_mul(p, filled, l->slots), 1 / r->slots);
 	struct num wait =
 	    num_add(p, num_scale(p, l->chain, ITEM_LATENCY), num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
+	if (l->resident > 0)
+		wait = num_mul(p, wait, num_max(p, num(1), num_scale(p, l->items, 1 / l->resident)));
 	ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
 	ns = num_norm(p, ns, num_scale(p, l->near, 1 / r->near), 2);
 	ns = num_norm(p, ns, num(l->far / r->far), 2);
@@ -471,7 +473,9 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 			       .chain = num_div(p, slots, num_max(p, num(1), points)),
 			       .bodies = bodies,
 			       .near = s->spread ? num_add(p, near, partial_bytes(f)) : near,
-			       .far = f->c->passing};
+			       .far = f->c->passing,
+			       /* it moves in steps: the sketch's own */
+			       .resident = draft_resident(f->c->tg, s, f->c->live, 0)};
 	struct num ns = launch_ns(f, &r, &first);
 	if (s->spread) {
 		struct launch second = sum_parts(f);
