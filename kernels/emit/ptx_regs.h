@@ -15,10 +15,10 @@
  * The assembler may allocate 90 registers more than are ever live, because it moves loads further up to hide
  * their latency. So the emitter bounds it (.maxnreg) at PTX_REGS_MARGIN over the estimate, and never below
  * what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in ten has
- * more without the bound. With it, ptxas 11.8 to 13.5, which allocate alike, spill one of 162 such kernels,
- * and 16 bytes of that. Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97 % are within
- * the margin; of 1260 others 98 %; of random candidates of large layers 91 to 97 % (make bench-ptxas prints
- * the shares). Without the bound, 90 and 83 % were. */
+ * more without the bound. With it, ptxas 11.8 to 13.5, which allocate alike, spill two of about 200 such
+ * kernels, 8 and 16 bytes of them. Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97 %
+ * are within the margin; of 1760 others 97 to 98 %; of random candidates of large layers 87 to 97 % (make
+ * bench-ptxas prints the shares). Without the bound, 90 and 83 % were. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 

@@ -9,6 +9,7 @@
 #include "tests/lib/ptx_object.h"
 
 #include <sys/stat.h>
+#include <time.h>
 
 static uint64_t number_of(const char *name, uint64_t usual)
 {
@@ -112,7 +113,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 		ptx_drop(&p);
 		return;
 	}
-	double start_s = test_now_s();
+	clock_t start = clock(); /* of this process: others do not count */
 	const char *bad = p.bad;
 	int rc = bad ? E_OK : ptx()->emit(p.l, &p.tg, &p.c.a, &a);
 	if ((rc == E_INFEASIBLE || rc == E_SPILL) && strstr(err_text(), "registers")) {
@@ -122,7 +123,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 	}
 	if (rc < 0)
 		bad = err_text();
-	double ms = 1e3 * (test_now_s() - start_s);
+	double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
 	if (!bad) {
 		const char *text = arena_strndup(&p.c.a, a.p, a.n);
 		bad = ptx_structure(p.l, text, &p.tg);
