@@ -6,22 +6,25 @@
  * The object is text. Its first line
  *   //hone-ptx NAME,GROUP,THREADS,SHARED;NAME,...
  * says for each entry its symbol, the items of a block, the threads of an item, and the bytes of its shared
- * memory: up to 48 KB are static, of more a launch must ask for all; the rest is PTX. Blocks are of GROUP x THREADS threads (.reqntid): item `begin` + blockIdx.x
+ * memory: up to 48 KB are static, of more a launch must ask for all; the rest is PTX. Blocks are of GROUP x
+ * THREADS threads (.reqntid): item `begin` + blockIdx.x
  * * GROUP + threadIdx.x runs that index, if it is below `end`, and threadIdx.y is its thread. An entry has
  * parameters of 64 bits, in this order: the address of each buffer, which is a multiple of 16, in the order
  * of the kernel ABI; the loops' parameters; begin and end. The last buffer, if it is scratch, has as many
  * elements for each item of the launch as the program declares, from `begin` on; where it is common, all have
  * one part. A launch has fewer than 2^31 items. Each entry says how many of its blocks a unit runs side by
  * side, 1 if the schedule does not (.minnctapersm): without it the assembler spills where registers are free.
+ * Where the estimate of registers (kernels/emit/ptx_regs.h) lies below what that leaves to a thread, an entry
+ * has a bound (.maxnreg), too.
  *
  * Results equal the interpreter's bit for bit, except that a zero may stand for a subnormal of the same sign,
  * or the reverse: MIN, MAX and selections pass an operand on without a flush, NEG and ABS flush. Divisions
  * and square roots are rounded correctly; sums of fragments of f16 and bf16 are those of the device.
  * Prefetches are left out. Products of matrices (MMLA), and of fragments where the target has none, are
- * refused as E_UNSUPPORTED, and more shared memory than the architecture has as E_INFEASIBLE. A kernel with local memory
- * is E_SPILL, as far as LLVM decides it, and so is one for which the estimate of registers says that the
- * driver's assembler will spill (kernels/emit/ptx_regs.h); it may spill others later. Where loops carry more
- * registers than there are, there is no text: E_INFEASIBLE. */
+ * refused as E_UNSUPPORTED, and more shared memory than the architecture has as E_INFEASIBLE. A kernel with
+ * local memory is E_SPILL, as far as LLVM decides it, and so is one for which the estimate of registers says
+ * that the driver's assembler will spill (kernels/emit/ptx_regs.h); it may spill others later. Where loops
+ * carry more registers than there are, there is no text: E_INFEASIBLE. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
@@ -114,11 +117,48 @@ static int use_machine(const struct target *t)
 	return kept.tm ? E_OK : fail(E_UNSUPPORTED, "LLVM cannot generate PTX for %s", t->cpu);
 }
 
+/* Refuses what the assembler would probably spill, and bounds the registers of each entry; 0: no bound. */
+static int bound_registers(const struct gen *g, const char *text, size_t n, int bound[LOOPS_MAX_ENTRIES])
+{
+	if (memmem(text, n, "__local_depot", 13))
+		return fail(E_SPILL, "spill: the kernel has local memory");
+	for (int i = 0; i < g->l->nentries; i++) {
+		const struct entry *e = &g->l->entry[i];
+		int limit = ptx_limit(gpu_group(g, e) * e->threads, e->blocks);
+		struct ptx_regs r = ptx_registers(text, n, i);
+		if (ptx_spills(&r, limit))
+			return fail(E_SPILL, "spill: a thread needs about %d registers, and has at most %d",
+				    r.all, limit);
+		bound[i] = ptx_most(&r, limit);
+	}
+	return E_OK;
+}
+
+/* The text, with the bounds behind the last directive of each entry. */
+static void add_text(struct buf *b, const char *text, size_t n, const int *bound, int nentries)
+{
+	static const char last[] = "\n.minnctapersm ";
+	const char *end = text + n;
+	for (int i = 0; i < nentries; i++) {
+		const char *at = memmem(text, (size_t)(end - text), last, sizeof last - 1);
+		const char *line = at ? memchr(at + 1, '\n', (size_t)(end - at - 1)) : NULL;
+		if (!line)
+			break;
+		buf_add(b, text, (size_t)(line + 1 - text));
+		if (bound[i])
+			buf_printf(b, ".maxnreg %d\n", bound[i]);
+		text = line + 1;
+	}
+	buf_add(b, text, (size_t)(end - text));
+}
+
 /* The object: the line about the entries, and the text. */
 static int finish(const struct gen *g, const char *text, size_t n, struct arena *a, struct blob *object)
 {
 	struct buf b = {0};
-	int rc = E_OK;
+	int bound[LOOPS_MAX_ENTRIES] = {0}, rc = bound_registers(g, text, n, bound);
+	if (rc < 0)
+		return rc;
 	buf_puts(&b, "//hone-ptx ");
 	for (int i = 0; i < g->l->nentries; i++) {
 		const struct entry *e = &g->l->entry[i];
@@ -126,7 +166,7 @@ static int finish(const struct gen *g, const char *text, size_t n, struct arena 
 			   (long long)gpu_shared_bytes(g, e));
 	}
 	buf_puts(&b, "\n");
-	buf_add(&b, text, n);
+	add_text(&b, text, n, bound, g->l->nentries);
 	if (!buf_ok(&b))
 		rc = fail(E_NOMEM, "no memory for PTX");
 	else
@@ -135,22 +175,6 @@ static int finish(const struct gen *g, const char *text, size_t n, struct arena 
 	if (rc >= 0 && n > MOST_TEXT)
 		rc = fail(E_INFEASIBLE, "the kernel's PTX is longer than %d bytes", (int)MOST_TEXT);
 	return rc;
-}
-
-/* Refuses what the assembler would probably spill. */
-static int check_text(const struct gen *g, const struct blob *object)
-{
-	if (memmem(object->p, object->n, "__local_depot", 13))
-		return fail(E_SPILL, "spill: the kernel has local memory");
-	for (int i = 0; i < g->l->nentries; i++) {
-		const struct entry *e = &g->l->entry[i];
-		int most = ptx_limit(gpu_group(g, e) * e->threads, e->blocks);
-		struct ptx_regs r = ptx_registers(object->p, object->n, i);
-		if (ptx_spills(&r, most))
-			return fail(E_SPILL, "spill: a thread needs about %d registers, and has at most %d",
-				    r.all, most);
-	}
-	return E_OK;
 }
 
 static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *object)
@@ -172,8 +196,6 @@ static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *
 	}
 	int rc = d->error[0] ? fail(E_UNSUPPORTED, "LLVM: %s", d->error)
 			     : finish(g, LLVMGetBufferStart(mem), LLVMGetBufferSize(mem), a, object);
-	if (rc >= 0)
-		rc = check_text(g, object);
 	LLVMDisposeMemoryBuffer(mem);
 	return rc;
 }

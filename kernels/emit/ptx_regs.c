@@ -259,15 +259,23 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	int early = pressure(o, o->after, b->out);
 	if (early > SHARED_EARLY && order_late(o)) {
 		int late = pressure(o, o->after, b->out);
-		early = late > SHARED_EARLY ? late : SHARED_EARLY;
+		least = late < least ? late : least;
+		int ahead = late + PTX_REGS_AHEAD < SHARED_EARLY ? late + PTX_REGS_AHEAD : SHARED_EARLY;
+		early = late > ahead ? late : ahead;
 	}
 	order_deep(o, b->out);
 	int deep = pressure(o, o->before, b->out);
 	least = early < least ? early : least;
 	least = deep < least ? deep : least;
+	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
 	r->all = all > r->all ? all : r->all;
 	r->least = least > r->least ? least : r->least;
+}
+
+static int up(int n)
+{
+	return (n + PTX_REGS_UNIT - 1) / PTX_REGS_UNIT * PTX_REGS_UNIT;
 }
 
 struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
@@ -287,8 +295,16 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 				add_block(&o, &o.f.block[i], &r);
 	}
 	arena_free(&o.a);
-	r.usual = r.all < MOST ? r.all : MOST;
+	r.usual = up(r.all - PTX_REGS_UNIT / 2 + 1);
+	r.usual = r.usual < MOST ? r.usual : MOST;
 	return r;
+}
+
+int ptx_most(const struct ptx_regs *r, int limit)
+{
+	int most = r->usual + PTX_REGS_MARGIN, least = up(r->least + PTX_REGS_UNIT);
+	most = most > least ? most : least;
+	return r->all && most < limit ? most : 0;
 }
 
 int ptx_limit(int threads, int blocks)
@@ -299,7 +315,7 @@ int ptx_limit(int threads, int blocks)
 
 bool ptx_spills(const struct ptx_regs *r, int limit)
 {
-	return r->all > limit + PTX_REGS_SPILL && r->least > limit / 2;
+	return (r->all > limit + PTX_REGS_SPILL && r->least > limit / 2) || r->least + PTX_REGS_UNIT > limit;
 }
 
 /* ---- what loops carry ---- */

@@ -6,14 +6,19 @@
  * bytes to f32, as far as stores allow; and `deep`, where from there each value is computed just before it is
  * needed. The assembler's order lies between them, mostly near the first. So a block takes
  *   PTX_REGS_BASE + (4 early + deep) / 5,
- * and a kernel what its largest block takes, up to what a thread may have. Registers count 1 for 32 bits and
- * 2 for 64; predicates, constants and parameters count nothing. From shared memory the assembler loads early
- * only up to 128 registers: where `early` needs more, these loads are taken to their first uses.
+ * and a kernel what its largest block takes, up to what a thread may have; deep counts at most as 3/2 early.
+ * Registers count 1 for 32 bits and 2 for 64; predicates, constants and parameters count nothing. From shared
+ * memory the assembler loads early only up to 128 registers: where `early` needs more, these loads are taken
+ * to their first uses, with PTX_REGS_AHEAD registers for those of the next uses. The result is rounded to a
+ * multiple of PTX_REGS_UNIT, as a unit gives registers to threads.
  *
- * Fitted to ptxas 12.4 on 1800 random candidates, of which 94 % are within PTX_REGS_MARGIN; of 550 others it
- * is 91 %, of random candidates of large layers 75 to 87 % (make bench-ptxas prints the shares). Most others
- * are due to the assembler, which may allocate 60 registers more than are ever live in the code that it
- * makes. With the true number of live registers at hand, 94 % would be within the margin. */
+ * The assembler may allocate 90 registers more than are ever live, because it moves loads further up to hide
+ * their latency. So the emitter bounds it (.maxnreg) at PTX_REGS_MARGIN over the estimate, and never below
+ * what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in ten has
+ * more without the bound. With it, ptxas 11.8 to 13.5, which allocate alike, spill two of about 200 such
+ * kernels, 8 and 16 bytes of them. Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97 %
+ * are within the margin; of 1760 others 97 to 98 %; of random candidates of large layers 87 to 97 % (make
+ * bench-ptxas prints the shares). Without the bound, 90 and 83 % were. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 
@@ -22,13 +27,15 @@
 enum {
 	PTX_REGS_MARGIN = 16,
 	PTX_REGS_BASE = 6, /* addresses and the stack of calls that no block sees */
+	PTX_REGS_AHEAD = 40,
+	PTX_REGS_UNIT = 8,
 	PTX_REGS_SPILL = 64
 };
 
 struct ptx_regs {
 	int usual; /* estimate, where the limit is the most that a thread can have (ptx_limit(1, 1)) */
 	int least; /* live at once in the best of the two orders and the text's */
-	int all;   /* as usual, not cut at what a thread can have */
+	int all;   /* as usual, neither rounded nor cut at what a thread can have */
 };
 
 /* Estimates the registers of one kernel (entry) in a text of n bytes. It takes about 0.1 ms for each 1000
@@ -38,7 +45,10 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry);
 int ptx_carried(const struct loops *l, const struct entry *e);
 /* The most that a thread may have where a unit runs so many blocks of so many threads. */
 int ptx_limit(int threads, int blocks);
-/* Whether the assembler probably spills: it did so only where the estimate was far over the limit. */
+/* The bound that the emitter sets, where a thread may have `limit`; 0: none below that. */
+int ptx_most(const struct ptx_regs *r, int limit);
+/* Whether the assembler probably spills: it did so only where the estimate was far over the limit, or where
+ * no order leaves it room. */
 bool ptx_spills(const struct ptx_regs *r, int limit);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stage on a device whose work items each compute one register tile: thousands of them run at a time, in
  * order, and hide each other's latencies. Roofline of four limits: issue slots of all items, with those that
- * an only partly filled device leaves idle; the latency of one item; bytes from the caches; bytes from
- * memory. The weights of slots are those of the CUDA and Mali guides: an item issues one operation of one
- * lane a cycle, a load of 16 bytes takes as long as some of them. */
+ * an only partly filled device leaves idle; the latency of one item, as many times as items run one after the
+ * other where the device says how many run side by side; bytes from the caches; bytes from memory. The
+ * weights of slots are those of the CUDA and Mali guides: an item issues one operation of one lane a cycle, a
+ * load of 16 bytes takes as long as some of them. */
 #include "kernels/space/draft_parts.h"
+#include "kernels/space/resident.h"
 #include "kernels/space/share.h"
 
 #include <math.h>
@@ -67,11 +69,21 @@ static double filled(const struct item_rates *r, const struct sstage *s, double 
 	return fmax(ceil(groups / r->units) * r->units * group, r->fill);
 }
 
+double draft_resident(const struct target *tg, const struct sstage *s, double live, double bytes)
+{
+	int group = s->group ? s->group : ITEM_USUAL_GROUP, blocks = s->blocks > 1 ? s->blocks : 1;
+	double warps = ceil((double)group / UNIT_WARP) * blocks,
+	       most = floor(UNIT_REGISTERS / UNIT_WARP / warps),
+	       registers = fmin(fmin(live * s->lanes + ITEM_REGISTERS, most), THREAD_REGISTERS);
+	return (double)resident_blocks(tg, group, (int)registers, (int64_t)bytes) * group * tg->cores;
+}
+
 double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
 			struct draft_terms *x)
 {
 	double issue = filled(r, s, l->items) * l->slots / r->slots,
 	       wait = (l->chain * ITEM_LATENCY + l->bodies * ITEM_LOAD_LATENCY) / ITEM_CLOCK;
+	wait *= l->resident > 0 ? fmax(1, l->items / l->resident) : 1;
 	x->of[DRAFT_ISSUE] += issue;
 	x->of[DRAFT_LATENCY] += wait;
 	x->of[DRAFT_L2] += l->near / r->near;
@@ -94,7 +106,7 @@ static struct draft_launch sum_parts(const struct tile_cost *c, double vectors)
 }
 
 /* How many times longer loads are waited for where a unit's local memory holds fewer threads than hide that
- * latency. */
+ * latency, and the device does not say how many run side by side. */
 static double crowding(const struct item_rates *r, double threads, double bytes, double items)
 {
 	double fit = fmax(1, floor(ITEM_LOCAL_BYTES / bytes)) * threads,
@@ -104,8 +116,8 @@ static double crowding(const struct item_rates *r, double threads, double bytes,
 
 /* Adds the costs of shared tiles to a launch: the threads fill the tiles `rounds` times. With one buffer they
  * meet before and after; with several they meet once, and then some still copy while others compute. */
-static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct shared_read *box,
-			double rounds, struct draft_launch *l)
+static void add_sharing(const struct tile_cost *c, const struct item_rates *r, const struct sstage *s,
+			const struct shared_read *box, double rounds, struct draft_launch *l)
 {
 	double threads = stage_threads(c->st, c->s), elems = 0, copies = 0, bytes = 0;
 	bool ring = c->s->boxes > 1;
@@ -118,7 +130,8 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 		}
 	l->slots += rounds * (copies + (ring ? 1 : 2) * ITEM_BARRIER);
 	l->bodies = (ring ? ITEM_AHEAD : 1) * rounds + ITEM_NEAR * l->bodies;
-	l->bodies *= crowding(r, threads, bytes, l->items);
+	l->resident = draft_resident(c->tg, s, c->live, bytes);
+	l->bodies *= l->resident > 0 ? 1 : crowding(r, threads, bytes, l->items);
 	l->near += l->items / threads * rounds * elems * 4;
 }
 
@@ -195,10 +208,11 @@ struct draft_terms draft_items(const struct tile_cost *c)
 				     .chain = slots / fmax(1, vectors),
 				     .bodies = bodies * (1 + (down - 1) * ITEM_AHEAD),
 				     .near = items * parts * loads * lanes * 4 * ITEM_SHARED,
-				     .far = c->passing};
+				     .far = c->passing,
+				     .resident = draft_resident(c->tg, s, x.live, 0)};
 	first.near += first.items * (loads * draft_beyond(c, box) + made / team * c->beyond[c->st->nreads]);
 	if (SCHED_THREADED && rounds > 0)
-		add_sharing(c, &r, box, rounds, &first);
+		add_sharing(c, &r, s, box, rounds, &first);
 	if (team > 1)
 		add_team(c, team, vectors, &first);
 	if (s->spread)

@@ -114,6 +114,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 #define ITEM_LOCAL_BYTES 65536. /* local memory of a unit */
 #define ITEM_HIDE 256.          /* items of a unit that hide the latency of a load */
 #define ITEM_USUAL_GROUP 64     /* of a launch without a number */
+#define ITEM_REGISTERS 40       /* of an item beside its vectors: addresses and counters */
 #define ITEM_WARP 32            /* items that issue together: the rest of a smaller group's are idle */
 #define ITEM_USUAL_GFLOPS 100.  /* of a device that was not measured */
 #define ITEM_USUAL_GBS 20.
@@ -134,7 +135,10 @@ struct draft_launch {
 	double items, slots, chain; /* slots of an item, and those of them that wait for each other */
 	double bodies;              /* times that an item waits for loads */
 	double near, far;           /* bytes of all items */
+	double resident; /* items that the device runs side by side; 0: it does not say (resident.h) */
 };
+/* resident of a launch whose items hold `live` vectors, and whose groups have so much local memory. */
+double draft_resident(const struct target *tg, const struct sstage *s, double live, double bytes);
 /* Returns its time in ns, and adds its terms. */
 double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
 			struct draft_terms *x);

@@ -93,10 +93,13 @@ struct draft_terms draft_winograd_items(const struct task *t, const struct targe
 	x.in += beyond(tg, x.v + x.u);
 	x.u += beyond(tg, x.v + x.u) + beyond(tg, x.m);
 	x.out += beyond(tg, x.m);
-	const struct draft_launch l[] = {inputs(&x), products(&x, tg), outputs(&x, draft_post(st))};
+	struct draft_launch l[] = {inputs(&x), products(&x, tg), outputs(&x, draft_post(st))};
+	const double live[] = {x.xis, terms.live, x.xis};
 	double ghz = draft_ghz(tg), ns = 0;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
+		l[i].resident = draft_resident(tg, s, live[i], 0);
 		ns += draft_add_launch(&r, s, &l[i], &terms);
+	}
 	for (int i = 0; i < DRAFT_TERMS; i++)
 		terms.of[i] *= ghz;
 	terms.cycles = ns * ghz;

@@ -104,6 +104,10 @@ static void add_all(struct relax *r)
 		add_tiles(r, k);
 	for (int k = 0; k < t->nstages; k++)
 		add_steps(r, k);
+	if (last->down_axis >= 0) { /* of a task of one stage */
+		int64_t tiles = smaller(units_of(r, 0, last->down_axis), SCHED_DOWN);
+		relax_add(r, RELAX_DOWN, 0, last->down_axis, 2, larger(tiles, last->down));
+	}
 	if (last->group)
 		relax_add(r, RELAX_GROUP, t->nstages - 1, 0, LEAST_GROUP,
 			  larger(smaller(r->space->tg.group, MOST_GROUP), last->group));
@@ -123,7 +127,7 @@ int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 	if (rc < 0 || (rc = sched_parse(s->t, cand, &r->sketch)) < 0)
 		return rc;
 	if (stage_threads(&s->t->stage[0], &r->sketch.st[0]) > 1 || sched_frags(s->t, &r->sketch) ||
-	    r->sketch.st[0].down_axis >= 0 || (r->sketch.st[0].wino.m && target_runs_items(&s->tg)))
+	    (r->sketch.st[0].wino.m && target_runs_items(&s->tg)))
 		return fail(E_NOTFOUND, "the smooth draft knows no threads");
 	r->space = s;
 	r->n = 0;
@@ -164,6 +168,8 @@ static int64_t number(const struct sched *c, const struct relax_var *v)
 		return s->ring;
 	case RELAX_GROUP:
 		return s->group;
+	case RELAX_DOWN:
+		return s->down;
 	default:
 		return *relax_winograd_number((struct winograd *)&s->wino, v->kind);
 	}
@@ -190,6 +196,9 @@ void relax_set(struct sched *c, const struct relax_var *v, int64_t to)
 		break;
 	case RELAX_GROUP:
 		s->group = (int)to;
+		break;
+	case RELAX_DOWN:
+		s->down = (int)to;
 		break;
 	case RELAX_RING: /* keeps the rows per parallel index */
 		s->block[v->axis] = s->block[v->axis] ? ceil_div(s->block[v->axis] * s->ring, to) : 0;
@@ -222,6 +231,7 @@ static void constants(const struct relax *r, struct relaxed *v)
 		n->chains = num(s->chains);
 		n->rows = num(s->ring);
 		n->group = num(s->group);
+		n->down = num(s->down);
 	}
 	v->wino = (struct relaxed_winograd){num(r->sketch.st[0].wino.tiles), num(r->sketch.st[0].wino.px),
 					    num(r->sketch.st[0].wino.kv), num(r->sketch.st[0].wino.chunk),
@@ -235,9 +245,10 @@ static struct num *place(struct relaxed *v, const struct relax_var *at)
 	    [RELAX_TILE] = &s->tile[at->axis],   [RELAX_UNROLL] = &s->tile[at->axis],
 	    [RELAX_CHAINS] = &s->chains,         [RELAX_BLOCK] = &s->block[at->axis],
 	    [RELAX_SPLIT] = &s->split,           [RELAX_RING] = &s->rows,
-	    [RELAX_GROUP] = &s->group,           [RELAX_WINO_TILES] = &v->wino.tiles,
-	    [RELAX_WINO_PX] = &v->wino.px,       [RELAX_WINO_KV] = &v->wino.kv,
-	    [RELAX_WINO_CHUNK] = &v->wino.chunk, [RELAX_WINO_PARTS] = &v->wino.parts};
+	    [RELAX_GROUP] = &s->group,           [RELAX_DOWN] = &s->down,
+	    [RELAX_WINO_TILES] = &v->wino.tiles, [RELAX_WINO_PX] = &v->wino.px,
+	    [RELAX_WINO_KV] = &v->wino.kv,       [RELAX_WINO_CHUNK] = &v->wino.chunk,
+	    [RELAX_WINO_PARTS] = &v->wino.parts};
 	return of[at->kind];
 }
 

@@ -3,7 +3,8 @@
  *
  * A sketch is the discrete part of a candidate: lanes, order and kinds of loops, whether there are blocks,
  * parts or a ring, what is prefetched, which taps are fully unrolled. Its numbers become real variables x[i]
- * = log(v_i): register tiles, unrolled steps, chains, blocks, parts, rows of a ring; for Winograd, tiles of a
+ * = log(v_i): register tiles, unrolled steps, chains, blocks, parts, rows of a ring, tiles of an item;
+ * for Winograd, tiles of a
  * block and of a register tile, chunk, parts. relax_cost is a smooth form of the draft: a smooth ceiling
  * counts the last tiles, so divisors are minima and other sizes cost what their remainder costs; smooth
  * switches move footprints from cache to cache; properties that are all or nothing (which accesses are

@@ -95,11 +95,27 @@ static struct num live(const struct stage_cost *f, struct num *fixed)
 	return num_add(f->p, all, num(1));
 }
 
+/* Vectors that an item keeps from one of its tiles to the next, as kept() of the draft. */
+static struct num kept(const struct stage_cost *f)
+{
+	struct stage_cost two = *f;
+	int64_t shared;
+	int axis = f->c->s->down_axis,
+	    read = axis < 0 ? -1 : stage_down_read(f->c->t, f->c->st, f->c->s, &shared);
+	if (read < 0)
+		return num(0);
+	two.n[axis] = num_scale(f->p, f->n[axis], 2);
+	struct num some = touched(f, read, f->c->s->lane, f->n),
+		   more = touched(f, read, f->c->s->lane, two.n);
+	return num_max(f->p, num(0), num_sub(f->p, num_scale(f->p, some, 2), more));
+}
+
 /* Cycles a step that spills cost; *reloaded: loads per body of other values that should have stayed in
  * registers. */
 static struct num spilled(const struct stage_cost *f, struct num *reloaded)
 {
-	struct num fixed, over = num_sub(f->p, live(f, &fixed), num(f->c->regs - f->c->waiting));
+	struct num fixed, all = live(f, &fixed),
+			  over = num_sub(f->p, num_add(f->p, all, kept(f)), num(f->c->regs - f->c->waiting));
 	struct num some = num_sigmoid(f->p, num_scale(f->p, num_sub(f->p, over, num(.5)), 5));
 	*reloaded = num_max(f->p, num(0), num_min(f->p, num_add(f->p, over, fixed), fixed));
 	return num_add(f->p, num_scale(f->p, some, SPILL),
@@ -406,7 +422,7 @@ static struct num in_groups(const struct stage_cost *f, const struct item_rates 
 /* What one launch does, as in draft_items(). */
 struct launch {
 	struct num items, slots, chain, bodies, near;
-	double far;
+	double far, resident;
 };
 
 static struct num launch_ns(const struct stage_cost *f, const struct item_rates *r, const struct launch *l)
@@ -416,6 +432,8 @@ static struct num launch_ns(const struct stage_cost *f, const struct item_rates 
 		   ns = num_scale(p, num_mul(p, filled, l->slots), 1 / r->slots);
 	struct num wait =
 	    num_add(p, num_scale(p, l->chain, ITEM_LATENCY), num_scale(p, l->bodies, ITEM_LOAD_LATENCY));
+	if (l->resident > 0)
+		wait = num_mul(p, wait, num_max(p, num(1), num_scale(p, l->items, 1 / l->resident)));
 	ns = num_norm(p, ns, num_scale(p, wait, 1 / ITEM_CLOCK), 2);
 	ns = num_norm(p, ns, num_scale(p, l->near, 1 / r->near), 2);
 	ns = num_norm(p, ns, num(l->far / r->far), 2);
@@ -451,27 +469,41 @@ static struct num items_cost(const struct stage_cost *f, struct num items)
 	const struct item_rates r = draft_item_rates(f->c->tg);
 	const struct sstage *s = f->c->s;
 	double wide = s->lanes;
-	struct num parts = s->spread ? f->parts : num(1), reloaded, post, stream,
+	struct num parts = s->spread ? f->parts : num(1), reloaded, post, stream, down = num(1),
 		   spill = spilled(f, &reloaded), points = points_of(f, f->n),
 		   steps = num_div(p, num(f->c->steps), parts);
-	struct num load = num_mul(p, loads(f, num(0), &post, &stream), steps),
+	struct stage_cost all = *f; /* of an item's tiles */
+	if (s->down_axis >= 0) {
+		struct num tiles = f->count[s->down_axis];
+		struct num each = num_max(p, num(1), num_ceil(p, num_div(p, tiles, f->v->down)));
+		down = num_div(p, tiles, each);
+		items = num_div(p, items, down);
+		all.n[s->down_axis] = num_mul(p, f->n[s->down_axis], down);
+		points = num_mul(p, points, down);
+	}
+	struct num load = num_mul(p, loads(&all, num(0), &post, &stream), steps),
 		   bodies = num_div(p, steps, f->steps), work = num_scale(p, steps, wide * f->c->body);
 	work.v += (s->spread ? 0 : wide * f->c->post) + draft_item_store(s->lanes);
 	struct num slots =
 	    num_add(p, num_mul(p, points, work), num_scale(p, load, draft_item_load(s->lanes)));
 	slots = num_add(p, slots,
-			num_mul(p, bodies, num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
+			num_mul(p, num_mul(p, bodies, down),
+				num_add(p, num(ITEM_BODY), num_scale(p, spill, ITEM_SPILL))));
 	slots.v += ITEM_AROUND;
 	items = num_mul(p, items, parts);
+	struct num waits = num_scale(p, down, ITEM_AHEAD);
+	waits.v += 1 - ITEM_AHEAD;
 	struct num near =
 	    num_scale(p, num_mul(p, items, load), s->lanes * 4 * ITEM_SHARED + draft_beyond(f->c, NULL));
 	near = num_add(p, near, num_scale(p, num_mul(p, items, points), f->c->beyond[f->c->st->nreads]));
 	struct launch first = {.items = items,
 			       .slots = slots,
-			       .chain = num_div(p, slots, num_max(p, num(1), points)),
-			       .bodies = bodies,
+			       .chain = num_div(p, slots, num_max(p, num(1), points_of(f, f->n))),
+			       .bodies = num_mul(p, bodies, waits),
 			       .near = s->spread ? num_add(p, near, partial_bytes(f)) : near,
-			       .far = f->c->passing};
+			       .far = f->c->passing,
+			       /* it moves in steps: the sketch's own */
+			       .resident = draft_resident(f->c->tg, s, f->c->live, 0)};
 	struct num ns = launch_ns(f, &r, &first);
 	if (s->spread) {
 		struct launch second = sum_parts(f);
@@ -539,8 +571,10 @@ struct num relax_stage_penalty(const struct relaxed *v, int stage)
 	int ns = stage_spatial(st);
 	open_axes(&f, -1, num(0));
 	struct num points = points_of(&f, f.v->tile), body = num_mul(v->p, points, f.steps);
-	struct num fixed, all = live(&f, &fixed);
+	struct num fixed, all = num_add(v->p, live(&f, &fixed), kept(&f));
 	sum = relax_excess(v->p, sum, num_add(v->p, all, fixed), f.c->regs);
+	if (f.c->s->down_axis >= 0)
+		sum = relax_excess(v->p, sum, num_mul(v->p, body, f.v->down), DOWN_PRODUCTS);
 	sum = relax_excess(v->p, sum, points, SCHED_TILE);
 	sum = relax_excess(v->p, sum, num_scale(v->p, body, prog_weight(&st->body)), 4 * SCHED_POINTS);
 	sum = relax_excess(v->p, sum, num_scale(v->p, points, prog_weight(&st->post)), 4 * SCHED_POINTS);

@@ -16,6 +16,7 @@ enum relax_kind {
 	RELAX_SPLIT,
 	RELAX_RING,
 	RELAX_GROUP,
+	RELAX_DOWN,
 	RELAX_WINO_TILES,
 	RELAX_WINO_PX,
 	RELAX_WINO_KV,
@@ -45,7 +46,7 @@ struct relax {
 /* The numbers of a schedule on the tape. Numbers of the sketch that do not vary are constants. */
 struct relaxed_stage {
 	struct num tile[MAX_AXES]; /* unrolled steps on reduction axes */
-	struct num block[MAX_AXES], split, chains, rows, group;
+	struct num block[MAX_AXES], split, chains, rows, group, down;
 };
 
 struct relaxed_winograd {

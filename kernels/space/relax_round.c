@@ -99,6 +99,22 @@ static int64_t steps_of(const struct relax *r, const struct relax_var *part, con
 	return r->sketch.st[part->stage].unroll[part->axis];
 }
 
+/* Tiles of an item, of those that there are for each. */
+static int64_t down(const struct relax *r, const struct relax_var *at, double v, enum way way,
+		    const int64_t *all)
+{
+	int64_t size = r->sketch.st[at->stage].tile[at->axis];
+	for (int i = 0; i < at - r->var; i++)
+		if (r->var[i].kind == RELAX_TILE && r->var[i].axis == at->axis)
+			size = all[i];
+	int64_t tiles = ceil_div(r->space->t->stage[at->stage].axis[at->axis].extent, size);
+	if (way == EVEN) {
+		int64_t items = nearest((double)tiles / v);
+		return ceil_div(tiles, items < 1 ? 1 : items);
+	}
+	return way == DIVISOR ? nearest_divisor(tiles, v) : way == SMALLER ? (int64_t)v : nearest(v);
+}
+
 static int64_t round_one(const struct relax *r, const struct relax_var *at, double v, enum way way,
 			 const int64_t *all)
 {
@@ -110,6 +126,8 @@ static int64_t round_one(const struct relax *r, const struct relax_var *at, doub
 	case RELAX_CHAINS:
 	case RELAX_GROUP:
 		return power_of_two(v, way);
+	case RELAX_DOWN:
+		return down(r, at, v, way, all);
 	case RELAX_SPLIT:
 		return part(r, at, v, steps_of(r, at, all));
 	default:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/share.h"
+#include "kernels/space/resident.h"
 
 #include <string.h>
 
@@ -126,17 +127,8 @@ static int width(const struct task *t, const struct stage *st, const struct ssta
 
 int64_t share_most(const struct target *tg)
 {
-	static const struct {
-		char cpu[8];
-		int kb;
-	} most[] = {{"sm_72", 96}, {"sm_75", 64}, {"sm_80", 163}, {"sm_86", 99},
-		    {"sm_87", 163}, {"sm_89", 99}, {"sm_90", 227}};
-	if (strcmp(tg->isa, "cuda"))
-		return SCHED_SHARED;
-	for (size_t i = 0; i < sizeof most / sizeof *most; i++)
-		if (!strcmp(tg->cpu, most[i].cpu))
-			return (int64_t)most[i].kb << 10;
-	return SCHED_SHARED;
+	const struct gpu_unit *u = gpu_unit(tg);
+	return u ? (int64_t)(u->shared_kb - u->taken_kb) << 10 : SCHED_SHARED;
 }
 
 int stage_share(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,

@@ -2,13 +2,11 @@
 /* Only schedules of work items have these: groups, parts of a reduction that are items of their own, and
  * threads that share tiles. */
 #include "kernels/space/space_rules.h"
+#include "kernels/space/draft_parts.h"
+#include "kernels/space/resident.h"
+#include "kernels/space/share.h"
 
 #include <string.h>
-
-enum {
-	SM_REGISTERS = 65536, /* of 32 bits, of a unit of every GPU of CUDA */
-	ITEM_REGISTERS = 40   /* of a thread beside its vectors: addresses and counters */
-};
 
 /* Draws how many blocks a GPU's unit runs side by side, where their threads' registers may be enough. */
 static void draw_resident(const struct space *s, int stage, struct rng *r, struct sstage *out)
@@ -18,8 +16,9 @@ static void draw_resident(const struct space *s, int stage, struct rng *r, struc
 	out->blocks = 1;
 	if (strcmp(s->tg.isa, "cuda") != 0 || n == 1 || s->t->nstages > 1)
 		return;
-	int b = blocks[rng_below(r, 8)], live = draft_live(s->t, stage, out) * out->lanes + ITEM_REGISTERS;
-	if (b * n <= SCHED_RESIDENT && live * b * n <= SM_REGISTERS)
+	int b = blocks[rng_below(r, 8)],
+	    live = draft_live(s->t, stage, out) * out->lanes + (int)ITEM_REGISTERS;
+	if (b * n <= SCHED_RESIDENT && live * b * n <= UNIT_REGISTERS)
 		out->blocks = b;
 }
 
@@ -77,6 +76,13 @@ static int divisor(struct rng *r, int64_t n, int64_t most)
 	return (int)v;
 }
 
+/* Whether blocks of that many points of an axis, of which the last may overlap another, repeat few of them.
+ */
+static bool repeats_few(int64_t e, int64_t span)
+{
+	return ceil_div(e, span) * span * 4 <= e * 5;
+}
+
 /* Draws threads of one axis; the tile shrinks until whole blocks fit. false: its extent is not known. */
 static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, struct sstage *out)
 {
@@ -90,7 +96,7 @@ static bool draw_axis(const struct stage *st, int a, struct rng *r, int *left, s
 		int64_t tiles = e / out->tile[a];
 		out->threads[a] = 1 + (int)rng_below(r, (uint32_t)(most < tiles ? most : tiles));
 		span = (int64_t)out->threads[a] * out->tile[a];
-		if (ceil_div(e, span) * span * 4 <= e * 5) {
+		if (repeats_few(e, span)) {
 			*left /= out->threads[a];
 			return true;
 		}
@@ -204,46 +210,101 @@ void items_draw_threads(const struct space *s, int stage, struct rng *r, struct 
 
 enum { SHARED_POINTS = 16, WAVES = 2 /* blocks of each unit */ };
 
-/* Gives blocks of at most n threads the tiles of neighbours, inner loops first, with two shared boxes, and
- * splits the reduction into parts that keep all units busy. false: there are enough blocks without parts. */
-static bool make_shared(const struct space *s, int stage, int n, struct sstage *out)
+/* Gives an axis the most threads whose tiles, made smaller, divide it; or, if blocks may overlap and that
+ * makes them less than half as large, threads of the rule's own tile. Returns the blocks. */
+static int64_t share_along(int64_t e, int64_t points, int a, int left, bool overlap, struct sstage *out)
 {
-	const struct stage *st = &s->t->stage[stage];
-	int64_t unit, units, blocks = 1;
+	int64_t tile = out->tile[a], ragged = overlap && points == 1 ? e / tile : 0;
+	while (e % (out->tile[a] * points))
+		out->tile[a]--;
+	int64_t tiles = e / (out->tile[a] * points), threads = largest_divisor(tiles, left);
+	for (ragged = ragged < left ? ragged : left; ragged * tile >= 2 * threads * out->tile[a]; ragged--)
+		if (repeats_few(e, ragged * tile)) {
+			out->tile[a] = (int)tile;
+			out->threads[a] = (int)ragged;
+			return ceil_div(e, ragged * tile);
+		}
+	out->threads[a] = (int)threads;
+	return tiles / threads;
+}
+
+/* Gives blocks of at most n threads the tiles of neighbours, inner loops first. false: an extent is not
+ * known. */
+static bool share_tiles(const struct space *s, const struct stage *st, int n, bool overlap, int64_t *blocks,
+			struct sstage *out)
+{
 	int ns = stage_spatial(st), left = n;
-	if (s->tg.serial || ns == st->naxes)
-		return false;
 	clear_for_threads(out);
+	*blocks = 1;
 	for (int i = ns - 1; i >= 0; i--) {
 		int a = out->order[i];
 		int64_t e = st->axis[a].extent, points = a == out->lane ? out->lanes : 1;
 		if (IS_SYM(e) || e % points)
 			return false;
-		while (e % (out->tile[a] * points))
-			out->tile[a]--;
-		int64_t tiles = e / (out->tile[a] * points), threads = largest_divisor(tiles, left);
 		out->outer[a] = false;
 		out->block[a] = 0;
-		out->threads[a] = (int)threads;
-		left /= (int)threads;
-		blocks *= tiles / threads;
-		if (blocks >= s->tg.cores)
-			return false;
+		*blocks *= share_along(e, points, a, left, overlap, out);
+		left /= out->threads[a];
 	}
+	return !s->tg.serial && ns < st->naxes && stage_threads(st, out) > 1;
+}
+
+/* Shares two boxes at a time, or one if the ring is too large. Returns how many boxes there are; 0: none. */
+static int64_t share_boxes(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int64_t unit, units;
 	int a = share_axis(s, st, out, &unit, &units);
-	if (a < 0 || stage_threads(st, out) == 1)
-		return false;
+	if (a < 0)
+		return 0;
 	int64_t most = unit < SHARED_POINTS ? SHARED_POINTS / unit : 1, each = largest_divisor(units, most);
 	out->share_axis = a;
 	out->share = (int)(unit * each);
 	out->boxes = units / each > 1 ? 2 : 1;
 	rules_parallel(s, stage, out);
 	if (!rules_fits(s, stage, out))
-		out->boxes = 1; /* the ring may be too large */
-	int64_t parts = ceil_div((int64_t)WAVES * s->tg.cores, blocks), whole = units / each / out->boxes;
+		out->boxes = 1;
+	return units / each;
+}
+
+/* Blocks that share tiles; their reduction is split into parts that keep all units busy. false: there are
+ * enough blocks without parts. */
+static bool make_shared(const struct space *s, int stage, int n, struct sstage *out)
+{
+	int64_t blocks, boxes;
+	if (!share_tiles(s, &s->t->stage[stage], n, false, &blocks, out) || blocks >= s->tg.cores)
+		return false;
+	boxes = share_boxes(s, stage, out);
+	if (!boxes)
+		return false;
+	int64_t parts = ceil_div((int64_t)WAVES * s->tg.cores, blocks), whole = boxes / out->boxes;
 	whole = whole < SPREAD_PARTS ? whole : SPREAD_PARTS;
 	parts = parts < whole ? parts : whole;
 	return parts > 1 && spread_boxes(s, stage, parts, out);
+}
+
+/* The same for an axis that tiles do not divide: the last block along it overlaps another. Such blocks have
+ * no parts, so that there must be enough of them. */
+static bool make_ragged(const struct space *s, int stage, int n, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int64_t blocks;
+	bool ragged = false;
+	if (!share_tiles(s, st, n, true, &blocks, out) || blocks < s->tg.cores)
+		return false;
+	for (int a = 0; a < stage_spatial(st); a++)
+		ragged |= share_overlaps(st, out, a);
+	return ragged && share_boxes(s, stage, out) && rules_fits(s, stage, out);
+}
+
+/* make_shared, or else make_ragged. */
+static bool make_blocks(const struct space *s, int stage, int n, struct sstage *out)
+{
+	const struct sstage plain = *out;
+	if (make_shared(s, stage, n, out))
+		return true;
+	*out = plain;
+	return make_ragged(s, stage, n, out);
 }
 
 /* Lets n threads share the sums of each tile, along the longest loop of the reduction. */
@@ -400,7 +461,7 @@ bool items_rule(const struct space *s, int i, struct sched *c)
 	if (rule[i].texture)
 		return texture_rule(s, 0, &c->st[0]);
 	if (rule[i].shared)
-		return make_shared(s, 0, rule[i].shared, &c->st[0]);
+		return make_blocks(s, 0, rule[i].shared, &c->st[0]);
 	if (rule[i].team)
 		return make_team(s, 0, rule[i].team, &c->st[0]);
 	if (rule[i].down && !down_make(s, 0, rule[i].points, rule[i].down, &c->st[0]))

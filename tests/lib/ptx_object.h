@@ -38,6 +38,15 @@ static inline bool ptx_is_line(const char *s, size_t n)
 	return s[n - 1] == ';' || s[n - 1] == ':' || s[n - 1] == ',' || s[n - 1] == '(' || *s == '.';
 }
 
+/* Threads of the blocks of an entry, as the first line says; 0: it does not. */
+static inline int ptx_block_threads(const char *text, int entry)
+{
+	int group = 0, threads = 0;
+	for (text += 11; entry && text; entry--)
+		text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
+	return text && sscanf(text, "%*[^,],%d,%d", &group, &threads) == 2 ? group * threads : 0;
+}
+
 /* NULL: the text is as its first line says. */
 static inline const char *ptx_structure(const struct loops *l, const char *text, const struct target *tg)
 {

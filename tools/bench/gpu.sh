@@ -43,11 +43,11 @@ quote()
 		sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/	/\\t/g' | awk 'BEGIN { printf "\"" } { printf "%s\\n", $0 } END { printf "\"" }'
 }
 
-# Its JSON, if that is all or a line of it; else its text.
+# Its last line that is JSON, or all of it if that is; else its text.
 output()
 {
 	grep -a '^{.*}$' "$1" | tail -n 1 >"$tmp/last"
-	for f in "$1" "$tmp/last"; do
+	for f in "$tmp/last" "$1"; do
 		case $(head -c 1 "$f")$(tail -c 3 "$f" | tr -d ' \n' | tail -c 1) in
 		'{}') cat "$f" && return ;;
 		esac

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of `hone zoo` by PyTorch on a CUDA GPU: python3 bench_gpu.py MODEL.onnx... Prints one JSON object: of each
+"""Networks of `hone zoo` by PyTorch on a CUDA GPU: python3 bench_gpu.py MODEL.onnx... Prints a JSON object, and again
+after each step, so that the last line has all that was done before the time was over: of each
 network the time eager, as a CUDA graph, and compiled (torch.compile), with TF32 off and on; of each different
 convolution and matrix product the best time of cuDNN or cuBLAS, inside a CUDA graph, so that no launch counts. Needs
 PyTorch alone: models are read here. What fails is said in the place of its time. --cpu: to try it without a GPU."""
@@ -404,23 +405,20 @@ def main():
         for path in [a for a in sys.argv[1:] if not a.startswith("-")]:
             name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
             made = tried(lambda: time_network(torch, timer, path))
-            if isinstance(made, str):
-                report["networks"][name] = made
-                continue
-            report["networks"][name] = made[0]
-            nets.append((name, made[1], made[2]))
-        for name, net, given in nets:  # compiling is slow, so that it comes last
-            for tf32 in (False, True):
-                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+            report["networks"][name] = made if isinstance(made, str) else made[0]
+            if not isinstance(made, str):
+                nets.append((name, made[1], made[2]))
+            print(json.dumps(report), flush=True)
+        for tf32 in (False, True):  # compiling is slow, and nothing ends it, so that it comes last
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+            for name, net, given in nets:
                 torch.compiler.reset() if hasattr(torch, "compiler") else None
-                run = tried(lambda: torch.compile(net, mode="max-autotune-no-cudagraphs" if device == "cpu"
+                run = tried(lambda: torch.compile(net, mode="default" if device == "cpu"
                                                   else "reduce-overhead"))
                 at = report["networks"][name]["tf32" if tf32 else "fp32"]
                 at["compiled_ms"] = run if isinstance(run, str) else tried(
                     lambda: timer.ms(lambda: run(*given), 1))
-                if time.monotonic() > END_S:
-                    break
-    print(json.dumps(report))
+                print(json.dumps(report), flush=True)
     return 0
 
 

@@ -4,6 +4,7 @@
  * (tests/sh/ptxas.sh). */
 #include "kernels/emit/ptx_regs.h"
 #include "tests/lib/ptx_cases.h"
+#include "tests/lib/ptx_object.h"
 
 #include <sys/stat.h>
 
@@ -148,9 +149,12 @@ static void random_one(int i, const char *cpu, const char *dir, uint64_t seed)
 	if (rc >= 0 && draw_with(s, &r, seed % 4 ? "share=" : "lane=", cand) &&
 	    (rc = lower(&t, cand, &tg, &a, &l, &m)) >= 0 &&
 	    emit_find("ptx")->emit(l, &tg, &a, &object) >= 0) {
+		const char *text = arena_strndup(&a, object.p, object.n);
 		int regs = 0;
 		for (int e = 0; e < l->nentries; e++) {
-			int n = ptx_registers(object.p, object.n, e).usual;
+			int n = ptx_registers(object.p, object.n, e).usual,
+			    most = ptx_limit(ptx_block_threads(text, e), l->entry[e].blocks);
+			n = n < most ? n : most;
 			regs = n > regs ? n : regs;
 		}
 		snprintf(path, sizeof path, "%s/%s/l%d-%llu.ptx", dir, cpu, i, (unsigned long long)seed);

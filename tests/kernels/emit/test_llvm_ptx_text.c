@@ -338,7 +338,9 @@ TEST(registers_are_estimated)
 		struct ptx_regs regs = ptx_registers(text, n, 0);
 		CHECK(regs.usual >= 4 * vectors + 4 && regs.usual <= 4 * vectors + 24);
 		CHECK(regs.least >= 4 * vectors + 4 && regs.least <= regs.usual);
-		CHECK(!ptx_spills(&regs, 4 * vectors) && ptx_spills(&regs, 4 * vectors - 64));
+		CHECK(!ptx_spills(&regs, regs.least + 8) && ptx_spills(&regs, regs.least + 7));
+		CHECK(ptx_most(&regs, 255) == (regs.usual + 16 < 255 ? regs.usual + 16 : 0));
+		CHECK(ptx_most(&regs, regs.usual + 16) == 0);
 		CHECK(ptx_registers(text, n, 1).usual == 0 && ptx_registers(text, 40, 0).usual == 0);
 		char *broken = arena_strndup(&objects, text, n);
 		for (int i = 0; i < 300; i++) {
@@ -347,6 +349,24 @@ TEST(registers_are_estimated)
 			CHECK(ptx_registers(broken, i % 3 ? n : rng_below(&r, n), 0).usual <= 255);
 		}
 	}
+}
+
+/* An entry is bounded by its estimate, unless its blocks leave it less; it keeps what is live in any order. */
+TEST(registers_are_bounded)
+{
+	carry_sums(12, 64, 0);
+	const char *text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	struct ptx_regs regs = ptx_registers(text, strlen(text), 0);
+	char line[32];
+	snprintf(line, sizeof line, "\n.minnctapersm 1\n.maxnreg %d\n{\n", ptx_most(&regs, 255));
+	CHECK(ptx_most(&regs, 255) > 0 && strstr(text, line) && test_count(text, ".maxnreg") == 1);
+	carry_sums(12, 256, 4); /* 64 registers for each */
+	text = print("sm_87", "+ptx74");
+	REQUIRE(text);
+	CHECK(test_count(text, ".maxnreg") == 0);
+	static const struct ptx_regs wide = {.usual = 64, .least = 90, .all = 60}, none = {0};
+	CHECK(ptx_most(&wide, 255) == 104 && ptx_most(&none, 255) == 0);
 }
 
 /* Any group that the schedule gives, or one of the emitter's that the device can have. */

@@ -3,6 +3,7 @@
  * schedule. */
 #include "kernels/space/draft.h"
 #include "kernels/space/relax.h"
+#include "tests/lib/items_cases.h"
 #include "tests/lib/kernel_cases.h"
 #include "tests/lib/tasks.h"
 
@@ -396,6 +397,49 @@ TEST(tasks_that_cannot_be_relaxed)
 		CHECK(relax_sketch(u.x, u.s, "tile=i:9999999") < 0);
 		arena_free(&u.a);
 	}
+}
+
+/* Items that make several tiles, for windows on GPUs: their number varies like others, and costs what the
+ * draft says. */
+TEST(tiles_of_an_item_vary)
+{
+	const struct target tg = case_gpu();
+	struct setup u;
+	double draft[400], cost[400];
+	int n = 0, all = 0, kinks = 0, moved = 0, lower = 0;
+	REQUIRE(open_text(&u, known[2], &tg));
+	while (n < 400 && !test_bad) {
+		char cand[CAND_MAX], out[CAND_MAX];
+		double at[RELAX_MAX];
+		if (!draw_with(u.s, &u.r, "down=", cand))
+			break;
+		CHECK_OK(relax_sketch(u.x, u.s, cand));
+		relax_start(u.x, at);
+		relax_round(u.x, at, 0, out);
+		CHECK(!strcmp(cand, out));
+		cost[n] = relax_cost(u.x, at, NULL);
+		draft[n++] = space_draft(u.s, cand);
+		anywhere(u.x, &u.r, at);
+		count_derivatives(relax_cost, u.x, at, &all, &kinks);
+		count_derivatives(relax_penalty, u.x, at, &all, &kinks);
+		for (int way = 0; way < RELAX_ROUNDINGS; way++) {
+			relax_round(u.x, at, way, out);
+			CHECK_OK(space_legal(u.s, out));
+			const char *a = strstr(cand, "down="), *b = strstr(out, "down=");
+			moved += b && strncmp(a, b, strcspn(a, " ") + 1) != 0;
+		}
+		if (n % 10 == 0)
+			lower += descend(&u, at) < draft[n - 1];
+		if (test_bad)
+			printf("%s: %s\n", cand, out);
+	}
+	CHECK(n == 400 && moved > 100 && kinks * 50 < all && lower > 20);
+	double rho = n == 400 ? correlation(draft, cost, n) : 0;
+	CHECK(rho > .95);
+	if (test_bad)
+		printf("%d candidates, %d roundings moved, %d kinks of %d, %d lower, rank correlation %g\n",
+		       n, moved, kinks, all, lower, rho);
+	arena_free(&u.a);
 }
 
 TEST_MAIN

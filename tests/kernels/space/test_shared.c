@@ -46,6 +46,50 @@ TEST(few_blocks_are_shared_in_parts)
 	arena_free(&a);
 }
 
+/* Points of a block of threads along axis y, by the text. */
+static int span_of_y(const char *cand)
+{
+	const char *tile = strstr(cand, " tile="), *threads = strstr(cand, " threads=");
+	const char *t = tile ? strstr(tile, "y:") : NULL, *n = threads ? strstr(threads, "y:") : NULL;
+	const char *tile_end = tile ? strchr(tile + 1, ' ') : NULL,
+		   *threads_end = threads ? strchr(threads + 1, ' ') : NULL;
+	return (t && t < tile_end ? atoi(t + 2) : 1) *
+	       (n && (!threads_end || n < threads_end) ? atoi(n + 2) : 1);
+}
+
+/* Rows that no tile divides are proposed in blocks of which the last one overlaps another and repeats at most
+ * a quarter of the rows; a power of two is not. */
+TEST(rows_that_do_not_divide_overlap)
+{
+	static const int rows[] = {197, 211, 331, 443, 577, 1021};
+	const struct target tg = case_gpu();
+	struct arena a = {0};
+	for (int i = 0; i < 12; i++) {
+		char text[400], cand[CAND_MAX];
+		int m = i % 2 ? rows[i / 2] : 256 << i / 4, at = 0, ragged = 0;
+		snprintf(
+		    text, sizeof text,
+		    "task syms=0\noperand A in f32 [%d,192] plain\noperand B const f32 [192,1536] plain\n"
+		    "operand C out f32 [%d,1536] plain\nstage y:%d x:1536 | k:192\nread A [y,k]\n"
+		    "read B [k,x]\nbody r0 r1 mul\nsum\nwrite C [y,x]\n",
+		    m, m, m);
+		struct space *s = case_space(&a, text, &tg);
+		REQUIRE(s);
+		while (space_portfolio(s, &at, cand) >= 0) {
+			if (!strstr(cand, "share="))
+				continue;
+			int span = span_of_y(cand), blocks = (m + span - 1) / span;
+			CHECK_OK(space_legal(s, cand));
+			CHECK(blocks * span * 4 <= m * 5);
+			ragged += m % span != 0 && span > 1;
+		}
+		CHECK((ragged > 0) == i % 2);
+		if (test_bad)
+			printf("%d rows: %d candidates\n", m, ragged);
+	}
+	arena_free(&a);
+}
+
 /* A warp's threads are a box of those of the block, 32 of them. */
 TEST(shapes_of_warps)
 {
