@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { BODY = 128 /* vector products that are written out, at most */, COPY = 4 /* elements */ };
+enum {
+	BODY = 128,     /* vector products that are written out, at most */
+	COPY = 4,       /* elements */
+	MOST_COPIES = 4 /* at once */
+};
 
 struct fused {
 	struct lower *w;
@@ -70,6 +74,19 @@ static void branch_end(const struct fused *x, struct stmt *s)
 		if_end(x->l, s);
 }
 
+/* Opens a loop from 0 to n, which is there only if it has several iterations: else NULL. */
+static struct stmt *loop(const struct fused *x, int64_t n, int64_t step, const struct ix **i)
+{
+	*i = ix_c(x->l, 0);
+	return n <= step ? NULL : for_begin(x->l, *i, ix_c(x->l, n), step, true, i);
+}
+
+static void loop_end(const struct fused *x, struct stmt *f)
+{
+	if (f)
+		for_end(x->l, f);
+}
+
 /* The threads do n things side by side: opens a loop, and a branch where some threads have nothing to do. */
 struct each {
 	struct stmt *loop, *some;
@@ -80,7 +97,7 @@ static struct each each_begin(const struct fused *x, int64_t n)
 {
 	const struct ix *first;
 	struct each e;
-	e.loop = for_begin(x->l, ix_c(x->l, 0), ix_c(x->l, n), x->z.threads, true, &first);
+	e.loop = loop(x, n, x->z.threads, &first);
 	e.i = plus(x, first, x->thread);
 	e.some = n % x->z.threads ? branch(x, below(x, e.i, n)) : NULL;
 	e.i = ix_min(x->l, e.i, ix_c(x->l, n - 1));
@@ -90,7 +107,7 @@ static struct each each_begin(const struct fused *x, int64_t n)
 static void each_end(const struct fused *x, struct each e)
 {
 	branch_end(x, e.some);
-	for_end(x->l, e.loop);
+	loop_end(x, e.loop);
 }
 
 /* The buffer's first element of a step. */
@@ -129,12 +146,15 @@ static void load_window(struct fused *x, const struct ix *i, const struct ix *st
 	v->channel = times(x, rest(x, i, wide), x->z.in_lanes);
 	v->tile = over(x, i, wide);
 	const struct ix *last = ix_c(x->l, x->z.all_tiles - 1);
+	int64_t yes = 0;
 	bind_tile(x, q, q->in, ix_min(x->l, plus(x, x->first, v->tile), last));
 	q->in->base[q->f.c] = plus(x, times(x, step, x->s->share), v->channel);
 	for (int y = 0; y < q->points; y++)
 		for (int c = 0; c < q->points; c++) {
 			struct mem m = wino_pixel(q, ix_c(x->l, y), ix_c(x->l, c), false);
 			m.guard = some ? ix_mul(x->l, m.guard, some) : m.guard;
+			if (ix_is_const(m.guard, &yes) && yes)
+				m.guard = NULL;
 			v->d[y][c] = wino_load(q, m);
 		}
 }
@@ -187,22 +207,45 @@ static bool copies(const struct fused *x)
 	return x->s->boxes > 1 && x->l->buf[x->constants].dtype == DT_F32;
 }
 
+/* Copies elements i[] of a step's weights, four of each: what is not copied later is loaded all at once. */
+static void copy_weights(const struct fused *x, const struct ix *step, const struct ix *const *i, int n)
+{
+	struct loops *l = x->l;
+	const struct ix *to[MOST_COPIES], *slot = plus(x, slot_of(x, step), ix_c(l, x->z.v_elems));
+	const struct ix *from = times(x, plus(x, times(x, x->chunk, x->z.steps), step), x->z.u_elems);
+	int v[MOST_COPIES];
+	for (int k = 0; k < n; k++) {
+		const struct ix *at = times(x, i[k], COPY);
+		struct mem m = {.buf = x->constants, .at = plus(x, from, at), .stride = 1};
+		to[k] = plus(x, slot, at);
+		if (copies(x))
+			lv_copy(l, x->buf, to[k], m, COPY);
+		else
+			lv_load(l, v[k] = lv_new(l, COPY), m);
+	}
+	for (int k = 0; k < n && !copies(x); k++)
+		lv_store(l, v[k], shared(x, to[k], 1));
+}
+
 static void fill_weights(const struct fused *x, const struct ix *step)
 {
 	struct loops *l = x->l;
-	struct each e = each_begin(x, x->z.u_elems / COPY);
-	const struct ix *i = times(x, e.i, COPY), *to = plus(x, slot_of(x, step), ix_c(l, x->z.v_elems));
-	const struct ix *from = times(x, plus(x, times(x, x->chunk, x->z.steps), step), x->z.u_elems);
-	struct mem m = {.buf = x->constants, .at = plus(x, from, i), .stride = 1};
-	to = plus(x, to, i);
-	if (copies(x)) {
-		lv_copy(l, x->buf, to, m, COPY);
-	} else {
-		int v = lv_new(l, COPY);
-		lv_load(l, v, m);
-		lv_store(l, v, shared(x, to, 1));
+	int64_t all = x->z.u_elems / COPY, threads = x->z.threads;
+	const struct ix *first, *i[MOST_COPIES];
+	int n = MOST_COPIES;
+	while (n > 1 && all % (n * threads))
+		n /= 2;
+	if (n == 1) {
+		struct each e = each_begin(x, all);
+		copy_weights(x, step, &e.i, 1);
+		each_end(x, e);
+		return;
 	}
-	each_end(x, e);
+	struct stmt *f = loop(x, all, n * threads, &first);
+	for (int k = 0; k < n; k++)
+		i[k] = plus(x, first, plus(x, x->thread, ix_c(l, k * threads)));
+	copy_weights(x, step, i, n);
+	loop_end(x, f);
 }
 
 /* ---- products ---- */
@@ -244,10 +287,10 @@ static void multiply(const struct fused *x, const struct ix *step)
 	const struct ix *slot = slot_of(x, step), *c;
 	while (body > 1 && (x->s->share % body || body * x->wino->px * x->wino->kv > BODY))
 		body--;
-	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, x->s->share), body, true, &c);
+	struct stmt *f = loop(x, x->s->share, body, &c);
 	for (int i = 0; i < body; i++)
 		multiply_channel(x, slot, plus(x, c, ix_c(l, i)));
-	for_end(l, f);
+	loop_end(x, f);
 }
 
 static void reduce(struct fused *x, const struct ix *from, const struct ix *to)
@@ -408,7 +451,7 @@ static void finish(const struct fused *x)
 	struct pass p = {.tiles = (int64_t)x->z.tile_threads * x->z.pass_tiles,
 			 .lanes = (int64_t)x->z.vector_threads * x->z.pass_vectors * x->s->lanes};
 	int across = w->kv / x->z.pass_vectors;
-	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, x->z.passes), 1, true, &i);
+	struct stmt *f = loop(x, x->z.passes, 1, &i);
 	p.tile = times(x, over(x, i, across), x->z.pass_tiles);
 	p.vector = times(x, rest(x, i, across), x->z.pass_vectors);
 	for (int n = 0; n < x->z.passes; n++) {
@@ -418,9 +461,9 @@ static void finish(const struct fused *x)
 	}
 	lv_barrier(l);
 	outputs(x, &p);
-	if (x->z.passes > 1)
+	if (f)
 		lv_barrier(l);
-	for_end(l, f);
+	loop_end(x, f);
 }
 
 /* ---- the entry ---- */

@@ -50,9 +50,10 @@ static int registers(const struct winograd_fused *z, const struct sstage *s)
 {
 	const struct winograd *w = &s->wino;
 	int sums = w->px * w->kv * s->lanes, window = z->positions * z->in_lanes,
-	    multiply = w->px + w->kv * s->lanes,
-	    ahead = s->boxes > 1 ? (int)ceil_div(z->windows, z->threads) * window : 0;
-	return sums + larger(ahead + multiply, window + s->wino.m) + FUSED_REGISTERS;
+	    multiply = w->px + w->kv * s->lanes, ahead = 0;
+	if (s->boxes > 1)
+		ahead = (int)ceil_div(z->windows, z->threads) * window + FUSED_AHEAD;
+	return sums + larger(ahead + multiply, window + w->m) + FUSED_REGISTERS;
 }
 
 struct winograd_fused winograd_fused_sizes(const struct task *t, const struct sstage *s)
@@ -139,10 +140,10 @@ static int check_parts(const struct task *t, const struct sstage *s, const struc
 		   : E_OK;
 }
 
-/* The registers that a thread may have. */
+/* The registers that a thread may have. A unit has four schedulers, each with a quarter of them. */
 static int most_registers(const struct winograd_fused *z, const struct sstage *s)
 {
-	int n = UNIT_REGISTERS / (z->threads * s->blocks) / 8 * 8;
+	int warps = (int)ceil_div(z->threads, 32) * s->blocks, n = UNIT_REGISTERS / 128 / (int)ceil_div(warps, 4) / 8 * 8;
 	return n < MOST_REGISTERS ? n : MOST_REGISTERS;
 }
 
