@@ -2,6 +2,7 @@
 /* Only schedules of work items have these: groups, parts of a reduction that are items of their own, and
  * threads that share tiles. */
 #include "kernels/space/space_rules.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <string.h>
 
@@ -333,6 +334,11 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
 
 void items_no_threads(struct sstage *out)
 {
+	if (winograd_is_fused(out)) { /* three launches */
+		out->wino.tiles = out->wino.chunk = 0;
+		out->split_axis = -1;
+		out->spread = false;
+	}
 	for (int a = 0; a < MAX_AXES; a++)
 		out->threads[a] = out->warp[a] = 1;
 	out->share_axis = -1;

@@ -360,11 +360,35 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	}
 }
 
+/* The same of one launch: takes the register tile and the threads from one, and the steps from the other. */
+static void cross_fused(struct rng *r, const struct sstage *other, struct sstage *out)
+{
+	bool steps = rng_below(r, 2), parts = rng_below(r, 2);
+	if (steps) {
+		out->share = other->share;
+		out->boxes = other->boxes;
+	} else {
+		out->wino = other->wino;
+		out->lanes = other->lanes;
+	}
+	if (parts) {
+		out->split_axis = other->split_axis;
+		out->split = other->split;
+		out->spread = other->spread;
+	}
+	out->blocks = (rng_below(r, 2) ? other : out)->blocks;
+	out->w16 = (rng_below(r, 2) ? other : out)->w16;
+}
+
 /* Takes the products' tile from one and the blocks from the other, which must have the same m. */
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out)
 {
 	const struct winograd *o = &other->wino;
 	struct winograd *w = &out->wino;
+	if (winograd_is_fused(out) && winograd_is_fused(other)) {
+		cross_fused(r, other, out);
+		return;
+	}
 	if (rng_below(r, 2))
 		w->tiles = o->tiles;
 	if (out->w16 != other->w16 && rng_below(r, 2))
