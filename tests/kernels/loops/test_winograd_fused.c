@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd's algorithm as one launch, in the interpreter: random convolutions and schedules against the
- * reference, kernels that lack a barrier, a wait or a commit, and the bytes that they move. SEED=n runs one,
+ * reference, and kernels that lack a barrier, a wait or a commit; and the bytes that it moves. SEED=n runs one,
  * SEEDS=n changes their number. */
 #include "kernels/loops/lower.h"
 #include "kernels/space/winograd_fused.h"
@@ -148,6 +148,116 @@ TEST(kernels_without_a_barrier_or_a_wait_are_found)
 	}
 	printf("%d kernels without a meeting are found, %d are not\n", found, missed);
 	CHECK(test_bad || n == 1 || (found >= 20 && 8 * missed < found));
+}
+
+/* ---- bytes ---- */
+
+struct walk {
+	const struct loops *l;
+	const int64_t *param;
+	int64_t var[LOOPS_MAX_VARS];
+	double bytes[LOOPS_MAX_BUFS];
+};
+
+static int64_t value(const struct walk *w, const struct ix *x)
+{
+	return ix_eval(x, w->param, w->var, NULL);
+}
+
+static void count(struct walk *w, const struct mem *m, int elems)
+{
+	if (!m->guard || value(w, m->guard))
+		w->bytes[m->buf] += (double)elems * (double)dtype_bytes(w->l->buf[m->buf].dtype);
+}
+
+/* Counts the bytes that one thread moves. */
+static void walk(struct walk *w, const struct stmt *s)
+{
+	for (; s; s = s->next) {
+		if (s->op == ST_SET && s->vop == V_LOAD)
+			count(w, &s->mem, w->l->lanes[s->dst]);
+		if (s->op == ST_STORE)
+			count(w, &s->mem, w->l->lanes[s->a]);
+		if (s->op == ST_COPY)
+			count(w, &s->mem, s->s32);
+		if (s->op == ST_IF)
+			walk(w, value(w, s->lo) ? s->body : s->other);
+		if (s->op == ST_FOR)
+			for (int64_t i = value(w, s->lo), end = value(w, s->hi); i < end; i += s->step) {
+				w->var[s->var] = i;
+				walk(w, s->body);
+			}
+	}
+}
+
+enum { SAMPLES = 12 /* indexes of an entry whose threads are counted */ };
+
+/* Bytes that all launches ask of memory: all, and those of scratch. */
+static double asked(const struct loops *l, const struct manifest *m, double *scratch)
+{
+	static struct walk w;
+	double all = 0;
+	*scratch = 0;
+	for (int e = 0; e < m->nentries; e++) {
+		const struct entry *entry = &l->entry[e];
+		int64_t n = code_extent(m, e, m->param), some = n < SAMPLES ? n : SAMPLES;
+		w = (struct walk){.l = l, .param = m->param};
+		for (int64_t i = 0; i < some; i++)
+			for (int t = 0; t < entry->threads; t++) {
+				w.var[entry->var] = i * n / some;
+				if (entry->threads > 1)
+					w.var[entry->thread] = t;
+				walk(&w, entry->body);
+			}
+		for (int b = 0; b < l->nbufs; b++) {
+			double bytes = w.bytes[b] * (double)n / (double)some;
+			all += l->buf[b].role == BUF_SHARED ? 0 : bytes;
+			*scratch += l->buf[b].role == BUF_SCRATCH ? bytes : 0;
+		}
+	}
+	return all;
+}
+
+/* The portfolio's schedules of a large layer: one launch asks for less than 0.6 of the bytes of three. */
+TEST(one_launch_moves_fewer_bytes)
+{
+	static const int layer[][2] = {{64, 56}, {128, 28}, {256, 14}, {512, 7}};
+	struct target tg = case_gpu();
+	strcpy(tg.isa, "cuda");
+	strcpy(tg.cpu, "sm_87");
+	tg.regs = 60;
+	for (int i = 0; i < 4; i++) {
+		struct arena a = {0};
+		struct space *s;
+		struct task *t = ARENA_NEW(&a, struct task);
+		char text[900], cand[CAND_MAX];
+		double bytes[2][5] = {{0}}, scratch;
+		int c = layer[i][0], size = layer[i][1], at = 0;
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+			 "operand W const f32 [%d,%d,3,3] plain\noperand B const f32 [%d] plain\n"
+			 "operand Y out f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+			 "stage n:1 k:%d y:%d x:%d | c:%d r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\n"
+			 "read B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
+			 c, size, size, c, c, c, c, size, size, c, size, size, c);
+		REQUIRE_OK(task_parse(text, t));
+		REQUIRE_OK(space_make(&a, t, &tg, NULL, &s));
+		while (space_portfolio(s, &at, cand) >= 0) {
+			struct loops *l;
+			struct manifest m;
+			const char *wino = strstr(cand, "winograd=");
+			if (!wino)
+				continue;
+			REQUIRE_OK(lower(t, cand, &tg, &a, &l, &m));
+			bool fused = strstr(cand, "chunk=");
+			double all = bytes[fused][wino[9] - '0'] = asked(l, &m, &scratch);
+			printf("%dx%d F(%c,3): %.1f MB, %.1f of them scratch: %s\n", size, c, wino[9], all / 1e6,
+			       scratch / 1e6, cand);
+		}
+		for (int m = 2; m <= 4; m += 2)
+			CHECK(bytes[1][m] > 0 && bytes[1][m] < .6 * bytes[0][m]);
+		arena_free(&a);
+	}
 }
 
 TEST_MAIN
