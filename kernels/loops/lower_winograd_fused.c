@@ -264,8 +264,7 @@ static void multiply_channel(const struct fused *x, const struct ix *slot, const
 	u = plus(x, plus(x, slot, u), ix_c(l, x->z.v_elems));
 	for (int i = 0; i < w->px / tl; i++) {
 		in[i] = lv_new(l, tl);
-		lv_load(l, in[i],
-			shared(x, plus(x, v, ix_c(l, (int64_t)i * x->z.tile_threads * tl)), 1));
+		lv_load(l, in[i], shared(x, plus(x, v, ix_c(l, (int64_t)i * x->z.tile_threads * tl)), 1));
 	}
 	for (int j = 0; j < w->kv; j++) {
 		weight[j] = lv_new(l, lanes);
@@ -347,7 +346,8 @@ static void reduce_ring(struct fused *x, const struct ix *from, const struct ix 
 
 /* ---- outputs ---- */
 
-/* The shared buffer has M[xi][tile][vector][L] of a pass, whose tiles and vectors are those of all threads. */
+/* The shared buffer has M[xi][tile][vector][L] of a pass, whose tiles and vectors are those of all threads.
+ */
 struct pass {
 	const struct ix *tile, *vector; /* first ones of a thread's register tile */
 	int64_t tiles, lanes;
@@ -414,7 +414,8 @@ static void outputs(const struct fused *x, const struct pass *p)
 			*first = plus(x, times(x, x->chunk, x->wino->chunk),
 				      times(x, p->vector, x->z.vector_threads));
 	const struct ix *channel = plus(x, times(x, first, x->s->lanes), lane);
-	const struct ix *inside = ix_mul(l, below(x, tile, x->z.all_tiles), ix_lt(l, channel, k->extent[q->f.k]));
+	const struct ix *inside =
+	    ix_mul(l, below(x, tile, x->z.all_tiles), ix_lt(l, channel, k->extent[q->f.k]));
 	struct stmt *some = branch(x, inside);
 	int known = k->nknown;
 	bind_tile(x, q, k, ix_min(l, tile, ix_c(l, x->z.all_tiles - 1)));
@@ -515,8 +516,8 @@ void wino_fused(struct wino *q)
 	x->constants = q->w->at[q->out->st->read[q->f.filter].operand].buf;
 	open_views(x, q);
 	x->buf = loops_buf(l, "tiles", BUF_SHARED, DT_F32, ix_c(l, x->z.shared));
-	int e = loops_entry_threads(l, ix_c(l, x->z.blocks * x->z.chunks * x->z.parts), x->z.threads,
-				    &x->thread);
+	int e =
+	    loops_entry_threads(l, ix_c(l, x->z.blocks * x->z.chunks * x->z.parts), x->z.threads, &x->thread);
 	l->entry[e].blocks = x->s->blocks;
 	bind_index(x, ix_var(l, l->entry[e].var));
 	for (int i = 0; i < x->wino->px * x->wino->kv; i++)

@@ -78,9 +78,10 @@ struct draft_terms draft_winograd_fused(const struct task *t, const struct targe
 	       spill = fmax(0, terms.live - target_vectors(tg, s->lanes));
 	double step = products(&x) + fill(&x) + (ring ? 1 : 2) * ITEM_BARRIER + spill * ITEM_SPILL;
 	double slots = x.steps * step + finish(&x, parts > 1 ? 0 : post) + ITEM_AROUND;
-	double windows = 4. * (double)x.z.windows * x.z.in_lanes * x.positions, weights = stage_weight_bytes(s),
-	       u = weights * (double)x.z.u_elems;
-	double raw = 4. * 9 * (double)st->axis[s->share_axis].extent * (double)x.z.chunks * s->wino.chunk * x.lanes,
+	double windows = 4. * (double)x.z.windows * x.z.in_lanes * x.positions,
+	       weights = stage_weight_bytes(s), u = weights * (double)x.z.u_elems;
+	double raw = 4. * 9 * (double)st->axis[s->share_axis].extent * (double)x.z.chunks * s->wino.chunk *
+		     x.lanes,
 	       all = weights * (double)x.z.weights, in = fmax(0, task_bytes(t, true) - 4 * out - raw);
 	double again = draft_beyond_cache(tg, all + in);
 	struct draft_launch l = {

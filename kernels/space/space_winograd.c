@@ -178,8 +178,8 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
  * the products take longer than the weights. */
 #define SPLATS 1.01
 
-/* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits. fused:
- * on a device of work items, of one launch. */
+/* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits.
+ * fused: on a device of work items, of one launch. */
 static double rule(const struct space *s, int m, bool w16, bool fused, struct sstage *out)
 {
 	struct sstage c, one;

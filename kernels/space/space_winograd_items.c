@@ -52,8 +52,8 @@ void winograd_items_draw(const struct space *s, struct rng *r, struct sstage *ou
 
 /* ---- one launch ---- */
 
-static const int fused_px[] = {4, 8, 2, 16, 1, 3, 6}, fused_kv[] = {1, 2, 4, 3}, threads_of[] = {1, 2, 4, 8, 16},
-		 shares[] = {8, 4, 16, 2, 3};
+static const int fused_px[] = {4, 8, 2, 16, 1, 3, 6}, fused_kv[] = {1, 2, 4, 3},
+		 threads_of[] = {1, 2, 4, 8, 16}, shares[] = {8, 4, 16, 2, 3};
 
 static bool fused_fits(const struct space *s, const struct sstage *c)
 {

@@ -15,8 +15,8 @@
  * On a device of work items there are three launches, with one block of all tiles and one chunk: an item
  * transforms the window of a tile for a vector of input channels; multiplies a register tile of one xi, over
  * all channels; and transforms a tile of products back. V and M are in scratch that all items have in common,
- * for each image of a batch; the tiles in them are whole register tiles, the last of which nobody reads. There
- * is also one launch that does all three: kernels/space/winograd_fused.h. */
+ * for each image of a batch; the tiles in them are whole register tiles, the last of which nobody reads.
+ * There is also one launch that does all three: kernels/space/winograd_fused.h. */
 #ifndef KERNELS_WINOGRAD_H
 #define KERNELS_WINOGRAD_H
 

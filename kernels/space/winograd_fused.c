@@ -87,8 +87,8 @@ struct winograd_fused winograd_fused_sizes(const struct task *t, const struct ss
 	z.shared = ring > least ? ring : least;
 	divide_passes(&z, w, s->lanes, z.shared);
 	most = z.positions == F23_POSITIONS ? 4 : 2;
-	z.out_lanes = narrow(s->lanes, most, s->lanes, least * z.pass_tiles * z.pass_vectors / z.positions,
-			     z.threads);
+	z.out_lanes =
+	    narrow(s->lanes, most, s->lanes, least * z.pass_tiles * z.pass_vectors / z.positions, z.threads);
 	z.weights = z.chunks * z.steps * z.u_elems;
 	z.registers = registers(&z, s);
 	return z;
@@ -143,7 +143,8 @@ static int check_parts(const struct task *t, const struct sstage *s, const struc
 /* The registers that a thread may have. A unit has four schedulers, each with a quarter of them. */
 static int most_registers(const struct winograd_fused *z, const struct sstage *s)
 {
-	int warps = (int)ceil_div(z->threads, 32) * s->blocks, n = UNIT_REGISTERS / 128 / (int)ceil_div(warps, 4) / 8 * 8;
+	int warps = (int)ceil_div(z->threads, 32) * s->blocks,
+	    n = UNIT_REGISTERS / 128 / (int)ceil_div(warps, 4) / 8 * 8;
 	return n < MOST_REGISTERS ? n : MOST_REGISTERS;
 }
 
@@ -164,8 +165,7 @@ int winograd_fused_check(const struct task *t, const struct target *tg, const st
 	int64_t last = z.steps % z.part_steps;
 	if (z.threads > SCHED_THREADS || z.threads > tg->group)
 		return not_one("a block of too many threads");
-	if (w->tiles - w->px >= z.all_tiles ||
-	    w->chunk - w->kv >= ceil_div(st->axis[f->k].extent, s->lanes))
+	if (w->tiles - w->px >= z.all_tiles || w->chunk - w->kv >= ceil_div(st->axis[f->k].extent, s->lanes))
 		return not_one("more tiles or vectors in a block than the output has");
 	if (s->boxes > z.part_steps || (last && s->boxes > last))
 		return not_one("a ring of more steps than there are");

@@ -79,8 +79,7 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 	}
 	const char *object_text = arena_strndup(&c->a, object.p, object.n);
 	bool threads = strstr(cand, "threads=") || strstr(cand, "share=");
-	const char *group = strstr(cand, "group="),
-		   *said = strstr(object_text, "reqd_work_group_size(");
+	const char *group = strstr(cand, "group="), *said = strstr(object_text, "reqd_work_group_size(");
 	if (threads ? !said || atoi(said + 21) != 1
 	    : group ? !said || atoi(group + 6) != atoi(said + 21)
 		    : said != NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd's algorithm as one launch, in the interpreter: random convolutions and schedules against the
- * reference, and kernels that lack a barrier, a wait or a commit; and the bytes that it moves. SEED=n runs one,
- * SEEDS=n changes their number. */
+ * reference, and kernels that lack a barrier, a wait or a commit; and the bytes that it moves. SEED=n runs
+ * one, SEEDS=n changes their number. */
 #include "kernels/loops/lower.h"
 #include "kernels/space/winograd_fused.h"
 #include "tests/lib/items_cases.h"
@@ -69,8 +69,8 @@ TEST(random_schedules_equal_the_reference)
 		}
 		drop(&d);
 	}
-	printf("%d schedules: %d with rings, %d with parts, %d with weights in f16, %d of F(4,3)\n", ran, rings,
-	       parts, w16, four);
+	printf("%d schedules: %d with rings, %d with parts, %d with weights in f16, %d of F(4,3)\n", ran,
+	       rings, parts, w16, four);
 	CHECK(test_bad || n < 30 || (ran > (int)n / 2 && rings > 3 && parts > 3 && four > 3));
 }
 
@@ -123,8 +123,7 @@ static bool needless(const struct drawn *d)
 {
 	struct sched c;
 	CHECK_OK(sched_parse(&d->c.t, d->cand, &c));
-	return c.st[0].boxes > 1 ||
-	       winograd_fused_sizes(&d->c.t, &c.st[0]).all_tiles < c.st[0].wino.tiles;
+	return c.st[0].boxes > 1 || winograd_fused_sizes(&d->c.t, &c.st[0]).all_tiles < c.st[0].wino.tiles;
 }
 
 TEST(kernels_without_a_barrier_or_a_wait_are_found)
@@ -233,13 +232,14 @@ TEST(one_launch_moves_fewer_bytes)
 		char text[900], cand[CAND_MAX];
 		double bytes[2][5] = {{0}}, scratch;
 		int c = layer[i][0], size = layer[i][1], at = 0;
-		snprintf(text, sizeof text,
-			 "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
-			 "operand W const f32 [%d,%d,3,3] plain\noperand B const f32 [%d] plain\n"
-			 "operand Y out f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
-			 "stage n:1 k:%d y:%d x:%d | c:%d r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\n"
-			 "read B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
-			 c, size, size, c, c, c, c, size, size, c, size, size, c);
+		snprintf(
+		    text, sizeof text,
+		    "task syms=0\noperand X in f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+		    "operand W const f32 [%d,%d,3,3] plain\noperand B const f32 [%d] plain\n"
+		    "operand Y out f32 [1,%d,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+		    "stage n:1 k:%d y:%d x:%d | c:%d r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\n"
+		    "read B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
+		    c, size, size, c, c, c, c, size, size, c, size, size, c);
 		REQUIRE_OK(task_parse(text, t));
 		REQUIRE_OK(space_make(&a, t, &tg, NULL, &s));
 		while (space_portfolio(s, &at, cand) >= 0) {
@@ -251,8 +251,8 @@ TEST(one_launch_moves_fewer_bytes)
 			REQUIRE_OK(lower(t, cand, &tg, &a, &l, &m));
 			bool fused = strstr(cand, "chunk=");
 			double all = bytes[fused][wino[9] - '0'] = asked(l, &m, &scratch);
-			printf("%dx%d F(%c,3): %.1f MB, %.1f of them scratch: %s\n", size, c, wino[9], all / 1e6,
-			       scratch / 1e6, cand);
+			printf("%dx%d F(%c,3): %.1f MB, %.1f of them scratch: %s\n", size, c, wino[9],
+			       all / 1e6, scratch / 1e6, cand);
 		}
 		for (int m = 2; m <= 4; m += 2)
 			CHECK(bytes[1][m] > 0 && bytes[1][m] < .6 * bytes[0][m]);

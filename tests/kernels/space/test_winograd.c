@@ -619,23 +619,24 @@ TEST(refused_schedules_of_one_launch)
 	static const struct shape_case s = {1, 24, 24, 8, 8, 0, 1, 8, ADD};
 	static const struct {
 		const char *cand, *why;
-	} all[] = {{"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:4", NULL},
-		   {"lane=k:4 split=c:12 spread=1 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:4x2", NULL},
-		   {"lane=k:4 winograd=2 tiles=6 gemm=4x1 chunk=2 share=c:4", "whole register tiles"},
-		   {"lane=k:4 winograd=2 tiles=4 gemm=4x2 chunk=3 share=c:4", "whole register tiles"},
-		   {"lane=k:4 winograd=2 gemm=4x2 share=c:4", "whole register tiles"},
-		   {"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=r:3", "not along the input channels"},
-		   {"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:65", "too large"},
-		   {"lane=k:4 winograd=2 tiles=20 gemm=4x1 chunk=2 share=c:4", "than the output has"},
-		   {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=7 share=c:4", "than the output has"},
-		   {"lane=k:4 winograd=2 tiles=16 gemm=1x1 chunk=6 share=c:4", "too many threads"},
-		   {"lane=k:4 winograd=4 tiles=4 gemm=1x1 chunk=6 share=c:24", "buffers are too large"},
-		   {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:16x3", "more steps than"},
-		   {"lane=k:4 split=c:6 spread=1 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:4", "whole steps"},
-		   {"lane=k:4 split=c:12 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:4", "no keys but"},
-		   {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=1 group=64 share=c:4", "no keys but"},
-		   {"lane=k:4 winograd=2 tiles=16 gemm=16x1 chunk=1 share=c:16x2", "too many windows"},
-		   {"lane=k:4 winograd=2 tiles=1 gemm=1x1 chunk=1 threads=k:2 share=c:4", "no keys but"}};
+	} all[] = {
+	    {"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:4", NULL},
+	    {"lane=k:4 split=c:12 spread=1 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:4x2", NULL},
+	    {"lane=k:4 winograd=2 tiles=6 gemm=4x1 chunk=2 share=c:4", "whole register tiles"},
+	    {"lane=k:4 winograd=2 tiles=4 gemm=4x2 chunk=3 share=c:4", "whole register tiles"},
+	    {"lane=k:4 winograd=2 gemm=4x2 share=c:4", "whole register tiles"},
+	    {"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=r:3", "not along the input channels"},
+	    {"lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:65", "too large"},
+	    {"lane=k:4 winograd=2 tiles=20 gemm=4x1 chunk=2 share=c:4", "than the output has"},
+	    {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=7 share=c:4", "than the output has"},
+	    {"lane=k:4 winograd=2 tiles=16 gemm=1x1 chunk=6 share=c:4", "too many threads"},
+	    {"lane=k:4 winograd=4 tiles=4 gemm=1x1 chunk=6 share=c:24", "buffers are too large"},
+	    {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:16x3", "more steps than"},
+	    {"lane=k:4 split=c:6 spread=1 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:4", "whole steps"},
+	    {"lane=k:4 split=c:12 winograd=2 tiles=4 gemm=4x1 chunk=1 share=c:4", "no keys but"},
+	    {"lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=1 group=64 share=c:4", "no keys but"},
+	    {"lane=k:4 winograd=2 tiles=16 gemm=16x1 chunk=1 share=c:16x2", "too many windows"},
+	    {"lane=k:4 winograd=2 tiles=1 gemm=1x1 chunk=1 threads=k:2 share=c:4", "no keys but"}};
 	const struct target tg = case_gpu(), cpu = case_board(4, 32);
 	struct kcase c;
 	struct sched parsed;
