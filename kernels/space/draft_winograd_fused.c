@@ -63,6 +63,8 @@ struct draft_terms draft_winograd_fused(const struct task *t, const struct targe
 	struct item_rates r = draft_item_rates(tg);
 	const struct stage *st = &t->stage[0];
 	struct sizes x = {.s = s, .z = winograd_fused_sizes(t, s), .m = s->wino.m, .lanes = s->lanes};
+	if (!x.z.threads)
+		return (struct draft_terms){.cycles = 1e30};
 	struct sstage as = *s;
 	double post = draft_post(st), out = stage_vector_points(st, s), parts = (double)x.z.parts;
 	x.points = x.m + 2;

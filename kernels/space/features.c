@@ -220,7 +220,7 @@ static double indexes(const struct space *s, const struct sched *c, const struct
 	const struct sstage *l = last->c;
 	if (winograd_is_fused(l)) {
 		struct winograd_fused z = winograd_fused_sizes(s->t, l);
-		return (double)(z.blocks * z.chunks * z.parts);
+		return z.threads ? (double)(z.blocks * z.chunks * z.parts) : 1;
 	}
 	if (l->wino.m) {
 		struct winograd_sizes z = winograd_sizes(s->t, l);

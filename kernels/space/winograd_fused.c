@@ -56,13 +56,23 @@ static int registers(const struct winograd_fused *z, const struct sstage *s)
 	return sums + larger(ahead + multiply, window + w->m) + FUSED_REGISTERS;
 }
 
+/* Whether the numbers of a schedule, which may not be checked yet, can be divided and multiplied. */
+static bool has_sizes(const struct sstage *s)
+{
+	const struct winograd *w = &s->wino;
+	enum { MOST = SCHED_THREADS * SCHED_TILE };
+	return w->px >= 1 && w->kv >= 1 && w->tiles >= w->px && w->chunk >= w->kv && w->tiles <= MOST &&
+	       w->chunk <= MOST && (int64_t)(w->tiles / w->px) * (w->chunk / w->kv) <= SCHED_THREADS &&
+	       s->share >= 1 && s->share <= FUSED_SHARE && (s->split_axis < 0 || s->split >= s->share);
+}
+
 struct winograd_fused winograd_fused_sizes(const struct task *t, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[0];
 	const struct winograd *w = &s->wino;
 	struct winograd_form f;
 	struct winograd_fused z = {.positions = (w->m + 2) * (w->m + 2)};
-	if (winograd_form(t, &f) < 0)
+	if (winograd_form(t, &f) < 0 || !has_sizes(s))
 		return z;
 	int64_t channels = st->axis[f.c].extent, images = 1;
 	z.tile_threads = w->tiles / w->px;

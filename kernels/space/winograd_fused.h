@@ -60,7 +60,7 @@ struct winograd_fused {
 	int registers;
 };
 
-/* Derives the sizes of a fused schedule whose keys are those of one. */
+/* Derives the sizes of a schedule. Of one whose numbers have none, threads is 0. */
 struct winograd_fused winograd_fused_sizes(const struct task *t, const struct sstage *s);
 /* Checks the keys and sizes of a fused schedule; the caller has checked what all Winograd schedules have. */
 int winograd_fused_check(const struct task *t, const struct target *tg, const struct sstage *s,

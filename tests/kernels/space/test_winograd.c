@@ -2,6 +2,7 @@
 /* Winograd schedules: compared with the reference for every edge case of shapes, and the cases that are
  * refused. */
 #include "kernels/space/draft.h"
+#include "kernels/space/features.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/sched.h"
 #include "kernels/space/transfer.h"
@@ -654,6 +655,29 @@ TEST(refused_schedules_of_one_launch)
 	REQUIRE_OK(sched_parse(&c.t, all[0].cand, &parsed));
 	CHECK_FAILS(sched_check(&c.t, &cpu, &parsed), E_INFEASIBLE, "on a processor");
 	arena_free(&c.a);
+}
+
+/* A draft and features may be asked of a schedule that no check has seen. */
+TEST(drafts_of_schedules_of_one_launch_without_sizes)
+{
+	static const struct shape_case s = {1, 24, 24, 8, 8, 0, 1, 8, ADD};
+	static const char *const cand[] = {
+	    "lane=k:4 winograd=2 tiles=2 gemm=4x1 chunk=2 share=c:4",
+	    "lane=k:4 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:0",
+	    "lane=k:4 winograd=2 gemm=4x1 share=c:4",
+	    "lane=k:4 split=c:0 spread=1 winograd=2 tiles=8 gemm=4x1 chunk=2 share=c:4",
+	    "lane=k:4 winograd=4 tiles=1048576 gemm=1x1 chunk=1048576 share=c:1048576"};
+	struct arena a = {0};
+	struct target tg = case_gpu();
+	struct space *sp;
+	REQUIRE_OK(space_make(&a, open_task(&a, &s), &tg, NULL, &sp));
+	for (size_t i = 0; i < sizeof cand / sizeof *cand; i++) {
+		float f[FEATURES];
+		CHECK(space_draft(sp, cand[i]) > 1e20);
+		space_features(sp, cand[i], f);
+		CHECK_FAILS(space_legal(sp, cand[i]), E_INFEASIBLE, "winograd");
+	}
+	arena_free(&a);
 }
 
 /* Schedules of one convolution become legal ones of others, and mostly stay one launch. */
