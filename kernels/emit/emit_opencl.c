@@ -7,9 +7,10 @@
  * arguments are, in this order: for each buffer, in the order of the kernel ABI, a pointer and a long, the
  * byte that the buffer begins at (of a texture: an image, and 0); each parameter as a long; begin and end,
  * longs. Work item w runs index begin + w if that is below end, so a launch may be rounded up to whole
- * groups. Its groups have as many items as the entry says, which the kernel's attribute tells the driver and
- * the launch. The last buffer, if it is scratch, has as many elements for each work item as the program
- * declares: item w takes the w-th part; where it is common, all have one part.
+ * groups; one of threads has a group for each index. Its groups have as many items as the entry says, which
+ * the kernel's attribute tells the driver and the launch. The last buffer, if it is scratch, has as many
+ * elements for each work item as the program declares: item w takes the w-th part; where it is common, all
+ * have one part.
  *
  * If an entry has threads, each of its indices is a group, whose second size is their number, and its shared
  * buffers are local memory.
@@ -205,9 +206,10 @@ static void entry(struct cl_gen *g, const struct entry *e, const uint8_t *used)
 	buf_puts(&g->out, ")\n{\n");
 	if (e->threads > 1)
 		begin_threads(g, e);
-	buf_puts(&g->out, "const long index = begin + (long)get_global_id(0);\n"
-			  "if (index >= end)\n"
-			  "return;\n");
+	buf_puts(&g->out, "const long index = begin + (long)get_global_id(0);\n");
+	if (e->threads ==
+	    1) /* a launch has as many blocks as indexes; PoCL 3.1 mistakes barriers behind this */
+		buf_puts(&g->out, "if (index >= end)\nreturn;\n");
 	for (int i = 0; i < l->nparams; i++) {
 		const char *type =
 		    l->param[i].lo >= INT32_MIN && l->param[i].hi <= INT32_MAX ? "int" : "long";

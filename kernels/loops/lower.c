@@ -4,7 +4,7 @@
  * a chain run one after the other for every index of the parallel extent, with intermediates in thread
  * scratch. */
 #include "kernels/loops/lower_parts.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 #include "platform/base/sanitized.h"
 
 #include <assert.h>
@@ -482,7 +482,8 @@ static void stages(struct lower *w)
 		if (k[s]->s->lane >= k[s]->ns && k[s]->ragged && !lower_zero_safe(k[s]) && !w->ones)
 			w->ones = lower_scratch(w, ix_c(w->l, target_most_lanes(w->tg)));
 	}
-	if (w->s.st[0].wino.m)
+	bool fused = winograd_is_fused(&w->s.st[0]);
+	if (w->s.st[0].wino.m && !fused)
 		winograd_scratch(w);
 	if (w->s.st[0].spread)
 		spread_scratch(w);
@@ -491,7 +492,7 @@ static void stages(struct lower *w)
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, crew ? "tmp" : "scratch", crew ? BUF_SHARED : BUF_SCRATCH,
 					   DT_F32, w->scratch);
-	if (w->s.st[0].spread || (w->s.st[0].wino.m && target_runs_items(w->tg)))
+	if (w->s.st[0].spread || (w->s.st[0].wino.m && !fused && target_runs_items(w->tg)))
 		w->l->buf[w->scratch_buf].common = true;
 	if (w->frags)
 		frag_stage(k[0]);

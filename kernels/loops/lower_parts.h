@@ -3,8 +3,8 @@
  * lower_nest.c (loops), lower_tile.c, lower_post.c, lower_half.c, lower_across.c and lower_turn.c (the
  * register tile), lower_addr.c (addresses and loads), lower_feed.c (prefetch of inputs), lower_quads.c,
  * lower_mmla.c, lower_share.c, lower_team.c and lower_frag.c (blocks of threads), lower_winograd.c,
- * lower_products.c and lower_transform.c (the loops of kernels/space/winograd.h), lower_spread.c (split
- * reductions of work items). */
+ * lower_winograd_items.c, lower_winograd_fused.c, lower_products.c and lower_transform.c (the loops of
+ * kernels/space/winograd.h), lower_spread.c (split reductions of work items). */
 #ifndef KERNELS_LOWER_PARTS_H
 #define KERNELS_LOWER_PARTS_H
 
@@ -195,6 +195,8 @@ bool lower_zero_safe(const struct nest *k);
 void spread_scratch(struct lower *w);     /* allocates the sums of all parts */
 struct nest *spread_sums(struct nest *k); /* the nest of the second entry */
 void spread_store(const struct nest *k);  /* a tile's sums, acc[point * chains], as those of k->part */
+/* The place of the sum at at[] of a part, in vectors of k's lanes or narrower ones. */
+struct mem spread_place(const struct nest *k, const int *at, const struct ix *part);
 void spread_load(const struct nest *k);   /* if k->sums_parts: the sums of all parts, into acc[point] */
 /* A nest of the stage with another schedule of it. */
 struct nest *nest_new(struct lower *w, int stage, const struct sstage *s);

@@ -23,6 +23,8 @@ struct nest *spread_sums(struct nest *k)
 		s->threads[a] = 1;
 	s->share_axis = -1;
 	s->boxes = s->blocks = 1;
+	s->wino = (struct winograd){0};
+	s->par = k->ns;
 	s->prefetch = 0;
 	s->feed = s->hoist = false;
 	struct nest *n = nest_new(k->w, 0, s);
@@ -32,14 +34,14 @@ struct nest *spread_sums(struct nest *k)
 	return n;
 }
 
-static struct mem place(const struct nest *k, const int *at, const struct ix *part)
+struct mem spread_place(const struct nest *k, const int *at, const struct ix *part)
 {
 	struct loops *l = k->w->l;
-	int lane = k->s->lane;
+	int lane = k->w->s.st[0].lane, whole = k->w->s.st[0].lanes; /* the nest's may be narrower */
 	int64_t stride = 1;
 	const struct ix *x = lane < 0 ? ix_c(l, 0) : axis_value(k, lane, at[lane]);
 	if (lane >= 0)
-		stride = ceil_div(k->st->axis[lane].extent, k->s->lanes) * k->s->lanes;
+		stride = ceil_div(k->st->axis[lane].extent, whole) * whole;
 	for (int i = k->ns - 1; i >= 0; i--) {
 		int a = k->s->order[i];
 		if (a == lane)
@@ -55,7 +57,7 @@ void spread_store(const struct nest *k)
 {
 	int at[MAX_AXES] = {0}, point = 0;
 	do {
-		lv_store(k->w->l, k->acc[point], place(k, at, k->part));
+		lv_store(k->w->l, k->acc[point], spread_place(k, at, k->part));
 		point += k->s->chains;
 	} while (nest_next(k, 0, k->ns, at));
 }
@@ -66,14 +68,14 @@ void spread_load(const struct nest *k)
 	int at[MAX_AXES] = {0}, point = 0;
 	int64_t parts = stage_parts(k->st, &k->w->s.st[0]);
 	do
-		lv_load(l, k->acc[point++], place(k, at, ix_c(l, 0)));
+		lv_load(l, k->acc[point++], spread_place(k, at, ix_c(l, 0)));
 	while (nest_next(k, 0, k->ns, at));
 	const struct ix *part;
 	struct stmt *f = for_begin(l, ix_c(l, 1), ix_c(l, parts), 1, true, &part);
 	point = 0;
 	do {
 		int more = nest_like(l, k->acc[point], k->s->lanes);
-		lv_load(l, more, place(k, at, part));
+		lv_load(l, more, spread_place(k, at, part));
 		lv_set(l, k->acc[point], nest_combiner(k), k->acc[point], more, -1, -1);
 		point++;
 	} while (nest_next(k, 0, k->ns, at));

@@ -24,32 +24,38 @@ int winograd_packing(struct lower *w, struct lower_place *p)
 	struct winograd_sizes z = winograd_sizes(w->t, s);
 	const struct stage *st = &w->t->stage[0];
 	const struct operand *o = &w->t->operand[st->read[f.filter].operand];
-	bool raw = s->wino.raw;
-	int64_t panels = s->wino.chunk / s->wino.kv, points = raw ? 1 : z.points, taps = raw ? 3 : 1;
+	bool raw = s->wino.raw, fused = winograd_is_fused(s);
+	int kv = fused ? s->wino.chunk : s->wino.kv;
+	int64_t points = raw ? 1 : z.points, taps = raw ? 3 : 1, channels = st->axis[f.c].extent,
+		depth = fused ? s->share : channels;
 	const struct {
 		int64_t extent;
 		int dim;
 		int64_t coef;
 	} loop[] = {{z.chunks, f.filter_dim[0], (int64_t)s->wino.chunk * s->lanes},
+		    {ceil_div(channels, depth), f.filter_dim[1], depth},
 		    {points, -1, 0},
 		    {points, -1, 0},
-		    {panels, f.filter_dim[0], (int64_t)s->wino.kv * s->lanes},
-		    {st->axis[f.c].extent, f.filter_dim[1], 1},
-		    {s->wino.kv, f.filter_dim[0], s->lanes},
+		    {s->wino.chunk / kv, f.filter_dim[0], (int64_t)kv * s->lanes},
+		    {depth, f.filter_dim[1], 1},
+		    {kv, f.filter_dim[0], s->lanes},
 		    {taps, f.filter_dim[2], 1},
 		    {taps, f.filter_dim[3], 1},
 		    {s->lanes, f.filter_dim[0], 1}};
 	struct packing *k = &p->packing;
-	*k = (struct packing){.src = o->dims, .n = sizeof loop / sizeof *loop};
-	for (int j = 0; j < k->n; j++) {
-		k->extent[j] = loop[j].extent;
-		if (loop[j].dim >= 0 && loop[j].extent > 1)
-			k->coef[loop[j].dim][j] = (int32_t)loop[j].coef;
+	*k = (struct packing){.src = o->dims};
+	for (size_t i = 0; i < sizeof loop / sizeof *loop; i++) {
+		if (i == 1 && !fused) /* one step of all channels */
+			continue;
+		int j = k->n++;
+		k->extent[j] = loop[i].extent;
+		if (loop[i].dim >= 0 && loop[i].extent > 1)
+			k->coef[loop[i].dim][j] = (int32_t)loop[i].coef;
 	}
 	k->winograd.m = raw ? 0 : s->wino.m;
 	for (int i = 0; i < 2 && !raw; i++) {
 		k->winograd.dim[i] = f.filter_dim[2 + i];
-		k->winograd.loop[i] = 1 + i;
+		k->winograd.loop[i] = 1 + fused + i;
 	}
 	p->packed = true;
 	return pack_check(k);
@@ -75,7 +81,7 @@ void wino_tile(const struct wino *q, struct nest *k, const struct ix *t)
 
 /* ---- inputs ---- */
 
-static struct mem pixel(const struct wino *q, const struct ix *y, const struct ix *x, bool inside)
+struct mem wino_pixel(const struct wino *q, const struct ix *y, const struct ix *x, bool inside)
 {
 	static const int none[MAX_AXES];
 	struct nest *k = q->in;
@@ -94,7 +100,7 @@ static void input_columns(const struct wino *q, bool inside)
 	int d[8], v[8];
 	struct stmt *f = wino_loop_n(q, q->points, &x);
 	for (int y = 0; y < q->points; y++)
-		d[y] = wino_load(q, pixel(q, ix_c(q->l, y), x, inside));
+		d[y] = wino_load(q, wino_pixel(q, ix_c(q->l, y), x, inside));
 	transform_input(q->l, q->s->m, ~0u, d, v, q->lanes);
 	for (int y = 0; y < q->points; y++)
 		lv_store(q->l, v[y], wino_scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
@@ -132,7 +138,7 @@ void wino_input_rows(const struct wino *q, const struct ix *at, int from, int to
 	for (int x = 0; x < q->points; x++) {
 		for (int y = 0; y < q->points; y++)
 			d[y] = transform_input_needs(q->s->m, rows, y)
-				   ? wino_load(q, pixel(q, ix_c(l, y), ix_c(l, x), inside))
+				   ? wino_load(q, wino_pixel(q, ix_c(l, y), ix_c(l, x), inside))
 				   : -1;
 		transform_input(l, q->s->m, rows, d, v, q->lanes);
 		for (int y = from; y < to; y++)
@@ -165,7 +171,7 @@ static void inputs(const struct wino *q)
 	q->in->base[q->f.c] = ix_mul(l, cb, ix_c(l, q->lanes));
 	wino_tile(q, q->in, t);
 	const struct ix *inside =
-	    ix_mul(l, pixel(q, none, none, false).guard, pixel(q, last, last, false).guard);
+	    ix_mul(l, wino_pixel(q, none, none, false).guard, wino_pixel(q, last, last, false).guard);
 	struct stmt *s = if_begin(l, inside);
 	const struct ix *at = wino_at(q, cb, q->s->tiles, t);
 	input_tile(q, at, true);
@@ -289,8 +295,7 @@ static void outputs(const struct wino *q)
 
 /* ---- the stage ---- */
 
-/* A second view of the stage, with lanes along the input's channels. */
-static struct nest *input_nest(struct wino *q, const struct nest *k)
+struct nest *wino_input_nest(struct wino *q, const struct nest *k)
 {
 	struct nest *in = arena_memdup(q->l->arena, k, sizeof *k);
 	struct sstage *s = arena_memdup(q->l->arena, k->s, sizeof *k->s);
@@ -332,9 +337,9 @@ void winograd_stage(struct nest *k)
 	q->z = winograd_sizes(k->w->t, k->s);
 	q->points = q->z.points;
 	k->last_masked = k->ragged;
-	q->in = input_nest(q, k);
+	q->in = wino_input_nest(q, k);
 	if (target_runs_items(k->w->tg)) {
-		wino_items(q);
+		(winograd_is_fused(k->s) ? wino_fused : wino_items)(q);
 		return;
 	}
 	int64_t each = (q->z.chunks + q->s->parts - 1) / q->s->parts;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by lower_winograd.c (the stage, inputs and outputs), lower_products.c and lower_winograd_items.c;
- * internal to the loops of kernels/space/winograd.h. */
+/* Shared by lower_winograd.c (the stage, inputs and outputs), lower_products.c, lower_winograd_items.c and
+ * lower_winograd_fused.c; internal to the loops of kernels/space/winograd.h. */
 #ifndef KERNELS_LOWER_WINOGRAD_H
 #define KERNELS_LOWER_WINOGRAD_H
 
 #include "kernels/loops/lower_parts.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 
 enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE };
 
@@ -64,8 +64,18 @@ void wino_hoist(const struct wino *q);
 /* Stores pixel x of the tile's row from its sum. */
 void wino_put(const struct wino *q, int x, int sum);
 
-/* lower_winograd_items.c: the entries on a device of work items. */
+/* The input's pixel (y, x) of the window; inside: it needs no guard. */
+struct mem wino_pixel(const struct wino *q, const struct ix *y, const struct ix *x, bool inside);
+/* A second view of the stage, with lanes along the input's channels. */
+struct nest *wino_input_nest(struct wino *q, const struct nest *k);
+
+/* lower_winograd_items.c: the entries on a device of work items; and stores row y of a tile from its m + 2
+ * values in columns[], where it lies inside of the output. */
 void wino_items(struct wino *q);
+void wino_row(const struct wino *q, int y, const int *columns);
+
+/* lower_winograd_fused.c: one entry of blocks of threads. */
+void wino_fused(struct wino *q);
 
 /* The products of the block for the current chunk: from U, or from untransformed filters. */
 void wino_products(const struct wino *q);

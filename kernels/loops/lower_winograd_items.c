@@ -116,7 +116,7 @@ static struct stmt *if_inside(const struct wino *q, int axis, int i)
 	return ix_is_const(in, &yes) && yes ? NULL : if_begin(q->l, in);
 }
 
-static void row(const struct wino *q, int y, const int *columns)
+void wino_row(const struct wino *q, int y, const int *columns)
 {
 	struct nest *k = q->out;
 	const struct ix *top = k->base[q->f.y];
@@ -156,7 +156,7 @@ static void outputs(struct wino *q, const struct place *at)
 	}
 	wino_hoist(q);
 	for (int y = 0; y < q->s->m; y++)
-		row(q, y, column[y]);
+		wino_row(q, y, column[y]);
 	loops_entry_end(l);
 }
 

@@ -105,9 +105,7 @@ static struct draft_launch sum_parts(const struct tile_cost *c, double vectors)
 				     .near = vectors * c->parts * lanes * 4};
 }
 
-/* How many times longer loads are waited for where a unit's local memory holds fewer threads than hide that
- * latency, and the device does not say how many run side by side. */
-static double crowding(const struct item_rates *r, double threads, double bytes, double items)
+double draft_crowding(const struct item_rates *r, double threads, double bytes, double items)
 {
 	double fit = fmax(1, floor(ITEM_LOCAL_BYTES / bytes)) * threads,
 	       needed = fmin(ITEM_HIDE, fmax(threads, items / r->units));
@@ -131,7 +129,7 @@ static void add_sharing(const struct tile_cost *c, const struct item_rates *r, c
 	l->slots += rounds * (copies + (ring ? 1 : 2) * ITEM_BARRIER);
 	l->bodies = (ring ? ITEM_AHEAD : 1) * rounds + ITEM_NEAR * l->bodies;
 	l->resident = draft_resident(c->tg, s, c->live, bytes);
-	l->bodies *= l->resident > 0 ? 1 : crowding(r, threads, bytes, l->items);
+	l->bodies *= l->resident > 0 ? 1 : draft_crowding(r, threads, bytes, l->items);
 	l->near += l->items / threads * rounds * elems * 4;
 }
 

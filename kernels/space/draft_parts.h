@@ -142,10 +142,19 @@ double draft_resident(const struct target *tg, const struct sstage *s, double li
 /* Returns its time in ns, and adds its terms. */
 double draft_add_launch(const struct item_rates *r, const struct sstage *s, const struct draft_launch *l,
 			struct draft_terms *x);
+/* How many times longer loads are waited for where a unit's local memory holds fewer threads than hide that
+ * latency: blocks of so many threads and bytes, of `items` threads in all. */
+double draft_crowding(const struct item_rates *r, double threads, double bytes, double items);
 struct draft_terms draft_items(const struct tile_cost *c);
-/* draft_winograd_items.c */
+/* draft_winograd_items.c, draft_winograd_fused.c: three launches, or one. */
 struct draft_terms draft_winograd_items(const struct task *t, const struct target *tg,
 					const struct sstage *s);
+struct draft_terms draft_winograd_fused(const struct task *t, const struct target *tg,
+					const struct sstage *s);
+/* Operations of a transform of one window or tile along one axis, of inputs and of sums; by m. */
+extern const double winograd_along_in[5], winograd_along_out[5];
+/* Bytes that do not stay in the last cache. */
+double draft_beyond_cache(const struct target *tg, double bytes);
 double draft_post(const struct stage *st); /* slots of the program of a point */
 /* draft_lines.c: sets the bytes of cache lines that an item of a GPU moves for an access of each read, and of
  * the output last, beyond those that it uses; and returns those of a body's mean load from memory that is not

@@ -4,7 +4,7 @@
  * from memory. */
 #include "kernels/space/draft_parts.h"
 #include "kernels/space/share.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <math.h>
 #include <string.h>
@@ -134,7 +134,7 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 {
 	struct sstage whole;
 	if (SCHED_THREADED && target_runs_items(tg) && !tg->serial)
-		return draft_winograd_items(t, tg, s);
+		return (winograd_is_fused(s) ? draft_winograd_fused : draft_winograd_items)(t, tg, s);
 	if (SCHED_THREADED) {
 		whole = *s;
 		winograd_whole(t, &whole);

@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-/* Operations of a transform of one window or tile along one axis, of inputs and of sums. */
-static const double along_in[5] = {[2] = 4, [4] = 13}, along_out[5] = {[2] = 4, [4] = 12};
+const double winograd_along_in[5] = {[2] = 4, [4] = 13}, winograd_along_out[5] = {[2] = 4, [4] = 12};
 
 enum { LINE = 64 /* bytes, of which a vector of pixels uses a part */ };
 
@@ -18,8 +17,7 @@ struct sizes {
 	double v, m, u, in, out;          /* bytes */
 };
 
-/* Bytes that do not stay in the cache, of those that one launch writes for the next. */
-static double beyond(const struct target *tg, double bytes)
+double draft_beyond_cache(const struct target *tg, double bytes)
 {
 	double room = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
 	return bytes > room ? bytes - room : 0;
@@ -31,7 +29,7 @@ static struct draft_launch inputs(const struct sizes *x)
 	double items = (double)(x->z.batch * x->z.cblocks * x->z.tiles);
 	double slots = n * repeats * (draft_item_load((int)x->lanes) + 2) +
 		       n * draft_item_store((int)x->lanes) +
-		       x->lanes * x->points * along_in[x->s->wino.m] * (repeats + 1) + ITEM_AROUND;
+		       x->lanes * x->points * winograd_along_in[x->s->wino.m] * (repeats + 1) + ITEM_AROUND;
 	return (struct draft_launch){.items = items,
 				     .slots = slots,
 				     .chain = slots / x->points,
@@ -65,7 +63,7 @@ static struct draft_launch outputs(const struct sizes *x, double post)
 	double m = x->s->wino.m, vector = 4 * x->lanes;
 	double items = (double)(x->z.batch * x->z.vectors * x->z.tiles);
 	double slots = x->xis * draft_item_load((int)x->lanes) +
-		       x->lanes * along_out[x->s->wino.m] * (x->points + m) +
+		       x->lanes * winograd_along_out[x->s->wino.m] * (x->points + m) +
 		       m * m * (x->lanes * post + draft_item_store((int)x->lanes)) + ITEM_AROUND;
 	return (struct draft_launch){.items = items,
 				     .slots = slots,
@@ -90,9 +88,9 @@ struct draft_terms draft_winograd_items(const struct task *t, const struct targe
 	double raw = 4. * 9 * (double)(x.z.channels * x.z.vectors * s->lanes);
 	x.out = 4. * stage_vector_points(st, s);
 	x.in = fmax(0, passing - x.out - raw);
-	x.in += beyond(tg, x.v + x.u);
-	x.u += beyond(tg, x.v + x.u) + beyond(tg, x.m);
-	x.out += beyond(tg, x.m);
+	x.in += draft_beyond_cache(tg, x.v + x.u);
+	x.u += draft_beyond_cache(tg, x.v + x.u) + draft_beyond_cache(tg, x.m);
+	x.out += draft_beyond_cache(tg, x.m);
 	struct draft_launch l[] = {inputs(&x), products(&x, tg), outputs(&x, draft_post(st))};
 	const double live[] = {x.xis, terms.live, x.xis};
 	double ghz = draft_ghz(tg), ns = 0;

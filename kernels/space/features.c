@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/features.h"
 #include "kernels/space/space_rules.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <math.h>
 
@@ -177,6 +177,7 @@ static void put_winograd(const struct view *v, float *f)
 	f[FEATURE_WINO_PARTS] = (float)log2(w->parts > 1 ? w->parts : 1) / 4;
 	f[FEATURE_WINO_PIXELS] = (float)w->pixels;
 	f[FEATURE_PREFETCH] = (float)w->prefetch / 2;
+	f[FEATURE_SPREAD] = winograd_is_fused(v->c) && v->c->spread;
 }
 
 static struct view view(const struct space *s, const struct sched *c, const struct draft_terms *of, int k)
@@ -217,6 +218,10 @@ static double parallel(const struct view *v)
 static double indexes(const struct space *s, const struct sched *c, const struct view *last)
 {
 	const struct sstage *l = last->c;
+	if (winograd_is_fused(l)) {
+		struct winograd_fused z = winograd_fused_sizes(s->t, l);
+		return z.threads ? (double)(z.blocks * z.chunks * z.parts) : 1;
+	}
 	if (l->wino.m) {
 		struct winograd_sizes z = winograd_sizes(s->t, l);
 		return (double)(z.batch * z.blocks) * (l->wino.parts > 1 ? l->wino.parts : 1);

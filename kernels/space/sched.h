@@ -23,7 +23,9 @@
  *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
  *         are not read by rows
  * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane, w16 and
- *         these keys are allowed, or on a device of work items only lane, gemm, w16 and group:
+ *         these keys are allowed, or on a device of work items only lane, gemm, w16 and group, or for one
+ *         launch (kernels/space/winograd_fused.h) lane, tiles, gemm, chunk, split with spread, w16, blocks,
+ *         and share along the input channels:
  * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once

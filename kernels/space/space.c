@@ -238,7 +238,7 @@ static bool blocks_rule(const struct space *s, int i, struct sched *c)
 static const struct {
 	int n;
 	bool (*make)(const struct space *s, int i, struct sched *c);
-} rules[] = {{2, frags_rule}, {3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {3, winograd_rule},
+} rules[] = {{2, frags_rule}, {3, bytes_rule}, {1, blocks_rule}, {3, w16_rule},    {5, winograd_rule},
 	     {3, rows_rule},  {4, tiles_rule}, {2, few_rule},    {14, items_rule}, {2, crew_rule}};
 
 /* The schedules of pairs come first, and the first of them is their default. */

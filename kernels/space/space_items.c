@@ -5,6 +5,7 @@
 #include "kernels/space/draft_parts.h"
 #include "kernels/space/resident.h"
 #include "kernels/space/share.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <string.h>
 
@@ -394,6 +395,11 @@ void items_draw_team(const struct space *s, int stage, struct rng *r, struct sst
 
 void items_no_threads(struct sstage *out)
 {
+	if (winograd_is_fused(out)) { /* three launches */
+		out->wino.tiles = out->wino.chunk = 0;
+		out->split_axis = -1;
+		out->spread = false;
+	}
 	for (int a = 0; a < MAX_AXES; a++)
 		out->threads[a] = out->warp[a] = 1;
 	out->share_axis = -1;

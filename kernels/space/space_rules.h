@@ -179,7 +179,8 @@ void mmla_draw(const struct space *s, struct rng *r, struct sstage *out);
 void rules_winograd(struct space *s);
 /* Replaces a direct schedule if the draft says that Winograd is clearly faster. */
 void winograd_default(const struct space *s, struct sstage *out);
-/* Alternatives to the default, variant 0, 1, ...: each m, and the direct form if it is not the default. */
+/* Alternatives to the default, variant 0, 1, ...: each m, the direct form if it is not the default, and on a
+ * device of work items each m as one launch. */
 bool winograd_variant(const struct space *s, int variant, struct sstage *out);
 /* The rule's choice for F(m x m, 3x3) with weights stored as f16. false: there is none. */
 bool winograd_w16(const struct space *s, int m, struct sstage *out);
@@ -196,5 +197,9 @@ void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *ou
 int winograd_items_most(const struct space *s, const struct sstage *c);
 double winograd_items_rule(const struct space *s, struct sstage c, struct sstage *out);
 void winograd_items_draw(const struct space *s, struct rng *r, struct sstage *out);
+/* The same of one launch (kernels/space/winograd_fused.h). The draw returns false if it found none; then *out
+ * is unchanged. */
+double winograd_fused_rule(const struct space *s, struct sstage c, struct sstage *out);
+bool winograd_fused_draw(const struct space *s, struct rng *r, struct sstage *out);
 
 #endif

@@ -2,7 +2,7 @@
 /* Winograd schedules in a space: the rules' choice, made with the draft, and the choices of random draws. */
 #include "kernels/space/space_rules.h"
 #include "kernels/space/share.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <float.h>
 #include <string.h>
@@ -178,14 +178,17 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
  * the products take longer than the weights. */
 #define SPLATS 1.01
 
-/* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits. */
-static double rule(const struct space *s, int m, bool w16, struct sstage *out)
+/* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits.
+ * fused: on a device of work items, of one launch. */
+static double rule(const struct space *s, int m, bool w16, bool fused, struct sstage *out)
 {
 	struct sstage c, one;
 	double best = DBL_MAX;
 	start(s, &c);
 	c.wino.m = m;
 	c.w16 = w16;
+	if (has_items(s) && fused)
+		return winograd_fused_rule(s, c, out);
 	if (has_items(s))
 		return winograd_items_rule(s, c, out);
 	struct winograd_sizes z = winograd_sizes(s->t, &c);
@@ -221,20 +224,21 @@ void winograd_default(const struct space *s, struct sstage *out)
 	struct sstage c;
 	if (!s->wino_lanes || has_items(s)) /* no GPU has timed it */
 		return;
-	double direct = CLEARLY * direct_latency(s, out), two = rule(s, 2, false, &c);
+	double direct = CLEARLY * direct_latency(s, out), two = rule(s, 2, false, false, &c);
 	if (two < direct)
 		*out = c;
-	double four = rule(s, 4, false, &c);
+	double four = rule(s, 4, false, false, &c);
 	if (four < direct && four < FEWER_PRODUCTS * two)
 		*out = c;
 }
 
 bool winograd_variant(const struct space *s, int variant, struct sstage *out)
 {
-	if (!s->wino_lanes || variant > 2)
+	bool fused = variant > 2;
+	if (!s->wino_lanes || (fused && !has_items(s)))
 		return false;
-	if (variant < 2)
-		return rule(s, variant ? 2 : 4, false, out) < DBL_MAX;
+	if (variant != 2)
+		return rule(s, (variant - fused) % 2 ? 2 : 4, false, fused, out) < DBL_MAX;
 	if (has_items(s)) /* the direct form is the default */
 		return false;
 	return rules_stage(s, 0, 0, out);
@@ -242,7 +246,7 @@ bool winograd_variant(const struct space *s, int variant, struct sstage *out)
 
 bool winograd_w16(const struct space *s, int m, struct sstage *out)
 {
-	return s->w16 && s->wino_lanes && rule(s, m, true, out) < DBL_MAX;
+	return s->w16 && s->wino_lanes && rule(s, m, true, false, out) < DBL_MAX;
 }
 
 /* ---- draws ---- */
@@ -281,6 +285,13 @@ static void draw_parts(const struct space *s, struct rng *r, struct winograd *w)
 	w->parts = rng_below(r, 2) ? 1 : 1 + (int)rng_below(r, most);
 }
 
+/* Draws the numbers of one launch or of three. */
+static void draw_items(const struct space *s, struct rng *r, struct sstage *out)
+{
+	if (rng_below(r, 2) || !winograd_fused_draw(s, r, out))
+		winograd_items_draw(s, r, out);
+}
+
 void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 {
 	for (int tries = 0; tries < 16; tries++) {
@@ -289,7 +300,7 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 		w->m = rng_below(r, 2) ? 2 : 4;
 		out->w16 = rules_draw_w16(s, r);
 		if (has_items(s)) {
-			winograd_items_draw(s, r, out);
+			draw_items(s, r, out);
 			if (fits(s, out))
 				return;
 			continue;
@@ -313,7 +324,11 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	struct winograd *w = &out->wino;
 	if (has_items(s)) {
 		struct sstage old = *out;
-		winograd_items_draw(s, r, out);
+		bool w16 = out->w16;
+		start(s, out);
+		out->wino.m = old.wino.m;
+		out->w16 = w16;
+		draw_items(s, r, out);
 		if (!fits(s, out))
 			*out = old;
 		return;
@@ -345,11 +360,35 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	}
 }
 
+/* The same of one launch: takes the register tile and the threads from one, and the steps from the other. */
+static void cross_fused(struct rng *r, const struct sstage *other, struct sstage *out)
+{
+	bool steps = rng_below(r, 2), parts = rng_below(r, 2);
+	if (steps) {
+		out->share = other->share;
+		out->boxes = other->boxes;
+	} else {
+		out->wino = other->wino;
+		out->lanes = other->lanes;
+	}
+	if (parts) {
+		out->split_axis = other->split_axis;
+		out->split = other->split;
+		out->spread = other->spread;
+	}
+	out->blocks = (rng_below(r, 2) ? other : out)->blocks;
+	out->w16 = (rng_below(r, 2) ? other : out)->w16;
+}
+
 /* Takes the products' tile from one and the blocks from the other, which must have the same m. */
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out)
 {
 	const struct winograd *o = &other->wino;
 	struct winograd *w = &out->wino;
+	if (winograd_is_fused(out) && winograd_is_fused(other)) {
+		cross_fused(r, other, out);
+		return;
+	}
 	if (rng_below(r, 2))
 		w->tiles = o->tiles;
 	if (out->w16 != other->w16 && rng_below(r, 2))

@@ -3,7 +3,7 @@
 #include "kernels/space/mmla.h"
 #include "kernels/space/quads.h"
 #include "kernels/space/space_rules.h"
-#include "kernels/space/winograd.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <math.h>
 #include <string.h>
@@ -74,12 +74,27 @@ static int clip_unroll(const struct task *t, const struct stage *st, const struc
 	return u > 1 ? (int)u : 1;
 }
 
+/* Takes threads away of which the output has no tiles or vectors, and steps of a ring. */
+static void clip_fused(const struct task *t, struct sstage *s)
+{
+	struct winograd *w = &s->wino;
+	struct winograd_fused z = winograd_fused_sizes(t, s);
+	int64_t vectors = ceil_div(t->stage[0].axis[s->lane].extent, s->lanes);
+	w->tiles = (int)least(w->tiles, ceil_div(z.all_tiles, w->px) * w->px);
+	w->chunk = (int)least(w->chunk, ceil_div(vectors, w->kv) * w->kv);
+	s->boxes = (int)least(s->boxes, z.part_steps);
+}
+
 static void clip_winograd(const struct task *t, struct sstage *s)
 {
 	struct winograd *w = &s->wino;
 	struct winograd_form f;
 	if (!w->m || !w->tiles || winograd_form(t, &f) < 0)
 		return;
+	if (winograd_is_fused(s)) {
+		clip_fused(t, s);
+		return;
+	}
 	struct winograd_sizes z = winograd_sizes(t, s);
 	w->tiles = (int)least(w->tiles, z.tiles);
 	w->px = (int)least(w->px, w->tiles);
@@ -129,6 +144,8 @@ static bool shrink(const struct stage *st, struct sstage *ss)
 
 static void fit_registers(const struct space *s, int stage, struct sstage *ss)
 {
+	if (winograd_is_fused(ss)) /* its check counts registers, where they are known */
+		return;
 	if (ss->wino.m) {
 		ss->wino.px = (int)least(ss->wino.px, winograd_most(s, ss));
 		return;

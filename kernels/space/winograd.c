@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/winograd.h"
 #include "kernels/space/share.h"
+#include "kernels/space/winograd_fused.h"
 
 #include <string.h>
 
@@ -215,10 +216,11 @@ static bool others_default(const struct task *t, const struct sstage *s)
 	const struct sstage *n = &none.st[0];
 	return !memcmp(n->tile, s->tile, sizeof n->tile) && !memcmp(n->unroll, s->unroll, sizeof n->unroll) &&
 	       !memcmp(n->order, s->order, sizeof n->order) && !memcmp(n->outer, s->outer, sizeof n->outer) &&
-	       !s->par && s->split_axis < 0 && s->chains == 1 && s->hoist && !s->feed;
+	       !s->par && (s->split_axis < 0 || winograd_is_fused(s)) && s->chains == 1 && s->hoist &&
+	       !s->feed;
 }
 
-enum { MAX_SCRATCH = 1 << 23, MAX_WEIGHTS = 1 << 28 }; /* elements: 32 MiB, 1 GiB */
+enum { MAX_SCRATCH = 1 << 23 }; /* elements: 32 MiB */
 
 static int check_sizes(const struct task *t, const struct sstage *s)
 {
@@ -233,7 +235,7 @@ static int check_sizes(const struct task *t, const struct sstage *s)
 			       "the input has");
 	if (w->raw && w->pixels)
 		return not_one("untransformed filters exclude fetched pixels");
-	if (z.v_elems > MAX_SCRATCH || z.m_elems > MAX_SCRATCH || z.u_elems > MAX_WEIGHTS)
+	if (z.v_elems > MAX_SCRATCH || z.m_elems > MAX_SCRATCH || z.u_elems > WINOGRAD_WEIGHTS)
 		return not_one("scratch or weights are too large");
 	return E_OK;
 }
@@ -271,7 +273,7 @@ static int check_items(const struct task *t, const struct sstage *s)
 	struct winograd_sizes z = winograd_sizes(t, s);
 	if (w->px > z.tiles || w->kv - 1 >= z.vectors)
 		return not_one("more tiles or vectors in a register tile than the output has");
-	return z.batch * (z.v_elems + z.m_elems) > WINOGRAD_ITEMS || z.u_elems > MAX_WEIGHTS
+	return z.batch * (z.v_elems + z.m_elems) > WINOGRAD_ITEMS || z.u_elems > WINOGRAD_WEIGHTS
 		   ? not_one("scratch or weights are too large")
 		   : E_OK;
 }
@@ -292,6 +294,8 @@ int winograd_check(const struct task *t, const struct target *tg, const struct s
 		return not_one("lanes are not output channels, or there are keys that do not belong here");
 	if ((rc = sched_check_lane(t, tg, st, s)) < 0 || (rc = check_inputs(t, st, s, &f)) < 0)
 		return rc;
+	if (winograd_is_fused(s))
+		return items ? winograd_fused_check(t, tg, s, &f) : not_one("one launch, on a processor");
 	return items ? check_items(t, s) : check_sizes(t, s);
 }
 

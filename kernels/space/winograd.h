@@ -15,7 +15,8 @@
  * On a device of work items there are three launches, with one block of all tiles and one chunk: an item
  * transforms the window of a tile for a vector of input channels; multiplies a register tile of one xi, over
  * all channels; and transforms a tile of products back. V and M are in scratch that all items have in common,
- * for each image of a batch; the tiles in them are whole register tiles, the last of which nobody reads. */
+ * for each image of a batch; the tiles in them are whole register tiles, the last of which nobody reads.
+ * There is also one launch that does all three: kernels/space/winograd_fused.h. */
 #ifndef KERNELS_WINOGRAD_H
 #define KERNELS_WINOGRAD_H
 
@@ -33,7 +34,10 @@ int winograd_form(const struct task *t, struct winograd_form *f) MUST_CHECK;
 /* Checks that the schedule of stage 0 is a Winograd schedule that lower() accepts. */
 int winograd_check(const struct task *t, const struct target *tg, const struct sstage *s) MUST_CHECK;
 
-enum { WINOGRAD_ITEMS = 1 << 24 /* elements of V and M together on a device of work items: 64 MiB */ };
+enum {
+	WINOGRAD_ITEMS = 1 << 24,  /* elements of V and M together on a device of work items: 64 MiB */
+	WINOGRAD_WEIGHTS = 1 << 28 /* elements of U: 1 GiB */
+};
 /* Sets the block and the chunk of a schedule of work items, which says neither; leaves others as they are. */
 void winograd_whole(const struct task *t, struct sstage *s);
 

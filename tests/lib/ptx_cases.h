@@ -100,6 +100,7 @@ static const struct ptx_kind {
 		 {"windows of rows", LEVEL_FP32, windows_text, "down="},
 		 {"shapes of warps", LEVEL_FP32, tiles_text, "warp="},
 		 {"winograd", LEVEL_FP32, conv_3x3_text, "winograd="},
+		 {"winograd in one launch", LEVEL_FP32, conv_3x3_text, "chunk="},
 		 {"fragments", LEVEL_HALF_SUM, frag_text, "fragrows="},
 		 {"fragments of bytes", LEVEL_FP32, byte_sixteens_text, "fragrows="},
 		 {"fragments of inputs", LEVEL_FP32, byte_heads_text, "fragrows="},

@@ -45,7 +45,16 @@ static const struct {
     {"vit-197x768x192", PRODUCT(197, 768, 192),
      "lane=n:4 tile=m:8,n:2 unroll=k:8 par=2 threads=m:5,n:16 share=k:16", .9, 156},
     {"vit-197x192x768", PRODUCT(197, 192, 768),
-     "lane=n:4 tile=m:8,n:2 unroll=k:8 par=2 threads=m:5,n:8 share=k:16", .9, 156}};
+     "lane=n:4 tile=m:8,n:2 unroll=k:8 par=2 threads=m:5,n:8 share=k:16", .9, 156},
+    /* Winograd's algorithm in one launch; the first writes out a whole step with its transforms */
+    {"winograd-56x56x64", CONV(64, 64, 56), "lane=k:4 winograd=2 tiles=32 gemm=8x2 chunk=16 share=c:8", .8,
+     127},
+    {"winograd-28x28x128", CONV(128, 128, 28),
+     "lane=k:4 split=c:32 spread=1 winograd=2 tiles=32 gemm=8x4 chunk=16 share=c:8", .9, 210},
+    {"winograd-14x14x256", CONV(256, 256, 14),
+     "lane=k:4 split=c:32 spread=1 winograd=4 tiles=16 gemm=8x4 chunk=8 share=c:8", .9, 214},
+    {"winograd-7x7x512", CONV(512, 512, 7),
+     "lane=k:4 split=c:64 spread=1 winograd=2 tiles=16 gemm=8x2 chunk=8 share=c:16", .9, 128}};
 enum { LAYERS = sizeof layers / sizeof *layers, NEAR = 24 /* registers */ };
 
 /* The share of multiply-adds in the innermost loop that has most of them. */

@@ -78,8 +78,8 @@ static const char *compare(struct kcase *c, struct opencl_dev *dev, const char *
 		object = with_definitions(&c->a, &object, kind->definitions);
 	}
 	const char *object_text = arena_strndup(&c->a, object.p, object.n);
-	const char *threads = strstr(cand, "threads="), *group = strstr(cand, "group="),
-		   *said = strstr(object_text, "reqd_work_group_size(");
+	bool threads = strstr(cand, "threads=") || strstr(cand, "share=");
+	const char *group = strstr(cand, "group="), *said = strstr(object_text, "reqd_work_group_size(");
 	if (threads ? !said || atoi(said + 21) != 1
 	    : group ? !said || atoi(group + 6) != atoi(said + 21)
 		    : said != NULL)
@@ -268,6 +268,14 @@ TEST(kernels_of_work_items_by_winograd)
 	many(6, &(struct kind){LEVEL_FP32, conv_3x3_text, .board = items_board,
 			       .key = "winograd=", .longest = 60000});
 	many(2, &(struct kind){LEVEL_W16, conv_3x3_text, "", .key = "winograd=", .longest = 60000});
+}
+
+/* And its one launch of blocks of threads. */
+TEST(kernels_of_threads_by_winograd)
+{
+	many(5, &(struct kind){LEVEL_FP32, conv_3x3_text, .board = items_board,
+			       .key = "chunk=", .longest = 60000});
+	many(1, &(struct kind){LEVEL_W16, conv_3x3_text, "", .key = "chunk=", .longest = 60000});
 }
 
 static void products_or_windows(struct buf *b, struct rng *r)

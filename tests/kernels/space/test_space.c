@@ -67,7 +67,8 @@ static void all_items(const struct kcase *c, const char *cand)
 	int ns = stage_spatial(&c->t.stage[0]);
 	const struct sstage *s = &x.st[0];
 	CHECK(c->t.nstages > 1 || s->wino.m || s->par == ns);
-	CHECK(s->spread == (s->split_axis >= 0) && !s->prefetch && !s->wino.tiles && !s->wino.prefetch);
+	CHECK(s->spread == (s->split_axis >= 0) && !s->prefetch && !s->wino.prefetch);
+	CHECK(!s->wino.tiles || s->share_axis >= 0);
 	for (int a = 0; a < ns; a++)
 		CHECK(!s->outer[a]);
 	if (test_bad)
