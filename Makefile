@@ -106,7 +106,7 @@ WORKER    = $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o %/emit_table.o,$(TA
 $(B)/hone-worker $(B)/static/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
 # The worker with code generators for other machines: it makes their kernels during a build, and tests link the same.
-CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
+CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter AsmParser Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
 $(B)/hone-maker: LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
 $(B)/hone-maker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp

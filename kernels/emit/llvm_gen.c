@@ -53,7 +53,7 @@ void gen_close_scope(struct gen *g)
 
 /* Whether the variable is the expression lo, so that there is one iteration and no loop. Nothing depends on
  * this depth alone. */
-static bool is_single(const struct gen *g, const struct stmt *s)
+bool gen_is_single(const struct gen *g, const struct stmt *s)
 {
 	const struct ix *x = g->l->loopvar[s->var].x;
 	return s->at_least_once && !(x->op == IX_VAR && x->id == s->var);
@@ -101,11 +101,13 @@ static LLVMTypeRef counter_type(struct gen *g, const struct stmt *s)
 static void gen_for(struct gen *g, const struct stmt *s)
 {
 	int64_t c[2];
-	if (is_single(g, s)) {
+	if (gen_is_single(g, s)) {
 		gen_single(g, s);
 		return;
 	}
 	if (ix_is_const(s->lo, &c[0]) && ix_is_const(s->hi, &c[1]) && c[0] >= c[1])
+		return;
+	if (gen_pipe(g, s))
 		return;
 	int nvars = g->l->nvars, *carried = ARENA_ARRAY(g->a, int, nvars + 1);
 	LLVMValueRef *phi = ARENA_ARRAY(g->a, LLVMValueRef, nvars + 1), *before = copy_vars(g);
@@ -245,6 +247,7 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	attributes(g);
 	memset(g->cur, 0, sizeof *g->cur * (size_t)(g->l->nvars + 1));
 	g->depth = -1;
+	g->piped = false;
 	g->place = PLACE_BODY;
 	LLVMPositionBuilderAtEnd(g->b, gen_block(g, "entry"));
 	gen_open_scope(g);
