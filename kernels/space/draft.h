@@ -64,6 +64,11 @@ struct draft_regs draft_regs(const struct task *t, int stage, const struct sstag
  * definition takes (kernels/loops/vmath.h); a division costs the time that it keeps its port. Two slots are
  * issued a cycle. */
 double draft_arithmetic(const struct task *t, int lanes);
+/* The axis of channels of which four in the body are one step of a loop in assembly, on a processor that
+ * issues in order, for tiles of these points and vectors (kernels/emit/llvm_pipe.c); -1: there is no such
+ * loop. */
+int draft_pipes(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
+		const int *tile);
 bool draft_slides(const struct task *t, int stage,
 		  const struct sstage *s); /* some loads of the body overlap */
 /* Vectors of filters that stay in registers around all tiles of a sliding window whose taps are all in the
