@@ -247,7 +247,8 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	attributes(g);
 	memset(g->cur, 0, sizeof *g->cur * (size_t)(g->l->nvars + 1));
 	g->depth = -1;
-	g->piped = false;
+	g->piped = gen_may_pipe(g, e->body);
+	g->pipe_const.block = NULL;
 	g->place = PLACE_BODY;
 	LLVMPositionBuilderAtEnd(g->b, gen_block(g, "entry"));
 	gen_open_scope(g);

@@ -70,7 +70,13 @@ struct gen {
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
-	bool piped;    /* the function has a loop of gen_pipe */
+	bool piped; /* the function may have a loop of gen_pipe */
+	struct pipe_const {
+		LLVMBasicBlockRef block;
+		uint32_t bits;
+		int lanes;
+		LLVMValueRef v;
+	} pipe_const;  /* the last one that was made, which its block may use again */
 	bool in_order; /* an AArch64 processor that issues in order */
 	bool half;     /* the target converts between f16 and f32 */
 	bool narrow;   /* integers that fit 32 bits are i32 */
@@ -168,8 +174,10 @@ LLVMBasicBlockRef gen_block(struct gen *g,
 /* llvm_pipe.c: makes the loop in assembly, ordered for processors that issue in order. false: the target is
  * another one, or the loop is no sum of products of the form that has such code; nothing was made. */
 bool gen_pipe(struct gen *g, const struct stmt *s);
-/* A constant behind such a loop, which takes all vector registers: LLVM must not move it out of the loops
- * around both, because it would be spilled. */
+/* Whether a list of statements may have such a loop in it. */
+bool gen_may_pipe(const struct gen *g, const struct stmt *s);
+/* A constant in a function that may have such a loop, which takes all vector registers: LLVM does not move
+ * this one out of loops, where it would be spilled. */
 LLVMValueRef gen_pipe_const(struct gen *g, float c, int lanes);
 
 /* llvm_gpu.c: entries, and statements of threads. emit_ptx.c says how an entry is called. */

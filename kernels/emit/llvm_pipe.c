@@ -15,16 +15,16 @@
  * LD4 loads the same channel of four points into one register; fewer points are loaded one to a register.
  * Each sum adds its products in the order of the loop, so results have the same bits. */
 #include "kernels/emit/llvm_gen.h"
-#include "kernels/emit/llvm_object.h"
+#include "kernels/space/draft.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	LANES = 4,
-	CHANNELS = 4, /* of a step, which lie side by side in the input */
-	VECTORS = 2,
-	POINTS = 8,
+	CHANNELS = PIPED_CHANNELS, /* of a step, which lie side by side in the input */
+	VECTORS = PIPED_VECTORS,
+	POINTS = PIPED_POINTS,
 	STEP_BYTES = CHANNELS * VECTORS * LANES * 4, /* of weights */
 	MOST_STEPS = 9,                              /* in the assembly's loop: the taps of a 3x3 filter */
 	MOST_GROUP = 4,                              /* steps whose addresses are computed together */
@@ -294,7 +294,7 @@ static bool keeps_loads(struct gen *g, const struct pipe *p, const struct source
 static bool match(struct gen *g, const struct stmt *loop, struct pipe *p)
 {
 	*p = (struct pipe){.loop = loop, .body = inner_body(g, loop)};
-	if (!p->body || p->body->op != ST_SET || !g->l->fma || !find_trips(p))
+	if (!p->body || !g->l->fma || !find_trips(p))
 		return false;
 	struct sources src = {ARENA_ARRAY(g->a, const struct stmt *, g->l->nvars + 1),
 			      ARENA_ARRAY(g->a, int64_t, g->l->nvars + 1)};
@@ -575,17 +575,48 @@ bool gen_pipe(struct gen *g, const struct stmt *s)
 		gen_close_scope(g);
 	}
 	buf_free(&x.b);
-	g->piped |= !x.failed;
 	return !x.failed;
+}
+
+/* Whether a loop's body has only loads, prefetches and multiply-adds, as many as a step may have. */
+static bool may_match(const struct gen *g, const struct stmt *loop)
+{
+	int n = 0;
+	for (const struct stmt *s = inner_body(g, loop); s; s = s->next) {
+		bool sets = s->op == ST_SET && (s->vop == V_FMA || s->vop == V_LOAD);
+		if (!sets && s->op != ST_PREFETCH)
+			return false;
+		n += s->op == ST_SET && s->vop == V_FMA;
+	}
+	return n >= CHANNELS * VECTORS && n % (CHANNELS * VECTORS) == 0;
+}
+
+/* Recursion is bounded by LOOPS_MAX_DEPTH. */
+bool gen_may_pipe(const struct gen *g, const struct stmt *s)
+{
+	for (; s; s = s->next) {
+		bool block = s->op == ST_FOR || s->op == ST_IF;
+		if (g->in_order && block &&
+		    ((s->op == ST_FOR && may_match(g, s)) || gen_may_pipe(g, s->body) ||
+		     gen_may_pipe(g, s->other)))
+			return true;
+	}
+	return false;
 }
 
 LLVMValueRef gen_pipe_const(struct gen *g, float c, int lanes)
 {
+	struct pipe_const *k = &g->pipe_const;
 	uint32_t bits;
 	memcpy(&bits, &c, sizeof bits);
+	LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+	if (k->block == here && k->bits == bits && k->lanes == lanes)
+		return k->v;
 	LLVMTypeRef fn = LLVMFunctionType(g->i32, &g->i32, 1, false);
 	LLVMValueRef none =
 	    LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, true, false, LLVMInlineAsmDialectATT, false);
 	LLVMValueRef in = LLVMConstInt(g->i32, bits, false);
-	return gen_bits(g, gen_splat(g, LLVMBuildCall2(g->b, fn, none, &in, 1, ""), lanes), UNIT_F32, lanes);
+	LLVMValueRef v = gen_splat(g, LLVMBuildCall2(g->b, fn, none, &in, 1, ""), lanes);
+	*k = (struct pipe_const){here, bits, lanes, gen_bits(g, v, UNIT_F32, lanes)};
+	return k->v;
 }

@@ -39,16 +39,20 @@ static int piped_points(const struct task *t, const struct stage *st, const stru
 		else
 			return 0;
 	}
-	bool fits = rows == 1 ? beside <= 8 : rows == 2 && beside <= 4;
+	bool fits = rows == 1 ? beside <= PIPED_POINTS : rows == 2 && beside <= PIPED_POINTS / 2;
 	return fits && beside > 1 ? rows * beside : 0;
+}
+
+bool draft_in_order(const struct target *tg)
+{
+	return target_in_order(tg) && strcmp(tg->isa, "armv8-a") == 0;
 }
 
 int draft_pipes(const struct task *t, const struct target *tg, const struct stage *st, const struct sstage *s,
 		const int *tile)
 {
-	bool a64 = target_in_order(tg) && strcmp(tg->isa, "armv8-a") == 0;
-	if (!a64 || s->lane < 0 || s->lane >= stage_spatial(st) || s->lanes != 4 || tile[s->lane] != 2 ||
-	    s->chains != 1 || s->w16)
+	if (!draft_in_order(tg) || s->lane < 0 || s->lane >= stage_spatial(st) || s->lanes != 4 ||
+	    tile[s->lane] != PIPED_VECTORS || s->chains != 1 || s->w16)
 		return -1;
 	const struct read *in = spread_read(t, st, s);
 	if (!in || t->operand[in->operand].dtype != DT_F32 || !piped_points(t, st, s, in, tile))
@@ -57,16 +61,16 @@ int draft_pipes(const struct task *t, const struct target *tg, const struct stag
 		if (index_guarded(t, st, in, d))
 			return -1;
 	for (int a = stage_spatial(st); a < st->naxes; a++)
-		if (axis_block(t, st, a) == 4 && draft_apart(t, in, a, 1) == 4 &&
-		    !IS_SYM(st->axis[a].extent) && st->axis[a].extent % 4 == 0)
+		if (axis_block(t, st, a) == PIPED_CHANNELS && draft_apart(t, in, a, 1) == 4 &&
+		    !IS_SYM(st->axis[a].extent) && st->axis[a].extent % PIPED_CHANNELS == 0)
 			return a;
 	return -1;
 }
 
 bool draft_ordered(const struct tile_cost *c)
 {
-	bool a64 = target_in_order(c->tg) && strcmp(c->tg->isa, "armv8-a") == 0;
-	return a64 && c->s->lane >= 0 && c->s->lane < c->ns && spread_read(c->t, c->st, c->s);
+	return draft_in_order(c->tg) && c->s->lane >= 0 && c->s->lane < c->ns &&
+	       spread_read(c->t, c->st, c->s);
 }
 
 /* Loads for one step of the reduction take the place of multiply-adds. A vector of `lane` lanes is loaded for
@@ -81,8 +85,8 @@ double draft_order(const struct tile_cost *c, const int *n)
 		points *= a < c->ns ? n[a] : 1;
 		others *= a < c->ns || a == channels ? 1 : c->s->unroll[a];
 	}
-	if (channels >= 0 && c->s->unroll[channels] == 4 && others == 1) {
-		double pixels = points / n[c->s->lane], vectors = pixels / 4 + n[c->s->lane];
+	if (channels >= 0 && c->s->unroll[channels] == PIPED_CHANNELS && others == 1) {
+		double pixels = points / n[c->s->lane], vectors = pixels / PIPED_CHANNELS + n[c->s->lane];
 		return (points * c->body + vectors * VECTOR_CYCLES) / FMA_PER_CYCLE;
 	}
 	for (int i = 0; i < st->nreads; i++)

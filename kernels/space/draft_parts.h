@@ -209,6 +209,7 @@ extern const double winograd_along[5]; /* cycles of a transform along one axis, 
  * instructions: these count `others` (1 elsewhere). */
 struct winograd_speeds {
 	double l1_room, l2_room, l2, l3, memory, others;
+	bool in_order; /* draft_order.c */
 };
 struct winograd_speeds winograd_speeds(const struct target *tg, int threads);
 /* Lanes per pixel that are not contiguous in the output or in an operand that is added to it. */

@@ -230,7 +230,8 @@ static double two_rows(const struct space *s, int stage, int pixel, const struct
 			if (units(st, base, a) < 2 || units(st, base, pixel) < p ||
 			    units(st, base, base->lane) < 2)
 				continue;
-			c.tile[a] = c.tile[c.lane] = 2;
+			c.tile[a] = 2;
+			c.tile[c.lane] = PIPED_VECTORS;
 			c.tile[pixel] = p;
 			if (draft_pipes(s->t, &s->tg, st, &c, c.tile) < 0 || !tile_fits(s, stage, &c))
 				continue;
@@ -293,7 +294,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 				*out = c;
 			}
 		}
-	if (target_in_order(&s->tg) && !skip && base.lane >= 0 && base.lane < ns)
+	if (draft_in_order(&s->tg) && !skip && base.lane >= 0 && base.lane < ns)
 		best = two_rows(s, stage, pixel, &base, best, out);
 	if (best == DBL_MAX)
 		rules_finish(s, stage, out);

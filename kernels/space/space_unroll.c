@@ -185,7 +185,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			continue;
 		}
 		int64_t room = unfused               ? UNFUSED_STEPS
-			       : a == piped          ? 4
+			       : a == piped          ? PIPED_CHANNELS
 			       : contracts           ? (points >= 8 ? 2 : 4)
 			       : stage_long_body(st) ? 1
 						     : 9;

@@ -56,6 +56,13 @@ static void draw_cand(struct rng *r, const struct conv *s, char out[CAND_MAX])
 	static const char *const order[] = {"n,y,x,k,c,r,s", "k,n,y,x,c,r,s"};
 	char tile[32], split[48] = "";
 	bool panels = rng_below(r, 2);
+	if (s->taps == 3 && s->stride == 1 && rng_below(r, 3) == 0) {
+		snprintf(out, CAND_MAX, "lane=k:4 winograd=%u tiles=%u gemm=%ux2 chunk=%u%s",
+			 2 + 2 * (unsigned)rng_below(r, 2), 1 + (unsigned)rng_below(r, 20),
+			 1 + (unsigned)rng_below(r, 9), 2 << rng_below(r, 3),
+			 rng_below(r, 2) ? " prefetch=1" : "");
+		return;
+	}
 	if (rng_below(r, 3))
 		snprintf(tile, sizeof tile, "x:%u", 2 + (unsigned)rng_below(r, 7));
 	else
