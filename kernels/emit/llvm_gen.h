@@ -70,6 +70,7 @@ struct gen {
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
+	bool again; /* the present load must not be joined with an equal one */
 	bool piped; /* the function may have a loop of gen_pipe */
 	struct pipe_const {
 		LLVMBasicBlockRef block;

@@ -41,8 +41,8 @@
 	     " x:" #size " | c:" #c " r:" #rs " s:" #rs "\nread X [n,c," at "]\nread W [k,c,r,s]\n"          \
 	     "read B [k]\nread S [k]\nbody r0 r1 mul\nsum\npost acc r2 add r3 mul rint\nwrite Y [n,k,y,x]\n"
 
-/* least: the share that a default schedule must reach, and on processors that issue in order. brief: tried
- * without MCA_ALL. */
+/* least: the share that a default schedule must reach, and on processors that issue in order; 0: that of
+ * the processor for depthwise layers. brief: tried without MCA_ALL. */
 static const struct layer {
 	const char *name, *task;
 	enum level level;
@@ -59,7 +59,7 @@ static const struct layer {
     {"mobilenetv2 1x1 96-24 56x56", CONV1(96, 24, 56, 56, "y,x"), LEVEL_EXACT, false, true, .9, .85},
     {"mobilenetv2 1x1 192-64 14x14", CONV1(192, 64, 14, 14, "y,x"), LEVEL_EXACT, false, false, .9, .82},
     {"mobilenetv2 1x1 320-1280 7x7", CONV1(320, 1280, 7, 7, "y,x"), LEVEL_EXACT, false, true, .9, .82},
-    {"mobilenetv2 depthwise 144 56x56", DEPTHWISE(144, 56), LEVEL_EXACT, false, true, .7, 0},
+    {"mobilenetv2 depthwise 144 56x56", DEPTHWISE(144, 56), LEVEL_EXACT, false, true, 0, 0},
     {"i8 3x3 128 28x28", BYTES(128, 128, 28, 3, ";2+1+1;3+1+1", "y+r-1,x+s-1"), LEVEL_EXACT, true, true, .9,
      0},
     {"i8 1x1 256-256 14x14", BYTES(256, 256, 14, 1, "", "y+r,x+s"), LEVEL_EXACT, true, true, .9, 0},
@@ -67,14 +67,26 @@ static const struct layer {
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 /* mca: the processor whose model LLVM has; "": it has none. gflops and GB/s are about those of a board. part:
- * of a layer's shares that must be reached. */
+ * of a layer's shares that must be reached. depthwise: share of the inner loop of a depthwise layer, which
+ * has a maximum and a store for nine multiply-adds. These take the same pipes on a Neoverse N1: 0.82 is the
+ * most. */
 static const struct core {
 	const char *isa, *cpu, *extras, *mca, *triple;
 	double gflops, gbs[4];
 	int64_t l1, l2;
-	double part;
+	double part, depthwise;
 } cores[] = {
-    {"armv8-a", "cortex-a72", "", "cortex-a72", "aarch64-linux-gnu", 12, {24, 12, 0, 4}, 32768, 1 << 20, 1},
+    {"armv8-a",
+     "cortex-a72",
+     "",
+     "cortex-a72",
+     "aarch64-linux-gnu",
+     12,
+     {24, 12, 0, 4},
+     32768,
+     1 << 20,
+     1,
+     .9},
     {"armv8-a",
      "cortex-a76",
      ",+fullfp16,+dotprod,+lse",
@@ -84,8 +96,19 @@ static const struct core {
      {76, 40, 20, 12},
      65536,
      1 << 19,
-     1},
-    {"armv8-a", "cortex-a53", "", "cortex-a53", "aarch64-linux-gnu", 11.2, {11, 5, 0, 2}, 32768, 1 << 19, 1},
+     1,
+     .8},
+    {"armv8-a",
+     "cortex-a53",
+     "",
+     "cortex-a53",
+     "aarch64-linux-gnu",
+     11.2,
+     {11, 5, 0, 2},
+     32768,
+     1 << 19,
+     1,
+     0},
     {"armv8-a",
      "cortex-a55",
      ",+fullfp16,+dotprod,+lse",
@@ -95,7 +118,8 @@ static const struct core {
      {14, 7, 4, 3},
      32768,
      1 << 17,
-     .8},
+     .8,
+     0},
     {"armv7-neon",
      "cortex-a7",
      ",+vfp4",
@@ -105,6 +129,7 @@ static const struct core {
      {3.6, 1.8, 0, 1},
      32768,
      1 << 18,
+     0,
      0},
 };
 enum { CORES = sizeof cores / sizeof *cores, ALONE = 24 /* sums that do not wait for each other */ };
@@ -354,9 +379,10 @@ static void one(const struct core *c, const struct layer *y)
 		    cand);
 	CHECK_OK(first.rc);
 	CHECK(drafted.rc >= 0);
-	double bound = c->part * (target_in_order(&tg) ? y->in_order : y->least),
-	       best_bound = target_in_order(&tg) ? bound : .9;
-	if (models && (first.share < bound || drafted.share < best_bound)) {
+	bool ordered = target_in_order(&tg);
+	double bound = c->part * (ordered ? y->in_order : y->least);
+	bound = bound > 0 ? bound : c->depthwise;
+	if (models && (first.share < bound || drafted.share < (ordered ? bound : .9))) {
 		printf("%s %s: %.3f of the peak, and %.3f of the best draft, of %.3f\n", c->cpu, y->name,
 		       first.share, drafted.share, bound);
 		test_bad = 1;
