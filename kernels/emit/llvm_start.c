@@ -38,13 +38,15 @@ OTHER_TARGET(ARM)
 
 #ifdef __aarch64__
 void LLVMInitializeAArch64AsmParser(void);
+#define ASSEMBLES_A64 true
 #else
 void LLVMInitializeAArch64AsmParser(void) __attribute__((weak));
+#define ASSEMBLES_A64 (LLVMInitializeAArch64AsmParser != NULL)
 #endif
 
 bool llvm_assembles_a64(void)
 {
-	return LLVMInitializeAArch64AsmParser != NULL;
+	return ASSEMBLES_A64;
 }
 
 void LLVMInitializeNVPTXTargetInfo(void) __attribute__((weak));

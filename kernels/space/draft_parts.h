@@ -95,7 +95,9 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 
 /* ---- a processor that issues in order (draft_order.c) ---- */
 
-#define VECTOR_CYCLES 2. /* of a load of four floats: an L1 with a port of 64 bits, and nothing issues beside it */
+/* Cycles of a load of four floats: the L1 has a port of 64 bits, and nothing issues beside a load of a
+ * vector. */
+#define VECTOR_CYCLES 2.
 /* Longer, if LLVM orders the body: loads wait for multiply-adds. LLVM's model of the cortex-a53 says 1.6 to
  * 2.2; nothing was measured. */
 #define IN_ORDER 1.5
