@@ -3,7 +3,7 @@
  * writes emit_table[] per program (only hone-worker has emit_llvm and emit_ptx). Objects are ELF files
  * (llvm), PTX (ptx), OpenCL C (opencl) or programs of a virtual machine (sim). The emitter decides nothing
  * about the schedule: it keeps the order of statements and leaves registers and encoding to the code
- * generator. A kernel with a vector spill is E_SPILL (*object is then whole, but slow). Deterministic: the
+ * generator; llvm_pipe.c keeps the order of each sum's products only. A kernel with a vector spill is E_SPILL (*object is then whole, but slow). Deterministic: the
  * same loops and target give the same bytes. */
 #ifndef KERNELS_EMIT_H
 #define KERNELS_EMIT_H

@@ -5,14 +5,16 @@
  * cycles longer, and the processor itself starts nothing else for one cycle per 64 bits that it loads into
  * vectors. Here a load takes four vectors, of which none is loaded twice; each is loaded at least eight
  * multiply-adds before its use, the first ones of a step during the step before; and additions of addresses
- * stand together. With 8 points the model then gives 0.86 of its peak, with 7 points 0.82.
+ * stand together. With 8 points the model then gives 0.86 of its peak, with 7 points 0.82, and 0.71 with
+ *points that do not lie side by side.
  *
  * A step is four channels of up to eight points and two vectors of weights: sums in v0 to v15, operands in
  *
  *	v16-v19  channels of points 0 to 3	v24-v27  weights of channels 0 and 1
  *	v20-v23  channels of points 4 to 7	v28-v31  weights of channels 2 and 3
  *
- * LD4 loads the same channel of four points into one register; fewer points are loaded one to a register.
+ * LD4 loads the same channel of four points into one register; fewer points are loaded one to a register, and
+ * so are points that do not lie side by side, one by one.
  * Each sum adds its products in the order of the loop, so results have the same bits. */
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/space/draft.h"
@@ -28,6 +30,7 @@ enum {
 	STEP_BYTES = CHANNELS * VECTORS * LANES * 4, /* of weights */
 	MOST_STEPS = 9,                              /* in the assembly's loop: the taps of a 3x3 filter */
 	MOST_GROUP = 4,                              /* steps whose addresses are computed together */
+	MOST_APART = 1 << 12,                        /* bytes */
 	MOST_CONSTANTS = 8,
 	MOST_TRIPS = 1 << 14,
 	FIRST_OPERAND = 16, /* v16 */
@@ -40,6 +43,7 @@ struct pipe {
 	const struct stmt *loop, *body;
 	int64_t trips;
 	int points, low;                /* low: in the first run of points that lie side by side */
+	int64_t apart;                  /* bytes between points of a run */
 	int64_t high_at;                /* bytes from the first point to the first of the second run */
 	int sum[POINTS * VECTORS];      /* variables: of point p and vector v the one at p * VECTORS + v */
 	const struct mem *in, *weights; /* the loads of the lowest addresses */
@@ -167,8 +171,9 @@ static bool find_sums(struct gen *g, struct pipe *p, const struct sources *src)
 	}
 	if (n % VECTORS || p->points < 2 || c[0].point)
 		return false;
+	p->apart = c[VECTORS].point;
 	for (int i = 1; i < p->points; i++) {
-		bool beside = c[i * VECTORS].point - c[(i - 1) * VECTORS].point == CHANNELS * 4;
+		bool beside = c[i * VECTORS].point - c[(i - 1) * VECTORS].point == p->apart;
 		if (!p->low && (i == LANES || !beside)) {
 			p->low = i;
 			p->high_at = c[i * VECTORS].point;
@@ -177,7 +182,7 @@ static bool find_sums(struct gen *g, struct pipe *p, const struct sources *src)
 		}
 	}
 	p->low = p->low ? p->low : p->points;
-	return true;
+	return p->apart > 0 && p->apart % (CHANNELS * 4) == 0 && p->apart <= MOST_APART;
 }
 
 /* Whether x is computed from this loop variable and constants. Recursion is bounded by IX_MAX_HEIGHT. */
@@ -353,6 +358,11 @@ static int loaded(const struct pipe *p, bool high)
 	return high ? p->points - p->low : p->low;
 }
 
+static bool lie_together(const struct pipe *p)
+{
+	return p->apart == CHANNELS * 4;
+}
+
 static void load(struct text *x, const char *op, int first, int n, int address)
 {
 	buf_printf(&x->b, "%s {", op);
@@ -363,9 +373,11 @@ static void load(struct text *x, const char *op, int first, int n, int address)
 
 static void load_points(struct text *x, bool high, int address)
 {
-	int n = loaded(x->p, high);
-	if (n)
-		load(x, n == LANES ? "ld4" : "ld1", FIRST_OPERAND + (high ? LANES : 0), n, address);
+	int n = loaded(x->p, high), first = FIRST_OPERAND + (high ? LANES : 0);
+	if (n && lie_together(x->p))
+		load(x, n == LANES ? "ld4" : "ld1", first, n, address);
+	for (int i = 0; i < n && !lie_together(x->p); i++)
+		buf_printf(&x->b, "ldr q%d, [$%d, #%" PRId64 "]\n", first + i, address, i * x->p->apart);
 }
 
 static void load_weights(struct text *x, bool high, int address)
@@ -382,7 +394,7 @@ static void products(struct text *x, bool high, int channel)
 	for (int i = first; i < end; i++)
 		for (int v = 0; v < VECTORS; v++) {
 			int at = i - first;
-			bool turned = loaded(p, high) == LANES;
+			bool turned = loaded(p, high) == LANES && lie_together(p);
 			buf_printf(&x->b, "fmla $%d.4s, v%d.4s, v%d.s[%d]\n", i * VECTORS + v,
 				   FIRST_WEIGHT + channel * VECTORS + v, base + (turned ? channel : at),
 				   turned ? at : channel);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Bytes of four floats, which lie side by side in the input: the channels of a point. */
-enum { POINT = 16 };
+/* Bytes of a point's channels, and the most between two points of a run. */
+enum { POINT = 16, APART = 4 * POINT };
 
 /* The operand's read that has one value for all lanes; NULL: the stage is no sum of its products with
  * weights. */
@@ -32,7 +32,8 @@ static int piped_points(const struct task *t, const struct stage *st, const stru
 	for (int a = 0; a < stage_spatial(st); a++) {
 		if (a == s->lane || tile[a] == 1)
 			continue;
-		if (beside == 1 && draft_apart(t, in, a, 1) == POINT)
+		double apart = draft_apart(t, in, a, 1);
+		if (beside == 1 && apart >= POINT && apart <= APART)
 			beside = tile[a];
 		else if (rows == 1)
 			rows = tile[a];
