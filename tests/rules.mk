@@ -106,7 +106,7 @@ DAEMONS = honed% fleet% sync% cli% herd% kills doctor_honed tune_% until network
 # root of a user namespace is the only user there, and a thread of the emulator's may use all processors (topo).
 HOSTED = sandbox child hire apart apart_worker runner llvm_runner file topo
 # They compile or link with the compiler of the machine that they run on.
-COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm
+COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm llvm_pipe
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
 board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all

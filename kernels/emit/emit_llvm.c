@@ -10,6 +10,7 @@
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/emit/llvm_object.h"
+#include "kernels/space/draft.h"
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
@@ -199,6 +200,7 @@ static int emit(const struct loops *l, const struct target *t, struct arena *a, 
 			.round_libcalls = isa->round_libcalls,
 			.masks = isa->masks,
 			.scopes = isa->scopes,
+			.in_order = draft_in_order(t) && llvm_assembles_a64(),
 			.half = target_converts_f16(t)};
 	g.ctx = LLVMContextCreate();
 	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);

@@ -70,8 +70,17 @@ struct gen {
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
-	bool half;   /* the target converts between f16 and f32 */
-	bool narrow; /* integers that fit 32 bits are i32 */
+	bool again; /* the present load must not be joined with an equal one */
+	bool piped; /* the function may have a loop of gen_pipe */
+	struct pipe_const {
+		LLVMBasicBlockRef block;
+		uint32_t bits;
+		int lanes;
+		LLVMValueRef v;
+	} pipe_const;  /* the last one that was made, which its block may use again */
+	bool in_order; /* an AArch64 processor that issues in order */
+	bool half;     /* the target converts between f16 and f32 */
+	bool narrow;   /* integers that fit 32 bits are i32 */
 	LLVMTypeRef f32, i1, i8, i16, i32, i64, ptr, vec[UNITS][LANE_KINDS];
 	struct {
 		LLVMTypeRef type;
@@ -87,6 +96,7 @@ struct gen {
 	LLVMValueRef shared[LOOPS_MAX_BUFS];
 	int sm, ptx; /* of a GPU: 87, 74 */
 	int thread;  /* loop variable of the entry's threads */
+	int *reads;  /* per vector variable: statements that read it; NULL: not counted */
 	int depth;
 	int place;                /* the builder is at scope[place].end, or PLACE_BODY: where statements
 				   * are added */
@@ -153,12 +163,23 @@ void gen_module(struct gen *g);
 void gen_open_scope(struct gen *g);
 void gen_close_scope(struct gen *g);
 void gen_body(struct gen *g, const struct stmt *s);
+/* Whether the loop has one iteration only. */
+bool gen_is_single(const struct gen *g, const struct stmt *s);
 void gen_attribute(struct gen *g, const char *name,
 		   const char *value); /* of the function; value may be NULL */
 LLVMValueRef gen_phi(struct gen *g, LLVMValueRef a, LLVMBasicBlockRef from_a, LLVMValueRef b,
 		     LLVMBasicBlockRef from_b);
 LLVMBasicBlockRef gen_block(struct gen *g,
 			    const char *name); /* appended to the function; the builder does not move */
+
+/* llvm_pipe.c: makes the loop in assembly, ordered for processors that issue in order. false: the target is
+ * another one, or the loop is no sum of products of the form that has such code; nothing was made. */
+bool gen_pipe(struct gen *g, const struct stmt *s);
+/* Whether a list of statements may have such a loop in it. */
+bool gen_may_pipe(const struct gen *g, const struct stmt *s);
+/* A constant in a function that may have such a loop, which takes all vector registers: LLVM does not move
+ * this one out of loops, where it would be spilled. */
+LLVMValueRef gen_pipe_const(struct gen *g, float c, int lanes);
 
 /* llvm_gpu.c: entries, and statements of threads. emit_ptx.c says how an entry is called. */
 void gpu_module(struct gen *g); /* before all entries */

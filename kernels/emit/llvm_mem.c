@@ -32,6 +32,7 @@ static LLVMValueRef load_at(struct gen *g, const struct access *x, LLVMValueRef 
 	LLVMTypeRef t = gen_type(g, x->unit, lanes);
 	LLVMValueRef v = LLVMBuildLoad2(g->b, t, gen_typed(g->b, p, t), "");
 	LLVMSetAlignment(v, (unsigned)x->elem);
+	LLVMSetVolatile(v, g->again);
 	return mark(g, v, x->m->buf);
 }
 

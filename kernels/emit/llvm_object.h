@@ -10,6 +10,8 @@
  * and PTX is made with fewer passes (arm: false), from the first such call on, because LLVM's options hold
  * for the whole process. */
 void llvm_start(bool arm);
+/* Whether the program holds LLVM's assembler for AArch64. */
+bool llvm_assembles_a64(void);
 /* Whether the program holds LLVM's code generator for PTX. */
 bool llvm_has_ptx(void);
 /* Name of a symbol that the object needs from elsewhere (a library call); NULL: none. */

@@ -274,6 +274,8 @@ void gen_set(struct gen *g, const struct stmt *s)
 		r = gen_group_op(g, s, v, lanes);
 	else if (s->vop == V_CONST && type == LV_S32)
 		r = gen_s32_const(g, (uint32_t)s->s32, lanes);
+	else if (s->vop == V_CONST && g->piped && s->imm != 0)
+		r = gen_pipe_const(g, s->imm, lanes);
 	else if (s->vop == V_CONST)
 		r = gen_const(g, s->imm, lanes);
 	else if (s->vop == V_LANE)

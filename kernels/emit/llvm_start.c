@@ -36,6 +36,19 @@ OTHER_TARGET(AArch64)
 OTHER_TARGET(ARM)
 #endif
 
+#ifdef __aarch64__
+void LLVMInitializeAArch64AsmParser(void);
+#define ASSEMBLES_A64 true
+#else
+void LLVMInitializeAArch64AsmParser(void) __attribute__((weak));
+#define ASSEMBLES_A64 (LLVMInitializeAArch64AsmParser != NULL)
+#endif
+
+bool llvm_assembles_a64(void)
+{
+	return ASSEMBLES_A64;
+}
+
 void LLVMInitializeNVPTXTargetInfo(void) __attribute__((weak));
 void LLVMInitializeNVPTXTarget(void) __attribute__((weak));
 void LLVMInitializeNVPTXTargetMC(void) __attribute__((weak));
@@ -103,6 +116,8 @@ static void init_llvm(void)
 		abort(); /* this LLVM lacks the machine's own target */
 	init_AArch64();
 	init_ARM();
+	if (llvm_assembles_a64())
+		LLVMInitializeAArch64AsmParser();
 	init_NVPTX();
 	LLVMParseCommandLineOptions((int)(sizeof options / sizeof *options), options, NULL);
 	if (llvm_has_ptx())

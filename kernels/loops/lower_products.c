@@ -4,6 +4,7 @@
  * transformed filters are never stored, and a third to a half of the operations belong to the transform. That
  * pays if few tiles share filters that come from memory. */
 #include "kernels/loops/lower_winograd.h"
+#include "kernels/space/draft.h"
 
 /* Elements of the weights that the prefetches of two steps reach. */
 static int64_t fetched(const struct wino *q)
@@ -201,7 +202,8 @@ static void product(const struct wino *q, const struct ix *xi, const struct ix *
 {
 	struct loops *l = q->l;
 	int kv = q->s->kv, acc[SCHED_TILE];
-	int unroll = q->z.channels % 4 == 0 && n * kv < 12 ? 4 : q->z.channels % 2 == 0 ? 2 : 1;
+	bool piped = draft_in_order(q->w->tg) && kv == PIPED_VECTORS && n <= PIPED_POINTS;
+	int unroll = q->z.channels % 4 == 0 && (piped || n * kv < 12) ? 4 : q->z.channels % 2 == 0 ? 2 : 1;
 	for (int j = 0; j < n * kv; j++)
 		lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
 	struct channels c = channels_begin(q, t, unroll);

@@ -324,8 +324,10 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 	/* FMAs, loads and both together compete for issue slots before any limit is reached: 14x2 points
 	 * reach 92 % where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
 	double around = c->straight ? 0 : LOOP / c->body_steps,
-	       slots =
-		   draft_join(issue, draft_join(load, (points * c->body + converts + loads + around) / 4));
+	       slots = c->ordered
+			   ? draft_order(c, n)
+			   : draft_join(issue,
+					draft_join(load, (points * c->body + converts + loads + around) / 4));
 	/* Small last tiles read as much as full ones. */
 	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
 	if (!c->straight)
@@ -523,6 +525,7 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	c->held = draft_held(t, tg, stage, s);
 	c->once = stage_streams(t, st, s) && !tg->serial; /* weights are warm there */
 	open_rates(c);
+	c->ordered = draft_ordered(c);
 	if (target_runs_items(tg) && !tg->serial)
 		draft_lines(c);
 }

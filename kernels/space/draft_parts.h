@@ -87,10 +87,25 @@ struct tile_cost {
 	int regs;                  /* vectors that the registers hold */
 	int spill, held, live, waiting;
 	double reloaded; /* loads per body of values that should have stayed in registers */
+	bool ordered;    /* draft_ordered */
 };
 
 void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
 		const struct sstage *s);
+
+/* ---- a processor that issues in order (draft_order.c) ---- */
+
+/* Cycles of a load of four floats: the L1 has a port of 64 bits, and nothing issues beside a load of a
+ * vector. */
+#define VECTOR_CYCLES 2.
+/* Longer, if LLVM orders the body: loads wait for multiply-adds. LLVM's model of the cortex-a53 says 1.6 to
+ * 2.2; nothing was measured. */
+#define IN_ORDER 1.5
+/* Whether the stage is a sum of products of weights and one value for all lanes on such a processor. */
+bool draft_ordered(const struct tile_cost *c);
+/* Cycles of one step of its reduction. */
+double draft_order(const struct tile_cost *c, const int *n);
+
 /* ---- a device whose work items each compute one register tile (draft_items.c) ---- */
 
 #define ITEM_CLOCK 1.5 /* GHz of a lane */
@@ -209,6 +224,7 @@ extern const double winograd_along[5]; /* cycles of a transform along one axis, 
  * instructions: these count `others` (1 elsewhere). */
 struct winograd_speeds {
 	double l1_room, l2_room, l2, l3, memory, others;
+	bool in_order; /* draft_order.c */
 };
 struct winograd_speeds winograd_speeds(const struct target *tg, int threads);
 /* Lanes per pixel that are not contiguous in the output or in an operand that is added to it. */

@@ -13,32 +13,40 @@ const double winograd_along[5] = {[2] = 6, [4] = 11};
 
 /* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. Each vector of f16 weights
  * is converted. */
-static double product(const struct sstage *s, double n, double channels, double others)
+static double product(const struct sstage *s, const struct winograd_speeds *v, double n, double channels)
 {
 	const struct winograd *w = &s->wino;
-	double points = n * w->kv, loads = others * n + w->kv, converts = s->w16 ? w->kv : 0;
+	double others = v->others, points = n * w->kv, loads = others * n + w->kv,
+	       converts = s->w16 ? w->kv : 0;
 	double slots = others * (points + n + w->kv + converts), issue = (points + converts) / 2;
 	double step = fmax(4, draft_join(issue, draft_join(loads / WINO_LOADS, slots / 4)));
+	bool piped = w->kv == PIPED_VECTORS && n > 1 && n <= PIPED_POINTS && !s->w16;
+	if (v->in_order)
+		step = fmax(4, (points + (piped ? n / PIPED_CHANNELS + w->kv : 0) * VECTOR_CYCLES) /
+				   FMA_PER_CYCLE);
+	if (v->in_order && !piped)
+		step = (points + converts + n + w->kv * VECTOR_CYCLES) * IN_ORDER / FMA_PER_CYCLE;
 	return channels * step + WINO_CALL + 1.5 * points;
 }
 
 /* Products of a block of `count` tiles: its last full register tile may reach beyond `count`. */
-static double block(const struct sstage *s, int64_t count, double channels, double others)
+static double block(const struct sstage *s, const struct winograd_speeds *v, int64_t count, double channels)
 {
 	const struct winograd *w = &s->wino;
 	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
-	double rest = count > full * w->px ? product(s, w->tiles % w->px, channels, others) : 0;
-	return (double)(need < full ? need : full) * product(s, w->px, channels, others) + rest;
+	double rest = count > full * w->px ? product(s, v, w->tiles % w->px, channels) : 0;
+	return (double)(need < full ? need : full) * product(s, v, w->px, channels) + rest;
 }
 
 /* The same with untransformed filters: each step transforms one row of points and uses it. Measured. */
-static double block_raw(const struct sstage *s, int64_t count, double channels, double others)
+static double block_raw(const struct sstage *s, const struct winograd_speeds *v, int64_t count,
+			double channels)
 {
 	const struct winograd *w = &s->wino;
 	double points = w->m + 2, tile = points * w->px, steps = points * ceil((double)count / w->px);
 	double filter = s->w16 ? 11 + RAW_CONVERTS : 11;
-	double step = draft_join(tile / 2, others * (.75 * tile + filter));
-	return steps * (channels * step + others * (WINO_CALL + 3 * tile));
+	double step = draft_join(tile / 2, v->others * (.75 * tile + filter));
+	return steps * (channels * step + v->others * (WINO_CALL + 3 * tile));
 }
 
 static double over(double bytes, double room)
@@ -61,7 +69,8 @@ struct winograd_speeds winograd_speeds(const struct target *tg, int threads)
 					.l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1)
 								: memory,
 					.memory = memory,
-					.others = splits_vectors(tg) ? .5 : 1};
+					.others = splits_vectors(tg) ? .5 : 1,
+					.in_order = draft_in_order(tg)};
 }
 
 double winograd_apart(const struct task *t, const struct sstage *s)
@@ -103,10 +112,11 @@ static double products(const struct sstage *s, const struct winograd_sizes *z,
 		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors)
 {
 	const struct winograd *w = &s->wino;
-	double (*cost)(const struct sstage *, int64_t, double, double) = w->raw ? block_raw : block;
+	double (*cost)(const struct sstage *, const struct winograd_speeds *, int64_t, double) =
+	    w->raw ? block_raw : block;
 	double points = w->raw ? 1 : z->points * z->points;
 	return points * (double)ceil_div(vectors, w->kv) *
-	       (cost(s, tiles, (double)z->channels, v->others) + panels_again(s, z, v, tiles));
+	       (cost(s, v, tiles, (double)z->channels) + panels_again(s, z, v, tiles));
 }
 
 /* The share of the busiest of `threads` threads in the parallel indexes, which go through the blocks of tiles

@@ -87,6 +87,9 @@ static int64_t part_size(const struct space *s, const struct stage *st, const st
 		fit = fmax(l1 / 2 / panel, FEWEST_STEPS / steps);
 	b = b % u ? b * u : b;
 	int64_t most = fit < (double)b ? b : (int64_t)fit / b * b, parts = (e + most - 1) / most;
+	bool equal = draft_pipes(s->t, &s->tg, st, out, out->tile) == a && e % b == 0;
+	while (equal && e / b % parts) /* such a loop has a constant number of steps */
+		parts++;
 	int64_t part = ((e + parts - 1) / parts + b - 1) / b * b;
 	return part < e && e % part % u == 0 ? part : 0;
 }

@@ -218,6 +218,32 @@ static bool fewer_splats(const struct space *s, const struct sstage *c, const st
 	return rules_unfused(s) && c->lane >= 0 && c->tile[c->lane] > best->tile[c->lane];
 }
 
+/* On a processor that issues in order, tries tiles of two rows of up to four points: they leave smaller tiles
+ * at the ends of fewer images than a row of eight. */
+static double two_rows(const struct space *s, int stage, int pixel, const struct sstage *base, double best,
+		       struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	for (int a = task_shared(s->t); a < stage_spatial(st) && pixel >= 0; a++)
+		for (int p = 2; p <= 4 && a != base->lane && a != pixel && a != rules_rows(s, stage); p++) {
+			struct sstage c = *base;
+			if (units(st, base, a) < 2 || units(st, base, pixel) < p ||
+			    units(st, base, base->lane) < 2)
+				continue;
+			c.tile[a] = 2;
+			c.tile[c.lane] = PIPED_VECTORS;
+			c.tile[pixel] = p;
+			if (draft_pipes(s->t, &s->tg, st, &c, c.tile) < 0 || !tile_fits(s, stage, &c))
+				continue;
+			double d = draft_stage(s->t, &s->tg, stage, &c);
+			if (d < best * .9999) {
+				best = d;
+				*out = c;
+			}
+		}
+	return best;
+}
+
 /* Chooses the (points, vectors) that the draft ranks best among those that fit the registers. */
 static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
 {
@@ -268,6 +294,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 				*out = c;
 			}
 		}
+	if (draft_in_order(&s->tg) && !skip && base.lane >= 0 && base.lane < ns)
+		best = two_rows(s, stage, pixel, &base, best, out);
 	if (best == DBL_MAX)
 		rules_finish(s, stage, out);
 }

@@ -174,6 +174,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 		return;
 	for (int a = 0; a < ns; a++)
 		points *= out->tile[a];
+	int piped = contracts ? draft_pipes(s->t, &s->tg, st, out, out->tile) : -1;
 	bool few = out->lane >= 0 && points <= UNFUSED_POINTS * out->tile[out->lane];
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
@@ -184,6 +185,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			continue;
 		}
 		int64_t room = unfused               ? UNFUSED_STEPS
+			       : a == piped          ? PIPED_CHANNELS
 			       : contracts           ? (points >= 8 ? 2 : 4)
 			       : stage_long_body(st) ? 1
 						     : 9;

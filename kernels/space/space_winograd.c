@@ -87,6 +87,8 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 	 * and 28x1 do not. */
 	if (w->m == 4 && w->kv == 2)
 		most = least(most, 13);
+	if (w->kv == PIPED_VECTORS && draft_in_order(&s->tg))
+		most = least(most, PIPED_POINTS);
 	if (w->raw)
 		most = (s->tg.regs - 8) / z->points;
 	else if (z->cblocks == 1) /* one loop over the channels instead of two: LLVM spills values around it
@@ -112,7 +114,9 @@ static void complete(const struct space *s, const struct winograd_sizes *z, stru
 {
 	struct winograd *w = &c->wino;
 	w->px = (int)ceil_div(w->tiles, ceil_div(w->tiles, most_tiles(s, z, w)));
-	w->pixels = s->wino_pixels && !w->raw;
+	/* On a processor that issues in order, loops of prefetches within the products keep them from
+	 * assembly. */
+	w->pixels = s->wino_pixels && !w->raw && !draft_in_order(&s->tg);
 	w->prefetch = lines_ahead(s, z, c);
 }
 

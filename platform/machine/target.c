@@ -134,6 +134,16 @@ bool target_textures(const struct target *t)
 	return target_runs_items(t) && target_has(t, "+textures");
 }
 
+bool target_in_order(const struct target *t)
+{
+	static const char *const cpus[] = {"cortex-a7", "cortex-a8", "cortex-a35", "cortex-a53",
+					   "cortex-a55"};
+	for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++)
+		if (!strcmp(t->cpu, cpus[i]))
+			return true;
+	return false;
+}
+
 bool target_multiplies_blocks(const struct target *t)
 {
 	return !strcmp(t->isa, "armv8-a") && target_has(t, "+i8mm");

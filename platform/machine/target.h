@@ -58,6 +58,8 @@ bool target_converts_f16(const struct target *t);
 bool target_multiplies_bf16(const struct target *t);
 /* Whether instructions multiply and add vectors of f16, rounding to f16 once. */
 bool target_sums_f16(const struct target *t);
+/* Whether it is an Arm processor that issues instructions in the order of the program. */
+bool target_in_order(const struct target *t);
 /* Whether instructions multiply matrices of 2 x 8 and 8 x 2 bytes, and add the products to a 2 x 2 block. */
 bool target_multiplies_blocks(const struct target *t);
 /* Whether 32 threads of a block multiply matrices of 16 x 16 of this type ("f16", "bf16", "i8", "u8")

@@ -117,7 +117,7 @@ static inline void arm_put_object(const struct arm_board *b, int number, const s
 static inline void arm_name(struct loops *l, int number)
 {
 	for (int e = 0; e < l->nentries; e++)
-		snprintf(l->entry[e].name, sizeof l->entry[e].name, "p%d_%d", number, e);
+		snprintf(l->entry[e].name, sizeof l->entry[e].name, "p%d_%d", number % 10000, e % 10);
 }
 
 static inline void arm_put_program(FILE *table, int number, const struct arm_program *p)
