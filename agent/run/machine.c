@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/machine.h"
+#include "platform/machine/board.h"
 #include "platform/machine/topo.h"
 
 #include <signal.h>
@@ -7,9 +8,10 @@
 int machine_target(const char *cache_dir, struct target *t)
 {
 	int rc = target_host(t);
-	if (rc < 0 || (*cache_dir && target_recall(cache_dir, t)))
+	if (rc < 0)
 		return rc;
-	return target_measure(t, &clock_real);
+	board_fill_host(t);
+	return *cache_dir && target_recall(cache_dir, t) ? rc : target_measure(t, &clock_real);
 }
 
 /* Starts threads with all signals blocked, so that they go to the program's own threads. */

@@ -50,8 +50,6 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	if (rc <= 0)
 		return rc;
 	rc = machine_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
-	if (rc >= 0)
-		board_fill_host(t);
 	return rc < 0 ? rc : 1;
 }
 
