@@ -200,6 +200,11 @@ struct honed_options {
 	int64_t box_ns; /* HONED_BOX: the end of the box, on the same clock */
 	int ncpus;
 	int cpus[64];      /* one hardware thread of each core, the fastest first */
+	int nclusters;     /* of which these are; 0: not told, all are one */
+	struct honed_cluster {
+		char device[CONF_DEVICE_NAME]; /* "cpu:cortex-a53" */
+		uint64_t cpus;                 /* bit i: cpus[i] */
+	} cluster[8]; /* the fastest first, which is "cpu", too */
 	const char *cache; /* folder of the cache, for jobs and status */
 	const char *conf_file; /* file of the configuration, for the status; NULL: not told */
 	uid_t uid;         /* our own; code is accepted only from this user and from root */

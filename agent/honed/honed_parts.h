@@ -148,7 +148,7 @@ struct honed_job {
 	char name[64], *path;
 	struct conf_model as; /* the model as requested, if none is configured */
 	int threads;
-	char device[CONF_DEVICE_NAME]; /* CONF_CPU, opencl:N or cuda:N */
+	char device[CONF_DEVICE_NAME]; /* CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N */
 	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
 	struct resting resting;
@@ -328,7 +328,7 @@ bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
 void models_free(struct honed *h);
-/* device: CONF_CPU, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
+/* device: CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
 int models_find(const struct honed *h, const char *path, const char *device, int threads);
 bool model_wants(const struct kept_model *m); /* there may be something to gain */
 bool model_may(const struct honed *h, int i); /* a slice of it may start now */
@@ -404,7 +404,7 @@ int jobs_ours(const struct honed *h);
 /* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
  * false where there is one core only, which needs no words. */
 bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
-uint64_t jobs_cpus(const struct honed *h, int threads);
+uint64_t jobs_cpus(const struct honed *h, const char *device, int threads);
 /* another job can start on the device: it has a place, and memory has room */
 bool jobs_have_place(const struct honed *h, const char *device);
 /* jobs that can still start on the device; *most: jobs at once on it */

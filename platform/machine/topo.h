@@ -42,7 +42,8 @@ int topo_firsts(const char *root, const cpu_set_t *set, int *cpu, int room);
 const struct cluster *topo_named(const struct clusters *c, const char *name);
 /* NAME of a device "cpu:NAME"; NULL: it is none. */
 const char *topo_cluster_of(const char *device);
-/* Whether it may be a cluster's name: letters, digits, '-', '.', '_', fewer than TOPO_NAME. NULL: false. */
+/* Whether it may be a cluster's name: at least one letter, digits, '-', '.' and '_', fewer than TOPO_NAME.
+ * NULL: false. */
 bool topo_is_name(const char *name);
 /* The device that this thread's processors are of: "cpu", the fastest cluster, or "cpu:NAME". */
 void topo_device(char out[TOPO_NAME + 8]);

@@ -235,10 +235,10 @@ const char *topo_cluster_of(const char *device)
 
 bool topo_is_name(const char *name)
 {
-	size_t n = 0;
+	size_t n = 0, letters = 0;
 	while (name && (isalnum((unsigned char)name[n]) || (name[n] && strchr("-._", name[n]))))
-		n++;
-	return n && !name[n] && n < TOPO_NAME;
+		letters += isalpha((unsigned char)name[n++]) != 0;
+	return letters && !name[n] && n < TOPO_NAME;
 }
 
 void topo_device(char out[TOPO_NAME + 8])

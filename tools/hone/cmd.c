@@ -416,7 +416,9 @@ static int run_cmd(struct parse *p)
 {
 	if (check_count(p) < 0)
 		return usage_error(p);
-	int rc = p->cmd->run(&p->args);
+	int rc = p->program->prepare ? p->program->prepare(&p->args) : 0;
+	if (rc >= 0)
+		rc = p->cmd->run(&p->args);
 	log_live(NULL);
 	if (rc == E_USAGE)
 		return usage_error(p);

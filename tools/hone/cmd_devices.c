@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
 #include "platform/machine/board.h"
+#include "platform/machine/topo.h"
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
@@ -53,6 +54,40 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	return rc < 0 ? rc : 1;
 }
 
+/* The clusters besides the fastest one, which is "cpu". */
+static int other_clusters(struct clusters *c)
+{
+	cpu_set_t may;
+	topo_allowed(&may);
+	topo_clusters("", &may, c);
+	for (int i = 1; i < c->n; i++)
+		c->of[i - 1] = c->of[i];
+	return --c->n;
+}
+
+/* Describes a cluster from within: a thread that is bound to it measures its speed. */
+static void list_cluster(const struct args *a, const struct cluster *c, json_t *devices)
+{
+	char name[TOPO_NAME + 8];
+	struct target t;
+	struct dev as_cpu = *dev_find("cpu");
+	cpu_set_t was;
+	snprintf(name, sizeof name, "cpu:%s", c->name);
+	as_cpu.name = name;
+	int rc = topo_keep_to(name, &was);
+	if (rc >= 0)
+		rc = probe(a, &as_cpu, &t);
+	if (a->json)
+		json_array_append_new(devices, rc > 0 ? describe_json(&as_cpu, &t)
+						      : json_pack("{ss sb ss}", "name", name, "usable", 0, "why",
+								  rc < 0 ? err_text() : "not here"));
+	else if (rc > 0)
+		describe(&as_cpu, &t);
+	else
+		printf("%s: not usable: %s\n", name, rc < 0 ? err_text() : "not here");
+	(void)sched_setaffinity(0, sizeof was, &was);
+}
+
 /* The board that a file describes; false: none does. A file that is wrong gets a warning. */
 static bool find_board(struct board_file *b)
 {
@@ -77,6 +112,9 @@ static int print_names(const struct args *a)
 		if (!strcmp(dev_table[i]->name, "cpu") && dev_table[i]->probe(&t) > 0)
 			printf("%s\n", dev_table[i]->name);
 	}
+	struct clusters c;
+	for (int i = 0, n = other_clusters(&c); i < n; i++)
+		printf("cpu:%s\n", c.of[i].name);
 	for (enum drivers d = 0; d < DRIVERS; d++) {
 		struct buf names = {0}, note = {0};
 		drivers_names(d, NAMES_WAIT_NS, &names, &note);
@@ -117,6 +155,9 @@ static int run_devices(const struct args *a)
 		else
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
+	struct clusters c;
+	for (int i = 0, n = other_clusters(&c); i < n; i++)
+		list_cluster(a, &c.of[i], devices);
 	if (a->json)
 		return json_out(json_pack("{ss? ss? so so so}", "board", known ? board.file : NULL,
 					  "board_name", known ? board.name : NULL, "devices", devices,
@@ -137,7 +178,9 @@ static const struct opt opts[] = {
 const struct cmd cmd_devices = {
     .usage = "[--cache DIR] [--names]",
     .summary = "list the devices of this machine, and how fast they are",
-    .details = "Peaks are measured once, in under a second, and kept in the cache folder. Devices of "
+    .details = "Peaks are measured once, in under a second, and kept in the cache folder. A board with several "
+	       "kinds of cores has a cluster of each: cpu is the fastest, and hone tune --device cpu:NAME tunes "
+	       "for another one. Devices of "
 	       "OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
 	       "process of its own asks their drivers, which may crash. "
 	       "hone tune --device opencl:N or cuda:N tunes for one.",

@@ -90,11 +90,11 @@ static int check_options(const struct tune_options *o, const char *device, int64
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
-	if (strcmp(device, "cpu") && !device_is_named(device) && !replay_folder(device))
-		return fail(
-		    E_USAGE,
-		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",
-		    device);
+	if (!device_is_processor(device) && !device_is_named(device) && !replay_folder(device))
+		return fail(E_USAGE,
+			    "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone "
+			    "devices` lists it",
+			    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
@@ -621,7 +621,7 @@ static int run_here(const struct args *a)
 	struct target host;
 	struct topo topo;
 	struct arena arena = {0};
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], cluster[TOPO_NAME + 8];
 	struct tune_options o = {
 	    .model = a->pos[0],
 	    .shape_option = leash_is_child() ? SHAPE_OF_CONF : NULL,
@@ -660,6 +660,9 @@ static int run_here(const struct args *a)
 		o.host_threads = leash_is_child() ? 1 : o.threads;
 		o.threads = 1;
 	}
+	topo_device(cluster);
+	if (rc >= 0 && !o.device && strcmp(cluster, "cpu") != 0)
+		o.cluster = cluster;
 	if (rc >= 0 && !o.device && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
 	if (rc >= 0)
@@ -705,7 +708,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default), opencl:N or cuda:N as hone devices lists it, or replay:DIR, the "
+     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone devices "
+     "lists it, or replay:DIR, the "
      "landscapes of "
      "a folder (--record): only the "
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "

@@ -199,7 +199,7 @@ TEST(names_of_devices)
 		HONE_INIT(o);
 		o.device = name;
 		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE,
-			    "must be cpu, opencl:N or cuda:N; `hone devices`");
+			    "must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices`");
 		CHECK(!h);
 	}
 }

@@ -27,7 +27,7 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_RUN(2, "-q");
 	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
 	CHECK_RUN(2, "tune m.onnx --device gpu");
-	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it "
+	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone devices` lists it "
 			    "(see `hone tune --help`)\n");
 	CHECK_RUN(2, "zoo --sead 3");
 	CHECK_SAYS(cli_err, "unknown option --sead; did you mean --seed?");

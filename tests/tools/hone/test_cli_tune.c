@@ -590,7 +590,7 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_RUN(2, "tune %s --rigor mortis", steering());
 	CHECK_SAYS(cli_err, "cached, estimate, quick or patient");
 	CHECK_RUN(2, "tune %s --device toaster", steering());
-	CHECK_SAYS(cli_err, "use cpu, opencl:N or cuda:N as `hone devices` lists it");
+	CHECK_SAYS(cli_err, "use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone devices` lists it");
 	CHECK_RUN(2, "tune %s --device replay:", steering());
 	CHECK_RUN(2, "tune %s --record=", steering());
 	CHECK_SAYS(cli_err, "--record");
