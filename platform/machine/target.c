@@ -164,6 +164,7 @@ static const struct field {
     {"mode", OPTIONAL, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 1, 0},
     {"cpu", WORD, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 1, 0},
     {"cluster", OPTIONAL, offsetof(struct target, cluster), sizeof((struct target *)0)->cluster, 1, 0},
+    {"schedule", OPTIONAL, offsetof(struct target, schedule), sizeof((struct target *)0)->schedule, 1, 0},
     {"lanes", INT, offsetof(struct target, lanes), 0, 1, 64},
     {"regs", INT, offsetof(struct target, regs), 0, 1, 256},
     {"fused", BOOL, offsetof(struct target, fma), 0, 1, 1},

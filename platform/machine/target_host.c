@@ -274,6 +274,8 @@ int target_check(const struct target *t)
 			    i->lanes, t->lanes);
 	if (!knows_cpu(i, t->cpu))
 		return fail(E_UNSUPPORTED, "target: unknown processor %s of %s", t->cpu, i->name);
+	if (t->schedule[0] && (i->family == ISA_X86 || !knows_cpu(i, t->schedule)))
+		return fail(E_UNSUPPORTED, "target: unknown schedule %s of %s", t->schedule, i->name);
 	return check_features(t, i);
 }
 

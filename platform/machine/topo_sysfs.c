@@ -89,16 +89,11 @@ static void read_thread(const char *root, int cpu, struct board *b)
 						  capacity < 0 ? 0 : (int)capacity, khz < 0 ? 0 : (int)khz};
 }
 
-/* Reads a list such as "0-3,6"; false: it is none, or is empty. */
-static bool read_list(const char *root, const char *leaf, cpu_set_t *out)
+bool topo_list(const char *text, cpu_set_t *out)
 {
-	char path[64], text[1024];
-	snprintf(path, sizeof path, CPUS "/%s", leaf);
 	CPU_ZERO(out);
-	if (!sysfile_line(root, path, text, sizeof text))
-		return false;
-	for (char *at = text; *at; at += *at == ',') {
-		char *end;
+	for (const char *at = text; *at; at += *at == ',') {
+		char *end = NULL;
 		long from = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1, to = from;
 		if (from >= 0 && *end == '-' && isdigit((unsigned char)end[1]))
 			to = strtol(end + 1, &end, 10);
@@ -109,6 +104,13 @@ static bool read_list(const char *root, const char *leaf, cpu_set_t *out)
 		at = end;
 	}
 	return CPU_COUNT(out) > 0;
+}
+
+static bool read_list(const char *root, const char *leaf, cpu_set_t *out)
+{
+	char path[64], text[1024];
+	snprintf(path, sizeof path, CPUS "/%s", leaf);
+	return sysfile_line(root, path, text, sizeof text) && topo_list(text, out);
 }
 
 /* Capacities that are all equal say nothing: kernels give them where nobody measured any. */
@@ -243,13 +245,18 @@ bool topo_is_name(const char *name)
 
 void topo_device(char out[TOPO_NAME + 8])
 {
-	struct clusters all, own;
-	cpu_set_t may;
+	struct clusters c;
+	cpu_set_t may, both;
+	int i = 0;
 	topo_allowed(&may);
-	topo_clusters("", NULL, &all);
-	topo_clusters("", &may, &own);
-	bool fastest = !strcmp(all.of[0].name, own.of[0].name);
-	snprintf(out, TOPO_NAME + 8, "cpu%s%s", fastest ? "" : ":", fastest ? "" : own.of[0].name);
+	topo_clusters("", NULL, &c);
+	for (; i < c.n; i++) {
+		CPU_AND(&both, &may, &c.of[i].cpus);
+		if (CPU_COUNT(&both))
+			break;
+	}
+	bool slower = i > 0 && i < c.n;
+	snprintf(out, TOPO_NAME + 8, "cpu%s%s", slower ? ":" : "", slower ? c.of[i].name : "");
 }
 
 int topo_keep_to(const char *device, cpu_set_t *was)
@@ -257,7 +264,7 @@ int topo_keep_to(const char *device, cpu_set_t *was)
 	struct clusters c;
 	const char *name = topo_cluster_of(device);
 	topo_allowed(was);
-	if (!name)
+	if (!topo_is_name(name))
 		return E_OK;
 	topo_clusters("", was, &c);
 	const struct cluster *of = topo_named(&c, name);

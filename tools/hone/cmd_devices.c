@@ -54,15 +54,12 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	return rc < 0 ? rc : 1;
 }
 
-/* The clusters besides the fastest one, which is "cpu". */
-static int other_clusters(struct clusters *c)
+/* The first of these is "cpu", too. */
+static void all_clusters(struct clusters *c)
 {
 	cpu_set_t may;
 	topo_allowed(&may);
 	topo_clusters("", &may, c);
-	for (int i = 1; i < c->n; i++)
-		c->of[i - 1] = c->of[i];
-	return --c->n;
 }
 
 /* Describes a cluster from within: a thread that is bound to it measures its speed. */
@@ -79,8 +76,8 @@ static void list_cluster(const struct args *a, const struct cluster *c, json_t *
 		rc = probe(a, &as_cpu, &t);
 	if (a->json)
 		json_array_append_new(devices, rc > 0 ? describe_json(&as_cpu, &t)
-						      : json_pack("{ss sb ss}", "name", name, "usable", 0, "why",
-								  rc < 0 ? err_text() : "not here"));
+						      : json_pack("{ss sb ss}", "name", name, "usable", 0,
+								  "why", rc < 0 ? err_text() : "not here"));
 	else if (rc > 0)
 		describe(&as_cpu, &t);
 	else
@@ -113,7 +110,8 @@ static int print_names(const struct args *a)
 			printf("%s\n", dev_table[i]->name);
 	}
 	struct clusters c;
-	for (int i = 0, n = other_clusters(&c); i < n; i++)
+	all_clusters(&c);
+	for (int i = 0; c.n > 1 && i < c.n; i++)
 		printf("cpu:%s\n", c.of[i].name);
 	for (enum drivers d = 0; d < DRIVERS; d++) {
 		struct buf names = {0}, note = {0};
@@ -127,8 +125,38 @@ static int print_names(const struct args *a)
 	return 0;
 }
 
+/* Says which file is of this board; one that is wrong is an error, whichever board it is of. */
+static int check_boards(const struct args *a)
+{
+	char dir[PATH_MAX];
+	struct buf mistakes = {0};
+	struct board_file b;
+	int rc = board_dir(dir, sizeof dir), n = rc >= 0 ? board_check(dir, &mistakes) : 0;
+	bool known = rc >= 0 && board_find(dir, "", "", &b) >= 0;
+	if (rc == E_NOTFOUND)
+		rc = E_OK;
+	if (a->json)
+		rc = rc < 0 ? rc
+			    : json_out(json_pack("{ss? ss? si ss}", "board", known ? b.file : NULL,
+						 "board_name", known ? b.name : NULL, "mistakes", n, "text",
+						 buf_str(&mistakes)));
+	else if (rc >= 0)
+		printf("%s", buf_str(&mistakes));
+	if (rc >= 0 && !a->json && known)
+		printf("board: %s (%s/%s.conf, by %s)\n", b.name, dir, b.file, b.match);
+	else if (rc >= 0 && !a->json)
+		printf("board: no file describes it, so all is probed and measured\n");
+	if (rc >= 0 && n)
+		rc = fail(E_CORRUPT, "%d file%s of boards in %s cannot be used; mend or remove %s", n,
+			  plural_s(n), dir, n > 1 ? "them" : "it");
+	buf_free(&mistakes);
+	return rc;
+}
+
 static int run_devices(const struct args *a)
 {
+	if (arg_given(a, "board"))
+		return check_boards(a);
 	if (arg_given(a, "names"))
 		return print_names(a);
 	char dir[PATH_MAX];
@@ -156,7 +184,8 @@ static int run_devices(const struct args *a)
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
 	struct clusters c;
-	for (int i = 0, n = other_clusters(&c); i < n; i++)
+	all_clusters(&c);
+	for (int i = 1; i < c.n; i++)
 		list_cluster(a, &c.of[i], devices);
 	if (a->json)
 		return json_out(json_pack("{ss? ss? so so so}", "board", known ? board.file : NULL,
@@ -172,18 +201,21 @@ static int run_devices(const struct args *a)
 
 static const struct opt opts[] = {
     OPT_CACHE,
+    {"board", OPT_FLAG, NULL,
+     "only which file describes the board; fails if the file of any board has a mistake"},
     {"names", OPT_FLAG, NULL, "only the names of those that are usable now, one a line; measures nothing"},
     {NULL}};
 
 const struct cmd cmd_devices = {
-    .usage = "[--cache DIR] [--names]",
+    .usage = "[--cache DIR] [--names | --board]",
     .summary = "list the devices of this machine, and how fast they are",
-    .details = "Peaks are measured once, in under a second, and kept in the cache folder. A board with several "
-	       "kinds of cores has a cluster of each: cpu is the fastest, and hone tune --device cpu:NAME tunes "
-	       "for another one. Devices of "
-	       "OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
-	       "process of its own asks their drivers, which may crash. "
-	       "hone tune --device opencl:N or cuda:N tunes for one.",
+    .details =
+	"Peaks are measured once, in under a second, and kept in the cache folder. A board with several "
+	"kinds of cores has a cluster of each: cpu is the fastest, and hone tune --device cpu:NAME tunes "
+	"for another one. Devices of "
+	"OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
+	"process of its own asks their drivers, which may crash. "
+	"hone tune --device opencl:N or cuda:N tunes for one.",
     .opts = opts,
     .run = run_devices,
     .name = "devices",

@@ -6,6 +6,8 @@
 #include "agent/tune/tune_replay.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "platform/base/sanitized.h"
+#include "platform/machine/board.h"
 #include "platform/machine/topo.h"
 #include "platform/run/device_name.h"
 #include "search/strategy.h"
@@ -35,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
@@ -122,8 +125,20 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	return rc < 0 ? rc : one_of_check(&word, "--cost: unknown cost model");
 }
 
+/* Takes a board's limit of memory where nobody has set one: workers inherit it. */
+static void limit_memory(const struct board_file *b)
+{
+	struct rlimit data;
+	if (!b->memory_bytes || SANITIZED_ADDRESS || getrlimit(RLIMIT_DATA, &data) < 0 ||
+	    data.rlim_cur != RLIM_INFINITY)
+		return;
+	data.rlim_cur = (rlim_t)b->memory_bytes;
+	if (setrlimit(RLIMIT_DATA, &data) < 0)
+		log_more("the memory is not limited: %s", strerror(errno));
+}
+
 /* Reads --rigor, and sets the box that belongs to it. */
-static int choose_rigor(const struct args *a, struct tune_options *o)
+static int choose_rigor(const struct args *a, const struct board_file *board, struct tune_options *o)
 {
 	const char *name = arg_str(a, "rigor", NULL);
 	int i = name ? RIGOR_CACHED : RIGOR_PATIENT;
@@ -135,7 +150,8 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 		return fail(E_USAGE, "--resume and --fresh exclude each other");
 	o->rigor = (enum rigor)i;
 	o->fresh = arg_flag(a, "fresh");
-	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
+	int64_t usual_ns = board->box_ns ? board->box_ns : BOX_NS;
+	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : usual_ns);
 	return 0;
 }
 
@@ -637,9 +653,13 @@ static int run_here(const struct args *a)
 	    .progress = progress,
 	};
 	struct buf recipe = {0};
+	struct board_file board;
+	if (!board_host(&board))
+		board = (struct board_file){.box_ns = 0};
+	limit_memory(&board);
 	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
 	if (rc >= 0)
-		rc = choose_rigor(a, &o);
+		rc = choose_rigor(a, &board, &o);
 	if (rc >= 0)
 		rc = read_level(a, &o);
 	if (rc >= 0)
@@ -697,7 +717,7 @@ static void cost_models(struct buf *out)
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s",
      "time box, counted from the start of the process, without what --wait waits and what --data takes to "
-     "quantise (default 20s)",
+     "quantise (default 20s, or what the board's file says; hone doctor names it)",
      .also = "time timeout"},
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
@@ -749,7 +769,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_tune = {
     .usage =
-	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|opencl:N|cuda:N] [--cache DIR] "
+	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|cpu:CLUSTER|opencl:N|cuda:N] [--cache DIR] "
 	"[--strategy NAME] [--seed N] "
 	"[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",
