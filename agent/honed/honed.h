@@ -31,8 +31,9 @@
  * 7. When nothing can be done, only the timer of the next deadline is set: at most two wake-ups a minute.
  *
  * Each part has a file (honed_parts.h is for them alone): honed.c events; honed_gate.c looks at the board,
- * and inhibits; honed_models.c the order of the models, and the marks; honed_jobs.c; honed_lease.c;
- * honed_store.c commits; honed_box.c the boot box and the end; honed_client.c; honed_status.c. */
+ * and inhibits; honed_models.c the order of the models, and the marks; honed_jobs.c; honed_cores.c;
+ * honed_lease.c; honed_store.c commits; honed_box.c the boot box and the end; honed_client.c; honed_status.c.
+ */
 #ifndef AGENT_HONED_H
 #define AGENT_HONED_H
 

@@ -138,41 +138,14 @@ static int64_t job_memory(const struct honed *h)
 	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
 }
 
-static bool on_processor(const char *device)
-{
-	return device_is_processor(device);
-}
-
-static uint64_t all_cores(const struct honed *h)
-{
-	return h->o.ncpus == 64 ? ~UINT64_C(0) : (UINT64_C(1) << h->o.ncpus) - 1;
-}
-
-/* The cores that kernels for the device run on. Another device than the processor, and a cluster that is not
- * there, may have any. */
-static uint64_t device_cores(const struct honed *h, const char *device)
-{
-	if (h->o.nclusters && !strcmp(device, CONF_CPU))
-		return h->o.cluster[0].cpus;
-	for (int i = 0; i < h->o.nclusters; i++)
-		if (!strcmp(h->o.cluster[i].device, device))
-			return h->o.cluster[i].cpus;
-	return all_cores(h);
-}
-
-static int count_cores(const struct honed *h, const char *device)
-{
-	return __builtin_popcountll(device_cores(h, device));
-}
-
 /* Whether a model of this box uses all cores of the device, so that none is left for builders. */
 static bool none_spared(const struct honed *h, const char *device)
 {
-	int cores = count_cores(h, device);
+	int cores = jobs_cores(h, device);
 	for (int i = 0; i < h->models.n; i++) {
 		const struct conf_model *m = h->models.list[i].conf;
 		const char *its = conf_device_name(m->device);
-		bool elsewhere = on_processor(its) && strcmp(its, device) != 0;
+		bool elsewhere = device_is_processor(its) && strcmp(its, device) != 0;
 		if (h->models.list[i].box && !elsewhere && (m->threads < 1 || m->threads >= cores))
 			return true;
 	}
@@ -189,7 +162,7 @@ static bool none_spared(const struct honed *h, const char *device)
  * 0.50. */
 static int box_jobs(const struct honed *h, const char *device)
 {
-	int cores = count_cores(h, device);
+	int cores = jobs_cores(h, device);
 	return cores >= FEW_CORES || none_spared(h, device) ? cores : 1;
 }
 
@@ -207,7 +180,7 @@ static int64_t jobs_fit(const struct honed *h)
 static int jobs_each(const struct honed *h, const char *device)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
-	return most > 0 ? most : on_processor(device) ? box_jobs(h, device) : 1;
+	return most > 0 ? most : device_is_processor(device) ? box_jobs(h, device) : 1;
 }
 
 static int jobs_on(const struct honed *h, const char *device)
@@ -239,58 +212,6 @@ bool jobs_have_place(const struct honed *h, const char *device)
 	return jobs_places(h, device, &most) > 0;
 }
 
-/* Chooses the device's cores that the fewest jobs use; among these the fastest. More threads than it has
- * cores may use all of the board's. */
-uint64_t jobs_cpus(const struct honed *h, const char *device, int threads)
-{
-	uint64_t may = device_cores(h, device), mask = 0;
-	int cores = __builtin_popcountll(may);
-	if (threads < 1 || threads >= cores)
-		return threads > cores ? all_cores(h) : may;
-	for (int k = 0; k < threads; k++) {
-		int best = -1, least = HONED_JOBS + 1;
-		for (int c = 0; c < h->o.ncpus; c++) {
-			int users = 0;
-			for (int i = 0; i < HONED_JOBS; i++)
-				users += job_lives(&h->job[i]) && (h->job[i].cpus >> c & 1);
-			if ((may & ~mask) >> c & 1 && users < least) {
-				best = c;
-				least = users;
-			}
-		}
-		mask |= UINT64_C(1) << best;
-	}
-	return mask;
-}
-
-/* A model for all cores is enough: its jobs use each of them, however many others there are. */
-bool jobs_share_cores(const struct honed *h, char *devices, size_t n)
-{
-	bool all = false;
-	size_t at = 0;
-	*devices = 0;
-	for (int i = 0; i < h->models.n; i++) {
-		const struct conf_model *m = h->models.list[i].conf;
-		const char *name = conf_device_name(m->device);
-		const bool apart = !on_processor(name);
-		const char *found = apart ? strstr(devices, name) : NULL;
-		size_t k = apart ? strlen(name) : 0;
-		all |= !apart && count_cores(h, name) == h->o.ncpus &&
-		       (m->threads < 1 || m->threads >= h->o.ncpus);
-		if (apart && !(found && (!found[k] || found[k] == ',')) && at + k + 3 < n)
-			at += (size_t)snprintf(devices + at, n - at, "%s%s", at ? ", " : "", name);
-	}
-	return all && at && h->o.ncpus > 1;
-}
-
-static int unused_cores(const struct honed *h, const char *device)
-{
-	uint64_t used = 0;
-	for (int i = 0; i < HONED_JOBS; i++)
-		used |= job_lives(&h->job[i]) ? h->job[i].cpus : 0;
-	return __builtin_popcountll(device_cores(h, device) & ~used);
-}
-
 /* Counts the jobs that can start now beside one that starts on `device`. */
 static int more_can_start(const struct honed *h, const char *device)
 {
@@ -312,10 +233,10 @@ static int more_can_start(const struct honed *h, const char *device)
  * than the processor has no builders. */
 static int jobs_spare(const struct honed *h, const char *device, int threads)
 {
-	if (h->o.mode != HONED_BOX || threads < 1 || !on_processor(device))
+	if (h->o.mode != HONED_BOX || threads < 1 || !device_is_processor(device))
 		return 0;
 	int start = 1 + more_can_start(h, device);
-	int spare = unused_cores(h, device) / start - threads;
+	int spare = jobs_unused_cores(h, device) / start - threads;
 	int64_t room = (jobs_fit(h) - jobs_ours(h)) / start - 1;
 	spare = room < spare ? (int)room : spare;
 	return spare < 0 ? 0 : spare < BUILDERS ? spare : BUILDERS;
@@ -341,9 +262,9 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	struct honed_action a = {.kind = HA_START,
 				 .job = j->number,
 				 .model = m,
-				 .threads = !on_processor(j->device) ? 1
-					    : j->threads > 0         ? j->threads
-								     : m->threads,
+				 .threads = !device_is_processor(j->device) ? 1
+					    : j->threads > 0                ? j->threads
+									    : m->threads,
 				 .budget_ns = budget_ns,
 				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};

@@ -385,6 +385,15 @@ void leave(struct honed *h, const char *why);
 void boot_tick(struct honed *h);
 int64_t boot_next(const struct honed *h);
 
+/* honed_cores.c */
+/* Number of cores that kernels for the device run on: of "cpu" those of the fastest cluster. */
+int jobs_cores(const struct honed *h, const char *device);
+int jobs_unused_cores(const struct honed *h, const char *device); /* of these */
+uint64_t jobs_cpus(const struct honed *h, const char *device, int threads);
+/* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
+ * false where there is one core only, which needs no words. */
+bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
+
 /* honed_jobs.c */
 void jobs_started(struct honed *h, const struct honed_event *e);
 void jobs_ended(struct honed *h, const struct honed_event *e);
@@ -401,10 +410,6 @@ bool job_lives(const struct honed_job *j); /* it has a process that we know of *
 /* it tunes a configured model, whose file is still the one that it was started for */
 bool job_serves(const struct honed *h, const struct honed_job *j);
 int jobs_ours(const struct honed *h);
-/* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
- * false where there is one core only, which needs no words. */
-bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
-uint64_t jobs_cpus(const struct honed *h, const char *device, int threads);
 /* another job can start on the device: it has a place, and memory has room */
 bool jobs_have_place(const struct honed *h, const char *device);
 /* jobs that can still start on the device; *most: jobs at once on it */

@@ -4,9 +4,9 @@
  * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
- * after soc, rev=7 and mode=pmode:0002 if they are known; after cpu, cluster=4e-003 if the name of the cpu does
- * not tell the cluster (platform/machine/topo.h) from others, and schedule=neoverse-n1 if a board's file says
- * so; after cores, group=1024 on a device with groups, and serial=1 if that is a processor; after copy,
+ * after soc, rev=7 and mode=pmode:0002 if they are known; after cpu, cluster=4e-003 if the name of the cpu
+ * does not tell the cluster (platform/machine/topo.h) from others, and schedule=neoverse-n1 if a board's file
+ * says so; after cores, group=1024 on a device with groups, and serial=1 if that is a processor; after copy,
  * launch=4100,900 if that was measured).
  * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
  * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
@@ -85,9 +85,9 @@ int target_check(const struct target *t) MUST_CHECK;
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 /* Measures rough peaks in a tenth of a second: for a hurry, not to be kept. */
 int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
-/* Adds the kept peaks to a target_host whose caches are complete (board_fill_host): reads `dir`/target if that
- * has these cores and each of their caches, else measures and writes it (a failed write is ignored). The file
- * has one line for each kind of cores, the last measured first. */
+/* Adds the kept peaks to a target_host whose caches are complete (board_fill_host): reads `dir`/target if
+ * that has these cores and each of their caches, else measures and writes it (a failed write is ignored). The
+ * file has one line for each kind of cores, the last measured first. */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);

@@ -38,8 +38,9 @@ void topo_clusters(const char *root, const cpu_set_t *may, struct clusters *out)
 void topo_allowed(cpu_set_t *may);
 /* The first hardware thread of each core in a set, at most `room`; returns how many cores there are. */
 int topo_firsts(const char *root, const cpu_set_t *set, int *cpu, int room);
-/* Reads a list such as "0-3,6"; false: it is none, or is empty. */
+/* Reads a list of numbers below CPU_SETSIZE such as "0-3,6"; false: it is none. */
 bool topo_list(const char *text, cpu_set_t *out);
+void topo_list_text(const cpu_set_t *set, struct buf *out); /* appends such a list */
 /* Finds a cluster by its name; NULL: there is none. */
 const struct cluster *topo_named(const struct clusters *c, const char *name);
 /* NAME of a device "cpu:NAME"; NULL: it is none. */

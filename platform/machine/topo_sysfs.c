@@ -92,18 +92,33 @@ static void read_thread(const char *root, int cpu, struct board *b)
 bool topo_list(const char *text, cpu_set_t *out)
 {
 	CPU_ZERO(out);
-	for (const char *at = text; *at; at += *at == ',') {
+	for (const char *at = text;; at++) {
 		char *end = NULL;
 		long from = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1, to = from;
-		if (from >= 0 && *end == '-' && isdigit((unsigned char)end[1]))
-			to = strtol(end + 1, &end, 10);
-		if (from < 0 || to < from || (*end && *end != ','))
+		if (from >= 0 && *end == '-')
+			to = isdigit((unsigned char)end[1]) ? strtol(end + 1, &end, 10) : -1;
+		if (from < 0 || to < from || to >= CPU_SETSIZE || (*end && *end != ','))
 			return false;
-		for (long i = from; i <= to && i < CPU_SETSIZE; i++)
+		for (long i = from; i <= to; i++)
 			CPU_SET((size_t)i, out);
+		if (!*end)
+			return true;
 		at = end;
 	}
-	return CPU_COUNT(out) > 0;
+}
+
+void topo_list_text(const cpu_set_t *set, struct buf *out)
+{
+	size_t start = out->n;
+	for (int i = 0, from; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, set))
+			continue;
+		for (from = i; i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, set);)
+			i++;
+		buf_printf(out, out->n > start ? ",%d" : "%d", from);
+		if (i > from)
+			buf_printf(out, "-%d", i);
+	}
 }
 
 static bool read_list(const char *root, const char *leaf, cpu_set_t *out)

@@ -27,7 +27,6 @@
 #include "tools/hone/table.h"
 #include "tools/hone/tune_json.h"
 #include "tools/hone/tune_table.h"
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -499,38 +498,13 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc < 0 ? rc : 0;
 }
 
-/* Reads a number at *p and moves *p behind it; -1: none. */
-static long number_at(const char **p)
-{
-	char *end;
-	long n = isdigit((unsigned char)**p) ? strtol(*p, &end, 10) : -1;
-	if (n >= 0)
-		*p = end;
-	return n;
-}
-
-/* Appends the processors that this process may use: "0-3,6". It asks for all, of which it gets those. */
-static void list_cpus(struct buf *out)
-{
-	cpu_set_t set;
-	memset(&set, 0xff, sizeof set);
-	if (sched_setaffinity(0, sizeof set, &set) < 0 || sched_getaffinity(0, sizeof set, &set) < 0)
-		return;
-	for (int i = 0, from; i < CPU_SETSIZE; i++) {
-		if (!CPU_ISSET(i, &set))
-			continue;
-		for (from = i; i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, &set);)
-			i++;
-		buf_printf(out, out->n ? ",%d" : "%d", from);
-		if (i > from)
-			buf_printf(out, "-%d", i);
-	}
-}
-
 static int no_such_cpu(const char *list)
 {
 	struct buf have = {0};
-	list_cpus(&have);
+	cpu_set_t set; /* it asks for all, and gets those that it may use */
+	memset(&set, 0xff, sizeof set);
+	if (sched_setaffinity(0, sizeof set, &set) >= 0 && sched_getaffinity(0, sizeof set, &set) >= 0)
+		topo_list_text(&set, &have);
 	int rc = fail(E_USAGE, "--cpus %s: this process may use the processors %s", list, buf_str(&have));
 	buf_free(&have);
 	return rc;
@@ -540,18 +514,10 @@ static int no_such_cpu(const char *list)
 static int keep_to_cpus(const char *list)
 {
 	cpu_set_t set;
-	CPU_ZERO(&set);
-	for (const char *p = list; p; p = *p ? p + 1 : NULL) {
-		long from = number_at(&p), to = from;
-		if (*p == '-' && p++)
-			to = number_at(&p);
-		if (from < 0 || to < from || to >= CPU_SETSIZE || (*p && *p != ','))
-			return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
-		for (long i = from; i <= to; i++)
-			CPU_SET((size_t)i, &set);
-	}
 	if (!list)
 		return 0;
+	if (!topo_list(list, &set))
+		return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
 	cpu_set_t got; /* without the processors that do not exist or are not allowed */
 	if (sched_setaffinity(0, sizeof set, &set) < 0)
 		return errno == EINVAL ? no_such_cpu(list)

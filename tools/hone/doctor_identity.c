@@ -10,20 +10,6 @@
 
 #define CACHE "/sys/devices/system/cpu/cpu0/cache/index0/level"
 
-/* Appends the processors of a set: "0-3,6". */
-static void put_cpus(const cpu_set_t *set, struct buf *out)
-{
-	for (int i = 0, from; i < CPU_SETSIZE; i++) {
-		if (!CPU_ISSET(i, set))
-			continue;
-		for (from = i; i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, set);)
-			i++;
-		buf_printf(out, out->n ? ",%d" : "%d", from);
-		if (i > from)
-			buf_printf(out, "-%d", i);
-	}
-}
-
 /* Files that are wrong are of no use, whichever board they are of. */
 static void say_mistakes(struct doctor *d, const char *dir)
 {
@@ -79,7 +65,7 @@ static void say_absent(struct doctor *d, const struct board_cluster *of, const s
 	int n = CPU_COUNT(&of->cpus);
 	if (there)
 		CPU_AND(&both, &of->cpus, &there->cpus);
-	put_cpus(&of->cpus, &cpus);
+	topo_list_text(&of->cpus, &cpus);
 	if (n && CPU_COUNT(&both) < n)
 		doctor_say(d, FINDING_NOTE,
 			   d->jetson ? "the power mode may do this (nvpmodel -q)"
@@ -99,7 +85,7 @@ static void say_clusters(struct doctor *d, bool known)
 		struct buf cpus = {0}, how = {0};
 		snprintf(t.cpu, sizeof t.cpu, "%s", own->name);
 		const struct board_cluster *of = known ? board_cluster_of(&d->board, &t) : NULL;
-		put_cpus(&own->cpus, &cpus);
+		topo_list_text(&own->cpus, &cpus);
 		if (i)
 			buf_printf(&how, ": hone tune --device cpu:%s tunes for it", own->name);
 		else if (c.n > 1)

@@ -323,6 +323,30 @@ TEST(each_cluster_has_a_key)
 	sysroot_end(&off);
 }
 
+/* Lists are read as they are printed, and others are refused. */
+TEST(lists_of_processors)
+{
+	static const char *const bad[] = {"",     ",",   "0,",    ",0", "1-",   "-1",
+					  "3-1",  "0 1", "0-1-2", "x",  "1024", "0-99999999999",
+					  "0,,1", " 0"};
+	struct rng r;
+	cpu_set_t set, again;
+	rng_seed(&r, 2);
+	for (int i = 0; i < 500; i++) {
+		struct buf text = {0};
+		CPU_ZERO(&set);
+		for (int k = 1 + (int)rng_below(&r, 40), most = 1 + (int)rng_below(&r, CPU_SETSIZE); k > 0;
+		     k--)
+			CPU_SET(rng_below(&r, (uint32_t)most), &set);
+		topo_list_text(&set, &text);
+		CHECK(topo_list(buf_str(&text), &again) && CPU_EQUAL(&set, &again));
+		buf_free(&text);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(!topo_list(bad[i], &set));
+	CHECK(topo_list("0,2-3", &set) && CPU_COUNT(&set) == 3);
+}
+
 /* Hyper-threads of a core count once. */
 TEST(hyper_threads)
 {
