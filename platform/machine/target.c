@@ -153,33 +153,32 @@ enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL, FLOOR, LIMIT };
 /* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional word that is empty
  * is left out, and so are a limit of 0 and floors that are all 0. Reals are the peaks. */
 static const struct field {
-	const char *key;
-	enum kind kind;
-	size_t at, bytes; /* bytes: room of a word */
-	int count;
+	char key[10];
+	uint8_t kind, count;
+	uint16_t at, bytes; /* bytes: room of a word */
 	double most;
 } fields[] = {
-    {"soc", WORD, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 1, 0},
-    {"rev", OPTIONAL, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 1, 0},
-    {"mode", OPTIONAL, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 1, 0},
-    {"cpu", WORD, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 1, 0},
-    {"cluster", OPTIONAL, offsetof(struct target, cluster), sizeof((struct target *)0)->cluster, 1, 0},
-    {"schedule", OPTIONAL, offsetof(struct target, schedule), sizeof((struct target *)0)->schedule, 1, 0},
-    {"lanes", INT, offsetof(struct target, lanes), 0, 1, 64},
-    {"regs", INT, offsetof(struct target, regs), 0, 1, 256},
-    {"fused", BOOL, offsetof(struct target, fma), 0, 1, 1},
-    {"l1", INT64, offsetof(struct target, l1_bytes), 0, 1, 1e12},
-    {"l2", INT64, offsetof(struct target, l2_bytes), 0, 1, 1e12},
-    {"l3", INT64, offsetof(struct target, l3_bytes), 0, 1, 1e12},
-    {"line", INT, offsetof(struct target, line_bytes), 0, 1, 4096},
-    {"cores", INT, offsetof(struct target, cores), 0, 1, 65536},
-    {"group", LIMIT, offsetof(struct target, group), 0, 1, TARGET_MOST_GROUP},
-    {"serial", LIMIT, offsetof(struct target, serial), 0, 1, 1},
-    {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
-    {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
-    {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
-    {"launch", FLOOR, offsetof(struct target, launch_ns), 0, 2, 1e9},
-    {"feat", WORD, offsetof(struct target, features), sizeof((struct target *)0)->features, 1, 0},
+    {"soc", WORD, 1, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 0},
+    {"rev", OPTIONAL, 1, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 0},
+    {"mode", OPTIONAL, 1, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 0},
+    {"cpu", WORD, 1, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 0},
+    {"cluster", OPTIONAL, 1, offsetof(struct target, cluster), sizeof((struct target *)0)->cluster, 0},
+    {"schedule", OPTIONAL, 1, offsetof(struct target, schedule), sizeof((struct target *)0)->schedule, 0},
+    {"lanes", INT, 1, offsetof(struct target, lanes), 0, 64},
+    {"regs", INT, 1, offsetof(struct target, regs), 0, 256},
+    {"fused", BOOL, 1, offsetof(struct target, fma), 0, 1},
+    {"l1", INT64, 1, offsetof(struct target, l1_bytes), 0, 1e12},
+    {"l2", INT64, 1, offsetof(struct target, l2_bytes), 0, 1e12},
+    {"l3", INT64, 1, offsetof(struct target, l3_bytes), 0, 1e12},
+    {"line", INT, 1, offsetof(struct target, line_bytes), 0, 4096},
+    {"cores", INT, 1, offsetof(struct target, cores), 0, 65536},
+    {"group", LIMIT, 1, offsetof(struct target, group), 0, TARGET_MOST_GROUP},
+    {"serial", LIMIT, 1, offsetof(struct target, serial), 0, 1},
+    {"fma", REAL, 1, offsetof(struct target, fma_gflops), 0, 1e9},
+    {"bw", REAL, 4, offsetof(struct target, bw_gbs), 0, 1e9},
+    {"copy", REAL, 1, offsetof(struct target, copy_gbs), 0, 1e9},
+    {"launch", FLOOR, 2, offsetof(struct target, launch_ns), 0, 1e9},
+    {"feat", WORD, 1, offsetof(struct target, features), sizeof((struct target *)0)->features, 0},
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 

@@ -18,12 +18,12 @@
 #define SOC_REVISION "/sys/devices/soc0/revision"
 #define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
 
-/* level: the ISA level that needs it; 0: none does. least: the level that it needs. */
+/* The tables hold their words, because pointers to these need relocations, which take more room.
+ * level: the ISA level that needs it; 0: none does. least: the level that it needs. */
 static const struct feature {
-	enum isa_family family;
-	int level;
-	const char *kernel, *llvm;
-	int least;
+	uint8_t family, level;
+	char kernel[12], llvm[12];
+	uint8_t least;
 } features[] = {
     {ISA_X86, 2, "pni", "sse3"},
     {ISA_X86, 2, "ssse3", "ssse3"},
@@ -65,8 +65,10 @@ enum { FEATURES = sizeof features / sizeof features[0], AVX512_LEVEL = 4 };
  */
 enum { ARM32_FAMILY = 7, ARM_FAMILY };
 static const struct cpu_name {
-	int vendor, family, model_lo, model_hi, step_lo, step_hi;
-	const char *name;
+	uint8_t vendor, family;
+	uint16_t model_lo, model_hi;
+	uint8_t step_lo, step_hi;
+	char name[16];
 } cpu_names[] = {
     {'G', 6, 42, 42, 0, 99, "sandybridge"},
     {'G', 6, 45, 45, 0, 99, "sandybridge"},
