@@ -27,7 +27,7 @@ struct target {
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
 	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
-	char cluster[32]; /* of cores that `cpu` does not name, or that it names as those of a faster cluster */
+	char cluster[32]; /* of cores that `cpu` does not name, or names as those of a faster one */
 	char schedule[32]; /* core for which LLVM orders instructions; "": cpu. No part of the key */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */

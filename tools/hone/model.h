@@ -30,8 +30,8 @@
 #define OPT_DEVICE                                                                                           \
 	{                                                                                                    \
 		"device", OPT_STR, "NAME",                                                                   \
-		    "cpu (default: its fastest cluster), or cpu:CLUSTER, opencl:N or cuda:N as hone devices " \
-		    "lists it",                                                                              \
+		    "cpu (default: its fastest cluster), or cpu:CLUSTER, opencl:N or cuda:N as hone "        \
+		    "devices lists it",                                                                      \
 		    .words = model_devices                                                                   \
 	}
 #define OPT_LEVEL                                                                                            \
