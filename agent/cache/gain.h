@@ -55,7 +55,7 @@ void faster_words(const struct faster *f, const char *than, const struct disturb
 struct gain {
 	char model[160]; /* absolute path; as the user gave it, or its end, if that is longer */
 	char date[24];   /* UTC */
-	char device[16]; /* "opencl:0"; "": the processor */
+	char device[40]; /* "opencl:0", "cpu:cortex-a53"; "": the processor, its fastest cluster */
 	int threads;
 	enum level level;
 	double default_ms, now_ms; /* medians of whole runs */

@@ -310,7 +310,7 @@ static const struct key_kind keys[] = {
     {"model", "level", take_level, MODEL(level), 0, 0, "exact, fp32, w16, half, half-sum or int8"},
     {"model", "exact", take_exact, MODEL(level), 0, 0, "yes or no"},
     {"model", "device", take_devices, MODEL(devices), 0, CONF_DEVICES,
-     "cpu, or opencl:N or cuda:N as hone devices lists it, or several with blanks between them, at most 8"},
+     "cpu, cpu:CLUSTER, opencl:N or cuda:N as hone devices lists it, or several with blanks between them, at most 8"},
     {"model", "shape", take_shape, MODEL(shapes), 0, CONF_SHAPES,
      "as --shape of hone tune: x=1x3x224x224 or N=4, at most 8 of them"},
 };

@@ -29,13 +29,14 @@
 #include "kernels/task/level.h"
 #include "platform/base/arena.h"
 #include "platform/base/buf.h"
+#include "platform/run/device_name.h"
 
 #define CONF_FILE "/etc/hone/honed.conf"
 /* How a model's section gives an input's shape, for errors: NAME=DIMS follows. */
 #define SHAPE_LINE "shape = "
 #define SHAPE_OF_CONF "in honed.conf: " SHAPE_LINE
-enum { CONF_MODELS = 64, CONF_SHAPES = 8, CONF_DEVICES = 8, CONF_DEVICE_NAME = 16 /* bytes */ };
-/* The processor, which is what a model is tuned for unless its section says more. */
+enum { CONF_MODELS = 64, CONF_SHAPES = 8, CONF_DEVICES = 8, CONF_DEVICE_NAME = DEVICE_NAME };
+/* The fastest cluster of the processor, which is what a model is tuned for unless its section says more. */
 #define CONF_CPU "cpu"
 
 struct conf_shapes { /* "NAME=DIMS" each */
@@ -97,7 +98,7 @@ int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
 int conf_check(const char *path, struct arena *a, struct conf *out, struct buf *mistakes) MUST_CHECK;
 /* Checks that a main file that a command line names, or its folder of drop-ins, is there: else E_NOTFOUND. */
 int conf_given(const char *path) MUST_CHECK;
-/* Whether it is CONF_CPU, or names a device that honed can hand to `hone tune --device`
+/* Whether it is CONF_CPU, a cluster "cpu:NAME", or names a device that honed can hand to `hone tune --device`
  * (platform/run/device_name.h). */
 bool conf_is_device(const char *name);
 /* CONF_CPU for NULL. */

@@ -7,7 +7,7 @@
 
 bool conf_is_device(const char *name)
 {
-	return !strcmp(name, CONF_CPU) || device_is_named(name);
+	return device_is_processor(name) || device_is_named(name);
 }
 
 const char *conf_device_name(const char *device)

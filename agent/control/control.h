@@ -122,7 +122,7 @@ struct request {
 	bool has_id;
 	int64_t id;
 	char model[1024], text[256]; /* text: why, name, label or for */
-	char device[16];             /* "cpu", "opencl:0" or "cuda:0"; "": the processor */
+	char device[40];             /* "cpu", "cpu:cortex-a53", "opencl:0" or "cuda:0"; "": the processor */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;
 	bool now, disturbed, lasting;

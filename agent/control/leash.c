@@ -36,7 +36,7 @@ struct leash {
 	int64_t said_ns;
 	char taint[256], last_taint[256]; /* of the last release; the last that there was */
 	int threads;
-	char socket[PATH_MAX], cache[PATH_MAX], model[1024], device[16];
+	char socket[PATH_MAX], cache[PATH_MAX], model[1024], device[sizeof((struct request *)0)->device];
 };
 
 /* Runs on the link's thread. */

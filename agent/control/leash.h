@@ -23,9 +23,9 @@ struct leash_options {
 	const char *socket; /* NULL: $HONE_CONTROL_FD, else $HONE_SOCKET, else CONTROL_SOCKET */
 	const char *cache;  /* folder that the job uses; a honed that owns another folder is not used */
 	const char *model;
-	const char
-	    *device; /* that the job tunes for, "opencl:0"; NULL: the processor. Its leases are for it */
-	bool syncs;  /* true: it only brings records (put, forget, commit), and is not a job */
+	const char *device; /* that the job tunes for, "opencl:0", "cpu:cortex-a53"; NULL: the processor, on a
+			     * board with several clusters the fastest. Its leases are for it */
+	bool syncs;         /* true: it only brings records (put, forget, commit), and is not a job */
 	int threads;
 	struct clock *clock;
 	const char *sysroot;         /* root of the system files for the vitals; NULL: $HONE_SYSROOT */

@@ -101,8 +101,8 @@ static void add_reason(const char *said, struct buf *why)
 	add_with_lines(*line ? line : "hone could not read it", why);
 }
 
-static int import(const char *program, const struct conf_model *m, const char *const more[4], struct buf *said,
-		  int *status)
+static int import(const char *program, const struct conf_model *m, const char *const more[4],
+		  struct buf *said, int *status)
 {
 	const char *argv[9 + 2 * CONF_SHAPES] = {program, "tasks", m->path, "-q"};
 	int n = 4;
@@ -150,6 +150,25 @@ static void add_names(const char *said, struct buf *names)
 		if (conf_is_device(name) && strcmp(name, CONF_CPU) != 0)
 			buf_printf(names, "%s%s", names->n ? ", " : "", name);
 	}
+}
+
+int examine_boards(const char *program, struct buf *mistakes)
+{
+	const char *const argv[] = {program, "devices", "--board", "-q", NULL};
+	struct buf said = {0};
+	int status = 0, n = 0, rc = ask(argv, STDOUT_FILENO, INT64_MAX, &said, &status);
+	bool wrong = rc >= 0 && !(WIFEXITED(status) && !WEXITSTATUS(status));
+	for (const char *at = buf_str(&said); wrong && *at;
+	     at += strcspn(at, "\n") + (strchr(at, '\n') != NULL)) {
+		const char *conf = strstr(at, ".conf:");
+		const int line = (int)strcspn(at, "\n");
+		if (!conf || conf - at >= line || !strncmp(at, "board: ", 7))
+			continue; /* an older hone says something else */
+		buf_printf(mistakes, "%.*s\n", line, at);
+		n++;
+	}
+	buf_free(&said);
+	return rc < 0 ? rc : n;
 }
 
 int examine_devices(const char *program, int64_t wait_ns, struct buf *names)

@@ -18,6 +18,9 @@ int examine_model(const char *program, const struct conf_model *m, struct buf *w
  * cache: a folder, which may be missing. False also if that cannot be found out, which examine_model
  * explains. */
 bool examine_needs_examples(const char *program, const struct conf_model *m, const char *cache);
+/* Appends a line "FILE:LINE: what" for each file of a board that is wrong; returns their number. E_IO: the
+ * program cannot be started. */
+int examine_boards(const char *program, struct buf *mistakes) MUST_CHECK;
 /* Appends the names of the devices beside the processor that can be used now, as in "opencl:0, opencl:1";
  * nothing: there is none. E_IO: the program cannot be started, or failed; E_TIMEOUT: it did not end in
  * wait_ns, and was killed. */

@@ -31,8 +31,9 @@
  * 7. When nothing can be done, only the timer of the next deadline is set: at most two wake-ups a minute.
  *
  * Each part has a file (honed_parts.h is for them alone): honed.c events; honed_gate.c looks at the board,
- * and inhibits; honed_models.c the order of the models, and the marks; honed_jobs.c; honed_lease.c;
- * honed_store.c commits; honed_box.c the boot box and the end; honed_client.c; honed_status.c. */
+ * and inhibits; honed_models.c the order of the models, and the marks; honed_jobs.c; honed_cores.c;
+ * honed_lease.c; honed_store.c commits; honed_box.c the boot box and the end; honed_client.c; honed_status.c.
+ */
 #ifndef AGENT_HONED_H
 #define AGENT_HONED_H
 
@@ -200,6 +201,11 @@ struct honed_options {
 	int64_t box_ns; /* HONED_BOX: the end of the box, on the same clock */
 	int ncpus;
 	int cpus[64];      /* one hardware thread of each core, the fastest first */
+	int nclusters;     /* of which these are; 0: not told, all are one */
+	struct honed_cluster {
+		char device[CONF_DEVICE_NAME]; /* "cpu:cortex-a53" */
+		uint64_t cpus;                 /* bit i: cpus[i] */
+	} cluster[8]; /* the fastest first, which is "cpu", too */
 	const char *cache; /* folder of the cache, for jobs and status */
 	const char *conf_file; /* file of the configuration, for the status; NULL: not told */
 	uid_t uid;         /* our own; code is accepted only from this user and from root */

@@ -292,7 +292,7 @@ static int do_tune(const struct call *k)
 	int model = models_find(h, r->model, device, r->threads ? r->threads : -1);
 	char more[32];
 	if (!conf_is_device(device))
-		return fail(E_USAGE, "tune: no such device '%s'; use cpu, opencl:0 or cuda:0", device);
+		return fail(E_USAGE, "tune: no such device '%s'; use cpu, cpu:CLUSTER, opencl:0 or cuda:0", device);
 	if (h->o.mode == HONED_BOX || h->leaving)
 		return fail(E_BUSY, "tune: a boot box is under way; ask again when it has ended");
 	if (model < 0 && !plain_path(r->model))
@@ -390,7 +390,7 @@ static int do_job(const struct call *k)
 	j->uid = k->c->uid;
 	j->pid = k->c->pid;
 	j->threads = k->r->threads;
-	j->cpus = jobs_cpus(h, j->threads);
+	j->cpus = jobs_cpus(h, device, j->threads);
 	k->c->job = (int)(j - h->job);
 	honed_changed(h);
 	return answer_job(k, j);

@@ -138,13 +138,17 @@ static int64_t job_memory(const struct honed *h)
 	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
 }
 
-/* Whether a model of this box uses all cores, so that none is left for builders. */
-static bool none_spared(const struct honed *h)
+/* Whether a model of this box uses all cores of the device, so that none is left for builders. */
+static bool none_spared(const struct honed *h, const char *device)
 {
-	for (int i = 0; i < h->models.n; i++)
-		if (h->models.list[i].box &&
-		    (h->models.list[i].conf->threads < 1 || h->models.list[i].conf->threads >= h->o.ncpus))
+	int cores = jobs_cores(h, device);
+	for (int i = 0; i < h->models.n; i++) {
+		const struct conf_model *m = h->models.list[i].conf;
+		const char *its = conf_device_name(m->device);
+		bool elsewhere = device_is_processor(its) && strcmp(its, device) != 0;
+		if (h->models.list[i].box && !elsewhere && (m->threads < 1 || m->threads >= cores))
 			return true;
+	}
 	return false;
 }
 
@@ -156,9 +160,10 @@ static bool none_spared(const struct honed *h)
  * a time takes 0.79 of the time, four at once more than 0.84; without honed, each with its builder, 0.70 to
  * 0.73 (through honed a trial takes 1 ms more). From the fourth core on one job for each core is better:
  * 0.50. */
-static int box_jobs(const struct honed *h)
+static int box_jobs(const struct honed *h, const char *device)
 {
-	return h->o.ncpus >= FEW_CORES || none_spared(h) ? h->o.ncpus : 1;
+	int cores = jobs_cores(h, device);
+	return cores >= FEW_CORES || none_spared(h, device) ? cores : 1;
 }
 
 /* Number of jobs that memory has room for, including those that already run. */
@@ -170,17 +175,12 @@ static int64_t jobs_fit(const struct honed *h)
 	return jobs_grown(h) + h->look.vitals.memory_free_bytes / each;
 }
 
-static bool on_processor(const char *device)
-{
-	return !strcmp(device, CONF_CPU);
-}
-
 /* Jobs at once on a device. Another device than the processor measures one at a time, and its jobs hide
  * nothing behind each other but their compiling: more than one is for who configures it. */
 static int jobs_each(const struct honed *h, const char *device)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
-	return most > 0 ? most : on_processor(device) ? box_jobs(h) : 1;
+	return most > 0 ? most : device_is_processor(device) ? box_jobs(h, device) : 1;
 }
 
 static int jobs_on(const struct honed *h, const char *device)
@@ -212,53 +212,6 @@ bool jobs_have_place(const struct honed *h, const char *device)
 	return jobs_places(h, device, &most) > 0;
 }
 
-/* Chooses the cores that the fewest jobs use; among these the fastest. */
-uint64_t jobs_cpus(const struct honed *h, int threads)
-{
-	uint64_t all = h->o.ncpus == 64 ? ~UINT64_C(0) : (UINT64_C(1) << h->o.ncpus) - 1, mask = 0;
-	if (threads < 1 || threads >= h->o.ncpus)
-		return all;
-	for (int k = 0; k < threads; k++) {
-		int best = -1, least = HONED_JOBS + 1;
-		for (int c = 0; c < h->o.ncpus; c++) {
-			int users = 0;
-			for (int i = 0; i < HONED_JOBS; i++)
-				users += job_lives(&h->job[i]) && (h->job[i].cpus >> c & 1);
-			if (!(mask >> c & 1) && users < least) {
-				best = c;
-				least = users;
-			}
-		}
-		mask |= UINT64_C(1) << best;
-	}
-	return mask;
-}
-
-/* A model for all cores is enough: its jobs use each of them, however many others there are. */
-bool jobs_share_cores(const struct honed *h, char *devices, size_t n)
-{
-	bool all = false;
-	size_t at = 0;
-	*devices = 0;
-	for (int i = 0; i < h->models.n; i++) {
-		const struct conf_model *m = h->models.list[i].conf;
-		const char *found = m->device ? strstr(devices, m->device) : NULL;
-		size_t k = m->device ? strlen(m->device) : 0;
-		all |= !m->device && (m->threads < 1 || m->threads >= h->o.ncpus);
-		if (m->device && !(found && (!found[k] || found[k] == ',')) && at + k + 3 < n)
-			at += (size_t)snprintf(devices + at, n - at, "%s%s", at ? ", " : "", m->device);
-	}
-	return all && at && h->o.ncpus > 1;
-}
-
-static int unused_cores(const struct honed *h)
-{
-	uint64_t used = 0;
-	for (int i = 0; i < HONED_JOBS; i++)
-		used |= job_lives(&h->job[i]) ? h->job[i].cpus : 0;
-	return h->o.ncpus - __builtin_popcountll(used);
-}
-
 /* Counts the jobs that can start now beside one that starts on `device`. */
 static int more_can_start(const struct honed *h, const char *device)
 {
@@ -280,10 +233,10 @@ static int more_can_start(const struct honed *h, const char *device)
  * than the processor has no builders. */
 static int jobs_spare(const struct honed *h, const char *device, int threads)
 {
-	if (h->o.mode != HONED_BOX || threads < 1 || !on_processor(device))
+	if (h->o.mode != HONED_BOX || threads < 1 || !device_is_processor(device))
 		return 0;
 	int start = 1 + more_can_start(h, device);
-	int spare = unused_cores(h) / start - threads;
+	int spare = jobs_unused_cores(h, device) / start - threads;
 	int64_t room = (jobs_fit(h) - jobs_ours(h)) / start - 1;
 	spare = room < spare ? (int)room : spare;
 	return spare < 0 ? 0 : spare < BUILDERS ? spare : BUILDERS;
@@ -309,16 +262,16 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	struct honed_action a = {.kind = HA_START,
 				 .job = j->number,
 				 .model = m,
-				 .threads = !on_processor(j->device) ? 1
-					    : j->threads > 0         ? j->threads
-								     : m->threads,
+				 .threads = !device_is_processor(j->device) ? 1
+					    : j->threads > 0                ? j->threads
+									    : m->threads,
 				 .budget_ns = budget_ns,
 				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
 	int cpus[64];
 	if (h->o.mode == HONED_BOX && !h->models.boxing)
 		box_begins(h);
-	j->cpus = jobs_cpus(h, a.threads + jobs_spare(h, j->device, a.threads));
+	j->cpus = jobs_cpus(h, j->device, a.threads + jobs_spare(h, j->device, a.threads));
 	for (int c = 0; c < h->o.ncpus; c++)
 		if (j->cpus >> c & 1)
 			cpus[a.ncpus++] = h->o.cpus[c];

@@ -33,7 +33,7 @@ static bool exclusive(enum lease kind)
 
 static bool is_cpu(struct claim c)
 {
-	return !strcmp(c.device, CONF_CPU);
+	return device_is_processor(c.device);
 }
 
 /* Whether b would change what a measures. */

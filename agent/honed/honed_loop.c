@@ -387,6 +387,24 @@ static int open_uv(struct loop *l)
 	return catch_signals(l);
 }
 
+/* Lists the cores and the clusters that they are of. */
+static void list_cores(struct honed_options *o)
+{
+	const int room = (int)(sizeof o->cpus / sizeof *o->cpus);
+	struct clusters c;
+	cpu_set_t may;
+	topo_allowed(&may);
+	topo_clusters("", &may, &c);
+	for (int i = 0; i < c.n && o->ncpus < room; i++) {
+		struct honed_cluster *own = &o->cluster[o->nclusters++];
+		const int left = room - o->ncpus,
+			  cores = topo_firsts("", &c.of[i].cpus, o->cpus + o->ncpus, left);
+		snprintf(own->device, sizeof own->device, CONF_CPU ":%s", c.of[i].name);
+		for (int k = 0; k < cores && k < left; k++)
+			own->cpus |= UINT64_C(1) << o->ncpus++;
+	}
+}
+
 static int open_honed(struct loop *l, const struct marks *marks)
 {
 	int64_t now = loop_now();
@@ -400,7 +418,7 @@ static int open_honed(struct loop *l, const struct marks *marks)
 				  .uid = geteuid(),
 				  .ctx = l,
 				  .act = act};
-	o.ncpus = topo_cores(o.cpus, (int)(sizeof o.cpus / sizeof *o.cpus));
+	list_cores(&o);
 	return honed_open(&o, &l->h);
 }
 

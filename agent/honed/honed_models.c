@@ -209,7 +209,7 @@ int models_find(const struct honed *h, const char *path, const char *device, int
 		const struct conf_model *c = h->models.list[i].conf;
 		if ((!strcmp(c->path, path) || !strcmp(c->name, path)) &&
 		    !strcmp(conf_device_name(c->device), device) &&
-		    (threads < 0 || c->device || c->threads == threads))
+		    (threads < 0 || !device_is_processor(device) || c->threads == threads))
 			return i;
 	}
 	return -1;
@@ -220,7 +220,7 @@ int models_find(const struct honed *h, const char *path, const char *device, int
 double model_processor_wins(const struct honed *h, const struct kept_model *m)
 {
 	double ms = m->before_ms;
-	if (!m->conf->device || m->now_ms <= 0)
+	if (device_is_processor(conf_device_name(m->conf->device)) || m->now_ms <= 0)
 		return 0;
 	for (int i = 0; i < h->models.n; i++) {
 		const struct kept_model *o = &h->models.list[i];

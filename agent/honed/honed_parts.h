@@ -148,7 +148,7 @@ struct honed_job {
 	char name[64], *path;
 	struct conf_model as; /* the model as requested, if none is configured */
 	int threads;
-	char device[CONF_DEVICE_NAME]; /* CONF_CPU, opencl:N or cuda:N */
+	char device[CONF_DEVICE_NAME]; /* CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N */
 	uint64_t cpus;                 /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
 	struct resting resting;
@@ -330,7 +330,7 @@ bool model_is_refused(const struct kept_model *m);
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
 void models_free(struct honed *h);
-/* device: CONF_CPU, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
+/* device: CONF_CPU, cpu:CLUSTER, opencl:N or cuda:N. threads < 0: any number. Returns -1: none */
 int models_find(const struct honed *h, const char *path, const char *device, int threads);
 bool model_wants(const struct kept_model *m); /* there may be something to gain */
 bool model_may(const struct honed *h, int i); /* a slice of it may start now */
@@ -387,6 +387,15 @@ void leave(struct honed *h, const char *why);
 void boot_tick(struct honed *h);
 int64_t boot_next(const struct honed *h);
 
+/* honed_cores.c */
+/* Number of cores that kernels for the device run on: of "cpu" those of the fastest cluster. */
+int jobs_cores(const struct honed *h, const char *device);
+int jobs_unused_cores(const struct honed *h, const char *device); /* of these */
+uint64_t jobs_cpus(const struct honed *h, const char *device, int threads);
+/* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
+ * false where there is one core only, which needs no words. */
+bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
+
 /* honed_jobs.c */
 void jobs_started(struct honed *h, const struct honed_event *e);
 void jobs_ended(struct honed *h, const struct honed_event *e);
@@ -403,10 +412,6 @@ bool job_lives(const struct honed_job *j); /* it has a process that we know of *
 /* it tunes a configured model, whose file is still the one that it was started for */
 bool job_serves(const struct honed *h, const struct honed_job *j);
 int jobs_ours(const struct honed *h);
-/* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;
- * false where there is one core only, which needs no words. */
-bool jobs_share_cores(const struct honed *h, char *devices, size_t n);
-uint64_t jobs_cpus(const struct honed *h, int threads);
 /* another job can start on the device: it has a place, and memory has room */
 bool jobs_have_place(const struct honed *h, const char *device);
 /* jobs that can still start on the device; *most: jobs at once on it */

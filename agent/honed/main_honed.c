@@ -394,12 +394,23 @@ static void check_recipes(struct loop *l, const struct conf *c)
 	}
 }
 
+/* Returns the number of files of boards that are wrong. A program that cannot be started is reported with the
+ * models. */
+static int check_boards(const struct loop *l)
+{
+	struct buf mistakes = {0};
+	int n = examine_boards(l->o.job, &mistakes);
+	printf("%s", buf_str(&mistakes));
+	buf_free(&mistakes);
+	return n > 0 ? n : 0;
+}
+
 static int check(struct loop *l)
 {
 	struct arena a = {0};
 	struct conf c;
 	struct buf mistakes = {0};
-	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0;
+	int n = conf_check(l->o.conf, &a, &c, &mistakes), bad = 0, boards = check_boards(l);
 	if (n >= 0)
 		n += sync_conf_gaps(&c, &mistakes);
 	printf("%s", buf_str(&mistakes)); /* those found before an error, too */
@@ -425,6 +436,11 @@ static int check(struct loop *l)
 			    l->o.conf, n, plural_s(n), bad ? ", and model files that cannot be used" : "");
 	if (bad)
 		return fail(E_NOTFOUND, "model files that cannot be used: %d", bad);
+	if (n >= 0 && boards)
+		return fail(
+		    E_CORRUPT,
+		    "files of boards that cannot be used: %d; mend or remove those of the lines above",
+		    boards);
 	return n < 0 ? E_CORRUPT : E_OK;
 }
 

@@ -122,13 +122,16 @@ struct hone_options {
 				      user's, $XDG_CACHE_HOME/hone or ~/.cache/hone, then honed's if it
 				      exists, $HONE_DAEMON_CACHE or /var/lib/hone/cache */
 	int ncaches;               /* number of caches; 0 with caches not NULL: no cache */
-	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores */
+	int threads; /* threads of a run, including the caller's, 1 to 64; 0: as many as there are cores, on a
+			board with several kinds of them as many as its fastest cluster has */
 	unsigned flags;
 	/* "opencl:0" or "cuda:0", as `hone devices` lists it: models run kernels there that `hone tune MODEL
 	 * --device NAME` has made, and the rest on the processor. A model for which a cache has none, and all
 	 * models if the device is absent or lost, also during a run, run on the processor; hone_summary says
-	 * why. Its driver is loaded into this process. "cpu": the processor. NULL: $HONE_DEVICE, else the
-	 * processor */
+	 * why. Its driver is loaded into this process. "cpu": the processor; of a board with several kinds of
+	 * cores the fastest cluster that this thread may use. "cpu:NAME": that cluster, whose kernels `hone
+	 * tune MODEL --device cpu:NAME` has made; a run without other threads stays on the caller's core, so
+	 * bind it to the cluster. NULL: $HONE_DEVICE, else "cpu" */
 	const char *device;
 };
 

@@ -164,6 +164,26 @@ static void release(struct hone_handle *h)
 	free(h);
 }
 
+/* The calling thread is bound to the cluster that is asked for meanwhile: the target is that of the
+ * processors it may use, and so are those of the threads that it starts. */
+static int open_parts(struct hone_handle *h, const struct hone_options *o)
+{
+	cpu_set_t was;
+	const char *device = device_asked(o->device);
+	int rc = topo_keep_to(device, &was);
+	if (rc < 0)
+		return rc;
+	topo_device(h->cluster);
+	rc = target_host(&h->target);
+	if (rc >= 0)
+		rc = open_threads(h, o);
+	if (rc >= 0)
+		rc = open_caches(h, o);
+	if (topo_cluster_of(device))
+		(void)sched_setaffinity(0, sizeof was, &was);
+	return rc < 0 ? rc : device_choose(h, device);
+}
+
 void hone_keep(struct hone_handle *h)
 {
 	atomic_fetch_add(&h->users, 1);
@@ -197,13 +217,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	h->flags = o.flags;
 	turns_open(&h->pool_turns);
 	pthread_mutex_init(&h->cache_lock, NULL);
-	rc = target_host(&h->target);
-	if (rc >= 0)
-		rc = open_threads(h, &o);
-	if (rc >= 0)
-		rc = open_caches(h, &o);
-	if (rc >= 0)
-		rc = device_choose(h, o.device);
+	rc = open_parts(h, &o);
 	if (rc < 0) {
 		release(h);
 		return fail_in(rc, "hone_open");

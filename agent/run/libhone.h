@@ -15,6 +15,7 @@
 #include "kernels/onnx/import.h"
 #include "kernels/task/level.h"
 #include "platform/base/pages.h"
+#include "platform/machine/topo.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,6 +44,7 @@ struct hone_handle {
 	struct kernel_source source[MAX_CACHES];
 	unsigned news; /* number of times that a cache had something new */
 	char dir[MAX_CACHES][4096];
+	char cluster[TOPO_NAME + 8]; /* of the processor: "cpu", the fastest, or "cpu:NAME" */
 	char device[16]; /* that was asked for; "": the processor. The rest is for it */
 	const struct device_lib *device_lib;
 	struct target device_target;
@@ -136,9 +138,10 @@ bool net_worse(const struct libhone_net *n, const struct libhone_net *old);
 void net_free(struct libhone_net *n);
 
 /* libhone_device.c */
-/* asked NULL: as the environment says. E_USAGE: it is no name of a device; a device that cannot be used is no
+/* E_USAGE: it is no name of a device; a device that cannot be used is no
  * error, but device_is_on is false, and h->device_why says why. After the caches have been opened. */
-int device_choose(struct hone_handle *h, const char *asked) MUST_CHECK;
+int device_choose(struct hone_handle *h, const char *name) MUST_CHECK;
+const char *device_asked(const char *given); /* NULL: $HONE_DEVICE, else "cpu" */
 /* Whether new nets are for the device. */
 bool device_is_on(struct hone_handle *h);
 /* From now on new nets are for the processor. The first reason is kept. */

@@ -143,6 +143,8 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 		buf_printf(b, " --device %s", h->device);
 	else
 		buf_printf(b, " --threads %d", h->threads);
+	if (!h->device[0] && topo_cluster_of(h->cluster))
+		buf_printf(b, " --device %s", h->cluster);
 	if (h->ncaches) {
 		buf_puts(b, " --cache ");
 		shell_path(b, h->dir[0]);

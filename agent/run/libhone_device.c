@@ -66,15 +66,21 @@ static int look_at(struct hone_handle *h)
 	return rc;
 }
 
-int device_choose(struct hone_handle *h, const char *asked)
+const char *device_asked(const char *given)
 {
-	const char *env = getenv("HONE_DEVICE"), *name = asked ? asked : env && *env ? env : "cpu";
-	if (!strcmp(name, "cpu"))
+	const char *env = getenv("HONE_DEVICE");
+	return given ? given : env && *env ? env : "cpu";
+}
+
+int device_choose(struct hone_handle *h, const char *name)
+{
+	if (device_is_processor(name))
 		return E_OK;
 	if (!device_is_named(name)) /* others name no library to open */
 		return fail(
 		    E_USAGE,
-		    "device '%.40s': must be cpu, opencl:N or cuda:N; `hone devices` lists what there is",
+		    "device '%.40s': must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices` lists "
+		    "what there is",
 		    name);
 	snprintf(h->device, sizeof h->device, "%s", name);
 	int rc = look_at(h);

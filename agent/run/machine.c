@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/run/machine.h"
+#include "platform/machine/board.h"
 #include "platform/machine/topo.h"
 
 #include <signal.h>
@@ -7,23 +8,21 @@
 int machine_target(const char *cache_dir, struct target *t)
 {
 	int rc = target_host(t);
-	if (rc < 0 || (*cache_dir && target_recall(cache_dir, t)))
+	if (rc < 0)
 		return rc;
-	return target_measure(t, &clock_real);
+	board_fill_host(t);
+	return *cache_dir && target_recall(cache_dir, t) ? rc : target_measure(t, &clock_real);
 }
 
 /* Starts threads with all signals blocked, so that they go to the program's own threads. */
 int machine_pool(int threads, bool pin, struct pool **out)
 {
-	enum { ROOM = sizeof((struct topo *)0)->core_cpu / sizeof(int) };
-	struct topo topo = {0};
 	sigset_t all, old;
-	int cores = topo_cores(topo.core_cpu, ROOM);
-	topo.cores = cores < ROOM ? cores : ROOM;
-	topo_rank(&topo, "/sys/devices/system/cpu");
+	int cpu[TOPO_CORES], cores = topo_cores(cpu, TOPO_CORES);
+	bool fits = threads <= cores && threads <= TOPO_CORES;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pool_open(out, threads, pin && threads <= topo.cores ? topo.core_cpu : NULL);
+	int rc = pool_open(out, threads, pin && fits ? cpu : NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }

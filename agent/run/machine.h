@@ -10,7 +10,7 @@
  * no folder. Nothing is written: a box of hone tune keeps the peaks. */
 int machine_target(const char *cache_dir, struct target *t) MUST_CHECK;
 /* A pool whose threads take no signals, pinned to one hardware thread per core where `pin` and threads <=
- * cores. */
+ * cores, those of the fastest cluster first. */
 int machine_pool(int threads, bool pin, struct pool **out) MUST_CHECK;
 
 #endif

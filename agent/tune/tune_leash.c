@@ -38,7 +38,7 @@ static int open_leash(struct session *s)
 {
 	char path[PATH_MAX]; /* absolute, as in honed's configuration */
 	const struct leash_options o = {.cache = s->o->unkept ? "" : s->store.dir,
-					.device = s->o->device,
+					.device = s->o->device ? s->o->device : s->o->cluster,
 					.model = realpath(s->o->model, path) ? path : s->o->model,
 					.threads = s->o->threads,
 					.clock = s->clock,

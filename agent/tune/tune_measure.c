@@ -495,7 +495,7 @@ static void fill_gain(const struct session *s, const struct net *standard, const
 			   .machine = s->report->machine};
 	name_recipe(s, g);
 	name_shapes(s, g);
-	snprintf(g->device, sizeof g->device, "%s", s->o->device ? s->o->device : "");
+	snprintf(g->device, sizeof g->device, "%s", s->o->device ? s->o->device : s->o->cluster ? s->o->cluster : "");
 	char whole[PATH_MAX];
 	const char *path = s->o->model;
 	size_t n, room = sizeof g->model - 1;

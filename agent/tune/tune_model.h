@@ -46,6 +46,7 @@ struct tune_options {
 	int host_threads;         /* of what runs on the processor beside a device; 0: threads */
 	const char *device;       /* one with memory of its own ("opencl:0"), and threads is 1; NULL: the
 				     processor */
+	const char *cluster;      /* "cpu:NAME" that the process is bound to; NULL: the fastest */
 	int builders;             /* cores that build while others measure; -1: the unused ones, 0 to 2 */
 	const char *cache;        /* folder; NULL: the user's (file_cache_dir) */
 	bool unkept;              /* the cache is only read, and all results are lost at the end */

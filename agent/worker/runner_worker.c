@@ -56,6 +56,17 @@ static int64_t by(const struct remote *w, int64_t deadline_ns)
 	return within(w, START_NS, deadline_ns);
 }
 
+/* Leaves the cores of the fastest cluster, which the target describes, if the threads have room there. */
+static void keep_to_cluster(const struct remote *w, cpu_set_t *cpus)
+{
+	struct clusters c;
+	if (!CPU_COUNT(cpus))
+		return;
+	topo_clusters("", cpus, &c);
+	if (w->base.threads <= c.of[0].cores)
+		*cpus = c.of[0].cpus;
+}
+
 /* Tells the worker our cpus less the spared ones, our priority and our memory limit: a worker that is not our
  * child does not inherit them. */
 static void place_worker(struct remote *w)
@@ -64,10 +75,14 @@ static void place_worker(struct remote *w)
 	struct rlimit memory;
 	int nice = getpriority(PRIO_PROCESS, 0);
 	w->hello.cpus = 0;
-	if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) <= 64)
-		for (int cpu = 0; cpu < 64; cpu++)
-			if (CPU_ISSET(cpu, &mine) && !CPU_ISSET(cpu, &w->spared))
-				w->hello.cpus |= UINT64_C(1) << cpu;
+	topo_allowed(&mine);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &w->spared))
+			CPU_CLR(cpu, &mine);
+	keep_to_cluster(w, &mine);
+	for (int cpu = 0; cpu < 64 && CPU_COUNT(&mine) <= 64; cpu++)
+		if (CPU_ISSET(cpu, &mine))
+			w->hello.cpus |= UINT64_C(1) << cpu;
 	if (getrlimit(RLIMIT_DATA, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
 		w->hello.memory_bytes = (int64_t)memory.rlim_cur;
 	w->hello.nice = sched_getscheduler(0) == SCHED_IDLE ? 20 : nice < 0 ? 0 : nice;

@@ -261,6 +261,8 @@ static void attributes(struct gen *g)
 	gen_attribute(g, "noredzone", NULL);
 	gen_attribute(g, "warn-stack-size", "0"); /* the frame's size is reported as a diagnostic */
 	gen_attribute(g, "denormal-fp-math", "preserve-sign,preserve-sign");
+	if (g->t->schedule[0])
+		gen_attribute(g, "tune-cpu", g->t->schedule);
 	if (g->t->lanes > 4) {
 		gen_attribute(g, "min-legal-vector-width", width);
 		gen_attribute(g, "prefer-vector-width", width);

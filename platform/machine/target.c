@@ -163,31 +163,32 @@ enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL, FLOOR, LIMIT };
 /* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional word that is empty
  * is left out, and so are a limit of 0 and floors that are all 0. Reals are the peaks. */
 static const struct field {
-	const char *key;
-	enum kind kind;
-	size_t at, bytes; /* bytes: room of a word */
-	int count;
+	char key[10];
+	uint8_t kind, count;
+	uint16_t at, bytes; /* bytes: room of a word */
 	double most;
 } fields[] = {
-    {"soc", WORD, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 1, 0},
-    {"rev", OPTIONAL, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 1, 0},
-    {"mode", OPTIONAL, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 1, 0},
-    {"cpu", WORD, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 1, 0},
-    {"lanes", INT, offsetof(struct target, lanes), 0, 1, 64},
-    {"regs", INT, offsetof(struct target, regs), 0, 1, 256},
-    {"fused", BOOL, offsetof(struct target, fma), 0, 1, 1},
-    {"l1", INT64, offsetof(struct target, l1_bytes), 0, 1, 1e12},
-    {"l2", INT64, offsetof(struct target, l2_bytes), 0, 1, 1e12},
-    {"l3", INT64, offsetof(struct target, l3_bytes), 0, 1, 1e12},
-    {"line", INT, offsetof(struct target, line_bytes), 0, 1, 4096},
-    {"cores", INT, offsetof(struct target, cores), 0, 1, 65536},
-    {"group", LIMIT, offsetof(struct target, group), 0, 1, TARGET_MOST_GROUP},
-    {"serial", LIMIT, offsetof(struct target, serial), 0, 1, 1},
-    {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
-    {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
-    {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
-    {"launch", FLOOR, offsetof(struct target, launch_ns), 0, 2, 1e9},
-    {"feat", WORD, offsetof(struct target, features), sizeof((struct target *)0)->features, 1, 0},
+    {"soc", WORD, 1, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 0},
+    {"rev", OPTIONAL, 1, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 0},
+    {"mode", OPTIONAL, 1, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 0},
+    {"cpu", WORD, 1, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 0},
+    {"cluster", OPTIONAL, 1, offsetof(struct target, cluster), sizeof((struct target *)0)->cluster, 0},
+    {"schedule", OPTIONAL, 1, offsetof(struct target, schedule), sizeof((struct target *)0)->schedule, 0},
+    {"lanes", INT, 1, offsetof(struct target, lanes), 0, 64},
+    {"regs", INT, 1, offsetof(struct target, regs), 0, 256},
+    {"fused", BOOL, 1, offsetof(struct target, fma), 0, 1},
+    {"l1", INT64, 1, offsetof(struct target, l1_bytes), 0, 1e12},
+    {"l2", INT64, 1, offsetof(struct target, l2_bytes), 0, 1e12},
+    {"l3", INT64, 1, offsetof(struct target, l3_bytes), 0, 1e12},
+    {"line", INT, 1, offsetof(struct target, line_bytes), 0, 4096},
+    {"cores", INT, 1, offsetof(struct target, cores), 0, 65536},
+    {"group", LIMIT, 1, offsetof(struct target, group), 0, TARGET_MOST_GROUP},
+    {"serial", LIMIT, 1, offsetof(struct target, serial), 0, 1},
+    {"fma", REAL, 1, offsetof(struct target, fma_gflops), 0, 1e9},
+    {"bw", REAL, 4, offsetof(struct target, bw_gbs), 0, 1e9},
+    {"copy", REAL, 1, offsetof(struct target, copy_gbs), 0, 1e9},
+    {"launch", FLOOR, 2, offsetof(struct target, launch_ns), 0, 1e9},
+    {"feat", WORD, 1, offsetof(struct target, features), sizeof((struct target *)0)->features, 0},
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -346,6 +347,8 @@ struct key target_key(const struct target *t)
 {
 	struct buf b = {0};
 	buf_printf(&b, "%s %s %s %s %s %d", t->soc, t->rev, t->mode, t->isa, t->cpu, t->lanes);
+	if (t->cluster[0])
+		buf_printf(&b, " %s", t->cluster);
 	if (target_runs_items(t)) /* devices of one name may have more units */
 		buf_printf(&b, " %d", t->cores);
 	struct key k = mix_text(buf_str(&b));
@@ -380,18 +383,40 @@ void target_label(const struct target *t, char out[160])
 	snprintf(out, 160, "%s%s%s %s %d", t->soc, t->mode[0] ? " " : "", t->mode, t->isa, t->lanes);
 }
 
-/* Reads the peaks that an earlier process kept on this very machine. */
+/* Whether each cache of `t` has a measured speed among the peaks: those of a kept target may be older than
+ * the board's file that names the cache. */
+static bool covers_caches(const struct target *kept, const struct target *t)
+{
+	const int64_t bytes[] = {t->l1_bytes, t->l2_bytes, t->l3_bytes};
+	for (int i = 0; i < 3; i++)
+		if (bytes[i] > 0 && !(kept->bw_gbs[i] > 0))
+			return false;
+	return true;
+}
+
+/* Reads the next line of a file of kept targets, and moves *at behind it. */
+static bool next_kept(char **at, struct target *t)
+{
+	char *line;
+	while ((line = strsep(at, "\n")))
+		if (*line && target_parse(line, t) >= 0)
+			return true;
+	return false;
+}
+
+/* Reads the peaks that an earlier process kept for these very cores. */
 bool target_read_peaks(const char *path, struct target *t)
 {
 	struct arena a = {0};
 	struct blob b;
 	struct target kept;
-	bool good = file_read(&a, path, 65536, &b) >= 0 && b.n > 0;
-	if (good) {
-		char *text = arena_strndup(&a, b.p, b.n);
-		text[strcspn(text, "\n")] = 0;
-		good = target_parse(text, &kept) >= 0 && key_equal(target_key(&kept), target_key(t)) &&
-		       strcmp(kept.features, t->features) == 0 && kept.fma_gflops > 0;
+	bool good = false;
+	if (file_read(&a, path, 65536, &b) >= 0 && b.n > 0) {
+		char *at = arena_strndup(&a, b.p, b.n);
+		while (!good && next_kept(&at, &kept))
+			good = key_equal(target_key(&kept), target_key(t)) &&
+			       strcmp(kept.features, t->features) == 0 && kept.fma_gflops > 0 &&
+			       (target_runs_items(t) || covers_caches(&kept, t));
 	}
 	arena_free(&a);
 	if (!good)
@@ -403,12 +428,31 @@ bool target_read_peaks(const char *path, struct target *t)
 	return true;
 }
 
+/* Appends what the file has of other targets, so that each cluster of a board keeps its peaks. */
+static void put_others(const char *path, const struct target *t, struct buf *out)
+{
+	enum { MOST_OTHERS = 7 };
+	struct arena a = {0};
+	struct blob b;
+	struct target kept;
+	char *at = file_read(&a, path, 65536, &b) >= 0 && b.n > 0 ? arena_strndup(&a, b.p, b.n) : NULL;
+	for (int n = 0; n < MOST_OTHERS && next_kept(&at, &kept);) {
+		if (key_equal(target_key(&kept), target_key(t)))
+			continue;
+		target_text(&kept, out);
+		buf_puts(out, "\n");
+		n++;
+	}
+	arena_free(&a);
+}
+
 /* Does not sync: the file can be measured again. */
 void target_write_peaks(const char *dir, const char *path, const struct target *t)
 {
 	struct buf b = {0};
 	target_text(t, &b);
 	buf_puts(&b, "\n");
+	put_others(path, t, &b);
 	if (file_mkdirs(dir, 0755) < 0 || file_write_soon(path, b.p, b.n) < 0)
 		log_more("cannot keep the target's measured peaks: %s", err_text());
 	buf_free(&b);
@@ -430,9 +474,7 @@ bool target_recall(const char *dir, struct target *t)
 int target_kept(const char *dir, struct clock *clock, struct target *t)
 {
 	char path[PATH_MAX];
-	int rc = target_host(t);
-	if (rc >= 0)
-		rc = kept_path(dir, path);
+	int rc = kept_path(dir, path);
 	if (rc < 0 || target_read_peaks(path, t))
 		return rc;
 	rc = target_measure(t, clock);

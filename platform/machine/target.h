@@ -4,8 +4,10 @@
  * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
- * after soc, rev=7 and mode=pmode:0002 if they are known; after cores, group=1024 on a device with groups,
- * and serial=1 if that is a processor; after copy, launch=4100,900 if that was measured).
+ * after soc, rev=7 and mode=pmode:0002 if they are known; after cpu, cluster=4e-003 if the name of the cpu
+ * does not tell the cluster (platform/machine/topo.h) from others, and schedule=neoverse-n1 if a board's file
+ * says so; after cores, group=1024 on a device with groups, and serial=1 if that is a processor; after copy,
+ * launch=4100,900 if that was measured).
  * Peaks are of ONE core, or of a whole device that runs work items (target_runs_items): fma in GFLOP/s, bw in
  * GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy. 0 = not measured. Fields without
  * peaks are what a kernel's code depends on. */
@@ -25,6 +27,8 @@ struct target {
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
 	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
+	char cluster[32]; /* of cores that `cpu` does not name, or names as those of a faster one */
+	char schedule[32]; /* core for which LLVM orders instructions; "": cpu. No part of the key */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */
 	int regs;            /* vector registers: 16 or 32; of a work item, whose vectors have any width: the
@@ -32,7 +36,7 @@ struct target {
 	bool fma;            /* fused multiply-add; false: mul and add, also in the interpreter */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
-	int cores;                            /* physical cores usable by this process, or compute units */
+	int cores; /* physical cores of its cluster that this process may use, or compute units */
 	int group;  /* most work items of a group, a power of two; 0: it has no groups */
 	int serial; /* 1: its units are a processor's, which run the work items of a group in turn */
 	double fma_gflops;                    /* these: of one core, or of the device */
@@ -42,8 +46,9 @@ struct target {
 			      * to a graph of launches (0: the device has no graphs, or not measured) */
 };
 
-/* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: report
- * an older baseline ("x86-64-v3"), for tests, and for valgrind, which knows no newer one. */
+/* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. On a board with
+ * several clusters it is the fastest that has cores which this process may use. $HONE_ISA: report an older
+ * baseline ("x86-64-v3"), for tests, and for valgrind, which knows no newer one. */
 int target_host(struct target *t) MUST_CHECK;
 /* A named baseline ("x86-64-v3") for building fallback kernels; E_NOTFOUND lists the names. */
 int target_baseline(const char *isa, struct target *t) MUST_CHECK;
@@ -82,8 +87,9 @@ int target_check(const struct target *t) MUST_CHECK;
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 /* Measures rough peaks in a tenth of a second: for a hurry, not to be kept. */
 int target_quick(struct target *t, struct clock *clock) MUST_CHECK;
-/* The kept target: reads `dir`/target if it is of this machine, else measures and writes it (a failed write
- * is ignored). */
+/* Adds the kept peaks to a target_host whose caches are complete (board_fill_host): reads `dir`/target if
+ * that has these cores and each of their caches, else measures and writes it (a failed write is ignored). The
+ * file has one line for each kind of cores, the last measured first. */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);
@@ -104,7 +110,8 @@ int target_measure_again(const char *dir, struct clock *clock, struct target *t)
 int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
-/* Key of soc, rev, mode, isa, cpu and lanes, and of a device's units: a record is valid for one key. */
+/* Key of soc, rev, mode, isa, cpu, lanes and cluster, and of a device's units: a record is valid for one
+ * key. */
 struct key target_key(const struct target *t);
 /* Whether each parallel index of a kernel is a work item of a device that runs many at a time. */
 bool target_runs_items(const struct target *t);

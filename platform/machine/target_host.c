@@ -18,12 +18,12 @@
 #define SOC_REVISION "/sys/devices/soc0/revision"
 #define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
 
-/* level: the ISA level that needs it; 0: none does. least: the level that it needs. */
+/* The tables hold their words, because pointers to these need relocations, which take more room.
+ * level: the ISA level that needs it; 0: none does. least: the level that it needs. */
 static const struct feature {
-	enum isa_family family;
-	int level;
-	const char *kernel, *llvm;
-	int least;
+	uint8_t family, level;
+	char kernel[12], llvm[12];
+	uint8_t least;
 } features[] = {
     {ISA_X86, 2, "pni", "sse3"},
     {ISA_X86, 2, "ssse3", "ssse3"},
@@ -65,8 +65,10 @@ enum { FEATURES = sizeof features / sizeof features[0], AVX512_LEVEL = 4 };
  */
 enum { ARM32_FAMILY = 7, ARM_FAMILY };
 static const struct cpu_name {
-	int vendor, family, model_lo, model_hi, step_lo, step_hi;
-	const char *name;
+	uint8_t vendor, family;
+	uint16_t model_lo, model_hi;
+	uint8_t step_lo, step_hi;
+	char name[16];
 } cpu_names[] = {
     {'G', 6, 42, 42, 0, 99, "sandybridge"},
     {'G', 6, 45, 45, 0, 99, "sandybridge"},
@@ -251,6 +253,17 @@ static bool knows_cpu(const struct isa *i, const char *cpu)
 	return false;
 }
 
+void isa_cluster(const struct cluster *c, bool lowered, struct target *t)
+{
+	const struct isa *i = isa_find(t->isa);
+	bool known = strcmp(c->core, "core") != 0;
+	if (!lowered && known && i && i->family != ISA_X86 && knows_cpu(i, c->core))
+		snprintf(t->cpu, sizeof t->cpu, "%s", c->core);
+	if (strcmp(c->name, known ? t->cpu : c->core) != 0)
+		snprintf(t->cluster, sizeof t->cluster, "%s", c->name);
+	t->cores = c->cores;
+}
+
 int target_check(const struct target *t)
 {
 	const struct isa *i = isa_find(t->isa);
@@ -263,6 +276,8 @@ int target_check(const struct target *t)
 			    i->lanes, t->lanes);
 	if (!knows_cpu(i, t->cpu))
 		return fail(E_UNSUPPORTED, "target: unknown processor %s of %s", t->cpu, i->name);
+	if (t->schedule[0] && (i->family == ISA_X86 || !knows_cpu(i, t->schedule)))
+		return fail(E_UNSUPPORTED, "target: unknown schedule %s of %s", t->schedule, i->name);
 	return check_features(t, i);
 }
 
@@ -292,6 +307,29 @@ int isa_of_flags(const char *flags, enum isa_family family, struct target *t)
 			    family == ISA_X86 ? "SSE4.2" : "NEON");
 	isa_apply(best, t);
 	return E_OK;
+}
+
+int isa_core_rank(const char *core)
+{
+	for (size_t i = 0; i < sizeof cpu_names / sizeof cpu_names[0]; i++)
+		if (cpu_names[i].family <= ARM_FAMILY && cpu_names[i].family >= ARM32_FAMILY &&
+		    !strcmp(cpu_names[i].name, core))
+			return (int)i;
+	return -1;
+}
+
+const char *isa_core_name(uint32_t midr, int *rank)
+{
+	int vendor = (int)(midr >> 24), part = (int)(midr >> 4 & 0xfff);
+	for (size_t i = 0; i < sizeof cpu_names / sizeof cpu_names[0]; i++) {
+		const struct cpu_name *c = &cpu_names[i];
+		if (c->vendor != vendor || part < c->model_lo || part > c->model_hi ||
+		    (c->family != ARM_FAMILY && c->family != ARM32_FAMILY))
+			continue;
+		*rank = (int)i;
+		return c->name;
+	}
+	return NULL;
 }
 
 static void read_cpu_name(int vendor, int family, int model, int step, struct target *t)
@@ -344,9 +382,10 @@ void isa_power_mode(const char *status_path, struct target *t)
 
 #if defined(__x86_64__)
 enum { NEEDS_CPUINFO = true };
-static int read_cpu(const char *info, struct target *t)
+static int read_cpu(const char *info, const struct cluster *c, struct target *t)
 {
 	char v[4096];
+	(void)c;
 	info_value(info, "vendor_id", v, sizeof v);
 	read_cpu_name(v[0], (int)info_number(info, "cpu family"), (int)info_number(info, "model"),
 		      (int)info_number(info, "stepping"), t);
@@ -383,54 +422,39 @@ static void read_flags(char *out, size_t room)
 			n += (size_t)snprintf(out + n, room - n, "%s%s", n ? " " : "", all[i].name);
 }
 
-#ifdef __aarch64__
-/* The main ID register of the fastest kind of processor, so that every process on a board with two kinds
- * finds the same; 0: the kernel does not tell. */
-static uint64_t read_midr(void)
+/* The main ID register of the cores; 0: the kernel does not tell. An emulator shows its host's files, which
+ * have no such register. */
+static uint32_t read_midr(const struct cluster *c)
 {
-	uint64_t id = 0;
-	long most = -1;
-	for (int cpu = 0; cpu < 64; cpu++) {
-		char path[96], v[32];
-		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1",
-			 cpu);
-		if (!read_some(path, v, sizeof v))
-			break;
-		uint64_t here = strtoull(v, NULL, 16);
-		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpu_capacity", cpu);
-		long capacity = read_some(path, v, sizeof v) ? strtol(v, NULL, 10) : 0;
-		if (capacity > most)
-			most = capacity, id = here;
-	}
-	/* An emulator shows its host's files, which have no such register. */
+	uint64_t id = c->midr;
+#ifdef __aarch64__
 	if (!id && getauxval(AT_HWCAP) & HWCAP_CPUID)
 		__asm__ volatile("mrs %0, midr_el1" : "=r"(id));
-	return id;
-}
 #endif
+	return (uint32_t)id;
+}
 
-/* Which processor it is: its main ID register, else the first of cpuinfo. */
-static void read_part(const char *info, struct target *t, long *variant, long *revision)
+/* Which processor it is: the cluster's main ID register, else the first of cpuinfo. */
+static void read_part(const char *info, const struct cluster *c, struct target *t, long *variant,
+		      long *revision)
 {
 	long vendor = info_number(info, "CPU implementer"), part = info_number(info, "CPU part");
 	long family = info_number(info, "CPU architecture");
 	*variant = info_number(info, "CPU variant");
 	*revision = info_number(info, "CPU revision");
-#ifdef __aarch64__
-	uint64_t id = read_midr();
+	uint32_t id = read_midr(c);
 	if (id) {
 		vendor = (long)(id >> 24 & 0xff), part = (long)(id >> 4 & 0xfff), family = ARM_FAMILY;
 		*variant = (long)(id >> 20 & 0xf), *revision = (long)(id & 0xf);
 	}
-#endif
 	read_cpu_name((int)vendor, (int)family, (int)part, 0, t);
 }
 
-static int read_cpu(const char *info, struct target *t)
+static int read_cpu(const char *info, const struct cluster *c, struct target *t)
 {
 	char v[4096];
 	long variant, revision;
-	read_part(info, t, &variant, &revision);
+	read_part(info, c, t, &variant, &revision);
 	if (!read_some("/sys/firmware/devicetree/base/model", v, sizeof v))
 		snprintf(v, sizeof v, "%s", t->cpu);
 	put_soc(v, t);
@@ -503,18 +527,24 @@ static int lower_isa(const char *name, struct target *t)
 int target_host(struct target *t)
 {
 	char info[8192];
-	int first_cpu;
+	struct clusters c;
+	cpu_set_t may;
+	int first_cpu = 0;
 	*t = (struct target){0};
 	if (!read_some("/proc/cpuinfo", info, sizeof info) && NEEDS_CPUINFO)
 		return fail(E_IO, "cannot read /proc/cpuinfo: %s; is /proc mounted?", strerror(errno));
 	const char *isa = getenv("HONE_ISA");
-	int rc = read_cpu(info, t);
-	if (rc >= 0 && isa && *isa)
+	topo_allowed(&may);
+	topo_clusters("", &may, &c);
+	int rc = read_cpu(info, &c.of[0], t);
+	bool lowered = isa && *isa;
+	if (rc >= 0 && lowered)
 		rc = lower_isa(isa, t);
 	if (rc < 0)
 		return rc;
+	isa_cluster(&c.of[0], lowered, t);
 	isa_power_mode(POWER_MODE, t);
-	t->cores = topo_cores(&first_cpu, 1);
+	(void)topo_firsts("", &c.of[0].cpus, &first_cpu, 1);
 	read_caches(first_cpu, t);
 	return E_OK;
 }

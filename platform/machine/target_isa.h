@@ -4,6 +4,7 @@
 #define PLATFORM_TARGET_ISA_H
 
 #include "platform/machine/target.h"
+#include "platform/machine/topo.h"
 
 enum isa_family { ISA_X86, ISA_ARM64, ISA_ARM32 };
 
@@ -29,6 +30,13 @@ int isa_of_flags(const char *flags, enum isa_family family, struct target *t) MU
 void isa_revision(const char *soc_path, const char *stepping, struct target *t);
 /* Sets the power mode to the first word of the file; without the file the board has one mode. */
 void isa_power_mode(const char *status_path, struct target *t);
+/* LLVM's name of the core with this main ID register of Arm; NULL: it has none. *rank: as isa_core_rank. */
+const char *isa_core_name(uint32_t midr, int *rank);
+/* The place of a core in the list of those that LLVM knows, newer ones behind; -1: it is not in it. */
+int isa_core_rank(const char *core);
+/* Sets what a target of this ISA takes from the cores that it is of: their kind (unless it was lowered to an
+ * older level), their cluster, their number. */
+void isa_cluster(const struct cluster *c, bool lowered, struct target *t);
 /* target_check of the ISA cuda. */
 int target_check_cuda(const struct target *t) MUST_CHECK;
 

@@ -7,6 +7,7 @@
  * registers, 12 with 16: latency 4 to 5 at two a cycle needs 10. Reading: 8 sums. Copying: plain loads and
  * stores. */
 #include "platform/machine/target.h"
+#include "platform/machine/topo.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -289,6 +290,20 @@ int target_stream(const struct target *t, float *to, size_t out, const float *fr
 	return rc;
 }
 
+/* The present cpu, or the first of the fastest cluster, which the target describes, if it is of another. */
+static int cpu_to_measure(void)
+{
+	struct clusters c;
+	cpu_set_t may;
+	int here = sched_getcpu(), first = 0;
+	topo_allowed(&may);
+	topo_clusters("", &may, &c);
+	if (here >= 0 && here < CPU_SETSIZE && CPU_ISSET(here, &c.of[0].cpus))
+		return here;
+	(void)topo_firsts("", &c.of[0].cpus, &first, 1);
+	return first;
+}
+
 static int measure_within(struct target *t, struct clock *clock, int hurry, size_t most_bytes)
 {
 	struct bench b = {.clock = clock, .hurry = hurry};
@@ -307,7 +322,7 @@ static int measure_within(struct target *t, struct clock *clock, int hurry, size
 	cpu_set_t mask, one;
 	bool pinned = sched_getaffinity(0, sizeof mask, &mask) == 0;
 	CPU_ZERO(&one);
-	CPU_SET((unsigned)sched_getcpu() % CPU_SETSIZE, &one);
+	CPU_SET((unsigned)cpu_to_measure() % CPU_SETSIZE, &one);
 	if (pinned)
 		(void)sched_setaffinity(0, sizeof one, &one);
 	measure(&b, t, bytes);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/run/device_name.h"
 
+#include "platform/machine/topo.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,4 +30,9 @@ bool device_is_named(const char *name)
 		if (strlen(device_kinds[i]) == n && !memcmp(name, device_kinds[i], n))
 			return true;
 	return false;
+}
+
+bool device_is_processor(const char *name)
+{
+	return !strcmp(name, "cpu") || topo_is_name(topo_cluster_of(name));
 }

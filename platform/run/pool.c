@@ -19,6 +19,7 @@
  * wake-up is lost. */
 #include "platform/run/pool.h"
 #include "platform/base/clock.h"
+#include "platform/machine/topo.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -65,8 +66,10 @@ struct pool {
 	int64_t begin_ns; /* of the inference */
 	int cpu;          /* of the caller where workers are pinned, else -1 */
 	int started;      /* workers that were started */
-	unsigned want;    /* sum of all threads' `done` when the last job is over */
-	bool crowded;     /* fewer cpus than threads: waiting gives the cpu away */
+	bool settled;     /* all threads are pinned to one cluster of a board that has several: `home` */
+	cpu_set_t home;
+	unsigned want; /* sum of all threads' `done` when the last job is over */
+	bool crowded;  /* fewer cpus than threads: waiting gives the cpu away */
 	struct worker *worker;
 	struct share *share;
 };
@@ -211,14 +214,16 @@ static void pin(int cpu)
 }
 
 /* If the system put the caller on a worker's cpu, both would share it until the next balancing, milliseconds
- * later. So the caller moves to the cpu that was left for it, without being bound to it. */
-static void leave_workers_cpu(const struct pool *p)
+ * later; and on a core of another cluster, the workers would wait for it. So the caller moves to the cpu that
+ * was left for it, without being bound to it. */
+static void go_home(const struct pool *p)
 {
 	int here = sched_getcpu(), at = 0;
 	cpu_set_t may;
 	while (at < p->started && p->worker[at].cpu != here)
 		at++;
-	if (here < 0 || p->cpu < 0 || at == p->started ||
+	bool away = p->settled && here >= 0 && here < CPU_SETSIZE && !CPU_ISSET(here, &p->home);
+	if (here < 0 || p->cpu < 0 || (at == p->started && !away) ||
 	    pthread_getaffinity_np(pthread_self(), sizeof may, &may) != 0 || !CPU_ISSET(p->cpu, &may))
 		return;
 	pin(p->cpu);
@@ -263,6 +268,22 @@ static int start_worker(struct pool *p, int thread, const int *cpus)
 	return E_OK;
 }
 
+static void find_home(struct pool *p, const int *cpus)
+{
+	struct clusters c;
+	topo_clusters("", NULL, &c);
+	for (int i = 0; i < c.n && c.n > 1; i++) {
+		int n = 0;
+		while (n < p->threads && cpus[n] >= 0 && cpus[n] < CPU_SETSIZE &&
+		       CPU_ISSET(cpus[n], &c.of[i].cpus))
+			n++;
+		if (n == p->threads) {
+			p->settled = true;
+			p->home = c.of[i].cpus;
+		}
+	}
+}
+
 int pool_open(struct pool **out, int threads, const int *cpus)
 {
 	if (threads < 1 || threads > 1024)
@@ -282,6 +303,8 @@ int pool_open(struct pool **out, int threads, const int *cpus)
 			   .share = share,
 			   .crowded = is_crowded(threads),
 			   .cpu = cpus ? cpus[0] : -1};
+	if (cpus)
+		find_home(p, cpus);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	for (int i = 1; i < threads; i++) {
@@ -302,9 +325,10 @@ int pool_threads(const struct pool *p)
 
 void pool_begin(struct pool *p)
 {
+	if (p->threads > 1 || p->settled)
+		go_home(p);
 	if (p->threads == 1)
 		return;
-	leave_workers_cpu(p);
 	p->begin_ns = clock_now(&clock_real);
 	atomic_store(&p->active, true);
 	wake_sleepers(p);

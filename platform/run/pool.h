@@ -6,9 +6,10 @@
  * barrier). A thread takes its own ranges first, then those nobody has begun; the same thread may be called
  * several times. pool_begin wakes the workers at the start of an inference and pool_end lets them sleep:
  * between the two they spin, so one inference never sleeps twice. The caller is thread 0; where workers are
- * pinned, pool_begin moves a caller that is on a worker's cpu to cpus[0], without binding it. One pool serves
- * one caller at a time. Range functions must not call the pool. Extent 0 calls nothing; extent 1 or one
- * thread runs in the caller without any synchronisation. */
+ * pinned, pool_begin moves a caller that is on a worker's cpu to cpus[0], without binding it, and so one that
+ * is on another cluster than all of cpus[]. One pool serves one caller at a time. Range functions must not
+ * call the pool. Extent 0 calls nothing; extent 1 or one thread runs in the caller without any
+ * synchronisation. */
 #ifndef PLATFORM_POOL_H
 #define PLATFORM_POOL_H
 

@@ -30,6 +30,7 @@ struct board {
 	int sums[HA_LEAVE + 1];
 	int last_job;
 	int64_t job_memory_bytes; /* limit of the last job */
+	uint64_t job_cpus[8];     /* of the jobs 0 to 7, bit i: processor i */
 	bool left;
 };
 
@@ -53,6 +54,8 @@ static inline void board_work(struct board *b, const struct honed_action *a)
 	case HA_START:
 		b->last_job = a->job;
 		b->job_memory_bytes = a->memory_bytes;
+		for (int i = 0; i < a->ncpus && a->job < 8; i++)
+			b->job_cpus[a->job] |= UINT64_C(1) << a->cpus[i];
 		board_line(b, "start %d %s %lld cpus %d nice %d on %s threads %d", a->job, a->model->name,
 			   (long long)(a->budget_ns / NS_PER_MS), a->ncpus, a->nice,
 			   conf_device_name(a->model->device), a->threads);

@@ -262,6 +262,8 @@ static int open_records(struct bench *b, enum way way)
 	arena_free(&scratch);
 	draw_some(x);
 	if (rc >= 0)
+		rc = target_host(&x->target);
+	if (rc >= 0)
 		rc = target_kept(b->cache[way], &clock_real, &x->target);
 	return rc < 0 ? rc : runner_worker(b->worker, "cpu", &x->target, 1, &x->runner);
 }
@@ -443,7 +445,9 @@ static int read_history(struct bench *b, enum way way, int model)
 	int rc = cache_open(&c, b->cache[way], true, 0);
 	if (rc < 0)
 		return rc;
-	rc = target_kept(b->cache[way], &clock_real, &t);
+	rc = target_host(&t);
+	if (rc >= 0)
+		rc = target_kept(b->cache[way], &clock_real, &t);
 	if (rc >= 0)
 		rc = import_file(b->model[model], &io, &g);
 	const struct chosen_for f = {c, &t, 1, false};

@@ -347,6 +347,8 @@ static int open_machine(struct bench *b)
 {
 	int rc = file_mkdirs(b->dir, 0755);
 	bool fresh = landscape_folder(b->dir, &b->had, &b->land) < 0;
+	if (rc >= 0 && !b->device)
+		rc = target_host(&b->target);
 	if (rc >= 0)
 		rc = b->device ? device_target(b->device, NULL, b->dir, &b->target)
 			       : target_kept(b->dir, &clock_real, &b->target);

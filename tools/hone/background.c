@@ -57,7 +57,7 @@ int background_tune(const struct args *a)
 	const char *device = arg_str(a, "device", "");
 	int rc = name_model(a->pos[0], &r);
 	if (rc >= 0 && *device && !conf_is_device(device))
-		rc = fail(E_USAGE, "--background takes cpu, opencl:0 or cuda:0 as --device, not %.40s", device);
+		rc = fail(E_USAGE, "--background takes cpu, cpu:CLUSTER, opencl:0 or cuda:0 as --device, not %.40s", device);
 	if (rc >= 0)
 		strcpy(r.device, device);
 	if (rc >= 0)

@@ -398,8 +398,9 @@ static void say_error(int rc)
 {
 	struct rlimit data;
 	if (rc == E_NOMEM && getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY)
-		log_error("%s (its limit is %llu MiB: [limits] memory of honed, or ulimit -d)", err_text(),
-			  (unsigned long long)data.rlim_cur >> 20);
+		log_error("%s (its limit is %llu MiB: [limits] memory of honed or of the board's file, or "
+			  "ulimit -d)",
+			  err_text(), (unsigned long long)data.rlim_cur >> 20);
 	else
 		log_error("%s", err_text());
 }
@@ -416,7 +417,9 @@ static int run_cmd(struct parse *p)
 {
 	if (check_count(p) < 0)
 		return usage_error(p);
-	int rc = p->cmd->run(&p->args);
+	int rc = p->program->prepare ? p->program->prepare(&p->args) : 0;
+	if (rc >= 0)
+		rc = p->cmd->run(&p->args);
 	log_live(NULL);
 	if (rc == E_USAGE)
 		return usage_error(p);

@@ -93,6 +93,7 @@ struct program {
 				   * with NULL */
 	const char *environment;  /* ENVIRONMENT section of manual pages, troff */
 	const char *see;          /* SEE ALSO section of the program's own page, troff */
+	int (*prepare)(const struct args *a); /* before a command runs, may fail; NULL: nothing */
 };
 extern const struct program hone_program;
 extern const struct cmd *const cmd_table[]; /* hone's commands, by file name */

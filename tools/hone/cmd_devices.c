@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/log.h"
 #include "platform/machine/board.h"
+#include "platform/machine/topo.h"
 #include "platform/run/dev.h"
 #include "agent/cache/json.h"
 #include "tools/hone/model.h"
@@ -50,9 +51,38 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	if (rc <= 0)
 		return rc;
 	rc = machine_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
-	if (rc >= 0)
-		board_fill_host(t);
 	return rc < 0 ? rc : 1;
+}
+
+/* The first of these is "cpu", too. */
+static void all_clusters(struct clusters *c)
+{
+	cpu_set_t may;
+	topo_allowed(&may);
+	topo_clusters("", &may, c);
+}
+
+/* Describes a cluster from within: a thread that is bound to it measures its speed. */
+static void list_cluster(const struct args *a, const struct cluster *c, json_t *devices)
+{
+	char name[TOPO_NAME + 8];
+	struct target t;
+	struct dev as_cpu = *dev_find("cpu");
+	cpu_set_t was;
+	snprintf(name, sizeof name, "cpu:%s", c->name);
+	as_cpu.name = name;
+	int rc = topo_keep_to(name, &was);
+	if (rc >= 0)
+		rc = probe(a, &as_cpu, &t);
+	if (a->json)
+		json_array_append_new(devices, rc > 0 ? describe_json(&as_cpu, &t)
+						      : json_pack("{ss sb ss}", "name", name, "usable", 0,
+								  "why", rc < 0 ? err_text() : "not here"));
+	else if (rc > 0)
+		describe(&as_cpu, &t);
+	else
+		printf("%s: not usable: %s\n", name, rc < 0 ? err_text() : "not here");
+	(void)sched_setaffinity(0, sizeof was, &was);
 }
 
 /* The board that a file describes; false: none does. A file that is wrong gets a warning. */
@@ -79,6 +109,10 @@ static int print_names(const struct args *a)
 		if (!strcmp(dev_table[i]->name, "cpu") && dev_table[i]->probe(&t) > 0)
 			printf("%s\n", dev_table[i]->name);
 	}
+	struct clusters c;
+	all_clusters(&c);
+	for (int i = 0; c.n > 1 && i < c.n; i++)
+		printf("cpu:%s\n", c.of[i].name);
 	for (enum drivers d = 0; d < DRIVERS; d++) {
 		struct buf names = {0}, note = {0};
 		drivers_names(d, NAMES_WAIT_NS, &names, &note);
@@ -91,8 +125,38 @@ static int print_names(const struct args *a)
 	return 0;
 }
 
+/* Says which file is of this board; one that is wrong is an error, whichever board it is of. */
+static int check_boards(const struct args *a)
+{
+	char dir[PATH_MAX];
+	struct buf mistakes = {0};
+	struct board_file b;
+	int rc = board_dir(dir, sizeof dir), n = rc >= 0 ? board_check(dir, &mistakes) : 0;
+	bool known = rc >= 0 && board_find(dir, "", "", &b) >= 0;
+	if (rc == E_NOTFOUND)
+		rc = E_OK;
+	if (a->json)
+		rc = rc < 0 ? rc
+			    : json_out(json_pack("{ss? ss? si ss}", "board", known ? b.file : NULL,
+						 "board_name", known ? b.name : NULL, "mistakes", n, "text",
+						 buf_str(&mistakes)));
+	else if (rc >= 0)
+		printf("%s", buf_str(&mistakes));
+	if (rc >= 0 && !a->json && known)
+		printf("board: %s (%s/%s.conf, by %s)\n", b.name, dir, b.file, b.match);
+	else if (rc >= 0 && !a->json)
+		printf("board: no file describes it, so all is probed and measured\n");
+	if (rc >= 0 && n)
+		rc = fail(E_CORRUPT, "%d file%s of boards in %s cannot be used; mend or remove %s", n,
+			  plural_s(n), dir, n > 1 ? "them" : "it");
+	buf_free(&mistakes);
+	return rc;
+}
+
 static int run_devices(const struct args *a)
 {
+	if (arg_given(a, "board"))
+		return check_boards(a);
 	if (arg_given(a, "names"))
 		return print_names(a);
 	char dir[PATH_MAX];
@@ -119,6 +183,10 @@ static int run_devices(const struct args *a)
 		else
 			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
 	}
+	struct clusters c;
+	all_clusters(&c);
+	for (int i = 1; i < c.n; i++)
+		list_cluster(a, &c.of[i], devices);
 	if (a->json)
 		return json_out(json_pack("{ss? ss? so so so}", "board", known ? board.file : NULL,
 					  "board_name", known ? board.name : NULL, "devices", devices,
@@ -133,16 +201,21 @@ static int run_devices(const struct args *a)
 
 static const struct opt opts[] = {
     OPT_CACHE,
+    {"board", OPT_FLAG, NULL,
+     "only which file describes the board; fails if the file of any board has a mistake"},
     {"names", OPT_FLAG, NULL, "only the names of those that are usable now, one a line; measures nothing"},
     {NULL}};
 
 const struct cmd cmd_devices = {
-    .usage = "[--cache DIR] [--names]",
+    .usage = "[--cache DIR] [--names | --board]",
     .summary = "list the devices of this machine, and how fast they are",
-    .details = "Peaks are measured once, in under a second, and kept in the cache folder. Devices of "
-	       "OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
-	       "process of its own asks their drivers, which may crash. "
-	       "hone tune --device opencl:N or cuda:N tunes for one.",
+    .details =
+	"Peaks are measured once, in under a second, and kept in the cache folder. A board with several "
+	"kinds of cores has a cluster of each: cpu is the fastest, and hone tune --device cpu:NAME tunes "
+	"for another one. Devices of "
+	"OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
+	"process of its own asks their drivers, which may crash. "
+	"hone tune --device opencl:N or cuda:N tunes for one.",
     .opts = opts,
     .run = run_devices,
     .name = "devices",

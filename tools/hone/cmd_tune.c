@@ -6,6 +6,8 @@
 #include "agent/tune/tune_replay.h"
 #include "platform/base/log.h"
 #include "platform/base/near.h"
+#include "platform/base/sanitized.h"
+#include "platform/machine/board.h"
 #include "platform/machine/topo.h"
 #include "platform/run/device_name.h"
 #include "search/strategy.h"
@@ -25,7 +27,6 @@
 #include "tools/hone/table.h"
 #include "tools/hone/tune_json.h"
 #include "tools/hone/tune_table.h"
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -35,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define BOX_NS (20 * NS_PER_S)
@@ -90,11 +92,11 @@ static int check_options(const struct tune_options *o, const char *device, int64
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
-	if (strcmp(device, "cpu") && !device_is_named(device) && !replay_folder(device))
-		return fail(
-		    E_USAGE,
-		    "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it",
-		    device);
+	if (!device_is_processor(device) && !device_is_named(device) && !replay_folder(device))
+		return fail(E_USAGE,
+			    "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone "
+			    "devices` lists it",
+			    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
@@ -122,8 +124,20 @@ static int check_options(const struct tune_options *o, const char *device, int64
 	return rc < 0 ? rc : one_of_check(&word, "--cost: unknown cost model");
 }
 
+/* Takes a board's limit of memory where nobody has set one: workers inherit it. */
+static void limit_memory(const struct board_file *b)
+{
+	struct rlimit data;
+	if (!b->memory_bytes || SANITIZED_ADDRESS || getrlimit(RLIMIT_DATA, &data) < 0 ||
+	    data.rlim_cur != RLIM_INFINITY)
+		return;
+	data.rlim_cur = (rlim_t)b->memory_bytes;
+	if (setrlimit(RLIMIT_DATA, &data) < 0)
+		log_more("the memory is not limited: %s", strerror(errno));
+}
+
 /* Reads --rigor, and sets the box that belongs to it. */
-static int choose_rigor(const struct args *a, struct tune_options *o)
+static int choose_rigor(const struct args *a, const struct board_file *board, struct tune_options *o)
 {
 	const char *name = arg_str(a, "rigor", NULL);
 	int i = name ? RIGOR_CACHED : RIGOR_PATIENT;
@@ -135,7 +149,8 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 		return fail(E_USAGE, "--resume and --fresh exclude each other");
 	o->rigor = (enum rigor)i;
 	o->fresh = arg_flag(a, "fresh");
-	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
+	int64_t usual_ns = board->box_ns ? board->box_ns : BOX_NS;
+	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : usual_ns);
 	return 0;
 }
 
@@ -484,38 +499,13 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc < 0 ? rc : 0;
 }
 
-/* Reads a number at *p and moves *p behind it; -1: none. */
-static long number_at(const char **p)
-{
-	char *end;
-	long n = isdigit((unsigned char)**p) ? strtol(*p, &end, 10) : -1;
-	if (n >= 0)
-		*p = end;
-	return n;
-}
-
-/* Appends the processors that this process may use: "0-3,6". It asks for all, of which it gets those. */
-static void list_cpus(struct buf *out)
-{
-	cpu_set_t set;
-	memset(&set, 0xff, sizeof set);
-	if (sched_setaffinity(0, sizeof set, &set) < 0 || sched_getaffinity(0, sizeof set, &set) < 0)
-		return;
-	for (int i = 0, from; i < CPU_SETSIZE; i++) {
-		if (!CPU_ISSET(i, &set))
-			continue;
-		for (from = i; i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, &set);)
-			i++;
-		buf_printf(out, out->n ? ",%d" : "%d", from);
-		if (i > from)
-			buf_printf(out, "-%d", i);
-	}
-}
-
 static int no_such_cpu(const char *list)
 {
 	struct buf have = {0};
-	list_cpus(&have);
+	cpu_set_t set; /* it asks for all, and gets those that it may use */
+	memset(&set, 0xff, sizeof set);
+	if (sched_setaffinity(0, sizeof set, &set) >= 0 && sched_getaffinity(0, sizeof set, &set) >= 0)
+		topo_list_text(&set, &have);
 	int rc = fail(E_USAGE, "--cpus %s: this process may use the processors %s", list, buf_str(&have));
 	buf_free(&have);
 	return rc;
@@ -525,18 +515,10 @@ static int no_such_cpu(const char *list)
 static int keep_to_cpus(const char *list)
 {
 	cpu_set_t set;
-	CPU_ZERO(&set);
-	for (const char *p = list; p; p = *p ? p + 1 : NULL) {
-		long from = number_at(&p), to = from;
-		if (*p == '-' && p++)
-			to = number_at(&p);
-		if (from < 0 || to < from || to >= CPU_SETSIZE || (*p && *p != ','))
-			return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
-		for (long i = from; i <= to; i++)
-			CPU_SET((size_t)i, &set);
-	}
 	if (!list)
 		return 0;
+	if (!topo_list(list, &set))
+		return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
 	cpu_set_t got; /* without the processors that do not exist or are not allowed */
 	if (sched_setaffinity(0, sizeof set, &set) < 0)
 		return errno == EINVAL ? no_such_cpu(list)
@@ -630,7 +612,7 @@ static int run_here(const struct args *a)
 	struct target host;
 	struct topo topo;
 	struct arena arena = {0};
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], cluster[TOPO_NAME + 8];
 	struct tune_options o = {
 	    .model = a->pos[0],
 	    .shape_option = leash_is_child() ? SHAPE_OF_CONF : NULL,
@@ -646,9 +628,13 @@ static int run_here(const struct args *a)
 	    .progress = progress,
 	};
 	struct buf recipe = {0};
+	struct board_file board;
+	if (!board_host(&board))
+		board = (struct board_file){.box_ns = 0};
+	limit_memory(&board);
 	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
 	if (rc >= 0)
-		rc = choose_rigor(a, &o);
+		rc = choose_rigor(a, &board, &o);
 	if (rc >= 0)
 		rc = read_level(a, &o);
 	if (rc >= 0)
@@ -671,6 +657,9 @@ static int run_here(const struct args *a)
 		o.host_threads = leash_is_child() ? 1 : o.threads;
 		o.threads = 1;
 	}
+	topo_device(cluster);
+	if (rc >= 0 && !o.device && strcmp(cluster, "cpu") != 0)
+		o.cluster = cluster;
 	if (rc >= 0 && !o.device && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
 	if (rc >= 0)
@@ -705,7 +694,7 @@ static void cost_models(struct buf *out)
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s",
      "time box, counted from the start of the process, without what --wait waits and what --data takes to "
-     "quantise (default 20s)",
+     "quantise (default 20s, or what the board's file says; hone doctor names it)",
      .also = "time timeout"},
     {"rigor", OPT_STR, "LEVEL",
      "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
@@ -716,7 +705,8 @@ static const struct opt opts[] = {
     {"resume", OPT_FLAG, NULL, "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
-     "device to tune for: cpu (default), opencl:N or cuda:N as hone devices lists it, or replay:DIR, the "
+     "device to tune for: cpu (default: its fastest cluster), cpu:CLUSTER, opencl:N or cuda:N as hone devices "
+     "lists it, or replay:DIR, the "
      "landscapes of "
      "a folder (--record): only the "
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given; a "
@@ -756,7 +746,7 @@ static const struct opt opts[] = {
 
 const struct cmd cmd_tune = {
     .usage =
-	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|opencl:N|cuda:N] [--cache DIR] "
+	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|cpu:CLUSTER|opencl:N|cuda:N] [--cache DIR] "
 	"[--strategy NAME] [--seed N] "
 	"[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",

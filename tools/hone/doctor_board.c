@@ -2,7 +2,6 @@
 /* Checks of the board, from the files that the kernel exports. */
 #include "tools/hone/doctor_parts.h"
 #include "tools/hone/daemon.h"
-#include "platform/machine/board.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -17,21 +16,6 @@
 #define CPUFREQ CPU "/cpufreq"
 
 enum { MANY = 64, TEXT = 256 };
-
-void doctor_identity(struct doctor *d)
-{
-	char dir[PATH_MAX];
-	struct board_file b;
-	int rc = board_dir(dir, sizeof dir);
-	if (rc >= 0)
-		rc = board_find(dir, d->root, "", &b);
-	if (rc >= 0)
-		doctor_good(d, "the board is %s (%s.conf, by %s)", b.name, b.file, b.match);
-	else if (rc == E_NOTFOUND)
-		doctor_good(d, "no file describes the board: all is probed and measured");
-	else
-		doctor_say(d, FINDING_WARNING, "mend or remove the file", "%s", err_text());
-}
 
 /* ---- whether the gate would open */
 

@@ -116,14 +116,14 @@ static void ask_drivers(struct doctor *d, enum drivers kind, const char *what, i
 
 void doctor_opencl(struct doctor *d)
 {
-	int there = look_at_nodes(d, opencl_nodes, "OpenCL");
+	int there = look_at_nodes(d, opencl_nodes, "OpenCL") || strstr(d->board.devices, "opencl:");
 	if (!*d->root)
 		ask_drivers(d, DRIVERS_OPENCL, "OpenCL", there);
 }
 
 void doctor_cuda(struct doctor *d)
 {
-	int there = look_at_nodes(d, cuda_nodes, "CUDA");
+	int there = look_at_nodes(d, cuda_nodes, "CUDA") || strstr(d->board.devices, "cuda:");
 	if (!*d->root)
 		ask_drivers(d, DRIVERS_CUDA, "CUDA", there);
 }

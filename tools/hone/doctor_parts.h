@@ -5,6 +5,7 @@
 
 #include "agent/control/conf.h"
 #include "tools/hone/doctor.h"
+#include "platform/machine/board.h"
 #include "platform/machine/sysfile.h"
 #include "platform/machine/vitals.h"
 #include <jansson.h>
@@ -20,6 +21,7 @@ struct doctor {
 	struct vitals v, later;        /* two readings, 150 ms apart */
 	char model[96], cmdline[2048]; /* "" if unknown */
 	bool raspberry, jetson;
+	struct board_file board;   /* "" file: none */
 	struct gate_limits limits; /* from the configuration, if there is a valid one */
 	const char *store;         /* folder of honed's cache; NULL: not configured */
 	const char *socket;        /* honed's, from the configuration; NULL: there is none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
+#include "tools/hone/model.h"
 #include <stddef.h>
 
 static const char *const order[] = {"zoo",    "inspect", "quantize", "tune",    "bench",  "run",
@@ -20,6 +21,7 @@ const struct program hone_program = {
 		   "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
 		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder "
 		   "(default: the folder of HONE_SOCKET).\n",
+    .prepare = model_place,
     .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
 };
 

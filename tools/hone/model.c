@@ -6,6 +6,7 @@
 #include "platform/base/log.h"
 #include "platform/base/rng.h"
 #include "platform/base/shell.h"
+#include "platform/machine/topo.h"
 #include "platform/run/device_name.h"
 #include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
@@ -288,14 +289,21 @@ const char *model_device(const struct args *a)
 	return device_is_named(name) && !left_device ? name : NULL;
 }
 
+int model_place(const struct args *a)
+{
+	cpu_set_t was;
+	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
+	return device_is_processor(given) ? topo_keep_to(given, &was) : E_OK;
+}
+
 int model_device_check(const struct args *a)
 {
 	const char *given = arg_has(a, "device") ? arg_str(a, "device", "cpu") : "cpu";
-	return device_is_named(given) || !strcmp(given, "cpu")
+	return device_is_named(given) || device_is_processor(given)
 		   ? E_OK
 		   : fail(E_USAGE,
-			  "--device %s is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists "
-			  "it",
+			  "--device %s is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone "
+			  "devices` lists it",
 			  given);
 }
 
@@ -305,7 +313,10 @@ int model_threads(const struct args *a, const struct target *t)
 	if (n < 1 || n > 64)
 		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d core%s)", (long long)n,
 			    t->cores, plural_s(t->cores));
-	if (n > t->cores)
+	if (n > t->cores && n <= topo_cores(NULL, 0))
+		log_info("%lld threads use cores of several clusters, which differ in speed (the fastest has %d)",
+			 (long long)n, t->cores);
+	else if (n > t->cores)
 		log_info("%lld threads on %d core%s: they will wait for each other", (long long)n, t->cores,
 			 plural_s(t->cores));
 	return (int)n;

@@ -29,7 +29,9 @@
 	}
 #define OPT_DEVICE                                                                                           \
 	{                                                                                                    \
-		"device", OPT_STR, "NAME", "cpu (default), or opencl:N or cuda:N as hone devices lists it",  \
+		"device", OPT_STR, "NAME",                                                                   \
+		    "cpu (default: its fastest cluster), or cpu:CLUSTER, opencl:N or cuda:N as hone "        \
+		    "devices lists it",                                                                      \
 		    .words = model_devices                                                                   \
 	}
 #define OPT_LEVEL                                                                                            \
@@ -110,6 +112,8 @@ int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 int model_device_check(const struct args *a) MUST_CHECK;
 /* The device of --device that has memory of its own; NULL: the processor. */
 const char *model_device(const struct args *a);
+/* Binds this process to the cluster that --device cpu:NAME names. */
+int model_place(const struct args *a) MUST_CHECK;
 /* From now on that is the processor, whatever --device says. why: a sentence, copied. */
 void model_leave_device(const char *why);
 /* Why the device of --device was left; NULL: it was not, or none was given. */

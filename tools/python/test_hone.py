@@ -452,7 +452,7 @@ def said_by(call):
 
 def test_device_names(path):
     for name in ("gpu", "cuda", "opencl", "opencl:-1", "OPENCL:0", "", "cpu:0", "opencl:0/x"):
-        fails(f"device {name!r}", ValueError, f"device '{name}': must be cpu, opencl:N or cuda:N; `hone devices`",
+        fails(f"device {name!r}", ValueError, f"device '{name}': must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices`",
               lambda: hone.load(path, caches=[], device=name))
         fails(f"device {name!r}", hone.InputError, "`hone devices`", lambda: hone.Handle(caches=[], device=name))
     for name in (0, b"opencl:0", "cpu\0x", ["cpu"]):

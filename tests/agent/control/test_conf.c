@@ -60,7 +60,7 @@ static const struct {
     {"[boot]\nbudget = 20x\n", "2: [boot] budget = 20x: not possible; allowed: 0s to 1h"},
     {"[boot]\nbudget = 2h\n", "2: [boot] budget"},
     {"[model m]\npath = /m\ndevice = gpu\n",
-     "3: [model m] device = gpu: not possible; allowed: cpu, or opencl:N"},
+     "3: [model m] device = gpu: not possible; allowed: cpu, cpu:CLUSTER, opencl:N"},
     {"[model m]\npath = /m\ndevice =\n", "3: [model m] device"},
     {"[model m]\npath = /m\ndevice = opencl\n", "3: [model m] device = opencl"},
     {"[model m]\npath = /m\ndevice = opencl:1000\n", "3: [model m] device"},
@@ -486,6 +486,14 @@ TEST(devices_are_spread)
 	arena_free(&a);
 }
 
+static bool is_cluster(const char *name)
+{
+	char own[40] = "";
+	int end = 0;
+	return sscanf(name, "cpu:%31[a-zA-Z0-9._-]%n", own, &end) == 1 && !name[end] &&
+	       strcspn(own, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") < strlen(own);
+}
+
 TEST(generated_names_of_devices)
 {
 	struct rng r;
@@ -493,8 +501,16 @@ TEST(generated_names_of_devices)
 	for (int i = 0; i < 3000; i++) {
 		char name[32];
 		device_name_draw(&r, name);
-		CHECK(conf_is_device(name) == device_name_is_printed(name));
+		CHECK(conf_is_device(name) == (device_name_is_printed(name) || is_cluster(name)));
 	}
+	for (int i = 0; i < 3000; i++) {
+		char name[48] = "cpu:";
+		int n = 4 + (int)rng_below(&r, 36);
+		for (int k = 4; k < n; k++)
+			name[k] = "abzAZ019-._:/ +\t"[rng_below(&r, rng_below(&r, 4) ? 11 : 16)];
+		CHECK(conf_is_device(name) == is_cluster(name));
+	}
+	CHECK(conf_is_device("cpu:cortex-a53") && conf_is_device("cpu:4e-003") && !conf_is_device("cpu:"));
 	CHECK(conf_is_device("cpu") && !conf_is_device("cpu:0") && !conf_is_device("opencl"));
 }
 

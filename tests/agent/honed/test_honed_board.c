@@ -500,7 +500,7 @@ TEST(boxes)
 static const char *lister(const char *says)
 {
 	char text[600];
-	snprintf(text, sizeof text, "#!/bin/sh\n[ \"$1 $2 $3\" = 'devices --names -q' ] || exit 0\n%s\n",
+	snprintf(text, sizeof text, "#!/bin/sh\ncase \"$1 $2 $3\" in 'devices --names -q' | 'devices --board -q') ;; *) exit 0 ;; esac\n%s\n",
 		 says);
 	unlink(in_folder("lister"));
 	write_text(in_folder("lister"), text);
@@ -560,6 +560,12 @@ TEST(check_notes_absent_devices)
 	snprintf(conf, sizeof conf, "[model a]\npath = %s/good.onnx\n", at); /* nobody asks for the devices */
 	write_text(own("honed.conf"), conf);
 	CHECK(check_with(lister("kill -9 $$")) == 0 && !strstr(text_of("log"), "note"));
+	/* Files of boards that hone finds wrong are mistakes, too. */
+	CHECK(check_with(
+		  lister("echo '/b/odd.conf:2: unknown key'; echo 'board: x (/b/x.conf: y)'; exit 1")) == 1);
+	CHECK(strstr(text_of("log"), "/b/odd.conf:2: unknown key\n") && !strstr(text_of("log"), "board: x") &&
+	      strstr(text_of("log"), "files of boards that cannot be used: 1;"));
+	CHECK(check_with(lister("echo '/b/odd.conf:2: unknown key'")) == 0); /* it says that it found none */
 	static const char *const malformed[] = {"opencl",      "opencl:", "opencl:x",
 						"opencl:1000", "gpu",     "cpu cpu"};
 	for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {

@@ -253,8 +253,8 @@ TEST(people_ask_for_a_device)
 	board_ask(b, 5, "{\"op\":\"tune\",\"id\":4,\"model\":\"/y\",\"device\":\"/dev/null\"}");
 	CHECK(board_says(b, "\"ok\":false") && board_says(b, "no such device '/dev/null'"));
 	board_ask(b, 5,
-		  "{\"op\":\"tune\",\"id\":5,\"model\":\"/y\",\"device\":\"opencl:0000000000000000000\"}");
-	CHECK(board_says(b, "'device' is not a text of at most 15 bytes"));
+		  "{\"op\":\"tune\",\"id\":5,\"model\":\"/y\",\"device\":\"opencl:0000000000000000000000000000000000000000\"}");
+	CHECK(board_says(b, "'device' is not a text of at most 39 bytes"));
 	board_free(b);
 }
 
@@ -387,6 +387,51 @@ static bool both_said(const struct blob *b)
 {
 	const char *p = b->p, *first = b->n ? memchr(p, '\n', b->n) : NULL;
 	return first && memchr(first + 1, '\n', b->n - (size_t)(first + 1 - p));
+}
+
+static int bits(uint64_t set)
+{
+	return __builtin_popcountll(set);
+}
+
+/* Boards with two clusters, whose cores have any numbers: a job of a cluster uses its cores alone, as many as
+ * it asks for, unless it asks for more than there are; and those of two clusters run side by side. */
+TEST(jobs_stay_on_their_cluster)
+{
+	struct rng r;
+	rng_seed(&r, 21);
+	for (int round = 0; round < 300; round++) {
+		int big = 1 + (int)rng_below(&r, 4), little = 1 + (int)rng_below(&r, 4), n = big + little;
+		struct board *b = two_models(round % 2 ? HONED_BOX : HONED_RESIDENT,
+					     rng_below(&r, 2) ? NULL : "cpu:cortex-a76", "cpu:cortex-a55");
+		uint64_t own[2] = {0, 0};
+		b->o.ncpus = n;
+		b->o.nclusters = 2;
+		strcpy(b->o.cluster[0].device, "cpu:cortex-a76");
+		strcpy(b->o.cluster[1].device, "cpu:cortex-a55");
+		for (int i = 0; i < n; i++) {
+			b->o.cpus[i] = (i + little) % n;
+			b->o.cluster[i >= big].cpus |= UINT64_C(1) << i;
+			own[i >= big] |= UINT64_C(1) << b->o.cpus[i];
+		}
+		for (int i = 0; i < 2; i++)
+			b->model[i].threads = (int)rng_below(&r, (uint32_t)n + 1);
+		board_start(b);
+		board_run(b, 15 * NS_PER_S);
+		CHECK(board_says(b, "start 1 a") && board_says(b, "start 2 b"));
+		for (int i = 0; i < 2; i++) {
+			const uint64_t cpus = b->job_cpus[i + 1];
+			const int threads = b->model[i].threads, has = bits(own[i]);
+			bool good = threads > has ? bits(cpus) == n
+				    : threads	  ? !(cpus & ~own[i]) && bits(cpus) >= threads
+						  : cpus == own[i];
+			if (!good)
+				printf("%d+%d cores, %d threads on the %s: %llx\n", big, little, threads,
+				       i ? "small" : "big", (unsigned long long)cpus);
+			CHECK(good);
+		}
+		board_free(b);
+	}
 }
 
 /* The job of a device is told of it, and has one core and no --threads but 1. */

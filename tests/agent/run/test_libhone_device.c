@@ -218,9 +218,34 @@ TEST(names_of_devices)
 			continue;
 		HONE_INIT(o);
 		o.device = name;
-		CHECK_FAILS(hone_open(&o, &h), HONE_USAGE,
-			    "must be cpu, opencl:N or cuda:N; `hone devices`");
+		const bool cluster = device_is_processor(name);
+		CHECK_FAILS(hone_open(&o, &h), cluster ? HONE_NOTFOUND : HONE_USAGE,
+			    cluster ? "there is no cluster cpu:"
+				    : "must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices`");
 		CHECK(!h);
+	}
+}
+
+/* The caller may run where it could before; the models run on the processor, with a thread for each core of
+ * the cluster. */
+TEST(a_cluster_of_the_processor)
+{
+	struct clusters c;
+	cpu_set_t before, after;
+	char name[TOPO_NAME + 8];
+	topo_allowed(&before);
+	topo_clusters("", &before, &c);
+	for (int i = 0; i < c.n; i++) {
+		snprintf(name, sizeof name, "cpu:%s", c.of[i].name);
+		struct hone_handle *h = opened_for(in_dir("absent"), name, 0);
+		REQUIRE(h);
+		topo_allowed(&after);
+		CHECK(CPU_EQUAL(&before, &after) && hone_threads(h) == c.of[i].cores);
+		CHECK(!strcmp(h->cluster, i ? name : "cpu"));
+		struct hone_model *m = loaded(h, steering());
+		CHECK(!strcmp(hone_device(m), "cpu") && first_output(m, 3) == right_answer(3));
+		hone_model_close(m);
+		hone_close(h);
 	}
 }
 

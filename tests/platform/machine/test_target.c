@@ -3,6 +3,7 @@
 #include "platform/base/file.h"
 #include "platform/base/rng.h"
 #include "platform/machine/target_isa.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
 #include <fcntl.h>
@@ -364,6 +365,52 @@ TEST(hostile_text)
 	buf_free(&b);
 }
 
+static int kept_host(const char *dir, struct clock *clock, struct target *t)
+{
+	int rc = target_host(t);
+	return rc < 0 ? rc : target_kept(dir, clock, t);
+}
+
+/* Peaks that were measured before the board's file named a cache are measured again, and those of another
+ * cluster stay. */
+TEST(kept_for_each_cluster_and_all_its_caches)
+{
+	const char *dir = scratch_folder();
+	struct target big, little, now;
+	struct clock still = clock_virtual(1);
+	char path[300];
+	snprintf(path, sizeof path, "%s/target", dir);
+	REQUIRE_OK(target_host(&big));
+	big.l3_bytes = 0;
+	REQUIRE_OK(target_kept(dir, &clock_real, &big));
+	CHECK(big.l3_bytes == 0 && big.bw_gbs[1] > 0 && big.bw_gbs[2] == 0);
+	little = big;
+	strcpy(little.cpu, strcmp(big.cpu, "generic") ? "generic" : "other");
+	little.bw_gbs[1] = 123;
+	target_write_peaks(dir, path, &little);
+	now = big;
+	REQUIRE_OK(target_kept(dir, &still, &now));
+	CHECK(same(&now, &big));
+	now.l3_bytes = 4 << 20;
+	REQUIRE_OK(target_kept(dir, &clock_real, &now));
+	CHECK(now.l3_bytes == 4 << 20 && now.bw_gbs[2] > 0);
+	little.bw_gbs[1] = 0;
+	CHECK(target_recall(dir, &little) && little.bw_gbs[1] == 123);
+	/* The file stays short, however many others there were. */
+	for (int i = 0; i < 20; i++) {
+		snprintf(little.cpu, sizeof little.cpu, "core-%d", i);
+		target_write_peaks(dir, path, &little);
+	}
+	struct arena a = {0};
+	struct blob b;
+	int lines = 0;
+	REQUIRE_OK(file_read(&a, path, 0, &b));
+	for (size_t i = 0; i < b.n; i++)
+		lines += ((const char *)b.p)[i] == '\n';
+	CHECK(lines == 8 && target_recall(dir, &little));
+	arena_free(&a);
+}
+
 TEST(measured_and_kept)
 {
 	char dir[] = "/tmp/hone-target-XXXXXX", path[64], cmd[128];
@@ -371,11 +418,11 @@ TEST(measured_and_kept)
 	snprintf(path, sizeof path, "%s/sub", dir);
 	struct target t, again;
 	int64_t start = clock_now(&clock_real);
-	REQUIRE_OK(target_kept(path, &clock_real, &t));
+	REQUIRE_OK(kept_host(path, &clock_real, &t));
 	CHECK(clock_now(&clock_real) > start);
 	CHECK(t.fma_gflops > 0.1 && t.bw_gbs[0] > 0.1 && t.bw_gbs[3] > 0.01 && t.copy_gbs > 0.01);
 	CHECK((t.l3_bytes == 0) == (t.bw_gbs[2] == 0));
-	REQUIRE_OK(target_kept(path, &clock_real, &again));
+	REQUIRE_OK(kept_host(path, &clock_real, &again));
 	CHECK(same(&t, &again)); /* a second measurement would differ */
 
 	/* Peaks that were too low rise, and stay. */
@@ -383,7 +430,7 @@ TEST(measured_and_kept)
 	again.bw_gbs[3] = 1e9;
 	REQUIRE_OK(target_measure_again(path, &clock_real, &again));
 	CHECK(again.fma_gflops > 0.1 && again.bw_gbs[1] > 0.1 && again.bw_gbs[3] == 1e9);
-	REQUIRE_OK(target_kept(path, &clock_real, &t));
+	REQUIRE_OK(kept_host(path, &clock_real, &t));
 	CHECK(same(&t, &again));
 
 	/* Peaks are fresh for a minute, unless the calendar was set back. */
@@ -397,7 +444,7 @@ TEST(measured_and_kept)
 	/* A damaged file, or one of another machine, is measured again. */
 	REQUIRE_OK(file_write(cmd, "rubbish\n", 8));
 	struct clock still = clock_virtual(1);
-	REQUIRE_OK(target_kept(path, &still, &again));
+	REQUIRE_OK(kept_host(path, &still, &again));
 	CHECK(again.fma_gflops == 0);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
 	CHECK(system(cmd) == 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: arguments, help, errors, models. */
 #include "tests/lib/cli_model.h"
+#include "platform/machine/topo.h"
 #include "tools/hone/help.h"
 
 #include <ctype.h>
@@ -27,7 +28,8 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_RUN(2, "-q");
 	CHECK_SAYS(cli_err, "`hone --help` lists the commands");
 	CHECK_RUN(2, "tune m.onnx --device gpu");
-	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, opencl:N or cuda:N as `hone devices` lists it "
+	CHECK_SAYS(cli_err, "--device gpu is not supported; use cpu, cpu:CLUSTER, opencl:N or cuda:N as "
+			    "`hone devices` lists it "
 			    "(see `hone tune --help`)\n");
 	CHECK_RUN(2, "zoo --sead 3");
 	CHECK_SAYS(cli_err, "unknown option --sead; did you mean --seed?");
@@ -364,6 +366,41 @@ TEST(a_shape_that_is_none_is_a_usage_error)
 	CHECK_RUN(2, "tasks %s --shape camera", steering());
 	CHECK_SAYS(cli_err, "--shape camera");
 	CHECK_SAYS(cli_err, "1x3x320x320");
+}
+
+/* Which board's file is used; and mistakes in any of them. */
+TEST(files_of_boards)
+{
+	unsetenv("HONE_BOARDS");
+	CHECK_RUN(0, "devices --board");
+	static const char own[] = "name = Own\nmachine = x86_64 aarch64\n",
+			  odd[] = "name = Odd\nbudget = 3\n";
+	REQUIRE_OK(file_mkdirs(in_dir("boards"), 0755));
+	REQUIRE_OK(file_write(in_dir("boards/own.conf"), own, strlen(own)));
+	setenv("HONE_BOARDS", in_dir("boards"), 1);
+	CHECK_RUN(0, "devices --board");
+	CHECK_SAYS(cli_out, "board: Own (");
+	REQUIRE_OK(file_write(in_dir("boards/odd.conf"), odd, strlen(odd)));
+	CHECK_RUN(1, "devices --board");
+	CHECK_SAYS(cli_out, "odd.conf:2: unknown key; known are name, like");
+	CHECK_SAYS(cli_out, "board: Own (");
+	CHECK_SAYS(cli_err, "1 file of boards in");
+	unsetenv("HONE_BOARDS");
+}
+
+/* Clusters are devices: the machine's own by its name, and no other. */
+TEST(clusters_as_devices)
+{
+	struct clusters c;
+	topo_clusters("", NULL, &c);
+	CHECK_RUN(1, "tasks %s --device cpu:no-such-core", in_dir("mlp.onnx"));
+	CHECK_SAYS(cli_err, "there is no cluster cpu:no-such-core of processors here; there are: cpu:");
+	CHECK_SAYS(cli_err, c.of[0].name);
+	CHECK_RUN(2, "tasks %s --device cpu:", in_dir("mlp.onnx"));
+	CHECK_SAYS(cli_err, "--device cpu: is not supported");
+	CHECK_RUN(0, "devices --names");
+	for (int i = 0; c.n > 1 && i < c.n; i++)
+		CHECK_SAYS(cli_out, c.of[i].name);
 }
 
 TEST(devices_as_json)

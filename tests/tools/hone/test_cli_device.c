@@ -835,7 +835,7 @@ TEST(names_of_devices)
 	CHECK(!strcmp(json_string_value(json_object_get(json_array_get(list, 0), "name")), "cpu"));
 	json_decref(j);
 	CHECK_RUN(2, "explain %s --device sim --cache %s", model(), no_records());
-	CHECK_SAYS(cli_err, "use cpu, opencl:N or cuda:N as `hone devices` lists it");
+	CHECK_SAYS(cli_err, "use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone devices` lists it");
 	for (int i = 0; cmd_table[i]; i++)
 		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++)
 			if (!strcmp(o->name, "device") && !(o->values && !strcmp(o->values, "cpu")))

@@ -7,9 +7,12 @@
 #include "agent/cache/trials.h"
 #include "kernels/space/space.h"
 #include "platform/base/rng.h"
+#include "platform/base/sanitized.h"
 #include "search/cost.h"
 #include "search/job.h"
 #include "tests/lib/cli_model.h"
+
+#include <sys/utsname.h>
 
 static void check_show_and_explain(const char *cache)
 {
@@ -590,7 +593,7 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_RUN(2, "tune %s --rigor mortis", steering());
 	CHECK_SAYS(cli_err, "cached, estimate, quick or patient");
 	CHECK_RUN(2, "tune %s --device toaster", steering());
-	CHECK_SAYS(cli_err, "use cpu, opencl:N or cuda:N as `hone devices` lists it");
+	CHECK_SAYS(cli_err, "use cpu, cpu:CLUSTER, opencl:N or cuda:N as `hone devices` lists it");
 	CHECK_RUN(2, "tune %s --device replay:", steering());
 	CHECK_RUN(2, "tune %s --record=", steering());
 	CHECK_SAYS(cli_err, "--record");
@@ -767,6 +770,30 @@ TEST(the_worker_says_how_it_is_used)
 	slurp(path, cli_out, sizeof cli_out);
 	CHECK_SAYS(cli_out, "--bench-compile");
 	CHECK(!strstr(cli_out, "honed"));
+}
+
+/* The board's file gives the box where the user does not, and a limit of memory, which an error names. */
+TEST(the_usual_box_and_memory_of_a_board)
+{
+	static const char board[] = "name = B\nmachine = x86_64 aarch64\n[limits]\nbox = 3s\nmemory = 64M\n";
+	const char *tune = "tune %s --no-cache --rigor quick --json %s";
+	struct utsname u;
+	if (uname(&u) != 0 || !strstr(board, u.machine) || SANITIZED_ADDRESS)
+		SKIP("the board's file is of another machine, or memory is not limited under a sanitizer");
+	REQUIRE_OK(file_mkdirs(in_dir("boards"), 0755));
+	REQUIRE_OK(file_write(in_dir("boards/b.conf"), board, strlen(board)));
+	setenv("HONE_BOARDS", in_dir("boards"), 1);
+	CHECK_RUN(1, tune, steering(), "");
+	CHECK_SAYS(cli_err, "its limit is 64 MiB: [limits] memory of honed or of the board's file");
+	const size_t n = strlen(board) - strlen("memory = 64M\n");
+	REQUIRE_OK(file_write(in_dir("boards/b.conf"), board, n));
+	for (int given = 0; given < 2; given++) {
+		CHECK_RUN(0, tune, steering(), given ? "--budget 2s" : "");
+		json_t *j = parse_out();
+		CHECK(json_number_value(json_object_get(j, "budget_s")) == (given ? 2 : 3));
+		json_decref(j);
+	}
+	unsetenv("HONE_BOARDS");
 }
 
 TEST_MAIN

@@ -44,6 +44,82 @@ static bool is(const char *check, enum finding_kind kind, const char *what, cons
 	return false;
 }
 
+/* A board of two clusters, as its device tree and sysfs show it. online: processors; the small ones are 0-3.
+ */
+static void stage_rk3399(struct sysroot *b, const char *online)
+{
+	sysroot_vm(b);
+	sysroot_set(b, "/sys/firmware/devicetree/base/compatible", "pine64,rockpro64%crockchip,rk3399", 0);
+	sysroot_set(b, CPU_DIR "online", "%s\n", online);
+	sysroot_set(b, CPU_DIR "present", "0-5\n");
+	for (int i = 0; i < 6; i++) {
+		char path[96];
+		snprintf(path, sizeof path, CPU_DIR "cpu%d/regs/identification/midr_el1", i);
+		sysroot_set(b, path, "0x00000000%s\n", i < 4 ? "410fd034" : "410fd083");
+		snprintf(path, sizeof path, CPU_DIR "cpu%d/cpu_capacity", i);
+		sysroot_set(b, path, "%d\n", i < 4 ? 485 : 1024);
+	}
+}
+
+TEST(clusters_and_the_file_of_the_board)
+{
+	struct sysroot b;
+	setenv("HONE_BOARDS", "configs/boards", 1);
+	stage_rk3399(&b, "0-5");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK,
+		 "the board is Rockchip RK3399 (configs/boards/rk3399.conf, by rockchip,rk3399)", ""));
+	CHECK(is("board", FINDING_OK, "cluster cortex-a72: processors 4-5, speed 100 %: hone tunes for it",
+		 ""));
+	CHECK(is("board", FINDING_OK,
+		 "cluster cortex-a53: processors 0-3, speed 47 %: hone tune --device cpu:cortex-a53 tunes",
+		 ""));
+	CHECK(is("board", FINDING_OK, "rk3399.conf: the caches of cortex-a53 have 32, 512 and 0 KiB", ""));
+	sysroot_set(&b, CPU_DIR "cpu0/cache/index0/level", "1\n");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK, "the caches of cortex-a53 are not used, because the kernel describes",
+		 ""));
+	sysroot_end(&b);
+
+	/* One of the fast ones is off; then both. */
+	stage_rk3399(&b, "0-4");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_NOTE,
+		 "of the cluster cortex-a72 (processors 4-5 by rk3399.conf), 1 of 2 are", "chcpu -e"));
+	sysroot_set(&b, CPU_DIR "online", "0-3\n");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_NOTE, "cortex-a72 (processors 4-5 by rk3399.conf), 0 of 2 are online",
+		 "chcpu"));
+	sysroot_end(&b);
+
+	/* What the keys of other boards change. */
+	sysroot_vm(&b);
+	sysroot_set(&b, "/sys/firmware/devicetree/base/compatible", "nvidia,p2972-0000%cnvidia,tegra194", 0);
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK, "jetson-xavier.conf: its GPU should be cuda:0", ""));
+	sysroot_set(&b, "/sys/firmware/devicetree/base/compatible", "%s", "raspberrypi,3-model-b");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK, "rpi3.conf: hone tune takes 40 s where no --budget is given", ""));
+	CHECK(is("board", FINDING_OK, "rpi3.conf: each process of hone tune may write to 384 MiB", ""));
+	sysroot_set(&b, "/sys/firmware/devicetree/base/compatible", "%s", "raspberrypi,5-model-b");
+	sysroot_set(&b, CPU_DIR "cpu0/regs/identification/midr_el1", "0x414fd0b1\n");
+	sysroot_set(&b, CPU_DIR "online", "0\n");
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK, "instructions are ordered as for neoverse-n1, by rpi5.conf", ""));
+
+	/* Files with mistakes: all are named, and the board's own is used if it has none. */
+	sysroot_set(&b, "/b/own.conf", "name = Own\ncompatible = raspberrypi,5-model-b\n");
+	sysroot_set(&b, "/b/loop.conf", "like = loop\n");
+	sysroot_set(&b, "/b/odd.conf", "machine = m\n[limits]\nbox = soon\n");
+	setenv("HONE_BOARDS", sysroot_path(&b, "/b"), 1);
+	examine(&b, b.root);
+	CHECK(is("board", FINDING_OK, "the board is Own", ""));
+	CHECK(is("board", FINDING_WARNING, "loop.conf: what it is like leads to no end", "mend or remove"));
+	CHECK(is("board", FINDING_WARNING, "odd.conf:3: box needs a time", "mend or remove"));
+	sysroot_end(&b);
+	unsetenv("HONE_BOARDS");
+}
+
 TEST(raspberry_pi)
 {
 	struct sysroot b;
