@@ -106,7 +106,7 @@ COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
 board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all
-# An emulated board (arm64) boots with a boot box before its application, and its power is cut. 8 minutes on 2 cores.
+# An emulated board (arm64) boots with a boot box before its application, and its power is cut: about 12 minutes of a processor.
 ifeq ($(BOARD),)
 BOOTED = build-generic-arm64
 boot-test: all $(B)/tests/boots
