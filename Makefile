@@ -7,6 +7,7 @@
 # make golden     rewrites golden files: git diff shows what changed
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
+# make boot-test  an emulated arm64 board under systemd: the boot box before an application, and 50 power cuts in it
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk
 # make BOARD=rpi4 another board's programs, in build-rpi4: tools/build/board.mk
 # knobs: CASE=part of a test's name  ARGS=of a benchmark  CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
@@ -228,7 +229,7 @@ $(B)/libhone-device.so: $(DEVICE_PARTS)
 
 # ---- tests: a binary for each; tests/.../test_llvm_*.c and some benchmarks get LLVM too ----
 TESTSRC = $(call src,tests/*/test_*.c tests/*/*/test_*.c)
-HELPERS = $(call src,tests/*/fuzz_*.c tests/*/*/fuzz_*.c) tests/lib/seeds.c tests/lib/cuts.c
+HELPERS = $(call src,tests/*/fuzz_*.c tests/*/*/fuzz_*.c) tests/lib/seeds.c tests/lib/cuts.c tests/lib/boots.c
 TESTS   = $(patsubst test_%.c,%,$(notdir $(TESTSRC)))
 $(foreach s,$(TESTSRC) $(HELPERS),$(eval $(B)/tests/$(basename $(notdir $(s))): $(s:%.c=$(B)/%.o)))
 $(foreach s,$(BENCHC),$(eval $(B)/tools/$(basename $(notdir $(s))): $(s:%.c=$(B)/%.o)))

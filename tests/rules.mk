@@ -110,7 +110,20 @@ COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm llvm_pipe
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))
 board-test: all $(patsubst %,$(B)/tests/test_%,$(EMULATED))
 	@sh tests/sh/board.sh $(B) --all
-.PHONY: FORCE test cross layers fuzz torture board-test
+# An emulated board (arm64) boots with a boot box before its application, and its power is cut: about 12 minutes of a processor.
+ifeq ($(BOARD),)
+BOOTED = build-generic-arm64
+boot-test: all $(B)/tests/boots
+	@sh tools/build/deps.sh --maybe qemu-system-arm mmdebstrap cpio e2fsprogs gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
+	@+if command -v mmdebstrap >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null; then \
+		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=$(BOOTED) sysroot && \
+		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=$(BOOTED) DYNAMIC=1 tarball; fi
+	@sh tests/sh/boot.sh $(B) $(BOOTED) $(BOOTED)/hone-$(VERSION)-generic-arm64-dynamic.tar.gz
+else
+boot-test:
+	@echo "make: boot-test builds BOARD=generic-arm64 itself: make boot-test" >&2; exit 1
+endif
+.PHONY: FORCE test cross layers fuzz torture board-test boot-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<

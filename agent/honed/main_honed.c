@@ -10,6 +10,7 @@
 #include "platform/base/log.h"
 #include "platform/base/options.h"
 #include "platform/base/quantity.h"
+#include "platform/machine/sysfile.h"
 #include "platform/machine/target.h"
 
 #include <fcntl.h>
@@ -189,17 +190,13 @@ static int identify(struct loop *l)
 /* Takes --budget, else the kernel's command line, else the configuration. */
 static void choose_budget(struct loop *l)
 {
-	char path[PATH_MAX];
-	struct arena a = {0};
-	struct blob text;
+	char text[4096];
 	if (l->o.budget_ns >= 0)
 		return;
 	l->o.budget_ns = l->conf->boot_budget_ns;
-	int n = snprintf(path, sizeof path, "%s/proc/cmdline", l->o.sysroot);
-	if (n < (int)sizeof path && file_read(&a, path, 64 << 10, &text) >= 0 &&
-	    conf_cmdline_budget(text.p, &l->o.budget_ns) < 0)
+	if (sysfile_line(l->o.sysroot, "/proc/cmdline", text, sizeof text) &&
+	    conf_cmdline_budget(text, &l->o.budget_ns) < 0)
 		log_error("%s", err_text());
-	arena_free(&a);
 }
 
 static int choose_cache(struct loop *l)

@@ -4,6 +4,7 @@
 #include "agent/cache/json.h"
 #include "platform/base/file.h"
 #include "platform/base/log.h"
+#include "platform/machine/sysfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -250,13 +251,8 @@ int state_keep_blobs(struct sync_state *s, const struct snapshot *of)
 
 void sync_boot(char *out, size_t n)
 {
-	struct arena a = {0};
-	struct blob b = {"", 0};
-	if (file_read(&a, "/proc/sys/kernel/random/boot_id", 4096, &b) < 0)
-		log_more("hone-sync: %s", err_text());
-	const char *text = b.p;
-	snprintf(out, n, "%.*s", (int)strcspn(text, "\n"), text);
-	arena_free(&a);
+	if (!sysfile_line("", "/proc/sys/kernel/random/boot_id", out, n))
+		log_more("hone-sync: the kernel tells no boot_id");
 }
 
 bool sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out)

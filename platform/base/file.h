@@ -13,7 +13,8 @@ struct blob {
 };
 
 /* Reads a whole file into the arena (NUL byte after the end). Refuses files over max_bytes (0 = 2 GiB). Files
- * of more than 1 MiB are read within the thread's limit (platform/base/until.h). */
+ * of more than 1 MiB are read within the thread's limit (platform/base/until.h). Files of /proc and /sys do
+ * not tell their size, and read as empty: platform/machine/sysfile.h reads those. */
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
 /* Writes beside the path, fsyncs, renames over it, fsyncs the folder: readers see the old or the new file,
  * never a part. */

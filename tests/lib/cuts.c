@@ -9,18 +9,11 @@
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/base/mix.h"
-#include "platform/base/rng.h"
+#include "tests/lib/block_log.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { KEYS = 40, PER_COMMIT = 5, COMPACT_EVERY = 60, TEAR = 4096, ACKS = 100000 };
-enum { FLAG_FLUSH = 1, FLAG_FUA = 2, FLAG_DISCARD = 4, FLAG_MARK = 8 };
-#define LOG_MAGIC UINT64_C(0x6a736677736872)
+enum { KEYS = 40, PER_COMMIT = 5, COMPACT_EVERY = 60 };
 
 static const struct cache_options options = {.segment_bytes = 16 << 10, .seeds = ""};
 
@@ -81,75 +74,6 @@ static int run(const char *dir, const char *log, const char *acks, int commits)
 	return rc;
 }
 
-struct entry {
-	uint64_t at, n, flags; /* bytes of the device */
-	const char *data;      /* NULL: no data */
-	uint64_t end;          /* offset in the log */
-};
-
-struct device {
-	struct blob base, log;
-	struct entry *entry;
-	int n;
-	int ack[ACKS];
-	long long ack_at[ACKS];
-	int nacks;
-};
-
-static int parse_log(struct device *d, struct arena *a)
-{
-	struct cur c = {.p = d->log.p, .n = d->log.n};
-	uint64_t magic = cur_u64(&c);
-	cur_u64(&c);
-	uint64_t n = cur_u64(&c), sector = cur_u32(&c);
-	if (c.bad || magic != LOG_MAGIC || n > d->log.n || sector < 512 || sector > 4096)
-		return fail(E_CORRUPT, "no log of writes");
-	d->entry = ARENA_ARRAY(a, struct entry, n + 1);
-	c.at = sector;
-	for (uint64_t i = 0; i < n && !c.bad; i++) {
-		struct entry *e = &d->entry[i];
-		size_t from = c.at;
-		e->at = cur_u64(&c) * sector;
-		e->n = cur_u64(&c) * sector;
-		e->flags = cur_u64(&c);
-		c.at = from + sector;
-		if (!(e->flags & (FLAG_DISCARD | FLAG_MARK)) && e->n)
-			e->data = cur_bytes(&c, e->n);
-		e->end = c.at;
-		if (c.bad || e->at + e->n > d->base.n)
-			return fail(E_CORRUPT, "entry %llu of the log is cut off", (unsigned long long)i);
-		d->n++;
-	}
-	return E_OK;
-}
-
-static void apply(char *image, const struct entry *e, bool torn, struct rng *r)
-{
-	if (e->flags & FLAG_DISCARD)
-		memset(image + e->at, 0, e->n);
-	for (uint64_t at = 0; e->data && at < e->n; at += TEAR) {
-		uint64_t n = e->n - at < TEAR ? e->n - at : TEAR;
-		if (!torn || rng_below(r, 2))
-			memcpy(image + e->at + at, e->data + at, n);
-	}
-}
-
-/* Applies what a cut before entry `cut` leaves; `image` begins as a copy of the base. */
-static void make_image(const struct device *d, int cut, struct rng *r, char *image)
-{
-	int flushed = 0;
-	for (int i = 0; i < cut; i++)
-		if (d->entry[i].flags & FLAG_FLUSH)
-			flushed = i;
-	uint32_t how = rng_below(r, 4); /* it keeps all writes that were not flushed (0), none (1), or some */
-	for (int i = 0; i < cut; i++) {
-		const struct entry *e = &d->entry[i];
-		bool durable = i <= flushed || e->flags & FLAG_FUA;
-		if (durable || how == 0 || (how > 1 && rng_below(r, 2)))
-			apply(image, e, !durable && how == 3 && rng_below(r, 3) == 0, r);
-	}
-}
-
 struct found {
 	int lost, wrong, refused, unmounted;
 };
@@ -177,23 +101,16 @@ static void judge(const char *dir, int acked, int commits, struct found *f)
 	arena_free(&a);
 }
 
-static int one_cut(const struct device *d, int cut, const char *mount, struct rng *r, struct found *f)
+static int one_cut(const struct block_device *d, int cut, const char *mount, struct rng *r, struct found *f)
 {
 	char path[64], cmd[512];
-	int acked = 0;
-	for (int i = 0; i < d->nacks; i++)
-		if (cut > 0 && d->ack_at[i] <= (long long)d->entry[cut - 1].end)
-			acked = d->ack[i];
 	char *image = malloc(d->base.n);
 	if (!image)
 		return fail(E_NOMEM, "no memory for an image");
 	memcpy(image, d->base.p, d->base.n);
-	make_image(d, cut, r, image);
+	block_image(d, cut, r, image);
 	snprintf(path, sizeof path, "/dev/shm/hone-cut-%d.img", (int)getpid());
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	bool ok = fd >= 0 && write(fd, image, d->base.n) == (ssize_t)d->base.n;
-	if (fd >= 0)
-		close(fd);
+	bool ok = block_write(path, image, d->base.n) >= 0;
 	free(image);
 	snprintf(cmd, sizeof cmd, "mount -o loop %s %s 2>/dev/null", path, mount);
 	if (!ok || system(cmd) != 0) {
@@ -201,7 +118,7 @@ static int one_cut(const struct device *d, int cut, const char *mount, struct rn
 		return E_OK;
 	}
 	snprintf(cmd, sizeof cmd, "%s/cache", mount);
-	judge(cmd, acked, d->ack[d->nacks - 1] + 1, f);
+	judge(cmd, block_acked(d, cut), d->ack[d->nacks - 1] + 1, f);
 	snprintf(cmd, sizeof cmd, "umount %s", mount);
 	ok = system(cmd) == 0;
 	unlink(path);
@@ -210,22 +127,11 @@ static int one_cut(const struct device *d, int cut, const char *mount, struct rn
 
 static int cut(char *const *arg, int cuts)
 {
-	static struct device d;
+	static struct block_device d;
 	struct arena a = {0};
 	struct rng r;
 	struct found f = {0};
-	int rc = file_read(&a, arg[0], 0, &d.base);
-	if (rc >= 0)
-		rc = file_read(&a, arg[1], 0, &d.log);
-	if (rc >= 0)
-		rc = parse_log(&d, &a);
-	FILE *acks = rc < 0 ? NULL : fopen(arg[2], "r");
-	while (acks && d.nacks < ACKS && fscanf(acks, "%d %lld", &d.ack[d.nacks], &d.ack_at[d.nacks]) == 2)
-		d.nacks++;
-	if (acks)
-		fclose(acks);
-	if (rc >= 0 && !d.nacks)
-		rc = fail(E_CORRUPT, "nothing was acknowledged");
+	int rc = block_open(&d, &a, arg[0], arg[1], arg[2]);
 	rng_seed(&r, 1);
 	for (int i = 0; i < cuts && rc >= 0; i++)
 		rc = one_cut(&d, (int)rng_below(&r, (uint32_t)d.n + 1), arg[3], &r, &f);

@@ -930,4 +930,11 @@ TEST(strangers_records_are_not_ours)
 	close_taking(&k, &w);
 }
 
+TEST(this_boot_has_an_id)
+{
+	char boot[64];
+	sync_boot(boot, sizeof boot);
+	CHECK(strlen(boot) == 36);
+}
+
 TEST_MAIN
