@@ -14,8 +14,8 @@
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is superseded, or a part of it is damaged, the next writer copies the live records to a new segment
- * that replaces the others. It does the same when DIR would grow over its cap, and then evicts code first and logs
- * this: code that no live record names, then the oldest code. If the disk has no room for the copy, it
+ * that replaces the others. It does the same when DIR would grow over its cap, and then evicts code first and
+ * logs this: code that no live record names, then the oldest code. If the disk has no room for the copy, it
  * removes the oldest code files. Code that waits is dropped if it is larger than the space that records leave
  * for code. To make room for code, records are copied only if that frees an eighth of the cap. Records are
  * evicted only to make room for records, when no code is left, and this is logged. A record of more than a

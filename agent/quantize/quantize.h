@@ -62,10 +62,10 @@ struct quantize_report {
 	struct quantize_layer *layer; /* in the graph's order */
 	int examples, held_out;       /* numbers of examples */
 	double predicted;             /* by the scan, of what is quantised; NAN: no scan */
-	double error,
-	    held_out_error; /* of all together; NAN: no example was held out, or it was not measured */
-	/* No layer is quantised: of those that were tried alone, the one with the least error, which `error` and
-	 * `held_out_error` are; NULL: none was. */
+	/* Of all together; NAN: no example was held out, or it was not measured. */
+	double error, held_out_error;
+	/* No layer is quantised: of those that were tried alone, the one with the least error, which `error`
+	 * and `held_out_error` are; NULL: none was. */
 	const char *least;
 };
 
