@@ -526,7 +526,7 @@ void job_gone(struct honed *h, struct honed_job *j)
  * know what more search promises. */
 static void log_done(struct honed *h, const struct honed_job *j, const struct request *r)
 {
-	char times[160], promise[96] = "", processor[96] = "";
+	char times[160], missing[48] = "", promise[96] = "", processor[96] = "";
 	double processor_ms = j->model >= 0 ? model_processor_wins(h, &h->models.list[j->model]) : 0;
 	if (r->before_ms > 0 && r->now_ms > 0)
 		snprintf(times, sizeof times, "%.3f -> %.3f ms%s", r->before_ms, r->now_ms,
@@ -536,14 +536,17 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 			 r->before_ms);
 	else
 		snprintf(times, sizeof times, "the network was not measured");
+	if (r->missing > 0)
+		snprintf(missing, sizeof missing, "; %d kernel%s not made yet", r->missing,
+			 plural_s(r->missing));
 	if (r->promise >= 0)
 		snprintf(promise, sizeof promise, "; another box may save %.1f %% of its time",
 			 100 * r->promise);
 	if (processor_ms > 0)
 		snprintf(processor, sizeof processor, "; the processor alone runs it faster, in %.3g ms",
 			 processor_ms);
-	honed_log(h, 1, "%s: %s, %d candidate%s tried%s%s%s%s", job_label(h, j).text, times, r->trials,
-		  plural_s(r->trials), promise, r->text[0] ? "; nothing was tried: " : "", r->text,
+	honed_log(h, 1, "%s: %s, %d candidate%s tried%s%s%s%s%s", job_label(h, j).text, times, r->trials,
+		  plural_s(r->trials), missing, promise, r->text[0] ? "; nothing was tried: " : "", r->text,
 		  processor);
 }
 

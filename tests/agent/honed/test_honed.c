@@ -749,6 +749,12 @@ TEST(the_log_says_what_was_not_measured)
 	CHECK(board_says(b, ": 6.000 -> 5.000 ms, 10 candidates tried; another box may save 25.0 % of its time"));
 	board_free(b);
 	b = tuning(1);
+	board_ask(
+	    b, 1001,
+	    "{\"op\":\"done\",\"trials\":1,\"before_ms\":6,\"after_ms\":5,\"missing\":2,\"promise\":0.25}");
+	CHECK(board_says(b, "1 candidate tried; 2 kernels not made yet; another box may save 25.0 %"));
+	board_free(b);
+	b = tuning(1);
 	board_ask(b, 1001,
 		  "{\"op\":\"done\",\"trials\":10,\"before_ms\":6,\"after_ms\":7,\"disturbed\":true}");
 	CHECK(board_says(b, ": 6.000 -> 7.000 ms (disturbed by other load or a lower clock), 10 candidates tried"));
