@@ -176,7 +176,7 @@ LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx/o
 LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kernels/graph/add8 kernels/graph/dense8% kernels/graph/depthwise8 kernels/graph/product8 kernels/graph/prog% $(addprefix kernels/task/,runs task tensor walk) \
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 # Without gcse code for x86-64 is smaller, and for arm64 1 % larger.
-SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre $(if $(findstring aarch64,$(CC)),,-fno-gcse))
+SMALLER := $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),,-fno-gcse))
 # For a debugger or a sanitizer they stay as CFLAGS says, with frame pointers.
 DEBUGGED = $(SAN)$(filter -O0 -Og,$(CFLAGS))
 SMALL  = $(if $(DEBUGGED),,$(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -fomit-frame-pointer) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \

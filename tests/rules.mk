@@ -61,6 +61,8 @@ CROSSED   = $(if $(call CAN_CROSS,aarch64-linux-gnu,aarch64),arm64) $(if $(call 
 made_arm64 = hone honed hone-sync hone-worker libhone.so board
 made_armhf = hone hone-worker board
 ifeq ($(BOARD),) # of BOARD's own, board.mk makes this
+# One after the other: both make build/hone-maker.
+build-generic-armhf/board: | $(if $(filter arm64,$(CROSSED)),build-generic-arm64/board)
 build-generic-arm64/board build-generic-armhf/board: build-generic-%/board: FORCE
 	@+if $(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* sysroot; then \
 		$(MAKE) --no-print-directory -s BOARD=generic-$* B=build-generic-$* $(made_$*:%=build-generic-$*/%); \

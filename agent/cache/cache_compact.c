@@ -216,8 +216,8 @@ void cache_compact_at_open(struct cache *c)
 		if (rc < 0 || !b.damaged)
 			continue;
 		c->damaged_bytes -= b.damaged;
-		log_info("hone: cache %s: removed a damaged part, %lld bytes; its kernels will be tuned again",
-			 cache_dir(c), (long long)b.damaged);
+		log_info("hone: cache %s: removed a damaged part, %lld bytes; its kernels will be %s again",
+			 cache_dir(c), (long long)b.damaged, kind == SEG_CODE ? "compiled" : "tuned");
 	}
 	if (rc < 0)
 		log_more("%s: the cache is not compacted", err_text());

@@ -276,7 +276,8 @@ static int try_each(struct quantizer *q, const struct path *p, struct measured *
 	for (int i = 0; i < count; i++) {
 		struct qlayer *l = &q->d.layer[order[i]];
 		const char *why = l->why;
-		if (row[order[i]].error > HOPELESS * q->o->most)
+		const double alone = row[order[i]].error, above = q->o->keep_above;
+		if (alone > HOPELESS * q->o->most || (above > 0 && alone > above))
 			continue;
 		l->why = NULL;
 		int rc = measure_both(q, &here);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of libhone that runs plans on devices with memory of their own (agent/run/plan_device.h):
- * libhone-device.so, a library of its own, which libhone opens from beside itself when an application asks
- * for such a device. Programs that do not ask map nothing of it. Both work on the same structures, so they
- * must be of the same build: device_fit says whether they are. */
+ * libhone-device.so, a library of its own, which libhone opens from beside itself, or from the folder hone
+ * there, when an application asks for such a device. Programs that do not ask map nothing of it. Both work on
+ * the same structures, so they must be of the same build: device_fit says whether they are. */
 #ifndef AGENT_DEVICE_LIB_H
 #define AGENT_DEVICE_LIB_H
 

@@ -30,6 +30,7 @@
 #include "kernels/emit/llvm_gen.h"
 #include "kernels/emit/llvm_object.h"
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/space/resident.h"
 #include "kernels/space/share.h"
 
 #include <llvm-c/Target.h>
@@ -124,7 +125,7 @@ static int bound_registers(const struct gen *g, const char *text, size_t n, int 
 		return fail(E_SPILL, "spill: the kernel has local memory");
 	for (int i = 0; i < g->l->nentries; i++) {
 		const struct entry *e = &g->l->entry[i];
-		int limit = ptx_limit(gpu_group(g, e) * e->threads, e->blocks);
+		int limit = resident_registers(gpu_group(g, e) * e->threads, e->blocks);
 		struct ptx_regs r = ptx_registers(text, n, i);
 		if (ptx_spills(&r, limit))
 			return fail(E_SPILL, "spill: a thread needs about %d registers, and has at most %d",
@@ -254,7 +255,7 @@ static int check_registers(const struct gen *g)
 {
 	for (int i = 0; i < g->l->nentries; i++) {
 		const struct entry *e = &g->l->entry[i];
-		int threads = gpu_group(g, e) * e->threads, most = ptx_limit(threads, e->blocks),
+		int threads = gpu_group(g, e) * e->threads, most = resident_registers(threads, e->blocks),
 		    least = ptx_carried(g->l, e) + PTX_REGS_MARGIN;
 		if (least > most)
 			return fail(

@@ -195,6 +195,8 @@ static bool load_again(struct gen *g, const struct stmt *s, const struct stmt **
 		*first = g->arch == ARCH_A64 && !g->in_order && plain ? s : NULL;
 		return false;
 	}
+	if (f && s->dst == f->dst)
+		*first = NULL;
 	if (s->vop != V_COPY || !f || f->dst != s->a)
 		return false;
 	struct stmt load = *f;

@@ -577,7 +577,8 @@ bool gen_pipe(struct gen *g, const struct stmt *s)
 	x.in = sums + addresses, x.weights = x.in + 1, x.count = x.in + 2;
 	x.in_0 = x.count + 1 + (x.zero ? 0 : sums), x.weights_0 = x.in_0 + 1, x.constants = x.in_0 + 2;
 	write_text(&x);
-	if (!x.failed && buf_ok(&x.b)) {
+	bool good = !x.failed && buf_ok(&x.b);
+	if (good) {
 		LLVMValueRef lo = gen_as(g, gen_ix(g, s->lo), g->i64);
 		if (p.prefetches)
 			prefetch(g, &p, lo);
@@ -587,7 +588,7 @@ bool gen_pipe(struct gen *g, const struct stmt *s)
 		gen_close_scope(g);
 	}
 	buf_free(&x.b);
-	return !x.failed;
+	return good;
 }
 
 /* Whether a loop's body has only loads, prefetches and multiply-adds, as many as a step may have. */

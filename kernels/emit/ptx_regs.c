@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/emit/ptx_regs.h"
 #include "kernels/emit/ptx_flow.h"
+#include "kernels/space/resident.h"
 
 #include <string.h>
 
 enum {
-	MOST = 255,                        /* of a thread */
-	UNIT = 65536,                      /* of a unit (SM) of every architecture */
 	SHARED_EARLY = 128 - PTX_REGS_BASE /* up to which the assembler loads from shared memory early */
 };
 
@@ -296,7 +295,7 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 	}
 	arena_free(&o.a);
 	r.usual = up(r.all - PTX_REGS_UNIT / 2 + 1);
-	r.usual = r.usual < MOST ? r.usual : MOST;
+	r.usual = r.usual < THREAD_REGISTERS ? r.usual : THREAD_REGISTERS;
 	return r;
 }
 
@@ -305,12 +304,6 @@ int ptx_most(const struct ptx_regs *r, int limit)
 	int most = r->usual + PTX_REGS_MARGIN, least = up(r->least + PTX_REGS_UNIT);
 	most = most > least ? most : least;
 	return r->all && most < limit ? most : 0;
-}
-
-int ptx_limit(int threads, int blocks)
-{
-	int warps = (threads + 31) / 32 * (blocks > 1 ? blocks : 1), n = UNIT / (32 * warps) / 8 * 8;
-	return n < MOST ? n : MOST;
 }
 
 bool ptx_spills(const struct ptx_regs *r, int limit)

@@ -33,7 +33,8 @@ enum {
 };
 
 struct ptx_regs {
-	int usual; /* estimate, where the limit is the most that a thread can have (ptx_limit(1, 1)) */
+	int usual; /* estimate, where the limit is the most that a thread can have (resident_registers(1, 1))
+		    */
 	int least; /* live at once in the best of the two orders and the text's */
 	int all;   /* as usual, neither rounded nor cut at what a thread can have */
 };
@@ -43,8 +44,6 @@ struct ptx_regs {
 struct ptx_regs ptx_registers(const char *text, size_t n, int entry);
 /* Registers that a loop carries: with fewer than these and the margin, some are surely spilled. */
 int ptx_carried(const struct loops *l, const struct entry *e);
-/* The most that a thread may have where a unit runs so many blocks of so many threads. */
-int ptx_limit(int threads, int blocks);
 /* The bound that the emitter sets, where a thread may have `limit`; 0: none below that. */
 int ptx_most(const struct ptx_regs *r, int limit);
 /* Whether the assembler probably spills: it did so only where the estimate was far over the limit, or where

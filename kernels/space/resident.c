@@ -43,3 +43,10 @@ int resident_blocks(const struct target *tg, int threads, int registers, int64_t
 	n = least(n, UNIT_REGISTERS / each / WARPS_AT_ONCE * WARPS_AT_ONCE / warps);
 	return (int)(shared ? least(n, ((int64_t)u->shared_kb << 10) / shared) : n);
 }
+
+int resident_registers(int threads, int blocks)
+{
+	int64_t warps = up(threads, UNIT_WARP) / UNIT_WARP * (blocks > 1 ? blocks : 1),
+		n = UNIT_REGISTERS / (UNIT_WARP * up(warps, WARPS_AT_ONCE)) / 8 * 8;
+	return (int)least(n, THREAD_REGISTERS);
+}

@@ -24,5 +24,8 @@ const struct gpu_unit *gpu_unit(const struct target *tg);
 /* Blocks of `threads` threads with so many registers each, and so much shared memory of their own. 0: not
  * even one, or the unit is not known. */
 int resident_blocks(const struct target *tg, int threads, int registers, int64_t shared_bytes);
+/* The most registers that each thread may have where so many blocks of so many threads are resident. A unit
+ * has four schedulers, each with a quarter of the registers. */
+int resident_registers(int threads, int blocks);
 
 #endif

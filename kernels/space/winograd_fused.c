@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space/winograd_fused.h"
+#include "kernels/space/resident.h"
 
 #include <string.h>
 
 enum {
-	F23_POSITIONS = 16, /* of F(2,3): windows of more points are transformed one channel at a time */
-	UNIT_REGISTERS = 65536,
-	MOST_REGISTERS = 255 /* of a thread */
+	F23_POSITIONS = 16 /* of F(2,3): windows of more points are transformed one channel at a time */
 };
 
 static int not_one(const char *why)
@@ -150,14 +149,6 @@ static int check_parts(const struct task *t, const struct sstage *s, const struc
 		   : E_OK;
 }
 
-/* The registers that a thread may have. A unit has four schedulers, each with a quarter of them. */
-static int most_registers(const struct winograd_fused *z, const struct sstage *s)
-{
-	int warps = (int)ceil_div(z->threads, 32) * s->blocks,
-	    n = UNIT_REGISTERS / 128 / (int)ceil_div(warps, 4) / 8 * 8;
-	return n < MOST_REGISTERS ? n : MOST_REGISTERS;
-}
-
 int winograd_fused_check(const struct task *t, const struct target *tg, const struct sstage *s,
 			 const struct winograd_form *f)
 {
@@ -187,7 +178,7 @@ int winograd_fused_check(const struct task *t, const struct target *tg, const st
 		return not_one("sums that need too many passes");
 	if (s->blocks > 1 && (!cuda || s->blocks * z.threads > SCHED_RESIDENT))
 		return not_one("more threads on a unit than CUDA has");
-	if (cuda && z.registers > most_registers(&z, s))
+	if (cuda && z.registers > resident_registers((int)z.threads, s->blocks))
 		return not_one("more registers than a thread has");
 	return z.weights > WINOGRAD_WEIGHTS ? not_one("scratch or weights are too large") : E_OK;
 }

@@ -56,7 +56,7 @@ HERE = @+$(MAKE) --no-print-directory BOARD= B=build CC=cc AR=ar LD=ld OBJCOPY=o
 $(MAKER): force-maker
 	$(HERE) $(MAKER)
 # Programs that run on this machine write the manual pages and completions.
-$(B)/man: force-maker
+$(B)/man: $(MAKER) force-maker
 	$(HERE) build/man && rm -rf $@ && mkdir -p $(@D) && cp -r build/man $@
 force-maker:
 .PHONY: force-maker

@@ -31,7 +31,7 @@ install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"
 install -m 755 -s --strip-program="${STRIP:-strip}" "$b/libhone.so" "$root/lib/$soname"
 install -m 755 -s --strip-program="${STRIP:-strip}" "$b/libhone-device.so" "$root/lib/hone"
-rm -f "$root/lib/libhone-opencl.so" "$root/lib/libhone-device.so" "$root"/lib/libhone.so.0* # former names and places
+rm -f "$root/lib/libhone-opencl.so" "$root/lib/libhone-device.so" # former names and places
 ln -sf "$soname" "$root/lib/libhone.so"
 install -m 644 "$@" "$root/lib/hone"
 # The Python package: PYTHON_SITE, else the folder below the prefix where its python3 (or PYTHON) looks for packages. The

@@ -45,5 +45,5 @@ deb:
 .PHONY: deb
 # What the programs are made of, for who ships them: $(B)/hone-VERSION.spdx.json.
 sbom: all
-	@sh tools/build/sbom.sh $(B) $(VERSION) $$($(LLVM_CONFIG) --version) > $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
+	@sh tools/build/sbom.sh $(B) $(VERSION) $$($(LLVM_CONFIG) --version) > $(B)/sbom && mv $(B)/sbom $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
 .PHONY: sbom

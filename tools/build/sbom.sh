@@ -5,6 +5,9 @@
 set -e
 b=$1 version=$2 llvm=$3
 made="hone honed hone-worker hone-sync hone-fleet libhone.so libhone-device.so"
+for f in $made; do
+	[ -e "$b/$f" ] || { echo "hone: error: no $b/$f: make builds it (for another board's programs there is no such list)" >&2; exit 1; }
+done
 date=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
 
 id() { printf '%s' "$1" | tr -c 'A-Za-z0-9.' -; }

@@ -772,7 +772,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_bench = {
-    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--device cpu|opencl:N|cuda:N] "
+    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--device "
+	     "cpu[:CLUSTER]|opencl:N|cuda:N] "
 	     "[--cache DIR] "
 	     "[--level LEVEL] [--submit FILE]",
     .summary = "measure how fast a model runs, as a whole and per kernel",

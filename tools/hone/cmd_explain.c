@@ -779,7 +779,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_explain = {
-    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu|opencl:N|cuda:N] [--cache DIR]",
+    .usage = "MODEL [TASK] [-d LETTERS] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR]",
     .summary = "show why a kernel was chosen",
     .details =
 	"TASK: the name of a node or a task, its number in the table of hone explain MODEL, or the first "

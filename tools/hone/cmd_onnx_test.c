@@ -112,7 +112,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_onnx_test = {
-    .usage = "DIR... [--reference | --kernels KIND] [--device cpu|opencl:N|cuda:N] [--level LEVEL]",
+    .usage = "DIR... [--reference | --kernels KIND] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--level LEVEL]",
     .summary = "run ONNX test folders against their expected outputs",
     .details = "A test is a folder with a model.onnx and test_data_set_N folders of input_K.pb and "
 	       "output_K.pb; subfolders are "

@@ -440,7 +440,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_report = {
-    .usage = "MODEL -o FILE.html [--threads N] [--device cpu|opencl:N|cuda:N] [--cache DIR] [--level LEVEL]",
+    .usage = "MODEL -o FILE.html [--threads N] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--cache DIR] "
+	     "[--level LEVEL]",
     .summary = "write an HTML page that shows where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"

@@ -159,7 +159,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_run = {
-    .usage = "MODEL --input NAME=FILE... [--output DIR] [--device cpu|opencl:N|cuda:N] [--level LEVEL]",
+    .usage =
+	"MODEL --input NAME=FILE... [--output DIR] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--level LEVEL]",
     .summary = "run a model once on given tensors or pictures",
     .details =
 	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"

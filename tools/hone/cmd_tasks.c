@@ -276,7 +276,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tasks = {
-    .usage = "MODEL [--unsupported] [--names] [--device cpu|opencl:N|cuda:N] [--level LEVEL] [--cache DIR]",
+    .usage = "MODEL [--unsupported] [--names] [--device cpu[:CLUSTER]|opencl:N|cuda:N] [--level LEVEL] "
+	     "[--cache DIR]",
     .summary = "list the tuning tasks of a model",
     .details = "A task is one fused group of operators with its shapes. Equal groups are one task with "
 	       "several uses.",

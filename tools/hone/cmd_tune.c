@@ -745,10 +745,10 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tune = {
-    .usage =
-	"MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu|cpu:CLUSTER|opencl:N|cuda:N] [--cache DIR] "
-	"[--strategy NAME] [--seed N] "
-	"[--level LEVEL] [--data DIR [--error E]]",
+    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--device cpu[:CLUSTER]|opencl:N|cuda:N] "
+	     "[--cache DIR] "
+	     "[--strategy NAME] [--seed N] "
+	     "[--level LEVEL] [--data DIR [--error E]]",
     .summary = "find fast kernels for a model within a time box",
     .details =
 	"The untuned schedule of every task is measured first, and only a kernel that wins a race against "
@@ -762,7 +762,8 @@ const struct cmd cmd_tune = {
 	"its\n"
 	"place. With --no-cache nothing is kept.\n"
 	"The box ends on time, also while it reads or runs a large network. A box that is too short to read\n"
-	"the model changes nothing, says which --budget would do, and exits with status 1. So does a box that\n"
+	"the model changes nothing, says which --budget would do, and exits with status 1. So does a box "
+	"that\n"
 	"ends before it tried any kernel, where no earlier one kept any either. A time marked ~\n"
 	"(\"alone_us\" in JSON) is that of the kernel alone in the search: the whole network could not be\n"
 	"measured again.\n\n"

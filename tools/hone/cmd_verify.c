@@ -474,7 +474,8 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_verify = {
-    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--device cpu|opencl:N|cuda:N] [--level LEVEL]",
+    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--device cpu[:CLUSTER]|opencl:N|cuda:N] "
+	     "[--level LEVEL]",
     .summary = "check every kernel and the whole model against the reference",
     .details =
 	"The reference is portable C that accumulates in double precision. Each kernel is checked on the "

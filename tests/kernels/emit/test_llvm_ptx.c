@@ -4,6 +4,7 @@
  * gives, and the reference's answer within tolerance. SEED=n tries one seed, SEEDS=n changes their number.
  * PTX_DIR=dir writes PTX_EACH files per architecture there for the assembler (tests/sh/ptxas.sh). */
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/space/resident.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
@@ -130,7 +131,7 @@ static void one(const char *cpu, uint64_t seed, const char *dir, struct outcome 
 		int pragmas = test_count(text, ".pragma \"nounroll\";"), loops = 0, registers = 0;
 		for (int i = 0; i < p.l->nentries; i++) {
 			int n = ptx_registers(a.p, a.n, i).usual;
-			int most = ptx_limit(ptx_block_threads(text, i), p.l->entry[i].blocks);
+			int most = resident_registers(ptx_block_threads(text, i), p.l->entry[i].blocks);
 			n = n < most ? n : most;
 			registers = n > registers ? n : registers;
 			loops += loops_of(p.l->entry[i].body);

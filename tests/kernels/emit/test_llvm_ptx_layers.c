@@ -3,6 +3,7 @@
  * has little else, so that nothing keeps a GPU from its peak. PTX_DIR=dir writes them there for the assembler
  * (tests/sh/ptxas.sh). */
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/space/resident.h"
 #include "tests/lib/ptx_cases.h"
 #include "tests/lib/ptx_object.h"
 
@@ -162,7 +163,7 @@ static void random_one(int i, const char *cpu, const char *dir, uint64_t seed)
 		int regs = 0;
 		for (int e = 0; e < l->nentries; e++) {
 			int n = ptx_registers(object.p, object.n, e).usual,
-			    most = ptx_limit(ptx_block_threads(text, e), l->entry[e].blocks);
+			    most = resident_registers(ptx_block_threads(text, e), l->entry[e].blocks);
 			n = n < most ? n : most;
 			regs = n > regs ? n : regs;
 		}

@@ -4,6 +4,7 @@
  * zeros and subnormals of a sign); SEED=n runs one program, SEEDS=n changes their number. */
 #include "kernels/emit/emit.h"
 #include "kernels/emit/ptx_regs.h"
+#include "kernels/space/resident.h"
 #include "tests/lib/ptx_device.h"
 #include "tests/lib/ptx_object.h"
 #include "tests/lib/program_memory.h"
@@ -322,7 +323,8 @@ TEST(what_would_spill_is_refused)
 		else
 			CHECK_FAILS(emit(&t), E_INFEASIBLE, "registers");
 	}
-	CHECK(ptx_limit(1, 1) == 255 && ptx_limit(33, 0) == 255 && ptx_limit(256, 2) == 128);
+	CHECK(resident_registers(1, 1) == 255 && resident_registers(33, 0) == 255 &&
+	      resident_registers(256, 2) == 128 && resident_registers(576, 1) == 96);
 }
 
 /* The estimate has room for what a loop carries, and takes any text without harm. */

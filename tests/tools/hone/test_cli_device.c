@@ -839,7 +839,8 @@ TEST(names_of_devices)
 	for (int i = 0; cmd_table[i]; i++)
 		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++)
 			if (!strcmp(o->name, "device") && !(o->values && !strcmp(o->values, "cpu")))
-				CHECK(strstr(cmd_table[i]->usage, "[--device cpu|opencl:N|cuda:N]"));
+				CHECK(
+				    strstr(cmd_table[i]->usage, "[--device cpu[:CLUSTER]|opencl:N|cuda:N]"));
 	CHECK_RUN(0, "devices --names");
 	CHECK(!strncmp(cli_out, "cpu\nopencl:0\n", 13)); /* devices of CUDA may follow */
 	fake_lie("devices-none");
