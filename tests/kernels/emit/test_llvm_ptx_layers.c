@@ -51,7 +51,7 @@ static const struct {
     {"winograd-56x56x64", CONV(64, 64, 56), "lane=k:4 winograd=2 tiles=32 gemm=8x2 chunk=16 share=c:8", .8,
      127},
     {"winograd-28x28x128", CONV(128, 128, 28),
-     "lane=k:4 split=c:32 spread=1 winograd=2 tiles=32 gemm=8x4 chunk=16 share=c:8", .9, 210},
+     "lane=k:4 split=c:32 spread=1 winograd=2 tiles=32 gemm=8x4 chunk=16 share=c:8", .9, 200},
     {"winograd-14x14x256", CONV(256, 256, 14),
      "lane=k:4 split=c:32 spread=1 winograd=4 tiles=16 gemm=8x4 chunk=8 share=c:8", .9, 214},
     {"winograd-7x7x512", CONV(512, 512, 7),
