@@ -406,6 +406,13 @@ int board_find(const char *dir, const char *root, const char *machine, struct bo
 	return rc;
 }
 
+int board_read(const char *dir, const char *file, struct board_file *b)
+{
+	const struct tree none = {.n = 0};
+	int place;
+	return read_board(dir, file, &none, "", b, &place);
+}
+
 int board_check(const char *dir, struct buf *mistakes)
 {
 	const struct tree none = {.n = 0};
@@ -450,7 +457,7 @@ bool board_fill(const struct board_file *b, const char *root, struct target *t)
 	const int64_t l1 = c ? c->l1_bytes : b->l1_bytes, l2 = c ? c->l2_bytes : b->l2_bytes;
 	if (*schedule && !strncmp(t->isa, "arm", 3))
 		snprintf(t->schedule, sizeof t->schedule, "%s", schedule);
-	if (sysfile_number(root, CACHE, &level) || !l1)
+	if ((root && sysfile_number(root, CACHE, &level)) || !l1)
 		return false;
 	t->l1_bytes = l1;
 	t->l2_bytes = l2 ? l2 : t->l2_bytes;

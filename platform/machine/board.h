@@ -61,13 +61,16 @@ int board_dir(char *out, size_t n) MUST_CHECK;
 /* Finds the board whose kernel's files are below `root` ("": this one). machine: of uname, "" reads it.
  * E_NOTFOUND: no file fits it. E_CORRUPT: none fits it, but one is wrong; the text says where. */
 int board_find(const char *dir, const char *root, const char *machine, struct board_file *b) MUST_CHECK;
+/* Reads DIR/FILE.conf and what it is like, whichever machine this is. E_CORRUPT: it is wrong, or cannot be
+ * read. */
+int board_read(const char *dir, const char *file, struct board_file *b) MUST_CHECK;
 /* Reads all files, and appends a line for each that is wrong; returns the number of these. */
 int board_check(const char *dir, struct buf *mistakes);
 /* The section of the target's cluster; NULL: there is none. */
 const struct board_cluster *board_cluster_of(const struct board_file *b, const struct target *t);
 /* Sets the schedule that the board's file names for the target's cluster, and its caches, if the kernel does
  * not describe its caches; false: it does, or the file names none. Of a cluster that has no section, and
- * without [caches], they are those of the first that has. */
+ * without [caches], they are those of the first that has. root NULL: the machine has no kernel to ask. */
 bool board_fill(const struct board_file *b, const char *root, struct target *t);
 /* The file of the machine that this process runs on; false: there is none. */
 bool board_host(struct board_file *b);

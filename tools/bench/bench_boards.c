@@ -116,7 +116,7 @@ static char *first_field(char *line, char **rest)
 {
 	char *end = *line == '"' ? strchr(line + 1, '"') : strchr(line, ',');
 	char *field = line + (*line == '"');
-	if (!end)
+	if (!end || (*line == '"' && end[1] != ','))
 		return NULL;
 	*rest = *line == '"' ? end + 2 : end + 1;
 	*end = 0;

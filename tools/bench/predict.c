@@ -38,15 +38,73 @@ static int inner_machine(const struct machine *m, int loop, int *out)
 	return count;
 }
 
-/* Both list loops in the order of the program. Where they differ in number, the first ones are matched. */
-static void match(struct arena *a, const struct nest_list *n, const struct machine *m, int loop, int machine,
-		  int *of)
+struct pairs {
+	struct arena *a;
+	const struct loops *l;
+	const struct nest_list *n;
+	const struct machine *m;
+	int *of;    /* the loop of machine code of each loop of the program; -1: none */
+	int *ahead; /* another one before it, with its prefetches alone; 0: none */
+};
+
+/* The multiply-adds of a loop that kernels/emit/llvm_pipe.c may make as one that does several of its steps in
+ * each run: its body has loads and prefetches beside them, and no more. 0: the loop has another form. */
+static int piped_sums(const struct loops *l, const struct stmt *loop, bool *prefetches)
 {
-	int *x = ARENA_ARRAY(a, int, n->n + 1), *y = ARENA_ARRAY(a, int, m->nloops + 1);
-	int nx = inner(n, loop, x), ny = inner_machine(m, machine, y);
-	of[loop] = machine;
-	for (int i = 0; i < nx && i < ny; i++)
-		match(a, n, m, x[i], y[i], of);
+	const struct stmt *s = loop->body;
+	int sums = 0;
+	*prefetches = false;
+	while (s && s->op == ST_FOR && !s->next)
+		s = s->body;
+	for (; s; s = s->next) {
+		bool sets = s->op == ST_SET && l->lanes[s->dst] == 4 && l->type[s->dst] == LV_F32;
+		if (s->op == ST_PREFETCH)
+			*prefetches = true;
+		else if (!sets || (s->vop != V_LOAD && s->vop != V_FMA))
+			return 0;
+		else
+			sums += s->vop == V_FMA;
+	}
+	return sums;
+}
+
+/* Instructions of a loop of machine code that begin with a word. */
+static int count_words(const struct machine *m, int loop, const char *word)
+{
+	int n = 0;
+	for (int i = 0; i < m->nlines; i++)
+		n += m->owner[i] == loop && !strncmp(m->line[i].text, word, strlen(word));
+	return n;
+}
+
+/* Such a loop may fetch all that it needs in a loop of its own, before the products. */
+static bool fetches_ahead(const struct pairs *p, int loop, int machine)
+{
+	bool prefetches;
+	return piped_sums(p->l, p->n->node[loop].s, &prefetches) && prefetches &&
+	       count_words(p->m, machine, "prfm") && !count_words(p->m, machine, "fmla");
+}
+
+/* How many steps of the program's loop one run of the machine code's loop does; 0: it cannot be told. */
+static int steps_of(const struct pairs *p, int loop)
+{
+	bool prefetches;
+	int sums = p->n->node[loop].s ? piped_sums(p->l, p->n->node[loop].s, &prefetches) : 0;
+	int made = sums ? count_words(p->m, p->of[loop], "fmla") : 0;
+	return !made ? 1 : made % sums ? 0 : made / sums;
+}
+
+/* Both list loops in the order of the program. Where they differ in number, the first ones are matched. */
+static void match(struct pairs *p, int loop, int machine)
+{
+	int *x = ARENA_ARRAY(p->a, int, p->n->n + 1), *y = ARENA_ARRAY(p->a, int, p->m->nloops + 1);
+	int nx = inner(p->n, loop, x), ny = inner_machine(p->m, machine, y);
+	p->of[loop] = machine;
+	for (int i = 0, k = 0; i < nx && k < ny; i++, k++) {
+		if (k + 1 < ny && fetches_ahead(p, x[i], y[k]))
+			p->ahead[x[i]] = y[k++];
+		match(p, x[i], y[k]);
+	}
 }
 
 /* The loop over the entry's range is a loop of machine code, too, the only one that is in none. */
@@ -56,25 +114,32 @@ static int range_loop(struct arena *a, const struct machine *m)
 	return inner_machine(m, 0, y) == 1 ? y[0] : 0;
 }
 
-static void add_cycles(struct arena *a, const struct nest_list *n, const struct machine *m,
-		       struct predict_work *out)
+static void add_runs(const struct pairs *p, int machine, double runs, bool *used, struct predict_work *out)
 {
-	int *of = ARENA_ARRAY(a, int, n->n + 1);
+	used[machine] = true;
+	out->cycles += runs * p->m->loop[machine].cycles;
+	out->instructions += runs * p->m->loop[machine].own;
+}
+
+static void add_cycles(struct arena *a, const struct loops *l, const struct nest_list *n,
+		       const struct machine *m, struct predict_work *out)
+{
+	struct pairs p = {a, l, n, m, ARENA_ARRAY(a, int, n->n + 1), ARENA_ARRAY(a, int, n->n + 1)};
 	bool *used = ARENA_ARRAY(a, bool, m->nloops + 1);
 	for (int i = 0; i < n->n; i++)
-		of[i] = -1;
-	match(a, n, m, 0, range_loop(a, m), of);
+		p.of[i] = -1;
+	match(&p, 0, range_loop(a, m));
 	for (int i = 0; i < n->n; i++) {
 		const struct nest_node *x = &n->node[i];
 		if (!is_loop(x))
 			continue;
+		int steps = p.of[i] < 0 ? 0 : steps_of(&p, i);
 		out->loops++;
-		out->unmatched += of[i] < 0;
-		if (of[i] < 0)
-			continue;
-		used[of[i]] = true;
-		out->cycles += x->runs * m->loop[of[i]].cycles;
-		out->instructions += x->runs * m->loop[of[i]].own;
+		out->unmatched += !steps;
+		if (steps)
+			add_runs(&p, p.of[i], x->runs / steps, used, out);
+		if (p.ahead[i])
+			add_runs(&p, p.ahead[i], x->runs, used, out);
 	}
 	for (int k = 1; k < m->nloops; k++)
 		out->unmatched += !used[k];
@@ -185,7 +250,7 @@ int predict_work(const struct task *t, const char *cand, const struct predict_cp
 		if (rc >= 0)
 			rc = machine_model(dir, cpu->triple, cpu->model, &code);
 		if (rc >= 0)
-			add_cycles(&a, &nest[e], &code, out);
+			add_cycles(&a, l, &nest[e], &code, out);
 	}
 	if (rc >= 0)
 		add_bytes(&c, cpu, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/predict_board.h"
+#include "platform/machine/board.h"
 #include <dirent.h>
 #include <ini.h>
 #include <limits.h>
@@ -12,8 +13,7 @@ enum { MOST_LIKE = 8 };
 struct reading {
 	char core[32], features[64], model[32], like[64], triple[48];
 	double mhz, flops, gbs[4];
-	int64_t cache[3]; /* KiB; -1: not said */
-	bool own;         /* not a file that it is like */
+	bool own; /* not a file that it is like */
 };
 
 static bool number(const char *value, double least, double most, double *out)
@@ -51,9 +51,6 @@ static int take(void *ctx, const char *section, const char *key, const char *val
 	bool good = true;
 	if (!strcmp(section, "predict") && r->own)
 		good = predict_key(r, key, value);
-	for (int i = 0; i < 3 && !strcmp(section, "caches"); i++)
-		if (key[0] == 'l' && key[1] == '1' + i && !key[2] && r->cache[i] < 0)
-			r->cache[i] = atoll(value);
 	if (!*section && !strcmp(key, "like"))
 		snprintf(r->like, sizeof r->like, "%s", value);
 	if (!strcmp(section, "build") && !strcmp(key, "triple") && !*r->triple)
@@ -64,7 +61,7 @@ static int take(void *ctx, const char *section, const char *key, const char *val
 static int read_all(const char *dir, const char *board, struct reading *r)
 {
 	char path[PATH_MAX], at[64];
-	*r = (struct reading){.cache = {-1, -1, -1}, .own = true};
+	*r = (struct reading){.own = true};
 	snprintf(at, sizeof at, "%s", board);
 	for (int i = 0; *at && i < MOST_LIKE; i++) {
 		if (strchr(at, '/') || snprintf(path, sizeof path, "%s/%s.conf", dir, at) >= PATH_MAX)
@@ -84,13 +81,16 @@ static int read_all(const char *dir, const char *board, struct reading *r)
 int predict_board(const char *dir, const char *board, struct predict_cpu *out)
 {
 	struct reading r;
+	struct board_file file;
 	struct target *t = &out->target;
 	int rc = read_all(dir, board, &r);
+	if (rc >= 0)
+		rc = board_read(dir, board, &file);
 	if (rc < 0)
 		return rc;
 	if (!*r.core)
 		return fail(E_NOTFOUND, "%s/%s.conf has no section [predict]", dir, board);
-	if (!*r.model || !r.mhz || !r.flops || !r.gbs[3] || !*r.triple || r.cache[0] <= 0)
+	if (!*r.model || !r.mhz || !r.flops || !r.gbs[3] || !*r.triple)
 		return fail(E_CORRUPT, "%s/%s.conf: [predict] needs core, model, mhz, flops and gbs", dir,
 			    board);
 	*out = (struct predict_cpu){.mhz = r.mhz};
@@ -101,9 +101,12 @@ int predict_board(const char *dir, const char *board, struct predict_cpu *out)
 	snprintf(t->cpu, sizeof t->cpu, "%s", r.core);
 	snprintf(t->features + strlen(t->features), sizeof t->features - strlen(t->features), "%s%s",
 		 *r.features ? "," : "", r.features);
-	t->l1_bytes = r.cache[0] << 10;
-	t->l2_bytes = r.cache[1] > 0 ? r.cache[1] << 10 : 0;
-	t->l3_bytes = r.cache[2] > 0 ? r.cache[2] << 10 : 0;
+	t->l2_bytes = 0;
+	if (!board_fill(&file, NULL, t))
+		return fail(
+		    E_CORRUPT,
+		    "%s/%s.conf: a prediction needs the caches of the cluster %s, or a section [caches]", dir,
+		    board, r.core);
 	t->fma_gflops = r.mhz * r.flops / 1e3;
 	memcpy(t->bw_gbs, r.gbs, sizeof t->bw_gbs);
 	memcpy(out->gbs, r.gbs, sizeof out->gbs);

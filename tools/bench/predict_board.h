@@ -16,8 +16,8 @@
 
 enum { MOST_BOARDS = 64 };
 
-/* E_NOTFOUND: there is no such file, or it has no [predict]. E_CORRUPT: it is wrong; the text says what. Of
- * what it is `like`, caches are taken. */
+/* E_NOTFOUND: there is no such file, or it has no [predict]. E_CORRUPT: it is wrong; the text says what.
+ * The caches of `core`, and what LLVM orders instructions for, are read by platform/machine/board.h. */
 int predict_board(const char *dir, const char *board, struct predict_cpu *out) MUST_CHECK;
 /* Names of the boards that have a [predict], sorted. Returns their number. */
 int predict_boards(const char *dir, struct arena *a, const char *names[MOST_BOARDS]) MUST_CHECK;

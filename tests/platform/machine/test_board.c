@@ -106,6 +106,7 @@ TEST(unknown_machine)
 	struct board_file b;
 	sysroot_begin(&root);
 	CHECK_FAILS(board_find(BOARDS, root.root, "riscv64", &b), E_NOTFOUND, "no file in");
+	CHECK_FAILS(board_read(BOARDS, "nowhere", &b), E_CORRUPT, "nowhere.conf: cannot be read");
 	CHECK_FAILS(board_find("/nowhere", root.root, "aarch64", &b), E_NOTFOUND, "no folder of boards");
 	sysroot_end(&root);
 }

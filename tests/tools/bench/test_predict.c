@@ -357,11 +357,16 @@ TEST(boards_are_read)
 	CHECK_OK(predict_board("configs/boards", "rpi4", &cpu));
 	CHECK(cpu.mhz == 1800 && cpu.target.l2_bytes == 1 << 20 && !cpu.target.l3_bytes && cpu.gbs[3] > 0);
 	CHECK(!strcmp(cpu.target.cpu, "cortex-a72") && cpu.target.lanes == 4);
+	CHECK(!cpu.target.schedule[0]);
+	CHECK_OK(predict_board("configs/boards", "rk3588", &cpu)); /* of the cluster that `core` names */
+	CHECK(cpu.target.l1_bytes == 64 << 10 && cpu.target.l2_bytes == 512 << 10 &&
+	      cpu.target.l3_bytes == 3072 << 10 && !strcmp(cpu.target.schedule, "neoverse-n1"));
 	CHECK_FAILS(predict_board("configs/boards", "x86", &cpu), E_NOTFOUND, "no section [predict]");
 	CHECK_FAILS(predict_board("configs/boards", "nowhere", &cpu), E_NOTFOUND, "nowhere");
 	CHECK_FAILS(predict_board("configs/boards", "../boards/rpi4", &cpu), E_NOTFOUND, "no board");
 	CHECK_OK(wrong_board(GOOD "gbs = 28 14 0 4\n"));
 	CHECK_FAILS(wrong_board(GOOD), E_CORRUPT, "needs");
+	CHECK_FAILS(wrong_board(strstr(GOOD "gbs = 28 14 0 4\n", "[build]")), E_CORRUPT, "caches");
 	CHECK_FAILS(wrong_board(GOOD "gbs = 28 14 0\n"), E_CORRUPT, ":10: the value is wrong");
 	CHECK_FAILS(wrong_board(GOOD "gbs = 28 14 0 4\nmhz = 1e9\n"), E_CORRUPT, ":11: the value is wrong");
 	CHECK_FAILS(wrong_board(BOARD "core = pdp-11\nmodel = x\nmhz = 1500\nflops = 8\ngbs = 1 1 0 1\n"),
