@@ -294,22 +294,31 @@ int topo_keep_to(const char *device, cpu_set_t *was)
 	return fail(E_NOTFOUND, "there is no cluster %.40s of processors here; there are: %s", device, names);
 }
 
-/* Package and core as one number; if sysfs has none, each cpu counts as a core. */
-static int64_t core_of(const char *root, int cpu)
+/* A number of the core: its first hardware thread. A kernel that does not list the threads numbers the cores
+ * of each cluster of a package; if it shows no core either, each cpu counts as one. */
+static uint64_t core_of(const char *root, int cpu)
 {
-	int64_t core = cpu_number(root, cpu, "topology/core_id", 0),
-		package = cpu_number(root, cpu, "topology/physical_package_id", -1);
-	return core < 0 ? -1 - cpu : core + (package + 1) * ((int64_t)1 << 32);
+	char threads[16], *end;
+	if (cpu_text(root, cpu, "topology/thread_siblings_list", threads, sizeof threads)) {
+		long first = strtol(threads, &end, 10);
+		if (end != threads && first >= 0 && first < CPU_SETSIZE)
+			return (uint64_t)first;
+	}
+	long core = cpu_number(root, cpu, "topology/core_id", 0),
+	     cluster = cpu_number(root, cpu, "topology/cluster_id", 0),
+	     package = cpu_number(root, cpu, "topology/physical_package_id", 0);
+	return core < 0 ? (uint64_t)cpu
+			: (uint64_t)(package + 2) << 54 ^ (uint64_t)(cluster + 1) << 27 ^ (uint64_t)core;
 }
 
 int topo_firsts(const char *root, const cpu_set_t *set, int *cpu, int room)
 {
-	int64_t seen[CPU_SETSIZE];
+	uint64_t seen[CPU_SETSIZE];
 	int n = 0;
 	for (int c = 0; c < CPU_SETSIZE; c++) {
 		if (!CPU_ISSET(c, set))
 			continue;
-		int64_t id = core_of(root, c);
+		uint64_t id = core_of(root, c);
 		int i = 0;
 		while (i < n && seen[i] != id)
 			i++;
