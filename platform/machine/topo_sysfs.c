@@ -46,7 +46,8 @@ static long cpu_number(const char *root, int cpu, const char *leaf, long least)
 	return end == v || *end || n < least || n > MOST_SPEED ? -1 : n;
 }
 
-/* What the core is: by its main ID register, else by the device tree, whose names begin with a vendor's. */
+/* What the core is: by its main ID register, else by the device tree, whose names begin with a vendor's. Each
+ * name passes topo_is_name, so that it is one of a device. */
 static void read_kind(const char *root, int cpu, struct kind *k)
 {
 	char v[64];
@@ -57,7 +58,7 @@ static void read_kind(const char *root, int cpu, struct kind *k)
 	if (name)
 		snprintf(k->core, sizeof k->core, "%s", name);
 	else if (k->midr)
-		snprintf(k->core, sizeof k->core, "%02x-%03x", k->midr >> 24, k->midr >> 4 & 0xfff);
+		snprintf(k->core, sizeof k->core, "id-%02x-%03x", k->midr >> 24, k->midr >> 4 & 0xfff);
 	else if (cpu_text(root, cpu, "of_node/compatible", v, sizeof v)) {
 		const char *comma = strchr(v, ',');
 		snprintf(k->core, sizeof k->core, "%.31s", comma && comma[1] ? comma + 1 : v);
@@ -65,6 +66,8 @@ static void read_kind(const char *root, int cpu, struct kind *k)
 	}
 	for (char *c = k->core; *c; c++) /* it becomes a word of the target's text */
 		*c = isalnum((unsigned char)*c) || *c == '.' || *c == '_' ? *c : '-';
+	if (!topo_is_name(k->core))
+		snprintf(k->core, sizeof k->core, "core");
 }
 
 static short find_kind(struct board *b, const struct kind *k)
@@ -279,8 +282,14 @@ int topo_keep_to(const char *device, cpu_set_t *was)
 	struct clusters c;
 	const char *name = topo_cluster_of(device);
 	topo_allowed(was);
-	if (!topo_is_name(name))
+	if (!name)
 		return E_OK;
+	if (!topo_is_name(name))
+		return fail(
+		    E_USAGE,
+		    "device '%.40s': must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices` lists "
+		    "what there is",
+		    device);
 	topo_clusters("", was, &c);
 	const struct cluster *of = topo_named(&c, name);
 	if (of)

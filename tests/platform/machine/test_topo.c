@@ -106,6 +106,9 @@ static void put_cpu(const struct sysroot *b, int cpu, const struct cpu *k, enum 
 #define A78 "411fd410"
 #define DENVER "4e0f0030"
 #define X4 "410fd821"
+#define KRYO "51df8034"
+#define ICESTORM "611f0220"
+#define MONGOOSE "534f0020"
 
 /* Boards, and their clusters as NAME:CORES@SPEED. online: "" leaves the file out. */
 static const struct {
@@ -143,7 +146,7 @@ static const struct {
       {A76, 0, 981, 2304000}}},
     {"Jetson TX2, all at one capacity and clock",
      "0-5",
-     "cortex-a57:0,3,4,5@100 4e-003:1,2@100",
+     "cortex-a57:0,3,4,5@100 id-4e-003:1,2@100",
      {{A57, 0, 1024, 2035200},
       {DENVER, 0, 1024, 2035200},
       {DENVER, 0, 1024, 2035200},
@@ -185,7 +188,7 @@ static const struct {
       {A78, 0, 1024}}},
     {"an unknown big core",
      "0-3",
-     "41-d82:3@100 cortex-a55:0,1,2@24",
+     "id-41-d82:3@100 cortex-a55:0,1,2@24",
      {{A55, 0, 250}, {A55, 0, 250}, {A55, 0, 250}, {X4, 0, 1024}}},
     {"a 32-bit kernel, which shows no registers",
      "0-3",
@@ -214,6 +217,18 @@ static const struct {
     {"a list backwards", "3-1", "core:0@100", {{0, 0, 1024}}},
     {"a register of nonsense", "0-1", "core:0,1@100", {{"zzzz", 0}, {"", 0}}},
     {"an odd name", "0", "a-b--c-:0@100", {{0, "v,a b\"\\c="}}},
+    {"cores whose numbers have no letters",
+     "0-7",
+     "id-51-803:6,7@100 id-61-022:4,5@80 id-53-002:2,3@60 cortex-a55:0,1@24",
+     {{A55, 0, 250},
+      {A55, 0, 250},
+      {MONGOOSE, 0, 620},
+      {MONGOOSE, 0, 620},
+      {ICESTORM, 0, 820},
+      {ICESTORM, 0, 820},
+      {KRYO, 0, 1024},
+      {KRYO, 0, 1024}}},
+    {"a name without a letter", "0", "core:0@100", {{0, "v,12-3"}}},
 };
 enum { BOARDS = sizeof boards / sizeof *boards };
 
@@ -252,6 +267,8 @@ TEST(clusters_of_boards)
 		put_board(&b, i, (enum cores)(n % CORES_WAYS));
 		topo_clusters(b.root, NULL, &c);
 		describe(&c, found, sizeof found);
+		for (int k = 0; k < c.n; k++)
+			CHECK(topo_is_name(c.of[k].name));
 		if (strcmp(found, boards[i].clusters))
 			printf("%s: found %s\n", boards[i].what, found);
 		CHECK(!strcmp(found, boards[i].clusters));
@@ -351,6 +368,31 @@ TEST(each_cluster_has_a_key)
 	CHECK(!strcmp(t.cpu, "cortex-a53") && !key_equal(big, target_key(&t)));
 	sysroot_end(&on);
 	sysroot_end(&off);
+}
+
+/* A device cpu:NAME binds, or fails; names of other devices do nothing. */
+TEST(kept_to_a_cluster)
+{
+	static const char *const bad[] = {"cpu:", "cpu:51-803", "cpu:0", "cpu:a b", "cpu:a/b"};
+	struct clusters c;
+	cpu_set_t all, was, now;
+	char name[TOPO_NAME + 8];
+	topo_allowed(&all);
+	topo_clusters("", &all, &c);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(topo_keep_to(bad[i], &was), E_USAGE, "must be cpu, cpu:CLUSTER");
+	CHECK_FAILS(topo_keep_to("cpu:id-51-803", &was), E_NOTFOUND, "there is no cluster cpu:id-51-803");
+	CHECK_OK(topo_keep_to("cpu", &was));
+	CHECK_OK(topo_keep_to("cuda:0", &was));
+	topo_allowed(&now);
+	CHECK(CPU_EQUAL(&now, &all) && CPU_EQUAL(&was, &all));
+	for (int i = 0; i < c.n; i++) {
+		snprintf(name, sizeof name, "cpu:%s", c.of[i].name);
+		CHECK_OK(topo_keep_to(name, &was));
+		topo_allowed(&now);
+		CHECK(CPU_EQUAL(&now, &c.of[i].cpus) && CPU_EQUAL(&was, &all));
+		CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+	}
 }
 
 /* Lists are read as they are printed, and others are refused. */
