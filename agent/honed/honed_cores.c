@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cores of the board's clusters, and which of them jobs use. */
 #include "agent/honed/honed_parts.h"
+#include "platform/machine/topo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,14 +28,22 @@ int jobs_cores(const struct honed *h, const char *device)
 	return __builtin_popcountll(device_cores(h, device));
 }
 
-/* Chooses the device's cores that the fewest jobs use; among these the fastest. More threads than it has
- * cores may use all of the board's. */
+int jobs_threads(const struct honed *h, const char *device, int threads)
+{
+	int cores = jobs_cores(h, device);
+	if (!device_is_processor(device))
+		return 1;
+	return topo_cluster_of(device) && threads > cores ? cores : threads;
+}
+
+/* Chooses the device's cores that the fewest jobs use; among these the fastest. More threads of "cpu" than
+ * its cluster has cores may use all of the board's. */
 uint64_t jobs_cpus(const struct honed *h, const char *device, int threads)
 {
 	uint64_t may = device_cores(h, device), mask = 0;
 	int cores = __builtin_popcountll(may);
 	if (threads < 1 || threads >= cores)
-		return threads > cores ? all_cores(h) : may;
+		return threads > cores && !topo_cluster_of(device) ? all_cores(h) : may;
 	for (int k = 0; k < threads; k++) {
 		int best = -1, least = HONED_JOBS + 1;
 		for (int c = 0; c < h->o.ncpus; c++) {

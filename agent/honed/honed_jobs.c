@@ -259,16 +259,18 @@ static void box_begins(struct honed *h)
 static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 {
 	const struct conf_model *m = j->model >= 0 ? h->models.list[j->model].conf : &j->as;
+	const int threads = j->threads > 0 ? j->threads : m->threads;
 	struct honed_action a = {.kind = HA_START,
 				 .job = j->number,
 				 .model = m,
-				 .threads = !device_is_processor(j->device) ? 1
-					    : j->threads > 0                ? j->threads
-									    : m->threads,
+				 .threads = jobs_threads(h, j->device, threads),
 				 .budget_ns = budget_ns,
 				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
 	int cpus[64];
+	if (a.threads < threads && device_is_processor(j->device))
+		honed_log(h, 1, "%s: threads = %d is more than %s has cores: tuning for %d thread%s",
+			  job_label(h, j).text, threads, j->device, a.threads, plural_s(a.threads));
 	if (h->o.mode == HONED_BOX && !h->models.boxing)
 		box_begins(h);
 	j->cpus = jobs_cpus(h, j->device, a.threads + jobs_spare(h, j->device, a.threads));

@@ -432,12 +432,17 @@ static bool scale_to(struct kept_model *m, double ms)
 	return true;
 }
 
+static bool is_on_processor(const struct kept_model *m)
+{
+	return device_is_processor(conf_device_name(m->conf->device));
+}
+
 /* Takes a time of the present kernels. On a processor, a gain of more than BELIEVED on a first time that is
  * not sure says that this time was too long. */
 static void believe(struct kept_model *m, double now_ms)
 {
 	m->now_ms = now_ms;
-	if (!m->sure && !m->conf->device && m->before_ms > BELIEVED * now_ms)
+	if (!m->sure && is_on_processor(m) && m->before_ms > BELIEVED * now_ms)
 		m->before_ms = BELIEVED * now_ms;
 }
 
@@ -481,7 +486,7 @@ bool model_rough(const struct kept_model *m)
  * ones. */
 static void take_gain(struct kept_model *m, const struct request *done)
 {
-	bool may_lose = !done->disturbed || (m->conf->device && (m->bare || done->missing < m->missing));
+	bool may_lose = !done->disturbed || (!is_on_processor(m) && (m->bare || done->missing < m->missing));
 	bool both = done->before_ms > 0 && done->now_ms > 0;
 	double now_ms = both ? m->now_ms * (done->now_ms / done->before_ms) : 0;
 	if (!done->kept || m->before_ms <= 0)

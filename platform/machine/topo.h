@@ -18,7 +18,7 @@ enum { TOPO_CLUSTERS = 8, TOPO_CORES = 64, TOPO_NAME = 32 };
 
 struct cluster {
 	char name[TOPO_NAME]; /* that of its cores; "-2" behind it where an earlier cluster has the same */
-	char core[TOPO_NAME]; /* LLVM's name; "4e-003" (implementer, part) or the device tree's of cores that
+	char core[TOPO_NAME]; /* LLVM's name; "id-4e-003" (implementer, part) or the device tree's of cores that
 			       * LLVM has no name for; "core": not known */
 	uint32_t midr;        /* main ID register of the first core; 0: not known */
 	int speed;      /* percent of the first one's, by capacity or clock; 100: not known, or no less */
@@ -52,7 +52,7 @@ bool topo_is_name(const char *name);
 void topo_device(char out[TOPO_NAME + 8]);
 /* Binds this thread, and those that it starts, to the cluster of a device "cpu:NAME"; another name changes
  * nothing. *was: where it was allowed to run before. E_NOTFOUND: there is no such cluster; the text lists
- * them. */
+ * them. E_USAGE: NAME is none. */
 int topo_keep_to(const char *device, cpu_set_t *was) MUST_CHECK;
 /* The cores that this process may use: returns how many, at least 1. cpu[]: the first hardware thread of
  * each, the fastest cluster first, at most `room` of them. */

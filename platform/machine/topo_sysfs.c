@@ -46,7 +46,8 @@ static long cpu_number(const char *root, int cpu, const char *leaf, long least)
 	return end == v || *end || n < least || n > MOST_SPEED ? -1 : n;
 }
 
-/* What the core is: by its main ID register, else by the device tree, whose names begin with a vendor's. */
+/* What the core is: by its main ID register, else by the device tree, whose names begin with a vendor's. Each
+ * name passes topo_is_name, so that it is one of a device. */
 static void read_kind(const char *root, int cpu, struct kind *k)
 {
 	char v[64];
@@ -57,7 +58,7 @@ static void read_kind(const char *root, int cpu, struct kind *k)
 	if (name)
 		snprintf(k->core, sizeof k->core, "%s", name);
 	else if (k->midr)
-		snprintf(k->core, sizeof k->core, "%02x-%03x", k->midr >> 24, k->midr >> 4 & 0xfff);
+		snprintf(k->core, sizeof k->core, "id-%02x-%03x", k->midr >> 24, k->midr >> 4 & 0xfff);
 	else if (cpu_text(root, cpu, "of_node/compatible", v, sizeof v)) {
 		const char *comma = strchr(v, ',');
 		snprintf(k->core, sizeof k->core, "%.31s", comma && comma[1] ? comma + 1 : v);
@@ -65,6 +66,8 @@ static void read_kind(const char *root, int cpu, struct kind *k)
 	}
 	for (char *c = k->core; *c; c++) /* it becomes a word of the target's text */
 		*c = isalnum((unsigned char)*c) || *c == '.' || *c == '_' ? *c : '-';
+	if (!topo_is_name(k->core))
+		snprintf(k->core, sizeof k->core, "core");
 }
 
 static short find_kind(struct board *b, const struct kind *k)
@@ -279,8 +282,14 @@ int topo_keep_to(const char *device, cpu_set_t *was)
 	struct clusters c;
 	const char *name = topo_cluster_of(device);
 	topo_allowed(was);
-	if (!topo_is_name(name))
+	if (!name)
 		return E_OK;
+	if (!topo_is_name(name))
+		return fail(
+		    E_USAGE,
+		    "device '%.40s': must be cpu, cpu:CLUSTER, opencl:N or cuda:N; `hone devices` lists "
+		    "what there is",
+		    device);
 	topo_clusters("", was, &c);
 	const struct cluster *of = topo_named(&c, name);
 	if (of)
@@ -294,22 +303,31 @@ int topo_keep_to(const char *device, cpu_set_t *was)
 	return fail(E_NOTFOUND, "there is no cluster %.40s of processors here; there are: %s", device, names);
 }
 
-/* Package and core as one number; if sysfs has none, each cpu counts as a core. */
-static int64_t core_of(const char *root, int cpu)
+/* A number of the core: its first hardware thread. A kernel that does not list the threads numbers the cores
+ * of each cluster of a package; if it shows no core either, each cpu counts as one. */
+static uint64_t core_of(const char *root, int cpu)
 {
-	int64_t core = cpu_number(root, cpu, "topology/core_id", 0),
-		package = cpu_number(root, cpu, "topology/physical_package_id", -1);
-	return core < 0 ? -1 - cpu : core + (package + 1) * ((int64_t)1 << 32);
+	char threads[16], *end;
+	if (cpu_text(root, cpu, "topology/thread_siblings_list", threads, sizeof threads)) {
+		long first = strtol(threads, &end, 10);
+		if (end != threads && first >= 0 && first < CPU_SETSIZE)
+			return (uint64_t)first;
+	}
+	long core = cpu_number(root, cpu, "topology/core_id", 0),
+	     cluster = cpu_number(root, cpu, "topology/cluster_id", 0),
+	     package = cpu_number(root, cpu, "topology/physical_package_id", 0);
+	return core < 0 ? (uint64_t)cpu
+			: (uint64_t)(package + 2) << 54 ^ (uint64_t)(cluster + 1) << 27 ^ (uint64_t)core;
 }
 
 int topo_firsts(const char *root, const cpu_set_t *set, int *cpu, int room)
 {
-	int64_t seen[CPU_SETSIZE];
+	uint64_t seen[CPU_SETSIZE];
 	int n = 0;
 	for (int c = 0; c < CPU_SETSIZE; c++) {
 		if (!CPU_ISSET(c, set))
 			continue;
-		int64_t id = core_of(root, c);
+		uint64_t id = core_of(root, c);
 		int i = 0;
 		while (i < n && seen[i] != id)
 			i++;

@@ -511,14 +511,34 @@ static int no_such_cpu(const char *list)
 	return rc;
 }
 
+/* Refuses processors outside the cluster to which --device has bound this process: kernels would be tuned for
+ * and kept under another one. */
+static int check_in_cluster(const char *list, const cpu_set_t *set, const char *device)
+{
+	struct buf has = {0};
+	cpu_set_t own, both;
+	topo_allowed(&own);
+	CPU_AND(&both, &own, set);
+	if (!topo_cluster_of(device) || CPU_EQUAL(&both, set))
+		return E_OK;
+	topo_list_text(&own, &has);
+	int rc = fail(E_USAGE, "--cpus %s: of --device %s this process may use the processors %s", list, device,
+		      buf_str(&has));
+	buf_free(&has);
+	return rc;
+}
+
 /* Binds this process and its children to the processors of a list such as "0,2-3". */
-static int keep_to_cpus(const char *list)
+static int keep_to_cpus(const char *list, const char *device)
 {
 	cpu_set_t set;
 	if (!list)
 		return 0;
 	if (!topo_list(list, &set))
 		return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
+	int rc = check_in_cluster(list, &set, device);
+	if (rc < 0)
+		return rc;
 	cpu_set_t got; /* without the processors that do not exist or are not allowed */
 	if (sched_setaffinity(0, sizeof set, &set) < 0)
 		return errno == EINVAL ? no_such_cpu(list)
@@ -632,7 +652,7 @@ static int run_here(const struct args *a)
 	if (!board_host(&board))
 		board = (struct board_file){.box_ns = 0};
 	limit_memory(&board);
-	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
+	int rc = keep_to_cpus(arg_str(a, "cpus", NULL), arg_str(a, "device", "cpu"));
 	if (rc >= 0)
 		rc = choose_rigor(a, &board, &o);
 	if (rc >= 0)

@@ -22,17 +22,17 @@ static void say_mistakes(struct doctor *d, const char *dir)
 	buf_free(&mistakes);
 }
 
-static void say_caches(struct doctor *d, const char *what, const int64_t kib[3])
+static void say_caches(struct doctor *d, const char *what, const int64_t bytes[3])
 {
 	int64_t level;
-	if (kib[0] && sysfile_number(d->root, CACHE, &level))
+	if (bytes[0] && sysfile_number(d->root, CACHE, &level))
 		doctor_good(d, "%s.conf: the caches of %s are not used, because the kernel describes them",
 			    d->board.file, what);
-	else if (kib[0])
+	else if (bytes[0])
 		doctor_good(d,
 			    "%s.conf: the caches of %s have %" PRId64 ", %" PRId64 " and %" PRId64
 			    " KiB, which the kernel does not tell",
-			    d->board.file, what, kib[0] >> 10, kib[1] >> 10, kib[2] >> 10);
+			    d->board.file, what, bytes[0] >> 10, bytes[1] >> 10, bytes[2] >> 10);
 }
 
 /* What the keys of the file change. */

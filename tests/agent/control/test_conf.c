@@ -510,7 +510,7 @@ TEST(generated_names_of_devices)
 			name[k] = "abzAZ019-._:/ +\t"[rng_below(&r, rng_below(&r, 4) ? 11 : 16)];
 		CHECK(conf_is_device(name) == is_cluster(name));
 	}
-	CHECK(conf_is_device("cpu:cortex-a53") && conf_is_device("cpu:4e-003") && !conf_is_device("cpu:"));
+	CHECK(conf_is_device("cpu:cortex-a53") && conf_is_device("cpu:id-4e-003") && !conf_is_device("cpu:"));
 	CHECK(conf_is_device("cpu") && !conf_is_device("cpu:0") && !conf_is_device("opencl"));
 }
 

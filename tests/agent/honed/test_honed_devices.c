@@ -395,7 +395,8 @@ static int bits(uint64_t set)
 }
 
 /* Boards with two clusters, whose cores have any numbers: a job of a cluster uses its cores alone, as many as
- * it asks for, unless it asks for more than there are; and those of two clusters run side by side. */
+ * it asks for; and those of two clusters run side by side. A job that asks for more threads than the cluster
+ * has cores gets so many, and the log says so; one of "cpu" gets the board's other cores. */
 TEST(jobs_stay_on_their_cluster)
 {
 	struct rng r;
@@ -422,7 +423,15 @@ TEST(jobs_stay_on_their_cluster)
 		for (int i = 0; i < 2; i++) {
 			const uint64_t cpus = b->job_cpus[i + 1];
 			const int threads = b->model[i].threads, has = bits(own[i]);
-			bool good = threads > has ? bits(cpus) == n
+			const bool named = b->model[i].device, over = threads > has;
+			char told[40], log[80];
+			snprintf(told, sizeof told, "on %s threads %d", named ? b->model[i].device : "cpu",
+				 over && named ? has : threads);
+			snprintf(log, sizeof log, "threads = %d is more than cpu:cortex-a%d has cores", threads,
+				 i ? 55 : 76);
+			CHECK(board_says(b, told) && !board_says(b, log) == !(over && named));
+			bool good = over && named ? cpus == own[i]
+				    : over        ? bits(cpus) == n
 				    : threads	  ? !(cpus & ~own[i]) && bits(cpus) >= threads
 						  : cpus == own[i];
 			if (!good)

@@ -4,6 +4,7 @@
 #include "agent/tune/tune_parts.h"
 #include "kernels/onnx/import.h"
 #include "platform/base/log.h"
+#include "platform/machine/topo.h"
 #include "tests/lib/cli_model.h"
 #include "tests/lib/fake_owner.h"
 
@@ -467,6 +468,32 @@ TEST(a_worker_that_has_to_leave_at_its_start)
 	close(listener);
 	unlink(a.sun_path);
 	end();
+}
+
+/* The processors of --cpus are among those of the cluster of --device cpu:NAME that the process may use. */
+TEST(kept_to_cpus_of_a_cluster)
+{
+	struct clusters c;
+	cpu_set_t all, one;
+	char cpu[2][TOPO_NAME];
+	int first[2] = {-1, -1};
+	topo_allowed(&all);
+	topo_clusters("", &all, &c);
+	for (int i = 0, n = 0; i < CPU_SETSIZE && n < 2; i++)
+		if (CPU_ISSET(i, &c.of[0].cpus))
+			snprintf(cpu[n], sizeof *cpu, "%d", first[n] = i), n++;
+	if (first[1] < 0)
+		SKIP("one processor");
+	CPU_ZERO(&one);
+	CPU_SET((size_t)first[1], &one);
+	REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+	CHECK_RUN(2, "tune %s --device cpu:%s --cpus %s", steering(), c.of[0].name, cpu[0]);
+	CHECK_SAYS(cli_err, "this process may use the processors ");
+	CHECK_SAYS(cli_err, c.of[0].name);
+	CHECK_RUN(2, "tune %s --device cpu:%s --cpus %s,%s", steering(), c.of[0].name, cpu[0], cpu[1]);
+	CHECK_RUN(1, "tune %s --device cpu:%s --cpus %s --rigor cached --cache %s", steering(), c.of[0].name,
+		  cpu[1], in_dir("none"));
+	CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
 TEST(kept_to_cpus)

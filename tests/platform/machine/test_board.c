@@ -161,7 +161,7 @@ TEST(clusters_of_a_board)
 		  {"rockchip,rk3399", "cortex-a72", "", "4-5", "", 32, 1024, 0},
 		  {"rockchip,rk3588", "cortex-a55", "", "0-3", "", 32, 128, 3072},
 		  {"rockchip,rk3588", "cortex-a76", "", "4-7", "neoverse-n1", 64, 512, 3072},
-		  {"nvidia,tegra186", "generic", "4e-003", "1,2", "", 64, 2048, 0},
+		  {"nvidia,tegra186", "generic", "id-4e-003", "1,2", "", 64, 2048, 0},
 		  {"rockchip,rk3588", "generic", "", NULL, "", 64, 512, 3072}};
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		struct sysroot root;

@@ -47,13 +47,42 @@ struct cpu {
 	int capacity, khz;
 };
 
-static void put_cpu(const struct sysroot *b, int cpu, const struct cpu *k)
+/* How kernels tell which core a processor is: Linux since 6.0 with a device tree has one package, whose
+ * clusters each number their cores from 0; older ones show a cluster as a package. */
+enum cores { CORES_THREADS, CORES_CLUSTERS, CORES_PACKAGES, CORES_WAYS };
+
+static void put_topology(const struct sysroot *b, int cpu, const char *leaf, const char *text)
 {
+	char path[128];
+	snprintf(path, sizeof path, CPU_DIR "cpu%d/topology/%s", cpu, leaf);
+	sysroot_set(b, path, "%s\n", text);
+}
+
+static void put_core(const struct sysroot *b, int cpu, enum cores way, int cluster, int core,
+		     const cpu_set_t *threads)
+{
+	char text[32];
+	struct buf list = {0};
+	snprintf(text, sizeof text, "%d", core);
+	put_topology(b, cpu, "core_id", text);
+	snprintf(text, sizeof text, "%d", cluster);
+	put_topology(b, cpu, "physical_package_id", way == CORES_PACKAGES ? text : "0");
+	if (way != CORES_PACKAGES)
+		put_topology(b, cpu, "cluster_id", way == CORES_CLUSTERS ? text : "-1");
+	topo_list_text(threads, &list);
+	if (way == CORES_THREADS)
+		put_topology(b, cpu, "thread_siblings_list", buf_str(&list));
+	buf_free(&list);
+}
+
+static void put_cpu(const struct sysroot *b, int cpu, const struct cpu *k, enum cores way)
+{
+	cpu_set_t threads = {{0}};
+	CPU_SET((size_t)cpu, &threads);
+	put_core(b, cpu, way, cpu / 2, cpu % 2, &threads);
 	char path[128];
 	int n = snprintf(path, sizeof path, CPU_DIR "cpu%d/", cpu);
 	const size_t room = sizeof path - (size_t)n;
-	snprintf(path + n, room, "topology/core_id");
-	sysroot_set(b, path, "%d\n", cpu);
 	snprintf(path + n, room, "regs/identification/midr_el1");
 	if (k->midr)
 		sysroot_set(b, path, "0x00000000%s\n", k->midr);
@@ -77,6 +106,9 @@ static void put_cpu(const struct sysroot *b, int cpu, const struct cpu *k)
 #define A78 "411fd410"
 #define DENVER "4e0f0030"
 #define X4 "410fd821"
+#define KRYO "51df8034"
+#define ICESTORM "611f0220"
+#define MONGOOSE "534f0020"
 
 /* Boards, and their clusters as NAME:CORES@SPEED. online: "" leaves the file out. */
 static const struct {
@@ -114,7 +146,7 @@ static const struct {
       {A76, 0, 981, 2304000}}},
     {"Jetson TX2, all at one capacity and clock",
      "0-5",
-     "cortex-a57:0,3,4,5@100 4e-003:1,2@100",
+     "cortex-a57:0,3,4,5@100 id-4e-003:1,2@100",
      {{A57, 0, 1024, 2035200},
       {DENVER, 0, 1024, 2035200},
       {DENVER, 0, 1024, 2035200},
@@ -156,7 +188,7 @@ static const struct {
       {A78, 0, 1024}}},
     {"an unknown big core",
      "0-3",
-     "41-d82:3@100 cortex-a55:0,1,2@24",
+     "id-41-d82:3@100 cortex-a55:0,1,2@24",
      {{A55, 0, 250}, {A55, 0, 250}, {A55, 0, 250}, {X4, 0, 1024}}},
     {"a 32-bit kernel, which shows no registers",
      "0-3",
@@ -185,10 +217,22 @@ static const struct {
     {"a list backwards", "3-1", "core:0@100", {{0, 0, 1024}}},
     {"a register of nonsense", "0-1", "core:0,1@100", {{"zzzz", 0}, {"", 0}}},
     {"an odd name", "0", "a-b--c-:0@100", {{0, "v,a b\"\\c="}}},
+    {"cores whose numbers have no letters",
+     "0-7",
+     "id-51-803:6,7@100 id-61-022:4,5@80 id-53-002:2,3@60 cortex-a55:0,1@24",
+     {{A55, 0, 250},
+      {A55, 0, 250},
+      {MONGOOSE, 0, 620},
+      {MONGOOSE, 0, 620},
+      {ICESTORM, 0, 820},
+      {ICESTORM, 0, 820},
+      {KRYO, 0, 1024},
+      {KRYO, 0, 1024}}},
+    {"a name without a letter", "0", "core:0@100", {{0, "v,12-3"}}},
 };
 enum { BOARDS = sizeof boards / sizeof *boards };
 
-static void put_board(struct sysroot *b, int i)
+static void put_board(struct sysroot *b, int i, enum cores way)
 {
 	sysroot_begin(b);
 	if (boards[i].online[0])
@@ -196,7 +240,7 @@ static void put_board(struct sysroot *b, int i)
 	for (int cpu = 0; cpu < 8; cpu++) {
 		const struct cpu *k = &boards[i].cpu[cpu];
 		if (k->midr || k->compatible || k->capacity || k->khz)
-			put_cpu(b, cpu, k);
+			put_cpu(b, cpu, k, way);
 	}
 }
 
@@ -215,13 +259,16 @@ static void describe(const struct clusters *c, char *out, size_t n)
 
 TEST(clusters_of_boards)
 {
-	for (int i = 0; i < BOARDS; i++) {
+	for (int n = 0; n < BOARDS * CORES_WAYS; n++) {
 		struct sysroot b;
 		struct clusters c;
 		char found[512];
-		put_board(&b, i);
+		int i = n / CORES_WAYS;
+		put_board(&b, i, (enum cores)(n % CORES_WAYS));
 		topo_clusters(b.root, NULL, &c);
 		describe(&c, found, sizeof found);
+		for (int k = 0; k < c.n; k++)
+			CHECK(topo_is_name(c.of[k].name));
 		if (strcmp(found, boards[i].clusters))
 			printf("%s: found %s\n", boards[i].what, found);
 		CHECK(!strcmp(found, boards[i].clusters));
@@ -235,7 +282,7 @@ TEST(a_part_of_a_board)
 	for (int i = 0; i < BOARDS; i++) {
 		struct sysroot b;
 		struct clusters all, c;
-		put_board(&b, i);
+		put_board(&b, i, (enum cores)(i % CORES_WAYS));
 		topo_clusters(b.root, NULL, &all);
 		for (int bits = 1; bits < 256; bits++) {
 			cpu_set_t may, seen, online;
@@ -287,7 +334,7 @@ TEST(each_cluster_has_a_key)
 	for (int i = 0; i < BOARDS; i++) {
 		struct sysroot b;
 		struct clusters c;
-		put_board(&b, i);
+		put_board(&b, i, (enum cores)(i % CORES_WAYS));
 		topo_clusters(b.root, NULL, &c);
 		for (int lowered = 0; lowered < 2; lowered++) {
 			struct key key[TOPO_CLUSTERS];
@@ -313,14 +360,39 @@ TEST(each_cluster_has_a_key)
 	}
 	struct sysroot on, off;
 	struct target t;
-	put_board(&on, 0);
-	put_board(&off, 11);
+	put_board(&on, 0, CORES_THREADS);
+	put_board(&off, 11, CORES_CLUSTERS);
 	struct key big = key_of(on.root, 0x3f, false, &t);
 	CHECK(!strcmp(t.cpu, "cortex-a72") && !t.cluster[0] && t.cores == 2);
 	CHECK(key_equal(key_of(on.root, 0xf, false, &t), key_of(off.root, 0xf, false, &t)));
 	CHECK(!strcmp(t.cpu, "cortex-a53") && !key_equal(big, target_key(&t)));
 	sysroot_end(&on);
 	sysroot_end(&off);
+}
+
+/* A device cpu:NAME binds, or fails; names of other devices do nothing. */
+TEST(kept_to_a_cluster)
+{
+	static const char *const bad[] = {"cpu:", "cpu:51-803", "cpu:0", "cpu:a b", "cpu:a/b"};
+	struct clusters c;
+	cpu_set_t all, was, now;
+	char name[TOPO_NAME + 8];
+	topo_allowed(&all);
+	topo_clusters("", &all, &c);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(topo_keep_to(bad[i], &was), E_USAGE, "must be cpu, cpu:CLUSTER");
+	CHECK_FAILS(topo_keep_to("cpu:id-51-803", &was), E_NOTFOUND, "there is no cluster cpu:id-51-803");
+	CHECK_OK(topo_keep_to("cpu", &was));
+	CHECK_OK(topo_keep_to("cuda:0", &was));
+	topo_allowed(&now);
+	CHECK(CPU_EQUAL(&now, &all) && CPU_EQUAL(&was, &all));
+	for (int i = 0; i < c.n; i++) {
+		snprintf(name, sizeof name, "cpu:%s", c.of[i].name);
+		CHECK_OK(topo_keep_to(name, &was));
+		topo_allowed(&now);
+		CHECK(CPU_EQUAL(&now, &c.of[i].cpus) && CPU_EQUAL(&was, &all));
+		CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+	}
 }
 
 /* Lists are read as they are printed, and others are refused. */
@@ -369,6 +441,52 @@ TEST(hyper_threads)
 	sysroot_end(&b);
 }
 
+/* Boards of any clusters whose cores are numbered from 0 in each, with one to four threads each: neighbours,
+ * or one of each round. All threads of a core are one core, and no others are. */
+TEST(cores_numbered_in_each_cluster)
+{
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 90; i++) {
+		const enum cores way = (enum cores)(i % CORES_WAYS);
+		int core_of[64], cluster_of[64], within[64], cpu[TOPO_CORES], cores = 0, firsts = 0;
+		const int threads = 1 + (int)rng_below(&r, 4), clusters = 1 + (int)rng_below(&r, 3);
+		const bool rounds = rng_below(&r, 2);
+		for (int k = 0; k < clusters; k++)
+			for (int n = 1 + (int)rng_below(&r, 5), at = 0; at < n; at++, cores++) {
+				cluster_of[cores] = k;
+				within[cores] = at;
+			}
+		struct sysroot b;
+		struct clusters c;
+		cpu_set_t part = {{0}};
+		bool seen[64] = {false};
+		sysroot_begin(&b);
+		sysroot_set(&b, CPU_DIR "online", "0-%d\n", cores * threads - 1);
+		for (int k = 0; k < cores * threads; k++) {
+			core_of[k] = rounds ? k % cores : k / threads;
+			cpu_set_t own = {{0}};
+			for (int t = 0; t < threads; t++)
+				CPU_SET((size_t)(rounds ? core_of[k] + t * cores : core_of[k] * threads + t),
+					&own);
+			put_core(&b, k, way, cluster_of[core_of[k]], within[core_of[k]], &own);
+			if (rng_below(&r, 2))
+				CPU_SET((size_t)k, &part);
+		}
+		topo_clusters(b.root, NULL, &c);
+		CHECK(c.n == 1 && c.of[0].cores == cores);
+		int n = topo_firsts(b.root, &part, cpu, TOPO_CORES);
+		for (int k = 0; k < cores * threads; k++)
+			if (CPU_ISSET(k, &part) && !seen[core_of[k]]) {
+				seen[core_of[k]] = true;
+				CHECK(firsts < n && cpu[firsts] == k);
+				firsts++;
+			}
+		CHECK(firsts == n);
+		sysroot_end(&b);
+	}
+}
+
 /* Files with anything in them: the clusters are always whole. */
 TEST(random_files)
 {
@@ -378,8 +496,10 @@ TEST(random_files)
 					    "0-3,5\n",  "arm,cortex-a53",
 					    "\xff\xfe", "0-1023\n",
 					    ",",        "700 x\n"};
-	static const char *const leaves[] = {"cpu_capacity", "cpufreq/cpuinfo_max_freq", "of_node/compatible",
-					     "regs/identification/midr_el1", "topology/core_id"};
+	static const char *const leaves[] = {"cpu_capacity",       "cpufreq/cpuinfo_max_freq",
+					     "of_node/compatible", "regs/identification/midr_el1",
+					     "topology/core_id",   "topology/thread_siblings_list",
+					     "topology/cluster_id"};
 	struct rng r;
 	rng_seed(&r, 11);
 	for (int i = 0; i < 60; i++) {
@@ -392,7 +512,7 @@ TEST(random_files)
 		for (int k = 0; k < 30; k++) {
 			char path[96];
 			snprintf(path, sizeof path, CPU_DIR "cpu%d/%s", (int)rng_below(&r, 14),
-				 leaves[rng_below(&r, 5)]);
+				 leaves[rng_below(&r, 7)]);
 			sysroot_set(&b, path, "%s", texts[rng_below(&r, 12)]);
 		}
 		topo_clusters(b.root, NULL, &c);
