@@ -391,8 +391,8 @@ int64_t boot_next(const struct honed *h);
 /* Number of cores that kernels for the device run on: of "cpu" those of the fastest cluster. */
 int jobs_cores(const struct honed *h, const char *device);
 int jobs_unused_cores(const struct honed *h, const char *device); /* of these */
-/* Threads of a job that asks for so many (0: hone tune chooses): one on a device other than the processor, and
- * on "cpu:NAME" no more than the cluster has cores, because results for threads elsewhere are not its own. */
+/* Threads of a job that asks for so many (0: hone tune chooses): one on a device other than the processor,
+ * and on "cpu:NAME" no more than the cluster has cores, because other cores' results are not its own. */
 int jobs_threads(const struct honed *h, const char *device, int threads);
 uint64_t jobs_cpus(const struct honed *h, const char *device, int threads);
 /* Whether the jobs on the processor may leave no core for those on other devices, whose names `devices` gets;

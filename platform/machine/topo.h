@@ -18,8 +18,8 @@ enum { TOPO_CLUSTERS = 8, TOPO_CORES = 64, TOPO_NAME = 32 };
 
 struct cluster {
 	char name[TOPO_NAME]; /* that of its cores; "-2" behind it where an earlier cluster has the same */
-	char core[TOPO_NAME]; /* LLVM's name; "id-4e-003" (implementer, part) or the device tree's of cores that
-			       * LLVM has no name for; "core": not known */
+	char core[TOPO_NAME]; /* LLVM's name; "id-4e-003" (implementer, part) or the device tree's of cores
+			       * that LLVM has no name for; "core": not known */
 	uint32_t midr;        /* main ID register of the first core; 0: not known */
 	int speed;      /* percent of the first one's, by capacity or clock; 100: not known, or no less */
 	int cores;      /* physical ones */
