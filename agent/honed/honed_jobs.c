@@ -538,7 +538,7 @@ static void log_done(struct honed *h, const struct honed_job *j, const struct re
 			 r->before_ms);
 	else
 		snprintf(times, sizeof times, "the network was not measured");
-	if (r->missing > 0)
+	if (r->missing > 0 && !r->text[0]) /* where nothing was tried, that says enough */
 		snprintf(missing, sizeof missing, "; %d kernel%s not made yet", r->missing,
 			 plural_s(r->missing));
 	if (r->promise >= 0)

@@ -224,8 +224,8 @@ double model_processor_wins(const struct honed *h, const struct kept_model *m)
 		return 0;
 	for (int i = 0; i < h->models.n; i++) {
 		const struct kept_model *o = &h->models.list[i];
-		if (!o->conf->device && o->now_ms > 0 && o->now_ms < ms &&
-		    !strcmp(o->conf->name, m->conf->name))
+		if (device_is_processor(conf_device_name(o->conf->device)) && o->now_ms > 0 &&
+		    o->now_ms < ms && !strcmp(o->conf->name, m->conf->name))
 			ms = o->now_ms;
 	}
 	return ms < m->now_ms * (1 - PROCESSOR_WINS) ? ms : 0;

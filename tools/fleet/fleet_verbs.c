@@ -377,7 +377,8 @@ const struct cmd fleet_cmd_rename = {
     .details =
 	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
 	"beside the board's id. BOARD is its id, the first digits of it, or its present\n"
-	"name if no other board has it. NAME must be no other board's.",
+	"name if no other board has it. NAME must be no other board's. The board learns it\n"
+	"with the answer to its next upload, and shows the former one until then.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = db_opts,

@@ -219,7 +219,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 				   : (struct roof){0};
 	double peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0, pct = roof_pct(&roof, cores, ns);
 	bool bytes = placed_on_bytes(k[i].label);
-	const char *peak_why = roof_peak_why(peak_pct, bytes);
+	const char *peak_why = roof_peak_why(peak_pct, bytes, k[i].pairs);
 	return (struct kernel_row){
 	    .roof = roof,
 	    .us = ns / 1e3,
@@ -228,7 +228,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 	    .peak_pct = peak_pct,
 	    .roofline_pct = pct,
 	    .peak_why = peak_why,
-	    .low = (peak_why && !bytes) || roof_low(&roof, pct),
+	    .low = (peak_why && !bytes && !k[i].pairs) || roof_low(&roof, pct),
 	};
 }
 

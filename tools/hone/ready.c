@@ -253,8 +253,9 @@ int ready_require(const struct args *a, const struct ready *r)
 	}
 	if (missing > NAMED)
 		buf_printf(&names, " and %d more", missing - NAMED);
-	next_words(a, "tune", r->model.path, " --rigor estimate", *r->cache_dir ? r->cache_dir : NULL,
-		   &remedy);
+	next_words(a, "tune", r->model.path,
+		   arg_has(a, "submit") && arg_given(a, "submit") ? " --budget 60s" : " --rigor estimate",
+		   *r->cache_dir ? r->cache_dir : NULL, &remedy);
 	int rc = !missing ? 0
 			  : fail(E_NOTFOUND, "%s: %d of %d kernel%s %s not in the cache: %s; `%s` makes %s",
 				 r->model.path, missing, tasks, plural_s(tasks), missing == 1 ? "is" : "are",

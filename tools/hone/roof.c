@@ -23,6 +23,8 @@ static const char low_peak[] =
 static const char low_f32[] =
     "above 100 %, where the peak was measured too low, because other programs or a lower clock slowed the "
     "machine then; hone devices shows the peak";
+static const char of_pairs[] =
+    "above 100 %, as the peak is that of f32; products of 16-bit floats reach up to twice as much";
 static const char of_bytes[] =
     "above 100 %, as the peak is that of f32; dot products of bytes reach up to four times as much";
 
@@ -94,9 +96,9 @@ bool roof_low(const struct roof *r, double pct)
 	return roof_why(r, pct) == low_peak;
 }
 
-const char *roof_peak_why(double pct, bool on_bytes)
+const char *roof_peak_why(double pct, bool on_bytes, bool on_pairs)
 {
-	return pct <= MOST_OF_PEAK ? NULL : on_bytes ? of_bytes : low_f32;
+	return pct <= MOST_OF_PEAK ? NULL : on_bytes ? of_bytes : on_pairs ? of_pairs : low_f32;
 }
 
 void roof_cell(struct roof_notes *n, const struct roof *r, double pct, char out[24])

@@ -30,7 +30,7 @@ const char *roof_why(const struct roof *r, double pct);
 /* Whether the reason is that the peak was measured too low. */
 bool roof_low(const struct roof *r, double pct);
 /* Why a kernel's share of the f32 peak alone is above 105 %, as clocks vary by a few; NULL: it is not. */
-const char *roof_peak_why(double pct, bool on_bytes);
+const char *roof_peak_why(double pct, bool on_bytes, bool on_pairs);
 
 /* The reasons among the rows of a table. */
 struct roof_notes {

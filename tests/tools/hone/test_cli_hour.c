@@ -404,7 +404,7 @@ TEST(next_names_what_exists)
 	CHECK_SAYS(cli_err, "`hone tune MODEL --budget 20s --cache ");
 	CHECK(!strstr(cli_err, "Next: "));
 	CHECK_RUN(0, "export -o %s --cache %s", in_dir("some.json"), in_dir("cache"));
-	CHECK_SAYS(cli_err, "on another board, hone import takes these records\nNext: hone import ");
+	CHECK_SAYS(cli_err, "on another board, hone import takes these lines\nNext: hone import ");
 	CHECK_RUN(0, "report %s -o %s --threads 1 --cache %s", steering(), in_dir("page.html"),
 		  in_dir("cache"));
 	CHECK_SAYS(cli_err, "page.html in a browser\nNext: hone tune "); /* it was not tuned */

@@ -69,9 +69,10 @@ TEST(above_100_is_explained)
 
 TEST(shares_of_the_peak_are_explained)
 {
-	CHECK(!roof_peak_why(104, false) && !roof_peak_why(104, true));
-	CHECK(strstr(roof_peak_why(106, false), "measured too low"));
-	CHECK(strstr(roof_peak_why(106, true), "dot products of bytes"));
+	CHECK(!roof_peak_why(104, false, false) && !roof_peak_why(104, true, true));
+	CHECK(strstr(roof_peak_why(106, false, false), "measured too low"));
+	CHECK(strstr(roof_peak_why(106, true, false), "dot products of bytes"));
+	CHECK(strstr(roof_peak_why(106, false, true), "products of 16-bit floats"));
 	CHECK(roof_low(&(struct roof){1, false}, 103) && !roof_low(&(struct roof){1, true}, 147));
 	CHECK(!roof_low(&(struct roof){1, false}, 100));
 }
