@@ -132,14 +132,19 @@ TEST(a_short_box_leaves_a_better_gain)
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("long-box"));
 	CHECK_RUN(0, "tune %s --budget 6s --threads 1 --cache %s", steering(), cache);
-	struct gain g = stored(cache);
-	REQUIRE(g.faster.rounds > 0);
-	snprintf(g.date, sizeof g.date, "2026-01-02 03:04 UTC");
-	g.faster = (struct faster){2.5, 2.4999, 2.5001, 400};
-	g.machine = (struct disturbance){100, 0, ""};
-	put_gain(cache, &g);
-	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
-	CHECK(stored(cache).faster.rounds == 400 && !strcmp(stored(cache).date, g.date));
+	struct gain g, now;
+	int tries = 0;
+	do { /* a box may choose others of the kernels that are equally fast: then the gain is of those */
+		g = stored(cache);
+		REQUIRE(g.faster.rounds > 0);
+		snprintf(g.date, sizeof g.date, "2026-01-02 03:04 UTC");
+		g.faster = (struct faster){2.5, 2.4999, 2.5001, 400};
+		g.machine = (struct disturbance){100, 0, ""};
+		put_gain(cache, &g);
+		CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);
+		now = stored(cache);
+	} while (!key_equal(now.made_of, g.made_of) && ++tries < 5);
+	CHECK(now.faster.rounds == 400 && !strcmp(now.date, g.date));
 	g.made_of.lo++;
 	put_gain(cache, &g);
 	CHECK_RUN(0, KERNELS_ONCE, steering(), "", cache);

@@ -259,11 +259,14 @@ TEST(next_names_the_program_as_it_was_called)
 	static const char *const called[][2] = {{"hone", "Next: hone tune "},
 						{"build/hone", "Next: build/hone tune "},
 						{"./a b/hone", "Next: './a b/hone' tune "}};
+	const char *known = steering(); /* made here: making it takes hone's words away */
 	for (size_t i = 0; i < sizeof called / sizeof *called; i++) {
 		fflush(NULL);
 		pid_t pid = fork();
 		if (pid == 0) {
-			char *argv[] = {(char *)called[i][0], "tasks", (char *)steering(), NULL};
+			char *argv[] = {(char *)called[i][0], "tasks", (char *)known, NULL};
+			setenv("XDG_CACHE_HOME", in_dir("nobody"),
+			       1); /* whoever runs this may have tuned it */
 			redirect(1, in_dir("called-out"));
 			redirect(2, in_dir("called-err"));
 			_exit(hone_main(3, argv));
