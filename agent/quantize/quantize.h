@@ -62,7 +62,7 @@ struct quantize_report {
 	struct quantize_layer *layer; /* in the graph's order */
 	int examples, held_out;       /* numbers of examples */
 	double predicted;             /* by the scan, of what is quantised; NAN: no scan */
-	/* Of all together; NAN: no example was held out, or it was not measured. */
+	/* These are the errors of all layers together; NAN: no example was held out, or none was measured. */
 	double error, held_out_error;
 	/* No layer is quantised: of those that were tried alone, the one with the least error, which `error`
 	 * and `held_out_error` are; NULL: none was. */

@@ -78,7 +78,7 @@ static bool is_plain_load(const struct gen *g, const struct stmt *s)
 	       (!m->valid || m->valid->lo >= LANES) && (m->stride == 0 || m->stride == 1);
 }
 
-/* Of each variable: the load of the body that sets it. */
+/* For each variable this finds the load of the body that sets it. */
 struct sources {
 	const struct stmt **load;
 	int64_t *bytes;

@@ -170,7 +170,7 @@ static int read_memory(struct reading *r, char *value, void *at)
 	return E_OK;
 }
 
-/* Where a value goes: in the board, or in the section's cluster; NOWHERE: the reader knows. */
+/* An offset says where a value goes, in the board or in the section's cluster; NOWHERE: the reader knows. */
 #define NOWHERE ((size_t)-1)
 #define OF_BOARD(field) offsetof(struct board_file, field)
 #define OF_CLUSTER(field) offsetof(struct board_cluster, field)

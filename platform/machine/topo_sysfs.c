@@ -46,7 +46,7 @@ static long cpu_number(const char *root, int cpu, const char *leaf, long least)
 	return end == v || *end || n < least || n > MOST_SPEED ? -1 : n;
 }
 
-/* What the core is: by its main ID register, else by the device tree, whose names begin with a vendor's. Each
+/* A core is known by its main ID register, else by the device tree, whose names begin with a vendor's. Each
  * name passes topo_is_name, so that it is one of a device. */
 static void read_kind(const char *root, int cpu, struct kind *k)
 {

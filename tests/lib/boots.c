@@ -198,7 +198,7 @@ struct found {
 	int records;                                /* that had to be there */
 };
 
-/* What a later box may replace, or forget, but never loses. */
+/* A later box may replace or forget these records, but never loses them. */
 static bool lasts(int type)
 {
 	return type == CACHE_REC || type == CACHE_CHOICES || type == CACHE_HISTORY || type == CACHE_GAIN;

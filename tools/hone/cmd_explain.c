@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* hone explain. Past 800 lines because all of its parts print what one struct explain found out about a model. */
 #include "agent/cache/history.h"
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
