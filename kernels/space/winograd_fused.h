@@ -29,8 +29,8 @@ enum {
 	FUSED_PASSES = 16, /* the most through which sums go */
 	FUSED_COPIES = 2,  /* windows that a thread holds while it multiplies */
 	FUSED_SHARE = 64,  /* input channels of a step, at most */
-	/* A thread has these registers beside the values that are counted, for addresses, counters and guards,
-	 * and more of them with a ring. */
+	/* A thread has these registers beside the values that are counted, for addresses, counters and
+	 * guards, and more of them with a ring. */
 	FUSED_REGISTERS = 26,
 	FUSED_AHEAD = 22
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the log that QEMU (blklogwrites, in the format of dm-log-writes) keeps of a device: its writes and flushes.
+/* Reads the log that QEMU (blklogwrites, in the format of dm-log-writes) keeps of a device:
+ * all writes and flushes.
  * From the log, block_image makes the device as a power cut may have left it: all that was flushed, and any
  * subset of the rest in any order, whole or torn at 4 KiB. */
 #ifndef TESTS_BLOCK_LOG_H
