@@ -301,14 +301,17 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 
 int ptx_most(const struct ptx_regs *r, int limit)
 {
-	int most = r->usual + PTX_REGS_MARGIN, least = up(r->least + PTX_REGS_UNIT);
+	int most = r->usual + PTX_REGS_MARGIN,
+	    least = up(r->least + PTX_REGS_UNIT + r->least / PTX_REGS_SLACK);
 	most = most > least ? most : least;
 	return r->all && most < limit ? most : 0;
 }
 
 bool ptx_spills(const struct ptx_regs *r, int limit)
 {
-	return (r->all > limit + PTX_REGS_SPILL && r->least > limit / 2) || r->least + PTX_REGS_UNIT > limit;
+	bool far = r->all > limit + PTX_REGS_SPILL && r->least > limit / 2,
+	     near = r->all > limit + PTX_REGS_SPILL / 2 && r->least > limit - PTX_REGS_SPILL / 2;
+	return far || near || r->least + PTX_REGS_UNIT > limit;
 }
 
 /* ---- what loops carry ---- */
