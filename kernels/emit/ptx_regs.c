@@ -248,11 +248,24 @@ static void order_deep(struct orders *o, const uint64_t *out)
 	o->n = n; /* what is left sets registers that are set again before their use */
 }
 
+/* Registers that a block loads from shared memory. */
+static int shared_registers(const struct orders *o)
+{
+	int n = 0;
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
+		for (int k = 0; k < x->ndefs && x->kind == PTX_SHARED; k++)
+			n += o->f.weight[o->f.reg[x->first + (uint32_t)k]];
+	}
+	return n;
+}
+
 static void add_block(struct orders *o, const struct flow_block *b, struct ptx_regs *r)
 {
 	o->n = 0;
 	for (int i = b->head; i >= 0; i = o->f.ins[i].next)
 		o->before[o->n++] = i;
+	int shared = shared_registers(o);
 	int least = pressure(o, o->before, b->out);
 	order_early(o);
 	int early = pressure(o, o->after, b->out);
@@ -268,6 +281,8 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	least = deep < least ? deep : least;
 	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
+	if (shared > all + PTX_REGS_MARGIN && early <= SHARED_EARLY)
+		all += PTX_REGS_UNIT;
 	r->all = all > r->all ? all : r->all;
 	r->least = least > r->least ? least : r->least;
 }

@@ -9,8 +9,9 @@
  * and a kernel what its largest block takes, up to what a thread may have; deep counts at most as 3/2 early.
  * Registers count 1 for 32 bits and 2 for 64; predicates, constants and parameters count nothing. From shared
  * memory the assembler loads early only up to 128 registers: where `early` needs more, these loads are taken
- * to their first uses, with PTX_REGS_AHEAD registers for those of the next uses. The result is rounded to a
- * multiple of PTX_REGS_UNIT, as a unit gives registers to threads.
+ * to their first uses, with PTX_REGS_AHEAD registers for those of the next uses; and where a block loads far
+ * more from there than `early` has, it takes PTX_REGS_UNIT more. The result is rounded to a multiple of
+ * PTX_REGS_UNIT, as a unit gives registers to threads.
  *
  * The assembler may allocate 90 registers more than are ever live, because it moves loads further up to hide
  * their latency. So the emitter bounds it (.maxnreg) at PTX_REGS_MARGIN over the estimate, and never below
