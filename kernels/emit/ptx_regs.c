@@ -260,6 +260,14 @@ static int shared_registers(const struct orders *o)
 	return n;
 }
 
+static bool has_products(const struct orders *o)
+{
+	for (int i = 0; i < o->n; i++)
+		if (o->f.ins[o->before[i]].matrix)
+			return true;
+	return false;
+}
+
 static void add_block(struct orders *o, const struct flow_block *b, struct ptx_regs *r)
 {
 	o->n = 0;
@@ -280,6 +288,7 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	least = early < least ? early : least;
 	least = deep < least ? deep : least;
 	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
+	least += has_products(o) ? PTX_REGS_UNIT : 0; /* whose operands are registers side by side */
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
 	if (shared > all + PTX_REGS_MARGIN && early <= SHARED_EARLY)
 		all += PTX_REGS_UNIT;
