@@ -413,9 +413,11 @@ static int wait_for(struct plan *p)
 	const char *name = p->step[f->last].step->name;
 	int rc = f->dev->wait(f->unit, clock_now(&clock_real) + spare_ns +
 					   (ns < (double)MOST_NS ? (int64_t)ns : MOST_NS));
+	if (rc < 0)
+		return fail_in(rc, "%s", name);
 	f->started_ns = 0;
 	f->last = -1;
-	return rc < 0 ? fail_in(rc, "%s", name) : E_OK;
+	return E_OK;
 }
 
 /* 0: not traced. */
@@ -578,6 +580,7 @@ static void drop(struct plan *p)
 	if (!f)
 		return;
 	begin();
+	(void)wait_for(p); /* a run that was given up may have left launches, which use what is freed here */
 	plan_graphs_drop(f->graphs);
 	for (int i = 0; i < p->nsteps && f->step; i++)
 		for (int e = 0; e < f->step[i].nlaunches; e++)

@@ -188,6 +188,7 @@ static void instruction(struct reader *r, const char *p, const char *end)
 	x->kind = kind_of(op, word, comma && memchr(comma, '%', (size_t)(end - comma)));
 	bool sets = x->kind != PTX_STORE && x->kind != PTX_BARRIER && x->kind != PTX_BRANCH;
 	x->ret = starts(op, word, "ret");
+	x->matrix = starts(op, word, "mma.") || starts(op, word, "wmma.mma");
 	if (x->kind == PTX_BRANCH) {
 		x->uncond = guard < 0;
 		x->label = x->ret ? -1 : label_number(p, end);

@@ -29,9 +29,10 @@ struct flow_ins {
 	bool guarded; /* under a predicate instead of a branch: what it sets may keep its old value */
 	bool renames; /* its result is its operand, or that plus a constant that addresses contain */
 	bool dead, bytes, uncond, negated, ret; /* negated: a branch taken where its guard is false */
-	int8_t truth;   /* it sets a predicate to 0 or 1; -1: to neither */
-	int next;       /* in its block; -1: the last */
-	int label;      /* of a branch; -1: none */
+	bool matrix;                            /* a product of fragments */
+	int8_t truth;                           /* it sets a predicate to 0 or 1; -1: to neither */
+	int next;                               /* in its block; -1: the last */
+	int label;                              /* of a branch; -1: none */
 	uint32_t first; /* in reg: ndefs registers that it sets, then nuses that it reads */
 };
 

@@ -248,11 +248,32 @@ static void order_deep(struct orders *o, const uint64_t *out)
 	o->n = n; /* what is left sets registers that are set again before their use */
 }
 
+/* Registers that a block loads from shared memory. */
+static int shared_registers(const struct orders *o)
+{
+	int n = 0;
+	for (int i = 0; i < o->n; i++) {
+		const struct flow_ins *x = &o->f.ins[o->before[i]];
+		for (int k = 0; k < x->ndefs && x->kind == PTX_SHARED; k++)
+			n += o->f.weight[o->f.reg[x->first + (uint32_t)k]];
+	}
+	return n;
+}
+
+static bool has_products(const struct orders *o)
+{
+	for (int i = 0; i < o->n; i++)
+		if (o->f.ins[o->before[i]].matrix)
+			return true;
+	return false;
+}
+
 static void add_block(struct orders *o, const struct flow_block *b, struct ptx_regs *r)
 {
 	o->n = 0;
 	for (int i = b->head; i >= 0; i = o->f.ins[i].next)
 		o->before[o->n++] = i;
+	int shared = shared_registers(o);
 	int least = pressure(o, o->before, b->out);
 	order_early(o);
 	int early = pressure(o, o->after, b->out);
@@ -267,7 +288,10 @@ static void add_block(struct orders *o, const struct flow_block *b, struct ptx_r
 	least = early < least ? early : least;
 	least = deep < least ? deep : least;
 	deep = deep < early * 3 / 2 ? deep : early * 3 / 2;
+	least += has_products(o) ? PTX_REGS_UNIT : 0; /* whose operands are registers side by side */
 	int all = PTX_REGS_BASE + (4 * early + deep) / 5;
+	if (shared > all + PTX_REGS_MARGIN && early <= SHARED_EARLY)
+		all += PTX_REGS_UNIT;
 	r->all = all > r->all ? all : r->all;
 	r->least = least > r->least ? least : r->least;
 }
@@ -301,14 +325,17 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry)
 
 int ptx_most(const struct ptx_regs *r, int limit)
 {
-	int most = r->usual + PTX_REGS_MARGIN, least = up(r->least + PTX_REGS_UNIT);
+	int most = r->usual + PTX_REGS_MARGIN,
+	    least = up(r->least + PTX_REGS_UNIT + r->least / PTX_REGS_SLACK);
 	most = most > least ? most : least;
 	return r->all && most < limit ? most : 0;
 }
 
 bool ptx_spills(const struct ptx_regs *r, int limit)
 {
-	return (r->all > limit + PTX_REGS_SPILL && r->least > limit / 2) || r->least + PTX_REGS_UNIT > limit;
+	bool far = r->all > limit + PTX_REGS_SPILL && r->least > limit / 2,
+	     near = r->all > limit + PTX_REGS_SPILL / 2 && r->least > limit - PTX_REGS_SPILL / 2;
+	return far || near || r->least + PTX_REGS_UNIT > limit;
 }
 
 /* ---- what loops carry ---- */

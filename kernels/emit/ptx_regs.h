@@ -9,16 +9,17 @@
  * and a kernel what its largest block takes, up to what a thread may have; deep counts at most as 3/2 early.
  * Registers count 1 for 32 bits and 2 for 64; predicates, constants and parameters count nothing. From shared
  * memory the assembler loads early only up to 128 registers: where `early` needs more, these loads are taken
- * to their first uses, with PTX_REGS_AHEAD registers for those of the next uses. The result is rounded to a
- * multiple of PTX_REGS_UNIT, as a unit gives registers to threads.
+ * to their first uses, with PTX_REGS_AHEAD registers for those of the next uses; and where a block loads far
+ * more from there than `early` has, it takes PTX_REGS_UNIT more. The result is rounded to a multiple of
+ * PTX_REGS_UNIT, as a unit gives registers to threads.
  *
  * The assembler may allocate 90 registers more than are ever live, because it moves loads further up to hide
  * their latency. So the emitter bounds it (.maxnreg) at PTX_REGS_MARGIN over the estimate, and never below
- * what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in ten has
- * more without the bound. With it, ptxas 11.8 to 13.5, which allocate alike, spill two of about 200 such
- * kernels, 8 and 16 bytes of them. Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97 %
- * are within the margin; of 1760 others 97 to 98 %; of random candidates of large layers 87 to 97 % (make
- * bench-ptxas prints the shares). Without the bound, 90 and 83 % were. */
+ * 9/8 of what is live (ptx_most): then more blocks run side by side, which hides latency, too. One kernel in
+ * ten has more without the bound. At 23 registers over 145 live ones ptxas 11.8 and 12.4 spilled 12 bytes.
+ * Fitted to ptxas 12.4 on 687 kernels of random candidates, of which 97 % are within the margin; of 1760
+ * others 97 to 98 %; of random candidates of large layers 87 to 97 % (make bench-ptxas prints the shares).
+ * Without the bound, 90 and 83 % were. */
 #ifndef KERNELS_PTX_REGS_H
 #define KERNELS_PTX_REGS_H
 
@@ -29,6 +30,7 @@ enum {
 	PTX_REGS_BASE = 6, /* addresses and the stack of calls that no block sees */
 	PTX_REGS_AHEAD = 40,
 	PTX_REGS_UNIT = 8,
+	PTX_REGS_SLACK = 8, /* one of so many live registers is left for what the assembler moves */
 	PTX_REGS_SPILL = 64
 };
 
@@ -46,8 +48,8 @@ struct ptx_regs ptx_registers(const char *text, size_t n, int entry);
 int ptx_carried(const struct loops *l, const struct entry *e);
 /* The bound that the emitter sets, where a thread may have `limit`; 0: none below that. */
 int ptx_most(const struct ptx_regs *r, int limit);
-/* Whether the assembler probably spills: it did so only where the estimate was far over the limit, or where
- * no order leaves it room. */
+/* Whether the assembler probably spills: it did so only where the estimate was far over the limit, where it
+ * was half as far and nearly all registers are live in any order, or where no order leaves it room. */
 bool ptx_spills(const struct ptx_regs *r, int limit);
 
 #endif

@@ -179,11 +179,46 @@ static struct range term_range(const struct sum *s, int i)
 	return range_mul(range_of(s->atom[i]), (struct range){s->coef[i], s->coef[i]});
 }
 
+/* The term of e where term j is of e div d, and d; -1: there is none. */
+static int find_dividend(const struct sum *s, int j, int64_t *d)
+{
+	const struct ix *q = s->atom[j];
+	if (q->op != IX_DIV || !ix_is_const(q->b, d) || *d < 1)
+		return -1;
+	for (int i = 0; i < s->n; i++)
+		if (ix_same(s->atom[i], q->a))
+			return i;
+	return -1;
+}
+
+/* a * e + b * (e div d) = (a * d + b) * (e div d) + a * (e mod d), so a and b of opposite signs do not widen
+ * the range by e's. */
+static struct range pair_range(const struct sum *s, int i, int j, int64_t d)
+{
+	struct range r = range_add(term_range(s, i), term_range(s, j)), rest = {0, d - 1};
+	int64_t a = s->coef[i], both;
+	if (__builtin_mul_overflow(a, d, &both) || __builtin_add_overflow(both, s->coef[j], &both))
+		return r;
+	struct range other = range_add(range_mul(range_of(s->atom[j]), (struct range){both, both}),
+				       range_mul(rest, (struct range){a, a}));
+	struct range of_both = {r.lo > other.lo ? r.lo : other.lo, r.hi < other.hi ? r.hi : other.hi};
+	return of_both.lo > of_both.hi ? r : of_both; /* e has no value at all */
+}
+
 struct range ix_sum_range(const struct sum *s)
 {
 	struct range r = {s->c, s->c};
+	bool done[IX_MAX_TERMS] = {false};
+	int64_t d;
+	for (int j = 0; j < s->n; j++) {
+		int i = find_dividend(s, j, &d);
+		if (i < 0 || done[i] || done[j])
+			continue;
+		done[i] = done[j] = true;
+		r = range_add(r, pair_range(s, i, j, d));
+	}
 	for (int i = 0; i < s->n; i++)
-		r = range_add(r, term_range(s, i));
+		r = done[i] ? r : range_add(r, term_range(s, i));
 	return r;
 }
 
@@ -196,20 +231,19 @@ const struct ix *ix_sum(struct loops *l, struct sum *s)
 		return ix_constant(l, 0);
 	}
 	const struct ix *x = NULL;
+	struct range all = ix_sum_range(s);
 	for (int i = 0; i < s->n; i++) {
 		const struct ix *t = s->term[i];
+		bool last = i == s->n - 1 && !s->c;
 		if (!t && s->coef[i] == 1)
 			t = s->atom[i];
 		if (!t)
 			t = ix_node(l, IX_MUL, 0, s->atom[i], ix_constant(l, s->coef[i]), term_range(s, i));
-		x = x ? ix_node(l, IX_ADD, 0, x, t, range_add(range_of(x), range_of(t))) : t;
+		x = x ? ix_node(l, IX_ADD, 0, x, t, last ? all : range_add(range_of(x), range_of(t))) : t;
 	}
 	if (!x)
 		return ix_constant(l, s->c);
-	if (!s->c)
-		return x;
-	struct range c = {s->c, s->c};
-	return ix_node(l, IX_ADD, 0, x, ix_constant(l, s->c), range_add(range_of(x), c));
+	return s->c ? ix_node(l, IX_ADD, 0, x, ix_constant(l, s->c), all) : x;
 }
 
 const struct ix *ix_linear(struct loops *l, const struct ix *a, int64_t ka, const struct ix *b, int64_t kb)

@@ -146,7 +146,8 @@ void cuda_drop(struct cuda_job *j);
  * by one. E_UNSUPPORTED: the driver has no graphs. */
 int cuda_record(struct cuda_dev *d, struct cuda_job *const *job, int n, struct cuda_job **out) MUST_CHECK;
 /* Waits until all that was started has ended. INT64_MAX: waits in the driver. Else the driver is asked again
- * and again, and E_TIMEOUT is returned at deadline_ns of `clock`: the device is then lost. */
+ * and again, and E_TIMEOUT is returned at deadline_ns of `clock`. After any error the device is lost. What
+ * launches use is freed behind a wait. */
 int cuda_wait(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Measures the device's peaks in less than two seconds beside what the driver compiles: its flops in
  * fma_gflops, the bandwidth of its caches and memory in bw_gbs and copy_gbs, and the time of an empty kernel

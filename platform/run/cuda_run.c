@@ -432,11 +432,11 @@ static int poll(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns)
 int cuda_wait(struct cuda_dev *d, struct clock *clock, int64_t deadline_ns)
 {
 	int rc = cuda_enter(d);
-	if (rc < 0)
-		return rc;
-	rc = deadline_ns == INT64_MAX ? synchronize(d) : poll(d, clock, deadline_ns);
-	cuda_exit(d);
-	if (rc == E_TIMEOUT) {
+	if (rc >= 0) {
+		rc = deadline_ns == INT64_MAX ? synchronize(d) : poll(d, clock, deadline_ns);
+		cuda_exit(d);
+	}
+	if (rc < 0 && !d->lost) { /* nobody knows what still runs, so nothing may be freed any more */
 		d->lost = true;
 		snprintf(d->why, sizeof d->why, "%s", err_text());
 	}

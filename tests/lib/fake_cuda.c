@@ -9,17 +9,20 @@
  * device of sm_87 and a driver of CUDA 11.4.
  *
  * "CALL=CODE": that call gives the error; "null CALL": it gives NULL without one; "crash CALL", "hang CALL":
- * it ends the process or does not return. With "@N" behind, from the process's Nth such call on.
+ * it ends the process or does not return. With "@N" behind, from the process's Nth such call on; with "@N!",
+ * that call alone.
  * "devices N": so many; "version N": of CUDA, as cuDriverGetVersion says it; "integrated": the devices share
- * the host's memory; "strings-endless", "strings-dirty"; "numbers N": every limit is N; "capability N": 10 *
- * major + minor; "memory N": bytes of a device; "prohibited": no use is allowed. Of launches, from the
- * process's Nth on with "@N" behind: "stuck": they never end; "sticky CODE": they break the context, so that
- * every later call gives CODE; "wrong": a value of each of a warp's stores is another; "slow": each takes 3
- * ms; "idle": they do nothing. "slow-first": the first launch of each kernel takes 300 ms; "slow-link": a
- * link takes 1.5 s. "jit": no PTX links, and the log says why; with "@N" from the Nth on. "kept-refused": no
- * image loads that this process has not linked. "few-registers": no kernel runs with over 32 threads in a
- * block. "busy-threads": another thread does what breaks a capture of all threads' calls. "forge": it writes
- * into the process's pipe to its parent, in the form that tools/hone/drivers.c expects, and does not return.
+ * the host's memory; "strings-endless", "strings-dirty"; "numbers N": every limit is N; "attribute A=N":
+ * that of number A is; "capability N": 10 * major + minor; "memory N": bytes of a device; "prohibited": no
+ * use is allowed. Of launches, from the process's Nth on with "@N" behind: "stuck": they never end; "sticky
+ * CODE": they break the context, so that every later call gives CODE; "wrong": a value of each of a warp's
+ * stores is another; "slow": each takes 3 ms; "idle": they do nothing; "gone D=CODE@N": of device D alone,
+ * which is gone then: every call on it gives CODE. "slow-first": the first launch of each kernel takes 300
+ * ms; "slow-link": a link takes 1.5 s. "jit": no PTX links, and the log says why; with "@N" from the Nth on.
+ * "kept-refused": no image loads that this process has not linked. "few-registers": no kernel runs with over
+ * 32 threads in a block. "busy-threads": another thread does what breaks a capture of all threads' calls.
+ * "forge": it writes into the process's pipe to its parent, in the form that tools/hone/drivers.c expects,
+ * and does not return.
  */
 #include "tests/lib/fake_cuda_parts.h"
 
@@ -36,8 +39,8 @@ static struct block { /* memory of a device */
 	bool host;
 } block[BLOCKS];
 uint64_t linked[IMAGES];
-static int retained[DEVICES], sticky;
-static pid_t owner; /* that has called cuInit */
+static int retained[DEVICES], sticky, gone[DEVICES]; /* codes; 0: none */
+static pid_t owner;                                  /* that has called cuInit */
 static _Thread_local void *stack[DEPTH];
 static _Thread_local int depth;
 _Thread_local struct stream *capturing;
@@ -70,7 +73,8 @@ bool lies_at(const char *name, int n)
 {
 	char rest[64];
 	const char *at = lie(name, rest) ? strchr(rest, '@') : NULL;
-	return lies(name) && (!at || n >= atoi(at + 1));
+	bool once = at && at[strlen(at) - 1] == '!';
+	return lies(name) && (!at || n == atoi(at + 1) || (n > atoi(at + 1) && !once));
 }
 
 static int lie_number(const char *name, int otherwise)
@@ -94,17 +98,29 @@ static void hang(void)
 }
 
 /* Counts calls of each name. */
-static int count(const char *call)
+static int *count(const char *call)
 {
 	static struct {
-		const char *call;
+		char call[40];
 		int n;
 	} counts[64];
 	int i = 0;
-	while (counts[i].call && strcmp(counts[i].call, call))
+	while (counts[i].call[0] && strcmp(counts[i].call, call) && i < 63)
 		i++;
-	counts[i].call = call;
-	return ++counts[i].n;
+	snprintf(counts[i].call, sizeof counts[i].call, "%s", call);
+	return &counts[i].n;
+}
+
+/* How often this process has called it. */
+SEEN int fake_cuda_calls(const char *call);
+int fake_cuda_calls(const char *call)
+{
+	return *count(call);
+}
+
+static int current(void)
+{
+	return (int)((char *)stack[depth - 1] - contexts);
 }
 
 static int check_capture(enum premise need)
@@ -119,7 +135,7 @@ int begin(const char *call, enum premise need)
 {
 	char text[80];
 	pthread_mutex_lock(&lock);
-	int n = count(call), code = CUDA_SUCCESS;
+	int n = ++*count(call), code = CUDA_SUCCESS;
 	snprintf(text, sizeof text, "crash %s", call);
 	if (lies_at(text, n))
 		crash();
@@ -132,8 +148,8 @@ int begin(const char *call, enum premise need)
 		code = NOT_INITIALIZED;
 	else if (need >= CURRENT && !depth)
 		code = CUDA_ERROR_INVALID_CONTEXT;
-	else if (need >= CURRENT && sticky)
-		code = sticky;
+	else if (need >= CURRENT && (sticky || gone[current()]))
+		code = sticky ? sticky : gone[current()];
 	else
 		code = check_capture(need);
 	if (code != CUDA_SUCCESS)
@@ -179,6 +195,7 @@ void fake_cuda_fresh(void)
 	fake_cuda_links = fake_cuda_loads = fake_cuda_launches = fake_cuda_graphs = fake_cuda_graph_starts =
 	    0;
 	memset(retained, 0, sizeof retained);
+	memset(gone, 0, sizeof gone);
 	memset(linked, 0, sizeof linked);
 }
 
@@ -274,8 +291,11 @@ int cuDeviceGetAttribute(int *out, int what, int device)
 {
 	BEGIN(STARTED);
 	int capability = lie_number("capability", 87);
+	char name[32];
 	(void)device;
-	*out = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? capability / 10
+	snprintf(name, sizeof name, "attribute %d", what);
+	*out = lies(name)                                             ? lie_number(name, 0)
+	       : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10
 	       : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
 	       : lies("numbers")                                      ? lie_number("numbers", 0)
 	       : what == CU_DEVICE_ATTRIBUTE_INTEGRATED               ? lies("integrated")
@@ -294,8 +314,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 		return end(CUDA_ERROR_INVALID_DEVICE);
 	if (lies("prohibited"))
 		return end(CUDA_ERROR_DEVICE_UNAVAILABLE);
-	if (sticky)
-		return end(sticky);
+	if (sticky || gone[device])
+		return end(sticky ? sticky : gone[device]);
 	retained[device]++;
 	*context = made(__func__, &contexts[device]);
 	return end(CUDA_SUCCESS);
@@ -325,11 +345,6 @@ int cuCtxPopCurrent_v2(void **context)
 		return end(CUDA_ERROR_INVALID_CONTEXT);
 	*context = stack[--depth];
 	return end(CUDA_SUCCESS);
-}
-
-static int current(void)
-{
-	return (int)((char *)stack[depth - 1] - contexts);
 }
 
 int cuStreamCreate(void **stream, unsigned flags)
@@ -476,6 +491,21 @@ void free_launches(struct launch *l)
 	}
 }
 
+/* The device may be gone from this launch on. */
+static void lose_device(int device, int launch)
+{
+	char name[32];
+	snprintf(name, sizeof name, "gone %d", device);
+	if (lies_at(name, launch))
+		gone[device] = lie_number(name, CUDA_ERROR_UNKNOWN);
+}
+
+/* The error that every call on the stream's device gives; CUDA_SUCCESS: none. */
+static int broken(const struct stream *s)
+{
+	return sticky ? sticky : gone[s->device];
+}
+
 /* Runs what is in the stream. False: a launch never ends. */
 static bool drain(struct stream *s)
 {
@@ -483,7 +513,9 @@ static bool drain(struct stream *s)
 		struct launch *l = s->first;
 		if (lies_at("stuck", l->number))
 			return false;
-		run(l);
+		lose_device(s->device, l->number);
+		if (!gone[s->device])
+			run(l);
 		s->first = l->next;
 		s->last = s->first ? s->last : &s->first;
 		free(l);
@@ -518,15 +550,16 @@ int cuStreamDestroy_v2(void *stream)
 		free_launches(s->first);
 	else if (!drain(s))
 		hang();
+	int left = broken(s);
 	free(s);
-	return end(sticky);
+	return end(left);
 }
 
 int cuStreamQuery(void *stream)
 {
 	BEGIN(CURRENT);
 	struct stream *s = ready_stream(stream, &code);
-	return end(!s ? code : !drain(s) ? CUDA_ERROR_NOT_READY : sticky);
+	return end(!s ? code : !drain(s) ? CUDA_ERROR_NOT_READY : broken(s));
 }
 
 int cuStreamSynchronize(void *stream)
@@ -537,7 +570,7 @@ int cuStreamSynchronize(void *stream)
 		return end(code);
 	if (!drain(s))
 		hang();
-	return end(sticky);
+	return end(broken(s));
 }
 
 static int copy(void *stream, uint64_t device, size_t bytes, const void *from, void *to)
@@ -548,9 +581,9 @@ static int copy(void *stream, uint64_t device, size_t bytes, const void *from, v
 		return s ? CUDA_ERROR_INVALID_VALUE : code;
 	if (!drain(s))
 		hang();
-	if (!sticky)
+	if (!broken(s))
 		memcpy(to, from, bytes);
-	return sticky;
+	return broken(s);
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)

@@ -32,6 +32,14 @@ static inline void fake_driver_hurry(void)
 	device_patience(NS_PER_S);
 }
 
+/* Commands wait long for drivers that work, on a machine that has other work. */
+static inline void fake_driver_unhurry(void)
+{
+	plan_device_spare(10 * NS_PER_S);
+	guard_patience(30 * NS_PER_S);
+	device_patience(30 * NS_PER_S);
+}
+
 /* A model of 2 or 3 convolutions, with a node before the last one that the processor runs. Made once. */
 static inline const char *model_with_gap(int convolutions)
 {

@@ -11,7 +11,7 @@
 /* True also if the maps of the process cannot be read. pid 0: this one. */
 static inline bool maps_driver(pid_t pid)
 {
-	static const char *const parts[] = {"libOpenCL", "libpocl", "libLLVM", "libcuda"};
+	static const char *const parts[] = {"libOpenCL", "libpocl", "libLLVM", "libcuda", "libnvidia"};
 	char path[64] = "/proc/self/maps", line[4096];
 	int lines = 0;
 	bool found = false;

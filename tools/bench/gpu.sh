@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-# make bench-gpu ARGS="[--device cuda:0] [-o FILE] [--fake]": what a machine with a GPU is to tell, in less than 8
-# minutes: versions, clocks and peaks; random kernels against the reference; times against the draft; networks tuned;
+# make bench-gpu ARGS="[--device cuda:0] [-o FILE] [--fake] [--parts LIST]": what a machine with a GPU is to tell, in less
+# than 8 minutes (make gpu-pack makes a tarball that does it on a machine without a compiler): versions, clocks and peaks; random kernels against the reference; times against the draft; networks tuned;
 # the same layers and networks by PyTorch; faults. Each part has a limit of its own, and the next begins whatever became
 # of it. FILE (build/bench-gpu.json) is written anew after each part, so that a machine that goes away leaves the parts
 # before: {"device", "machine", "seconds", "parts": {NAME: {"seconds", "runs": [{"command", "exit", "seconds", "out"}]}}}.
 # "out" is what a command printed: its JSON, else the end of its text. Exit 124 or 137: its time was over.
-# --fake: small parts on the CUDA driver of the tests, to try this script.
+# --fake: small parts on the CUDA driver of the tests, to try this script. --parts: some, with "," between them.
 set -u
 build=$1
 shift
-device=cuda:0 file=$build/bench-gpu.json fake=
+device=cuda:0 file=$build/bench-gpu.json fake= parts=versions,peaks,triples,draft,networks,peers,faults
 while [ $# -gt 0 ]; do
 	case $1 in
 	--device) device=${2?--device needs a name} && shift ;;
 	-o) file=${2?-o needs a file} && shift ;;
 	--fake) fake=1 ;;
-	*) echo "bench-gpu: unknown argument $1 (usage: [--device cuda:0] [-o FILE] [--fake])" >&2 && exit 2 ;;
+	--parts) parts=${2?--parts needs a list} && shift ;;
+	*) echo "bench-gpu: unknown argument $1 (usage: [--device cuda:0] [-o FILE] [--fake] [--parts LIST])" >&2 && exit 2 ;;
 	esac
 	shift
+done
+for p in $(echo "$parts" | tr , ' '); do
+	case $p in
+	versions | peaks | triples | draft | networks | peers | faults) ;;
+	*) echo "bench-gpu: unknown part $p (versions,peaks,triples,draft,networks,peers,faults)" >&2 && exit 2 ;;
+	esac
 done
 hone=$build/hone
 export HONE_WORKER="$build/hone-worker" TRIPLES_DEVICE="$device" DRILLS_DEVICE="$device"
 networks="resnet18 resnet50 mobilenet_v2 vit_tiny" layers=mobilenet_v2 seeds=200 pairs=40 box=24s runs=50 samples=30 land=45s
 if [ "$fake" ]; then
-	LD_LIBRARY_PATH=$(cd "$build/tests/fake" && pwd)
+	LD_LIBRARY_PATH=$(cd "$build/tests/fake" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH FAKE_CUDA= FAKE_NVML=
 	unset DRILLS_DEVICE # its own lies: no kernel of an interpreter can be left hanging
-	networks=steering layers=steering seeds=12 pairs=3 box=6s runs=3 samples=3 land=8s
+	networks=steering layers=steering seeds=12 pairs=3 box=12s runs=3 samples=3 land=15s
 fi
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hone-bench-gpu-XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -93,9 +100,13 @@ run()
 	return $code
 }
 
-# part NAME SECONDS: does what the function do_NAME says.
+# part NAME SECONDS: does what the function do_NAME says, if the part is wanted.
 part()
 {
+	case ,$parts, in
+	*,"$1",*) ;;
+	*) return ;;
+	esac
 	part_begin=$(date +%s)
 	part_end=$((part_begin + $2))
 	: >"$tmp/runs"
@@ -137,10 +148,15 @@ do_draft()
 			--samples $samples --rounds 3 --spread 50ms --limit $land
 }
 
+need_network()
+{
+	[ -s "$tmp/$1.onnx" ] || "$hone" -q zoo "$1" -o "$tmp/$1.onnx"
+}
+
 do_networks()
 {
 	for n in $networks; do
-		[ -s "$tmp/$n.onnx" ] || "$hone" -q zoo "$n" -o "$tmp/$n.onnx"
+		need_network "$n"
 		run 40 "$hone" tune "$tmp/$n.onnx" --device "$device" --budget $box --cache "$cache" --json -q
 		run 20 "$hone" bench "$tmp/$n.onnx" --device "$device" --runs $runs --cache "$cache" --json -q
 	done
@@ -152,6 +168,7 @@ do_peers()
 {
 	files=
 	for n in $networks; do
+		need_network "$n"
 		files="$files $tmp/$n.onnx"
 	done
 	# shellcheck disable=SC2086

@@ -7,8 +7,10 @@ bench-fleet-pull bench-fleet-polls bench-fleet-load: bench-fleet-%: all $(B)/too
 	@sh tests/sh/fleet.sh $(B) --$*
 bench-boxes: $(B)/tools/bench_box $(PROGRAMS) # overruns of short boxes, on a free core and on a half-taken one
 	@$< --overruns $(ARGS)
-bench-gpu: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape # tools/bench/gpu.sh; ARGS=--fake without a GPU
+bench-gpu: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1 # tools/bench/gpu.sh; ARGS=--fake without a GPU
 	@sh tools/bench/gpu.sh $(B) $(ARGS)
+gpu-pack: all $(B)/tests/test_triples $(B)/tests/test_drills $(B)/tools/bench_landscape $(B)/tests/fake/libnvidia-ml.so.1
+	@sh tools/bench/gpu_pack.sh $(B)
 # Predictions; the files of boards are those of the source tree. ARGS="--measured FILE": what others measured.
 bench-boards: export HONE_BOARDS ?= configs/boards
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
@@ -35,4 +37,4 @@ bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
 		--out $(B)/start $(ARGS)
-.PHONY: bench-gpu bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-ptxas bench-start bench-peers bench-untuned bench-quantized bench-silero bench-tvm
+.PHONY: bench-gpu gpu-pack bench-fleet-pull bench-fleet-polls bench-fleet-load bench-boxes bench-ptxas bench-start bench-peers bench-untuned bench-quantized bench-silero bench-tvm

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models of libhone on CUDA devices of the tests' driver, and on the processor where the device is absent, or
- * is lost during a run. */
+ * is lost during a run. CASES=n changes how many generated failures of the driver there are, CASES=all runs
+ * each call's failure in turn. */
 #include "agent/run/libhone.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_driver.h"
 #include "tests/lib/libhone.h"
 #include "tests/lib/maps.h"
+#include "platform/base/rng.h"
+#include "platform/run/cuda_api.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,7 +100,7 @@ static void in_a_process(void (*run)(const char *cache, const char *lie), const 
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
 	if (test_bad)
-		printf("%s\n", lie);
+		printf("%s: status %x\n", lie, (unsigned)status);
 }
 
 static void run_there(const char *cache, const char *lie)
@@ -186,6 +190,170 @@ TEST(a_lost_device_gives_right_answers)
 		why = lies[i][1];
 		in_a_process(run_and_lose, lies[i][0]);
 	}
+}
+
+/* ---- generated failures ---- */
+
+#define NAME(name, args) #name,
+static const char *const calls[] = {CUDA_CALLS(NAME) CUDA_GRAPH_CALLS(NAME)};
+#undef NAME
+enum { CALLS = sizeof calls / sizeof *calls, ANSWERS = 5 };
+
+/* How often each call is made; shared with the processes that make them. */
+static int *counts;
+static float right[ANSWERS];
+
+/* Returns the driver's own count of a call. */
+static int called(const char *call)
+{
+	void *lib = dlopen(fake_cuda(), RTLD_NOW | RTLD_NOLOAD);
+	int (*n)(const char *) = lib ? (int (*)(const char *))(uintptr_t)dlsym(lib, "fake_cuda_calls") : NULL;
+	return n ? n(call) : -1;
+}
+
+/* The answers are right on whatever device gives them, and the model says why if that is not the one that was
+ * asked for. */
+static void run_anywhere(const char *cache, const char *lie)
+{
+	struct hone_handle *h = opened_for(cache, "cuda:0");
+	struct hone_model *m = loaded(h, model());
+	for (int seed = 0; seed < ANSWERS; seed++)
+		CHECK(near(first_output(m, seed), right[seed]));
+	struct hone_model_info s = info_of(m);
+	bool there = !strcmp(s.device, "cuda:0");
+	CHECK(there || !strcmp(s.device, "cpu"));
+	CHECK(there || s.device_why[0]);
+	if (getenv("TEST_TIMES"))
+		printf("%s: %s, %d there; %s\n", lie, s.device, (int)s.on_device, s.device_why);
+	hone_model_close(m);
+	hone_close(h);
+	for (int i = 0; i < CALLS; i++)
+		counts[i] = called(calls[i]);
+}
+
+static bool open_generated(void)
+{
+	if (!tuned_there())
+		return false;
+	counts =
+	    mmap(NULL, CALLS * sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(counts != MAP_FAILED);
+	for (int seed = 0; seed < ANSWERS; seed++)
+		right[seed] = right_answer(seed);
+	return true;
+}
+
+static int cases_of(int usual, int all)
+{
+	const char *v = getenv("CASES");
+	return !v ? usual : !strcmp(v, "all") ? all : atoi(v);
+}
+
+/* Each call of the driver fails in turn, the n-th time that it is made: alone, or from then on. So memory is
+ * lacking at each allocation in turn, too. */
+TEST(each_call_fails_in_turn)
+{
+	static const int codes[] = {2, 1, 46, 201, 218, 304, 700, 701, 719, 901, 999, 12345};
+	int total = 0, lost = 0;
+	struct rng r;
+	if (!open_generated())
+		SKIP("no hone-worker (HONE_WORKER)");
+	if (getenv("LIE")) {
+		const char *cache = tuned_there();
+		cuda_lie(getenv("LIE"));
+		run_anywhere(cache, getenv("LIE"));
+		return;
+	}
+	for (int shares = 0; shares < 2; shares++) {
+		int made[CALLS];
+		const char *honest = shares ? "integrated" : "";
+		in_a_process(run_anywhere, honest);
+		memcpy(made, counts, sizeof made);
+		total = 0;
+		for (int i = 0; i < CALLS; i++)
+			total += made[i];
+		CHECK(total > 100);
+		int n = cases_of(40, 2 * total), at = 0;
+		rng_seed(&r, (uint64_t)shares + 1);
+		for (int i = 0; i < CALLS; i++)
+			for (int k = 1; k <= 2 * made[i] && !test_bad; k++, at++) {
+				char lie[100];
+				if ((int64_t)(at + 1) * n / (2 * total) == (int64_t)at * n / (2 * total))
+					continue;
+				snprintf(lie, sizeof lie, "%s%s=%d@%d%s", shares ? "integrated;" : "",
+					 calls[i], codes[rng_below(&r, sizeof codes / sizeof *codes)],
+					 (k + 1) / 2, k % 2 ? "!" : "");
+				in_a_process(run_anywhere, lie);
+				lost++;
+			}
+	}
+	printf("%d failures of %d calls\n", lost, total);
+	munmap(counts, CALLS * sizeof *counts);
+}
+
+/* A limit that the driver tells is another: none, less than none, or more than there can be. */
+TEST(each_limit_lies_in_turn)
+{
+	static const int limits[] = {1, 5, 8, 12, 13, 16, 17, 18, 19, 20, 36, 37, 38, 75, 76, 83, 88, 97},
+			 values[] = {0, -1, INT32_MIN, INT32_MAX, 1, 33, 4096, 1 << 20};
+	enum { LIMITS = sizeof limits / sizeof *limits, VALUES = sizeof values / sizeof *values };
+	int n = cases_of(24, LIMITS * VALUES);
+	if (!open_generated())
+		SKIP("no hone-worker (HONE_WORKER)");
+	for (int i = 0; i < n && !test_bad; i++) {
+		char lie[64];
+		int at = i * 7 % (LIMITS * VALUES); /* 7 has no factor of both */
+		snprintf(lie, sizeof lie, "attribute %d=%d", limits[at % LIMITS], values[at % VALUES]);
+		in_a_process(run_anywhere, lie);
+		snprintf(lie, sizeof lie, "cuDeviceGetAttribute=1@%d!", i % LIMITS + 1);
+		in_a_process(run_anywhere, lie);
+	}
+	munmap(counts, CALLS * sizeof *counts);
+}
+
+/* ---- two devices, of which one vanishes ---- */
+
+static int goes;
+
+static void run_and_lose_one(const char *cache, const char *lie)
+{
+	static const char *const names[] = {"cuda:0", "cuda:1"};
+	struct hone_handle *h[2];
+	struct hone_model *m[2];
+	(void)lie;
+	for (int i = 0; i < 2; i++) {
+		h[i] = opened_for(cache, names[i]);
+		m[i] = loaded(h[i], model());
+		check_is_on(m[i], names[i], "");
+	}
+	for (int seed = 0; seed < ANSWERS; seed++)
+		for (int i = 0; i < 2; i++)
+			CHECK(near(first_output(m[i], seed), right[seed]));
+	check_is_on(m[!goes], names[!goes], "");
+	check_is_on(m[goes], "cpu", why);
+	for (int i = 0; i < 2; i++) {
+		hone_model_close(m[i]);
+		hone_close(h[i]);
+	}
+}
+
+/* The other one goes on, whichever launch is the last of the one that is gone. */
+TEST(one_of_two_devices_is_gone)
+{
+	static const int codes[] = {46, 719, 999};
+	if (!open_generated())
+		SKIP("no hone-worker (HONE_WORKER)");
+	int n = cases_of(10, 48);
+	for (int i = 0; i < n && !test_bad; i++) {
+		char lie[100], code[12];
+		goes = i % 2;
+		snprintf(lie, sizeof lie, "devices 2;%sgone %d=%d@%d", i % 4 < 2 ? "" : "integrated;", goes,
+			 codes[i % 3], 1 + i / 2);
+		snprintf(code, sizeof code, "(%d)", codes[i % 3]);
+		why = code;
+		in_a_process(run_and_lose_one, lie);
+	}
+	munmap(counts, CALLS * sizeof *counts);
 }
 
 TEST_MAIN

@@ -112,6 +112,29 @@ TEST(ix_rounded_up)
 	CHECK(times->lo == -1 && times->hi == 0);
 }
 
+/* Of a variable and its quotient together, whose coefficients may have different signs: the range is that of
+ * (e mod d) and the quotient, as an index of taps r and s that one loop runs through needs. */
+TEST(ix_remainders_have_their_range)
+{
+	struct rng r;
+	rng_seed(&r, 3);
+	for (int i = 0; i < 300 && !test_bad; i++) {
+		const struct ix *x;
+		int64_t d = 2 + rng_below(&r, 5), n = 2 + rng_below(&r, 6), a = 1 + rng_below(&r, 9),
+			b = (int64_t)rng_below(&r, 40) - 20, k = (int64_t)rng_below(&r, 9) - 4;
+		fresh();
+		loops_entry(&l, c(1));
+		for_begin(&l, c(0), c(d * n), 1, true, &x);
+		const struct ix *q = ix_div(&l, x, c(d)), *e = ix_sub(&l, x, ix_mul(&l, q, c(d)));
+		e = ix_add(&l, ix_add(&l, ix_mul(&l, e, c(a)), ix_mul(&l, q, c(b))), c(k));
+		int64_t lo = k + (b < 0 ? b * (n - 1) : 0), hi = k + a * (d - 1) + (b > 0 ? b * (n - 1) : 0);
+		CHECK(e->lo >= lo && e->hi <= hi);
+		if (test_bad)
+			printf("%d (x %% %d) + %d (x / %d) + %d, x < %d: %lld to %lld\n", (int)a, (int)d,
+			       (int)b, (int)d, (int)k, (int)(d * n), (long long)e->lo, (long long)e->hi);
+	}
+}
+
 /* Compares random expressions with a value computed directly from the same operands, for 64 valuations
  * each. */
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands on CUDA devices of the tests' driver, which interprets the kernels: networks are tuned and run
  * there, and their answers are right; and where the driver lies, hangs, crashes or vanishes, the answer is
- * right or there is none, in time, and the words say why. */
+ * right or there is none, in time, and the words say why. HANGS=n changes how many calls of the driver hang
+ * in turn; HANGS=all: each. */
 #include "agent/cache/trials.h"
+#include "platform/run/cuda_api.h"
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_driver.h"
 #include "tests/lib/fake_nvml.h"
@@ -30,7 +32,9 @@ static const char *tuned(void)
 		return path;
 	snprintf(path, sizeof path, "%s", in_dir("tuned"));
 	cuda_lie("");
+	fake_driver_unhurry();
 	CHECK_RUN(0, "tune %s --rigor estimate --device cuda:0 --budget 8s --cache %s", model(), path);
+	fake_driver_hurry();
 	return path;
 }
 
@@ -280,8 +284,10 @@ TEST(tune_goes_on)
 		snprintf(folder, sizeof folder, "%s%d", in_dir("box"), (int)i);
 		CHECK(mkdir(folder, 0755) == 0);
 		cuda_lie("");
+		fake_driver_unhurry();
 		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
 		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
+		fake_driver_hurry();
 		cuda_lie(cases[i].lie);
 		double start_s = test_now_s();
 		int status =
@@ -296,6 +302,81 @@ TEST(tune_goes_on)
 		if (test_bad)
 			printf("\n%s in %.1f s: %s%s\n", cases[i].lie, test_now_s() - start_s, cli_out,
 			       cli_err);
+	}
+}
+
+#define NAME(name, args) #name,
+static const char *const calls[] = {CUDA_CALLS(NAME) CUDA_GRAPH_CALLS(NAME)};
+#undef NAME
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* How many of `all` cases run. */
+static int hangs(int usual, int all)
+{
+	const char *v = getenv("HANGS");
+	int n = !v ? usual : !strcmp(v, "all") ? all : atoi(v);
+	return n < all ? n : all;
+}
+
+/* Whichever call of the driver does not return, the first time or a later one, a run gives the right answer,
+ * and says so if the processor gave it. */
+TEST(each_call_hangs_in_a_run)
+{
+	struct arena a = {0};
+	open_fake();
+	CHECK_RUN(0, "run %s --random --cache %s --output %s", model(), no_records(), in_dir("right"));
+	const struct tensor *want = answer_y(&a, in_dir("right"));
+	REQUIRE(want && tuned() && !test_bad);
+	int n = hangs(5, 3 * CALLS), fell = 0;
+	for (int i = 0; i < n && !test_bad; i++) {
+		int at = i * 7 % (3 * CALLS); /* 7 has no factor of it */
+		double start_s = test_now_s(), diff = 1, most = 0;
+		char lie[64];
+		snprintf(lie, sizeof lie, "hang %s@%d", calls[at % CALLS], 1 + at / CALLS * 2);
+		cuda_lie(lie);
+		unlink(in_dir("there/y.npy"));
+		CHECK_RUN(0, "run %s --random --json --device cuda:0 --cache %s --output %s", model(),
+			  tuned(), in_dir("there"));
+		CHECK(test_now_s() - start_s < 20);
+		const struct tensor *got = answer_y(&a, in_dir("there"));
+		CHECK(got && tensor_compare(got, want, &diff, &most) >= 0 && diff <= 1e-5 * most);
+		bool processor = strstr(cli_err, "; the network runs on the processor instead\n");
+		CHECK(processor == (strstr(cli_out, "did not answer") != NULL));
+		fell += processor;
+		if (test_bad)
+			printf("%s: %s%s\n", lie, cli_out, cli_err);
+	}
+	printf("%d of %d runs fell back to the processor\n", fell, n);
+	CHECK(test_bad || fell > n / 3);
+	arena_free(&a);
+}
+
+/* In a worker, too: the box ends on time, with what could be measured, or says that nothing could. */
+TEST(each_call_hangs_in_a_box)
+{
+	open_fake();
+	int n = hangs(2, CALLS);
+	for (int i = 0; i < n && !test_bad; i++) {
+		char lie[64], folder[256];
+		struct target t;
+		int at = (i * 7 + 16) % CALLS; /* begins with the allocations */
+		snprintf(folder, sizeof folder, "%s%d", in_dir("hang"), i);
+		CHECK(mkdir(folder, 0755) == 0);
+		cuda_lie("");
+		fake_driver_unhurry();
+		CHECK_OK(device_target("cuda:0", NULL, folder, &t));
+		CHECK_OK(device_measure("cuda:0", NULL, folder, &t));
+		fake_driver_hurry();
+		snprintf(lie, sizeof lie, "hang %s@%d", calls[at], 1 + i * 5 % 30);
+		cuda_lie(lie);
+		double start_s = test_now_s();
+		int status = hone("tune %s --device cuda:0 --budget 3s --cache %s", model(), folder);
+		double took_s = test_now_s() - start_s;
+		CHECK(took_s < 3 + 3);
+		CHECK(status == 0 || (status == 1 && cli_err[0]));
+		if (test_bad || getenv("TEST_TIMES"))
+			printf("%s: status %d in %.1f s: %s%s\n", lie, status, took_s, status ? cli_out : "",
+			       status ? cli_err : "");
 	}
 }
 
