@@ -882,6 +882,8 @@ TEST(a_job_without_a_result_says_why)
 			    "100 measurements in a row were disturbed: heat"));
 	CHECK(strstr(board_status(s), "\"error\":\"nothing was tried: 100 measurements") &&
 	      strstr(board_status(s), "\"state\":\"waiting\""));
+	CHECK(strstr(board_status(s), "\"verdict\":\"model a: nothing was tried: 100 measurements in a row were "
+				      "disturbed: heat; honed tries again later\""));
 	board_read(s);
 	board_run(s, 5 * NS_PER_S);
 	CHECK(!board_says(s, "start"));
