@@ -193,7 +193,8 @@ static int fail_bind(struct importer *im, const Onnx__GraphProto *p, const char 
 	for (size_t i = 0; i < p->n_output; i++)
 		if (of_output(p->output[i], name))
 			return fail(E_USAGE,
-				    "'%.100s' belongs to an output, whose sizes follow from those of the inputs: give "
+				    "'%.100s' belongs to an output, whose sizes follow from those of the "
+				    "inputs: give "
 				    "these (hone inspect MODEL shows them)",
 				    name);
 	near_begin(&near, name);

@@ -124,7 +124,8 @@ int import_replace_explain(const struct importer *im, int rc)
 		return rc;
 	for (int i = 0; i < im->o->nbinds && !im->nreplaced && rc == E_CORRUPT; i++)
 		if (im->bind_used[i])
-			rc = fail_in(E_USAGE, "%s%.100s=%.100s may be a size that the model does not work with",
+			rc = fail_in(E_USAGE,
+				     "%s%.100s=%.100s may be a size that the model does not work with",
 				     import_shape_option(im), im->o->binds[i].name, im->o->binds[i].value);
 	if (!im->nreplaced)
 		return rc;

@@ -179,6 +179,17 @@ TEST(a_prefix_that_is_no_c_name_is_explained)
 }
 
 /* Of several models, an error says which one it is about. */
+TEST(empty_names_are_explained)
+{
+	static const char *const command[] = {"tune", "bench", "run", "inspect", "explain", "verify", "import"};
+	for (size_t i = 0; i < sizeof command / sizeof *command; i++) {
+		CHECK_RUN(2, "%s ''", command[i]);
+		CHECK_SAYS(cli_err, "an argument is empty; usage: hone ");
+	}
+	CHECK_RUN(2, "devices --board rpi4");
+	CHECK_SAYS(cli_err, "takes no name, but 'rpi4': with --board it says which file");
+}
+
 TEST(errors_name_the_model)
 {
 	char odd[256], good[256];
