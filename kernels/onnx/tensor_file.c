@@ -133,15 +133,18 @@ static int npy_put(const struct tensor *t, struct buf *out)
 	return E_OK;
 }
 
-static int pb_read(struct arena *a, const struct blob *f, struct tensor *out, char *name)
+/* Data outside the file has to lie below the file's folder. */
+static int pb_read(struct arena *a, const char *path, const struct blob *f, struct tensor *out, char *name)
 {
+	const char *slash = strrchr(path, '/');
+	const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
 	Onnx__TensorProto *p;
 	int rc = pb_unpack(a, &onnx__tensor_proto__descriptor, f->p, f->n, &p);
 	if (rc < 0)
 		return rc;
 	if (name)
 		snprintf(name, 256, "%.255s", p->name ? p->name : "");
-	return pb_tensor(a, p, NULL, false, out);
+	return pb_tensor(a, p, folder, false, out);
 }
 
 static int pb_put(const struct tensor *t, const char *name, struct buf *out)
@@ -171,7 +174,7 @@ int tensor_read(struct arena *a, const char *path, struct tensor *out, char *nam
 	struct blob f;
 	int rc = file_read(&scratch, path, 0, &f);
 	if (rc >= 0)
-		rc = fail_in(npy ? npy_read(a, &f, out) : pb_read(a, &f, out, name), "%s", path);
+		rc = fail_in(npy ? npy_read(a, &f, out) : pb_read(a, path, &f, out, name), "%s", path);
 	arena_free(&scratch);
 	return rc;
 }
