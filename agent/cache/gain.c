@@ -309,7 +309,8 @@ int gain_all(struct cache *c, struct arena *a, struct gain **out)
 void gain_than(const struct gain *g, char out[96])
 {
 	if (g->fallbacks > 0)
-		snprintf(out, 96, GAIN_THAN " and %d fallback kernels of %d", g->fallbacks, g->kernels);
+		snprintf(out, 96, GAIN_THAN " and %d fallback kernel%s of %d", g->fallbacks,
+			 plural_s(g->fallbacks), g->kernels);
 	else
 		snprintf(out, 96, GAIN_THAN);
 }

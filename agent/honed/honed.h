@@ -23,7 +23,8 @@
  *    YIELD_NS later at the latest). A job that rests for longer than REST_NS is ended, and so are jobs when
  *    memory runs out.
  * 5. A job that dies, hangs (it is silent for HANG_NS while it is not resting) or is refused is started again
- *    after a pause that doubles each time; the status shows its model's last error. After a failure of the
+ *    after a pause that doubles each time; the status shows its model's last error. A job that ends because
+ *    its budget passed while it was stopped has not failed. After a failure of the
  *    model itself (`done` with lasting) it is started again only when the model's file has changed, or the
  *    configuration was read. While the cache cannot be
  *    written, no job starts; honed tries it again after such pauses, and after a reload.

@@ -454,6 +454,8 @@ static int do_put(const struct call *k)
 	store_unsaved(k->h, saving_of(k));
 	if (k->r->type == CACHE_REC)
 		saving_of(k)->wins = saving_of(k)->won = true;
+	if (k->r->type == CACHE_RECIPE)
+		models_recipe(k->h);
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
 	return good(k, NULL);

@@ -447,8 +447,16 @@ static const char *const end_text[] = {
     [END_GONE] = "it closed its connection",
 };
 
+/* Whether the job's budget has ended on its own clock, which runs on while it is stopped, before it could run for
+ * so long. */
+static bool rested_away(const struct honed *h, const struct honed_job *j)
+{
+	int64_t stopped_ns = j->resting.total_ns + j->hushed.total_ns, took_ns = h->now_ns - j->started_ns;
+	return took_ns >= j->budget_ns / 8 * 7 && took_ns - stopped_ns < j->budget_ns / 8 * 7;
+}
+
 /* Returns why the job failed; NULL: it did not. */
-static const char *failure(const struct honed_job *j, const struct honed_event *e)
+static const char *failure(const struct honed *h, const struct honed_job *j, const struct honed_event *e)
 {
 	switch (j->ending.why) {
 	case END_LEAVING:
@@ -465,6 +473,8 @@ static const char *failure(const struct honed_job *j, const struct honed_event *
 		break;
 	}
 	bool says = e->text && *e->text;
+	if (e->rc < 0 && rested_away(h, j))
+		return NULL;
 	if (e->rc < 0)
 		return says ? e->text : "it failed without saying why";
 	if (j->progress.done)
@@ -481,7 +491,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 	struct honed_job *j = job_of(h, e->job);
 	if (!j || !j->ours || !job_lives(j))
 		return;
-	const char *failed = failure(j, e);
+	const char *failed = failure(h, j, e);
 	struct client *c = client_of(h, j->client);
 	if (e->text && *e->text && failed != e->text && !j->ending.killed) /* nothing else will tell it */
 		honed_log(h, 0, "job %d: %s: %s", j->number, job_label(h, j).text, e->text);

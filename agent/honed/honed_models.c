@@ -603,6 +603,19 @@ void model_failed(struct honed *h, int i, const char *text, bool lasting)
 			  (long long)(m->pause_step_ns / NS_PER_S));
 }
 
+void models_recipe(struct honed *h)
+{
+	for (int i = 0; i < h->models.n; i++) {
+		struct kept_model *m = &h->models.list[i];
+		if (m->conf->level != LEVEL_INT8)
+			continue;
+		m->pause_until_ns = m->pause_step_ns = m->rest_until_ns = m->rest_step_ns = 0;
+		m->fails = 0;
+		m->lasting = m->boxed = false;
+	}
+	honed_changed(h);
+}
+
 /* Whether more work on a model would gain nothing now: nothing more is promised, or the cache cannot be
  * written. STORE_PAUSE_NS is the first pause after a failed commit, so a longer one means that two failed. */
 static bool gains_nothing(const struct honed *h, const struct kept_model *m)

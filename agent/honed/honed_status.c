@@ -90,10 +90,13 @@ static bool lacking(const struct honed *h, char *text, size_t n)
 		const struct kept_model *m = &h->models.list[i];
 		if (!m->missing || m->refused[0])
 			continue;
-		snprintf(text, n,
-			 "model %s: %d kernel%s could not be made; general ones run instead, and honed "
-			 "tries again later",
-			 model_label(h, m).text, m->missing, plural_s(m->missing));
+		char why[128];
+		if (m->error)
+			shorten(m->error, why, sizeof why);
+		else
+			snprintf(why, sizeof why, "%d kernel%s not made yet; general ones run instead", m->missing,
+				 plural_s(m->missing));
+		snprintf(text, n, "model %s: %s; honed tries again later", model_label(h, m).text, why);
 		return true;
 	}
 	return false;

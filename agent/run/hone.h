@@ -18,7 +18,7 @@
  *
  * Errors. A function that can fail returns a count or HONE_OK, or a negative enum hone_status. After a
  * failure hone_error() returns its text, with cause and remedy, in the same thread until its next call of the
- * library.
+ * library. After hone_open, hone_load, hone_load_bytes and hone_refresh have succeeded it is "".
  *
  * Arguments. Handles and models must be those that the library returned; NULL is only allowed where the
  * function's comment says so.

@@ -223,7 +223,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 		return fail_in(rc, "hone_open");
 	}
 	*out = h;
-	return E_OK;
+	return err_clear(E_OK);
 }
 
 void hone_close(struct hone_handle *h)

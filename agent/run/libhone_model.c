@@ -179,7 +179,7 @@ int hone_load(struct hone_handle *h, const char *path, const struct hone_load_op
 	*out = NULL;
 	if (!h || !path)
 		return fail(E_USAGE, "hone_load: the %s is NULL", h ? "path" : "handle");
-	return load(h, path, NULL, 0, o, out);
+	return err_clear(load(h, path, NULL, 0, o, out));
 }
 
 int hone_load_bytes(struct hone_handle *h, const void *model, size_t bytes, const struct hone_load_options *o,
@@ -190,7 +190,7 @@ int hone_load_bytes(struct hone_handle *h, const void *model, size_t bytes, cons
 	*out = NULL;
 	if (!h || !model)
 		return fail(E_USAGE, "hone_load_bytes: the %s is NULL", h ? "model" : "handle");
-	return load(h, NULL, model, bytes, o, out);
+	return err_clear(load(h, NULL, model, bytes, o, out));
 }
 
 /* Looks for new records in the caches; raises the handle's count if there are any. */
@@ -270,6 +270,8 @@ bool model_leaves_device(struct hone_model *m)
 	else
 		net_free(fresh);
 	pthread_mutex_unlock(&m->refresh);
+	if (left)
+		err_clear(E_OK);
 	return left;
 }
 
@@ -281,5 +283,5 @@ int hone_refresh(struct hone_model *m)
 	if (rc >= 0)
 		rc = news == m->net->news || m->net->compiled ? 0 : replace(m, news);
 	pthread_mutex_unlock(&m->refresh);
-	return rc;
+	return err_clear(rc);
 }

@@ -766,6 +766,15 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	return rc;
 }
 
+/* Whether the search has begun, and the box ended before it timed any kernel. */
+static bool cut_short(const struct session *s)
+{
+	for (int i = 0; s->result && i < s->ntasks; i++)
+		if (!s->result[i].best[0] && (s->result[i].end == SEARCH_OPEN || s->result[i].end == SEARCH_LATE))
+			return true;
+	return false;
+}
+
 /* Returns why a box that was not told to stop tried nothing, in the arena; NULL: it did, or was told to. */
 static const char *why_nothing(const struct session *s, int rc)
 {
@@ -777,7 +786,9 @@ static const char *why_nothing(const struct session *s, int rc)
 	bool measured = s->report->before_ms > 0 || s->report->after_ms > 0;
 	if (rc >= 0 && s->ntasks && *taint && !measured)
 		return arena_printf(s->a, "no measurement was undisturbed: %s", taint);
-	return rc < 0 || s->result || !s->ntasks ? NULL : "its budget ended before any kernel could be tried";
+	if (rc < 0 || !s->ntasks || (s->result && !cut_short(s)))
+		return NULL;
+	return "its budget ended before any kernel could be tried";
 }
 
 int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)

@@ -172,6 +172,16 @@ static const char *next_bind(const struct importer *im, const Onnx__GraphProto *
 	return NULL;
 }
 
+/* Whether the name is that of the output, or of one of its dimensions. */
+static bool of_output(const Onnx__ValueInfoProto *o, const char *name)
+{
+	const Onnx__ShapeProto *s = o->type && o->type->tensor_type ? o->type->tensor_type->shape : NULL;
+	for (size_t i = 0; s && i < s->n_dim; i++)
+		if (s->dim[i]->dim_param && !strcmp(s->dim[i]->dim_param, name))
+			return true;
+	return o->name && !strcmp(o->name, name);
+}
+
 /* Suggests the name that is spelled most like `name`, else lists the first names and counts the others. */
 static int fail_bind(struct importer *im, const Onnx__GraphProto *p, const char *name)
 {
@@ -180,6 +190,13 @@ static int fail_bind(struct importer *im, const Onnx__GraphProto *p, const char 
 	struct bind_place at = {0};
 	struct names listed = {.a = &im->scratch};
 	int rc = E_OK, more = 0;
+	for (size_t i = 0; i < p->n_output; i++)
+		if (of_output(p->output[i], name))
+			return fail(E_USAGE,
+				    "'%.100s' belongs to an output, whose sizes follow from those of the "
+				    "inputs: give "
+				    "these (hone inspect MODEL shows them)",
+				    name);
 	near_begin(&near, name);
 	for (const char *known; rc >= 0 && (known = next_bind(im, p, &at));) {
 		near_add(&near, known);

@@ -120,7 +120,14 @@ static const char replace_words[] = "given sizes replace those that the model fi
 int import_replace_explain(const struct importer *im, int rc)
 {
 	char more[32];
-	if (rc >= 0 || !im->nreplaced)
+	if (rc >= 0)
+		return rc;
+	for (int i = 0; i < im->o->nbinds && !im->nreplaced && rc == E_CORRUPT; i++)
+		if (im->bind_used[i])
+			rc = fail_in(E_USAGE,
+				     "%s%.100s=%.100s may be a size that the model does not work with",
+				     import_shape_option(im), im->o->binds[i].name, im->o->binds[i].value);
+	if (!im->nreplaced)
 		return rc;
 	return fail_in(rc == E_CORRUPT ? E_USAGE : rc, "%s%s%s", replace_words, buf_str(&im->replaced),
 		       and_more(im->nreplaced, more));

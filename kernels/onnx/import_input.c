@@ -125,7 +125,7 @@ static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct
 			f.s.d[i] = f.s.d[i] < 0 ? given.d[i] : f.s.d[i];
 	import_free(im, p->name, &f);
 	*s = f.s;
-	return shape_check(s, PB_MAX_ELEMS);
+	return import_replace_explain(im, shape_check(s, PB_MAX_ELEMS));
 }
 
 static int read_type(struct importer *im, const Onnx__ValueInfoProto *p, struct tensor *t)

@@ -75,7 +75,7 @@ void import_free(struct importer *im, const char *input, struct free_shape *f);
 /* Notes an input whose sizes in the file, some of which are numbers, are replaced by the caller's. */
 void import_replace(struct importer *im, const char *input, const struct free_shape *f,
 		    const struct shape *given);
-/* Says in an error of the model's nodes which sizes were replaced, as these are its likely cause. */
+/* Says in an error of the model's nodes which sizes were given or replaced, as these are its likely cause. */
 int import_replace_explain(const struct importer *im, int rc) MUST_CHECK;
 int import_free_finish(struct importer *im) MUST_CHECK;
 const char *import_shape_option(const struct importer *im); /* goes before NAME=DIMS in texts */

@@ -58,6 +58,25 @@ static int npy_shape(const char *header, struct shape *s)
 	return shape_check(s, PB_MAX_ELEMS);
 }
 
+/* Copies elements whose first dimension is the innermost one, as in Fortran, in the order of C. */
+static void from_fortran(struct tensor *out, const uint8_t *from)
+{
+	size_t each = dtype_bytes(out->dtype);
+	int64_t at[MAX_RANK] = {0}, stride[MAX_RANK], n = shape_count(&out->shape), of = 0;
+	for (int i = 0; i < out->shape.rank; i++)
+		stride[i] = i ? stride[i - 1] * out->shape.d[i - 1] : 1;
+	for (int64_t k = 0; k < n; k++) {
+		memcpy((uint8_t *)out->data + (size_t)k * each, from + (size_t)of * each, each);
+		for (int i = out->shape.rank - 1; i >= 0; i--) {
+			of += stride[i];
+			if (++at[i] < out->shape.d[i])
+				break;
+			of -= stride[i] * at[i];
+			at[i] = 0;
+		}
+	}
+}
+
 static int npy_read(struct arena *a, const struct blob *f, struct tensor *out)
 {
 	const uint8_t *b = f->p;
@@ -78,14 +97,14 @@ static int npy_read(struct arena *a, const struct blob *f, struct tensor *out)
 		rc = npy_shape(header, &s);
 	if (rc < 0)
 		return rc;
-	if (order && !strncmp(order, "True", 4) && s.rank > 1)
-		return fail(E_UNSUPPORTED, "Fortran order: save numpy.ascontiguousarray(x)");
 	size_t bytes = (size_t)shape_count(&s) * dtype_bytes(t);
 	if (f->n - start - n != bytes)
 		return fail(E_CORRUPT, "%zu bytes of data where the header says %zu", f->n - start - n,
 			    bytes);
 	rc = tensor_alloc(a, t, &s, out);
-	if (rc >= 0 && bytes)
+	if (rc >= 0 && order && !strncmp(order, "True", 4))
+		from_fortran(out, b + start + n);
+	else if (rc >= 0 && bytes)
 		memcpy(out->data, b + start + n, bytes);
 	return rc;
 }
@@ -114,15 +133,18 @@ static int npy_put(const struct tensor *t, struct buf *out)
 	return E_OK;
 }
 
-static int pb_read(struct arena *a, const struct blob *f, struct tensor *out, char *name)
+/* Data outside the file has to lie below the file's folder. */
+static int pb_read(struct arena *a, const char *path, const struct blob *f, struct tensor *out, char *name)
 {
+	const char *slash = strrchr(path, '/');
+	const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
 	Onnx__TensorProto *p;
 	int rc = pb_unpack(a, &onnx__tensor_proto__descriptor, f->p, f->n, &p);
 	if (rc < 0)
 		return rc;
 	if (name)
 		snprintf(name, 256, "%.255s", p->name ? p->name : "");
-	return pb_tensor(a, p, NULL, false, out);
+	return pb_tensor(a, p, folder, false, out);
 }
 
 static int pb_put(const struct tensor *t, const char *name, struct buf *out)
@@ -152,7 +174,7 @@ int tensor_read(struct arena *a, const char *path, struct tensor *out, char *nam
 	struct blob f;
 	int rc = file_read(&scratch, path, 0, &f);
 	if (rc >= 0)
-		rc = fail_in(npy ? npy_read(a, &f, out) : pb_read(a, &f, out, name), "%s", path);
+		rc = fail_in(npy ? npy_read(a, &f, out) : pb_read(a, path, &f, out, name), "%s", path);
 	arena_free(&scratch);
 	return rc;
 }

@@ -57,6 +57,13 @@ int fail_in(int rc, const char *fmt, ...)
 	return rc;
 }
 
+int err_clear(int rc)
+{
+	if (rc >= 0)
+		text[0] = 0;
+	return rc;
+}
+
 const char *err_text(void)
 {
 	return text;

@@ -34,6 +34,8 @@ int fail(int rc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int fail_in(int rc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The text of this thread's last failure; never NULL. */
 const char *err_text(void);
+/* Returns rc; unless it is a failure, removes the text of this thread's last failure, which was handled. */
+int err_clear(int rc);
 /* Name of a code: "corrupt". */
 const char *err_name(int rc);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device in use: memory and launches. The stream runs commands in order. */
 #include "platform/run/cuda_api.h"
+#include "platform/run/driver_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +56,10 @@ static int make_stream(struct cuda_dev *d)
 
 int cuda_use(struct cuda *c, int device, struct cuda_dev **out)
 {
+	char there[64];
 	if (device < 0 || device >= c->ndevices)
-		return fail(E_NOTFOUND, "there is no CUDA device %d; %d %s known%s%s", device, c->ndevices,
-			    c->ndevices == 1 ? "is" : "are", c->note[0] ? "; " : "", c->note);
+		return fail(E_NOTFOUND, "there is no CUDA device %d; %s%s%s", device,
+			    driver_devices("cuda", c->ndevices, there), c->note[0] ? "; " : "", c->note);
 	int rc = cuda_usable(&c->device[device].info);
 	struct cuda_dev *d = rc < 0 ? NULL : calloc(1, sizeof *d);
 	if (rc < 0)

@@ -2,6 +2,7 @@
 #include "platform/run/driver_text.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 void driver_text_copy(char *out, size_t room, const char *text, size_t n)
@@ -42,4 +43,15 @@ void driver_flag_clean(bool *flag)
 	_Static_assert(sizeof(bool) == 1, "a flag is a byte");
 	memcpy(&byte, flag, sizeof byte);
 	*flag = byte != 0;
+}
+
+const char *driver_devices(const char *kind, int n, char out[64])
+{
+	if (n > 1)
+		snprintf(out, 64, "they are %s:0 to %s:%d", kind, kind, n - 1);
+	else if (n == 1)
+		snprintf(out, 64, "the only one is %s:0", kind);
+	else
+		snprintf(out, 64, "none was found");
+	return out;
 }

@@ -13,6 +13,8 @@ void driver_text_copy(char *out, size_t room, const char *text, size_t n);
 void driver_text_clean(char *text, size_t room);
 /* A word of a target's text: what is no letter or digit there becomes '_'. */
 void driver_text_word(char *out, size_t room, const char *text);
+/* Names the n devices of a kind, for errors: "they are opencl:0 to opencl:2". Returns out. */
+const char *driver_devices(const char *kind, int n, char out[64]);
 /* A byte that is neither 0 nor 1 must not be read as a bool. */
 void driver_flag_clean(bool *flag);
 

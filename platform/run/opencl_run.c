@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device in use: memory, programs, launches. The queue runs commands in order. */
 #include "platform/run/opencl_api.h"
+#include "platform/run/driver_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +31,10 @@ static int done(const char *call, int32_t code)
 
 int opencl_use(struct opencl *o, int device, struct opencl_dev **out)
 {
+	char there[64];
 	if (device < 0 || device >= o->ndevices)
-		return fail(E_NOTFOUND, "there is no OpenCL device %d; %d %s known", device, o->ndevices,
-			    o->ndevices == 1 ? "is" : "are");
+		return fail(E_NOTFOUND, "there is no OpenCL device %d; %s", device,
+			    driver_devices("opencl", o->ndevices, there));
 	int rc = opencl_usable(&o->device[device].info);
 	struct opencl_dev *d = rc < 0 ? NULL : calloc(1, sizeof *d);
 	if (rc < 0)

@@ -118,7 +118,7 @@ static int hone_to(const char *stdout_path, char *words)
 	char *argv[32] = {"hone"};
 	int argc = 1;
 	for (char *w = strtok(words, " "); w && argc < 31; w = strtok(NULL, " "))
-		argv[argc++] = w;
+		argv[argc++] = strcmp(w, "''") ? w : w + 2; /* '' is an empty word */
 	char err_path[256];
 	snprintf(err_path, sizeof err_path, "%s", in_dir("stderr"));
 	fflush(NULL);

@@ -357,7 +357,9 @@ static int rename_one(const struct args *args, struct work *w)
 	if (rc >= 0)
 		rc = note(w, "board renamed %s: %s", text, name);
 	if (rc >= 0)
-		log_info("hone-fleet: board %s is now called %s", text, name);
+		log_info("hone-fleet: board %s is now called %s here; the board itself shows that after its next upload, "
+			 "and its former name as long as it uploads nothing (upload = no)",
+			 text, name);
 	return rc;
 }
 
@@ -378,7 +380,8 @@ const struct cmd fleet_cmd_rename = {
 	"A board joins by its host name, or by name in [sync] of its honed.conf; lists and pages show it\n"
 	"beside the board's id. BOARD is its id, the first digits of it, or its present\n"
 	"name if no other board has it. NAME must be no other board's. The board learns it\n"
-	"with the answer to its next upload, and shows the former one until then.",
+	"with the answer to its next upload, and shows the former one until then: a board with\n"
+	"upload = no goes on with that.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = db_opts,

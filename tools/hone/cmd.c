@@ -336,6 +336,9 @@ static int read_words(struct parse *p)
 			next = read_option(p, i);
 		else if (!p->cmd)
 			next = name_command(p, w) < 0 ? E_USAGE : next;
+		else if (!only_words && !*w)
+			return fail(E_USAGE, "an argument is empty; usage: %s %s %s", p->program->name,
+				    p->cmd->name, p->cmd->usage);
 		else
 			p->args.pos[p->args.npos++] = w;
 		if (next < 0)

@@ -327,7 +327,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	struct gain g;
 	disturbance_words(&b->machine, &why);
 	json_t *o = json_pack(
-	    "{so ss so si si so so so so so so sI so so so so so so}", "model",
+	    "{so ss so si si so so so so so so sI so so so so so so so}", "model",
 	    json_text(v->ready.model.path), "kernels_from", ready_kernels_name(v->ready.kernels), "cache",
 	    *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads", b->host.threads,
 	    "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms",
@@ -336,7 +336,8 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	    bench_memory_json(&v->ready), "kernels", kernels_json(b, v), "median_low_ms",
 	    json_ms(s.interval.low), "median_high_ms", json_ms(s.interval.high), "disturbed",
 	    why.n ? json_text(buf_str(&why)) : json_null(), "gain",
-	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null());
+	    stored_gain(v, &g) ? headline_gain_json(&g) : json_null(), "not_quantized",
+	    v->ready.model.floats ? json_text(v->ready.model.floats) : json_null());
 	json_object_set_new(o, "stopped", json_boolean(interrupted()));
 	json_object_set_new(o, "device", bench_device_json(&v->ready));
 	add_not_default(v, o);

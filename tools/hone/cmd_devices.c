@@ -155,6 +155,12 @@ static int check_boards(const struct args *a)
 
 static int run_devices(const struct args *a)
 {
+	if (a->npos)
+		return fail(
+		    E_USAGE,
+		    "hone devices takes no name, but '%s': with --board it says which file of configs/boards "
+		    "describes this machine, and looks for mistakes in the files of all boards",
+		    a->pos[0]);
 	if (arg_given(a, "board"))
 		return check_boards(a);
 	if (arg_given(a, "names"))
@@ -216,6 +222,7 @@ const struct cmd cmd_devices = {
 	"OpenCL and CUDA are listed with their limits, and peaks once hone tune has measured them. A "
 	"process of its own asks their drivers, which may crash. "
 	"hone tune --device opencl:N or cuda:N tunes for one.",
+    .max_pos = 1, /* for an error that says more */
     .opts = opts,
     .run = run_devices,
     .name = "devices",

@@ -11,6 +11,7 @@
 #include "platform/base/near.h"
 #include "tools/hone/calibrate.h"
 #include "tools/hone/explain_dump.h"
+#include "tools/hone/explain_levels.h"
 #include "tools/hone/explain_log.h"
 #include "tools/hone/headline.h"
 #include "tools/hone/next.h"
@@ -31,6 +32,7 @@ struct why {
 	double best_draft_ns, default_draft_ns;
 	struct roof roof;        /* of the chosen algorithm */
 	struct task_times times; /* their times */
+	unsigned levels;         /* explain_levels; 0 if it is tuned */
 	enum stale stale;        /* whether the best record is stale, else the default's */
 	bool logged;
 	struct trials log;
@@ -111,6 +113,8 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	task_label(t->task, w->label);
 	w->tuned = look_up(e, t, REC_BEST, &w->best);
 	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
+	if (!w->tuned)
+		w->levels = explain_levels(e->cache, t->key, &e->target, e->threads, e->level);
 	const struct space_want want = {.level = e->level, .threads = e->threads};
 	struct space *s;
 	int rc = space_make(&e->arena, t->task, &e->target, &want, &s);
@@ -269,7 +273,7 @@ static json_t *why_json(const struct explain *e, const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si ss so so so so so so so ss so sb so so so}", "key", key, "label",
+	return json_pack("{ss so so si ss so so so so so so so ss so sb so so so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses,
 			 "level", level_name((int)level_of(e, w)), "cand", json_text(w->cand), "default_cand",
 			 json_text(w->def), "ms", ms_or_null(w->tuned ? w->times.best_ns : 0), "default_ms",
@@ -278,7 +282,8 @@ static json_t *why_json(const struct explain *e, const struct why *w)
 			 ms_or_null(w->roof.ns), "bound", w->roof.memory_bound ? "memory" : "compute", "gain",
 			 headline_json(&w->times.faster, NULL), "raced", w->times.raced, "kind", kind_json(w),
 			 "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
-			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
+			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null(), "other_levels",
+			 explain_levels_json(w->levels));
 }
 
 /* "; fastest run 12.3 us", where that is far from the median, which the table of what was tried does not
@@ -436,7 +441,13 @@ static void why_row(struct table *t, const struct explain *e, int number, const 
 	table_us(t, "", ns);
 	table_cell(t, "%s", share);
 	table_cell(t, "%s", bound_words(e, w));
-	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
+	struct buf only = {0};
+	explain_levels_names(w->levels, &only);
+	table_cell(t, w->levels ? "(only at level %s)" : "%s",
+		   w->levels  ? buf_str(&only)
+		   : w->tuned ? w->cand
+			      : "(not tuned)");
+	buf_free(&only);
 }
 
 /* The choices by which the graph is divided differently from the rules. */
@@ -571,6 +582,8 @@ struct listing {
 	struct slowest slowest;
 	bool *full;         /* per task: it is shown in full, not as a row */
 	int n, rows, first; /* first: the first row's task */
+	int elsewhere;      /* tasks that have kernels at other levels alone, which are `levels` */
+	unsigned levels;
 	double alone_ns;    /* of all uses of the kernels that run, alone; NAN: of some it is not known */
 	int tuned, others;  /* others: of these, tuned for another number of threads */
 };
@@ -582,6 +595,8 @@ static int add_task(struct explain *e, int i, struct why *w, struct listing *l)
 		return rc;
 	l->n++;
 	l->tuned += w->tuned;
+	l->elsewhere += w->levels != 0;
+	l->levels |= w->levels;
 	l->others += w->tuned && w->best.threads != e->threads;
 	int uses = uses_served(e, w->task->key);
 	l->alone_ns += !uses ? 0 : served_ns(w) > 0 ? served_ns(w) * uses : NAN;
@@ -620,33 +635,16 @@ static void moments_words(const struct explain *e, const struct listing *l)
 		    l->alone_ns / 1e6, e->gain.now_ms, e->gain.date);
 }
 
-/* Says which columns the terminal has no room for. */
-static void left_out_words(const struct explain *e, unsigned shown)
-{
-	static const struct {
-		unsigned column;
-		const char *name;
-	} may[] = {{2, "uses"}, {5, "of roofline"}, {6, "limited by"}, {7, "chosen"}};
-	struct buf names = {0};
-	for (size_t i = 0; i < sizeof may / sizeof *may; i++)
-		if (!(shown & 1u << may[i].column))
-			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", may[i].name);
-	if (names.n)
-		table_say("this terminal has no room for %s; hone explain %s TASK shows all of a task",
-			  buf_str(&names), e->model.path);
-	buf_free(&names);
-}
-
 /* The whole model. */
 static void print_model(struct explain *e, struct listing *l)
 {
 	table_print(&l->t, e->args->color);
-	left_out_words(e, l->t.shown);
 	ready_say_threads(l->others, l->tuned, e->threads);
 	table_words("", 0, ALONE_WORDS);
 	moments_words(e, l);
 	roof_notes_print(&l->notes, l->t.shown & SHARES);
 	calibrate_words(&e->model.recipe);
+	explain_levels_words(e->args, e->model.path, e->level, l->elsewhere, l->levels);
 	choices_words(&e->model.choices);
 	if (e->has_gain)
 		headline_gain("tuning: ", &e->gain);
@@ -665,6 +663,7 @@ static void print_named(struct explain *e, struct listing *l)
 		explain_marked_words();
 	if (l->rows)
 		print_others(e, &l->t, &l->notes, l->rows, l->first);
+	explain_levels_words(e->args, e->model.path, e->level, l->elsewhere, l->levels);
 	next_hone(e->args, "bench", e->model.path, "");
 }
 
@@ -684,7 +683,7 @@ static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"#",  "task",        "uses",       "default us",
 					   "us", "of roofline", "limited by", "chosen"};
-	struct listing l = {.t = {.align = "rlrrrrll", .drop = "00100324"},
+	struct listing l = {.t = {.align = "rlrrrrll", .drop = "00100324", .more = "hone explain MODEL TASK shows all of a task"},
 			    .json = json_array(),
 			    .slowest = {.ns = -1},
 			    .first = -1,

@@ -70,10 +70,11 @@ static int run_ready(const struct args *a, struct ready *r, const char *dir)
 	if (rc >= 0)
 		show_outputs(a, r, list);
 	if (rc >= 0 && a->json)
-		return json_out(json_pack("{so so so so so sI}", "run_ms", json_ms((double)ns), "load_ms",
+		return json_out(json_pack("{so so so so so sI so}", "run_ms", json_ms((double)ns), "load_ms",
 					  json_ms((double)r->load_ns), "outputs", list, "device",
 					  device_json(r), "fallback", fallback_json(a), "inputs_not_finite",
-					  (json_int_t)r->not_finite));
+					  (json_int_t)r->not_finite, "not_quantized",
+					  r->model.floats ? json_text(r->model.floats) : json_null()));
 	if (rc >= 0) {
 		struct placed placed = {0};
 		placed_plan(&placed, r->plan);

@@ -180,30 +180,16 @@ static int show_rec(void *ctx, const struct rec *r)
 /* The columns; that of the level is only there if records differ in it. */
 static const char *const head[] = {"task", "kind",    "level", "device",   "threads",
 				   "us",   "GFLOP/s", "stale", "candidate"};
+#define LINES "hone show --lines tells all"
 enum { HEADS = sizeof head / sizeof *head, LEVEL_COLUMN = 2 };
 
 static void begin_table(struct show *s)
 {
-	s->table = by_level(s) ? (struct table){.align = "llllrrrll", .drop = "020030140"}
-			       : (struct table){.align = "lllrrrll", .drop = "02030140"};
+	s->table = by_level(s) ? (struct table){.align = "llllrrrll", .drop = "020030140", .more = LINES}
+			       : (struct table){.align = "lllrrrll", .drop = "02030140", .more = LINES};
 	for (int i = 0; i < HEADS; i++)
 		if (i != LEVEL_COLUMN || by_level(s))
 			table_cell(&s->table, "%s", head[i]);
-}
-
-/* Says which columns of the table the terminal has no room for. */
-static void left_out_words(const struct show *s)
-{
-	struct buf names = {0};
-	for (int i = 0, c = 0; i < HEADS; i++) {
-		if (i == LEVEL_COLUMN && !by_level(s))
-			continue;
-		if (!(s->table.shown & 1u << c++))
-			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "", head[i]);
-	}
-	if (names.n)
-		table_say("this terminal has no room for %s; hone show --lines tells all", buf_str(&names));
-	buf_free(&names);
 }
 
 static int finish(const struct args *a, struct show *s, const char *dir)
@@ -214,12 +200,10 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 					  above ? json_text(above) : NULL, "records", s->records));
 	if (s->lines)
 		return 0;
-	if (s->n > 0) {
+	if (s->n > 0)
 		table_print(&s->table, a->color);
-		left_out_words(s);
-	} else {
+	else
 		arena_free(&s->table.arena);
-	}
 	if (s->slower)
 		table_say("[1] longer than the default's time: each time is of another moment, at which the "
 			  "machine "

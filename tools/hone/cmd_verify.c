@@ -40,6 +40,7 @@ struct verify {
 	char folder[512]; /* for --bisect */
 	bool written;     /* --bisect wrote it */
 	struct arena arena;
+	const char *floats; /* as in struct model */
 	const char *nan; /* says which weight holds NaN; NULL: none does, or nothing was wrong */
 };
 
@@ -291,6 +292,7 @@ static int verify_kernels(struct verify *v, const char *path)
 		rc = model_take_bytes(&m, &v->host.target);
 	if (rc >= 0)
 		rc = check_model(v, &m);
+	v->floats = m.floats ? arena_strdup(&v->arena, m.floats) : NULL;
 	v->nan = m.nan && isinf(v->worst) ? arena_strdup(&v->arena, m.nan) : NULL;
 	model_close(&m);
 	return rc;
@@ -370,13 +372,14 @@ static int report(struct verify *v, const char *path)
 	if (!v->args->json)
 		kinds_words(v);
 	if (v->args->json)
-		rc = json_out(json_pack("{so si si so sb si si so so so so sb}", "model", json_text(path),
+		rc = json_out(json_pack("{so si si so sb si si so so so so sb so}", "model", json_text(path),
 					"kernels", v->ok + v->failed, "portable", v->portable, "levels",
 					kinds_json(v), "quantized_reference", v->quantised, "ok", v->ok,
 					"failed", v->failed,
 					"max_rel_err", json_num(v->worst), "wrong", json_incref(v->wrong),
 					"bisected", v->written ? json_text(v->folder) : json_null(), "nan",
-					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted()));
+					v->nan ? json_text(v->nan) : json_null(), "stopped", interrupted(),
+					"not_quantized", v->floats ? json_text(v->floats) : json_null()));
 	else if (v->nan)
 		table_say("FAIL: %d of %d comparison%s differ, because %s: what Relu, Max or Clip make of "
 			  "NaN differs between kernels",

@@ -70,7 +70,7 @@ static void unready(const json_t *models, struct buf *out)
 			continue;
 		buf_printf(out, "%s%.60s on %s is %s", out->n ? "; " : "", daemon_text(m, "name", "?"),
 			   daemon_text(m, "device", "cpu"), daemon_text(m, "state", "waiting"));
-		if (missing > 0)
+		if (missing > 0 && !*error) /* a job that tried nothing does not know how many */
 			buf_printf(out, ", %.0f kernel%s missing", missing, plural_s((int64_t)missing));
 		if (next_s > 0) {
 			buf_puts(out, ", next slice in ");

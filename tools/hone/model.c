@@ -10,6 +10,7 @@
 #include "platform/run/device_name.h"
 #include "tools/hone/feed_file.h"
 #include "tools/hone/next.h"
+#include "kernels/qdq/qdq.h"
 #include "tools/hone/weights.h"
 #include <dirent.h>
 #include <errno.h>
@@ -555,6 +556,26 @@ int model_take_all_bytes(struct model *m, const struct target *t)
 	return divide_bytes(m, t);
 }
 
+/* Why a network that level int8 was asked for still consists of floats; NULL: it does not. */
+static const char *why_floats(struct model *m, enum level level)
+{
+	if (level != LEVEL_INT8 || m->recipe.quantised || qdq_node(m->g))
+		return NULL;
+	if (!m->recipe.layers)
+		return "it has no layer that can be quantised";
+	return arena_printf(&m->arena, "its recipe keeps all %d layer%s as floats", m->recipe.layers,
+			    plural_s(m->recipe.layers));
+}
+
+/* Some commands open a model twice; the line is for the first time. */
+static void say_floats(const struct model *m)
+{
+	static const char *said;
+	if (m->floats && said != m->path)
+		log_info("hone: level int8 changes nothing of %s, which runs as floats: %s", m->path, m->floats);
+	said = m->floats ? m->path : said;
+}
+
 int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)
 {
 	return model_open_with(a, path, f, f->cache, m);
@@ -574,8 +595,11 @@ int model_open_with(const struct args *a, const char *path, const struct chosen_
 	if (m->nan)
 		log_info("hone: warning: %s: %s", path, m->nan);
 	rc = fail_in(recipe_use(&recipes, 1, f->level, m->g, &m->recipe), "%s", path);
-	if (rc >= 0)
+	if (rc >= 0) {
+		m->floats = why_floats(m, f->level);
+		say_floats(m);
 		rc = divide(m, f);
+	}
 	if (rc < 0)
 		model_close(m);
 	m->load_ns = clock_now(&clock_real) - start;

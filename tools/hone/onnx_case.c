@@ -190,6 +190,8 @@ static int check_set(struct arena *a, const char *model, const char *set, const 
 	int rc = d->nin = read_tensors(a, set, "input", d->in);
 	if (rc >= 0)
 		rc = d->nout = read_tensors(a, set, "output", d->out);
+	if (rc == 0)
+		return fail(E_NOTFOUND, "%s: no output_0.pb, so there is nothing to compare", set);
 	if (rc >= 0)
 		rc = import_steps(a, model, d, &g);
 	if (rc < 0)

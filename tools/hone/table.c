@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hone/table.h"
+#include "platform/base/buf.h"
 #include "platform/base/log.h"
 #include "platform/base/wrap.h"
 #include <assert.h>
@@ -410,6 +411,25 @@ static void put_cells(const struct table *t, int n, int limit, bool color)
 	arena_free(&scratch);
 }
 
+/* Names the columns that the width has no room for, but those that say nothing of any row. */
+static void say_left_out(const struct table *t, const struct layout *l)
+{
+	struct buf names = {0};
+	for (int c = 0; c < l->n; c++) {
+		bool shown = l->width[c] || (l->below && c == l->n - 1), says = false;
+		for (int i = l->n + c; i < t->ncells && !shown; i += l->n)
+			says |= t->cell[i][0] && strcmp(t->cell[i], "-") != 0;
+		if (says)
+			buf_printf(&names, "%s\"%s\"", names.n ? ", " : "this terminal has no room for ",
+				   t->cell[c]);
+	}
+	if (names.n) {
+		buf_printf(&names, ": %s", t->more ? t->more : "make it wider, or use --json");
+		table_words("", 0, buf_str(&names));
+	}
+	buf_free(&names);
+}
+
 void table_print(struct table *t, bool color)
 {
 	struct layout l;
@@ -429,8 +449,10 @@ void table_print(struct table *t, bool color)
 		put_cells(t, l.n, limit, color);
 	for (int c = 0; c < l.n; c++)
 		shown |= !fits || l.width[c] || (l.below && c == l.n - 1) ? 1u << c : 0;
+	if (fits)
+		say_left_out(t, &l);
 	arena_free(&t->arena);
-	*t = (struct table){.align = t->align, .drop = t->drop, .shown = shown};
+	*t = (struct table){.align = t->align, .drop = t->drop, .more = t->more, .shown = shown};
 }
 
 /* whole: a word that is wider than a line is not cut. */

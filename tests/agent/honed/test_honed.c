@@ -2,6 +2,7 @@
 /* honed's state machine on a virtual clock. Past 800 lines because every case plays its events on the one board
  * of tests/lib/honed_board.h. */
 #include "agent/honed/marks.h"
+#include "agent/cache/cache.h"
 #include "tests/lib/honed_board.h"
 
 #include "platform/base/rng.h"
@@ -857,6 +858,30 @@ static double metric(struct board *b, const char *name)
 
 /* A model that was refused, or failed without ever having been served, ends the wait of clients but is not
  * ready: in the status, in the metrics, and as honed says hello. A later failure leaves a model ready. */
+/* A recipe comes while models of level int8 pause because they lack it: they have the next slices. */
+TEST(a_recipe_ends_the_pause_of_its_level)
+{
+	for (int int8 = 0; int8 < 2; int8++) {
+		struct board *b = board_new(HONED_RESIDENT, 1);
+		b->model[0].level = int8 ? LEVEL_INT8 : LEVEL_FP32;
+		board_start(b);
+		board_run(b, LONG_SETTLED);
+		CHECK(board_says(b, "start 1 a"));
+		board_started(b, 1);
+		board_ended(b, 1, E_NOTFOUND, "level int8 needs examples of inputs");
+		CHECK(strstr(board_status(b), "\"state\":\"failed\""));
+		board_read(b);
+		board_connect(b, 7, 900);
+		board_ask(b, 7, "{\"op\":\"job\",\"id\":1,\"model\":\"/m/other\",\"pid\":77}");
+		board_put(b, 7, CACHE_RECIPE, (struct key){1, 2}, "hone-recipe 2");
+		board_event(b, (struct honed_event){.kind = HE_GONE, .client = 7});
+		board_run(b, 100 * NS_PER_MS);
+		CHECK((board_says(b, "start ") != NULL) == int8);
+		CHECK((strstr(board_status(b), "\"state\":\"failed\"") != NULL) == !int8);
+		board_free(b);
+	}
+}
+
 TEST(a_job_without_a_result_says_why)
 {
 	static const char *const why[] = {"its connection with honed ended before it had a result",
@@ -882,6 +907,8 @@ TEST(a_job_without_a_result_says_why)
 			    "100 measurements in a row were disturbed: heat"));
 	CHECK(strstr(board_status(s), "\"error\":\"nothing was tried: 100 measurements") &&
 	      strstr(board_status(s), "\"state\":\"waiting\""));
+	CHECK(strstr(board_status(s), "\"verdict\":\"model a: nothing was tried: 100 measurements in a row were "
+				      "disturbed: heat; honed tries again later\""));
 	board_read(s);
 	board_run(s, 5 * NS_PER_S);
 	CHECK(!board_says(s, "start"));

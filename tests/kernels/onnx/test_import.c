@@ -85,6 +85,64 @@ TEST(binds_shapes)
 	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_CORRUPT, "node 'Add_0' (Add, opset 17)");
 }
 
+/* A size that the model leaves free and its nodes do not work with: the error names it. Without it, or where it
+ * is not used, the model is wrong. */
+TEST(given_sizes_that_the_nodes_do_not_take)
+{
+	struct rng r;
+	rng_seed(&r, 79);
+	for (int round = 0; round < 200; round++) {
+		struct onnx_maker k;
+		struct graph *g = NULL;
+		char value[32], whole[32], width[16], want[128];
+		static const float w[9];
+		int n = 1 + (int)rng_below(&r, 4), m = 1 + (int)rng_below(&r, 5), size = 1 + (int)rng_below(&r, 9);
+		bool input = rng_below(&r, 2), fits = m == size || m == 1 || size == 1;
+		snprintf(value, sizeof value, "%d", m);
+		snprintf(whole, sizeof whole, "%dx%d", n, m);
+		snprintf(width, sizeof width, "%d", size);
+		const struct import_bind b = {input ? "x" : "width", input ? whole : value};
+		const struct import_opts o = {.nbinds = 1, .binds = &b};
+		mk_start(&k, 17, 8);
+		mk_input(&k, "x", 1, "batch width");
+		mk_init(&k, "w", 1, width, w, (size_t)size * sizeof *w);
+		mk_node(&k, "Add", "x w", "y");
+		mk_output(&k, "y");
+		k.g.output[0] = mk_value(&k, "y", 1, "batch total");
+		int rc = mk_import(&k, NULL, &o, &g);
+		snprintf(want, sizeof want, "--shape %s=%s may be a size that the model does not work with: node '",
+			 b.name, b.value);
+		if (fits)
+			CHECK_OK(rc);
+		else
+			CHECK_FAILS(rc, E_USAGE, want);
+		if (fits)
+			graph_free(g);
+	}
+	/* Names of outputs, and of their sizes. */
+	for (int i = 0; i < 2; i++) {
+		struct onnx_maker k;
+		struct graph *g;
+		const struct import_bind b = {i ? "y" : "total", "3"};
+		const struct import_opts o = {.nbinds = 1, .binds = &b};
+		mk_start(&k, 17, 8);
+		mk_input(&k, "x", 1, "batch 3");
+		mk_node(&k, "Relu", "x", "y");
+		mk_output(&k, "y");
+		k.g.output[0] = mk_value(&k, "y", 1, "batch total");
+		CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "belongs to an output, whose sizes follow");
+	}
+	struct onnx_maker k;
+	struct graph *g;
+	const struct import_bind huge = {"n", "2000000000"};
+	const struct import_opts o = {.nbinds = 1, .binds = &huge};
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "n 4 9");
+	mk_node(&k, "Relu", "x", "y");
+	mk_output(&k, "y");
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "--shape n=2000000000 may be a size");
+}
+
 /* The error of an unknown name lists the model's names, each once, and counts those that it leaves out. */
 TEST(an_unknown_name_is_told_how_many_there_are)
 {

@@ -182,7 +182,7 @@ TEST(limits_that_cannot_be)
 	CHECK(t.cores == 4096 && t.group == 1024 && t.l2_bytes == 1 << 30);
 	CHECK_FAILS(cuda_alloc(d, 0, &b), E_NOMEM, "0 bytes");
 	CHECK_FAILS(cuda_alloc(d, -1, &b), E_NOMEM, "-1 bytes");
-	CHECK_FAILS(cuda_use(c, 1, &d), E_NOTFOUND, "no CUDA device 1; 1 is known");
+	CHECK_FAILS(cuda_use(c, 1, &d), E_NOTFOUND, "no CUDA device 1; the only one is cuda:0");
 	CHECK_FAILS(cuda_use(c, -1, &d), E_NOTFOUND, "no CUDA device -1");
 	leave(c, d);
 }

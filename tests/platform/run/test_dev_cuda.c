@@ -61,7 +61,7 @@ TEST(limits_and_target)
 		CHECK_OK(target_check(&t));
 		d->own->close(u);
 	}
-	CHECK_FAILS(d->own->open(1, &u), E_NOTFOUND, "no CUDA device 1; 1 is known");
+	CHECK_FAILS(d->own->open(1, &u), E_NOTFOUND, "no CUDA device 1; the only one is cuda:0");
 	cuda_lie("version 10010");
 	CHECK_FAILS(d->own->open(0, &u), E_UNSUPPORTED, "install a newer driver");
 	cuda_lie("cuInit=803");

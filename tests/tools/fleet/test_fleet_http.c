@@ -51,12 +51,14 @@ static int post(const struct server *s, const char *path, const void *body, size
 }
 
 /* Runs hone-fleet WORDS on the server's database. Returns its first line; NULL: it failed. */
+static const char *errors_to = "/dev/null"; /* where the commands' standard error goes */
+
 static const char *try_command(const char *words)
 {
 	static char line[1024];
 	char text[PATH_MAX + 512];
-	snprintf(text, sizeof text, "%s %s --db %s 2>/dev/null", server_program(), words,
-		 fleet_path("fleet.db"));
+	snprintf(text, sizeof text, "%s %s --db %s 2>%s", server_program(), words, fleet_path("fleet.db"),
+		 errors_to);
 	FILE *p = popen(text, "r");
 	if (!p || !fgets(line, sizeof line, p))
 		line[0] = 0;
@@ -142,7 +144,10 @@ TEST(boards_have_names)
 	CHECK(json_is_string(json_object_get(b, "name")) &&
 	      !strcmp(json_string_value(json_object_get(b, "name")), "arm-3.lab"));
 	json_decref(j);
-	CHECK(try_command("rename arm-3.lab arm-4")); /* by name */
+	errors_to = "&1";
+	const char *words_of = try_command("rename arm-3.lab arm-4"); /* by name */
+	errors_to = "/dev/null";
+	CHECK(words_of && strstr(words_of, "its former name as long as it uploads nothing (upload = no)"));
 	CHECK(strstr(command("boards --json"), "\"arm-4\""));
 	fleet_batch(key, 0, 1, 1000, &batch); /* the board learns it */
 	CHECK(post(&s, "/v1/records", batch.p, batch.n) == 202 && strstr(said, "\"board\":\"arm-4\""));

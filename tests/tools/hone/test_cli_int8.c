@@ -402,6 +402,29 @@ TEST(a_pack_brings_a_recipe)
 	setenv("HONE_SEEDS", "", 1);
 }
 
+/* Commands that run a model say where the level leaves it as it is, once. */
+static void check_says_floats(const char *path, const char *why)
+{
+	static const char *const command[] = {"bench %s --runs 2 --threads 1 --cache %s%s%s",
+					      "run %s --random --threads 1 --cache %s%s%s",
+					      "verify %s --threads 1 --cache %s%s%s"};
+	char line[300];
+	snprintf(line, sizeof line, "which runs as floats: %s\n", why);
+	for (int i = 0; i < 3; i++) {
+		CHECK_RUN(0, command[i], path, cache, " --level int8", "");
+		const char *first = strstr(cli_err, line);
+		CHECK(first && !strstr(first + 1, line));
+		CHECK_RUN(0, command[i], path, cache, " --level int8", " --json");
+		json_t *j = parse_out();
+		const json_t *of = i ? j : json_array_get(json_object_get(j, "models"), 0);
+		const char *said = json_string_value(json_object_get(of ? of : j, "not_quantized"));
+		CHECK(said && !strcmp(said, why));
+		json_decref(j);
+		CHECK_RUN(0, command[i], path, cache, "", " --json");
+		CHECK(!strstr(cli_err, "runs as floats") && strstr(cli_out, "\"not_quantized\":null"));
+	}
+}
+
 TEST(a_limit_that_no_layer_keeps)
 {
 	if (!begin("none"))
@@ -416,7 +439,7 @@ TEST(a_limit_that_no_layer_keeps)
 	CHECK_SAYS(cli_out, " of this model are in the cache for --level int8 alone");
 	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
 	CHECK(!strstr(cli_out, "for --level int8 alone"));
-	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", model, cache);
+	check_says_floats(model, "its recipe keeps all 2 layers as floats");
 }
 
 /* There is nothing to quantise, so nothing is missing. */
@@ -424,10 +447,10 @@ TEST(a_model_without_layers)
 {
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
-	const char *relu = one_node("relu.onnx", "Relu", "1 4 9 9");
+	snprintf(model, sizeof model, "%s", one_node("relu.onnx", "Relu", "1 4 9 9"));
 	snprintf(cache, sizeof cache, "%s", in_dir("layers"));
-	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", relu, cache);
-	CHECK_RUN(0, "bench %s --level int8 --runs 2 --threads 1 --cache %s", relu, cache);
+	CHECK_RUN(0, "tune %s --level int8 --budget 1s --threads 1 --cache %s", model, cache);
+	check_says_floats(model, "it has no layer that can be quantised");
 }
 
 TEST(what_is_refused)

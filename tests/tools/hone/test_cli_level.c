@@ -44,6 +44,24 @@ TEST(what_is_refused)
 	CHECK_SAYS(cli_err, "cannot be combined with --level");
 }
 
+/* At levels that the kernels do not serve, hone explain says where they are, and a command that shows them. */
+static void check_other_levels(const char *model, const char *level, const char *served, const char *cache)
+{
+	bool of_fp32 = strstr(served, "fp32") != NULL;
+	char want[128];
+	CHECK_RUN(0, "explain %s --threads 1 --cache %s", model, cache);
+	CHECK(of_fp32 == !strstr(cli_out, "(only at level "));
+	snprintf(want, sizeof want, "1 task without a kernel at level fp32 has one at level %s: ", level);
+	CHECK(of_fp32 == !strstr(cli_out, want));
+	snprintf(want, sizeof want, "--level %s", level);
+	CHECK(of_fp32 || strstr(cli_out, want));
+	CHECK_RUN(0, "explain %s 1 --threads 1 --cache %s", model, cache);
+	CHECK(of_fp32 || strstr(cli_out, want));
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", model, cache);
+	snprintf(want, sizeof want, "\"other_levels\":[\"%s\"]", level);
+	CHECK_SAYS(cli_out, of_fp32 ? "\"other_levels\":[]" : want);
+}
+
 /* Tunes at one level; then each of the levels in `served` finds all kernels in the cache, and no other. */
 static void check_level(const char *model, const char *level, const char *served)
 {
@@ -54,6 +72,7 @@ static void check_level(const char *model, const char *level, const char *served
 	char option[32];
 	snprintf(option, sizeof option, "--level %s", level);
 	CHECK_RUN(0, KERNELS_ONCE, model, option, cache);
+	check_other_levels(model, level, served, cache);
 	CHECK_RUN(0, "show --json --cache %s", cache);
 	char want[64];
 	snprintf(want, sizeof want, "\"level\":\"%s\"", level);

@@ -96,27 +96,6 @@ TEST(a_dumb_terminal_gets_no_progress)
 	terminal_kind = "xterm";
 }
 
-TEST(a_table_fits_its_terminal)
-{
-	table_of(200, "0100");
-	CHECK_SAYS(cli_screen, "begin/of/a/very/long/name/of/a/node/end  12345678  1.250  ");
-	table_of(80, "0100"); /* names are cut in the middle, all columns stay */
-	CHECK_FITS(80);
-	CHECK_SAYS(cli_screen, "begin/of");
-	CHECK_SAYS(cli_screen, "node/end  12345678  1.250  ");
-	CHECK_SAYS(cli_screen, "ends here");
-	CHECK_SAYS(cli_screen, "...");
-	table_of(48, "0100"); /* the least important column goes */
-	CHECK_FITS(48);
-	CHECK(!strstr(cli_screen, "12345678") && !strstr(cli_screen, "least") && strstr(cli_screen, "1.250"));
-	table_of(30, "0100");
-	CHECK_FITS(30);
-	CHECK_SAYS(cli_screen, "1.250");
-	table_of(48, NULL);
-	CHECK_FITS(48);
-	CHECK_SAYS(cli_screen, "12345678");
-}
-
 /* Whether the screen says the text, which may be broken over several lines. */
 static bool screen_reads(const char *text)
 {
@@ -129,6 +108,28 @@ static bool screen_reads(const char *text)
 	}
 	joined[n] = 0;
 	return strstr(joined, text);
+}
+
+TEST(a_table_fits_its_terminal)
+{
+	table_of(200, "0100");
+	CHECK_SAYS(cli_screen, "begin/of/a/very/long/name/of/a/node/end  12345678  1.250  ");
+	table_of(80, "0100"); /* names are cut in the middle, all columns stay */
+	CHECK_FITS(80);
+	CHECK_SAYS(cli_screen, "begin/of");
+	CHECK_SAYS(cli_screen, "node/end  12345678  1.250  ");
+	CHECK_SAYS(cli_screen, "ends here");
+	CHECK_SAYS(cli_screen, "...");
+	table_of(48, "0100"); /* the least important column goes */
+	CHECK_FITS(48);
+	CHECK(!strstr(cli_screen, "12345678") && strstr(cli_screen, "1.250"));
+	CHECK(screen_reads("this terminal has no room for \"least\": make it wider, or use --json"));
+	table_of(30, "0100");
+	CHECK_FITS(30);
+	CHECK_SAYS(cli_screen, "1.250");
+	table_of(48, NULL);
+	CHECK_FITS(48);
+	CHECK_SAYS(cli_screen, "12345678");
 }
 
 /* Commands take the key of a task, so no terminal is too narrow for it. */

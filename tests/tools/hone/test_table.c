@@ -176,6 +176,16 @@ static bool names_told_apart(struct made *m, int width, unsigned shown)
 	return true;
 }
 
+/* A line names the columns that are left out, but for empty ones. */
+static bool says_left_out(const struct made *m, unsigned shown)
+{
+	bool out = false;
+	for (int c = 0; c < m->columns; c++)
+		for (int r = 1; r < m->rows && !(shown >> c & 1); r++)
+			out |= m->cell[r][c][0] && strcmp(m->cell[r][c], "-");
+	return out == (strstr(first, "this terminal has no room") != NULL);
+}
+
 TEST(generated_tables)
 {
 	static struct made m;
@@ -191,6 +201,7 @@ TEST(generated_tables)
 		CHECK(fits(first, width));
 		CHECK(told_apart(&m, width));
 		CHECK(names_told_apart(&m, width, shown));
+		CHECK(says_left_out(&m, shown));
 		if (test_bad)
 			printf("SEED=%llu, %d columns:\n%s", (unsigned long long)seed, width, first);
 	}
