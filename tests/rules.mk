@@ -106,8 +106,8 @@ DEVICES = opencl% cuda% ptx% llvm_ptx% dev_opencl dev_cuda cli_cuda cli_opencl c
 # Programs and their clocks: daemons, servers, and boxes of a second.
 DAEMONS = honed% fleet% sync% cli% herd% kills doctor_honed tune_% until networks lives db publish torture scenario
 # A program that the emulator hosts has no filters of system calls, no limits of memory of its own and no memory shared with a child,
-# root of a user namespace is the only user there, and a thread of the emulator's may use all processors (topo).
-HOSTED = sandbox child hire apart apart_worker runner llvm_runner file topo
+# and a thread of the emulator's may use all processors (topo).
+HOSTED = sandbox child hire apart apart_worker runner llvm_runner topo
 # They compile or link with the compiler of the machine that they run on.
 COMPILES = dev_cpu object plan_c llvm_plan_c_bytes llvm_arm llvm_pipe
 EMULATED = $(filter-out $(DEVICES) $(DAEMONS) $(HOSTED) $(COMPILES),$(TESTS))

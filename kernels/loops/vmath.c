@@ -4,6 +4,8 @@
 #include <float.h>
 #include <math.h>
 
+/* A new constant. No call below makes two values among its arguments: C leaves their order to the compiler,
+ * and a schedule has the same loops on every board. */
 static int imm(struct vmath *m, double c)
 {
 	return m->one(m->ctx, (float)c, m->lanes);
@@ -55,7 +57,8 @@ static int without_ln2(struct vmath *m, int x, int t, int sign)
 {
 	if (m->l->fma)
 		return vmath_fma(m, t, imm(m, -sign * LN2), x);
-	return vmath_fma(m, t, imm(m, -sign * LN2_LO), vmath_fma(m, t, imm(m, -sign * LN2_HI), x));
+	int high = vmath_fma(m, t, imm(m, -sign * LN2_HI), x);
+	return vmath_fma(m, t, imm(m, -sign * LN2_LO), high);
 }
 
 /* p and s with p * s = 2^(bias - 126) e^(sign x), for x within [-88, 89]: s is a power of two (0 under the
@@ -77,7 +80,8 @@ static void exp_parts(struct vmath *m, int x, int sign, int bias, int scale, int
 /* Clamps x to [lo, hi]; NaN stays NaN, because MIN and MAX return their second operand then. */
 static int clamp(struct vmath *m, int x, double lo, double hi)
 {
-	return vmath_op2(m, V_MAX, imm(m, lo), vmath_op2(m, V_MIN, imm(m, hi), x));
+	int below = vmath_op2(m, V_MIN, imm(m, hi), x);
+	return vmath_op2(m, V_MAX, imm(m, lo), below);
 }
 
 /* 2 e^r times 2^(t - 1), so that t = 128 is reached. */
@@ -107,7 +111,8 @@ int vmath_log(struct vmath *m, int x)
 	y = vmath_op2(m, V_ADD, y, d);
 	y = vmath_fma(m, big_e, imm(m, LN2_HI), y);
 	y = vmath_select(m, V_SEL_LT, x, imm(m, INFINITY), y, x); /* inf and NaN pass */
-	int low = vmath_select(m, V_SEL_EQ, x, imm(m, 0), imm(m, -INFINITY), imm(m, NAN));
+	int nan = imm(m, NAN), infinite = imm(m, -INFINITY);
+	int low = vmath_select(m, V_SEL_EQ, x, imm(m, 0), infinite, nan);
 	return vmath_select(m, V_SEL_LE, x, imm(m, 0), low, y);
 }
 
@@ -132,7 +137,8 @@ static int logistic(struct vmath *m, int x)
 
 int vmath_sigmoid(struct vmath *m, int x)
 {
-	return vmath_op2(m, V_DIV, imm(m, 1), logistic(m, x));
+	int one_more = logistic(m, x);
+	return vmath_op2(m, V_DIV, imm(m, 1), one_more);
 }
 
 int vmath_silu(struct vmath *m, int x)
@@ -148,7 +154,8 @@ int vmath_erf(struct vmath *m, int x)
 				   -.0344723649, .0488036163,   -.067510955,  .0897055268,   -.113853544,
 				   .1438189,     -.195488572,   .392712027};
 	int a = clamp(m, x, -3.6, 3.6), z = vmath_op2(m, V_MUL, a, a);
-	return vmath_op2(m, V_MUL, horner(m, vmath_fma(m, z, imm(m, 2 / (3.6 * 3.6)), imm(m, -1)), c, 13), a);
+	int less = imm(m, -1), t = vmath_fma(m, z, imm(m, 2 / (3.6 * 3.6)), less);
+	return vmath_op2(m, V_MUL, horner(m, t, c, 13), a);
 }
 
 /* x Phi(x) = max(x, 0) - |x| Phi(-|x|). The eighth root of Phi(-a) is nearly straight: a minimax polynomial
@@ -157,10 +164,11 @@ int vmath_gelu(struct vmath *m, int x)
 {
 	static const double c[] = {3.48764092e-6,  -3.88236767e-5, -2.44424991e-5, .00159185124,
 				   -.000741498428, -.0319013335,   -.0914613008,   .917004108};
-	int a = vmath_op2(m, V_MIN, imm(m, 5.5), vmath_op1(m, V_ABS, x)), p = horner(m, a, c, 8);
+	int size = vmath_op1(m, V_ABS, x), a = vmath_op2(m, V_MIN, imm(m, 5.5), size), p = horner(m, a, c, 8);
 	for (int i = 0; i < 3; i++)
 		p = vmath_op2(m, V_MUL, p, p);
-	return vmath_fma(m, a, vmath_op1(m, V_NEG, p), vmath_op2(m, V_MAX, imm(m, 0), x));
+	int above = vmath_op2(m, V_MAX, imm(m, 0), x);
+	return vmath_fma(m, a, vmath_op1(m, V_NEG, p), above);
 }
 
 int vmath_pow(struct vmath *m, int a, int b)
@@ -169,7 +177,8 @@ int vmath_pow(struct vmath *m, int a, int b)
 	int mag = vmath_exp(m, vmath_op2(m, V_MUL, b, vmath_log(m, vmath_op1(m, V_ABS, a))));
 	int even = vmath_op2(m, V_MUL, vmath_op1(m, V_FLOOR, vmath_op2(m, V_MUL, b, half)), two);
 	int signed_ = vmath_select(m, V_SEL_EQ, even, b, mag, vmath_op1(m, V_NEG, mag));
-	signed_ = vmath_select(m, V_SEL_EQ, vmath_op1(m, V_FLOOR, b), b, signed_, imm(m, NAN));
+	int nan = imm(m, NAN);
+	signed_ = vmath_select(m, V_SEL_EQ, vmath_op1(m, V_FLOOR, b), b, signed_, nan);
 	int y = vmath_select(m, V_SEL_LT, a, zero, signed_, mag);
 	return vmath_select(m, V_SEL_EQ, b, zero, one, y);
 }

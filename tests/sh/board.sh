@@ -5,7 +5,7 @@
 # that code made for a better one does not pass. It says nothing of time. --all: every network of the data folder on every processor
 # (those of nets/ on one), and every test that was built; without it a few. BOARD_S: seconds after which no check begins (each left
 # out is a line "skip:"); 180, with --all 3000. SEEDS and HONE_TEST_SHARE (tests/lib/test.h): generated cases of a test. BOARD_BOX:
-# the boxes of tuning. TEST_TIMES: prints how long each check takes.
+# the boxes of tuning. TEST_TIMES: prints how long each check takes, and how much of a processor. CASE: part of the checks' names.
 build=$1 all=$2 good=0 bad=0 skipped=0
 unset HONE_WORKER # hone starts the worker beside it, not that of this machine
 until=$(($(date +%s) + ${BOARD_S:-$([ -n "$2" ] && echo 3000 || echo 180)}))
@@ -28,20 +28,37 @@ armhf) emulator=qemu-arm triple=arm-linux-gnueabihf cpus="cortex-a7 cortex-a15 c
 esac
 command -v $emulator-static >/dev/null || skip "no $emulator-static on PATH (apt-get install qemu-user-static)"
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+holder=
+trap '[ -z "$holder" ] || kill "$holder"; rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM HUP
+: >"$dir/all"
 # hone starts hone-worker: the kernel must know how to run both. A registration in a user namespace of one's own leaves the
 # machine as it is; kernels before 6.7 have only one for all, so that they need the machine's own.
+# A process holds that namespace. If root starts it, it has all users, which tests of permissions need; else only root.
+rule=$(ls /usr/lib/binfmt.d/$emulator.conf /usr/share/qemu/binfmt.d/$emulator.conf 2>/dev/null | head -1)
+direct=
+[ -e "/proc/sys/fs/binfmt_misc/$emulator" ] && direct=yes
+hold() {
+	[ "$(id -u)" = 0 ] && mapped='' || mapped=--map-root-user
+	# shellcheck disable=SC2086
+	unshare --user --mount $mapped sleep infinity &
+	holder=$!
+	until [ "$(readlink /proc/$holder/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]; do kill -0 $holder && sleep 0.1 || return; done
+	for ids in uid gid; do
+		[ -n "$mapped" ] || cat /proc/self/${ids}_map >/proc/$holder/${ids}_map || return
+	done
+	nsenter --target $holder --user --preserve-credentials --mount sh -c 'mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc &&
+		cat "$0" >/proc/sys/fs/binfmt_misc/register' "$rule"
+}
+[ -n "$direct" ] || hold 2>"$dir/said" || skip "programs for $arch cannot be run here: $(tail -1 "$dir/said") (a kernel before 6.7 needs root: systemctl restart systemd-binfmt)"
 # Linux tells 32-bit programs the processor in /proc/cpuinfo alone, where the emulator shows this machine's.
 cat >"$dir/inside" <<'END'
 info=${0%/*}/cpuinfo-$QEMU_CPU
 [ ! -f "$info" ] || mount --bind "$info" /proc/cpuinfo || exit 99
-mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat "$1" >/proc/sys/fs/binfmt_misc/register || exit 99
+cd "$1" || exit 99
 shift
 exec "$@"
 END
-rule=$(ls /usr/lib/binfmt.d/$emulator.conf /usr/share/qemu/binfmt.d/$emulator.conf 2>/dev/null | head -1)
-direct=
-[ -e "/proc/sys/fs/binfmt_misc/$emulator" ] && direct=yes
 for part in c07:cortex-a7 c09:cortex-a9 c0f:cortex-a15; do
 	[ $arch != armhf ] || printf '%s\n' "processor : 0" "CPU implementer : 0x41" "CPU architecture: 7" "CPU variant : 0x0" \
 		"CPU part : 0x${part%:*}" "CPU revision : 5" >"$dir/cpuinfo-${part#*:}"
@@ -52,7 +69,7 @@ on() { # processor, command...
 	if [ -n "$direct" ]; then
 		QEMU_CPU=$processor QEMU_LD_PREFIX=$sysroot "$@"
 	else
-		QEMU_CPU=$processor QEMU_LD_PREFIX=$sysroot unshare --user --map-root-user --mount sh "$dir/inside" "$rule" "$@"
+		QEMU_CPU=$processor QEMU_LD_PREFIX=$sysroot nsenter --target $holder --user --preserve-credentials --mount unshare --mount sh "$dir/inside" "$PWD" "$@"
 	fi
 }
 on $least "$build/hone" version >"$dir/said" 2>&1 ||
@@ -60,8 +77,14 @@ on $least "$build/hone" version >"$dir/said" 2>&1 ||
 
 # A kernel that crashes the worker is no failure to hone, which takes another one: here an instruction that the processor lacks is.
 illegal="uncaught target signal 4"
+cpu_s() { # of all that had ended when "times" wrote $dir/times, which a subshell cannot know
+	awk 'NR == 2 { split($1, u, /[ms]/); split($2, s, /[ms]/); print int(60 * (u[1] + s[1]) + u[2] + s[2]) }' "$dir/times"
+}
 check() { # what, command...
-	what=$1 start=$(date +%s)
+	what=$1
+	case $what in *"${CASE:-}"*) ;; *) return ;; esac
+	times >"$dir/times"
+	start=$(date +%s) used=$(cpu_s)
 	shift
 	: >"$dir/all"
 	if [ "$(date +%s)" -ge "$until" ]; then
@@ -72,9 +95,9 @@ check() { # what, command...
 	else
 		bad=$((bad + 1))
 		echo "board: $what:"
-		{ grep -h "$illegal" "$dir/said" "$dir/all" | sort | uniq -c; tail -5 "$dir/said"; } | sed 's/^/	/'
+		{ grep -h "$illegal" "$dir/said" "$dir/all" | sort | uniq -c; grep -aE "not so|^FAILED" "$dir/said" | head -8; tail -4 "$dir/said"; } | sed 's/^/	/'
 	fi
-	[ -z "${TEST_TIMES:-}" ] || echo "$(($(date +%s) - start)) s  $what"
+	[ -z "${TEST_TIMES:-}" ] || { times >"$dir/times"; echo "$(($(date +%s) - start)) s ($(($(cpu_s) - used)) s of a processor)  $what"; }
 }
 says() { # words, processor, command...
 	words=$1
@@ -109,7 +132,7 @@ for cpu in $cpus; do
 	check "the tuned network is right on $cpu" on $cpu "$h" verify "$net" --kernels best --cache "$dir/$cpu"
 done
 # What was tuned for the best processor must not reach the least, where its instructions trap.
-cp -r "$dir/$most" "$dir/foreign"
+mkdir -p "$dir/$most" && cp -r "$dir/$most" "$dir/foreign"
 check "the cache of $most does not harm $least" on $least "$h" verify "$net" --cache "$dir/foreign"
 
 # Networks with the outputs of another runtime, with kernels that the emulated worker compiles.
@@ -183,10 +206,17 @@ for n in $nets; do
 done
 
 # Tests that were built for the board.
+tested() { # program
+	on $most timeout 1200 "$1" >"$dir/all" 2>&1 || { rc=$?; [ $rc != 124 ] || echo "no end within 1200 s"; cat "$dir/all"; return $rc; }
+}
 for t in "$build"/tests/test_*; do
 	case $t in *.o | *.d) continue ;; esac
 	[ -x "$t" ] || continue
-	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} HONE_TEST_SHARE=${HONE_TEST_SHARE:-25} check "$(basename "$t") on $most" on $most timeout 600 "$t"
+	: >"$dir/all"
+	HONE_WORKER=$(realpath "$build")/hone-worker SEEDS=${SEEDS:-5} HONE_TEST_SHARE=${HONE_TEST_SHARE:-25} check "$(basename "$t") on $most" tested "$t"
+	sed -n "s/^skip: /skip: $(basename "$t"): /p" "$dir/all" | sort -u >"$dir/skips" # what a test leaves out, with its reason
+	cat "$dir/skips"
+	skipped=$((skipped + $(wc -l <"$dir/skips")))
 done
 # Standard networks, which are stored without weights: the small ones first, each with its weights on one processor.
 filled() { # network

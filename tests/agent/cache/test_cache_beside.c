@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the cache beside writers, readers, strangers in its folder, and file systems that change below it. */
+#include "tests/lib/around.h"
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -192,8 +193,8 @@ TEST(the_generation_does_not_fall)
 {
 	char state[160], user[160];
 	struct cache *c;
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	snprintf(state, sizeof state, "%s/state", fresh_dir());
 	snprintf(user, sizeof user, "%s/user", dir);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(user, 0777) == 0 && chmod(user, 0777) == 0);
@@ -248,8 +249,8 @@ TEST(the_folder_goes_away)
 TEST(a_lock_of_somebody_else)
 {
 	struct cache *c;
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	make(fresh_dir(), 3);
 	CHECK_OK(file_write(below("lock"), "", 0));
 	REQUIRE(chown(dir, 65534, 65534) == 0 && chmod(dir, 0755) == 0 && chmod(below("lock"), 0644) == 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the cache's layers, its cap, and the files that it converts. */
+#include "tests/lib/around.h"
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -94,8 +95,8 @@ static int as_somebody(const char *state)
 TEST(a_state_folder_of_somebody_else)
 {
 	char state[96], user[96];
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	snprintf(state, sizeof state, "%s/state", fresh_dir());
 	snprintf(user, sizeof user, "%s/user", dir);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(user, 0777) == 0 && chmod(user, 0777) == 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests whose code the cache runs, and which users may read, write and lock its folder, when several users
  * share it. */
+#include "tests/lib/around.h"
 #include "tests/lib/cache_dir.h"
 
 #include <pthread.h>
@@ -132,8 +133,8 @@ static int with_a_passwd(void)
 
 TEST(whose_code_is_run)
 {
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	make_code(below(fresh_dir() ? "own" : ""));
 	REQUIRE(chown(file_of(below("own"), 0), 1001, 1001) == 0 && !has_code(below("own")));
 	write_passwd(below("passwd"));
@@ -161,8 +162,8 @@ static int with_a_closed_home(void)
 
 TEST(a_home_that_is_closed)
 {
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	make(below(fresh_dir() ? "own" : ""), 3);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(below("home"), 0700) == 0);
 	CHECK(in_child(with_a_closed_home) == 0);
@@ -194,8 +195,8 @@ TEST(files_are_the_groups)
 {
 	enum { USERS = 100 };
 	unsigned mode;
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	fresh_dir();
 	REQUIRE(mkdir(below("own"), 0700) == 0 && chown(below("own"), 0, USERS) == 0);
 	REQUIRE(chmod(dir, 0755) == 0 && chmod(below("own"), 0750) == 0);
@@ -261,8 +262,8 @@ TEST(users_that_may_lock)
 {
 	struct stat st;
 	struct cache *c;
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	for (turn = 0; turn < 5; turn++) {
 		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0700) == 0);
 		REQUIRE(chown(below("own"), locks[turn].folder, locks[turn].group) == 0 &&
@@ -324,8 +325,8 @@ static int is_refused_as_nobody(void)
  * do. */
 TEST(a_folder_changes_hands)
 {
-	if (geteuid() != 0)
-		SKIP("needs root");
+	if (!test_root())
+		SKIP("needs root, and other users");
 	for (int killed = 0; killed < 2; killed++) {
 		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0755) == 0);
 		make(below("own"), 3);
