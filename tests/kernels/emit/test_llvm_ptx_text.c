@@ -355,6 +355,24 @@ TEST(registers_are_estimated)
 	}
 }
 
+/* A product of fragments takes registers side by side, and so more than are live. */
+TEST(products_of_fragments_need_more)
+{
+	static const char head[] = ".visible .entry k0(\n\t.param .u64 k0_param_0\n)\n.reqntid 32, 1, 1\n"
+				   ".minnctapersm 1\n{\n\t.reg .b32 \t%r<9>;\n\t.reg .b64 \t%rd<3>;\n"
+				   "\tld.param.u64 \t%rd1, [k0_param_0];\n\tld.global.u32 \t%r1, [%rd1];\n"
+				   "\tld.global.u32 \t%r2, [%rd1+4];\n\tld.global.u32 \t%r3, [%rd1+8];\n\t",
+			  tail[] = " \t%r4, %r1, %r2, %r3;\n\tst.global.u32 \t[%rd1], %r4;\n\tret;\n}\n";
+	int least[2];
+	for (int i = 0; i < 2; i++) {
+		char text[1000];
+		int n = snprintf(text, sizeof text, "%s%s%s", head, i ? "mma.sync.aligned" : "mad.lo.s32",
+				 tail);
+		least[i] = ptx_registers(text, (size_t)n, 0).least;
+	}
+	CHECK(least[0] > 0 && least[1] == least[0] + 8);
+}
+
 /* An entry is bounded by its estimate, unless its blocks leave it less; it keeps what is live in any order. */
 TEST(registers_are_bounded)
 {
