@@ -349,7 +349,7 @@ void model_measured(struct honed *h, const struct honed_job *j, double ms);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 /* lasting: until its file or the configuration changes, no job is started for it. */
 void model_failed(struct honed *h, int i, const char *text, bool lasting);
-/* The cache gets a recipe: models of level int8 may lack nothing but that, and have a slice without a pause. */
+/* The cache gets a recipe: models of level int8 may lack nothing else, and have a slice without a pause. */
 void models_recipe(struct honed *h);
 /* Whether nothing more can be done now for any model: those that wait for ready models wait no longer. */
 bool models_settled(const struct honed *h);

@@ -10,8 +10,9 @@
  * or by dimension name "N"="4"). A batch size that is not bound is 1 (kernels/onnx/import_free.c says which
  * dimensions are batch sizes); any other makes the import fail with E_USAGE, whose text names the inputs and
  * the options that would give their sizes. An input's bind may also replace sizes that the file fixes. If the
- * nodes do not work with sizes that are given or replaced, the error is E_USAGE and names them. A number that is bound to an
- * integer or bool scalar is that input's value ("sr" = "16000"), and the input becomes a constant.
+ * nodes do not work with sizes that are given or replaced, the error is E_USAGE and names them. A number that
+ * is bound to an integer or bool scalar is that input's value ("sr" = "16000"), and the input becomes a
+ * constant.
  *
  * If, Loop and Scan are gone after the import: the branch that an If's condition chooses takes the If's
  * place, and Loop and Scan become copies of their bodies, with IMPORT_MAX_UNROLLED nodes together at most.

@@ -9,7 +9,8 @@
  * are left out, by `drop`, unless rows differ in them alone; then names are cut further. Names are cut where
  * few that differ look alike; those that still do go on in the lines below, and if they are of the last
  * column, that stands in lines of its own below each row; so does a last column of words that would take more
- * than two lines. A line below the table names the columns that are left out. A table that does not fit so is printed cell by cell, each behind its head.
+ * than two lines. A line below the table names the columns that are left out. A table that does not fit so is
+ * printed cell by cell, each behind its head.
  */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H

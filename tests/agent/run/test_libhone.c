@@ -112,32 +112,6 @@ TEST(bad_options_of_open)
 }
 
 /* A program that was built with a newer header, and one with an older. */
-/* Loads handle failures of their own: an absent device, and a cache that is not there. */
-TEST(no_error_text_after_a_success)
-{
-	const char *const caches[] = {in_dir("nothing-here")};
-	struct hone_options o;
-	struct hone_model *m;
-	for (int k = 0; k < 3; k++) {
-		struct hone_handle *h;
-		HONE_INIT(o);
-		o.threads = 1;
-		o.caches = caches;
-		o.ncaches = k == 1;
-		o.device = k == 2 ? "opencl:99" : NULL;
-		CHECK(hone_open(&o, NULL) < 0 && *hone_error());
-		REQUIRE_OK(hone_open(&o, &h));
-		CHECK(!strcmp(hone_error(), ""));
-		CHECK(hone_load(h, NULL, NULL, &m) < 0 && *hone_error());
-		REQUIRE_OK(hone_load(h, steering(), NULL, &m));
-		CHECK(!strcmp(hone_error(), ""));
-		CHECK(hone_summary(m, NULL) < 0 && *hone_error());
-		CHECK(hone_refresh(m) >= 0 && !strcmp(hone_error(), ""));
-		hone_model_close(m);
-		hone_close(h);
-	}
-}
-
 TEST(structures_grow)
 {
 	struct {
@@ -274,6 +248,32 @@ TEST(no_opencl_driver_is_mapped)
 	CHECK(!maps_driver(0));
 	hone_model_close(m);
 	hone_close(h);
+}
+
+/* Loads handle failures of their own: an absent device, and a cache that is not there. */
+TEST(no_error_text_after_a_success)
+{
+	const char *const caches[] = {in_dir("nothing-here")};
+	struct hone_options o;
+	struct hone_model *m;
+	for (int k = 0; k < 3; k++) {
+		struct hone_handle *h;
+		HONE_INIT(o);
+		o.threads = 1;
+		o.caches = caches;
+		o.ncaches = k == 1;
+		o.device = k == 2 ? "opencl:99" : NULL;
+		CHECK(hone_open(&o, NULL) < 0 && *hone_error());
+		REQUIRE_OK(hone_open(&o, &h));
+		CHECK(!strcmp(hone_error(), ""));
+		CHECK(hone_load(h, NULL, NULL, &m) < 0 && *hone_error());
+		REQUIRE_OK(hone_load(h, steering(), NULL, &m));
+		CHECK(!strcmp(hone_error(), ""));
+		CHECK(hone_summary(m, NULL) < 0 && *hone_error());
+		CHECK(hone_refresh(m) >= 0 && !strcmp(hone_error(), ""));
+		hone_model_close(m);
+		hone_close(h);
+	}
 }
 
 TEST(bound_buffers_are_used)
