@@ -41,7 +41,7 @@ sysroot:
 .PHONY: sysroot
 # Debian packages, in $(B)/deb; BOARD=generic-arm64 or generic-armhf: those of another architecture.
 deb:
-	@sh tools/build/deb.sh $(if $(BOARD),build $(VERSION) $(ARCH) $(SYSROOT),$(B) $(VERSION))
+	@sh tools/build/deb.sh $(B) $(VERSION) $(if $(BOARD),$(ARCH) $(SYSROOT))
 .PHONY: deb
 # What the programs are made of, for who ships them: $(B)/hone-VERSION.spdx.json.
 sbom: all
