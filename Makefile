@@ -248,4 +248,4 @@ $(WITH_LLVM): $(WORKER) $(TLIBS)
 include tests/rules.mk tools/build/rules.mk tools/bench/rules.mk
 .PHONY: all programs objects
 .SECONDARY:
--include $(shell find $(B) -path $(B)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
+-include $(shell find $(B) -path '$(B)/deb*' -prune -o -name '*.d' -type f -print 2>/dev/null)
