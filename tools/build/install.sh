@@ -21,7 +21,7 @@ sh tools/build/units.sh --install "$dest" "$prefix"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
 install -m 644 "$b"/man/*.5 "$root/share/man/man5"
 install -m 644 "$b"/man/*.8 "$root/share/man/man8"
-sed -i "s|/usr/local/|$prefix/|" "$root/share/man/man8/honed.8"
+sed -i "s|/usr/local/|$prefix/|" "$root"/share/man/man8/hone*.8 # units have copies of the page
 install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
 install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
