@@ -43,6 +43,10 @@ sysroot:
 deb:
 	@sh tools/build/deb.sh $(if $(BOARD),build $(VERSION) $(ARCH) $(SYSROOT),$(B) $(VERSION))
 .PHONY: deb
+# The package hone-seed-NAME of a pack: make seed-deb PACK=FILE.seg NAME=WORD [MAINTAINER='Name <name@example.org>'].
+seed-deb: $(B)/hone
+	@sh tools/build/seed-deb.sh $(B) $(VERSION) "$(PACK)" "$(NAME)" $(if $(MAINTAINER),"$(MAINTAINER)")
+.PHONY: seed-deb
 # What the programs are made of, for who ships them: $(B)/hone-VERSION.spdx.json.
 sbom: all
 	@sh tools/build/sbom.sh $(B) $(VERSION) $$($(LLVM_CONFIG) --version) > $(B)/sbom && mv $(B)/sbom $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
