@@ -156,7 +156,8 @@ read_partitions() {
 # ---- a file system ----
 # Memory and time of these programs are bounded: an image from anywhere may make them run wild.
 guarded() { (ulimit -v 8000000 2>/dev/null; exec timeout 1800 "$@"); }
-ask() { guarded debugfs -f - "$1?offset=$off" 2>>"$tmp/debugfs"; } # image; commands on standard input; reads only
+# A file of the image may claim any size: no more than 4 GB of it are read.
+ask() { (ulimit -f 8388608; guarded debugfs -f - "$1?offset=$off" 2>>"$tmp/debugfs"); } # image; commands on standard input; reads only
 has() { # type, path: whether the root of the image has such a file
 	echo "stat \"$2\"" | ask "$tmp/in" | grep -q "^Inode: .*Type: $1 "
 }

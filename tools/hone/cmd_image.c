@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts hone, models and a seed pack into an image file. This file checks what hone itself knows about: models
- * and packs. hone-image, a shell script (tools/build/hone-image.sh), reads and writes the image. Where a board
- * gets hone, nobody makes images, so hone itself stays as small as it can be. */
+ * and packs. hone-image, a shell script (tools/build/hone-image.sh), reads and writes the image. Where a
+ * board gets hone, nobody makes images, so hone itself stays as small as it can be. */
 #include "agent/cache/json.h"
 #include "agent/control/conf.h"
 #include "agent/sync/pack.h"
