@@ -34,6 +34,10 @@ tuned() { # how many kernels of the model are tuned, by the packs of the root
 	HONE_SEEDS="$dir/root/usr/share/hone/cache" "$build/hone" show --json --cache "$dir/none" >"$dir/show" 2>&1
 	grep -o '"kind": *"best"' "$dir/show" | wc -l
 }
+kinds_are() { # which kernels the model has by the packs of the root
+	HONE_SEEDS="$dir/root/usr/share/hone/cache" "$build/hone" bench "$dir/m.onnx" --runs 2 --threads 1 --cache "$dir/none" --json 2>/dev/null | grep -o '"kind": *"[a-z]*"' >"$dir/kinds"
+	[ -s "$dir/kinds" ] && ! grep -v "$1" "$dir/kinds"
+}
 "$build/tests/boots" net 3 "$dir/m.onnx" "$dir/x.npy" &&
 	"$build/hone" tune "$dir/m.onnx" --budget 3s --rigor estimate --threads 1 --cache "$dir/tuned" -q >/dev/null 2>&1 &&
 	"$build/hone" pack --cache "$dir/tuned" -o "$dir/a.seg" -q >/dev/null || exit 1
@@ -76,6 +80,18 @@ check "they are removed" dpkg_there -P hone-seed-robot-arm hone-seed-other
 check "no pack is left" [ ! -e "$dir/root/usr/share/hone/cache/robot-arm.seg" ]
 check "no folder is left" [ ! -e "$dir/root/usr/share/hone" ]
 check "the board's own cache is as it was" own_cache_is_same
+# Boards of another class do not use it, and hone show says so.
+if [ "$(uname -m)" = x86_64 ]; then
+	(HONE_ISA=x86-64-v2 && export HONE_ISA && "$build/hone" tune "$dir/m.onnx" --budget 3s --rigor estimate --threads 1 --cache "$dir/old" -q &&
+		"$build/hone" pack --cache "$dir/old" -o "$dir/old.seg" -q) >/dev/null 2>&1
+	make_deb "$dir/old.seg" old
+	check "a pack of another class installs" dpkg_there -i "$deb"
+	check "its records are shown as another machine's" sh -c "HONE_SEEDS='$dir/root/usr/share/hone/cache' '$build/hone' show --cache '$dir/none' | grep -q ' machine '"
+	check "they are not used" kinds_are fallback
+	export HONE_ISA=x86-64-v2
+	check "but on a board of that class they are" fails kinds_are fallback
+	unset HONE_ISA
+fi
 echo text >"$dir/text.seg"
 check "a file that is no pack is refused" fails make_deb "$dir/text.seg" a
 check "a name with a blank is refused" fails make_deb "$dir/a.seg" "A b"
