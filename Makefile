@@ -9,6 +9,7 @@
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # make boot-test  an emulated arm64 board under systemd: the boot box before an application, and 50 power cuts in it
 # make deb-test   Debian packages (make deb) in fresh roots: installed, upgraded, removed, purged
+# make image-test images of hone image: 250 damaged ones; Debian boots in QEMU; 50 power cuts at first boots
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk
 # make BOARD=rpi4 another board's programs, in build-rpi4: tools/build/board.mk
 # knobs: CASE=part of a test's name  ARGS=of a benchmark  CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
@@ -85,9 +86,12 @@ link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(filter $(B)/static/%,$@),-stati
 
 BASELINES ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync $(if $(BOARD),,hone-fleet))
-programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
+programs: $(PROGRAMS) $(B)/hone-image $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone $(B)/static/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
 	$(link) $(PICLIBS) $(LDLIBS)
+# What `hone image` starts.
+$(B)/hone-image: tools/build/hone-image.sh
+	$(call say,CP)install -m 755 $< $@
 # Boards run these two all the time: they consist of small objects (below).
 $(B)/honed-all.a: $(call small,$(in_honed))
 $(B)/honed $(B)/static/honed: $(call small,,agent/honed/main_honed gen/agent/control/policy_table) $(B)/honed-all.a

@@ -46,7 +46,7 @@ t/%: $(B)/tests/test_%
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
@@ -55,6 +55,7 @@ $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/gpu_pack.sh: $(patsubst %,$(B)/tests/%,test_triples test_drills fake/libnvidia-ml.so.1) $(B)/tools/bench_landscape
 $(B)/results/ship.sh: $(if $(SAN),,wheel sbom)
+$(B)/results/image.sh $(B)/results/seeds.sh: $(B)/tests/boots
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 # Programs for other boards, where compiler and emulator are: the folder with a board's libraries is made for the first test. What
 # board.sh runs is enough for armhf: all else is the same code.
@@ -123,9 +124,15 @@ boot-test: all $(B)/tests/boots
 		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=$(BOOTED) sysroot && \
 		$(MAKE) --no-print-directory -s BOARD=generic-arm64 B=$(BOOTED) DYNAMIC=1 tarball; fi
 	@sh tests/sh/boot.sh $(B) $(BOOTED) $(BOOTED)/hone-$(VERSION)-generic-arm64-dynamic.tar.gz
+# Images that hone image makes: damaged ones, and a Debian that boots, in QEMU and in User Mode Linux, with power cuts at its first boot.
+image-test: all $(B)/tests/boots $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@sh tools/build/deps.sh --maybe qemu-system-x86 user-mode-linux mmdebstrap e2fsprogs fdisk dosfstools
+	@FUZZ=$${FUZZ:-250} sh tests/sh/image.sh $(B)
+	@sh tools/build/tarball.sh $(B) x86 $(VERSION) $(SONAME) dynamic $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@sh tests/sh/image-boot.sh $(B) $(B)/hone-$(VERSION)-x86-dynamic.tar.gz
 else
-boot-test:
-	@echo "make: boot-test builds BOARD=generic-arm64 itself: make boot-test" >&2; exit 1
+image-test boot-test:
+	@echo "make: $@ chooses its board itself: make $@" >&2; exit 1
 endif
 # Debian packages of this machine and of the boards for which they were made (make deb, make deb BOARD=generic-arm64, BOARD=generic-armhf),
 # installed, upgraded, removed and purged: some minutes for this machine's, half an hour for each other one's.
@@ -133,7 +140,7 @@ deb-test:
 	@sh tools/build/deps.sh --maybe mmdebstrap dpkg-dev qemu-user-static
 	@for d in $(B) $(wildcard build-generic-arm64/deb build-generic-armhf/deb); do n=$${d%/deb}; TEST_S=7200 sh tests/sh/test.sh run $(B)/results/deb-$$(basename $$n) \
 		sh tests/sh/deb.sh $(B) $$n/deb; done; sh tests/sh/test.sh sum $(B)/results/deb-*
-.PHONY: FORCE test cross layers fuzz torture board-test boot-test deb-test
+.PHONY: FORCE test cross layers fuzz torture board-test boot-test deb-test image-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<

@@ -43,6 +43,10 @@ sysroot:
 deb:
 	@sh tools/build/deb.sh $(B) $(VERSION) $(if $(BOARD),$(ARCH) $(SYSROOT))
 .PHONY: deb
+# The package hone-seed-NAME of a pack: make seed-deb PACK=FILE.seg NAME=WORD [MAINTAINER='Name <name@example.org>'].
+seed-deb: $(B)/hone
+	@sh tools/build/seed-deb.sh $(B) $(VERSION) "$(PACK)" "$(NAME)" $(if $(MAINTAINER),"$(MAINTAINER)")
+.PHONY: seed-deb
 # What the installed files are made of, for who ships them: $(B)/hone-VERSION.spdx.json. BOARD: of that board's.
 sbom: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@rm -rf $(B)/sbom
