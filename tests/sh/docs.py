@@ -167,6 +167,9 @@ class Board:
             run("sh", "tools/build/units.sh", "--install", self.root, "/usr/local")
             for folder in ("nginx", "grafana"):
                 shutil.copytree("configs/" + folder, self.at("/usr/local/share/doc/hone/" + folder), dirs_exist_ok=True)
+        if "\nrender:" not in read(self.at("/etc/group")): # boards have it from udev
+            with open(self.at("/etc/group"), "a") as f:
+                f.write("render:x:900:\n")
         # Tests run beside others: the daemon of the test's board tunes all the same.
         os.makedirs(self.at("/etc/hone/honed.conf.d"), exist_ok=True)
         write(self.at("/etc/hone/honed.conf.d/00-test.conf"), "[idle]\nslice = 4s\nsettle = 1s\nload = 100%\npressure = 100%\n")
@@ -418,7 +421,7 @@ class Page:
     def run(self):
         try:
             check("%s: names what is not there" % self.name, "\n".join(wrong_words(self.text)))
-            check("%s: its length" % self.name, len(self.text.splitlines()) > 160 and self.name != "attacks.md" and "more than 160 lines")
+            check("%s: its length" % self.name, len(self.text.splitlines()) > 170 and self.name != "attacks.md" and "more than 170 lines")
             if self.name.startswith("trouble"):
                 check("%s: headings that nothing prints" % self.name, "\n".join(unknown_messages(self.text)))
             for b in blocks_of(self.path, self.text):
