@@ -8,8 +8,8 @@ Each fenced block says how it is run, by the words after its language:
   sh elsewhere  not here: it is parsed, linted, and the text before it says "not run"
   LANG file F   the text of file F: on the board if F is absolute, else in the scratch folder
   text output   what the block before printed, among other lines: * stands for anything within a line
-More words: `fails` (the command has to fail), `needs=PROGRAM` (skipped without that program), `bg` (goes on while the next blocks
-run). A page's blocks of one kind share a shell with `set -e`. `<!-- board: installed -->` in a page: its board has hone installed
+More words: `fails` (the command has to fail), `bg` (it goes on while the next blocks run), `needs=A,B` (skipped without these
+programs, files, files of the build, or modules as python:NAME). A page's blocks of one kind share a shell with `set -e`. `<!-- board: installed -->` in a page: its board has hone installed
 already; else it has only the tarballs and packages that the page names, in /root. Tarballs are of this machine, whatever board
 their name says. Boxes are shortened: `budget 20s` becomes 2 s. honed on the board does not wait for an idle machine.
 
@@ -368,8 +368,16 @@ class Page:
                 shutil.copy(tarball(self.build), self.home + "/" + name)
             self.shells[kind] = Shell(["sh"], self.home + "/.docs", self.home + "/.docs", env, SOURCE if kind == "source" else self.home)
             if kind == "source":
-                self.shells[kind].p.stdin.write(b'make() { command make -n "$@"; }\n')
+                # `make sysroot` was not run, either.
+                os.makedirs(self.home + "/sysroot")
+                write(self.home + "/sysroot/.complete", "")
+                self.shells[kind].p.stdin.write(b'make() { command make -n SYSROOT="$HOME/sysroot" "$@" >/dev/null; }\n')
         return self.shells[kind]
+
+    def has(self, need):
+        if need.startswith("python:"):
+            return subprocess.call(["python3", "-c", "import " + need[7:]], stderr=subprocess.DEVNULL) == 0
+        return shutil.which(need) or glob.glob(need) or glob.glob(self.build + "/" + need) or glob.glob(self.build + "/deb/" + need)
 
     def file(self, b):
         path = b.words[b.words.index("file") + 1]
@@ -399,7 +407,7 @@ class Page:
                 return check("%s: %s" % (b.where(), line), wrong)
         if kind == "elsewhere":
             return check("%s: %s" % (b.where(), b.text.splitlines()[0]), lint(b))
-        missing = [n for n in b.needs() if not (shutil.which(n) or glob.glob(n) or glob.glob(self.home + "/" + n))]
+        missing = [n for n in b.needs() if not self.has(n)]
         if kind == "root" and not self.can_board:
             return skip("%s: no board here (root and systemd-nspawn make one)" % b.where())
         if missing or kind in self.dead:
