@@ -46,7 +46,7 @@ t/%: $(B)/tests/test_%
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh docs.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh docs.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh docs.sh integrate.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh nspawn.sh page.sh silero.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
