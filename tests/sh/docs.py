@@ -9,9 +9,9 @@ Each fenced block says how it is run, by the words after its language:
   LANG file F   the text of file F: on the board if F is absolute, else in the scratch folder
   text output   what the block before printed, among other lines: * stands for anything within a line
 More words: `fails` (the command has to fail), `bg` (it goes on while the next blocks run), `needs=A,B` (skipped without these
-programs, files, files of the build, or modules as python:NAME). A page's blocks of one kind share a shell with `set -e`. `<!-- board: installed -->` in a page: its board has hone installed
-already; else it has only the tarballs and packages that the page names, in /root. Tarballs are of this machine, whatever board
-their name says. Boxes are shortened: `budget 20s` becomes 2 s. honed on the board does not wait for an idle machine.
+programs, files, files of the build, root, or modules as python:NAME). A page's blocks of one kind share a shell with `set -e`.
+`<!-- board: installed -->` in a page: its board has hone installed already; else it has only the tarballs and packages that the
+page names, in /root. Tarballs are of this machine, whatever board their name says. Boxes are shortened: `budget 20s` becomes 2 s. honed on the board does not wait for an idle machine.
 
 Besides: commands and options of hone that a page's text names in `...` exist, as do files below configs/; headings of trouble.md
 are messages that the source has."""
@@ -375,6 +375,8 @@ class Page:
         return self.shells[kind]
 
     def has(self, need):
+        if need == "root":
+            return os.getuid() == 0
         if need.startswith("python:"):
             return subprocess.call(["python3", "-c", "import " + need[7:]], stderr=subprocess.DEVNULL) == 0
         return shutil.which(need) or glob.glob(need) or glob.glob(self.build + "/" + need) or glob.glob(self.build + "/deb/" + need)
