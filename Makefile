@@ -84,9 +84,12 @@ link     = $(call say,LD)$(CC) $(LDFLAGS) $(if $(filter $(B)/static/%,$@),-stati
 
 BASELINES ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 PROGRAMS = $(addprefix $(B)/,hone honed hone-worker hone-sync $(if $(BOARD),,hone-fleet))
-programs: $(PROGRAMS) $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
+programs: $(PROGRAMS) $(B)/hone-image $(B)/libhone.so $(B)/libhone-device.so $(B)/libhone.a $(BASELINES:%=$(B)/fallback/%.fallback.zst)
 $(B)/hone $(B)/static/hone: $(B)/tools/hone/main_hone.o $(TABLES) $(B)/gen/fallback.o $(call in,$(in_hone))
 	$(link) $(PICLIBS) $(LDLIBS)
+# What `hone image` starts.
+$(B)/hone-image: tools/build/image.sh
+	$(call say,CP)install -m 755 $< $@
 # Boards run these two all the time: they consist of small objects (below).
 $(B)/honed-all.a: $(call small,$(in_honed))
 $(B)/honed $(B)/static/honed: $(call small,,agent/honed/main_honed gen/agent/control/policy_table) $(B)/honed-all.a

@@ -109,6 +109,7 @@ static int describe_one(void *ctx, const struct head *h, const uint8_t *payload,
 	key_text(r.target_key, cls);
 	bool other = d->about->cls[0] && strcmp(d->about->cls, cls);
 	snprintf(d->about->cls, sizeof d->about->cls, "%s", other ? "any" : cls);
+	snprintf(d->about->label, sizeof d->about->label, "%s", other || !is_plain(r.target) ? "" : r.target);
 	return E_OK;
 }
 

@@ -41,8 +41,8 @@ struct pack_about {
 
 int pack_about_parse(const void *payload, size_t n, struct pack_about *out) MUST_CHECK; /* fuzzed */
 void pack_about_print(const struct pack_about *a, struct buf *out);
-/* Describes a segment that cache_pack wrote. cls: the class of all its records, else "any"; label and serial
- * stay empty and 0. */
+/* Describes a segment that cache_pack wrote. cls: the class of all its records, and label what the last of
+ * them calls its target; else "any" and "". serial: 0. */
 int pack_describe(const char *path, struct pack_about *out) MUST_CHECK;
 /* Writes path.sig. */
 int pack_sign(const char *path, const struct pack_about *a, const struct private_key *key) MUST_CHECK;

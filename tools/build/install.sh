@@ -16,6 +16,7 @@ install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/shar
 programs="hone honed hone-worker hone-sync"
 [ ! -e "$b/hone-fleet" ] || programs="$programs hone-fleet" # boards are no servers
 for p in $programs; do install -m 755 "$b/$p" "$root/bin"; done
+install -m 755 tools/build/image.sh "$root/lib/hone/hone-image"
 sh tools/build/units.sh --install "$dest" "$prefix"
 [ -e "$b/hone-fleet" ] || rm -f "$root/lib/systemd/system/hone-fleet.service"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"

@@ -281,7 +281,7 @@ TEST(options_of_other_commands)
 {
 	int pairs = 0;
 	CHECK_RUN(2, "bench %s --budget 3s", steering());
-	CHECK_SAYS(cli_err, "unknown option --budget; it is an option of tune");
+	CHECK_SAYS(cli_err, "unknown option --budget; it is an option of image, tune");
 	CHECK(!strstr(cli_err, "quiet"));
 	for (int i = 0; cmd_table[i]; i++)
 		for (const struct opt *o = cmd_table[i]->opts; o && o->name; o++) {
