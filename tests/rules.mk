@@ -49,6 +49,7 @@ LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kil
 SCRIPTS = attacks.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh image.sh nspawn.sh page.sh silero.sh
 # What other systems take of hone, and the pages for who builds them.
 SCRIPTS += docs.sh integrate.sh
+LONGEST := docs.sh $(LONGEST)
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<

@@ -11,7 +11,8 @@ Each fenced block says how it is run, by the words after its language:
 More words: `fails` (the command has to fail), `bg` (it goes on while the next blocks run), `needs=A,B` (skipped without these
 programs, files, files of the build, root, or modules as python:NAME). A page's blocks of one kind share a shell with `set -e`.
 `<!-- board: installed -->` in a page: its board has hone installed already; else it has only the tarballs and packages that the
-page names, in /root. Tarballs are of this machine, whatever board their name says. Boxes are shortened: `budget 20s` becomes 2 s. honed on the board does not wait for an idle machine.
+page names, in /root. Tarballs are of this machine, whatever board their name says, and a system's image is a small file
+system. Boxes are shortened: `budget 20s` becomes 2 s. honed on the board does not wait for an idle machine.
 
 Besides: commands and options of hone that a page's text names in `...` exist, as do files below configs/; headings of trouble.md
 are messages that the source has."""
@@ -235,13 +236,29 @@ def write(path, text):
 
 
 def tarball(build, made=[]):
-    """This machine's programs, packed as a board's."""
+    """This machine's programs, packed as a board's. tarball.sh works in the build folder: links make one of its own."""
     if not made:
         board = {"x86_64": "x86", "aarch64": "generic-arm64"}.get(os.uname().machine, "generic-armhf")
         version = re.search(r"^VERSION *:= *(\S+)", read("Makefile"), re.M).group(1)
-        run("sh", "tools/build/tarball.sh", build, board, version, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
-        made.append("%s/hone-%s-%s-dynamic.tar.gz" % (build, version, board))
+        for f in os.listdir(build):
+            if f != "tarball":
+                os.symlink(build + "/" + f, SCRATCH + "/" + f)
+        run("sh", "tools/build/tarball.sh", SCRATCH, board, version, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
+        made.append("%s/hone-%s-%s-dynamic.tar.gz" % (SCRATCH, version, board))
     return made[0]
+
+
+def system_image(path):
+    """A small ext4 file system that passes for a system's image."""
+    root = SCRATCH + "/system"
+    if not os.path.exists(root):
+        for d in ("etc/systemd/system", "usr/lib/systemd/system", "usr/local", "opt", "var/lib"):
+            os.makedirs(root + "/" + d)
+        write(root + "/etc/os-release", "ID=debian\n")
+        write(root + "/usr/lib/systemd/system/robot.service", "[Service]\nExecStart=/opt/robot\n")
+        shutil.copy("/lib/systemd/systemd" if os.path.exists("/lib/systemd/systemd") else "/bin/sh", root + "/usr/lib/systemd/systemd")
+        os.symlink("usr/lib", root + "/lib")
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-d", root, path, "128M")
 
 
 def shorter(text):
@@ -366,6 +383,9 @@ class Page:
                 shutil.copy(w, self.home)
             for name in set(re.findall(r"hone-[0-9.]+-[a-z0-9-]+\.tar\.gz", self.text)):
                 shutil.copy(tarball(self.build), self.home + "/" + name)
+            for name in set(re.findall(r"[\w.]+(?:-[\w.]+)*-arm64\.img", self.text)):
+                if shutil.which("mke2fs"):
+                    system_image(self.home + "/" + name)
             self.shells[kind] = Shell(["sh"], self.home + "/.docs", self.home + "/.docs", env, SOURCE if kind == "source" else self.home)
             if kind == "source":
                 # `make sysroot` was not run, either.
@@ -486,14 +506,15 @@ def loopback_up():
 
 
 def main():
-    global PATH
+    global PATH, SCRATCH
     build = os.path.realpath(sys.argv[1])
     board = "--board" in sys.argv
     pages = [a for a in sys.argv[2:] if a != "--board"] or sorted(glob.glob("configs/doc/*.md"))
     bin = tempfile.mkdtemp(prefix="hone-docs-")
     for p in PROGRAMS:
         os.symlink(build + "/" + p, bin + "/" + p)
-    PATH = bin + ":" + os.environ["PATH"]
+    PATH = bin + ":" + os.environ["PATH"] + ":/usr/sbin:/sbin"
+    SCRATCH = tempfile.mkdtemp(prefix="hone-docs-")
     try:
         if board:
             run("mount", "--make-rprivate", "/")
@@ -507,6 +528,7 @@ def main():
             Page(build, page, board).run()
     finally:
         shutil.rmtree(bin)
+        shutil.rmtree(SCRATCH)
     print("%d passed, %d failed, %d skipped" % (good, bad, skipped))
     return 1 if bad else 0
 

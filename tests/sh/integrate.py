@@ -79,9 +79,9 @@ class Installed:
         self.unpacked = top + "/unpacked"
 
 
-# Of `make install`, boards do not get these by the tarball: manual pages, Python, the server, what only builds need, completion,
-# and files that the tarball leaves to the board.
-NOT_IN_TARBALL = ["/usr/share/man/*", "/usr/lib/python3/*", "*hone-fleet*", "/usr/lib/libhone.a", "/usr/lib/pkgconfig/*", "/usr/share/bash-completion/*",
+# Of `make install`, boards do not get these by the tarball: manual pages, Python, the server, what only builds and builders of
+# images need, completion, and files that the tarball leaves to the board.
+NOT_IN_TARBALL = ["/usr/lib/hone/hone-image", "/usr/share/man/*", "/usr/lib/python3/*", "*hone-fleet*", "/usr/lib/libhone.a", "/usr/lib/pkgconfig/*", "/usr/share/bash-completion/*",
                   "/usr/share/doc/hone/grafana/*", "/usr/share/doc/hone/nginx/*", "/etc/hone/honed.conf", "/usr/share/doc/hone/examples/*"]
 
 
