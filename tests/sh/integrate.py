@@ -276,20 +276,20 @@ def overlay(top):
             subprocess.call(["umount", m], stderr=subprocess.DEVNULL)
 
 
-def stage(i, top, root, model, what):
-    """Runs the stage's scripts, as pi-gen does, on a root."""
+def stage(tarball, unpacked, top, root, model, what, enter=()):
+    """Runs the stage's scripts, as pi-gen does, on a root. enter: a command before chroot."""
     src = top + "/stage-hone"
     shutil.rmtree(src, ignore_errors=True)
     shutil.copytree("configs/pi-gen/stage-hone", src)
     part = src + "/00-hone"
-    shutil.copy(i.tarball, part + "/files/hone.tar.gz")
+    shutil.copy(tarball, part + "/files/hone.tar.gz")
     shutil.copy(model, part + "/files/model.onnx")
     open(part + "/files/seed.seg", "w").close()
     env = dict(os.environ, ROOTFS_DIR=root, HOME="/root")
     check("pi-gen, %s: 01-run.sh" % what, failed("bash", "-e", "01-run.sh", cwd=part, env=env))
     env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_OFFLINE": "1", "HOME": "/root"}
-    check("pi-gen, %s: 02-run-chroot.sh" % what, failed("chroot", root, "bash", "-e", stdin=open(part + "/02-run-chroot.sh"), env=env))
-    want = files_of(i.unpacked) | {"/opt/robot/model.onnx", "/etc/hone/honed.conf", "/etc/hone/honed.conf.d/robot.conf", "/usr/share/hone/cache/seed.seg"}
+    check("pi-gen, %s: 02-run-chroot.sh" % what, failed(*enter, "chroot", root, "bash", "-e", stdin=open(part + "/02-run-chroot.sh"), env=env))
+    want = files_of(unpacked) | {"/opt/robot/model.onnx", "/etc/hone/honed.conf", "/etc/hone/honed.conf.d/robot.conf", "/usr/share/hone/cache/seed.seg"}
     check("pi-gen, %s: the root has the tarball's files, a model and a pack" % what, "\n".join(f for f in sorted(want) if not os.path.lexists(root + f)))
     enabled = {os.path.basename(f) for f in glob.glob(root + "/etc/systemd/system/*.wants/*")}
     check("pi-gen, %s: units are enabled" % what, set(UNITS) - enabled)
@@ -308,7 +308,29 @@ def pi_gen(i, top, model, is_root):
     with overlay(top) as root:
         if not root:
             return skip("pi-gen: no overlay over /")
-        stage(i, top, root, model, "overlay")
+        stage(i.tarball, i.unpacked, top, root, model, "overlay")
+    if os.environ.get("ARM"):
+        emulated(top, model, os.environ["ARM"])
+
+
+PACKAGES = ("base-files,base-passwd,bash,coreutils,grep,sed,util-linux,libc-bin,passwd,systemd,libuv1,libinih1,libjansson4,libprotobuf-c1,libzstd1,"
+            "libhwloc15,libmbedcrypto7,libmbedx509-1,libpng16-16,libjpeg62-turbo,libcurl4")
+EMULATE = """mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat /usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
+exec "$@"
+"""
+
+
+def emulated(top, model, tarball):
+    """The stage on a Debian root of arm64, whose programs QEMU emulates."""
+    root, unpacked = top + "/arm64", top + "/arm64-unpacked"
+    said = failed("mmdebstrap", "--quiet", "--variant=extract", "--architectures=arm64", "--include=" + PACKAGES, "bookworm", root)
+    if said:
+        return check("a Debian root of arm64", said)
+    os.mkdir(unpacked)
+    check("the tarball for arm64", failed("tar", "-C", unpacked, "-xzf", tarball))
+    shutil.copy(root + "/usr/share/base-passwd/passwd.master", root + "/etc/passwd")
+    shutil.copy(root + "/usr/share/base-passwd/group.master", root + "/etc/group")
+    stage(tarball, unpacked, top, root, model, "arm64", ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", EMULATE, "sh"))
 
 
 # ---- Jetson ----

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Tests what other systems' builders take of hone (configs/yocto, buildroot, pi-gen, jetson): integrate.sh BUILD. Their own tools are
-# not here, so tests/sh/integrate.py says of each how far it is checked. ARM=1: the chroot script of pi-gen runs in a Debian root of
-# arm64, too, emulated (two minutes).
+# not here, so tests/sh/integrate.py says of each how far it is checked. ARM=TARBALL of generic-arm64: the stage for
+# pi-gen runs in a Debian root of arm64, too, which QEMU emulates.
 b=$1
 if ! command -v python3 >/dev/null || readelf -Ws "$b/libhone.so" | grep -q '__[at]san_'; then
 	echo "skip: integrate: no python3, or a sanitizer's build"
