@@ -180,9 +180,9 @@ LIBHOT = agent/run/halo agent/run/host% agent/run/plan agent/run/plan_copy kerne
 	 $(addprefix kernels/graph/op_,binary conv gather gemm norm pool quant reduce resize softmax unary) platform/base/crc platform/run/pool
 # Without gcse code for x86-64 is smaller, and for arm64 1 % larger.
 SMALLER := $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),,-fno-gcse))
-# For a debugger or a sanitizer they stay as CFLAGS says, with frame pointers.
+# For a debugger or a sanitizer they stay as CFLAGS says, with frame pointers. A stack protector (Debian packages) would add 33 KB.
 DEBUGGED = $(SAN)$(filter -O0 -Og,$(CFLAGS))
-SMALL  = $(if $(DEBUGGED),,$(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -fomit-frame-pointer) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
+SMALL  = $(if $(DEBUGGED),,$(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -fomit-frame-pointer -fno-stack-protector) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) \
 	 $(in_lib:%=-fmacro-prefix-map=%/=) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
 # -O3 without copies of whole loops: libhone.so stays below 1 MB, and as fast.
 LEAN = $(if $(findstring clang,$(CC)),,-fno-split-loops -fno-unswitch-loops)
@@ -251,4 +251,4 @@ $(WITH_LLVM): $(WORKER) $(TLIBS)
 include tests/rules.mk tools/build/rules.mk tools/bench/rules.mk
 .PHONY: all programs objects
 .SECONDARY:
--include $(shell find $(B) -path $(B)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
+-include $(shell find $(B) -path '$(B)/deb*' -prune -o -name '*.d' -type f -print 2>/dev/null)

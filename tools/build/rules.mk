@@ -31,7 +31,7 @@ $(B)/wheel/libhone-device.so: $(DEVICE_PARTS)
 	$(call say,LD)$(subst -lzstd,$(WHEEL_LIBS),$(DEVICE_LINK)) -s
 # A Python wheel for this machine's architecture, or that of BOARD, in $(B): it brings libhone.
 wheel: $(B)/wheel/libhone.so $(B)/wheel/libhone-device.so $(BASELINES:%=$(B)/gen/%.fallback.zst)
-	@python3 -B tools/python/wheel.py $(B) $^
+	@python3 -B tools/python/wheel.py $(B) $^ LICENSE $(wildcard $(foreach p,libprotobuf-c-dev libzstd-dev,$(if $(BOARD),$(SYSROOT))/usr/share/doc/$(p)/copyright))
 clean:
 	rm -rf $(B)
 .PHONY: deps demo size install wheel clean
@@ -41,9 +41,13 @@ sysroot:
 .PHONY: sysroot
 # Debian packages, in $(B)/deb; BOARD=generic-arm64 or generic-armhf: those of another architecture.
 deb:
-	@sh tools/build/deb.sh $(if $(BOARD),build $(VERSION) $(ARCH) $(SYSROOT),$(B) $(VERSION))
+	@sh tools/build/deb.sh $(B) $(VERSION) $(if $(BOARD),$(ARCH) $(SYSROOT))
 .PHONY: deb
-# What the programs are made of, for who ships them: $(B)/hone-VERSION.spdx.json.
-sbom: all
-	@sh tools/build/sbom.sh $(B) $(VERSION) $$($(LLVM_CONFIG) --version) > $(B)/sbom && mv $(B)/sbom $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
+# What the installed files are made of, for who ships them: $(B)/hone-VERSION.spdx.json. BOARD: of that board's.
+sbom: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@rm -rf $(B)/sbom
+	@+$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(B)/sbom) PREFIX=/usr PYTHON_SITE=/usr/lib/python3/dist-packages >/dev/null
+	@python3 -B tools/build/sbom.py $(B)/sbom $(VERSION) $(LLVM_VERSION) $(if $(BOARD),$(SYSROOT)) > $(B)/sbom.json && \
+		python3 -B tools/build/sbom.py --check $(B)/sbom.json $(B)/sbom && mv $(B)/sbom.json $(B)/hone-$(VERSION).spdx.json && echo $(B)/hone-$(VERSION).spdx.json
+LLVM_VERSION = $(if $(BOARD),$(patsubst llvm-%,%,$(notdir $(LLVM_ROOT))),$(shell $(LLVM_CONFIG) --version))
 .PHONY: sbom

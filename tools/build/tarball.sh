@@ -33,13 +33,24 @@ needs() { # file
 		s/\([0-9]\)\.so\./\1-/
 		s/\.so\.//' | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
-install -d "$root/share/doc/hone"
+install -d "$root/share/doc/hone/licenses"
+install -m 644 LICENSE "$root/share/doc/hone"
+# Of libraries inside static programs, and of LLVM, which is in hone-worker always.
+{ read -r _ && read -r sysroot; } <"$b/board"
+inside=
+[ "$kind" != static ] || inside="libc6-dev libstdc++-12-dev zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev libjansson-dev libuv1-dev libinih-dev libseccomp-dev \
+	libmbedtls-dev libpng-dev libjpeg62-turbo-dev libxml2-dev"
+for p in $(cd "$sysroot/usr/share/doc" && ls -d llvm-*-dev) $inside; do
+	install -m 644 "$sysroot/usr/share/doc/$p/copyright" "$root/share/doc/hone/licenses/$p"
+done
 for f in $(cd "$root" && find bin lib -type f | sort); do
 	readelf -h "$root/$f" >/dev/null 2>&1 || continue
 	words=$(needs "$root/$f")
 	echo "$f: ${words:-nothing}"
 done >"$root/share/doc/hone/NEEDS"
 out=$b/hone-$version-$board-$kind.tar.gz
-tar -C "$dir" --owner=0 --group=0 -czf "$out" .
+# The same files give the same tarball: their time is that of the version.
+tar -C "$dir" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw --mtime="@${SOURCE_DATE_EPOCH:-$(date -d "$(sed -n 's/^ -- .*>  //p' configs/debian/changelog | head -1)" +%s)}" \
+	-cf - . | gzip -9n >"$out"
 echo "$out: $(find "$dir" -type f -exec cat {} + | wc -c) bytes installed; the board's packages that they need: share/doc/hone/NEEDS in it"
 rm -rf "$dir"

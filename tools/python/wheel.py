@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wheel, without network or packages: wheel.py OUT makes one for all machines, which needs an installed libhone, and
-wheel.py OUT LIBHONE FILE... one that brings libhone with it, and the files that libhone looks for beside itself. A wheel is
-a zip file with a list of its files."""
+wheel.py OUT LIBHONE FILE... one that brings libhone with it, and the files that libhone looks for beside itself. LICENSE and
+PACKAGE/copyright among the files are licences, of hone and of libraries inside libhone. A wheel is a zip file with a list of its files."""
 import base64
 import hashlib
 import os
@@ -49,7 +49,12 @@ def main(out, libhone=None, *beside):
     if libhone:
         files["hone/libhone.so.1"] = open(libhone, "rb").read()
         for name in beside:
-            files[f"hone/hone/{os.path.basename(name)}"] = open(name, "rb").read()
+            if os.path.basename(name) == "copyright":
+                files[f"{INFO}/licenses/{os.path.basename(os.path.dirname(name))}.txt"] = open(name, "rb").read()
+            elif os.path.basename(name) == "LICENSE":
+                files[f"{INFO}/licenses/LICENSE"] = open(name, "rb").read()
+            else:
+                files[f"hone/hone/{os.path.basename(name)}"] = open(name, "rb").read()
     files[f"{INFO}/METADATA"] = METADATA.encode()
     files[f"{INFO}/WHEEL"] = wheel.encode()
     record = ""
