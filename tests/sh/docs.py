@@ -241,8 +241,9 @@ def tarball(build, made=[]):
         board = {"x86_64": "x86", "aarch64": "generic-arm64"}.get(os.uname().machine, "generic-armhf")
         version = re.search(r"^VERSION *:= *(\S+)", read("Makefile"), re.M).group(1)
         for f in os.listdir(build):
-            if f != "tarball":
+            if f not in ("tarball", "board"):
                 os.symlink(build + "/" + f, SCRATCH + "/" + f)
+        write(SCRATCH + "/board", "%s\n/\nbookworm\n" % os.uname().machine) # where copyright files of libraries are
         run("sh", "tools/build/tarball.sh", SCRATCH, board, version, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
         made.append("%s/hone-%s-%s-dynamic.tar.gz" % (SCRATCH, version, board))
     return made[0]
