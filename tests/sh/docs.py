@@ -21,6 +21,7 @@ import fcntl, fnmatch, glob, os, re, shutil, signal, socket, struct, subprocess,
 SOURCE = os.getcwd()
 PROGRAMS = ("hone", "honed", "hone-worker", "hone-sync", "hone-fleet")
 good = bad = skipped = 0
+counts = {"run": 0, "elsewhere": 0} # blocks of commands
 
 
 def check(what, said):
@@ -241,7 +242,7 @@ def tarball(build, made=[]):
         board = {"x86_64": "x86", "aarch64": "generic-arm64"}.get(os.uname().machine, "generic-armhf")
         version = re.search(r"^VERSION *:= *(\S+)", read("Makefile"), re.M).group(1)
         for f in os.listdir(build):
-            if f not in ("tarball", "board"):
+            if f not in ("tarball", "board") and not f.endswith(".tar.gz"):
                 os.symlink(build + "/" + f, SCRATCH + "/" + f)
         write(SCRATCH + "/board", "%s\n/\nbookworm\n" % os.uname().machine) # where copyright files of libraries are
         run("sh", "tools/build/tarball.sh", SCRATCH, board, version, "libhone.so.1", "dynamic", *glob.glob(build + "/gen/*.fallback.zst"))
@@ -429,6 +430,7 @@ class Page:
             if wrong:
                 return check("%s: %s" % (b.where(), line), wrong)
         if kind == "elsewhere":
+            counts["elsewhere"] += 1
             return check("%s: %s" % (b.where(), b.text.splitlines()[0]), lint(b))
         missing = [n for n in b.needs() if not self.has(n)]
         if kind == "root" and not self.can_board:
@@ -440,6 +442,7 @@ class Page:
             return skip("%s: the board does not boot" % b.where())
         start = time.time()
         failure, said = shell.run(b, shorter(b.text))
+        counts["run"] += 1
         if os.environ.get("TEST_TIMES"):
             print("%5.1f s  %s" % (time.time() - start, b.where()))
         if os.environ.get("DOCS_SHOW"):
@@ -492,10 +495,11 @@ def mistakes(build):
         folder = tempfile.mkdtemp()
         path = folder + "/trouble-%s.md" % what.replace(" ", "-")
         write(path, text)
-        was, said = (good, bad), io.StringIO()
+        was, said = (good, bad, dict(counts)), io.StringIO()
         with contextlib.redirect_stdout(said):
             Page(build, path, False).run()
         found, good, bad = bad > was[1], was[0], was[1]
+        counts.update(was[2])
         check("a page with %s" % what, not found and "is thought to be good")
         shutil.rmtree(folder)
 
@@ -530,6 +534,7 @@ def main():
     finally:
         shutil.rmtree(bin)
         shutil.rmtree(SCRATCH)
+    print("docs: %d blocks of commands were run, %d for elsewhere were parsed" % (counts["run"], counts["elsewhere"]))
     print("%d passed, %d failed, %d skipped" % (good, bad, skipped))
     return 1 if bad else 0
 

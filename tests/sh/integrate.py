@@ -70,7 +70,7 @@ class Installed:
         mine = top + "/build"
         os.mkdir(mine)
         for f in os.listdir(build):
-            if f not in ("tarball", "board"):
+            if f not in ("tarball", "board") and not f.endswith(".tar.gz"):
                 os.symlink(build + "/" + f, mine + "/" + f)
         with open(mine + "/board", "w") as f: # where copyright files of libraries are
             f.write("%s\n/\nbookworm\n" % os.uname().machine)
