@@ -8,6 +8,7 @@
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # make boot-test  an emulated arm64 board under systemd: the boot box before an application, and 50 power cuts in it
+# make deb-test   Debian packages (make deb) in fresh roots: installed, upgraded, removed, purged
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk
 # make BOARD=rpi4 another board's programs, in build-rpi4: tools/build/board.mk
 # knobs: CASE=part of a test's name  ARGS=of a benchmark  CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14

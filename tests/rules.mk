@@ -46,7 +46,7 @@ t/%: $(B)/tests/test_%
 # All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = attacks.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh units.sh man.sh image.sh nspawn.sh page.sh silero.sh
+SCRIPTS = attacks.sh fleet.sh footprint.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh nspawn.sh page.sh silero.sh
 # What other systems take of hone, and the pages for who builds them.
 SCRIPTS += docs.sh integrate.sh
 LONGEST := docs.sh $(LONGEST)
@@ -58,6 +58,7 @@ $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 $(B)/results/docs.sh: wheel
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/image.sh: $(B)/tests/boots
+$(B)/results/ship.sh: $(if $(SAN),,wheel sbom)
 $(B)/results/ptxas.sh: $(B)/tests/test_llvm_ptx $(B)/tests/test_llvm_ptx_layers $(B)/tests/test_llvm_ptx_fragments
 # Programs for other boards, where compiler and emulator are: the folder with a board's libraries is made for the first test. What
 # board.sh runs is enough for armhf: all else is the same code.
@@ -130,7 +131,14 @@ else
 boot-test:
 	@echo "make: boot-test builds BOARD=generic-arm64 itself: make boot-test" >&2; exit 1
 endif
-.PHONY: FORCE test cross layers fuzz torture board-test boot-test
+# Debian packages of this machine and of the boards for which they were made (make deb, make deb BOARD=generic-arm64, BOARD=generic-armhf),
+# installed, upgraded, removed and purged: some minutes for this machine's, half an hour for each other one's.
+deb-test:
+	@sh tools/build/deps.sh --maybe mmdebstrap dpkg-dev qemu-user-static
+	@for d in $(B) $(wildcard build-generic-arm64/deb build-generic-armhf/deb); do n=$${d%/deb}; TEST_S=7200 sh tests/sh/test.sh run $(B)/results/deb-$$(basename $$n) \
+		sh tests/sh/deb.sh $(B) $$n/deb; done; \
+		sh tests/sh/test.sh run $(B)/results/deb-docs sh tests/sh/docs.sh $(B) configs/doc/debian.md; sh tests/sh/test.sh sum $(B)/results/deb-*
+.PHONY: FORCE test cross layers fuzz torture board-test boot-test deb-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<
