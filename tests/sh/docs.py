@@ -148,7 +148,7 @@ class Board:
             os.makedirs(mem + "/upper/" + new)
             os.setxattr(mem + "/upper/" + new, "trusted.overlay.opaque", b"y")
         run("mount", "-t", "overlay", "overlay", "-o", "lowerdir=/,upperdir=%s/upper,workdir=%s/work" % (mem, mem), self.root)
-        for gone in ("/etc/machine-id", "/etc/fstab"):
+        for gone in ("/etc/machine-id", "/etc/fstab", "/usr/sbin/policy-rc.d"):
             subprocess.call(["rm", "-f", self.at(gone)])
         etc = self.at("/etc/systemd/system")
         for folder in (etc + "/board.target.wants", self.at("/root/.docs")):
