@@ -55,7 +55,7 @@ $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
 $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
-$(B)/results/docs.sh: wheel
+$(B)/results/docs.sh: $(if $(SAN),,wheel)
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/image.sh: $(B)/tests/boots
 $(B)/results/ship.sh: $(if $(SAN),,wheel sbom)
