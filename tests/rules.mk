@@ -47,11 +47,15 @@ t/%: $(B)/tests/test_%
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh board-arm64 board-armhf fleet.sh networks opencl_kernels kills cli_attack cli_device honed_job host opencl_types llvm_kernels llvm_tasks job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
 SCRIPTS = attacks.sh fleet.sh footprint.sh gpu_pack.sh layers.sh libhone.sh python.sh peers.sh ptxas.sh ship.sh units.sh man.sh image.sh seeds.sh nspawn.sh page.sh silero.sh
+# What other systems take of hone, and the pages for who builds them.
+SCRIPTS += docs.sh integrate.sh
+LONGEST := docs.sh $(LONGEST)
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh tests/sh/test.sh run $@ $<
 $(patsubst %,$(B)/results/%,$(SCRIPTS)): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
+$(B)/results/docs.sh: $(if $(SAN),,wheel)
 $(B)/results/fleet.sh: $(B)/tools/bench_load
 $(B)/results/gpu_pack.sh: $(patsubst %,$(B)/tests/%,test_triples test_drills fake/libnvidia-ml.so.1) $(B)/tools/bench_landscape
 $(B)/results/ship.sh: $(if $(SAN),,wheel sbom)
@@ -139,7 +143,8 @@ endif
 deb-test:
 	@sh tools/build/deps.sh --maybe mmdebstrap dpkg-dev qemu-user-static
 	@for d in $(B) $(wildcard build-generic-arm64/deb build-generic-armhf/deb); do n=$${d%/deb}; TEST_S=7200 sh tests/sh/test.sh run $(B)/results/deb-$$(basename $$n) \
-		sh tests/sh/deb.sh $(B) $$n/deb; done; sh tests/sh/test.sh sum $(B)/results/deb-*
+		sh tests/sh/deb.sh $(B) $$n/deb; done; \
+		sh tests/sh/test.sh run $(B)/results/deb-docs sh tests/sh/docs.sh $(B) configs/doc/debian.md; sh tests/sh/test.sh sum $(B)/results/deb-*
 .PHONY: FORCE test cross layers fuzz torture board-test boot-test deb-test image-test
 # Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
