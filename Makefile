@@ -112,8 +112,8 @@ LLVM_INCLUDE ?= $(shell $(LLVM_CONFIG) --includedir)
 WORKER    = $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o %/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit/emit_table_worker.o
 $(B)/hone-worker $(B)/static/hone-worker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp
-# The worker with code generators for other machines: it makes their kernels during a build, and tests link the same.
-CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter AsmParser Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
+# The worker with code generators for other machines: it makes their kernels during a build, and tests link the same (on a board, x86's too).
+CROSS = $(foreach t,AArch64 ARM $(if $(BOARD),X86),$(foreach i,TargetInfo Target TargetMC AsmPrinter AsmParser Disassembler,-Wl$(,)-u$(,)LLVMInitialize$(t)$(i)))
 $(B)/hone-maker: LLVM_PARTS = core native aarch64 arm $(PTX_PARTS)
 $(B)/hone-maker: $(B)/agent/worker/main_worker.o $(WORKER) $(call in,$(in_worker))
 	$(link) -Wl,--gc-sections $(CROSS) $(PTX) $(LLVM_LIBS) $(LDLIBS) -lseccomp

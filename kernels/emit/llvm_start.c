@@ -35,6 +35,11 @@ OTHER_TARGET(AArch64)
 #else
 OTHER_TARGET(ARM)
 #endif
+#ifdef __x86_64__
+#define init_X86()
+#else
+OTHER_TARGET(X86)
+#endif
 
 #ifdef __aarch64__
 void LLVMInitializeAArch64AsmParser(void);
@@ -116,6 +121,7 @@ static void init_llvm(void)
 		abort(); /* this LLVM lacks the machine's own target */
 	init_AArch64();
 	init_ARM();
+	init_X86();
 	if (llvm_assembles_a64())
 		LLVMInitializeAArch64AsmParser();
 	init_NVPTX();

@@ -163,11 +163,13 @@ static void some_set(struct maker *m)
 				 : pick(m, 2) ? B_S
 					      : B_O,
 				 lanes, true));
-	else if (op == V_LANE && some_var(m, other) >= 0)
-		lv_lane(&l, target_var(m, kind), some_var(m, other), pick(m, 1 << other));
-	else if (vop_across(op) && some_var(m, other) >= 0)
-		lv_set(&l, target_var(m, kind), op, some_var(m, other), -1, -1, -1);
-	else if (op == V_POW2 || op == V_GETEXP || op == V_GETMANT)
+	else if (op == V_LANE && some_var(m, other) >= 0) {
+		int lane = pick(m, 1 << other), from = some_var(m, other); /* before its target has a value */
+		lv_lane(&l, target_var(m, kind), from, lane);
+	} else if (vop_across(op) && some_var(m, other) >= 0) {
+		int from = some_var(m, other);
+		lv_set(&l, target_var(m, kind), op, from, -1, -1, -1);
+	} else if (op == V_POW2 || op == V_GETEXP || op == V_GETMANT)
 		lv_set(&l, target_var(m, kind), op, tame(m, op, kind, a), -1, -1, -1);
 	else if (op == V_ABS && kind && a != b && (a & 2))
 		lv_lace(&l, target_var(m, kind), a, b, 2 + b % (lanes - 1), a % 2, (a + b) % 2);

@@ -196,9 +196,15 @@ flags="-mcpu=cortex-a7 -B$sysroot/usr/lib/$triple"
 if [ -n "$rounded" ] && $triple-gcc --sysroot="$sysroot" $flags -o "$dir/better" "$dir/$arch.c" 2>"$dir/said"; then
 	check "code for a better processor is stopped on $least" stopped_$arch
 fi
-# Short boxes may keep none: --all asks for one.
-[ -z "$all$rounded" ] || [ $arch = armhf ] || echo "board: $halves networks with sums of 16-bit floats on $most"
-[ -z "$all" ] || [ -z "$rounded" ] || [ $arch != arm64 ] || check "a network has sums of 16-bit floats on $most" [ $halves -gt 0 ]
+# The emulator computes with 16-bit floats in software, and with longer ones mostly not: there kernels with such sums seldom are the
+# fastest. Tests of kernels run them all the same.
+if [ -n "$all$rounded" ] && [ $arch = arm64 ] && [ -z "${CASE:-}" ]; then
+	echo "board: $halves networks with sums of 16-bit floats on $most"
+	[ -z "$all" ] || [ -z "$rounded" ] || [ $halves -gt 0 ] || {
+		echo "skip: sums of 16-bit floats in networks on $most: no kernel with them was the fastest under emulation"
+		skipped=$((skipped + 1))
+	}
+fi
 for n in $nets; do
 	for cpu in $cpus; do
 		check "$n on $cpu" says "^1 passed, 0 failed" $cpu timeout 600 "$h" onnx-test "$HONE_DATA/models/$n" --kernels default

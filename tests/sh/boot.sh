@@ -262,7 +262,7 @@ keeps() { # disk, list, generation
 		"$build/tests/boots" judge "$fast/look.img.d/cache" "$2" "$3"
 }
 acked() { awk '$1 > n { n = $1 } END { print n + 0 }' "$dir/acks"; }
-models_done() { grep -aE 'honed: m[01]: .*->' "$dir/console" | grep -v 'not made yet' | grep -o 'm[01]' | sort -u; }
+models_done() { grep -aE 'honed: m[01]: .*->' "$dir/console" | grep -v 'not made yet\|budget ended' | grep -o 'm[01]' | sort -u; }
 
 first_boots() {
 	boot "$dir/disk.img" ""
