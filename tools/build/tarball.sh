@@ -36,7 +36,8 @@ needs() { # file
 install -d "$root/share/doc/hone/licenses"
 install -m 644 LICENSE "$root/share/doc/hone"
 # Of libraries inside static programs, and of LLVM, which is in hone-worker always.
-{ read -r _ && read -r sysroot; } <"$b/board"
+sysroot= # of programs for this machine, its own packages
+[ ! -e "$b/board" ] || { read -r _ && read -r sysroot; } <"$b/board"
 inside=
 [ "$kind" != static ] || inside="libc6-dev libstdc++-12-dev zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev libjansson-dev libuv1-dev libinih-dev libseccomp-dev \
 	libmbedtls-dev libpng-dev libjpeg62-turbo-dev libxml2-dev"
