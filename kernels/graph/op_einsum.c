@@ -40,9 +40,9 @@ static int symbols(const struct reading *r, const char *p, const char *end, int 
 		if (*p == ' ')
 			continue;
 		if (more && (dots >= 0 || end - p < 3 || strncmp(p, "...", 3) != 0))
-			return fail(E_CORRUPT, "equation: a point that is no ellipsis");
+			return fail(E_CORRUPT, "equation: neither letter nor ellipsis");
 		if (!more && !is_letter(*p))
-			return fail(E_CORRUPT, "equation: a character that is no letter");
+			return fail(E_CORRUPT, "equation: neither letter nor ellipsis");
 		if (n + (more ? covers : 1) > MAX_RANK)
 			return fail(E_UNSUPPORTED, "equation: more than %d axes", MAX_RANK);
 		for (int k = covers; more && k > 0; k--)
@@ -85,7 +85,7 @@ static int read_output(struct reading *r, const char *arrow)
 	for (int i = 0; i < n; i++) {
 		if (!r->times[symbol[i]] || r->of[symbol[i]] >= 0)
 			return fail(E_CORRUPT,
-				    "equation: the output has a label that no operand has, or one twice");
+				    "equation: a label of the output that no operand has, or twice");
 		if (label_of(r, symbol[i]) < 0)
 			return E_UNSUPPORTED;
 	}

@@ -64,14 +64,8 @@ static int infer(struct opctx *c)
 /* Mirrors a place at the borders lo and hi as often as it lies outside. */
 static double mirror(double at, double lo, double hi)
 {
-	double span = hi - lo, from = at < lo ? lo - at : at - hi;
-	if (at >= lo && at <= hi)
-		return at;
-	if (!(span > 0))
-		return lo;
-	double rest = fmod(from, span);
-	bool odd = fmod(floor(from / span), 2) != 0;
-	return (at < lo) != odd ? lo + rest : hi - rest;
+	double span = hi - lo, from = span > 0 ? fmod(fabs(at - lo), 2 * span) : 0;
+	return lo + (from > span ? 2 * span - from : from);
 }
 
 /* The taps of one axis: elements, -1 for those outside, and their weights; returns their number. */

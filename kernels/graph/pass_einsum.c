@@ -110,16 +110,10 @@ static int finish(struct making *m, int at, int product, const int *label)
 		same &= label[i] == i;
 	}
 	const struct attr order = {.name = "perm", .kind = ATTR_INTS, .n = e->out, .ints = perm};
-	if (same) {
-		int list = graph_add_constant(m->g, pass_name(m->g, m->name, "shape"), DT_I64,
-					      &(struct shape){1, {e->out}}, d);
-		return list < 0 ? list
-				: graph_replace_node(m->g, at, "Reshape", m->name, OPSET, 2,
-						     (int[]){product, list}, 0, NULL);
-	}
 	int v = reshape(m, "parts", product, d, e->out);
 	return m->rc < 0 ? m->rc
-			 : graph_replace_node(m->g, at, "Transpose", m->name, OPSET, 1, &v, 1, &order);
+			 : graph_replace_node(m->g, at, same ? "Identity" : "Transpose", m->name, OPSET, 1,
+					      &v, !same, &order);
 }
 
 static int replace(struct graph *g, int at, const struct einsum *e)
