@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a test may do where it runs: in a container, or as a single program that QEMU emulates
  * (tests/sh/board.sh). */
-#ifndef TESTS_LIB_AROUND_H
-#define TESTS_LIB_AROUND_H
+#ifndef TESTS_AROUND_H
+#define TESTS_AROUND_H
 
 #include <stdbool.h>
 #include <stdio.h>
