@@ -87,14 +87,14 @@ static void run_object(const struct blob *o, const int64_t *params, const int64_
 }
 
 /* Interprets and runs the program in `l`. True: the results are equal, or there is no code for an expected
- * reason (a spill). */
+ * reason (a spill; a division that ARMv7 has no instruction for). */
 static bool agree(const struct target *t, const int64_t *params, uint64_t seed, int *ran)
 {
 	struct blob o;
 	int64_t extent[LOOPS_MAX_ENTRIES];
 	arena_reset(&objects);
 	int rc = emit_find("llvm")->emit(&l, t, &objects, &o);
-	if (rc == E_SPILL)
+	if (rc == E_SPILL || (rc == E_UNSUPPORTED && strstr(err_text(), "_ldivmod")))
 		return true;
 	if (rc < 0) {
 		printf("seed %llu, %s: %s\n", (unsigned long long)seed, t->isa, err_text());
