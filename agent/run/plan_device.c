@@ -579,8 +579,11 @@ static void drop(struct plan *p)
 	struct far *f = p->far;
 	if (!f)
 		return;
+	char why[4096]; /* why the plan leaves the device, which the wait must not replace */
 	begin();
+	snprintf(why, sizeof why, "%s", err_text());
 	(void)wait_for(p); /* a run that was given up may have left launches, which use what is freed here */
+	(void)fail(E_OK, "%s", why);
 	plan_graphs_drop(f->graphs);
 	for (int i = 0; i < p->nsteps && f->step; i++)
 		for (int e = 0; e < f->step[i].nlaunches; e++)

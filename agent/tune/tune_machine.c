@@ -13,9 +13,9 @@
 #define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
 #define QUICK_FROM_NS (200 * NS_PER_MS)  /* or none at all */
 
-/* A device's peaks take two seconds beside what its driver compiles. With less time left than this they would take
- * more than a quarter of it, so the search uses the usual rates (kernels/space/draft_items.c). */
-#define DEVICE_FROM_NS (8 * NS_PER_S)
+/* A device's peaks take two seconds beside what its driver compiles. With less time left than this they would
+ * take more than two fifths of it, so the search uses the usual rates (kernels/space/draft_items.c). */
+#define DEVICE_FROM_NS (5 * NS_PER_S)
 
 /* Measures the machine's peaks, as well as the time allows. */
 static int measure_target(struct session *s, bool known, bool quiet)

@@ -2,6 +2,7 @@
 /* Einsum. Products of two operands become MatMul (kernels/graph/pass_einsum.c); this serves all others. */
 #include "kernels/graph/einsum.h"
 #include "kernels/graph/shapes.h"
+#include "platform/base/until.h"
 
 #include <string.h>
 
@@ -10,7 +11,7 @@ static const struct op_row rows[] = {
     {0},
 };
 
-#define MOST_PRODUCTS 0x1p40
+#define MOST_PRODUCTS 0x1p36
 
 /* A symbol is a letter, or ELLIPSIS + its distance from the last axis that the ellipsis stands for. */
 enum { ELLIPSIS = 128, SYMBOLS = ELLIPSIS + MAX_RANK };
@@ -96,16 +97,19 @@ static int read_output(struct reading *r, const char *arrow)
 static int add_axes(struct reading *r, int k, const struct shape *s, const int *symbol)
 {
 	int64_t step = 1;
-	for (int i = s->rank - 1; i >= 0; i--) {
+	for (int i = 0; i < s->rank; i++) {
 		int l = label_of(r, symbol[i]);
 		if (l < 0)
 			return l;
+		r->e->in[k].label[i] = (signed char)l;
+	}
+	for (int i = s->rank - 1; i >= 0; i--) {
+		int l = r->e->in[k].label[i];
 		int64_t *size = &r->e->size[l];
 		if (s->d[i] != 1 && *size != 1 && s->d[i] != *size)
 			return fail(E_CORRUPT, "equation: extents %lld and %lld of one label",
 				    (long long)*size, (long long)s->d[i]);
 		*size = s->d[i] == 1 ? *size : s->d[i];
-		r->e->in[k].label[i] = (signed char)l;
 		r->e->in[k].axes[l]++;
 		r->e->in[k].step[l] += s->d[i] == 1 ? 0 : step;
 		step *= s->d[i];
@@ -168,7 +172,8 @@ static int infer(struct opctx *c)
 struct sums {
 	struct opctx *c;
 	struct einsum e;
-	int64_t next; /* the output's element */
+	int64_t next, products, check_at; /* the output's element; the number of products so far */
+	bool over;
 };
 
 /* Adds up the products over the labels from `label` on, where operand k is at element at[k]. Those of the
@@ -179,10 +184,11 @@ static double sum(struct sums *s, int label, const int64_t *at)
 	int64_t here[EINSUM_OPERANDS];
 	if (label == s->e.labels) {
 		all = 1;
+		s->over = until_over_at(s->products++, &s->check_at);
 		for (int k = 0; k < s->c->nin; k++)
 			all *= tensor_get(&s->c->in[k], at[k]);
 	}
-	for (int64_t i = 0; label < s->e.labels && i < s->e.size[label]; i++) {
+	for (int64_t i = 0; label < s->e.labels && i < s->e.size[label] && !s->over; i++) {
 		for (int k = 0; k < s->c->nin; k++)
 			here[k] = at[k] + i * s->e.in[k].step[label];
 		all += sum(s, label + 1, here);

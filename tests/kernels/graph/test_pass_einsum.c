@@ -5,6 +5,7 @@
 #include "kernels/graph/eval.h"
 #include "kernels/graph/optimize.h"
 #include "platform/base/rng.h"
+#include "platform/base/until.h"
 
 struct equation {
 	char text[64];
@@ -132,6 +133,48 @@ TEST(products_of_matrices_become_matmul)
 		arena_free(&a);
 	}
 	CHECK(products > n / 4);
+}
+
+/* What models are made of needs no copy of an operand in another order. */
+TEST(operands_in_the_order_of_products_stay_as_they_are)
+{
+	static const struct equation cases[] = {
+	    {"ab,bc->ac", {{2, {3, 4}}, {2, {4, 5}}}, true},
+	    {"abcd,cde->abe", {{4, {2, 3, 4, 5}}, {3, {4, 5, 6}}}, true},
+	    {"abc,cde->abde", {{3, {2, 3, 4}}, {3, {4, 5, 6}}}, true},
+	    {"abcd,abde->abce", {{4, {2, 3, 4, 5}}, {4, {2, 3, 5, 6}}}, true},
+	};
+	struct rng r;
+	rng_seed(&r, 1);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct graph *g = build(&cases[i], false, &r);
+		CHECK_OK(graph_optimize(g));
+		CHECK(count(g, "MatMul") == 1 && count(g, "Transpose") == 0);
+		graph_free(g);
+	}
+}
+
+TEST(a_long_sum_ends_with_the_time)
+{
+	struct rng r;
+	struct equation sums = {"abc,def->", {{3, {100, 100, 10}}, {3, {100, 100, 10}}}, false};
+	struct until until = {.clock = &clock_real, .end_ns = clock_now(&clock_real) + 100 * NS_PER_MS};
+	struct arena a = {0};
+	struct tensor in[2], *t;
+	rng_seed(&r, 1);
+	struct graph *g = build(&sums, false, &r);
+	for (int k = 0; k < 2; k++) {
+		CHECK_OK(tensor_alloc(&a, DT_F32, &sums.in[k], &in[k]));
+		rng_fill(&r, in[k].data, (size_t)shape_count(&sums.in[k]));
+	}
+	t = ARENA_ARRAY(&a, struct tensor, g->nvalues);
+	until_set(&until);
+	double begun_s = test_now_s();
+	CHECK_FAILS(eval_graph(g, in, t, &a), E_TIMEOUT, "");
+	CHECK(test_now_s() - begun_s < 10);
+	until_set(NULL);
+	graph_free(g);
+	arena_free(&a);
 }
 
 TEST_MAIN
