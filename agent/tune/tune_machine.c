@@ -13,10 +13,6 @@
 #define PEAKS_FROM_NS (1200 * NS_PER_MS) /* with less time left, rough peaks must do, */
 #define QUICK_FROM_NS (200 * NS_PER_MS)  /* or none at all */
 
-/* A device's peaks take two seconds beside what its driver compiles. With less time left than this they would
- * take more than two fifths of it, so the search uses the usual rates (kernels/space/draft_items.c). */
-#define DEVICE_FROM_NS (5 * NS_PER_S)
-
 /* Measures the machine's peaks, as well as the time allows. */
 static int measure_target(struct session *s, bool known, bool quiet)
 {
@@ -59,8 +55,6 @@ static int know_device(struct session *s)
 	bool doubted = device_is_doubted(s->o->device, dir) && s->o->budget_ns >= PEAKS_AGAIN_NS;
 	if (known && !doubted &&
 	    (!*dir || s->o->budget_ns < DEVICE_AGAIN_NS || device_is_fresh(s->o->device, dir)))
-		return E_OK;
-	if (!known && tune_left_ns(s) < DEVICE_FROM_NS)
 		return E_OK;
 	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->until.end_ns);
 	int rc = leased < 0 ? leased : device_measure(s->o->device, s->o->worker, dir, &s->target);

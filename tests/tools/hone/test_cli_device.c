@@ -359,17 +359,6 @@ TEST(shares_are_of_the_machine_that_ran)
 	CHECK_SAYS(cli_out, "beside it");
 }
 
-/* Measuring a new device would take most of a short box, which tries kernels instead. */
-TEST(a_short_box_measures_no_peaks)
-{
-	char path[300], cache[256];
-	open_fake();
-	snprintf(cache, sizeof cache, "%s", in_dir("short"));
-	snprintf(path, sizeof path, "%s/target-opencl:0", cache);
-	CHECK_RUN(0, "tune %s --json --device opencl:0 --budget 5s --cache %s", model(), cache);
-	CHECK(!file_exists(path) && out_number("trials") > 0);
-}
-
 /* Keeps the peaks of the device, so that no command measures them. */
 static void measure_peaks(const char *folder)
 {
