@@ -453,7 +453,7 @@ TEST(two_devices)
 	CHECK_RUN(0, "bench %s --json --device cuda:0 --cache %s --runs 1", model(), in_dir("second"));
 	CHECK(steps_there() == 0); /* of another name, so another machine */
 	CHECK_RUN(1, "bench %s --device cuda:2 --cache %s --runs 1", model(), in_dir("second"));
-	CHECK_SAYS(cli_err, "there is no CUDA device 2; 2 are known");
+	CHECK_SAYS(cli_err, "there is no CUDA device 2; they are cuda:0 to cuda:1");
 }
 
 /* ---- hone devices and hone doctor ---- */
