@@ -188,6 +188,26 @@ hostile_texts() {
 	check "nothing is written there" [ ! -e "$dir/target/share/hone/image.list" ]
 	rm -rf "$t" "$dir/target" "$dir/links.tar.gz" "$dir/mbr-evil.img" "$dir/mbr-2.img" "$dir/mbr-3.img"
 }
+# The configuration is checked against files of the image, not of this machine: models that are none here, and files of [sync].
+others() {
+	echo "not a model" >"$dir/here.onnx"
+	up=/usr/share/hone/models$(printf '/..%.0s' 1 2 3 4 5 6 7 8 9 10 11 12)
+	printf '[model arm]\npath = %s\n[model leg]\npath: %s\n[model up]\npath = %s\n[sync]\nserver = https://fleet.example\nca = %s\ntoken = /opt/token\n' \
+		"$dir/here.onnx" "$dir/here.onnx" "$up$dir/here.onnx" /opt/ca.pem >"$dir/evil.conf"
+	cp "$dir/mbr.img" "$dir/mbr-o.img"
+	printf 'mkdir /opt\nmkdir /etc/hone\nmkdir /etc/hone/honed.conf.d\ncd /etc/hone/honed.conf.d\nwrite %s 10-own.conf\ncd /opt\nwrite %s token\n' "$dir/evil.conf" "$dir/evil.conf" | edit "$dir/mbr-o.img"
+	check "models outside the image's folder: an image is made" usual "$dir/mbr-o.img" "$dir/mbr-2.img"
+	check "this machine's file is not taken for the board's" grep -qF "note: honed.conf names $dir/here.onnx, which the image does not have" "$dir/err"
+	check "nor by a path with dots" grep -qF "note: honed.conf names $up$dir/here.onnx, which" "$dir/err"
+	check "a missing file of [sync] is a note" grep -qF 'names /opt/ca.pem, which the image does not have' "$dir/err"
+	check "one that is there is none" fails grep -qF /opt/token "$dir/err"
+	check "no path of the check comes out" fails grep -q '/proc/0\|/tmp/hone-image' "$dir/err"
+	rm -f "$dir/mbr-2.img"
+	long=/opt/$(printf 'a%.0s' $(seq 160)).onnx
+	printf '[model arm]\npath = %s\n' "$long" >"$dir/evil.conf"
+	check "a long path" usual "$dir/mbr.img" "$dir/mbr-2.img" --config "$dir/evil.conf"
+	rm -f "$dir/mbr-o.img" "$dir/mbr-2.img" "$dir/here.onnx"
+}
 put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # file, offset, bytes as of printf
 damaged() { # which, offset, bytes; $dir/d.img gets a damaged copy
 	cp "$dir/$1.img" "$dir/d.img"
@@ -319,6 +339,7 @@ images
 good_images
 again
 hostile_texts
+others
 bad_images
 no_room
 fuzz "${FUZZ:-9}"

@@ -349,24 +349,31 @@ check_packages() {
 	awk 'NR == FNR { has[$1]; next } { line = ""; for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) line = line " " $i; if (line) { sub(/:$/, "", $1); print $1 " needs packages that the image does not have:" line } }' "$tmp/has" "$needs" |
 		while read -r line; do note "$line"; done
 }
+# honed reads the configuration here, where paths of the board would name files of this machine: they become paths below
+# /proc/0, where nothing can be, and those of models that this run puts into the image become paths of the staged files. Both are
+# short, as honed takes lines of at most 197 bytes.
 check_config() {
 	[ -n "$honed" ] || return 0
+	ln -s "$stage/$modeldir" "$tmp/m"
 	mkdir -p "$tmp/etc/honed.conf.d" "$tmp/run"
 	echo 'ls -p /etc/hone/honed.conf.d' | ask "$tmp/in" | awk -F / '$3 ~ /^10/ && $6 ~ /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.conf$/ { print $6 }' | head -n 64 | while read -r name; do
 		grep -qxF "/etc/hone/honed.conf.d/$name" "$tmp/former" || dump "/etc/hone/honed.conf.d/$name" "$tmp/etc/honed.conf.d/$name"
 	done
 	cp "$conf" "$tmp/etc/honed.conf"
 	cp "$drop" "$tmp/etc/honed.conf.d/image.conf"
-	sed -i "s|^\([ 	]*path[ 	]*=[ 	]*\)/$modeldir/|\1$stage/$modeldir/|" "$tmp/etc/honed.conf" "$tmp"/etc/honed.conf.d/*.conf
+	sed -i -E "s#^([ 	]*(path|cache|ca|root|token)[ 	]*[=:][ 	]*)/#\1/proc/0/#
+		s#^([ 	]*path[ 	]*[=:][ 	]*)/proc/0/$modeldir/([A-Za-z0-9_-]+\.onnx)([ 	]|\$)#\1$tmp/m/\2\3#" "$tmp/etc/honed.conf" "$tmp"/etc/honed.conf.d/*.conf
 	"$honed" --check --config "$tmp/etc/honed.conf" --run "$tmp/run" </dev/null >"$tmp/mistakes" 2>"$tmp/words" && status=0 || status=$?
-	sed -i "s|$tmp/etc/|/etc/hone/|g; s|$stage/|/|g" "$tmp/mistakes" "$tmp/words"
+	sed -i "s|$tmp/etc/|/etc/hone/|g; s|$tmp/m/|/$modeldir/|g; s|/proc/0/|/|g" "$tmp/mistakes" "$tmp/words"
 	count=$(sed -n 's|^/etc/hone/honed.conf: \([0-9]*\) model.*|\1|p' "$tmp/mistakes")
-	# Models that lie elsewhere in the image, or come with the application.
-	sed -n 's/.*: model [^:]*: \(\/.*\): No such file or directory$/\1/p' "$tmp/mistakes" | grep -v "^/$modeldir/" | sort -u | while read -r path; do
+	# Models that lie elsewhere in the image, or come with the application; files of [sync].
+	absent=': model [^:]*: /.*: No such file or directory$|: \[sync\] [a-z]* = /.*: No such file or directory; put the file there'
+	sed -nE 's#.*: (model [^:]*: |\[sync\] [a-z]* = )(/.*): No such file or directory(;.*)?$#\2#p' "$tmp/mistakes" | grep -v "^/$modeldir/[^/]*$" | sort -u | while read -r path; do
 		plain "$path" || { note "honed.conf names $path; hone image does not look for paths with such characters in the image"; continue; }
-		has regular "$path" || note "honed.conf names $path, which the image does not have (yet): honed waits for it"
+		has regular "$path" || note "honed.conf names $path, which the image does not have (yet): honed waits for models that are missing"
 	done
-	bad=$(grep -E '^/etc/hone/' "$tmp/mistakes" | grep -vE ': [0-9]+ models?( |$)' | grep -vE ': model [^:]*: /.*: No such file or directory$' | head -n 1)
+	# honed looks at files of boards, too, but at those of this machine.
+	bad=$(grep -E '^/etc/hone/honed\.conf(\.d/[^:]*)?:' "$tmp/mistakes" | grep -vE ': [0-9]+ models?( |$)' | grep -vE "$absent" | head -n 1)
 	[ -z "$bad" ] || die "the configuration is refused by honed: $bad"
 	[ $status = 0 ] || grep -qE ': No such file or directory$|: [0-9]+ model' "$tmp/mistakes" || die "the configuration is refused by honed: $(head -n 1 "$tmp/words")"
 	[ "${count:-0}" != 0 ] || die "no model: --model MODEL.onnx gives one, or a section [model NAME] in the file of --config"
