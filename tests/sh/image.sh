@@ -95,7 +95,7 @@ refused() { # what, words, arguments...
 }
 clean() { [ ! -e "$dir/none.img" ] && [ -z "$(ls -A "$TMPDIR")" ] && ! ls -A "$dir" | grep '^\.hone-image'; }
 has_file() { inside "$1" "stat $2" | grep -q "Type: $3 .*Mode:  $4 " && inside "$1" "stat $2" | grep -q 'User:     0   Group:     0'; }
-content() { inside "$1" "dump $2 $dir/dumped" && cmp "$dir/dumped" "$3"; }
+content() { rm -f "$dir/dumped"; inside "$1" "dump $2 $dir/dumped" && cmp "$dir/dumped" "$3"; }
 
 good_images() {
 	for kind in mbr gpt plain; do
@@ -150,6 +150,63 @@ again() {
 	check "one is given" usual "$dir/own.img" "$dir/mbr-3.img" --config "$dir/other.conf"
 	check "it replaces that of the image" content "$dir/mbr-3.img" /etc/hone/honed.conf "$dir/other.conf"
 	rm -f "$dir/mbr-2.img" "$dir/mbr-3.img"
+}
+edit() { debugfs -w -f - "$1?offset=$(offset "$1")" >/dev/null 2>&1; } # image; commands of debugfs on standard input
+# Texts of an image become neither commands of debugfs nor lines for hone.
+hostile_texts() {
+	printf '[model arm]\npath = /x\\ndump /etc/evil %s\\n\n' "$dir/pwned" >"$dir/evil.conf"
+	cp "$dir/mbr.img" "$dir/mbr-evil.img"
+	printf 'mkdir /etc/hone\ncd /etc\nwrite %s evil\ncd /etc/hone\nwrite %s honed.conf\n' "$dir/evil.conf" "$dir/evil.conf" | edit "$dir/mbr-evil.img"
+	check "honed.conf with a command of debugfs: an image is made" usual "$dir/mbr-evil.img" "$dir/mbr-2.img"
+	check "it runs none" [ ! -e "$dir/pwned" ]
+	check "it is a note" grep -qF 'note: honed.conf names /x\ndump' "$dir/err"
+	printf 'rm /etc/hone/honed.conf\nmkdir /etc/hone/honed.conf.d\ncd /etc/hone/honed.conf.d\nwrite %s 10-own.conf\n' "$dir/evil.conf" | edit "$dir/mbr-evil.img"
+	rm -f "$dir/mbr-2.img" "$dir/pwned"
+	check "a drop-in with a command of debugfs: an image is made" usual "$dir/mbr-evil.img" "$dir/mbr-2.img"
+	check "it runs none" [ ! -e "$dir/pwned" ]
+	check "it is a note, too" grep -qF 'note: honed.conf names /x\ndump' "$dir/err"
+	printf '[model arm]\npath = /opt/arm\\narch toaster\\nerror forged\\033[2J.onnx\n' >"$dir/evil.conf"
+	printf 'cd /etc/hone/honed.conf.d\nrm 10-own.conf\nwrite %s 10-own.conf\n' "$dir/evil.conf" | edit "$dir/mbr-evil.img"
+	rm -f "$dir/mbr-2.img"
+	check "a drop-in with lines for hone: an image is made" usual "$dir/mbr-evil.img" "$dir/mbr-2.img"
+	check "they are none" grep -q 'mbr-2.img: .*(partition 2, amd64)' "$dir/out"
+	check "nor are control characters" fails grep -q "$(printf '\033')" "$dir/err"
+	check "it is a note of one line" grep -qF '\narch toaster\nerror forged\033[2J.onnx' "$dir/err"
+	refused "an error of several lines" 'x\\narch y is not a file' "$dir/x\narch y" --root "$dir/a.tar.gz" --model "$dir/camera.onnx"
+	refused "an error with a control character" 'x?\[2J is not a file' "$dir/x$(printf '\033')[2J" --root "$dir/a.tar.gz" --model "$dir/camera.onnx"
+	mkdir "$dir/a\\nb"
+	cp "$dir/camera.onnx" "$dir/a\\nb/camera.onnx"
+	check "a model whose path has a backslash" make_image "$dir/mbr.img" -o "$dir/mbr-3.img" --root "$dir/a.tar.gz" --model "$dir/a\\nb/camera.onnx"
+	check "it is there" content "$dir/mbr-3.img" /usr/share/hone/models/camera.onnx "$dir/camera.onnx"
+	t=$dir/links
+	mkdir -p "$t" "$dir/target"
+	tar -C "$t" -xzf "$dir/a.tar.gz"
+	mv "$t/usr/local/share" "$dir/target/share"
+	ln -s "$dir/target/share" "$t/usr/local/share"
+	tar -C "$t" --owner=0 --group=0 -czf "$dir/links.tar.gz" .
+	refused "a tarball with a link out of it" "it has /usr/local/share" "$dir/mbr.img" --root "$dir/links.tar.gz" --model "$dir/camera.onnx"
+	check "nothing is written there" [ ! -e "$dir/target/share/hone/image.list" ]
+	rm -rf "$t" "$dir/target" "$dir/links.tar.gz" "$dir/mbr-evil.img" "$dir/mbr-2.img" "$dir/mbr-3.img"
+}
+# The configuration is checked against files of the image, not of this machine: models that are none here, and files of [sync].
+others() {
+	echo "not a model" >"$dir/here.onnx"
+	up=/usr/share/hone/models$(printf '/..%.0s' 1 2 3 4 5 6 7 8 9 10 11 12)
+	printf '[model arm]\npath = %s\n[model leg]\npath: %s\n[model up]\npath = %s\n[sync]\nserver = https://fleet.example\nca = %s\ntoken = /opt/token\n' \
+		"$dir/here.onnx" "$dir/here.onnx" "$up$dir/here.onnx" /opt/ca.pem >"$dir/evil.conf"
+	cp "$dir/mbr.img" "$dir/mbr-o.img"
+	printf 'mkdir /opt\nmkdir /etc/hone\nmkdir /etc/hone/honed.conf.d\ncd /etc/hone/honed.conf.d\nwrite %s 10-own.conf\ncd /opt\nwrite %s token\n' "$dir/evil.conf" "$dir/evil.conf" | edit "$dir/mbr-o.img"
+	check "models outside the image's folder: an image is made" usual "$dir/mbr-o.img" "$dir/mbr-2.img"
+	check "this machine's file is not taken for the board's" grep -qF "note: honed.conf names $dir/here.onnx, which the image does not have" "$dir/err"
+	check "nor by a path with dots" grep -qF "note: honed.conf names $up$dir/here.onnx, which" "$dir/err"
+	check "a missing file of [sync] is a note" grep -qF 'names /opt/ca.pem, which the image does not have' "$dir/err"
+	check "one that is there is none" fails grep -qF /opt/token "$dir/err"
+	check "no path of the check comes out" fails grep -q '/proc/0\|/tmp/hone-image' "$dir/err"
+	rm -f "$dir/mbr-2.img"
+	long=/opt/$(printf 'a%.0s' $(seq 160)).onnx
+	printf '[model arm]\npath = %s\n' "$long" >"$dir/evil.conf"
+	check "a long path" usual "$dir/mbr.img" "$dir/mbr-2.img" --config "$dir/evil.conf"
+	rm -f "$dir/mbr-o.img" "$dir/mbr-2.img" "$dir/here.onnx"
 }
 put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # file, offset, bytes as of printf
 damaged() { # which, offset, bytes; $dir/d.img gets a damaged copy
@@ -281,6 +338,8 @@ images
 "$build/hone" pack --cache "$dir/tuned" -o "$dir/seed.seg" -q >/dev/null || exit 1
 good_images
 again
+hostile_texts
+others
 bad_images
 no_room
 fuzz "${FUZZ:-9}"

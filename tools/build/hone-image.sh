@@ -13,7 +13,8 @@
 # inside the image by its offset. debugfs says nothing of failures by its exit status, so everything that was written is read
 # back and compared, and e2fsck checks the file system before and after. What the image has already is not written again:
 # an image that has all comes out byte for byte. Nothing of an image is trusted: numbers are checked before they are used, and
-# names that lie in it are never used as names on this machine.
+# names that lie in it are never used as names on this machine. dash's echo turns \n of a text into a line, so values are printed by
+# printf alone, and debugfs gets no path that has other characters than those of plain().
 #
 # Bytes depend on the inputs alone: times that are written are SOURCE_DATE_EPOCH, else the last write time of the root file system.
 # (After --spare the copies of the superblock have the time at which resize2fs ran.)
@@ -25,11 +26,14 @@ models='' sets='' apps='' # a line each
 list=usr/local/share/hone/image.list # what hone image has written, a path on each line
 seeds=usr/share/hone/cache modeldir=usr/share/hone/models
 
+say() { printf '%s\n' "$*"; }
+# A line for hone: control characters, which a text from an image may have, become '?', and hone takes lines of at most 4095 bytes.
+tell() { printf '%s' "$*" | tr '\000-\037\177' '?' | cut -b 1-4000; }
 die() { # text
-	echo "error $*"
+	tell "error $*"
 	exit 1
 }
-note() { echo "note $*"; }
+note() { tell "note $*"; }
 end() {
 	[ -z "$tmp" ] || rm -rf "$tmp"
 	[ -z "$part" ] || rm -f "$part"
@@ -64,7 +68,7 @@ missing=
 for need in debugfs:e2fsprogs e2fsck:e2fsprogs od:coreutils timeout:coreutils tar:tar gzip:gzip awk:mawk cmp:diffutils; do
 	command -v ${need%%:*} >/dev/null || missing="$missing ${need##*:}"
 done
-[ -z "$missing" ] || die "programs are missing: apt-get install$(echo "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/^ */ /; s/ $//')"
+[ -z "$missing" ] || die "programs are missing: apt-get install$(say "$missing" | tr ' ' '\n' | sort -u | tr '\n' ' ' | sed 's/^ */ /; s/ $//')"
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hone-image-XXXXXX") || die "cannot make a folder in ${TMPDIR:-/tmp}: set TMPDIR to one that can be written"
 case $tmp in *[!A-Za-z0-9@._+/-]*) die "the path $tmp has characters that debugfs does not take: set TMPDIR to another folder" ;; esac
 
@@ -74,7 +78,7 @@ case $tmp in *[!A-Za-z0-9@._+/-]*) die "the path $tmp has characters that debugf
 num() { # file, offset, bytes
 	n=$(od -An -v --endian=little -j "$2" -N "$3" -t "u$3" "$1" 2>/dev/null | tr -d ' \n')
 	case $n in '' | ???????????????????*) n=1000000000000000000 ;; esac
-	echo "$n"
+	say "$n"
 }
 hex() { # file, offset, bytes
 	od -An -v -j "$2" -N "$3" -t x1 "$1" 2>/dev/null | tr -d ' \n'
@@ -108,9 +112,9 @@ add_part() { # number, first sector, sectors
 	[ "$2" -gt 0 ] && [ "$3" -gt 0 ] || die "partition $1 of $in begins at sector $2 and has $3 sectors: the partition table is damaged"
 	[ "$2" -lt 1000000000000 ] && [ "$3" -lt 1000000000000 ] && [ $((($2 + $3) * 512)) -le "$size" ] ||
 		die "partition $1 of $in ends at sector $(sum "$2" "$3"), but the file has $((size / 512)): it is truncated (download or unpack it again), or its partition table is damaged"
-	echo "$1 $(($2 * 512)) $(($3 * 512))" >>"$tmp/parts"
+	say "$1 $(($2 * 512)) $(($3 * 512))" >>"$tmp/parts"
 }
-sum() { if [ "$1" -lt 1000000000000 ] && [ "$2" -lt 1000000000000 ]; then echo $(($1 + $2)); else echo "beyond 10^12"; fi; }
+sum() { if [ "$1" -lt 1000000000000 ] && [ "$2" -lt 1000000000000 ]; then say $(($1 + $2)); else say "beyond 10^12"; fi; }
 read_gpt() {
 	[ "$(hex "$in" 512 8)" = 4546492050415254 ] || die "$in has a protective MBR and no GPT at sector 1: it is damaged, or has sectors of 4096 bytes, which hone image does not read"
 	head=$(num "$in" 524 4) at=$(num "$in" 584 8) count=$(num "$in" 592 4) each=$(num "$in" 596 4)
@@ -141,7 +145,7 @@ read_partitions() {
 	*" 238 "*) read_gpt ;;
 	"  " | *" 0 0 0 0 "*)
 		is_ext 0 || die "$in is not an image that hone image knows: no partition table (MBR or GPT), and no ext4 file system without one"
-		echo "0 0 $size" >"$tmp/parts" ;;
+		say "0 0 $size" >"$tmp/parts" ;;
 	*)
 		i=1
 		for type in $types; do
@@ -158,12 +162,13 @@ read_partitions() {
 guarded() { (ulimit -v 8000000 2>/dev/null; exec timeout 1800 "$@"); }
 # A file of the image may claim any size: no more than 4 GB of it are read.
 ask() { (ulimit -f 8388608; guarded debugfs -f - "$1?offset=$off" 2>>"$tmp/debugfs"); } # image; commands on standard input; reads only
+plain() { case $1 in '' | *[!A-Za-z0-9@._+/-]*) return 1 ;; esac; } # whether a path may be a word of a command of debugfs
 has() { # type, path: whether the root of the image has such a file
-	echo "stat \"$2\"" | ask "$tmp/in" | grep -q "^Inode: .*Type: $1 "
+	plain "$2" && say "stat \"$2\"" | ask "$tmp/in" | grep -q "^Inode: .*Type: $1 "
 }
 dump() { # path, file
 	: >"$2"
-	echo "dump \"$1\" $2" | ask "$tmp/in" >/dev/null
+	! plain "$1" || say "dump \"$1\" $2" | ask "$tmp/in" >/dev/null
 }
 # What of an ext4 file system must hold before debugfs and e2fsck look at it.
 check_numbers() { # partition, offset, bytes
@@ -200,7 +205,7 @@ find_root() {
 	[ $roots = 1 ] || die "$in has $roots root file systems: --partition N says which one is meant"
 	root=${found%% *} off=${found#* } room=${found##* }
 	off=${off% *}
-	echo "partition $root"
+	say "partition $root"
 	check_numbers "$root" "$off" "$room"
 	[ $(($(num "$in" $((off + 1024 + 96)) 4) & 4)) = 0 ] ||
 		die "the root file system of $in was not unmounted: its journal has writes to replay. Boot the board and shut it down before the card is read, or replay them in a copy: e2fsck -f 'COPY?offset=$off'"
@@ -218,7 +223,8 @@ stage() {
 	stage=$tmp/root
 	mkdir "$stage"
 	tar -C "$stage" --no-same-owner -xzf "$tarball" 2>"$tmp/tar" || die "$tarball is not what make tarball makes: $(head -n 1 "$tmp/tar")"
-	odd=$(find "$stage" -mindepth 1 ! -type d ! -type f ! -type l -print -quit)$(find "$stage" -mindepth 1 -name '*[!A-Za-z0-9@._+-]*' -print -quit)$(find "$stage" -mindepth 1 -maxdepth 2 ! -path "$stage/usr" ! -path "$stage/usr/local" -print -quit)
+	# Links lead to a name beside them: others might lead out of the folder.
+	odd=$(find "$stage" -mindepth 1 ! -type d ! -type f ! -type l -print -quit)$(find "$stage" -lname '*[!A-Za-z0-9@._+-]*' -print -quit)$(find "$stage" -mindepth 1 -name '*[!A-Za-z0-9@._+-]*' -print -quit)$(find "$stage" -mindepth 1 -maxdepth 2 ! -path "$stage/usr" ! -path "$stage/usr/local" -print -quit)
 	[ -z "$odd" ] || die "$tarball is not what make tarball makes: it has ${odd#"$stage"}"
 	for f in hone honed hone-worker; do [ -f "$stage/usr/local/bin/$f" ] || die "$tarball is not what make tarball makes: no usr/local/bin/$f"; done
 	units=usr/local/lib/systemd/system
@@ -232,11 +238,11 @@ stage() {
 	fi
 	find "$stage" ! -type l -exec chmod u=rwX,go=rX {} +
 	(cd "$stage" && find . ! -type d | sed 's/^\.//' | sort) >"$tmp/list"
-	echo "/$list" >>"$tmp/list"
+	say "/$list" >>"$tmp/list"
 	sort -o "$tmp/list" "$tmp/list"
 	cp "$tmp/list" "$stage/$list"
 	chmod 644 "$stage/$list"
-	echo "files $(wc -l <"$tmp/list" | tr -d ' ')"
+	say "files $(wc -l <"$tmp/list" | tr -d ' ')"
 }
 # honed.conf: --config, else that of the image if hone image did not write it, else the example. What this command line says is in a
 # drop-in, which is read after it.
@@ -252,13 +258,15 @@ stage_config() {
 	{
 		echo "# Written by hone image."
 		[ -z "$budget" ] || printf '[boot]\nbudget = %s\n' "$budget"
-		echo "$models" | while IFS='=' read -r name file; do
+		say "$models" | while read -r model; do
+			name=${model%%=*}
 			[ -n "$name" ] || continue
 			printf '[model %s]\npath = /%s/%s.onnx\n' "$name" "$modeldir" "$name"
-			echo "$sets" | sed -n "s/^$name=\([a-z]*\)=\(.*\)/\1 = \2/p"
+			say "$sets" | sed -n "s/^$name=\([a-z]*\)=\(.*\)/\1 = \2/p"
 		done
 	} >"$drop"
-	echo "$models" | while IFS='=' read -r name file; do
+	say "$models" | while IFS= read -r model; do
+		name=${model%%=*} file=${model#*=}
 		[ -z "$name" ] || cp "$file" "$stage/$modeldir/$name.onnx" 2>/dev/null || die "$file cannot be copied to ${TMPDIR:-/tmp} (is it full? TMPDIR names another folder)"
 	done >"$tmp/failed"
 	[ ! -s "$tmp/failed" ] || { cat "$tmp/failed"; exit 1; }
@@ -293,7 +301,7 @@ ExecStart=/sbin/ldconfig
 TimeoutSec=90s
 EOF
 	wants sysinit.target hone-ldconfig.service ..
-	echo "$apps" | while read -r app; do
+	say "$apps" | while read -r app; do
 		[ -n "$app" ] || continue
 		mkdir -p "$stage/etc/systemd/system/$app.d"
 		printf '# Written by hone image: the application starts once the boot box has ended, however it ended.\n[Unit]\nWants=hone-boot.service\nAfter=hone-boot.service\n' >"$stage/etc/systemd/system/$app.d/hone.conf"
@@ -316,7 +324,7 @@ machine() { # ELF file
 	01-40) echo armhf ;;
 	01-3) echo i386 ;;
 	02-243) echo riscv64 ;;
-	*) echo "another machine ($(num "$1" 18 2))" ;;
+	*) say "another machine ($(num "$1" 18 2))" ;;
 	esac
 }
 check_machine() {
@@ -327,7 +335,7 @@ check_machine() {
 	[ -n "$theirs" ] || die "the systemd in $in is no program"
 	[ "$theirs" = "$ours" ] || die "$tarball is for ${ours:-no machine}, but the system in $in is for $theirs: make tarball BOARD=NAME with another board"
 	[ -z "$packarch" ] || [ "$packarch" = "$ours" ] || die "$pack is for boards of $packarch, but $tarball and the system in $in are for $ours: the board would not use it"
-	echo "arch $ours"
+	say "arch $ours"
 	rm -f "$tmp/init"
 }
 # Debian packages whose libraries a file of the tarball needs, and which the image does not have: those of the box must be there.
@@ -338,26 +346,34 @@ check_packages() {
 	awk '/^Package: / { name = $2 } /^Status: install ok installed/ { print name }' "$tmp/status" >"$tmp/has"
 	lacks=$(awk 'NR == FNR { has[$1]; next } /^bin\/(hone|honed|hone-worker):/ { for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) print $i }' "$tmp/has" "$needs" | sort -u | tr '\n' ' ')
 	[ -z "$lacks" ] || die "the image lacks packages that the programs in $tarball need: ${lacks% }. Install them in the image, or make the tarball without DYNAMIC=1: its programs need none"
-	awk 'NR == FNR { has[$1]; next } { line = ""; for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) line = line " " $i; if (line) { sub(/:$/, "", $1); print "note " $1 " needs packages that the image does not have:" line } }' "$tmp/has" "$needs"
+	awk 'NR == FNR { has[$1]; next } { line = ""; for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) line = line " " $i; if (line) { sub(/:$/, "", $1); print $1 " needs packages that the image does not have:" line } }' "$tmp/has" "$needs" |
+		while read -r line; do note "$line"; done
 }
+# honed reads the configuration here, where paths of the board would name files of this machine: they become paths below
+# /proc/0, where nothing can be, and those of models that this run puts into the image become paths of the staged files. Both are
+# short, as honed takes lines of at most 197 bytes.
 check_config() {
 	[ -n "$honed" ] || return 0
+	ln -s "$stage/$modeldir" "$tmp/m"
 	mkdir -p "$tmp/etc/honed.conf.d" "$tmp/run"
 	echo 'ls -p /etc/hone/honed.conf.d' | ask "$tmp/in" | awk -F / '$3 ~ /^10/ && $6 ~ /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.conf$/ { print $6 }' | head -n 64 | while read -r name; do
 		grep -qxF "/etc/hone/honed.conf.d/$name" "$tmp/former" || dump "/etc/hone/honed.conf.d/$name" "$tmp/etc/honed.conf.d/$name"
 	done
 	cp "$conf" "$tmp/etc/honed.conf"
 	cp "$drop" "$tmp/etc/honed.conf.d/image.conf"
-	sed -i "s|^\([ 	]*path[ 	]*=[ 	]*\)/$modeldir/|\1$stage/$modeldir/|" "$tmp/etc/honed.conf" "$tmp"/etc/honed.conf.d/*.conf
+	sed -i -E "s#^([ 	]*(path|cache|ca|root|token)[ 	]*[=:][ 	]*)/#\1/proc/0/#
+		s#^([ 	]*path[ 	]*[=:][ 	]*)/proc/0/$modeldir/([A-Za-z0-9_-]+\.onnx)([ 	]|\$)#\1$tmp/m/\2\3#" "$tmp/etc/honed.conf" "$tmp"/etc/honed.conf.d/*.conf
 	"$honed" --check --config "$tmp/etc/honed.conf" --run "$tmp/run" </dev/null >"$tmp/mistakes" 2>"$tmp/words" && status=0 || status=$?
-	sed -i "s|$tmp/etc/|/etc/hone/|g; s|$stage/|/|g" "$tmp/mistakes" "$tmp/words"
+	sed -i "s|$tmp/etc/|/etc/hone/|g; s|$tmp/m/|/$modeldir/|g; s|/proc/0/|/|g" "$tmp/mistakes" "$tmp/words"
 	count=$(sed -n 's|^/etc/hone/honed.conf: \([0-9]*\) model.*|\1|p' "$tmp/mistakes")
-	# Models that lie elsewhere in the image, or come with the application.
-	sed -n 's/.*: model [^:]*: \(\/.*\): No such file or directory$/\1/p' "$tmp/mistakes" | grep -v "^/$modeldir/" | sort -u | while read -r path; do
-		case $path in *'"'*) continue ;; esac
-		has regular "$path" || note "honed.conf names $path, which the image does not have (yet): honed waits for it"
+	# Models that lie elsewhere in the image, or come with the application; files of [sync].
+	absent=': model [^:]*: /.*: No such file or directory$|: \[sync\] [a-z]* = /.*: No such file or directory; put the file there'
+	sed -nE 's#.*: (model [^:]*: |\[sync\] [a-z]* = )(/.*): No such file or directory(;.*)?$#\2#p' "$tmp/mistakes" | grep -v "^/$modeldir/[^/]*$" | sort -u | while read -r path; do
+		plain "$path" || { note "honed.conf names $path; hone image does not look for paths with such characters in the image"; continue; }
+		has regular "$path" || note "honed.conf names $path, which the image does not have (yet): honed waits for models that are missing"
 	done
-	bad=$(grep -E '^/etc/hone/' "$tmp/mistakes" | grep -vE ': [0-9]+ models?( |$)' | grep -vE ': model [^:]*: /.*: No such file or directory$' | head -n 1)
+	# honed looks at files of boards, too, but at those of this machine.
+	bad=$(grep -E '^/etc/hone/honed\.conf(\.d/[^:]*)?:' "$tmp/mistakes" | grep -vE ': [0-9]+ models?( |$)' | grep -vE "$absent" | head -n 1)
 	[ -z "$bad" ] || die "the configuration is refused by honed: $bad"
 	[ $status = 0 ] || grep -qE ': No such file or directory$|: [0-9]+ model' "$tmp/mistakes" || die "the configuration is refused by honed: $(head -n 1 "$tmp/words")"
 	[ "${count:-0}" != 0 ] || die "no model: --model MODEL.onnx gives one, or a section [model NAME] in the file of --config"
@@ -372,7 +388,7 @@ differences() { # image
 		/^debugfs: stat "/ { path = $0; sub(/^debugfs: stat "/, "", path); sub(/"$/, "", path); next }
 		/^Inode: / { type = mode = "?"; for (i = 1; i < NF; i++) { if ($i == "Type:") type = $(i + 1); if ($i == "Mode:") mode = $(i + 1) } }
 		/^User: / { for (i = 1; i < NF; i++) { if ($i == "User:") user = $(i + 1); if ($i == "Group:") group = $(i + 1); if ($i == "Size:") size = $(i + 1) } }
-		/^Links: / { for (i = 1; i < NF; i++) if ($i == "Blockcount:") print path, type, mode, user ":" group, size + 0, $(i + 1) }
+		/^Links: / { for (i = 1; i < NF; i++) if ($i == "Blockcount:") print path, type, mode, user ":" group, size + 0, $(i + 1) + 0 }
 		/^Fast link dest: "/ { to = $0; sub(/^Fast link dest: "/, "", to); sub(/"$/, "", to); print path, "to", to }' >"$tmp/stats"
 	awk 'NR == FNR { if ($2 == "to") to[$1] = $3; else { type[$1] = $2; mode[$1] = $3; owner[$1] = $4; size[$1] = $5; blocks[$1] = $6 } next }
 		{ p = $1 }
@@ -385,10 +401,10 @@ differences() { # image
 	awk -v to="$tmp/old/" '$1 == "same" { print "dump \"" $2 "\" " to $4 }' "$tmp/first" | ask "$1" >/dev/null
 	while read -r how path had n; do
 		case $how in
-		same) cmp -s "$tmp/old/$n" "$stage$path" || echo "other $path $had" ;;
+		same) cmp -s "$tmp/old/$n" "$stage$path" || say "other $path $had" ;;
 		# A link in place of a folder may lead to one: debugfs follows it.
-		enter) [ -n "$(echo "ls -p \"$path/\"" | ask "$1" | grep '^/')" ] || echo "clash $path" ;;
-		*) echo "$how $path $had" ;;
+		enter) [ -n "$(say "ls -p \"$path/\"" | ask "$1" | grep '^/')" ] || say "clash $path" ;;
+		*) say "$how $path $had" ;;
 		esac
 	done <"$tmp/first"
 	rm -rf "$tmp/old"
@@ -398,13 +414,15 @@ plan() {
 	clash=$(awk '$1 == "clash" { print $2; exit }' "$tmp/plan")
 	[ -z "$clash" ] || die "$in has $clash as something else than hone needs there (a file in place of a folder, or the reverse): move it away"
 	# What a former run wrote and this one does not.
-	comm -23 "$tmp/former" "$tmp/list" | sed 's/.*/stat "&"/' | ask "$tmp/in" | awk '
+	comm -23 "$tmp/former" "$tmp/list" >"$tmp/unlisted"
+	# The target of a link may have lines that look like debugfs's own.
+	sed 's/.*/stat "&"/' "$tmp/unlisted" | ask "$tmp/in" | awk '
 		/^debugfs: stat "/ { path = $0; sub(/^debugfs: stat "/, "", path); sub(/"$/, "", path) }
-		/^Inode: .*Type: (regular|symlink) / { print "gone", path }' >>"$tmp/plan"
+		/^Inode: .*Type: (regular|symlink) / { print path }' | sort -u | comm -12 - "$tmp/unlisted" | sed 's/^/gone /' >>"$tmp/plan"
 	! has regular /etc/.updated || [ ! -s "$tmp/plan" ] || echo "gone /etc/.updated" >>"$tmp/plan"
 	check_room
-	echo "written $(grep -cE '^(new|other) ' "$tmp/plan")"
-	echo "removed $(grep '^gone ' "$tmp/plan" | grep -vc ' /etc/.updated$')"
+	say "written $(grep -cE '^(new|other) ' "$tmp/plan")"
+	say "removed $(grep '^gone ' "$tmp/plan" | grep -vc ' /etc/.updated$')"
 }
 # With --spare the root file system becomes larger where less would be left free.
 check_room() {
@@ -428,7 +446,7 @@ grow_out() {
 	large=$((room + (grow << 20)))
 	truncate -s "$((off + large + (size - off - room)))" "$part" || die "no room for a larger image in $folder"
 	if [ "$root" != 0 ]; then
-		echo ", $((large / 512))" | sfdisk -q -N "$root" "$part" >"$tmp/said" 2>&1 || die "sfdisk cannot make partition $root larger: $(tail -n 1 "$tmp/said")"
+		say ", $((large / 512))" | sfdisk -q -N "$root" "$part" >"$tmp/said" 2>&1 || die "sfdisk cannot make partition $root larger: $(tail -n 1 "$tmp/said")"
 	fi
 	bytes "$part" "$off" "$room" | dd of="$tmp/fs" bs=1M iflag=fullblock conv=sparse status=none
 	truncate -s "$large" "$tmp/fs"
@@ -438,7 +456,7 @@ grow_out() {
 	fallocate -d "$part" 2>/dev/null
 }
 commands() { # the plan as commands of debugfs
-	echo "set_current_time @$epoch"
+	say "set_current_time @$epoch"
 	awk '$1 == "gone" || $1 == "other" { print "rm \"" $2 "\"" }' "$tmp/plan"
 	# Folders come before what lies in them, as they are sorted.
 	awk 'function at(p) { sub(/\/[^\/]*$/, "", p); return "cd \"" (p == "" ? "/" : p) "\"" } function base(p) { sub(/.*\//, "", p); return "\"" p "\"" }
@@ -458,7 +476,7 @@ check_out() {
 	[ -s "$out" ] || return 0
 	# An image that hone image wrote is replaced, nothing else.
 	(in=$out && look_at_input && read_partitions && ln -s "$(realpath "$out")" "$tmp/was" && while read -r n off bytes; do
-		! is_ext "$off" || ! echo "stat \"/$list\"" | ask "$tmp/was" | grep -q '^Inode: .*Type: regular ' || echo "was ours"
+		! is_ext "$off" || ! say "stat \"/$list\"" | ask "$tmp/was" | grep -q '^Inode: .*Type: regular ' || echo "was ours"
 	done <"$tmp/parts") 2>/dev/null | grep -q '^was ours' || die "$out exists and is not an image that hone image wrote: name another file, or remove it"
 }
 write_out() {
