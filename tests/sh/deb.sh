@@ -139,8 +139,9 @@ fails() { # words that it says, command...
 }
 silent() { ! "$@" 2>&1 | grep .; }
 # Everything in the root but what dpkg, apt and their helpers keep, and users.
+# /run/systemd is in memory: systemctl notes there when it read the units.
 files() {
-	(cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/lib/apt -o -path ./var/cache -o -path ./var/log -o -path ./tmp -o -path ./hone \) -prune -o \
+	(cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/lib/apt -o -path ./var/cache -o -path ./var/log -o -path ./tmp -o -path ./hone -o -path ./run/systemd \) -prune -o \
 		-printf '%y %m %U %G %p %l\n' | grep -vE '\./etc/((passwd|group|shadow|gshadow)-?|\.pwd\.lock|ld\.so\.cache|apt/.*) $' | sort
 	find etc -xdev -type f ! -path 'etc/apt/*' ! -name '*passwd*' ! -name '*group*' ! -name '*shadow*' ! -name '*.cache' -exec md5sum {} + | sort)
 }
@@ -321,6 +322,12 @@ base || { tail -n 3 "$top/said"; skip "Debian's packages for $arch cannot be had
 later 2 :
 later 3 '[ ! -e etc/hone/honed.conf ] || { echo "# news" >>etc/hone/honed.conf; sum=$(md5sum <etc/hone/honed.conf | cut -c1-32); sed -i "s,^.*  etc/hone/honed.conf,$sum  etc/hone/honed.conf," DEBIAN/md5sums; }'
 if [ -z "$short" ]; then
+	if command -v lintian >/dev/null; then
+		check "lintian finds no error and no warning" lintian --allow-root --fail-on error,warning "$top"/packages/1/*.deb
+	else
+		echo "skip: Debian packages: no lintian (apt-get install lintian)"
+		skipped=$((skipped + 1))
+	fi
 	lifecycle
 	[ -n "$emulator" ] || unchanged
 	foreign

@@ -124,7 +124,8 @@ def lies_in(path, patterns):
 
 
 def debian_of(path):
-    """The package of configs/debian that has an installed file, if its lists say it."""
+    """The package of configs/debian that has an installed file, if its lists say it: the one with the longest pattern."""
+    found = []
     for f in glob.glob("configs/debian/*.install"):
         for line in read(f).splitlines():
             words = line.split()
@@ -134,8 +135,42 @@ def debian_of(path):
             if pattern.startswith("/lib/"):
                 pattern = "/usr" + pattern
             if lies_in(path, [pattern]):
-                return os.path.basename(f)[:-8]
-    return None
+                found.append((len(pattern), os.path.basename(f)[:-8]))
+    return max(found)[1] if found else None
+
+
+class Datastore:
+    """As much of bitbake's as hone-robot's function needs."""
+    def __init__(self, v):
+        self.v = v
+
+    def getVar(self, name):
+        return self.v.get(name)
+
+
+def robot(layer, top):
+    """Runs do_install of hone-robot, on files that lie where bitbake unpacks them."""
+    v, text = recipe(layer + "/recipes-hone/hone-robot/hone-robot_1.0.bb")
+    functions = {}
+    exec(re.search(r"^def hone_unpacked.*?(?=^\S+\(\) \{)", text, re.M | re.S).group(0), functions)
+    body = re.search(r"^do_install\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
+    for n, (model, pack) in enumerate((("file://model.onnx", ""), ("file://model.onnx", "file://seed.seg"), ("file://a/lanes.onnx;md5sum=1", ""),
+                                       ("file:///srv/b.onnx", "https://x.invalid/packs/c.seg;name=pack"), (None, None))):
+        src, dest = "%s/robot-%d/src" % (top, n), "%s/robot-%d/dest" % (top, n)
+        mine = dict(v, **{k: w for k, w in (("HONE_MODEL", model), ("HONE_PACK", pack)) if w is not None})
+        for name, path in (("model", re.sub("^[a-z]*:/*|;.*", "", model or "model.onnx")), ("pack", os.path.basename((pack or "").split(";")[0])),
+                           ("conf", "robot.conf")):
+            if path:
+                os.makedirs(os.path.dirname(src + "/" + path), exist_ok=True)
+                with open(src + "/" + path, "w") as f:
+                    f.write(name)
+        script = re.sub(r"\$\{@hone_unpacked\(d, '(\w+)'\)\}", lambda m: functions["hone_unpacked"](Datastore(mine), m.group(1)), body)
+        said = failed("sh", "-ec", expand(script, mine, dict(FOLDERS, UNPACKDIR=src, D=dest)))
+        seed = dest + "/usr/share/hone/cache/seed.seg"
+        check("hone-robot installs the model %s and the pack %s" % (model or "by default", pack or "(none)"), said or
+              (read(dest + "/opt/robot/model.onnx") != "model" and "another file is the model") or
+              (os.path.exists(seed) != bool(pack) and "%s is %sthere" % (seed, "" if os.path.exists(seed) else "not ")) or
+              (pack and read(seed) != "pack" and "another file is the pack"))
 
 
 def yocto(i):
@@ -384,6 +419,7 @@ def main():
         i = Installed(build, top)
         same_files(i)
         yocto(i)
+        robot("configs/yocto/meta-hone", top)
         model = top + "/net.onnx"
         check("a model", failed(build + "/hone", "zoo", "steering", "-o", model, "-q"))
         for name, test in (("buildroot", buildroot), ("pi-gen", pi_gen), ("jetson", jetson)):

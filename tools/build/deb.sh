@@ -8,12 +8,19 @@ dir=$b/deb src=$b/deb/hone-$version
 sh tools/build/deps.sh dpkg-dev debhelper dh-python fakeroot
 rm -rf "$dir"
 mkdir -p "$src"
-# Of a clone, what git knows; of an unpacked tarball, all but builds.
-if git rev-parse --git-dir >/dev/null 2>&1; then
-	git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$src"
+# A clone is packed as git lists it. Every other folder is packed whole, without builds: an unpacked tarball has no repository,
+# and sources that were unpacked inside another repository are not in that repository's list.
+list=$dir/files
+if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ]; then
+	git ls-files -z >"$list"
 else
-	tar --exclude='./build*' -cf - . | tar -xf - -C "$src"
+	find . -mindepth 1 \( -path './build*' -o -samefile "$b" -o -name .git \) -prune -o ! -type d -print0 >"$list"
 fi
+tar --null -T "$list" -cf "$dir/files.tar"
+tar -xf "$dir/files.tar" -C "$src"
+[ -s "$src/Makefile" ] && [ "$(find "$src" ! -type d | wc -l)" = "$(tr -dc '\0' <"$list" | wc -c)" ] ||
+	{ echo "hone: error: $src lacks files of $PWD: run make deb in the root of a complete clone, or in an unpacked tarball" >&2; exit 1; }
+rm "$list" "$dir/files.tar"
 SOURCE_DATE_EPOCH=$(dpkg-parsechangelog -l configs/debian/changelog -S Timestamp)
 export SOURCE_DATE_EPOCH
 find "$src" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

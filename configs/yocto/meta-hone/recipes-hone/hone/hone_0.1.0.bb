@@ -57,11 +57,11 @@ PACKAGES =+ "honed hone-worker libhone libhone-dev libhone-staticdev python3-hon
 
 FILES:honed = "${bindir}/honed ${bindir}/hone-sync ${sysconfdir}/hone ${systemd_system_unitdir} ${nonarch_libdir}/sysusers.d ${nonarch_libdir}/tmpfiles.d ${docdir}/hone/examples/*.conf"
 FILES:hone-worker = "${bindir}/hone-worker"
-FILES:libhone = "${libdir}/libhone.so.* ${libdir}/hone"
+FILES:libhone = "${libdir}/libhone.so.* ${libdir}/hone/libhone-device.so ${libdir}/hone/*.zst"
 FILES:libhone-dev = "${includedir} ${libdir}/libhone.so ${libdir}/pkgconfig ${docdir}/hone/examples/*.c ${docdir}/hone/examples/*.cpp ${mandir}/man3"
 FILES:libhone-staticdev = "${libdir}/libhone.a"
 FILES:python3-hone = "${PYTHON_SITEPACKAGES_DIR}/hone"
-FILES:${PN} += "${bindir}/hone ${datadir}/bash-completion"
+FILES:${PN} += "${bindir}/hone ${nonarch_libdir}/hone/hone-image ${datadir}/bash-completion"
 FILES:${PN}-doc += "${docdir}/hone/grafana ${docdir}/hone/nginx"
 
 RDEPENDS:${PN} = "hone-worker"
