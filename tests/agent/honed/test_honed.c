@@ -856,8 +856,6 @@ static double metric(struct board *b, const char *name)
 	return v;
 }
 
-/* A model that was refused, or failed without ever having been served, ends the wait of clients but is not
- * ready: in the status, in the metrics, and as honed says hello. A later failure leaves a model ready. */
 /* A recipe comes while models of level int8 pause because they lack it: they have the next slices. */
 TEST(a_recipe_ends_the_pause_of_its_level)
 {
@@ -882,6 +880,8 @@ TEST(a_recipe_ends_the_pause_of_its_level)
 	}
 }
 
+/* A model that was refused, or failed without ever having been served, ends the wait of clients but is not
+ * ready: in the status, in the metrics, and as honed says hello. A later failure leaves a model ready. */
 TEST(a_job_without_a_result_says_why)
 {
 	static const char *const why[] = {"its connection with honed ended before it had a result",

@@ -50,9 +50,9 @@ static int post(const struct server *s, const char *path, const void *body, size
 	return ask(s, head, body, n);
 }
 
-/* Runs hone-fleet WORDS on the server's database. Returns its first line; NULL: it failed. */
 static const char *errors_to = "/dev/null"; /* where the commands' standard error goes */
 
+/* Runs hone-fleet WORDS on the server's database. Returns its first line; NULL: it failed. */
 static const char *try_command(const char *words)
 {
 	static char line[1024];

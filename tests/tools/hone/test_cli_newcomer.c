@@ -178,7 +178,6 @@ TEST(a_prefix_that_is_no_c_name_is_explained)
 	CHECK(!strstr(cli_err, "--name"));
 }
 
-/* Of several models, an error says which one it is about. */
 TEST(empty_names_are_explained)
 {
 	static const char *const command[] = {"tune", "bench", "run", "inspect", "explain", "verify", "import"};
@@ -232,6 +231,7 @@ TEST(onnx_test_fails_without_its_data)
 	CHECK_SAYS(cli_out, "no output_0.pb, so there is nothing to compare");
 }
 
+/* Of several models, an error says which one it is about. */
 TEST(errors_name_the_model)
 {
 	char odd[256], good[256];
