@@ -342,7 +342,7 @@ static bool add_ingest(const struct layer *l, int group, struct block *b)
 }
 
 /* Called after the last group of a block: makes the step that does the whole block. */
-static int emit_block(struct layer *l, int last)
+static int add_block(struct layer *l, int last)
 {
 	const struct group *gr = l->gr->group;
 	int first = last;
@@ -370,7 +370,7 @@ static int emit_block(struct layer *l, int last)
 	return finish_task(l, s);
 }
 
-static int emit_task(struct layer *l, int group)
+static int add_task(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
 	int rc = E_OK, n = p->task->noperands;
@@ -399,10 +399,10 @@ static int emit_task(struct layer *l, int group)
 		*laid = (struct laid){(int)(s - l->out->step), task_dup(l->a, s->task)};
 	}
 	rc = finish_task(l, s);
-	return rc >= 0 && (first || p->prev >= 0) && p->next < 0 ? emit_block(l, group) : rc;
+	return rc >= 0 && (first || p->prev >= 0) && p->next < 0 ? add_block(l, group) : rc;
 }
 
-static int emit_host(struct layer *l, int group)
+static int add_host(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
 	const struct node *n = &l->g->node[p->anchor];
@@ -553,6 +553,6 @@ int groups_lay_out(struct graph *g, const struct groups *gr, const struct target
 	for (int i = 0; i < l.nv; i++)
 		fill_value(&l, i, &out->value[i]);
 	for (int i = 0; i < gr->n && rc >= 0; i++)
-		rc = gr->group[i].kind == STEP_TASK ? emit_task(&l, i) : emit_host(&l, i);
+		rc = gr->group[i].kind == STEP_TASK ? add_task(&l, i) : add_host(&l, i);
 	return rc;
 }
