@@ -223,7 +223,7 @@ stand_in() { # program, lines of a shell script that runs before it
 }
 group() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 3; } # of a process
 endings() {
-	packages 'Package: libc6\nStatus: hold ok installed\n'
+	packages 'Package: libuv1\nStatus: install ok installed\n\nPackage: libc6\nStatus: hold ok installed\n'
 	check "a package on hold is there" usual "$dir/mbr-p.img" "$dir/mbr-2.img"
 	packages 'Package: libc6\nStatus: deinstall ok config-files\n'
 	refused "no package is installed" "lacks packages .*: libc6\." "$dir/mbr-p.img" --root "$dir/a.tar.gz" --model "$dir/camera.onnx"
@@ -259,7 +259,7 @@ endings() {
 	until [ -e "$dir/checked" ] && clean || [ $left = 0 ]; do sleep 0.05; left=$((left - 1)); done
 	sleep 0.5
 	check "hone was killed: no image, and nothing is left" clean
-	rm -rf "$dir/bin" "$dir/none.img"
+	rm -rf "${dir:?}/bin" "$dir/none.img"
 	PATH=${PATH#*:}
 }
 put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # file, offset, bytes as of printf
