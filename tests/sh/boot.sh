@@ -29,7 +29,7 @@ for need in qemu-system-aarch64:qemu-system-arm mmdebstrap:mmdebstrap cpio:cpio 
 	aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu; do
 	command -v ${need%%:*} >/dev/null || skip "no ${need%%:*} on PATH (apt-get install qemu-system-arm mmdebstrap cpio e2fsprogs gcc-aarch64-linux-gnu)"
 done
-[ "$(id -u)" = 0 ] || skip "need root, whose files those of the board are"
+[ "$(id -u)" = 0 ] || skip "need root, because the files of the board belong to root"
 [ -f "$arm/board" ] && [ -f "$tarball" ] ||
 	skip "no programs for the board (make sysroot BOARD=generic-arm64 && make BOARD=generic-arm64 DYNAMIC=1 tarball)"
 { read -r arch && read -r sysroot; } <"$arm/board"

@@ -33,7 +33,7 @@ if [ "$4" != inside ]; then
 	for need in mmdebstrap dpkg-scanpackages unshare; do
 		command -v $need >/dev/null || skip "no $need on PATH (apt-get install mmdebstrap dpkg-dev)"
 	done
-	[ "$(id -u)" = 0 ] || skip "need root, whose files packages install"
+	[ "$(id -u)" = 0 ] || skip "need root, because packages install files of root"
 	unshare -m mount -t tmpfs tmpfs /mnt 2>/dev/null || skip "no right to mount"
 	[ -z "$emulator" ] || command -v $emulator-static >/dev/null || skip "no $emulator-static on PATH (apt-get install qemu-user-static)"
 	mkdir -p "$build/deb-roots"

@@ -24,7 +24,7 @@ skip() {
 for need in qemu-system-x86_64:qemu-system-x86 linux.uml:user-mode-linux mmdebstrap:mmdebstrap mke2fs:e2fsprogs debugfs:e2fsprogs sfdisk:fdisk mkfs.vfat:dosfstools; do
 	command -v ${need%%:*} >/dev/null || skip "no ${need%%:*} on PATH (apt-get install qemu-system-x86 user-mode-linux mmdebstrap e2fsprogs fdisk dosfstools)"
 done
-[ "$(id -u)" = 0 ] || skip "need root, whose files those of the image are"
+[ "$(id -u)" = 0 ] || skip "need root, because the files of the image belong to root"
 mkdir -p "$build/image-boot"
 kept=$build/image-boot # Debian, as a tar archive
 dir=$(mktemp -d "$kept/run-XXXXXX") || exit 1

@@ -206,7 +206,61 @@ others() {
 	long=/opt/$(printf 'a%.0s' $(seq 160)).onnx
 	printf '[model arm]\npath = %s\n' "$long" >"$dir/evil.conf"
 	check "a long path" usual "$dir/mbr.img" "$dir/mbr-2.img" --config "$dir/evil.conf"
+	check "its note has all of it" grep -qF "names $long, which" "$dir/err"
 	rm -f "$dir/mbr-o.img" "$dir/mbr-2.img" "$dir/here.onnx"
+}
+# Packages, modes and errors of sync, and runs that are ended.
+packages() { # status file of dpkg; the image $dir/mbr-p.img gets it
+	printf "$1" >"$dir/status"
+	cp "$dir/mbr.img" "$dir/mbr-p.img"
+	printf 'cd /var/lib/dpkg\nrm status\nwrite %s status\n' "$dir/status" | edit "$dir/mbr-p.img"
+}
+mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; }
+stand_in() { # program, lines of a shell script that runs before it
+	mkdir -p "$dir/bin" && rm -f "$dir/bin/$1" && hash -r
+	printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$2" "$(command -v "$1")" >"$dir/bin/$1"
+	chmod 755 "$dir/bin/$1"
+}
+group() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 3; } # of a process
+endings() {
+	packages 'Package: libuv1\nStatus: install ok installed\n\nPackage: libc6\nStatus: hold ok installed\n'
+	check "a package on hold is there" usual "$dir/mbr-p.img" "$dir/mbr-2.img"
+	packages 'Package: libc6\nStatus: deinstall ok config-files\n'
+	refused "no package is installed" "lacks packages .*: libc6\." "$dir/mbr-p.img" --root "$dir/a.tar.gz" --model "$dir/camera.onnx"
+	rm -f "$dir/mbr-p.img" "$dir/mbr-2.img"
+	cp "$dir/mbr.img" "$dir/mbr-m.img"
+	chmod 640 "$dir/mbr-m.img"
+	usual "$dir/mbr-m.img" "$dir/mbr-2.img"
+	check "OUT has IN's mode" mode_is "$dir/mbr-2.img" 640
+	chmod 666 "$dir/mbr-m.img"
+	(umask 027 && usual "$dir/mbr-m.img" "$dir/mbr-2.img")
+	check "masked by the umask" mode_is "$dir/mbr-2.img" 640
+	rm -f "$dir/mbr-m.img" "$dir/mbr-2.img"
+	PATH=$dir/bin:$PATH
+	stand_in sync '[ -d "$1" ] || exit 1'
+	refused "a disk with errors" "cannot write" "$dir/mbr.img" --root "$dir/a.tar.gz" --model "$dir/camera.onnx"
+	stand_in sync '[ ! -d "$1" ] || exit 1'
+	check "a folder that cannot be synced" usual "$dir/mbr.img" "$dir/mbr-2.img"
+	rm -f "$dir/bin/sync" "$dir/mbr-2.img"
+	# The reader goes away before the first line.
+	stand_in debugfs 'sleep 0.02'
+	{ "$build/hone-image" --in="$dir/mbr.img" --out="$dir/none.img" --root="$dir/a.tar.gz" --model=camera="$dir/camera.onnx" 2>/dev/null; } | :
+	check "without a reader nothing is left" clean
+	# hone is killed while e2fsck checks what was written.
+	rm "$dir/bin/debugfs"
+	stand_in e2fsck "case \$* in */out*) cut -d ' ' -f 5 /proc/\$\$/stat >$dir/group; : >$dir/checks; sleep 1; : >$dir/checked ;; esac"
+	make_image "$dir/mbr.img" -o "$dir/none.img" --root "$dir/a.tar.gz" --model "$dir/camera.onnx" &
+	shell=$! left=200
+	until [ -e "$dir/checks" ] || [ $left = 0 ]; do sleep 0.05; left=$((left - 1)); done
+	check "Ctrl-C reaches e2fsck" [ "$(cat "$dir/group")" = "$(group $$)" ]
+	kill -KILL "$(cat "/proc/$shell/task/$shell/children")"
+	wait "$shell" 2>/dev/null
+	left=100
+	until [ -e "$dir/checked" ] && clean || [ $left = 0 ]; do sleep 0.05; left=$((left - 1)); done
+	sleep 0.5
+	check "hone was killed: no image, and nothing is left" clean
+	rm -rf "${dir:?}/bin" "$dir/none.img"
+	PATH=${PATH#*:}
 }
 put() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # file, offset, bytes as of printf
 damaged() { # which, offset, bytes; $dir/d.img gets a damaged copy
@@ -340,6 +394,7 @@ good_images
 again
 hostile_texts
 others
+endings
 bad_images
 no_room
 fuzz "${FUZZ:-9}"

@@ -20,6 +20,7 @@
 # (After --spare the copies of the superblock have the time at which resize2fs ran.)
 LC_ALL=C
 export LC_ALL
+mask=$(umask)
 umask 022
 in='' out='' packarch='' tarball='' pack='' config='' budget='' partition='' honed='' spare=0 grow=0 tmp='' part=''
 models='' sets='' apps='' # a line each
@@ -40,6 +41,7 @@ end() {
 }
 trap end EXIT
 trap 'exit 130' INT
+trap 'exit 141' PIPE
 trap 'exit 143' TERM HUP
 
 for word in "$@"; do
@@ -158,8 +160,8 @@ read_partitions() {
 }
 
 # ---- a file system ----
-# Memory and time of these programs are bounded: an image from anywhere may make them run wild.
-guarded() { (ulimit -v 8000000 2>/dev/null; exec timeout 1800 "$@"); }
+# Memory and time of these programs are bounded: an image from anywhere may make them run wild. In the foreground Ctrl-C ends them, too.
+guarded() { (ulimit -v 8000000 2>/dev/null; exec timeout --foreground 1800 "$@"); }
 # A file of the image may claim any size: no more than 4 GB of it are read.
 ask() { (ulimit -f 8388608; guarded debugfs -f - "$1?offset=$off" 2>>"$tmp/debugfs"); } # image; commands on standard input; reads only
 plain() { case $1 in '' | *[!A-Za-z0-9@._+/-]*) return 1 ;; esac; } # whether a path may be a word of a command of debugfs
@@ -343,10 +345,10 @@ check_packages() {
 	needs=$stage/usr/local/share/doc/hone/NEEDS
 	dump /var/lib/dpkg/status "$tmp/status"
 	[ -s "$tmp/status" ] && [ -f "$needs" ] || return 0
-	awk '/^Package: / { name = $2 } /^Status: install ok installed/ { print name }' "$tmp/status" >"$tmp/has"
-	lacks=$(awk 'NR == FNR { has[$1]; next } /^bin\/(hone|honed|hone-worker):/ { for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) print $i }' "$tmp/has" "$needs" | sort -u | tr '\n' ' ')
+	awk '/^Package: / { name = $2 } /^Status: [a-z]+ ok installed/ { print name }' "$tmp/status" >"$tmp/has"
+	lacks=$(awk 'FILENAME == ARGV[1] { has[$1]; next } /^bin\/(hone|honed|hone-worker):/ { for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) print $i }' "$tmp/has" "$needs" | sort -u | tr '\n' ' ')
 	[ -z "$lacks" ] || die "the image lacks packages that the programs in $tarball need: ${lacks% }. Install them in the image, or make the tarball without DYNAMIC=1: its programs need none"
-	awk 'NR == FNR { has[$1]; next } { line = ""; for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) line = line " " $i; if (line) { sub(/:$/, "", $1); print $1 " needs packages that the image does not have:" line } }' "$tmp/has" "$needs" |
+	awk 'FILENAME == ARGV[1] { has[$1]; next } { line = ""; for (i = 2; i <= NF; i++) if ($i != "nothing" && !($i in has)) line = line " " $i; if (line) { sub(/:$/, "", $1); print $1 " needs packages that the image does not have:" line } }' "$tmp/has" "$needs" |
 		while read -r line; do note "$line"; done
 }
 # honed reads the configuration here, where paths of the board would name files of this machine: they become paths below
@@ -368,7 +370,9 @@ check_config() {
 	count=$(sed -n 's|^/etc/hone/honed.conf: \([0-9]*\) model.*|\1|p' "$tmp/mistakes")
 	# Models that lie elsewhere in the image, or come with the application; files of [sync].
 	absent=': model [^:]*: /.*: No such file or directory$|: \[sync\] [a-z]* = /.*: No such file or directory; put the file there'
-	sed -nE 's#.*: (model [^:]*: |\[sync\] [a-z]* = )(/.*): No such file or directory(;.*)?$#\2#p' "$tmp/mistakes" | grep -v "^/$modeldir/[^/]*$" | sort -u | while read -r path; do
+	# (honed's messages shorten paths.)
+	sed -nE 's#^[ 	]*(path|ca|root|token)[ 	]*[=:][ 	]*/proc/0(/.*)$#\2#p' "$tmp/etc/honed.conf" "$tmp"/etc/honed.conf.d/*.conf | sed -E 's/[[:space:]]+;.*//; s/[[:space:]]+$//' |
+		grep -v "^/$modeldir/[^/]*$" | sort -u | while read -r path; do
 		plain "$path" || { note "honed.conf names $path; hone image does not look for paths with such characters in the image"; continue; }
 		has regular "$path" || note "honed.conf names $path, which the image does not have (yet): honed waits for models that are missing"
 	done
@@ -390,7 +394,7 @@ differences() { # image
 		/^User: / { for (i = 1; i < NF; i++) { if ($i == "User:") user = $(i + 1); if ($i == "Group:") group = $(i + 1); if ($i == "Size:") size = $(i + 1) } }
 		/^Links: / { for (i = 1; i < NF; i++) if ($i == "Blockcount:") print path, type, mode, user ":" group, size + 0, $(i + 1) + 0 }
 		/^Fast link dest: "/ { to = $0; sub(/^Fast link dest: "/, "", to); sub(/"$/, "", to); print path, "to", to }' >"$tmp/stats"
-	awk 'NR == FNR { if ($2 == "to") to[$1] = $3; else { type[$1] = $2; mode[$1] = $3; owner[$1] = $4; size[$1] = $5; blocks[$1] = $6 } next }
+	awk 'FILENAME == ARGV[1] { if ($2 == "to") to[$1] = $3; else { type[$1] = $2; mode[$1] = $3; owner[$1] = $4; size[$1] = $5; blocks[$1] = $6 } next }
 		{ p = $1 }
 		$2 == "d" { if (!(p in type)) print "dir", p; else if (type[p] == "symlink") print "enter", p; else if (type[p] != "directory") print "clash", p; next }
 		!(p in type) { print "new", p; next }
@@ -427,7 +431,7 @@ plan() {
 # With --spare the root file system becomes larger where less would be left free.
 check_room() {
 	free=$(num "$in" $((off + 1024 + 12)) 4) nodes=$(num "$in" $((off + 1024 + 16)) 4)
-	need=$(awk -v b="$block" 'NR == FNR { size[$1] = $2 == "f" ? $3 : 1; next }
+	need=$(awk -v b="$block" 'FILENAME == ARGV[1] { size[$1] = $2 == "f" ? $3 : 1; next }
 		$1 != "gone" { s += int((size[$2] + b - 1) / b) + int(size[$2] / b / 300) } END { print s + 8 }' "$tmp/staged" "$tmp/plan")
 	freed=$(awk -v b="$block" '$1 == "other" { s += int($3 * 512 / b) } END { print s + 0 }' "$tmp/plan")
 	new=$(grep -cE '^(new|dir) ' "$tmp/plan")
@@ -459,14 +463,14 @@ commands() { # the plan as commands of debugfs
 	say "set_current_time @$epoch"
 	awk '$1 == "gone" || $1 == "other" { print "rm \"" $2 "\"" }' "$tmp/plan"
 	# Folders come before what lies in them, as they are sorted.
-	awk 'function at(p) { sub(/\/[^\/]*$/, "", p); return "cd \"" (p == "" ? "/" : p) "\"" } function base(p) { sub(/.*\//, "", p); return "\"" p "\"" }
-		NR == FNR { kind[$1] = $2; mode[$1] = $4; to[$1] = $5; next }
+	awk -v stage="$stage" 'function at(p) { sub(/\/[^\/]*$/, "", p); return "cd \"" (p == "" ? "/" : p) "\"" } function base(p) { sub(/.*\//, "", p); return "\"" p "\"" }
+		FILENAME == ARGV[1] { kind[$1] = $2; mode[$1] = $4; to[$1] = $5; next }
 		$1 == "dir" { print at($2); print "mkdir " base($2); print "set_inode_field \"" $2 "\" mode 040755" }
 		$1 == "new" || $1 == "other" {
 			print at($2)
 			if (kind[$2] == "l") print "symlink " base($2) " \"" to[$2] "\""
 			else { print "write \"" stage $2 "\" " base($2); print "set_inode_field \"" $2 "\" mode 0100" mode[$2] }
-			print "set_inode_field \"" $2 "\" uid 0"; print "set_inode_field \"" $2 "\" gid 0" }' stage="$stage" "$tmp/staged" "$tmp/plan"
+			print "set_inode_field \"" $2 "\" uid 0"; print "set_inode_field \"" $2 "\" gid 0" }' "$tmp/staged" "$tmp/plan"
 }
 check_out() {
 	case $out in */*) folder=${out%/*} ;; *) folder=. ;; esac
@@ -482,7 +486,6 @@ check_out() {
 write_out() {
 	part=$(mktemp "$folder/.hone-image-XXXXXX") || die "cannot write into the folder $folder"
 	cp --sparse=always --reflink=auto "$in" "$part" 2>"$tmp/said" || die "cannot copy $in: $(sed 's/^cp: //' "$tmp/said" | head -n 1)"
-	chmod 644 "$part"
 	ln -s "$(realpath "$part")" "$tmp/out"
 	[ $grow = 0 ] || grow_out
 	if [ -s "$tmp/plan" ] || [ $grow != 0 ]; then
@@ -496,10 +499,12 @@ write_out() {
 		guarded e2fsck -fn "$tmp/out?offset=$off" >"$tmp/fsck" 2>&1 ||
 			die "after the write e2fsck finds the root file system damaged: $(grep -vE '^(e2fsck |Pass |$)' "$tmp/fsck" | head -n 1). Try a newer e2fsprogs"
 	fi
-	sync "$part"
+	sync "$part" || die "cannot write $out: $folder has no room, or its disk has an error"
+	# Who may not read IN may not read OUT: images may hold keys.
+	chmod "$(printf %o $((0$(stat -L -c %a "$in") & ~0$mask & 0666 | 0400)))" "$part" || die "cannot set the mode of $part"
 	mv -f "$part" "$out" || die "cannot rename to $out"
 	part=''
-	sync "$folder"
+	sync "$folder" || : # the image is complete; not every file system can sync a folder
 }
 
 look_at_input

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -215,27 +216,33 @@ static int start(struct image *m)
 	if (pipe(fd) < 0)
 		return fail(E_IO, "pipe: %s", strerror(errno));
 	fflush(NULL);
-	pid_t pid = fork();
+	pid_t hone = getpid(), pid = fork();
 	if (pid == 0) {
 		signal(SIGXFSZ, SIG_DFL); /* hone ignores both */
 		signal(SIGPIPE, SIG_DFL);
+		/* A run whose hone was killed leaves no image. */
+		if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != hone)
+			_exit(127);
 		if (dup2(fd[1], STDOUT_FILENO) >= 0 && close(fd[0]) == 0)
 			execv(m->word[0], m->word);
 		_exit(127);
 	}
 	close(fd[1]);
 	FILE *f = pid < 0 ? NULL : fdopen(fd[0], "r");
+	int why = errno;
 	while (f && fgets(line, sizeof line, f)) {
 		line[strcspn(line, "\n")] = 0;
 		heed(m, line);
 	}
 	if (f)
 		fclose(f);
-	if (pid < 0 || !f)
-		return fail(E_IO, "%s cannot be started: %s", m->word[0], strerror(errno));
-	while (waitpid(pid, &status, 0) < 0)
+	else
+		close(fd[0]); /* hone-image ends by SIGPIPE then */
+	while (pid >= 0 && waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return fail(E_IO, "%s: %s", m->word[0], strerror(errno));
+	if (!f)
+		return fail(E_IO, "%s cannot be started: %s", m->word[0], strerror(why));
 	if (*m->error)
 		return fail(E_UNSUPPORTED, "%s", m->error);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
