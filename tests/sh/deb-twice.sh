@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Debian packages of the last commit twice, and compares them byte by byte: deb-twice.sh BUILD. The two builds differ in folder,
-# umask, time zone, locale, home folder and number of jobs. The packages of the first stay in BUILD/deb-twice.
+# Builds the Debian packages of the last commit twice, and compares them byte by byte: deb-twice.sh BUILD. The two builds differ
+# in folder, umask, time zone, locale, home folder and number of jobs. The packages of the first stay in BUILD/deb-twice.
 mkdir -p "$1/deb-twice" && top=$(realpath "$1/deb-twice") good=0 bad=0 || exit
 if ! git rev-parse --git-dir >/dev/null 2>&1 || ! command -v dh >/dev/null; then
 	echo "skip: packages built twice: no clone of git, or no debhelper (apt-get install debhelper)"
