@@ -144,6 +144,7 @@ deb-test:
 	@sh tools/build/deps.sh --maybe mmdebstrap dpkg-dev qemu-user-static
 	@for d in $(B) $(wildcard build-generic-arm64/deb build-generic-armhf/deb); do n=$${d%/deb}; TEST_S=7200 sh tests/sh/test.sh run $(B)/results/deb-$$(basename $$n) \
 		sh tests/sh/deb.sh $(B) $$n/deb; done; \
+		TEST_S=7200 sh tests/sh/test.sh run $(B)/results/deb-twice sh tests/sh/deb-twice.sh $(B); \
 		sh tests/sh/test.sh run $(B)/results/deb-docs sh tests/sh/docs.sh $(B) configs/doc/debian.md; sh tests/sh/test.sh sum $(B)/results/deb-*
 .PHONY: FORCE test cross layers fuzz torture board-test boot-test deb-test image-test
 # Rewrites the golden files of tests; review what changed with git diff.

@@ -17,7 +17,7 @@ for f in "$tarball" "$model" ${HONE_CONF:+"$HONE_CONF"} ${pack:+"$pack"}; do
 	[ -f "$f" ] || stop "there is no file $f"
 done
 tar -tzf "$tarball" | grep -qx './usr/local/bin/honed' || stop "$tarball is no tarball of hone (make tarball BOARD=jetson-orin DYNAMIC=1)"
-[ "$(id -u)" = 0 ] || stop "be root, whose files those of the board are"
+[ "$(id -u)" = 0 ] || stop "run this as root: the files of the board's root belong to root"
 
 tar -C "$root" --no-same-owner -xzf "$tarball"
 install -d "$root/etc/hone/honed.conf.d" "$root/opt/robot"

@@ -4,7 +4,7 @@
 Each fenced block says how it is run, by the words after its language:
   sh            in a scratch folder that is HOME, too, with the build's programs on PATH
   sh root       as root on a board (docs.sh says which), in /root
-  sh source     in the folder of the sources; make only prints what it would do (make -n)
+  sh source     in the folder of the sources; make only prints what it would do (make -n), and the text before it says so
   sh elsewhere  not here: it is parsed, linted, and the text before it says "not run"
   LANG file F   the text of file F: on the board if F is absolute, else in the scratch folder
   text output   what the block before printed, among other lines: * stands for anything within a line
@@ -437,6 +437,8 @@ class Page:
             return skip("%s: no board here (root and systemd-nspawn make one)" % b.where())
         if missing or kind in self.dead:
             return skip("%s: %s" % (b.where(), "no " + missing[0] if missing else "a command before it was not run"))
+        if kind == "source" and kind not in self.shells:
+            check("%s: %s" % (b.where(), b.text.splitlines()[0]), "`make -n`" not in b.before and "the text before it does not say that `make -n` only prints it")
         shell = self.shell(kind)
         if not shell:
             return skip("%s: the board does not boot" % b.where())
@@ -482,7 +484,8 @@ MISTAKES = {
     "a page in the text": "See [this](none.md).\n",
     "a syntax error elsewhere": "This was not run:\n```sh elsewhere\nif true; then\n```\n",
     "silence about what was not run": "```sh elsewhere\ntrue\n```\n",
-    "a target that make does not have": "```sh source\nmake no-such-target\n```\n",
+    "silence about make": "```sh source\nmake deb\n```\n",
+    "a target that make does not have": "By `make -n`:\n```sh source\nmake no-such-target\n```\n",
     "a message that nothing prints": "## the moon is too bright\n",
 }
 

@@ -58,7 +58,7 @@ check "its description names the class" sh -c "dpkg-deb -f '$deb' Description | 
 cp "$deb" "$dir/first.deb"
 touch "$dir/a.seg"
 make_deb "$dir/a.seg" robot-arm
-check "the same pack gives the same package" cmp "$deb" "$dir/first.deb"
+check "the same pack gives the same package at the same SOURCE_DATE_EPOCH" cmp "$deb" "$dir/first.deb"
 check "a folder is root's" sh -c "dpkg-deb -c '$deb' | grep -q '^drwxr-xr-x root/root .*/usr/share/hone/cache/'"
 if command -v lintian >/dev/null; then
 	check "lintian has no words" sh -c "lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs '$deb' && [ -z \"\$(lintian --allow-root '$deb' 2>/dev/null)\" ]"
@@ -95,6 +95,7 @@ fi
 echo text >"$dir/text.seg"
 check "a file that is no pack is refused" fails make_deb "$dir/text.seg" a
 check "a name with a blank is refused" fails make_deb "$dir/a.seg" "A b"
+for name in image seed; do check "the name $name, whose file other tools write, is refused" fails make_deb "$dir/a.seg" $name; done
 check "a missing name is refused" fails make_deb "$dir/a.seg" ""
 check "a missing file is refused" fails make_deb "$dir/none.seg" a
 check "a maintainer without an address is refused" fails make_deb "$dir/a.seg" a someone

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes Debian packages in BUILD/deb: deb.sh BUILD VERSION [ARCH SYSROOT]. What they are made of is in configs/debian.
-# ARCH: arm64 or armhf, with the sysroot that `make sysroot BOARD=generic-ARCH` makes. The same files give the same packages.
+# ARCH: arm64 or armhf, with the sysroot that `make sysroot BOARD=generic-ARCH` makes. The same files give the same packages,
+# whatever the folder, umask, time zone, locale and number of jobs are (tests/sh/deb-twice.sh builds twice, and compares).
 set -e
 b=$(realpath "$1") version=$2 arch=$3 sysroot=${4:+$(realpath "$4")}
 dir=$b/deb src=$b/deb/hone-$version
@@ -26,6 +27,7 @@ export SOURCE_DATE_EPOCH
 find "$src" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 tar -C "$dir" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cJf "$dir/hone_$version.orig.tar.xz" "hone-$version"
 cp -r configs/debian "$src/debian"
+chmod -R u=rwX,go=rX "$src" # whatever the umask of the clone was
 cd "$src"
 # No signature: who publishes the packages signs them. -d: the other architecture's libraries are in the sysroot.
 if [ -n "$arch" ]; then

@@ -31,7 +31,7 @@ $(B)/wheel/libhone-device.so: $(DEVICE_PARTS)
 	$(call say,LD)$(subst -lzstd,$(WHEEL_LIBS),$(DEVICE_LINK)) -s
 # A Python wheel for this machine's architecture, or that of BOARD, in $(B): it brings libhone.
 wheel: $(B)/wheel/libhone.so $(B)/wheel/libhone-device.so $(BASELINES:%=$(B)/gen/%.fallback.zst)
-	@python3 -B tools/python/wheel.py $(B) $^ LICENSE $(wildcard $(foreach p,libprotobuf-c-dev libzstd-dev,$(if $(BOARD),$(SYSROOT))/usr/share/doc/$(p)/copyright))
+	@python3 -B tools/python/wheel.py $(B) $^ LICENSE $(foreach p,libprotobuf-c-dev libzstd-dev,$(if $(BOARD),$(SYSROOT))/usr/share/doc/$(p)/copyright)
 clean:
 	rm -rf $(B)
 .PHONY: deps demo size install wheel clean
@@ -47,7 +47,7 @@ deb:
 seed-deb: $(B)/hone
 	@sh tools/build/seed-deb.sh $(B) $(VERSION) "$(PACK)" "$(NAME)" $(if $(MAINTAINER),"$(MAINTAINER)")
 .PHONY: seed-deb
-# What the installed files are made of, for who ships them: $(B)/hone-VERSION.spdx.json. BOARD: of that board's.
+# Lists what the installed files are made of, for people who distribute them, in $(B)/hone-VERSION.spdx.json. BOARD: those of that board.
 sbom: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@rm -rf $(B)/sbom
 	@+$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(B)/sbom) PREFIX=/usr PYTHON_SITE=/usr/lib/python3/dist-packages >/dev/null

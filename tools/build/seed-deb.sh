@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes the Debian package hone-seed-NAME of a pack (hone pack): seed-deb.sh BUILD VERSION PACK.seg NAME [MAINTAINER]. It puts the pack
 # into /usr/share/hone/cache, below the board's own cache, and has no scripts: installing and removing it leaves that cache alone.
-# The same pack gives the same package. Its version is VERSION, with the day of SOURCE_DATE_EPOCH (default: the pack file's time).
+# Its version is VERSION, with the day of SOURCE_DATE_EPOCH (default: the pack file's time). The same pack with the same
+# SOURCE_DATE_EPOCH gives the same package; a copy of the pack with another time gives another one without it.
 set -e
 build=$1 version=$2 pack=$3 name=$4 maintainer=${5:-hone maintainers <maintainers@hone.invalid>}
 die() {
@@ -11,6 +12,8 @@ die() {
 }
 [ -n "$pack" ] && [ -n "$name" ] || die "PACK=FILE.seg NAME=WORD say which pack (hone pack makes one), and what the package is called: hone-seed-WORD"
 case $name in [!a-z0-9]* | *[!a-z0-9.+-]*) die "NAME=$name: lower-case letters, digits, '.', '+' and '-'" ;; esac
+# Two packs in one file's place: hone-image.sh writes image.seg there, and the hooks of Yocto, Buildroot, pi-gen and Jetson seed.seg.
+case $name in image | seed) die "NAME=$name: an image's own pack has the file name $name.seg; choose another name" ;; esac
 case $maintainer in *" <"*@*">") ;; *) die "MAINTAINER=$maintainer: write MAINTAINER='Name <name@example.org>'" ;; esac
 command -v dpkg-deb >/dev/null || die "no dpkg-deb: apt-get install dpkg"
 [ -f "$pack" ] || die "$pack is not a file"

@@ -41,7 +41,11 @@ sysroot= # of programs for this machine, its own packages
 inside=
 [ "$kind" != static ] || inside="libc6-dev libstdc++-12-dev zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev libjansson-dev libuv1-dev libinih-dev libseccomp-dev \
 	libmbedtls-dev libpng-dev libjpeg62-turbo-dev libxml2-dev"
-for p in $(cd "$sysroot/usr/share/doc" && ls -d llvm-*-dev) $inside; do
+llvm=$(cd "$sysroot/usr/share/doc" && ls -d llvm-*-dev 2>/dev/null) || {
+	echo "make: tarball: $sysroot/usr/share/doc has no licence of LLVM, which is in hone-worker: install llvm-dev with its documentation, or make sysroot again" >&2
+	exit 1
+}
+for p in $llvm $inside; do
 	install -m 644 "$sysroot/usr/share/doc/$p/copyright" "$root/share/doc/hone/licenses/$p"
 done
 for f in $(cd "$root" && find bin lib -type f | sort); do

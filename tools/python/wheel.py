@@ -38,6 +38,9 @@ def platform(libraries):
 
 def main(out, libhone=None, *beside):
     os.makedirs(out, exist_ok=True)
+    for name in beside:
+        if not os.path.exists(name):
+            sys.exit(f"wheel: no {name}, which the wheel needs: install its package with its documentation, or make sysroot again")
     tag = "py3-none-" + (platform([f for f in (libhone, *beside) if f.endswith(".so")]) if libhone else "any")
     wheel = f"Wheel-Version: 1.0\nGenerator: hone\nRoot-Is-Purelib: {str(not libhone).lower()}\nTag: {tag}\n"
     path = os.path.join(out, f"hone-{VERSION}-{tag}.whl")
