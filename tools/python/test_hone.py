@@ -2,6 +2,7 @@
 """The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
 import array
 import ast
+import copy
 import glob
 import os
 import pathlib
@@ -238,6 +239,14 @@ def test_kinds(path, folder):
         e = kind(-1, "a\n" * 500)
         expect(kind.__name__, isinstance(e, standard) and isinstance(e, hone.Error) and str(e) == "a\n" * 500)
         expect(f"repr of {kind.__name__}", "\n" not in repr(e) and len(repr(e)) < 500)
+
+
+def test_no_copies(path):
+    handle = hone.Handle(caches=[], threads=1)
+    model = handle.load(path)
+    for thing in handle, model:
+        for call in copy.copy, copy.deepcopy, pickle.dumps:
+            fails(f"{call.__name__} of {thing!r}", TypeError, "cannot be copied or pickled", lambda: call(thing))
 
 
 def test_reprs(path):
@@ -615,6 +624,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_free_sizes(folder)
     test_kinds(path, folder)
     test_reprs(path)
+    test_no_copies(path)
     test_installed(folder, path)
     test_threads(path)
     test_fork(path)

@@ -166,6 +166,9 @@ class Handle:
             return "<hone.Handle: not usable>"
         return f"<hone.Handle: {self._device + ', ' if self._device != 'cpu' else ''}{_threads(self.threads)}>"
 
+    def __reduce__(self):
+        _no_copy(self)
+
     def load(self, model, shapes=None):
         """model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}."""
         return Model(self, model, shapes)
@@ -223,10 +226,16 @@ class _Loaded:
             lib.hone_model_close(self.m)
 
 
+def _no_copy(self):
+    raise TypeError(f"a hone.{type(self).__name__} cannot be copied or pickled: its memory is the library's; load the model again")
+
+
 class Model:
     """A network, ready to run. Any thread may call it; calls take turns. close(), or the end of a with statement, gives
     its memory back, once calls of other threads have ended; without it, that happens when nothing refers to the model any
     more. A closed model raises an InputError, which is a ValueError."""
+
+    __reduce__ = _no_copy
 
     def __init__(self, handle, model, shapes=None):
         self._loaded = None
