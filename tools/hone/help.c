@@ -298,10 +298,10 @@ static void completion_args(const struct program *p, const struct cmd *c, struct
 	const char *kind = kind_of_arg(first);
 	bool commands = !strcmp(first, "COMMAND");
 	buf_printf(out, " takes=%s",
-		   c->words || commands ? "words"
-		   : !c->max_pos        ? "text"
-		   : kind               ? kind
-					: "file");
+		   c->words || commands           ? "words"
+		   : !c->max_pos || *first == '-' ? "text"
+		   : kind                         ? kind
+						  : "file");
 	if (c->takes_task)
 		buf_puts(out, "; if [ -f \"$prev\" ]; then takes=task; fi");
 	if (!c->words && !commands)

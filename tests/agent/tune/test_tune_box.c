@@ -93,7 +93,7 @@ TEST(gigantic_shapes)
 	sysroot_begin(&b);
 	setenv("HONE_SYSROOT", b.root, 1);
 	static const char tune[] = "tune %s --budget 300ms --threads 1 --cache %s --shape height=%s";
-	CHECK_RUN(1, tune, tall_model(), cache, "99999999");
+	CHECK_RUN(2, tune, tall_model(), cache, "99999999");
 	CHECK_SAYS(cli_err, "elements");
 	sysroot_memory(&b, 4000, 1000);
 	CHECK_RUN(1, tune, tall_model(), cache, "7000000");
