@@ -36,6 +36,10 @@ def read(path):
         return f.read()
 
 
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of a make that runs this, whose warnings are no output
+    os.environ.pop(name, None)
+
+
 def run(*argv, **more):
     """Returns (exit status, output)."""
     r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
