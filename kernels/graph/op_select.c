@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that put each element to a place, or drop it, by its own index: OneHot, Trilu, ReverseSequence.
- */
+/* Operators that keep or drop each element by its index: OneHot, Trilu. */
 #include "kernels/graph/shapes.h"
 
 #include <string.h>
