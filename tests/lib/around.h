@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test may do where it runs: in a container, or as a single program that QEMU emulates
+/* Says what a test may do where it runs: in a container, or as a single program that QEMU emulates
  * (tests/sh/board.sh). */
 #ifndef TESTS_AROUND_H
 #define TESTS_AROUND_H

@@ -32,7 +32,7 @@ struct image {
 	char *word[WORDS]; /* of hone-image's command line */
 	int nwords;
 	struct pack_about pack;
-	/* What hone-image said. */
+	/* These are the lines that hone-image printed. */
 	char error[LINE], arch[32];
 	json_t *notes;
 	int partition, files, written, removed;

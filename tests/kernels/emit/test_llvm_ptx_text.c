@@ -389,7 +389,8 @@ TEST(registers_are_bounded)
 	CHECK(test_count(text, ".maxnreg") == 0);
 	static const struct ptx_regs wide = {.usual = 64, .least = 90, .all = 60}, none = {0};
 	CHECK(ptx_most(&wide, 255) == 112 && ptx_most(&none, 255) == 0);
-	/* Of two kernels that spilled, with a bound of 168 and without one, and of one that did not. */
+	/* These texts are of two kernels that spilled, with a bound of 168 and without one, and of one that
+	 * did not. */
 	static const struct ptx_regs spilled = {.usual = 152, .least = 145, .all = 155},
 				     crowded = {.usual = 255, .least = 234, .all = 316},
 				     roomy = {.usual = 255, .least = 146, .all = 305};

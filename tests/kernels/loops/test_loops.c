@@ -112,8 +112,8 @@ TEST(ix_rounded_up)
 	CHECK(times->lo == -1 && times->hi == 0);
 }
 
-/* Of a variable and its quotient together, whose coefficients may have different signs: the range is that of
- * (e mod d) and the quotient, as an index of taps r and s that one loop runs through needs. */
+/* This bounds a variable and its quotient together, whose coefficients may have different signs: the range is
+ * that of (e mod d) and the quotient, as an index of taps r and s that one loop runs through needs. */
 TEST(ix_remainders_have_their_range)
 {
 	struct rng r;
